@@ -1,0 +1,13 @@
+# Flags of every target of ours, as the interface target quern_flags.
+add_library(quern_flags INTERFACE)
+target_compile_options(quern_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:C,CXX>:-ffp-contract=off -fno-math-errno -Wall -Wextra -Wshadow -Wvla -Wundef>
+  $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>)
+if(QUERN_WERROR)
+  target_compile_options(quern_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-Werror>)
+endif()
+if(QUERN_SANITIZE)
+  target_compile_options(quern_flags INTERFACE
+    $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${QUERN_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer>)
+  target_link_options(quern_flags INTERFACE -fsanitize=${QUERN_SANITIZE})
+endif()

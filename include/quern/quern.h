@@ -1,0 +1,13 @@
+/* Quern: neural-network operator kernels for CPUs, and a small model runner.  C11 and C++.
+ *
+ * Every function returns a qn_status unless its description says otherwise; on failure nothing has
+ * been created and qn_last_message() says what was wrong.  Objects are immutable once created and may
+ * be used from several threads at once unless their description says otherwise. */
+#ifndef QUERN_QUERN_H
+#define QUERN_QUERN_H
+
+#include "base.h"
+#include "op.h"
+#include "graph.h"
+
+#endif

@@ -1,0 +1,20 @@
+// Integer helpers.  Sizes come from users and files: products and sums of them are checked.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace quern {
+
+// False when the result does not fit.
+template <class T>
+[[nodiscard]] inline bool checked_mul(T a, T b, T* result) { return !__builtin_mul_overflow(a, b, result); }
+template <class T>
+[[nodiscard]] inline bool checked_add(T a, T b, T* result) { return !__builtin_add_overflow(a, b, result); }
+
+template <class T>
+constexpr T divide_up(T a, T b) { return (a + b - 1) / b; }
+template <class T>
+constexpr T round_up(T a, T b) { return divide_up(a, b) * b; }
+
+}  // namespace quern

@@ -1,0 +1,77 @@
+// All memory of the library comes from here, and so from the user's allocator.
+#pragma once
+
+#include <quern/base.h>
+
+#include <cstddef>
+#include <limits>
+#include <map>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace quern {
+
+constexpr size_t cache_line = 64;
+
+// Throws std::bad_alloc.  `size` 0 is allowed.
+void* allocate(size_t size, size_t alignment = cache_line);
+void release(void* pointer, size_t size) noexcept;
+
+template <class T>
+struct Allocator {
+  using value_type = T;
+  Allocator() = default;
+  template <class U>
+  Allocator(const Allocator<U>&) {}
+  T* allocate(size_t n) {
+    if (n > std::numeric_limits<size_t>::max() / sizeof(T)) throw std::bad_alloc();
+    return static_cast<T*>(quern::allocate(n * sizeof(T), alignof(T) < 16 ? 16 : alignof(T)));
+  }
+  void deallocate(T* pointer, size_t n) { quern::release(pointer, n * sizeof(T)); }
+  template <class U>
+  bool operator==(const Allocator<U>&) const { return true; }
+};
+
+template <class T>
+using Vector = std::vector<T, Allocator<T>>;
+using String = std::basic_string<char, std::char_traits<char>, Allocator<char>>;
+template <class K, class V>
+using Map = std::map<K, V, std::less<K>, Allocator<std::pair<const K, V>>>;
+
+template <class T, class... A>
+std::shared_ptr<T> make_shared(A&&... arguments) {
+  return std::allocate_shared<T>(Allocator<T>(), std::forward<A>(arguments)...);
+}
+
+// Objects made with `new` use the same allocator when they derive from this.
+struct Allocated {
+  static void* operator new(size_t size) { return quern::allocate(size); }
+  static void operator delete(void* pointer, size_t size) { quern::release(pointer, size); }
+};
+
+// A block of bytes aligned to a cache line; uninitialised.
+class Buffer {
+ public:
+  Buffer() = default;
+  explicit Buffer(size_t size) : data_(quern::allocate(size)), size_(size) {}
+  Buffer(Buffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  Buffer& operator=(Buffer&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  ~Buffer() {
+    if (data_ != nullptr) quern::release(data_, size_);
+  }
+  void* data() const { return data_; }
+  size_t size() const { return size_; }
+
+ private:
+  void* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+}  // namespace quern

@@ -1,0 +1,114 @@
+#include "base/tensor.h"
+
+#include <cstdint>
+
+#include "base/math.h"
+#include "base/status.h"
+
+namespace quern {
+
+qn_status check_tensor(const qn_tensor& tensor, const char* who) {
+  const size_t element = qn_type_size(tensor.type);
+  if (element == 0) return fail(QN_INVALID_ARGUMENT, "%s: unknown type %d", who, static_cast<int>(tensor.type));
+  if (tensor.layout != QN_LAYOUT_NHWC && tensor.layout != QN_LAYOUT_PIXEL_BLOCKED) {
+    return fail(QN_INVALID_ARGUMENT, "%s: unknown layout %d", who, static_cast<int>(tensor.layout));
+  }
+  if (tensor.rank > QN_MAX_RANK) return fail(QN_INVALID_ARGUMENT, "%s: rank %u is above %d", who, tensor.rank, QN_MAX_RANK);
+  bool dense = true;
+  for (uint32_t i = 0; i < tensor.rank; ++i) {
+    if (tensor.shape[i] == 0) return fail(QN_INVALID_ARGUMENT, "%s: dimension %u is 0", who, i);
+    dense = dense && tensor.stride[i] == 0;
+  }
+  size_t span = element;
+  for (uint32_t i = tensor.rank; i-- > 0;) {
+    const size_t stride = dense ? span : tensor.stride[i];
+    if (i == tensor.rank - 1 && stride != element) {
+      return fail(QN_INVALID_ARGUMENT, "%s: innermost stride %zu is not the element size %zu", who, stride, element);
+    }
+    if (stride < span) return fail(QN_INVALID_ARGUMENT, "%s: stride %zu of dimension %u overlaps", who, stride, i);
+    if (stride % element != 0) {
+      return fail(QN_INVALID_ARGUMENT, "%s: stride %zu of dimension %u is not a multiple of the element", who, stride, i);
+    }
+    size_t extent;
+    if (!checked_mul(stride, tensor.shape[i], &extent) || extent > PTRDIFF_MAX) {
+      return fail(QN_INVALID_ARGUMENT, "%s: the size overflows", who);
+    }
+    span = stride * (tensor.shape[i] - 1) + span;
+    if (dense) span = extent;
+  }
+  return QN_OK;
+}
+
+qn_tensor with_strides(const qn_tensor& tensor) {
+  qn_tensor result = tensor;
+  for (uint32_t i = 0; i < tensor.rank; ++i) {
+    if (tensor.stride[i] != 0) return result;
+  }
+  size_t stride = qn_type_size(tensor.type);
+  for (uint32_t i = tensor.rank; i-- > 0;) {
+    result.stride[i] = stride;
+    stride *= tensor.shape[i];
+  }
+  return result;
+}
+
+bool is_dense(const qn_tensor& tensor) {
+  const qn_tensor t = with_strides(tensor);
+  size_t stride = qn_type_size(t.type);
+  for (uint32_t i = t.rank; i-- > 0;) {
+    if (t.shape[i] != 1 && t.stride[i] != stride) return false;
+    stride *= t.shape[i];
+  }
+  return true;
+}
+
+size_t element_count(const qn_tensor& tensor) {
+  size_t count = 1;
+  for (uint32_t i = 0; i < tensor.rank; ++i) count *= tensor.shape[i];
+  return count;
+}
+
+bool same_shape(const qn_tensor& a, const qn_tensor& b) {
+  if (a.rank != b.rank) return false;
+  for (uint32_t i = 0; i < a.rank; ++i) {
+    if (a.shape[i] != b.shape[i]) return false;
+  }
+  return true;
+}
+
+}  // namespace quern
+
+extern "C" {
+
+size_t qn_type_size(qn_type type) {
+  switch (type) {
+    case QN_F32: return 4;
+    case QN_F16: return 2;
+    case QN_I64: return 8;
+  }
+  return 0;
+}
+
+qn_status qn_tensor_init(qn_tensor* tensor, qn_type type, uint32_t rank, const size_t* shape) {
+  if (tensor == nullptr) return quern::fail(QN_INVALID_ARGUMENT, "qn_tensor_init: tensor is NULL");
+  if (rank > QN_MAX_RANK) return quern::fail(QN_INVALID_ARGUMENT, "qn_tensor_init: rank %u is above %d", rank, QN_MAX_RANK);
+  if (rank > 0 && shape == nullptr) return quern::fail(QN_INVALID_ARGUMENT, "qn_tensor_init: shape is NULL");
+  qn_tensor result = {};
+  result.type = type;
+  result.layout = QN_LAYOUT_NHWC;
+  result.rank = rank;
+  for (uint32_t i = 0; i < rank; ++i) result.shape[i] = shape[i];
+  QN_TRY(quern::check_tensor(result, "qn_tensor_init"));
+  *tensor = result;
+  return QN_OK;
+}
+
+size_t qn_tensor_bytes(const qn_tensor* tensor) {
+  if (tensor == nullptr || quern::check_tensor(*tensor, "qn_tensor_bytes") != QN_OK) return 0;
+  const qn_tensor t = quern::with_strides(*tensor);
+  size_t bytes = qn_type_size(t.type);
+  for (uint32_t i = 0; i < t.rank; ++i) bytes += (t.shape[i] - 1) * t.stride[i];
+  return bytes;
+}
+
+}  // extern "C"

@@ -1,0 +1,21 @@
+// Checks and arithmetic on qn_tensor.
+#pragma once
+
+#include <quern/base.h>
+
+namespace quern {
+
+// Fails with a message that begins with `who` unless the tensor is valid: known type and layout, rank in range, no zero
+// dimension, strides all zero or (innermost equal to the element size, each outer one at least what the inner
+// dimensions span), no overflow.
+qn_status check_tensor(const qn_tensor& tensor, const char* who);
+
+// The same tensor with dense strides written out.
+qn_tensor with_strides(const qn_tensor& tensor);
+bool is_dense(const qn_tensor& tensor);
+
+// Number of elements.  Valid tensors only.
+size_t element_count(const qn_tensor& tensor);
+bool same_shape(const qn_tensor& a, const qn_tensor& b);
+
+}  // namespace quern

@@ -1,0 +1,75 @@
+// eltwise: functions of one or two vectors, and their per-channel forms.
+//
+// vunary    y[i] = f(x[i])                      f: clamp, sigmoid, tanh, hswish, power, exp; parameters in qn_unary_f32
+// vbinary   y[i] = clamp(a[i] op b[i])          op: add, sub, mul, div
+// vbinaryc  y[i] = clamp(a[i] op b[0])          the same with a scalar; rsub, rdiv: b[0] op a[i]
+// vchannel  y[r][c] = clamp(x[r][c] * scale[c] + bias[c])   (two roundings), or
+//           y[r][c] = x[r][c] < 0 ? x[r][c] * scale[c] : x[r][c]   (prelu; bias not read)
+// vreduce   max of x;  or  y[i] = exp(x[i] - shift) and the sum of y   (softmax)
+//
+// Arguments  n: elements, >= 1. rows, channels >= 1; strides in bytes.
+// Memory     Reads and writes exactly the described elements; addresses are multiples of 4; y may be x (or a).
+// Numbers    Only +, -, *, / and comparisons in a stated order, without FMA: every level gives the bits of the reference,
+//            except power with an exponent other than 1, 2, 0.5, -1, which uses the C library everywhere, and the sum of
+//            vreduce, which may associate in any order (16 partial sums). exp: error below 2 ulp over the whole range, 0 below
+//            -104, inf above 89; sigmoid, tanh: below 4 ulp; NaN in, NaN out.
+// Machine    As gemm.h.
+#pragma once
+
+#include <cstddef>
+
+#include "kernel/minmax.h"
+#include "kernel/row.h"
+
+extern "C" {
+
+struct qn_unary_f32 {
+  float alpha, beta, gamma;  // clamp: min, max. power: (alpha * x + beta) ^ gamma. Others: not read.
+};
+
+typedef void (*qn_vunary_fn)(size_t n, const float* x, float* y, const qn_unary_f32* p);
+typedef void (*qn_vbinary_fn)(size_t n, const float* a, const float* b, float* y, const qn_minmax_f32* p);
+typedef void (*qn_vchannel_fn)(size_t rows, size_t channels, const float* x, size_t x_stride, const float* scale,
+                               const float* bias, float* y, size_t y_stride, const qn_minmax_f32* p);
+// Returns the maximum (x only; y and shift not used) or the sum.
+typedef float (*qn_vreduce_fn)(size_t n, const float* x, float* y, float shift);
+
+#define QN_VUNARY_ROW(type, kind, isa, layout, name) void name(size_t n, const float* x, float* y, const qn_unary_f32* p);
+#define QN_VBINARY_ROW(type, kind, isa, layout, name) \
+  void name(size_t n, const float* a, const float* b, float* y, const qn_minmax_f32* p);
+#define QN_VCHANNEL_ROW(type, kind, isa, layout, name)                                                       \
+  void name(size_t rows, size_t channels, const float* x, size_t x_stride, const float* scale, const float* bias, float* y, \
+            size_t y_stride, const qn_minmax_f32* p);
+#define QN_VREDUCE_ROW(type, kind, isa, layout, name) float name(size_t n, const float* x, float* y, float shift);
+#include "kernel/eltwise.inc"
+#undef QN_VUNARY_ROW
+#undef QN_VBINARY_ROW
+#undef QN_VCHANNEL_ROW
+#undef QN_VREDUCE_ROW
+
+}  // extern "C"
+
+namespace quern {
+
+enum class UnaryKind { clamp, sigmoid, tanh, hswish, power, exp };
+enum class BinaryKind { add, sub, mul, div, addc, subc, mulc, divc, rsubc, rdivc };
+enum class ChannelKind { scale, prelu };
+enum class ReduceKind { max, expsum };
+
+template <class Kind, class Function>
+struct EltwiseRow : Row {
+  Kind kind;
+  Function run;
+};
+using UnaryRow = EltwiseRow<UnaryKind, qn_vunary_fn>;
+using BinaryRow = EltwiseRow<BinaryKind, qn_vbinary_fn>;
+using ChannelRow = EltwiseRow<ChannelKind, qn_vchannel_fn>;
+using ReduceRow = EltwiseRow<ReduceKind, qn_vreduce_fn>;
+
+// Best first for each kind; the references are last and run everywhere.
+std::span<const UnaryRow> unary_rows();
+std::span<const BinaryRow> binary_rows();
+std::span<const ChannelRow> channel_rows();
+std::span<const ReduceRow> reduce_rows();
+
+}  // namespace quern

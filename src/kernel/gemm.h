@@ -1,0 +1,55 @@
+// gemm: C[m][n] = clamp(bias[n] + sum over k of A[m][k] * W[k][n])
+//
+// Packed weights W: one panel per NR output channels, the last one padded with zeros, one after the other:
+//
+//     panel:   bias[0] .. bias[NR-1]                NR floats
+//              W[0][0] .. W[0][NR-1]                NR floats    k = 0
+//              W[1][0] .. W[1][NR-1]                             k = 1
+//              ...                                               k = K-1
+//     bytes:   NR * (K + 1) * 4;  panel j begins at w + j * that
+//
+// Arguments  mr        rows of this call, 1 <= mr <= MR
+//            nc        output channels, >= 1; NR at a time from successive panels
+//            k         bytes of one row of A, = 4 * K, K >= 1
+//            a         row m at a + m * a_stride bytes
+//            w         packed weights, aligned to 64
+//            c         row m at c + m * c_stride bytes
+//            p         clamp
+//
+// Memory     Reads exactly rows 0 .. mr-1 of A, k bytes each, ceil(nc / NR) whole panels, and *p. Writes exactly nc
+//            floats in each of the mr rows of C. A, C: any address that is a multiple of 4. C overlaps nothing.
+// Numbers    Each output is one ascending chain of fused multiply-adds that begins with the bias; a level without FMA
+//            (ref, sse41) rounds the product first. So the bits are equal for all tiles of all FMA levels.
+//            |error| <= (K + 1) * eps * (|bias| + sum |A| |W|).  Clamp: min, then max, of a NaN is that NaN.
+// Machine    The platform's C calling convention; FP control untouched; a leaf; no stack beyond its frame.
+#pragma once
+
+#include <cstddef>
+
+#include "kernel/minmax.h"
+#include "kernel/row.h"
+
+extern "C" {
+
+typedef void (*qn_gemm_fn)(size_t mr, size_t nc, size_t k, const void* a, size_t a_stride, const void* w, void* c,
+                           size_t c_stride, const qn_minmax_f32* p);
+
+#define QN_GEMM_ROW(type, mr, nr, isa, layout, name)                                                           \
+  void name(size_t mr_, size_t nc, size_t k, const void* a, size_t a_stride, const void* w, void* c, size_t c_stride, \
+            const qn_minmax_f32* p);
+#include "kernel/gemm.inc"
+#undef QN_GEMM_ROW
+
+}  // extern "C"
+
+namespace quern {
+
+struct GemmRow : Row {
+  size_t mr, nr;
+  qn_gemm_fn run;
+};
+
+// Best first; the reference is last and runs everywhere.
+std::span<const GemmRow> gemm_rows();
+
+}  // namespace quern

@@ -1,0 +1,45 @@
+// maxpool: C[x][c] = clamp(max over taps t of A(x, t)[c])
+// avgpool: C[x][c] = clamp(scale[x] * sum over taps t of A(x, t)[c])
+//
+// A(x, t) as in dwconv.h; a negative offset means that the tap takes no part. At least one tap of each pixel must.
+//
+// Arguments  channels, pixels, taps >= 1; offsets, step, a, c, c_stride, p as in dwconv.h
+//            scale     avgpool: one float per pixel (the reciprocal of the window's size); maxpool: not read
+// Memory     Reads exactly the named rows and scale; writes exactly `channels` floats per pixel. Multiples of 4.
+// Numbers    max: a NaN in any tap gives NaN. Average: sums ascending over the taps, then one multiplication; no FMA.
+//            The bits are equal on all levels (but for the sign of a zero maximum and the payload of NaN).
+// Machine    As gemm.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernel/minmax.h"
+#include "kernel/row.h"
+
+extern "C" {
+
+typedef void (*qn_pool_fn)(size_t channels, size_t pixels, size_t taps, const int32_t* offsets, size_t step, const void* a,
+                           const float* scale, void* c, size_t c_stride, const qn_minmax_f32* p);
+
+#define QN_POOL_ROW(type, kind, isa, layout, name)                                                              \
+  void name(size_t channels, size_t pixels, size_t taps, const int32_t* offsets, size_t step, const void* a,    \
+            const float* scale, void* c, size_t c_stride, const qn_minmax_f32* p);
+#include "kernel/pool.inc"
+#undef QN_POOL_ROW
+
+}  // extern "C"
+
+namespace quern {
+
+enum class PoolKind { max, average };
+
+struct PoolRow : Row {
+  PoolKind kind;
+  qn_pool_fn run;
+};
+
+// Best first for each kind; the references are last and run everywhere.
+std::span<const PoolRow> pool_rows();
+
+}  // namespace quern
