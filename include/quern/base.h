@@ -34,15 +34,15 @@ typedef enum qn_status {
 } qn_status;
 
 /** Short English name of a status, for example "invalid argument"; never NULL. */
-QN_API const char *qn_status_string(qn_status status);
+QN_API const char* qn_status_string(qn_status status);
 
 /** What the last failing call of the calling thread had to say: one line that names what is wrong
  *  and where, without a line feed; "" when nothing failed yet. The text is the library's and is
  *  valid until the next failing call of the same thread. */
-QN_API const char *qn_last_message(void);
+QN_API const char* qn_last_message(void);
 
 /** Version of the library at run time as "major.minor.patch". */
-QN_API const char *qn_version(void);
+QN_API const char* qn_version(void);
 
 /** Element types. */
 typedef enum qn_type {
@@ -77,48 +77,48 @@ typedef struct qn_tensor {
 
 /** Fills a dense row-major description. Fails for a rank above QN_MAX_RANK, a zero dimension, an
  *  unknown type, or a size that overflows size_t. */
-QN_API qn_status qn_tensor_init(qn_tensor *tensor, qn_type type, uint32_t rank, const size_t *shape);
+QN_API qn_status qn_tensor_init(qn_tensor* tensor, qn_type type, uint32_t rank, const size_t* shape);
 
 /** Bytes from the first to one past the last element, strides included; 0 if the description is invalid. */
-QN_API size_t qn_tensor_bytes(const qn_tensor *tensor);
+QN_API size_t qn_tensor_bytes(const qn_tensor* tensor);
 
 /** Where the library gets its memory. Both functions may be called from any thread. */
 typedef struct qn_allocator {
-  void *context;
+  void* context;
   /** Returns `size` bytes at an address that is a multiple of `alignment` (a power of two), or NULL. */
-  void *(*allocate)(void *context, size_t size, size_t alignment);
+  void* (*allocate)(void* context, size_t size, size_t alignment);
   /** Takes back what allocate gave; `size` is the size asked for then. `pointer` is never NULL. */
-  void (*release)(void *context, void *pointer, size_t size);
+  void (*release)(void* context, void* pointer, size_t size);
 } qn_allocator;
 
 /** Replaces the allocator of the process; NULL restores the default. Call it before any other call and
  *  while no object of the library exists. The struct is copied. Not thread-safe. */
-QN_API qn_status qn_set_allocator(const qn_allocator *allocator);
+QN_API qn_status qn_set_allocator(const qn_allocator* allocator);
 
 typedef enum qn_log_level { QN_LOG_ERROR = 0, QN_LOG_WARNING = 1, QN_LOG_INFO = 2 } qn_log_level;
 
 /** Receives one line without a line feed. May be called from any thread. */
-typedef void (*qn_log_fn)(void *context, qn_log_level level, const char *line);
+typedef void (*qn_log_fn)(void* context, qn_log_level level, const char* line);
 
 /** Sets who gets log lines; NULL (the default) means nobody. Not thread-safe; call it first. */
-QN_API void qn_set_log(qn_log_fn log, void *context);
+QN_API void qn_set_log(qn_log_fn log, void* context);
 
 /** A host's way to run tasks. `run` must call task(arg, i) once for every i in 0 .. count-1, on any
  *  threads and in any order, and return when all have returned. */
 typedef struct qn_parallel {
-  void *context;
-  void (*run)(void *context, void (*task)(void *arg, size_t index), void *arg, size_t count);
+  void* context;
+  void (*run)(void* context, void (*task)(void* arg, size_t index), void* arg, size_t count);
 } qn_parallel;
 
 struct pthreadpool;
 
 /** Fills `parallel` with an adapter that runs on a pthreadpool_t, which must outlive its use.
  *  NULL is a pool of one thread, as in pthreadpool itself. */
-QN_API qn_status qn_parallel_from_pthreadpool(struct pthreadpool *pool, qn_parallel *parallel);
+QN_API qn_status qn_parallel_from_pthreadpool(struct pthreadpool* pool, qn_parallel* parallel);
 
 /** Name of the highest instruction set level that kernels are chosen from on this machine, after
  *  the environment variable QUERN_ISA: "ref", "sse41", "avx2", "avx512", "neon". */
-QN_API const char *qn_cpu_level(void);
+QN_API const char* qn_cpu_level(void);
 
 /** @} */
 

@@ -25,91 +25,94 @@ typedef struct qn_session qn_session;
 
 typedef struct qn_model_options {
   size_t struct_size;
-  qn_weights_cache *cache; /**< Where packed weights go; NULL: the model's own. */
+  qn_weights_cache* cache; /**< Where packed weights go; NULL: the model's own. */
 } qn_model_options;
 
 /** Defaults: cache NULL. */
-QN_API void qn_model_options_init(qn_model_options *options);
+QN_API void qn_model_options_init(qn_model_options* options);
 
 /** Maps a .qn file. The file must not change while the model lives. options may be NULL. */
-QN_API qn_status qn_model_load_file(const char *path, const qn_model_options *options, qn_model **model);
+QN_API qn_status qn_model_load_file(const char* path, const qn_model_options* options, qn_model** model);
 /** Uses a .qn image in memory, which must stay valid and unchanged until the model and its sessions are released.
  *  `data` must be aligned to 64 bytes, or the weights are copied. */
-QN_API qn_status qn_model_load_memory(const void *data, size_t size, const qn_model_options *options, qn_model **model);
+QN_API qn_status qn_model_load_memory(const void* data, size_t size, const qn_model_options* options, qn_model** model);
 /** Gives up the caller's reference; sessions keep the model alive. NULL is allowed. */
-QN_API void qn_model_release(qn_model *model);
+QN_API void qn_model_release(qn_model* model);
 
 /** How an image becomes an input tensor: decode, resize, crop, order channels, (x - mean) * scale. */
 typedef struct qn_preprocessing {
-  int present;          /**< Zero: the model says nothing and the rest is unset. */
-  int bgr;              /**< Non-zero: blue first. */
-  float mean[4];        /**< Per channel in the tensor's order, on pixel values 0..255. */
+  int present;   /**< Zero: the model says nothing and the rest is unset. */
+  int bgr;       /**< Non-zero: blue first. */
+  float mean[4]; /**< Per channel in the tensor's order, on pixel values 0..255. */
   float scale[4];
-  uint32_t resize;      /**< Shorter side in pixels; 0: leave it. */
-  uint32_t crop[2];     /**< Sides of successive centre crops (square); 0: none. */
+  uint32_t resize;  /**< Shorter side in pixels; 0: leave it. */
+  uint32_t crop[2]; /**< Sides of successive centre crops (square); 0: none. */
 } qn_preprocessing;
 
 /** An input or output of a model, as the user sees it. */
 typedef struct qn_port {
-  const char *name;    /**< Lives as long as the model. */
-  qn_tensor tensor;    /**< Dense, in the source's layout. */
+  const char* name;               /**< Lives as long as the model. */
+  qn_tensor tensor;               /**< Dense, in the source's layout. */
   qn_preprocessing preprocessing; /**< Inputs only. */
 } qn_port;
 
-QN_API size_t qn_model_input_count(const qn_model *model);
-QN_API size_t qn_model_output_count(const qn_model *model);
-QN_API qn_status qn_model_input(const qn_model *model, size_t index, qn_port *port);
-QN_API qn_status qn_model_output(const qn_model *model, size_t index, qn_port *port);
+QN_API size_t qn_model_input_count(const qn_model* model);
+QN_API size_t qn_model_output_count(const qn_model* model);
+QN_API qn_status qn_model_input(const qn_model* model, size_t index, qn_port* port);
+QN_API qn_status qn_model_output(const qn_model* model, size_t index, qn_port* port);
 
 typedef struct qn_session_options {
   size_t struct_size;
-  size_t threads;              /**< The session makes a pthreadpool of this many threads; 1 runs on the caller. */
-  const qn_parallel *parallel; /**< A host's own threads instead; copied. `threads` then says how many tasks run at a time. */
-  qn_algorithm algorithm;      /**< Forced for every convolution where it applies; AUTO otherwise. */
-  int profile;                 /**< Non-zero: time every operator. */
+  size_t threads; /**< The session makes a pthreadpool of this many threads; 1 runs on the caller. */
+  const qn_parallel*
+      parallel; /**< A host's own threads instead; copied. `threads` then says how many tasks run at a time. */
+  qn_algorithm algorithm; /**< Forced for every convolution where it applies; AUTO otherwise. */
+  int profile;            /**< Non-zero: time every operator. */
 } qn_session_options;
 
 /** Defaults: one thread, parallel NULL, QN_ALGORITHM_AUTO, no profile. */
-QN_API void qn_session_options_init(qn_session_options *options);
+QN_API void qn_session_options_init(qn_session_options* options);
 
 /** options may be NULL. */
-QN_API qn_status qn_session_create(qn_model *model, const qn_session_options *options, qn_session **session);
-QN_API void qn_session_release(qn_session *session);
+QN_API qn_status qn_session_create(qn_model* model, const qn_session_options* options, qn_session** session);
+QN_API void qn_session_release(qn_session* session);
 
-/** Gives input `index` another shape, in the source's layout, and plans anew. On failure the session keeps its old sizes. */
-QN_API qn_status qn_session_resize(qn_session *session, size_t index, uint32_t rank, const size_t *shape);
+/** Gives input `index` another shape, in the source's layout, and plans anew. On failure the session keeps its old
+ * sizes. */
+QN_API qn_status qn_session_resize(qn_session* session, size_t index, uint32_t rank, const size_t* shape);
 /** The same for all inputs at once, for models whose inputs must change together: one entry of `tensors` per input. */
-QN_API qn_status qn_session_resize_all(qn_session *session, const qn_tensor *tensors);
+QN_API qn_status qn_session_resize_all(qn_session* session, const qn_tensor* tensors);
 
 /** Current description of an input or output of the session. */
-QN_API qn_status qn_session_input_tensor(const qn_session *session, size_t index, qn_tensor *tensor);
-QN_API qn_status qn_session_output_tensor(const qn_session *session, size_t index, qn_tensor *tensor);
+QN_API qn_status qn_session_input_tensor(const qn_session* session, size_t index, qn_tensor* tensor);
+QN_API qn_status qn_session_output_tensor(const qn_session* session, size_t index, qn_tensor* tensor);
 
-/** Runs the model. `inputs`: one dense buffer per input, read only. Answers QN_CANCELLED if qn_session_cancel() came. */
-QN_API qn_status qn_session_run(qn_session *session, const void *const *inputs);
+/** Runs the model. `inputs`: one dense buffer per input, read only. Answers QN_CANCELLED if qn_session_cancel() came.
+ */
+QN_API qn_status qn_session_run(qn_session* session, const void* const* inputs);
 /** Address of output `index`, dense, valid until the next run, resize or release. */
-QN_API qn_status qn_session_output(const qn_session *session, size_t index, const void **data);
+QN_API qn_status qn_session_output(const qn_session* session, size_t index, const void** data);
 
 /** Asks a run in another thread to stop before its next operator. Without a run going on, the next one stops at once.
  *  Thread-safe. */
-QN_API void qn_session_cancel(qn_session *session);
+QN_API void qn_session_cancel(qn_session* session);
 
 /** Bytes of activations and workspace the session holds (its arena). */
-QN_API size_t qn_session_memory(const qn_session *session);
+QN_API size_t qn_session_memory(const qn_session* session);
 
 /** One operator of the last run of a profiling session. Strings live until the next resize or release. */
 typedef struct qn_profile_entry {
-  const char *name;      /**< Of the node in the model. */
-  const char *op;        /**< Kind of operator, for example "conv2d". */
-  const char *algorithm; /**< "" where there is no choice. */
-  const char *kernel;    /**< Main micro-kernel or "". */
+  const char* name;      /**< Of the node in the model. */
+  const char* op;        /**< Kind of operator, for example "conv2d". */
+  const char* algorithm; /**< "" where there is no choice. */
+  const char* kernel;    /**< Main micro-kernel or "". */
   uint64_t macs;
-  uint64_t start_ns;     /**< Since the start of the run. */
+  uint64_t start_ns; /**< Since the start of the run. */
   uint64_t time_ns;
 } qn_profile_entry;
 
-QN_API size_t qn_session_profile_count(const qn_session *session);
-QN_API qn_status qn_session_profile(const qn_session *session, size_t index, qn_profile_entry *entry);
+QN_API size_t qn_session_profile_count(const qn_session* session);
+QN_API qn_status qn_session_profile(const qn_session* session, size_t index, qn_profile_entry* entry);
 
 /** @} */
 

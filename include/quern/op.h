@@ -39,7 +39,8 @@ typedef struct qn_padding {
 
 /** How the elements of weights are ordered. O: output channel, I: input channel of the group. */
 typedef enum qn_weights_layout {
-  QN_WEIGHTS_OHWI = 0, /**< Convolution: O, kernel height, kernel width, I. Fully connected: O, I. Depthwise: O, kh, kw. */
+  QN_WEIGHTS_OHWI =
+      0, /**< Convolution: O, kernel height, kernel width, I. Fully connected: O, I. Depthwise: O, kh, kw. */
   QN_WEIGHTS_OIHW = 1, /**< Convolution as Caffe and ONNX store it: O, I, kh, kw. */
   QN_WEIGHTS_HWIO = 2  /**< kh, kw, I, O. Fully connected: I, O. Depthwise: kh, kw, O. */
 } qn_weights_layout;
@@ -49,19 +50,19 @@ typedef struct qn_weights {
   size_t struct_size;
   qn_type type; /**< QN_F32. */
   qn_weights_layout layout;
-  const void *data; /**< Dense. Must stay valid and unchanged until the operator and all its plans are released. */
+  const void* data; /**< Dense. Must stay valid and unchanged until the operator and all its plans are released. */
 } qn_weights;
 
 /** Writes struct_size and defaults: QN_F32, QN_WEIGHTS_OHWI, data NULL. */
-QN_API void qn_weights_init(qn_weights *weights);
+QN_API void qn_weights_init(qn_weights* weights);
 
 /** Packed weights, shared between operators, models and threads: two operators whose weights are at the same
  *  address and want the same packing share one copy, which lives as long as an operator uses it. Thread-safe. */
-QN_API qn_status qn_weights_cache_create(qn_weights_cache **cache);
+QN_API qn_status qn_weights_cache_create(qn_weights_cache** cache);
 /** Bytes of packed weights held now. */
-QN_API size_t qn_weights_cache_bytes(const qn_weights_cache *cache);
+QN_API size_t qn_weights_cache_bytes(const qn_weights_cache* cache);
 /** Gives up the caller's reference; operators that use the cache keep it alive. NULL is allowed. */
-QN_API void qn_weights_cache_release(qn_weights_cache *cache);
+QN_API void qn_weights_cache_release(qn_weights_cache* cache);
 
 /* ---- create ----------------------------------------------------------------------------------- */
 
@@ -75,7 +76,7 @@ typedef enum qn_algorithm {
 } qn_algorithm;
 
 /** Name as used in benchmarks and profiles, for example "igemm"; "?" for an unknown value. */
-QN_API const char *qn_algorithm_string(qn_algorithm algorithm);
+QN_API const char* qn_algorithm_string(qn_algorithm algorithm);
 
 /** 2-D convolution with groups.  Input N,H,W,in_channels; output N,H',W',out_channels with
  *  H' = (H + top + bottom - ((kernel.h - 1) * dilation.h + 1)) / stride.h + 1, rounded down. */
@@ -86,17 +87,18 @@ typedef struct qn_conv2d_params {
   size_t groups;
   qn_hw kernel, stride, dilation;
   qn_padding padding;
-  float min, max; /**< Outputs are clamped to [min, max]; min <= max, infinities allowed, NaN refused. NaN results stay NaN. */
+  float min,
+      max; /**< Outputs are clamped to [min, max]; min <= max, infinities allowed, NaN refused. NaN results stay NaN. */
 } qn_conv2d_params;
 
 /** Defaults: QN_F32, one group, kernel 1x1, stride 1, dilation 1, no padding, no clamp. */
-QN_API void qn_conv2d_params_init(qn_conv2d_params *params);
+QN_API void qn_conv2d_params_init(qn_conv2d_params* params);
 
 /** @param bias   out_channels floats, copied; NULL for none.
  *  @param cache  NULL for a cache of the operator's own.
  *  Algorithms: direct, gemm, igemm, depthwise where they apply. */
-QN_API qn_status qn_conv2d_create(const qn_conv2d_params *params, const qn_weights *weights, const float *bias,
-                                  qn_weights_cache *cache, qn_operator **op);
+QN_API qn_status qn_conv2d_create(const qn_conv2d_params* params, const qn_weights* weights, const float* bias,
+                                  qn_weights_cache* cache, qn_operator** op);
 
 /** Depthwise 2-D convolution: output channel c reads input channel c / multiplier. Input N,H,W,channels; output
  *  channels * multiplier. Sizes as qn_conv2d_params. Weights: O (= channels * multiplier), kh, kw, or kh, kw, O. */
@@ -110,9 +112,9 @@ typedef struct qn_dwconv2d_params {
 } qn_dwconv2d_params;
 
 /** Defaults: as qn_conv2d_params_init, multiplier 1. */
-QN_API void qn_dwconv2d_params_init(qn_dwconv2d_params *params);
-QN_API qn_status qn_dwconv2d_create(const qn_dwconv2d_params *params, const qn_weights *weights, const float *bias,
-                                    qn_weights_cache *cache, qn_operator **op);
+QN_API void qn_dwconv2d_params_init(qn_dwconv2d_params* params);
+QN_API qn_status qn_dwconv2d_create(const qn_dwconv2d_params* params, const qn_weights* weights, const float* bias,
+                                    qn_weights_cache* cache, qn_operator** op);
 
 /** Fully connected: input [..., in_channels] (all leading dimensions are rows), output [..., out_channels]. */
 typedef struct qn_fully_connected_params {
@@ -123,9 +125,9 @@ typedef struct qn_fully_connected_params {
 } qn_fully_connected_params;
 
 /** Defaults: QN_F32, no clamp. */
-QN_API void qn_fully_connected_params_init(qn_fully_connected_params *params);
-QN_API qn_status qn_fully_connected_create(const qn_fully_connected_params *params, const qn_weights *weights,
-                                           const float *bias, qn_weights_cache *cache, qn_operator **op);
+QN_API void qn_fully_connected_params_init(qn_fully_connected_params* params);
+QN_API qn_status qn_fully_connected_create(const qn_fully_connected_params* params, const qn_weights* weights,
+                                           const float* bias, qn_weights_cache* cache, qn_operator** op);
 
 typedef enum qn_pool_kind { QN_POOL_MAX = 0, QN_POOL_AVERAGE = 1 } qn_pool_kind;
 
@@ -134,23 +136,24 @@ typedef struct qn_pool2d_params {
   size_t struct_size;
   qn_type type;
   qn_pool_kind kind;
-  int global;          /**< Non-zero: one window, the whole image; kernel, stride and padding are ignored. Output N,1,1,C. */
+  int global; /**< Non-zero: one window, the whole image; kernel, stride and padding are ignored. Output N,1,1,C. */
   qn_hw kernel, stride, dilation;
-  qn_padding padding;  /**< Each side must be smaller than the (dilated) kernel. */
-  int ceil_mode;       /**< Non-zero: round the output size up; a last window that would start in the bottom or right
-                            padding is dropped (Caffe, PyTorch, ONNX). */
-  int count_padding;   /**< Average: non-zero divides by the window's size, its padding included (but not what
-                            ceil_mode lets it reach beyond the padding); zero by the pixels inside the image. */
+  qn_padding padding; /**< Each side must be smaller than the (dilated) kernel. */
+  int ceil_mode;      /**< Non-zero: round the output size up; a last window that would start in the bottom or right
+                           padding is dropped (Caffe, PyTorch, ONNX). */
+  int count_padding;  /**< Average: non-zero divides by the window's size, its padding included (but not what
+                           ceil_mode lets it reach beyond the padding); zero by the pixels inside the image. */
   float min, max;
 } qn_pool2d_params;
 
 /** Defaults: QN_F32, max, kernel 1x1, stride 1, dilation 1, no padding, round down, count_padding 0, no clamp. */
-QN_API void qn_pool2d_params_init(qn_pool2d_params *params);
-QN_API qn_status qn_pool2d_create(const qn_pool2d_params *params, qn_operator **op);
+QN_API void qn_pool2d_params_init(qn_pool2d_params* params);
+QN_API qn_status qn_pool2d_create(const qn_pool2d_params* params, qn_operator** op);
 
 typedef enum qn_binary_kind { QN_ADD = 0, QN_SUB = 1, QN_MUL = 2, QN_DIV = 3 } qn_binary_kind;
 
-/** Elementwise a (kind) b, two inputs, broadcast as in NumPy: shapes are aligned at the right, dimensions of 1 repeat. */
+/** Elementwise a (kind) b, two inputs, broadcast as in NumPy: shapes are aligned at the right, dimensions of 1 repeat.
+ */
 typedef struct qn_binary_params {
   size_t struct_size;
   qn_type type;
@@ -159,12 +162,12 @@ typedef struct qn_binary_params {
 } qn_binary_params;
 
 /** Defaults: QN_F32, QN_ADD, no clamp. */
-QN_API void qn_binary_params_init(qn_binary_params *params);
-QN_API qn_status qn_binary_create(const qn_binary_params *params, qn_operator **op);
+QN_API void qn_binary_params_init(qn_binary_params* params);
+QN_API qn_status qn_binary_create(const qn_binary_params* params, qn_operator** op);
 
 typedef enum qn_unary_kind {
-  QN_CLAMP = 0,      /**< min(max(x, alpha), beta): relu is (0, inf), relu6 (0, 6). */
-  QN_SIGMOID = 1,    /**< 1 / (1 + e^-x). */
+  QN_CLAMP = 0,   /**< min(max(x, alpha), beta): relu is (0, inf), relu6 (0, 6). */
+  QN_SIGMOID = 1, /**< 1 / (1 + e^-x). */
   QN_TANH = 2,
   QN_HARD_SWISH = 3, /**< x * min(max(x + 3, 0), 6) / 6. */
   QN_POWER = 4,      /**< (alpha * x + beta) ^ gamma. */
@@ -180,8 +183,8 @@ typedef struct qn_unary_params {
 } qn_unary_params;
 
 /** Defaults: QN_F32, QN_CLAMP to [0, inf] (relu), gamma 1. */
-QN_API void qn_unary_params_init(qn_unary_params *params);
-QN_API qn_status qn_unary_create(const qn_unary_params *params, qn_operator **op);
+QN_API void qn_unary_params_init(qn_unary_params* params);
+QN_API qn_status qn_unary_create(const qn_unary_params* params, qn_operator** op);
 
 /** Per-channel operators on [..., channels]; output may be the input's buffer. */
 typedef struct qn_channel_params {
@@ -192,14 +195,16 @@ typedef struct qn_channel_params {
 } qn_channel_params;
 
 /** Defaults: QN_F32, no clamp. */
-QN_API void qn_channel_params_init(qn_channel_params *params);
+QN_API void qn_channel_params_init(qn_channel_params* params);
 /** x < 0 ? x * slope[c] : x.  `slope`: channels floats, copied. */
-QN_API qn_status qn_prelu_create(const qn_channel_params *params, const float *slope, qn_operator **op);
-/** x * scale[c] + bias[c] (multiply, then add: rounded twice).  channels floats each, copied; NULL scale is 1, NULL bias 0. */
-QN_API qn_status qn_scale_create(const qn_channel_params *params, const float *scale, const float *bias, qn_operator **op);
+QN_API qn_status qn_prelu_create(const qn_channel_params* params, const float* slope, qn_operator** op);
+/** x * scale[c] + bias[c] (multiply, then add: rounded twice).  channels floats each, copied; NULL scale is 1, NULL
+ * bias 0. */
+QN_API qn_status qn_scale_create(const qn_channel_params* params, const float* scale, const float* bias,
+                                 qn_operator** op);
 /** (x - mean) / sqrt(variance + epsilon) * gamma + beta, computed as qn_scale.  gamma and beta may be NULL. */
-QN_API qn_status qn_batch_norm_create(const qn_channel_params *params, const float *mean, const float *variance,
-                                      const float *gamma, const float *beta, float epsilon, qn_operator **op);
+QN_API qn_status qn_batch_norm_create(const qn_channel_params* params, const float* mean, const float* variance,
+                                      const float* gamma, const float* beta, float epsilon, qn_operator** op);
 
 /** Softmax over one axis; NaN in gives NaN out. */
 typedef struct qn_softmax_params {
@@ -209,8 +214,8 @@ typedef struct qn_softmax_params {
 } qn_softmax_params;
 
 /** Defaults: QN_F32, axis -1. */
-QN_API void qn_softmax_params_init(qn_softmax_params *params);
-QN_API qn_status qn_softmax_create(const qn_softmax_params *params, qn_operator **op);
+QN_API void qn_softmax_params_init(qn_softmax_params* params);
+QN_API qn_status qn_softmax_create(const qn_softmax_params* params, qn_operator** op);
 
 /** Joins inputs of equal shape but for one axis. */
 typedef struct qn_concat_params {
@@ -220,8 +225,8 @@ typedef struct qn_concat_params {
 } qn_concat_params;
 
 /** Defaults: QN_F32, axis -1. */
-QN_API void qn_concat_params_init(qn_concat_params *params);
-QN_API qn_status qn_concat_create(const qn_concat_params *params, qn_operator **op);
+QN_API void qn_concat_params_init(qn_concat_params* params);
+QN_API qn_status qn_concat_create(const qn_concat_params* params, qn_operator** op);
 
 /** Local response normalization across channels of [..., C] (Krizhevsky 2012):
  *  y[c] = x[c] / (k + alpha / size * sum of x[i]^2 for i in c - (size-1)/2 .. c + size/2) ^ beta. */
@@ -233,8 +238,8 @@ typedef struct qn_lrn_params {
 } qn_lrn_params;
 
 /** Defaults: QN_F32, size 5, alpha 1e-4, beta 0.75, k 1. */
-QN_API void qn_lrn_params_init(qn_lrn_params *params);
-QN_API qn_status qn_lrn_create(const qn_lrn_params *params, qn_operator **op);
+QN_API void qn_lrn_params_init(qn_lrn_params* params);
+QN_API qn_status qn_lrn_create(const qn_lrn_params* params, qn_operator** op);
 
 /** Surrounds a tensor with a constant. */
 typedef struct qn_pad_params {
@@ -246,16 +251,16 @@ typedef struct qn_pad_params {
 } qn_pad_params;
 
 /** Defaults: QN_F32, rank 4, nothing added, value 0. */
-QN_API void qn_pad_params_init(qn_pad_params *params);
-QN_API qn_status qn_pad_create(const qn_pad_params *params, qn_operator **op);
+QN_API void qn_pad_params_init(qn_pad_params* params);
+QN_API qn_status qn_pad_create(const qn_pad_params* params, qn_operator** op);
 
 typedef enum qn_resize_kind { QN_RESIZE_NEAREST = 0, QN_RESIZE_BILINEAR = 1 } qn_resize_kind;
 
 /** Where output pixel i lies in the input, with s = in / out. */
 typedef enum qn_resize_coordinates {
-  QN_COORDINATES_HALF_PIXEL = 0,    /**< (i + 0.5) * s - 0.5 */
-  QN_COORDINATES_ASYMMETRIC = 1,    /**< i * s */
-  QN_COORDINATES_ALIGN_CORNERS = 2  /**< i * (in - 1) / (out - 1) */
+  QN_COORDINATES_HALF_PIXEL = 0,   /**< (i + 0.5) * s - 0.5 */
+  QN_COORDINATES_ASYMMETRIC = 1,   /**< i * s */
+  QN_COORDINATES_ALIGN_CORNERS = 2 /**< i * (in - 1) / (out - 1) */
 } qn_resize_coordinates;
 
 /** How nearest chooses between two pixels. */
@@ -272,14 +277,14 @@ typedef struct qn_resize2d_params {
   qn_type type;
   qn_resize_kind kind;
   qn_resize_coordinates coordinates;
-  qn_resize_rounding rounding;  /**< Nearest only. */
-  qn_hw size;                   /**< Output size; 0,0: input size times scale, rounded down. */
-  float scale_h, scale_w;       /**< Used where size is 0; then also s = 1 / scale. */
+  qn_resize_rounding rounding; /**< Nearest only. */
+  qn_hw size;                  /**< Output size; 0,0: input size times scale, rounded down. */
+  float scale_h, scale_w;      /**< Used where size is 0; then also s = 1 / scale. */
 } qn_resize2d_params;
 
 /** Defaults: QN_F32, nearest, half pixel, half down, size 0,0, scale 1. */
-QN_API void qn_resize2d_params_init(qn_resize2d_params *params);
-QN_API qn_status qn_resize2d_create(const qn_resize2d_params *params, qn_operator **op);
+QN_API void qn_resize2d_params_init(qn_resize2d_params* params);
+QN_API qn_status qn_resize2d_create(const qn_resize2d_params* params, qn_operator** op);
 
 /** Reorders dimensions: output dimension i is input dimension permutation[i]. Types QN_F32. */
 typedef struct qn_transpose_params {
@@ -290,8 +295,8 @@ typedef struct qn_transpose_params {
 } qn_transpose_params;
 
 /** Defaults: QN_F32, rank 0 (must be set). */
-QN_API void qn_transpose_params_init(qn_transpose_params *params);
-QN_API qn_status qn_transpose_create(const qn_transpose_params *params, qn_operator **op);
+QN_API void qn_transpose_params_init(qn_transpose_params* params);
+QN_API qn_status qn_transpose_create(const qn_transpose_params* params, qn_operator** op);
 
 /** Takes begin[i], begin[i]+1 .. end[i]-1 of each dimension. */
 typedef struct qn_slice_params {
@@ -303,11 +308,11 @@ typedef struct qn_slice_params {
 } qn_slice_params;
 
 /** Defaults: QN_F32, rank 0 (must be set), begin 0, end SIZE_MAX. */
-QN_API void qn_slice_params_init(qn_slice_params *params);
-QN_API qn_status qn_slice_create(const qn_slice_params *params, qn_operator **op);
+QN_API void qn_slice_params_init(qn_slice_params* params);
+QN_API qn_status qn_slice_create(const qn_slice_params* params, qn_operator** op);
 
 /** Gives up the caller's reference; plans keep what they need. NULL is allowed. */
-QN_API void qn_operator_release(qn_operator *op);
+QN_API void qn_operator_release(qn_operator* op);
 
 /* ---- plan and run ----------------------------------------------------------------------------- */
 
@@ -316,30 +321,30 @@ typedef struct qn_plan_options {
   size_t tasks;           /**< How many tasks run at a time, usually the number of threads; at least 1. The result does
                                not depend on it. */
   qn_algorithm algorithm; /**< Anything but AUTO is used or answered with QN_UNSUPPORTED. */
-  const char *kernel;     /**< Name of a micro-kernel to use, for tests and benchmarks; NULL: the best. */
+  const char* kernel;     /**< Name of a micro-kernel to use, for tests and benchmarks; NULL: the best. */
 } qn_plan_options;
 
 /** Defaults: one task, QN_ALGORITHM_AUTO, kernel NULL. */
-QN_API void qn_plan_options_init(qn_plan_options *options);
+QN_API void qn_plan_options_init(qn_plan_options* options);
 
 /** Fixes shapes, strides, algorithm, splits and workspace.  May pack weights into the cache.
  *  @param ins      n_in descriptions.
  *  @param outs     n_out descriptions, or NULL (n_out then 0): inferred, dense; ask qn_plan_output().
  *  @param options  NULL for defaults.
  *  Thread-safe for one operator. */
-QN_API qn_status qn_operator_plan(const qn_operator *op, const qn_tensor *ins, size_t n_in, const qn_tensor *outs,
-                                  size_t n_out, const qn_plan_options *options, qn_plan **plan);
+QN_API qn_status qn_operator_plan(const qn_operator* op, const qn_tensor* ins, size_t n_in, const qn_tensor* outs,
+                                  size_t n_out, const qn_plan_options* options, qn_plan** plan);
 
 /** Description of output `index`. */
-QN_API qn_status qn_plan_output(const qn_plan *plan, size_t index, qn_tensor *tensor);
+QN_API qn_status qn_plan_output(const qn_plan* plan, size_t index, qn_tensor* tensor);
 /** Bytes of workspace a run needs; 0 for many operators. */
-QN_API size_t qn_plan_workspace_size(const qn_plan *plan);
+QN_API size_t qn_plan_workspace_size(const qn_plan* plan);
 /** The algorithm chosen; QN_ALGORITHM_AUTO for operators that have none. */
-QN_API qn_algorithm qn_plan_algorithm(const qn_plan *plan);
+QN_API qn_algorithm qn_plan_algorithm(const qn_plan* plan);
 /** Name of the main micro-kernel, "" for operators without one; lives as long as the plan. */
-QN_API const char *qn_plan_kernel(const qn_plan *plan);
+QN_API const char* qn_plan_kernel(const qn_plan* plan);
 /** Multiply-accumulates of a convolution or fully-connected plan, padding taps included; 0 otherwise. */
-QN_API uint64_t qn_plan_macs(const qn_plan *plan);
+QN_API uint64_t qn_plan_macs(const qn_plan* plan);
 
 /** Runs the plan.
  *  @param inputs, outputs  arrays of addresses, aligned to the element type; an output must not overlap an input
@@ -347,11 +352,11 @@ QN_API uint64_t qn_plan_macs(const qn_plan *plan);
  *  @param workspace        qn_plan_workspace_size() bytes, aligned to 64, used by one run at a time; NULL if 0.
  *  @param parallel         NULL: on the calling thread.
  *  Cannot fail on valid buffers; NULL addresses and a missing workspace are refused. */
-QN_API qn_status qn_plan_run(const qn_plan *plan, const void *const *inputs, void *const *outputs, void *workspace,
-                             const qn_parallel *parallel);
+QN_API qn_status qn_plan_run(const qn_plan* plan, const void* const* inputs, void* const* outputs, void* workspace,
+                             const qn_parallel* parallel);
 
 /** Gives up the plan. NULL is allowed. */
-QN_API void qn_plan_release(qn_plan *plan);
+QN_API void qn_plan_release(qn_plan* plan);
 
 /* ---- matrix products without operator objects -------------------------------------------------- */
 
@@ -359,10 +364,11 @@ QN_API void qn_plan_release(qn_plan *plan);
  *  @param lda, ldb, ldc  elements from one row to the next.
  *  @param bias           n floats added to every row, or NULL.
  *  @param min, max       clamp; -INFINITY and INFINITY for none.
- *  C must not overlap A, B or bias. k = 0 gives clamp(bias). Packs B on every call into memory it allocates and frees. */
-QN_API qn_status qn_gemm_f32(size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb,
-                             int transpose_b, const float *bias, float min, float max, float *c, size_t ldc,
-                             const qn_parallel *parallel);
+ *  C must not overlap A, B or bias. k = 0 gives clamp(bias). Packs B on every call into memory it allocates and frees.
+ */
+QN_API qn_status qn_gemm_f32(size_t m, size_t n, size_t k, const float* a, size_t lda, const float* b, size_t ldb,
+                             int transpose_b, const float* bias, float min, float max, float* c, size_t ldc,
+                             const qn_parallel* parallel);
 
 /** @} */
 

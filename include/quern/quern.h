@@ -7,7 +7,7 @@
 #define QUERN_QUERN_H
 
 #include "base.h"
-#include "op.h"
 #include "graph.h"
+#include "op.h"
 
 #endif

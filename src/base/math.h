@@ -8,13 +8,21 @@ namespace quern {
 
 // False when the result does not fit.
 template <class T>
-[[nodiscard]] inline bool checked_mul(T a, T b, T* result) { return !__builtin_mul_overflow(a, b, result); }
+[[nodiscard]] inline bool checked_mul(T a, T b, T* result) {
+  return !__builtin_mul_overflow(a, b, result);
+}
 template <class T>
-[[nodiscard]] inline bool checked_add(T a, T b, T* result) { return !__builtin_add_overflow(a, b, result); }
+[[nodiscard]] inline bool checked_add(T a, T b, T* result) {
+  return !__builtin_add_overflow(a, b, result);
+}
 
 template <class T>
-constexpr T divide_up(T a, T b) { return (a + b - 1) / b; }
+constexpr T divide_up(T a, T b) {
+  return (a + b - 1) / b;
+}
 template <class T>
-constexpr T round_up(T a, T b) { return divide_up(a, b) * b; }
+constexpr T round_up(T a, T b) {
+  return divide_up(a, b) * b;
+}
 
 }  // namespace quern

@@ -32,7 +32,9 @@ struct Allocator {
   }
   void deallocate(T* pointer, size_t n) { quern::release(pointer, n * sizeof(T)); }
   template <class U>
-  bool operator==(const Allocator<U>&) const { return true; }
+  bool operator==(const Allocator<U>&) const {
+    return true;
+  }
 };
 
 template <class T>

@@ -32,8 +32,8 @@ void run_on_pthreadpool(void* context, void (*task)(void*, size_t), void* arg, s
 #if defined(__SANITIZE_THREAD__)
   __tsan_release(&work);
 #endif
-  pthreadpool_parallelize_1d(static_cast<pthreadpool_t>(context), reinterpret_cast<pthreadpool_task_1d_t>(run_one), &work,
-                             count, 0);
+  pthreadpool_parallelize_1d(static_cast<pthreadpool_t>(context), reinterpret_cast<pthreadpool_task_1d_t>(run_one),
+                             &work, count, 0);
 #if defined(__SANITIZE_THREAD__)
   __tsan_acquire(&work);
 #endif

@@ -15,10 +15,10 @@ namespace quern {
 // Sends a line to the user's log, if there is one.
 [[gnu::format(printf, 2, 3)]] void log(qn_log_level level, const char* format, ...);
 
-#define QN_TRY(expression)                                  \
-  do {                                                      \
-    const qn_status qn_try_status = (expression);           \
-    if (qn_try_status != QN_OK) return qn_try_status;       \
+#define QN_TRY(expression)                            \
+  do {                                                \
+    const qn_status qn_try_status = (expression);     \
+    if (qn_try_status != QN_OK) return qn_try_status; \
   } while (0)
 
 // The border of the C API: standard containers throw std::bad_alloc, callers get a status.

@@ -13,7 +13,8 @@ qn_status check_tensor(const qn_tensor& tensor, const char* who) {
   if (tensor.layout != QN_LAYOUT_NHWC && tensor.layout != QN_LAYOUT_PIXEL_BLOCKED) {
     return fail(QN_INVALID_ARGUMENT, "%s: unknown layout %d", who, static_cast<int>(tensor.layout));
   }
-  if (tensor.rank > QN_MAX_RANK) return fail(QN_INVALID_ARGUMENT, "%s: rank %u is above %d", who, tensor.rank, QN_MAX_RANK);
+  if (tensor.rank > QN_MAX_RANK)
+    return fail(QN_INVALID_ARGUMENT, "%s: rank %u is above %d", who, tensor.rank, QN_MAX_RANK);
   bool dense = true;
   for (uint32_t i = 0; i < tensor.rank; ++i) {
     if (tensor.shape[i] == 0) return fail(QN_INVALID_ARGUMENT, "%s: dimension %u is 0", who, i);
@@ -27,7 +28,8 @@ qn_status check_tensor(const qn_tensor& tensor, const char* who) {
     }
     if (stride < span) return fail(QN_INVALID_ARGUMENT, "%s: stride %zu of dimension %u overlaps", who, stride, i);
     if (stride % element != 0) {
-      return fail(QN_INVALID_ARGUMENT, "%s: stride %zu of dimension %u is not a multiple of the element", who, stride, i);
+      return fail(QN_INVALID_ARGUMENT, "%s: stride %zu of dimension %u is not a multiple of the element", who, stride,
+                  i);
     }
     size_t extent;
     if (!checked_mul(stride, tensor.shape[i], &extent) || extent > PTRDIFF_MAX) {
@@ -91,7 +93,8 @@ size_t qn_type_size(qn_type type) {
 
 qn_status qn_tensor_init(qn_tensor* tensor, qn_type type, uint32_t rank, const size_t* shape) {
   if (tensor == nullptr) return quern::fail(QN_INVALID_ARGUMENT, "qn_tensor_init: tensor is NULL");
-  if (rank > QN_MAX_RANK) return quern::fail(QN_INVALID_ARGUMENT, "qn_tensor_init: rank %u is above %d", rank, QN_MAX_RANK);
+  if (rank > QN_MAX_RANK)
+    return quern::fail(QN_INVALID_ARGUMENT, "qn_tensor_init: rank %u is above %d", rank, QN_MAX_RANK);
   if (rank > 0 && shape == nullptr) return quern::fail(QN_INVALID_ARGUMENT, "qn_tensor_init: shape is NULL");
   qn_tensor result = {};
   result.type = type;

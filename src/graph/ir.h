@@ -50,7 +50,7 @@ struct Attributes {
 struct Node {
   OpKind kind;
   String name;
-  Vector<int> inputs;  // tensor indices or no_tensor
+  Vector<int> inputs;   // tensor indices or no_tensor
   Vector<int> outputs;  // one for every kind today
   Attributes attributes;
 };
@@ -93,7 +93,8 @@ int add_constant(Graph& graph, String name, qn_type type, Vector<size_t> shape, 
 int add_node(Graph& graph, OpKind kind, String name, Vector<int> inputs, Attributes attributes);
 
 inline const float* constant_floats(const Graph& graph, int tensor) {
-  return static_cast<const float*>(graph.constants[static_cast<size_t>(graph.tensors[static_cast<size_t>(tensor)].constant)].data);
+  return static_cast<const float*>(
+      graph.constants[static_cast<size_t>(graph.tensors[static_cast<size_t>(tensor)].constant)].data);
 }
 
 }  // namespace quern

@@ -10,7 +10,8 @@
 //
 // Packed weights: one panel per NR channels, the last one padded with zeros; taps in the order of the table:
 //
-//     panel:   bias[0] .. bias[NR-1]  W[0][0] .. W[0][NR-1]  W[1][0] ..  W[T-1][0] .. W[T-1][NR-1]     NR * (T + 1) * 4 bytes
+//     panel:   bias[0] .. bias[NR-1]  W[0][0] .. W[0][NR-1]  W[1][0] ..  W[T-1][0] .. W[T-1][NR-1]     NR * (T + 1) * 4
+//     bytes
 //
 // Arguments  channels  >= 1
 //            pixels    output pixels, >= 1
@@ -19,7 +20,8 @@
 //            w         packed weights, aligned to 64
 //            c         pixel x at c + x * c_stride bytes
 //
-// Memory     Reads exactly the named rows, `zero` only where the table asks for it, whole panels, and *p. Writes exactly
+// Memory     Reads exactly the named rows, `zero` only where the table asks for it, whole panels, and *p. Writes
+// exactly
 //            `channels` floats per pixel. Addresses of A and C: multiples of 4. C overlaps nothing.
 // Numbers    Each output is one ascending chain over the taps, as in gemm.h.
 // Machine    As gemm.h.
@@ -37,8 +39,8 @@ typedef void (*qn_dwconv_fn)(size_t channels, size_t pixels, size_t taps, const 
                              const void* a, const void* zero, const void* w, void* c, size_t c_stride,
                              const qn_minmax_f32* p);
 
-#define QN_DWCONV_ROW(type, taps, nr, isa, layout, name)                                                               \
-  void name(size_t channels, size_t pixels, size_t taps_, const int32_t* offsets, size_t step, const void* a,          \
+#define QN_DWCONV_ROW(type, taps, nr, isa, layout, name)                                                      \
+  void name(size_t channels, size_t pixels, size_t taps_, const int32_t* offsets, size_t step, const void* a, \
             const void* zero, const void* w, void* c, size_t c_stride, const qn_minmax_f32* p);
 #include "kernel/dwconv.inc"
 #undef QN_DWCONV_ROW

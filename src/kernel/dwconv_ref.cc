@@ -4,7 +4,8 @@ namespace quern {
 namespace {
 
 constexpr DwconvRow rows[] = {
-#define QN_DWCONV_ROW(type, taps, nr, isa, layout, name) {{#name, QN_##type, isa_##isa, QN_LAYOUT_##layout}, taps, nr, name},
+#define QN_DWCONV_ROW(type, taps, nr, isa, layout, name) \
+  {{#name, QN_##type, isa_##isa, QN_LAYOUT_##layout}, taps, nr, name},
 #include "kernel/dwconv.inc"
 #undef QN_DWCONV_ROW
 };

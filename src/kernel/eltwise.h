@@ -9,10 +9,11 @@
 //
 // Arguments  n: elements, >= 1. rows, channels >= 1; strides in bytes.
 // Memory     Reads and writes exactly the described elements; addresses are multiples of 4; y may be x (or a).
-// Numbers    Only +, -, *, / and comparisons in a stated order, without FMA: every level gives the bits of the reference,
-//            except power with an exponent other than 1, 2, 0.5, -1, which uses the C library everywhere, and the sum of
-//            vreduce, which may associate in any order (16 partial sums). exp: error below 2 ulp over the whole range, 0 below
-//            -104, inf above 89; sigmoid, tanh: below 4 ulp; NaN in, NaN out.
+// Numbers    Only +, -, *, / and comparisons in a stated order, without FMA: every level gives the bits of the
+// reference,
+//            except power with an exponent other than 1, 2, 0.5, -1, which uses the C library everywhere, and the sum
+//            of vreduce, which may associate in any order (16 partial sums). exp: error below 2 ulp over the whole
+//            range, 0 below -104, inf above 89; sigmoid, tanh: below 4 ulp; NaN in, NaN out.
 // Machine    As gemm.h.
 #pragma once
 
@@ -34,12 +35,13 @@ typedef void (*qn_vchannel_fn)(size_t rows, size_t channels, const float* x, siz
 // Returns the maximum (x only; y and shift not used) or the sum.
 typedef float (*qn_vreduce_fn)(size_t n, const float* x, float* y, float shift);
 
-#define QN_VUNARY_ROW(type, kind, isa, layout, name) void name(size_t n, const float* x, float* y, const qn_unary_f32* p);
+#define QN_VUNARY_ROW(type, kind, isa, layout, name) \
+  void name(size_t n, const float* x, float* y, const qn_unary_f32* p);
 #define QN_VBINARY_ROW(type, kind, isa, layout, name) \
   void name(size_t n, const float* a, const float* b, float* y, const qn_minmax_f32* p);
-#define QN_VCHANNEL_ROW(type, kind, isa, layout, name)                                                       \
-  void name(size_t rows, size_t channels, const float* x, size_t x_stride, const float* scale, const float* bias, float* y, \
-            size_t y_stride, const qn_minmax_f32* p);
+#define QN_VCHANNEL_ROW(type, kind, isa, layout, name)                                                            \
+  void name(size_t rows, size_t channels, const float* x, size_t x_stride, const float* scale, const float* bias, \
+            float* y, size_t y_stride, const qn_minmax_f32* p);
 #define QN_VREDUCE_ROW(type, kind, isa, layout, name) float name(size_t n, const float* x, float* y, float shift);
 #include "kernel/eltwise.inc"
 #undef QN_VUNARY_ROW

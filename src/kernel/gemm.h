@@ -34,7 +34,7 @@ extern "C" {
 typedef void (*qn_gemm_fn)(size_t mr, size_t nc, size_t k, const void* a, size_t a_stride, const void* w, void* c,
                            size_t c_stride, const qn_minmax_f32* p);
 
-#define QN_GEMM_ROW(type, mr, nr, isa, layout, name)                                                           \
+#define QN_GEMM_ROW(type, mr, nr, isa, layout, name)                                                                  \
   void name(size_t mr_, size_t nc, size_t k, const void* a, size_t a_stride, const void* w, void* c, size_t c_stride, \
             const qn_minmax_f32* p);
 #include "kernel/gemm.inc"

@@ -21,8 +21,8 @@ std::span<const GemmRow> gemm_rows() { return rows; }
 
 }  // namespace quern
 
-extern "C" void qn_gemm_f32_4x8_ref(size_t mr, size_t nc, size_t k, const void* a, size_t a_stride, const void* w, void* c,
-                                    size_t c_stride, const qn_minmax_f32* p) {
+extern "C" void qn_gemm_f32_4x8_ref(size_t mr, size_t nc, size_t k, const void* a, size_t a_stride, const void* w,
+                                    void* c, size_t c_stride, const qn_minmax_f32* p) {
   constexpr size_t nr = 8;
   const size_t count = k / sizeof(float);
   const auto* panel = static_cast<const float*>(w);

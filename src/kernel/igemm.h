@@ -16,7 +16,8 @@
 //            zero      kc bytes of zeros
 //            w, c, c_stride, p  as in gemm.h
 //
-// Memory     Reads exactly the rows named by the table, kc bytes each, ceil(nc / NR) whole panels, `zero` only where the
+// Memory     Reads exactly the rows named by the table, kc bytes each, ceil(nc / NR) whole panels, `zero` only where
+// the
 //            table asks for it, and *p. Writes exactly nc floats in each of the mr rows of C. Aliasing as gemm.h.
 // Numbers    As gemm.h, with the chain over taps first, channels within: the same bits as gemm on the gathered matrix.
 // Machine    As gemm.h.
@@ -33,8 +34,8 @@ extern "C" {
 typedef void (*qn_igemm_fn)(size_t mr, size_t nc, size_t kc, size_t ks, const int32_t* offsets, const void* a,
                             const void* zero, const void* w, void* c, size_t c_stride, const qn_minmax_f32* p);
 
-#define QN_IGEMM_ROW(type, mr, nr, isa, layout, name)                                                               \
-  void name(size_t mr_, size_t nc, size_t kc, size_t ks, const int32_t* offsets, const void* a, const void* zero,   \
+#define QN_IGEMM_ROW(type, mr, nr, isa, layout, name)                                                             \
+  void name(size_t mr_, size_t nc, size_t kc, size_t ks, const int32_t* offsets, const void* a, const void* zero, \
             const void* w, void* c, size_t c_stride, const qn_minmax_f32* p);
 #include "kernel/igemm.inc"
 #undef QN_IGEMM_ROW

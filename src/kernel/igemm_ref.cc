@@ -16,7 +16,8 @@ std::span<const IgemmRow> igemm_rows() { return rows; }
 }  // namespace quern
 
 extern "C" void qn_igemm_f32_4x8_ref(size_t mr, size_t nc, size_t kc, size_t ks, const int32_t* offsets, const void* a,
-                                     const void* zero, const void* w, void* c, size_t c_stride, const qn_minmax_f32* p) {
+                                     const void* zero, const void* w, void* c, size_t c_stride,
+                                     const qn_minmax_f32* p) {
   constexpr size_t table_mr = 4, nr = 8;
   const size_t count = kc / sizeof(float);
   const auto* panel = static_cast<const float*>(w);

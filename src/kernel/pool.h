@@ -19,11 +19,11 @@
 
 extern "C" {
 
-typedef void (*qn_pool_fn)(size_t channels, size_t pixels, size_t taps, const int32_t* offsets, size_t step, const void* a,
-                           const float* scale, void* c, size_t c_stride, const qn_minmax_f32* p);
+typedef void (*qn_pool_fn)(size_t channels, size_t pixels, size_t taps, const int32_t* offsets, size_t step,
+                           const void* a, const float* scale, void* c, size_t c_stride, const qn_minmax_f32* p);
 
-#define QN_POOL_ROW(type, kind, isa, layout, name)                                                              \
-  void name(size_t channels, size_t pixels, size_t taps, const int32_t* offsets, size_t step, const void* a,    \
+#define QN_POOL_ROW(type, kind, isa, layout, name)                                                           \
+  void name(size_t channels, size_t pixels, size_t taps, const int32_t* offsets, size_t step, const void* a, \
             const float* scale, void* c, size_t c_stride, const qn_minmax_f32* p);
 #include "kernel/pool.inc"
 #undef QN_POOL_ROW
