@@ -8,12 +8,15 @@
 // vreduce   max of x;  or  y[i] = exp(x[i] - shift) and the sum of y   (softmax)
 //
 // Arguments  n: elements, >= 1. rows, channels >= 1; strides in bytes.
-// Memory     Reads and writes exactly the described elements; addresses are multiples of 4; y may be x (or a).
-// Numbers    Only +, -, *, / and comparisons in a stated order, without FMA: every level gives the bits of the
-// reference,
-//            except power with an exponent other than 1, 2, 0.5, -1, which uses the C library everywhere, and the sum
-//            of vreduce, which may associate in any order (16 partial sums). exp: error below 2 ulp over the whole
-//            range, 0 below -104, inf above 89; sigmoid, tanh: below 4 ulp; NaN in, NaN out.
+// Memory     Reads and writes exactly the described elements; addresses are multiples of 4; y may be x (or a, or b;
+// b[0]
+//            of vbinaryc is read before y is written), else it overlaps nothing.
+// Numbers    Only +, -, *, /, square root and comparisons in a stated order, without FMA: every level gives the bits of
+//            the reference (but for the sign of a zero maximum and the payload of NaN). Power with an exponent other
+//            than 1, 2, 0.5 (square root), -1 uses the C library everywhere. The sum of vreduce: element i is added to
+//            partial sum i % 16, then these as a tree. exp: error below 1.1 ulp, denormal results included; 0 below
+//            -104, inf above 89. sigmoid: below 3 ulp; tanh: below 3 ulp. NaN in, NaN out; the maximum is NaN if any
+//            element is. hswish: x * (min(max(x + 3, 0), 6) * (1 / 6)).
 // Machine    As gemm.h.
 #pragma once
 

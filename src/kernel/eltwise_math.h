@@ -1,0 +1,116 @@
+// The formulas of eltwise.h, written once for one float and for a vector of floats.
+//
+// Every level compiles this text with its own instructions, so all of it has internal linkage. No FMA and no
+// operation but +, -, *, / and comparisons: the bits are the same on every level.
+#pragma once
+
+#include <cstdint>
+
+namespace quern {
+namespace {
+
+// The unsigned integers under a float or under a vector of floats.
+template <class V>
+struct BitsOf {
+  typedef uint32_t type __attribute__((vector_size(sizeof(V))));
+};
+template <>
+struct BitsOf<float> {
+  typedef uint32_t type;
+};
+template <class V>
+using Bits = typename BitsOf<V>::type;
+
+template <class V>
+inline Bits<V> to_bits(V x) {
+  return __builtin_bit_cast(Bits<V>, x);
+}
+template <class V>
+inline V from_bits(Bits<V> bits) {
+  return __builtin_bit_cast(V, bits);
+}
+// A scalar in every lane.
+template <class V>
+inline V splat(float x) {
+  return x - V{};
+}
+
+// A NaN passes: comparisons with it are false.
+template <class V>
+inline V clamp_to(V x, V min, V max) {
+  x = x < min ? min : x;
+  return x > max ? max : x;
+}
+
+// The larger of both, NaN if one is NaN.
+template <class V>
+inline V max_or_nan(V max, V x) {
+  return (x > max) | (x != x) ? x : max;
+}
+
+// e^x = 2^n * (1 + u) with -150 <= n <= 128 and |u| <= 0.42, for -104 <= x <= 89 (or NaN, then u is NaN).
+// ln 2 = ln2_high + ln2_low, and ln2_high has 15 bits, so that n * ln2_high and x - n * ln2_high are exact.
+// u = r + r^2 * q(r) with the minimax polynomial q for |r| <= ln(2) / 2: relative error of 1 + u below 3.1e-9.
+template <class V>
+struct ExpParts {
+  Bits<V> n_plus_256;  // above 0 for every n
+  V u;
+};
+template <class V>
+inline ExpParts<V> exp_parts(V x) {
+  constexpr float log2_e = 0x1.715476p+0f, ln2_high = 0x1.62e4p-1f, ln2_low = 0x1.7f7d1cp-20f;
+  constexpr float round = 0x1.8p+23f;           // adding it rounds to an integer, which its low bits then hold
+  constexpr uint32_t round_bits = 0x4b400000u;  // of that constant
+  const V shifted = x * log2_e + round;
+  const V n = shifted - round;
+  const V r = (x - n * ln2_high) - n * ln2_low;
+  V q = r * 0x1.6a23dep-10f + 0x1.123a20p-7f;
+  q = q * r + 0x1.5558f2p-5f;
+  q = q * r + 0x1.555492p-3f;
+  q = q * r + 0x1.fffffcp-2f;
+  return {to_bits(shifted) - (round_bits - 256), r + r * r * q};
+}
+
+// Below -104 the result is 0, above 89 infinity. 2^n in two factors, so that denormal results round once.
+template <class V>
+inline V exp_of(V x) {
+  const auto [n_plus_256, u] = exp_parts(clamp_to(x, splat<V>(-104), splat<V>(89)));
+  const Bits<V> half = n_plus_256 >> 1;  // floor(n / 2) + 128
+  const V factor1 = from_bits<V>((half - 1) << 23);
+  const V factor2 = from_bits<V>((n_plus_256 - half - 1) << 23);
+  return (1.0f + u) * factor1 * factor2;
+}
+
+// With e = e^-|x|, which cannot overflow: 1 / (1 + e) for x >= 0, e / (1 + e) below.
+template <class V>
+inline V sigmoid_of(V x) {
+  const V e = exp_of(from_bits<V>(to_bits(x) | 0x80000000u));
+  return (x < 0 ? e : splat<V>(1)) / (1.0f + e);
+}
+
+// With m = e^(-2|x|) - 1 = 2^n * u + (2^n - 1), which cancels nothing: |tanh x| = -m / (m + 2).
+// From |x| = 10 on the result is 1.
+template <class V>
+inline V tanh_of(V x) {
+  const V minus_abs = from_bits<V>(to_bits(x) | 0x80000000u);
+  const auto [n_plus_256, u] = exp_parts(clamp_to(minus_abs + minus_abs, splat<V>(-20), splat<V>(0)));
+  const V power = from_bits<V>((n_plus_256 - 129) << 23);
+  const V m = power * u + (power - 1.0f);
+  return from_bits<V>((to_bits(m / (m + 2.0f)) & 0x7fffffffu) | (to_bits(x) & 0x80000000u));
+}
+
+template <class V>
+inline V hswish_of(V x) {
+  return x * (clamp_to(x + 3.0f, splat<V>(0), splat<V>(6)) * (1.0f / 6.0f));
+}
+
+// Sum of 16 floats in a fixed order: the upper half is added to the lower half until one is left.
+inline float tree_sum(float* partial) {
+  for (int half = 8; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i) partial[i] += partial[i + half];
+  }
+  return partial[0];
+}
+
+}  // namespace
+}  // namespace quern

@@ -1,0 +1,142 @@
+#include "kernel/eltwise.h"
+
+#include <cmath>
+#include <limits>
+
+#include "kernel/eltwise_math.h"
+
+namespace quern {
+namespace {
+
+// One table per kind of function from the one list of rows.
+#define QN_ELTWISE_ENTRY(Kind, type, kind, isa, layout, name) \
+  {{#name, QN_##type, isa_##isa, QN_LAYOUT_##layout}, Kind::kind, name},
+#define QN_NO_ROW(...)
+
+#define QN_VUNARY_ROW(...) QN_ELTWISE_ENTRY(UnaryKind, __VA_ARGS__)
+#define QN_VBINARY_ROW QN_NO_ROW
+#define QN_VCHANNEL_ROW QN_NO_ROW
+#define QN_VREDUCE_ROW QN_NO_ROW
+constexpr UnaryRow unary_table[] = {
+#include "kernel/eltwise.inc"
+};
+#undef QN_VUNARY_ROW
+#define QN_VUNARY_ROW QN_NO_ROW
+
+#undef QN_VBINARY_ROW
+#define QN_VBINARY_ROW(...) QN_ELTWISE_ENTRY(BinaryKind, __VA_ARGS__)
+constexpr BinaryRow binary_table[] = {
+#include "kernel/eltwise.inc"
+};
+#undef QN_VBINARY_ROW
+#define QN_VBINARY_ROW QN_NO_ROW
+
+#undef QN_VCHANNEL_ROW
+#define QN_VCHANNEL_ROW(...) QN_ELTWISE_ENTRY(ChannelKind, __VA_ARGS__)
+constexpr ChannelRow channel_table[] = {
+#include "kernel/eltwise.inc"
+};
+#undef QN_VCHANNEL_ROW
+#define QN_VCHANNEL_ROW QN_NO_ROW
+
+#undef QN_VREDUCE_ROW
+#define QN_VREDUCE_ROW(...) QN_ELTWISE_ENTRY(ReduceKind, __VA_ARGS__)
+constexpr ReduceRow reduce_table[] = {
+#include "kernel/eltwise.inc"
+};
+
+template <class F>
+void unary(size_t n, const float* x, float* y, F f) {
+  for (size_t i = 0; i < n; ++i) y[i] = f(x[i]);
+}
+
+template <class F>
+void channel(size_t rows, size_t channels, const float* x, size_t x_stride, float* y, size_t y_stride, F f) {
+  for (size_t r = 0; r < rows; ++r) {
+    const auto* in = reinterpret_cast<const float*>(reinterpret_cast<const char*>(x) + r * x_stride);
+    auto* out = reinterpret_cast<float*>(reinterpret_cast<char*>(y) + r * y_stride);
+    for (size_t c = 0; c < channels; ++c) out[c] = f(in[c], c);
+  }
+}
+
+}  // namespace
+
+std::span<const UnaryRow> unary_rows() { return unary_table; }
+std::span<const BinaryRow> binary_rows() { return binary_table; }
+std::span<const ChannelRow> channel_rows() { return channel_table; }
+std::span<const ReduceRow> reduce_rows() { return reduce_table; }
+
+}  // namespace quern
+
+extern "C" {
+
+void qn_vclamp_f32_ref(size_t n, const float* x, float* y, const qn_unary_f32* p) {
+  quern::unary(n, x, y, [=](float v) { return quern::clamp_to(v, p->alpha, p->beta); });
+}
+void qn_vsigmoid_f32_ref(size_t n, const float* x, float* y, const qn_unary_f32*) {
+  quern::unary(n, x, y, [](float v) { return quern::sigmoid_of(v); });
+}
+void qn_vtanh_f32_ref(size_t n, const float* x, float* y, const qn_unary_f32*) {
+  quern::unary(n, x, y, [](float v) { return quern::tanh_of(v); });
+}
+void qn_vhswish_f32_ref(size_t n, const float* x, float* y, const qn_unary_f32*) {
+  quern::unary(n, x, y, [](float v) { return quern::hswish_of(v); });
+}
+void qn_vexp_f32_ref(size_t n, const float* x, float* y, const qn_unary_f32*) {
+  quern::unary(n, x, y, [](float v) { return quern::exp_of(v); });
+}
+
+void qn_vpower_f32_ref(size_t n, const float* x, float* y, const qn_unary_f32* p) {
+  const auto [alpha, beta, gamma] = *p;
+  // Exponents with an exact formula do without the C library.
+  if (gamma == 1) {
+    quern::unary(n, x, y, [=](float v) { return alpha * v + beta; });
+  } else if (gamma == 2) {
+    quern::unary(n, x, y, [=](float v) { return (alpha * v + beta) * (alpha * v + beta); });
+  } else if (gamma == 0.5f) {
+    quern::unary(n, x, y, [=](float v) { return std::sqrt(alpha * v + beta); });
+  } else if (gamma == -1) {
+    quern::unary(n, x, y, [=](float v) { return 1 / (alpha * v + beta); });
+  } else {
+    quern::unary(n, x, y, [=](float v) { return std::pow(alpha * v + beta, gamma); });
+  }
+}
+
+#define QN_BINARY(name, expression)                                                                       \
+  void qn_v##name##_f32_ref(size_t n, const float* a, const float* b, float* y, const qn_minmax_f32* p) { \
+    for (size_t i = 0; i < n; ++i) y[i] = quern::clamp(expression, *p);                                   \
+  }
+QN_BINARY(add, a[i] + b[i])
+QN_BINARY(sub, a[i] - b[i])
+QN_BINARY(mul, a[i] * b[i])
+QN_BINARY(div, a[i] / b[i])
+QN_BINARY(addc, a[i] + b[0])
+QN_BINARY(subc, a[i] - b[0])
+QN_BINARY(mulc, a[i] * b[0])
+QN_BINARY(divc, a[i] / b[0])
+QN_BINARY(rsubc, b[0] - a[i])
+QN_BINARY(rdivc, b[0] / a[i])
+#undef QN_BINARY
+
+void qn_vscale_f32_ref(size_t rows, size_t channels, const float* x, size_t x_stride, const float* scale,
+                       const float* bias, float* y, size_t y_stride, const qn_minmax_f32* p) {
+  quern::channel(rows, channels, x, x_stride, y, y_stride,
+                 [=](float v, size_t c) { return quern::clamp(v * scale[c] + bias[c], *p); });
+}
+void qn_vprelu_f32_ref(size_t rows, size_t channels, const float* x, size_t x_stride, const float* scale, const float*,
+                       float* y, size_t y_stride, const qn_minmax_f32*) {
+  quern::channel(rows, channels, x, x_stride, y, y_stride, [=](float v, size_t c) { return v < 0 ? v * scale[c] : v; });
+}
+
+float qn_vmax_f32_ref(size_t n, const float* x, float*, float) {
+  float max = x[0];
+  for (size_t i = 1; i < n; ++i) max = quern::max_or_nan(max, x[i]);
+  return max;
+}
+float qn_vexpsum_f32_ref(size_t n, const float* x, float* y, float shift) {
+  float partial[16] = {};
+  for (size_t i = 0; i < n; ++i) partial[i % 16] += y[i] = quern::exp_of(x[i] - shift);
+  return quern::tree_sum(partial);
+}
+
+}  // extern "C"

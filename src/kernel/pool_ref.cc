@@ -1,0 +1,53 @@
+#include "kernel/pool.h"
+
+#include <limits>
+
+namespace quern {
+namespace {
+
+constexpr PoolRow rows[] = {
+#define QN_POOL_ROW(type, kind, isa, layout, name) \
+  {{#name, QN_##type, isa_##isa, QN_LAYOUT_##layout}, PoolKind::kind, name},
+#include "kernel/pool.inc"
+#undef QN_POOL_ROW
+};
+
+// Folds the taps of every channel of every pixel; finish(value, x) makes the output of pixel x.
+template <class Fold, class Finish>
+void pool(size_t channels, size_t pixels, size_t taps, const int32_t* offsets, size_t step, const void* a, void* c,
+          size_t c_stride, float start, Fold fold, Finish finish) {
+  for (size_t x = 0; x < pixels; ++x) {
+    const auto* table = reinterpret_cast<const int32_t*>(reinterpret_cast<const char*>(offsets) + x * step);
+    auto* out = reinterpret_cast<float*>(static_cast<char*>(c) + x * c_stride);
+    for (size_t i = 0; i < channels; ++i) {
+      float value = start;
+      for (size_t t = 0; t < taps; ++t) {
+        if (table[t] < 0) continue;
+        value = fold(value, reinterpret_cast<const float*>(static_cast<const char*>(a) + table[t])[i]);
+      }
+      out[i] = finish(value, x);
+    }
+  }
+}
+
+}  // namespace
+
+std::span<const PoolRow> pool_rows() { return rows; }
+
+}  // namespace quern
+
+extern "C" void qn_maxpool_f32_ref(size_t channels, size_t pixels, size_t taps, const int32_t* offsets, size_t step,
+                                   const void* a, const float*, void* c, size_t c_stride, const qn_minmax_f32* p) {
+  quern::pool(
+      channels, pixels, taps, offsets, step, a, c, c_stride, -std::numeric_limits<float>::infinity(),
+      [](float max, float value) { return value > max || value != value ? value : max; },
+      [&](float max, size_t) { return quern::clamp(max, *p); });
+}
+
+extern "C" void qn_avgpool_f32_ref(size_t channels, size_t pixels, size_t taps, const int32_t* offsets, size_t step,
+                                   const void* a, const float* scale, void* c, size_t c_stride,
+                                   const qn_minmax_f32* p) {
+  quern::pool(
+      channels, pixels, taps, offsets, step, a, c, c_stride, 0, [](float sum, float value) { return sum + value; },
+      [&](float sum, size_t x) { return quern::clamp(scale[x] * sum, *p); });
+}
