@@ -43,7 +43,7 @@ const Case cases[] = {
     {UnaryKind::tanh, [](double x) { return std::tanh(x); }, 3},
 };
 
-std::vector<float> apply(const UnaryRow& row, const std::vector<float>& x) {
+std::vector<float> evaluate(const UnaryRow& row, const std::vector<float>& x) {
   std::vector<float> y(x.size());
   const qn_unary_f32 p = {-inf, inf, 1};
   row.run(x.size(), x.data(), y.data(), &p);
@@ -56,7 +56,7 @@ TEST_P(Accuracy, ErrorIsBelowTheBoundOfTheContract) {
   const std::vector<float> x = sweep(step);
   for (const UnaryRow& row : unary_rows()) {
     if (row.kind != GetParam().kind || !runs_on(row, cpu().isa)) continue;
-    const std::vector<float> y = apply(row, x);
+    const std::vector<float> y = evaluate(row, x);
     double worst = 0;
     float where = 0;
     for (size_t i = 0; i < x.size(); ++i) {
@@ -82,7 +82,7 @@ TEST(Accuracy, SpecialValues) {
   for (const UnaryRow& row : unary_rows()) {
     if (!runs_on(row, cpu().isa)) continue;
     SCOPED_TRACE(row.name);
-    const std::vector<float> y = apply(row, x);
+    const std::vector<float> y = evaluate(row, x);
     if (row.kind == UnaryKind::exp) {
       EXPECT_EQ(y, (std::vector<float>{1, 1, inf, 0, inf, 0, 1, 1}));
     } else if (row.kind == UnaryKind::sigmoid) {
@@ -91,7 +91,7 @@ TEST(Accuracy, SpecialValues) {
       EXPECT_EQ(y, (std::vector<float>{0, 0, 1, -1, 1, -1, 1e-42f, -1e-42f}));
       EXPECT_TRUE(std::signbit(y[1]));
     }
-    for (float value : apply(row, std::vector<float>(37, nan))) EXPECT_TRUE(std::isnan(value));
+    for (float value : evaluate(row, std::vector<float>(37, nan))) EXPECT_TRUE(std::isnan(value));
   }
 }
 
