@@ -1,0 +1,155 @@
+// The kernels of eltwise.h for one vector level; see vector.h for how a level's file includes this.
+#include "kernel/eltwise.h"
+#include "kernel/eltwise_math.h"
+#include "kernel/vector.h"
+
+namespace quern {
+namespace {
+
+template <class F>
+inline void unary(size_t n, const float* x, float* y, F f) {
+  for (; n >= width; n -= width, x += width, y += width) store(y, f(load(x)));
+  if (n > 0) store_some(y, f(load_some(x, n)), n);
+}
+
+template <class F>
+inline void binary(size_t n, const float* a, const float* b, float* y, const qn_minmax_f32* p, F f) {
+  const Vec min = splat<Vec>(p->min), max = splat<Vec>(p->max);
+  for (; n >= width; n -= width, a += width, b += width, y += width) {
+    store(y, clamp_to(f(load(a), load(b)), min, max));
+  }
+  if (n > 0) store_some(y, clamp_to(f(load_some(a, n), load_some(b, n)), min, max), n);
+}
+
+// The second operand is one scalar.
+template <class F>
+inline void binary_scalar(size_t n, const float* a, const float* b, float* y, const qn_minmax_f32* p, F f) {
+  const Vec min = splat<Vec>(p->min), max = splat<Vec>(p->max), scalar = splat<Vec>(b[0]);
+  unary(n, a, y, [=](Vec v) { return clamp_to(f(v, scalar), min, max); });
+}
+
+// f(x, c, count): the function of x, which holds `count` channels from channel c on.
+template <class F>
+inline void channel(size_t rows, size_t channels, const float* x, size_t x_stride, float* y, size_t y_stride, F f) {
+  for (; rows > 0; --rows) {
+    size_t c = 0;
+    for (; c + width <= channels; c += width) store(y + c, f(load(x + c), c, width));
+    const size_t rest = channels - c;
+    if (rest > 0) store_some(y + c, f(load_some(x + c, rest), c, rest), rest);
+    x = reinterpret_cast<const float*>(reinterpret_cast<const char*>(x) + x_stride);
+    y = reinterpret_cast<float*>(reinterpret_cast<char*>(y) + y_stride);
+  }
+}
+inline Vec load_channels(const float* p, size_t c, size_t count) {
+  return count == width ? load(p + c) : load_some(p + c, count);
+}
+
+}  // namespace
+}  // namespace quern
+
+extern "C" {
+
+#define QN_UNARY(kind, function)                                                               \
+  void QN_LEVEL_NAME(v##kind##_f32)(size_t n, const float* x, float* y, const qn_unary_f32*) { \
+    quern::unary(n, x, y, [](quern::Vec v) { return function(v); });                           \
+  }
+QN_UNARY(sigmoid, quern::sigmoid_of)
+QN_UNARY(tanh, quern::tanh_of)
+QN_UNARY(hswish, quern::hswish_of)
+QN_UNARY(exp, quern::exp_of)
+#undef QN_UNARY
+
+void QN_LEVEL_NAME(vclamp_f32)(size_t n, const float* x, float* y, const qn_unary_f32* p) {
+  const quern::Vec min = quern::splat<quern::Vec>(p->alpha), max = quern::splat<quern::Vec>(p->beta);
+  quern::unary(n, x, y, [=](quern::Vec v) { return quern::clamp_to(v, min, max); });
+}
+
+void QN_LEVEL_NAME(vpower_f32)(size_t n, const float* x, float* y, const qn_unary_f32* p) {
+  const float alpha = p->alpha, beta = p->beta, gamma = p->gamma;
+  if (gamma == 1) {
+    quern::unary(n, x, y, [=](quern::Vec v) { return alpha * v + beta; });
+  } else if (gamma == 2) {
+    quern::unary(n, x, y, [=](quern::Vec v) { return (alpha * v + beta) * (alpha * v + beta); });
+  } else if (gamma == 0.5f) {
+    quern::unary(n, x, y, [=](quern::Vec v) { return quern::square_root(alpha * v + beta); });
+  } else if (gamma == -1) {
+    quern::unary(n, x, y, [=](quern::Vec v) { return 1 / (alpha * v + beta); });
+  } else {
+    qn_vpower_f32_ref(n, x, y, p);  // the C library's pow, one by one
+  }
+}
+
+#define QN_BINARY(kind, expression)                                                                                \
+  void QN_LEVEL_NAME(v##kind##_f32)(size_t n, const float* a, const float* b, float* y, const qn_minmax_f32* p) {  \
+    quern::binary(n, a, b, y, p, [](quern::Vec u, quern::Vec v) { return expression; });                           \
+  }                                                                                                                \
+  void QN_LEVEL_NAME(v##kind##c_f32)(size_t n, const float* a, const float* b, float* y, const qn_minmax_f32* p) { \
+    quern::binary_scalar(n, a, b, y, p, [](quern::Vec u, quern::Vec v) { return expression; });                    \
+  }
+QN_BINARY(add, u + v)
+QN_BINARY(sub, u - v)
+QN_BINARY(mul, u* v)
+QN_BINARY(div, u / v)
+#undef QN_BINARY
+void QN_LEVEL_NAME(vrsubc_f32)(size_t n, const float* a, const float* b, float* y, const qn_minmax_f32* p) {
+  quern::binary_scalar(n, a, b, y, p, [](quern::Vec u, quern::Vec v) { return v - u; });
+}
+void QN_LEVEL_NAME(vrdivc_f32)(size_t n, const float* a, const float* b, float* y, const qn_minmax_f32* p) {
+  quern::binary_scalar(n, a, b, y, p, [](quern::Vec u, quern::Vec v) { return v / u; });
+}
+
+void QN_LEVEL_NAME(vscale_f32)(size_t rows, size_t channels, const float* x, size_t x_stride, const float* scale,
+                               const float* bias, float* y, size_t y_stride, const qn_minmax_f32* p) {
+  const quern::Vec min = quern::splat<quern::Vec>(p->min), max = quern::splat<quern::Vec>(p->max);
+  quern::channel(rows, channels, x, x_stride, y, y_stride, [=](quern::Vec v, size_t c, size_t count) {
+    const quern::Vec scales = quern::load_channels(scale, c, count);
+    return quern::clamp_to(v * scales + quern::load_channels(bias, c, count), min, max);
+  });
+}
+void QN_LEVEL_NAME(vprelu_f32)(size_t rows, size_t channels, const float* x, size_t x_stride, const float* scale,
+                               const float*, float* y, size_t y_stride, const qn_minmax_f32*) {
+  quern::channel(rows, channels, x, x_stride, y, y_stride, [=](quern::Vec v, size_t c, size_t count) {
+    return v < 0 ? v * quern::load_channels(scale, c, count) : v;
+  });
+}
+
+float QN_LEVEL_NAME(vmax_f32)(size_t n, const float* x, float*, float) {
+  using quern::width, quern::load, quern::max_or_nan;
+  // Four maxima, so that a comparison need not wait for the one before.
+  quern::Vec max[4];
+  for (auto& m : max) m = quern::splat<quern::Vec>(x[0]);
+  for (; n >= 4 * width; n -= 4 * width, x += 4 * width) {
+    for (size_t i = 0; i < 4; ++i) max[i] = max_or_nan(max[i], load(x + i * width));
+  }
+  for (; n >= width; n -= width, x += width) max[0] = max_or_nan(max[0], load(x));
+  if (n > 0) max[0] = max_or_nan(max[0], quern::load_some(x, n));
+  max[0] = max_or_nan(max_or_nan(max[0], max[1]), max_or_nan(max[2], max[3]));
+  float result = max[0][0];
+  for (size_t i = 1; i < width; ++i) result = max_or_nan<float>(result, max[0][i]);
+  return result;
+}
+
+float QN_LEVEL_NAME(vexpsum_f32)(size_t n, const float* x, float* y, float shift) {
+  using quern::width;
+  constexpr size_t vectors = 16 / width;  // that hold the 16 partial sums
+  quern::Vec sum[vectors] = {};
+  for (; n >= 16; n -= 16, x += 16, y += 16) {
+    for (size_t i = 0; i < vectors; ++i) {
+      const quern::Vec e = quern::exp_of(quern::load(x + i * width) - shift);
+      quern::store(y + i * width, e);
+      sum[i] += e;
+    }
+  }
+  float partial[16];
+  for (size_t i = 0; i < vectors; ++i) quern::store(partial + i * width, sum[i]);
+  for (size_t i = 0; i < n; i += width) {
+    const size_t count = n - i < width ? n - i : width;
+    const quern::Vec e = quern::exp_of(quern::load_channels(x, i, count) - shift);
+    float values[width];
+    quern::store(values, e);
+    for (size_t j = 0; j < count; ++j) partial[i + j] += y[i + j] = values[j];
+  }
+  return quern::tree_sum(partial);
+}
+
+}  // extern "C"

@@ -1,0 +1,80 @@
+// One vector of floats, for kernels that are written once with the compiler's vector types and compiled per level.
+//
+// The including file says which level: QN_LEVEL, the suffix of the kernels' names, and QN_VECTOR_BYTES. It is compiled
+// with that level's flags, so nothing in here may have external linkage: the linker would keep one copy for all levels.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#if QN_VECTOR_BYTES == 16 && defined(__aarch64__)
+#include <arm_neon.h>
+#else
+#include <immintrin.h>
+#endif
+
+// qn_<stem>_<level>
+#define QN_LEVEL_NAME(stem) QN_LEVEL_NAME2(stem, QN_LEVEL)
+#define QN_LEVEL_NAME2(stem, level) QN_LEVEL_NAME3(stem, level)
+#define QN_LEVEL_NAME3(stem, level) qn_##stem##_##level
+
+namespace quern {
+namespace {
+
+typedef float Vec __attribute__((vector_size(QN_VECTOR_BYTES)));
+typedef float UnalignedVec __attribute__((vector_size(QN_VECTOR_BYTES), aligned(4), may_alias));
+typedef int32_t Mask __attribute__((vector_size(QN_VECTOR_BYTES)));
+constexpr size_t width = sizeof(Vec) / sizeof(float);
+
+inline Vec load(const float* p) { return *reinterpret_cast<const UnalignedVec*>(p); }
+inline void store(float* p, Vec v) { *reinterpret_cast<UnalignedVec*>(p) = v; }
+
+// load_some reads p[0] .. p[count-1] and nothing behind, 0 < count < width; the other lanes repeat p[0], so that
+// arithmetic in them raises nothing that it would not raise anyway. store_some writes the first `count` lanes.
+inline Vec load_some(const float* p, size_t count);
+inline void store_some(float* p, Vec v, size_t count);
+inline Vec square_root(Vec v);
+
+#if QN_VECTOR_BYTES == 64
+
+inline __mmask16 first_lanes(size_t count) { return static_cast<__mmask16>((1u << count) - 1); }
+inline Vec load_some(const float* p, size_t count) {
+  return _mm512_mask_loadu_ps(_mm512_set1_ps(p[0]), first_lanes(count), p);
+}
+inline void store_some(float* p, Vec v, size_t count) { _mm512_mask_storeu_ps(p, first_lanes(count), v); }
+// The masked form, because GCC 12 warns of an uninitialised operand of the plain one.
+inline Vec square_root(Vec v) { return _mm512_maskz_sqrt_ps(0xffff, v); }
+
+#elif QN_VECTOR_BYTES == 32
+
+inline Mask first_lanes(size_t count) { return Mask{0, 1, 2, 3, 4, 5, 6, 7} < static_cast<int32_t>(count); }
+inline Vec load_some(const float* p, size_t count) {
+  const Mask mask = first_lanes(count);
+  const Vec some = _mm256_maskload_ps(p, reinterpret_cast<__m256i>(mask));
+  return mask ? some : Vec(_mm256_set1_ps(p[0]));
+}
+inline void store_some(float* p, Vec v, size_t count) {
+  _mm256_maskstore_ps(p, reinterpret_cast<__m256i>(first_lanes(count)), v);
+}
+inline Vec square_root(Vec v) { return _mm256_sqrt_ps(v); }
+
+#else
+
+inline Vec load_some(const float* p, size_t count) {
+  return Vec{p[0], p[count > 1 ? 1 : 0], p[count > 2 ? 2 : 0], p[0]};
+}
+inline void store_some(float* p, Vec v, size_t count) {
+  p[0] = v[0];
+  if (count > 1) p[1] = v[1];
+  if (count > 2) p[2] = v[2];
+}
+#if defined(__aarch64__)
+inline Vec square_root(Vec v) { return vsqrtq_f32(v); }
+#else
+inline Vec square_root(Vec v) { return _mm_sqrt_ps(v); }
+#endif
+
+#endif
+
+}  // namespace
+}  // namespace quern
