@@ -1,0 +1,127 @@
+#include "peak/peak.h"
+
+#include <quern/base.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+
+#include "base/cpu.h"
+
+namespace quern {
+namespace {
+
+// The loops are inline assembly, because a compiler may not be trusted to keep a loop with no result as it is. Every
+// accumulator depends on itself alone; there are more of them than any core has multiply-add units times cycles of
+// latency. The operands of the fused loops are tiny, so that sums stay ordinary numbers.
+constexpr float operand = 1e-6f;
+
+struct Loop {
+  uint32_t isa;
+  size_t flops;  // of one turn
+  void (*run)(size_t turns);
+};
+
+#if defined(__x86_64__)
+
+#define QN_FOR_14(op) op(0) op(1) op(2) op(3) op(4) op(5) op(6) op(7) op(8) op(9) op(10) op(11) op(12) op(13)
+#define QN_ZERO(i) "vxorps %%xmm" #i ", %%xmm" #i ", %%xmm" #i "\n\t"
+#define QN_XMM_CLOBBERS                                                                                               \
+  "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", \
+      "xmm14", "xmm15"
+
+#define QN_FMA_LOOP(bits, reg)                                                                             \
+  void fma_##bits(size_t turns) {                                                                          \
+    asm volatile(QN_FOR_14(QN_ZERO) "vbroadcastss %[x], %%" #reg "14\n\t"                                \
+                 "vbroadcastss %[x], %%" #reg "15\n"                                                     \
+                 "1:\n\t" QN_FOR_14(QN_FMA_##bits) "dec %[n]\n\t"                                        \
+                 "jnz 1b\n\t"                                                                            \
+                 "vzeroupper"                                                                            \
+                 : [n] "+r"(turns)                                                                       \
+                 : [x] "m"(operand)                                                                      \
+                 : "cc", QN_XMM_CLOBBERS); \
+  }
+#define QN_FMA_512(i) "vfmadd231ps %%zmm14, %%zmm15, %%zmm" #i "\n\t"
+#define QN_FMA_256(i) "vfmadd231ps %%ymm14, %%ymm15, %%ymm" #i "\n\t"
+QN_FMA_LOOP(512, zmm)
+QN_FMA_LOOP(256, ymm)
+
+// Eight products 1 * 1 and eight sums 0 + 0: every accumulator is its own operand, which leaves registers for more.
+void multiply_add_128(size_t turns) {
+  static constexpr float one = 1;
+#define QN_START(product, sum)                   \
+  "movss %[one], %%xmm" #product                 \
+  "\n\t"                                         \
+  "shufps $0, %%xmm" #product ", %%xmm" #product \
+  "\n\t"                                         \
+  "xorps %%xmm" #sum ", %%xmm" #sum "\n\t"
+#define QN_PAIR(product, sum)               \
+  "mulps %%xmm" #product ", %%xmm" #product \
+  "\n\t"                                    \
+  "addps %%xmm" #sum ", %%xmm" #sum "\n\t"
+#define QN_FOR_8_PAIRS(op) op(0, 1) op(2, 3) op(4, 5) op(6, 7) op(8, 9) op(10, 11) op(12, 13) op(14, 15)
+  asm volatile(QN_FOR_8_PAIRS(QN_START) "1:\n\t" QN_FOR_8_PAIRS(QN_PAIR) QN_FOR_8_PAIRS(QN_PAIR) "dec %[n]\n\t"
+               "jnz 1b"
+               : [n] "+r"(turns)
+               : [one] "m"(one)
+               : "cc", QN_XMM_CLOBBERS);
+}
+
+constexpr Loop loops[] = {
+    {isa_avx512, 14 * 16 * 2, fma_512},
+    {isa_avx2, 14 * 8 * 2, fma_256},
+    {isa_sse41, 2 * 16 * 4, multiply_add_128},
+    {isa_ref, 2 * 16 * 4, multiply_add_128},
+};
+
+#elif defined(__aarch64__)
+
+#define QN_FOR_24(op)                                                                                                 \
+  op(0) op(1) op(2) op(3) op(4) op(5) op(6) op(7) op(8) op(9) op(10) op(11) op(12) op(13) op(14) op(15) op(16) op(17) \
+      op(18) op(19) op(20) op(21) op(22) op(23)
+#define QN_ZERO(i) "movi v" #i ".4s, #0\n\t"
+#define QN_FMA(i) "fmla v" #i ".4s, v30.4s, v31.4s\n\t"
+#define QN_CLOBBER(i) "v" #i,
+
+void fma_neon(size_t turns) {
+  asm volatile(QN_FOR_24(QN_ZERO) "dup v30.4s, %w[x]\n\t"
+               "dup v31.4s, %w[x]\n"
+               "1:\n\t" QN_FOR_24(QN_FMA) "subs %[n], %[n], #1\n\t"
+               "b.ne 1b"
+               : [n] "+r"(turns)
+               : [x] "r"(__builtin_bit_cast(uint32_t, operand))
+               : QN_FOR_24(QN_CLOBBER) "v30", "v31", "cc");
+}
+
+constexpr Loop loops[] = {{isa_neon, 24 * 4 * 2, fma_neon}, {isa_ref, 24 * 4 * 2, fma_neon}};
+
+#endif
+
+double seconds_of(const Loop& loop, size_t turns) {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  loop.run(turns);
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+}  // namespace
+
+double measure_peak_flops(uint32_t isa) {
+  for (const Loop& loop : loops) {
+    if (loop.isa != isa) continue;
+    // The best of many short runs: interruptions only ever make a run longer. The first ones also wake the core up.
+    constexpr size_t turns = 20000;
+    double best = seconds_of(loop, turns), total = best;
+    while (total < 0.03) {
+      const double seconds = seconds_of(loop, turns);
+      best = std::min(best, seconds);
+      total += seconds;
+    }
+    return static_cast<double>(loop.flops * turns) / best;
+  }
+  return 0;
+}
+
+uint32_t best_isa() { return isa_from_name(qn_cpu_level()); }
+
+}  // namespace quern
