@@ -1,0 +1,98 @@
+// Macros for every x86-64 .S file.  ELF and Mach-O; gas and clang; Intel syntax.
+#ifndef QN_ASM_X86_ASM_H
+#define QN_ASM_X86_ASM_H
+
+#ifdef __APPLE__
+#define SYM(s) _##s
+#define L(s) L##s
+#else
+#define SYM(s) s
+#define L(s) .L##s
+#endif
+
+        .intel_syntax noprefix
+
+// Every object carries both notes: one without them turns CET off, or makes the stack executable, for the whole image.
+#ifdef __ELF__
+        .pushsection .note.gnu.property, "a"
+        .balign 8
+        .long 4, 16, 5
+        .asciz "GNU"
+        .long 0xc0000002, 4, 3, 0       // FEATURE_1_AND = IBT | SHSTK
+        .popsection
+        .section .note.GNU-stack, "", %progbits
+#endif
+
+.macro fn name
+        .text
+        .p2align 6
+        .globl SYM(\name)
+#ifdef __ELF__
+        .type \name, %function
+        .hidden \name
+#else
+        .private_extern SYM(\name)
+#endif
+SYM(\name):
+        .cfi_startproc
+#ifdef __ELF__
+        endbr64
+#endif
+.endm
+
+.macro endfn name
+        .cfi_endproc
+#ifdef __ELF__
+        .size \name, . - \name
+#endif
+.endm
+
+// Read-only data, aligned for any vector; `text` leads back.
+.macro rodata
+#ifdef __ELF__
+        .section .rodata
+#else
+        .section __TEXT, __const
+#endif
+        .p2align 6
+.endm
+
+// Push registers, and tell the unwinder, in one word; pop them in reverse order.
+.macro save regs:vararg
+        .irp    r, \regs
+        push    \r
+        .cfi_adjust_cfa_offset 8
+        .cfi_rel_offset \r, 0
+        .endr
+.endm
+
+.macro restore first, rest:vararg
+        .ifnb   \rest
+        restore \rest
+        .endif
+        pop     \first
+        .cfi_adjust_cfa_offset -8
+        .cfi_restore \first
+.endm
+
+// Rows are handled from the last to the first in straight code; a call with fewer rows enters further down.
+// `places` makes the table of distances to the places NAME0, NAME1, ... (in read-only data), `entry` reads from it where
+// row mr-1 begins, `enter` jumps there (notrack: these are no functions and have no endbr64).
+.macro places name, rows:vararg
+L(\name\()s):
+        .irp    m, \rows
+        .long   L(\name\m) - L(\name\()s)
+        .endr
+.endm
+
+.macro entry to, mr, name, scratch
+        lea     \scratch, [rip + L(\name\()s)]
+        movsxd  \to, dword ptr [\scratch + \mr * 4 - 4]
+        add     \to, \scratch
+.endm
+
+.macro enter to
+        notrack jmp \to
+.endm
+
+#endif

@@ -1,0 +1,132 @@
+// C[m][n] = clamp(bias[n] + sum over k of A[m][k] * W[k][n]), 6 rows x 16 channels.  Contract: src/kernel/gemm.h
+//
+//   args   rdi mr  rsi nc  rdx k(bytes)  rcx a  r8 a_stride  r9 w  [rsp+8] c  c_stride  p
+//   A      row 3i+j is at base i + j strides: bases rcx rbx, stride r8
+//   C      r10 last row of the tile, r11 stride, rax the row at hand
+//   jumps  rdi row mr-1 in the loop, r12 in the store, r13 in the store of a part
+//   left   rax bytes of k     rsi channels     rbp p
+//   acc    ymm4-ymm15: row m holds ymm(4+2m), ymm(5+2m)
+//   load   ymm0 ymm1 one row of W   ymm2 one A everywhere     then min, max, masks
+//
+// A step is 12 FMAs (6 cycles) and 8 loads (4 cycles).  Only the rows of this call are run, read and written.
+#include "asm.h"
+#include "../offset.h"
+
+// Every row: its number, where its A is, its accumulators.
+.macro rows do
+        \do     5, rbx+r8*2, ymm14, ymm15
+        \do     4, rbx+r8,   ymm12, ymm13
+        \do     3, rbx,      ymm10, ymm11
+        \do     2, rcx+r8*2, ymm8,  ymm9
+        \do     1, rcx+r8,   ymm6,  ymm7
+        \do     0, rcx,      ymm4,  ymm5
+.endm
+
+.macro start m, a, lo, hi
+        .if     \m > 0                  // row 0 was loaded
+        vmovaps \lo, ymm4
+        vmovaps \hi, ymm5
+        .endif
+.endm
+
+.macro step m, a, lo, hi
+L(step\m):
+        vbroadcastss ymm2, dword ptr [\a]
+        vfmadd231ps \lo, ymm2, ymm0
+        vfmadd231ps \hi, ymm2, ymm1
+.endm
+
+.macro clamp m, a, lo, hi
+        vmaxps  \lo, ymm0, \lo          // a NaN in the second operand is the result
+        vmaxps  \hi, ymm0, \hi
+        vminps  \lo, ymm1, \lo
+        vminps  \hi, ymm1, \hi
+.endm
+
+.macro store m, a, lo, hi
+        .if     \m < 5
+        sub     rax, r11
+        .endif
+L(store\m):
+        vmovups [rax], \lo
+        vmovups [rax + 32], \hi
+.endm
+
+.macro part m, a, lo, hi
+        .if     \m < 5
+        sub     rax, r11
+        .endif
+L(part\m):
+        vmaskmovps [rax], ymm0, \lo
+        vmaskmovps [rax + 32], ymm1, \hi
+.endm
+
+        rodata
+        .fill   16, 4, -1               // 16 lanes from n before the end of these: the first n are set
+L(mask):
+        .fill   16, 4, 0
+        places  step, 0, 1, 2, 3, 4, 5
+        places  store, 0, 1, 2, 3, 4, 5
+        places  part, 0, 1, 2, 3, 4, 5
+
+fn qn_gemm_f32_6x16_avx2
+        save    rbx, rbp, r12, r13
+        mov     r10, [rsp + 40]
+        mov     r11, [rsp + 48]
+        mov     rbp, [rsp + 56]
+
+        lea     rbx, [rcx + r8 * 2]     // A row 3
+        add     rbx, r8
+
+        lea     rax, [rdi - 1]          // last row of C
+        imul    rax, r11
+        add     r10, rax
+
+        entry   r12, rdi, store, rax
+        entry   r13, rdi, part, rax
+        entry   rdi, rdi, step, rax
+
+0:      vmovaps ymm4, [r9]              // a panel: start from the bias
+        vmovaps ymm5, [r9 + 32]
+        add     r9, 64
+        rows    start
+
+        mov     rax, rdx
+1:      vmovaps ymm0, [r9]
+        vmovaps ymm1, [r9 + 32]
+        add     r9, 64
+        enter   rdi
+        rows    step
+        add     rcx, 4
+        add     rbx, 4
+        sub     rax, 4
+        jnz     1b
+
+        sub     rcx, rdx                // A again for the next panel
+        sub     rbx, rdx
+
+        vbroadcastss ymm0, dword ptr [rbp + MINMAX_MIN]
+        vbroadcastss ymm1, dword ptr [rbp + MINMAX_MAX]
+        rows    clamp
+
+        mov     rax, r10
+        cmp     rsi, 16
+        jb      2f
+        enter   r12
+        rows    store
+        add     r10, 64
+        sub     rsi, 16
+        jnz     0b
+        jmp     3f
+
+2:      lea     r8, [rip + L(mask)]     // fewer than 16 channels: the last panel
+        neg     rsi
+        vmovups ymm0, [r8 + rsi * 4]
+        vmovups ymm1, [r8 + rsi * 4 + 32]
+        enter   r13
+        rows    part
+
+3:      vzeroupper
+        restore rbx, rbp, r12, r13
+        ret
+endfn qn_gemm_f32_6x16_avx2

@@ -1,0 +1,134 @@
+// C[m][n] = clamp(bias[n] + sum over k of A[m][k] * W[k][n]), 14 rows x 32 channels.  Contract: src/kernel/gemm.h
+//
+//   args   rdi mr  rsi nc  rdx k(bytes)  rcx a  r8 a_stride  r9 w  [rsp+8] c  c_stride  p
+//   A      row 3i+j is at base i + j strides: bases rcx rbx rbp r12 r13, stride r8
+//   C      r10 last row of the tile, r11 stride, rax the row at hand
+//   jumps  rdi row mr-1 in the loop, r14 row mr-1 in the store
+//   left   rax bytes of k     rsi channels     r15 p
+//   acc    zmm4-zmm31: row m holds zmm(4+2m), zmm(5+2m)
+//   load   zmm0 zmm1 one row of W   zmm2 one A everywhere     then zmm0 min  zmm1 max
+//
+// 28 accumulators hide the latency of FMA with room to spare; a step is 28 FMAs (14 cycles) and 16 loads (8 cycles).
+// Only the rows of this call are run, read and written.
+#include "asm.h"
+#include "../offset.h"
+
+// Every row: its number, where its A is, its accumulators.
+.macro rows do
+        \do     13, r13+r8,   zmm30, zmm31
+        \do     12, r13,      zmm28, zmm29
+        \do     11, r12+r8*2, zmm26, zmm27
+        \do     10, r12+r8,   zmm24, zmm25
+        \do     9,  r12,      zmm22, zmm23
+        \do     8,  rbp+r8*2, zmm20, zmm21
+        \do     7,  rbp+r8,   zmm18, zmm19
+        \do     6,  rbp,      zmm16, zmm17
+        \do     5,  rbx+r8*2, zmm14, zmm15
+        \do     4,  rbx+r8,   zmm12, zmm13
+        \do     3,  rbx,      zmm10, zmm11
+        \do     2,  rcx+r8*2, zmm8,  zmm9
+        \do     1,  rcx+r8,   zmm6,  zmm7
+        \do     0,  rcx,      zmm4,  zmm5
+.endm
+
+.macro start m, a, lo, hi
+        .if     \m > 0                  // row 0 was loaded
+        vmovaps \lo, zmm4
+        vmovaps \hi, zmm5
+        .endif
+.endm
+
+.macro step m, a, lo, hi
+L(step\m):
+        vbroadcastss zmm2, dword ptr [\a]
+        vfmadd231ps \lo, zmm2, zmm0
+        vfmadd231ps \hi, zmm2, zmm1
+.endm
+
+.macro store m, a, lo, hi
+        .if     \m < 13
+        sub     rax, r11
+        .endif
+L(store\m):
+        vmaxps  \lo, zmm0, \lo          // a NaN in the second operand is the result
+        vmaxps  \hi, zmm0, \hi
+        vminps  \lo, zmm1, \lo
+        vminps  \hi, zmm1, \hi
+        vmovups [rax]{k1}, \lo
+        vmovups [rax + 64]{k2}, \hi
+.endm
+
+        rodata
+        places  step, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13
+        places  store, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13
+
+fn qn_gemm_f32_14x32_avx512
+        save    rbx, rbp, r12, r13, r14, r15
+        mov     r10, [rsp + 56]
+        mov     r11, [rsp + 64]
+        mov     r15, [rsp + 72]
+
+        lea     rbx, [rcx + r8 * 2]     // bases of A: rows 3, 6, 9, 12
+        add     rbx, r8
+        lea     rbp, [rbx + r8 * 2]
+        add     rbp, r8
+        lea     r12, [rbp + r8 * 2]
+        add     r12, r8
+        lea     r13, [r12 + r8 * 2]
+        add     r13, r8
+
+        lea     rax, [rdi - 1]          // last row of C
+        imul    rax, r11
+        add     r10, rax
+
+        entry   r14, rdi, store, rax
+        entry   rdi, rdi, step, rax
+
+0:      vmovaps zmm4, [r9]              // a panel: start from the bias
+        vmovaps zmm5, [r9 + 64]
+        sub     r9, -128
+        rows    start
+
+        mov     rax, rdx
+1:      vmovaps zmm0, [r9]
+        vmovaps zmm1, [r9 + 64]
+        sub     r9, -128
+        enter   rdi
+        rows    step
+        add     rcx, 4
+        add     rbx, 4
+        add     rbp, 4
+        add     r12, 4
+        add     r13, 4
+        sub     rax, 4
+        jnz     1b
+
+        sub     rcx, rdx                // A again for the next panel
+        sub     rbx, rdx
+        sub     rbp, rdx
+        sub     r12, rdx
+        sub     r13, rdx
+
+        mov     eax, -1                 // one bit per channel to write
+        cmp     rsi, 32
+        jae     2f
+        xor     eax, eax
+        bts     eax, esi
+        dec     eax
+2:      kmovd   k1, eax
+        kshiftrd k2, k1, 16
+
+        vbroadcastss zmm0, dword ptr [r15 + MINMAX_MIN]
+        vbroadcastss zmm1, dword ptr [r15 + MINMAX_MAX]
+        mov     rax, r10
+        enter   r14
+        rows    store
+
+        sub     r10, -128
+        sub     rsi, 32
+        ja      0b
+
+        vzeroupper
+        restore rbx, rbp, r12, r13, r14, r15
+        ret
+endfn qn_gemm_f32_14x32_avx512
