@@ -1,0 +1,252 @@
+// kernel/<row>/<shape>: every row of every table, called as the operators call it, on data from L1 or L2.
+//
+// Shapes are written as the loops run: gemm rows x outputs x depth; igemm rows x outputs x taps x channels; dwconv and
+// pool pixels x taps x channels; elementwise functions elements, or rows x channels.
+#include <limits>
+
+#include "bench.h"
+#include "kernel/dwconv.h"
+#include "kernel/eltwise.h"
+#include "kernel/gemm.h"
+#include "kernel/igemm.h"
+#include "kernel/pool.h"
+
+namespace quern {
+namespace {
+
+constexpr qn_minmax_f32 no_clamp = {-std::numeric_limits<float>::infinity(), std::numeric_limits<float>::infinity()};
+
+// `run` gets the benchmark's state when its turn comes and makes its own operands.
+template <class Run>
+void add(const Row& row, const std::string& shape, Run run) {
+  if (!runs_on(row, cpu().isa)) return;
+  benchmark::RegisterBenchmark((std::string("kernel/") + row.name + "/" + shape).c_str(), run)->Threads(1);
+}
+
+// Where the operands of one call lie between two calls.
+const char* residence(double bytes) {
+  if (bytes <= static_cast<double>(cpu().l1_bytes)) return "L1";
+  return bytes <= static_cast<double>(cpu().l2_bytes) ? "L2" : "beyond L2";
+}
+
+// One block of A rows against `panels` panels of weights.
+void bench_gemm(benchmark::State& state, const GemmRow& row, size_t panels, size_t k) {
+  const size_t nc = panels * row.nr;
+  const Floats a(row.mr * k), w(nc * (k + 1)), c(row.mr * nc);
+  const auto macs = static_cast<double>(row.mr * nc * k);
+  const double bytes = 4.0 * static_cast<double>(row.mr * k + nc * (k + 1) + row.mr * nc);
+  state.SetLabel(residence(bytes));
+  measure(state, {2 * macs, bytes}, row.isa, 1, [&] {
+    row.run(row.mr, nc, k * sizeof(float), a.data(), k * sizeof(float), w.data(), c.data(), nc * sizeof(float),
+            &no_clamp);
+  });
+}
+
+void add_gemm() {
+  for (const GemmRow& row : gemm_rows()) {
+    static constexpr size_t shapes[][2] = {{1, 64}, {1, 128}, {1, 256}, {2, 256}, {4, 512}, {4, 1024}};
+    for (const auto& [panels, k] : shapes) {
+      add(row, join({row.mr, panels * row.nr, k}),
+          [&row, panels = panels, k = k](benchmark::State& state) { bench_gemm(state, row, panels, k); });
+    }
+  }
+}
+
+// Neighbouring output pixels of a row of an image with kernel 3x3 and stride 1.
+void bench_igemm(benchmark::State& state, const IgemmRow& row, size_t panels, size_t channels) {
+  constexpr size_t kernel = 3;
+  const size_t nc = panels * row.nr, taps = kernel * kernel, image_width = row.mr + kernel - 1;
+  const Floats a(kernel * image_width * channels), zero(channels), w(nc * (taps * channels + 1)), c(row.mr * nc);
+  std::vector<int32_t> offsets(taps * row.mr);
+  for (size_t t = 0; t < taps; ++t) {
+    for (size_t m = 0; m < row.mr; ++m) {
+      offsets[t * row.mr + m] =
+          static_cast<int32_t>((t / kernel * image_width + t % kernel + m) * channels * sizeof(float));
+    }
+  }
+  const auto macs = static_cast<double>(row.mr * nc * taps * channels);
+  const double bytes = 4.0 * static_cast<double>(kernel * image_width * channels + nc * (taps * channels + 1) +
+                                                 row.mr * nc + offsets.size());
+  state.SetLabel(residence(bytes));
+  measure(state, {2 * macs, bytes}, row.isa, 1, [&] {
+    row.run(row.mr, nc, channels * sizeof(float), taps, offsets.data(), a.data(), zero.data(), w.data(), c.data(),
+            nc * sizeof(float), &no_clamp);
+  });
+}
+
+void add_igemm() {
+  for (const IgemmRow& row : igemm_rows()) {
+    static constexpr size_t shapes[][2] = {{1, 16}, {1, 64}, {2, 64}, {2, 128}};
+    for (const auto& [panels, channels] : shapes) {
+      add(row, join({row.mr, panels * row.nr, 9, channels}),
+          [&row, panels = panels, channels = channels](benchmark::State& state) {
+            bench_igemm(state, row, panels, channels);
+          });
+    }
+  }
+}
+
+// The offset tables of one row of output pixels, taps column by column, and the image below them.
+struct Window {
+  Window(size_t kernel, size_t stride, size_t pixels, size_t channels)
+      : step(stride * kernel * sizeof(int32_t)),
+        columns((pixels - 1) * stride + kernel),
+        a(kernel * columns * channels) {
+    for (size_t x = 0; x < columns; ++x) {
+      for (size_t y = 0; y < kernel; ++y) {
+        offsets.push_back(static_cast<int32_t>((y * columns + x) * channels * sizeof(float)));
+      }
+    }
+  }
+  size_t step, columns;
+  Floats a;
+  std::vector<int32_t> offsets;
+};
+
+void bench_dwconv(benchmark::State& state, const DwconvRow& row, size_t pixels, size_t kernel, size_t channels) {
+  const size_t taps = kernel * kernel, panels = (channels + row.nr - 1) / row.nr;
+  const Window window(kernel, 1, pixels, channels);
+  const Floats zero(channels), w(panels * row.nr * (taps + 1)), c(pixels * channels);
+  const auto macs = static_cast<double>(pixels * taps * channels);
+  const double bytes =
+      4.0 * static_cast<double>(kernel * window.columns * channels + panels * row.nr * (taps + 1) + pixels * channels);
+  state.SetLabel(residence(bytes));
+  measure(state, {2 * macs, bytes}, row.isa, 1, [&] {
+    row.run(channels, pixels, taps, window.offsets.data(), window.step, window.a.data(), zero.data(), w.data(),
+            c.data(), channels * sizeof(float), &no_clamp);
+  });
+}
+
+void add_dwconv() {
+  for (const DwconvRow& row : dwconv_rows()) {
+    static constexpr size_t shapes[][2] = {{56, 64}, {28, 128}, {28, 144}, {14, 512}, {7, 960}};  // pixels, channels
+    for (const size_t kernel : {3, 5, 7}) {
+      if (row.taps != 0 && row.taps != kernel * kernel) continue;
+      for (const auto& [pixels, channels] : shapes) {
+        add(row, join({pixels, kernel * kernel, channels}),
+            [&row, pixels = pixels, kernel, channels = channels](benchmark::State& state) {
+              bench_dwconv(state, row, pixels, kernel, channels);
+            });
+      }
+    }
+  }
+}
+
+struct PoolShape {
+  size_t kernel, stride, pixels, channels;
+};
+constexpr PoolShape pool_shapes[] = {
+    {2, 2, 28, 64}, {3, 2, 28, 64}, {3, 2, 14, 256}, {7, 1, 1, 1024}, {14, 1, 1, 1000},  // the last two are global
+};
+
+void bench_pool(benchmark::State& state, const PoolRow& row, const PoolShape& shape) {
+  const Window window(shape.kernel, shape.stride, shape.pixels, shape.channels);
+  const size_t taps = shape.kernel * shape.kernel, outputs = shape.pixels * shape.channels;
+  const Floats scale(shape.pixels), c(outputs);
+  // A comparison or addition per tap, the clamp, and for the average the scale.
+  const auto ops = static_cast<double>(outputs * (taps + 2 + (row.kind == PoolKind::average ? 1 : 0)));
+  const double bytes = 4.0 * static_cast<double>(shape.kernel * window.columns * shape.channels + outputs);
+  state.SetLabel(residence(bytes));
+  measure(state, {ops, bytes}, row.isa, 1, [&] {
+    row.run(shape.channels, shape.pixels, taps, window.offsets.data(), window.step, window.a.data(), scale.data(),
+            c.data(), shape.channels * sizeof(float), &no_clamp);
+  });
+}
+
+void add_pool() {
+  for (const PoolRow& row : pool_rows()) {
+    for (const PoolShape& shape : pool_shapes) {
+      add(row, join({shape.pixels, shape.kernel * shape.kernel, shape.channels}),
+          [&row, &shape](benchmark::State& state) { bench_pool(state, row, shape); });
+    }
+  }
+}
+
+// Operations per element as the formulas of eltwise_math.h count: +, -, *, /, comparisons.
+double ops_of(UnaryKind kind) {
+  switch (kind) {
+    case UnaryKind::clamp: return 2;
+    case UnaryKind::sigmoid: return 25;
+    case UnaryKind::tanh: return 25;
+    case UnaryKind::hswish: return 5;
+    case UnaryKind::power: return 3;  // of the exponent below
+    case UnaryKind::exp: return 23;
+  }
+  return 0;
+}
+
+constexpr size_t vector_sizes[] = {2048, 14 * 14 * 256};  // L1, L2
+
+void bench_unary(benchmark::State& state, const UnaryRow& row, size_t n) {
+  const Floats x(n), y(n);
+  const qn_unary_f32 p = {0, 6, 2};
+  const double bytes = 8.0 * static_cast<double>(n);
+  state.SetLabel(residence(bytes));
+  measure(state, {ops_of(row.kind) * static_cast<double>(n), bytes}, row.isa, 1,
+          [&] { row.run(n, x.data(), y.data(), &p); });
+}
+
+void bench_binary(benchmark::State& state, const BinaryRow& row, size_t n) {
+  const bool scalar = row.kind >= BinaryKind::addc;
+  const Floats a(n), b(n), y(n);
+  const double bytes = (scalar ? 8.0 : 12.0) * static_cast<double>(n);
+  state.SetLabel(residence(bytes));
+  measure(state, {3.0 * static_cast<double>(n), bytes}, row.isa, 1,
+          [&] { row.run(n, a.data(), b.data(), y.data(), &no_clamp); });
+}
+
+void bench_channel(benchmark::State& state, const ChannelRow& row, size_t rows, size_t channels) {
+  const Floats x(rows * channels), y(rows * channels), scale(channels), bias(channels);
+  const auto n = static_cast<double>(rows * channels);
+  state.SetLabel(residence(8 * n));
+  measure(state, {(row.kind == ChannelKind::scale ? 4 : 2) * n, 8 * n}, row.isa, 1, [&] {
+    const size_t stride = channels * sizeof(float);
+    row.run(rows, channels, x.data(), stride, scale.data(), bias.data(), y.data(), stride, &no_clamp);
+  });
+}
+
+void bench_reduce(benchmark::State& state, const ReduceRow& row, size_t n) {
+  const Floats x(n), y(n);
+  const bool max = row.kind == ReduceKind::max;
+  const double bytes = (max ? 4.0 : 8.0) * static_cast<double>(n);
+  state.SetLabel(residence(bytes));
+  measure(state, {(max ? 1.0 : 25.0) * static_cast<double>(n), bytes}, row.isa, 1, [&] {
+    float result = row.run(n, x.data(), y.data(), 1);
+    benchmark::DoNotOptimize(result);
+  });
+}
+
+template <class Table>
+void add_vector(const Table& rows, void (*bench)(benchmark::State&, decltype(*rows.data())&, size_t)) {
+  for (const auto& row : rows) {
+    for (const size_t n : vector_sizes) {
+      add(row, std::to_string(n), [&row, bench, n](benchmark::State& state) { bench(state, row, n); });
+    }
+  }
+}
+
+void add_channel() {
+  static constexpr size_t shapes[][2] = {{32, 64}, {3136, 24}, {196, 256}};
+  for (const ChannelRow& row : channel_rows()) {
+    for (const auto& [rows, channels] : shapes) {
+      add(row, join({rows, channels}), [&row, rows = rows, channels = channels](benchmark::State& state) {
+        bench_channel(state, row, rows, channels);
+      });
+    }
+  }
+}
+
+}  // namespace
+
+void register_kernels() {
+  add_gemm();
+  add_igemm();
+  add_dwconv();
+  add_pool();
+  add_vector(unary_rows(), bench_unary);
+  add_vector(binary_rows(), bench_binary);
+  add_channel();
+  add_vector(reduce_rows(), bench_reduce);
+}
+
+}  // namespace quern
