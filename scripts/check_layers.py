@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""Checks the floors of src/README.md: reads every #include and fails on any arrow that does not point down.
+
+    check_layers.py [ROOT]
+
+A file may include its own room and rooms on lower floors.  Libraries from outside may be included only where LIBRARIES
+says.  Kernels in asm/ see only asm.h and offset.h.
+"""
+
+import pathlib
+import re
+import sys
+
+# Room -> floor.  select.h has a floor of its own between the kernels and the operators.
+FLOORS = {
+    "asm": 0,
+    "base": 1,
+    "kernel": 2,
+    "select": 3,
+    "op": 4,
+    "cl": 4,
+    "graph": 5,
+    "convert": 6,
+    "compress": 6,
+    "tool": 7,
+}
+# Public headers stand on the floor that implements them.
+PUBLIC = {"quern/base.h": "base", "quern/op.h": "op", "quern/graph.h": "graph", "quern/quern.h": "graph"}
+RUNTIME = {"base", "kernel", "select", "op", "cl", "graph"}
+PROGRAMS = {"convert", "compress", "tool"}
+
+# Regular expression of a library's headers -> rooms or single files that may include them.
+LIBRARIES = [
+    (r"cpuinfo\.h", {"src/base/cpu.cc"}),
+    (r"pthreadpool\.h", {"base", "tool"}),
+    (r"fp16(/.*)?\.h|fp16\.h", {"base", "kernel", "graph"} | PROGRAMS),
+    (r"flatbuffers/.*", {"graph"}),
+    (r"immintrin\.h|arm_neon\.h", {"base", "kernel"}),
+    (r"sanitizer/.*", {"base"}),
+    (r"google/protobuf/.*", {"convert"}),
+    (r"(CLI|fmt|nlohmann)/.*", PROGRAMS),
+    (r"(png|jpeglib|jerror)\.h", {"tool"}),
+    (r"std(def|int|io|lib)\.h|unistd\.h|fcntl\.h|poll\.h|sys/[a-z]+\.h", RUNTIME | PROGRAMS),
+    (r"[a-z_]+", RUNTIME | PROGRAMS),  # the standard library of C++
+]
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+SUFFIXES = {".h", ".cc", ".inc", ".S", ".c"}
+
+
+def room_of(path):
+    """Room of a file given relative to ROOT, or None where no floor is laid (tests, benchmarks)."""
+    parts = pathlib.PurePosixPath(path).parts
+    if parts[0] == "asm":
+        return "asm"
+    if parts[:2] == ("include", "quern"):
+        return PUBLIC.get("/".join(parts[1:]))
+    if parts[0] != "src" or len(parts) < 3:
+        return None
+    if parts[1] == "kernel" and parts[2] in ("select.h", "select.cc"):
+        return "select"
+    return parts[1]
+
+
+def resolve(root, file, name):
+    """Path relative to ROOT that a quoted include means; generated headers count as present."""
+    for base in (file.parent, root / "src"):
+        target = (base / name).resolve()
+        if target.is_file() and target.is_relative_to(root):
+            return target.relative_to(root).as_posix()
+    if name.endswith("_generated.h"):
+        return f"src/{name}"
+    if name.endswith(".pb.h"):
+        return f"src/convert/{pathlib.PurePosixPath(name).name}"
+    return None
+
+
+def check_quoted(root, file, where, room, name):
+    target = resolve(root, file, name)
+    if target is None:
+        return f"{where}: cannot find \"{name}\""
+    if room == "asm":
+        allowed = {file.with_name("asm.h").relative_to(root).as_posix(), "asm/offset.h"}
+        return None if target in allowed else f"{where}: a kernel may include only its asm.h and offset.h, not {target}"
+    return check_floor(where, room, target, room_of(target))
+
+
+def check_floor(where, room, target, other):
+    if other not in FLOORS:
+        return f"{where}: {target} is in no room"
+    if other == room or FLOORS[other] < FLOORS[room]:
+        return None
+    return f"{where}: {room} (floor {FLOORS[room]}) must not include {target} ({other}, floor {FLOORS[other]})"
+
+
+def check_angled(path, where, room, name):
+    if name.startswith("quern/"):
+        if name not in PUBLIC:
+            return f"{where}: no public header <{name}>"
+        return check_floor(where, room, f"<{name}>", PUBLIC[name])
+    if room == "asm":
+        return f"{where}: a kernel may include only its asm.h and offset.h, not <{name}>"
+    for pattern, rooms in LIBRARIES:
+        if re.fullmatch(pattern, name):
+            return None if room in rooms or path in rooms else f"{where}: {room} must not include <{name}>"
+    return f"{where}: <{name}> is no library that this project depends on"
+
+
+def check(root):
+    """Returns (number of includes, list of violations)."""
+    root = root.resolve()
+    count, wrong = 0, []
+    for folder in ("include", "src", "asm"):
+        for file in sorted((root / folder).rglob("*")):
+            if file.suffix not in SUFFIXES or not file.is_file():
+                continue
+            path = file.relative_to(root).as_posix()
+            room = room_of(path)
+            if room not in FLOORS:
+                wrong.append(f"{path}: in no room; rooms are {', '.join(FLOORS)}")
+                continue
+            for number, line in enumerate(file.read_text().splitlines(), 1):
+                found = INCLUDE.match(line)
+                if not found:
+                    continue
+                count += 1
+                where, name = f"{path}:{number}", found[2]
+                if found[1] == '"':
+                    wrong.append(check_quoted(root, file, where, room, name))
+                else:
+                    wrong.append(check_angled(path, where, room, name))
+    return count, [message for message in wrong if message]
+
+
+def main():
+    root = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parent.parent
+    count, wrong = check(root)
+    for message in wrong:
+        print(message, file=sys.stderr)
+    print(f"{count} includes, {len(wrong)} wrong")
+    return 1 if wrong or not count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

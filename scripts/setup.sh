@@ -1,0 +1,50 @@
+#!/bin/bash
+# Installs the Debian packages that Quern needs, as root or through sudo.  Asks nothing; does nothing when all are there.
+#
+#   scripts/setup.sh [build] [test] [arm64] [check] [training]      default: build test
+set -euo pipefail
+
+# What the library, the tools and the benchmarks are built from.
+build=(g++ cmake ninja-build libcpuinfo-dev libpthreadpool-dev libfp16-dev libflatbuffers-dev flatbuffers-compiler
+       libcli11-dev libfmt-dev nlohmann-json3-dev libjpeg62-turbo-dev libpng-dev libprotobuf-dev protobuf-compiler
+       libgtest-dev libbenchmark-dev)
+# What some tests call.
+test=(binutils doxygen pkg-config python3 python3-numpy)
+# A cross compiler and an emulator, for the kernels of 64-bit ARM.
+arm64=(g++-aarch64-linux-gnu qemu-user)
+# Checks of the sources.
+check=(clang-format-14 git)
+# scripts/train_digits.py; large.
+training=(python3-torch python3-sklearn)
+
+groups=("$@")
+[ ${#groups[@]} -gt 0 ] || groups=(build test)
+wanted=()
+for group in "${groups[@]}"; do
+  case $group in
+    build | test | arm64 | check | training)
+      declare -n list=$group
+      wanted+=("${list[@]}")
+      ;;
+    *)
+      echo "setup.sh: no group '$group'; there are build, test, arm64, check and training" >&2
+      exit 2
+      ;;
+  esac
+done
+
+missing=()
+for package in "${wanted[@]}"; do
+  [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+echo "Installing ${missing[*]}"
+as_root=()
+if [ "$(id -u)" != 0 ]; then
+  command -v sudo >/dev/null || { echo "setup.sh: run this as root, or install sudo" >&2; exit 1; }
+  as_root=(sudo)
+fi
+apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o Dpkg::Use-Pty=0 -o Acquire::Retries=3)
+"${apt[@]}" update >/dev/null
+"${apt[@]}" install --no-install-recommends "${missing[@]}" >/dev/null
