@@ -63,12 +63,13 @@ typedef enum qn_layout {
   QN_LAYOUT_PIXEL_BLOCKED = 1
 } qn_layout;
 
+/** Most dimensions a tensor can have. */
 #define QN_MAX_RANK 6
 
 /** Describes a tensor: everything but the address. The size of this struct is part of the ABI. */
 typedef struct qn_tensor {
-  qn_type type;
-  qn_layout layout;
+  qn_type type;               /**< Of every element. */
+  qn_layout layout;           /**< QN_LAYOUT_NHWC. */
   uint32_t rank;              /**< 0 (a scalar) to QN_MAX_RANK. */
   size_t shape[QN_MAX_RANK];  /**< Outermost first. No dimension may be 0. */
   size_t stride[QN_MAX_RANK]; /**< In bytes, outermost first; all 0 means dense. The innermost stride must be
@@ -84,7 +85,7 @@ QN_API size_t qn_tensor_bytes(const qn_tensor* tensor);
 
 /** Where the library gets its memory. Both functions may be called from any thread. */
 typedef struct qn_allocator {
-  void* context;
+  void* context; /**< Handed to both functions. */
   /** Returns `size` bytes at an address that is a multiple of `alignment` (a power of two), or NULL. */
   void* (*allocate)(void* context, size_t size, size_t alignment);
   /** Takes back what allocate gave; `size` is the size asked for then. `pointer` is never NULL. */
@@ -95,6 +96,7 @@ typedef struct qn_allocator {
  *  while no object of the library exists. The struct is copied. Not thread-safe. */
 QN_API qn_status qn_set_allocator(const qn_allocator* allocator);
 
+/** How grave a log line is. */
 typedef enum qn_log_level { QN_LOG_ERROR = 0, QN_LOG_WARNING = 1, QN_LOG_INFO = 2 } qn_log_level;
 
 /** Receives one line without a line feed. May be called from any thread. */
@@ -106,7 +108,8 @@ QN_API void qn_set_log(qn_log_fn log, void* context);
 /** A host's way to run tasks. `run` must call task(arg, i) once for every i in 0 .. count-1, on any
  *  threads and in any order, and return when all have returned. */
 typedef struct qn_parallel {
-  void* context;
+  void* context; /**< Handed to `run`. */
+  /** Runs the tasks. */
   void (*run)(void* context, void (*task)(void* arg, size_t index), void* arg, size_t count);
 } qn_parallel;
 

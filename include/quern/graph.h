@@ -23,8 +23,9 @@ typedef struct qn_model qn_model;
 /** One use of a model: sizes, plans, arena. A session runs in one thread at a time; use several for more. */
 typedef struct qn_session qn_session;
 
+/** How a model is loaded. */
 typedef struct qn_model_options {
-  size_t struct_size;
+  size_t struct_size;      /**< Written by the init function. */
   qn_weights_cache* cache; /**< Where packed weights go; NULL: the model's own. */
 } qn_model_options;
 
@@ -41,10 +42,10 @@ QN_API void qn_model_release(qn_model* model);
 
 /** How an image becomes an input tensor: decode, resize, crop, order channels, (x - mean) * scale. */
 typedef struct qn_preprocessing {
-  int present;   /**< Zero: the model says nothing and the rest is unset. */
-  int bgr;       /**< Non-zero: blue first. */
-  float mean[4]; /**< Per channel in the tensor's order, on pixel values 0..255. */
-  float scale[4];
+  int present;      /**< Zero: the model says nothing and the rest is unset. */
+  int bgr;          /**< Non-zero: blue first. */
+  float mean[4];    /**< Per channel in the tensor's order, on pixel values 0..255. */
+  float scale[4];   /**< Per channel, the same. */
   uint32_t resize;  /**< Shorter side in pixels; 0: leave it. */
   uint32_t crop[2]; /**< Sides of successive centre crops (square); 0: none. */
 } qn_preprocessing;
@@ -56,14 +57,19 @@ typedef struct qn_port {
   qn_preprocessing preprocessing; /**< Inputs only. */
 } qn_port;
 
+/** Number of inputs. */
 QN_API size_t qn_model_input_count(const qn_model* model);
+/** Number of outputs. */
 QN_API size_t qn_model_output_count(const qn_model* model);
+/** Describes input `index`, with the size it has in the file. */
 QN_API qn_status qn_model_input(const qn_model* model, size_t index, qn_port* port);
+/** Describes output `index`, with the size that follows from the inputs'. */
 QN_API qn_status qn_model_output(const qn_model* model, size_t index, qn_port* port);
 
+/** How a session runs. */
 typedef struct qn_session_options {
-  size_t struct_size;
-  size_t threads; /**< The session makes a pthreadpool of this many threads; 1 runs on the caller. */
+  size_t struct_size; /**< Written by the init function. */
+  size_t threads;     /**< The session makes a pthreadpool of this many threads; 1 runs on the caller. */
   const qn_parallel*
       parallel; /**< A host's own threads instead; copied. `threads` then says how many tasks run at a time. */
   qn_algorithm algorithm; /**< Forced for every convolution where it applies; AUTO otherwise. */
@@ -73,8 +79,9 @@ typedef struct qn_session_options {
 /** Defaults: one thread, parallel NULL, QN_ALGORITHM_AUTO, no profile. */
 QN_API void qn_session_options_init(qn_session_options* options);
 
-/** options may be NULL. */
+/** Plans every operator for the model's own input sizes. options may be NULL. */
 QN_API qn_status qn_session_create(qn_model* model, const qn_session_options* options, qn_session** session);
+/** Frees the session. NULL is allowed. */
 QN_API void qn_session_release(qn_session* session);
 
 /** Gives input `index` another shape, in the source's layout, and plans anew. On failure the session keeps its old
@@ -83,8 +90,9 @@ QN_API qn_status qn_session_resize(qn_session* session, size_t index, uint32_t r
 /** The same for all inputs at once, for models whose inputs must change together: one entry of `tensors` per input. */
 QN_API qn_status qn_session_resize_all(qn_session* session, const qn_tensor* tensors);
 
-/** Current description of an input or output of the session. */
+/** Current description of an input. */
 QN_API qn_status qn_session_input_tensor(const qn_session* session, size_t index, qn_tensor* tensor);
+/** Current description of an output. */
 QN_API qn_status qn_session_output_tensor(const qn_session* session, size_t index, qn_tensor* tensor);
 
 /** Runs the model. `inputs`: one dense buffer per input, read only. Answers QN_CANCELLED if qn_session_cancel() came.
@@ -106,12 +114,14 @@ typedef struct qn_profile_entry {
   const char* op;        /**< Kind of operator, for example "conv2d". */
   const char* algorithm; /**< "" where there is no choice. */
   const char* kernel;    /**< Main micro-kernel or "". */
-  uint64_t macs;
-  uint64_t start_ns; /**< Since the start of the run. */
-  uint64_t time_ns;
+  uint64_t macs;         /**< Multiply-accumulates; 0 where there are none. */
+  uint64_t start_ns;     /**< Since the start of the run. */
+  uint64_t time_ns;      /**< From its start to its end. */
 } qn_profile_entry;
 
+/** Number of entries; 0 before the first run and without `profile`. */
 QN_API size_t qn_session_profile_count(const qn_session* session);
+/** Entry `index`, in the order of execution. */
 QN_API qn_status qn_session_profile(const qn_session* session, size_t index, qn_profile_entry* entry);
 
 /** @} */

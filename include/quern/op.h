@@ -21,18 +21,25 @@ extern "C" {
  *  Tensors are row-major; images are N, H, W, C.  Any batch size.
  *  @{ */
 
+/** What to compute, with its weights and constants, for inputs of any size. Immutable. */
 typedef struct qn_operator qn_operator;
+/** An operator made ready for inputs of one size. Immutable; keeps its operator alive. */
 typedef struct qn_plan qn_plan;
+/** Packed weights, see qn_weights_cache_create(). */
 typedef struct qn_weights_cache qn_weights_cache;
 
 /** Height and width, or any pair in that order. */
 typedef struct qn_hw {
-  size_t h, w;
+  size_t h; /**< Height. */
+  size_t w; /**< Width. */
 } qn_hw;
 
 /** Zeros (for max pooling: nothing) added around an image, in pixels. */
 typedef struct qn_padding {
-  size_t top, left, bottom, right;
+  size_t top;    /**< Rows above the image. */
+  size_t left;   /**< Columns left of it. */
+  size_t bottom; /**< Rows below it. */
+  size_t right;  /**< Columns right of it. */
 } qn_padding;
 
 /* ---- weights ---------------------------------------------------------------------------------- */
@@ -47,9 +54,9 @@ typedef enum qn_weights_layout {
 
 /** Weights of a convolution or fully-connected operator. */
 typedef struct qn_weights {
-  size_t struct_size;
-  qn_type type; /**< QN_F32. */
-  qn_weights_layout layout;
+  size_t struct_size;       /**< Written by the init function. */
+  qn_type type;             /**< QN_F32. */
+  qn_weights_layout layout; /**< Order of the elements. */
   const void* data; /**< Dense. Must stay valid and unchanged until the operator and all its plans are released. */
 } qn_weights;
 
@@ -81,14 +88,17 @@ QN_API const char* qn_algorithm_string(qn_algorithm algorithm);
 /** 2-D convolution with groups.  Input N,H,W,in_channels; output N,H',W',out_channels with
  *  H' = (H + top + bottom - ((kernel.h - 1) * dilation.h + 1)) / stride.h + 1, rounded down. */
 typedef struct qn_conv2d_params {
-  size_t struct_size;
-  qn_type type;
-  size_t in_channels, out_channels; /**< Of all groups together; multiples of `groups`. */
-  size_t groups;
-  qn_hw kernel, stride, dilation;
-  qn_padding padding;
-  float min,
-      max; /**< Outputs are clamped to [min, max]; min <= max, infinities allowed, NaN refused. NaN results stay NaN. */
+  size_t struct_size;  /**< Written by the init function. */
+  qn_type type;        /**< Of all elements: QN_F32. */
+  size_t in_channels;  /**< Of all groups together; a multiple of `groups`. */
+  size_t out_channels; /**< The same. */
+  size_t groups;       /**< Parts that the channels are divided into; each sees its own input channels only. */
+  qn_hw kernel;        /**< Taps. */
+  qn_hw stride;        /**< Input pixels from one output pixel to the next. */
+  qn_hw dilation;      /**< Input pixels from one tap to the next. */
+  qn_padding padding;  /**< Zeros around the input. */
+  float min;           /**< Outputs are clamped to [min, max]; infinities allowed, NaN refused. */
+  float max;           /**< At least min. NaN results stay NaN. */
 } qn_conv2d_params;
 
 /** Defaults: QN_F32, one group, kernel 1x1, stride 1, dilation 1, no padding, no clamp. */
@@ -103,68 +113,85 @@ QN_API qn_status qn_conv2d_create(const qn_conv2d_params* params, const qn_weigh
 /** Depthwise 2-D convolution: output channel c reads input channel c / multiplier. Input N,H,W,channels; output
  *  channels * multiplier. Sizes as qn_conv2d_params. Weights: O (= channels * multiplier), kh, kw, or kh, kw, O. */
 typedef struct qn_dwconv2d_params {
-  size_t struct_size;
-  qn_type type;
-  size_t channels, multiplier;
-  qn_hw kernel, stride, dilation;
-  qn_padding padding;
-  float min, max;
+  size_t struct_size; /**< Written by the init function. */
+  qn_type type;       /**< Of all elements: QN_F32. */
+  size_t channels;    /**< Of the input. */
+  size_t multiplier;  /**< Output channels per input channel. */
+  qn_hw kernel;       /**< As in qn_conv2d_params, like all that follows. */
+  qn_hw stride;       /**< Input pixels from one output pixel to the next. */
+  qn_hw dilation;     /**< Input pixels from one tap to the next. */
+  qn_padding padding; /**< Zeros around the input. */
+  float min;          /**< Lower bound of outputs. */
+  float max;          /**< Upper bound of outputs. */
 } qn_dwconv2d_params;
 
 /** Defaults: as qn_conv2d_params_init, multiplier 1. */
 QN_API void qn_dwconv2d_params_init(qn_dwconv2d_params* params);
+/** Arguments as qn_conv2d_create(). */
 QN_API qn_status qn_dwconv2d_create(const qn_dwconv2d_params* params, const qn_weights* weights, const float* bias,
                                     qn_weights_cache* cache, qn_operator** op);
 
 /** Fully connected: input [..., in_channels] (all leading dimensions are rows), output [..., out_channels]. */
 typedef struct qn_fully_connected_params {
-  size_t struct_size;
-  qn_type type;
-  size_t in_channels, out_channels;
-  float min, max;
+  size_t struct_size;  /**< Written by the init function. */
+  qn_type type;        /**< Of all elements: QN_F32. */
+  size_t in_channels;  /**< Length of an input row. */
+  size_t out_channels; /**< Length of an output row. */
+  float min;           /**< Lower bound of outputs, as in qn_conv2d_params. */
+  float max;           /**< Upper bound of outputs. */
 } qn_fully_connected_params;
 
 /** Defaults: QN_F32, no clamp. */
 QN_API void qn_fully_connected_params_init(qn_fully_connected_params* params);
+/** Arguments as qn_conv2d_create(). */
 QN_API qn_status qn_fully_connected_create(const qn_fully_connected_params* params, const qn_weights* weights,
                                            const float* bias, qn_weights_cache* cache, qn_operator** op);
 
+/** What pooling takes of a window. */
 typedef enum qn_pool_kind { QN_POOL_MAX = 0, QN_POOL_AVERAGE = 1 } qn_pool_kind;
 
 /** Pooling over windows of an N,H,W,C image. Padding never takes part in a maximum. */
 typedef struct qn_pool2d_params {
-  size_t struct_size;
-  qn_type type;
-  qn_pool_kind kind;
-  int global; /**< Non-zero: one window, the whole image; kernel, stride and padding are ignored. Output N,1,1,C. */
-  qn_hw kernel, stride, dilation;
+  size_t struct_size; /**< Written by the init function. */
+  qn_type type;       /**< Of all elements: QN_F32. */
+  qn_pool_kind kind;  /**< Maximum or average. */
+  int global;     /**< Non-zero: one window, the whole image; kernel, stride and padding are ignored. Output N,1,1,C. */
+  qn_hw kernel;   /**< Size of a window. */
+  qn_hw stride;   /**< Input pixels from one window to the next. */
+  qn_hw dilation; /**< Input pixels from one pixel of a window to the next. */
   qn_padding padding; /**< Each side must be smaller than the (dilated) kernel. */
   int ceil_mode;      /**< Non-zero: round the output size up; a last window that would start in the bottom or right
                            padding is dropped (Caffe, PyTorch, ONNX). */
   int count_padding;  /**< Average: non-zero divides by the window's size, its padding included (but not what
                            ceil_mode lets it reach beyond the padding); zero by the pixels inside the image. */
-  float min, max;
+  float min;          /**< Lower bound of outputs, as in qn_conv2d_params. */
+  float max;          /**< Upper bound of outputs. */
 } qn_pool2d_params;
 
 /** Defaults: QN_F32, max, kernel 1x1, stride 1, dilation 1, no padding, round down, count_padding 0, no clamp. */
 QN_API void qn_pool2d_params_init(qn_pool2d_params* params);
+/** Checks the parameters and makes the operator; one input, one output. */
 QN_API qn_status qn_pool2d_create(const qn_pool2d_params* params, qn_operator** op);
 
+/** Functions of two numbers. */
 typedef enum qn_binary_kind { QN_ADD = 0, QN_SUB = 1, QN_MUL = 2, QN_DIV = 3 } qn_binary_kind;
 
 /** Elementwise a (kind) b, two inputs, broadcast as in NumPy: shapes are aligned at the right, dimensions of 1 repeat.
  */
 typedef struct qn_binary_params {
-  size_t struct_size;
-  qn_type type;
-  qn_binary_kind kind;
-  float min, max;
+  size_t struct_size;  /**< Written by the init function. */
+  qn_type type;        /**< Of all elements: QN_F32. */
+  qn_binary_kind kind; /**< The function. */
+  float min;           /**< Lower bound of outputs, as in qn_conv2d_params. */
+  float max;           /**< Upper bound of outputs. */
 } qn_binary_params;
 
 /** Defaults: QN_F32, QN_ADD, no clamp. */
 QN_API void qn_binary_params_init(qn_binary_params* params);
+/** Checks the parameters and makes the operator; two inputs, one output. */
 QN_API qn_status qn_binary_create(const qn_binary_params* params, qn_operator** op);
 
+/** Functions of one number. */
 typedef enum qn_unary_kind {
   QN_CLAMP = 0,   /**< min(max(x, alpha), beta): relu is (0, inf), relu6 (0, 6). */
   QN_SIGMOID = 1, /**< 1 / (1 + e^-x). */
@@ -176,22 +203,26 @@ typedef enum qn_unary_kind {
 
 /** One function of each element; any shape; output may be the input's buffer. */
 typedef struct qn_unary_params {
-  size_t struct_size;
-  qn_type type;
-  qn_unary_kind kind;
-  float alpha, beta, gamma;
+  size_t struct_size; /**< Written by the init function. */
+  qn_type type;       /**< Of all elements: QN_F32. */
+  qn_unary_kind kind; /**< The function. */
+  float alpha;        /**< First constant of the function, where it has one. */
+  float beta;         /**< Second constant. */
+  float gamma;        /**< Third constant. */
 } qn_unary_params;
 
 /** Defaults: QN_F32, QN_CLAMP to [0, inf] (relu), gamma 1. */
 QN_API void qn_unary_params_init(qn_unary_params* params);
+/** Checks the parameters and makes the operator; one input, one output. */
 QN_API qn_status qn_unary_create(const qn_unary_params* params, qn_operator** op);
 
 /** Per-channel operators on [..., channels]; output may be the input's buffer. */
 typedef struct qn_channel_params {
-  size_t struct_size;
-  qn_type type;
-  size_t channels;
-  float min, max; /**< Clamp of scale and batch-norm; prelu ignores it. */
+  size_t struct_size; /**< Written by the init function. */
+  qn_type type;       /**< Of all elements: QN_F32. */
+  size_t channels;    /**< Length of the innermost dimension. */
+  float min;          /**< Lower bound of the outputs of scale and batch-norm; prelu ignores it. */
+  float max;          /**< Upper bound, the same. */
 } qn_channel_params;
 
 /** Defaults: QN_F32, no clamp. */
@@ -208,52 +239,60 @@ QN_API qn_status qn_batch_norm_create(const qn_channel_params* params, const flo
 
 /** Softmax over one axis; NaN in gives NaN out. */
 typedef struct qn_softmax_params {
-  size_t struct_size;
-  qn_type type;
-  int axis; /**< Negative counts from the end. */
+  size_t struct_size; /**< Written by the init function. */
+  qn_type type;       /**< Of all elements: QN_F32. */
+  int axis;           /**< Negative counts from the end. */
 } qn_softmax_params;
 
 /** Defaults: QN_F32, axis -1. */
 QN_API void qn_softmax_params_init(qn_softmax_params* params);
+/** Checks the parameters and makes the operator; one input, one output. */
 QN_API qn_status qn_softmax_create(const qn_softmax_params* params, qn_operator** op);
 
 /** Joins inputs of equal shape but for one axis. */
 typedef struct qn_concat_params {
-  size_t struct_size;
-  qn_type type;
-  int axis; /**< Negative counts from the end. */
+  size_t struct_size; /**< Written by the init function. */
+  qn_type type;       /**< Of all elements: QN_F32. */
+  int axis;           /**< Negative counts from the end. */
 } qn_concat_params;
 
 /** Defaults: QN_F32, axis -1. */
 QN_API void qn_concat_params_init(qn_concat_params* params);
+/** Checks the parameters and makes the operator; any number of inputs, one output. */
 QN_API qn_status qn_concat_create(const qn_concat_params* params, qn_operator** op);
 
 /** Local response normalization across channels of [..., C] (Krizhevsky 2012):
  *  y[c] = x[c] / (k + alpha / size * sum of x[i]^2 for i in c - (size-1)/2 .. c + size/2) ^ beta. */
 typedef struct qn_lrn_params {
-  size_t struct_size;
-  qn_type type;
-  size_t size;
-  float alpha, beta, k;
+  size_t struct_size; /**< Written by the init function. */
+  qn_type type;       /**< Of all elements: QN_F32. */
+  size_t size;        /**< Channels in a window. */
+  float alpha;        /**< Of the formula. */
+  float beta;         /**< Of the formula. */
+  float k;            /**< Of the formula. */
 } qn_lrn_params;
 
 /** Defaults: QN_F32, size 5, alpha 1e-4, beta 0.75, k 1. */
 QN_API void qn_lrn_params_init(qn_lrn_params* params);
+/** Checks the parameters and makes the operator; one input, one output. */
 QN_API qn_status qn_lrn_create(const qn_lrn_params* params, qn_operator** op);
 
 /** Surrounds a tensor with a constant. */
 typedef struct qn_pad_params {
-  size_t struct_size;
-  qn_type type;
-  uint32_t rank;
-  size_t before[QN_MAX_RANK], after[QN_MAX_RANK]; /**< Elements, per dimension. */
-  float value;
+  size_t struct_size;         /**< Written by the init function. */
+  qn_type type;               /**< Of all elements: QN_F32. */
+  uint32_t rank;              /**< Of the input. */
+  size_t before[QN_MAX_RANK]; /**< Elements added in front, per dimension. */
+  size_t after[QN_MAX_RANK];  /**< Elements added behind, per dimension. */
+  float value;                /**< Of the elements added. */
 } qn_pad_params;
 
 /** Defaults: QN_F32, rank 4, nothing added, value 0. */
 QN_API void qn_pad_params_init(qn_pad_params* params);
+/** Checks the parameters and makes the operator; one input, one output. */
 QN_API qn_status qn_pad_create(const qn_pad_params* params, qn_operator** op);
 
+/** How resizing makes a pixel. */
 typedef enum qn_resize_kind { QN_RESIZE_NEAREST = 0, QN_RESIZE_BILINEAR = 1 } qn_resize_kind;
 
 /** Where output pixel i lies in the input, with s = in / out. */
@@ -273,42 +312,46 @@ typedef enum qn_resize_rounding {
 
 /** Resizes N,H,W,C images; positions outside the image use the nearest edge pixel. */
 typedef struct qn_resize2d_params {
-  size_t struct_size;
-  qn_type type;
-  qn_resize_kind kind;
-  qn_resize_coordinates coordinates;
-  qn_resize_rounding rounding; /**< Nearest only. */
-  qn_hw size;                  /**< Output size; 0,0: input size times scale, rounded down. */
-  float scale_h, scale_w;      /**< Used where size is 0; then also s = 1 / scale. */
+  size_t struct_size;                /**< Written by the init function. */
+  qn_type type;                      /**< Of all elements: QN_F32. */
+  qn_resize_kind kind;               /**< One pixel, or a mean of four. */
+  qn_resize_coordinates coordinates; /**< Where output pixels lie. */
+  qn_resize_rounding rounding;       /**< Nearest only. */
+  qn_hw size;                        /**< Output size; 0,0: input size times scale, rounded down. */
+  float scale_h;                     /**< Used where size is 0; then also s = 1 / scale. */
+  float scale_w;                     /**< The same for the width. */
 } qn_resize2d_params;
 
 /** Defaults: QN_F32, nearest, half pixel, half down, size 0,0, scale 1. */
 QN_API void qn_resize2d_params_init(qn_resize2d_params* params);
+/** Checks the parameters and makes the operator; one input, one output. */
 QN_API qn_status qn_resize2d_create(const qn_resize2d_params* params, qn_operator** op);
 
 /** Reorders dimensions: output dimension i is input dimension permutation[i]. Types QN_F32. */
 typedef struct qn_transpose_params {
-  size_t struct_size;
-  qn_type type;
-  uint32_t rank;
-  uint32_t permutation[QN_MAX_RANK];
+  size_t struct_size;                /**< Written by the init function. */
+  qn_type type;                      /**< Of all elements: QN_F32. */
+  uint32_t rank;                     /**< Of input and output. */
+  uint32_t permutation[QN_MAX_RANK]; /**< Each of 0 .. rank-1 once. */
 } qn_transpose_params;
 
 /** Defaults: QN_F32, rank 0 (must be set). */
 QN_API void qn_transpose_params_init(qn_transpose_params* params);
+/** Checks the parameters and makes the operator; one input, one output. */
 QN_API qn_status qn_transpose_create(const qn_transpose_params* params, qn_operator** op);
 
 /** Takes begin[i], begin[i]+1 .. end[i]-1 of each dimension. */
 typedef struct qn_slice_params {
-  size_t struct_size;
-  qn_type type;
-  uint32_t rank;
-  size_t begin[QN_MAX_RANK];
-  size_t end[QN_MAX_RANK]; /**< SIZE_MAX: to the end of the dimension. */
+  size_t struct_size;        /**< Written by the init function. */
+  qn_type type;              /**< Of all elements: QN_F32. */
+  uint32_t rank;             /**< Of input and output. */
+  size_t begin[QN_MAX_RANK]; /**< First element taken, per dimension. */
+  size_t end[QN_MAX_RANK];   /**< SIZE_MAX: to the end of the dimension. */
 } qn_slice_params;
 
 /** Defaults: QN_F32, rank 0 (must be set), begin 0, end SIZE_MAX. */
 QN_API void qn_slice_params_init(qn_slice_params* params);
+/** Checks the parameters and makes the operator; one input, one output. */
 QN_API qn_status qn_slice_create(const qn_slice_params* params, qn_operator** op);
 
 /** Gives up the caller's reference; plans keep what they need. NULL is allowed. */
@@ -316,8 +359,9 @@ QN_API void qn_operator_release(qn_operator* op);
 
 /* ---- plan and run ----------------------------------------------------------------------------- */
 
+/** What a plan is made for. */
 typedef struct qn_plan_options {
-  size_t struct_size;
+  size_t struct_size;     /**< Written by the init function. */
   size_t tasks;           /**< How many tasks run at a time, usually the number of threads; at least 1. The result does
                                not depend on it. */
   qn_algorithm algorithm; /**< Anything but AUTO is used or answered with QN_UNSUPPORTED. */
