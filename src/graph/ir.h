@@ -85,9 +85,13 @@ struct Graph {
   Vector<Port> inputs, outputs;
 };
 
+// Bytes of a dense tensor; false when they overflow.
+bool tensor_size(qn_type type, const Vector<size_t>& shape, size_t* bytes);
+
 // Appends a tensor; returns its index.
 int add_tensor(Graph& graph, String name, qn_type type, Vector<size_t> shape);
-// Appends a constant tensor with a copy of `data`, which holds as many elements as the shape says.
+// Appends a constant tensor with a copy of `data`, which holds as many elements as the shape says. Throws
+// std::bad_alloc when that overflows.
 int add_constant(Graph& graph, String name, qn_type type, Vector<size_t> shape, const void* data);
 // Appends a node with one new output tensor (shape still unknown); returns the index of that tensor.
 int add_node(Graph& graph, OpKind kind, String name, Vector<int> inputs, Attributes attributes);
