@@ -1,0 +1,470 @@
+#include "convert/layout.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+
+#include "base/math.h"
+#include "graph/passes.h"
+
+namespace quern {
+namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+bool is_source_order(const Order& order) { return order == source_order(order.size()); }
+
+// Where dimension `axis` of the source is in ours.
+size_t position(const Order& order, size_t axis) {
+  return static_cast<size_t>(std::find(order.begin(), order.end(), axis) - order.begin());
+}
+
+size_t product(const Shape& shape) {
+  size_t n = 1;
+  for (const size_t d : shape) {
+    if (!checked_mul(n, d, &n)) throw Error("a tensor is too large");
+  }
+  return n;
+}
+
+template <class To, class From>
+To converted(const From& from) {
+  return To(from.begin(), from.end());
+}
+
+// out[j0, j1, ...] = in[...] where dimension k of out is dimension permutation[k] of in; both dense.
+void permute_floats(const float* in, const Shape& shape, const Order& permutation, float* out) {
+  const size_t rank = shape.size();
+  Shape stride(rank, 1);
+  for (size_t i = rank; i-- > 1;) stride[i - 1] = stride[i] * shape[i];
+  Shape index(rank, 0);
+  const size_t count = product(shape);
+  size_t offset = 0;
+  for (size_t n = 0; n < count; ++n) {
+    out[n] = in[offset];
+    for (size_t k = rank; k-- > 0;) {  // count up in out's order
+      const size_t d = permutation[k];
+      offset += stride[d];
+      if (++index[k] < shape[d]) break;
+      offset -= stride[d] * shape[d];
+      index[k] = 0;
+    }
+  }
+}
+
+void check(qn_status status) {
+  if (status != QN_OK) throw Error(qn_last_message());
+}
+
+// Checks the last node of `graph` alone and infers its output's shape. Doing this at once lets importers ask for
+// shapes, and names the node that is to blame.
+void infer_last(Graph& graph) {
+  const Node& node = graph.nodes.back();
+  Graph one;
+  Node copy = node;
+  std::map<int, int> index;
+  for (int& input : copy.inputs) {
+    if (input == no_tensor) continue;
+    const auto [at, fresh] = index.try_emplace(input, static_cast<int>(one.tensors.size()));
+    if (fresh) {
+      Tensor tensor = graph.tensors[static_cast<size_t>(input)];
+      tensor.name.clear();
+      if (tensor.constant >= 0) {
+        one.constants.push_back(graph.constants[static_cast<size_t>(tensor.constant)]);
+        tensor.constant = static_cast<int>(one.constants.size()) - 1;
+      } else {
+        one.inputs.push_back({.tensor = at->second});
+      }
+      one.tensors.push_back(std::move(tensor));
+    }
+    input = at->second;
+  }
+  const int output = static_cast<int>(one.tensors.size());
+  one.tensors.emplace_back();
+  copy.outputs[0] = output;
+  one.outputs.push_back({.tensor = output});
+  one.nodes.push_back(std::move(copy));
+  check(check_graph(one));
+  check(infer_shapes(one));
+  graph.tensors[static_cast<size_t>(node.outputs[0])].shape = one.tensors[static_cast<size_t>(output)].shape;
+}
+
+}  // namespace
+
+Order source_order(size_t rank) {
+  Order order(rank);
+  std::iota(order.begin(), order.end(), 0u);
+  return order;
+}
+
+Order channels_last(size_t rank) {
+  Order order = source_order(rank);
+  if (rank > 2) std::rotate(order.begin() + 1, order.begin() + 2, order.end());
+  return order;
+}
+
+void UnsupportedList::add(const std::string& name, const std::string& type, const std::string& reason) {
+  ++count_;
+  text_ += (text_.empty() ? "" : ", ") + (name.empty() ? "unnamed" : name) + " (" + type;
+  text_ += (reason.empty() ? "" : ": " + reason) + ")";
+}
+
+void UnsupportedList::throw_if_any() const {
+  if (count_ == 0) return;
+  throw Error((count_ == 1 ? "1 layer is" : std::to_string(count_) + " layers are") + " not supported: " + text_);
+}
+
+float finite(float value, const std::string& where) {
+  if (!std::isfinite(value)) throw Error(where + " is not a finite number");
+  return value;
+}
+
+Builder::Builder(const char* source) { graph_.source = source; }
+
+// ---- tensors ----------------------------------------------------------------------------------
+
+View Builder::input(const std::string& name, const Shape& shape, qn_type type, const qn_preprocessing& preprocessing) {
+  if (!ports_.insert(name).second) throw Error("input '" + name + "' is named twice");
+  qn_tensor checked;
+  check(qn_tensor_init(&checked, QN_F32, static_cast<uint32_t>(shape.size()), shape.data()));
+  const int tensor = add_tensor(graph_, name.c_str(), QN_F32, converted<Vector<size_t>>(shape));
+  graph_.inputs.push_back({.tensor = tensor, .type = type, .preprocessing = preprocessing});
+  return {tensor, source_order(shape.size())};
+}
+
+View Builder::constant(const Shape& shape, const float* data) {
+  return {add_constant(graph_, "", QN_F32, converted<Vector<size_t>>(shape), data), source_order(shape.size())};
+}
+
+View Builder::filled(const Shape& shape, float value) {
+  return constant(shape, std::vector<float>(product(shape), value).data());
+}
+
+Shape Builder::shape(const View& view) const {
+  Shape shape(view.rank());
+  for (size_t i = 0; i < shape.size(); ++i) shape[view.order[i]] = tensor(view).shape[i];
+  return shape;
+}
+
+size_t Builder::elements(const View& view) const { return product(shape(view)); }
+
+bool Builder::is_constant(const View& view) const { return tensor(view).constant >= 0; }
+
+const float* Builder::floats(const View& constant) {
+  return constant_floats(graph_, in_order(constant, source_order(constant.rank())));
+}
+
+View Builder::permute(const View& x, const Order& permutation) const {
+  View view = x;
+  for (size_t i = 0; i < view.rank(); ++i) view.order[i] = static_cast<uint32_t>(position(permutation, x.order[i]));
+  return view;
+}
+
+int Builder::in_order(const View& view, const Order& order) {
+  if (view.order == order) return view.tensor;
+  Order permutation(order.size());
+  for (size_t i = 0; i < order.size(); ++i) permutation[i] = static_cast<uint32_t>(position(view.order, order[i]));
+  const auto [at, fresh] = transposed_.try_emplace({view.tensor, permutation}, no_tensor);
+  if (!fresh) return at->second;
+  if (is_constant(view)) {
+    const Shape shape = converted<Shape>(tensor(view).shape);
+    std::vector<float> data(product(shape));
+    permute_floats(constant_floats(graph_, view.tensor), shape, permutation, data.data());
+    Shape permuted;
+    for (const uint32_t d : permutation) permuted.push_back(shape[d]);
+    at->second = constant(permuted, data.data()).tensor;
+  } else {
+    Attributes attributes;
+    attributes.values = converted<Vector<int64_t>>(permutation);
+    at->second = add(OpKind::transpose, "transpose" + std::to_string(transposed_.size()), {view.tensor}, attributes);
+  }
+  return at->second;
+}
+
+int Builder::add(OpKind kind, const std::string& name, std::vector<int> inputs, const Attributes& attributes) {
+  const int output = add_node(graph_, kind, name.c_str(), converted<Vector<int>>(inputs), attributes);
+  infer_last(graph_);
+  return output;
+}
+
+// ---- elementwise ------------------------------------------------------------------------------
+
+View Builder::unary(OpKind kind, const std::string& name, const View& x, const Attributes& attributes) {
+  return {add(kind, name, {x.tensor}, attributes), x.order};
+}
+
+View Builder::clamp(const std::string& name, const View& x, float min, float max) {
+  Attributes attributes;
+  attributes.min = min;
+  attributes.max = max;
+  return unary(OpKind::clamp, name, x, attributes);
+}
+
+View Builder::power(const std::string& name, const View& x, float scale, float shift, float power) {
+  Attributes attributes;
+  attributes.alpha = scale;
+  attributes.beta = shift;
+  attributes.gamma = power;
+  return unary(OpKind::power, name, x, attributes);
+}
+
+// The same elements with dimensions of 1 in front.
+View Builder::with_rank(const std::string& name, const View& x, size_t rank) {
+  if (x.rank() == rank) return x;
+  const Shape shape = this->shape(x);
+  std::vector<int64_t> values(rank, 1);
+  std::copy(shape.begin(), shape.end(), values.end() - static_cast<std::ptrdiff_t>(shape.size()));
+  if (!shape.empty()) values[rank - shape.size()] = -1;  // so that batch may change
+  return reshape(name + "/rank", x, values);
+}
+
+// Whether `constant` has one number per channel of x, or one for all.
+bool Builder::per_channel(const View& x, const View& constant) const {
+  const Shape c = shape(constant), shape_x = shape(x);
+  const size_t n = product(c), channel = x.rank() > 1 ? 1 : 0;
+  if (n == 1) return c.size() <= x.rank();
+  const size_t from_end = x.rank() - channel;
+  return c.size() >= from_end && c.size() <= x.rank() && c[c.size() - from_end] == n && n == shape_x[channel];
+}
+
+// x (kind) constant, where per_channel() holds.
+View Builder::by_constant(OpKind kind, const std::string& name, const View& x, const View& constant) {
+  const size_t n = elements(constant);
+  const float* c = floats(constant);
+  if (n == 1) {
+    if (kind == OpKind::mul) return power(name, x, *c, 0, 1);
+    return power(name, x, 1, kind == OpKind::sub ? -*c : *c, 1);
+  }
+  std::vector<float> values(c, c + n);
+  if (kind == OpKind::mul) return scale(name, x, values, {});
+  if (kind == OpKind::sub) {
+    for (float& value : values) value = -value;
+  }
+  return scale(name, x, std::vector<float>(n, 1.0f), values);
+}
+
+View Builder::binary(OpKind kind, const std::string& name, const View& a, const View& b) {
+  const bool commutes = kind == OpKind::add || kind == OpKind::mul;
+  if (kind != OpKind::div && is_constant(b) && !is_constant(a) && per_channel(a, b))
+    return by_constant(kind, name, a, b);
+  if (commutes && is_constant(a) && !is_constant(b) && per_channel(b, a)) return by_constant(kind, name, b, a);
+
+  const size_t rank = std::max(a.rank(), b.rank());
+  const View wide_a = with_rank(name, a, rank), wide_b = with_rank(name, b, rank);
+  const bool follow_b = is_constant(wide_a) || (is_source_order(wide_a.order) && !is_constant(wide_b));
+  const Order order = follow_b ? wide_b.order : wide_a.order;
+  return {add(kind, name, {in_order(wide_a, order), in_order(wide_b, order)}, {}), order};
+}
+
+// ---- per channel ------------------------------------------------------------------------------
+
+namespace {
+std::vector<float> spread(const float* values, size_t count, size_t channels, const std::string& name) {
+  if (count == 1 && channels > (1u << 20)) throw Unsupported{"more than 2^20 channels"};  // bounds the memory
+  if (count == 1) return std::vector<float>(channels, *values);
+  if (count != channels) {
+    throw Error(name + ": " + std::to_string(count) + " numbers for " + std::to_string(channels) + " channels");
+  }
+  return std::vector<float>(values, values + count);
+}
+}  // namespace
+
+View Builder::prelu(const std::string& name, const View& x, const float* slope, size_t count) {
+  if (x.rank() == 0) throw Unsupported{"on a scalar"};
+  const Order order = channels_last(x.rank());
+  const int in = in_order(x, order);
+  const size_t channels = graph_.tensors[static_cast<size_t>(in)].shape.back();
+  const View slopes = constant({channels}, spread(slope, count, channels, name).data());
+  return {add(OpKind::prelu, name, {in, slopes.tensor}, {}), order};
+}
+
+View Builder::scale(const std::string& name, const View& x, const std::vector<float>& scale,
+                    const std::vector<float>& bias) {
+  if (x.rank() == 0) throw Unsupported{"on a scalar"};
+  const Order order = channels_last(x.rank());
+  std::vector<int> inputs = {in_order(x, order)};
+  const size_t channels = graph_.tensors[static_cast<size_t>(inputs[0])].shape.back();
+  inputs.push_back(constant({channels}, spread(scale.data(), scale.size(), channels, name).data()).tensor);
+  if (!bias.empty()) {
+    inputs.push_back(constant({channels}, spread(bias.data(), bias.size(), channels, name).data()).tensor);
+  }
+  return {add(OpKind::scale, name, inputs, {}), order};
+}
+
+View Builder::lrn(const std::string& name, const View& x, size_t size, float alpha, float beta, float k) {
+  if (x.rank() < 2) throw Unsupported{"on a tensor of rank " + std::to_string(x.rank())};
+  Attributes attributes;
+  attributes.size = size;
+  attributes.alpha = alpha;
+  attributes.beta = beta;
+  attributes.gamma = k;
+  const Order order = channels_last(x.rank());
+  return {add(OpKind::lrn, name, {in_order(x, order)}, attributes), order};
+}
+
+// ---- images -----------------------------------------------------------------------------------
+
+namespace {
+void require_image(const View& x) {
+  if (x.rank() != 4) throw Unsupported{"on a tensor of rank " + std::to_string(x.rank())};
+}
+}  // namespace
+
+View Builder::conv2d(const std::string& name, const View& x, const View& weights, const View& bias,
+                     const Attributes& attributes) {
+  require_image(x);
+  const Order order = channels_last(4);
+  std::vector<int> inputs = {in_order(x, order), in_order(weights, order)};
+  if (bias) inputs.push_back(in_order(bias, source_order(1)));
+  return {add(OpKind::conv2d, name, inputs, attributes), order};
+}
+
+View Builder::pool(OpKind kind, const std::string& name, const View& x, const Attributes& attributes) {
+  require_image(x);
+  return {add(kind, name, {in_order(x, channels_last(4))}, attributes), channels_last(4)};
+}
+
+View Builder::resize(const std::string& name, const View& x, const Attributes& attributes) {
+  require_image(x);
+  return {add(OpKind::resize, name, {in_order(x, channels_last(4))}, attributes), channels_last(4)};
+}
+
+// ---- shapes and axes --------------------------------------------------------------------------
+
+View Builder::fully_connected(const std::string& name, const View& x, const View& weights, const View& bias) {
+  const Order order = source_order(x.rank());
+  std::vector<int> inputs = {in_order(x, order), in_order(weights, source_order(2))};
+  if (bias) inputs.push_back(in_order(bias, source_order(1)));
+  return {add(OpKind::fully_connected, name, inputs, {}), order};
+}
+
+View Builder::softmax(const std::string& name, const View& x, size_t axis) {
+  Attributes attributes;
+  attributes.axis = static_cast<int>(position(x.order, axis));
+  return unary(OpKind::softmax, name, x, attributes);
+}
+
+View Builder::concat(const std::string& name, const std::vector<View>& inputs, size_t axis) {
+  Order order = inputs.at(0).order;
+  for (const View& input : inputs) {
+    if (input.rank() != order.size()) throw Error(name + ": inputs of different ranks");
+    if (is_source_order(order) && !is_constant(input)) order = input.order;
+  }
+  std::vector<int> tensors;
+  for (const View& input : inputs) tensors.push_back(in_order(input, order));
+  Attributes attributes;
+  attributes.axis = static_cast<int>(position(order, axis));
+  return {add(OpKind::concat, name, tensors, attributes), order};
+}
+
+namespace {
+// Two lists by source dimension, one after the other in our order.
+Vector<int64_t> pairs_in_order(const Order& order, const std::vector<int64_t>& first,
+                               const std::vector<int64_t>& second) {
+  Vector<int64_t> values;
+  for (const auto* list : {&first, &second}) {
+    for (const uint32_t d : order) values.push_back((*list)[d]);
+  }
+  return values;
+}
+}  // namespace
+
+View Builder::slice(const std::string& name, const View& x, const std::vector<int64_t>& begin,
+                    const std::vector<int64_t>& end) {
+  Attributes attributes;
+  attributes.values = pairs_in_order(x.order, begin, end);
+  return unary(OpKind::slice, name, x, attributes);
+}
+
+View Builder::pad(const std::string& name, const View& x, const std::vector<int64_t>& before,
+                  const std::vector<int64_t>& after, float value) {
+  Attributes attributes;
+  attributes.values = pairs_in_order(x.order, before, after);
+  attributes.alpha = value;
+  return unary(OpKind::pad, name, x, attributes);
+}
+
+View Builder::reshape(const std::string& name, const View& x, const std::vector<int64_t>& shape) {
+  const bool keeps =
+      shape.size() == x.rank() && std::all_of(shape.begin(), shape.end(), [](int64_t d) { return d == 0; });
+  if (keeps) return x;
+  Attributes attributes;
+  attributes.values = converted<Vector<int64_t>>(shape);
+  const int in = in_order(x, source_order(x.rank()));
+  const int out = add(OpKind::reshape, name, {in}, attributes);
+  if (graph_.tensors[static_cast<size_t>(in)].constant >= 0) {  // the node did its work: it found the shape
+    graph_.nodes.pop_back();
+    graph_.tensors[static_cast<size_t>(out)].constant = graph_.tensors[static_cast<size_t>(in)].constant;
+  }
+  return {out, source_order(shape.size())};
+}
+
+// ---- the whole --------------------------------------------------------------------------------
+
+void Builder::output(const View& view, const std::string& name, qn_type type) {
+  if (!ports_.insert(name).second) throw Error("output '" + name + "' is an input or is named twice");
+  int tensor = in_order(view, source_order(view.rank()));
+  const auto port_name = [&]() -> String& { return graph_.tensors[static_cast<size_t>(tensor)].name; };
+  if (!port_name().empty() || graph_.tensors[static_cast<size_t>(tensor)].constant >= 0) {
+    Attributes unclamped;
+    tensor = add(OpKind::clamp, name, {tensor}, unclamped);
+  }
+  port_name() = name.c_str();
+  graph_.outputs.push_back({.tensor = tensor, .type = type, .preprocessing = {}});
+}
+
+// Drops nodes, tensors and constants that no output depends on: constants in another order, say.
+Graph Builder::finish() {
+  std::vector<char> live(graph_.tensors.size(), 0);
+  for (const auto* ports : {&graph_.inputs, &graph_.outputs}) {
+    for (const Port& port : *ports) live[static_cast<size_t>(port.tensor)] = 1;
+  }
+  Vector<Node> nodes;
+  for (size_t i = graph_.nodes.size(); i-- > 0;) {
+    Node& node = graph_.nodes[i];
+    if (!live[static_cast<size_t>(node.outputs[0])]) continue;
+    for (const int input : node.inputs) {
+      if (input != no_tensor) live[static_cast<size_t>(input)] = 1;
+    }
+    nodes.push_back(std::move(node));
+  }
+  std::reverse(nodes.begin(), nodes.end());
+
+  Graph graph;
+  graph.source = graph_.source;
+  graph.name = graph_.name;
+  std::vector<int> tensor_at(graph_.tensors.size(), no_tensor), constant_at(graph_.constants.size(), -1);
+  for (size_t i = 0; i < graph_.tensors.size(); ++i) {
+    if (!live[i]) continue;
+    tensor_at[i] = static_cast<int>(graph.tensors.size());
+    Tensor& tensor = graph.tensors.emplace_back(std::move(graph_.tensors[i]));
+    if (tensor.constant < 0) continue;
+    int& at = constant_at[static_cast<size_t>(tensor.constant)];
+    if (at < 0) {
+      at = static_cast<int>(graph.constants.size());
+      graph.constants.push_back(std::move(graph_.constants[static_cast<size_t>(tensor.constant)]));
+    }
+    tensor.constant = at;
+  }
+  const auto move_to = [&](int& tensor) {
+    tensor = tensor == no_tensor ? tensor : tensor_at[static_cast<size_t>(tensor)];
+  };
+  for (Node& node : nodes) {
+    std::for_each(node.inputs.begin(), node.inputs.end(), move_to);
+    std::for_each(node.outputs.begin(), node.outputs.end(), move_to);
+  }
+  for (auto* ports : {&graph_.inputs, &graph_.outputs}) {
+    for (Port& port : *ports) move_to(port.tensor);
+  }
+  graph.nodes = std::move(nodes);
+  graph.inputs = std::move(graph_.inputs);
+  graph.outputs = std::move(graph_.outputs);
+  *this = Builder(graph.source.c_str());
+  check(check_graph(graph));
+  check(infer_shapes(graph));
+  return graph;
+}
+
+}  // namespace quern

@@ -1,0 +1,120 @@
+// Building a graph of ours from a source whose images are N, C, H, W.
+//
+// Our image operators read N, H, W, C. A View is a source tensor as we hold it: one of our tensors and how its
+// dimensions are ordered. The builder's operators take arguments in the source's terms (axes, shapes, permutations) and
+// bring their inputs into the form they need; a transpose is added at most once per tensor and form. Elementwise
+// operators take what they get, so that layouts flow through a network and few transposes remain.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "convert/error.h"
+#include "graph/ir.h"
+
+namespace quern {
+
+using Shape = std::vector<size_t>;
+using Order = std::vector<uint32_t>;  // our dimension i is the source's dimension order[i]
+
+Order source_order(size_t rank);   // 0, 1, 2, ...
+Order channels_last(size_t rank);  // 0, 2, 3, ..., 1
+
+struct View {
+  int tensor = no_tensor;
+  Order order;
+
+  size_t rank() const { return order.size(); }
+  explicit operator bool() const { return tensor != no_tensor; }
+};
+
+// Thrown for what is valid but not expressible in our operators. Importers collect these and report all at once.
+struct Unsupported {
+  std::string reason;  // "" when the type of the layer says it all
+};
+
+// "3 layers are not supported: a (LSTM), b (Pooling: stochastic), ..." as it grows.
+class UnsupportedList {
+ public:
+  void add(const std::string& name, const std::string& type, const std::string& reason);
+  void throw_if_any() const;
+
+ private:
+  size_t count_ = 0;
+  std::string text_;
+};
+
+// A number of a file that must be finite; the message says `where`.
+float finite(float value, const std::string& where);
+
+class Builder {
+ public:
+  explicit Builder(const char* source);
+
+  void set_name(const std::string& name) { graph_.name = name.c_str(); }
+
+  View input(const std::string& name, const Shape& shape, qn_type type, const qn_preprocessing& preprocessing);
+  View constant(const Shape& shape, const float* data);
+  View filled(const Shape& shape, float value);
+
+  Shape shape(const View& view) const;  // in the source's order
+  size_t elements(const View& view) const;
+  bool is_constant(const View& view) const;
+  const float* floats(const View& constant);  // in the source's order
+
+  // The same elements read in another order; adds no node.
+  View permute(const View& x, const Order& permutation) const;
+
+  // One input and one output of the same shape, each element by itself.
+  View unary(OpKind kind, const std::string& name, const View& x, const Attributes& attributes = {});
+  View clamp(const std::string& name, const View& x, float min, float max);
+  View power(const std::string& name, const View& x, float scale, float shift, float power);
+  // add, sub, mul, div; shapes are aligned at the right, dimensions of 1 repeat.
+  View binary(OpKind kind, const std::string& name, const View& a, const View& b);
+
+  // Per channel, that is along dimension 1 (0 for vectors). `slope` and the like: one number per channel, or one.
+  View prelu(const std::string& name, const View& x, const float* slope, size_t count);
+  View scale(const std::string& name, const View& x, const std::vector<float>& scale, const std::vector<float>& bias);
+  View lrn(const std::string& name, const View& x, size_t size, float alpha, float beta, float k);
+
+  // Images. Weights: O, I, kh, kw; bias may be absent.
+  View conv2d(const std::string& name, const View& x, const View& weights, const View& bias, const Attributes&);
+  View pool(OpKind kind, const std::string& name, const View& x, const Attributes& attributes);
+  View resize(const std::string& name, const View& x, const Attributes& attributes);
+
+  // x [..., I], weights [O, I].
+  View fully_connected(const std::string& name, const View& x, const View& weights, const View& bias);
+
+  View softmax(const std::string& name, const View& x, size_t axis);
+  View concat(const std::string& name, const std::vector<View>& inputs, size_t axis);
+  View slice(const std::string& name, const View& x, const std::vector<int64_t>& begin,
+             const std::vector<int64_t>& end);
+  View pad(const std::string& name, const View& x, const std::vector<int64_t>& before,
+           const std::vector<int64_t>& after, float value);
+  // `shape` as in op.inc: 0 copies, -1 is inferred.
+  View reshape(const std::string& name, const View& x, const std::vector<int64_t>& shape);
+
+  void output(const View& view, const std::string& name, qn_type type);
+
+  // The whole graph without what no node reads, checked. The builder is empty afterwards.
+  Graph finish();
+
+ private:
+  int add(OpKind kind, const std::string& name, std::vector<int> inputs, const Attributes& attributes);
+  int in_order(const View& view, const Order& order);
+  View with_rank(const std::string& name, const View& x, size_t rank);
+  bool per_channel(const View& x, const View& constant) const;
+  View by_constant(OpKind kind, const std::string& name, const View& x, const View& constant);
+  Tensor& tensor(const View& view) { return graph_.tensors[static_cast<size_t>(view.tensor)]; }
+  const Tensor& tensor(const View& view) const { return graph_.tensors[static_cast<size_t>(view.tensor)]; }
+
+  Graph graph_;
+  std::map<std::pair<int, Order>, int> transposed_;  // (tensor, permutation) -> tensor
+  std::set<std::string> ports_;                      // names of inputs and outputs
+};
+
+}  // namespace quern
