@@ -42,11 +42,19 @@ inline V clamp_to(V x, V min, V max) {
   return x > max ? max : x;
 }
 
-// The larger of both, NaN if one is NaN.
+// A maximum over many values that is NaN if one of them is. What it remembers of NaNs is apart from the maximum, so
+// that the chain from one value to the next is a single instruction.
 template <class V>
-inline V max_or_nan(V max, V x) {
-  return (x > max) | (x != x) ? x : max;
-}
+struct Maximum {
+  V value;  // the first value to begin with, or -infinity
+  decltype(V{} != V{}) nan = value != value;
+
+  inline void add(V x) {
+    value = x > value ? x : value;
+    nan |= x != x;
+  }
+  inline V get() const { return nan ? splat<V>(__builtin_nanf("")) : value; }
+};
 
 // e^x = 2^n * (1 + u) with -150 <= n <= 128 and |u| <= 0.42, for -104 <= x <= 89 (or NaN, then u is NaN).
 // ln 2 = ln2_high + ln2_low, and ln2_high has 15 bits, so that n * ln2_high and x - n * ln2_high are exact.

@@ -129,9 +129,9 @@ void qn_vprelu_f32_ref(size_t rows, size_t channels, const float* x, size_t x_st
 }
 
 float qn_vmax_f32_ref(size_t n, const float* x, float*, float) {
-  float max = x[0];
-  for (size_t i = 1; i < n; ++i) max = quern::max_or_nan(max, x[i]);
-  return max;
+  quern::Maximum<float> max{x[0]};
+  for (size_t i = 1; i < n; ++i) max.add(x[i]);
+  return max.get();
 }
 float qn_vexpsum_f32_ref(size_t n, const float* x, float* y, float shift) {
   float partial[16] = {};

@@ -114,19 +114,20 @@ void QN_LEVEL_NAME(vprelu_f32)(size_t rows, size_t channels, const float* x, siz
 }
 
 float QN_LEVEL_NAME(vmax_f32)(size_t n, const float* x, float*, float) {
-  using quern::width, quern::load, quern::max_or_nan;
+  using quern::width, quern::load, quern::Vec;
   // Four maxima, so that a comparison need not wait for the one before.
-  quern::Vec max[4];
-  for (auto& m : max) m = quern::splat<quern::Vec>(x[0]);
+  quern::Maximum<Vec> max[4] = {
+      {quern::splat<Vec>(x[0])}, {quern::splat<Vec>(x[0])}, {quern::splat<Vec>(x[0])}, {quern::splat<Vec>(x[0])}};
   for (; n >= 4 * width; n -= 4 * width, x += 4 * width) {
-    for (size_t i = 0; i < 4; ++i) max[i] = max_or_nan(max[i], load(x + i * width));
+    for (size_t i = 0; i < 4; ++i) max[i].add(load(x + i * width));
   }
-  for (; n >= width; n -= width, x += width) max[0] = max_or_nan(max[0], load(x));
-  if (n > 0) max[0] = max_or_nan(max[0], quern::load_some(x, n));
-  max[0] = max_or_nan(max_or_nan(max[0], max[1]), max_or_nan(max[2], max[3]));
-  float result = max[0][0];
-  for (size_t i = 1; i < width; ++i) result = max_or_nan<float>(result, max[0][i]);
-  return result;
+  for (; n >= width; n -= width, x += width) max[0].add(load(x));
+  if (n > 0) max[0].add(quern::load_some(x, n));
+  for (size_t i = 1; i < 4; ++i) max[0].add(max[i].get());
+  const Vec lanes = max[0].get();
+  quern::Maximum<float> result{lanes[0]};
+  for (size_t i = 1; i < width; ++i) result.add(lanes[i]);
+  return result.get();
 }
 
 float QN_LEVEL_NAME(vexpsum_f32)(size_t n, const float* x, float* y, float shift) {
