@@ -1,1 +1,50 @@
-# Install rules: see below.
+# What `cmake --install` puts in place: headers, libraries, the quern command, the CMake package and quern.pc.
+include(CMakePackageConfigHelpers)
+set(quern_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/quern)
+
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/quern DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+if(QUERN_BUILD_SHARED)
+  install(TARGETS quern_shared EXPORT quern-shared)
+  install(EXPORT quern-shared NAMESPACE quern:: DESTINATION ${quern_package_dir})
+endif()
+if(QUERN_BUILD_STATIC)
+  install(TARGETS quern_static EXPORT quern-static)
+  install(EXPORT quern-static NAMESPACE quern:: DESTINATION ${quern_package_dir})
+endif()
+if(TARGET quern)
+  install(TARGETS quern)
+endif()
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md
+  DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+# Libraries that a program needs beside libquern.a: those of the runtime, and those that a C++ compiler would add.
+set(quern_cxx_libraries ${CMAKE_CXX_IMPLICIT_LINK_LIBRARIES})
+list(REMOVE_ITEM quern_cxx_libraries ${CMAKE_C_IMPLICIT_LINK_LIBRARIES})
+set(quern_private_libraries cpuinfo pthreadpool)
+if(QUERN_DEPS_DIR)
+  # Built here from source, so they travel with us.
+  if(TARGET clog)
+    list(INSERT quern_private_libraries 1 clog)
+  endif()
+  foreach(library IN LISTS quern_private_libraries)
+    install(FILES $<TARGET_FILE:${library}> DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  endforeach()
+endif()
+
+install(FILES cmake/Findcpuinfo.cmake cmake/Findpthreadpool.cmake cmake/FindFP16.cmake DESTINATION ${quern_package_dir})
+configure_package_config_file(cmake/quern-config.cmake.in quern-config.cmake INSTALL_DESTINATION ${quern_package_dir}
+  PATH_VARS CMAKE_INSTALL_LIBDIR)
+write_basic_package_version_file(quern-config-version.cmake COMPATIBILITY SameMajorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/quern-config.cmake ${PROJECT_BINARY_DIR}/quern-config-version.cmake
+  DESTINATION ${quern_package_dir})
+
+# quern.pc finds its prefix from where it lies, so that an installed tree can be moved.
+set(quern_pc_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+file(RELATIVE_PATH quern_pc_prefix /prefix/${quern_pc_dir} /prefix)
+list(TRANSFORM quern_private_libraries PREPEND -l OUTPUT_VARIABLE quern_pc_libraries)
+list(TRANSFORM quern_cxx_libraries PREPEND -l OUTPUT_VARIABLE quern_pc_cxx_libraries)
+list(APPEND quern_pc_libraries ${quern_pc_cxx_libraries} -pthread)
+list(REMOVE_DUPLICATES quern_pc_libraries)
+list(JOIN quern_pc_libraries " " quern_pc_libraries)
+configure_file(cmake/quern.pc.in quern.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/quern.pc DESTINATION ${quern_pc_dir})

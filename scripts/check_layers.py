@@ -21,19 +21,20 @@ FLOORS = {
     "cl": 4,
     "graph": 5,
     "convert": 6,
+    "peak": 6,
     "compress": 6,
     "tool": 7,
 }
 # Public headers stand on the floor that implements them.
 PUBLIC = {"quern/base.h": "base", "quern/op.h": "op", "quern/graph.h": "graph", "quern/quern.h": "graph"}
 RUNTIME = {"base", "kernel", "select", "op", "cl", "graph"}
-PROGRAMS = {"convert", "compress", "tool"}
+PROGRAMS = {"convert", "compress", "peak", "tool"}
 
 # Regular expression of a library's headers -> rooms or single files that may include them.
 LIBRARIES = [
     (r"cpuinfo\.h", {"src/base/cpu.cc"}),
     (r"pthreadpool\.h", {"base", "tool"}),
-    (r"fp16(/.*)?\.h|fp16\.h", {"base", "kernel", "graph"} | PROGRAMS),
+    (r"fp16\.h", {"base", "kernel", "graph"} | PROGRAMS),
     (r"flatbuffers/.*", {"graph"}),
     (r"immintrin\.h|arm_neon\.h", {"base", "kernel"}),
     (r"sanitizer/.*", {"base"}),

@@ -1,0 +1,7 @@
+# Target `doc`: the reference of the public API, from the headers, in BUILD/doc/html.
+find_program(DOXYGEN doxygen)
+if(DOXYGEN)
+  set(QUERN_DOC_DIR ${PROJECT_BINARY_DIR}/doc)
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/Doxyfile.in ${QUERN_DOC_DIR}/Doxyfile @ONLY)
+  add_custom_target(doc COMMAND ${DOXYGEN} ${QUERN_DOC_DIR}/Doxyfile COMMENT "API reference: ${QUERN_DOC_DIR}/html/index.html")
+endif()

@@ -1,0 +1,8 @@
+#!/bin/bash
+# Says which C and C++ files are not as clang-format (of Debian 12) writes them; with --fix, rewrites them.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+tool=${CLANG_FORMAT:-clang-format-14}
+mode=(--dry-run --Werror)
+[ "${1:-}" != --fix ] || mode=(-i)
+find include src test bench \( -name '*.h' -o -name '*.cc' -o -name '*.c' \) -print0 | xargs -0 "$tool" "${mode[@]}"

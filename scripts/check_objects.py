@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Checks what the object files of hand-written kernels promise the linker and the loader.
+
+    check_objects.py OBJECT...        $READELF, $OBJDUMP: the tools to use
+
+Each object marks the stack not executable, is ready for the machine's protection of indirect branches (a note, and a
+landing instruction first in every function), exports nothing beyond the library, calls nothing, and gives every
+function a size and unwind information.  Text is not written at load time.
+"""
+
+import os
+import re
+import subprocess
+import sys
+
+# Machine as readelf calls it -> words of the note, first instruction of a function.
+MACHINES = {
+    "Advanced Micro Devices X86-64": (["IBT", "SHSTK"], r"endbr64"),
+    "AArch64": (["BTI"], r"bti\s+j?c|paciasp"),
+}
+
+
+def run(variable, tool, *arguments):
+    command = [os.environ.get(variable, tool), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def first_instructions(path):
+    """Function name -> its first instruction."""
+    found, name = {}, None
+    for line in run("OBJDUMP", "objdump", "--disassemble", "--no-show-raw-insn", path).splitlines():
+        label = re.match(r"[0-9a-f]+ <(\S+)>:", line)
+        instruction = re.match(r"\s+[0-9a-f]+:\s+(.*)", line)
+        if label:
+            name = label[1]
+        elif instruction and name not in found:
+            found[name] = instruction[1].strip()
+    return found
+
+
+def check_sections(path):
+    sections = run("READELF", "readelf", "--sections", "--wide", path)
+    stack = re.search(r"\.note\.GNU-stack\s+\S+\s+\S+\s+\S+\s+\S+\s+\S+(.*)", sections)
+    if not stack:
+        yield "no .note.GNU-stack: the stack becomes executable"
+    elif "X" in stack[1].split()[0]:
+        yield ".note.GNU-stack asks for an executable stack"
+    if re.search(r"\.rela?\.text\s", sections):
+        for line in run("READELF", "readelf", "--relocs", "--wide", path).splitlines():
+            if re.search(r"R_X86_64_(64|32S?)\s|R_AARCH64_ABS", line) and "eh_frame" not in line:
+                yield f"relocation of absolute address: {line.strip()}"
+
+
+def check_symbols(path, landing):
+    first = first_instructions(path)
+    functions = 0
+    for line in run("READELF", "readelf", "--symbols", "--wide", path).splitlines():
+        fields = line.split()
+        if len(fields) < 8 or not fields[0].endswith(":") or fields[0] == "Num:":
+            continue
+        size, kind, bind, visibility, section, name = fields[2:8]
+        if section == "UND":
+            yield f"refers to {name} outside itself"
+        elif bind != "LOCAL" and visibility != "HIDDEN":
+            yield f"{name} is not hidden"
+        if kind != "FUNC":
+            continue
+        functions += 1
+        if int(size, 0) == 0:
+            yield f"{name} has no size"
+        if not re.match(landing, first.get(name, "")):
+            yield f"{name} begins with '{first.get(name, 'nothing')}', not with a landing instruction"
+    frames = run("READELF", "readelf", "--debug-dump=frames", path).count(" FDE ")
+    if functions == 0:
+        yield "holds no function"
+    if frames < functions:
+        yield f"{functions} functions, unwind information for {frames}"
+
+
+def check(path):
+    machine = re.search(r"Machine:\s+(.*)", run("READELF", "readelf", "--file-header", path))[1].strip()
+    if machine not in MACHINES:
+        yield f"unknown machine {machine}"
+        return
+    words, landing = MACHINES[machine]
+    notes = run("READELF", "readelf", "--notes", "--wide", path)
+    yield from (f"no {word} in .note.gnu.property" for word in words if word not in notes)
+    yield from check_sections(path)
+    yield from check_symbols(path, landing)
+
+
+def main():
+    wrong = 0
+    for path in sys.argv[1:]:
+        for message in check(path):
+            print(f"{os.path.basename(path)}: {message}", file=sys.stderr)
+            wrong += 1
+    print(f"{len(sys.argv) - 1} objects, {wrong} faults")
+    return 1 if wrong or len(sys.argv) < 2 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

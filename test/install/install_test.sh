@@ -1,0 +1,50 @@
+#!/bin/bash
+# Installs a build into an empty folder, moves it, and builds a C program against it through CMake and through pkg-config,
+# shared and static.  Usage: install_test.sh BUILD_DIR VERSION CC
+set -euo pipefail
+build=$1 version=$2 cc=$3
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+cmake --install "$build" --prefix "$work/first" >/dev/null
+mv first prefix  # nothing installed may remember where it was
+prefix=$work/prefix
+pc=$(find "$prefix" -name quern.pc)
+libdir=$(dirname "$(dirname "$pc")")
+
+expect() {  # expect WHAT COMMAND...: the command prints the version
+  local what=$1 printed
+  shift
+  printed=$("$@") || { echo "$what: failed" >&2; exit 1; }
+  [ "$printed" = "quern $version" ] || { echo "$what: printed '$printed' instead of 'quern $version'" >&2; exit 1; }
+  echo "$what: ok"
+}
+
+needs_quern() { readelf -d "$1" | grep -q "NEEDED.*libquern.so.${version%%.*}\]"; }
+expect_linkage() {  # expect_linkage NAME: NAME_shared uses libquern.so by its SONAME, NAME_static does not
+  needs_quern "./$1_shared" || { echo "$1_shared does not use libquern.so" >&2; exit 1; }
+  ! needs_quern "./$1_static" || { echo "$1_static uses libquern.so" >&2; exit 1; }
+}
+
+cmake -S "$here/consumer" -B cmake -G Ninja -DCMAKE_C_COMPILER="$cc" -DCMAKE_PREFIX_PATH="$prefix" \
+  -DQUERN_VERSION="$version" >cmake.log 2>&1 && cmake --build cmake >>cmake.log 2>&1 || { cat cmake.log >&2; exit 1; }
+expect "CMake, shared" cmake/consumer_shared
+expect "CMake, static" cmake/consumer_static
+(cd cmake && expect_linkage consumer)
+
+export PKG_CONFIG_PATH=$libdir/pkgconfig
+[ "$(pkg-config --modversion quern)" = "$version" ] || { echo "quern.pc has another version" >&2; exit 1; }
+read -ra flags <<<"$(pkg-config --cflags quern)"
+read -ra libs <<<"$(pkg-config --libs quern)"
+"$cc" -std=c11 -Wall -Wextra -Werror -pedantic "${flags[@]}" "$here/consumer/consumer.c" "${libs[@]}" -o consumer_shared
+read -ra libs <<<"$(pkg-config --libs --static quern)"
+libs=("${libs[@]/#-lquern/-l:libquern.a}")
+"$cc" "${flags[@]}" "$here/consumer/consumer.c" "${libs[@]}" -o consumer_static
+expect "pkg-config, shared" env LD_LIBRARY_PATH="$libdir" ./consumer_shared
+expect "pkg-config, static" ./consumer_static
+expect_linkage consumer
+
+[ ! -e "$build/src/tool/quern" ] || "$prefix/bin/quern" --help >/dev/null
+[ "$(nm -D --undefined-only "$libdir/libquern.so" | grep -c -i protobuf)" = 0 ]
