@@ -22,20 +22,39 @@ struct Work {
 // Peak of one core at a level, measured when the program started; 0 if this CPU lacks it.
 double peak_of(uint32_t isa);
 
-// Writes the counters of a finished loop: ops_per_second, bytes_per_second, and percent_of_peak, where the peak is that
-// of `threads` cores at level `isa`.
-void set_counters(benchmark::State& state, double seconds, const Work& work, uint32_t isa, size_t threads);
-
 double now();  // seconds
 
+// Times a benchmark's calls in chunks of about half a millisecond. Its counters come from the median chunk, which other
+// programs on the machine do not disturb as they do the mean that google-benchmark prints beside them.
+class Chunks {
+ public:
+  Chunks() : start_(now()) {}
+  void count_call() {
+    if (++calls_ == calls_per_chunk_) finish_chunk();
+  }
+  double seconds_per_call();
+
+ private:
+  void finish_chunk();
+  double start_;
+  size_t calls_ = 0, calls_per_chunk_ = 1;
+  std::vector<double> seconds_;  // per call, one for each chunk
+};
+
+// Runs the benchmark and writes ops_per_second, bytes_per_second, and percent_of_peak, where the peak is that of
+// `threads` cores at level `isa`.
 template <class Call>
 void measure(benchmark::State& state, const Work& work, uint32_t isa, size_t threads, Call&& call) {
-  const double start = now();
+  Chunks chunks;
   for (auto _ : state) {
     call();
     benchmark::ClobberMemory();
+    chunks.count_call();
   }
-  set_counters(state, now() - start, work, isa, threads);
+  const double ops_per_second = work.ops / chunks.seconds_per_call();
+  state.counters["ops_per_second"] = ops_per_second;
+  state.counters["bytes_per_second"] = work.bytes / chunks.seconds_per_call();
+  state.counters["percent_of_peak"] = 100 * ops_per_second / (peak_of(isa) * static_cast<double>(threads));
 }
 
 // `count` floats in [-1, 1), none of them denormal; aligned to 64.

@@ -58,11 +58,22 @@ double peak_of(uint32_t isa) {
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-void set_counters(benchmark::State& state, double seconds, const Work& work, uint32_t isa, size_t threads) {
-  const double calls_per_second = static_cast<double>(state.iterations()) / seconds;
-  state.counters["ops_per_second"] = work.ops * calls_per_second;
-  state.counters["bytes_per_second"] = work.bytes * calls_per_second;
-  state.counters["percent_of_peak"] = 100 * work.ops * calls_per_second / (peak_of(isa) * static_cast<double>(threads));
+void Chunks::finish_chunk() {
+  const double end = now(), seconds = end - start_;
+  if (seconds < 0.5e-3 && calls_per_chunk_ < 1u << 20) {
+    calls_per_chunk_ *= 2;  // still finding the length
+    seconds_.clear();
+  }
+  seconds_.push_back(seconds / static_cast<double>(calls_));
+  start_ = end;
+  calls_ = 0;
+}
+
+double Chunks::seconds_per_call() {
+  if (seconds_.empty()) finish_chunk();
+  const auto middle = seconds_.begin() + static_cast<ptrdiff_t>(seconds_.size() / 2);
+  std::nth_element(seconds_.begin(), middle, seconds_.end());
+  return *middle;
 }
 
 Floats::Floats(size_t count) : buffer_(count * sizeof(float)) {

@@ -7,29 +7,37 @@ namespace {
 
 #if defined(__x86_64__)
 
-// One vector per turn; n counts bytes down. `loads` 1 or 2; the second goes to a register nobody reads.
-#define QN_STREAM(name, move, reg, vector_bytes, load2, store, end)                                                    \
-  void name(size_t bytes, const float* a, const float* b, float* y) {                                                  \
-    size_t i = 0;                                                                                                      \
-    asm volatile("1:\n\t" move " (%[a], %[i]), %%" reg "0\n\t" load2(move, reg) store(move, reg) "add $" #vector_bytes \
-                                                                                                 ", %[i]\n\t"          \
-                                                                                                 "cmp %[n], %[i]\n\t"  \
-                                                                                                 "jb 1b\n\t" end       \
-                 : [i] "+r"(i)                                                                                         \
-                 : [a] "r"(a), [b] "r"(b), [y] "r"(y), [n] "r"(bytes)                                                  \
-                 : "cc", "memory", "xmm0", "xmm1");                                                                    \
+// Four vectors per turn. The second load goes to a register that nobody reads.
+#define QN_STREAM(name, step, reg, vector_bytes, end)                                                              \
+  void name(size_t bytes, const float* a, const float* b, float* y) {                                              \
+    size_t i = 0;                                                                                                  \
+    asm volatile("1:\n\t" step("0*" #vector_bytes, reg, "0") step("1*" #vector_bytes, reg, "1")                    \
+                     step("2*" #vector_bytes, reg, "2") step("3*" #vector_bytes, reg, "3") "add $4*" #vector_bytes \
+                                                                                           ", %[i]\n\t"            \
+                                                                                           "cmp %[n], %[i]\n\t"    \
+                                                                                           "jb 1b\n\t" end         \
+                 : [i] "+r"(i)                                                                                     \
+                 : [a] "r"(a), [b] "r"(b), [y] "r"(y), [n] "r"(bytes)                                              \
+                 : "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7");                \
   }
-#define QN_NONE(move, reg)
-#define QN_LOAD(move, reg) move " (%[b], %[i]), %%" reg "1\n\t"
-#define QN_STORE(move, reg) move " %%" reg "0, (%[y], %[i])\n\t"
+#define QN_READ(at, reg, i) reg(at "(%[a], %[i])", i)
+#define QN_COPY(at, reg, i) QN_READ(at, reg, i) reg##_STORE(at "(%[y], %[i])", i)
+#define QN_MERGE(at, reg, i) QN_READ(at, reg, i) reg(at "(%[b], %[i])", "4") reg##_STORE(at "(%[y], %[i])", i)
 
-#define QN_STREAMS(level, move, reg, vector_bytes, end)                    \
-  QN_STREAM(read_##level, move, reg, vector_bytes, QN_NONE, QN_NONE, end)  \
-  QN_STREAM(copy_##level, move, reg, vector_bytes, QN_NONE, QN_STORE, end) \
-  QN_STREAM(merge_##level, move, reg, vector_bytes, QN_LOAD, QN_STORE, end)
-QN_STREAMS(avx512, "vmovups", "zmm", 64, "vzeroupper")
-QN_STREAMS(avx2, "vmovups", "ymm", 32, "vzeroupper")
-QN_STREAMS(sse41, "movups", "xmm", 16, "")
+#define QN_ZMM(from, i) "vmovups " from ", %%zmm" i "\n\t"
+#define QN_ZMM_STORE(to, i) "vmovups %%zmm" i ", " to "\n\t"
+#define QN_YMM(from, i) "vmovups " from ", %%ymm" i "\n\t"
+#define QN_YMM_STORE(to, i) "vmovups %%ymm" i ", " to "\n\t"
+#define QN_XMM(from, i) "movups " from ", %%xmm" i "\n\t"
+#define QN_XMM_STORE(to, i) "movups %%xmm" i ", " to "\n\t"
+
+#define QN_STREAMS(level, reg, vector_bytes, end)          \
+  QN_STREAM(read_##level, QN_READ, reg, vector_bytes, end) \
+  QN_STREAM(copy_##level, QN_COPY, reg, vector_bytes, end) \
+  QN_STREAM(merge_##level, QN_MERGE, reg, vector_bytes, end)
+QN_STREAMS(avx512, QN_ZMM, 64, "vzeroupper")
+QN_STREAMS(avx2, QN_YMM, 32, "vzeroupper")
+QN_STREAMS(sse41, QN_XMM, 16, "")
 
 struct Stream {
   const char* name;

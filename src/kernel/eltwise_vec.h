@@ -6,8 +6,14 @@
 namespace quern {
 namespace {
 
+// Four vectors at a time: loads, arithmetic and stores of one need not wait for those of another.
 template <class F>
 inline void unary(size_t n, const float* x, float* y, F f) {
+  for (; n >= 4 * width; n -= 4 * width, x += 4 * width, y += 4 * width) {
+    Vec v[4];
+    for (size_t i = 0; i < 4; ++i) v[i] = load(x + i * width);
+    for (size_t i = 0; i < 4; ++i) store(y + i * width, f(v[i]));
+  }
   for (; n >= width; n -= width, x += width, y += width) store(y, f(load(x)));
   if (n > 0) store_some(y, f(load_some(x, n)), n);
 }
@@ -15,10 +21,14 @@ inline void unary(size_t n, const float* x, float* y, F f) {
 template <class F>
 inline void binary(size_t n, const float* a, const float* b, float* y, const qn_minmax_f32* p, F f) {
   const Vec min = splat<Vec>(p->min), max = splat<Vec>(p->max);
-  for (; n >= width; n -= width, a += width, b += width, y += width) {
-    store(y, clamp_to(f(load(a), load(b)), min, max));
+  const auto g = [=](Vec u, Vec v) { return clamp_to(f(u, v), min, max); };
+  for (; n >= 4 * width; n -= 4 * width, a += 4 * width, b += 4 * width, y += 4 * width) {
+    Vec v[4];
+    for (size_t i = 0; i < 4; ++i) v[i] = g(load(a + i * width), load(b + i * width));
+    for (size_t i = 0; i < 4; ++i) store(y + i * width, v[i]);
   }
-  if (n > 0) store_some(y, clamp_to(f(load_some(a, n), load_some(b, n)), min, max), n);
+  for (; n >= width; n -= width, a += width, b += width, y += width) store(y, g(load(a), load(b)));
+  if (n > 0) store_some(y, g(load_some(a, n), load_some(b, n)), n);
 }
 
 // The second operand is one scalar.
