@@ -75,6 +75,17 @@ SYM(\name):
         .cfi_restore \first
 .endm
 
+// Room for what the registers cannot hold.
+.macro frame bytes
+        sub     rsp, \bytes
+        .cfi_adjust_cfa_offset \bytes
+.endm
+
+.macro unframe bytes
+        add     rsp, \bytes
+        .cfi_adjust_cfa_offset -\bytes
+.endm
+
 // Rows are handled from the last to the first in straight code; a call with fewer rows enters further down.
 // `places` makes the table of distances to the places NAME0, NAME1, ... (in read-only data), `entry` reads from it where
 // row mr-1 begins, `enter` jumps there (notrack: these are no functions and have no endbr64).
@@ -91,8 +102,21 @@ L(\name\()s):
         add     \to, \scratch
 .endm
 
-.macro enter to
+.macro enter to:vararg
         notrack jmp \to
+.endm
+
+// AVX-512: k1 and k2 get one bit for each of the first 32 channels, of which n (64 bits; n32 its lower half) are left (1 or more); k2 has those from
+// the 17th on.
+.macro lanes k1, k2, n, n32, scratch
+        mov     \scratch, -1
+        cmp     \n, 32
+        jae     9f
+        xor     \scratch, \scratch
+        bts     \scratch, \n32
+        dec     \scratch
+9:      kmovd   \k1, \scratch
+        kshiftrd \k2, \k1, 16
 .endm
 
 #endif

@@ -109,15 +109,7 @@ fn qn_gemm_f32_14x32_avx512
         sub     r12, rdx
         sub     r13, rdx
 
-        mov     eax, -1                 // one bit per channel to write
-        cmp     rsi, 32
-        jae     2f
-        xor     eax, eax
-        bts     eax, esi
-        dec     eax
-2:      kmovd   k1, eax
-        kshiftrd k2, k1, 16
-
+        lanes   k1, k2, rsi, esi, eax
         vbroadcastss zmm0, dword ptr [r15 + MINMAX_MIN]
         vbroadcastss zmm1, dword ptr [r15 + MINMAX_MAX]
         mov     rax, r10
