@@ -106,17 +106,34 @@ L(\name\()s):
         notrack jmp \to
 .endm
 
-// AVX-512: k1 and k2 get one bit for each of the first 32 channels, of which n (64 bits; n32 its lower half) are left (1 or more); k2 has those from
-// the 17th on.
-.macro lanes k1, k2, n, n32, scratch
+// SSE: store the first n channels (1 .. 7, in a 32-bit register) of lo and hi at [at]; `next` and lo are scratch.
+.macro store_first next, at, n, lo, hi
+        mov     \next, \at
+        test    \n, 4
+        jz      7f
+        movups  [\next], \lo
+        movaps  \lo, \hi
+        add     \next, 16
+7:      test    \n, 2
+        jz      8f
+        movlps  [\next], \lo
+        movhlps \lo, \lo
+        add     \next, 8
+8:      test    \n, 1
+        jz      9f
+        movss   dword ptr [\next], \lo
+9:
+.endm
+
+// AVX-512: a mask with one bit for each of the first 32 of n channels (1 or more; n32 is the lower half of n).
+.macro lanes mask, n, n32, scratch
         mov     \scratch, -1
         cmp     \n, 32
         jae     9f
         xor     \scratch, \scratch
         bts     \scratch, \n32
         dec     \scratch
-9:      kmovd   \k1, \scratch
-        kshiftrd \k2, \k1, 16
+9:      kmovd   \mask, \scratch
 .endm
 
 #endif

@@ -109,7 +109,8 @@ fn qn_gemm_f32_14x32_avx512
         sub     r12, rdx
         sub     r13, rdx
 
-        lanes   k1, k2, rsi, esi, eax
+        lanes   k1, rsi, esi, eax
+        kshiftrd k2, k1, 16
         vbroadcastss zmm0, dword ptr [r15 + MINMAX_MIN]
         vbroadcastss zmm1, dword ptr [r15 + MINMAX_MAX]
         mov     rax, r10

@@ -138,7 +138,8 @@ fn qn_igemm_f32_12x32_avx512
         jne     1b
 
         mov     rsi, NC
-        lanes   k1, k2, rsi, esi, eax
+        lanes   k1, rsi, esi, eax
+        kshiftrd k2, k1, 16
         mov     rdx, [ARGS + 32]        // p
         vbroadcastss zmm0, dword ptr [rdx + MINMAX_MIN]
         vbroadcastss zmm1, dword ptr [rdx + MINMAX_MAX]

@@ -1,0 +1,143 @@
+// C[x][c] = clamp(bias[c] + sum over taps t of A(x, t)[c] * W[t][c]), 7 pixels x 32 channels.
+// Contract: src/kernel/dwconv.h
+//
+//   args   rdi channels  rsi pixels  rdx taps  rcx offsets  r8 step  r9 a  [rsp+8] zero  w  c  c_stride  p
+//   panel  rcx W  r15 its end  r9 a  r10 zero
+//   tile   r13 C of the next one  rbx pixels left     acc zmm4-zmm17: pixel m holds zmm(4+2m), zmm(5+2m)
+//   tap    offset of pixel 3i+j at base i + j steps: bases rdx rsi rdi, step r8     r14 W     rax row of A
+//   jumps  r11 the last pixel in the loop, rbp in the store
+//   store  rax C of the pixel at hand  r12 c_stride
+//   load   zmm0 zmm1 one row of W     clamp  zmm2 min  zmm3 max
+//   masks  k1 k2 the channels that exist: a masked lane is neither read nor written
+//
+// One row of W serves seven pixels, whose chains of FMAs overlap: a step is 14 FMAs (7 cycles) and 16 vector loads (8
+// cycles).  Only the pixels of this call are run, read and written.
+#include "asm.h"
+#include "../offset.h"
+
+#define FRAME 48
+#define CHANNELS qword ptr [rsp]        // left
+#define PIXELS qword ptr [rsp + 8]
+#define OFFSETS qword ptr [rsp + 16]
+#define TILE_OFFSETS qword ptr [rsp + 24]
+#define PANEL qword ptr [rsp + 32]      // its bytes
+#define C qword ptr [rsp + 40]          // at the channels of the panel
+#define ARGS rsp + FRAME + 56           // zero  w  c  c_stride  p
+
+// Every pixel: its number, where its offset is, its accumulators.
+.macro pixels do
+        \do     6, rdi,      zmm16, zmm17
+        \do     5, rsi+r8*2, zmm14, zmm15
+        \do     4, rsi+r8,   zmm12, zmm13
+        \do     3, rsi,      zmm10, zmm11
+        \do     2, rdx+r8*2, zmm8,  zmm9
+        \do     1, rdx+r8,   zmm6,  zmm7
+        \do     0, rdx,      zmm4,  zmm5
+.endm
+
+.macro start m, at, lo, hi
+        vmovaps \lo, zmm0
+        vmovaps \hi, zmm1
+.endm
+
+.macro step m, at, lo, hi
+L(step\m):
+        movsxd  rax, dword ptr [\at]
+        test    rax, rax
+        lea     rax, [rax + r9]
+        cmovs   rax, r10
+        vfmadd231ps \lo{k1}, zmm0, [rax]
+        vfmadd231ps \hi{k2}, zmm1, [rax + 64]
+.endm
+
+.macro store m, at, lo, hi
+L(store\m):
+        sub     rax, r12
+        vmaxps  \lo, zmm2, \lo          // a NaN in the second operand is the result
+        vmaxps  \hi, zmm2, \hi
+        vminps  \lo, zmm3, \lo
+        vminps  \hi, zmm3, \hi
+        vmovups [rax]{k1}, \lo
+        vmovups [rax + 64]{k2}, \hi
+.endm
+
+        rodata
+        places  step, 0, 1, 2, 3, 4, 5, 6
+        places  store, 0, 1, 2, 3, 4, 5, 6
+
+fn qn_dwconv_f32_np32_avx512
+        save    rbx, rbp, r12, r13, r14, r15
+        frame   FRAME
+        mov     CHANNELS, rdi
+        mov     PIXELS, rsi
+        mov     OFFSETS, rcx
+        inc     rdx                     // bias and taps
+        shl     rdx, 7
+        mov     PANEL, rdx
+        mov     r10, [ARGS]
+        mov     rcx, [ARGS + 8]
+        mov     rax, [ARGS + 16]
+        mov     C, rax
+        mov     r12, [ARGS + 24]
+        mov     rax, [ARGS + 32]
+        vbroadcastss zmm2, dword ptr [rax + MINMAX_MIN]
+        vbroadcastss zmm3, dword ptr [rax + MINMAX_MAX]
+
+0:      mov     r15, rcx                // a panel
+        add     r15, PANEL
+        mov     rdi, CHANNELS
+        lanes   k1, rdi, edi, eax
+        kshiftrd k2, k1, 16
+        mov     r13, C
+        mov     rbx, PIXELS
+        mov     rdx, OFFSETS
+
+1:      mov     TILE_OFFSETS, rdx       // a tile of n pixels
+        lea     rsi, [rdx + r8 * 2]
+        add     rsi, r8
+        lea     rdi, [rsi + r8 * 2]
+        add     rdi, r8
+        mov     eax, 7                  // n
+        cmp     rbx, rax
+        cmovb   rax, rbx
+        entry   r11, rax, step, r14
+        entry   rbp, rax, store, r14
+        imul    rax, r12
+        add     r13, rax
+        vmovaps zmm0, [rcx]             // start from the bias
+        vmovaps zmm1, [rcx + 64]
+        lea     r14, [rcx + 128]
+        pixels  start
+
+2:      vmovaps zmm0, [r14]
+        vmovaps zmm1, [r14 + 64]
+        sub     r14, -128
+        enter   r11
+        pixels  step
+        add     rdx, 4
+        add     rsi, 4
+        add     rdi, 4
+        cmp     r14, r15
+        jne     2b
+
+        mov     rax, r13
+        enter   rbp
+        pixels  store
+        mov     rdx, TILE_OFFSETS
+        lea     rdx, [rdx + r8 * 8]
+        sub     rdx, r8
+        sub     rbx, 7
+        ja      1b
+
+        mov     rcx, r15                // the next panel
+        sub     r9, -128
+        sub     r10, -128
+        sub     C, -128
+        sub     CHANNELS, 32
+        ja      0b
+
+        vzeroupper
+        unframe FRAME
+        restore rbx, rbp, r12, r13, r14, r15
+        ret
+endfn qn_dwconv_f32_np32_avx512

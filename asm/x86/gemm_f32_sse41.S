@@ -1,0 +1,131 @@
+// C[m][n] = clamp(bias[n] + sum over k of A[m][k] * W[k][n]), 4 rows x 8 channels.  Contract: src/kernel/gemm.h
+//
+//   args   rdi mr  rsi nc  rdx k(bytes)  rcx a  r8 a_stride  r9 w  [rsp+8] c  c_stride  p
+//   A      rows rcx + 0, 1, 2 strides and rbx, stride r8
+//   C      r10 last row of the tile, r11 stride, rax the row at hand, rcx its next channels
+//   jumps  rdi row mr-1 in the loop, r12 in the store, r13 in the store of a part
+//   left   rax bytes of k     rsi channels     rbp p
+//   acc    xmm8-xmm15: row m holds xmm(8+2m), xmm(9+2m)
+//   load   xmm0 xmm1 one row of W   xmm2 xmm3 one A everywhere     then xmm0 min  xmm1 max
+//
+// No FMA: the product is rounded, then added.  Only the rows of this call are run, read and written.
+#include "asm.h"
+#include "../offset.h"
+
+// Every row: its number, where its A is, its accumulators.
+.macro rows do
+        \do     3, rbx,      xmm14, xmm15
+        \do     2, rcx+r8*2, xmm12, xmm13
+        \do     1, rcx+r8,   xmm10, xmm11
+        \do     0, rcx,      xmm8,  xmm9
+.endm
+
+.macro start m, a, lo, hi
+        .if     \m > 0                  // row 0 was loaded
+        movaps  \lo, xmm8
+        movaps  \hi, xmm9
+        .endif
+.endm
+
+.macro step m, a, lo, hi
+L(step\m):
+        movss   xmm2, dword ptr [\a]
+        shufps  xmm2, xmm2, 0
+        movaps  xmm3, xmm2
+        mulps   xmm2, xmm0
+        mulps   xmm3, xmm1
+        addps   \lo, xmm2
+        addps   \hi, xmm3
+.endm
+
+.macro clamp m, a, lo, hi
+        clamp1  \lo
+        clamp1  \hi
+.endm
+
+.macro clamp1 acc
+        movaps  xmm2, xmm0
+        maxps   xmm2, \acc              // a NaN in the second operand is the result
+        movaps  \acc, xmm1
+        minps   \acc, xmm2
+.endm
+
+.macro store m, a, lo, hi
+        .if     \m < 3
+        sub     rax, r11
+        .endif
+L(store\m):
+        movups  [rax], \lo
+        movups  [rax + 16], \hi
+.endm
+
+.macro part m, a, lo, hi
+        .if     \m < 3
+        sub     rax, r11
+        .endif
+L(part\m):
+        store_first rcx, rax, esi, \lo, \hi
+.endm
+
+        rodata
+        places  step, 0, 1, 2, 3
+        places  store, 0, 1, 2, 3
+        places  part, 0, 1, 2, 3
+
+fn qn_gemm_f32_4x8_sse41
+        save    rbx, rbp, r12, r13
+        mov     r10, [rsp + 40]
+        mov     r11, [rsp + 48]
+        mov     rbp, [rsp + 56]
+
+        lea     rbx, [rcx + r8 * 2]     // A row 3
+        add     rbx, r8
+
+        lea     rax, [rdi - 1]          // last row of C
+        imul    rax, r11
+        add     r10, rax
+
+        entry   r12, rdi, store, rax
+        entry   r13, rdi, part, rax
+        entry   rdi, rdi, step, rax
+
+0:      movaps  xmm8, [r9]              // a panel: start from the bias
+        movaps  xmm9, [r9 + 16]
+        add     r9, 32
+        rows    start
+
+        mov     rax, rdx
+1:      movaps  xmm0, [r9]
+        movaps  xmm1, [r9 + 16]
+        add     r9, 32
+        enter   rdi
+        rows    step
+        add     rcx, 4
+        add     rbx, 4
+        sub     rax, 4
+        jnz     1b
+
+        movss   xmm0, dword ptr [rbp + MINMAX_MIN]
+        movss   xmm1, dword ptr [rbp + MINMAX_MAX]
+        shufps  xmm0, xmm0, 0
+        shufps  xmm1, xmm1, 0
+        rows    clamp
+
+        mov     rax, r10
+        cmp     rsi, 8
+        jb      2f
+        sub     rcx, rdx                // A again for the next panel
+        sub     rbx, rdx
+        enter   r12
+        rows    store
+        add     r10, 32
+        sub     rsi, 8
+        jnz     0b
+        jmp     3f
+
+2:      enter   r13                     // fewer than 8 channels: the last panel
+        rows    part
+
+3:      restore rbx, rbp, r12, r13
+        ret
+endfn qn_gemm_f32_4x8_sse41
