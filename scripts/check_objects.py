@@ -45,10 +45,10 @@ def check_sections(path):
         yield "no .note.GNU-stack: the stack becomes executable"
     elif "X" in stack[1].split()[0]:
         yield ".note.GNU-stack asks for an executable stack"
-    if re.search(r"\.rela?\.text\s", sections):
-        for line in run("READELF", "readelf", "--relocs", "--wide", path).splitlines():
-            if re.search(r"R_X86_64_(64|32S?)\s|R_AARCH64_ABS", line) and "eh_frame" not in line:
-                yield f"relocation of absolute address: {line.strip()}"
+    relocations = run("READELF", "readelf", "--relocs", "--wide", path)
+    for section, lines in re.findall(r"Relocation section '\.rela?(\.text|\.rodata)\S*' .*\n((?:.+\n)*)", relocations):
+        for line in re.findall(r".*(?:R_X86_64_(?:64|32S?)|R_AARCH64_ABS\d+)\s.*", lines):
+            yield f"absolute address in {section}: {line.strip()}"
 
 
 def check_symbols(path, landing):
