@@ -1,0 +1,94 @@
+#include "call.h"
+
+#include <cstring>
+
+#include "base/cpu.h"
+#include "kernel/row.h"
+
+#if QN_ARCH_X86_64
+#include <cpuid.h>
+#endif
+
+namespace quern::check {
+namespace {
+
+static_assert(offsetof(Call, code) == CALL_CODE && offsetof(Call, args) == CALL_ARGS);
+static_assert(offsetof(Call, vector) == CALL_VECTOR && offsetof(Call, level) == CALL_LEVEL);
+static_assert(offsetof(Call, clean) == CALL_CLEAN && offsetof(Call, ask_xinuse) == CALL_ASK_XINUSE);
+static_assert(offsetof(Call, saved) == CALL_SAVED && offsetof(Call, saved_vector) == CALL_SAVED_VECTOR);
+static_assert(offsetof(Call, sp) == CALL_SP && offsetof(Call, frame) == CALL_FRAME);
+static_assert(offsetof(Call, flags) == CALL_FLAGS && offsetof(Call, control) == CALL_CONTROL);
+static_assert(offsetof(Call, x87) == CALL_X87 && offsetof(Call, xinuse) == CALL_XINUSE);
+static_assert(offsetof(Call, wide) == CALL_WIDE);
+
+#if QN_ARCH_X86_64
+constexpr const char* saved_names[] = {"rbx", "rbp", "r12", "r13", "r14", "r15"};
+
+// Not what QUERN_ISA allows but what the machine has: a kernel of a low level may still find anything in there.
+uint32_t vector_level() {
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512bw")) return 2;
+  return __builtin_cpu_supports("avx") ? 1 : 0;
+}
+
+bool has_xinuse() {
+  uint32_t eax = 0, ebx, ecx, edx;
+  return vector_level() > 0 && __get_cpuid_count(0xd, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & 4) != 0;
+}
+#else
+constexpr const char* saved_names[] = {"x18", "x19", "x20", "x21", "x22", "x23",
+                                       "x24", "x25", "x26", "x27", "x28", "x29"};
+#endif
+
+void add(std::string& list, const std::string& what) { list += (list.empty() ? "" : ", ") + what; }
+
+}  // namespace
+
+Call::Call() {
+  for (uint64_t& word : args) word = CALL_POISON;
+  for (uint32_t& word : vector) word = poison;
+  for (uint64_t& word : saved) word = 0;
+  for (uint64_t& word : saved_vector) word = 0;
+  sp = frame = flags = control = xinuse = 0;
+#if QN_ARCH_X86_64
+  static const uint32_t this_level = vector_level(), this_has_xinuse = has_xinuse();
+  level = this_level;
+  ask_xinuse = this_has_xinuse;
+#else
+  level = ask_xinuse = 0;
+#endif
+}
+
+std::string violations(const Call& call) {
+  std::string list;
+  for (size_t i = 0; i < std::size(saved_names); ++i) {
+    if (call.saved[i] != CALL_POISON + i) add(list, std::string(saved_names[i]) + " changed");
+  }
+  if (call.sp != 0) add(list, "the stack pointer moved by " + std::to_string(static_cast<int64_t>(call.sp)));
+  if (call.frame != 0) add(list, "the caller's stack frame changed");
+#if QN_ARCH_X86_64
+  if ((call.control & 0xffc0) != 0x1f80) add(list, "mxcsr changed");
+  uint16_t x87_control, x87_tags;
+  std::memcpy(&x87_control, call.x87, 2);
+  std::memcpy(&x87_tags, call.x87 + 8, 2);
+  if ((x87_control & 0xf3f) != 0x33f) add(list, "the x87 control word changed");
+  if (x87_tags != 0xffff) add(list, "x87 or MMX registers are left in use");
+  if ((call.flags & (1u << 10)) != 0) add(list, "the direction flag is set");
+  if (call.clean != 0 && call.level > 0) {
+    // Bits 2 and 6: the upper halves of ymm and of zmm0-zmm15. What they hold tells where xgetbv does not.
+    bool dirty = call.ask_xinuse != 0 && (call.xinuse & 0x44) != 0;
+    for (const auto& vector : call.wide) {
+      for (size_t i = 4; i < (call.level == 2 ? 16 : 8); ++i) dirty |= vector[i] != 0;
+    }
+    if (dirty) add(list, "the upper halves of vectors are left in use (vzeroupper is missing)");
+  }
+#else
+  for (size_t i = 0; i < std::size(call.saved_vector); ++i) {
+    if (call.saved_vector[i] != CALL_POISON + i) add(list, "d" + std::to_string(8 + i) + " changed");
+  }
+  if (call.control != 0) add(list, "fpcr changed");
+#endif
+  return list;
+}
+
+}  // namespace quern::check

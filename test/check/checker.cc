@@ -1,0 +1,174 @@
+#include "checker.h"
+
+#include <bit>
+#include <cfloat>
+#include <cmath>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+
+namespace quern::check {
+namespace {
+
+constexpr float inf = std::numeric_limits<float>::infinity();
+
+bool same(float got, float expected, bool any_zero_sign) {
+  if (std::bit_cast<uint32_t>(got) == std::bit_cast<uint32_t>(expected)) return true;
+  if (std::bit_cast<uint32_t>(expected) == poison) return false;
+  if (std::isnan(expected)) return std::isnan(got) && std::bit_cast<uint32_t>(got) != poison;
+  return any_zero_sign && got == 0 && expected == 0;
+}
+
+std::string to_text(float value) {
+  if (std::bit_cast<uint32_t>(value) == poison) return "nothing";
+  char text[64];
+  std::snprintf(text, sizeof text, "%.9g (%08x)", static_cast<double>(value), std::bit_cast<uint32_t>(value));
+  return text;
+}
+
+// "4 bytes past the end of a", for a fault.
+std::string place_of(uint64_t address, std::initializer_list<const Guarded*> memory) {
+  constexpr uint64_t near = 64 << 10;
+  for (const Guarded* m : memory) {
+    const uint64_t begin = m->address(), end = begin + m->size();
+    if (address >= begin && address < end) return std::string("within ") + m->name();
+    if (address >= end && address - end < near) {
+      return std::to_string(address - end) + " bytes past the end of " + m->name();
+    }
+    if (address < begin && begin - address < near) {
+      return std::to_string(begin - address) + " bytes before " + m->name();
+    }
+  }
+  char text[32];
+  std::snprintf(text, sizeof text, "at %#llx", static_cast<unsigned long long>(address));
+  return text;
+}
+
+std::string describe_fault(const Fault& fault, std::initializer_list<const Guarded*> memory) {
+  if (fault.hang) return "it does not return";
+  if (fault.signal == SIGSEGV || fault.signal == SIGBUS) return "bad access " + place_of(fault.address, memory);
+  return std::string("signal ") + strsignal(fault.signal);
+}
+
+// "" when the output is as expected.
+std::string compare(const Expectation& expected) {
+  const std::span<const uint32_t> actual = expected.memory->surroundings();
+  const size_t before = expected.memory->words_before();
+  for (size_t i = 0; i < actual.size(); ++i) {
+    const bool owned = i >= before && i - before < expected.values.size();
+    const float want = owned ? expected.values[i - before] : poison_float();
+    const float got = std::bit_cast<float>(actual[i]);
+    if (same(got, want, expected.any_zero_sign)) continue;
+    return std::string(expected.memory->name()) + "[" + std::to_string(static_cast<ptrdiff_t>(i - before)) + "] is " +
+           to_text(got) + ", not " + to_text(want);
+  }
+  return "";
+}
+
+}  // namespace
+
+const std::vector<Clamp> clamps = {{-inf, inf}, {0, 6}, {-1, 1}, {0.5f, 0.5f}, {0, inf}, {-inf, -0.25f}};
+
+uint64_t seed() {
+  static const uint64_t value = [] {
+    const char* text = std::getenv("QUERN_SEED");
+    return text != nullptr ? std::strtoull(text, nullptr, 0) : 1;
+  }();
+  return value;
+}
+
+const char* name_of(Values values) {
+  switch (values) {
+    case Values::integers: return "integers";
+    case Values::random: return "random";
+    case Values::extreme: return "extreme";
+  }
+  return "?";
+}
+
+float poison_float() { return std::bit_cast<float>(poison); }
+
+// splitmix64
+uint64_t Random::next() {
+  uint64_t x = state_ += 0x9e3779b97f4a7c15;
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+  x = (x ^ x >> 27) * 0x94d049bb133111eb;
+  return x ^ x >> 31;
+}
+
+float Random::value(Values values) {
+  constexpr float special[] = {
+      0.0f,         -0.0f,         inf,     -inf,         std::numeric_limits<float>::quiet_NaN(),
+      FLT_TRUE_MIN, -FLT_TRUE_MIN, FLT_MIN, -0x1.8p-130f, FLT_MAX,
+      -FLT_MAX,     1.0f};
+  const uint64_t bits = next();
+  switch (values) {
+    case Values::integers: return static_cast<float>(static_cast<int>(bits % 33) - 16);
+    case Values::random: break;
+    case Values::extreme:
+      if (bits % 8 == 0) return special[(bits >> 3) % std::size(special)];
+      break;
+  }
+  // A random significand, and an exponent that varies a little.
+  const float value = 1.0f + static_cast<float>(bits >> 41) * 0x1p-23f;
+  return std::ldexp((bits & 8) != 0 ? -value : value, -1 - static_cast<int>(bits >> 4 & 3));
+}
+
+void Random::fill(std::vector<float>& list, Values values) {
+  for (float& x : list) x = value(values);
+}
+
+bool fuses(const Row& row) { return (row.isa & (isa_avx2 | isa_avx512 | isa_neon)) != 0; }
+
+float multiply_add(float a, float b, float sum, bool fused) { return fused ? std::fmaf(a, b, sum) : a * b + sum; }
+
+Checker::Checker(std::string kernel, const void* code) : kernel_(std::move(kernel)), code_(code), random_(seed()) {}
+
+bool Checker::run(std::initializer_list<uint64_t> arguments, std::initializer_list<const Guarded*> memory,
+                  std::initializer_list<Expectation> outputs, const std::function<std::string()>& describe) {
+  Call call;
+  return this->call(call, arguments, memory, outputs, describe);
+}
+
+bool Checker::run_reduce(std::initializer_list<uint64_t> arguments, float argument, float expected, bool any_zero_sign,
+                         std::initializer_list<const Guarded*> memory, std::initializer_list<Expectation> outputs,
+                         const std::function<std::string()>& describe) {
+  Call call;
+  call.vector[0] = std::bit_cast<uint32_t>(argument);
+  if (!this->call(call, arguments, memory, outputs, describe)) return false;
+  const float result = std::bit_cast<float>(call.vector[0]);
+  if (same(result, expected, any_zero_sign)) return true;
+  failure_ = kernel_ + ", " + describe() + ": returned " + to_text(result) + ", not " + to_text(expected);
+  return false;
+}
+
+bool Checker::call(Call& call, std::initializer_list<uint64_t> arguments, std::initializer_list<const Guarded*> memory,
+                   std::initializer_list<Expectation> outputs, const std::function<std::string()>& describe) {
+  call.code = code_;
+  size_t n = 0;
+  for (const uint64_t argument : arguments) call.args[n++] = argument;
+  // Every other call finds clean upper halves and must leave them clean; the others find poison in there.
+  call.clean = ++cases_ % 2;
+  std::string what;
+  if (const Fault fault = call_guarded(call); fault.signal != 0) {
+    what = describe_fault(fault, memory);
+  } else if (what = violations(call); what.empty()) {
+    for (const Expectation& output : outputs) {
+      if (what = compare(output); !what.empty()) break;
+    }
+  }
+  if (what.empty()) return true;
+  failure_ = kernel_ + ", " + describe() + ": " + what + "  (seed " + std::to_string(seed()) + ")";
+  return false;
+}
+
+std::vector<Kernel> all_kernels() {
+  std::vector<Kernel> list;
+  for (const auto& family : {gemm_kernels}) {
+    for (Kernel& kernel : family()) list.push_back(std::move(kernel));
+  }
+  return list;
+}
+
+}  // namespace quern::check

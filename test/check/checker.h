@@ -1,0 +1,105 @@
+// What all families share: values, one checked call, and the list of kernels.  How a family is added: README.md
+#pragma once
+
+#include <functional>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "call.h"
+#include "kernel/row.h"
+#include "platform.h"
+
+namespace quern {
+struct GemmRow;
+}  // namespace quern
+
+namespace quern::check {
+
+// Fixed, or from the environment variable QUERN_SEED.
+uint64_t seed();
+
+enum class Values {
+  integers,  // small: sums are exact in any order
+  random,    // in (-1, 1) with all bits of the significand in play: sums show the order and the roundings
+  extreme,   // NaN, infinities, denormals, zeros of both signs, the largest numbers, among ordinary ones
+};
+const char* name_of(Values values);
+
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed) {}
+  uint64_t next();
+  size_t below(size_t bound) { return static_cast<size_t>((next() >> 32) * bound >> 32); }
+  float value(Values values);
+  void fill(std::vector<float>& list, Values values);
+
+ private:
+  uint64_t state_;
+};
+
+// A float of signalling NaN that belongs to nobody.
+float poison_float();
+
+// What an output must hold: poison where the kernel must not write.
+struct Expectation {
+  const Guarded* memory;
+  const std::vector<float>& values;  // of the whole room
+  bool any_zero_sign = false;        // +0 and -0 are the same
+};
+
+// The level of a row decides its numbers: one with FMA rounds a product and a sum once.
+bool fuses(const Row& row);
+// One link of the chain that every sum of products is.
+float multiply_add(float a, float b, float sum, bool fused);
+
+// Makes checked calls of one kernel and keeps the first failure.
+class Checker {
+ public:
+  Checker(std::string kernel, const void* code);
+
+  // Runs the kernel with `arguments` (up to 11 integers and addresses) and looks at the machine and the outputs.
+  // `memory` is every argument with memory of its own, to name it in a fault. False once something failed: then the
+  // family stops. `describe` says which case it was.
+  bool run(std::initializer_list<uint64_t> arguments, std::initializer_list<const Guarded*> memory,
+           std::initializer_list<Expectation> outputs, const std::function<std::string()>& describe);
+  // The same for a kernel with one float argument and a float result.
+  bool run_reduce(std::initializer_list<uint64_t> arguments, float argument, float expected, bool any_zero_sign,
+                  std::initializer_list<const Guarded*> memory, std::initializer_list<Expectation> outputs,
+                  const std::function<std::string()>& describe);
+
+  bool failed() const { return !failure_.empty(); }
+  const std::string& failure() const { return failure_; }
+  size_t cases() const { return cases_; }
+  Random& random() { return random_; }
+
+ private:
+  bool call(Call& call, std::initializer_list<uint64_t> arguments, std::initializer_list<const Guarded*> memory,
+            std::initializer_list<Expectation> outputs, const std::function<std::string()>& describe);
+
+  std::string kernel_, failure_;
+  const void* code_;
+  size_t cases_ = 0;
+  Random random_;
+  Storm storm_;
+};
+
+// A row of any table, ready to be checked.
+struct Kernel {
+  const Row* row;
+  const void* code;
+  std::function<void(Checker&)> check;  // all cases, the sharpest first; stops at the first failure
+};
+
+// One pair of functions per family, and one line in all_kernels. The row must live as long as the kernel.
+Kernel gemm_kernel(const GemmRow& row);
+std::vector<Kernel> gemm_kernels();
+std::vector<Kernel> all_kernels();
+
+// Sizes for loops that need not be exhaustive: ordinary clamps and such.
+struct Clamp {
+  float min, max;
+};
+extern const std::vector<Clamp> clamps;  // the first one clamps nothing
+
+}  // namespace quern::check

@@ -1,0 +1,191 @@
+#include "platform.h"
+
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cfenv>
+#include <csetjmp>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+
+#include "kernel/row.h"
+
+namespace quern::check {
+namespace {
+
+constexpr size_t guard = 64 << 10;  // unmapped bytes before and after
+constexpr int storm_microseconds = 200;
+constexpr int hang_ticks = 2000;  // interruptions of one call
+
+// What the signal handlers share with call_guarded.
+sigjmp_buf back;
+Fault fault;
+volatile sig_atomic_t inside = 0;  // a kernel is running
+volatile sig_atomic_t ticks = 0;   // interruptions of this call
+
+[[noreturn]] void leave(int signal, bool hang, const void* address) {
+  fault = {signal, hang, reinterpret_cast<uint64_t>(address)};
+  inside = 0;
+  siglongjmp(back, 1);
+}
+
+void on_fault(int signal, siginfo_t* info, void*) {
+  if (inside != 0) leave(signal, false, info->si_addr);
+  std::signal(signal, SIG_DFL);  // a fault of the checker itself: die of it
+}
+
+// The part of the stack that belongs to nobody at the moment of the interruption.
+std::pair<char*, size_t> free_stack(const void* context) {
+  const auto* c = static_cast<const ucontext_t*>(context);
+#if QN_ARCH_X86_64
+  auto sp = static_cast<uint64_t>(c->uc_mcontext.gregs[REG_RSP]) - 128;
+#else
+  auto sp = static_cast<uint64_t>(c->uc_mcontext.sp);
+#endif
+  return {reinterpret_cast<char*>(sp) - CALL_BELOW, CALL_BELOW};
+}
+
+void on_tick(int signal, siginfo_t*, void* context) {
+  if (inside == 0) return;
+  const auto [begin, size] = free_stack(context);
+  std::memset(begin, 0xdb, size);  // unlike anything that a register holds at the call
+  ticks = ticks + 1;
+  if (ticks > hang_ticks) leave(signal, true, nullptr);
+}
+
+// The handlers have a stack of their own, since a kernel may have lost the real one.
+void install_handlers() {
+  static bool done = false;
+  if (done) return;
+  done = true;
+  static char stack[256 << 10];
+  stack_t alternative = {};
+  alternative.ss_sp = stack;
+  alternative.ss_size = sizeof stack;
+  sigaltstack(&alternative, nullptr);
+  struct sigaction action = {};
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+  action.sa_sigaction = on_fault;
+  for (int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP}) sigaction(signal, &action, nullptr);
+  action.sa_flags |= SA_RESTART;
+  action.sa_sigaction = on_tick;
+  sigaction(SIGALRM, &action, nullptr);
+}
+
+void set_timer(int microseconds) {
+  itimerval timer = {};
+  timer.it_interval.tv_usec = timer.it_value.tv_usec = microseconds;
+  setitimer(ITIMER_REAL, &timer, nullptr);
+}
+
+[[noreturn]] void give_up(const char* what) {
+  std::perror(what);
+  std::abort();
+}
+
+}  // namespace
+
+void Guarded::map(size_t size) {
+  unmap();
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  body_ = (size + 2 * margin + page - 1) / page * page;
+  const int file = memfd_create(name_, 0);
+  if (file < 0 || ftruncate(file, static_cast<off_t>(body_)) != 0) give_up("memfd_create");
+  void* ours = mmap(nullptr, body_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  void* theirs = mmap(nullptr, body_ + 2 * guard, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (ours == MAP_FAILED || theirs == MAP_FAILED) give_up("mmap");
+  ours_ = static_cast<char*>(ours);
+  theirs_ = static_cast<char*>(theirs) + guard;
+  const int protection = access_ == Access::input ? PROT_READ : PROT_READ | PROT_WRITE;
+  if (mmap(theirs_, body_, protection, MAP_SHARED | MAP_FIXED, file, 0) == MAP_FAILED) give_up("mmap");
+  close(file);
+}
+
+void Guarded::unmap() {
+  if (ours_ == nullptr) return;
+  munmap(ours_, body_);
+  munmap(theirs_ - guard, body_ + 2 * guard);
+}
+
+Guarded::~Guarded() { unmap(); }
+
+void Guarded::place(size_t size, Side side, size_t alignment) {
+  if (ours_ == nullptr || size > body_) map(size);
+  size_ = size;
+  offset_ = side == Side::low ? 0 : (body_ - size) / alignment * alignment;
+  begin_ = offset_ > margin ? offset_ - margin : 0;
+  end_ = std::min(body_, offset_ + size + margin);
+  begin_ = begin_ / 4 * 4;
+  std::fill(reinterpret_cast<uint32_t*>(ours_ + begin_), reinterpret_cast<uint32_t*>(ours_ + end_), poison);
+}
+
+std::span<const uint32_t> Guarded::surroundings() const {
+  return {reinterpret_cast<const uint32_t*>(ours_ + begin_), (end_ - begin_) / 4};
+}
+
+Fault call_guarded(Call& call) {
+  install_handlers();
+  fault = {};
+  ticks = 0;
+  if (sigsetjmp(back, 0) == 0) {
+    inside = 1;
+    qn_checked_call(&call);
+    inside = 0;
+  } else {
+    std::fesetenv(FE_DFL_ENV);  // the kernel may have changed it
+  }
+  return fault;
+}
+
+Storm::Storm() {
+  install_handlers();
+  set_timer(storm_microseconds);
+}
+
+Storm::~Storm() { set_timer(0); }
+
+bool in_child(const std::function<bool()>& body) {
+  constexpr int yes = 42;
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child < 0) give_up("fork");
+  if (child == 0) _exit(body() ? yes : 0);
+  int status = 0;
+  if (waitpid(child, &status, 0) != child) give_up("waitpid");
+  return WIFEXITED(status) && WEXITSTATUS(status) == yes;
+}
+
+void overwrite_with_noops(const void* code, size_t size) {
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  auto* first = static_cast<char*>(const_cast<void*>(code));
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(first) / page * page;
+  const uintptr_t end = (reinterpret_cast<uintptr_t>(first) + size + page - 1) / page * page;
+  if (mprotect(reinterpret_cast<void*>(begin), end - begin, PROT_READ | PROT_WRITE | PROT_EXEC) != 0) {
+    give_up("mprotect");
+  }
+#if QN_ARCH_X86_64
+  std::memset(first, 0x90, size);
+#else
+  constexpr uint32_t nop = 0xd503201f;
+  for (size_t i = 0; i + 4 <= size; i += 4) std::memcpy(first + i, &nop, 4);
+#endif
+  __builtin___clear_cache(first, first + size);
+}
+
+std::string output_of(const std::string& command) {
+  FILE* pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) throw std::runtime_error("cannot run " + command);
+  std::string text;
+  char block[4096];
+  for (size_t n; (n = std::fread(block, 1, sizeof block, pipe)) > 0;) text.append(block, n);
+  if (pclose(pipe) != 0) throw std::runtime_error("this failed: " + command);
+  return text;
+}
+
+}  // namespace quern::check

@@ -1,0 +1,81 @@
+// All that the checker needs of the operating system (POSIX, Linux): guarded memory, faults, signals, processes, and
+// writing into code.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "call.h"
+
+namespace quern::check {
+
+enum class Side { high, low };        // which end of the data lies flush against an unmapped page
+enum class Access { input, output };  // may the kernel write?
+
+// One argument of a kernel, in a mapping of its own between unmapped pages. The kernel's view of an input is read-only;
+// the checker writes through a second view of the same memory.
+class Guarded {
+ public:
+  Guarded(const char* name, Access access) : name_(name), access_(access) {}
+  Guarded(const Guarded&) = delete;
+  Guarded& operator=(const Guarded&) = delete;
+  ~Guarded();
+
+  // Makes room for `size` bytes at the `side` end; the first byte is at a multiple of `alignment`. The room and up to
+  // `margin` bytes on either side of it hold poison afterwards.
+  void place(size_t size, Side side, size_t alignment = 4);
+
+  const char* name() const { return name_; }
+  uint64_t address() const { return reinterpret_cast<uint64_t>(theirs_ + offset_); }
+  float* floats() const { return reinterpret_cast<float*>(ours_ + offset_); }
+  int32_t* ints() const { return reinterpret_cast<int32_t*>(ours_ + offset_); }
+  size_t size() const { return size_; }
+  // The room with its margins, for the checker to look whether they are as they were.
+  std::span<const uint32_t> surroundings() const;
+  size_t words_before() const { return (offset_ - begin_) / 4; }
+
+  static constexpr size_t margin = 256;
+
+ private:
+  void map(size_t size);
+  void unmap();
+
+  const char* name_;
+  Access access_;
+  size_t body_ = 0;                           // bytes between the unmapped pages
+  char *ours_ = nullptr, *theirs_ = nullptr;  // first byte of the body in each view
+  size_t offset_ = 0, size_ = 0;              // the room within the body
+  size_t begin_ = 0, end_ = 0;                // the room with its margins within the body
+};
+
+// What ended a call; signal 0: it returned.
+struct Fault {
+  int signal = 0;
+  bool hang = false;
+  uint64_t address = 0;
+};
+Fault call_guarded(Call& call);
+
+// While one exists, a signal interrupts this thread every few microseconds and overwrites the stack below the red zone:
+// whoever keeps data there loses it. A call that is interrupted too often without returning is a hang.
+class Storm {
+ public:
+  Storm();
+  ~Storm();
+  Storm(const Storm&) = delete;
+  Storm& operator=(const Storm&) = delete;
+};
+
+// Runs `body` in a process of its own. True if it returned true there; false for everything else, death included.
+bool in_child(const std::function<bool()>& body);
+
+// Overwrites code of this process with instructions that do nothing.
+void overwrite_with_noops(const void* code, size_t size);
+
+// What a command prints; throws std::runtime_error when it fails.
+std::string output_of(const std::string& command);
+
+}  // namespace quern::check

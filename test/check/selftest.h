@@ -1,0 +1,22 @@
+// Kernels that are wrong on purpose, each in one way.  The self-test demands that the checker finds the fault and names
+// it.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "checker.h"
+
+namespace quern::check {
+
+struct BadKernel {
+  const char* name;
+  Kernel kernel;
+  const char* finding;     // must occur in what the checker says; "" when the kernel is right
+  uint32_t isa = isa_ref;  // the level that it needs
+};
+
+// Faults of the machine (assembly, one file per ISA) and of memory and numbers (C++).
+std::vector<BadKernel> bad_kernels();
+
+}  // namespace quern::check
