@@ -9,8 +9,12 @@ namespace quern {
 // read, constants where op.inc wants them and of the right size, ranks and attributes in range. Trusts nothing.
 qn_status check_graph(const Graph& graph);
 
-// Computes the shape of every node's output from the inputs' shapes, in order. Names the node on failure.
+// Computes the shape of every node's output from the inputs' shapes, in order. The graph has passed check_graph.
+// Names the node on failure.
 qn_status infer_shapes(Graph& graph);
+
+// The same for one node of the graph, which check_graph would accept.
+qn_status infer_node(Graph& graph, const Node& node);
 
 // Folds and fuses; see optimize.cc for the list of passes and their order. Shapes must be known. Keeps all outputs.
 qn_status optimize(Graph& graph);

@@ -1,0 +1,228 @@
+// check_graph and infer_shapes: everything that reads a graph relies on them.
+#include <algorithm>
+#include <cmath>
+#include <cstdarg>
+#include <string_view>
+
+#include "base/status.h"
+#include "graph/passes.h"
+#include "graph/rules.h"
+
+namespace quern {
+namespace {
+
+// Far above any real network; keeps what is quadratic in the number of nodes (the memory plan) bounded.
+constexpr size_t max_nodes = 20000;
+constexpr size_t max_name = 1024;
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+// UTF-8 without control characters: names go into messages, file names and JSON.
+bool is_name(const String& name) {
+  if (name.size() > max_name) return false;
+  size_t continuation = 0;
+  for (const char c : name) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (continuation > 0) {
+      if ((byte & 0xc0) != 0x80) return false;
+      --continuation;
+    } else if (byte >= 0x80) {
+      continuation = byte >= 0xf0 && byte < 0xf5 ? 3 : byte >= 0xe0 && byte < 0xf0 ? 2 : byte >= 0xc2 ? 1 : 0;
+      if (continuation == 0 || byte >= 0xf5) return false;
+    } else if (byte < 0x20 || byte == 0x7f) {
+      return false;
+    }
+  }
+  return continuation == 0;
+}
+
+qn_status check_shape(const Shape& shape, qn_type type, const char* what, size_t index) {
+  if (shape.size() > QN_MAX_RANK) {
+    return fail(QN_BAD_MODEL, "%s %zu: rank %zu is above %d", what, index, shape.size(), QN_MAX_RANK);
+  }
+  if (std::find(shape.begin(), shape.end(), size_t{0}) != shape.end()) {
+    return fail(QN_BAD_MODEL, "%s %zu: a dimension is 0", what, index);
+  }
+  size_t bytes;
+  if (!tensor_size(type, shape, &bytes)) return fail(QN_BAD_MODEL, "%s %zu: the size overflows", what, index);
+  return QN_OK;
+}
+
+qn_status check_constant(const Graph& graph, size_t index) {
+  const Tensor& tensor = graph.tensors[index];
+  if (tensor.constant < 0 || static_cast<size_t>(tensor.constant) >= graph.constants.size()) {
+    return fail(QN_BAD_MODEL, "tensor %zu: constant %d does not exist", index, tensor.constant);
+  }
+  QN_TRY(check_shape(tensor.shape, tensor.type, "constant tensor", index));
+  const Constant& constant = graph.constants[static_cast<size_t>(tensor.constant)];
+  size_t bytes;
+  if (!tensor_size(tensor.type, tensor.shape, &bytes) || bytes != constant.bytes) {
+    return fail(QN_BAD_MODEL, "tensor %zu ('%.100s'): its constant has %zu bytes, which is not its size", index,
+                tensor.name.c_str(), constant.bytes);
+  }
+  if (constant.data == nullptr || reinterpret_cast<uintptr_t>(constant.data) % cache_line != 0) {
+    return fail(QN_BAD_MODEL, "tensor %zu ('%.100s'): its constant is not aligned", index, tensor.name.c_str());
+  }
+  return QN_OK;
+}
+
+qn_status check_tensors(const Graph& graph) {
+  Vector<std::string_view> names;
+  for (size_t i = 0; i < graph.tensors.size(); ++i) {
+    const Tensor& tensor = graph.tensors[i];
+    if (!is_name(tensor.name)) return fail(QN_BAD_MODEL, "tensor %zu: the name is not plain text", i);
+    if (qn_type_size(tensor.type) == 0) return fail(QN_BAD_MODEL, "tensor %zu: unknown type", i);
+    if (tensor.constant != -1) QN_TRY(check_constant(graph, i));
+    if (!tensor.name.empty()) names.push_back(tensor.name);
+  }
+  std::sort(names.begin(), names.end());
+  const auto twice = std::adjacent_find(names.begin(), names.end());
+  if (twice == names.end()) return QN_OK;
+  return fail(QN_BAD_MODEL, "two tensors are named '%.*s'", static_cast<int>(std::min<size_t>(twice->size(), 100)),
+              twice->data());
+}
+
+// ---- nodes
+
+template <class T>
+bool in_range(T value, double low, double high) {
+  const auto x = static_cast<double>(value);
+  return x >= low && x <= high;  // false for NaN
+}
+
+qn_status check_attributes(const Node& node) {
+  const Attributes& a = node.attributes;
+#define QN_ATTRIBUTE(name, field, low, high)                                                     \
+  if (!in_range(a.field, low, high)) {                                                           \
+    return fail_node(node, #name " is %g, which is out of range", static_cast<double>(a.field)); \
+  }
+#include "graph/attributes.inc"
+#undef QN_ATTRIBUTE
+  if (a.values.size() > 2 * QN_MAX_RANK) return fail_node(node, "%zu values are too many", a.values.size());
+  const Rule& r = rule(node.kind);
+  return r.check == nullptr ? QN_OK : r.check(node);
+}
+
+// `defined` says which tensors have a value when the node runs.
+qn_status check_inputs(const Graph& graph, const Node& node, const Vector<bool>& defined) {
+  const Arity arity = op_inputs(node.kind);
+  const bool parameters = rule(node.kind).parameters;
+  if (node.inputs.size() < arity.min || node.inputs.size() > arity.max) {
+    return fail_node(node, "%zu inputs instead of %zu to %zu", node.inputs.size(), arity.min, arity.max);
+  }
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const int input = node.inputs[i];
+    if (input == no_tensor && parameters && i >= arity.min) continue;
+    if (input < 0 || static_cast<size_t>(input) >= graph.tensors.size()) {
+      return fail_node(node, "input %zu is tensor %d, which does not exist", i, input);
+    }
+    const Tensor& tensor = graph.tensors[static_cast<size_t>(input)];
+    if (!defined[static_cast<size_t>(input)]) {
+      return fail_node(node, "input %zu, tensor %d, has no value yet", i, input);
+    }
+    if (tensor.type != QN_F32) return fail_node(node, "input %zu is not of type f32", i);
+    if (parameters && i > 0 && tensor.constant < 0) return fail_node(node, "input %zu is not a constant", i);
+  }
+  return QN_OK;
+}
+
+qn_status check_node(const Graph& graph, const Node& node, Vector<bool>* defined) {
+  if (node.kind >= OpKind::count) return fail(QN_BAD_MODEL, "node '%.100s': unknown operator", node.name.c_str());
+  if (!is_name(node.name)) return fail(QN_BAD_MODEL, "a node's name is not plain text");
+  QN_TRY(check_attributes(node));
+  QN_TRY(check_inputs(graph, node, *defined));
+  if (node.outputs.size() != 1) return fail_node(node, "%zu outputs instead of 1", node.outputs.size());
+  const int output = node.outputs[0];
+  if (output < 0 || static_cast<size_t>(output) >= graph.tensors.size()) {
+    return fail_node(node, "the output is tensor %d, which does not exist", output);
+  }
+  if ((*defined)[static_cast<size_t>(output)]) return fail_node(node, "tensor %d is written twice", output);
+  (*defined)[static_cast<size_t>(output)] = true;
+  return QN_OK;
+}
+
+// ---- ports
+
+qn_status check_preprocessing(const qn_preprocessing& p) {
+  if (p.present == 0) return QN_OK;
+  for (int i = 0; i < 4; ++i) {
+    if (!std::isfinite(p.mean[i]) || !std::isfinite(p.scale[i])) {
+      return fail(QN_BAD_MODEL, "a mean or scale of the preprocessing is not finite");
+    }
+  }
+  constexpr uint32_t max_side = 1u << 14;
+  if (p.resize > max_side || p.crop[0] > max_side || p.crop[1] > max_side) {
+    return fail(QN_BAD_MODEL, "a size of the preprocessing is above %u", max_side);
+  }
+  return QN_OK;
+}
+
+qn_status check_port(const Graph& graph, const Port& port, const char* what, size_t index) {
+  if (port.tensor < 0 || static_cast<size_t>(port.tensor) >= graph.tensors.size()) {
+    return fail(QN_BAD_MODEL, "%s %zu: tensor %d does not exist", what, index, port.tensor);
+  }
+  if (graph.tensors[static_cast<size_t>(port.tensor)].type != QN_F32) {
+    return fail(QN_BAD_MODEL, "%s %zu: its tensor is not of type f32", what, index);
+  }
+  if (port.type != QN_F32 && port.type != QN_F16) {
+    return fail(QN_BAD_MODEL, "%s %zu: its type is neither f32 nor f16", what, index);
+  }
+  return check_preprocessing(port.preprocessing);
+}
+
+qn_status check_graph_inputs(const Graph& graph, Vector<bool>* defined) {
+  for (size_t i = 0; i < graph.inputs.size(); ++i) {
+    QN_TRY(check_port(graph, graph.inputs[i], "input", i));
+    const auto tensor = static_cast<size_t>(graph.inputs[i].tensor);
+    if ((*defined)[tensor]) return fail(QN_BAD_MODEL, "input %zu: its tensor is a constant or another input", i);
+    QN_TRY(check_shape(graph.tensors[tensor].shape, graph.tensors[tensor].type, "input", i));
+    (*defined)[tensor] = true;
+  }
+  return QN_OK;
+}
+
+qn_status check_graph_outputs(const Graph& graph, const Vector<bool>& defined) {
+  if (graph.outputs.empty()) return fail(QN_BAD_MODEL, "the model has no output");
+  for (size_t i = 0; i < graph.outputs.size(); ++i) {
+    QN_TRY(check_port(graph, graph.outputs[i], "output", i));
+    if (!defined[static_cast<size_t>(graph.outputs[i].tensor)]) {
+      return fail(QN_BAD_MODEL, "output %zu: no node writes its tensor", i);
+    }
+  }
+  return QN_OK;
+}
+
+}  // namespace
+
+qn_status check_graph(const Graph& graph) {
+  if (graph.nodes.size() > max_nodes) {
+    return fail(QN_BAD_MODEL, "%zu nodes are more than %zu", graph.nodes.size(), max_nodes);
+  }
+  if (!is_name(graph.source) || !is_name(graph.name)) {
+    return fail(QN_BAD_MODEL, "the name or source of the model is not plain text");
+  }
+  QN_TRY(check_tensors(graph));
+  Vector<bool> defined(graph.tensors.size());
+  for (size_t i = 0; i < graph.tensors.size(); ++i) defined[i] = graph.tensors[i].constant >= 0;
+  QN_TRY(check_graph_inputs(graph, &defined));
+  for (const Node& node : graph.nodes) QN_TRY(check_node(graph, node, &defined));
+  return check_graph_outputs(graph, defined);
+}
+
+qn_status infer_node(Graph& graph, const Node& node) {
+  Shape shape;
+  QN_TRY(rule(node.kind).infer({graph, node}, &shape));
+  Tensor& output = graph.tensors[static_cast<size_t>(node.outputs[0])];
+  output.type = QN_F32;
+  size_t bytes;
+  if (!tensor_size(output.type, shape, &bytes)) return fail_node(node, "the size of the output overflows");
+  if (shape.size() > QN_MAX_RANK) return fail_node(node, "the output has rank %zu", shape.size());
+  output.shape = std::move(shape);
+  return QN_OK;
+}
+
+qn_status infer_shapes(Graph& graph) {
+  for (const Node& node : graph.nodes) QN_TRY(infer_node(graph, node));
+  return QN_OK;
+}
+
+}  // namespace quern

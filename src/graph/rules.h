@@ -1,0 +1,42 @@
+// What a kind of node demands and produces: one entry per row of op.inc.
+#pragma once
+
+#include <cstdarg>
+
+#include "graph/ir.h"
+
+namespace quern {
+
+using Shape = Vector<size_t>;
+
+// Largest attribute, and so far below SIZE_MAX that sums of a few with a tensor's dimension cannot overflow.
+constexpr size_t max_extent = size_t{1} << 30;
+
+// A node while it is checked: its inputs exist and have shapes.
+struct NodeView {
+  const Graph& graph;
+  const Node& node;
+
+  bool has(size_t input) const { return input < node.inputs.size() && node.inputs[input] != no_tensor; }
+  const Tensor& tensor(size_t input) const { return graph.tensors[static_cast<size_t>(node.inputs[input])]; }
+  const Shape& shape(size_t input) const { return tensor(input).shape; }
+};
+
+struct Rule {
+  // Inputs after the first are constants, and those beyond the fewest may be absent.
+  bool parameters = false;
+  // Checks what the ranges of attributes.inc leave open; NULL: nothing.
+  qn_status (*check)(const Node& node) = nullptr;
+  // Checks the inputs' shapes against each other and the attributes; gives the output's.
+  qn_status (*infer)(const NodeView& view, Shape* output) = nullptr;
+};
+
+const Rule& rule(OpKind kind);
+
+// fail(QN_BAD_MODEL, ...) with the node's name and kind before the text.
+[[gnu::format(printf, 2, 3)]] qn_status fail_node(const Node& node, const char* format, ...);
+
+// Output extent of a window that moves over `in` pixels; 0 when it does not fit.
+size_t window_output(size_t in, size_t kernel, size_t stride, size_t dilation, size_t before, size_t after, bool ceil);
+
+}  // namespace quern
