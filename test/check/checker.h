@@ -12,6 +12,8 @@
 
 namespace quern {
 struct GemmRow;
+struct IgemmRow;
+struct DwconvRow;
 }  // namespace quern
 
 namespace quern::check {
@@ -93,7 +95,11 @@ struct Kernel {
 
 // One pair of functions per family, and one line in all_kernels. The row must live as long as the kernel.
 Kernel gemm_kernel(const GemmRow& row);
+Kernel igemm_kernel(const IgemmRow& row);
+Kernel dwconv_kernel(const DwconvRow& row);
 std::vector<Kernel> gemm_kernels();
+std::vector<Kernel> igemm_kernels();
+std::vector<Kernel> dwconv_kernels();
 std::vector<Kernel> all_kernels();
 
 // Sizes for loops that need not be exhaustive: ordinary clamps and such.

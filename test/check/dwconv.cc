@@ -1,0 +1,115 @@
+// The cases of the dwconv family.  Contract: src/kernel/dwconv.h
+#include "kernel/dwconv.h"
+
+#include <algorithm>
+
+#include "gemm_problem.h"
+#include "indirect.h"
+
+namespace quern::check {
+namespace {
+
+struct DwconvMemory {
+  Guarded offsets{"offsets", Access::input}, a{"a", Access::input}, zero{"zero", Access::input};
+  Guarded w{"w", Access::input}, c{"c", Access::output}, p{"p", Access::input};
+};
+
+struct DwconvSize {
+  size_t channels, pixels, taps;
+  size_t step;  // entries of the table between neighbouring pixels
+};
+
+bool check_case(Checker& checker, DwconvMemory& memory, const DwconvRow& row, DwconvSize size, Values values,
+                Clamp limits, Side side, size_t gap) {
+  const auto [channels, pixels, taps, step] = size;
+  const qn_minmax_f32 clamp = {limits.min, limits.max};
+  Random& random = checker.random();
+  const size_t entries = (pixels - 1) * step + taps;
+  const auto unused = [step = step, taps = taps](size_t entry) { return entry % step >= taps; };
+  const bool padding = side == Side::low || values == Values::extreme;  // `zero` is unreadable in the rest
+  const IndirectRows a(entries, channels, values, random, [=](size_t) { return padding; });
+  Panels panels(row.nr, channels, taps);
+  panels.fill(values, random);
+
+  const size_t c_stride = (channels + gap) * 4;
+  a.place(memory.a, side, gap);
+  a.place_table(memory.offsets, side, gap, entries, unused);
+  place_zeros(memory.zero, side, channels, a.pads());
+  memory.w.place(panels.data().size() * 4, side, 64);
+  memory.c.place((pixels - 1) * c_stride + channels * 4, side);
+  memory.p.place(sizeof clamp, side);
+  std::copy(panels.data().begin(), panels.data().end(), memory.w.floats());
+  memory.p.floats()[0] = clamp.min;
+  memory.p.floats()[1] = clamp.max;
+
+  std::vector<float> c(memory.c.size() / 4, poison_float());
+  for (size_t x = 0; x < pixels; ++x) {
+    for (size_t i = 0; i < channels; ++i) {
+      float sum = panels.bias(i);
+      for (size_t t = 0; t < taps; ++t) {
+        const float* in = a.row(x * step + t);
+        sum = multiply_add(in == nullptr ? 0 : in[i], panels.weight(t, i), sum, fuses(row));
+      }
+      c[x * (channels + gap) + i] = quern::clamp(sum, clamp);
+    }
+  }
+  return checker.run(
+      {channels, pixels, taps, memory.offsets.address(), step * 4, memory.a.address(), memory.zero.address(),
+       memory.w.address(), memory.c.address(), c_stride, memory.p.address()},
+      {&memory.offsets, &memory.a, &memory.zero, &memory.w, &memory.c, &memory.p}, {{&memory.c, c}}, [&] {
+        return "channels=" + std::to_string(size.channels) + " pixels=" + std::to_string(size.pixels) +
+               " taps=" + std::to_string(size.taps) + " step=" + std::to_string(size.step * 4) +
+               " gap=" + std::to_string(gap) + (side == Side::high ? " high " : " low ") + name_of(values);
+      });
+}
+
+void check_dwconv(Checker& checker, const DwconvRow& row) {
+  DwconvMemory memory;
+  const auto check = [&](DwconvSize size, Values values, Clamp clamp, Side side, size_t gap) {
+    return check_case(checker, memory, row, size, values, clamp, side, gap);
+  };
+  const auto taps_of = [&](std::initializer_list<size_t> some) {
+    return row.taps == 0 ? std::vector<size_t>(some) : std::vector<size_t>{row.taps};
+  };
+
+  // The extremes, with every kind of clamp, at sizes with and without remainders.
+  for (const size_t channels : {2 * row.nr + 1, row.nr, row.nr - 1, row.nr + 1, size_t{1}}) {
+    for (const size_t taps : taps_of({5, 1, 2, 9})) {
+      for (const Clamp clamp : clamps) {
+        if (!check({channels, 3, taps, taps}, Values::extreme, clamp, Side::high, 0)) return;
+        if (!check({channels, 3, taps, taps}, Values::random, clamp, Side::low, 5)) return;
+      }
+    }
+  }
+  // Every small size; pixels that share columns, that share nothing, and that leave entries of the table out.
+  for (const size_t taps : taps_of({9, 1, 2, 3, 4, 5, 6, 7, 8, 25})) {
+    for (size_t pixels = 1; pixels <= 5; ++pixels) {
+      for (size_t channels = 1; channels <= 2 * row.nr + 1; ++channels) {
+        const size_t shared = divide_up(taps, size_t{3});
+        if (!check({channels, pixels, taps, shared}, Values::random, clamps[0], Side::high, 0)) return;
+        if (!check({channels, pixels, taps, taps + pixels % 2}, Values::integers, {-50, 60}, Side::low, 3)) return;
+      }
+    }
+  }
+  // Larger ones.
+  for (const size_t taps : taps_of({9, 25, 49, 10})) {
+    for (const size_t channels : {3 * row.nr, 5 * row.nr + 3, 6 * row.nr - 1, size_t{256}}) {
+      if (!check({channels, 17, taps, 3}, Values::random, clamps[0], Side::high, 0)) return;
+      if (!check({channels, 8, taps, taps}, Values::random, {-1, 1}, Side::low, 16)) return;
+    }
+  }
+}
+
+}  // namespace
+
+Kernel dwconv_kernel(const DwconvRow& row) {
+  return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) { check_dwconv(checker, row); }};
+}
+
+std::vector<Kernel> dwconv_kernels() {
+  std::vector<Kernel> list;
+  for (const DwconvRow& row : dwconv_rows()) list.push_back(dwconv_kernel(row));
+  return list;
+}
+
+}  // namespace quern::check
