@@ -220,7 +220,6 @@ View Builder::with_rank(const std::string& name, const View& x, size_t rank) {
   return reshape(name + "/rank", x, values);
 }
 
-// Whether `constant` has one number per channel of x, or one for all.
 bool Builder::per_channel(const View& x, const View& constant) const {
   const Shape c = shape(constant), shape_x = shape(x);
   const size_t n = product(c), channel = x.rank() > 1 ? 1 : 0;

@@ -64,6 +64,8 @@ class Builder {
   Shape shape(const View& view) const;  // in the source's order
   size_t elements(const View& view) const;
   bool is_constant(const View& view) const;
+  // Whether `constant` has one number per channel of x, or one for all.
+  bool per_channel(const View& x, const View& constant) const;
   const float* floats(const View& constant);  // in the source's order
 
   // The same elements read in another order; adds no node.
@@ -107,7 +109,6 @@ class Builder {
   int add(OpKind kind, const std::string& name, std::vector<int> inputs, const Attributes& attributes);
   int in_order(const View& view, const Order& order);
   View with_rank(const std::string& name, const View& x, size_t rank);
-  bool per_channel(const View& x, const View& constant) const;
   View by_constant(OpKind kind, const std::string& name, const View& x, const View& constant);
   Tensor& tensor(const View& view) { return graph_.tensors[static_cast<size_t>(view.tensor)]; }
   const Tensor& tensor(const View& view) const { return graph_.tensors[static_cast<size_t>(view.tensor)]; }

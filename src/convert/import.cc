@@ -1,0 +1,72 @@
+// Which importer reads which file.
+#include <algorithm>
+#include <fstream>
+
+#include "convert/convert.h"
+#include "graph/format.h"
+#include "graph/passes.h"
+
+namespace quern {
+namespace {
+
+enum class Format { caffe_net, caffe_weights, onnx, quern, unknown };
+
+bool ends_with(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+// By name; text under another name is taken for a net.
+Format format_of(const std::string& path) {
+  if (ends_with(path, ".prototxt") || ends_with(path, ".pbtxt")) return Format::caffe_net;
+  if (ends_with(path, ".caffemodel")) return Format::caffe_weights;
+  if (ends_with(path, ".onnx")) return Format::onnx;
+  if (ends_with(path, ".qn")) return Format::quern;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw Error(path + ": cannot open");
+  char begin[256];
+  file.read(begin, sizeof begin);
+  const auto is_text = [](char c) { return c == '\t' || c == '\n' || c == '\r' || (c >= ' ' && c <= '~'); };
+  if (file.gcount() > 0 && std::all_of(begin, begin + file.gcount(), is_text)) return Format::caffe_net;
+  return Format::unknown;
+}
+
+Graph import_quern(const std::string& path, const ImportOptions& options) {
+  Graph graph;
+  if (read_model_file(path.c_str(), &graph) != QN_OK) throw Error(qn_last_message());
+  if (options.outputs.empty()) return graph;
+  Vector<Port> outputs;
+  for (const std::string& name : options.outputs) {
+    const auto has_name = [&](const Port& port) {
+      return name == graph.tensors[static_cast<size_t>(port.tensor)].name.c_str();
+    };
+    const auto at = std::find_if(graph.outputs.begin(), graph.outputs.end(), has_name);
+    if (at == graph.outputs.end()) throw Error(path + ": the model has no output '" + name + "'");
+    outputs.push_back(*at);
+  }
+  graph.outputs = std::move(outputs);
+  if (check_graph(graph) != QN_OK) throw Error(path + ": " + qn_last_message());
+  return graph;
+}
+
+}  // namespace
+
+Graph import_model(const std::vector<std::string>& paths, const ImportOptions& options) {
+  if (paths.empty() || paths.size() > 2) throw Error("a model is one file, or a Caffe net and its weights");
+  const Format first = format_of(paths[0]);
+  if (paths.size() == 2) {
+    const Format second = format_of(paths[1]);
+    if (first == Format::caffe_net && second != Format::caffe_net) return import_caffe(paths[0], paths[1], options);
+    if (second == Format::caffe_net && first != Format::caffe_net) return import_caffe(paths[1], paths[0], options);
+    throw Error(paths[0] + ", " + paths[1] + ": two files are a Caffe .prototxt and its .caffemodel");
+  }
+  switch (first) {
+    case Format::caffe_net: return import_caffe(paths[0], "", options);
+    case Format::onnx: return import_onnx(paths[0], options);
+    case Format::quern: return import_quern(paths[0], options);
+    case Format::caffe_weights: throw Error(paths[0] + ": a .caffemodel needs its .prototxt");
+    case Format::unknown: break;
+  }
+  throw Error(paths[0] + ": not a .prototxt, .onnx or .qn file");
+}
+
+}  // namespace quern
