@@ -129,13 +129,13 @@ View Builder::input(const std::string& name, const Shape& shape, qn_type type, c
   if (!ports_.insert(name).second) throw Error("input '" + name + "' is named twice");
   qn_tensor checked;
   check(qn_tensor_init(&checked, QN_F32, static_cast<uint32_t>(shape.size()), shape.data()));
-  const int tensor = add_tensor(graph_, name.c_str(), QN_F32, converted<Vector<size_t>>(shape));
+  const int tensor = add_tensor(graph_, name.c_str(), QN_F32, shape);
   graph_.inputs.push_back({.tensor = tensor, .type = type, .preprocessing = preprocessing});
   return {tensor, source_order(shape.size())};
 }
 
 View Builder::constant(const Shape& shape, const float* data) {
-  return {add_constant(graph_, "", QN_F32, converted<Vector<size_t>>(shape), data), source_order(shape.size())};
+  return {add_constant(graph_, "", QN_F32, shape, data), source_order(shape.size())};
 }
 
 View Builder::filled(const Shape& shape, float value) {
@@ -169,7 +169,7 @@ int Builder::in_order(const View& view, const Order& order) {
   const auto [at, fresh] = transposed_.try_emplace({view.tensor, permutation}, no_tensor);
   if (!fresh) return at->second;
   if (is_constant(view)) {
-    const Shape shape = converted<Shape>(tensor(view).shape);
+    const Shape shape = tensor(view).shape;
     std::vector<float> data(product(shape));
     permute_floats(constant_floats(graph_, view.tensor), shape, permutation, data.data());
     Shape permuted;

@@ -18,7 +18,7 @@
 
 namespace quern {
 
-using Shape = std::vector<size_t>;
+using Shape = Vector<size_t>;
 using Order = std::vector<uint32_t>;  // our dimension i is the source's dimension order[i]
 
 Order source_order(size_t rank);   // 0, 1, 2, ...

@@ -575,6 +575,7 @@ Values gather(const OnnxNode& node) {
 // ---- joining, padding -------------------------------------------------------------------------
 
 Values concat_integers(const OnnxNode& node) {
+  node.ignore("axis");  // vectors have one
   Integers out;
   for (size_t i = 0; i < node.input_count(); ++i) {
     const Integers& in = node.integers(i);
