@@ -14,7 +14,6 @@ namespace {
 // Far above any real network; keeps what is quadratic in the number of nodes (the memory plan) bounded.
 constexpr size_t max_nodes = 20000;
 constexpr size_t max_name = 1024;
-constexpr float infinity = std::numeric_limits<float>::infinity();
 
 // UTF-8 without control characters: names go into messages, file names and JSON.
 bool is_name(const String& name) {
@@ -82,12 +81,6 @@ qn_status check_tensors(const Graph& graph) {
 }
 
 // ---- nodes
-
-template <class T>
-bool in_range(T value, double low, double high) {
-  const auto x = static_cast<double>(value);
-  return x >= low && x <= high;  // false for NaN
-}
 
 qn_status check_attributes(const Node& node) {
   const Attributes& a = node.attributes;

@@ -11,6 +11,14 @@ using Shape = Vector<size_t>;
 
 // Largest attribute, and so far below SIZE_MAX that sums of a few with a tensor's dimension cannot overflow.
 constexpr size_t max_extent = size_t{1} << 30;
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+// For the ranges of attributes.inc; false for NaN.
+template <class T>
+bool in_range(T value, double low, double high) {
+  const auto x = static_cast<double>(value);
+  return x >= low && x <= high;
+}
 
 // A node while it is checked: its inputs exist and have shapes.
 struct NodeView {

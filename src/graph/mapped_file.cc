@@ -1,0 +1,48 @@
+#include "graph/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/memory.h"
+#include "base/status.h"
+
+namespace quern {
+namespace {
+
+struct Descriptor {
+  int value;
+  ~Descriptor() {
+    if (value >= 0) close(value);
+  }
+};
+
+}  // namespace
+
+MappedFile::~MappedFile() { munmap(data_, size_); }
+
+qn_status map_file(const char* path, std::shared_ptr<const MappedFile>* file) {
+  // O_NONBLOCK: opening a named pipe must not wait for a writer.
+  const Descriptor descriptor = {open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  if (descriptor.value < 0) return fail(QN_IO_ERROR, "%s: %s", path, std::strerror(errno));
+  struct stat status;
+  if (fstat(descriptor.value, &status) != 0) return fail(QN_IO_ERROR, "%s: %s", path, std::strerror(errno));
+  if (!S_ISREG(status.st_mode)) return fail(QN_IO_ERROR, "%s: not a regular file", path);
+  if (status.st_size == 0) return fail(QN_BAD_MODEL, "%s: the file is empty", path);
+  const auto size = static_cast<size_t>(status.st_size);
+  void* data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor.value, 0);
+  if (data == MAP_FAILED) return fail(QN_IO_ERROR, "%s: %s", path, std::strerror(errno));
+  try {
+    *file = make_shared<MappedFile>(data, size);
+  } catch (...) {
+    munmap(data, size);
+    throw;
+  }
+  return QN_OK;
+}
+
+}  // namespace quern

@@ -1,0 +1,28 @@
+// A file as memory, read only.
+#pragma once
+
+#include <quern/base.h>
+
+#include <cstddef>
+#include <memory>
+
+namespace quern {
+
+class MappedFile {
+ public:
+  MappedFile(void* data, size_t size) : data_(data), size_(size) {}
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  ~MappedFile();
+  const void* data() const { return data_; }
+  size_t size() const { return size_; }
+
+ private:
+  void* data_;
+  size_t size_;
+};
+
+// Maps a regular file; an empty one is an error.
+qn_status map_file(const char* path, std::shared_ptr<const MappedFile>* file);
+
+}  // namespace quern

@@ -1,0 +1,239 @@
+// Writing .qn files.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "base/math.h"
+#include "base/status.h"
+#include "graph/file_header.h"
+#include "graph/format.h"
+#include "graph/model_generated.h"
+#include "graph/passes.h"
+
+namespace quern {
+namespace {
+
+using flatbuffers::Offset;
+
+// FlatBuffers' builder takes its memory from the library too.
+class BuilderMemory : public flatbuffers::Allocator {
+ public:
+  uint8_t* allocate(size_t size) override { return static_cast<uint8_t*>(quern::allocate(size)); }
+  void deallocate(uint8_t* pointer, size_t size) override { quern::release(pointer, size); }
+};
+
+class Writer {
+ public:
+  explicit Writer(const Graph& graph) : graph_(graph), builder_(1024, &memory_) {}
+
+  // Lays out the file. put(data, size) is called for each piece in order, with the zeros between them.
+  template <class Put>
+  qn_status write(Put&& put);
+
+ private:
+  void find_segments();
+  void build();
+  Offset<flatbuffers::String> text(const String& string);
+  template <class T, class From>
+  Offset<flatbuffers::Vector<T>> numbers(const Vector<From>& from);
+  template <class From, class Build>
+  auto tables(const Vector<From>& from, Build&& build);
+  Offset<format::Segment> segment(size_t bytes, uint64_t* offset);
+  Offset<format::Tensor> tensor(const Tensor& from);
+  Offset<format::Node> node(const Node& node);
+  Offset<format::Attributes> attributes(const Attributes& attributes);
+  Offset<format::Port> port(const Port& port);
+  uint32_t operator_index(OpKind kind);
+
+  const Graph& graph_;
+  BuilderMemory memory_;
+  flatbuffers::FlatBufferBuilder builder_;
+  Vector<int> segment_of_;   // per constant: its segment, or -1 while no tensor uses it
+  Vector<size_t> segments_;  // per segment: its constant
+  Vector<bool> computed_;    // per tensor: a node writes it
+  Vector<OpKind> operators_;
+};
+
+// Constants that no tensor uses are left out.
+void Writer::find_segments() {
+  segment_of_.assign(graph_.constants.size(), -1);
+  for (const Tensor& tensor : graph_.tensors) {
+    if (tensor.constant < 0) continue;
+    int& segment = segment_of_[static_cast<size_t>(tensor.constant)];
+    if (segment >= 0) continue;
+    segment = static_cast<int>(segments_.size());
+    segments_.push_back(static_cast<size_t>(tensor.constant));
+  }
+  computed_.assign(graph_.tensors.size(), false);
+  for (const Node& node : graph_.nodes) computed_[static_cast<size_t>(node.outputs[0])] = true;
+}
+
+Offset<flatbuffers::String> Writer::text(const String& string) {
+  return string.empty() ? Offset<flatbuffers::String>() : builder_.CreateString(string.data(), string.size());
+}
+
+template <class T, class From>
+Offset<flatbuffers::Vector<T>> Writer::numbers(const Vector<From>& from) {
+  return builder_.CreateVector<T>(from.size(), [&](size_t i) { return static_cast<T>(from[i]); });
+}
+
+// A vector of what build() makes of each element.
+template <class From, class Build>
+auto Writer::tables(const Vector<From>& from, Build&& build) {
+  Vector<decltype(build(from[0]))> offsets;
+  offsets.reserve(from.size());
+  for (const From& x : from) offsets.push_back(build(x));
+  return builder_.CreateVector(offsets.data(), offsets.size());
+}
+
+Offset<format::Tensor> Writer::tensor(const Tensor& from) {
+  const auto name = text(from.name);
+  Offset<flatbuffers::Vector<uint64_t>> shape;
+  if (!computed_[static_cast<size_t>(&from - graph_.tensors.data())]) shape = numbers<uint64_t>(from.shape);
+  const int segment = from.constant < 0 ? -1 : segment_of_[static_cast<size_t>(from.constant)];
+  return format::CreateTensor(builder_, name, static_cast<format::Type>(from.type), shape, segment);
+}
+
+Offset<format::Attributes> Writer::attributes(const Attributes& from) {
+  Offset<flatbuffers::Vector<int64_t>> values;
+  if (!from.values.empty()) values = numbers<int64_t>(from.values);
+  format::AttributesBuilder to(builder_);
+#define QN_ATTRIBUTE(name, field, low, high) \
+  to.add_##name(static_cast<decltype(std::declval<format::Attributes>().name())>(from.field));
+#include "graph/attributes.inc"
+#undef QN_ATTRIBUTE
+  to.add_values(values);
+  return to.Finish();
+}
+
+uint32_t Writer::operator_index(OpKind kind) {
+  for (size_t i = 0; i < operators_.size(); ++i) {
+    if (operators_[i] == kind) return static_cast<uint32_t>(i);
+  }
+  operators_.push_back(kind);
+  return static_cast<uint32_t>(operators_.size() - 1);
+}
+
+Offset<format::Node> Writer::node(const Node& from) {
+  const auto name = text(from.name);
+  const auto inputs = numbers<int32_t>(from.inputs);
+  const auto outputs = numbers<int32_t>(from.outputs);
+  const auto all = attributes(from.attributes);
+  return format::CreateNode(builder_, operator_index(from.kind), name, inputs, outputs, all);
+}
+
+Offset<format::Port> Writer::port(const Port& from) {
+  const qn_preprocessing& p = from.preprocessing;
+  const format::Preprocessing to(p.mean, p.scale, p.crop, p.resize, p.bgr != 0);
+  return format::CreatePort(builder_, static_cast<uint32_t>(from.tensor), static_cast<format::Type>(from.type),
+                            p.present != 0 ? &to : nullptr);
+}
+
+Offset<format::Segment> Writer::segment(size_t bytes, uint64_t* offset) {
+  const auto result = format::CreateSegment(builder_, *offset, bytes, bytes, format::Encoding::raw);
+  *offset = round_up(*offset + bytes, segment_alignment);
+  return result;
+}
+
+void Writer::build() {
+  find_segments();
+  uint64_t offset = 0;
+  const auto segments = tables(segments_, [&](size_t i) { return segment(graph_.constants[i].bytes, &offset); });
+  const auto inputs = tables(graph_.inputs, [&](const Port& x) { return port(x); });
+  const auto outputs = tables(graph_.outputs, [&](const Port& x) { return port(x); });
+  const auto tensors = tables(graph_.tensors, [&](const Tensor& x) { return tensor(x); });
+  const auto nodes = tables(graph_.nodes, [&](const Node& x) { return node(x); });
+  const auto operators = tables(operators_, [&](OpKind x) { return builder_.CreateString(op_name(x)); });
+  const auto source = text(graph_.source), name = text(graph_.name);
+  format::FinishModelBuffer(
+      builder_, format::CreateModel(builder_, source, name, operators, segments, tensors, nodes, inputs, outputs));
+}
+
+template <class Put>
+qn_status Writer::write(Put&& put) {
+  build();
+  constexpr unsigned char zeros[segment_alignment] = {};
+  FileHeader header = {};
+  std::memcpy(header.magic, file_magic, sizeof file_magic);
+  header.version = file_version;
+  header.header_size = sizeof header;
+  header.description_size = builder_.GetSize();
+  header.segments_offset = round_up<uint64_t>(sizeof header + header.description_size, segment_alignment);
+  header.file_size = header.segments_offset;
+  for (const size_t i : segments_) header.file_size += round_up<uint64_t>(graph_.constants[i].bytes, segment_alignment);
+  const auto put_padded = [&](const void* data, size_t size) {
+    QN_TRY(put(data, size));
+    return put(zeros, round_up<size_t>(size, segment_alignment) - size);
+  };
+  QN_TRY(put_padded(&header, sizeof header));
+  QN_TRY(put_padded(builder_.GetBufferPointer(), builder_.GetSize()));
+  for (const size_t i : segments_) QN_TRY(put_padded(graph_.constants[i].data, graph_.constants[i].bytes));
+  return QN_OK;
+}
+
+// A file under construction: it gets its name when it is complete, and leaves nothing behind otherwise.
+class NewFile {
+ public:
+  explicit NewFile(const char* path) : path_(path), temporary_(path) {
+    temporary_ += ".part";
+    temporary_ += std::to_string(getpid()).c_str();
+    descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  }
+  ~NewFile() {
+    if (descriptor_ < 0) return;
+    close(descriptor_);
+    unlink(temporary_.c_str());
+  }
+  bool is_open() const { return descriptor_ >= 0; }
+
+  bool put(const void* data, size_t size) {
+    const auto* bytes = static_cast<const char*>(data);
+    while (size > 0) {
+      const ssize_t written = ::write(descriptor_, bytes, size);
+      if (written < 0 && errno == EINTR) continue;
+      if (written <= 0) return false;
+      bytes += written;
+      size -= static_cast<size_t>(written);
+    }
+    return true;
+  }
+
+  bool finish() {
+    if (fsync(descriptor_) != 0 || std::rename(temporary_.c_str(), path_) != 0) return false;
+    close(std::exchange(descriptor_, -1));
+    return true;
+  }
+
+ private:
+  const char* path_;
+  String temporary_;
+  int descriptor_;
+};
+
+}  // namespace
+
+qn_status write_model(const Graph& graph, Vector<unsigned char>* out) {
+  QN_TRY(check_graph(graph));
+  out->clear();
+  return Writer(graph).write([&](const void* data, size_t size) {
+    const auto* bytes = static_cast<const unsigned char*>(data);
+    out->insert(out->end(), bytes, bytes + size);
+    return QN_OK;
+  });
+}
+
+qn_status write_model_file(const Graph& graph, const char* path) {
+  QN_TRY(check_graph(graph));
+  NewFile file(path);
+  const auto failed = [&] { return fail(QN_IO_ERROR, "%s: %s", path, std::strerror(errno)); };
+  if (!file.is_open()) return failed();
+  QN_TRY(Writer(graph).write([&](const void* data, size_t size) { return file.put(data, size) ? QN_OK : failed(); }));
+  return file.finish() ? QN_OK : failed();
+}
+
+}  // namespace quern

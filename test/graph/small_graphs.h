@@ -1,0 +1,162 @@
+// Small graphs for the tests.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "graph/format.h"
+#include "graph/passes.h"
+
+namespace quern::test {
+
+using Shape = Vector<size_t>;
+
+inline void expect_ok(qn_status status) { EXPECT_EQ(status, QN_OK) << qn_last_message(); }
+
+// Builds a graph in order. Values are reproducible.
+class GraphBuilder {
+ public:
+  explicit GraphBuilder(unsigned seed = 1) : random_(seed) {}
+
+  int input(const char* name, Shape shape, qn_type type = QN_F32) {
+    const int tensor = add_tensor(graph, name, QN_F32, std::move(shape));
+    graph.inputs.push_back({.tensor = tensor, .type = type});
+    return tensor;
+  }
+
+  int constant(Shape shape, float low = -1, float high = 1) {
+    size_t n = 1;
+    for (const size_t d : shape) n *= d;
+    std::vector<float> values(n);
+    for (float& x : values) x = std::uniform_real_distribution<float>(low, high)(random_);
+    return add_constant(graph, String(), QN_F32, std::move(shape), values.data());
+  }
+
+  int constant_of(Shape shape, const std::vector<float>& values) {
+    return add_constant(graph, String(), QN_F32, std::move(shape), values.data());
+  }
+
+  int node(OpKind kind, Vector<int> inputs, Attributes attributes = {}) {
+    const std::string name = std::string(op_name(kind)) + std::to_string(graph.nodes.size());
+    return add_node(graph, kind, name.c_str(), std::move(inputs), std::move(attributes));
+  }
+
+  int output(int tensor, const char* name, qn_type type = QN_F32) {
+    graph.tensors[static_cast<size_t>(tensor)].name = name;
+    graph.outputs.push_back({.tensor = tensor, .type = type});
+    return tensor;
+  }
+
+  Graph done() {
+    expect_ok(check_graph(graph));
+    expect_ok(infer_shapes(graph));
+    return std::move(graph);
+  }
+
+  Graph graph;
+
+ private:
+  std::mt19937 random_;
+};
+
+// Attributes in the order that tests mention them.
+inline Attributes values(Vector<int64_t> v) {
+  Attributes a;
+  a.values = std::move(v);
+  return a;
+}
+inline Attributes range(float min, float max) {
+  Attributes a;
+  a.min = min;
+  a.max = max;
+  return a;
+}
+inline Attributes axis(int n) {
+  Attributes a;
+  a.axis = n;
+  return a;
+}
+inline Attributes power(float alpha, float beta, float gamma) {
+  Attributes a;
+  a.alpha = alpha, a.beta = beta, a.gamma = gamma;
+  return a;
+}
+inline Attributes window(size_t kernel, size_t stride, size_t padding) {
+  Attributes a;
+  a.kernel = {kernel, kernel};
+  a.stride = {stride, stride};
+  a.padding = {padding, padding, padding, padding};
+  return a;
+}
+
+// A bit of everything: two inputs, branches, a depthwise convolution, two outputs.
+inline Graph sample_graph() {
+  GraphBuilder b;
+  b.graph.source = "test";
+  b.graph.name = "sample";
+  const int x = b.input("image", {1, 8, 8, 3});
+  b.graph.inputs[0].preprocessing = {1, 1, {104, 117, 123, 0}, {0.5f, 0.5f, 0.5f, 1}, 256, {227, 224}};
+  const int y = b.input("bias", {16});
+  const int c1 = b.node(OpKind::conv2d, {x, b.constant({16, 3, 3, 3}), b.constant({16})}, window(1, 2, 1));
+  const int r1 = b.node(OpKind::clamp, {c1}, range(0, 6));
+  Attributes depthwise = window(1, 1, 1);
+  depthwise.groups = 16;
+  const int c2 = b.node(OpKind::conv2d, {r1, b.constant({16, 3, 3, 1}), no_tensor}, depthwise);
+  const int s = b.node(OpKind::add, {c2, y});
+  const int joined = b.node(OpKind::concat, {r1, s}, axis(3));
+  const int pooled = b.node(OpKind::max_pool, {joined}, window(2, 2, 0));
+  b.output(pooled, "features");
+  const int flat = b.node(OpKind::reshape, {pooled}, values({0, -1}));
+  const int fc = b.node(OpKind::fully_connected, {flat, b.constant({10, 128}), b.constant({10})});
+  b.output(b.node(OpKind::softmax, {fc}, axis(1)), "probabilities");
+  return b.done();
+}
+
+inline void expect_same(const Attributes& a, const Attributes& b) {
+#define QN_ATTRIBUTE(name, field, low, high) EXPECT_EQ(a.field, b.field);
+#include "graph/attributes.inc"
+#undef QN_ATTRIBUTE
+  EXPECT_EQ(a.values, b.values);
+}
+
+// Equal but for the numbering of constants.
+inline void expect_same(const Graph& a, const Graph& b) {
+  EXPECT_EQ(a.source, b.source);
+  EXPECT_EQ(a.name, b.name);
+  ASSERT_EQ(a.tensors.size(), b.tensors.size());
+  for (size_t i = 0; i < a.tensors.size(); ++i) {
+    const Tensor &s = a.tensors[i], &t = b.tensors[i];
+    EXPECT_EQ(s.name, t.name);
+    EXPECT_EQ(s.type, t.type);
+    EXPECT_EQ(s.shape, t.shape);
+    ASSERT_EQ(s.constant < 0, t.constant < 0);
+    if (s.constant < 0) continue;
+    const Constant &c = a.constants[static_cast<size_t>(s.constant)], &d = b.constants[static_cast<size_t>(t.constant)];
+    ASSERT_EQ(c.bytes, d.bytes);
+    EXPECT_EQ(std::memcmp(c.data, d.data, c.bytes), 0);
+  }
+  ASSERT_EQ(a.nodes.size(), b.nodes.size());
+  for (size_t i = 0; i < a.nodes.size(); ++i) {
+    EXPECT_EQ(a.nodes[i].kind, b.nodes[i].kind);
+    EXPECT_EQ(a.nodes[i].name, b.nodes[i].name);
+    EXPECT_EQ(a.nodes[i].inputs, b.nodes[i].inputs);
+    EXPECT_EQ(a.nodes[i].outputs, b.nodes[i].outputs);
+    expect_same(a.nodes[i].attributes, b.nodes[i].attributes);
+  }
+  const auto same_ports = [](const Vector<Port>& p, const Vector<Port>& q) {
+    ASSERT_EQ(p.size(), q.size());
+    for (size_t i = 0; i < p.size(); ++i) {
+      EXPECT_EQ(p[i].tensor, q[i].tensor);
+      EXPECT_EQ(p[i].type, q[i].type);
+      EXPECT_EQ(std::memcmp(&p[i].preprocessing, &q[i].preprocessing, sizeof p[i].preprocessing), 0);
+    }
+  };
+  same_ports(a.inputs, b.inputs);
+  same_ports(a.outputs, b.outputs);
+}
+
+}  // namespace quern::test
