@@ -1,0 +1,39 @@
+// The algorithms of convolution and matrix product, each a kind of plan.
+#pragma once
+
+#include "kernel/minmax.h"
+#include "op/choose.h"
+#include "op/operator.h"
+#include "op/weights.h"
+#include "op/window.h"
+
+namespace quern {
+
+struct ConvPlan {
+  const Request& request;
+  const Choice& choice;
+  const Weights& weights;
+  const Window& window;  // not read by gemm
+  qn_minmax_f32 clamp;
+};
+
+// Rows of the input, all but its last dimension, times weights. Any rank.
+std::unique_ptr<qn_plan> plan_gemm(const ConvPlan& conv);
+std::unique_ptr<qn_plan> plan_igemm(const ConvPlan& conv);
+std::unique_ptr<qn_plan> plan_direct(const ConvPlan& conv);
+std::unique_ptr<qn_plan> plan_depthwise(const ConvPlan& conv);
+
+// How many products there are and how many rows each has: rows of C that lie at equal distances join.
+struct Rows {
+  size_t count;     // rows of one product
+  size_t products;  // per image
+};
+inline Rows output_rows(const qn_tensor& out) {
+  const bool join = out.stride[1] == out.shape[2] * out.stride[2];
+  return join ? Rows{out.shape[1] * out.shape[2], 1} : Rows{out.shape[2], out.shape[1]};
+}
+
+// Multiply-accumulates, UINT64_MAX if they overflow.
+uint64_t count_macs(const qn_tensor& out, size_t depth);
+
+}  // namespace quern

@@ -1,0 +1,175 @@
+#include <limits>
+
+#include "base/math.h"
+#include "op/conv.h"
+
+namespace quern {
+
+uint64_t count_macs(const qn_tensor& out, size_t depth) {
+  uint64_t macs = depth;
+  for (uint32_t i = 0; i < out.rank; ++i) {
+    if (!checked_mul<uint64_t>(macs, out.shape[i], &macs)) return UINT64_MAX;
+  }
+  return macs;
+}
+
+namespace {
+
+class Conv2d final : public Operator {
+ public:
+  Conv2d(const char* who, const qn_conv2d_params& p, const Window& window, const qn_weights& weights,
+         const WeightsShape& shape, const float* bias, qn_weights_cache* cache)
+      : Operator(who, 1, 1),
+        in_channels_(p.in_channels),
+        window_(window),
+        weights_(weights, shape, bias, cache),
+        clamp_{p.min, p.max} {}
+
+  bool has_algorithms() const override { return true; }
+
+  qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const override {
+    const qn_tensor& in = ins[0];
+    QN_TRY(check_rank(name, in, 4));
+    if (in.shape[3] != in_channels_) {
+      return fail(QN_INVALID_ARGUMENT, "%s: the input has %zu channels, not %zu", name, in.shape[3], in_channels_);
+    }
+    Window window = window_;
+    QN_TRY(size_window(name, in.shape[1], in.shape[2], false, &window));
+    const WeightsShape& shape = weights_.shape();
+    out->rank = 4;
+    const size_t sizes[] = {in.shape[0], window.h.out, window.w.out, shape.groups * shape.out};
+    std::copy_n(sizes, 4, out->shape);
+    return QN_OK;
+  }
+
+  qn_status plan(const Request& request, std::unique_ptr<qn_plan>* plan) const override {
+    const qn_tensor& in = request.ins[0];
+    Window window = window_;
+    QN_TRY(size_window(name, in.shape[1], in.shape[2], false, &window));
+    QN_TRY(stride_window(name, in, &window));
+
+    Choice choice;
+    QN_TRY(choose(name, problem(request, window), request.options, &choice));
+    const ConvPlan conv = {request, choice, weights_, window, clamp_};
+    switch (choice.algorithm) {
+      case QN_ALGORITHM_GEMM: *plan = plan_gemm(conv); break;
+      case QN_ALGORITHM_IGEMM: *plan = plan_igemm(conv); break;
+      case QN_ALGORITHM_DEPTHWISE: *plan = plan_depthwise(conv); break;
+      default: *plan = plan_direct(conv); break;
+    }
+    (*plan)->algorithm = choice.algorithm;
+    (*plan)->kernel = choice.row->name;
+    (*plan)->macs = count_macs(request.out, weights_.shape().depth());
+    return QN_OK;
+  }
+
+ private:
+  Problem problem(const Request& request, const Window& window) const {
+    const WeightsShape& shape = weights_.shape();
+    Problem p;
+    p.pixels = window.pixels();
+    p.images = request.out.shape[0];
+    p.groups = shape.groups;
+    p.in = shape.in;
+    p.out = shape.out;
+    p.kernel = shape.kernel;
+    p.pointwise = window.taps() == 1 && window.h.stride == 1 && window.w.stride == 1 && window.h.before == 0 &&
+                  window.h.after == 0 && window.w.before == 0 && window.w.after == 0;
+    p.contiguous = window.w.dilation == 1 && window.pixel_stride == shape.in * sizeof(float);
+    // Images whose rows lie at equal distances are one matrix.
+    if (p.pointwise) p.pixels *= p.images, p.images = 1;
+    return p;
+  }
+
+  size_t in_channels_;
+  Window window_;
+  Weights weights_;
+  qn_minmax_f32 clamp_;
+};
+
+qn_status create_conv(const char* who, const qn_conv2d_params& p, const qn_weights* user_weights, const float* bias,
+                      qn_weights_cache* cache, qn_operator** op) {
+  const struct {
+    const char* what;
+    size_t value;
+  } counts[] = {{"in_channels", p.in_channels}, {"out_channels", p.out_channels}, {"groups", p.groups}};
+  for (const auto& c : counts) QN_TRY(check_positive(who, c.what, c.value));
+  for (const auto& c : counts) {
+    if (c.value % p.groups != 0) {
+      return fail(QN_INVALID_ARGUMENT, "%s: %s %zu is not a multiple of groups %zu", who, c.what, c.value, p.groups);
+    }
+  }
+  Window window;
+  QN_TRY(make_window(who, p.kernel, p.stride, p.dilation, p.padding, &window));
+  QN_TRY(check_clamp(who, p.min, p.max));
+  const WeightsShape shape = {p.groups, p.out_channels / p.groups, p.in_channels / p.groups, p.kernel};
+  qn_weights weights;
+  QN_TRY(read_weights(who, user_weights, shape, &weights));
+  return make_operator<Conv2d>(op, who, p, window, weights, shape, bias, cache);
+}
+
+// A depthwise convolution is one with as many groups as channels; its weights' layouts are the same with I = 1.
+qn_status as_conv(const char* who, const qn_dwconv2d_params& d, qn_conv2d_params* p) {
+  qn_conv2d_params_init(p);
+  p->in_channels = p->groups = d.channels;
+  if (!checked_mul(d.channels, d.multiplier, &p->out_channels)) {
+    return fail(QN_INVALID_ARGUMENT, "%s: channels %zu times multiplier %zu overflows", who, d.channels, d.multiplier);
+  }
+  QN_TRY(check_positive(who, "multiplier", d.multiplier));
+  p->kernel = d.kernel;
+  p->stride = d.stride;
+  p->dilation = d.dilation;
+  p->padding = d.padding;
+  p->min = d.min;
+  p->max = d.max;
+  return QN_OK;
+}
+
+template <class Params>
+void init_conv(Params* params) {
+  *params = {};
+  params->struct_size = sizeof *params;
+  params->type = QN_F32;
+  params->kernel = params->stride = params->dilation = {1, 1};
+  params->min = -std::numeric_limits<float>::infinity();
+  params->max = std::numeric_limits<float>::infinity();
+}
+
+}  // namespace
+}  // namespace quern
+
+extern "C" {
+
+void qn_conv2d_params_init(qn_conv2d_params* params) {
+  if (params == nullptr) return;
+  quern::init_conv(params);
+  params->groups = 1;
+}
+
+void qn_dwconv2d_params_init(qn_dwconv2d_params* params) {
+  if (params == nullptr) return;
+  quern::init_conv(params);
+  params->multiplier = 1;
+}
+
+qn_status qn_conv2d_create(const qn_conv2d_params* params, const qn_weights* weights, const float* bias,
+                           qn_weights_cache* cache, qn_operator** op) {
+  return quern::guarded([&] {
+    qn_conv2d_params p;
+    QN_TRY(quern::read_params("conv2d", params, qn_conv2d_params_init, op, &p));
+    return quern::create_conv("conv2d", p, weights, bias, cache, op);
+  });
+}
+
+qn_status qn_dwconv2d_create(const qn_dwconv2d_params* params, const qn_weights* weights, const float* bias,
+                             qn_weights_cache* cache, qn_operator** op) {
+  return quern::guarded([&] {
+    qn_dwconv2d_params d;
+    QN_TRY(quern::read_params("dwconv2d", params, qn_dwconv2d_params_init, op, &d));
+    qn_conv2d_params p;
+    QN_TRY(quern::as_conv("dwconv2d", d, &p));
+    return quern::create_conv("dwconv2d", p, weights, bias, cache, op);
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,245 @@
+#include "op/operator.h"
+
+#include <cinttypes>
+#include <cmath>
+#include <cstdio>
+
+#include "base/math.h"
+#include "base/parallel.h"
+#include "base/tensor.h"
+
+namespace quern {
+namespace {
+
+constexpr size_t max_tasks = 1024;        // more threads than that get no further chunks
+constexpr size_t max_struct_size = 4096;  // more is memory nobody initialised
+constexpr size_t min_struct_size = sizeof(size_t) + sizeof(qn_type);
+
+qn_status read_options(const char* who, const qn_plan_options* user, bool has_algorithms, qn_plan_options* options) {
+  qn_plan_options_init(options);
+  if (user != nullptr) QN_TRY(copy_struct(who, user, options, sizeof *options));
+  QN_TRY(check_positive(who, "options.tasks", options->tasks));
+  options->tasks = std::min(options->tasks, max_tasks);
+  if (options->algorithm < QN_ALGORITHM_AUTO || options->algorithm > QN_ALGORITHM_DEPTHWISE) {
+    return fail(QN_INVALID_ARGUMENT, "%s: unknown algorithm %d", who, static_cast<int>(options->algorithm));
+  }
+  if (options->algorithm != QN_ALGORITHM_AUTO && !has_algorithms) {
+    return fail(QN_UNSUPPORTED, "%s: it has no choice of algorithms, so %s cannot be asked for", who,
+                qn_algorithm_string(options->algorithm));
+  }
+  return QN_OK;
+}
+
+qn_status read_tensor(const char* who, const char* what, size_t index, const qn_tensor& user, qn_tensor* tensor) {
+  char name[64];
+  std::snprintf(name, sizeof name, "%s: %s %zu", who, what, index);
+  QN_TRY(check_tensor(user, name));
+  if (user.type != QN_F32) return fail(QN_UNSUPPORTED, "%s: only QN_F32 is supported", name);
+  if (user.layout != QN_LAYOUT_NHWC) return fail(QN_UNSUPPORTED, "%s: only QN_LAYOUT_NHWC is supported", name);
+  *tensor = with_strides(user);
+  return QN_OK;
+}
+
+qn_status read_output(const Operator& op, const qn_tensor* outs, size_t n_out, const qn_tensor& inferred,
+                      qn_tensor* out) {
+  if (outs == nullptr) {
+    if (n_out != 0) return fail(QN_INVALID_ARGUMENT, "%s: outs is NULL but n_out is %zu", op.name, n_out);
+    return read_tensor(op.name, "output", 0, inferred, out);
+  }
+  if (n_out != 1) return fail(QN_INVALID_ARGUMENT, "%s: n_out is %zu, not 1", op.name, n_out);
+  QN_TRY(read_tensor(op.name, "output", 0, outs[0], out));
+  if (!same_shape(*out, inferred)) {
+    return fail(QN_INVALID_ARGUMENT, "%s: output 0 is %s but should be %s", op.name, ShapeText(*out).text,
+                ShapeText(inferred).text);
+  }
+  return QN_OK;
+}
+
+qn_status make_plan(const Operator& op, const qn_tensor* ins, size_t n_in, const qn_tensor* outs, size_t n_out,
+                    const qn_plan_options* user_options, std::unique_ptr<qn_plan>* plan) {
+  Request request = {};
+  QN_TRY(read_options(op.name, user_options, op.has_algorithms(), &request.options));
+  if (n_in < op.min_inputs || n_in > op.max_inputs) {
+    return fail(QN_INVALID_ARGUMENT, "%s: %zu inputs, but it takes %zu to %zu", op.name, n_in, op.min_inputs,
+                op.max_inputs);
+  }
+  if (ins == nullptr) return fail(QN_INVALID_ARGUMENT, "%s: ins is NULL", op.name);
+  Vector<qn_tensor> inputs(n_in);
+  for (size_t i = 0; i < n_in; ++i) QN_TRY(read_tensor(op.name, "input", i, ins[i], &inputs[i]));
+  request.ins = inputs;
+
+  qn_tensor inferred = {};
+  inferred.type = QN_F32;
+  inferred.layout = QN_LAYOUT_NHWC;
+  QN_TRY(op.infer(request.ins, &inferred));
+  QN_TRY(read_output(op, outs, n_out, inferred, &request.out));
+
+  QN_TRY(op.plan(request, plan));
+  (*plan)->inputs = n_in;
+  (*plan)->output = request.out;
+  size_t bytes;
+  for (const size_t tasks : (*plan)->phases) {
+    if (!checked_mul((*plan)->slot, tasks, &bytes)) return fail(QN_UNSUPPORTED, "%s: the workspace overflows", op.name);
+  }
+  return QN_OK;
+}
+
+qn_status check_address(const char* what, size_t index, const void* address) {
+  if (address == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_plan_run: %s %zu is NULL", what, index);
+  if (reinterpret_cast<uintptr_t>(address) % sizeof(float) != 0) {
+    return fail(QN_INVALID_ARGUMENT, "qn_plan_run: %s %zu is not aligned to its elements", what, index);
+  }
+  return QN_OK;
+}
+
+qn_status run_plan(const qn_plan& plan, const void* const* inputs, void* const* outputs, void* workspace,
+                   const qn_parallel* parallel) {
+  if (inputs == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_plan_run: inputs is NULL");
+  if (outputs == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_plan_run: outputs is NULL");
+  for (size_t i = 0; i < plan.inputs; ++i) QN_TRY(check_address("input", i, inputs[i]));
+  QN_TRY(check_address("output", 0, outputs[0]));
+  if (plan.slot != 0) {
+    if (workspace == nullptr) {
+      return fail(QN_INVALID_ARGUMENT, "qn_plan_run: workspace is NULL but %zu bytes are needed",
+                  plan.workspace_size());
+    }
+    if (reinterpret_cast<uintptr_t>(workspace) % cache_line != 0) {
+      return fail(QN_INVALID_ARGUMENT, "qn_plan_run: workspace is not aligned to %zu", cache_line);
+    }
+  }
+  const Run run = {inputs, static_cast<char*>(outputs[0]), static_cast<char*>(workspace)};
+  for (size_t phase = 0; phase < plan.phases.size(); ++phase) {
+    auto task = [&](size_t index) { plan.task(run, phase, index); };
+    run_tasks(parallel, plan.phases[phase], task);
+  }
+  return QN_OK;
+}
+
+}  // namespace
+
+qn_status copy_struct(const char* who, const void* user, void* defaults, size_t size) {
+  if (user == nullptr) return fail(QN_INVALID_ARGUMENT, "%s: a struct of parameters is NULL", who);
+  size_t user_size;
+  std::memcpy(&user_size, user, sizeof user_size);
+  if (user_size < min_struct_size || user_size > max_struct_size || user_size % sizeof(float) != 0) {
+    return fail(QN_INVALID_ARGUMENT, "%s: struct_size is %zu; was the struct initialised?", who, user_size);
+  }
+  const char* bytes = static_cast<const char*>(user);
+  for (size_t i = size; i < user_size; ++i) {
+    if (bytes[i] != 0) {
+      return fail(QN_UNSUPPORTED, "%s: the struct sets something that this version of the library does not know", who);
+    }
+  }
+  std::memcpy(defaults, user, std::min(size, user_size));
+  std::memcpy(defaults, &size, sizeof size);
+  return QN_OK;
+}
+
+qn_status check_type(const char* who, qn_type type) {
+  if (qn_type_size(type) == 0) return fail(QN_INVALID_ARGUMENT, "%s: unknown type %d", who, static_cast<int>(type));
+  if (type != QN_F32) return fail(QN_UNSUPPORTED, "%s: only QN_F32 is supported", who);
+  return QN_OK;
+}
+
+qn_status check_clamp(const char* who, float min, float max) {
+  if (min <= max) return QN_OK;
+  return fail(QN_INVALID_ARGUMENT, "%s: min %g and max %g are not in order", who, static_cast<double>(min),
+              static_cast<double>(max));
+}
+
+qn_status check_positive(const char* who, const char* what, size_t value) {
+  return value > 0 ? QN_OK : fail(QN_INVALID_ARGUMENT, "%s: %s is 0", who, what);
+}
+
+size_t wanted_chunks(size_t tasks) { return tasks == 1 ? 1 : 4 * tasks; }
+
+Split split(size_t count, size_t tasks, size_t grain) {
+  return {count, std::clamp<size_t>(count / std::max<size_t>(grain, 1), 1, wanted_chunks(tasks))};
+}
+
+qn_status no_kernel(const char* who, const char* kernel) {
+  if (kernel == nullptr) return fail(QN_UNSUPPORTED, "%s: no kernel fits this CPU", who);
+  return fail(QN_UNSUPPORTED, "%s: kernel %s is unknown, needs another CPU or does not fit", who, kernel);
+}
+
+ShapeText::ShapeText(const qn_tensor& tensor) {
+  text[0] = '\0';
+  size_t used = 0;
+  for (uint32_t i = 0; i < tensor.rank; ++i) {
+    used +=
+        static_cast<size_t>(std::snprintf(text + used, sizeof text - used, i == 0 ? "%zu" : "x%zu", tensor.shape[i]));
+  }
+}
+
+qn_status check_rank(const char* who, const qn_tensor& tensor, uint32_t rank) {
+  if (tensor.rank == rank) return QN_OK;
+  return fail(QN_INVALID_ARGUMENT, "%s: the input has rank %u, not %u", who, tensor.rank, rank);
+}
+
+qn_status resolve_axis(const char* who, int axis, uint32_t rank, uint32_t* result) {
+  const int signed_rank = static_cast<int>(rank);
+  if (axis < -signed_rank || axis >= signed_rank) {
+    return fail(QN_INVALID_ARGUMENT, "%s: axis %d is outside rank %u", who, axis, rank);
+  }
+  *result = static_cast<uint32_t>(axis < 0 ? axis + signed_rank : axis);
+  return QN_OK;
+}
+
+}  // namespace quern
+
+extern "C" {
+
+void qn_plan_options_init(qn_plan_options* options) {
+  if (options == nullptr) return;
+  *options = {};
+  options->struct_size = sizeof *options;
+  options->tasks = 1;
+}
+
+const char* qn_algorithm_string(qn_algorithm algorithm) {
+  switch (algorithm) {
+    case QN_ALGORITHM_AUTO: return "auto";
+    case QN_ALGORITHM_DIRECT: return "direct";
+    case QN_ALGORITHM_GEMM: return "gemm";
+    case QN_ALGORITHM_IGEMM: return "igemm";
+    case QN_ALGORITHM_DEPTHWISE: return "depthwise";
+  }
+  return "?";
+}
+
+void qn_operator_release(qn_operator* op) { delete op; }
+
+qn_status qn_operator_plan(const qn_operator* op, const qn_tensor* ins, size_t n_in, const qn_tensor* outs,
+                           size_t n_out, const qn_plan_options* options, qn_plan** plan) {
+  return quern::guarded([&] {
+    if (op == nullptr) return quern::fail(QN_INVALID_ARGUMENT, "qn_operator_plan: op is NULL");
+    if (plan == nullptr) return quern::fail(QN_INVALID_ARGUMENT, "%s: plan is NULL", op->impl->name);
+    std::unique_ptr<qn_plan> made;
+    QN_TRY(quern::make_plan(*op->impl, ins, n_in, outs, n_out, options, &made));
+    *plan = made.release();
+    return QN_OK;
+  });
+}
+
+qn_status qn_plan_output(const qn_plan* plan, size_t index, qn_tensor* tensor) {
+  if (plan == nullptr) return quern::fail(QN_INVALID_ARGUMENT, "qn_plan_output: plan is NULL");
+  if (tensor == nullptr) return quern::fail(QN_INVALID_ARGUMENT, "qn_plan_output: tensor is NULL");
+  if (index != 0) return quern::fail(QN_INVALID_ARGUMENT, "qn_plan_output: index %zu, but there is one output", index);
+  *tensor = plan->output;
+  return QN_OK;
+}
+
+size_t qn_plan_workspace_size(const qn_plan* plan) { return plan == nullptr ? 0 : plan->workspace_size(); }
+qn_algorithm qn_plan_algorithm(const qn_plan* plan) { return plan == nullptr ? QN_ALGORITHM_AUTO : plan->algorithm; }
+const char* qn_plan_kernel(const qn_plan* plan) { return plan == nullptr ? "" : plan->kernel; }
+uint64_t qn_plan_macs(const qn_plan* plan) { return plan == nullptr ? 0 : plan->macs; }
+
+qn_status qn_plan_run(const qn_plan* plan, const void* const* inputs, void* const* outputs, void* workspace,
+                      const qn_parallel* parallel) {
+  if (plan == nullptr) return quern::fail(QN_INVALID_ARGUMENT, "qn_plan_run: plan is NULL");
+  return quern::run_plan(*plan, inputs, outputs, workspace, parallel);
+}
+
+void qn_plan_release(qn_plan* plan) { delete plan; }
+
+}  // extern "C"

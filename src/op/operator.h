@@ -1,0 +1,142 @@
+// What all operators share.
+//
+// An Operator is what a create call made of its parameters; it never changes. Its plan() makes a qn_plan for one set of
+// shapes: a list of phases, each a number of tasks that may run at the same time. A task is a function of its index
+// alone and owns one slot of the workspace, so that a run needs no thread ids, no locks and no memory.
+#pragma once
+
+#include <quern/op.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <span>
+
+#include "base/memory.h"
+#include "base/status.h"
+
+namespace quern {
+
+// The buffers of one run.
+struct Run {
+  const void* const* inputs;
+  char* output;
+  char* workspace;
+
+  const char* input(size_t index) const { return static_cast<const char*>(inputs[index]); }
+};
+
+}  // namespace quern
+
+struct qn_plan : quern::Allocated {
+  virtual ~qn_plan() = default;
+  virtual void task(const quern::Run& run, size_t phase, size_t index) const = 0;
+
+  size_t workspace_size() const { return slot == 0 ? 0 : slot * *std::max_element(phases.begin(), phases.end()); }
+
+  size_t inputs = 1;
+  qn_tensor output = {};
+  quern::Vector<size_t> phases;  // how many tasks each has
+  size_t slot = 0;               // bytes of workspace of one task, a multiple of the cache line
+  qn_algorithm algorithm = QN_ALGORITHM_AUTO;
+  const char* kernel = "";
+  uint64_t macs = 0;
+};
+
+namespace quern {
+
+// What a plan is made from. Descriptions are checked: QN_F32, row-major, shapes as infer() wants, strides written out.
+struct Request {
+  std::span<const qn_tensor> ins;
+  qn_tensor out;
+  qn_plan_options options;
+};
+
+class Operator {
+ public:
+  Operator(const char* operator_name, size_t min, size_t max) : name(operator_name), min_inputs(min), max_inputs(max) {}
+  virtual ~Operator() = default;
+
+  // Checks the shapes of the inputs and sets rank and shape of the output.
+  virtual qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const = 0;
+  virtual qn_status plan(const Request& request, std::unique_ptr<qn_plan>* plan) const = 0;
+  // Does options.algorithm mean anything?
+  virtual bool has_algorithms() const { return false; }
+
+  const char* const name;  // begins every message
+  const size_t min_inputs, max_inputs;
+};
+
+// ---- create ----
+
+// Copies a caller's struct, whose first member is its size, over defaults. A caller that was built with an older header
+// has a shorter struct; one with a newer header may only have zeros in what this library does not know.
+qn_status copy_struct(const char* who, const void* user, void* defaults, size_t size);
+
+template <class Params>
+qn_status read_struct(const char* who, const Params* user, void (*init)(Params*), Params* params) {
+  init(params);
+  return copy_struct(who, user, params, sizeof *params);
+}
+
+// The type an operator works on; all take QN_F32 alone today.
+qn_status check_type(const char* who, qn_type type);
+qn_status check_clamp(const char* who, float min, float max);
+qn_status check_positive(const char* who, const char* what, size_t value);
+
+// Reads and checks what all create calls have: params with a type, and somewhere to put the operator.
+template <class Params>
+qn_status read_params(const char* who, const Params* user, void (*init)(Params*), qn_operator** op, Params* params) {
+  if (op == nullptr) return fail(QN_INVALID_ARGUMENT, "%s: op is NULL", who);
+  QN_TRY(read_struct(who, user, init, params));
+  return check_type(who, params->type);
+}
+
+}  // namespace quern
+
+struct qn_operator : quern::Allocated {
+  explicit qn_operator(std::shared_ptr<const quern::Operator> o) : impl(std::move(o)) {}
+  std::shared_ptr<const quern::Operator> impl;
+};
+
+namespace quern {
+
+template <class Op, class... A>
+qn_status make_operator(qn_operator** op, A&&... arguments) {
+  *op = new qn_operator(quern::make_shared<Op>(std::forward<A>(arguments)...));
+  return QN_OK;
+}
+
+// ---- plan ----
+
+// Work of `count` equal items in `chunks` runs of successive items, whose lengths differ by one at most.
+struct Split {
+  size_t count = 0, chunks = 1;
+
+  size_t begin(size_t chunk) const {
+    const size_t each = count / chunks, rest = count % chunks;
+    return chunk * each + std::min(chunk, rest);
+  }
+  size_t end(size_t chunk) const { return begin(chunk + 1); }
+};
+
+// How many chunks keep `tasks` threads evenly busy: one for one thread, else a few for each, because threads differ.
+size_t wanted_chunks(size_t tasks);
+// At most wanted_chunks(tasks), each of at least `grain` items; at least one.
+Split split(size_t count, size_t tasks, size_t grain);
+
+// The row of `table` that this CPU runs best, or the row that options.kernel asks for.
+qn_status no_kernel(const char* who, const char* kernel);
+
+// `value`, to show in messages: shapes as "1x224x224x3".
+struct ShapeText {
+  explicit ShapeText(const qn_tensor& tensor);
+  char text[QN_MAX_RANK * 21 + 1];
+};
+
+// Fails unless the tensor has `rank` dimensions.
+qn_status check_rank(const char* who, const qn_tensor& tensor, uint32_t rank);
+// Resolves an axis that may count from the end.
+qn_status resolve_axis(const char* who, int axis, uint32_t rank, uint32_t* result);
+
+}  // namespace quern

@@ -1,0 +1,143 @@
+#include <limits>
+
+#include "kernel/pool.h"
+#include "kernel/select.h"
+#include "op/window.h"
+
+namespace quern {
+namespace {
+
+constexpr char pool2d[] = "pool2d";
+constexpr size_t channel_step = 16;  // a cache line
+
+// Pixels of one direction that count for the average of output o.
+size_t counted(const Axis& axis, size_t o, bool count_padding) {
+  size_t count = 0;
+  const int64_t low = count_padding ? -static_cast<int64_t>(axis.before) : 0;
+  const int64_t high = static_cast<int64_t>(axis.in + (count_padding ? axis.after : 0));
+  for (size_t k = 0; k < axis.kernel; ++k) {
+    const int64_t i = axis.at(o, k);
+    count += i >= low && i < high;
+  }
+  return count;
+}
+
+// Every window must see the image; dilation and padding together may miss it.
+qn_status check_windows(const char* direction, const Axis& axis) {
+  for (size_t o = 0; o < axis.out; ++o) {
+    if (counted(axis, o, false) == 0) {
+      return fail(QN_UNSUPPORTED, "%s: no pixel of the image is in %s window %zu", pool2d, direction, o);
+    }
+  }
+  return QN_OK;
+}
+
+class PoolPlan final : public RowPlan {
+ public:
+  PoolPlan(const Request& request, const Window& window, const PoolRow& row, bool count_padding,
+           const qn_minmax_f32& clamp)
+      : RowPlan(request, window, channel_step), row_(row), taps_(window.taps()), clamp_(clamp) {
+    kernel = row.name;
+    if (row.kind != PoolKind::average) return;
+    Vector<size_t> widths;
+    for (size_t x = 0; x < window.w.out; ++x) widths.push_back(counted(window.w, x, count_padding));
+    scale_.reserve(window.pixels());
+    for (size_t y = 0; y < window.h.out; ++y) {
+      const size_t height = counted(window.h, y, count_padding);
+      for (const size_t width : widths) scale_.push_back(1.0f / static_cast<float>(height * width));
+    }
+  }
+
+ private:
+  void run_row(const RowTask& t) const override {
+    row_.run(t.channels, width_, taps_, t.offsets, step_, t.a, scale_.empty() ? nullptr : &scale_[t.y * width_], t.c,
+             c_stride_, &clamp_);
+  }
+
+  const PoolRow& row_;
+  size_t taps_;
+  qn_minmax_f32 clamp_;
+  Vector<float> scale_;  // of every output pixel
+};
+
+class Pool2d final : public Operator {
+ public:
+  Pool2d(const qn_pool2d_params& p, const Window& window) : Operator(pool2d, 1, 1), p_(p), window_(window) {}
+
+  qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const override {
+    QN_TRY(check_rank(name, ins[0], 4));
+    Window window;
+    QN_TRY(size(ins[0], &window));
+    out->rank = 4;
+    const size_t sizes[] = {ins[0].shape[0], window.h.out, window.w.out, ins[0].shape[3]};
+    std::copy_n(sizes, 4, out->shape);
+    return QN_OK;
+  }
+
+  qn_status plan(const Request& request, std::unique_ptr<qn_plan>* plan) const override {
+    Window window;
+    QN_TRY(size(request.ins[0], &window));
+    QN_TRY(stride_window(name, request.ins[0], &window));
+    QN_TRY(check_windows("vertical", window.h));
+    QN_TRY(check_windows("horizontal", window.w));
+    const PoolKind kind = p_.kind == QN_POOL_MAX ? PoolKind::max : PoolKind::average;
+    const PoolRow* row = select(pool_rows(), request.options.kernel, [&](const PoolRow& r) { return r.kind == kind; });
+    if (row == nullptr) return no_kernel(name, request.options.kernel);
+    *plan = std::make_unique<PoolPlan>(request, window, *row, p_.count_padding != 0, qn_minmax_f32{p_.min, p_.max});
+    return QN_OK;
+  }
+
+ private:
+  qn_status size(const qn_tensor& in, Window* window) const {
+    *window = window_;
+    if (p_.global != 0) {
+      window->h.kernel = in.shape[1];
+      window->w.kernel = in.shape[2];
+    }
+    return size_window(name, in.shape[1], in.shape[2], p_.ceil_mode != 0, window);
+  }
+
+  qn_pool2d_params p_;
+  Window window_;
+};
+
+qn_status create(const qn_pool2d_params* params, qn_operator** op) {
+  qn_pool2d_params p;
+  QN_TRY(read_params(pool2d, params, qn_pool2d_params_init, op, &p));
+  if (p.kind != QN_POOL_MAX && p.kind != QN_POOL_AVERAGE) {
+    return fail(QN_INVALID_ARGUMENT, "%s: unknown kind %d", pool2d, static_cast<int>(p.kind));
+  }
+  QN_TRY(check_clamp(pool2d, p.min, p.max));
+  Window window;
+  if (p.global == 0) {
+    QN_TRY(make_window(pool2d, p.kernel, p.stride, p.dilation, p.padding, &window));
+    for (const Axis& axis : {window.h, window.w}) {
+      if (axis.before >= axis.extent() || axis.after >= axis.extent()) {
+        return fail(QN_INVALID_ARGUMENT, "%s: padding %zu, %zu is not smaller than the window's %zu", pool2d,
+                    axis.before, axis.after, axis.extent());
+      }
+    }
+  }
+  return make_operator<Pool2d>(op, p, window);
+}
+
+}  // namespace
+}  // namespace quern
+
+extern "C" {
+
+void qn_pool2d_params_init(qn_pool2d_params* params) {
+  if (params == nullptr) return;
+  *params = {};
+  params->struct_size = sizeof *params;
+  params->type = QN_F32;
+  params->kernel = params->stride = params->dilation = {1, 1};
+  params->min = -std::numeric_limits<float>::infinity();
+  params->max = std::numeric_limits<float>::infinity();
+}
+
+qn_status qn_pool2d_create(const qn_pool2d_params* params, qn_operator** op) {
+  return quern::guarded([&] { return quern::create(params, op); });
+}
+
+}  // extern "C"

@@ -1,0 +1,89 @@
+// Weights as the user gives them, the panels kernels want, and the cache that shares those.
+#pragma once
+
+#include <quern/op.h>
+
+#include <memory>
+#include <mutex>
+
+#include "base/memory.h"
+#include "op/operator.h"
+
+namespace quern {
+
+// What packing sees: out x kernel x in per group, at `data` in the user's order.
+struct WeightsShape {
+  size_t groups = 1;
+  size_t out = 1, in = 1;  // of one group
+  qn_hw kernel = {1, 1};
+
+  size_t taps() const { return kernel.h * kernel.w; }
+  size_t depth() const { return taps() * in; }  // products of one output
+};
+
+// Checks the user's weights and that their size, and that of their panels, does not overflow.
+qn_status read_weights(const char* who, const qn_weights* user, const WeightsShape& shape, qn_weights* weights);
+// A copy of `count` values, nothing for NULL.
+Vector<float> copy_floats(const float* values, size_t count);
+
+enum class Packing {
+  panels,    // gemm.h, igemm.h: taps row by row, then input channels; groups one after the other
+  depthwise  // dwconv.h: taps column by column; groups are the channels
+};
+
+struct PackedWeights {
+  Buffer data;
+  size_t panel_bytes = 0;
+  size_t group_bytes = 0;  // panels only
+
+  const char* panels(size_t group) const { return static_cast<const char*>(data.data()) + group * group_bytes; }
+};
+using Packed = std::shared_ptr<const PackedWeights>;
+
+struct PackKey {
+  Packing packing;
+  size_t nr;
+  WeightsShape shape;
+  const void* data;
+  qn_weights_layout layout;
+  Vector<float> bias;  // is part of the panels
+
+  bool operator<(const PackKey& other) const;
+};
+
+// What an operator keeps of the cache: the packings it has used, so that they live as long as it does.
+struct PackUses {
+  Vector<Packed> packed;
+};
+
+class WeightsCache {
+ public:
+  // The packing for `key`, made if no operator uses it yet. Thread-safe.
+  Packed get(const PackKey& key, PackUses* uses);
+  size_t bytes() const;
+
+ private:
+  mutable std::mutex mutex_;  // guards what follows and the PackUses of all operators
+  Map<PackKey, std::weak_ptr<const PackedWeights>> entries_;
+};
+
+// The weights of one operator.
+class Weights {
+ public:
+  Weights(const qn_weights& weights, const WeightsShape& shape, const float* bias, qn_weights_cache* cache);
+  Packed pack(Packing packing, size_t nr) const;
+  const WeightsShape& shape() const { return shape_; }
+
+ private:
+  qn_weights weights_;
+  WeightsShape shape_;
+  Vector<float> bias_;  // zeros if there is none
+  std::shared_ptr<WeightsCache> cache_;
+  mutable PackUses uses_;
+};
+
+}  // namespace quern
+
+struct qn_weights_cache : quern::Allocated {
+  std::shared_ptr<quern::WeightsCache> impl = quern::make_shared<quern::WeightsCache>();
+};

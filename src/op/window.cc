@@ -1,0 +1,143 @@
+#include "op/window.h"
+
+#include "base/math.h"
+#include "base/tensor.h"
+
+namespace quern {
+namespace {
+
+// Far above anything real, low enough that positions in an image never overflow 64 bits.
+constexpr size_t max_size = size_t{1} << 30;
+constexpr size_t min_task_elements = 4096;  // output elements that are worth a task of their own
+
+qn_status check_axis(const char* who, const char* direction, const Axis& axis) {
+  const struct {
+    const char* what;
+    size_t value, least;
+  } values[] = {{"kernel", axis.kernel, 1},
+                {"stride", axis.stride, 1},
+                {"dilation", axis.dilation, 1},
+                {"padding before", axis.before, 0},
+                {"padding after", axis.after, 0}};
+  for (const auto& v : values) {
+    if (v.value < v.least || v.value > max_size) {
+      return fail(QN_INVALID_ARGUMENT, "%s: %s %s is %zu", who, direction, v.what, v.value);
+    }
+  }
+  if ((axis.kernel - 1) * axis.dilation >= max_size) {
+    return fail(QN_INVALID_ARGUMENT, "%s: %s kernel %zu with dilation %zu is too large", who, direction, axis.kernel,
+                axis.dilation);
+  }
+  return QN_OK;
+}
+
+qn_status size_axis(const char* who, const char* direction, size_t in, bool ceil_mode, Axis* axis) {
+  if (in > max_size) return fail(QN_UNSUPPORTED, "%s: %s %zu of the input is too large", who, direction, in);
+  const size_t padded = in + axis->before + axis->after;
+  if (axis->extent() > padded) {
+    return fail(QN_INVALID_ARGUMENT, "%s: %s %zu of the input with padding is smaller than the window's %zu", who,
+                direction, padded, axis->extent());
+  }
+  const size_t room = padded - axis->extent();
+  axis->in = in;
+  axis->out = (ceil_mode ? divide_up(room, axis->stride) : room / axis->stride) + 1;
+  if (ceil_mode && (axis->out - 1) * axis->stride >= in + axis->before) --axis->out;
+  return QN_OK;
+}
+
+bool rows_inside(const Axis& axis, size_t o) {
+  return axis.inside(axis.at(o, 0)) && axis.inside(axis.at(o, axis.kernel - 1));
+}
+
+}  // namespace
+
+qn_status make_window(const char* who, qn_hw kernel, qn_hw stride, qn_hw dilation, const qn_padding& padding,
+                      Window* window) {
+  window->h = {kernel.h, stride.h, dilation.h, padding.top, padding.bottom};
+  window->w = {kernel.w, stride.w, dilation.w, padding.left, padding.right};
+  QN_TRY(check_axis(who, "vertical", window->h));
+  return check_axis(who, "horizontal", window->w);
+}
+
+qn_status size_window(const char* who, size_t height, size_t width, bool ceil_mode, Window* window) {
+  QN_TRY(size_axis(who, "height", height, ceil_mode, &window->h));
+  return size_axis(who, "width", width, ceil_mode, &window->w);
+}
+
+qn_status stride_window(const char* who, const qn_tensor& in, Window* window) {
+  window->row_stride = in.stride[1];
+  window->pixel_stride = in.stride[2];
+  const size_t bytes = (in.shape[1] - 1) * in.stride[1] + (in.shape[2] - 1) * in.stride[2] + in.shape[3] * in.stride[3];
+  if (bytes > INT32_MAX) {
+    return fail(QN_UNSUPPORTED, "%s: an image of %zu bytes is beyond the reach of 32-bit offsets", who, bytes);
+  }
+  return QN_OK;
+}
+
+RowTables make_row_tables(const Window& window) {
+  const Axis &h = window.h, &w = window.w;
+  // Without dilation, neighbouring pixels share columns of the table.
+  const bool shared_columns = w.dilation == 1;
+  const size_t columns = shared_columns ? (w.out - 1) * w.stride + w.kernel : w.out * w.kernel;
+  RowTables tables;
+  tables.step = (shared_columns ? w.stride : w.kernel) * h.kernel * sizeof(int32_t);
+  tables.rows.reserve(h.out);
+
+  const auto add_table = [&](size_t y_out, size_t base) {
+    for (size_t column = 0; column < columns; ++column) {
+      const int64_t x = shared_columns ? static_cast<int64_t>(column) - static_cast<int64_t>(w.before)
+                                       : w.at(column / w.kernel, column % w.kernel);
+      for (size_t k = 0; k < h.kernel; ++k) {
+        const int32_t offset = window.offset(h.at(y_out, k), x);
+        tables.offsets.push_back(offset < 0 ? offset : offset - static_cast<int32_t>(base));
+      }
+    }
+  };
+  constexpr size_t none = SIZE_MAX;
+  size_t shared = none;
+  for (size_t y = 0; y < h.out; ++y) {
+    const bool inside = rows_inside(h, y);
+    const size_t base = inside ? static_cast<size_t>(h.at(y, 0)) * window.row_stride : 0;
+    size_t table = inside ? shared : none;
+    if (table == none) {
+      table = tables.offsets.size();
+      add_table(y, base);
+      if (inside) shared = table;
+    }
+    tables.rows.push_back({table, base});
+  }
+  return tables;
+}
+
+RowPlan::RowPlan(const Request& request, const Window& window, size_t channel_step)
+    : width_(window.w.out),
+      c_stride_(request.out.stride[2]),
+      tables_(make_row_tables(window)),
+      in_(request.ins[0]),
+      out_(request.out),
+      channel_step_(channel_step) {
+  step_ = tables_.step;
+  const size_t rows = out_.shape[0] * out_.shape[1], channels = out_.shape[3];
+  // Divide channels only where there are too few rows.
+  const size_t wanted = wanted_chunks(request.options.tasks);
+  channel_split_ = {divide_up(channels, channel_step), 1};
+  channel_split_.chunks = std::min(channel_split_.count, divide_up(wanted, std::min(rows, wanted)));
+  const size_t elements = width_ * divide_up(channels, channel_split_.chunks) * window.taps();
+  task_split_ = split(rows * channel_split_.chunks, request.options.tasks, divide_up(min_task_elements, elements));
+  phases = {task_split_.chunks};
+}
+
+void RowPlan::task(const Run& run, size_t, size_t index) const {
+  for (size_t i = task_split_.begin(index); i < task_split_.end(index); ++i) {
+    const size_t chunk = i % channel_split_.chunks, row = i / channel_split_.chunks;
+    const size_t y = row % out_.shape[1], image = row / out_.shape[1];
+    const size_t begin = channel_split_.begin(chunk) * channel_step_;
+    const size_t end = std::min(channel_split_.end(chunk) * channel_step_, out_.shape[3]);
+    const RowTables::Row& table = tables_.rows[y];
+    run_row({y, begin, end - begin, tables_.offsets.data() + table.table,
+             run.input(0) + image * in_.stride[0] + table.base + begin * sizeof(float),
+             run.output + image * out_.stride[0] + y * out_.stride[1] + begin * sizeof(float)});
+  }
+}
+
+}  // namespace quern

@@ -1,0 +1,87 @@
+// Windows that slide over images: what convolution and pooling have in common.
+#pragma once
+
+#include <quern/op.h>
+
+#include <cstdint>
+
+#include "base/memory.h"
+#include "op/operator.h"
+
+namespace quern {
+
+// One direction of a window over an image.
+struct Axis {
+  size_t kernel = 1, stride = 1, dilation = 1, before = 0, after = 0;
+  size_t in = 1, out = 1;
+
+  size_t extent() const { return (kernel - 1) * dilation + 1; }
+  // Where tap `k` of output `o` reads; outside 0 .. in-1 is padding.
+  int64_t at(size_t o, size_t k) const {
+    return static_cast<int64_t>(o * stride + k * dilation) - static_cast<int64_t>(before);
+  }
+  bool inside(int64_t i) const { return i >= 0 && i < static_cast<int64_t>(in); }
+};
+
+struct Window {
+  Axis h, w;
+  size_t row_stride = 0, pixel_stride = 0;  // of the input, in bytes
+
+  size_t taps() const { return h.kernel * w.kernel; }
+  size_t pixels() const { return h.out * w.out; }
+  int32_t offset(int64_t y, int64_t x) const {
+    if (!h.inside(y) || !w.inside(x)) return -1;
+    return static_cast<int32_t>(static_cast<size_t>(y) * row_stride + static_cast<size_t>(x) * pixel_stride);
+  }
+};
+
+// Checks kernel, stride, dilation and padding.
+qn_status make_window(const char* who, qn_hw kernel, qn_hw stride, qn_hw dilation, const qn_padding& padding,
+                      Window* window);
+// Sets the sizes for an input of H x W; ceil_mode as in qn_pool2d_params.
+qn_status size_window(const char* who, size_t height, size_t width, bool ceil_mode, Window* window);
+// Sets the strides for an input N,H,W,C; fails if 32-bit offsets do not reach all of an image.
+qn_status stride_window(const char* who, const qn_tensor& in, Window* window);
+
+// Offsets for kernels that work on a run of pixels of one output row (dwconv, pool). Taps go column by column.
+// Rows whose windows lie inside the image from top to bottom share one table and move the base address.
+struct RowTables {
+  struct Row {
+    size_t table;  // index of its first offset
+    size_t base;   // bytes to add to the image's address
+  };
+  Vector<int32_t> offsets;
+  Vector<Row> rows;
+  size_t step = 0;  // bytes from the offsets of one pixel to those of the next
+};
+RowTables make_row_tables(const Window& window);
+
+// A plan that goes over output rows of images, a range of channels at a time.
+class RowPlan : public qn_plan {
+ public:
+  // `channel_step`: channels are only divided at multiples of it.
+  RowPlan(const Request& request, const Window& window, size_t channel_step);
+  void task(const Run& run, size_t phase, size_t index) const final;
+
+ protected:
+  struct RowTask {
+    size_t y, channel, channels;
+    const int32_t* offsets;
+    const char* a;
+    char* c;
+  };
+  virtual void run_row(const RowTask& row) const = 0;
+
+  size_t width_;  // output pixels of a row
+  size_t step_;
+  size_t c_stride_;  // bytes from one output pixel to the next
+
+ private:
+  RowTables tables_;
+  qn_tensor in_, out_;
+  size_t channel_step_;
+  Split channel_split_;  // of channels / channel_step
+  Split task_split_;     // of images * rows * chunks of channels
+};
+
+}  // namespace quern
