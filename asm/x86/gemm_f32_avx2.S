@@ -2,7 +2,7 @@
 //
 //   args   rdi mr  rsi nc  rdx k(bytes)  rcx a  r8 a_stride  r9 w  [rsp+8] c  c_stride  p
 //   A      row 3i+j is at base i + j strides: bases rcx rbx, stride r8
-//   C      r10 last row of the tile, r11 stride, rax the row at hand
+//   C      r10 the row after the last, r11 stride, rax the row at hand
 //   jumps  rdi row mr-1 in the loop, r12 in the store, r13 in the store of a part
 //   left   rax bytes of k     rsi channels     rbp p
 //   acc    ymm4-ymm15: row m holds ymm(4+2m), ymm(5+2m)
@@ -23,10 +23,8 @@
 .endm
 
 .macro start m, a, lo, hi
-        .if     \m > 0                  // row 0 was loaded
-        vmovaps \lo, ymm4
-        vmovaps \hi, ymm5
-        .endif
+        vmovaps \lo, ymm0
+        vmovaps \hi, ymm1
 .endm
 
 .macro step m, a, lo, hi
@@ -44,19 +42,15 @@ L(step\m):
 .endm
 
 .macro store m, a, lo, hi
-        .if     \m < 5
-        sub     rax, r11
-        .endif
 L(store\m):
+        sub     rax, r11
         vmovups [rax], \lo
         vmovups [rax + 32], \hi
 .endm
 
 .macro part m, a, lo, hi
-        .if     \m < 5
-        sub     rax, r11
-        .endif
 L(part\m):
+        sub     rax, r11
         vmaskmovps [rax], ymm0, \lo
         vmaskmovps [rax + 32], ymm1, \hi
 .endm
@@ -78,7 +72,7 @@ fn qn_gemm_f32_6x16_avx2
         lea     rbx, [rcx + r8 * 2]     // A row 3
         add     rbx, r8
 
-        lea     rax, [rdi - 1]          // last row of C
+        mov     rax, rdi                // the end of C
         imul    rax, r11
         add     r10, rax
 
@@ -86,8 +80,8 @@ fn qn_gemm_f32_6x16_avx2
         entry   r13, rdi, part, rax
         entry   rdi, rdi, step, rax
 
-0:      vmovaps ymm4, [r9]              // a panel: start from the bias
-        vmovaps ymm5, [r9 + 32]
+0:      vmovaps ymm0, [r9]              // a panel: start from the bias
+        vmovaps ymm1, [r9 + 32]
         add     r9, 64
         rows    start
 

@@ -2,7 +2,7 @@
 //
 //   args   rdi mr  rsi nc  rdx k(bytes)  rcx a  r8 a_stride  r9 w  [rsp+8] c  c_stride  p
 //   A      row 3i+j is at base i + j strides: bases rcx rbx rbp r12 r13, stride r8
-//   C      r10 last row of the tile, r11 stride, rax the row at hand
+//   C      r10 the row after the last, r11 stride, rax the row at hand
 //   jumps  rdi row mr-1 in the loop, r14 row mr-1 in the store
 //   left   rax bytes of k     rsi channels     r15 p
 //   acc    zmm4-zmm31: row m holds zmm(4+2m), zmm(5+2m)
@@ -32,10 +32,8 @@
 .endm
 
 .macro start m, a, lo, hi
-        .if     \m > 0                  // row 0 was loaded
-        vmovaps \lo, zmm4
-        vmovaps \hi, zmm5
-        .endif
+        vmovaps \lo, zmm0
+        vmovaps \hi, zmm1
 .endm
 
 .macro step m, a, lo, hi
@@ -46,10 +44,8 @@ L(step\m):
 .endm
 
 .macro store m, a, lo, hi
-        .if     \m < 13
-        sub     rax, r11
-        .endif
 L(store\m):
+        sub     rax, r11
         vmaxps  \lo, zmm0, \lo          // a NaN in the second operand is the result
         vmaxps  \hi, zmm0, \hi
         vminps  \lo, zmm1, \lo
@@ -77,15 +73,15 @@ fn qn_gemm_f32_14x32_avx512
         lea     r13, [r12 + r8 * 2]
         add     r13, r8
 
-        lea     rax, [rdi - 1]          // last row of C
+        mov     rax, rdi                // the end of C
         imul    rax, r11
         add     r10, rax
 
         entry   r14, rdi, store, rax
         entry   rdi, rdi, step, rax
 
-0:      vmovaps zmm4, [r9]              // a panel: start from the bias
-        vmovaps zmm5, [r9 + 64]
+0:      vmovaps zmm0, [r9]              // a panel: start from the bias
+        vmovaps zmm1, [r9 + 64]
         sub     r9, -128
         rows    start
 

@@ -2,7 +2,7 @@
 //
 //   args   rdi mr  rsi nc  rdx k(bytes)  rcx a  r8 a_stride  r9 w  [rsp+8] c  c_stride  p
 //   A      rows rcx + 0, 1, 2 strides and rbx, stride r8
-//   C      r10 last row of the tile, r11 stride, rax the row at hand, rcx its next channels
+//   C      r10 the row after the last, r11 stride, rax the row at hand, rcx its next channels
 //   jumps  rdi row mr-1 in the loop, r12 in the store, r13 in the store of a part
 //   left   rax bytes of k     rsi channels     rbp p
 //   acc    xmm8-xmm15: row m holds xmm(8+2m), xmm(9+2m)
@@ -21,10 +21,8 @@
 .endm
 
 .macro start m, a, lo, hi
-        .if     \m > 0                  // row 0 was loaded
-        movaps  \lo, xmm8
-        movaps  \hi, xmm9
-        .endif
+        movaps  \lo, xmm0
+        movaps  \hi, xmm1
 .endm
 
 .macro step m, a, lo, hi
@@ -51,19 +49,15 @@ L(step\m):
 .endm
 
 .macro store m, a, lo, hi
-        .if     \m < 3
-        sub     rax, r11
-        .endif
 L(store\m):
+        sub     rax, r11
         movups  [rax], \lo
         movups  [rax + 16], \hi
 .endm
 
 .macro part m, a, lo, hi
-        .if     \m < 3
-        sub     rax, r11
-        .endif
 L(part\m):
+        sub     rax, r11
         store_first rcx, rax, esi, \lo, \hi
 .endm
 
@@ -81,7 +75,7 @@ fn qn_gemm_f32_4x8_sse41
         lea     rbx, [rcx + r8 * 2]     // A row 3
         add     rbx, r8
 
-        lea     rax, [rdi - 1]          // last row of C
+        mov     rax, rdi                // the end of C
         imul    rax, r11
         add     r10, rax
 
@@ -89,8 +83,8 @@ fn qn_gemm_f32_4x8_sse41
         entry   r13, rdi, part, rax
         entry   rdi, rdi, step, rax
 
-0:      movaps  xmm8, [r9]              // a panel: start from the bias
-        movaps  xmm9, [r9 + 16]
+0:      movaps  xmm0, [r9]              // a panel: start from the bias
+        movaps  xmm1, [r9 + 16]
         add     r9, 32
         rows    start
 

@@ -16,7 +16,7 @@
 #define FRAME 40
 #define TABLE_BEGIN qword ptr [rsp]
 #define NC qword ptr [rsp + 8]          // channels left
-#define C_LAST qword ptr [rsp + 16]     // last row of the tile
+#define C_END qword ptr [rsp + 16]      // the row after the last
 #define STORE qword ptr [rsp + 24]      // where row mr-1 is stored,
 #define PART qword ptr [rsp + 32]       // or a part of it
 #define ARGS rsp + FRAME + 56
@@ -32,10 +32,8 @@
 .endm
 
 .macro start m, a, lo, hi
-        .if     \m > 0                  // row 0 was loaded
-        vmovaps \lo, ymm4
-        vmovaps \hi, ymm5
-        .endif
+        vmovaps \lo, ymm0
+        vmovaps \hi, ymm1
 .endm
 
 .macro row m, a, lo, hi
@@ -61,19 +59,15 @@ L(step\m):
 .endm
 
 .macro store m, a, lo, hi
-        .if     \m < 5
-        sub     rax, rcx
-        .endif
 L(store\m):
+        sub     rax, rcx
         vmovups [rax], \lo
         vmovups [rax + 32], \hi
 .endm
 
 .macro part m, a, lo, hi
-        .if     \m < 5
-        sub     rax, rcx
-        .endif
 L(part\m):
+        sub     rax, rcx
         vmaskmovps [rax], ymm0, \lo
         vmaskmovps [rax + 32], ymm1, \hi
 .endm
@@ -101,10 +95,10 @@ fn qn_igemm_f32_6x16_avx2
         neg     rbp
         mov     NC, rsi
         mov     r10, [ARGS + 8]         // w
-        lea     rax, [rdi - 1]          // last row of C
+        mov     rax, rdi                // the end of C
         imul    rax, [ARGS + 24]
         add     rax, [ARGS + 16]
-        mov     C_LAST, rax
+        mov     C_END, rax
         entry   rax, rdi, store, rcx
         mov     STORE, rax
         entry   rax, rdi, part, rcx
@@ -112,8 +106,8 @@ fn qn_igemm_f32_6x16_avx2
         entry   r15, rdi, row, rcx
         entry   r11, rdi, step, rcx
 
-0:      vmovaps ymm4, [r10]             // a panel: start from the bias
-        vmovaps ymm5, [r10 + 32]
+0:      vmovaps ymm0, [r10]             // a panel: start from the bias
+        vmovaps ymm1, [r10 + 32]
         add     r10, 64
         rows    start
 
@@ -138,13 +132,13 @@ fn qn_igemm_f32_6x16_avx2
         rows    clamp
 
         mov     rcx, [ARGS + 24]        // c_stride
-        mov     rax, C_LAST
+        mov     rax, C_END
         mov     rsi, NC
         cmp     rsi, 16
         jb      3f
         enter   STORE
         rows    store
-        add     C_LAST, 64
+        add     C_END, 64
         sub     NC, 16
         jnz     0b
         jmp     4f

@@ -22,7 +22,7 @@
 #define ZERO_END qword ptr [rsp + 32]   // zero + kc
 #define MINUS_KC qword ptr [rsp + 40]
 #define NC qword ptr [rsp + 48]         // channels left
-#define C_LAST qword ptr [rsp + 56]     // last row of the tile
+#define C_END qword ptr [rsp + 56]      // the row after the last
 #define ROW qword ptr [rsp + 64]        // row mr-1: where its address is found,
 #define STEP qword ptr [rsp + 72]       // where it is multiplied,
 #define STORE qword ptr [rsp + 80]      // where it is stored
@@ -45,10 +45,8 @@
 .endm
 
 .macro start m, a, lo, hi
-        .if     \m > 0                  // row 0 was loaded
-        vmovaps \lo, zmm4
-        vmovaps \hi, zmm5
-        .endif
+        vmovaps \lo, zmm0
+        vmovaps \hi, zmm1
 .endm
 
 .macro row m, a, lo, hi
@@ -67,10 +65,8 @@ L(step\m):
 .endm
 
 .macro store m, a, lo, hi
-        .if     \m < 11
-        sub     rax, rcx
-        .endif
 L(store\m):
+        sub     rax, rcx
         vmaxps  \lo, zmm0, \lo          // a NaN in the second operand is the result
         vmaxps  \hi, zmm0, \hi
         vminps  \lo, zmm1, \lo
@@ -102,10 +98,10 @@ fn qn_igemm_f32_12x32_avx512
         mov     MINUS_KC, rdx
         mov     NC, rsi
         mov     r14, [ARGS + 8]         // w
-        lea     rax, [rdi - 1]          // last row of C
+        mov     rax, rdi                // the end of C
         imul    rax, [ARGS + 24]
         add     rax, [ARGS + 16]
-        mov     C_LAST, rax
+        mov     C_END, rax
         entry   rax, rdi, row, rcx
         mov     ROW, rax
         entry   rax, rdi, store, rcx
@@ -113,8 +109,8 @@ fn qn_igemm_f32_12x32_avx512
         entry   rax, rdi, step, rcx
         mov     STEP, rax
 
-0:      vmovaps zmm4, [r14]             // a panel: start from the bias
-        vmovaps zmm5, [r14 + 64]
+0:      vmovaps zmm0, [r14]             // a panel: start from the bias
+        vmovaps zmm1, [r14 + 64]
         sub     r14, -128
         rows    start
 
@@ -144,8 +140,8 @@ fn qn_igemm_f32_12x32_avx512
         vbroadcastss zmm0, dword ptr [rdx + MINMAX_MIN]
         vbroadcastss zmm1, dword ptr [rdx + MINMAX_MAX]
         mov     rcx, [ARGS + 24]        // c_stride
-        mov     rax, C_LAST
-        sub     C_LAST, -128
+        mov     rax, C_END
+        sub     C_END, -128
         enter   STORE
         rows    store
         sub     NC, 32

@@ -16,7 +16,7 @@
 #define FRAME 40
 #define TABLE_BEGIN qword ptr [rsp]
 #define NC qword ptr [rsp + 8]          // channels left
-#define C_LAST qword ptr [rsp + 16]     // last row of the tile
+#define C_END qword ptr [rsp + 16]      // the row after the last
 #define STORE qword ptr [rsp + 24]      // where row mr-1 is stored,
 #define PART qword ptr [rsp + 32]       // or a part of it
 #define ARGS rsp + FRAME + 56
@@ -30,10 +30,8 @@
 .endm
 
 .macro start m, a, lo, hi
-        .if     \m > 0                  // row 0 was loaded
-        movaps  \lo, xmm8
-        movaps  \hi, xmm9
-        .endif
+        movaps  \lo, xmm0
+        movaps  \hi, xmm1
 .endm
 
 .macro row m, a, lo, hi
@@ -68,19 +66,15 @@ L(step\m):
 .endm
 
 .macro store m, a, lo, hi
-        .if     \m < 3
-        sub     rax, rcx
-        .endif
 L(store\m):
+        sub     rax, rcx
         movups  [rax], \lo
         movups  [rax + 16], \hi
 .endm
 
 .macro part m, a, lo, hi
-        .if     \m < 3
-        sub     rax, rcx
-        .endif
 L(part\m):
+        sub     rax, rcx
         store_first rdi, rax, esi, \lo, \hi
 .endm
 
@@ -104,10 +98,10 @@ fn qn_igemm_f32_4x8_sse41
         neg     rbp
         mov     NC, rsi
         mov     r10, [ARGS + 8]         // w
-        lea     rax, [rdi - 1]          // last row of C
+        mov     rax, rdi                // the end of C
         imul    rax, [ARGS + 24]
         add     rax, [ARGS + 16]
-        mov     C_LAST, rax
+        mov     C_END, rax
         entry   rax, rdi, store, rcx
         mov     STORE, rax
         entry   rax, rdi, part, rcx
@@ -115,8 +109,8 @@ fn qn_igemm_f32_4x8_sse41
         entry   r15, rdi, row, rcx
         entry   r11, rdi, step, rcx
 
-0:      movaps  xmm8, [r10]             // a panel: start from the bias
-        movaps  xmm9, [r10 + 16]
+0:      movaps  xmm0, [r10]             // a panel: start from the bias
+        movaps  xmm1, [r10 + 16]
         add     r10, 32
         rows    start
 
@@ -143,13 +137,13 @@ fn qn_igemm_f32_4x8_sse41
         rows    clamp
 
         mov     rcx, [ARGS + 24]        // c_stride
-        mov     rax, C_LAST
+        mov     rax, C_END
         mov     rsi, NC
         cmp     rsi, 8
         jb      3f
         enter   STORE
         rows    store
-        add     C_LAST, 32
+        add     C_END, 32
         sub     NC, 8
         jnz     0b
         jmp     4f
