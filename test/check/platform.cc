@@ -89,6 +89,17 @@ void set_timer(int microseconds) {
   std::abort();
 }
 
+char* writable_code(const void* code, size_t size) {
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  auto* first = static_cast<char*>(const_cast<void*>(code));
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(first) / page * page;
+  const uintptr_t end = (reinterpret_cast<uintptr_t>(first) + size + page - 1) / page * page;
+  if (mprotect(reinterpret_cast<void*>(begin), end - begin, PROT_READ | PROT_WRITE | PROT_EXEC) != 0) {
+    give_up("mprotect");
+  }
+  return first;
+}
+
 }  // namespace
 
 void Guarded::map(size_t size) {
@@ -162,18 +173,26 @@ bool in_child(const std::function<bool()>& body) {
 }
 
 void overwrite_with_noops(const void* code, size_t size) {
-  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  auto* first = static_cast<char*>(const_cast<void*>(code));
-  const uintptr_t begin = reinterpret_cast<uintptr_t>(first) / page * page;
-  const uintptr_t end = (reinterpret_cast<uintptr_t>(first) + size + page - 1) / page * page;
-  if (mprotect(reinterpret_cast<void*>(begin), end - begin, PROT_READ | PROT_WRITE | PROT_EXEC) != 0) {
-    give_up("mprotect");
-  }
+  char* first = writable_code(code, size);
 #if QN_ARCH_X86_64
   std::memset(first, 0x90, size);
 #else
   constexpr uint32_t nop = 0xd503201f;
   for (size_t i = 0; i + 4 <= size; i += 4) std::memcpy(first + i, &nop, 4);
+#endif
+  __builtin___clear_cache(first, first + size);
+}
+
+void trap_after(const void* end) {
+  constexpr size_t alignment = 16;  // of every function
+  const size_t size = (0 - reinterpret_cast<uintptr_t>(end)) % alignment;
+  if (size == 0) return;
+  char* first = writable_code(end, size);
+#if QN_ARCH_X86_64
+  std::memset(first, 0xcc, size);  // int3
+#else
+  constexpr uint32_t brk = 0xd4200000;
+  for (size_t i = 0; i + 4 <= size; i += 4) std::memcpy(first + i, &brk, 4);
 #endif
   __builtin___clear_cache(first, first + size);
 }

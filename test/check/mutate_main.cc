@@ -1,0 +1,232 @@
+// quern_mutate: how much of a kernel's code would the checker miss?
+//
+// Each instruction of an assembly kernel is overwritten with no-ops in turn, in a process of its own that runs the
+// kernel's whole check. The check fails: the mutant is killed. It passes: the mutant survives, and survivors.txt must
+// say why that is right. Instruction boundaries come from the disassembler.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <regex>
+#include <sstream>
+#include <stdexcept>
+
+#include "base/cpu.h"
+#include "checker.h"
+
+namespace quern::check {
+namespace {
+
+struct Instruction {
+  size_t offset, size;  // bytes from the symbol, bytes
+  std::string text;
+};
+using Symbols = std::map<std::string, std::vector<Instruction>>;  // by name
+using Files = std::map<std::string, Symbols>;                     // by assembly file: asm/x86/gemm_f32_avx2.S
+
+// Everything the disassembler says about the library's assembly objects.
+Files disassemble(const std::string& objdump, const std::string& library, const std::string& folder) {
+  static const std::regex object(R"((\S+\.S)\.o?b?j?:\s+file format.*)"), symbol(R"([0-9a-f]+ <(\w+)>:)"),
+      instruction(R"(\s+([0-9a-f]+):\t((?:[0-9a-f]{2,8} )+)\s*(?:\t(.*))?)");
+  std::istringstream lines(output_of(objdump + " -d --wide --insn-width=16 " + library));
+  Files files;
+  Symbols* symbols = nullptr;
+  std::vector<Instruction>* code = nullptr;
+  size_t begin = 0;
+  std::smatch match;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("file format") != std::string::npos) {
+      symbols = std::regex_match(line, match, object) ? &files[folder + "/" + match[1].str()] : nullptr;
+      code = nullptr;
+    } else if (symbols == nullptr) {
+      continue;
+    } else if (std::regex_match(line, match, symbol)) {
+      code = &(*symbols)[match[1].str()];
+      begin = std::stoull(line, nullptr, 16);
+    } else if (code != nullptr && std::regex_match(line, match, instruction)) {
+      const std::string bytes = match[2].str();
+      const auto digits = std::count_if(bytes.begin(), bytes.end(), [](char c) { return c != ' '; });
+      code->push_back(
+          {std::stoull(match[1].str(), nullptr, 16) - begin, static_cast<size_t>(digits) / 2, match[3].str()});
+    }
+  }
+  return files;
+}
+
+// Survivors that are right: "kernel | instruction | reason", the first two as regular expressions over the whole text.
+struct Explanation {
+  std::regex kernel, instruction;
+  std::string reason;
+};
+
+std::string trim(const std::string& text) {
+  const size_t begin = text.find_first_not_of(" \t"), end = text.find_last_not_of(" \t");
+  return begin == std::string::npos ? "" : text.substr(begin, end - begin + 1);
+}
+
+std::vector<Explanation> read_explanations(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw std::runtime_error("cannot read " + path);
+  std::vector<Explanation> list;
+  for (std::string line; std::getline(file, line);) {
+    if (trim(line).empty() || line[0] == '#') continue;
+    const size_t first = line.find(" | "), second = line.find(" | ", first + 3);
+    if (second == std::string::npos) throw std::runtime_error(path + ": not 'kernel | instruction | reason': " + line);
+    list.push_back({std::regex(trim(line.substr(0, first))),
+                    std::regex(trim(line.substr(first + 3, second - first - 3))), trim(line.substr(second + 3))});
+  }
+  return list;
+}
+
+struct Score {
+  size_t mutants = 0, killed = 0, explained = 0;
+  double percent() const {
+    return mutants == 0 ? 100 : 100.0 * static_cast<double>(killed) / static_cast<double>(mutants);
+  }
+};
+
+// The kernel with some bytes of its code overwritten: does its whole check pass?
+bool survives(const Kernel& kernel, const Instruction& instruction, size_t code_size) {
+  return in_child([&] {
+    trap_after(static_cast<const char*>(kernel.code) + code_size);
+    overwrite_with_noops(static_cast<const char*>(kernel.code) + instruction.offset, instruction.size);
+    Checker checker(kernel.row->name, kernel.code);
+    kernel.check(checker);
+    return !checker.failed();
+  });
+}
+
+class Mutator {
+ public:
+  Mutator(std::vector<Explanation> explanations, bool verbose)
+      : explanations_(std::move(explanations)), verbose_(verbose) {}
+
+  Score mutate(const Kernel& kernel, const std::vector<Instruction>& code) {
+    Score score;
+    const size_t code_size = code.back().offset + code.back().size;
+    for (const Instruction& instruction : code) {
+      ++score.mutants;
+      if (!survives(kernel, instruction, code_size)) {
+        ++score.killed;
+        continue;
+      }
+      const Explanation* why = explanation(kernel.row->name, instruction.text);
+      if (why != nullptr) ++score.explained;
+      if (why == nullptr || verbose_) {
+        std::printf("%s+%#zx survived: %s  (%s)\n", kernel.row->name, instruction.offset, instruction.text.c_str(),
+                    why == nullptr ? "NOT EXPLAINED" : why->reason.c_str());
+      }
+    }
+    return score;
+  }
+
+ private:
+  const Explanation* explanation(const std::string& kernel, const std::string& instruction) const {
+    for (const Explanation& e : explanations_) {
+      if (std::regex_match(kernel, e.kernel) && std::regex_match(instruction, e.instruction)) return &e;
+    }
+    return nullptr;
+  }
+
+  std::vector<Explanation> explanations_;
+  bool verbose_;
+};
+
+struct Options {
+  std::vector<std::string> files, kernels;
+  bool all = false, verbose = false;
+};
+
+constexpr const char* usage =
+    "usage: quern_mutate (--all | --file asm/ISA/NAME.S ... | --kernel NAME ...) [--seed N] [--verbose]\n"
+    "Prints the share of instructions per file whose loss the checker notices. Exit status: 1 when a file is below "
+    "95%\n"
+    "or a survivor is not explained in test/check/survivors.txt, 77 when this CPU runs none of the kernels.\n";
+
+std::optional<Options> parse(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string option = argv[i];
+    if (option == "--all") {
+      options.all = true;
+    } else if (option == "--verbose") {
+      options.verbose = true;
+    } else if (i + 1 < argc && option == "--file") {
+      options.files.push_back(argv[++i]);
+    } else if (i + 1 < argc && option == "--kernel") {
+      options.kernels.push_back(argv[++i]);
+    } else if (i + 1 < argc && option == "--seed") {
+      setenv("QUERN_SEED", argv[++i], 1);
+    } else {
+      return std::nullopt;
+    }
+  }
+  if (!options.all && options.files.empty() && options.kernels.empty()) return std::nullopt;
+  return options;
+}
+
+bool wanted(const Options& options, const std::string& file, const std::string& kernel) {
+  const auto has = [](const std::vector<std::string>& list, const std::string& x) {
+    return std::find(list.begin(), list.end(), x) != list.end();
+  };
+  return options.all || has(options.files, file) || has(options.kernels, kernel);
+}
+
+int run(const Options& options) {
+  const auto begin = std::chrono::steady_clock::now();
+  const Files files = disassemble(QUERN_OBJDUMP, QUERN_LIBRARY, QUERN_ASM_FOLDER);
+  Mutator mutator(read_explanations(QUERN_SOURCE_DIR "/test/check/survivors.txt"), options.verbose);
+  std::map<std::string, Kernel> kernels;
+  for (const Kernel& kernel : all_kernels()) kernels.emplace(kernel.row->name, kernel);
+
+  bool good = true;
+  size_t found = 0, tried = 0;
+  for (const auto& [file, symbols] : files) {
+    Score score;
+    for (const auto& [name, code] : symbols) {
+      if (!wanted(options, file, name)) continue;
+      ++found;
+      const auto kernel = kernels.find(name);
+      if (kernel == kernels.end()) throw std::runtime_error(file + ": " + name + " is in no table");
+      if (!runs_on(*kernel->second.row, cpu().isa)) {
+        std::printf("%s skipped: needs %s\n", name.c_str(), isa_name(kernel->second.row->isa));
+        continue;
+      }
+      const Score one = mutator.mutate(kernel->second, code);
+      score.mutants += one.mutants, score.killed += one.killed, score.explained += one.explained;
+    }
+    if (score.mutants == 0) continue;
+    ++tried;
+    std::printf("%s: %zu instructions, %zu killed, %zu survivors explained, %zu not: %.1f%%\n", file.c_str(),
+                score.mutants, score.killed, score.explained, score.mutants - score.killed - score.explained,
+                score.percent());
+    std::fflush(stdout);
+    good = good && score.percent() >= 95 && score.killed + score.explained == score.mutants;
+  }
+  if (found == 0) throw std::runtime_error("no such file or kernel");
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  std::printf("mutation: %zu files, %.1f seconds, seed %llu\n", tried, seconds.count(),
+              static_cast<unsigned long long>(seed()));
+  if (tried == 0) return 77;
+  return good ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace quern::check
+
+int main(int argc, char** argv) {
+  const auto options = quern::check::parse(argc, argv);
+  if (!options) {
+    std::fprintf(stderr, "%s", quern::check::usage);
+    return 2;
+  }
+  try {
+    return quern::check::run(*options);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "quern_mutate: %s\n", e.what());
+    return 1;
+  }
+}
