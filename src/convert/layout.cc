@@ -16,11 +16,6 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 
 bool is_source_order(const Order& order) { return order == source_order(order.size()); }
 
-// Where dimension `axis` of the source is in ours.
-size_t position(const Order& order, size_t axis) {
-  return static_cast<size_t>(std::find(order.begin(), order.end(), axis) - order.begin());
-}
-
 size_t product(const Shape& shape) {
   size_t n = 1;
   for (const size_t d : shape) {
@@ -32,26 +27,6 @@ size_t product(const Shape& shape) {
 template <class To, class From>
 To converted(const From& from) {
   return To(from.begin(), from.end());
-}
-
-// out[j0, j1, ...] = in[...] where dimension k of out is dimension permutation[k] of in; both dense.
-void permute_floats(const float* in, const Shape& shape, const Order& permutation, float* out) {
-  const size_t rank = shape.size();
-  Shape stride(rank, 1);
-  for (size_t i = rank; i-- > 1;) stride[i - 1] = stride[i] * shape[i];
-  Shape index(rank, 0);
-  const size_t count = product(shape);
-  size_t offset = 0;
-  for (size_t n = 0; n < count; ++n) {
-    out[n] = in[offset];
-    for (size_t k = rank; k-- > 0;) {  // count up in out's order
-      const size_t d = permutation[k];
-      offset += stride[d];
-      if (++index[k] < shape[d]) break;
-      offset -= stride[d] * shape[d];
-      index[k] = 0;
-    }
-  }
 }
 
 void check(qn_status status) {
@@ -103,6 +78,41 @@ Order channels_last(size_t rank) {
   Order order = source_order(rank);
   if (rank > 2) std::rotate(order.begin() + 1, order.begin() + 2, order.end());
   return order;
+}
+
+size_t position(const Order& order, size_t axis) {
+  return static_cast<size_t>(std::find(order.begin(), order.end(), axis) - order.begin());
+}
+
+Order permuted(const Order& order, const Order& permutation) {
+  Order result = order;
+  for (uint32_t& d : result) d = static_cast<uint32_t>(position(permutation, d));
+  return result;
+}
+
+Order permutation_between(const Order& from, const Order& to) {
+  Order permutation(to.size());
+  for (size_t i = 0; i < to.size(); ++i) permutation[i] = static_cast<uint32_t>(position(from, to[i]));
+  return permutation;
+}
+
+void permute_floats(const float* in, const Shape& shape, const Order& permutation, float* out) {
+  const size_t rank = shape.size();
+  Shape stride(rank, 1);
+  for (size_t i = rank; i-- > 1;) stride[i - 1] = stride[i] * shape[i];
+  Shape index(rank, 0);
+  const size_t count = product(shape);
+  size_t offset = 0;
+  for (size_t n = 0; n < count; ++n) {
+    out[n] = in[offset];
+    for (size_t k = rank; k-- > 0;) {  // count up in out's order
+      const size_t d = permutation[k];
+      offset += stride[d];
+      if (++index[k] < shape[d]) break;
+      offset -= stride[d] * shape[d];
+      index[k] = 0;
+    }
+  }
 }
 
 void UnsupportedList::add(const std::string& name, const std::string& type, const std::string& reason) {
@@ -157,24 +167,21 @@ const float* Builder::floats(const View& constant) {
 }
 
 View Builder::permute(const View& x, const Order& permutation) const {
-  View view = x;
-  for (size_t i = 0; i < view.rank(); ++i) view.order[i] = static_cast<uint32_t>(position(permutation, x.order[i]));
-  return view;
+  return {x.tensor, permuted(x.order, permutation)};
 }
 
 int Builder::in_order(const View& view, const Order& order) {
   if (view.order == order) return view.tensor;
-  Order permutation(order.size());
-  for (size_t i = 0; i < order.size(); ++i) permutation[i] = static_cast<uint32_t>(position(view.order, order[i]));
+  const Order permutation = permutation_between(view.order, order);
   const auto [at, fresh] = transposed_.try_emplace({view.tensor, permutation}, no_tensor);
   if (!fresh) return at->second;
   if (is_constant(view)) {
     const Shape shape = tensor(view).shape;
     std::vector<float> data(product(shape));
     permute_floats(constant_floats(graph_, view.tensor), shape, permutation, data.data());
-    Shape permuted;
-    for (const uint32_t d : permutation) permuted.push_back(shape[d]);
-    at->second = constant(permuted, data.data()).tensor;
+    Shape new_shape;
+    for (const uint32_t d : permutation) new_shape.push_back(shape[d]);
+    at->second = constant(new_shape, data.data()).tensor;
   } else {
     Attributes attributes;
     attributes.values = converted<Vector<int64_t>>(permutation);

@@ -24,6 +24,15 @@ using Order = std::vector<uint32_t>;  // our dimension i is the source's dimensi
 Order source_order(size_t rank);   // 0, 1, 2, ...
 Order channels_last(size_t rank);  // 0, 2, 3, ..., 1
 
+// Where dimension `axis` is in `order`.
+size_t position(const Order& order, size_t axis);
+// The order of the dimensions after a transpose, whose dimension k is dimension permutation[k] of what it reads.
+Order permuted(const Order& order, const Order& permutation);
+// The permutation that brings a tensor from one order into another.
+Order permutation_between(const Order& from, const Order& to);
+// out[j0, j1, ...] = in[...] where dimension k of out is dimension permutation[k] of in; both dense.
+void permute_floats(const float* in, const Shape& shape, const Order& permutation, float* out);
+
 struct View {
   int tensor = no_tensor;
   Order order;
