@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -66,6 +68,14 @@ class Floats {
  private:
   Buffer buffer_;
 };
+
+// One text from strings and numbers.
+template <class... Parts>
+std::string text(const Parts&... parts) {
+  std::ostringstream stream;
+  (stream << ... << parts);
+  return stream.str();
+}
 
 // "14x14x512" from numbers.
 std::string join(std::initializer_list<size_t> numbers);

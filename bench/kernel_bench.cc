@@ -20,7 +20,7 @@ constexpr qn_minmax_f32 no_clamp = {-std::numeric_limits<float>::infinity(), std
 template <class Run>
 void add(const Row& row, const std::string& shape, Run run) {
   if (!runs_on(row, cpu().isa)) return;
-  benchmark::RegisterBenchmark((std::string("kernel/") + row.name + "/" + shape).c_str(), run)->Threads(1);
+  benchmark::RegisterBenchmark(text("kernel/", row.name, "/", shape).c_str(), run)->Threads(1);
 }
 
 // Where the operands of one call lie between two calls.

@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <initializer_list>
 #include <map>
 #include <thread>
 
@@ -85,12 +84,13 @@ Floats::Floats(size_t count) : buffer_(count * sizeof(float)) {
 }
 
 std::string join(std::initializer_list<size_t> numbers) {
-  std::string text;
+  std::ostringstream stream;
+  const char* separator = "";
   for (const size_t number : numbers) {
-    if (!text.empty()) text += 'x';
-    text += std::to_string(number);
+    stream << separator << number;
+    separator = "x";
   }
-  return text;
+  return stream.str();
 }
 
 int bench_main(int argc, char** argv) {
@@ -106,7 +106,7 @@ int bench_main(int argc, char** argv) {
 
   benchmark::AddCustomContext("quern_isa", isa_name(best_isa()));
   for (const auto& [isa, flops] : peaks()) {
-    benchmark::AddCustomContext(std::string("quern_peak_gflops_") + isa_name(isa), std::to_string(flops * 1e-9));
+    benchmark::AddCustomContext(text("quern_peak_gflops_", isa_name(isa)), std::to_string(flops * 1e-9));
   }
   register_kernels();
   register_streams();

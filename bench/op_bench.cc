@@ -1,4 +1,357 @@
+// op/<operator>/<type>/<algorithm>/<shape>/threads:N: operators through the public API, on the layer shapes of the zoo.
+//
+// Convolutions are written height x width x channels _ output channels k kernel s stride (padding: half the kernel);
+// fully connected layers rows x inputs x outputs; everything else by the shape of its input.
+#include <quern/op.h>
+
+#include <functional>
+#include <limits>
+#include <memory>
+
+#include "base/parallel.h"
+#include "base/status.h"
+#include "base/tensor.h"
+#include "base/thread_pool.h"
 #include "bench.h"
+#include "peak/peak.h"
+
 namespace quern {
-void register_operators(const std::vector<size_t>&) {}
+namespace {
+
+struct ConvShape {
+  size_t size, in, out, kernel, stride;
+};
+constexpr ConvShape conv_shapes[] = {
+    // mobilenet_v1
+    {224, 3, 32, 3, 2},
+    {112, 32, 64, 1, 1},
+    {56, 64, 128, 1, 1},
+    {56, 128, 128, 1, 1},
+    {28, 128, 256, 1, 1},
+    {28, 256, 256, 1, 1},
+    {14, 256, 512, 1, 1},
+    {14, 512, 512, 1, 1},
+    {7, 512, 1024, 1, 1},
+    {7, 1024, 1024, 1, 1},
+    // mobilenet_v2
+    {112, 32, 16, 1, 1},
+    {112, 16, 96, 1, 1},
+    {56, 96, 24, 1, 1},
+    {56, 24, 144, 1, 1},
+    {28, 144, 32, 1, 1},
+    {28, 32, 192, 1, 1},
+    {14, 192, 64, 1, 1},
+    {14, 64, 384, 1, 1},
+    {14, 96, 576, 1, 1},
+    {14, 576, 96, 1, 1},
+    {7, 576, 160, 1, 1},
+    {7, 160, 960, 1, 1},
+    {7, 960, 320, 1, 1},
+    {7, 320, 1280, 1, 1},
+    // squeezenet_v1.1
+    {227, 3, 64, 3, 2},
+    {56, 64, 16, 1, 1},
+    {56, 16, 64, 1, 1},
+    {56, 16, 64, 3, 1},
+    {28, 128, 32, 1, 1},
+    {28, 32, 128, 1, 1},
+    {28, 32, 128, 3, 1},
+    {14, 256, 48, 1, 1},
+    {14, 48, 192, 3, 1},
+    {14, 64, 256, 3, 1},
+    {14, 512, 1000, 1, 1},
+    // resnet18, resnet50
+    {224, 3, 64, 7, 2},
+    {56, 64, 64, 3, 1},
+    {56, 64, 128, 3, 2},
+    {28, 128, 128, 3, 1},
+    {14, 256, 256, 3, 1},
+    {7, 512, 512, 3, 1},
+    {56, 64, 128, 1, 2},
+    {56, 64, 256, 1, 1},
+    {56, 256, 64, 1, 1},
+    {28, 512, 128, 1, 1},
+    {14, 256, 1024, 1, 1},
+    {14, 1024, 256, 1, 1},
+    {7, 2048, 512, 1, 1},
+};
+
+struct DepthwiseShape {
+  size_t size, channels, kernel, stride;
+};
+constexpr DepthwiseShape depthwise_shapes[] = {
+    // mobilenet_v1
+    {112, 32, 3, 1},
+    {112, 64, 3, 2},
+    {56, 128, 3, 1},
+    {56, 128, 3, 2},
+    {28, 256, 3, 1},
+    {28, 256, 3, 2},
+    {14, 512, 3, 1},
+    {14, 512, 3, 2},
+    {7, 1024, 3, 1},
+    // mobilenet_v2
+    {112, 96, 3, 2},
+    {56, 144, 3, 1},
+    {28, 192, 3, 1},
+    {14, 384, 3, 1},
+    {14, 576, 3, 1},
+    {7, 960, 3, 1},
+    // mobilenet_v3_large
+    {56, 72, 5, 2},
+    {28, 120, 5, 1},
+    {14, 672, 5, 2},
+    {7, 960, 5, 1},
+};
+
+struct MatrixShape {
+  size_t rows, in, out;
+};
+constexpr MatrixShape matrix_shapes[] = {
+    {1, 1024, 1000}, {1, 2048, 1000}, {1, 4096, 4096}, {196, 512, 512}, {3136, 64, 128}, {49, 1024, 1024},
+};
+
+struct PoolShape {
+  qn_pool_kind kind;
+  size_t size, channels, kernel, stride;  // kernel 0: global
+};
+constexpr PoolShape pool_shapes[] = {
+    {QN_POOL_MAX, 113, 64, 3, 2},     {QN_POOL_MAX, 56, 128, 3, 2},      {QN_POOL_MAX, 28, 256, 3, 2},
+    {QN_POOL_MAX, 112, 64, 3, 2},     {QN_POOL_MAX, 224, 64, 2, 2},      {QN_POOL_AVERAGE, 7, 1024, 0, 1},
+    {QN_POOL_AVERAGE, 7, 1280, 0, 1}, {QN_POOL_AVERAGE, 14, 1000, 0, 1},
+};
+
+struct ImageShape {
+  size_t size, channels;
+};
+constexpr ImageShape residual_shapes[] = {{56, 24}, {14, 96}, {7, 160}, {56, 256}, {14, 1024}};
+constexpr ImageShape activation_shapes[] = {{112, 16}, {28, 120}, {14, 480}};
+
+// A benchmark of one operator: how to make it (from `weights` floats), what it reads, which algorithm it must use.
+struct OpCase {
+  std::string name;  // <operator>/<type>/<algorithm>/<shape>
+  std::function<qn_status(const float* weights, qn_operator**)> create;
+  std::vector<qn_tensor> inputs;
+  size_t weights = 0;
+  qn_algorithm algorithm = QN_ALGORITHM_AUTO;
+  double ops_per_output = 1;  // where the plan counts no multiply-accumulates
+};
+
+struct Release {
+  void operator()(qn_operator* op) const { qn_operator_release(op); }
+  void operator()(qn_plan* plan) const { qn_plan_release(plan); }
+};
+
+// Everything one run needs.
+struct Prepared {
+  Floats weights{0};
+  std::unique_ptr<qn_operator, Release> op;
+  std::unique_ptr<qn_plan, Release> plan;
+  std::vector<Floats> tensors;  // inputs, then the output
+  std::vector<const void*> inputs;
+  Buffer workspace;
+  Pool pool;
+  qn_parallel parallel = {};
+  Work work = {};
+};
+
+qn_status prepare(const OpCase& test, size_t threads, Prepared* prepared) {
+  prepared->weights = Floats(test.weights);
+  qn_operator* op = nullptr;
+  QN_TRY(test.create(prepared->weights.data(), &op));
+  prepared->op.reset(op);
+
+  qn_plan_options options;
+  qn_plan_options_init(&options);
+  options.tasks = threads;
+  options.algorithm = test.algorithm;
+  qn_plan* plan = nullptr;
+  QN_TRY(qn_operator_plan(op, test.inputs.data(), test.inputs.size(), nullptr, 0, &options, &plan));
+  prepared->plan.reset(plan);
+
+  qn_tensor output;
+  QN_TRY(qn_plan_output(plan, 0, &output));
+  for (const qn_tensor& input : test.inputs) {
+    prepared->tensors.emplace_back(element_count(input));
+    prepared->inputs.push_back(prepared->tensors.back().data());
+    prepared->work.bytes += static_cast<double>(qn_tensor_bytes(&input));
+  }
+  prepared->tensors.emplace_back(element_count(output));
+  prepared->work.bytes += static_cast<double>(qn_tensor_bytes(&output) + test.weights * sizeof(float));
+  const auto macs = static_cast<double>(qn_plan_macs(plan));
+  prepared->work.ops = macs > 0 ? 2 * macs : test.ops_per_output * static_cast<double>(element_count(output));
+  prepared->workspace = Buffer(qn_plan_workspace_size(plan));
+  QN_TRY(make_pool(threads, &prepared->pool));
+  return qn_parallel_from_pthreadpool(prepared->pool.get(), &prepared->parallel);
+}
+
+void bench_op(benchmark::State& state, const OpCase& test, size_t threads) {
+  Prepared p;
+  if (prepare(test, threads, &p) != QN_OK) {
+    state.SkipWithError(qn_last_message());
+    return;
+  }
+  void* const output = p.tensors.back().data();
+  state.SetLabel(qn_plan_kernel(p.plan.get()));
+  measure(state, p.work, best_isa(), threads, [&] {
+    qn_plan_run(p.plan.get(), p.inputs.data(), &output, p.workspace.data(), threads > 1 ? &p.parallel : nullptr);
+  });
+}
+
+qn_tensor tensor_of(std::initializer_list<size_t> shape) {
+  qn_tensor tensor;
+  qn_tensor_init(&tensor, QN_F32, static_cast<uint32_t>(shape.size()), shape.begin());
+  return tensor;
+}
+qn_tensor image_of(size_t size, size_t channels) { return tensor_of({1, size, size, channels}); }
+std::string image_name(size_t size, size_t channels) { return join({size, size, channels}); }
+std::string window_name(size_t kernel, size_t stride) { return text("k", kernel, "s", stride); }
+qn_padding half(size_t kernel) { return {kernel / 2, kernel / 2, kernel / 2, kernel / 2}; }
+
+qn_weights weights_at(const float* data) {
+  qn_weights weights;
+  qn_weights_init(&weights);
+  weights.data = data;
+  return weights;
+}
+
+OpCase conv_case(const ConvShape& s, qn_algorithm algorithm) {
+  OpCase test;
+  test.name = text("conv2d/f32/", qn_algorithm_string(algorithm), "/", image_name(s.size, s.in), "_", s.out, "_",
+                   window_name(s.kernel, s.stride));
+  test.create = [s](const float* data, qn_operator** op) {
+    qn_conv2d_params p;
+    qn_conv2d_params_init(&p);
+    p.in_channels = s.in;
+    p.out_channels = s.out;
+    p.kernel = {s.kernel, s.kernel};
+    p.stride = {s.stride, s.stride};
+    p.padding = half(s.kernel);
+    const qn_weights weights = weights_at(data);
+    return qn_conv2d_create(&p, &weights, nullptr, nullptr, op);
+  };
+  test.inputs = {image_of(s.size, s.in)};
+  test.weights = s.out * s.kernel * s.kernel * s.in;
+  test.algorithm = algorithm;
+  return test;
+}
+
+OpCase depthwise_case(const DepthwiseShape& s) {
+  OpCase test;
+  test.name = text("dwconv2d/f32/depthwise/", image_name(s.size, s.channels), "_", window_name(s.kernel, s.stride));
+  test.create = [s](const float* data, qn_operator** op) {
+    qn_dwconv2d_params p;
+    qn_dwconv2d_params_init(&p);
+    p.channels = s.channels;
+    p.kernel = {s.kernel, s.kernel};
+    p.stride = {s.stride, s.stride};
+    p.padding = half(s.kernel);
+    const qn_weights weights = weights_at(data);
+    return qn_dwconv2d_create(&p, &weights, nullptr, nullptr, op);
+  };
+  test.inputs = {image_of(s.size, s.channels)};
+  test.weights = s.channels * s.kernel * s.kernel;
+  test.algorithm = QN_ALGORITHM_DEPTHWISE;
+  return test;
+}
+
+OpCase matrix_case(const MatrixShape& s) {
+  OpCase test;
+  test.name = text("fully_connected/f32/gemm/", join({s.rows, s.in, s.out}));
+  test.create = [s](const float* data, qn_operator** op) {
+    qn_fully_connected_params p;
+    qn_fully_connected_params_init(&p);
+    p.in_channels = s.in;
+    p.out_channels = s.out;
+    const qn_weights weights = weights_at(data);
+    return qn_fully_connected_create(&p, &weights, nullptr, nullptr, op);
+  };
+  test.inputs = {tensor_of({s.rows, s.in})};
+  test.weights = s.in * s.out;
+  test.algorithm = QN_ALGORITHM_GEMM;
+  return test;
+}
+
+OpCase pool_case(const PoolShape& s) {
+  OpCase test;
+  const bool global = s.kernel == 0;
+  test.name = text(s.kind == QN_POOL_MAX ? "max" : "average", "_pool2d/f32/auto/", image_name(s.size, s.channels), "_",
+                   global ? "global" : window_name(s.kernel, s.stride));
+  test.create = [s, global](const float*, qn_operator** op) {
+    qn_pool2d_params p;
+    qn_pool2d_params_init(&p);
+    p.kind = s.kind;
+    p.global = global;
+    if (!global) {
+      p.kernel = {s.kernel, s.kernel};
+      p.stride = {s.stride, s.stride};
+    }
+    return qn_pool2d_create(&p, op);
+  };
+  test.inputs = {image_of(s.size, s.channels)};
+  test.ops_per_output = static_cast<double>(global ? s.size * s.size : s.kernel * s.kernel);
+  return test;
+}
+
+OpCase add_case(const ImageShape& s) {
+  OpCase test;
+  test.name = text("add/f32/auto/", image_name(s.size, s.channels));
+  test.create = [](const float*, qn_operator** op) {
+    qn_binary_params p;
+    qn_binary_params_init(&p);
+    return qn_binary_create(&p, op);
+  };
+  test.inputs = {image_of(s.size, s.channels), image_of(s.size, s.channels)};
+  return test;
+}
+
+OpCase unary_case(const char* name, qn_unary_kind kind, const ImageShape& s) {
+  OpCase test;
+  test.name = text(name, "/f32/auto/", image_name(s.size, s.channels));
+  test.create = [kind](const float*, qn_operator** op) {
+    qn_unary_params p;
+    qn_unary_params_init(&p);
+    p.kind = kind;
+    return qn_unary_create(&p, op);
+  };
+  test.inputs = {image_of(s.size, s.channels)};
+  return test;
+}
+
+// The algorithms worth measuring for a shape: the one of choice and, for few input channels, its alternative.
+std::vector<qn_algorithm> algorithms_of(const ConvShape& s) {
+  if (s.kernel == 1 && s.stride == 1) return {QN_ALGORITHM_GEMM};
+  if (s.in <= 4) return {QN_ALGORITHM_DIRECT, QN_ALGORITHM_IGEMM};
+  return {QN_ALGORITHM_IGEMM};
+}
+
+std::vector<OpCase> all_cases() {
+  std::vector<OpCase> cases;
+  for (const ConvShape& s : conv_shapes) {
+    for (const qn_algorithm algorithm : algorithms_of(s)) cases.push_back(conv_case(s, algorithm));
+  }
+  for (const DepthwiseShape& s : depthwise_shapes) cases.push_back(depthwise_case(s));
+  for (const MatrixShape& s : matrix_shapes) cases.push_back(matrix_case(s));
+  for (const PoolShape& s : pool_shapes) cases.push_back(pool_case(s));
+  for (const ImageShape& s : residual_shapes) cases.push_back(add_case(s));
+  for (const ImageShape& s : activation_shapes) {
+    cases.push_back(unary_case("relu", QN_CLAMP, s));
+    cases.push_back(unary_case("hard_swish", QN_HARD_SWISH, s));
+    cases.push_back(unary_case("sigmoid", QN_SIGMOID, s));
+  }
+  return cases;
+}
+
+}  // namespace
+
+void register_operators(const std::vector<size_t>& threads) {
+  for (const OpCase& test : all_cases()) {
+    for (const size_t count : threads) {
+      // Not google-benchmark's own threads: those would run as many operators, these run one together.
+      benchmark::RegisterBenchmark(text("op/", test.name, "/threads:", count).c_str(),
+                                   [test, count](benchmark::State& state) { bench_op(state, test, count); });
+    }
+  }
+}
+
 }  // namespace quern

@@ -69,9 +69,9 @@ void register_streams() {
   for (const Stream& stream : streams) {
     if ((cpu().isa & stream.isa) == 0) continue;
     for (const size_t n : {2048, 14 * 14 * 256}) {
-      benchmark::RegisterBenchmark((std::string(stream.name) + "/" + std::to_string(n)).c_str(),
-                                   [&stream, n](benchmark::State& state) { bench_stream(state, stream, n); })
-          ->Threads(1);
+      benchmark::RegisterBenchmark(text(stream.name, "/", n).c_str(), [&stream, n](benchmark::State& state) {
+        bench_stream(state, stream, n);
+      })->Threads(1);
     }
   }
 #endif
