@@ -104,18 +104,19 @@ void qn_vpower_f32_ref(size_t n, const float* x, float* y, const qn_unary_f32* p
 
 #define QN_BINARY(name, expression)                                                                       \
   void qn_v##name##_f32_ref(size_t n, const float* a, const float* b, float* y, const qn_minmax_f32* p) { \
+    [[maybe_unused]] const float b0 = b[0]; /* before y, which may be b, is written */                    \
     for (size_t i = 0; i < n; ++i) y[i] = quern::clamp(expression, *p);                                   \
   }
 QN_BINARY(add, a[i] + b[i])
 QN_BINARY(sub, a[i] - b[i])
 QN_BINARY(mul, a[i] * b[i])
 QN_BINARY(div, a[i] / b[i])
-QN_BINARY(addc, a[i] + b[0])
-QN_BINARY(subc, a[i] - b[0])
-QN_BINARY(mulc, a[i] * b[0])
-QN_BINARY(divc, a[i] / b[0])
-QN_BINARY(rsubc, b[0] - a[i])
-QN_BINARY(rdivc, b[0] / a[i])
+QN_BINARY(addc, a[i] + b0)
+QN_BINARY(subc, a[i] - b0)
+QN_BINARY(mulc, a[i] * b0)
+QN_BINARY(divc, a[i] / b0)
+QN_BINARY(rsubc, b0 - a[i])
+QN_BINARY(rdivc, b0 / a[i])
 #undef QN_BINARY
 
 void qn_vscale_f32_ref(size_t rows, size_t channels, const float* x, size_t x_stride, const float* scale,

@@ -3,18 +3,17 @@
 
 #include <functional>
 #include <initializer_list>
+#include <ostream>
 #include <string>
 #include <vector>
 
 #include "call.h"
-#include "kernel/row.h"
+#include "kernel/dwconv.h"
+#include "kernel/eltwise.h"
+#include "kernel/gemm.h"
+#include "kernel/igemm.h"
+#include "kernel/pool.h"
 #include "platform.h"
-
-namespace quern {
-struct GemmRow;
-struct IgemmRow;
-struct DwconvRow;
-}  // namespace quern
 
 namespace quern::check {
 
@@ -93,19 +92,31 @@ struct Kernel {
   std::function<void(Checker&)> check;  // all cases, the sharpest first; stops at the first failure
 };
 
+// How test output names it.
+inline void PrintTo(const Kernel& kernel, std::ostream* out) { *out << kernel.row->name; }
+
 // One pair of functions per family, and one line in all_kernels. The row must live as long as the kernel.
 Kernel gemm_kernel(const GemmRow& row);
 Kernel igemm_kernel(const IgemmRow& row);
 Kernel dwconv_kernel(const DwconvRow& row);
+Kernel pool_kernel(const PoolRow& row);
+Kernel eltwise_kernel(const UnaryRow& row);
+Kernel eltwise_kernel(const BinaryRow& row);
+Kernel eltwise_kernel(const ChannelRow& row);
+Kernel eltwise_kernel(const ReduceRow& row);
 std::vector<Kernel> gemm_kernels();
 std::vector<Kernel> igemm_kernels();
 std::vector<Kernel> dwconv_kernels();
+std::vector<Kernel> pool_kernels();
+std::vector<Kernel> eltwise_kernels();
+
+// Every row of every table.
 std::vector<Kernel> all_kernels();
 
-// Sizes for loops that need not be exhaustive: ordinary clamps and such.
+// Ranges to clamp to; the first one clamps nothing.
 struct Clamp {
   float min, max;
 };
-extern const std::vector<Clamp> clamps;  // the first one clamps nothing
+extern const std::vector<Clamp> clamps;
 
 }  // namespace quern::check

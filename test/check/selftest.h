@@ -16,6 +16,8 @@ struct BadKernel {
   uint32_t isa = isa_ref;  // the level that it needs
 };
 
+inline void PrintTo(const BadKernel& bad, std::ostream* out) { *out << bad.name; }
+
 // Faults of the machine (assembly, one file per ISA) and of memory and numbers (C++).
 std::vector<BadKernel> bad_kernels();
 

@@ -1,0 +1,284 @@
+// The cases of the eltwise families: vunary, vbinary, vchannel, vreduce.  Contract: src/kernel/eltwise.h
+//
+// Arithmetic is compared with formulas written here, bit by bit. The functions that the contract defines through the
+// reference (exp and what is made of it, power, the sum) are compared with the reference, bit by bit; how accurate that
+// is, test/kernel measures.
+#include "kernel/eltwise.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "checker.h"
+
+namespace quern::check {
+namespace {
+
+// All lengths up to two of the widest unrolled loops, then some that are larger.
+std::vector<size_t> lengths() {
+  std::vector<size_t> list = {131, 1, 16, 15, 17};
+  for (size_t n = 1; n <= 140; ++n) list.push_back(n);
+  list.insert(list.end(), {255, 256, 257, 1000});
+  return list;
+}
+
+// The kinds of values a function of one number is tried with; exp and such need a wider range.
+struct Sample {
+  Values values;
+  float factor;
+};
+constexpr Sample samples[] = {
+    {Values::extreme, 1}, {Values::random, 1}, {Values::integers, 1}, {Values::random, 60}, {Values::random, 1e-4f}};
+
+std::vector<float> draw(size_t n, Sample sample, Random& random) {
+  std::vector<float> list(n);
+  random.fill(list, sample.values);
+  for (float& x : list) x *= sample.factor;
+  return list;
+}
+
+void put(Guarded& memory, const std::vector<float>& values, Side side) {
+  memory.place(values.size() * 4, side);
+  std::copy(values.begin(), values.end(), memory.floats());
+}
+
+void put_clamp(Guarded& memory, Clamp clamp, Side side) { put(memory, {clamp.min, clamp.max}, side); }
+
+std::string describe(size_t n, Side side, const char* where, Values values) {
+  return "n=" + std::to_string(n) + (side == Side::high ? " high " : " low ") + where + " " + name_of(values);
+}
+
+const char* const in_place = "in place";
+const char* const apart = "apart";
+
+// --- vunary ---
+
+template <class Row>
+const Row& reference(std::span<const Row> rows, const Row& row) {
+  return *std::find_if(rows.begin(), rows.end(),
+                       [&](const Row& r) { return r.kind == row.kind && r.isa == isa_ref && r.type == row.type; });
+}
+
+float hswish(float x) { return x * (quern::clamp(x + 3.0f, {0, 6}) * (1.0f / 6.0f)); }
+
+std::vector<float> expected_unary(const UnaryRow& row, const std::vector<float>& x, const qn_unary_f32& p) {
+  std::vector<float> y(x.size());
+  if (row.kind == UnaryKind::clamp || row.kind == UnaryKind::hswish) {
+    std::transform(x.begin(), x.end(), y.begin(), [&](float v) {
+      return row.kind == UnaryKind::hswish ? hswish(v) : quern::clamp(v, {p.alpha, p.beta});
+    });
+  } else {
+    reference(unary_rows(), row).run(x.size(), x.data(), y.data(), &p);
+  }
+  return y;
+}
+
+std::vector<qn_unary_f32> unary_parameters(UnaryKind kind) {
+  std::vector<qn_unary_f32> list;
+  if (kind == UnaryKind::clamp) {
+    for (const Clamp c : clamps) list.push_back({c.min, c.max, poison_float()});
+  } else if (kind == UnaryKind::power) {
+    for (const float gamma : {1.0f, 2.0f, 0.5f, -1.0f, 3.0f, -0.5f}) list.push_back({1.5f, 0.25f, gamma});
+  } else {
+    list.push_back({});
+  }
+  return list;
+}
+
+void check_unary(Checker& checker, const UnaryRow& row) {
+  Guarded x{"x", Access::input}, y{"y", Access::output}, p{"p", Access::input};
+  const bool has_parameters = row.kind == UnaryKind::clamp || row.kind == UnaryKind::power;
+  for (const size_t n : lengths()) {
+    for (const Sample sample : samples) {
+      const std::vector<float> values = draw(n, sample, checker.random());
+      for (const qn_unary_f32& parameters : unary_parameters(row.kind)) {
+        const std::vector<float> expected = expected_unary(row, values, parameters);
+        for (const Side side : {Side::high, Side::low}) {
+          put(p, {parameters.alpha, parameters.beta, parameters.gamma}, side);
+          if (!has_parameters) p.place(0, side);
+          put(x, values, side);
+          y.place(n * 4, side);
+          if (!checker.run({n, x.address(), y.address(), p.address()}, {&x, &y, &p}, {{&y, expected}},
+                           [&] { return describe(n, side, apart, sample.values); })) {
+            return;
+          }
+          put(y, values, side);
+          if (!checker.run({n, y.address(), y.address(), p.address()}, {&y, &p}, {{&y, expected}},
+                           [&] { return describe(n, side, in_place, sample.values); })) {
+            return;
+          }
+        }
+      }
+    }
+  }
+}
+
+// --- vbinary ---
+
+bool is_scalar(BinaryKind kind) { return kind >= BinaryKind::addc; }
+
+float binary(BinaryKind kind, float a, float b) {
+  switch (kind) {
+    case BinaryKind::add:
+    case BinaryKind::addc: return a + b;
+    case BinaryKind::sub:
+    case BinaryKind::subc: return a - b;
+    case BinaryKind::mul:
+    case BinaryKind::mulc: return a * b;
+    case BinaryKind::div:
+    case BinaryKind::divc: return a / b;
+    case BinaryKind::rsubc: return b - a;
+    case BinaryKind::rdivc: return b / a;
+  }
+  return poison_float();
+}
+
+void check_binary(Checker& checker, const BinaryRow& row) {
+  Guarded a{"a", Access::input}, b{"b", Access::input}, y{"y", Access::output}, p{"p", Access::input};
+  for (const size_t n : lengths()) {
+    for (const Values values : {Values::extreme, Values::random, Values::integers}) {
+      const std::vector<float> left = draw(n, {values, 1}, checker.random());
+      const std::vector<float> right = draw(is_scalar(row.kind) ? 1 : n, {values, 1}, checker.random());
+      std::vector<float> right_and_rest = right;  // what y holds when it is b
+      right_and_rest.resize(n, poison_float());
+      for (const Clamp clamp : clamps) {
+        std::vector<float> expected(n);
+        for (size_t i = 0; i < n; ++i) {
+          expected[i] = quern::clamp(binary(row.kind, left[i], right[i % right.size()]), {clamp.min, clamp.max});
+        }
+        for (const Side side : {Side::high, Side::low}) {
+          put(a, left, side);
+          put(b, right, side);
+          put_clamp(p, clamp, side);
+          const auto check = [&](uint64_t a_address, uint64_t b_address, const char* where) {
+            return checker.run({n, a_address, b_address, y.address(), p.address()}, {&a, &b, &y, &p}, {{&y, expected}},
+                               [&] { return describe(n, side, where, values); });
+          };
+          y.place(n * 4, side);
+          if (!check(a.address(), b.address(), apart)) return;
+          put(y, left, side);
+          if (!check(y.address(), b.address(), "in place of a")) return;
+          put(y, right_and_rest, side);
+          if (!check(a.address(), y.address(), "in place of b")) return;
+        }
+      }
+    }
+  }
+}
+
+// --- vchannel ---
+
+struct ChannelMemory {
+  Guarded x{"x", Access::input}, scale{"scale", Access::input}, bias{"bias", Access::input};
+  Guarded y{"y", Access::output}, p{"p", Access::input};
+};
+
+bool check_channel_case(Checker& checker, ChannelMemory& memory, const ChannelRow& row, size_t rows, size_t channels,
+                        Values values, Clamp clamp, Side side, size_t gap) {
+  const bool has_bias = row.kind == ChannelKind::scale;
+  const std::vector<float> scale = draw(channels, {values, 1}, checker.random());
+  const std::vector<float> bias = draw(channels, {values, 1}, checker.random());
+  std::vector<float> in((rows - 1) * (channels + gap) + channels, poison_float()), expected = in;
+  for (size_t r = 0; r < rows; ++r) {
+    for (size_t c = 0; c < channels; ++c) {
+      const float x = checker.random().value(values);
+      in[r * (channels + gap) + c] = x;
+      expected[r * (channels + gap) + c] = has_bias ? quern::clamp(x * scale[c] + bias[c], {clamp.min, clamp.max})
+                                           : x < 0  ? x * scale[c]
+                                                    : x;
+    }
+  }
+  put(memory.scale, scale, side);
+  put(memory.bias, bias, side);
+  if (!has_bias) memory.bias.place(0, side);
+  put_clamp(memory.p, clamp, side);
+  put(memory.x, in, side);
+  const uint64_t stride = (channels + gap) * 4;
+  const auto check = [&](uint64_t x, const char* where) {
+    return checker.run({rows, channels, x, stride, memory.scale.address(), memory.bias.address(), memory.y.address(),
+                        stride, memory.p.address()},
+                       {&memory.x, &memory.scale, &memory.bias, &memory.y, &memory.p}, {{&memory.y, expected}}, [&] {
+                         return "rows=" + std::to_string(rows) + " gap=" + std::to_string(gap) + " " +
+                                describe(channels, side, where, values);
+                       });
+  };
+  memory.y.place(in.size() * 4, side);
+  if (!check(memory.x.address(), apart)) return false;
+  put(memory.y, in, side);
+  return check(memory.y.address(), in_place);
+}
+
+void check_channel(Checker& checker, const ChannelRow& row) {
+  ChannelMemory memory;
+  for (const size_t channels : lengths()) {
+    for (const size_t rows : {3, 1, 2}) {
+      for (const Values values : {Values::extreme, Values::random, Values::integers}) {
+        const Clamp clamp = clamps[(channels + rows) % clamps.size()];
+        if (!check_channel_case(checker, memory, row, rows, channels, values, clamp, Side::high, 0)) return;
+        if (!check_channel_case(checker, memory, row, rows, channels, values, clamps[0], Side::low, 5)) return;
+      }
+    }
+  }
+}
+
+// --- vreduce ---
+
+float largest(const std::vector<float>& x) {
+  float max = -std::numeric_limits<float>::infinity();
+  for (const float v : x) {
+    if (std::isnan(v)) return v;
+    max = std::max(max, v);
+  }
+  return max;
+}
+
+void check_reduce(Checker& checker, const ReduceRow& row) {
+  Guarded x{"x", Access::input}, y{"y", Access::output};
+  const bool is_max = row.kind == ReduceKind::max;
+  for (const size_t n : lengths()) {
+    for (const Sample sample : samples) {
+      const std::vector<float> values = draw(n, sample, checker.random());
+      const float shift = is_max ? poison_float() : sample.values == Values::extreme ? 0.5f : largest(values);
+      std::vector<float> outputs(is_max ? 0 : n);
+      const float expected =
+          is_max ? largest(values) : reference(reduce_rows(), row).run(n, values.data(), outputs.data(), shift);
+      for (const Side side : {Side::high, Side::low}) {
+        put(x, values, side);
+        y.place(outputs.size() * 4, side);
+        if (!checker.run_reduce({n, x.address(), y.address()}, shift, expected, is_max, {&x, &y}, {{&y, outputs}},
+                                [&] { return describe(n, side, apart, sample.values); })) {
+          return;
+        }
+        if (is_max) continue;
+        put(y, values, side);
+        if (!checker.run_reduce({n, y.address(), y.address()}, shift, expected, false, {&y}, {{&y, outputs}},
+                                [&] { return describe(n, side, in_place, sample.values); })) {
+          return;
+        }
+      }
+    }
+  }
+}
+
+template <class Row>
+Kernel kernel_of(const Row& row, void (*check)(Checker&, const Row&)) {
+  return {&row, reinterpret_cast<const void*>(row.run), [&row, check](Checker& checker) { check(checker, row); }};
+}
+
+}  // namespace
+
+Kernel eltwise_kernel(const UnaryRow& row) { return kernel_of(row, check_unary); }
+Kernel eltwise_kernel(const BinaryRow& row) { return kernel_of(row, check_binary); }
+Kernel eltwise_kernel(const ChannelRow& row) { return kernel_of(row, check_channel); }
+Kernel eltwise_kernel(const ReduceRow& row) { return kernel_of(row, check_reduce); }
+
+std::vector<Kernel> eltwise_kernels() {
+  std::vector<Kernel> list;
+  for (const UnaryRow& row : unary_rows()) list.push_back(eltwise_kernel(row));
+  for (const BinaryRow& row : binary_rows()) list.push_back(eltwise_kernel(row));
+  for (const ChannelRow& row : channel_rows()) list.push_back(eltwise_kernel(row));
+  for (const ReduceRow& row : reduce_rows()) list.push_back(eltwise_kernel(row));
+  return list;
+}
+
+}  // namespace quern::check
