@@ -45,6 +45,7 @@ SYM(\name):
 #ifdef __ELF__
         .size \name, . - \name
 #endif
+        int3                    // nothing runs past the end, not even speculatively
 .endm
 
 // Read-only data, aligned for any vector; `text` leads back.

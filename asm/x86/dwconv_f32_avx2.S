@@ -2,7 +2,7 @@
 // Contract: src/kernel/dwconv.h
 //
 //   args   rdi channels  rsi pixels  rdx taps  rcx offsets  r8 step  r9 a  [rsp+8] zero  w  c  c_stride  p
-//   panel  rcx W  r15 its end  r9 a  r10 zero
+//   panel  rcx W  r15 its end  r9 a at its channels  r10 zero: the same zeros for every panel
 //   tile   r13 C of the next one  rbx pixels left     acc ymm4-ymm15: pixel m holds ymm(4+2m), ymm(5+2m)
 //   tap    offset of pixel 3i+j at base i + j steps: bases rdx rsi, step r8     r14 W     rax row of A
 //   jumps  r11 the last pixel in the loop, rbp in the store
@@ -161,21 +161,20 @@ fn qn_dwconv_f32_np16_avx2
 0:      mov     r15, rcx                // a panel
         add     r15, PANEL
         cmp     CHANNELS, 16
-        jb      3f
-        tiles   step, store
-        mov     rcx, r15                // the next panel
-        add     r9, 64
-        add     r10, 64
-        add     C, 64
-        sub     CHANNELS, 16
-        jnz     0b
-        jmp     4f
-
-3:      mov     rax, CHANNELS           // the last panel
+        jae     3f
+        mov     rax, CHANNELS           // fewer than 16 channels: the last panel
         neg     rax
         lea     rdi, [rip + L(mask)]
         lea     rdi, [rdi + rax * 4]
         tiles   step_part, store_part
+        jmp     4f
+
+3:      tiles   step, store
+        mov     rcx, r15                // the next panel
+        add     r9, 64
+        add     C, 64
+        sub     CHANNELS, 16
+        jnz     0b
 
 4:      vzeroupper
         unframe FRAME

@@ -2,7 +2,7 @@
 // Contract: src/kernel/dwconv.h
 //
 //   args   rdi channels  rsi pixels  rdx taps  rcx offsets  r8 step  r9 a  [rsp+8] zero  w  c  c_stride  p
-//   panel  rcx W  r15 its end  r9 a  r10 zero
+//   panel  rcx W  r15 its end  r9 a at its channels  r10 zero: the same zeros for every panel
 //   tile   r13 C of the next one  rbx pixels left     acc zmm4-zmm17: pixel m holds zmm(4+2m), zmm(5+2m)
 //   tap    offset of pixel 3i+j at base i + j steps: bases rdx rsi rdi, step r8     r14 W     rax row of A
 //   jumps  r11 the last pixel in the loop, rbp in the store
@@ -140,7 +140,6 @@ fn qn_dwconv_f32_np32_avx512
 
         mov     rcx, r15                // the next panel
         sub     r9, -128
-        sub     r10, -128
         sub     C, -128
         sub     CHANNELS, 32
         ja      0b
@@ -154,7 +153,7 @@ endfn qn_dwconv_f32_np32_avx512
 // C[x][c] = clamp(bias[c] + sum over 9 taps t of A(x, t)[c] * W[t][c]), 4 pixels x 32 channels
 //
 //   args   as above; rdx is not read
-//   panel  rdi channels left  r11 W  r13 C  r9 a  r10 zero
+//   panel  rdi channels left  r11 W  r13 C  r9 a  r10 zero: the same zeros for every panel
 //   pixel  rbx left  rdx offsets  rbp C     r12 c_stride  rax row of A
 //   W      tap t in zmm(14+2t), zmm(15+2t)     A  zmm0 zmm1     clamp  zmm2 min  zmm3 max
 //   acc    zmm4-zmm11: pixel x of four holds zmm(4+2x), zmm(5+2x)
@@ -258,7 +257,6 @@ fn qn_dwconv_f32_9p32_avx512
         jnz     3b
 
 4:      sub     r9, -128
-        sub     r10, -128
         sub     r13, -128
         add     r11, 10 * 128
         sub     rdi, 32

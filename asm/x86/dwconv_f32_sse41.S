@@ -2,7 +2,7 @@
 // Contract: src/kernel/dwconv.h
 //
 //   args   rdi channels  rsi pixels  rdx taps  rcx offsets  r8 step  r9 a  [rsp+8] zero  w  c  c_stride  p
-//   panel  rcx W  r15 its end  r9 a  r10 zero
+//   panel  rcx W  r15 its end  r9 a at its channels  r10 zero: the same zeros for every panel
 //   tile   r13 C of the next one  rbx pixels left     acc xmm8-xmm15: pixel m holds xmm(8+2m), xmm(9+2m)
 //   tap    offset of pixel m at rdx + m steps, pixel 3 rsi     step r8     r14 W     rax row of A
 //   jumps  r11 the last pixel in the loop, rbp in the store
@@ -177,26 +177,24 @@ fn qn_dwconv_f32_np8_sse41
 0:      mov     r15, rcx                // a panel
         add     r15, PANEL
         cmp     CHANNELS, 8
-        jb      3f
-        tiles
-        mov     rcx, r15                // the next panel
-        add     r9, 32
-        add     r10, 32
-        add     C, 32
-        sub     CHANNELS, 8
-        jnz     0b
-        jmp     4f
-
-3:      tiles   _part                   // a channel of the last panel
+        jae     4f
+3:      tiles   _part                   // fewer than 8 channels: one of them
         add     rcx, 4
         add     r15, 4
         add     r9, 4
-        add     r10, 4
         add     C, 4
         dec     CHANNELS
         jnz     3b
+        jmp     5f
 
-4:      unframe FRAME
+4:      tiles
+        mov     rcx, r15                // the next panel
+        add     r9, 32
+        add     C, 32
+        sub     CHANNELS, 8
+        jnz     0b
+
+5:      unframe FRAME
         restore rbx, rbp, r12, r13, r14, r15
         ret
 endfn qn_dwconv_f32_np8_sse41

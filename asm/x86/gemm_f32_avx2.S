@@ -96,29 +96,28 @@ fn qn_gemm_f32_6x16_avx2
         sub     rax, 4
         jnz     1b
 
-        sub     rcx, rdx                // A again for the next panel
-        sub     rbx, rdx
-
         vbroadcastss ymm0, dword ptr [rbp + MINMAX_MIN]
         vbroadcastss ymm1, dword ptr [rbp + MINMAX_MAX]
         rows    clamp
 
         mov     rax, r10
         cmp     rsi, 16
-        jb      2f
-        enter   r12
-        rows    store
-        add     r10, 64
-        sub     rsi, 16
-        jnz     0b
-        jmp     3f
-
-2:      lea     r8, [rip + L(mask)]     // fewer than 16 channels: the last panel
+        jae     2f
+        lea     r8, [rip + L(mask)]     // fewer than 16 channels: the last panel
         neg     rsi
         vmovups ymm0, [r8 + rsi * 4]
         vmovups ymm1, [r8 + rsi * 4 + 32]
         enter   r13
         rows    part
+        jmp     3f
+
+2:      sub     rcx, rdx                // A again for the next panel
+        sub     rbx, rdx
+        enter   r12
+        rows    store
+        add     r10, 64
+        sub     rsi, 16
+        jnz     0b
 
 3:      vzeroupper
         restore rbx, rbp, r12, r13

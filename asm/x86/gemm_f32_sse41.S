@@ -107,18 +107,18 @@ fn qn_gemm_f32_4x8_sse41
 
         mov     rax, r10
         cmp     rsi, 8
-        jb      2f
-        sub     rcx, rdx                // A again for the next panel
+        jae     2f
+        enter   r13                     // fewer than 8 channels: the last panel
+        rows    part
+        jmp     3f
+
+2:      sub     rcx, rdx                // A again for the next panel
         sub     rbx, rdx
         enter   r12
         rows    store
         add     r10, 32
         sub     rsi, 8
         jnz     0b
-        jmp     3f
-
-2:      enter   r13                     // fewer than 8 channels: the last panel
-        rows    part
 
 3:      restore rbx, rbp, r12, r13
         ret

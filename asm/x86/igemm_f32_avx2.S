@@ -135,20 +135,20 @@ fn qn_igemm_f32_6x16_avx2
         mov     rax, C_END
         mov     rsi, NC
         cmp     rsi, 16
-        jb      3f
-        enter   STORE
-        rows    store
-        add     C_END, 64
-        sub     NC, 16
-        jnz     0b
-        jmp     4f
-
-3:      lea     rdx, [rip + L(mask)]    // fewer than 16 channels: the last panel
+        jae     3f
+        lea     rdx, [rip + L(mask)]    // fewer than 16 channels: the last panel
         neg     rsi
         vmovups ymm0, [rdx + rsi * 4]
         vmovups ymm1, [rdx + rsi * 4 + 32]
         enter   PART
         rows    part
+        jmp     4f
+
+3:      enter   STORE
+        rows    store
+        add     C_END, 64
+        sub     NC, 16
+        jnz     0b
 
 4:      vzeroupper
         unframe FRAME

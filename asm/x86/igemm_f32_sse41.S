@@ -140,16 +140,16 @@ fn qn_igemm_f32_4x8_sse41
         mov     rax, C_END
         mov     rsi, NC
         cmp     rsi, 8
-        jb      3f
-        enter   STORE
+        jae     3f
+        enter   PART                    // fewer than 8 channels: the last panel
+        rows    part
+        jmp     4f
+
+3:      enter   STORE
         rows    store
         add     C_END, 32
         sub     NC, 8
         jnz     0b
-        jmp     4f
-
-3:      enter   PART                    // fewer than 8 channels: the last panel
-        rows    part
 
 4:      unframe FRAME
         restore rbx, rbp, r12, r13, r14, r15

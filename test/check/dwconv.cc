@@ -78,6 +78,7 @@ void check_dwconv(Checker& checker, const DwconvRow& row) {
       for (const Clamp clamp : clamps) {
         if (!check({channels, 3, taps, taps}, Values::extreme, clamp, Side::high, 0)) return;
         if (!check({channels, 3, taps, taps}, Values::random, clamp, Side::low, 5)) return;
+        if (!check({channels, 9, taps, divide_up(taps, size_t{3})}, Values::extreme, clamp, Side::low, 0)) return;
       }
     }
   }
