@@ -75,6 +75,8 @@ qn_status make_plan(const Operator& op, const qn_tensor* ins, size_t n_in, const
   QN_TRY(read_output(op, outs, n_out, inferred, &request.out));
 
   QN_TRY(op.plan(request, plan));
+  const char* kernel = request.options.kernel;
+  if (kernel != nullptr && std::strcmp(kernel, (*plan)->kernel) != 0) return no_kernel(op.name, kernel);
   (*plan)->inputs = n_in;
   (*plan)->output = request.out;
   size_t bytes;

@@ -125,7 +125,7 @@ size_t wanted_chunks(size_t tasks);
 // At most wanted_chunks(tasks), each of at least `grain` items; at least one.
 Split split(size_t count, size_t tasks, size_t grain);
 
-// The row of `table` that this CPU runs best, or the row that options.kernel asks for.
+// Fails because no row of a table fits, or not the one that options.kernel asks for.
 qn_status no_kernel(const char* who, const char* kernel);
 
 // `value`, to show in messages: shapes as "1x224x224x3".

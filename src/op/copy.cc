@@ -1,0 +1,190 @@
+#include "op/copy.h"
+
+#include "base/math.h"
+
+namespace quern {
+namespace {
+
+constexpr size_t element = sizeof(float);
+constexpr size_t min_task_elements = 16384;
+constexpr size_t block = 16;  // elements of a cache line
+
+enum { from, to };  // operands
+
+// Two loops of a copy. Columns follow each other in the output; rows follow each other in the input where columns do
+// not (a transpose).
+struct Plane {
+  Nest<2>::Loop row = {1, {0, 0}}, column = {1, {element, element}};
+};
+
+struct Range {
+  size_t begin, end;
+};
+
+void copy_rows(const Plane& p, const char* in, char* out, Range rows, Range columns) {
+  const size_t bytes = (columns.end - columns.begin) * element, first = columns.begin * element;
+  for (size_t r = rows.begin; r < rows.end; ++r) {
+    std::memcpy(out + r * p.row.stride[to] + first, in + r * p.row.stride[from] + first, bytes);
+  }
+}
+
+// Any strides, element by element; also repeats a value.
+void copy_elements(const Plane& p, const char* in, char* out, Range rows, Range columns) {
+  for (size_t r = rows.begin; r < rows.end; ++r) {
+    for (size_t c = columns.begin; c < columns.end; ++c) {
+      *reinterpret_cast<float*>(out + r * p.row.stride[to] + c * p.column.stride[to]) =
+          *reinterpret_cast<const float*>(in + r * p.row.stride[from] + c * p.column.stride[from]);
+    }
+  }
+}
+
+typedef float Vec4 __attribute__((vector_size(16)));
+typedef int32_t Index4 __attribute__((vector_size(16)));
+
+Vec4 load4(const char* p) {
+  Vec4 v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+void store4(char* p, Vec4 v) { std::memcpy(p, &v, sizeof v); }
+
+// out[row j][i] = in[column i][j] for i, j in 0 .. 3
+void transpose_4x4(const char* in, size_t in_stride, char* out, size_t out_stride) {
+  const Vec4 a = load4(in), b = load4(in + in_stride), c = load4(in + 2 * in_stride), d = load4(in + 3 * in_stride);
+  constexpr Index4 low = {0, 4, 1, 5}, high = {2, 6, 3, 7}, first = {0, 1, 4, 5}, second = {2, 3, 6, 7};
+  const Vec4 ab0 = __builtin_shuffle(a, b, low), cd0 = __builtin_shuffle(c, d, low);
+  const Vec4 ab1 = __builtin_shuffle(a, b, high), cd1 = __builtin_shuffle(c, d, high);
+  store4(out, __builtin_shuffle(ab0, cd0, first));
+  store4(out + out_stride, __builtin_shuffle(ab0, cd0, second));
+  store4(out + 2 * out_stride, __builtin_shuffle(ab1, cd1, first));
+  store4(out + 3 * out_stride, __builtin_shuffle(ab1, cd1, second));
+}
+
+// Rows follow each other in the input, columns in the output. A block of rows uses up the cache lines it reads before
+// they are gone, and writes few streams.
+void transpose(const Plane& p, const char* in, char* out, Range rows, Range columns) {
+  const size_t in_stride = p.column.stride[from], out_stride = p.row.stride[to];
+  for (size_t r0 = rows.begin; r0 < rows.end; r0 += block) {
+    const size_t r1 = std::min(r0 + block, rows.end), r4 = r0 + (r1 - r0) / 4 * 4;
+    size_t c = columns.begin;
+    for (; c + 4 <= columns.end; c += 4) {
+      for (size_t r = r0; r < r4; r += 4) {
+        transpose_4x4(in + c * in_stride + r * element, in_stride, out + r * out_stride + c * element, out_stride);
+      }
+      copy_elements(p, in, out, {r4, r1}, {c, c + 4});
+    }
+    copy_elements(p, in, out, {r0, r1}, {c, columns.end});
+  }
+}
+
+using CopyPlane = void (*)(const Plane&, const char*, char*, Range, Range);
+
+// A copy, ready to run: how to copy a plane, the loops around it, and how planes are divided.
+struct Job {
+  size_t input = 0, in_offset = 0, out_offset = 0;
+  Plane plane;
+  CopyPlane copy = copy_elements;
+  Nest<2> outer;
+  Split rows, columns;  // in blocks
+  size_t first_item = 0;
+
+  size_t items() const { return outer.count() * rows.chunks * columns.chunks; }
+};
+
+Job make_job(const Copy& copy, size_t tasks) {
+  Job job;
+  job.input = copy.input;
+  job.in_offset = copy.in_offset;
+  job.out_offset = copy.out_offset;
+  const Nest<2>& nest = copy.nest;
+  size_t row = 1;  // which loop is the row
+  if (nest.rank > 0) {
+    job.plane.column = nest.loops[0];
+    const size_t in_stride = nest.loops[0].stride[from], out_stride = nest.loops[0].stride[to];
+    if (in_stride == element && out_stride == element) {
+      job.copy = copy_rows;
+    } else if (in_stride != 0 && out_stride == element) {
+      for (size_t i = 1; i < nest.rank; ++i) {
+        if (nest.loops[i].stride[from] == element) row = i, job.copy = transpose;
+      }
+    }
+  }
+  if (row < nest.rank) job.plane.row = nest.loops[row];
+  for (size_t i = 1; i < nest.rank; ++i) {
+    if (i != row) job.outer.add(nest.loops[i].count, nest.loops[i].stride);
+  }
+
+  const size_t rows = job.plane.row.count, columns = job.plane.column.count, outer = job.outer.count();
+  const size_t elements = outer * rows * columns, wanted = wanted_chunks(tasks);
+  const size_t worth = std::clamp<size_t>(elements / min_task_elements, 1, wanted);
+  const size_t pieces = divide_up(worth, std::min(outer, worth));
+  // Rows one by one where they are copied whole.
+  job.rows = {job.copy == transpose ? divide_up(rows, block) : rows, 1};
+  job.rows.chunks = std::min(pieces, job.rows.count);
+  job.columns = {divide_up(columns, block), 1};
+  job.columns.chunks = std::min(divide_up(pieces, job.rows.chunks), job.columns.count);
+  return job;
+}
+
+class CopiesPlan final : public qn_plan {
+ public:
+  CopiesPlan(const Vector<Copy>& copies, float fill_value, size_t tasks) : fill_value_(fill_value) {
+    size_t items = 0, elements = 0;
+    for (const Copy& copy : copies) {
+      jobs_.push_back(make_job(copy, tasks));
+      jobs_.back().first_item = items;
+      items += jobs_.back().items();
+      elements += copy.nest.count();
+    }
+    tasks_ = split(items, tasks, divide_up(items, std::max<size_t>(elements / min_task_elements, 1)));
+    phases = {tasks_.chunks};
+  }
+
+  void task(const Run& run, size_t, size_t index) const override {
+    for (size_t item = tasks_.begin(index), end = tasks_.end(index); item < end;) {
+      // The last job that begins at or before the item.
+      const auto after = std::upper_bound(jobs_.begin(), jobs_.end(), item,
+                                          [](size_t i, const Job& job) { return i < job.first_item; });
+      const Job& job = *std::prev(after);
+      const size_t last = std::min(end, job.first_item + job.items());
+      run_items(run, job, item - job.first_item, last - job.first_item);
+      item = last;
+    }
+  }
+
+ private:
+  void run_items(const Run& run, const Job& job, size_t begin, size_t end) const {
+    const char* in =
+        job.input == Copy::fill ? reinterpret_cast<const char*>(&fill_value_) : run.input(job.input) + job.in_offset;
+    char* out = run.output + job.out_offset;
+    const size_t row_step = job.copy == transpose ? block : 1;
+    size_t piece = begin % (job.rows.chunks * job.columns.chunks);
+    Cursor<2> at(job.outer, begin / (job.rows.chunks * job.columns.chunks));
+    for (size_t i = begin; i < end; ++i) {
+      const size_t r = piece / job.columns.chunks, c = piece % job.columns.chunks;
+      const Range rows = {job.rows.begin(r) * row_step, std::min(job.rows.end(r) * row_step, job.plane.row.count)};
+      const Range columns = {job.columns.begin(c) * block,
+                             std::min(job.columns.end(c) * block, job.plane.column.count)};
+      job.copy(job.plane, in + at.offset(from), out + at.offset(to), rows, columns);
+      if (++piece == job.rows.chunks * job.columns.chunks) piece = 0, at.next();
+    }
+  }
+
+  Vector<Job> jobs_;
+  float fill_value_;
+  Split tasks_;
+};
+
+}  // namespace
+
+Nest<2> copy_nest(uint32_t rank, const size_t* shape, const size_t* in_stride, const size_t* out_stride) {
+  Nest<2> nest;
+  for (uint32_t i = rank; i-- > 0;) nest.add(shape[i], {in_stride[i], out_stride[i]});
+  return nest;
+}
+
+std::unique_ptr<qn_plan> plan_copies(Vector<Copy> copies, float fill_value, size_t tasks) {
+  return std::make_unique<CopiesPlan>(copies, fill_value, tasks);
+}
+
+}  // namespace quern

@@ -1,0 +1,108 @@
+#include "base/math.h"
+#include "base/parallel.h"
+#include "op/choose.h"
+#include "op/pack.h"
+#include "op/tiling.h"
+
+namespace quern {
+namespace {
+
+constexpr char gemm[] = "qn_gemm_f32";
+// The caller's number of threads is not known here; idle tasks cost little.
+constexpr size_t assumed_tasks = 8;
+
+struct Gemm {
+  size_t m, n, k;
+  const float* a;
+  size_t lda;
+  const float* b;
+  size_t ldb;
+  bool transpose_b;
+  const float* bias;
+  qn_minmax_f32 clamp;
+  float* c;
+  size_t ldc;
+};
+
+// A matrix of rows x columns with this distance from row to row.
+qn_status check_matrix(const char* what, const void* data, size_t rows, size_t columns, size_t ld) {
+  if (rows == 0 || columns == 0) return QN_OK;
+  if (data == nullptr) return fail(QN_INVALID_ARGUMENT, "%s: %s is NULL", gemm, what);
+  if (ld < columns) {
+    return fail(QN_INVALID_ARGUMENT, "%s: ld%s %zu is below the %zu columns of %s", gemm, what, ld, columns, what);
+  }
+  size_t bytes;
+  if (!checked_mul(rows, ld, &bytes) || !checked_mul(bytes, sizeof(float), &bytes) || bytes > PTRDIFF_MAX) {
+    return fail(QN_INVALID_ARGUMENT, "%s: the size of %s overflows", gemm, what);
+  }
+  return QN_OK;
+}
+
+qn_status check(const Gemm& g) {
+  QN_TRY(check_clamp(gemm, g.clamp.min, g.clamp.max));
+  QN_TRY(check_matrix("a", g.a, g.m, g.k, g.lda));
+  QN_TRY(g.transpose_b ? check_matrix("b", g.b, g.n, g.k, g.ldb) : check_matrix("b", g.b, g.k, g.n, g.ldb));
+  return check_matrix("c", g.c, g.m, g.n, g.ldc);
+}
+
+void only_bias(const Gemm& g) {
+  for (size_t i = 0; i < g.m; ++i) {
+    for (size_t j = 0; j < g.n; ++j) {
+      g.c[i * g.ldc + j] = quern::clamp(g.bias == nullptr ? 0.0f : g.bias[j], g.clamp);
+    }
+  }
+}
+
+qn_status run(const Gemm& g, const qn_parallel* parallel) {
+  QN_TRY(check(g));
+  if (g.m == 0 || g.n == 0) return QN_OK;
+  if (g.k == 0) {
+    only_bias(g);
+    return QN_OK;
+  }
+  Problem problem;
+  problem.pixels = g.m;
+  problem.in = g.k;
+  problem.out = g.n;
+  problem.pointwise = true;
+  qn_plan_options options;
+  qn_plan_options_init(&options);
+  options.algorithm = QN_ALGORITHM_GEMM;
+  Choice choice;
+  QN_TRY(choose(gemm, problem, options, &choice));
+  const GemmRow& row = *choice.gemm;
+
+  size_t rows, panels;
+  if (!checked_add(g.k, size_t{1}, &rows) || !checked_mul(rows, round_up(g.n, row.nr), &panels) ||
+      !checked_mul(panels, sizeof(float), &panels)) {
+    return fail(QN_INVALID_ARGUMENT, "%s: the size of packed b overflows", gemm);
+  }
+  const Buffer packed(panels);
+  const size_t k_stride = g.transpose_b ? 1 : g.ldb, n_stride = g.transpose_b ? g.ldb : 1;
+  pack_panels(g.n, g.k, row.nr, g.b, k_stride, n_stride, g.bias, static_cast<float*>(packed.data()));
+
+  const size_t k_bytes = g.k * sizeof(float), panel_bytes = row.nr * rows * sizeof(float);
+  const Tiling tiling(
+      {.m = g.m, .n = g.n, .mr = row.mr, .nr = row.nr, .row_bytes = k_bytes, .panel_bytes = panel_bytes},
+      parallel == nullptr ? 1 : assumed_tasks);
+  auto task = [&](size_t index) {
+    tiling.run(index, [&](size_t, size_t m, size_t count, size_t n, size_t channels) {
+      row.run(count, channels, k_bytes, g.a + m * g.lda, g.lda * sizeof(float),
+              static_cast<const char*>(packed.data()) + n / row.nr * panel_bytes, g.c + m * g.ldc + n,
+              g.ldc * sizeof(float), &g.clamp);
+    });
+  };
+  run_tasks(parallel, tiling.tasks(), task);
+  return QN_OK;
+}
+
+}  // namespace
+}  // namespace quern
+
+extern "C" qn_status qn_gemm_f32(size_t m, size_t n, size_t k, const float* a, size_t lda, const float* b, size_t ldb,
+                                 int transpose_b, const float* bias, float min, float max, float* c, size_t ldc,
+                                 const qn_parallel* parallel) {
+  return quern::guarded([&] {
+    return quern::run({m, n, k, a, lda, b, ldb, transpose_b != 0, bias, {min, max}, c, ldc}, parallel);
+  });
+}

@@ -1,0 +1,104 @@
+#include <cmath>
+
+#include "base/math.h"
+#include "op/nest.h"
+#include "op/operator.h"
+
+namespace quern {
+namespace {
+
+constexpr char lrn[] = "lrn";
+constexpr size_t min_task_elements = 1024;  // powers are slow
+
+// t ^ -beta; the exponent that everybody uses needs no logarithm.
+float power(float t, float beta) {
+  if (beta == 0.75f) {
+    const float root = std::sqrt(t);
+    return 1 / (root * std::sqrt(root));
+  }
+  return std::pow(t, -beta);
+}
+
+class LrnPlan final : public qn_plan {
+ public:
+  LrnPlan(const Request& request, const qn_lrn_params& p) : p_(p), channels_(request.out.shape[request.out.rank - 1]) {
+    const qn_tensor &in = request.ins[0], &out = request.out;
+    for (uint32_t i = out.rank - 1; i-- > 0;) rows_.add(out.shape[i], {in.stride[i], out.stride[i]});
+    tasks_ = split(rows_.count(), request.options.tasks, divide_up(min_task_elements, channels_));
+    phases = {tasks_.chunks};
+    slot = round_up(channels_ * sizeof(float), cache_line);
+  }
+
+  void task(const Run& run, size_t, size_t index) const override {
+    Cursor<2> at(rows_, tasks_.begin(index));
+    for (size_t i = tasks_.begin(index); i < tasks_.end(index); ++i, at.next()) {
+      row(reinterpret_cast<const float*>(run.input(0) + at.offset(0)),
+          reinterpret_cast<float*>(run.output + at.offset(1)), reinterpret_cast<float*>(run.workspace + index * slot));
+    }
+  }
+
+ private:
+  void row(const float* x, float* y, float* squares) const {
+    const size_t before = (p_.size - 1) / 2, after = p_.size / 2;
+    const float factor = p_.alpha / static_cast<float>(p_.size);
+    for (size_t c = 0; c < channels_; ++c) squares[c] = x[c] * x[c];
+    for (size_t c = 0; c < channels_; ++c) {
+      const size_t end = after < channels_ - c ? c + after + 1 : channels_;
+      float sum = 0;
+      for (size_t i = c > before ? c - before : 0; i < end; ++i) sum += squares[i];
+      y[c] = x[c] * power(p_.k + factor * sum, p_.beta);
+    }
+  }
+
+  qn_lrn_params p_;
+  size_t channels_;
+  Nest<2> rows_;
+  Split tasks_;
+};
+
+class Lrn final : public Operator {
+ public:
+  explicit Lrn(const qn_lrn_params& p) : Operator(lrn, 1, 1), p_(p) {}
+
+  qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const override {
+    if (ins[0].rank == 0) return fail(QN_INVALID_ARGUMENT, "%s: the input has rank 0", name);
+    out->rank = ins[0].rank;
+    std::copy_n(ins[0].shape, ins[0].rank, out->shape);
+    return QN_OK;
+  }
+
+  qn_status plan(const Request& request, std::unique_ptr<qn_plan>* plan) const override {
+    *plan = std::make_unique<LrnPlan>(request, p_);
+    return QN_OK;
+  }
+
+ private:
+  qn_lrn_params p_;
+};
+
+}  // namespace
+}  // namespace quern
+
+extern "C" {
+
+void qn_lrn_params_init(qn_lrn_params* params) {
+  if (params == nullptr) return;
+  *params = {};
+  params->struct_size = sizeof *params;
+  params->type = QN_F32;
+  params->size = 5;
+  params->alpha = 1e-4f;
+  params->beta = 0.75f;
+  params->k = 1;
+}
+
+qn_status qn_lrn_create(const qn_lrn_params* params, qn_operator** op) {
+  return quern::guarded([&] {
+    qn_lrn_params p;
+    QN_TRY(quern::read_params(quern::lrn, params, qn_lrn_params_init, op, &p));
+    QN_TRY(quern::check_positive(quern::lrn, "size", p.size));
+    return quern::make_operator<quern::Lrn>(op, p);
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,69 @@
+#include "op/copy.h"
+
+namespace quern {
+namespace {
+
+constexpr char slice[] = "slice";
+
+class Slice final : public Operator {
+ public:
+  explicit Slice(const qn_slice_params& p) : Operator(slice, 1, 1), p_(p) {}
+
+  qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const override {
+    QN_TRY(check_rank(name, ins[0], p_.rank));
+    out->rank = p_.rank;
+    for (uint32_t i = 0; i < p_.rank; ++i) {
+      const size_t size = ins[0].shape[i], end = p_.end[i] == SIZE_MAX ? size : p_.end[i];
+      if (p_.begin[i] >= end || end > size) {
+        return fail(QN_INVALID_ARGUMENT, "%s: %zu to %zu is no range of dimension %u, which has %zu", name, p_.begin[i],
+                    end, i, size);
+      }
+      out->shape[i] = end - p_.begin[i];
+    }
+    return QN_OK;
+  }
+
+  qn_status plan(const Request& request, std::unique_ptr<qn_plan>* plan) const override {
+    const qn_tensor &in = request.ins[0], &out = request.out;
+    size_t offset = 0;
+    for (uint32_t i = 0; i < p_.rank; ++i) offset += p_.begin[i] * in.stride[i];
+    *plan =
+        plan_copies({{0, offset, 0, copy_nest(out.rank, out.shape, in.stride, out.stride)}}, 0, request.options.tasks);
+    return QN_OK;
+  }
+
+ private:
+  qn_slice_params p_;
+};
+
+qn_status create(const qn_slice_params* params, qn_operator** op) {
+  qn_slice_params p;
+  QN_TRY(read_params(slice, params, qn_slice_params_init, op, &p));
+  if (p.rank > QN_MAX_RANK) return fail(QN_INVALID_ARGUMENT, "%s: rank %u is above %d", slice, p.rank, QN_MAX_RANK);
+  for (uint32_t i = 0; i < p.rank; ++i) {
+    if (p.begin[i] >= p.end[i]) {
+      return fail(QN_INVALID_ARGUMENT, "%s: begin %zu of dimension %u is not below end %zu", slice, p.begin[i], i,
+                  p.end[i]);
+    }
+  }
+  return make_operator<Slice>(op, p);
+}
+
+}  // namespace
+}  // namespace quern
+
+extern "C" {
+
+void qn_slice_params_init(qn_slice_params* params) {
+  if (params == nullptr) return;
+  *params = {};
+  params->struct_size = sizeof *params;
+  params->type = QN_F32;
+  for (size_t& end : params->end) end = SIZE_MAX;
+}
+
+qn_status qn_slice_create(const qn_slice_params* params, qn_operator** op) {
+  return quern::guarded([&] { return quern::create(params, op); });
+}
+
+}  // extern "C"
