@@ -1,0 +1,79 @@
+// Who runs nodes.
+//
+// A backend is one entry of backends(). A model asks the entries in order which of them claims a node and lets that one
+// make the node's operator; a session plans the operator for its shapes, binds buffers and runs. Another backend, the
+// operators of another library or of a host are further entries; nothing else changes.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "graph/ir.h"
+
+namespace quern {
+
+// How a session runs what it plans.
+struct ExecutionOptions {
+  size_t tasks = 1;
+  qn_algorithm algorithm = QN_ALGORITHM_AUTO;  // where it applies
+};
+
+// What qn_profile_entry tells about a plan.
+struct PlanInfo {
+  const char* algorithm = "";
+  const char* kernel = "";
+  uint64_t macs = 0;
+};
+
+// A node for one set of shapes. Used by one session, in one thread at a time.
+class NodePlan : public Allocated {
+ public:
+  virtual ~NodePlan() = default;
+  // Bytes of memory, aligned to 64, that a run uses and that nothing relies on between runs.
+  virtual size_t workspace_size() const = 0;
+  virtual PlanInfo info() const = 0;
+  // Says where the next runs find their data; one address per input of the node (NULL where absent) and output.
+  // The arrays are copied.
+  virtual void bind(const void* const* inputs, void* const* outputs, void* workspace) = 0;
+  virtual qn_status run(const qn_parallel* parallel) = 0;
+};
+
+// A node of a model, its weights packed as far as shapes do not matter. Shared by sessions.
+class NodeOperator : public Allocated {
+ public:
+  virtual ~NodeOperator() = default;
+  // The output may lie in the buffer of this input, if they have the same shape.
+  virtual bool in_place(size_t input) const = 0;
+  // `shapes` has the shapes of the node's tensors; its node and constants are those the operator was made from.
+  virtual qn_status plan(const Graph& shapes, const Node& node, const ExecutionOptions& options,
+                         std::unique_ptr<NodePlan>* plan) const = 0;
+};
+
+struct Backend {
+  const char* name;
+  bool (*claims)(const Graph& graph, const Node& node);
+  // The constants of the graph outlive the operator.
+  qn_status (*create)(const Graph& graph, const Node& node, qn_weights_cache* cache,
+                      std::unique_ptr<NodeOperator>* made);
+  // Waits until everything that run() began is done; called before anybody else touches the data. NULL: run() waits.
+  void (*synchronise)();
+};
+
+extern const Backend cpu_backend;
+
+// In the order in which they are asked.
+std::span<const Backend* const> backends();
+
+// The first backend that claims the node; NULL when none does.
+const Backend* find_backend(const Graph& graph, const Node& node);
+
+// Whether the output of a node is its first input under another shape, so that there is nothing to run.
+bool is_view(const Graph& graph, const Node& node);
+
+// Runs a node whose inputs are all constants. `output` receives the dense result.
+qn_status evaluate(const Graph& graph, const Node& node, Buffer* output);
+
+// Dense description of a tensor with a known shape.
+qn_tensor describe(const Tensor& tensor);
+
+}  // namespace quern

@@ -1,0 +1,318 @@
+// The CPU as a backend: each kind of node becomes an operator of op.h.
+#include <algorithm>
+
+#include "base/status.h"
+#include "graph/backend.h"
+#include "graph/rules.h"
+
+namespace quern {
+namespace {
+
+struct Release {
+  void operator()(qn_operator* op) const { qn_operator_release(op); }
+  void operator()(qn_plan* plan) const { qn_plan_release(plan); }
+};
+using OperatorHandle = std::unique_ptr<qn_operator, Release>;
+using PlanHandle = std::unique_ptr<qn_plan, Release>;
+
+// ---- one function per kind of operator: from attributes to parameters
+
+template <class Params>
+void set_clamp(const Attributes& a, Params* p) {
+  p->min = a.min;
+  p->max = a.max;
+}
+
+template <class Params>
+void set_window(const Attributes& a, Params* p) {
+  p->stride = a.stride;
+  p->dilation = a.dilation;
+  p->padding = a.padding;
+}
+
+const float* floats(const NodeView& v, size_t input) {
+  return v.has(input) ? constant_floats(v.graph, v.node.inputs[input]) : nullptr;
+}
+
+qn_weights weights_of(const NodeView& v) {
+  qn_weights weights;
+  qn_weights_init(&weights);
+  weights.data = floats(v, 1);
+  return weights;
+}
+
+qn_status create_conv2d(const NodeView& v, qn_weights_cache* cache, qn_operator** op) {
+  const Attributes& a = v.node.attributes;
+  const Shape& w = v.shape(1);
+  qn_conv2d_params p;
+  qn_conv2d_params_init(&p);
+  p.in_channels = w[3] * a.groups;
+  p.out_channels = w[0];
+  p.groups = a.groups;
+  p.kernel = {w[1], w[2]};
+  set_window(a, &p);
+  set_clamp(a, &p);
+  const qn_weights weights = weights_of(v);
+  return qn_conv2d_create(&p, &weights, floats(v, 2), cache, op);
+}
+
+qn_status create_fully_connected(const NodeView& v, qn_weights_cache* cache, qn_operator** op) {
+  qn_fully_connected_params p;
+  qn_fully_connected_params_init(&p);
+  p.out_channels = v.shape(1)[0];
+  p.in_channels = v.shape(1)[1];
+  set_clamp(v.node.attributes, &p);
+  const qn_weights weights = weights_of(v);
+  return qn_fully_connected_create(&p, &weights, floats(v, 2), cache, op);
+}
+
+template <qn_pool_kind kind, bool global>
+qn_status create_pool(const NodeView& v, qn_weights_cache*, qn_operator** op) {
+  const Attributes& a = v.node.attributes;
+  qn_pool2d_params p;
+  qn_pool2d_params_init(&p);
+  p.kind = kind;
+  p.global = global;
+  set_clamp(a, &p);
+  if (!global) {
+    p.kernel = a.kernel;
+    set_window(a, &p);
+    p.ceil_mode = a.ceil_mode;
+    p.count_padding = a.count_padding;
+  }
+  return qn_pool2d_create(&p, op);
+}
+
+template <qn_binary_kind kind>
+qn_status create_binary(const NodeView& v, qn_weights_cache*, qn_operator** op) {
+  qn_binary_params p;
+  qn_binary_params_init(&p);
+  p.kind = kind;
+  set_clamp(v.node.attributes, &p);
+  return qn_binary_create(&p, op);
+}
+
+template <qn_unary_kind kind>
+qn_status create_unary(const NodeView& v, qn_weights_cache*, qn_operator** op) {
+  const Attributes& a = v.node.attributes;
+  qn_unary_params p;
+  qn_unary_params_init(&p);
+  p.kind = kind;
+  p.alpha = kind == QN_CLAMP ? a.min : a.alpha;
+  p.beta = kind == QN_CLAMP ? a.max : a.beta;
+  p.gamma = a.gamma;
+  return qn_unary_create(&p, op);
+}
+
+qn_channel_params channel_params(const NodeView& v) {
+  qn_channel_params p;
+  qn_channel_params_init(&p);
+  p.channels = v.shape(1)[0];
+  return p;
+}
+
+qn_status create_prelu(const NodeView& v, qn_weights_cache*, qn_operator** op) {
+  const qn_channel_params p = channel_params(v);
+  return qn_prelu_create(&p, floats(v, 1), op);
+}
+
+qn_status create_scale(const NodeView& v, qn_weights_cache*, qn_operator** op) {
+  qn_channel_params p = channel_params(v);
+  set_clamp(v.node.attributes, &p);
+  return qn_scale_create(&p, floats(v, 1), floats(v, 2), op);
+}
+
+qn_status create_softmax(const NodeView& v, qn_weights_cache*, qn_operator** op) {
+  qn_softmax_params p;
+  qn_softmax_params_init(&p);
+  p.axis = v.node.attributes.axis;
+  return qn_softmax_create(&p, op);
+}
+
+qn_status create_concat(const NodeView& v, qn_weights_cache*, qn_operator** op) {
+  qn_concat_params p;
+  qn_concat_params_init(&p);
+  p.axis = v.node.attributes.axis;
+  return qn_concat_create(&p, op);
+}
+
+qn_status create_lrn(const NodeView& v, qn_weights_cache*, qn_operator** op) {
+  const Attributes& a = v.node.attributes;
+  qn_lrn_params p;
+  qn_lrn_params_init(&p);
+  p.size = a.size;
+  p.alpha = a.alpha;
+  p.beta = a.beta;
+  p.k = a.gamma;
+  return qn_lrn_create(&p, op);
+}
+
+qn_status create_pad(const NodeView& v, qn_weights_cache*, qn_operator** op) {
+  const Attributes& a = v.node.attributes;
+  qn_pad_params p;
+  qn_pad_params_init(&p);
+  p.rank = static_cast<uint32_t>(v.shape(0).size());
+  std::copy_n(a.values.begin(), p.rank, p.before);
+  std::copy_n(a.values.begin() + p.rank, p.rank, p.after);
+  p.value = a.alpha;
+  return qn_pad_create(&p, op);
+}
+
+qn_status create_resize(const NodeView& v, qn_weights_cache*, qn_operator** op) {
+  const Attributes& a = v.node.attributes;
+  qn_resize2d_params p;
+  qn_resize2d_params_init(&p);
+  p.kind = a.mode;
+  p.coordinates = a.coordinates;
+  p.rounding = a.rounding;
+  if (a.values.empty()) {
+    p.scale_h = a.alpha;
+    p.scale_w = a.beta;
+  } else {
+    p.size = {static_cast<size_t>(a.values[0]), static_cast<size_t>(a.values[1])};
+  }
+  return qn_resize2d_create(&p, op);
+}
+
+qn_status create_transpose(const NodeView& v, qn_weights_cache*, qn_operator** op) {
+  qn_transpose_params p;
+  qn_transpose_params_init(&p);
+  p.rank = static_cast<uint32_t>(v.shape(0).size());
+  std::copy_n(v.node.attributes.values.begin(), p.rank, p.permutation);
+  return qn_transpose_create(&p, op);
+}
+
+qn_status create_slice(const NodeView& v, qn_weights_cache*, qn_operator** op) {
+  const Attributes& a = v.node.attributes;
+  qn_slice_params p;
+  qn_slice_params_init(&p);
+  p.rank = static_cast<uint32_t>(v.shape(0).size());
+  std::copy_n(a.values.begin(), p.rank, p.begin);
+  std::copy_n(a.values.begin() + p.rank, p.rank, p.end);  // -1 becomes SIZE_MAX: to the end
+  return qn_slice_create(&p, op);
+}
+
+struct Row {
+  qn_status (*create)(const NodeView& view, qn_weights_cache* cache, qn_operator** op) = nullptr;
+  unsigned in_place = 0;    // bit i: the output may lie in the buffer of input i
+  bool algorithms = false;  // there is a choice
+};
+
+constexpr Row conv2d_row = {.create = create_conv2d, .algorithms = true};
+constexpr Row fully_connected_row = {.create = create_fully_connected};
+constexpr Row max_pool_row = {.create = create_pool<QN_POOL_MAX, false>};
+constexpr Row average_pool_row = {.create = create_pool<QN_POOL_AVERAGE, false>};
+constexpr Row global_max_pool_row = {.create = create_pool<QN_POOL_MAX, true>};
+constexpr Row global_average_pool_row = {.create = create_pool<QN_POOL_AVERAGE, true>};
+constexpr Row add_row = {.create = create_binary<QN_ADD>, .in_place = 3};
+constexpr Row sub_row = {.create = create_binary<QN_SUB>, .in_place = 3};
+constexpr Row mul_row = {.create = create_binary<QN_MUL>, .in_place = 3};
+constexpr Row div_row = {.create = create_binary<QN_DIV>, .in_place = 3};
+constexpr Row clamp_row = {.create = create_unary<QN_CLAMP>, .in_place = 1};
+constexpr Row sigmoid_row = {.create = create_unary<QN_SIGMOID>, .in_place = 1};
+constexpr Row tanh_row = {.create = create_unary<QN_TANH>, .in_place = 1};
+constexpr Row hard_swish_row = {.create = create_unary<QN_HARD_SWISH>, .in_place = 1};
+constexpr Row exp_row = {.create = create_unary<QN_EXP>, .in_place = 1};
+constexpr Row power_row = {.create = create_unary<QN_POWER>, .in_place = 1};
+constexpr Row prelu_row = {.create = create_prelu, .in_place = 1};
+constexpr Row scale_row = {.create = create_scale, .in_place = 1};
+constexpr Row softmax_row = {.create = create_softmax};
+constexpr Row concat_row = {.create = create_concat};
+constexpr Row lrn_row = {.create = create_lrn};
+constexpr Row pad_row = {.create = create_pad};
+constexpr Row resize_row = {.create = create_resize};
+constexpr Row reshape_row = {};  // always a view
+constexpr Row transpose_row = {.create = create_transpose};
+constexpr Row slice_row = {.create = create_slice};
+
+constexpr Row rows[] = {
+#define QN_OP(kind, min_inputs, max_inputs) kind##_row,
+#include "graph/op.inc"
+#undef QN_OP
+};
+
+const Row& row(OpKind kind) { return rows[static_cast<size_t>(kind)]; }
+
+// Inputs that a run reads: parameters went into the operator.
+size_t data_inputs(const Node& node) { return rule(node.kind).parameters ? 1 : node.inputs.size(); }
+
+// ---- the interface
+
+class CpuPlan : public NodePlan {
+ public:
+  CpuPlan(PlanHandle plan, size_t inputs) : plan_(std::move(plan)), inputs_(inputs) {}
+
+  size_t workspace_size() const override { return qn_plan_workspace_size(plan_.get()); }
+
+  PlanInfo info() const override {
+    const qn_algorithm algorithm = qn_plan_algorithm(plan_.get());
+    return {algorithm == QN_ALGORITHM_AUTO ? "" : qn_algorithm_string(algorithm), qn_plan_kernel(plan_.get()),
+            qn_plan_macs(plan_.get())};
+  }
+
+  void bind(const void* const* inputs, void* const* outputs, void* workspace) override {
+    std::copy_n(inputs, inputs_.size(), inputs_.begin());
+    output_ = outputs[0];
+    workspace_ = workspace;
+  }
+
+  qn_status run(const qn_parallel* parallel) override {
+    return qn_plan_run(plan_.get(), inputs_.data(), &output_, workspace_, parallel);
+  }
+
+ private:
+  PlanHandle plan_;
+  Vector<const void*> inputs_;
+  void* output_ = nullptr;
+  void* workspace_ = nullptr;
+};
+
+class CpuOperator : public NodeOperator {
+ public:
+  CpuOperator(OperatorHandle op, const Row& kind_row) : op_(std::move(op)), row_(kind_row) {}
+
+  bool in_place(size_t input) const override { return input < 2 && (row_.in_place >> input & 1) != 0; }
+
+  qn_status plan(const Graph& shapes, const Node& node, const ExecutionOptions& options,
+                 std::unique_ptr<NodePlan>* plan) const override {
+    Vector<qn_tensor> ins;
+    for (size_t i = 0; i < data_inputs(node); ++i) {
+      ins.push_back(describe(shapes.tensors[static_cast<size_t>(node.inputs[i])]));
+    }
+    const qn_tensor out = describe(shapes.tensors[static_cast<size_t>(node.outputs[0])]);
+    qn_plan_options plan_options;
+    qn_plan_options_init(&plan_options);
+    plan_options.tasks = options.tasks;
+    if (row_.algorithms) plan_options.algorithm = options.algorithm;
+    qn_plan* made;
+    qn_status status = qn_operator_plan(op_.get(), ins.data(), ins.size(), &out, 1, &plan_options, &made);
+    if (status == QN_UNSUPPORTED && plan_options.algorithm != QN_ALGORITHM_AUTO) {  // forced only where it applies
+      plan_options.algorithm = QN_ALGORITHM_AUTO;
+      status = qn_operator_plan(op_.get(), ins.data(), ins.size(), &out, 1, &plan_options, &made);
+    }
+    QN_TRY(status);
+    PlanHandle handle(made);
+    plan->reset(new CpuPlan(std::move(handle), ins.size()));
+    return QN_OK;
+  }
+
+ private:
+  OperatorHandle op_;
+  const Row& row_;
+};
+
+bool claims(const Graph&, const Node& node) { return row(node.kind).create != nullptr; }
+
+qn_status create(const Graph& graph, const Node& node, qn_weights_cache* cache, std::unique_ptr<NodeOperator>* made) {
+  qn_operator* op;
+  QN_TRY(row(node.kind).create({graph, node}, cache, &op));
+  OperatorHandle handle(op);
+  made->reset(new CpuOperator(std::move(handle), row(node.kind)));
+  return QN_OK;
+}
+
+}  // namespace
+
+const Backend cpu_backend = {"cpu", claims, create, nullptr};
+
+}  // namespace quern

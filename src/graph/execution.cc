@@ -1,0 +1,223 @@
+#include "graph/execution.h"
+
+#include <fp16.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "base/status.h"
+#include "graph/passes.h"
+
+namespace quern {
+namespace {
+
+void to_f32(const void* from, void* to, size_t count) {
+  const auto* x = static_cast<const uint16_t*>(from);
+  auto* y = static_cast<float*>(to);
+  for (size_t i = 0; i < count; ++i) y[i] = fp16_ieee_to_fp32_value(x[i]);
+}
+
+void to_f16(const void* from, void* to, size_t count) {
+  const auto* x = static_cast<const float*>(from);
+  auto* y = static_cast<uint16_t*>(to);
+  for (size_t i = 0; i < count; ++i) y[i] = fp16_ieee_from_fp32_value(x[i]);
+}
+
+size_t at(int index) { return static_cast<size_t>(index); }
+
+size_t count(const Tensor& tensor) {
+  return std::accumulate(tensor.shape.begin(), tensor.shape.end(), size_t{1}, std::multiplies<size_t>());
+}
+
+}  // namespace
+
+size_t Execution::bytes(int index) const { return count(tensor(index)) * sizeof(float); }
+
+size_t Execution::add_block(size_t size, size_t first, size_t last) {
+  blocks_.push_back({size, first, last, 0});
+  return blocks_.size() - 1;
+}
+
+void* Execution::block_address(size_t block) const { return static_cast<char*>(arena_.data()) + blocks_[block].offset; }
+
+const void* Execution::address(const Home& home, const void* const* inputs) const {
+  switch (home.kind) {
+    case Home::constant: return graph_.constants[home.index].data;
+    case Home::user: return inputs == nullptr ? nullptr : inputs[home.index];
+    case Home::arena: return block_address(home.index);
+    case Home::none: break;
+  }
+  return nullptr;
+}
+
+// ---- planning
+
+void Execution::find_lifetimes() {
+  source_.resize(graph_.tensors.size());
+  std::iota(source_.begin(), source_.end(), 0);
+  last_use_.assign(graph_.tensors.size(), 0);
+  for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+    const Node& node = graph_.nodes[i];
+    for (const int input : node.inputs) {
+      if (input != no_tensor) last_use_[at(source_[at(input)])] = i + 1;
+    }
+    const int output = node.outputs[0];
+    if (is_view(graph_, node)) source_[at(output)] = source_[at(node.inputs[0])];
+    last_use_[at(output)] = i + 1;
+  }
+  for (const Port& port : graph_.outputs) last_use_[at(source_[at(port.tensor)])] = last_step();
+}
+
+// Lets the node write over an input that nobody reads afterwards. The input is in the arena, and no other input shows
+// the same elements in another shape.
+bool Execution::run_in_place(const NodeOperator& op, size_t node_index) {
+  const Node& node = graph_.nodes[node_index];
+  const int output = node.outputs[0];
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const int input = node.inputs[i];
+    if (input == no_tensor || !op.in_place(i) || homes_[at(input)].kind != Home::arena) continue;
+    if (last_use_[at(source_[at(input)])] != node_index + 1 || tensor(input).shape != tensor(output).shape) continue;
+    const bool alone = std::all_of(node.inputs.begin(), node.inputs.end(), [&](int other) {
+      return other == no_tensor || other == input || source_[at(other)] != source_[at(input)];
+    });
+    if (!alone) continue;
+    homes_[at(output)] = homes_[at(input)];
+    Block& block = blocks_[homes_[at(output)].index];
+    block.last = std::max(block.last, last_use_[at(output)]);
+    return true;
+  }
+  return false;
+}
+
+void Execution::assign_homes(const Model& model) {
+  homes_.resize(graph_.tensors.size());
+  for (size_t i = 0; i < graph_.tensors.size(); ++i) {
+    if (graph_.tensors[i].constant >= 0) homes_[i] = {Home::constant, at(graph_.tensors[i].constant)};
+  }
+  for (size_t i = 0; i < graph_.inputs.size(); ++i) {
+    const int input = graph_.inputs[i].tensor;
+    homes_[at(input)] = {Home::user, i};
+    if (graph_.inputs[i].type != QN_F32) {
+      homes_[at(input)] = {Home::arena, add_block(bytes(input), 0, last_use_[at(input)])};
+    }
+  }
+  for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+    const Node& node = graph_.nodes[i];
+    const int output = node.outputs[0];
+    if (source_[at(output)] != output) {
+      homes_[at(output)] = homes_[at(node.inputs[0])];
+    } else if (!run_in_place(*model.operators[i].op, i)) {
+      homes_[at(output)] = {Home::arena, add_block(bytes(output), i + 1, last_use_[at(output)])};
+    }
+  }
+}
+
+void Execution::assign_outputs() {
+  outputs_.resize(graph_.outputs.size());
+  for (size_t i = 0; i < graph_.outputs.size(); ++i) {
+    const Port& port = graph_.outputs[i];
+    if (port.type == QN_F32 && homes_[at(port.tensor)].kind != Home::user) continue;
+    outputs_[i].copied = true;
+    outputs_[i].block = add_block(count(tensor(port.tensor)) * qn_type_size(port.type), last_step(), last_step());
+  }
+}
+
+qn_status Execution::plan_nodes(const Model& model, const ExecutionOptions& options) {
+  for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+    const Node& node = graph_.nodes[i];
+    if (source_[at(node.outputs[0])] != node.outputs[0]) continue;
+    const ModelOperator& made = model.operators[i];
+    Step& step = steps_.emplace_back();
+    step.node = i;
+    step.backend = made.backend;
+    QN_TRY(made.op->plan(graph_, node, options, &step.plan));
+    workspaces_.push_back(add_block(step.plan->workspace_size(), i + 1, i + 1));
+  }
+  return QN_OK;
+}
+
+void Execution::bind() {
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    Step& step = steps_[i];
+    const Node& node = graph_.nodes[step.node];
+    for (const int input : node.inputs) {
+      const Home home = input == no_tensor ? Home() : homes_[at(input)];
+      step.inputs.push_back(address(home, nullptr));
+      step.user_inputs.push_back(home.kind == Home::user ? static_cast<int>(home.index) : -1);
+    }
+    step.output = block_address(homes_[at(node.outputs[0])].index);
+    step.workspace = blocks_[workspaces_[i]].bytes == 0 ? nullptr : block_address(workspaces_[i]);
+    step.plan->bind(step.inputs.data(), &step.output, step.workspace);
+  }
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    Output& output = outputs_[i];
+    const Home& home = homes_[at(graph_.outputs[i].tensor)];
+    output.data = output.copied ? block_address(output.block) : address(home, nullptr);
+  }
+}
+
+qn_status Execution::make(const Model& model, Graph graph, const ExecutionOptions& options, size_t arena_limit,
+                          std::unique_ptr<Execution>* made) {
+  std::unique_ptr<Execution> e(new Execution(std::move(graph)));
+  e->find_lifetimes();
+  e->assign_homes(model);
+  e->assign_outputs();
+  const auto plan_arena = [&](size_t* arena) {
+    QN_TRY(plan_memory(e->blocks_, arena));
+    if (*arena <= arena_limit) return QN_OK;
+    return fail(QN_BAD_MODEL, "the activations take %zu bytes, more than %zu", *arena, arena_limit);
+  };
+  size_t arena;
+  QN_TRY(plan_arena(&arena));  // before operators allocate anything for shapes like these
+  QN_TRY(e->plan_nodes(model, options));
+  QN_TRY(plan_arena(&arena));
+  e->arena_ = Buffer(arena);
+  e->bind();
+  *made = std::move(e);
+  return QN_OK;
+}
+
+// ---- running
+
+void Execution::begin(const void* const* inputs) {
+  for (size_t i = 0; i < graph_.inputs.size(); ++i) {
+    const int input = graph_.inputs[i].tensor;
+    const Home& home = homes_[at(input)];
+    if (home.kind == Home::arena) to_f32(inputs[i], block_address(home.index), count(tensor(input)));
+  }
+  for (Step& step : steps_) {
+    bool changed = false;
+    for (size_t i = 0; i < step.inputs.size(); ++i) {
+      if (step.user_inputs[i] < 0) continue;
+      const void* address_now = inputs[at(step.user_inputs[i])];
+      changed = changed || step.inputs[i] != address_now;
+      step.inputs[i] = address_now;
+    }
+    if (changed) step.plan->bind(step.inputs.data(), &step.output, step.workspace);
+  }
+}
+
+qn_status Execution::run(size_t index, const qn_parallel* parallel) {
+  Step& step = steps_[index];
+  QN_TRY(step.plan->run(parallel));
+  const bool leaves_backend = index + 1 == steps_.size() || steps_[index + 1].backend != step.backend;
+  if (leaves_backend && step.backend->synchronise != nullptr) step.backend->synchronise();
+  return QN_OK;
+}
+
+void Execution::end(const void* const* inputs) {
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (!outputs_[i].copied) continue;
+    const Port& port = graph_.outputs[i];
+    const void* from = address(homes_[at(port.tensor)], inputs);
+    void* to = block_address(outputs_[i].block);
+    if (port.type == QN_F16) {
+      to_f16(from, to, count(tensor(port.tensor)));
+    } else {
+      std::memcpy(to, from, bytes(port.tensor));
+    }
+  }
+}
+
+}  // namespace quern

@@ -1,0 +1,241 @@
+#include <pthreadpool.h>
+
+#include <atomic>
+#include <chrono>
+
+#include "base/status.h"
+#include "base/tensor.h"
+#include "base/thread_pool.h"
+#include "graph/execution.h"
+#include "graph/passes.h"
+
+using quern::fail;
+
+struct qn_session : quern::Allocated {
+  std::shared_ptr<const quern::Model> model;
+  quern::Pool pool;
+  qn_parallel parallel = {};
+  quern::ExecutionOptions options;
+  bool profiling = false;
+  std::unique_ptr<quern::Execution> execution;
+  quern::Vector<qn_profile_entry> profile;  // one per step, if profiling
+  std::atomic<bool> cancelled{false};
+  bool has_run = false;  // since the last change of shapes
+};
+
+namespace quern {
+namespace {
+
+constexpr size_t max_threads = 1024;
+
+qn_status read_options(const qn_session_options* user, qn_session_options* options) {
+  qn_session_options_init(options);
+  if (user == nullptr) return QN_OK;
+  if (user->struct_size < sizeof *options) {
+    return fail(QN_INVALID_ARGUMENT, "qn_session_options: struct_size is %zu; was it initialised?", user->struct_size);
+  }
+  *options = *user;
+  if (options->threads == 0 || options->threads > max_threads) {
+    return fail(QN_INVALID_ARGUMENT, "qn_session_options: %zu threads instead of 1 to %zu", options->threads,
+                max_threads);
+  }
+  if (options->algorithm < QN_ALGORITHM_AUTO || options->algorithm > QN_ALGORITHM_DEPTHWISE) {
+    return fail(QN_INVALID_ARGUMENT, "qn_session_options: unknown algorithm %d", static_cast<int>(options->algorithm));
+  }
+  if (options->parallel != nullptr && options->parallel->run == nullptr) {
+    return fail(QN_INVALID_ARGUMENT, "qn_session_options: parallel has no function");
+  }
+  return QN_OK;
+}
+
+qn_status make_threads(const qn_session_options& options, qn_session& session) {
+  session.options = {options.threads, options.algorithm};
+  if (options.parallel != nullptr) {
+    session.parallel = *options.parallel;
+    return QN_OK;
+  }
+  if (options.threads == 1) return QN_OK;  // parallel.run stays NULL: everything runs on the caller
+  QN_TRY(make_pool(options.threads, &session.pool));
+  return qn_parallel_from_pthreadpool(session.pool.get(), &session.parallel);
+}
+
+// Plans for a graph whose inputs have their shapes. The session changes only when all has worked.
+qn_status plan(qn_session& session, Graph graph, size_t arena_limit) {
+  QN_TRY(infer_shapes(graph));
+  std::unique_ptr<Execution> execution;
+  QN_TRY(Execution::make(*session.model, std::move(graph), session.options, arena_limit, &execution));
+  Vector<qn_profile_entry> profile;
+  if (session.profiling) {
+    for (const Execution::Step& step : execution->steps()) {
+      const Node& node = execution->graph().nodes[step.node];
+      const PlanInfo info = step.plan->info();
+      profile.push_back({node.name.c_str(), op_name(node.kind), info.algorithm, info.kernel, info.macs, 0, 0});
+    }
+  }
+  session.execution = std::move(execution);
+  session.profile = std::move(profile);
+  session.has_run = false;
+  return QN_OK;
+}
+
+qn_status create(qn_model* model, const qn_session_options* user_options, qn_session** session) {
+  qn_session_options options;
+  QN_TRY(read_options(user_options, &options));
+  std::unique_ptr<qn_session> made(new qn_session);
+  made->model = model->impl;
+  made->profiling = options.profile != 0;
+  QN_TRY(make_threads(options, *made));
+  QN_TRY(plan(*made, made->model->graph, max_arena));
+  *session = made.release();
+  return QN_OK;
+}
+
+// One entry of `tensors` per input.
+qn_status resize(qn_session& session, const qn_tensor* tensors) {
+  Graph graph = session.execution->graph();
+  for (size_t i = 0; i < graph.inputs.size(); ++i) {
+    char who[64];
+    std::snprintf(who, sizeof who, "qn_session_resize: input %zu", i);
+    QN_TRY(check_tensor(tensors[i], who));
+    if (tensors[i].type != graph.inputs[i].type) return fail(QN_INVALID_ARGUMENT, "%s has another type", who);
+    if (!is_dense(tensors[i])) return fail(QN_INVALID_ARGUMENT, "%s is not dense", who);
+    Tensor& tensor = graph.tensors[static_cast<size_t>(graph.inputs[i].tensor)];
+    tensor.shape.assign(tensors[i].shape, tensors[i].shape + tensors[i].rank);
+    size_t bytes;
+    if (!tensor_size(QN_F32, tensor.shape, &bytes)) return fail(QN_INVALID_ARGUMENT, "%s is too large", who);
+  }
+  const qn_status status = plan(session, std::move(graph), SIZE_MAX);
+  return status == QN_BAD_MODEL ? QN_INVALID_ARGUMENT : status;  // the model is good; these shapes do not suit it
+}
+
+qn_status get_tensor(const qn_session* session, const Vector<Port> Graph::*ports, size_t index, qn_tensor* tensor,
+                     const char* who) {
+  if (session == nullptr || tensor == nullptr) return fail(QN_INVALID_ARGUMENT, "%s: an argument is NULL", who);
+  const Graph& graph = session->execution->graph();
+  if (index >= (graph.*ports).size()) {
+    return fail(QN_INVALID_ARGUMENT, "%s: index %zu of %zu", who, index, (graph.*ports).size());
+  }
+  const Port& port = (graph.*ports)[index];
+  *tensor = describe(graph.tensors[static_cast<size_t>(port.tensor)]);
+  tensor->type = port.type;
+  return QN_OK;
+}
+
+uint64_t now() {
+  const auto time = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
+}
+
+qn_status run(qn_session& session, const void* const* inputs) {
+  Execution& execution = *session.execution;
+  const qn_parallel* parallel = session.parallel.run == nullptr ? nullptr : &session.parallel;
+  session.has_run = false;
+  const uint64_t start = session.profiling ? now() : 0;
+  execution.begin(inputs);
+  for (size_t i = 0; i < execution.steps().size(); ++i) {
+    if (session.cancelled.exchange(false)) return fail(QN_CANCELLED, "cancelled before operator %zu", i);
+    const uint64_t before = session.profiling ? now() : 0;
+    QN_TRY(execution.run(i, parallel));
+    if (!session.profiling) continue;
+    session.profile[i].start_ns = before - start;
+    session.profile[i].time_ns = now() - before;
+  }
+  execution.end(inputs);
+  session.has_run = true;
+  return QN_OK;
+}
+
+}  // namespace
+}  // namespace quern
+
+extern "C" {
+
+void qn_session_options_init(qn_session_options* options) {
+  if (options == nullptr) return;
+  *options = {};
+  options->struct_size = sizeof *options;
+  options->threads = 1;
+}
+
+qn_status qn_session_create(qn_model* model, const qn_session_options* options, qn_session** session) {
+  if (model == nullptr || session == nullptr) {
+    return fail(QN_INVALID_ARGUMENT, "qn_session_create: an argument is NULL");
+  }
+  return quern::guarded([&] { return quern::create(model, options, session); });
+}
+
+void qn_session_release(qn_session* session) { delete session; }
+
+qn_status qn_session_resize(qn_session* session, size_t index, uint32_t rank, const size_t* shape) {
+  if (session == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_session_resize: session is NULL");
+  return quern::guarded([&] {
+    const size_t inputs = session->execution->graph().inputs.size();
+    if (index >= inputs) return fail(QN_INVALID_ARGUMENT, "qn_session_resize: input %zu of %zu", index, inputs);
+    quern::Vector<qn_tensor> tensors(inputs);
+    for (size_t i = 0; i < inputs; ++i) QN_TRY(qn_session_input_tensor(session, i, &tensors[i]));
+    QN_TRY(qn_tensor_init(&tensors[index], tensors[index].type, rank, shape));
+    return quern::resize(*session, tensors.data());
+  });
+}
+
+qn_status qn_session_resize_all(qn_session* session, const qn_tensor* tensors) {
+  if (session == nullptr || tensors == nullptr) {
+    return fail(QN_INVALID_ARGUMENT, "qn_session_resize_all: an argument is NULL");
+  }
+  return quern::guarded([&] { return quern::resize(*session, tensors); });
+}
+
+qn_status qn_session_input_tensor(const qn_session* session, size_t index, qn_tensor* tensor) {
+  return quern::get_tensor(session, &quern::Graph::inputs, index, tensor, "qn_session_input_tensor");
+}
+
+qn_status qn_session_output_tensor(const qn_session* session, size_t index, qn_tensor* tensor) {
+  return quern::get_tensor(session, &quern::Graph::outputs, index, tensor, "qn_session_output_tensor");
+}
+
+qn_status qn_session_run(qn_session* session, const void* const* inputs) {
+  if (session == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_session_run: session is NULL");
+  const quern::Vector<quern::Port>& ports = session->execution->graph().inputs;
+  if (inputs == nullptr && !ports.empty()) return fail(QN_INVALID_ARGUMENT, "qn_session_run: inputs is NULL");
+  for (size_t i = 0; i < ports.size(); ++i) {
+    if (inputs[i] == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_session_run: input %zu is NULL", i);
+    if (reinterpret_cast<uintptr_t>(inputs[i]) % qn_type_size(ports[i].type) != 0) {
+      return fail(QN_INVALID_ARGUMENT, "qn_session_run: input %zu is not aligned to its elements", i);
+    }
+  }
+  return quern::guarded([&] { return quern::run(*session, inputs); });
+}
+
+qn_status qn_session_output(const qn_session* session, size_t index, const void** data) {
+  if (session == nullptr || data == nullptr) {
+    return fail(QN_INVALID_ARGUMENT, "qn_session_output: an argument is NULL");
+  }
+  const size_t outputs = session->execution->graph().outputs.size();
+  if (index >= outputs) return fail(QN_INVALID_ARGUMENT, "qn_session_output: output %zu of %zu", index, outputs);
+  if (!session->has_run) return fail(QN_INVALID_ARGUMENT, "qn_session_output: the session has not run");
+  *data = session->execution->output(index);
+  return QN_OK;
+}
+
+void qn_session_cancel(qn_session* session) {
+  if (session != nullptr) session->cancelled.store(true);
+}
+
+size_t qn_session_memory(const qn_session* session) {
+  return session == nullptr ? 0 : session->execution->arena_bytes();
+}
+
+size_t qn_session_profile_count(const qn_session* session) { return session == nullptr ? 0 : session->profile.size(); }
+
+qn_status qn_session_profile(const qn_session* session, size_t index, qn_profile_entry* entry) {
+  if (session == nullptr || entry == nullptr) {
+    return fail(QN_INVALID_ARGUMENT, "qn_session_profile: an argument is NULL");
+  }
+  if (index >= session->profile.size()) {
+    return fail(QN_INVALID_ARGUMENT, "qn_session_profile: entry %zu of %zu", index, session->profile.size());
+  }
+  *entry = session->profile[index];
+  return QN_OK;
+}
+
+}  // extern "C"
