@@ -1,0 +1,501 @@
+// Sessions: results against plain evaluation, resizing, threads, border types, cancelling, profiles, memory.
+#include <fp16.h>
+#include <pthreadpool.h>
+
+#include <atomic>
+#include <cmath>
+#include <thread>
+
+#include "naive.h"
+#include "small_graphs.h"
+
+namespace quern::test {
+namespace {
+
+struct Release {
+  void operator()(qn_model* model) const { qn_model_release(model); }
+  void operator()(qn_session* session) const { qn_session_release(session); }
+};
+using ModelHandle = std::unique_ptr<qn_model, Release>;
+using SessionHandle = std::unique_ptr<qn_session, Release>;
+
+ModelHandle model_of(const Graph& graph, const qn_model_options* options = nullptr) {
+  qn_model* model = nullptr;
+  expect_ok(make_model(graph, options, &model));
+  return ModelHandle(model);
+}
+
+SessionHandle session_of(const ModelHandle& model, const qn_session_options* options = nullptr) {
+  qn_session* session = nullptr;
+  expect_ok(qn_session_create(model.get(), options, &session));
+  return SessionHandle(session);
+}
+
+std::vector<const void*> pointers(const Graph& graph, const Values& values) {
+  std::vector<const void*> inputs;
+  for (const Port& port : graph.inputs) inputs.push_back(values.at(port.tensor).data());
+  return inputs;
+}
+
+const float* output(const SessionHandle& session, size_t index) {
+  const void* data = nullptr;
+  expect_ok(qn_session_output(session.get(), index, &data));
+  return static_cast<const float*>(data);
+}
+
+constexpr float tolerance = 2e-6f;
+
+// Runs a session on random inputs and compares all outputs with the plain evaluation of the same graph.
+void expect_right(const Graph& graph, const SessionHandle& session, unsigned seed) {
+  Values values = random_inputs(graph, seed);
+  ASSERT_EQ(qn_session_run(session.get(), pointers(graph, values).data()), QN_OK) << qn_last_message();
+  Values expected = values;
+  evaluate_naively(graph, expected);
+  for (size_t i = 0; i < graph.outputs.size(); ++i) {
+    EXPECT_LE(difference(expected.at(graph.outputs[i].tensor), output(session, i)), tolerance) << "output " << i;
+  }
+  for (const Port& port : graph.inputs) EXPECT_EQ(values.at(port.tensor), expected.at(port.tensor));
+}
+
+void expect_right(const Graph& graph, const qn_session_options* options = nullptr) {
+  const ModelHandle model = model_of(graph);
+  const SessionHandle session = session_of(model, options);
+  ASSERT_NE(session, nullptr);
+  for (unsigned run = 0; run < 3; ++run) expect_right(graph, session, run);
+}
+
+TEST(Session, Sample) { expect_right(sample_graph()); }
+
+// One small graph per kind of node.
+Graph graph_of_kind(OpKind kind) {
+  GraphBuilder b;
+  const int x = b.input("x", {2, 5, 6, 4});
+  const auto one = [&](Vector<int> inputs, Attributes attributes = {}) {
+    b.output(b.node(kind, std::move(inputs), std::move(attributes)), "y");
+  };
+  switch (kind) {
+    case OpKind::conv2d:
+      one({x, b.constant({8, 3, 3, 2}), b.constant({8})}, [] {
+        Attributes a = window(1, 2, 1);
+        a.groups = 2;
+        a.max = 1.5f;
+        return a;
+      }());
+      break;
+    case OpKind::fully_connected: one({x, b.constant({3, 4})}, range(0, 1)); break;
+    case OpKind::max_pool: one({x}, window(3, 2, 1)); break;
+    case OpKind::average_pool:
+      one({x}, [] {
+        Attributes a = window(3, 2, 1);
+        a.ceil_mode = a.count_padding = true;
+        return a;
+      }());
+      break;
+    case OpKind::add:
+    case OpKind::sub: one({x, b.input("z", {6, 1})}, range(-0.5, 0.75)); break;
+    case OpKind::mul: one({b.input("z", {1, 4}), x}); break;
+    case OpKind::div: one({x, b.constant({2, 1, 1, 4}, 1, 2)}); break;
+    case OpKind::clamp: one({x}, range(-0.5, 0.5)); break;
+    case OpKind::power: one({x}, power(0.5, 2, -0.75)); break;
+    case OpKind::prelu: one({x, b.constant({4})}); break;
+    case OpKind::scale: one({x, b.constant({4}), b.constant({4})}, range(0, 1)); break;
+    case OpKind::softmax: one({x}, axis(1)); break;
+    case OpKind::concat: one({x, b.input("z", {2, 5, 3, 4}), b.constant({2, 5, 1, 4})}, axis(2)); break;
+    case OpKind::lrn:
+      one({x}, [] {
+        Attributes a = power(1, 0.75, 2);
+        a.size = 3;
+        return a;
+      }());
+      break;
+    case OpKind::pad:
+      one({x}, [] {
+        Attributes a = values({0, 1, 2, 0, 1, 0, 3, 2});
+        a.alpha = -2;
+        return a;
+      }());
+      break;
+    case OpKind::resize:
+      one({x}, [] {
+        Attributes a = values({7, 9});
+        a.mode = QN_RESIZE_BILINEAR;
+        return a;
+      }());
+      break;
+    case OpKind::reshape: one({x}, values({0, 10, -1})); break;
+    case OpKind::transpose: one({x}, values({3, 0, 2, 1})); break;
+    case OpKind::slice: one({x}, values({1, 0, 2, 1, 2, -1, 5, 3})); break;
+    default: one({x}); break;
+  }
+  return b.done();
+}
+
+class SessionKind : public ::testing::TestWithParam<int> {};
+TEST_P(SessionKind, AgreesWithPlainEvaluation) { expect_right(graph_of_kind(static_cast<OpKind>(GetParam()))); }
+INSTANTIATE_TEST_SUITE_P(All, SessionKind, ::testing::Range(0, static_cast<int>(OpKind::count)),
+                         [](const auto& kind) { return op_name(static_cast<OpKind>(kind.param)); });
+
+// ---- shapes
+
+TEST(Session, Resize) {
+  GraphBuilder b;
+  const int x = b.input("x", {1, 8, 8, 3});
+  const int c = b.node(OpKind::conv2d, {x, b.constant({4, 3, 3, 3})}, window(1, 2, 1));
+  b.output(b.node(OpKind::reshape, {b.node(OpKind::global_average_pool, {c})}, values({0, -1})), "y");
+  Graph graph = b.done();
+  const ModelHandle model = model_of(graph);
+  const SessionHandle session = session_of(model);
+  const size_t before = qn_session_memory(session.get());
+  const size_t shape[] = {3, 21, 17, 3};
+  ASSERT_EQ(qn_session_resize(session.get(), 0, 4, shape), QN_OK) << qn_last_message();
+  EXPECT_GT(qn_session_memory(session.get()), before);
+  qn_tensor y;
+  ASSERT_EQ(qn_session_output_tensor(session.get(), 0, &y), QN_OK);
+  EXPECT_EQ(y.rank, 2u);
+  EXPECT_EQ(y.shape[0], 3u);
+  graph.tensors[static_cast<size_t>(x)].shape.assign(shape, shape + 4);
+  expect_ok(infer_shapes(graph));
+  expect_right(graph, session, 1);
+}
+
+TEST(Session, FailedResizeKeepsTheOldSizes) {
+  const Graph graph = sample_graph();
+  const ModelHandle model = model_of(graph);
+  const SessionHandle session = session_of(model);
+  const size_t wrong_channels[] = {1, 8, 8, 4}, zero[] = {1, 0, 8, 3}, too_small[] = {1, 1, 1, 3};
+  EXPECT_EQ(qn_session_resize(session.get(), 0, 4, wrong_channels), QN_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(qn_last_message()).find("conv2d0"), std::string::npos) << qn_last_message();
+  EXPECT_EQ(qn_session_resize(session.get(), 0, 4, zero), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(qn_session_resize(session.get(), 0, 4, too_small), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(qn_session_resize(session.get(), 0, 7, wrong_channels), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(qn_session_resize(session.get(), 2, 4, too_small), QN_INVALID_ARGUMENT);
+  const size_t huge[] = {size_t{1} << 40, 8, 8, 3};
+  EXPECT_EQ(qn_session_resize(session.get(), 0, 4, huge), QN_OUT_OF_MEMORY) << qn_last_message();
+  expect_right(graph, session, 1);
+}
+
+TEST(Session, ResizeAll) {
+  GraphBuilder b;
+  const int x = b.input("x", {2, 3}), y = b.input("y", {2, 3});
+  b.output(b.node(OpKind::concat, {x, y}, axis(1)), "z");
+  Graph graph = b.done();
+  const ModelHandle model = model_of(graph);
+  const SessionHandle session = session_of(model);
+  qn_tensor tensors[2];
+  const size_t a[] = {5, 3}, c[] = {5, 4};
+  EXPECT_EQ(qn_session_resize(session.get(), 0, 2, a), QN_INVALID_ARGUMENT) << "one alone does not fit";
+  ASSERT_EQ(qn_tensor_init(&tensors[0], QN_F32, 2, a), QN_OK);
+  ASSERT_EQ(qn_tensor_init(&tensors[1], QN_F32, 2, c), QN_OK);
+  ASSERT_EQ(qn_session_resize_all(session.get(), tensors), QN_OK) << qn_last_message();
+  graph.tensors[static_cast<size_t>(x)].shape = {5, 3};
+  graph.tensors[static_cast<size_t>(y)].shape = {5, 4};
+  expect_ok(infer_shapes(graph));
+  expect_right(graph, session, 1);
+  tensors[1].type = QN_F16;
+  EXPECT_EQ(qn_session_resize_all(session.get(), tensors), QN_INVALID_ARGUMENT);
+}
+
+// ---- where tensors lie
+
+TEST(Session, OutputsThatAreInputsOrConstantsOrViews) {
+  GraphBuilder b;
+  const int x = b.input("x", {2, 3, 1, 1});
+  b.output(b.node(OpKind::reshape, {x}, values({3, 2})), "view of an input");
+  b.output(b.constant({4}), "a constant");
+  b.graph.outputs.push_back({.tensor = x});
+  const int r = b.node(OpKind::clamp, {x}, range(0, 1));
+  b.output(r, "relu");
+  b.output(b.node(OpKind::transpose, {r}, values({2, 0, 1, 3})), "view of an output");
+  b.output(b.node(OpKind::sigmoid, {r}), "sigmoid");
+  const Graph graph = b.done();
+  expect_right(graph);
+
+  // What the user gets does not depend on the user's own buffer afterwards.
+  const ModelHandle model = model_of(graph);
+  const SessionHandle session = session_of(model);
+  std::vector<float> input = {1, 2, 3, 4, 5, 6};
+  const void* inputs[] = {input.data()};
+  ASSERT_EQ(qn_session_run(session.get(), inputs), QN_OK);
+  input.assign(6, 99);
+  EXPECT_EQ(output(session, 0)[5], 6);
+  EXPECT_EQ(output(session, 2)[0], 1);
+}
+
+TEST(Session, InPlaceOnlyWhereNobodyReadsAfterwards) {
+  GraphBuilder b;
+  const int x = b.input("x", {1, 4, 4, 8});
+  const int r = b.node(OpKind::clamp, {x}, range(0, 1));           // not over the user's buffer
+  const int s = b.node(OpKind::sigmoid, {r});                      // r is read later
+  const int flat = b.node(OpKind::reshape, {r}, values({16, 8}));  // a view keeps r alive
+  const int t = b.node(OpKind::tanh, {s});                         // over s
+  const int u = b.node(OpKind::add, {t, t});                       // over t, both inputs
+  const int row = b.node(OpKind::reshape, {u}, values({1, 16, 8}));
+  const int v = b.node(OpKind::mul, {flat, row});
+  b.output(b.node(OpKind::sub, {v, b.constant({8})}), "y");
+  const Graph graph = b.done();
+  expect_right(graph);
+  const ModelHandle model = model_of(graph);
+  const SessionHandle session = session_of(model);
+  // x stays the user's; r, s = t = u, v = y: two of them live at any time
+  EXPECT_EQ(qn_session_memory(session.get()), 3u * 4 * 4 * 8 * 4);
+}
+
+TEST(Session, ArenaOfAChainIsTwoTensors) {
+  GraphBuilder b;
+  int x = b.input("x", {1, 8, 8, 16});
+  for (int i = 0; i < 10; ++i) x = b.node(OpKind::max_pool, {x}, window(3, 1, 1));
+  b.output(x, "y");
+  const ModelHandle model = model_of(b.done());
+  const SessionHandle session = session_of(model);
+  EXPECT_LT(qn_session_memory(session.get()), 2u * 8 * 8 * 16 * 4 + 4096) << "two tensors and a little workspace";
+}
+
+TEST(Session, RefusesASmallModelThatWantsGigabytes) {
+  GraphBuilder b;
+  const int x = b.input("x", {1, 1, 1, 1});
+  b.output(b.node(OpKind::pad, {x}, values({0, 0, 0, 0, 0, 30000, 30000, 0})), "y");
+  qn_session* session = nullptr;
+  const ModelHandle model = model_of(b.done());
+  EXPECT_EQ(qn_session_create(model.get(), nullptr, &session), QN_BAD_MODEL);
+  EXPECT_NE(std::string(qn_last_message()).find("activations"), std::string::npos);
+}
+
+// ---- half precision at the border
+
+TEST(Session, F16Ports) {
+  GraphBuilder b;
+  const int x = b.input("x", {1, 2, 2, 3}, QN_F16);
+  const int y = b.node(OpKind::clamp, {x}, range(-0.25, 0.5));
+  b.output(y, "y", QN_F16);
+  b.output(b.node(OpKind::exp, {y}), "z");
+  b.graph.outputs.push_back({.tensor = x, .type = QN_F16});
+  const Graph graph = b.done();
+  const ModelHandle model = model_of(graph);
+  const SessionHandle session = session_of(model);
+  qn_tensor tensor;
+  ASSERT_EQ(qn_session_input_tensor(session.get(), 0, &tensor), QN_OK);
+  EXPECT_EQ(tensor.type, QN_F16);
+  std::vector<uint16_t> halves;
+  for (int i = 0; i < 12; ++i) halves.push_back(fp16_ieee_from_fp32_value(static_cast<float>(i) / 8 - 0.5f));
+  const void* inputs[] = {halves.data()};
+  ASSERT_EQ(qn_session_run(session.get(), inputs), QN_OK) << qn_last_message();
+  const void *half_out, *float_out, *same;
+  expect_ok(qn_session_output(session.get(), 0, &half_out));
+  expect_ok(qn_session_output(session.get(), 1, &float_out));
+  expect_ok(qn_session_output(session.get(), 2, &same));
+  for (size_t i = 0; i < 12; ++i) {
+    const float expected = std::min(std::max(static_cast<float>(i) / 8 - 0.5f, -0.25f), 0.5f);
+    EXPECT_EQ(fp16_ieee_to_fp32_value(static_cast<const uint16_t*>(half_out)[i]), expected);
+    EXPECT_NEAR(static_cast<const float*>(float_out)[i], std::exp(expected), 1e-6);
+    EXPECT_EQ(static_cast<const uint16_t*>(same)[i], halves[i]);
+  }
+}
+
+// ---- threads
+
+TEST(Session, ThreadsGiveTheSameBits) {
+  const Graph graph = sample_graph();
+  const Values values = random_inputs(graph, 5);
+  const ModelHandle model = model_of(graph);
+  std::vector<std::vector<float>> results;
+  for (const size_t threads : {1, 2, 3, 4}) {
+    qn_session_options options;
+    qn_session_options_init(&options);
+    options.threads = threads;
+    const SessionHandle session = session_of(model, &options);
+    ASSERT_EQ(qn_session_run(session.get(), pointers(graph, values).data()), QN_OK);
+    results.emplace_back(output(session, 0), output(session, 0) + 4 * 4 / 4 * 32 / 1);
+    EXPECT_EQ(results.back(), results.front()) << threads << " threads";
+  }
+}
+
+TEST(Session, RunsOnTheHostsThreads) {
+  std::atomic<int> calls{0};
+  const qn_parallel parallel = {&calls, [](void* context, void (*task)(void*, size_t), void* arg, size_t count) {
+                                  ++*static_cast<std::atomic<int>*>(context);
+                                  for (size_t i = count; i-- > 0;) task(arg, i);
+                                }};
+  qn_session_options options;
+  qn_session_options_init(&options);
+  options.threads = 2;
+  options.parallel = &parallel;
+  expect_right(sample_graph(), &options);
+  EXPECT_GT(calls, 0);
+}
+
+TEST(Session, TwoSessionsOfOneModelAtTheSameTime) {
+  const Graph graph = sample_graph();
+  const ModelHandle model = model_of(graph);
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      qn_session_options options;
+      qn_session_options_init(&options);
+      options.threads = 1 + t % 2;
+      const SessionHandle session = session_of(model, &options);  // planned at the same time, too
+      for (unsigned run = 0; run < 20; ++run) expect_right(graph, session, t * 100 + run);
+    });
+  }
+  for (std::thread& t : threads) t.join();
+}
+
+TEST(Session, KeepsTheModelAlive) {
+  const Graph graph = sample_graph();
+  ModelHandle model = model_of(graph);
+  const SessionHandle session = session_of(model);
+  model.reset();
+  expect_right(graph, session, 1);
+}
+
+TEST(Session, ModelsShareAWeightsCache) {
+  const Graph graph = sample_graph();
+  qn_weights_cache* cache;
+  ASSERT_EQ(qn_weights_cache_create(&cache), QN_OK);
+  qn_model_options options;
+  qn_model_options_init(&options);
+  options.cache = cache;
+  {
+    const ModelHandle first = model_of(graph, &options);
+    const SessionHandle a = session_of(first);
+    const size_t bytes = qn_weights_cache_bytes(cache);
+    EXPECT_GT(bytes, 0u);
+    const ModelHandle second = model_of(graph, &options);  // the same weights, at the same addresses
+    const SessionHandle b = session_of(second);
+    EXPECT_EQ(qn_weights_cache_bytes(cache), bytes);
+    expect_right(graph, b, 1);
+  }
+  EXPECT_EQ(qn_weights_cache_bytes(cache), 0u);
+  qn_weights_cache_release(cache);
+}
+
+// ---- options and control
+
+TEST(Session, ForcedAlgorithmWhereItApplies) {
+  const Graph graph = sample_graph();
+  const ModelHandle model = model_of(graph);
+  for (const qn_algorithm algorithm :
+       {QN_ALGORITHM_DIRECT, QN_ALGORITHM_GEMM, QN_ALGORITHM_IGEMM, QN_ALGORITHM_DEPTHWISE}) {
+    qn_session_options options;
+    qn_session_options_init(&options);
+    options.algorithm = algorithm;
+    options.profile = 1;
+    const SessionHandle session = session_of(model, &options);
+    expect_right(graph, session, 1);
+    qn_profile_entry entry;
+    ASSERT_EQ(qn_session_profile(session.get(), 0, &entry), QN_OK);
+    if (algorithm == QN_ALGORITHM_IGEMM) {
+      EXPECT_STREQ(entry.algorithm, "igemm");
+    }
+  }
+}
+
+TEST(Session, Profile) {
+  const Graph graph = sample_graph();
+  const ModelHandle model = model_of(graph);
+  qn_session_options options;
+  qn_session_options_init(&options);
+  EXPECT_EQ(qn_session_profile_count(session_of(model, &options).get()), 0u);
+  options.profile = 1;
+  const SessionHandle session = session_of(model, &options);
+  ASSERT_EQ(qn_session_profile_count(session.get()), graph.nodes.size() - 1) << "all but the reshape";
+  expect_right(graph, session, 1);
+  uint64_t end = 0;
+  for (size_t i = 0; i < qn_session_profile_count(session.get()); ++i) {
+    qn_profile_entry entry;
+    ASSERT_EQ(qn_session_profile(session.get(), i, &entry), QN_OK);
+    EXPECT_GE(entry.start_ns, end);
+    end = entry.start_ns + entry.time_ns;
+    EXPECT_EQ(entry.macs > 0, std::string(entry.op) == "conv2d" || std::string(entry.op) == "fully_connected");
+  }
+  qn_profile_entry entry;
+  ASSERT_EQ(qn_session_profile(session.get(), 0, &entry), QN_OK);
+  EXPECT_STREQ(entry.name, "conv2d0");
+  EXPECT_STREQ(entry.op, "conv2d");
+  EXPECT_EQ(entry.macs, 4u * 4 * 16 * 27);
+  EXPECT_NE(std::string(entry.kernel), "");
+  EXPECT_EQ(qn_session_profile(session.get(), 99, &entry), QN_INVALID_ARGUMENT);
+}
+
+TEST(Session, Cancel) {
+  const Graph graph = sample_graph();
+  const ModelHandle model = model_of(graph);
+  const SessionHandle session = session_of(model);
+  const Values values = random_inputs(graph, 1);
+  qn_session_cancel(session.get());
+  EXPECT_EQ(qn_session_run(session.get(), pointers(graph, values).data()), QN_CANCELLED);
+  const void* data;
+  EXPECT_EQ(qn_session_output(session.get(), 0, &data), QN_INVALID_ARGUMENT) << "there is no result";
+  expect_right(graph, session, 1);  // and the next run works
+}
+
+// From another thread, while the run goes on: the host's threads make the moment certain.
+TEST(Session, CancelBetweenOperators) {
+  struct Host {
+    qn_session* session = nullptr;
+    int calls = 0;
+  } host;
+  const qn_parallel parallel = {&host, [](void* context, void (*task)(void*, size_t), void* arg, size_t count) {
+                                  auto* h = static_cast<Host*>(context);
+                                  for (size_t i = 0; i < count; ++i) task(arg, i);
+                                  if (h->calls++ == 0) std::thread(qn_session_cancel, h->session).join();
+                                }};
+  GraphBuilder b;
+  int x = b.input("x", {1, 32, 32, 16});
+  for (int i = 0; i < 4; ++i) x = b.node(OpKind::conv2d, {x, b.constant({16, 3, 3, 16})}, window(1, 1, 1));
+  b.output(x, "y");
+  const Graph graph = b.done();
+  qn_session_options options;
+  qn_session_options_init(&options);
+  options.threads = 2;
+  options.parallel = &parallel;
+  const ModelHandle model = model_of(graph);
+  const SessionHandle session = session_of(model, &options);
+  host.session = session.get();
+  const Values values = random_inputs(graph, 1);
+  EXPECT_EQ(qn_session_run(session.get(), pointers(graph, values).data()), QN_CANCELLED);
+  EXPECT_EQ(host.calls, 1);
+}
+
+TEST(Session, BadArguments) {
+  const Graph graph = sample_graph();
+  const ModelHandle model = model_of(graph);
+  qn_session* none = nullptr;
+  qn_session_options options;
+  EXPECT_EQ(qn_session_create(nullptr, nullptr, &none), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(qn_session_create(model.get(), nullptr, nullptr), QN_INVALID_ARGUMENT);
+  qn_session_options_init(&options);
+  options.threads = 0;
+  EXPECT_EQ(qn_session_create(model.get(), &options, &none), QN_INVALID_ARGUMENT);
+  qn_session_options_init(&options);
+  options.struct_size = 3;
+  EXPECT_EQ(qn_session_create(model.get(), &options, &none), QN_INVALID_ARGUMENT);
+  qn_session_options_init(&options);
+  options.algorithm = static_cast<qn_algorithm>(3) /* igemm */;
+  EXPECT_EQ(qn_session_create(model.get(), &options, &none), QN_OK);
+  qn_session_release(none);
+  const SessionHandle session = session_of(model);
+  const Values values = random_inputs(graph, 1);
+  std::vector<const void*> inputs = pointers(graph, values);
+  const void* data;
+  EXPECT_EQ(qn_session_output(session.get(), 0, &data), QN_INVALID_ARGUMENT) << "before any run";
+  EXPECT_EQ(qn_session_run(session.get(), nullptr), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(qn_session_run(nullptr, inputs.data()), QN_INVALID_ARGUMENT);
+  inputs[1] = static_cast<const char*>(inputs[1]) + 1;
+  EXPECT_EQ(qn_session_run(session.get(), inputs.data()), QN_INVALID_ARGUMENT);
+  inputs[1] = nullptr;
+  EXPECT_EQ(qn_session_run(session.get(), inputs.data()), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(qn_session_output(session.get(), 7, &data), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(qn_model_input_count(model.get()), 2u);
+  EXPECT_EQ(qn_model_output_count(model.get()), 2u);
+  qn_port port;
+  EXPECT_EQ(qn_model_input(model.get(), 2, &port), QN_INVALID_ARGUMENT);
+  ASSERT_EQ(qn_model_input(model.get(), 0, &port), QN_OK);
+  EXPECT_STREQ(port.name, "image");
+  EXPECT_EQ(port.tensor.rank, 4u);
+  EXPECT_EQ(port.preprocessing.resize, 256u);
+  qn_model_release(nullptr);
+  qn_session_release(nullptr);
+}
+
+}  // namespace
+}  // namespace quern::test
