@@ -41,12 +41,13 @@ class GraphBuilder {
   }
 
   int node(OpKind kind, Vector<int> inputs, Attributes attributes = {}) {
-    const std::string name = std::string(op_name(kind)) + std::to_string(graph.nodes.size());
-    return add_node(graph, kind, name.c_str(), std::move(inputs), std::move(attributes));
+    String name = op_name(kind);
+    name += std::to_string(graph.nodes.size()).c_str();
+    return add_node(graph, kind, std::move(name), std::move(inputs), std::move(attributes));
   }
 
   int output(int tensor, const char* name, qn_type type = QN_F32) {
-    graph.tensors[static_cast<size_t>(tensor)].name = name;
+    graph.tensors[static_cast<size_t>(tensor)].name = String(name);
     graph.outputs.push_back({.tensor = tensor, .type = type});
     return tensor;
   }
