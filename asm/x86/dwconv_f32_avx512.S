@@ -199,10 +199,10 @@ endfn qn_dwconv_f32_np32_avx512
         vmovaps zmm\x, zmm5
         .endr
         .endif
-        i = 0
-        .rept   6 + 3 * \pixels
-        window_row %i, \pixels
-        i = i + 1
+        .irp    i, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17
+        .if     \i < 6 + 3 * \pixels
+        window_row \i, \pixels
+        .endif
         .endr
         finish  rbp, zmm4, zmm5
         .if     \pixels == 4
@@ -227,14 +227,8 @@ fn qn_dwconv_f32_9p32_avx512
 
 0:      lanes   k1, rdi, edi, eax       // a panel
         kshiftrd k2, k1, 16
-        i = 14
-        .rept   18
-        .macro  weight v
+        .irp    v, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31
         vmovaps zmm\v, [r11 + 64 * (\v - 12)]
-        .endm
-        weight  %i
-        .purgem weight
-        i = i + 1
         .endr
         mov     rbx, rsi
         mov     rdx, rcx

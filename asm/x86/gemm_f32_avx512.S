@@ -9,9 +9,12 @@
 //   load   zmm0 zmm1 one row of W   zmm2 one A everywhere     then zmm0 min  zmm1 max
 //
 // 28 accumulators hide the latency of FMA with room to spare; a step is 28 FMAs (14 cycles) and 16 loads (8 cycles).
-// Only the rows of this call are run, read and written.
+// Only the rows of this call are run, read and written.  Panels beyond L1 stream from L2: fetching 32 rows of W ahead
+// measures 2 to 5% faster than leaving it to the hardware (not so in igemm, nor at avx2).
 #include "asm.h"
 #include "../offset.h"
+
+#define AHEAD 4096
 
 // Every row: its number, where its A is, its accumulators.
 .macro rows do
@@ -89,6 +92,8 @@ fn qn_gemm_f32_14x32_avx512
 1:      vmovaps zmm0, [r9]
         vmovaps zmm1, [r9 + 64]
         sub     r9, -128
+        prefetcht0 [r9 + AHEAD]
+        prefetcht0 [r9 + AHEAD + 64]
         enter   rdi
         rows    step
         add     rcx, 4
