@@ -1,0 +1,160 @@
+#include "harness.h"
+
+#include <pthreadpool.h>
+
+#include <cstring>
+#include <random>
+
+#include "base/memory.h"
+
+namespace quern::test {
+namespace {
+
+constexpr uint32_t canary_bits = 0x7fa5a5a5;  // a signalling NaN nothing computes
+
+bool is_canary(const float& value) { return std::memcmp(&value, &canary_bits, sizeof value) == 0; }
+
+// Tasks may run in any order; real threads are slow to start and are tested where they matter.
+void run_backwards(void*, void (*task)(void* arg, size_t index), void* arg, size_t count) {
+  while (count-- > 0) task(arg, count);
+}
+
+}  // namespace
+
+std::vector<float> integers(size_t count, uint32_t seed, int low, int high) {
+  std::mt19937 random(seed);
+  std::vector<float> values(count);
+  for (float& v : values)
+    v = static_cast<float>(low + static_cast<int>(random() % static_cast<unsigned>(high - low + 1)));
+  return values;
+}
+
+std::vector<float> reals(size_t count, uint32_t seed, float low, float high) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<float> uniform(low, high);
+  std::vector<float> values(count);
+  for (float& v : values) v = uniform(random);
+  return values;
+}
+
+size_t count_of(const Shape& shape) {
+  size_t count = 1;
+  for (const size_t s : shape) count *= s;
+  return count;
+}
+
+Strided::Strided(const Shape& shape, size_t gap) : tensor_(dense(shape)) {
+  size_t stride = sizeof(float);
+  for (size_t i = shape.size(); i-- > 0;) {
+    tensor_.stride[i] = stride;
+    stride = stride * shape[i] + gap * sizeof(float);
+  }
+  buffer_.assign(qn_tensor_bytes(&tensor_) / sizeof(float) + 2 * margin, 0);
+  for (float& v : buffer_) std::memcpy(&v, &canary_bits, sizeof v);
+}
+
+void Strided::each(const std::function<void(size_t, size_t)>& visit) const {
+  std::vector<size_t> index(tensor_.rank, 0);
+  const size_t count = count_of(Shape(tensor_.shape, tensor_.shape + tensor_.rank));
+  for (size_t i = 0; i < count; ++i) {
+    size_t offset = 0, rest = i;
+    for (uint32_t d = tensor_.rank; d-- > 0;) {
+      offset += rest % tensor_.shape[d] * tensor_.stride[d];
+      rest /= tensor_.shape[d];
+    }
+    visit(i, margin + offset / sizeof(float));
+  }
+}
+
+void Strided::set(const std::vector<float>& values) {
+  each([&](size_t i, size_t at) { buffer_[at] = values[i]; });
+}
+
+std::vector<float> Strided::get() const {
+  std::vector<float> values;
+  each([&](size_t, size_t at) { values.push_back(buffer_[at]); });
+  return values;
+}
+
+bool Strided::canaries_intact() const {
+  std::vector<bool> inside(buffer_.size(), false);
+  each([&](size_t, size_t at) { inside[at] = true; });
+  for (size_t i = 0; i < buffer_.size(); ++i) {
+    if (!inside[i] && !is_canary(buffer_[i])) return false;
+  }
+  return true;
+}
+
+Result run(const qn_operator* op, const std::vector<Input>& inputs, const Options& options) {
+  Result result;
+  const auto failed = [&](qn_status status) {
+    result.status = status;
+    result.message = qn_last_message();
+    return status != QN_OK;
+  };
+  std::vector<Strided> ins;
+  std::vector<qn_tensor> in_tensors;
+  for (const Input& input : inputs) {
+    ins.emplace_back(input.shape, options.in_gap);
+    ins.back().set(input.values);
+    in_tensors.push_back(ins.back().tensor());
+  }
+  qn_plan_options o;
+  qn_plan_options_init(&o);
+  o.tasks = options.tasks;
+  o.algorithm = options.algorithm;
+  o.kernel = options.kernel.empty() ? nullptr : options.kernel.c_str();
+  qn_plan* plan;
+  if (failed(qn_operator_plan(op, in_tensors.data(), in_tensors.size(), nullptr, 0, &o, &plan))) return result;
+  qn_tensor out;
+  qn_plan_output(plan, 0, &out);
+  result.shape.assign(out.shape, out.shape + out.rank);
+  Strided y(result.shape, options.infer_output ? 0 : options.out_gap);
+  if (!options.infer_output) {
+    qn_plan_release(plan);
+    if (failed(qn_operator_plan(op, in_tensors.data(), in_tensors.size(), &y.tensor(), 1, &o, &plan))) return result;
+  }
+  result.algorithm = qn_plan_algorithm(plan);
+  result.kernel = qn_plan_kernel(plan);
+  // The workspace begins as rubbish and ends at a canary.
+  const size_t workspace_size = qn_plan_workspace_size(plan);
+  Buffer workspace(workspace_size + cache_line);
+  std::memset(workspace.data(), 0xff, workspace_size + cache_line);
+  std::vector<const void*> addresses;
+  for (Strided& in : ins) addresses.push_back(in.data());
+  void* outputs[] = {y.data()};
+  const qn_parallel backwards = {nullptr, run_backwards};
+  const qn_parallel* parallel = options.tasks > 1 ? &backwards : nullptr;
+  failed(
+      qn_plan_run(plan, addresses.data(), outputs, workspace.data(), options.parallel ? options.parallel : parallel));
+  qn_plan_release(plan);
+  result.values = y.get();
+  EXPECT_TRUE(y.canaries_intact()) << "the output's gaps were written";
+  for (size_t i = 0; i < cache_line; ++i) {
+    EXPECT_EQ(static_cast<const unsigned char*>(workspace.data())[workspace_size + i], 0xff) << "workspace overrun";
+  }
+  for (size_t i = 0; i < ins.size(); ++i) {
+    EXPECT_TRUE(ins[i].canaries_intact() && same_bits(ins[i].get(), inputs[i].values)) << "an input was written";
+  }
+  return result;
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+}
+
+qn_tensor dense(const Shape& shape) {
+  qn_tensor tensor = {};
+  EXPECT_QN_OK(qn_tensor_init(&tensor, QN_F32, static_cast<uint32_t>(shape.size()), shape.data()));
+  return tensor;
+}
+
+Threads::Threads(size_t threads) : pool_(threads > 1 ? pthreadpool_create(threads) : nullptr) {
+  qn_parallel_from_pthreadpool(pool_, &parallel_);
+}
+
+Threads::~Threads() {
+  if (pool_ != nullptr) pthreadpool_destroy(pool_);
+}
+
+}  // namespace quern::test

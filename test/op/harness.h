@@ -1,0 +1,97 @@
+// Runs operators on strided tensors between canaries and compares with references.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <quern/quern.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace quern::test {
+
+#define ASSERT_QN_OK(expression) ASSERT_EQ((expression), QN_OK) << qn_last_message()
+#define EXPECT_QN_OK(expression) EXPECT_EQ((expression), QN_OK) << qn_last_message()
+
+// Small integers: sums of products of them are exact, so results can be compared bit for bit whatever the order.
+// Deterministic for a seed.
+std::vector<float> integers(size_t count, uint32_t seed, int low = -4, int high = 4);
+// Uniform in [low, high).
+std::vector<float> reals(size_t count, uint32_t seed, float low = -1, float high = 1);
+
+using Shape = std::vector<size_t>;
+size_t count_of(const Shape& shape);
+
+// A tensor with gaps of `gap` elements after every row of every dimension, filled with a signalling canary.
+class Strided {
+ public:
+  Strided(const Shape& shape, size_t gap);
+
+  const qn_tensor& tensor() const { return tensor_; }
+  void* data() { return buffer_.data() + margin; }
+  void set(const std::vector<float>& values);
+  std::vector<float> get() const;
+  // Is every element outside the tensor as it was?
+  bool canaries_intact() const;
+
+ private:
+  static constexpr size_t margin = 32;
+  void each(const std::function<void(size_t dense, size_t at)>& visit) const;
+  qn_tensor tensor_;
+  std::vector<float> buffer_;
+};
+
+struct Options {
+  size_t tasks = 1;
+  qn_algorithm algorithm = QN_ALGORITHM_AUTO;
+  std::string kernel = {};  // empty: any
+  size_t in_gap = 0, out_gap = 0;
+  bool infer_output = false;              // leave the output to the plan (then it is dense)
+  const qn_parallel* parallel = nullptr;  // NULL: on this thread, several tasks in an unusual order
+};
+
+struct Result {
+  qn_status status = QN_OK;
+  std::string message;
+  Shape shape;
+  std::vector<float> values;
+  qn_algorithm algorithm = QN_ALGORITHM_AUTO;
+  std::string kernel;
+};
+
+struct Input {
+  Shape shape;
+  std::vector<float> values;
+};
+
+// Plans and runs. Checks canaries. A plan or run that fails gives its status and message.
+Result run(const qn_operator* op, const std::vector<Input>& inputs, const Options& options = {});
+
+// The same bits, NaN included.
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b);
+
+// Releases an operator at the end of a scope.
+struct Op {
+  qn_operator* handle = nullptr;
+  Op() = default;
+  Op(const Op&) = delete;
+  ~Op() { qn_operator_release(handle); }
+  operator const qn_operator*() const { return handle; }
+  qn_operator** operator&() { return &handle; }
+};
+
+qn_tensor dense(const Shape& shape);
+
+// A pool of `threads` behind the C interface.
+class Threads {
+ public:
+  explicit Threads(size_t threads);
+  ~Threads();
+  const qn_parallel* parallel() const { return &parallel_; }
+
+ private:
+  struct pthreadpool* pool_;
+  qn_parallel parallel_;
+};
+
+}  // namespace quern::test

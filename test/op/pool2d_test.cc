@@ -1,0 +1,176 @@
+// Pooling against a naive reference.
+#include "kernel/pool.h"
+
+#include <cmath>
+#include <limits>
+
+#include "harness.h"
+
+namespace quern::test {
+namespace {
+
+struct Pool {
+  qn_pool_kind kind = QN_POOL_MAX;
+  bool global = false;
+  qn_hw kernel = {1, 1}, stride = {1, 1}, dilation = {1, 1};
+  qn_padding padding = {0, 0, 0, 0};
+  bool ceil_mode = false, count_padding = false;
+  float min = -std::numeric_limits<float>::infinity(), max = std::numeric_limits<float>::infinity();
+};
+
+qn_status create(const Pool& pool, qn_operator** op) {
+  qn_pool2d_params p;
+  qn_pool2d_params_init(&p);
+  p.kind = pool.kind;
+  p.global = pool.global;
+  p.kernel = pool.kernel;
+  p.stride = pool.stride;
+  p.dilation = pool.dilation;
+  p.padding = pool.padding;
+  p.ceil_mode = pool.ceil_mode;
+  p.count_padding = pool.count_padding;
+  p.min = pool.min;
+  p.max = pool.max;
+  return qn_pool2d_create(&p, op);
+}
+
+// Output size as PyTorch documents it.
+size_t out_size(size_t in, size_t before, size_t after, size_t kernel, size_t stride, size_t dilation, bool ceil_mode) {
+  const double room = static_cast<double>(in + before + after) - static_cast<double>((kernel - 1) * dilation + 1);
+  const double steps = room / static_cast<double>(stride);
+  size_t out = static_cast<size_t>(ceil_mode ? std::ceil(steps) : std::floor(steps)) + 1;
+  if (ceil_mode && (out - 1) * stride >= in + before) --out;
+  return out;
+}
+
+std::vector<double> reference(Pool p, const Shape& s, const std::vector<float>& x, Shape* out) {
+  if (p.global) p = {.kind = p.kind, .kernel = {s[1], s[2]}, .min = p.min, .max = p.max};
+  const size_t height =
+      out_size(s[1], p.padding.top, p.padding.bottom, p.kernel.h, p.stride.h, p.dilation.h, p.ceil_mode);
+  const size_t width =
+      out_size(s[2], p.padding.left, p.padding.right, p.kernel.w, p.stride.w, p.dilation.w, p.ceil_mode);
+  *out = {s[0], height, width, s[3]};
+  std::vector<double> result;
+  for (size_t i = 0; i < count_of(*out); ++i) {
+    const size_t c = i % s[3], ox = i / s[3] % width, oy = i / s[3] / width % height, n = i / s[3] / width / height;
+    double sum = 0, largest = -std::numeric_limits<double>::infinity();
+    size_t inside = 0, padded = 0;
+    for (size_t ky = 0; ky < p.kernel.h; ++ky) {
+      for (size_t kx = 0; kx < p.kernel.w; ++kx) {
+        const long y = static_cast<long>(oy * p.stride.h + ky * p.dilation.h) - static_cast<long>(p.padding.top);
+        const long z = static_cast<long>(ox * p.stride.w + kx * p.dilation.w) - static_cast<long>(p.padding.left);
+        padded += y < static_cast<long>(s[1] + p.padding.bottom) && z < static_cast<long>(s[2] + p.padding.right);
+        if (y < 0 || z < 0 || y >= static_cast<long>(s[1]) || z >= static_cast<long>(s[2])) continue;
+        const double v =
+            static_cast<double>(x[((n * s[1] + static_cast<size_t>(y)) * s[2] + static_cast<size_t>(z)) * s[3] + c]);
+        ++inside;
+        sum += v;
+        largest = std::max(largest, v);
+      }
+    }
+    const double average = sum / static_cast<double>(p.count_padding ? padded : inside);
+    const double v = p.kind == QN_POOL_MAX ? largest : average;
+    result.push_back(std::min(std::max(v, static_cast<double>(p.min)), static_cast<double>(p.max)));
+  }
+  return result;
+}
+
+const std::vector<Pool>& pools() {
+  static const std::vector<Pool> list = {
+      {},
+      {.kernel = {2, 2}, .stride = {2, 2}},
+      {.kernel = {3, 3}, .stride = {2, 2}, .ceil_mode = true},
+      {.kernel = {3, 3}, .stride = {1, 1}, .padding = {1, 1, 1, 1}},
+      {.kernel = {3, 2}, .stride = {2, 3}, .padding = {1, 1, 2, 0}, .ceil_mode = true},
+      {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1, 1, 1}, .ceil_mode = true, .count_padding = true},
+      {.kernel = {2, 3}, .stride = {3, 2}, .padding = {1, 2, 0, 1}, .count_padding = true},
+      {.kernel = {2, 2}, .stride = {1, 2}, .dilation = {2, 3}, .padding = {1, 1, 1, 1}},
+      {.kernel = {5, 5}, .stride = {5, 5}, .ceil_mode = true},
+      {.global = true},
+      {.kernel = {3, 3}, .padding = {1, 1, 1, 1}, .min = -1, .max = 2},
+  };
+  return list;
+}
+
+const std::vector<Shape>& shapes() {
+  static const std::vector<Shape> list = {{1, 5, 5, 1}, {2, 7, 6, 3}, {1, 6, 9, 16}, {2, 8, 5, 37}, {1, 13, 11, 67}};
+  return list;
+}
+
+void expect(const Result& r, const std::vector<double>& expected, const Shape& shape) {
+  ASSERT_EQ(r.status, QN_OK) << r.message;
+  ASSERT_EQ(r.shape, shape);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    ASSERT_NEAR(static_cast<double>(r.values[i]), expected[i], 2e-6 * std::abs(expected[i])) << i << " " << r.kernel;
+  }
+}
+
+TEST(Pool2d, AgreesWithReference) {
+  size_t index = 0;
+  for (Pool pool : pools()) {
+    SCOPED_TRACE("pool " + std::to_string(index++));
+    for (const qn_pool_kind kind : {QN_POOL_MAX, QN_POOL_AVERAGE}) {
+      pool.kind = kind;
+      Op op;
+      ASSERT_QN_OK(create(pool, &op));
+      for (const Shape& shape : shapes()) {
+        const std::vector<float> input = integers(count_of(shape), 1, -9, 9);
+        Shape out;
+        const std::vector<double> expected = reference(pool, shape, input, &out);
+        Result one;
+        for (const size_t gap : {0, 3}) {
+          one = run(op, {{shape, input}}, {.in_gap = gap, .out_gap = gap});
+          expect(one, expected, out);
+          if (HasFatalFailure()) return;
+        }
+        for (const size_t tasks : {2, 4}) {
+          const Result many = run(op, {{shape, input}}, {.tasks = tasks});
+          EXPECT_TRUE(same_bits(one.values, many.values));
+        }
+        for (const PoolRow& row : pool_rows()) {
+          const bool fits = (row.kind == PoolKind::max) == (kind == QN_POOL_MAX) && runs_on(row, cpu().isa);
+          const Result r = run(op, {{shape, input}}, {.kernel = row.name, .out_gap = 1});
+          EXPECT_EQ(r.status, fits ? QN_OK : QN_UNSUPPORTED) << row.name;
+          if (fits) expect(r, expected, out);
+          if (HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+}
+
+TEST(Pool2d, LargeGlobalAverageIsDividedOverChannels) {
+  Op op;
+  ASSERT_QN_OK(create({.kind = QN_POOL_AVERAGE, .global = true}, &op));
+  const Shape shape = {1, 24, 24, 200};
+  const std::vector<float> input = reals(count_of(shape), 3);
+  const Result one = run(op, {{shape, input}});
+  Shape out;
+  const std::vector<double> expected = reference({.kind = QN_POOL_AVERAGE, .global = true}, shape, input, &out);
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(static_cast<double>(one.values[i]), expected[i], 1e-6);
+  for (const size_t tasks : {2, 4}) {
+    EXPECT_TRUE(same_bits(one.values, run(op, {{shape, input}}, {.tasks = tasks}).values));
+  }
+}
+
+TEST(Pool2d, NanInAWindowIsSeen) {
+  for (const qn_pool_kind kind : {QN_POOL_MAX, QN_POOL_AVERAGE}) {
+    Op op;
+    ASSERT_QN_OK(create({.kind = kind, .kernel = {2, 2}, .stride = {2, 2}, .min = 0, .max = 5}, &op));
+    const Result r = run(op, {{{1, 2, 4, 1}, {1, std::nanf(""), 2, 3, 4, 7, 8, 9}}});
+    EXPECT_TRUE(std::isnan(r.values[0]));
+    EXPECT_EQ(r.values[1], 5);
+  }
+}
+
+// With dilation, taps can step over the whole image.
+TEST(Pool2d, WindowWithoutAPixelIsRefused) {
+  Op op;
+  ASSERT_QN_OK(create({.kernel = {2, 2}, .dilation = {4, 4}, .padding = {2, 2, 2, 2}}, &op));
+  const Result r = run(op, {{{1, 1, 1, 1}, {1}}});
+  EXPECT_EQ(r.status, QN_UNSUPPORTED);
+  EXPECT_NE(r.message.find("pool2d"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace quern::test
