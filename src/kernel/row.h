@@ -10,7 +10,9 @@
 
 #if defined(__x86_64__)
 #define QN_ARCH_X86_64 1
+#define QN_ARCH_ARM64 0
 #elif defined(__aarch64__)
+#define QN_ARCH_X86_64 0
 #define QN_ARCH_ARM64 1
 #endif
 

@@ -1,22 +1,8 @@
 // Gemm kernels with a fault of the machine; the work is done by the reference, the fault comes after it.
-        .intel_syntax noprefix
-        .pushsection .note.gnu.property, "a"
-        .balign 8
-        .long 4, 16, 5
-        .asciz "GNU"
-        .long 0xc0000002, 4, 3, 0       // FEATURE_1_AND = IBT | SHSTK
-        .popsection
-        .section .note.GNU-stack, "", %progbits
-        .text
+#include "../../asm/x86/asm.h"
 
 .macro begin name
-        .p2align 4
-        .globl  bad_\name
-        .hidden bad_\name
-        .type   bad_\name, %function
-bad_\name:
-        .cfi_startproc
-        endbr64
+fn bad_\name
         sub     rsp, 40                 // the three stack arguments again, for the reference
         .cfi_adjust_cfa_offset 40
         mov     rax, [rsp + 48]
@@ -25,14 +11,13 @@ bad_\name:
         mov     [rsp + 8], rax
         mov     rax, [rsp + 64]
         mov     [rsp + 16], rax
-        call    qn_gemm_f32_4x8_ref
+        call    SYM(qn_gemm_f32_4x8_ref)
         add     rsp, 40
         .cfi_adjust_cfa_offset -40
 .endm
 
 .macro end name
-        .cfi_endproc
-        .size   bad_\name, . - bad_\name
+endfn bad_\name
 .endm
 
 begin none

@@ -36,8 +36,8 @@ bool has_xinuse() {
   return vector_level() > 0 && __get_cpuid_count(0xd, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & 4) != 0;
 }
 #else
-constexpr const char* saved_names[] = {"x18", "x19", "x20", "x21", "x22", "x23",
-                                       "x24", "x25", "x26", "x27", "x28", "x29"};
+constexpr const char* saved_names[] = {"x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x29"};
+constexpr const char* saved_vector_names[] = {"d8", "d9", "d10", "d11", "d12", "d13", "d14", "d15"};
 #endif
 
 void add(std::string& list, const std::string& what) { list += (list.empty() ? "" : ", ") + what; }
@@ -84,7 +84,7 @@ std::string violations(const Call& call) {
   }
 #else
   for (size_t i = 0; i < std::size(call.saved_vector); ++i) {
-    if (call.saved_vector[i] != CALL_POISON + i) add(list, "d" + std::to_string(8 + i) + " changed");
+    if (call.saved_vector[i] != CALL_POISON + i) add(list, std::string(saved_vector_names[i]) + " changed");
   }
   if (call.control != 0) add(list, "fpcr changed");
 #endif

@@ -45,7 +45,7 @@ struct Call {
   uint32_t ask_xinuse;  // x86: xgetbv can tell which state components are in use
   uint32_t unused = 0;
   // Afterwards:
-  uint64_t saved[12];        // x86: rbx rbp r12-r15; arm64: x18-x29
+  uint64_t saved[12];        // x86: rbx rbp r12-r15; arm64: x19-x29
   uint64_t saved_vector[8];  // arm64: d8-d15
   uint64_t sp;               // what was added to the stack pointer
   uint64_t frame;            // 0: the caller's frame is as it was

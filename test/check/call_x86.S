@@ -1,18 +1,10 @@
 // void qn_checked_call(Call*).  Contract: call.h
 //
 // While the kernel runs nothing but memory of our own can be trusted: it holds the Call and the stack pointers.
-        .intel_syntax noprefix
+#include "../../asm/x86/asm.h"
 #include "call.h"
 
 #define FRAME 176                       // stack arguments (40 bytes), then poison that must survive
-
-        .pushsection .note.gnu.property, "a"
-        .balign 8
-        .long 4, 16, 5
-        .asciz "GNU"
-        .long 0xc0000002, 4, 3, 0       // FEATURE_1_AND = IBT | SHSTK
-        .popsection
-        .section .note.GNU-stack, "", %progbits
 
         .local  current, home, frame, target, control, x87
         .comm   current, 8, 8           // the Call
@@ -22,23 +14,11 @@
         .comm   control, 4, 4           // mxcsr of the caller
         .comm   x87, 2, 2
 
-        .section .rodata
-        .p2align 6
+        rodata
 poison: .fill   8, 8, CALL_POISON
 
-        .text
-        .p2align 4
-        .globl  qn_checked_call
-        .hidden qn_checked_call
-        .type   qn_checked_call, %function
-qn_checked_call:
-        .cfi_startproc
-        endbr64
-        .irp    r, rbx, rbp, r12, r13, r14, r15
-        push    \r
-        .cfi_adjust_cfa_offset 8
-        .cfi_rel_offset \r, 0
-        .endr
+fn qn_checked_call
+        save    rbx, rbp, r12, r13, r14, r15
         mov     [rip + current], rdi
         mov     [rip + home], rsp
         stmxcsr [rip + control]
@@ -151,11 +131,6 @@ qn_checked_call:
 
         mov     rsp, [rip + home]
         .cfi_def_cfa rsp, 56
-        .irp    r, r15, r14, r13, r12, rbp, rbx
-        pop     \r
-        .cfi_adjust_cfa_offset -8
-        .cfi_restore \r
-        .endr
+        restore rbx, rbp, r12, r13, r14, r15
         ret
-        .cfi_endproc
-        .size   qn_checked_call, . - qn_checked_call
+endfn qn_checked_call

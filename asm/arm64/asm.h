@@ -1,0 +1,65 @@
+// Macros for every arm64 .S file.  ELF and Mach-O; gas and clang.
+#ifndef QN_ASM_ARM64_ASM_H
+#define QN_ASM_ARM64_ASM_H
+
+#ifdef __APPLE__
+#define SYM(s) _##s
+#define L(s) L##s
+#else
+#define SYM(s) s
+#define L(s) .L##s
+#endif
+
+// The platform's register: using it is an error of the assembler.
+#define x18 the_platform_owns_x18
+#define w18 the_platform_owns_w18
+
+// Every object carries both notes: one without them turns BTI off, or makes the stack executable, for the whole image.
+#ifdef __ELF__
+        .pushsection .note.gnu.property, "a"
+        .balign 8
+        .long 4, 16, 5
+        .asciz "GNU"
+        .long 0xc0000000, 4, 3, 0       // FEATURE_1_AND = BTI | PAC
+        .popsection
+        .section .note.GNU-stack, "", %progbits
+#endif
+
+.macro fn name
+        .text
+        .p2align 6
+        .globl  SYM(\name)
+#ifdef __ELF__
+        .type   \name, %function
+        .hidden \name
+#else
+        .private_extern SYM(\name)
+#endif
+SYM(\name):
+        .cfi_startproc
+        hint    #34                     // bti c
+.endm
+
+.macro endfn name
+        .cfi_endproc
+#ifdef __ELF__
+        .size   \name, . - \name
+#endif
+.endm
+
+// Push a pair of registers, and tell the unwinder, in one word; pop it.
+.macro save a, b
+        stp     \a, \b, [sp, #-16]!
+        .cfi_adjust_cfa_offset 16
+        .cfi_rel_offset \a, 0
+        .cfi_rel_offset \b, 8
+.endm
+
+.macro restore a, b
+        ldp     \a, \b, [sp], #16
+        .cfi_adjust_cfa_offset -16
+        .cfi_restore \a
+        .cfi_restore \b
+.endm
+
+#endif

@@ -1,0 +1,41 @@
+#!/bin/sh
+# Fills a folder with Debian's arm64 packages that the cross build and its tests need: libraries, headers, C library.
+#
+#   scripts/sysroot.sh [arm64] [FOLDER]          default: build/sysroot-arm64 of this repository
+#
+# apt works in a state of its own within the folder, so the system is not touched and no root is needed. What is
+# already there is kept: run again, it does nothing.
+set -eu
+
+arch=${1:-arm64}
+cd "$(dirname "$0")/.."
+root=${2:-build/sysroot-$arch}
+packages="libcpuinfo-dev libpthreadpool-dev libfp16-dev libflatbuffers-dev libprotobuf-dev
+          libgtest-dev libstdc++6"
+
+[ "$arch" = arm64 ] || { echo "sysroot.sh: only arm64 is known, not $arch" >&2; exit 2; }
+mkdir -p "$root"
+root=$(cd "$root" && pwd)
+if [ "$(cat "$root/.complete" 2>/dev/null)" = "$packages" ]; then
+    echo "sysroot.sh: $root is complete"
+    exit 0
+fi
+
+state=$root/.apt
+mkdir -p "$state/lists/partial" "$state/archives/partial" "$state/preferences.d"
+: >"$state/status"          # nothing is installed there, so apt fetches every dependency
+private_apt() {
+    apt-get -qq -o APT::Architecture="$arch" -o APT::Architectures="$arch" -o APT::Sandbox::User="$(id -un)" \
+        -o Dir::State="$state" -o Dir::State::status="$state/status" -o Dir::State::lists="$state/lists" \
+        -o Dir::Cache="$state" -o Dir::Cache::archives="$state/archives" -o Dir::Etc::preferencesparts="$state/preferences.d" \
+        -o Dir::Log="$state" "$@"
+}
+private_apt update
+# shellcheck disable=SC2086
+private_apt -y --no-install-recommends --download-only install $packages
+for package in "$state"/archives/*.deb; do
+    dpkg -x "$package" "$root"
+done
+rm -rf "$state"
+echo "$packages" >"$root/.complete"
+echo "sysroot.sh: $root is complete"
