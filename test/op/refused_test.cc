@@ -1,0 +1,567 @@
+// Every argument that is refused, with the status and what the message must name.
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "harness.h"
+
+namespace quern::test {
+namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr size_t huge = SIZE_MAX / 2;
+
+// What a refused call must leave behind.
+void expect_refused(qn_status status, qn_status expected, const std::string& words, const qn_operator* op) {
+  EXPECT_EQ(status, expected) << qn_last_message();
+  EXPECT_EQ(op, nullptr) << "a refused call made an operator";
+  EXPECT_NE(std::string(qn_last_message()).find(words), std::string::npos) << qn_last_message();
+}
+
+template <class Params>
+struct Refused {
+  const char* words;
+  std::function<void(Params&)> change;
+  qn_status status = QN_INVALID_ARGUMENT;
+};
+
+// Valid parameters are accepted; each change alone is refused, and so are the arguments all create calls share.
+template <class Params>
+void check_params(const std::string& name, const Params& valid, const std::vector<Refused<Params>>& list,
+                  const std::function<qn_status(const Params*, qn_operator**)>& create) {
+  SCOPED_TRACE(name);
+  qn_operator* op = nullptr;
+  ASSERT_QN_OK(create(&valid, &op));
+  qn_operator_release(op);
+  const auto refused = [&](const char* words, qn_status status, const Params* params) {
+    op = nullptr;
+    expect_refused(create(params, &op), status, words, op);
+    EXPECT_EQ(std::string(qn_last_message()).find(name), 0u) << qn_last_message();
+  };
+  for (const Refused<Params>& r : list) {
+    Params p = valid;
+    r.change(p);
+    refused(r.words, r.status, &p);
+  }
+  Params p = valid;
+  p.struct_size = 0;
+  refused("struct_size", QN_INVALID_ARGUMENT, &p);
+  p = valid;
+  p.type = QN_F16;
+  refused("QN_F32", QN_UNSUPPORTED, &p);
+  p.type = static_cast<qn_type>(99);
+  refused("type", QN_INVALID_ARGUMENT, &p);
+  refused("NULL", QN_INVALID_ARGUMENT, nullptr);
+  EXPECT_EQ(create(&valid, nullptr), QN_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(qn_last_message()).find("op is NULL"), std::string::npos);
+}
+
+// The clamp that many operators have.
+template <class Params>
+std::vector<Refused<Params>> with_clamp(std::vector<Refused<Params>> list) {
+  list.push_back({"min 2", [](Params& p) { p.min = 2, p.max = 1; }});
+  list.push_back({"min", [](Params& p) { p.min = std::nanf(""); }});
+  list.push_back({"max", [](Params& p) { p.max = std::nanf(""); }});
+  return list;
+}
+
+const float weights_data[1024] = {};
+
+qn_weights some_weights() {
+  qn_weights w;
+  qn_weights_init(&w);
+  w.data = weights_data;
+  return w;
+}
+
+template <class Params>
+std::vector<Refused<Params>> window_refusals() {
+  return {
+      {"kernel is 0", [](Params& p) { p.kernel.h = 0; }},
+      {"kernel is 0", [](Params& p) { p.kernel.w = 0; }},
+      {"stride is 0", [](Params& p) { p.stride.h = 0; }},
+      {"stride is 0", [](Params& p) { p.stride.w = 0; }},
+      {"dilation is 0", [](Params& p) { p.dilation.h = 0; }},
+      {"dilation is 0", [](Params& p) { p.dilation.w = 0; }},
+      {"kernel is", [](Params& p) { p.kernel.h = huge; }},
+      {"stride is", [](Params& p) { p.stride.w = huge; }},
+      {"padding before is", [](Params& p) { p.padding.left = huge; }},
+      {"padding after is", [](Params& p) { p.padding.bottom = huge; }},
+      {"dilation", [](Params& p) { p.kernel.h = 1 << 20, p.dilation.h = 1 << 20; }},
+  };
+}
+
+TEST(Refused, Conv2d) {
+  qn_conv2d_params p;
+  qn_conv2d_params_init(&p);
+  p.in_channels = 4;
+  p.out_channels = 8;
+  p.groups = 2;
+  p.kernel = {3, 3};
+  auto list = with_clamp(window_refusals<qn_conv2d_params>());
+  list.push_back({"in_channels is 0", [](auto& q) { q.in_channels = 0; }});
+  list.push_back({"out_channels is 0", [](auto& q) { q.out_channels = 0; }});
+  list.push_back({"groups is 0", [](auto& q) { q.groups = 0; }});
+  list.push_back({"in_channels 5", [](auto& q) { q.in_channels = 5; }});
+  list.push_back({"out_channels 9", [](auto& q) { q.out_channels = 9; }});
+  list.push_back({"overflow", [](auto& q) { q.out_channels = huge / 2 * 2; }});
+  const qn_weights w = some_weights();
+  check_params<qn_conv2d_params>("conv2d", p, list, [&](const qn_conv2d_params* params, qn_operator** op) {
+    return qn_conv2d_create(params, &w, nullptr, nullptr, op);
+  });
+}
+
+TEST(Refused, Weights) {
+  qn_conv2d_params p;
+  qn_conv2d_params_init(&p);
+  p.in_channels = p.out_channels = 4;
+  const auto refused = [&](const char* words, qn_status status, const qn_weights* w) {
+    qn_operator* op = nullptr;
+    expect_refused(qn_conv2d_create(&p, w, nullptr, nullptr, &op), status, words, op);
+  };
+  qn_weights w = some_weights();
+  w.data = nullptr;
+  refused("weights.data is NULL", QN_INVALID_ARGUMENT, &w);
+  w.data = reinterpret_cast<const char*>(weights_data) + 1;
+  refused("aligned", QN_INVALID_ARGUMENT, &w);
+  w = some_weights();
+  w.layout = static_cast<qn_weights_layout>(7);
+  refused("layout 7", QN_INVALID_ARGUMENT, &w);
+  w = some_weights();
+  w.type = QN_I64;
+  refused("QN_F32", QN_UNSUPPORTED, &w);
+  w = some_weights();
+  w.struct_size = 1;
+  refused("struct_size", QN_INVALID_ARGUMENT, &w);
+  refused("NULL", QN_INVALID_ARGUMENT, nullptr);
+  EXPECT_EQ(qn_weights_cache_create(nullptr), QN_INVALID_ARGUMENT);
+}
+
+TEST(Refused, DwConv2d) {
+  qn_dwconv2d_params p;
+  qn_dwconv2d_params_init(&p);
+  p.channels = 8;
+  p.kernel = {3, 3};
+  auto list = with_clamp(window_refusals<qn_dwconv2d_params>());
+  list.push_back({"channels is 0", [](auto& q) { q.channels = 0; }});
+  list.push_back({"multiplier is 0", [](auto& q) { q.multiplier = 0; }});
+  list.push_back({"overflows", [](auto& q) { q.multiplier = huge; }});
+  const qn_weights w = some_weights();
+  check_params<qn_dwconv2d_params>("dwconv2d", p, list, [&](const qn_dwconv2d_params* params, qn_operator** op) {
+    return qn_dwconv2d_create(params, &w, nullptr, nullptr, op);
+  });
+}
+
+TEST(Refused, FullyConnected) {
+  qn_fully_connected_params p;
+  qn_fully_connected_params_init(&p);
+  p.in_channels = p.out_channels = 4;
+  const qn_weights w = some_weights();
+  check_params<qn_fully_connected_params>("fully_connected", p,
+                                          with_clamp<qn_fully_connected_params>({
+                                              {"in_channels is 0", [](auto& q) { q.in_channels = 0; }},
+                                              {"out_channels is 0", [](auto& q) { q.out_channels = 0; }},
+                                              {"overflow", [](auto& q) { q.in_channels = huge; }},
+                                          }),
+                                          [&](const qn_fully_connected_params* params, qn_operator** op) {
+                                            return qn_fully_connected_create(params, &w, nullptr, nullptr, op);
+                                          });
+}
+
+TEST(Refused, Pool2d) {
+  qn_pool2d_params p;
+  qn_pool2d_params_init(&p);
+  p.kernel = {2, 2};
+  auto list = with_clamp(window_refusals<qn_pool2d_params>());
+  list.push_back({"kind 9", [](auto& q) { q.kind = static_cast<qn_pool_kind>(9); }});
+  list.push_back({"padding 2", [](auto& q) { q.padding.top = 2; }});
+  list.push_back({"padding", [](auto& q) { q.padding.right = 2; }});
+  check_params<qn_pool2d_params>("pool2d", p, list, qn_pool2d_create);
+}
+
+TEST(Refused, Binary) {
+  qn_binary_params p;
+  qn_binary_params_init(&p);
+  check_params<qn_binary_params>(
+      "binary", p, with_clamp<qn_binary_params>({{"kind 4", [](auto& q) { q.kind = static_cast<qn_binary_kind>(4); }}}),
+      qn_binary_create);
+}
+
+TEST(Refused, Unary) {
+  qn_unary_params p;
+  qn_unary_params_init(&p);
+  check_params<qn_unary_params>("unary", p,
+                                {{"kind 6", [](auto& q) { q.kind = static_cast<qn_unary_kind>(6); }},
+                                 {"min 3", [](auto& q) { q.alpha = 3, q.beta = 2; }},
+                                 {"min", [](auto& q) { q.alpha = std::nanf(""); }}},
+                                qn_unary_create);
+}
+
+TEST(Refused, Channel) {
+  qn_channel_params p;
+  qn_channel_params_init(&p);
+  p.channels = 4;
+  const auto list = with_clamp<qn_channel_params>(
+      {{"channels is 0", [](auto& q) { q.channels = 0; }}, {"channels", [](auto& q) { q.channels = huge; }}});
+  const float* data = weights_data;
+  const float ones[] = {1, 1, 1, 1}, bad[] = {1, 1, -1, 1}, nan[] = {1, std::nanf(""), 1, 1};
+  check_params<qn_channel_params>(
+      "prelu", p, list, [&](const qn_channel_params* q, qn_operator** op) { return qn_prelu_create(q, data, op); });
+  check_params<qn_channel_params>("scale", p, list, [&](const qn_channel_params* q, qn_operator** op) {
+    return qn_scale_create(q, data, data, op);
+  });
+  check_params<qn_channel_params>("batch_norm", p, list, [&](const qn_channel_params* q, qn_operator** op) {
+    return qn_batch_norm_create(q, data, ones, data, data, 1e-5f, op);
+  });
+  qn_operator* op = nullptr;
+  expect_refused(qn_prelu_create(&p, nullptr, &op), QN_INVALID_ARGUMENT, "slope is NULL", op);
+  expect_refused(qn_batch_norm_create(&p, nullptr, ones, data, data, 0, &op), QN_INVALID_ARGUMENT, "mean is NULL", op);
+  expect_refused(qn_batch_norm_create(&p, data, nullptr, data, data, 0, &op), QN_INVALID_ARGUMENT, "variance is NULL",
+                 op);
+  expect_refused(qn_batch_norm_create(&p, data, bad, data, data, 0, &op), QN_INVALID_ARGUMENT, "variance[2]", op);
+  expect_refused(qn_batch_norm_create(&p, data, nan, data, data, 0, &op), QN_INVALID_ARGUMENT, "variance[1]", op);
+  expect_refused(qn_batch_norm_create(&p, data, ones, data, data, std::nanf(""), &op), QN_INVALID_ARGUMENT, "epsilon",
+                 op);
+}
+
+TEST(Refused, Others) {
+  qn_softmax_params softmax;
+  qn_softmax_params_init(&softmax);
+  check_params<qn_softmax_params>("softmax", softmax, {}, qn_softmax_create);
+  qn_concat_params concat;
+  qn_concat_params_init(&concat);
+  check_params<qn_concat_params>("concat", concat, {}, qn_concat_create);
+  qn_lrn_params lrn;
+  qn_lrn_params_init(&lrn);
+  check_params<qn_lrn_params>("lrn", lrn, {{"size is 0", [](auto& q) { q.size = 0; }}}, qn_lrn_create);
+  qn_pad_params pad;
+  qn_pad_params_init(&pad);
+  check_params<qn_pad_params>("pad", pad, {{"rank 7", [](auto& q) { q.rank = 7; }}}, qn_pad_create);
+  qn_resize2d_params resize;
+  qn_resize2d_params_init(&resize);
+  check_params<qn_resize2d_params>(
+      "resize2d", resize,
+      {{"kind 2", [](auto& q) { q.kind = static_cast<qn_resize_kind>(2); }},
+       {"coordinates 3", [](auto& q) { q.coordinates = static_cast<qn_resize_coordinates>(3); }},
+       {"rounding 4", [](auto& q) { q.rounding = static_cast<qn_resize_rounding>(4); }},
+       {"scale_h is 0", [](auto& q) { q.scale_h = 0; }},
+       {"scale_w is -1", [](auto& q) { q.scale_w = -1; }},
+       {"scale_h is inf", [](auto& q) { q.scale_h = infinity; }},
+       {"scale_w is", [](auto& q) { q.scale_w = std::nanf(""); }}},
+      qn_resize2d_create);
+  qn_transpose_params transpose;
+  qn_transpose_params_init(&transpose);
+  transpose.rank = 2;
+  transpose.permutation[0] = 1;
+  check_params<qn_transpose_params>("transpose", transpose,
+                                    {{"rank 0", [](auto& q) { q.rank = 0; }},
+                                     {"rank 7", [](auto& q) { q.rank = 7; }},
+                                     {"permutation[1]", [](auto& q) { q.permutation[1] = 1; }},
+                                     {"permutation[0]", [](auto& q) { q.permutation[0] = 2; }}},
+                                    qn_transpose_create);
+  qn_slice_params slice;
+  qn_slice_params_init(&slice);
+  slice.rank = 2;
+  check_params<qn_slice_params>(
+      "slice", slice,
+      {{"rank 7", [](auto& q) { q.rank = 7; }}, {"begin 3", [](auto& q) { q.begin[1] = q.end[1] = 3; }}},
+      qn_slice_create);
+}
+
+// ---- plan: shapes that do not fit ----
+
+void refused_plan(const qn_operator* op, const std::vector<qn_tensor>& ins, qn_status status,
+                  const std::string& words) {
+  qn_plan* plan = nullptr;
+  EXPECT_EQ(qn_operator_plan(op, ins.data(), ins.size(), nullptr, 0, nullptr, &plan), status) << words;
+  EXPECT_EQ(plan, nullptr);
+  EXPECT_NE(std::string(qn_last_message()).find(words), std::string::npos) << qn_last_message();
+}
+
+TEST(Refused, Shapes) {
+  const qn_weights w = some_weights();
+  {
+    qn_conv2d_params p;
+    qn_conv2d_params_init(&p);
+    p.in_channels = p.out_channels = 4;
+    p.kernel = {3, 3};
+    Op op;
+    ASSERT_QN_OK(qn_conv2d_create(&p, &w, nullptr, nullptr, &op));
+    refused_plan(op, {dense({1, 5, 5})}, QN_INVALID_ARGUMENT, "rank 3");
+    refused_plan(op, {dense({1, 5, 5, 3})}, QN_INVALID_ARGUMENT, "3 channels");
+    refused_plan(op, {dense({1, 2, 5, 4})}, QN_INVALID_ARGUMENT, "height 2");
+    refused_plan(op, {dense({1, 5, 2, 4})}, QN_INVALID_ARGUMENT, "width 2");
+    refused_plan(op, {dense({1, 1 << 15, 1 << 15, 4})}, QN_UNSUPPORTED, "32-bit");
+    refused_plan(op, {dense({1, size_t{1} << 31, 3, 4})}, QN_UNSUPPORTED, "too large");
+    refused_plan(op, {}, QN_INVALID_ARGUMENT, "0 inputs");
+    refused_plan(op, {dense({1, 5, 5, 4}), dense({1, 5, 5, 4})}, QN_INVALID_ARGUMENT, "2 inputs");
+    qn_tensor blocked = dense({1, 5, 5, 4});
+    blocked.layout = QN_LAYOUT_PIXEL_BLOCKED;
+    refused_plan(op, {blocked}, QN_UNSUPPORTED, "QN_LAYOUT_NHWC");
+    qn_tensor half = dense({1, 5, 5, 4});
+    half.type = QN_F16;
+    refused_plan(op, {half}, QN_UNSUPPORTED, "QN_F32");
+    qn_tensor empty = dense({1, 5, 5, 4});
+    empty.shape[2] = 0;
+    refused_plan(op, {empty}, QN_INVALID_ARGUMENT, "input 0");
+    qn_tensor overlapping = dense({1, 5, 5, 4});
+    overlapping.stride[0] = 400, overlapping.stride[1] = 80, overlapping.stride[2] = 12, overlapping.stride[3] = 4;
+    refused_plan(op, {overlapping}, QN_INVALID_ARGUMENT, "overlaps");
+  }
+  {
+    qn_fully_connected_params p;
+    qn_fully_connected_params_init(&p);
+    p.in_channels = p.out_channels = 4;
+    Op op;
+    ASSERT_QN_OK(qn_fully_connected_create(&p, &w, nullptr, nullptr, &op));
+    refused_plan(op, {dense({})}, QN_INVALID_ARGUMENT, "rank 0");
+    refused_plan(op, {dense({4, 5})}, QN_INVALID_ARGUMENT, "5 channels");
+    qn_plan_options o;
+    qn_plan_options_init(&o);
+    o.algorithm = QN_ALGORITHM_IGEMM;
+    const qn_tensor in = dense({4});
+    qn_plan* plan;
+    EXPECT_EQ(qn_operator_plan(op, &in, 1, nullptr, 0, &o, &plan), QN_UNSUPPORTED);
+  }
+  {
+    qn_binary_params p;
+    qn_binary_params_init(&p);
+    Op op;
+    ASSERT_QN_OK(qn_binary_create(&p, &op));
+    refused_plan(op, {dense({2, 3}), dense({2, 4})}, QN_INVALID_ARGUMENT, "2x3 and 2x4");
+    refused_plan(op, {dense({2, 3})}, QN_INVALID_ARGUMENT, "1 inputs");
+  }
+  {
+    qn_concat_params p;
+    qn_concat_params_init(&p);
+    p.axis = 1;
+    Op op;
+    ASSERT_QN_OK(qn_concat_create(&p, &op));
+    refused_plan(op, {dense({4})}, QN_INVALID_ARGUMENT, "axis 1");
+    refused_plan(op, {dense({2, 3}), dense({3, 3})}, QN_INVALID_ARGUMENT, "input 1");
+    refused_plan(op, {dense({2, 3}), dense({2, 3, 1})}, QN_INVALID_ARGUMENT, "input 1");
+  }
+  {
+    qn_softmax_params p;
+    qn_softmax_params_init(&p);
+    Op op;
+    ASSERT_QN_OK(qn_softmax_create(&p, &op));
+    refused_plan(op, {dense({})}, QN_INVALID_ARGUMENT, "axis -1");
+  }
+  {
+    qn_lrn_params p;
+    qn_lrn_params_init(&p);
+    Op op;
+    ASSERT_QN_OK(qn_lrn_create(&p, &op));
+    refused_plan(op, {dense({})}, QN_INVALID_ARGUMENT, "rank 0");
+  }
+  {
+    qn_pad_params p;
+    qn_pad_params_init(&p);
+    p.rank = 1;
+    p.before[0] = SIZE_MAX;
+    Op op;
+    ASSERT_QN_OK(qn_pad_create(&p, &op));
+    refused_plan(op, {dense({4})}, QN_INVALID_ARGUMENT, "overflow");
+    refused_plan(op, {dense({4, 4})}, QN_INVALID_ARGUMENT, "rank 2");
+  }
+  {
+    qn_slice_params p;
+    qn_slice_params_init(&p);
+    p.rank = 1;
+    p.begin[0] = 2;
+    p.end[0] = 5;
+    Op op;
+    ASSERT_QN_OK(qn_slice_create(&p, &op));
+    refused_plan(op, {dense({4})}, QN_INVALID_ARGUMENT, "2 to 5");
+    refused_plan(op, {dense({1, 4})}, QN_INVALID_ARGUMENT, "rank 2");
+  }
+  {
+    qn_transpose_params p;
+    qn_transpose_params_init(&p);
+    p.rank = 1;
+    Op op;
+    ASSERT_QN_OK(qn_transpose_create(&p, &op));
+    refused_plan(op, {dense({4, 4})}, QN_INVALID_ARGUMENT, "rank 2");
+  }
+  {
+    qn_channel_params p;
+    qn_channel_params_init(&p);
+    p.channels = 4;
+    Op op;
+    ASSERT_QN_OK(qn_scale_create(&p, nullptr, nullptr, &op));
+    refused_plan(op, {dense({4, 3})}, QN_INVALID_ARGUMENT, "4 channels");
+    refused_plan(op, {dense({})}, QN_INVALID_ARGUMENT, "4 channels");
+  }
+  {
+    qn_resize2d_params p;
+    qn_resize2d_params_init(&p);
+    p.scale_h = 0.1f;
+    Op op;
+    ASSERT_QN_OK(qn_resize2d_create(&p, &op));
+    refused_plan(op, {dense({1, 4, 4, 1})}, QN_INVALID_ARGUMENT, "height 4");
+    refused_plan(op, {dense({4, 4})}, QN_INVALID_ARGUMENT, "rank 2");
+  }
+}
+
+// ---- plan options, outputs, run ----
+
+class Relu : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    qn_unary_params p;
+    qn_unary_params_init(&p);
+    ASSERT_QN_OK(qn_unary_create(&p, &op));
+    qn_plan_options_init(&options);
+  }
+  void refused(qn_status status, const std::string& words, const qn_tensor* outs = nullptr, size_t n_out = 0) {
+    qn_plan* plan = nullptr;
+    EXPECT_EQ(qn_operator_plan(op, &in, 1, outs, n_out, &options, &plan), status) << words;
+    EXPECT_EQ(plan, nullptr);
+    EXPECT_NE(std::string(qn_last_message()).find(words), std::string::npos) << qn_last_message();
+  }
+
+  Op op;
+  qn_tensor in = dense({2, 3});
+  qn_plan_options options;
+};
+
+TEST_F(Relu, RefusedOptions) {
+  options.tasks = 0;
+  refused(QN_INVALID_ARGUMENT, "tasks is 0");
+  qn_plan_options_init(&options);
+  options.algorithm = static_cast<qn_algorithm>(77);
+  refused(QN_INVALID_ARGUMENT, "algorithm 77");
+  options.algorithm = QN_ALGORITHM_GEMM;
+  refused(QN_UNSUPPORTED, "gemm");
+  qn_plan_options_init(&options);
+  options.kernel = "qn_gemm_f32_4x8_ref";
+  refused(QN_UNSUPPORTED, "qn_gemm_f32_4x8_ref");
+  qn_plan_options_init(&options);
+  options.struct_size = 5;
+  refused(QN_INVALID_ARGUMENT, "struct_size is 5");
+  options.struct_size = 1 << 20;
+  refused(QN_INVALID_ARGUMENT, "struct_size");
+}
+
+TEST_F(Relu, RefusedOutputs) {
+  qn_tensor out = dense({3, 2});
+  refused(QN_INVALID_ARGUMENT, "3x2 but should be 2x3", &out, 1);
+  out = dense({2, 3});
+  refused(QN_INVALID_ARGUMENT, "n_out is 2", &out, 2);
+  refused(QN_INVALID_ARGUMENT, "n_out is 0", &out, 0);
+  refused(QN_INVALID_ARGUMENT, "outs is NULL", nullptr, 1);
+  out.type = QN_I64;
+  refused(QN_UNSUPPORTED, "output 0", &out, 1);
+  out = dense({2, 3});
+  out.rank = 9;
+  refused(QN_INVALID_ARGUMENT, "output 0", &out, 1);
+}
+
+TEST_F(Relu, RefusedPlanArguments) {
+  qn_plan* plan = nullptr;
+  EXPECT_EQ(qn_operator_plan(nullptr, &in, 1, nullptr, 0, nullptr, &plan), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(qn_operator_plan(op, nullptr, 1, nullptr, 0, nullptr, &plan), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(qn_operator_plan(op, &in, 1, nullptr, 0, nullptr, nullptr), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(plan, nullptr);
+}
+
+TEST_F(Relu, RefusedRunArguments) {
+  qn_plan* plan;
+  ASSERT_QN_OK(qn_operator_plan(op, &in, 1, nullptr, 0, nullptr, &plan));
+  float x[8] = {-1, 2, -3, 4, -5, 6}, y[8];
+  const void *inputs[] = {x}, *none[] = {nullptr}, *odd[] = {reinterpret_cast<char*>(x) + 2};
+  void *outputs[] = {y}, *nowhere[] = {nullptr}, *odd_outputs[] = {reinterpret_cast<char*>(y) + 1};
+  EXPECT_EQ(qn_plan_run(nullptr, inputs, outputs, nullptr, nullptr), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(qn_plan_run(plan, nullptr, outputs, nullptr, nullptr), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(qn_plan_run(plan, inputs, nullptr, nullptr, nullptr), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(qn_plan_run(plan, none, outputs, nullptr, nullptr), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(qn_plan_run(plan, inputs, nowhere, nullptr, nullptr), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(qn_plan_run(plan, odd, outputs, nullptr, nullptr), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(qn_plan_run(plan, inputs, odd_outputs, nullptr, nullptr), QN_INVALID_ARGUMENT);
+  EXPECT_QN_OK(qn_plan_run(plan, inputs, outputs, nullptr, nullptr));
+  EXPECT_EQ(y[1], 2);
+  EXPECT_EQ(y[2], 0);
+  qn_tensor out;
+  EXPECT_EQ(qn_plan_output(nullptr, 0, &out), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(qn_plan_output(plan, 0, nullptr), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(qn_plan_output(plan, 1, &out), QN_INVALID_ARGUMENT);
+  EXPECT_QN_OK(qn_plan_output(plan, 0, &out));
+  qn_plan_release(plan);
+}
+
+TEST(Refused, Workspace) {
+  qn_lrn_params p;
+  qn_lrn_params_init(&p);
+  Op op;
+  ASSERT_QN_OK(qn_lrn_create(&p, &op));
+  const qn_tensor in = dense({2, 3});
+  qn_plan* plan;
+  ASSERT_QN_OK(qn_operator_plan(op, &in, 1, nullptr, 0, nullptr, &plan));
+  ASSERT_GT(qn_plan_workspace_size(plan), 0u);
+  alignas(64) char workspace[256];
+  ASSERT_LE(qn_plan_workspace_size(plan), 192u);
+  float x[6] = {}, y[6];
+  const void* inputs[] = {x};
+  void* outputs[] = {y};
+  EXPECT_EQ(qn_plan_run(plan, inputs, outputs, nullptr, nullptr), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(qn_plan_run(plan, inputs, outputs, workspace + 4, nullptr), QN_INVALID_ARGUMENT);
+  EXPECT_QN_OK(qn_plan_run(plan, inputs, outputs, workspace, nullptr));
+  qn_plan_release(plan);
+}
+
+TEST(Null, IsAllowedWhereTheHeaderSaysSo) {
+  qn_operator_release(nullptr);
+  qn_plan_release(nullptr);
+  qn_weights_cache_release(nullptr);
+  EXPECT_EQ(qn_weights_cache_bytes(nullptr), 0u);
+  EXPECT_EQ(qn_plan_workspace_size(nullptr), 0u);
+  EXPECT_EQ(qn_plan_macs(nullptr), 0u);
+  EXPECT_STREQ(qn_plan_kernel(nullptr), "");
+  EXPECT_EQ(qn_plan_algorithm(nullptr), QN_ALGORITHM_AUTO);
+  qn_conv2d_params_init(nullptr);
+  qn_plan_options_init(nullptr);
+}
+
+TEST(Algorithm, Names) {
+  EXPECT_STREQ(qn_algorithm_string(QN_ALGORITHM_AUTO), "auto");
+  EXPECT_STREQ(qn_algorithm_string(QN_ALGORITHM_DIRECT), "direct");
+  EXPECT_STREQ(qn_algorithm_string(QN_ALGORITHM_GEMM), "gemm");
+  EXPECT_STREQ(qn_algorithm_string(QN_ALGORITHM_IGEMM), "igemm");
+  EXPECT_STREQ(qn_algorithm_string(QN_ALGORITHM_DEPTHWISE), "depthwise");
+  EXPECT_STREQ(qn_algorithm_string(static_cast<qn_algorithm>(55)), "?");
+}
+
+// ---- structs of other versions ----
+
+TEST(StructSize, OlderCallersGetDefaultsForTheRest) {
+  // A caller whose header ended behind alpha: relu from 0.5 on; beta stays infinite whatever lies behind.
+  qn_unary_params p;
+  qn_unary_params_init(&p);
+  p.alpha = 0.5f;
+  p.beta = -7;
+  p.struct_size = offsetof(qn_unary_params, beta);
+  Op op;
+  ASSERT_QN_OK(qn_unary_create(&p, &op));
+  const Result r = run(op, {{{3}, {-1, 1, 1e20f}}});
+  EXPECT_TRUE(same_bits(r.values, {0.5f, 1, 1e20f}));
+}
+
+TEST(StructSize, NewerCallersMayOnlyLeaveZeros) {
+  struct {
+    qn_unary_params known;
+    uint64_t unknown[2];
+  } p = {};
+  qn_unary_params_init(&p.known);
+  p.known.struct_size = sizeof p;
+  {
+    Op op;
+    EXPECT_QN_OK(qn_unary_create(&p.known, &op));
+  }
+  p.unknown[1] = 1;
+  qn_operator* op = nullptr;
+  expect_refused(qn_unary_create(&p.known, &op), QN_UNSUPPORTED, "does not know", op);
+}
+
+}  // namespace
+}  // namespace quern::test
