@@ -4,7 +4,9 @@
 // fully connected layers rows x inputs x outputs; everything else by the shape of its input.
 #include <quern/op.h>
 
+#include <algorithm>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <memory>
 
@@ -318,6 +320,72 @@ OpCase unary_case(const char* name, qn_unary_kind kind, const ImageShape& s) {
   return test;
 }
 
+OpCase softmax_case(size_t rows, size_t classes) {
+  OpCase test;
+  test.name = text("softmax/f32/auto/", join({rows, classes}));
+  test.create = [](const float*, qn_operator** op) {
+    qn_softmax_params p;
+    qn_softmax_params_init(&p);
+    return qn_softmax_create(&p, op);
+  };
+  test.inputs = {tensor_of({rows, classes})};
+  return test;
+}
+
+OpCase concat_case(size_t size, size_t channels) {
+  OpCase test;
+  test.name = text("concat/f32/auto/", image_name(size, channels), "_twice");
+  test.create = [](const float*, qn_operator** op) {
+    qn_concat_params p;
+    qn_concat_params_init(&p);
+    return qn_concat_create(&p, op);
+  };
+  test.inputs = {image_of(size, channels), image_of(size, channels)};
+  return test;
+}
+
+// What a model whose source is N,C,H,W does at its border.
+OpCase transpose_case(size_t channels, size_t size) {
+  OpCase test;
+  test.name = text("transpose/f32/auto/", join({channels, size, size}), "_to_nhwc");
+  test.create = [](const float*, qn_operator** op) {
+    qn_transpose_params p;
+    qn_transpose_params_init(&p);
+    p.rank = 4;
+    constexpr uint32_t permutation[] = {0, 2, 3, 1};
+    std::copy(std::begin(permutation), std::end(permutation), p.permutation);
+    return qn_transpose_create(&p, op);
+  };
+  test.inputs = {tensor_of({1, channels, size, size})};
+  return test;
+}
+
+OpCase lrn_case(size_t size, size_t channels) {
+  OpCase test;
+  test.name = text("lrn/f32/auto/", image_name(size, channels));
+  test.create = [](const float*, qn_operator** op) {
+    qn_lrn_params p;
+    qn_lrn_params_init(&p);
+    return qn_lrn_create(&p, op);
+  };
+  test.inputs = {image_of(size, channels)};
+  return test;
+}
+
+OpCase resize_case(const char* name, qn_resize_kind kind, size_t size, size_t channels) {
+  OpCase test;
+  test.name = text("resize_", name, "/f32/auto/", image_name(size, channels), "_twice");
+  test.create = [kind, size](const float*, qn_operator** op) {
+    qn_resize2d_params p;
+    qn_resize2d_params_init(&p);
+    p.kind = kind;
+    p.size = {2 * size, 2 * size};
+    return qn_resize2d_create(&p, op);
+  };
+  test.inputs = {image_of(size, channels)};
+  return test;
+}
+
 // The algorithms worth measuring for a shape: the one of choice and, for few input channels, its alternative.
 std::vector<qn_algorithm> algorithms_of(const ConvShape& s) {
   if (s.kernel == 1 && s.stride == 1) return {QN_ALGORITHM_GEMM};
@@ -339,7 +407,24 @@ std::vector<OpCase> all_cases() {
     cases.push_back(unary_case("hard_swish", QN_HARD_SWISH, s));
     cases.push_back(unary_case("sigmoid", QN_SIGMOID, s));
   }
+  cases.push_back(softmax_case(1, 1000));
+  cases.push_back(concat_case(56, 64));
+  cases.push_back(transpose_case(3, 224));
+  cases.push_back(transpose_case(64, 56));
+  cases.push_back(lrn_case(56, 64));
+  cases.push_back(resize_case("nearest", QN_RESIZE_NEAREST, 28, 128));
+  cases.push_back(resize_case("bilinear", QN_RESIZE_BILINEAR, 28, 128));
   return cases;
+}
+
+// The one-call product, which packs B every time.
+void bench_gemm_call(benchmark::State& state, const MatrixShape& s) {
+  const Floats a(s.rows * s.in), b(s.in * s.out), c(s.rows * s.out);
+  constexpr float inf = std::numeric_limits<float>::infinity();
+  const double bytes = 4.0 * static_cast<double>(s.rows * s.in + s.in * s.out + s.rows * s.out);
+  measure(state, {2.0 * static_cast<double>(s.rows * s.in * s.out), bytes}, best_isa(), 1, [&] {
+    qn_gemm_f32(s.rows, s.out, s.in, a.data(), s.in, b.data(), s.out, 0, nullptr, -inf, inf, c.data(), s.out, nullptr);
+  });
 }
 
 }  // namespace
@@ -351,6 +436,10 @@ void register_operators(const std::vector<size_t>& threads) {
       benchmark::RegisterBenchmark(text("op/", test.name, "/threads:", count).c_str(),
                                    [test, count](benchmark::State& state) { bench_op(state, test, count); });
     }
+  }
+  for (const MatrixShape& s : matrix_shapes) {
+    benchmark::RegisterBenchmark(text("op/gemm_call/f32/gemm/", join({s.rows, s.in, s.out}), "/threads:1").c_str(),
+                                 [&s](benchmark::State& state) { bench_gemm_call(state, s); });
   }
 }
 
