@@ -4,12 +4,12 @@
 //   A      row 3i+j is at base i + j strides: bases rcx rbx rbp r12 r13, stride r8
 //   C      r10 the row after the last, r11 stride, rax the row at hand
 //   jumps  rdi row mr-1 in the loop, r14 row mr-1 in the store
-//   left   rax bytes of k     rsi channels     r15 p
+//   left   rax bytes of k     rsi channels     r15 p     [rsp] mr
 //   acc    zmm4-zmm31: row m holds zmm(4+2m), zmm(5+2m)
 //   load   zmm0 zmm1 one row of W   zmm2 one A everywhere     then zmm0 min  zmm1 max
 //
 // 28 accumulators hide the latency of FMA with room to spare; a step is 28 FMAs (14 cycles) and 16 loads (8 cycles).
-// Only the rows of this call are run, read and written.  Panels beyond L1 stream from L2: fetching 32 rows of W ahead
+// Of a last panel with at most 16 channels only half is multiplied.  Only the rows of this call are run, read and written.  Panels beyond L1 stream from L2: fetching 32 rows of W ahead
 // measures 2 to 5% faster than leaving it to the hardware (not so in igemm, nor at avx2).
 #include "asm.h"
 #include "../offset.h"
@@ -46,6 +46,20 @@ L(step\m):
         vfmadd231ps \hi, zmm2, zmm1
 .endm
 
+.macro half m, a, lo, hi
+L(half\m):
+        vfmadd231ps \lo, zmm0, dword ptr [\a]{1to16}
+.endm
+
+.macro next_k
+        add     rcx, 4
+        add     rbx, 4
+        add     rbp, 4
+        add     r12, 4
+        add     r13, 4
+        sub     rax, 4
+.endm
+
 .macro store m, a, lo, hi
 L(store\m):
         sub     rax, r11
@@ -59,13 +73,14 @@ L(store\m):
 
         rodata
         places  step, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13
+        places  half, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13
         places  store, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13
 
 fn qn_gemm_f32_14x32_avx512
-        save    rbx, rbp, r12, r13, r14, r15
-        mov     r10, [rsp + 56]
-        mov     r11, [rsp + 64]
-        mov     r15, [rsp + 72]
+        save    rbx, rbp, r12, r13, r14, r15, rdi
+        mov     r10, [rsp + 64]
+        mov     r11, [rsp + 72]
+        mov     r15, [rsp + 80]
 
         lea     rbx, [rcx + r8 * 2]     // bases of A: rows 3, 6, 9, 12
         add     rbx, r8
@@ -88,7 +103,20 @@ fn qn_gemm_f32_14x32_avx512
         sub     r9, -128
         rows    start
 
+        cmp     rsi, 16
+        ja      2f
+        mov     rdi, [rsp]              // at most 16 channels: the lower half of the last panel
+        entry   rdi, rdi, half, rax
         mov     rax, rdx
+1:      vmovaps zmm0, [r9]
+        sub     r9, -128
+        enter   rdi
+        rows    half
+        next_k
+        jnz     1b
+        jmp     3f
+
+2:      mov     rax, rdx
 1:      vmovaps zmm0, [r9]
         vmovaps zmm1, [r9 + 64]
         sub     r9, -128
@@ -96,15 +124,10 @@ fn qn_gemm_f32_14x32_avx512
         prefetcht0 [r9 + AHEAD + 64]
         enter   rdi
         rows    step
-        add     rcx, 4
-        add     rbx, 4
-        add     rbp, 4
-        add     r12, 4
-        add     r13, 4
-        sub     rax, 4
+        next_k
         jnz     1b
 
-        sub     rcx, rdx                // A again for the next panel
+3:      sub     rcx, rdx                // A again for the next panel
         sub     rbx, rdx
         sub     rbp, rdx
         sub     r12, rdx
@@ -123,6 +146,6 @@ fn qn_gemm_f32_14x32_avx512
         ja      0b
 
         vzeroupper
-        restore rbx, rbp, r12, r13, r14, r15
+        restore rbx, rbp, r12, r13, r14, r15, rdi
         ret
 endfn qn_gemm_f32_14x32_avx512

@@ -10,11 +10,11 @@
 //   load   zmm0 zmm1 one row of W   zmm2 one A everywhere     then zmm0 min  zmm1 max
 //
 // The loop needs every register, so the rest lives in the frame.  A step is 24 FMAs (12 cycles) and 14 loads (7 cycles).
-// Only the rows of this call are run, read and written.
+// Of a last panel with at most 16 channels only half is multiplied.  Only the rows of this call are run, read and written.
 #include "asm.h"
 #include "../offset.h"
 
-#define FRAME 88
+#define FRAME 96
 #define TABLE qword ptr [rsp]           // offsets of this tap
 #define TABLE_BEGIN qword ptr [rsp + 8]
 #define TABLE_END qword ptr [rsp + 16]
@@ -26,6 +26,7 @@
 #define ROW qword ptr [rsp + 64]        // row mr-1: where its address is found,
 #define STEP qword ptr [rsp + 72]       // where it is multiplied,
 #define STORE qword ptr [rsp + 80]      // where it is stored
+#define HALF qword ptr [rsp + 88]       // and where half of it is multiplied
 #define ARGS rsp + FRAME + 56
 
 // Every row: its number, the end of its A, its accumulators.
@@ -64,6 +65,11 @@ L(step\m):
         vfmadd231ps \hi, zmm2, zmm1
 .endm
 
+.macro half m, a, lo, hi
+L(half\m):
+        vfmadd231ps \lo, zmm0, dword ptr [\a + rax]{1to16}
+.endm
+
 .macro store m, a, lo, hi
 L(store\m):
         sub     rax, rcx
@@ -78,6 +84,7 @@ L(store\m):
         rodata
         places  row, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
         places  step, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
+        places  half, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
         places  store, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
 
 fn qn_igemm_f32_12x32_avx512
@@ -106,6 +113,8 @@ fn qn_igemm_f32_12x32_avx512
         mov     ROW, rax
         entry   rax, rdi, store, rcx
         mov     STORE, rax
+        entry   rax, rdi, half, rcx
+        mov     HALF, rax
         entry   rax, rdi, step, rcx
         mov     STEP, rax
 
@@ -119,8 +128,19 @@ fn qn_igemm_f32_12x32_avx512
         mov     r15, A_END
         enter   ROW
         rows    row
-        mov     r15, STEP
         mov     rax, MINUS_KC
+        cmp     NC, 16
+        ja      3f
+        mov     r15, HALF               // at most 16 channels: the lower half of the last panel
+2:      vmovaps zmm0, [r14]
+        sub     r14, -128
+        enter   r15
+        rows    half
+        add     rax, 4
+        jnz     2b
+        jmp     4f
+
+3:      mov     r15, STEP
 2:      vmovaps zmm0, [r14]
         vmovaps zmm1, [r14 + 64]
         sub     r14, -128
@@ -128,7 +148,8 @@ fn qn_igemm_f32_12x32_avx512
         rows    step
         add     rax, 4
         jnz     2b
-        mov     rax, TABLE
+
+4:      mov     rax, TABLE
         add     rax, 48
         cmp     rax, TABLE_END
         jne     1b
