@@ -1,0 +1,75 @@
+// Dense arrays in the source's order of dimensions, and plain computations on them: what an imported model must equal.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "graph/ir.h"
+
+namespace quern::test {
+
+using Dims = std::vector<size_t>;
+
+struct Array {
+  Dims dims;
+  std::vector<float> data;
+
+  float& at(const Dims& index);
+  float at(const Dims& index) const { return const_cast<Array*>(this)->at(index); }
+};
+
+size_t count(const Dims& dims);
+Array make(const Dims& dims, const std::vector<float>& data);
+// Numbers in [-1, 1), the same for the same seed.
+Array random(const Dims& dims, uint32_t seed);
+// Calls f with every index of an array of these dimensions, in order.
+void for_each_index(const Dims& dims, const std::function<void(const Dims&)>& f);
+// An array whose elements are f(index).
+Array generate(const Dims& dims, const std::function<float(const Dims&)>& f);
+
+Array map(const Array& x, const std::function<float(float)>& f);
+// With NumPy's broadcasting.
+Array combine(const Array& a, const Array& b, const std::function<float(float, float)>& f);
+Array transpose(const Array& x, const std::vector<size_t>& permutation);
+Array reshape(const Array& x, const Dims& dims);
+Array concat(const std::vector<Array>& parts, size_t axis);
+Array slice(const Array& x, const Dims& begin, const Dims& end);
+Array pad(const Array& x, const Dims& before, const Dims& after, float value);
+Array softmax(const Array& x, size_t axis);
+Array matmul(const Array& a, const Array& b);
+
+struct Window {
+  size_t kernel[2] = {1, 1}, stride[2] = {1, 1}, dilation[2] = {1, 1};
+  size_t begin[2] = {0, 0}, end[2] = {0, 0};  // padding
+  bool ceil = false;
+};
+// N, C, H, W; weights O, I, kh, kw.
+Array conv(const Array& x, const Array& weights, const std::vector<float>& bias, const Window& window, size_t groups);
+Array max_pool(const Array& x, const Window& window);
+Array average_pool(const Array& x, const Window& window, bool count_padding);
+Array lrn(const Array& x, size_t size, float alpha, float beta, float k);
+
+// Runs a graph through a session, its inputs resized to the arrays' dimensions.
+std::vector<Array> run(Graph graph, const std::vector<Array>& inputs);
+
+// Every element within `tolerance` times the largest magnitude (at least 1), and equal dimensions.
+void expect_near(const Array& got, const Array& want, float tolerance = 1e-5f);
+
+// A folder that lives as long as the object.
+class Folder {
+ public:
+  Folder();
+  ~Folder();
+  std::string path(const std::string& name) const { return path_ + "/" + name; }
+  std::string write(const std::string& name, const std::string& content) const;
+
+ private:
+  std::string path_;
+};
+
+// The message of the quern::Error that `body` throws; fails the test when it throws none.
+std::string error_of(const std::function<void()>& body);
+
+}  // namespace quern::test

@@ -1,0 +1,169 @@
+// Trained models of other frameworks against the outputs of reference engines. The files are no part of the project:
+// they are looked for in $QUERN_ASSETS, or in ../shared/assets beside the sources.
+#include <fp16.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "arrays.h"
+#include "convert/convert.h"
+#include "graph/passes.h"
+
+namespace quern {
+namespace {
+
+namespace fs = std::filesystem;
+using test::Array;
+
+std::string assets() {
+  const char* named = std::getenv("QUERN_ASSETS");
+  const std::string folder = named != nullptr ? named : QUERN_SOURCE_DIR "/../shared/assets";
+  return fs::exists(folder + "/reference/cases.json") ? folder : "";
+}
+
+const nlohmann::json& cases() {
+  static const nlohmann::json all = nlohmann::json::parse(std::ifstream(assets() + "/reference/cases.json"));
+  return all;
+}
+
+// A dense little-endian .npy of float32 or float16.
+Array read_npy(const std::string& path, bool* half) {
+  std::ifstream file(path, std::ios::binary);
+  char magic[8];
+  uint16_t length = 0;
+  file.read(magic, 8).read(reinterpret_cast<char*>(&length), 2);
+  std::string header(length, ' ');
+  file.read(header.data(), length);
+  *half = header.find("'<f2'") != std::string::npos;
+  if (!file || magic[6] != 1 || (!*half && header.find("'<f4'") == std::string::npos)) throw Error(path + ": not read");
+  Array array;
+  std::istringstream shape(header.substr(header.find('(') + 1));
+  for (std::string item; std::getline(shape, item, ',');) {
+    if (item.find_first_of("0123456789") != std::string::npos) array.dims.push_back(std::stoul(item));
+    if (item.find(')') != std::string::npos) break;
+  }
+  array.data.resize(test::count(array.dims));
+  for (float& value : array.data) {
+    uint32_t bits = 0;
+    file.read(reinterpret_cast<char*>(&bits), *half ? 2 : 4);
+    if (*half) {
+      value = fp16_ieee_to_fp32_value(static_cast<uint16_t>(bits));
+    } else {
+      std::memcpy(&value, &bits, 4);
+    }
+  }
+  if (!file) throw Error(path + ": too short");
+  return array;
+}
+
+class AssetFiles : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (assets().empty()) GTEST_SKIP() << "no assets: set QUERN_ASSETS";
+  }
+
+  // Nets whose trained weights are not to be had get reproducible random ones from the assets' own script.
+  bool find_files(const nlohmann::json& entry, std::vector<std::string>* paths) {
+    for (const auto& file : entry["files"]) {
+      const std::string name = file;
+      if (name.rfind("synthetic:", 0) != 0) {
+        paths->push_back(assets() + "/" + name);
+        continue;
+      }
+      const std::string net = paths->at(0), out = folder_.path("synthetic.caffemodel");
+      const std::string script = fs::path(net).parent_path().string() + "/make_synth.py";
+      const std::string command =
+          "python3 '" + script + "' '" + net + "' '" + out + "' " + name.substr(10) + " >/dev/null 2>&1";
+      if (std::system(command.c_str()) != 0) return false;
+      paths->push_back(out);
+    }
+    return true;
+  }
+
+  static void expect_case(const Graph& graph, const nlohmann::json& entry) {
+    SCOPED_TRACE(entry["case"].dump());
+    const std::string folder = assets() + "/reference/" + entry["model"].get<std::string>() + "/";
+    std::vector<Array> inputs;
+    bool half = false;
+    for (const auto& input : entry["inputs"]) {
+      inputs.push_back(read_npy(folder + input["file"].get<std::string>(), &half));
+    }
+    const std::vector<Array> got = test::run(graph, inputs);
+    ASSERT_EQ(got.size(), entry["outputs"].size());
+    for (size_t i = 0; i < got.size(); ++i) {
+      SCOPED_TRACE(entry["outputs"][i]["name"].dump());
+      const Array want = read_npy(folder + entry["outputs"][i]["file"].get<std::string>(), &half);
+      test::expect_near(got[i], want, half ? 5e-3f : 1e-4f);
+    }
+  }
+
+  test::Folder folder_;
+};
+
+class Assets : public AssetFiles, public testing::WithParamInterface<const char*> {};
+
+// As imported and after the optimiser, which must change no result.
+TEST_P(Assets, GivesTheReferenceOutputs) {
+  std::vector<std::string> paths;
+  Graph plain, optimized;
+  size_t ran = 0;
+  for (const nlohmann::json& entry : cases()) {
+    if (entry["model"] != GetParam()) continue;
+    if (paths.empty()) {
+      if (!find_files(entry, &paths)) GTEST_SKIP() << "weights cannot be made: no python3 with numpy";
+      ImportOptions options;
+      for (const auto& output : entry["outputs"]) options.outputs.push_back(output["name"]);
+      plain = import_model(paths, options);
+      optimized = plain;
+      ASSERT_EQ(optimize(optimized), QN_OK) << qn_last_message();
+    }
+    if (ran == 0) expect_case(plain, entry);
+    expect_case(optimized, entry);
+    ++ran;
+  }
+  EXPECT_GT(ran, 0u) << "no such model";
+}
+
+INSTANTIATE_TEST_SUITE_P(Convert, Assets,
+                         testing::Values("lenet_mnist_caffe", "mnist_cntk_opset8_onnx", "mtcnn_det1_caffe",
+                                         "mtcnn_det2_caffe", "ultraface_slim-320_caffe", "ultraface_slim-320_onnx",
+                                         "yunet_n_320_onnx", "super_resolution_onnx", "squeezenet_v1.1_caffe",
+                                         "squeezenet1.1_fp32_onnx", "squeezenet1.1_fp16_onnx",
+                                         "mobilenet_v1_0.75_224_caffe", "mobilenet_v1_0.75_224_onnx",
+                                         "synthetic_mobilenet_v1_shicai_caffe"),
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+                           return name;
+                         });
+
+// Models with operators that we lack name all of them.
+TEST_F(AssetFiles, UnsupportedLayersAreListed) {
+  const std::map<std::string, std::vector<const char*>> named = {
+      {"dtln_model_1_onnx", {"2 layers", "lstm_4 (LSTM)", "lstm_5 (LSTM)"}},
+      {"silero_vad_onnx", {"If_0 (If)", "sr (input"}},
+      {"silero_vad_16k_op15_onnx", {"(If)"}},
+      {"yufacedetectnet-open-v1_caffe", {"9 layers", "(Normalize)", "(PriorBox)", "detection_out (DetectionOutput)"}},
+      {"synthetic_MobileNetSSD_deploy_caffe", {"7 layers", "conv11_mbox_priorbox (PriorBox)", "(DetectionOutput)"}},
+  };
+  size_t seen = 0;
+  for (const nlohmann::json& entry : cases()) {
+    const auto at = named.find(entry["model"]);
+    std::vector<std::string> paths;
+    if (at == named.end() || entry["case"] != 0 || !find_files(entry, &paths)) continue;
+    const std::string message = test::error_of([&] { import_model(paths); });
+    for (const char* part : at->second) EXPECT_NE(message.find(part), std::string::npos) << message;
+    ++seen;
+  }
+  EXPECT_GE(seen, named.size() - 1);  // one needs numpy
+}
+
+}  // namespace
+}  // namespace quern

@@ -1,0 +1,492 @@
+// Every type of layer that the Caffe importer knows, against plain computations, and what it refuses.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "arrays.h"
+#include "convert/caffe.pb.h"
+#include "convert/convert.h"
+
+namespace quern {
+namespace {
+
+using test::Array;
+using test::Dims;
+using test::error_of;
+using test::expect_near;
+using test::random;
+
+using Weights = std::map<std::string, std::vector<Array>>;
+
+void fill(const Array& array, caffe::BlobProto* blob) {
+  for (const size_t d : array.dims) blob->mutable_shape()->add_dim(static_cast<int64_t>(d));
+  for (const float value : array.data) blob->add_data(value);
+}
+
+std::string serialized(const Weights& weights) {
+  caffe::NetWeights net;
+  for (const auto& [name, blobs] : weights) {
+    caffe::LayerWeights* layer = net.add_layer();
+    layer->set_name(name);
+    for (const Array& blob : blobs) fill(blob, layer->add_blobs());
+  }
+  return net.SerializeAsString();
+}
+
+class Caffe : public testing::Test {
+ protected:
+  Graph import(const std::string& text, const Weights& weights = {}, const std::vector<std::string>& outputs = {}) {
+    const std::string net = folder_.write("net.prototxt", text);
+    const std::string model = weights.empty() ? "" : folder_.write("net.caffemodel", serialized(weights));
+    return import_caffe(net, model, {outputs});
+  }
+  std::string refusal(const std::string& text, const Weights& weights = {}) {
+    return error_of([&] { import(text, weights); });
+  }
+  // A net of one layer "l" that reads the inputs a, b, ... and writes "y".
+  static std::string one_layer(const std::vector<Dims>& inputs, const std::string& type,
+                               const std::string& parameters) {
+    std::string text, bottoms;
+    char name = 'a';
+    for (const Dims& dims : inputs) {
+      text += std::string("input: \"") + name + "\" input_shape {";
+      for (const size_t d : dims) text.append(" dim: ").append(std::to_string(d));
+      text += " }\n";
+      bottoms += std::string(" bottom: \"") + name++ + "\"";
+    }
+    return text + "layer { name: \"l\" type: \"" + type + "\"" + bottoms + " top: \"y\" " + parameters + " }";
+  }
+  void expect_layer(const std::string& type, const std::string& parameters, const std::vector<Array>& inputs,
+                    const std::vector<Array>& blobs, const Array& want, float tolerance = 1e-5f) {
+    SCOPED_TRACE(type + " " + parameters);
+    std::vector<Dims> dims;
+    for (const Array& input : inputs) dims.push_back(input.dims);
+    const Weights weights = blobs.empty() ? Weights{} : Weights{{"l", blobs}};
+    Graph graph = import(one_layer(dims, type, parameters), weights);
+    ASSERT_EQ(graph.outputs.size(), 1u);
+    EXPECT_STREQ(graph.tensors[static_cast<size_t>(graph.outputs[0].tensor)].name.c_str(), "y");
+    const std::vector<Array> got = test::run(std::move(graph), inputs);
+    expect_near(got.at(0), want, tolerance);
+  }
+
+  test::Folder folder_;
+};
+
+const char* const input_2x3x7x6 = "input: \"x\" input_dim: 2 input_dim: 3 input_dim: 7 input_dim: 6\n";
+
+// ---- layers -----------------------------------------------------------------------------------
+
+TEST_F(Caffe, Convolution) {
+  const Array x = random({2, 4, 9, 8}, 1), w = random({6, 4, 3, 3}, 2), b = random({6}, 3);
+  test::Window window;
+  expect_layer("Convolution", "convolution_param { num_output: 6 kernel_size: 3 }", {x}, {w, b},
+               test::conv(x, w, b.data, window, 1));
+  window.stride[0] = 2;
+  window.begin[0] = window.end[0] = 1;
+  window.begin[1] = window.end[1] = 2;
+  window.dilation[0] = window.dilation[1] = 2;
+  expect_layer("Convolution",
+               "convolution_param { num_output: 6 kernel_h: 3 kernel_w: 3 stride_h: 2 stride_w: 1 pad_h: 1 pad_w: 2 "
+               "dilation: 2 bias_term: false }",
+               {x}, {w}, test::conv(x, w, {}, window, 1));
+  const Array grouped = random({6, 2, 3, 2}, 4);
+  expect_layer("Convolution",
+               "convolution_param { num_output: 6 kernel_size: 3 kernel_size: 2 group: 2 engine: CUDNN "
+               "weight_filler { type: \"xavier\" } }",
+               {x}, {grouped, b}, test::conv(x, grouped, b.data, {}, 2));
+  const Array depthwise = random({4, 1, 3, 3}, 5);
+  expect_layer("DepthwiseConvolution", "convolution_param { num_output: 4 kernel_size: 3 group: 4 bias_term: false }",
+               {x}, {depthwise}, test::conv(x, depthwise, {}, {}, 4));
+}
+
+TEST_F(Caffe, Pooling) {
+  const Array x = random({1, 5, 8, 9}, 1);
+  test::Window window;
+  window.kernel[0] = window.kernel[1] = 3;
+  window.stride[0] = window.stride[1] = 2;
+  window.ceil = true;
+  expect_layer("Pooling", "pooling_param { kernel_size: 3 stride: 2 }", {x}, {}, test::max_pool(x, window));
+  expect_layer("Pooling", "pooling_param { pool: AVE kernel_size: 3 stride: 2 }", {x}, {},
+               test::average_pool(x, window, true));
+  window.begin[0] = window.end[0] = window.begin[1] = window.end[1] = 1;
+  expect_layer("Pooling", "pooling_param { pool: AVE kernel_size: 3 stride: 2 pad: 1 }", {x}, {},
+               test::average_pool(x, window, true));
+  window.ceil = false;
+  expect_layer("Pooling", "pooling_param { kernel_size: 3 stride: 2 pad: 1 round_mode: FLOOR }", {x}, {},
+               test::max_pool(x, window));
+  expect_layer("Pooling", "pooling_param { kernel_size: 3 stride: 2 pad: 1 ceil_mode: false }", {x}, {},
+               test::max_pool(x, window));
+  test::Window whole;
+  whole.kernel[0] = 8;
+  whole.kernel[1] = 9;
+  expect_layer("Pooling", "pooling_param { pool: AVE global_pooling: true }", {x}, {},
+               test::average_pool(x, whole, false));
+  expect_layer("Pooling", "pooling_param { global_pooling: true }", {x}, {}, test::max_pool(x, whole));
+}
+
+TEST_F(Caffe, InnerProduct) {
+  const Array x = random({2, 3, 4, 5}, 1), w = random({7, 60}, 2), b = random({7}, 3);
+  const Array flat = test::reshape(x, {2, 60});
+  const Array product = test::matmul(flat, test::transpose(w, {1, 0}));
+  expect_layer("InnerProduct", "inner_product_param { num_output: 7 }", {x}, {w, b},
+               test::combine(product, b, std::plus<float>()));
+  expect_layer("InnerProduct", "inner_product_param { num_output: 7 bias_term: false transpose: true }", {x},
+               {test::transpose(w, {1, 0})}, product);
+  const Array rows = random({7, 5}, 4);
+  expect_layer("InnerProduct", "inner_product_param { num_output: 7 bias_term: false axis: -1 }", {x}, {rows},
+               test::matmul(x, test::transpose(rows, {1, 0})));
+}
+
+TEST_F(Caffe, BatchNormUsesTheScaleFactor) {
+  const Array x = random({2, 3, 4, 5}, 1), mean = random({3}, 2);
+  const Array variance = test::map(random({3}, 3), [](float v) { return 4 * (v + 1.5f); });
+  const Array factor = test::make({1}, {4});
+  const Array want = test::generate(x.dims, [&](const Dims& i) {
+    return (x.at(i) - mean.data[i[1]] / 4) / std::sqrt(variance.data[i[1]] / 4 + 0.001f);
+  });
+  expect_layer("BatchNorm", "batch_norm_param { eps: 0.001 use_global_stats: true }", {x}, {mean, variance, factor},
+               want);
+}
+
+TEST_F(Caffe, ScaleAndBias) {
+  const Array x = random({2, 3, 4, 5}, 1), s = random({3}, 2), b = random({3}, 3);
+  const auto column = [](const Array& v) { return test::reshape(v, {v.dims[0], 1, 1}); };
+  const auto times = std::multiplies<float>();
+  const auto plus = std::plus<float>();
+  expect_layer("Scale", "scale_param { bias_term: true }", {x}, {s, b},
+               test::combine(test::combine(x, column(s), times), column(b), plus));
+  expect_layer("Scale", "", {x}, {s}, test::combine(x, column(s), times));
+  const Array plane = random({4, 5}, 4);
+  expect_layer("Scale", "scale_param { axis: 2 num_axes: 2 }", {x}, {plane}, test::combine(x, plane, times));
+  expect_layer("Scale", "scale_param { axis: 2 num_axes: -1 }", {x}, {plane}, test::combine(x, plane, times));
+  expect_layer("Scale", "scale_param { num_axes: 0 }", {x}, {test::make({1}, {3})},
+               test::map(x, [](float v) { return 3 * v; }));
+  const Array gate = random({2, 3}, 5);
+  expect_layer("Scale", "scale_param { axis: 0 }", {x, gate}, {},
+               test::combine(x, test::reshape(gate, {2, 3, 1, 1}), times));
+  expect_layer("Bias", "", {x}, {b}, test::combine(x, column(b), plus));
+  const Array rows = random({4}, 6);
+  expect_layer("Bias", "bias_param { axis: 2 }", {x, rows}, {}, test::combine(x, test::reshape(rows, {4, 1}), plus));
+}
+
+TEST_F(Caffe, Activations) {
+  const Array x = test::map(random({2, 3, 4, 5}, 1), [](float v) { return 8 * v; });
+  const auto expect_function = [&](const std::string& type, const std::string& parameters, float (*f)(float)) {
+    expect_layer(type, parameters, {x}, {}, test::map(x, f));
+  };
+  expect_function("ReLU", "", [](float v) { return std::max(v, 0.0f); });
+  expect_function("ReLU", "relu_param { negative_slope: 0.25 }", [](float v) { return v < 0 ? v / 4 : v; });
+  expect_function("ReLU6", "", [](float v) { return std::min(std::max(v, 0.0f), 6.0f); });
+  expect_function("Clip", "clip_param { min: -2 max: 3 }", [](float v) { return std::min(std::max(v, -2.0f), 3.0f); });
+  expect_function("AbsVal", "", [](float v) { return std::fabs(v); });
+  expect_function("Sigmoid", "", [](float v) { return 1 / (1 + std::exp(-v)); });
+  expect_function("TanH", "", [](float v) { return std::tanh(v); });
+  expect_function("Swish", "swish_param { beta: 0.5 }", [](float v) { return v / (1 + std::exp(-v / 2)); });
+  expect_function("Power", "power_param { power: 2 scale: 0.5 shift: 1 }",
+                  [](float v) { return (0.5f * v + 1) * (0.5f * v + 1); });
+  expect_function("Power", "power_param { scale: -1 shift: 6 }", [](float v) { return 6 - v; });
+  expect_function("Power", "", [](float v) { return v; });
+  expect_function("Exp", "exp_param { base: 2 scale: 0.5 shift: 1 }", [](float v) { return std::exp2(v / 2 + 1); });
+  expect_function("Exp", "", [](float v) { return std::exp(v); });
+  expect_function("Dropout", "", [](float v) { return v; });
+  expect_function("Split", "", [](float v) { return v; });
+}
+
+TEST_F(Caffe, PReLU) {
+  const Array x = random({2, 3, 4, 5}, 1), slope = random({3}, 2);
+  expect_layer("PReLU", "", {x}, {slope}, test::generate(x.dims, [&](const Dims& i) {
+                 return x.at(i) < 0 ? x.at(i) * slope.data[i[1]] : x.at(i);
+               }));
+  expect_layer("PReLU", "prelu_param { channel_shared: true }", {x}, {test::make({1}, {0.5f})},
+               test::map(x, [](float v) { return v < 0 ? v / 2 : v; }));
+}
+
+TEST_F(Caffe, LrnAndSoftmax) {
+  const Array x = random({2, 7, 3, 4}, 1);
+  expect_layer("LRN", "lrn_param { local_size: 5 alpha: 0.5 beta: 0.75 k: 2 }", {x}, {},
+               test::lrn(x, 5, 0.5f, 0.75f, 2));
+  expect_layer("Softmax", "", {x}, {}, test::softmax(x, 1));
+  expect_layer("Softmax", "softmax_param { axis: -1 }", {x}, {}, test::softmax(x, 3));
+}
+
+TEST_F(Caffe, ConcatAndEltwise) {
+  const Array a = random({2, 3, 4, 5}, 1), b = random({2, 3, 4, 5}, 2), c = random({2, 3, 4, 5}, 3);
+  expect_layer("Concat", "", {a, b}, {}, test::concat({a, b}, 1));
+  expect_layer("Concat", "concat_param { axis: 2 }", {a, b, c}, {}, test::concat({a, b, c}, 2));
+  expect_layer("Concat", "concat_param { concat_dim: 0 }", {a, b}, {}, test::concat({a, b}, 0));
+  const Array sum = test::combine(a, b, std::plus<float>());
+  expect_layer("Eltwise", "", {a, b}, {}, sum);
+  expect_layer("Eltwise", "", {a, b, c}, {}, test::combine(sum, c, std::plus<float>()));
+  expect_layer("Eltwise", "eltwise_param { operation: PROD }", {a, b}, {},
+               test::combine(a, b, std::multiplies<float>()));
+  expect_layer("Eltwise", "eltwise_param { coeff: 1 coeff: -1 }", {a, b}, {}, test::combine(a, b, std::minus<float>()));
+  expect_layer("Eltwise", "eltwise_param { coeff: 2 coeff: 0.5 }", {a, b}, {},
+               test::combine(a, b, [](float p, float q) { return 2 * p + q / 2; }));
+}
+
+TEST_F(Caffe, Shapes) {
+  const Array x = random({2, 6, 4, 5}, 1);
+  expect_layer("Flatten", "", {x}, {}, test::reshape(x, {2, 120}));
+  expect_layer("Flatten", "flatten_param { axis: 1 end_axis: 2 }", {x}, {}, test::reshape(x, {2, 24, 5}));
+  expect_layer("Reshape", "reshape_param { shape { dim: 0 dim: -1 dim: 10 } }", {x}, {}, test::reshape(x, {2, 12, 10}));
+  expect_layer("Reshape", "reshape_param { shape { dim: 2 dim: 3 } axis: 1 num_axes: 1 }", {x}, {},
+               test::reshape(x, {2, 2, 3, 4, 5}));
+  expect_layer("Reshape", "reshape_param { shape { dim: 1 } axis: -1 num_axes: 0 }", {x}, {},
+               test::reshape(x, {2, 6, 4, 5, 1}));
+  expect_layer("Permute", "permute_param { order: 0 order: 2 order: 3 order: 1 }", {x}, {},
+               test::transpose(x, {0, 2, 3, 1}));
+  expect_layer("Permute", "permute_param { order: 2 }", {x}, {}, test::transpose(x, {2, 0, 1, 3}));
+  const Array parts = test::reshape(x, {2, 2, 3, 4, 5});
+  expect_layer("ShuffleChannel", "shuffle_channel_param { group: 2 }", {x}, {},
+               test::reshape(test::transpose(parts, {0, 2, 1, 3, 4}), {2, 6, 4, 5}));
+}
+
+TEST_F(Caffe, SliceHasOneOutputPerPart) {
+  const Array x = random({2, 3, 7, 6}, 1);
+  const std::string head = std::string(input_2x3x7x6) + "layer { name: \"s\" type: \"Slice\" bottom: \"x\" ";
+  std::vector<Array> got =
+      test::run(import(head + "top: \"p\" top: \"q\" slice_param { axis: 2 slice_point: 3 } }"), {x});
+  ASSERT_EQ(got.size(), 2u);
+  expect_near(got[0], test::slice(x, {0, 0, 0, 0}, {2, 3, 3, 6}));
+  expect_near(got[1], test::slice(x, {0, 0, 3, 0}, {2, 3, 7, 6}));
+  got = test::run(import(head + "top: \"p\" top: \"q\" top: \"r\" }"), {x});
+  ASSERT_EQ(got.size(), 3u);
+  expect_near(got[2], test::slice(x, {0, 2, 0, 0}, {2, 3, 7, 6}));
+}
+
+// ---- nets -------------------------------------------------------------------------------------
+
+TEST_F(Caffe, InPlaceLayersLeaveTheLastVersionUnderTheName) {
+  const std::string text = std::string(input_2x3x7x6) +
+                           "layer { name: \"p\" type: \"Power\" bottom: \"x\" top: \"y\" power_param { scale: -1 } }\n"
+                           "layer { name: \"r\" type: \"ReLU\" bottom: \"y\" top: \"y\" }\n"
+                           "layer { name: \"t\" type: \"TanH\" bottom: \"y\" top: \"z\" }";
+  const Array x = random({2, 3, 7, 6}, 1);
+  const Array y = test::map(x, [](float v) { return std::max(-v, 0.0f); });
+  const std::vector<Array> got = test::run(import(text, {}, {"z", "y"}), {x});
+  ASSERT_EQ(got.size(), 2u);
+  expect_near(got[1], y);
+  expect_near(got[0], test::map(y, [](float v) { return std::tanh(v); }));
+}
+
+TEST_F(Caffe, OutputsMayShareOneTensor) {
+  const std::string text = std::string(input_2x3x7x6) +
+                           "layer { name: \"r\" type: \"ReLU\" bottom: \"x\" top: \"y\" }\n"
+                           "layer { name: \"d\" type: \"Dropout\" bottom: \"y\" top: \"z\" }";
+  const Array x = random({2, 3, 7, 6}, 1);
+  const std::vector<Array> got = test::run(import(text, {}, {"y", "z"}), {x});
+  ASSERT_EQ(got.size(), 2u);
+  expect_near(got[0], got[1]);
+  EXPECT_NE(refusal("").find("no layers"), std::string::npos);
+  EXPECT_NE(error_of([&] { import(text, {}, {"y", "y"}); }).find("named twice"), std::string::npos);
+  EXPECT_NE(error_of([&] { import(text, {}, {"nothing"}); }).find("no blob 'nothing'"), std::string::npos);
+}
+
+TEST_F(Caffe, BatchAndSizeMayChange) {
+  const Array w = random({4, 3, 3, 3}, 2), b = random({4}, 3), fc = random({5, 4}, 4);
+  const std::string text = std::string(input_2x3x7x6) +
+                           "layer { name: \"c\" type: \"Convolution\" bottom: \"x\" top: \"c\" convolution_param { "
+                           "num_output: 4 kernel_size: 3 } }\n"
+                           "layer { name: \"g\" type: \"Pooling\" bottom: \"c\" top: \"g\" pooling_param { pool: AVE "
+                           "global_pooling: true } }\n"
+                           "layer { name: \"f\" type: \"InnerProduct\" bottom: \"g\" top: \"f\" inner_product_param { "
+                           "num_output: 5 bias_term: false } }";
+  const Array x = random({3, 3, 10, 12}, 1);
+  const Array c = test::conv(x, w, b.data, {}, 1);
+  test::Window whole;
+  whole.kernel[0] = 8;
+  whole.kernel[1] = 10;
+  const Array pooled = test::reshape(test::average_pool(c, whole, false), {3, 4});
+  const std::vector<Array> got = test::run(import(text, {{"c", {w, b}}, {"f", {fc}}}), {x});
+  expect_near(got.at(0), test::matmul(pooled, test::transpose(fc, {1, 0})));
+}
+
+TEST_F(Caffe, OldLayersGiveTheSameNet) {
+  const Array w = random({4, 3, 3, 3}, 2), b = random({4}, 3), fc = random({5, 80}, 4), fb = random({5}, 5);
+  const std::string now = std::string(input_2x3x7x6) +
+                          "layer { name: \"c\" type: \"Convolution\" bottom: \"x\" top: \"c\" convolution_param { "
+                          "num_output: 4 kernel_size: 3 } }\n"
+                          "layer { name: \"r\" type: \"ReLU\" bottom: \"c\" top: \"c\" }\n"
+                          "layer { name: \"f\" type: \"InnerProduct\" bottom: \"c\" top: \"f\" inner_product_param { "
+                          "num_output: 5 } }\n"
+                          "layer { name: \"s\" type: \"Softmax\" bottom: \"f\" top: \"s\" }";
+  const std::string then = std::string(input_2x3x7x6) +
+                           "layers { name: \"c\" type: CONVOLUTION bottom: \"x\" top: \"c\" blobs_lr: 1 blobs_lr: 2 "
+                           "weight_decay: 1 convolution_param { num_output: 4 kernel_size: 3 } }\n"
+                           "layers { name: \"r\" type: RELU bottom: \"c\" top: \"c\" }\n"
+                           "layers { name: \"f\" type: INNER_PRODUCT bottom: \"c\" top: \"f\" inner_product_param { "
+                           "num_output: 5 } }\n"
+                           "layers { name: \"s\" type: SOFTMAX bottom: \"f\" top: \"s\" }";
+  caffe::NetWeights old;
+  for (const auto& [name, blobs] : Weights{{"c", {w, b}}, {"f", {fc, fb}}}) {
+    caffe::V1LayerWeights* layer = old.add_layers();
+    layer->set_name(name);
+    for (const Array& array : blobs) {  // four dimensions, as they were then
+      caffe::BlobProto* blob = layer->add_blobs();
+      Dims dims(4 - array.dims.size(), 1);
+      dims.insert(dims.end(), array.dims.begin(), array.dims.end());
+      blob->set_num(static_cast<int64_t>(dims[0]));
+      blob->set_channels(static_cast<int64_t>(dims[1]));
+      blob->set_height(static_cast<int64_t>(dims[2]));
+      blob->set_width(static_cast<int64_t>(dims[3]));
+      for (const float value : array.data) blob->add_data(value);
+    }
+  }
+  const Array x = random({2, 3, 7, 6}, 1);
+  const std::vector<Array> want = test::run(import(now, {{"c", {w, b}}, {"f", {fc, fb}}}), {x});
+  const std::string model = folder_.write("old.caffemodel", old.SerializeAsString());
+  const std::vector<Array> got = test::run(import_caffe(folder_.write("old.prototxt", then), model), {x});
+  ASSERT_EQ(got.size(), 1u);
+  EXPECT_EQ(got[0].data, want.at(0).data);
+}
+
+TEST_F(Caffe, ATrainingNetIsImportedAsItsDeployedForm) {
+  const Array w = random({5, 3, 8, 8}, 2), b = random({5}, 3);
+  const std::string text =
+      "name: \"train\"\n"
+      "layer { name: \"d\" type: \"Data\" top: \"data\" top: \"label\" include { phase: TRAIN } }\n"
+      "layer { name: \"d\" type: \"Data\" top: \"data\" top: \"label\" include { phase: TEST } transform_param { "
+      "crop_size: 8 mean_value: 104 mean_value: 117 mean_value: 123 scale: 0.5 mirror: false } data_param { "
+      "batch_size: 50 backend: LMDB source: \"somewhere\" } }\n"
+      "layer { name: \"c\" type: \"Convolution\" bottom: \"data\" top: \"c\" param { lr_mult: 1 } convolution_param { "
+      "num_output: 5 kernel_size: 8 } }\n"
+      "layer { name: \"o\" type: \"Dropout\" bottom: \"c\" top: \"c\" exclude { phase: TEST } }\n"
+      "layer { name: \"a\" type: \"Accuracy\" bottom: \"c\" bottom: \"label\" top: \"accuracy\" include { phase: TEST "
+      "} }\n"
+      "layer { name: \"l\" type: \"SoftmaxWithLoss\" bottom: \"c\" bottom: \"label\" top: \"loss\" }\n"
+      "layer { name: \"q\" type: \"Silence\" bottom: \"label\" }";
+  Graph graph = import(text, {{"c", {w, b}}});
+  ASSERT_EQ(graph.inputs.size(), 1u);
+  const Port port = graph.inputs[0];
+  EXPECT_STREQ(graph.tensors[static_cast<size_t>(port.tensor)].name.c_str(), "data");
+  EXPECT_EQ(graph.tensors[static_cast<size_t>(port.tensor)].shape, (Vector<size_t>{1, 3, 8, 8}));
+  EXPECT_EQ(port.preprocessing.present, 1);
+  EXPECT_EQ(port.preprocessing.bgr, 1);
+  EXPECT_EQ(port.preprocessing.mean[1], 117);
+  EXPECT_EQ(port.preprocessing.scale[2], 0.5f);
+  EXPECT_EQ(port.preprocessing.crop[0], 8u);
+  const Array x = random({1, 3, 8, 8}, 1);
+  const std::vector<Array> got = test::run(std::move(graph), {x});
+  ASSERT_EQ(got.size(), 1u);
+  expect_near(got[0], test::softmax(test::conv(x, w, b.data, {}, 1), 1));
+}
+
+TEST_F(Caffe, RulesOfPhaseLevelAndStage) {
+  const auto has = [&](const std::string& rule) {
+    const Graph graph = import(std::string(input_2x3x7x6) +
+                               "layer { name: \"a\" type: \"ReLU\" bottom: \"x\" top: \"y\" }\n"
+                               "layer { name: \"b\" type: \"TanH\" bottom: \"y\" top: \"y\" " +
+                               rule + " }");
+    return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& n) { return n.kind == OpKind::tanh; });
+  };
+  EXPECT_TRUE(has(""));
+  EXPECT_TRUE(has("include { phase: TEST }"));
+  EXPECT_FALSE(has("include { phase: TRAIN }"));
+  EXPECT_TRUE(has("include { phase: TRAIN } include { phase: TEST }"));
+  EXPECT_FALSE(has("exclude { phase: TEST }"));
+  EXPECT_TRUE(has("exclude { phase: TRAIN }"));
+  EXPECT_FALSE(has("include { min_level: 1 }"));
+  EXPECT_TRUE(has("include { max_level: 1 }"));
+  EXPECT_FALSE(has("include { stage: \"deep\" }"));
+  EXPECT_TRUE(has("include { not_stage: \"deep\" }"));
+}
+
+// ---- refusals ---------------------------------------------------------------------------------
+
+TEST_F(Caffe, UnsupportedLayersAreListedTogether) {
+  const std::string text = std::string(input_2x3x7x6) +
+                           "layer { name: \"n\" type: \"Normalize\" bottom: \"x\" top: \"n\" }\n"
+                           "layer { name: \"after\" type: \"ReLU\" bottom: \"n\" top: \"after\" }\n"
+                           "layer { name: \"p\" type: \"PriorBox\" bottom: \"after\" bottom: \"x\" top: \"p\" }\n"
+                           "layer { name: \"s\" type: \"Pooling\" bottom: \"x\" top: \"s\" pooling_param { pool: "
+                           "STOCHASTIC kernel_size: 2 } }";
+  const std::string message = refusal(text);
+  EXPECT_NE(message.find("3 layers are not supported: n (Normalize), p (PriorBox), s (Pooling: stochastic)"),
+            std::string::npos)
+      << message;
+  // What the outputs asked for do not need is no obstacle.
+  EXPECT_NO_THROW(import(text + "layer { name: \"fine\" type: \"ReLU\" bottom: \"x\" top: \"fine\" }", {}, {"fine"}));
+}
+
+TEST_F(Caffe, ErrorsNameLayerAndField) {
+  struct Case {
+    const char* layer;
+    const char* message;
+  };
+  const std::string fc_weights = "weights";
+  const Case cases[] = {
+      {"type: \"Convolution\" convolution_param { kernel_size: 3 }", "num_output is missing"},
+      {"type: \"Convolution\" convolution_param { num_output: 4 }", "kernel_size is missing"},
+      {"type: \"Convolution\" convolution_param { num_output: 4 kernel_size: 3 stride: 0 }", "stride is zero"},
+      {"type: \"Convolution\" convolution_param { num_output: 4 kernel_size: 3 group: 2 }", "group 2 does not divide"},
+      {"type: \"Convolution\" convolution_param { num_output: 4 kernel_size: 3 kernel_h: 2 }", "in two forms"},
+      {"type: \"Convolution\" convolution_param { num_output: 4 kernel_size: 3 }", "a .caffemodel, none is given"},
+      {"type: \"Convolution\" convolution_param { num_output: 4000000000 kernel_size: 4000000000 }", "layer 'l'"},
+      {"type: \"Convolution\" convolution_param { num_output: 4 kernle_size: 3 }", "unknown field 'kernle_size'"},
+      {"type: \"ReLU\" relu_param { negative_slope: nan }", "negative_slope is not a finite number"},
+      {"type: \"Power\" power_param { shift: inf }", "shift is not a finite number"},
+      {"type: \"LRN\" lrn_param { local_size: 4 }", "local_size is even"},
+      {"type: \"Softmax\" softmax_param { axis: 4 }", "axis 4 of a blob of rank 4"},
+      {"type: \"Permute\" permute_param { order: 1 order: 1 }", "order is not a permutation"},
+      {"type: \"Reshape\" reshape_param { shape { dim: 5 dim: 5 } }", "l"},
+      {"type: \"Reshape\" reshape_param { shape { dim: -3 } }", "negative dimension"},
+      {"type: \"Slice\" slice_param { slice_point: 2 slice_point: 1 }", "slice_point"},
+      {"type: \"Clip\" clip_param { min: 2 max: 1 }", "not a range"},
+      {"type: \"ReLU\" bottom: \"x\"", "has 2 inputs"},
+      {"type: \"Eltwise\"", "has 1 inputs"},
+      {"type: \"ReLU\" bottom: \"z\"", "reads 'z', which no layer before it writes"},
+      {"type: \"ReLU\" top: \"x\"", "writes 'x', which an earlier layer writes too"},
+      {"type: \"ReLU\" include { phase: TEST } exclude { phase: TRAIN }", "both include and exclude"},
+      {"type: \"ReLU\" }}", "net.prototxt:"},
+  };
+  for (const Case& c : cases) {
+    const std::string message =
+        refusal(std::string(input_2x3x7x6) + "layer { name: \"l\" bottom: \"x\" top: \"y\" " + c.layer + " }");
+    EXPECT_NE(message.find(c.message), std::string::npos) << c.layer << " -> " << message;
+    EXPECT_NE(message.find("net.prototxt"), std::string::npos) << message;
+  }
+}
+
+TEST_F(Caffe, WeightsMustFit) {
+  const std::string net =
+      one_layer({{1, 3, 7, 6}}, "Convolution", "convolution_param { num_output: 4 kernel_size: 3 }");
+  const Array w = random({4, 3, 3, 3}, 1), b = random({4}, 2);
+  EXPECT_NO_THROW(import(net, {{"l", {w, b}}}));
+  EXPECT_NE(refusal(net, {{"other", {w, b}}}).find("no weights for it"), std::string::npos);
+  EXPECT_NE(refusal(net, {{"l", {w}}}).find("has 1 blobs"), std::string::npos);
+  EXPECT_NE(refusal(net, {{"l", {random({4, 3, 3, 2}, 1), b}}}).find("blob 0 is 4 x 3 x 3 x 2"), std::string::npos);
+  Array short_of_data = w;
+  short_of_data.data.pop_back();
+  EXPECT_NE(refusal(net, {{"l", {short_of_data, b}}}).find("holds 107 numbers instead of 108"), std::string::npos);
+  const std::string path = folder_.write("bad.caffemodel", "\x0a\xff\xff");
+  EXPECT_NE(error_of([&] { import_caffe(folder_.write("n.prototxt", net), path); }).find("bad.caffemodel"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] { import_caffe(folder_.path("absent"), ""); }).find("cannot open"), std::string::npos);
+}
+
+TEST_F(Caffe, InputsMustHaveSizes) {
+  EXPECT_NE(refusal("input: \"x\" input_dim: 1 input_dim: 3").find("input_dim"), std::string::npos);
+  EXPECT_NE(refusal("input: \"x\" input_dim: 1 input_dim: -3 input_dim: 3 input_dim: 3 layer { name: \"l\" type: "
+                    "\"ReLU\" bottom: \"x\" top: \"y\" }")
+                .find("dimension -3"),
+            std::string::npos);
+  EXPECT_NE(refusal("layer { name: \"d\" type: \"Input\" top: \"x\" } layer { name: \"l\" type: \"ReLU\" bottom: \"x\" "
+                    "top: \"y\" }")
+                .find("size of 'x'"),
+            std::string::npos);
+  EXPECT_NE(refusal("input: \"x\" input_shape { dim: 4611686018427387904 dim: 16 } layer { name: \"l\" type: "
+                    "\"ReLU\" bottom: \"x\" top: \"y\" }")
+                .find("net.prototxt"),
+            std::string::npos);
+}
+
+TEST_F(Caffe, DeepNestingIsRefused) {
+  for (const char* opening : {"layer { ", "layer { include ", "a { ", "a < "}) {
+    std::string text;
+    for (int i = 0; i < 200000; ++i) text += opening;
+    EXPECT_NE(refusal(text).find("net.prototxt"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace quern

@@ -1,0 +1,271 @@
+// Graphs exported to ONNX and imported again give the same outputs under the same names.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <set>
+
+#include "arrays.h"
+#include "convert/convert.h"
+#include "convert/onnx.pb.h"
+#include "graph/passes.h"
+
+namespace quern {
+namespace {
+
+using test::Array;
+using test::Dims;
+using test::random;
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+// A graph of one node with inputs "a", "b", ... and the output "y".
+struct OneNode {
+  OpKind kind;
+  Attributes attributes;
+  std::vector<Dims> inputs;
+  std::vector<Array> constants = {};
+};
+
+Graph graph_of(const OneNode& one) {
+  Graph graph;
+  graph.source = "test";
+  Vector<int> inputs;
+  const char* const names[] = {"a", "b"};
+  for (const Dims& dims : one.inputs) {
+    const char* name = names[inputs.size()];
+    const int tensor = add_tensor(graph, name, QN_F32, Vector<size_t>(dims.begin(), dims.end()));
+    graph.inputs.push_back({.tensor = tensor, .type = QN_F32, .preprocessing = {}});
+    inputs.push_back(tensor);
+  }
+  for (const Array& c : one.constants) {
+    inputs.push_back(add_constant(graph, "", QN_F32, Vector<size_t>(c.dims.begin(), c.dims.end()), c.data.data()));
+  }
+  const int output = add_node(graph, one.kind, "node", inputs, one.attributes);
+  graph.tensors[static_cast<size_t>(output)].name = "y";
+  graph.outputs.push_back({.tensor = output, .type = QN_F32, .preprocessing = {}});
+  EXPECT_EQ(check_graph(graph), QN_OK) << qn_last_message();
+  EXPECT_EQ(infer_shapes(graph), QN_OK) << qn_last_message();
+  return graph;
+}
+
+Attributes with(const std::function<void(Attributes&)>& set) {
+  Attributes a;
+  set(a);
+  return a;
+}
+
+std::vector<OneNode> all_kinds() {
+  const Attributes none;
+  const Dims image = {2, 5, 6, 4};
+  const Attributes window = with([](Attributes& a) {
+    a.kernel = {3, 2};
+    a.stride = {2, 1};
+    a.padding = {1, 0, 2, 1};
+    a.ceil_mode = true;
+  });
+  const auto resized = [](qn_resize_kind mode, qn_resize_coordinates coordinates, qn_resize_rounding rounding) {
+    return with([&](Attributes& a) {
+      a.mode = mode;
+      a.coordinates = coordinates;
+      a.rounding = rounding;
+      a.values = {7, 9};
+    });
+  };
+  return {
+      {OpKind::conv2d,
+       with([](Attributes& a) {
+         a.stride = {2, 1};
+         a.dilation = {1, 2};
+         a.padding = {1, 0, 0, 2};
+         a.groups = 2;
+         a.min = -0.5f;
+         a.max = 0.75f;
+       }),
+       {image},
+       {random({6, 3, 2, 2}, 1), random({6}, 2)}},
+      {OpKind::fully_connected, with([](Attributes& a) { a.min = 0; }), {{3, 4}}, {random({5, 4}, 1), random({5}, 2)}},
+      {OpKind::fully_connected, none, {{2, 3, 4}}, {random({5, 4}, 1), random({5}, 2)}},
+      {OpKind::fully_connected, none, {{4}}, {random({5, 4}, 1)}},
+      {OpKind::max_pool, window, {image}},
+      {OpKind::average_pool, window, {image}},
+      {OpKind::average_pool,
+       with([&](Attributes& a) {
+         a = window;
+         a.count_padding = true;
+       }),
+       {image}},
+      {OpKind::average_pool,
+       with([&](Attributes& a) {
+         a = window;
+         a.ceil_mode = false;
+         a.dilation = {2, 1};
+       }),
+       {image}},
+      {OpKind::global_max_pool, none, {image}},
+      {OpKind::global_average_pool, with([](Attributes& a) { a.max = 0.1f; }), {image}},
+      {OpKind::add, none, {image, {6, 1}}},
+      {OpKind::sub, with([](Attributes& a) { a.min = 0; }), {image, image}},
+      {OpKind::mul, none, {image}, {random({5, 1, 1}, 3)}},
+      {OpKind::div, none, {image}, {test::make({1}, {3})}},
+      {OpKind::clamp,
+       with([](Attributes& a) {
+         a.min = 0;
+         a.max = 0.5f;
+       }),
+       {image}},
+      {OpKind::clamp, none, {image}},
+      {OpKind::sigmoid, none, {image}},
+      {OpKind::tanh, none, {{7}}},
+      {OpKind::hard_swish, none, {image}},
+      {OpKind::exp, none, {image}},
+      {OpKind::power,
+       with([](Attributes& a) {
+         a.alpha = 0.5f;
+         a.beta = 2;
+         a.gamma = 1.5f;
+       }),
+       {image}},
+      {OpKind::power, with([](Attributes& a) { a.alpha = a.gamma = 1; }), {image}},
+      {OpKind::prelu, none, {image}, {random({4}, 1)}},
+      {OpKind::prelu, none, {{3, 4}}, {random({4}, 1)}},
+      {OpKind::scale, with([](Attributes& a) { a.min = 0; }), {image}, {random({4}, 1), random({4}, 2)}},
+      {OpKind::scale, none, {image}, {random({4}, 1)}},
+      {OpKind::softmax, with([](Attributes& a) { a.axis = 1; }), {image}},
+      {OpKind::concat, with([](Attributes& a) { a.axis = 3; }), {image, image}, {random({2, 5, 6, 1}, 1)}},
+      {OpKind::lrn,
+       with([](Attributes& a) {
+         a.size = 3;
+         a.alpha = 0.5f;
+         a.beta = 0.75f;
+         a.gamma = 2;
+       }),
+       {image}},
+      {OpKind::pad,
+       with([](Attributes& a) {
+         a.values = {0, 1, 0, 2, 1, 0, 0, 3};
+         a.alpha = 0.5f;
+       }),
+       {image}},
+      {OpKind::resize, resized(QN_RESIZE_NEAREST, QN_COORDINATES_HALF_PIXEL, QN_ROUND_HALF_DOWN), {image}},
+      {OpKind::resize, resized(QN_RESIZE_NEAREST, QN_COORDINATES_ASYMMETRIC, QN_ROUND_CEIL), {image}},
+      {OpKind::resize, resized(QN_RESIZE_BILINEAR, QN_COORDINATES_ALIGN_CORNERS, QN_ROUND_FLOOR), {image}},
+      {OpKind::resize,
+       with([](Attributes& a) {
+         a.mode = QN_RESIZE_BILINEAR;
+         a.alpha = 2;
+         a.beta = 1.5f;
+       }),
+       {image}},
+      {OpKind::reshape,
+       with([](Attributes& a) {
+         a.values = {0, -1, 3};
+       }),
+       {image}},
+      {OpKind::transpose,
+       with([](Attributes& a) {
+         a.values = {3, 1, 0, 2};
+       }),
+       {image}},
+      {OpKind::slice, with([](Attributes& a) { a.values = {0, 1, 2, 0, -1, 4, -1, 3}; }), {image}},
+  };
+}
+
+class Export : public testing::Test {
+ protected:
+  onnx::ModelProto exported(const Graph& graph) {
+    export_onnx(graph, folder_.path("net.onnx"));
+    std::ifstream file(folder_.path("net.onnx"), std::ios::binary);
+    onnx::ModelProto model;
+    EXPECT_TRUE(model.ParseFromString(std::string(std::istreambuf_iterator<char>(file), {})));
+    return model;
+  }
+  Graph again() { return import_onnx(folder_.path("net.onnx")); }
+
+  test::Folder folder_;
+};
+
+// Every name is written once and before it is read.
+void expect_sorted(const onnx::GraphProto& graph) {
+  std::set<std::string> known = {""};
+  for (const auto& input : graph.input()) EXPECT_TRUE(known.insert(input.name()).second);
+  for (const auto& initializer : graph.initializer()) EXPECT_TRUE(known.insert(initializer.name()).second);
+  for (const auto& node : graph.node()) {
+    for (const auto& input : node.input()) EXPECT_EQ(known.count(input), 1u) << node.op_type() << " reads " << input;
+    for (const auto& output : node.output()) EXPECT_TRUE(known.insert(output).second) << output;
+  }
+  for (const auto& output : graph.output()) EXPECT_EQ(known.count(output.name()), 1u);
+}
+
+TEST_F(Export, EveryKindOfNodeSurvives) {
+  std::set<OpKind> seen;
+  for (const OneNode& one : all_kinds()) {
+    SCOPED_TRACE(op_name(one.kind));
+    seen.insert(one.kind);
+    const Graph graph = graph_of(one);
+    expect_sorted(exported(graph).graph());
+    const Graph copy = again();
+    ASSERT_EQ(copy.inputs.size(), graph.inputs.size());
+    std::vector<Array> inputs;
+    for (size_t i = 0; i < graph.inputs.size(); ++i) {
+      const Tensor& tensor = graph.tensors[static_cast<size_t>(graph.inputs[i].tensor)];
+      const Tensor& other = copy.tensors[static_cast<size_t>(copy.inputs[i].tensor)];
+      EXPECT_EQ(tensor.name, other.name);
+      EXPECT_EQ(tensor.shape, other.shape);
+      inputs.push_back(random(Dims(tensor.shape.begin(), tensor.shape.end()), static_cast<uint32_t>(i + 10)));
+    }
+    EXPECT_STREQ(copy.tensors[static_cast<size_t>(copy.outputs.at(0).tensor)].name.c_str(), "y");
+    const std::vector<Array> want = test::run(graph, inputs), got = test::run(copy, inputs);
+    test::expect_near(got.at(0), want.at(0), 1e-6f);
+  }
+  EXPECT_EQ(seen.size(), static_cast<size_t>(OpKind::count)) << "a kind of node is not tested";
+}
+
+// The border of an imported network: transposes cancel, and nothing but its own operators is in the file.
+TEST_F(Export, ImagesAreChannelsFirstWithoutTransposes) {
+  const Array w = random({4, 3, 3, 3}, 1);
+  Graph graph;
+  const int x = add_tensor(graph, "x", QN_F32, {1, 3, 8, 8});
+  graph.inputs.push_back({.tensor = x, .type = QN_F16, .preprocessing = {}});
+  const int nhwc = add_node(graph, OpKind::transpose, "t", {x}, with([](Attributes& a) { a.values = {0, 2, 3, 1}; }));
+  const int weights = add_constant(graph, "", QN_F32, {4, 3, 3, 3}, w.data.data());
+  const int conv = add_node(graph, OpKind::conv2d, "c", {nhwc, weights}, with([](Attributes& a) { a.min = 0; }));
+  const int nchw = add_node(graph, OpKind::transpose, "u", {conv}, with([](Attributes& a) {
+                              a.values = {0, 3, 1, 2};
+                            }));
+  graph.tensors[static_cast<size_t>(nchw)].name = "v3";  // as the exporter names its own
+  graph.outputs.push_back({.tensor = nchw, .type = QN_F16, .preprocessing = {}});
+  ASSERT_EQ(check_graph(graph), QN_OK) << qn_last_message();
+  ASSERT_EQ(infer_shapes(graph), QN_OK) << qn_last_message();
+  const onnx::ModelProto model = exported(graph);
+  expect_sorted(model.graph());
+  std::vector<std::string> types;
+  for (const auto& node : model.graph().node()) types.push_back(node.op_type());
+  EXPECT_EQ(types, (std::vector<std::string>{"Cast", "Conv", "Relu", "Cast"}));
+  EXPECT_EQ(model.graph().output(0).name(), "v3");
+  EXPECT_EQ(model.graph().input(0).type().tensor_type().elem_type(), onnx::TensorProto::FLOAT16);
+  const Graph copy = again();
+  EXPECT_EQ(copy.inputs.at(0).type, QN_F16);
+  EXPECT_EQ(copy.outputs.at(0).type, QN_F16);
+  const Array image = random({1, 3, 8, 8}, 2);
+  test::expect_near(test::run(copy, {image}).at(0), test::run(graph, {image}).at(0), 1e-3f);
+}
+
+TEST_F(Export, OperatorSetIsTheLowestThatDoes) {
+  for (const OneNode& one : all_kinds()) {
+    const bool dilated_average = one.kind == OpKind::average_pool && one.attributes.dilation.h > 1;
+    const int64_t want = dilated_average ? 19 : one.kind == OpKind::hard_swish ? 14 : 13;
+    EXPECT_EQ(exported(graph_of(one)).opset_import(0).version(), want) << op_name(one.kind);
+  }
+}
+
+TEST_F(Export, AFileThatCannotBeWrittenIsAnError) {
+  const Graph graph = graph_of({OpKind::exp, {}, {{2}}});
+  const std::string path = folder_.path("absent/net.onnx");
+  EXPECT_NE(test::error_of([&] { export_onnx(graph, path); }).find(path), std::string::npos);
+}
+
+}  // namespace
+}  // namespace quern

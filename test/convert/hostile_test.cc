@@ -1,0 +1,195 @@
+// Damaged files: every variant of a small model is imported or refused with one line, and nothing worse happens.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "arrays.h"
+#include "convert/caffe.pb.h"
+#include "convert/convert.h"
+#include "onnx_model.h"
+
+namespace quern {
+namespace {
+
+using test::OnnxModel;
+
+constexpr size_t variants = 1500;
+
+// Flips a bit, overwrites, cuts, repeats or drops a part.
+std::string damaged(std::string bytes, std::mt19937& engine) {
+  const auto below = [&](size_t n) { return n == 0 ? 0 : engine() % n; };
+  for (size_t changes = 1 + below(3); changes > 0 && !bytes.empty(); --changes) {
+    const size_t at = below(bytes.size()), length = 1 + below(8);
+    switch (below(6)) {
+      case 0: bytes[at] = static_cast<char>(bytes[at] ^ (1 << below(8))); break;
+      case 1: bytes[at] = static_cast<char>(engine()); break;
+      case 2: bytes.resize(at); break;
+      case 3: bytes.insert(at, bytes.substr(below(bytes.size()), length * 4)); break;
+      case 4: bytes.erase(at, length); break;
+      default: bytes.replace(at, std::min(length, bytes.size() - at), length, '\xff');
+    }
+  }
+  return bytes;
+}
+
+// Replaces a number of a text by a bad one, now and then.
+std::string damaged_text(const std::string& text, std::mt19937& engine) {
+  static const char* const numbers[] = {"0", "-1", "4294967295", "1099511627776", "nan", "inf", "1e39", "\"x\""};
+  std::vector<size_t> digits;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (std::isdigit(static_cast<unsigned char>(text[i]))) digits.push_back(i);
+  }
+  if (engine() % 2 == 0) return damaged(text, engine);
+  std::string result = text;
+  return result.replace(digits[engine() % digits.size()], 1, numbers[engine() % std::size(numbers)]);
+}
+
+struct Outcome {
+  size_t imported = 0, refused = 0;
+};
+
+template <class Import>
+void count(Import&& import, Outcome* outcome) {
+  try {
+    import();
+    ++outcome->imported;
+  } catch (const Error& error) {
+    ++outcome->refused;
+    const std::string message = error.what();
+    EXPECT_FALSE(message.empty());
+    EXPECT_EQ(message.find('\n'), std::string::npos);
+  }
+}
+
+OnnxModel onnx_model() {
+  OnnxModel model(11);
+  model.input("x", {1, 3, 8, 8}).output("y").output("z");
+  model.floats("w", test::random({4, 3, 3, 3}, 1))
+      .floats("b", test::random({4}, 2))
+      .floats("m", test::random({16, 5}, 3));
+  model.integers("zero", {0})
+      .integers("rest", {-1})
+      .floats("v", test::random({5}, 4))
+      .floats("scales", {{4}, {1, 1, 2, 2}});
+  model.node("Conv", {"x", "w", "b"}, {"c"}, "pads=[1,1,1,1] strides=[2,2]");
+  model.node("Relu", {"c"}, {"r"}).node("MaxPool", {"r"}, {"p"}, "kernel_shape=[3,3] strides=[2,2] ceil_mode=1");
+  model.node("Shape", {"p"}, {"s"}).node("Gather", {"s", "zero"}, {"n"}, "axis=0");
+  model.node("Concat", {"n", "rest"}, {"to"}, "axis=0").node("Reshape", {"p", "to"}, {"f"});
+  model.node("MatMul", {"f", "m"}, {"g"}).node("Add", {"g", "v"}, {"h"}).node("Softmax", {"h"}, {"y"}, "axis=1");
+  model.node("Resize", {"c", "", "scales"}, {"u"}, "mode='linear'");
+  model.node("Slice", {"u", "zero", "rest", "zero"}, {"z0"}).node("Transpose", {"u"}, {"z"}, "perm=[0,2,3,1]");
+  return model;
+}
+
+TEST(Hostile, OnnxVariants) {
+  const test::Folder folder;
+  const std::string whole = onnx_model().bytes();
+  Outcome outcome;
+  count([&] { import_onnx(folder.write("net.onnx", whole)); }, &outcome);
+  ASSERT_EQ(outcome.imported, 1u);
+  std::mt19937 engine(1);
+  for (size_t i = 0; i < variants; ++i) {
+    const std::string path = folder.write("net.onnx", damaged(whole, engine));
+    count([&] { import_onnx(path); }, &outcome);
+  }
+  EXPECT_GT(outcome.imported, variants / 20);  // flips in weights load
+  EXPECT_GT(outcome.refused, variants / 20);
+}
+
+const char* const caffe_net =
+    "name: \"n\"\ninput: \"x\" input_shape { dim: 1 dim: 3 dim: 8 dim: 8 }\n"
+    "layer { name: \"c\" type: \"Convolution\" bottom: \"x\" top: \"c\" convolution_param { num_output: 4 "
+    "kernel_size: 3 pad: 1 stride: 2 group: 1 dilation: 1 } }\n"
+    "layer { name: \"r\" type: \"ReLU\" bottom: \"c\" top: \"c\" relu_param { negative_slope: 0.1 } }\n"
+    "layer { name: \"p\" type: \"Pooling\" bottom: \"c\" top: \"p\" pooling_param { kernel_size: 3 stride: 2 } }\n"
+    "layer { name: \"s\" type: \"Slice\" bottom: \"p\" top: \"s1\" top: \"s2\" slice_param { slice_point: 1 } }\n"
+    "layer { name: \"k\" type: \"Concat\" bottom: \"s2\" bottom: \"s1\" top: \"k\" concat_param { axis: 1 } }\n"
+    "layer { name: \"v\" type: \"Reshape\" bottom: \"k\" top: \"v\" reshape_param { shape { dim: 0 dim: -1 } } }\n"
+    "layer { name: \"f\" type: \"InnerProduct\" bottom: \"v\" top: \"f\" inner_product_param { num_output: 5 } }\n"
+    "layer { name: \"o\" type: \"Softmax\" bottom: \"f\" top: \"o\" }\n";
+
+std::string caffe_weights() {
+  caffe::NetWeights net;
+  const auto add = [&](const char* layer, const std::vector<test::Array>& blobs) {
+    caffe::LayerWeights* weights = net.add_layer();
+    weights->set_name(layer);
+    for (const test::Array& array : blobs) {
+      caffe::BlobProto* blob = weights->add_blobs();
+      for (const size_t d : array.dims) blob->mutable_shape()->add_dim(static_cast<int64_t>(d));
+      for (const float value : array.data) blob->add_data(value);
+    }
+  };
+  add("c", {test::random({4, 3, 3, 3}, 1), test::random({4}, 2)});
+  add("f", {test::random({5, 16}, 3), test::random({5}, 4)});
+  return net.SerializeAsString();
+}
+
+TEST(Hostile, CaffeNetVariants) {
+  const test::Folder folder;
+  const std::string weights = folder.write("net.caffemodel", caffe_weights());
+  Outcome outcome;
+  count([&] { import_caffe(folder.write("net.prototxt", caffe_net), weights); }, &outcome);
+  ASSERT_EQ(outcome.imported, 1u);
+  std::mt19937 engine(2);
+  for (size_t i = 0; i < variants; ++i) {
+    const std::string path = folder.write("net.prototxt", damaged_text(caffe_net, engine));
+    count([&] { import_caffe(path, weights); }, &outcome);
+  }
+  EXPECT_GT(outcome.refused, variants / 4);
+}
+
+TEST(Hostile, CaffeWeightsVariants) {
+  const test::Folder folder;
+  const std::string net = folder.write("net.prototxt", caffe_net), whole = caffe_weights();
+  Outcome outcome;
+  std::mt19937 engine(3);
+  for (size_t i = 0; i < variants; ++i) {
+    const std::string path = folder.write("net.caffemodel", damaged(whole, engine));
+    count([&] { import_caffe(net, path); }, &outcome);
+  }
+  EXPECT_GT(outcome.imported, variants / 20);
+  EXPECT_GT(outcome.refused, variants / 20);
+}
+
+TEST(Hostile, NamesCannotBreakTheLine) {
+  const test::Folder folder;
+  const std::string net =
+      folder.write("net.prototxt",
+                   "input: \"x\" input_shape { dim: 1 }\n"
+                   "layer { name: \"a\\n\\033[31m\" type: \"No\\nthing\" bottom: \"x\" top: \"y\" }");
+  const std::string message = test::error_of([&] { import_caffe(net, ""); });
+  EXPECT_EQ(message.find('\033'), std::string::npos);
+  EXPECT_NE(message.find("a??[31m (No?thing)"), std::string::npos) << message;
+}
+
+TEST(Hostile, ManyLayersTakeLittleTime) {
+  const test::Folder folder;
+  std::string text = "input: \"x\" input_shape { dim: 1 dim: 8 }\n";
+  for (int i = 0; i < 20000; ++i)
+    text += "layer { name: \"r\" type: \"Power\" bottom: \"x\" top: \"x\" power_param { scale: 2 } }\n";
+  EXPECT_EQ(import_caffe(folder.write("long.prototxt", text), "").nodes.size(), 20000u);
+}
+
+TEST(Hostile, FilesAreToldApart) {
+  const test::Folder folder;
+  const std::string net = folder.write("net.prototxt", caffe_net),
+                    weights = folder.write("w.caffemodel", caffe_weights());
+  EXPECT_EQ(import_model({weights, net}).outputs.size(), 1u);
+  EXPECT_EQ(import_model({net, weights}).outputs.size(), 1u);
+  EXPECT_EQ(import_model({folder.write("net.txt", caffe_net), folder.write("w.bin", caffe_weights())}).outputs.size(),
+            1u);
+  EXPECT_EQ(import_model({folder.write("net.onnx", onnx_model().bytes())}).outputs.size(), 2u);
+  const auto refusal = [](const std::vector<std::string>& paths) {
+    return test::error_of([&] { import_model(paths); });
+  };
+  EXPECT_NE(refusal({weights}).find("needs its .prototxt"), std::string::npos);
+  EXPECT_NE(refusal({net, net}).find("two files are"), std::string::npos);
+  EXPECT_NE(refusal({}).find("one file"), std::string::npos);
+  EXPECT_NE(refusal({folder.path("absent")}).find("cannot open"), std::string::npos);
+  EXPECT_NE(refusal({folder.write("noise", "\x01\x02\x03")}).find("not a .prototxt"), std::string::npos);
+  EXPECT_NE(refusal({folder.path("")}).find("cannot"), std::string::npos);
+  EXPECT_NE(refusal({folder.write("empty.onnx", "")}).find("not an ONNX model"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace quern
