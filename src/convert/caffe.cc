@@ -275,7 +275,7 @@ Views batch_norm(const Layer& layer) {
     scale[c] = static_cast<float>(s);
     bias[c] = static_cast<float>(-mean[c] * unit * s);
   }
-  return {layer.builder.scale(layer.name(), layer.x(), scale, bias)};
+  return {layer.builder.scale(layer.name(), layer.x(), scale, bias, 1)};
 }
 
 // The shape of a blob that covers `num_axes` dimensions of x from `axis` on (-1: all), with ones for the others, so
@@ -316,7 +316,7 @@ Views scale(const Layer& layer) {
   const size_t rank = layer.x().rank();
   if (rank > 1 && p.num_axes() == 1 && layer.axis(p.axis(), rank) == 1) {
     const std::vector<float> bias = p.bias_term() ? layer.blob(1, covered) : std::vector<float>{};
-    return {builder.scale(layer.name(), layer.x(), layer.blob(0, covered), bias)};
+    return {builder.scale(layer.name(), layer.x(), layer.blob(0, covered), bias, 1)};
   }
   const View product = builder.binary(OpKind::mul, layer.name(), layer.x(), layer.weights(0, covered));
   if (!p.bias_term()) return {product};
@@ -331,21 +331,23 @@ Views bias(const Layer& layer) {
   return {layer.builder.binary(OpKind::add, layer.name(), layer.x(), addend)};
 }
 
+// x < 0 ? slope * x : x
+View sloped(const Layer& layer, float slope) {
+  return layer.builder.prelu(layer.name(), layer.x(), {slope}, layer.x().rank() > 1 ? 1 : 0);
+}
+
 Views relu(const Layer& layer) {
   const float slope = layer.number(layer.param.relu_param().negative_slope(), "negative_slope");
   if (slope == 0) return {layer.builder.clamp(layer.name(), layer.x(), 0, infinity)};
-  return {layer.builder.prelu(layer.name(), layer.x(), &slope, 1)};
+  return {sloped(layer, slope)};
 }
 
-Views abs_val(const Layer& layer) {
-  const float slope = -1;
-  return {layer.builder.prelu(layer.name(), layer.x(), &slope, 1)};
-}
+Views abs_val(const Layer& layer) { return {sloped(layer, -1)}; }
 
 Views prelu(const Layer& layer) {
   layer.expect_blobs(1);
   const size_t count = layer.param.prelu_param().channel_shared() ? 1 : layer.channels();
-  return {layer.builder.prelu(layer.name(), layer.x(), layer.blob(0, {count}).data(), count)};
+  return {layer.builder.prelu(layer.name(), layer.x(), layer.blob(0, {count}), 1)};
 }
 
 Views relu6(const Layer& layer) { return {layer.builder.clamp(layer.name(), layer.x(), 0, 6)}; }

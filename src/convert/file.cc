@@ -23,11 +23,11 @@ using File = std::unique_ptr<std::FILE, Close>;
 }  // namespace
 
 std::string read_file(const std::string& path, size_t limit) {
+  struct stat status;
+  if (stat(path.c_str(), &status) != 0) fail_with_errno(path, "cannot open");
+  if (!S_ISREG(status.st_mode)) throw Error(path + ": not a regular file");  // opening a pipe would wait
   const File file(std::fopen(path.c_str(), "rb"));
   if (!file) fail_with_errno(path, "cannot open");
-  struct stat status;
-  if (fstat(fileno(file.get()), &status) != 0) fail_with_errno(path, "cannot read");
-  if (!S_ISREG(status.st_mode)) throw Error(path + ": not a regular file");
   const auto size = static_cast<size_t>(status.st_size);
   if (size > limit) throw Error(path + ": larger than " + std::to_string(limit >> 20) + " MiB");
   std::string content(size, '\0');

@@ -1,5 +1,6 @@
 // Which importer reads which file.
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 
 #include "convert/convert.h"
@@ -21,8 +22,9 @@ Format format_of(const std::string& path) {
   if (ends_with(path, ".caffemodel")) return Format::caffe_weights;
   if (ends_with(path, ".onnx")) return Format::onnx;
   if (ends_with(path, ".qn")) return Format::quern;
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) throw Error(path + ": cannot open, or not a regular file");
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw Error(path + ": cannot open");
   char begin[256];
   file.read(begin, sizeof begin);
   const auto is_text = [](char c) { return c == '\t' || c == '\n' || c == '\r' || (c >= ' ' && c <= '~'); };

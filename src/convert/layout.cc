@@ -74,11 +74,14 @@ Order source_order(size_t rank) {
   return order;
 }
 
-Order channels_last(size_t rank) {
+Order axis_last(size_t rank, size_t axis) {
   Order order = source_order(rank);
-  if (rank > 2) std::rotate(order.begin() + 1, order.begin() + 2, order.end());
+  std::rotate(order.begin() + static_cast<std::ptrdiff_t>(axis), order.begin() + static_cast<std::ptrdiff_t>(axis) + 1,
+              order.end());
   return order;
 }
+
+Order channels_last(size_t rank) { return rank > 2 ? axis_last(rank, 1) : source_order(rank); }
 
 size_t position(const Order& order, size_t axis) {
   return static_cast<size_t>(std::find(order.begin(), order.end(), axis) - order.begin());
@@ -227,16 +230,25 @@ View Builder::with_rank(const std::string& name, const View& x, size_t rank) {
   return reshape(name + "/rank", x, values);
 }
 
-bool Builder::per_channel(const View& x, const View& constant) const {
+bool Builder::along_axis(const View& x, const View& constant, size_t* axis) const {
   const Shape c = shape(constant), shape_x = shape(x);
-  const size_t n = product(c), channel = x.rank() > 1 ? 1 : 0;
-  if (n == 1) return c.size() <= x.rank();
-  const size_t from_end = x.rank() - channel;
-  return c.size() >= from_end && c.size() <= x.rank() && c[c.size() - from_end] == n && n == shape_x[channel];
+  const size_t n = product(c);
+  if (c.size() > x.rank() || x.rank() == 0) return false;
+  *axis = x.rank() > 1 ? 1 : 0;
+  for (size_t d = 0; d < c.size(); ++d) {
+    if (c[d] != 1) *axis = d + x.rank() - c.size();
+  }
+  return n == 1 || (n == c[*axis + c.size() - x.rank()] && n == shape_x[*axis]);
 }
 
-// x (kind) constant, where per_channel() holds.
-View Builder::by_constant(OpKind kind, const std::string& name, const View& x, const View& constant) {
+// The same where it costs no transpose, or the one to channels last that a convolution wants anyway.
+bool Builder::is_cheap_along(const View& x, const View& c, size_t* axis) const {
+  return is_constant(c) && !is_constant(x) && along_axis(x, c, axis) &&
+         (elements(c) == 1 || x.order.back() == *axis || (*axis == 1 && x.rank() == 4));
+}
+
+// x (kind) constant, where is_cheap_along() holds.
+View Builder::by_constant(OpKind kind, const std::string& name, const View& x, const View& constant, size_t axis) {
   const size_t n = elements(constant);
   const float* c = floats(constant);
   if (n == 1) {
@@ -244,18 +256,18 @@ View Builder::by_constant(OpKind kind, const std::string& name, const View& x, c
     return power(name, x, 1, kind == OpKind::sub ? -*c : *c, 1);
   }
   std::vector<float> values(c, c + n);
-  if (kind == OpKind::mul) return scale(name, x, values, {});
+  if (kind == OpKind::mul) return scale(name, x, values, {}, axis);
   if (kind == OpKind::sub) {
     for (float& value : values) value = -value;
   }
-  return scale(name, x, std::vector<float>(n, 1.0f), values);
+  return scale(name, x, std::vector<float>(n, 1.0f), values, axis);
 }
 
 View Builder::binary(OpKind kind, const std::string& name, const View& a, const View& b) {
   const bool commutes = kind == OpKind::add || kind == OpKind::mul;
-  if (kind != OpKind::div && is_constant(b) && !is_constant(a) && per_channel(a, b))
-    return by_constant(kind, name, a, b);
-  if (commutes && is_constant(a) && !is_constant(b) && per_channel(b, a)) return by_constant(kind, name, b, a);
+  size_t axis;
+  if (kind != OpKind::div && is_cheap_along(a, b, &axis)) return by_constant(kind, name, a, b, axis);
+  if (commutes && is_cheap_along(b, a, &axis)) return by_constant(kind, name, b, a, axis);
 
   const size_t rank = std::max(a.rank(), b.rank());
   const View wide_a = with_rank(name, a, rank), wide_b = with_rank(name, b, rank);
@@ -267,35 +279,31 @@ View Builder::binary(OpKind kind, const std::string& name, const View& a, const 
 // ---- per channel ------------------------------------------------------------------------------
 
 namespace {
-std::vector<float> spread(const float* values, size_t count, size_t channels, const std::string& name) {
-  if (count == 1 && channels > (1u << 20)) throw Unsupported{"more than 2^20 channels"};  // bounds the memory
-  if (count == 1) return std::vector<float>(channels, *values);
-  if (count != channels) {
-    throw Error(name + ": " + std::to_string(count) + " numbers for " + std::to_string(channels) + " channels");
+std::vector<float> spread(const std::vector<float>& values, size_t count, const std::string& name) {
+  if (values.size() == count) return values;
+  if (values.size() != 1) {
+    throw Error(name + ": " + std::to_string(values.size()) + " numbers for " + std::to_string(count) + " channels");
   }
-  return std::vector<float>(values, values + count);
+  if (count > (1u << 20)) throw Unsupported{"more than 2^20 channels"};  // bounds the memory
+  return std::vector<float>(count, values[0]);
 }
 }  // namespace
 
-View Builder::prelu(const std::string& name, const View& x, const float* slope, size_t count) {
-  if (x.rank() == 0) throw Unsupported{"on a scalar"};
-  const Order order = channels_last(x.rank());
-  const int in = in_order(x, order);
-  const size_t channels = graph_.tensors[static_cast<size_t>(in)].shape.back();
-  const View slopes = constant({channels}, spread(slope, count, channels, name).data());
-  return {add(OpKind::prelu, name, {in, slopes.tensor}, {}), order};
+View Builder::prelu(const std::string& name, const View& x, const std::vector<float>& slope, size_t axis) {
+  if (axis >= x.rank()) throw Unsupported{"on a tensor of rank " + std::to_string(x.rank())};
+  const Order order = axis_last(x.rank(), axis);
+  const size_t count = shape(x)[axis];
+  const View slopes = constant({count}, spread(slope, count, name).data());
+  return {add(OpKind::prelu, name, {in_order(x, order), slopes.tensor}, {}), order};
 }
 
 View Builder::scale(const std::string& name, const View& x, const std::vector<float>& scale,
-                    const std::vector<float>& bias) {
-  if (x.rank() == 0) throw Unsupported{"on a scalar"};
-  const Order order = channels_last(x.rank());
-  std::vector<int> inputs = {in_order(x, order)};
-  const size_t channels = graph_.tensors[static_cast<size_t>(inputs[0])].shape.back();
-  inputs.push_back(constant({channels}, spread(scale.data(), scale.size(), channels, name).data()).tensor);
-  if (!bias.empty()) {
-    inputs.push_back(constant({channels}, spread(bias.data(), bias.size(), channels, name).data()).tensor);
-  }
+                    const std::vector<float>& bias, size_t axis) {
+  if (axis >= x.rank()) throw Unsupported{"on a tensor of rank " + std::to_string(x.rank())};
+  const Order order = axis_last(x.rank(), axis);
+  const size_t count = shape(x)[axis];
+  std::vector<int> inputs = {in_order(x, order), constant({count}, spread(scale, count, name).data()).tensor};
+  if (!bias.empty()) inputs.push_back(constant({count}, spread(bias, count, name).data()).tensor);
   return {add(OpKind::scale, name, inputs, {}), order};
 }
 

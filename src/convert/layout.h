@@ -21,7 +21,8 @@ namespace quern {
 using Shape = Vector<size_t>;
 using Order = std::vector<uint32_t>;  // our dimension i is the source's dimension order[i]
 
-Order source_order(size_t rank);   // 0, 1, 2, ...
+Order source_order(size_t rank);  // 0, 1, 2, ...
+Order axis_last(size_t rank, size_t axis);
 Order channels_last(size_t rank);  // 0, 2, 3, ..., 1
 
 // Where dimension `axis` is in `order`.
@@ -73,8 +74,8 @@ class Builder {
   Shape shape(const View& view) const;  // in the source's order
   size_t elements(const View& view) const;
   bool is_constant(const View& view) const;
-  // Whether `constant` has one number per channel of x, or one for all.
-  bool per_channel(const View& x, const View& constant) const;
+  // Whether `constant`, broadcast to x, has one number per index of one dimension, or one for all; and which dimension.
+  bool along_axis(const View& x, const View& constant, size_t* axis) const;
   const float* floats(const View& constant);  // in the source's order
 
   // The same elements read in another order; adds no node.
@@ -87,9 +88,10 @@ class Builder {
   // add, sub, mul, div; shapes are aligned at the right, dimensions of 1 repeat.
   View binary(OpKind kind, const std::string& name, const View& a, const View& b);
 
-  // Per channel, that is along dimension 1 (0 for vectors). `slope` and the like: one number per channel, or one.
-  View prelu(const std::string& name, const View& x, const float* slope, size_t count);
-  View scale(const std::string& name, const View& x, const std::vector<float>& scale, const std::vector<float>& bias);
+  // Along one dimension of x: channels, as a rule. `slope` and the like: one number per index, or one for all.
+  View prelu(const std::string& name, const View& x, const std::vector<float>& slope, size_t axis);
+  View scale(const std::string& name, const View& x, const std::vector<float>& scale, const std::vector<float>& bias,
+             size_t axis);
   View lrn(const std::string& name, const View& x, size_t size, float alpha, float beta, float k);
 
   // Images. Weights: O, I, kh, kw; bias may be absent.
@@ -118,7 +120,8 @@ class Builder {
   int add(OpKind kind, const std::string& name, std::vector<int> inputs, const Attributes& attributes);
   int in_order(const View& view, const Order& order);
   View with_rank(const std::string& name, const View& x, size_t rank);
-  View by_constant(OpKind kind, const std::string& name, const View& x, const View& constant);
+  View by_constant(OpKind kind, const std::string& name, const View& x, const View& constant, size_t axis);
+  bool is_cheap_along(const View& x, const View& constant, size_t* axis) const;
   Tensor& tensor(const View& view) { return graph_.tensors[static_cast<size_t>(view.tensor)]; }
   const Tensor& tensor(const View& view) const { return graph_.tensors[static_cast<size_t>(view.tensor)]; }
 

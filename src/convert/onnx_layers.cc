@@ -142,7 +142,7 @@ Values batch_normalization(const OnnxNode& node) {
     scale[c] = static_cast<float>(s);
     bias[c] = static_cast<float>(beta[c] - mean[c] * s);
   }
-  return {node.result(node.builder.scale(node.name, node.view(0), scale, bias))};
+  return {node.result(node.builder.scale(node.name, node.view(0), scale, bias, 1))};
 }
 
 Values lrn(const OnnxNode& node) {
@@ -164,7 +164,8 @@ Values power_of(const OnnxNode& node, float scale, float shift, float exponent) 
   return {node.result(node.builder.power(node.name, node.view(0), scale, shift, exponent))};
 }
 Values sloped(const OnnxNode& node, float slope) {
-  return {node.result(node.builder.prelu(node.name, node.view(0), &slope, 1))};
+  const View& x = node.view(0);
+  return {node.result(node.builder.prelu(node.name, x, {slope}, x.rank() > 1 ? 1 : 0))};
 }
 
 Values relu(const OnnxNode& node) { return clamped(node, 0, infinity); }
@@ -179,9 +180,9 @@ Values sqrt(const OnnxNode& node) { return power_of(node, 1, 0, 0.5f); }
 Values reciprocal(const OnnxNode& node) { return power_of(node, 1, 0, -1); }
 
 Values prelu(const OnnxNode& node) {
-  if (!node.builder.per_channel(node.view(0), node.constant(1))) throw Unsupported{"slope is not per channel"};
-  const std::vector<float> slope = node.floats(1);
-  return {node.result(node.builder.prelu(node.name, node.view(0), slope.data(), slope.size()))};
+  size_t axis;
+  if (!node.builder.along_axis(node.view(0), node.constant(1), &axis)) throw Unsupported{"slope is not per channel"};
+  return {node.result(node.builder.prelu(node.name, node.view(0), node.floats(1), axis))};
 }
 
 // The largest finite number stands for "no bound".

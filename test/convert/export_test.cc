@@ -44,7 +44,7 @@ Graph graph_of(const OneNode& one) {
     inputs.push_back(add_constant(graph, "", QN_F32, Vector<size_t>(c.dims.begin(), c.dims.end()), c.data.data()));
   }
   const int output = add_node(graph, one.kind, "node", inputs, one.attributes);
-  graph.tensors[static_cast<size_t>(output)].name = "y";
+  graph.tensors[static_cast<size_t>(output)].name = String("y");
   graph.outputs.push_back({.tensor = output, .type = QN_F32, .preprocessing = {}});
   EXPECT_EQ(check_graph(graph), QN_OK) << qn_last_message();
   EXPECT_EQ(infer_shapes(graph), QN_OK) << qn_last_message();

@@ -173,7 +173,10 @@ TEST_F(Onnx, PRelu) {
   expect_node(9, "PRelu", "", x, {slope}, want);
   expect_node(9, "PRelu", "", x, {test::reshape(slope, {1, 3, 1, 1})}, want);
   expect_node(9, "PRelu", "", x, {{{1}, {0.5f}}}, test::map(x, [](float v) { return v < 0 ? v / 2 : v; }));
-  EXPECT_NE(refusal(one_node(9, "PRelu", "", x.dims, {random({5}, 2)})).find("slope is not per channel"),
+  const Array along_width = random({5}, 3);
+  expect_node(9, "PRelu", "", x, {along_width},
+              test::combine(x, along_width, [](float v, float s) { return v < 0 ? v * s : v; }));
+  EXPECT_NE(refusal(one_node(9, "PRelu", "", x.dims, {random({4, 5}, 2)})).find("slope is not per channel"),
             std::string::npos);
 }
 
