@@ -1,0 +1,35 @@
+// Random weights that are the same bits on every platform: integer arithmetic, then one exact conversion.
+#pragma once
+
+#include <cstdint>
+
+namespace quern {
+
+// The splitmix64 generator.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed) {}
+
+  uint64_t bits() {
+    uint64_t z = state_ += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+  }
+
+  // Nearly normal: the sum of four independent 16-bit integers, moved to mean zero. An integer below 2^18 in
+  // magnitude, so a float holds it exactly; its variance is bell_variance.
+  int bell() {
+    const uint64_t z = bits();
+    return static_cast<int>((z & 0xffff) + (z >> 16 & 0xffff) + (z >> 32 & 0xffff) + (z >> 48)) - 2 * 0xffff;
+  }
+  static constexpr double bell_variance = 4.0 * (65536.0 * 65536.0 - 1.0) / 12.0;
+
+  // Evenly distributed over [-1, 1), a multiple of 2^-23.
+  float even() { return static_cast<float>(static_cast<int64_t>(bits() >> 40) - (1 << 23)) * 0x1p-23f; }
+
+ private:
+  uint64_t state_;
+};
+
+}  // namespace quern
