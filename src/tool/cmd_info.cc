@@ -1,0 +1,104 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "convert/error.h"
+#include "convert/model_stats.h"
+#include "tool/command.h"
+#include "tool/model.h"
+#include "tool/preprocess.h"
+
+namespace quern {
+namespace {
+
+struct Arguments {
+  ModelFiles files;
+  bool json = false;
+};
+
+// What a model's ports say, as JSON and as a line.
+nlohmann::ordered_json port_json(const Graph& graph, const Port& port) {
+  const Tensor& tensor = graph.tensors[static_cast<size_t>(port.tensor)];
+  nlohmann::ordered_json json = {{"name", std::string(tensor.name.begin(), tensor.name.end())},
+                                 {"type", type_name(port.type)},
+                                 {"shape", std::vector<size_t>(tensor.shape.begin(), tensor.shape.end())}};
+  const qn_preprocessing& how = port.preprocessing;
+  const auto image = image_port(tensor.shape.data(), tensor.shape.size());
+  if (how.present && image) {
+    json["preprocessing"] = {{"order", how.bgr ? "bgr" : "rgb"},
+                             {"mean", std::vector<float>(how.mean, how.mean + image->channels)},
+                             {"scale", std::vector<float>(how.scale, how.scale + image->channels)},
+                             {"resize", how.resize},
+                             {"crop", how.crop}};
+  }
+  return json;
+}
+
+nlohmann::ordered_json ports_json(const Graph& graph, const Vector<Port>& ports) {
+  auto list = nlohmann::ordered_json::array();
+  for (const Port& port : ports) list.push_back(port_json(graph, port));
+  return list;
+}
+
+nlohmann::ordered_json describe(const Graph& graph, const ModelFiles& files) {
+  std::map<std::string, size_t> operators;
+  for (const Node& node : graph.nodes) ++operators[op_name(node.kind)];
+  const ModelStats stats = model_stats(graph);
+  uintmax_t bytes = 0;
+  for (const std::string& path : files.paths()) {
+    std::error_code error;
+    bytes += std::filesystem::file_size(path, error);
+    if (error) throw Error(fmt::format("cannot read the size of {}: {}", path, error.message()));
+  }
+  return {{"inputs", ports_json(graph, graph.inputs)},
+          {"outputs", ports_json(graph, graph.outputs)},
+          {"operators", operators},
+          {"parameters", stats.parameters},
+          {"nonzeros", stats.nonzeros},
+          {"macs", stats.macs},
+          {"file_bytes", bytes}};
+}
+
+void print_ports(const char* what, const nlohmann::ordered_json& ports) {
+  for (const auto& port : ports) {
+    const auto shape = port["shape"].get<std::vector<size_t>>();
+    fmt::print("{:<11}{}  {} {}\n", what, port["name"].get<std::string>(), port["type"].get<std::string>(),
+               shape_text(shape.data(), shape.size()));
+    if (port.contains("preprocessing")) fmt::print("{:<11}  images: {}\n", "", port["preprocessing"].dump());
+  }
+}
+
+int info(const Arguments& arguments) {
+  const Graph graph = load_graph(arguments.files);
+  const nlohmann::ordered_json json = describe(graph, arguments.files);
+  if (arguments.json) {
+    fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    return 0;
+  }
+  print_ports("input", json["inputs"]);
+  print_ports("output", json["outputs"]);
+  for (const auto& [kind, count] : json["operators"].items())
+    fmt::print("{:<11}{} {}\n", "operators", count.dump(), kind);
+  const auto parameters = json["parameters"].get<uint64_t>(), nonzeros = json["nonzeros"].get<uint64_t>();
+  fmt::print(
+      "{:<11}{}, {:.2f}% of them zero\n", "parameters", parameters,
+      parameters == 0 ? 0.0 : 100.0 * static_cast<double>(parameters - nonzeros) / static_cast<double>(parameters));
+  fmt::print("{:<11}{:.3f} million multiply-accumulates\n", "work", json["macs"].get<double>() / 1e6);
+  fmt::print("{:<11}{} bytes\n", "file", json["file_bytes"].get<uint64_t>());
+  return 0;
+}
+
+}  // namespace
+
+Action info_command(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  add_model_files(app, &arguments->files);
+  app.add_flag("--json", arguments->json, "One JSON object on standard output");
+  return [arguments] { return info(*arguments); };
+}
+
+}  // namespace quern

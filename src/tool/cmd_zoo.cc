@@ -1,0 +1,39 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "convert/zoo.h"
+#include "graph/format.h"
+#include "graph/passes.h"
+#include "tool/command.h"
+#include "tool/model.h"
+
+namespace quern {
+
+Action zoo_command(CLI::App& app) {
+  struct Arguments {
+    std::string name, out;
+    uint64_t seed = 1;
+  };
+  auto arguments = std::make_shared<Arguments>();
+  app.add_option("NAME", arguments->name, fmt::format("One of {}", fmt::join(zoo_names(), ", ")))
+      ->required()
+      ->check(CLI::IsMember(zoo_names()).description(""));
+  app.add_option("-o,--out", arguments->out, "The .qn file to write")->required()->type_name("OUT.qn");
+  app.add_option("--seed", arguments->seed, "Other weights; the same seed always gives the same bits")
+      ->check([](const std::string& n) { return n.starts_with('-') ? "must not be negative" : ""; })
+      ->type_name("N")
+      ->capture_default_str();
+  app.footer("Weights are random, scaled so that activations keep a variance near one: for speed and tests.");
+  return [arguments] {
+    Graph graph = build_zoo(arguments->name, arguments->seed);
+    check(check_graph(graph));
+    check(infer_shapes(graph));
+    check(optimize(graph));
+    check(write_model_file(graph, arguments->out.c_str()));
+    return 0;
+  };
+}
+
+}  // namespace quern

@@ -1,0 +1,80 @@
+#include <fmt/format.h>
+#include <quern/quern.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "tool/command.h"
+
+namespace quern {
+namespace {
+
+struct Command {
+  const char* name;
+  const char* summary;
+  Action (*declare)(CLI::App&);
+};
+constexpr Command commands[] = {
+    {"convert", "Convert a Caffe or ONNX model to .qn", convert_command},
+    {"info", "Describe a model", info_command},
+    {"run", "Run a model on arrays or images", run_command},
+    {"bench", "Measure how fast a model runs", bench_command},
+    {"profile", "Time each operator of a model", profile_command},
+    {"eval", "Accuracy of a classifier on labelled images", eval_command},
+    {"export", "Write a model as ONNX", export_command},
+    {"zoo", "Make a reference architecture with random weights", zoo_command},
+};
+
+constexpr int failure = 1, usage_error = 2;
+
+// One line whatever names the message quotes.
+int complain(std::string message, int status) {
+  for (char& c : message)
+    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = ' ';
+  fmt::print(stderr, "quern: {}\n", message);
+  return status;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Runs neural networks on CPUs.", "quern");
+  app.set_version_flag("--version", std::string("quern ") + qn_version());
+  app.require_subcommand(1);
+  Action chosen;
+  for (const Command& command : commands) {
+    CLI::App* sub = app.add_subcommand(command.name, command.summary);
+    sub->callback([&chosen, action = command.declare(*sub)] { chosen = action; });
+  }
+  const auto is_first = [&](const Command& command) { return std::strcmp(command.name, argv[1]) == 0; };
+  if (argc > 1 && argv[1][0] != '-' && std::none_of(std::begin(commands), std::end(commands), is_first))
+    return complain(fmt::format("no command \"{}\" (see quern --help)", argv[1]), usage_error);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& done) {  // --help, --version
+    return app.exit(done);
+  } catch (const CLI::ParseError& error) {
+    const auto used = app.get_subcommands();
+    const std::string help = used.empty() ? "quern --help" : fmt::format("quern {} --help", used[0]->get_name());
+    return complain(fmt::format("{} (see {})", error.what(), help), usage_error);
+  }
+  return chosen();
+}
+
+}  // namespace
+}  // namespace quern
+
+int main(int argc, char** argv) {
+  try {
+    return quern::run(argc, argv);
+  } catch (const CLI::ParseError& error) {  // arguments that contradict the model or each other
+    return quern::complain(error.what(), quern::usage_error);
+  } catch (const std::bad_alloc&) {
+    return quern::complain("out of memory", quern::failure);
+  } catch (const std::exception& error) {
+    return quern::complain(error.what(), quern::failure);
+  }
+}

@@ -1,0 +1,35 @@
+#include "tool/memory.h"
+
+#include <fstream>
+#include <sstream>
+#include <string>
+
+namespace quern {
+namespace {
+
+// A line such as "VmHWM:     1234 kB" of /proc/self/status, in bytes; 0 where there is none.
+uint64_t status_bytes(const std::string& key) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (!line.starts_with(key + ":")) continue;
+    uint64_t kilobytes = 0;
+    std::istringstream(line.substr(key.size() + 1)) >> kilobytes;
+    return kilobytes * 1024;
+  }
+  return 0;
+}
+
+}  // namespace
+
+PeakMemory::PeakMemory() {
+  // "5" resets the peak to what is resident now (proc(5)); refused without harm on some systems.
+  std::ofstream("/proc/self/clear_refs") << 5;
+  before_ = status_bytes("VmRSS");
+}
+
+uint64_t PeakMemory::growth() const {
+  const uint64_t peak = status_bytes("VmHWM");
+  return peak > before_ ? peak - before_ : 0;
+}
+
+}  // namespace quern

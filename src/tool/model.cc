@@ -1,0 +1,139 @@
+#include "tool/model.h"
+
+#include <fmt/format.h>
+#include <fp16.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "convert/zoo_random.h"
+#include "graph/format.h"
+#include "graph/passes.h"
+
+namespace quern {
+
+void check(qn_status status) {
+  if (status == QN_OK) return;
+  const std::string message = qn_last_message();
+  throw Error(message.empty() ? qn_status_string(status) : message);
+}
+
+std::vector<std::string> ModelFiles::paths() const {
+  return weights.empty() ? std::vector<std::string>{model} : std::vector<std::string>{model, weights};
+}
+
+bool ModelFiles::is_quern() const { return model.ends_with(".qn") && weights.empty(); }
+
+void add_model_files(CLI::App& app, ModelFiles* files) {
+  app.add_option("MODEL", files->model, "A .qn file, an ONNX model, or a Caffe network (.prototxt)")->required();
+  app.add_option("WEIGHTS", files->weights, "The Caffe network's weights (.caffemodel)");
+}
+
+void add_threads(CLI::App& app, size_t* threads) {
+  app.add_option("--threads", *threads, "How many threads run the model")
+      ->check(CLI::Range(1, 1024).description(""))
+      ->type_name("N")
+      ->capture_default_str();
+}
+
+Graph load_graph(const ModelFiles& files, const ImportOptions& options) {
+  Graph graph = import_model(files.paths(), options);
+  if (!files.is_quern() || !options.outputs.empty()) check(optimize(graph));
+  return graph;
+}
+
+ModelPtr load_model(const ModelFiles& files) {
+  qn_model* model = nullptr;
+  if (files.is_quern()) {
+    check(qn_model_load_file(files.model.c_str(), nullptr, &model));
+  } else {
+    check(make_model(load_graph(files), nullptr, &model));
+  }
+  return ModelPtr(model);
+}
+
+std::vector<qn_port> input_ports(const qn_model* model) {
+  std::vector<qn_port> ports(qn_model_input_count(model));
+  for (size_t i = 0; i < ports.size(); ++i) check(qn_model_input(model, i, &ports[i]));
+  return ports;
+}
+
+std::vector<qn_port> output_ports(const qn_model* model) {
+  std::vector<qn_port> ports(qn_model_output_count(model));
+  for (size_t i = 0; i < ports.size(); ++i) check(qn_model_output(model, i, &ports[i]));
+  return ports;
+}
+
+SessionPtr make_session(qn_model* model, const SessionSettings& settings) {
+  qn_session_options options;
+  qn_session_options_init(&options);
+  options.threads = settings.threads;
+  options.profile = settings.profile;
+  qn_session* session = nullptr;
+  check(qn_session_create(model, &options, &session));
+  return SessionPtr(session);
+}
+
+double run_session(qn_session* session, const std::vector<InputData>& inputs) {
+  bool same = true;
+  std::vector<qn_tensor> tensors;
+  std::vector<const void*> data;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    qn_tensor now;
+    check(qn_session_input_tensor(session, i, &now));
+    const qn_tensor& wanted = inputs[i].tensor;
+    same = same && now.rank == wanted.rank && std::equal(now.shape, now.shape + now.rank, wanted.shape);
+    tensors.push_back(wanted);
+    data.push_back(inputs[i].bytes.data());
+  }
+  if (!same) check(qn_session_resize_all(session, tensors.data()));
+  const auto start = std::chrono::steady_clock::now();
+  check(qn_session_run(session, data.data()));
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+std::vector<unsigned char> floats_as(const std::vector<float>& values, qn_type type) {
+  const size_t item = qn_type_size(type);
+  std::vector<unsigned char> bytes(values.size() * item);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const uint16_t half = fp16_ieee_from_fp32_value(values[i]);
+    if (type == QN_F32) {
+      std::memcpy(&bytes[i * item], &values[i], sizeof(float));
+    } else if (type == QN_F16) {
+      std::memcpy(&bytes[i * item], &half, sizeof half);
+    } else {
+      throw Error("an input of integers takes no images or measured runs");
+    }
+  }
+  return bytes;
+}
+
+std::vector<InputData> random_inputs(const qn_session* session, size_t count) {
+  std::vector<InputData> inputs(count);
+  Random random(1);
+  for (size_t i = 0; i < count; ++i) {
+    qn_tensor& tensor = inputs[i].tensor;
+    check(qn_session_input_tensor(session, i, &tensor));
+    std::vector<float> values(qn_tensor_bytes(&tensor) / qn_type_size(tensor.type));
+    for (float& value : values) value = 1.75f * random.even();  // variance one
+    inputs[i].bytes = floats_as(values, tensor.type);
+  }
+  return inputs;
+}
+
+const char* type_name(qn_type type) {
+  switch (type) {
+    case QN_F32: return "f32";
+    case QN_F16: return "f16";
+    case QN_I64: return "i64";
+  }
+  return "?";
+}
+
+std::string shape_text(const size_t* shape, size_t rank) {
+  return fmt::format("{}", fmt::join(shape, shape + rank, "x"));
+}
+
+}  // namespace quern

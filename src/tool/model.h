@@ -1,0 +1,72 @@
+// What commands have in common about models: finding, loading, running.
+#pragma once
+
+#include <quern/graph.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "convert/convert.h"
+
+namespace CLI {
+class App;
+}
+
+namespace quern {
+
+// Throws Error with the library's message unless all is well.
+void check(qn_status status);
+
+struct ReleaseModel {
+  void operator()(qn_model* model) const { qn_model_release(model); }
+};
+struct ReleaseSession {
+  void operator()(qn_session* session) const { qn_session_release(session); }
+};
+using ModelPtr = std::unique_ptr<qn_model, ReleaseModel>;
+using SessionPtr = std::unique_ptr<qn_session, ReleaseSession>;
+
+// The arguments MODEL [WEIGHTS].
+struct ModelFiles {
+  std::string model, weights;
+  std::vector<std::string> paths() const;
+  bool is_quern() const;  // a .qn file, converted already
+};
+void add_model_files(CLI::App& app, ModelFiles* files);
+void add_threads(CLI::App& app, size_t* threads);
+
+// Imports and optimises; a .qn file has been optimised when it was made, and is again only when outputs change.
+Graph load_graph(const ModelFiles& files, const ImportOptions& options = {});
+// Maps a .qn file, or converts a Caffe or ONNX model in memory.
+ModelPtr load_model(const ModelFiles& files);
+
+std::vector<qn_port> input_ports(const qn_model* model);
+std::vector<qn_port> output_ports(const qn_model* model);
+
+struct SessionSettings {
+  size_t threads = 1;
+  bool profile = false;
+};
+SessionPtr make_session(qn_model* model, const SessionSettings& settings);
+
+// One input tensor with its content.
+struct InputData {
+  qn_tensor tensor;
+  std::vector<unsigned char> bytes;
+};
+// Resizes the session where its inputs differ, then runs; returns milliseconds of the run alone.
+double run_session(qn_session* session, const std::vector<InputData>& inputs);
+
+// The same numbers as elements of `type`, a float type.
+std::vector<unsigned char> floats_as(const std::vector<float>& values, qn_type type);
+
+// For measuring: every input at its size in the session, filled with the same reproducible numbers each time.
+std::vector<InputData> random_inputs(const qn_session* session, size_t count);
+
+// "f32"
+const char* type_name(qn_type type);
+// "1x3x224x224"
+std::string shape_text(const size_t* shape, size_t rank);
+
+}  // namespace quern

@@ -1,0 +1,39 @@
+// NumPy's .npy files, format versions 1 to 3.
+#pragma once
+
+#include <quern/base.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace quern {
+
+// Numbers as a file holds them: little-endian, row-major.
+struct NpyArray {
+  char kind = 'f';  // f: float, i: signed, u: unsigned, b: bool
+  size_t item = 4;  // bytes per element
+  std::vector<size_t> shape;
+  std::vector<unsigned char> bytes;
+
+  size_t count() const { return bytes.size() / item; }
+};
+
+// Floats of 2, 4 and 8 bytes, integers of 1 to 8, bool; either byte order, either memory order. Throws Error.
+NpyArray read_npy(const std::string& path);
+// The same from memory; `who` names it in messages.
+NpyArray decode_npy(std::string_view file, const std::string& who);
+
+// Writes beside, then renames.
+void write_npy(const std::string& path, const qn_tensor& tensor, const void* data);
+
+// The elements as `type`, converted where they are of another: to integers only where none is lost.
+std::vector<unsigned char> npy_as(const NpyArray& array, qn_type type, const std::string& who);
+// The elements as doubles.
+std::vector<double> npy_doubles(const NpyArray& array);
+// The same for a tensor of ours.
+std::vector<double> tensor_doubles(const qn_tensor& tensor, const void* data);
+
+}  // namespace quern
