@@ -1,0 +1,430 @@
+// The quern command as users run it: a process, its exit status and what it prints and leaves behind.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <png.h>
+#include <quern/quern.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "convert/zoo_builder.h"
+#include "graph/format.h"
+#include "graph/passes.h"
+#include "pictures.h"
+#include "tool/model.h"
+#include "tool/npy.h"
+
+namespace quern {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+struct Result {
+  int status;
+  std::string out, err;
+};
+
+std::string slurp(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void spill(const fs::path& path, const std::string& content) { std::ofstream(path, std::ios::binary) << content; }
+
+std::string quote(const std::string& argument) {
+  std::string text(1, '\'');
+  for (const char c : argument) {
+    if (c == '\'') text.append("'\\'");
+    text.push_back(c);
+  }
+  text.push_back('\'');
+  return text;
+}
+
+// A network of three layers on 8 x 8 pixels with ten classes.
+Graph tiny_network() {
+  ZooBuilder b("tiny", 5);
+  const Value x = b.conv("conv", b.input(8), {4, 3, 2, Activation::relu});
+  b.output("prob", b.softmax("prob", b.fully_connected("fc", x, 10).tensor, 1));
+  Graph graph = b.finish();
+  check(infer_shapes(graph));
+  return graph;
+}
+
+class Command : public testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
+    dir = fs::temp_directory_path() / fmt::format("quern_tool_{}_{}", getpid(), name);
+    fs::create_directories(dir);
+    check(write_model_file(tiny_network(), path("tiny.qn").c_str()));
+    spill(dir / "a.png", make_png(8, 8, {8, PNG_COLOR_TYPE_RGB}, [](size_t x, size_t y, size_t c) {
+            return static_cast<unsigned>(x * 20 + y * 7 + c * 40) & 255;
+          }));
+    spill(dir / "b.jpg", make_jpeg(31, 20, {3}, [](size_t x, size_t y, size_t c) {
+            return static_cast<unsigned>(x * 7 + y * 5 + c * 30) & 255;
+          }));
+  }
+  void TearDown() override { fs::remove_all(dir); }
+
+  std::string path(const std::string& name) const { return (dir / name).string(); }
+
+  // Runs in `dir`.
+  Result quern(const std::vector<std::string>& arguments, const std::string& environment = "") const {
+    std::string command = fmt::format("cd {} && {} {}", quote(dir.string()), environment, quote(QUERN_COMMAND));
+    for (const std::string& a : arguments) command += fmt::format(" {}", quote(a));
+    const int raw = std::system((command + " >.out 2>.err </dev/null").c_str());
+    return {WIFEXITED(raw) ? WEXITSTATUS(raw) : 128, slurp(dir / ".out"), slurp(dir / ".err")};
+  }
+  void succeeds(const std::vector<std::string>& arguments) const {
+    const Result r = quern(arguments);
+    EXPECT_EQ(r.status, 0) << arguments[0] << ": " << r.err;
+    EXPECT_EQ(r.err, "") << arguments[0];
+  }
+  // Fails with one line that begins as all errors do.
+  std::string fails(const std::vector<std::string>& arguments, int status = 1) const {
+    const Result r = quern(arguments);
+    EXPECT_EQ(r.status, status) << arguments[0] << ": " << r.out << r.err;
+    EXPECT_EQ(r.err.rfind("quern: ", 0), 0u) << r.err;
+    EXPECT_EQ(std::count(r.err.begin(), r.err.end(), '\n'), 1) << r.err;
+    return r.err;
+  }
+  std::set<std::string> files() const {
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(dir))
+      if (entry.path().filename().string()[0] != '.') names.insert(entry.path().filename().string());
+    return names;
+  }
+  void write_array(const std::string& name, std::vector<size_t> shape, const std::vector<float>& values) const {
+    qn_tensor tensor;
+    check(qn_tensor_init(&tensor, QN_F32, static_cast<uint32_t>(shape.size()), shape.data()));
+    write_npy(path(name), tensor, values.data());
+  }
+
+  fs::path dir;
+};
+
+const std::vector<std::string> commands = {"convert", "info", "run", "bench", "profile", "eval", "export", "zoo"};
+
+TEST_F(Command, HelpOfEveryCommand) {
+  const Result all = quern({"--help"});
+  EXPECT_EQ(all.status, 0);
+  for (const std::string& command : commands) {
+    EXPECT_NE(all.out.find(fmt::format("\n  {} ", command)), std::string::npos) << command;
+    const Result r = quern({command, "--help"});
+    EXPECT_EQ(r.status, 0) << command;
+    EXPECT_NE(r.out.find("--help"), std::string::npos) << command;
+    EXPECT_EQ(r.err, "");
+  }
+  // What is not built yet is not promised.
+  for (const char* later : {"--needs", "--sparsity", "--tune", "--tuned", "quantize", "prune", "compress", "predict"})
+    for (const std::string& command : commands)
+      EXPECT_EQ(quern({command, "--help"}).out.find(later), std::string::npos) << command << later;
+  EXPECT_EQ(quern({"--version"}).out, fmt::format("quern {}\n", qn_version()));
+}
+
+TEST_F(Command, UsageErrorsExitWith2) {
+  const std::vector<std::vector<std::string>> wrong = {
+      {"frobnicate"},
+      {"convert"},
+      {"convert", "tiny.qn"},
+      {"info"},
+      {"info", "tiny.qn", "--colour"},
+      {"run", "tiny.qn"},
+      {"run", "tiny.qn", "--input", "a.png", "--threads", "0"},
+      {"run", "tiny.qn", "--input", "a.png", "--threads", "x"},
+      {"run", "tiny.qn", "--input", "a.png", "--tolerance", "-1"},
+      {"run", "tiny.qn", "--input", "a.png", "--mean", "1,x"},
+      {"run", "tiny.qn", "--input", "a.png", "--bgr", "--rgb"},
+      {"run", "tiny.qn", "--input", "a.png", "b.jpg", "--expect", "x.npy"},
+      {"bench", "tiny.qn", "--runs", "0"},
+      {"bench", "tiny.qn", "--isa", "mmx"},
+      {"eval", "tiny.qn"},
+      {"zoo", "alexnet", "-o", "x.qn"},
+      {"zoo", "vgg16"},
+      {"zoo", "vgg16", "-o", "x.qn", "--seed", "-1"},
+  };
+  for (const auto& arguments : wrong) fails(arguments, 2);
+  EXPECT_EQ(quern({}).status, 2);
+  EXPECT_EQ(files(), (std::set<std::string>{"tiny.qn", "a.png", "b.jpg"}));
+}
+
+TEST_F(Command, ErrorsExitWith1AndLeaveNothing) {
+  spill(dir / "bad.qn", "this is no model");
+  spill(dir / "bad.png", "\x89PNG\r\n\x1a\n");
+  spill(dir / "bad.npy", "\x93NUMPY");
+  spill(dir / "bad.prototxt", "layer { type: \"Convolution\" ");
+  spill(dir / "bad.onnx", std::string(100, '\xff'));
+  spill(dir / "bad.csv", "file,label\nmissing.png,1\n");
+  spill(dir / "far.csv", "file,label\na.png,10\n");
+  write_array("wrong.npy", {2, 2}, {1, 2, 3, 4});
+  const std::set<std::string> before = files();
+  const std::vector<std::vector<std::string>> wrong = {
+      {"convert", "bad.qn", "-o", "x.qn"},
+      {"convert", "bad.prototxt", "-o", "x.qn"},
+      {"convert", "bad.onnx", "-o", "x.qn"},
+      {"convert", "missing.onnx", "-o", "x.qn"},
+      {"convert", "tiny.qn", "-o", "no/such/folder/x.qn"},
+      {"convert", "tiny.qn", "-o", "x.qn", "--outputs", "nonsense"},
+      {"convert", "tiny.qn", "-o", "x.qn", "--mean", "1,2"},
+      {"info", "bad.qn"},
+      {"run", "bad.qn", "--input", "a.png"},
+      {"run", "tiny.qn", "--input", "missing.png"},
+      {"run", "tiny.qn", "--input", "bad.png"},
+      {"run", "tiny.qn", "--input", "bad.npy"},
+      {"run", "tiny.qn", "--input", "wrong.npy"},
+      {"run", "tiny.qn", "--input", "a.png", "--crop", "9"},
+      {"run", "tiny.qn", "--input", "a.png", "--labels", "missing.txt"},
+      {"run", "tiny.qn", "--input", "a.png", "--output", "a.png/x"},
+      {"run", "tiny.qn", "--input", "a.png", "--expect", "wrong.npy"},
+      {"bench", "bad.qn"},
+      {"profile", "bad.qn"},
+      {"profile", "tiny.qn", "--runs", "1", "--trace", "no/such/folder/x.json"},
+      {"eval", "tiny.qn", "--images", ".", "--truth", "missing.csv"},
+      {"eval", "tiny.qn", "--images", ".", "--truth", "bad.csv"},
+      {"eval", "tiny.qn", "--images", ".", "--truth", "far.csv"},
+      {"export", "bad.qn", "-o", "x.onnx"},
+      {"export", "tiny.qn", "-o", "no/such/folder/x.onnx"},
+      {"zoo", "squeezenet_v1.1", "-o", "no/such/folder/x.qn"},
+  };
+  for (const auto& arguments : wrong) fails(arguments);
+  EXPECT_EQ(files(), before);
+}
+
+TEST_F(Command, InfoDescribesAModel) {
+  const Result r = quern({"info", "tiny.qn", "--json"});
+  ASSERT_EQ(r.status, 0) << r.err;
+  const json info = json::parse(r.out);
+  std::set<std::string> keys;
+  for (const auto& [key, value] : info.items()) keys.insert(key);
+  EXPECT_EQ(keys,
+            (std::set<std::string>{"inputs", "outputs", "operators", "parameters", "nonzeros", "macs", "file_bytes"}));
+  EXPECT_EQ(info["inputs"][0]["name"], "input");
+  EXPECT_EQ(info["inputs"][0]["type"], "f32");
+  EXPECT_EQ(info["inputs"][0]["shape"], (std::vector<size_t>{1, 3, 8, 8}));
+  EXPECT_EQ(info["outputs"][0]["name"], "prob");
+  EXPECT_EQ(info["outputs"][0]["shape"], (std::vector<size_t>{1, 10}));
+  EXPECT_EQ(info["operators"]["conv2d"], 1);
+  EXPECT_EQ(info["parameters"], 4 * 27 + 4 + 64 * 10 + 10);
+  EXPECT_EQ(info["nonzeros"], info["parameters"]);
+  EXPECT_EQ(info["macs"], 16 * 4 * 27 + 64 * 10);
+  EXPECT_EQ(info["file_bytes"], fs::file_size(dir / "tiny.qn"));
+  const Result text = quern({"info", "tiny.qn"});
+  EXPECT_EQ(text.status, 0);
+  EXPECT_NE(text.out.find("1x3x8x8"), std::string::npos);
+}
+
+TEST_F(Command, RunWritesAndComparesOutputs) {
+  std::vector<float> pixels(3 * 64);
+  for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<float>(i % 17) / 8 - 1;
+  write_array("x.npy", {1, 3, 8, 8}, pixels);
+  succeeds({"run", "tiny.qn", "--input", "input=x.npy", "--output", "out"});
+  const NpyArray prob = read_npy(path("out/prob.npy"));
+  EXPECT_EQ(prob.shape, (std::vector<size_t>{1, 10}));
+  double sum = 0;
+  for (const double p : npy_doubles(prob)) sum += p;
+  EXPECT_NEAR(sum, 1, 1e-5);
+
+  // Equal to itself exactly; another array is beyond the tolerance, unless that is wide.
+  const Result same = quern(
+      {"run", "tiny.qn", "--input", "x.npy", "--expect", "prob=out/prob.npy", "--tolerance", "0", "--threads", "2"});
+  EXPECT_EQ(same.status, 0) << same.err;
+  EXPECT_NE(same.out.find("largest difference 0 absolute, 0 relative"), std::string::npos) << same.out;
+  std::vector<float> other(10);
+  for (size_t i = 0; i < 10; ++i) other[i] = static_cast<float>(npy_doubles(prob)[i]);
+  other[3] += 0.25f;
+  write_array("other.npy", {10}, other);
+  const Result far = quern({"run", "tiny.qn", "--input", "x.npy", "--expect", "other.npy", "--tolerance", "0.2"});
+  EXPECT_EQ(far.status, 1);
+  EXPECT_NE(far.out.find("largest difference 0.25 absolute"), std::string::npos) << far.out;
+  succeeds({"run", "tiny.qn", "--input", "x.npy", "--expect", "other.npy", "--tolerance", "0.3"});
+  other[3] = NAN;
+  write_array("other.npy", {10}, other);
+  fails({"run", "tiny.qn", "--input", "x.npy", "--expect", "other.npy", "--tolerance", "1e30"});
+}
+
+TEST_F(Command, RunResizesToTheArray) {
+  const std::vector<float> two(2 * 3 * 64, 0.5f);
+  write_array("two.npy", {2, 3, 8, 8}, two);
+  succeeds({"run", "tiny.qn", "--input", "two.npy", "--output", "out"});
+  const NpyArray prob = read_npy(path("out/prob.npy"));
+  EXPECT_EQ(prob.shape, (std::vector<size_t>{2, 10}));
+  const std::vector<double> p = npy_doubles(prob);
+  for (size_t i = 0; i < 10; ++i) EXPECT_EQ(p[i], p[10 + i]);
+}
+
+TEST_F(Command, RunTakesOtherNumbers) {
+  std::string file = "\x93NUMPY";
+  std::string header = "{'descr': '|u1', 'fortran_order': False, 'shape': (1, 3, 8, 8), }";
+  header.resize(117, ' ');
+  header += '\n';
+  file += {1, 0, static_cast<char>(header.size()), 0};
+  file += header;
+  file.append(192, 3);
+  spill(dir / "bytes.npy", file);
+  write_array("floats.npy", {1, 3, 8, 8}, std::vector<float>(192, 3.0f));
+  succeeds({"run", "tiny.qn", "--input", "bytes.npy", "--output", "out"});
+  succeeds({"run", "tiny.qn", "--input", "floats.npy", "--expect", "out/prob.npy", "--tolerance", "0"});
+}
+
+TEST_F(Command, RunClassifiesImages) {
+  spill(dir / "labels.txt", "zero\r\none\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\n");
+  const Result r = quern({"run", "tiny.qn", "--input", "a.png", "b.jpg", "--top", "3", "--labels", "labels.txt"});
+  ASSERT_EQ(r.status, 0) << r.err;
+  EXPECT_EQ(r.err, "");
+  std::istringstream lines(r.out);
+  std::string line, word;
+  for (const std::string name : {"a.png", "b.jpg"}) {
+    ASSERT_TRUE(std::getline(lines, line));
+    EXPECT_EQ(line.rfind(name, 0), 0u) << line;
+    EXPECT_NE(line.find(" ms"), std::string::npos) << line;
+    double last = 1;
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_TRUE(std::getline(lines, line));
+      std::istringstream columns(line);
+      double confidence = -1;
+      columns >> confidence >> word;
+      EXPECT_LE(confidence, last);
+      EXPECT_GE(confidence, 0);
+      EXPECT_NE(slurp(dir / "labels.txt").find(word), std::string::npos);
+      last = confidence;
+    }
+  }
+  succeeds({"run", "tiny.qn", "--input", "a.png", "b.jpg", "--output", "out"});
+  EXPECT_TRUE(fs::exists(dir / "out/a/prob.npy"));
+  EXPECT_TRUE(fs::exists(dir / "out/b/prob.npy"));
+}
+
+TEST_F(Command, StoredPreprocessingIsThatOfTheFlags) {
+  const std::vector<std::string> flags = {"--mean",   "100,110,120", "--scale", "0.02", "--bgr",
+                                          "--resize", "16",          "--crop",  "12,10"};
+  std::vector<std::string> convert = {"convert", "tiny.qn", "-o", "stored.qn"},
+                           run = {"run", "tiny.qn", "--input", "b.jpg", "--output", "flags"};
+  convert.insert(convert.end(), flags.begin(), flags.end());
+  run.insert(run.end(), flags.begin(), flags.end());
+  succeeds(convert);
+  succeeds(run);
+  succeeds({"run", "stored.qn", "--input", "b.jpg", "--expect", "flags/prob.npy", "--tolerance", "0"});
+  // The flags do matter.
+  fails({"run", "tiny.qn", "--input", "b.jpg", "--expect", "flags/prob.npy", "--tolerance", "1e-6"});
+  const json info = json::parse(quern({"info", "stored.qn", "--json"}).out);
+  const json& stored = info["inputs"][0]["preprocessing"];
+  EXPECT_EQ(stored["order"], "bgr");
+  EXPECT_EQ(stored["mean"], (std::vector<float>{100, 110, 120}));
+  EXPECT_EQ(stored["resize"], 16);
+  EXPECT_EQ(stored["crop"], (std::vector<int>{12, 10}));
+}
+
+TEST_F(Command, ExportedModelRunsWithoutConversion) {
+  succeeds({"run", "tiny.qn", "--input", "a.png", "--output", "out"});
+  succeeds({"export", "tiny.qn", "-o", "tiny.onnx"});
+  // The flags repeat the preprocessing, which ONNX does not carry.
+  succeeds({"run", "tiny.onnx", "--input", "a.png", "--mean", "123.675,116.28,103.53", "--scale",
+            "0.01712475,0.017507,0.01742919", "--expect", "out/prob.npy", "--tolerance", "1e-5"});
+  succeeds({"convert", "tiny.onnx", "-o", "back.qn", "--outputs", "prob"});
+  EXPECT_EQ(json::parse(quern({"info", "back.qn", "--json"}).out)["macs"],
+            json::parse(quern({"info", "tiny.qn", "--json"}).out)["macs"]);
+}
+
+TEST_F(Command, RunsACaffeNetworkDirectly) {
+  spill(dir / "pool.prototxt",
+        "name: \"pool\" input: \"data\" input_dim: 1 input_dim: 3 input_dim: 4 input_dim: 4\n"
+        "layer { name: \"p\" type: \"Pooling\" bottom: \"data\" top: \"x/y:0\"\n"
+        "        pooling_param { pool: AVE global_pooling: true } }\n");
+  std::vector<float> values(48);
+  for (size_t i = 0; i < 48; ++i) values[i] = static_cast<float>(i / 16);
+  write_array("x.npy", {1, 3, 4, 4}, values);
+  succeeds({"run", "pool.prototxt", "--input", "data=x.npy", "--output", "out"});
+  const NpyArray out = read_npy(path("out/x_y_0.npy"));
+  EXPECT_EQ(out.shape, (std::vector<size_t>{1, 3, 1, 1}));
+  EXPECT_EQ(npy_doubles(out), (std::vector<double>{0, 1, 2}));
+}
+
+TEST_F(Command, BenchMeasures) {
+  const Result r = quern({"bench", "tiny.qn", "--runs", "5", "--threads", "2", "--json"});
+  ASSERT_EQ(r.status, 0) << r.err;
+  EXPECT_EQ(r.err, "");
+  const json bench = json::parse(r.out);
+  std::set<std::string> keys;
+  for (const auto& [key, value] : bench.items()) keys.insert(key);
+  EXPECT_EQ(keys, (std::set<std::string>{"model", "type", "isa", "threads", "runs", "min_ms", "median_ms", "p90_ms",
+                                         "gflops", "percent_of_peak", "load_ms", "peak_memory_bytes"}));
+  EXPECT_EQ(bench["type"], "f32");
+  EXPECT_EQ(bench["threads"], 2);
+  EXPECT_EQ(bench["runs"], 5);
+  EXPECT_GT(bench["min_ms"], 0);
+  EXPECT_GE(bench["median_ms"], bench["min_ms"]);
+  EXPECT_GE(bench["p90_ms"], bench["median_ms"]);
+  EXPECT_GT(bench["gflops"], 0);
+  EXPECT_GT(bench["load_ms"], 0);
+  EXPECT_LT(bench["percent_of_peak"], 100);
+  EXPECT_NEAR(bench["gflops"].get<double>(), 2 * (16 * 4 * 27 + 64 * 10) / bench["median_ms"].get<double>() / 1e6,
+              1e-6);
+  EXPECT_EQ(json::parse(quern({"bench", "tiny.qn", "--runs", "1", "--isa", "ref", "--json"}).out)["isa"], "ref");
+  EXPECT_EQ(quern({"bench", "tiny.qn", "--runs", "1"}).status, 0);
+}
+
+TEST_F(Command, ProfileShowsEveryOperator) {
+  const Result r = quern({"profile", "tiny.qn", "--runs", "3", "--trace", "trace.json"});
+  ASSERT_EQ(r.status, 0) << r.err;
+  for (const char* text : {"conv2d", "fully_connected", "softmax", "GFLOP/s"})
+    EXPECT_NE(r.out.find(text), std::string::npos) << text;
+  const json trace = json::parse(slurp(dir / "trace.json"));
+  ASSERT_GE(trace["traceEvents"].size(), 3u);
+  double last = -1;
+  for (const json& event : trace["traceEvents"]) {
+    EXPECT_EQ(event["ph"], "X");
+    EXPECT_GT(event["ts"].get<double>(), last);
+    EXPECT_GE(event["dur"].get<double>(), 0);
+    last = event["ts"];
+  }
+}
+
+TEST_F(Command, EvalCountsHits) {
+  // What run sees first is the truth of one image and not of the other.
+  const auto best = [&](const std::string& image) {
+    succeeds({"run", "tiny.qn", "--input", image, "--output", "out"});
+    const std::vector<double> p = npy_doubles(read_npy(path("out/prob.npy")));
+    return static_cast<int>(std::max_element(p.begin(), p.end()) - p.begin());
+  };
+  const int a = best("a.png"), b = best("b.jpg");
+  std::vector<double> p = npy_doubles(read_npy(path("out/prob.npy")));
+  const int worst = static_cast<int>(std::min_element(p.begin(), p.end()) - p.begin());
+  spill(dir / "truth.csv", fmt::format("file,label\na.png,{}\nb.jpg,{}\n", a, worst));
+  ASSERT_NE(b, worst);
+  const Result r = quern({"eval", "tiny.qn", "--images", ".", "--truth", "truth.csv", "--json"});
+  ASSERT_EQ(r.status, 0) << r.err;
+  EXPECT_EQ(r.err, "");  // no progress bar in a pipe
+  EXPECT_EQ(json::parse(r.out), (json{{"images", 2}, {"top1", 0.5}, {"top5", 0.5}}));
+  EXPECT_NE(quern({"eval", "tiny.qn", "--images", ".", "--truth", "truth.csv"}).out.find("top-1 50.0% (1)"),
+            std::string::npos);
+}
+
+TEST_F(Command, ZooIsReproducible) {
+  succeeds({"zoo", "shufflenet_v2", "-o", "a.qn"});
+  succeeds({"zoo", "shufflenet_v2", "-o", "b.qn", "--seed", "1"});
+  succeeds({"zoo", "shufflenet_v2", "-o", "c.qn", "--seed", "2"});
+  EXPECT_EQ(slurp(dir / "a.qn"), slurp(dir / "b.qn"));
+  EXPECT_NE(slurp(dir / "a.qn"), slurp(dir / "c.qn"));
+  EXPECT_NEAR(json::parse(quern({"info", "a.qn", "--json"}).out)["macs"].get<double>(), 146e6, 1.5e6);
+}
+
+TEST_F(Command, WritingReplacesWholeFilesOnly) {
+  spill(dir / "x.qn", "old");
+  fails({"convert", "missing.onnx", "-o", "x.qn"});
+  EXPECT_EQ(slurp(dir / "x.qn"), "old");
+  succeeds({"convert", "tiny.qn", "-o", "x.qn"});
+  EXPECT_EQ(quern({"info", "x.qn"}).status, 0);
+  EXPECT_EQ(files(), (std::set<std::string>{"tiny.qn", "a.png", "b.jpg", "x.qn"}));
+}
+
+}  // namespace
+}  // namespace quern
