@@ -1,0 +1,254 @@
+// Damaged models, pictures and arrays: each is refused with a clear error or loads normally, within 10 s and 1 GiB.
+//
+// QUERN_FUZZ_SEED and QUERN_FUZZ_SCALE (a multiplier of the number of variants) can be set; both are printed.
+#include <gtest/gtest.h>
+#include <quern/quern.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+
+#include "../tool/pictures.h"
+#include "convert/convert.h"
+#include "graph/format.h"
+#include "graph/passes.h"
+#include "guard.h"
+#include "mutate.h"
+#include "seeds.h"
+#include "tool/image.h"
+#include "tool/npy.h"
+
+namespace quern {
+namespace {
+
+// Variants of each kind of file.
+constexpr size_t quern_variants = 900, onnx_variants = 900, caffe_variants = 500, png_variants = 500,
+                 other_variants = 250;
+static_assert(quern_variants + onnx_variants + 2 * caffe_variants + png_variants >= 2000);
+
+// What a session may take for a model of these sizes; damaged ones that want more must get a clear refusal.
+constexpr size_t session_memory = size_t{128} << 20;
+// A model that came out larger than this is not run: it would be slow without being wrong.
+constexpr size_t largest_run = size_t{4} << 20;
+
+uint64_t number_from(const char* variable, uint64_t otherwise) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 0);
+}
+
+uint64_t fuzz_seed() { return number_from("QUERN_FUZZ_SEED", 20240607); }
+
+struct Variant {
+  std::string what;
+  std::string bytes;
+};
+
+// `count` damaged copies, taken in turns from the seeds.
+std::vector<Variant> make_variants(const std::vector<Seed>& seeds, Format format, size_t count) {
+  count *= number_from("QUERN_FUZZ_SCALE", 1);
+  Random random(fuzz_seed());
+  std::vector<Variant> variants;
+  for (size_t i = 0; i < count; ++i) {
+    const Seed& seed = seeds[i % seeds.size()];
+    std::string what;
+    std::string bytes = mutate(seed.bytes, format, random, &what);
+    variants.push_back({seed.name + ", variant " + std::to_string(i) + ", " + what, std::move(bytes)});
+  }
+  // What no mutation of a valid file gives.
+  variants.push_back({"empty", ""});
+  variants.push_back({"one byte", "\x89"});
+  variants.push_back({"zeros", std::string(100000, '\0')});
+  variants.push_back({"ones", std::string(100000, '\xff')});
+  return variants;
+}
+
+// Runs `load` on the valid files, which must load, and on the variants, which must end well.
+void check(const char* kind, const std::vector<Seed>& seeds, const std::vector<Variant>& variants,
+           const std::function<void(const std::string&)>& load) {
+  const std::vector<Outcome> valid = run_guarded(seeds.size(), [&](size_t i) { load(seeds[i].bytes); });
+  for (size_t i = 0; i < seeds.size(); ++i)
+    EXPECT_EQ(valid[i].ending, Ending::loaded)
+        << seeds[i].name << ": " << ending_name(valid[i].ending) << ": " << valid[i].message;
+
+  const std::vector<Outcome> outcomes = run_guarded(variants.size(), [&](size_t i) { load(variants[i].bytes); });
+  std::map<Ending, size_t> counts;
+  for (size_t i = 0; i < variants.size(); ++i) {
+    ++counts[outcomes[i].ending];
+    if (outcomes[i].ending == Ending::loaded || outcomes[i].ending == Ending::refused) continue;
+    ADD_FAILURE() << kind << ", " << variants[i].what << " (" << variants[i].bytes.size()
+                  << " bytes): " << ending_name(outcomes[i].ending) << ": " << outcomes[i].message;
+    if (const char* folder = std::getenv("QUERN_FUZZ_SAVE")) {
+      const std::string path = std::string(folder) + "/" + kind + "_" + std::to_string(i);
+      if (FILE* file = std::fopen(path.c_str(), "wb")) {
+        std::fwrite(variants[i].bytes.data(), 1, variants[i].bytes.size(), file);
+        std::fclose(file);
+      }
+    }
+  }
+  // A check that refuses everything, or nothing, has not looked.
+  EXPECT_GT(counts[Ending::refused], variants.size() / 20) << kind;
+  std::printf("%s: %zu valid files, %zu variants (seed %llu): %zu refused, %zu loaded\n", kind, seeds.size(),
+              variants.size(), static_cast<unsigned long long>(fuzz_seed()), counts[Ending::refused],
+              counts[Ending::loaded]);
+}
+
+void require(qn_status status) {
+  if (status != QN_OK) throw Error(qn_last_message());
+}
+
+struct Release {
+  void operator()(qn_model* model) const { qn_model_release(model); }
+  void operator()(qn_session* session) const { qn_session_release(session); }
+};
+
+// Plans the model and runs it on zeros.
+void use_model(qn_model* model) {
+  const AllocatorBudget budget(session_memory);
+  qn_session* session = nullptr;
+  require(qn_session_create(model, nullptr, &session));
+  const std::unique_ptr<qn_session, Release> owner(session);
+  if (qn_session_memory(session) > largest_run) return;
+  std::vector<std::vector<char>> buffers;
+  std::vector<const void*> inputs;
+  for (size_t i = 0; i < qn_model_input_count(model); ++i) {
+    qn_tensor tensor;
+    require(qn_session_input_tensor(session, i, &tensor));
+    const size_t bytes = qn_tensor_bytes(&tensor);
+    if (bytes > largest_run) return;
+    buffers.emplace_back(bytes);
+    inputs.push_back(buffers.back().data());
+  }
+  require(qn_session_run(session, inputs.data()));
+  for (size_t i = 0; i < qn_model_output_count(model); ++i) {
+    const void* data = nullptr;
+    require(qn_session_output(session, i, &data));
+  }
+}
+
+void use_graph(Graph graph) {
+  require(optimize(graph));
+  qn_model* model = nullptr;
+  require(make_model(std::move(graph), nullptr, &model));
+  const std::unique_ptr<qn_model, Release> owner(model);
+  use_model(model);
+}
+
+TEST(Fuzz, Quern) {
+  const std::vector<Seed> seeds = quern_seeds();
+  check("quern", seeds, make_variants(seeds, Format::quern, quern_variants), [](const std::string& bytes) {
+    // Exactly as many bytes as the file has, so that a sanitizer sees a read beyond.
+    const std::unique_ptr<void, void (*)(void*)> image(std::aligned_alloc(64, (bytes.size() + 63) / 64 * 64),
+                                                       std::free);
+    std::memcpy(image.get(), bytes.data(), bytes.size());
+    qn_model* model = nullptr;
+    require(qn_model_load_memory(image.get(), bytes.size(), nullptr, &model));
+    const std::unique_ptr<qn_model, Release> owner(model);
+    use_model(model);
+  });
+}
+
+TEST(Fuzz, QuernFile) {
+  const std::vector<Seed> seeds = quern_seeds();
+  const TemporaryFile file(".qn");
+  check("quern file", seeds, make_variants(seeds, Format::bytes, other_variants), [&](const std::string& bytes) {
+    file.write(bytes);
+    use_graph(import_model({file.path()}));
+  });
+}
+
+TEST(Fuzz, Onnx) {
+  const std::vector<Seed> seeds = onnx_seeds();
+  const TemporaryFile file(".onnx");
+  check("onnx", seeds, make_variants(seeds, Format::protobuf, onnx_variants), [&](const std::string& bytes) {
+    file.write(bytes);
+    use_graph(import_onnx(file.path()));
+  });
+}
+
+TEST(Fuzz, CaffeNet) {
+  for (const CaffeSeed& seed : caffe_seeds()) {
+    const TemporaryFile net(".prototxt"), weights(".caffemodel");
+    weights.write(seed.weights);
+    const std::vector<Seed> seeds = {{seed.name + ".prototxt", seed.net}};
+    check("prototxt", seeds, make_variants(seeds, Format::text, caffe_variants / 2), [&](const std::string& bytes) {
+      net.write(bytes);
+      use_graph(import_caffe(net.path(), weights.path()));
+    });
+  }
+}
+
+TEST(Fuzz, CaffeWeights) {
+  for (const CaffeSeed& seed : caffe_seeds()) {
+    const TemporaryFile net(".prototxt"), weights(".caffemodel");
+    net.write(seed.net);
+    const std::vector<Seed> seeds = {{seed.name + ".caffemodel", seed.weights}};
+    check("caffemodel", seeds, make_variants(seeds, Format::protobuf, caffe_variants / 2),
+          [&](const std::string& bytes) {
+            weights.write(bytes);
+            use_graph(import_caffe(net.path(), weights.path()));
+          });
+  }
+}
+
+void decode_picture(const std::string& bytes) {
+  const Image image = decode_image({bytes.begin(), bytes.end()}, "picture");
+  if (image.pixels.size() != image.width * image.height * image.channels) throw std::logic_error("wrong size");
+}
+
+TEST(Fuzz, Png) {
+  const std::vector<Seed> seeds = png_seeds();
+  std::vector<Variant> variants = make_variants(seeds, Format::png, png_variants);
+  for (const uint32_t side : {0u, 1u, 32767u, 32768u, 65535u, 0x7fffffffu, 0xffffffffu})
+    variants.push_back({"claims side " + std::to_string(side), png_claiming(side, side)});
+  check("png", seeds, variants, decode_picture);
+}
+
+TEST(Fuzz, Jpeg) {
+  const std::vector<Seed> seeds = jpeg_seeds();
+  check("jpeg", seeds, make_variants(seeds, Format::bytes, other_variants), decode_picture);
+}
+
+TEST(Fuzz, Npy) {
+  const std::vector<Seed> seeds = npy_seeds();
+  check("npy", seeds, make_variants(seeds, Format::text, other_variants), [](const std::string& bytes) {
+    decode_npy({bytes.begin(), bytes.end()}, "array");
+  });
+}
+
+// ---- the guard itself -----------------------------------------------------------------------------------------------
+
+TEST(FuzzGuard, TellsEndingsApart) {
+  const std::vector<std::function<void()>> cases = {
+      [] {},
+      [] { throw Error("no such thing"); },
+      [] { throw Error(""); },
+      [] { throw std::bad_alloc(); },
+      [] { std::free(std::malloc(allocation_limit / 2)); },
+      [] {
+        static std::vector<std::unique_ptr<char[]>> blocks;
+        for (int i = 0; i < 40; ++i) blocks.emplace_back(new char[allocation_limit / 32]);
+      },
+      [] { std::abort(); },
+      [] { std::_Exit(0); },
+      [] {},
+  };
+  const Ending want[] = {Ending::loaded,   Ending::refused, Ending::unclear, Ending::unclear, Ending::loaded,
+                         Ending::too_much, Ending::crashed, Ending::crashed, Ending::loaded};
+  const std::vector<Outcome> outcomes = run_guarded(cases.size(), [&](size_t i) { cases[i](); });
+  ASSERT_EQ(outcomes.size(), std::size(want));
+  for (size_t i = 0; i < cases.size(); ++i)
+    EXPECT_EQ(outcomes[i].ending, want[i]) << "case " << i << ": " << ending_name(outcomes[i].ending);
+}
+
+TEST(FuzzGuard, EndsWhatHangs) {
+  const std::vector<Outcome> outcomes = run_guarded(1, [](size_t) {
+    for (volatile bool forever = true; forever;) {}
+  });
+  ASSERT_EQ(outcomes.size(), 1u);
+  EXPECT_EQ(outcomes[0].ending, Ending::too_long);
+}
+
+}  // namespace
+}  // namespace quern

@@ -1,0 +1,317 @@
+#include "mutate.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstring>
+#include <vector>
+
+#include <zlib.h>
+
+namespace quern {
+namespace {
+
+// `n` of nothing is 0, so that callers need not care about empty files.
+size_t below(Random& random, size_t n) { return n == 0 ? 0 : static_cast<size_t>(random() % n); }
+
+// Numbers at the edges of the types that files hold.
+uint64_t extreme(Random& random) {
+  static constexpr uint64_t values[] = {0,          1,
+                                        2,          3,
+                                        6,          7,
+                                        8,          15,
+                                        16,         127,
+                                        128,        255,
+                                        256,        1000,
+                                        32767,      32768,
+                                        65535,      65536,
+                                        1000003,    0x00ffffff,
+                                        0x3fffffff, 0x40000000,
+                                        0x7fffffff, 0x80000000,
+                                        0xffffffff, 0x100000000,
+                                        0x7f800000, 0x7fc00000,
+                                        1ull << 40, 1ull << 62,
+                                        INT64_MAX,  1ull << 63,
+                                        UINT64_MAX, UINT64_MAX - 1};
+  return values[below(random, std::size(values))];
+}
+
+// ---- any bytes ------------------------------------------------------------------------------------------------------
+
+std::string truncate(std::string s, Random& random) {
+  s.resize(below(random, s.size()));
+  return s;
+}
+
+std::string flip_bits(std::string s, Random& random) {
+  const size_t count = size_t{1} << below(random, 5);
+  for (size_t i = 0; i < count && !s.empty(); ++i)
+    s[below(random, s.size())] ^= static_cast<char>(1u << below(random, 8));
+  return s;
+}
+
+std::string set_word(std::string s, Random& random) {
+  const size_t width = size_t{1} << below(random, 4);
+  if (s.size() < width) return s;
+  const uint64_t value = extreme(random);
+  std::memcpy(&s[below(random, s.size() / width) * width], &value, width);
+  return s;
+}
+
+std::string erase_range(std::string s, Random& random) {
+  const size_t at = below(random, s.size());
+  return s.erase(at, 1 + below(random, std::min<size_t>(s.size(), 256)));
+}
+
+std::string repeat_range(std::string s, Random& random) {
+  const size_t at = below(random, s.size());
+  const std::string part = s.substr(at, 1 + below(random, 256));
+  return s.insert(at, part);
+}
+
+std::string fill_range(std::string s, Random& random) {
+  const size_t at = below(random, s.size()), size = std::min(s.size() - at, 1 + below(random, 512));
+  std::fill_n(s.begin() + static_cast<std::ptrdiff_t>(at), size, random() % 2 ? '\0' : '\xff');
+  return s;
+}
+
+// Oversized: the content and then a great deal more.
+std::string append_junk(std::string s, Random& random) {
+  const size_t size = size_t{1} << below(random, 21);
+  const char fill = static_cast<char>(random());
+  for (size_t i = 0; i < size; ++i) s += random() % 2 ? fill : static_cast<char>(random());
+  return s;
+}
+
+// ---- protobuf -------------------------------------------------------------------------------------------------------
+
+bool read_varint(const std::string& s, size_t* at, uint64_t* value) {
+  *value = 0;
+  for (unsigned shift = 0; shift < 64 && *at < s.size(); shift += 7) {
+    const unsigned char byte = static_cast<unsigned char>(s[(*at)++]);
+    *value |= static_cast<uint64_t>(byte & 127) << shift;
+    if (byte < 128) return true;
+  }
+  return false;
+}
+
+std::string varint(uint64_t value) {
+  std::string s;
+  for (; value >= 128; value >>= 7) s += static_cast<char>(value | 128);
+  return s + static_cast<char>(value);
+}
+
+struct Field {
+  uint64_t tag;
+  uint64_t number;    // wire type 0
+  std::string bytes;  // any other
+};
+
+// Splits a message into its fields; false if it is none.
+bool split(const std::string& s, std::vector<Field>* fields) {
+  fields->clear();
+  for (size_t at = 0; at < s.size();) {
+    Field f{};
+    if (!read_varint(s, &at, &f.tag) || f.tag >> 3 == 0) return false;
+    uint64_t size = 0;
+    switch (f.tag & 7) {
+      case 0:
+        if (!read_varint(s, &at, &f.number)) return false;
+        break;
+      case 1: size = 8; break;
+      case 5: size = 4; break;
+      case 2:
+        if (!read_varint(s, &at, &size)) return false;
+        break;
+      default: return false;
+    }
+    if (size > s.size() - at) return false;
+    f.bytes = s.substr(at, size);
+    at += size;
+    fields->push_back(std::move(f));
+  }
+  return true;
+}
+
+std::string join(const std::vector<Field>& fields) {
+  std::string s;
+  for (const Field& f : fields) {
+    s += varint(f.tag);
+    if ((f.tag & 7) == 0) s += varint(f.number);
+    if ((f.tag & 7) == 2) s += varint(f.bytes.size());
+    s += f.bytes;
+  }
+  return s;
+}
+
+// Goes down a random path of the message and damages one field there; all lengths above stay right.
+std::string mutate_message(const std::string& s, Random& random) {
+  std::vector<Field> fields, inner;
+  if (!split(s, &fields) || fields.empty()) return flip_bits(s, random);
+  const size_t i = below(random, fields.size());
+  Field& f = fields[i];
+  const bool message = (f.tag & 7) == 2 && split(f.bytes, &inner) && !inner.empty();
+  if (message && below(random, 8) != 0) {
+    f.bytes = mutate_message(f.bytes, random);
+    return join(fields);
+  }
+  const auto here = fields.begin() + static_cast<std::ptrdiff_t>(i);
+  switch (below(random, 8)) {
+    case 0: fields.erase(here); break;
+    case 1: fields.insert(here, 1 + below(random, 3), Field(f)); break;
+    case 2: std::swap(f, fields[below(random, fields.size())]); break;
+    case 3: f.tag = (f.tag & 7) | (1 + below(random, 30)) << 3; break;
+    default:
+      f.number = extreme(random);
+      f.bytes = (f.tag & 7) == 2 && random() % 2 ? truncate(f.bytes, random) : set_word(f.bytes, random);
+  }
+  return join(fields);
+}
+
+// ---- text -----------------------------------------------------------------------------------------------------------
+
+std::string mutate_number(std::string s, Random& random) {
+  static const std::array<const char*, 12> words = {"0",
+                                                    "-1",
+                                                    "1e38",
+                                                    "99999999999999999999",
+                                                    "2147483647",
+                                                    "4294967295",
+                                                    "-9223372036854775808",
+                                                    "0x7fffffff",
+                                                    "1e400",
+                                                    "18446744073709551615",
+                                                    "nan",
+                                                    "\"\""};
+  const size_t start = below(random, s.size());
+  for (size_t at = start; at < s.size(); ++at) {
+    if (!std::isdigit(static_cast<unsigned char>(s[at]))) continue;
+    size_t end = at;
+    while (end < s.size() && std::isdigit(static_cast<unsigned char>(s[end]))) ++end;
+    return s.replace(at, end - at, words[below(random, words.size())]);
+  }
+  return s;
+}
+
+std::string mutate_line(const std::string& s, Random& random) {
+  std::vector<std::string> lines;
+  for (size_t at = 0; at < s.size();) {
+    const size_t end = std::min(s.find('\n', at), s.size() - 1) + 1;
+    lines.push_back(s.substr(at, end - at));
+    at = end;
+  }
+  if (lines.empty()) return s;
+  const size_t i = below(random, lines.size());
+  const auto here = lines.begin() + static_cast<std::ptrdiff_t>(i);
+  switch (below(random, 4)) {
+    case 0: lines.erase(here); break;
+    case 1: lines.insert(here, 1 + below(random, 40), std::string(lines[i])); break;
+    case 2: std::swap(lines[i], lines[below(random, lines.size())]); break;
+    default: {  // a very deep or very long place
+      static const char* const tokens[] = {"{ ", "} ", "layer { ",       "name: \"",
+                                           "\\", "[",  "bottom: \"x\" ", "dim: 65536 "};
+      std::string deep;
+      const char* token = tokens[below(random, std::size(tokens))];
+      for (size_t n = size_t{1} << below(random, 16); n > 0; --n) deep += token;
+      lines.insert(here, deep + "\n");
+    }
+  }
+  std::string joined;
+  for (const std::string& line : lines) joined += line;
+  return joined;
+}
+
+// ---- png ------------------------------------------------------------------------------------------------------------
+
+uint32_t big_endian(const std::string& s, size_t at) {
+  uint32_t value = 0;
+  for (size_t i = 0; i < 4; ++i) value = value << 8 | static_cast<unsigned char>(s[at + i]);
+  return value;
+}
+
+void put_big_endian(std::string* s, size_t at, uint32_t value) {
+  for (size_t i = 0; i < 4; ++i) (*s)[at + i] = static_cast<char>(value >> (24 - 8 * i));
+}
+
+// Damages the content of one chunk and makes its checksum right, or repeats or drops a whole chunk.
+std::string mutate_chunk(std::string s, Random& random) {
+  struct Chunk {
+    size_t at, size;
+  };
+  std::vector<Chunk> chunks;
+  for (size_t at = 8; at + 12 <= s.size();) {
+    const size_t size = big_endian(s, at);
+    if (size > s.size() - at - 12) break;
+    chunks.push_back({at, size});
+    at += size + 12;
+  }
+  if (chunks.empty()) return flip_bits(s, random);
+  const Chunk c = chunks[below(random, chunks.size())];
+  const std::string whole = s.substr(c.at, c.size + 12);
+  switch (below(random, 6)) {
+    case 0: return s.erase(c.at, whole.size());
+    case 1: return s.insert(c.at, whole);
+    default: break;
+  }
+  std::string data = s.substr(c.at + 8, c.size);
+  if (whole.substr(4, 4) == "IHDR" && random() % 2) {
+    put_big_endian(&data, 4 * below(random, 2), static_cast<uint32_t>(extreme(random)));
+  } else if (!data.empty()) {
+    data = random() % 2 ? set_word(data, random) : flip_bits(data, random);
+  }
+  s.replace(c.at + 8, c.size, data);
+  const auto* begin = reinterpret_cast<const unsigned char*>(s.data()) + c.at + 4;
+  put_big_endian(&s, c.at + 8 + c.size, static_cast<uint32_t>(crc32(0, begin, static_cast<uInt>(c.size + 4))));
+  return s;
+}
+
+// ---- quern ----------------------------------------------------------------------------------------------------------
+
+// Header and description, without the weights that follow.
+std::string mutate_description(const std::string& s, Random& random) {
+  constexpr size_t header_size = 64, description_size_at = 24;
+  uint64_t size = 0;
+  if (s.size() >= header_size) std::memcpy(&size, &s[description_size_at], sizeof size);
+  const size_t end = static_cast<size_t>(std::min<uint64_t>(header_size + size, s.size()));
+  const std::string head = s.substr(0, end);
+  return (random() % 2 ? set_word(head, random) : flip_bits(head, random)) + s.substr(end);
+}
+
+// ---- choice ---------------------------------------------------------------------------------------------------------
+
+struct Mutation {
+  const char* name;
+  std::string (*apply)(std::string, Random&);
+};
+
+constexpr Mutation general[] = {{"truncated", truncate},          {"bits flipped", flip_bits},
+                                {"word replaced", set_word},      {"range erased", erase_range},
+                                {"range repeated", repeat_range}, {"range filled", fill_range},
+                                {"junk appended", append_junk}};
+
+std::string special(const std::string& s, Format format, Random& random) {
+  switch (format) {
+    case Format::protobuf: return mutate_message(s, random);
+    case Format::text: return random() % 2 ? mutate_number(s, random) : mutate_line(s, random);
+    case Format::png: return mutate_chunk(s, random);
+    case Format::quern: return mutate_description(s, random);
+    case Format::bytes: break;
+  }
+  return set_word(s, random);
+}
+
+}  // namespace
+
+std::string mutate(const std::string& valid, Format format, Random& random, std::string* what) {
+  if (random() % 2 != 0) {
+    const Mutation& mutation = general[below(random, std::size(general))];
+    *what = mutation.name;
+    return mutation.apply(valid, random);
+  }
+  *what = "content changed";
+  std::string s = special(valid, format, random);
+  while (random() % 4 == 0) s = special(s, format, random);
+  return s;
+}
+
+}  // namespace quern

@@ -1,0 +1,23 @@
+// Damaged copies of valid files.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <string>
+
+namespace quern {
+
+enum class Format {
+  bytes,     // no more is known
+  protobuf,  // fields are found and re-encoded with the right lengths
+  text,      // lines and numbers
+  png,       // checksums are made right again
+  quern      // the description is hit, not the weights
+};
+
+using Random = std::mt19937_64;
+
+// A damaged copy of `valid`; `what` says what was done to it.
+std::string mutate(const std::string& valid, Format format, Random& random, std::string* what);
+
+}  // namespace quern

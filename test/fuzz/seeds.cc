@@ -1,0 +1,352 @@
+#include "seeds.h"
+
+#include <png.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+
+#include "../tool/pictures.h"
+#include "convert/caffe.pb.h"
+#include "convert/convert.h"
+#include "convert/onnx.pb.h"
+#include "graph/format.h"
+#include "graph/passes.h"
+
+namespace quern {
+namespace {
+
+std::string read_file_of_source(const std::string& path) {
+  std::ifstream file(std::string(QUERN_SOURCE_DIR) + "/" + path, std::ios::binary);
+  std::ostringstream bytes;
+  bytes << file.rdbuf();
+  if (!file || bytes.str().empty()) throw Error("cannot read " + path);
+  return bytes.str();
+}
+
+// Weights that keep activations small; any numbers would do.
+float weight(size_t i) { return 0.25f * std::sin(static_cast<float>(i) + 1); }
+
+// ---- onnx -----------------------------------------------------------------------------------------------------------
+
+using Ints = std::vector<int64_t>;
+
+class OnnxModel {
+ public:
+  explicit OnnxModel(int64_t opset) {
+    model_.set_ir_version(8);
+    model_.add_opset_import()->set_version(opset);
+    model_.mutable_graph()->set_name("seed");
+  }
+
+  void input(const std::string& name, const Ints& shape) { port(model_.mutable_graph()->add_input(), name, shape); }
+  void output(const std::string& name, const Ints& shape) { port(model_.mutable_graph()->add_output(), name, shape); }
+
+  std::string floats(const std::string& name, const Ints& shape) {
+    onnx::TensorProto* t = initializer(name, shape, onnx::TensorProto::FLOAT);
+    for (size_t i = 0, n = count(shape); i < n; ++i) t->add_float_data(0.5f + weight(i));
+    return name;
+  }
+  // The same as raw bytes of half precision: all 1.
+  std::string halves(const std::string& name, const Ints& shape) {
+    std::string raw;
+    for (size_t i = 0, n = count(shape); i < n; ++i) raw += std::string("\x00\x3c", 2);
+    initializer(name, shape, onnx::TensorProto::FLOAT16)->set_raw_data(raw);
+    return name;
+  }
+  std::string ints(const std::string& name, const Ints& values) {
+    onnx::TensorProto* t = initializer(name, {static_cast<int64_t>(values.size())}, onnx::TensorProto::INT64);
+    for (const int64_t v : values) t->add_int64_data(v);
+    return name;
+  }
+
+  // Appends a node with one output, which is named like it; returns that name.
+  std::string node(const std::string& type, const std::string& name, const std::vector<std::string>& inputs) {
+    last_ = model_.mutable_graph()->add_node();
+    last_->set_op_type(type);
+    last_->set_name("node_" + name);
+    for (const std::string& i : inputs) last_->add_input(i);
+    last_->add_output(name);
+    return name;
+  }
+  // Attributes of the node added last.
+  OnnxModel& set(const std::string& name, const Ints& values) {
+    onnx::AttributeProto* a = attribute(name, onnx::AttributeProto::INTS);
+    for (const int64_t v : values) a->add_ints(v);
+    return *this;
+  }
+  OnnxModel& set(const std::string& name, int64_t value) {
+    attribute(name, onnx::AttributeProto::INT)->set_i(value);
+    return *this;
+  }
+  OnnxModel& set(const std::string& name, float value) {
+    attribute(name, onnx::AttributeProto::FLOAT)->set_f(value);
+    return *this;
+  }
+
+  std::string bytes() const { return model_.SerializeAsString(); }
+
+ private:
+  static size_t count(const Ints& shape) {
+    size_t n = 1;
+    for (const int64_t d : shape) n *= static_cast<size_t>(d);
+    return n;
+  }
+  static void port(onnx::ValueInfoProto* info, const std::string& name, const Ints& shape) {
+    info->set_name(name);
+    info->mutable_type()->mutable_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT);
+    for (const int64_t d : shape)
+      info->mutable_type()->mutable_tensor_type()->mutable_shape()->add_dim()->set_dim_value(d);
+  }
+  onnx::TensorProto* initializer(const std::string& name, const Ints& shape, onnx::TensorProto::DataType type) {
+    onnx::TensorProto* t = model_.mutable_graph()->add_initializer();
+    t->set_name(name);
+    t->set_data_type(type);
+    for (const int64_t d : shape) t->add_dims(d);
+    return t;
+  }
+  onnx::AttributeProto* attribute(const std::string& name, onnx::AttributeProto::AttributeType type) {
+    onnx::AttributeProto* a = last_->add_attribute();
+    a->set_name(name);
+    a->set_type(type);
+    return a;
+  }
+
+  onnx::ModelProto model_;
+  onnx::NodeProto* last_ = nullptr;
+};
+
+// Convolutions, pools and what stands between them.
+std::string vision_onnx() {
+  OnnxModel m(13);
+  m.input("x", {1, 3, 12, 12});
+  std::string t = m.node("Conv", "conv", {"x", m.floats("w1", {8, 3, 3, 3}), m.floats("b1", {8})});
+  m.set("strides", Ints{2, 2}).set("pads", Ints{0, 0, 1, 1}).set("kernel_shape", Ints{3, 3}).set("group", int64_t{1});
+  t = m.node("BatchNormalization", "norm",
+             {t, m.floats("gamma", {8}), m.floats("beta", {8}), m.floats("mean", {8}), m.floats("var", {8})});
+  m.set("epsilon", 1e-3f);
+  t = m.node("Relu", "relu", {t});
+  t = m.node("Conv", "depthwise", {t, m.floats("w2", {8, 1, 3, 3})});
+  m.set("group", int64_t{8}).set("pads", Ints{1, 1, 1, 1});
+  const std::string left = m.node("MaxPool", "max", {t});
+  m.set("kernel_shape", Ints{3, 3}).set("strides", Ints{2, 2}).set("ceil_mode", int64_t{1});
+  const std::string right = m.node("AveragePool", "average", {t});
+  m.set("kernel_shape", Ints{2, 2}).set("strides", Ints{2, 2}).set("count_include_pad", int64_t{1});
+  t = m.node("Concat", "joined", {left, right});
+  m.set("axis", int64_t{1});
+  t = m.node("LRN", "lrn", {t});
+  m.set("size", int64_t{5}).set("alpha", 1e-4f);
+  t = m.node("PRelu", "prelu", {t, m.floats("slope", {16, 1, 1})});
+  t = m.node("Add", "sum", {t, m.node("Sigmoid", "sigmoid", {t})});
+  t = m.node("GlobalAveragePool", "global", {t});
+  t = m.node("Flatten", "flat", {t});
+  m.set("axis", int64_t{1});
+  t = m.node("Gemm", "gemm", {t, m.floats("w3", {5, 16}), m.floats("b3", {5})});
+  m.set("transB", int64_t{1});
+  t = m.node("Softmax", "y", {t});
+  m.set("axis", int64_t{1});
+  m.output(t, {1, 5});
+  return m.bytes();
+}
+
+// Shapes that are computed, halves, and the operators that only move elements.
+std::string shapes_onnx() {
+  OnnxModel m(11);
+  m.input("x", {2, 4, 6, 6});
+  const std::string shape = m.node("Shape", "shape", {"x"});
+  const std::string batch = m.node("Gather", "batch", {shape, m.ints("zero", {0})});
+  m.set("axis", int64_t{0});
+  const std::string target = m.node("Concat", "target", {batch, m.ints("rest", {2, 2, 36})});
+  m.set("axis", int64_t{0});
+  std::string t = m.node("Reshape", "reshaped", {"x", target});
+  t = m.node("Transpose", "transposed", {t});
+  m.set("perm", Ints{0, 2, 1, 3});
+  t = m.node("Reshape", "back", {t, m.ints("shape4", {0, 4, 6, -1})});
+  t = m.node("Pad", "padded", {t, m.ints("pads", {0, 0, 1, 0, 0, 0, 1, 2})});
+  t = m.node("Slice", "sliced", {t, m.ints("starts", {1}), m.ints("ends", {7}), m.ints("axes", {2})});
+  const std::string ones = m.node("Cast", "cast", {m.halves("h", {4, 1, 1})});
+  m.set("to", int64_t{1});
+  t = m.node("Mul", "scaled", {t, ones});
+  t = m.node("Clip", "y", {t});
+  m.output(t, {2, 4, 6, 8});
+  return m.bytes();
+}
+
+// ---- caffe ----------------------------------------------------------------------------------------------------------
+
+const char* const caffe_net = R"(name: "seed"
+layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 3 dim: 11 dim: 11 } } }
+layer {
+  name: "conv1" type: "Convolution" bottom: "data" top: "conv1"
+  convolution_param { num_output: 4 kernel_size: 3 stride: 2 pad: 1 }
+}
+layer { name: "bn1" type: "BatchNorm" bottom: "conv1" top: "conv1" batch_norm_param { eps: 0.001 } }
+layer { name: "scale1" type: "Scale" bottom: "conv1" top: "conv1" scale_param { bias_term: true } }
+layer { name: "relu1" type: "ReLU" bottom: "conv1" top: "conv1" }
+layer {
+  name: "dw" type: "Convolution" bottom: "conv1" top: "dw"
+  convolution_param { num_output: 4 kernel_size: 3 pad: 1 group: 4 bias_term: false }
+}
+layer { name: "prelu" type: "PReLU" bottom: "dw" top: "dw" }
+layer { name: "sum" type: "Eltwise" bottom: "conv1" bottom: "dw" top: "sum" eltwise_param { operation: SUM coeff: 1 coeff: -0.5 } }
+layer { name: "pool" type: "Pooling" bottom: "sum" top: "pool" pooling_param { pool: MAX kernel_size: 3 stride: 2 } }
+layer { name: "norm" type: "LRN" bottom: "pool" top: "norm" lrn_param { local_size: 3 alpha: 0.0001 beta: 0.75 } }
+layer { name: "power" type: "Power" bottom: "norm" top: "power" power_param { power: 2 scale: 0.5 shift: 1 } }
+layer { name: "join" type: "Concat" bottom: "power" bottom: "pool" top: "join" concat_param { axis: 1 } }
+layer { name: "drop" type: "Dropout" bottom: "join" top: "join" dropout_param { dropout_ratio: 0.5 } }
+layer { name: "fc" type: "InnerProduct" bottom: "join" top: "fc" inner_product_param { num_output: 5 } }
+layer { name: "prob" type: "Softmax" bottom: "fc" top: "prob" }
+)";
+
+const char* const caffe_v1_net = R"(name: "seed of 2014"
+input: "data"
+input_dim: 1
+input_dim: 1
+input_dim: 8
+input_dim: 8
+layers { name: "conv1" type: CONVOLUTION bottom: "data" top: "conv1" convolution_param { num_output: 2 kernel_size: 3 } }
+layers { name: "pool1" type: POOLING bottom: "conv1" top: "pool1" pooling_param { pool: AVE kernel_size: 2 stride: 2 } }
+layers { name: "fc" type: INNER_PRODUCT bottom: "pool1" top: "fc" inner_product_param { num_output: 3 } }
+layers { name: "relu" type: RELU bottom: "fc" top: "fc" }
+layers { name: "prob" type: SOFTMAX bottom: "fc" top: "prob" }
+)";
+
+void add_blob(caffe::BlobProto* blob, const Ints& shape, bool old) {
+  size_t n = 1;
+  for (const int64_t d : shape) n *= static_cast<size_t>(d);
+  for (size_t i = 0; i < n; ++i) blob->add_data(0.5f + weight(i));
+  if (old) {
+    Ints four(4 - shape.size(), 1);
+    four.insert(four.end(), shape.begin(), shape.end());
+    blob->set_num(four[0]);
+    blob->set_channels(four[1]);
+    blob->set_height(four[2]);
+    blob->set_width(four[3]);
+  } else {
+    for (const int64_t d : shape) blob->mutable_shape()->add_dim(d);
+  }
+}
+
+std::string caffe_weights() {
+  caffe::NetWeights net;
+  const auto layer = [&net](const char* name, const std::vector<Ints>& blobs) {
+    caffe::LayerWeights* l = net.add_layer();
+    l->set_name(name);
+    for (const Ints& shape : blobs) add_blob(l->add_blobs(), shape, false);
+  };
+  layer("conv1", {{4, 3, 3, 3}, {4}});
+  layer("bn1", {{4}, {4}, {1}});
+  layer("scale1", {{4}, {4}});
+  layer("dw", {{4, 1, 3, 3}});
+  layer("prelu", {{4}});
+  layer("fc", {{5, 72}, {5}});
+  return net.SerializeAsString();
+}
+
+std::string caffe_v1_weights() {
+  caffe::NetWeights net;
+  const auto layer = [&net](const char* name, const std::vector<Ints>& blobs) {
+    caffe::V1LayerWeights* l = net.add_layers();
+    l->set_name(name);
+    for (const Ints& shape : blobs) add_blob(l->add_blobs(), shape, true);
+  };
+  layer("conv1", {{2, 1, 3, 3}, {2}});
+  layer("fc", {{3, 18}, {3}});
+  return net.SerializeAsString();
+}
+
+// ---- quern ----------------------------------------------------------------------------------------------------------
+
+std::string quern_bytes(const Graph& graph) {
+  Vector<unsigned char> bytes;
+  if (write_model(graph, &bytes) != QN_OK) throw Error(qn_last_message());
+  return {bytes.begin(), bytes.end()};
+}
+
+// ---- pictures and arrays --------------------------------------------------------------------------------------------
+
+unsigned sample(size_t x, size_t y, size_t channel) { return static_cast<unsigned>(x * 7 + y * 13 + channel * 31); }
+
+std::string npy(const std::string& descr, const std::string& shape, size_t bytes, bool fortran = false) {
+  std::string header =
+      "{'descr': '" + descr + "', 'fortran_order': " + (fortran ? "True" : "False") + ", 'shape': " + shape + ", }";
+  header.resize((header.size() + 11) / 64 * 64 + 53, ' ');
+  header += '\n';
+  std::string s = std::string("\x93NUMPY\x01\x00", 8);
+  s += static_cast<char>(header.size() & 255);
+  s += static_cast<char>(header.size() >> 8);
+  return s + header + std::string(bytes, '\x3e');
+}
+
+}  // namespace
+
+std::vector<Seed> onnx_seeds() {
+  return {{"vision.onnx", vision_onnx()},
+          {"shapes.onnx", shapes_onnx()},
+          {"digits.onnx", read_file_of_source("examples/digits/digits.onnx")}};
+}
+
+std::vector<CaffeSeed> caffe_seeds() {
+  return {{"caffe", caffe_net, caffe_weights()}, {"caffe v1", caffe_v1_net, caffe_v1_weights()}};
+}
+
+std::vector<Seed> quern_seeds() {
+  std::vector<Seed> seeds;
+  const auto add = [&seeds](const std::string& name, Graph graph) {
+    seeds.push_back({name + ".qn", quern_bytes(graph)});
+    if (optimize(graph) != QN_OK) throw Error(qn_last_message());
+    seeds.push_back({name + " optimised.qn", quern_bytes(graph)});
+  };
+  for (const Seed& seed : onnx_seeds()) {
+    const TemporaryFile file(".onnx");
+    file.write(seed.bytes);
+    add(seed.name, import_onnx(file.path()));
+  }
+  for (const CaffeSeed& seed : caffe_seeds()) {
+    const TemporaryFile net(".prototxt"), weights(".caffemodel");
+    net.write(seed.net);
+    weights.write(seed.weights);
+    add(seed.name, import_caffe(net.path(), weights.path()));
+  }
+  return seeds;
+}
+
+std::vector<Seed> png_seeds() {
+  return {{"gray.png", make_png(13, 9, {8, PNG_COLOR_TYPE_GRAY}, sample)},
+          {"bits.png", make_png(17, 5, {1, PNG_COLOR_TYPE_GRAY}, sample)},
+          {"colour.png", make_png(9, 13, {8, PNG_COLOR_TYPE_RGB}, sample)},
+          {"alpha16.png", make_png(7, 6, {16, PNG_COLOR_TYPE_RGB_ALPHA, true}, sample)},
+          {"palette.png", make_png(11, 6, {2, PNG_COLOR_TYPE_PALETTE}, sample)},
+          {"digit_3.png", read_file_of_source("examples/digits/digit_3.png")}};
+}
+
+std::vector<Seed> jpeg_seeds() {
+  return {{"gray.jpg", make_jpeg(17, 11, {1}, sample)},
+          {"colour.jpg", make_jpeg(24, 16, {3}, sample)},
+          {"progressive.jpg", make_jpeg(24, 16, {3, true}, sample)}};
+}
+
+std::vector<Seed> npy_seeds() {
+  return {{"f4.npy", npy("<f4", "(2, 3, 5)", 120)},
+          {"f2.npy", npy("<f2", "(4, 4)", 32, true)},
+          {"i8.npy", npy(">i8", "(3,)", 24)},
+          {"scalar.npy", npy("|u1", "()", 1)}};
+}
+
+TemporaryFile::TemporaryFile(const std::string& extension) {
+  static int number = 0;
+  path_ = (std::getenv("TMPDIR") ? std::string(std::getenv("TMPDIR")) : "/tmp") + "/quern_fuzz_" +
+          std::to_string(getpid()) + "_" + std::to_string(number++) + extension;
+}
+
+TemporaryFile::~TemporaryFile() { std::remove(path_.c_str()); }
+
+void TemporaryFile::write(const std::string& bytes) const {
+  std::ofstream file(path_, std::ios::binary | std::ios::trunc);
+  file << bytes;
+  if (!file.flush()) throw Error("cannot write " + path_);
+}
+
+}  // namespace quern

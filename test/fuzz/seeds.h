@@ -1,0 +1,42 @@
+// Small valid files of every kind that programs of ours read, made here.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace quern {
+
+struct Seed {
+  std::string name;
+  std::string bytes;
+};
+
+std::vector<Seed> onnx_seeds();
+// Models of ours, converted from the ONNX and Caffe ones, as they are and optimised.
+std::vector<Seed> quern_seeds();
+
+struct CaffeSeed {
+  std::string name, net, weights;
+};
+std::vector<CaffeSeed> caffe_seeds();
+
+std::vector<Seed> png_seeds();
+std::vector<Seed> jpeg_seeds();
+std::vector<Seed> npy_seeds();
+
+// A file that goes when this does.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& extension);
+  ~TemporaryFile();
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+
+  void write(const std::string& bytes) const;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace quern
