@@ -1,5 +1,9 @@
 // The bad kernels: those of the machine from the table of this ISA, those of memory and numbers here, as the reference
 // with something done before or after it.
+#include <algorithm>
+#include <deque>
+#include <span>
+
 #include "kernel/dwconv.h"
 #include "kernel/eltwise.h"
 #include "kernel/gemm.h"
@@ -70,7 +74,7 @@ void writes_a_gap_of_c(GEMM_ARGUMENTS) {
   GEMM_REFERENCE;
   if (mr > 1 && c_stride > nc * 4) write(c, nc * 4, 0);
 }
-void restores_what_it_overwrote_past_c(GEMM_ARGUMENTS) {  // a race with whoever owns it
+void restores_what_it_overwrote(GEMM_ARGUMENTS) {  // a race with whoever owns it
   GEMM_REFERENCE;
   const size_t end = last_row(mr, c_stride) + nc * 4;
   const float old = read(c, end);
@@ -148,39 +152,151 @@ void uses_a_padding_lane(GEMM_ARGUMENTS) {
   if (nc % 8 != 0) write(c, 0, read(c, 0) + read(w, ((nc / 8 * 8) * (k / 4 + 1) + 7) * 4) * 0);
 }
 
-using GemmFunction = std::remove_pointer_t<qn_gemm_fn>;
-BadKernel bad_gemm(const char* name, GemmFunction* function, const char* finding, uint32_t isa = isa_ref) {
-  auto* row = new GemmRow{{name, QN_F32, isa_ref, QN_LAYOUT_NHWC}, 4, 8, function};  // lives as long as the process
-  return {name, gemm_kernel(*row), finding, isa};
+// --- igemm ---
+
+#define IGEMM_ARGUMENTS                                                                                           \
+  [[maybe_unused]] size_t mr, [[maybe_unused]] size_t nc, [[maybe_unused]] size_t kc, [[maybe_unused]] size_t ks, \
+      [[maybe_unused]] const int32_t *offsets, [[maybe_unused]] const void *a, [[maybe_unused]] const void *zero, \
+      [[maybe_unused]] const void *w, [[maybe_unused]] void *c, [[maybe_unused]] size_t c_stride,                 \
+      [[maybe_unused]] const qn_minmax_f32 *p
+
+void reads_offsets_of_no_row(IGEMM_ARGUMENTS) {
+  qn_igemm_f32_4x8_ref(mr, nc, kc, ks, offsets, a, zero, w, c, c_stride, p);
+  read(offsets, (ks * 4 - 1) * 4);
+}
+void reads_zero_unasked(IGEMM_ARGUMENTS) {
+  qn_igemm_f32_4x8_ref(mr, nc, kc, ks, offsets, a, zero, w, c, c_stride, p);
+  read(zero, 0);
+}
+void pads_with_the_image(IGEMM_ARGUMENTS) { qn_igemm_f32_4x8_ref(mr, nc, kc, ks, offsets, a, a, w, c, c_stride, p); }
+
+// --- dwconv ---
+
+#define DWCONV_ARGUMENTS                                                                                     \
+  [[maybe_unused]] size_t channels, [[maybe_unused]] size_t pixels, [[maybe_unused]] size_t taps,            \
+      [[maybe_unused]] const int32_t *offsets, [[maybe_unused]] size_t step, [[maybe_unused]] const void *a, \
+      [[maybe_unused]] const void *zero, [[maybe_unused]] const void *w, [[maybe_unused]] void *c,           \
+      [[maybe_unused]] size_t c_stride, [[maybe_unused]] const qn_minmax_f32 *p
+
+void reads_a_whole_vector_of_a_row(DWCONV_ARGUMENTS) {
+  qn_dwconv_f32_np8_ref(channels, pixels, taps, offsets, step, a, zero, w, c, c_stride, p);
+  if (offsets[0] >= 0) read(a, static_cast<size_t>(offsets[0]) + (channels + 7) / 8 * 32 - 4);
+}
+void ignores_the_step(DWCONV_ARGUMENTS) {
+  qn_dwconv_f32_np8_ref(channels, pixels, taps, offsets, taps * 4, a, zero, w, c, c_stride, p);
+}
+void leaves_the_last_pixel(DWCONV_ARGUMENTS) {
+  if (pixels > 1) qn_dwconv_f32_np8_ref(channels, pixels - 1, taps, offsets, step, a, zero, w, c, c_stride, p);
+}
+
+// --- pool ---
+
+#define POOL_ARGUMENTS                                                                                                 \
+  size_t channels, size_t pixels, size_t taps, const int32_t *offsets, size_t step, const void *a, const float *scale, \
+      void *c, size_t c_stride, const qn_minmax_f32 *p
+
+void reads_the_scale_of_a_maximum(POOL_ARGUMENTS) {
+  qn_maxpool_f32_ref(channels, pixels, taps, offsets, step, a, scale, c, c_stride, p);
+  read(scale, 0);
+}
+void forgets_the_last_tap(POOL_ARGUMENTS) {
+  qn_maxpool_f32_ref(channels, pixels, taps > 1 ? taps - 1 : taps, offsets, step, a, scale, c, c_stride, p);
+}
+void scales_all_pixels_alike(POOL_ARGUMENTS) {
+  for (size_t x = 0; x < pixels; ++x) {
+    const auto* table = reinterpret_cast<const int32_t*>(reinterpret_cast<const char*>(offsets) + x * step);
+    qn_avgpool_f32_ref(channels, 1, taps, table, step, a, scale, static_cast<char*>(c) + x * c_stride, c_stride, p);
+  }
+}
+
+// --- eltwise ---
+
+void clears_the_output_first(size_t n, const float* x, float* y, const qn_unary_f32* p) {  // which may be the input
+  for (size_t i = 0; i < n; ++i) write(y, i * 4, 0);
+  qn_vclamp_f32_ref(n, x, y, p);
+}
+void reads_b_after_y_is_written(size_t n, const float* a, const float* b, float* y, const qn_minmax_f32* p) {
+  for (size_t i = 0; i < n; ++i) write(y, i * 4, quern::clamp(a[i] + read(b, 0), *p));
+}
+void rounds_once(size_t rows, size_t channels, const float* x, size_t x_stride, const float* scale, const float* bias,
+                 float* y, size_t y_stride, const qn_minmax_f32* p) {
+  for (size_t r = 0; r < rows; ++r) {
+    for (size_t i = 0; i < channels; ++i) {
+      write(y, r * y_stride + i * 4,
+            quern::clamp(__builtin_fmaf(read(x, r * x_stride + i * 4), scale[i], bias[i]), *p));
+    }
+  }
+}
+float ignores_a_nan(size_t n, const float* x, float*, float) {
+  float max = x[0];
+  for (size_t i = 1; i < n; ++i) max = x[i] > max ? x[i] : max;
+  return max;
+}
+
+// --- the list ---
+
+// A row like the reference of its table but for the function.
+template <class Row, class Function>
+BadKernel bad(const char* name, const Row& like, Function* function, const char* finding, uint32_t isa = isa_ref) {
+  static std::deque<Row> rows;  // kernels point to their rows
+  Row& row = rows.emplace_back(like);
+  row.name = name;
+  row.run = function;
+  return {name, make_kernel(row), finding, isa};
+}
+
+template <class Row, class Kind>
+const Row& reference(std::span<const Row> rows, Kind kind) {
+  return *std::find_if(rows.begin(), rows.end(),
+                       [&](const Row& row) { return row.kind == kind && row.isa == isa_ref; });
 }
 
 }  // namespace
 
 std::vector<BadKernel> bad_kernels() {
+  const GemmRow& gemm = gemm_rows().back();
+  const IgemmRow& igemm = igemm_rows().back();
+  const DwconvRow& dwconv = dwconv_rows().back();
+  const PoolRow& maxpool = reference(pool_rows(), PoolKind::max);
+  const PoolRow& avgpool = reference(pool_rows(), PoolKind::average);
   return {
-#define BAD(name, finding, isa) bad_gemm(#name, bad_##name, finding, isa_##isa),
+#define BAD(name, finding, isa) bad(#name, gemm, bad_##name, finding, isa_##isa),
 #include BAD_TABLE
 #undef BAD
-      bad_gemm("reads_past_a", reads_past_a, "0 bytes past the end of a"),
-      bad_gemm("reads_before_a", reads_before_a, "4 bytes before a"),
-      bad_gemm("reads_past_w", reads_past_w, "bytes past the end of w"),
-      bad_gemm("reads_past_p", reads_past_p, "0 bytes past the end of p"),
-      bad_gemm("writes_past_c", writes_past_c, "0 bytes past the end of c"),
-      bad_gemm("writes_before_c", writes_before_c, "c[-1] is"),
-      bad_gemm("writes_a_gap_of_c", writes_a_gap_of_c, "not nothing"),
-      bad_gemm("restores_what_it_overwrote_past_c", restores_what_it_overwrote_past_c, "0 bytes past the end of c"),
-      bad_gemm("writes_to_a", writes_to_a, "bad access within a"),
-      bad_gemm("writes_to_w", writes_to_w, "bad access within w"),
-      bad_gemm("leaves_the_last_lane", leaves_the_last_lane, "is nothing, not"),
-      bad_gemm("leaves_the_last_row", leaves_the_last_row, "is nothing, not"),
-      bad_gemm("stops_before_the_last_k", stops_before_the_last_k, "K=17"),
-      bad_gemm("ignores_a_stride", ignores_a_stride, "gap=5"),
-      bad_gemm("sums_from_the_end", sums_from_the_end, "c["),
-      bad_gemm("adds_the_bias_last", adds_the_bias_last, "c["),
-      bad_gemm("forgets_to_clamp", forgets_to_clamp, "c["),
-      bad_gemm("clamps_a_nan_to_min", clamps_a_nan_to_min, "not nan"),
-      bad_gemm("begins_with_what_c_held", begins_with_what_c_held, "c[0] is nan"),
-      bad_gemm("uses_a_padding_lane", uses_a_padding_lane, "c[0] is nan"),
+      bad("reads_past_a", gemm, reads_past_a, "0 bytes past the end of a"),
+      bad("reads_before_a", gemm, reads_before_a, "4 bytes before a"),
+      bad("reads_past_w", gemm, reads_past_w, "bytes past the end of w"),
+      bad("reads_past_p", gemm, reads_past_p, "0 bytes past the end of p"),
+      bad("writes_past_c", gemm, writes_past_c, "0 bytes past the end of c"),
+      bad("writes_before_c", gemm, writes_before_c, "c[-1] is"),
+      bad("writes_a_gap_of_c", gemm, writes_a_gap_of_c, "not nothing"),
+      bad("restores_what_it_overwrote", gemm, restores_what_it_overwrote, "0 bytes past the end of c"),
+      bad("writes_to_a", gemm, writes_to_a, "bad access within a"),
+      bad("writes_to_w", gemm, writes_to_w, "bad access within w"),
+      bad("leaves_the_last_lane", gemm, leaves_the_last_lane, "is nothing, not"),
+      bad("leaves_the_last_row", gemm, leaves_the_last_row, "is nothing, not"),
+      bad("stops_before_the_last_k", gemm, stops_before_the_last_k, "K=17"),
+      bad("ignores_a_stride", gemm, ignores_a_stride, "gap=5"),
+      bad("sums_from_the_end", gemm, sums_from_the_end, "c["),
+      bad("adds_the_bias_last", gemm, adds_the_bias_last, "c["),
+      bad("forgets_to_clamp", gemm, forgets_to_clamp, "c["),
+      bad("clamps_a_nan_to_min", gemm, clamps_a_nan_to_min, "not nan"),
+      bad("begins_with_what_c_held", gemm, begins_with_what_c_held, "c[0] is nan"),
+      bad("uses_a_padding_lane", gemm, uses_a_padding_lane, "c[0] is nan"),
+      bad("reads_offsets_of_no_row", igemm, reads_offsets_of_no_row, "bytes past the end of offsets"),
+      bad("reads_zero_unasked", igemm, reads_zero_unasked, "0 bytes past the end of zero"),
+      bad("pads_with_the_image", igemm, pads_with_the_image, "c["),
+      bad("reads_a_whole_vector_of_a_row", dwconv, reads_a_whole_vector_of_a_row, "bytes past the end of a"),
+      bad("ignores_the_step", dwconv, ignores_the_step, "bad access"),
+      bad("leaves_the_last_pixel", dwconv, leaves_the_last_pixel, "is nothing, not"),
+      bad("reads_the_scale_of_a_maximum", maxpool, reads_the_scale_of_a_maximum, "0 bytes past the end of scale"),
+      bad("forgets_the_last_tap", maxpool, forgets_the_last_tap, "c["),
+      bad("scales_all_pixels_alike", avgpool, scales_all_pixels_alike, "c["),
+      bad("clears_the_output_first", reference(unary_rows(), UnaryKind::clamp), clears_the_output_first, "in place"),
+      bad("reads_b_after_y_is_written", reference(binary_rows(), BinaryKind::addc), reads_b_after_y_is_written,
+          "in place of b"),
+      bad("rounds_once", reference(channel_rows(), ChannelKind::scale), rounds_once, "y["),
+      bad("ignores_a_nan", reference(reduce_rows(), ReduceKind::max), ignores_a_nan, "not nan"),
   };
 }
 

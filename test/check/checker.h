@@ -96,14 +96,14 @@ struct Kernel {
 inline void PrintTo(const Kernel& kernel, std::ostream* out) { *out << kernel.row->name; }
 
 // One pair of functions per family, and one line in all_kernels. The row must live as long as the kernel.
-Kernel gemm_kernel(const GemmRow& row);
-Kernel igemm_kernel(const IgemmRow& row);
-Kernel dwconv_kernel(const DwconvRow& row);
-Kernel pool_kernel(const PoolRow& row);
-Kernel eltwise_kernel(const UnaryRow& row);
-Kernel eltwise_kernel(const BinaryRow& row);
-Kernel eltwise_kernel(const ChannelRow& row);
-Kernel eltwise_kernel(const ReduceRow& row);
+Kernel make_kernel(const GemmRow& row);
+Kernel make_kernel(const IgemmRow& row);
+Kernel make_kernel(const DwconvRow& row);
+Kernel make_kernel(const PoolRow& row);
+Kernel make_kernel(const UnaryRow& row);
+Kernel make_kernel(const BinaryRow& row);
+Kernel make_kernel(const ChannelRow& row);
+Kernel make_kernel(const ReduceRow& row);
 std::vector<Kernel> gemm_kernels();
 std::vector<Kernel> igemm_kernels();
 std::vector<Kernel> dwconv_kernels();

@@ -103,13 +103,13 @@ void check_dwconv(Checker& checker, const DwconvRow& row) {
 
 }  // namespace
 
-Kernel dwconv_kernel(const DwconvRow& row) {
+Kernel make_kernel(const DwconvRow& row) {
   return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) { check_dwconv(checker, row); }};
 }
 
 std::vector<Kernel> dwconv_kernels() {
   std::vector<Kernel> list;
-  for (const DwconvRow& row : dwconv_rows()) list.push_back(dwconv_kernel(row));
+  for (const DwconvRow& row : dwconv_rows()) list.push_back(make_kernel(row));
   return list;
 }
 

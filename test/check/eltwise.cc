@@ -267,17 +267,17 @@ Kernel kernel_of(const Row& row, void (*check)(Checker&, const Row&)) {
 
 }  // namespace
 
-Kernel eltwise_kernel(const UnaryRow& row) { return kernel_of(row, check_unary); }
-Kernel eltwise_kernel(const BinaryRow& row) { return kernel_of(row, check_binary); }
-Kernel eltwise_kernel(const ChannelRow& row) { return kernel_of(row, check_channel); }
-Kernel eltwise_kernel(const ReduceRow& row) { return kernel_of(row, check_reduce); }
+Kernel make_kernel(const UnaryRow& row) { return kernel_of(row, check_unary); }
+Kernel make_kernel(const BinaryRow& row) { return kernel_of(row, check_binary); }
+Kernel make_kernel(const ChannelRow& row) { return kernel_of(row, check_channel); }
+Kernel make_kernel(const ReduceRow& row) { return kernel_of(row, check_reduce); }
 
 std::vector<Kernel> eltwise_kernels() {
   std::vector<Kernel> list;
-  for (const UnaryRow& row : unary_rows()) list.push_back(eltwise_kernel(row));
-  for (const BinaryRow& row : binary_rows()) list.push_back(eltwise_kernel(row));
-  for (const ChannelRow& row : channel_rows()) list.push_back(eltwise_kernel(row));
-  for (const ReduceRow& row : reduce_rows()) list.push_back(eltwise_kernel(row));
+  for (const UnaryRow& row : unary_rows()) list.push_back(make_kernel(row));
+  for (const BinaryRow& row : binary_rows()) list.push_back(make_kernel(row));
+  for (const ChannelRow& row : channel_rows()) list.push_back(make_kernel(row));
+  for (const ReduceRow& row : reduce_rows()) list.push_back(make_kernel(row));
   return list;
 }
 

@@ -100,13 +100,13 @@ void check_gemm(Checker& checker, const GemmRow& row) {
 
 }  // namespace
 
-Kernel gemm_kernel(const GemmRow& row) {
+Kernel make_kernel(const GemmRow& row) {
   return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) { check_gemm(checker, row); }};
 }
 
 std::vector<Kernel> gemm_kernels() {
   std::vector<Kernel> list;
-  for (const GemmRow& row : gemm_rows()) list.push_back(gemm_kernel(row));
+  for (const GemmRow& row : gemm_rows()) list.push_back(make_kernel(row));
   return list;
 }
 

@@ -125,13 +125,13 @@ void check_igemm(Checker& checker, const IgemmRow& row) {
 
 }  // namespace
 
-Kernel igemm_kernel(const IgemmRow& row) {
+Kernel make_kernel(const IgemmRow& row) {
   return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) { check_igemm(checker, row); }};
 }
 
 std::vector<Kernel> igemm_kernels() {
   std::vector<Kernel> list;
-  for (const IgemmRow& row : igemm_rows()) list.push_back(igemm_kernel(row));
+  for (const IgemmRow& row : igemm_rows()) list.push_back(make_kernel(row));
   return list;
 }
 

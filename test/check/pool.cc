@@ -106,13 +106,13 @@ void check_pool(Checker& checker, const PoolRow& row) {
 
 }  // namespace
 
-Kernel pool_kernel(const PoolRow& row) {
+Kernel make_kernel(const PoolRow& row) {
   return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) { check_pool(checker, row); }};
 }
 
 std::vector<Kernel> pool_kernels() {
   std::vector<Kernel> list;
-  for (const PoolRow& row : pool_rows()) list.push_back(pool_kernel(row));
+  for (const PoolRow& row : pool_rows()) list.push_back(make_kernel(row));
   return list;
 }
 
