@@ -1,0 +1,116 @@
+// Instruction set levels and QUERN_ISA. It is read once, so each setting is tried in a process of its own, and this
+// process never asks cpu() itself.
+#include "base/cpu.h"
+
+#include <gtest/gtest.h>
+#include <quern/base.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+
+namespace quern {
+namespace {
+
+struct Answer {
+  uint32_t isa = 0;
+  size_t l1_bytes = 0, l2_bytes = 0;
+  char level[16] = "", warning[64] = "";
+};
+
+// What a process with this QUERN_ISA (NULL: none) answers.
+Answer ask(const char* setting) {
+  int pipe_ends[2];
+  if (pipe(pipe_ends) != 0) abort();
+  const pid_t child = fork();
+  if (child == 0) {
+    static Answer answer;
+    setting == nullptr ? unsetenv("QUERN_ISA") : setenv("QUERN_ISA", setting, 1);
+    qn_set_log(
+        [](void*, qn_log_level, const char* line) { snprintf(answer.warning, sizeof answer.warning, "%s", line); },
+        nullptr);
+    answer.isa = cpu().isa;
+    answer.l1_bytes = cpu().l1_bytes;
+    answer.l2_bytes = cpu().l2_bytes;
+    snprintf(answer.level, sizeof answer.level, "%s", qn_cpu_level());
+    _exit(write(pipe_ends[1], &answer, sizeof answer) == sizeof answer ? 0 : 1);
+  }
+  Answer answer;
+  if (read(pipe_ends[0], &answer, sizeof answer) != sizeof answer) abort();
+  close(pipe_ends[0]);
+  close(pipe_ends[1]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  return answer;
+}
+
+// What the machine has, whatever this process was told.
+uint32_t everything() {
+  static const uint32_t isa = ask(nullptr).isa;
+  return isa;
+}
+
+constexpr uint32_t up_to_avx2 = isa_ref | isa_sse41 | isa_avx2;
+
+TEST(Cpu, NamesAndBits) {
+  for (const char* name : {"ref", "sse41", "avx2", "avx512", "neon"}) {
+    EXPECT_NE(isa_from_name(name), 0u) << name;
+    EXPECT_STREQ(isa_name(isa_from_name(name)), name);
+  }
+  EXPECT_EQ(isa_from_name("avx3"), 0u);
+  EXPECT_EQ(isa_from_name(""), 0u);
+  EXPECT_STREQ(isa_name(isa_ref | isa_avx2), "?");
+  EXPECT_STREQ(isa_name(0), "?");
+}
+
+TEST(Cpu, TheReferenceAlwaysRuns) {
+  const Answer answer = ask(nullptr);
+  EXPECT_NE(answer.isa & isa_ref, 0u);
+  EXPECT_GT(answer.l1_bytes, 0u);
+  EXPECT_GT(answer.l2_bytes, 0u);
+}
+
+TEST(Cpu, TheBaselineOfTheArchitectureNeedsNoDetection) {
+#if defined(__aarch64__)
+  EXPECT_EQ(everything(), isa_ref | isa_neon);
+#else
+  EXPECT_EQ(everything() & isa_neon, 0u);
+#endif
+}
+
+TEST(QuernIsa, ACeilingTakesEverythingBelow) {
+  EXPECT_EQ(ask("ref").isa, uint32_t{isa_ref});
+  EXPECT_STREQ(ask("ref").level, "ref");
+  EXPECT_EQ(ask("sse41").isa, everything() & (isa_ref | isa_sse41));
+  EXPECT_EQ(ask("avx2").isa, everything() & up_to_avx2);
+  EXPECT_EQ(ask("avx512").isa, everything() & (up_to_avx2 | isa_avx512));
+}
+
+TEST(QuernIsa, AListIsExact) {
+  EXPECT_EQ(ask("sse41,avx512").isa, everything() & (isa_ref | isa_sse41 | isa_avx512));
+  EXPECT_EQ(ask("ref,avx2").isa, everything() & (isa_ref | isa_avx2));
+}
+
+TEST(QuernIsa, NothingMeansEverything) { EXPECT_EQ(ask("").isa, everything()); }
+
+TEST(QuernIsa, AnUnknownNameIsReportedAndIgnored) {
+  const Answer answer = ask("avx1024");
+  EXPECT_EQ(answer.isa, everything());
+  EXPECT_STREQ(answer.warning, "QUERN_ISA: unknown level 'avx1024'");
+  EXPECT_EQ(ask("sse41,nonsense").isa, everything() & (isa_ref | isa_sse41));
+  EXPECT_EQ(ask("a-name-that-is-longer-than-any-level").isa, everything());
+  EXPECT_EQ(ask(",,,").isa, everything());
+}
+
+TEST(QuernIsa, NeverAddsWhatTheMachineLacks) {
+#if defined(__x86_64__)
+  EXPECT_EQ(ask("neon").isa & isa_neon, 0u);
+#else
+  EXPECT_EQ(ask("avx512").isa & isa_avx512, 0u);
+#endif
+}
+
+}  // namespace
+}  // namespace quern

@@ -1,0 +1,137 @@
+// Tensor descriptions: what is valid, what is refused, and arithmetic that would overflow.
+#include "base/tensor.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+namespace quern {
+namespace {
+
+qn_tensor make(std::initializer_list<size_t> shape, std::initializer_list<size_t> stride = {}) {
+  qn_tensor tensor = {};
+  tensor.type = QN_F32;
+  tensor.rank = static_cast<uint32_t>(shape.size());
+  std::copy(shape.begin(), shape.end(), tensor.shape);
+  std::copy(stride.begin(), stride.end(), tensor.stride);
+  return tensor;
+}
+
+// "" for a valid tensor, else the message.
+std::string refusal(const qn_tensor& tensor) { return check_tensor(tensor, "test") == QN_OK ? "" : qn_last_message(); }
+
+TEST(Tensor, TypeSizes) {
+  EXPECT_EQ(qn_type_size(QN_F32), 4u);
+  EXPECT_EQ(qn_type_size(QN_F16), 2u);
+  EXPECT_EQ(qn_type_size(QN_I64), 8u);
+  EXPECT_EQ(qn_type_size(static_cast<qn_type>(0)), 0u);
+}
+
+TEST(Tensor, InitWritesADenseDescription) {
+  const size_t shape[] = {2, 3, 4};
+  qn_tensor tensor;
+  ASSERT_EQ(qn_tensor_init(&tensor, QN_F16, 3, shape), QN_OK);
+  EXPECT_EQ(tensor.layout, QN_LAYOUT_NHWC);
+  EXPECT_EQ(tensor.rank, 3u);
+  EXPECT_EQ(tensor.shape[2], 4u);
+  EXPECT_TRUE(is_dense(tensor));
+  EXPECT_EQ(element_count(tensor), 24u);
+  EXPECT_EQ(qn_tensor_bytes(&tensor), 48u);
+}
+
+TEST(Tensor, AScalarHasNoDimensions) {
+  qn_tensor tensor;
+  ASSERT_EQ(qn_tensor_init(&tensor, QN_I64, 0, nullptr), QN_OK);
+  EXPECT_EQ(element_count(tensor), 1u);
+  EXPECT_EQ(qn_tensor_bytes(&tensor), 8u);
+}
+
+TEST(Tensor, InitRefusesBadArgumentsAndKeepsTheTensor) {
+  const size_t shape[] = {2, 0};
+  const size_t huge[] = {SIZE_MAX / 4, 2};
+  qn_tensor tensor = make({7});
+  EXPECT_EQ(qn_tensor_init(nullptr, QN_F32, 1, shape), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(qn_tensor_init(&tensor, QN_F32, 2, shape), QN_INVALID_ARGUMENT);
+  EXPECT_STREQ(qn_last_message(), "qn_tensor_init: dimension 1 is 0");
+  EXPECT_EQ(qn_tensor_init(&tensor, QN_F32, 1, nullptr), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(qn_tensor_init(&tensor, QN_F32, QN_MAX_RANK + 1, shape), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(qn_tensor_init(&tensor, static_cast<qn_type>(99), 1, shape), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(qn_tensor_init(&tensor, QN_F32, 2, huge), QN_INVALID_ARGUMENT);
+  EXPECT_STREQ(qn_last_message(), "qn_tensor_init: the size overflows");
+  EXPECT_EQ(tensor.rank, 1u);
+  EXPECT_EQ(tensor.shape[0], 7u);
+}
+
+TEST(Tensor, StridesMayLeaveGaps) {
+  const qn_tensor tensor = make({2, 3, 4}, {100, 32, 4});
+  EXPECT_EQ(refusal(tensor), "");
+  EXPECT_FALSE(is_dense(tensor));
+  EXPECT_EQ(qn_tensor_bytes(&tensor), 100u + 2 * 32 + 4 * 4);
+}
+
+TEST(Tensor, WrittenOutDenseStridesAreDense) {
+  const qn_tensor tensor = with_strides(make({2, 3, 4}));
+  EXPECT_EQ(tensor.stride[0], 48u);
+  EXPECT_EQ(tensor.stride[1], 16u);
+  EXPECT_EQ(tensor.stride[2], 4u);
+  EXPECT_TRUE(is_dense(tensor));
+  EXPECT_EQ(refusal(tensor), "");
+}
+
+TEST(Tensor, StrideOfADimensionOfOneDoesNotMatter) {
+  EXPECT_TRUE(is_dense(make({1, 3, 4}, {1000, 16, 4})));
+  EXPECT_FALSE(is_dense(make({2, 3, 4}, {1000, 16, 4})));
+}
+
+TEST(Tensor, RefusesWhatIsNoTensor) {
+  qn_tensor tensor = make({2, 3});
+  tensor.type = static_cast<qn_type>(-1);
+  EXPECT_EQ(refusal(tensor), "test: unknown type -1");
+  tensor = make({2, 3});
+  tensor.layout = static_cast<qn_layout>(5);
+  EXPECT_EQ(refusal(tensor), "test: unknown layout 5");
+  tensor = make({2, 3});
+  tensor.rank = QN_MAX_RANK + 1;
+  EXPECT_NE(refusal(tensor).find("rank"), std::string::npos);
+  EXPECT_NE(refusal(make({2, 0, 3})).find("dimension 1 is 0"), std::string::npos);
+  EXPECT_NE(refusal(make({2, 3}, {12, 8})).find("innermost stride"), std::string::npos);
+  EXPECT_NE(refusal(make({2, 3}, {8, 4})).find("overlaps"), std::string::npos);
+  EXPECT_NE(refusal(make({2, 3}, {14, 4})).find("not a multiple"), std::string::npos);
+  EXPECT_EQ(qn_tensor_bytes(nullptr), 0u);
+  tensor = make({2, 0});
+  EXPECT_EQ(qn_tensor_bytes(&tensor), 0u);
+}
+
+TEST(Tensor, RefusesSizesThatOverflow) {
+  constexpr size_t big = SIZE_MAX / 8;
+  EXPECT_EQ(refusal(make({big, big})), "test: the size overflows");
+  EXPECT_EQ(refusal(make({size_t{1} << 32, size_t{1} << 32})), "test: the size overflows");
+  EXPECT_EQ(refusal(make({big + 1, 2}, {8, 4})), "test: the size overflows");
+  EXPECT_EQ(refusal(make({2, 2}, {SIZE_MAX - 3, 4})), "test: the size overflows");
+  EXPECT_EQ(refusal(make({size_t{1} << 40})), "");  // large, but it fits
+}
+
+// Every pair of dimensions around the powers of two, against arithmetic in 128 bits.
+TEST(Tensor, OverflowIsFoundExactly) {
+  for (unsigned i = 0; i < 62; ++i) {
+    for (unsigned j = 0; j < 62; ++j) {
+      for (const size_t nudge : {size_t{0}, size_t{1}}) {
+        const size_t rows = (size_t{1} << i) + nudge, columns = size_t{1} << j;
+        const auto bytes = static_cast<unsigned __int128>(rows) * columns * 4;
+        const bool fits = bytes <= static_cast<unsigned __int128>(PTRDIFF_MAX);
+        EXPECT_EQ(refusal(make({rows, columns})).empty(), fits) << rows << " x " << columns;
+      }
+    }
+  }
+}
+
+TEST(Tensor, SameShape) {
+  EXPECT_TRUE(same_shape(make({2, 3}), make({2, 3}, {100, 4})));
+  EXPECT_FALSE(same_shape(make({2, 3}), make({3, 2})));
+  EXPECT_FALSE(same_shape(make({2, 3}), make({2, 3, 1})));
+}
+
+}  // namespace
+}  // namespace quern
