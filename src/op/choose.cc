@@ -39,13 +39,17 @@ double step_cycles(const Row& row, size_t mr, size_t nr) {
   return std::max({m * vectors * level.multiply / pipes, (m + vectors) / pipes, latency});
 }
 
-// Cycles of all tiles of all groups and images, each `depth` steps deep.
+// Cycles of all tiles of all groups and images, each `depth` steps deep. Kernels run the rows of a call only, so the
+// last tile of an image costs what it has.
 double tiles_cycles(const Problem& p, const Row& row, size_t mr, size_t nr, double per_tile) {
-  const double m_tiles = static_cast<double>(divide_up(p.pixels, mr) * p.images);
-  const double n_tiles = static_cast<double>(divide_up(p.out, nr) * p.groups);
   const double depth = static_cast<double>(p.taps()) * static_cast<double>(p.in);
-  const double store = static_cast<double>(mr * nr) / level_of(row).lanes;
-  return m_tiles * n_tiles * (depth * step_cycles(row, mr, nr) + store + call_cycles + per_tile);
+  const auto tile = [&](size_t rows) {
+    const double store = static_cast<double>(rows * nr) / level_of(row).lanes;
+    return depth * step_cycles(row, rows, nr) + store + call_cycles + per_tile;
+  };
+  const size_t rest = p.pixels % mr;
+  const double m_tiles = static_cast<double>(p.pixels / mr) * tile(mr) + (rest != 0 ? tile(rest) : 0);
+  return m_tiles * static_cast<double>(divide_up(p.out, nr) * p.groups * p.images);
 }
 
 // ---- the algorithms ----
