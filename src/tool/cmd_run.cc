@@ -15,7 +15,6 @@
 #include "tool/named_files.h"
 #include "tool/npy.h"
 #include "tool/preprocess.h"
-#include "tool/progress.h"
 
 namespace quern {
 namespace {
@@ -155,11 +154,27 @@ void print_outputs(const std::vector<Output>& outputs) {
                shape_text(output.tensor.shape, output.tensor.rank));
 }
 
+// Where a round's outputs go: with several rounds, to a folder each, named after the first file.
+std::filesystem::path round_folder(const std::filesystem::path& folder, const std::vector<Round>& rounds, size_t r) {
+  return rounds.size() == 1 ? folder : folder / std::filesystem::path(rounds[r][0]).stem();
+}
+
+void check_folders(const std::vector<Round>& rounds) {
+  std::set<std::filesystem::path> folders;
+  for (size_t r = 0; r < rounds.size(); ++r) {
+    const auto folder = round_folder("", rounds, r);
+    if (!folders.insert(folder).second)
+      throw CLI::ValidationError("--output",
+                                 fmt::format("two files would write to the folder \"{}\"", folder.string()));
+  }
+}
+
 int run(const Arguments& arguments) {
   const ModelPtr model = load_model(arguments.files);
   const std::vector<qn_port> inputs = input_ports(model.get()), outputs = output_ports(model.get());
   const std::vector<Round> rounds = plan_rounds(name_files("--input", arguments.inputs, inputs), inputs);
   const auto expected = name_files("--expect", arguments.expect, outputs);
+  if (!arguments.output.empty()) check_folders(rounds);
   if (rounds.size() > 1 && !arguments.expect.empty())
     throw CLI::ValidationError("--expect", "goes with one file per input");
   const std::vector<std::string> labels =
@@ -169,18 +184,15 @@ int run(const Arguments& arguments) {
   const SessionPtr session = make_session(model.get(), {arguments.threads, false});
   double total = 0;
   bool within = true;
-  for (const Round& round : rounds) {
+  for (size_t r = 0; r < rounds.size(); ++r) {
+    const Round& round = rounds[r];
     std::vector<InputData> data;
     for (size_t i = 0; i < inputs.size(); ++i) data.push_back(read_input(round[i], inputs[i], arguments.images));
     const double ms = run_session(session.get(), data);
     total += ms;
     fmt::print("{}  {:.3f} ms\n", fmt::join(round, " "), ms);
     const std::vector<Output> results = session_outputs(session.get(), outputs);
-    if (!arguments.output.empty()) {
-      // Several rounds get a folder each, named after the file.
-      const std::filesystem::path folder = arguments.output;
-      write_outputs(rounds.size() == 1 ? folder : folder / std::filesystem::path(round[0]).stem(), results);
-    }
+    if (!arguments.output.empty()) write_outputs(round_folder(arguments.output, rounds, r), results);
     if (top > 0) {
       print_top(results.at(0), top, labels);
     } else {

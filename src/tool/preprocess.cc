@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <utility>
 
 #include "convert/error.h"
 
@@ -88,7 +89,7 @@ void check_scaled(double width, double height, const std::string& who) {
 }
 
 // The shorter side becomes `side`.
-Image resize_shorter(const Image& image, size_t side, const std::string& who) {
+Image resize_shorter(Image image, size_t side, const std::string& who) {
   const size_t shorter = std::min(image.width, image.height);
   if (side == 0 || shorter == side) return image;
   const double factor = static_cast<double>(side) / static_cast<double>(shorter);
@@ -160,15 +161,15 @@ qn_preprocessing ImageFlags::over(const qn_preprocessing& model, size_t channels
 
 Image resize_image(const Image& image, size_t width, size_t height) {
   const size_t c = image.channels;
-  Image out = {width, height, c, image.pixels};
-  if (width != image.width)
-    out.pixels =
-        resample(out.pixels, {image.height, image.width * c, width * c, c, c}, triangle_filter(image.width, width));
+  if (width == image.width && height == image.height) return image;
+  if (width != image.width) {
+    const Axis across = {image.height, image.width * c, width * c, c, c};
+    const Image wide = {width, image.height, c, resample(image.pixels, across, triangle_filter(image.width, width))};
+    return resize_image(wide, width, height);
+  }
   // Down the columns, a whole row of elements is one pixel of the axis.
-  if (height != image.height)
-    out.pixels =
-        resample(out.pixels, {1, 0, height * width * c, width * c, width * c}, triangle_filter(image.height, height));
-  return out;
+  const Axis down = {1, 0, height * width * c, width * c, width * c};
+  return {width, height, c, resample(image.pixels, down, triangle_filter(image.height, height))};
 }
 
 Image crop_image(const Image& image, size_t side, const std::string& who) {
@@ -185,9 +186,9 @@ Image crop_image(const Image& image, size_t side, const std::string& who) {
   return out;
 }
 
-std::vector<float> image_tensor(const Image& image, const qn_preprocessing& how, const ImagePort& port,
+std::vector<float> image_tensor(Image image, const qn_preprocessing& how, const ImagePort& port,
                                 const std::string& who) {
-  Image picture = resize_shorter(with_channels(image, port.channels), how.resize, who);
+  Image picture = resize_shorter(with_channels(std::move(image), port.channels), how.resize, who);
   for (const uint32_t side : how.crop)
     if (side != 0) picture = crop_image(picture, side, who);
   if (picture.width != port.width || picture.height != port.height) {

@@ -46,7 +46,7 @@ Image crop_image(const Image& image, size_t side, const std::string& who);
 
 // Resize, crop, bring to the port's size if that still differs, order channels, (x - mean) * scale.
 // Returns one image in the port's layout.
-std::vector<float> image_tensor(const Image& image, const qn_preprocessing& how, const ImagePort& port,
+std::vector<float> image_tensor(Image image, const qn_preprocessing& how, const ImagePort& port,
                                 const std::string& who);
 
 // A picture file as the content of `port`, batch 1, by the port's preprocessing under the flags.

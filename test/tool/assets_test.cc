@@ -1,10 +1,12 @@
-// Photographs of the assets folder against input tensors that other programs made of them.
+// Photographs of the assets folder: input tensors and counts of right answers against those of other programs.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
+#include "process.h"
 #include "tool/npy.h"
 #include "tool/preprocess.h"
 
@@ -52,6 +54,57 @@ TEST(Assets, PhotographsBecomeTheReferencesTensors) {
     EXPECT_LT(largest, 1e-5) << c.tensor;
   }
 }
+
+struct Classifier {
+  const char* name;
+  std::vector<std::string> files, flags;
+  double top1, top5;  // right answers of the reference engine among 250
+};
+const std::vector<std::string> scaled = {"--resize", "256",   "--crop",  "227,224",
+                                         "--mean",   "127.5", "--scale", "0.00784313725"};
+const Classifier classifiers[] = {
+    {"squeezenet_caffe",
+     {"caffe/squeezenet_v1.1_deploy.prototxt", "caffe/squeezenet_v1.1.caffemodel"},
+     {"--resize", "256", "--crop", "227", "--bgr", "--mean", "104,117,123"},
+     166,
+     212},
+    {"squeezenet_onnx",
+     {"onnx/squeezenet1.1_fp32.onnx"},
+     {"--resize", "256", "--crop", "227,224", "--bgr", "--mean", "104,117,123"},
+     162,
+     216},
+    {"mobilenet_caffe",
+     {"caffe/mobilenet_v1_0.75_224.prototxt", "caffe/mobilenet_v1_0.75_224.caffemodel"},
+     scaled,
+     220,
+     242},
+    {"mobilenet_onnx", {"onnx/mobilenet_v1_0.75_224.onnx"}, scaled, 220, 242},
+};
+
+class Eval : public testing::TestWithParam<Classifier> {};
+
+TEST_P(Eval, CountsWhatTheReferenceEngineCounts) {
+  const fs::path folder = fs::absolute(assets());
+  if (assets().empty()) GTEST_SKIP() << "no assets: set QUERN_ASSETS";
+  std::vector<std::string> arguments = {"eval"};
+  for (const std::string& file : GetParam().files) arguments.push_back((folder / "models" / file).string());
+  arguments.insert(arguments.end(), GetParam().flags.begin(), GetParam().flags.end());
+  const std::vector<std::string> rest = {"--images", (folder / "images" / "imagenet").string(), "--threads", "2", "--truth",
+                                         (folder / "images" / "imagenet_labels.csv").string(), "--json"};
+  arguments.insert(arguments.end(), rest.begin(), rest.end());
+  const fs::path scratch = fs::temp_directory_path() / (std::string("quern_eval_").append(GetParam().name));
+  fs::create_directories(scratch);
+  const Result r = run_quern(scratch, arguments);
+  fs::remove_all(scratch);
+  ASSERT_EQ(r.status, 0) << r.err;
+  const nlohmann::json json = nlohmann::json::parse(r.out);
+  EXPECT_EQ(json["images"], 250);
+  EXPECT_NEAR(json["top1"].get<double>() * 250, GetParam().top1, 1.01);
+  EXPECT_NEAR(json["top5"].get<double>() * 250, GetParam().top5, 1.01);
+}
+
+INSTANTIATE_TEST_SUITE_P(Photographs, Eval, testing::ValuesIn(classifiers),
+                         [](const auto& classifier) { return std::string(classifier.param.name); });
 
 }  // namespace
 }  // namespace quern

@@ -1,9 +1,9 @@
 // The quern command as users run it: a process, its exit status and what it prints and leaves behind.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <png.h>
 #include <quern/quern.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -18,6 +18,7 @@
 #include "graph/format.h"
 #include "graph/passes.h"
 #include "pictures.h"
+#include "process.h"
 #include "tool/model.h"
 #include "tool/npy.h"
 
@@ -27,27 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-struct Result {
-  int status;
-  std::string out, err;
-};
-
-std::string slurp(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 void spill(const fs::path& path, const std::string& content) { std::ofstream(path, std::ios::binary) << content; }
-
-std::string quote(const std::string& argument) {
-  std::string text(1, '\'');
-  for (const char c : argument) {
-    if (c == '\'') text.append("'\\'");
-    text.push_back(c);
-  }
-  text.push_back('\'');
-  return text;
-}
 
 // A network of three layers on 8 x 8 pixels with ten classes.
 Graph tiny_network() {
@@ -77,13 +58,7 @@ class Command : public testing::Test {
 
   std::string path(const std::string& name) const { return (dir / name).string(); }
 
-  // Runs in `dir`.
-  Result quern(const std::vector<std::string>& arguments, const std::string& environment = "") const {
-    std::string command = fmt::format("cd {} && {} {}", quote(dir.string()), environment, quote(QUERN_COMMAND));
-    for (const std::string& a : arguments) command += fmt::format(" {}", quote(a));
-    const int raw = std::system((command + " >.out 2>.err </dev/null").c_str());
-    return {WIFEXITED(raw) ? WEXITSTATUS(raw) : 128, slurp(dir / ".out"), slurp(dir / ".err")};
-  }
+  Result quern(const std::vector<std::string>& arguments) const { return run_quern(dir, arguments); }
   void succeeds(const std::vector<std::string>& arguments) const {
     const Result r = quern(arguments);
     EXPECT_EQ(r.status, 0) << arguments[0] << ": " << r.err;
@@ -145,6 +120,7 @@ TEST_F(Command, UsageErrorsExitWith2) {
       {"run", "tiny.qn", "--input", "a.png", "--mean", "1,x"},
       {"run", "tiny.qn", "--input", "a.png", "--bgr", "--rgb"},
       {"run", "tiny.qn", "--input", "a.png", "b.jpg", "--expect", "x.npy"},
+      {"run", "tiny.qn", "--input", "a.png", "./a.png", "--output", "out"},
       {"bench", "tiny.qn", "--runs", "0"},
       {"bench", "tiny.qn", "--isa", "mmx"},
       {"eval", "tiny.qn"},
@@ -294,7 +270,7 @@ TEST_F(Command, RunClassifiesImages) {
       columns >> confidence >> word;
       EXPECT_LE(confidence, last);
       EXPECT_GE(confidence, 0);
-      EXPECT_NE(slurp(dir / "labels.txt").find(word), std::string::npos);
+      EXPECT_NE(read_whole(dir / "labels.txt").find(word), std::string::npos);
       last = confidence;
     }
   }
@@ -377,7 +353,7 @@ TEST_F(Command, ProfileShowsEveryOperator) {
   ASSERT_EQ(r.status, 0) << r.err;
   for (const char* text : {"conv2d", "fully_connected", "softmax", "GFLOP/s"})
     EXPECT_NE(r.out.find(text), std::string::npos) << text;
-  const json trace = json::parse(slurp(dir / "trace.json"));
+  const json trace = json::parse(read_whole(dir / "trace.json"));
   ASSERT_GE(trace["traceEvents"].size(), 3u);
   double last = -1;
   for (const json& event : trace["traceEvents"]) {
@@ -408,19 +384,35 @@ TEST_F(Command, EvalCountsHits) {
             std::string::npos);
 }
 
+TEST_F(Command, ProgressShowsOnATerminalOnly) {
+  spill(dir / "truth.csv", "file,label\na.png,1\n");
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+  ASSERT_GE(terminal, 0);
+  ASSERT_EQ(grantpt(terminal), 0);
+  ASSERT_EQ(unlockpt(terminal), 0);
+  const Result r = run_quern(dir, {"eval", "tiny.qn", "--images", ".", "--truth", "truth.csv"}, ptsname(terminal));
+  EXPECT_EQ(r.status, 0);
+  char shown[4096] = {};
+  ASSERT_GT(read(terminal, shown, sizeof shown - 1), 0);
+  close(terminal);
+  EXPECT_NE(std::strstr(shown, "1/1 images"), nullptr) << shown;
+  EXPECT_NE(std::strstr(shown, "\x1b[K"), nullptr) << shown;  // wiped in the end
+  EXPECT_NE(r.out.find("1 images"), std::string::npos);
+}
+
 TEST_F(Command, ZooIsReproducible) {
   succeeds({"zoo", "shufflenet_v2", "-o", "a.qn"});
   succeeds({"zoo", "shufflenet_v2", "-o", "b.qn", "--seed", "1"});
   succeeds({"zoo", "shufflenet_v2", "-o", "c.qn", "--seed", "2"});
-  EXPECT_EQ(slurp(dir / "a.qn"), slurp(dir / "b.qn"));
-  EXPECT_NE(slurp(dir / "a.qn"), slurp(dir / "c.qn"));
+  EXPECT_EQ(read_whole(dir / "a.qn"), read_whole(dir / "b.qn"));
+  EXPECT_NE(read_whole(dir / "a.qn"), read_whole(dir / "c.qn"));
   EXPECT_NEAR(json::parse(quern({"info", "a.qn", "--json"}).out)["macs"].get<double>(), 146e6, 1.5e6);
 }
 
 TEST_F(Command, WritingReplacesWholeFilesOnly) {
   spill(dir / "x.qn", "old");
   fails({"convert", "missing.onnx", "-o", "x.qn"});
-  EXPECT_EQ(slurp(dir / "x.qn"), "old");
+  EXPECT_EQ(read_whole(dir / "x.qn"), "old");
   succeeds({"convert", "tiny.qn", "-o", "x.qn"});
   EXPECT_EQ(quern({"info", "x.qn"}).status, 0);
   EXPECT_EQ(files(), (std::set<std::string>{"tiny.qn", "a.png", "b.jpg", "x.qn"}));

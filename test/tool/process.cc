@@ -1,0 +1,40 @@
+#include "process.h"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+namespace quern {
+namespace {
+
+std::string quote(const std::string& argument) {
+  std::string text(1, '\'');
+  for (const char c : argument) {
+    if (c == '\'') text.append("'\\'");
+    text.push_back(c);
+  }
+  text.push_back('\'');
+  return text;
+}
+
+}  // namespace
+
+std::string read_whole(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+Result run_quern(const std::filesystem::path& folder, const std::vector<std::string>& arguments,
+                 const std::string& terminal) {
+  std::string command = fmt::format("cd {} && {}", quote(folder.string()), quote(QUERN_COMMAND));
+  for (const std::string& a : arguments) command += fmt::format(" {}", quote(a));
+  command += fmt::format(" >.out 2>{} </dev/null", terminal.empty() ? ".err" : quote(terminal));
+  const int raw = std::system(command.c_str());
+  return {WIFEXITED(raw) ? WEXITSTATUS(raw) : 128, read_whole(folder / ".out"),
+          terminal.empty() ? read_whole(folder / ".err") : ""};
+}
+
+}  // namespace quern
