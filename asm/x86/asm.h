@@ -48,7 +48,7 @@ SYM(\name):
         int3                    // nothing runs past the end, not even speculatively
 .endm
 
-// Read-only data, aligned for any vector; `text` leads back.
+// Read-only data, aligned for any vector; `fn` leads back to the text.
 .macro rodata
 #ifdef __ELF__
         .section .rodata
@@ -88,8 +88,8 @@ SYM(\name):
 .endm
 
 // Rows are handled from the last to the first in straight code; a call with fewer rows enters further down.
-// `places` makes the table of distances to the places NAME0, NAME1, ... (in read-only data), `entry` reads from it where
-// row mr-1 begins, `enter` jumps there (notrack: these are no functions and have no endbr64).
+// `places` makes the table of distances to the places NAME0, NAME1, ... (in read-only data), `entry` reads from it
+// where row mr-1 begins, `enter` jumps there (notrack: these are no functions and have no endbr64).
 .macro places name, rows:vararg
 L(\name\()s):
         .irp    m, \rows

@@ -9,8 +9,9 @@
 //   load   zmm0 zmm1 one row of W   zmm2 one A everywhere     then zmm0 min  zmm1 max
 //
 // 28 accumulators hide the latency of FMA with room to spare; a step is 28 FMAs (14 cycles) and 16 loads (8 cycles).
-// Of a last panel with at most 16 channels only half is multiplied.  Only the rows of this call are run, read and written.  Panels beyond L1 stream from L2: fetching 32 rows of W ahead
-// measures 2 to 5% faster than leaving it to the hardware (not so in igemm, nor at avx2).
+// Of a last panel with at most 16 channels only half is multiplied.  Only the rows of this call are run, read and
+// written.  Panels beyond L1 stream from L2: fetching 32 rows of W ahead measures 2 to 5% faster than leaving it to the
+// hardware (not so in igemm, nor at avx2).
 #include "asm.h"
 #include "../offset.h"
 
@@ -100,7 +101,7 @@ fn qn_gemm_f32_14x32_avx512
 
 0:      vmovaps zmm0, [r9]              // a panel: start from the bias
         vmovaps zmm1, [r9 + 64]
-        sub     r9, -128
+        sub     r9, -128                // as + 128, in fewer bytes
         rows    start
 
         cmp     rsi, 16

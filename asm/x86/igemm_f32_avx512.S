@@ -9,8 +9,9 @@
 //   acc    zmm4-zmm27: row m holds zmm(4+2m), zmm(5+2m)
 //   load   zmm0 zmm1 one row of W   zmm2 one A everywhere     then zmm0 min  zmm1 max
 //
-// The loop needs every register, so the rest lives in the frame.  A step is 24 FMAs (12 cycles) and 14 loads (7 cycles).
-// Of a last panel with at most 16 channels only half is multiplied.  Only the rows of this call are run, read and written.
+// The loop needs every register, so the rest lives in the frame.  A step is 24 FMAs (12 cycles) and 14 loads (7
+// cycles).  Of a last panel with at most 16 channels only half is multiplied.  Only the rows of this call are run, read
+// and written.
 #include "asm.h"
 #include "../offset.h"
 
