@@ -14,8 +14,7 @@ struct Block {
 // Sets the offsets so that blocks that are in use at the same step do not overlap. `arena` receives the bytes needed.
 // Fails with QN_OUT_OF_MEMORY when these overflow.
 //
-// Greedy by size: the largest block first, each at the lowest offset that is free during its lifetime. The arena is as
-// small as that of the step that needs most for chains and nearly so for the usual branches.
+// Greedy by size: the largest block first, each at the lowest offset that is free during its lifetime.
 qn_status plan_memory(Vector<Block>& blocks, size_t* arena);
 
 }  // namespace quern

@@ -97,8 +97,8 @@ inline Attributes window(size_t kernel, size_t stride, size_t padding) {
 // A bit of everything: two inputs, branches, a depthwise convolution, two outputs.
 inline Graph sample_graph() {
   GraphBuilder b;
-  b.graph.source = "test";
-  b.graph.name = "sample";
+  b.graph.source = String("test");
+  b.graph.name = String("sample");
   const int x = b.input("image", {1, 8, 8, 3});
   b.graph.inputs[0].preprocessing = {1, 1, {104, 117, 123, 0}, {0.5f, 0.5f, 0.5f, 1}, 256, {227, 224}};
   const int y = b.input("bias", {16});

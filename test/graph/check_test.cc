@@ -1,0 +1,235 @@
+// check_graph and infer_shapes refuse whatever the rest of the library could not stand, and say where it is.
+#include <cmath>
+#include <functional>
+
+#include "graph/rules.h"
+#include "small_graphs.h"
+
+namespace quern::test {
+namespace {
+
+struct Fault {
+  const char* message;  // part of what is said about it
+  std::function<void(Graph&)> make;
+};
+
+// Tensors of the sample: 0 image, 1 bias, 2 weights, 3 bias, 4 conv2d, 5 clamp, 6 weights, 7 depthwise, ...
+const Fault faults[] = {
+    {"rank 7", [](Graph& g) { g.tensors[0].shape.assign(7, 1); }},
+    {"a dimension is 0", [](Graph& g) { g.tensors[0].shape[1] = 0; }},
+    {"overflows",
+     [](Graph& g) {
+       g.tensors[0].shape = {size_t{1} << 40, size_t{1} << 40, 1, 3};
+     }},
+    {"overflows", [](Graph& g) { g.tensors[0].shape = {size_t{1} << 62}; }},
+    {"unknown type", [](Graph& g) { g.tensors[5].type = static_cast<qn_type>(0); }},
+    {"not plain text", [](Graph& g) { g.tensors[0].name = String("a\nb"); }},
+    {"not plain text", [](Graph& g) { g.tensors[0].name = String("a\x7f"); }},
+    {"not plain text", [](Graph& g) { g.tensors[0].name = String("a\xff"); }},
+    {"not plain text", [](Graph& g) { g.tensors[0].name = String("a\xc3"); }},
+    {"not plain text", [](Graph& g) { g.tensors[0].name = String("\xe2\x82z"); }},
+    {"not plain text", [](Graph& g) { g.tensors[0].name.assign(2000, 'x'); }},
+    {"not plain text", [](Graph& g) { g.tensors[0].name.assign(3, '\0'); }},
+    {"not plain text", [](Graph& g) { g.nodes[2].name = String("\t"); }},
+    {"not plain text", [](Graph& g) { g.name = String("\x01"); }},
+    {"named 'image'", [](Graph& g) { g.tensors[4].name = g.tensors[0].name; }},
+    {"constant 99 does not exist", [](Graph& g) { g.tensors[2].constant = 99; }},
+    {"constant -7 does not exist", [](Graph& g) { g.tensors[2].constant = -7; }},
+    {"which is not its size", [](Graph& g) { g.tensors[2].shape[0] = 17; }},
+    {"which is not its size", [](Graph& g) { g.constants[0].bytes -= 4; }},
+    {"not aligned", [](Graph& g) { g.constants[0].data = static_cast<const char*>(g.constants[0].data) + 4; }},
+    {"not aligned", [](Graph& g) { g.constants[0].data = nullptr; }},
+    {"unknown operator", [](Graph& g) { g.nodes[0].kind = OpKind::count; }},
+    {"unknown operator", [](Graph& g) { g.nodes[0].kind = static_cast<OpKind>(60000); }},
+    {"1 inputs instead of 2 to 3", [](Graph& g) { g.nodes[0].inputs.resize(1); }},
+    {"4 inputs instead of 2 to 3", [](Graph& g) { g.nodes[0].inputs.resize(4, 3); }},
+    {"input 0 is tensor -1", [](Graph& g) { g.nodes[0].inputs[0] = no_tensor; }},
+    {"input 1 is tensor -1", [](Graph& g) { g.nodes[0].inputs[1] = no_tensor; }},
+    {"input 0 is tensor -2", [](Graph& g) { g.nodes[0].inputs[0] = -2; }},
+    {"input 0 is tensor 1000", [](Graph& g) { g.nodes[0].inputs[0] = 1000; }},
+    {"has no value yet", [](Graph& g) { g.nodes[0].inputs[0] = g.nodes[0].outputs[0]; }},
+    {"has no value yet", [](Graph& g) { g.nodes[1].inputs[0] = g.nodes[5].outputs[0]; }},
+    {"input 1 is not a constant", [](Graph& g) { g.nodes[0].inputs[1] = 0; }},
+    {"is not of type f32", [](Graph& g) { g.tensors[0].type = QN_F16; }},
+    {"0 outputs", [](Graph& g) { g.nodes[0].outputs.clear(); }},
+    {"2 outputs", [](Graph& g) { g.nodes[0].outputs.resize(2); }},
+    {"the output is tensor 1000", [](Graph& g) { g.nodes[0].outputs[0] = 1000; }},
+    {"is written twice", [](Graph& g) { g.nodes[1].outputs[0] = g.nodes[0].outputs[0]; }},
+    {"is written twice", [](Graph& g) { g.nodes[0].outputs[0] = 0; }},
+    {"is written twice", [](Graph& g) { g.nodes[0].outputs[0] = 2; }},
+    {"input 0: tensor 1000", [](Graph& g) { g.inputs[0].tensor = 1000; }},
+    {"input 1: its tensor is a constant or another input", [](Graph& g) { g.inputs[1].tensor = 0; }},
+    {"input 1: its tensor is a constant or another input", [](Graph& g) { g.inputs[1].tensor = 2; }},
+    {"neither f32 nor f16", [](Graph& g) { g.inputs[0].type = QN_I64; }},
+    {"no output", [](Graph& g) { g.outputs.clear(); }},
+    {"output 0: tensor -1", [](Graph& g) { g.outputs[0].tensor = -1; }},
+    {"output 0: no node writes its tensor", [](Graph& g) { g.outputs[0].tensor = add_tensor(g, "", QN_F32, {}); }},
+    {"not finite", [](Graph& g) { g.inputs[0].preprocessing.mean[2] = NAN; }},
+    {"not finite", [](Graph& g) { g.inputs[0].preprocessing.scale[3] = INFINITY; }},
+    {"preprocessing", [](Graph& g) { g.inputs[0].preprocessing.resize = 1u << 30; }},
+    {"preprocessing", [](Graph& g) { g.inputs[0].preprocessing.crop[1] = 1u << 30; }},
+    {"stride_h is 0", [](Graph& g) { g.nodes[0].attributes.stride.h = 0; }},
+    {"dilation_w is", [](Graph& g) { g.nodes[0].attributes.dilation.w = SIZE_MAX; }},
+    {"padding_top is", [](Graph& g) { g.nodes[0].attributes.padding.top = SIZE_MAX; }},
+    {"groups is 0", [](Graph& g) { g.nodes[0].attributes.groups = 0; }},
+    {"axis is -1", [](Graph& g) { g.nodes[4].attributes.axis = -1; }},
+    {"min is nan", [](Graph& g) { g.nodes[0].attributes.min = NAN; }},
+    {"alpha is nan", [](Graph& g) { g.nodes[0].attributes.alpha = std::nanf(""); }},
+    {"min 2 is above max 1", [](Graph& g) { g.nodes[1].attributes = range(2, 1); }},
+    {"mode is", [](Graph& g) { g.nodes[0].attributes.mode = static_cast<qn_resize_kind>(1u << 31); }},
+    {"values are too many", [](Graph& g) { g.nodes[0].attributes.values.resize(100); }},
+    {"padding is not smaller",
+     [](Graph& g) {
+       g.nodes[5].attributes.padding = {2, 0, 0, 0};
+     }},
+    {"more than", [](Graph& g) { g.nodes.resize(50000, g.nodes[0]); }},
+};
+
+TEST(CheckGraph, Faults) {
+  const Graph good = sample_graph();
+  for (const Fault& fault : faults) {
+    Graph graph = good;
+    fault.make(graph);
+    EXPECT_EQ(check_graph(graph), QN_BAD_MODEL) << fault.message;
+    EXPECT_NE(std::string(qn_last_message()).find(fault.message), std::string::npos)
+        << "'" << qn_last_message() << "' instead of '" << fault.message << "'";
+    Vector<unsigned char> bytes;
+    EXPECT_EQ(write_model(graph, &bytes), QN_BAD_MODEL) << "is not written either";
+  }
+}
+
+TEST(CheckGraph, NamesMayBeAnyText) {
+  Graph graph = sample_graph();
+  graph.tensors[0].name = String("data/\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80 :0");
+  EXPECT_EQ(check_graph(graph), QN_OK) << qn_last_message();
+}
+
+// ---- shapes: one node, its attributes, the inputs' shapes, and the output's shape or a part of the message
+
+struct Case {
+  OpKind kind;
+  Attributes attributes;
+  std::vector<Shape> inputs;
+  Shape output;  // empty: refused
+  const char* message;
+};
+
+Attributes conv(size_t stride, size_t padding, size_t dilation, size_t groups) {
+  Attributes a = window(1, stride, padding);
+  a.dilation = {dilation, dilation};
+  a.groups = groups;
+  return a;
+}
+
+Attributes ceil_window(size_t kernel, size_t stride, size_t padding) {
+  Attributes a = window(kernel, stride, padding);
+  a.ceil_mode = true;
+  return a;
+}
+
+Attributes sized(size_t n) {
+  Attributes a = power(1, 1, 1);
+  a.size = n;
+  return a;
+}
+
+const Case cases[] = {
+    {OpKind::conv2d, conv(1, 0, 1, 1), {{2, 9, 8, 3}, {5, 3, 2, 3}}, {2, 7, 7, 5}, ""},
+    {OpKind::conv2d, conv(2, 1, 1, 1), {{1, 9, 8, 3}, {5, 3, 3, 3}, {5}}, {1, 5, 4, 5}, ""},
+    {OpKind::conv2d, conv(1, 2, 2, 2), {{1, 5, 5, 4}, {6, 3, 3, 2}}, {1, 5, 5, 6}, ""},
+    {OpKind::conv2d, conv(1, 0, 1, 1), {{1, 5, 5, 4}, {6, 3, 3, 3}}, {}, "weights for 3 input channels"},
+    {OpKind::conv2d, conv(1, 0, 1, 3), {{1, 5, 5, 4}, {6, 3, 3, 1}}, {}, "in each of 3 groups"},
+    {OpKind::conv2d, conv(1, 0, 1, 2), {{1, 5, 5, 4}, {5, 3, 3, 2}}, {}, "not a multiple of 2 groups"},
+    {OpKind::conv2d, conv(1, 0, 1, 1), {{1, 5, 5, 4}, {6, 7, 7, 4}}, {}, "larger than the padded input"},
+    {OpKind::conv2d, conv(1, 0, 1, 1), {{1, 5, 5, 4}, {6, 3, 3, 4}, {5}}, {}, "bias"},
+    {OpKind::conv2d, conv(1, 0, 1, 1), {{5, 5, 4}, {6, 3, 3, 4}}, {}, "rank 3"},
+    {OpKind::conv2d, conv(1, 0, 1, 1), {{1, 5, 5, 4}, {6, 4}}, {}, "weights have rank 2"},
+    {OpKind::fully_connected, {}, {{2, 3, 4}, {5, 4}, {5}}, {2, 3, 5}, ""},
+    {OpKind::fully_connected, {}, {{2, 4}, {5, 3}}, {}, "4 columns"},
+    {OpKind::fully_connected, {}, {{}, {5, 1}}, {}, "scalar"},
+    {OpKind::max_pool, window(3, 2, 1), {{1, 6, 7, 2}}, {1, 3, 4, 2}, ""},
+    {OpKind::max_pool, ceil_window(3, 2, 0), {{1, 6, 7, 2}}, {1, 3, 3, 2}, ""},
+    {OpKind::max_pool, ceil_window(2, 2, 1), {{1, 5, 6, 2}}, {1, 3, 4, 2}, ""},  // 5: the fourth would start in padding
+    {OpKind::average_pool, window(9, 1, 1), {{1, 6, 6, 2}}, {}, "larger than the padded input"},
+    {OpKind::global_max_pool, {}, {{3, 6, 6, 2}}, {3, 1, 1, 2}, ""},
+    {OpKind::global_average_pool, {}, {{6, 2}}, {}, "rank 2"},
+    {OpKind::add, {}, {{2, 1, 4}, {3, 1}}, {2, 3, 4}, ""},
+    {OpKind::mul, {}, {{}, {3, 1}}, {3, 1}, ""},
+    {OpKind::div, {}, {{2, 3}, {2}}, {}, "3 and 2 do not broadcast"},
+    {OpKind::prelu, {}, {{2, 3}, {3}}, {2, 3}, ""},
+    {OpKind::prelu, {}, {{2, 3}, {2}}, {}, "slope"},
+    {OpKind::scale, {}, {{2, 3}, {3}, {3}}, {2, 3}, ""},
+    {OpKind::scale, {}, {{2, 3}, {3}, {1, 3}}, {}, "bias"},
+    {OpKind::scale, {}, {{}, {1}}, {}, "scalar"},
+    {OpKind::softmax, axis(1), {{2, 3}}, {2, 3}, ""},
+    {OpKind::softmax, axis(2), {{2, 3}}, {}, "axis 2 of a tensor of rank 2"},
+    {OpKind::concat, axis(0), {{2, 3}, {4, 3}, {1, 3}}, {7, 3}, ""},
+    {OpKind::concat, axis(0), {{2, 3}, {4, 2}}, {}, "input 1"},
+    {OpKind::concat, axis(0), {{2, 3}, {2, 3, 1}}, {}, "input 1"},
+    {OpKind::lrn, sized(5), {{2, 3}}, {2, 3}, ""},
+    {OpKind::lrn, sized(0), {{2, 3}}, {}, "size is 0"},
+    {OpKind::lrn, power(INFINITY, 1, 1), {{2, 3}}, {}, "size is 0"},
+    {OpKind::power, power(1, INFINITY, 1), {{2, 3}}, {}, "not finite"},
+    {OpKind::pad, values({1, 0, 2, 3}), {{2, 3}}, {5, 6}, ""},
+    {OpKind::pad, values({1, 0, 2}), {{2, 3}}, {}, "3 values"},
+    {OpKind::pad, values({1, 0, 2, -1}), {{2, 3}}, {}, "out of range"},
+    {OpKind::pad, values({1, 0, 2, int64_t{1} << 40}), {{2, 3}}, {}, "out of range"},
+    {OpKind::resize, values({5, 7}), {{2, 3, 4, 1}}, {2, 5, 7, 1}, ""},
+    {OpKind::resize, power(2, 1.5, 0), {{2, 3, 3, 1}}, {2, 6, 4, 1}, ""},
+    {OpKind::resize, power(0.1f, 1, 0), {{2, 3, 3, 1}}, {}, "output size of 0"},
+    {OpKind::resize, power(0, 1, 0), {{2, 3, 3, 1}}, {}, "scales are out of range"},
+    {OpKind::resize, power(1e9f, 1, 0), {{2, 3, 3, 1}}, {}, "out of range"},
+    {OpKind::resize, values({5, 0}), {{2, 3, 4, 1}}, {}, "two positive numbers"},
+    {OpKind::reshape, values({0, -1}), {{2, 3, 4}}, {2, 12}, ""},
+    {OpKind::reshape, values({6, 4}), {{2, 3, 4}}, {6, 4}, ""},
+    {OpKind::reshape, values({5, -1}), {{2, 3, 4}}, {}, "24 elements"},
+    {OpKind::reshape, values({6, 5}), {{2, 3, 4}}, {}, "24 elements"},
+    {OpKind::reshape, values({-1, -1}), {{2, 3, 4}}, {}, "two dimensions"},
+    {OpKind::reshape, values({-2}), {{2, 3, 4}}, {}, "negative"},
+    {OpKind::reshape, values({2, 3, 4, 0}), {{2, 3, 4}}, {}, "dimension 3 is to be copied"},
+    {OpKind::reshape, values({int64_t{1} << 40, int64_t{1} << 40}), {{2, 3, 4}}, {}, "overflows"},
+    {OpKind::reshape, values({1, 1, 1, 1, 1, 1, 24}), {{2, 3, 4}}, {}, "rank 7"},
+    {OpKind::transpose, values({2, 0, 1}), {{2, 3, 4}}, {4, 2, 3}, ""},
+    {OpKind::transpose, values({2, 0, 0}), {{2, 3, 4}}, {}, "permutation"},
+    {OpKind::transpose, values({2, 0, 3}), {{2, 3, 4}}, {}, "permutation"},
+    {OpKind::transpose, values({2, 0, -1}), {{2, 3, 4}}, {}, "permutation"},
+    {OpKind::transpose, values({1, 0}), {{2, 3, 4}}, {}, "2 values"},
+    {OpKind::slice, values({0, 1, 2, -1}), {{2, 3}}, {2, 2}, ""},
+    {OpKind::slice, values({0, 1, 2, 4}), {{2, 3}}, {}, "dimension 1"},
+    {OpKind::slice, values({0, 3, 2, -1}), {{2, 3}}, {}, "dimension 1"},
+    {OpKind::slice, values({-1, 0, 2, -1}), {{2, 3}}, {}, "dimension 0"},
+    {OpKind::slice, values({0, 0, 2, -2}), {{2, 3}}, {}, "dimension 1"},
+};
+
+TEST(InferShapes, Cases) {
+  for (const Case& c : cases) {
+    GraphBuilder b;
+    Vector<int> inputs;
+    for (size_t i = 0; i < c.inputs.size(); ++i) {
+      const bool data = i == 0 || !rule(c.kind).parameters;
+      inputs.push_back(data ? b.input("", c.inputs[i]) : b.constant(c.inputs[i]));
+    }
+    const int y = b.output(b.node(c.kind, inputs, c.attributes), "y");
+    const qn_status status = check_graph(b.graph) == QN_OK ? infer_shapes(b.graph) : QN_BAD_MODEL;
+    if (c.message[0] == '\0') {
+      EXPECT_EQ(status, QN_OK) << op_name(c.kind) << ": " << qn_last_message();
+      EXPECT_EQ(b.graph.tensors[static_cast<size_t>(y)].shape, c.output) << op_name(c.kind);
+    } else {
+      EXPECT_EQ(status, QN_BAD_MODEL) << op_name(c.kind) << ": " << c.message;
+      EXPECT_NE(std::string(qn_last_message()).find(c.message), std::string::npos) << qn_last_message();
+    }
+  }
+}
+
+TEST(InferShapes, RefusesOutputsThatOverflow) {
+  GraphBuilder b;
+  const size_t n = size_t{1} << 30;
+  const int x = b.input("x", {n, 1}), y = b.input("y", {1, n});
+  b.output(b.node(OpKind::add, {b.node(OpKind::add, {x, y}), b.input("z", {n, 1, 1})}), "sum");
+  EXPECT_EQ(check_graph(b.graph), QN_OK);
+  EXPECT_EQ(infer_shapes(b.graph), QN_BAD_MODEL);
+  EXPECT_NE(std::string(qn_last_message()).find("add1"), std::string::npos) << qn_last_message();
+}
+
+}  // namespace
+}  // namespace quern::test

@@ -1,0 +1,367 @@
+// Damaged and hostile .qn files: a clear error or a normal load, never a crash, and no more memory than the file is
+// worth.
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <functional>
+
+#include "graph/file_header.h"
+#include "graph/model_generated.h"
+#include "small_graphs.h"
+
+namespace quern::test {
+namespace {
+
+using Bytes = Vector<unsigned char>;
+
+// Remembers the most that was in use.
+struct Meter {
+  std::atomic<size_t> now{0}, most{0};
+
+  static void* allocate(void* context, size_t size, size_t alignment) {
+    auto* self = static_cast<Meter*>(context);
+    void* pointer = nullptr;
+    if (posix_memalign(&pointer, std::max(alignment, sizeof(void*)), size) != 0) return nullptr;
+    const size_t total = self->now.fetch_add(size) + size;
+    if (total > self->most) self->most = total;
+    return pointer;
+  }
+  static void release(void* context, void* pointer, size_t size) {
+    static_cast<Meter*>(context)->now -= size;
+    std::free(pointer);
+  }
+};
+Meter meter;
+
+// The library's memory is measured while a test of this kind runs.
+class Hostile : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const qn_allocator allocator = {&meter, Meter::allocate, Meter::release};
+    ASSERT_EQ(qn_set_allocator(&allocator), QN_OK);
+  }
+  void TearDown() override { ASSERT_EQ(qn_set_allocator(nullptr), QN_OK); }
+
+  // Reads exactly these bytes. Whatever happens is fine but for crashes, wasted memory and errors without a reason.
+  static qn_status load(const Bytes& bytes, bool run) {
+    std::unique_ptr<void, decltype(&std::free)> copy(std::aligned_alloc(64, std::max<size_t>(bytes.size(), 1)),
+                                                     std::free);
+    void* data = copy.get();
+    std::memcpy(data, bytes.data(), bytes.size());
+    meter.most = meter.now.load();
+    const size_t before = meter.now;
+    Graph graph;
+    const qn_status status = read_model(data, bytes.size(), nullptr, "file", &graph);
+    EXPECT_LE(meter.most - before, 64 * bytes.size() + 4096) << "bytes allocated for a file of " << bytes.size();
+    if (status != QN_OK) {
+      EXPECT_EQ(status, QN_BAD_MODEL);
+      EXPECT_EQ(std::string(qn_last_message()).find("file: "), 0u) << qn_last_message();
+      return status;
+    }
+    if (run) use(std::move(graph));
+    EXPECT_LE(meter.most - before, (size_t{1} << 30) + (size_t{64} << 20));
+    return QN_OK;
+  }
+
+  static void use(Graph graph) {
+    qn_model* model = nullptr;
+    qn_session* session = nullptr;
+    if (make_model(std::move(graph), nullptr, &model) == QN_OK &&
+        qn_session_create(model, nullptr, &session) == QN_OK && qn_session_memory(session) < (1u << 20)) {
+      std::vector<std::vector<float>> inputs;
+      std::vector<const void*> pointers;
+      for (size_t i = 0; i < qn_model_input_count(model); ++i) {
+        qn_tensor tensor;
+        expect_ok(qn_session_input_tensor(session, i, &tensor));
+        if (qn_tensor_bytes(&tensor) > (1u << 20)) break;
+        inputs.emplace_back(qn_tensor_bytes(&tensor) / 4 + 1);
+      }
+      if (inputs.size() == qn_model_input_count(model)) {
+        for (const auto& input : inputs) pointers.push_back(input.data());
+        expect_ok(qn_session_run(session, pointers.data()));
+      }
+    }
+    qn_session_release(session);
+    qn_model_release(model);
+  }
+};
+
+// Small, so that all of its bits can be tried.
+Graph tiny_graph() {
+  GraphBuilder b;
+  b.graph.source = String("test");
+  const int x = b.input("x", {1, 3, 3, 2});
+  b.graph.inputs[0].preprocessing.present = 1;
+  const int c = b.node(OpKind::conv2d, {x, b.constant({2, 2, 2, 2}), b.constant({2})}, window(1, 1, 1));
+  const int f = b.node(OpKind::reshape, {c}, values({0, -1}));
+  b.output(b.node(OpKind::fully_connected, {f, b.constant({2, 32})}), "y");
+  return b.done();
+}
+
+Bytes file_of(const Graph& graph) {
+  Bytes bytes;
+  expect_ok(write_model(graph, &bytes));
+  return bytes;
+}
+
+FileHeader& header_of(Bytes& bytes) { return *reinterpret_cast<FileHeader*>(bytes.data()); }
+
+TEST_F(Hostile, EveryTruncation) {
+  const Bytes whole = file_of(tiny_graph());
+  for (size_t size = 0; size < whole.size(); ++size) {
+    Bytes bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
+    EXPECT_EQ(load(bytes, false), QN_BAD_MODEL) << size;
+    if (size < sizeof(FileHeader)) continue;
+    header_of(bytes).file_size = size;  // the same, but the header knows
+    const size_t last_weight = whole.size() - 64 + 32 * 2 * 4 % 64;
+    if (size < last_weight) {
+      EXPECT_EQ(load(bytes, false), QN_BAD_MODEL) << size;
+    }
+  }
+}
+
+TEST_F(Hostile, EveryFlippedBit) {
+  const Bytes whole = file_of(tiny_graph());
+  Bytes copy = whole;
+  const size_t weights = header_of(copy).segments_offset;
+  size_t loaded = 0, refused = 0;
+  for (size_t bit = 0; bit < 8 * weights; ++bit) {
+    Bytes bytes = whole;
+    bytes[bit / 8] = static_cast<unsigned char>(bytes[bit / 8] ^ (1u << bit % 8));
+    (load(bytes, true) == QN_OK ? loaded : refused) += 1;
+  }
+  for (size_t at = weights; at < whole.size(); ++at) {
+    Bytes bytes = whole;
+    bytes[at] = static_cast<unsigned char>(~bytes[at]);
+    EXPECT_EQ(load(bytes, at % 16 == 0), QN_OK) << "weights may be anything";
+  }
+  EXPECT_GT(refused, 1000u);
+  EXPECT_GT(loaded, 100u) << "padding, names and numbers that are as good";
+  RecordProperty("loaded", static_cast<int>(loaded));
+  RecordProperty("refused", static_cast<int>(refused));
+}
+
+// Words of the header and the description replaced by numbers that tend to hurt.
+TEST_F(Hostile, ExtremeWords) {
+  const Bytes whole = file_of(tiny_graph());
+  Bytes copy = whole;
+  const size_t end = header_of(copy).segments_offset;
+  for (size_t at = 0; at + 4 <= end; at += 4) {
+    for (const uint32_t word : {0u, 1u, 0x7fffffffu, 0x80000000u, 0xffffffffu, 0xfffffffcu, 0x00010000u, 0x40000000u}) {
+      Bytes bytes = whole;
+      std::memcpy(&bytes[at], &word, sizeof word);
+      load(bytes, true);
+    }
+  }
+}
+
+TEST_F(Hostile, RandomDamage) {
+  const Bytes whole = file_of(sample_graph());
+  std::mt19937 random(11);
+  for (int round = 0; round < 2000; ++round) {
+    Bytes bytes = whole;
+    const size_t end = header_of(bytes).segments_offset;
+    const unsigned hits = 1 + random() % 8;
+    for (unsigned i = 0; i < hits; ++i) bytes[random() % end] = static_cast<unsigned char>(random());
+    load(bytes, true);
+  }
+}
+
+// ---- files made to hurt: valid FlatBuffers with content that is not
+
+struct Crafted {
+  struct Segment {
+    uint64_t offset, stored, decoded;
+    int encoding = 0;
+  };
+  struct Tensor {
+    std::string name;
+    int type;
+    std::vector<uint64_t> shape;
+    int segment = -1;
+  };
+  std::vector<std::string> operators = {"fully_connected"};
+  std::vector<Segment> segments = {{0, 64, 64}};
+  std::vector<Tensor> tensors = {{"x", 1, {1, 4}}, {"", 1, {4, 4}, 0}, {"y", 1, {}}};
+  unsigned operator_index = 0;
+  std::vector<int> inputs = {0, 1}, outputs = {2};
+  unsigned in_port = 0, out_port = 2;
+  int port_type = 1;
+  std::function<void(format::AttributesBuilder&)> attributes = [](format::AttributesBuilder&) {};
+  std::function<void(FileHeader&)> header = [](FileHeader&) {};
+  size_t data_bytes = 64;
+  size_t repeat_tensor = 1, repeat_node = 1, repeat_port = 1;  // the same table many times
+
+  Bytes file() const {
+    flatbuffers::FlatBufferBuilder b;
+    std::vector<flatbuffers::Offset<format::Segment>> segment_tables;
+    for (const Segment& s : segments) {
+      segment_tables.push_back(
+          format::CreateSegment(b, s.offset, s.stored, s.decoded, static_cast<format::Encoding>(s.encoding)));
+    }
+    std::vector<flatbuffers::Offset<format::Tensor>> tensor_tables;
+    for (const Tensor& t : tensors) {
+      const auto name = b.CreateString(t.name);
+      const auto shape = b.CreateVector(t.shape);
+      tensor_tables.push_back(format::CreateTensor(b, name, static_cast<format::Type>(t.type), shape, t.segment));
+    }
+    tensor_tables.insert(tensor_tables.end(), repeat_tensor - 1, tensor_tables.back());
+    std::vector<flatbuffers::Offset<flatbuffers::String>> names;
+    for (const std::string& name : operators) names.push_back(b.CreateString(name));
+    const auto node_name = b.CreateString("node");
+    const auto in = b.CreateVector(inputs), out = b.CreateVector(outputs);
+    format::AttributesBuilder attributes_builder(b);
+    attributes(attributes_builder);
+    const auto attributes_table = attributes_builder.Finish();
+    const auto node = format::CreateNode(b, operator_index, node_name, in, out, attributes_table);
+    const auto port = [&](unsigned tensor) {
+      return format::CreatePort(b, tensor, static_cast<format::Type>(port_type));
+    };
+    const std::vector<flatbuffers::Offset<format::Port>> in_ports(1, port(in_port)),
+        out_ports(repeat_port, port(out_port));
+    const std::vector<flatbuffers::Offset<format::Node>> nodes(repeat_node, node);
+    format::FinishModelBuffer(b, format::CreateModel(b, 0, 0, b.CreateVector(names), b.CreateVector(segment_tables),
+                                                     b.CreateVector(tensor_tables), b.CreateVector(nodes),
+                                                     b.CreateVector(in_ports), b.CreateVector(out_ports)));
+    FileHeader h = {};
+    std::memcpy(h.magic, file_magic, sizeof file_magic);
+    h.version = file_version;
+    h.header_size = sizeof h;
+    h.description_size = b.GetSize();
+    h.segments_offset = (sizeof h + b.GetSize() + 63) / 64 * 64;
+    h.file_size = h.segments_offset + data_bytes;
+    Bytes bytes(h.file_size, 0);
+    header(h);
+    std::memcpy(bytes.data(), &h, sizeof h);
+    std::memcpy(bytes.data() + sizeof h, b.GetBufferPointer(), b.GetSize());
+    return bytes;
+  }
+};
+
+struct Trick {
+  const char* message;  // part of the answer; NULL: loads
+  std::function<void(Crafted&)> make;
+};
+
+const Trick tricks[] = {
+    {nullptr, [](Crafted&) {}},
+    {"not a .qn model", [](Crafted& c) { c.header = [](FileHeader& h) { h.magic[3] = 'm'; }; }},
+    {"format version 2", [](Crafted& c) { c.header = [](FileHeader& h) { h.version = 2; }; }},
+    {"header's size", [](Crafted& c) { c.header = [](FileHeader& h) { h.header_size = 128; }; }},
+    {"header says", [](Crafted& c) { c.header = [](FileHeader& h) { h.file_size = UINT64_MAX; }; }},
+    {"beyond the file", [](Crafted& c) { c.header = [](FileHeader& h) { h.description_size = UINT64_MAX - 63; }; }},
+    {"a description of 0", [](Crafted& c) { c.header = [](FileHeader& h) { h.description_size = 0; }; }},
+    {"damaged", [](Crafted& c) { c.header = [](FileHeader& h) { h.description_size = 16; }; }},
+    {"inside the description", [](Crafted& c) { c.header = [](FileHeader& h) { h.segments_offset = 64; }; }},
+    {"beyond the file", [](Crafted& c) { c.header = [](FileHeader& h) { h.segments_offset = UINT64_MAX - 63; }; }},
+    {"misaligned", [](Crafted& c) { c.header = [](FileHeader& h) { h.segments_offset += 4; }; }},
+    {"reserved", [](Crafted& c) { c.header = [](FileHeader& h) { h.reserved[2] = 1; }; }},
+    {"unknown operator 'rm -rf'", [](Crafted& c) { c.operators = {"rm -rf"}; }},
+    {"operator 1 does not exist", [](Crafted& c) { c.operator_index = 1; }},
+    {"unknown encoding 9", [](Crafted& c) { c.segments[0].encoding = 9; }},
+    {"of two sizes", [](Crafted& c) { c.segments[0].decoded = 65; }},
+    {"misaligned", [](Crafted& c) { c.segments[0].offset = 4; }},
+    {"reaches beyond", [](Crafted& c) { c.segments[0].offset = 64; }},
+    {"reaches beyond", [](Crafted& c) { c.segments[0].offset = UINT64_MAX - 63; }},
+    {"reaches beyond", [](Crafted& c) { c.segments[0].stored = c.segments[0].decoded = UINT64_MAX; }},
+    {"reaches beyond", [](Crafted& c) { c.segments[0].stored = c.segments[0].decoded = 65; }},
+    {"overlaps", [](Crafted& c) { c.segments.push_back(c.segments[0]); }},
+    {"segment 1 does not exist", [](Crafted& c) { c.tensors[1].segment = 1; }},
+    {"segment -5 does not exist", [](Crafted& c) { c.tensors[1].segment = -5; }},
+    {"which is not its size",
+     [](Crafted& c) {
+       c.tensors[1].shape = {4, 3};
+     }},
+    {"overflows",
+     [](Crafted& c) {
+       c.tensors[1].shape = {uint64_t{1} << 62, 4};
+     }},
+    {"overflows",
+     [](Crafted& c) {
+       c.tensors[0].shape = {uint64_t{1} << 61, 4};
+     }},
+    {"dimension is 0",
+     [](Crafted& c) {
+       c.tensors[0].shape = {0, 4};
+     }},
+    {"rank 9", [](Crafted& c) { c.tensors[0].shape.assign(9, 1); }},
+    {"unknown type 0", [](Crafted& c) { c.tensors[0].type = 0; }},
+    {"unknown type 77", [](Crafted& c) { c.tensors[0].type = 77; }},
+    {"not of type f32", [](Crafted& c) { c.tensors[0].type = 2; }},
+    {"plain text", [](Crafted& c) { c.tensors[0].name = std::string("a\033[2J"); }},
+    {"plain text", [](Crafted& c) { c.tensors[0].name = std::string("a\0b", 3); }},
+    {"named 'y'", [](Crafted& c) { c.tensors[0].name = std::string("y"); }},
+    {"tensor 5, which does not exist", [](Crafted& c) { c.inputs[0] = 5; }},
+    {"no value yet", [](Crafted& c) { c.inputs[0] = 2; }},
+    {"written twice", [](Crafted& c) { c.outputs[0] = 0; }},
+    {"0 inputs", [](Crafted& c) { c.inputs = {}; }},
+    {"inputs instead of", [](Crafted& c) { c.inputs.assign(500, 1); }},
+    {"tensor 3 of none", [](Crafted& c) { c.in_port = 3; }},
+    {"tensor 4294967295 of none", [](Crafted& c) { c.out_port = UINT32_MAX; }},
+    {"no node writes", [](Crafted& c) { c.repeat_node = 0; }},
+    {"written twice", [](Crafted& c) { c.repeat_node = 2; }},
+    {"has type 3", [](Crafted& c) { c.port_type = 3; }},
+    {"stride_h is 0", [](Crafted& c) { c.attributes = [](auto& a) { a.add_stride_h(0); }; }},
+    {"kernel_w is", [](Crafted& c) { c.attributes = [](auto& a) { a.add_kernel_w(UINT64_MAX); }; }},
+    {"groups is 0", [](Crafted& c) { c.attributes = [](auto& a) { a.add_groups(0); }; }},
+    {"axis is -3", [](Crafted& c) { c.attributes = [](auto& a) { a.add_axis(-3); }; }},
+    {"max is nan",
+     [](Crafted& c) { c.attributes = [](auto& a) { a.add_max(std::numeric_limits<float>::quiet_NaN()); }; }},
+    {"mode is 200", [](Crafted& c) { c.attributes = [](auto& a) { a.add_mode(200); }; }},
+    {"ceil_mode is 2", [](Crafted& c) { c.attributes = [](auto& a) { a.add_ceil_mode(2); }; }},
+    {"min 1 is above max 0",
+     [](Crafted& c) {
+       c.attributes = [](auto& a) {
+         a.add_min(1);
+         a.add_max(0);
+       };
+     }},
+    // Sharing: each table, string and vector is stored once and would be copied many times.
+    {"damaged", [](Crafted& c) { c.repeat_tensor = 100000; }},
+    {"damaged", [](Crafted& c) { c.repeat_node = 100000; }},
+    {"damaged", [](Crafted& c) { c.repeat_port = 100000; }},
+    {"shared too often",
+     [](Crafted& c) {
+       c.tensors[2].name.assign(100000, 'n');
+       c.repeat_tensor = 5000;
+     }},
+    {"shared too often",
+     [](Crafted& c) {
+       c.inputs.assign(50000, 1);
+       c.repeat_node = 5000;
+     }},
+    {"shared too often",
+     [](Crafted& c) {
+       c.tensors = {
+           {std::string(900, 'x'), 1, {1, 4}}, {"", 1, {4, 4}, 0}, {std::string(900, 'y'), 1, {}}, c.tensors[1]};
+       c.repeat_tensor = 200;
+     }},
+};
+
+TEST_F(Hostile, Crafted) {
+  for (const Trick& trick : tricks) {
+    SCOPED_TRACE(trick.message == nullptr ? "nothing wrong" : trick.message);
+    Crafted crafted;
+    trick.make(crafted);
+    const qn_status status = load(crafted.file(), true);
+    if (trick.message == nullptr) {
+      EXPECT_EQ(status, QN_OK) << qn_last_message();
+    } else {
+      EXPECT_EQ(status, QN_BAD_MODEL);
+      EXPECT_NE(std::string(qn_last_message()).find(trick.message), std::string::npos) << qn_last_message();
+    }
+  }
+}
+
+// The root offset and others may point anywhere.
+TEST_F(Hostile, RootOffsets) {
+  const Bytes whole = file_of(tiny_graph());
+  for (uint32_t root = 0; root < 2000; ++root) {
+    Bytes bytes = whole;
+    std::memcpy(&bytes[sizeof(FileHeader)], &root, sizeof root);
+    load(bytes, false);
+  }
+}
+
+}  // namespace
+}  // namespace quern::test
