@@ -20,6 +20,6 @@ set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
 set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
-set(CMAKE_EXE_LINKER_FLAGS_INIT "-Wl,-rpath-link,${quern_sysroot}/usr/lib/aarch64-linux-gnu")
+set(CMAKE_EXE_LINKER_FLAGS_INIT "-Wl,-rpath-link,${quern_sysroot}/usr/lib/aarch64-linux-gnu:${quern_sysroot}/lib/aarch64-linux-gnu")
 
 set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -L ${quern_sysroot} -cpu cortex-a53)
