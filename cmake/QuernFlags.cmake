@@ -7,9 +7,10 @@ if(QUERN_WERROR)
   target_compile_options(quern_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-Werror>)
 endif()
 if(QUERN_SANITIZE)
-  # GCC 12 loses track of what vectors allocate once it has instrumented them, and warns of frees that are sound.
+  # GCC 12 loses track of what vectors allocate and std::function holds once it has instrumented them, and warns of frees
+  # and reads that are sound.
   target_compile_options(quern_flags INTERFACE
-    $<$<COMPILE_LANGUAGE:C,CXX>:-Wno-free-nonheap-object>
+    $<$<COMPILE_LANGUAGE:C,CXX>:-Wno-free-nonheap-object -Wno-maybe-uninitialized>
     $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${QUERN_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer>)
   target_link_options(quern_flags INTERFACE -fsanitize=${QUERN_SANITIZE})
 endif()

@@ -1,4 +1,3 @@
-#include <pthreadpool.h>
 
 #include <atomic>
 #include <chrono>
