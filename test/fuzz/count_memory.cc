@@ -4,12 +4,18 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define QN_SANITIZER_MALLOC 1
-#include <sanitizer/allocator_interface.h>
+// GCC has these in its sanitizers' libraries, but ships no header that declares them.
+extern "C" {
+int __sanitizer_install_malloc_and_free_hooks(void (*taken)(const volatile void*, size_t),
+                                              void (*given_back)(const volatile void*));
+size_t __sanitizer_get_allocated_size(const volatile void* pointer);
+}
 #else
 #define QN_SANITIZER_MALLOC 0
 #endif
