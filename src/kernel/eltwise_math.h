@@ -35,11 +35,20 @@ inline V splat(float x) {
   return x - V{};
 }
 
-// A NaN passes: comparisons with it are false.
+// The second operand if one of them is NaN, or both are zero: what x86's instructions do.
+template <class V>
+inline V larger(V a, V b) {
+  return a > b ? a : b;
+}
+template <class V>
+inline V smaller(V a, V b) {
+  return a < b ? a : b;
+}
+
+// A NaN passes.
 template <class V>
 inline V clamp_to(V x, V min, V max) {
-  x = x < min ? min : x;
-  return x > max ? max : x;
+  return smaller(max, larger(min, x));
 }
 
 // A maximum over many values that is NaN if one of them is. What it remembers of NaNs is apart from the maximum, so
@@ -50,7 +59,7 @@ struct Maximum {
   decltype(V{} != V{}) nan = value != value;
 
   inline void add(V x) {
-    value = x > value ? x : value;
+    value = larger(x, value);
     nan |= x != x;
   }
   inline V get() const { return nan ? splat<V>(__builtin_nanf("")) : value; }

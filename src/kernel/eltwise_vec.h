@@ -1,6 +1,5 @@
 // The kernels of eltwise.h for one vector level; see vector.h for how a level's file includes this.
 #include "kernel/eltwise.h"
-#include "kernel/eltwise_math.h"
 #include "kernel/vector.h"
 
 namespace quern {

@@ -1,5 +1,4 @@
 // The kernels of pool.h for one vector level; see vector.h for how a level's file includes this.
-#include "kernel/eltwise_math.h"
 #include "kernel/pool.h"
 #include "kernel/vector.h"
 

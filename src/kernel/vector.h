@@ -13,6 +13,8 @@
 #include <immintrin.h>
 #endif
 
+#include "kernel/eltwise_math.h"
+
 // qn_<stem>_<level>
 #define QN_LEVEL_NAME(stem) QN_LEVEL_NAME2(stem, QN_LEVEL)
 #define QN_LEVEL_NAME2(stem, level) QN_LEVEL_NAME3(stem, level)
@@ -42,8 +44,19 @@ inline Vec load_some(const float* p, size_t count) {
   return _mm512_mask_loadu_ps(_mm512_set1_ps(p[0]), first_lanes(count), p);
 }
 inline void store_some(float* p, Vec v, size_t count) { _mm512_mask_storeu_ps(p, first_lanes(count), v); }
-// The masked form, because GCC 12 warns of an uninitialised operand of the plain one.
-inline Vec square_root(Vec v) { return _mm512_maskz_sqrt_ps(0xffff, v); }
+
+// The masked forms, because GCC 12 warns of an uninitialised operand of the plain ones. It also makes the comparison in
+// `larger` and `smaller` a mask, where other levels get one instruction.
+constexpr __mmask16 all_lanes = 0xffff;
+inline Vec square_root(Vec v) { return _mm512_maskz_sqrt_ps(all_lanes, v); }
+template <>
+inline Vec larger(Vec a, Vec b) {
+  return _mm512_maskz_max_ps(all_lanes, a, b);
+}
+template <>
+inline Vec smaller(Vec a, Vec b) {
+  return _mm512_maskz_min_ps(all_lanes, a, b);
+}
 
 #elif QN_VECTOR_BYTES == 32
 
