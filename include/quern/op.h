@@ -177,7 +177,7 @@ QN_API qn_status qn_pool2d_create(const qn_pool2d_params* params, qn_operator** 
 typedef enum qn_binary_kind { QN_ADD = 0, QN_SUB = 1, QN_MUL = 2, QN_DIV = 3 } qn_binary_kind;
 
 /** Elementwise a (kind) b, two inputs, broadcast as in NumPy: shapes are aligned at the right, dimensions of 1 repeat.
- */
+ *  The output may be the buffer of an input that has the output's shape. */
 typedef struct qn_binary_params {
   size_t struct_size;  /**< Written by the init function. */
   qn_type type;        /**< Of all elements: QN_F32. */

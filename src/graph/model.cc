@@ -11,23 +11,13 @@
 namespace quern {
 namespace {
 
-qn_status read_options(const qn_model_options* user, qn_model_options* options) {
-  qn_model_options_init(options);
-  if (user == nullptr) return QN_OK;
-  if (user->struct_size < sizeof *options) {
-    return fail(QN_INVALID_ARGUMENT, "qn_model_options: struct_size is %zu; was it initialised?", user->struct_size);
-  }
-  *options = *user;
-  return QN_OK;
-}
-
 qn_status make_operators(Model& model, qn_weights_cache* cache) {
   for (const Node& node : model.graph.nodes) {
     ModelOperator& made = model.operators.emplace_back();
     if (node.kind == OpKind::reshape) continue;
     made.backend = find_backend(model.graph, node);
     if (made.backend == nullptr) return fail_node(node, "no backend runs it");
-    QN_TRY(made.backend->create(model.graph, node, cache, &made.op));
+    QN_TRY(name_culprit(made.backend->create(model.graph, node, cache, &made.op), node));
   }
   return QN_OK;
 }
@@ -61,7 +51,7 @@ qn_status get_port(const qn_model* model, const Vector<Port> Graph::*ports, size
 
 qn_status make_model(Graph graph, const qn_model_options* user_options, qn_model** model) {
   qn_model_options options;
-  QN_TRY(read_options(user_options, &options));
+  QN_TRY(read_options("qn_model_options", user_options, qn_model_options_init, &options));
   QN_TRY(check_graph(graph));
   QN_TRY(infer_shapes(graph));
   QN_TRY(check_ports(graph));
@@ -74,6 +64,12 @@ qn_status make_model(Graph graph, const qn_model_options* user_options, qn_model
   QN_TRY(make_operators(*made, options.cache));
   *model = new qn_model(std::move(made));
   return QN_OK;
+}
+
+qn_status name_culprit(qn_status status, const Node& node) {
+  if (status == QN_OK) return status;
+  const String message = qn_last_message();  // fail() writes where this lies
+  return fail(status, "node '%.100s': %s", node.name.c_str(), message.c_str());
 }
 
 const Graph& model_graph(const qn_model& model) { return model.impl->graph; }

@@ -2,12 +2,23 @@
 #pragma once
 
 #include "graph/backend.h"
+#include "op/operator.h"
 
 namespace quern {
+
+// A caller's options over defaults; NULL: defaults.
+template <class Options>
+qn_status read_options(const char* who, const Options* user, void (*init)(Options*), Options* options) {
+  init(options);
+  return user == nullptr ? QN_OK : copy_struct(who, user, options, sizeof *options);
+}
 
 struct ReleaseCache {
   void operator()(qn_weights_cache* cache) const { qn_weights_cache_release(cache); }
 };
+
+// Puts the node's name before the message of an operator that failed.
+qn_status name_culprit(qn_status status, const Node& node);
 
 // One per node of the graph.
 struct ModelOperator {

@@ -27,13 +27,8 @@ namespace {
 
 constexpr size_t max_threads = 1024;
 
-qn_status read_options(const qn_session_options* user, qn_session_options* options) {
-  qn_session_options_init(options);
-  if (user == nullptr) return QN_OK;
-  if (user->struct_size < sizeof *options) {
-    return fail(QN_INVALID_ARGUMENT, "qn_session_options: struct_size is %zu; was it initialised?", user->struct_size);
-  }
-  *options = *user;
+qn_status read_session_options(const qn_session_options* user, qn_session_options* options) {
+  QN_TRY(read_options("qn_session_options", user, qn_session_options_init, options));
   if (options->threads == 0 || options->threads > max_threads) {
     return fail(QN_INVALID_ARGUMENT, "qn_session_options: %zu threads instead of 1 to %zu", options->threads,
                 max_threads);
@@ -59,10 +54,10 @@ qn_status make_threads(const qn_session_options& options, qn_session& session) {
 }
 
 // Plans for a graph whose inputs have their shapes. The session changes only when all has worked.
-qn_status plan(qn_session& session, Graph graph, size_t arena_limit) {
+qn_status plan(qn_session& session, Graph graph, size_t memory_limit) {
   QN_TRY(infer_shapes(graph));
   std::unique_ptr<Execution> execution;
-  QN_TRY(Execution::make(*session.model, std::move(graph), session.options, arena_limit, &execution));
+  QN_TRY(Execution::make(*session.model, std::move(graph), session.options, memory_limit, &execution));
   Vector<qn_profile_entry> profile;
   if (session.profiling) {
     for (const Execution::Step& step : execution->steps()) {
@@ -79,12 +74,12 @@ qn_status plan(qn_session& session, Graph graph, size_t arena_limit) {
 
 qn_status create(qn_model* model, const qn_session_options* user_options, qn_session** session) {
   qn_session_options options;
-  QN_TRY(read_options(user_options, &options));
+  QN_TRY(read_session_options(user_options, &options));
   std::unique_ptr<qn_session> made(new qn_session);
   made->model = model->impl;
   made->profiling = options.profile != 0;
   QN_TRY(make_threads(options, *made));
-  QN_TRY(plan(*made, made->model->graph, max_arena));
+  QN_TRY(plan(*made, made->model->graph, max_memory));
   *session = made.release();
   return QN_OK;
 }

@@ -262,6 +262,16 @@ TEST(Session, RefusesASmallModelThatWantsGigabytes) {
   EXPECT_NE(std::string(qn_last_message()).find("activations"), std::string::npos);
 }
 
+TEST(Session, RefusesASmallModelWhoseOperatorsWantGigabytes) {
+  GraphBuilder b;
+  Attributes a = window(4096, 1, 4095);
+  b.output(b.node(OpKind::max_pool, {b.input("x", {1, 1, 1, 1})}, a), "y");
+  qn_session* session = nullptr;
+  const ModelHandle model = model_of(b.done());
+  EXPECT_EQ(qn_session_create(model.get(), nullptr, &session), QN_BAD_MODEL);
+  EXPECT_NE(std::string(qn_last_message()).find("tables"), std::string::npos);
+}
+
 // ---- half precision at the border
 
 TEST(Session, F16Ports) {
