@@ -115,6 +115,10 @@ qn_status Reader::read_vector(const flatbuffers::Vector<From>* from, Vector<To>*
   to->clear();
   if (from == nullptr) return QN_OK;
   QN_TRY(spend(from->size() * sizeof(From)));
+  // The verifier looks at the length of a vector, not at where its elements lie.
+  if (from->size() != 0 && reinterpret_cast<uintptr_t>(from->Data()) % alignof(From) != 0) {
+    return fail(QN_BAD_MODEL, "a list in the description is misaligned");
+  }
   to->assign(from->begin(), from->end());
   return QN_OK;
 }

@@ -44,9 +44,9 @@ class Hostile : public ::testing::Test {
 
   // Reads exactly these bytes. Whatever happens is fine but for crashes, wasted memory and errors without a reason.
   static qn_status load(const Bytes& bytes, bool run) {
-    std::unique_ptr<void, decltype(&std::free)> copy(std::aligned_alloc(64, std::max<size_t>(bytes.size(), 1)),
-                                                     std::free);
-    void* data = copy.get();
+    void* data = nullptr;
+    if (posix_memalign(&data, 64, std::max<size_t>(bytes.size(), 1)) != 0) throw std::bad_alloc();
+    const std::unique_ptr<void, decltype(&std::free)> copy(data, std::free);
     std::memcpy(data, bytes.data(), bytes.size());
     meter.most = meter.now.load();
     const size_t before = meter.now;
