@@ -23,15 +23,18 @@ size_t __sanitizer_get_allocated_size(const volatile void* pointer);
 namespace quern {
 namespace {
 
-std::atomic<size_t> in_use{0}, ceiling{SIZE_MAX}, largest{SIZE_MAX};
+// What was taken before the counting began and is given back later makes `in_use` negative.
+std::atomic<int64_t> in_use{0}, ceiling{INT64_MAX};
+std::atomic<size_t> largest{SIZE_MAX};
 std::atomic<void (*)()> alarm_function{nullptr};
 
 void taken(size_t size) {
-  if (in_use.fetch_add(size) + size <= ceiling.load()) return;
+  const auto more = static_cast<int64_t>(size);
+  if (in_use.fetch_add(more) + more <= ceiling.load()) return;
   if (auto* function = alarm_function.exchange(nullptr)) function();
 }
 
-void given_back(size_t size) { in_use.fetch_sub(size); }
+void given_back(size_t size) { in_use.fetch_sub(static_cast<int64_t>(size)); }
 
 [[maybe_unused]] void asked_for(size_t size) {
   if (size <= largest.load()) return;
@@ -51,7 +54,7 @@ void watch_memory(size_t limit, void (*exceeded)()) {
                                                     given_back(__sanitizer_get_allocated_size(pointer));
                                                 });
   alarm_function = nullptr;
-  ceiling = in_use.load() + limit;
+  ceiling = in_use.load() + static_cast<int64_t>(limit);
   largest = limit;
   alarm_function = exceeded;
 }
@@ -60,7 +63,7 @@ void watch_memory(size_t limit, void (*exceeded)()) {
 
 void watch_memory(size_t limit, void (*exceeded)()) {
   alarm_function = nullptr;
-  ceiling = in_use.load() + limit;
+  ceiling = in_use.load() + static_cast<int64_t>(limit);
   largest = limit;
   alarm_function = exceeded;
 }
