@@ -47,7 +47,7 @@ class Hostile : public ::testing::Test {
     void* data = nullptr;
     if (posix_memalign(&data, 64, std::max<size_t>(bytes.size(), 1)) != 0) throw std::bad_alloc();
     const std::unique_ptr<void, decltype(&std::free)> copy(data, std::free);
-    std::memcpy(data, bytes.data(), bytes.size());
+    if (!bytes.empty()) std::memcpy(data, bytes.data(), bytes.size());
     meter.most = meter.now.load();
     const size_t before = meter.now;
     Graph graph;
