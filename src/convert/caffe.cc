@@ -1,4 +1,6 @@
 // Caffe nets: wiring of blobs, then one function per type of layer.
+#include <google/protobuf/stubs/logging.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -634,6 +636,7 @@ class Importer {
  public:
   Importer(const CaffeNet& net, const CaffeWeights* weights) : weights_(weights), wiring_(wire(net)) {
     builder_.set_name(net.name);
+    if (weights != nullptr) builder_.allow(weights->bytes());
   }
 
   Graph import(const std::vector<std::string>& names) {
@@ -690,6 +693,7 @@ class Importer {
 }  // namespace
 
 Graph import_caffe(const std::string& prototxt, const std::string& caffemodel, const ImportOptions& options) {
+  const google::protobuf::LogSilencer silence;  // errors are ours to tell
   const CaffeNet net = read_caffe_net(prototxt);
   try {
     if (caffemodel.empty()) return Importer(net, nullptr).import(options.outputs);

@@ -17,7 +17,7 @@ using caffe::LayerParameter;
 using caffe::NetParameter;
 using caffe::V1LayerParameter;
 
-constexpr size_t text_limit = size_t{64} << 20;
+constexpr size_t text_limit = size_t{16} << 20;
 constexpr int nesting_limit = 32;
 
 // ---- text -------------------------------------------------------------------------------------
@@ -247,6 +247,7 @@ CaffeNet read_caffe_net(const std::string& prototxt) {
 
 CaffeWeights::CaffeWeights(const std::string& caffemodel) {
   const std::string bytes = read_file(caffemodel, INT_MAX);
+  bytes_ = bytes.size();
   if (!net_.ParseFromString(bytes)) throw Error(caffemodel + ": not a Caffe model, or damaged");
   for (const auto& layer : net_.layer()) layers_.emplace(layer.name(), &layer.blobs());
   for (const auto& layer : net_.layers()) layers_.emplace(layer.name(), &layer.blobs());

@@ -29,9 +29,11 @@ class CaffeWeights {
   CaffeWeights(const CaffeWeights&) = delete;
   // Null when the file says nothing about the layer.
   const CaffeBlobs* find(const std::string& layer) const;
+  size_t bytes() const { return bytes_; }  // of the file
 
  private:
   caffe::NetWeights net_;
+  size_t bytes_ = 0;
   std::map<std::string, const CaffeBlobs*> layers_;
 };
 

@@ -50,9 +50,7 @@ Graph import_quern(const std::string& path, const ImportOptions& options) {
   return graph;
 }
 
-}  // namespace
-
-Graph import_model(const std::vector<std::string>& paths, const ImportOptions& options) {
+Graph import_any(const std::vector<std::string>& paths, const ImportOptions& options) {
   if (paths.empty() || paths.size() > 2) throw Error("a model is one file, or a Caffe net and its weights");
   const Format first = format_of(paths[0]);
   if (paths.size() == 2) {
@@ -69,6 +67,18 @@ Graph import_model(const std::vector<std::string>& paths, const ImportOptions& o
     case Format::unknown: break;
   }
   throw Error(paths[0] + ": not a .prototxt, .onnx or .qn file");
+}
+
+}  // namespace
+
+Graph import_model(const std::vector<std::string>& paths, const ImportOptions& options) {
+  try {
+    return import_any(paths, options);
+  } catch (const std::bad_alloc&) {
+    throw Error(paths[0] + ": not enough memory");
+  } catch (const std::length_error&) {
+    throw Error(paths[0] + ": a size is too large");
+  }
 }
 
 }  // namespace quern

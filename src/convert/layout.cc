@@ -147,12 +147,19 @@ View Builder::input(const std::string& name, const Shape& shape, qn_type type, c
   return {tensor, source_order(shape.size())};
 }
 
-View Builder::constant(const Shape& shape, const float* data) {
-  return {add_constant(graph_, "", QN_F32, shape, data), source_order(shape.size())};
+void Builder::allow(size_t bytes_read) {
+  size_t more;
+  if (!checked_mul(bytes_read, size_t{8}, &more) || !checked_add(budget_, more, &budget_)) throw Error("too large");
 }
 
-View Builder::filled(const Shape& shape, float value) {
-  return constant(shape, std::vector<float>(product(shape), value).data());
+void Builder::charge(size_t bytes) {
+  if (bytes > budget_) throw Error("constants grow far beyond the size of the file");
+  budget_ -= bytes;
+}
+
+View Builder::constant(const Shape& shape, const float* data) {
+  charge(product(shape) * sizeof(float));
+  return {add_constant(graph_, "", QN_F32, shape, data), source_order(shape.size())};
 }
 
 Shape Builder::shape(const View& view) const {
@@ -180,6 +187,7 @@ int Builder::in_order(const View& view, const Order& order) {
   if (!fresh) return at->second;
   if (is_constant(view)) {
     const Shape shape = tensor(view).shape;
+    charge(product(shape) * sizeof(float));  // for the copy
     std::vector<float> data(product(shape));
     permute_floats(constant_floats(graph_, view.tensor), shape, permutation, data.data());
     Shape new_shape;

@@ -67,9 +67,13 @@ class Builder {
 
   void set_name(const std::string& name) { graph_.name = name.c_str(); }
 
+  // Files of a few bytes may ask for constants of any size (spread, reordered, worked out): all together they may take
+  // a multiple of what was read, and no more.
+  void allow(size_t bytes_read);
+  void charge(size_t bytes);
+
   View input(const std::string& name, const Shape& shape, qn_type type, const qn_preprocessing& preprocessing);
   View constant(const Shape& shape, const float* data);
-  View filled(const Shape& shape, float value);
 
   Shape shape(const View& view) const;  // in the source's order
   size_t elements(const View& view) const;
@@ -126,6 +130,7 @@ class Builder {
   const Tensor& tensor(const View& view) const { return graph_.tensors[static_cast<size_t>(view.tensor)]; }
 
   Graph graph_;
+  size_t budget_ = size_t{64} << 20;
   std::map<std::pair<int, Order>, int> transposed_;  // (tensor, permutation) -> tensor
   std::set<std::string> ports_;                      // names of inputs and outputs
 };

@@ -1,4 +1,6 @@
 // ONNX models: wiring of nodes and the border of the graph. What the operators mean is in onnx_layers and onnx_shapes.
+#include <google/protobuf/stubs/logging.h>
+
 #include <climits>
 #include <filesystem>
 #include <map>
@@ -28,9 +30,10 @@ int64_t opset_of(const onnx::ModelProto& model) {
 
 class Importer {
  public:
-  Importer(const onnx::ModelProto& model, const std::string& folder)
+  Importer(const onnx::ModelProto& model, size_t bytes, const std::string& folder)
       : graph_(model.graph()), opset_(opset_of(model)), folder_(folder) {
     builder_.set_name(graph_.name());
+    builder_.allow(bytes);
     for (const onnx::TensorProto& tensor : graph_.initializer()) {
       if (!initializers_.emplace(tensor.name(), &tensor).second) {
         throw Error("initializer '" + tensor.name() + "' is given twice");
@@ -136,7 +139,11 @@ class Importer {
     if (initializer == initializers_.end()) {
       throw Error(reader + " reads '" + name + "', which nothing before it writes");
     }
-    Value value = constant_value(builder_, read_tensor(*initializer->second, folder_));
+    Numbers numbers = read_tensor(*initializer->second, folder_);
+    if (initializer->second->data_location() == onnx::TensorProto::EXTERNAL) {
+      builder_.allow(numbers.floats.size() * sizeof(float));
+    }
+    Value value = constant_value(builder_, std::move(numbers));
     return &values_.emplace(name, std::move(value)).first->second;
   }
 
@@ -158,6 +165,9 @@ class Importer {
       node.fail("has " + std::to_string(inputs.size()) + " inputs");
     }
     const Values values = kind->import(node);
+    for (const Value& value : values) {
+      if (value.integers != nullptr) builder_.charge(value.integers->values.size() * sizeof(int64_t));
+    }
     if (const std::string attribute = node.unread_attribute(); !attribute.empty()) {
       throw Unsupported{"attribute " + attribute};
     }
@@ -195,12 +205,16 @@ class Importer {
 }  // namespace
 
 Graph import_onnx(const std::string& path, const ImportOptions& options) {
+  const google::protobuf::LogSilencer silence;  // errors are ours to tell
   onnx::ModelProto model;
-  if (!model.ParseFromString(read_file(path, INT_MAX)) || !model.has_graph()) {
-    throw Error(path + ": not an ONNX model, or damaged");
+  size_t bytes;
+  {
+    const std::string content = read_file(path, INT_MAX);
+    bytes = content.size();
+    if (!model.ParseFromString(content) || !model.has_graph()) throw Error(path + ": not an ONNX model, or damaged");
   }
   try {
-    return Importer(model, std::filesystem::path(path).parent_path().string()).import(options.outputs);
+    return Importer(model, bytes, std::filesystem::path(path).parent_path().string()).import(options.outputs);
   } catch (const Error& error) {
     throw Error(path + ": " + error.what());
   }

@@ -316,6 +316,7 @@ Shape resolved(const OnnxNode& node, const Shape& from, const std::vector<int64_
 // Any reshape; `values` as in op.inc.
 Values reshaped(const OnnxNode& node, const std::vector<int64_t>& values) {
   if (!node.is_integer(0)) return {node.result(node.builder.reshape(node.name, node.view(0), values))};
+  if (values.size() > 16) node.fail("too many dimensions");
   Integers out = node.integers(0);
   std::vector<int64_t> to = values;
   for (size_t i = 0; i < to.size(); ++i) {
@@ -582,6 +583,7 @@ Values concat_integers(const OnnxNode& node) {
     if (in.shape.size() != 1) throw Unsupported{"of integers of rank " + std::to_string(in.shape.size())};
     out.values.insert(out.values.end(), in.values.begin(), in.values.end());
     out.is_dimension.insert(out.is_dimension.end(), in.is_dimension.begin(), in.is_dimension.end());
+    if (out.values.size() > fold_limit) throw Unsupported{"too large"};
   }
   out.shape = {out.values.size()};
   return {integer_value(std::move(out), node.value(0).type)};
@@ -599,6 +601,7 @@ Values concat(const OnnxNode& node) {
     if (!vectors) continue;
     const std::vector<float> part = node.floats(i);
     joined.insert(joined.end(), part.begin(), part.end());
+    if (joined.size() > fold_limit) throw Unsupported{"too large"};
   }
   if (vectors) return {node.result(node.builder.constant({joined.size()}, joined.data()))};
   return {node.result(node.builder.concat(node.name, views, axis))};

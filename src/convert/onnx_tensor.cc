@@ -15,6 +15,8 @@ namespace {
 
 using onnx::TensorProto;
 
+constexpr int max_rank = 16;  // the graph's own limit is lower, but what is only worked with at import may have more
+
 [[noreturn]] void fail(const TensorProto& tensor, const std::string& what) {
   throw Error("tensor '" + tensor.name() + "': " + what);
 }
@@ -34,6 +36,7 @@ size_t element_size(int32_t type) {
 }
 
 Shape shape_of(const TensorProto& tensor, size_t* count) {
+  if (tensor.dims_size() > max_rank) fail(tensor, "has too many dimensions");
   Shape shape;
   *count = 1;
   bool fits = true;

@@ -650,6 +650,22 @@ TEST_F(Onnx, WorkAtImportIsBounded) {
   outer.node("Mul", {"a", "b"}, {"m"}).node("Add", {"m", "x"}, {"y"});
   const Graph graph = import(outer);  // left for the session
   EXPECT_LT(graph.constants.size(), 4u);
+  OnnxModel copies(13);
+  copies.input("x", {1, 1}).floats("w", random({1, 4000}, 1)).node("Identity", {"x"}, {"y"}).output("y");
+  for (int i = 0; i < 10000; ++i) {
+    const std::string name = std::string("g").append(std::to_string(i));
+    copies.node("Gemm", {"x", "w"}, {name}, "alpha=2.0f").output(name);
+  }
+  EXPECT_NE(refusal(copies).find("constants grow far beyond the size of the file"), std::string::npos);
+  OnnxModel doubled(13);
+  doubled.input("x", {1}).output("y").integers("d0", {1, 1, 1, 1});
+  for (int i = 0; i < 40; ++i) {
+    const std::string from = std::string("d").append(std::to_string(i)),
+                      to = std::string("d").append(std::to_string(i + 1));
+    doubled.node("Concat", {from, from}, {to}, "axis=0");
+  }
+  doubled.node("Reshape", {"x", "d40"}, {"y"});
+  EXPECT_NE(refusal(doubled).find("(Concat: too large)"), std::string::npos);
   OnnxModel division(13);
   division.input("x", {4}).output("y").integers("a", {INT64_MIN}).integers("b", {-1}).node("Div", {"a", "b"}, {"d"});
   division.node("Reshape", {"x", "d"}, {"y"});
