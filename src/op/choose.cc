@@ -25,12 +25,12 @@ Level level_of(const Row& row) {
   }
 }
 
-constexpr double pipes = 2;          // multiply-adds, and loads, per cycle
-constexpr double latency = 4;        // cycles from one multiply-add to the next of its chain
-constexpr double tap_cycles = 1;     // to find one row of A through a table
-constexpr double call_cycles = 20;   // to begin and end a tile
-constexpr double gather_cycles = 8;  // to begin a copy
-constexpr double gather_floats = 8;  // copied per cycle
+constexpr double pipes = 2;           // multiply-adds, and loads, per cycle
+constexpr double latency = 4;         // cycles from one multiply-add to the next of its chain
+constexpr double tap_cycles = 0.4;    // to find one row of A through a table
+constexpr double call_cycles = 20;    // to begin and end a tile
+constexpr double gather_cycles = 16;  // to begin a copy
+constexpr double gather_floats = 4;   // copied per cycle
 
 // Cycles of a tile of mr x nr for one k.
 double step_cycles(const Row& row, size_t mr, size_t nr) {
@@ -115,7 +115,7 @@ Choice best_of(qn_algorithm algorithm, const Problem& p, const char* kernel) {
           igemm_rows(), kernel, [&](const auto& r) { return igemm_cycles(p, r); }, &c.cycles);
       break;
     case QN_ALGORITHM_DEPTHWISE: {
-      if (p.in != 1 || p.out != 1) break;
+      if (p.in != 1 || p.out != 1 || !p.row_tables_fit) break;
       const auto cost = [&](const auto& r) { return dwconv_cycles(p, r); };
       const auto fits = [&](const DwconvRow& r) { return r.taps == 0 || r.taps == p.taps(); };
       c.row = c.dwconv = select(dwconv_rows(), kernel, fits);

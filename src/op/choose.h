@@ -17,8 +17,9 @@ struct Problem {
   size_t images = 1;                   // such products
   size_t groups = 1, in = 1, out = 1;  // channels of one group
   qn_hw kernel = {1, 1};
-  bool pointwise = false;   // 1x1, stride 1, no padding: rows of the image are rows of the matrix
-  bool contiguous = false;  // taps of one kernel row lie side by side in memory
+  bool pointwise = false;      // 1x1, stride 1, no padding: rows of the image are rows of the matrix
+  bool row_tables_fit = true;  // depthwise's
+  bool contiguous = false;     // taps of one kernel row lie side by side in memory
 
   size_t taps() const { return kernel.h * kernel.w; }
 };

@@ -75,6 +75,7 @@ class Conv2d final : public Operator {
     p.kernel = shape.kernel;
     p.pointwise = window.taps() == 1 && window.h.stride == 1 && window.w.stride == 1 && window.h.before == 0 &&
                   window.h.after == 0 && window.w.before == 0 && window.w.after == 0;
+    p.row_tables_fit = row_tables_fit(window);
     p.contiguous = window.w.dilation == 1 && window.pixel_stride == shape.in * sizeof(float);
     // Images whose rows lie at equal distances are one matrix.
     if (p.pointwise) p.pixels *= p.images, p.images = 1;

@@ -72,6 +72,10 @@ class DirectPlan final : public qn_plan {
     const Axis& w = window_.w;
     if (contiguous_) {
       const int64_t first = w.at(x, 0), end = first + static_cast<int64_t>(w.kernel);
+      if (first >= 0 && end <= static_cast<int64_t>(w.in)) {
+        copy(to, a + static_cast<size_t>(first) * in_bytes(), w.kernel * in_bytes());
+        return;
+      }
       const int64_t from = std::clamp<int64_t>(first, 0, static_cast<int64_t>(w.in));
       const int64_t until = std::clamp<int64_t>(end, from, static_cast<int64_t>(w.in));
       const size_t before = std::min(static_cast<size_t>(from - first), w.kernel);
@@ -91,11 +95,16 @@ class DirectPlan final : public qn_plan {
     }
   }
 
-  // Runs are a handful of floats: a loop beats calling the C library.
+  // Short runs, where calling the C library would take longer than copying.
   static void copy(char* to, const char* from, size_t bytes) {
-    auto* t = reinterpret_cast<float*>(to);
-    const auto* f = reinterpret_cast<const float*>(from);
-    for (size_t i = 0; i < bytes / sizeof(float); ++i) t[i] = f[i];
+    constexpr size_t vector = 16, many = 16 * vector;
+    if (bytes > many) {
+      std::memcpy(to, from, bytes);
+      return;
+    }
+    size_t i = 0;
+    for (; i + vector <= bytes; i += vector) std::memcpy(to + i, from + i, vector);
+    for (; i < bytes; i += sizeof(float)) std::memcpy(to + i, from + i, sizeof(float));
   }
   static void fill(char* to, size_t bytes) {
     auto* t = reinterpret_cast<float*>(to);

@@ -60,6 +60,16 @@ void transpose_4x4(const char* in, size_t in_stride, char* out, size_t out_strid
   store4(out + 3 * out_stride, __builtin_shuffle(ab1, cd1, second));
 }
 
+// What is left of a transpose: rows of fewer columns than a vector has.
+template <size_t count>
+void transpose_narrow(const char* in, size_t in_stride, char* out, size_t out_stride, size_t rows) {
+  for (size_t r = 0; r < rows; ++r) {
+    for (size_t c = 0; c < count; ++c) {
+      std::memcpy(out + r * out_stride + c * element, in + c * in_stride + r * element, element);
+    }
+  }
+}
+
 // Rows follow each other in the input, columns in the output. A block of rows uses up the cache lines it reads before
 // they are gone, and writes few streams.
 void transpose(const Plane& p, const char* in, char* out, Range rows, Range columns) {
@@ -68,12 +78,21 @@ void transpose(const Plane& p, const char* in, char* out, Range rows, Range colu
     const size_t r1 = std::min(r0 + block, rows.end), r4 = r0 + (r1 - r0) / 4 * 4;
     size_t c = columns.begin;
     for (; c + 4 <= columns.end; c += 4) {
+      const char* from_column = in + c * in_stride;
+      char* to_column = out + c * element;
       for (size_t r = r0; r < r4; r += 4) {
-        transpose_4x4(in + c * in_stride + r * element, in_stride, out + r * out_stride + c * element, out_stride);
+        transpose_4x4(from_column + r * element, in_stride, to_column + r * out_stride, out_stride);
       }
-      copy_elements(p, in, out, {r4, r1}, {c, c + 4});
+      transpose_narrow<4>(from_column + r4 * element, in_stride, to_column + r4 * out_stride, out_stride, r1 - r4);
     }
-    copy_elements(p, in, out, {r0, r1}, {c, columns.end});
+    const char* from_row = in + c * in_stride + r0 * element;
+    char* to_row = out + c * element + r0 * out_stride;
+    switch (columns.end - c) {
+      case 3: transpose_narrow<3>(from_row, in_stride, to_row, out_stride, r1 - r0); break;
+      case 2: transpose_narrow<2>(from_row, in_stride, to_row, out_stride, r1 - r0); break;
+      case 1: transpose_narrow<1>(from_row, in_stride, to_row, out_stride, r1 - r0); break;
+      default: break;
+    }
   }
 }
 

@@ -10,15 +10,6 @@ namespace {
 constexpr char lrn[] = "lrn";
 constexpr size_t min_task_elements = 1024;  // powers are slow
 
-// t ^ -beta; the exponent that everybody uses needs no logarithm.
-float power(float t, float beta) {
-  if (beta == 0.75f) {
-    const float root = std::sqrt(t);
-    return 1 / (root * std::sqrt(root));
-  }
-  return std::pow(t, -beta);
-}
-
 class LrnPlan final : public qn_plan {
  public:
   LrnPlan(const Request& request, const qn_lrn_params& p) : p_(p), channels_(request.out.shape[request.out.rank - 1]) {
@@ -26,7 +17,10 @@ class LrnPlan final : public qn_plan {
     for (uint32_t i = out.rank - 1; i-- > 0;) rows_.add(out.shape[i], {in.stride[i], out.stride[i]});
     tasks_ = split(rows_.count(), request.options.tasks, divide_up(min_task_elements, channels_));
     phases = {tasks_.chunks};
-    slot = round_up(channels_ * sizeof(float), cache_line);
+    // More neighbours than there are channels change nothing.
+    before_ = std::min((p.size - 1) / 2, channels_ - 1);
+    after_ = std::min(p.size / 2, channels_ - 1);
+    slot = round_up((before_ + 2 * channels_ + after_) * sizeof(float), cache_line);
   }
 
   void task(const Run& run, size_t, size_t index) const override {
@@ -38,20 +32,29 @@ class LrnPlan final : public qn_plan {
   }
 
  private:
-  void row(const float* x, float* y, float* squares) const {
-    const size_t before = (p_.size - 1) / 2, after = p_.size / 2;
-    const float factor = p_.alpha / static_cast<float>(p_.size);
-    for (size_t c = 0; c < channels_; ++c) squares[c] = x[c] * x[c];
-    for (size_t c = 0; c < channels_; ++c) {
-      const size_t end = after < channels_ - c ? c + after + 1 : channels_;
-      float sum = 0;
-      for (size_t i = c > before ? c - before : 0; i < end; ++i) sum += squares[i];
-      y[c] = x[c] * power(p_.k + factor * sum, p_.beta);
+  // In loops over channels, which the compiler makes vectors of.
+  void row(const float* x, float* y, float* scratch) const {
+    float *squares = scratch, *sums = scratch + before_ + channels_ + after_;
+    std::fill_n(squares, before_, 0.0f);
+    for (size_t c = 0; c < channels_; ++c) squares[before_ + c] = x[c] * x[c];
+    std::fill_n(squares + before_ + channels_, after_, 0.0f);
+    std::copy_n(squares, channels_, sums);
+    for (size_t i = 1; i <= before_ + after_; ++i) {
+      for (size_t c = 0; c < channels_; ++c) sums[c] += squares[c + i];
+    }
+    const float factor = p_.alpha / static_cast<float>(p_.size), k = p_.k, beta = p_.beta;
+    if (beta == 0.75f) {  // the exponent that everybody uses needs no logarithm
+      for (size_t c = 0; c < channels_; ++c) {
+        const float root = std::sqrt(k + factor * sums[c]);
+        y[c] = x[c] / (root * std::sqrt(root));
+      }
+    } else {
+      for (size_t c = 0; c < channels_; ++c) y[c] = x[c] * std::pow(k + factor * sums[c], -beta);
     }
   }
 
   qn_lrn_params p_;
-  size_t channels_;
+  size_t channels_, before_, after_;
   Nest<2> rows_;
   Split tasks_;
 };

@@ -78,6 +78,10 @@ class Pool2d final : public Operator {
     Window window;
     QN_TRY(size(request.ins[0], &window));
     QN_TRY(stride_window(name, request.ins[0], &window));
+    if (!row_tables_fit(window)) {
+      return fail(QN_UNSUPPORTED, "%s: windows of %zux%zu on %zux%zu outputs are too many", name, window.h.kernel,
+                  window.w.kernel, window.h.out, window.w.out);
+    }
     QN_TRY(check_windows("vertical", window.h));
     QN_TRY(check_windows("horizontal", window.w));
     const PoolKind kind = p_.kind == QN_POOL_MAX ? PoolKind::max : PoolKind::average;

@@ -101,15 +101,18 @@ class ResizePlan final : public qn_plan {
 
   void bilinear_row(const char* top, const char* bottom, float v, char* out) const {
     for (size_t x = 0; x < out_.shape[2]; ++x) {
-      const float u = x_.weight[x];
       const auto at = [](const char* p) { return reinterpret_cast<const float*>(p); };
-      const float *a = at(top + x_.first[x]), *b = at(top + x_.second[x]);
-      const float *c = at(bottom + x_.first[x]), *d = at(bottom + x_.second[x]);
-      auto* y = reinterpret_cast<float*>(out + x * out_.stride[2]);
-      for (size_t i = 0; i < out_.shape[3]; ++i) {
-        const float upper = a[i] * (1 - u) + b[i] * u, lower = c[i] * (1 - u) + d[i] * u;
-        y[i] = upper * (1 - v) + lower * v;
-      }
+      bilinear_pixel(out_.shape[3], at(top + x_.first[x]), at(top + x_.second[x]), at(bottom + x_.first[x]),
+                     at(bottom + x_.second[x]), x_.weight[x], v, reinterpret_cast<float*>(out + x * out_.stride[2]));
+    }
+  }
+
+  static void bilinear_pixel(size_t channels, const float* __restrict a, const float* __restrict b,
+                             const float* __restrict c, const float* __restrict d, float u, float v,
+                             float* __restrict y) {
+    for (size_t i = 0; i < channels; ++i) {
+      const float upper = a[i] * (1 - u) + b[i] * u, lower = c[i] * (1 - u) + d[i] * u;
+      y[i] = upper * (1 - v) + lower * v;
     }
   }
 

@@ -8,6 +8,7 @@ namespace {
 
 // Far above anything real, low enough that positions in an image never overflow 64 bits.
 constexpr size_t max_size = size_t{1} << 30;
+constexpr size_t max_table_entries = size_t{1} << 26;
 constexpr size_t min_task_elements = 4096;  // output elements that are worth a task of their own
 
 qn_status check_axis(const char* who, const char* direction, const Axis& axis) {
@@ -49,6 +50,10 @@ bool rows_inside(const Axis& axis, size_t o) {
   return axis.inside(axis.at(o, 0)) && axis.inside(axis.at(o, axis.kernel - 1));
 }
 
+// Neighbouring pixels share columns of a row table, but not with dilation.
+bool shares_columns(const Axis& w) { return w.dilation == 1; }
+size_t table_columns(const Axis& w) { return shares_columns(w) ? (w.out - 1) * w.stride + w.kernel : w.out * w.kernel; }
+
 }  // namespace
 
 qn_status make_window(const char* who, qn_hw kernel, qn_hw stride, qn_hw dilation, const qn_padding& padding,
@@ -74,11 +79,22 @@ qn_status stride_window(const char* who, const qn_tensor& in, Window* window) {
   return QN_OK;
 }
 
+bool row_tables_fit(const Window& window) {
+  const Axis &h = window.h, &w = window.w;
+  size_t entries;
+  for (const Axis* axis : {&h, &w}) {
+    if (!checked_mul(axis->out, axis->kernel, &entries) || entries > max_table_entries) return false;
+  }
+  size_t tables = 1;  // the shared one, and one for each row at the edges
+  for (size_t y = 0; y < h.out; ++y) tables += !rows_inside(h, y);
+  return checked_mul(table_columns(w), h.kernel, &entries) && checked_mul(entries, tables, &entries) &&
+         entries <= max_table_entries;
+}
+
 RowTables make_row_tables(const Window& window) {
   const Axis &h = window.h, &w = window.w;
-  // Without dilation, neighbouring pixels share columns of the table.
-  const bool shared_columns = w.dilation == 1;
-  const size_t columns = shared_columns ? (w.out - 1) * w.stride + w.kernel : w.out * w.kernel;
+  const bool shared_columns = shares_columns(w);
+  const size_t columns = table_columns(w);
   RowTables tables;
   tables.step = (shared_columns ? w.stride : w.kernel) * h.kernel * sizeof(int32_t);
   tables.rows.reserve(h.out);

@@ -55,6 +55,8 @@ struct RowTables {
   size_t step = 0;  // bytes from the offsets of one pixel to those of the next
 };
 RowTables make_row_tables(const Window& window);
+// Are these tables, and the loops that make them, of a sane size? Huge kernels in huge padding are not.
+bool row_tables_fit(const Window& window);
 
 // A plan that goes over output rows of images, a range of channels at a time.
 class RowPlan : public qn_plan {
