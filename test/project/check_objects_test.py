@@ -25,7 +25,7 @@ BAD = [
     ("stack", lambda text: '.section .note.GNU-stack,"x",%progbits\n' + text.replace("BODY", ""), "executable stack"),
     ("visible", lambda text: text.replace("BODY", "") + ".globl seen\nseen:\n", "seen is not hidden"),
     ("calls", lambda text: text.replace("BODY", CALL), "refers to other outside itself"),
-    ("absolute", lambda text: text.replace("BODY", "") + "rodata\n" + (".quad qn_test\n" if X86 else ".xword qn_test\n"),
+    ("absolute", lambda text: text.replace("BODY", "") + ".section .rodata\n.8byte qn_test\n",
      "absolute address in .rodata"),
     ("landing", lambda text: text.replace("BODY", "") +
      ".hidden bare\n.globl bare\n.type bare, %function\nbare: .cfi_startproc\n ret\n.cfi_endproc\n.size bare, . - bare\n",
