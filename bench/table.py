@@ -14,6 +14,11 @@ import sys
 STREAM_OF = {"vadd": "2r1w", "vmul": "2r1w", "vclamp": "1r1w", "vhswish": "1r1w", "vmulc": "1r1w", "vmax": "1r0w"}
 
 
+def natural(name):
+    """Sorts by words, and by the value of numbers."""
+    return [part.zfill(9) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
+
+
 def read_lines(path):
     """Name -> line with the median of every counter over the repetitions."""
     with open(path, encoding="utf-8") as file:
@@ -23,7 +28,7 @@ def read_lines(path):
         if line.get("run_type") != "aggregate" and not line.get("error_occurred"):
             lines[line["run_name"]].append(line)
     medians = {}
-    for name, repetitions in lines.items():
+    for name, repetitions in sorted(lines.items(), key=lambda line: natural(line[0])):
         repetitions.sort(key=lambda line: line["ops_per_second"])
         medians[name] = repetitions[len(repetitions) // 2]
     return output["context"], medians
