@@ -11,6 +11,12 @@
 #define QN_API __attribute__((visibility("default")))
 #endif
 
+/* Declares TYPE_init(TYPE*), which writes struct_size and the defaults. It lies in the caller's code, because a program
+ * may run with a newer library than it was built for, whose struct is longer. */
+#define QN_INIT(type)                                       \
+  QN_API void type##_init_sized(type* params, size_t size); \
+  static inline void type##_init(type* params) { type##_init_sized(params, sizeof(type)); }
+
 #define QN_VERSION_MAJOR 0
 #define QN_VERSION_MINOR 1
 #define QN_VERSION_PATCH 0
@@ -27,7 +33,7 @@ typedef enum qn_status {
   QN_OK = 0,
   QN_INVALID_ARGUMENT = 1, /**< An argument is NULL, out of range, or contradicts another. */
   QN_UNSUPPORTED = 2,      /**< Valid, but this build or this operator does not do it. */
-  QN_OUT_OF_MEMORY = 3,    /**< The allocator returned NULL. */
+  QN_OUT_OF_MEMORY = 3,    /**< The allocator returned NULL, or a limit was reached. */
   QN_IO_ERROR = 4,         /**< A file could not be opened, read, written or mapped. */
   QN_BAD_MODEL = 5,        /**< The content of a model file is damaged or contradicts itself. */
   QN_CANCELLED = 6         /**< qn_session_cancel() stopped the run. */
@@ -37,8 +43,8 @@ typedef enum qn_status {
 QN_API const char* qn_status_string(qn_status status);
 
 /** What the last failing call of the calling thread had to say: one line that names what is wrong
- *  and where, without a line feed; "" when nothing failed yet. The text is the library's and is
- *  valid until the next failing call of the same thread. */
+ *  and where, without a line feed; "" when nothing failed yet. The text is the library's; ask right
+ *  after the failure, because any later call of the same thread may change it. */
 QN_API const char* qn_last_message(void);
 
 /** Version of the library at run time as "major.minor.patch". */
@@ -97,7 +103,11 @@ typedef struct qn_allocator {
 QN_API qn_status qn_set_allocator(const qn_allocator* allocator);
 
 /** How grave a log line is. */
-typedef enum qn_log_level { QN_LOG_ERROR = 0, QN_LOG_WARNING = 1, QN_LOG_INFO = 2 } qn_log_level;
+typedef enum qn_log_level {
+  QN_LOG_ERROR = 0,   /**< Something failed. */
+  QN_LOG_WARNING = 1, /**< Something works, but not as well as it could. */
+  QN_LOG_INFO = 2     /**< What the library decided. */
+} qn_log_level;
 
 /** Receives one line without a line feed. May be called from any thread. */
 typedef void (*qn_log_fn)(void* context, qn_log_level level, const char* line);

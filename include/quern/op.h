@@ -61,10 +61,11 @@ typedef struct qn_weights {
 } qn_weights;
 
 /** Writes struct_size and defaults: QN_F32, QN_WEIGHTS_OHWI, data NULL. */
-QN_API void qn_weights_init(qn_weights* weights);
+QN_INIT(qn_weights)
 
 /** Packed weights, shared between operators, models and threads: two operators whose weights are at the same
- *  address and want the same packing share one copy, which lives as long as an operator uses it. Thread-safe. */
+ *  address, with the same bias, and want the same packing share one copy, which lives as long as an operator uses it.
+ * Thread-safe. */
 QN_API qn_status qn_weights_cache_create(qn_weights_cache** cache);
 /** Bytes of packed weights held now. */
 QN_API size_t qn_weights_cache_bytes(const qn_weights_cache* cache);
@@ -102,7 +103,7 @@ typedef struct qn_conv2d_params {
 } qn_conv2d_params;
 
 /** Defaults: QN_F32, one group, kernel 1x1, stride 1, dilation 1, no padding, no clamp. */
-QN_API void qn_conv2d_params_init(qn_conv2d_params* params);
+QN_INIT(qn_conv2d_params)
 
 /** @param bias   out_channels floats, copied; NULL for none.
  *  @param cache  NULL for a cache of the operator's own.
@@ -126,7 +127,7 @@ typedef struct qn_dwconv2d_params {
 } qn_dwconv2d_params;
 
 /** Defaults: as qn_conv2d_params_init, multiplier 1. */
-QN_API void qn_dwconv2d_params_init(qn_dwconv2d_params* params);
+QN_INIT(qn_dwconv2d_params)
 /** Arguments as qn_conv2d_create(). */
 QN_API qn_status qn_dwconv2d_create(const qn_dwconv2d_params* params, const qn_weights* weights, const float* bias,
                                     qn_weights_cache* cache, qn_operator** op);
@@ -142,13 +143,16 @@ typedef struct qn_fully_connected_params {
 } qn_fully_connected_params;
 
 /** Defaults: QN_F32, no clamp. */
-QN_API void qn_fully_connected_params_init(qn_fully_connected_params* params);
+QN_INIT(qn_fully_connected_params)
 /** Arguments as qn_conv2d_create(). */
 QN_API qn_status qn_fully_connected_create(const qn_fully_connected_params* params, const qn_weights* weights,
                                            const float* bias, qn_weights_cache* cache, qn_operator** op);
 
 /** What pooling takes of a window. */
-typedef enum qn_pool_kind { QN_POOL_MAX = 0, QN_POOL_AVERAGE = 1 } qn_pool_kind;
+typedef enum qn_pool_kind {
+  QN_POOL_MAX = 0,    /**< The largest element. */
+  QN_POOL_AVERAGE = 1 /**< The mean. */
+} qn_pool_kind;
 
 /** Pooling over windows of an N,H,W,C image. Padding never takes part in a maximum. */
 typedef struct qn_pool2d_params {
@@ -169,12 +173,17 @@ typedef struct qn_pool2d_params {
 } qn_pool2d_params;
 
 /** Defaults: QN_F32, max, kernel 1x1, stride 1, dilation 1, no padding, round down, count_padding 0, no clamp. */
-QN_API void qn_pool2d_params_init(qn_pool2d_params* params);
+QN_INIT(qn_pool2d_params)
 /** Checks the parameters and makes the operator; one input, one output. */
 QN_API qn_status qn_pool2d_create(const qn_pool2d_params* params, qn_operator** op);
 
 /** Functions of two numbers. */
-typedef enum qn_binary_kind { QN_ADD = 0, QN_SUB = 1, QN_MUL = 2, QN_DIV = 3 } qn_binary_kind;
+typedef enum qn_binary_kind {
+  QN_ADD = 0, /**< a + b */
+  QN_SUB = 1, /**< a - b */
+  QN_MUL = 2, /**< a * b */
+  QN_DIV = 3  /**< a / b */
+} qn_binary_kind;
 
 /** Elementwise a (kind) b, two inputs, broadcast as in NumPy: shapes are aligned at the right, dimensions of 1 repeat.
  *  The output may be the buffer of an input that has the output's shape. */
@@ -187,18 +196,18 @@ typedef struct qn_binary_params {
 } qn_binary_params;
 
 /** Defaults: QN_F32, QN_ADD, no clamp. */
-QN_API void qn_binary_params_init(qn_binary_params* params);
+QN_INIT(qn_binary_params)
 /** Checks the parameters and makes the operator; two inputs, one output. */
 QN_API qn_status qn_binary_create(const qn_binary_params* params, qn_operator** op);
 
 /** Functions of one number. */
 typedef enum qn_unary_kind {
-  QN_CLAMP = 0,   /**< min(max(x, alpha), beta): relu is (0, inf), relu6 (0, 6). */
-  QN_SIGMOID = 1, /**< 1 / (1 + e^-x). */
-  QN_TANH = 2,
+  QN_CLAMP = 0,      /**< min(max(x, alpha), beta): relu is (0, inf), relu6 (0, 6). */
+  QN_SIGMOID = 1,    /**< 1 / (1 + e^-x). */
+  QN_TANH = 2,       /**< Hyperbolic tangent. */
   QN_HARD_SWISH = 3, /**< x * min(max(x + 3, 0), 6) / 6. */
   QN_POWER = 4,      /**< (alpha * x + beta) ^ gamma. */
-  QN_EXP = 5
+  QN_EXP = 5         /**< e^x. */
 } qn_unary_kind;
 
 /** One function of each element; any shape; output may be the input's buffer. */
@@ -212,7 +221,7 @@ typedef struct qn_unary_params {
 } qn_unary_params;
 
 /** Defaults: QN_F32, QN_CLAMP to [0, inf] (relu), gamma 1. */
-QN_API void qn_unary_params_init(qn_unary_params* params);
+QN_INIT(qn_unary_params)
 /** Checks the parameters and makes the operator; one input, one output. */
 QN_API qn_status qn_unary_create(const qn_unary_params* params, qn_operator** op);
 
@@ -226,7 +235,7 @@ typedef struct qn_channel_params {
 } qn_channel_params;
 
 /** Defaults: QN_F32, no clamp. */
-QN_API void qn_channel_params_init(qn_channel_params* params);
+QN_INIT(qn_channel_params)
 /** x < 0 ? x * slope[c] : x.  `slope`: channels floats, copied. */
 QN_API qn_status qn_prelu_create(const qn_channel_params* params, const float* slope, qn_operator** op);
 /** x * scale[c] + bias[c] (multiply, then add: rounded twice).  channels floats each, copied; NULL scale is 1, NULL
@@ -245,7 +254,7 @@ typedef struct qn_softmax_params {
 } qn_softmax_params;
 
 /** Defaults: QN_F32, axis -1. */
-QN_API void qn_softmax_params_init(qn_softmax_params* params);
+QN_INIT(qn_softmax_params)
 /** Checks the parameters and makes the operator; one input, one output. */
 QN_API qn_status qn_softmax_create(const qn_softmax_params* params, qn_operator** op);
 
@@ -257,7 +266,7 @@ typedef struct qn_concat_params {
 } qn_concat_params;
 
 /** Defaults: QN_F32, axis -1. */
-QN_API void qn_concat_params_init(qn_concat_params* params);
+QN_INIT(qn_concat_params)
 /** Checks the parameters and makes the operator; any number of inputs, one output. */
 QN_API qn_status qn_concat_create(const qn_concat_params* params, qn_operator** op);
 
@@ -273,7 +282,7 @@ typedef struct qn_lrn_params {
 } qn_lrn_params;
 
 /** Defaults: QN_F32, size 5, alpha 1e-4, beta 0.75, k 1. */
-QN_API void qn_lrn_params_init(qn_lrn_params* params);
+QN_INIT(qn_lrn_params)
 /** Checks the parameters and makes the operator; one input, one output. */
 QN_API qn_status qn_lrn_create(const qn_lrn_params* params, qn_operator** op);
 
@@ -288,12 +297,15 @@ typedef struct qn_pad_params {
 } qn_pad_params;
 
 /** Defaults: QN_F32, rank 4, nothing added, value 0. */
-QN_API void qn_pad_params_init(qn_pad_params* params);
+QN_INIT(qn_pad_params)
 /** Checks the parameters and makes the operator; one input, one output. */
 QN_API qn_status qn_pad_create(const qn_pad_params* params, qn_operator** op);
 
 /** How resizing makes a pixel. */
-typedef enum qn_resize_kind { QN_RESIZE_NEAREST = 0, QN_RESIZE_BILINEAR = 1 } qn_resize_kind;
+typedef enum qn_resize_kind {
+  QN_RESIZE_NEAREST = 0, /**< One pixel. */
+  QN_RESIZE_BILINEAR = 1 /**< A weighted mean of four. */
+} qn_resize_kind;
 
 /** Where output pixel i lies in the input, with s = in / out. */
 typedef enum qn_resize_coordinates {
@@ -304,10 +316,10 @@ typedef enum qn_resize_coordinates {
 
 /** How nearest chooses between two pixels. */
 typedef enum qn_resize_rounding {
-  QN_ROUND_FLOOR = 0,
-  QN_ROUND_CEIL = 1,
+  QN_ROUND_FLOOR = 0,     /**< The lower index. */
+  QN_ROUND_CEIL = 1,      /**< The higher index. */
   QN_ROUND_HALF_DOWN = 2, /**< To nearest, ties towards the lower index. */
-  QN_ROUND_HALF_UP = 3
+  QN_ROUND_HALF_UP = 3    /**< To nearest, ties towards the higher index. */
 } qn_resize_rounding;
 
 /** Resizes N,H,W,C images; positions outside the image use the nearest edge pixel. */
@@ -323,7 +335,7 @@ typedef struct qn_resize2d_params {
 } qn_resize2d_params;
 
 /** Defaults: QN_F32, nearest, half pixel, half down, size 0,0, scale 1. */
-QN_API void qn_resize2d_params_init(qn_resize2d_params* params);
+QN_INIT(qn_resize2d_params)
 /** Checks the parameters and makes the operator; one input, one output. */
 QN_API qn_status qn_resize2d_create(const qn_resize2d_params* params, qn_operator** op);
 
@@ -336,7 +348,7 @@ typedef struct qn_transpose_params {
 } qn_transpose_params;
 
 /** Defaults: QN_F32, rank 0 (must be set). */
-QN_API void qn_transpose_params_init(qn_transpose_params* params);
+QN_INIT(qn_transpose_params)
 /** Checks the parameters and makes the operator; one input, one output. */
 QN_API qn_status qn_transpose_create(const qn_transpose_params* params, qn_operator** op);
 
@@ -350,7 +362,7 @@ typedef struct qn_slice_params {
 } qn_slice_params;
 
 /** Defaults: QN_F32, rank 0 (must be set), begin 0, end SIZE_MAX. */
-QN_API void qn_slice_params_init(qn_slice_params* params);
+QN_INIT(qn_slice_params)
 /** Checks the parameters and makes the operator; one input, one output. */
 QN_API qn_status qn_slice_create(const qn_slice_params* params, qn_operator** op);
 
@@ -369,7 +381,7 @@ typedef struct qn_plan_options {
 } qn_plan_options;
 
 /** Defaults: one task, QN_ALGORITHM_AUTO, kernel NULL. */
-QN_API void qn_plan_options_init(qn_plan_options* options);
+QN_INIT(qn_plan_options)
 
 /** Fixes shapes, strides, algorithm, splits and workspace.  May pack weights into the cache.
  *  @param ins      n_in descriptions.

@@ -110,7 +110,7 @@ Choice best_of(qn_algorithm algorithm, const Problem& p, const char* kernel) {
           gemm_rows(), kernel, [&](const auto& r) { return direct_cycles(p, r); }, &c.cycles);
       break;
     case QN_ALGORITHM_IGEMM:
-      if (!table_fits(p)) break;
+      if (!p.offsets_fit || !table_fits(p)) break;
       c.row = c.igemm = cheapest(
           igemm_rows(), kernel, [&](const auto& r) { return igemm_cycles(p, r); }, &c.cycles);
       break;

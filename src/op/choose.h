@@ -18,6 +18,7 @@ struct Problem {
   size_t groups = 1, in = 1, out = 1;  // channels of one group
   qn_hw kernel = {1, 1};
   bool pointwise = false;      // 1x1, stride 1, no padding: rows of the image are rows of the matrix
+  bool offsets_fit = true;     // 32 bits reach every pixel: igemm's tables can be made
   bool row_tables_fit = true;  // depthwise's
   bool contiguous = false;     // taps of one kernel row lie side by side in memory
 

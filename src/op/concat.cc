@@ -55,12 +55,11 @@ class Concat final : public Operator {
 
 extern "C" {
 
-void qn_concat_params_init(qn_concat_params* params) {
-  if (params == nullptr) return;
-  *params = {};
-  params->struct_size = sizeof *params;
-  params->type = QN_F32;
-  params->axis = -1;
+void qn_concat_params_init_sized(qn_concat_params* params, size_t size) {
+  qn_concat_params p = {};
+  p.type = QN_F32;
+  p.axis = -1;
+  quern::init_struct(params, size, p);
 }
 
 qn_status qn_concat_create(const qn_concat_params* params, qn_operator** op) {

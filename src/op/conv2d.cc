@@ -46,7 +46,7 @@ class Conv2d final : public Operator {
     const qn_tensor& in = request.ins[0];
     Window window = window_;
     QN_TRY(size_window(name, in.shape[1], in.shape[2], false, &window));
-    QN_TRY(stride_window(name, in, &window));
+    stride_window(in, &window);
 
     Choice choice;
     QN_TRY(choose(name, problem(request, window), request.options, &choice));
@@ -75,6 +75,7 @@ class Conv2d final : public Operator {
     p.kernel = shape.kernel;
     p.pointwise = window.taps() == 1 && window.h.stride == 1 && window.w.stride == 1 && window.h.before == 0 &&
                   window.h.after == 0 && window.w.before == 0 && window.w.after == 0;
+    p.offsets_fit = window.offsets_fit();
     p.row_tables_fit = row_tables_fit(window);
     p.contiguous = window.w.dilation == 1 && window.pixel_stride == shape.in * sizeof(float);
     // Images whose rows lie at equal distances are one matrix.
@@ -127,13 +128,11 @@ qn_status as_conv(const char* who, const qn_dwconv2d_params& d, qn_conv2d_params
 }
 
 template <class Params>
-void init_conv(Params* params) {
-  *params = {};
-  params->struct_size = sizeof *params;
-  params->type = QN_F32;
-  params->kernel = params->stride = params->dilation = {1, 1};
-  params->min = -std::numeric_limits<float>::infinity();
-  params->max = std::numeric_limits<float>::infinity();
+void init_conv(Params& p) {
+  p.type = QN_F32;
+  p.kernel = p.stride = p.dilation = {1, 1};
+  p.min = -std::numeric_limits<float>::infinity();
+  p.max = std::numeric_limits<float>::infinity();
 }
 
 }  // namespace
@@ -141,16 +140,18 @@ void init_conv(Params* params) {
 
 extern "C" {
 
-void qn_conv2d_params_init(qn_conv2d_params* params) {
-  if (params == nullptr) return;
-  quern::init_conv(params);
-  params->groups = 1;
+void qn_conv2d_params_init_sized(qn_conv2d_params* params, size_t size) {
+  qn_conv2d_params p = {};
+  quern::init_conv(p);
+  p.groups = 1;
+  quern::init_struct(params, size, p);
 }
 
-void qn_dwconv2d_params_init(qn_dwconv2d_params* params) {
-  if (params == nullptr) return;
-  quern::init_conv(params);
-  params->multiplier = 1;
+void qn_dwconv2d_params_init_sized(qn_dwconv2d_params* params, size_t size) {
+  qn_dwconv2d_params p = {};
+  quern::init_conv(p);
+  p.multiplier = 1;
+  quern::init_struct(params, size, p);
 }
 
 qn_status qn_conv2d_create(const qn_conv2d_params* params, const qn_weights* weights, const float* bias,

@@ -349,39 +349,36 @@ qn_status create_batch_norm(const qn_channel_params* params, const float* mean, 
 
 extern "C" {
 
-void qn_binary_params_init(qn_binary_params* params) {
-  if (params == nullptr) return;
-  *params = {};
-  params->struct_size = sizeof *params;
-  params->type = QN_F32;
-  params->min = -std::numeric_limits<float>::infinity();
-  params->max = std::numeric_limits<float>::infinity();
+void qn_binary_params_init_sized(qn_binary_params* params, size_t size) {
+  qn_binary_params p = {};
+  p.type = QN_F32;
+  p.min = -std::numeric_limits<float>::infinity();
+  p.max = std::numeric_limits<float>::infinity();
+  quern::init_struct(params, size, p);
 }
 
 qn_status qn_binary_create(const qn_binary_params* params, qn_operator** op) {
   return quern::guarded([&] { return quern::create_binary(params, op); });
 }
 
-void qn_unary_params_init(qn_unary_params* params) {
-  if (params == nullptr) return;
-  *params = {};
-  params->struct_size = sizeof *params;
-  params->type = QN_F32;
-  params->beta = std::numeric_limits<float>::infinity();
-  params->gamma = 1;
+void qn_unary_params_init_sized(qn_unary_params* params, size_t size) {
+  qn_unary_params p = {};
+  p.type = QN_F32;
+  p.beta = std::numeric_limits<float>::infinity();
+  p.gamma = 1;
+  quern::init_struct(params, size, p);
 }
 
 qn_status qn_unary_create(const qn_unary_params* params, qn_operator** op) {
   return quern::guarded([&] { return quern::create_unary(params, op); });
 }
 
-void qn_channel_params_init(qn_channel_params* params) {
-  if (params == nullptr) return;
-  *params = {};
-  params->struct_size = sizeof *params;
-  params->type = QN_F32;
-  params->min = -std::numeric_limits<float>::infinity();
-  params->max = std::numeric_limits<float>::infinity();
+void qn_channel_params_init_sized(qn_channel_params* params, size_t size) {
+  qn_channel_params p = {};
+  p.type = QN_F32;
+  p.min = -std::numeric_limits<float>::infinity();
+  p.max = std::numeric_limits<float>::infinity();
+  quern::init_struct(params, size, p);
 }
 
 qn_status qn_prelu_create(const qn_channel_params* params, const float* slope, qn_operator** op) {

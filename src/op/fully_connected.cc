@@ -60,13 +60,12 @@ class FullyConnected final : public Operator {
 
 extern "C" {
 
-void qn_fully_connected_params_init(qn_fully_connected_params* params) {
-  if (params == nullptr) return;
-  *params = {};
-  params->struct_size = sizeof *params;
-  params->type = QN_F32;
-  params->min = -std::numeric_limits<float>::infinity();
-  params->max = std::numeric_limits<float>::infinity();
+void qn_fully_connected_params_init_sized(qn_fully_connected_params* params, size_t size) {
+  qn_fully_connected_params p = {};
+  p.type = QN_F32;
+  p.min = -std::numeric_limits<float>::infinity();
+  p.max = std::numeric_limits<float>::infinity();
+  quern::init_struct(params, size, p);
 }
 
 qn_status qn_fully_connected_create(const qn_fully_connected_params* params, const qn_weights* weights,

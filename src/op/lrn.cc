@@ -84,15 +84,14 @@ class Lrn final : public Operator {
 
 extern "C" {
 
-void qn_lrn_params_init(qn_lrn_params* params) {
-  if (params == nullptr) return;
-  *params = {};
-  params->struct_size = sizeof *params;
-  params->type = QN_F32;
-  params->size = 5;
-  params->alpha = 1e-4f;
-  params->beta = 0.75f;
-  params->k = 1;
+void qn_lrn_params_init_sized(qn_lrn_params* params, size_t size) {
+  qn_lrn_params p = {};
+  p.type = QN_F32;
+  p.size = 5;
+  p.alpha = 1e-4f;
+  p.beta = 0.75f;
+  p.k = 1;
+  quern::init_struct(params, size, p);
 }
 
 qn_status qn_lrn_create(const qn_lrn_params* params, qn_operator** op) {

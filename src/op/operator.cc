@@ -137,6 +137,13 @@ qn_status copy_struct(const char* who, const void* user, void* defaults, size_t 
   return QN_OK;
 }
 
+void init_struct(void* user, size_t size, void* defaults, size_t known) {
+  if (user == nullptr) return;
+  std::memcpy(defaults, &size, sizeof size);
+  std::memset(user, 0, size);
+  std::memcpy(user, defaults, std::min(size, known));
+}
+
 qn_status check_type(const char* who, qn_type type) {
   if (qn_type_size(type) == 0) return fail(QN_INVALID_ARGUMENT, "%s: unknown type %d", who, static_cast<int>(type));
   if (type != QN_F32) return fail(QN_UNSUPPORTED, "%s: only QN_F32 is supported", who);
@@ -191,11 +198,10 @@ qn_status resolve_axis(const char* who, int axis, uint32_t rank, uint32_t* resul
 
 extern "C" {
 
-void qn_plan_options_init(qn_plan_options* options) {
-  if (options == nullptr) return;
-  *options = {};
-  options->struct_size = sizeof *options;
-  options->tasks = 1;
+void qn_plan_options_init_sized(qn_plan_options* options, size_t size) {
+  qn_plan_options p = {};
+  p.tasks = 1;
+  quern::init_struct(options, size, p);
 }
 
 const char* qn_algorithm_string(qn_algorithm algorithm) {

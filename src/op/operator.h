@@ -73,6 +73,14 @@ class Operator {
 // has a shorter struct; one with a newer header may only have zeros in what this library does not know.
 qn_status copy_struct(const char* who, const void* user, void* defaults, size_t size);
 
+// Writes defaults to a caller's struct of `size` bytes: no more than that, and zeros where this library knows nothing.
+void init_struct(void* user, size_t size, void* defaults, size_t known);
+
+template <class Params>
+void init_struct(Params* user, size_t size, Params& defaults) {
+  init_struct(user, size, &defaults, sizeof defaults);
+}
+
 template <class Params>
 qn_status read_struct(const char* who, const Params* user, void (*init)(Params*), Params* params) {
   init(params);

@@ -61,12 +61,11 @@ qn_status create(const qn_pad_params* params, qn_operator** op) {
 
 extern "C" {
 
-void qn_pad_params_init(qn_pad_params* params) {
-  if (params == nullptr) return;
-  *params = {};
-  params->struct_size = sizeof *params;
-  params->type = QN_F32;
-  params->rank = 4;
+void qn_pad_params_init_sized(qn_pad_params* params, size_t size) {
+  qn_pad_params p = {};
+  p.type = QN_F32;
+  p.rank = 4;
+  quern::init_struct(params, size, p);
 }
 
 qn_status qn_pad_create(const qn_pad_params* params, qn_operator** op) {

@@ -77,10 +77,12 @@ class Pool2d final : public Operator {
   qn_status plan(const Request& request, std::unique_ptr<qn_plan>* plan) const override {
     Window window;
     QN_TRY(size(request.ins[0], &window));
-    QN_TRY(stride_window(name, request.ins[0], &window));
+    stride_window(request.ins[0], &window);
     if (!row_tables_fit(window)) {
-      return fail(QN_UNSUPPORTED, "%s: windows of %zux%zu on %zux%zu outputs are too many", name, window.h.kernel,
-                  window.w.kernel, window.h.out, window.w.out);
+      return fail(QN_UNSUPPORTED,
+                  "%s: %zux%zu windows of %zux%zu, or the image they lie in, are too much for tables of "
+                  "32-bit offsets",
+                  name, window.h.out, window.w.out, window.h.kernel, window.w.kernel);
     }
     QN_TRY(check_windows("vertical", window.h));
     QN_TRY(check_windows("horizontal", window.w));
@@ -130,14 +132,13 @@ qn_status create(const qn_pool2d_params* params, qn_operator** op) {
 
 extern "C" {
 
-void qn_pool2d_params_init(qn_pool2d_params* params) {
-  if (params == nullptr) return;
-  *params = {};
-  params->struct_size = sizeof *params;
-  params->type = QN_F32;
-  params->kernel = params->stride = params->dilation = {1, 1};
-  params->min = -std::numeric_limits<float>::infinity();
-  params->max = std::numeric_limits<float>::infinity();
+void qn_pool2d_params_init_sized(qn_pool2d_params* params, size_t size) {
+  qn_pool2d_params p = {};
+  p.type = QN_F32;
+  p.kernel = p.stride = p.dilation = {1, 1};
+  p.min = -std::numeric_limits<float>::infinity();
+  p.max = std::numeric_limits<float>::infinity();
+  quern::init_struct(params, size, p);
 }
 
 qn_status qn_pool2d_create(const qn_pool2d_params* params, qn_operator** op) {

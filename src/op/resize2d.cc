@@ -151,7 +151,7 @@ class Resize2d final : public Operator {
 
   qn_status direction(const char* what, size_t in, size_t size, float scale, Direction* d) const {
     double out = static_cast<double>(size);
-    if (size == 0) out = std::floor(static_cast<double>(in) * static_cast<double>(scale));
+    if (size == 0) out = std::floor(static_cast<float>(in) * scale);  // in binary32, as ONNX Runtime does
     if (!(out >= 1) || out > static_cast<double>(max_size) || in > max_size) {
       return fail(QN_INVALID_ARGUMENT, "%s: %s %zu would become %g", name, what, in, out);
     }
@@ -195,13 +195,12 @@ qn_status create(const qn_resize2d_params* params, qn_operator** op) {
 
 extern "C" {
 
-void qn_resize2d_params_init(qn_resize2d_params* params) {
-  if (params == nullptr) return;
-  *params = {};
-  params->struct_size = sizeof *params;
-  params->type = QN_F32;
-  params->rounding = QN_ROUND_HALF_DOWN;
-  params->scale_h = params->scale_w = 1;
+void qn_resize2d_params_init_sized(qn_resize2d_params* params, size_t size) {
+  qn_resize2d_params p = {};
+  p.type = QN_F32;
+  p.rounding = QN_ROUND_HALF_DOWN;
+  p.scale_h = p.scale_w = 1;
+  quern::init_struct(params, size, p);
 }
 
 qn_status qn_resize2d_create(const qn_resize2d_params* params, qn_operator** op) {

@@ -54,12 +54,11 @@ qn_status create(const qn_slice_params* params, qn_operator** op) {
 
 extern "C" {
 
-void qn_slice_params_init(qn_slice_params* params) {
-  if (params == nullptr) return;
-  *params = {};
-  params->struct_size = sizeof *params;
-  params->type = QN_F32;
-  for (size_t& end : params->end) end = SIZE_MAX;
+void qn_slice_params_init_sized(qn_slice_params* params, size_t size) {
+  qn_slice_params p = {};
+  p.type = QN_F32;
+  for (size_t& end : p.end) end = SIZE_MAX;
+  quern::init_struct(params, size, p);
 }
 
 qn_status qn_slice_create(const qn_slice_params* params, qn_operator** op) {

@@ -131,12 +131,11 @@ class Softmax final : public Operator {
 
 extern "C" {
 
-void qn_softmax_params_init(qn_softmax_params* params) {
-  if (params == nullptr) return;
-  *params = {};
-  params->struct_size = sizeof *params;
-  params->type = QN_F32;
-  params->axis = -1;
+void qn_softmax_params_init_sized(qn_softmax_params* params, size_t size) {
+  qn_softmax_params p = {};
+  p.type = QN_F32;
+  p.axis = -1;
+  quern::init_struct(params, size, p);
 }
 
 qn_status qn_softmax_create(const qn_softmax_params* params, qn_operator** op) {

@@ -50,11 +50,10 @@ qn_status create(const qn_transpose_params* params, qn_operator** op) {
 
 extern "C" {
 
-void qn_transpose_params_init(qn_transpose_params* params) {
-  if (params == nullptr) return;
-  *params = {};
-  params->struct_size = sizeof *params;
-  params->type = QN_F32;
+void qn_transpose_params_init_sized(qn_transpose_params* params, size_t size) {
+  qn_transpose_params p = {};
+  p.type = QN_F32;
+  quern::init_struct(params, size, p);
 }
 
 qn_status qn_transpose_create(const qn_transpose_params* params, qn_operator** op) {

@@ -96,12 +96,11 @@ Packed Weights::pack(Packing packing, size_t nr) const {
 
 extern "C" {
 
-void qn_weights_init(qn_weights* weights) {
-  if (weights == nullptr) return;
-  *weights = {};
-  weights->struct_size = sizeof *weights;
-  weights->type = QN_F32;
-  weights->layout = QN_WEIGHTS_OHWI;
+void qn_weights_init_sized(qn_weights* weights, size_t size) {
+  qn_weights p = {};
+  p.type = QN_F32;
+  p.layout = QN_WEIGHTS_OHWI;
+  quern::init_struct(weights, size, p);
 }
 
 qn_status qn_weights_cache_create(qn_weights_cache** cache) {

@@ -69,17 +69,13 @@ qn_status size_window(const char* who, size_t height, size_t width, bool ceil_mo
   return size_axis(who, "width", width, ceil_mode, &window->w);
 }
 
-qn_status stride_window(const char* who, const qn_tensor& in, Window* window) {
+void stride_window(const qn_tensor& in, Window* window) {
   window->row_stride = in.stride[1];
   window->pixel_stride = in.stride[2];
-  const size_t bytes = (in.shape[1] - 1) * in.stride[1] + (in.shape[2] - 1) * in.stride[2] + in.shape[3] * in.stride[3];
-  if (bytes > INT32_MAX) {
-    return fail(QN_UNSUPPORTED, "%s: an image of %zu bytes is beyond the reach of 32-bit offsets", who, bytes);
-  }
-  return QN_OK;
 }
 
 bool row_tables_fit(const Window& window) {
+  if (!window.offsets_fit()) return false;
   const Axis &h = window.h, &w = window.w;
   size_t entries;
   for (const Axis* axis : {&h, &w}) {

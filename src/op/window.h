@@ -29,6 +29,8 @@ struct Window {
 
   size_t taps() const { return h.kernel * w.kernel; }
   size_t pixels() const { return h.out * w.out; }
+  // Do 32-bit offsets reach every pixel of an image? Only then offset() may be called.
+  bool offsets_fit() const { return (h.in - 1) * row_stride + (w.in - 1) * pixel_stride <= INT32_MAX; }
   int32_t offset(int64_t y, int64_t x) const {
     if (!h.inside(y) || !w.inside(x)) return -1;
     return static_cast<int32_t>(static_cast<size_t>(y) * row_stride + static_cast<size_t>(x) * pixel_stride);
@@ -40,8 +42,8 @@ qn_status make_window(const char* who, qn_hw kernel, qn_hw stride, qn_hw dilatio
                       Window* window);
 // Sets the sizes for an input of H x W; ceil_mode as in qn_pool2d_params.
 qn_status size_window(const char* who, size_t height, size_t width, bool ceil_mode, Window* window);
-// Sets the strides for an input N,H,W,C; fails if 32-bit offsets do not reach all of an image.
-qn_status stride_window(const char* who, const qn_tensor& in, Window* window);
+// Sets the strides for an input N,H,W,C.
+void stride_window(const qn_tensor& in, Window* window);
 
 // Offsets for kernels that work on a run of pixels of one output row (dwconv, pool). Taps go column by column.
 // Rows whose windows lie inside the image from top to bottom share one table and move the base address.
@@ -55,7 +57,7 @@ struct RowTables {
   size_t step = 0;  // bytes from the offsets of one pixel to those of the next
 };
 RowTables make_row_tables(const Window& window);
-// Are these tables, and the loops that make them, of a sane size? Huge kernels in huge padding are not.
+// Can these tables be made, and are they of a sane size? Those of huge kernels in huge padding are not.
 bool row_tables_fit(const Window& window);
 
 // A plan that goes over output rows of images, a range of channels at a time.
