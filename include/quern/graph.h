@@ -3,7 +3,7 @@
  *     qn_model_load_file("net.qn", NULL, &model);        shared by any number of sessions
  *     qn_session_create(model, &options, &session);      plans for the model's own input sizes
  *     qn_session_resize(session, 0, 4, shape);           optional
- *     qn_session_run(session, inputs);                   then qn_session_output(session, 0, &data, &tensor) */
+ *     qn_session_run(session, inputs);                   then qn_session_output(session, 0, &data) */
 #ifndef QUERN_GRAPH_H
 #define QUERN_GRAPH_H
 
@@ -30,7 +30,7 @@ typedef struct qn_model_options {
 } qn_model_options;
 
 /** Defaults: cache NULL. */
-QN_API void qn_model_options_init(qn_model_options* options);
+QN_INIT(qn_model_options)
 
 /** Maps a .qn file. The file must not change while the model lives. options may be NULL. */
 QN_API qn_status qn_model_load_file(const char* path, const qn_model_options* options, qn_model** model);
@@ -74,18 +74,21 @@ typedef struct qn_session_options {
       parallel; /**< A host's own threads instead; copied. `threads` then says how many tasks run at a time. */
   qn_algorithm algorithm; /**< Forced for every convolution where it applies; AUTO otherwise. */
   int profile;            /**< Non-zero: time every operator. */
+  size_t memory_limit; /**< Most bytes that planning may take: packed weights, tables, activations. Beyond, the answer
+                            is QN_OUT_OF_MEMORY. 0: for the model's own input sizes, which a small file may have made
+                            huge, 1 GiB and four times the model's weights; for sizes asked for, no limit. */
 } qn_session_options;
 
-/** Defaults: one thread, parallel NULL, QN_ALGORITHM_AUTO, no profile. */
-QN_API void qn_session_options_init(qn_session_options* options);
+/** Defaults: one thread, parallel NULL, QN_ALGORITHM_AUTO, no profile, memory_limit 0. */
+QN_INIT(qn_session_options)
 
 /** Plans every operator for the model's own input sizes. options may be NULL. */
 QN_API qn_status qn_session_create(qn_model* model, const qn_session_options* options, qn_session** session);
 /** Frees the session. NULL is allowed. */
 QN_API void qn_session_release(qn_session* session);
 
-/** Gives input `index` another shape, in the source's layout, and plans anew. On failure the session keeps its old
- * sizes. */
+/** Gives input `index` another shape of the same rank, in the source's layout, and plans anew. On failure the session
+ * keeps its old sizes. */
 QN_API qn_status qn_session_resize(qn_session* session, size_t index, uint32_t rank, const size_t* shape);
 /** The same for all inputs at once, for models whose inputs must change together: one entry of `tensors` per input. */
 QN_API qn_status qn_session_resize_all(qn_session* session, const qn_tensor* tensors);
@@ -101,25 +104,25 @@ QN_API qn_status qn_session_run(qn_session* session, const void* const* inputs);
 /** Address of output `index`, dense, valid until the next run, resize or release. */
 QN_API qn_status qn_session_output(const qn_session* session, size_t index, const void** data);
 
-/** Asks a run in another thread to stop before its next operator. Without a run going on, the next one stops at once.
- *  Thread-safe. */
+/** Asks a run in another thread to stop before its next operator. Without a run going on, the next one stops at once; a
+ *  run that has begun its last operator ends as if nothing had been asked. Thread-safe. */
 QN_API void qn_session_cancel(qn_session* session);
 
 /** Bytes of activations and workspace the session holds (its arena). */
 QN_API size_t qn_session_memory(const qn_session* session);
 
-/** One operator of the last run of a profiling session. Strings live until the next resize or release. */
+/** One operator of a profiling session. Strings live until the next resize or release. */
 typedef struct qn_profile_entry {
   const char* name;      /**< Of the node in the model. */
   const char* op;        /**< Kind of operator, for example "conv2d". */
   const char* algorithm; /**< "" where there is no choice. */
   const char* kernel;    /**< Main micro-kernel or "". */
   uint64_t macs;         /**< Multiply-accumulates; 0 where there are none. */
-  uint64_t start_ns;     /**< Since the start of the run. */
-  uint64_t time_ns;      /**< From its start to its end. */
+  uint64_t start_ns;     /**< Since the start of the last run. */
+  uint64_t time_ns;      /**< From its start to its end; 0 if the last run did not come so far, or there was none. */
 } qn_profile_entry;
 
-/** Number of entries; 0 before the first run and without `profile`. */
+/** Number of entries; 0 without `profile`. */
 QN_API size_t qn_session_profile_count(const qn_session* session);
 /** Entry `index`, in the order of execution. */
 QN_API qn_status qn_session_profile(const qn_session* session, size_t index, qn_profile_entry* entry);

@@ -17,16 +17,26 @@ void default_release(void*, void* pointer, size_t) { std::free(pointer); }
 constexpr qn_allocator default_allocator = {nullptr, default_allocate, default_release};
 qn_allocator current = default_allocator;
 
+constexpr size_t unlimited = SIZE_MAX;
+thread_local size_t memory_limit = unlimited, memory_left = unlimited;
+
 }  // namespace
 
+MemoryLimit::MemoryLimit(size_t bytes) { memory_limit = memory_left = bytes; }
+MemoryLimit::~MemoryLimit() { memory_limit = memory_left = unlimited; }
+
 void* allocate(size_t size, size_t alignment) {
+  if (size > memory_left) throw MemoryLimit::Exceeded(memory_limit);
   void* pointer = current.allocate(current.context, size == 0 ? 1 : size, alignment);
   if (pointer == nullptr) throw std::bad_alloc();
+  if (memory_limit != unlimited) memory_left -= size;
   return pointer;
 }
 
 void release(void* pointer, size_t size) noexcept {
-  if (pointer != nullptr) current.release(current.context, pointer, size == 0 ? 1 : size);
+  if (pointer == nullptr) return;
+  current.release(current.context, pointer, size == 0 ? 1 : size);
+  memory_left = size > memory_limit - memory_left ? memory_limit : memory_left + size;
 }
 
 }  // namespace quern

@@ -20,6 +20,20 @@ constexpr size_t cache_line = 64;
 void* allocate(size_t size, size_t alignment = cache_line);
 void release(void* pointer, size_t size) noexcept;
 
+// While one lives, what its thread holds more than at its beginning may not exceed `bytes`; beyond, allocate() throws
+// MemoryLimit::Exceeded. For content that nobody has vouched for. One at a time.
+class MemoryLimit {
+ public:
+  struct Exceeded : std::bad_alloc {
+    explicit Exceeded(size_t limit) : bytes(limit) {}
+    size_t bytes;
+  };
+  explicit MemoryLimit(size_t bytes);
+  ~MemoryLimit();
+  MemoryLimit(const MemoryLimit&) = delete;
+  MemoryLimit& operator=(const MemoryLimit&) = delete;
+};
+
 template <class T>
 struct Allocator {
   using value_type = T;

@@ -7,6 +7,8 @@
 #include <new>
 #include <stdexcept>
 
+#include "base/memory.h"
+
 namespace quern {
 
 // Records the message of the calling thread (printf format, one line) and returns `status`.
@@ -26,6 +28,8 @@ template <class Body>
 qn_status guarded(Body&& body) noexcept {
   try {
     return body();
+  } catch (const MemoryLimit::Exceeded& limit) {
+    return fail(QN_OUT_OF_MEMORY, "more than the limit of %zu bytes is needed", limit.bytes);
   } catch (const std::bad_alloc&) {
     return fail(QN_OUT_OF_MEMORY, "out of memory");
   } catch (const std::length_error&) {

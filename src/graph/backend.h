@@ -44,8 +44,6 @@ class NodeOperator : public Allocated {
   virtual ~NodeOperator() = default;
   // The output may lie in the buffer of this input, if they have the same shape.
   virtual bool in_place(size_t input) const = 0;
-  // At least what the tables of a plan for these shapes take, in bytes: shapes from a file may ask for anything.
-  virtual double plan_bytes(const Graph& shapes, const Node& node) const = 0;
   // `shapes` has the shapes of the node's tensors; its node and constants are those the operator was made from.
   virtual qn_status plan(const Graph& shapes, const Node& node, const ExecutionOptions& options,
                          std::unique_ptr<NodePlan>* plan) const = 0;

@@ -18,20 +18,22 @@ constexpr size_t max_name = 1024;
 // UTF-8 without control characters: names go into messages, file names and JSON.
 bool is_name(const String& name) {
   if (name.size() > max_name) return false;
-  size_t continuation = 0;
-  for (const char c : name) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (continuation > 0) {
-      if ((byte & 0xc0) != 0x80) return false;
-      --continuation;
-    } else if (byte >= 0x80) {
-      continuation = byte >= 0xf0 && byte < 0xf5 ? 3 : byte >= 0xe0 && byte < 0xf0 ? 2 : byte >= 0xc2 ? 1 : 0;
-      if (continuation == 0 || byte >= 0xf5) return false;
-    } else if (byte < 0x20 || byte == 0x7f) {
-      return false;
+  for (size_t i = 0; i < name.size();) {
+    const auto byte = [&](size_t at) { return at < name.size() ? static_cast<unsigned char>(name[at]) : 0u; };
+    const unsigned first = byte(i++);
+    if (first < 0x20 || first == 0x7f) return false;
+    if (first < 0x80) continue;
+    if (first < 0xc2 || first > 0xf4) return false;
+    const size_t continuations = first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
+    unsigned code = first & (0x3fu >> continuations);
+    for (size_t k = 0; k < continuations; ++k, ++i) {
+      if ((byte(i) & 0xc0) != 0x80) return false;
+      code = code << 6 | (byte(i) & 0x3f);
     }
+    const unsigned least[] = {0x80, 0x800, 0x10000};  // less has a shorter form
+    if (code < least[continuations - 1] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return false;
   }
-  return continuation == 0;
+  return true;
 }
 
 qn_status check_shape(const Shape& shape, qn_type type, const char* what, size_t index) {

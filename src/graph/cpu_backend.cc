@@ -192,32 +192,18 @@ qn_status create_slice(const NodeView& v, qn_weights_cache*, qn_operator** op) {
   return qn_slice_create(&p, op);
 }
 
-// ---- memory of plans: tables of offsets, 4 bytes for each tap of an output pixel
-
-double offsets_of_all_pixels(const NodeView& v, const Shape& out) {
-  const Shape& w = v.shape(1);
-  return 4.0 * static_cast<double>(out[1]) * static_cast<double>(out[2]) * static_cast<double>(w[1] * w[2]);
-}
-
-// One table serves all rows of windows that padding does not cut.
-double offsets_of_rows(const NodeView& v, const Shape& out) {
-  const Attributes& a = v.node.attributes;
-  const size_t cut = (a.padding.top + a.padding.bottom) / a.stride.h + 3;
-  return 4.0 * static_cast<double>(std::min(out[1], cut)) * static_cast<double>(out[2]) *
-         static_cast<double>(a.kernel.h) * static_cast<double>(a.kernel.w);
-}
+// ---- one row per kind
 
 struct Row {
   qn_status (*create)(const NodeView& view, qn_weights_cache* cache, qn_operator** op) = nullptr;
   unsigned in_place = 0;    // bit i: the output may lie in the buffer of input i
   bool algorithms = false;  // there is a choice
-  double (*plan_bytes)(const NodeView& view, const Shape& output) = nullptr;
 };
 
-constexpr Row conv2d_row = {.create = create_conv2d, .algorithms = true, .plan_bytes = offsets_of_all_pixels};
+constexpr Row conv2d_row = {.create = create_conv2d, .algorithms = true};
 constexpr Row fully_connected_row = {.create = create_fully_connected};
-constexpr Row max_pool_row = {.create = create_pool<QN_POOL_MAX, false>, .plan_bytes = offsets_of_rows};
-constexpr Row average_pool_row = {.create = create_pool<QN_POOL_AVERAGE, false>, .plan_bytes = offsets_of_rows};
+constexpr Row max_pool_row = {.create = create_pool<QN_POOL_MAX, false>};
+constexpr Row average_pool_row = {.create = create_pool<QN_POOL_AVERAGE, false>};
 constexpr Row global_max_pool_row = {.create = create_pool<QN_POOL_MAX, true>};
 constexpr Row global_average_pool_row = {.create = create_pool<QN_POOL_AVERAGE, true>};
 constexpr Row add_row = {.create = create_binary<QN_ADD>, .in_place = 3};
@@ -288,11 +274,6 @@ class CpuOperator : public NodeOperator {
   CpuOperator(OperatorHandle op, const Row& kind_row) : op_(std::move(op)), row_(kind_row) {}
 
   bool in_place(size_t input) const override { return input < 2 && (row_.in_place >> input & 1) != 0; }
-
-  double plan_bytes(const Graph& shapes, const Node& node) const override {
-    if (row_.plan_bytes == nullptr) return 0;
-    return row_.plan_bytes({shapes, node}, shapes.tensors[static_cast<size_t>(node.outputs[0])].shape);
-  }
 
   qn_status plan(const Graph& shapes, const Node& node, const ExecutionOptions& options,
                  std::unique_ptr<NodePlan>* plan) const override {

@@ -123,15 +123,6 @@ void Execution::assign_outputs() {
   }
 }
 
-qn_status Execution::check_plans(const Model& model, size_t limit) const {
-  double total = 0;
-  for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-    if (model.operators[i].op != nullptr) total += model.operators[i].op->plan_bytes(graph_, graph_.nodes[i]);
-  }
-  if (total <= static_cast<double>(limit)) return QN_OK;
-  return fail(QN_BAD_MODEL, "the operators' tables take %.0f bytes, more than %zu", total, limit);
-}
-
 qn_status Execution::plan_nodes(const Model& model, const ExecutionOptions& options) {
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
     const Node& node = graph_.nodes[i];
@@ -166,22 +157,15 @@ void Execution::bind() {
   }
 }
 
-qn_status Execution::make(const Model& model, Graph graph, const ExecutionOptions& options, size_t memory_limit,
+qn_status Execution::make(const Model& model, Graph graph, const ExecutionOptions& options,
                           std::unique_ptr<Execution>* made) {
   std::unique_ptr<Execution> e(new Execution(std::move(graph)));
   e->find_lifetimes();
   e->assign_homes(model);
   e->assign_outputs();
-  const auto plan_arena = [&](size_t* arena) {
-    QN_TRY(plan_memory(e->blocks_, arena));
-    if (*arena <= memory_limit) return QN_OK;
-    return fail(QN_BAD_MODEL, "the activations take %zu bytes, more than %zu", *arena, memory_limit);
-  };
-  size_t arena;
-  QN_TRY(plan_arena(&arena));  // before operators allocate anything for shapes like these
-  QN_TRY(e->check_plans(model, memory_limit));
   QN_TRY(e->plan_nodes(model, options));
-  QN_TRY(plan_arena(&arena));
+  size_t arena;
+  QN_TRY(plan_memory(e->blocks_, &arena));
   e->arena_ = Buffer(arena);
   e->bind();
   *made = std::move(e);

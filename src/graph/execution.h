@@ -6,11 +6,6 @@
 
 namespace quern {
 
-// The most that the activations of a model may take at the shapes of its file, and again the tables of its operators. A
-// model that needs more is refused, because a file of a few bytes could ask for anything; shapes that a user asks for
-// may take what the machine has.
-constexpr size_t max_memory = size_t{1} << 30;
-
 class Execution : public Allocated {
  public:
   // One node to run.
@@ -25,7 +20,7 @@ class Execution : public Allocated {
   };
 
   // `graph` is the model's with the shapes of this session, already inferred.
-  static qn_status make(const Model& model, Graph graph, const ExecutionOptions& options, size_t memory_limit,
+  static qn_status make(const Model& model, Graph graph, const ExecutionOptions& options,
                         std::unique_ptr<Execution>* made);
 
   const Graph& graph() const { return graph_; }
@@ -57,7 +52,6 @@ class Execution : public Allocated {
   void assign_homes(const Model& model);
   bool run_in_place(const NodeOperator& op, size_t node);
   void assign_outputs();
-  qn_status check_plans(const Model& model, size_t limit) const;
   qn_status plan_nodes(const Model& model, const ExecutionOptions& options);
   void bind();
 

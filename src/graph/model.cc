@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "graph/file_header.h"
 #include "graph/format.h"
+#include "graph/mapped_file.h"
 #include "graph/passes.h"
 #include "graph/rules.h"
 
@@ -80,8 +81,9 @@ using quern::fail;
 
 extern "C" {
 
-void qn_model_options_init(qn_model_options* options) {
-  if (options != nullptr) *options = {.struct_size = sizeof *options, .cache = nullptr};
+void qn_model_options_init_sized(qn_model_options* options, size_t size) {
+  qn_model_options p = {};
+  quern::init_struct(options, size, p);
 }
 
 qn_status qn_model_load_file(const char* path, const qn_model_options* options, qn_model** model) {
@@ -89,8 +91,11 @@ qn_status qn_model_load_file(const char* path, const qn_model_options* options, 
     return fail(QN_INVALID_ARGUMENT, "qn_model_load_file: an argument is NULL");
   }
   return quern::guarded([&] {
+    std::shared_ptr<const quern::MappedFile> file;
+    QN_TRY(quern::map_file(path, &file));
+    const quern::MemoryLimit limit(quern::memory_limit(file->size()));
     quern::Graph graph;
-    QN_TRY(quern::read_model_file(path, &graph));
+    QN_TRY(quern::read_model(file->data(), file->size(), file, path, &graph));
     return quern::make_model(std::move(graph), options, model);
   });
 }
@@ -107,6 +112,7 @@ qn_status qn_model_load_memory(const void* data, size_t size, const qn_model_opt
       data = copy->data();
       owner = std::move(copy);
     }
+    const quern::MemoryLimit limit(quern::memory_limit(size));
     quern::Graph graph;
     QN_TRY(quern::read_model(data, size, std::move(owner), "qn_model_load_memory", &graph));
     return quern::make_model(std::move(graph), options, model);

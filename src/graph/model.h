@@ -26,6 +26,10 @@ struct ModelOperator {
   std::unique_ptr<NodeOperator> op;  // NULL for what is always a view
 };
 
+// What loading a model of so many bytes may take, and again a session for the shapes of its file: weights grow when
+// they are packed, and activations should find room, but a file of a few bytes could ask for anything.
+constexpr size_t memory_limit(size_t model_bytes) { return (size_t{1} << 30) + 4 * model_bytes; }
+
 struct Model {
   Graph graph;
   std::unique_ptr<qn_weights_cache, ReleaseCache> own_cache;

@@ -19,9 +19,6 @@ struct Affine {
   bool only_clamps() const { return is_uniform() && scale[0] == 1 && bias[0] == 0; }
 };
 
-// Uniform vectors of more channels than this are not written out.
-constexpr size_t max_spread = size_t{1} << 16;
-
 float element(const Vector<float>& v, size_t i) { return v.size() == 1 ? v[0] : v[i]; }
 
 bool is_finite(const Vector<float>& v) {
@@ -138,6 +135,28 @@ int spread(Rewriter& r, const Vector<float>& v, size_t channels) {
   return r.add_constant({channels}, v.size() == channels ? v : Vector<float>(channels, v[0]));
 }
 
+// Has x the same channels whatever shapes the inputs of the graph get?
+bool has_fixed_channels(Rewriter& r, int x) {
+  for (const Node* node = r.writer(x); node != nullptr; node = r.writer(node->inputs[0])) {
+    switch (node->kind) {
+      case OpKind::conv2d:
+      case OpKind::fully_connected:
+      case OpKind::scale:
+      case OpKind::prelu: return true;
+      case OpKind::max_pool:
+      case OpKind::average_pool:
+      case OpKind::global_max_pool:
+      case OpKind::global_average_pool:
+      case OpKind::clamp:
+      case OpKind::power:
+      case OpKind::sigmoid:
+      case OpKind::tanh: continue;
+      default: return false;
+    }
+  }
+  return false;
+}
+
 // Turns the node into f(x), as the simplest kind that can be it. False where none can.
 bool write_affine(Rewriter& r, Node& node, const Affine& f, int x) {
   Attributes attributes;
@@ -151,9 +170,8 @@ bool write_affine(Rewriter& r, Node& node, const Affine& f, int x) {
     attributes.gamma = 1;
     r.set_inputs(node, {x});
   } else {
-    if (r.shape(x).empty()) return false;
-    const size_t channels = r.shape(x).back();
-    if (f.is_uniform() && channels > max_spread) return false;
+    if (f.is_uniform() && !has_fixed_channels(r, x)) return false;
+    const size_t channels = f.is_uniform() ? r.shape(x).back() : std::max(f.scale.size(), f.bias.size());
     Vector<int> inputs = {x, spread(r, f.scale, channels)};
     if (f.bias != Vector<float>{0}) inputs.push_back(spread(r, f.bias, channels));
     node.kind = OpKind::scale;

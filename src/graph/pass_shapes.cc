@@ -55,8 +55,9 @@ bool absorbs(Rewriter& r, const Node& pad, Node& node) {
   const Attributes& a = node.attributes;
   if (node.kind == OpKind::conv2d) return pad.attributes.alpha == 0;
   const qn_padding p = enlarged(a.padding, pad.attributes.values);
-  const size_t height = (a.kernel.h - 1) * a.dilation.h + 1, width = (a.kernel.w - 1) * a.dilation.w + 1;
-  if (a.ceil_mode || std::max(p.top, p.bottom) >= height || std::max(p.left, p.right) >= width) return false;
+  // With dilation, a window between image and padding could see nothing of the image, which pooling refuses.
+  if (a.dilation.h != 1 || a.dilation.w != 1) return false;
+  if (a.ceil_mode || std::max(p.top, p.bottom) >= a.kernel.h || std::max(p.left, p.right) >= a.kernel.w) return false;
   // Padding never is a maximum, and neither is what no pixel is less than.
   if (node.kind == OpKind::max_pool) return pad.attributes.alpha <= lower_bound(r, pad.inputs[0]);
   // The pixels of `pad` count; those of the pooling itself have to, too.

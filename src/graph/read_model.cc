@@ -14,9 +14,6 @@
 namespace quern {
 namespace {
 
-// Constants may share a segment, but not so often that a small file makes the operators pack gigabytes.
-constexpr uint64_t max_segment_uses = 4;
-
 class Reader {
  public:
   Reader(const unsigned char* data, size_t size, std::shared_ptr<const void> owner, Graph* graph)
@@ -54,7 +51,6 @@ class Reader {
   FileHeader header_ = {};
   size_t budget_ = 0;          // bytes that strings and vectors may still take
   uint64_t segments_end_ = 0;  // of those read so far, from segments_offset
-  uint64_t constant_bytes_ = 0;
   Vector<OpKind> operators_;
 };
 
@@ -188,8 +184,6 @@ qn_status Reader::read_tensor(const format::Tensor& tensor) {
   if (to.constant < 0 || static_cast<size_t>(to.constant) >= graph_.constants.size()) {
     return fail(QN_BAD_MODEL, "tensor %zu: segment %d does not exist", index, to.constant);
   }
-  constant_bytes_ += graph_.constants[static_cast<size_t>(to.constant)].bytes;
-  if (constant_bytes_ / max_segment_uses > size_) return fail(QN_BAD_MODEL, "constants share segments too often");
   return QN_OK;
 }
 

@@ -123,9 +123,9 @@ qn_status infer_resize(const NodeView& v, Shape* out) {
       size[i] = static_cast<size_t>(a.values[i]);
       continue;
     }
-    const double scaled = std::floor(static_cast<double>(x[1 + i]) * double{scales[i]});
-    if (!(scaled >= 1 && scaled <= static_cast<double>(max_extent))) {
-      return fail_node(v.node, "an output size of %g is out of range", scaled);
+    const float scaled = std::floor(static_cast<float>(x[1 + i]) * scales[i]);  // as the operator does
+    if (!(scaled >= 1 && scaled <= static_cast<float>(max_extent))) {
+      return fail_node(v.node, "an output size of %g is out of range", double{scaled});
     }
     size[i] = static_cast<size_t>(scaled);
   }

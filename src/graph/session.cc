@@ -16,6 +16,7 @@ struct qn_session : quern::Allocated {
   qn_parallel parallel = {};
   quern::ExecutionOptions options;
   bool profiling = false;
+  size_t user_limit = 0;  // bytes that planning may take; 0: the user did not say
   std::unique_ptr<quern::Execution> execution;
   quern::Vector<qn_profile_entry> profile;  // one per step, if profiling
   std::atomic<bool> cancelled{false};
@@ -54,10 +55,11 @@ qn_status make_threads(const qn_session_options& options, qn_session& session) {
 }
 
 // Plans for a graph whose inputs have their shapes. The session changes only when all has worked.
-qn_status plan(qn_session& session, Graph graph, size_t memory_limit) {
+qn_status plan(qn_session& session, Graph graph, size_t limit) {
+  const MemoryLimit scope(limit);
   QN_TRY(infer_shapes(graph));
   std::unique_ptr<Execution> execution;
-  QN_TRY(Execution::make(*session.model, std::move(graph), session.options, memory_limit, &execution));
+  QN_TRY(Execution::make(*session.model, std::move(graph), session.options, &execution));
   Vector<qn_profile_entry> profile;
   if (session.profiling) {
     for (const Execution::Step& step : execution->steps()) {
@@ -72,6 +74,12 @@ qn_status plan(qn_session& session, Graph graph, size_t memory_limit) {
   return QN_OK;
 }
 
+size_t constant_bytes(const Graph& graph) {
+  size_t bytes = 0;
+  for (const Constant& constant : graph.constants) bytes += constant.bytes;
+  return bytes;
+}
+
 qn_status create(qn_model* model, const qn_session_options* user_options, qn_session** session) {
   qn_session_options options;
   QN_TRY(read_session_options(user_options, &options));
@@ -79,7 +87,10 @@ qn_status create(qn_model* model, const qn_session_options* user_options, qn_ses
   made->model = model->impl;
   made->profiling = options.profile != 0;
   QN_TRY(make_threads(options, *made));
-  QN_TRY(plan(*made, made->model->graph, max_memory));
+  made->user_limit = options.memory_limit;
+  const size_t limit =
+      options.memory_limit != 0 ? options.memory_limit : memory_limit(constant_bytes(made->model->graph));
+  QN_TRY(plan(*made, made->model->graph, limit));
   *session = made.release();
   return QN_OK;
 }
@@ -92,13 +103,17 @@ qn_status resize(qn_session& session, const qn_tensor* tensors) {
     std::snprintf(who, sizeof who, "qn_session_resize: input %zu", i);
     QN_TRY(check_tensor(tensors[i], who));
     if (tensors[i].type != graph.inputs[i].type) return fail(QN_INVALID_ARGUMENT, "%s has another type", who);
+    if (tensors[i].layout != QN_LAYOUT_NHWC) return fail(QN_UNSUPPORTED, "%s: only QN_LAYOUT_NHWC is supported", who);
     if (!is_dense(tensors[i])) return fail(QN_INVALID_ARGUMENT, "%s is not dense", who);
     Tensor& tensor = graph.tensors[static_cast<size_t>(graph.inputs[i].tensor)];
+    if (tensors[i].rank != tensor.shape.size()) {
+      return fail(QN_INVALID_ARGUMENT, "%s has rank %u instead of %zu", who, tensors[i].rank, tensor.shape.size());
+    }
     tensor.shape.assign(tensors[i].shape, tensors[i].shape + tensors[i].rank);
     size_t bytes;
     if (!tensor_size(QN_F32, tensor.shape, &bytes)) return fail(QN_INVALID_ARGUMENT, "%s is too large", who);
   }
-  const qn_status status = plan(session, std::move(graph), SIZE_MAX);
+  const qn_status status = plan(session, std::move(graph), session.user_limit != 0 ? session.user_limit : SIZE_MAX);
   return status == QN_BAD_MODEL ? QN_INVALID_ARGUMENT : status;  // the model is good; these shapes do not suit it
 }
 
@@ -124,6 +139,7 @@ qn_status run(qn_session& session, const void* const* inputs) {
   Execution& execution = *session.execution;
   const qn_parallel* parallel = session.parallel.run == nullptr ? nullptr : &session.parallel;
   session.has_run = false;
+  for (qn_profile_entry& entry : session.profile) entry.start_ns = entry.time_ns = 0;
   const uint64_t start = session.profiling ? now() : 0;
   execution.begin(inputs);
   for (size_t i = 0; i < execution.steps().size(); ++i) {
@@ -134,6 +150,7 @@ qn_status run(qn_session& session, const void* const* inputs) {
     session.profile[i].start_ns = before - start;
     session.profile[i].time_ns = now() - before;
   }
+  session.cancelled = false;  // too late for this run, and no later one was meant
   execution.end(inputs);
   session.has_run = true;
   return QN_OK;
@@ -144,11 +161,10 @@ qn_status run(qn_session& session, const void* const* inputs) {
 
 extern "C" {
 
-void qn_session_options_init(qn_session_options* options) {
-  if (options == nullptr) return;
-  *options = {};
-  options->struct_size = sizeof *options;
-  options->threads = 1;
+void qn_session_options_init_sized(qn_session_options* options, size_t size) {
+  qn_session_options p = {};
+  p.threads = 1;
+  quern::init_struct(options, size, p);
 }
 
 qn_status qn_session_create(qn_model* model, const qn_session_options* options, qn_session** session) {

@@ -246,16 +246,34 @@ TEST(Optimize, ChainsBecomeTheSimplestNode) {
   b.output(chain({{OpKind::clamp, range(0, 2)}, {OpKind::clamp, range(5, 9)}}), "always 5");
   b.output(chain({{OpKind::power, power(2, 1, 1)}, {OpKind::power, power(3, -1, 1)}}), "power");
   b.output(chain({{OpKind::power, power(2, 1, 1)}, {OpKind::power, power(0.5, -0.5, 1)}}), "nothing");
-  b.output(chain({{OpKind::clamp, range(1, 2)}, {OpKind::power, power(-2, 1, 1)}}), "scale");
+  b.output(chain({{OpKind::clamp, range(1, 2)}, {OpKind::power, power(-2, 1, 1)}}), "as it was");
   b.output(chain({{OpKind::power, power(2, 1, 1)}, {OpKind::power, power(1, 0, 2)}}), "square");
-  const Graph graph =
-      expect_optimized(b.done(), "sigmoid clamp sigmoid clamp sigmoid power sigmoid sigmoid scale sigmoid power power");
+  const Graph graph = expect_optimized(
+      b.done(), "sigmoid clamp sigmoid clamp sigmoid power sigmoid sigmoid clamp power sigmoid power power");
   EXPECT_EQ(graph.nodes[1].attributes.max, 3);
   EXPECT_EQ(graph.nodes[3].attributes.min, 5);
   EXPECT_EQ(graph.nodes[5].attributes.alpha, 6);
   EXPECT_EQ(graph.nodes[5].attributes.beta, 2);
-  EXPECT_EQ(graph.nodes[8].attributes.min, -3);
-  EXPECT_EQ(graph.nodes[8].attributes.max, -1);
+}
+
+TEST(Optimize, ChainsThatClampBecomeAScaleWhereChannelsAreFixed) {
+  GraphBuilder b;
+  const int x = b.node(OpKind::prelu, {b.input("x", {2, 3}), b.constant({3})});
+  const int y = b.node(OpKind::power, {b.node(OpKind::clamp, {x}, range(1, 2))}, power(-2, 1, 1));
+  b.output(y, "y");
+  const Graph graph = expect_optimized(b.done(), "prelu scale");
+  EXPECT_EQ(graph.nodes[1].attributes.min, -3);
+  EXPECT_EQ(graph.nodes[1].attributes.max, -1);
+}
+
+// What was known about the input when the model was converted must not be built in.
+TEST(Optimize, ChainsStayResizable) {
+  GraphBuilder b;
+  const int x = b.node(OpKind::power, {b.input("x", {1, 100})}, power(0.2f, 0.5, 1));
+  b.output(b.node(OpKind::clamp, {x}, range(0, 1)), "y");
+  Graph graph = expect_optimized(b.done(), "power clamp");
+  graph.tensors[static_cast<size_t>(graph.inputs[0].tensor)].shape = {1, 200};
+  EXPECT_EQ(infer_shapes(graph), QN_OK) << qn_last_message();
 }
 
 TEST(Optimize, FusesClamps) {

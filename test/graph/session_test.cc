@@ -252,24 +252,69 @@ TEST(Session, ArenaOfAChainIsTwoTensors) {
   EXPECT_LT(qn_session_memory(session.get()), 2u * 8 * 8 * 16 * 4 + 4096) << "two tensors and a little workspace";
 }
 
+// A few nodes, and each in its way would take gigabytes.
 TEST(Session, RefusesASmallModelThatWantsGigabytes) {
-  GraphBuilder b;
-  const int x = b.input("x", {1, 1, 1, 1});
-  b.output(b.node(OpKind::pad, {x}, values({0, 0, 0, 0, 0, 30000, 30000, 0})), "y");
-  qn_session* session = nullptr;
-  const ModelHandle model = model_of(b.done());
-  EXPECT_EQ(qn_session_create(model.get(), nullptr, &session), QN_BAD_MODEL);
-  EXPECT_NE(std::string(qn_last_message()).find("activations"), std::string::npos);
+  const size_t wide = size_t{1} << 26;
+  const auto pooled = [](GraphBuilder& b, OpKind kind, const Shape& shape, const Attributes& a) {
+    const int x = b.input("x", shape);
+    for (int i = 0; i < 20; ++i) b.output(b.node(kind, {x}, a), ("y" + std::to_string(i)).c_str());
+  };
+  const std::pair<const char*, std::function<void(GraphBuilder&)>> models[] = {
+      {"activations",
+       [](GraphBuilder& b) {
+         const int x = b.input("x", {1, 1, 1, 1});
+         b.output(b.node(OpKind::pad, {x}, values({0, 0, 0, 0, 0, 30000, 30000, 0})), "y");
+       }},
+      {"positions of a resize",
+       [](GraphBuilder& b) {
+         b.output(b.node(OpKind::resize, {b.input("x", {1, 1, 1, 1})}, values({1, 200000000})), "y");
+       }},
+      {"windows as large as images",
+       [&](GraphBuilder& b) {
+         pooled(b, OpKind::global_max_pool, {1, 8192, 8192, 1}, {});
+       }},
+      {"many windows",
+       [&](GraphBuilder& b) {
+         pooled(b, OpKind::max_pool, {1, wide, 1, 1}, window(1, 1, 0));
+       }},
+      {"packed weights",
+       [](GraphBuilder& b) {
+         const int x = b.input("x", {1, 262144}), w = b.constant({1, 262144});
+         for (int i = 0; i < 100; ++i) {
+           b.output(b.node(OpKind::fully_connected, {x, w, b.constant({1})}), ("y" + std::to_string(i)).c_str());
+         }
+       }},
+  };
+  for (const auto& [what, build] : models) {
+    SCOPED_TRACE(what);
+    GraphBuilder b;
+    build(b);
+    const ModelHandle model = model_of(b.done());
+    qn_session* session = nullptr;
+    EXPECT_EQ(qn_session_create(model.get(), nullptr, &session), QN_OUT_OF_MEMORY);
+    EXPECT_NE(std::string(qn_last_message()).find("limit"), std::string::npos) << qn_last_message();
+    qn_session_release(session);
+  }
 }
 
-TEST(Session, RefusesASmallModelWhoseOperatorsWantGigabytes) {
+TEST(Session, MemoryLimit) {
   GraphBuilder b;
-  Attributes a = window(4096, 1, 4095);
-  b.output(b.node(OpKind::max_pool, {b.input("x", {1, 1, 1, 1})}, a), "y");
-  qn_session* session = nullptr;
+  const int x = b.input("x", {1, 100, 100, 16});
+  b.output(b.node(OpKind::exp, {x}), "y");
   const ModelHandle model = model_of(b.done());
-  EXPECT_EQ(qn_session_create(model.get(), nullptr, &session), QN_BAD_MODEL);
-  EXPECT_NE(std::string(qn_last_message()).find("tables"), std::string::npos);
+  qn_session_options options;
+  qn_session_options_init(&options);
+  options.memory_limit = 500000;  // the output alone takes 640000
+  qn_session* session = nullptr;
+  EXPECT_EQ(qn_session_create(model.get(), &options, &session), QN_OUT_OF_MEMORY);
+  EXPECT_EQ(session, nullptr);
+  options.memory_limit = 1000000;
+  const SessionHandle made = session_of(model, &options);
+  const size_t larger[] = {1, 200, 200, 16}, smaller[] = {1, 50, 50, 16};
+  EXPECT_EQ(qn_session_resize(made.get(), 0, 4, larger), QN_OUT_OF_MEMORY);
+  EXPECT_EQ(qn_session_resize(made.get(), 0, 4, smaller), QN_OK) << qn_last_message();
+  const SessionHandle unlimited = session_of(model);
+  EXPECT_EQ(qn_session_resize(unlimited.get(), 0, 4, larger), QN_OK) << qn_last_message();
 }
 
 // ---- half precision at the border
@@ -471,6 +516,26 @@ TEST(Session, CancelBetweenOperators) {
   const Values values = random_inputs(graph, 1);
   EXPECT_EQ(qn_session_run(session.get(), pointers(graph, values).data()), QN_CANCELLED);
   EXPECT_EQ(host.calls, 1);
+}
+
+// It asked for nothing that could still be done, and the next run is another.
+TEST(Session, CancelDuringTheLastOperator) {
+  qn_session* running = nullptr;
+  const qn_parallel parallel = {&running, [](void* context, void (*task)(void*, size_t), void* arg, size_t count) {
+                                  qn_session_cancel(*static_cast<qn_session**>(context));
+                                  for (size_t i = 0; i < count; ++i) task(arg, i);
+                                }};
+  GraphBuilder b;
+  b.output(b.node(OpKind::conv2d, {b.input("x", {1, 40, 40, 16}), b.constant({32, 3, 3, 16})}), "y");
+  const Graph graph = b.done();
+  qn_session_options options;
+  qn_session_options_init(&options);
+  options.threads = 2;
+  options.parallel = &parallel;
+  const ModelHandle model = model_of(graph);
+  const SessionHandle session = session_of(model, &options);
+  running = session.get();
+  for (unsigned seed = 1; seed < 3; ++seed) expect_right(graph, session, seed);
 }
 
 TEST(Session, BadArguments) {

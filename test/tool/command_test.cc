@@ -387,7 +387,7 @@ TEST_F(Command, EvalCountsHits) {
 TEST_F(Command, ProgressShowsOnATerminalOnly) {
   spill(dir / "truth.csv", "file,label\na.png,1\n");
   const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
-  ASSERT_GE(terminal, 0);
+  if (terminal < 0) GTEST_SKIP() << "this machine has no pseudo-terminals";
   ASSERT_EQ(grantpt(terminal), 0);
   ASSERT_EQ(unlockpt(terminal), 0);
   const Result r = run_quern(dir, {"eval", "tiny.qn", "--images", ".", "--truth", "truth.csv"}, ptsname(terminal));
