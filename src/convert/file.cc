@@ -1,12 +1,13 @@
 #include "convert/file.h"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <memory>
+
+#include "graph/new_file.h"
 
 namespace quern {
 namespace {
@@ -19,6 +20,10 @@ struct Close {
   void operator()(std::FILE* file) const { std::fclose(file); }
 };
 using File = std::unique_ptr<std::FILE, Close>;
+
+void check(qn_status status) {
+  if (status != QN_OK) throw Error(qn_last_message());
+}
 
 }  // namespace
 
@@ -36,16 +41,10 @@ std::string read_file(const std::string& path, size_t limit) {
 }
 
 void write_file(const std::string& path, const std::string& content) {
-  const std::string temporary = path + ".tmp" + std::to_string(getpid());
-  File file(std::fopen(temporary.c_str(), "wb"));
-  if (!file) fail_with_errno(path, "cannot write");
-  const bool written = std::fwrite(content.data(), 1, content.size(), file.get()) == content.size();
-  const bool closed = std::fclose(file.release()) == 0;
-  if (written && closed && std::rename(temporary.c_str(), path.c_str()) == 0) return;
-  const int reason = errno;
-  std::remove(temporary.c_str());
-  errno = reason;
-  fail_with_errno(path, "cannot write");
+  NewFile file;
+  check(file.create(path.c_str()));
+  check(file.put(content.data(), content.size()));
+  check(file.finish());
 }
 
 }  // namespace quern

@@ -10,7 +10,7 @@ namespace quern {
 // Throws unless `path` is a readable regular file of at most `limit` bytes.
 std::string read_file(const std::string& path, size_t limit);
 
-// Writes beside `path`, then renames: a failure leaves no partial file.
+// A failure leaves no partial file; what is there and no regular file is not replaced.
 void write_file(const std::string& path, const std::string& content);
 
 }  // namespace quern

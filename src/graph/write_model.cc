@@ -1,11 +1,5 @@
 // Writing .qn files.
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
-#include <string>
 #include <utility>
 
 #include "base/math.h"
@@ -13,6 +7,7 @@
 #include "graph/file_header.h"
 #include "graph/format.h"
 #include "graph/model_generated.h"
+#include "graph/new_file.h"
 #include "graph/passes.h"
 
 namespace quern {
@@ -176,45 +171,6 @@ qn_status Writer::write(Put&& put) {
   return QN_OK;
 }
 
-// A file under construction: it gets its name when it is complete, and leaves nothing behind otherwise.
-class NewFile {
- public:
-  explicit NewFile(const char* path) : path_(path), temporary_(path) {
-    temporary_ += ".part";
-    temporary_ += std::to_string(getpid()).c_str();
-    descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  }
-  ~NewFile() {
-    if (descriptor_ < 0) return;
-    close(descriptor_);
-    unlink(temporary_.c_str());
-  }
-  bool is_open() const { return descriptor_ >= 0; }
-
-  bool put(const void* data, size_t size) {
-    const auto* bytes = static_cast<const char*>(data);
-    while (size > 0) {
-      const ssize_t written = ::write(descriptor_, bytes, size);
-      if (written < 0 && errno == EINTR) continue;
-      if (written <= 0) return false;
-      bytes += written;
-      size -= static_cast<size_t>(written);
-    }
-    return true;
-  }
-
-  bool finish() {
-    if (fsync(descriptor_) != 0 || std::rename(temporary_.c_str(), path_) != 0) return false;
-    close(std::exchange(descriptor_, -1));
-    return true;
-  }
-
- private:
-  const char* path_;
-  String temporary_;
-  int descriptor_;
-};
-
 }  // namespace
 
 qn_status write_model(const Graph& graph, Vector<unsigned char>* out) {
@@ -229,11 +185,10 @@ qn_status write_model(const Graph& graph, Vector<unsigned char>* out) {
 
 qn_status write_model_file(const Graph& graph, const char* path) {
   QN_TRY(check_graph(graph));
-  NewFile file(path);
-  const auto failed = [&] { return fail(QN_IO_ERROR, "%s: %s", path, std::strerror(errno)); };
-  if (!file.is_open()) return failed();
-  QN_TRY(Writer(graph).write([&](const void* data, size_t size) { return file.put(data, size) ? QN_OK : failed(); }));
-  return file.finish() ? QN_OK : failed();
+  NewFile file;
+  QN_TRY(file.create(path));
+  QN_TRY(Writer(graph).write([&](const void* data, size_t size) { return file.put(data, size); }));
+  return file.finish();
 }
 
 }  // namespace quern

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <png.h>
 #include <quern/quern.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -173,6 +174,34 @@ TEST_F(Command, ErrorsExitWith1AndLeaveNothing) {
   };
   for (const auto& arguments : wrong) fails(arguments);
   EXPECT_EQ(files(), before);
+}
+
+TEST_F(Command, OnlyRegularFilesAreReplaced) {
+  ASSERT_EQ(mkfifo(path("pipe").c_str(), 0666), 0);
+  const std::vector<std::vector<std::string>> into_the_pipe = {
+      {"convert", "tiny.qn", "-o", "pipe"},
+      {"export", "tiny.qn", "-o", "pipe"},
+      {"profile", "tiny.qn", "--runs", "1", "--trace", "pipe"},
+  };
+  for (const auto& arguments : into_the_pipe)
+    EXPECT_NE(fails(arguments).find("not a regular file"), std::string::npos) << arguments[0];
+  EXPECT_TRUE(fs::is_fifo(dir / "pipe"));
+  fails({"convert", "tiny.qn", "-o", "."});
+
+  // A link stays, and the file that it points to is replaced.
+  fs::create_directory(dir / "folder");
+  spill(dir / "folder/model", "old");
+  fs::create_symlink("folder/model", dir / "link");
+  succeeds({"convert", "tiny.qn", "-o", "link"});
+  EXPECT_TRUE(fs::is_symlink(dir / "link"));
+  EXPECT_EQ(read_whole(dir / "folder/model"), read_whole(dir / "tiny.qn"));
+  succeeds({"export", "tiny.qn", "-o", "link"});
+  EXPECT_TRUE(fs::is_symlink(dir / "link"));
+  EXPECT_NE(read_whole(dir / "folder/model"), read_whole(dir / "tiny.qn"));
+
+  fs::create_symlink("nowhere", dir / "dangling");
+  fails({"convert", "tiny.qn", "-o", "dangling"});
+  EXPECT_TRUE(fs::is_symlink(dir / "dangling"));
 }
 
 TEST_F(Command, InfoDescribesAModel) {
