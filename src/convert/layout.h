@@ -67,8 +67,8 @@ class Builder {
 
   void set_name(const std::string& name) { graph_.name = name.c_str(); }
 
-  // Files of a few bytes may ask for constants of any size (spread, reordered, worked out): all together they may take
-  // a multiple of what was read, and no more.
+  // Files of a few bytes may ask for constants of any size (spread, reordered, worked out), and for much work on them:
+  // what is made, copied and gone through may together be a multiple of the files' bytes, and no more.
   void allow(size_t bytes_read);
   void charge(size_t bytes);
 

@@ -30,10 +30,10 @@ int64_t opset_of(const onnx::ModelProto& model) {
 
 class Importer {
  public:
-  Importer(const onnx::ModelProto& model, size_t bytes, const std::string& folder)
-      : graph_(model.graph()), opset_(opset_of(model)), folder_(folder) {
+  Importer(const onnx::ModelProto& model, const std::filesystem::path& path)
+      : graph_(model.graph()), opset_(opset_of(model)), folder_(path.parent_path().string()) {
     builder_.set_name(graph_.name());
-    builder_.allow(bytes);
+    allow_file(path);
     for (const onnx::TensorProto& tensor : graph_.initializer()) {
       if (!initializers_.emplace(tensor.name(), &tensor).second) {
         throw Error("initializer '" + tensor.name() + "' is given twice");
@@ -130,6 +130,13 @@ class Importer {
     define(input.name(), value);
   }
 
+  // However many tensors name the same bytes of a file, it counts once.
+  void allow_file(const std::filesystem::path& path) {
+    std::error_code error;
+    const std::filesystem::path file = std::filesystem::canonical(path, error);
+    if (!error && files_.insert(file).second) builder_.allow(std::filesystem::file_size(file, error));
+  }
+
   // Null when the tensor depends on something unsupported. Initializers are read when first used.
   const Value* find(const std::string& name, const std::string& reader) {
     if (unknown_.count(name) > 0) return nullptr;
@@ -139,12 +146,15 @@ class Importer {
     if (initializer == initializers_.end()) {
       throw Error(reader + " reads '" + name + "', which nothing before it writes");
     }
-    Numbers numbers = read_tensor(*initializer->second, folder_);
-    if (initializer->second->data_location() == onnx::TensorProto::EXTERNAL) {
-      builder_.allow(numbers.floats.size() * sizeof(float));
-    }
-    Value value = constant_value(builder_, std::move(numbers));
+    const onnx::TensorProto& tensor = *initializer->second;
+    if (tensor.data_location() == onnx::TensorProto::EXTERNAL) allow_file(external_file(tensor, folder_));
+    Value value = constant_value(builder_, read_tensor(tensor, folder_));
+    charge_integers(value);
     return &values_.emplace(name, std::move(value)).first->second;
+  }
+
+  void charge_integers(const Value& value) {
+    if (value.integers != nullptr) builder_.charge(value.integers->values.size() * sizeof(int64_t));
   }
 
   void add_node(const onnx::NodeProto& proto) {
@@ -164,10 +174,12 @@ class Importer {
     if (inputs.size() < kind->min_inputs || inputs.size() > kind->max_inputs) {
       node.fail("has " + std::to_string(inputs.size()) + " inputs");
     }
-    const Values values = kind->import(node);
-    for (const Value& value : values) {
-      if (value.integers != nullptr) builder_.charge(value.integers->values.size() * sizeof(int64_t));
+    // What is read counts too: many nodes may read much and give little.
+    for (const Value* input : inputs) {
+      if (input != nullptr) charge_integers(*input);
     }
+    const Values values = kind->import(node);
+    for (const Value& value : values) charge_integers(value);
     if (const std::string attribute = node.unread_attribute(); !attribute.empty()) {
       throw Unsupported{"attribute " + attribute};
     }
@@ -194,6 +206,7 @@ class Importer {
   const int64_t opset_;
   const std::string folder_;
   Builder builder_{"onnx"};
+  std::set<std::filesystem::path> files_;  // that constants are read from
   std::map<std::string, const onnx::TensorProto*> initializers_;
   std::map<std::string, Value> values_;
   std::set<std::string> needed_;
@@ -207,14 +220,12 @@ class Importer {
 Graph import_onnx(const std::string& path, const ImportOptions& options) {
   const google::protobuf::LogSilencer silence;  // errors are ours to tell
   onnx::ModelProto model;
-  size_t bytes;
   {
     const std::string content = read_file(path, INT_MAX);
-    bytes = content.size();
     if (!model.ParseFromString(content) || !model.has_graph()) throw Error(path + ": not an ONNX model, or damaged");
   }
   try {
-    return Importer(model, bytes, std::filesystem::path(path).parent_path().string()).import(options.outputs);
+    return Importer(model, path).import(options.outputs);
   } catch (const Error& error) {
     throw Error(path + ": " + error.what());
   }

@@ -195,8 +195,8 @@ float bound(const OnnxNode& node, float value) {
 Values clip(const OnnxNode& node) {
   float min = -infinity, max = infinity;
   if (node.opset < 11) {
-    min = node.number("min", -std::numeric_limits<float>::max());
-    max = node.number("max", std::numeric_limits<float>::max());
+    min = node.any_number("min", min);
+    max = node.any_number("max", max);
   } else {
     if (node.has(1)) min = node.scalar(1);
     if (node.has(2)) max = node.scalar(2);
@@ -245,7 +245,7 @@ Values sum(const OnnxNode& node) {
 // Max and Min with a number are a clamp; of two tensors we have none.
 Values bounded(const OnnxNode& node, bool below) {
   const size_t number = node.is_constant(0) ? 0 : 1;
-  if (node.input_count() != 2 || !node.is_constant(number) || node.floats(number).size() != 1) {
+  if (node.input_count() != 2 || !node.is_constant(number) || node.elements(number) != 1) {
     throw Unsupported{"of two computed tensors"};
   }
   const float limit = bound(node, node.scalar(number));

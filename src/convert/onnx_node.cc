@@ -53,17 +53,22 @@ const View& OnnxNode::constant(size_t index) const {
   return inputs_[index]->view;
 }
 
+size_t OnnxNode::elements(size_t index) const {
+  if (is_integer(index) && integers(index).values.empty()) return 0;  // no floats are kept like no integers
+  return builder.elements(constant(index));
+}
+
 std::vector<float> OnnxNode::floats(size_t index) const {
-  if (is_integer(index) && integers(index).values.empty()) return {};  // no floats are kept like no integers
-  const View& c = constant(index);
-  const float* data = builder.floats(c);
-  return std::vector<float>(data, data + builder.elements(c));
+  const size_t count = elements(index);
+  if (count == 0) return {};
+  builder.charge(count * sizeof(float));
+  const float* data = builder.floats(constant(index));
+  return std::vector<float>(data, data + count);
 }
 
 float OnnxNode::scalar(size_t index) const {
-  const std::vector<float> values = floats(index);
-  if (values.size() != 1) fail("input " + std::to_string(index) + " is not one number");
-  return values[0];
+  if (elements(index) != 1) fail("input " + std::to_string(index) + " is not one number");
+  return builder.floats(constant(index))[0];
 }
 
 const Integers& OnnxNode::integers(size_t index) const {
@@ -90,11 +95,15 @@ int64_t OnnxNode::integer(const char* attribute, int64_t otherwise) const {
   return a->i();
 }
 
-float OnnxNode::number(const char* attribute, float otherwise) const {
+float OnnxNode::any_number(const char* attribute, float otherwise) const {
   const AttributeProto* a = find(attribute);
   if (a == nullptr) return otherwise;
   if (!a->has_f() && a->type() != AttributeProto::FLOAT) fail(std::string(attribute) + " is not a number");
-  return finite(a->f(), "node '" + name + "' (" + proto.op_type() + "): " + attribute);
+  return a->f();
+}
+
+float OnnxNode::number(const char* attribute, float otherwise) const {
+  return finite(any_number(attribute, otherwise), "node '" + name + "' (" + proto.op_type() + "): " + attribute);
 }
 
 std::string OnnxNode::text(const char* attribute, const std::string& otherwise) const {

@@ -57,14 +57,16 @@ class OnnxNode {
   bool is_constant(size_t index) const;
   const View& view(size_t index) const;           // floats, computed or constant
   const View& constant(size_t index) const;       // floats
-  std::vector<float> floats(size_t index) const;  // of a constant; `{}` when it is empty
+  std::vector<float> floats(size_t index) const;  // a copy of a constant; `{}` when it is empty
+  size_t elements(size_t index) const;            // of a constant, as many as floats() has
   float scalar(size_t index) const;
   const Integers& integers(size_t index) const;
 
   // Attributes. Those that nobody asked for are found by unread_attribute().
   bool has_attribute(const char* attribute) const { return find(attribute) != nullptr; }
   int64_t integer(const char* attribute, int64_t otherwise) const;
-  float number(const char* attribute, float otherwise) const;
+  float number(const char* attribute, float otherwise) const;      // finite
+  float any_number(const char* attribute, float otherwise) const;  // infinite and NaN too
   std::string text(const char* attribute, const std::string& otherwise) const;
   std::vector<int64_t> integer_list(const char* attribute) const;
   std::vector<float> number_list(const char* attribute) const;

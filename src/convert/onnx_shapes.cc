@@ -15,9 +15,10 @@ namespace {
 using onnx::TensorProto;
 
 // What is worked out at import stays small, whatever a file asks for.
-constexpr size_t fold_limit = size_t{1} << 20;
+constexpr size_t fold_limit = size_t{1} << 20, rank_limit = 16;
 
 size_t limited_product(const Shape& shape) {
+  if (shape.size() > rank_limit) throw Unsupported{"too many dimensions"};
   size_t count = 1;
   for (const size_t d : shape) {
     if (!checked_mul(count, d, &count)) throw Unsupported{"too large"};
@@ -43,7 +44,7 @@ Values take(const OnnxNode& node, size_t from, const Shape& shape, const std::ve
     }
     return {integer_value(std::move(out), node.value(from).type)};
   }
-  const std::vector<float> in = node.floats(from);
+  const float* in = node.builder.floats(node.constant(from));
   std::vector<float> out;
   for (const size_t i : index) out.push_back(in[i]);
   Value value = node.result(node.builder.constant(shape, out.data()));
@@ -53,17 +54,25 @@ Values take(const OnnxNode& node, size_t from, const Shape& shape, const std::ve
 
 // Per element of `to`, which element of the smaller tensor it repeats (NumPy's rules).
 std::vector<size_t> broadcast_index(const OnnxNode& node, const Shape& from, const Shape& to) {
-  const size_t count = limited_product(to), offset = to.size() - from.size();
-  std::vector<size_t> index(count, 0);
-  size_t stride = 1, inner = 1;
-  for (size_t d = to.size(); d-- > 0;) {
-    const size_t size = d >= offset ? from[d - offset] : 1;
+  std::vector<size_t> index(limited_product(to));
+  const size_t rank = to.size(), offset = rank - from.size();
+  Shape stride(rank, 0), at(rank, 0);  // a stride of 0 repeats
+  size_t next = 1;
+  for (size_t d = rank; d-- > offset;) {
+    const size_t size = from[d - offset];
     if (size != 1 && size != to[d]) node.fail("shapes do not broadcast");
-    if (size != 1) {
-      for (size_t i = 0; i < count; ++i) index[i] += i / inner % to[d] * stride;
+    if (size != 1) stride[d] = next;
+    next *= size;
+  }
+  size_t element = 0;
+  for (size_t& i : index) {
+    i = element;
+    for (size_t d = rank; d-- > 0;) {
+      element += stride[d];
+      if (++at[d] < to[d]) break;
+      element -= stride[d] * to[d];
+      at[d] = 0;
     }
-    stride *= size;
-    inner *= to[d];
   }
   return index;
 }
@@ -112,7 +121,7 @@ Values constant(const OnnxNode& node) {
   }
   Numbers numbers;
   if (node.has_attribute("value_float")) {
-    numbers = {TensorProto::FLOAT, {}, {node.number("value_float", 0)}, {}};
+    numbers = {TensorProto::FLOAT, {}, {node.any_number("value_float", 0)}, {}};
   } else if (node.has_attribute("value_int")) {
     numbers = {TensorProto::INT64, {}, {}, {node.integer("value_int", 0)}};
   } else if (node.has_attribute("value_floats")) {
@@ -151,10 +160,11 @@ Values range(const OnnxNode& node) {
   }
   const auto [start, limit, step] = bounds;
   if (step == 0) node.fail("step is zero");
+  const double count = (static_cast<double>(limit) - static_cast<double>(start)) / static_cast<double>(step);
+  if (count > fold_limit) throw Unsupported{"too large"};
   Integers out;
   for (int64_t i = start; step > 0 ? i < limit : i > limit;) {
     out.values.push_back(i);
-    if (out.values.size() > fold_limit) throw Unsupported{"too large"};
     if (!checked_add(i, step, &i)) break;
   }
   out.shape = {out.values.size()};
@@ -222,8 +232,8 @@ Values cast(const OnnxNode& node) {
 }
 
 Values rounded(const OnnxNode& node, float (*function)(float)) {
+  if (node.elements(0) > fold_limit) throw Unsupported{"too large"};
   std::vector<float> values = node.floats(0);
-  if (values.size() > fold_limit) throw Unsupported{"too large"};
   std::transform(values.begin(), values.end(), values.begin(), function);
   return {node.result(node.builder.constant(dims_of(node, 0), values.data()))};
 }
@@ -316,7 +326,7 @@ Shape resolved(const OnnxNode& node, const Shape& from, const std::vector<int64_
 // Any reshape; `values` as in op.inc.
 Values reshaped(const OnnxNode& node, const std::vector<int64_t>& values) {
   if (!node.is_integer(0)) return {node.result(node.builder.reshape(node.name, node.view(0), values))};
-  if (values.size() > 16) node.fail("too many dimensions");
+  if (values.size() > rank_limit) node.fail("too many dimensions");
   Integers out = node.integers(0);
   std::vector<int64_t> to = values;
   for (size_t i = 0; i < to.size(); ++i) {
@@ -431,8 +441,10 @@ std::vector<Part> parts_of(const OnnxNode& node, const Shape& shape) {
     node.fail("starts, ends, axes and steps differ in length");
   }
   std::vector<Part> parts;
+  std::vector<char> cut(shape.size(), 0);
   for (size_t i = 0; i < starts.size(); ++i) {
     const size_t axis = node.axis(axes[i], shape.size());
+    if (cut[axis]++) node.fail("an axis is given twice");
     const auto size = static_cast<int64_t>(shape[axis]);
     const int64_t step = steps[i];
     if (step == 0) node.fail("step is zero");
@@ -445,9 +457,11 @@ std::vector<Part> parts_of(const OnnxNode& node, const Shape& shape) {
 
 // The elements of a dense tensor that have index list[d][...] in each dimension d.
 std::vector<size_t> elements_at(const Shape& shape, const std::vector<std::vector<size_t>>& lists) {
+  Shape sizes;
+  for (const auto& list : lists) sizes.push_back(list.size());
+  if (limited_product(sizes) == 0) return {};
   std::vector<size_t> index = {0};
   for (size_t d = 0; d < shape.size(); ++d) {
-    if (!lists[d].empty() && index.size() > fold_limit / lists[d].size()) throw Unsupported{"too large"};
     std::vector<size_t> next;
     for (const size_t i : index) {
       for (const size_t at : lists[d]) next.push_back(i * shape[d] + at);
@@ -457,17 +471,18 @@ std::vector<size_t> elements_at(const Shape& shape, const std::vector<std::vecto
   return index;
 }
 
-std::vector<std::vector<size_t>> all_indices(const Shape& shape) {
+std::vector<std::vector<size_t>> all_indices(const OnnxNode& node, const Shape& shape) {
   std::vector<std::vector<size_t>> lists(shape.size());
   for (size_t d = 0; d < shape.size(); ++d) {
     if (shape[d] > fold_limit) throw Unsupported{"too large"};
+    node.builder.charge(shape[d] * sizeof(size_t));
     for (size_t i = 0; i < shape[d]; ++i) lists[d].push_back(i);
   }
   return lists;
 }
 
 Values slice_constant(const OnnxNode& node, const Shape& shape, const std::vector<Part>& parts) {
-  std::vector<std::vector<size_t>> lists = all_indices(shape);
+  std::vector<std::vector<size_t>> lists = all_indices(node, shape);
   for (const Part& part : parts) {
     std::vector<size_t>& list = lists[part.axis];
     list.clear();
@@ -549,7 +564,7 @@ Values gather(const OnnxNode& node) {
   if (index_shape.size() > 1) throw Unsupported{"by a tensor of indices"};
   const bool drops_axis = index_shape.empty();
   if (node.is_constant(0)) {
-    std::vector<std::vector<size_t>> lists = all_indices(shape);
+    std::vector<std::vector<size_t>> lists = all_indices(node, shape);
     lists[axis].assign(at.begin(), at.end());
     Shape out = shape;
     out[axis] = at.size();
@@ -589,22 +604,26 @@ Values concat_integers(const OnnxNode& node) {
   return {integer_value(std::move(out), node.value(0).type)};
 }
 
-Values concat(const OnnxNode& node) {
-  if (node.is_integer(0)) return concat_integers(node);
-  const size_t axis = node.axis(node.integer("axis", 1), node.view(0).rank());
-  std::vector<View> views;
+Value concat_floats(const OnnxNode& node) {
   std::vector<float> joined;
-  bool vectors = true;  // of constants
   for (size_t i = 0; i < node.input_count(); ++i) {
-    views.push_back(node.view(i));
-    vectors &= node.is_constant(i) && views.back().rank() == 1;
-    if (!vectors) continue;
     const std::vector<float> part = node.floats(i);
     joined.insert(joined.end(), part.begin(), part.end());
     if (joined.size() > fold_limit) throw Unsupported{"too large"};
   }
-  if (vectors) return {node.result(node.builder.constant({joined.size()}, joined.data()))};
-  return {node.result(node.builder.concat(node.name, views, axis))};
+  return node.result(node.builder.constant({joined.size()}, joined.data()));
+}
+
+Values concat(const OnnxNode& node) {
+  if (node.is_integer(0)) return concat_integers(node);
+  const size_t axis = node.axis(node.integer("axis", 1), node.view(0).rank());
+  std::vector<View> views;
+  bool vectors = true;  // of constants
+  for (size_t i = 0; i < node.input_count(); ++i) {
+    views.push_back(node.view(i));
+    vectors &= node.is_constant(i) && views.back().rank() == 1;
+  }
+  return {vectors ? concat_floats(node) : node.result(node.builder.concat(node.name, views, axis))};
 }
 
 Values pad(const OnnxNode& node) {

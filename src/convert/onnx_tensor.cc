@@ -75,19 +75,25 @@ std::filesystem::path path_inside(const TensorProto& tensor, const std::string& 
   return path;
 }
 
-std::string external_bytes(const TensorProto& tensor, const std::string& folder, size_t bytes) {
+std::string location_of(const TensorProto& tensor) {
   std::string location;
-  uint64_t offset = 0, length = bytes;
   for (const auto& entry : tensor.external_data()) {
     if (entry.key() == "location") location = entry.value();
+  }
+  return location;
+}
+
+std::string external_bytes(const TensorProto& tensor, const std::string& folder, size_t bytes) {
+  uint64_t offset = 0, length = bytes;
+  for (const auto& entry : tensor.external_data()) {
     if (entry.key() == "offset") offset = number_of(tensor, entry.key(), entry.value());
     if (entry.key() == "length") length = number_of(tensor, entry.key(), entry.value());
   }
-  const std::filesystem::path path = path_inside(tensor, folder, location);
+  const std::filesystem::path path = external_file(tensor, folder);
   std::error_code error;
   const uint64_t size = std::filesystem::file_size(path, error);
   if (error || length != bytes || offset > size || bytes > size - offset) {
-    fail(tensor, "external data '" + location + "' does not hold " + std::to_string(bytes) + " bytes there");
+    fail(tensor, "external data '" + location_of(tensor) + "' does not hold " + std::to_string(bytes) + " bytes there");
   }
   std::string content(bytes, '\0');
   std::ifstream file(path, std::ios::binary);
@@ -148,6 +154,10 @@ bool is_float_type(int32_t type) {
 }
 
 bool is_integer_type(int32_t type) { return element_size(type) != 0 && !is_float_type(type); }
+
+std::filesystem::path external_file(const TensorProto& tensor, const std::string& folder) {
+  return path_inside(tensor, folder, location_of(tensor));
+}
 
 Numbers read_tensor(const TensorProto& tensor, const std::string& folder) {
   Numbers numbers;

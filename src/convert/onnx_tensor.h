@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,9 @@ struct Numbers {
 
 bool is_float_type(int32_t type);
 bool is_integer_type(int32_t type);
+
+// Of a tensor whose data lies outside the model: where. Links are resolved; throws if it leads out of the folder.
+std::filesystem::path external_file(const onnx::TensorProto& tensor, const std::string& folder);
 
 // `folder`: of the model, where external data lies; nothing outside it is read. Throws Unsupported for other types.
 Numbers read_tensor(const onnx::TensorProto& tensor, const std::string& folder);

@@ -151,6 +151,8 @@ TEST_F(Onnx, Activations) {
   expect_function(7, "Abs", "", [](float v) { return std::fabs(v); });
   expect_function(7, "Clip", "min=-2.0f max=3.0f", [](float v) { return std::min(std::max(v, -2.0f), 3.0f); });
   expect_function(7, "Clip", "max=3.0f", [](float v) { return std::min(v, 3.0f); });
+  expect_function(9, "Clip", "min=0f max=inff", [](float v) { return std::max(v, 0.0f); });
+  expect_function(9, "Clip", "min=-inff max=1f", [](float v) { return std::min(v, 1.0f); });
   expect_function(7, "Identity", "", [](float v) { return v; });
   expect_function(7, "Dropout", "ratio=0.3f", [](float v) { return v; });
   const Array positive = test::map(x, [](float v) { return std::fabs(v) + 0.5f; });
@@ -162,6 +164,10 @@ TEST_F(Onnx, Activations) {
               test::map(x, [](float v) { return std::min(std::max(v, -2.0f), 3.0f); }));
   expect_node(8, "Max", "", x, {{{}, {1}}}, test::map(x, [](float v) { return std::max(v, 1.0f); }));
   expect_node(8, "Min", "", x, {{{1}, {1}}}, test::map(x, [](float v) { return std::min(v, 1.0f); }));
+  OnnxModel unbounded(13);
+  unbounded.input("x", x.dims).output("y").scalar("low", 1).node("Constant", {}, {"high"}, "value_float=inff");
+  expect_near(run(unbounded.node("Clip", {"x", "low", "high"}, {"y"}), {x}).at(0),
+              test::map(x, [](float v) { return std::max(v, 1.0f); }));
   OnnxModel upper_only(13);
   upper_only.input("x", x.dims).output("y").scalar("high", 3).node("Clip", {"x", "", "high"}, {"y"});
   expect_near(run(upper_only, {x}).at(0), test::map(x, [](float v) { return std::min(v, 3.0f); }));
@@ -575,6 +581,7 @@ TEST_F(Onnx, ErrorsNameTheNode) {
       {"LeakyRelu", "alpha=nanf", {}, "alpha is not a finite number"},
       {"LRN", "", {}, "size is missing"},
       {"Clip", "min=2.0f max=1.0f", {}, "min is larger than max"},
+      {"Clip", "max=nanf", {}, "a bound is not a number"},
       {"Transpose", "perm=[0,0,1,2]", {}, "perm is no permutation"},
       {"Transpose", "perm=[0,1]", {}, "perm does not fit"},
       {"Flatten", "axis=9", {}, "axis 9 is out of range"},

@@ -1,0 +1,162 @@
+// Small files that ask for much: refused with a clear error in little time and memory.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "../convert/onnx_model.h"
+#include "convert/convert.h"
+#include "guard.h"
+#include "seeds.h"
+
+namespace quern {
+namespace {
+
+using test::OnnxModel;
+
+constexpr unsigned seconds = 2;
+constexpr size_t many = 20000;
+
+struct Case {
+  std::string what;
+  std::string bytes;
+  std::string message;  // a part of it
+};
+
+std::string numbered(const char* name, size_t i) { return std::string(name).append(std::to_string(i)); }
+
+OnnxModel base() {
+  OnnxModel model(13);
+  model.input("x", {1, 4}).output("y").node("Relu", {"x"}, {"y"});
+  return model;
+}
+
+void add_integers(OnnxModel& model, const std::string& name, const std::vector<int64_t>& dims) {
+  onnx::TensorProto* tensor = model.model.mutable_graph()->add_initializer();
+  tensor->set_name(name);
+  tensor->set_data_type(onnx::TensorProto::INT64);
+  for (const int64_t d : dims) tensor->add_dims(d);
+  tensor->set_raw_data("");
+}
+
+// `size` ones under the name "big", as a file of a few bytes can have them.
+OnnxModel with_big(bool integers, int64_t size = 1 << 20) {
+  OnnxModel model = base();
+  model.integers("size", {size}).integers("zero", {0}).integers("one", {1});
+  model.node("ConstantOfShape", {"size"}, {"big"});
+  onnx::AttributeProto* value = model.model.mutable_graph()->mutable_node()->rbegin()->add_attribute();
+  value->set_name("value");
+  value->set_type(onnx::AttributeProto::TENSOR);
+  value->mutable_t()->add_dims(1);
+  value->mutable_t()->set_data_type(integers ? onnx::TensorProto::INT64 : onnx::TensorProto::FLOAT);
+  integers ? value->mutable_t()->add_int64_data(1) : value->mutable_t()->add_float_data(1);
+  return model;
+}
+
+// Many nodes of one type, whose results the model has as outputs.
+std::string repeated(OnnxModel model, const std::string& type, const std::vector<std::string>& inputs,
+                     const std::string& attributes = "", size_t count = many) {
+  for (size_t i = 0; i < count; ++i) model.node(type, inputs, {numbered("r", i)}, attributes).output(numbered("r", i));
+  return model.bytes();
+}
+
+std::vector<Case> cases_of_work() {
+  const std::string grows = "constants grow far beyond";
+  OnnxModel empty = base();
+  std::vector<int64_t> wide(16, 1 << 20);
+  wide[0] = 0;
+  add_integers(empty, "big", wide);
+  add_integers(empty, "none", {0});
+  empty.integers("zero", {0}).integers("one", {1});
+  OnnxModel late = base();  // its first dimensions are large, its last one makes it empty
+  add_integers(late, "big", {1 << 20, 1, 0});
+  add_integers(late, "none", {0});
+  OnnxModel bounds = base();
+  for (const auto& [name, value] : {std::pair{"0", int64_t{0}}, std::pair{"2^40", int64_t{1} << 40}}) {
+    bounds.integers(name, {value});
+    bounds.model.mutable_graph()->mutable_initializer()->rbegin()->clear_dims();
+  }
+  bounds.integers("one", {1});
+  std::vector<Case> cases = {
+      {"Slice of nothing", repeated(empty, "Slice", {"big", "none", "none"}, "", 300), grows},
+      {"Slice of less", repeated(late, "Slice", {"big", "none", "none"}), grows},
+      {"Gather of nothing", repeated(empty, "Gather", {"big", "zero"}, "axis=15"), grows},
+      {"Range", repeated(bounds, "Range", {"0", "2^40", "one"}), "too large"},
+      {"ReduceProd", repeated(with_big(true), "ReduceProd", {"big"}), grows},
+      {"Reshape", repeated(with_big(true), "Reshape", {"x", "big"}), "too many"},
+      {"Gather with many indices", repeated(with_big(true), "Gather", {"x", "big"}, "axis=1"), grows},
+      {"Slice with many axes", repeated(with_big(true), "Slice", {"x", "big", "big", "big"}), "given twice"},
+      {"ConstantOfShape of rank 2^20", repeated(with_big(true), "ConstantOfShape", {"big"}), grows},
+      {"Expand to rank 2^20", repeated(with_big(true), "Expand", {"one", "big"}), grows},
+      {"Size", repeated(with_big(true), "Size", {"big"}), grows},
+      {"Concat of integers", repeated(with_big(true), "Concat", {"big", "big"}, "axis=0"), grows},
+      {"Concat of floats", repeated(with_big(false), "Concat", {"big", "big"}, "axis=0"), grows},
+      {"Add of integers", repeated(with_big(true), "Add", {"big", "one"}), grows},
+      {"Add of floats", repeated(with_big(false), "Add", {"big", "big"}), grows},
+      {"Equal", repeated(with_big(true), "Equal", {"big", "one"}), grows},
+  };
+  // What reads no element, or few, may do so often.
+  for (const char* type : {"Max", "Min"}) {
+    cases.push_back({type, repeated(with_big(false), type, {"x", "big"}), "of two computed tensors"});
+  }
+  return cases;
+}
+
+// A model that reads one initializer after the other, all of which name the whole of a file of 1 MiB.
+OnnxModel reads_external(const std::string& location, onnx::TensorProto::DataType type, size_t element) {
+  constexpr int64_t bytes = 1 << 20;
+  OnnxModel model = base();
+  for (size_t i = 0; i < 4000; ++i) {
+    onnx::TensorProto* tensor = model.model.mutable_graph()->add_initializer();
+    tensor->set_name(numbered("w", i));
+    tensor->set_data_type(type);
+    tensor->add_dims(bytes / static_cast<int64_t>(element));
+    tensor->set_data_location(onnx::TensorProto::EXTERNAL);
+    onnx::StringStringEntryProto* entry = tensor->add_external_data();
+    entry->set_key("location");
+    entry->set_value(location);
+    model.node("Identity", {numbered("w", i)}, {numbered("r", i)}).output(numbered("r", i));
+  }
+  return model;
+}
+
+void expect_outcomes(const std::vector<Case>& cases, const TemporaryFile& file) {
+  const std::vector<Outcome> outcomes = run_guarded(
+      cases.size(),
+      [&](size_t i) {
+        file.write(cases[i].bytes);
+        import_onnx(file.path());
+      },
+      seconds);
+  for (size_t i = 0; i < cases.size(); ++i) {
+    EXPECT_EQ(outcomes[i].ending, cases[i].message.empty() ? Ending::loaded : Ending::refused)
+        << cases[i].what << " (" << cases[i].bytes.size() << " bytes): " << ending_name(outcomes[i].ending);
+    EXPECT_NE(outcomes[i].message.find(cases[i].message), std::string::npos)
+        << cases[i].what << ": " << outcomes[i].message;
+  }
+}
+
+TEST(Amplification, WorkAtImport) {
+  const TemporaryFile file(".onnx");
+  expect_outcomes(cases_of_work(), file);
+}
+
+TEST(Amplification, ManyTensorsInOneFile) {
+  const TemporaryFile file(".onnx"), data(".data");
+  data.write(std::string(1 << 20, '\0'));
+  const auto name_of = [](const TemporaryFile& of) { return std::filesystem::path(of.path()).filename().string(); };
+  OnnxModel itself = reads_external(name_of(file), onnx::TensorProto::FLOAT, 4);
+  itself.floats("unused", {{1 << 18}, std::vector<float>(1 << 18)});
+  const std::string grows = "constants grow far beyond";
+  expect_outcomes(
+      {
+          {"floats", reads_external(name_of(data), onnx::TensorProto::FLOAT, 4).bytes(), grows},
+          {"float16", reads_external(name_of(data), onnx::TensorProto::FLOAT16, 2).bytes(), grows},
+          {"integers", reads_external(name_of(data), onnx::TensorProto::INT64, 8).bytes(), grows},
+          {"bytes", reads_external(name_of(data), onnx::TensorProto::INT8, 1).bytes(), grows},
+          {"the model itself", itself.bytes(), grows},
+      },
+      file);
+}
+
+}  // namespace
+}  // namespace quern
