@@ -16,7 +16,7 @@ namespace quern {
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
-constexpr int64_t base_opset = 13, hard_swish_opset = 14, dilated_average_opset = 19;
+constexpr int64_t base_opset = 13, hard_swish_opset = 14, average_opset = 19;
 constexpr int64_t ir_version = 8;
 
 // A value of the ONNX graph. Its dimension i is our tensor's dimension order[i].
@@ -228,12 +228,16 @@ class Exporter {
 
   void add_pool(const Node& node, const char* type) {
     const Attributes& a = node.attributes;
+    const qn_padding& p = a.padding;
     const bool average = node.kind == OpKind::average_pool, dilated = a.dilation.h != 1 || a.dilation.w != 1;
-    if (average && dilated) opset_ = std::max(opset_, dilated_average_opset);
+    const bool counts = average && a.count_padding && p.top + p.left + p.bottom + p.right > 0;
+    // Windows that overhang the padding are divided by what they cover of it, as ours are, from this operator set on;
+    // runtimes divided by the whole kernel before.
+    if ((average && dilated) || (counts && a.ceil_mode)) opset_ = std::max(opset_, average_opset);
     onnx::NodeProto* pool = add_op(type, node_name(node), {in_order(node.inputs[0], channels_first(4))});
     set_window(pool, a, dilated);
     set_integer(pool, "ceil_mode", a.ceil_mode);
-    if (average) set_integer(pool, "count_include_pad", a.count_padding);
+    if (counts) set_integer(pool, "count_include_pad", 1);
     define(node, pool->output(0), channels_first(4));
   }
 

@@ -256,9 +256,43 @@ TEST_F(Export, ImagesAreChannelsFirstWithoutTransposes) {
 TEST_F(Export, OperatorSetIsTheLowestThatDoes) {
   for (const OneNode& one : all_kinds()) {
     const bool dilated_average = one.kind == OpKind::average_pool && one.attributes.dilation.h > 1;
-    const int64_t want = dilated_average ? 19 : one.kind == OpKind::hard_swish ? 14 : 13;
+    const bool counts_padding = one.kind == OpKind::average_pool && one.attributes.count_padding;
+    const int64_t want = dilated_average || counts_padding ? 19 : one.kind == OpKind::hard_swish ? 14 : 13;
     EXPECT_EQ(exported(graph_of(one)).opset_import(0).version(), want) << op_name(one.kind);
   }
+}
+
+// ONNX divides windows that overhang by the whole kernel if it counts padding, even where there is none.
+TEST_F(Export, PaddingIsCountedWhereThereIsSome) {
+  const auto pool_with = [&](const std::function<void(Attributes&)>& set) {
+    Attributes a = with([](Attributes& to) {
+      to.kernel = {3, 3};
+      to.stride = {2, 2};
+      to.ceil_mode = to.count_padding = true;
+    });
+    set(a);
+    return exported(graph_of({OpKind::average_pool, a, {{1, 6, 6, 2}}}));
+  };
+  const auto counts = [](const onnx::ModelProto& model) {
+    for (const onnx::NodeProto& node : model.graph().node()) {
+      for (const onnx::AttributeProto& a : node.attribute()) {
+        if (a.name() == "count_include_pad") return a.i() != 0;
+      }
+    }
+    return false;
+  };
+  const onnx::ModelProto without = pool_with([](Attributes&) {});
+  EXPECT_FALSE(counts(without));
+  EXPECT_EQ(without.opset_import(0).version(), 13);
+  const onnx::ModelProto padded = pool_with([](Attributes& a) { a.padding.bottom = 1; });
+  EXPECT_TRUE(counts(padded));
+  EXPECT_EQ(padded.opset_import(0).version(), 19);
+  const onnx::ModelProto whole = pool_with([](Attributes& a) {
+    a.padding.right = 1;
+    a.ceil_mode = false;
+  });
+  EXPECT_TRUE(counts(whole));
+  EXPECT_EQ(whole.opset_import(0).version(), 13);
 }
 
 TEST_F(Export, AFileThatCannotBeWrittenIsAnError) {
