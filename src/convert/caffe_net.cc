@@ -17,7 +17,9 @@ using caffe::LayerParameter;
 using caffe::NetParameter;
 using caffe::V1LayerParameter;
 
-constexpr size_t text_limit = size_t{16} << 20;
+// Far above any real net. Parsed text takes up to a hundred times its size. Not every layer becomes a node of ours.
+constexpr size_t text_limit = size_t{4} << 20;
+constexpr int layer_limit = 40000;
 constexpr int nesting_limit = 32;
 
 // ---- text -------------------------------------------------------------------------------------
@@ -216,6 +218,7 @@ LayerParameter deployed(LayerParameter layer) {
     if (layer.bottom_size() > 1) layer.mutable_bottom()->DeleteSubrange(1, layer.bottom_size() - 1);  // labels
     if (layer.top_size() > 1)
       layer.mutable_top()->DeleteSubrange(0, layer.top_size() - 1);  // the second one is softmax
+    if (layer.top_size() == 0) layer.add_top(layer.name());          // Caffe names a loss by itself
   }
   if (reads_labels(type) && layer.top_size() > 1) layer.mutable_top()->DeleteSubrange(1, layer.top_size() - 1);
   if (layer.has_data_param()) upgrade_transformation(layer.data_param(), &layer);
@@ -226,16 +229,19 @@ LayerParameter deployed(LayerParameter layer) {
 }  // namespace
 
 CaffeNet read_caffe_net(const std::string& prototxt) {
-  const NetParameter net = parse_text(prototxt);
+  NetParameter net = parse_text(prototxt);
   if (net.layer_size() > 0 && net.layers_size() > 0) throw Error(prototxt + ": has both `layer` and `layers`");
+  if (std::max({net.layer_size(), net.layers_size(), net.input_size()}) > layer_limit) {
+    throw Error(prototxt + ": more than " + std::to_string(layer_limit) + " layers");
+  }
   CaffeNet result;
   result.name = net.name();
   try {
     result.layers = declared_inputs(net);
-    std::vector<LayerParameter> layers(net.layer().begin(), net.layer().end());
-    for (const V1LayerParameter& old : net.layers()) layers.push_back(upgraded(old));
-    for (LayerParameter& layer : layers) {
+    for (const V1LayerParameter& old : net.layers()) *net.add_layer() = upgraded(old);
+    for (LayerParameter& layer : *net.mutable_layer()) {
       if (!is_included(layer) || is_for_training_only(layer.type())) continue;
+      if (layer.type().empty()) throw Error("layer '" + layer.name() + "' has no type");
       result.layers.push_back(deployed(std::move(layer)));
     }
   } catch (const Error& error) {

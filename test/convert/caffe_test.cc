@@ -371,6 +371,16 @@ TEST_F(Caffe, ATrainingNetIsImportedAsItsDeployedForm) {
   expect_near(got[0], test::softmax(test::conv(x, w, b.data, {}, 1), 1));
 }
 
+TEST_F(Caffe, ALossMayBeNameless) {
+  const Array x = random({2, 3, 7, 6}, 1);
+  const Graph graph = import(std::string(input_2x3x7x6) +
+                             "layer { name: \"label\" type: \"DummyData\" top: \"label\" }\n"
+                             "layer { name: \"loss\" type: \"SoftmaxWithLoss\" bottom: \"x\" bottom: \"label\" }");
+  ASSERT_EQ(graph.outputs.size(), 1u);
+  EXPECT_STREQ(graph.tensors[static_cast<size_t>(graph.outputs[0].tensor)].name.c_str(), "loss");
+  expect_near(test::run(graph, {x}).at(0), test::softmax(x, 1));
+}
+
 TEST_F(Caffe, RulesOfPhaseLevelAndStage) {
   const auto has = [&](const std::string& rule) {
     const Graph graph = import(std::string(input_2x3x7x6) +
@@ -433,6 +443,7 @@ TEST_F(Caffe, ErrorsNameLayerAndField) {
       {"type: \"Slice\" slice_param { slice_point: 2 slice_point: 1 }", "slice_point"},
       {"type: \"Clip\" clip_param { min: 2 max: 1 }", "not a range"},
       {"type: \"ReLU\" bottom: \"x\"", "has 2 inputs"},
+      {"", "layer 'l' has no type"},
       {"type: \"Eltwise\"", "has 1 inputs"},
       {"type: \"ReLU\" bottom: \"z\"", "reads 'z', which no layer before it writes"},
       {"type: \"ReLU\" top: \"x\"", "writes 'x', which an earlier layer writes too"},

@@ -140,6 +140,26 @@ TEST(Amplification, WorkAtImport) {
   expect_outcomes(cases_of_work(), file);
 }
 
+TEST(Amplification, TextOfManyLayers) {
+  const TemporaryFile file(".prototxt");
+  std::vector<std::string> texts;
+  for (const std::string layer : {"layer{}", "layers{}", "layer{type:''}", "layer{convolution_param{}}", "input:'' "}) {
+    texts.emplace_back();
+    while (texts.back().size() + layer.size() <= size_t{4} << 20) texts.back() += layer;
+  }
+  const std::vector<Outcome> outcomes = run_guarded(
+      texts.size(),
+      [&](size_t i) {
+        file.write(texts[i]);
+        import_caffe(file.path(), "");
+      },
+      seconds);
+  for (size_t i = 0; i < texts.size(); ++i) {
+    EXPECT_EQ(outcomes[i].ending, Ending::refused) << texts[i].substr(0, 30) << ": " << ending_name(outcomes[i].ending);
+    EXPECT_NE(outcomes[i].message.find("more than 40000 layers"), std::string::npos) << outcomes[i].message;
+  }
+}
+
 TEST(Amplification, ManyTensorsInOneFile) {
   const TemporaryFile file(".onnx"), data(".data");
   data.write(std::string(1 << 20, '\0'));
