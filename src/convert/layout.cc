@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <numeric>
+#include <string_view>
 
 #include "base/math.h"
 #include "graph/passes.h"
@@ -129,6 +130,35 @@ void UnsupportedList::throw_if_any() const {
   throw Error((count_ == 1 ? "1 layer is" : std::to_string(count_) + " layers are") + " not supported: " + text_);
 }
 
+namespace {
+// The bytes of the character that `text` begins with; 0 if it is none, or one that controls.
+size_t character_size(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  if (byte(0) < 0x80) return byte(0) >= 0x20 && byte(0) != 0x7f;
+  const size_t size = byte(0) >= 0xf0 ? 4 : byte(0) >= 0xe0 ? 3 : 2;
+  if (byte(0) < 0xc0 || byte(0) >= 0xf8 || text.size() < size) return 0;
+  uint32_t code = byte(0) & (0x7fu >> size);
+  for (size_t i = 1; i < size; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+    code = code << 6 | (byte(i) & 0x3fu);
+  }
+  constexpr uint32_t smallest[] = {0, 0, 0xa0, 0x800, 0x10000};  // below 0xa0 are controls
+  const bool surrogate = code >= 0xd800 && code < 0xe000;
+  return code >= smallest[size] && !surrogate && code <= 0x10ffff ? size : 0;
+}
+}  // namespace
+
+std::string plain_name(const std::string& name, size_t limit) {
+  std::string plain;
+  for (std::string_view rest = name; !rest.empty();) {
+    const size_t size = character_size(rest);
+    if (plain.size() + std::max<size_t>(size, 1) > limit) break;
+    size > 0 ? plain.append(rest.substr(0, size)) : plain.append("?");
+    rest.remove_prefix(std::max<size_t>(size, 1));
+  }
+  return plain;
+}
+
 float finite(float value, const std::string& where) {
   if (!std::isfinite(value)) throw Error(where + " is not a finite number");
   return value;
@@ -138,11 +168,21 @@ Builder::Builder(const char* source) { graph_.source = source; }
 
 // ---- tensors ----------------------------------------------------------------------------------
 
+// Plain, and unlike all others.
+std::string Builder::port_name(const std::string& name) {
+  std::string plain = plain_name(name);
+  while (!port_names_.insert(plain).second) {
+    const std::string number = std::string("_").append(std::to_string(++renamed_ports_));
+    plain = plain_name(name, name_limit - number.size()) + number;
+  }
+  return plain;
+}
+
 View Builder::input(const std::string& name, const Shape& shape, qn_type type, const qn_preprocessing& preprocessing) {
   if (!ports_.insert(name).second) throw Error("input '" + name + "' is named twice");
   qn_tensor checked;
   check(qn_tensor_init(&checked, QN_F32, static_cast<uint32_t>(shape.size()), shape.data()));
-  const int tensor = add_tensor(graph_, name.c_str(), QN_F32, shape);
+  const int tensor = add_tensor(graph_, port_name(name).c_str(), QN_F32, shape);
   graph_.inputs.push_back({.tensor = tensor, .type = type, .preprocessing = preprocessing});
   return {tensor, source_order(shape.size())};
 }
@@ -202,7 +242,7 @@ int Builder::in_order(const View& view, const Order& order) {
 }
 
 int Builder::add(OpKind kind, const std::string& name, std::vector<int> inputs, const Attributes& attributes) {
-  const int output = add_node(graph_, kind, name.c_str(), converted<Vector<int>>(inputs), attributes);
+  const int output = add_node(graph_, kind, plain_name(name).c_str(), converted<Vector<int>>(inputs), attributes);
   infer_last(graph_);
   return output;
 }
@@ -428,12 +468,12 @@ View Builder::reshape(const std::string& name, const View& x, const std::vector<
 void Builder::output(const View& view, const std::string& name, qn_type type) {
   if (!ports_.insert(name).second) throw Error("output '" + name + "' is an input or is named twice");
   int tensor = in_order(view, source_order(view.rank()));
-  const auto port_name = [&]() -> String& { return graph_.tensors[static_cast<size_t>(tensor)].name; };
-  if (!port_name().empty() || graph_.tensors[static_cast<size_t>(tensor)].constant >= 0) {
+  const auto its_name = [&]() -> String& { return graph_.tensors[static_cast<size_t>(tensor)].name; };
+  if (!its_name().empty() || graph_.tensors[static_cast<size_t>(tensor)].constant >= 0) {
     Attributes unclamped;
     tensor = add(OpKind::clamp, name, {tensor}, unclamped);
   }
-  port_name() = name.c_str();
+  its_name() = port_name(name).c_str();
   graph_.outputs.push_back({.tensor = tensor, .type = type, .preprocessing = {}});
 }
 

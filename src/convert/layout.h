@@ -58,6 +58,11 @@ class UnsupportedList {
   std::string text_;
 };
 
+// A name as graphs of ours have them: UTF-8 without control characters, of at most `limit` bytes. What a file has
+// instead of a character becomes '?'.
+constexpr size_t name_limit = 1024;
+std::string plain_name(const std::string& name, size_t limit = name_limit);
+
 // A number of a file that must be finite; the message says `where`.
 float finite(float value, const std::string& where);
 
@@ -65,7 +70,7 @@ class Builder {
  public:
   explicit Builder(const char* source);
 
-  void set_name(const std::string& name) { graph_.name = name.c_str(); }
+  void set_name(const std::string& name) { graph_.name = plain_name(name).c_str(); }
 
   // Files of a few bytes may ask for constants of any size (spread, reordered, worked out), and for much work on them:
   // what is made, copied and gone through may together be a multiple of the files' bytes, and no more.
@@ -122,6 +127,7 @@ class Builder {
 
  private:
   int add(OpKind kind, const std::string& name, std::vector<int> inputs, const Attributes& attributes);
+  std::string port_name(const std::string& name);
   int in_order(const View& view, const Order& order);
   View with_rank(const std::string& name, const View& x, size_t rank);
   View by_constant(OpKind kind, const std::string& name, const View& x, const View& constant, size_t axis);
@@ -132,7 +138,9 @@ class Builder {
   Graph graph_;
   size_t budget_ = size_t{64} << 20;
   std::map<std::pair<int, Order>, int> transposed_;  // (tensor, permutation) -> tensor
-  std::set<std::string> ports_;                      // names of inputs and outputs
+  std::set<std::string> ports_;                      // names of inputs and outputs in the source
+  std::set<std::string> port_names_;                 // and in our graph
+  size_t renamed_ports_ = 0;
 };
 
 }  // namespace quern

@@ -602,6 +602,25 @@ TEST_F(Onnx, ErrorsNameTheNode) {
   }
 }
 
+TEST_F(Onnx, NamesBecomePlainText) {
+  const std::string long_name(1023, 'n'), latin = "caf\xe9";
+  OnnxModel model(13);
+  model.input(latin, {1}).input("caf?", {1}).input("caf\xe8", {1}).output(long_name + "\xc3\xa9");
+  model.node("Sum", {latin, "caf?", "caf\xe8"}, {"a\nb"}).node("Neg", {"a\nb"}, {long_name + "\xc3\xa9"});
+  model.model.mutable_graph()->set_name("\xc0\xaf \xed\xa0\x80 \xf4\x90\x80\x80 \xc2\x9b \xe2\x82\xac \xe2\x82");
+  const Graph graph = import(model);
+  const auto name = [&](const Port& port) { return graph.tensors[static_cast<size_t>(port.tensor)].name; };
+  EXPECT_STREQ(graph.name.c_str(), "?? ??? ???? ?? \xe2\x82\xac ??");
+  EXPECT_STREQ(name(graph.inputs.at(0)).c_str(), "caf?");
+  EXPECT_STREQ(name(graph.inputs.at(1)).c_str(), "caf?_1");
+  EXPECT_STREQ(name(graph.inputs.at(2)).c_str(), "caf?_2");
+  EXPECT_STREQ(name(graph.outputs.at(0)).c_str(), long_name.c_str());
+  EXPECT_STREQ(graph.nodes.at(1).name.c_str(), "a?b");
+  EXPECT_NO_THROW(import(model, {"a\nb"}));
+  const std::vector<Array> got = test::run(graph, {{{1}, {1}}, {{1}, {2}}, {{1}, {4}}});
+  EXPECT_EQ(got.at(0).data, std::vector<float>{-7});
+}
+
 TEST_F(Onnx, DamagedModels) {
   const auto with = [&](const std::function<void(OnnxModel&)>& change) {
     OnnxModel model = one_node(13, "Add", "", {1, 2}, {random({2}, 1)});
