@@ -38,9 +38,18 @@ write_basic_package_version_file(quern-config-version.cmake COMPATIBILITY SameMa
 install(FILES ${PROJECT_BINARY_DIR}/quern-config.cmake ${PROJECT_BINARY_DIR}/quern-config-version.cmake
   DESTINATION ${quern_package_dir})
 
-# quern.pc finds its prefix from where it lies, so that an installed tree can be moved.
+# quern.pc finds its prefix from where it lies, so that an installed tree can be moved. A folder given as an absolute
+# path stays as it is.
 set(quern_pc_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-file(RELATIVE_PATH quern_pc_prefix /prefix/${quern_pc_dir} /prefix)
+set(quern_pc_prefix ${CMAKE_INSTALL_PREFIX})
+if(NOT IS_ABSOLUTE ${CMAKE_INSTALL_LIBDIR})
+  cmake_path(RELATIVE_PATH quern_pc_prefix BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX}/${quern_pc_dir})
+  string(PREPEND quern_pc_prefix "\${pcfiledir}/")
+endif()
+set(quern_pc_libdir "\${prefix}")
+set(quern_pc_includedir "\${prefix}")
+cmake_path(APPEND quern_pc_libdir ${CMAKE_INSTALL_LIBDIR})
+cmake_path(APPEND quern_pc_includedir ${CMAKE_INSTALL_INCLUDEDIR})
 list(TRANSFORM quern_private_libraries PREPEND -l OUTPUT_VARIABLE quern_pc_libraries)
 list(TRANSFORM quern_cxx_libraries PREPEND -l OUTPUT_VARIABLE quern_pc_cxx_libraries)
 list(APPEND quern_pc_libraries ${quern_pc_cxx_libraries} -pthread)

@@ -1,8 +1,8 @@
 #!/bin/bash
 # Installs a build into an empty folder, moves it, and builds a C program against it through CMake and through pkg-config,
-# shared and static.  Usage: install_test.sh BUILD_DIR VERSION CC
+# shared and static.  Usage: install_test.sh SOURCE_DIR BUILD_DIR VERSION CC
 set -euo pipefail
-build=$1 version=$2 cc=$3
+source=$1 build=$2 version=$3 cc=$4
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -50,3 +50,16 @@ expect_linkage consumer
 
 [ ! -e "$build/src/tool/quern" ] || "$prefix/bin/quern" --help >/dev/null
 [ "$(nm -D --undefined-only "$libdir/libquern.so" | grep -c -i protobuf)" = 0 ]
+
+# Folders given as absolute paths are where they were said to be.
+expect_flags() {  # expect_flags LIBDIR INCLUDEDIR FLAGS
+  cmake -S "$source" -B absolute -G Ninja -DQUERN_BUILD_TOOLS=OFF -DQUERN_BUILD_TESTS=OFF -DQUERN_BUILD_BENCH=OFF \
+    -DCMAKE_INSTALL_PREFIX=/opt/quern "-DCMAKE_INSTALL_LIBDIR=$1" "-DCMAKE_INSTALL_INCLUDEDIR=$2" >absolute.log 2>&1 ||
+    { cat absolute.log >&2; exit 1; }
+  local flags
+  flags=$(PKG_CONFIG_PATH=absolute pkg-config --cflags --libs quern)
+  [ "${flags% }" = "$3" ] || { echo "quern.pc gives '$flags' instead of '$3'" >&2; exit 1; }
+}
+expect_flags /far/lib /near/include "-I/near/include -L/far/lib -lquern"
+expect_flags /far/lib include "-I/opt/quern/include -L/far/lib -lquern"
+expect_flags lib /near/include "-I/near/include -Labsolute/../../lib -lquern"
