@@ -102,6 +102,9 @@ bool alike(const qn_tensor& tensor, std::vector<size_t> shape) {
   return ours == shape;
 }
 
+// The larger of two differences. NaN on one side only makes a difference NaN, which no later one may hide.
+double larger(double a, double b) { return std::isnan(a) || b <= a ? a : b; }
+
 // Prints the largest differences; false if an element is further off than the tolerance times max(1, |expected|).
 bool compare(const Output& output, const std::string& path, double tolerance) {
   const NpyArray expected = read_npy(path);
@@ -115,9 +118,8 @@ bool compare(const Output& output, const std::string& path, double tolerance) {
   for (size_t i = 0; i < want.size(); ++i) {
     if (std::isnan(want[i]) && std::isnan(got[i])) continue;
     const double difference = want[i] == got[i] ? 0 : std::fabs(got[i] - want[i]);
-    // A NaN on one side only makes the difference NaN, which must not be forgotten.
-    if (!(difference <= absolute)) absolute = difference;
-    if (want[i] != 0 && !(difference / std::fabs(want[i]) <= relative)) relative = difference / std::fabs(want[i]);
+    absolute = larger(absolute, difference);
+    if (want[i] != 0) relative = larger(relative, difference / std::fabs(want[i]));
     within = within && difference <= tolerance * std::max(1.0, std::fabs(want[i]));
   }
   fmt::print("  {}: largest difference {:.3g} absolute, {:.3g} relative: {}\n", output.name, absolute, relative,
@@ -133,6 +135,8 @@ std::vector<std::string> read_labels(const std::string& path) {
     if (line.ends_with('\r')) line.pop_back();
     labels.push_back(line);
   }
+  if (file.bad()) throw Error(fmt::format("cannot read {}", path));  // a folder
+  if (labels.empty()) throw Error(fmt::format("{}: no labels in it", path));
   return labels;
 }
 
@@ -215,8 +219,9 @@ Action run_command(CLI::App& app) {
   add_model_files(app, &arguments->files);
   app.add_option(
          "--input", arguments->inputs,
-         "A .npy array (the model is resized to its shape) or a .png or .jpg image for input NAME, which may be "
-         "left out where there is only one; several files for one input are run one after another")
+         "A .npy array (the model is resized to its shape; padding of mode SAME stays that of the size in the "
+         "source model) or a .png or .jpg image for input NAME, which may be left out where there is only one; several "
+         "files for one input are run one after another")
       ->required()
       ->type_name("[NAME=]FILE");
   app.add_option("--output", arguments->output,
