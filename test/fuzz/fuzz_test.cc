@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <memory>
 
@@ -165,6 +166,26 @@ TEST(Fuzz, Onnx) {
     file.write(bytes);
     use_graph(import_onnx(file.path()));
   });
+}
+
+TEST(Fuzz, OnnxWithExternalData) {
+  const TemporaryFile file(".onnx"), data_file(".data");
+  std::string data;
+  const std::string location = std::filesystem::path(data_file.path()).filename().string();
+  const std::vector<Seed> seeds = {external_onnx_seed(location, &data)};
+  data_file.write(data);
+  check("onnx with external data", seeds, make_variants(seeds, Format::protobuf, other_variants),
+        [&](const std::string& bytes) {
+          file.write(bytes);
+          use_graph(import_onnx(file.path()));
+        });
+  // The other way round: the model is whole, and its data has another size.
+  file.write(seeds[0].bytes);
+  const std::vector<Outcome> outcomes = run_guarded(data.size() / 16, [&](size_t i) {
+    data_file.write(data.substr(0, 16 * i));
+    import_onnx(file.path());
+  });
+  for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.ending, Ending::refused) << ending_name(outcome.ending);
 }
 
 TEST(Fuzz, CaffeNet) {

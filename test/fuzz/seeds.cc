@@ -288,6 +288,33 @@ std::vector<Seed> onnx_seeds() {
           {"digits.onnx", read_file_of_source("examples/digits/digits.onnx")}};
 }
 
+Seed external_onnx_seed(const std::string& location, std::string* data) {
+  onnx::ModelProto model;
+  model.ParseFromString(vision_onnx());
+  for (onnx::TensorProto& tensor : *model.mutable_graph()->mutable_initializer()) {
+    std::string bytes = tensor.raw_data();
+    const auto append = [&bytes](const auto& values) {
+      bytes.append(reinterpret_cast<const char*>(values.data()), static_cast<size_t>(values.size()) * sizeof values[0]);
+    };
+    append(tensor.float_data());
+    append(tensor.int64_data());
+    const auto add = [&tensor](const char* key, const std::string& value) {
+      onnx::StringStringEntryProto* entry = tensor.add_external_data();
+      entry->set_key(key);
+      entry->set_value(value);
+    };
+    add("location", location);
+    add("offset", std::to_string(data->size()));
+    add("length", std::to_string(bytes.size()));
+    tensor.clear_raw_data();
+    tensor.clear_float_data();
+    tensor.clear_int64_data();
+    tensor.set_data_location(onnx::TensorProto::EXTERNAL);
+    *data += bytes;
+  }
+  return {"external.onnx", model.SerializeAsString()};
+}
+
 std::vector<CaffeSeed> caffe_seeds() {
   return {{"caffe", caffe_net, caffe_weights()}, {"caffe v1", caffe_v1_net, caffe_v1_weights()}};
 }
