@@ -13,7 +13,11 @@ namespace {
 
 using test::OnnxModel;
 
+#ifdef __SANITIZE_ADDRESS__
+constexpr unsigned seconds = 10;
+#else
 constexpr unsigned seconds = 2;
+#endif
 constexpr size_t many = 20000;
 
 struct Case {
