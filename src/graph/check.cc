@@ -30,7 +30,7 @@ bool is_name(const String& name) {
       if ((byte(i) & 0xc0) != 0x80) return false;
       code = code << 6 | (byte(i) & 0x3f);
     }
-    const unsigned least[] = {0x80, 0x800, 0x10000};  // less has a shorter form
+    const unsigned least[] = {0xa0, 0x800, 0x10000};  // less has a shorter form, or is a control character
     if (code < least[continuations - 1] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return false;
   }
   return true;
