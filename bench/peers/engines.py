@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""One engine, one model, one process: runs it and prints what it took as JSON.
+
+    engines.py prepare ENGINE FOLDER                        converts FOLDER/model.onnx for the engine
+    engines.py run ENGINE FOLDER THREADS RUNS OUTPUT.npy    FOLDER/input.npy in, the output out
+
+Each engine is a class: `prepare` makes its own files beside model.onnx, the constructor loads them, `run` answers the
+output for an array N,C,H,W.  Each is told to compute in binary32.
+"""
+
+import importlib.metadata
+import json
+import pathlib
+import resource
+import statistics
+import subprocess
+import sys
+import time
+
+import numpy
+
+WARM_UP = 2
+
+
+def call(*command, cwd=None):
+    subprocess.run([str(word) for word in command], check=True, cwd=cwd, capture_output=True)
+
+
+def tool(name):
+    """A program that the packages of this environment brought."""
+    return pathlib.Path(sys.prefix, "bin", name)
+
+
+class OnnxRuntime:
+    package = "onnxruntime"
+
+    @staticmethod
+    def prepare(folder):
+        pass
+
+    def __init__(self, folder, threads):
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        self.session = onnxruntime.InferenceSession(str(folder / "model.onnx"), options,
+                                                    providers=["CPUExecutionProvider"])
+        self.name = self.session.get_inputs()[0].name
+
+    def run(self, x):
+        return self.session.run(None, {self.name: x})[0]
+
+
+class OpenVino:
+    package = "openvino"
+
+    @staticmethod
+    def prepare(folder):
+        pass
+
+    def __init__(self, folder, threads):
+        import openvino
+
+        options = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, "PERFORMANCE_HINT": "LATENCY",
+                   "INFERENCE_PRECISION_HINT": "f32"}
+        self.request = openvino.Core().compile_model(str(folder / "model.onnx"), "CPU", options).create_infer_request()
+
+    def run(self, x):
+        return self.request.infer([x], share_inputs=True)[0]
+
+
+class Mnn:
+    package = "mnn"
+
+    @staticmethod
+    def prepare(folder):
+        call(tool("mnnconvert"), "-f", "ONNX", "--modelFile", folder / "model.onnx", "--MNNModel", folder / "model.mnn",
+             "--bizCode", "quern")
+
+    def __init__(self, folder, threads):
+        import MNN
+
+        self.mnn = MNN
+        self.net = MNN.Interpreter(str(folder / "model.mnn"))
+        self.session = self.net.createSession({"numThread": threads, "precision": "high"})
+
+    def tensor(self, array):
+        return self.mnn.Tensor(array.shape, self.mnn.Halide_Type_Float, array, self.mnn.Tensor_DimensionType_Caffe)
+
+    def run(self, x):
+        self.net.getSessionInput(self.session).copyFrom(self.tensor(x))
+        self.net.runSession(self.session)
+        output = self.net.getSessionOutput(self.session)
+        result = self.tensor(numpy.zeros(output.getShape(), numpy.float32))
+        output.copyToHostTensor(result)
+        return numpy.array(result.getNumpyData(), numpy.float32)
+
+
+class Ncnn:
+    package = "ncnn"
+
+    @staticmethod
+    def prepare(folder):
+        call(tool("pnnx"), "model.onnx", "fp16=0", cwd=folder)
+
+    def __init__(self, folder, threads):
+        import ncnn
+
+        self.ncnn = ncnn
+        self.net = ncnn.Net()
+        self.net.opt.num_threads = threads
+        self.net.opt.use_fp16_storage = self.net.opt.use_bf16_storage = False
+        if self.net.load_param(str(folder / "model.ncnn.param")) or self.net.load_model(str(folder / "model.ncnn.bin")):
+            raise RuntimeError("ncnn cannot load the model")
+
+    def run(self, x):
+        extractor = self.net.create_extractor()
+        extractor.input("in0", self.ncnn.Mat(x[0]))
+        status, output = extractor.extract("out0")
+        if status:
+            raise RuntimeError(f"ncnn: status {status}")
+        return numpy.array(output)
+
+
+ENGINES = {"onnxruntime": OnnxRuntime, "mnn": Mnn, "ncnn": Ncnn, "openvino": OpenVino}
+
+
+def peak_memory():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def run(kind, folder, threads, runs, output):
+    x = numpy.load(folder / "input.npy")
+    __import__({"mnn": "MNN"}.get(kind.package, kind.package))  # the package itself is not the model's memory
+    before, start = peak_memory(), time.perf_counter()
+    engine = kind(folder, threads)
+    loaded = time.perf_counter()
+    times = []
+    for _ in range(WARM_UP + runs):
+        begin = time.perf_counter()
+        y = engine.run(x)
+        times.append(1e3 * (time.perf_counter() - begin))
+    numpy.save(output, y)
+    return {"version": importlib.metadata.version(kind.package), "median_ms": statistics.median(times[WARM_UP:]),
+            "min_ms": min(times[WARM_UP:]), "load_ms": 1e3 * (loaded - start),
+            "peak_memory_bytes": peak_memory() - before}
+
+
+def main():
+    action, kind, folder = sys.argv[1], ENGINES[sys.argv[2]], pathlib.Path(sys.argv[3])
+    if action == "prepare":
+        kind.prepare(folder)
+    else:
+        print(json.dumps(run(kind, folder, int(sys.argv[4]), int(sys.argv[5]), sys.argv[6])))
+
+
+if __name__ == "__main__":
+    main()
