@@ -1,7 +1,8 @@
 // kernel/<row>/<shape>: every row of every table, called as the operators call it, on data from L1 or L2.
 //
 // Shapes are written as the loops run: gemm rows x outputs x depth; igemm rows x outputs x taps x channels; dwconv and
-// pool pixels x taps x channels; elementwise functions elements, or rows x channels.
+// pool pixels x taps x channels; winograd inputs of a tile x channels; elementwise functions elements, or rows x
+// channels.
 #include <limits>
 
 #include "bench.h"
@@ -10,6 +11,7 @@
 #include "kernel/gemm.h"
 #include "kernel/igemm.h"
 #include "kernel/pool.h"
+#include "kernel/winograd.h"
 
 namespace quern {
 namespace {
@@ -17,10 +19,15 @@ namespace {
 constexpr qn_minmax_f32 no_clamp = {-std::numeric_limits<float>::infinity(), std::numeric_limits<float>::infinity()};
 
 // `run` gets the benchmark's state when its turn comes and makes its own operands.
+// `part` names one kernel of a row that has several.
+template <class Run>
+void add(const Row& row, const char* part, const std::string& shape, Run run) {
+  if (!runs_on(row, cpu().isa)) return;
+  benchmark::RegisterBenchmark(text("kernel/", row.name, part, "/", shape).c_str(), run)->Threads(1);
+}
 template <class Run>
 void add(const Row& row, const std::string& shape, Run run) {
-  if (!runs_on(row, cpu().isa)) return;
-  benchmark::RegisterBenchmark(text("kernel/", row.name, "/", shape).c_str(), run)->Threads(1);
+  add(row, "", shape, run);
 }
 
 // Where the operands of one call lie between two calls.
@@ -162,6 +169,59 @@ void add_pool() {
   }
 }
 
+// One tile there and back, as among other tiles of a block.
+constexpr size_t winograd_tiles = 14;
+
+// Operations of one transform of a line: n inputs to n values, n products to m outputs (winograd_math.h).
+struct WinogradOps {
+  double input, output;
+};
+WinogradOps ops_of(const WinogradRow& row) {
+  switch (row.outputs) {
+    case 2: return {4, 4};
+    case 4: return {21, 15};
+    default: return {36, 34};
+  }
+}
+
+void bench_winograd_input(benchmark::State& state, const WinogradRow& row, size_t channels) {
+  const size_t n = row.inputs(), plane = winograd_tiles * channels + 16;
+  const Floats a(n * n * channels), zero(channels), v(row.points() * plane);
+  const double ops = ops_of(row).input * static_cast<double>(2 * n * channels);
+  const double bytes = 8.0 * static_cast<double>(row.points() * channels);
+  state.SetLabel(residence(bytes));
+  const size_t pixel = channels * sizeof(float);
+  measure(state, {ops, bytes}, row.isa, 1, [&] {
+    row.input(channels, a.data(), n * pixel, pixel, 0, n, 0, n, zero.data(), v.data(), plane * sizeof(float));
+  });
+}
+
+void bench_winograd_output(benchmark::State& state, const WinogradRow& row, size_t channels) {
+  const size_t n = row.inputs(), m = row.outputs, plane = winograd_tiles * channels + 16;
+  const Floats products(row.points() * plane), bias(channels), c(m * m * channels);
+  const double ops = (ops_of(row).output * static_cast<double>(n + m) + 3 * static_cast<double>(m * m)) *
+                     static_cast<double>(channels);
+  const double bytes = 4.0 * static_cast<double>((row.points() + m * m) * channels);
+  state.SetLabel(residence(bytes));
+  const size_t pixel = channels * sizeof(float);
+  measure(state, {ops, bytes}, row.isa, 1, [&] {
+    row.output(channels, products.data(), plane * sizeof(float), bias.data(), c.data(), m * pixel, pixel, m, m,
+               &no_clamp);
+  });
+}
+
+void add_winograd() {
+  for (const WinogradRow& row : winograd_rows()) {
+    for (const size_t channels : {32, 128}) {
+      const std::string shape = join({row.inputs(), row.inputs(), channels});
+      add(row, "_input", shape,
+          [&row, channels](benchmark::State& state) { bench_winograd_input(state, row, channels); });
+      add(row, "_output", shape,
+          [&row, channels](benchmark::State& state) { bench_winograd_output(state, row, channels); });
+    }
+  }
+}
+
 // Operations per element as the formulas of eltwise_math.h count: +, -, *, /, comparisons.
 double ops_of(UnaryKind kind) {
   switch (kind) {
@@ -243,6 +303,7 @@ void register_kernels() {
   add_igemm();
   add_dwconv();
   add_pool();
+  add_winograd();
   add_vector(unary_rows(), bench_unary);
   add_vector(binary_rows(), bench_binary);
   add_channel();

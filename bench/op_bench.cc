@@ -386,10 +386,11 @@ OpCase resize_case(const char* name, qn_resize_kind kind, size_t size, size_t ch
   return test;
 }
 
-// The algorithms worth measuring for a shape: the one of choice and, for few input channels, its alternative.
+// The algorithms worth measuring for a shape: the one of choice and its alternatives.
 std::vector<qn_algorithm> algorithms_of(const ConvShape& s) {
   if (s.kernel == 1 && s.stride == 1) return {QN_ALGORITHM_GEMM};
   if (s.in <= 4) return {QN_ALGORITHM_DIRECT, QN_ALGORITHM_IGEMM};
+  if (s.kernel == 3 && s.stride == 1) return {QN_ALGORITHM_IGEMM, QN_ALGORITHM_WINOGRAD};
   return {QN_ALGORITHM_IGEMM};
 }
 

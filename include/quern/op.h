@@ -76,11 +76,12 @@ QN_API void qn_weights_cache_release(qn_weights_cache* cache);
 
 /** Algorithms of convolution and matrix product. */
 typedef enum qn_algorithm {
-  QN_ALGORITHM_AUTO = 0,     /**< Chosen from shapes and CPU. */
-  QN_ALGORITHM_DIRECT = 1,   /**< Few input channels: taps and channels are gathered per output row, then multiplied. */
-  QN_ALGORITHM_GEMM = 2,     /**< 1x1, stride 1, no padding: the image is the matrix. */
-  QN_ALGORITHM_IGEMM = 3,    /**< Indirect GEMM: any kernel, through a table of offsets. */
-  QN_ALGORITHM_DEPTHWISE = 4 /**< One input channel per group. */
+  QN_ALGORITHM_AUTO = 0,   /**< Chosen from shapes and CPU. */
+  QN_ALGORITHM_DIRECT = 1, /**< Few input channels: taps and channels are gathered per output row, then multiplied. */
+  QN_ALGORITHM_GEMM = 2,   /**< 1x1, stride 1, no padding: the image is the matrix. */
+  QN_ALGORITHM_IGEMM = 3,  /**< Indirect GEMM: any kernel, through a table of offsets. */
+  QN_ALGORITHM_DEPTHWISE = 4, /**< One input channel per group. */
+  QN_ALGORITHM_WINOGRAD = 5   /**< 3x3, stride 1, dilation 1, one group, by tiles of 2x2, 4x4 or 6x6 outputs. */
 } qn_algorithm;
 
 /** Name as used in benchmarks and profiles, for example "igemm"; "?" for an unknown value. */
@@ -107,7 +108,7 @@ QN_INIT(qn_conv2d_params)
 
 /** @param bias   out_channels floats, copied; NULL for none.
  *  @param cache  NULL for a cache of the operator's own.
- *  Algorithms: direct, gemm, igemm, depthwise where they apply. */
+ *  Algorithms: direct, gemm, igemm, depthwise, winograd where they apply. */
 QN_API qn_status qn_conv2d_create(const qn_conv2d_params* params, const qn_weights* weights, const float* bias,
                                   qn_weights_cache* cache, qn_operator** op);
 

@@ -1,6 +1,7 @@
 #include "op/choose.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/cpu.h"
 #include "base/math.h"
@@ -25,12 +26,22 @@ Level level_of(const Row& row) {
   }
 }
 
-constexpr double pipes = 2;           // multiply-adds, and loads, per cycle
-constexpr double latency = 4;         // cycles from one multiply-add to the next of its chain
-constexpr double tap_cycles = 0.4;    // to find one row of A through a table
-constexpr double call_cycles = 20;    // to begin and end a tile
-constexpr double gather_cycles = 16;  // to begin a copy
-constexpr double gather_floats = 4;   // copied per cycle
+constexpr double pipes = 2;             // multiply-adds, and loads, per cycle
+constexpr double latency = 4;           // cycles from one multiply-add to the next of its chain
+constexpr double tap_cycles = 0.4;      // to find one row of A through a table
+constexpr double call_cycles = 20;      // to begin and end a tile
+constexpr double gather_cycles = 16;    // to begin a copy
+constexpr double gather_floats = 4;     // copied per cycle
+constexpr double transform_cycles = 4;  // winograd: of one vector at one point, there or back
+constexpr double l3_bytes = 12;         // that arrive per cycle from the last cache
+constexpr double memory_bytes = 3.5;    // and from memory
+
+// Limits of what is chosen unasked: of winograd's transformed weights, which are 1.8, 4 or 7.1 times the weights, and
+// of winograd_error. The first leaves 4x4 for 512 to 512 channels, the second 6x6 for up to 225 channels.
+constexpr size_t max_transformed_bytes = size_t{40} << 20;
+constexpr double max_winograd_error = 3e-5;
+constexpr size_t winograd_calls = 2;  // of gemm in a block of tiles
+constexpr size_t max_panel = 64;      // channels that panels are padded to, at most
 
 // Cycles of a tile of mr x nr for one k.
 double step_cycles(const Row& row, size_t mr, size_t nr) {
@@ -72,6 +83,35 @@ double dwconv_cycles(const Problem& p, const DwconvRow& row) {
   const double vectors = static_cast<double>(divide_up(p.groups, row.nr) * row.nr) / level.lanes;
   const double per_pixel = vectors * static_cast<double>(p.taps()) * level.multiply + call_cycles;
   return per_pixel * static_cast<double>(p.pixels * p.images);
+}
+
+// Transforms and products; and the weights' way, for they are many and are read once per block of tiles.
+double winograd_cycles(const Problem& p, const WinogradRow& row, const GemmRow& gemm) {
+  const double lanes = level_of(row).lanes, points = static_cast<double>(row.points());
+  const size_t tiles = divide_up(p.height, row.outputs) * divide_up(p.width, row.outputs) * p.images;
+  const double vectors = std::ceil(static_cast<double>(p.in) / lanes) + std::ceil(static_cast<double>(p.out) / lanes);
+  const double transforms = static_cast<double>(tiles) * (points * vectors * transform_cycles + 2 * call_cycles);
+
+  const size_t calls = divide_up(tiles, gemm.mr), rows = divide_up(tiles, calls), panels = divide_up(p.out, gemm.nr);
+  const double store = static_cast<double>(rows * gemm.nr) / lanes;
+  const double call = static_cast<double>(p.in) * step_cycles(gemm, rows, gemm.nr) + store + call_cycles;
+  const double products = points * static_cast<double>(calls * panels) * call;
+
+  const double bytes = points * static_cast<double>(panels * gemm.nr * (p.in + 1) * sizeof(float));
+  const double reads = static_cast<double>(divide_up(calls, winograd_calls));
+  // The first time they come from memory: the other layers of a model have had the caches since.
+  const double stream = bytes / memory_bytes + bytes * (reads - 1) / l3_bytes;
+  return transforms + std::max(products, stream);
+}
+
+// May this row be chosen? With a row that was asked for by name the user knows what he does.
+bool winograd_fits(const Problem& p, const WinogradRow& row, bool by_name) {
+  if (p.kernel.h != 3 || p.kernel.w != 3 || !p.undilated || p.groups != 1) return false;
+  size_t bytes;
+  if (!checked_mul(p.in + 1, p.out + max_panel, &bytes) || !checked_mul(bytes, row.points() * sizeof(float), &bytes)) {
+    return false;
+  }
+  return by_name || (bytes <= max_transformed_bytes && winograd_error(row.outputs, p.in) <= max_winograd_error);
 }
 
 // igemm keeps an offset per output pixel and tap; beyond this, another algorithm is better though slower.
@@ -122,6 +162,18 @@ Choice best_of(qn_algorithm algorithm, const Problem& p, const char* kernel) {
       if (c.dwconv != nullptr) c.cycles = cost(*c.dwconv);
       break;
     }
+    case QN_ALGORITHM_WINOGRAD:
+      for (const WinogradRow& row : winograd_rows()) {
+        if (!winograd_fits(p, row, kernel != nullptr)) continue;
+        const GemmRow* gemm = select(gemm_rows(), nullptr, [&](const GemmRow& g) { return g.isa == row.isa; });
+        if (gemm == nullptr || (kernel != nullptr && std::strcmp(kernel, row.name) != 0)) continue;
+        const double cycles = winograd_cycles(p, row, *gemm);
+        if (c.winograd != nullptr && cycles >= c.cycles) continue;
+        c.row = c.winograd = &row;
+        c.gemm = gemm;
+        c.cycles = cycles;
+      }
+      break;
     case QN_ALGORITHM_AUTO: break;
   }
   return c;
@@ -129,10 +181,16 @@ Choice best_of(qn_algorithm algorithm, const Problem& p, const char* kernel) {
 
 }  // namespace
 
+// It grows as that of any sum in a row: with the square root of its length.
+double winograd_error(size_t outputs, size_t channels) {
+  const double per_root = outputs == 2 ? 1e-7 : outputs == 4 ? 3e-7 : 2e-6;
+  return per_root * std::sqrt(static_cast<double>(std::max<size_t>(channels, 16)));
+}
+
 qn_status choose(const char* who, const Problem& problem, const qn_plan_options& options, Choice* choice) {
   *choice = {};
   for (const qn_algorithm algorithm :
-       {QN_ALGORITHM_GEMM, QN_ALGORITHM_DEPTHWISE, QN_ALGORITHM_IGEMM, QN_ALGORITHM_DIRECT}) {
+       {QN_ALGORITHM_GEMM, QN_ALGORITHM_DEPTHWISE, QN_ALGORITHM_WINOGRAD, QN_ALGORITHM_IGEMM, QN_ALGORITHM_DIRECT}) {
     if (options.algorithm != QN_ALGORITHM_AUTO && options.algorithm != algorithm) continue;
     const Choice c = best_of(algorithm, problem, options.kernel);
     if (c.row != nullptr && (choice->row == nullptr || c.cycles < choice->cycles)) *choice = c;

@@ -7,6 +7,7 @@
 #include "kernel/gemm.h"
 #include "kernel/igemm.h"
 #include "kernel/select.h"
+#include "kernel/winograd.h"
 #include "op/operator.h"
 
 namespace quern {
@@ -17,10 +18,12 @@ struct Problem {
   size_t images = 1;                   // such products
   size_t groups = 1, in = 1, out = 1;  // channels of one group
   qn_hw kernel = {1, 1};
-  bool pointwise = false;      // 1x1, stride 1, no padding: rows of the image are rows of the matrix
-  bool offsets_fit = true;     // 32 bits reach every pixel: igemm's tables can be made
-  bool row_tables_fit = true;  // depthwise's
-  bool contiguous = false;     // taps of one kernel row lie side by side in memory
+  size_t height = 1, width = 1;  // of the output
+  bool pointwise = false;        // 1x1, stride 1, no padding: rows of the image are rows of the matrix
+  bool offsets_fit = true;       // 32 bits reach every pixel: igemm's tables can be made
+  bool row_tables_fit = true;    // depthwise's
+  bool contiguous = false;       // taps of one kernel row lie side by side in memory
+  bool undilated = false;        // stride 1 and dilation 1
 
   size_t taps() const { return kernel.h * kernel.w; }
 };
@@ -31,8 +34,13 @@ struct Choice {
   const GemmRow* gemm = nullptr;
   const IgemmRow* igemm = nullptr;
   const DwconvRow* dwconv = nullptr;
-  double cycles = 0;  // an estimate
+  const WinogradRow* winograd = nullptr;  // with the gemm of its level
+  double cycles = 0;                      // an estimate
 };
+
+// A bound of the error of a whole convolution by winograd: its largest by the largest output, without clamp. Measured
+// against exact sums on uniform values, of both signs and of one (test/op/winograd_test.cc), with room for a half more.
+double winograd_error(size_t outputs, size_t channels);
 
 // The cheapest among what options.algorithm and options.kernel leave.
 qn_status choose(const char* who, const Problem& problem, const qn_plan_options& options, Choice* choice);

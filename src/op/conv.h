@@ -22,6 +22,7 @@ std::unique_ptr<qn_plan> plan_gemm(const ConvPlan& conv);
 std::unique_ptr<qn_plan> plan_igemm(const ConvPlan& conv);
 std::unique_ptr<qn_plan> plan_direct(const ConvPlan& conv);
 std::unique_ptr<qn_plan> plan_depthwise(const ConvPlan& conv);
+std::unique_ptr<qn_plan> plan_winograd(const ConvPlan& conv);
 
 // How many products there are and how many rows each has: rows of C that lie at equal distances join.
 struct Rows {

@@ -55,6 +55,7 @@ class Conv2d final : public Operator {
       case QN_ALGORITHM_GEMM: *plan = plan_gemm(conv); break;
       case QN_ALGORITHM_IGEMM: *plan = plan_igemm(conv); break;
       case QN_ALGORITHM_DEPTHWISE: *plan = plan_depthwise(conv); break;
+      case QN_ALGORITHM_WINOGRAD: *plan = plan_winograd(conv); break;
       default: *plan = plan_direct(conv); break;
     }
     (*plan)->algorithm = choice.algorithm;
@@ -77,6 +78,9 @@ class Conv2d final : public Operator {
                   window.h.after == 0 && window.w.before == 0 && window.w.after == 0;
     p.offsets_fit = window.offsets_fit();
     p.row_tables_fit = row_tables_fit(window);
+    p.height = window.h.out;
+    p.width = window.w.out;
+    p.undilated = window.h.stride == 1 && window.w.stride == 1 && window.h.dilation == 1 && window.w.dilation == 1;
     p.contiguous = window.w.dilation == 1 && window.pixel_stride == shape.in * sizeof(float);
     // Images whose rows lie at equal distances are one matrix.
     if (p.pointwise) p.pixels *= p.images, p.images = 1;

@@ -20,7 +20,7 @@ qn_status read_options(const char* who, const qn_plan_options* user, bool has_al
   if (user != nullptr) QN_TRY(copy_struct(who, user, options, sizeof *options));
   QN_TRY(check_positive(who, "options.tasks", options->tasks));
   options->tasks = std::min(options->tasks, max_tasks);
-  if (options->algorithm < QN_ALGORITHM_AUTO || options->algorithm > QN_ALGORITHM_DEPTHWISE) {
+  if (options->algorithm < QN_ALGORITHM_AUTO || options->algorithm > QN_ALGORITHM_WINOGRAD) {
     return fail(QN_INVALID_ARGUMENT, "%s: unknown algorithm %d", who, static_cast<int>(options->algorithm));
   }
   if (options->algorithm != QN_ALGORITHM_AUTO && !has_algorithms) {
@@ -211,6 +211,7 @@ const char* qn_algorithm_string(qn_algorithm algorithm) {
     case QN_ALGORITHM_GEMM: return "gemm";
     case QN_ALGORITHM_IGEMM: return "igemm";
     case QN_ALGORITHM_DEPTHWISE: return "depthwise";
+    case QN_ALGORITHM_WINOGRAD: return "winograd";
   }
   return "?";
 }

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/math.h"
+#include "kernel/winograd_math.h"
 
 namespace quern {
 namespace {
@@ -71,9 +72,80 @@ void pack_depthwise(const PackKey& key, const Strides& s, float* panel) {
   }
 }
 
+// ---- winograd ----
+
+constexpr size_t winograd_taps = 3, max_winograd_inputs = 8;
+constexpr size_t winograd_block = 16;  // output channels that are transformed at once
+
+// G of winograd_math.h.
+struct WinogradTaps {
+  size_t inputs;
+  const double (*rows)[winograd_taps];
+};
+WinogradTaps winograd_taps_of(Packing packing) {
+  switch (packing) {
+    case Packing::winograd2: return {4, Winograd<2>::taps};
+    case Packing::winograd4: return {6, Winograd<4>::taps};
+    case Packing::winograd6: return {8, Winograd<6>::taps};
+    default: return {0, nullptr};
+  }
+}
+
+using WinogradVector = double[winograd_block];
+
+// result = sum of the taps times g, for every output channel of a block.
+void weigh_taps(const double* g, const WinogradVector* taps, double* result) {
+  for (size_t o = 0; o < winograd_block; ++o) result[o] = g[0] * taps[0][o] + g[1] * taps[1][o] + g[2] * taps[2][o];
+}
+
+// G w G' for `count` neighbouring output channels, in double precision.
+void transform_weights(const WinogradTaps& g, const float* w, const Strides& s, size_t count, WinogradVector* out) {
+  const size_t n = g.inputs;
+  WinogradVector columns[winograd_taps][winograd_taps] = {};  // of w
+  for (size_t x = 0; x < winograd_taps; ++x) {
+    for (size_t y = 0; y < winograd_taps; ++y) {
+      for (size_t o = 0; o < count; ++o) columns[x][y][o] = static_cast<double>(w[o * s.out + y * s.h + x * s.w]);
+    }
+  }
+  for (size_t i = 0; i < n; ++i) {
+    WinogradVector row[winograd_taps];
+    for (size_t x = 0; x < winograd_taps; ++x) weigh_taps(g.rows[i], columns[x], row[x]);
+    for (size_t j = 0; j < n; ++j) weigh_taps(g.rows[j], row, out[i * n + j]);
+  }
+}
+
+std::shared_ptr<PackedWeights> pack_winograd(const PackKey& key, const WinogradTaps& taps) {
+  const WeightsShape& shape = key.shape;
+  const Strides s = strides_of(key.layout, shape);
+  const size_t points = taps.inputs * taps.inputs, panel = key.nr * (shape.in + 1);
+  auto packed = make_shared<PackedWeights>();
+  packed->panel_bytes = panel * sizeof(float);
+  packed->group_bytes = divide_up(shape.out, key.nr) * points * packed->panel_bytes;
+  packed->data = Buffer(packed->group_bytes);
+  auto* panels = static_cast<float*>(packed->data.data());
+  for (size_t j = 0; j < shape.out; j += key.nr, panels += points * panel) {
+    std::memset(panels, 0, points * panel * sizeof(float));  // the bias and the columns nobody uses, too
+    const size_t columns = std::min(key.nr, shape.out - j);
+    for (size_t i = 0; i < shape.in; ++i) {
+      for (size_t o = 0; o < columns; o += winograd_block) {
+        const size_t count = std::min(winograd_block, columns - o);
+        WinogradVector transformed[max_winograd_inputs * max_winograd_inputs];
+        transform_weights(taps, static_cast<const float*>(key.data) + (j + o) * s.out + i * s.in, s, count,
+                          transformed);
+        float* to = panels + (i + 1) * key.nr + o;
+        for (size_t point = 0; point < points; ++point, to += panel) {
+          for (size_t c = 0; c < count; ++c) to[c] = static_cast<float>(transformed[point][c]);
+        }
+      }
+    }
+  }
+  return packed;
+}
+
 }  // namespace
 
 std::shared_ptr<PackedWeights> pack_weights(const PackKey& key) {
+  if (const WinogradTaps taps = winograd_taps_of(key.packing); taps.rows != nullptr) return pack_winograd(key, taps);
   const WeightsShape& shape = key.shape;
   const Strides strides = strides_of(key.layout, shape);
   auto packed = make_shared<PackedWeights>();

@@ -27,8 +27,12 @@ qn_status read_weights(const char* who, const qn_weights* user, const WeightsSha
 Vector<float> copy_floats(const float* values, size_t count);
 
 enum class Packing {
-  panels,    // gemm.h, igemm.h: taps row by row, then input channels; groups one after the other
-  depthwise  // dwconv.h: taps column by column; groups are the channels
+  panels,     // gemm.h, igemm.h: taps row by row, then input channels; groups one after the other
+  depthwise,  // dwconv.h: taps column by column; groups are the channels
+  winograd2,  // transformed for winograd.h, with the number of outputs m: panels of gemm.h without bias, the ones of
+              // all
+  winograd4,  // points of one panel of channels after each other
+  winograd6,
 };
 
 struct PackedWeights {
@@ -73,6 +77,7 @@ class Weights {
   Weights(const qn_weights& weights, const WeightsShape& shape, const float* bias, qn_weights_cache* cache);
   Packed pack(Packing packing, size_t nr) const;
   const WeightsShape& shape() const { return shape_; }
+  const Vector<float>& bias() const { return bias_; }
 
  private:
   qn_weights weights_;

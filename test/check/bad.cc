@@ -9,6 +9,7 @@
 #include "kernel/gemm.h"
 #include "kernel/igemm.h"
 #include "kernel/pool.h"
+#include "kernel/winograd.h"
 #include "selftest.h"
 
 #if QN_ARCH_X86_64
@@ -239,7 +240,40 @@ float ignores_a_nan(size_t n, const float* x, float*, float) {
   return max;
 }
 
+// --- winograd ---
+
+#define WINOGRAD_INPUT_ARGUMENTS                                                                                  \
+  size_t channels, const void *a, size_t row_stride, size_t pixel_stride, size_t top, size_t bottom, size_t left, \
+      size_t right, const void *zero, void *v, size_t v_stride
+#define WINOGRAD_OUTPUT_ARGUMENTS                                                                                      \
+  size_t channels, const void *m, size_t m_stride, const float *bias, void *c, size_t row_stride, size_t pixel_stride, \
+      size_t rows, size_t columns, const qn_minmax_f32 *p
+
+void reads_the_pixel_below_the_image(WINOGRAD_INPUT_ARGUMENTS) {
+  qn_winograd_f32_4x4_ref_input(channels, a, row_stride, pixel_stride, top, bottom, left, right, zero, v, v_stride);
+  if (bottom > top && right > left) read(a, (bottom - top) * row_stride + (right - left - 1) * pixel_stride);
+}
+void pads_one_column_too_few(WINOGRAD_INPUT_ARGUMENTS) {
+  const size_t more = right > left && right < 6 ? right + 1 : right;
+  qn_winograd_f32_4x4_ref_input(channels, a, row_stride, pixel_stride, top, bottom, left, more, zero, v, v_stride);
+}
+void writes_the_whole_tile(WINOGRAD_OUTPUT_ARGUMENTS) {
+  qn_winograd_f32_4x4_ref_output(channels, m, m_stride, bias, c, row_stride, pixel_stride, rows, columns, p);
+  if (rows < 4) write(c, rows * row_stride, 0);
+}
+void adds_no_bias(WINOGRAD_OUTPUT_ARGUMENTS) {
+  static constexpr float none[256] = {};
+  qn_winograd_f32_4x4_ref_output(channels, m, m_stride, none, c, row_stride, pixel_stride, rows, columns, p);
+  read(bias, 0);
+}
+
 // --- the list ---
+
+const WinogradRow& four_outputs() {
+  const std::span<const WinogradRow> rows = winograd_rows();
+  return *std::find_if(rows.begin(), rows.end(),
+                       [](const WinogradRow& row) { return row.outputs == 4 && row.isa == isa_ref; });
+}
 
 // A row like the reference of its table but for the function.
 template <class Row, class Function>
@@ -249,6 +283,22 @@ BadKernel bad(const char* name, const Row& like, Function* function, const char*
   row.name = name;
   row.run = function;
   return {name, make_kernel(row), finding, isa};
+}
+
+// The same for a row with two kernels.
+BadKernel bad_input(const char* name, qn_winograd_input_fn function, const char* finding) {
+  static std::deque<WinogradRow> rows;
+  WinogradRow& row = rows.emplace_back(four_outputs());
+  row.name = name;
+  row.input = function;
+  return {name, make_input_kernel(row), finding, isa_ref};
+}
+BadKernel bad_output(const char* name, qn_winograd_output_fn function, const char* finding) {
+  static std::deque<WinogradRow> rows;
+  WinogradRow& row = rows.emplace_back(four_outputs());
+  row.name = name;
+  row.output = function;
+  return {name, make_output_kernel(row), finding, isa_ref};
 }
 
 template <class Row, class Kind>
@@ -302,6 +352,10 @@ std::vector<BadKernel> bad_kernels() {
       bad("reads_b_after_y_is_written", reference(binary_rows(), BinaryKind::addc), reads_b_after_y_is_written,
           "in place of b"),
       bad("rounds_once", reference(channel_rows(), ChannelKind::scale), rounds_once, "y["),
+      bad_input("reads_the_pixel_below_the_image", reads_the_pixel_below_the_image, "past the end of a"),
+      bad_input("pads_one_column_too_few", pads_one_column_too_few, "past the end of a"),
+      bad_output("writes_the_whole_tile", writes_the_whole_tile, "c["),
+      bad_output("adds_no_bias", adds_no_bias, "c["),
       bad("ignores_a_nan", reference(reduce_rows(), ReduceKind::max), ignores_a_nan, "not nan"),
   };
 }

@@ -385,6 +385,7 @@ TEST(Session, RunsOnTheHostsThreads) {
   qn_session_options_init(&options);
   options.threads = 2;
   options.parallel = &parallel;
+  options.algorithm = QN_ALGORITHM_IGEMM;  // exact enough for expect_right
   expect_right(convolutions(), &options);
   EXPECT_GT(calls, 0);
 }
@@ -440,7 +441,7 @@ TEST(Session, ForcedAlgorithmWhereItApplies) {
   const Graph graph = sample_graph();
   const ModelHandle model = model_of(graph);
   for (const qn_algorithm algorithm :
-       {QN_ALGORITHM_DIRECT, QN_ALGORITHM_GEMM, QN_ALGORITHM_IGEMM, QN_ALGORITHM_DEPTHWISE}) {
+       {QN_ALGORITHM_DIRECT, QN_ALGORITHM_GEMM, QN_ALGORITHM_IGEMM, QN_ALGORITHM_DEPTHWISE, QN_ALGORITHM_WINOGRAD}) {
     qn_session_options options;
     qn_session_options_init(&options);
     options.algorithm = algorithm;
@@ -532,6 +533,7 @@ TEST(Session, CancelDuringTheLastOperator) {
   qn_session_options_init(&options);
   options.threads = 2;
   options.parallel = &parallel;
+  options.algorithm = QN_ALGORITHM_IGEMM;  // exact enough for expect_right
   const ModelHandle model = model_of(graph);
   const SessionHandle session = session_of(model, &options);
   running = session.get();

@@ -51,10 +51,10 @@ std::vector<float> run_plan(const qn_plan* plan, const std::vector<float>& x, co
 
 TEST(Concurrency, OnePlanInManyThreadsOnPoolsOfTheirOwn) {
   for (const qn_algorithm algorithm :
-       {QN_ALGORITHM_IGEMM, QN_ALGORITHM_DIRECT, QN_ALGORITHM_DEPTHWISE, QN_ALGORITHM_GEMM}) {
+       {QN_ALGORITHM_IGEMM, QN_ALGORITHM_DIRECT, QN_ALGORITHM_DEPTHWISE, QN_ALGORITHM_GEMM, QN_ALGORITHM_WINOGRAD}) {
     SCOPED_TRACE(qn_algorithm_string(algorithm));
-    const Model m =
-        make_model(40, algorithm == QN_ALGORITHM_DEPTHWISE ? 40 : 2, algorithm == QN_ALGORITHM_GEMM ? 1 : 3);
+    const size_t groups = algorithm == QN_ALGORITHM_DEPTHWISE ? 40 : algorithm == QN_ALGORITHM_WINOGRAD ? 1 : 2;
+    const Model m = make_model(40, groups, algorithm == QN_ALGORITHM_GEMM ? 1 : 3);
     Op op;
     create(m, nullptr, &op);
     const qn_tensor in = dense(m.shape);
@@ -82,13 +82,13 @@ TEST(Concurrency, PlansOfManyOperatorsShareOneCache) {
   Op shared;
   create(m, cache, &shared);
   const std::vector<float> x = reals(count_of(m.shape), 3);
-  constexpr qn_algorithm algorithms[] = {QN_ALGORITHM_IGEMM, QN_ALGORITHM_DIRECT};
+  constexpr qn_algorithm algorithms[] = {QN_ALGORITHM_IGEMM, QN_ALGORITHM_DIRECT, QN_ALGORITHM_WINOGRAD};
   // One result each: the kernels of two algorithms may be of different levels, with and without FMA.
-  std::vector<float> expected[2];
-  for (size_t a = 0; a < 2; ++a) expected[a] = run(shared, {{m.shape, x}}, {.algorithm = algorithms[a]}).values;
+  std::vector<float> expected[3];
+  for (size_t a = 0; a < 3; ++a) expected[a] = run(shared, {{m.shape, x}}, {.algorithm = algorithms[a]}).values;
   in_threads([&](size_t thread) {
     for (size_t i = 0; i < 10; ++i) {
-      const size_t a = (thread + i) % 2;
+      const size_t a = (thread + i) % 3;
       Op own;
       create(m, cache, &own);
       const qn_tensor in = dense(m.shape);

@@ -6,6 +6,7 @@
 #include "kernel/dwconv.h"
 #include "kernel/gemm.h"
 #include "kernel/igemm.h"
+#include "kernel/winograd.h"
 
 namespace quern::test {
 namespace {
@@ -125,19 +126,26 @@ struct Case {
   Conv c;
   std::vector<float> input, weights, bias;
   std::vector<double> expected;
+  double largest = 1;  // of the outputs before the clamp
 
   explicit Case(const Conv& conv)
       : c(conv),
         input(integers(count_of(conv.shape()), 1)),
         weights(integers(conv.weights(), 2)),
         bias(integers(conv.out, 3)),
-        expected(reference(conv, input, weights, bias)) {}
+        expected(reference(conv, input, weights, bias)) {
+    Conv free = conv;
+    free.min = -std::numeric_limits<float>::infinity(), free.max = std::numeric_limits<float>::infinity();
+    for (const double value : reference(free, input, weights, bias)) largest = std::max(largest, std::abs(value));
+  }
 
   void expect(const Result& r) const {
     ASSERT_EQ(r.status, QN_OK) << r.message;
     ASSERT_EQ(r.shape, (Shape{c.batch, c.out_height(), c.out_width(), c.out}));
     for (size_t i = 0; i < expected.size(); ++i) {
-      ASSERT_EQ(static_cast<double>(r.values[i]), expected[i])
+      // Sums are exact; winograd's transforms are not.
+      const double error = r.algorithm == QN_ALGORITHM_WINOGRAD ? 3e-5 * largest : 0;
+      ASSERT_NEAR(static_cast<double>(r.values[i]), expected[i], error)
           << "element " << i << " by " << qn_algorithm_string(r.algorithm) << " " << r.kernel;
     }
   }
@@ -230,13 +238,17 @@ const std::vector<Conv>& cases() {
   return list;
 }
 
-constexpr qn_algorithm algorithms[] = {QN_ALGORITHM_AUTO, QN_ALGORITHM_DIRECT, QN_ALGORITHM_GEMM, QN_ALGORITHM_IGEMM,
-                                       QN_ALGORITHM_DEPTHWISE};
+constexpr qn_algorithm algorithms[] = {QN_ALGORITHM_AUTO,  QN_ALGORITHM_DIRECT,    QN_ALGORITHM_GEMM,
+                                       QN_ALGORITHM_IGEMM, QN_ALGORITHM_DEPTHWISE, QN_ALGORITHM_WINOGRAD};
 
 bool applies(const Conv& c, qn_algorithm algorithm) {
   const bool one = c.kernel.h == 1 && c.kernel.w == 1 && c.stride.h == 1 && c.stride.w == 1 && c.padding.top == 0 &&
                    c.padding.left == 0 && c.padding.bottom == 0 && c.padding.right == 0;
   if (algorithm == QN_ALGORITHM_GEMM) return one;
+  if (algorithm == QN_ALGORITHM_WINOGRAD) {
+    return c.groups == 1 && c.kernel.h == 3 && c.kernel.w == 3 && c.stride.h == 1 && c.stride.w == 1 &&
+           c.dilation.h == 1 && c.dilation.w == 1;
+  }
   if (algorithm == QN_ALGORITHM_DEPTHWISE) return c.groups == c.in && c.groups == c.out;
   return true;
 }
@@ -301,11 +313,14 @@ void run_rows(const Table& rows) {
 TEST(Conv2d, EveryGemmRow) { run_rows(gemm_rows()); }
 TEST(Conv2d, EveryIgemmRow) { run_rows(igemm_rows()); }
 TEST(Conv2d, EveryDwconvRow) { run_rows(dwconv_rows()); }
+TEST(Conv2d, EveryWinogradRow) { run_rows(winograd_rows()); }
 
 TEST(Conv2d, EachAlgorithmUsesSomeRow) {
   const Conv point = {.in = 8, .out = 8}, depth = {.in = 8, .out = 8, .groups = 8, .kernel = {3, 3}};
+  const Conv square = {.in = 8, .out = 8, .kernel = {3, 3}};
   for (const auto& [c, algorithm] : {std::pair(point, QN_ALGORITHM_GEMM), std::pair(point, QN_ALGORITHM_IGEMM),
-                                     std::pair(point, QN_ALGORITHM_DIRECT), std::pair(depth, QN_ALGORITHM_DEPTHWISE)}) {
+                                     std::pair(point, QN_ALGORITHM_DIRECT), std::pair(depth, QN_ALGORITHM_DEPTHWISE),
+                                     std::pair(square, QN_ALGORITHM_WINOGRAD)}) {
     const Case test(c);
     Op op;
     ASSERT_QN_OK(create(c, test.weights.data(), QN_WEIGHTS_OHWI, test.bias.data(), nullptr, &op));

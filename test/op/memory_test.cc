@@ -78,6 +78,7 @@ const std::vector<Sample>& samples() {
       {"igemm", {{2, 9, 9, 8}}, QN_ALGORITHM_IGEMM, [](auto* c, auto** op) { return conv(8, 1, 3, c, op); }},
       {"direct", {{2, 9, 9, 8}}, QN_ALGORITHM_DIRECT, [](auto* c, auto** op) { return conv(8, 2, 3, c, op); }},
       {"depthwise", {{2, 9, 9, 40}}, QN_ALGORITHM_DEPTHWISE, [](auto* c, auto** op) { return conv(40, 40, 3, c, op); }},
+      {"winograd", {{2, 9, 9, 8}}, QN_ALGORITHM_WINOGRAD, [](auto* c, auto** op) { return conv(8, 1, 3, c, op); }},
       {"fully_connected",
        {{3, 50}},
        QN_ALGORITHM_AUTO,

@@ -528,6 +528,7 @@ TEST(Algorithm, Names) {
   EXPECT_STREQ(qn_algorithm_string(QN_ALGORITHM_GEMM), "gemm");
   EXPECT_STREQ(qn_algorithm_string(QN_ALGORITHM_IGEMM), "igemm");
   EXPECT_STREQ(qn_algorithm_string(QN_ALGORITHM_DEPTHWISE), "depthwise");
+  EXPECT_STREQ(qn_algorithm_string(QN_ALGORITHM_WINOGRAD), "winograd");
   EXPECT_STREQ(qn_algorithm_string(static_cast<qn_algorithm>(55)), "?");
 }
 
