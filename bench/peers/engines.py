@@ -31,12 +31,14 @@ def tool(name):
     return pathlib.Path(sys.prefix, "bin", name)
 
 
-class OnnxRuntime:
-    package = "onnxruntime"
-
+class ReadsOnnx:
     @staticmethod
     def prepare(folder):
-        pass
+        """Nothing to convert."""
+
+
+class OnnxRuntime(ReadsOnnx):
+    package = "onnxruntime"
 
     def __init__(self, folder, threads):
         import onnxruntime
@@ -52,12 +54,8 @@ class OnnxRuntime:
         return self.session.run(None, {self.name: x})[0]
 
 
-class OpenVino:
+class OpenVino(ReadsOnnx):
     package = "openvino"
-
-    @staticmethod
-    def prepare(folder):
-        pass
 
     def __init__(self, folder, threads):
         import openvino

@@ -22,7 +22,7 @@ VENV = HERE.parents[1] / "build/peers-venv"
 PEERS = ("onnxruntime", "mnn", "ncnn", "openvino")
 MODELS = ("mobilenet_v1", "mobilenet_v2", "mobilenet_v3_large", "squeezenet_v1.1", "shufflenet_v2", "resnet18", "resnet50",
           "vgg16")
-TOLERANCE = 1e-3  # times the largest element of our output: Winograd and bfloat-free sums in another order
+TOLERANCE = 1e-3  # times the largest element of our output: sums in another order, and Winograd
 
 
 def enter_environment():
