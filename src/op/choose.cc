@@ -122,61 +122,55 @@ bool table_fits(const Problem& p) {
   return checked_mul(p.pixels, p.taps(), &entries) && entries <= max_table_bytes / sizeof(int32_t);
 }
 
-// Calls consider(row, cycles) for the rows of `table` that the CPU and the options allow.
-template <class Table, class Cost>
-const auto* cheapest(const Table& table, const char* kernel, Cost cost, double* cycles) {
-  decltype(table.data()) best = nullptr;
+bool cheaper(const Choice& a, const Choice& b) { return a.cycles < b.cycles; }
+
+// Adds a candidate for each row of `table` that the CPU and `kernel` leave, if make(row, &candidate) can complete it.
+// Of equals, the one that stands first in its table stays first.
+template <class Table, class Make>
+void add_rows(const Table& table, qn_algorithm algorithm, const char* kernel, Vector<Choice>* list, Make make) {
   for (const auto& row : table) {
     if (!runs_on(row, cpu().isa) || (kernel != nullptr && std::strcmp(kernel, row.name) != 0)) continue;
-    const double c = cost(row);
-    if (best != nullptr && c >= *cycles) continue;
-    best = &row;
-    *cycles = c;
+    Choice c;
+    c.algorithm = algorithm;
+    c.row = &row;
+    if (make(row, &c)) list->insert(std::upper_bound(list->begin(), list->end(), c, cheaper), c);
   }
-  return best;
 }
 
-Choice best_of(qn_algorithm algorithm, const Problem& p, const char* kernel) {
-  Choice c;
-  c.algorithm = algorithm;
+void add_algorithm(qn_algorithm algorithm, const Problem& p, const char* kernel, Vector<Choice>* list) {
+  const auto add = [&](const auto& table, auto make) { add_rows(table, algorithm, kernel, list, make); };
+  const auto complete = [](auto* slot, const auto& row, double cycles, Choice* c) {
+    *slot = &row;
+    c->cycles = cycles;
+    return true;
+  };
   switch (algorithm) {
     case QN_ALGORITHM_GEMM:
       if (!p.pointwise) break;
-      c.row = c.gemm = cheapest(
-          gemm_rows(), kernel, [&](const auto& r) { return gemm_cycles(p, r); }, &c.cycles);
+      add(gemm_rows(), [&](const GemmRow& r, Choice* c) { return complete(&c->gemm, r, gemm_cycles(p, r), c); });
       break;
     case QN_ALGORITHM_DIRECT:
-      c.row = c.gemm = cheapest(
-          gemm_rows(), kernel, [&](const auto& r) { return direct_cycles(p, r); }, &c.cycles);
+      add(gemm_rows(), [&](const GemmRow& r, Choice* c) { return complete(&c->gemm, r, direct_cycles(p, r), c); });
       break;
     case QN_ALGORITHM_IGEMM:
       if (!p.offsets_fit || !table_fits(p)) break;
-      c.row = c.igemm = cheapest(
-          igemm_rows(), kernel, [&](const auto& r) { return igemm_cycles(p, r); }, &c.cycles);
+      add(igemm_rows(), [&](const IgemmRow& r, Choice* c) { return complete(&c->igemm, r, igemm_cycles(p, r), c); });
       break;
-    case QN_ALGORITHM_DEPTHWISE: {
+    case QN_ALGORITHM_DEPTHWISE:
       if (p.in != 1 || p.out != 1 || !p.row_tables_fit) break;
-      const auto cost = [&](const auto& r) { return dwconv_cycles(p, r); };
-      const auto fits = [&](const DwconvRow& r) { return r.taps == 0 || r.taps == p.taps(); };
-      c.row = c.dwconv = select(dwconv_rows(), kernel, fits);
-      if (c.dwconv != nullptr) c.cycles = cost(*c.dwconv);
+      add(dwconv_rows(), [&](const DwconvRow& r, Choice* c) {
+        return (r.taps == 0 || r.taps == p.taps()) && complete(&c->dwconv, r, dwconv_cycles(p, r), c);
+      });
       break;
-    }
     case QN_ALGORITHM_WINOGRAD:
-      for (const WinogradRow& row : winograd_rows()) {
-        if (!winograd_fits(p, row, kernel != nullptr)) continue;
-        const GemmRow* gemm = select(gemm_rows(), nullptr, [&](const GemmRow& g) { return g.isa == row.isa; });
-        if (gemm == nullptr || (kernel != nullptr && std::strcmp(kernel, row.name) != 0)) continue;
-        const double cycles = winograd_cycles(p, row, *gemm);
-        if (c.winograd != nullptr && cycles >= c.cycles) continue;
-        c.row = c.winograd = &row;
-        c.gemm = gemm;
-        c.cycles = cycles;
-      }
+      add(winograd_rows(), [&](const WinogradRow& r, Choice* c) {
+        if (!winograd_fits(p, r, kernel != nullptr)) return false;
+        c->gemm = select(gemm_rows(), nullptr, [&](const GemmRow& g) { return g.isa == r.isa; });
+        return c->gemm != nullptr && complete(&c->winograd, r, winograd_cycles(p, r, *c->gemm), c);
+      });
       break;
     case QN_ALGORITHM_AUTO: break;
   }
-  return c;
 }
 
 }  // namespace
@@ -187,15 +181,22 @@ double winograd_error(size_t outputs, size_t channels) {
   return per_root * std::sqrt(static_cast<double>(std::max<size_t>(channels, 16)));
 }
 
-qn_status choose(const char* who, const Problem& problem, const qn_plan_options& options, Choice* choice) {
-  *choice = {};
-  for (const qn_algorithm algorithm :
+Vector<Choice> candidates(const Problem& problem, qn_algorithm algorithm, const char* kernel) {
+  Vector<Choice> list;
+  for (const qn_algorithm each :
        {QN_ALGORITHM_GEMM, QN_ALGORITHM_DEPTHWISE, QN_ALGORITHM_WINOGRAD, QN_ALGORITHM_IGEMM, QN_ALGORITHM_DIRECT}) {
-    if (options.algorithm != QN_ALGORITHM_AUTO && options.algorithm != algorithm) continue;
-    const Choice c = best_of(algorithm, problem, options.kernel);
-    if (c.row != nullptr && (choice->row == nullptr || c.cycles < choice->cycles)) *choice = c;
+    if (problem.matrix && each != QN_ALGORITHM_GEMM) continue;
+    if (algorithm == QN_ALGORITHM_AUTO || algorithm == each) add_algorithm(each, problem, kernel, &list);
   }
-  if (choice->row != nullptr) return QN_OK;
+  return list;
+}
+
+qn_status choose(const char* who, const Problem& problem, const qn_plan_options& options, Choice* choice) {
+  const Vector<Choice> list = candidates(problem, options.algorithm, options.kernel);
+  if (!list.empty()) {
+    *choice = list.front();
+    return QN_OK;
+  }
   return fail(QN_UNSUPPORTED, "%s: algorithm %s with kernel %s does not apply to these shapes or this CPU", who,
               qn_algorithm_string(options.algorithm), options.kernel == nullptr ? "(any)" : options.kernel);
 }

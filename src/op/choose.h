@@ -19,6 +19,7 @@ struct Problem {
   size_t groups = 1, in = 1, out = 1;  // channels of one group
   qn_hw kernel = {1, 1};
   size_t height = 1, width = 1;  // of the output
+  bool matrix = false;           // no image at all: gemm alone applies
   bool pointwise = false;        // 1x1, stride 1, no padding: rows of the image are rows of the matrix
   bool offsets_fit = true;       // 32 bits reach every pixel: igemm's tables can be made
   bool row_tables_fit = true;    // depthwise's
@@ -41,6 +42,10 @@ struct Choice {
 // A bound of the error of a whole convolution by winograd: its largest by the largest output, without clamp. Measured
 // against exact sums on uniform values, of both signs and of one (test/op/winograd_test.cc), with room for a half more.
 double winograd_error(size_t outputs, size_t channels);
+
+// All that apply, the cheapest first: algorithms with the rows that this CPU runs, within the limits of error and
+// memory. `algorithm` and `kernel`, if not AUTO and NULL, leave only what they name, and a row named keeps no limits.
+Vector<Choice> candidates(const Problem& problem, qn_algorithm algorithm, const char* kernel);
 
 // The cheapest among what options.algorithm and options.kernel leave.
 qn_status choose(const char* who, const Problem& problem, const qn_plan_options& options, Choice* choice);

@@ -9,6 +9,21 @@
 
 namespace quern {
 
+// What is to be planned. References outlive the call that they are handed to.
+struct ConvRequest {
+  const char* who;
+  Problem problem;
+  const Request& request;
+  const Weights& weights;
+  const Window& window;  // not read for a matrix
+  qn_minmax_f32 clamp;
+};
+
+// Chooses among the algorithms and plans the one of choice.
+qn_status plan_conv(const ConvRequest& conv, std::unique_ptr<qn_plan>* plan);
+
+// ---- the algorithms
+
 struct ConvPlan {
   const Request& request;
   const Choice& choice;
@@ -33,8 +48,5 @@ inline Rows output_rows(const qn_tensor& out) {
   const bool join = out.stride[1] == out.shape[2] * out.stride[2];
   return join ? Rows{out.shape[1] * out.shape[2], 1} : Rows{out.shape[2], out.shape[1]};
 }
-
-// Multiply-accumulates, UINT64_MAX if they overflow.
-uint64_t count_macs(const qn_tensor& out, size_t depth);
 
 }  // namespace quern

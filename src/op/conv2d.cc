@@ -4,15 +4,6 @@
 #include "op/conv.h"
 
 namespace quern {
-
-uint64_t count_macs(const qn_tensor& out, size_t depth) {
-  uint64_t macs = depth;
-  for (uint32_t i = 0; i < out.rank; ++i) {
-    if (!checked_mul<uint64_t>(macs, out.shape[i], &macs)) return UINT64_MAX;
-  }
-  return macs;
-}
-
 namespace {
 
 class Conv2d final : public Operator {
@@ -48,20 +39,7 @@ class Conv2d final : public Operator {
     QN_TRY(size_window(name, in.shape[1], in.shape[2], false, &window));
     stride_window(in, &window);
 
-    Choice choice;
-    QN_TRY(choose(name, problem(request, window), request.options, &choice));
-    const ConvPlan conv = {request, choice, weights_, window, clamp_};
-    switch (choice.algorithm) {
-      case QN_ALGORITHM_GEMM: *plan = plan_gemm(conv); break;
-      case QN_ALGORITHM_IGEMM: *plan = plan_igemm(conv); break;
-      case QN_ALGORITHM_DEPTHWISE: *plan = plan_depthwise(conv); break;
-      case QN_ALGORITHM_WINOGRAD: *plan = plan_winograd(conv); break;
-      default: *plan = plan_direct(conv); break;
-    }
-    (*plan)->algorithm = choice.algorithm;
-    (*plan)->kernel = choice.row->name;
-    (*plan)->macs = count_macs(request.out, weights_.shape().depth());
-    return QN_OK;
+    return plan_conv({name, problem(request, window), request, weights_, window, clamp_}, plan);
   }
 
  private:

@@ -38,16 +38,8 @@ class FullyConnected final : public Operator {
     for (uint32_t i = 0; i + 1 < in.rank; ++i) problem.pixels *= in.shape[i];
     problem.in = weights_.shape().in;
     problem.out = weights_.shape().out;
-    problem.pointwise = true;
-    qn_plan_options options = request.options;
-    options.algorithm = QN_ALGORITHM_GEMM;
-    Choice choice;
-    QN_TRY(choose(name, problem, options, &choice));
-    *plan = plan_gemm({request, choice, weights_, Window(), clamp_});
-    (*plan)->algorithm = choice.algorithm;
-    (*plan)->kernel = choice.row->name;
-    (*plan)->macs = count_macs(request.out, weights_.shape().depth());
-    return QN_OK;
+    problem.pointwise = problem.matrix = true;
+    return plan_conv({name, problem, request, weights_, Window(), clamp_}, plan);
   }
 
  private:
