@@ -1,4 +1,4 @@
-// What the files of quern-bench share.
+// What the files of quern-bench share, and quern-peers-bench with them.
 #pragma once
 
 #include <benchmark/benchmark.h>
@@ -6,12 +6,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <map>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "base/cpu.h"
 #include "base/memory.h"
+#include "shapes.h"
 
 namespace quern {
 
@@ -21,8 +23,9 @@ struct Work {
   double bytes;  // read and written, each byte of the operands once
 };
 
-// Peak of one core at a level, measured when the program started; 0 if this CPU lacks it.
-double peak_of(uint32_t isa);
+// Peak of one core at every level this CPU has, in operations per second, measured at the first call.
+const std::map<uint32_t, double>& peaks();
+double peak_of(uint32_t isa);  // 0 if this CPU lacks the level
 
 double now();  // seconds
 
@@ -79,6 +82,17 @@ std::string text(const Parts&... parts) {
 
 // "14x14x512" from numbers.
 std::string join(std::initializer_list<size_t> numbers);
+std::string image_name(size_t size, size_t channels);
+std::string window_name(size_t kernel, size_t stride);
+// height x width x channels _ output channels k kernel s stride; rows x inputs x outputs.
+std::string shape_name(const ConvShape& s);
+std::string shape_name(const DepthwiseShape& s);
+std::string shape_name(const MatrixShape& s);
+
+// What follows `prefix` ("--threads=") in the arguments, which then lack it; NULL if no argument begins so.
+const char* take_flag(int* argc, char** argv, const char* prefix);
+// Numbers from 1 to 1024 with commas between. False for anything else.
+bool parse_counts(const char* list, std::vector<size_t>* counts);
 
 void register_kernels();
 void register_streams();

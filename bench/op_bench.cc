@@ -16,102 +16,10 @@
 #include "base/thread_pool.h"
 #include "bench.h"
 #include "peak/peak.h"
+#include "shapes.h"
 
 namespace quern {
 namespace {
-
-struct ConvShape {
-  size_t size, in, out, kernel, stride;
-};
-constexpr ConvShape conv_shapes[] = {
-    // mobilenet_v1
-    {224, 3, 32, 3, 2},
-    {112, 32, 64, 1, 1},
-    {56, 64, 128, 1, 1},
-    {56, 128, 128, 1, 1},
-    {28, 128, 256, 1, 1},
-    {28, 256, 256, 1, 1},
-    {14, 256, 512, 1, 1},
-    {14, 512, 512, 1, 1},
-    {7, 512, 1024, 1, 1},
-    {7, 1024, 1024, 1, 1},
-    // mobilenet_v2
-    {112, 32, 16, 1, 1},
-    {112, 16, 96, 1, 1},
-    {56, 96, 24, 1, 1},
-    {56, 24, 144, 1, 1},
-    {28, 144, 32, 1, 1},
-    {28, 32, 192, 1, 1},
-    {14, 192, 64, 1, 1},
-    {14, 64, 384, 1, 1},
-    {14, 96, 576, 1, 1},
-    {14, 576, 96, 1, 1},
-    {7, 576, 160, 1, 1},
-    {7, 160, 960, 1, 1},
-    {7, 960, 320, 1, 1},
-    {7, 320, 1280, 1, 1},
-    // squeezenet_v1.1
-    {227, 3, 64, 3, 2},
-    {56, 64, 16, 1, 1},
-    {56, 16, 64, 1, 1},
-    {56, 16, 64, 3, 1},
-    {28, 128, 32, 1, 1},
-    {28, 32, 128, 1, 1},
-    {28, 32, 128, 3, 1},
-    {14, 256, 48, 1, 1},
-    {14, 48, 192, 3, 1},
-    {14, 64, 256, 3, 1},
-    {14, 512, 1000, 1, 1},
-    // resnet18, resnet50
-    {224, 3, 64, 7, 2},
-    {56, 64, 64, 3, 1},
-    {56, 64, 128, 3, 2},
-    {28, 128, 128, 3, 1},
-    {14, 256, 256, 3, 1},
-    {7, 512, 512, 3, 1},
-    {56, 64, 128, 1, 2},
-    {56, 64, 256, 1, 1},
-    {56, 256, 64, 1, 1},
-    {28, 512, 128, 1, 1},
-    {14, 256, 1024, 1, 1},
-    {14, 1024, 256, 1, 1},
-    {7, 2048, 512, 1, 1},
-};
-
-struct DepthwiseShape {
-  size_t size, channels, kernel, stride;
-};
-constexpr DepthwiseShape depthwise_shapes[] = {
-    // mobilenet_v1
-    {112, 32, 3, 1},
-    {112, 64, 3, 2},
-    {56, 128, 3, 1},
-    {56, 128, 3, 2},
-    {28, 256, 3, 1},
-    {28, 256, 3, 2},
-    {14, 512, 3, 1},
-    {14, 512, 3, 2},
-    {7, 1024, 3, 1},
-    // mobilenet_v2
-    {112, 96, 3, 2},
-    {56, 144, 3, 1},
-    {28, 192, 3, 1},
-    {14, 384, 3, 1},
-    {14, 576, 3, 1},
-    {7, 960, 3, 1},
-    // mobilenet_v3_large
-    {56, 72, 5, 2},
-    {28, 120, 5, 1},
-    {14, 672, 5, 2},
-    {7, 960, 5, 1},
-};
-
-struct MatrixShape {
-  size_t rows, in, out;
-};
-constexpr MatrixShape matrix_shapes[] = {
-    {1, 1024, 1000}, {1, 2048, 1000}, {1, 4096, 4096}, {196, 512, 512}, {3136, 64, 128}, {49, 1024, 1024},
-};
 
 struct PoolShape {
   qn_pool_kind kind;
@@ -206,8 +114,6 @@ qn_tensor tensor_of(std::initializer_list<size_t> shape) {
   return tensor;
 }
 qn_tensor image_of(size_t size, size_t channels) { return tensor_of({1, size, size, channels}); }
-std::string image_name(size_t size, size_t channels) { return join({size, size, channels}); }
-std::string window_name(size_t kernel, size_t stride) { return text("k", kernel, "s", stride); }
 qn_padding half(size_t kernel) { return {kernel / 2, kernel / 2, kernel / 2, kernel / 2}; }
 
 qn_weights weights_at(const float* data) {
@@ -219,8 +125,7 @@ qn_weights weights_at(const float* data) {
 
 OpCase conv_case(const ConvShape& s, qn_algorithm algorithm) {
   OpCase test;
-  test.name = text("conv2d/f32/", qn_algorithm_string(algorithm), "/", image_name(s.size, s.in), "_", s.out, "_",
-                   window_name(s.kernel, s.stride));
+  test.name = text("conv2d/f32/", qn_algorithm_string(algorithm), "/", shape_name(s));
   test.create = [s](const float* data, qn_operator** op) {
     qn_conv2d_params p;
     qn_conv2d_params_init(&p);
@@ -240,7 +145,7 @@ OpCase conv_case(const ConvShape& s, qn_algorithm algorithm) {
 
 OpCase depthwise_case(const DepthwiseShape& s) {
   OpCase test;
-  test.name = text("dwconv2d/f32/depthwise/", image_name(s.size, s.channels), "_", window_name(s.kernel, s.stride));
+  test.name = text("dwconv2d/f32/depthwise/", shape_name(s));
   test.create = [s](const float* data, qn_operator** op) {
     qn_dwconv2d_params p;
     qn_dwconv2d_params_init(&p);
@@ -259,7 +164,7 @@ OpCase depthwise_case(const DepthwiseShape& s) {
 
 OpCase matrix_case(const MatrixShape& s) {
   OpCase test;
-  test.name = text("fully_connected/f32/gemm/", join({s.rows, s.in, s.out}));
+  test.name = text("fully_connected/f32/gemm/", shape_name(s));
   test.create = [s](const float* data, qn_operator** op) {
     qn_fully_connected_params p;
     qn_fully_connected_params_init(&p);
@@ -439,7 +344,7 @@ void register_operators(const std::vector<size_t>& threads) {
     }
   }
   for (const MatrixShape& s : matrix_shapes) {
-    benchmark::RegisterBenchmark(text("op/gemm_call/f32/gemm/", join({s.rows, s.in, s.out}), "/threads:1").c_str(),
+    benchmark::RegisterBenchmark(text("op/gemm_call/f32/gemm/", shape_name(s), "/threads:1").c_str(),
                                  [&s](benchmark::State& state) { bench_gemm_call(state, s); });
   }
 }

@@ -1,0 +1,106 @@
+#include "bench.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+
+#include "peak/peak.h"
+
+namespace quern {
+namespace {
+
+std::map<uint32_t, double> measure_peaks() {
+  std::map<uint32_t, double> peaks;
+  for (uint32_t isa = 1; isa != 0; isa <<= 1) {
+    if ((cpu().isa & isa) != 0) peaks[isa] = measure_peak_flops(isa);
+  }
+  return peaks;
+}
+
+}  // namespace
+
+const std::map<uint32_t, double>& peaks() {
+  static const std::map<uint32_t, double> measured = measure_peaks();
+  return measured;
+}
+
+double peak_of(uint32_t isa) {
+  const auto found = peaks().find(isa);
+  return found == peaks().end() ? 0 : found->second;
+}
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+void Chunks::finish_chunk() {
+  const double end = now(), seconds = end - start_;
+  if (seconds < 0.5e-3 && calls_per_chunk_ < 1u << 20) {
+    calls_per_chunk_ *= 2;  // still finding the length
+    seconds_.clear();
+  }
+  seconds_.push_back(seconds / static_cast<double>(calls_));
+  start_ = end;
+  calls_ = 0;
+}
+
+double Chunks::seconds_per_call() {
+  if (seconds_.empty()) finish_chunk();
+  const auto middle = seconds_.begin() + static_cast<ptrdiff_t>(seconds_.size() / 2);
+  std::nth_element(seconds_.begin(), middle, seconds_.end());
+  return *middle;
+}
+
+Floats::Floats(size_t count) : buffer_(count * sizeof(float)) {
+  uint32_t state = 1;
+  for (size_t i = 0; i < count; ++i) {
+    state = state * 1664525u + 1013904223u;
+    data()[i] = static_cast<float>(static_cast<int32_t>(state) >> 8 | 1) * 0x1p-23f;
+  }
+}
+
+std::string join(std::initializer_list<size_t> numbers) {
+  std::ostringstream stream;
+  const char* separator = "";
+  for (const size_t number : numbers) {
+    stream << separator << number;
+    separator = "x";
+  }
+  return stream.str();
+}
+
+std::string image_name(size_t size, size_t channels) { return join({size, size, channels}); }
+std::string window_name(size_t kernel, size_t stride) { return text("k", kernel, "s", stride); }
+
+std::string shape_name(const ConvShape& s) {
+  return text(image_name(s.size, s.in), "_", s.out, "_", window_name(s.kernel, s.stride));
+}
+std::string shape_name(const DepthwiseShape& s) {
+  return text(image_name(s.size, s.channels), "_", window_name(s.kernel, s.stride));
+}
+std::string shape_name(const MatrixShape& s) { return join({s.rows, s.in, s.out}); }
+
+const char* take_flag(int* argc, char** argv, const char* prefix) {
+  for (int i = 1; i < *argc; ++i) {
+    if (std::strncmp(argv[i], prefix, std::strlen(prefix)) != 0) continue;
+    const char* value = argv[i] + std::strlen(prefix);
+    std::rotate(argv + i, argv + i + 1, argv + *argc);
+    --*argc;
+    return value;
+  }
+  return nullptr;
+}
+
+bool parse_counts(const char* list, std::vector<size_t>* counts) {
+  counts->clear();
+  for (const char* p = list;; ++p) {
+    char* end = nullptr;
+    const unsigned long count = std::strtoul(p, &end, 10);
+    if (end == p || count < 1 || count > 1024) return false;
+    counts->push_back(count);
+    if (*end == '\0') return true;
+    if (*end != ',') return false;
+    p = end;
+  }
+}
+
+}  // namespace quern
