@@ -89,6 +89,7 @@ fn qn_gemm_f32_6x16_avx2
 1:      vmovaps ymm0, [r9]
         vmovaps ymm1, [r9 + 32]
         add     r9, 64
+        prefetcht0 [r9 + AHEAD]
         enter   rdi
         rows    step
         add     rcx, 4

@@ -118,6 +118,7 @@ fn qn_igemm_f32_6x16_avx2
 2:      vmovaps ymm0, [r10]
         vmovaps ymm1, [r10 + 32]
         add     r10, 64
+        prefetcht0 [r10 + AHEAD]
         enter   r11
         rows    step
         add     rax, 4

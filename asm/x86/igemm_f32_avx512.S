@@ -145,6 +145,8 @@ fn qn_igemm_f32_12x32_avx512
 2:      vmovaps zmm0, [r14]
         vmovaps zmm1, [r14 + 64]
         sub     r14, -128
+        prefetcht0 [r14 + AHEAD]
+        prefetcht0 [r14 + AHEAD + 64]
         enter   r15
         rows    step
         add     rax, 4

@@ -1,5 +1,8 @@
 #include "base/memory.h"
 
+#include <sys/mman.h>
+
+#include <algorithm>
 #include <cstdlib>
 
 #include "base/status.h"
@@ -7,9 +10,18 @@
 namespace quern {
 namespace {
 
+// Large blocks, packed weights above all, ask for large pages: reading them misses the TLB less.
+constexpr size_t large_page = size_t{2} << 20, large_block = 2 * large_page;
+
 void* default_allocate(void*, size_t size, size_t alignment) {
   void* pointer = nullptr;
-  return posix_memalign(&pointer, alignment < sizeof(void*) ? sizeof(void*) : alignment, size) == 0 ? pointer : nullptr;
+  const bool large = size >= large_block;
+  alignment = std::max(alignment, large ? large_page : sizeof(void*));
+  if (posix_memalign(&pointer, alignment, size) != 0) return nullptr;
+#ifdef MADV_HUGEPAGE
+  if (large) madvise(pointer, size, MADV_HUGEPAGE);  // advice: the memory is good either way
+#endif
+  return pointer;
 }
 
 void default_release(void*, void* pointer, size_t) { std::free(pointer); }

@@ -26,15 +26,17 @@ Level level_of(const Row& row) {
   }
 }
 
-constexpr double pipes = 2;             // multiply-adds, and loads, per cycle
-constexpr double latency = 4;           // cycles from one multiply-add to the next of its chain
-constexpr double tap_cycles = 0.4;      // to find one row of A through a table
-constexpr double call_cycles = 20;      // to begin and end a tile
-constexpr double gather_cycles = 16;    // to begin a copy
-constexpr double gather_floats = 4;     // copied per cycle
-constexpr double transform_cycles = 4;  // winograd: of one vector at one point, there or back
-constexpr double l3_bytes = 12;         // that arrive per cycle from the last cache
-constexpr double memory_bytes = 3.5;    // and from memory
+constexpr double pipes = 2;                        // multiply-adds, and loads, per cycle
+constexpr double latency = 4;                      // cycles from one multiply-add to the next of its chain
+constexpr double tap_cycles = 0.4;                 // to find one row of A through a table
+constexpr double call_cycles = 20;                 // to begin and end a tile
+constexpr double gather_cycles = 16;               // to begin a copy
+constexpr double gather_floats = 4;                // copied per cycle
+constexpr double transform_cycles = 6;             // winograd: of one vector at one point, there or back,
+constexpr double far_transform_cycles = 14;        // and where the image does not fit into the L2 cache
+constexpr double l3_bytes = 25;                    // that arrive per cycle from the last cache
+constexpr double memory_bytes = 7;                 // and from memory
+constexpr size_t cached_bytes = size_t{16} << 20;  // that the last cache keeps while a layer runs
 
 // Limits of what is chosen unasked: of winograd's transformed weights, which are 1.8, 4 or 7.1 times the weights, and
 // of winograd_error. The first leaves 4x4 for 512 to 512 channels, the second 6x6 for up to 225 channels.
@@ -85,30 +87,39 @@ double dwconv_cycles(const Problem& p, const DwconvRow& row) {
   return per_pixel * static_cast<double>(p.pixels * p.images);
 }
 
-// Transforms and products; and the weights' way, for they are many and are read once per block of tiles.
+// Cycles of one step of a product whose weights arrive at so many bytes per cycle.
+double streamed_step(const GemmRow& row, size_t rows, double bytes_per_cycle) {
+  return std::max(step_cycles(row, rows, row.nr), static_cast<double>(row.nr * sizeof(float)) / bytes_per_cycle);
+}
+
+// Transforms and products. The weights, which are many, go by once per block of tiles; the first time they come from
+// memory, for the other layers of a model have had the caches since.
 double winograd_cycles(const Problem& p, const WinogradRow& row, const GemmRow& gemm) {
   const double lanes = level_of(row).lanes, points = static_cast<double>(row.points());
   const size_t tiles = divide_up(p.height, row.outputs) * divide_up(p.width, row.outputs) * p.images;
   const double vectors = std::ceil(static_cast<double>(p.in) / lanes) + std::ceil(static_cast<double>(p.out) / lanes);
-  const double transforms = static_cast<double>(tiles) * (points * vectors * transform_cycles + 2 * call_cycles);
+  const bool far = p.height * p.width * p.images * (p.in + p.out) * sizeof(float) > cpu().l2_bytes;
+  const double per_vector = far ? far_transform_cycles : transform_cycles;
+  const double transforms = static_cast<double>(tiles) * (points * vectors * per_vector + 2 * call_cycles);
 
   const size_t calls = divide_up(tiles, gemm.mr), rows = divide_up(tiles, calls), panels = divide_up(p.out, gemm.nr);
-  const double store = static_cast<double>(rows * gemm.nr) / lanes;
-  const double call = static_cast<double>(p.in) * step_cycles(gemm, rows, gemm.nr) + store + call_cycles;
-  const double products = points * static_cast<double>(calls * panels) * call;
-
+  const size_t blocks = divide_up(calls, winograd_calls);
   const double bytes = points * static_cast<double>(panels * gemm.nr * (p.in + 1) * sizeof(float));
-  const double reads = static_cast<double>(divide_up(calls, winograd_calls));
-  // The first time they come from memory: the other layers of a model have had the caches since.
-  const double stream = bytes / memory_bytes + bytes * (reads - 1) / l3_bytes;
-  return transforms + std::max(products, stream);
+  const double again = bytes < static_cast<double>(cached_bytes) ? l3_bytes : memory_bytes;
+  const double steps = streamed_step(gemm, rows, memory_bytes) +
+                       static_cast<double>(blocks - 1) * streamed_step(gemm, rows, again) +
+                       static_cast<double>(calls - blocks) * step_cycles(gemm, rows, gemm.nr);
+  const double call = static_cast<double>(rows * gemm.nr) / lanes + call_cycles;
+  return transforms +
+         points * static_cast<double>(panels) * (static_cast<double>(p.in) * steps + static_cast<double>(calls) * call);
 }
 
 // May this row be chosen? With a row that was asked for by name the user knows what he does.
 bool winograd_fits(const Problem& p, const WinogradRow& row, bool by_name) {
   if (p.kernel.h != 3 || p.kernel.w != 3 || !p.undilated || p.groups != 1) return false;
   size_t bytes;
-  if (!checked_mul(p.in + 1, p.out + max_panel, &bytes) || !checked_mul(bytes, row.points() * sizeof(float), &bytes)) {
+  if (!checked_mul(p.in + 1, round_up(p.out, max_panel), &bytes) ||
+      !checked_mul(bytes, row.points() * sizeof(float), &bytes)) {
     return false;
   }
   return by_name || (bytes <= max_transformed_bytes && winograd_error(row.outputs, p.in) <= max_winograd_error);
@@ -165,8 +176,14 @@ void add_algorithm(qn_algorithm algorithm, const Problem& p, const char* kernel,
     case QN_ALGORITHM_WINOGRAD:
       add(winograd_rows(), [&](const WinogradRow& r, Choice* c) {
         if (!winograd_fits(p, r, kernel != nullptr)) return false;
-        c->gemm = select(gemm_rows(), nullptr, [&](const GemmRow& g) { return g.isa == r.isa; });
-        return c->gemm != nullptr && complete(&c->winograd, r, winograd_cycles(p, r, *c->gemm), c);
+        for (const GemmRow& gemm : gemm_rows()) {
+          if (gemm.isa != r.isa) continue;
+          const double cycles = winograd_cycles(p, r, gemm);
+          if (c->gemm != nullptr && cycles >= c->cycles) continue;
+          c->gemm = &gemm;
+          complete(&c->winograd, r, cycles, c);
+        }
+        return c->gemm != nullptr;
       });
       break;
     case QN_ALGORITHM_AUTO: break;

@@ -1,6 +1,7 @@
 // The algorithms of convolution and matrix product, each a kind of plan.
 #pragma once
 
+#include "base/math.h"
 #include "kernel/minmax.h"
 #include "op/choose.h"
 #include "op/operator.h"
@@ -48,5 +49,9 @@ inline Rows output_rows(const qn_tensor& out) {
   const bool join = out.stride[1] == out.shape[2] * out.stride[2];
   return join ? Rows{out.shape[1] * out.shape[2], 1} : Rows{out.shape[2], out.shape[1]};
 }
+
+// The distance of rows of `bytes` in scratch memory: an odd number of cache lines, lest a column of them, or all points
+// of a winograd tile, fall into few sets of the L1 cache.
+inline size_t spread(size_t bytes) { return round_up(bytes, cache_line) | cache_line; }
 
 }  // namespace quern

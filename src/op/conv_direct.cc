@@ -29,7 +29,8 @@ class DirectPlan final : public qn_plan {
                       .whole_channels = true},
                      conv.request.options.tasks);
     phases = {tiling_.tasks()};
-    slot = round_up(row_.mr * depth_bytes(), cache_line);
+    row_stride_ = spread(depth_bytes());
+    slot = row_.mr * row_stride_;
   }
 
   void task(const Run& run, size_t, size_t index) const override {
@@ -40,10 +41,10 @@ class DirectPlan final : public qn_plan {
       const char* a = run.input(0) + image * in_.stride[0] + group * in_bytes();
       size_t y = (line * rows_.count + m) / window_.w.out, x = (line * rows_.count + m) % window_.w.out;
       for (size_t i = 0; i < rows; ++i) {
-        gather(a, y, x, scratch + i * depth_bytes());
+        gather(a, y, x, scratch + i * row_stride_);
         if (++x == window_.w.out) x = 0, ++y;
       }
-      row_.run(rows, channels, depth_bytes(), scratch, depth_bytes(),
+      row_.run(rows, channels, depth_bytes(), scratch, row_stride_,
                packed_->panels(group) + n / row_.nr * packed_->panel_bytes,
                run.output + image * out_.stride[0] + line * out_.stride[1] + m * out_.stride[2] +
                    (group * shape_.out + n) * sizeof(float),
@@ -119,6 +120,7 @@ class DirectPlan final : public qn_plan {
   qn_tensor in_, out_;
   Window window_;
   bool contiguous_;
+  size_t row_stride_;  // of scratch
   Tiling tiling_;
 };
 

@@ -12,10 +12,6 @@ namespace {
 
 constexpr qn_minmax_f32 no_clamp = {-__builtin_inff(), __builtin_inff()};
 
-// Rows and planes begin at an odd number of cache lines from each other, lest all points of a tile, or all tiles of a
-// point, fall into few sets of the L1 cache.
-size_t spread(size_t bytes) { return round_up(bytes, cache_line) | cache_line; }
-
 Packing packing_of(const WinogradRow& row) {
   return row.outputs == 2 ? Packing::winograd2 : row.outputs == 4 ? Packing::winograd4 : Packing::winograd6;
 }
