@@ -1,8 +1,8 @@
 // kernel/<row>/<shape>: every row of every table, called as the operators call it, on data from L1 or L2.
 //
-// Shapes are written as the loops run: gemm rows x outputs x depth; igemm rows x outputs x taps x channels; dwconv and
-// pool pixels x taps x channels; winograd inputs of a tile x channels; elementwise functions elements, or rows x
-// channels.
+// Shapes are written as the loops run: gemm rows x outputs x depth; igemm rows x outputs x taps x channels; dwconv
+// and pool pixels x taps x channels, before these rows where there are tiles; winograd inputs of a tile x channels;
+// elementwise functions elements, or rows x channels.
 #include <limits>
 
 #include "bench.h"
@@ -93,19 +93,20 @@ void add_igemm() {
   }
 }
 
-// The offset tables of one row of output pixels, taps column by column, and the image below them.
+// The offset tables of `rows` rows of output pixels, taps column by column, and the image below them.
 struct Window {
-  Window(size_t kernel, size_t stride, size_t pixels, size_t channels)
-      : step(stride * kernel * sizeof(int32_t)),
+  Window(size_t kernel, size_t stride, size_t pixels, size_t channels, size_t rows = 1)
+      : height((rows - 1) * stride + kernel),
+        step(stride * height * sizeof(int32_t)),
         columns((pixels - 1) * stride + kernel),
-        a(kernel * columns * channels) {
+        a(height * columns * channels) {
     for (size_t x = 0; x < columns; ++x) {
-      for (size_t y = 0; y < kernel; ++y) {
+      for (size_t y = 0; y < height; ++y) {
         offsets.push_back(static_cast<int32_t>((y * columns + x) * channels * sizeof(float)));
       }
     }
   }
-  size_t step, columns;
+  size_t height, step, columns;
   Floats a;
   std::vector<int32_t> offsets;
 };
@@ -124,11 +125,33 @@ void bench_dwconv(benchmark::State& state, const DwconvRow& row, size_t pixels, 
   });
 }
 
+void bench_dwconv_tile(benchmark::State& state, const DwconvTileRow& row, size_t pixels, size_t channels) {
+  const size_t taps = row.kernel * row.kernel, panels = (channels + row.nr - 1) / row.nr;
+  const Window window(row.kernel, row.stride, pixels, channels, row.rows);
+  const Floats zero(channels), w(panels * row.nr * (taps + 1)), c(row.rows * pixels * channels);
+  const auto macs = static_cast<double>(row.rows * pixels * taps * channels);
+  const double bytes = 4.0 * static_cast<double>(window.height * window.columns * channels +
+                                                 panels * row.nr * (taps + 1) + row.rows * pixels * channels);
+  state.SetLabel(residence(bytes));
+  measure(state, {2 * macs, bytes}, row.isa, 1, [&] {
+    const size_t c_stride = channels * sizeof(float);
+    row.run(channels, pixels, row.rows, window.offsets.data(), window.a.data(), zero.data(), w.data(), c.data(),
+            pixels * c_stride, c_stride, &no_clamp);
+  });
+}
+
 void add_dwconv() {
+  static constexpr size_t shapes[][2] = {{56, 64}, {28, 128}, {28, 144}, {14, 512}, {7, 960}};  // pixels, channels
+  for (const DwconvTileRow& row : dwconv_tile_rows()) {
+    for (const auto& [pixels, channels] : shapes) {
+      add(row, join({row.rows, pixels, row.kernel * row.kernel, channels}),
+          [&row, pixels = pixels, channels = channels](benchmark::State& state) {
+            bench_dwconv_tile(state, row, pixels, channels);
+          });
+    }
+  }
   for (const DwconvRow& row : dwconv_rows()) {
-    static constexpr size_t shapes[][2] = {{56, 64}, {28, 128}, {28, 144}, {14, 512}, {7, 960}};  // pixels, channels
     for (const size_t kernel : {3, 5, 7}) {
-      if (row.taps != 0 && row.taps != kernel * kernel) continue;
       for (const auto& [pixels, channels] : shapes) {
         add(row, join({pixels, kernel * kernel, channels}),
             [&row, pixels = pixels, kernel, channels = channels](benchmark::State& state) {

@@ -55,19 +55,15 @@ L(step\m):
         vfmadd231ps \hi{k2}, zmm1, [rax + 64]
 .endm
 
-.macro finish to, lo, hi
+.macro store m, at, lo, hi
+L(store\m):
+        sub     rax, r12
         vmaxps  \lo, zmm2, \lo          // a NaN in the second operand is the result
         vmaxps  \hi, zmm2, \hi
         vminps  \lo, zmm3, \lo
         vminps  \hi, zmm3, \hi
-        vmovups [\to]{k1}, \lo
-        vmovups [\to + 64]{k2}, \hi
-.endm
-
-.macro store m, at, lo, hi
-L(store\m):
-        sub     rax, r12
-        finish  rax, \lo, \hi
+        vmovups [rax]{k1}, \lo
+        vmovups [rax + 64]{k2}, \hi
 .endm
 
         rodata
@@ -149,114 +145,3 @@ fn qn_dwconv_f32_np32_avx512
         restore rbx, rbp, r12, r13, r14, r15
         ret
 endfn qn_dwconv_f32_np32_avx512
-
-// C[x][c] = clamp(bias[c] + sum over 9 taps t of A(x, t)[c] * W[t][c]), 4 pixels x 32 channels
-//
-//   args   as above; rdx is not read
-//   panel  rdi channels left  r11 W  r13 C  r9 a  r10 zero: the same zeros for every panel
-//   pixel  rbx left  rdx offsets  rbp C     r12 c_stride  rax row of A
-//   W      tap t in zmm(14+2t), zmm(15+2t)     A  zmm0 zmm1     clamp  zmm2 min  zmm3 max
-//   acc    zmm4-zmm11: pixel x of four holds zmm(4+2x), zmm(5+2x)
-//
-// The weights stay in registers while the pixels pass.  Where the window moves by one column of three taps, four pixels
-// share 18 rows of A: 72 FMAs (36 cycles) and 54 loads (27 cycles).  Elsewhere, and for the last pixels, one follows
-// the other.
-.altmacro
-
-.macro multiply lo, hi, wlo, whi
-        vfmadd231ps zmm\lo, zmm\wlo, zmm0
-        vfmadd231ps zmm\hi, zmm\whi, zmm1
-.endm
-
-// The products of A with tap t of pixel x, if there is such a tap.
-.macro product x, t
-        .if     \t >= 0 && \t < 9
-        multiply %(4 + 2 * \x), %(5 + 2 * \x), %(14 + 2 * \t), %(15 + 2 * \t)
-        .endif
-.endm
-
-// Row i of A below the window of `pixels`: tap i of the first, i-3 of the second ...
-.macro window_row i, pixels
-        row     rdx+4*\i
-        vmovups zmm0{k1}{z}, [rax]
-        vmovups zmm1{k2}{z}, [rax + 64]
-        product 0, \i
-        .if     \pixels == 4
-        product 1, %(\i - 3)
-        product 2, %(\i - 6)
-        product 3, %(\i - 9)
-        .endif
-.endm
-
-.macro window pixels
-        vmovaps zmm4, [r11]             // start from the bias
-        vmovaps zmm5, [r11 + 64]
-        .if     \pixels == 4
-        .irp    x, 6, 8, 10
-        vmovaps zmm\x, zmm4
-        .endr
-        .irp    x, 7, 9, 11
-        vmovaps zmm\x, zmm5
-        .endr
-        .endif
-        .irp    i, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17
-        .if     \i < 6 + 3 * \pixels
-        window_row \i, \pixels
-        .endif
-        .endr
-        finish  rbp, zmm4, zmm5
-        .if     \pixels == 4
-        finish  rbp+r12, zmm6, zmm7
-        finish  rbp+r12*2, zmm8, zmm9
-        lea     rbp, [rbp + r12 * 2]
-        finish  rbp+r12, zmm10, zmm11
-        add     rbp, r12
-        .endif
-        add     rbp, r12
-.endm
-
-fn qn_dwconv_f32_9p32_avx512
-        save    rbx, rbp, r12, r13
-        mov     r10, [rsp + 40]
-        mov     r11, [rsp + 48]
-        mov     r13, [rsp + 56]
-        mov     r12, [rsp + 64]
-        mov     rax, [rsp + 72]
-        vbroadcastss zmm2, dword ptr [rax + MINMAX_MIN]
-        vbroadcastss zmm3, dword ptr [rax + MINMAX_MAX]
-
-0:      lanes   k1, rdi, edi, eax       // a panel
-        kshiftrd k2, k1, 16
-        .irp    v, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31
-        vmovaps zmm\v, [r11 + 64 * (\v - 12)]
-        .endr
-        mov     rbx, rsi
-        mov     rdx, rcx
-        mov     rbp, r13
-
-        cmp     r8, 12
-        jne     3f
-        sub     rbx, 4
-        jb      2f
-1:      window  4
-        add     rdx, 48
-        sub     rbx, 4
-        jae     1b
-2:      add     rbx, 4
-        jz      4f
-
-3:      window  1
-        add     rdx, r8
-        dec     rbx
-        jnz     3b
-
-4:      sub     r9, -128
-        sub     r13, -128
-        add     r11, 10 * 128
-        sub     rdi, 32
-        ja      0b
-
-        vzeroupper
-        restore rbx, rbp, r12, r13
-        ret
-endfn qn_dwconv_f32_9p32_avx512

@@ -80,12 +80,25 @@ double direct_cycles(const Problem& p, const GemmRow& row) {
   return gemm_cycles(p, row) + gather * static_cast<double>(p.pixels * p.images * p.groups);
 }
 
-double dwconv_cycles(const Problem& p, const DwconvRow& row) {
+// Cycles of all pixels at `multiplies` per cycle.
+template <class DepthwiseRow>
+double depthwise_cycles(const Problem& p, const DepthwiseRow& row, double multiplies) {
   const Level level = level_of(row);
   const double vectors = static_cast<double>(divide_up(p.groups, row.nr) * row.nr) / level.lanes;
-  const double per_pixel = vectors * static_cast<double>(p.taps()) * level.multiply + call_cycles;
+  const double per_pixel = vectors * static_cast<double>(p.taps()) * level.multiply / multiplies + call_cycles;
   return per_pixel * static_cast<double>(p.pixels * p.images);
 }
+
+bool tile_fits(const Problem& p, const DwconvTileRow& row) {
+  const auto along = [&](const Axis& axis) {
+    return axis.kernel == row.kernel && axis.stride == row.stride && axis.dilation == 1;
+  };
+  return along(p.window->h) && along(p.window->w) && row_tables_fit(p.window->tall(row.rows));
+}
+
+// Of rows, which load as often as they multiply, and of tiles, which do not.
+double dwconv_cycles(const Problem& p, const DwconvRow& row) { return depthwise_cycles(p, row, 1); }
+double dwconv_cycles(const Problem& p, const DwconvTileRow& row) { return depthwise_cycles(p, row, 1.5); }
 
 // Cycles of one step of a product whose weights arrive at so many bytes per cycle.
 double streamed_step(const GemmRow& row, size_t rows, double bytes_per_cycle) {
@@ -168,9 +181,11 @@ void add_algorithm(qn_algorithm algorithm, const Problem& p, const char* kernel,
       add(igemm_rows(), [&](const IgemmRow& r, Choice* c) { return complete(&c->igemm, r, igemm_cycles(p, r), c); });
       break;
     case QN_ALGORITHM_DEPTHWISE:
-      if (p.in != 1 || p.out != 1 || !p.row_tables_fit) break;
-      add(dwconv_rows(), [&](const DwconvRow& r, Choice* c) {
-        return (r.taps == 0 || r.taps == p.taps()) && complete(&c->dwconv, r, dwconv_cycles(p, r), c);
+      if (p.window == nullptr || p.in != 1 || p.out != 1 || !row_tables_fit(*p.window)) break;
+      add(dwconv_rows(),
+          [&](const DwconvRow& r, Choice* c) { return complete(&c->dwconv, r, dwconv_cycles(p, r), c); });
+      add(dwconv_tile_rows(), [&](const DwconvTileRow& r, Choice* c) {
+        return tile_fits(p, r) && complete(&c->dwconv_tile, r, dwconv_cycles(p, r), c);
       });
       break;
     case QN_ALGORITHM_WINOGRAD:

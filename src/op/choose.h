@@ -9,6 +9,7 @@
 #include "kernel/select.h"
 #include "kernel/winograd.h"
 #include "op/operator.h"
+#include "op/window.h"
 
 namespace quern {
 
@@ -18,13 +19,13 @@ struct Problem {
   size_t images = 1;                   // such products
   size_t groups = 1, in = 1, out = 1;  // channels of one group
   qn_hw kernel = {1, 1};
-  size_t height = 1, width = 1;  // of the output
-  bool matrix = false;           // no image at all: gemm alone applies
-  bool pointwise = false;        // 1x1, stride 1, no padding: rows of the image are rows of the matrix
-  bool offsets_fit = true;       // 32 bits reach every pixel: igemm's tables can be made
-  bool row_tables_fit = true;    // depthwise's
-  bool contiguous = false;       // taps of one kernel row lie side by side in memory
-  bool undilated = false;        // stride 1 and dilation 1
+  size_t height = 1, width = 1;    // of the output
+  bool matrix = false;             // no image at all: gemm alone applies
+  bool pointwise = false;          // 1x1, stride 1, no padding: rows of the image are rows of the matrix
+  bool offsets_fit = true;         // 32 bits reach every pixel: igemm's tables can be made
+  bool contiguous = false;         // taps of one kernel row lie side by side in memory
+  bool undilated = false;          // stride 1 and dilation 1
+  const Window* window = nullptr;  // of a convolution
 
   size_t taps() const { return kernel.h * kernel.w; }
 };
@@ -35,6 +36,7 @@ struct Choice {
   const GemmRow* gemm = nullptr;
   const IgemmRow* igemm = nullptr;
   const DwconvRow* dwconv = nullptr;
+  const DwconvTileRow* dwconv_tile = nullptr;
   const WinogradRow* winograd = nullptr;  // with the gemm of its level
   double cycles = 0;                      // an estimate
 };

@@ -55,7 +55,7 @@ class Conv2d final : public Operator {
     p.pointwise = window.taps() == 1 && window.h.stride == 1 && window.w.stride == 1 && window.h.before == 0 &&
                   window.h.after == 0 && window.w.before == 0 && window.w.after == 0;
     p.offsets_fit = window.offsets_fit();
-    p.row_tables_fit = row_tables_fit(window);
+    p.window = &window;
     p.height = window.h.out;
     p.width = window.w.out;
     p.undilated = window.h.stride == 1 && window.w.stride == 1 && window.h.dilation == 1 && window.w.dilation == 1;

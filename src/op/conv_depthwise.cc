@@ -5,31 +5,56 @@
 namespace quern {
 namespace {
 
-class DepthwisePlan final : public RowPlan {
- public:
-  explicit DepthwisePlan(const ConvPlan& conv)
-      : RowPlan(conv.request, conv.window, conv.choice.dwconv->nr),
-        row_(*conv.choice.dwconv),
-        packed_(conv.weights.pack(Packing::depthwise, row_.nr)),
+// What kernels of rows and of tiles have in common: packed weights, zeros, the clamp.
+template <class KernelRow>
+class DepthwisePlan : public RowPlan {
+ protected:
+  DepthwisePlan(const ConvPlan& conv, const KernelRow& row, size_t tile_rows)
+      : RowPlan(conv.request, conv.window, row.nr, tile_rows),
+        row_(row),
         clamp_(conv.clamp),
-        taps_(conv.window.taps()),
-        zero_(conv.weights.shape().groups) {}
+        zero_(conv.weights.shape().groups),
+        packed_(conv.weights.pack(Packing::depthwise, row.nr)) {}
+
+  const char* panel(const RowTask& t) const { return packed_->panels(0) + t.channel / row_.nr * packed_->panel_bytes; }
+
+  const KernelRow& row_;
+  qn_minmax_f32 clamp_;
+  Vector<float> zero_;
+
+ private:
+  Packed packed_;
+};
+
+class DepthwiseRowPlan final : public DepthwisePlan<DwconvRow> {
+ public:
+  explicit DepthwiseRowPlan(const ConvPlan& conv)
+      : DepthwisePlan(conv, *conv.choice.dwconv, 1), taps_(conv.window.taps()) {}
 
  private:
   void run_row(const RowTask& t) const override {
-    row_.run(t.channels, width_, taps_, t.offsets, step_, t.a, zero_.data(),
-             packed_->panels(0) + t.channel / row_.nr * packed_->panel_bytes, t.c, c_stride_, &clamp_);
+    row_.run(t.channels, width_, taps_, t.offsets, step_, t.a, zero_.data(), panel(t), t.c, c_stride_, &clamp_);
   }
 
-  const DwconvRow& row_;
-  Packed packed_;
-  qn_minmax_f32 clamp_;
   size_t taps_;
-  Vector<float> zero_;
+};
+
+class DepthwiseTilePlan final : public DepthwisePlan<DwconvTileRow> {
+ public:
+  explicit DepthwiseTilePlan(const ConvPlan& conv)
+      : DepthwisePlan(conv, *conv.choice.dwconv_tile, conv.choice.dwconv_tile->rows) {}
+
+ private:
+  void run_row(const RowTask& t) const override {
+    row_.run(t.channels, width_, t.rows, t.offsets, t.a, zero_.data(), panel(t), t.c, row_stride_, c_stride_, &clamp_);
+  }
 };
 
 }  // namespace
 
-std::unique_ptr<qn_plan> plan_depthwise(const ConvPlan& conv) { return std::make_unique<DepthwisePlan>(conv); }
+std::unique_ptr<qn_plan> plan_depthwise(const ConvPlan& conv) {
+  if (conv.choice.dwconv_tile != nullptr) return std::make_unique<DepthwiseTilePlan>(conv);
+  return std::make_unique<DepthwiseRowPlan>(conv);
+}
 
 }  // namespace quern

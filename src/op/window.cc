@@ -56,6 +56,14 @@ size_t table_columns(const Axis& w) { return shares_columns(w) ? (w.out - 1) * w
 
 }  // namespace
 
+Window Window::tall(size_t rows) const {
+  Window window = *this;
+  window.h.kernel = (rows - 1) * h.stride + h.kernel;
+  window.h.stride = rows * h.stride;
+  window.h.out = divide_up(h.out, rows);
+  return window;
+}
+
 qn_status make_window(const char* who, qn_hw kernel, qn_hw stride, qn_hw dilation, const qn_padding& padding,
                       Window* window) {
   window->h = {kernel.h, stride.h, dilation.h, padding.top, padding.bottom};
@@ -121,20 +129,23 @@ RowTables make_row_tables(const Window& window) {
   return tables;
 }
 
-RowPlan::RowPlan(const Request& request, const Window& window, size_t channel_step)
+RowPlan::RowPlan(const Request& request, const Window& window, size_t channel_step, size_t tile_rows)
     : width_(window.w.out),
+      row_stride_(request.out.stride[1]),
       c_stride_(request.out.stride[2]),
-      tables_(make_row_tables(window)),
+      tables_(make_row_tables(tile_rows == 1 ? window : window.tall(tile_rows))),
       in_(request.ins[0]),
       out_(request.out),
-      channel_step_(channel_step) {
+      channel_step_(channel_step),
+      tile_rows_(tile_rows),
+      tiles_(tables_.rows.size()) {
   step_ = tables_.step;
-  const size_t rows = out_.shape[0] * out_.shape[1], channels = out_.shape[3];
+  const size_t rows = out_.shape[0] * tiles_, channels = out_.shape[3];
   // Divide channels only where there are too few rows.
   const size_t wanted = wanted_chunks(request.options.tasks);
   channel_split_ = {divide_up(channels, channel_step), 1};
   channel_split_.chunks = std::min(channel_split_.count, divide_up(wanted, std::min(rows, wanted)));
-  const size_t elements = width_ * divide_up(channels, channel_split_.chunks) * window.taps();
+  const size_t elements = tile_rows * width_ * divide_up(channels, channel_split_.chunks) * window.taps();
   task_split_ = split(rows * channel_split_.chunks, request.options.tasks, divide_up(min_task_elements, elements));
   phases = {task_split_.chunks};
 }
@@ -142,11 +153,11 @@ RowPlan::RowPlan(const Request& request, const Window& window, size_t channel_st
 void RowPlan::task(const Run& run, size_t, size_t index) const {
   for (size_t i = task_split_.begin(index); i < task_split_.end(index); ++i) {
     const size_t chunk = i % channel_split_.chunks, row = i / channel_split_.chunks;
-    const size_t y = row % out_.shape[1], image = row / out_.shape[1];
+    const size_t tile = row % tiles_, y = tile * tile_rows_, image = row / tiles_;
     const size_t begin = channel_split_.begin(chunk) * channel_step_;
     const size_t end = std::min(channel_split_.end(chunk) * channel_step_, out_.shape[3]);
-    const RowTables::Row& table = tables_.rows[y];
-    run_row({y, begin, end - begin, tables_.offsets.data() + table.table,
+    const RowTables::Row& table = tables_.rows[tile];
+    run_row({y, std::min(tile_rows_, out_.shape[1] - y), begin, end - begin, tables_.offsets.data() + table.table,
              run.input(0) + image * in_.stride[0] + table.base + begin * sizeof(float),
              run.output + image * out_.stride[0] + y * out_.stride[1] + begin * sizeof(float)});
   }

@@ -35,6 +35,8 @@ struct Window {
     if (!h.inside(y) || !w.inside(x)) return -1;
     return static_cast<int32_t>(static_cast<size_t>(y) * row_stride + static_cast<size_t>(x) * pixel_stride);
   }
+  // What tiles of `rows` output rows see: a taller window, which moves down by as many rows. Without dilation.
+  Window tall(size_t rows) const;
 };
 
 // Checks kernel, stride, dilation and padding.
@@ -60,16 +62,16 @@ RowTables make_row_tables(const Window& window);
 // Can these tables be made, and are they of a sane size? Those of huge kernels in huge padding are not.
 bool row_tables_fit(const Window& window);
 
-// A plan that goes over output rows of images, a range of channels at a time.
+// A plan that goes over output rows of images, or tiles of several rows, a range of channels at a time.
 class RowPlan : public qn_plan {
  public:
   // `channel_step`: channels are only divided at multiples of it.
-  RowPlan(const Request& request, const Window& window, size_t channel_step);
+  RowPlan(const Request& request, const Window& window, size_t channel_step, size_t tile_rows = 1);
   void task(const Run& run, size_t phase, size_t index) const final;
 
  protected:
   struct RowTask {
-    size_t y, channel, channels;
+    size_t y, rows, channel, channels;
     const int32_t* offsets;
     const char* a;
     char* c;
@@ -78,14 +80,14 @@ class RowPlan : public qn_plan {
 
   size_t width_;  // output pixels of a row
   size_t step_;
-  size_t c_stride_;  // bytes from one output pixel to the next
+  size_t row_stride_, c_stride_;  // bytes from one output row, pixel to the next
 
  private:
   RowTables tables_;
   qn_tensor in_, out_;
-  size_t channel_step_;
-  Split channel_split_;  // of channels / channel_step
-  Split task_split_;     // of images * rows * chunks of channels
+  size_t channel_step_, tile_rows_, tiles_;  // tiles of an image
+  Split channel_split_;                      // of channels / channel_step
+  Split task_split_;                         // of images * tiles * chunks of channels
 };
 
 }  // namespace quern

@@ -100,6 +100,7 @@ inline void PrintTo(const Kernel& kernel, std::ostream* out) { *out << kernel.ro
 Kernel make_kernel(const GemmRow& row);
 Kernel make_kernel(const IgemmRow& row);
 Kernel make_kernel(const DwconvRow& row);
+Kernel make_kernel(const DwconvTileRow& row);
 Kernel make_kernel(const PoolRow& row);
 Kernel make_kernel(const UnaryRow& row);
 Kernel make_kernel(const BinaryRow& row);

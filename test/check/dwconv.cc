@@ -68,13 +68,10 @@ void check_dwconv(Checker& checker, const DwconvRow& row) {
   const auto check = [&](DwconvSize size, Values values, Clamp clamp, Side side, size_t gap) {
     return check_case(checker, memory, row, size, values, clamp, side, gap);
   };
-  const auto taps_of = [&](std::initializer_list<size_t> some) {
-    return row.taps == 0 ? std::vector<size_t>(some) : std::vector<size_t>{row.taps};
-  };
 
   // The extremes, with every kind of clamp, at sizes with and without remainders.
   for (const size_t channels : {2 * row.nr + 1, row.nr, row.nr - 1, row.nr + 1, size_t{1}}) {
-    for (const size_t taps : taps_of({5, 1, 2, 9})) {
+    for (const size_t taps : {5, 1, 2, 9}) {
       for (const Clamp clamp : clamps) {
         if (!check({channels, 3, taps, taps}, Values::extreme, clamp, Side::high, 0)) return;
         if (!check({channels, 3, taps, taps}, Values::random, clamp, Side::low, 5)) return;
@@ -83,7 +80,7 @@ void check_dwconv(Checker& checker, const DwconvRow& row) {
     }
   }
   // Every small size; pixels that share columns, that share nothing, and that leave entries of the table out.
-  for (const size_t taps : taps_of({9, 1, 2, 3, 4, 5, 6, 7, 8, 25})) {
+  for (const size_t taps : {9, 1, 2, 3, 4, 5, 6, 7, 8, 25}) {
     for (size_t pixels = 1; pixels <= 5; ++pixels) {
       for (size_t channels = 1; channels <= 2 * row.nr + 1; ++channels) {
         const size_t shared = divide_up(taps, size_t{3});
@@ -93,11 +90,93 @@ void check_dwconv(Checker& checker, const DwconvRow& row) {
     }
   }
   // Larger ones.
-  for (const size_t taps : taps_of({9, 25, 49, 10})) {
+  for (const size_t taps : {9, 25, 49, 10}) {
     for (const size_t channels : {3 * row.nr, 5 * row.nr + 3, 6 * row.nr - 1, size_t{256}}) {
       if (!check({channels, 17, taps, 3}, Values::random, clamps[0], Side::high, 0)) return;
       if (!check({channels, 8, taps, taps}, Values::random, {-1, 1}, Side::low, 16)) return;
     }
+  }
+}
+
+struct TileSize {
+  size_t channels, pixels, rows;
+};
+
+bool check_tile_case(Checker& checker, DwconvMemory& memory, const DwconvTileRow& row, TileSize size, Values values,
+                     Clamp limits, Side side, size_t gap) {
+  const auto [channels, pixels, rows] = size;
+  const qn_minmax_f32 clamp = {limits.min, limits.max};
+  Random& random = checker.random();
+  const size_t k = row.kernel, s = row.stride, column = (row.rows - 1) * s + k;
+  const size_t entries = ((pixels - 1) * s + k) * column;
+  const size_t used = (rows - 1) * s + k;
+  const auto unused = [=](size_t entry) { return entry % column >= used; };
+  const bool padding = side == Side::low || values == Values::extreme;  // `zero` is unreadable in the rest
+  const IndirectRows a(entries, channels, values, random, [=](size_t) { return padding; });
+  Panels panels(row.nr, channels, k * k);
+  panels.fill(values, random);
+
+  const size_t c_stride = channels + gap, row_stride = pixels * c_stride + gap;  // in floats
+  a.place(memory.a, side, gap);
+  a.place_table(memory.offsets, side, gap, entries, unused);
+  place_zeros(memory.zero, side, channels, a.pads());
+  memory.w.place(panels.data().size() * 4, side, 64);
+  memory.c.place(((rows - 1) * row_stride + (pixels - 1) * c_stride + channels) * 4, side);
+  memory.p.place(sizeof clamp, side);
+  std::copy(panels.data().begin(), panels.data().end(), memory.w.floats());
+  memory.p.floats()[0] = clamp.min;
+  memory.p.floats()[1] = clamp.max;
+
+  std::vector<float> c(memory.c.size() / 4, poison_float());
+  for (size_t y = 0; y < rows; ++y) {
+    for (size_t x = 0; x < pixels; ++x) {
+      for (size_t i = 0; i < channels; ++i) {
+        float sum = panels.bias(i);
+        for (size_t t = 0; t < k * k; ++t) {
+          const float* in = a.row((x * s + t / k) * column + y * s + t % k);
+          sum = multiply_add(in == nullptr ? 0 : in[i], panels.weight(t, i), sum, fuses(row));
+        }
+        c[y * row_stride + x * c_stride + i] = quern::clamp(sum, clamp);
+      }
+    }
+  }
+  return checker.run({channels, pixels, rows, memory.offsets.address(), memory.a.address(), memory.zero.address(),
+                      memory.w.address(), memory.c.address(), row_stride * 4, c_stride * 4, memory.p.address()},
+                     {&memory.offsets, &memory.a, &memory.zero, &memory.w, &memory.c, &memory.p}, {{&memory.c, c}},
+                     [&] {
+                       return "channels=" + std::to_string(size.channels) + " pixels=" + std::to_string(size.pixels) +
+                              " rows=" + std::to_string(size.rows) + " gap=" + std::to_string(gap) +
+                              (side == Side::high ? " high " : " low ") + name_of(values);
+                     });
+}
+
+void check_dwconv_tile(Checker& checker, const DwconvTileRow& row) {
+  DwconvMemory memory;
+  const auto check = [&](TileSize size, Values values, Clamp clamp, Side side, size_t gap) {
+    return check_tile_case(checker, memory, row, size, values, clamp, side, gap);
+  };
+  // The extremes, with every kind of clamp, at sizes with and without remainders.
+  for (const size_t channels : {2 * row.nr + 1, row.nr, row.nr - 1, row.nr + 1, size_t{1}}) {
+    for (size_t rows = row.rows; rows >= 1; --rows) {
+      for (const Clamp clamp : clamps) {
+        if (!check({channels, row.kernel + 1, rows}, Values::extreme, clamp, Side::high, 0)) return;
+        if (!check({channels, 3, rows}, Values::random, clamp, Side::low, 5)) return;
+      }
+    }
+  }
+  // Every small size: fewer pixels than lie in one window, and more.
+  for (size_t rows = 1; rows <= row.rows; ++rows) {
+    for (size_t pixels = 1; pixels <= row.kernel + 2; ++pixels) {
+      for (size_t channels = 1; channels <= 2 * row.nr + 1; ++channels) {
+        if (!check({channels, pixels, rows}, Values::random, clamps[0], Side::high, 0)) return;
+        if (!check({channels, pixels, rows}, Values::integers, {-50, 60}, Side::low, 3)) return;
+      }
+    }
+  }
+  // Larger ones.
+  for (const size_t channels : {3 * row.nr, 5 * row.nr + 3, 6 * row.nr - 1, size_t{256}}) {
+    if (!check({channels, 17, row.rows}, Values::random, clamps[0], Side::high, 0)) return;
+    if (!check({channels, 56, row.rows}, Values::random, {-1, 1}, Side::low, 16)) return;
   }
 }
 
@@ -107,9 +186,14 @@ Kernel make_kernel(const DwconvRow& row) {
   return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) { check_dwconv(checker, row); }};
 }
 
+Kernel make_kernel(const DwconvTileRow& row) {
+  return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) { check_dwconv_tile(checker, row); }};
+}
+
 std::vector<Kernel> dwconv_kernels() {
   std::vector<Kernel> list;
   for (const DwconvRow& row : dwconv_rows()) list.push_back(make_kernel(row));
+  for (const DwconvTileRow& row : dwconv_tile_rows()) list.push_back(make_kernel(row));
   return list;
 }
 

@@ -313,6 +313,7 @@ void run_rows(const Table& rows) {
 TEST(Conv2d, EveryGemmRow) { run_rows(gemm_rows()); }
 TEST(Conv2d, EveryIgemmRow) { run_rows(igemm_rows()); }
 TEST(Conv2d, EveryDwconvRow) { run_rows(dwconv_rows()); }
+TEST(Conv2d, EveryDwconvTileRow) { run_rows(dwconv_tile_rows()); }
 TEST(Conv2d, EveryWinogradRow) { run_rows(winograd_rows()); }
 
 TEST(Conv2d, EachAlgorithmUsesSomeRow) {

@@ -1,0 +1,218 @@
+// C[y][x][c] = clamp(bias[c] + sum over K * K taps of A * W), tiles of 1 to 4 rows x 16 channels, stride S.
+// Contract: src/kernel/dwconv.h
+//
+//   args   rdi channels  rsi pixels  rdx rows  rcx offsets  r8 a  r9 zero  [rsp+8] w  c  row_stride  c_stride  p
+//   panel  rdi channels left  r11 W  r13 C  r8 a at its channels  r9 zero: the same zeros for every panel
+//   column rdx its offsets  rax row of A     k1 the channels that exist: a masked lane is neither read nor written
+//   pixel  rbp C of the oldest open one  rbx those still to open     r12 c_stride  r14 row_stride  r15 3 row_strides
+//   r10d   bit g: there is an open pixel of age g
+//   acc    pixel of age g, row r in zmm(g R + r)     A  from zmm(OPEN R)     clamp  zmm30 max  zmm31 min
+//   W      tap t of 3x3 in zmm(20+t), one tap of 5x5 in zmm29
+//
+// The columns of A pass once, and each is multiplied for all the windows it lies in: those of R rows, and of the OPEN =
+// K / S (rounded up) pixels whose sums are still open.  So K * K * R FMAs take S ((R - 1) S + K) loads of A, and those
+// of W where registers hold no more: with four rows, 3x3: 36 FMAs (18 cycles) and 6 loads, or 18 with stride 2;
+// 5x5: 100 FMAs (50 cycles) and 33 loads, or 47.  A step takes S columns; before it every open pixel grows older by
+// one, and the next one opens; after it, the oldest is complete.  Pixels that are not open take no part.
+#include "asm.h"
+#include "../offset.h"
+
+#define ARGS rsp + 56                   // w  c  row_stride  c_stride  p
+
+        .altmacro
+
+.macro copy to, from
+        vmovaps zmm\to, zmm\from
+.endm
+
+.macro bias to
+        vmovaps zmm\to, [r11]
+.endm
+
+.macro weight to, t
+        vmovaps zmm\to, [r11 + 64 + 64 * \t]
+.endm
+
+.macro multiply acc, w, in
+        vfmadd231ps zmm\acc, zmm\w, zmm\in
+.endm
+
+.macro load to, i
+        movsxd  rax, dword ptr [rdx + 4 * \i]
+        test    rax, rax
+        lea     rax, [rax + r8]
+        cmovs   rax, r9
+        vmovups zmm\to{k1}{z}, [rax]
+.endm
+
+.macro next_column bytes
+        add     rdx, \bytes
+.endm
+
+// Kernel column x, for the pixel of age g.
+.macro products g, x, bit
+        test    r10d, \bit
+        jz      7f
+        .set    j, 0
+        .rept   K
+        .set    w, 20 + K * \x + j
+        .if     K == 5
+        .set    w, 29
+        weight  %w, %(K * \x + j)
+        .endif
+        .set    r, 0
+        .rept   R
+        multiply %(\g * R + r), %w, %(OPEN * R + r * S + j)
+        .set    r, r + 1
+        .endr
+        .set    j, j + 1
+        .endr
+7:
+.endm
+
+// Column d of a step: kernel column d of the youngest pixel, d + S of the next one ...
+.macro column d
+        .set    i, 0
+        .rept   (R - 1) * S + K
+        load    %(OPEN * R + i), %i
+        .set    i, i + 1
+        .endr
+        next_column %(4 * ((ROWS - 1) * S + K))
+        .set    g, 0
+        .rept   OPEN
+        .if     g * S + \d < K
+        products %g, %(g * S + \d), %(1 << g)
+        .endif
+        .set    g, g + 1
+        .endr
+.endm
+
+// Every open pixel grows older, and the next one, if there is one, opens.
+.macro age
+        .set    i, (OPEN - 1) * R
+        .rept   i
+        .set    i, i - 1
+        copy    %(i + R), %i
+        .endr
+        .rept   R
+        bias    %i
+        .set    i, i + 1
+        .endr
+        xor     eax, eax
+        test    rbx, rbx
+        setnz   al
+        lea     r10d, [rax + r10 * 2]
+        sub     rbx, rax
+.endm
+
+.macro clamp acc
+        vmaxps  zmm\acc, zmm31, zmm\acc // a NaN in the second operand is the result
+        vminps  zmm\acc, zmm30, zmm\acc
+.endm
+
+.macro store acc, r
+        .if     \r == 0
+        vmovups [rbp]{k1}, zmm\acc
+        .elseif \r == 1
+        vmovups [rbp + r14]{k1}, zmm\acc
+        .elseif \r == 2
+        vmovups [rbp + r14 * 2]{k1}, zmm\acc
+        .else
+        vmovups [rbp + r15]{k1}, zmm\acc
+        .endif
+.endm
+
+.macro skip_unless bits, to
+        test    r10d, \bits
+        jz      \to
+.endm
+
+.macro again_if bits, to
+        test    r10d, \bits
+        jnz     \to
+.endm
+
+.macro next_panel bytes
+        add     r11, \bytes
+        add     r13, 64
+        add     r8, 64
+        sub     rdi, 16
+.endm
+
+.macro tile name, rows
+L(\name\rows):
+        .set    R, \rows
+0:      lanes   k1, rdi, edi, eax       // a panel
+        .if     K == 3
+        .irp    t, 0, 1, 2, 3, 4, 5, 6, 7, 8
+        weight  %(20 + \t), \t
+        .endr
+        .endif
+        mov     rdx, rcx
+        mov     rbp, r13
+        mov     rbx, rsi
+        xor     r10d, r10d
+
+1:      age
+        column  0
+        .if     S == 2
+        skip_unless %((1 << (K / 2)) - 1), 2f // behind the last window
+        column  1
+2:
+        .endif
+        skip_unless %(1 << (OPEN - 1)), 1b
+        .set    r, 0
+        .rept   R
+        clamp   %((OPEN - 1) * R + r)
+        .set    r, r + 1
+        .endr
+        .set    r, 0
+        .rept   R
+        store   %((OPEN - 1) * R + r), %r
+        .set    r, r + 1
+        .endr
+        add     rbp, r12
+        again_if %((1 << (OPEN - 1)) - 1), 1b
+
+        next_panel %(64 * (K * K + 1))
+        ja      0b
+        .if     R > 1
+        jmp     L(\name\()_end)
+        .endif
+.endm
+
+.macro tiles name, kernel, stride
+        rodata
+        places  \name, 1, 2, 3, 4
+
+fn qn_dwconv_f32_\name\()_4x16_avx512
+        .set    K, \kernel
+        .set    S, \stride
+        .set    ROWS, 4
+        .set    OPEN, (K + S - 1) / S
+        save    rbx, rbp, r12, r13, r14, r15
+        mov     r11, [ARGS]
+        mov     r13, [ARGS + 8]
+        mov     r14, [ARGS + 16]
+        mov     r12, [ARGS + 24]
+        mov     rax, [ARGS + 32]
+        vbroadcastss zmm31, dword ptr [rax + MINMAX_MIN]
+        vbroadcastss zmm30, dword ptr [rax + MINMAX_MAX]
+        lea     r15, [r14 + r14 * 2]
+        entry   rax, rdx, \name, rbx
+        enter   rax
+        tile    \name, 4
+        tile    \name, 3
+        tile    \name, 2
+        tile    \name, 1
+L(\name\()_end):
+        vzeroupper
+        restore rbx, rbp, r12, r13, r14, r15
+        ret
+endfn qn_dwconv_f32_\name\()_4x16_avx512
+.endm
+
+        tiles   k3s1, 3, 1
+        tiles   k3s2, 3, 2
+        tiles   k5s1, 5, 1
+        tiles   k5s2, 5, 2
