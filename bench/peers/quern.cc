@@ -1,0 +1,116 @@
+// Ours, through the public API.
+#include <quern/op.h>
+
+#include "base/memory.h"
+#include "base/thread_pool.h"
+#include "peers.h"
+
+namespace quern::peers {
+namespace {
+
+void check(qn_status status) {
+  if (status != QN_OK) throw std::runtime_error(qn_last_message());
+}
+
+struct Release {
+  void operator()(qn_operator* op) const { qn_operator_release(op); }
+  void operator()(qn_plan* plan) const { qn_plan_release(plan); }
+};
+
+qn_status create(const Layer& layer, const void* data, qn_operator** op) {
+  qn_weights weights;
+  qn_weights_init(&weights);
+  weights.data = data;
+  const auto shape_window = [&](auto& p) {
+    p.kernel = {layer.kernel, layer.kernel};
+    p.stride = {layer.stride, layer.stride};
+    p.padding = {layer.padding(), layer.padding(), layer.padding(), layer.padding()};
+  };
+  if (layer.kind == Kind::fully_connected) {
+    qn_fully_connected_params p;
+    qn_fully_connected_params_init(&p);
+    p.in_channels = layer.in;
+    p.out_channels = layer.out;
+    return qn_fully_connected_create(&p, &weights, nullptr, nullptr, op);
+  }
+  if (layer.kind == Kind::dwconv2d) {
+    qn_dwconv2d_params p;
+    qn_dwconv2d_params_init(&p);
+    p.channels = layer.in;
+    shape_window(p);
+    return qn_dwconv2d_create(&p, &weights, nullptr, nullptr, op);
+  }
+  qn_conv2d_params p;
+  qn_conv2d_params_init(&p);
+  p.in_channels = layer.in;
+  p.out_channels = layer.out;
+  shape_window(p);
+  return qn_conv2d_create(&p, &weights, nullptr, nullptr, op);
+}
+
+qn_tensor input_of(const Layer& layer) {
+  const size_t image[] = {1, layer.size, layer.size, layer.in}, matrix[] = {layer.rows, layer.in};
+  qn_tensor tensor;
+  if (layer.kind == Kind::fully_connected) {
+    qn_tensor_init(&tensor, QN_F32, 2, matrix);
+  } else {
+    qn_tensor_init(&tensor, QN_F32, 4, image);
+  }
+  return tensor;
+}
+
+class QuernTask : public Task {
+ public:
+  QuernTask(const Layer& layer, const void* weights, size_t threads) {
+    qn_operator* op = nullptr;
+    check(create(layer, weights, &op));
+    op_.reset(op);
+    qn_plan_options options;
+    qn_plan_options_init(&options);
+    options.tasks = threads;
+    const qn_tensor input = input_of(layer);
+    qn_plan* plan = nullptr;
+    check(qn_operator_plan(op, &input, 1, nullptr, 0, &options, &plan));
+    plan_.reset(plan);
+    workspace_ = Buffer(qn_plan_workspace_size(plan));
+    check(make_pool(threads, &pool_));
+    if (threads == 1) return;
+    check(qn_parallel_from_pthreadpool(pool_.get(), &pool_functions_));
+    parallel_ = &pool_functions_;
+  }
+  void bind(const void* input, void* output) override {
+    input_ = input;
+    output_ = output;
+  }
+  void run() override { check(qn_plan_run(plan_.get(), &input_, &output_, workspace_.data(), parallel_)); }
+  std::string implementation() const override {
+    return std::string(qn_algorithm_string(qn_plan_algorithm(plan_.get()))) + " " + qn_plan_kernel(plan_.get());
+  }
+
+ private:
+  std::unique_ptr<qn_operator, Release> op_;
+  std::unique_ptr<qn_plan, Release> plan_;
+  Buffer workspace_;
+  Pool pool_;
+  qn_parallel pool_functions_ = {};
+  const qn_parallel* parallel_ = nullptr;
+  const void* input_ = nullptr;
+  void* output_ = nullptr;
+};
+
+class Quern : public Engine {
+ public:
+  Quern() : Engine("quern", false) {}
+  std::unique_ptr<Task> prepare(const Layer& layer, const void* weights, size_t threads) const override {
+    return std::make_unique<QuernTask>(layer, weights, threads);
+  }
+};
+
+}  // namespace
+
+const Engine& quern_engine() {
+  static const Quern engine;
+  return engine;
+}
+
+}  // namespace quern::peers

@@ -1,0 +1,72 @@
+// One layer in several engines, in turns: what disturbs the machine disturbs all of them alike.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench.h"
+#include "engine.h"
+
+namespace quern::peers {
+
+// Where a buffer lies, in bytes from the start of a page.
+struct Placement {
+  size_t input, output;
+};
+
+class Race {
+ public:
+  // The first engine is ours; the others' outputs are compared with its. An engine without an operator for the layer
+  // does not take part; one that fails, or computes something else, neither, and `failures` says why. Throws
+  // std::runtime_error when ours fails.
+  Race(const Layer& layer, const std::vector<const Engine*>& engines, const std::vector<Placement>& placements,
+       size_t threads);
+
+  // Every engine in turn: at each placement a call that is not timed (several threads: as many as will be, so that all
+  // are awake), then a chunk of about a millisecond that is.
+  void round();
+
+  struct Result {
+    const Engine* engine;
+    std::string implementation;
+    double slowest, fastest;  // seconds of a call at the worst and at the best placement, each the median of its chunks
+  };
+  std::vector<Result> results() const;  // ours first
+  const std::vector<std::string>& failures() const { return failures_; }
+
+ private:
+  struct Runner {
+    const Engine* engine;
+    std::unique_ptr<Task> task;
+    size_t calls;                              // in a chunk
+    std::vector<std::vector<double>> seconds;  // of a call: placement, round
+  };
+  // A buffer that starts anywhere in a page and may be read a little beyond its end, as some libraries do.
+  class PlacedFloats {
+   public:
+    explicit PlacedFloats(size_t count) : count_(count), floats_(count + 2 * slack / sizeof(float)) {}
+    float* at(size_t offset) const;
+    size_t count() const { return count_; }
+
+   private:
+    static constexpr size_t slack = 8192;
+    size_t count_;
+    Floats floats_;
+  };
+
+  Runner prepare(const Engine& engine, size_t threads);
+  void bind(Runner& runner, const Placement& placement) const;
+  void compare(const float* output);
+
+  Layer layer_;
+  std::vector<Placement> placements_;
+  size_t threads_;
+  Floats weights_, random_;
+  PlacedFloats input_, output_;
+  std::vector<float> expected_;
+  std::vector<Runner> runners_;
+  std::vector<std::string> failures_;
+  size_t rounds_ = 0;
+};
+
+}  // namespace quern::peers
