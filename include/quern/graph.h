@@ -77,9 +77,13 @@ typedef struct qn_session_options {
   size_t memory_limit; /**< Most bytes that planning may take: packed weights, tables, activations. Beyond, the answer
                             is QN_OUT_OF_MEMORY. 0: for the model's own input sizes, which a small file may have made
                             huge, 1 GiB and four times the model's weights; for sizes asked for, no limit. */
+  qn_tuning* tuning;   /**< Measured choices for what `algorithm` leaves open, see qn_plan_options; the session keeps a
+                            reference. NULL: none. */
+  int tune; /**< Non-zero: planning measures what `tuning` has no choice for, on the session's threads, and adds
+                 it; seconds to a minute for a model. qn_tuning_save_file() keeps it for other processes. */
 } qn_session_options;
 
-/** Defaults: one thread, parallel NULL, QN_ALGORITHM_AUTO, no profile, memory_limit 0. */
+/** Defaults: one thread, parallel NULL, QN_ALGORITHM_AUTO, no profile, memory_limit 0, no tuning. */
 QN_INIT(qn_session_options)
 
 /** Plans every operator for the model's own input sizes. options may be NULL. */

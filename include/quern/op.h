@@ -372,6 +372,26 @@ QN_API void qn_operator_release(qn_operator* op);
 
 /* ---- plan and run ----------------------------------------------------------------------------- */
 
+/** Measured choices: which algorithm and micro-kernel of a convolution or matrix product was the fastest, by shapes,
+ *  strides, number of tasks and instruction set level. Kept as text, see qn_tuning_load_memory(). Thread-safe. */
+typedef struct qn_tuning qn_tuning;
+
+/** Makes an empty one. */
+QN_API qn_status qn_tuning_create(qn_tuning** tuning);
+/** Adds the choices of a text, all or none; where there is one already, the text's replaces it. The text is a line
+ *  "quern-tuning 1", then one line per problem as qn_tuning_save_file() writes them, none twice. A line that is not
+ *  understood, or names what this library does not know, is refused; one for another machine's level is kept. */
+QN_API qn_status qn_tuning_load_memory(qn_tuning* tuning, const char* text, size_t size);
+/** The same from a file. Messages name it and the line. */
+QN_API qn_status qn_tuning_load_file(qn_tuning* tuning, const char* path);
+/** Writes all choices, in an order that does not depend on when they were added. The file is replaced when all is
+ *  written; of what is no regular file nothing is. */
+QN_API qn_status qn_tuning_save_file(const qn_tuning* tuning, const char* path);
+/** Number of choices. */
+QN_API size_t qn_tuning_count(const qn_tuning* tuning);
+/** Gives up the caller's reference; sessions keep theirs. NULL is allowed. */
+QN_API void qn_tuning_release(qn_tuning* tuning);
+
 /** What a plan is made for. */
 typedef struct qn_plan_options {
   size_t struct_size;     /**< Written by the init function. */
@@ -379,9 +399,18 @@ typedef struct qn_plan_options {
                                not depend on it. */
   qn_algorithm algorithm; /**< Anything but AUTO is used or answered with QN_UNSUPPORTED. */
   const char* kernel;     /**< Name of a micro-kernel to use, for tests and benchmarks; NULL: the best. */
+  qn_tuning* tuning;      /**< Its choice is taken where it has one that applies, unless `algorithm` or `kernel` is set.
+                               Only used while planning. A choice may differ by number of tasks, and the last digits of
+                               results with it; bounds of errors and memory hold for choices from a file, too. NULL:
+                               the cost model chooses. */
+  int tune;               /**< Non-zero: where `tuning` has no choice, run what applies and add the fastest. Takes some
+                               tenths of a second, and memory for inputs, outputs and all the packings tried. */
+  const qn_parallel* parallel; /**< tune: where to run that; NULL: on the calling thread. */
+  size_t traffic; /**< tune: bytes of other data that pass the caches between two runs, in a model those of all weights;
+                       0: none, the caches keep what they can. */
 } qn_plan_options;
 
-/** Defaults: one task, QN_ALGORITHM_AUTO, kernel NULL. */
+/** Defaults: one task, QN_ALGORITHM_AUTO, kernel NULL, no tuning. */
 QN_INIT(qn_plan_options)
 
 /** Fixes shapes, strides, algorithm, splits and workspace.  May pack weights into the cache.

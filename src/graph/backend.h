@@ -16,6 +16,10 @@ namespace quern {
 struct ExecutionOptions {
   size_t tasks = 1;
   qn_algorithm algorithm = QN_ALGORITHM_AUTO;  // where it applies
+  qn_tuning* tuning = nullptr;                 // the following as in qn_plan_options
+  bool tune = false;
+  const qn_parallel* parallel = nullptr;
+  size_t traffic = 0;
 };
 
 // What qn_profile_entry tells about a plan.

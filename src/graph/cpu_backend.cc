@@ -286,6 +286,10 @@ class CpuOperator : public NodeOperator {
     qn_plan_options_init(&plan_options);
     plan_options.tasks = options.tasks;
     if (row_.algorithms) plan_options.algorithm = options.algorithm;
+    plan_options.tuning = options.tuning;
+    plan_options.tune = options.tune;
+    plan_options.parallel = options.parallel;
+    plan_options.traffic = options.traffic;
     qn_plan* made;
     qn_status status = qn_operator_plan(op_.get(), ins.data(), ins.size(), &out, 1, &plan_options, &made);
     if (status == QN_UNSUPPORTED && plan_options.algorithm != QN_ALGORITHM_AUTO) {  // forced only where it applies

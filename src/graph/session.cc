@@ -7,6 +7,7 @@
 #include "base/thread_pool.h"
 #include "graph/execution.h"
 #include "graph/passes.h"
+#include "op/tuning.h"
 
 using quern::fail;
 
@@ -14,6 +15,7 @@ struct qn_session : quern::Allocated {
   std::shared_ptr<const quern::Model> model;
   quern::Pool pool;
   qn_parallel parallel = {};
+  qn_tuning tuning = {};  // a reference of its own, if options.tuning is set
   quern::ExecutionOptions options;
   bool profiling = false;
   size_t user_limit = 0;  // bytes that planning may take; 0: the user did not say
@@ -40,11 +42,15 @@ qn_status read_session_options(const qn_session_options* user, qn_session_option
   if (options->parallel != nullptr && options->parallel->run == nullptr) {
     return fail(QN_INVALID_ARGUMENT, "qn_session_options: parallel has no function");
   }
+  if (options->tune && options->tuning == nullptr) {
+    return fail(QN_INVALID_ARGUMENT, "qn_session_options: tune is set but tuning is NULL");
+  }
   return QN_OK;
 }
 
 qn_status make_threads(const qn_session_options& options, qn_session& session) {
-  session.options = {options.threads, options.algorithm};
+  session.options.tasks = options.threads;
+  session.options.algorithm = options.algorithm;
   if (options.parallel != nullptr) {
     session.parallel = *options.parallel;
     return QN_OK;
@@ -80,6 +86,16 @@ size_t constant_bytes(const Graph& graph) {
   return bytes;
 }
 
+// Measured choices: while they are made, the session's threads run what is measured.
+void set_tuning(const qn_session_options& options, qn_session& session) {
+  if (options.tuning == nullptr) return;
+  session.tuning.impl = options.tuning->impl;
+  session.options.tuning = &session.tuning;
+  session.options.tune = options.tune != 0;
+  session.options.parallel = &session.parallel;
+  session.options.traffic = constant_bytes(session.model->graph);
+}
+
 qn_status create(qn_model* model, const qn_session_options* user_options, qn_session** session) {
   qn_session_options options;
   QN_TRY(read_session_options(user_options, &options));
@@ -87,6 +103,7 @@ qn_status create(qn_model* model, const qn_session_options* user_options, qn_ses
   made->model = model->impl;
   made->profiling = options.profile != 0;
   QN_TRY(make_threads(options, *made));
+  set_tuning(options, *made);
   made->user_limit = options.memory_limit;
   const size_t limit =
       options.memory_limit != 0 ? options.memory_limit : memory_limit(constant_bytes(made->model->graph));

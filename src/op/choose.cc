@@ -223,6 +223,21 @@ Vector<Choice> candidates(const Problem& problem, qn_algorithm algorithm, const 
   return list;
 }
 
+bool known_kernel(qn_algorithm algorithm, std::string_view name) {
+  const auto in = [&](const auto& table) {
+    return std::any_of(table.begin(), table.end(), [&](const auto& row) { return row.name == name; });
+  };
+  switch (algorithm) {
+    case QN_ALGORITHM_GEMM:
+    case QN_ALGORITHM_DIRECT: return in(gemm_rows());
+    case QN_ALGORITHM_IGEMM: return in(igemm_rows());
+    case QN_ALGORITHM_DEPTHWISE: return in(dwconv_rows());
+    case QN_ALGORITHM_WINOGRAD: return in(winograd_rows());
+    case QN_ALGORITHM_AUTO: break;
+  }
+  return false;
+}
+
 qn_status choose(const char* who, const Problem& problem, const qn_plan_options& options, Choice* choice) {
   const Vector<Choice> list = candidates(problem, options.algorithm, options.kernel);
   if (!list.empty()) {

@@ -3,6 +3,8 @@
 
 #include <quern/op.h>
 
+#include <string_view>
+
 #include "kernel/dwconv.h"
 #include "kernel/gemm.h"
 #include "kernel/igemm.h"
@@ -48,6 +50,9 @@ double winograd_error(size_t outputs, size_t channels);
 // All that apply, the cheapest first: algorithms with the rows that this CPU runs, within the limits of error and
 // memory. `algorithm` and `kernel`, if not AUTO and NULL, leave only what they name, and a row named keeps no limits.
 Vector<Choice> candidates(const Problem& problem, qn_algorithm algorithm, const char* kernel);
+
+// Is there a row of this name for the algorithm, whatever CPU it needs?
+bool known_kernel(qn_algorithm algorithm, std::string_view name);
 
 // The cheapest among what options.algorithm and options.kernel leave.
 qn_status choose(const char* who, const Problem& problem, const qn_plan_options& options, Choice* choice);

@@ -1,6 +1,9 @@
 #include "op/conv.h"
 
 #include "base/math.h"
+#include "base/tensor.h"
+#include "op/tune.h"
+#include "op/tuning.h"
 
 namespace quern {
 namespace {
@@ -24,11 +27,88 @@ std::unique_ptr<qn_plan> plan_choice(const ConvPlan& conv) {
   }
 }
 
+// ---- measured choices
+
+// Candidates whose estimate is further above the cheapest are not tried: the cost model does not err by as much.
+constexpr double worth_trying = 6;
+// Another choice than the cost model's must be that much faster: what is within the noise stays as it is.
+constexpr double advantage = 0.98;
+// Packed weights of all candidates; the cheapest is tried in any case.
+constexpr size_t max_trial_bytes = size_t{256} << 20;
+
+String problem_text(const ConvRequest& conv) {
+  const Problem& p = conv.problem;
+  const Request& r = conv.request;
+  const Axis &h = conv.window.h, &w = conv.window.w;
+  TunedProblem t;
+  t.matrix = p.matrix;
+  // clang-format off
+  t.numbers = {r.ins.size(), 1, 1, p.pixels, p.groups * p.in, p.groups * p.out, p.groups,
+               h.kernel, w.kernel, h.stride, w.stride, h.dilation, w.dilation, h.before, w.before, h.after, w.after,
+               r.options.tasks};
+  // clang-format on
+  if (!p.matrix) std::copy_n(r.ins[0].shape, 3, &t.numbers[TunedProblem::images]);
+  t.strided = !is_dense(r.out);
+  for (const qn_tensor& each : r.ins) t.strided = t.strided || !is_dense(each);
+  t.isa = isa_from_name(qn_cpu_level());
+  return t.text();
+}
+
+// What applies, the cheapest first, if measurements may choose among it.
+Vector<Choice> open_choices(const ConvRequest& conv) {
+  const qn_plan_options& options = conv.request.options;
+  if (options.algorithm != QN_ALGORITHM_AUTO || options.kernel != nullptr) return {};
+  return candidates(conv.problem, QN_ALGORITHM_AUTO, nullptr);
+}
+
+// Runs the candidates and puts what they took into `measured`, the fastest into `choice`.
+qn_status measure(const ConvRequest& conv, const Vector<Choice>& list, Vector<Measured>* measured, Choice* choice) {
+  const Weights weights = conv.weights.unshared();
+  Vector<Trial> trials;
+  for (const Choice& c : list) {
+    if (c.cycles > worth_trying * list[0].cycles || weights.packed_bytes() > max_trial_bytes) break;
+    trials.emplace_back().plan = plan_choice({conv.request, c, weights, conv.window, conv.clamp});
+  }
+  if (trials.size() > 1) QN_TRY(time_trials(conv.request, &trials));
+  size_t best = 0;
+  for (size_t i = 0; i < trials.size(); ++i) {
+    measured->push_back({list[i].algorithm, list[i].row->name, trials[i].seconds});
+    const double must_beat = trials[best].seconds * (best == 0 ? advantage : 1);
+    if (trials[i].seconds < must_beat) best = i;
+  }
+  *choice = list[best];
+  return QN_OK;
+}
+
+// Replaces the cost model's choice by the measured one.
+qn_status choose_measured(const ConvRequest& conv, Choice* choice) {
+  const Vector<Choice> list = open_choices(conv);
+  if (list.empty()) return QN_OK;
+  Tuning& tuning = *conv.request.options.tuning->impl;
+  const String problem = problem_text(conv);
+  TunedChoice tuned;
+  if (tuning.find(problem, &tuned)) {
+    for (const Choice& c : list) {
+      if (c.algorithm != tuned.algorithm || tuned.kernel != c.row->name) continue;
+      *choice = c;
+      return QN_OK;
+    }
+  }
+  if (!conv.request.options.tune) return QN_OK;
+  tuned.measured.clear();
+  QN_TRY(measure(conv, list, &tuned.measured, choice));
+  tuned.algorithm = choice->algorithm;
+  tuned.kernel = choice->row->name;
+  tuning.set(problem, std::move(tuned));
+  return QN_OK;
+}
+
 }  // namespace
 
 qn_status plan_conv(const ConvRequest& conv, std::unique_ptr<qn_plan>* plan) {
   Choice choice;
   QN_TRY(choose(conv.who, conv.problem, conv.request.options, &choice));
+  if (conv.request.options.tuning != nullptr) QN_TRY(choose_measured(conv, &choice));
   *plan = plan_choice({conv.request, choice, conv.weights, conv.window, conv.clamp});
   (*plan)->algorithm = choice.algorithm;
   (*plan)->kernel = choice.row->name;

@@ -27,6 +27,9 @@ qn_status read_options(const char* who, const qn_plan_options* user, bool has_al
     return fail(QN_UNSUPPORTED, "%s: it has no choice of algorithms, so %s cannot be asked for", who,
                 qn_algorithm_string(options->algorithm));
   }
+  if (options->tune && options->tuning == nullptr) {
+    return fail(QN_INVALID_ARGUMENT, "%s: options.tune is set but options.tuning is NULL", who);
+  }
   return QN_OK;
 }
 

@@ -75,7 +75,10 @@ class WeightsCache {
 class Weights {
  public:
   Weights(const qn_weights& weights, const WeightsShape& shape, const float* bias, qn_weights_cache* cache);
+  // The same with a cache of their own, for packings that are soon given up.
+  Weights unshared() const { return Weights(weights_, shape_, bias_.data(), nullptr); }
   Packed pack(Packing packing, size_t nr) const;
+  size_t packed_bytes() const { return cache_->bytes(); }
   const WeightsShape& shape() const { return shape_; }
   const Vector<float>& bias() const { return bias_; }
 

@@ -20,6 +20,7 @@ namespace {
 
 struct Arguments {
   ModelFiles files;
+  TuningFlags tuning;
   std::string isa;
   size_t threads = 1, runs = 20;
   bool json = false;
@@ -52,8 +53,10 @@ Measured measure(const Arguments& arguments) {
   const PeakMemory memory;
   const auto start = std::chrono::steady_clock::now();
   const ModelPtr model = load_model(arguments.files);
-  const SessionPtr session = make_session(model.get(), {arguments.threads, false});
+  TuningFile tuning(arguments.tuning);
+  const SessionPtr session = make_session(model.get(), {arguments.threads, false, &tuning});
   measured.load_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  tuning.save();
   const std::vector<InputData> inputs = random_inputs(session.get(), qn_model_input_count(model.get()));
   Progress progress("runs", warm_ups + arguments.runs);
   for (size_t i = 0; i < warm_ups + arguments.runs; ++i) {
@@ -122,6 +125,7 @@ Action bench_command(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   add_model_files(app, &arguments->files);
   add_threads(app, &arguments->threads);
+  add_tuning(app, &arguments->tuning);
   app.add_option("--runs", arguments->runs, fmt::format("Measured runs, after {} that are not", warm_ups))
       ->check(CLI::Range(1, 1000000).description(""))
       ->type_name("N")
@@ -132,7 +136,8 @@ Action bench_command(CLI::App& app) {
   app.footer(
       "GFLOP/s counts two operations per multiply-accumulate of convolutions and fully connected layers, over the\n"
       "median. The peak is that of one core, measured right after, times the threads. Loading counts until the first\n"
-      "run can begin. Memory is the growth of the peak resident size from before loading.");
+      "run can begin, measuring by --tune included. Memory is the growth of the peak resident size from before\n"
+      "loading.");
   return [arguments] { return bench(*arguments); };
 }
 

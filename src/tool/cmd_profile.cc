@@ -16,6 +16,7 @@ namespace {
 
 struct Arguments {
   ModelFiles files;
+  TuningFlags tuning;
   std::string trace;
   size_t threads = 1, runs = 20;
 };
@@ -90,7 +91,9 @@ void write_trace(const Profile& profile, const std::string& path) {
 
 int profile(const Arguments& arguments) {
   const ModelPtr model = load_model(arguments.files);
-  const SessionPtr session = make_session(model.get(), {arguments.threads, true});
+  TuningFile tuning(arguments.tuning);
+  const SessionPtr session = make_session(model.get(), {arguments.threads, true, &tuning});
+  tuning.save();
   const Profile measured = measure(session.get(), qn_model_input_count(model.get()), arguments.runs);
   print_table(measured, measure_peak_flops(best_isa()) / 1e9 * static_cast<double>(arguments.threads));
   if (!arguments.trace.empty()) write_trace(measured, arguments.trace);
@@ -103,6 +106,7 @@ Action profile_command(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   add_model_files(app, &arguments->files);
   add_threads(app, &arguments->threads);
+  add_tuning(app, &arguments->tuning);
   app.add_option("--runs", arguments->runs, "Runs, of which the one of median length is shown")
       ->check(CLI::Range(1, 100000).description(""))
       ->type_name("N")

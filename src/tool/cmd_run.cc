@@ -26,6 +26,7 @@ struct Arguments {
   double tolerance = 1e-4;
   size_t top = 0, threads = 1;
   ImageFlags images;
+  TuningFlags tuning;
 };
 
 // One file per input of the model.
@@ -185,7 +186,9 @@ int run(const Arguments& arguments) {
       arguments.labels.empty() ? std::vector<std::string>() : read_labels(arguments.labels);
   const size_t top = arguments.top == 0 && !labels.empty() ? 1 : arguments.top;
 
-  const SessionPtr session = make_session(model.get(), {arguments.threads, false});
+  TuningFile tuning(arguments.tuning);
+  const SessionPtr session = make_session(model.get(), {arguments.threads, false, &tuning});
+  tuning.save();
   double total = 0;
   bool within = true;
   for (size_t r = 0; r < rounds.size(); ++r) {
@@ -193,6 +196,7 @@ int run(const Arguments& arguments) {
     std::vector<InputData> data;
     for (size_t i = 0; i < inputs.size(); ++i) data.push_back(read_input(round[i], inputs[i], arguments.images));
     const double ms = run_session(session.get(), data);
+    tuning.save();  // for the shapes of these inputs
     total += ms;
     fmt::print("{}  {:.3f} ms\n", fmt::join(round, " "), ms);
     const std::vector<Output> results = session_outputs(session.get(), outputs);
@@ -244,6 +248,7 @@ Action run_command(CLI::App& app) {
       ->type_name("K");
   app.add_option("--labels", arguments->labels, "Names of the classes, one per line")->type_name("FILE");
   add_threads(app, &arguments->threads);
+  add_tuning(app, &arguments->tuning);
   add_image_flags(app, &arguments->images);
   return [arguments] { return run(*arguments); };
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 
 #include "convert/zoo_random.h"
 #include "graph/format.h"
@@ -66,11 +67,48 @@ std::vector<qn_port> output_ports(const qn_model* model) {
   return ports;
 }
 
+void add_tuning(CLI::App& app, TuningFlags* flags) {
+  const auto nonempty = CLI::Validator([](std::string& name) { return name.empty() ? "no file" : ""; }, "");
+  CLI::Option* tune =
+      app.add_option("--tune", flags->tune,
+                     "Measure algorithms and kernels for what FILE, if it exists, has no choice for, and store the "
+                     "fastest there; takes a while")
+          ->check(nonempty)
+          ->type_name("FILE");
+  app.add_option("--tuned", flags->tuned, "Use the choices stored in FILE")
+      ->check(nonempty)
+      ->type_name("FILE")
+      ->excludes(tune);
+}
+
+TuningFile::TuningFile(const TuningFlags& flags) : path_(flags.tune) {
+  if (flags.tune.empty() && flags.tuned.empty()) return;
+  qn_tuning* tuning = nullptr;
+  check(qn_tuning_create(&tuning));
+  tuning_.reset(tuning);
+  const std::string& path = flags.tune.empty() ? flags.tuned : flags.tune;
+  std::error_code error;
+  if (path == flags.tuned || std::filesystem::exists(path, error)) check(qn_tuning_load_file(tuning, path.c_str()));
+  saved_ = qn_tuning_count(tuning);
+}
+
+void TuningFile::set(qn_session_options* options) const {
+  options->tuning = tuning_.get();
+  options->tune = !path_.empty();
+}
+
+void TuningFile::save() {
+  if (path_.empty() || qn_tuning_count(tuning_.get()) == saved_) return;
+  check(qn_tuning_save_file(tuning_.get(), path_.c_str()));
+  saved_ = qn_tuning_count(tuning_.get());
+}
+
 SessionPtr make_session(qn_model* model, const SessionSettings& settings) {
   qn_session_options options;
   qn_session_options_init(&options);
   options.threads = settings.threads;
   options.profile = settings.profile;
+  if (settings.tuning != nullptr) settings.tuning->set(&options);
   qn_session* session = nullptr;
   check(qn_session_create(model, &options, &session));
   return SessionPtr(session);

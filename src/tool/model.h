@@ -44,9 +44,33 @@ ModelPtr load_model(const ModelFiles& files);
 std::vector<qn_port> input_ports(const qn_model* model);
 std::vector<qn_port> output_ports(const qn_model* model);
 
+// --tune FILE | --tuned FILE
+struct TuningFlags {
+  std::string tune, tuned;
+};
+void add_tuning(CLI::App& app, TuningFlags* flags);
+
+// The measured choices of a file, while a command runs.
+class TuningFile {
+ public:
+  explicit TuningFile(const TuningFlags& flags);
+  void set(qn_session_options* options) const;
+  // Writes what --tune has measured since the last time, if anything.
+  void save();
+
+ private:
+  struct Release {
+    void operator()(qn_tuning* tuning) const { qn_tuning_release(tuning); }
+  };
+  std::string path_;  // of --tune
+  std::unique_ptr<qn_tuning, Release> tuning_;
+  size_t saved_ = 0;  // choices
+};
+
 struct SessionSettings {
   size_t threads = 1;
   bool profile = false;
+  const TuningFile* tuning = nullptr;
 };
 SessionPtr make_session(qn_model* model, const SessionSettings& settings);
 

@@ -72,12 +72,14 @@ struct Scarce {
   }
 };
 
-// Loads, plans, runs, resizes and runs again. The first failure is returned.
+// Loads, plans and measures, runs, resizes and runs again. The first failure is returned.
 qn_status whole_life(const void* data, size_t size) {
   struct Handles {
     qn_model* model = nullptr;
     qn_session* session = nullptr;
+    qn_tuning* tuning = nullptr;
     ~Handles() {
+      qn_tuning_release(tuning);
       qn_session_release(session);
       qn_model_release(model);
     }
@@ -86,7 +88,12 @@ qn_status whole_life(const void* data, size_t size) {
   const void* const inputs[] = {zeros, zeros};
   const size_t shape[] = {2, 8, 8, 3};
   QN_TRY(qn_model_load_memory(data, size, nullptr, &h.model));
-  QN_TRY(qn_session_create(h.model, nullptr, &h.session));
+  QN_TRY(qn_tuning_create(&h.tuning));
+  qn_session_options options;
+  qn_session_options_init(&options);
+  options.tuning = h.tuning;
+  options.tune = 1;
+  QN_TRY(qn_session_create(h.model, &options, &h.session));
   QN_TRY(qn_session_run(h.session, inputs));
   const qn_status resized = qn_session_resize(h.session, 0, 4, shape);
   EXPECT_EQ(qn_session_run(h.session, inputs), QN_OK) << "also after a failed resize";

@@ -581,5 +581,75 @@ TEST(Session, BadArguments) {
   qn_session_release(nullptr);
 }
 
+// ---- measured choices
+
+Graph two_convolutions() {
+  GraphBuilder b;
+  const int x = b.node(OpKind::conv2d, {b.input("x", {1, 9, 9, 4}), b.constant({8, 3, 3, 4})});
+  b.output(b.node(OpKind::conv2d, {x, b.constant({8, 3, 3, 8})}), "y");
+  return b.done();
+}
+
+TEST(Tuning, ASessionMeasuresWhatIsMissing) {
+  qn_model* model = nullptr;
+  ASSERT_EQ(make_model(two_convolutions(), nullptr, &model), QN_OK) << qn_last_message();
+  qn_tuning* tuning = nullptr;
+  ASSERT_EQ(qn_tuning_create(&tuning), QN_OK);
+  qn_session_options options;
+  qn_session_options_init(&options);
+  options.threads = 2;
+  options.tune = 1;
+  qn_session* session = nullptr;
+  EXPECT_EQ(qn_session_create(model, &options, &session), QN_INVALID_ARGUMENT) << "no tuning to add to";
+  options.tuning = tuning;
+  ASSERT_EQ(qn_session_create(model, &options, &session), QN_OK) << qn_last_message();
+  EXPECT_EQ(qn_tuning_count(tuning), 2u);
+  const size_t shape[] = {3, 9, 9, 4};
+  ASSERT_EQ(qn_session_resize(session, 0, 4, shape), QN_OK);
+  EXPECT_EQ(qn_tuning_count(tuning), 4u);
+
+  const std::string path = ::testing::TempDir() + "quern_tuning_test";
+  ASSERT_EQ(qn_tuning_save_file(tuning, path.c_str()), QN_OK) << qn_last_message();
+  qn_tuning_release(tuning);  // the session keeps its own reference
+  ASSERT_EQ(qn_session_resize(session, 0, 4, shape), QN_OK);
+  qn_session_release(session);
+
+  ASSERT_EQ(qn_tuning_create(&tuning), QN_OK);
+  ASSERT_EQ(qn_tuning_load_file(tuning, path.c_str()), QN_OK) << qn_last_message();
+  EXPECT_EQ(qn_tuning_count(tuning), 4u);
+  options.tuning = tuning;
+  options.tune = 0;
+  ASSERT_EQ(qn_session_create(model, &options, &session), QN_OK) << qn_last_message();
+  EXPECT_EQ(qn_tuning_count(tuning), 4u);
+  qn_session_release(session);
+  qn_tuning_release(tuning);
+  qn_model_release(model);
+  std::remove(path.c_str());
+}
+
+TEST(Tuning, FilesThatAreNone) {
+  qn_tuning* tuning = nullptr;
+  ASSERT_EQ(qn_tuning_create(&tuning), QN_OK);
+  const std::string folder = ::testing::TempDir(), missing = folder + "no/such/file";
+  EXPECT_EQ(qn_tuning_load_file(tuning, missing.c_str()), QN_IO_ERROR);
+  EXPECT_EQ(qn_tuning_load_file(tuning, folder.c_str()), QN_IO_ERROR);
+  EXPECT_EQ(qn_tuning_save_file(tuning, missing.c_str()), QN_IO_ERROR);
+  EXPECT_EQ(qn_tuning_save_file(tuning, folder.c_str()), QN_IO_ERROR);
+  EXPECT_EQ(qn_tuning_load_file(nullptr, folder.c_str()), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(qn_tuning_load_file(tuning, nullptr), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(qn_tuning_save_file(nullptr, folder.c_str()), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(qn_tuning_save_file(tuning, nullptr), QN_INVALID_ARGUMENT);
+
+  const std::string path = folder + "quern_tuning_damaged";
+  std::FILE* file = std::fopen(path.c_str(), "w");
+  ASSERT_NE(file, nullptr);
+  std::fputs("quern-tuning 1\nconv2d\n", file);
+  std::fclose(file);
+  EXPECT_EQ(qn_tuning_load_file(tuning, path.c_str()), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(std::string(qn_last_message()).find(path + ":2: "), 0u) << qn_last_message();
+  std::remove(path.c_str());
+  qn_tuning_release(tuning);
+}
+
 }  // namespace
 }  // namespace quern::test

@@ -101,7 +101,7 @@ TEST_F(Command, HelpOfEveryCommand) {
     EXPECT_EQ(r.err, "");
   }
   // What is not built yet is not promised.
-  for (const char* later : {"--needs", "--sparsity", "--tune", "--tuned", "quantize", "prune", "compress", "predict"})
+  for (const char* later : {"--needs", "--sparsity", "quantize", "prune", "compress", "predict"})
     for (const std::string& command : commands)
       EXPECT_EQ(quern({command, "--help"}).out.find(later), std::string::npos) << command << later;
   EXPECT_EQ(quern({"--version"}).out, fmt::format("quern {}\n", qn_version()));
@@ -122,6 +122,11 @@ TEST_F(Command, UsageErrorsExitWith2) {
       {"run", "tiny.qn", "--input", "a.png", "--bgr", "--rgb"},
       {"run", "tiny.qn", "--input", "a.png", "b.jpg", "--expect", "x.npy"},
       {"run", "tiny.qn", "--input", "a.png", "./a.png", "--output", "out"},
+      {"run", "tiny.qn", "--input", "a.png", "--tune", "t.txt", "--tuned", "t.txt"},
+      {"run", "tiny.qn", "--input", "a.png", "--tune"},
+      {"bench", "tiny.qn", "--tuned", "t.txt", "--tune", "u.txt"},
+      {"profile", "tiny.qn", "--tune", ""},
+      {"profile", "tiny.qn", "--tuned="},
       {"bench", "tiny.qn", "--runs", "0"},
       {"bench", "tiny.qn", "--isa", "mmx"},
       {"eval", "tiny.qn"},
@@ -143,6 +148,7 @@ TEST_F(Command, ErrorsExitWith1AndLeaveNothing) {
   spill(dir / "bad.csv", "file,label\nmissing.png,1\n");
   spill(dir / "far.csv", "file,label\na.png,10\n");
   spill(dir / "empty.txt", "");
+  spill(dir / "bad.tuning", "quern-tuning 1\nconv2d inputs=1\n");
   write_array("wrong.npy", {2, 2}, {1, 2, 3, 4});
   const std::set<std::string> before = files();
   const std::vector<std::vector<std::string>> wrong = {
@@ -165,6 +171,13 @@ TEST_F(Command, ErrorsExitWith1AndLeaveNothing) {
       {"run", "tiny.qn", "--input", "a.png", "--labels", "."},
       {"run", "tiny.qn", "--input", "a.png", "--output", "a.png/x"},
       {"run", "tiny.qn", "--input", "a.png", "--expect", "wrong.npy"},
+      {"run", "tiny.qn", "--input", "a.png", "--tuned", "missing.tuning"},
+      {"run", "tiny.qn", "--input", "a.png", "--tuned", "bad.tuning"},
+      {"run", "tiny.qn", "--input", "a.png", "--tune", "bad.tuning"},
+      {"bench", "tiny.qn", "--tuned", "empty.txt"},
+      {"bench", "tiny.qn", "--tune", "no/such/folder/x.tuning"},
+      {"profile", "tiny.qn", "--tuned", "tiny.qn"},
+      {"profile", "tiny.qn", "--tune", "."},
       {"bench", "bad.qn"},
       {"profile", "bad.qn"},
       {"profile", "tiny.qn", "--runs", "1", "--trace", "no/such/folder/x.json"},
@@ -179,12 +192,64 @@ TEST_F(Command, ErrorsExitWith1AndLeaveNothing) {
   EXPECT_EQ(files(), before);
 }
 
+// Lines of a tuning file but the first.
+std::vector<std::string> choices_in(const fs::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  EXPECT_TRUE(std::getline(file, line) && line == "quern-tuning 1") << line;
+  std::vector<std::string> lines;
+  while (std::getline(file, line)) lines.push_back(line);
+  return lines;
+}
+
+TEST_F(Command, TuningIsStoredAndUsed) {
+  succeeds({"run", "tiny.qn", "--input", "a.png", "--tune", "t.tuning"});
+  const std::vector<std::string> first = choices_in(dir / "t.tuning");
+  ASSERT_EQ(first.size(), 2u);  // a convolution, a fully connected layer
+  EXPECT_EQ(first[0].find("conv2d inputs=1 input=1x8x8x3 channels=4 groups=1 kernel=3x3 stride=2x2"), 0u) << first[0];
+  EXPECT_EQ(first[1].find("fully_connected inputs=1 input=1x1x1x"), 0u) << first[1];
+
+  // What a file has is not measured again; another number of threads is another problem.
+  succeeds({"bench", "tiny.qn", "--runs", "1", "--tune", "t.tuning"});
+  EXPECT_EQ(choices_in(dir / "t.tuning"), first);
+  succeeds({"profile", "tiny.qn", "--runs", "1", "--threads", "2", "--tune", "t.tuning"});
+  const std::vector<std::string> both = choices_in(dir / "t.tuning");
+  ASSERT_EQ(both.size(), 4u);
+  for (const std::string& line : first) EXPECT_EQ(std::count(both.begin(), both.end(), line), 1) << line;
+
+  // Whatever stands in the file is used, and the file stays.
+  for (const std::string choice : {"igemm qn_igemm_f32_4x8_ref", "direct qn_gemm_f32_4x8_ref"}) {
+    const std::string problem = first[0].substr(0, first[0].find(' ', first[0].find(" isa=") + 1));
+    const std::string text = "quern-tuning 1\n" + problem + " " + choice + "\n";
+    spill(dir / "u.tuning", text);
+    const Result r = quern({"profile", "tiny.qn", "--runs", "1", "--tuned", "u.tuning"});
+    EXPECT_EQ(r.status, 0) << r.err;
+    const std::string algorithm = choice.substr(0, choice.find(' ')), kernel = choice.substr(algorithm.size() + 1);
+    EXPECT_NE(r.out.find(fmt::format("{:<20} {:<10} {:<28} conv", "conv2d", algorithm, kernel)), std::string::npos)
+        << r.out;
+    EXPECT_EQ(read_whole(dir / "u.tuning"), text);
+  }
+
+  // Inputs of another size are measured when they come.
+  write_array("two.npy", {2, 3, 8, 8}, std::vector<float>(384, 0.5f));
+  succeeds({"run", "tiny.qn", "--input", "two.npy", "--tune", "t.tuning"});
+  EXPECT_EQ(choices_in(dir / "t.tuning").size(), 6u);
+}
+
+TEST_F(Command, MessagesAboutTuningNameFileAndLine) {
+  spill(dir / "bad.tuning", "quern-tuning 1\nconv2d inputs=99999999999999999999\n");
+  EXPECT_NE(fails({"run", "tiny.qn", "--input", "a.png", "--tuned", "bad.tuning"}).find("bad.tuning:2: "),
+            std::string::npos);
+}
+
 TEST_F(Command, OnlyRegularFilesAreReplaced) {
   ASSERT_EQ(mkfifo(path("pipe").c_str(), 0666), 0);
   const std::vector<std::vector<std::string>> into_the_pipe = {
       {"convert", "tiny.qn", "-o", "pipe"},
       {"export", "tiny.qn", "-o", "pipe"},
       {"profile", "tiny.qn", "--runs", "1", "--trace", "pipe"},
+      {"bench", "tiny.qn", "--runs", "1", "--tuned", "pipe"},
+      {"bench", "tiny.qn", "--runs", "1", "--tune", "pipe"},
   };
   for (const auto& arguments : into_the_pipe)
     EXPECT_NE(fails(arguments).find("not a regular file"), std::string::npos) << arguments[0];

@@ -1,0 +1,101 @@
+#include "op/tune.h"
+
+#include <chrono>
+
+#include "base/cpu.h"
+#include "base/parallel.h"
+
+namespace quern {
+namespace {
+
+constexpr size_t min_rounds = 5, max_rounds = 25;
+constexpr double enough_seconds = 0.2;  // after which there are no more rounds than the fewest
+constexpr double too_many_seconds = 2;  // after which there are no more at all
+constexpr double hopeless = 1.5;        // times the shortest time so far: such a plan is not run again
+constexpr size_t max_traffic = size_t{128} << 20;
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+// Reads one float of every cache line, so that they are the last that the caches have seen.
+void touch(const Buffer& buffer, const Split& part, size_t index) {
+  const volatile float* data = static_cast<const float*>(buffer.data());
+  constexpr size_t step = cache_line / sizeof(float);
+  for (size_t line = part.begin(index); line < part.end(index); ++line) static_cast<void>(data[line * step]);
+}
+
+// A buffer that was written to: untouched pages would all be one page of zeros.
+Buffer filled(size_t bytes) {
+  Buffer buffer(bytes);
+  std::fill_n(static_cast<float*>(buffer.data()), bytes / sizeof(float), 1.0f);
+  return buffer;
+}
+
+// What the plans run on, and what passes the caches between two runs.
+class Stage {
+ public:
+  Stage(const Request& request, const Vector<Trial>& trials)
+      : options_(request.options), output_(filled(qn_tensor_bytes(&request.out))) {
+    const size_t caches = cpu().l2_bytes + cpu().l3_bytes;
+    traffic_ = filled(std::min({options_.traffic, caches, max_traffic}));
+    size_t workspace = 0;
+    for (const Trial& trial : trials) workspace = std::max(workspace, trial.plan->workspace_size());
+    workspace_ = filled(workspace);
+    for (const qn_tensor& in : request.ins) {
+      inputs_.push_back(filled(qn_tensor_bytes(&in)));
+      addresses_.push_back(inputs_.back().data());
+    }
+  }
+
+  // Seconds of one run.
+  qn_status run(const qn_plan& plan, double* seconds) {
+    if (options_.traffic != 0) pass_caches();
+    void* const output = output_.data();
+    void* const workspace = plan.workspace_size() == 0 ? nullptr : workspace_.data();
+    const double start = now();
+    QN_TRY(qn_plan_run(&plan, addresses_.data(), &output, workspace, options_.parallel));
+    *seconds = now() - start;
+    return QN_OK;
+  }
+
+ private:
+  // Every task reads all of the traffic, lest a core keep its own data, and its part of the tensors.
+  void pass_caches() {
+    auto task = [&](size_t index) {
+      const auto read = [&](const Buffer& buffer, size_t parts) {
+        touch(buffer, {buffer.size() / cache_line, parts}, parts == 1 ? 0 : index);
+      };
+      read(traffic_, 1);
+      for (const Buffer* buffer : {&output_, &workspace_}) read(*buffer, options_.tasks);
+      for (const Buffer& input : inputs_) read(input, options_.tasks);
+    };
+    run_tasks(options_.parallel, options_.tasks, task);
+  }
+
+  const qn_plan_options& options_;
+  Buffer output_, traffic_, workspace_;
+  Vector<Buffer> inputs_;
+  Vector<const void*> addresses_;
+};
+
+}  // namespace
+
+qn_status time_trials(const Request& request, Vector<Trial>* trials) {
+  for (Trial& trial : *trials) trial.plan->inputs = request.ins.size();
+  Stage stage(request, *trials);
+  double best = __builtin_inf();
+  const double start = now();
+  for (size_t round = 0; round < max_rounds; ++round) {
+    if (round >= min_rounds && now() - start > enough_seconds) break;
+    for (Trial& trial : *trials) {
+      if (trial.seconds > hopeless * best || (round > 0 && now() - start > too_many_seconds)) continue;
+      double seconds;
+      QN_TRY(stage.run(*trial.plan, &seconds));
+      // In the first round code and tables are new; that counts only for the hopeless.
+      trial.seconds = round == 1 ? seconds : std::min(trial.seconds, seconds);
+      best = std::min(best, seconds);
+    }
+  }
+  return QN_OK;
+}
+
+}  // namespace quern

@@ -1,0 +1,20 @@
+// Measuring: which of several plans for the same work is the fastest.
+#pragma once
+
+#include <memory>
+
+#include "op/operator.h"
+
+namespace quern {
+
+struct Trial {
+  std::unique_ptr<qn_plan> plan;
+  double seconds = __builtin_inf();  // the shortest run
+};
+
+// Runs the plans in turn, as a model would: between two runs options.traffic bytes pass the caches, then the plan's
+// inputs, outputs and workspace, which other operators have just used; its weights are wherever the traffic leaves
+// them. Ends after a fraction of a second, with every plan run at least once.
+qn_status time_trials(const Request& request, Vector<Trial>* trials);
+
+}  // namespace quern

@@ -1,0 +1,249 @@
+#include "op/tuning.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/cpu.h"
+#include "base/status.h"
+#include "op/choose.h"
+
+namespace quern {
+namespace {
+
+constexpr std::string_view header = "quern-tuning 1";
+constexpr size_t max_line = 1024;
+constexpr std::string_view operators[] = {"conv2d", "fully_connected"};  // by TunedProblem::matrix
+constexpr std::string_view strides[] = {"dense", "strided"};             // by TunedProblem::strided
+
+// The numbers of a line, in the order of TunedProblem::numbers.
+struct Field {
+  std::string_view name;
+  size_t count;
+  char separator;
+};
+constexpr Field fields[] = {
+    {"inputs", 1, ' '}, {"input", 4, 'x'},    {"channels", 1, ' '}, {"groups", 1, ' '}, {"kernel", 2, 'x'},
+    {"stride", 2, 'x'}, {"dilation", 2, 'x'}, {"padding", 4, ','},  {"tasks", 1, ' '},
+};
+
+// One line. What comes next is taken off its beginning if it is what was asked for.
+class Line {
+ public:
+  explicit Line(std::string_view text) : rest_(text) {}
+
+  bool literal(std::string_view expected) {
+    if (!rest_.starts_with(expected)) return false;
+    rest_.remove_prefix(expected.size());
+    return true;
+  }
+  // Without leading zeros, so that equal numbers are equal texts.
+  bool number(size_t* value) {
+    const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), *value);
+    const auto digits = static_cast<size_t>(end - rest_.data());
+    if (error != std::errc() || (digits > 1 && rest_[0] == '0')) return false;
+    rest_.remove_prefix(digits);
+    return true;
+  }
+  // Up to a space or the end.
+  std::string_view word() {
+    const std::string_view found = rest_.substr(0, rest_.find(' '));
+    rest_.remove_prefix(found.size());
+    return found;
+  }
+  bool done() const { return rest_.empty(); }
+  std::string_view rest() const { return rest_; }
+
+ private:
+  std::string_view rest_;
+};
+
+// `text` as an argument of %.*s, the beginning of a long one.
+int shown(std::string_view text) { return static_cast<int>(std::min<size_t>(text.size(), 48)); }
+
+// The index of `word` in a list of words; its size when it is none of them.
+template <class List>
+size_t index_of(const List& list, std::string_view word) {
+  return static_cast<size_t>(std::find(std::begin(list), std::end(list), word) - std::begin(list));
+}
+
+// Do kernels of this level exist on this architecture?
+bool level_of_ours(uint32_t isa) {
+  return std::any_of(gemm_rows().begin(), gemm_rows().end(), [&](const GemmRow& row) { return row.isa == isa; });
+}
+
+bool is_name(std::string_view text) {
+  const auto allowed = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; };
+  return !text.empty() && text.size() <= 64 && std::all_of(text.begin(), text.end(), allowed);
+}
+
+qn_status read_numbers(const char* where, Line& line, TunedProblem* problem) {
+  size_t* number = problem->numbers.data();
+  for (const Field& field : fields) {
+    if (!line.literal(" ") || !line.literal(field.name) || !line.literal("=")) {
+      return fail(QN_INVALID_ARGUMENT, "%s: \"%s=\" should stand before \"%.*s\"", where, field.name.data(),
+                  shown(line.rest()), line.rest().data());
+    }
+    for (size_t i = 0; i < field.count; ++i) {
+      if (i > 0 && !line.literal({&field.separator, 1})) {
+        return fail(QN_INVALID_ARGUMENT, "%s: \"%s\" takes %zu numbers with '%c' between", where, field.name.data(),
+                    field.count, field.separator);
+      }
+      if (!line.number(number++)) {
+        return fail(QN_INVALID_ARGUMENT, "%s: \"%s\" has no number, or too large a one, before \"%.*s\"", where,
+                    field.name.data(), shown(line.rest()), line.rest().data());
+      }
+    }
+  }
+  return QN_OK;
+}
+
+qn_status read_level(const char* where, Line& line, TunedProblem* problem) {
+  if (!line.literal(" strides=")) return fail(QN_INVALID_ARGUMENT, "%s: \"strides=\" is missing", where);
+  const std::string_view word = line.word();
+  const size_t index = index_of(strides, word);
+  if (index == std::size(strides)) {
+    return fail(QN_INVALID_ARGUMENT, "%s: unknown strides \"%.*s\"", where, shown(word), word.data());
+  }
+  problem->strided = index == 1;
+  if (!line.literal(" isa=")) return fail(QN_INVALID_ARGUMENT, "%s: \"isa=\" is missing", where);
+  const String level(line.word());
+  problem->isa = isa_from_name(level.c_str());
+  if (problem->isa != 0) return QN_OK;
+  return fail(QN_INVALID_ARGUMENT, "%s: unknown level \"%.48s\"", where, level.c_str());
+}
+
+qn_status read_choice(const char* where, Line& line, uint32_t isa, TunedChoice* choice) {
+  const std::string_view algorithm = line.literal(" ") ? line.word() : "";
+  choice->algorithm = QN_ALGORITHM_AUTO;
+  for (int a = QN_ALGORITHM_AUTO + 1; a <= QN_ALGORITHM_WINOGRAD; ++a) {
+    if (algorithm == qn_algorithm_string(static_cast<qn_algorithm>(a)))
+      choice->algorithm = static_cast<qn_algorithm>(a);
+  }
+  if (choice->algorithm == QN_ALGORITHM_AUTO) {
+    return fail(QN_INVALID_ARGUMENT, "%s: unknown algorithm \"%.*s\"", where, shown(algorithm), algorithm.data());
+  }
+  const std::string_view kernel = line.literal(" ") ? line.word() : "";
+  if (!is_name(kernel) || (level_of_ours(isa) && !known_kernel(choice->algorithm, kernel))) {
+    return fail(QN_INVALID_ARGUMENT, "%s: \"%.*s\" is no kernel of algorithm %s", where, shown(kernel), kernel.data(),
+                qn_algorithm_string(choice->algorithm));
+  }
+  choice->kernel = kernel;
+  if (line.done()) return QN_OK;
+  return fail(QN_INVALID_ARGUMENT, "%s: there is more after the kernel: \"%.*s\"", where, shown(line.rest()),
+              line.rest().data());
+}
+
+qn_status read_line(const char* where, std::string_view text, Tuning::Entries* entries) {
+  if (text.size() > max_line) return fail(QN_INVALID_ARGUMENT, "%s: longer than %zu characters", where, max_line);
+  Line line(text);
+  const std::string_view op = line.word();
+  const size_t index = index_of(operators, op);
+  if (index == std::size(operators)) {
+    return fail(QN_INVALID_ARGUMENT, "%s: unknown operator \"%.*s\"", where, shown(op), op.data());
+  }
+  TunedProblem problem;
+  problem.matrix = index == 1;
+  QN_TRY(read_numbers(where, line, &problem));
+  QN_TRY(read_level(where, line, &problem));
+  String key(text.substr(0, text.size() - line.rest().size()));
+  TunedChoice choice;
+  QN_TRY(read_choice(where, line, problem.isa, &choice));
+  if (entries->try_emplace(std::move(key), std::move(choice)).second) return QN_OK;
+  return fail(QN_INVALID_ARGUMENT, "%s: an earlier line has the same problem", where);
+}
+
+}  // namespace
+
+String TunedProblem::text() const {
+  String text(operators[matrix]);
+  const size_t* number = numbers.data();
+  for (const Field& field : fields) {
+    text.append(" ").append(field.name);
+    for (size_t i = 0; i < field.count; ++i) {
+      text += i == 0 ? '=' : field.separator;
+      text.append(std::to_string(*number++));
+    }
+  }
+  return text.append(" strides=").append(strides[strided]).append(" isa=").append(isa_name(isa));
+}
+
+bool Tuning::find(const String& problem, TunedChoice* choice) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(problem);
+  if (found == entries_.end()) return false;
+  *choice = found->second;
+  return true;
+}
+
+void Tuning::set(const String& problem, TunedChoice choice) {
+  const std::lock_guard lock(mutex_);
+  entries_.insert_or_assign(problem, std::move(choice));
+}
+
+qn_status Tuning::read(const char* name, std::string_view text) {
+  Entries read;
+  for (size_t number = 1; number == 1 || !text.empty(); ++number) {
+    const size_t end = text.find('\n');
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(end == text.npos ? text.size() : end + 1);
+    char where[256];
+    std::snprintf(where, sizeof where, "%.200s:%zu", name, number);
+    if (number == 1 && line != header) {
+      return fail(QN_INVALID_ARGUMENT, "%s: the first line is not \"%s\"", where, header.data());
+    }
+    if (number > 1) QN_TRY(read_line(where, line, &read));
+  }
+  const std::lock_guard lock(mutex_);
+  read.merge(entries_);  // what it does not have yet
+  entries_.swap(read);
+  return QN_OK;
+}
+
+String Tuning::text() const {
+  String text(header);
+  text += '\n';
+  const std::lock_guard lock(mutex_);
+  for (const auto& [problem, choice] : entries_) {
+    text.append(problem).append(" ").append(qn_algorithm_string(choice.algorithm));
+    text.append(" ").append(choice.kernel).append("\n");
+  }
+  return text;
+}
+
+Tuning::Entries Tuning::entries() const {
+  const std::lock_guard lock(mutex_);
+  return entries_;
+}
+
+size_t Tuning::count() const {
+  const std::lock_guard lock(mutex_);
+  return entries_.size();
+}
+
+}  // namespace quern
+
+using quern::fail;
+
+extern "C" {
+
+qn_status qn_tuning_create(qn_tuning** tuning) {
+  return quern::guarded([&] {
+    if (tuning == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_tuning_create: tuning is NULL");
+    std::unique_ptr<qn_tuning> made(new qn_tuning);
+    made->impl = quern::make_shared<quern::Tuning>();
+    *tuning = made.release();
+    return QN_OK;
+  });
+}
+
+qn_status qn_tuning_load_memory(qn_tuning* tuning, const char* text, size_t size) {
+  if (tuning == nullptr || text == nullptr) {
+    return fail(QN_INVALID_ARGUMENT, "qn_tuning_load_memory: an argument is NULL");
+  }
+  return quern::guarded([&] { return tuning->impl->read("qn_tuning_load_memory", {text, size}); });
+}
+
+size_t qn_tuning_count(const qn_tuning* tuning) { return tuning == nullptr ? 0 : tuning->impl->count(); }
+void qn_tuning_release(qn_tuning* tuning) { delete tuning; }
+
+}  // extern "C"

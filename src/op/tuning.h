@@ -1,0 +1,78 @@
+// Measured choices, in memory and as text: one line per problem, words and numbers in a fixed order,
+//
+//     quern-tuning 1
+//     conv2d inputs=1 input=1x56x56x64 channels=64 groups=1 kernel=3x3 stride=1x1 dilation=1x1 padding=1,1,1,1
+//         strides=dense tasks=2 isa=avx512 winograd qn_winograd_f32_6x6_avx512                  (this is one line)
+//
+// All but the last two words are the problem, whose text is also its key in memory.
+#pragma once
+
+#include <quern/op.h>
+
+#include <array>
+#include <memory>
+#include <mutex>
+#include <string_view>
+
+#include "base/memory.h"
+
+namespace quern {
+
+// All that the fastest choice may depend on.
+struct TunedProblem {
+  // Places in `numbers`.
+  // clang-format off
+  enum {
+    inputs,                                // tensors
+    images, height, width, in_channels,    // of the input; a matrix has its rows as width
+    out_channels, groups,
+    kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w,
+    top, left, bottom, right,              // padding
+    tasks,
+    count
+  };
+  // clang-format on
+  bool matrix = false;  // fully connected
+  std::array<size_t, count> numbers = {};
+  bool strided = false;  // some tensor is not dense
+  uint32_t isa = 0;      // the highest level that kernels are chosen from
+
+  String text() const;
+};
+
+// What a candidate took, see tune.h.
+struct Measured {
+  qn_algorithm algorithm;
+  const char* kernel;
+  double seconds;
+};
+
+struct TunedChoice {
+  qn_algorithm algorithm;
+  String kernel;
+  Vector<Measured> measured;  // the cost model's choice first; empty if the choice was read from a text
+};
+
+class Tuning {
+ public:
+  using Entries = Map<String, TunedChoice>;  // by the problem's text
+
+  // False when there is none.
+  bool find(const String& problem, TunedChoice* choice) const;
+  void set(const String& problem, TunedChoice choice);
+  // Adds the choices of a text, which `name` stands for in messages; on failure none.
+  qn_status read(const char* name, std::string_view text);
+  String text() const;
+  Entries entries() const;
+  size_t count() const;
+
+ private:
+  mutable std::mutex mutex_;
+  Entries entries_;
+};
+
+}  // namespace quern
+
+struct qn_tuning : quern::Allocated {
+  std::shared_ptr<quern::Tuning> impl;
+};
