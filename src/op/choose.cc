@@ -60,9 +60,9 @@ double tiles_cycles(const Problem& p, const Row& row, size_t mr, size_t nr, doub
     const double store = static_cast<double>(rows * nr) / level_of(row).lanes;
     return depth * step_cycles(row, rows, nr) + store + call_cycles + per_tile;
   };
-  const size_t rest = p.pixels % mr;
-  const double m_tiles = static_cast<double>(p.pixels / mr) * tile(mr) + (rest != 0 ? tile(rest) : 0);
-  return m_tiles * static_cast<double>(divide_up(p.out, nr) * p.groups * p.images);
+  const size_t tiles = divide_up(p.pixels, mr);
+  return static_cast<double>(tiles) * tile(divide_up(p.pixels, tiles)) *
+         static_cast<double>(divide_up(p.out, nr) * p.groups * p.images);
 }
 
 // ---- the algorithms ----

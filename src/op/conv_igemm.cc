@@ -17,7 +17,6 @@ class IgemmPlan final : public qn_plan {
         in_(conv.request.ins[0]),
         out_(conv.request.out),
         zero_(shape_.in) {
-    build_table(conv.window);
     tiling_ = Tiling({.count = out_.shape[0] * rows_.products * shape_.groups,
                       .m = rows_.count,
                       .n = shape_.out,
@@ -26,6 +25,7 @@ class IgemmPlan final : public qn_plan {
                       .row_bytes = shape_.depth() * sizeof(float),
                       .panel_bytes = packed_->panel_bytes},
                      conv.request.options.tasks);
+    build_table(conv.window);
     phases = {tiling_.tasks()};
   }
 
@@ -35,7 +35,7 @@ class IgemmPlan final : public qn_plan {
       const size_t group = product % shape_.groups, line = product / shape_.groups % rows_.products;
       const size_t image = product / shape_.groups / rows_.products;
       row_.run(rows, channels, in_bytes, shape_.taps(),
-               table_.data() + (line * tiles() + m / row_.mr) * shape_.taps() * row_.mr,
+               table_.data() + (line * tiles() + m / tiling_.rows()) * shape_.taps() * row_.mr,
                run.input(0) + image * in_.stride[0] + group * in_bytes, zero_.data(),
                packed_->panels(group) + n / row_.nr * packed_->panel_bytes,
                run.output + image * out_.stride[0] + line * out_.stride[1] + m * out_.stride[2] + group * out_bytes +
@@ -45,7 +45,7 @@ class IgemmPlan final : public qn_plan {
   }
 
  private:
-  size_t tiles() const { return divide_up(rows_.count, row_.mr); }  // of one product
+  size_t tiles() const { return divide_up(rows_.count, tiling_.rows()); }  // of one product
 
   // Tile by tile, tap by tap, row by row of the tile.
   void build_table(const Window& window) {
@@ -55,7 +55,7 @@ class IgemmPlan final : public qn_plan {
       for (size_t m = 0; m < rows_.count; ++m) {
         const size_t pixel = line * rows_.count + m;
         const size_t y = pixel / window.w.out, x = pixel % window.w.out;
-        int32_t* entry = table_.data() + (line * tiles() + m / row_.mr) * tile_entries + m % row_.mr;
+        int32_t* entry = table_.data() + (line * tiles() + m / tiling_.rows()) * tile_entries + m % tiling_.rows();
         for (size_t ky = 0; ky < window.h.kernel; ++ky) {
           for (size_t kx = 0; kx < window.w.kernel; ++kx, entry += row_.mr) {
             *entry = window.offset(window.h.at(y, ky), window.w.at(x, kx));

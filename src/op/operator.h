@@ -117,13 +117,14 @@ qn_status make_operator(qn_operator** op, A&&... arguments) {
 
 // ---- plan ----
 
-// Work of `count` equal items in `chunks` runs of successive items, whose lengths differ by one at most.
+// Work of `count` equal items in `chunks` runs of successive items, whose lengths differ by one at most. The longer
+// ones are spread out: of an even number of chunks, either half has half of the items.
 struct Split {
   size_t count = 0, chunks = 1;
 
   size_t begin(size_t chunk) const {
     const size_t each = count / chunks, rest = count % chunks;
-    return chunk * each + std::min(chunk, rest);
+    return chunk * each + chunk * rest / chunks;
   }
   size_t end(size_t chunk) const { return begin(chunk + 1); }
 };

@@ -24,6 +24,8 @@ class Tiling {
   Tiling(const TilingShape& shape, size_t tasks);
 
   size_t tasks() const { return tasks_.chunks; }
+  // Rows of a tile: mr, or fewer where the last tile would have few.
+  size_t rows() const { return shape_.mr; }
 
   // Calls tile(product, m, rows, n, channels) for all tiles of a task. The panels of a block of channels stay in the L2
   // cache while the rows go by, and a tile of rows stays in the L1 cache, where it fits, for all panels of the block.
@@ -43,6 +45,8 @@ class Tiling {
   }
 
  private:
+  void divide(size_t tasks);
+
   TilingShape shape_;
   Split m_, n_;       // tiles of rows, panels
   Split tasks_;       // units: products x chunks of m x chunks of n
