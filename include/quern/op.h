@@ -58,9 +58,14 @@ typedef struct qn_weights {
   qn_type type;             /**< QN_F32. */
   qn_weights_layout layout; /**< Order of the elements. */
   const void* data; /**< Dense. Must stay valid and unchanged until the operator and all its plans are released. */
+  /** Called while weights are packed, in the thread that plans, when `bytes` bytes from `read` on will not be needed
+   *  soon: the owner of a mapped file may let go of their pages. They may be read again for another packing. NULL:
+   *  nobody wants to know. */
+  void (*was_read)(void* context, const void* read, size_t bytes);
+  void* context; /**< The first argument of was_read. */
 } qn_weights;
 
-/** Writes struct_size and defaults: QN_F32, QN_WEIGHTS_OHWI, data NULL. */
+/** Writes struct_size and defaults: QN_F32, QN_WEIGHTS_OHWI, the rest NULL. */
 QN_INIT(qn_weights)
 
 /** Packed weights, shared between operators, models and threads: two operators whose weights are at the same

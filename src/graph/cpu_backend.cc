@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "graph/backend.h"
+#include "graph/mapped_file.h"
 #include "graph/rules.h"
 
 namespace quern {
@@ -38,6 +39,10 @@ qn_weights weights_of(const NodeView& v) {
   qn_weights weights;
   qn_weights_init(&weights);
   weights.data = floats(v, 1);
+  const int constant = v.graph.tensors[static_cast<size_t>(v.node.inputs[1])].constant;
+  if (v.graph.constants[static_cast<size_t>(constant)].mapped) {
+    weights.was_read = [](void*, const void* read, size_t bytes) { forget_pages(read, bytes); };
+  }
   return weights;
 }
 

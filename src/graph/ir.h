@@ -60,6 +60,7 @@ struct Constant {
   std::shared_ptr<const void> owner;
   const void* data = nullptr;
   size_t bytes = 0;
+  bool mapped = false;  // from a file, so that its pages can be let go while nobody reads them
 };
 
 struct Tensor {

@@ -25,6 +25,13 @@ struct Descriptor {
 
 MappedFile::~MappedFile() { munmap(data_, size_); }
 
+void forget_pages(const void* data, size_t bytes) {
+  static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto address = reinterpret_cast<uintptr_t>(data);
+  const uintptr_t begin = address / page * page, end = (address + bytes) / page * page;
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);  // private, never written
+}
+
 qn_status map_file(const char* path, std::shared_ptr<const MappedFile>* file) {
   // O_NONBLOCK: opening a named pipe must not wait for a writer.
   const Descriptor descriptor = {open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};

@@ -22,6 +22,10 @@ class MappedFile {
   size_t size_;
 };
 
+// Lets go of the memory of part of a mapped file until it is read again. What lies before it was read, too: the page it
+// begins in goes, the one it ends in stays.
+void forget_pages(const void* data, size_t bytes);
+
 // Maps a regular file; an empty one is an error.
 qn_status map_file(const char* path, std::shared_ptr<const MappedFile>* file);
 

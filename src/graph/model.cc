@@ -96,6 +96,7 @@ qn_status qn_model_load_file(const char* path, const qn_model_options* options, 
     const quern::MemoryLimit limit(quern::memory_limit(file->size()));
     quern::Graph graph;
     QN_TRY(quern::read_model(file->data(), file->size(), file, path, &graph));
+    for (quern::Constant& constant : graph.constants) constant.mapped = true;
     return quern::make_model(std::move(graph), options, model);
   });
 }

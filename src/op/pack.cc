@@ -24,6 +24,18 @@ Strides strides_of(qn_weights_layout layout, const WeightsShape& s) {
   return {};
 }
 
+const float* floats(const PackKey& key) { return static_cast<const float*>(key.weights.data); }
+
+// Tells the owner of the weights that these output channels are packed: all others of a panel have been told before.
+void tell_read(const PackKey& key, size_t first, size_t count) {
+  const WeightsShape& shape = key.shape;
+  const bool together = key.weights.layout != QN_WEIGHTS_HWIO;  // an output channel's weights
+  const size_t all = shape.groups * shape.out;
+  if (key.weights.was_read == nullptr || (!together && first + count < all)) return;
+  const size_t begin = together ? first * shape.depth() : 0, end = (first + count) * shape.depth();
+  key.weights.was_read(key.weights.context, floats(key) + begin, (end - begin) * sizeof(float));
+}
+
 // Rows of one panel: row i, column j from b[i * k_stride + j * n_stride]; columns from `count` on are left alone.
 // In blocks of a cache line of weights, because either direction may have the long stride.
 void pack_rows(size_t k, size_t count, size_t nr, const float* b, size_t k_stride, size_t n_stride, float* rows) {
@@ -50,10 +62,11 @@ void pack_group(const PackKey& key, const Strides& s, size_t group, float* panel
     float* rows = panel + key.nr;
     for (size_t y = 0; y < shape.kernel.h; ++y) {
       for (size_t x = 0; x < shape.kernel.w; ++x, rows += key.nr * shape.in) {
-        const float* tap = static_cast<const float*>(key.data) + o * s.out + y * s.h + x * s.w;
+        const float* tap = floats(key) + o * s.out + y * s.h + x * s.w;
         pack_rows(shape.in, count, key.nr, tap, s.in, s.out, rows);
       }
     }
+    tell_read(key, o, count);
   }
 }
 
@@ -65,7 +78,7 @@ void pack_depthwise(const PackKey& key, const Strides& s, float* panel) {
     float* row = panel + key.nr;
     for (size_t x = 0; x < shape.kernel.w; ++x) {
       for (size_t y = 0; y < shape.kernel.h; ++y, row += key.nr) {
-        const float* tap = static_cast<const float*>(key.data) + c * s.out + y * s.h + x * s.w;
+        const float* tap = floats(key) + c * s.out + y * s.h + x * s.w;
         pack_rows(1, count, key.nr, tap, s.in, s.out, row);
       }
     }
@@ -116,7 +129,7 @@ void transform_weights(const WinogradTaps& g, const float* w, const Strides& s, 
 
 std::shared_ptr<PackedWeights> pack_winograd(const PackKey& key, const WinogradTaps& taps) {
   const WeightsShape& shape = key.shape;
-  const Strides s = strides_of(key.layout, shape);
+  const Strides s = strides_of(key.weights.layout, shape);
   const size_t points = taps.inputs * taps.inputs, panel = key.nr * (shape.in + 1);
   auto packed = make_shared<PackedWeights>();
   packed->panel_bytes = panel * sizeof(float);
@@ -130,14 +143,14 @@ std::shared_ptr<PackedWeights> pack_winograd(const PackKey& key, const WinogradT
       for (size_t o = 0; o < columns; o += winograd_block) {
         const size_t count = std::min(winograd_block, columns - o);
         WinogradVector transformed[max_winograd_inputs * max_winograd_inputs];
-        transform_weights(taps, static_cast<const float*>(key.data) + (j + o) * s.out + i * s.in, s, count,
-                          transformed);
+        transform_weights(taps, floats(key) + (j + o) * s.out + i * s.in, s, count, transformed);
         float* to = panels + (i + 1) * key.nr + o;
         for (size_t point = 0; point < points; ++point, to += panel) {
           for (size_t c = 0; c < count; ++c) to[c] = static_cast<float>(transformed[point][c]);
         }
       }
     }
+    tell_read(key, j, columns);
   }
   return packed;
 }
@@ -147,7 +160,7 @@ std::shared_ptr<PackedWeights> pack_winograd(const PackKey& key, const WinogradT
 std::shared_ptr<PackedWeights> pack_weights(const PackKey& key) {
   if (const WinogradTaps taps = winograd_taps_of(key.packing); taps.rows != nullptr) return pack_winograd(key, taps);
   const WeightsShape& shape = key.shape;
-  const Strides strides = strides_of(key.layout, shape);
+  const Strides strides = strides_of(key.weights.layout, shape);
   auto packed = make_shared<PackedWeights>();
   const bool panels = key.packing == Packing::panels;
   packed->panel_bytes = key.nr * ((panels ? shape.depth() : shape.taps()) + 1) * sizeof(float);
@@ -160,6 +173,7 @@ std::shared_ptr<PackedWeights> pack_weights(const PackKey& key) {
     }
   } else {
     pack_depthwise(key, strides, data);
+    tell_read(key, 0, shape.groups);
   }
   return packed;
 }

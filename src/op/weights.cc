@@ -24,8 +24,8 @@ bool fits_memory(const WeightsShape& s) {
 }
 
 auto as_tuple(const PackKey& k) {
-  return std::tuple(k.packing, k.nr, k.data, k.layout, k.shape.groups, k.shape.out, k.shape.in, k.shape.kernel.h,
-                    k.shape.kernel.w, k.bias.size());
+  return std::tuple(k.packing, k.nr, k.weights.data, k.weights.layout, k.shape.groups, k.shape.out, k.shape.in,
+                    k.shape.kernel.h, k.shape.kernel.w, k.bias.size());
 }
 
 }  // namespace
@@ -89,7 +89,7 @@ Weights::Weights(const qn_weights& weights, const WeightsShape& shape, const flo
 }
 
 Packed Weights::pack(Packing packing, size_t nr) const {
-  return cache_->get({packing, nr, shape_, weights_.data, weights_.layout, bias_}, &uses_);
+  return cache_->get({packing, nr, shape_, weights_, bias_}, &uses_);
 }
 
 }  // namespace quern

@@ -48,8 +48,7 @@ struct PackKey {
   Packing packing;
   size_t nr;
   WeightsShape shape;
-  const void* data;
-  qn_weights_layout layout;
+  qn_weights weights;
   Vector<float> bias;  // is part of the panels
 
   bool operator<(const PackKey& other) const;

@@ -42,7 +42,7 @@ class Memory : public ::testing::Test {
 };
 
 const float zeros[8 * 1024] = {};
-constexpr qn_weights weights = {sizeof weights, QN_F32, QN_WEIGHTS_OIHW, zeros};
+constexpr qn_weights weights = {sizeof weights, QN_F32, QN_WEIGHTS_OIHW, zeros, nullptr, nullptr};
 
 // One of each kind of plan.
 struct Sample {
@@ -290,6 +290,52 @@ TEST_F(Memory, CacheSharesPackingsAsLongAsTheyAreUsed) {
   EXPECT_EQ(qn_weights_cache_bytes(cache), 0u);
   qn_weights_cache_release(cache);
   EXPECT_EQ(counter.blocks, 0u);
+}
+
+// Every byte of the weights once, in order, whatever the algorithm and the order of the elements.
+TEST(Weights, TellWhatWasRead) {
+  struct Heard {
+    const char* next;
+    size_t times;
+  };
+  for (const qn_algorithm algorithm :
+       {QN_ALGORITHM_IGEMM, QN_ALGORITHM_DIRECT, QN_ALGORITHM_WINOGRAD, QN_ALGORITHM_DEPTHWISE}) {
+    for (const qn_weights_layout layout : {QN_WEIGHTS_OHWI, QN_WEIGHTS_OIHW, QN_WEIGHTS_HWIO}) {
+      SCOPED_TRACE(testing::Message() << qn_algorithm_string(algorithm) << ", layout " << layout);
+      const bool depthwise = algorithm == QN_ALGORITHM_DEPTHWISE;
+      qn_conv2d_params p;
+      qn_conv2d_params_init(&p);
+      p.in_channels = depthwise ? 70 : 5;
+      p.out_channels = 70;
+      p.groups = depthwise ? 70 : 1;
+      p.kernel = {3, 3};
+      Heard heard = {reinterpret_cast<const char*>(zeros), 0};
+      qn_weights w = weights;
+      w.layout = layout;
+      w.context = &heard;
+      w.was_read = [](void* context, const void* read, size_t bytes) {
+        auto* h = static_cast<Heard*>(context);
+        EXPECT_EQ(h->next, read);
+        h->next += bytes;
+        ++h->times;
+      };
+      qn_operator* op;
+      ASSERT_QN_OK(qn_conv2d_create(&p, &w, nullptr, nullptr, &op));
+      const size_t shape[] = {1, 9, 9, p.in_channels};
+      qn_tensor in;
+      qn_tensor_init(&in, QN_F32, 4, shape);
+      qn_plan_options options;
+      qn_plan_options_init(&options);
+      options.algorithm = algorithm;
+      qn_plan* plan;
+      ASSERT_QN_OK(qn_operator_plan(op, &in, 1, nullptr, 0, &options, &plan));
+      EXPECT_EQ(reinterpret_cast<const char*>(zeros) + 70 * 9 * (depthwise ? 1 : 5) * sizeof(float), heard.next);
+      const bool at_once = depthwise || layout == QN_WEIGHTS_HWIO;
+      EXPECT_EQ(at_once, heard.times == 1) << heard.times;
+      qn_plan_release(plan);
+      qn_operator_release(op);
+    }
+  }
 }
 
 }  // namespace
