@@ -231,7 +231,7 @@ bool known_kernel(qn_algorithm algorithm, std::string_view name) {
     case QN_ALGORITHM_GEMM:
     case QN_ALGORITHM_DIRECT: return in(gemm_rows());
     case QN_ALGORITHM_IGEMM: return in(igemm_rows());
-    case QN_ALGORITHM_DEPTHWISE: return in(dwconv_rows());
+    case QN_ALGORITHM_DEPTHWISE: return in(dwconv_rows()) || in(dwconv_tile_rows());
     case QN_ALGORITHM_WINOGRAD: return in(winograd_rows());
     case QN_ALGORITHM_AUTO: break;
   }

@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <memory>
+#include <set>
 
 #include "base/cpu.h"
 #include "harness.h"
@@ -255,6 +256,31 @@ TEST(Tuning, ProblemsDifferByAllThatMatters) {
   EXPECT_NE(text_of(tuning).find("\nfully_connected inputs=1 input=1x1x35x2 channels=3 groups=1 kernel=1x1 "),
             std::string::npos)
       << text_of(tuning);
+}
+
+// Whatever can be chosen can be written and read: problems that all algorithms apply to, each row in turn.
+TEST(Tuning, EveryCandidateHasAText) {
+  Window window;
+  window.h = window.w = {.kernel = 3, .before = 1, .after = 1, .in = 14, .out = 14};
+  Problem conv, depthwise, product;
+  conv.pixels = depthwise.pixels = 196;
+  conv.kernel = depthwise.kernel = {3, 3};
+  conv.height = conv.width = depthwise.height = depthwise.width = 14;
+  conv.undilated = depthwise.undilated = true;
+  conv.window = depthwise.window = &window;
+  conv.in = conv.out = depthwise.groups = product.in = product.out = 32;
+  product.pointwise = true;
+  const TuningHandle tuning = make_tuning();
+  std::set<qn_algorithm> algorithms;
+  for (const Problem* p : {&conv, &depthwise, &product}) {
+    for (const Choice& c : candidates(*p, QN_ALGORITHM_AUTO, nullptr)) {
+      const std::string text =
+          "quern-tuning 1\n" + problem() + " " + qn_algorithm_string(c.algorithm) + " " + c.row->name;
+      EXPECT_QN_OK(qn_tuning_load_memory(tuning.get(), text.data(), text.size()));
+      algorithms.insert(c.algorithm);
+    }
+  }
+  EXPECT_EQ(algorithms.size(), static_cast<size_t>(QN_ALGORITHM_WINOGRAD)) << "an algorithm has no problem here";
 }
 
 TEST(Tuning, ATextDecides) {
