@@ -1,5 +1,5 @@
-// Products through the C interface of BLAS, for the libraries that have one. The weights are transposed ahead, as far
-// as a BLAS lets a caller prepare them.
+// Products through the C interface of BLAS, for the libraries that have one. The weights are transposed ahead, which
+// is all that a BLAS lets a caller prepare.
 #pragma once
 
 #include <cblas.h>
@@ -17,9 +17,11 @@ class Sgemm : public Task {
         out_(static_cast<int>(layer.out)),
         threads_(threads),
         set_threads_(set_threads),
-        weights_(layer.weights()) {
+        weights_(weights) {
+    if (rows_ == 1) return;
+    transposed_.resize(layer.weights());
     for (size_t o = 0; o < layer.out; ++o) {
-      for (size_t i = 0; i < layer.in; ++i) weights_[i * layer.out + o] = weights[o * layer.in + i];
+      for (size_t i = 0; i < layer.in; ++i) transposed_[i * layer.out + o] = weights[o * layer.in + i];
     }
   }
   void bind(const void* input, void* output) override {
@@ -29,10 +31,10 @@ class Sgemm : public Task {
   }
   void run() override {
     if (rows_ == 1) {
-      cblas_sgemv(CblasRowMajor, CblasTrans, in_, out_, 1, weights_.data(), out_, input_, 1, 0, output_, 1);
+      cblas_sgemv(CblasRowMajor, CblasNoTrans, out_, in_, 1, weights_, in_, input_, 1, 0, output_, 1);
     } else {
-      cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, rows_, out_, in_, 1, input_, in_, weights_.data(), out_, 0,
-                  output_, out_);
+      cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, rows_, out_, in_, 1, input_, in_, transposed_.data(), out_,
+                  0, output_, out_);
     }
   }
   std::string implementation() const override { return rows_ == 1 ? "sgemv" : "sgemm"; }
@@ -40,7 +42,8 @@ class Sgemm : public Task {
  private:
   int rows_, in_, out_, threads_;
   void (*set_threads_)(int);
-  std::vector<float> weights_;
+  const float* weights_;
+  std::vector<float> transposed_;
   const float* input_ = nullptr;
   float* output_ = nullptr;
 };

@@ -1,5 +1,6 @@
-// oneDNN's primitives: images as N,H,W,C or, to know what that costs it, in layouts of its own choice; matrices as an
-// inner product and as a matmul. Weights are always in the layout that a primitive asks for.
+// oneDNN's primitives: images as N,H,W,C or, to know what that costs it, in layouts of its own choice, also by
+// Winograd's algorithm, which it never takes by itself; matrices as an inner product and as a matmul. Weights are
+// always in the layout that a primitive asks for.
 #include <omp.h>
 
 #include <oneapi/dnnl/dnnl.hpp>
@@ -31,96 +32,126 @@ void reorder(dnnl::memory& from, dnnl::memory& to) {
   stream().wait();
 }
 
-// A primitive and its operands. `plain` are the layouts of the caller's data; where the primitive wants others, input
-// and output have buffers of the primitive's own.
+// The caller's layouts. oneDNN cannot bring every layout of weights into every other; `between` is a station.
+struct Plain {
+  Descriptor input, weights, between, output;
+};
+
+// A primitive and its operands. Where it wants other layouts than the caller's, input and output have buffers of its
+// own; the reorders between are part of a run or not.
 class DnnlTask : public Task {
  public:
-  struct Plain {
-    Descriptor input, weights, output;
-  };
   template <class PrimitiveDescriptor>
-  DnnlTask(const Plain& plain, const PrimitiveDescriptor& chosen, const void* weights, size_t threads)
+  DnnlTask(const Plain& plain, const PrimitiveDescriptor& chosen, const void* weights, size_t threads,
+           bool times_reorders)
       : threads_(static_cast<int>(threads)),
+        times_reorders_(times_reorders),
         name_(chosen.impl_info_str()),
         primitive_(chosen),
         user_input_(plain.input, cpu(), nullptr),
         user_output_(plain.output, cpu(), nullptr),
         weights_(chosen.weights_desc(), cpu()) {
-    dnnl::memory user_weights(plain.weights, cpu(), const_cast<void*>(weights));
-    reorder(user_weights, weights_);
+    dnnl::memory user_weights(plain.weights, cpu(), const_cast<void*>(weights)), between(plain.between, cpu());
+    reorder(user_weights, between);
+    reorder(between, weights_);
     input_ = chosen.src_desc() == plain.input ? user_input_ : dnnl::memory(chosen.src_desc(), cpu());
     output_ = chosen.dst_desc() == plain.output ? user_output_ : dnnl::memory(chosen.dst_desc(), cpu());
+    if (input_.get() != user_input_.get()) before_ = dnnl::reorder(user_input_, input_);
+    if (output_.get() != user_output_.get()) after_ = dnnl::reorder(output_, user_output_);
     arguments_ = {{DNNL_ARG_SRC, input_}, {DNNL_ARG_WEIGHTS, weights_}, {DNNL_ARG_DST, output_}};
   }
   void bind(const void* input, void* output) override {
     omp_set_num_threads(threads_);
     user_input_.set_data_handle(const_cast<void*>(input));
     user_output_.set_data_handle(output);
-    if (input_.get() != user_input_.get()) reorder(user_input_, input_);
+    if (!times_reorders_) convert_input();
   }
   void run() override {
+    if (times_reorders_) convert_input();
     primitive_.execute(stream(), arguments_);
+    if (times_reorders_) convert_output();
     stream().wait();
   }
   void finish() override {
-    if (output_.get() != user_output_.get()) reorder(output_, user_output_);
+    if (!times_reorders_) convert_output();
+    stream().wait();
   }
   std::string implementation() const override { return name_; }
 
  private:
+  void convert_input() {
+    if (before_) before_.execute(stream(), user_input_, input_);
+  }
+  void convert_output() {
+    if (after_) after_.execute(stream(), output_, user_output_);
+  }
+
   int threads_;
+  bool times_reorders_;
   std::string name_;
   dnnl::primitive primitive_;
   dnnl::memory user_input_, user_output_, weights_, input_, output_;
+  dnnl::reorder before_, after_;  // empty where the layouts are the same
   std::unordered_map<int, dnnl::memory> arguments_;
 };
 
-// `images` is the layout asked for: nhwc, or any.
-std::unique_ptr<Task> convolution(const Layer& s, const void* weights, size_t threads, Tag images) {
+// How a convolution runs.
+struct Way {
+  dnnl::algorithm algorithm = dnnl::algorithm::convolution_auto;
+  Tag images = Tag::nhwc;  // or any
+  bool times_reorders = true;
+};
+
+std::unique_ptr<Task> convolution(const Layer& s, const void* weights, size_t threads, const Way& way) {
   const bool depthwise = s.kind == Kind::dwconv2d;
   const auto k = dim(s.kernel), stride = dim(s.stride), padding = dim(s.padding());
   const Dims input = {1, dim(s.in), dim(s.size), dim(s.size)};
   const Dims output = {1, dim(s.out), dim(s.out_size()), dim(s.out_size())};
   const Dims taps = depthwise ? Dims{dim(s.out), 1, 1, k, k} : Dims{dim(s.out), dim(s.in), k, k};
-  const dnnl::convolution_forward::desc wanted(dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_auto,
-                                               Descriptor(input, f32, images), Descriptor(taps, f32, Tag::any),
-                                               Descriptor(output, f32, images), Dims{stride, stride},
+  const Plain plain = {Descriptor(input, f32, Tag::nhwc), Descriptor(taps, f32, depthwise ? Tag::goihw : Tag::ohwi),
+                       Descriptor(taps, f32, depthwise ? Tag::goihw : Tag::oihw), Descriptor(output, f32, Tag::nhwc)};
+  const dnnl::convolution_forward::desc wanted(dnnl::prop_kind::forward_inference, way.algorithm,
+                                               Descriptor(input, f32, way.images), Descriptor(taps, f32, Tag::any),
+                                               Descriptor(output, f32, way.images), Dims{stride, stride},
                                                Dims{padding, padding}, Dims{padding, padding});
-  return std::make_unique<DnnlTask>(
-      DnnlTask::Plain{Descriptor(input, f32, Tag::nhwc), Descriptor(taps, f32, depthwise ? Tag::goihw : Tag::ohwi),
-                      Descriptor(output, f32, Tag::nhwc)},
-      dnnl::convolution_forward::primitive_desc(wanted, cpu()), weights, threads);
+  return std::make_unique<DnnlTask>(plain, dnnl::convolution_forward::primitive_desc(wanted, cpu()), weights, threads,
+                                    way.times_reorders);
 }
 
-DnnlTask::Plain matrices(const Layer& s, bool inputs_first) {
-  const Dims weights = inputs_first ? Dims{dim(s.in), dim(s.out)} : Dims{dim(s.out), dim(s.in)};
-  return {Descriptor({dim(s.rows), dim(s.in)}, f32, Tag::ab),
-          Descriptor(weights, f32, inputs_first ? Tag::ba : Tag::ab),
+Plain matrices(const Layer& s, bool inputs_first) {
+  const Dims dims = inputs_first ? Dims{dim(s.in), dim(s.out)} : Dims{dim(s.out), dim(s.in)};
+  const Descriptor weights(dims, f32, inputs_first ? Tag::ba : Tag::ab);
+  return {Descriptor({dim(s.rows), dim(s.in)}, f32, Tag::ab), weights, weights,
           Descriptor({dim(s.rows), dim(s.out)}, f32, Tag::ab)};
 }
 
 std::unique_ptr<Task> inner_product(const Layer& s, const void* weights, size_t threads) {
-  const DnnlTask::Plain plain = matrices(s, false);
+  const Plain plain = matrices(s, false);
   const dnnl::inner_product_forward::desc wanted(dnnl::prop_kind::forward_inference, plain.input,
                                                  Descriptor(plain.weights.dims(), f32, Tag::any), plain.output);
-  return std::make_unique<DnnlTask>(plain, dnnl::inner_product_forward::primitive_desc(wanted, cpu()), weights,
-                                    threads);
+  return std::make_unique<DnnlTask>(plain, dnnl::inner_product_forward::primitive_desc(wanted, cpu()), weights, threads,
+                                    true);
 }
 
 std::unique_ptr<Task> matmul(const Layer& s, const void* weights, size_t threads) {
   if (s.kind != Kind::fully_connected) return nullptr;
-  const DnnlTask::Plain plain = matrices(s, true);
+  const Plain plain = matrices(s, true);
   const dnnl::matmul::desc wanted(plain.input, Descriptor(plain.weights.dims(), f32, Tag::any), plain.output);
-  return std::make_unique<DnnlTask>(plain, dnnl::matmul::primitive_desc(wanted, cpu()), weights, threads);
+  return std::make_unique<DnnlTask>(plain, dnnl::matmul::primitive_desc(wanted, cpu()), weights, threads, true);
 }
 
 std::unique_ptr<Task> plain_layouts(const Layer& s, const void* weights, size_t threads) {
-  return s.kind == Kind::fully_connected ? inner_product(s, weights, threads)
-                                         : convolution(s, weights, threads, Tag::nhwc);
+  return s.kind == Kind::fully_connected ? inner_product(s, weights, threads) : convolution(s, weights, threads, {});
 }
 
 std::unique_ptr<Task> own_layouts(const Layer& s, const void* weights, size_t threads) {
-  return s.kind == Kind::fully_connected ? nullptr : convolution(s, weights, threads, Tag::any);
+  if (s.kind == Kind::fully_connected) return nullptr;
+  return convolution(s, weights, threads, {.images = Tag::any, .times_reorders = false});
+}
+
+std::unique_ptr<Task> winograd(const Layer& s, const void* weights, size_t threads, bool times_reorders) {
+  if (s.kind != Kind::conv2d || s.kernel != 3 || s.stride != 1) return nullptr;
+  return convolution(s, weights, threads, {dnnl::algorithm::convolution_winograd, Tag::any, times_reorders});
 }
 
 class OneDnn : public Engine {
@@ -144,8 +175,15 @@ QUERN_PEER {
   using namespace quern::peers;
   const dnnl_version_t& v = *dnnl_version();
   auto* peer = new Peer{std::to_string(v.major) + "." + std::to_string(v.minor) + "." + std::to_string(v.patch), {}};
-  peer->engines.push_back(std::make_unique<OneDnn>("onednn", plain_layouts, true));
-  peer->engines.push_back(std::make_unique<OneDnn>("onednn-matmul", matmul, true));
-  peer->engines.push_back(std::make_unique<OneDnn>("onednn-blocked", own_layouts, false));
+  const auto add = [&](const char* name, OneDnn::Make make, bool is_rival) {
+    peer->engines.push_back(std::make_unique<OneDnn>(name, make, is_rival));
+  };
+  add("onednn", plain_layouts, true);
+  add("onednn-matmul", matmul, true);
+  add(
+      "onednn-winograd", [](auto& s, auto w, auto threads) { return winograd(s, w, threads, true); }, true);
+  add("onednn-blocked", own_layouts, false);
+  add(
+      "onednn-blocked-winograd", [](auto& s, auto w, auto threads) { return winograd(s, w, threads, false); }, false);
   return peer;
 }

@@ -13,6 +13,8 @@ namespace quern::peers {
 namespace {
 
 constexpr double chunk_seconds = 1e-3;
+// Calls until large weights are back in the last cache, from which the other engines' have driven them.
+constexpr size_t least_warm_up = 3;
 // Of an output, in parts of the largest one: sums in another order, and Winograd.
 constexpr float tolerance = 1e-4f;
 // How long the threads of a library go on looking for work before they sleep, and more.
@@ -107,7 +109,7 @@ void Race::round() {
     if (threads_ > 1) std::this_thread::sleep_for(settling_time);
     for (size_t p = 0; p < placements_.size(); ++p) {
       bind(runner, placements_[p]);
-      seconds_per_call(*runner.task, threads_ > 1 ? runner.calls : 1, threads_);
+      seconds_per_call(*runner.task, std::max(runner.calls, least_warm_up), threads_);
       runner.seconds[p].push_back(seconds_per_call(*runner.task, runner.calls, threads_));
     }
   }

@@ -22,8 +22,7 @@ class Race {
   Race(const Layer& layer, const std::vector<const Engine*>& engines, const std::vector<Placement>& placements,
        size_t threads);
 
-  // Every engine in turn: at each placement a call that is not timed (several threads: as many as will be, so that all
-  // are awake), then a chunk of about a millisecond that is.
+  // Every engine in turn: at each placement a chunk of about a millisecond that is not timed, then one that is.
   void round();
 
   struct Result {

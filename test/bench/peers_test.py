@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the peers bench for a moment with the libraries it has: lines, counters, tables, and what it says of missing ones.
+"""Runs the peers bench for a moment with the libraries it has: lines, counters, tables, what it says of missing ones.
 
     peers_test.py OPERATORS_PY QUERN_PEERS_BENCH
 """
@@ -29,7 +29,8 @@ def problems_of(script, program, folder):
             yield f"{line['name']} lacks counters of ours"
     for table, rows in {"product": 9, "convolution": 5, "depthwise": 8, "top": 20}.items():
         for threads in (1, 2):
-            count = sum(line["name"].startswith(table + "/") and f"/threads:{threads}/" in line["name"] for line in lines)
+            names = (line["name"] for line in lines)
+            count = sum(name.startswith(f"{table}/") and f"/threads:{threads}/" in name for name in names)
             if count != rows:
                 yield f"{count} lines of {table} with {threads} threads"
     shown = result.stdout.count("\n| ") - result.stdout.count("\n| shape") - result.stdout.count("\n| ---")
