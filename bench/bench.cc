@@ -44,7 +44,10 @@ void Chunks::finish_chunk() {
 }
 
 double Chunks::seconds_per_call() {
-  if (seconds_.empty()) finish_chunk();
+  if (seconds_.empty()) {
+    if (calls_ == 0) return 0;
+    finish_chunk();
+  }
   const auto middle = seconds_.begin() + static_cast<ptrdiff_t>(seconds_.size() / 2);
   std::nth_element(seconds_.begin(), middle, seconds_.end());
   return *middle;

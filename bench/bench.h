@@ -3,6 +3,7 @@
 
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -34,10 +35,14 @@ double now();  // seconds
 class Chunks {
  public:
   Chunks() : start_(now()) {}
-  void count_call() {
-    if (++calls_ == calls_per_chunk_) finish_chunk();
+  // Was it the last one of a chunk?
+  bool count_call() {
+    if (++calls_ != calls_per_chunk_) return false;
+    finish_chunk();
+    return true;
   }
-  double seconds_per_call();
+  void restart() { start_ = now(); }
+  double seconds_per_call();  // 0 without a call
 
  private:
   void finish_chunk();
@@ -47,19 +52,29 @@ class Chunks {
 };
 
 // Runs the benchmark and writes ops_per_second, bytes_per_second, and percent_of_peak, where the peak is that of
-// `threads` cores at level `isa`.
+// `threads` cores at level `isa`. With several variants, call(variant), they take turns and the slowest one counts.
+template <class Call>
+void measure(benchmark::State& state, const Work& work, uint32_t isa, size_t threads, size_t variants, Call&& call) {
+  std::vector<Chunks> chunks(variants);
+  size_t variant = 0;
+  for (auto _ : state) {
+    call(variant);
+    benchmark::ClobberMemory();
+    if (!chunks[variant].count_call()) continue;
+    variant = (variant + 1) % variants;
+    chunks[variant].restart();
+  }
+  double seconds = 0;
+  for (Chunks& each : chunks) seconds = std::max(seconds, each.seconds_per_call());
+  const double ops_per_second = work.ops / seconds;
+  state.counters["ops_per_second"] = ops_per_second;
+  state.counters["bytes_per_second"] = work.bytes / seconds;
+  state.counters["percent_of_peak"] = 100 * ops_per_second / (peak_of(isa) * static_cast<double>(threads));
+}
+
 template <class Call>
 void measure(benchmark::State& state, const Work& work, uint32_t isa, size_t threads, Call&& call) {
-  Chunks chunks;
-  for (auto _ : state) {
-    call();
-    benchmark::ClobberMemory();
-    chunks.count_call();
-  }
-  const double ops_per_second = work.ops / chunks.seconds_per_call();
-  state.counters["ops_per_second"] = ops_per_second;
-  state.counters["bytes_per_second"] = work.bytes / chunks.seconds_per_call();
-  state.counters["percent_of_peak"] = 100 * ops_per_second / (peak_of(isa) * static_cast<double>(threads));
+  measure(state, work, isa, threads, 1, [&](size_t) { call(); });
 }
 
 // `count` floats in [-1, 1), none of them denormal; aligned to 64.

@@ -1,9 +1,9 @@
 // C[y][x][c] = clamp(bias[c] + sum over K * K taps of A * W), tiles of 1 to 4 rows x 16 channels, stride S.
 // Contract: src/kernel/dwconv.h
 //
-//   args   rdi channels  rsi pixels  rdx rows  rcx offsets  r8 a  r9 zero  [rsp+8] w  c  row_stride  c_stride  p
-//   panel  rdi channels left  r11 W  r13 C  r8 a at its channels  r9 zero: the same zeros for every panel
-//   column rdx its offsets  rax row of A     k1 the channels that exist: a masked lane is neither read nor written
+//   args   rdi channels  rsi pixels  rdx rows  rcx offsets  r8 a  r9 w  [rsp+8] c  row_stride  c_stride  p
+//   panel  rdi channels left  r9 W  r13 C  r8 a at its channels
+//   column rdx its offsets  rax one of them     k1 the channels that exist: a masked lane is neither read nor written
 //   pixel  rbp C of the oldest open one  rbx those still to open     r12 c_stride  r14 row_stride  r15 3 row_strides
 //   r10d   bit g: there is an open pixel of age g
 //   acc    pixel of age g, row r in zmm(g R + r)     A  from zmm(OPEN R)     clamp  zmm30 max  zmm31 min
@@ -13,11 +13,12 @@
 // K / S (rounded up) pixels whose sums are still open.  So K * K * R FMAs take S ((R - 1) S + K) loads of A, and those
 // of W where registers hold no more: with four rows, 3x3: 36 FMAs (18 cycles) and 6 loads, or 18 with stride 2;
 // 5x5: 100 FMAs (50 cycles) and 33 loads, or 47.  A step takes S columns; before it every open pixel grows older by
-// one, and the next one opens; after it, the oldest is complete.  Pixels that are not open take no part.
+// one, and the next one opens; after it, the oldest is complete.  Pixels that are not open take no part.  FMAs are the
+// limit as long as A comes from L1.
 #include "asm.h"
 #include "../offset.h"
 
-#define ARGS rsp + 56                   // w  c  row_stride  c_stride  p
+#define ARGS rsp + 56                   // c  row_stride  c_stride  p
 
         .altmacro
 
@@ -26,33 +27,35 @@
 .endm
 
 .macro bias to
-        vmovaps zmm\to, [r11]
+        vmovaps zmm\to, [r9]
 .endm
 
 .macro weight to, t
-        vmovaps zmm\to, [r11 + 64 + 64 * \t]
+        vmovaps zmm\to, [r9 + 64 + 64 * \t]
 .endm
 
 .macro multiply acc, w, in
         vfmadd231ps zmm\acc, zmm\w, zmm\in
 .endm
 
+// Zeros without reading them, where the offset is negative.
 .macro load to, i
-        movsxd  rax, dword ptr [rdx + 4 * \i]
-        test    rax, rax
-        lea     rax, [rax + r8]
-        cmovs   rax, r9
-        vmovups zmm\to{k1}{z}, [rax]
+        vpxord  zmm\to, zmm\to, zmm\to
+        mov     eax, dword ptr [rdx + 4 * \i]
+        test    eax, eax
+        js      8f
+        vmovups zmm\to{k1}{z}, [r8 + rax]
+8:
 .endm
 
 .macro next_column bytes
         add     rdx, \bytes
 .endm
 
-// Kernel column x, for the pixel of age g.
-.macro products g, x, bit
-        test    r10d, \bit
-        jz      7f
+// Kernel column x, for the pixel of age g, if it is open: bit 0 of eax tells.
+.macro products g, x
+        shr     eax
+        jnc     7f
         .set    j, 0
         .rept   K
         .set    w, 20 + K * \x + j
@@ -78,10 +81,11 @@
         .set    i, i + 1
         .endr
         next_column %(4 * ((ROWS - 1) * S + K))
+        mov     eax, r10d
         .set    g, 0
         .rept   OPEN
         .if     g * S + \d < K
-        products %g, %(g * S + \d), %(1 << g)
+        products %g, %(g * S + \d)
         .endif
         .set    g, g + 1
         .endr
@@ -133,7 +137,7 @@
 .endm
 
 .macro next_panel bytes
-        add     r11, \bytes
+        add     r9, \bytes
         add     r13, 64
         add     r8, 64
         sub     rdi, 16
@@ -191,11 +195,10 @@ fn qn_dwconv_f32_\name\()_4x16_avx512
         .set    ROWS, 4
         .set    OPEN, (K + S - 1) / S
         save    rbx, rbp, r12, r13, r14, r15
-        mov     r11, [ARGS]
-        mov     r13, [ARGS + 8]
-        mov     r14, [ARGS + 16]
-        mov     r12, [ARGS + 24]
-        mov     rax, [ARGS + 32]
+        mov     r13, [ARGS]
+        mov     r14, [ARGS + 8]
+        mov     r12, [ARGS + 16]
+        mov     rax, [ARGS + 24]
         vbroadcastss zmm31, dword ptr [rax + MINMAX_MIN]
         vbroadcastss zmm30, dword ptr [rax + MINMAX_MAX]
         lea     r15, [r14 + r14 * 2]

@@ -35,7 +35,9 @@
 //                      y = 0         `------'          `------'          `------'
 //                      y = 1            `------'          `------'          `------'
 //
-// Arguments  channels, pixels, offsets, a, zero, w as above
+// A negative offset stands for zeros.
+//
+// Arguments  channels, pixels, offsets, a, w as above
 //            rows      output rows there are, 1 .. R; entries that none of them needs are not read
 //            c         pixel (y, x) at c + y * row_stride + x * c_stride bytes
 //
@@ -59,15 +61,14 @@ typedef void (*qn_dwconv_fn)(size_t channels, size_t pixels, size_t taps, const 
                              const void* a, const void* zero, const void* w, void* c, size_t c_stride,
                              const qn_minmax_f32* p);
 typedef void (*qn_dwconv_tile_fn)(size_t channels, size_t pixels, size_t rows, const int32_t* offsets, const void* a,
-                                  const void* zero, const void* w, void* c, size_t row_stride, size_t c_stride,
-                                  const qn_minmax_f32* p);
+                                  const void* w, void* c, size_t row_stride, size_t c_stride, const qn_minmax_f32* p);
 
 #define QN_DWCONV_ROW(type, nr, isa, layout, name)                                                           \
   void name(size_t channels, size_t pixels, size_t taps, const int32_t* offsets, size_t step, const void* a, \
             const void* zero, const void* w, void* c, size_t c_stride, const qn_minmax_f32* p);
-#define QN_DWCONV_TILE_ROW(type, kernel, stride, rows, nr, isa, layout, name)                                      \
-  void name(size_t channels, size_t pixels, size_t rows_, const int32_t* offsets, const void* a, const void* zero, \
-            const void* w, void* c, size_t row_stride, size_t c_stride, const qn_minmax_f32* p);
+#define QN_DWCONV_TILE_ROW(type, kernel, stride, rows, nr, isa, layout, name)                                   \
+  void name(size_t channels, size_t pixels, size_t rows_, const int32_t* offsets, const void* a, const void* w, \
+            void* c, size_t row_stride, size_t c_stride, const qn_minmax_f32* p);
 #include "kernel/dwconv.inc"
 #undef QN_DWCONV_ROW
 #undef QN_DWCONV_TILE_ROW

@@ -22,7 +22,8 @@ constexpr DwconvTileRow tile_rows[] = {
 
 constexpr size_t nr = 8;
 
-// One pixel. Kernel columns of `kernel` offsets lie `column` entries apart. One copy of it is enough.
+// One pixel. Kernel columns of `kernel` offsets lie `column` entries apart. Without `zero`, padding is not read. One
+// copy of it is enough.
 [[gnu::noinline, gnu::noclone]] void pixel(size_t channels, size_t taps, size_t kernel, const int32_t* offsets,
                                            size_t column, const void* a, const void* zero, const void* w, void* c,
                                            const qn_minmax_f32& p) {
@@ -34,20 +35,19 @@ constexpr size_t nr = 8;
     for (size_t i = 0; i < count; ++i) sum[i] = panel[i];
     for (size_t t = 0; t < taps; ++t) {
       const int32_t offset = offsets[t / kernel * column + t % kernel];
-      const auto* row = static_cast<const float*>(offset < 0 ? zero : static_cast<const char*>(a) + offset) + c0;
-      for (size_t i = 0; i < count; ++i) sum[i] += row[i] * panel[(t + 1) * nr + i];
+      const auto* row = static_cast<const float*>(offset < 0 ? zero : static_cast<const char*>(a) + offset);
+      for (size_t i = 0; i < count; ++i) sum[i] += (row == nullptr ? 0 : row[c0 + i]) * panel[(t + 1) * nr + i];
     }
     for (size_t i = 0; i < count; ++i) out[c0 + i] = clamp(sum[i], p);
   }
 }
 
 void tile(size_t kernel, size_t stride, size_t channels, size_t pixels, size_t rows, const int32_t* offsets,
-          const void* a, const void* zero, const void* w, void* c, size_t row_stride, size_t c_stride,
-          const qn_minmax_f32* p) {
+          const void* a, const void* w, void* c, size_t row_stride, size_t c_stride, const qn_minmax_f32* p) {
   const size_t column = (2 - 1) * stride + kernel;
   for (size_t y = 0; y < rows; ++y) {
     for (size_t x = 0; x < pixels; ++x) {
-      pixel(channels, kernel * kernel, kernel, offsets + x * stride * column + y * stride, column, a, zero, w,
+      pixel(channels, kernel * kernel, kernel, offsets + x * stride * column + y * stride, column, a, nullptr, w,
             static_cast<char*>(c) + y * row_stride + x * c_stride, *p);
     }
   }
@@ -71,11 +71,11 @@ void qn_dwconv_f32_np8_ref(size_t channels, size_t pixels, size_t taps, const in
   }
 }
 
-#define TILE(kernel, stride)                                                                                \
-  void qn_dwconv_f32_k##kernel##s##stride##_2x8_ref(                                                        \
-      size_t channels, size_t pixels, size_t rows, const int32_t* offsets, const void* a, const void* zero, \
-      const void* w, void* c, size_t row_stride, size_t c_stride, const qn_minmax_f32* p) {                 \
-    quern::tile(kernel, stride, channels, pixels, rows, offsets, a, zero, w, c, row_stride, c_stride, p);   \
+#define TILE(kernel, stride)                                                                                       \
+  void qn_dwconv_f32_k##kernel##s##stride##_2x8_ref(size_t channels, size_t pixels, size_t rows,                   \
+                                                    const int32_t* offsets, const void* a, const void* w, void* c, \
+                                                    size_t row_stride, size_t c_stride, const qn_minmax_f32* p) {  \
+    quern::tile(kernel, stride, channels, pixels, rows, offsets, a, w, c, row_stride, c_stride, p);                \
   }
 TILE(3, 1)
 TILE(3, 2)

@@ -28,6 +28,7 @@ Level level_of(const Row& row) {
 
 constexpr double pipes = 2;                        // multiply-adds, and loads, per cycle
 constexpr double latency = 4;                      // cycles from one multiply-add to the next of its chain
+constexpr size_t competing_bytes = 1024;           // lines at multiples of it share sets of the first cache
 constexpr double tap_cycles = 0.4;                 // to find one row of A through a table
 constexpr double call_cycles = 20;                 // to begin and end a tile
 constexpr double gather_cycles = 16;               // to begin a copy
@@ -96,9 +97,15 @@ bool tile_fits(const Problem& p, const DwconvTileRow& row) {
   return along(p.window->h) && along(p.window->w) && row_tables_fit(p.window->tall(row.rows));
 }
 
-// Of rows, which load as often as they multiply, and of tiles, which do not.
+// Rows load as often as they multiply.
 double dwconv_cycles(const Problem& p, const DwconvRow& row) { return depthwise_cycles(p, row, 1); }
-double dwconv_cycles(const Problem& p, const DwconvTileRow& row) { return depthwise_cycles(p, row, 1.5); }
+
+// Tiles do not. But those whose panels are less than a cache line need each line several times, and between these it is
+// gone where pixels lie so that their lines compete for few sets.
+double dwconv_cycles(const Problem& p, const DwconvTileRow& row) {
+  const bool compete = p.window->pixel_stride * row.stride % competing_bytes == 0;
+  return depthwise_cycles(p, row, compete && row.nr * sizeof(float) < cache_line ? 0.8 : 1.5);
+}
 
 // Cycles of one step of a product whose weights arrive at so many bytes per cycle.
 double streamed_step(const GemmRow& row, size_t rows, double bytes_per_cycle) {

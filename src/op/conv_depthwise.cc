@@ -5,7 +5,7 @@
 namespace quern {
 namespace {
 
-// What kernels of rows and of tiles have in common: packed weights, zeros, the clamp.
+// What kernels of rows and of tiles have in common: packed weights and the clamp.
 template <class KernelRow>
 class DepthwisePlan : public RowPlan {
  protected:
@@ -13,14 +13,12 @@ class DepthwisePlan : public RowPlan {
       : RowPlan(conv.request, conv.window, row.nr, tile_rows),
         row_(row),
         clamp_(conv.clamp),
-        zero_(conv.weights.shape().groups),
         packed_(conv.weights.pack(Packing::depthwise, row.nr)) {}
 
   const char* panel(const RowTask& t) const { return packed_->panels(0) + t.channel / row_.nr * packed_->panel_bytes; }
 
   const KernelRow& row_;
   qn_minmax_f32 clamp_;
-  Vector<float> zero_;
 
  private:
   Packed packed_;
@@ -29,7 +27,7 @@ class DepthwisePlan : public RowPlan {
 class DepthwiseRowPlan final : public DepthwisePlan<DwconvRow> {
  public:
   explicit DepthwiseRowPlan(const ConvPlan& conv)
-      : DepthwisePlan(conv, *conv.choice.dwconv, 1), taps_(conv.window.taps()) {}
+      : DepthwisePlan(conv, *conv.choice.dwconv, 1), taps_(conv.window.taps()), zero_(conv.weights.shape().groups) {}
 
  private:
   void run_row(const RowTask& t) const override {
@@ -37,6 +35,7 @@ class DepthwiseRowPlan final : public DepthwisePlan<DwconvRow> {
   }
 
   size_t taps_;
+  Vector<float> zero_;
 };
 
 class DepthwiseTilePlan final : public DepthwisePlan<DwconvTileRow> {
@@ -46,7 +45,7 @@ class DepthwiseTilePlan final : public DepthwisePlan<DwconvTileRow> {
 
  private:
   void run_row(const RowTask& t) const override {
-    row_.run(t.channels, width_, t.rows, t.offsets, t.a, zero_.data(), panel(t), t.c, row_stride_, c_stride_, &clamp_);
+    row_.run(t.channels, width_, t.rows, t.offsets, t.a, panel(t), t.c, row_stride_, c_stride_, &clamp_);
   }
 };
 

@@ -1,0 +1,264 @@
+// C[y][x][c] = clamp(bias[c] + sum over K * K taps of A * W), tiles of 1 to 3 rows (3x3) or 2 (5x5) x 8 channels,
+// stride S.  Contract: src/kernel/dwconv.h
+//
+//   args   rdi channels  rsi pixels  rdx rows  rcx offsets  r8 a  r9 w  [rsp+8] c  row_stride  c_stride  p
+//   panel  rdi channels left  r9 W  r13 C  r8 a at its channels
+//   column rdx its offsets  rax one of them
+//   pixel  rbp C of the oldest open one  rbx those still to open     r12 c_stride  r14 row_stride
+//   r10d   bit g: there is an open pixel of age g
+//   acc    pixel of age g, row r in ymm(g R + r)     A  from ymm(OPEN R); then min and max     W  one tap in ymm15, or
+//          where R = 2 and K = 5 with stride 1, which take all registers, in memory
+//   part   r11 rows left  ymm14 the mask of the last panel, which has fewer than 8 channels: other lanes are neither
+//          read nor written.  It is run row by row.
+//
+// The columns of A pass once, and each is multiplied for all the windows it lies in: those of R rows, and of the OPEN =
+// K / S (rounded up) pixels whose sums are still open.  So K * K * R FMAs take S ((R - 1) S + K) loads of A and K * K of
+// W (or as many as FMAs): 3x3 27 FMAs (13.5 cycles) and 14 loads, or 23 with stride 2; 5x5 50 FMAs (25 cycles) and 56
+// loads, or 39 with stride 2.  A step takes S columns; before it every open pixel grows older by one, and the next one
+// opens; after it, the oldest is complete.  Pixels that are not open take no part.
+#include "asm.h"
+#include "../offset.h"
+
+#define ARGS rsp + 48                   // c  row_stride  c_stride  p
+
+        .altmacro
+
+.macro copy to, from
+        vmovaps ymm\to, ymm\from
+.endm
+
+.macro bias to
+        vmovaps ymm\to, [r9]
+.endm
+
+// Kernel row j of tap t, for row r of a pixel of age g.
+.macro multiply acc, in, t
+        .if     IN_MEMORY
+        vfmadd231ps ymm\acc, ymm\in, [r9 + 32 + 32 * \t]
+        .else
+        vfmadd231ps ymm\acc, ymm\in, ymm15
+        .endif
+.endm
+
+.macro weight t
+        .if     IN_MEMORY == 0
+        vmovaps ymm15, [r9 + 32 + 32 * \t]
+        .endif
+.endm
+
+// Zeros without reading them, where the offset is negative.
+.macro load to, i
+        vxorps  xmm\to, xmm\to, xmm\to
+        mov     eax, dword ptr [rdx + 4 * \i]
+        test    eax, eax
+        js      8f
+        .if     PART
+        vmaskmovps ymm\to, ymm14, [r8 + rax]
+        .else
+        vmovups ymm\to, [r8 + rax]
+        .endif
+8:
+.endm
+
+.macro next_column bytes
+        add     rdx, \bytes
+.endm
+
+// Kernel column x, for the pixel of age g, if it is open: bit 0 of eax tells.
+.macro products g, x
+        shr     eax
+        jnc     7f
+        .set    j, 0
+        .rept   K
+        weight  %(K * \x + j)
+        .set    r, 0
+        .rept   R
+        multiply %(\g * R + r), %(OPEN * R + r * S + j), %(K * \x + j)
+        .set    r, r + 1
+        .endr
+        .set    j, j + 1
+        .endr
+7:
+.endm
+
+// Column d of a step: kernel column d of the youngest pixel, d + S of the next one ...
+.macro column d
+        .set    i, 0
+        .rept   (R - 1) * S + K
+        load    %(OPEN * R + i), %i
+        .set    i, i + 1
+        .endr
+        next_column %(4 * ((ROWS - 1) * S + K))
+        mov     eax, r10d
+        .set    g, 0
+        .rept   OPEN
+        .if     g * S + \d < K
+        products %g, %(g * S + \d)
+        .endif
+        .set    g, g + 1
+        .endr
+.endm
+
+// Every open pixel grows older, and the next one, if there is one, opens.
+.macro age
+        .set    i, (OPEN - 1) * R
+        .rept   i
+        .set    i, i - 1
+        copy    %(i + R), %i
+        .endr
+        .rept   R
+        bias    %i
+        .set    i, i + 1
+        .endr
+        xor     eax, eax
+        test    rbx, rbx
+        setnz   al
+        lea     r10d, [rax + r10 * 2]
+        sub     rbx, rax
+.endm
+
+.macro limits min, max
+        mov     rax, [ARGS + 24]
+        vbroadcastss ymm\min, dword ptr [rax + MINMAX_MIN]
+        vbroadcastss ymm\max, dword ptr [rax + MINMAX_MAX]
+.endm
+
+.macro clamp acc, min, max
+        vmaxps  ymm\acc, ymm\min, ymm\acc // a NaN in the second operand is the result
+        vminps  ymm\acc, ymm\max, ymm\acc
+.endm
+
+.macro store acc, r
+        .if     PART
+        vmaskmovps [rbp], ymm14, ymm\acc
+        .elseif \r == 0
+        vmovups [rbp], ymm\acc
+        .elseif \r == 1
+        vmovups [rbp + r14], ymm\acc
+        .else
+        vmovups [rbp + r14 * 2], ymm\acc
+        .endif
+.endm
+
+.macro skip_unless bits, to
+        test    r10d, \bits
+        jz      \to
+.endm
+
+.macro again_if bits, to
+        test    r10d, \bits
+        jnz     \to
+.endm
+
+// All pixels of R rows of a panel.
+.macro panel
+        mov     rdx, rcx
+        mov     rbp, r13
+        mov     rbx, rsi
+        xor     r10d, r10d
+
+1:      age
+        column  0
+        .if     S == 2
+        skip_unless %((1 << (K / 2)) - 1), 2f // behind the last window
+        column  1
+2:
+        .endif
+        skip_unless %(1 << (OPEN - 1)), 1b
+        limits  %(OPEN * R), %(OPEN * R + 1)
+        .set    r, 0
+        .rept   R
+        clamp   %((OPEN - 1) * R + r), %(OPEN * R), %(OPEN * R + 1)
+        .set    r, r + 1
+        .endr
+        .set    r, 0
+        .rept   R
+        store   %((OPEN - 1) * R + r), %r
+        .set    r, r + 1
+        .endr
+        add     rbp, r12
+        again_if %((1 << (OPEN - 1)) - 1), 1b
+.endm
+
+.macro next_panel bytes
+        add     r9, \bytes
+        add     r13, 32
+        add     r8, 32
+        sub     rdi, 8
+.endm
+
+.macro next_row bytes
+        add     rcx, \bytes
+        add     r13, r14
+        dec     r11
+.endm
+
+.macro tile name, rows
+L(\name\rows):
+        .set    R, \rows
+        .set    IN_MEMORY, OPEN * R + (R - 1) * S + K > 15
+        cmp     rdi, 8
+        jb      L(\name\()_part)
+        panel
+        next_panel %(32 * (K * K + 1))
+        jnz     L(\name\rows)
+        jmp     L(\name\()_end)
+.endm
+
+.macro part name
+L(\name\()_part):
+        .set    R, 1
+        .set    IN_MEMORY, 0
+        .set    PART, 1
+        neg     rdi
+        lea     rax, [rip + L(mask)]
+        vmovups ymm14, [rax + rdi * 4]
+3:      panel
+        next_row %(4 * S)
+        jnz     3b
+        .set    PART, 0
+.endm
+
+.macro tiles name, kernel, stride, rows
+        rodata
+        .if     \rows == 3
+        places  \name, 1, 2, 3
+        .else
+        places  \name, 1, 2
+        .endif
+
+fn qn_dwconv_f32_\name\()_\rows\()x8_avx2
+        .set    K, \kernel
+        .set    S, \stride
+        .set    ROWS, \rows
+        .set    OPEN, (K + S - 1) / S
+        .set    PART, 0
+        save    rbx, rbp, r12, r13, r14
+        mov     r11, rdx
+        mov     r13, [ARGS]
+        mov     r14, [ARGS + 8]
+        mov     r12, [ARGS + 16]
+        entry   rax, rdx, \name, rbx
+        enter   rax
+        .if     \rows == 3
+        tile    \name, 3
+        .endif
+        tile    \name, 2
+        tile    \name, 1
+        part    \name
+L(\name\()_end):
+        vzeroupper
+        restore rbx, rbp, r12, r13, r14
+        ret
+endfn qn_dwconv_f32_\name\()_\rows\()x8_avx2
+.endm
+
+        rodata
+        .fill   8, 4, -1                // 8 lanes from n before the end of these: the first n are set
+L(mask):
+        .fill   8, 4, 0
+
+        tiles   k3s1, 3, 1, 3
+        tiles   k3s2, 3, 2, 3
+        tiles   k5s1, 5, 1, 2
+        tiles   k5s2, 5, 2, 2
