@@ -96,6 +96,19 @@ void transpose(const Plane& p, const char* in, char* out, Range rows, Range colu
   }
 }
 
+// Two columns that become pairs next to each other: a transpose of a shuffle of channels in two groups.
+void interleave(const Plane& p, const char* in, char* out, Range rows, Range) {
+  const char* second = in + p.column.stride[from];
+  size_t r = rows.begin;
+  for (; r + 4 <= rows.end; r += 4) {
+    constexpr Index4 low = {0, 4, 1, 5}, high = {2, 6, 3, 7};
+    const Vec4 a = load4(in + r * element), b = load4(second + r * element);
+    store4(out + 2 * r * element, __builtin_shuffle(a, b, low));
+    store4(out + 2 * r * element + sizeof(Vec4), __builtin_shuffle(a, b, high));
+  }
+  transpose_narrow<2>(in + r * element, p.column.stride[from], out + 2 * r * element, 2 * element, rows.end - r);
+}
+
 using CopyPlane = void (*)(const Plane&, const char*, char*, Range, Range);
 
 // A copy, ready to run: how to copy a plane, the loops around it, and how planes are divided.
@@ -104,7 +117,8 @@ struct Job {
   Plane plane;
   CopyPlane copy = copy_elements;
   Nest<2> outer;
-  Split rows, columns;  // in blocks
+  size_t row_step = 1;
+  Split rows, columns;  // rows in steps, columns in blocks
   size_t first_item = 0;
 
   size_t items() const { return outer.count() * rows.chunks * columns.chunks; }
@@ -129,6 +143,10 @@ Job make_job(const Copy& copy, size_t tasks) {
     }
   }
   if (row < nest.rank) job.plane.row = nest.loops[row];
+  if (job.copy == transpose) {
+    job.row_step = block;
+    if (job.plane.column.count == 2 && job.plane.row.stride[to] == 2 * element) job.copy = interleave;
+  }
   for (size_t i = 1; i < nest.rank; ++i) {
     if (i != row) job.outer.add(nest.loops[i].count, nest.loops[i].stride);
   }
@@ -137,8 +155,7 @@ Job make_job(const Copy& copy, size_t tasks) {
   const size_t elements = outer * rows * columns, wanted = wanted_chunks(tasks);
   const size_t worth = std::clamp<size_t>(elements / min_task_elements, 1, wanted);
   const size_t pieces = divide_up(worth, std::min(outer, worth));
-  // Rows one by one where they are copied whole.
-  job.rows = {job.copy == transpose ? divide_up(rows, block) : rows, 1};
+  job.rows = {divide_up(rows, job.row_step), 1};
   job.rows.chunks = std::min(pieces, job.rows.count);
   job.columns = {divide_up(columns, block), 1};
   job.columns.chunks = std::min(divide_up(pieces, job.rows.chunks), job.columns.count);
@@ -176,12 +193,12 @@ class CopiesPlan final : public qn_plan {
     const char* in =
         job.input == Copy::fill ? reinterpret_cast<const char*>(&fill_value_) : run.input(job.input) + job.in_offset;
     char* out = run.output + job.out_offset;
-    const size_t row_step = job.copy == transpose ? block : 1;
     size_t piece = begin % (job.rows.chunks * job.columns.chunks);
     Cursor<2> at(job.outer, begin / (job.rows.chunks * job.columns.chunks));
     for (size_t i = begin; i < end; ++i) {
       const size_t r = piece / job.columns.chunks, c = piece % job.columns.chunks;
-      const Range rows = {job.rows.begin(r) * row_step, std::min(job.rows.end(r) * row_step, job.plane.row.count)};
+      const Range rows = {job.rows.begin(r) * job.row_step,
+                          std::min(job.rows.end(r) * job.row_step, job.plane.row.count)};
       const Range columns = {job.columns.begin(c) * block,
                              std::min(job.columns.end(c) * block, job.plane.column.count)};
       job.copy(job.plane, in + at.offset(from), out + at.offset(to), rows, columns);

@@ -160,6 +160,8 @@ TEST(Transpose, EveryPermutation) {
       {{4, 1, 5, 1}, {2, 1, 0, 3}},
       {{2, 3, 2, 3, 2, 3}, {5, 3, 1, 4, 2, 0}},
       {{2, 3, 4, 5}, {0, 1, 2, 3}},
+      {{3, 5, 2, 58}, {0, 1, 3, 2}},
+      {{400, 2, 61}, {0, 2, 1}},
   };
   for (const auto& [shape, permutation] : cases) {
     qn_transpose_params p;
