@@ -4,7 +4,7 @@
 //   A      row 3i+j is at base i + j strides: bases rcx rbx rbp r12 r13, stride r8
 //   C      r10 the row after the last, r11 stride, rax the row at hand
 //   jumps  rdi row mr-1 in the loop, r14 row mr-1 in the store
-//   left   rax bytes of k     rsi channels     r15 p     [rsp] mr
+//   left   rax bytes of k     rsi channels     r15 p     [rsp] row 0 of C     [rsp+8] mr
 //   acc    zmm4-zmm31: row m holds zmm(4+2m), zmm(5+2m)
 //   load   zmm0 zmm1 one row of W   zmm2 one A everywhere     then zmm0 min  zmm1 max
 //
@@ -35,6 +35,18 @@
 .macro start m, a, lo, hi
         vmovaps \lo, zmm0
         vmovaps \hi, zmm1
+.endm
+
+// The rows of C come into the cache, to be written when the sums are done.
+.macro claim bytes
+        mov     rax, r10
+4:      sub     rax, r11
+        prefetchw [rax]
+        .if     \bytes > 64
+        prefetchw [rax + 64]
+        .endif
+        cmp     rax, [rsp]
+        ja      4b
 .endm
 
 .macro step m, a, lo, hi
@@ -75,10 +87,10 @@ L(store\m):
         places  store, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13
 
 fn qn_gemm_f32_14x32_avx512
-        save    rbx, rbp, r12, r13, r14, r15, rdi
-        mov     r10, [rsp + 64]
-        mov     r11, [rsp + 72]
-        mov     r15, [rsp + 80]
+        mov     r10, [rsp + 8]
+        save    rbx, rbp, r12, r13, r14, r15, rdi, r10
+        mov     r11, [rsp + 80]
+        mov     r15, [rsp + 88]
 
         lea     rbx, [rcx + r8 * 2]     // bases of A: rows 3, 6, 9, 12
         add     rbx, r8
@@ -100,10 +112,11 @@ fn qn_gemm_f32_14x32_avx512
         vmovaps zmm1, [r9 + 64]
         sub     r9, -128                // as + 128, in fewer bytes
         rows    start
+        claim   128
 
         cmp     rsi, 16
         ja      2f
-        mov     rdi, [rsp]              // at most 16 channels: the lower half of the last panel
+        mov     rdi, [rsp + 8]            // at most 16 channels: the lower half of the last panel
         entry   rdi, rdi, half, rax
         mov     rax, rdx
 1:      vmovaps zmm0, [r9]
@@ -140,11 +153,12 @@ fn qn_gemm_f32_14x32_avx512
         rows    store
 
         sub     r10, -128
+        sub     qword ptr [rsp], -128
         sub     rsi, 32
         ja      0b
 
         vzeroupper
-        restore rbx, rbp, r12, r13, r14, r15, rdi
+        restore rbx, rbp, r12, r13, r14, r15, rdi, r10
         ret
 endfn qn_gemm_f32_14x32_avx512
 
@@ -153,8 +167,8 @@ endfn qn_gemm_f32_14x32_avx512
 //   args   as above
 //   A      bases of rows 0, 1, 5, 10, 15, 20, 25: rcx rbx rbp r12 r13 r14 r15; the others lie 1, 2, 4 or 8 strides on
 //   C      r10 the row after the last, r11 stride, rax the row at hand
-//   jumps  rdi row mr-1 in the loop, [rsp] row mr-1 in the store
-//   left   rax bytes of k     rsi channels
+//   jumps  rdi row mr-1 in the loop, [rsp+8] row mr-1 in the store
+//   left   rax bytes of k     rsi channels     [rsp] row 0 of C
 //   acc    zmm4-zmm31: row m holds zmm(4+m)
 //   load   zmm0 one row of W     then zmm0 min  zmm1 max
 //
@@ -215,9 +229,9 @@ L(tall_store\m):
 
 fn qn_gemm_f32_28x16_avx512
         entry   rax, rdi, tall_store, r10
-        save    rbx, rbp, r12, r13, r14, r15, rax
-        mov     r10, [rsp + 64]
-        mov     r11, [rsp + 72]
+        mov     r10, [rsp + 8]
+        save    rbx, rbp, r12, r13, r14, r15, rax, r10
+        mov     r11, [rsp + 80]
 
         lea     rbx, [rcx + r8]         // bases of A: rows 1, 5, 10, 15, 20, 25
         lea     rax, [r8 + r8 * 4]
@@ -235,6 +249,7 @@ fn qn_gemm_f32_28x16_avx512
 0:      vmovaps zmm0, [r9]              // a panel: start from the bias
         add     r9, 64
         tall_rows tall_start
+        claim   64
 
         mov     rax, rdx
 1:      vmovaps zmm0, [r9]
@@ -261,18 +276,19 @@ fn qn_gemm_f32_28x16_avx512
         sub     r15, rdx
 
         lanes   k1, rsi, esi, eax
-        mov     rax, [rsp + 80]         // p
+        mov     rax, [rsp + 88]         // p
         vbroadcastss zmm0, dword ptr [rax + MINMAX_MIN]
         vbroadcastss zmm1, dword ptr [rax + MINMAX_MAX]
         mov     rax, r10
-        enter   [rsp]
+        enter   [rsp + 8]
         tall_rows tall_store
 
         add     r10, 64
+        add     qword ptr [rsp], 64
         sub     rsi, 16
         ja      0b
 
         vzeroupper
-        restore rbx, rbp, r12, r13, r14, r15, rax
+        restore rbx, rbp, r12, r13, r14, r15, rax, r10
         ret
 endfn qn_gemm_f32_28x16_avx512

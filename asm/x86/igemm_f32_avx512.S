@@ -15,7 +15,7 @@
 #include "asm.h"
 #include "../offset.h"
 
-#define FRAME 96
+#define FRAME 104
 #define TABLE qword ptr [rsp]           // offsets of this tap
 #define TABLE_BEGIN qword ptr [rsp + 8]
 #define TABLE_END qword ptr [rsp + 16]
@@ -28,6 +28,7 @@
 #define STEP qword ptr [rsp + 72]       // where it is multiplied,
 #define STORE qword ptr [rsp + 80]      // where it is stored
 #define HALF qword ptr [rsp + 88]       // and where half of it is multiplied
+#define C_BEGIN qword ptr [rsp + 96]    // row 0
 #define ARGS rsp + FRAME + 56
 
 // Every row: its number, the end of its A, its accumulators.
@@ -108,7 +109,9 @@ fn qn_igemm_f32_12x32_avx512
         mov     r14, [ARGS + 8]         // w
         mov     rax, rdi                // the end of C
         imul    rax, [ARGS + 24]
-        add     rax, [ARGS + 16]
+        mov     rcx, [ARGS + 16]
+        mov     C_BEGIN, rcx
+        add     rax, rcx
         mov     C_END, rax
         entry   rax, rdi, row, rcx
         mov     ROW, rax
@@ -123,6 +126,13 @@ fn qn_igemm_f32_12x32_avx512
         vmovaps zmm1, [r14 + 64]
         sub     r14, -128
         rows    start
+        mov     rcx, [ARGS + 24]        // the rows of C come into the cache, to be written when the sums are done
+        mov     rax, C_END
+4:      sub     rax, rcx
+        prefetchw [rax]
+        prefetchw [rax + 64]
+        cmp     rax, C_BEGIN
+        ja      4b
 
         mov     rax, TABLE_BEGIN
 1:      mov     TABLE, rax              // a tap: find the rows of A
@@ -166,6 +176,7 @@ fn qn_igemm_f32_12x32_avx512
         mov     rcx, [ARGS + 24]        // c_stride
         mov     rax, C_END
         sub     C_END, -128
+        sub     C_BEGIN, -128
         enter   STORE
         rows    store
         sub     NC, 32
