@@ -61,9 +61,9 @@ double tiles_cycles(const Problem& p, const Row& row, size_t mr, size_t nr, doub
     const double store = static_cast<double>(rows * nr) / level_of(row).lanes;
     return depth * step_cycles(row, rows, nr) + store + call_cycles + per_tile;
   };
-  const size_t tiles = divide_up(p.pixels, mr);
-  return static_cast<double>(tiles) * tile(divide_up(p.pixels, tiles)) *
-         static_cast<double>(divide_up(p.out, nr) * p.groups * p.images);
+  const size_t tiles = divide_up(p.pixels, mr), rows = divide_up(p.pixels, tiles);
+  const double column = static_cast<double>(tiles - 1) * tile(rows) + tile(p.pixels - (tiles - 1) * rows);
+  return column * static_cast<double>(divide_up(p.out, nr) * p.groups * p.images);
 }
 
 // ---- the algorithms ----
@@ -71,7 +71,8 @@ double tiles_cycles(const Problem& p, const Row& row, size_t mr, size_t nr, doub
 double gemm_cycles(const Problem& p, const GemmRow& row) { return tiles_cycles(p, row, row.mr, row.nr, 0); }
 
 double igemm_cycles(const Problem& p, const IgemmRow& row) {
-  return tiles_cycles(p, row, row.mr, row.nr, static_cast<double>(p.taps() * row.mr) * tap_cycles);
+  const size_t taps = p.contiguous && p.in <= few_channels ? p.kernel.h : p.taps();
+  return tiles_cycles(p, row, row.mr, row.nr, static_cast<double>(taps * row.mr) * tap_cycles);
 }
 
 double direct_cycles(const Problem& p, const GemmRow& row) {

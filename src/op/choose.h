@@ -15,6 +15,9 @@
 
 namespace quern {
 
+// With at most so many input channels igemm joins taps that lie side by side.
+constexpr size_t few_channels = 8;
+
 // A convolution as the cost model sees it; a matrix product has one tap and is pointwise.
 struct Problem {
   size_t pixels = 1;                   // rows of one product: output pixels of an image, or all where images join

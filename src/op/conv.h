@@ -50,6 +50,12 @@ inline Rows output_rows(const qn_tensor& out) {
   return join ? Rows{out.shape[1] * out.shape[2], 1} : Rows{out.shape[2], out.shape[1]};
 }
 
+// Does igemm make one tap of each row of the kernel?
+inline bool merges_taps(const Window& window, size_t in) {
+  return in <= few_channels && window.w.kernel > 1 && window.w.dilation == 1 &&
+         window.pixel_stride == in * sizeof(float);
+}
+
 // The distance of rows of `bytes` in scratch memory: an odd number of cache lines, lest a column of them, or all points
 // of a winograd tile, fall into few sets of the L1 cache.
 inline size_t spread(size_t bytes) { return round_up(bytes, cache_line) | cache_line; }

@@ -77,6 +77,13 @@ qn_status size_window(const char* who, size_t height, size_t width, bool ceil_mo
   return size_axis(who, "width", width, ceil_mode, &window->w);
 }
 
+Span columns_inside(const Axis& axis) {
+  const size_t begin = std::min(divide_up(axis.before, axis.stride), axis.out);
+  if (axis.extent() > axis.in + axis.before) return {begin, begin};
+  const size_t end = (axis.in + axis.before - axis.extent()) / axis.stride + 1;
+  return {begin, std::clamp(end, begin, axis.out)};
+}
+
 void stride_window(const qn_tensor& in, Window* window) {
   window->row_stride = in.stride[1];
   window->pixel_stride = in.stride[2];

@@ -39,6 +39,12 @@ struct Window {
   Window tall(size_t rows) const;
 };
 
+// Outputs begin .. end-1 along an axis have their whole window inside the image.
+struct Span {
+  size_t begin, end;
+};
+Span columns_inside(const Axis& axis);
+
 // Checks kernel, stride, dilation and padding.
 qn_status make_window(const char* who, qn_hw kernel, qn_hw stride, qn_hw dilation, const qn_padding& padding,
                       Window* window);
