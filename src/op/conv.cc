@@ -63,11 +63,13 @@ Vector<Choice> open_choices(const ConvRequest& conv) {
 
 // Runs the candidates and puts what they took into `measured`, the fastest into `choice`.
 qn_status measure(const ConvRequest& conv, const Vector<Choice>& list, Vector<Measured>* measured, Choice* choice) {
-  const Weights weights = conv.weights.unshared();
   Vector<Trial> trials;
+  size_t packed = 0;
   for (const Choice& c : list) {
-    if (c.cycles > worth_trying * list[0].cycles || weights.packed_bytes() > max_trial_bytes) break;
+    if (c.cycles > worth_trying * list[0].cycles || packed > max_trial_bytes) break;
+    const Weights weights = conv.weights.unshared();  // those that another candidate has just read would be warmer
     trials.emplace_back().plan = plan_choice({conv.request, c, weights, conv.window, conv.clamp});
+    packed += weights.packed_bytes();
   }
   if (trials.size() > 1) QN_TRY(time_trials(conv.request, &trials));
   size_t best = 0;

@@ -8,9 +8,9 @@
 namespace quern {
 namespace {
 
-constexpr size_t min_rounds = 5, max_rounds = 25;
+constexpr size_t first_counted = 1, fair_rounds = 4, min_rounds = 7, max_rounds = 30;
 constexpr double enough_seconds = 0.2;  // after which there are no more rounds than the fewest
-constexpr double too_many_seconds = 2;  // after which there are no more at all
+constexpr double too_many_seconds = 3;  // after which there are no more at all, once every plan has counted
 constexpr double hopeless = 1.5;        // times the shortest time so far: such a plan is not run again
 constexpr size_t max_traffic = size_t{128} << 20;
 
@@ -85,13 +85,17 @@ qn_status time_trials(const Request& request, Vector<Trial>* trials) {
   double best = __builtin_inf();
   const double start = now();
   for (size_t round = 0; round < max_rounds; ++round) {
-    if (round >= min_rounds && now() - start > enough_seconds) break;
-    for (Trial& trial : *trials) {
-      if (trial.seconds > hopeless * best || (round > 0 && now() - start > too_many_seconds)) continue;
+    const double spent = now() - start;
+    if (round >= min_rounds && spent > enough_seconds) break;
+    for (size_t i = 0; i < trials->size(); ++i) {
+      Trial& trial = (*trials)[(round + i) % trials->size()];  // nobody is always the one after another
+      // Whoever else uses the machine may make anything look hopeless once.
+      if (round >= fair_rounds && trial.seconds > hopeless * best) continue;
+      if (round > first_counted && now() - start > too_many_seconds) continue;
       double seconds;
       QN_TRY(stage.run(*trial.plan, &seconds));
-      // In the first round code and tables are new; that counts only for the hopeless.
-      trial.seconds = round == 1 ? seconds : std::min(trial.seconds, seconds);
+      if (round < first_counted) continue;  // code and tables are new
+      trial.seconds = std::min(trial.seconds, seconds);
       best = std::min(best, seconds);
     }
   }

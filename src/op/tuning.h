@@ -22,7 +22,7 @@ namespace quern {
 struct TunedProblem {
   // Places in `numbers`.
   // clang-format off
-  enum {
+  enum Number {
     inputs,                                // tensors
     images, height, width, in_channels,    // of the input; a matrix has its rows as width
     out_channels, groups,

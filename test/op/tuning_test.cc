@@ -209,6 +209,7 @@ TEST(Tuning, MeasuresOnceAndKeepsTheFastest) {
   double best = __builtin_inf();
   for (const Measured& m : entry.measured) best = std::min(best, m.seconds);
   EXPECT_GT(best, 0);
+  for (const Measured& m : entry.measured) EXPECT_LT(m.seconds, 1) << m.kernel << " was not run";
   for (const Measured& m : entry.measured) {
     if (m.algorithm != entry.algorithm || entry.kernel != m.kernel) continue;
     EXPECT_LE(m.seconds, best / 0.97);
@@ -353,7 +354,9 @@ TEST(Tuning, MeasuresOnThreadsBetweenOtherData) {
   options.parallel = threads.parallel();
   options.traffic = size_t{1} << 20;
   conv.choice(options);
-  EXPECT_GE(only_choice(tuning).measured.size(), 2u);
+  const TunedChoice entry = only_choice(tuning);
+  EXPECT_GE(entry.measured.size(), 2u);
+  for (const Measured& m : entry.measured) EXPECT_LT(m.seconds, 1) << m.kernel;
 }
 
 TEST(Tuning, NeedsSomewhereToStore) {
