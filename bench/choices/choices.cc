@@ -20,21 +20,34 @@ namespace {
 constexpr double close = 1.05;  // as good as the best
 
 struct Arguments {
-  size_t threads = 1, repeats = 5;
+  size_t threads = 1, repeats = 8;
   std::vector<std::string> models = zoo_names();
+};
+
+struct Candidate {
+  qn_algorithm algorithm;
+  const char* kernel;
+  std::vector<double> repeats;  // seconds
+
+  double seconds() const {
+    std::vector<double> sorted = repeats;
+    std::sort(sorted.begin(), sorted.end());
+    return (sorted[(sorted.size() - 1) / 2] + sorted[sorted.size() / 2]) / 2;
+  }
 };
 
 // Of one problem.
 struct Case {
-  std::string model;               // the first that has it
-  std::vector<Measured> measured;  // the cost model's choice first
+  std::string model;                  // the first that has it
+  std::vector<Candidate> candidates;  // the cost model's choice first
 
-  const Measured& chosen() const { return measured.front(); }
-  const Measured& best() const {
-    const auto faster = [](const Measured& a, const Measured& b) { return a.seconds < b.seconds; };
-    return *std::min_element(measured.begin(), measured.end(), faster);
+  const Candidate& chosen() const { return candidates.front(); }
+  const Candidate& best() const {
+    const auto faster = [](const Candidate& a, const Candidate& b) { return a.seconds() < b.seconds(); };
+    return *std::min_element(candidates.begin(), candidates.end(), faster);
   }
-  double ratio() const { return measured.size() == 1 ? 1 : chosen().seconds / best().seconds; }
+  bool open() const { return candidates.size() > 1; }
+  double ratio() const { return open() ? chosen().seconds() / best().seconds() : 1; }
 };
 using Cases = std::map<std::string, Case>;
 
@@ -59,9 +72,8 @@ std::unique_ptr<qn_model, Release> load(const std::string& name) {
   return std::unique_ptr<qn_model, Release>(model);
 }
 
-// Measures all problems of the model that `tuning` does not know yet; of candidates known from another repeat, the
-// shorter time stays.
-void measure(const std::string& name, size_t threads, qn_tuning* tuning, Cases* cases) {
+// Measures all problems of the model that `tuning` does not know yet.
+void measure(const std::string& name, size_t threads, qn_tuning* tuning) {
   const auto model = load(name);
   qn_session_options options;
   qn_session_options_init(&options);
@@ -71,14 +83,16 @@ void measure(const std::string& name, size_t threads, qn_tuning* tuning, Cases* 
   qn_session* session = nullptr;
   check(qn_session_create(model.get(), &options, &session));
   const std::unique_ptr<qn_session, Release> owner(session);
+}
+
+// Adds one repeat's times.
+void collect(const qn_tuning* tuning, Cases* cases) {
   for (const auto& [problem, choice] : tuning->impl->entries()) {
-    const auto [found, added] = cases->try_emplace(std::string(problem));
-    std::vector<Measured>& all = found->second.measured;
-    if (added) {
-      found->second.model = name;
-      all.assign(choice.measured.begin(), choice.measured.end());
+    std::vector<Candidate>& all = (*cases)[std::string(problem)].candidates;
+    for (const Measured& m : choice.measured) {
+      if (all.size() < choice.measured.size()) all.push_back({m.algorithm, m.kernel, {}});
+      all[static_cast<size_t>(&m - choice.measured.data())].repeats.push_back(m.seconds);
     }
-    for (size_t i = 0; i < all.size(); ++i) all[i].seconds = std::min(all[i].seconds, choice.measured[i].seconds);
   }
 }
 
@@ -89,10 +103,14 @@ Cases measure_all(const Arguments& arguments) {
     check(qn_tuning_create(&tuning));
     const std::unique_ptr<qn_tuning, Release> owner(tuning);
     for (const std::string& name : arguments.models) {
-      measure(name, arguments.threads, tuning, &cases);
+      measure(name, arguments.threads, tuning);
+      for (const auto& [problem, choice] : tuning->impl->entries()) {
+        cases.try_emplace(std::string(problem), Case{name, {}});
+      }
       std::fprintf(stderr, "repeat %zu of %zu: %s, %zu problems\n", repeat + 1, arguments.repeats, name.c_str(),
                    cases.size());
     }
+    collect(tuning, &cases);
   }
   return cases;
 }
@@ -122,8 +140,8 @@ std::string shape_of(const std::string& problem) {
 }
 
 void print_line(const std::string& problem, const Case& c) {
-  const auto print = [](const Measured& m) {
-    std::printf(" %s `%s` | %.1f |", qn_algorithm_string(m.algorithm), m.kernel, m.seconds * 1e6);
+  const auto print = [](const Candidate& m) {
+    std::printf(" %s `%s` | %.1f |", qn_algorithm_string(m.algorithm), m.kernel, m.seconds() * 1e6);
   };
   std::printf("| %s | %s |", shape_of(problem).c_str(), c.model.c_str());
   print(c.chosen());
@@ -137,14 +155,14 @@ void report(const Arguments& arguments, const Cases& cases) {
   std::vector<Cases::const_iterator> misses;
   for (auto at = cases.begin(); at != cases.end(); ++at) {
     const Case& c = at->second;
-    const bool has_choice = c.measured.size() > 1, is_good = c.ratio() <= close;
-    open += has_choice;
+    const bool is_good = c.ratio() <= close;
+    open += c.open();
     good += is_good;
-    good_open += has_choice && is_good;
+    good_open += c.open() && is_good;
     if (!is_good) misses.push_back(at);
-    if (!has_choice) continue;
-    chosen += c.chosen().seconds;
-    best += c.best().seconds;
+    if (!c.open()) continue;
+    chosen += c.chosen().seconds();
+    best += c.best().seconds();
   }
   const auto percent = [](size_t part, size_t whole) {
     return 100 * static_cast<double>(part) / static_cast<double>(std::max<size_t>(whole, 1));
@@ -165,8 +183,8 @@ void report(const Arguments& arguments, const Cases& cases) {
 void print_all(const Cases& cases) {
   for (const auto& [problem, c] : cases) {
     std::printf("\n%s  %s\n", problem.c_str(), c.model.c_str());
-    for (const Measured& m : c.measured) {
-      std::printf("  %10.1f us  %-10s %s\n", m.seconds * 1e6, qn_algorithm_string(m.algorithm), m.kernel);
+    for (const Candidate& m : c.candidates) {
+      std::printf("  %10.1f us  %-10s %s\n", m.seconds() * 1e6, qn_algorithm_string(m.algorithm), m.kernel);
     }
   }
 }

@@ -85,19 +85,19 @@ qn_status time_trials(const Request& request, Vector<Trial>* trials) {
   double best = __builtin_inf();
   const double start = now();
   for (size_t round = 0; round < max_rounds; ++round) {
-    const double spent = now() - start;
-    if (round >= min_rounds && spent > enough_seconds) break;
+    if (round >= min_rounds && now() - start > enough_seconds) break;
     for (size_t i = 0; i < trials->size(); ++i) {
       Trial& trial = (*trials)[(round + i) % trials->size()];  // nobody is always the one after another
       // Whoever else uses the machine may make anything look hopeless once.
-      if (round >= fair_rounds && trial.seconds > hopeless * best) continue;
+      if (round >= fair_rounds && trial.seconds() > hopeless * best) continue;
       if (round > first_counted && now() - start > too_many_seconds) continue;
       double seconds;
       QN_TRY(stage.run(*trial.plan, &seconds));
       if (round < first_counted) continue;  // code and tables are new
-      trial.seconds = std::min(trial.seconds, seconds);
-      best = std::min(best, seconds);
+      trial.runs.insert(std::upper_bound(trial.runs.begin(), trial.runs.end(), seconds), seconds);
     }
+    best = __builtin_inf();
+    for (const Trial& trial : *trials) best = std::min(best, trial.seconds());
   }
   return QN_OK;
 }
