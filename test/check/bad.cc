@@ -196,6 +196,27 @@ void leaves_the_last_pixel(DWCONV_ARGUMENTS) {
   if (pixels > 1) qn_dwconv_f32_np8_ref(channels, pixels - 1, taps, offsets, step, a, zero, w, c, c_stride, p);
 }
 
+#define DWCONV_TILE_ARGUMENTS                                                                                 \
+  size_t channels, size_t pixels, size_t rows, const int32_t *offsets, const void *a, const void *w, void *c, \
+      size_t row_stride, size_t c_stride, const qn_minmax_f32 *p
+
+void reads_offsets_of_missing_rows(DWCONV_TILE_ARGUMENTS) {
+  qn_dwconv_f32_k3s1_2x8_ref(channels, pixels, rows, offsets, a, w, c, row_stride, c_stride, p);
+  for (size_t entry = 0; entry < 4; ++entry) {
+    if (offsets[entry] >= 0) read(a, static_cast<size_t>(offsets[entry]));
+  }
+}
+void stays_at_a_column(DWCONV_TILE_ARGUMENTS) {
+  for (size_t x = 0; x < pixels; ++x) {
+    const size_t column = x == 0 ? 0 : x - 1;
+    qn_dwconv_f32_k3s1_2x8_ref(channels, 1, rows, offsets + 4 * column, a, w, static_cast<char*>(c) + x * c_stride,
+                               row_stride, c_stride, p);
+  }
+}
+void leaves_the_last_row_of_a_tile(DWCONV_TILE_ARGUMENTS) {
+  if (rows > 1) qn_dwconv_f32_k3s1_2x8_ref(channels, pixels, rows - 1, offsets, a, w, c, row_stride, c_stride, p);
+}
+
 // --- pool ---
 
 #define POOL_ARGUMENTS                                                                                                 \
@@ -313,6 +334,8 @@ std::vector<BadKernel> bad_kernels() {
   const GemmRow& gemm = gemm_rows().back();
   const IgemmRow& igemm = igemm_rows().back();
   const DwconvRow& dwconv = dwconv_rows().back();
+  const DwconvTileRow& tile = *std::find_if(dwconv_tile_rows().begin(), dwconv_tile_rows().end(),
+                                            [](const auto& row) { return row.run == qn_dwconv_f32_k3s1_2x8_ref; });
   const PoolRow& maxpool = reference(pool_rows(), PoolKind::max);
   const PoolRow& avgpool = reference(pool_rows(), PoolKind::average);
   return {
@@ -345,6 +368,9 @@ std::vector<BadKernel> bad_kernels() {
       bad("reads_a_whole_vector_of_a_row", dwconv, reads_a_whole_vector_of_a_row, "bytes past the end of a"),
       bad("ignores_the_step", dwconv, ignores_the_step, "bad access"),
       bad("leaves_the_last_pixel", dwconv, leaves_the_last_pixel, "is nothing, not"),
+      bad("reads_offsets_of_missing_rows", tile, reads_offsets_of_missing_rows, "bad access"),
+      bad("stays_at_a_column", tile, stays_at_a_column, "c["),
+      bad("leaves_the_last_row_of_a_tile", tile, leaves_the_last_row_of_a_tile, "is nothing, not"),
       bad("reads_the_scale_of_a_maximum", maxpool, reads_the_scale_of_a_maximum, "0 bytes past the end of scale"),
       bad("forgets_the_last_tap", maxpool, forgets_the_last_tap, "c["),
       bad("scales_all_pixels_alike", avgpool, scales_all_pixels_alike, "c["),
