@@ -28,6 +28,7 @@ struct Problem {
   bool matrix = false;             // no image at all: gemm alone applies
   bool pointwise = false;          // 1x1, stride 1, no padding: rows of the image are rows of the matrix
   bool offsets_fit = true;         // 32 bits reach every pixel: igemm's tables can be made
+  size_t row_stride = 0;           // of gemm's A, in bytes
   bool contiguous = false;         // taps of one kernel row lie side by side in memory
   bool undilated = false;          // stride 1 and dilation 1
   const Window* window = nullptr;  // of a convolution

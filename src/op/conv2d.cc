@@ -54,6 +54,7 @@ class Conv2d final : public Operator {
     p.kernel = shape.kernel;
     p.pointwise = window.taps() == 1 && window.h.stride == 1 && window.w.stride == 1 && window.h.before == 0 &&
                   window.h.after == 0 && window.w.before == 0 && window.w.after == 0;
+    p.row_stride = window.pixel_stride;
     p.offsets_fit = window.offsets_fit();
     p.window = &window;
     p.height = window.h.out;

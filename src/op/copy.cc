@@ -193,6 +193,7 @@ class CopiesPlan final : public qn_plan {
     const char* in =
         job.input == Copy::fill ? reinterpret_cast<const char*>(&fill_value_) : run.input(job.input) + job.in_offset;
     char* out = run.output + job.out_offset;
+    if (in == out) return;  // it lies where it belongs
     size_t piece = begin % (job.rows.chunks * job.columns.chunks);
     Cursor<2> at(job.outer, begin / (job.rows.chunks * job.columns.chunks));
     for (size_t i = begin; i < end; ++i) {

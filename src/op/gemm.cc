@@ -62,6 +62,7 @@ qn_status run(const Gemm& g, const qn_parallel* parallel) {
   }
   Problem problem;
   problem.pixels = g.m;
+  problem.row_stride = g.lda * sizeof(float);
   problem.in = g.k;
   problem.out = g.n;
   problem.pointwise = true;
