@@ -264,7 +264,8 @@ QN_INIT(qn_softmax_params)
 /** Checks the parameters and makes the operator; one input, one output. */
 QN_API qn_status qn_softmax_create(const qn_softmax_params* params, qn_operator** op);
 
-/** Joins inputs of equal shape but for one axis. */
+/** Joins inputs of equal shape but for one axis. An input may lie where its part of the output is, with the output's
+ *  strides: then nothing is copied. */
 typedef struct qn_concat_params {
   size_t struct_size; /**< Written by the init function. */
   qn_type type;       /**< Of all elements: QN_F32. */

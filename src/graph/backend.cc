@@ -51,6 +51,7 @@ qn_tensor describe(const Tensor& tensor) {
   result.layout = QN_LAYOUT_NHWC;
   result.rank = static_cast<uint32_t>(tensor.shape.size());
   std::copy(tensor.shape.begin(), tensor.shape.end(), result.shape);
+  std::copy(tensor.stride.begin(), tensor.stride.end(), result.stride);
   return result;
 }
 

@@ -48,6 +48,8 @@ class NodeOperator : public Allocated {
   virtual ~NodeOperator() = default;
   // The output may lie in the buffer of this input, if they have the same shape.
   virtual bool in_place(size_t input) const = 0;
+  // Inputs and output may lie within larger tensors, with strides.
+  virtual bool strided() const = 0;
   // `shapes` has the shapes of the node's tensors; its node and constants are those the operator was made from.
   virtual qn_status plan(const Graph& shapes, const Node& node, const ExecutionOptions& options,
                          std::unique_ptr<NodePlan>* plan) const = 0;
@@ -77,7 +79,7 @@ bool is_view(const Graph& graph, const Node& node);
 // Runs a node whose inputs are all constants. `output` receives the dense result.
 qn_status evaluate(const Graph& graph, const Node& node, Buffer* output);
 
-// Dense description of a tensor with a known shape.
+// Description of a tensor with a known shape.
 qn_tensor describe(const Tensor& tensor);
 
 }  // namespace quern

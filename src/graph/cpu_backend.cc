@@ -280,6 +280,8 @@ class CpuOperator : public NodeOperator {
 
   bool in_place(size_t input) const override { return input < 2 && (row_.in_place >> input & 1) != 0; }
 
+  bool strided() const override { return true; }
+
   qn_status plan(const Graph& shapes, const Node& node, const ExecutionOptions& options,
                  std::unique_ptr<NodePlan>* plan) const override {
     Vector<qn_tensor> ins;

@@ -44,8 +44,8 @@ void* Execution::block_address(size_t block) const { return static_cast<char*>(a
 const void* Execution::address(const Home& home, const void* const* inputs) const {
   switch (home.kind) {
     case Home::constant: return graph_.constants[home.index].data;
-    case Home::user: return inputs == nullptr ? nullptr : inputs[home.index];
-    case Home::arena: return block_address(home.index);
+    case Home::user: return inputs == nullptr ? nullptr : static_cast<const char*>(inputs[home.index]) + home.offset;
+    case Home::arena: return static_cast<const char*>(block_address(home.index)) + home.offset;
     case Home::none: break;
   }
   return nullptr;
@@ -63,19 +63,28 @@ void Execution::find_lifetimes() {
       if (input != no_tensor) last_use_[at(source_[at(input)])] = i + 1;
     }
     const int output = node.outputs[0];
-    if (is_view(graph_, node)) source_[at(output)] = source_[at(node.inputs[0])];
-    last_use_[at(output)] = i + 1;
+    const bool slice = places_[at(output)].kind == Placement::slice;
+    if (slice || is_view(graph_, node)) source_[at(output)] = source_[at(node.inputs[0])];
+    last_use_[at(output)] = std::max(last_use_[at(output)], i + 1);
   }
   for (const Port& port : graph_.outputs) last_use_[at(source_[at(port.tensor)])] = last_step();
+  // What parts are within lives as long as any of them.
+  for (const Node& node : graph_.nodes) {
+    const size_t output = at(node.outputs[0]);
+    if (places_[output].kind != Placement::part) continue;
+    size_t& last = last_use_[at(places_[output].within)];
+    last = std::max(last, last_use_[output]);
+  }
 }
 
-// Lets the node write over an input that nobody reads afterwards. The input is in the arena, and no other input shows
-// the same elements in another shape.
+// Lets the node write over an input that nobody reads afterwards. The input is in the arena, neither lies within
+// another tensor, and no other input shows the same elements in another shape.
 bool Execution::run_in_place(const NodeOperator& op, size_t node_index) {
   const Node& node = graph_.nodes[node_index];
   const int output = node.outputs[0];
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const int input = node.inputs[i];
+    if (input != no_tensor && !tensor(input).stride.empty()) continue;
     if (input == no_tensor || !op.in_place(i) || homes_[at(input)].kind != Home::arena) continue;
     if (last_use_[at(source_[at(input)])] != node_index + 1 || tensor(input).shape != tensor(output).shape) continue;
     const bool alone = std::all_of(node.inputs.begin(), node.inputs.end(), [&](int other) {
@@ -103,14 +112,31 @@ void Execution::assign_homes(const Model& model) {
     }
   }
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-    const Node& node = graph_.nodes[i];
-    const int output = node.outputs[0];
-    if (source_[at(output)] != output) {
-      homes_[at(output)] = homes_[at(node.inputs[0])];
-    } else if (!run_in_place(*model.operators[i].op, i)) {
-      homes_[at(output)] = {Home::arena, add_block(bytes(output), i + 1, last_use_[at(output)])};
+    const size_t output = at(graph_.nodes[i].outputs[0]);
+    const Placement& place = places_[output];
+    if (place.kind == Placement::part) {
+      Home& whole = homes_[at(place.within)];  // made for the first part that is written
+      if (whole.kind == Home::none)
+        whole = {Home::arena, add_block(bytes(place.within), i + 1, last_use_[at(place.within)])};
+      homes_[output] = {whole.kind, whole.index, place.offset};
+    } else if (place.kind == Placement::slice) {
+      homes_[output] = homes_[at(place.within)];
+      homes_[output].offset += place.offset;
+    } else if (source_[output] != graph_.nodes[i].outputs[0]) {
+      homes_[output] = homes_[at(graph_.nodes[i].inputs[0])];
+    } else if (homes_[output].kind == Home::none && !run_in_place(*model.operators[i].op, i)) {
+      homes_[output] = {Home::arena, add_block(bytes(graph_.nodes[i].outputs[0]), i + 1, last_use_[output])};
     }
   }
+}
+
+// Views need nothing done, nor does a concat whose inputs all lie where they belong.
+bool Execution::runs(const Node& node) const {
+  const int output = node.outputs[0];
+  if (source_[at(output)] != output) return false;
+  return node.kind != OpKind::concat || !std::all_of(node.inputs.begin(), node.inputs.end(), [&](int input) {
+           return places_[at(input)].kind == Placement::part && places_[at(input)].of == output;
+         });
 }
 
 void Execution::assign_outputs() {
@@ -126,7 +152,7 @@ void Execution::assign_outputs() {
 qn_status Execution::plan_nodes(const Model& model, const ExecutionOptions& options) {
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
     const Node& node = graph_.nodes[i];
-    if (source_[at(node.outputs[0])] != node.outputs[0]) continue;
+    if (!runs(node)) continue;
     const ModelOperator& made = model.operators[i];
     Step& step = steps_.emplace_back();
     step.node = i;
@@ -145,8 +171,9 @@ void Execution::bind() {
       const Home home = input == no_tensor ? Home() : homes_[at(input)];
       step.inputs.push_back(address(home, nullptr));
       step.user_inputs.push_back(home.kind == Home::user ? static_cast<int>(home.index) : -1);
+      step.offsets.push_back(home.offset);
     }
-    step.output = block_address(homes_[at(node.outputs[0])].index);
+    step.output = const_cast<void*>(address(homes_[at(node.outputs[0])], nullptr));  // in the arena
     step.workspace = blocks_[workspaces_[i]].bytes == 0 ? nullptr : block_address(workspaces_[i]);
     step.plan->bind(step.inputs.data(), &step.output, step.workspace);
   }
@@ -160,6 +187,7 @@ void Execution::bind() {
 qn_status Execution::make(const Model& model, Graph graph, const ExecutionOptions& options,
                           std::unique_ptr<Execution>* made) {
   std::unique_ptr<Execution> e(new Execution(std::move(graph)));
+  e->places_ = place_tensors(model, e->graph_);
   e->find_lifetimes();
   e->assign_homes(model);
   e->assign_outputs();
@@ -184,7 +212,7 @@ void Execution::begin(const void* const* inputs) {
     bool changed = false;
     for (size_t i = 0; i < step.inputs.size(); ++i) {
       if (step.user_inputs[i] < 0) continue;
-      const void* address_now = inputs[at(step.user_inputs[i])];
+      const void* address_now = static_cast<const char*>(inputs[at(step.user_inputs[i])]) + step.offsets[i];
       changed = changed || step.inputs[i] != address_now;
       step.inputs[i] = address_now;
     }

@@ -3,6 +3,7 @@
 
 #include "graph/memory_plan.h"
 #include "graph/model.h"
+#include "graph/placement.h"
 
 namespace quern {
 
@@ -15,6 +16,7 @@ class Execution : public Allocated {
     std::unique_ptr<NodePlan> plan;
     Vector<const void*> inputs;  // addresses; NULL for those that lie in a user's buffer
     Vector<int> user_inputs;     // per input: the graph's input whose buffer it lies in, or -1
+    Vector<size_t> offsets;      // and how far from the beginning of that buffer
     void* output;
     void* workspace;
   };
@@ -37,7 +39,8 @@ class Execution : public Allocated {
   // Where the elements of a tensor lie.
   struct Home {
     enum { none, constant, user, arena } kind = none;
-    size_t index = 0;  // of the constant, the graph's input, the block
+    size_t index = 0;   // of the constant, the graph's input, the block
+    size_t offset = 0;  // from its beginning
   };
   // An output that the user does not get straight from its tensor: it has another type, or its elements lie in a buffer
   // of the user's that may be gone when the output is asked for.
@@ -50,6 +53,7 @@ class Execution : public Allocated {
   explicit Execution(Graph graph) : graph_(std::move(graph)) {}
   void find_lifetimes();
   void assign_homes(const Model& model);
+  bool runs(const Node& node) const;
   bool run_in_place(const NodeOperator& op, size_t node);
   void assign_outputs();
   qn_status plan_nodes(const Model& model, const ExecutionOptions& options);
@@ -64,9 +68,10 @@ class Execution : public Allocated {
   size_t last_step() const { return graph_.nodes.size() + 1; }
 
   Graph graph_;
-  Vector<int> source_;       // per tensor: the tensor whose elements it shows, itself unless it is a view
-  Vector<size_t> last_use_;  // per tensor that is no view: the last step that reads it or a view of it
-  Vector<Home> homes_;       // per tensor
+  Vector<Placement> places_;  // per tensor
+  Vector<int> source_;        // per tensor: the tensor whose elements it shows, itself unless it is a view
+  Vector<size_t> last_use_;   // per tensor that is no view: the last step that reads it or a view of it
+  Vector<Home> homes_;        // per tensor
   Vector<Block> blocks_;
   Vector<size_t> workspaces_;  // per step: its block
   Vector<Step> steps_;

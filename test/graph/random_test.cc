@@ -39,6 +39,7 @@ class RandomGraph {
   void grow() {
     for (;;) {
       Graph before = b_.graph;
+      const size_t known = tensors_.size();
       const int output = candidate(any());
       if (output == no_tensor) continue;
       if (infer_node(b_.graph, b_.graph.nodes.back()) == QN_OK && elements(output) < 5000) {
@@ -46,6 +47,7 @@ class RandomGraph {
         return;
       }
       b_.graph = std::move(before);
+      tensors_.resize(known);
     }
   }
 
@@ -58,7 +60,7 @@ class RandomGraph {
   int candidate(int x) {
     const Shape s = shape(x);
     const size_t rank = s.size(), channels = s.empty() ? 1 : s.back();
-    switch (below(18)) {
+    switch (below(20)) {
       case 0: return rank == 4 ? conv(x, channels) : no_tensor;
       case 1: return rank == 4 ? depthwise(x, channels) : no_tensor;
       case 2: return b_.node(OpKind::fully_connected, {x, b_.constant({1 + below(8), channels})}, clamped());
@@ -78,8 +80,24 @@ class RandomGraph {
       case 14: return reshape(x, s);
       case 15: return transpose(x, rank);
       case 16: return slice(x, s);
+      case 17: return b_.node(OpKind::concat, {any(), any(), any()}, axis(static_cast<int>(below(rank))));
+      case 18: return fire(x, rank);
       default: return b_.node(OpKind::softmax, {x}, axis(static_cast<int>(below(rank))));
     }
+  }
+
+  // Parts that are computed where the concat wants them, in a concat of a concat; somebody else reads one, too.
+  int fire(int x, size_t rank) {
+    const int at = static_cast<int>(below(rank));
+    const auto keep = [&](int output) {
+      expect_ok(infer_node(b_.graph, b_.graph.nodes.back()));
+      tensors_.push_back(output);
+      return output;
+    };
+    const int left = keep(b_.node(OpKind::sigmoid, {x})), right = keep(b_.node(OpKind::power, {x}, power(2, 1, 1)));
+    const int inner = keep(b_.node(OpKind::concat, {left, right}, axis(at)));
+    const int other = keep(b_.node(OpKind::clamp, {below(2) != 0 ? x : left}, range(-1, 1)));
+    return b_.node(OpKind::concat, {other, inner, x}, axis(at));
   }
 
   int conv(int x, size_t channels) {

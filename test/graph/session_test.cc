@@ -456,6 +456,56 @@ TEST(Session, ForcedAlgorithmWhereItApplies) {
   }
 }
 
+size_t count_steps(const Graph& graph) {
+  qn_session_options options;
+  qn_session_options_init(&options);
+  options.profile = 1;
+  const ModelHandle model = model_of(graph);
+  const SessionHandle session = session_of(model, &options);
+  expect_right(graph, session, 1);
+  return qn_session_profile_count(session.get());
+}
+
+TEST(Session, PartsOfAConcatAreComputedInPlace) {
+  GraphBuilder b;
+  const int x = b.input("x", {2, 5, 6, 4});
+  const int conv = b.node(OpKind::conv2d, {x, b.constant({7, 3, 3, 4})}, window(1, 1, 1));
+  const int pool = b.node(OpKind::max_pool, {x}, window(3, 1, 1));
+  const int inner = b.node(OpKind::concat, {conv, pool}, axis(3));
+  const int slope = b.node(OpKind::prelu, {conv, b.constant({7})});
+  const int outer = b.node(OpKind::concat, {slope, inner}, axis(3));
+  b.output(b.node(OpKind::tanh, {outer}), "y");
+  EXPECT_EQ(count_steps(b.done()), 4u) << "no concat";
+}
+
+TEST(Session, PartsThatCannotBeAreCopied) {
+  GraphBuilder b;
+  const int x = b.input("x", {1, 4, 4, 4});
+  const int twice = b.node(OpKind::sigmoid, {x});
+  const int put_out = b.output(b.node(OpKind::tanh, {x}), "t");
+  const int reshaped = b.node(OpKind::exp, {x});
+  b.output(b.node(OpKind::reshape, {reshaped}, values({1, 64})), "r");
+  const int part = b.node(OpKind::clamp, {x}, range(0, 1));
+  b.output(b.node(OpKind::concat, {twice, x, put_out, reshaped, part, twice}, axis(3)), "y");
+  EXPECT_EQ(count_steps(b.done()), 5u);
+}
+
+TEST(Session, SlicesAreReadWhereTheyLie) {
+  GraphBuilder b;
+  const int x = b.input("x", {2, 5, 6, 9});
+  const int all = b.node(OpKind::sigmoid, {x});
+  const int left = b.node(OpKind::slice, {all}, values({0, 0, 0, 0, -1, -1, -1, 4}));
+  const int right = b.node(OpKind::slice, {all}, values({0, 1, 0, 4, -1, 4, -1, -1}));
+  const int corner = b.node(OpKind::slice, {right}, values({1, 0, 1, 1, -1, 2, 4, -1}));
+  const int users = b.node(OpKind::slice, {x}, values({0, 0, 2, 2, -1, -1, -1, 5}));
+  b.output(b.node(OpKind::conv2d, {left, b.constant({5, 3, 3, 4})}), "a");
+  b.output(b.node(OpKind::clamp, {right}, range(0.4f, 0.6f)), "b");
+  b.output(b.node(OpKind::tanh, {corner}), "c");
+  b.output(b.node(OpKind::max_pool, {users}, window(2, 2, 0)), "d");
+  b.output(b.node(OpKind::slice, {all}, values({0, 0, 0, 1, -1, -1, -1, 2})), "the user's");
+  EXPECT_EQ(count_steps(b.done()), 6u) << "the last slice is copied";
+}
+
 TEST(Session, Profile) {
   const Graph graph = sample_graph();
   const ModelHandle model = model_of(graph);
@@ -464,7 +514,7 @@ TEST(Session, Profile) {
   EXPECT_EQ(qn_session_profile_count(session_of(model, &options).get()), 0u);
   options.profile = 1;
   const SessionHandle session = session_of(model, &options);
-  ASSERT_EQ(qn_session_profile_count(session.get()), graph.nodes.size() - 1) << "all but the reshape";
+  ASSERT_EQ(qn_session_profile_count(session.get()), graph.nodes.size() - 2) << "all but the reshape and the concat";
   expect_right(graph, session, 1);
   uint64_t end = 0;
   for (size_t i = 0; i < qn_session_profile_count(session.get()); ++i) {
