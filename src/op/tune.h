@@ -11,8 +11,8 @@ struct Trial {
   std::unique_ptr<qn_plan> plan;
   Vector<double> runs = {};  // seconds of each, ascending
 
-  // The lower quartile: other programs make runs longer, and now and then data happens to be warm.
-  double seconds() const { return runs.empty() ? __builtin_inf() : runs[runs.size() / 4]; }
+  // The second shortest: other programs make runs longer, and once some data may have happened to be warm.
+  double seconds() const { return runs.empty() ? __builtin_inf() : runs[runs.size() > 1]; }
 };
 
 // Runs the plans in turn, as a model would: between two runs options.traffic bytes pass the caches, then the plan's
