@@ -427,6 +427,15 @@ QN_INIT(qn_plan_options)
 QN_API qn_status qn_operator_plan(const qn_operator* op, const qn_tensor* ins, size_t n_in, const qn_tensor* outs,
                                   size_t n_out, const qn_plan_options* options, qn_plan** plan);
 
+/** Plans second(first(x)) as one pass over the image, which keeps what is between the two in the cache: a depthwise
+ *  convolution or pooling and a 1x1 convolution.
+ *  @param in, out, options  the input of the first, the output of the second (NULL: inferred, dense), both as in
+ *                           qn_operator_plan().
+ *  QN_UNSUPPORTED where that is not possible or does not pay: plan them one after the other then.
+ *  The results have the same bits either way. The plan keeps both operators alive. */
+QN_API qn_status qn_operator_plan_chain(const qn_operator* first, const qn_operator* second, const qn_tensor* in,
+                                        const qn_tensor* out, const qn_plan_options* options, qn_plan** plan);
+
 /** Description of output `index`. */
 QN_API qn_status qn_plan_output(const qn_plan* plan, size_t index, qn_tensor* tensor);
 /** Bytes of workspace a run needs; 0 for many operators. */

@@ -53,6 +53,10 @@ class NodeOperator : public Allocated {
   // `shapes` has the shapes of the node's tensors; its node and constants are those the operator was made from.
   virtual qn_status plan(const Graph& shapes, const Node& node, const ExecutionOptions& options,
                          std::unique_ptr<NodePlan>* plan) const = 0;
+  // The same for this node and the only reader of its output, `next`, in one pass: the plan reads this one's inputs and
+  // writes that one's output. QN_UNSUPPORTED where that is not possible or does not pay.
+  virtual qn_status plan_chain(const Graph& shapes, const Node& node, const NodeOperator& next, const Node& next_node,
+                               const ExecutionOptions& options, std::unique_ptr<NodePlan>* plan) const = 0;
 };
 
 struct Backend {

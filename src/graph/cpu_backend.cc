@@ -289,14 +289,7 @@ class CpuOperator : public NodeOperator {
       ins.push_back(describe(shapes.tensors[static_cast<size_t>(node.inputs[i])]));
     }
     const qn_tensor out = describe(shapes.tensors[static_cast<size_t>(node.outputs[0])]);
-    qn_plan_options plan_options;
-    qn_plan_options_init(&plan_options);
-    plan_options.tasks = options.tasks;
-    if (row_.algorithms) plan_options.algorithm = options.algorithm;
-    plan_options.tuning = options.tuning;
-    plan_options.tune = options.tune;
-    plan_options.parallel = options.parallel;
-    plan_options.traffic = options.traffic;
+    qn_plan_options plan_options = options_of(options);
     qn_plan* made;
     qn_status status = qn_operator_plan(op_.get(), ins.data(), ins.size(), &out, 1, &plan_options, &made);
     if (status == QN_UNSUPPORTED && plan_options.algorithm != QN_ALGORITHM_AUTO) {  // forced only where it applies
@@ -309,7 +302,32 @@ class CpuOperator : public NodeOperator {
     return QN_OK;
   }
 
+  qn_status plan_chain(const Graph& shapes, const Node& node, const NodeOperator& next, const Node& next_node,
+                       const ExecutionOptions& options, std::unique_ptr<NodePlan>* plan) const override {
+    const qn_tensor in = describe(shapes.tensors[static_cast<size_t>(node.inputs[0])]);
+    const qn_tensor out = describe(shapes.tensors[static_cast<size_t>(next_node.outputs[0])]);
+    const auto& second = static_cast<const CpuOperator&>(next);  // of the same backend
+    const qn_plan_options plan_options = second.options_of(options);
+    qn_plan* made;
+    QN_TRY(qn_operator_plan_chain(op_.get(), second.op_.get(), &in, &out, &plan_options, &made));
+    PlanHandle handle(made);
+    plan->reset(new CpuPlan(std::move(handle), 1));
+    return QN_OK;
+  }
+
  private:
+  qn_plan_options options_of(const ExecutionOptions& options) const {
+    qn_plan_options plan_options;
+    qn_plan_options_init(&plan_options);
+    plan_options.tasks = options.tasks;
+    if (row_.algorithms) plan_options.algorithm = options.algorithm;
+    plan_options.tuning = options.tuning;
+    plan_options.tune = options.tune;
+    plan_options.parallel = options.parallel;
+    plan_options.traffic = options.traffic;
+    return plan_options;
+  }
+
   OperatorHandle op_;
   const Row& row_;
 };

@@ -12,6 +12,7 @@ class Execution : public Allocated {
   // One node to run.
   struct Step {
     size_t node;
+    size_t reads;  // the node whose inputs it reads: the same, or the first of a chain
     const Backend* backend;
     std::unique_ptr<NodePlan> plan;
     Vector<const void*> inputs;  // addresses; NULL for those that lie in a user's buffer
@@ -53,6 +54,7 @@ class Execution : public Allocated {
   explicit Execution(Graph graph) : graph_(std::move(graph)) {}
   void find_lifetimes();
   void assign_homes(const Model& model);
+  qn_status plan_chains(const Model& model, const ExecutionOptions& options);
   bool runs(const Node& node) const;
   bool run_in_place(const NodeOperator& op, size_t node);
   void assign_outputs();
@@ -70,8 +72,16 @@ class Execution : public Allocated {
   Graph graph_;
   Vector<Placement> places_;  // per tensor
   Vector<int> source_;        // per tensor: the tensor whose elements it shows, itself unless it is a view
-  Vector<size_t> last_use_;   // per tensor that is no view: the last step that reads it or a view of it
-  Vector<Home> homes_;        // per tensor
+  // Per node: the plan of it and the node before it in one pass; and per node, whether the next one's plan does its
+  // work.
+  struct Chain {
+    std::unique_ptr<NodePlan> plan;
+    size_t first = 0;
+    bool absorbed = false;
+  };
+  Vector<Chain> chains_;
+  Vector<size_t> last_use_;  // per tensor that is no view: the last step that reads it or a view of it
+  Vector<Home> homes_;       // per tensor
   Vector<Block> blocks_;
   Vector<size_t> workspaces_;  // per step: its block
   Vector<Step> steps_;

@@ -18,6 +18,11 @@ class Conv2d final : public Operator {
 
   bool has_algorithms() const override { return true; }
 
+  size_t pointwise_weights() const override {
+    const WeightsShape& shape = weights_.shape();
+    return is_pointwise(window_) && shape.groups == 1 ? shape.in * shape.out : 0;
+  }
+
   qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const override {
     const qn_tensor& in = ins[0];
     QN_TRY(check_rank(name, in, 4));
@@ -43,6 +48,11 @@ class Conv2d final : public Operator {
   }
 
  private:
+  static bool is_pointwise(const Window& window) {
+    const auto one = [](const Axis& a) { return a.kernel == 1 && a.stride == 1 && a.before == 0 && a.after == 0; };
+    return one(window.h) && one(window.w);
+  }
+
   Problem problem(const Request& request, const Window& window) const {
     const WeightsShape& shape = weights_.shape();
     Problem p;
@@ -52,8 +62,7 @@ class Conv2d final : public Operator {
     p.in = shape.in;
     p.out = shape.out;
     p.kernel = shape.kernel;
-    p.pointwise = window.taps() == 1 && window.h.stride == 1 && window.w.stride == 1 && window.h.before == 0 &&
-                  window.h.after == 0 && window.w.before == 0 && window.w.after == 0;
+    p.pointwise = is_pointwise(window);
     p.row_stride = window.pixel_stride;
     p.offsets_fit = window.offsets_fit();
     p.window = &window;

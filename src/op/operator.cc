@@ -7,6 +7,7 @@
 #include "base/math.h"
 #include "base/parallel.h"
 #include "base/tensor.h"
+#include "op/chain.h"
 
 namespace quern {
 namespace {
@@ -58,6 +59,24 @@ qn_status read_output(const Operator& op, const qn_tensor* outs, size_t n_out, c
   return QN_OK;
 }
 
+qn_status infer(const Operator& op, std::span<const qn_tensor> ins, qn_tensor* out) {
+  *out = {};
+  out->type = QN_F32;
+  out->layout = QN_LAYOUT_NHWC;
+  return op.infer(ins, out);
+}
+
+// What all plans have in common, when the operator has made its own.
+qn_status complete_plan(const char* who, const Request& request, qn_plan* plan) {
+  plan->inputs = request.ins.size();
+  plan->output = request.out;
+  size_t bytes;
+  for (const size_t tasks : plan->phases) {
+    if (!checked_mul(plan->slot, tasks, &bytes)) return fail(QN_UNSUPPORTED, "%s: the workspace overflows", who);
+  }
+  return QN_OK;
+}
+
 qn_status make_plan(const Operator& op, const qn_tensor* ins, size_t n_in, const qn_tensor* outs, size_t n_out,
                     const qn_plan_options* user_options, std::unique_ptr<qn_plan>* plan) {
   Request request = {};
@@ -71,22 +90,32 @@ qn_status make_plan(const Operator& op, const qn_tensor* ins, size_t n_in, const
   for (size_t i = 0; i < n_in; ++i) QN_TRY(read_tensor(op.name, "input", i, ins[i], &inputs[i]));
   request.ins = inputs;
 
-  qn_tensor inferred = {};
-  inferred.type = QN_F32;
-  inferred.layout = QN_LAYOUT_NHWC;
-  QN_TRY(op.infer(request.ins, &inferred));
+  qn_tensor inferred;
+  QN_TRY(infer(op, request.ins, &inferred));
   QN_TRY(read_output(op, outs, n_out, inferred, &request.out));
 
   QN_TRY(op.plan(request, plan));
   const char* kernel = request.options.kernel;
   if (kernel != nullptr && std::strcmp(kernel, (*plan)->kernel) != 0) return no_kernel(op.name, kernel);
-  (*plan)->inputs = n_in;
-  (*plan)->output = request.out;
-  size_t bytes;
-  for (const size_t tasks : (*plan)->phases) {
-    if (!checked_mul((*plan)->slot, tasks, &bytes)) return fail(QN_UNSUPPORTED, "%s: the workspace overflows", op.name);
+  return complete_plan(op.name, request, plan->get());
+}
+
+qn_status make_chain(const Operator& first, const Operator& second, const qn_tensor& in, const qn_tensor* out,
+                     const qn_plan_options* user_options, std::unique_ptr<qn_plan>* plan) {
+  if (first.max_inputs != 1 || second.max_inputs != 1) {
+    return fail(QN_UNSUPPORTED, "%s: a chain is of operators with one input", second.name);
   }
-  return QN_OK;
+  Request request = {};
+  QN_TRY(read_options(second.name, user_options, second.has_algorithms(), &request.options));
+  qn_tensor input, between, inferred;
+  QN_TRY(read_tensor(first.name, "input", 0, in, &input));
+  request.ins = {&input, 1};
+  QN_TRY(infer(first, request.ins, &between));
+  QN_TRY(read_output(first, nullptr, 0, between, &between));
+  QN_TRY(infer(second, {&between, 1}, &inferred));
+  QN_TRY(read_output(second, out, out == nullptr ? 0 : 1, inferred, &request.out));
+  QN_TRY(plan_chain(first, second, request, between, plan));
+  return complete_plan(second.name, request, plan->get());
 }
 
 qn_status check_address(const char* what, size_t index, const void* address) {
@@ -228,6 +257,19 @@ qn_status qn_operator_plan(const qn_operator* op, const qn_tensor* ins, size_t n
     if (plan == nullptr) return quern::fail(QN_INVALID_ARGUMENT, "%s: plan is NULL", op->impl->name);
     std::unique_ptr<qn_plan> made;
     QN_TRY(quern::make_plan(*op->impl, ins, n_in, outs, n_out, options, &made));
+    *plan = made.release();
+    return QN_OK;
+  });
+}
+
+qn_status qn_operator_plan_chain(const qn_operator* first, const qn_operator* second, const qn_tensor* in,
+                                 const qn_tensor* out, const qn_plan_options* options, qn_plan** plan) {
+  return quern::guarded([&] {
+    if (first == nullptr || second == nullptr || in == nullptr || plan == nullptr) {
+      return quern::fail(QN_INVALID_ARGUMENT, "qn_operator_plan_chain: an argument is NULL");
+    }
+    std::unique_ptr<qn_plan> made;
+    QN_TRY(quern::make_chain(*first->impl, *second->impl, *in, out, options, &made));
     *plan = made.release();
     return QN_OK;
   });

@@ -26,11 +26,15 @@ struct Run {
   const char* input(size_t index) const { return static_cast<const char*>(inputs[index]); }
 };
 
+class RowPlan;
+
 }  // namespace quern
 
 struct qn_plan : quern::Allocated {
   virtual ~qn_plan() = default;
   virtual void task(const quern::Run& run, size_t phase, size_t index) const = 0;
+  // This, if it is one that can compute some rows of its output at a time.
+  virtual const quern::RowPlan* rows() const { return nullptr; }
 
   size_t workspace_size() const { return slot == 0 ? 0 : slot * *std::max_element(phases.begin(), phases.end()); }
 
@@ -60,6 +64,8 @@ class Operator {
   // Checks the shapes of the inputs and sets rank and shape of the output.
   virtual qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const = 0;
   virtual qn_status plan(const Request& request, std::unique_ptr<qn_plan>* plan) const = 0;
+  // Elements of the weights of an operator whose output pixels each see one pixel of the input; else 0.
+  virtual size_t pointwise_weights() const { return 0; }
   // Does options.algorithm mean anything?
   virtual bool has_algorithms() const { return false; }
 

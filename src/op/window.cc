@@ -160,13 +160,23 @@ RowPlan::RowPlan(const Request& request, const Window& window, size_t channel_st
 void RowPlan::task(const Run& run, size_t, size_t index) const {
   for (size_t i = task_split_.begin(index); i < task_split_.end(index); ++i) {
     const size_t chunk = i % channel_split_.chunks, row = i / channel_split_.chunks;
-    const size_t tile = row % tiles_, y = tile * tile_rows_, image = row / tiles_;
+    const size_t tile = row % tiles_, image = row / tiles_;
     const size_t begin = channel_split_.begin(chunk) * channel_step_;
     const size_t end = std::min(channel_split_.end(chunk) * channel_step_, out_.shape[3]);
-    const RowTables::Row& table = tables_.rows[tile];
-    run_row({y, std::min(tile_rows_, out_.shape[1] - y), begin, end - begin, tables_.offsets.data() + table.table,
-             run.input(0) + image * in_.stride[0] + table.base + begin * sizeof(float),
-             run.output + image * out_.stride[0] + y * out_.stride[1] + begin * sizeof(float)});
+    run_tile(run.input(0) + image * in_.stride[0], run.output + image * out_.stride[0], 0, tile, begin, end);
+  }
+}
+
+void RowPlan::run_tile(const char* a, char* c, size_t top, size_t tile, size_t begin, size_t end) const {
+  const RowTables::Row& table = tables_.rows[tile];
+  const size_t y = tile * tile_rows_;
+  run_row({y, std::min(tile_rows_, out_.shape[1] - y), begin, end - begin, tables_.offsets.data() + table.table,
+           a + table.base + begin * sizeof(float), c + (y - top) * out_.stride[1] + begin * sizeof(float)});
+}
+
+void RowPlan::run_rows(const Run& run, size_t image, size_t begin, size_t end) const {
+  for (size_t tile = begin / tile_rows_; tile * tile_rows_ < end; ++tile) {
+    run_tile(run.input(0) + image * in_.stride[0], run.output, begin, tile, 0, out_.shape[3]);
   }
 }
 

@@ -74,6 +74,12 @@ class RowPlan : public qn_plan {
   // `channel_step`: channels are only divided at multiples of it.
   RowPlan(const Request& request, const Window& window, size_t channel_step, size_t tile_rows = 1);
   void task(const Run& run, size_t phase, size_t index) const final;
+  const RowPlan* rows() const final { return this; }
+
+  // Output rows begin .. end-1 of an image, all channels, to run.output, where row `begin` goes. `begin` is a multiple
+  // of tile_rows(), and so is `end` unless it is the height.
+  void run_rows(const Run& run, size_t image, size_t begin, size_t end) const;
+  size_t tile_rows() const { return tile_rows_; }
 
  protected:
   struct RowTask {
@@ -89,6 +95,9 @@ class RowPlan : public qn_plan {
   size_t row_stride_, c_stride_;  // bytes from one output row, pixel to the next
 
  private:
+  // Some channels of a tile; c: the image's or band's first row, which is row `top` of the image.
+  void run_tile(const char* a, char* c, size_t top, size_t tile, size_t begin, size_t end) const;
+
   RowTables tables_;
   qn_tensor in_, out_;
   size_t channel_step_, tile_rows_, tiles_;  // tiles of an image

@@ -1,0 +1,140 @@
+// Two operators in one pass give the bits of one after the other; what does not suit is refused.
+#include "base/memory.h"
+#include "base/parallel.h"
+#include "base/thread_pool.h"
+#include "harness.h"
+
+namespace quern::test {
+namespace {
+
+struct Layer {
+  size_t channels, kernel, stride, dilation;
+};
+
+// A depthwise convolution, or maximum pooling where `kernel` is even.
+void make_first(const Layer& l, const std::vector<float>& weights, qn_operator** op) {
+  const size_t half = l.kernel / 2;
+  if (l.kernel % 2 == 0) {
+    qn_pool2d_params p;
+    qn_pool2d_params_init(&p);
+    p.kernel = {l.kernel, l.kernel};
+    p.stride = {l.stride, l.stride};
+    ASSERT_QN_OK(qn_pool2d_create(&p, op));
+    return;
+  }
+  qn_dwconv2d_params p;
+  qn_dwconv2d_params_init(&p);
+  p.channels = l.channels;
+  p.kernel = {l.kernel, l.kernel};
+  p.stride = {l.stride, l.stride};
+  p.dilation = {l.dilation, l.dilation};
+  p.padding = {half, half, half, half};
+  p.min = 0;
+  qn_weights w;
+  qn_weights_init(&w);
+  w.data = weights.data();
+  ASSERT_QN_OK(qn_dwconv2d_create(&p, &w, weights.data(), nullptr, op));
+}
+
+void make_second(size_t in, size_t out, size_t groups, size_t stride, const std::vector<float>& weights,
+                 qn_operator** op) {
+  qn_conv2d_params p;
+  qn_conv2d_params_init(&p);
+  p.in_channels = in;
+  p.out_channels = out;
+  p.groups = groups;
+  p.stride = {stride, stride};
+  p.max = 1.5f;
+  qn_weights w;
+  qn_weights_init(&w);
+  w.data = weights.data();
+  ASSERT_QN_OK(qn_conv2d_create(&p, &w, weights.data(), nullptr, op));
+}
+
+std::vector<float> run(const qn_plan* plan, const std::vector<float>& x, const qn_parallel* parallel) {
+  qn_tensor out;
+  EXPECT_QN_OK(qn_plan_output(plan, 0, &out));
+  std::vector<float> y(qn_tensor_bytes(&out) / sizeof(float));
+  const Buffer workspace(qn_plan_workspace_size(plan));
+  const void* const inputs[] = {x.data()};
+  void* const outputs[] = {y.data()};
+  EXPECT_QN_OK(qn_plan_run(plan, inputs, outputs, workspace.data(), parallel));
+  return y;
+}
+
+std::vector<float> run_alone(const qn_operator* op, const qn_tensor& in, const std::vector<float>& x, qn_tensor* out) {
+  qn_plan* plan = nullptr;
+  EXPECT_QN_OK(qn_operator_plan(op, &in, 1, nullptr, 0, nullptr, &plan));
+  EXPECT_QN_OK(qn_plan_output(plan, 0, out));
+  const std::vector<float> y = run(plan, x, nullptr);
+  qn_plan_release(plan);
+  return y;
+}
+
+TEST(Chain, GivesTheSameBits) {
+  const struct {
+    Layer first;
+    Shape in;
+    size_t out;
+  } cases[] = {
+      {{64, 3, 1, 1}, {1, 112, 113, 64}, 33}, {{40, 3, 2, 1}, {1, 223, 224, 40}, 16},
+      {{96, 5, 1, 1}, {2, 61, 59, 96}, 24},   {{72, 5, 2, 1}, {1, 131, 117, 72}, 40},
+      {{80, 3, 1, 2}, {1, 75, 77, 80}, 50},   {{64, 2, 2, 1}, {1, 150, 149, 64}, 10},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(testing::Message() << c.first.channels << " channels, kernel " << c.first.kernel);
+    const std::vector<float> w1 = reals(c.first.channels * 25, 1), w2 = reals(c.first.channels * c.out, 2);
+    const std::vector<float> x = reals(count_of(c.in), 3);
+    Op first, second;
+    make_first(c.first, w1, &first);
+    make_second(c.first.channels, c.out, 1, 1, w2, &second);
+    const qn_tensor in = dense(c.in);
+    qn_tensor between, out;
+    const std::vector<float> middle = run_alone(first, in, x, &between);
+    const std::vector<float> expected = run_alone(second, between, middle, &out);
+    for (const size_t tasks : {1, 2, 4}) {
+      qn_plan_options options;
+      qn_plan_options_init(&options);
+      options.tasks = tasks;
+      qn_plan* plan = nullptr;
+      ASSERT_QN_OK(qn_operator_plan_chain(first, second, &in, nullptr, &options, &plan));
+      Pool pool;
+      ASSERT_QN_OK(make_pool(tasks, &pool));
+      qn_parallel parallel;
+      ASSERT_QN_OK(qn_parallel_from_pthreadpool(pool.get(), &parallel));
+      EXPECT_EQ(expected, run(plan, x, &parallel)) << tasks << " tasks";
+      EXPECT_LT(qn_plan_workspace_size(plan), middle.size() * sizeof(float) * tasks);
+      EXPECT_EQ(qn_plan_macs(plan), between.shape[0] * between.shape[1] * between.shape[2] * c.first.channels *
+                                        (c.out + (c.first.kernel % 2 == 0 ? 0 : c.first.kernel * c.first.kernel)));
+      qn_plan_release(plan);
+    }
+  }
+}
+
+TEST(Chain, IsRefusedWhereItDoesNotSuit) {
+  const std::vector<float> weights = reals(64 * 64, 1);
+  Op depthwise, pointwise, grouped, strided;
+  make_first({64, 3, 1, 1}, weights, &depthwise);
+  make_second(64, 64, 1, 1, weights, &pointwise);
+  make_second(64, 64, 2, 1, weights, &grouped);
+  make_second(64, 64, 1, 2, weights, &strided);
+  const qn_tensor large = dense({1, 112, 112, 64}), small = dense({1, 14, 14, 64}), wrong = dense({1, 112, 112, 63});
+  const auto plan = [&](const qn_operator* first, const qn_operator* second, const qn_tensor& in) {
+    qn_plan* made = nullptr;
+    const qn_status status = qn_operator_plan_chain(first, second, &in, nullptr, nullptr, &made);
+    EXPECT_EQ(status == QN_OK, made != nullptr);
+    qn_plan_release(made);
+    return status;
+  };
+  EXPECT_EQ(QN_OK, plan(depthwise, pointwise, large));
+  EXPECT_EQ(QN_UNSUPPORTED, plan(depthwise, pointwise, small)) << "the cache holds it anyway";
+  EXPECT_EQ(QN_UNSUPPORTED, plan(pointwise, depthwise, large));
+  EXPECT_EQ(QN_UNSUPPORTED, plan(pointwise, pointwise, large));
+  EXPECT_EQ(QN_UNSUPPORTED, plan(depthwise, grouped, large));
+  EXPECT_EQ(QN_UNSUPPORTED, plan(depthwise, strided, large));
+  EXPECT_EQ(QN_INVALID_ARGUMENT, plan(depthwise, pointwise, wrong));
+  EXPECT_EQ(QN_INVALID_ARGUMENT, plan(nullptr, pointwise, large));
+}
+
+}  // namespace
+}  // namespace quern::test
