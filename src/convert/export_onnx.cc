@@ -25,11 +25,14 @@ struct Held {
   Order order;
 };
 
-Order channels_first(size_t rank) {
+// The batch, the dimensions from `inner` on, then those between: of N, H, W, C with `inner` 3, N, C, H, W.
+Order pixels_last(size_t rank, size_t inner) {
   Order order = source_order(rank);
-  if (rank > 2) std::rotate(order.begin() + 1, order.end() - 1, order.end());
+  std::rotate(order.begin() + 1, order.begin() + static_cast<ptrdiff_t>(inner), order.end());
   return order;
 }
+
+Order channels_first(size_t rank) { return rank > 2 ? pixels_last(rank, rank - 1) : source_order(rank); }
 
 class Exporter {
  public:
@@ -399,21 +402,46 @@ class Exporter {
     define(node, add_op("Pad", node_name(node), {x, integers(pads), number(node.attributes.alpha)})->output(0), order);
   }
 
+  // Names only the dimensions that are cut: some converters cannot read a slice of several.
   void add_slice(const Node& node) {
     const Order order = following(node);
-    Vector<int64_t> ends = half(node.attributes.values, true, order);
-    for (int64_t& end : ends) {
-      if (end == -1) end = std::numeric_limits<int64_t>::max();
+    const Vector<int64_t>& values = node.attributes.values;
+    Vector<int64_t> axes, begins, ends;
+    for (size_t i = 0; i < order.size(); ++i) {
+      const int64_t begin = values[order[i]], end = values[order.size() + order[i]];
+      if (begin == 0 && end == -1) continue;
+      axes.push_back(static_cast<int64_t>(i));
+      begins.push_back(begin);
+      ends.push_back(end == -1 ? std::numeric_limits<int64_t>::max() : end);
     }
-    const std::string x = in_order(node.inputs[0], order);
-    const std::string begins = integers(half(node.attributes.values, false, order));
-    define(node, add_op("Slice", node_name(node), {x, begins, integers(ends)})->output(0), order);
+    std::string value = in_order(node.inputs[0], order);
+    if (!axes.empty()) {
+      value = add_op("Slice", node_name(node), {value, integers(begins), integers(ends), integers(axes)})->output(0);
+    }
+    define(node, value, order);
   }
 
+  // At the start, short of the last dimension of either.
+  static size_t kept_dimensions(const Shape& from, const Shape& to) {
+    size_t kept = 0;
+    while (kept + 1 < std::min(from.size(), to.size()) && from[kept] == to[kept]) ++kept;
+    return kept;
+  }
+
+  // A reshape that splits or merges the channels of each pixel does so where they lie in a channels-first value.
   void add_reshape(const Node& node) {
-    const std::string x = plain(node.inputs[0]);
-    onnx::NodeProto* reshape = add_op("Reshape", node_name(node), {x, integers(node.attributes.values)});
-    define(node, reshape->output(0), source_order(tensor(node.outputs[0]).shape.size()));
+    const int x = node.inputs[0];
+    const Shape &from = tensor(x).shape, &to = tensor(node.outputs[0]).shape;
+    const size_t kept = kept_dimensions(from, to);
+    const bool pixels_are_last = kept > 0 && !is_constant(x) && order_of(x).back() < kept;
+    Order before = source_order(from.size()), after = source_order(to.size());
+    Vector<int64_t> shape = node.attributes.values;
+    if (pixels_are_last) {
+      before = pixels_last(from.size(), kept);
+      after = pixels_last(to.size(), kept);
+      for (size_t i = 0; i < after.size(); ++i) shape[i] = static_cast<int64_t>(to[after[i]]);
+    }
+    define(node, add_op("Reshape", node_name(node), {in_order(x, before), integers(shape)})->output(0), after);
   }
 
   void add_transpose(const Node& node) {

@@ -253,6 +253,45 @@ TEST_F(Export, ImagesAreChannelsFirstWithoutTransposes) {
   test::expect_near(test::run(copy, {image}).at(0), test::run(graph, {image}).at(0), 1e-3f);
 }
 
+// A shuffle of channels and a cut through them, between convolutions.
+TEST_F(Export, ChannelsAreShuffledAndCutWhereTheyLie) {
+  const Array w = random({6, 1, 1, 6}, 1), half = random({5, 1, 1, 3}, 2);
+  const auto values = [](Vector<int64_t> list) { return with([&](Attributes& a) { a.values = list; }); };
+  Graph graph;
+  const int x = add_tensor(graph, "x", QN_F32, {2, 6, 4, 5});
+  graph.inputs.push_back({.tensor = x, .type = QN_F32, .preprocessing = {}});
+  const int nhwc = add_node(graph, OpKind::transpose, "in", {x}, values({0, 2, 3, 1}));
+  const int weights = add_constant(graph, "", QN_F32, {6, 1, 1, 6}, w.data.data());
+  const int conv = add_node(graph, OpKind::conv2d, "a", {nhwc, weights}, {});
+  const int split = add_node(graph, OpKind::reshape, "split", {conv}, values({0, 0, 0, 2, 3}));
+  const int swapped = add_node(graph, OpKind::transpose, "swap", {split}, values({0, 1, 2, 4, 3}));
+  const int merged = add_node(graph, OpKind::reshape, "merge", {swapped}, values({0, 0, 0, -1}));
+  const int whole = add_node(graph, OpKind::slice, "whole", {merged}, values({0, 0, 0, 0, -1, -1, -1, -1}));
+  const int cut = add_node(graph, OpKind::slice, "cut", {whole}, values({0, 0, 0, 3, -1, -1, -1, -1}));
+  const int fewer = add_constant(graph, "", QN_F32, {5, 1, 1, 3}, half.data.data());
+  const int last = add_node(graph, OpKind::conv2d, "b", {cut, fewer}, {});
+  const int nchw = add_node(graph, OpKind::transpose, "out", {last}, values({0, 3, 1, 2}));
+  graph.tensors[static_cast<size_t>(nchw)].name = String("y");
+  graph.outputs.push_back({.tensor = nchw, .type = QN_F32, .preprocessing = {}});
+  ASSERT_EQ(check_graph(graph), QN_OK) << qn_last_message();
+  ASSERT_EQ(infer_shapes(graph), QN_OK) << qn_last_message();
+  const onnx::ModelProto model = exported(graph);
+  std::vector<std::string> types;
+  for (const auto& node : model.graph().node()) {
+    types.push_back(node.op_type());
+    if (node.op_type() != "Slice") continue;
+    ASSERT_EQ(node.input_size(), 4);
+    for (const auto& initializer : model.graph().initializer()) {
+      if (initializer.name() != node.input(3)) continue;
+      const int64_t channels = 1;
+      EXPECT_EQ(initializer.raw_data(), std::string(reinterpret_cast<const char*>(&channels), sizeof channels));
+    }
+  }
+  EXPECT_EQ(types, (std::vector<std::string>{"Conv", "Reshape", "Transpose", "Reshape", "Slice", "Conv", "Identity"}));
+  const Array image = random({2, 6, 4, 5}, 3);
+  test::expect_near(test::run(again(), {image}).at(0), test::run(graph, {image}).at(0), 1e-6f);
+}
+
 TEST_F(Export, OperatorSetIsTheLowestThatDoes) {
   for (const OneNode& one : all_kinds()) {
     const bool dilated_average = one.kind == OpKind::average_pool && one.attributes.dilation.h > 1;
