@@ -113,6 +113,8 @@ QN_INIT(qn_conv2d_params)
 
 /** @param bias   out_channels floats, copied; NULL for none.
  *  @param cache  NULL for a cache of the operator's own.
+ *  A second input, if a plan has one, is a residual: it has the output's shape and strides, overlaps it nowhere, and is
+ *  added to the clamped convolution; then qn_plan_options.residual_min and _max clamp the sum.
  *  Algorithms: direct, gemm, igemm, depthwise, winograd where they apply. */
 QN_API qn_status qn_conv2d_create(const qn_conv2d_params* params, const qn_weights* weights, const float* bias,
                                   qn_weights_cache* cache, qn_operator** op);
@@ -414,9 +416,11 @@ typedef struct qn_plan_options {
   const qn_parallel* parallel; /**< tune: where to run that; NULL: on the calling thread. */
   size_t traffic; /**< tune: bytes of other data that pass the caches between two runs, in a model those of all weights;
                        0: none, the caches keep what they can. */
+  float residual_min; /**< Of a convolution with a residual: the sum with it is clamped to this and */
+  float residual_max; /**< this; no more than that if -INFINITY and INFINITY. */
 } qn_plan_options;
 
-/** Defaults: one task, QN_ALGORITHM_AUTO, kernel NULL, no tuning. */
+/** Defaults: one task, QN_ALGORITHM_AUTO, kernel NULL, no tuning, residual_min and _max infinite. */
 QN_INIT(qn_plan_options)
 
 /** Fixes shapes, strides, algorithm, splits and workspace.  May pack weights into the cache.

@@ -12,6 +12,12 @@
 
 namespace quern {
 
+// What a convolution does to its result: it adds `tensor`, clamps and writes that to `output`.
+struct Residual {
+  int tensor = no_tensor, output = no_tensor;
+  float min = 0, max = 0;
+};
+
 // How a session runs what it plans.
 struct ExecutionOptions {
   size_t tasks = 1;
@@ -57,6 +63,9 @@ class NodeOperator : public Allocated {
   // writes that one's output. QN_UNSUPPORTED where that is not possible or does not pay.
   virtual qn_status plan_chain(const Graph& shapes, const Node& node, const NodeOperator& next, const Node& next_node,
                                const ExecutionOptions& options, std::unique_ptr<NodePlan>* plan) const = 0;
+  // The same for this node with a residual; the plan's inputs are this node's first one and the residual.
+  virtual qn_status plan_residual(const Graph& shapes, const Node& node, const Residual& residual,
+                                  const ExecutionOptions& options, std::unique_ptr<NodePlan>* plan) const = 0;
 };
 
 struct Backend {

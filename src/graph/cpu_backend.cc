@@ -304,6 +304,7 @@ class CpuOperator : public NodeOperator {
 
   qn_status plan_chain(const Graph& shapes, const Node& node, const NodeOperator& next, const Node& next_node,
                        const ExecutionOptions& options, std::unique_ptr<NodePlan>* plan) const override {
+    if (data_inputs(node) != 1 || data_inputs(next_node) != 1) return QN_UNSUPPORTED;
     const qn_tensor in = describe(shapes.tensors[static_cast<size_t>(node.inputs[0])]);
     const qn_tensor out = describe(shapes.tensors[static_cast<size_t>(next_node.outputs[0])]);
     const auto& second = static_cast<const CpuOperator&>(next);  // of the same backend
@@ -312,6 +313,23 @@ class CpuOperator : public NodeOperator {
     QN_TRY(qn_operator_plan_chain(op_.get(), second.op_.get(), &in, &out, &plan_options, &made));
     PlanHandle handle(made);
     plan->reset(new CpuPlan(std::move(handle), 1));
+    return QN_OK;
+  }
+
+  qn_status plan_residual(const Graph& shapes, const Node& node, const Residual& residual,
+                          const ExecutionOptions& options, std::unique_ptr<NodePlan>* plan) const override {
+    // Depthwise kernels take no residual.
+    if (node.kind != OpKind::conv2d || node.attributes.groups > 1) return QN_UNSUPPORTED;
+    const qn_tensor ins[] = {describe(shapes.tensors[static_cast<size_t>(node.inputs[0])]),
+                             describe(shapes.tensors[static_cast<size_t>(residual.tensor)])};
+    const qn_tensor out = describe(shapes.tensors[static_cast<size_t>(residual.output)]);
+    qn_plan_options plan_options = options_of(options);
+    plan_options.residual_min = residual.min;
+    plan_options.residual_max = residual.max;
+    qn_plan* made;
+    QN_TRY(qn_operator_plan(op_.get(), ins, 2, &out, 1, &plan_options, &made));
+    PlanHandle handle(made);
+    plan->reset(new CpuPlan(std::move(handle), 2));
     return QN_OK;
   }
 

@@ -53,47 +53,15 @@ const void* Execution::address(const Home& home, const void* const* inputs) cons
 
 // ---- planning
 
-// Pairs of nodes that run in one pass: the second is the only reader of the first one's output, and nobody else wants
-// it.
-qn_status Execution::plan_chains(const Model& model, const ExecutionOptions& options) {
-  chains_.resize(graph_.nodes.size());
-  if (options.algorithm != QN_ALGORITHM_AUTO || options.tune) return QN_OK;  // these are about single operators
-  Vector<size_t> reads(graph_.tensors.size()), writer(graph_.tensors.size(), graph_.nodes.size());
-  for (const Port& port : graph_.outputs) ++reads[at(port.tensor)];
-  for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-    writer[at(graph_.nodes[i].outputs[0])] = i;
-    for (const int input : graph_.nodes[i].inputs) {
-      if (input != no_tensor) ++reads[at(input)];
-    }
-  }
-  for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-    const Node& second = graph_.nodes[i];
-    const size_t between = at(second.inputs[0]), first = writer[between];
-    if (first == graph_.nodes.size() || reads[between] != 1 || places_[between].kind != Placement::own) continue;
-    const ModelOperator &a = model.operators[first], &b = model.operators[i];
-    const bool skipped = is_view(graph_, graph_.nodes[first]) || is_view(graph_, second);
-    if (skipped || chains_[first].plan != nullptr || a.backend != b.backend) continue;
-    std::unique_ptr<NodePlan> plan;
-    const qn_status status = a.op->plan_chain(graph_, graph_.nodes[first], *b.op, second, options, &plan);
-    if (status == QN_UNSUPPORTED) continue;
-    QN_TRY(name_culprit(status, second));
-    chains_[first].absorbed = true;
-    chains_[i] = {std::move(plan), first, false};
-  }
-  return QN_OK;
-}
-
 void Execution::find_lifetimes() {
   source_.resize(graph_.tensors.size());
   std::iota(source_.begin(), source_.end(), 0);
   last_use_.assign(graph_.tensors.size(), 0);
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
     const Node& node = graph_.nodes[i];
-    // What the first of a chain reads is read when the second runs.
-    const Node* nodes[] = {&node, chains_[i].plan == nullptr ? nullptr : &graph_.nodes[chains_[i].first]};
-    for (const Node* each : nodes) {
-      if (each == nullptr) continue;
-      for (const int input : each->inputs) {
+    const Vector<int>* const lists[] = {&node.inputs, &fusions_[i].inputs};
+    for (const Vector<int>* inputs : lists) {
+      for (const int input : *inputs) {
         if (input != no_tensor) last_use_[at(source_[at(input)])] = i + 1;
       }
     }
@@ -149,7 +117,7 @@ void Execution::assign_homes(const Model& model) {
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
     const size_t output = at(graph_.nodes[i].outputs[0]);
     const Placement& place = places_[output];
-    if (chains_[i].absorbed) continue;  // what it writes lies in the workspace of the next
+    if (fusions_[i].absorbed) continue;  // what it writes never lies anywhere as a whole
     if (place.kind == Placement::part) {
       Home& whole = homes_[at(place.within)];  // made for the first part that is written
       if (whole.kind == Home::none)
@@ -160,13 +128,14 @@ void Execution::assign_homes(const Model& model) {
       homes_[output].offset += place.offset;
     } else if (source_[output] != graph_.nodes[i].outputs[0]) {
       homes_[output] = homes_[at(graph_.nodes[i].inputs[0])];
-    } else if (homes_[output].kind == Home::none && !run_in_place(*model.operators[i].op, i)) {
+    } else if (homes_[output].kind == Home::none &&
+               (fusions_[i].plan != nullptr || !run_in_place(*model.operators[i].op, i))) {
       homes_[output] = {Home::arena, add_block(bytes(graph_.nodes[i].outputs[0]), i + 1, last_use_[output])};
     }
   }
 }
 
-// Views need nothing done, nor does a concat whose inputs all lie where they belong, nor the first of a chain.
+// Views need nothing done, nor does a concat whose inputs all lie where they belong, nor what another plan does.
 bool Execution::runs(const Node& node) const {
   const int output = node.outputs[0];
   if (source_[at(output)] != output) return false;
@@ -188,14 +157,15 @@ void Execution::assign_outputs() {
 qn_status Execution::plan_nodes(const Model& model, const ExecutionOptions& options) {
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
     const Node& node = graph_.nodes[i];
-    if (chains_[i].absorbed || !runs(node)) continue;
+    if (fusions_[i].absorbed || !runs(node)) continue;
     const ModelOperator& made = model.operators[i];
     Step& step = steps_.emplace_back();
     step.node = i;
     step.backend = made.backend;
-    step.reads = chains_[i].plan == nullptr ? i : chains_[i].first;
-    if (chains_[i].plan != nullptr) {
-      step.plan = std::move(chains_[i].plan);
+    step.shown = i;
+    if (fusions_[i].plan != nullptr) {
+      step.plan = std::move(fusions_[i].plan);
+      step.shown = fusions_[i].shown;
     } else {
       QN_TRY(name_culprit(made.op->plan(graph_, node, options, &step.plan), node));
     }
@@ -208,7 +178,8 @@ void Execution::bind() {
   for (size_t i = 0; i < steps_.size(); ++i) {
     Step& step = steps_[i];
     const Node& node = graph_.nodes[step.node];
-    for (const int input : graph_.nodes[step.reads].inputs) {
+    const Vector<int>& fused = fusions_[step.node].inputs;
+    for (const int input : fused.empty() ? node.inputs : fused) {
       const Home home = input == no_tensor ? Home() : homes_[at(input)];
       step.inputs.push_back(address(home, nullptr));
       step.user_inputs.push_back(home.kind == Home::user ? static_cast<int>(home.index) : -1);
@@ -229,7 +200,7 @@ qn_status Execution::make(const Model& model, Graph graph, const ExecutionOption
                           std::unique_ptr<Execution>* made) {
   std::unique_ptr<Execution> e(new Execution(std::move(graph)));
   e->places_ = place_tensors(model, e->graph_);
-  QN_TRY(e->plan_chains(model, options));
+  QN_TRY(find_fusions(model, e->graph_, e->places_, options, &e->fusions_));
   e->find_lifetimes();
   e->assign_homes(model);
   e->assign_outputs();

@@ -1,9 +1,9 @@
 // A model planned for one set of input shapes: every node's plan, the arena, and who reads and writes where.
 #pragma once
 
+#include "graph/fusion.h"
 #include "graph/memory_plan.h"
 #include "graph/model.h"
-#include "graph/placement.h"
 
 namespace quern {
 
@@ -12,7 +12,7 @@ class Execution : public Allocated {
   // One node to run.
   struct Step {
     size_t node;
-    size_t reads;  // the node whose inputs it reads: the same, or the first of a chain
+    size_t shown;  // the node that a profile names
     const Backend* backend;
     std::unique_ptr<NodePlan> plan;
     Vector<const void*> inputs;  // addresses; NULL for those that lie in a user's buffer
@@ -54,7 +54,6 @@ class Execution : public Allocated {
   explicit Execution(Graph graph) : graph_(std::move(graph)) {}
   void find_lifetimes();
   void assign_homes(const Model& model);
-  qn_status plan_chains(const Model& model, const ExecutionOptions& options);
   bool runs(const Node& node) const;
   bool run_in_place(const NodeOperator& op, size_t node);
   void assign_outputs();
@@ -72,16 +71,9 @@ class Execution : public Allocated {
   Graph graph_;
   Vector<Placement> places_;  // per tensor
   Vector<int> source_;        // per tensor: the tensor whose elements it shows, itself unless it is a view
-  // Per node: the plan of it and the node before it in one pass; and per node, whether the next one's plan does its
-  // work.
-  struct Chain {
-    std::unique_ptr<NodePlan> plan;
-    size_t first = 0;
-    bool absorbed = false;
-  };
-  Vector<Chain> chains_;
-  Vector<size_t> last_use_;  // per tensor that is no view: the last step that reads it or a view of it
-  Vector<Home> homes_;       // per tensor
+  Vector<Fusion> fusions_;    // per node; the steps have their plans
+  Vector<size_t> last_use_;   // per tensor that is no view: the last step that reads it or a view of it
+  Vector<Home> homes_;        // per tensor
   Vector<Block> blocks_;
   Vector<size_t> workspaces_;  // per step: its block
   Vector<Step> steps_;

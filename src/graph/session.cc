@@ -69,7 +69,7 @@ qn_status plan(qn_session& session, Graph graph, size_t limit) {
   Vector<qn_profile_entry> profile;
   if (session.profiling) {
     for (const Execution::Step& step : execution->steps()) {
-      const Node& node = execution->graph().nodes[step.node];
+      const Node& node = execution->graph().nodes[step.shown];
       const PlanInfo info = step.plan->info();
       profile.push_back({node.name.c_str(), op_name(node.kind), info.algorithm, info.kernel, info.macs, 0, 0});
     }

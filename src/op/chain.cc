@@ -83,8 +83,8 @@ qn_status plan_chain(const Operator& first, const Operator& second, const Reques
   const auto no = [&] {
     return fail(QN_UNSUPPORTED, "%s: nothing to gain from one pass with %s", second.name, first.name);
   };
-  const size_t weights_bytes = between.rank == 4 ? second.pointwise_weights() * sizeof(float) : 0;
-  if (weights_bytes == 0 || !pays(between, weights_bytes)) return no();
+  const size_t weights_bytes = second.pointwise_weights() * sizeof(float);
+  if (between.rank != 4 || !pays(between, weights_bytes)) return no();
   std::unique_ptr<qn_plan> begun;
   qn_plan_options options = request.options;
   options.tasks = 1;

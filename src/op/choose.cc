@@ -202,7 +202,7 @@ void add_algorithm(qn_algorithm algorithm, const Problem& p, const char* kernel,
       add(igemm_rows(), [&](const IgemmRow& r, Choice* c) { return complete(&c->igemm, r, igemm_cycles(p, r), c); });
       break;
     case QN_ALGORITHM_DEPTHWISE:
-      if (p.window == nullptr || p.in != 1 || p.out != 1 || !row_tables_fit(*p.window)) break;
+      if (p.window == nullptr || p.in != 1 || p.out != 1 || p.residual || !row_tables_fit(*p.window)) break;
       add(dwconv_rows(),
           [&](const DwconvRow& r, Choice* c) { return complete(&c->dwconv, r, dwconv_cycles(p, r), c); });
       add(dwconv_tile_rows(), [&](const DwconvTileRow& r, Choice* c) {

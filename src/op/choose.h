@@ -27,6 +27,7 @@ struct Problem {
   size_t height = 1, width = 1;    // of the output
   bool matrix = false;             // no image at all: gemm alone applies
   bool pointwise = false;          // 1x1, stride 1, no padding: rows of the image are rows of the matrix
+  bool residual = false;           // a second input is added
   bool offsets_fit = true;         // 32 bits reach every pixel: igemm's tables can be made
   size_t row_stride = 0;           // of gemm's A, in bytes
   bool contiguous = false;         // taps of one kernel row lie side by side in memory

@@ -4,6 +4,7 @@
 #include "base/math.h"
 #include "kernel/minmax.h"
 #include "op/choose.h"
+#include "op/epilogue.h"
 #include "op/operator.h"
 #include "op/weights.h"
 #include "op/window.h"

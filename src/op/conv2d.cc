@@ -1,6 +1,7 @@
 #include <limits>
 
 #include "base/math.h"
+#include "base/tensor.h"
 #include "op/conv.h"
 
 namespace quern {
@@ -10,7 +11,7 @@ class Conv2d final : public Operator {
  public:
   Conv2d(const char* who, const qn_conv2d_params& p, const Window& window, const qn_weights& weights,
          const WeightsShape& shape, const float* bias, qn_weights_cache* cache)
-      : Operator(who, 1, 1),
+      : Operator(who, 1, 2),
         in_channels_(p.in_channels),
         window_(window),
         weights_(weights, shape, bias, cache),
@@ -35,11 +36,18 @@ class Conv2d final : public Operator {
     out->rank = 4;
     const size_t sizes[] = {in.shape[0], window.h.out, window.w.out, shape.groups * shape.out};
     std::copy_n(sizes, 4, out->shape);
+    if (ins.size() == 2 && !same_shape(ins[1], *out)) {
+      return fail(QN_INVALID_ARGUMENT, "%s: the residual is %s but the output %s", name, ShapeText(ins[1]).text,
+                  ShapeText(*out).text);
+    }
     return QN_OK;
   }
 
   qn_status plan(const Request& request, std::unique_ptr<qn_plan>* plan) const override {
     const qn_tensor& in = request.ins[0];
+    if (request.ins.size() == 2 && !std::equal(request.out.stride, request.out.stride + 4, request.ins[1].stride)) {
+      return fail(QN_UNSUPPORTED, "%s: the residual has other strides than the output", name);
+    }
     Window window = window_;
     QN_TRY(size_window(name, in.shape[1], in.shape[2], false, &window));
     stride_window(in, &window);
@@ -59,6 +67,7 @@ class Conv2d final : public Operator {
     p.pixels = window.pixels();
     p.images = request.out.shape[0];
     p.groups = shape.groups;
+    p.residual = request.ins.size() == 2;
     p.in = shape.in;
     p.out = shape.out;
     p.kernel = shape.kernel;

@@ -13,6 +13,7 @@ class DirectPlan final : public qn_plan {
       : row_(*conv.choice.gemm),
         packed_(conv.weights.pack(Packing::panels, row_.nr)),
         clamp_(conv.clamp),
+        epilogue_(conv.request),
         shape_(conv.weights.shape()),
         rows_(output_rows(conv.request.out)),
         in_(conv.request.ins[0]),
@@ -44,11 +45,11 @@ class DirectPlan final : public qn_plan {
         gather(a, y, x, scratch + i * row_stride_);
         if (++x == window_.w.out) x = 0, ++y;
       }
+      char* c = run.output + image * out_.stride[0] + line * out_.stride[1] + m * out_.stride[2] +
+                (group * shape_.out + n) * sizeof(float);
       row_.run(rows, channels, depth_bytes(), scratch, row_stride_,
-               packed_->panels(group) + n / row_.nr * packed_->panel_bytes,
-               run.output + image * out_.stride[0] + line * out_.stride[1] + m * out_.stride[2] +
-                   (group * shape_.out + n) * sizeof(float),
-               out_.stride[2], &clamp_);
+               packed_->panels(group) + n / row_.nr * packed_->panel_bytes, c, out_.stride[2], &clamp_);
+      epilogue_.run(run, c, rows, out_.stride[2], channels);
     });
   }
 
@@ -115,6 +116,7 @@ class DirectPlan final : public qn_plan {
   const GemmRow& row_;
   Packed packed_;
   qn_minmax_f32 clamp_;
+  Epilogue epilogue_;
   WeightsShape shape_;
   Rows rows_;
   qn_tensor in_, out_;

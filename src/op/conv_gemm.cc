@@ -12,7 +12,10 @@ enum { a_operand, c_operand };
 class GemmPlan final : public qn_plan {
  public:
   explicit GemmPlan(const ConvPlan& conv)
-      : row_(*conv.choice.gemm), packed_(conv.weights.pack(Packing::panels, row_.nr)), clamp_(conv.clamp) {
+      : row_(*conv.choice.gemm),
+        packed_(conv.weights.pack(Packing::panels, row_.nr)),
+        clamp_(conv.clamp),
+        epilogue_(conv.request) {
     const qn_tensor &in = conv.request.ins[0], &out = conv.request.out;
     const WeightsShape& shape = conv.weights.shape();
     Nest<2> rows;
@@ -42,10 +45,10 @@ class GemmPlan final : public qn_plan {
     tiling_.run(index, [&](size_t product, size_t m, size_t rows, size_t n, size_t channels) {
       const size_t group = product % groups_;
       const Cursor<2> at(outer_, product / groups_);
+      char* c = run.output + at.offset(c_operand) + group * out_bytes_ + m * c_stride_ + n * sizeof(float);
       row_.run(rows, channels, in_bytes_, run.input(0) + at.offset(a_operand) + group * in_bytes_ + m * a_stride_,
-               a_stride_, packed_->panels(group) + n / row_.nr * packed_->panel_bytes,
-               run.output + at.offset(c_operand) + group * out_bytes_ + m * c_stride_ + n * sizeof(float), c_stride_,
-               &clamp_);
+               a_stride_, packed_->panels(group) + n / row_.nr * packed_->panel_bytes, c, c_stride_, &clamp_);
+      epilogue_.run(run, c, rows, c_stride_, channels);
     });
   }
 
@@ -53,6 +56,7 @@ class GemmPlan final : public qn_plan {
   const GemmRow& row_;
   Packed packed_;
   qn_minmax_f32 clamp_;
+  Epilogue epilogue_;
   Nest<2> outer_;  // products that do not join
   size_t groups_, in_bytes_, out_bytes_;
   size_t a_stride_ = 0, c_stride_ = 0;

@@ -34,6 +34,7 @@ class IgemmPlan final : public qn_plan {
       : row_(*conv.choice.igemm),
         packed_(conv.weights.pack(Packing::panels, row_.nr)),
         clamp_(conv.clamp),
+        epilogue_(conv.request),
         shape_(conv.weights.shape()),
         in_(conv.request.ins[0]),
         out_(conv.request.out),
@@ -70,13 +71,13 @@ class IgemmPlan final : public qn_plan {
     part.tiling.run(index, [&](size_t product, size_t m, size_t rows, size_t n, size_t channels) {
       const size_t group = product % shape_.groups, line = product / shape_.groups % part.lines;
       const size_t image = product / shape_.groups / part.lines;
+      char* c = run.output + image * out_.stride[0] + part.x * out_.stride[2] + line * line_stride + m * c_stride +
+                group * out_bytes + n * sizeof(float);
       row_.run(rows, channels, tap_bytes, taps(part),
                part.table.data() + (line * tiles(part) + m / part.tiling.rows()) * taps(part) * row_.mr,
                run.input(0) + image * in_.stride[0] + group * in_bytes, zero_.data(),
-               packed_->panels(group) + n / row_.nr * packed_->panel_bytes,
-               run.output + image * out_.stride[0] + part.x * out_.stride[2] + line * line_stride + m * c_stride +
-                   group * out_bytes + n * sizeof(float),
-               c_stride, &clamp_);
+               packed_->panels(group) + n / row_.nr * packed_->panel_bytes, c, c_stride, &clamp_);
+      epilogue_.run(run, c, rows, c_stride, channels);
     });
   }
 
@@ -121,6 +122,7 @@ class IgemmPlan final : public qn_plan {
   const IgemmRow& row_;
   Packed packed_;
   qn_minmax_f32 clamp_;
+  Epilogue epilogue_;
   WeightsShape shape_;
   qn_tensor in_, out_;
   Vector<float> zero_;

@@ -23,6 +23,7 @@ class WinogradPlan final : public qn_plan {
         gemm_(*conv.choice.gemm),
         packed_(conv.weights.pack(packing_of(row_), gemm_.nr)),
         clamp_(conv.clamp),
+        epilogue_(conv.request),
         shape_(conv.weights.shape()),
         in_(conv.request.ins[0]),
         out_(conv.request.out),
@@ -115,11 +116,12 @@ class WinogradPlan final : public qn_plan {
     const size_t n = begin * gemm_.nr, channels = std::min(end * gemm_.nr, shape_.out) - n;
     for (size_t i = blocks_.begin(block); i < blocks_.end(block); ++i, m += m_row_) {
       const Tile tile = tile_at(i);
-      row_.output(channels, m, m_plane_, bias_.data() + n,
-                  run.output + tile.image * out_.stride[0] + tile.y * out_.stride[1] + tile.x * out_.stride[2] +
-                      n * sizeof(float),
-                  out_.stride[1], out_.stride[2], std::min(row_.outputs, window_.h.out - tile.y),
-                  std::min(row_.outputs, window_.w.out - tile.x), &clamp_);
+      const size_t rows = std::min(row_.outputs, window_.h.out - tile.y);
+      const size_t columns = std::min(row_.outputs, window_.w.out - tile.x);
+      char* c = run.output + tile.image * out_.stride[0] + tile.y * out_.stride[1] + tile.x * out_.stride[2] +
+                n * sizeof(float);
+      row_.output(channels, m, m_plane_, bias_.data() + n, c, out_.stride[1], out_.stride[2], rows, columns, &clamp_);
+      for (size_t y = 0; y < rows; ++y, c += out_.stride[1]) epilogue_.run(run, c, columns, out_.stride[2], channels);
     }
   }
 
@@ -127,6 +129,7 @@ class WinogradPlan final : public qn_plan {
   const GemmRow& gemm_;
   Packed packed_;
   qn_minmax_f32 clamp_;
+  Epilogue epilogue_;
   WeightsShape shape_;
   qn_tensor in_, out_;
   Window window_;

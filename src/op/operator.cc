@@ -3,6 +3,7 @@
 #include <cinttypes>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 
 #include "base/math.h"
 #include "base/parallel.h"
@@ -24,6 +25,7 @@ qn_status read_options(const char* who, const qn_plan_options* user, bool has_al
   if (options->algorithm < QN_ALGORITHM_AUTO || options->algorithm > QN_ALGORITHM_WINOGRAD) {
     return fail(QN_INVALID_ARGUMENT, "%s: unknown algorithm %d", who, static_cast<int>(options->algorithm));
   }
+  QN_TRY(check_clamp(who, options->residual_min, options->residual_max));
   if (options->algorithm != QN_ALGORITHM_AUTO && !has_algorithms) {
     return fail(QN_UNSUPPORTED, "%s: it has no choice of algorithms, so %s cannot be asked for", who,
                 qn_algorithm_string(options->algorithm));
@@ -102,8 +104,8 @@ qn_status make_plan(const Operator& op, const qn_tensor* ins, size_t n_in, const
 
 qn_status make_chain(const Operator& first, const Operator& second, const qn_tensor& in, const qn_tensor* out,
                      const qn_plan_options* user_options, std::unique_ptr<qn_plan>* plan) {
-  if (first.max_inputs != 1 || second.max_inputs != 1) {
-    return fail(QN_UNSUPPORTED, "%s: a chain is of operators with one input", second.name);
+  if (first.min_inputs != 1 || second.pointwise_weights() == 0) {
+    return fail(QN_UNSUPPORTED, "%s: it cannot be the second of a chain with %s", second.name, first.name);
   }
   Request request = {};
   QN_TRY(read_options(second.name, user_options, second.has_algorithms(), &request.options));
@@ -233,6 +235,8 @@ extern "C" {
 void qn_plan_options_init_sized(qn_plan_options* options, size_t size) {
   qn_plan_options p = {};
   p.tasks = 1;
+  p.residual_min = -std::numeric_limits<float>::infinity();
+  p.residual_max = std::numeric_limits<float>::infinity();
   quern::init_struct(options, size, p);
 }
 

@@ -469,7 +469,7 @@ size_t count_steps(const Graph& graph) {
 TEST(Session, PartsOfAConcatAreComputedInPlace) {
   GraphBuilder b;
   const int x = b.input("x", {2, 5, 6, 4});
-  const int conv = b.node(OpKind::conv2d, {x, b.constant({7, 3, 3, 4})}, window(1, 1, 1));
+  const int conv = b.node(OpKind::conv2d, {x, b.constant({7, 5, 5, 4})}, window(1, 1, 2));
   const int pool = b.node(OpKind::max_pool, {x}, window(3, 1, 1));
   const int inner = b.node(OpKind::concat, {conv, pool}, axis(3));
   const int slope = b.node(OpKind::prelu, {conv, b.constant({7})});
@@ -504,6 +504,51 @@ TEST(Session, SlicesAreReadWhereTheyLie) {
   b.output(b.node(OpKind::max_pool, {users}, window(2, 2, 0)), "d");
   b.output(b.node(OpKind::slice, {all}, values({0, 0, 0, 1, -1, -1, -1, 2})), "the user's");
   EXPECT_EQ(count_steps(b.done()), 6u) << "the last slice is copied";
+}
+
+TEST(Session, SumsBecomePartOfAConvolution) {
+  GraphBuilder b;
+  const int x = b.input("x", {2, 6, 5, 8});
+  const int first = b.node(OpKind::conv2d, {x, b.constant({8, 5, 5, 8}), b.constant({8})}, window(1, 1, 2));
+  const int sum = b.node(OpKind::add, {first, x}, range(0, 2));
+  const int left = b.node(OpKind::conv2d, {sum, b.constant({12, 1, 1, 8})});
+  const int right = b.node(OpKind::conv2d, {sum, b.constant({12, 5, 5, 8})}, window(1, 1, 2));
+  const int both = b.node(OpKind::add, {left, right});
+  b.output(b.node(OpKind::sigmoid, {both}), "y");
+  EXPECT_EQ(count_steps(b.done()), 4u) << "no add";
+}
+
+// Large enough that what is between would not stay in the cache.
+TEST(Session, DepthwiseAndPointwiseRunInOnePass) {
+  GraphBuilder b;
+  const int x = b.input("x", {1, 112, 112, 48});
+  Attributes by_channel = window(1, 1, 1);
+  by_channel.groups = 48;
+  const int depthwise = b.node(OpKind::conv2d, {x, b.constant({48, 3, 3, 1})}, by_channel);
+  const int point = b.node(OpKind::conv2d, {depthwise, b.constant({16, 1, 1, 48}), b.constant({16})}, range(0, 6));
+  const int pool = b.node(OpKind::max_pool, {x}, window(3, 1, 1));
+  const int joined = b.node(OpKind::concat, {pool, point}, axis(3));
+  b.output(b.node(OpKind::conv2d, {joined, b.constant({4, 1, 1, 64})}), "y");
+  EXPECT_EQ(count_steps(b.done()), 3u);
+}
+
+TEST(Session, OtherSumsStayAlone) {
+  GraphBuilder b;
+  const int x = b.input("x", {1, 6, 6, 8});
+  const int read_twice = b.node(OpKind::conv2d, {x, b.constant({8, 1, 1, 8})});
+  const int put_out = b.output(b.node(OpKind::conv2d, {x, b.constant({8, 1, 1, 8})}), "c");
+  const int depthwise = b.node(OpKind::conv2d, {x, b.constant({8, 3, 3, 1})}, [] {
+    Attributes a = window(1, 1, 1);
+    a.groups = 8;
+    return a;
+  }());
+  const int pooled = b.node(OpKind::global_max_pool, {b.node(OpKind::conv2d, {x, b.constant({8, 1, 1, 8})})});
+  int y = b.node(OpKind::add, {read_twice, put_out});
+  y = b.node(OpKind::add, {y, read_twice});
+  y = b.node(OpKind::add, {y, depthwise});
+  y = b.node(OpKind::add, {y, pooled});
+  b.output(b.node(OpKind::add, {y, y}), "y");
+  EXPECT_EQ(count_steps(b.done()), 10u);
 }
 
 TEST(Session, Profile) {

@@ -293,7 +293,8 @@ TEST(Refused, Shapes) {
     refused_plan(op, {dense({1, 5, 2, 4})}, QN_INVALID_ARGUMENT, "width 2");
     refused_plan(op, {dense({1, size_t{1} << 31, 3, 4})}, QN_UNSUPPORTED, "too large");
     refused_plan(op, {}, QN_INVALID_ARGUMENT, "0 inputs");
-    refused_plan(op, {dense({1, 5, 5, 4}), dense({1, 5, 5, 4})}, QN_INVALID_ARGUMENT, "2 inputs");
+    refused_plan(op, {dense({1, 5, 5, 4}), dense({1, 5, 5, 4})}, QN_INVALID_ARGUMENT, "residual is 1x5x5x4");
+    refused_plan(op, {dense({1, 5, 5, 4}), dense({1, 3, 3, 4}), dense({1, 3, 3, 4})}, QN_INVALID_ARGUMENT, "3 inputs");
     qn_tensor blocked = dense({1, 5, 5, 4});
     blocked.layout = QN_LAYOUT_PIXEL_BLOCKED;
     refused_plan(op, {blocked}, QN_UNSUPPORTED, "QN_LAYOUT_NHWC");

@@ -1,0 +1,115 @@
+// A convolution with a residual gives the bits of the convolution, then the sum.
+#include "harness.h"
+
+namespace quern::test {
+namespace {
+
+struct Case {
+  qn_algorithm algorithm;
+  Shape in;
+  size_t out, groups, kernel, stride;
+};
+
+qn_conv2d_params params_of(const Case& c) {
+  qn_conv2d_params p;
+  qn_conv2d_params_init(&p);
+  p.in_channels = c.in[3];
+  p.out_channels = c.out;
+  p.groups = c.groups;
+  p.kernel = {c.kernel, c.kernel};
+  p.stride = {c.stride, c.stride};
+  p.padding = {c.kernel / 2, c.kernel / 2, c.kernel / 2, c.kernel / 2};
+  p.min = -0.75f;
+  return p;
+}
+
+// Runs `op` with its workspace; `residual` may be NULL.
+std::vector<float> run_with(const qn_operator* op, const Case& c, const std::vector<float>& x, const float* residual,
+                            const Shape& shape, size_t tasks) {
+  const qn_tensor ins[] = {dense(c.in), dense(shape)};
+  qn_plan_options options;
+  qn_plan_options_init(&options);
+  options.algorithm = c.algorithm;
+  options.tasks = tasks;
+  options.residual_min = -0.5f;
+  options.residual_max = 1;
+  qn_plan* plan = nullptr;
+  EXPECT_QN_OK(qn_operator_plan(op, ins, residual == nullptr ? 1 : 2, nullptr, 0, &options, &plan));
+  std::vector<float> y(count_of(shape));
+  std::vector<float> workspace(qn_plan_workspace_size(plan) / sizeof(float) + 16);
+  const auto address = reinterpret_cast<uintptr_t>(workspace.data());
+  float* const aligned = workspace.data() + (64 - address % 64) % 64 / sizeof(float);
+  const void* const inputs[] = {x.data(), residual};
+  void* const outputs[] = {y.data()};
+  EXPECT_QN_OK(qn_plan_run(plan, inputs, outputs, aligned, nullptr));
+  qn_plan_release(plan);
+  return y;
+}
+
+TEST(Residual, IsAddedAndClamped) {
+  const Case cases[] = {
+      {QN_ALGORITHM_GEMM, {2, 9, 11, 20}, 37, 1, 1, 1},      {QN_ALGORITHM_GEMM, {1, 30, 29, 40}, 70, 2, 1, 1},
+      {QN_ALGORITHM_IGEMM, {2, 13, 12, 8}, 40, 1, 3, 1},     {QN_ALGORITHM_IGEMM, {1, 23, 25, 3}, 33, 1, 5, 2},
+      {QN_ALGORITHM_DIRECT, {1, 13, 12, 8}, 18, 2, 3, 2},    {QN_ALGORITHM_WINOGRAD, {2, 15, 17, 19}, 45, 1, 3, 1},
+      {QN_ALGORITHM_WINOGRAD, {1, 14, 14, 64}, 64, 1, 3, 1},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(testing::Message() << qn_algorithm_string(c.algorithm) << ", " << c.out << " outputs");
+    const std::vector<float> weights = reals(c.out * c.in[3] / c.groups * c.kernel * c.kernel, 1, -0.2f, 0.2f);
+    const std::vector<float> x = reals(count_of(c.in), 2);
+    const qn_conv2d_params p = params_of(c);
+    qn_weights w;
+    qn_weights_init(&w);
+    w.data = weights.data();
+    Op op;
+    ASSERT_QN_OK(qn_conv2d_create(&p, &w, weights.data(), nullptr, &op));
+    const Shape shape = {c.in[0], (c.in[1] - 1) / c.stride + 1, (c.in[2] - 1) / c.stride + 1, c.out};
+    const std::vector<float> residual = reals(count_of(shape), 3);
+    std::vector<float> expected = run_with(op, c, x, nullptr, shape, 1);
+    size_t clamped = 0;
+    for (size_t i = 0; i < expected.size(); ++i) {
+      const float sum = expected[i] + residual[i];
+      expected[i] = std::min(std::max(sum, -0.5f), 1.0f);
+      clamped += sum != expected[i];
+    }
+    EXPECT_GT(clamped, 0u);
+    for (const size_t tasks : {1, 3}) EXPECT_EQ(expected, run_with(op, c, x, residual.data(), shape, tasks));
+  }
+}
+
+TEST(Residual, IsRefusedWhereItDoesNotFit) {
+  const std::vector<float> weights = reals(9 * 40, 1);
+  qn_weights w;
+  qn_weights_init(&w);
+  w.data = weights.data();
+  const auto plan = [&](size_t groups, qn_algorithm algorithm, const qn_tensor& residual, float low) {
+    const qn_conv2d_params p =
+        params_of({QN_ALGORITHM_AUTO, {1, 6, 6, 40}, 40, groups, groups == 1 ? size_t{1} : 3, 1});
+    std::vector<float> many(40 * 40);
+    qn_weights of_all = w;
+    of_all.data = many.data();
+    Op op;
+    EXPECT_QN_OK(qn_conv2d_create(&p, &of_all, nullptr, nullptr, &op));
+    const qn_tensor ins[] = {dense({1, 6, 6, 40}), residual};
+    qn_plan_options options;
+    qn_plan_options_init(&options);
+    options.algorithm = algorithm;
+    options.residual_min = low;
+    options.residual_max = 0;
+    qn_plan* made = nullptr;
+    const qn_status status = qn_operator_plan(op, ins, 2, nullptr, 0, &options, &made);
+    EXPECT_EQ(status == QN_OK, made != nullptr);
+    qn_plan_release(made);
+    return status;
+  };
+  const Strided gaps({1, 6, 6, 40}, 3);
+  EXPECT_EQ(QN_OK, plan(1, QN_ALGORITHM_AUTO, dense({1, 6, 6, 40}), -1));
+  EXPECT_EQ(QN_OK, plan(40, QN_ALGORITHM_AUTO, dense({1, 6, 6, 40}), -1)) << "not by a depthwise kernel";
+  EXPECT_EQ(QN_UNSUPPORTED, plan(40, QN_ALGORITHM_DEPTHWISE, dense({1, 6, 6, 40}), -1));
+  EXPECT_EQ(QN_UNSUPPORTED, plan(1, QN_ALGORITHM_AUTO, gaps.tensor(), -1));
+  EXPECT_EQ(QN_INVALID_ARGUMENT, plan(1, QN_ALGORITHM_AUTO, dense({1, 6, 6, 39}), -1));
+  EXPECT_EQ(QN_INVALID_ARGUMENT, plan(1, QN_ALGORITHM_AUTO, dense({1, 6, 6, 40}), 1)) << "min above max";
+}
+
+}  // namespace
+}  // namespace quern::test
