@@ -141,4 +141,57 @@ L(\name\()s):
 9:      kmovd   \mask, \scratch
 .endm
 
+// Depthwise tiles of any level: the walk over the columns of the input.  A kernel says what a vector is, by macros load,
+// products, copy and bias.
+
+.macro next_column bytes
+        add     rdx, \bytes
+.endm
+
+// Column d of a step: kernel column d of the youngest pixel, d + S of the next one ...
+.macro column d
+        .set    i, 0
+        .rept   (R - 1) * S + K
+        load    %(OPEN * R + i), %i
+        .set    i, i + 1
+        .endr
+        next_column %(4 * ((ROWS - 1) * S + K))
+        mov     eax, r10d
+        .set    g, 0
+        .rept   OPEN
+        .if     g * S + \d < K
+        products %g, %(g * S + \d)
+        .endif
+        .set    g, g + 1
+        .endr
+.endm
+
+// Every open pixel grows older, and the next one, if there is one, opens.
+.macro age
+        .set    i, (OPEN - 1) * R
+        .rept   i
+        .set    i, i - 1
+        copy    %(i + R), %i
+        .endr
+        .rept   R
+        bias    %i
+        .set    i, i + 1
+        .endr
+        xor     eax, eax
+        test    rbx, rbx
+        setnz   al
+        lea     r10d, [rax + r10 * 2]
+        sub     rbx, rax
+.endm
+
+.macro skip_unless bits, to
+        test    r10d, \bits
+        jz      \to
+.endm
+
+.macro again_if bits, to
+        test    r10d, \bits
+        jnz     \to
+.endm
+
 #endif
