@@ -87,8 +87,8 @@ bool Execution::run_in_place(const NodeOperator& op, size_t node_index) {
   const int output = node.outputs[0];
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const int input = node.inputs[i];
-    if (input != no_tensor && !tensor(input).stride.empty()) continue;
     if (input == no_tensor || !op.in_place(i) || homes_[at(input)].kind != Home::arena) continue;
+    if (!tensor(input).stride.empty()) continue;
     if (last_use_[at(source_[at(input)])] != node_index + 1 || tensor(input).shape != tensor(output).shape) continue;
     const bool alone = std::all_of(node.inputs.begin(), node.inputs.end(), [&](int other) {
       return other == no_tensor || other == input || source_[at(other)] != source_[at(input)];

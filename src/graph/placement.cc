@@ -2,16 +2,16 @@
 
 #include <algorithm>
 
+#include "base/tensor.h"
+
 namespace quern {
 namespace {
 
 size_t at(int index) { return static_cast<size_t>(index); }
 
-Vector<size_t> dense_strides(const Vector<size_t>& shape) {
-  Vector<size_t> strides(shape.size());
-  size_t stride = sizeof(float);
-  for (size_t d = shape.size(); d-- > 0; stride *= shape[d]) strides[d] = stride;
-  return strides;
+Vector<size_t> strides_of(const Tensor& tensor) {
+  const qn_tensor t = with_strides(describe(tensor));
+  return {t.stride, t.stride + t.rank};
 }
 
 class Placer {
@@ -67,8 +67,7 @@ class Placer {
   void place_parts(const Node& concat) {
     const size_t whole = at(concat.outputs[0]), axis = at(concat.attributes.axis);
     const Placement outer = places_[whole];
-    const Vector<size_t> strides =
-        outer.kind == Placement::own ? dense_strides(graph_.tensors[whole].shape) : graph_.tensors[whole].stride;
+    const Vector<size_t> strides = strides_of(graph_.tensors[whole]);
     size_t offset = outer.offset;
     for (const int input : concat.inputs) {
       Tensor& tensor = graph_.tensors[at(input)];
@@ -87,7 +86,7 @@ class Placer {
     const Tensor& input = graph_.tensors[at(slice.inputs[0])];
     Tensor& output = graph_.tensors[at(slice.outputs[0])];
     const Placement from = places_[at(slice.inputs[0])];
-    output.stride = input.stride.empty() ? dense_strides(input.shape) : input.stride;
+    output.stride = strides_of(input);
     size_t offset = from.offset;
     for (size_t d = 0; d < output.shape.size(); ++d) {
       offset += static_cast<size_t>(slice.attributes.values[d]) * output.stride[d];

@@ -9,12 +9,10 @@
 namespace quern {
 namespace {
 
-size_t bytes_of(const qn_tensor& t) { return t.shape[0] * t.shape[1] * t.shape[2] * t.shape[3] * sizeof(float); }
-
 // What is between the two would not stay in the L2 cache as a whole; a band does, with the weights of the second.
 bool pays(const qn_tensor& between, size_t weights_bytes) {
   const size_t l2 = cpu().l2_bytes;
-  return bytes_of(between) > l2 / 2 && weights_bytes <= l2 / 4;
+  return qn_tensor_bytes(&between) > l2 / 2 && weights_bytes <= l2 / 4;
 }
 
 // Rows of a band: a multiple of the tiles of the first, as many as take an eighth of the cache.

@@ -19,6 +19,8 @@ class Conv2d final : public Operator {
 
   bool has_algorithms() const override { return true; }
 
+  bool goes_by_rows() const override { return weights_.shape().in == 1 && weights_.shape().out == 1; }
+
   size_t pointwise_weights() const override {
     const WeightsShape& shape = weights_.shape();
     return is_pointwise(window_) && shape.groups == 1 ? shape.in * shape.out : 0;

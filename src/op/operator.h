@@ -66,6 +66,8 @@ class Operator {
   virtual qn_status plan(const Request& request, std::unique_ptr<qn_plan>* plan) const = 0;
   // Elements of the weights of an operator whose output pixels each see one pixel of the input; else 0.
   virtual size_t pointwise_weights() const { return 0; }
+  // May its plans be a RowPlan?
+  virtual bool goes_by_rows() const { return false; }
   // Does options.algorithm mean anything?
   virtual bool has_algorithms() const { return false; }
 
