@@ -15,16 +15,12 @@ class Conv2d final : public Operator {
         in_channels_(p.in_channels),
         window_(window),
         weights_(weights, shape, bias, cache),
-        clamp_{p.min, p.max} {}
+        clamp_{p.min, p.max} {
+    goes_by_rows = shape.in == 1 && shape.out == 1;
+    if (is_pointwise(window) && shape.groups == 1) pointwise_weights = shape.in * shape.out;
+  }
 
   bool has_algorithms() const override { return true; }
-
-  bool goes_by_rows() const override { return weights_.shape().in == 1 && weights_.shape().out == 1; }
-
-  size_t pointwise_weights() const override {
-    const WeightsShape& shape = weights_.shape();
-    return is_pointwise(window_) && shape.groups == 1 ? shape.in * shape.out : 0;
-  }
 
   qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const override {
     const qn_tensor& in = ins[0];

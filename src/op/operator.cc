@@ -104,7 +104,7 @@ qn_status make_plan(const Operator& op, const qn_tensor* ins, size_t n_in, const
 
 qn_status make_chain(const Operator& first, const Operator& second, const qn_tensor& in, const qn_tensor* out,
                      const qn_plan_options* user_options, std::unique_ptr<qn_plan>* plan) {
-  if (!first.goes_by_rows() || second.pointwise_weights() == 0) {
+  if (!first.goes_by_rows || second.pointwise_weights == 0) {
     return fail(QN_UNSUPPORTED, "%s: it cannot be the second of a chain with %s", second.name, first.name);
   }
   Request request = {};

@@ -64,15 +64,14 @@ class Operator {
   // Checks the shapes of the inputs and sets rank and shape of the output.
   virtual qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const = 0;
   virtual qn_status plan(const Request& request, std::unique_ptr<qn_plan>* plan) const = 0;
-  // Elements of the weights of an operator whose output pixels each see one pixel of the input; else 0.
-  virtual size_t pointwise_weights() const { return 0; }
-  // May its plans be a RowPlan?
-  virtual bool goes_by_rows() const { return false; }
   // Does options.algorithm mean anything?
   virtual bool has_algorithms() const { return false; }
 
   const char* const name;  // begins every message
   const size_t min_inputs, max_inputs;
+  // What chains of operators ask for; set by constructors.
+  bool goes_by_rows = false;     // plans may be a RowPlan
+  size_t pointwise_weights = 0;  // elements of the weights, if each output pixel sees one pixel of the input
 };
 
 // ---- create ----

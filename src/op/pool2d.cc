@@ -62,9 +62,9 @@ class PoolPlan final : public RowPlan {
 
 class Pool2d final : public Operator {
  public:
-  Pool2d(const qn_pool2d_params& p, const Window& window) : Operator(pool2d, 1, 1), p_(p), window_(window) {}
-
-  bool goes_by_rows() const override { return true; }
+  Pool2d(const qn_pool2d_params& p, const Window& window) : Operator(pool2d, 1, 1), p_(p), window_(window) {
+    goes_by_rows = true;
+  }
 
   qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const override {
     QN_TRY(check_rank(name, ins[0], 4));
