@@ -111,6 +111,13 @@ L(\name\()s):
         notrack jmp \to
 .endm
 
+// gemm: a step fetches as many bytes of the rows of A below, which the next call is likely to multiply, as it reads.  Part
+// of the step of a row halfway down, so that a call with few rows, which has none below, does without.
+.macro fetch_below at, rows
+        prefetcht0 [\at]
+        add     \at, 4 * \rows
+.endm
+
 // SSE: store the first n channels (1 .. 7, in a 32-bit register) of lo and hi at [at]; `next` and lo are scratch.
 .macro store_first next, at, n, lo, hi
         mov     \next, \at

@@ -4,11 +4,12 @@
 //   A      row 3i+j is at base i + j strides: bases rcx rbx, stride r8
 //   C      r10 the row after the last, r11 stride, rax the row at hand
 //   jumps  rdi row mr-1 in the loop, r12 in the store, r13 in the store of a part
+//   next   r14 in the rows below, 5 being the first
 //   left   rax bytes of k     rsi channels     rbp p
 //   acc    ymm4-ymm15: row m holds ymm(4+2m), ymm(5+2m)
 //   load   ymm0 ymm1 one row of W   ymm2 one A everywhere     then min, max, masks
 //
-// A step is 12 FMAs (6 cycles) and 8 loads (4 cycles).  Only the rows of this call are run, read and written.
+// A step is 12 FMAs (6 cycles) and 9 loads (5 cycles).  Only the rows of this call are run, read and written.
 #include "asm.h"
 #include "../offset.h"
 
@@ -29,6 +30,9 @@
 
 .macro step m, a, lo, hi
 L(step\m):
+        .if     \m == 3
+        fetch_below r14, 6
+        .endif
         vbroadcastss ymm2, dword ptr [\a]
         vfmadd231ps \lo, ymm2, ymm0
         vfmadd231ps \hi, ymm2, ymm1
@@ -64,10 +68,10 @@ L(mask):
         places  part, 0, 1, 2, 3, 4, 5
 
 fn qn_gemm_f32_6x16_avx2
-        save    rbx, rbp, r12, r13
-        mov     r10, [rsp + 40]
-        mov     r11, [rsp + 48]
-        mov     rbp, [rsp + 56]
+        save    rbx, rbp, r12, r13, r14
+        mov     r10, [rsp + 48]
+        mov     r11, [rsp + 56]
+        mov     rbp, [rsp + 64]
 
         lea     rbx, [rcx + r8 * 2]     // A row 3
         add     rbx, r8
@@ -85,6 +89,7 @@ fn qn_gemm_f32_6x16_avx2
         add     r9, 64
         rows    start
 
+        lea     r14, [rbx + r8 * 2]
         mov     rax, rdx
 1:      vmovaps ymm0, [r9]
         vmovaps ymm1, [r9 + 32]
@@ -121,6 +126,6 @@ fn qn_gemm_f32_6x16_avx2
         jnz     0b
 
 3:      vzeroupper
-        restore rbx, rbp, r12, r13
+        restore rbx, rbp, r12, r13, r14
         ret
 endfn qn_gemm_f32_6x16_avx2

@@ -4,11 +4,12 @@
 //   A      row 3i+j is at base i + j strides: bases rcx rbx rbp r12 r13, stride r8
 //   C      r10 the row after the last, r11 stride, rax the row at hand
 //   jumps  rdi row mr-1 in the loop, r14 row mr-1 in the store
-//   left   rax bytes of k     rsi channels     r15 p     [rsp] row 0 of C     [rsp+8] mr
+//   next   r15 in the 14 rows below
+//   left   rax bytes of k     rsi channels     [rsp] row 0 of C     [rsp+8] mr
 //   acc    zmm4-zmm31: row m holds zmm(4+2m), zmm(5+2m)
 //   load   zmm0 zmm1 one row of W   zmm2 one A everywhere     then zmm0 min  zmm1 max
 //
-// 28 accumulators hide the latency of FMA with room to spare; a step is 28 FMAs (14 cycles) and 16 loads (8 cycles).
+// 28 accumulators hide the latency of FMA with room to spare; a step is 28 FMAs (14 cycles) and 17 loads (9 cycles).
 // Of a last panel with at most 16 channels only half is multiplied.  Only the rows of this call are run, read and
 // written.
 #include "asm.h"
@@ -51,6 +52,9 @@
 
 .macro step m, a, lo, hi
 L(step\m):
+        .if     \m == 7
+        fetch_below r15, 14
+        .endif
         vbroadcastss zmm2, dword ptr [\a]
         vfmadd231ps \lo, zmm2, zmm0
         vfmadd231ps \hi, zmm2, zmm1
@@ -90,7 +94,6 @@ fn qn_gemm_f32_14x32_avx512
         mov     r10, [rsp + 8]
         save    rbx, rbp, r12, r13, r14, r15, rdi, r10
         mov     r11, [rsp + 80]
-        mov     r15, [rsp + 88]
 
         lea     rbx, [rcx + r8 * 2]     // bases of A: rows 3, 6, 9, 12
         add     rbx, r8
@@ -127,7 +130,8 @@ fn qn_gemm_f32_14x32_avx512
         jnz     1b
         jmp     3f
 
-2:      mov     rax, rdx
+2:      lea     r15, [r13 + r8 * 2]
+        mov     rax, rdx
 1:      vmovaps zmm0, [r9]
         vmovaps zmm1, [r9 + 64]
         sub     r9, -128
@@ -146,8 +150,9 @@ fn qn_gemm_f32_14x32_avx512
 
         lanes   k1, rsi, esi, eax
         kshiftrd k2, k1, 16
-        vbroadcastss zmm0, dword ptr [r15 + MINMAX_MIN]
-        vbroadcastss zmm1, dword ptr [r15 + MINMAX_MAX]
+        mov     rax, [rsp + 88]         // p
+        vbroadcastss zmm0, dword ptr [rax + MINMAX_MIN]
+        vbroadcastss zmm1, dword ptr [rax + MINMAX_MAX]
         mov     rax, r10
         enter   r14
         rows    store
@@ -167,13 +172,14 @@ endfn qn_gemm_f32_14x32_avx512
 //   args   as above
 //   A      bases of rows 0, 1, 5, 10, 15, 20, 25: rcx rbx rbp r12 r13 r14 r15; the others lie 1, 2, 4 or 8 strides on
 //   C      r10 the row after the last, r11 stride, rax the row at hand
+//   next   rsi in the rows below, 27 being the first
 //   jumps  rdi row mr-1 in the loop, [rsp+8] row mr-1 in the store
-//   left   rax bytes of k     rsi channels     [rsp] row 0 of C
+//   left   rax bytes of k     [rsp+16] channels     [rsp] row 0 of C
 //   acc    zmm4-zmm31: row m holds zmm(4+m)
 //   load   zmm0 one row of W     then zmm0 min  zmm1 max
 //
 // Half as many weights go by for as many multiply-adds as with 14 x 32: for weights that come from memory, and for 16
-// channels.  A step is 28 FMAs (14 cycles) and 29 loads (14.5 cycles).
+// channels.  A step is 28 FMAs (14 cycles) and 31 loads (15.5 cycles).
 
 .macro tall_rows do
         \do     27, r15+r8*2, zmm31
@@ -212,6 +218,9 @@ endfn qn_gemm_f32_14x32_avx512
 
 .macro tall_step m, a, acc
 L(tall_step\m):
+        .if     \m == 14
+        fetch_below rsi, 28
+        .endif
         vfmadd231ps \acc, zmm0, dword ptr [\a]{1to16}
 .endm
 
@@ -230,8 +239,8 @@ L(tall_store\m):
 fn qn_gemm_f32_28x16_avx512
         entry   rax, rdi, tall_store, r10
         mov     r10, [rsp + 8]
-        save    rbx, rbp, r12, r13, r14, r15, rax, r10
-        mov     r11, [rsp + 80]
+        save    rbx, rbp, r12, r13, r14, r15, rsi, rax, r10
+        mov     r11, [rsp + 88]
 
         lea     rbx, [rcx + r8]         // bases of A: rows 1, 5, 10, 15, 20, 25
         lea     rax, [r8 + r8 * 4]
@@ -251,6 +260,7 @@ fn qn_gemm_f32_28x16_avx512
         tall_rows tall_start
         claim   64
 
+        lea     rsi, [r15 + r8 * 2]
         mov     rax, rdx
 1:      vmovaps zmm0, [r9]
         add     r9, 64
@@ -275,8 +285,9 @@ fn qn_gemm_f32_28x16_avx512
         sub     r14, rdx
         sub     r15, rdx
 
+        mov     rsi, [rsp + 16]
         lanes   k1, rsi, esi, eax
-        mov     rax, [rsp + 88]         // p
+        mov     rax, [rsp + 96]         // p
         vbroadcastss zmm0, dword ptr [rax + MINMAX_MIN]
         vbroadcastss zmm1, dword ptr [rax + MINMAX_MAX]
         mov     rax, r10
@@ -285,10 +296,10 @@ fn qn_gemm_f32_28x16_avx512
 
         add     r10, 64
         add     qword ptr [rsp], 64
-        sub     rsi, 16
+        sub     qword ptr [rsp + 16], 16
         ja      0b
 
         vzeroupper
-        restore rbx, rbp, r12, r13, r14, r15, rax, r10
+        restore rbx, rbp, r12, r13, r14, r15, rsi, rax, r10
         ret
 endfn qn_gemm_f32_28x16_avx512
