@@ -210,12 +210,13 @@ WinogradOps ops_of(const WinogradRow& row) {
 void bench_winograd_input(benchmark::State& state, const WinogradRow& row, size_t channels) {
   const size_t n = row.inputs(), plane = winograd_tiles * channels + 16;
   const Floats a(n * n * channels), zero(channels), v(row.points() * plane);
+  const qn_winograd_tile tile = {row.outputs, row.outputs, 0, n, 0, n};
   const double ops = ops_of(row).input * static_cast<double>(2 * n * channels);
   const double bytes = 8.0 * static_cast<double>(row.points() * channels);
   state.SetLabel(residence(bytes));
   const size_t pixel = channels * sizeof(float);
   measure(state, {ops, bytes}, row.isa, 1, [&] {
-    row.input(channels, a.data(), n * pixel, pixel, 0, n, 0, n, zero.data(), v.data(), plane * sizeof(float));
+    row.input(channels, a.data(), n * pixel, pixel, &tile, zero.data(), v.data(), plane * sizeof(float));
   });
 }
 

@@ -10,24 +10,32 @@
 //     point 0:    tile 0: channels    tile 1: channels ...       v, m: where this tile has its row of point 0
 //     point 1:    tile 0: channels    tile 1: channels ...       v_stride, m_stride: bytes from a point to the next
 //
+// A tile at the end of the image may have fewer outputs: rows x columns, 1 .. m each. Along a direction of r outputs it
+// has r + 2 inputs and no more points than it needs, those of winograd_has(): with k the even one of r and r + 1, the
+// points 0 .. k, and if r is even, m + 1 (infinity). The weights are the same; for B and A take those of Winograd<m,
+// k>.
+//
 // Input      channels  >= 1
 //            a         the first pixel of the tile that lies inside the image; not read if none does
 //            row_stride, pixel_stride: bytes from a row, a pixel to the next
-//            top, bottom, left, right: the part of the tile that lies inside the image, rows top .. bottom-1, columns
-//                      left .. right-1; 0 <= top <= bottom <= n, 0 <= left <= right <= n; the rest is zeros
-//            zero      `channels` zeros, read if there is such a rest
+//            tile      its outputs, and the part of it that lies inside the image: rows top .. bottom-1, columns
+//                      left .. right-1; 0 <= top <= bottom <= rows + 2, 0 <= left <= right <= columns + 2; the rest
+//                      is zeros
+//            zero      `channels` zeros, read if there is such a rest or if rows or columns are odd
 //            v         V[i][j] at v + (i * n + j) * v_stride
 // Output     channels  >= 1
 //            m         M[i][j] at m + (i * n + j) * m_stride
 //            bias      `channels` floats
 //            c         output pixel (y, x) at c + y * row_stride + x * pixel_stride
-//            rows, columns: how much of the tile there is, 1 .. m
+//            rows, columns: outputs of the tile
 //            p         clamp
 //
-// Memory     Reads exactly the named pixels, n * n rows of M, zero, bias, *p; writes exactly `channels` floats in each
-//            of the n * n rows of V, or of the rows x columns pixels of C. Multiples of 4. V and C overlap nothing.
+// Memory     Reads exactly the named pixels, the tile's points of M, *tile, zero, bias, *p; writes exactly `channels`
+// floats
+//            at each of the tile's points of V, or of the rows x columns pixels of C. Multiples of 4. V and C overlap
+//            nothing.
 // Numbers    The operations of winograd_math.h, columns first, then rows; then + bias and the clamp of gemm.h. No FMA:
-//            the bits are equal on all levels. A NaN or an infinity of one pixel reaches all outputs of its tile, and
+//            the bits are equal on all levels. A NaN or an infinity of one pixel may reach all outputs of its tile, and
 //            an infinity becomes NaN there. For the error of the whole see op/choose.h.
 // Machine    As gemm.h.
 #pragma once
@@ -39,17 +47,21 @@
 
 extern "C" {
 
-typedef void (*qn_winograd_input_fn)(size_t channels, const void* a, size_t row_stride, size_t pixel_stride, size_t top,
-                                     size_t bottom, size_t left, size_t right, const void* zero, void* v,
-                                     size_t v_stride);
+struct qn_winograd_tile {
+  size_t rows, columns;
+  size_t top, bottom, left, right;
+};
+
+typedef void (*qn_winograd_input_fn)(size_t channels, const void* a, size_t row_stride, size_t pixel_stride,
+                                     const qn_winograd_tile* tile, const void* zero, void* v, size_t v_stride);
 typedef void (*qn_winograd_output_fn)(size_t channels, const void* m, size_t m_stride, const float* bias, void* c,
                                       size_t row_stride, size_t pixel_stride, size_t rows, size_t columns,
                                       const qn_minmax_f32* p);
 
-#define QN_WINOGRAD_ROW(type, outputs, isa, layout, name)                                                              \
-  void name##_input(size_t channels, const void* a, size_t row_stride, size_t pixel_stride, size_t top, size_t bottom, \
-                    size_t left, size_t right, const void* zero, void* v, size_t v_stride);                            \
-  void name##_output(size_t channels, const void* m, size_t m_stride, const float* bias, void* c, size_t row_stride,   \
+#define QN_WINOGRAD_ROW(type, outputs, isa, layout, name)                                                            \
+  void name##_input(size_t channels, const void* a, size_t row_stride, size_t pixel_stride,                          \
+                    const qn_winograd_tile* tile, const void* zero, void* v, size_t v_stride);                       \
+  void name##_output(size_t channels, const void* m, size_t m_stride, const float* bias, void* c, size_t row_stride, \
                      size_t pixel_stride, size_t rows, size_t columns, const qn_minmax_f32* p);
 #include "kernel/winograd.inc"
 #undef QN_WINOGRAD_ROW
@@ -57,6 +69,22 @@ typedef void (*qn_winograd_output_fn)(size_t channels, const void* m, size_t m_s
 }  // extern "C"
 
 namespace quern {
+
+// Outputs along one direction, rounded up to an even number.
+constexpr size_t winograd_even(size_t outputs) { return outputs + outputs % 2; }
+// Does a tile of `outputs` along a direction need this one of the m + 2 points?
+constexpr bool winograd_has(size_t m, size_t outputs, size_t point) {
+  return point <= m ? point <= winograd_even(outputs) : outputs % 2 == 0;
+}
+
+// Tiles along one direction: `whole` ones of m outputs, and one of `rest` if that is not 0.
+struct WinogradCut {
+  size_t whole, rest;
+
+  WinogradCut(size_t m, size_t outputs) : whole(outputs / m), rest(outputs % m) {}
+  size_t tiles() const { return whole + tiles(true); }
+  size_t tiles(bool last) const { return !last ? whole : rest > 0 ? 1 : 0; }
+};
 
 struct WinogradRow : Row {
   size_t outputs;  // m, of each direction

@@ -17,40 +17,73 @@ const float* floats(const void* base, size_t bytes) {
 }
 float* floats(void* base, size_t bytes) { return reinterpret_cast<float*>(static_cast<char*>(base) + bytes); }
 
-template <size_t m>
-void input(size_t channels, const void* a, size_t row_stride, size_t pixel_stride, size_t top, size_t bottom,
-           size_t left, size_t right, const void* zero, void* v, size_t v_stride) {
-  constexpr size_t n = m + 2;
+constexpr size_t max_n = 8;
+
+// One direction of a tile, of n values at most; at points that it lacks they mean nothing. As everywhere here, one body
+// serves all sizes where it can: this is code that few machines run.
+template <size_t m, size_t k = m>
+void input_line(size_t outputs, const float* d, float* v) {
+  if constexpr (k > 2) {
+    if (outputs <= k - 2) return input_line<m, k - 2>(outputs, d, v);
+  }
+  float in[k + 2], out[k + 2];
+  for (size_t i = 0; i < k + 2; ++i) in[i] = d[i];
+  Winograd<m, k>::input(in, out);
+  for (size_t i = 0; i < k + 2; ++i) v[i <= k ? i : m + 1] = out[i];
+}
+using InputLine = void(size_t outputs, const float* d, float* v);
+
+template <size_t m, size_t k = m>
+void output_line(size_t outputs, const float* p, float* y) {
+  if constexpr (k > 2) {
+    if (outputs <= k - 2) return output_line<m, k - 2>(outputs, p, y);
+  }
+  float in[k + 2], out[k];
+  for (size_t i = 0; i < k + 2; ++i) in[i] = p[i <= k ? i : m + 1];
+  Winograd<m, k>::output(in, out);
+  for (size_t i = 0; i < k; ++i) y[i] = out[i];
+}
+using OutputLine = void(size_t outputs, const float* p, float* y);
+
+void input(InputLine* transform, size_t m, size_t channels, const void* a, size_t row_stride, size_t pixel_stride,
+           const qn_winograd_tile& tile, const void* zero, void* v, size_t v_stride) {
+  const size_t n = m + 2;
   for (size_t channel = 0; channel < channels; ++channel) {
-    float half[n][n], d[n], t[n];
-    for (size_t x = 0; x < n; ++x) {
-      for (size_t y = 0; y < n; ++y) {
-        const bool inside = y >= top && y < bottom && x >= left && x < right;
-        d[y] = (inside ? floats(a, (y - top) * row_stride + (x - left) * pixel_stride) : floats(zero, 0))[channel];
+    float half[max_n][max_n], d[max_n] = {}, t[max_n] = {};
+    for (size_t x = 0; x < winograd_even(tile.columns) + 2; ++x) {
+      for (size_t y = 0; y < winograd_even(tile.rows) + 2; ++y) {
+        const bool inside = y >= tile.top && y < tile.bottom && x >= tile.left && x < tile.right;
+        d[y] = (inside ? floats(a, (y - tile.top) * row_stride + (x - tile.left) * pixel_stride)
+                       : floats(zero, 0))[channel];
       }
-      Winograd<m>::input(d, t);
+      transform(tile.rows, d, t);
       for (size_t i = 0; i < n; ++i) half[i][x] = t[i];
     }
     for (size_t i = 0; i < n; ++i) {
-      Winograd<m>::input(half[i], t);
-      for (size_t j = 0; j < n; ++j) floats(v, (i * n + j) * v_stride)[channel] = t[j];
+      if (!winograd_has(m, tile.rows, i)) continue;
+      transform(tile.columns, half[i], t);
+      for (size_t j = 0; j < n; ++j) {
+        if (winograd_has(m, tile.columns, j)) floats(v, (i * n + j) * v_stride)[channel] = t[j];
+      }
     }
   }
 }
 
-template <size_t m>
-void output(size_t channels, const void* products, size_t m_stride, const float* bias, void* c, size_t row_stride,
-            size_t pixel_stride, size_t rows, size_t columns, const qn_minmax_f32* p) {
-  constexpr size_t n = m + 2;
+void output(OutputLine* transform, size_t m, size_t channels, const void* products, size_t m_stride, const float* bias,
+            void* c, size_t row_stride, size_t pixel_stride, size_t rows, size_t columns, const qn_minmax_f32* p) {
+  const size_t n = m + 2;
   for (size_t channel = 0; channel < channels; ++channel) {
-    float half[m][n], d[n], t[m];
+    float half[max_n][max_n] = {}, d[max_n] = {}, t[max_n];
     for (size_t x = 0; x < n; ++x) {
-      for (size_t i = 0; i < n; ++i) d[i] = floats(products, (i * n + x) * m_stride)[channel];
-      Winograd<m>::output(d, t);
-      for (size_t y = 0; y < m; ++y) half[y][x] = t[y];
+      if (!winograd_has(m, columns, x)) continue;
+      for (size_t i = 0; i < n; ++i) {
+        if (winograd_has(m, rows, i)) d[i] = floats(products, (i * n + x) * m_stride)[channel];
+      }
+      transform(rows, d, t);
+      for (size_t y = 0; y < rows; ++y) half[y][x] = t[y];
     }
     for (size_t y = 0; y < rows; ++y) {
-      Winograd<m>::output(half[y], t);
+      transform(columns, half[y], t);
       for (size_t x = 0; x < columns; ++x) {
         floats(c, y * row_stride + x * pixel_stride)[channel] = clamp(t[x] + bias[channel], *p);
       }
@@ -64,14 +97,16 @@ std::span<const WinogradRow> winograd_rows() { return table; }
 
 }  // namespace quern
 
-#define QN_KERNELS(outputs, name)                                                                                      \
-  void name##_input(size_t channels, const void* a, size_t row_stride, size_t pixel_stride, size_t top, size_t bottom, \
-                    size_t left, size_t right, const void* zero, void* v, size_t v_stride) {                           \
-    quern::input<outputs>(channels, a, row_stride, pixel_stride, top, bottom, left, right, zero, v, v_stride);         \
-  }                                                                                                                    \
-  void name##_output(size_t channels, const void* m, size_t m_stride, const float* bias, void* c, size_t row_stride,   \
-                     size_t pixel_stride, size_t rows, size_t columns, const qn_minmax_f32* p) {                       \
-    quern::output<outputs>(channels, m, m_stride, bias, c, row_stride, pixel_stride, rows, columns, p);                \
+#define QN_KERNELS(outputs, name)                                                                                    \
+  void name##_input(size_t channels, const void* a, size_t row_stride, size_t pixel_stride,                          \
+                    const qn_winograd_tile* tile, const void* zero, void* v, size_t v_stride) {                      \
+    quern::input(quern::input_line<outputs>, outputs, channels, a, row_stride, pixel_stride, *tile, zero, v,         \
+                 v_stride);                                                                                          \
+  }                                                                                                                  \
+  void name##_output(size_t channels, const void* m, size_t m_stride, const float* bias, void* c, size_t row_stride, \
+                     size_t pixel_stride, size_t rows, size_t columns, const qn_minmax_f32* p) {                     \
+    quern::output(quern::output_line<outputs>, outputs, channels, m, m_stride, bias, c, row_stride, pixel_stride,    \
+                  rows, columns, p);                                                                                 \
   }
 
 extern "C" {

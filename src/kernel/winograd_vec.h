@@ -1,4 +1,6 @@
 // The kernels of winograd.h for one vector level; see vector.h for how a level's file includes this.
+#include <algorithm>
+
 #include "kernel/vector.h"
 #include "kernel/winograd.h"
 #include "kernel/winograd_math.h"
@@ -15,133 +17,216 @@ inline float* floats(char* address) { return reinterpret_cast<float*>(address); 
 // what is left of the channels goes through it by way of arrays of vectors; what is around the bodies is shared by all
 // sizes.
 
-constexpr size_t max_points = 8 * 8, max_outputs = 6 * 6;
+constexpr size_t max_n = 8, max_points = max_n * max_n;
+using Column = const float* [max_n];  // where its pixels are
+
+// One direction of a tile.
+struct Extent {
+  size_t m, outputs, inputs;
+  uint32_t points;  // bit i: it has point i
+
+  [[gnu::noinline]] Extent(size_t max, size_t count)
+      : m(max), outputs(count), inputs(winograd_even(count) + 2), points(0) {
+#pragma GCC unroll 1
+    for (size_t i = 0; i < m + 2; ++i) points |= uint32_t{winograd_has(m, outputs, i)} << i;
+  }
+  bool has(size_t point) const { return (points >> point & 1) != 0; }
+  bool has_infinity() const { return has(m + 1); }
+};
+
+// A tile, transformed in one direction.
+template <size_t m>
+using Half = Vec[m + 2][m + 2];
 
 // ---- input ----
 
+// Each direction takes the k of the transform, Winograd<m, k>, that makes as many outputs as the tile has.
+
+template <size_t m, size_t k = m>
+[[gnu::always_inline]] inline void input_columns(const Extent& h, const Extent& w, const Column* columns,
+                                                 size_t channel, Half<m>& half) {
+  if constexpr (k > 2) {
+    if (h.outputs <= k - 2) return input_columns<m, k - 2>(h, w, columns, channel, half);
+  }
+#pragma GCC unroll 1
+  for (size_t x = 0; x < w.inputs; ++x) {
+    Vec d[k + 2], t[k + 2];
+#pragma GCC unroll 8
+    for (size_t y = 0; y < k + 2; ++y) d[y] = load(columns[x][y] + channel);
+    Winograd<m, k>::input(d, t);
+#pragma GCC unroll 8
+    for (size_t i = 0; i < k + 2; ++i) half[i <= k ? i : m + 1][x] = t[i];
+  }
+}
+
+template <size_t m, size_t k = m>
+[[gnu::always_inline]] inline void input_rows(const Extent& h, const Extent& w, const Half<m>& half, char* v,
+                                              size_t v_stride) {
+  if constexpr (k > 2) {
+    if (w.outputs <= k - 2) return input_rows<m, k - 2>(h, w, half, v, v_stride);
+  }
+  // A tile without infinity has its value overwritten by that of the first point.
+  const size_t infinity = w.has_infinity() ? (m + 1) * v_stride : 0;
+#pragma GCC unroll 1
+  for (size_t i = 0; i < m + 2; ++i, v += (m + 2) * v_stride) {
+    if (!h.has(i)) continue;
+    Vec d[k + 2], t[k + 2];
+#pragma GCC unroll 8
+    for (size_t x = 0; x < k + 2; ++x) d[x] = half[i][x];
+    Winograd<m, k>::input(d, t);
+    store(floats(v + infinity), t[k + 1]);
+#pragma GCC unroll 8
+    for (size_t j = 0; j <= k; ++j) store(floats(v + j * v_stride), t[j]);
+  }
+}
+
 template <size_t m>
-[[gnu::noinline, gnu::noclone]] void input_vec(const float* const* pixels, size_t channel, char* v, size_t v_stride) {
-  constexpr size_t n = m + 2;
-  Vec half[n][n];  // columns are transformed
+[[gnu::noinline, gnu::noclone]] void input_vec(const Extent& h, const Extent& w, const Column* columns, size_t channel,
+                                               char* v, size_t v_stride) {
+  Half<m> half;
+  input_columns<m>(h, w, columns, channel, half);
+  input_rows<m>(h, w, half, v, v_stride);
+}
+using InputVec = void(const Extent& h, const Extent& w, const Column* columns, size_t channel, char* v,
+                      size_t v_stride);
+
+[[gnu::noinline, gnu::noclone]] void find_pixels(const void* a, size_t row_stride, size_t pixel_stride,
+                                                 const qn_winograd_tile& tile, const void* zero, Column* columns) {
+  std::fill_n(columns[0], max_points, static_cast<const float*>(zero));
+  for (size_t y = tile.top; y < tile.bottom; ++y) {
+    const char* pixel = at(a, (y - tile.top) * row_stride);
 #pragma GCC unroll 1
-  for (size_t x = 0; x < n; ++x) {
-    Vec d[n], t[n];
-#pragma GCC unroll 8
-    for (size_t y = 0; y < n; ++y) d[y] = load(pixels[y * n + x] + channel);
-    Winograd<m>::input(d, t);
-#pragma GCC unroll 8
-    for (size_t i = 0; i < n; ++i) half[i][x] = t[i];
-  }
-#pragma GCC unroll 1
-  for (size_t i = 0; i < n; ++i) {
-    Vec d[n], t[n];
-#pragma GCC unroll 8
-    for (size_t x = 0; x < n; ++x) d[x] = half[i][x];
-    Winograd<m>::input(d, t);
-#pragma GCC unroll 8
-    for (size_t j = 0; j < n; ++j, v += v_stride) store(floats(v), t[j]);
+    for (size_t x = tile.left; x < tile.right; ++x, pixel += pixel_stride) columns[x][y] = floats(pixel);
   }
 }
 
-// Where the n x n pixels are.
-[[gnu::noinline, gnu::noclone]] void find_pixels(size_t n, const void* a, size_t row_stride, size_t pixel_stride,
-                                                 size_t top, size_t bottom, size_t left, size_t right, const void* zero,
-                                                 const float** pixels) {
-  const auto* zeros = static_cast<const float*>(zero);
-  for (size_t i = 0; i < n * n; ++i) pixels[i] = zeros;
-  for (size_t y = top; y < bottom; ++y) {
-    const char* pixel = at(a, (y - top) * row_stride);
-#pragma GCC unroll 1
-    for (size_t x = left; x < right; ++x, pixel += pixel_stride) pixels[y * n + x] = floats(pixel);
+// The first `count` channels of a vector.
+[[gnu::noinline, gnu::cold]] void input_rest(InputVec* input_vec, const Extent& h, const Extent& w, size_t count,
+                                             const Column* columns, size_t channel, char* v, size_t v_stride) {
+  Column rest_columns[max_n];
+  Vec in[max_points], out[max_points];
+  for (size_t x = 0; x < w.inputs; ++x) {
+    for (size_t y = 0; y < h.inputs; ++y) {
+      Vec& pixel = in[x * max_n + y];
+      pixel = load_some(columns[x][y] + channel, count);
+      rest_columns[x][y] = reinterpret_cast<const float*>(&pixel);
+    }
+  }
+  input_vec(h, w, rest_columns, 0, reinterpret_cast<char*>(out), sizeof(Vec));
+  const Vec* from = out;
+  for (size_t i = 0; i < h.m + 2; ++i) {
+    for (size_t j = 0; j < w.m + 2; ++j, ++from, v += v_stride) {
+      if (h.has(i) && w.has(j)) store_some(floats(v), *from, count);
+    }
   }
 }
 
-using InputVec = void(const float* const* pixels, size_t channel, char* v, size_t v_stride);
-
-[[gnu::noinline, gnu::noclone]] void input(InputVec* input_vec, size_t n, size_t channels, const void* a,
-                                           size_t row_stride, size_t pixel_stride, size_t top, size_t bottom,
-                                           size_t left, size_t right, const void* zero, void* v, size_t v_stride) {
-  const size_t points = n * n;
-  const float* pixels[max_points];
-  find_pixels(n, a, row_stride, pixel_stride, top, bottom, left, right, zero, pixels);
-  const float* rest_pixels[max_points];
-  Vec rest_in[max_points], rest_out[max_points];
-  for (size_t channel = 0; channel < channels; channel += width) {
-    char* to = at(v, channel * sizeof(float));
-    const size_t count = channels - channel;
-    if (count >= width) {
-      input_vec(pixels, channel, to, v_stride);
-      continue;
-    }
-    for (size_t i = 0; i < points; ++i) {
-      rest_in[i] = load_some(pixels[i] + channel, count);
-      rest_pixels[i] = reinterpret_cast<const float*>(&rest_in[i]);
-    }
-    input_vec(rest_pixels, 0, reinterpret_cast<char*>(rest_out), sizeof(Vec));
-    for (size_t i = 0; i < points; ++i) store_some(floats(to + i * v_stride), rest_out[i], count);
+[[gnu::noinline, gnu::noclone]] void input(InputVec* input_vec, size_t m, size_t channels, const void* a,
+                                           size_t row_stride, size_t pixel_stride, const qn_winograd_tile& tile,
+                                           const void* zero, void* v, size_t v_stride) {
+  const Extent h(m, tile.rows), w(m, tile.columns);
+  Column columns[max_n];
+  find_pixels(a, row_stride, pixel_stride, tile, zero, columns);
+  auto* to = static_cast<char*>(v);
+  size_t channel = 0;
+  for (; channel + width <= channels; channel += width, to += sizeof(Vec)) {
+    input_vec(h, w, columns, channel, to, v_stride);
   }
+  if (channel < channels) input_rest(input_vec, h, w, channels - channel, columns, channel, to, v_stride);
 }
 
 // ---- output ----
 
+// Where a tile's outputs go.
 struct Place {
   char* c;
-  size_t row_stride, pixel_stride, rows, columns;
+  size_t row_stride, pixel_stride;
 };
 
-template <size_t m>
-[[gnu::noinline, gnu::noclone]] void output_vec(const char* products, size_t m_stride, const Vec& bias, const Place& to,
-                                                const qn_minmax_f32* p) {
-  constexpr size_t n = m + 2;
-  const Vec min = splat<Vec>(p->min), max = splat<Vec>(p->max);
-  Vec half[m][n];  // columns are transformed
-#pragma GCC unroll 1
-  for (size_t x = 0; x < n; ++x) {
-    Vec d[n], t[m];
-#pragma GCC unroll 8
-    for (size_t i = 0; i < n; ++i) d[i] = load(floats(products + (i * n + x) * m_stride));
-    Winograd<m>::output(d, t);
-#pragma GCC unroll 8
-    for (size_t i = 0; i < m; ++i) half[i][x] = t[i];
+// A tile without infinity takes the first product for it, and has the output that it makes overwritten by the first.
+
+template <size_t m, size_t k = m>
+[[gnu::always_inline]] inline void output_columns(const Extent& h, const Extent& w, const char* products,
+                                                  size_t m_stride, Half<m>& half) {
+  if constexpr (k > 2) {
+    if (h.outputs <= k - 2) return output_columns<m, k - 2>(h, w, products, m_stride, half);
   }
+  const size_t row = (m + 2) * m_stride, infinity = h.has_infinity() ? (m + 1) * row : 0;
 #pragma GCC unroll 1
-  for (size_t y = 0; y < to.rows; ++y) {
-    Vec d[n], t[m];
+  for (size_t x = 0; x < m + 2; ++x, products += m_stride) {
+    if (!w.has(x)) continue;
+    Vec d[k + 2], t[k];
 #pragma GCC unroll 8
-    for (size_t x = 0; x < n; ++x) d[x] = half[y][x];
-    Winograd<m>::output(d, t);
-    char* c = to.c + y * to.row_stride;
+    for (size_t i = 0; i <= k; ++i) d[i] = load(floats(products + i * row));
+    d[k + 1] = load(floats(products + infinity));
+    Winograd<m, k>::output(d, t);
 #pragma GCC unroll 8
-    for (size_t x = 0; x < m; ++x, c += to.pixel_stride) {
-      if (x < to.columns) store(floats(c), clamp_to(t[x] + bias, min, max));
+    for (size_t i = 0; i < k; ++i) half[i][x] = t[i];
+  }
+}
+
+template <size_t m, size_t k = m>
+[[gnu::always_inline]] inline void output_rows(const Extent& h, const Extent& w, const Half<m>& half, const Vec& bias,
+                                               const Place& to, const qn_minmax_f32* p) {
+  if constexpr (k > 2) {
+    if (w.outputs <= k - 2) return output_rows<m, k - 2>(h, w, half, bias, to, p);
+  }
+  const Vec min = splat<Vec>(p->min), max = splat<Vec>(p->max);
+  const size_t infinity = w.has_infinity() ? m + 1 : 0, last = w.has_infinity() ? (k - 1) * to.pixel_stride : 0;
+  char* row = to.c;
+#pragma GCC unroll 1
+  for (size_t y = 0; y < h.outputs; ++y, row += to.row_stride) {
+    Vec d[k + 2], t[k];
+#pragma GCC unroll 8
+    for (size_t x = 0; x <= k; ++x) d[x] = half[y][x];
+    d[k + 1] = half[y][infinity];
+    Winograd<m, k>::output(d, t);
+    store(floats(row + last), clamp_to(t[k - 1] + bias, min, max));
+    char* c = row;
+#pragma GCC unroll 8
+    for (size_t x = 0; x < k - 1; ++x, c += to.pixel_stride) store(floats(c), clamp_to(t[x] + bias, min, max));
+  }
+}
+
+template <size_t m>
+[[gnu::noinline, gnu::noclone]] void output_vec(const Extent& h, const Extent& w, const char* products, size_t m_stride,
+                                                const Vec& bias, const Place& to, const qn_minmax_f32* p) {
+  Half<m> half;
+  output_columns<m>(h, w, products, m_stride, half);
+  output_rows<m>(h, w, half, bias, to, p);
+}
+using OutputVec = void(const Extent& h, const Extent& w, const char* products, size_t m_stride, const Vec& bias,
+                       const Place& to, const qn_minmax_f32* p);
+
+[[gnu::noinline, gnu::cold]] void output_rest(OutputVec* output_vec, const Extent& h, const Extent& w, size_t count,
+                                              const char* products, size_t m_stride, const float* bias, const Place& to,
+                                              const qn_minmax_f32* p) {
+  Vec in[max_points], out[max_points];
+  Vec* next = in;
+  for (size_t i = 0; i < h.m + 2; ++i) {
+    for (size_t j = 0; j < w.m + 2; ++j, ++next, products += m_stride) {
+      if (h.has(i) && w.has(j)) *next = load_some(floats(products), count);
+    }
+  }
+  output_vec(h, w, reinterpret_cast<const char*>(in), sizeof(Vec), load_some(bias, count),
+             {reinterpret_cast<char*>(out), max_n * sizeof(Vec), sizeof(Vec)}, p);
+  for (size_t y = 0; y < h.outputs; ++y) {
+    for (size_t x = 0; x < w.outputs; ++x) {
+      store_some(floats(to.c + y * to.row_stride + x * to.pixel_stride), out[y * max_n + x], count);
     }
   }
 }
 
-using OutputVec = void(const char* products, size_t m_stride, const Vec& bias, const Place& to, const qn_minmax_f32* p);
-
 [[gnu::noinline, gnu::noclone]] void output(OutputVec* output_vec, size_t m, size_t channels, const void* products,
                                             size_t m_stride, const float* bias, void* c, size_t row_stride,
                                             size_t pixel_stride, size_t rows, size_t columns, const qn_minmax_f32* p) {
-  const size_t points = (m + 2) * (m + 2);
-  Vec rest_in[max_points], rest_out[max_outputs];
-  for (size_t channel = 0; channel < channels; channel += width) {
-    const char* from = at(products, channel * sizeof(float));
-    char* to = at(c, channel * sizeof(float));
-    const size_t count = channels - channel;
-    if (count >= width) {
-      output_vec(from, m_stride, load(bias + channel), {to, row_stride, pixel_stride, rows, columns}, p);
-      continue;
-    }
-    for (size_t i = 0; i < points; ++i) rest_in[i] = load_some(floats(from + i * m_stride), count);
-    output_vec(reinterpret_cast<const char*>(rest_in), sizeof(Vec), load_some(bias + channel, count),
-               {reinterpret_cast<char*>(rest_out), m * sizeof(Vec), sizeof(Vec), rows, columns}, p);
-    for (size_t y = 0; y < rows; ++y) {
-      for (size_t x = 0; x < columns; ++x) {
-        store_some(floats(to + y * row_stride + x * pixel_stride), rest_out[y * m + x], count);
-      }
-    }
+  const Extent h(m, rows), w(m, columns);
+  const auto* from = static_cast<const char*>(products);
+  Place to = {static_cast<char*>(c), row_stride, pixel_stride};
+  for (; channels >= width; channels -= width, from += sizeof(Vec), to.c += sizeof(Vec), bias += width) {
+    output_vec(h, w, from, m_stride, load(bias), to, p);
   }
+  if (channels > 0) output_rest(output_vec, h, w, channels, from, m_stride, bias, to, p);
 }
 
 }  // namespace
@@ -149,10 +234,9 @@ using OutputVec = void(const char* products, size_t m_stride, const Vec& bias, c
 
 #define QN_KERNELS(outputs, name) QN_KERNELS2(outputs, name)
 #define QN_KERNELS2(outputs, name)                                                                                     \
-  void name##_input(size_t channels, const void* a, size_t row_stride, size_t pixel_stride, size_t top, size_t bottom, \
-                    size_t left, size_t right, const void* zero, void* v, size_t v_stride) {                           \
-    quern::input(quern::input_vec<outputs>, outputs + 2, channels, a, row_stride, pixel_stride, top, bottom, left,     \
-                 right, zero, v, v_stride);                                                                            \
+  void name##_input(size_t channels, const void* a, size_t row_stride, size_t pixel_stride,                            \
+                    const qn_winograd_tile* tile, const void* zero, void* v, size_t v_stride) {                        \
+    quern::input(quern::input_vec<outputs>, outputs, channels, a, row_stride, pixel_stride, *tile, zero, v, v_stride); \
   }                                                                                                                    \
   void name##_output(size_t channels, const void* m, size_t m_stride, const float* bias, void* c, size_t row_stride,   \
                      size_t pixel_stride, size_t rows, size_t columns, const qn_minmax_f32* p) {                       \

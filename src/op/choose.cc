@@ -37,7 +37,7 @@ constexpr double gather_floats = 4;                // copied per cycle
 constexpr double transform_cycles = 6;             // winograd: of one vector at one point, there or back,
 constexpr double far_transform_cycles = 14;        // and where the image does not fit into the L2 cache
 constexpr double l3_bytes = 25;                    // that arrive per cycle from the last cache
-constexpr double memory_bytes = 7;                 // and from memory
+constexpr double memory_bytes = 14;                // and from memory
 constexpr size_t cached_bytes = size_t{16} << 20;  // that the last cache keeps while a layer runs
 
 // Limits of what is chosen unasked: of winograd's transformed weights, which are 1.8, 4 or 7.1 times the weights, and
@@ -126,26 +126,43 @@ double streamed_step(const GemmRow& row, size_t rows, double bytes_per_cycle) {
   return std::max(step_cycles(row, rows, row.nr), static_cast<double>(row.nr * sizeof(float)) / bytes_per_cycle);
 }
 
-// Transforms and products. The weights, which are many, go by once per block of tiles; the first time they come from
-// memory, for the other layers of a model have had the caches since.
-double winograd_cycles(const Problem& p, const WinogradRow& row, const GemmRow& gemm) {
-  const double lanes = level_of(row).lanes, points = static_cast<double>(row.points());
-  const size_t tiles = divide_up(p.height, row.outputs) * divide_up(p.width, row.outputs) * p.images;
-  const double vectors = std::ceil(static_cast<double>(p.in) / lanes) + std::ceil(static_cast<double>(p.out) / lanes);
-  const bool far = p.height * p.width * p.images * (p.in + p.out) * sizeof(float) > cpu().l2_bytes;
-  const double per_vector = far ? far_transform_cycles : transform_cycles;
-  const double transforms = static_cast<double>(tiles) * (points * vectors * per_vector + 2 * call_cycles);
-
+// The products at one of winograd's points, of so many tiles. The weights, which are many, go by once per block of
+// tiles; the first time they come from memory, for the other layers of a model have had the caches since.
+double winograd_point_cycles(const Problem& p, const GemmRow& gemm, size_t tiles, double again_bytes) {
   const size_t calls = divide_up(tiles, gemm.mr), rows = divide_up(tiles, calls), panels = divide_up(p.out, gemm.nr);
   const size_t blocks = divide_up(calls, winograd_calls);
-  const double bytes = points * static_cast<double>(panels * gemm.nr * (p.in + 1) * sizeof(float));
-  const double again = bytes < static_cast<double>(cached_bytes) ? l3_bytes : memory_bytes;
   const double steps = streamed_step(gemm, rows, memory_bytes) +
-                       static_cast<double>(blocks - 1) * streamed_step(gemm, rows, again) +
+                       static_cast<double>(blocks - 1) * streamed_step(gemm, rows, again_bytes) +
                        static_cast<double>(calls - blocks) * step_cycles(gemm, rows, gemm.nr);
-  const double call = static_cast<double>(rows * gemm.nr) / lanes + call_cycles;
-  return transforms +
-         points * static_cast<double>(panels) * (static_cast<double>(p.in) * steps + static_cast<double>(calls) * call);
+  const double call = static_cast<double>(rows * gemm.nr) / level_of(gemm).lanes + call_cycles;
+  return static_cast<double>(panels) * (static_cast<double>(p.in) * steps + static_cast<double>(calls) * call);
+}
+
+// Transforms and products.
+double winograd_cycles(const Problem& p, const WinogradRow& row, const GemmRow& gemm) {
+  const double lanes = level_of(row).lanes;
+  const double vectors = std::ceil(static_cast<double>(p.in) / lanes) + std::ceil(static_cast<double>(p.out) / lanes);
+  const bool far = p.height * p.width * p.images * (p.in + p.out) * sizeof(float) > cpu().l2_bytes;
+  const double per_vector = vectors * (far ? far_transform_cycles : transform_cycles);
+  const double bytes = static_cast<double>(row.points() * round_up(p.out, gemm.nr) * (p.in + 1) * sizeof(float));
+  const double again_bytes = bytes < static_cast<double>(cached_bytes) ? l3_bytes : memory_bytes;
+
+  // Points that the last, smaller tiles along a direction have too, and those that they lack.
+  const WinogradCut h(row.outputs, p.height), w(row.outputs, p.width);
+  const auto points = [&](const WinogradCut& cut, bool last) {
+    const size_t common = cut.rest == 0 ? row.inputs() : std::min(cut.rest + 2, row.inputs());
+    return last ? common : row.inputs() - common;
+  };
+  double cycles = static_cast<double>(h.tiles() * w.tiles() * p.images) * 2 * call_cycles;
+  for (const bool low : {false, true}) {
+    for (const bool narrow : {false, true}) {
+      const size_t tiles = (low ? h.tiles() : h.whole) * (narrow ? w.tiles() : w.whole) * p.images;
+      const auto count = static_cast<double>(points(h, low) * points(w, narrow));
+      if (count == 0 || tiles == 0) continue;
+      cycles += count * (static_cast<double>(tiles) * per_vector + winograd_point_cycles(p, gemm, tiles, again_bytes));
+    }
+  }
+  return cycles;
 }
 
 // May this row be chosen? With a row that was asked for by name the user knows what he does.

@@ -3,6 +3,14 @@
 // A task goes over blocks of tiles. Of a block, all transformed inputs lie in its scratch at once; products only for a
 // few panels of output channels at a time, so that both stay in the L2 cache. The weights go by once per block: the
 // ones of all points of a panel lie after each other, in the order they are read.
+//
+// Where m does not divide the image, the last tiles have fewer outputs and lack some of the points. Tiles are numbered
+// so that those of any point come after each other and are the rows of one matrix:
+//
+//     A A A B      A  whole tiles                    C A B D: the points that C and B have
+//     A A A B      B  narrow, one of each row        C A      the points that only C has, of these two
+//     C C C D      C  low, one of each column          A B    the points that only B has
+//                  D  the corner                       A      the rest
 #include "base/cpu.h"
 #include "base/math.h"
 #include "op/conv.h"
@@ -15,6 +23,55 @@ constexpr qn_minmax_f32 no_clamp = {-__builtin_inff(), __builtin_inff()};
 Packing packing_of(const WinogradRow& row) {
   return row.outputs == 2 ? Packing::winograd2 : row.outputs == 4 ? Packing::winograd4 : Packing::winograd6;
 }
+
+struct Range {
+  size_t begin, end;
+};
+
+// A tile: of which image, its first output pixel, its outputs.
+struct Tile {
+  size_t image, y, x, rows, columns;
+};
+
+// The tiles of all images, numbered as above.
+class Tiles {
+ public:
+  Tiles(size_t outputs, size_t images, const Window& window)
+      : outputs_(outputs), images_(images), h_(outputs, window.h.out), w_(outputs, window.w.out) {}
+
+  size_t count() const { return images_ * h_.tiles() * w_.tiles(); }
+
+  Tile at(size_t index) const {
+    for (const auto& [low, narrow] : {Part{true, false}, Part{false, false}, Part{false, true}}) {
+      if (index < size(low, narrow)) return at(low, narrow, index);
+      index -= size(low, narrow);
+    }
+    return at(true, true, index);
+  }
+
+  // Have low tiles a point in the i-th row of points, narrow ones in the j-th column?
+  bool low_have(size_t i) const { return winograd_has(outputs_, h_.rest, i); }
+  bool narrow_have(size_t j) const { return winograd_has(outputs_, w_.rest, j); }
+  // Those that have a point which low, which narrow tiles have.
+  Range with(bool low, bool narrow) const {
+    const size_t whole = size(true, false), after = whole + size(false, false);
+    return {low ? 0 : whole, narrow ? after + size(false, true) + (low ? size(true, true) : 0) : after};
+  }
+
+ private:
+  struct Part {
+    bool low, narrow;
+  };
+  size_t size(bool low, bool narrow) const { return images_ * h_.tiles(low) * w_.tiles(narrow); }
+  Tile at(bool low, bool narrow, size_t index) const {
+    const size_t columns = w_.tiles(narrow), rows = h_.tiles(low);
+    const size_t y = low ? h_.whole : index / columns % rows, x = narrow ? w_.whole : index % columns;
+    return {index / columns / rows, y * outputs_, x * outputs_, low ? h_.rest : outputs_, narrow ? w_.rest : outputs_};
+  }
+
+  size_t outputs_, images_;
+  WinogradCut h_, w_;
+};
 
 class WinogradPlan final : public qn_plan {
  public:
@@ -30,8 +87,7 @@ class WinogradPlan final : public qn_plan {
         window_(conv.window),
         bias_(conv.weights.bias()),
         zero_(shape_.in),
-        rows_(divide_up(window_.h.out, row_.outputs)),
-        columns_(divide_up(window_.w.out, row_.outputs)) {
+        tiles_(row_.outputs, out_.shape[0], window_) {
     split_work(conv.request.options.tasks);
     v_row_ = spread(shape_.in * sizeof(float));
     v_plane_ = spread(block() * v_row_);
@@ -57,11 +113,7 @@ class WinogradPlan final : public qn_plan {
   }
 
  private:
-  // A tile: of which image, and its first output pixel.
-  struct Tile {
-    size_t image, y, x;
-  };
-  // The part of a tile's n inputs along one axis that is inside the image.
+  // The part of a tile's inputs along one axis that is inside the image.
   struct Inside {
     size_t begin, end;
     size_t first;  // begin's place in the image
@@ -69,59 +121,77 @@ class WinogradPlan final : public qn_plan {
 
   void split_work(size_t tasks);
   size_t block() const { return divide_up(blocks_.count, blocks_.chunks); }  // the largest, in tiles
-  size_t tiles(size_t block) const { return blocks_.end(block) - blocks_.begin(block); }
 
-  Tile tile_at(size_t index) const {
-    const size_t x = index % columns_, rest = index / columns_;
-    return {rest / rows_, rest % rows_ * row_.outputs, x * row_.outputs};
+  // Rows of the matrix of a point, as calls of gemm: of about as many rows each, for a last one of few would take as
+  // long as one of more.
+  struct Calls {
+    size_t first, count, each, longer;  // the longer ones have one row more than the others and come first
+  };
+  Calls calls_of(size_t block, bool low, bool narrow) const {
+    const Range range = tiles_.with(low, narrow);
+    const size_t begin = blocks_.begin(block), end = blocks_.end(block);
+    const size_t first = std::clamp(range.begin, begin, end), rows = std::clamp(range.end, begin, end) - first;
+    const size_t count = divide_up(rows, gemm_.mr);
+    return count == 0 ? Calls{} : Calls{first - begin, count, rows / count, rows % count};
   }
-  Inside inside(const Axis& axis, size_t place) const {
-    const size_t begin = place >= axis.before ? 0 : std::min(axis.before - place, row_.inputs());
+  static Inside inside(const Axis& axis, size_t place, size_t inputs) {
+    const size_t begin = place >= axis.before ? 0 : std::min(axis.before - place, inputs);
     const size_t first = place + begin - std::min(axis.before, place + begin);
     const size_t rest = axis.in - std::min(axis.in, first);
-    return {begin, begin + std::min(rest, row_.inputs() - begin), first};
+    return {begin, begin + std::min(rest, inputs - begin), first};
   }
 
   void transform_inputs(const Run& run, size_t block, char* v) const {
     for (size_t i = blocks_.begin(block); i < blocks_.end(block); ++i, v += v_row_) {
-      const Tile tile = tile_at(i);
-      const Inside h = inside(window_.h, tile.y), w = inside(window_.w, tile.x);
+      const Tile tile = tiles_.at(i);
+      const Inside h = inside(window_.h, tile.y, tile.rows + 2), w = inside(window_.w, tile.x, tile.columns + 2);
       const bool any = h.begin < h.end && w.begin < w.end;
       const char* image = run.input(0) + tile.image * in_.stride[0];
       const char* a = any ? image + h.first * window_.row_stride + w.first * window_.pixel_stride : image;
-      row_.input(shape_.in, a, window_.row_stride, window_.pixel_stride, h.begin, h.end, w.begin, w.end, zero_.data(),
-                 v, v_plane_);
+      const qn_winograd_tile part = {tile.rows, tile.columns, h.begin, h.end, w.begin, w.end};
+      row_.input(shape_.in, a, window_.row_stride, window_.pixel_stride, &part, zero_.data(), v, v_plane_);
     }
   }
 
   // The products of panels begin .. end-1.
   void multiply(size_t block, size_t begin, size_t end, const char* v, char* m) const {
-    // Calls of about as many rows: a last one of few would take as long as one of more.
-    const Split rows = {tiles(block), divide_up(tiles(block), gemm_.mr)};
+    const Calls calls[2][2] = {{calls_of(block, false, false), calls_of(block, false, true)},
+                               {calls_of(block, true, false), calls_of(block, true, true)}};
     for (size_t panel = begin; panel < end; ++panel) {
-      const size_t n = panel * gemm_.nr, channels = std::min(gemm_.nr, shape_.out - n);
       const char* weights = packed_->panels(0) + panel * row_.points() * packed_->panel_bytes;
-      char* c = m + (panel - begin) * gemm_.nr * sizeof(float);
-      for (size_t point = 0; point < row_.points(); ++point, weights += packed_->panel_bytes) {
-        for (size_t call = 0; call < rows.chunks; ++call) {
-          const size_t first = rows.begin(call);
-          gemm_.run(rows.end(call) - first, channels, shape_.in * sizeof(float), v + point * v_plane_ + first * v_row_,
-                    v_row_, weights, c + point * m_plane_ + first * m_row_, m_row_, &no_clamp);
+      const size_t channels = std::min(gemm_.nr, shape_.out - panel * gemm_.nr);
+      const char* from = v;
+      char* to = m + (panel - begin) * gemm_.nr * sizeof(float);
+      for (size_t i = 0; i < row_.inputs(); ++i) {
+        for (size_t j = 0; j < row_.inputs(); ++j) {
+          multiply_point(calls[tiles_.low_have(i)][tiles_.narrow_have(j)], channels, from, weights, to);
+          weights += packed_->panel_bytes;
+          from += v_plane_;
+          to += m_plane_;
         }
       }
+    }
+  }
+  void multiply_point(const Calls& calls, size_t channels, const char* v, const char* weights, char* m) const {
+    for (size_t call = 0, row = calls.first; call < calls.count; ++call) {
+      const size_t rows = calls.each + (call < calls.longer ? 1 : 0);
+      gemm_.run(rows, channels, shape_.in * sizeof(float), v + row * v_row_, v_row_, weights, m + row * m_row_, m_row_,
+                &no_clamp);
+      row += rows;
     }
   }
 
   void transform_outputs(const Run& run, size_t block, size_t begin, size_t end, const char* m) const {
     const size_t n = begin * gemm_.nr, channels = std::min(end * gemm_.nr, shape_.out) - n;
     for (size_t i = blocks_.begin(block); i < blocks_.end(block); ++i, m += m_row_) {
-      const Tile tile = tile_at(i);
-      const size_t rows = std::min(row_.outputs, window_.h.out - tile.y);
-      const size_t columns = std::min(row_.outputs, window_.w.out - tile.x);
+      const Tile tile = tiles_.at(i);
       char* c = run.output + tile.image * out_.stride[0] + tile.y * out_.stride[1] + tile.x * out_.stride[2] +
                 n * sizeof(float);
-      row_.output(channels, m, m_plane_, bias_.data() + n, c, out_.stride[1], out_.stride[2], rows, columns, &clamp_);
-      for (size_t y = 0; y < rows; ++y, c += out_.stride[1]) epilogue_.run(run, c, columns, out_.stride[2], channels);
+      row_.output(channels, m, m_plane_, bias_.data() + n, c, out_.stride[1], out_.stride[2], tile.rows, tile.columns,
+                  &clamp_);
+      for (size_t y = 0; y < tile.rows; ++y, c += out_.stride[1]) {
+        epilogue_.run(run, c, tile.columns, out_.stride[2], channels);
+      }
     }
   }
 
@@ -134,8 +204,8 @@ class WinogradPlan final : public qn_plan {
   qn_tensor in_, out_;
   Window window_;
   Vector<float> bias_, zero_;
-  size_t rows_, columns_;                     // tiles of an image
-  Split blocks_;                              // of all images' tiles
+  Tiles tiles_;                               // of all images
+  Split blocks_;                              // of tiles
   Split panels_;                              // of all panels of output channels, where there are few blocks
   Split tasks_;                               // of units: blocks x parts of panels
   size_t chunk_;                              // panels whose products lie in scratch at once
@@ -146,10 +216,12 @@ void WinogradPlan::split_work(size_t tasks) {
   const size_t wanted = wanted_chunks(tasks), half_l2 = cpu().l2_bytes / 2;
   // Blocks of as many tiles as a few calls of gemm take, so that the weights go by less often, if the cache has room.
   constexpr size_t max_calls = 2;
-  const size_t count = out_.shape[0] * rows_ * columns_;
+  const size_t count = tiles_.count();
   const size_t fit = half_l2 / (row_.points() * spread(shape_.in * sizeof(float)));
   size_t calls = std::clamp<size_t>(fit / gemm_.mr, 1, max_calls);
-  if (divide_up(count, calls * gemm_.mr) < wanted) calls = 1;
+  // More blocks for more threads, unless that leaves few tiles to each.
+  const bool filled = 4 * count >= 3 * gemm_.mr * divide_up(count, gemm_.mr);
+  if (divide_up(count, calls * gemm_.mr) < wanted && filled) calls = 1;
   blocks_ = {count, divide_up(count, calls * gemm_.mr)};
   // Each part of the panels transforms the inputs again: no more of them than threads.
   panels_ = {divide_up(shape_.out, gemm_.nr), 1};

@@ -263,20 +263,27 @@ float ignores_a_nan(size_t n, const float* x, float*, float) {
 
 // --- winograd ---
 
-#define WINOGRAD_INPUT_ARGUMENTS                                                                                  \
-  size_t channels, const void *a, size_t row_stride, size_t pixel_stride, size_t top, size_t bottom, size_t left, \
-      size_t right, const void *zero, void *v, size_t v_stride
+#define WINOGRAD_INPUT_ARGUMENTS                                                                        \
+  size_t channels, const void *a, size_t row_stride, size_t pixel_stride, const qn_winograd_tile *tile, \
+      const void *zero, void *v, size_t v_stride
 #define WINOGRAD_OUTPUT_ARGUMENTS                                                                                      \
   size_t channels, const void *m, size_t m_stride, const float *bias, void *c, size_t row_stride, size_t pixel_stride, \
       size_t rows, size_t columns, const qn_minmax_f32 *p
 
 void reads_the_pixel_below_the_image(WINOGRAD_INPUT_ARGUMENTS) {
-  qn_winograd_f32_4x4_ref_input(channels, a, row_stride, pixel_stride, top, bottom, left, right, zero, v, v_stride);
-  if (bottom > top && right > left) read(a, (bottom - top) * row_stride + (right - left - 1) * pixel_stride);
+  qn_winograd_f32_4x4_ref_input(channels, a, row_stride, pixel_stride, tile, zero, v, v_stride);
+  const size_t rows = tile->bottom - tile->top, columns = tile->right - tile->left;
+  if (rows > 0 && columns > 0) read(a, rows * row_stride + (columns - 1) * pixel_stride);
 }
 void pads_one_column_too_few(WINOGRAD_INPUT_ARGUMENTS) {
-  const size_t more = right > left && right < 6 ? right + 1 : right;
-  qn_winograd_f32_4x4_ref_input(channels, a, row_stride, pixel_stride, top, bottom, left, more, zero, v, v_stride);
+  qn_winograd_tile wide = *tile;
+  if (wide.right > wide.left && wide.right < wide.columns + 2) ++wide.right;
+  qn_winograd_f32_4x4_ref_input(channels, a, row_stride, pixel_stride, &wide, zero, v, v_stride);
+}
+void transforms_to_a_point_too_many(WINOGRAD_INPUT_ARGUMENTS) {
+  qn_winograd_tile even = *tile;
+  even.rows += even.rows % 2;
+  qn_winograd_f32_4x4_ref_input(channels, a, row_stride, pixel_stride, &even, zero, v, v_stride);
 }
 void writes_the_whole_tile(WINOGRAD_OUTPUT_ARGUMENTS) {
   qn_winograd_f32_4x4_ref_output(channels, m, m_stride, bias, c, row_stride, pixel_stride, rows, columns, p);
@@ -380,6 +387,7 @@ std::vector<BadKernel> bad_kernels() {
       bad("rounds_once", reference(channel_rows(), ChannelKind::scale), rounds_once, "y["),
       bad_input("reads_the_pixel_below_the_image", reads_the_pixel_below_the_image, "past the end of a"),
       bad_input("pads_one_column_too_few", pads_one_column_too_few, "past the end of a"),
+      bad_input("transforms_to_a_point_too_many", transforms_to_a_point_too_many, "past the end of v"),
       bad_output("writes_the_whole_tile", writes_the_whole_tile, "c["),
       bad_output("adds_no_bias", adds_no_bias, "c["),
       bad("ignores_a_nan", reference(reduce_rows(), ReduceKind::max), ignores_a_nan, "not nan"),

@@ -1,7 +1,11 @@
 // The cases of the winograd family: each row has two kernels.  Contract: src/kernel/winograd.h
 #include "kernel/winograd.h"
 
+#include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <deque>
+#include <type_traits>
 
 #include "checker.h"
 #include "kernel/winograd_math.h"
@@ -12,10 +16,68 @@ namespace {
 // A table does not tell how many channels a kernel handles at a time: 32 covers two vectors of the widest level.
 constexpr size_t block = 32;
 
+// How many outputs a tile has.
+struct Size {
+  size_t rows, columns;
+
+  std::string text() const { return std::to_string(rows) + "x" + std::to_string(columns); }
+};
+
+// Calls body(std::integral_constant<size_t, k>) with the k of Winograd<m, k> that makes so many outputs.
+template <size_t m, size_t k = m, class Body>
+void with_transform(size_t outputs, Body body) {
+  if constexpr (k > 2) {
+    if (outputs <= k - 2) return with_transform<m, k - 2>(outputs, body);
+  }
+  body(std::integral_constant<size_t, k>());
+}
+
+// One direction of a tile, its values and products by points of Winograd<m>. NaN stands where it has none.
+template <size_t m>
+std::vector<float> input_line(size_t outputs, const std::vector<float>& line) {
+  std::vector<float> points(m + 2, NAN);
+  with_transform<m>(outputs, [&](auto k) {
+    float d[k + 2] = {}, v[k + 2];
+    std::copy_n(line.begin(), outputs + 2, d);
+    Winograd<m, k>::input(d, v);
+    for (size_t i = 0; i < k + 2; ++i) points[i <= k ? i : m + 1] = v[i];
+  });
+  return points;
+}
+template <size_t m>
+std::vector<float> output_line(size_t outputs, const std::vector<float>& points) {
+  std::vector<float> line(m);
+  with_transform<m>(outputs, [&](auto k) {
+    float p[k + 2], y[k];
+    for (size_t i = 0; i < k + 2; ++i) p[i] = points[i <= k ? i : m + 1];
+    Winograd<m, k>::output(p, y);
+    std::copy_n(y, outputs, line.begin());
+  });
+  return line;
+}
+
+// Points of the tile lie `plane` floats apart; calls body(i, j, index of the first of these floats).
+template <size_t m, class Body>
+void for_points(const Size& size, size_t plane, Body body) {
+  for (size_t i = 0; i < m + 2; ++i) {
+    for (size_t j = 0; j < m + 2; ++j) {
+      if (winograd_has(m, size.rows, i) && winograd_has(m, size.columns, j)) body(i, j, (i * (m + 2) + j) * plane);
+    }
+  }
+}
+
+// From the first point, which every tile has, to the end of the last one.
+template <size_t m>
+size_t points_bytes(const Size& size, size_t plane, size_t channels) {
+  size_t last = 0;
+  for_points<m>(size, plane, [&](size_t, size_t, size_t at) { last = at; });
+  return (last + channels) * 4;
+}
+
 // ---- input ----
 
 struct InputMemory {
-  Guarded a{"a", Access::input}, zero{"zero", Access::input}, v{"v", Access::output};
+  Guarded a{"a", Access::input}, tile{"tile", Access::input}, zero{"zero", Access::input}, v{"v", Access::output};
 };
 
 // The part of a tile that lies inside the image.
@@ -32,38 +94,41 @@ struct Inside {
 };
 
 template <size_t m>
-bool check_input(Checker& checker, InputMemory& memory, size_t channels, const Inside& in, Values values, Side side,
-                 size_t gap) {
-  constexpr size_t n = m + 2;
+bool check_input(Checker& checker, InputMemory& memory, size_t channels, const Size& size, const Inside& in,
+                 Values values, Side side, size_t gap) {
+  const size_t height = size.rows + 2, width = size.columns + 2;
   const size_t pixel = channels + gap, row = in.columns() * pixel + gap, plane = channels + gap;
-  const bool any = in.rows() * in.columns() > 0;
+  const bool any = in.rows() * in.columns() > 0, odd = size.rows % 2 + size.columns % 2 > 0;
   memory.a.place(any ? ((in.rows() - 1) * row + (in.columns() - 1) * pixel + channels) * 4 : 0, side);
-  memory.zero.place(in.rows() * in.columns() < n * n ? channels * 4 : 0, side);
-  memory.v.place(((n * n - 1) * plane + channels) * 4, side);
+  memory.zero.place(odd || in.rows() * in.columns() < height * width ? channels * 4 : 0, side);
+  memory.v.place(points_bytes<m>(size, plane, channels), side);
   for (size_t i = 0; i < memory.zero.size() / 4; ++i) memory.zero.floats()[i] = 0;
 
   std::vector<float> v(memory.v.size() / 4, poison_float());
   for (size_t c = 0; c < channels; ++c) {
-    float half[n][n], d[n], t[n];
-    for (size_t x = 0; x < n; ++x) {
-      for (size_t y = 0; y < n; ++y) {
-        d[y] = in.has(y, x) ? checker.random().value(values) : 0.0f;
-        if (in.has(y, x)) memory.a.floats()[(y - in.top) * row + (x - in.left) * pixel + c] = d[y];
+    std::vector<std::vector<float>> half(m + 2, std::vector<float>(width));
+    for (size_t x = 0; x < width; ++x) {
+      std::vector<float> column(height);
+      for (size_t y = 0; y < height; ++y) {
+        if (!in.has(y, x)) continue;
+        column[y] = checker.random().value(values);
+        memory.a.floats()[(y - in.top) * row + (x - in.left) * pixel + c] = column[y];
       }
-      Winograd<m>::input(d, t);
-      for (size_t i = 0; i < n; ++i) half[i][x] = t[i];
+      const std::vector<float> points = input_line<m>(size.rows, column);
+      for (size_t i = 0; i < m + 2; ++i) half[i][x] = points[i];
     }
-    for (size_t i = 0; i < n; ++i) {
-      Winograd<m>::input(half[i], t);
-      for (size_t j = 0; j < n; ++j) v[(i * n + j) * plane + c] = t[j];
-    }
+    for (std::vector<float>& line : half) line = input_line<m>(size.columns, line);
+    for_points<m>(size, plane, [&](size_t i, size_t j, size_t at) { v[at + c] = half[i][j]; });
   }
-  return checker.run({channels, memory.a.address(), row * 4, pixel * 4, in.top, in.bottom, in.left, in.right,
-                      memory.zero.address(), memory.v.address(), plane * 4},
-                     {&memory.a, &memory.zero, &memory.v}, {{&memory.v, v}}, [&] {
-                       return "channels=" + std::to_string(channels) + " inside=" + in.text() +
-                              " gap=" + std::to_string(gap) + (side == Side::high ? " high " : " low ") +
-                              name_of(values);
+  const qn_winograd_tile tile = {size.rows, size.columns, in.top, in.bottom, in.left, in.right};
+  memory.tile.place(sizeof tile, side);
+  std::memcpy(memory.tile.floats(), &tile, sizeof tile);
+  return checker.run({channels, memory.a.address(), row * 4, pixel * 4, memory.tile.address(), memory.zero.address(),
+                      memory.v.address(), plane * 4},
+                     {&memory.a, &memory.tile, &memory.zero, &memory.v}, {{&memory.v, v}}, [&] {
+                       return "channels=" + std::to_string(channels) + " outputs=" + size.text() +
+                              " inside=" + in.text() + " gap=" + std::to_string(gap) +
+                              (side == Side::high ? " high " : " low ") + name_of(values);
                      });
 }
 
@@ -71,18 +136,30 @@ template <size_t m>
 void check_inputs(Checker& checker) {
   constexpr size_t n = m + 2;
   InputMemory memory;
+  const Size whole = {m, m};
   const Inside some[] = {{0, n, 0, n}, {1, n, 1, n}, {0, n - 1, 1, n - 2}, {n - 1, n, 0, 1},
                          {1, 2, 0, n}, {0, 0, n, n}, {2, 2, 0, n},         {0, n, n - 1, n - 1}};
   for (const size_t channels : {2 * block + 1, block, block - 1, size_t{1}}) {
     for (const Inside& in : some) {
-      if (!check_input<m>(checker, memory, channels, in, Values::extreme, Side::high, 0)) return;
-      if (!check_input<m>(checker, memory, channels, in, Values::random, Side::low, 5)) return;
+      if (!check_input<m>(checker, memory, channels, whole, in, Values::extreme, Side::high, 0)) return;
+      if (!check_input<m>(checker, memory, channels, whole, in, Values::random, Side::low, 5)) return;
     }
   }
   for (size_t channels = 1; channels <= 2 * block + 17; ++channels) {
     for (const Inside& in : some) {
-      if (!check_input<m>(checker, memory, channels, in, Values::random, Side::high, 0)) return;
-      if (!check_input<m>(checker, memory, channels, in, Values::integers, Side::low, 3)) return;
+      if (!check_input<m>(checker, memory, channels, whole, in, Values::random, Side::high, 0)) return;
+      if (!check_input<m>(checker, memory, channels, whole, in, Values::integers, Side::low, 3)) return;
+    }
+  }
+  // Every size of a tile.
+  for (const size_t channels : {block + 1, block, size_t{1}}) {
+    for (size_t rows = 1; rows <= m; ++rows) {
+      for (size_t columns = 1; columns <= m; ++columns) {
+        for (const Inside& in : {Inside{0, rows + 2, 0, columns + 2}, Inside{1, rows + 1, 0, columns + 1}}) {
+          if (!check_input<m>(checker, memory, channels, {rows, columns}, in, Values::extreme, Side::high, 0)) return;
+          if (!check_input<m>(checker, memory, channels, {rows, columns}, in, Values::random, Side::low, 3)) return;
+        }
+      }
     }
   }
   // Every part of a tile.
@@ -90,7 +167,8 @@ void check_inputs(Checker& checker) {
     for (size_t bottom = top; bottom <= n; ++bottom) {
       for (size_t left = 0; left <= n; ++left) {
         for (size_t right = left; right <= n; ++right) {
-          if (!check_input<m>(checker, memory, 3, {top, bottom, left, right}, Values::random, Side::high, 1)) return;
+          const Inside in = {top, bottom, left, right};
+          if (!check_input<m>(checker, memory, 3, whole, in, Values::random, Side::high, 1)) return;
         }
       }
     }
@@ -104,40 +182,38 @@ struct OutputMemory {
 };
 
 template <size_t m>
-bool check_output(Checker& checker, OutputMemory& memory, size_t channels, size_t rows, size_t columns, Values values,
+bool check_output(Checker& checker, OutputMemory& memory, size_t channels, const Size& size, Values values,
                   Clamp limits, Side side, size_t gap) {
-  constexpr size_t n = m + 2;
   const qn_minmax_f32 clamp = {limits.min, limits.max};
-  const size_t pixel = channels + gap, row = columns * pixel + gap, plane = channels + gap;
-  memory.m.place(((n * n - 1) * plane + channels) * 4, side);
+  const size_t pixel = channels + gap, row = size.columns * pixel + gap, plane = channels + gap;
+  memory.m.place(points_bytes<m>(size, plane, channels), side);
   memory.bias.place(channels * 4, side);
-  memory.c.place(((rows - 1) * row + (columns - 1) * pixel + channels) * 4, side);
+  memory.c.place(((size.rows - 1) * row + (size.columns - 1) * pixel + channels) * 4, side);
   memory.p.place(sizeof clamp, side);
   memory.p.floats()[0] = clamp.min;
   memory.p.floats()[1] = clamp.max;
 
   std::vector<float> c(memory.c.size() / 4, poison_float());
   for (size_t channel = 0; channel < channels; ++channel) {
-    float half[m][n], p[n], y[m];
     const float bias = memory.bias.floats()[channel] = checker.random().value(values);
-    for (size_t j = 0; j < n; ++j) {
-      for (size_t i = 0; i < n; ++i) {
-        p[i] = memory.m.floats()[(i * n + j) * plane + channel] = checker.random().value(values);
-      }
-      Winograd<m>::output(p, y);
-      for (size_t i = 0; i < m; ++i) half[i][j] = y[i];
-    }
-    for (size_t i = 0; i < rows; ++i) {
-      Winograd<m>::output(half[i], y);
-      for (size_t j = 0; j < columns; ++j) c[i * row + j * pixel + channel] = quern::clamp(y[j] + bias, clamp);
+    std::vector<std::vector<float>> columns(m + 2, std::vector<float>(m + 2));
+    for_points<m>(size, plane, [&](size_t i, size_t j, size_t at) {
+      columns[j][i] = memory.m.floats()[at + channel] = checker.random().value(values);
+    });
+    for (std::vector<float>& column : columns) column = output_line<m>(size.rows, column);
+    for (size_t y = 0; y < size.rows; ++y) {
+      std::vector<float> line(m + 2);
+      for (size_t j = 0; j < m + 2; ++j) line[j] = columns[j][y];
+      line = output_line<m>(size.columns, line);
+      for (size_t x = 0; x < size.columns; ++x) c[y * row + x * pixel + channel] = quern::clamp(line[x] + bias, clamp);
     }
   }
   return checker.run({channels, memory.m.address(), plane * 4, memory.bias.address(), memory.c.address(), row * 4,
-                      pixel * 4, rows, columns, memory.p.address()},
+                      pixel * 4, size.rows, size.columns, memory.p.address()},
                      {&memory.m, &memory.bias, &memory.c, &memory.p}, {{&memory.c, c}}, [&] {
-                       return "channels=" + std::to_string(channels) + " rows=" + std::to_string(rows) +
-                              " columns=" + std::to_string(columns) + " gap=" + std::to_string(gap) +
-                              (side == Side::high ? " high " : " low ") + name_of(values);
+                       return "channels=" + std::to_string(channels) + " outputs=" + size.text() +
+                              " gap=" + std::to_string(gap) + (side == Side::high ? " high " : " low ") +
+                              name_of(values);
                      });
 }
 
@@ -146,17 +222,17 @@ void check_outputs(Checker& checker) {
   OutputMemory memory;
   for (const size_t channels : {2 * block + 1, block, block - 1, size_t{1}}) {
     for (const Clamp clamp : clamps) {
-      if (!check_output<m>(checker, memory, channels, m, m, Values::extreme, clamp, Side::high, 0)) return;
-      if (!check_output<m>(checker, memory, channels, m - 1, m, Values::random, clamp, Side::low, 5)) return;
+      if (!check_output<m>(checker, memory, channels, {m, m}, Values::extreme, clamp, Side::high, 0)) return;
+      if (!check_output<m>(checker, memory, channels, {m - 1, m}, Values::random, clamp, Side::low, 5)) return;
     }
   }
   for (size_t channels = 1; channels <= 2 * block + 17; ++channels) {
     for (size_t rows = 1; rows <= m; ++rows) {
       for (size_t columns = 1; columns <= m; ++columns) {
-        if (!check_output<m>(checker, memory, channels, rows, columns, Values::random, clamps[0], Side::high, 0))
+        if (!check_output<m>(checker, memory, channels, {rows, columns}, Values::random, clamps[0], Side::high, 0))
           return;
       }
-      if (!check_output<m>(checker, memory, channels, rows, m, Values::integers, {-50, 60}, Side::low, 3)) return;
+      if (!check_output<m>(checker, memory, channels, {rows, m}, Values::integers, {-50, 60}, Side::low, 3)) return;
     }
   }
 }
