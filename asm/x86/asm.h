@@ -27,8 +27,13 @@
         .section .note.GNU-stack, "", %progbits
 #endif
 
+// Each function has a section of its own: what a program does not need, the linker drops.
 .macro fn name
+#ifdef __ELF__
+        .section .text.\name, "ax", %progbits
+#else
         .text
+#endif
         .p2align 6
         .globl SYM(\name)
 #ifdef __ELF__
@@ -111,11 +116,22 @@ L(\name\()s):
         notrack jmp \to
 .endm
 
-// gemm: a step fetches as many bytes of the rows of A below, which the next call is likely to multiply, as it reads.  Part
-// of the step of a row halfway down, so that a call with few rows, which has none below, does without.
-.macro fetch_below at, rows
-        prefetcht0 [\at]
-        add     \at, 4 * \rows
+// gemm: what the next call is likely to need.  A step fetches as many bytes of the rows of A below as it reads, and each of
+// the last steps (rax bytes are left) a row of C, to be written, at stride r11.  Part of the step of a row halfway down, so
+// that a call with few rows, which has none below, does without.
+.macro fetch_below a, c, rows, bytes
+        prefetcht0 [\a]
+        add     \a, 4 * \rows
+        .ifnb   \c
+        cmp     rax, 4 * \rows
+        ja      9f
+        prefetchw [\c]
+        .if     \bytes > 64
+        prefetchw [\c + 64]
+        .endif
+        add     \c, r11
+9:
+        .endif
 .endm
 
 // SSE: store the first n channels (1 .. 7, in a 32-bit register) of lo and hi at [at]; `next` and lo are scratch.

@@ -31,7 +31,7 @@
 .macro step m, a, lo, hi
 L(step\m):
         .if     \m == 3
-        fetch_below r14, 6
+        fetch_below r14, , 6, 64
         .endif
         vbroadcastss ymm2, dword ptr [\a]
         vfmadd231ps \lo, ymm2, ymm0

@@ -3,13 +3,14 @@
 //   args   rdi mr  rsi nc  rdx k(bytes)  rcx a  r8 a_stride  r9 w  [rsp+8] c  c_stride  p
 //   A      row 3i+j is at base i + j strides: bases rcx rbx rbp r12 r13, stride r8
 //   C      r10 the row after the last, r11 stride, rax the row at hand
-//   jumps  rdi row mr-1 in the loop, r14 row mr-1 in the store
-//   next   r15 in the 14 rows below
-//   left   rax bytes of k     rsi channels     [rsp] row 0 of C     [rsp+8] mr
+//   jumps  rdi row mr-1 in the loop, [rsp] row mr-1 in the store
+//   below  r15 in the next 14 rows of A     r14 in those of C
+//   left   rax bytes of k     rsi channels     [rsp+8] mr
 //   acc    zmm4-zmm31: row m holds zmm(4+2m), zmm(5+2m)
 //   load   zmm0 zmm1 one row of W   zmm2 one A everywhere     then zmm0 min  zmm1 max
 //
-// 28 accumulators hide the latency of FMA with room to spare; a step is 28 FMAs (14 cycles) and 17 loads (9 cycles).
+// 28 accumulators hide the latency of FMA with room to spare; a step is 28 FMAs (14 cycles) and 17 loads (9 cycles),
+// or 19 in the last 14 steps.
 // Of a last panel with at most 16 channels only half is multiplied.  Only the rows of this call are run, read and
 // written.
 #include "asm.h"
@@ -38,22 +39,10 @@
         vmovaps \hi, zmm1
 .endm
 
-// The rows of C come into the cache, to be written when the sums are done.
-.macro claim bytes
-        mov     rax, r10
-4:      sub     rax, r11
-        prefetchw [rax]
-        .if     \bytes > 64
-        prefetchw [rax + 64]
-        .endif
-        cmp     rax, [rsp]
-        ja      4b
-.endm
-
 .macro step m, a, lo, hi
 L(step\m):
         .if     \m == 7
-        fetch_below r15, 14
+        fetch_below r15, r14, 14, 128
         .endif
         vbroadcastss zmm2, dword ptr [\a]
         vfmadd231ps \lo, zmm2, zmm0
@@ -91,8 +80,9 @@ L(store\m):
         places  store, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13
 
 fn qn_gemm_f32_14x32_avx512
+        entry   rax, rdi, store, r10
         mov     r10, [rsp + 8]
-        save    rbx, rbp, r12, r13, r14, r15, rdi, r10
+        save    rbx, rbp, r12, r13, r14, r15, rdi, rax
         mov     r11, [rsp + 80]
 
         lea     rbx, [rcx + r8 * 2]     // bases of A: rows 3, 6, 9, 12
@@ -108,14 +98,12 @@ fn qn_gemm_f32_14x32_avx512
         imul    rax, r11
         add     r10, rax
 
-        entry   r14, rdi, store, rax
         entry   rdi, rdi, step, rax
 
 0:      vmovaps zmm0, [r9]              // a panel: start from the bias
         vmovaps zmm1, [r9 + 64]
         sub     r9, -128                // as + 128, in fewer bytes
         rows    start
-        claim   128
 
         cmp     rsi, 16
         ja      2f
@@ -131,6 +119,7 @@ fn qn_gemm_f32_14x32_avx512
         jmp     3f
 
 2:      lea     r15, [r13 + r8 * 2]
+        mov     r14, r10
         mov     rax, rdx
 1:      vmovaps zmm0, [r9]
         vmovaps zmm1, [r9 + 64]
@@ -154,16 +143,15 @@ fn qn_gemm_f32_14x32_avx512
         vbroadcastss zmm0, dword ptr [rax + MINMAX_MIN]
         vbroadcastss zmm1, dword ptr [rax + MINMAX_MAX]
         mov     rax, r10
-        enter   r14
+        enter   [rsp]
         rows    store
 
         sub     r10, -128
-        sub     qword ptr [rsp], -128
         sub     rsi, 32
         ja      0b
 
         vzeroupper
-        restore rbx, rbp, r12, r13, r14, r15, rdi, r10
+        restore rbx, rbp, r12, r13, r14, r15, rdi, rax
         ret
 endfn qn_gemm_f32_14x32_avx512
 
@@ -172,9 +160,9 @@ endfn qn_gemm_f32_14x32_avx512
 //   args   as above
 //   A      bases of rows 0, 1, 5, 10, 15, 20, 25: rcx rbx rbp r12 r13 r14 r15; the others lie 1, 2, 4 or 8 strides on
 //   C      r10 the row after the last, r11 stride, rax the row at hand
-//   next   rsi in the rows below, 27 being the first
 //   jumps  rdi row mr-1 in the loop, [rsp+8] row mr-1 in the store
-//   left   rax bytes of k     [rsp+16] channels     [rsp] row 0 of C
+//   below  rsi in the rows of A, 27 being the first     r10 in those of C     [rsp+16] the first of those
+//   left   rax bytes of k     [rsp] channels
 //   acc    zmm4-zmm31: row m holds zmm(4+m)
 //   load   zmm0 one row of W     then zmm0 min  zmm1 max
 //
@@ -219,7 +207,7 @@ endfn qn_gemm_f32_14x32_avx512
 .macro tall_step m, a, acc
 L(tall_step\m):
         .if     \m == 14
-        fetch_below rsi, 28
+        fetch_below rsi, r10, 28, 64
         .endif
         vfmadd231ps \acc, zmm0, dword ptr [\a]{1to16}
 .endm
@@ -239,7 +227,7 @@ L(tall_store\m):
 fn qn_gemm_f32_28x16_avx512
         entry   rax, rdi, tall_store, r10
         mov     r10, [rsp + 8]
-        save    rbx, rbp, r12, r13, r14, r15, rsi, rax, r10
+        save    rbx, rbp, r12, r13, r14, r15, r10, rax, rsi
         mov     r11, [rsp + 88]
 
         lea     rbx, [rcx + r8]         // bases of A: rows 1, 5, 10, 15, 20, 25
@@ -252,14 +240,14 @@ fn qn_gemm_f32_28x16_avx512
 
         mov     rax, rdi                // the end of C
         imul    rax, r11
-        add     r10, rax
+        add     [rsp + 16], rax
         entry   rdi, rdi, tall_step, rax
 
 0:      vmovaps zmm0, [r9]              // a panel: start from the bias
         add     r9, 64
         tall_rows tall_start
-        claim   64
 
+        mov     r10, [rsp + 16]
         lea     rsi, [r15 + r8 * 2]
         mov     rax, rdx
 1:      vmovaps zmm0, [r9]
@@ -285,21 +273,20 @@ fn qn_gemm_f32_28x16_avx512
         sub     r14, rdx
         sub     r15, rdx
 
-        mov     rsi, [rsp + 16]
+        mov     rsi, [rsp]
         lanes   k1, rsi, esi, eax
         mov     rax, [rsp + 96]         // p
         vbroadcastss zmm0, dword ptr [rax + MINMAX_MIN]
         vbroadcastss zmm1, dword ptr [rax + MINMAX_MAX]
-        mov     rax, r10
+        mov     rax, [rsp + 16]
         enter   [rsp + 8]
         tall_rows tall_store
 
-        add     r10, 64
-        add     qword ptr [rsp], 64
-        sub     qword ptr [rsp + 16], 16
+        add     qword ptr [rsp + 16], 64
+        sub     qword ptr [rsp], 16
         ja      0b
 
         vzeroupper
-        restore rbx, rbp, r12, r13, r14, r15, rsi, rax, r10
+        restore rbx, rbp, r12, r13, r14, r15, r10, rax, rsi
         ret
 endfn qn_gemm_f32_28x16_avx512

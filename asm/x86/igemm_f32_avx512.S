@@ -3,19 +3,19 @@
 //
 //   args   rdi mr  rsi nc  rdx kc(bytes)  rcx ks  r8 offsets  r9 a  [rsp+8] zero  w  c  c_stride  p
 //   A      the end of row m of this tap: rdi rsi rdx rcx r8 r9 r10 r11 rbx rbp r12 r13 for m = 0 .. 11
-//   loop   rax from -kc up to 0, r14 w, r15 row mr-1
+//   loop   rax from -kc up to 0, r14 w, r15 row mr-1 or, of whole panels, the rows of C below
 //   tap    rax its offsets, r15 a
 //   store  rax the row at hand, rcx stride
 //   acc    zmm4-zmm27: row m holds zmm(4+2m), zmm(5+2m)
 //   load   zmm0 zmm1 one row of W   zmm2 one A everywhere     then zmm0 min  zmm1 max
 //
 // The loop needs every register, so the rest lives in the frame.  A step is 24 FMAs (12 cycles) and 14 loads (7
-// cycles).  Of a last panel with at most 16 channels only half is multiplied.  Only the rows of this call are run, read
-// and written.
+// cycles), or 18 in the last steps of a tap.  Of a last panel with at most 16 channels only half is multiplied.  Only
+// the rows of this call are run, read and written.
 #include "asm.h"
 #include "../offset.h"
 
-#define FRAME 104
+#define FRAME 96
 #define TABLE qword ptr [rsp]           // offsets of this tap
 #define TABLE_BEGIN qword ptr [rsp + 8]
 #define TABLE_END qword ptr [rsp + 16]
@@ -28,7 +28,6 @@
 #define STEP qword ptr [rsp + 72]       // where it is multiplied,
 #define STORE qword ptr [rsp + 80]      // where it is stored
 #define HALF qword ptr [rsp + 88]       // and where half of it is multiplied
-#define C_BEGIN qword ptr [rsp + 96]    // row 0
 #define ARGS rsp + FRAME + 56
 
 // Every row: its number, the end of its A, its accumulators.
@@ -60,8 +59,21 @@ L(row\m):
         cmovs   \a, ZERO_END
 .endm
 
+// A row of C that the next call is likely to write comes into the cache, in each of the last 6 steps of a tap.
+.macro claim
+        cmp     rax, -6 * 4
+        jl      9f
+        prefetchw [r15]
+        prefetchw [r15 + 64]
+        add     r15, [ARGS + 24]
+9:
+.endm
+
 .macro step m, a, lo, hi
 L(step\m):
+        .if     \m == 9 || \m == 3
+        claim
+        .endif
         vbroadcastss zmm2, dword ptr [\a + rax]
         vfmadd231ps \lo, zmm2, zmm0
         vfmadd231ps \hi, zmm2, zmm1
@@ -109,9 +121,7 @@ fn qn_igemm_f32_12x32_avx512
         mov     r14, [ARGS + 8]         // w
         mov     rax, rdi                // the end of C
         imul    rax, [ARGS + 24]
-        mov     rcx, [ARGS + 16]
-        mov     C_BEGIN, rcx
-        add     rax, rcx
+        add     rax, [ARGS + 16]
         mov     C_END, rax
         entry   rax, rdi, row, rcx
         mov     ROW, rax
@@ -126,13 +136,6 @@ fn qn_igemm_f32_12x32_avx512
         vmovaps zmm1, [r14 + 64]
         sub     r14, -128
         rows    start
-        mov     rcx, [ARGS + 24]        // the rows of C come into the cache, to be written when the sums are done
-        mov     rax, C_END
-4:      sub     rax, rcx
-        prefetchw [rax]
-        prefetchw [rax + 64]
-        cmp     rax, C_BEGIN
-        ja      4b
 
         mov     rax, TABLE_BEGIN
 1:      mov     TABLE, rax              // a tap: find the rows of A
@@ -151,13 +154,13 @@ fn qn_igemm_f32_12x32_avx512
         jnz     2b
         jmp     4f
 
-3:      mov     r15, STEP
+3:      mov     r15, C_END
 2:      vmovaps zmm0, [r14]
         vmovaps zmm1, [r14 + 64]
         sub     r14, -128
         prefetcht0 [r14 + AHEAD]
         prefetcht0 [r14 + AHEAD + 64]
-        enter   r15
+        enter   STEP
         rows    step
         add     rax, 4
         jnz     2b
@@ -176,7 +179,6 @@ fn qn_igemm_f32_12x32_avx512
         mov     rcx, [ARGS + 24]        // c_stride
         mov     rax, C_END
         sub     C_END, -128
-        sub     C_BEGIN, -128
         enter   STORE
         rows    store
         sub     NC, 32
