@@ -231,7 +231,7 @@ void WinogradPlan::split_work(size_t tasks) {
   phases = {tasks_.chunks};
 
   const size_t panel_products = row_.points() * block() * gemm_.nr * sizeof(float);
-  chunk_ = std::clamp<size_t>(half_l2 / 2 / panel_products, 1, panels_.count);
+  chunk_ = std::clamp<size_t>(half_l2 / 4 / panel_products, 1, panels_.count);
 }
 
 }  // namespace
