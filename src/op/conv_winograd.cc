@@ -18,6 +18,9 @@
 namespace quern {
 namespace {
 
+// Images of so many times the L2 cache are fetched ahead; smaller ones arrive in time, and fetching takes some.
+constexpr size_t far_caches = 4;
+
 constexpr qn_minmax_f32 no_clamp = {-__builtin_inff(), __builtin_inff()};
 
 Packing packing_of(const WinogradRow& row) {
@@ -87,7 +90,8 @@ class WinogradPlan final : public qn_plan {
         window_(conv.window),
         bias_(conv.weights.bias()),
         zero_(shape_.in),
-        tiles_(row_.outputs, out_.shape[0], window_) {
+        tiles_(row_.outputs, out_.shape[0], window_),
+        far_(qn_tensor_bytes(&in_) + qn_tensor_bytes(&out_) > far_caches * cpu().l2_bytes) {
     split_work(conv.request.options.tasks);
     v_row_ = spread(shape_.in * sizeof(float));
     v_plane_ = spread(block() * v_row_);
@@ -141,15 +145,50 @@ class WinogradPlan final : public qn_plan {
     return {begin, begin + std::min(rest, inputs - begin), first};
   }
 
+  // A rectangle of pixels of a tensor, or some of their channels.
+  struct Pixels {
+    size_t first;  // bytes from the beginning of the tensor
+    size_t rows, columns, row_stride, pixel_stride, bytes;
+  };
+  // Brings those of the next tile into the cache. Inlined, for GCC drops calls of a function that does nothing else.
+  [[gnu::always_inline]] static void fetch(const char* tensor, const Pixels& pixels) {
+    for (size_t y = 0; y < pixels.rows; ++y) {
+      for (size_t x = 0; x < pixels.columns; ++x) {
+        const char* pixel = tensor + pixels.first + y * pixels.row_stride + x * pixels.pixel_stride;
+        for (size_t byte = 0; byte < pixels.bytes; byte += cache_line) __builtin_prefetch(pixel + byte);
+      }
+    }
+  }
+
+  // What a tile reads, and which part of its inputs that is.
+  Pixels input_of(size_t index, qn_winograd_tile* part) const {
+    const Tile tile = tiles_.at(index);
+    const Inside h = inside(window_.h, tile.y, tile.rows + 2), w = inside(window_.w, tile.x, tile.columns + 2);
+    *part = {tile.rows, tile.columns, h.begin, h.end, w.begin, w.end};
+    const size_t rows = h.end - h.begin, columns = w.end - w.begin;
+    const bool any = rows > 0 && columns > 0;
+    const size_t first = any ? h.first * window_.row_stride + w.first * window_.pixel_stride : 0;
+    return {tile.image * in_.stride[0] + first, rows, columns, window_.row_stride, window_.pixel_stride,
+            shape_.in * sizeof(float)};
+  }
+  // Where a tile goes, of the channels from n on.
+  Pixels output_of(size_t index, size_t n, size_t channels) const {
+    const Tile tile = tiles_.at(index);
+    return {tile.image * out_.stride[0] + tile.y * out_.stride[1] + tile.x * out_.stride[2] + n * sizeof(float),
+            tile.rows,
+            tile.columns,
+            out_.stride[1],
+            out_.stride[2],
+            channels * sizeof(float)};
+  }
+
   void transform_inputs(const Run& run, size_t block, char* v) const {
-    for (size_t i = blocks_.begin(block); i < blocks_.end(block); ++i, v += v_row_) {
-      const Tile tile = tiles_.at(i);
-      const Inside h = inside(window_.h, tile.y, tile.rows + 2), w = inside(window_.w, tile.x, tile.columns + 2);
-      const bool any = h.begin < h.end && w.begin < w.end;
-      const char* image = run.input(0) + tile.image * in_.stride[0];
-      const char* a = any ? image + h.first * window_.row_stride + w.first * window_.pixel_stride : image;
-      const qn_winograd_tile part = {tile.rows, tile.columns, h.begin, h.end, w.begin, w.end};
-      row_.input(shape_.in, a, window_.row_stride, window_.pixel_stride, &part, zero_.data(), v, v_plane_);
+    const size_t end = blocks_.end(block);
+    for (size_t i = blocks_.begin(block); i < end; ++i, v += v_row_) {
+      qn_winograd_tile part;
+      if (far_ && i + 1 < end) fetch(run.input(0), input_of(i + 1, &part));
+      const Pixels a = input_of(i, &part);
+      row_.input(shape_.in, run.input(0) + a.first, a.row_stride, a.pixel_stride, &part, zero_.data(), v, v_plane_);
     }
   }
 
@@ -182,15 +221,15 @@ class WinogradPlan final : public qn_plan {
   }
 
   void transform_outputs(const Run& run, size_t block, size_t begin, size_t end, const char* m) const {
-    const size_t n = begin * gemm_.nr, channels = std::min(end * gemm_.nr, shape_.out) - n;
-    for (size_t i = blocks_.begin(block); i < blocks_.end(block); ++i, m += m_row_) {
-      const Tile tile = tiles_.at(i);
-      char* c = run.output + tile.image * out_.stride[0] + tile.y * out_.stride[1] + tile.x * out_.stride[2] +
-                n * sizeof(float);
-      row_.output(channels, m, m_plane_, bias_.data() + n, c, out_.stride[1], out_.stride[2], tile.rows, tile.columns,
+    const size_t n = begin * gemm_.nr, channels = std::min(end * gemm_.nr, shape_.out) - n, last = blocks_.end(block);
+    for (size_t i = blocks_.begin(block); i < last; ++i, m += m_row_) {
+      if (far_ && i + 1 < last) fetch(run.output, output_of(i + 1, n, channels));
+      const Pixels out = output_of(i, n, channels);
+      char* c = run.output + out.first;
+      row_.output(channels, m, m_plane_, bias_.data() + n, c, out.row_stride, out.pixel_stride, out.rows, out.columns,
                   &clamp_);
-      for (size_t y = 0; y < tile.rows; ++y, c += out_.stride[1]) {
-        epilogue_.run(run, c, tile.columns, out_.stride[2], channels);
+      for (size_t y = 0; y < out.rows; ++y, c += out.row_stride) {
+        epilogue_.run(run, c, out.columns, out.pixel_stride, channels);
       }
     }
   }
@@ -205,6 +244,7 @@ class WinogradPlan final : public qn_plan {
   Window window_;
   Vector<float> bias_, zero_;
   Tiles tiles_;                               // of all images
+  bool far_;                                  // do the images come from beyond the L2 cache?
   Split blocks_;                              // of tiles
   Split panels_;                              // of all panels of output channels, where there are few blocks
   Split tasks_;                               // of units: blocks x parts of panels
