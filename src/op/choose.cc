@@ -37,7 +37,7 @@ constexpr double gather_floats = 4;                // copied per cycle
 constexpr double transform_cycles = 6;             // winograd: of one vector at one point, there or back,
 constexpr double far_transform_cycles = 14;        // and where the image does not fit into the L2 cache
 constexpr double l3_bytes = 25;                    // that arrive per cycle from the last cache
-constexpr double memory_bytes = 14;                // and from memory
+constexpr double memory_bytes = 7;                 // and from memory
 constexpr size_t cached_bytes = size_t{16} << 20;  // that the last cache keeps while a layer runs
 
 // Limits of what is chosen unasked: of winograd's transformed weights, which are 1.8, 4 or 7.1 times the weights, and
