@@ -1,11 +1,13 @@
 // quern-choices: how good the cost model's choices are. Every convolution and fully connected layer of the zoo, each
 // distinct problem once: what the model chose, and what every candidate takes when all are measured as --tune does.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -17,7 +19,8 @@
 namespace quern {
 namespace {
 
-constexpr double close = 1.05;  // as good as the best
+constexpr double close = 1.05;      // as good as the best
+constexpr size_t most_repeats = 4;  // times --repeats, while a case is in doubt
 
 struct Arguments {
   size_t threads = 1, repeats = 8;
@@ -27,27 +30,61 @@ struct Arguments {
 struct Candidate {
   qn_algorithm algorithm;
   const char* kernel;
+  double expected;              // by the cost model, in times of the one chosen
   std::vector<double> repeats;  // seconds
-
-  double seconds() const {
-    std::vector<double> sorted = repeats;
-    std::sort(sorted.begin(), sorted.end());
-    return (sorted[(sorted.size() - 1) / 2] + sorted[sorted.size() / 2]) / 2;
-  }
 };
 
-// Of one problem.
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
+}
+
+// Of one problem. Candidates are compared within a repeat, where the machine was the same for all.
 struct Case {
   std::string model;                  // the first that has it
   std::vector<Candidate> candidates;  // the cost model's choice first
+  size_t repeats = 0;
 
-  const Candidate& chosen() const { return candidates.front(); }
-  const Candidate& best() const {
-    const auto faster = [](const Candidate& a, const Candidate& b) { return a.seconds() < b.seconds(); };
-    return *std::min_element(candidates.begin(), candidates.end(), faster);
-  }
   bool open() const { return candidates.size() > 1; }
-  double ratio() const { return open() ? chosen().seconds() / best().seconds() : 1; }
+  double seconds(size_t candidate) const { return median(candidates[candidate].repeats); }
+
+  // What a candidate takes, in times of the choice: of every `step`th repeat from `first` on.
+  std::vector<double> relative(size_t candidate, size_t first, size_t step) const {
+    std::vector<double> values;
+    for (size_t i = first; i < repeats; i += step) {
+      values.push_back(candidates[candidate].repeats[i] / candidates.front().repeats[i]);
+    }
+    return values;
+  }
+  size_t best(size_t first = 0, size_t step = 1) const {
+    size_t best = 0;
+    double least = 1;
+    for (size_t i = 1; i < candidates.size(); ++i) {
+      const double value = median(relative(i, first, step));
+      if (value < least) best = i, least = value;
+    }
+    return best;
+  }
+  // What the choice takes, in times of the best candidate. Half of the repeats say which is the best, the others by how
+  // much, and the other way round: what is the least of many because it was lucky has no luck the next time.
+  double ratio() const {
+    if (!open() || repeats < 2) return 1;
+    const double even = median(relative(best(0, 2), 1, 2)), odd = median(relative(best(1, 2), 0, 2));
+    return std::max(1 / std::sqrt(even * odd), 1.0);
+  }
+  // The standard error of the logarithm of that.
+  double error() const {
+    double sum = 0, squares = 0;
+    for (const double value : relative(best(), 0, 1)) {
+      const double log = std::log(value);
+      sum += log;
+      squares += log * log;
+    }
+    const double n = static_cast<double>(repeats), mean = sum / n;
+    constexpr double of_median = 1.25;  // in times of that of the mean
+    return of_median * std::sqrt(std::max(squares / n - mean * mean, 0.0) / n);
+  }
+  bool settled() const { return !open() || std::abs(std::log(ratio() / close)) > 2 * error(); }
 };
 using Cases = std::map<std::string, Case>;
 
@@ -85,32 +122,49 @@ void measure(const std::string& name, size_t threads, qn_tuning* tuning) {
   const std::unique_ptr<qn_session, Release> owner(session);
 }
 
-// Adds one repeat's times.
-void collect(const qn_tuning* tuning, Cases* cases) {
+// Adds one repeat's times, of problems that `name` is the first model to have.
+void collect(const std::string& name, const qn_tuning* tuning, Cases* cases) {
   for (const auto& [problem, choice] : tuning->impl->entries()) {
-    std::vector<Candidate>& all = (*cases)[std::string(problem)].candidates;
+    Case& c = cases->try_emplace(std::string(problem), Case{name, {}}).first->second;
+    if (c.model != name || choice.measured.empty()) continue;
     for (const Measured& m : choice.measured) {
-      if (all.size() < choice.measured.size()) all.push_back({m.algorithm, m.kernel, {}});
-      all[static_cast<size_t>(&m - choice.measured.data())].repeats.push_back(m.seconds);
+      const size_t index = static_cast<size_t>(&m - choice.measured.data());
+      if (c.candidates.size() == index) c.candidates.push_back({m.algorithm, m.kernel, m.expected, {}});
+      c.candidates[index].repeats.push_back(m.seconds);
     }
+    ++c.repeats;
   }
+}
+
+// A tuning that knows the problems that need no more repeats; empty if there are no others.
+std::unique_ptr<qn_tuning, Release> tuning_of(const Cases& cases, size_t repeat, const Arguments& arguments) {
+  qn_tuning* made = nullptr;
+  check(qn_tuning_create(&made));
+  std::unique_ptr<qn_tuning, Release> tuning(made);
+  if (repeat < arguments.repeats) return tuning;
+  size_t doubtful = 0;
+  for (const auto& [problem, c] : cases) {
+    const Candidate& chosen = c.candidates.front();
+    if (c.settled()) tuning->impl->set(String(problem), {chosen.algorithm, String(chosen.kernel), {}});
+    doubtful += !c.settled();
+  }
+  std::fprintf(stderr, "%zu problems are in doubt\n", doubtful);
+  return doubtful != 0 && repeat < arguments.repeats * most_repeats ? std::move(tuning) : nullptr;
 }
 
 Cases measure_all(const Arguments& arguments) {
   Cases cases;
-  for (size_t repeat = 0; repeat < arguments.repeats; ++repeat) {
-    qn_tuning* tuning = nullptr;
-    check(qn_tuning_create(&tuning));
-    const std::unique_ptr<qn_tuning, Release> owner(tuning);
+  std::vector<std::vector<char>> ballast;  // what is allocated in a repeat lies elsewhere in the next one
+  std::minstd_rand random(1);
+  for (size_t repeat = 0; const auto tuning = tuning_of(cases, repeat, arguments); ++repeat) {
+    ballast.emplace_back(random() % (size_t{1} << 20), 1);
     for (const std::string& name : arguments.models) {
-      measure(name, arguments.threads, tuning);
-      for (const auto& [problem, choice] : tuning->impl->entries()) {
-        cases.try_emplace(std::string(problem), Case{name, {}});
-      }
-      std::fprintf(stderr, "repeat %zu of %zu: %s, %zu problems\n", repeat + 1, arguments.repeats, name.c_str(),
-                   cases.size());
+      const auto needs_more = [&](const auto& entry) { return entry.second.model == name && !entry.second.settled(); };
+      if (repeat >= arguments.repeats && std::none_of(cases.begin(), cases.end(), needs_more)) continue;
+      measure(name, arguments.threads, tuning.get());
+      collect(name, tuning.get(), &cases);
     }
-    collect(tuning, &cases);
+    std::fprintf(stderr, "repeat %zu: %zu problems\n", repeat + 1, cases.size());
   }
   return cases;
 }
@@ -140,11 +194,12 @@ std::string shape_of(const std::string& problem) {
 }
 
 void print_line(const std::string& problem, const Case& c) {
-  const auto print = [](const Candidate& m) {
-    std::printf(" %s `%s` | %.1f |", qn_algorithm_string(m.algorithm), m.kernel, m.seconds() * 1e6);
+  const auto print = [&](size_t index) {
+    const Candidate& m = c.candidates[index];
+    std::printf(" %s `%s` | %.1f |", qn_algorithm_string(m.algorithm), m.kernel, c.seconds(index) * 1e6);
   };
   std::printf("| %s | %s |", shape_of(problem).c_str(), c.model.c_str());
-  print(c.chosen());
+  print(0);
   print(c.best());
   std::printf(" %.2f |\n", c.ratio());
 }
@@ -161,8 +216,8 @@ void report(const Arguments& arguments, const Cases& cases) {
     good_open += c.open() && is_good;
     if (!is_good) misses.push_back(at);
     if (!c.open()) continue;
-    chosen += c.chosen().seconds();
-    best += c.best().seconds();
+    chosen += c.seconds(0);
+    best += c.seconds(0) / c.ratio();
   }
   const auto percent = [](size_t part, size_t whole) {
     return 100 * static_cast<double>(part) / static_cast<double>(std::max<size_t>(whole, 1));
@@ -182,9 +237,11 @@ void report(const Arguments& arguments, const Cases& cases) {
 
 void print_all(const Cases& cases) {
   for (const auto& [problem, c] : cases) {
-    std::printf("\n%s  %s\n", problem.c_str(), c.model.c_str());
-    for (const Candidate& m : c.candidates) {
-      std::printf("  %10.1f us  %-10s %s\n", m.seconds() * 1e6, qn_algorithm_string(m.algorithm), m.kernel);
+    std::printf("\n%s  %s, %zu repeats\n", problem.c_str(), c.model.c_str(), c.repeats);
+    for (size_t i = 0; i < c.candidates.size(); ++i) {
+      const Candidate& m = c.candidates[i];
+      std::printf("  %10.1f us, expected %10.1f us  %-10s %s\n", c.seconds(i) * 1e6, m.expected * c.seconds(0) * 1e6,
+                  qn_algorithm_string(m.algorithm), m.kernel);
     }
   }
 }

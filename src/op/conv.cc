@@ -74,7 +74,7 @@ qn_status measure(const ConvRequest& conv, const Vector<Choice>& list, Vector<Me
   if (trials.size() > 1) QN_TRY(time_trials(conv.request, &trials));
   size_t best = 0;
   for (size_t i = 0; i < trials.size(); ++i) {
-    measured->push_back({list[i].algorithm, list[i].row->name, trials[i].seconds()});
+    measured->push_back({list[i].algorithm, list[i].row->name, trials[i].seconds(), list[i].cycles / list[0].cycles});
     const double must_beat = trials[best].seconds() * (best == 0 ? advantage : 1);
     if (trials[i].seconds() < must_beat) best = i;
   }

@@ -45,6 +45,7 @@ struct Measured {
   qn_algorithm algorithm;
   const char* kernel;
   double seconds;
+  double expected;  // by the cost model, in times of its choice
 };
 
 struct TunedChoice {

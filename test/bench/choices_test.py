@@ -27,7 +27,8 @@ def problems_of(program):
     if not head:
         yield f"another beginning: {result.stdout[:300]}"
         return
-    listed = re.findall(r"^(?:conv2d|fully_connected) .*\n((?:  +[\d.]+ us  \w+ +qn_\w+\n)+)", result.stdout, re.M)
+    listed = re.findall(r"^(?:conv2d|fully_connected) .*\n((?:  +[\d.]+ us, expected +[\d.]+ us  \w+ +qn_\w+\n)+)",
+                        result.stdout, re.M)
     if len(listed) != int(head[1]) or len(listed) < 30:
         yield f"{len(listed)} of {head[1]} problems are listed"
     if sum(lines.count("\n") > 1 for lines in listed) != int(head[2]):
