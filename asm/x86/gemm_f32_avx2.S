@@ -129,3 +129,26 @@ fn qn_gemm_f32_6x16_avx2
         restore rbx, rbp, r12, r13, r14
         ret
 endfn qn_gemm_f32_6x16_avx2
+
+// One row x 16 channels.
+
+        rodata
+L(lanes):
+        .long   0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+
+fn qn_gemm_f32_1x16_avx2
+        one_row ymm, 32
+        cmp     rsi, 16
+        jb      3f
+        vmovups [rdi], ymm4
+        vmovups [rdi + 32], ymm5
+        row_next ymm, 32
+
+3:      vmovd   xmm0, esi               // fewer than 16 channels: the last panel
+        vpbroadcastd ymm0, xmm0
+        vpcmpgtd ymm1, ymm0, [rip + L(lanes)]
+        vmaskmovps [rdi], ymm1, ymm4
+        vpcmpgtd ymm1, ymm0, [rip + L(lanes) + 32]
+        vmaskmovps [rdi + 32], ymm1, ymm5
+        end_row
+endfn qn_gemm_f32_1x16_avx2

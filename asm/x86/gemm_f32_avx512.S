@@ -290,3 +290,15 @@ fn qn_gemm_f32_28x16_avx512
         restore rbx, rbp, r12, r13, r14, r15, r10, rax, rsi
         ret
 endfn qn_gemm_f32_28x16_avx512
+
+// One row x 32 channels.
+
+fn qn_gemm_f32_1x32_avx512
+        one_row zmm, 64
+        lanes   k1, rsi, esi, eax
+        kshiftrd k2, k1, 16
+        vmovups [rdi]{k1}, zmm4
+        vmovups [rdi + 64]{k2}, zmm5
+        row_next zmm, 64
+        end_row
+endfn qn_gemm_f32_1x32_avx512

@@ -30,14 +30,19 @@ Level level_of(const Row& row) {
 constexpr double pipes = 2;                        // multiply-adds, and loads, per cycle
 constexpr double latency = 4;                      // cycles from one multiply-add to the next of its chain
 constexpr size_t competing_bytes = 1024;           // lines at multiples of it share sets of the first cache
+constexpr double one_row_panels = 4;               // that kernels of one row work on at a time
 constexpr double tap_cycles = 0.4;                 // to find one row of A through a table
 constexpr double call_cycles = 20;                 // to begin and end a tile
 constexpr double gather_cycles = 16;               // to begin a copy
 constexpr double gather_floats = 4;                // copied per cycle
 constexpr double transform_cycles = 6;             // winograd: of one vector at one point, there or back,
 constexpr double far_transform_cycles = 14;        // and where the image does not fit into the L2 cache
+constexpr double l2_bytes = 64;                    // that arrive per cycle from the L2 cache
 constexpr double l3_bytes = 25;                    // that arrive per cycle from the last cache
-constexpr double memory_bytes = 7;                 // and from memory
+constexpr double memory_bytes = 10;                // and from memory, to one core
+constexpr double interrupted_bytes = 7;            // where it is asked for one panel and, a product later, for the next
+constexpr double start_cycles = 150;               // until the weights arrive that nothing has fetched ahead
+constexpr double unhidden = 0.25;                  // of the time weights take: loads wait though they are fetched ahead
 constexpr size_t cached_bytes = size_t{16} << 20;  // that the last cache keeps while a layer runs
 
 // Limits of what is chosen unasked: of winograd's transformed weights, which are 1.8, 4 or 7.1 times the weights, and
@@ -47,52 +52,93 @@ constexpr double max_winograd_error = 3e-5;
 constexpr size_t winograd_calls = 2;  // of gemm in a block of tiles
 constexpr size_t max_panel = 64;      // channels that panels are padded to, at most
 
-// Cycles of a tile of mr x nr for one k.
-double step_cycles(const Row& row, size_t mr, size_t nr) {
-  const Level level = level_of(row);
-  const double vectors = static_cast<double>(nr) / level.lanes, m = static_cast<double>(mr);
-  return std::max({m * vectors * level.multiply / pipes, (m + vectors) / pipes, latency});
+// The tile of a kernel of gemm or igemm.
+struct Tile {
+  const Row& row;
+  size_t mr, nr;
+
+  template <class TileRow>
+  Tile(const TileRow& tile) : row(tile), mr(tile.mr), nr(tile.nr) {}
+  bool one_row() const { return mr == 1; }
+};
+
+// Cycles of one k for a tile of so many rows and channels, where loads wait for so many. Multiplications hide that.
+double step_cycles(const Tile& tile, size_t rows, size_t channels, double stalls = 0) {
+  const Level level = level_of(tile.row);
+  const double vectors = static_cast<double>(channels) / level.lanes, m = static_cast<double>(rows);
+  const double panels = tile.one_row() ? one_row_panels : 1;
+  const double multiplies = m * vectors * level.multiply / pipes, loads = (m / panels + vectors) / pipes;
+  return std::max(multiplies, std::max(loads, latency / panels) + stalls);
+}
+
+// Cycles until one row of a panel has arrived, at so many bytes per cycle.
+double arrival(const Tile& tile, double bytes_per_cycle) {
+  return static_cast<double>(tile.nr * sizeof(float)) / bytes_per_cycle;
+}
+
+// The part of memory's bandwidth that a kernel gets. Kernels that read one panel after the other get nine tenths. Those
+// of one row get all of it with four panels of 32 channels side by side, and the less the less is under way at a time.
+double reach(const Tile& tile, size_t panels) {
+  if (!tile.one_row()) return 0.9;
+  constexpr double enough = one_row_panels * 32, steepness = 0.1;
+  const double asked = std::min(static_cast<double>(panels), one_row_panels) * static_cast<double>(tile.nr) / enough;
+  return asked * (1 + steepness) / (asked + steepness);
+}
+
+// Channels of a last panel with `left` of them that are multiplied: kernels of wide vectors leave the second one out.
+size_t multiplied(const Tile& tile, size_t left) {
+  return tile.row.isa == isa_avx512 ? round_up(left, size_t{16}) : tile.nr;
 }
 
 // Cycles of all tiles of all groups and images, each `depth` steps deep. Kernels run the rows of a call only, so the
-// last tile of an image costs what it has.
-double tiles_cycles(const Problem& p, const Row& row, size_t mr, size_t nr, double per_tile) {
+// last tile of an image costs what it has. To the first the weights come from memory, where the other layers of a model
+// have left them, to the others from the L2 cache.
+double tiles_cycles(const Problem& p, const Tile& tile, double per_tile, double stalls = 0) {
   const double depth = static_cast<double>(p.taps()) * static_cast<double>(p.in);
-  const auto tile = [&](size_t rows) {
-    const double store = static_cast<double>(rows * nr) / level_of(row).lanes;
-    return depth * step_cycles(row, rows, nr) + store + call_cycles + per_tile;
+  const size_t tiles = divide_up(p.pixels, tile.mr), rows = divide_up(p.pixels, tiles);
+  const size_t panels = divide_up(p.out, tile.nr);
+  const double cold = arrival(tile, memory_bytes * reach(tile, panels)), warm = arrival(tile, l2_bytes);
+  const auto call = [&](size_t count, size_t channels, double weights, double waits) {
+    const double store = static_cast<double>(count * channels) / level_of(tile.row).lanes;
+    return std::max(depth * step_cycles(tile, count, channels, waits) + store + call_cycles + per_tile,
+                    depth * weights);
   };
-  const size_t tiles = divide_up(p.pixels, mr), rows = divide_up(p.pixels, tiles);
-  const double column = static_cast<double>(tiles - 1) * tile(rows) + tile(p.pixels - (tiles - 1) * rows);
-  return column * static_cast<double>(divide_up(p.out, nr) * p.groups * p.images);
+  const auto column = [&](size_t channels) {
+    const double first = call(rows, channels, cold, stalls + unhidden * cold);
+    if (tiles == 1) return first;
+    return first + static_cast<double>(tiles - 2) * call(rows, channels, warm, stalls) +
+           call(p.pixels - (tiles - 1) * rows, channels, warm, stalls);
+  };
+  const double all = static_cast<double>(panels - 1) * column(tile.nr) +
+                     column(multiplied(tile, p.out - (panels - 1) * tile.nr)) + (tile.one_row() ? 0 : start_cycles);
+  return all * static_cast<double>(p.groups * p.images);
 }
 
 // ---- the algorithms ----
 
-// Rows of A that are a multiple of 4 KiB apart fall into one set of the L1 cache, which has fewer ways than a high tile
-// has rows: the further beyond, the slower. (As measured for 14 and 28 rows of 2 and 4 KiB.)
+// Cycles per k that loads wait because rows of A compete: those a multiple of 4 KiB apart fall into one set of the L1
+// cache. Two of its ways are taken by what passes, weights and other rows; beyond the others, the more the longer. (As
+// measured for tiles of up to 28 rows of 2 and 4 KiB.)
 double aliasing(const Problem& p, size_t mr) {
-  constexpr double way_bytes = 4096, steepness = 0.15;
+  constexpr double way_bytes = 4096, passing = 2, steepness = 0.15;
   const size_t rows = std::min(mr, p.pixels);
   const double together = static_cast<double>(rows * std::gcd(p.row_stride, size_t{4096})) / way_bytes;
-  const double beyond = together - static_cast<double>(cpu().l1_bytes) / way_bytes;
+  const double beyond = together - static_cast<double>(cpu().l1_bytes) / way_bytes + passing;
   return beyond > 0 ? steepness * beyond * beyond : 0;
 }
 
-double gemm_cycles(const Problem& p, const GemmRow& row) {
-  return tiles_cycles(p, row, row.mr, row.nr, static_cast<double>(p.in) * aliasing(p, row.mr));
-}
+double gemm_cycles(const Problem& p, const GemmRow& row) { return tiles_cycles(p, row, 0, aliasing(p, row.mr)); }
 
 double igemm_cycles(const Problem& p, const IgemmRow& row) {
   const size_t taps = p.contiguous && p.in <= few_channels ? p.kernel.h : p.taps();
-  return tiles_cycles(p, row, row.mr, row.nr, static_cast<double>(taps * row.mr) * tap_cycles);
+  return tiles_cycles(p, row, static_cast<double>(taps * row.mr) * tap_cycles);
 }
 
 double direct_cycles(const Problem& p, const GemmRow& row) {
   const double copies = static_cast<double>(p.contiguous ? p.kernel.h : p.taps());
   const double floats = static_cast<double>(p.taps() * p.in);
   const double gather = copies * gather_cycles + floats / gather_floats;
-  return tiles_cycles(p, row, row.mr, row.nr, 0) + gather * static_cast<double>(p.pixels * p.images * p.groups);
+  return tiles_cycles(p, row, 0) + gather * static_cast<double>(p.pixels * p.images * p.groups);
 }
 
 // Cycles of all pixels at `multiplies` per cycle.
@@ -121,19 +167,15 @@ double dwconv_cycles(const Problem& p, const DwconvTileRow& row) {
   return depthwise_cycles(p, row, compete && row.nr * sizeof(float) < cache_line ? 0.8 : 1.5);
 }
 
-// Cycles of one step of a product whose weights arrive at so many bytes per cycle.
-double streamed_step(const GemmRow& row, size_t rows, double bytes_per_cycle) {
-  return std::max(step_cycles(row, rows, row.nr), static_cast<double>(row.nr * sizeof(float)) / bytes_per_cycle);
-}
-
 // The products at one of winograd's points, of so many tiles. The weights, which are many, go by once per block of
 // tiles; the first time they come from memory, for the other layers of a model have had the caches since.
 double winograd_point_cycles(const Problem& p, const GemmRow& gemm, size_t tiles, double again_bytes) {
   const size_t calls = divide_up(tiles, gemm.mr), rows = divide_up(tiles, calls), panels = divide_up(p.out, gemm.nr);
   const size_t blocks = divide_up(calls, winograd_calls);
-  const double steps = streamed_step(gemm, rows, memory_bytes) +
-                       static_cast<double>(blocks - 1) * streamed_step(gemm, rows, again_bytes) +
-                       static_cast<double>(calls - blocks) * step_cycles(gemm, rows, gemm.nr);
+  const double step = step_cycles(gemm, rows, gemm.nr);
+  const double steps = std::max(step, arrival(gemm, interrupted_bytes)) +
+                       static_cast<double>(blocks - 1) * std::max(step, arrival(gemm, again_bytes)) +
+                       static_cast<double>(calls - blocks) * step;
   const double call = static_cast<double>(rows * gemm.nr) / level_of(gemm).lanes + call_cycles;
   return static_cast<double>(panels) * (static_cast<double>(p.in) * steps + static_cast<double>(calls) * call);
 }
@@ -145,7 +187,7 @@ double winograd_cycles(const Problem& p, const WinogradRow& row, const GemmRow& 
   const bool far = p.height * p.width * p.images * (p.in + p.out) * sizeof(float) > cpu().l2_bytes;
   const double per_vector = vectors * (far ? far_transform_cycles : transform_cycles);
   const double bytes = static_cast<double>(row.points() * round_up(p.out, gemm.nr) * (p.in + 1) * sizeof(float));
-  const double again_bytes = bytes < static_cast<double>(cached_bytes) ? l3_bytes : memory_bytes;
+  const double again_bytes = bytes < static_cast<double>(cached_bytes) ? l3_bytes : interrupted_bytes;
 
   // Points that the last, smaller tiles along a direction have too, and those that they lack.
   const WinogradCut h(row.outputs, p.height), w(row.outputs, p.width);
@@ -263,7 +305,10 @@ Vector<Choice> candidates(const Problem& problem, qn_algorithm algorithm, const 
 
 bool known_kernel(qn_algorithm algorithm, std::string_view name) {
   const auto in = [&](const auto& table) {
-    return std::any_of(table.begin(), table.end(), [&](const auto& row) { return row.name == name; });
+    for (const Row& row : table) {
+      if (row.name == name) return true;
+    }
+    return false;
   };
   switch (algorithm) {
     case QN_ALGORITHM_GEMM:

@@ -91,7 +91,7 @@ void check_gemm(Checker& checker, const GemmRow& row) {
   }
   // Larger ones.
   for (const size_t k : {31, 32, 33, 64, 127, 256, 1001}) {
-    for (const size_t n : {3 * row.nr, 4 * row.nr + 3, 5 * row.nr - 1}) {
+    for (const size_t n : {3 * row.nr, 4 * row.nr, 4 * row.nr + 3, 5 * row.nr - 1}) {
       if (!check_size(checker, memory, row, n, k, {row.mr, 1}, Values::random, clamps[0], Side::high, 0)) return;
       if (!check_size(checker, memory, row, n, k, {row.mr, 1}, Values::random, {-1, 1}, Side::low, 16)) return;
     }
