@@ -1,4 +1,5 @@
-// Damaged models, pictures and arrays: each is refused with a clear error or loads normally, within 10 s and 1 GiB.
+// Damaged models, tuning files, pictures and arrays: each is refused with a clear error or loads normally, within 10 s
+// and 1 GiB.
 //
 // QUERN_FUZZ_SEED and QUERN_FUZZ_SCALE (a multiplier of the number of variants) can be set; both are printed.
 #include <gtest/gtest.h>
@@ -102,13 +103,16 @@ void require(qn_status status) {
 struct Release {
   void operator()(qn_model* model) const { qn_model_release(model); }
   void operator()(qn_session* session) const { qn_session_release(session); }
+  void operator()(qn_tuning* tuning) const { qn_tuning_release(tuning); }
 };
+using ModelOwner = std::unique_ptr<qn_model, Release>;
+using TuningOwner = std::unique_ptr<qn_tuning, Release>;
 
 // Plans the model and runs it on zeros.
-void use_model(qn_model* model) {
+void use_model(qn_model* model, const qn_session_options* options = nullptr) {
   const AllocatorBudget budget(session_memory);
   qn_session* session = nullptr;
-  require(qn_session_create(model, nullptr, &session));
+  require(qn_session_create(model, options, &session));
   const std::unique_ptr<qn_session, Release> owner(session);
   if (qn_session_memory(session) > largest_run) return;
   std::vector<std::vector<char>> buffers;
@@ -132,7 +136,7 @@ void use_graph(Graph graph) {
   require(optimize(graph));
   qn_model* model = nullptr;
   require(make_model(std::move(graph), nullptr, &model));
-  const std::unique_ptr<qn_model, Release> owner(model);
+  const ModelOwner owner(model);
   use_model(model);
 }
 
@@ -145,7 +149,7 @@ TEST(Fuzz, Quern) {
     std::memcpy(image.get(), bytes.data(), bytes.size());
     qn_model* model = nullptr;
     require(qn_model_load_memory(image.get(), bytes.size(), nullptr, &model));
-    const std::unique_ptr<qn_model, Release> owner(model);
+    const ModelOwner owner(model);
     use_model(model);
   });
 }
@@ -216,6 +220,38 @@ TEST(Fuzz, CaffeWeights) {
 void decode_picture(const std::string& bytes) {
   const Image image = decode_image({bytes.begin(), bytes.end()}, "picture");
   if (image.pixels.size() != image.width * image.height * image.channels) throw std::logic_error("wrong size");
+}
+
+// Choices that were measured for the layers of a model, and the model planned by what a damaged file makes of them.
+TEST(Fuzz, Tuning) {
+  const TemporaryFile file(".qn"), choices(".tune");
+  file.write(quern_seeds()[0].bytes);
+  qn_model* loaded = nullptr;
+  require(qn_model_load_file(file.path().c_str(), nullptr, &loaded));
+  const ModelOwner model(loaded);
+  const auto use = [&](const TuningOwner& tuning, bool tune) {
+    qn_session_options options;
+    qn_session_options_init(&options);
+    options.tuning = tuning.get();
+    options.tune = tune;
+    use_model(model.get(), &options);
+  };
+  const auto make = [] {
+    qn_tuning* tuning = nullptr;
+    require(qn_tuning_create(&tuning));
+    return TuningOwner(tuning);
+  };
+  const TuningOwner measured = make();
+  use(measured, true);
+  ASSERT_GT(qn_tuning_count(measured.get()), 1u);
+  require(qn_tuning_save_file(measured.get(), choices.path().c_str()));
+  const std::vector<Seed> seeds = {{"choices", choices.read()}};
+  check("tuning", seeds, make_variants(seeds, Format::text, other_variants), [&](const std::string& bytes) {
+    choices.write(bytes);
+    const TuningOwner tuning = make();
+    require(qn_tuning_load_file(tuning.get(), choices.path().c_str()));
+    use(tuning, false);
+  });
 }
 
 TEST(Fuzz, Png) {

@@ -376,4 +376,9 @@ void TemporaryFile::write(const std::string& bytes) const {
   if (!file.flush()) throw Error("cannot write " + path_);
 }
 
+std::string TemporaryFile::read() const {
+  const std::ifstream file(path_, std::ios::binary);
+  return (std::ostringstream() << file.rdbuf()).str();
+}
+
 }  // namespace quern

@@ -35,6 +35,7 @@ class TemporaryFile {
   TemporaryFile& operator=(const TemporaryFile&) = delete;
 
   void write(const std::string& bytes) const;
+  std::string read() const;
   const std::string& path() const { return path_; }
 
  private:
