@@ -39,14 +39,18 @@
         vmovaps \hi, zmm1
 .endm
 
+.macro multiply a, lo, hi
+        vbroadcastss zmm2, dword ptr [\a]
+        vfmadd231ps \lo, zmm2, zmm0
+        vfmadd231ps \hi, zmm2, zmm1
+.endm
+
 .macro step m, a, lo, hi
 L(step\m):
         .if     \m == 7
         fetch_below r15, r14, 14, 128
         .endif
-        vbroadcastss zmm2, dword ptr [\a]
-        vfmadd231ps \lo, zmm2, zmm0
-        vfmadd231ps \hi, zmm2, zmm1
+        multiply \a, \lo, \hi
 .endm
 
 .macro half m, a, lo, hi
@@ -63,8 +67,7 @@ L(half\m):
         sub     rax, 4
 .endm
 
-.macro store m, a, lo, hi
-L(store\m):
+.macro clamp_store lo, hi
         sub     rax, r11
         vmaxps  \lo, zmm0, \lo          // a NaN in the second operand is the result
         vmaxps  \hi, zmm0, \hi
@@ -72,6 +75,11 @@ L(store\m):
         vminps  \hi, zmm1, \hi
         vmovups [rax]{k1}, \lo
         vmovups [rax + 64]{k2}, \hi
+.endm
+
+.macro store m, a, lo, hi
+L(store\m):
+        clamp_store \lo, \hi
 .endm
 
         rodata
@@ -154,6 +162,113 @@ fn qn_gemm_f32_14x32_avx512
         restore rbx, rbp, r12, r13, r14, r15, rdi, rax
         ret
 endfn qn_gemm_f32_14x32_avx512
+
+// The same with tiles of 28 rows x 32 channels: 14 rows or fewer at a time, twice over each panel.
+//
+//   args, A, C, acc, load   as above, of the rows at hand
+//   jumps  rdi row mr-1 in the loop, [rsp+8] row mr-1 in the store
+//   next   r15 in the next panel, r14 bytes of it for a step
+//   left   rax bytes of k     rsi channels     [rsp] rows
+//   again  [rsp+16] A of the rows that are left     [rsp+24] the panel     [rsp+32] mr     [rsp+40] A     [rsp+48] C
+//
+// For weights that come from memory, of which half as many go by for as many multiply-adds as with 14 x 32: either time
+// fetches half of the next panel, so that memory is never asked for more than it gives, nor left alone.
+
+.macro twice_step m, a, lo, hi
+L(twice_step\m):
+        multiply \a, \lo, \hi
+.endm
+
+.macro twice_store m, a, lo, hi
+L(twice_store\m):
+        clamp_store \lo, \hi
+.endm
+
+        rodata
+        places  twice_step, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13
+        places  twice_store, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13
+
+fn qn_gemm_f32_28x32_avx512
+        mov     r10, [rsp + 8]
+        save    rbx, rbp, r12, r13, r14, r15, r10, rcx, rdi, r9, rax, rax, rax
+        mov     r11, [rsp + 120]
+
+        xor     r14d, r14d              // a step fetches 64 bytes, or 128 if all rows go at once
+        cmp     rdi, 15
+        adc     r14d, 1
+        shl     r14d, 6
+
+0:      mov     [rsp + 24], r9          // a panel
+        mov     r15, rdx
+        shl     r15, 5
+        lea     r15, [r15 + r9 + 128]
+
+2:      lea     rax, [rdi + 1]          // all rows, or half of more than 14
+        shr     rax
+        cmp     rdi, 14
+        cmovbe  rax, rdi
+        sub     rdi, rax
+        mov     [rsp], rdi
+        mov     rdi, rax
+        imul    rdi, r8
+        add     rdi, rcx
+        mov     [rsp + 16], rdi
+        entry   rdi, rax, twice_step, rbx
+        entry   rbp, rax, twice_store, rbx
+        mov     [rsp + 8], rbp
+        imul    rax, r11                // their end in C
+        add     r10, rax
+
+        lea     rax, [r8 + r8 * 2]      // bases of A: rows 3, 6, 9, 12
+        lea     rbx, [rcx + rax]
+        lea     rbp, [rcx + rax * 2]
+        lea     r12, [rbx + rax * 2]
+        lea     r13, [rcx + rax * 4]
+
+        vmovaps zmm0, [r9]              // start from the bias
+        vmovaps zmm1, [r9 + 64]
+        sub     r9, -128
+        rows    start
+
+        mov     rax, rdx
+1:      vmovaps zmm0, [r9]
+        vmovaps zmm1, [r9 + 64]
+        sub     r9, -128
+        prefetcht1 [r15]
+        prefetcht1 [r15 + r14 - 64]
+        add     r15, r14
+        enter   rdi
+        rows    twice_step
+        next_k
+        jnz     1b
+
+        lanes   k1, rsi, esi, eax
+        kshiftrd k2, k1, 16
+        mov     rax, [rsp + 128]        // p
+        vbroadcastss zmm0, dword ptr [rax + MINMAX_MIN]
+        vbroadcastss zmm1, dword ptr [rax + MINMAX_MAX]
+        mov     rax, r10
+        enter   [rsp + 8]
+        rows    twice_store
+
+        mov     rcx, [rsp + 16]         // the rows that are left, with the same panel
+        mov     rdi, [rsp]
+        test    rdi, rdi
+        jz      3f
+        mov     r9, [rsp + 24]
+        jmp     2b
+
+3:      sub     qword ptr [rsp + 48], -128
+        mov     r10, [rsp + 48]         // all rows, with the next panel
+        mov     rcx, [rsp + 40]
+        mov     rdi, [rsp + 32]
+        sub     rsi, 32
+        ja      0b
+
+        vzeroupper
+        restore rbx, rbp, r12, r13, r14, r15, r10, rcx, rdi, r9, rax, rax, rax
+        ret
+endfn qn_gemm_f32_28x32_avx512
 
 // The same with tiles of 28 rows x 16 channels.
 //

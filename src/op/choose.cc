@@ -33,6 +33,7 @@ constexpr size_t competing_bytes = 1024;           // lines at multiples of it s
 constexpr double one_row_panels = 4;               // that kernels of one row work on at a time
 constexpr double tap_cycles = 0.4;                 // to find one row of A through a table
 constexpr double call_cycles = 20;                 // to begin and end a tile
+constexpr size_t tile_vectors = 28;                // that are summed up at a time
 constexpr double gather_cycles = 16;               // to begin a copy
 constexpr double gather_floats = 4;                // copied per cycle
 constexpr double transform_cycles = 6;             // winograd: of one vector at one point, there or back,
@@ -52,13 +53,16 @@ constexpr double max_winograd_error = 3e-5;
 constexpr size_t winograd_calls = 2;  // of gemm in a block of tiles
 constexpr size_t max_panel = 64;      // channels that panels are padded to, at most
 
-// The tile of a kernel of gemm or igemm.
+// The tile of a kernel of gemm or igemm, or as many rows of it as are multiplied at a time.
 struct Tile {
   const Row& row;
   size_t mr, nr;
 
   template <class TileRow>
-  Tile(const TileRow& tile) : row(tile), mr(tile.mr), nr(tile.nr) {}
+  Tile(const TileRow& tile) : row(tile), mr(std::min(tile.mr, most_rows(tile, tile.nr))), nr(tile.nr) {}
+  static size_t most_rows(const Row& row, size_t nr) {
+    return std::max<size_t>(tile_vectors * static_cast<size_t>(level_of(row).lanes) / nr, 1);
+  }
   bool one_row() const { return mr == 1; }
 };
 
@@ -176,7 +180,8 @@ double winograd_point_cycles(const Problem& p, const GemmRow& gemm, size_t tiles
   const double steps = std::max(step, arrival(gemm, interrupted_bytes)) +
                        static_cast<double>(blocks - 1) * std::max(step, arrival(gemm, again_bytes)) +
                        static_cast<double>(calls - blocks) * step;
-  const double call = static_cast<double>(rows * gemm.nr) / level_of(gemm).lanes + call_cycles;
+  const double call = static_cast<double>(rows * gemm.nr) / level_of(gemm).lanes +
+                      call_cycles * static_cast<double>(divide_up(rows, Tile(gemm).mr));
   return static_cast<double>(panels) * (static_cast<double>(p.in) * steps + static_cast<double>(calls) * call);
 }
 

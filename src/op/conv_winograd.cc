@@ -255,14 +255,14 @@ class WinogradPlan final : public qn_plan {
 void WinogradPlan::split_work(size_t tasks) {
   const size_t wanted = wanted_chunks(tasks), half_l2 = cpu().l2_bytes / 2;
   // Blocks of as many tiles as a few calls of gemm take, so that the weights go by less often, if the cache has room.
-  constexpr size_t max_calls = 2;
+  // More of them for more threads, an equal number for each, but not of so few tiles that the weights come too slowly.
+  constexpr size_t max_calls = 2, min_tiles = 10;
   const size_t count = tiles_.count();
   const size_t fit = half_l2 / (row_.points() * spread(shape_.in * sizeof(float)));
-  size_t calls = std::clamp<size_t>(fit / gemm_.mr, 1, max_calls);
-  // More blocks for more threads, unless that leaves few tiles to each.
-  const bool filled = 4 * count >= 3 * gemm_.mr * divide_up(count, gemm_.mr);
-  if (divide_up(count, calls * gemm_.mr) < wanted && filled) calls = 1;
-  blocks_ = {count, divide_up(count, calls * gemm_.mr)};
+  const size_t large = std::clamp<size_t>(fit / gemm_.mr, 1, max_calls) * gemm_.mr;
+  size_t blocks = std::max(divide_up(count, large), std::min(wanted, count / min_tiles));
+  if (blocks > tasks) blocks = std::min(round_up(blocks, tasks), count);
+  blocks_ = {count, blocks};
   // Each part of the panels transforms the inputs again: no more of them than threads.
   panels_ = {divide_up(shape_.out, gemm_.nr), 1};
   panels_.chunks = std::min(panels_.count, divide_up(tasks, std::min(blocks_.chunks, tasks)));
