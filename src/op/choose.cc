@@ -30,7 +30,6 @@ Level level_of(const Row& row) {
 constexpr double pipes = 2;                        // multiply-adds, and loads, per cycle
 constexpr double latency = 4;                      // cycles from one multiply-add to the next of its chain
 constexpr size_t competing_bytes = 1024;           // lines at multiples of it share sets of the first cache
-constexpr double one_row_panels = 4;               // that kernels of one row work on at a time
 constexpr double tap_cycles = 0.4;                 // to find one row of A through a table
 constexpr double call_cycles = 20;                 // to begin and end a tile
 constexpr size_t tile_vectors = 28;                // that are summed up at a time
@@ -42,7 +41,8 @@ constexpr double l2_bytes = 64;                    // that arrive per cycle from
 constexpr double l3_bytes = 25;                    // that arrive per cycle from the last cache
 constexpr double memory_bytes = 10;                // and from memory, to one core
 constexpr double interrupted_bytes = 7;            // where it is asked for one panel and, a product later, for the next
-constexpr double start_cycles = 150;               // until the weights arrive that nothing has fetched ahead
+constexpr double start_cycles = 2000;              // until the weights arrive that nothing has fetched ahead,
+constexpr double restart_cycles = 500;             // where others are under way meanwhile
 constexpr double unhidden = 0.25;                  // of the time weights take: loads wait though they are fetched ahead
 constexpr size_t cached_bytes = size_t{16} << 20;  // that the last cache keeps while a layer runs
 
@@ -64,13 +64,14 @@ struct Tile {
     return std::max<size_t>(tile_vectors * static_cast<size_t>(level_of(row).lanes) / nr, 1);
   }
   bool one_row() const { return mr == 1; }
+  size_t together() const { return one_row() ? 4 : 1; }  // panels side by side
 };
 
 // Cycles of one k for a tile of so many rows and channels, where loads wait for so many. Multiplications hide that.
 double step_cycles(const Tile& tile, size_t rows, size_t channels, double stalls = 0) {
   const Level level = level_of(tile.row);
   const double vectors = static_cast<double>(channels) / level.lanes, m = static_cast<double>(rows);
-  const double panels = tile.one_row() ? one_row_panels : 1;
+  const double panels = static_cast<double>(tile.together());
   const double multiplies = m * vectors * level.multiply / pipes, loads = (m / panels + vectors) / pipes;
   return std::max(multiplies, std::max(loads, latency / panels) + stalls);
 }
@@ -80,14 +81,9 @@ double arrival(const Tile& tile, double bytes_per_cycle) {
   return static_cast<double>(tile.nr * sizeof(float)) / bytes_per_cycle;
 }
 
-// The part of memory's bandwidth that a kernel gets. Kernels that read one panel after the other get nine tenths. Those
-// of one row get all of it with four panels of 32 channels side by side, and the less the less is under way at a time.
-double reach(const Tile& tile, size_t panels) {
-  if (!tile.one_row()) return 0.9;
-  constexpr double enough = one_row_panels * 32, steepness = 0.1;
-  const double asked = std::min(static_cast<double>(panels), one_row_panels) * static_cast<double>(tile.nr) / enough;
-  return asked * (1 + steepness) / (asked + steepness);
-}
+// The part of memory's bandwidth that a kernel gets: the more, the more it has under way at a time. Kernels of one row
+// have four panels side by side, of 16 channels or 32; the others are in one place at a time.
+double reach(const Tile& tile) { return !tile.one_row() ? 0.9 : tile.nr <= 16 ? 0.92 : 1; }
 
 // Channels of a last panel with `left` of them that are multiplied: kernels of wide vectors leave the second one out.
 size_t multiplied(const Tile& tile, size_t left) {
@@ -100,12 +96,13 @@ size_t multiplied(const Tile& tile, size_t left) {
 double tiles_cycles(const Problem& p, const Tile& tile, double per_tile, double stalls = 0) {
   const double depth = static_cast<double>(p.taps()) * static_cast<double>(p.in);
   const size_t tiles = divide_up(p.pixels, tile.mr), rows = divide_up(p.pixels, tiles);
-  const size_t panels = divide_up(p.out, tile.nr);
-  const double cold = arrival(tile, memory_bytes * reach(tile, panels)), warm = arrival(tile, l2_bytes);
+  const size_t panels = divide_up(p.out, tile.nr), sets = divide_up(panels, tile.together());
+  const double cold = arrival(tile, memory_bytes * reach(tile)), warm = arrival(tile, l2_bytes);
+  const double idle = static_cast<double>(sets * tile.together()) / static_cast<double>(panels);  // and busy places
   const auto call = [&](size_t count, size_t channels, double weights, double waits) {
     const double store = static_cast<double>(count * channels) / level_of(tile.row).lanes;
-    return std::max(depth * step_cycles(tile, count, channels, waits) + store + call_cycles + per_tile,
-                    depth * weights);
+    const double sums = depth * step_cycles(tile, count, channels, waits) + store + call_cycles + per_tile;
+    return std::max(sums * idle, depth * weights);
   };
   const auto column = [&](size_t channels) {
     const double first = call(rows, channels, cold, stalls + unhidden * cold);
@@ -113,8 +110,11 @@ double tiles_cycles(const Problem& p, const Tile& tile, double per_tile, double 
     return first + static_cast<double>(tiles - 2) * call(rows, channels, warm, stalls) +
            call(p.pixels - (tiles - 1) * rows, channels, warm, stalls);
   };
-  const double all = static_cast<double>(panels - 1) * column(tile.nr) +
-                     column(multiplied(tile, p.out - (panels - 1) * tile.nr)) + (tile.one_row() ? 0 : start_cycles);
+  // A panel that is left alone gets half of the bandwidth.
+  const size_t alone = tile.one_row() && panels % tile.together() == 1;
+  const double all = static_cast<double>(panels - 1 + alone) * column(tile.nr) +
+                     column(multiplied(tile, p.out - (panels - 1) * tile.nr)) +
+                     (tile.one_row() ? static_cast<double>(sets) * restart_cycles : start_cycles);
   return all * static_cast<double>(p.groups * p.images);
 }
 
