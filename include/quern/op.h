@@ -414,8 +414,8 @@ typedef struct qn_plan_options {
   int tune;               /**< Non-zero: where `tuning` has no choice, run what applies and add the fastest. Takes some
                                tenths of a second, and memory for inputs, outputs and all the packings tried. */
   const qn_parallel* parallel; /**< tune: where to run that; NULL: on the calling thread. */
-  size_t traffic; /**< tune: bytes of other data that pass the caches between two runs, in a model those of all weights;
-                       0: none, the caches keep what they can. */
+  size_t traffic; /**< Bytes of other data that pass the caches between two runs, in a model those of all weights: the
+                       cost model, and `tune`, take this operator's weights from where that leaves them. 0: none. */
   float residual_min; /**< Of a convolution with a residual: the sum with it is clamped to this and */
   float residual_max; /**< this; no more than that if -INFINITY and INFINITY. */
 } qn_plan_options;

@@ -93,7 +93,6 @@ void set_tuning(const qn_session_options& options, qn_session& session) {
   session.options.tuning = &session.tuning;
   session.options.tune = options.tune != 0;
   session.options.parallel = &session.parallel;
-  session.options.traffic = constant_bytes(session.model->graph);
 }
 
 qn_status create(qn_model* model, const qn_session_options* user_options, qn_session** session) {
@@ -103,6 +102,7 @@ qn_status create(qn_model* model, const qn_session_options* user_options, qn_ses
   made->model = model->impl;
   made->profiling = options.profile != 0;
   QN_TRY(make_threads(options, *made));
+  made->options.traffic = constant_bytes(made->model->graph);
   set_tuning(options, *made);
   made->user_limit = options.memory_limit;
   const size_t limit =

@@ -27,24 +27,24 @@ Level level_of(const Row& row) {
   }
 }
 
-constexpr double pipes = 2;                        // multiply-adds, and loads, per cycle
-constexpr double latency = 4;                      // cycles from one multiply-add to the next of its chain
-constexpr size_t competing_bytes = 1024;           // lines at multiples of it share sets of the first cache
-constexpr double tap_cycles = 0.4;                 // to find one row of A through a table
-constexpr double call_cycles = 20;                 // to begin and end a tile
-constexpr size_t tile_vectors = 28;                // that are summed up at a time
-constexpr double gather_cycles = 16;               // to begin a copy
-constexpr double gather_floats = 4;                // copied per cycle
-constexpr double transform_cycles = 6;             // winograd: of one vector at one point, there or back,
-constexpr double far_transform_cycles = 14;        // and where the image does not fit into the L2 cache
-constexpr double l2_bytes = 64;                    // that arrive per cycle from the L2 cache
-constexpr double l3_bytes = 25;                    // that arrive per cycle from the last cache
-constexpr double memory_bytes = 10;                // and from memory, to one core
-constexpr double interrupted_bytes = 7;            // where it is asked for one panel and, a product later, for the next
-constexpr double start_cycles = 2000;              // until the weights arrive that nothing has fetched ahead,
-constexpr double restart_cycles = 500;             // where others are under way meanwhile
-constexpr double unhidden = 0.25;                  // of the time weights take: loads wait though they are fetched ahead
-constexpr size_t cached_bytes = size_t{16} << 20;  // that the last cache keeps while a layer runs
+constexpr double pipes = 2;                  // multiply-adds, and loads, per cycle
+constexpr double latency = 4;                // cycles from one multiply-add to the next of its chain
+constexpr size_t competing_bytes = 1024;     // lines at multiples of it share sets of the first cache
+constexpr double tap_cycles = 0.4;           // to find one row of A through a table
+constexpr double call_cycles = 20;           // to begin and end a tile
+constexpr size_t tile_vectors = 28;          // that are summed up at a time
+constexpr double gather_cycles = 16;         // to begin a copy
+constexpr double gather_floats = 4;          // copied per cycle
+constexpr double transform_cycles = 6;       // winograd: of one vector at one point, there or back,
+constexpr double far_transform_cycles = 14;  // and where the image does not fit into the L2 cache
+constexpr double l2_bytes = 64;              // that arrive per cycle from the L2 cache
+constexpr double l3_bytes = 25;              // that arrive per cycle from the last cache
+constexpr double memory_bytes = 10;          // and from memory, to one core
+constexpr double interrupted_bytes = 7;      // where it is asked for one panel and, a product later, for the next
+constexpr double start_cycles = 2000;        // until the weights arrive that nothing has fetched ahead,
+constexpr double restart_cycles = 500;       // where others are under way meanwhile
+constexpr double unhidden = 0.25;            // of the time weights take: loads wait though they are fetched ahead
+constexpr double cached_bytes = 16 << 20;    // that the last cache keeps while a layer runs
 
 // Limits of what is chosen unasked: of winograd's transformed weights, which are 1.8, 4 or 7.1 times the weights, and
 // of winograd_error. The first leaves 4x4 for 512 to 512 channels, the second 6x6 for up to 225 channels.
@@ -90,14 +90,21 @@ size_t multiplied(const Tile& tile, size_t left) {
   return tile.row.isa == isa_avx512 ? round_up(left, size_t{16}) : tile.nr;
 }
 
+// Do weights come from memory? The last cache keeps them from one run to the next if nothing else passes it meanwhile.
+bool far_weights(const Problem& p, double bytes) {
+  return std::max(static_cast<double>(p.traffic), bytes) > cached_bytes;
+}
+
 // Cycles of all tiles of all groups and images, each `depth` steps deep. Kernels run the rows of a call only, so the
-// last tile of an image costs what it has. To the first the weights come from memory, where the other layers of a model
-// have left them, to the others from the L2 cache.
+// last tile of an image costs what it has. To the first the weights come from where the other layers of a model have
+// left them, to the others from the L2 cache.
 double tiles_cycles(const Problem& p, const Tile& tile, double per_tile, double stalls = 0) {
   const double depth = static_cast<double>(p.taps()) * static_cast<double>(p.in);
   const size_t tiles = divide_up(p.pixels, tile.mr), rows = divide_up(p.pixels, tiles);
   const size_t panels = divide_up(p.out, tile.nr), sets = divide_up(panels, tile.together());
-  const double cold = arrival(tile, memory_bytes * reach(tile)), warm = arrival(tile, l2_bytes);
+  const bool far = far_weights(p, depth * static_cast<double>(p.out * p.groups * sizeof(float)));
+  const double distance = far ? 1 : memory_bytes / l3_bytes;  // in times of that of memory
+  const double cold = arrival(tile, memory_bytes * reach(tile)) * distance, warm = arrival(tile, l2_bytes);
   const double idle = static_cast<double>(sets * tile.together()) / static_cast<double>(panels);  // and busy places
   const auto call = [&](size_t count, size_t channels, double weights, double waits) {
     const double store = static_cast<double>(count * channels) / level_of(tile.row).lanes;
@@ -114,7 +121,7 @@ double tiles_cycles(const Problem& p, const Tile& tile, double per_tile, double 
   const size_t alone = tile.one_row() && panels % tile.together() == 1;
   const double all = static_cast<double>(panels - 1 + alone) * column(tile.nr) +
                      column(multiplied(tile, p.out - (panels - 1) * tile.nr)) +
-                     (tile.one_row() ? static_cast<double>(sets) * restart_cycles : start_cycles);
+                     distance * (tile.one_row() ? static_cast<double>(sets) * restart_cycles : start_cycles);
   return all * static_cast<double>(p.groups * p.images);
 }
 
@@ -131,7 +138,7 @@ double aliasing(const Problem& p, size_t mr) {
   return beyond > 0 ? steepness * beyond * beyond : 0;
 }
 
-double gemm_cycles(const Problem& p, const GemmRow& row) { return tiles_cycles(p, row, 0, aliasing(p, row.mr)); }
+double gemm_cycles(const Problem& p, const GemmRow& row) { return tiles_cycles(p, row, 0, aliasing(p, Tile(row).mr)); }
 
 double igemm_cycles(const Problem& p, const IgemmRow& row) {
   const size_t taps = p.contiguous && p.in <= few_channels ? p.kernel.h : p.taps();
@@ -172,12 +179,13 @@ double dwconv_cycles(const Problem& p, const DwconvTileRow& row) {
 }
 
 // The products at one of winograd's points, of so many tiles. The weights, which are many, go by once per block of
-// tiles; the first time they come from memory, for the other layers of a model have had the caches since.
-double winograd_point_cycles(const Problem& p, const GemmRow& gemm, size_t tiles, double again_bytes) {
+// tiles; the first time they come from where the other layers of a model have left them.
+double winograd_point_cycles(const Problem& p, const GemmRow& gemm, size_t tiles, double first_bytes,
+                             double again_bytes) {
   const size_t calls = divide_up(tiles, gemm.mr), rows = divide_up(tiles, calls), panels = divide_up(p.out, gemm.nr);
   const size_t blocks = divide_up(calls, winograd_calls);
   const double step = step_cycles(gemm, rows, gemm.nr);
-  const double steps = std::max(step, arrival(gemm, interrupted_bytes)) +
+  const double steps = std::max(step, arrival(gemm, first_bytes)) +
                        static_cast<double>(blocks - 1) * std::max(step, arrival(gemm, again_bytes)) +
                        static_cast<double>(calls - blocks) * step;
   const double call = static_cast<double>(rows * gemm.nr) / level_of(gemm).lanes +
@@ -192,7 +200,8 @@ double winograd_cycles(const Problem& p, const WinogradRow& row, const GemmRow& 
   const bool far = p.height * p.width * p.images * (p.in + p.out) * sizeof(float) > cpu().l2_bytes;
   const double per_vector = vectors * (far ? far_transform_cycles : transform_cycles);
   const double bytes = static_cast<double>(row.points() * round_up(p.out, gemm.nr) * (p.in + 1) * sizeof(float));
-  const double again_bytes = bytes < static_cast<double>(cached_bytes) ? l3_bytes : interrupted_bytes;
+  const double first_bytes = far_weights(p, bytes) ? interrupted_bytes : l3_bytes;
+  const double again_bytes = bytes < cached_bytes ? l3_bytes : interrupted_bytes;
 
   // Points that the last, smaller tiles along a direction have too, and those that they lack.
   const WinogradCut h(row.outputs, p.height), w(row.outputs, p.width);
@@ -206,7 +215,8 @@ double winograd_cycles(const Problem& p, const WinogradRow& row, const GemmRow& 
       const size_t tiles = (low ? h.tiles() : h.whole) * (narrow ? w.tiles() : w.whole) * p.images;
       const auto count = static_cast<double>(points(h, low) * points(w, narrow));
       if (count == 0 || tiles == 0) continue;
-      cycles += count * (static_cast<double>(tiles) * per_vector + winograd_point_cycles(p, gemm, tiles, again_bytes));
+      cycles += count * (static_cast<double>(tiles) * per_vector +
+                         winograd_point_cycles(p, gemm, tiles, first_bytes, again_bytes));
     }
   }
   return cycles;

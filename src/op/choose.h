@@ -30,6 +30,7 @@ struct Problem {
   bool residual = false;           // a second input is added
   bool offsets_fit = true;         // 32 bits reach every pixel: igemm's tables can be made
   size_t row_stride = 0;           // of gemm's A, in bytes
+  size_t traffic = 0;              // bytes that pass the caches between two runs
   bool contiguous = false;         // taps of one kernel row lie side by side in memory
   bool undilated = false;          // stride 1 and dilation 1
   const Window* window = nullptr;  // of a convolution

@@ -71,6 +71,7 @@ class Conv2d final : public Operator {
     p.kernel = shape.kernel;
     p.pointwise = is_pointwise(window);
     p.row_stride = window.pixel_stride;
+    p.traffic = request.options.traffic;
     p.offsets_fit = window.offsets_fit();
     p.window = &window;
     p.height = window.h.out;

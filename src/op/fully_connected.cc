@@ -37,6 +37,7 @@ class FullyConnected final : public Operator {
     Problem problem;
     for (uint32_t i = 0; i + 1 < in.rank; ++i) problem.pixels *= in.shape[i];
     problem.row_stride = in.rank > 1 ? in.stride[in.rank - 2] : 0;
+    problem.traffic = request.options.traffic;
     problem.in = weights_.shape().in;
     problem.out = weights_.shape().out;
     problem.pointwise = problem.matrix = true;
