@@ -29,7 +29,7 @@
         .section .note.GNU-stack, "", %progbits
 #endif
 
-// Each function has a section of its own: what a program does not need, the linker drops.
+// Each function has a section of its own, so that no filler between two of them lies behind its end.
 .macro fn name
 #ifdef __ELF__
         .section .text.\name, "ax", %progbits
@@ -118,15 +118,15 @@ L(\name\()s):
         notrack jmp \to
 .endm
 
-// gemm: what the next call is likely to need.  A step fetches as many bytes of the rows of A below as it reads, and each of
-// the last steps (rax bytes are left) a row of C, to be written, at stride r11.  Part of the step of a row halfway down, so
-// that a call with few rows, which has none below, does without.
+// gemm: what the next call is likely to need.  A step fetches as many bytes of the rows of A below as it reads, and each
+// of the last steps (rax bytes are left) a row of C, to be written, at stride r11.  Part of the step of a row halfway
+// down, so that a call with few rows, which has none below, does without.
 .macro fetch_below a, c, rows, bytes
         prefetcht0 [\a]
         add     \a, 4 * \rows
         .ifnb   \c
         cmp     rax, 4 * \rows
-        ja      9f
+        jg      9f                      // rax is below 2^63; no other jump of gemm is a jg, see survivors.txt
         prefetchw [\c]
         .if     \bytes > 64
         prefetchw [\c + 64]

@@ -9,7 +9,8 @@
 //   acc    ymm4-ymm15: row m holds ymm(4+2m), ymm(5+2m)
 //   load   ymm0 ymm1 one row of W   ymm2 one A everywhere     then min, max, masks
 //
-// A step is 12 FMAs (6 cycles) and 9 loads (5 cycles).  Only the rows of this call are run, read and written.
+// A step is 12 FMAs (6 cycles) and 10 loads, prefetches among them (5 cycles).  Only the rows of this call are run, read
+// and written.
 #include "asm.h"
 #include "../offset.h"
 

@@ -9,8 +9,8 @@
 //   acc    zmm4-zmm31: row m holds zmm(4+2m), zmm(5+2m)
 //   load   zmm0 zmm1 one row of W   zmm2 one A everywhere     then zmm0 min  zmm1 max
 //
-// 28 accumulators hide the latency of FMA with room to spare; a step is 28 FMAs (14 cycles) and 17 loads (9 cycles),
-// or 19 in the last 14 steps.
+// 28 accumulators hide the latency of FMA with room to spare; a step is 28 FMAs (14 cycles) and 19 loads,
+// prefetches among them (10 cycles), or 21 in the last 14 steps.
 // Of a last panel with at most 16 channels only half is multiplied.  Only the rows of this call are run, read and
 // written.
 #include "asm.h"
@@ -282,7 +282,7 @@ endfn qn_gemm_f32_28x32_avx512
 //   load   zmm0 one row of W     then zmm0 min  zmm1 max
 //
 // Half as many weights go by for as many multiply-adds as with 14 x 32: for weights that come from memory, and for 16
-// channels.  A step is 28 FMAs (14 cycles) and 31 loads (15.5 cycles).
+// channels.  A step is 28 FMAs (14 cycles) and 31 loads (15.5 cycles), or 32 in the last 28 steps.
 
 .macro tall_rows do
         \do     27, r15+r8*2, zmm31

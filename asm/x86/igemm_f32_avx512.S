@@ -9,8 +9,8 @@
 //   acc    zmm4-zmm27: row m holds zmm(4+2m), zmm(5+2m)
 //   load   zmm0 zmm1 one row of W   zmm2 one A everywhere     then zmm0 min  zmm1 max
 //
-// The loop needs every register, so the rest lives in the frame.  A step is 24 FMAs (12 cycles) and 14 loads (7
-// cycles), or 18 in the last steps of a tap.  Of a last panel with at most 16 channels only half is multiplied.  Only
+// The loop needs every register, so the rest lives in the frame.  A step is 24 FMAs (12 cycles) and 17 loads,
+// prefetches among them (8.5 cycles), or 23 in the last 6 steps of a tap.  Of a last panel with at most 16 channels only half is multiplied.  Only
 // the rows of this call are run, read and written.
 #include "asm.h"
 #include "../offset.h"
@@ -59,7 +59,7 @@ L(row\m):
         cmovs   \a, ZERO_END
 .endm
 
-// A row of C that the next call is likely to write comes into the cache, in each of the last 6 steps of a tap.
+// A row of C that the next call is likely to write comes into the cache: two in each of the last 6 steps of a tap.
 .macro claim
         cmp     rax, -6 * 4
         jl      9f

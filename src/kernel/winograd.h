@@ -12,8 +12,7 @@
 //
 // A tile at the end of the image may have fewer outputs: rows x columns, 1 .. m each. Along a direction of r outputs it
 // has r + 2 inputs and no more points than it needs, those of winograd_has(): with k the even one of r and r + 1, the
-// points 0 .. k, and if r is even, m + 1 (infinity). The weights are the same; for B and A take those of Winograd<m,
-// k>.
+// points 0 .. k, and if r is even, m + 1 (infinity). The weights are the same; B and A are those of Winograd<m, k>.
 //
 // Input      channels  >= 1
 //            a         the first pixel of the tile that lies inside the image; not read if none does
@@ -31,9 +30,8 @@
 //            p         clamp
 //
 // Memory     Reads exactly the named pixels, the tile's points of M, *tile, zero, bias, *p; writes exactly `channels`
-// floats
-//            at each of the tile's points of V, or of the rows x columns pixels of C. Multiples of 4. V and C overlap
-//            nothing.
+//            floats at each of the tile's points of V, or of the rows x columns pixels of C. Multiples of 4. V and C
+//            overlap nothing.
 // Numbers    The operations of winograd_math.h, columns first, then rows; then + bias and the clamp of gemm.h. No FMA:
 //            the bits are equal on all levels. A NaN or an infinity of one pixel may reach all outputs of its tile, and
 //            an infinity becomes NaN there. For the error of the whole see op/choose.h.
@@ -71,9 +69,9 @@ typedef void (*qn_winograd_output_fn)(size_t channels, const void* m, size_t m_s
 namespace quern {
 
 // Outputs along one direction, rounded up to an even number.
-constexpr size_t winograd_even(size_t outputs) { return outputs + outputs % 2; }
+[[gnu::always_inline]] constexpr size_t winograd_even(size_t outputs) { return outputs + outputs % 2; }
 // Does a tile of `outputs` along a direction need this one of the m + 2 points?
-constexpr bool winograd_has(size_t m, size_t outputs, size_t point) {
+[[gnu::always_inline]] constexpr bool winograd_has(size_t m, size_t outputs, size_t point) {
   return point <= m ? point <= winograd_even(outputs) : outputs % 2 == 0;
 }
 

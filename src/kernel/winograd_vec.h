@@ -92,7 +92,9 @@ using InputVec = void(const Extent& h, const Extent& w, const Column* columns, s
 
 [[gnu::noinline, gnu::noclone]] void find_pixels(const void* a, size_t row_stride, size_t pixel_stride,
                                                  const qn_winograd_tile& tile, const void* zero, Column* columns) {
-  std::fill_n(columns[0], max_points, static_cast<const float*>(zero));
+  for (size_t x = 0; x < max_n; ++x) {
+    for (size_t y = 0; y < max_n; ++y) columns[x][y] = static_cast<const float*>(zero);
+  }
   for (size_t y = tile.top; y < tile.bottom; ++y) {
     const char* pixel = at(a, (y - tile.top) * row_stride);
 #pragma GCC unroll 1

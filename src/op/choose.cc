@@ -85,7 +85,7 @@ double arrival(const Tile& tile, double bytes_per_cycle) {
 // have four panels side by side, of 16 channels or 32; the others are in one place at a time.
 double reach(const Tile& tile) { return !tile.one_row() ? 0.9 : tile.nr <= 16 ? 0.92 : 1; }
 
-// Channels of a last panel with `left` of them that are multiplied: kernels of wide vectors leave the second one out.
+// Channels of a last panel with `left` of them that are multiplied: most kernels of wide vectors leave out the second.
 size_t multiplied(const Tile& tile, size_t left) {
   return tile.row.isa == isa_avx512 ? round_up(left, size_t{16}) : tile.nr;
 }

@@ -244,7 +244,7 @@ class WinogradPlan final : public qn_plan {
   Window window_;
   Vector<float> bias_, zero_;
   Tiles tiles_;                               // of all images
-  bool far_;                                  // do the images come from beyond the L2 cache?
+  bool far_;                                  // are the images much larger than the L2 cache?
   Split blocks_;                              // of tiles
   Split panels_;                              // of all panels of output channels, where there are few blocks
   Split tasks_;                               // of units: blocks x parts of panels

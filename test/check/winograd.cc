@@ -196,7 +196,7 @@ bool check_output(Checker& checker, OutputMemory& memory, size_t channels, const
   std::vector<float> c(memory.c.size() / 4, poison_float());
   for (size_t channel = 0; channel < channels; ++channel) {
     const float bias = memory.bias.floats()[channel] = checker.random().value(values);
-    std::vector<std::vector<float>> columns(m + 2, std::vector<float>(m + 2));
+    std::vector<std::vector<float>> columns(m + 2, std::vector<float>(m + 2, NAN));
     for_points<m>(size, plane, [&](size_t i, size_t j, size_t at) {
       columns[j][i] = memory.m.floats()[at + channel] = checker.random().value(values);
     });
@@ -229,8 +229,9 @@ void check_outputs(Checker& checker) {
   for (size_t channels = 1; channels <= 2 * block + 17; ++channels) {
     for (size_t rows = 1; rows <= m; ++rows) {
       for (size_t columns = 1; columns <= m; ++columns) {
-        if (!check_output<m>(checker, memory, channels, {rows, columns}, Values::random, clamps[0], Side::high, 0))
-          return;
+        for (const Values values : {Values::random, Values::extreme}) {
+          if (!check_output<m>(checker, memory, channels, {rows, columns}, values, clamps[0], Side::high, 0)) return;
+        }
       }
       if (!check_output<m>(checker, memory, channels, {rows, m}, Values::integers, {-50, 60}, Side::low, 3)) return;
     }
