@@ -32,7 +32,7 @@
 .macro step m, a, lo, hi
 L(step\m):
         .if     \m == 3
-        fetch_below r14, , 6, 64
+        fetch_below r14, , 6
         .endif
         vbroadcastss ymm2, dword ptr [\a]
         vfmadd231ps \lo, ymm2, ymm0
@@ -133,10 +133,6 @@ endfn qn_gemm_f32_6x16_avx2
 
 // One row x 16 channels.
 
-        rodata
-L(lanes):
-        .long   0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
-
 fn qn_gemm_f32_1x16_avx2
         one_row ymm, 32
         cmp     rsi, 16
@@ -145,11 +141,11 @@ fn qn_gemm_f32_1x16_avx2
         vmovups [rdi + 32], ymm5
         row_next ymm, 32
 
-3:      vmovd   xmm0, esi               // fewer than 16 channels: the last panel
-        vpbroadcastd ymm0, xmm0
-        vpcmpgtd ymm1, ymm0, [rip + L(lanes)]
-        vmaskmovps [rdi], ymm1, ymm4
-        vpcmpgtd ymm1, ymm0, [rip + L(lanes) + 32]
+3:      lea     r8, [rip + L(mask)]     // fewer than 16 channels: the last panel
+        neg     rsi
+        vmovups ymm0, [r8 + rsi * 4]
+        vmovups ymm1, [r8 + rsi * 4 + 32]
+        vmaskmovps [rdi], ymm0, ymm4
         vmaskmovps [rdi + 32], ymm1, ymm5
         end_row
 endfn qn_gemm_f32_1x16_avx2
