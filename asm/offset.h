@@ -6,4 +6,10 @@
 #define MINMAX_MIN 0
 #define MINMAX_MAX 4
 
+// qn_spmm_set
+#define SPMM_SET_STEPS 0
+#define SPMM_SET_FIRST 2
+#define SPMM_SET_SECOND 4
+#define SPMM_SET_BYTES 6
+
 #endif

@@ -1,0 +1,375 @@
+// C[n][p] = clamp(start[n][p] + sum over the stored k of W[n][k] * A[k][p]), 64 pixels.  Contract: src/kernel/spmm.h
+//
+//   args   rdi pixels  rsi sets  rdx set  rcx index  r8 w  r9 a  [rsp+8] a_stride  c  c_stride  bias  p
+//   keep   r12 a_stride  r14 c_stride     zmm30 min  zmm31 max
+//
+// There is a variant for each width: V vectors, or those and one pixel more, which takes the place of a vector in the
+// sums of the channels of a block.  A jump at the start chooses it for all sets.
+#include "asm.h"
+#include "../offset.h"
+
+#define ARGS rsp + 64                   // a_stride  c  c_stride  bias  p
+
+        .altmacro
+
+.macro begin
+        save    rbx, rbp, r12, r13, r14, r15, rdi
+        mov     r12, [ARGS]
+        mov     r14, [ARGS + 16]
+        mov     rax, [ARGS + 32]
+        vbroadcastss zmm30, dword ptr [rax + MINMAX_MIN]
+        vbroadcastss zmm31, dword ptr [rax + MINMAX_MAX]
+.endm
+
+.macro end
+        vzeroupper
+        restore rbx, rbp, r12, r13, r14, r15, rdi
+        ret
+.endm
+
+// Jumps to variant 0 for one pixel, to V for up to 16 V of them.
+.macro enter_vectors name
+        lea     eax, [rdi + 15]
+        shr     eax, 4
+        cmp     edi, 2
+        sbb     eax, -1
+        entry   rdi, rax, name, rbx
+        enter   rdi
+.endm
+
+// The pixels of one channel are the accumulators acc .. acc+V-1, or for V = 0 one float.
+
+.macro copy to, from
+        vmovaps zmm\to, zmm\from
+.endm
+
+.macro fetch acc, at, v
+        vmovups zmm\acc, [\at + 64 * \v]
+.endm
+
+.macro clamp_store acc, at, v
+        vmaxps  zmm\acc, zmm30, zmm\acc // a NaN in the second operand is the result
+        vminps  zmm\acc, zmm31, zmm\acc
+        vmovups [\at + 64 * \v], zmm\acc
+.endm
+
+.macro from_bias V, acc, at
+        .if     \V == 0
+        vmovss  xmm\acc, dword ptr [\at]
+        .else
+        vbroadcastss zmm\acc, dword ptr [\at]
+        .set    v, 1
+        .rept   \V - 1
+        copy    %(\acc + v), \acc
+        .set    v, v + 1
+        .endr
+        .endif
+.endm
+
+.macro from_c V, acc, at
+        .if     \V == 0
+        vmovss  xmm\acc, dword ptr [\at]
+        .endif
+        .set    v, 0
+        .rept   \V
+        fetch   %(\acc + v), \at, %v
+        .set    v, v + 1
+        .endr
+.endm
+
+.macro to_c V, acc, at
+        .if     \V == 0
+        vmaxss  xmm\acc, xmm30, xmm\acc
+        vminss  xmm\acc, xmm31, xmm\acc
+        vmovss  dword ptr [\at], xmm\acc
+        .endif
+        .set    v, 0
+        .rept   \V
+        clamp_store %(\acc + v), \at, %v
+        .set    v, v + 1
+        .endr
+.endm
+
+// ---- csr: two channels.
+//
+//   set    rdi C of f  rbp C of s     r13 c  r15 bias
+//   step   r11d steps left  r10d places  rax rbx rows of A
+//   acc    f: zmm0 ..  s: zmm4 ..     load  zmm16 four W  zmm17 .. one each
+//
+// A step with V = 4 is 16 FMAs (8 cycles) and 18 loads (9 cycles): one for its four weights, one for their places.
+
+.macro multiply acc, w, at, v
+        vfmadd231ps zmm\acc, zmm\w, [\at + 64 * \v]
+.endm
+
+.macro csr_products V, acc, i, w, row
+        vpermilps zmm\w, zmm16, 0x55 * \i
+        .set    v, 0
+        .rept   \V
+        multiply %(\acc + v), \w, \row, %v
+        .set    v, v + 1
+        .endr
+.endm
+
+.macro csr_entry V, acc, i, row
+        .if     \i == 3
+        mov     e\row, r10d
+        .else
+        movzx   e\row, r10b
+        shr     r10d, 8
+        .endif
+        imul    r\row, r12
+        add     r\row, r9
+        .if     \V == 0
+        vmovss  xmm16, dword ptr [r\row]
+        vfmadd231ss xmm\acc, xmm16, dword ptr [r8 + 4 * \i]
+        .else
+        csr_products \V, \acc, \i, %(17 + \i), r\row
+        .endif
+.endm
+
+.macro csr V
+L(csr\V):
+0:      movzx   edi, word ptr [rdx + SPMM_SET_FIRST]
+        movzx   ebp, word ptr [rdx + SPMM_SET_SECOND]
+        lea     rax, [r15 + rdi * 4]    // biases
+        lea     rbx, [r15 + rbp * 4]
+        imul    rdi, r14
+        imul    rbp, r14
+        add     rdi, r13
+        add     rbp, r13
+        test    r15, r15
+        jz      1f
+        from_bias \V, 0, rax
+        from_bias \V, 4, rbx
+        jmp     2f
+1:      from_c  \V, 0, rdi
+        from_c  \V, 4, rbp
+2:      movzx   r11d, word ptr [rdx + SPMM_SET_STEPS]
+        add     rdx, SPMM_SET_BYTES
+        test    r11d, r11d
+        jz      4f
+        .p2align 5
+3:      mov     r10d, [rcx]
+        add     rcx, 4
+        .if     \V
+        vbroadcastf32x4 zmm16, [r8]
+        .endif
+        csr_entry \V, 0, 0, ax
+        csr_entry \V, 4, 1, bx
+        csr_entry \V, 0, 2, ax
+        csr_entry \V, 4, 3, bx
+        add     r8, 16
+        dec     r11d
+        jnz     3b
+4:      to_c    \V, 4, rbp
+        to_c    \V, 0, rdi
+        dec     rsi
+        jnz     0b
+        jmp     L(csr_end)
+.endm
+
+        rodata
+        places  csr, 0, 1, 2, 3, 4
+
+fn qn_spmm_f32_csr_64x2_avx512
+        begin
+        mov     r13, [ARGS + 8]
+        mov     r15, [ARGS + 24]
+        enter_vectors csr
+        csr     4
+        csr     3
+        csr     2
+        csr     1
+        csr     0
+L(csr_end):
+        end
+endfn qn_spmm_f32_csr_64x2_avx512
+
+// ---- b1xN: R = 2 or 4 channels at a time, N / R times with the same index.
+//
+//   set    rdi C of R channels  r10 their biases or 0  r8 their W     r15 times left  r13 3 c_strides
+//   step   eax steps left  rbp index  rbx W  r11 row of A
+//   acc    channel r: zmm(4 r) ..     load  zmm16 .. A  zmm20 W     one pixel more: xmm24 acc  xmm25 A  xmm26 W
+//
+// A step with R = V = 4 is 16 FMAs (8 cycles) and 9 loads.  The sums of the one pixel more are one for each channel, in
+// one vector.
+
+.macro products V, acc, r
+        vbroadcastss zmm20, dword ptr [rbx + 4 * \r]
+        .set    v, 0
+        .rept   \V
+        product %(\acc + v), %(16 + v)
+        .set    v, v + 1
+        .endr
+.endm
+
+.macro product acc, in
+        vfmadd231ps zmm\acc, zmm20, zmm\in
+.endm
+
+.macro blocks name, N, R, V, one
+        .set    again, \N - \R
+L(\name\V\one):
+0:      movzx   edi, word ptr [rdx + SPMM_SET_FIRST]
+        mov     rax, [ARGS + 24]        // bias
+        lea     r10, [rax + rdi * 4]
+        test    rax, rax
+        cmovz   r10, rax
+        imul    rdi, r14
+        add     rdi, [ARGS + 8]         // c
+        .if     again
+        mov     r15d, \N / \R
+        .endif
+5:      test    r10, r10
+        jz      1f
+        .if     \V
+        from_bias \V, 0, r10
+        from_bias \V, 4, r10+4
+        .if     \R == 4
+        from_bias \V, 8, r10+8
+        from_bias \V, 12, r10+12
+        .endif
+        .endif
+        .if     \one
+        .if     \R == 4
+        vmovups xmm24, [r10]
+        .else
+        vmovsd  xmm24, qword ptr [r10]
+        .endif
+        .endif
+        .if     again
+        add     r10, 16
+        .endif
+        jmp     2f
+1:
+        .if     \V
+        from_c  \V, 0, rdi
+        from_c  \V, 4, rdi+r14
+        .if     \R == 4
+        from_c  \V, 8, rdi+r14*2
+        from_c  \V, 12, rdi+r13
+        .endif
+        .endif
+        .if     \one
+        vmovss  xmm24, dword ptr [rdi + 64 * \V]
+        vinsertps xmm24, xmm24, dword ptr [rdi + r14 + 64 * \V], 0x10
+        .if     \R == 4
+        vinsertps xmm24, xmm24, dword ptr [rdi + r14 * 2 + 64 * \V], 0x20
+        vinsertps xmm24, xmm24, dword ptr [rdi + r13 + 64 * \V], 0x30
+        .endif
+        .endif
+2:      mov     rbp, rcx
+        mov     rbx, r8
+        movzx   eax, word ptr [rdx + SPMM_SET_STEPS]
+        test    eax, eax
+        jz      4f
+        .p2align 5
+3:      movzx   r11d, word ptr [rbp]
+        add     rbp, 2
+        imul    r11, r12
+        add     r11, r9
+        .set    v, 0
+        .rept   \V
+        fetch   %(16 + v), r11, %v
+        .set    v, v + 1
+        .endr
+        .if     \V
+        products \V, 0, 0
+        products \V, 4, 1
+        .if     \R == 4
+        products \V, 8, 2
+        products \V, 12, 3
+        .endif
+        .endif
+        .if     \one
+        vbroadcastss xmm25, dword ptr [r11 + 64 * \V]
+        .if     \R == 4
+        vfmadd231ps xmm24, xmm25, [rbx]
+        .else
+        vmovsd  xmm26, qword ptr [rbx]
+        vfmadd231ps xmm24, xmm25, xmm26
+        .endif
+        .endif
+        add     rbx, 4 * \N
+        dec     eax
+        jnz     3b
+4:
+        .if     \V
+        to_c    \V, 0, rdi
+        to_c    \V, 4, rdi+r14
+        .if     \R == 4
+        to_c    \V, 8, rdi+r14*2
+        to_c    \V, 12, rdi+r13
+        .endif
+        .endif
+        .if     \one
+        vmaxps  xmm24, xmm30, xmm24
+        vminps  xmm24, xmm31, xmm24
+        vmovss  dword ptr [rdi + 64 * \V], xmm24
+        vextractps dword ptr [rdi + r14 + 64 * \V], xmm24, 1
+        .if     \R == 4
+        vextractps dword ptr [rdi + r14 * 2 + 64 * \V], xmm24, 2
+        vextractps dword ptr [rdi + r13 + 64 * \V], xmm24, 3
+        .endif
+        .endif
+        .if     again
+        lea     rdi, [rdi + r14 * 4]
+        add     r8, 16
+        dec     r15d
+        jnz     5b
+        .endif
+        lea     r8, [rbx - 4 * again]
+        mov     rcx, rbp
+        add     rdx, SPMM_SET_BYTES
+        dec     rsi
+        jnz     0b
+        jmp     L(\name\()_end)
+.endm
+
+        rodata
+        places  two, 01, 10, 20, 30, 40
+
+fn qn_spmm_f32_b1x2_64x2_avx512
+        begin
+        enter_vectors two
+        blocks  two, 2, 2, 4, 0
+        blocks  two, 2, 2, 3, 0
+        blocks  two, 2, 2, 2, 0
+        blocks  two, 2, 2, 1, 0
+        blocks  two, 2, 2, 0, 1
+L(two_end):
+        end
+endfn qn_spmm_f32_b1x2_64x2_avx512
+
+.macro by_four name, N
+        rodata
+        places  \name, 01, 10, 11, 20, 21, 30, 31, 40
+
+fn qn_spmm_f32_b1x\N\()_64x\N\()_avx512
+        begin
+        lea     r13, [r14 + r14 * 2]
+        mov     eax, edi                // 16 q + r pixels: place 2 q + min(r, 2), counted from 1
+        shr     eax, 4
+        add     eax, eax
+        and     edi, 15
+        cmp     edi, 1
+        sbb     eax, -1
+        cmp     edi, 2
+        sbb     eax, -1
+        entry   rdi, rax, \name, rbx
+        enter   rdi
+        .irp    vectors, 4, 3, 2, 1
+        blocks  \name, \N, 4, \vectors, 0
+        .endr
+        .irp    vectors, 3, 2, 1, 0
+        blocks  \name, \N, 4, \vectors, 1
+        .endr
+L(\name\()_end):
+        end
+endfn qn_spmm_f32_b1x\N\()_64x\N\()_avx512
+.endm
+
+        by_four four, 4
+        by_four eight, 8
+        by_four sixteen, 16
