@@ -52,24 +52,51 @@ typedef enum qn_weights_layout {
   QN_WEIGHTS_HWIO = 2  /**< kh, kw, I, O. Fully connected: I, O. Depthwise: kh, kw, O. */
 } qn_weights_layout;
 
-/** Weights of a convolution or fully-connected operator. */
+/** How weights are given. What an encoding does not name below is not read. */
+typedef enum qn_weights_encoding {
+  QN_WEIGHTS_DENSE = 0,  /**< `data`: every element, in the order of `layout`. */
+  QN_WEIGHTS_SPARSE = 1, /**< `data`, `block`, `starts`, `positions`, `stored`: the nonzeros. */
+  QN_WEIGHTS_DECODED = 2 /**< `decode` makes the rows of some output channels whenever they are needed. */
+} qn_weights_encoding;
+
+/** Weights of a convolution or fully-connected operator.
+ *
+ *  Everything that it points to must stay valid and unchanged until the operator and all its plans are released. The
+ *  rows of QN_WEIGHTS_SPARSE and QN_WEIGHTS_DECODED are those of QN_WEIGHTS_OHWI, the one layout they allow: an output
+ *  channel's row has `depth` = kernel height x kernel width x I elements in that order.
+ *
+ *  QN_WEIGHTS_SPARSE is compressed sparse rows, where `block` output channels of one group, one after the other, share
+ *  a row: their block row. A group has as many block rows as its output channels need; the last one's last channels may
+ *  not exist. Group after group, block row r has nonzeros at positions[starts[r]], positions[starts[r] + 1] ..
+ *  positions[starts[r + 1] - 1], ascending and less than depth; element j of channel c of the block is
+ *  data[j * block + c]. Values of channels that do not exist are ignored. A value may be 0. */
 typedef struct qn_weights {
   size_t struct_size;       /**< Written by the init function. */
   qn_type type;             /**< QN_F32. */
   qn_weights_layout layout; /**< Order of the elements. */
-  const void* data; /**< Dense. Must stay valid and unchanged until the operator and all its plans are released. */
-  /** Called while weights are packed, in the thread that plans, when `bytes` bytes from `read` on will not be needed
-   *  soon: the owner of a mapped file may let go of their pages. They may be read again for another packing. NULL:
-   *  nobody wants to know. */
+  const void* data;         /**< The elements; sparse: those stored, `block` for each position. */
+  /** Called while dense weights are packed, in the thread that plans, when `bytes` bytes from `read` on will not be
+   *  needed soon: the owner of a mapped file may let go of their pages. They may be read again for another packing.
+   *  NULL: nobody wants to know. */
   void (*was_read)(void* context, const void* read, size_t bytes);
-  void* context; /**< The first argument of was_read. */
+  void* context;                /**< The first argument of was_read and decode. */
+  qn_weights_encoding encoding; /**< Which members count. */
+  uint32_t block;               /**< Sparse: 1, 2, 4, 8 or 16. */
+  const uint32_t* starts;       /**< Sparse: one for each block row, the first 0, and `stored`. */
+  const uint32_t* positions;    /**< Sparse: `stored` of them. */
+  size_t stored;                /**< Sparse: number of positions. */
+  /** Decoded: writes the rows of output channels first .. first + count - 1, of all groups together, to `to`, all
+   *  depth elements of each. The same rows each time. Called while planning, possibly from several threads at once and
+   *  with locks held: it must not use the operator or its cache. A status other than QN_OK fails the plan with that.
+   *  Operators that share a cache take equal `decode` and `context` for equal weights. */
+  qn_status (*decode)(void* context, size_t first, size_t count, float* to);
 } qn_weights;
 
-/** Writes struct_size and defaults: QN_F32, QN_WEIGHTS_OHWI, the rest NULL. */
+/** Writes struct_size and defaults: QN_F32, QN_WEIGHTS_OHWI, QN_WEIGHTS_DENSE, block 1, the rest NULL or 0. */
 QN_INIT(qn_weights)
 
 /** Packed weights, shared between operators, models and threads: two operators whose weights are at the same
- *  address, with the same bias, and want the same packing share one copy, which lives as long as an operator uses it.
+ *  addresses, with the same bias, and want the same packing share one copy, which lives as long as an operator uses it.
  * Thread-safe. */
 QN_API qn_status qn_weights_cache_create(qn_weights_cache** cache);
 /** Bytes of packed weights held now. */

@@ -23,11 +23,18 @@ namespace quern {
     if (qn_try_status != QN_OK) return qn_try_status; \
   } while (0)
 
+// A failure on its way through functions that return something else; its message is recorded already.
+struct Failure {
+  qn_status status;
+};
+
 // The border of the C API: standard containers throw std::bad_alloc, callers get a status.
 template <class Body>
 qn_status guarded(Body&& body) noexcept {
   try {
     return body();
+  } catch (const Failure& failure) {
+    return failure.status;
   } catch (const MemoryLimit::Exceeded& limit) {
     return fail(QN_OUT_OF_MEMORY, "more than the limit of %zu bytes is needed", limit.bytes);
   } catch (const std::bad_alloc&) {

@@ -5,36 +5,10 @@
 
 #include "base/math.h"
 #include "kernel/winograd_math.h"
+#include "op/weight_rows.h"
 
 namespace quern {
 namespace {
-
-// Strides of the user's weights, in elements.
-struct Strides {
-  size_t out, h, w, in;
-};
-
-Strides strides_of(qn_weights_layout layout, const WeightsShape& s) {
-  const size_t all_out = s.groups * s.out;
-  switch (layout) {
-    case QN_WEIGHTS_OHWI: return {s.depth(), s.kernel.w * s.in, s.in, 1};
-    case QN_WEIGHTS_OIHW: return {s.depth(), s.kernel.w, 1, s.taps()};
-    case QN_WEIGHTS_HWIO: return {1, s.kernel.w * s.in * all_out, s.in * all_out, all_out};
-  }
-  return {};
-}
-
-const float* floats(const PackKey& key) { return static_cast<const float*>(key.weights.data); }
-
-// Tells the owner of the weights that these output channels are packed: all others of a panel have been told before.
-void tell_read(const PackKey& key, size_t first, size_t count) {
-  const WeightsShape& shape = key.shape;
-  const bool together = key.weights.layout != QN_WEIGHTS_HWIO;  // an output channel's weights
-  const size_t all = shape.groups * shape.out;
-  if (key.weights.was_read == nullptr || (!together && first + count < all)) return;
-  const size_t begin = together ? first * shape.depth() : 0, end = (first + count) * shape.depth();
-  key.weights.was_read(key.weights.context, floats(key) + begin, (end - begin) * sizeof(float));
-}
 
 // Rows of one panel: row i, column j from b[i * k_stride + j * n_stride]; columns from `count` on are left alone.
 // In blocks of a cache line of weights, because either direction may have the long stride.
@@ -54,32 +28,32 @@ void begin_panel(size_t k, size_t count, size_t nr, const float* bias, float* pa
   for (size_t j = 0; j < count; ++j) panel[j] = bias == nullptr ? 0.0f : bias[j];
 }
 
-void pack_group(const PackKey& key, const Strides& s, size_t group, float* panel) {
+void pack_group(const PackKey& key, WeightRows& weights, size_t group, float* panel) {
   const WeightsShape& shape = key.shape;
   for (size_t j = 0; j < shape.out; j += key.nr, panel += key.nr * (shape.depth() + 1)) {
     const size_t o = group * shape.out + j, count = std::min(key.nr, shape.out - j);
     begin_panel(shape.depth(), count, key.nr, key.bias.data() + o, panel);
+    const auto [data, stride] = weights.rows(o, count);
     float* rows = panel + key.nr;
     for (size_t y = 0; y < shape.kernel.h; ++y) {
       for (size_t x = 0; x < shape.kernel.w; ++x, rows += key.nr * shape.in) {
-        const float* tap = floats(key) + o * s.out + y * s.h + x * s.w;
-        pack_rows(shape.in, count, key.nr, tap, s.in, s.out, rows);
+        pack_rows(shape.in, count, key.nr, data + y * stride.h + x * stride.w, stride.in, stride.out, rows);
       }
     }
-    tell_read(key, o, count);
+    weights.tell_read(o, count);
   }
 }
 
-void pack_depthwise(const PackKey& key, const Strides& s, float* panel) {
+void pack_depthwise(const PackKey& key, WeightRows& weights, float* panel) {
   const WeightsShape& shape = key.shape;
   for (size_t c = 0; c < shape.groups; c += key.nr, panel += key.nr * (shape.taps() + 1)) {
     const size_t count = std::min(key.nr, shape.groups - c);
     begin_panel(shape.taps(), count, key.nr, key.bias.data() + c, panel);
+    const auto [data, stride] = weights.rows(c, count);
     float* row = panel + key.nr;
     for (size_t x = 0; x < shape.kernel.w; ++x) {
       for (size_t y = 0; y < shape.kernel.h; ++y, row += key.nr) {
-        const float* tap = floats(key) + c * s.out + y * s.h + x * s.w;
-        pack_rows(1, count, key.nr, tap, s.in, s.out, row);
+        pack_rows(1, count, key.nr, data + y * stride.h + x * stride.w, stride.in, stride.out, row);
       }
     }
   }
@@ -112,7 +86,8 @@ void weigh_taps(const double* g, const WinogradVector* taps, double* result) {
 }
 
 // G w G' for `count` neighbouring output channels, in double precision.
-void transform_weights(const WinogradTaps& g, const float* w, const Strides& s, size_t count, WinogradVector* out) {
+void transform_weights(const WinogradTaps& g, const float* w, const WeightStrides& s, size_t count,
+                       WinogradVector* out) {
   const size_t n = g.inputs;
   WinogradVector columns[winograd_taps][winograd_taps] = {};  // of w
   for (size_t x = 0; x < winograd_taps; ++x) {
@@ -129,7 +104,7 @@ void transform_weights(const WinogradTaps& g, const float* w, const Strides& s, 
 
 std::shared_ptr<PackedWeights> pack_winograd(const PackKey& key, const WinogradTaps& taps) {
   const WeightsShape& shape = key.shape;
-  const Strides s = strides_of(key.weights.layout, shape);
+  WeightRows weights(key.weights, shape);
   const size_t points = taps.inputs * taps.inputs, panel = key.nr * (shape.in + 1);
   auto packed = make_shared<PackedWeights>();
   packed->panel_bytes = panel * sizeof(float);
@@ -139,18 +114,19 @@ std::shared_ptr<PackedWeights> pack_winograd(const PackKey& key, const WinogradT
   for (size_t j = 0; j < shape.out; j += key.nr, panels += points * panel) {
     std::memset(panels, 0, points * panel * sizeof(float));  // the bias and the columns nobody uses, too
     const size_t columns = std::min(key.nr, shape.out - j);
+    const auto [data, stride] = weights.rows(j, columns);
     for (size_t i = 0; i < shape.in; ++i) {
       for (size_t o = 0; o < columns; o += winograd_block) {
         const size_t count = std::min(winograd_block, columns - o);
         WinogradVector transformed[max_winograd_inputs * max_winograd_inputs];
-        transform_weights(taps, floats(key) + (j + o) * s.out + i * s.in, s, count, transformed);
+        transform_weights(taps, data + o * stride.out + i * stride.in, stride, count, transformed);
         float* to = panels + (i + 1) * key.nr + o;
         for (size_t point = 0; point < points; ++point, to += panel) {
           for (size_t c = 0; c < count; ++c) to[c] = static_cast<float>(transformed[point][c]);
         }
       }
     }
-    tell_read(key, j, columns);
+    weights.tell_read(j, columns);
   }
   return packed;
 }
@@ -160,7 +136,7 @@ std::shared_ptr<PackedWeights> pack_winograd(const PackKey& key, const WinogradT
 std::shared_ptr<PackedWeights> pack_weights(const PackKey& key) {
   if (const WinogradTaps taps = winograd_taps_of(key.packing); taps.rows != nullptr) return pack_winograd(key, taps);
   const WeightsShape& shape = key.shape;
-  const Strides strides = strides_of(key.weights.layout, shape);
+  WeightRows weights(key.weights, shape);
   auto packed = make_shared<PackedWeights>();
   const bool panels = key.packing == Packing::panels;
   packed->panel_bytes = key.nr * ((panels ? shape.depth() : shape.taps()) + 1) * sizeof(float);
@@ -169,11 +145,11 @@ std::shared_ptr<PackedWeights> pack_weights(const PackKey& key) {
   auto* data = static_cast<float*>(packed->data.data());
   if (panels) {
     for (size_t g = 0; g < shape.groups; ++g) {
-      pack_group(key, strides, g, data + g * packed->group_bytes / sizeof(float));
+      pack_group(key, weights, g, data + g * packed->group_bytes / sizeof(float));
     }
   } else {
-    pack_depthwise(key, strides, data);
-    tell_read(key, 0, shape.groups);
+    pack_depthwise(key, weights, data);
+    weights.tell_read(0, shape.groups);
   }
   return packed;
 }

@@ -1,9 +1,11 @@
 #include "op/weights.h"
 
+#include <bit>
 #include <cstring>
 #include <tuple>
 
 #include "base/math.h"
+#include "op/density.h"
 #include "op/pack.h"
 
 namespace quern {
@@ -24,8 +26,63 @@ bool fits_memory(const WeightsShape& s) {
 }
 
 auto as_tuple(const PackKey& k) {
-  return std::tuple(k.packing, k.nr, k.weights.data, k.weights.layout, k.shape.groups, k.shape.out, k.shape.in,
-                    k.shape.kernel.h, k.shape.kernel.w, k.bias.size());
+  const qn_weights& w = k.weights;
+  const void* decoded = w.encoding == QN_WEIGHTS_DECODED ? w.context : nullptr;
+  return std::tuple(k.packing, k.nr, w.encoding, w.data, w.layout, w.block, w.starts, w.positions, w.decode, decoded,
+                    k.shape.groups, k.shape.out, k.shape.in, k.shape.kernel.h, k.shape.kernel.w, k.bias.size());
+}
+
+qn_status check_array(const char* who, const char* name, const void* array) {
+  if (array == nullptr) return fail(QN_INVALID_ARGUMENT, "%s: weights.%s is NULL", who, name);
+  if (reinterpret_cast<uintptr_t>(array) % sizeof(float) == 0) return QN_OK;
+  return fail(QN_INVALID_ARGUMENT, "%s: weights.%s is not aligned to its elements", who, name);
+}
+
+// The positions of one block row.
+qn_status check_positions(const char* who, const qn_weights& w, size_t row, size_t depth) {
+  for (size_t j = w.starts[row]; j < w.starts[row + 1]; ++j) {
+    if (w.positions[j] >= depth) {
+      return fail(QN_INVALID_ARGUMENT, "%s: weights.positions[%zu] is %u, but rows have %zu elements", who, j,
+                  w.positions[j], depth);
+    }
+    if (j > w.starts[row] && w.positions[j] <= w.positions[j - 1]) {
+      return fail(QN_INVALID_ARGUMENT, "%s: weights.positions[%zu] is %u, not above the one before it", who, j,
+                  w.positions[j]);
+    }
+  }
+  return QN_OK;
+}
+
+qn_status check_sparse(const char* who, const qn_weights& w, const WeightsShape& shape) {
+  if (!std::has_single_bit(w.block) || w.block > 16) {
+    return fail(QN_INVALID_ARGUMENT, "%s: weights.block is %u, not 1, 2, 4, 8 or 16", who, w.block);
+  }
+  QN_TRY(check_array(who, "starts", w.starts));
+  if (w.stored != 0) {
+    QN_TRY(check_array(who, "positions", w.positions));
+    QN_TRY(check_array(who, "data", w.data));
+  }
+  const size_t rows = shape.groups * shape.block_rows(w.block);
+  if (w.starts[0] != 0) return fail(QN_INVALID_ARGUMENT, "%s: weights.starts[0] is %u, not 0", who, w.starts[0]);
+  for (size_t row = 0; row < rows; ++row) {
+    if (w.starts[row + 1] < w.starts[row] || w.starts[row + 1] > w.stored) {
+      return fail(QN_INVALID_ARGUMENT, "%s: weights.starts[%zu] is %u, not from %u to the %zu stored", who, row + 1,
+                  w.starts[row + 1], w.starts[row], w.stored);
+    }
+    QN_TRY(check_positions(who, w, row, shape.depth()));
+  }
+  if (w.starts[rows] == w.stored) return QN_OK;
+  return fail(QN_INVALID_ARGUMENT, "%s: weights.stored is %zu, but the last of weights.starts is %u", who, w.stored,
+              w.starts[rows]);
+}
+
+qn_status check_content(const char* who, const qn_weights& w, const WeightsShape& shape) {
+  if (w.encoding == QN_WEIGHTS_DENSE) return check_array(who, "data", w.data);
+  if (w.layout != QN_WEIGHTS_OHWI) {
+    return fail(QN_UNSUPPORTED, "%s: only dense weights may have another layout than QN_WEIGHTS_OHWI", who);
+  }
+  if (w.encoding == QN_WEIGHTS_SPARSE) return check_sparse(who, w, shape);
+  return w.decode != nullptr ? QN_OK : fail(QN_INVALID_ARGUMENT, "%s: weights.decode is NULL", who);
 }
 
 }  // namespace
@@ -36,12 +93,12 @@ qn_status read_weights(const char* who, const qn_weights* user, const WeightsSha
   if (weights->layout < QN_WEIGHTS_OHWI || weights->layout > QN_WEIGHTS_HWIO) {
     return fail(QN_INVALID_ARGUMENT, "%s: unknown layout %d of the weights", who, static_cast<int>(weights->layout));
   }
-  if (weights->data == nullptr) return fail(QN_INVALID_ARGUMENT, "%s: weights.data is NULL", who);
-  if (reinterpret_cast<uintptr_t>(weights->data) % sizeof(float) != 0) {
-    return fail(QN_INVALID_ARGUMENT, "%s: weights.data is not aligned to floats", who);
+  if (weights->encoding < QN_WEIGHTS_DENSE || weights->encoding > QN_WEIGHTS_DECODED) {
+    return fail(QN_INVALID_ARGUMENT, "%s: unknown encoding %d of the weights", who,
+                static_cast<int>(weights->encoding));
   }
   if (!fits_memory(shape)) return fail(QN_INVALID_ARGUMENT, "%s: the size of the weights overflows", who);
-  return QN_OK;
+  return check_content(who, *weights, shape);
 }
 
 Vector<float> copy_floats(const float* values, size_t count) {
@@ -80,12 +137,32 @@ size_t WeightsCache::bytes() const {
   return bytes;
 }
 
+struct Weights::LazyDensity {
+  std::mutex mutex;
+  bool counted = false;
+  WeightsDensity density;
+};
+
 Weights::Weights(const qn_weights& weights, const WeightsShape& shape, const float* bias, qn_weights_cache* cache)
     : weights_(weights),
       shape_(shape),
       bias_(copy_floats(bias, shape.groups * shape.out)),
-      cache_(cache == nullptr ? make_shared<WeightsCache>() : cache->impl) {
+      cache_(cache == nullptr ? make_shared<WeightsCache>() : cache->impl),
+      density_(make_shared<LazyDensity>()) {
   bias_.resize(shape.groups * shape.out);
+}
+
+Weights Weights::unshared() const {
+  Weights weights(weights_, shape_, bias_.data(), nullptr);
+  weights.density_ = density_;
+  return weights;
+}
+
+const WeightsDensity& Weights::density() const {
+  const std::lock_guard lock(density_->mutex);
+  if (!density_->counted) density_->density = count_density(weights_, shape_);
+  density_->counted = true;
+  return density_->density;
 }
 
 Packed Weights::pack(Packing packing, size_t nr) const {
@@ -100,6 +177,7 @@ void qn_weights_init_sized(qn_weights* weights, size_t size) {
   qn_weights p = {};
   p.type = QN_F32;
   p.layout = QN_WEIGHTS_OHWI;
+  p.block = 1;
   quern::init_struct(weights, size, p);
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 
+#include "base/math.h"
 #include "base/memory.h"
 #include "op/operator.h"
 
@@ -19,9 +20,20 @@ struct WeightsShape {
 
   size_t taps() const { return kernel.h * kernel.w; }
   size_t depth() const { return taps() * in; }  // products of one output
+  // Of one group: runs of `block` output channels, the last of which may be shorter.
+  size_t block_rows(size_t block) const { return divide_up(out, block); }
 };
 
-// Checks the user's weights and that their size, and that of their panels, does not overflow.
+// How many weights, or blocks of weights, are not 0. A block: neighbouring output channels of one group at one
+// position; it counts if any of its elements does.
+struct WeightsDensity {
+  static constexpr size_t kinds = 5;
+  size_t elements = 0;        // 0 or not
+  size_t blocks[kinds] = {};  // of 1, 2, 4, 8 and 16 channels
+};
+
+// Checks the user's weights, every index of sparse ones, and that their size, and that of their panels, does not
+// overflow.
 qn_status read_weights(const char* who, const qn_weights* user, const WeightsShape& shape, qn_weights* weights);
 // A copy of `count` values, nothing for NULL.
 Vector<float> copy_floats(const float* values, size_t count);
@@ -75,9 +87,13 @@ class Weights {
  public:
   Weights(const qn_weights& weights, const WeightsShape& shape, const float* bias, qn_weights_cache* cache);
   // The same with a cache of their own, for packings that are soon given up.
-  Weights unshared() const { return Weights(weights_, shape_, bias_.data(), nullptr); }
+  Weights unshared() const;
   Packed pack(Packing packing, size_t nr) const;
   size_t packed_bytes() const { return cache_->bytes(); }
+  // Counted when first asked for; weights with hardly any zeros are taken for full. Thread-safe. Throws Failure where
+  // the weights cannot be decoded.
+  const WeightsDensity& density() const;
+  const qn_weights& user() const { return weights_; }  // as WeightRows wants them
   const WeightsShape& shape() const { return shape_; }
   const Vector<float>& bias() const { return bias_; }
 
@@ -87,6 +103,8 @@ class Weights {
   Vector<float> bias_;  // zeros if there is none
   std::shared_ptr<WeightsCache> cache_;
   mutable PackUses uses_;
+  struct LazyDensity;
+  std::shared_ptr<LazyDensity> density_;
 };
 
 }  // namespace quern

@@ -2,6 +2,8 @@
 
 #include <pthreadpool.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <random>
 
@@ -141,6 +143,56 @@ Result run(const qn_operator* op, const std::vector<Input>& inputs, const Option
 
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+}
+
+SparseWeights::SparseWeights(const std::vector<float>& dense, size_t groups, size_t out, size_t depth, uint32_t width)
+    : starts{0}, block(width) {
+  constexpr float beyond = 1e30f;  // the value of channels that do not exist
+  for (size_t g = 0; g < groups; ++g) {
+    for (size_t c = 0; c < out; c += width) {
+      const size_t channels = std::min<size_t>(width, out - c);
+      const float* rows = dense.data() + (g * out + c) * depth;
+      for (size_t p = 0; p < depth; ++p) {
+        std::vector<float> column(width, beyond);
+        for (size_t i = 0; i < channels; ++i) column[i] = rows[i * depth + p];
+        if (std::all_of(column.begin(), column.begin() + static_cast<std::ptrdiff_t>(channels),
+                        [](float v) { return v == 0 && !std::signbit(v); })) {
+          continue;
+        }
+        positions.push_back(static_cast<uint32_t>(p));
+        values.insert(values.end(), column.begin(), column.end());
+      }
+      starts.push_back(static_cast<uint32_t>(positions.size()));
+    }
+  }
+}
+
+qn_weights SparseWeights::get() const {
+  qn_weights w;
+  qn_weights_init(&w);
+  w.encoding = QN_WEIGHTS_SPARSE;
+  w.block = block;
+  w.starts = starts.data();
+  w.positions = positions.data();
+  w.data = values.data();
+  w.stored = positions.size();
+  return w;
+}
+
+qn_weights DecodedWeights::get() {
+  qn_weights w;
+  qn_weights_init(&w);
+  w.encoding = QN_WEIGHTS_DECODED;
+  w.context = this;
+  w.decode = [](void* context, size_t first, size_t count, float* to) {
+    auto* self = static_cast<DecodedWeights*>(context);
+    if (self->calls++ >= self->left) return QN_IO_ERROR;
+    size_t most = self->longest;
+    while (most < count && !self->longest.compare_exchange_weak(most, count)) {}
+    std::memcpy(to, self->dense.data() + first * self->depth, count * self->depth * sizeof(float));
+    return QN_OK;
+  };
+  return w;
 }
 
 qn_tensor dense(const Shape& shape) {

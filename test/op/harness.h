@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <quern/quern.h>
 
+#include <atomic>
 #include <functional>
 #include <string>
 #include <vector>
@@ -69,6 +70,28 @@ Result run(const qn_operator* op, const std::vector<Input>& inputs, const Option
 
 // The same bits, NaN included.
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b);
+
+// Dense OHWI weights as QN_WEIGHTS_SPARSE: positions where any of `block` channels has other bits than 0.
+struct SparseWeights {
+  std::vector<uint32_t> starts, positions;
+  std::vector<float> values;
+  uint32_t block;
+
+  // `out` output channels in each group, `depth` weights in each channel.
+  SparseWeights(const std::vector<float>& dense, size_t groups, size_t out, size_t depth, uint32_t block);
+  qn_weights get() const;
+};
+
+// The same through QN_WEIGHTS_DECODED. Refuses to decode when `left` calls have been made.
+struct DecodedWeights {
+  const std::vector<float>& dense;
+  size_t depth;
+  std::atomic<size_t> calls{0}, longest{0};  // decode calls, most channels in one
+  size_t left = SIZE_MAX;
+
+  DecodedWeights(const std::vector<float>& values, size_t row) : dense(values), depth(row) {}
+  qn_weights get();
+};
 
 // Releases an operator at the end of a scope.
 struct Op {

@@ -42,7 +42,13 @@ class Memory : public ::testing::Test {
 };
 
 const float zeros[8 * 1024] = {};
-constexpr qn_weights weights = {sizeof weights, QN_F32, QN_WEIGHTS_OIHW, zeros, nullptr, nullptr};
+const qn_weights weights = [] {
+  qn_weights w;
+  qn_weights_init(&w);
+  w.layout = QN_WEIGHTS_OIHW;
+  w.data = zeros;
+  return w;
+}();
 
 // One of each kind of plan.
 struct Sample {
@@ -52,14 +58,15 @@ struct Sample {
   std::function<qn_status(qn_weights_cache*, qn_operator**)> create;
 };
 
-qn_status conv(size_t channels, size_t groups, size_t kernel, qn_weights_cache* cache, qn_operator** op) {
+qn_status conv(size_t channels, size_t groups, size_t kernel, qn_weights_cache* cache, qn_operator** op,
+               const qn_weights& w = weights) {
   qn_conv2d_params p;
   qn_conv2d_params_init(&p);
   p.in_channels = p.out_channels = channels;
   p.groups = groups;
   p.kernel = {kernel, kernel};
   p.padding = {kernel / 2, kernel / 2, kernel / 2, kernel / 2};
-  return qn_conv2d_create(&p, &weights, zeros, cache, op);
+  return qn_conv2d_create(&p, &w, zeros, cache, op);
 }
 
 template <class Params, class Create>
@@ -88,6 +95,22 @@ const std::vector<Sample>& samples() {
          p.in_channels = 50;
          p.out_channels = 33;
          return qn_fully_connected_create(&p, &weights, nullptr, cache, op);
+       }},
+      {"conv2d, sparse weights",
+       {{2, 9, 9, 8}},
+       QN_ALGORITHM_IGEMM,
+       [](auto* cache, auto** op) {
+         static const std::vector<float> dense(8 * 72);
+         static const SparseWeights sparse(dense, 1, 8, 72, 4);
+         return conv(8, 1, 3, cache, op, sparse.get());
+       }},
+      {"conv2d, decoded weights",
+       {{2, 9, 9, 8}},
+       QN_ALGORITHM_WINOGRAD,
+       [](auto* cache, auto** op) {
+         static const std::vector<float> dense(8 * 72);
+         static DecodedWeights decoded(dense, 72);
+         return conv(8, 1, 3, cache, op, decoded.get());
        }},
       {"pool2d",
        {{1, 8, 8, 5}},

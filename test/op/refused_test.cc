@@ -137,6 +137,67 @@ TEST(Refused, Weights) {
   EXPECT_EQ(qn_weights_cache_create(nullptr), QN_INVALID_ARGUMENT);
 }
 
+TEST(Refused, SparseWeights) {
+  qn_conv2d_params p;
+  qn_conv2d_params_init(&p);
+  p.in_channels = 4;
+  p.out_channels = 12;
+  p.groups = 2;  // two block rows of 4 in each group, of 2 elements
+  std::vector<uint32_t> starts = {0, 2, 2, 4, 5}, positions = {0, 1, 0, 1, 1};
+  const std::vector<float> values(5 * 4, 1.0f);
+  qn_weights valid;
+  qn_weights_init(&valid);
+  valid.encoding = QN_WEIGHTS_SPARSE;
+  valid.block = 4;
+  valid.starts = starts.data();
+  valid.positions = positions.data();
+  valid.data = values.data();
+  valid.stored = 5;
+  Op good;
+  ASSERT_QN_OK(qn_conv2d_create(&p, &valid, nullptr, nullptr, &good));
+
+  const auto refused = [&](const char* words, const std::function<void(qn_weights&)>& change,
+                           qn_status status = QN_INVALID_ARGUMENT) {
+    SCOPED_TRACE(words);
+    const auto starts_before = starts, positions_before = positions;
+    qn_weights w = valid;
+    change(w);
+    qn_operator* op = nullptr;
+    expect_refused(qn_conv2d_create(&p, &w, nullptr, nullptr, &op), status, words, op);
+    std::copy(starts_before.begin(), starts_before.end(), starts.begin());  // where `valid` points
+    std::copy(positions_before.begin(), positions_before.end(), positions.begin());
+  };
+  refused("encoding 3", [](auto& w) { w.encoding = static_cast<qn_weights_encoding>(3); });
+  refused("encoding -1", [](auto& w) { w.encoding = static_cast<qn_weights_encoding>(-1); });
+  refused(
+      "QN_WEIGHTS_OHWI", [](auto& w) { w.layout = QN_WEIGHTS_OIHW; }, QN_UNSUPPORTED);
+  for (const uint32_t block : {0u, 3u, 12u, 32u, 0x80000000u}) {
+    refused("weights.block is", [=](auto& w) { w.block = block; });
+  }
+  refused("weights.starts is NULL", [](auto& w) { w.starts = nullptr; });
+  refused("weights.positions is NULL", [](auto& w) { w.positions = nullptr; });
+  refused("weights.data is NULL", [](auto& w) { w.data = nullptr; });
+  refused("weights.data is not aligned", [](auto& w) { w.data = static_cast<const char*>(w.data) + 2; });
+  refused("weights.starts[0] is 1", [&](auto&) { starts[0] = 1; });
+  refused("weights.starts[2] is 1, not from 2", [&](auto&) { starts[2] = 1; });
+  refused("weights.starts[3] is 6", [&](auto&) { starts[3] = 6; });
+  refused("weights.starts[4] is 4294967295", [&](auto&) { starts[4] = UINT32_MAX; });
+  refused("weights.stored is 6", [](auto& w) { w.stored = 6; });
+  refused("to the 4 stored", [](auto& w) { w.stored = 4; });
+  refused("to the 0 stored", [](auto& w) { w.stored = 0; });
+  refused("weights.positions[1] is 2, but rows have 2", [&](auto&) { positions[1] = 2; });
+  refused("weights.positions[4] is 4294967295", [&](auto&) { positions[4] = UINT32_MAX; });
+  refused("weights.positions[3] is 0, not above", [&](auto&) { positions[3] = 0; });
+  refused("weights.positions[3] is 1, not above", [&](auto&) { positions[2] = 1; });
+
+  qn_weights decoded;
+  qn_weights_init(&decoded);
+  decoded.encoding = QN_WEIGHTS_DECODED;
+  qn_operator* op = nullptr;
+  expect_refused(qn_conv2d_create(&p, &decoded, nullptr, nullptr, &op), QN_INVALID_ARGUMENT, "weights.decode is NULL",
+                 op);
+}
+
 TEST(Refused, DwConv2d) {
   qn_dwconv2d_params p;
   qn_dwconv2d_params_init(&p);
