@@ -9,6 +9,7 @@
 #include "kernel/gemm.h"
 #include "kernel/igemm.h"
 #include "kernel/pool.h"
+#include "kernel/spmm.h"
 #include "kernel/winograd.h"
 #include "selftest.h"
 
@@ -261,6 +262,29 @@ float ignores_a_nan(size_t n, const float* x, float*, float) {
   return max;
 }
 
+// --- spmm ---
+
+#define SPMM_ARGUMENTS                                                                                  \
+  size_t pixels, size_t sets, const qn_spmm_set *set, const void *index, const float *w, const void *a, \
+      size_t a_stride, void *c, size_t c_stride, [[maybe_unused]] const float *bias, const qn_minmax_f32 *p
+
+void reads_the_first_row_unasked(SPMM_ARGUMENTS) {
+  qn_spmm_f32_csr_8x2_ref(pixels, sets, set, index, w, a, a_stride, c, c_stride, bias, p);
+  read(a, 0);
+}
+void leaves_sets_without_entries(SPMM_ARGUMENTS) {
+  const auto* places = static_cast<const uint8_t*>(index);
+  for (const qn_spmm_set* end = set + sets; set < end; ++set) {
+    if (set->steps == 0) continue;
+    qn_spmm_f32_csr_8x2_ref(pixels, 1, set, places, w, a, a_stride, c, c_stride, bias, p);
+    places += size_t{4} * set->steps;
+    w += size_t{4} * set->steps;
+  }
+}
+void begins_with_c_despite_a_bias(SPMM_ARGUMENTS) {
+  qn_spmm_f32_csr_8x2_ref(pixels, sets, set, index, w, a, a_stride, c, c_stride, nullptr, p);
+}
+
 // --- winograd ---
 
 #define WINOGRAD_INPUT_ARGUMENTS                                                                        \
@@ -345,6 +369,8 @@ std::vector<BadKernel> bad_kernels() {
                                             [](const auto& row) { return row.run == qn_dwconv_f32_k3s1_2x8_ref; });
   const PoolRow& maxpool = reference(pool_rows(), PoolKind::max);
   const PoolRow& avgpool = reference(pool_rows(), PoolKind::average);
+  const SpmmRow& csr = *std::find_if(spmm_rows().begin(), spmm_rows().end(),
+                                     [](const auto& row) { return row.run == qn_spmm_f32_csr_8x2_ref; });
   return {
 #define BAD(name, finding, isa) bad(#name, gemm, bad_##name, finding, isa_##isa),
 #include BAD_TABLE
@@ -385,6 +411,9 @@ std::vector<BadKernel> bad_kernels() {
       bad("reads_b_after_y_is_written", reference(binary_rows(), BinaryKind::addc), reads_b_after_y_is_written,
           "in place of b"),
       bad("rounds_once", reference(channel_rows(), ChannelKind::scale), rounds_once, "y["),
+      bad("reads_the_first_row_unasked", csr, reads_the_first_row_unasked, "bytes before a"),
+      bad("leaves_sets_without_entries", csr, leaves_sets_without_entries, "is nothing, not"),
+      bad("begins_with_c_despite_a_bias", csr, begins_with_c_despite_a_bias, "is nan"),
       bad_input("reads_the_pixel_below_the_image", reads_the_pixel_below_the_image, "past the end of a"),
       bad_input("pads_one_column_too_few", pads_one_column_too_few, "past the end of a"),
       bad_input("transforms_to_a_point_too_many", transforms_to_a_point_too_many, "past the end of v"),

@@ -131,7 +131,7 @@ void Guarded::place(size_t size, Side side, size_t alignment) {
   size_ = size;
   offset_ = side == Side::low ? 0 : (body_ - size) / alignment * alignment;
   begin_ = offset_ > margin ? offset_ - margin : 0;
-  end_ = std::min(body_, offset_ + size + margin);
+  end_ = std::min(body_, (offset_ + size + margin + 3) / 4 * 4);
   begin_ = begin_ / 4 * 4;
   std::fill(reinterpret_cast<uint32_t*>(ours_ + begin_), reinterpret_cast<uint32_t*>(ours_ + end_), poison);
 }

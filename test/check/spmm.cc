@@ -1,0 +1,313 @@
+// The cases of the spmm family.  Contract: src/kernel/spmm.h
+#include "kernel/spmm.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "checker.h"
+
+namespace quern::check {
+namespace {
+
+struct SpmmMemory {
+  Guarded sets{"sets", Access::input}, index{"index", Access::input}, w{"w", Access::input}, a{"a", Access::input};
+  Guarded c{"c", Access::output}, bias{"bias", Access::input}, p{"p", Access::input};
+};
+
+enum class Start { bias, c };
+
+struct SpmmSize {
+  std::vector<size_t> steps;  // of each set
+  size_t k_before, depth;     // k_before <= k < depth
+  size_t pixels;              // at most
+  size_t channels_before;
+  bool overlap = false;  // rows of A lie one float apart
+};
+
+// One product of the widest rows; a case is called with some of their pixels.
+class SpmmProblem {
+ public:
+  SpmmProblem(const SpmmRow& row, SpmmSize size, Start start, Values values, Clamp clamp, Random& random)
+      : row_(row),
+        size_(std::move(size)),
+        width_(spmm_width(row, size_.pixels)),
+        start_(start),
+        values_(values),
+        clamp_{clamp.min, clamp.max} {
+    name_channels(random);
+    for (const qn_spmm_set& set : sets_) add_entries(set, random);
+    add_rows(random);
+    add_outputs(random);
+  }
+
+  // Channels and k that do not occur have no memory before the first and behind the last one, and poison between.
+  bool check(Checker& checker, SpmmMemory& memory, size_t pixels, Side side, size_t a_stride, size_t c_stride) const {
+    const size_t width = spmm_width(row_, pixels), least_n = outputs_.begin()->first;
+    const size_t least_k = rows_.empty() ? 0 : rows_.begin()->first;
+    place_sets(memory, side);
+    place_rows(memory.a, side, width, a_stride);
+    place_bias(memory.bias, side);
+    memory.c.place((outputs_.rbegin()->first - least_n) * c_stride + width * 4, side);
+    memory.p.place(sizeof clamp_, side);
+    memory.p.floats()[0] = clamp_.min;
+    memory.p.floats()[1] = clamp_.max;
+    std::vector<float> c(memory.c.size() / 4, poison_float());
+    for (const auto& [n, output] : outputs_) {
+      const size_t at = (n - least_n) * c_stride / 4;
+      std::copy_n(output.expected.begin(), width, &c[at]);
+      if (start_ == Start::c) std::copy_n(output.before.begin(), width, memory.c.floats() + at);
+    }
+    const uint64_t bias = start_ == Start::c ? 0 : memory.bias.address() - least_n * 4;
+    return checker.run({pixels, sets_.size(), memory.sets.address(), memory.index.address(), memory.w.address(),
+                        memory.a.address() - least_k * a_stride, a_stride, memory.c.address() - least_n * c_stride,
+                        c_stride, bias, memory.p.address()},
+                       {&memory.sets, &memory.index, &memory.w, &memory.a, &memory.c, &memory.bias, &memory.p},
+                       {{&memory.c, c}}, [&] { return describe(pixels, side, a_stride, c_stride); });
+  }
+  // `gap` unused floats between the rows of A and of C; one more between those of C.
+  bool check(Checker& checker, SpmmMemory& memory, size_t pixels, Side side, size_t gap) const {
+    const size_t width = spmm_width(row_, pixels);
+    const size_t a_stride = size_.overlap ? 4 : (width + gap) * 4;
+    return check(checker, memory, pixels, side, a_stride, (width + gap + (gap > 0 ? 1 : 0)) * 4);
+  }
+
+ private:
+  struct Output {
+    float bias;
+    std::vector<float> before, expected;
+  };
+
+  // Sets in any order, with channels between them that no set names; the last set of csr names one channel twice.
+  void name_channels(Random& random) {
+    const size_t sets = size_.steps.size(), together = row_.csr() ? 1 : row_.block;
+    std::vector<uint16_t> list;
+    size_t next = size_.channels_before;
+    for (size_t i = 0; i < (row_.csr() ? 2 * sets - 1 : sets); ++i) {
+      list.push_back(static_cast<uint16_t>(next));
+      next += together + random.below(2);
+    }
+    for (size_t i = list.size(); i > 1; --i) std::swap(list[i - 1], list[random.below(i)]);
+    for (size_t i = 0; i < sets; ++i) {
+      constexpr uint16_t nobody = 0xa5a5;
+      const uint16_t second = row_.csr() ? list[std::min(2 * i + 1, list.size() - 1)] : nobody;
+      sets_.push_back({static_cast<uint16_t>(size_.steps[i]), list[row_.csr() ? 2 * i : i], second});
+    }
+  }
+
+  size_t entries_of(const qn_spmm_set& set) const { return set.steps * row_.entries() / (row_.csr() ? 2 : 1); }
+  // How many k are interleaved: those of csr take turns, a block has one for all channels.
+  size_t turns() const { return row_.csr() ? 2 : 1; }
+
+  void add_entries(const qn_spmm_set& set, Random& random) {
+    const size_t entries = entries_of(set), channels = row_.channels();
+    index_.resize(index_.size() + entries * turns());
+    w_.resize(w_.size() + entries * channels);
+    uint16_t* index = index_.data() + index_.size() - entries * turns();
+    float* w = w_.data() + w_.size() - entries * channels;
+    for (size_t i = 0; i < entries * channels; ++i) w[i] = random.value(values_);
+    for (size_t turn = 0; turn < turns() && entries > 0; ++turn) {
+      const size_t depth = size_.depth - size_.k_before;
+      const size_t stored = std::min(entries - (row_.csr() ? random.below(2) : 0), depth);
+      std::set<size_t> ascending;
+      while (ascending.size() < stored) ascending.insert(size_.k_before + random.below(depth));
+      size_t i = 0;
+      for (const size_t k : ascending) index[i++ * turns() + turn] = static_cast<uint16_t>(k);
+      for (; i < entries; ++i) {
+        index[i * 2 + turn] = index[(i - 1) * 2 + turn];
+        w[i * 2 + turn] = 0;
+      }
+    }
+  }
+
+  // The last k that may occur does.
+  void add_rows(Random& random) {
+    if (index_.empty()) return;
+    *std::max_element(index_.begin(), index_.end()) = static_cast<uint16_t>(size_.depth - 1);
+    std::vector<float> shared(size_.overlap ? size_.depth + width_ : 0);
+    random.fill(shared, values_);
+    for (const uint16_t k : index_) {
+      std::vector<float>& row = rows_[k];
+      if (!row.empty()) continue;
+      row.resize(width_);
+      if (size_.overlap) {
+        std::copy_n(&shared[k], width_, row.begin());
+      } else {
+        random.fill(row, values_);
+      }
+    }
+  }
+
+  void add_outputs(Random& random) {
+    const uint16_t* index = index_.data();
+    const float* w = w_.data();
+    for (const qn_spmm_set& set : sets_) {
+      const size_t entries = entries_of(set), channels = row_.channels();
+      for (size_t i = 0; i < channels; ++i) {
+        const size_t n = !row_.csr() ? set.first + i : i == 0 ? set.first : set.second;
+        const auto [output, is_new] = outputs_.try_emplace(n);
+        if (is_new) output->second = one_output(index + i % turns(), w + i, entries, random);
+      }
+      index += entries * turns();
+      w += entries * channels;
+    }
+  }
+
+  Output one_output(const uint16_t* index, const float* w, size_t entries, Random& random) const {
+    Output output = {random.value(values_), std::vector<float>(width_), std::vector<float>(width_)};
+    random.fill(output.before, values_);
+    std::vector<float>& sums = output.expected;
+    for (size_t p = 0; p < width_; ++p) sums[p] = start_ == Start::c ? output.before[p] : output.bias;
+    for (size_t i = 0; i < entries; ++i) {
+      const std::vector<float>& in = rows_.at(index[i * turns()]);
+      for (size_t p = 0; p < width_; ++p) sums[p] = multiply_add(in[p], w[i * row_.channels()], sums[p], fuses(row_));
+    }
+    for (float& sum : sums) sum = quern::clamp(sum, clamp_);
+    return output;
+  }
+
+  void place_sets(SpmmMemory& memory, Side side) const {
+    memory.sets.place(sets_.size() * sizeof sets_[0], side, alignof(qn_spmm_set));
+    std::memcpy(memory.sets.floats(), sets_.data(), memory.sets.size());
+    memory.w.place(w_.size() * 4, side);
+    std::copy(w_.begin(), w_.end(), memory.w.floats());
+    memory.index.place(index_.size() * row_.index_bytes(), side, row_.index_bytes());
+    if (row_.csr()) {
+      std::copy(index_.begin(), index_.end(), reinterpret_cast<uint8_t*>(memory.index.floats()));
+    } else {
+      std::copy(index_.begin(), index_.end(), reinterpret_cast<uint16_t*>(memory.index.floats()));
+    }
+  }
+
+  void place_rows(Guarded& a, Side side, size_t width, size_t stride) const {
+    if (rows_.empty()) return a.place(0, side);
+    const size_t least = rows_.begin()->first;
+    a.place((rows_.rbegin()->first - least) * stride + width * 4, side);
+    for (const auto& [k, row] : rows_) std::copy_n(row.begin(), width, a.floats() + (k - least) * stride / 4);
+  }
+
+  void place_bias(Guarded& bias, Side side) const {
+    if (start_ == Start::c) return bias.place(0, side);
+    const size_t least = outputs_.begin()->first;
+    bias.place((outputs_.rbegin()->first - least + 1) * 4, side);
+    for (const auto& [n, output] : outputs_) bias.floats()[n - least] = output.bias;
+  }
+
+  std::string describe(size_t pixels, Side side, size_t a_stride, size_t c_stride) const {
+    std::string steps;
+    for (const size_t s : size_.steps) steps += std::to_string(s) + " ";
+    return "pixels=" + std::to_string(pixels) + " steps=" + steps + "K=" + std::to_string(size_.depth) +
+           (start_ == Start::c ? " from c" : " from bias") + " a_stride=" + std::to_string(a_stride) +
+           " c_stride=" + std::to_string(c_stride) + (side == Side::high ? " high " : " low ") + name_of(values_);
+  }
+
+  const SpmmRow& row_;
+  SpmmSize size_;
+  size_t width_;
+  Start start_;
+  Values values_;
+  qn_minmax_f32 clamp_;
+  std::vector<qn_spmm_set> sets_;
+  std::vector<uint16_t> index_;
+  std::vector<float> w_;
+  std::map<size_t, std::vector<float>> rows_;  // of A, by k
+  std::map<size_t, Output> outputs_;           // by channel
+};
+
+// Numbers of pixels with and without remainders.
+std::vector<size_t> edges(const SpmmRow& row) {
+  std::set<size_t> list;
+  for (size_t end = row.lanes; end <= row.pixels; end += row.lanes) {
+    for (const size_t p : {end - 1, end, end + 1}) {
+      if (p >= 1 && p <= row.pixels) list.insert(p);
+    }
+  }
+  list.insert(1);
+  return {list.rbegin(), list.rend()};
+}
+
+class SpmmCheck {
+ public:
+  SpmmCheck(Checker& checker, const SpmmRow& row) : checker_(checker), row_(row) {}
+
+  // Up to the first failure.
+  bool run() { return every_pixel_count() && every_small_set() && far_apart() && larger(); }
+
+ private:
+  bool check(const SpmmSize& size, Start start, Values values, Clamp clamp, const std::vector<size_t>& pixels,
+             Side side, size_t gap) {
+    const SpmmProblem problem(row_, size, start, values, clamp, checker_.random());
+    return std::all_of(pixels.begin(), pixels.end(),
+                       [&](size_t p) { return problem.check(checker_, memory_, p, side, gap); });
+  }
+
+  // The extremes, with every kind of clamp.
+  bool every_pixel_count() {
+    std::vector<size_t> every;
+    for (size_t p = row_.pixels; p >= 1; --p) every.push_back(p);
+    for (const Clamp clamp : clamps) {
+      for (const Start start : {Start::bias, Start::c}) {
+        const SpmmSize size = {{2, 0, 1, 3}, 3, 12, row_.pixels, 2};
+        if (!check(size, start, Values::random, clamp, every, Side::low, 5)) return false;
+        if (!check(size, start, Values::extreme, clamp, every, Side::high, 0)) return false;
+      }
+    }
+    return true;
+  }
+
+  bool every_small_set() {
+    for (size_t steps = 0; steps <= 17; ++steps) {
+      for (size_t sets = 1; sets <= 3; ++sets) {
+        const SpmmSize size = {std::vector<size_t>(sets, steps), 0, 40, row_.pixels, sets - 1};
+        if (!check(size, Start::bias, Values::integers, {-90, 100}, edges(row_), Side::high, 3)) return false;
+        if (!check(size, Start::c, Values::random, clamps[0], edges(row_), Side::high, 0)) return false;
+      }
+    }
+    return true;
+  }
+
+  // The largest k, channels and counts, also where rows lie so far apart that their distances take more than 32 bits.
+  bool far_apart() {
+    const size_t depth = row_.max_k(), last_channels = 0x10000 - (row_.csr() ? 1 : row_.block);
+    const size_t a_stride = (size_t{1} << 32) / depth * 8, c_stride = size_t{80} << 10;
+    for (const Start start : {Start::bias, Start::c}) {
+      const SpmmSize any_k = {{3, 1, 40}, 0, depth, row_.pixels, 0, true};
+      if (!check(any_k, start, Values::random, clamps[0], {row_.pixels, 1}, Side::high, 0)) return false;
+      for (const size_t pixels : edges(row_)) {
+        const SpmmSize last = {{1}, depth - 1, depth, pixels, last_channels};
+        const SpmmProblem problem(row_, last, start, Values::random, clamps[0], checker_.random());
+        if (!problem.check(checker_, memory_, pixels, Side::low, a_stride, c_stride)) return false;
+      }
+    }
+    if (row_.csr()) return true;
+    return check({{40000}, 0, depth, 1, 0, true}, Start::bias, Values::random, {-1, 1}, {1}, Side::high, 0);
+  }
+
+  bool larger() {
+    for (const size_t steps : {31, 64, 128}) {
+      const SpmmSize size = {{steps, steps / 3, 1, steps - 1, 0, steps / 2, steps}, 0, 256, row_.pixels, 1};
+      if (!check(size, Start::bias, Values::random, clamps[0], {row_.pixels}, Side::high, 0)) return false;
+      if (!check(size, Start::c, Values::random, {-1, 1}, {row_.pixels - 1}, Side::low, 16)) return false;
+    }
+    return true;
+  }
+
+  Checker& checker_;
+  const SpmmRow& row_;
+  SpmmMemory memory_;
+};
+
+}  // namespace
+
+Kernel make_kernel(const SpmmRow& row) {
+  return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) { SpmmCheck(checker, row).run(); }};
+}
+
+std::vector<Kernel> spmm_kernels() {
+  std::vector<Kernel> list;
+  for (const SpmmRow& row : spmm_rows()) list.push_back(make_kernel(row));
+  return list;
+}
+
+}  // namespace quern::check
