@@ -1,0 +1,371 @@
+// C[n][p] = clamp(start[n][p] + sum over the stored k of W[n][k] * A[k][p]), 32, 40 or 24 pixels.  Contract:
+// src/kernel/spmm.h
+//
+//   args   rdi pixels  rsi sets  rdx set  rcx index  r8 w  r9 a  [rsp+8] a_stride  c  c_stride  bias  p
+//   keep   r12 a_stride  r14 c_stride
+//
+// There is a variant for each width: V vectors, or those and one pixel more, which takes the place of a vector in the
+// sums of the channels of a block.  A jump at the start chooses it for all sets.  V, ONE, APART (accumulators from one
+// channel to the next), and for blocks N, R and IN are assembly variables.
+#include "asm.h"
+#include "../offset.h"
+
+#define ARGS rsp + 64                   // a_stride  c  c_stride  bias  p
+
+        .altmacro
+
+.macro begin
+        save    rbx, rbp, r12, r13, r14, r15, rdi
+        mov     r12, [ARGS]
+        mov     r14, [ARGS + 16]
+.endm
+
+.macro end name
+L(\name\()_end):
+        .cfi_remember_state
+        vzeroupper
+        restore rbx, rbp, r12, r13, r14, r15, rdi
+        ret
+        .cfi_restore_state
+.endm
+
+// After a set: the next one, or the end.
+.macro next_set name
+        add     rdx, SPMM_SET_BYTES
+        dec     rsi
+        jnz     0b
+        jmp     L(\name\()_end)
+.endm
+
+// Jumps to variant 0 for one pixel, to V for up to 8 V of them.
+.macro enter_vectors name
+        lea     eax, [rdi + 7]
+        shr     eax, 3
+        cmp     edi, 2
+        sbb     eax, -1
+        entry   rdi, rax, name, rbx
+        enter   rdi
+.endm
+
+// A macro for the accumulators first .. first+V-1 of one channel and the numbers 0 .. V-1 of their vectors.
+.macro vectors do, first, rest:vararg
+        .set    v, 0
+        .rept   V
+        \do     %(\first + v), %v, \rest
+        .set    v, v + 1
+        .endr
+.endm
+
+.macro fetch acc, v, at
+        vmovups ymm\acc, [\at + 32 * \v]
+.endm
+
+.macro everywhere acc, v, at
+        vbroadcastss ymm\acc, dword ptr [\at]
+.endm
+
+.macro get_range
+        mov     rax, [ARGS + 32]
+        vbroadcastss ymm14, dword ptr [rax + MINMAX_MIN]
+        vbroadcastss ymm15, dword ptr [rax + MINMAX_MAX]
+.endm
+
+.macro clamp_store acc, v, at
+        vmaxps  ymm\acc, ymm14, ymm\acc // a NaN in the second operand is the result
+        vminps  ymm\acc, ymm15, ymm\acc
+        vmovups [\at + 32 * \v], ymm\acc
+.endm
+
+// ---- csr: two channels.
+//
+//   set    rdi C of f  rbp C of s     r13 c  r15 bias
+//   step   r11d steps left  r10d places  rax rbx rows of A
+//   acc    f: ymm0 ..  s: ymm4 ..     load  ymm8 four W  ymm9 .. one each     then ymm14 min  ymm15 max
+//
+// A step with V = 4 is 16 FMAs (8 cycles) and 18 loads (9 cycles): one for its four weights, one for their places.
+
+.macro csr_start acc, bias
+        .if     V
+        vectors everywhere, \acc, \bias
+        .else
+        vmovss  xmm\acc, dword ptr [\bias]
+        .endif
+.endm
+
+.macro csr_resume acc, c
+        .if     V
+        vectors fetch, \acc, \c
+        .else
+        vmovss  xmm\acc, dword ptr [\c]
+        .endif
+.endm
+
+.macro csr_finish acc, c
+        .if     V
+        vectors clamp_store, \acc, \c
+        .else
+        vmaxss  xmm\acc, xmm14, xmm\acc
+        vminss  xmm\acc, xmm15, xmm\acc
+        vmovss  dword ptr [\c], xmm\acc
+        .endif
+.endm
+
+.macro multiply acc, v, w, row
+        vfmadd231ps ymm\acc, ymm\w, [\row + 32 * \v]
+.endm
+
+.macro csr_products acc, i, w, row
+        vpermilps ymm\w, ymm8, 0x55 * \i
+        vectors multiply, \acc, \w, \row
+.endm
+
+.macro csr_entry acc, i, row
+        .if     \i == 3
+        mov     e\row, r10d
+        .else
+        movzx   e\row, r10b
+        shr     r10d, 8
+        .endif
+        imul    r\row, r12
+        add     r\row, r9
+        .if     V
+        csr_products \acc, \i, %(9 + \i), r\row
+        .else
+        vmovss  xmm8, dword ptr [r\row]
+        vfmadd231ss xmm\acc, xmm8, dword ptr [r8 + 4 * \i]
+        .endif
+.endm
+
+.macro csr width
+        .set    V, \width
+L(csr\width):
+0:      movzx   edi, word ptr [rdx + SPMM_SET_FIRST]
+        movzx   ebp, word ptr [rdx + SPMM_SET_SECOND]
+        lea     rax, [r15 + rdi * 4]    // biases
+        lea     rbx, [r15 + rbp * 4]
+        imul    rdi, r14
+        imul    rbp, r14
+        add     rdi, r13
+        add     rbp, r13
+        test    r15, r15
+        jz      1f
+        csr_start 0, rax
+        csr_start 4, rbx
+        jmp     2f
+1:      csr_resume 0, rdi
+        csr_resume 4, rbp
+2:      movzx   r11d, word ptr [rdx + SPMM_SET_STEPS]
+        test    r11d, r11d
+        jz      4f
+        .p2align 5
+3:      mov     r10d, [rcx]
+        add     rcx, 4
+        .if     V
+        vbroadcastf128 ymm8, xmmword ptr [r8]
+        .endif
+        csr_entry 0, 0, ax
+        csr_entry 4, 1, bx
+        csr_entry 0, 2, ax
+        csr_entry 4, 3, bx
+        add     r8, 16
+        dec     r11d
+        jnz     3b
+4:      get_range
+        csr_finish 4, rbp
+        csr_finish 0, rdi
+        next_set csr
+.endm
+
+        rodata
+        places  csr, 0, 1, 2, 3, 4
+
+fn qn_spmm_f32_csr_32x2_avx2
+        begin
+        mov     r13, [ARGS + 8]
+        mov     r15, [ARGS + 24]
+        enter_vectors csr
+        end     csr
+        csr     4
+        csr     3
+        csr     2
+        csr     1
+        csr     0
+endfn qn_spmm_f32_csr_32x2_avx2
+
+// ---- b1xN: R = 2 or 4 channels at a time, N / R times with the same index.
+//
+//   set    rdi C of R channels  r10 their biases or 0  r8 their W     r15 times left  r13 3 c_strides
+//   step   eax steps left  rbp index  rbx W  r11 row of A
+//   acc    channel r: ymm(APART r) ..     load  ymm(IN) .. A  ymm15 W     then ymm14 min  ymm15 max
+//   one    xmm2 acc  xmm5 A  xmm8 W: its sums are one for each channel, in one vector
+//
+// A step with R = 4 and V = 3 is 12 FMAs (6 cycles) and 8 loads.
+
+// A macro for each channel: its number, where its C is.
+.macro channels do
+        \do     0, rdi
+        \do     1, rdi+r14
+        .if     R == 4
+        \do     2, rdi+r14*2
+        \do     3, rdi+r13
+        .endif
+.endm
+
+.macro start r, c
+        vectors everywhere, %(APART * \r), r10+4*\r
+.endm
+
+.macro resume r, c
+        vectors fetch, %(APART * \r), \c
+        .if     ONE
+        vinsertps xmm2, xmm2, dword ptr [\c + 32 * V], 0x10 * \r
+        .endif
+.endm
+
+.macro product acc, in
+        vfmadd231ps ymm\acc, ymm15, ymm\in
+.endm
+
+.macro add_product acc, v
+        product \acc, %(IN + \v)
+.endm
+
+.macro products r, c
+        .if     V
+        vbroadcastss ymm15, dword ptr [rbx + 4 * \r]
+        vectors add_product, %(APART * \r)
+        .endif
+.endm
+
+.macro finish r, c
+        vectors clamp_store, %(APART * \r), \c
+        .if     ONE
+        vextractps dword ptr [\c + 32 * V], xmm2, \r
+        .endif
+.endm
+
+// R floats that lie side by side.
+.macro fetch_channels to, at
+        .if     R == 4
+        vmovups \to, [\at]
+        .else
+        vmovsd  \to, qword ptr [\at]
+        .endif
+.endm
+
+.macro blocks name, width, one
+        .set    V, \width
+        .set    ONE, \one
+L(\name\width\one):
+0:      movzx   edi, word ptr [rdx + SPMM_SET_FIRST]
+        mov     rax, [ARGS + 24]        // bias
+        lea     r10, [rax + rdi * 4]
+        test    rax, rax
+        cmovz   r10, rax
+        imul    rdi, r14
+        add     rdi, [ARGS + 8]         // c
+        .if     N > R
+        mov     r15d, N / R
+        .endif
+5:      test    r10, r10
+        jz      1f
+        channels start
+        .if     ONE
+        fetch_channels xmm2, r10
+        .endif
+        .if     N > R
+        add     r10, 4 * R
+        .endif
+        jmp     2f
+1:      channels resume
+2:      mov     rbp, rcx
+        mov     rbx, r8
+        movzx   eax, word ptr [rdx + SPMM_SET_STEPS]
+        test    eax, eax
+        jz      4f
+        .p2align 5
+3:      movzx   r11d, word ptr [rbp]
+        add     rbp, 2
+        imul    r11, r12
+        add     r11, r9
+        vectors fetch, IN, r11
+        channels products
+        .if     ONE
+        vbroadcastss xmm5, dword ptr [r11 + 32 * V]
+        fetch_channels xmm8, rbx
+        vfmadd231ps xmm2, xmm5, xmm8
+        .endif
+        add     rbx, 4 * N
+        dec     eax
+        jnz     3b
+4:      get_range
+        .if     ONE
+        vmaxps  xmm2, xmm14, xmm2
+        vminps  xmm2, xmm15, xmm2
+        .endif
+        channels finish
+        .if     N > R
+        lea     rdi, [rdi + r14 * R]
+        add     r8, 4 * R
+        dec     r15d
+        jnz     5b
+        .endif
+        lea     r8, [rbx - 4 * (N - R)]
+        mov     rcx, rbp
+        next_set \name
+.endm
+
+        .set    N, 2
+        .set    R, 2
+        .set    APART, 5
+        .set    IN, 10
+        rodata
+        places  two, 01, 10, 20, 30, 40, 50
+
+fn qn_spmm_f32_b1x2_40x2_avx2
+        begin
+        enter_vectors two
+        end     two
+        blocks  two, 5, 0
+        blocks  two, 4, 0
+        blocks  two, 3, 0
+        blocks  two, 2, 0
+        blocks  two, 1, 0
+        blocks  two, 0, 1
+endfn qn_spmm_f32_b1x2_40x2_avx2
+
+        .set    R, 4
+        .set    APART, 3
+        .set    IN, 12
+
+.macro by_four name, outputs
+        .set    N, \outputs
+        rodata
+        places  \name, 01, 10, 11, 20, 21, 30
+
+fn qn_spmm_f32_b1x\outputs\()_24x\outputs\()_avx2
+        begin
+        lea     r13, [r14 + r14 * 2]
+        mov     eax, edi                // 8 q + r pixels: place 2 q + min(r, 2), counted from 1
+        shr     eax, 3
+        add     eax, eax
+        and     edi, 7
+        cmp     edi, 1
+        sbb     eax, -1
+        cmp     edi, 2
+        sbb     eax, -1
+        entry   rdi, rax, \name, rbx
+        enter   rdi
+        end     \name
+        blocks  \name, 3, 0
+        blocks  \name, 2, 1
+        blocks  \name, 2, 0
+        blocks  \name, 1, 1
+        blocks  \name, 1, 0
+        blocks  \name, 0, 1
+endfn qn_spmm_f32_b1x\outputs\()_24x\outputs\()_avx2
+.endm
+
+        by_four four, 4
+        by_four eight, 8
+        by_four sixteen, 16
