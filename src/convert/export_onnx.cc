@@ -11,6 +11,7 @@
 #include "convert/file.h"
 #include "convert/layout.h"
 #include "convert/onnx.pb.h"
+#include "graph/sparse.h"
 
 namespace quern {
 namespace {
@@ -492,6 +493,10 @@ class Exporter {
 
 }  // namespace
 
-void export_onnx(const Graph& graph, const std::string& path) { write_file(path, Exporter(graph).run()); }
+void export_onnx(const Graph& graph, const std::string& path) {
+  Graph dense = graph;
+  if (make_dense(dense) != QN_OK) throw Error(qn_last_message());
+  write_file(path, Exporter(dense).run());
+}
 
 }  // namespace quern

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <numeric>
-#include <set>
+
+#include "convert/error.h"
+#include "graph/sparse.h"
 
 namespace quern {
 namespace {
@@ -13,24 +16,42 @@ uint64_t product(const Vector<size_t>& shape, size_t from = 0) {
                          std::multiplies<>());
 }
 
+bool has_weights(const Node& node) { return node.kind == OpKind::conv2d || node.kind == OpKind::fully_connected; }
+
+uint64_t count_zeros(const Constant& constant) {
+  const size_t rows = constant.sparse == nullptr ? 1 : constant.sparse->rows();
+  ConstantRows from(constant, rows);
+  uint64_t zeros = 0;
+  for (size_t row = 0; row < rows; ++row) {
+    const float* data;
+    if (from.read(row, 1, &data) != QN_OK) throw Error(qn_last_message());
+    zeros += static_cast<uint64_t>(std::count(data, data + from.depth(), 0.0f));
+  }
+  return zeros;
+}
+
 }  // namespace
 
 ModelStats model_stats(const Graph& graph) {
   const auto tensor = [&](int index) -> const Tensor& { return graph.tensors[static_cast<size_t>(index)]; };
   ModelStats stats;
-  std::set<int> counted;
+  std::map<int, uint64_t> zeros_of;  // by tensor
   for (const Node& node : graph.nodes) {
     // Weights are O, then everything that one output element sums over.
-    if (node.kind == OpKind::conv2d || node.kind == OpKind::fully_connected)
+    if (has_weights(node))
       stats.macs += product(tensor(node.outputs[0]).shape) * product(tensor(node.inputs[1]).shape, 1);
     for (const int input : node.inputs) {
       if (input == no_tensor || tensor(input).constant < 0 || tensor(input).type != QN_F32) continue;
-      if (!counted.insert(input).second) continue;
+      if (zeros_of.contains(input)) continue;
       const uint64_t count = product(tensor(input).shape);
-      const float* data = constant_floats(graph, input);
+      const uint64_t zeros = count_zeros(graph.constants[static_cast<size_t>(tensor(input).constant)]);
+      zeros_of[input] = zeros;
       stats.parameters += count;
-      stats.nonzeros += count - static_cast<uint64_t>(std::count(data, data + count, 0.0f));
+      stats.nonzeros += count - zeros;
     }
+    if (has_weights(node))
+      stats.layers.push_back(
+          {{node.name.begin(), node.name.end()}, product(tensor(node.inputs[1]).shape), zeros_of.at(node.inputs[1])});
   }
   return stats;
 }

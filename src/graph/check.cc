@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "graph/passes.h"
 #include "graph/rules.h"
+#include "graph/sparse.h"
 
 namespace quern {
 namespace {
@@ -60,6 +61,12 @@ qn_status check_constant(const Graph& graph, size_t index) {
     return fail(QN_BAD_MODEL, "tensor %zu ('%.100s'): its constant has %zu bytes, which is not its size", index,
                 tensor.name.c_str(), constant.bytes);
   }
+  if (constant.sparse != nullptr) {
+    const size_t rows = constant.sparse->rows();
+    if (tensor.type == QN_F32 && !tensor.shape.empty() && tensor.shape[0] == rows) return QN_OK;
+    return fail(QN_BAD_MODEL, "tensor %zu ('%.100s'): its sparse constant has %zu rows of floats, the tensor has not",
+                index, tensor.name.c_str(), rows);
+  }
   if (constant.data == nullptr || reinterpret_cast<uintptr_t>(constant.data) % cache_line != 0) {
     return fail(QN_BAD_MODEL, "tensor %zu ('%.100s'): its constant is not aligned", index, tensor.name.c_str());
   }
@@ -97,6 +104,10 @@ qn_status check_attributes(const Node& node) {
   return r.check == nullptr ? QN_OK : r.check(node);
 }
 
+bool is_sparse(const Graph& graph, const Tensor& tensor) {
+  return tensor.constant >= 0 && graph.constants[static_cast<size_t>(tensor.constant)].sparse != nullptr;
+}
+
 // `defined` says which tensors have a value when the node runs.
 qn_status check_inputs(const Graph& graph, const Node& node, const Vector<bool>& defined) {
   const Arity arity = op_inputs(node.kind);
@@ -115,6 +126,9 @@ qn_status check_inputs(const Graph& graph, const Node& node, const Vector<bool>&
       return fail_node(node, "input %zu, tensor %d, has no value yet", i, input);
     }
     if (tensor.type != QN_F32) return fail_node(node, "input %zu is not of type f32", i);
+    if (is_sparse(graph, tensor) && !takes_sparse(node.kind, i)) {
+      return fail_node(node, "input %zu is a sparse constant, but only weights may be sparse", i);
+    }
     if (parameters && i > 0 && tensor.constant < 0) return fail_node(node, "input %zu is not a constant", i);
   }
   return QN_OK;
@@ -179,6 +193,9 @@ qn_status check_graph_outputs(const Graph& graph, const Vector<bool>& defined) {
   if (graph.outputs.empty()) return fail(QN_BAD_MODEL, "the model has no output");
   for (size_t i = 0; i < graph.outputs.size(); ++i) {
     QN_TRY(check_port(graph, graph.outputs[i], "output", i));
+    if (is_sparse(graph, graph.tensors[static_cast<size_t>(graph.outputs[i].tensor)])) {
+      return fail(QN_BAD_MODEL, "output %zu is a sparse constant, but only weights may be sparse", i);
+    }
     if (!defined[static_cast<size_t>(graph.outputs[i].tensor)]) {
       return fail(QN_BAD_MODEL, "output %zu: no node writes its tensor", i);
     }

@@ -5,6 +5,7 @@
 #include "graph/backend.h"
 #include "graph/mapped_file.h"
 #include "graph/rules.h"
+#include "graph/sparse.h"
 
 namespace quern {
 namespace {
@@ -35,12 +36,25 @@ const float* floats(const NodeView& v, size_t input) {
   return v.has(input) ? constant_floats(v.graph, v.node.inputs[input]) : nullptr;
 }
 
+qn_status decode(void* context, size_t first, size_t count, float* to) {
+  const auto& constant = *static_cast<const Constant*>(context);
+  QN_TRY(constant.sparse->decode(first, count, to));
+  if (constant.mapped) constant.sparse->forget(first, count);
+  return QN_OK;
+}
+
 qn_weights weights_of(const NodeView& v) {
   qn_weights weights;
   qn_weights_init(&weights);
-  weights.data = floats(v, 1);
-  const int constant = v.graph.tensors[static_cast<size_t>(v.node.inputs[1])].constant;
-  if (v.graph.constants[static_cast<size_t>(constant)].mapped) {
+  const Constant& constant = v.graph.constants[static_cast<size_t>(v.tensor(1).constant)];
+  if (constant.sparse != nullptr) {
+    weights.encoding = QN_WEIGHTS_DECODED;
+    weights.context = const_cast<Constant*>(&constant);  // for decode() to read
+    weights.decode = decode;
+    return weights;
+  }
+  weights.data = constant.data;
+  if (constant.mapped) {
     weights.was_read = [](void*, const void* read, size_t bytes) { forget_pages(read, bytes); };
   }
   return weights;

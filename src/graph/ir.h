@@ -55,12 +55,16 @@ struct Node {
   Attributes attributes;
 };
 
+class SparseConstant;  // sparse.h
+
 // Content of a constant tensor. The bytes belong to `owner` (a mapped file, a buffer) and are aligned to 64.
 struct Constant {
   std::shared_ptr<const void> owner;
-  const void* data = nullptr;
-  size_t bytes = 0;
-  bool mapped = false;  // from a file, so that its pages can be let go while nobody reads them
+  const void* data = nullptr;  // NULL: it is sparse
+  size_t bytes = 0;            // of all elements
+  bool mapped = false;         // from a file, so that its pages can be let go while nobody reads them
+  // Weights of convolutions and fully-connected layers alone (takes_sparse() of rules.h): nothing else reads these.
+  std::shared_ptr<const SparseConstant> sparse = nullptr;
 };
 
 struct Tensor {

@@ -1,6 +1,7 @@
 #include "base/status.h"
 #include "graph/passes.h"
 #include "graph/rewrite.h"
+#include "graph/sparse.h"
 
 namespace quern {
 namespace {
@@ -34,6 +35,7 @@ constexpr int max_rounds = 100;
 qn_status optimize(Graph& graph) {
   QN_TRY(check_graph(graph));
   QN_TRY(infer_shapes(graph));
+  QN_TRY(make_dense(graph));
   bool changed = true;
   for (int round = 0; changed && round < max_rounds; ++round) {
     changed = false;

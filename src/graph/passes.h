@@ -17,6 +17,7 @@ qn_status infer_shapes(Graph& graph);
 qn_status infer_node(Graph& graph, const Node& node);
 
 // Folds and fuses; see optimize.cc for the list of passes and their order. Shapes must be known. Keeps all outputs.
+// Sparse constants become dense: passes read and rewrite single elements.
 qn_status optimize(Graph& graph);
 
 }  // namespace quern

@@ -10,9 +10,13 @@
 #include "graph/model_generated.h"
 #include "graph/passes.h"
 #include "graph/rules.h"
+#include "graph/sparse.h"
 
 namespace quern {
 namespace {
+
+// A file of nothing but zeros says much in few bytes. What all nodes together decode stays below this.
+constexpr uint64_t decoded_limit(uint64_t file_size) { return (uint64_t{1} << 30) + 64 * file_size; }
 
 class Reader {
  public:
@@ -34,6 +38,8 @@ class Reader {
   qn_status read_graph(const format::Model& model);
   qn_status read_segments(const format::Model& model);
   qn_status read_segment(const format::Segment& segment, size_t index);
+  qn_status read_content(const format::Segment& segment, const unsigned char* data, Constant* to);
+  qn_status check_decoded() const;
   qn_status read_tensor(const format::Tensor& tensor);
   qn_status read_operators(const format::Model& model);
   qn_status read_node(const format::Node& node);
@@ -134,6 +140,7 @@ qn_status Reader::read_graph(const format::Model& model) {
   QN_TRY(each(model.segments(), [&](const auto& x, size_t i) { return read_segment(x, i); }));
   QN_TRY(each(model.tensors(), [&](const auto& x, size_t) { return read_tensor(x); }));
   QN_TRY(each(model.nodes(), [&](const auto& x, size_t) { return read_node(x); }));
+  QN_TRY(check_decoded());
   QN_TRY(each(model.inputs(), [&](const auto& x, size_t) { return read_port(x, &graph_.inputs.emplace_back()); }));
   return each(model.outputs(), [&](const auto& x, size_t) { return read_port(x, &graph_.outputs.emplace_back()); });
 }
@@ -154,10 +161,6 @@ qn_status Reader::read_operators(const format::Model& model) {
 }
 
 qn_status Reader::read_segment(const format::Segment& segment, size_t index) {
-  if (segment.encoding() != format::Encoding::raw) {
-    return fail(QN_BAD_MODEL, "segment %zu: unknown encoding %u", index, static_cast<unsigned>(segment.encoding()));
-  }
-  if (segment.stored() != segment.decoded()) return fail(QN_BAD_MODEL, "segment %zu: raw, but of two sizes", index);
   if (segment.offset() % segment_alignment != 0) return fail(QN_BAD_MODEL, "segment %zu: misaligned", index);
   if (segment.offset() < segments_end_) return fail(QN_BAD_MODEL, "segment %zu: overlaps what lies before it", index);
   const uint64_t room = size_ - header_.segments_offset;
@@ -166,7 +169,45 @@ qn_status Reader::read_segment(const format::Segment& segment, size_t index) {
   }
   segments_end_ = segment.offset() + segment.stored();
   const unsigned char* data = data_ + header_.segments_offset + segment.offset();
-  graph_.constants.push_back({owner_, data, static_cast<size_t>(segment.stored())});
+  if (read_content(segment, data, &graph_.constants.emplace_back()) == QN_OK) return QN_OK;
+  const String message = qn_last_message();  // fail() writes where this lies
+  return fail(QN_BAD_MODEL, "segment %zu: %s", index, message.c_str());
+}
+
+qn_status Reader::read_content(const format::Segment& segment, const unsigned char* data, Constant* to) {
+  const uint64_t decoded = segment.decoded(), rows = segment.rows();
+  to->owner = owner_;
+  to->bytes = static_cast<size_t>(decoded);
+  if (segment.encoding() == format::Encoding::raw) {
+    to->data = data;
+    return segment.stored() == decoded ? QN_OK : fail(QN_BAD_MODEL, "raw, but of two sizes");
+  }
+  if (segment.encoding() != format::Encoding::sparse) {
+    return fail(QN_BAD_MODEL, "unknown encoding %u", static_cast<unsigned>(segment.encoding()));
+  }
+  if (decoded > PTRDIFF_MAX || decoded == 0 || rows == 0 || decoded % sizeof(float) != 0 ||
+      decoded / sizeof(float) % rows != 0) {
+    return fail(QN_BAD_MODEL, "%llu bytes are no matrix of %llu rows", static_cast<unsigned long long>(decoded),
+                static_cast<unsigned long long>(rows));
+  }
+  return SparseConstant::read({data, static_cast<size_t>(segment.stored())}, static_cast<size_t>(rows),
+                              static_cast<size_t>(decoded / sizeof(float) / rows), segment.block(), &to->sparse);
+}
+
+qn_status Reader::check_decoded() const {
+  uint64_t decoded = 0;
+  for (const Node& node : graph_.nodes) {
+    for (const int input : node.inputs) {
+      if (input < 0 || static_cast<size_t>(input) >= graph_.tensors.size()) continue;  // check_graph() says so
+      const int constant = graph_.tensors[static_cast<size_t>(input)].constant;
+      if (constant < 0 || graph_.constants[static_cast<size_t>(constant)].sparse == nullptr) continue;
+      if (!checked_add<uint64_t>(decoded, graph_.constants[static_cast<size_t>(constant)].bytes, &decoded) ||
+          decoded > decoded_limit(size_)) {
+        return fail(QN_BAD_MODEL, "decoded, sparse weights would take more than %llu bytes",
+                    static_cast<unsigned long long>(decoded_limit(size_)));
+      }
+    }
+  }
   return QN_OK;
 }
 

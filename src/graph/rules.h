@@ -41,6 +41,11 @@ struct Rule {
 
 const Rule& rule(OpKind kind);
 
+// May this input be a sparse constant?
+inline bool takes_sparse(OpKind kind, size_t input) {
+  return input == 1 && (kind == OpKind::conv2d || kind == OpKind::fully_connected);
+}
+
 // fail(QN_BAD_MODEL, ...) with the node's name and kind before the text.
 [[gnu::format(printf, 2, 3)]] qn_status fail_node(const Node& node, const char* format, ...);
 

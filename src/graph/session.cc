@@ -7,6 +7,7 @@
 #include "base/thread_pool.h"
 #include "graph/execution.h"
 #include "graph/passes.h"
+#include "graph/sparse.h"
 #include "op/tuning.h"
 
 using quern::fail;
@@ -82,7 +83,7 @@ qn_status plan(qn_session& session, Graph graph, size_t limit) {
 
 size_t constant_bytes(const Graph& graph) {
   size_t bytes = 0;
-  for (const Constant& constant : graph.constants) bytes += constant.bytes;
+  for (const Constant& constant : graph.constants) bytes += stored_bytes(constant);
   return bytes;
 }
 

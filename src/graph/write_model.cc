@@ -4,11 +4,13 @@
 
 #include "base/math.h"
 #include "base/status.h"
+#include "graph/encode_sparse.h"
 #include "graph/file_header.h"
 #include "graph/format.h"
 #include "graph/model_generated.h"
 #include "graph/new_file.h"
 #include "graph/passes.h"
+#include "graph/rules.h"
 
 namespace quern {
 namespace {
@@ -31,14 +33,24 @@ class Writer {
   qn_status write(Put&& put);
 
  private:
+  struct Segment {
+    size_t constant;  // index
+    size_t rows = 0;  // where it may be sparse
+    SparsePlan plan = {};
+  };
+
   void find_segments();
-  void build();
+  void find_matrices();
+  qn_status plan_segments();
+  qn_status build();
   Offset<flatbuffers::String> text(const String& string);
   template <class T, class From>
   Offset<flatbuffers::Vector<T>> numbers(const Vector<From>& from);
   template <class From, class Build>
   auto tables(const Vector<From>& from, Build&& build);
-  Offset<format::Segment> segment(size_t bytes, uint64_t* offset);
+  Offset<format::Segment> segment(const Segment& from, uint64_t* offset);
+  template <class Put>
+  qn_status put_segment(const Segment& from, Put&& put);
   Offset<format::Tensor> tensor(const Tensor& from);
   Offset<format::Node> node(const Node& node);
   Offset<format::Attributes> attributes(const Attributes& attributes);
@@ -48,9 +60,9 @@ class Writer {
   const Graph& graph_;
   BuilderMemory memory_;
   flatbuffers::FlatBufferBuilder builder_;
-  Vector<int> segment_of_;   // per constant: its segment, or -1 while no tensor uses it
-  Vector<size_t> segments_;  // per segment: its constant
-  Vector<bool> computed_;    // per tensor: a node writes it
+  Vector<int> segment_of_;  // per constant: its segment, or -1 while no tensor uses it
+  Vector<Segment> segments_;
+  Vector<bool> computed_;  // per tensor: a node writes it
   Vector<OpKind> operators_;
 };
 
@@ -62,10 +74,44 @@ void Writer::find_segments() {
     int& segment = segment_of_[static_cast<size_t>(tensor.constant)];
     if (segment >= 0) continue;
     segment = static_cast<int>(segments_.size());
-    segments_.push_back(static_cast<size_t>(tensor.constant));
+    segments_.push_back({static_cast<size_t>(tensor.constant)});
   }
   computed_.assign(graph_.tensors.size(), false);
   for (const Node& node : graph_.nodes) computed_[static_cast<size_t>(node.outputs[0])] = true;
+}
+
+// Sparse may be what nothing but weights of layers refers to.
+void Writer::find_matrices() {
+  const auto segment_of = [&](int tensor) -> Segment* {
+    const int constant = tensor == no_tensor ? -1 : graph_.tensors[static_cast<size_t>(tensor)].constant;
+    return constant < 0 ? nullptr : &segments_[static_cast<size_t>(segment_of_[static_cast<size_t>(constant)])];
+  };
+  constexpr size_t several = SIZE_MAX;  // uses that differ
+  for (const Node& node : graph_.nodes) {
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      Segment* segment = segment_of(node.inputs[i]);
+      if (segment == nullptr) continue;
+      const size_t rows =
+          takes_sparse(node.kind, i) ? graph_.tensors[static_cast<size_t>(node.inputs[i])].shape[0] : several;
+      segment->rows = segment->rows == 0 || segment->rows == rows ? rows : several;
+    }
+  }
+  for (const Port& port : graph_.outputs) {
+    if (Segment* segment = segment_of(port.tensor)) segment->rows = several;
+  }
+  for (Segment& segment : segments_) {
+    if (segment.rows == several) segment.rows = 0;
+  }
+}
+
+qn_status Writer::plan_segments() {
+  find_matrices();
+  for (Segment& segment : segments_) {
+    const Constant& constant = graph_.constants[segment.constant];
+    segment.plan.bytes = constant.bytes;
+    if (segment.rows != 0) QN_TRY(plan_sparse(constant, segment.rows, &segment.plan));
+  }
+  return QN_OK;
 }
 
 Offset<flatbuffers::String> Writer::text(const String& string) {
@@ -129,16 +175,34 @@ Offset<format::Port> Writer::port(const Port& from) {
                             p.present != 0 ? &to : nullptr);
 }
 
-Offset<format::Segment> Writer::segment(size_t bytes, uint64_t* offset) {
-  const auto result = format::CreateSegment(builder_, *offset, bytes, bytes, format::Encoding::raw);
-  *offset = round_up(*offset + bytes, segment_alignment);
+Offset<format::Segment> Writer::segment(const Segment& from, uint64_t* offset) {
+  const bool sparse = from.plan.block != 0;
+  const auto result = format::CreateSegment(builder_, *offset, from.plan.bytes, graph_.constants[from.constant].bytes,
+                                            sparse ? format::Encoding::sparse : format::Encoding::raw,
+                                            sparse ? from.rows : 0, static_cast<uint8_t>(from.plan.block));
+  *offset = round_up(*offset + from.plan.bytes, segment_alignment);
   return result;
 }
 
-void Writer::build() {
+template <class Put>
+qn_status Writer::put_segment(const Segment& from, Put&& put) {
+  const Constant& constant = graph_.constants[from.constant];
+  Vector<unsigned char> bytes;
+  if (from.plan.block != 0) {
+    QN_TRY(encode_sparse(constant, from.rows, from.plan, &bytes));
+    return put(bytes.data(), bytes.size());
+  }
+  if (constant.sparse == nullptr) return put(constant.data, constant.bytes);
+  bytes.resize(constant.bytes);
+  QN_TRY(constant.sparse->decode(0, constant.sparse->rows(), reinterpret_cast<float*>(bytes.data())));
+  return put(bytes.data(), bytes.size());
+}
+
+qn_status Writer::build() {
   find_segments();
+  QN_TRY(plan_segments());
   uint64_t offset = 0;
-  const auto segments = tables(segments_, [&](size_t i) { return segment(graph_.constants[i].bytes, &offset); });
+  const auto segments = tables(segments_, [&](const Segment& x) { return segment(x, &offset); });
   const auto inputs = tables(graph_.inputs, [&](const Port& x) { return port(x); });
   const auto outputs = tables(graph_.outputs, [&](const Port& x) { return port(x); });
   const auto tensors = tables(graph_.tensors, [&](const Tensor& x) { return tensor(x); });
@@ -147,11 +211,12 @@ void Writer::build() {
   const auto source = text(graph_.source), name = text(graph_.name);
   format::FinishModelBuffer(
       builder_, format::CreateModel(builder_, source, name, operators, segments, tensors, nodes, inputs, outputs));
+  return QN_OK;
 }
 
 template <class Put>
 qn_status Writer::write(Put&& put) {
-  build();
+  QN_TRY(build());
   constexpr unsigned char zeros[segment_alignment] = {};
   FileHeader header = {};
   std::memcpy(header.magic, file_magic, sizeof file_magic);
@@ -160,14 +225,14 @@ qn_status Writer::write(Put&& put) {
   header.description_size = builder_.GetSize();
   header.segments_offset = round_up<uint64_t>(sizeof header + header.description_size, segment_alignment);
   header.file_size = header.segments_offset;
-  for (const size_t i : segments_) header.file_size += round_up<uint64_t>(graph_.constants[i].bytes, segment_alignment);
+  for (const Segment& s : segments_) header.file_size += round_up<uint64_t>(s.plan.bytes, segment_alignment);
   const auto put_padded = [&](const void* data, size_t size) {
     QN_TRY(put(data, size));
     return put(zeros, round_up<size_t>(size, segment_alignment) - size);
   };
   QN_TRY(put_padded(&header, sizeof header));
   QN_TRY(put_padded(builder_.GetBufferPointer(), builder_.GetSize()));
-  for (const size_t i : segments_) QN_TRY(put_padded(graph_.constants[i].data, graph_.constants[i].bytes));
+  for (const Segment& s : segments_) QN_TRY(put_segment(s, put_padded));
   return QN_OK;
 }
 

@@ -141,6 +141,33 @@ TEST_F(Hostile, EveryFlippedBit) {
   RecordProperty("refused", static_cast<int>(refused));
 }
 
+// The same where most weights are 0.
+Graph tiny_sparse_graph() {
+  GraphBuilder b;
+  const int x = b.input("x", {1, 3, 3, 4});
+  std::vector<float> values(10 * 2 * 2 * 4), matrix(3 * 640);
+  for (size_t i = 0; i < values.size(); i += 7) values[i] = 1 + static_cast<float>(i);
+  for (const size_t i : {size_t{5}, size_t{638}, size_t{900}}) matrix[i] = 2;  // with steps longer than a byte
+  const int c = b.node(OpKind::conv2d, {x, b.constant_of({10, 2, 2, 4}, values), b.constant({10})}, window(1, 1, 1));
+  const int f = b.node(OpKind::pad, {c}, quern::test::values({0, 2, 2, 0, 0, 2, 2, 0}));
+  const int flat = b.node(OpKind::reshape, {f}, quern::test::values({0, -1}));
+  b.output(b.node(OpKind::fully_connected, {flat, b.constant_of({3, 640}, matrix)}), "y");
+  return b.done();
+}
+
+TEST_F(Hostile, EveryFlippedBitOfSparseWeights) {
+  const Bytes whole = file_of(tiny_sparse_graph());
+  Bytes copy = whole;
+  size_t loaded = 0, refused = 0;
+  for (size_t bit = 8 * sizeof(FileHeader); bit < 8 * whole.size(); ++bit) {
+    Bytes bytes = whole;
+    bytes[bit / 8] = static_cast<unsigned char>(bytes[bit / 8] ^ (1u << bit % 8));
+    (load(bytes, true) == QN_OK ? loaded : refused) += 1;
+  }
+  EXPECT_GT(refused, 1000u);
+  EXPECT_GT(loaded, 100u);
+}
+
 // Words of the header and the description replaced by numbers that tend to hurt.
 TEST_F(Hostile, ExtremeWords) {
   const Bytes whole = file_of(tiny_graph());
@@ -173,6 +200,8 @@ struct Crafted {
   struct Segment {
     uint64_t offset, stored, decoded;
     int encoding = 0;
+    uint64_t rows = 0;
+    int block = 0;
   };
   struct Tensor {
     std::string name;
@@ -190,14 +219,16 @@ struct Crafted {
   std::function<void(format::AttributesBuilder&)> attributes = [](format::AttributesBuilder&) {};
   std::function<void(FileHeader&)> header = [](FileHeader&) {};
   size_t data_bytes = 64;
+  std::vector<uint32_t> data;                                  // its beginning
   size_t repeat_tensor = 1, repeat_node = 1, repeat_port = 1;  // the same table many times
 
   Bytes file() const {
     flatbuffers::FlatBufferBuilder b;
     std::vector<flatbuffers::Offset<format::Segment>> segment_tables;
     for (const Segment& s : segments) {
-      segment_tables.push_back(
-          format::CreateSegment(b, s.offset, s.stored, s.decoded, static_cast<format::Encoding>(s.encoding)));
+      segment_tables.push_back(format::CreateSegment(b, s.offset, s.stored, s.decoded,
+                                                     static_cast<format::Encoding>(s.encoding), s.rows,
+                                                     static_cast<uint8_t>(s.block)));
     }
     std::vector<flatbuffers::Offset<format::Tensor>> tensor_tables;
     for (const Tensor& t : tensors) {
@@ -234,6 +265,7 @@ struct Crafted {
     header(h);
     std::memcpy(bytes.data(), &h, sizeof h);
     std::memcpy(bytes.data() + sizeof h, b.GetBufferPointer(), b.GetSize());
+    if (!data.empty()) std::memcpy(bytes.data() + h.segments_offset, data.data(), data.size() * sizeof(uint32_t));
     return bytes;
   }
 };
@@ -344,10 +376,92 @@ const Trick tricks[] = {
      }},
 };
 
-TEST_F(Hostile, Crafted) {
-  for (const Trick& trick : tricks) {
+// A matrix of 4 x 4 with one position in each row: starts, deltas, values.
+Crafted sparse_crafted() {
+  Crafted c;
+  c.segments = {{0, 40, 64, 1, 4, 1}};
+  c.data = {0, 1, 2, 3, 4, 0x03020100, 0x3f800000, 0x3f800000, 0x3f800000, 0x3f800000};
+  return c;
+}
+
+const Trick sparse_tricks[] = {
+    {nullptr, [](Crafted&) {}},
+    {"segment 0: a position of row 3 lies beyond its 4 elements", [](Crafted& c) { c.data[5] = 0x04020100; }},
+    {"a position of row 0 lies beyond", [](Crafted& c) { c.data[5] = 0x000000ff; }},
+    {"a position of row 0 lies beyond",  // the second one: 3, then one more
+     [](Crafted& c) { c.data = {0, 2, 2, 3, 4, 0x00000003, 0, 0, 0, 0}; }},
+    {"row 1 has fewer than no positions", [](Crafted& c) { c.data[2] = 0; }},
+    {"row 3 has fewer than no positions", [](Crafted& c) { c.data[4] = 0; }},
+    {"row 2 has fewer than no positions", [](Crafted& c) { c.data[2] = UINT32_MAX; }},
+    {"first row begins at position 1", [](Crafted& c) { c.data[0] = 1; }},
+    {"4294967295 positions take", [](Crafted& c) { c.data[4] = UINT32_MAX; }},
+    {"3 positions take 36 bytes, not 40", [](Crafted& c) { c.data[4] = 3; }},
+    {"5 positions take 48 bytes, not 40", [](Crafted& c) { c.data[4] = 5; }},
+    {"4 positions take 40 bytes, not 39", [](Crafted& c) { c.segments[0].stored = 39; }},
+    {"4 positions take 40 bytes, not 41", [](Crafted& c) { c.segments[0].stored = 41; }},
+    {"4 positions take 40 bytes, not 44", [](Crafted& c) { c.segments[0].stored = 44; }},
+    {"19 bytes are too few for 4 rows", [](Crafted& c) { c.segments[0].stored = 19; }},
+    {"0 bytes are too few", [](Crafted& c) { c.segments[0].stored = 0; }},
+    {"reaches beyond", [](Crafted& c) { c.segments[0].stored = 65; }},
+    {"blocks have 0 rows", [](Crafted& c) { c.segments[0].block = 0; }},
+    {"blocks have 3 rows", [](Crafted& c) { c.segments[0].block = 3; }},
+    {"blocks have 32 rows", [](Crafted& c) { c.segments[0].block = 32; }},
+    {"blocks have 255 rows", [](Crafted& c) { c.segments[0].block = 255; }},
+    {"positions take", [](Crafted& c) { c.segments[0].block = 2; }},
+    {"no matrix of 0 rows", [](Crafted& c) { c.segments[0].rows = 0; }},
+    {"no matrix of 3 rows", [](Crafted& c) { c.segments[0].rows = 3; }},
+    {"no matrix of 18446744073709551615 rows", [](Crafted& c) { c.segments[0].rows = UINT64_MAX; }},
+    {"no matrix", [](Crafted& c) { c.segments[0].decoded = 0; }},
+    {"no matrix", [](Crafted& c) { c.segments[0].decoded = 65; }},
+    {"no matrix", [](Crafted& c) { c.segments[0].decoded = UINT64_MAX - 15; }},
+    {"too few for 16 rows", [](Crafted& c) { c.segments[0].rows = 16; }},
+    {"which is not its size", [](Crafted& c) { c.segments[0].decoded = 128; }},
+    {"has 4 rows of floats, the tensor has not",
+     [](Crafted& c) {
+       c.tensors[1].shape = {2, 8};
+       c.tensors[0].shape = {1, 8};
+     }},
+    {"has 4 rows of floats, the tensor has not", [](Crafted& c) { c.tensors[1].shape = {16}; }},
+    {"which is not its size", [](Crafted& c) { c.tensors[1].type = 3; }},
+    {"has 4 rows of floats, the tensor has not",  // of 64-bit integers
+     [](Crafted& c) {
+       c.tensors[1].type = 3;
+       c.tensors[1].shape = {4, 2};
+     }},
+    {"only weights may be sparse",
+     [](Crafted& c) {
+       c.operators = {"add"};
+       c.tensors[0].shape = {4, 4};
+     }},
+    {"only weights may be sparse",
+     [](Crafted& c) {
+       c.inputs = {1, 1};
+     }},
+    {"only weights may be sparse", [](Crafted& c) { c.out_port = 1; }},
+    // Little that decodes to much: rows without positions cost 4 bytes each.
+    {"would take more than",
+     [](Crafted& c) {
+       c.data = {0, 0, 0, 0, 0};
+       c.segments[0] = {0, 20, uint64_t{4} << 40, 1, 4, 1};
+       c.tensors[1].shape = {4, uint64_t{1} << 38};
+       c.tensors[0].shape = {1, uint64_t{1} << 38};
+     }},
+    // No more than is allowed, but node after node.
+    {"would take more than",
+     [](Crafted& c) {
+       c.data = {0, 0, 0, 0, 0};
+       c.segments[0] = {0, 20, uint64_t{1} << 29, 1, 4, 1};
+       c.tensors[1].shape = {4, uint64_t{1} << 25};
+       c.tensors[0].shape = {1, uint64_t{1} << 25};
+       c.repeat_node = 20;
+     }},
+};
+
+void check_tricks(std::span<const Trick> list, const Crafted& valid,
+                  const std::function<qn_status(const Bytes&, bool)>& load) {
+  for (const Trick& trick : list) {
     SCOPED_TRACE(trick.message == nullptr ? "nothing wrong" : trick.message);
-    Crafted crafted;
+    Crafted crafted = valid;
     trick.make(crafted);
     const qn_status status = load(crafted.file(), true);
     if (trick.message == nullptr) {
@@ -358,6 +472,10 @@ TEST_F(Hostile, Crafted) {
     }
   }
 }
+
+TEST_F(Hostile, Crafted) { check_tricks(tricks, Crafted(), load); }
+
+TEST_F(Hostile, CraftedSparseWeights) { check_tricks(sparse_tricks, sparse_crafted(), load); }
 
 // The root offset and others may point anywhere.
 TEST_F(Hostile, RootOffsets) {

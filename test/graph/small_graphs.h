@@ -10,6 +10,7 @@
 
 #include "graph/format.h"
 #include "graph/passes.h"
+#include "graph/sparse.h"
 
 namespace quern::test {
 
@@ -124,7 +125,17 @@ inline void expect_same(const Attributes& a, const Attributes& b) {
   EXPECT_EQ(a.values, b.values);
 }
 
-// Equal but for the numbering of constants.
+inline std::vector<unsigned char> bytes_of(const Constant& constant) {
+  if (constant.sparse == nullptr) {
+    const auto* bytes = static_cast<const unsigned char*>(constant.data);
+    return {bytes, bytes + constant.bytes};
+  }
+  std::vector<unsigned char> bytes(constant.bytes);
+  expect_ok(constant.sparse->decode(0, constant.sparse->rows(), reinterpret_cast<float*>(bytes.data())));
+  return bytes;
+}
+
+// Equal but for the numbering and encoding of constants.
 inline void expect_same(const Graph& a, const Graph& b) {
   EXPECT_EQ(a.source, b.source);
   EXPECT_EQ(a.name, b.name);
@@ -138,7 +149,7 @@ inline void expect_same(const Graph& a, const Graph& b) {
     if (s.constant < 0) continue;
     const Constant &c = a.constants[static_cast<size_t>(s.constant)], &d = b.constants[static_cast<size_t>(t.constant)];
     ASSERT_EQ(c.bytes, d.bytes);
-    EXPECT_EQ(std::memcmp(c.data, d.data, c.bytes), 0);
+    EXPECT_TRUE(bytes_of(c) == bytes_of(d)) << "constant of tensor " << i;
   }
   ASSERT_EQ(a.nodes.size(), b.nodes.size());
   for (size_t i = 0; i < a.nodes.size(); ++i) {
