@@ -1,6 +1,7 @@
 #include "op/choose.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
 
@@ -44,7 +45,12 @@ constexpr double interrupted_bytes = 7;      // where it is asked for one panel 
 constexpr double start_cycles = 2000;        // until the weights arrive that nothing has fetched ahead,
 constexpr double restart_cycles = 500;       // where others are under way meanwhile
 constexpr double unhidden = 0.25;            // of the time weights take: loads wait though they are fetched ahead
-constexpr double cached_bytes = 16 << 20;    // that the last cache keeps while a layer runs
+constexpr double csr_cycles = 0.72;          // sparse: of a vector of pixels times one weight, by the kind of row
+constexpr double pair_cycles = 0.62;
+constexpr double block_cycles = 0.54;
+constexpr double set_cycles = 30;          // to begin a set of channels
+constexpr double turn_cycles = 0.25;       // to turn one element, with vectors of 16
+constexpr double cached_bytes = 16 << 20;  // that the last cache keeps while a layer runs
 
 // Limits of what is chosen unasked: of winograd's transformed weights, which are 1.8, 4 or 7.1 times the weights, and
 // of winograd_error. The first leaves 4x4 for 512 to 512 channels, the second 6x6 for up to 225 channels.
@@ -233,6 +239,35 @@ bool winograd_fits(const Problem& p, const WinogradRow& row, bool by_name) {
   return by_name || (bytes <= max_transformed_bytes && winograd_error(row.outputs, p.in) <= max_winograd_error);
 }
 
+// ---- sparse
+
+bool has_zeros(const Problem& p) { return p.density != nullptr && p.density->blocks[0] < p.density->elements; }
+
+// What is stored in blocks of N channels, zeros among them.
+double stored(const Problem& p, size_t block) {
+  return static_cast<double>(p.density->blocks[std::countr_zero(block)] * block);
+}
+
+// Blocks that are mostly full are as good as single weights, and faster.
+constexpr double full_enough = 0.9;
+
+bool sparse_fits(const Problem& p, const SpmmRow& row) {
+  return row.csr() || stored(p, 1) >= full_enough * stored(p, row.block);
+}
+
+// Every weight is multiplied with all pixels of a tile; before and after that A and C are turned.
+double sparse_cycles(const Problem& p, const SpmmRow& row) {
+  const double lanes = level_of(row).lanes, depth = static_cast<double>(p.taps() * p.in);
+  const double vectors = static_cast<double>(divide_up(p.pixels, row.lanes) * row.lanes) / lanes;
+  const double tiles = static_cast<double>(divide_up(p.pixels, row.pixels));
+  const double sets = static_cast<double>(divide_up(p.out, row.channels()));
+  const double per_weight = row.csr() ? csr_cycles : row.block == 2 ? pair_cycles : block_cycles;
+  const double products = stored(p, row.block) * vectors * per_weight * level_of(row).multiply;
+  const double turned = (depth + static_cast<double>(p.out)) * static_cast<double>(p.pixels) * turn_cycles * 16 / lanes;
+  const double begun = tiles * sets * set_cycles;
+  return (products / static_cast<double>(p.groups) + turned + begun) * static_cast<double>(p.groups * p.images);
+}
+
 // igemm keeps an offset per output pixel and tap; beyond this, another algorithm is better though slower.
 constexpr size_t max_table_bytes = size_t{64} << 20;
 
@@ -296,6 +331,12 @@ void add_algorithm(qn_algorithm algorithm, const Problem& p, const char* kernel,
         return c->gemm != nullptr;
       });
       break;
+    case QN_ALGORITHM_SPARSE:
+      if (p.density == nullptr) break;
+      add(spmm_rows(), [&](const SpmmRow& r, Choice* c) {
+        return (kernel != nullptr || sparse_fits(p, r)) && complete(&c->spmm, r, sparse_cycles(p, r), c);
+      });
+      break;
     case QN_ALGORITHM_AUTO: break;
   }
 }
@@ -310,9 +351,11 @@ double winograd_error(size_t outputs, size_t channels) {
 
 Vector<Choice> candidates(const Problem& problem, qn_algorithm algorithm, const char* kernel) {
   Vector<Choice> list;
-  for (const qn_algorithm each :
-       {QN_ALGORITHM_GEMM, QN_ALGORITHM_DEPTHWISE, QN_ALGORITHM_WINOGRAD, QN_ALGORITHM_IGEMM, QN_ALGORITHM_DIRECT}) {
-    if (problem.matrix && each != QN_ALGORITHM_GEMM) continue;
+  for (const qn_algorithm each : {QN_ALGORITHM_GEMM, QN_ALGORITHM_DEPTHWISE, QN_ALGORITHM_WINOGRAD, QN_ALGORITHM_IGEMM,
+                                  QN_ALGORITHM_DIRECT, QN_ALGORITHM_SPARSE}) {
+    if (problem.matrix && each != QN_ALGORITHM_GEMM && each != QN_ALGORITHM_SPARSE) continue;
+    // Asked for, weights without zeros are sparse, too.
+    if (each == QN_ALGORITHM_SPARSE && algorithm != each && !has_zeros(problem)) continue;
     if (algorithm == QN_ALGORITHM_AUTO || algorithm == each) add_algorithm(each, problem, kernel, &list);
   }
   return list;
@@ -331,6 +374,7 @@ bool known_kernel(qn_algorithm algorithm, std::string_view name) {
     case QN_ALGORITHM_IGEMM: return in(igemm_rows());
     case QN_ALGORITHM_DEPTHWISE: return in(dwconv_rows()) || in(dwconv_tile_rows());
     case QN_ALGORITHM_WINOGRAD: return in(winograd_rows());
+    case QN_ALGORITHM_SPARSE: return in(spmm_rows());
     case QN_ALGORITHM_AUTO: break;
   }
   return false;

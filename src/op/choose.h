@@ -9,8 +9,10 @@
 #include "kernel/gemm.h"
 #include "kernel/igemm.h"
 #include "kernel/select.h"
+#include "kernel/spmm.h"
 #include "kernel/winograd.h"
 #include "op/operator.h"
+#include "op/weights.h"
 #include "op/window.h"
 
 namespace quern {
@@ -24,16 +26,17 @@ struct Problem {
   size_t images = 1;                   // such products
   size_t groups = 1, in = 1, out = 1;  // channels of one group
   qn_hw kernel = {1, 1};
-  size_t height = 1, width = 1;    // of the output
-  bool matrix = false;             // no image at all: gemm alone applies
-  bool pointwise = false;          // 1x1, stride 1, no padding: rows of the image are rows of the matrix
-  bool residual = false;           // a second input is added
-  bool offsets_fit = true;         // 32 bits reach every pixel: igemm's tables can be made
-  size_t row_stride = 0;           // of gemm's A, in bytes
-  size_t traffic = 0;              // bytes that pass the caches between two runs
-  bool contiguous = false;         // taps of one kernel row lie side by side in memory
-  bool undilated = false;          // stride 1 and dilation 1
-  const Window* window = nullptr;  // of a convolution
+  size_t height = 1, width = 1;             // of the output
+  bool matrix = false;                      // no image at all: gemm and sparse alone apply
+  bool pointwise = false;                   // 1x1, stride 1, no padding: rows of the image are rows of the matrix
+  bool residual = false;                    // a second input is added
+  bool offsets_fit = true;                  // 32 bits reach every pixel: igemm's tables can be made
+  size_t row_stride = 0;                    // of gemm's A, in bytes
+  size_t traffic = 0;                       // bytes that pass the caches between two runs
+  bool contiguous = false;                  // taps of one kernel row lie side by side in memory
+  bool undilated = false;                   // stride 1 and dilation 1
+  const Window* window = nullptr;           // of a convolution
+  const WeightsDensity* density = nullptr;  // NULL: nobody has looked, no weights are 0
 
   size_t taps() const { return kernel.h * kernel.w; }
 };
@@ -46,7 +49,8 @@ struct Choice {
   const DwconvRow* dwconv = nullptr;
   const DwconvTileRow* dwconv_tile = nullptr;
   const WinogradRow* winograd = nullptr;  // with the gemm of its level
-  double cycles = 0;                      // an estimate
+  const SpmmRow* spmm = nullptr;
+  double cycles = 0;  // an estimate
 };
 
 // A bound of the error of a whole convolution by winograd: its largest by the largest output, without clamp. Measured

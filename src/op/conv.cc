@@ -23,6 +23,7 @@ std::unique_ptr<qn_plan> plan_choice(const ConvPlan& conv) {
     case QN_ALGORITHM_IGEMM: return plan_igemm(conv);
     case QN_ALGORITHM_DEPTHWISE: return plan_depthwise(conv);
     case QN_ALGORITHM_WINOGRAD: return plan_winograd(conv);
+    case QN_ALGORITHM_SPARSE: return plan_sparse(conv);
     default: return plan_direct(conv);
   }
 }
@@ -68,7 +69,7 @@ qn_status measure(const ConvRequest& conv, const Vector<Choice>& list, Vector<Me
   for (const Choice& c : list) {
     if (c.cycles > worth_trying * list[0].cycles || packed > max_trial_bytes) break;
     const Weights weights = conv.weights.unshared();  // those that another candidate has just read would be warmer
-    trials.emplace_back().plan = plan_choice({conv.request, c, weights, conv.window, conv.clamp});
+    trials.emplace_back().plan = plan_choice({conv.request, c, weights, conv.window, conv.clamp, conv.problem.matrix});
     packed += weights.packed_bytes();
   }
   if (trials.size() > 1) QN_TRY(time_trials(conv.request, &trials));
@@ -111,7 +112,7 @@ qn_status plan_conv(const ConvRequest& conv, std::unique_ptr<qn_plan>* plan) {
   Choice choice;
   QN_TRY(choose(conv.who, conv.problem, conv.request.options, &choice));
   if (conv.request.options.tuning != nullptr) QN_TRY(choose_measured(conv, &choice));
-  *plan = plan_choice({conv.request, choice, conv.weights, conv.window, conv.clamp});
+  *plan = plan_choice({conv.request, choice, conv.weights, conv.window, conv.clamp, conv.problem.matrix});
   (*plan)->algorithm = choice.algorithm;
   (*plan)->kernel = choice.row->name;
   (*plan)->macs = count_macs(conv.request.out, conv.weights.shape().depth());

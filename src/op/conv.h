@@ -24,6 +24,13 @@ struct ConvRequest {
 // Chooses among the algorithms and plans the one of choice.
 qn_status plan_conv(const ConvRequest& conv, std::unique_ptr<qn_plan>* plan);
 
+// Counts the weights that are not 0, where that can matter.
+inline const WeightsDensity* density_for(const Weights& weights, const qn_plan_options& options) {
+  const bool depthwise = weights.shape().in == 1;
+  const bool may = options.algorithm == QN_ALGORITHM_SPARSE || (options.algorithm == QN_ALGORITHM_AUTO && !depthwise);
+  return may ? &weights.density() : nullptr;
+}
+
 // ---- the algorithms
 
 struct ConvPlan {
@@ -32,6 +39,7 @@ struct ConvPlan {
   const Weights& weights;
   const Window& window;  // not read by gemm
   qn_minmax_f32 clamp;
+  bool matrix;  // no image: the window means nothing
 };
 
 // Rows of the input, all but its last dimension, times weights. Any rank.
@@ -40,6 +48,8 @@ std::unique_ptr<qn_plan> plan_igemm(const ConvPlan& conv);
 std::unique_ptr<qn_plan> plan_direct(const ConvPlan& conv);
 std::unique_ptr<qn_plan> plan_depthwise(const ConvPlan& conv);
 std::unique_ptr<qn_plan> plan_winograd(const ConvPlan& conv);
+// Any problem, matrices too.
+std::unique_ptr<qn_plan> plan_sparse(const ConvPlan& conv);
 
 // How many products there are and how many rows each has: rows of C that lie at equal distances join.
 struct Rows {

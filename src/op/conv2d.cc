@@ -72,6 +72,7 @@ class Conv2d final : public Operator {
     p.pointwise = is_pointwise(window);
     p.row_stride = window.pixel_stride;
     p.traffic = request.options.traffic;
+    p.density = density_for(weights_, request.options);
     p.offsets_fit = window.offsets_fit();
     p.window = &window;
     p.height = window.h.out;

@@ -30,14 +30,11 @@ class FullyConnected final : public Operator {
 
   qn_status plan(const Request& request, std::unique_ptr<qn_plan>* plan) const override {
     const qn_tensor& in = request.ins[0];
-    if (request.options.algorithm != QN_ALGORITHM_AUTO && request.options.algorithm != QN_ALGORITHM_GEMM) {
-      return fail(QN_UNSUPPORTED, "%s: its only algorithm is gemm, not %s", name,
-                  qn_algorithm_string(request.options.algorithm));
-    }
     Problem problem;
     for (uint32_t i = 0; i + 1 < in.rank; ++i) problem.pixels *= in.shape[i];
     problem.row_stride = in.rank > 1 ? in.stride[in.rank - 2] : 0;
     problem.traffic = request.options.traffic;
+    problem.density = density_for(weights_, request.options);
     problem.in = weights_.shape().in;
     problem.out = weights_.shape().out;
     problem.pointwise = problem.matrix = true;

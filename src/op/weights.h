@@ -45,6 +45,7 @@ enum class Packing {
               // all
   winograd4,  // points of one panel of channels after each other
   winograd6,
+  sparse,  // pack_sparse.h
 };
 
 struct PackedWeights {
@@ -62,6 +63,7 @@ struct PackKey {
   WeightsShape shape;
   qn_weights weights;
   Vector<float> bias;  // is part of the panels
+  size_t depth = 0;    // sparse only: of a chunk
 
   bool operator<(const PackKey& other) const;
 };
@@ -88,7 +90,8 @@ class Weights {
   Weights(const qn_weights& weights, const WeightsShape& shape, const float* bias, qn_weights_cache* cache);
   // The same with a cache of their own, for packings that are soon given up.
   Weights unshared() const;
-  Packed pack(Packing packing, size_t nr) const;
+  // `nr`: of panels, or channels of a sparse block.
+  Packed pack(Packing packing, size_t nr, size_t depth = 0) const;
   size_t packed_bytes() const { return cache_->bytes(); }
   // Counted when first asked for; weights with hardly any zeros are taken for full. Thread-safe. Throws Failure where
   // the weights cannot be decoded.

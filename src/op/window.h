@@ -42,6 +42,7 @@ struct Window {
 // Outputs begin .. end-1 along an axis have their whole window inside the image.
 struct Span {
   size_t begin, end;
+  bool has(size_t i) const { return i >= begin && i < end; }
 };
 Span columns_inside(const Axis& axis);
 

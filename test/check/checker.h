@@ -14,6 +14,7 @@
 #include "kernel/igemm.h"
 #include "kernel/pool.h"
 #include "kernel/spmm.h"
+#include "kernel/transpose.h"
 #include "kernel/winograd.h"
 #include "platform.h"
 
@@ -108,6 +109,7 @@ Kernel make_kernel(const BinaryRow& row);
 Kernel make_kernel(const ChannelRow& row);
 Kernel make_kernel(const ReduceRow& row);
 Kernel make_kernel(const SpmmRow& row);
+Kernel make_kernel(const TransposeRow& row);
 Kernel make_input_kernel(const WinogradRow& row);
 Kernel make_output_kernel(const WinogradRow& row);
 std::vector<Kernel> gemm_kernels();
@@ -116,6 +118,7 @@ std::vector<Kernel> dwconv_kernels();
 std::vector<Kernel> pool_kernels();
 std::vector<Kernel> eltwise_kernels();
 std::vector<Kernel> spmm_kernels();
+std::vector<Kernel> transpose_kernels();
 std::vector<Kernel> winograd_kernels();
 
 // Every row of every table.

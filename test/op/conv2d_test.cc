@@ -6,6 +6,7 @@
 #include "kernel/dwconv.h"
 #include "kernel/gemm.h"
 #include "kernel/igemm.h"
+#include "kernel/spmm.h"
 #include "kernel/winograd.h"
 
 namespace quern::test {
@@ -121,6 +122,18 @@ qn_status create(const Conv& c, const float* weights, qn_weights_layout layout, 
   return qn_conv2d_create(&p, &w, bias, cache, op);
 }
 
+// Makes about this part of all blocks of weights zero: `block` neighbouring output channels of a group at a position.
+void prune(const Conv& c, size_t block, double zeros, std::vector<float>* weights) {
+  const size_t depth = c.weights() / c.out, out = c.out / c.groups;
+  for (size_t o = 0; o < c.out; ++o) {
+    const size_t row = o / out * out + o % out / block;
+    const std::vector<float> keep = reals(depth, static_cast<uint32_t>(100 + row), 0, 1);
+    for (size_t k = 0; k < depth; ++k) {
+      if (static_cast<double>(keep[k]) < zeros) (*weights)[o * depth + k] = 0;
+    }
+  }
+}
+
 // What a convolution is made of: values whose sums are exact.
 struct Case {
   Conv c;
@@ -128,12 +141,13 @@ struct Case {
   std::vector<double> expected;
   double largest = 1;  // of the outputs before the clamp
 
-  explicit Case(const Conv& conv)
+  explicit Case(const Conv& conv, size_t block = 1, double zeros = 0)
       : c(conv),
         input(integers(count_of(conv.shape()), 1)),
         weights(integers(conv.weights(), 2)),
-        bias(integers(conv.out, 3)),
-        expected(reference(conv, input, weights, bias)) {
+        bias(integers(conv.out, 3)) {
+    prune(conv, block, zeros, &weights);
+    expected = reference(conv, input, weights, bias);
     Conv free = conv;
     free.min = -std::numeric_limits<float>::infinity(), free.max = std::numeric_limits<float>::infinity();
     for (const double value : reference(free, input, weights, bias)) largest = std::max(largest, std::abs(value));
@@ -239,7 +253,8 @@ const std::vector<Conv>& cases() {
 }
 
 constexpr qn_algorithm algorithms[] = {QN_ALGORITHM_AUTO,  QN_ALGORITHM_DIRECT,    QN_ALGORITHM_GEMM,
-                                       QN_ALGORITHM_IGEMM, QN_ALGORITHM_DEPTHWISE, QN_ALGORITHM_WINOGRAD};
+                                       QN_ALGORITHM_IGEMM, QN_ALGORITHM_DEPTHWISE, QN_ALGORITHM_WINOGRAD,
+                                       QN_ALGORITHM_SPARSE};
 
 bool applies(const Conv& c, qn_algorithm algorithm) {
   const bool one = c.kernel.h == 1 && c.kernel.w == 1 && c.stride.h == 1 && c.stride.w == 1 && c.padding.top == 0 &&
@@ -316,12 +331,37 @@ TEST(Conv2d, EveryDwconvRow) { run_rows(dwconv_rows()); }
 TEST(Conv2d, EveryDwconvTileRow) { run_rows(dwconv_tile_rows()); }
 TEST(Conv2d, EveryWinogradRow) { run_rows(winograd_rows()); }
 
+TEST(Conv2d, EverySpmmRow) { run_rows(spmm_rows()); }
+
+// Every row with weights of every pattern, also those that are not its own.
+TEST(Conv2d, EverySpmmRowAtEveryDensity) {
+  for (const Conv& c : cases()) {
+    SCOPED_TRACE(c.text());
+    for (const size_t block : {1, 2, 4, 8, 16}) {
+      for (const double zeros : {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0}) {
+        SCOPED_TRACE(std::to_string(zeros) + " zeros in blocks of " + std::to_string(block));
+        const Case test(c, block, zeros);
+        Op op;
+        ASSERT_QN_OK(
+            create(c, test.weights.data(), QN_WEIGHTS_OHWI, c.bias ? test.bias.data() : nullptr, nullptr, &op));
+        for (const SpmmRow& row : spmm_rows()) {
+          if (!runs_on(row, cpu().isa)) continue;
+          const Result r = run(op, {{c.shape(), test.input}}, {.algorithm = QN_ALGORITHM_SPARSE, .kernel = row.name});
+          EXPECT_EQ(r.kernel, row.name);
+          test.expect(r);
+          if (HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+}
+
 TEST(Conv2d, EachAlgorithmUsesSomeRow) {
   const Conv point = {.in = 8, .out = 8}, depth = {.in = 8, .out = 8, .groups = 8, .kernel = {3, 3}};
   const Conv square = {.in = 8, .out = 8, .kernel = {3, 3}};
   for (const auto& [c, algorithm] : {std::pair(point, QN_ALGORITHM_GEMM), std::pair(point, QN_ALGORITHM_IGEMM),
                                      std::pair(point, QN_ALGORITHM_DIRECT), std::pair(depth, QN_ALGORITHM_DEPTHWISE),
-                                     std::pair(square, QN_ALGORITHM_WINOGRAD)}) {
+                                     std::pair(square, QN_ALGORITHM_WINOGRAD), std::pair(point, QN_ALGORITHM_SPARSE)}) {
     const Case test(c);
     Op op;
     ASSERT_QN_OK(create(c, test.weights.data(), QN_WEIGHTS_OHWI, test.bias.data(), nullptr, &op));
@@ -401,6 +441,7 @@ TEST(Conv2d, FusedLevelsGiveTheBitsOfAChainOfFma) {
   };
   check(igemm_rows(), QN_ALGORITHM_IGEMM);
   check(gemm_rows(), QN_ALGORITHM_DIRECT);
+  check(spmm_rows(), QN_ALGORITHM_SPARSE);
 }
 
 TEST(Conv2d, NanStaysNanAndClampsInfinity) {

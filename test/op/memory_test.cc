@@ -42,11 +42,12 @@ class Memory : public ::testing::Test {
 };
 
 const float zeros[8 * 1024] = {};
+const std::vector<float> ones(8 * 1024, 1);  // weights: with zeros they would be sparse
 const qn_weights weights = [] {
   qn_weights w;
   qn_weights_init(&w);
   w.layout = QN_WEIGHTS_OIHW;
-  w.data = zeros;
+  w.data = ones.data();
   return w;
 }();
 
@@ -332,7 +333,7 @@ TEST(Weights, TellWhatWasRead) {
       p.out_channels = 70;
       p.groups = depthwise ? 70 : 1;
       p.kernel = {3, 3};
-      Heard heard = {reinterpret_cast<const char*>(zeros), 0};
+      Heard heard = {reinterpret_cast<const char*>(ones.data()), 0};
       qn_weights w = weights;
       w.layout = layout;
       w.context = &heard;
@@ -352,7 +353,7 @@ TEST(Weights, TellWhatWasRead) {
       options.algorithm = algorithm;
       qn_plan* plan;
       ASSERT_QN_OK(qn_operator_plan(op, &in, 1, nullptr, 0, &options, &plan));
-      EXPECT_EQ(reinterpret_cast<const char*>(zeros) + 70 * 9 * (depthwise ? 1 : 5) * sizeof(float), heard.next);
+      EXPECT_EQ(reinterpret_cast<const char*>(ones.data()) + 70 * 9 * (depthwise ? 1 : 5) * sizeof(float), heard.next);
       const bool at_once = depthwise || layout == QN_WEIGHTS_HWIO;
       EXPECT_EQ(at_once, heard.times == 1) << heard.times;
       qn_plan_release(plan);

@@ -250,7 +250,7 @@ TEST(Winograd, AppliesToNothingElse) {
 }
 
 qn_algorithm chosen(size_t size, size_t channels, const char* kernel = nullptr) {
-  const std::vector<float> weights(channels * channels * 9);
+  const std::vector<float> weights(channels * channels * 9, 1);  // zeros would be sparse
   qn_conv2d_params p;
   qn_conv2d_params_init(&p);
   p.in_channels = p.out_channels = channels;

@@ -1,0 +1,31 @@
+#include <algorithm>
+#include <cstdint>
+
+#include "kernel/transpose.h"
+
+namespace quern {
+namespace {
+
+constexpr TransposeRow table[] = {
+#define QN_TRANSPOSE_ROW(type, isa, layout, name) {{#name, QN_##type, isa_##isa, QN_LAYOUT_##layout}, name},
+#include "kernel/transpose.inc"
+#undef QN_TRANSPOSE_ROW
+};
+
+}  // namespace
+
+std::span<const TransposeRow> transpose_rows() { return table; }
+
+}  // namespace quern
+
+// Some rows at a time, so that neither side jumps from cache line to cache line.
+extern "C" void qn_transpose_f32_4x4_ref(size_t rows, size_t columns, const void* const* a, void* c, size_t c_stride) {
+  constexpr size_t block = 4;
+  for (size_t i0 = 0; i0 < rows; i0 += block) {
+    const size_t i1 = std::min(rows, i0 + block);
+    for (size_t j = 0; j < columns; ++j) {
+      auto* to = reinterpret_cast<uint32_t*>(static_cast<char*>(c) + j * c_stride);
+      for (size_t i = i0; i < i1; ++i) to[i] = static_cast<const uint32_t*>(a[i])[j];
+    }
+  }
+}

@@ -1,0 +1,185 @@
+#include "op/pack_sparse.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/cpu.h"
+#include "base/math.h"
+#include "op/weight_rows.h"
+
+namespace quern {
+namespace {
+
+// Parts of one chunk of k, one after the other.
+struct Chunk {
+  Vector<SparsePart> parts;  // what lies before them counts from the chunk's beginning
+  Vector<qn_spmm_set> set;
+  Vector<char> index;
+  Vector<float> w;
+
+  void put_index(size_t k, size_t bytes) {
+    const auto wide = static_cast<uint16_t>(k);
+    index.push_back(static_cast<char>(wide & 0xff));
+    if (bytes == 2) index.push_back(static_cast<char>(wide >> 8));
+  }
+};
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
+
+struct Entry {
+  size_t k;  // from the chunk's beginning
+  float w;
+};
+
+// Rows of some output channels, and which part of k is at hand.
+struct Source {
+  Strip strip;
+  const WeightsShape& shape;
+  size_t channels, begin, end;
+
+  // Calls each(k, address of the weight of the first channel) for all k.
+  template <class Each>
+  void walk(Each&& each) const {
+    for (size_t k = begin; k < end; ++k) {
+      const size_t tap = k / shape.in, y = tap / shape.kernel.w, x = tap % shape.kernel.w;
+      each(k - begin, strip.data + y * strip.stride.h + x * strip.stride.w + k % shape.in * strip.stride.in);
+    }
+  }
+};
+
+// ---- csr: channels by their number of entries, two neighbours each a set.
+
+void put_pair(const Vector<Entry>& f, const Vector<Entry>& s, size_t first, size_t second, Chunk* to) {
+  const size_t steps = divide_up<size_t>(std::max(f.size(), s.size()), 2);
+  to->set.push_back({static_cast<uint16_t>(steps), static_cast<uint16_t>(first), static_cast<uint16_t>(second)});
+  for (size_t i = 0; i < 2 * steps; ++i) {
+    for (const Vector<Entry>* channel : {&f, &s}) {
+      // What is missing is a zero where the channel, or at least its pair, has a weight anyhow.
+      const Vector<Entry>& from = channel->empty() ? (f.empty() ? s : f) : *channel;
+      const Entry entry = i < channel->size() ? (*channel)[i] : Entry{from.back().k, 0.0f};
+      to->put_index(entry.k, 1);
+      to->w.push_back(entry.w);
+    }
+  }
+}
+
+void put_csr(const Source& from, Chunk* to) {
+  Vector<Entry> entries[sparse_channels];
+  from.walk([&](size_t k, const float* w) {
+    for (size_t n = 0; n < from.channels; ++n) {
+      if (const float weight = w[n * from.strip.stride.out]; weight != 0) entries[n].push_back({k, weight});
+    }
+  });
+  size_t order[sparse_channels];
+  for (size_t n = 0; n < from.channels; ++n) order[n] = n;
+  std::stable_sort(order, order + from.channels,
+                   [&](size_t a, size_t b) { return entries[a].size() < entries[b].size(); });
+  for (size_t i = 0; i < from.channels; i += 2) {
+    const bool two = i + 1 < from.channels;
+    const size_t first = order[i], second = two ? order[i + 1] : first;
+    put_pair(entries[first], two ? entries[second] : Vector<Entry>(), first, second, to);
+  }
+}
+
+// ---- b1xN
+
+void put_blocks(const Source& from, size_t block, Chunk* to) {
+  for (size_t n = 0; n < from.channels; n += block) {
+    const size_t count = std::min(block, from.channels - n);
+    qn_spmm_set set = {0, static_cast<uint16_t>(n), 0};
+    from.walk([&](size_t k, const float* w) {
+      float weights[16] = {};
+      bool any = false;
+      for (size_t i = 0; i < count; ++i) {
+        weights[i] = w[(n + i) * from.strip.stride.out];
+        any = any || weights[i] != 0;
+      }
+      if (!any) return;
+      ++set.steps;
+      to->put_index(k, 2);
+      to->w.insert(to->w.end(), weights, weights + block);
+    });
+    to->set.push_back(set);
+  }
+}
+
+// ----
+
+void put_part(const Source& from, size_t block, Chunk* to) {
+  SparsePart part = {static_cast<uint32_t>(to->set.size()), 0, static_cast<uint32_t>(to->index.size()),
+                     static_cast<uint32_t>(to->w.size())};
+  if (block == 1) {
+    put_csr(from, to);
+  } else {
+    put_blocks(from, block, to);
+  }
+  part.sets = static_cast<uint32_t>(to->set.size()) - part.set;
+  to->parts.push_back(part);
+}
+
+// One buffer for all: weights and biases, then sets, then indices.
+void join(const Vector<Chunk>& chunks, const Vector<float>& bias, SparseWeights* packed) {
+  size_t w = 0, sets = 0, index = 0;
+  for (const Chunk& chunk : chunks) {
+    for (SparsePart part : chunk.parts) {
+      part.set += static_cast<uint32_t>(sets), part.index += static_cast<uint32_t>(index);
+      part.w += static_cast<uint32_t>(w);
+      packed->parts.push_back(part);
+    }
+    w += chunk.w.size(), sets += chunk.set.size(), index += chunk.index.size();
+  }
+  const size_t w_bytes = w * sizeof(float), bias_bytes = bias.size() * sizeof(float);
+  const size_t set_bytes = sets * sizeof(qn_spmm_set);
+  packed->data = Buffer(w_bytes + bias_bytes + set_bytes + index);
+  auto* to = static_cast<char*>(packed->data.data());
+  packed->w = reinterpret_cast<const float*>(to);
+  packed->bias = reinterpret_cast<const float*>(to + w_bytes);
+  packed->set = reinterpret_cast<const qn_spmm_set*>(to + w_bytes + bias_bytes);
+  packed->index = to + w_bytes + bias_bytes + set_bytes;
+  const auto put = [](char* at, const auto& list) {
+    const size_t bytes = list.size() * sizeof list[0];
+    if (bytes > 0) std::memcpy(at, list.data(), bytes);
+    return at + bytes;
+  };
+  for (const Chunk& chunk : chunks) to = put(to, chunk.w);
+  to = put(to, bias);
+  for (const Chunk& chunk : chunks) to = put(to, chunk.set);
+  for (const Chunk& chunk : chunks) to = put(to, chunk.index);
+}
+
+}  // namespace
+
+// CSR reads each row of A for every weight that it meets, so they must stay in the L1 cache; blocks use each several
+// times, so that the L2 cache is near enough.
+size_t sparse_depth(const SpmmRow& row, size_t k) {
+  const size_t cache = row.csr() ? cpu().l1_bytes * 2 / 3 : cpu().l2_bytes / 2;
+  const size_t countable = std::min<size_t>(row.max_k(), UINT16_MAX);  // steps of a set
+  const size_t most = std::clamp<size_t>(cache / (row.pixels * sizeof(float)), 16, countable);
+  return divide_up(k, divide_up(k, most));
+}
+
+std::shared_ptr<PackedWeights> pack_sparse(const PackKey& key) {
+  const WeightsShape& shape = key.shape;
+  WeightRows weights(key.weights, shape);
+  auto packed = make_shared<SparseWeights>();
+  packed->depth = key.depth;
+  packed->chunks = divide_up(shape.depth(), key.depth);
+  packed->blocks = divide_up(shape.out, sparse_channels);
+  Vector<Chunk> chunks(shape.groups * packed->chunks);
+  Vector<float> bias(shape.groups * packed->blocks * sparse_channels);
+  for (size_t g = 0; g < shape.groups; ++g) {
+    for (size_t n = 0; n < shape.out; n += sparse_channels) {
+      const size_t o = g * shape.out + n, count = std::min(sparse_channels, shape.out - n);
+      const Strip strip = weights.rows(o, count);
+      for (size_t c = 0; c < packed->chunks; ++c) {
+        const size_t begin = c * key.depth, end = std::min(begin + key.depth, shape.depth());
+        put_part({strip, shape, count, begin, end}, key.nr, &chunks[g * packed->chunks + c]);
+      }
+      weights.tell_read(o, count);
+      std::copy_n(key.bias.data() + o, count, bias.data() + g * packed->blocks * sparse_channels + n);
+    }
+  }
+  join(chunks, bias, packed.get());
+  return packed;
+}
+
+}  // namespace quern

@@ -1,0 +1,39 @@
+// Sparse weights as spmm.h wants them.
+#pragma once
+
+#include "kernel/spmm.h"
+#include "op/weights.h"
+
+namespace quern {
+
+// Output channels that are computed, and stored, together. A multiple of every block.
+constexpr size_t sparse_channels = 32;
+
+// The weights of sparse_channels output channels, or fewer, and some successive k.
+struct SparsePart {
+  uint32_t set, sets;  // the first one, and how many
+  uint32_t index, w;   // bytes, floats before it
+};
+
+struct SparseWeights : PackedWeights {
+  Vector<SparsePart> parts;  // of a group: chunks of k, each with all blocks of channels
+  size_t chunks = 0, blocks = 0;
+  size_t depth = 0;  // of a chunk of k; the last one may be shorter
+  // All groups', in `data`:
+  const qn_spmm_set* set = nullptr;  // channels count from the first one of the part
+  const char* index = nullptr;
+  const float* w = nullptr;
+  const float* bias = nullptr;  // padded to blocks
+
+  const SparsePart& part(size_t group, size_t chunk, size_t block) const {
+    return parts[(group * chunks + chunk) * blocks + block];
+  }
+  const float* bias_of(size_t group, size_t block) const { return bias + (group * blocks + block) * sparse_channels; }
+};
+
+// How deep the chunks of k are for this row: A of a chunk stays in a cache while all channels go by.
+size_t sparse_depth(const SpmmRow& row, size_t k);
+
+std::shared_ptr<PackedWeights> pack_sparse(const PackKey& key);
+
+}  // namespace quern
