@@ -1,21 +1,24 @@
-// C[n][p] = clamp(start[n][p] + sum over the stored k of W[n][k] * A[k][p]), 32, 40 or 24 pixels.  Contract:
-// src/kernel/spmm.h
+// C[n][p] = clamp(start[n][p] + sum over the stored k of W[n][k] * A[k][p]), 48 or 24 pixels.
+// Contract: src/kernel/spmm.h
 //
 //   args   rdi pixels  rsi sets  rdx set  rcx index  r8 w  r9 a  [rsp+8] a_stride  c  c_stride  bias  p
 //   keep   r12 a_stride  r14 c_stride
 //
 // There is a variant for each width: V vectors, or those and one pixel more, which takes the place of a vector in the
 // sums of the channels of a block.  A jump at the start chooses it for all sets.  V, ONE, APART (accumulators from one
-// channel to the next), and for blocks N, R and IN are assembly variables.
+// channel to the next), and for blocks N and R are assembly variables.
+//
+// The rows of a step are found while the one before it multiplies, be it of another set, so that their loads can begin at
+// once: csr gains a tenth.  Nobody asks whether there is a next step; hence the indices that are read beyond the last.
 #include "asm.h"
 #include "../offset.h"
 
-#define ARGS rsp + 64                   // a_stride  c  c_stride  bias  p
+#define ARGS rsp + 56                   // a_stride  c  c_stride  bias  p
 
         .altmacro
 
 .macro begin
-        save    rbx, rbp, r12, r13, r14, r15, rdi
+        save    rbx, rbp, r12, r13, r14, r15
         mov     r12, [ARGS]
         mov     r14, [ARGS + 16]
 .endm
@@ -24,7 +27,7 @@
 L(\name\()_end):
         .cfi_remember_state
         vzeroupper
-        restore rbx, rbp, r12, r13, r14, r15, rdi
+        restore rbx, rbp, r12, r13, r14, r15
         ret
         .cfi_restore_state
 .endm
@@ -44,7 +47,6 @@ L(\name\()_end):
         cmp     edi, 2
         sbb     eax, -1
         entry   rdi, rax, name, rbx
-        enter   rdi
 .endm
 
 // A macro for the accumulators first .. first+V-1 of one channel and the numbers 0 .. V-1 of their vectors.
@@ -64,10 +66,10 @@ L(\name\()_end):
         vbroadcastss ymm\acc, dword ptr [\at]
 .endm
 
-.macro get_range
-        mov     rax, [ARGS + 32]
-        vbroadcastss ymm14, dword ptr [rax + MINMAX_MIN]
-        vbroadcastss ymm15, dword ptr [rax + MINMAX_MAX]
+.macro get_range at
+        mov     \at, [ARGS + 32]
+        vbroadcastss ymm14, dword ptr [\at + MINMAX_MIN]
+        vbroadcastss ymm15, dword ptr [\at + MINMAX_MAX]
 .endm
 
 .macro clamp_store acc, v, at
@@ -78,11 +80,11 @@ L(\name\()_end):
 
 // ---- csr: two channels.
 //
-//   set    rdi C of f  rbp C of s     r13 c  r15 bias
-//   step   r11d steps left  r10d places  rax rbx rows of A
-//   acc    f: ymm0 ..  s: ymm4 ..     load  ymm8 four W  ymm9 .. one each     then ymm14 min  ymm15 max
+//   set    rdi C of f  rbp C of s
+//   step   r11d steps left  r10d places  rax rbx r13 r15 rows of A
+//   acc    f: ymm0 ..  s: ymm(APART) ..     load  ymm12 four W  ymm13 one     then ymm14 min  ymm15 max
 //
-// A step with V = 4 is 16 FMAs (8 cycles) and 18 loads (9 cycles): one for its four weights, one for their places.
+// A step with V = 6 is 24 FMAs (12 cycles) and 26 loads (13 cycles): one for its four weights, one for their places.
 
 .macro csr_start acc, bias
         .if     V
@@ -110,30 +112,36 @@ L(\name\()_end):
         .endif
 .endm
 
-.macro multiply acc, v, w, row
-        vfmadd231ps ymm\acc, ymm\w, [\row + 32 * \v]
+.macro multiply acc, v, row
+        vfmadd231ps ymm\acc, ymm13, [\row + 32 * \v]
 .endm
 
-.macro csr_products acc, i, w, row
-        vpermilps ymm\w, ymm8, 0x55 * \i
-        vectors multiply, \acc, \w, \row
+// The places of the next step, then the row of one of them at a time.
+.macro csr_places
+        mov     r10d, [rcx]
+        add     rcx, 4
 .endm
 
-.macro csr_entry acc, i, row
+.macro csr_row i, low, row
         .if     \i == 3
-        mov     e\row, r10d
+        mov     \low, r10d
         .else
-        movzx   e\row, r10b
+        movzx   \low, r10b
         shr     r10d, 8
         .endif
-        imul    r\row, r12
-        add     r\row, r9
+        imul    \row, r12
+        add     \row, r9
+.endm
+
+.macro csr_entry acc, i, low, row
         .if     V
-        csr_products \acc, \i, %(9 + \i), r\row
+        vpermilps ymm13, ymm12, 0x55 * \i
+        vectors multiply, \acc, \row
         .else
-        vmovss  xmm8, dword ptr [r\row]
-        vfmadd231ss xmm\acc, xmm8, dword ptr [r8 + 4 * \i]
+        vmovss  xmm12, dword ptr [\row]
+        vfmadd231ss xmm\acc, xmm12, dword ptr [r8 + 4 * \i]
         .endif
+        csr_row \i, \low, \row
 .endm
 
 .macro csr width
@@ -141,65 +149,69 @@ L(\name\()_end):
 L(csr\width):
 0:      movzx   edi, word ptr [rdx + SPMM_SET_FIRST]
         movzx   ebp, word ptr [rdx + SPMM_SET_SECOND]
-        lea     rax, [r15 + rdi * 4]    // biases
-        lea     rbx, [r15 + rbp * 4]
+        mov     r11, [ARGS + 24]        // biases
+        lea     r10, [r11 + rbp * 4]
+        lea     r11, [r11 + rdi * 4]
         imul    rdi, r14
         imul    rbp, r14
-        add     rdi, r13
-        add     rbp, r13
-        test    r15, r15
-        jz      1f
-        csr_start 0, rax
-        csr_start 4, rbx
+        add     rdi, [ARGS + 8]         // c
+        add     rbp, [ARGS + 8]
+        cmp     qword ptr [ARGS + 24], 0
+        je      1f
+        csr_start 0, r11
+        csr_start %APART, r10
         jmp     2f
 1:      csr_resume 0, rdi
-        csr_resume 4, rbp
+        csr_resume %APART, rbp
 2:      movzx   r11d, word ptr [rdx + SPMM_SET_STEPS]
         test    r11d, r11d
         jz      4f
         .p2align 5
-3:      mov     r10d, [rcx]
-        add     rcx, 4
+3:      csr_places
         .if     V
-        vbroadcastf128 ymm8, xmmword ptr [r8]
+        vbroadcastf128 ymm12, xmmword ptr [r8]
         .endif
-        csr_entry 0, 0, ax
-        csr_entry 4, 1, bx
-        csr_entry 0, 2, ax
-        csr_entry 4, 3, bx
+        csr_entry 0, 0, eax, rax
+        csr_entry %APART, 1, ebx, rbx
+        csr_entry 0, 2, r13d, r13
+        csr_entry %APART, 3, r15d, r15
         add     r8, 16
         dec     r11d
         jnz     3b
-4:      get_range
-        csr_finish 4, rbp
+4:      get_range r11
+        csr_finish %APART, rbp
         csr_finish 0, rdi
         next_set csr
 .endm
 
+        .set    APART, 6
         rodata
-        places  csr, 0, 1, 2, 3, 4
+        places  csr, 0, 1, 2, 3, 4, 5, 6
 
-fn qn_spmm_f32_csr_32x2_avx2
+fn qn_spmm_f32_csr_48x2_avx2
         begin
-        mov     r13, [ARGS + 8]
-        mov     r15, [ARGS + 24]
         enter_vectors csr
+        csr_places
+        csr_row 0, eax, rax
+        csr_row 1, ebx, rbx
+        csr_row 2, r13d, r13
+        csr_row 3, r15d, r15
+        enter   rdi
         end     csr
-        csr     4
-        csr     3
-        csr     2
-        csr     1
-        csr     0
-endfn qn_spmm_f32_csr_32x2_avx2
+        .irp    width, 6, 5, 4, 3, 2, 1, 0
+        csr     \width
+        .endr
+endfn qn_spmm_f32_csr_48x2_avx2
 
 // ---- b1xN: R = 2 or 4 channels at a time, N / R times with the same index.
 //
-//   set    rdi C of R channels  r10 their biases or 0  r8 their W     r15 times left  r13 3 c_strides
-//   step   eax steps left  rbp index  rbx W  r11 row of A
-//   acc    channel r: ymm(APART r) ..     load  ymm(IN) .. A  ymm15 W     then ymm14 min  ymm15 max
+//   set    rdi C of R channels  r10 their biases or 0     N > R: r8 their W  rcx index  r15 times left     r13 3 c_strides
+//   step   eax steps left  rbp index  rbx W  r11 row of A, of the next step once the loads of this one are under way
+//   acc    channel r: ymm(APART r) ..     then ymm14 min  ymm15 max
+//   load   R = 4: ymm12 .. A  ymm15 W     R = 2: ymm12 ymm13 W  ymm14 A  r15 its row
 //   one    xmm2 acc  xmm5 A  xmm8 W: its sums are one for each channel, in one vector
 //
-// A step with R = 4 and V = 3 is 12 FMAs (6 cycles) and 8 loads.
+// A step with R = 4 and V = 3, or R = 2 and V = 6, is 12 FMAs (6 cycles) and 8 or 9 loads.
 
 // A macro for each channel: its number, where its C is.
 .macro channels do
@@ -222,26 +234,63 @@ endfn qn_spmm_f32_csr_32x2_avx2
         .endif
 .endm
 
-.macro product acc, in
-        vfmadd231ps ymm\acc, ymm15, ymm\in
-.endm
-
-.macro add_product acc, v
-        product \acc, %(IN + \v)
-.endm
-
-.macro products r, c
-        .if     V
-        vbroadcastss ymm15, dword ptr [rbx + 4 * \r]
-        vectors add_product, %(APART * \r)
-        .endif
-.endm
-
 .macro finish r, c
         vectors clamp_store, %(APART * \r), \c
         .if     ONE
         vextractps dword ptr [\c + 32 * V], xmm2, \r
         .endif
+.endm
+
+.macro row
+        movzx   r11d, word ptr [rbp]
+        add     rbp, 2
+        imul    r11, r12
+        add     r11, r9
+.endm
+
+.macro first_row
+        mov     rbp, rcx
+        mov     rbx, r8
+        row
+.endm
+
+// Four channels with three vectors at most: all of A, then the products of each channel.
+.macro add_product acc, v
+        product \acc, %(12 + \v)
+.endm
+
+.macro product acc, in
+        vfmadd231ps ymm\acc, ymm15, ymm\in
+.endm
+
+.macro channel_products r, c
+        vbroadcastss ymm15, dword ptr [rbx + 4 * \r]
+        vectors add_product, %(APART * \r)
+.endm
+
+.macro products_4
+        vectors fetch, 12, r11
+        row
+        channels channel_products
+.endm
+
+// Two channels with six vectors at most: both weights, then the products of each vector.
+.macro vector_products acc, v
+        fetch   14, \v, r15
+        vfmadd231ps ymm\acc, ymm12, ymm14
+        add_second %(APART + \acc)
+.endm
+
+.macro add_second acc
+        vfmadd231ps ymm\acc, ymm13, ymm14
+.endm
+
+.macro products_2
+        mov     r15, r11
+        row
+        vbroadcastss ymm12, dword ptr [rbx]
+        vbroadcastss ymm13, dword ptr [rbx + 4]
+        vectors vector_products, 0
 .endm
 
 // R floats that lie side by side.
@@ -251,6 +300,26 @@ endfn qn_spmm_f32_csr_32x2_avx2
         .else
         vmovsd  \to, qword ptr [\at]
         .endif
+.endm
+
+.macro products_of_one
+        vbroadcastss xmm5, dword ptr [r11 + 32 * V]
+        fetch_channels xmm8, rbx
+        vfmadd231ps xmm2, xmm5, xmm8
+.endm
+
+.macro step
+        .if     ONE
+        products_of_one
+        .endif
+        .if     V == 0
+        row
+        .elseif R == 4
+        products_4
+        .else
+        products_2
+        .endif
+        add     rbx, 4 * N
 .endm
 
 .macro blocks name, width, one
@@ -266,8 +335,9 @@ L(\name\width\one):
         add     rdi, [ARGS + 8]         // c
         .if     N > R
         mov     r15d, N / R
+5:      first_row
         .endif
-5:      test    r10, r10
+        test    r10, r10
         jz      1f
         channels start
         .if     ONE
@@ -278,27 +348,14 @@ L(\name\width\one):
         .endif
         jmp     2f
 1:      channels resume
-2:      mov     rbp, rcx
-        mov     rbx, r8
-        movzx   eax, word ptr [rdx + SPMM_SET_STEPS]
+2:      movzx   eax, word ptr [rdx + SPMM_SET_STEPS]
         test    eax, eax
         jz      4f
         .p2align 5
-3:      movzx   r11d, word ptr [rbp]
-        add     rbp, 2
-        imul    r11, r12
-        add     r11, r9
-        vectors fetch, IN, r11
-        channels products
-        .if     ONE
-        vbroadcastss xmm5, dword ptr [r11 + 32 * V]
-        fetch_channels xmm8, rbx
-        vfmadd231ps xmm2, xmm5, xmm8
-        .endif
-        add     rbx, 4 * N
+3:      step
         dec     eax
         jnz     3b
-4:      get_range
+4:      get_range rax
         .if     ONE
         vmaxps  xmm2, xmm14, xmm2
         vminps  xmm2, xmm15, xmm2
@@ -309,34 +366,32 @@ L(\name\width\one):
         add     r8, 4 * R
         dec     r15d
         jnz     5b
-        .endif
         lea     r8, [rbx - 4 * (N - R)]
-        mov     rcx, rbp
+        lea     rcx, [rbp - 2]
+        .endif
         next_set \name
 .endm
 
         .set    N, 2
         .set    R, 2
-        .set    APART, 5
-        .set    IN, 10
+        .set    APART, 6
         rodata
-        places  two, 01, 10, 20, 30, 40, 50
+        places  two, 01, 10, 20, 30, 40, 50, 60
 
-fn qn_spmm_f32_b1x2_40x2_avx2
+fn qn_spmm_f32_b1x2_48x2_avx2
         begin
         enter_vectors two
+        first_row
+        enter   rdi
         end     two
-        blocks  two, 5, 0
-        blocks  two, 4, 0
-        blocks  two, 3, 0
-        blocks  two, 2, 0
-        blocks  two, 1, 0
+        .irp    width, 6, 5, 4, 3, 2, 1
+        blocks  two, \width, 0
+        .endr
         blocks  two, 0, 1
-endfn qn_spmm_f32_b1x2_40x2_avx2
+endfn qn_spmm_f32_b1x2_48x2_avx2
 
         .set    R, 4
         .set    APART, 3
-        .set    IN, 12
 
 .macro by_four name, outputs
         .set    N, \outputs
@@ -355,6 +410,9 @@ fn qn_spmm_f32_b1x\outputs\()_24x\outputs\()_avx2
         cmp     edi, 2
         sbb     eax, -1
         entry   rdi, rax, \name, rbx
+        .if     N == R
+        first_row
+        .endif
         enter   rdi
         end     \name
         blocks  \name, 3, 0

@@ -116,7 +116,7 @@ void put_part(const Source& from, size_t block, Chunk* to) {
   to->parts.push_back(part);
 }
 
-// One buffer for all: weights and biases, then sets, then indices.
+// One buffer for all: weights and biases, then sets, then indices, and room for those of one step more.
 void join(const Vector<Chunk>& chunks, const Vector<float>& bias, SparseWeights* packed) {
   size_t w = 0, sets = 0, index = 0;
   for (const Chunk& chunk : chunks) {
@@ -129,7 +129,7 @@ void join(const Vector<Chunk>& chunks, const Vector<float>& bias, SparseWeights*
   }
   const size_t w_bytes = w * sizeof(float), bias_bytes = bias.size() * sizeof(float);
   const size_t set_bytes = sets * sizeof(qn_spmm_set);
-  packed->data = Buffer(w_bytes + bias_bytes + set_bytes + index);
+  packed->data = Buffer(w_bytes + bias_bytes + set_bytes + index + sizeof(uint32_t));
   auto* to = static_cast<char*>(packed->data.data());
   packed->w = reinterpret_cast<const float*>(to);
   packed->bias = reinterpret_cast<const float*>(to + w_bytes);
