@@ -1,9 +1,11 @@
 // kernel/<row>/<shape>: every row of every table, called as the operators call it, on data from L1 or L2.
 //
-// Shapes are written as the loops run: gemm rows x outputs x depth; igemm rows x outputs x taps x channels; dwconv
-// and pool pixels x taps x channels, before these rows where there are tiles; winograd inputs of a tile x channels;
-// elementwise functions elements, or rows x channels.
+// Shapes are written as the loops run: gemm rows x outputs x depth; spmm pixels x outputs x depth, and how many of the
+// weights are zero; igemm rows x outputs x taps x channels; dwconv and pool pixels x taps x channels, before these rows
+// where there are tiles; winograd inputs of a tile x channels; elementwise functions elements, or rows x channels;
+// transpose rows x columns.
 #include <limits>
+#include <random>
 
 #include "bench.h"
 #include "kernel/dwconv.h"
@@ -11,7 +13,10 @@
 #include "kernel/gemm.h"
 #include "kernel/igemm.h"
 #include "kernel/pool.h"
+#include "kernel/spmm.h"
+#include "kernel/transpose.h"
 #include "kernel/winograd.h"
+#include "op/pack_sparse.h"
 
 namespace quern {
 namespace {
@@ -55,6 +60,62 @@ void add_gemm() {
     for (const auto& [panels, k] : shapes) {
       add(row, join({row.mr, panels * row.nr, k}),
           [&row, panels = panels, k = k](benchmark::State& state) { bench_gemm(state, row, panels, k); });
+    }
+  }
+}
+
+// Weights of which some are zero, in random places, those of all channels of a block together.
+struct SparseMatrix {
+  SparseMatrix(size_t outputs, size_t depth, size_t block, double zeros) : values(outputs * depth) {
+    std::mt19937 random(1);
+    for (size_t n = 0; n < outputs; n += block) {
+      for (size_t k = 0; k < depth; ++k) {
+        const bool zero = static_cast<double>(random()) < zeros * 0x1p32;
+        for (size_t i = n; zero && i < n + block; ++i) values.data()[i * depth + k] = 0;
+        nonzeros += zero ? 0 : block;
+      }
+    }
+  }
+  Floats values;
+  size_t nonzeros = 0;
+};
+
+struct SparseShape {
+  size_t outputs, depth;
+  double zeros;
+};
+
+// One tile of pixels against all weights, some output channels at a time.
+void bench_spmm(benchmark::State& state, const SpmmRow& row, const SparseShape& shape) {
+  const SparseMatrix matrix(shape.outputs, shape.depth, row.block, shape.zeros);
+  PackKey key = {Packing::sparse, row.block, {1, shape.outputs, shape.depth, {1, 1}}, {}, {}, shape.depth};
+  qn_weights_init(&key.weights);
+  key.weights.data = matrix.values.data();
+  key.bias.resize(shape.outputs);
+  const auto packed = pack_sparse(key);
+  const auto& w = static_cast<const SparseWeights&>(*packed);
+  const Floats a(shape.depth * row.pixels), c(sparse_channels * row.pixels);
+  const double bytes =
+      4.0 * static_cast<double>((shape.depth + sparse_channels) * row.pixels) + static_cast<double>(w.data.size());
+  state.SetLabel(residence(bytes));
+  const size_t stride = row.pixels * sizeof(float);
+  measure(state, {2.0 * static_cast<double>(matrix.nonzeros * row.pixels), bytes}, row.isa, 1, [&] {
+    for (size_t block = 0; block < w.blocks; ++block) {
+      const SparsePart& part = w.part(0, 0, block);
+      row.run(row.pixels, part.sets, w.set + part.set, w.index + part.index, w.w + part.w, a.data(), stride, c.data(),
+              stride, w.bias_of(0, block), &no_clamp);
+    }
+  });
+}
+
+void add_spmm() {
+  static constexpr SparseShape shapes[] = {{64, 32, 0.9},   {128, 64, 0.9},  {128, 128, 0.5},  {128, 128, 0.9},
+                                           {256, 256, 0.9}, {512, 512, 0.9}, {1024, 1024, 0.9}};
+  for (const SpmmRow& row : spmm_rows()) {
+    for (const SparseShape& shape : shapes) {
+      if (shape.depth > row.max_k()) continue;
+      add(row, text(join({row.pixels, shape.outputs, shape.depth}), "/zeros:", shape.zeros),
+          [&row, &shape](benchmark::State& state) { bench_spmm(state, row, shape); });
     }
   }
 }
@@ -320,10 +381,33 @@ void add_channel() {
   }
 }
 
+// Rows that lie `columns` apart, as the pixels of an image with that many channels. An element counts as an operation.
+void bench_transpose(benchmark::State& state, const TransposeRow& row, size_t rows, size_t columns) {
+  const Floats a(rows * columns), c(rows * columns);
+  std::vector<const void*> addresses;
+  for (size_t i = 0; i < rows; ++i) addresses.push_back(a.data() + i * columns);
+  const auto n = static_cast<double>(rows * columns);
+  state.SetLabel(residence(8 * n));
+  measure(state, {n, 8 * n}, row.isa, 1,
+          [&] { row.run(rows, columns, addresses.data(), c.data(), rows * sizeof(float)); });
+}
+
+void add_transpose() {
+  static constexpr size_t shapes[][2] = {{64, 32}, {32, 64}, {64, 128}, {64, 512}, {49, 1000}};
+  for (const TransposeRow& row : transpose_rows()) {
+    for (const auto& [rows, columns] : shapes) {
+      add(row, join({rows, columns}), [&row, rows = rows, columns = columns](benchmark::State& state) {
+        bench_transpose(state, row, rows, columns);
+      });
+    }
+  }
+}
+
 }  // namespace
 
 void register_kernels() {
   add_gemm();
+  add_spmm();
   add_igemm();
   add_dwconv();
   add_pool();
@@ -332,6 +416,7 @@ void register_kernels() {
   add_vector(binary_rows(), bench_binary);
   add_channel();
   add_vector(reduce_rows(), bench_reduce);
+  add_transpose();
 }
 
 }  // namespace quern
