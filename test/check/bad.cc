@@ -10,6 +10,7 @@
 #include "kernel/igemm.h"
 #include "kernel/pool.h"
 #include "kernel/spmm.h"
+#include "kernel/transpose.h"
 #include "kernel/winograd.h"
 #include "selftest.h"
 
@@ -285,6 +286,20 @@ void begins_with_c_despite_a_bias(SPMM_ARGUMENTS) {
   qn_spmm_f32_csr_8x2_ref(pixels, sets, set, index, w, a, a_stride, c, c_stride, nullptr, p);
 }
 
+// --- transpose ---
+
+#define TRANSPOSE_ARGUMENTS size_t rows, size_t columns, const void *const *a, void *c, size_t c_stride
+
+void reads_a_column_too_many(TRANSPOSE_ARGUMENTS) {
+  qn_transpose_f32_4x4_ref(rows, columns, a, c, c_stride);
+  for (size_t i = 0; i < rows; ++i) read(a[i], columns * 4);
+}
+void takes_the_rows_for_neighbours(TRANSPOSE_ARGUMENTS) {
+  const void* next[64];
+  for (size_t i = 0; i < rows; ++i) next[i] = static_cast<const float*>(a[0]) + i * columns;
+  qn_transpose_f32_4x4_ref(rows, columns, next, c, c_stride);
+}
+
 // --- winograd ---
 
 #define WINOGRAD_INPUT_ARGUMENTS                                                                        \
@@ -371,6 +386,7 @@ std::vector<BadKernel> bad_kernels() {
   const PoolRow& avgpool = reference(pool_rows(), PoolKind::average);
   const SpmmRow& csr = *std::find_if(spmm_rows().begin(), spmm_rows().end(),
                                      [](const auto& row) { return row.run == qn_spmm_f32_csr_8x2_ref; });
+  const TransposeRow& transpose = transpose_rows().back();
   return {
 #define BAD(name, finding, isa) bad(#name, gemm, bad_##name, finding, isa_##isa),
 #include BAD_TABLE
@@ -414,6 +430,8 @@ std::vector<BadKernel> bad_kernels() {
       bad("reads_the_first_row_unasked", csr, reads_the_first_row_unasked, "bytes before a"),
       bad("leaves_sets_without_entries", csr, leaves_sets_without_entries, "is nothing, not"),
       bad("begins_with_c_despite_a_bias", csr, begins_with_c_despite_a_bias, "is nan"),
+      bad("reads_a_column_too_many", transpose, reads_a_column_too_many, "0 bytes past the end of a"),
+      bad("takes_the_rows_for_neighbours", transpose, takes_the_rows_for_neighbours, "bad access"),
       bad_input("reads_the_pixel_below_the_image", reads_the_pixel_below_the_image, "past the end of a"),
       bad_input("pads_one_column_too_few", pads_one_column_too_few, "past the end of a"),
       bad_input("transforms_to_a_point_too_many", transforms_to_a_point_too_many, "past the end of v"),

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "base/math.h"
 #include "checker.h"
 
 namespace quern::check {
@@ -12,27 +13,29 @@ struct TransposeMemory {
   Guarded addresses{"addresses", Access::input}, a{"a", Access::input}, c{"c", Access::output};
 };
 
-// The rows of A lie one after the other from the `turn`th on, so that each may be the first or last of the memory.
-bool check_size(Checker& checker, TransposeMemory& memory, size_t rows, size_t columns, size_t turn, Side side,
-                size_t gap) {
-  const size_t a_stride = columns + gap, c_stride = rows + gap;
-  memory.a.place(((rows - 1) * a_stride + columns) * 4, side);
+// The rows of A lie one after the other from the `turn`th on, so that each may be the first or last of the memory; with
+// a gap there are half as many, each named twice.
+bool check_size(Checker& checker, TransposeMemory& memory, size_t rows, size_t columns, size_t turn, Values values,
+                Side side, size_t gap) {
+  const size_t a_stride = columns + gap, c_stride = rows + gap, a_rows = gap == 0 ? rows : divide_up(rows, size_t{2});
+  memory.a.place(((a_rows - 1) * a_stride + columns) * 4, side);
   memory.c.place(((columns - 1) * c_stride + rows) * 4, side);
   memory.addresses.place(rows * 8, side, 8);
+  for (size_t i = 0; i < a_rows; ++i) {
+    for (size_t j = 0; j < columns; ++j) memory.a.floats()[i * a_stride + j] = checker.random().value(values);
+  }
   std::vector<float> c(memory.c.size() / 4, poison_float());
   for (size_t i = 0; i < rows; ++i) {
-    const size_t at = (i + turn) % rows * a_stride;
+    const size_t at = (i + turn) % a_rows * a_stride;
     const uint64_t address = memory.a.address() + at * 4;
     std::memcpy(memory.addresses.floats() + 2 * i, &address, sizeof address);
-    for (size_t j = 0; j < columns; ++j) {
-      c[j * c_stride + i] = memory.a.floats()[at + j] = checker.random().value(Values::random);
-    }
+    for (size_t j = 0; j < columns; ++j) c[j * c_stride + i] = memory.a.floats()[at + j];
   }
   return checker.run({rows, columns, memory.addresses.address(), memory.c.address(), c_stride * 4},
                      {&memory.addresses, &memory.a, &memory.c}, {{&memory.c, c}}, [&] {
                        return "rows=" + std::to_string(rows) + " columns=" + std::to_string(columns) +
                               " turn=" + std::to_string(turn) + " gap=" + std::to_string(gap) +
-                              (side == Side::high ? " high" : " low");
+                              (side == Side::high ? " high " : " low ") + name_of(values);
                      });
 }
 
@@ -41,13 +44,13 @@ void check_transpose(Checker& checker) {
   constexpr size_t most = 37;  // two blocks and a rest of every kernel
   for (size_t rows = most; rows > 0; --rows) {
     for (size_t columns = 1; columns <= most; ++columns) {
-      if (!check_size(checker, memory, rows, columns, rows + columns, Side::high, 0)) return;
-      if (!check_size(checker, memory, rows, columns, columns, Side::low, 5)) return;
+      if (!check_size(checker, memory, rows, columns, rows + columns, Values::random, Side::high, 0)) return;
+      if (!check_size(checker, memory, rows, columns, columns, Values::extreme, Side::low, 5)) return;
     }
   }
   for (const size_t rows : {64, 49}) {
     for (const size_t columns : {64, 1001}) {
-      if (!check_size(checker, memory, rows, columns, 7, Side::high, 1)) return;
+      if (!check_size(checker, memory, rows, columns, 7, Values::random, Side::high, 1)) return;
     }
   }
 }
