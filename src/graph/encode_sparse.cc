@@ -1,7 +1,6 @@
 #include "graph/encode_sparse.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/math.h"
 #include "base/status.h"
@@ -12,16 +11,15 @@ namespace {
 constexpr size_t blocks[] = {1, 2, 4, 8, 16};
 constexpr size_t widest = 16;
 
-// Bit r: row r of a strip has bits other than 0 at this position. What is -0 stays that.
+// Bit r: row r of a strip is not 0 at this position. What is -0 becomes 0: masks that multiply weights make it.
 using Masks = Vector<uint16_t>;
 
 void find_nonzeros(const float* strip, size_t rows, Masks* masks) {
   std::fill(masks->begin(), masks->end(), uint16_t{0});
   for (size_t r = 0; r < rows; ++r) {
     for (size_t p = 0; p < masks->size(); ++p) {
-      uint32_t bits;
-      std::memcpy(&bits, &strip[r * masks->size() + p], sizeof bits);
-      (*masks)[p] = static_cast<uint16_t>((*masks)[p] | static_cast<unsigned>(bits != 0) << r);
+      const bool other = strip[r * masks->size() + p] != 0;
+      (*masks)[p] = static_cast<uint16_t>((*masks)[p] | static_cast<unsigned>(other) << r);
     }
   }
 }

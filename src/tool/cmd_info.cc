@@ -7,13 +7,15 @@
 #include <nlohmann/json.hpp>
 
 #include "convert/error.h"
-#include "convert/model_stats.h"
 #include "tool/command.h"
 #include "tool/model.h"
 #include "tool/preprocess.h"
+#include "tool/sparsity.h"
 
 namespace quern {
 namespace {
+
+constexpr double worth_a_line = 0.05;  // of a layer's weights are 0
 
 struct Arguments {
   ModelFiles files;
@@ -59,6 +61,8 @@ nlohmann::ordered_json describe(const Graph& graph, const ModelFiles& files) {
           {"operators", operators},
           {"parameters", stats.parameters},
           {"nonzeros", stats.nonzeros},
+          {"sparsity", part_of(stats.parameters - stats.nonzeros, stats.parameters)},
+          {"layers", layers_json(stats.layers)},
           {"macs", stats.macs},
           {"file_bytes", bytes}};
 }
@@ -83,10 +87,13 @@ int info(const Arguments& arguments) {
   print_ports("output", json["outputs"]);
   for (const auto& [kind, count] : json["operators"].items())
     fmt::print("{:<11}{} {}\n", "operators", count.dump(), kind);
-  const auto parameters = json["parameters"].get<uint64_t>(), nonzeros = json["nonzeros"].get<uint64_t>();
-  fmt::print(
-      "{:<11}{}, {:.2f}% of them zero\n", "parameters", parameters,
-      parameters == 0 ? 0.0 : 100.0 * static_cast<double>(parameters - nonzeros) / static_cast<double>(parameters));
+  fmt::print("{:<11}{}, {:.2f}% of them zero\n", "parameters", json["parameters"].get<uint64_t>(),
+             100 * json["sparsity"].get<double>());
+  for (const auto& layer : json["layers"]) {
+    if (layer["sparsity"].get<double>() < worth_a_line) continue;
+    fmt::print("{:<11}{:6.2f}% of {} zero in {}\n", "sparse", 100 * layer["sparsity"].get<double>(),
+               layer["elements"].get<uint64_t>(), layer["name"].get<std::string>());
+  }
   fmt::print("{:<11}{:.3f} million multiply-accumulates\n", "work", json["macs"].get<double>() / 1e6);
   fmt::print("{:<11}{} bytes\n", "file", json["file_bytes"].get<uint64_t>());
   return 0;

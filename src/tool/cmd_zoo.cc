@@ -8,6 +8,7 @@
 #include "graph/passes.h"
 #include "tool/command.h"
 #include "tool/model.h"
+#include "tool/sparsity.h"
 
 namespace quern {
 
@@ -15,6 +16,7 @@ Action zoo_command(CLI::App& app) {
   struct Arguments {
     std::string name, out;
     uint64_t seed = 1;
+    PruneFlags prune;
   };
   auto arguments = std::make_shared<Arguments>();
   app.add_option("NAME", arguments->name, fmt::format("One of {}", fmt::join(zoo_names(), ", ")))
@@ -25,12 +27,18 @@ Action zoo_command(CLI::App& app) {
       ->check([](const std::string& n) { return n.starts_with('-') ? "must not be negative" : ""; })
       ->type_name("N")
       ->capture_default_str();
-  app.footer("Weights are random, scaled so that activations keep a variance near one: for speed and tests.");
+  add_prune_flags(app, &arguments->prune);
+  app.footer(
+      fmt::format("Weights are random, scaled so that activations keep a variance near one: for speed and tests.\n{}",
+                  what_stays_dense));
   return [arguments] {
     Graph graph = build_zoo(arguments->name, arguments->seed);
     check(check_graph(graph));
     check(infer_shapes(graph));
     check(optimize(graph));
+    if (arguments->prune.sparsity > 0) {
+      check(prune(graph, {arguments->prune.sparsity, arguments->prune.block, Schedule::uniform, true}));
+    }
     check(write_model_file(graph, arguments->out.c_str()));
     return 0;
   };

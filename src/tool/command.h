@@ -21,5 +21,6 @@ Action profile_command(CLI::App& app);
 Action eval_command(CLI::App& app);
 Action export_command(CLI::App& app);
 Action zoo_command(CLI::App& app);
+Action prune_command(CLI::App& app);
 
 }  // namespace quern

@@ -27,6 +27,7 @@ constexpr Command commands[] = {
     {"profile", "Time each operator of a model", profile_command},
     {"eval", "Accuracy of a classifier on labelled images", eval_command},
     {"export", "Write a model as ONNX", export_command},
+    {"prune", "Set the smallest weights of a model to 0", prune_command},
     {"zoo", "Make a reference architecture with random weights", zoo_command},
 };
 

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "../tool/pictures.h"
+#include "compress/prune.h"
 #include "convert/caffe.pb.h"
 #include "convert/convert.h"
 #include "convert/onnx.pb.h"
@@ -325,6 +326,8 @@ std::vector<Seed> quern_seeds() {
     seeds.push_back({name + ".qn", quern_bytes(graph)});
     if (optimize(graph) != QN_OK) throw Error(qn_last_message());
     seeds.push_back({name + " optimised.qn", quern_bytes(graph)});
+    if (prune(graph, {0.9, 2}) != QN_OK) throw Error(qn_last_message());
+    seeds.push_back({name + " pruned.qn", quern_bytes(graph)});
   };
   for (const Seed& seed : onnx_seeds()) {
     const TemporaryFile file(".onnx");

@@ -92,6 +92,8 @@ std::vector<Matrix> matrices() {
 TEST(SparseSegments, AnyRowsAreDecodedAsTheyWere) {
   for (const Matrix& m : matrices()) {
     const Constant constant = constant_of(m.values);
+    Values expected = m.values;  // but that -0 is 0
+    for (float& v : expected) v = v == 0 ? 0 : v;
     for (const size_t block : {1, 2, 4, 8, 16}) {
       SCOPED_TRACE(testing::Message() << m.name << ", blocks of " << block);
       // The number of positions, by the definition of the format.
@@ -101,8 +103,7 @@ TEST(SparseSegments, AnyRowsAreDecodedAsTheyWere) {
         for (size_t p = 0; p < m.depth; ++p) {
           bool any = false;
           for (size_t r = row; r < std::min(m.rows, row + block); ++r) {
-            const float zero = 0;
-            any = any || !same_bits(&m.values[r * m.depth + p], &zero, 1);
+            any = any || m.values[r * m.depth + p] != 0;
           }
           if (!any) continue;
           positions += 1 + (p - after) / 256;
@@ -125,7 +126,7 @@ TEST(SparseSegments, AnyRowsAreDecodedAsTheyWere) {
         for (size_t count = 1; count <= m.rows - first; count += count < 20 ? 1 : 23) {
           Values rows(count * m.depth, 7.0f);
           expect_ok(sparse->decode(first, count, rows.data()));
-          ASSERT_TRUE(same_bits(rows.data(), &m.values[first * m.depth], rows.size())) << first << ", " << count;
+          ASSERT_TRUE(same_bits(rows.data(), &expected[first * m.depth], rows.size())) << first << ", " << count;
         }
       }
     }

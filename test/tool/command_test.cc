@@ -88,7 +88,8 @@ class Command : public testing::Test {
   fs::path dir;
 };
 
-const std::vector<std::string> commands = {"convert", "info", "run", "bench", "profile", "eval", "export", "zoo"};
+const std::vector<std::string> commands = {"convert", "info",   "run",   "bench", "profile",
+                                           "eval",    "export", "prune", "zoo"};
 
 TEST_F(Command, HelpOfEveryCommand) {
   const Result all = quern({"--help"});
@@ -101,7 +102,7 @@ TEST_F(Command, HelpOfEveryCommand) {
     EXPECT_EQ(r.err, "");
   }
   // What is not built yet is not promised.
-  for (const char* later : {"--needs", "--sparsity", "quantize", "prune", "compress", "predict"})
+  for (const char* later : {"--needs", "quantize", "compress", "predict"})
     for (const std::string& command : commands)
       EXPECT_EQ(quern({command, "--help"}).out.find(later), std::string::npos) << command << later;
   EXPECT_EQ(quern({"--version"}).out, fmt::format("quern {}\n", qn_version()));
@@ -132,6 +133,19 @@ TEST_F(Command, UsageErrorsExitWith2) {
       {"eval", "tiny.qn"},
       {"zoo", "alexnet", "-o", "x.qn"},
       {"zoo", "vgg16"},
+      {"zoo", "vgg16", "-o", "x.qn", "--sparsity", "1"},
+      {"zoo", "vgg16", "-o", "x.qn", "--sparsity", "0.5", "--block", "3"},
+      {"prune", "tiny.qn"},
+      {"prune", "tiny.qn", "-o", "x.qn"},
+      {"prune", "tiny.qn", "-o", "x.qn", "--sparsity", "1"},
+      {"prune", "tiny.qn", "-o", "x.qn", "--sparsity", "1.5"},
+      {"prune", "tiny.qn", "-o", "x.qn", "--sparsity=-0.1"},
+      {"prune", "tiny.qn", "-o", "x.qn", "--sparsity", "nan"},
+      {"prune", "tiny.qn", "-o", "x.qn", "--sparsity", "half"},
+      {"prune", "tiny.qn", "-o", "x.qn", "--sparsity", "0.5", "--block", "0"},
+      {"prune", "tiny.qn", "-o", "x.qn", "--sparsity", "0.5", "--block", "5"},
+      {"prune", "tiny.qn", "-o", "x.qn", "--sparsity", "0.5", "--block", "32"},
+      {"prune", "tiny.qn", "-o", "x.qn", "--sparsity", "0.5", "--schedule", "random"},
       {"zoo", "vgg16", "-o", "x.qn", "--seed", "-1"},
   };
   for (const auto& arguments : wrong) fails(arguments, 2);
@@ -187,6 +201,9 @@ TEST_F(Command, ErrorsExitWith1AndLeaveNothing) {
       {"export", "bad.qn", "-o", "x.onnx"},
       {"export", "tiny.qn", "-o", "no/such/folder/x.onnx"},
       {"zoo", "squeezenet_v1.1", "-o", "no/such/folder/x.qn"},
+      {"prune", "bad.qn", "-o", "x.qn", "--sparsity", "0.5"},
+      {"prune", "missing.qn", "-o", "x.qn", "--sparsity", "0.5"},
+      {"prune", "tiny.qn", "-o", "no/such/folder/x.qn", "--sparsity", "0.5"},
   };
   for (const auto& arguments : wrong) fails(arguments);
   EXPECT_EQ(files(), before);
@@ -247,6 +264,7 @@ TEST_F(Command, OnlyRegularFilesAreReplaced) {
   const std::vector<std::vector<std::string>> into_the_pipe = {
       {"convert", "tiny.qn", "-o", "pipe"},
       {"export", "tiny.qn", "-o", "pipe"},
+      {"prune", "tiny.qn", "-o", "pipe", "--sparsity", "0.5"},
       {"profile", "tiny.qn", "--runs", "1", "--trace", "pipe"},
       {"bench", "tiny.qn", "--runs", "1", "--tuned", "pipe"},
       {"bench", "tiny.qn", "--runs", "1", "--tune", "pipe"},
@@ -278,8 +296,8 @@ TEST_F(Command, InfoDescribesAModel) {
   const json info = json::parse(r.out);
   std::set<std::string> keys;
   for (const auto& [key, value] : info.items()) keys.insert(key);
-  EXPECT_EQ(keys,
-            (std::set<std::string>{"inputs", "outputs", "operators", "parameters", "nonzeros", "macs", "file_bytes"}));
+  EXPECT_EQ(keys, (std::set<std::string>{"inputs", "outputs", "operators", "parameters", "nonzeros", "sparsity",
+                                         "layers", "macs", "file_bytes"}));
   EXPECT_EQ(info["inputs"][0]["name"], "input");
   EXPECT_EQ(info["inputs"][0]["type"], "f32");
   EXPECT_EQ(info["inputs"][0]["shape"], (std::vector<size_t>{1, 3, 8, 8}));
@@ -288,11 +306,87 @@ TEST_F(Command, InfoDescribesAModel) {
   EXPECT_EQ(info["operators"]["conv2d"], 1);
   EXPECT_EQ(info["parameters"], 4 * 27 + 4 + 64 * 10 + 10);
   EXPECT_EQ(info["nonzeros"], info["parameters"]);
+  EXPECT_EQ(info["sparsity"], 0);
+  EXPECT_EQ(info["layers"][0], (json{{"name", "conv"}, {"elements", 4 * 27}, {"zeros", 0}, {"sparsity", 0.0}}));
+  EXPECT_EQ(info["layers"].size(), 2u);
   EXPECT_EQ(info["macs"], 16 * 4 * 27 + 64 * 10);
   EXPECT_EQ(info["file_bytes"], fs::file_size(dir / "tiny.qn"));
   const Result text = quern({"info", "tiny.qn"});
   EXPECT_EQ(text.status, 0);
   EXPECT_NE(text.out.find("1x3x8x8"), std::string::npos);
+}
+
+// The fully-connected layer alone: the convolution is the first one.
+TEST_F(Command, PruneReportsAndShrinksTheFile) {
+  const Result r = quern({"prune", "tiny.qn", "-o", "small.qn", "--sparsity", "0.9", "--json"});
+  ASSERT_EQ(r.status, 0) << r.err;
+  const json report = json::parse(r.out);
+  EXPECT_EQ(report["schedule"], "uniform");
+  EXPECT_EQ(report["block"], 1);
+  EXPECT_EQ(report["elements"], 108 + 640);
+  EXPECT_EQ(report["zeros"], 576);
+  EXPECT_EQ(report["sparsity"], 576.0 / 748);
+  EXPECT_EQ(report["layers"], (json{{{"name", "conv"}, {"elements", 108}, {"zeros", 0}, {"sparsity", 0.0}},
+                                    {{"name", "fc"}, {"elements", 640}, {"zeros", 576}, {"sparsity", 0.9}}}));
+  EXPECT_EQ(report["file_bytes"], fs::file_size(dir / "small.qn"));
+  EXPECT_LT(fs::file_size(dir / "small.qn") + 2000, fs::file_size(dir / "tiny.qn"));
+
+  const json info = json::parse(quern({"info", "small.qn", "--json"}).out);
+  EXPECT_EQ(info["parameters"], 108 + 4 + 640 + 10);
+  EXPECT_EQ(info["nonzeros"], 108 + 4 + 64 + 10);
+  EXPECT_EQ(info["layers"], report["layers"]);
+  EXPECT_NE(quern({"info", "small.qn"}).out.find("90.00% of 640 zero in fc"), std::string::npos);
+  EXPECT_EQ(quern({"info", "tiny.qn"}).out.find("zero in"), std::string::npos);
+
+  for (const char* schedule : {"uniform", "global", "erk"}) {
+    const Result text =
+        quern({"prune", "tiny.qn", "-o", "s.qn", "--sparsity", "0.5", "--block", "2", "--schedule", schedule});
+    EXPECT_EQ(text.status, 0) << text.err;
+    EXPECT_NE(text.out.find("320 of        640 zeros   50.00%  fc\n"), std::string::npos) << text.out;
+  }
+  // Nothing to do.
+  succeeds({"prune", "tiny.qn", "-o", "same.qn", "--sparsity", "0"});
+  EXPECT_EQ(read_whole(dir / "same.qn"), read_whole(dir / "tiny.qn"));
+}
+
+// Zeros outlast export, import and conversion, and the file is small again.
+TEST_F(Command, ZerosSurviveConversion) {
+  succeeds({"prune", "tiny.qn", "-o", "small.qn", "--sparsity", "0.9", "--block", "2"});
+  succeeds({"export", "small.qn", "-o", "small.onnx"});
+  succeeds({"convert", "small.onnx", "-o", "back.qn"});
+  succeeds({"convert", "small.qn", "-o", "again.qn"});
+  const json first = json::parse(quern({"info", "small.qn", "--json"}).out);
+  EXPECT_EQ(first["nonzeros"], 108 + 4 + 64 + 10);
+  for (const char* other : {"back.qn", "again.qn"}) {
+    const json info = json::parse(quern({"info", other, "--json"}).out);
+    EXPECT_EQ(info["nonzeros"], first["nonzeros"]) << other;
+    EXPECT_LT(info["file_bytes"], fs::file_size(dir / "tiny.qn") - 1500) << other;
+  }
+  EXPECT_EQ(read_whole(dir / "again.qn"), read_whole(dir / "small.qn"));
+  succeeds({"run", "small.qn", "--input", "a.png", "--output", "out"});
+  for (const char* other : {"back.qn", "again.qn"}) {
+    succeeds({"run", other, "--input", "a.png", "--mean", "123.675,116.28,103.53", "--scale",
+              "0.01712475,0.017507,0.01742919", "--expect", "out/prob.npy", "--tolerance", "1e-6"});
+  }
+}
+
+TEST_F(Command, ZooMakesSparseNetworks) {
+  succeeds({"zoo", "squeezenet_v1.1", "-o", "dense.qn"});
+  for (const char* block : {"1", "4"}) {
+    succeeds({"zoo", "squeezenet_v1.1", "-o", "a.qn", "--sparsity", "0.9", "--block", block});
+    succeeds({"zoo", "squeezenet_v1.1", "-o", "b.qn", "--sparsity", "0.9", "--block", block});
+    EXPECT_EQ(read_whole(dir / "a.qn"), read_whole(dir / "b.qn"));
+    const json info = json::parse(quern({"info", "a.qn", "--json"}).out);
+    for (size_t i = 0; i < info["layers"].size(); ++i) {
+      const json& layer = info["layers"][i];
+      const double exact = i == 0 ? 0 : 0.9 * layer["elements"].get<double>();
+      EXPECT_NEAR(layer["zeros"].get<double>(), exact, 2) << layer["name"];
+    }
+    EXPECT_LT(static_cast<double>(fs::file_size(dir / "a.qn")),
+              0.16 * static_cast<double>(fs::file_size(dir / "dense.qn")));
+  }
+  succeeds({"zoo", "squeezenet_v1.1", "-o", "a.qn", "--sparsity", "0"});
+  EXPECT_EQ(read_whole(dir / "a.qn"), read_whole(dir / "dense.qn"));
 }
 
 TEST_F(Command, RunWritesAndComparesOutputs) {

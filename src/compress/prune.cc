@@ -1,0 +1,200 @@
+#include "compress/prune.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "base/math.h"
+#include "base/status.h"
+#include "graph/sparse.h"
+
+namespace quern {
+namespace {
+
+struct Layer {
+  size_t constant;                // index
+  Vector<size_t> shape;           // O, ..., I
+  size_t groups, out, depth;      // of one group; elements of a row
+  size_t block_rows = 0;          // of one group
+  double density = 1;             // of blocks, as the schedule wants it
+  Vector<float> magnitudes = {};  // of blocks: block rows of all groups, then positions
+
+  size_t blocks() const { return groups * block_rows * depth; }
+};
+
+const Tensor& tensor_of(const Graph& graph, int index) { return graph.tensors[static_cast<size_t>(index)]; }
+
+bool is_depthwise(const Node& node, const Tensor& weights) {
+  return node.kind == OpKind::conv2d && node.attributes.groups > 1 && weights.shape[3] == 1;
+}
+
+// Weights that several layers share are one layer here, which is pruned if all of them may be.
+Vector<Layer> layers_of(const Graph& graph, size_t block) {
+  std::set<int> dense, seen;
+  Vector<Layer> layers;
+  bool first = true;
+  for (const Node& node : graph.nodes) {
+    if (node.kind != OpKind::conv2d && node.kind != OpKind::fully_connected) continue;
+    const Tensor& weights = tensor_of(graph, node.inputs[1]);
+    const bool is_first = node.kind == OpKind::conv2d && std::exchange(first, false);
+    if (is_first || is_depthwise(node, weights)) dense.insert(weights.constant);
+    if (!seen.insert(weights.constant).second) continue;
+    const size_t groups = node.kind == OpKind::conv2d ? node.attributes.groups : 1;
+    Layer layer = {static_cast<size_t>(weights.constant), weights.shape, groups, weights.shape[0] / groups,
+                   std::accumulate(weights.shape.begin() + 1, weights.shape.end(), size_t{1}, std::multiplies<>())};
+    layer.block_rows = divide_up(layer.out, block);
+    layers.push_back(std::move(layer));
+  }
+  std::erase_if(layers, [&](const Layer& layer) { return dense.contains(static_cast<int>(layer.constant)); });
+  return layers;
+}
+
+// Calls visit(block, first, rows): the block with this index has `rows` weights, in rows of the matrix from element
+// `first` on.
+template <class Visit>
+void each_block(const Layer& layer, size_t block, Visit&& visit) {
+  size_t index = 0;
+  for (size_t group = 0; group < layer.groups; ++group) {
+    for (size_t channel = 0; channel < layer.out; channel += block) {
+      const size_t first = (group * layer.out + channel) * layer.depth, rows = std::min(block, layer.out - channel);
+      for (size_t p = 0; p < layer.depth; ++p) visit(index++, first + p, rows);
+    }
+  }
+}
+
+// What is not a number stays.
+void measure(const float* weights, size_t block, Layer* layer) {
+  layer->magnitudes.resize(layer->blocks());
+  each_block(*layer, block, [&](size_t index, size_t first, size_t rows) {
+    double sum = 0;
+    for (size_t r = 0; r < rows; ++r) sum += std::fabs(double{weights[first + r * layer->depth]});
+    const auto mean = static_cast<float>(sum / static_cast<double>(rows));
+    layer->magnitudes[index] = std::isnan(mean) ? std::numeric_limits<float>::infinity() : mean;
+  });
+}
+
+size_t to_remove(size_t blocks, double density) {
+  return static_cast<size_t>(std::llround(static_cast<double>(blocks) * (1 - density)));
+}
+
+// Which of the blocks are the `count` smallest; of equals, the first.
+Vector<bool> smallest(const Vector<float>& magnitudes, size_t count) {
+  Vector<bool> result(magnitudes.size());
+  if (count == 0) return result;
+  Vector<float> parted = magnitudes;
+  const auto last = parted.begin() + static_cast<std::ptrdiff_t>(count - 1);
+  std::nth_element(parted.begin(), last, parted.end());
+  const float threshold = *last;
+  auto equals =
+      count - static_cast<size_t>(std::count_if(parted.begin(), last, [&](float m) { return m < threshold; }));
+  for (size_t i = 0; i < result.size(); ++i) {
+    result[i] = magnitudes[i] < threshold || (magnitudes[i] == threshold && equals > 0);
+    if (magnitudes[i] == threshold && equals > 0) --equals;
+  }
+  return result;
+}
+
+// Densities of the Erdos-Renyi kernel, times what makes their mean the one wanted. Layers that would be more than full
+// are full, and the others share the rest.
+void set_erk_densities(double density, Vector<Layer>* layers) {
+  const auto dimensions = [](const Layer& layer) {
+    return static_cast<double>(std::accumulate(layer.shape.begin(), layer.shape.end(), size_t{0}));
+  };
+  Vector<bool> full(layers->size());
+  for (bool settled = false; !settled;) {
+    double wanted = 0, share = 0;  // blocks to keep in layers that are not full; what they ask for at factor 1
+    for (size_t i = 0; i < layers->size(); ++i) {
+      const Layer& layer = (*layers)[i];
+      const auto blocks = static_cast<double>(layer.blocks());
+      wanted += full[i] ? (density - 1) * blocks : density * blocks;
+      const double elements = static_cast<double>(layer.groups * layer.out * layer.depth);
+      if (!full[i]) share += dimensions(layer) / elements * blocks;
+    }
+    settled = true;
+    for (size_t i = 0; i < layers->size(); ++i) {
+      Layer& layer = (*layers)[i];
+      if (full[i]) continue;
+      const double elements = static_cast<double>(layer.groups * layer.out * layer.depth);
+      layer.density = std::max(0.0, wanted / share * dimensions(layer) / elements);
+      if (layer.density <= 1) continue;
+      layer.density = 1;
+      full[i] = true;
+      settled = false;
+    }
+  }
+}
+
+// Per layer: which blocks go.
+Vector<Vector<bool>> choose(const PruneOptions& options, Vector<Layer>* layers) {
+  Vector<Vector<bool>> removed;
+  if (options.schedule == Schedule::global) {
+    Vector<float> all;
+    for (const Layer& layer : *layers) all.insert(all.end(), layer.magnitudes.begin(), layer.magnitudes.end());
+    const Vector<bool> gone = smallest(all, to_remove(all.size(), 1 - options.sparsity));
+    auto from = gone.begin();
+    for (const Layer& layer : *layers) {
+      const auto end = from + static_cast<std::ptrdiff_t>(layer.blocks());
+      removed.emplace_back(from, end);
+      from = end;
+    }
+    return removed;
+  }
+  for (Layer& layer : *layers) layer.density = 1 - options.sparsity;
+  if (options.schedule == Schedule::erk) set_erk_densities(1 - options.sparsity, layers);
+  for (const Layer& layer : *layers) {
+    removed.push_back(smallest(layer.magnitudes, to_remove(layer.blocks(), layer.density)));
+  }
+  return removed;
+}
+
+double squares(const float* weights, size_t count) {
+  double sum = 0;
+  for (size_t i = 0; i < count; ++i) sum += double{weights[i]} * double{weights[i]};
+  return sum;
+}
+
+// The layer's constant without the blocks that go.
+void apply(const PruneOptions& options, const Layer& layer, const Vector<bool>& removed, Constant* constant) {
+  const auto* from = static_cast<const float*>(constant->data);
+  const size_t count = constant->bytes / sizeof(float);
+  auto buffer = make_shared<Buffer>(constant->bytes);
+  auto* to = static_cast<float*>(buffer->data());
+  std::copy_n(from, count, to);
+  each_block(layer, options.block, [&](size_t index, size_t first, size_t rows) {
+    if (!removed[index]) return;
+    for (size_t r = 0; r < rows; ++r) to[first + r * layer.depth] = 0;
+  });
+  const double left = squares(to, count);
+  if (options.rescale && left > 0) {
+    const double factor = std::sqrt(squares(from, count) / left);
+    for (size_t i = 0; i < count; ++i) to[i] = static_cast<float>(double{to[i]} * factor);
+  }
+  *constant = {std::move(buffer), to, constant->bytes};
+}
+
+}  // namespace
+
+qn_status prune(Graph& graph, const PruneOptions& options) {
+  if (!(options.sparsity >= 0 && options.sparsity < 1)) {
+    return fail(QN_INVALID_ARGUMENT, "a sparsity of %g is not from 0 to below 1", options.sparsity);
+  }
+  if (!std::has_single_bit(options.block) || options.block > 16) {
+    return fail(QN_INVALID_ARGUMENT, "blocks of %zu output channels; 1, 2, 4, 8 or 16 are possible", options.block);
+  }
+  QN_TRY(make_dense(graph));
+  Vector<Layer> layers = layers_of(graph, options.block);
+  for (Layer& layer : layers) {
+    measure(static_cast<const float*>(graph.constants[layer.constant].data), options.block, &layer);
+  }
+  const Vector<Vector<bool>> removed = choose(options, &layers);
+  for (size_t i = 0; i < layers.size(); ++i) {
+    apply(options, layers[i], removed[i], &graph.constants[layers[i].constant]);
+  }
+  return QN_OK;
+}
+
+}  // namespace quern

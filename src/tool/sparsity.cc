@@ -1,0 +1,42 @@
+#include "tool/sparsity.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+namespace quern {
+
+CLI::Option* add_prune_flags(CLI::App& app, PruneFlags* flags) {
+  const auto below_one = CLI::Validator(
+      [](std::string& text) {
+        double s;
+        if (!CLI::detail::lexical_cast(text, s)) return std::string("not a number");
+        return s >= 0 && s < 1 ? std::string() : fmt::format("{} is not from 0 to below 1", text);
+      },
+      "");
+  app.add_option("--block", flags->block,
+                 "Output channels whose weights at one position go or stay together: 1, 2, 4, 8 or 16")
+      ->check(CLI::IsMember({1, 2, 4, 8, 16}).description(""))
+      ->type_name("N")
+      ->capture_default_str();
+  return app.add_option("--sparsity", flags->sparsity, "Part of the weights that becomes 0: from 0, below 1")
+      ->check(below_one)
+      ->type_name("S");
+}
+
+double part_of(uint64_t part, uint64_t whole) {
+  return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+nlohmann::ordered_json layers_json(const std::vector<LayerStats>& layers) {
+  auto list = nlohmann::ordered_json::array();
+  for (const LayerStats& layer : layers) {
+    list.push_back({{"name", layer.name},
+                    {"elements", layer.elements},
+                    {"zeros", layer.zeros},
+                    {"sparsity", part_of(layer.zeros, layer.elements)}});
+  }
+  return list;
+}
+
+}  // namespace quern

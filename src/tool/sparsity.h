@@ -1,0 +1,33 @@
+// What commands have in common about zeros: the flags that ask for them, and the report about them.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "compress/prune.h"
+#include "convert/model_stats.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace quern {
+
+inline constexpr const char* what_stays_dense =
+    "Zeros go to convolutions and fully-connected layers, but not to the first convolution or to depthwise ones.";
+
+// --sparsity S --block N
+struct PruneFlags {
+  double sparsity = 0;
+  size_t block = 1;
+};
+// Returns the option --sparsity.
+CLI::Option* add_prune_flags(CLI::App& app, PruneFlags* flags);
+
+// 0 of nothing.
+double part_of(uint64_t part, uint64_t whole);
+
+// Name, elements, zeros and sparsity of each.
+nlohmann::ordered_json layers_json(const std::vector<LayerStats>& layers);
+
+}  // namespace quern
