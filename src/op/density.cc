@@ -1,7 +1,6 @@
 #include "op/density.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "op/weight_rows.h"
 
@@ -37,22 +36,32 @@ WeightsDensity full_density(const WeightsShape& shape) {
 // Bit c of a mask: channel c of the widest block has something other than 0 at this position.
 using Mask = uint16_t;
 constexpr size_t widest = 16;
+constexpr size_t chunk = 256;  // masks that are made and counted at a time
 
-void count_masks(const Mask* masks, size_t count, WeightsDensity* density) {
+// In 16-bit arithmetic, which compilers do for many masks at a time.
+Mask count_bits(Mask m) {
+  m = static_cast<Mask>(m - (m >> 1 & 0x5555));
+  m = static_cast<Mask>((m & 0x3333) + (m >> 2 & 0x3333));
+  m = static_cast<Mask>((m + (m >> 4)) & 0x0f0f);
+  return static_cast<Mask>((m + (m >> 8)) & 0x1f);
+}
+
+void count_masks(Mask* masks, size_t count, WeightsDensity* density) {
   constexpr Mask first_of[] = {0xffff, 0x5555, 0x1111, 0x0101, 0x0001};
   static_assert(std::size(first_of) == WeightsDensity::kinds);
-  for (size_t p = 0; p < count; ++p) {
-    unsigned any = masks[p];  // bit c: a block that begins with channel c has something
-    for (size_t i = 0; i < density->kinds; ++i) {
-      if (i > 0) any |= any >> (1U << (i - 1));
-      density->blocks[i] += static_cast<size_t>(std::popcount(any & first_of[i]));
+  for (size_t i = 0; i < density->kinds; ++i) {
+    Mask sum = 0;  // of a chunk: at most 256 times 16
+    for (size_t p = 0; p < count; ++p) {
+      // Bit c becomes: a block that begins with channel c has something.
+      if (i > 0) masks[p] = static_cast<Mask>(masks[p] | masks[p] >> (1 << (i - 1)));
+      sum = static_cast<Mask>(sum + count_bits(masks[p] & first_of[i]));
     }
+    density->blocks[i] += sum;
   }
 }
 
 // Up to `widest` channels of a strip.
 void count_strip(const Strip& strip, size_t channels, const WeightsShape& shape, WeightsDensity* density) {
-  constexpr size_t chunk = 256;
   const WeightStrides& s = strip.stride;
   for (size_t tap = 0; tap < shape.taps(); ++tap) {
     const float* from = strip.data + tap / shape.kernel.w * s.h + tap % shape.kernel.w * s.w;
