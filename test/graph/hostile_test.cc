@@ -457,6 +457,16 @@ const Trick sparse_tricks[] = {
      }},
 };
 
+// The most that a small file may ask for: all of it 0, and so neither decoded at once nor kept.
+Crafted much_of_nothing() {
+  Crafted c;
+  c.segments = {{0, ((1 << 14) + 1) * 4, uint64_t{1} << 30, 1, 1 << 18, 16}};
+  c.tensors[0].shape = {1, 1 << 10};
+  c.tensors[1].shape = {1 << 18, 1 << 10};
+  c.data_bytes = (1 << 16) + 64;
+  return c;
+}
+
 void check_tricks(std::span<const Trick> list, const Crafted& valid,
                   const std::function<qn_status(const Bytes&, bool)>& load) {
   for (const Trick& trick : list) {
@@ -476,6 +486,12 @@ void check_tricks(std::span<const Trick> list, const Crafted& valid,
 TEST_F(Hostile, Crafted) { check_tricks(tricks, Crafted(), load); }
 
 TEST_F(Hostile, CraftedSparseWeights) { check_tricks(sparse_tricks, sparse_crafted(), load); }
+
+TEST_F(Hostile, MuchOfNothingIsNotDecodedAtOnce) {
+  const size_t before = meter.now;
+  EXPECT_EQ(load(much_of_nothing().file(), true), QN_OK) << qn_last_message();
+  EXPECT_LT(meter.most - before, size_t{64} << 20);
+}
 
 // The root offset and others may point anywhere.
 TEST_F(Hostile, RootOffsets) {
