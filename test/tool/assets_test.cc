@@ -1,12 +1,17 @@
 // Photographs of the assets folder: input tensors and counts of right answers against those of other programs.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "compress/prune.h"
+#include "graph/format.h"
 #include "process.h"
+#include "tool/model.h"
 #include "tool/npy.h"
 #include "tool/preprocess.h"
 
@@ -52,6 +57,66 @@ TEST(Assets, PhotographsBecomeTheReferencesTensors) {
     double largest = 0;
     for (size_t i = 0; i < want.size(); ++i) largest = std::max(largest, std::fabs(got[i] - want[i]));
     EXPECT_LT(largest, 1e-5) << c.tensor;
+  }
+}
+
+// Outputs for one input, with every convolution by `algorithm` where that applies; `times`: how many were.
+std::vector<double> outputs_by(qn_algorithm algorithm, const Vector<unsigned char>& file, const NpyArray& input,
+                               size_t* times) {
+  qn_model* raw_model = nullptr;
+  check(qn_model_load_memory(file.data(), file.size(), nullptr, &raw_model));
+  const ModelPtr model(raw_model);
+  qn_session_options options;
+  qn_session_options_init(&options);
+  options.algorithm = algorithm;
+  options.profile = 1;
+  qn_session* raw_session = nullptr;
+  check(qn_session_create(model.get(), &options, &raw_session));
+  const SessionPtr session(raw_session);
+  qn_tensor tensor;
+  check(qn_tensor_init(&tensor, QN_F32, static_cast<uint32_t>(input.shape.size()), input.shape.data()));
+  run_session(session.get(), {{tensor, npy_as(input, QN_F32, "input")}});
+  *times = 0;
+  for (size_t i = 0; i < qn_session_profile_count(session.get()); ++i) {
+    qn_profile_entry entry;
+    check(qn_session_profile(session.get(), i, &entry));
+    *times += std::string(entry.algorithm) == qn_algorithm_string(algorithm);
+  }
+  const void* data = nullptr;
+  check(qn_session_output_tensor(session.get(), 0, &tensor));
+  check(qn_session_output(session.get(), 0, &data));
+  return tensor_doubles(tensor, data);
+}
+
+// Trained weights, pruned at once: the sparse algorithm gives what the dense one does with the same weights.
+TEST(Assets, PrunedNetworksGiveTheSameSparseAndDense) {
+  const fs::path folder = assets();
+  if (folder.empty()) GTEST_SKIP() << "no assets: set QUERN_ASSETS";
+  const fs::path models = folder / "models" / "caffe";
+  const std::vector<std::array<const char*, 3>> networks = {
+      {"mobilenet_v1_0.75_224.prototxt", "mobilenet_v1_0.75_224.caffemodel",
+       "mobilenet_v1_0.75_224_caffe/case2_in_data.npy"},
+      {"squeezenet_v1.1_deploy.prototxt", "squeezenet_v1.1.caffemodel", "squeezenet_v1.1_caffe/case0_in_data.npy"}};
+  for (const auto& [net, weights, input] : networks) {
+    for (const size_t block : {1, 4}) {
+      SCOPED_TRACE(testing::Message() << net << " in blocks of " << block);
+      Graph graph = load_graph({(models / net).string(), (models / weights).string()});
+      check(prune(graph, {0.3, block}));
+      Vector<unsigned char> file;
+      check(write_model(graph, &file));
+      const NpyArray image = read_npy((folder / "reference" / input).string());
+      size_t sparse_layers, dense_layers;
+      const std::vector<double> sparse = outputs_by(QN_ALGORITHM_SPARSE, file, image, &sparse_layers);
+      const std::vector<double> dense = outputs_by(QN_ALGORITHM_IGEMM, file, image, &dense_layers);
+      EXPECT_GE(sparse_layers, 13u);
+      EXPECT_GE(dense_layers, 13u);
+      ASSERT_EQ(sparse.size(), dense.size());
+      double largest = 0;
+      for (size_t i = 0; i < sparse.size(); ++i) largest = std::max(largest, std::fabs(sparse[i] - dense[i]));
+      EXPECT_LT(largest, 1e-4);
+      EXPECT_GT(*std::max_element(dense.begin(), dense.end()), 0.05) << "no answer to compare";
+      RecordProperty("largest_difference", std::to_string(largest));
+    }
   }
 }
 
