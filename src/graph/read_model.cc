@@ -15,7 +15,7 @@
 namespace quern {
 namespace {
 
-// A file of nothing but zeros says much in few bytes. What all nodes together decode stays below this.
+// A file of nothing but zeros says much in few bytes. What it decodes to stays below this.
 constexpr uint64_t decoded_limit(uint64_t file_size) { return (uint64_t{1} << 30) + 64 * file_size; }
 
 class Reader {
@@ -194,21 +194,25 @@ qn_status Reader::read_content(const format::Segment& segment, const unsigned ch
                               static_cast<size_t>(decoded / sizeof(float) / rows), segment.block(), &to->sparse);
 }
 
+// Each segment once, for who makes it dense, and once for each node that reads it, for whom it is packed.
 qn_status Reader::check_decoded() const {
-  uint64_t decoded = 0;
+  uint64_t once = 0, packed = 0;
+  const auto add = [&](const Constant& constant, uint64_t* sum) {
+    if (constant.sparse == nullptr) return true;
+    return checked_add<uint64_t>(*sum, constant.bytes, sum) && *sum <= decoded_limit(size_);
+  };
+  bool fits = true;
+  for (const Constant& constant : graph_.constants) fits = fits && add(constant, &once);
   for (const Node& node : graph_.nodes) {
     for (const int input : node.inputs) {
       if (input < 0 || static_cast<size_t>(input) >= graph_.tensors.size()) continue;  // check_graph() says so
       const int constant = graph_.tensors[static_cast<size_t>(input)].constant;
-      if (constant < 0 || graph_.constants[static_cast<size_t>(constant)].sparse == nullptr) continue;
-      if (!checked_add<uint64_t>(decoded, graph_.constants[static_cast<size_t>(constant)].bytes, &decoded) ||
-          decoded > decoded_limit(size_)) {
-        return fail(QN_BAD_MODEL, "decoded, sparse weights would take more than %llu bytes",
-                    static_cast<unsigned long long>(decoded_limit(size_)));
-      }
+      if (constant >= 0) fits = fits && add(graph_.constants[static_cast<size_t>(constant)], &packed);
     }
   }
-  return QN_OK;
+  return fits ? QN_OK
+              : fail(QN_BAD_MODEL, "decoded, sparse weights would take more than %llu bytes",
+                     static_cast<unsigned long long>(decoded_limit(size_)));
 }
 
 qn_status Reader::read_tensor(const format::Tensor& tensor) {

@@ -446,6 +446,13 @@ const Trick sparse_tricks[] = {
        c.tensors[1].shape = {4, uint64_t{1} << 38};
        c.tensors[0].shape = {1, uint64_t{1} << 38};
      }},
+    // No more than is allowed, but segment after segment, that nobody reads.
+    {"would take more than",
+     [](Crafted& c) {
+       c.data.resize(15 + 3 * 16);
+       for (uint64_t i = 1; i < 4; ++i) c.segments.push_back({64 * i, 20, uint64_t{1} << 29, 1, 4, 1});
+       c.data_bytes = 256;
+     }},
     // No more than is allowed, but node after node.
     {"would take more than",
      [](Crafted& c) {
