@@ -188,11 +188,11 @@ endfn qn_spmm_f32_csr_64x2_avx512
 
 // ---- b1xN: R = 2 or 4 channels at a time, N / R times with the same index.
 //
-//   set    rdi C of R channels  r10 their biases or 0  r8 their W     r15 times left  r13 3 c_strides
-//   step   eax steps left  rbp index  rbx W  r11 row of A
+//   set    rdi C of R channels  r10 their biases or 0  r8 their W     [rsp] times left  r13 3 c_strides
+//   step   eax steps left  rbp index  rbx W  r11 row of A  r15 row of A eight steps on, to come from the L2 cache
 //   acc    channel r: zmm(4 r) ..     load  zmm16 .. A  zmm20 W     one pixel more: xmm24 acc  xmm25 A  xmm26 W
 //
-// A step with R = V = 4 is 16 FMAs (8 cycles) and 9 loads.  The sums of the one pixel more are one for each channel, in
+// A step with R = V = 4 is 16 FMAs (8 cycles) and 14 loads, prefetches among them.  The sums of the one pixel more are one for each channel, in
 // one vector.
 
 .macro products V, acc, r
@@ -204,12 +204,17 @@ endfn qn_spmm_f32_csr_64x2_avx512
         .endr
 .endm
 
+.macro fetch_ahead v
+        prefetcht0 [r15 + 64 * \v]
+.endm
+
 .macro product acc, in
         vfmadd231ps zmm\acc, zmm20, zmm\in
 .endm
 
 .macro blocks name, N, R, V, one
         .set    again, \N - \R
+        .set    ahead, \R * \V >= 12
 L(\name\V\one):
 0:      movzx   edi, word ptr [rdx + SPMM_SET_FIRST]
         mov     rax, [ARGS + 24]        // bias
@@ -219,7 +224,7 @@ L(\name\V\one):
         imul    rdi, r14
         add     rdi, [ARGS + 8]         // c
         .if     again
-        mov     r15d, \N / \R
+        mov     dword ptr [rsp], \N / \R
         .endif
 5:      test    r10, r10
         jz      1f
@@ -266,12 +271,20 @@ L(\name\V\one):
         jz      4f
         .p2align 5
 3:      movzx   r11d, word ptr [rbp]
+        .if     ahead
+        movzx   r15d, word ptr [rbp + 2 * 8]
+        imul    r15, r12
+        add     r15, r9
+        .endif
         add     rbp, 2
         imul    r11, r12
         add     r11, r9
         .set    v, 0
         .rept   \V
         fetch   %(16 + v), r11, %v
+        .if     ahead
+        fetch_ahead %v
+        .endif
         .set    v, v + 1
         .endr
         .if     \V
@@ -316,7 +329,7 @@ L(\name\V\one):
         .if     again
         lea     rdi, [rdi + r14 * 4]
         add     r8, 16
-        dec     r15d
+        dec     dword ptr [rsp]
         jnz     5b
         .endif
         lea     r8, [rbx - 4 * again]

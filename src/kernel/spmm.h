@@ -26,9 +26,9 @@
 //
 // Memory     Rows of A and C are as wide as spmm_width() says, which is whole vectors of pixels: those of A whose k
 //            occurs are read, those of C that a set names are written, and read if there is no bias. Reads exactly the
-//            sets, their entries and biases, *p, and the index of one step more, whatever it is: kernels find rows of A
-//            ahead of their products. A, C: any address and stride that is a multiple of 4; a multiple of the vector is
-//            faster. C overlaps nothing.
+//            sets, their entries and biases, spmm_beyond bytes behind the last index, of any value, because kernels
+//            find rows of A ahead of their products, and *p. A, C: any address and stride that is a multiple of 4; a
+//            multiple of the vector is faster. C overlaps nothing.
 // Numbers    Each output is one ascending chain of fused multiply-adds; a level without FMA (ref) rounds the product
 //            first: the bits of gemm.h, but for zeros that are not stored. Clamp as gemm.h.
 // Machine    As gemm.h.
@@ -71,9 +71,11 @@ struct SpmmRow : Row {
   size_t channels() const { return csr() ? 2 : block; }  // of a set
   size_t entries() const { return csr() ? 4 : 1; }       // of a step
   size_t index_bytes() const { return csr() ? 1 : 2; }
-  size_t step_bytes() const { return entries() * index_bytes(); }  // of index
   size_t max_k() const { return csr() ? 0x100 : 0x10000; }
 };
+
+// Bytes that can be read behind the last index.
+constexpr size_t spmm_beyond = 16;
 
 // Floats of a row of A and C.
 inline size_t spmm_width(const SpmmRow& row, size_t pixels) {

@@ -140,18 +140,29 @@ class SparsePlan final : public qn_plan {
                 char* scratch) const {
     const size_t m = vectors_.begin(tile) * row_.lanes;
     const size_t count = std::min(vectors_.end(tile) * row_.lanes, pixels_) - m;
-    const size_t stride = round_up(count, row_.lanes) * sizeof(float);  // not spmm_width(): rows are aligned
-    const bool one_sum = weights_.chunks == 1;
+    // Rows are aligned, unlike those of spmm_width(). A single pixel is a column.
+    const bool single = count == 1;
+    const size_t stride = (single ? 1 : round_up(count, row_.lanes)) * sizeof(float);
     Pixels pixels;
     find_pixels(line, group, m, count, &pixels);
-    char* sums = scratch + a_bytes_;
+    char* const sums = scratch + a_bytes_;
+    char* const out = line.c + m * c_stride_ + group * shape_.out * sizeof(float);
     for (size_t chunk = 0; chunk < weights_.chunks; ++chunk) {
-      const bool last = chunk + 1 == weights_.chunks;
-      turn(pixels, chunk * weights_.depth, scratch, stride);
+      const bool as_it_is = single && shape_.taps() == 1;
+      const char* a = as_it_is ? pixels.first[0] + chunk * weights_.depth * sizeof(float) : scratch;
+      if (!as_it_is) turn(pixels, chunk * weights_.depth, scratch, stride);
       for (size_t block = begin; block < end; ++block) {
-        char* c = one_sum ? sums : sums + block * sparse_channels * stride;
-        multiply(group, chunk, block, count, scratch, c, stride);
-        if (last) turn_back(run, c, stride, count, line.c + m * c_stride_, group, block);
+        const size_t n = block * sparse_channels, channels = std::min(sparse_channels, shape_.out - n);
+        char* const c = out + n * sizeof(float);
+        if (single && channels % row_.block == 0) {
+          multiply(group, chunk, block, count, a, c, stride);
+        } else {
+          char* const turned = weights_.chunks == 1 ? sums : sums + n * stride;
+          multiply(group, chunk, block, count, a, turned, stride);
+          if (chunk + 1 < weights_.chunks) continue;
+          turn_back(turned, stride, channels, count, c);
+        }
+        if (chunk + 1 == weights_.chunks) epilogue_.run(run, c, count, c_stride_, channels);
       }
     }
   }
@@ -216,16 +227,12 @@ class SparsePlan final : public qn_plan {
              chunk + 1 == weights_.chunks ? &clamp_ : &open);
   }
 
-  void turn_back(const Run& run, const char* sums, size_t stride, size_t count, char* c, size_t group,
-                 size_t block) const {
-    const size_t n = block * sparse_channels, channels = std::min(sparse_channels, shape_.out - n);
-    c += (group * shape_.out + n) * sizeof(float);
+  void turn_back(const char* sums, size_t stride, size_t channels, size_t count, char* c) const {
     for (size_t p = 0; p < count; p += stored_pixels_) {
       const void* rows[sparse_channels];
       for (size_t i = 0; i < channels; ++i) rows[i] = sums + i * stride + p * sizeof(float);
       transpose_.run(channels, std::min(stored_pixels_, count - p), rows, c + p * c_stride_, c_stride_);
     }
-    epilogue_.run(run, c, count, c_stride_, channels);
   }
 
   const SpmmRow& row_;

@@ -129,7 +129,7 @@ void join(const Vector<Chunk>& chunks, const Vector<float>& bias, SparseWeights*
   }
   const size_t w_bytes = w * sizeof(float), bias_bytes = bias.size() * sizeof(float);
   const size_t set_bytes = sets * sizeof(qn_spmm_set);
-  packed->data = Buffer(w_bytes + bias_bytes + set_bytes + index + sizeof(uint32_t));
+  packed->data = Buffer(w_bytes + bias_bytes + set_bytes + index + spmm_beyond);
   auto* to = static_cast<char*>(packed->data.data());
   packed->w = reinterpret_cast<const float*>(to);
   packed->bias = reinterpret_cast<const float*>(to + w_bytes);
@@ -148,10 +148,10 @@ void join(const Vector<Chunk>& chunks, const Vector<float>& bias, SparseWeights*
 
 }  // namespace
 
-// CSR reads each row of A for every weight that it meets, so they must stay in the L1 cache; blocks use each several
-// times, so that the L2 cache is near enough.
+// Blocks of four channels or more use a row of A so often that the L2 cache is near enough; otherwise they must stay in
+// the L1 cache.
 size_t sparse_depth(const SpmmRow& row, size_t k) {
-  const size_t cache = row.csr() ? cpu().l1_bytes * 2 / 3 : cpu().l2_bytes / 2;
+  const size_t cache = row.block < 4 ? cpu().l1_bytes * 2 / 3 : cpu().l2_bytes / 2;
   const size_t countable = std::min<size_t>(row.max_k(), UINT16_MAX);  // steps of a set
   const size_t most = std::clamp<size_t>(cache / (row.pixels * sizeof(float)), 16, countable);
   return divide_up(k, divide_up(k, most));

@@ -172,7 +172,7 @@ class SpmmProblem {
     std::memcpy(memory.sets.floats(), sets_.data(), memory.sets.size());
     memory.w.place(w_.size() * 4, side);
     std::copy(w_.begin(), w_.end(), memory.w.floats());
-    memory.index.place(index_.size() * row_.index_bytes() + row_.step_bytes(), side, row_.index_bytes());
+    memory.index.place(index_.size() * row_.index_bytes() + spmm_beyond, side, row_.index_bytes());
     if (row_.csr()) {
       std::copy(index_.begin(), index_.end(), reinterpret_cast<uint8_t*>(memory.index.floats()));
     } else {
