@@ -27,14 +27,13 @@
         ret
 .endm
 
-// Jumps to variant 0 for one pixel, to V for up to 16 V of them.
-.macro enter_vectors name
+// Where variant 0, for one pixel, or V, for up to 16 V of them, begins.
+.macro entry_vectors name
         lea     eax, [rdi + 15]
         shr     eax, 4
         cmp     edi, 2
         sbb     eax, -1
         entry   rdi, rax, name, rbx
-        enter   rdi
 .endm
 
 // The pixels of one channel are the accumulators acc .. acc+V-1, or for V = 0 one float.
@@ -92,11 +91,12 @@
 
 // ---- csr: two channels.
 //
-//   set    rdi C of f  rbp C of s     r13 c  r15 bias
-//   step   r11d steps left  r10d places  rax rbx rows of A
+//   set    rdi C of f  rbp C of s  r10 r11 their biases
+//   step   r11d steps left  r10d places  rax rbx r13 r15 rows of A
 //   acc    f: zmm0 ..  s: zmm4 ..     load  zmm16 four W  zmm17 .. one each
 //
-// A step with V = 4 is 16 FMAs (8 cycles) and 18 loads (9 cycles): one for its four weights, one for their places.
+// A step with V = 4 is 16 FMAs (8 cycles) and 18 loads (9 cycles): one for its four weights, one for their places.  Rows
+// of A are found a step before their products, for the first step of the next set, too.
 
 .macro multiply acc, w, at, v
         vfmadd231ps zmm\acc, zmm\w, [\at + 64 * \v]
@@ -111,54 +111,66 @@
         .endr
 .endm
 
-.macro csr_entry V, acc, i, row
+// Place i of a step, which ends up in `row`, whose lower half is `low`.
+.macro csr_find i, low, row
         .if     \i == 3
-        mov     e\row, r10d
+        mov     \low, r10d
         .else
-        movzx   e\row, r10b
+        movzx   \low, r10b
         shr     r10d, 8
         .endif
-        imul    r\row, r12
-        add     r\row, r9
+        imul    \row, r12
+        add     \row, r9
+.endm
+
+.macro csr_entry V, acc, i, low, row
         .if     \V == 0
-        vmovss  xmm16, dword ptr [r\row]
+        vmovss  xmm16, dword ptr [\row]
         vfmadd231ss xmm\acc, xmm16, dword ptr [r8 + 4 * \i]
         .else
-        csr_products \V, \acc, \i, %(17 + \i), r\row
+        csr_products \V, \acc, \i, %(17 + \i), \row
         .endif
+        csr_find \i, \low, \row
+.endm
+
+.macro csr_places
+        mov     r10d, [rcx]
+        add     rcx, 4
 .endm
 
 .macro csr V
 L(csr\V):
 0:      movzx   edi, word ptr [rdx + SPMM_SET_FIRST]
         movzx   ebp, word ptr [rdx + SPMM_SET_SECOND]
-        lea     rax, [r15 + rdi * 4]    // biases
-        lea     rbx, [r15 + rbp * 4]
+        mov     r11, [ARGS + 24]        // bias
+        lea     r10, [r11 + rdi * 4]
         imul    rdi, r14
-        imul    rbp, r14
-        add     rdi, r13
-        add     rbp, r13
-        test    r15, r15
+        add     rdi, [ARGS + 8]         // c
+        test    r11, r11
+        lea     r11, [r11 + rbp * 4]
         jz      1f
-        from_bias \V, 0, rax
-        from_bias \V, 4, rbx
+        from_bias \V, 0, r10
+        from_bias \V, 4, r11
+        imul    rbp, r14
+        add     rbp, [ARGS + 8]
         jmp     2f
-1:      from_c  \V, 0, rdi
+1:      imul    rbp, r14
+        add     rbp, [ARGS + 8]
+        from_c  \V, 0, rdi
         from_c  \V, 4, rbp
 2:      movzx   r11d, word ptr [rdx + SPMM_SET_STEPS]
         add     rdx, SPMM_SET_BYTES
         test    r11d, r11d
         jz      4f
         .p2align 5
-3:      mov     r10d, [rcx]
-        add     rcx, 4
+3:      csr_places
         .if     \V
         vbroadcastf32x4 zmm16, [r8]
         .endif
-        csr_entry \V, 0, 0, ax
-        csr_entry \V, 4, 1, bx
-        csr_entry \V, 0, 2, ax
-        csr_entry \V, 4, 3, bx
+        csr_entry \V, 0, 0, eax, rax
+        csr_entry \V, 4, 1, ebx, rbx
+        csr_entry \V, 0, 2, r13d, r13
+        csr_entry \V, 4, 3, r15d, r15
         add     r8, 16
         dec     r11d
         jnz     3b
@@ -174,9 +186,13 @@ L(csr\V):
 
 fn qn_spmm_f32_csr_64x2_avx512
         begin
-        mov     r13, [ARGS + 8]
-        mov     r15, [ARGS + 24]
-        enter_vectors csr
+        entry_vectors csr
+        csr_places
+        csr_find 0, eax, rax
+        csr_find 1, ebx, rbx
+        csr_find 2, r13d, r13
+        csr_find 3, r15d, r15
+        enter   rdi
         csr     4
         csr     3
         csr     2
@@ -345,7 +361,8 @@ L(\name\V\one):
 
 fn qn_spmm_f32_b1x2_64x2_avx512
         begin
-        enter_vectors two
+        entry_vectors two
+        enter   rdi
         blocks  two, 2, 2, 4, 0
         blocks  two, 2, 2, 3, 0
         blocks  two, 2, 2, 2, 0
