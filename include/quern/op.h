@@ -503,6 +503,20 @@ QN_API qn_status qn_gemm_f32(size_t m, size_t n, size_t k, const float* a, size_
                              int transpose_b, const float* bias, float min, float max, float* c, size_t ldc,
                              const qn_parallel* parallel);
 
+/** C = clamp(A * B + bias) for a sparse A, row-major floats: A is m x k, B is k x n, C m x n. Unlike in qn_gemm_f32 the
+ *  bias belongs to the rows.
+ *  @param a              A as the weights of m output channels and k input channels: its rows with zeros
+ *                        (QN_WEIGHTS_DENSE, m * k floats), or what is not zero (QN_WEIGHTS_SPARSE: CSR, or blocks of up
+ * to 16 rows; positions are columns). What is zero is not multiplied: infinities of B do not meet it.
+ *  @param ldb, ldc       elements from one row to the next.
+ *  @param bias           m floats, bias[i] added to all of row i, or NULL.
+ *  @param min, max       clamp; -INFINITY and INFINITY for none.
+ *  C must not overlap the others. k = 0 gives clamp(bias). Packs A on every call, and copies B piece by piece, into
+ *  memory it allocates and frees: for many products with the same A make an operator. */
+QN_API qn_status qn_spmm_f32(size_t m, size_t n, size_t k, const qn_weights* a, const float* b, size_t ldb,
+                             const float* bias, float min, float max, float* c, size_t ldc,
+                             const qn_parallel* parallel);
+
 /** @} */
 
 #ifdef __cplusplus

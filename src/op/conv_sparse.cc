@@ -128,7 +128,7 @@ class SparsePlan final : public qn_plan {
     phases = {tasks_.chunks};
 
     const size_t width = std::min(row_.pixels, round_up(pixels_, row_.lanes)) * sizeof(float);
-    a_bytes_ = round_up(weights_.depth * width, cache_line);
+    a_bytes_ = round_up((weights_.zero_rows + weights_.depth) * width, cache_line);
     // The sums of all channels if there is another chunk of k to come.
     const size_t together = weights_.chunks > 1 ? weights_.blocks : 1;
     slot = a_bytes_ + together * sparse_channels * width;
@@ -147,10 +147,12 @@ class SparsePlan final : public qn_plan {
     find_pixels(line, group, m, count, &pixels);
     char* const sums = scratch + a_bytes_;
     char* const out = line.c + m * c_stride_ + group * shape_.out * sizeof(float);
+    const size_t zero_bytes = weights_.zero_rows * stride;
+    std::memset(scratch, 0, zero_bytes);
     for (size_t chunk = 0; chunk < weights_.chunks; ++chunk) {
-      const bool as_it_is = single && shape_.taps() == 1;
+      const bool as_it_is = single && shape_.taps() == 1 && zero_bytes == 0;
       const char* a = as_it_is ? pixels.first[0] + chunk * weights_.depth * sizeof(float) : scratch;
-      if (!as_it_is) turn(pixels, chunk * weights_.depth, scratch, stride);
+      if (!as_it_is) turn(pixels, chunk * weights_.depth, scratch + zero_bytes, stride);
       for (size_t block = begin; block < end; ++block) {
         const size_t n = block * sparse_channels, channels = std::min(sparse_channels, shape_.out - n);
         char* const c = out + n * sizeof(float);
@@ -220,11 +222,7 @@ class SparsePlan final : public qn_plan {
   }
 
   void multiply(size_t group, size_t chunk, size_t block, size_t count, const char* a, char* c, size_t stride) const {
-    constexpr qn_minmax_f32 open = {-std::numeric_limits<float>::infinity(), std::numeric_limits<float>::infinity()};
-    const SparsePart& part = weights_.part(group, chunk, block);
-    row_.run(count, part.sets, weights_.set + part.set, weights_.index + part.index, weights_.w + part.w, a, stride, c,
-             stride, chunk == 0 ? weights_.bias_of(group, block) : nullptr,
-             chunk + 1 == weights_.chunks ? &clamp_ : &open);
+    multiply_sparse(row_, weights_, group, chunk, block, count, a, stride, c, stride, clamp_);
   }
 
   void turn_back(const char* sums, size_t stride, size_t channels, size_t count, char* c) const {

@@ -1,6 +1,7 @@
 #include "base/math.h"
 #include "base/parallel.h"
 #include "op/choose.h"
+#include "op/matrix.h"
 #include "op/pack.h"
 #include "op/tiling.h"
 
@@ -8,9 +9,6 @@ namespace quern {
 namespace {
 
 constexpr char gemm[] = "qn_gemm_f32";
-// The caller's number of threads is not known here; idle tasks cost little.
-constexpr size_t assumed_tasks = 8;
-
 struct Gemm {
   size_t m, n, k;
   const float* a;
@@ -24,25 +22,11 @@ struct Gemm {
   size_t ldc;
 };
 
-// A matrix of rows x columns with this distance from row to row.
-qn_status check_matrix(const char* what, const void* data, size_t rows, size_t columns, size_t ld) {
-  if (rows == 0 || columns == 0) return QN_OK;
-  if (data == nullptr) return fail(QN_INVALID_ARGUMENT, "%s: %s is NULL", gemm, what);
-  if (ld < columns) {
-    return fail(QN_INVALID_ARGUMENT, "%s: ld%s %zu is below the %zu columns of %s", gemm, what, ld, columns, what);
-  }
-  size_t bytes;
-  if (!checked_mul(rows, ld, &bytes) || !checked_mul(bytes, sizeof(float), &bytes) || bytes > PTRDIFF_MAX) {
-    return fail(QN_INVALID_ARGUMENT, "%s: the size of %s overflows", gemm, what);
-  }
-  return QN_OK;
-}
-
 qn_status check(const Gemm& g) {
   QN_TRY(check_clamp(gemm, g.clamp.min, g.clamp.max));
-  QN_TRY(check_matrix("a", g.a, g.m, g.k, g.lda));
-  QN_TRY(g.transpose_b ? check_matrix("b", g.b, g.n, g.k, g.ldb) : check_matrix("b", g.b, g.k, g.n, g.ldb));
-  return check_matrix("c", g.c, g.m, g.n, g.ldc);
+  QN_TRY(check_matrix(gemm, "a", g.a, g.m, g.k, g.lda));
+  QN_TRY(g.transpose_b ? check_matrix(gemm, "b", g.b, g.n, g.k, g.ldb) : check_matrix(gemm, "b", g.b, g.k, g.n, g.ldb));
+  return check_matrix(gemm, "c", g.c, g.m, g.n, g.ldc);
 }
 
 void only_bias(const Gemm& g) {

@@ -46,16 +46,17 @@ struct Source {
   }
 };
 
-// ---- csr: channels by their number of entries, two neighbours each a set.
+// ---- csr: channels by their number of entries, two neighbours each a set. Row 0 of A is zeros.
+
+constexpr size_t zero_rows = 1;
 
 void put_pair(const Vector<Entry>& f, const Vector<Entry>& s, size_t first, size_t second, Chunk* to) {
   const size_t steps = divide_up<size_t>(std::max(f.size(), s.size()), 2);
   to->set.push_back({static_cast<uint16_t>(steps), static_cast<uint16_t>(first), static_cast<uint16_t>(second)});
   for (size_t i = 0; i < 2 * steps; ++i) {
     for (const Vector<Entry>* channel : {&f, &s}) {
-      // What is missing is a zero where the channel, or at least its pair, has a weight anyhow.
-      const Vector<Entry>& from = channel->empty() ? (f.empty() ? s : f) : *channel;
-      const Entry entry = i < channel->size() ? (*channel)[i] : Entry{from.back().k, 0.0f};
+      // What is missing changes nothing: not even a zero's sign.
+      const Entry entry = i < channel->size() ? (*channel)[i] : Entry{0, -0.0f};
       to->put_index(entry.k, 1);
       to->w.push_back(entry.w);
     }
@@ -66,7 +67,7 @@ void put_csr(const Source& from, Chunk* to) {
   Vector<Entry> entries[sparse_channels];
   from.walk([&](size_t k, const float* w) {
     for (size_t n = 0; n < from.channels; ++n) {
-      if (const float weight = w[n * from.strip.stride.out]; weight != 0) entries[n].push_back({k, weight});
+      if (const float weight = w[n * from.strip.stride.out]; weight != 0) entries[n].push_back({k + zero_rows, weight});
     }
   });
   size_t order[sparse_channels];
@@ -152,7 +153,7 @@ void join(const Vector<Chunk>& chunks, const Vector<float>& bias, SparseWeights*
 // the L1 cache.
 size_t sparse_depth(const SpmmRow& row, size_t k) {
   const size_t cache = row.block < 4 ? cpu().l1_bytes * 2 / 3 : cpu().l2_bytes / 2;
-  const size_t countable = std::min<size_t>(row.max_k(), UINT16_MAX);  // steps of a set
+  const size_t countable = std::min<size_t>(row.max_k(), UINT16_MAX) - 1;  // steps of a set, rows of A
   const size_t most = std::clamp<size_t>(cache / (row.pixels * sizeof(float)), 16, countable);
   return divide_up(k, divide_up(k, most));
 }
@@ -162,6 +163,7 @@ std::shared_ptr<PackedWeights> pack_sparse(const PackKey& key) {
   WeightRows weights(key.weights, shape);
   auto packed = make_shared<SparseWeights>();
   packed->depth = key.depth;
+  packed->zero_rows = key.nr == 1 ? zero_rows : 0;
   packed->chunks = divide_up(shape.depth(), key.depth);
   packed->blocks = divide_up(shape.out, sparse_channels);
   Vector<Chunk> chunks(shape.groups * packed->chunks);
