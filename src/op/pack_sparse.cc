@@ -72,8 +72,9 @@ void put_csr(const Source& from, Chunk* to) {
   });
   size_t order[sparse_channels];
   for (size_t n = 0; n < from.channels; ++n) order[n] = n;
-  std::stable_sort(order, order + from.channels,
-                   [&](size_t a, size_t b) { return entries[a].size() < entries[b].size(); });
+  std::sort(order, order + from.channels, [&](size_t a, size_t b) {
+    return entries[a].size() != entries[b].size() ? entries[a].size() < entries[b].size() : a < b;
+  });
   for (size_t i = 0; i < from.channels; i += 2) {
     const bool two = i + 1 < from.channels;
     const size_t first = order[i], second = two ? order[i + 1] : first;
