@@ -114,7 +114,8 @@ typedef enum qn_algorithm {
   QN_ALGORITHM_IGEMM = 3,  /**< Indirect GEMM: any kernel, through a table of offsets. */
   QN_ALGORITHM_DEPTHWISE = 4, /**< One input channel per group. */
   QN_ALGORITHM_WINOGRAD = 5,  /**< 3x3, stride 1, dilation 1, one group, by tiles of 2x2, 4x4 or 6x6 outputs. */
-  QN_ALGORITHM_SPARSE = 6     /**< Any: only what is not zero of the weights, single ones or blocks of channels. */
+  QN_ALGORITHM_SPARSE = 6,    /**< Any: only what is not zero of the weights, single ones or blocks of channels. */
+  QN_ALGORITHM_DENSE = 7      /**< To ask for: what AUTO would choose if no weight were zero. No plan answers it. */
 } qn_algorithm;
 
 /** Name as used in benchmarks and profiles, for example "igemm"; "?" for an unknown value. */

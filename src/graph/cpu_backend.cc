@@ -220,7 +220,7 @@ struct Row {
 };
 
 constexpr Row conv2d_row = {.create = create_conv2d, .algorithms = true};
-constexpr Row fully_connected_row = {.create = create_fully_connected};
+constexpr Row fully_connected_row = {.create = create_fully_connected, .algorithms = true};
 constexpr Row max_pool_row = {.create = create_pool<QN_POOL_MAX, false>};
 constexpr Row average_pool_row = {.create = create_pool<QN_POOL_AVERAGE, false>};
 constexpr Row global_max_pool_row = {.create = create_pool<QN_POOL_MAX, true>};
@@ -290,7 +290,8 @@ class CpuPlan : public NodePlan {
 
 class CpuOperator : public NodeOperator {
  public:
-  CpuOperator(OperatorHandle op, const Row& kind_row) : op_(std::move(op)), row_(kind_row) {}
+  CpuOperator(OperatorHandle op, const Row& kind_row, bool depthwise)
+      : op_(std::move(op)), row_(kind_row), depthwise_(depthwise) {}
 
   bool in_place(size_t input) const override { return input < 2 && (row_.in_place >> input & 1) != 0; }
 
@@ -352,7 +353,9 @@ class CpuOperator : public NodeOperator {
     qn_plan_options plan_options;
     qn_plan_options_init(&plan_options);
     plan_options.tasks = options.tasks;
-    if (row_.algorithms) plan_options.algorithm = options.algorithm;
+    // One weight per tap and channel shares no load with another: kernels for zeros would take many times longer.
+    const bool apart = depthwise_ && options.algorithm == QN_ALGORITHM_SPARSE;
+    if (row_.algorithms && !apart) plan_options.algorithm = options.algorithm;
     plan_options.tuning = options.tuning;
     plan_options.tune = options.tune;
     plan_options.parallel = options.parallel;
@@ -362,15 +365,18 @@ class CpuOperator : public NodeOperator {
 
   OperatorHandle op_;
   const Row& row_;
+  bool depthwise_;
 };
 
 bool claims(const Graph&, const Node& node) { return row(node.kind).create != nullptr; }
 
 qn_status create(const Graph& graph, const Node& node, qn_weights_cache* cache, std::unique_ptr<NodeOperator>* made) {
   qn_operator* op;
-  QN_TRY(row(node.kind).create({graph, node}, cache, &op));
+  const NodeView view = {graph, node};
+  QN_TRY(row(node.kind).create(view, cache, &op));
   OperatorHandle handle(op);
-  made->reset(new CpuOperator(std::move(handle), row(node.kind)));
+  const bool depthwise = node.kind == OpKind::conv2d && node.attributes.groups > 1 && view.shape(1)[3] == 1;
+  made->reset(new CpuOperator(std::move(handle), row(node.kind), depthwise));
   return QN_OK;
 }
 

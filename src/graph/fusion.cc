@@ -103,7 +103,8 @@ class Finder {
 
 qn_status find_fusions(const Model& model, const Graph& graph, const Vector<Placement>& places,
                        const ExecutionOptions& options, Vector<Fusion>* fusions) {
-  if (options.algorithm != QN_ALGORITHM_AUTO) {  // who asks for one means every operator
+  const bool open = options.algorithm == QN_ALGORITHM_AUTO || options.algorithm == QN_ALGORITHM_DENSE;
+  if (!open) {  // who asks for one means every operator
     fusions->resize(graph.nodes.size());
     return QN_OK;
   }

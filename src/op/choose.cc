@@ -337,7 +337,8 @@ void add_algorithm(qn_algorithm algorithm, const Problem& p, const char* kernel,
         return (kernel != nullptr || sparse_fits(p, r)) && complete(&c->spmm, r, sparse_cycles(p, r), c);
       });
       break;
-    case QN_ALGORITHM_AUTO: break;
+    case QN_ALGORITHM_AUTO:
+    case QN_ALGORITHM_DENSE: break;
   }
 }
 
@@ -351,12 +352,13 @@ double winograd_error(size_t outputs, size_t channels) {
 
 Vector<Choice> candidates(const Problem& problem, qn_algorithm algorithm, const char* kernel) {
   Vector<Choice> list;
+  const bool any = algorithm == QN_ALGORITHM_AUTO || algorithm == QN_ALGORITHM_DENSE;
   for (const qn_algorithm each : {QN_ALGORITHM_GEMM, QN_ALGORITHM_DEPTHWISE, QN_ALGORITHM_WINOGRAD, QN_ALGORITHM_IGEMM,
                                   QN_ALGORITHM_DIRECT, QN_ALGORITHM_SPARSE}) {
     if (problem.matrix && each != QN_ALGORITHM_GEMM && each != QN_ALGORITHM_SPARSE) continue;
-    // Asked for, weights without zeros are sparse, too.
+    // Asked for, weights without zeros are sparse, too; where dense was, nobody has looked for zeros.
     if (each == QN_ALGORITHM_SPARSE && algorithm != each && !has_zeros(problem)) continue;
-    if (algorithm == QN_ALGORITHM_AUTO || algorithm == each) add_algorithm(each, problem, kernel, &list);
+    if (any || algorithm == each) add_algorithm(each, problem, kernel, &list);
   }
   return list;
 }
@@ -375,7 +377,8 @@ bool known_kernel(qn_algorithm algorithm, std::string_view name) {
     case QN_ALGORITHM_DEPTHWISE: return in(dwconv_rows()) || in(dwconv_tile_rows());
     case QN_ALGORITHM_WINOGRAD: return in(winograd_rows());
     case QN_ALGORITHM_SPARSE: return in(spmm_rows());
-    case QN_ALGORITHM_AUTO: break;
+    case QN_ALGORITHM_AUTO:
+    case QN_ALGORITHM_DENSE: break;
   }
   return false;
 }

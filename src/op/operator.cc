@@ -22,7 +22,7 @@ qn_status read_options(const char* who, const qn_plan_options* user, bool has_al
   if (user != nullptr) QN_TRY(copy_struct(who, user, options, sizeof *options));
   QN_TRY(check_positive(who, "options.tasks", options->tasks));
   options->tasks = std::min(options->tasks, max_tasks);
-  if (options->algorithm < QN_ALGORITHM_AUTO || options->algorithm > QN_ALGORITHM_SPARSE) {
+  if (options->algorithm < QN_ALGORITHM_AUTO || options->algorithm > QN_ALGORITHM_DENSE) {
     return fail(QN_INVALID_ARGUMENT, "%s: unknown algorithm %d", who, static_cast<int>(options->algorithm));
   }
   QN_TRY(check_clamp(who, options->residual_min, options->residual_max));
@@ -249,6 +249,7 @@ const char* qn_algorithm_string(qn_algorithm algorithm) {
     case QN_ALGORITHM_DEPTHWISE: return "depthwise";
     case QN_ALGORITHM_WINOGRAD: return "winograd";
     case QN_ALGORITHM_SPARSE: return "sparse";
+    case QN_ALGORITHM_DENSE: return "dense";
   }
   return "?";
 }

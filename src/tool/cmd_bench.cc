@@ -21,6 +21,7 @@ namespace {
 struct Arguments {
   ModelFiles files;
   TuningFlags tuning;
+  qn_algorithm algorithm = QN_ALGORITHM_AUTO;
   std::string isa;
   size_t threads = 1, runs = 20;
   bool json = false;
@@ -54,7 +55,7 @@ Measured measure(const Arguments& arguments) {
   const auto start = std::chrono::steady_clock::now();
   const ModelPtr model = load_model(arguments.files);
   TuningFile tuning(arguments.tuning);
-  const SessionPtr session = make_session(model.get(), {arguments.threads, false, &tuning});
+  const SessionPtr session = make_session(model.get(), {arguments.threads, false, &tuning, arguments.algorithm});
   measured.load_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   tuning.save();
   const std::vector<InputData> inputs = random_inputs(session.get(), qn_model_input_count(model.get()));
@@ -126,6 +127,7 @@ Action bench_command(CLI::App& app) {
   add_model_files(app, &arguments->files);
   add_threads(app, &arguments->threads);
   add_tuning(app, &arguments->tuning);
+  add_algorithm(app, &arguments->algorithm);
   app.add_option("--runs", arguments->runs, fmt::format("Measured runs, after {} that are not", warm_ups))
       ->check(CLI::Range(1, 1000000).description(""))
       ->type_name("N")

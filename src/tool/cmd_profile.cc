@@ -17,6 +17,7 @@ namespace {
 struct Arguments {
   ModelFiles files;
   TuningFlags tuning;
+  qn_algorithm algorithm = QN_ALGORITHM_AUTO;
   std::string trace;
   size_t threads = 1, runs = 20;
 };
@@ -92,7 +93,7 @@ void write_trace(const Profile& profile, const std::string& path) {
 int profile(const Arguments& arguments) {
   const ModelPtr model = load_model(arguments.files);
   TuningFile tuning(arguments.tuning);
-  const SessionPtr session = make_session(model.get(), {arguments.threads, true, &tuning});
+  const SessionPtr session = make_session(model.get(), {arguments.threads, true, &tuning, arguments.algorithm});
   tuning.save();
   const Profile measured = measure(session.get(), qn_model_input_count(model.get()), arguments.runs);
   print_table(measured, measure_peak_flops(best_isa()) / 1e9 * static_cast<double>(arguments.threads));
@@ -107,6 +108,7 @@ Action profile_command(CLI::App& app) {
   add_model_files(app, &arguments->files);
   add_threads(app, &arguments->threads);
   add_tuning(app, &arguments->tuning);
+  add_algorithm(app, &arguments->algorithm);
   app.add_option("--runs", arguments->runs, "Runs, of which the one of median length is shown")
       ->check(CLI::Range(1, 100000).description(""))
       ->type_name("N")

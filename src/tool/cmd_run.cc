@@ -27,6 +27,7 @@ struct Arguments {
   size_t top = 0, threads = 1;
   ImageFlags images;
   TuningFlags tuning;
+  qn_algorithm algorithm = QN_ALGORITHM_AUTO;
 };
 
 // One file per input of the model.
@@ -187,7 +188,7 @@ int run(const Arguments& arguments) {
   const size_t top = arguments.top == 0 && !labels.empty() ? 1 : arguments.top;
 
   TuningFile tuning(arguments.tuning);
-  const SessionPtr session = make_session(model.get(), {arguments.threads, false, &tuning});
+  const SessionPtr session = make_session(model.get(), {arguments.threads, false, &tuning, arguments.algorithm});
   tuning.save();
   double total = 0;
   bool within = true;
@@ -249,6 +250,7 @@ Action run_command(CLI::App& app) {
   app.add_option("--labels", arguments->labels, "Names of the classes, one per line")->type_name("FILE");
   add_threads(app, &arguments->threads);
   add_tuning(app, &arguments->tuning);
+  add_algorithm(app, &arguments->algorithm);
   add_image_flags(app, &arguments->images);
   return [arguments] { return run(*arguments); };
 }

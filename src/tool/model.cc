@@ -81,6 +81,23 @@ void add_tuning(CLI::App& app, TuningFlags* flags) {
       ->excludes(tune);
 }
 
+void add_algorithm(CLI::App& app, qn_algorithm* algorithm) {
+  std::vector<std::string> names;
+  for (int a = QN_ALGORITHM_AUTO; a <= QN_ALGORITHM_DENSE; ++a) {
+    names.emplace_back(qn_algorithm_string(static_cast<qn_algorithm>(a)));
+  }
+  const auto set = [algorithm, names](const std::string& name) {
+    *algorithm = static_cast<qn_algorithm>(std::find(names.begin(), names.end(), name) - names.begin());
+  };
+  app.add_option_function<std::string>(
+         "--algorithm", set,
+         fmt::format("Of convolutions and fully connected layers, where it applies: one of {}. sparse leaves out zero "
+                     "weights, but of depthwise layers; dense never does",
+                     fmt::join(names, ", ")))
+      ->check(CLI::IsMember(names).description(""))
+      ->type_name("NAME");
+}
+
 TuningFile::TuningFile(const TuningFlags& flags) : path_(flags.tune) {
   if (flags.tune.empty() && flags.tuned.empty()) return;
   qn_tuning* tuning = nullptr;
@@ -108,6 +125,7 @@ SessionPtr make_session(qn_model* model, const SessionSettings& settings) {
   qn_session_options_init(&options);
   options.threads = settings.threads;
   options.profile = settings.profile;
+  options.algorithm = settings.algorithm;
   if (settings.tuning != nullptr) settings.tuning->set(&options);
   qn_session* session = nullptr;
   check(qn_session_create(model, &options, &session));

@@ -50,6 +50,9 @@ struct TuningFlags {
 };
 void add_tuning(CLI::App& app, TuningFlags* flags);
 
+// --algorithm NAME
+void add_algorithm(CLI::App& app, qn_algorithm* algorithm);
+
 // The measured choices of a file, while a command runs.
 class TuningFile {
  public:
@@ -71,6 +74,7 @@ struct SessionSettings {
   size_t threads = 1;
   bool profile = false;
   const TuningFile* tuning = nullptr;
+  qn_algorithm algorithm = QN_ALGORITHM_AUTO;
 };
 SessionPtr make_session(qn_model* model, const SessionSettings& settings);
 

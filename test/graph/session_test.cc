@@ -441,7 +441,8 @@ TEST(Session, ForcedAlgorithmWhereItApplies) {
   const Graph graph = sample_graph();
   const ModelHandle model = model_of(graph);
   for (const qn_algorithm algorithm :
-       {QN_ALGORITHM_DIRECT, QN_ALGORITHM_GEMM, QN_ALGORITHM_IGEMM, QN_ALGORITHM_DEPTHWISE, QN_ALGORITHM_WINOGRAD}) {
+       {QN_ALGORITHM_DIRECT, QN_ALGORITHM_GEMM, QN_ALGORITHM_IGEMM, QN_ALGORITHM_DEPTHWISE, QN_ALGORITHM_WINOGRAD,
+        QN_ALGORITHM_SPARSE, QN_ALGORITHM_DENSE}) {
     qn_session_options options;
     qn_session_options_init(&options);
     options.algorithm = algorithm;
@@ -454,6 +455,55 @@ TEST(Session, ForcedAlgorithmWhereItApplies) {
       EXPECT_STREQ(entry.algorithm, "igemm");
     }
   }
+}
+
+// The algorithm of each step that has one, in order.
+std::vector<std::string> algorithms_of(const Graph& graph, qn_algorithm asked) {
+  qn_session_options options;
+  qn_session_options_init(&options);
+  options.algorithm = asked;
+  options.profile = 1;
+  const ModelHandle model = model_of(graph);
+  const SessionHandle session = session_of(model, &options);
+  expect_right(graph, session, 1);
+  std::vector<std::string> algorithms;
+  for (size_t i = 0; i < qn_session_profile_count(session.get()); ++i) {
+    qn_profile_entry entry;
+    expect_ok(qn_session_profile(session.get(), i, &entry));
+    if (*entry.algorithm != '\0') algorithms.emplace_back(entry.algorithm);
+  }
+  return algorithms;
+}
+
+// Nearly all weights are 0, so that the cost model would leave them out.
+TEST(Session, ZerosAreLeftOutEverywhereOrNowhere) {
+  const auto mostly_zero = [](size_t count) {
+    std::vector<float> weights(count);
+    for (size_t i = 0; i < count; i += 37) weights[i] = i % 2 == 0 ? 1.0f : -1.0f;
+    return weights;
+  };
+  GraphBuilder b;
+  const int x = b.input("image", {1, 12, 12, 64});
+  const int conv = b.node(OpKind::conv2d, {x, b.constant_of({96, 1, 1, 64}, mostly_zero(96 * 64))});
+  Attributes window3 = window(1, 1, 1);
+  window3.groups = 96;
+  const int depthwise = b.node(OpKind::conv2d, {conv, b.constant_of({96, 3, 3, 1}, mostly_zero(96 * 9))}, window3);
+  const int flat = b.node(OpKind::reshape, {depthwise}, values({0, -1}));
+  const size_t length = 12 * 12 * 96;
+  const int fc = b.node(OpKind::fully_connected, {flat, b.constant_of({10, length}, mostly_zero(10 * length))});
+  b.output(fc, "scores");
+  const Graph graph = b.done();
+
+  const std::vector<std::string> sparse = algorithms_of(graph, QN_ALGORITHM_SPARSE);
+  ASSERT_EQ(sparse.size(), 3u);
+  EXPECT_EQ(sparse[0], "sparse");
+  EXPECT_NE(sparse[1], "sparse") << "depthwise";
+  EXPECT_EQ(sparse[2], "sparse");
+  const std::vector<std::string> dense = algorithms_of(graph, QN_ALGORITHM_DENSE);
+  ASSERT_FALSE(dense.empty());
+  EXPECT_EQ(std::count(dense.begin(), dense.end(), "sparse") + std::count(dense.begin(), dense.end(), "dense"), 0);
+  const std::vector<std::string> open = algorithms_of(graph, QN_ALGORITHM_AUTO);
+  EXPECT_NE(std::count(open.begin(), open.end(), "sparse"), 0);
 }
 
 size_t count_steps(const Graph& graph) {

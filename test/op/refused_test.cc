@@ -591,6 +591,9 @@ TEST(Algorithm, Names) {
   EXPECT_STREQ(qn_algorithm_string(QN_ALGORITHM_IGEMM), "igemm");
   EXPECT_STREQ(qn_algorithm_string(QN_ALGORITHM_DEPTHWISE), "depthwise");
   EXPECT_STREQ(qn_algorithm_string(QN_ALGORITHM_WINOGRAD), "winograd");
+  EXPECT_STREQ(qn_algorithm_string(QN_ALGORITHM_SPARSE), "sparse");
+  EXPECT_STREQ(qn_algorithm_string(QN_ALGORITHM_DENSE), "dense");
+  EXPECT_STREQ(qn_algorithm_string(static_cast<qn_algorithm>(QN_ALGORITHM_DENSE + 1)), "?");
   EXPECT_STREQ(qn_algorithm_string(static_cast<qn_algorithm>(55)), "?");
 }
 

@@ -128,6 +128,9 @@ TEST_F(Command, UsageErrorsExitWith2) {
       {"bench", "tiny.qn", "--tuned", "t.txt", "--tune", "u.txt"},
       {"profile", "tiny.qn", "--tune", ""},
       {"profile", "tiny.qn", "--tuned="},
+      {"profile", "tiny.qn", "--algorithm", "fastest"},
+      {"bench", "tiny.qn", "--algorithm"},
+      {"run", "tiny.qn", "--input", "a.png", "--algorithm", "?"},
       {"bench", "tiny.qn", "--runs", "0"},
       {"bench", "tiny.qn", "--isa", "mmx"},
       {"eval", "tiny.qn"},
@@ -251,6 +254,20 @@ TEST_F(Command, TuningIsStoredAndUsed) {
   write_array("two.npy", {2, 3, 8, 8}, std::vector<float>(384, 0.5f));
   succeeds({"run", "tiny.qn", "--input", "two.npy", "--tune", "t.tuning"});
   EXPECT_EQ(choices_in(dir / "t.tuning").size(), 6u);
+}
+
+TEST_F(Command, AlgorithmsCanBeForced) {
+  for (const std::string algorithm : {"igemm", "direct", "sparse"}) {
+    const Result r = quern({"profile", "tiny.qn", "--runs", "1", "--algorithm", algorithm});
+    EXPECT_EQ(r.status, 0) << r.err;
+    EXPECT_NE(r.out.find(fmt::format("{:<20} {:<10} ", "conv2d", algorithm)), std::string::npos) << r.out;
+  }
+  const Result dense = quern({"profile", "tiny.qn", "--runs", "1", "--algorithm", "dense"});
+  EXPECT_EQ(dense.status, 0) << dense.err;
+  EXPECT_EQ(dense.out.find("sparse"), std::string::npos) << dense.out;
+  succeeds({"bench", "tiny.qn", "--runs", "1", "--algorithm", "auto"});
+  succeeds({"run", "tiny.qn", "--input", "a.png", "--algorithm", "dense", "--output", "dense"});
+  succeeds({"run", "tiny.qn", "--input", "a.png", "--algorithm", "sparse", "--expect", "dense/prob.npy"});
 }
 
 TEST_F(Command, MessagesAboutTuningNameFileAndLine) {
