@@ -70,17 +70,20 @@ class OpenVino(ReadsOnnx):
 
 class Mnn:
     package = "mnn"
+    file = "model.mnn"
+    flags = ()
 
-    @staticmethod
-    def prepare(folder):
-        call(tool("mnnconvert"), "-f", "ONNX", "--modelFile", folder / "model.onnx", "--MNNModel", folder / "model.mnn",
-             "--bizCode", "quern")
+    @classmethod
+    def prepare(cls, folder):
+        # What the command mnnconvert calls; the command would go on to install a package and to report on its use.
+        call(sys.executable, "-c", "import sys, _tools; _tools.mnnconvert(sys.argv)", "-f", "ONNX", "--modelFile",
+             "model.onnx", "--MNNModel", cls.file, "--bizCode", "quern", *cls.flags, cwd=folder)
 
     def __init__(self, folder, threads):
         import MNN
 
         self.mnn = MNN
-        self.net = MNN.Interpreter(str(folder / "model.mnn"))
+        self.net = MNN.Interpreter(str(folder / self.file))
         self.session = self.net.createSession({"numThread": threads, "precision": "high"})
 
     def tensor(self, array):
@@ -93,6 +96,13 @@ class Mnn:
         result = self.tensor(numpy.zeros(output.getShape(), numpy.float32))
         output.copyToHostTensor(result)
         return numpy.array(result.getNumpyData(), numpy.float32)
+
+
+class MnnSparse(Mnn):
+    """With the kernels for zeros; FOLDER/zeros.json tells the converter how they lie (see sparse.py)."""
+
+    file = "sparse.mnn"
+    flags = ("--detectSparseSpeedUp", "--compressionParamsFile", "zeros.json")
 
 
 class Ncnn:
@@ -121,7 +131,7 @@ class Ncnn:
         return numpy.array(output)
 
 
-ENGINES = {"onnxruntime": OnnxRuntime, "mnn": Mnn, "ncnn": Ncnn, "openvino": OpenVino}
+ENGINES = {"onnxruntime": OnnxRuntime, "mnn": Mnn, "mnn-sparse": MnnSparse, "ncnn": Ncnn, "openvino": OpenVino}
 
 
 def peak_memory():
