@@ -144,7 +144,8 @@ QN_INIT(qn_conv2d_params)
  *  @param cache  NULL for a cache of the operator's own.
  *  A second input, if a plan has one, is a residual: it has the output's shape and strides, overlaps it nowhere, and is
  *  added to the clamped convolution; then qn_plan_options.residual_min and _max clamp the sum.
- *  Algorithms: direct, gemm, igemm, depthwise, winograd where they apply. */
+ *  Algorithms: direct, gemm, igemm, depthwise, winograd where they apply; sparse always, and chosen where enough of the
+ *  weights are zero. */
 QN_API qn_status qn_conv2d_create(const qn_conv2d_params* params, const qn_weights* weights, const float* bias,
                                   qn_weights_cache* cache, qn_operator** op);
 
@@ -416,7 +417,7 @@ typedef struct qn_tuning qn_tuning;
 /** Makes an empty one. */
 QN_API qn_status qn_tuning_create(qn_tuning** tuning);
 /** Adds the choices of a text, all or none; where there is one already, the text's replaces it. The text is a line
- *  "quern-tuning 1", then one line per problem as qn_tuning_save_file() writes them, none twice. A line that is not
+ *  "quern-tuning 2", then one line per problem as qn_tuning_save_file() writes them, none twice. A line that is not
  *  understood, or names what this library does not know, is refused; one for another machine's level is kept. */
 QN_API qn_status qn_tuning_load_memory(qn_tuning* tuning, const char* text, size_t size);
 /** The same from a file. Messages name it and the line. */

@@ -251,9 +251,7 @@ double stored(const Problem& p, size_t block) {
 // Blocks that are mostly full are as good as single weights, and faster.
 constexpr double full_enough = 0.9;
 
-bool sparse_fits(const Problem& p, const SpmmRow& row) {
-  return row.csr() || stored(p, 1) >= full_enough * stored(p, row.block);
-}
+bool sparse_fits(const Problem& p, size_t block) { return stored(p, 1) >= full_enough * stored(p, block); }
 
 // Every weight is multiplied with all pixels of a tile; before and after that A and C are turned.
 double sparse_cycles(const Problem& p, const SpmmRow& row) {
@@ -334,7 +332,7 @@ void add_algorithm(qn_algorithm algorithm, const Problem& p, const char* kernel,
     case QN_ALGORITHM_SPARSE:
       if (p.density == nullptr) break;
       add(spmm_rows(), [&](const SpmmRow& r, Choice* c) {
-        return (kernel != nullptr || sparse_fits(p, r)) && complete(&c->spmm, r, sparse_cycles(p, r), c);
+        return (kernel != nullptr || sparse_fits(p, r.block)) && complete(&c->spmm, r, sparse_cycles(p, r), c);
       });
       break;
     case QN_ALGORITHM_AUTO:
@@ -343,6 +341,17 @@ void add_algorithm(qn_algorithm algorithm, const Problem& p, const char* kernel,
 }
 
 }  // namespace
+
+SparsePattern pattern_of(const Problem& p) {
+  SparsePattern pattern;
+  if (!has_zeros(p)) return pattern;
+  const WeightsDensity& density = *p.density;
+  pattern.percent = density.blocks[0] * 100 / density.elements;
+  for (size_t i = 1; i < density.kinds; ++i) {
+    if (sparse_fits(p, size_t{1} << i)) pattern.block = size_t{1} << i;
+  }
+  return pattern;
+}
 
 // It grows as that of any sum in a row: with the square root of its length.
 double winograd_error(size_t outputs, size_t channels) {

@@ -41,6 +41,13 @@ struct Problem {
   size_t taps() const { return kernel.h * kernel.w; }
 };
 
+// What the weights look like: how many percent of them are not zero, and the most channels that they come in blocks of.
+// A block counts as one if blocks of its size are mostly full: then their zeros are stored like the others.
+struct SparsePattern {
+  size_t percent = 100, block = 1;
+};
+SparsePattern pattern_of(const Problem& problem);
+
 struct Choice {
   qn_algorithm algorithm = QN_ALGORITHM_AUTO;
   const Row* row = nullptr;  // the one of these that is set

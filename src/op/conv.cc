@@ -41,12 +41,13 @@ String problem_text(const ConvRequest& conv) {
   const Problem& p = conv.problem;
   const Request& r = conv.request;
   const Axis &h = conv.window.h, &w = conv.window.w;
+  const SparsePattern pattern = pattern_of(p);
   TunedProblem t;
   t.matrix = p.matrix;
   // clang-format off
   t.numbers = {r.ins.size(), 1, 1, p.pixels, p.groups * p.in, p.groups * p.out, p.groups,
                h.kernel, w.kernel, h.stride, w.stride, h.dilation, w.dilation, h.before, w.before, h.after, w.after,
-               r.options.tasks};
+               pattern.percent, pattern.block, r.options.tasks};
   // clang-format on
   if (!p.matrix) std::copy_n(r.ins[0].shape, 3, &t.numbers[TunedProblem::images]);
   t.strided = !is_dense(r.out);

@@ -10,7 +10,7 @@
 namespace quern {
 namespace {
 
-constexpr std::string_view header = "quern-tuning 1";
+constexpr std::string_view header = "quern-tuning 2";
 constexpr size_t max_line = 1024;
 constexpr std::string_view operators[] = {"conv2d", "fully_connected"};  // by TunedProblem::matrix
 constexpr std::string_view strides[] = {"dense", "strided"};             // by TunedProblem::strided
@@ -23,7 +23,7 @@ struct Field {
 };
 constexpr Field fields[] = {
     {"inputs", 1, ' '}, {"input", 4, 'x'},    {"channels", 1, ' '}, {"groups", 1, ' '}, {"kernel", 2, 'x'},
-    {"stride", 2, 'x'}, {"dilation", 2, 'x'}, {"padding", 4, ','},  {"tasks", 1, ' '},
+    {"stride", 2, 'x'}, {"dilation", 2, 'x'}, {"padding", 4, ','},  {"stored", 2, ','}, {"tasks", 1, ' '},
 };
 
 // One line. What comes next is taken off its beginning if it is what was asked for.

@@ -1,8 +1,9 @@
 // Measured choices, in memory and as text: one line per problem, words and numbers in a fixed order,
 //
-//     quern-tuning 1
+//     quern-tuning 2
 //     conv2d inputs=1 input=1x56x56x64 channels=64 groups=1 kernel=3x3 stride=1x1 dilation=1x1 padding=1,1,1,1
-//         strides=dense tasks=2 isa=avx512 winograd qn_winograd_f32_6x6_avx512                  (this is one line)
+//         stored=100,1 tasks=2 strides=dense isa=avx512 winograd qn_winograd_f32_6x6_avx512                  (this is
+//         one line)
 //
 // All but the last two words are the problem, whose text is also its key in memory.
 #pragma once
@@ -28,6 +29,7 @@ struct TunedProblem {
     out_channels, groups,
     kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w,
     top, left, bottom, right,              // padding
+    stored, block,                         // percent of the weights that are not zero; channels of their blocks
     tasks,
     count
   };

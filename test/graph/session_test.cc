@@ -788,7 +788,7 @@ TEST(Tuning, FilesThatAreNone) {
   const std::string path = folder + "quern_tuning_damaged";
   std::FILE* file = std::fopen(path.c_str(), "w");
   ASSERT_NE(file, nullptr);
-  std::fputs("quern-tuning 1\nconv2d\n", file);
+  std::fputs("quern-tuning 2\nconv2d\n", file);
   std::fclose(file);
   EXPECT_EQ(qn_tuning_load_file(tuning, path.c_str()), QN_INVALID_ARGUMENT);
   EXPECT_EQ(std::string(qn_last_message()).find(path + ":2: "), 0u) << qn_last_message();

@@ -50,8 +50,8 @@ std::vector<float> run_plan(const qn_plan* plan, const std::vector<float>& x, co
 }
 
 TEST(Concurrency, OnePlanInManyThreadsOnPoolsOfTheirOwn) {
-  for (const qn_algorithm algorithm :
-       {QN_ALGORITHM_IGEMM, QN_ALGORITHM_DIRECT, QN_ALGORITHM_DEPTHWISE, QN_ALGORITHM_GEMM, QN_ALGORITHM_WINOGRAD}) {
+  for (const qn_algorithm algorithm : {QN_ALGORITHM_IGEMM, QN_ALGORITHM_DIRECT, QN_ALGORITHM_DEPTHWISE,
+                                       QN_ALGORITHM_GEMM, QN_ALGORITHM_WINOGRAD, QN_ALGORITHM_SPARSE}) {
     SCOPED_TRACE(qn_algorithm_string(algorithm));
     const size_t groups = algorithm == QN_ALGORITHM_DEPTHWISE ? 40 : algorithm == QN_ALGORITHM_WINOGRAD ? 1 : 2;
     const Model m = make_model(40, groups, algorithm == QN_ALGORITHM_GEMM ? 1 : 3);

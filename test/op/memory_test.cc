@@ -323,7 +323,7 @@ TEST(Weights, TellWhatWasRead) {
     size_t times;
   };
   for (const qn_algorithm algorithm :
-       {QN_ALGORITHM_IGEMM, QN_ALGORITHM_DIRECT, QN_ALGORITHM_WINOGRAD, QN_ALGORITHM_DEPTHWISE}) {
+       {QN_ALGORITHM_IGEMM, QN_ALGORITHM_DIRECT, QN_ALGORITHM_WINOGRAD, QN_ALGORITHM_DEPTHWISE, QN_ALGORITHM_SPARSE}) {
     for (const qn_weights_layout layout : {QN_WEIGHTS_OHWI, QN_WEIGHTS_OIHW, QN_WEIGHTS_HWIO}) {
       SCOPED_TRACE(testing::Message() << qn_algorithm_string(algorithm) << ", layout " << layout);
       const bool depthwise = algorithm == QN_ALGORITHM_DEPTHWISE;

@@ -51,7 +51,8 @@ TEST(Residual, IsAddedAndClamped) {
       {QN_ALGORITHM_GEMM, {2, 9, 11, 20}, 37, 1, 1, 1},      {QN_ALGORITHM_GEMM, {1, 30, 29, 40}, 70, 2, 1, 1},
       {QN_ALGORITHM_IGEMM, {2, 13, 12, 8}, 40, 1, 3, 1},     {QN_ALGORITHM_IGEMM, {1, 23, 25, 3}, 33, 1, 5, 2},
       {QN_ALGORITHM_DIRECT, {1, 13, 12, 8}, 18, 2, 3, 2},    {QN_ALGORITHM_WINOGRAD, {2, 15, 17, 19}, 45, 1, 3, 1},
-      {QN_ALGORITHM_WINOGRAD, {1, 14, 14, 64}, 64, 1, 3, 1},
+      {QN_ALGORITHM_WINOGRAD, {1, 14, 14, 64}, 64, 1, 3, 1}, {QN_ALGORITHM_SPARSE, {2, 13, 12, 8}, 70, 2, 3, 2},
+      {QN_ALGORITHM_SPARSE, {1, 14, 14, 64}, 64, 1, 1, 1},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(testing::Message() << qn_algorithm_string(c.algorithm) << ", " << c.out << " outputs");

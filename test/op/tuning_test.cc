@@ -17,7 +17,7 @@ struct ReleaseTuning {
 };
 using TuningHandle = std::unique_ptr<qn_tuning, ReleaseTuning>;
 
-TuningHandle make_tuning(const std::string& text = "quern-tuning 1\n") {
+TuningHandle make_tuning(const std::string& text = "quern-tuning 2\n") {
   qn_tuning* tuning = nullptr;
   EXPECT_QN_OK(qn_tuning_create(&tuning));
   EXPECT_QN_OK(qn_tuning_load_memory(tuning, text.data(), text.size()));
@@ -38,14 +38,14 @@ constexpr const char* their_level = QN_ARCH_ARM64 ? "avx2" : "neon";
 
 std::string numbers(const std::string& input = "1x14x14x8") {
   return "conv2d inputs=1 input=" + input +
-         " channels=8 groups=1 kernel=3x3 stride=1x1 dilation=1x1 padding=1,1,1,1 tasks=1";
+         " channels=8 groups=1 kernel=3x3 stride=1x1 dilation=1x1 padding=1,1,1,1 stored=100,1 tasks=1";
 }
 std::string problem() { return numbers() + " strides=dense isa=" + our_level; }
 
 // ---- text
 
 TEST(TuningText, WhatIsReadIsWritten) {
-  const std::string text = "quern-tuning 1\n" + numbers("10x14x14x8") + " strides=dense isa=" + our_level +
+  const std::string text = "quern-tuning 2\n" + numbers("10x14x14x8") + " strides=dense isa=" + our_level +
                            " direct qn_gemm_f32_4x8_ref\n" + numbers("18446744073709551615x1x1x8") +
                            " strides=strided isa=" + their_level + " igemm qn_igemm_f32_of_another_machine\n" +
                            "fully_connected" + numbers("1x1x9x8").substr(6) + " strides=dense isa=" + our_level +
@@ -54,12 +54,12 @@ TEST(TuningText, WhatIsReadIsWritten) {
   EXPECT_EQ(text_of(tuning), text);
   EXPECT_EQ(qn_tuning_count(tuning.get()), 3u);
   EXPECT_EQ(text_of(make_tuning(text.substr(0, text.size() - 1))), text) << "the last line needs no end";
-  EXPECT_EQ(text_of(make_tuning("quern-tuning 1")), "quern-tuning 1\n");
+  EXPECT_EQ(text_of(make_tuning("quern-tuning 2")), "quern-tuning 2\n");
 }
 
 TEST(TuningText, LaterTextsReplaceAndAdd) {
-  const TuningHandle tuning = make_tuning("quern-tuning 1\n" + problem() + " direct qn_gemm_f32_4x8_ref\n");
-  const std::string more = "quern-tuning 1\n" + numbers("2x14x14x8") + " strides=dense isa=ref winograd " +
+  const TuningHandle tuning = make_tuning("quern-tuning 2\n" + problem() + " direct qn_gemm_f32_4x8_ref\n");
+  const std::string more = "quern-tuning 2\n" + numbers("2x14x14x8") + " strides=dense isa=ref winograd " +
                            "qn_winograd_f32_2x2_ref\n" + problem() + " igemm qn_igemm_f32_4x8_ref\n";
   ASSERT_QN_OK(qn_tuning_load_memory(tuning.get(), more.data(), more.size()));
   EXPECT_EQ(qn_tuning_count(tuning.get()), 2u);
@@ -117,7 +117,7 @@ TEST(TuningText, HostileLinesAreRefused) {
       {with(our_level, their_level) + "%s", "no kernel"},
       {good + std::string(2000, ' '), "longer"},
   };
-  const std::string header = "quern-tuning 1\n",
+  const std::string header = "quern-tuning 2\n",
                     first = numbers("5x5x5x8") + " strides=dense isa=ref igemm " + "qn_igemm_f32_4x8_ref\n";
   const TuningHandle tuning = make_tuning();
   const auto refused = [&](const std::string& text, const std::string& words) {
@@ -131,8 +131,8 @@ TEST(TuningText, HostileLinesAreRefused) {
   }
   refused(header + good + "\n" + first + good + "\n", ":4: an earlier line");
   refused("", ":1: the first line");
-  refused("quern-tuning 2\n", ":1: the first line");
-  refused("quern-tuning 1 \n" + good, ":1: the first line");
+  refused("quern-tuning 1\n", ":1: the first line");
+  refused("quern-tuning 2 \n" + good, ":1: the first line");
   refused("\n" + header + good, ":1: the first line");
   refused(header + header, ":2: unknown operator");
   ASSERT_QN_OK(qn_tuning_load_memory(tuning.get(), (header + good).data(), header.size() + good.size()));
@@ -271,17 +271,19 @@ TEST(Tuning, EveryCandidateHasAText) {
   conv.window = depthwise.window = &window;
   conv.in = conv.out = depthwise.groups = product.in = product.out = 32;
   product.pointwise = true;
+  const WeightsDensity density = {32 * 32, {100, 60, 30, 16, 8}};
+  product.density = &density;
   const TuningHandle tuning = make_tuning();
   std::set<qn_algorithm> algorithms;
   for (const Problem* p : {&conv, &depthwise, &product}) {
     for (const Choice& c : candidates(*p, QN_ALGORITHM_AUTO, nullptr)) {
       const std::string text =
-          "quern-tuning 1\n" + problem() + " " + qn_algorithm_string(c.algorithm) + " " + c.row->name;
+          "quern-tuning 2\n" + problem() + " " + qn_algorithm_string(c.algorithm) + " " + c.row->name;
       EXPECT_QN_OK(qn_tuning_load_memory(tuning.get(), text.data(), text.size()));
       algorithms.insert(c.algorithm);
     }
   }
-  EXPECT_EQ(algorithms.size(), static_cast<size_t>(QN_ALGORITHM_WINOGRAD)) << "an algorithm has no problem here";
+  EXPECT_EQ(algorithms.size(), static_cast<size_t>(QN_ALGORITHM_SPARSE)) << "an algorithm has no problem here";
 }
 
 TEST(Tuning, ATextDecides) {

@@ -1,0 +1,110 @@
+// When the sparse algorithm is chosen, and which pattern.
+#include "harness.h"
+#include "op/choose.h"
+
+namespace quern::test {
+namespace {
+
+struct Chosen {
+  qn_algorithm algorithm;
+  std::string kernel;
+};
+
+// Weights of a convolution, some of them zero: all of a block, and some within the others.
+std::vector<float> weights_with(size_t out, size_t depth, size_t block, float zeros, float zeros_within = 0) {
+  std::vector<float> weights = reals(out * depth, 1, 0.5f, 1);
+  const std::vector<float> within = reals(out * depth, 2, 0, 1);
+  for (size_t o = 0; o < out; ++o) {
+    const std::vector<float> keep = reals(depth, static_cast<uint32_t>(10 + o / block), 0, 1);
+    for (size_t k = 0; k < depth; ++k) {
+      if (keep[k] < zeros || within[o * depth + k] < zeros_within) weights[o * depth + k] = 0;
+    }
+  }
+  return weights;
+}
+
+Chosen choice_for(size_t size, size_t channels, size_t kernel, const std::vector<float>& weights) {
+  qn_conv2d_params p;
+  qn_conv2d_params_init(&p);
+  p.in_channels = p.out_channels = channels;
+  p.kernel = {kernel, kernel};
+  p.padding = {kernel / 2, kernel / 2, kernel / 2, kernel / 2};
+  qn_weights w;
+  qn_weights_init(&w);
+  w.data = weights.data();
+  Op op;
+  EXPECT_QN_OK(qn_conv2d_create(&p, &w, nullptr, nullptr, &op));
+  const qn_tensor in = dense({1, size, size, channels});
+  qn_plan* plan = nullptr;
+  EXPECT_QN_OK(qn_operator_plan(op, &in, 1, nullptr, 0, nullptr, &plan));
+  const Chosen chosen = {qn_plan_algorithm(plan), qn_plan_kernel(plan)};
+  qn_plan_release(plan);
+  return chosen;
+}
+
+// Of the 1xN kernels, the N.
+size_t block_of(const std::string& kernel) {
+  for (const SpmmRow& row : spmm_rows()) {
+    if (kernel == row.name) return row.block;
+  }
+  return 0;
+}
+
+TEST(Sparse, IsChosenWhereEnoughIsZero) {
+  EXPECT_EQ(choice_for(28, 128, 1, weights_with(128, 128, 1, 0)).algorithm, QN_ALGORITHM_GEMM);
+  EXPECT_EQ(choice_for(28, 128, 1, weights_with(128, 128, 1, 0.9f)).algorithm, QN_ALGORITHM_SPARSE);
+  // Levels that have references alone for it had better multiply everything with vectors.
+  if ((cpu().isa & (isa_avx2 | isa_avx512)) != 0) {
+    EXPECT_EQ(choice_for(28, 128, 3, weights_with(128, 9 * 128, 4, 0.95f)).algorithm, QN_ALGORITHM_SPARSE);
+  }
+  // Winograd multiplies so much less that half of the weights are too many.
+  EXPECT_NE(choice_for(28, 128, 3, weights_with(128, 9 * 128, 1, 0.5f)).algorithm, QN_ALGORITHM_SPARSE);
+}
+
+TEST(Sparse, TakesThePatternOfTheWeights) {
+  for (const size_t block : {1, 2, 4}) {
+    const Chosen chosen = choice_for(28, 128, 1, weights_with(128, 128, block, 0.9f));
+    EXPECT_EQ(block_of(chosen.kernel), block) << chosen.kernel;
+  }
+  EXPECT_GE(block_of(choice_for(28, 128, 1, weights_with(128, 128, 16, 0.9f)).kernel), 4u);
+  EXPECT_EQ(block_of(choice_for(28, 128, 1, weights_with(128, 128, 4, 0.9f, 0.05f)).kernel), 4u) << "mostly full";
+  EXPECT_LT(block_of(choice_for(28, 128, 1, weights_with(128, 128, 4, 0.9f, 0.5f)).kernel), 4u) << "half full";
+}
+
+TEST(Sparse, PatternsAreTheLargestThatAreMostlyFull) {
+  WeightsDensity density = {1000, {100, 52, 27, 17, 12}};
+  Problem problem;
+  EXPECT_EQ(pattern_of(problem).percent, 100u) << "nobody has looked";
+  problem.density = &density;
+  EXPECT_EQ(pattern_of(problem).percent, 10u);
+  EXPECT_EQ(pattern_of(problem).block, 4u);  // 100 of 104, of 108, of 136, of 192
+  density.blocks[3] = 13;
+  EXPECT_EQ(pattern_of(problem).block, 8u);  // 100 of 104
+}
+
+// Fully connected layers, of one row and of many.
+TEST(Sparse, FullyConnected) {
+  const std::vector<float> weights = weights_with(96, 200, 1, 0.9f), x = reals(3 * 200, 5);
+  qn_fully_connected_params p;
+  qn_fully_connected_params_init(&p);
+  p.in_channels = 200;
+  p.out_channels = 96;
+  qn_weights w;
+  qn_weights_init(&w);
+  w.data = weights.data();
+  Op op;
+  ASSERT_QN_OK(qn_fully_connected_create(&p, &w, nullptr, nullptr, &op));
+  for (const size_t rows : {1, 3}) {
+    const std::vector<float> input(x.begin(), x.begin() + static_cast<ptrdiff_t>(rows * 200));
+    const Result sparse = run(op, {{{rows, 200}, input}}, {.algorithm = QN_ALGORITHM_SPARSE});
+    const Result gemm = run(op, {{{rows, 200}, input}}, {.algorithm = QN_ALGORITHM_GEMM});
+    ASSERT_EQ(sparse.status, QN_OK) << sparse.message;
+    EXPECT_EQ(sparse.algorithm, QN_ALGORITHM_SPARSE);
+    for (size_t i = 0; i < sparse.values.size(); ++i) EXPECT_NEAR(sparse.values[i], gemm.values[i], 1e-5f);
+  }
+  EXPECT_EQ(run(op, {{{1, 200}, reals(200, 5)}}).algorithm, QN_ALGORITHM_SPARSE);
+  EXPECT_EQ(run(op, {{{1, 200}, reals(200, 5)}}, {.algorithm = QN_ALGORITHM_IGEMM}).status, QN_UNSUPPORTED);
+}
+
+}  // namespace
+}  // namespace quern::test
