@@ -172,6 +172,7 @@ L(csr\V):
         csr_entry \V, 0, 2, r13d, r13
         csr_entry \V, 4, 3, r15d, r15
         add     r8, 16
+        prefetcht0 [r8 + AHEAD]
         dec     r11d
         jnz     3b
 4:      to_c    \V, 4, rbp
@@ -321,6 +322,9 @@ L(\name\V\one):
         .endif
         .endif
         add     rbx, 4 * \N
+        .if     \V == 0 || \V > 2       // the others are tails
+        prefetcht0 [rbx + AHEAD]
+        .endif
         dec     eax
         jnz     3b
 4:

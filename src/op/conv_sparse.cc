@@ -29,7 +29,9 @@ class SparsePlan final : public qn_plan {
   explicit SparsePlan(const ConvPlan& conv)
       : row_(*conv.choice.spmm),
         transpose_(*select(transpose_rows(), nullptr, [](const TransposeRow&) { return true; })),
-        packed_(conv.weights.pack(Packing::sparse, row_.block, sparse_depth(row_, conv.weights.shape().depth()))),
+        packed_(conv.weights.pack(
+            Packing::sparse, row_.block,
+            sparse_depth(row_, conv.weights.shape().depth(), conv.weights.density().part(row_.block)))),
         weights_(static_cast<const SparseWeights&>(*packed_)),
         clamp_(conv.clamp),
         epilogue_(conv.request),

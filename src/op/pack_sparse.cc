@@ -150,13 +150,18 @@ void join(const Vector<Chunk>& chunks, const Vector<float>& bias, SparseWeights*
 
 }  // namespace
 
-// Blocks of four channels or more use a row of A so often that the L2 cache is near enough; otherwise they must stay in
-// the L1 cache.
-size_t sparse_depth(const SpmmRow& row, size_t k) {
-  const size_t cache = row.block < 4 ? cpu().l1_bytes * 2 / 3 : cpu().l2_bytes / 2;
+// Rows of A must stay in the L1 cache. Only where blocks of four channels or more, which use a row so often that the L2
+// cache is near enough, are rare, chunks are deeper, lest their sums be read and written for a few steps.
+size_t sparse_depth(const SpmmRow& row, size_t k, double stored) {
+  constexpr double enough_steps = 64;
+  const size_t row_bytes = row.pixels * sizeof(float);
+  double most = static_cast<double>(cpu().l1_bytes * 2 / 3 / row_bytes);
+  if (row.block >= 4) {
+    const double far = static_cast<double>(cpu().l2_bytes / 2 / row_bytes);
+    most = std::max(most, std::min(far, enough_steps / std::max(stored, 1 / far)));
+  }
   const size_t countable = std::min<size_t>(row.max_k(), UINT16_MAX) - 1;  // steps of a set, rows of A
-  const size_t most = std::clamp<size_t>(cache / (row.pixels * sizeof(float)), 16, countable);
-  return divide_up(k, divide_up(k, most));
+  return divide_up(k, divide_up(k, std::clamp<size_t>(static_cast<size_t>(most), 16, countable)));
 }
 
 std::shared_ptr<PackedWeights> pack_sparse(const PackKey& key) {

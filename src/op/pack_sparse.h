@@ -46,8 +46,9 @@ inline void multiply_sparse(const SpmmRow& row, const SparseWeights& weights, si
           c_stride, chunk == 0 ? weights.bias_of(group, block) : nullptr, chunk + 1 == weights.chunks ? &clamp : &open);
 }
 
-// How deep the chunks of k are for this row: A of a chunk stays in a cache while all channels go by.
-size_t sparse_depth(const SpmmRow& row, size_t k);
+// How deep the chunks of k are for this row, of whose blocks this part is stored: A of a chunk stays in a cache while
+// all channels go by.
+size_t sparse_depth(const SpmmRow& row, size_t k, double stored);
 
 std::shared_ptr<PackedWeights> pack_sparse(const PackKey& key);
 

@@ -3,6 +3,7 @@
 
 #include <quern/op.h>
 
+#include <bit>
 #include <memory>
 #include <mutex>
 
@@ -30,6 +31,11 @@ struct WeightsDensity {
   static constexpr size_t kinds = 5;
   size_t elements = 0;        // 0 or not
   size_t blocks[kinds] = {};  // of 1, 2, 4, 8 and 16 channels
+
+  // The part of the weights that lies in blocks of so many channels.
+  double part(size_t block) const {
+    return static_cast<double>(blocks[std::countr_zero(block)] * block) / static_cast<double>(elements);
+  }
 };
 
 // Checks the user's weights, every index of sparse ones, and that their size, and that of their panels, does not

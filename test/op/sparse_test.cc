@@ -84,26 +84,27 @@ TEST(Sparse, PatternsAreTheLargestThatAreMostlyFull) {
 
 // Fully connected layers, of one row and of many.
 TEST(Sparse, FullyConnected) {
-  const std::vector<float> weights = weights_with(96, 200, 1, 0.9f), x = reals(3 * 200, 5);
+  constexpr size_t in = 1000, out = 520;
+  const std::vector<float> weights = weights_with(out, in, 1, 0.9f), x = reals(3 * in, 5);
   qn_fully_connected_params p;
   qn_fully_connected_params_init(&p);
-  p.in_channels = 200;
-  p.out_channels = 96;
+  p.in_channels = in;
+  p.out_channels = out;
   qn_weights w;
   qn_weights_init(&w);
   w.data = weights.data();
   Op op;
   ASSERT_QN_OK(qn_fully_connected_create(&p, &w, nullptr, nullptr, &op));
   for (const size_t rows : {1, 3}) {
-    const std::vector<float> input(x.begin(), x.begin() + static_cast<ptrdiff_t>(rows * 200));
-    const Result sparse = run(op, {{{rows, 200}, input}}, {.algorithm = QN_ALGORITHM_SPARSE});
-    const Result gemm = run(op, {{{rows, 200}, input}}, {.algorithm = QN_ALGORITHM_GEMM});
+    const std::vector<float> input(x.begin(), x.begin() + static_cast<ptrdiff_t>(rows * in));
+    const Result sparse = run(op, {{{rows, in}, input}}, {.algorithm = QN_ALGORITHM_SPARSE});
+    const Result gemm = run(op, {{{rows, in}, input}}, {.algorithm = QN_ALGORITHM_GEMM});
     ASSERT_EQ(sparse.status, QN_OK) << sparse.message;
     EXPECT_EQ(sparse.algorithm, QN_ALGORITHM_SPARSE);
     for (size_t i = 0; i < sparse.values.size(); ++i) EXPECT_NEAR(sparse.values[i], gemm.values[i], 1e-5f);
   }
-  EXPECT_EQ(run(op, {{{1, 200}, reals(200, 5)}}).algorithm, QN_ALGORITHM_SPARSE);
-  EXPECT_EQ(run(op, {{{1, 200}, reals(200, 5)}}, {.algorithm = QN_ALGORITHM_IGEMM}).status, QN_UNSUPPORTED);
+  EXPECT_EQ(run(op, {{{1, in}, reals(in, 5)}}).algorithm, QN_ALGORITHM_SPARSE);
+  EXPECT_EQ(run(op, {{{1, in}, reals(in, 5)}}, {.algorithm = QN_ALGORITHM_IGEMM}).status, QN_UNSUPPORTED);
 }
 
 }  // namespace
