@@ -322,7 +322,7 @@ L(\name\V\one):
         .endif
         .endif
         add     rbx, 4 * \N
-        .if     \V == 0 || \V > 2       // the others are tails
+        .if     (\V - 1) * (\V - 2)     // those widths are tails
         prefetcht0 [rbx + AHEAD]
         .endif
         dec     eax
