@@ -286,7 +286,9 @@ L(\name\V\one):
         movzx   eax, word ptr [rdx + SPMM_SET_STEPS]
         test    eax, eax
         jz      4f
+        .if     (\V - 1) * (\V - 2)     // the others are tails
         .p2align 5
+        .endif
 3:      movzx   r11d, word ptr [rbp]
         .if     ahead
         movzx   r15d, word ptr [rbp + 2 * 8]
@@ -322,7 +324,7 @@ L(\name\V\one):
         .endif
         .endif
         add     rbx, 4 * \N
-        .if     (\V - 1) * (\V - 2)     // those widths are tails
+        .if     (\V - 1) * (\V - 2)
         prefetcht0 [rbx + AHEAD]
         .endif
         dec     eax
