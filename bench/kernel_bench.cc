@@ -89,7 +89,7 @@ struct SparseShape {
 void bench_spmm(benchmark::State& state, const SpmmRow& row, const SparseShape& shape) {
   const SparseMatrix matrix(shape.outputs, shape.depth, row.block, shape.zeros);
   PackKey key = {Packing::sparse, row.block, {1, shape.outputs, shape.depth, {1, 1}}, {}, {}, 0};
-  key.depth = sparse_depth(row, shape.depth, 1 - shape.zeros);
+  key.depth = sparse_depth(row, row.pixels, shape.depth, 1 - shape.zeros);
   qn_weights_init(&key.weights);
   key.weights.data = matrix.values.data();
   key.bias.resize(shape.outputs);

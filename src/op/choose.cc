@@ -274,7 +274,7 @@ double sparse_cycles(const Problem& p, const SpmmRow& row) {
   const auto turned = [&](size_t channels, double cycles) {
     return static_cast<double>(channels * p.pixels) * cycles * 16 / level.lanes;
   };
-  const size_t chunks = divide_up(depth, sparse_depth(row, depth, p.density->part(row.block)));
+  const size_t chunks = divide_up(depth, sparse_depth(row, p.pixels, depth, p.density->part(row.block)));
   const size_t sets = divide_up(vectors * row.lanes, row.pixels) * divide_up(p.out, row.channels()) * chunks;
   const double one =
       products + turned(depth, turn_cycles) + turned(p.out, turn_back_cycles) + static_cast<double>(sets) * set_cycles;

@@ -29,9 +29,7 @@ class SparsePlan final : public qn_plan {
   explicit SparsePlan(const ConvPlan& conv)
       : row_(*conv.choice.spmm),
         transpose_(*select(transpose_rows(), nullptr, [](const TransposeRow&) { return true; })),
-        packed_(conv.weights.pack(
-            Packing::sparse, row_.block,
-            sparse_depth(row_, conv.weights.shape().depth(), conv.weights.density().part(row_.block)))),
+        packed_(conv.weights.pack(Packing::sparse, row_.block, depth_of_chunks(conv))),
         weights_(static_cast<const SparseWeights&>(*packed_)),
         clamp_(conv.clamp),
         epilogue_(conv.request),
@@ -81,6 +79,14 @@ class SparsePlan final : public qn_plan {
   };
 
   // ---- what there is to do
+
+  static size_t depth_of_chunks(const ConvPlan& conv) {
+    const SpmmRow& row = *conv.choice.spmm;
+    const qn_tensor& out = conv.request.out;
+    size_t pixels = 1;
+    for (uint32_t i = 0; i + 1 < out.rank; ++i) pixels *= out.shape[i];
+    return sparse_depth(row, pixels, conv.weights.shape().depth(), conv.weights.density().part(row.block));
+  }
 
   void find_rows(const Request& request) {
     const qn_tensor &in = request.ins[0], &out = request.out;
@@ -216,10 +222,15 @@ class SparsePlan final : public qn_plan {
     const auto y = static_cast<int64_t>(tap / window_.w.kernel * window_.h.dilation);
     const auto x = static_cast<int64_t>(tap % window_.w.kernel * window_.w.dilation);
     const int64_t distance = y * row_stride_ + x * pixel_stride_ + static_cast<int64_t>(bytes);
-    for (size_t p = 0; p < pixels.count; ++p) rows[p] = pixels.first[p] + distance;
-    if (pixels.inside) return;
-    for (size_t p = 0; p < pixels.count; ++p) {
-      if (!window_.h.inside(pixels.y[p] + y) || !window_.w.inside(pixels.x[p] + x)) rows[p] = zero_.data();
+    if (pixels.inside) {
+      for (size_t p = 0; p < pixels.count; ++p) rows[p] = pixels.first[p] + distance;
+      return;
+    }
+    const char* const zero = reinterpret_cast<const char*>(zero_.data());
+    for (size_t p = 0; p < pixels.count; ++p) {  // without a branch: where the edges are, no processor foresees
+      const bool in_rows = static_cast<uint64_t>(pixels.y[p] + y) < window_.h.in;
+      const bool in_columns = static_cast<uint64_t>(pixels.x[p] + x) < window_.w.in;
+      rows[p] = (in_rows & in_columns) != 0 ? pixels.first[p] + distance : zero;
     }
   }
 

@@ -152,9 +152,9 @@ void join(const Vector<Chunk>& chunks, const Vector<float>& bias, SparseWeights*
 
 // Rows of A must stay in the L1 cache. Only where blocks of four channels or more, which use a row so often that the L2
 // cache is near enough, are rare, chunks are deeper, lest their sums be read and written for a few steps.
-size_t sparse_depth(const SpmmRow& row, size_t k, double stored) {
+size_t sparse_depth(const SpmmRow& row, size_t pixels, size_t k, double stored) {
   constexpr double enough_steps = 64;
-  const size_t row_bytes = row.pixels * sizeof(float);
+  const size_t row_bytes = std::min(row.pixels, pixels) * sizeof(float);
   double most = static_cast<double>(cpu().l1_bytes * 2 / 3 / row_bytes);
   if (row.block >= 4) {
     const double far = static_cast<double>(cpu().l2_bytes / 2 / row_bytes);

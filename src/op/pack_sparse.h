@@ -46,9 +46,9 @@ inline void multiply_sparse(const SpmmRow& row, const SparseWeights& weights, si
           c_stride, chunk == 0 ? weights.bias_of(group, block) : nullptr, chunk + 1 == weights.chunks ? &clamp : &open);
 }
 
-// How deep the chunks of k are for this row, of whose blocks this part is stored: A of a chunk stays in a cache while
-// all channels go by.
-size_t sparse_depth(const SpmmRow& row, size_t k, double stored);
+// How deep the chunks of k are for this row and so many pixels, when this part of its blocks is stored: A of a chunk
+// stays in a cache while all channels go by.
+size_t sparse_depth(const SpmmRow& row, size_t pixels, size_t k, double stored);
 
 std::shared_ptr<PackedWeights> pack_sparse(const PackKey& key);
 
