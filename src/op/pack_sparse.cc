@@ -36,12 +36,14 @@ struct Source {
   const WeightsShape& shape;
   size_t channels, begin, end;
 
-  // Calls each(k, address of the weight of the first channel) for all k.
+  // Calls each(k, count, address) for runs of k whose weights lie at equal distances: the first of the first channel's.
   template <class Each>
   void walk(Each&& each) const {
-    for (size_t k = begin; k < end; ++k) {
-      const size_t tap = k / shape.in, y = tap / shape.kernel.w, x = tap % shape.kernel.w;
-      each(k - begin, strip.data + y * strip.stride.h + x * strip.stride.w + k % shape.in * strip.stride.in);
+    for (size_t k = begin; k < end;) {
+      const size_t tap = k / shape.in, i = k % shape.in, count = std::min(shape.in - i, end - k);
+      const size_t y = tap / shape.kernel.w, x = tap % shape.kernel.w;
+      each(k - begin, count, strip.data + y * strip.stride.h + x * strip.stride.w + i * strip.stride.in);
+      k += count;
     }
   }
 };
@@ -64,12 +66,16 @@ void put_pair(const Vector<Entry>& f, const Vector<Entry>& s, size_t first, size
 }
 
 void put_csr(const Source& from, Chunk* to) {
+  const WeightStrides& stride = from.strip.stride;
   Vector<Entry> entries[sparse_channels];
-  from.walk([&](size_t k, const float* w) {
-    for (size_t n = 0; n < from.channels; ++n) {
-      if (const float weight = w[n * from.strip.stride.out]; weight != 0) entries[n].push_back({k + zero_rows, weight});
-    }
-  });
+  for (size_t n = 0; n < from.channels; ++n) {
+    from.walk([&](size_t k, size_t count, const float* w) {
+      w += n * stride.out;
+      for (size_t i = 0; i < count; ++i) {
+        if (const float weight = w[i * stride.in]; weight != 0) entries[n].push_back({k + i + zero_rows, weight});
+      }
+    });
+  }
   size_t order[sparse_channels];
   for (size_t n = 0; n < from.channels; ++n) order[n] = n;
   std::sort(order, order + from.channels, [&](size_t a, size_t b) {
@@ -85,20 +91,24 @@ void put_csr(const Source& from, Chunk* to) {
 // ---- b1xN
 
 void put_blocks(const Source& from, size_t block, Chunk* to) {
+  const WeightStrides& stride = from.strip.stride;
   for (size_t n = 0; n < from.channels; n += block) {
-    const size_t count = std::min(block, from.channels - n);
+    const size_t channels = std::min(block, from.channels - n);
     qn_spmm_set set = {0, static_cast<uint16_t>(n), 0};
-    from.walk([&](size_t k, const float* w) {
-      float weights[16] = {};
-      bool any = false;
-      for (size_t i = 0; i < count; ++i) {
-        weights[i] = w[(n + i) * from.strip.stride.out];
-        any = any || weights[i] != 0;
+    from.walk([&](size_t k, size_t count, const float* w) {
+      w += n * stride.out;
+      for (size_t i = 0; i < count; ++i, w += stride.in) {
+        float weights[16] = {};
+        bool any = false;
+        for (size_t c = 0; c < channels; ++c) {
+          weights[c] = w[c * stride.out];
+          any = any || weights[c] != 0;
+        }
+        if (!any) continue;
+        ++set.steps;
+        to->put_index(k + i, 2);
+        to->w.insert(to->w.end(), weights, weights + block);
       }
-      if (!any) return;
-      ++set.steps;
-      to->put_index(k, 2);
-      to->w.insert(to->w.end(), weights, weights + block);
     });
     to->set.push_back(set);
   }
