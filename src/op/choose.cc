@@ -243,6 +243,8 @@ bool winograd_fits(const Problem& p, const WinogradRow& row, bool by_name) {
 
 // ---- sparse
 
+constexpr size_t max_sparse_elements = size_t{1} << 31;  // packed weights are found by 32 bits
+
 bool has_zeros(const Problem& p) { return p.density != nullptr && p.density->blocks[0] < p.density->elements; }
 
 // What is stored in blocks of N channels, zeros among them.
@@ -345,7 +347,7 @@ void add_algorithm(qn_algorithm algorithm, const Problem& p, const char* kernel,
       });
       break;
     case QN_ALGORITHM_SPARSE:
-      if (p.density == nullptr) break;
+      if (p.density == nullptr || p.density->elements > max_sparse_elements) break;
       add(spmm_rows(), [&](const SpmmRow& r, Choice* c) {
         return (kernel != nullptr || sparse_fits(p, r.block)) && complete(&c->spmm, r, sparse_cycles(p, r), c);
       });

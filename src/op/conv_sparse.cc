@@ -138,7 +138,7 @@ class SparsePlan final : public qn_plan {
     const size_t width = std::min(row_.pixels, round_up(pixels_, row_.lanes)) * sizeof(float);
     a_bytes_ = round_up((weights_.zero_rows + weights_.depth) * width, cache_line);
     // The sums of all channels if there is another chunk of k to come.
-    const size_t together = weights_.chunks > 1 ? weights_.blocks : 1;
+    const size_t together = weights_.chunks > 1 ? divide_up(weights_.blocks, blocks_.chunks) : 1;
     slot = a_bytes_ + together * sparse_channels * width;
   }
 
@@ -167,7 +167,7 @@ class SparsePlan final : public qn_plan {
         if (single && channels % row_.block == 0) {
           multiply(group, chunk, block, count, a, c, stride);
         } else {
-          char* const turned = weights_.chunks == 1 ? sums : sums + n * stride;
+          char* const turned = weights_.chunks == 1 ? sums : sums + (block - begin) * sparse_channels * stride;
           multiply(group, chunk, block, count, a, turned, stride);
           if (chunk + 1 < weights_.chunks) continue;
           turn_back(turned, stride, channels, count, c);
