@@ -95,8 +95,8 @@
 //   step   r11d steps left  r10d places  rax rbx r13 r15 rows of A
 //   acc    f: zmm0 ..  s: zmm4 ..     load  zmm16 four W  zmm17 .. one each
 //
-// A step with V = 4 is 16 FMAs (8 cycles) and 18 loads (9 cycles): one for its four weights, one for their places.  Rows
-// of A are found a step before their products, for the first step of the next set, too.
+// A step with V = 4 is 16 FMAs (8 cycles) and 19 loads (9.5 cycles): one for its four weights, one for their places, one
+// that fetches weights.  Rows of A are found a step before their products, for the first step of the next set, too.
 
 .macro multiply acc, w, at, v
         vfmadd231ps zmm\acc, zmm\w, [\at + 64 * \v]
@@ -209,7 +209,7 @@ endfn qn_spmm_f32_csr_64x2_avx512
 //   step   eax steps left  rbp index  rbx W  r11 row of A  r15 row of A eight steps on, to come from the L2 cache
 //   acc    channel r: zmm(4 r) ..     load  zmm16 .. A  zmm20 W     one pixel more: xmm24 acc  xmm25 A  xmm26 W
 //
-// A step with R = V = 4 is 16 FMAs (8 cycles) and 14 loads, prefetches among them.  The sums of the one pixel more are one for each channel, in
+// A step with R = V = 4 is 16 FMAs (8 cycles) and 15 loads, prefetches among them.  The sums of the one pixel more are one for each channel, in
 // one vector.
 
 .macro products V, acc, r
