@@ -166,6 +166,24 @@ L(\name\()s):
 9:      kmovd   \mask, \scratch
 .endm
 
+// spmm, csr: the places of the next step, four bytes of the index at rcx; then place i of them becomes a row of A, at r9
+// with r12 bytes between rows. `low` is the lower half of `row`.
+.macro csr_places
+        mov     r10d, [rcx]
+        add     rcx, 4
+.endm
+
+.macro csr_find i, low, row
+        .if     \i == 3
+        mov     \low, r10d
+        .else
+        movzx   \low, r10b
+        shr     r10d, 8
+        .endif
+        imul    \row, r12
+        add     \row, r9
+.endm
+
 // Depthwise tiles of any level: the walk over the columns of the input.  A kernel says what a vector is, by macros load,
 // products, copy and bias.
 

@@ -116,23 +116,6 @@ L(\name\()_end):
         vfmadd231ps ymm\acc, ymm13, [\row + 32 * \v]
 .endm
 
-// The places of the next step, then the row of one of them at a time.
-.macro csr_places
-        mov     r10d, [rcx]
-        add     rcx, 4
-.endm
-
-.macro csr_row i, low, row
-        .if     \i == 3
-        mov     \low, r10d
-        .else
-        movzx   \low, r10b
-        shr     r10d, 8
-        .endif
-        imul    \row, r12
-        add     \row, r9
-.endm
-
 .macro csr_entry acc, i, low, row
         .if     V
         vpermilps ymm13, ymm12, 0x55 * \i
@@ -141,7 +124,7 @@ L(\name\()_end):
         vmovss  xmm12, dword ptr [\row]
         vfmadd231ss xmm\acc, xmm12, dword ptr [r8 + 4 * \i]
         .endif
-        csr_row \i, \low, \row
+        csr_find \i, \low, \row
 .endm
 
 .macro csr width
@@ -192,10 +175,10 @@ fn qn_spmm_f32_csr_48x2_avx2
         begin
         enter_vectors csr
         csr_places
-        csr_row 0, eax, rax
-        csr_row 1, ebx, rbx
-        csr_row 2, r13d, r13
-        csr_row 3, r15d, r15
+        csr_find 0, eax, rax
+        csr_find 1, ebx, rbx
+        csr_find 2, r13d, r13
+        csr_find 3, r15d, r15
         enter   rdi
         end     csr
         .irp    width, 6, 5, 4, 3, 2, 1, 0

@@ -111,18 +111,6 @@
         .endr
 .endm
 
-// Place i of a step, which ends up in `row`, whose lower half is `low`.
-.macro csr_find i, low, row
-        .if     \i == 3
-        mov     \low, r10d
-        .else
-        movzx   \low, r10b
-        shr     r10d, 8
-        .endif
-        imul    \row, r12
-        add     \row, r9
-.endm
-
 .macro csr_entry V, acc, i, low, row
         .if     \V == 0
         vmovss  xmm16, dword ptr [\row]
@@ -131,11 +119,6 @@
         csr_products \V, \acc, \i, %(17 + \i), \row
         .endif
         csr_find \i, \low, \row
-.endm
-
-.macro csr_places
-        mov     r10d, [rcx]
-        add     rcx, 4
 .endm
 
 .macro csr V
