@@ -1,7 +1,6 @@
 #include "op/choose.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <numeric>
 
@@ -49,10 +48,10 @@ constexpr double unhidden = 0.25;            // of the time weights take: loads 
 constexpr double csr_cycles = 0.73;          // sparse: of a vector of pixels times one weight, by the kind of row,
 constexpr double pair_cycles = 0.62;
 constexpr double block_cycles = 0.58;
-constexpr double set_cycles = 20;          // to begin a set of channels,
-constexpr double turn_cycles = 0.21;       // to turn an element, with vectors of 16,
-constexpr double turn_back_cycles = 0.17;  // and back
-constexpr double cached_bytes = 16 << 20;  // that the last cache keeps while a layer runs
+constexpr double set_cycles = 20;               // to begin a set of channels,
+constexpr double transpose_cycles = 0.21;       // to transpose an element, with vectors of 16,
+constexpr double transpose_back_cycles = 0.17;  // and back
+constexpr double cached_bytes = 16 << 20;       // that the last cache keeps while a layer runs
 
 // Limits of what is chosen unasked: of winograd's transformed weights, which are 1.8, 4 or 7.1 times the weights, and
 // of winograd_error. The first leaves 4x4 for 512 to 512 channels, the second 6x6 for up to 225 channels.
@@ -247,24 +246,21 @@ constexpr size_t max_sparse_elements = size_t{1} << 31;  // packed weights are f
 
 bool has_zeros(const Problem& p) { return p.density != nullptr && p.density->blocks[0] < p.density->elements; }
 
-// What is stored in blocks of N channels, zeros among them.
-double stored(const Problem& p, size_t block) {
-  return static_cast<double>(p.density->blocks[std::countr_zero(block)] * block);
-}
-
 // Blocks that are mostly full are as good as single weights, and faster.
 constexpr double full_enough = 0.9;
 
-bool sparse_fits(const Problem& p, size_t block) { return stored(p, 1) >= full_enough * stored(p, block); }
-
-// One pixel, which is not turned: its sums wait for each other.
-double sparse_column_cycles(const Problem& p, const SpmmRow& row) {
-  const double per_weight = row.csr() ? 1.7 : row.block == 2 ? 1.2 : 0.7;
-  return stored(p, row.block) * per_weight * static_cast<double>(p.images) + call_cycles;
+bool sparse_fits(const Problem& p, size_t block) {
+  return p.density->stored(1) >= full_enough * p.density->stored(block);
 }
 
-// Every weight is multiplied with all pixels of a tile; before and after that A and C are turned. (As measured: within
-// a tenth of it for layers of MobileNet, 1x1 and 3x3, at 0 to 95% zeros.)
+// One pixel, which is not transposed: its sums wait for each other.
+double sparse_column_cycles(const Problem& p, const SpmmRow& row) {
+  const double per_weight = row.csr() ? 1.7 : row.block == 2 ? 1.2 : 0.7;
+  return p.density->stored(row.block) * per_weight * static_cast<double>(p.images) + call_cycles;
+}
+
+// Every weight is multiplied with all pixels of a tile; before and after that A and C are transposed. (As measured:
+// within a tenth of it for layers of MobileNet, 1x1 and 3x3, at 0 to 95% zeros.)
 double sparse_cycles(const Problem& p, const SpmmRow& row) {
   if (p.pixels == 1) return sparse_column_cycles(p, row);
   const Level level = level_of(row);
@@ -272,14 +268,14 @@ double sparse_cycles(const Problem& p, const SpmmRow& row) {
   double width = static_cast<double>(vectors);
   if (row.alone > 0 && p.pixels % row.lanes == 1) width -= 0.75;  // four channels of the last pixel share a vector
   const double per_weight = (row.csr() ? csr_cycles : row.block == 2 ? pair_cycles : block_cycles) * level.multiply;
-  const double products = stored(p, row.block) / static_cast<double>(p.groups) * width * per_weight;
-  const auto turned = [&](size_t channels, double cycles) {
+  const double products = p.density->stored(row.block) / static_cast<double>(p.groups) * width * per_weight;
+  const auto transposed = [&](size_t channels, double cycles) {
     return static_cast<double>(channels * p.pixels) * cycles * 16 / level.lanes;
   };
   const size_t chunks = divide_up(depth, sparse_depth(row, p.pixels, depth, p.density->part(row.block)));
   const size_t sets = divide_up(vectors * row.lanes, row.pixels) * divide_up(p.out, row.channels()) * chunks;
-  const double one =
-      products + turned(depth, turn_cycles) + turned(p.out, turn_back_cycles) + static_cast<double>(sets) * set_cycles;
+  const double one = products + transposed(depth, transpose_cycles) + transposed(p.out, transpose_back_cycles) +
+                     static_cast<double>(sets) * set_cycles;
   return one * static_cast<double>(p.groups * p.images);
 }
 

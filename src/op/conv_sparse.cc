@@ -1,5 +1,5 @@
-// sparse: a tile of pixels is turned so that each channel's lie side by side, multiplied by the weights that are not
-// zero, and turned back.
+// sparse: a tile of pixels is transposed, so that each channel's lie side by side, multiplied by the weights that are
+// not zero, and transposed back.
 #include <limits>
 #include <numeric>
 
@@ -17,7 +17,7 @@ enum { a_operand, c_operand };
 
 constexpr size_t max_pixels = 64;  // of a tile, of any kernel
 
-// Pixels that are turned back together, where they lie this many bytes apart: few enough that their lines do not
+// Pixels that are transposed back together, where they lie this many bytes apart: few enough that their lines do not
 // compete for the same sets of the L1 cache.
 size_t stored_pixels(size_t stride) {
   constexpr size_t way_bytes = 4096, ways = 8;
@@ -160,17 +160,17 @@ class SparsePlan final : public qn_plan {
     for (size_t chunk = 0; chunk < weights_.chunks; ++chunk) {
       const bool as_it_is = single && shape_.taps() == 1 && zero_bytes == 0;
       const char* a = as_it_is ? pixels.first[0] + chunk * weights_.depth * sizeof(float) : scratch;
-      if (!as_it_is) turn(pixels, chunk * weights_.depth, scratch + zero_bytes, stride);
+      if (!as_it_is) transpose(pixels, chunk * weights_.depth, scratch + zero_bytes, stride);
       for (size_t block = begin; block < end; ++block) {
         const size_t n = block * sparse_channels, channels = std::min(sparse_channels, shape_.out - n);
         char* const c = out + n * sizeof(float);
         if (single && channels % row_.block == 0) {
           multiply(group, chunk, block, count, a, c, stride);
         } else {
-          char* const turned = weights_.chunks == 1 ? sums : sums + (block - begin) * sparse_channels * stride;
-          multiply(group, chunk, block, count, a, turned, stride);
+          char* const c_tile = weights_.chunks == 1 ? sums : sums + (block - begin) * sparse_channels * stride;
+          multiply(group, chunk, block, count, a, c_tile, stride);
           if (chunk + 1 < weights_.chunks) continue;
-          turn_back(turned, stride, channels, count, c);
+          transpose_back(c_tile, stride, channels, count, c);
         }
         if (chunk + 1 == weights_.chunks) epilogue_.run(run, c, count, c_stride_, channels);
       }
@@ -205,7 +205,7 @@ class SparsePlan final : public qn_plan {
   }
 
   // A of one chunk of k: rows of pixels.
-  void turn(const Pixels& pixels, size_t begin, char* a, size_t stride) const {
+  void transpose(const Pixels& pixels, size_t begin, char* a, size_t stride) const {
     const size_t end = std::min(begin + weights_.depth, shape_.depth());
     for (size_t k = begin; k < end;) {
       const size_t tap = k / shape_.in, i = k % shape_.in, channels = std::min(shape_.in - i, end - k);
@@ -238,7 +238,7 @@ class SparsePlan final : public qn_plan {
     multiply_sparse(row_, weights_, group, chunk, block, count, a, stride, c, stride, clamp_);
   }
 
-  void turn_back(const char* sums, size_t stride, size_t channels, size_t count, char* c) const {
+  void transpose_back(const char* sums, size_t stride, size_t channels, size_t count, char* c) const {
     for (size_t p = 0; p < count; p += stored_pixels_) {
       const void* rows[sparse_channels];
       for (size_t i = 0; i < channels; ++i) rows[i] = sums + i * stride + p * sizeof(float);

@@ -32,10 +32,9 @@ struct WeightsDensity {
   size_t elements = 0;        // 0 or not
   size_t blocks[kinds] = {};  // of 1, 2, 4, 8 and 16 channels
 
-  // The part of the weights that lies in blocks of so many channels.
-  double part(size_t block) const {
-    return static_cast<double>(blocks[std::countr_zero(block)] * block) / static_cast<double>(elements);
-  }
+  // Weights that lie in blocks of so many channels, zeros among them, and which part of all that is.
+  double stored(size_t block) const { return static_cast<double>(blocks[std::countr_zero(block)] * block); }
+  double part(size_t block) const { return stored(block) / static_cast<double>(elements); }
 };
 
 // Checks the user's weights, every index of sparse ones, and that their size, and that of their panels, does not
@@ -102,7 +101,6 @@ class Weights {
   // Counted when first asked for; weights with hardly any zeros are taken for full. Thread-safe. Throws Failure where
   // the weights cannot be decoded.
   const WeightsDensity& density() const;
-  const qn_weights& user() const { return weights_; }  // as WeightRows wants them
   const WeightsShape& shape() const { return shape_; }
   const Vector<float>& bias() const { return bias_; }
 
