@@ -1,12 +1,12 @@
 // Damaged and hostile .qn files: a clear error or a normal load, never a crash, and no more memory than the file is
 // worth.
 #include <algorithm>
-#include <atomic>
 #include <cstdlib>
 #include <functional>
 
 #include "graph/file_header.h"
 #include "graph/model_generated.h"
+#include "meter.h"
 #include "small_graphs.h"
 
 namespace quern::test {
@@ -14,23 +14,6 @@ namespace {
 
 using Bytes = Vector<unsigned char>;
 
-// Remembers the most that was in use.
-struct Meter {
-  std::atomic<size_t> now{0}, most{0};
-
-  static void* allocate(void* context, size_t size, size_t alignment) {
-    auto* self = static_cast<Meter*>(context);
-    void* pointer = nullptr;
-    if (posix_memalign(&pointer, std::max(alignment, sizeof(void*)), size) != 0) return nullptr;
-    const size_t total = self->now.fetch_add(size) + size;
-    if (total > self->most) self->most = total;
-    return pointer;
-  }
-  static void release(void* context, void* pointer, size_t size) {
-    static_cast<Meter*>(context)->now -= size;
-    std::free(pointer);
-  }
-};
 Meter meter;
 
 // The library's memory is measured while a test of this kind runs.

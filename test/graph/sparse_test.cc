@@ -1,16 +1,15 @@
 // Sparse weights in .qn files: what is written is read again bit for bit, takes the bytes it should, and is never made
 // dense by loading.
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <functional>
 #include <limits>
 
 #include "graph/encode_sparse.h"
 #include "graph/file_header.h"
 #include "graph/mapped_file.h"
+#include "meter.h"
 #include "small_graphs.h"
 
 namespace quern::test {
@@ -280,22 +279,6 @@ TEST(SparseFiles, OnlyWeightsAreSparse) {
 
 // ---- memory
 
-struct Meter {
-  std::atomic<size_t> now{0}, most{0};
-
-  static void* allocate(void* context, size_t size, size_t alignment) {
-    auto* self = static_cast<Meter*>(context);
-    void* pointer = nullptr;
-    if (posix_memalign(&pointer, std::max(alignment, sizeof(void*)), size) != 0) return nullptr;
-    const size_t total = self->now.fetch_add(size) + size;
-    if (total > self->most) self->most = total;
-    return pointer;
-  }
-  static void release(void* context, void* pointer, size_t size) {
-    static_cast<Meter*>(context)->now -= size;
-    std::free(pointer);
-  }
-};
 Meter meter;
 
 class SparseMemory : public ::testing::Test {
