@@ -95,7 +95,7 @@ void bench_spmm(benchmark::State& state, const SpmmRow& row, const SparseShape& 
   key.bias.resize(shape.outputs);
   const auto packed = pack_sparse(key);
   const auto& w = static_cast<const SparseWeights&>(*packed);
-  const size_t stride = row.pixels * sizeof(float), a_bytes = (w.zero_rows + w.depth) * stride;
+  const size_t stride = row.pixels * sizeof(float), a_bytes = w.depth * stride;
   const size_t c_bytes = sparse_channels * stride;
   const bool one_chunk = w.chunks == 1;  // then the sums of a block of channels are complete at once
   const Floats a(w.chunks * a_bytes / sizeof(float)), c((one_chunk ? 1 : w.blocks) * c_bytes / sizeof(float));

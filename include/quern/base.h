@@ -64,10 +64,16 @@ QN_API size_t qn_type_size(qn_type type);
 typedef enum qn_layout {
   /** Row-major over the shape as written; images are N, H, W, C. */
   QN_LAYOUT_NHWC = 0,
-  /** Images as N, ceil(H*W / P), C, P: P pixels of one channel lie together. The shape still says
-   *  N, H, W, C. No operator of this version accepts it; they answer QN_UNSUPPORTED. */
+  /** Images as N, ceil(H*W / P), C, P: P successive pixels of one channel lie together, P being
+   *  qn_pixel_block(). The shape still says N, H, W, C; the strides are those of an image, of a block of
+   *  pixels, of a channel (P elements) and of a pixel (one element). The places behind an image's last
+   *  pixel hold any values; operators that write the tensor may write them. Sparse and depthwise
+   *  convolution, pooling and elementwise operators take it; op.h says which combinations. */
   QN_LAYOUT_PIXEL_BLOCKED = 1
 } qn_layout;
+
+/** P of QN_LAYOUT_PIXEL_BLOCKED on this machine: 1 to 64, the same as long as the process runs. */
+QN_API size_t qn_pixel_block(void);
 
 /** Most dimensions a tensor can have. */
 #define QN_MAX_RANK 6
@@ -75,11 +81,12 @@ typedef enum qn_layout {
 /** Describes a tensor: everything but the address. The size of this struct is part of the ABI. */
 typedef struct qn_tensor {
   qn_type type;               /**< Of every element. */
-  qn_layout layout;           /**< QN_LAYOUT_NHWC. */
-  uint32_t rank;              /**< 0 (a scalar) to QN_MAX_RANK. */
+  qn_layout layout;           /**< Of the elements; the default is QN_LAYOUT_NHWC. */
+  uint32_t rank;              /**< 0 (a scalar) to QN_MAX_RANK; 4 in the pixel-blocked layout. */
   size_t shape[QN_MAX_RANK];  /**< Outermost first. No dimension may be 0. */
   size_t stride[QN_MAX_RANK]; /**< In bytes, outermost first; all 0 means dense. The innermost stride must be
-                                   the element size. A slice of a larger tensor has larger outer strides. */
+                                   the element size. A slice of a larger tensor has larger outer strides. In the
+                                   pixel-blocked layout see there; a part of the channels has a larger stride[1]. */
 } qn_tensor;
 
 /** Fills a dense row-major description. Fails for a rank above QN_MAX_RANK, a zero dimension, an

@@ -145,7 +145,7 @@ QN_INIT(qn_conv2d_params)
  *  A second input, if a plan has one, is a residual: it has the output's shape and strides, overlaps it nowhere, and is
  *  added to the clamped convolution; then qn_plan_options.residual_min and _max clamp the sum.
  *  Algorithms: direct, gemm, igemm, depthwise, winograd where they apply; sparse always, and chosen where enough of the
- *  weights are zero. */
+ *  weights are zero. Sparse alone takes pixel-blocked tensors, input, output or both; a residual lies as the output. */
 QN_API qn_status qn_conv2d_create(const qn_conv2d_params* params, const qn_weights* weights, const float* bias,
                                   qn_weights_cache* cache, qn_operator** op);
 
@@ -224,7 +224,7 @@ typedef enum qn_binary_kind {
 } qn_binary_kind;
 
 /** Elementwise a (kind) b, two inputs, broadcast as in NumPy: shapes are aligned at the right, dimensions of 1 repeat.
- *  The output may be the buffer of an input that has the output's shape. */
+ *  The output may be the buffer of an input that has the output's shape. Pixel-blocked tensors: all of one shape. */
 typedef struct qn_binary_params {
   size_t struct_size;  /**< Written by the init function. */
   qn_type type;        /**< Of all elements: QN_F32. */
@@ -248,7 +248,7 @@ typedef enum qn_unary_kind {
   QN_EXP = 5         /**< e^x. */
 } qn_unary_kind;
 
-/** One function of each element; any shape; output may be the input's buffer. */
+/** One function of each element; any shape and layout, but the same of both; output may be the input's buffer. */
 typedef struct qn_unary_params {
   size_t struct_size; /**< Written by the init function. */
   qn_type type;       /**< Of all elements: QN_F32. */
@@ -509,7 +509,8 @@ QN_API qn_status qn_gemm_f32(size_t m, size_t n, size_t k, const float* a, size_
  *  bias belongs to the rows.
  *  @param a              A as the weights of m output channels and k input channels: its rows with zeros
  *                        (QN_WEIGHTS_DENSE, m * k floats), or what is not zero (QN_WEIGHTS_SPARSE: CSR, or blocks of up
- * to 16 rows; positions are columns). What is zero is not multiplied: infinities of B do not meet it.
+ *                        to 16 rows; positions are columns). Zeros are left out, but for some that fill blocks: there,
+ *                        as in a dense product, an infinity of B makes a NaN.
  *  @param ldb, ldc       elements from one row to the next.
  *  @param bias           m floats, bias[i] added to all of row i, or NULL.
  *  @param min, max       clamp; -INFINITY and INFINITY for none.

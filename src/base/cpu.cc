@@ -64,8 +64,10 @@ size_t cache_bytes(const cpuinfo_cache* cache, size_t guess) {
   return cache != nullptr && cache->size != 0 ? cache->size : guess;
 }
 
+size_t pixel_block(uint32_t isa) { return (isa & isa_avx512) != 0 ? 64 : (isa & isa_avx2) != 0 ? 48 : 8; }
+
 Cpu make_cpu() {
-  Cpu cpu = {baseline(), 32u << 10, 512u << 10, 2u << 20};
+  Cpu cpu = {baseline(), 32u << 10, 512u << 10, 2u << 20, 0};
   if (cpuinfo_initialize()) {
     cpu.isa |= detect();
     cpu.l1_bytes = cache_bytes(cpuinfo_get_l1d_cache(0), cpu.l1_bytes);
@@ -73,6 +75,7 @@ Cpu make_cpu() {
     cpu.l3_bytes = cache_bytes(cpuinfo_get_l3_cache(0), cpu.l3_bytes);
   }
   cpu.isa &= allowed(std::getenv("QUERN_ISA"));
+  cpu.pixel_block = pixel_block(cpu.isa);
   return cpu;
 }
 

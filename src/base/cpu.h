@@ -19,6 +19,7 @@ enum Isa : uint32_t {
 struct Cpu {
   uint32_t isa;                         // mask of Isa, lowered by QUERN_ISA
   size_t l1_bytes, l2_bytes, l3_bytes;  // data caches seen by one core; a cautious guess where unknown
+  size_t pixel_block;                   // pixels of the pixel-blocked layout: tiles of spmm.inc divide it
 };
 
 // Detected once; thread-safe.  Survives a failed cpuinfo_initialize().

@@ -1,25 +1,39 @@
 #include "base/tensor.h"
 
+#include <algorithm>
 #include <cstdint>
 
+#include "base/cpu.h"
 #include "base/math.h"
 #include "base/status.h"
 
 namespace quern {
+namespace {
 
-qn_status check_tensor(const qn_tensor& tensor, const char* who) {
-  const size_t element = qn_type_size(tensor.type);
-  if (element == 0) return fail(QN_INVALID_ARGUMENT, "%s: unknown type %d", who, static_cast<int>(tensor.type));
-  if (tensor.layout != QN_LAYOUT_NHWC && tensor.layout != QN_LAYOUT_PIXEL_BLOCKED) {
-    return fail(QN_INVALID_ARGUMENT, "%s: unknown layout %d", who, static_cast<int>(tensor.layout));
-  }
+// Without dimensions of 0.
+qn_status check_shape(const qn_tensor& tensor, const char* who) {
   if (tensor.rank > QN_MAX_RANK)
     return fail(QN_INVALID_ARGUMENT, "%s: rank %u is above %d", who, tensor.rank, QN_MAX_RANK);
-  bool dense = true;
   for (uint32_t i = 0; i < tensor.rank; ++i) {
     if (tensor.shape[i] == 0) return fail(QN_INVALID_ARGUMENT, "%s: dimension %u is 0", who, i);
-    dense = dense && tensor.stride[i] == 0;
   }
+  size_t pixels;
+  if (!is_blocked(tensor)) return QN_OK;
+  if (tensor.rank != 4) return fail(QN_INVALID_ARGUMENT, "%s: pixel-blocked, of rank %u, not 4", who, tensor.rank);
+  if (!checked_mul(tensor.shape[1], tensor.shape[2], &pixels)) {
+    return fail(QN_INVALID_ARGUMENT, "%s: the size overflows", who);
+  }
+  return QN_OK;
+}
+
+bool names_strides(const qn_tensor& tensor) {
+  return std::any_of(tensor.stride, tensor.stride + tensor.rank, [](size_t stride) { return stride != 0; });
+}
+
+// Strides of a row-major tensor.
+qn_status check_strides(const qn_tensor& tensor, const char* who) {
+  const size_t element = qn_type_size(tensor.type);
+  const bool dense = !names_strides(tensor);
   size_t span = element;
   for (uint32_t i = tensor.rank; i-- > 0;) {
     const size_t stride = dense ? span : tensor.stride[i];
@@ -41,21 +55,48 @@ qn_status check_tensor(const qn_tensor& tensor, const char* who) {
   return QN_OK;
 }
 
+}  // namespace
+
+qn_status check_tensor(const qn_tensor& tensor, const char* who) {
+  const size_t element = qn_type_size(tensor.type);
+  if (element == 0) return fail(QN_INVALID_ARGUMENT, "%s: unknown type %d", who, static_cast<int>(tensor.type));
+  if (tensor.layout != QN_LAYOUT_NHWC && tensor.layout != QN_LAYOUT_PIXEL_BLOCKED) {
+    return fail(QN_INVALID_ARGUMENT, "%s: unknown layout %d", who, static_cast<int>(tensor.layout));
+  }
+  QN_TRY(check_shape(tensor, who));
+  const size_t channel = element * qn_pixel_block();
+  if (is_blocked(tensor) && names_strides(tensor) && tensor.stride[2] != channel) {
+    return fail(QN_INVALID_ARGUMENT, "%s: pixel-blocked, with a channel's stride of %zu, not %zu", who,
+                tensor.stride[2], channel);
+  }
+  return check_strides(in_memory(tensor), who);
+}
+
+qn_tensor in_memory(const qn_tensor& tensor) {
+  if (!is_blocked(tensor)) return tensor;
+  const size_t block = qn_pixel_block(), pixels = tensor.shape[1] * tensor.shape[2];
+  qn_tensor result = tensor;
+  result.layout = QN_LAYOUT_NHWC;
+  result.shape[1] = (pixels - 1) / block + 1;
+  result.shape[2] = tensor.shape[3];
+  result.shape[3] = block;
+  return result;
+}
+
 qn_tensor with_strides(const qn_tensor& tensor) {
   qn_tensor result = tensor;
-  for (uint32_t i = 0; i < tensor.rank; ++i) {
-    if (tensor.stride[i] != 0) return result;
-  }
+  if (names_strides(tensor)) return result;
+  const qn_tensor memory = in_memory(tensor);
   size_t stride = qn_type_size(tensor.type);
   for (uint32_t i = tensor.rank; i-- > 0;) {
     result.stride[i] = stride;
-    stride *= tensor.shape[i];
+    stride *= memory.shape[i];
   }
   return result;
 }
 
 bool is_dense(const qn_tensor& tensor) {
-  const qn_tensor t = with_strides(tensor);
+  const qn_tensor t = in_memory(with_strides(tensor));
   size_t stride = qn_type_size(t.type);
   for (uint32_t i = t.rank; i-- > 0;) {
     if (t.shape[i] != 1 && t.stride[i] != stride) return false;
@@ -81,6 +122,8 @@ bool same_shape(const qn_tensor& a, const qn_tensor& b) {
 }  // namespace quern
 
 extern "C" {
+
+size_t qn_pixel_block(void) { return quern::cpu().pixel_block; }
 
 size_t qn_type_size(qn_type type) {
   switch (type) {
@@ -108,7 +151,7 @@ qn_status qn_tensor_init(qn_tensor* tensor, qn_type type, uint32_t rank, const s
 
 size_t qn_tensor_bytes(const qn_tensor* tensor) {
   if (tensor == nullptr || quern::check_tensor(*tensor, "qn_tensor_bytes") != QN_OK) return 0;
-  const qn_tensor t = quern::with_strides(*tensor);
+  const qn_tensor t = quern::in_memory(quern::with_strides(*tensor));
   size_t bytes = qn_type_size(t.type);
   for (uint32_t i = 0; i < t.rank; ++i) bytes += (t.shape[i] - 1) * t.stride[i];
   return bytes;

@@ -7,11 +7,16 @@ namespace quern {
 
 // Fails with a message that begins with `who` unless the tensor is valid: known type and layout, rank in range, no zero
 // dimension, strides all zero or (innermost equal to the element size, each outer one at least what the inner
-// dimensions span), no overflow.
+// dimensions span), no overflow. In the pixel-blocked layout also rank 4 and a channel's stride of P elements.
 qn_status check_tensor(const qn_tensor& tensor, const char* who);
 
 // The same tensor with dense strides written out.
 qn_tensor with_strides(const qn_tensor& tensor);
+
+// What lies in memory, as a row-major tensor: the tensor itself, or of the pixel-blocked layout image, block of pixels,
+// channel, pixel.
+qn_tensor in_memory(const qn_tensor& tensor);
+inline bool is_blocked(const qn_tensor& tensor) { return tensor.layout == QN_LAYOUT_PIXEL_BLOCKED; }
 bool is_dense(const qn_tensor& tensor);
 
 // Number of elements.  Valid tensors only.

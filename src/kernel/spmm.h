@@ -4,8 +4,7 @@
 //
 // Packed weights W: sets of output channels, in any order, and for each its entries, ascending in k:
 //
-//     csr    two channels f, s. They take turns, two entries each a step; one that has fewer gets entries that change
-//     nothing:
+//     csr    two channels f, s. They take turns, two entries each a step; one that has fewer gets entries of weight 0:
 //
 //            index, bytes:       k(f,0) k(s,0) k(f,1) k(s,1)      step 0        k(f,2) k(s,2) k(f,3) k(s,3)  ...
 //            w, floats:          W(f,0) W(s,0) W(f,1) W(s,1)                    W(f,2) W(s,2) W(f,3) W(s,3)  ...

@@ -50,7 +50,9 @@ constexpr double pair_cycles = 0.62;
 constexpr double block_cycles = 0.58;
 constexpr double set_cycles = 20;               // to begin a set of channels,
 constexpr double transpose_cycles = 0.21;       // to transpose an element, with vectors of 16,
-constexpr double transpose_back_cycles = 0.17;  // and back
+constexpr double transpose_back_cycles = 0.17;  // and back,
+constexpr double gather_row_cycles = 0.08;      // to copy one between images that are pixel-blocked, with neighbours,
+constexpr double gather_pixel_cycles = 1;       // and alone
 constexpr double cached_bytes = 16 << 20;       // that the last cache keeps while a layer runs
 
 // Limits of what is chosen unasked: of winograd's transformed weights, which are 1.8, 4 or 7.1 times the weights, and
@@ -240,6 +242,14 @@ bool winograd_fits(const Problem& p, const WinogradRow& row, bool by_name) {
   return by_name || (bytes <= max_transformed_bytes && winograd_error(row.outputs, p.in) <= max_winograd_error);
 }
 
+// igemm keeps an offset per output pixel and tap; beyond this, another algorithm is better though slower.
+constexpr size_t max_table_bytes = size_t{64} << 20;
+
+bool table_fits(const Problem& p) {
+  size_t entries;
+  return checked_mul(p.pixels, p.taps(), &entries) && entries <= max_table_bytes / sizeof(int32_t);
+}
+
 // ---- sparse
 
 constexpr size_t max_sparse_elements = size_t{1} << 31;  // packed weights are found by 32 bits
@@ -259,10 +269,23 @@ double sparse_column_cycles(const Problem& p, const SpmmRow& row) {
   return p.density->stored(row.block) * per_weight * static_cast<double>(p.images) + call_cycles;
 }
 
-// Every weight is multiplied with all pixels of a tile; before and after that A and C are transposed. (As measured:
-// within a tenth of it for layers of MobileNet, 1x1 and 3x3, at 0 to 95% zeros.)
+// Tiles of pixel-blocked tensors lie within a block; other windows than 1x1 find pixels of the input through tables.
+bool layouts_fit(const Problem& p, const SpmmRow& row) {
+  if (p.blocked() && cpu().pixel_block % row.pixels != 0) return false;
+  return !p.in_blocked || p.pointwise || (p.offsets_fit && table_fits(p));
+}
+
+// Cycles until one element of A, of C is where it should be.
+double input_cycles(const Problem& p) {
+  if (!p.in_blocked) return transpose_cycles;
+  return p.pointwise ? 0 : p.window->w.stride == 1 ? gather_row_cycles : gather_pixel_cycles;
+}
+double output_cycles(const Problem& p) { return p.out_blocked ? 0 : transpose_back_cycles; }
+
+// Every weight is multiplied with all pixels of a tile; before and after that A and C are transposed, unless they are
+// pixel-blocked. (As measured: within a tenth of it for layers of MobileNet, 1x1 and 3x3, at 0 to 95% zeros.)
 double sparse_cycles(const Problem& p, const SpmmRow& row) {
-  if (p.pixels == 1) return sparse_column_cycles(p, row);
+  if (p.pixels == 1 && !p.blocked()) return sparse_column_cycles(p, row);
   const Level level = level_of(row);
   const size_t depth = p.taps() * p.in, vectors = divide_up(p.pixels, row.lanes);
   double width = static_cast<double>(vectors);
@@ -274,17 +297,9 @@ double sparse_cycles(const Problem& p, const SpmmRow& row) {
   };
   const size_t chunks = divide_up(depth, sparse_depth(row, p.pixels, depth, p.density->part(row.block)));
   const size_t sets = divide_up(vectors * row.lanes, row.pixels) * divide_up(p.out, row.channels()) * chunks;
-  const double one = products + transposed(depth, transpose_cycles) + transposed(p.out, transpose_back_cycles) +
+  const double one = products + transposed(depth, input_cycles(p)) + transposed(p.out, output_cycles(p)) +
                      static_cast<double>(sets) * set_cycles;
   return one * static_cast<double>(p.groups * p.images);
-}
-
-// igemm keeps an offset per output pixel and tap; beyond this, another algorithm is better though slower.
-constexpr size_t max_table_bytes = size_t{64} << 20;
-
-bool table_fits(const Problem& p) {
-  size_t entries;
-  return checked_mul(p.pixels, p.taps(), &entries) && entries <= max_table_bytes / sizeof(int32_t);
 }
 
 bool cheaper(const Choice& a, const Choice& b) { return a.cycles < b.cycles; }
@@ -309,6 +324,7 @@ void add_algorithm(qn_algorithm algorithm, const Problem& p, const char* kernel,
     c->cycles = cycles;
     return true;
   };
+  if (p.blocked() && algorithm != QN_ALGORITHM_SPARSE) return;
   switch (algorithm) {
     case QN_ALGORITHM_GEMM:
       if (!p.pointwise) break;
@@ -345,7 +361,8 @@ void add_algorithm(qn_algorithm algorithm, const Problem& p, const char* kernel,
     case QN_ALGORITHM_SPARSE:
       if (p.density == nullptr || p.density->elements > max_sparse_elements) break;
       add(spmm_rows(), [&](const SpmmRow& r, Choice* c) {
-        return (kernel != nullptr || sparse_fits(p, r.block)) && complete(&c->spmm, r, sparse_cycles(p, r), c);
+        if (!layouts_fit(p, r) || (kernel == nullptr && !sparse_fits(p, r.block))) return false;
+        return complete(&c->spmm, r, sparse_cycles(p, r), c);
       });
       break;
     case QN_ALGORITHM_AUTO:
@@ -378,8 +395,8 @@ Vector<Choice> candidates(const Problem& problem, qn_algorithm algorithm, const 
   for (const qn_algorithm each : {QN_ALGORITHM_GEMM, QN_ALGORITHM_DEPTHWISE, QN_ALGORITHM_WINOGRAD, QN_ALGORITHM_IGEMM,
                                   QN_ALGORITHM_DIRECT, QN_ALGORITHM_SPARSE}) {
     if (problem.matrix && each != QN_ALGORITHM_GEMM && each != QN_ALGORITHM_SPARSE) continue;
-    // Asked for, weights without zeros are sparse, too; where dense was, nobody has looked for zeros.
-    if (each == QN_ALGORITHM_SPARSE && algorithm != each && !has_zeros(problem)) continue;
+    // Asked for, or alone, weights without zeros are sparse, too; where dense was, nobody has looked for zeros.
+    if (each == QN_ALGORITHM_SPARSE && algorithm != each && !problem.blocked() && !has_zeros(problem)) continue;
     if (any || algorithm == each) add_algorithm(each, problem, kernel, &list);
   }
   return list;

@@ -29,6 +29,8 @@ struct Problem {
   size_t height = 1, width = 1;             // of the output
   bool matrix = false;                      // no image at all: gemm and sparse alone apply
   bool pointwise = false;                   // 1x1, stride 1, no padding: rows of the image are rows of the matrix
+  bool in_blocked = false;                  // the input is pixel-blocked,
+  bool out_blocked = false;                 // the output is: sparse alone knows images whose layouts differ
   bool residual = false;                    // a second input is added
   bool offsets_fit = true;                  // 32 bits reach every pixel: igemm's tables can be made
   size_t row_stride = 0;                    // of gemm's A, in bytes
@@ -39,6 +41,7 @@ struct Problem {
   const WeightsDensity* density = nullptr;  // NULL: nobody has looked, no weights are 0
 
   size_t taps() const { return kernel.h * kernel.w; }
+  bool blocked() const { return in_blocked || out_blocked; }
 };
 
 // What the weights look like: how many percent of them are not zero, and the most channels that they come in blocks of.

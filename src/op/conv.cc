@@ -37,6 +37,13 @@ constexpr double advantage = 0.98;
 // Packed weights of all candidates; the cheapest is tried in any case.
 constexpr size_t max_trial_bytes = size_t{256} << 20;
 
+TunedProblem::Places places_of(const Request& r) {
+  const bool in = is_blocked(r.ins[0]), out = is_blocked(r.out);
+  if (in || out) return in && out ? TunedProblem::blocked : in ? TunedProblem::in_blocked : TunedProblem::out_blocked;
+  const bool dense = is_dense(r.out) && std::all_of(r.ins.begin(), r.ins.end(), is_dense);
+  return dense ? TunedProblem::dense : TunedProblem::strided;
+}
+
 String problem_text(const ConvRequest& conv) {
   const Problem& p = conv.problem;
   const Request& r = conv.request;
@@ -50,8 +57,7 @@ String problem_text(const ConvRequest& conv) {
                pattern.percent, pattern.block, r.options.tasks};
   // clang-format on
   if (!p.matrix) std::copy_n(r.ins[0].shape, 3, &t.numbers[TunedProblem::images]);
-  t.strided = !is_dense(r.out);
-  for (const qn_tensor& each : r.ins) t.strided = t.strided || !is_dense(each);
+  t.places = places_of(r);
   t.isa = isa_from_name(qn_cpu_level());
   return t.text();
 }
@@ -70,7 +76,7 @@ qn_status measure(const ConvRequest& conv, const Vector<Choice>& list, Vector<Me
   for (const Choice& c : list) {
     if (c.cycles > worth_trying * list[0].cycles || packed > max_trial_bytes) break;
     const Weights weights = conv.weights.unshared();  // those that another candidate has just read would be warmer
-    trials.emplace_back().plan = plan_choice({conv.request, c, weights, conv.window, conv.clamp, conv.problem.matrix});
+    trials.emplace_back().plan = plan_choice({conv.request, c, weights, conv.window, conv.clamp, conv.problem});
     packed += weights.packed_bytes();
   }
   if (trials.size() > 1) QN_TRY(time_trials(conv.request, &trials));
@@ -113,7 +119,7 @@ qn_status plan_conv(const ConvRequest& conv, std::unique_ptr<qn_plan>* plan) {
   Choice choice;
   QN_TRY(choose(conv.who, conv.problem, conv.request.options, &choice));
   if (conv.request.options.tuning != nullptr) QN_TRY(choose_measured(conv, &choice));
-  *plan = plan_choice({conv.request, choice, conv.weights, conv.window, conv.clamp, conv.problem.matrix});
+  *plan = plan_choice({conv.request, choice, conv.weights, conv.window, conv.clamp, conv.problem});
   (*plan)->algorithm = choice.algorithm;
   (*plan)->kernel = choice.row->name;
   (*plan)->macs = count_macs(conv.request.out, conv.weights.shape().depth());

@@ -39,7 +39,7 @@ struct ConvPlan {
   const Weights& weights;
   const Window& window;  // not read by gemm
   qn_minmax_f32 clamp;
-  bool matrix;  // no image: the window means nothing
+  const Problem& problem;  // of a matrix the window means nothing
 };
 
 // Rows of the input, all but its last dimension, times weights. Any rank.

@@ -16,6 +16,7 @@ class Conv2d final : public Operator {
         window_(window),
         weights_(weights, shape, bias, cache),
         clamp_{p.min, p.max} {
+    takes_blocked = true;
     goes_by_rows = shape.in == 1 && shape.out == 1;
     if (is_pointwise(window) && shape.groups == 1) pointwise_weights = shape.in * shape.out;
   }
@@ -43,8 +44,11 @@ class Conv2d final : public Operator {
 
   qn_status plan(const Request& request, std::unique_ptr<qn_plan>* plan) const override {
     const qn_tensor& in = request.ins[0];
-    if (request.ins.size() == 2 && !std::equal(request.out.stride, request.out.stride + 4, request.ins[1].stride)) {
-      return fail(QN_UNSUPPORTED, "%s: the residual has other strides than the output", name);
+    if (request.ins.size() == 2 && !same_places(request.ins[1], request.out)) {
+      return fail(QN_UNSUPPORTED, "%s: the residual has another layout or other strides than the output", name);
+    }
+    if (is_blocked(in) && !is_blocked(request.out) && output_rows(request.out).products != 1) {
+      return fail(QN_UNSUPPORTED, "%s: of a pixel-blocked input, but rows of the output do not join", name);
     }
     Window window = window_;
     QN_TRY(size_window(name, in.shape[1], in.shape[2], false, &window));
@@ -54,6 +58,17 @@ class Conv2d final : public Operator {
   }
 
  private:
+  static bool same_places(const qn_tensor& a, const qn_tensor& b) {
+    return a.layout == b.layout && std::equal(a.stride, a.stride + 4, b.stride);
+  }
+
+  // Do 32-bit offsets reach every pixel of an image?
+  static bool offsets_fit(const qn_tensor& in, const Window& window) {
+    if (!is_blocked(in)) return window.offsets_fit();
+    const qn_tensor blocks = in_memory(in);
+    return blocks.shape[1] * blocks.stride[1] <= INT32_MAX;
+  }
+
   static bool is_pointwise(const Window& window) {
     const auto one = [](const Axis& a) { return a.kernel == 1 && a.stride == 1 && a.before == 0 && a.after == 0; };
     return one(window.h) && one(window.w);
@@ -73,14 +88,16 @@ class Conv2d final : public Operator {
     p.row_stride = window.pixel_stride;
     p.traffic = request.options.traffic;
     p.density = density_for(weights_, request.options);
-    p.offsets_fit = window.offsets_fit();
+    p.in_blocked = is_blocked(request.ins[0]);
+    p.out_blocked = is_blocked(request.out);
+    p.offsets_fit = offsets_fit(request.ins[0], window);
     p.window = &window;
     p.height = window.h.out;
     p.width = window.w.out;
     p.undilated = window.h.stride == 1 && window.w.stride == 1 && window.h.dilation == 1 && window.w.dilation == 1;
     p.contiguous = window.w.dilation == 1 && window.pixel_stride == shape.in * sizeof(float);
     // Images whose rows lie at equal distances are one matrix.
-    if (p.pointwise) p.pixels *= p.images, p.images = 1;
+    if (p.pointwise && !p.blocked()) p.pixels *= p.images, p.images = 1;
     return p;
   }
 

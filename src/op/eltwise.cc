@@ -116,7 +116,7 @@ class BinaryPlan final : public qn_plan {
 
 class Binary final : public Operator {
  public:
-  explicit Binary(const qn_binary_params& p) : Operator(binary, 2, 2), p_(p) {}
+  explicit Binary(const qn_binary_params& p) : Operator(binary, 2, 2), p_(p) { takes_blocked = true; }
 
   qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const override {
     const qn_tensor &a = ins[0], &b = ins[1];
@@ -132,7 +132,10 @@ class Binary final : public Operator {
     return QN_OK;
   }
 
-  qn_status plan(const Request& request, std::unique_ptr<qn_plan>* plan) const override {
+  qn_status plan(const Request& user, std::unique_ptr<qn_plan>* plan) const override {
+    const MemoryRequest memory(user);
+    QN_TRY(memory.check(name));
+    const Request& request = memory.request();
     const qn_tensor &a = request.ins[0], &b = request.ins[1], &out = request.out;
     Nest<3> nest;
     for (uint32_t i = out.rank; i-- > 0;) {
@@ -193,11 +196,14 @@ class UnaryPlan final : public qn_plan {
 
 class Unary final : public Operator {
  public:
-  explicit Unary(const qn_unary_params& p) : Operator(unary, 1, 1), p_(p) {}
+  explicit Unary(const qn_unary_params& p) : Operator(unary, 1, 1), p_(p) { takes_blocked = true; }
 
   qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const override { return infer_same(ins, out); }
 
-  qn_status plan(const Request& request, std::unique_ptr<qn_plan>* plan) const override {
+  qn_status plan(const Request& user, std::unique_ptr<qn_plan>* plan) const override {
+    const MemoryRequest memory(user);
+    QN_TRY(memory.check(name));
+    const Request& request = memory.request();
     const qn_tensor &in = request.ins[0], &out = request.out;
     Nest<2> nest;
     for (uint32_t i = out.rank; i-- > 0;) nest.add(out.shape[i], {in.stride[i], out.stride[i]});

@@ -36,12 +36,14 @@ qn_status read_options(const char* who, const qn_plan_options* user, bool has_al
   return QN_OK;
 }
 
-qn_status read_tensor(const char* who, const char* what, size_t index, const qn_tensor& user, qn_tensor* tensor) {
+qn_status read_tensor(const Operator& op, const char* what, size_t index, const qn_tensor& user, qn_tensor* tensor) {
   char name[64];
-  std::snprintf(name, sizeof name, "%s: %s %zu", who, what, index);
+  std::snprintf(name, sizeof name, "%s: %s %zu", op.name, what, index);
   QN_TRY(check_tensor(user, name));
   if (user.type != QN_F32) return fail(QN_UNSUPPORTED, "%s: only QN_F32 is supported", name);
-  if (user.layout != QN_LAYOUT_NHWC) return fail(QN_UNSUPPORTED, "%s: only QN_LAYOUT_NHWC is supported", name);
+  if (is_blocked(user) && !op.takes_blocked) {
+    return fail(QN_UNSUPPORTED, "%s: only QN_LAYOUT_NHWC is supported", name);
+  }
   *tensor = with_strides(user);
   return QN_OK;
 }
@@ -50,10 +52,10 @@ qn_status read_output(const Operator& op, const qn_tensor* outs, size_t n_out, c
                       qn_tensor* out) {
   if (outs == nullptr) {
     if (n_out != 0) return fail(QN_INVALID_ARGUMENT, "%s: outs is NULL but n_out is %zu", op.name, n_out);
-    return read_tensor(op.name, "output", 0, inferred, out);
+    return read_tensor(op, "output", 0, inferred, out);
   }
   if (n_out != 1) return fail(QN_INVALID_ARGUMENT, "%s: n_out is %zu, not 1", op.name, n_out);
-  QN_TRY(read_tensor(op.name, "output", 0, outs[0], out));
+  QN_TRY(read_tensor(op, "output", 0, outs[0], out));
   if (!same_shape(*out, inferred)) {
     return fail(QN_INVALID_ARGUMENT, "%s: output 0 is %s but should be %s", op.name, ShapeText(*out).text,
                 ShapeText(inferred).text);
@@ -61,10 +63,11 @@ qn_status read_output(const Operator& op, const qn_tensor* outs, size_t n_out, c
   return QN_OK;
 }
 
+// The layout, where the user does not say, is that of the first input.
 qn_status infer(const Operator& op, std::span<const qn_tensor> ins, qn_tensor* out) {
   *out = {};
   out->type = QN_F32;
-  out->layout = QN_LAYOUT_NHWC;
+  out->layout = ins[0].layout;
   return op.infer(ins, out);
 }
 
@@ -89,7 +92,7 @@ qn_status make_plan(const Operator& op, const qn_tensor* ins, size_t n_in, const
   }
   if (ins == nullptr) return fail(QN_INVALID_ARGUMENT, "%s: ins is NULL", op.name);
   Vector<qn_tensor> inputs(n_in);
-  for (size_t i = 0; i < n_in; ++i) QN_TRY(read_tensor(op.name, "input", i, ins[i], &inputs[i]));
+  for (size_t i = 0; i < n_in; ++i) QN_TRY(read_tensor(op, "input", i, ins[i], &inputs[i]));
   request.ins = inputs;
 
   qn_tensor inferred;
@@ -110,12 +113,14 @@ qn_status make_chain(const Operator& first, const Operator& second, const qn_ten
   Request request = {};
   QN_TRY(read_options(second.name, user_options, second.has_algorithms(), &request.options));
   qn_tensor input, between, inferred;
-  QN_TRY(read_tensor(first.name, "input", 0, in, &input));
+  QN_TRY(read_tensor(first, "input", 0, in, &input));
+  if (is_blocked(input)) return fail(QN_UNSUPPORTED, "%s: a chain is of QN_LAYOUT_NHWC", first.name);
   request.ins = {&input, 1};
   QN_TRY(infer(first, request.ins, &between));
   QN_TRY(read_output(first, nullptr, 0, between, &between));
   QN_TRY(infer(second, {&between, 1}, &inferred));
   QN_TRY(read_output(second, out, out == nullptr ? 0 : 1, inferred, &request.out));
+  if (is_blocked(request.out)) return fail(QN_UNSUPPORTED, "%s: a chain is of QN_LAYOUT_NHWC", second.name);
   QN_TRY(plan_chain(first, second, request, between, plan));
   return complete_plan(second.name, request, plan->get());
 }
@@ -152,6 +157,20 @@ qn_status run_plan(const qn_plan& plan, const void* const* inputs, void* const* 
 }
 
 }  // namespace
+
+MemoryRequest::MemoryRequest(const Request& request) : request_(request) {
+  const bool blocked = is_blocked(request.out);
+  request_.out = in_memory(request.out);
+  for (const qn_tensor& in : request.ins) {
+    mixed_ = mixed_ || is_blocked(in) != blocked || (blocked && !same_shape(in, request.out));
+    ins_.push_back(in_memory(in));
+  }
+  request_.ins = ins_;
+}
+
+qn_status MemoryRequest::check(const char* who) const {
+  return mixed_ ? fail(QN_UNSUPPORTED, "%s: layouts differ, or shapes of pixel-blocked tensors", who) : QN_OK;
+}
 
 qn_status copy_struct(const char* who, const void* user, void* defaults, size_t size) {
   if (user == nullptr) return fail(QN_INVALID_ARGUMENT, "%s: a struct of parameters is NULL", who);

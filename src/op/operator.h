@@ -49,7 +49,8 @@ struct qn_plan : quern::Allocated {
 
 namespace quern {
 
-// What a plan is made from. Descriptions are checked: QN_F32, row-major, shapes as infer() wants, strides written out.
+// What a plan is made from. Descriptions are checked: QN_F32, a layout that the operator takes, shapes as infer()
+// wants, strides written out.
 struct Request {
   std::span<const qn_tensor> ins;
   qn_tensor out;
@@ -69,9 +70,25 @@ class Operator {
 
   const char* const name;  // begins every message
   const size_t min_inputs, max_inputs;
-  // What chains of operators ask for; set by constructors.
+  // May inputs and output be pixel-blocked? Not every combination of layouts has to work. Set by constructors, like
+  // what follows, which chains of operators ask for.
+  bool takes_blocked = false;
   bool goes_by_rows = false;     // plans may be a RowPlan
   size_t pointwise_weights = 0;  // elements of the weights, if each output pixel sees one pixel of the input
+};
+
+// The request as it lies in memory, for operators to which one element is like the other: row-major tensors, of the
+// same shape where they are pixel-blocked. Fails where some are and others are not.
+class MemoryRequest {
+ public:
+  explicit MemoryRequest(const Request& request);
+  qn_status check(const char* who) const;
+  const Request& request() const { return request_; }
+
+ private:
+  Vector<qn_tensor> ins_;
+  Request request_;
+  bool mixed_ = false;
 };
 
 // ---- create ----

@@ -48,17 +48,17 @@ struct Source {
   }
 };
 
-// ---- csr: channels by their number of entries, two neighbours each a set. Row 0 of A is zeros.
-
-constexpr size_t zero_rows = 1;
+// ---- csr: channels by their number of entries, two neighbours each a set
 
 void put_pair(const Vector<Entry>& f, const Vector<Entry>& s, size_t first, size_t second, Chunk* to) {
   const size_t steps = divide_up<size_t>(std::max(f.size(), s.size()), 2);
   to->set.push_back({static_cast<uint16_t>(steps), static_cast<uint16_t>(first), static_cast<uint16_t>(second)});
+  // What is missing is a zero, where the channel has its last weight, or the other one has.
+  const Vector<Entry>& longer = f.size() < s.size() ? s : f;
   for (size_t i = 0; i < 2 * steps; ++i) {
     for (const Vector<Entry>* channel : {&f, &s}) {
-      // What is missing changes nothing: not even a zero's sign.
-      const Entry entry = i < channel->size() ? (*channel)[i] : Entry{0, -0.0f};
+      const Entry filler = {(channel->empty() ? longer : *channel).back().k, 0};
+      const Entry& entry = i < channel->size() ? (*channel)[i] : filler;
       to->put_index(entry.k, 1);
       to->w.push_back(entry.w);
     }
@@ -72,7 +72,7 @@ void put_csr(const Source& from, Chunk* to) {
     from.walk([&](size_t k, size_t count, const float* w) {
       w += n * stride.out;
       for (size_t i = 0; i < count; ++i) {
-        if (const float weight = w[i * stride.in]; weight != 0) entries[n].push_back({k + i + zero_rows, weight});
+        if (const float weight = w[i * stride.in]; weight != 0) entries[n].push_back({k + i, weight});
       }
     });
   }
@@ -170,7 +170,7 @@ size_t sparse_depth(const SpmmRow& row, size_t pixels, size_t k, double stored) 
     const double far = static_cast<double>(cpu().l2_bytes / 2 / row_bytes);
     most = std::max(most, std::min(far, enough_steps / std::max(stored, 1 / far)));
   }
-  const size_t countable = std::min<size_t>(row.max_k(), UINT16_MAX) - 1;  // steps of a set, rows of A
+  const size_t countable = std::min<size_t>(row.max_k(), UINT16_MAX);  // steps of a set, rows of A
   return divide_up(k, divide_up(k, std::clamp<size_t>(static_cast<size_t>(most), 16, countable)));
 }
 
@@ -179,7 +179,6 @@ std::shared_ptr<PackedWeights> pack_sparse(const PackKey& key) {
   WeightRows weights(key.weights, shape);
   auto packed = make_shared<SparseWeights>();
   packed->depth = key.depth;
-  packed->zero_rows = key.nr == 1 ? zero_rows : 0;
   packed->chunks = divide_up(shape.depth(), key.depth);
   packed->blocks = divide_up(shape.out, sparse_channels);
   Vector<Chunk> chunks(shape.groups * packed->chunks);

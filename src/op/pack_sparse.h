@@ -20,8 +20,7 @@ struct SparsePart {
 struct SparseWeights : PackedWeights {
   Vector<SparsePart> parts;  // of a group: chunks of k, each with all blocks of channels
   size_t chunks = 0, blocks = 0;
-  size_t depth = 0;      // of a chunk of k; the last one may be shorter
-  size_t zero_rows = 0;  // that A begins with, before those of the chunk
+  size_t depth = 0;  // of a chunk of k; the last one may be shorter
   // All groups', in `data`:
   const qn_spmm_set* set = nullptr;  // channels count from the first one of the part
   const char* index = nullptr;
@@ -34,8 +33,8 @@ struct SparseWeights : PackedWeights {
   const float* bias_of(size_t group, size_t block) const { return bias + (group * blocks + block) * sparse_channels; }
 };
 
-// Products with a part of the weights: all channels of a block, some pixels. `a` is where
-// zero_rows begin, then the chunk's rows, `c` where the block's rows do.
+// Products with a part of the weights: all channels of a block, some pixels. `a` is where the chunk's rows begin, `c`
+// where the block's rows do.
 inline void multiply_sparse(const SpmmRow& row, const SparseWeights& weights, size_t group, size_t chunk, size_t block,
                             size_t pixels, const char* a, size_t a_stride, char* c, size_t c_stride,
                             const qn_minmax_f32& clamp) {

@@ -38,18 +38,14 @@ class Columns {
  public:
   Columns(const Spmm& s, const SpmmRow& row, const SparseWeights& weights) : s_(s), row_(row), weights_(weights) {}
 
-  size_t scratch_floats() const {
-    return (weights_.zero_rows + weights_.depth + weights_.blocks * sparse_channels) * row_.pixels;
-  }
+  size_t scratch_floats() const { return (weights_.depth + weights_.blocks * sparse_channels) * row_.pixels; }
 
   void run(size_t first, size_t count, float* scratch) const {
     const size_t width = spmm_width(row_, count), stride = width * sizeof(float);
-    float* const a = scratch + weights_.zero_rows * width;
-    float* const c = scratch + (weights_.zero_rows + weights_.depth) * row_.pixels;
-    std::fill(scratch, a, 0.0f);
+    float* const c = scratch + weights_.depth * row_.pixels;
     for (size_t chunk = 0; chunk < weights_.chunks; ++chunk) {
       const size_t begin = chunk * weights_.depth, end = std::min(begin + weights_.depth, s_.k);
-      for (size_t k = begin; k < end; ++k) std::copy_n(s_.b + k * s_.ldb + first, count, a + (k - begin) * width);
+      for (size_t k = begin; k < end; ++k) std::copy_n(s_.b + k * s_.ldb + first, count, scratch + (k - begin) * width);
       for (size_t block = 0; block < weights_.blocks; ++block) {
         multiply_sparse(row_, weights_, 0, chunk, block, count, reinterpret_cast<const char*>(scratch), stride,
                         reinterpret_cast<char*>(c + block * sparse_channels * width), stride, s_.clamp);

@@ -13,7 +13,8 @@ namespace {
 constexpr std::string_view header = "quern-tuning 2";
 constexpr size_t max_line = 1024;
 constexpr std::string_view operators[] = {"conv2d", "fully_connected"};  // by TunedProblem::matrix
-constexpr std::string_view strides[] = {"dense", "strided"};             // by TunedProblem::strided
+constexpr std::string_view strides[] = {"dense", "strided", "in_blocked", "out_blocked",
+                                        "blocked"};  // by TunedProblem::Places
 
 // The numbers of a line, in the order of TunedProblem::numbers.
 struct Field {
@@ -104,7 +105,7 @@ qn_status read_level(const char* where, Line& line, TunedProblem* problem) {
   if (index == std::size(strides)) {
     return fail(QN_INVALID_ARGUMENT, "%s: unknown strides \"%.*s\"", where, shown(word), word.data());
   }
-  problem->strided = index == 1;
+  problem->places = static_cast<TunedProblem::Places>(index);
   if (!line.literal(" isa=")) return fail(QN_INVALID_ARGUMENT, "%s: \"isa=\" is missing", where);
   const String level(line.word());
   problem->isa = isa_from_name(level.c_str());
@@ -164,7 +165,7 @@ String TunedProblem::text() const {
       text.append(std::to_string(*number++));
     }
   }
-  return text.append(" strides=").append(strides[strided]).append(" isa=").append(isa_name(isa));
+  return text.append(" strides=").append(strides[places]).append(" isa=").append(isa_name(isa));
 }
 
 bool Tuning::find(const String& problem, TunedChoice* choice) const {

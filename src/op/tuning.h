@@ -36,8 +36,9 @@ struct TunedProblem {
   // clang-format on
   bool matrix = false;  // fully connected
   std::array<size_t, count> numbers = {};
-  bool strided = false;  // some tensor is not dense
-  uint32_t isa = 0;      // the highest level that kernels are chosen from
+  // Where elements lie: some tensor is not dense; or the input, the output, both are pixel-blocked.
+  enum Places { dense, strided, in_blocked, out_blocked, blocked } places = dense;
+  uint32_t isa = 0;  // the highest level that kernels are chosen from
 
   String text() const;
 };

@@ -41,6 +41,34 @@ TEST(Tensor, InitWritesADenseDescription) {
   EXPECT_EQ(qn_tensor_bytes(&tensor), 48u);
 }
 
+TEST(Tensor, PixelBlockedImagesAreWholeBlocks) {
+  const size_t block = qn_pixel_block();
+  qn_tensor tensor = make({2, 9, 11, 5});
+  tensor.layout = QN_LAYOUT_PIXEL_BLOCKED;
+  const size_t blocks = (99 + block - 1) / block;
+  EXPECT_EQ(refusal(tensor), "");
+  EXPECT_EQ(qn_tensor_bytes(&tensor), 2 * blocks * 5 * block * 4);
+  EXPECT_EQ(element_count(tensor), 2u * 99 * 5);
+  const qn_tensor strides = with_strides(tensor), memory = in_memory(strides);
+  EXPECT_EQ(strides.stride[0], blocks * 5 * block * 4);
+  EXPECT_EQ(strides.stride[1], 5 * block * 4);
+  EXPECT_EQ(strides.stride[2], block * 4);
+  EXPECT_EQ(strides.stride[3], 4u);
+  EXPECT_TRUE(is_dense(strides));
+  EXPECT_EQ(memory.layout, QN_LAYOUT_NHWC);
+  EXPECT_EQ(memory.shape[1], blocks);
+  EXPECT_EQ(memory.shape[3], block);
+  tensor = strides;
+  tensor.stride[1] *= 3, tensor.stride[0] *= 3;  // a third of the channels of another
+  EXPECT_EQ(refusal(tensor), "");
+  EXPECT_FALSE(is_dense(tensor));
+  tensor.stride[1] = strides.stride[1] - block * 4;
+  EXPECT_EQ(refusal(tensor), "test: stride " + std::to_string(tensor.stride[1]) + " of dimension 1 overlaps");
+  tensor = make({1, SIZE_MAX / 2, 3, 1});
+  tensor.layout = QN_LAYOUT_PIXEL_BLOCKED;
+  EXPECT_EQ(refusal(tensor), "test: the size overflows");
+}
+
 TEST(Tensor, AScalarHasNoDimensions) {
   qn_tensor tensor;
   ASSERT_EQ(qn_tensor_init(&tensor, QN_I64, 0, nullptr), QN_OK);

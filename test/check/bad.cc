@@ -6,6 +6,7 @@
 
 #include "kernel/dwconv.h"
 #include "kernel/eltwise.h"
+#include "kernel/gather.h"
 #include "kernel/gemm.h"
 #include "kernel/igemm.h"
 #include "kernel/pool.h"
@@ -300,6 +301,22 @@ void takes_the_rows_for_neighbours(TRANSPOSE_ARGUMENTS) {
   qn_transpose_f32_4x4_ref(rows, columns, next, c, c_stride);
 }
 
+// --- gather ---
+
+#define GATHER_ARGUMENTS \
+  size_t rows, size_t vectors, const qn_gather_piece *pieces, const void *a, size_t a_stride, void *c, size_t c_stride
+
+void reads_lanes_that_no_piece_names(GATHER_ARGUMENTS) {
+  for (size_t v = 0; v < vectors; ++v) read(a, static_cast<size_t>(std::max(pieces[v].offset, 0)) + 4);
+  qn_gather_f32_1_ref(rows, vectors, pieces, a, a_stride, c, c_stride);
+}
+void leaves_what_comes_from_nowhere(GATHER_ARGUMENTS) {
+  for (size_t v = 0; v < vectors; ++v) {
+    if (pieces[v].lanes == 0) continue;
+    qn_gather_f32_1_ref(rows, 1, pieces + v, a, a_stride, static_cast<float*>(c) + v, c_stride);
+  }
+}
+
 // --- winograd ---
 
 #define WINOGRAD_INPUT_ARGUMENTS                                                                        \
@@ -387,6 +404,7 @@ std::vector<BadKernel> bad_kernels() {
   const SpmmRow& csr = *std::find_if(spmm_rows().begin(), spmm_rows().end(),
                                      [](const auto& row) { return row.run == qn_spmm_f32_csr_8x2_ref; });
   const TransposeRow& transpose = transpose_rows().back();
+  const GatherRow& gather = gather_rows().back();
   return {
 #define BAD(name, finding, isa) bad(#name, gemm, bad_##name, finding, isa_##isa),
 #include BAD_TABLE
@@ -432,6 +450,8 @@ std::vector<BadKernel> bad_kernels() {
       bad("begins_with_c_despite_a_bias", csr, begins_with_c_despite_a_bias, "is nan"),
       bad("reads_a_column_too_many", transpose, reads_a_column_too_many, "0 bytes past the end of a"),
       bad("takes_the_rows_for_neighbours", transpose, takes_the_rows_for_neighbours, "bad access"),
+      bad("reads_lanes_that_no_piece_names", gather, reads_lanes_that_no_piece_names, "0 bytes past the end of a"),
+      bad("leaves_what_comes_from_nowhere", gather, leaves_what_comes_from_nowhere, "is nothing, not"),
       bad_input("reads_the_pixel_below_the_image", reads_the_pixel_below_the_image, "past the end of a"),
       bad_input("pads_one_column_too_few", pads_one_column_too_few, "past the end of a"),
       bad_input("transforms_to_a_point_too_many", transforms_to_a_point_too_many, "past the end of v"),

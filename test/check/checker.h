@@ -10,6 +10,7 @@
 #include "call.h"
 #include "kernel/dwconv.h"
 #include "kernel/eltwise.h"
+#include "kernel/gather.h"
 #include "kernel/gemm.h"
 #include "kernel/igemm.h"
 #include "kernel/pool.h"
@@ -110,6 +111,7 @@ Kernel make_kernel(const ChannelRow& row);
 Kernel make_kernel(const ReduceRow& row);
 Kernel make_kernel(const SpmmRow& row);
 Kernel make_kernel(const TransposeRow& row);
+Kernel make_kernel(const GatherRow& row);
 Kernel make_input_kernel(const WinogradRow& row);
 Kernel make_output_kernel(const WinogradRow& row);
 std::vector<Kernel> gemm_kernels();
@@ -119,6 +121,7 @@ std::vector<Kernel> pool_kernels();
 std::vector<Kernel> eltwise_kernels();
 std::vector<Kernel> spmm_kernels();
 std::vector<Kernel> transpose_kernels();
+std::vector<Kernel> gather_kernels();
 std::vector<Kernel> winograd_kernels();
 
 // Every row of every table.

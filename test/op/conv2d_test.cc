@@ -356,6 +356,42 @@ TEST(Conv2d, EverySpmmRowAtEveryDensity) {
   }
 }
 
+// Pixel-blocked inputs and outputs: by the sparse algorithm, whatever is asked for.
+TEST(Conv2d, EverySpmmRowInEveryLayout) {
+  for (const Conv& c : cases()) {
+    SCOPED_TRACE(c.text());
+    for (const size_t block : {1, 4}) {
+      for (const double zeros : {0.0, 0.7, 1.0}) {
+        const Case test(c, block, zeros);
+        Op op;
+        ASSERT_QN_OK(
+            create(c, test.weights.data(), QN_WEIGHTS_OHWI, c.bias ? test.bias.data() : nullptr, nullptr, &op));
+        for (const SpmmRow& row : spmm_rows()) {
+          for (const auto& [in, out] : layouts) {
+            if (!runs_on(row, cpu().isa) || (in == out && in == QN_LAYOUT_NHWC)) continue;
+            SCOPED_TRACE(std::string(row.name) + ", " + layout_text(in) + " to " + layout_text(out));
+            const size_t gap = zeros == 0 ? 0 : 3;
+            const Result r = run(op, {{c.shape(), test.input}},
+                                 {.algorithm = QN_ALGORITHM_SPARSE,
+                                  .kernel = row.name,
+                                  .in_gap = gap,
+                                  .out_gap = out == QN_LAYOUT_NHWC ? 0 : gap,
+                                  .in_layout = in,
+                                  .out_layout = out});
+            if (qn_pixel_block() % row.pixels != 0) {
+              EXPECT_EQ(r.status, QN_UNSUPPORTED);
+              continue;
+            }
+            EXPECT_EQ(r.kernel, row.name);
+            test.expect(r);
+            if (HasFatalFailure()) return;
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(Conv2d, EachAlgorithmUsesSomeRow) {
   const Conv point = {.in = 8, .out = 8}, depth = {.in = 8, .out = 8, .groups = 8, .kernel = {3, 3}};
   const Conv square = {.in = 8, .out = 8, .kernel = {3, 3}};
@@ -405,6 +441,12 @@ TEST(Conv2d, BitsDoNotDependOnTasks) {
         const Result many = run(op, {{c.shape(), input}}, {.tasks = tasks, .algorithm = algorithm});
         EXPECT_EQ(many.kernel, one.kernel);
         EXPECT_TRUE(same_bits(one.values, many.values)) << tasks << " tasks, " << qn_algorithm_string(algorithm);
+      }
+      if (algorithm != QN_ALGORITHM_SPARSE) continue;
+      for (const auto& [in, out] : layouts) {  // nor on the layouts
+        const Result other =
+            run(op, {{c.shape(), input}}, {.tasks = 3, .algorithm = algorithm, .in_layout = in, .out_layout = out});
+        EXPECT_TRUE(same_bits(one.values, other.values)) << layout_text(in) << " to " << layout_text(out);
       }
     }
   }

@@ -98,6 +98,35 @@ TEST(Binary, BroadcastsAsNumPy) {
   }
 }
 
+// Elementwise operators do not care where elements lie, as long as it is the same place in all tensors.
+TEST(Elementwise, PixelBlocked) {
+  const Shape shape = {2, 9, 11, 7};
+  const std::vector<float> x = reals(count_of(shape), 1, -6, 6), y = reals(count_of(shape), 2, 1, 2);
+  qn_binary_params b;
+  qn_binary_params_init(&b);
+  b.kind = QN_MUL;
+  qn_unary_params u;
+  qn_unary_params_init(&u);
+  u.kind = QN_SIGMOID;
+  Op binary, unary;
+  ASSERT_QN_OK(qn_binary_create(&b, &binary));
+  ASSERT_QN_OK(qn_unary_create(&u, &unary));
+  constexpr qn_layout blocked = QN_LAYOUT_PIXEL_BLOCKED;
+  for (const size_t tasks : {1, 3}) {
+    for (const size_t gap : {0, 5}) {
+      const Options options = {
+          .tasks = tasks, .in_gap = gap, .out_gap = gap, .in_layout = blocked, .out_layout = blocked};
+      EXPECT_TRUE(same_bits(run(binary, {{shape, x}, {shape, y}}).values,
+                            run(binary, {{shape, x}, {shape, y}}, options).values));
+      EXPECT_TRUE(same_bits(run(unary, {{shape, x}}).values, run(unary, {{shape, x}}, options).values));
+    }
+  }
+  EXPECT_EQ(run(unary, {{shape, x}}, {.in_layout = blocked}).status, QN_UNSUPPORTED);
+  const Shape channels = {1, 1, 1, 7};
+  EXPECT_EQ(run(binary, {{shape, x}, {channels, reals(7, 3)}}, {.in_layout = blocked, .out_layout = blocked}).status,
+            QN_UNSUPPORTED);
+}
+
 TEST(Binary, EveryRowIsReached) {
   // Both vectors; a scalar on the right; a scalar on the left.
   const std::pair<Shape, Shape> forms[] = {{{33}, {33}}, {{33}, {1}}, {{1}, {33}}};

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "base/memory.h"
+#include "base/tensor.h"
 
 namespace quern::test {
 namespace {
@@ -45,26 +46,54 @@ size_t count_of(const Shape& shape) {
   return count;
 }
 
-Strided::Strided(const Shape& shape, size_t gap) : tensor_(dense(shape)) {
+Strided::Strided(const Shape& shape, size_t gap, qn_layout layout) : tensor_(dense(shape)) {
+  tensor_.layout = layout;
+  const bool blocked = is_blocked(tensor_);
+  const qn_tensor memory = in_memory(tensor_);
   size_t stride = sizeof(float);
   for (size_t i = shape.size(); i-- > 0;) {
     tensor_.stride[i] = stride;
-    stride = stride * shape[i] + gap * sizeof(float);
+    const bool within = blocked && i == 3;  // pixels of one channel lie together
+    stride = stride * memory.shape[i] + (within ? 0 : gap * sizeof(float));
   }
   buffer_.assign(qn_tensor_bytes(&tensor_) / sizeof(float) + 2 * margin, 0);
   for (float& v : buffer_) std::memcpy(&v, &canary_bits, sizeof v);
+}
+
+size_t Strided::place(const std::vector<size_t>& index) const {
+  size_t offset = 0;
+  if (is_blocked(tensor_)) {
+    const size_t pixel = index[1] * tensor_.shape[2] + index[2], block = qn_pixel_block();
+    return index[0] * tensor_.stride[0] + pixel / block * tensor_.stride[1] + index[3] * tensor_.stride[2] +
+           pixel % block * sizeof(float);
+  }
+  for (uint32_t d = 0; d < tensor_.rank; ++d) offset += index[d] * tensor_.stride[d];
+  return offset;
 }
 
 void Strided::each(const std::function<void(size_t, size_t)>& visit) const {
   std::vector<size_t> index(tensor_.rank, 0);
   const size_t count = count_of(Shape(tensor_.shape, tensor_.shape + tensor_.rank));
   for (size_t i = 0; i < count; ++i) {
-    size_t offset = 0, rest = i;
+    size_t rest = i;
     for (uint32_t d = tensor_.rank; d-- > 0;) {
-      offset += rest % tensor_.shape[d] * tensor_.stride[d];
+      index[d] = rest % tensor_.shape[d];
       rest /= tensor_.shape[d];
     }
-    visit(i, margin + offset / sizeof(float));
+    visit(i, margin + place(index) / sizeof(float));
+  }
+}
+
+// Places behind the last pixel of each image.
+void Strided::beyond(const std::function<void(size_t)>& visit) const {
+  if (!is_blocked(tensor_)) return;
+  const size_t* const shape = tensor_.shape;
+  const size_t pixels = shape[1] * shape[2], block = qn_pixel_block(), used = (pixels - 1) % block + 1;
+  for (size_t n = 0; n < shape[0]; ++n) {
+    for (size_t c = 0; c < shape[3]; ++c) {
+      const size_t last = n * tensor_.stride[0] + (pixels - 1) / block * tensor_.stride[1] + c * tensor_.stride[2];
+      for (size_t p = used; p < block; ++p) visit(margin + last / sizeof(float) + p);
+    }
   }
 }
 
@@ -81,6 +110,7 @@ std::vector<float> Strided::get() const {
 bool Strided::canaries_intact() const {
   std::vector<bool> inside(buffer_.size(), false);
   each([&](size_t, size_t at) { inside[at] = true; });
+  beyond([&](size_t at) { inside[at] = true; });
   for (size_t i = 0; i < buffer_.size(); ++i) {
     if (!inside[i] && !is_canary(buffer_[i])) return false;
   }
@@ -97,7 +127,7 @@ Result run(const qn_operator* op, const std::vector<Input>& inputs, const Option
   std::vector<Strided> ins;
   std::vector<qn_tensor> in_tensors;
   for (const Input& input : inputs) {
-    ins.emplace_back(input.shape, options.in_gap);
+    ins.emplace_back(input.shape, options.in_gap, options.in_layout);
     ins.back().set(input.values);
     in_tensors.push_back(ins.back().tensor());
   }
@@ -110,8 +140,9 @@ Result run(const qn_operator* op, const std::vector<Input>& inputs, const Option
   if (failed(qn_operator_plan(op, in_tensors.data(), in_tensors.size(), nullptr, 0, &o, &plan))) return result;
   qn_tensor out;
   qn_plan_output(plan, 0, &out);
+  EXPECT_EQ(out.layout, options.in_layout) << "what an output is where nobody says";
   result.shape.assign(out.shape, out.shape + out.rank);
-  Strided y(result.shape, options.infer_output ? 0 : options.out_gap);
+  Strided y(result.shape, options.infer_output ? 0 : options.out_gap, options.out_layout);
   if (!options.infer_output) {
     qn_plan_release(plan);
     if (failed(qn_operator_plan(op, in_tensors.data(), in_tensors.size(), &y.tensor(), 1, &o, &plan))) return result;

@@ -23,21 +23,24 @@ std::vector<float> reals(size_t count, uint32_t seed, float low = -1, float high
 using Shape = std::vector<size_t>;
 size_t count_of(const Shape& shape);
 
-// A tensor with gaps of `gap` elements after every row of every dimension, filled with a signalling canary.
+// A tensor with gaps of `gap` elements after every row of every dimension, filled with a signalling canary; a
+// pixel-blocked one with gaps after blocks and images, and canaries behind an image's last pixel, too.
 class Strided {
  public:
-  Strided(const Shape& shape, size_t gap);
+  Strided(const Shape& shape, size_t gap, qn_layout layout = QN_LAYOUT_NHWC);
 
   const qn_tensor& tensor() const { return tensor_; }
   void* data() { return buffer_.data() + margin; }
   void set(const std::vector<float>& values);
   std::vector<float> get() const;
-  // Is every element outside the tensor as it was?
+  // Is every element outside the tensor as it was? What lies behind the last pixel of a pixel-blocked image may change.
   bool canaries_intact() const;
 
  private:
   static constexpr size_t margin = 32;
   void each(const std::function<void(size_t dense, size_t at)>& visit) const;
+  size_t place(const std::vector<size_t>& index) const;  // in bytes
+  void beyond(const std::function<void(size_t at)>& visit) const;
   qn_tensor tensor_;
   std::vector<float> buffer_;
 };
@@ -47,6 +50,7 @@ struct Options {
   qn_algorithm algorithm = QN_ALGORITHM_AUTO;
   std::string kernel = {};  // empty: any
   size_t in_gap = 0, out_gap = 0;
+  qn_layout in_layout = QN_LAYOUT_NHWC, out_layout = QN_LAYOUT_NHWC;
   bool infer_output = false;              // leave the output to the plan (then it is dense)
   const qn_parallel* parallel = nullptr;  // NULL: on this thread, several tasks in an unusual order
 };
@@ -67,6 +71,15 @@ struct Input {
 
 // Plans and runs. Checks canaries. A plan or run that fails gives its status and message.
 Result run(const qn_operator* op, const std::vector<Input>& inputs, const Options& options = {});
+
+// Every pair of layouts of input and output.
+inline constexpr std::pair<qn_layout, qn_layout> layouts[] = {
+    {QN_LAYOUT_NHWC, QN_LAYOUT_NHWC},
+    {QN_LAYOUT_NHWC, QN_LAYOUT_PIXEL_BLOCKED},
+    {QN_LAYOUT_PIXEL_BLOCKED, QN_LAYOUT_NHWC},
+    {QN_LAYOUT_PIXEL_BLOCKED, QN_LAYOUT_PIXEL_BLOCKED},
+};
+inline const char* layout_text(qn_layout layout) { return layout == QN_LAYOUT_NHWC ? "NHWC" : "pixel-blocked"; }
 
 // The same bits, NaN included.
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b);

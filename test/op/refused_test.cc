@@ -358,7 +358,12 @@ TEST(Refused, Shapes) {
     refused_plan(op, {dense({1, 5, 5, 4}), dense({1, 3, 3, 4}), dense({1, 3, 3, 4})}, QN_INVALID_ARGUMENT, "3 inputs");
     qn_tensor blocked = dense({1, 5, 5, 4});
     blocked.layout = QN_LAYOUT_PIXEL_BLOCKED;
-    refused_plan(op, {blocked}, QN_UNSUPPORTED, "QN_LAYOUT_NHWC");
+    std::fill_n(blocked.stride, 4, 0);
+    refused_plan(op, {blocked, dense({1, 3, 3, 4})}, QN_UNSUPPORTED, "the residual has another layout");
+    blocked.stride[0] = 1 << 20, blocked.stride[1] = 1 << 16, blocked.stride[2] = 1 << 10, blocked.stride[3] = 4;
+    refused_plan(op, {blocked}, QN_INVALID_ARGUMENT, "a channel's stride of 1024");
+    blocked.rank = 3;
+    refused_plan(op, {blocked}, QN_INVALID_ARGUMENT, "of rank 3");
     qn_tensor half = dense({1, 5, 5, 4});
     half.type = QN_F16;
     refused_plan(op, {half}, QN_UNSUPPORTED, "QN_F32");
@@ -377,6 +382,7 @@ TEST(Refused, Shapes) {
     ASSERT_QN_OK(qn_fully_connected_create(&p, &w, nullptr, nullptr, &op));
     refused_plan(op, {dense({})}, QN_INVALID_ARGUMENT, "rank 0");
     refused_plan(op, {dense({4, 5})}, QN_INVALID_ARGUMENT, "5 channels");
+    refused_plan(op, {Strided({1, 5, 5, 4}, 0, QN_LAYOUT_PIXEL_BLOCKED).tensor()}, QN_UNSUPPORTED, "QN_LAYOUT_NHWC");
     qn_plan_options o;
     qn_plan_options_init(&o);
     o.algorithm = QN_ALGORITHM_IGEMM;

@@ -67,6 +67,13 @@ TEST(Sparse, IsChosenWhereEnoughIsZero) {
   EXPECT_NE(choice_for(28, 128, 3, weights_with(128, 9 * 128, 1, 0.5f)).algorithm, QN_ALGORITHM_SPARSE);
 }
 
+TEST(Sparse, TilesOfTheBestRowsLieWithinABlockOfPixels) {
+  for (const size_t block : {1, 2, 4, 8, 16}) {
+    const SpmmRow* row = select(spmm_rows(), nullptr, [&](const SpmmRow& r) { return r.block == block; });
+    EXPECT_EQ(qn_pixel_block() % row->pixels, 0u) << row->name;
+  }
+}
+
 TEST(Sparse, TakesThePatternOfTheWeights) {
   if (!has_vectors()) GTEST_SKIP() << "this level has no kernels for it";
   for (const size_t block : {1, 2, 4}) {

@@ -1,0 +1,52 @@
+// gather: C[r][p] = A[r][from(p)], or 0, for successive output pixels p, elements of 32 bits
+//
+// Rows are cut into vectors of LANES pixels, and each vector is made of pieces: what its first, second .. lane would
+// read at `offset` bytes from the row's beginning and the bytes after that, in the lanes that `lanes` names. No two
+// pieces of a vector name the same lane; the lanes that none names are 0. The last piece of a vector says so:
+//
+//     LANES 4, vectors 2:   {offset, 0b0011, 0}  {offset, 0b1100, 1}     {offset, 0b0111, 1}
+//                           lanes 0 1            lanes 2 3               lanes 0 1 2, and 3 is 0
+//
+// Arguments  rows, vectors  >= 1
+//            pieces    of all vectors, the same for every row
+//            a, c      row r at a + r * a_stride, c + r * c_stride bytes
+// Memory     Reads exactly the lanes that are named and the pieces; writes exactly `vectors` vectors in each row. Any
+//            address that is a multiple of 4. C overlaps nothing.
+// Numbers    Bits are copied.
+// Machine    As gemm.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernel/row.h"
+
+extern "C" {
+
+struct qn_gather_piece {
+  int32_t offset;
+  uint16_t lanes, last;
+};
+
+typedef void (*qn_gather_fn)(size_t rows, size_t vectors, const qn_gather_piece* pieces, const void* a, size_t a_stride,
+                             void* c, size_t c_stride);
+
+#define QN_GATHER_ROW(type, lanes, isa, layout, name)                                                            \
+  void name(size_t rows, size_t vectors, const qn_gather_piece* pieces, const void* a, size_t a_stride, void* c, \
+            size_t c_stride);
+#include "kernel/gather.inc"
+#undef QN_GATHER_ROW
+
+}  // extern "C"
+
+namespace quern {
+
+struct GatherRow : Row {
+  size_t lanes;
+  qn_gather_fn run;
+};
+
+// Best first; the reference is last and runs everywhere.
+std::span<const GatherRow> gather_rows();
+
+}  // namespace quern

@@ -1,0 +1,32 @@
+#include "kernel/gather.h"
+
+#include <cstring>
+
+namespace quern {
+namespace {
+
+constexpr GatherRow table[] = {
+#define QN_GATHER_ROW(type, lanes, isa, layout, name) {{#name, QN_##type, isa_##isa, QN_LAYOUT_##layout}, lanes, name},
+#include "kernel/gather.inc"
+#undef QN_GATHER_ROW
+};
+
+}  // namespace
+
+std::span<const GatherRow> gather_rows() { return table; }
+
+}  // namespace quern
+
+// With one lane each vector is one piece.
+extern "C" void qn_gather_f32_1_ref(size_t rows, size_t vectors, const qn_gather_piece* pieces, const void* a,
+                                    size_t a_stride, void* c, size_t c_stride) {
+  constexpr uint32_t zero = 0;
+  for (size_t r = 0; r < rows; ++r) {
+    const char* from = static_cast<const char*>(a) + r * a_stride;
+    char* to = static_cast<char*>(c) + r * c_stride;
+    for (size_t p = 0; p < vectors; ++p) {
+      const bool any = pieces[p].lanes != 0;
+      std::memcpy(to + p * sizeof zero, any ? static_cast<const void*>(from + pieces[p].offset) : &zero, sizeof zero);
+    }
+  }
+}
