@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/cpu.h"
+#include "base/math.h"
 #include "base/memory.h"
 #include "base/thread_pool.h"
 #include "peak/peak.h"
@@ -41,7 +42,8 @@ struct Arguments {
   std::vector<double> blocks = {1, 4};
   size_t threads = 1, rounds = 31;
   bool pointwise = false;
-  std::string layer;  // if not empty, this one alone
+  qn_layout layout = QN_LAYOUT_NHWC;  // of input and output, but for the dense layer's
+  std::string layer;                  // if not empty, this one alone
   qn_algorithm algorithm = QN_ALGORITHM_SPARSE;
 };
 
@@ -61,7 +63,7 @@ void check(qn_status status) {
 // A layer with weights of one density.
 class Runner {
  public:
-  Runner(const Layer& layer, size_t block, double zeros, qn_algorithm algorithm, size_t threads)
+  Runner(const Layer& layer, size_t block, double zeros, qn_algorithm algorithm, qn_layout layout, size_t threads)
       : weights_(layer.out * layer.kernel * layer.kernel * layer.in) {
     const size_t depth = weights_.size() / layer.out;
     std::mt19937 random(1);
@@ -94,6 +96,7 @@ class Runner {
     const size_t shape[] = {1, layer.size, layer.size, layer.in};
     qn_tensor in;
     check(qn_tensor_init(&in, QN_F32, 4, shape));
+    in.layout = layout;
     qn_plan_options options;
     qn_plan_options_init(&options);
     options.tasks = threads;
@@ -143,17 +146,19 @@ void run_layer(const Layer& layer, const Arguments& arguments, double peak, cons
     std::unique_ptr<Runner> runner;
   };
   std::vector<Case> cases;
-  cases.push_back({0, 0, std::make_unique<Runner>(layer, 1, 0, QN_ALGORITHM_AUTO, arguments.threads)});
+  cases.push_back({0, 0, std::make_unique<Runner>(layer, 1, 0, QN_ALGORITHM_AUTO, QN_LAYOUT_NHWC, arguments.threads)});
   for (const double block : arguments.blocks) {
     for (const double zeros : arguments.zeros) {
       const auto n = static_cast<size_t>(block);
-      cases.push_back({n, zeros, std::make_unique<Runner>(layer, n, zeros, arguments.algorithm, arguments.threads)});
+      cases.push_back(
+          {n, zeros,
+           std::make_unique<Runner>(layer, n, zeros, arguments.algorithm, arguments.layout, arguments.threads)});
     }
   }
-  const size_t pixels = layer.size * layer.size;
-  Buffer in(pixels * layer.in * sizeof(float)), out(pixels * layer.out * sizeof(float));
+  const size_t pixels = layer.size * layer.size, places = round_up(pixels, qn_pixel_block());
+  Buffer in(places * layer.in * sizeof(float)), out(places * layer.out * sizeof(float));
   std::mt19937 random(2);
-  for (size_t i = 0; i < pixels * layer.in; ++i) {
+  for (size_t i = 0; i < places * layer.in; ++i) {
     static_cast<float*>(in.data())[i] = static_cast<float>(random() % 1000) / 1000;
   }
   for (size_t round = 0; round <= arguments.rounds; ++round) {
@@ -198,12 +203,15 @@ int run(int argc, char** argv) {
       arguments.algorithm = QN_ALGORITHM_AUTO;
     else if (value("--pointwise"))
       arguments.pointwise = true;
+    else if (value("--blocked"))
+      arguments.layout = QN_LAYOUT_PIXEL_BLOCKED;
     else {
       std::fprintf(stderr,
                    "usage: quern-sparse [--zeros=0.5,0.9] [--blocks=1,2,4,8,16] [--threads=N] [--rounds=N] [--free]"
-                   " [--pointwise] [--layer=3136x128x128]\n"
+                   " [--pointwise] [--blocked] [--layer=3136x128x128]\n"
                    "  --free       the chooser decides; otherwise always the sparse algorithm\n"
-                   "  --pointwise  1x1 layers only\n");
+                   "  --pointwise  1x1 layers only\n"
+                   "  --blocked    pixel-blocked input and output, but for the dense layer; otherwise NHWC\n");
       return 2;
     }
   }
