@@ -48,7 +48,7 @@ bool is_view(const Graph& graph, const Node& node) {
 qn_tensor describe(const Tensor& tensor) {
   qn_tensor result = {};
   result.type = tensor.type;
-  result.layout = QN_LAYOUT_NHWC;
+  result.layout = tensor.layout;
   result.rank = static_cast<uint32_t>(tensor.shape.size());
   std::copy(tensor.shape.begin(), tensor.shape.end(), result.shape);
   std::copy(tensor.stride.begin(), tensor.stride.end(), result.stride);

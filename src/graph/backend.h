@@ -28,6 +28,13 @@ struct ExecutionOptions {
   size_t traffic = 0;
 };
 
+// What layouts the tensors of a node may have.
+enum class Layouts {
+  nhwc,  // that one
+  same,  // any, but the same for all
+  any,   // the input's and the output's may differ
+};
+
 // What qn_profile_entry tells about a plan.
 struct PlanInfo {
   const char* algorithm = "";
@@ -56,6 +63,10 @@ class NodeOperator : public Allocated {
   virtual bool in_place(size_t input) const = 0;
   // Inputs and output may lie within larger tensors, with strides.
   virtual bool strided() const = 0;
+  virtual Layouts layouts() const = 0;
+  // About how many cycles the node takes with its tensors in the layouts they have, beyond what it takes in any;
+  // infinite if it does not work so.
+  virtual double cost(const Graph& shapes, const Node& node, const ExecutionOptions& options) const = 0;
   // `shapes` has the shapes of the node's tensors; its node and constants are those the operator was made from.
   virtual qn_status plan(const Graph& shapes, const Node& node, const ExecutionOptions& options,
                          std::unique_ptr<NodePlan>* plan) const = 0;

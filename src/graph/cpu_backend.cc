@@ -1,11 +1,13 @@
 // The CPU as a backend: each kind of node becomes an operator of op.h.
 #include <algorithm>
+#include <cmath>
 
 #include "base/status.h"
 #include "graph/backend.h"
 #include "graph/mapped_file.h"
 #include "graph/rules.h"
 #include "graph/sparse.h"
+#include "op/operator.h"
 
 namespace quern {
 namespace {
@@ -217,34 +219,35 @@ struct Row {
   qn_status (*create)(const NodeView& view, qn_weights_cache* cache, qn_operator** op) = nullptr;
   unsigned in_place = 0;    // bit i: the output may lie in the buffer of input i
   bool algorithms = false;  // there is a choice
+  Layouts layouts = Layouts::nhwc;
 };
 
-constexpr Row conv2d_row = {.create = create_conv2d, .algorithms = true};
+constexpr Row conv2d_row = {.create = create_conv2d, .algorithms = true, .layouts = Layouts::any};
 constexpr Row fully_connected_row = {.create = create_fully_connected, .algorithms = true};
-constexpr Row max_pool_row = {.create = create_pool<QN_POOL_MAX, false>};
-constexpr Row average_pool_row = {.create = create_pool<QN_POOL_AVERAGE, false>};
+constexpr Row max_pool_row = {.create = create_pool<QN_POOL_MAX, false>, .layouts = Layouts::same};
+constexpr Row average_pool_row = {.create = create_pool<QN_POOL_AVERAGE, false>, .layouts = Layouts::same};
 constexpr Row global_max_pool_row = {.create = create_pool<QN_POOL_MAX, true>};
 constexpr Row global_average_pool_row = {.create = create_pool<QN_POOL_AVERAGE, true>};
-constexpr Row add_row = {.create = create_binary<QN_ADD>, .in_place = 3};
-constexpr Row sub_row = {.create = create_binary<QN_SUB>, .in_place = 3};
-constexpr Row mul_row = {.create = create_binary<QN_MUL>, .in_place = 3};
-constexpr Row div_row = {.create = create_binary<QN_DIV>, .in_place = 3};
-constexpr Row clamp_row = {.create = create_unary<QN_CLAMP>, .in_place = 1};
-constexpr Row sigmoid_row = {.create = create_unary<QN_SIGMOID>, .in_place = 1};
-constexpr Row tanh_row = {.create = create_unary<QN_TANH>, .in_place = 1};
-constexpr Row hard_swish_row = {.create = create_unary<QN_HARD_SWISH>, .in_place = 1};
-constexpr Row exp_row = {.create = create_unary<QN_EXP>, .in_place = 1};
-constexpr Row power_row = {.create = create_unary<QN_POWER>, .in_place = 1};
+constexpr Row add_row = {.create = create_binary<QN_ADD>, .in_place = 3, .layouts = Layouts::same};
+constexpr Row sub_row = {.create = create_binary<QN_SUB>, .in_place = 3, .layouts = Layouts::same};
+constexpr Row mul_row = {.create = create_binary<QN_MUL>, .in_place = 3, .layouts = Layouts::same};
+constexpr Row div_row = {.create = create_binary<QN_DIV>, .in_place = 3, .layouts = Layouts::same};
+constexpr Row clamp_row = {.create = create_unary<QN_CLAMP>, .in_place = 1, .layouts = Layouts::same};
+constexpr Row sigmoid_row = {.create = create_unary<QN_SIGMOID>, .in_place = 1, .layouts = Layouts::same};
+constexpr Row tanh_row = {.create = create_unary<QN_TANH>, .in_place = 1, .layouts = Layouts::same};
+constexpr Row hard_swish_row = {.create = create_unary<QN_HARD_SWISH>, .in_place = 1, .layouts = Layouts::same};
+constexpr Row exp_row = {.create = create_unary<QN_EXP>, .in_place = 1, .layouts = Layouts::same};
+constexpr Row power_row = {.create = create_unary<QN_POWER>, .in_place = 1, .layouts = Layouts::same};
 constexpr Row prelu_row = {.create = create_prelu, .in_place = 1};
 constexpr Row scale_row = {.create = create_scale, .in_place = 1};
 constexpr Row softmax_row = {.create = create_softmax};
-constexpr Row concat_row = {.create = create_concat};
+constexpr Row concat_row = {.create = create_concat, .layouts = Layouts::same};
 constexpr Row lrn_row = {.create = create_lrn};
 constexpr Row pad_row = {.create = create_pad};
 constexpr Row resize_row = {.create = create_resize};
 constexpr Row reshape_row = {};  // always a view
 constexpr Row transpose_row = {.create = create_transpose};
-constexpr Row slice_row = {.create = create_slice};
+constexpr Row slice_row = {.create = create_slice, .layouts = Layouts::same};
 
 constexpr Row rows[] = {
 #define QN_OP(kind, min_inputs, max_inputs) kind##_row,
@@ -297,23 +300,26 @@ class CpuOperator : public NodeOperator {
 
   bool strided() const override { return true; }
 
+  Layouts layouts() const override { return depthwise_ ? Layouts::same : row_.layouts; }
+
+  double cost(const Graph& shapes, const Node& node, const ExecutionOptions& options) const override {
+    const Tensors tensors = tensors_of(shapes, node);
+    double cycles = 0;
+    const qn_status status = where_it_applies(options, [&](const qn_plan_options& plan_options) {
+      return estimate(*op_->impl, tensors.ins, tensors.out, plan_options, &cycles);
+    });
+    return status == QN_OK ? cycles : INFINITY;
+  }
+
   qn_status plan(const Graph& shapes, const Node& node, const ExecutionOptions& options,
                  std::unique_ptr<NodePlan>* plan) const override {
-    Vector<qn_tensor> ins;
-    for (size_t i = 0; i < data_inputs(node); ++i) {
-      ins.push_back(describe(shapes.tensors[static_cast<size_t>(node.inputs[i])]));
-    }
-    const qn_tensor out = describe(shapes.tensors[static_cast<size_t>(node.outputs[0])]);
-    qn_plan_options plan_options = options_of(options);
+    const Tensors tensors = tensors_of(shapes, node);
     qn_plan* made;
-    qn_status status = qn_operator_plan(op_.get(), ins.data(), ins.size(), &out, 1, &plan_options, &made);
-    if (status == QN_UNSUPPORTED && plan_options.algorithm != QN_ALGORITHM_AUTO) {  // forced only where it applies
-      plan_options.algorithm = QN_ALGORITHM_AUTO;
-      status = qn_operator_plan(op_.get(), ins.data(), ins.size(), &out, 1, &plan_options, &made);
-    }
-    QN_TRY(status);
+    QN_TRY(where_it_applies(options, [&](const qn_plan_options& plan_options) {
+      return qn_operator_plan(op_.get(), tensors.ins.data(), tensors.ins.size(), &tensors.out, 1, &plan_options, &made);
+    }));
     PlanHandle handle(made);
-    plan->reset(new CpuPlan(std::move(handle), ins.size()));
+    plan->reset(new CpuPlan(std::move(handle), tensors.ins.size()));
     return QN_OK;
   }
 
@@ -349,6 +355,30 @@ class CpuOperator : public NodeOperator {
   }
 
  private:
+  struct Tensors {
+    Vector<qn_tensor> ins;
+    qn_tensor out;
+  };
+
+  static Tensors tensors_of(const Graph& shapes, const Node& node) {
+    Tensors tensors;
+    for (size_t i = 0; i < data_inputs(node); ++i) {
+      tensors.ins.push_back(describe(shapes.tensors[static_cast<size_t>(node.inputs[i])]));
+    }
+    tensors.out = describe(shapes.tensors[static_cast<size_t>(node.outputs[0])]);
+    return tensors;
+  }
+
+  // An algorithm is forced only where it applies.
+  template <class Call>
+  qn_status where_it_applies(const ExecutionOptions& options, Call&& call) const {
+    qn_plan_options plan_options = options_of(options);
+    const qn_status status = call(plan_options);
+    if (status != QN_UNSUPPORTED || plan_options.algorithm == QN_ALGORITHM_AUTO) return status;
+    plan_options.algorithm = QN_ALGORITHM_AUTO;
+    return call(plan_options);
+  }
+
   qn_plan_options options_of(const ExecutionOptions& options) const {
     qn_plan_options plan_options;
     qn_plan_options_init(&plan_options);

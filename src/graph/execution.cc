@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/status.h"
+#include "graph/layouts.h"
 #include "graph/passes.h"
 
 namespace quern {
@@ -32,7 +33,13 @@ size_t count(const Tensor& tensor) {
 
 }  // namespace
 
-size_t Execution::bytes(int index) const { return count(tensor(index)) * sizeof(float); }
+// Of a tensor that lies within no other.
+size_t Execution::bytes(int index) const {
+  qn_tensor whole = describe(tensor(index));
+  whole.type = QN_F32;
+  std::fill_n(whole.stride, whole.rank, size_t{0});
+  return qn_tensor_bytes(&whole);
+}
 
 size_t Execution::add_block(size_t size, size_t first, size_t last) {
   blocks_.push_back({size, first, last, 0});
@@ -199,6 +206,7 @@ void Execution::bind() {
 qn_status Execution::make(const Model& model, Graph graph, const ExecutionOptions& options,
                           std::unique_ptr<Execution>* made) {
   std::unique_ptr<Execution> e(new Execution(std::move(graph)));
+  assign_layouts(model, options, e->graph_);
   e->places_ = place_tensors(model, e->graph_);
   QN_TRY(find_fusions(model, e->graph_, e->places_, options, &e->fusions_));
   e->find_lifetimes();

@@ -70,8 +70,9 @@ struct Constant {
 struct Tensor {
   String name;  // unique among named tensors; may be empty for temporaries
   qn_type type = QN_F32;
-  Vector<size_t> shape;        // filled by infer_shapes for outputs of nodes
-  int constant = -1;           // index into Graph::constants, or -1
+  Vector<size_t> shape;               // filled by infer_shapes for outputs of nodes
+  int constant = -1;                  // index into Graph::constants, or -1
+  qn_layout layout = QN_LAYOUT_NHWC;  // while it is executed
   Vector<size_t> stride = {};  // bytes, of a tensor that lies within another while it is executed; else empty: dense
 };
 

@@ -14,6 +14,9 @@ Vector<size_t> strides_of(const Tensor& tensor) {
   return {t.stride, t.stride + t.rank};
 }
 
+// The dimension of memory that an axis of the shape is: of pixel-blocked tensors channels alone can be parts.
+size_t in_memory(const Tensor& tensor, size_t axis) { return tensor.layout == QN_LAYOUT_PIXEL_BLOCKED ? 2 : axis; }
+
 class Placer {
  public:
   Placer(const Model& model, Graph& graph)
@@ -78,7 +81,7 @@ class Placer {
         place = {Placement::part, within, concat.outputs[0], offset};
         tensor.stride = strides;
       }
-      offset += tensor.shape[axis] * strides[axis];
+      offset += tensor.shape[axis] * strides[in_memory(tensor, axis)];
     }
   }
 
@@ -89,7 +92,7 @@ class Placer {
     output.stride = strides_of(input);
     size_t offset = from.offset;
     for (size_t d = 0; d < output.shape.size(); ++d) {
-      offset += static_cast<size_t>(slice.attributes.values[d]) * output.stride[d];
+      offset += static_cast<size_t>(slice.attributes.values[d]) * output.stride[in_memory(output, d)];
     }
     const int within = from.kind == Placement::own ? slice.inputs[0] : from.within;
     places_[at(slice.outputs[0])] = {Placement::slice, within, slice.inputs[0], offset};

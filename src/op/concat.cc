@@ -1,4 +1,5 @@
 #include "base/math.h"
+#include "base/tensor.h"
 #include "op/copy.h"
 
 namespace quern {
@@ -9,7 +10,7 @@ constexpr size_t input_limit = 65536;
 
 class Concat final : public Operator {
  public:
-  explicit Concat(const qn_concat_params& p) : Operator(concat, 1, input_limit), axis_(p.axis) {}
+  explicit Concat(const qn_concat_params& p) : Operator(concat, 1, input_limit), axis_(p.axis) { takes_blocked = true; }
 
   qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const override {
     const uint32_t rank = ins[0].rank;
@@ -32,13 +33,15 @@ class Concat final : public Operator {
   }
 
   qn_status plan(const Request& request, std::unique_ptr<qn_plan>* plan) const override {
-    const qn_tensor& out = request.out;
+    QN_TRY(check_layouts(request));
+    const qn_tensor out = in_memory(request.out);
     uint32_t axis;
     QN_TRY(resolve_axis(name, axis_, out.rank, &axis));
+    if (is_blocked(request.out)) axis = 2;  // where the channels are
     Vector<Copy> copies;
     size_t offset = 0;
     for (size_t i = 0; i < request.ins.size(); ++i) {
-      const qn_tensor& in = request.ins[i];
+      const qn_tensor in = in_memory(request.ins[i]);
       copies.push_back({i, 0, offset, copy_nest(in.rank, in.shape, in.stride, out.stride)});
       offset += in.shape[axis] * out.stride[axis];
     }
@@ -46,7 +49,21 @@ class Concat final : public Operator {
     return QN_OK;
   }
 
+  qn_status cost(const Request& request, double* cycles) const override {
+    *cycles = 0;
+    return check_layouts(request);
+  }
+
  private:
+  // Pixel-blocked images can be joined channel by channel.
+  qn_status check_layouts(const Request& request) const {
+    const bool blocked = is_blocked(request.out);
+    bool fits = !blocked || axis_ == 3 || axis_ == -1;
+    for (const qn_tensor& in : request.ins) fits = fits && is_blocked(in) == blocked;
+    return fits ? QN_OK
+                : fail(QN_UNSUPPORTED, "%s: layouts differ, or the axis of pixel-blocked images is not 3", name);
+  }
+
   int axis_;
 };
 

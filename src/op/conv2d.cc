@@ -43,23 +43,41 @@ class Conv2d final : public Operator {
   }
 
   qn_status plan(const Request& request, std::unique_ptr<qn_plan>* plan) const override {
-    const qn_tensor& in = request.ins[0];
-    if (request.ins.size() == 2 && !same_places(request.ins[1], request.out)) {
-      return fail(QN_UNSUPPORTED, "%s: the residual has another layout or other strides than the output", name);
-    }
-    if (is_blocked(in) && !is_blocked(request.out) && output_rows(request.out).products != 1) {
-      return fail(QN_UNSUPPORTED, "%s: of a pixel-blocked input, but rows of the output do not join", name);
-    }
     Window window = window_;
-    QN_TRY(size_window(name, in.shape[1], in.shape[2], false, &window));
-    stride_window(in, &window);
-
+    QN_TRY(check_places(request));
+    QN_TRY(size_input(request.ins[0], &window));
     return plan_conv({name, problem(request, window), request, weights_, window, clamp_}, plan);
+  }
+
+  qn_status cost(const Request& request, double* cycles) const override {
+    Window window = window_;
+    QN_TRY(check_places(request));
+    QN_TRY(size_input(request.ins[0], &window));
+    Choice choice;
+    QN_TRY(choose(name, problem(request, window), request.options, &choice));
+    *cycles = choice.cycles;
+    return QN_OK;
   }
 
  private:
   static bool same_places(const qn_tensor& a, const qn_tensor& b) {
     return a.layout == b.layout && std::equal(a.stride, a.stride + 4, b.stride);
+  }
+
+  qn_status check_places(const Request& request) const {
+    const qn_tensor &in = request.ins[0], &out = request.out;
+    if (request.ins.size() == 2 && !same_places(request.ins[1], out)) {
+      return fail(QN_UNSUPPORTED, "%s: the residual has another layout or other strides than the output", name);
+    }
+    if (is_blocked(in) && !is_blocked(out) && output_rows(out).products != 1) {
+      return fail(QN_UNSUPPORTED, "%s: of a pixel-blocked input, but rows of the output do not join", name);
+    }
+    return QN_OK;
+  }
+
+  qn_status size_input(const qn_tensor& in, Window* window) const {
+    stride_window(in, window);
+    return size_window(name, in.shape[1], in.shape[2], false, window);
   }
 
   // Do 32-bit offsets reach every pixel of an image?

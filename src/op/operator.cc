@@ -82,23 +82,36 @@ qn_status complete_plan(const char* who, const Request& request, qn_plan* plan) 
   return QN_OK;
 }
 
+// A caller's arguments, checked.
+class CheckedRequest {
+ public:
+  qn_status read(const Operator& op, const qn_tensor* ins, size_t n_in, const qn_tensor* outs, size_t n_out,
+                 const qn_plan_options* options) {
+    QN_TRY(read_options(op.name, options, op.has_algorithms(), &request.options));
+    if (n_in < op.min_inputs || n_in > op.max_inputs) {
+      return fail(QN_INVALID_ARGUMENT, "%s: %zu inputs, but it takes %zu to %zu", op.name, n_in, op.min_inputs,
+                  op.max_inputs);
+    }
+    if (ins == nullptr) return fail(QN_INVALID_ARGUMENT, "%s: ins is NULL", op.name);
+    inputs_.resize(n_in);
+    for (size_t i = 0; i < n_in; ++i) QN_TRY(read_tensor(op, "input", i, ins[i], &inputs_[i]));
+    request.ins = inputs_;
+    qn_tensor inferred;
+    QN_TRY(infer(op, request.ins, &inferred));
+    return read_output(op, outs, n_out, inferred, &request.out);
+  }
+
+  Request request = {};
+
+ private:
+  Vector<qn_tensor> inputs_;
+};
+
 qn_status make_plan(const Operator& op, const qn_tensor* ins, size_t n_in, const qn_tensor* outs, size_t n_out,
                     const qn_plan_options* user_options, std::unique_ptr<qn_plan>* plan) {
-  Request request = {};
-  QN_TRY(read_options(op.name, user_options, op.has_algorithms(), &request.options));
-  if (n_in < op.min_inputs || n_in > op.max_inputs) {
-    return fail(QN_INVALID_ARGUMENT, "%s: %zu inputs, but it takes %zu to %zu", op.name, n_in, op.min_inputs,
-                op.max_inputs);
-  }
-  if (ins == nullptr) return fail(QN_INVALID_ARGUMENT, "%s: ins is NULL", op.name);
-  Vector<qn_tensor> inputs(n_in);
-  for (size_t i = 0; i < n_in; ++i) QN_TRY(read_tensor(op, "input", i, ins[i], &inputs[i]));
-  request.ins = inputs;
-
-  qn_tensor inferred;
-  QN_TRY(infer(op, request.ins, &inferred));
-  QN_TRY(read_output(op, outs, n_out, inferred, &request.out));
-
+  CheckedRequest checked;
+  QN_TRY(checked.read(op, ins, n_in, outs, n_out, user_options));
+  const Request& request = checked.request;
   QN_TRY(op.plan(request, plan));
   const char* kernel = request.options.kernel;
   if (kernel != nullptr && std::strcmp(kernel, (*plan)->kernel) != 0) return no_kernel(op.name, kernel);
@@ -157,6 +170,18 @@ qn_status run_plan(const qn_plan& plan, const void* const* inputs, void* const* 
 }
 
 }  // namespace
+
+qn_status Operator::cost(const Request& request, double* cycles) const {
+  *cycles = 0;
+  return is_blocked(request.out) ? MemoryRequest(request).check(name) : QN_OK;
+}
+
+qn_status estimate(const Operator& op, std::span<const qn_tensor> ins, const qn_tensor& out,
+                   const qn_plan_options& options, double* cycles) {
+  CheckedRequest checked;
+  QN_TRY(checked.read(op, ins.data(), ins.size(), &out, 1, &options));
+  return op.cost(checked.request, cycles);
+}
 
 MemoryRequest::MemoryRequest(const Request& request) : request_(request) {
   const bool blocked = is_blocked(request.out);

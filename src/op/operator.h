@@ -65,6 +65,9 @@ class Operator {
   // Checks the shapes of the inputs and sets rank and shape of the output.
   virtual qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const = 0;
   virtual qn_status plan(const Request& request, std::unique_ptr<qn_plan>* plan) const = 0;
+  // Estimates the cycles of a plan, beyond those it takes in any layout. Fails where plan() would, for layouts at
+  // least.
+  virtual qn_status cost(const Request& request, double* cycles) const;
   // Does options.algorithm mean anything?
   virtual bool has_algorithms() const { return false; }
 
@@ -90,6 +93,10 @@ class MemoryRequest {
   Request request_;
   bool mixed_ = false;
 };
+
+// What plans with these descriptions cost, see Operator::cost(). Allocates no workspace and packs nothing.
+qn_status estimate(const Operator& op, std::span<const qn_tensor> ins, const qn_tensor& out,
+                   const qn_plan_options& options, double* cycles);
 
 // ---- create ----
 

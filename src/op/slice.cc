@@ -1,3 +1,4 @@
+#include "base/tensor.h"
 #include "op/copy.h"
 
 namespace quern {
@@ -7,7 +8,7 @@ constexpr char slice[] = "slice";
 
 class Slice final : public Operator {
  public:
-  explicit Slice(const qn_slice_params& p) : Operator(slice, 1, 1), p_(p) {}
+  explicit Slice(const qn_slice_params& p) : Operator(slice, 1, 1), p_(p) { takes_blocked = true; }
 
   qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const override {
     QN_TRY(check_rank(name, ins[0], p_.rank));
@@ -24,15 +25,33 @@ class Slice final : public Operator {
   }
 
   qn_status plan(const Request& request, std::unique_ptr<qn_plan>* plan) const override {
-    const qn_tensor &in = request.ins[0], &out = request.out;
+    QN_TRY(check_layouts(request));
+    const qn_tensor in = in_memory(request.ins[0]), out = in_memory(request.out);
     size_t offset = 0;
-    for (uint32_t i = 0; i < p_.rank; ++i) offset += p_.begin[i] * in.stride[i];
+    if (is_blocked(request.out)) {
+      offset = p_.begin[3] * in.stride[2];
+    } else {
+      for (uint32_t i = 0; i < p_.rank; ++i) offset += p_.begin[i] * in.stride[i];
+    }
     *plan =
         plan_copies({{0, offset, 0, copy_nest(out.rank, out.shape, in.stride, out.stride)}}, 0, request.options.tasks);
     return QN_OK;
   }
 
+  qn_status cost(const Request& request, double* cycles) const override {
+    *cycles = 0;
+    return check_layouts(request);
+  }
+
  private:
+  // Channels can be cut out of pixel-blocked images.
+  qn_status check_layouts(const Request& request) const {
+    const qn_tensor &in = request.ins[0], &out = request.out;
+    const bool fits =
+        is_blocked(in) == is_blocked(out) && (!is_blocked(in) || std::equal(in.shape, in.shape + 3, out.shape));
+    return fits ? QN_OK : fail(QN_UNSUPPORTED, "%s: layouts differ, or more than channels are cut", name);
+  }
+
   qn_slice_params p_;
 };
 
