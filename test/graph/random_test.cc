@@ -1,7 +1,9 @@
 // Random graphs: sessions, and sessions of the optimised graph, agree with plain evaluation. Whatever the memory plan,
 // running in place, views or a pass get wrong shows here.
+#include <algorithm>
 #include <cmath>
 
+#include "graph/layouts.h"
 #include "naive.h"
 #include "small_graphs.h"
 
@@ -41,8 +43,7 @@ class RandomGraph {
       Graph before = b_.graph;
       const size_t known = tensors_.size();
       const int output = candidate(any());
-      if (output == no_tensor) continue;
-      if (infer_node(b_.graph, b_.graph.nodes.back()) == QN_OK && elements(output) < 5000) {
+      if (output != no_tensor && infer_node(b_.graph, b_.graph.nodes.back()) == QN_OK && elements(output) < 5000) {
         tensors_.push_back(output);
         return;
       }
@@ -60,7 +61,7 @@ class RandomGraph {
   int candidate(int x) {
     const Shape s = shape(x);
     const size_t rank = s.size(), channels = s.empty() ? 1 : s.back();
-    switch (below(20)) {
+    switch (below(22)) {
       case 0: return rank == 4 ? conv(x, channels) : no_tensor;
       case 1: return rank == 4 ? depthwise(x, channels) : no_tensor;
       case 2: return b_.node(OpKind::fully_connected, {x, b_.constant({1 + below(8), channels})}, clamped());
@@ -82,6 +83,8 @@ class RandomGraph {
       case 16: return slice(x, s);
       case 17: return b_.node(OpKind::concat, {any(), any(), any()}, axis(static_cast<int>(below(rank))));
       case 18: return fire(x, rank);
+      case 19:
+      case 20: return rank == 4 ? between_convolutions(x, channels) : no_tensor;
       default: return b_.node(OpKind::softmax, {x}, axis(static_cast<int>(below(rank))));
     }
   }
@@ -98,6 +101,30 @@ class RandomGraph {
     const int inner = keep(b_.node(OpKind::concat, {left, right}, axis(at)));
     const int other = keep(b_.node(OpKind::clamp, {below(2) != 0 ? x : left}, range(-1, 1)));
     return b_.node(OpKind::concat, {other, inner, x}, axis(at));
+  }
+
+  // What may keep the layout that convolutions write.
+  int between_convolutions(int x, size_t channels) {
+    const auto keep = [&](int output) {
+      if (infer_node(b_.graph, b_.graph.nodes.back()) != QN_OK) return no_tensor;
+      tensors_.push_back(output);
+      return output;
+    };
+    const auto channels_of = [&](int tensor) { return shape(tensor)[3]; };
+    const int first = keep(conv(x, channels));
+    if (first == no_tensor) return no_tensor;
+    int middle = no_tensor;
+    switch (below(6)) {
+      case 0: middle = keep(b_.node(OpKind::sigmoid, {first})); break;
+      case 1:
+        middle = keep(b_.node(OpKind::concat, {first, keep(b_.node(OpKind::clamp, {first}, range(-1, 1)))}, axis(3)));
+        break;
+      case 2: middle = keep(slice(first, shape(first))); break;
+      case 3: middle = keep(b_.node(OpKind::mul, {first, keep(b_.node(OpKind::sigmoid, {first}))})); break;
+      case 4: middle = keep(depthwise(first, channels_of(first))); break;
+      default: middle = keep(pool(first)); break;
+    }
+    return middle == no_tensor ? no_tensor : conv(middle, channels_of(middle));
   }
 
   int conv(int x, size_t channels) {
@@ -174,12 +201,14 @@ constexpr float tolerance = 3e-5f;
 
 // Runs `graph` in a session on the given inputs and compares with the values of `expected`'s outputs. Inputs of type
 // f16 have values that f16 can hold.
-void expect_same_results(const Graph& graph, const Graph& expected, const Values& values, size_t threads) {
+void expect_same_results(const Graph& graph, const Graph& expected, const Values& values, size_t threads,
+                         qn_algorithm algorithm = QN_ALGORITHM_AUTO) {
   qn_model* model = nullptr;
   ASSERT_EQ(make_model(graph, nullptr, &model), QN_OK) << qn_last_message();
   qn_session_options options;
   qn_session_options_init(&options);
   options.threads = threads;
+  options.algorithm = algorithm;
   qn_session* session = nullptr;
   ASSERT_EQ(qn_session_create(model, &options, &session), QN_OK) << qn_last_message();
   std::vector<std::vector<uint16_t>> halves;
@@ -205,9 +234,22 @@ void expect_same_results(const Graph& graph, const Graph& expected, const Values
   qn_model_release(model);
 }
 
+// Tensors that are pixel-blocked where convolutions are sparse.
+size_t count_blocked(const Graph& graph) {
+  qn_model* model = nullptr;
+  expect_ok(make_model(graph, nullptr, &model));
+  Graph planned = graph;
+  assign_layouts(*model->impl, {.algorithm = QN_ALGORITHM_SPARSE}, planned);
+  qn_model_release(model);
+  return static_cast<size_t>(std::count_if(planned.tensors.begin(), planned.tensors.end(), [](const Tensor& tensor) {
+    return tensor.layout == QN_LAYOUT_PIXEL_BLOCKED;
+  }));
+}
+
 class Random : public ::testing::TestWithParam<unsigned> {};
 
 TEST_P(Random, SessionsAndOptimiserAgreeWithPlainEvaluation) {
+  size_t blocked = 0;
   for (unsigned seed = GetParam(); seed < GetParam() + 40; ++seed) {
     SCOPED_TRACE(seed);
     const Graph graph = RandomGraph(seed).make();
@@ -218,12 +260,15 @@ TEST_P(Random, SessionsAndOptimiserAgreeWithPlainEvaluation) {
     }
     evaluate_naively(graph, values);
     expect_same_results(graph, graph, values, 1 + seed % 3);
+    expect_same_results(graph, graph, values, 1 + seed % 3, QN_ALGORITHM_SPARSE);
+    blocked += count_blocked(graph);
     Graph optimized = graph;
     ASSERT_EQ(optimize(optimized), QN_OK) << qn_last_message();
     EXPECT_LE(optimized.nodes.size(), graph.nodes.size());
     expect_same_results(optimized, graph, values, 1);
     if (HasFailure()) return;
   }
+  EXPECT_GE(blocked, 10u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, Random, ::testing::Values(1000, 2000, 3000, 4000, 5000));
