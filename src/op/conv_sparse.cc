@@ -8,6 +8,7 @@
 #include "kernel/transpose.h"
 #include "op/nest.h"
 #include "op/pack_sparse.h"
+#include "op/sparse_band.h"
 #include "op/tile_input.h"
 
 namespace quern {
@@ -233,6 +234,10 @@ class SparsePlan final : public qn_plan {
 
 }  // namespace
 
-std::unique_ptr<qn_plan> plan_sparse(const ConvPlan& conv) { return std::make_unique<SparsePlan>(conv); }
+std::unique_ptr<qn_plan> plan_sparse(const ConvPlan& conv) {
+  const SparseBand band = sparse_band(conv.problem, *conv.choice.spmm);
+  if (band.fits()) return plan_sparse_band(conv, band);
+  return std::make_unique<SparsePlan>(conv);
+}
 
 }  // namespace quern

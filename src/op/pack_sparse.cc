@@ -34,15 +34,20 @@ struct Entry {
 struct Source {
   Strip strip;
   const WeightsShape& shape;
+  const SparsePlaces& places;
   size_t channels, begin, end;
 
-  // Calls each(k, count, address) for runs of k whose weights lie at equal distances: the first of the first channel's.
+  // Calls each(row, count, address) for runs of k whose weights lie at equal distances, and whose rows of A do: the
+  // first of the first channel's.
   template <class Each>
   void walk(Each&& each) const {
     for (size_t k = begin; k < end;) {
-      const size_t tap = k / shape.in, i = k % shape.in, count = std::min(shape.in - i, end - k);
+      const size_t tap = k / shape.in, i = k % shape.in;
       const size_t y = tap / shape.kernel.w, x = tap % shape.kernel.w;
-      each(k - begin, count, strip.data + y * strip.stride.h + x * strip.stride.w + i * strip.stride.in);
+      const bool together = places == SparsePlaces();
+      const size_t count = together ? std::min(shape.in - i, end - k) : 1;
+      const size_t row = together ? k - begin : i * places.channel + y * places.tap_row + x * places.tap_column;
+      each(row, count, strip.data + y * strip.stride.h + x * strip.stride.w + i * strip.stride.in);
       k += count;
     }
   }
@@ -189,7 +194,7 @@ std::shared_ptr<PackedWeights> pack_sparse(const PackKey& key) {
       const Strip strip = weights.rows(o, count);
       for (size_t c = 0; c < packed->chunks; ++c) {
         const size_t begin = c * key.depth, end = std::min(begin + key.depth, shape.depth());
-        put_part({strip, shape, count, begin, end}, key.nr, &chunks[g * packed->chunks + c]);
+        put_part({strip, shape, key.places, count, begin, end}, key.nr, &chunks[g * packed->chunks + c]);
       }
       weights.tell_read(o, count);
       std::copy_n(key.bias.data() + o, count, bias.data() + g * packed->blocks * sparse_channels + n);

@@ -2,9 +2,9 @@
 
 #include "base/math.h"
 #include "base/tensor.h"
-#include "kernel/gather.h"
 #include "kernel/select.h"
 #include "kernel/transpose.h"
+#include "op/gather_table.h"
 
 namespace quern {
 namespace {
@@ -104,19 +104,13 @@ class TransposedInput final : public TileInput {
 
 // ---- pixel-blocked
 
-// Where pixel `index` of an image lies in one channel.
-size_t place_of(const qn_tensor& blocked, size_t index) {
-  const size_t block = qn_pixel_block();
-  return index / block * blocked.stride[1] + index % block * sizeof(float);
-}
-
 // 1x1: rows are where they should be.
 class BlockedInput final : public TileInput {
  public:
   explicit BlockedInput(const ConvPlan& conv) : in_(conv.request.ins[0]) {}
 
   TileRows rows(const Tile& tile, const TilePixels&, size_t begin, size_t, char*, size_t) const override {
-    return {tile.a + place_of(in_, tile.first) + begin * in_.stride[2], in_.stride[2]};
+    return {tile.a + pixel_offset(in_, tile.first) + begin * in_.stride[2], in_.stride[2]};
   }
 
  private:
@@ -127,56 +121,44 @@ class BlockedInput final : public TileInput {
 class GatheredInput final : public TileInput {
  public:
   GatheredInput(const ConvPlan& conv, const Window& window, size_t pixels)
-      : row_(*select(gather_rows(), nullptr,
-                     [&](const GatherRow& row) { return row.lanes == conv.choice.spmm->lanes; })),
-        tile_pixels_(conv.choice.spmm->pixels),
-        window_(window),
+      : tile_pixels_(conv.choice.spmm->pixels),
+        taps_(window.taps()),
         in_(conv.request.ins[0]),
-        channels_(conv.weights.shape().in) {
+        channels_(conv.weights.shape().in),
+        tables_(conv.choice.spmm->lanes) {
     for (size_t first = 0; first < pixels; first += tile_pixels_) {
-      for (size_t tap = 0; tap < window_.taps(); ++tap) {
-        starts_.push_back(pieces_.size());
-        for (size_t p = first; p < std::min(first + tile_pixels_, pixels); p += row_.lanes) add_vector(p, pixels, tap);
+      for (size_t tap = 0; tap < taps_; ++tap) {
+        tables_.begin();
+        for (size_t p = first; p < std::min(first + tile_pixels_, pixels); ++p) tables_.add(offset(window, p, tap));
+        tables_.end();
       }
     }
   }
 
   TileRows rows(const Tile& tile, const TilePixels&, size_t begin, size_t end, char* scratch,
                 size_t stride) const override {
-    const size_t* const starts = &starts_[tile.first / tile_pixels_ * window_.taps()];
     char* to = scratch;
     walk_taps(begin, end, channels_, [&](size_t tap, size_t i, size_t count) {
-      row_.run(count, divide_up(tile.count, row_.lanes), &pieces_[starts[tap]], tile.a + i * in_.stride[2],
-               in_.stride[2], to, stride);
+      const char* const from = tile.a + i * in_.stride[2];
+      tables_.run(tile.first / tile_pixels_ * taps_ + tap, count, from, in_.stride[2], to, stride);
       to += count * stride;
     });
     return {scratch, stride};
   }
 
  private:
-  // What a tap sees of the pixels of one vector, from `first` on.
-  void add_vector(size_t first, size_t pixels, size_t tap) {
-    const size_t ky = tap / window_.w.kernel, kx = tap % window_.w.kernel, begin = pieces_.size();
-    for (size_t lane = 0; lane < std::min(row_.lanes, pixels - first); ++lane) {
-      const size_t p = first + lane;
-      const int64_t y = window_.h.at(p / window_.w.out, ky), x = window_.w.at(p % window_.w.out, kx);
-      if (!window_.h.inside(y) || !window_.w.inside(x)) continue;
-      const size_t place = place_of(in_, static_cast<size_t>(y) * window_.w.in + static_cast<size_t>(x));
-      const auto offset = static_cast<int32_t>(place) - static_cast<int32_t>(lane * sizeof(float));
-      if (pieces_.size() == begin || pieces_.back().offset != offset) pieces_.push_back({offset, 0, 0});
-      pieces_.back().lanes |= static_cast<uint16_t>(1u << lane);
-    }
-    if (pieces_.size() == begin) pieces_.push_back({0, 0, 0});
-    pieces_.back().last = 1;
+  // What a tap sees of a pixel.
+  size_t offset(const Window& window, size_t pixel, size_t tap) const {
+    const int64_t y = window.h.at(pixel / window.w.out, tap / window.w.kernel);
+    const int64_t x = window.w.at(pixel % window.w.out, tap % window.w.kernel);
+    if (!window.h.inside(y) || !window.w.inside(x)) return GatherTables::nowhere;
+    return pixel_offset(in_, static_cast<size_t>(y) * window.w.in + static_cast<size_t>(x));
   }
 
-  const GatherRow& row_;
-  size_t tile_pixels_;
-  Window window_;
+  size_t tile_pixels_, taps_;
   qn_tensor in_;
   size_t channels_;
-  Vector<qn_gather_piece> pieces_;
-  Vector<size_t> starts_;  // of each tile and tap
+  GatherTables tables_;  // of each tile and tap
 };
 
 }  // namespace

@@ -28,8 +28,8 @@ bool fits_memory(const WeightsShape& s) {
 auto as_tuple(const PackKey& k) {
   const qn_weights& w = k.weights;
   const void* decoded = w.encoding == QN_WEIGHTS_DECODED ? w.context : nullptr;
-  return std::tuple(k.packing, k.nr, k.depth, w.encoding, w.data, w.layout, w.block, w.starts, w.positions, w.decode,
-                    decoded, k.shape.groups, k.shape.out, k.shape.in, k.shape.kernel.h, k.shape.kernel.w,
+  return std::tuple(k.packing, k.nr, k.depth, k.places, w.encoding, w.data, w.layout, w.block, w.starts, w.positions,
+                    w.decode, decoded, k.shape.groups, k.shape.out, k.shape.in, k.shape.kernel.h, k.shape.kernel.w,
                     k.bias.size());
 }
 
@@ -166,8 +166,8 @@ const WeightsDensity& Weights::density() const {
   return density_->density;
 }
 
-Packed Weights::pack(Packing packing, size_t nr, size_t depth) const {
-  return cache_->get({packing, nr, shape_, weights_, bias_, depth}, &uses_);
+Packed Weights::pack(Packing packing, size_t nr, size_t depth, const SparsePlaces& places) const {
+  return cache_->get({packing, nr, shape_, weights_, bias_, depth, places}, &uses_);
 }
 
 }  // namespace quern

@@ -53,6 +53,14 @@ enum class Packing {
   sparse,  // pack_sparse.h
 };
 
+// Where rows of spmm.h's A lie: that of an input channel and tap at so many rows from the first. 0: channel after
+// channel, tap after tap.
+struct SparsePlaces {
+  size_t channel = 0, tap_row = 0, tap_column = 0;
+  bool operator==(const SparsePlaces&) const = default;
+  auto operator<=>(const SparsePlaces&) const = default;
+};
+
 struct PackedWeights {
   Buffer data;
   size_t panel_bytes = 0;
@@ -69,6 +77,7 @@ struct PackKey {
   qn_weights weights;
   Vector<float> bias;  // is part of the panels
   size_t depth = 0;    // sparse only: of a chunk
+  SparsePlaces places = {};
 
   bool operator<(const PackKey& other) const;
 };
@@ -96,7 +105,7 @@ class Weights {
   // The same with a cache of their own, for packings that are soon given up.
   Weights unshared() const;
   // `nr`: of panels, or channels of a sparse block.
-  Packed pack(Packing packing, size_t nr, size_t depth = 0) const;
+  Packed pack(Packing packing, size_t nr, size_t depth = 0, const SparsePlaces& places = {}) const;
   size_t packed_bytes() const { return cache_->bytes(); }
   // Counted when first asked for; weights with hardly any zeros are taken for full. Thread-safe. Throws Failure where
   // the weights cannot be decoded.
