@@ -344,7 +344,8 @@ void bench_binary(benchmark::State& state, const BinaryRow& row, size_t n) {
 }
 
 void bench_channel(benchmark::State& state, const ChannelRow& row, size_t rows, size_t channels) {
-  const Floats x(rows * channels), y(rows * channels), scale(channels), bias(channels);
+  const size_t parameters = std::max(rows, channels);
+  const Floats x(rows * channels), y(rows * channels), scale(parameters), bias(parameters);
   const auto n = static_cast<double>(rows * channels);
   state.SetLabel(residence(8 * n));
   measure(state, {(row.kind == ChannelKind::scale ? 4 : 2) * n, 8 * n}, row.isa, 1, [&] {

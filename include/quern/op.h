@@ -263,7 +263,7 @@ QN_INIT(qn_unary_params)
 /** Checks the parameters and makes the operator; one input, one output. */
 QN_API qn_status qn_unary_create(const qn_unary_params* params, qn_operator** op);
 
-/** Per-channel operators on [..., channels]; output may be the input's buffer. */
+/** Per-channel operators on [..., channels], of any layout, but the same of both; output may be the input's buffer. */
 typedef struct qn_channel_params {
   size_t struct_size; /**< Written by the init function. */
   qn_type type;       /**< Of all elements: QN_F32. */

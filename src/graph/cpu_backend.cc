@@ -238,8 +238,8 @@ constexpr Row tanh_row = {.create = create_unary<QN_TANH>, .in_place = 1, .layou
 constexpr Row hard_swish_row = {.create = create_unary<QN_HARD_SWISH>, .in_place = 1, .layouts = Layouts::same};
 constexpr Row exp_row = {.create = create_unary<QN_EXP>, .in_place = 1, .layouts = Layouts::same};
 constexpr Row power_row = {.create = create_unary<QN_POWER>, .in_place = 1, .layouts = Layouts::same};
-constexpr Row prelu_row = {.create = create_prelu, .in_place = 1};
-constexpr Row scale_row = {.create = create_scale, .in_place = 1};
+constexpr Row prelu_row = {.create = create_prelu, .in_place = 1, .layouts = Layouts::same};
+constexpr Row scale_row = {.create = create_scale, .in_place = 1, .layouts = Layouts::same};
 constexpr Row softmax_row = {.create = create_softmax};
 constexpr Row concat_row = {.create = create_concat, .layouts = Layouts::same};
 constexpr Row lrn_row = {.create = create_lrn};

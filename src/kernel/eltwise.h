@@ -5,6 +5,7 @@
 // vbinaryc  y[i] = clamp(a[i] op b[0])          the same with a scalar; rsub, rdiv: b[0] op a[i]
 // vchannel  y[r][c] = clamp(x[r][c] * scale[c] + bias[c])   (two roundings), or
 //           y[r][c] = x[r][c] < 0 ? x[r][c] * scale[c] : x[r][c]   (prelu; bias not read)
+//           Rows of layout PIXEL_BLOCKED have a channel in each row: scale[r] and bias[r].
 // vreduce   max of x;  or  y[i] = exp(x[i] - shift) and the sum of y   (softmax)
 //
 // Arguments  n: elements, >= 1. rows, channels >= 1; strides in bytes.

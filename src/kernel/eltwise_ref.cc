@@ -55,7 +55,7 @@ void channel(size_t rows, size_t channels, const float* x, size_t x_stride, floa
   for (size_t r = 0; r < rows; ++r) {
     const auto* in = reinterpret_cast<const float*>(reinterpret_cast<const char*>(x) + r * x_stride);
     auto* out = reinterpret_cast<float*>(reinterpret_cast<char*>(y) + r * y_stride);
-    for (size_t c = 0; c < channels; ++c) out[c] = f(in[c], c);
+    for (size_t c = 0; c < channels; ++c) out[c] = f(in[c], r, c);
   }
 }
 
@@ -122,11 +122,22 @@ QN_BINARY(rdivc, b0 / a[i])
 void qn_vscale_f32_ref(size_t rows, size_t channels, const float* x, size_t x_stride, const float* scale,
                        const float* bias, float* y, size_t y_stride, const qn_minmax_f32* p) {
   quern::channel(rows, channels, x, x_stride, y, y_stride,
-                 [=](float v, size_t c) { return quern::clamp(v * scale[c] + bias[c], *p); });
+                 [=](float v, size_t, size_t c) { return quern::clamp(v * scale[c] + bias[c], *p); });
 }
 void qn_vprelu_f32_ref(size_t rows, size_t channels, const float* x, size_t x_stride, const float* scale, const float*,
                        float* y, size_t y_stride, const qn_minmax_f32*) {
-  quern::channel(rows, channels, x, x_stride, y, y_stride, [=](float v, size_t c) { return v < 0 ? v * scale[c] : v; });
+  quern::channel(rows, channels, x, x_stride, y, y_stride,
+                 [=](float v, size_t, size_t c) { return v < 0 ? v * scale[c] : v; });
+}
+void qn_vscale_blocked_f32_ref(size_t rows, size_t columns, const float* x, size_t x_stride, const float* scale,
+                               const float* bias, float* y, size_t y_stride, const qn_minmax_f32* p) {
+  quern::channel(rows, columns, x, x_stride, y, y_stride,
+                 [=](float v, size_t r, size_t) { return quern::clamp(v * scale[r] + bias[r], *p); });
+}
+void qn_vprelu_blocked_f32_ref(size_t rows, size_t columns, const float* x, size_t x_stride, const float* scale,
+                               const float*, float* y, size_t y_stride, const qn_minmax_f32*) {
+  quern::channel(rows, columns, x, x_stride, y, y_stride,
+                 [=](float v, size_t r, size_t) { return v < 0 ? v * scale[r] : v; });
 }
 
 float qn_vmax_f32_ref(size_t n, const float* x, float*, float) {

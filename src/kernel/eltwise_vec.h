@@ -49,6 +49,16 @@ inline void channel(size_t rows, size_t channels, const float* x, size_t x_strid
     y = reinterpret_cast<float*>(reinterpret_cast<char*>(y) + y_stride);
   }
 }
+// function(r): the function of all x of row r.
+template <class Function>
+inline void by_row(size_t rows, size_t columns, const float* x, size_t x_stride, float* y, size_t y_stride,
+                   Function function) {
+  for (size_t r = 0; r < rows; ++r) {
+    channel(1, columns, x, 0, y, 0, [f = function(r)](Vec v, size_t, size_t) { return f(v); });
+    x = reinterpret_cast<const float*>(reinterpret_cast<const char*>(x) + x_stride);
+    y = reinterpret_cast<float*>(reinterpret_cast<char*>(y) + y_stride);
+  }
+}
 inline Vec load_channels(const float* p, size_t c, size_t count) {
   return count == width ? load(p + c) : load_some(p + c, count);
 }
@@ -120,6 +130,23 @@ void QN_LEVEL_NAME(vprelu_f32)(size_t rows, size_t channels, const float* x, siz
   quern::channel(rows, channels, x, x_stride, y, y_stride, [=](quern::Vec v, size_t c, size_t count) {
     return v < 0 ? v * quern::load_channels(scale, c, count) : v;
   });
+}
+
+void QN_LEVEL_NAME(vscale_blocked_f32)(size_t rows, size_t columns, const float* x, size_t x_stride, const float* scale,
+                                       const float* bias, float* y, size_t y_stride, const qn_minmax_f32* p) {
+  using quern::Vec;
+  const Vec min = quern::splat<Vec>(p->min), max = quern::splat<Vec>(p->max);
+  quern::by_row(rows, columns, x, x_stride, y, y_stride, [=](size_t r) {
+    return [=, s = quern::splat<Vec>(scale[r]), b = quern::splat<Vec>(bias[r])](Vec v) {
+      return quern::clamp_to(v * s + b, min, max);
+    };
+  });
+}
+void QN_LEVEL_NAME(vprelu_blocked_f32)(size_t rows, size_t columns, const float* x, size_t x_stride, const float* scale,
+                                       const float*, float* y, size_t y_stride, const qn_minmax_f32*) {
+  using quern::Vec;
+  quern::by_row(rows, columns, x, x_stride, y, y_stride,
+                [=](size_t r) { return [s = quern::splat<Vec>(scale[r])](Vec v) { return v < 0 ? v * s : v; }; });
 }
 
 float QN_LEVEL_NAME(vmax_f32)(size_t n, const float* x, float*, float) {

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "base/math.h"
+#include "base/tensor.h"
 #include "kernel/eltwise.h"
 #include "kernel/select.h"
 #include "op/nest.h"
@@ -238,19 +239,17 @@ class ChannelPlan final : public qn_plan {
  public:
   ChannelPlan(const Request& request, const ChannelRow& row, const Vector<float>& scale, const Vector<float>& bias,
               const qn_minmax_f32& clamp)
-      : row_(row), scale_(scale), bias_(bias), clamp_(clamp) {
-    const qn_tensor &in = request.ins[0], &out = request.out;
-    Nest<2> rows;
-    for (uint32_t i = out.rank - 1; i-- > 0;) rows.add(out.shape[i], {in.stride[i], out.stride[i]});
-    if (rows.rank > 0) rows_ = rows.loops[0].count, stride_ = rows.loops[0].stride;
-    for (size_t i = 1; i < rows.rank; ++i) outer_.add(rows.loops[i].count, rows.loops[i].stride);
-    const size_t grain = divide_up(min_task_elements, scale.size());
+      : row_(row), blocked_(is_blocked(request.out)), scale_(scale), bias_(bias), clamp_(clamp) {
+    const qn_tensor in = in_memory(request.ins[0]), out = in_memory(request.out);
+    columns_ = out.rank == 0 ? 1 : out.shape[out.rank - 1];
+    find_rows(in, out);
+    const size_t grain = divide_up(min_task_elements, columns_);
     // Blocks of rows: whole blocks for the kernel, enough of them for the tasks.
     const size_t wanted = wanted_chunks(request.options.tasks);
     const size_t outer = outer_.count();
     const size_t blocks = divide_up(wanted, std::min(outer, wanted));
     row_split_ = {rows_, std::clamp<size_t>(rows_ / grain, 1, blocks)};
-    task_split_ = split(outer * row_split_.chunks, request.options.tasks, 1);
+    task_split_ = split(outer * row_split_.chunks, request.options.tasks, blocked_ ? divide_up(grain, rows_) : 1);
     phases = {task_split_.chunks};
     kernel = row.name;
   }
@@ -259,17 +258,31 @@ class ChannelPlan final : public qn_plan {
     for (size_t i = task_split_.begin(index); i < task_split_.end(index); ++i) {
       const Cursor<2> at(outer_, i / row_split_.chunks);
       const size_t first = row_split_.begin(i % row_split_.chunks), end = row_split_.end(i % row_split_.chunks);
-      row_.run(end - first, scale_.size(), floats(run.input(0) + at.offset(0) + first * stride_[0]), stride_[0],
-               scale_.data(), bias_.data(), floats(run.output + at.offset(1) + first * stride_[1]), stride_[1],
-               &clamp_);
+      const size_t channel = blocked_ ? first : 0;  // each row has one, or all
+      row_.run(end - first, columns_, floats(run.input(0) + at.offset(0) + first * stride_[0]), stride_[0],
+               scale_.data() + channel, bias_.empty() ? nullptr : bias_.data() + channel,
+               floats(run.output + at.offset(1) + first * stride_[1]), stride_[1], &clamp_);
     }
   }
 
  private:
+  // What the kernel goes over at a time, as long as possible, but all channels of a pixel-blocked image at most.
+  void find_rows(const qn_tensor& in, const qn_tensor& out) {
+    Nest<2> rows, outer;
+    for (uint32_t i = out.rank - 1; i-- > 0;) {
+      const bool inner = !blocked_ || i == 2;
+      (inner ? rows : outer).add(out.shape[i], {in.stride[i], out.stride[i]});
+    }
+    if (rows.rank > 0) rows_ = rows.loops[0].count, stride_ = rows.loops[0].stride;
+    for (size_t i = 1; i < rows.rank; ++i) outer_.add(rows.loops[i].count, rows.loops[i].stride);
+    for (size_t i = 0; i < outer.rank; ++i) outer_.add(outer.loops[i].count, outer.loops[i].stride);
+  }
+
   const ChannelRow& row_;
+  bool blocked_;
   Vector<float> scale_, bias_;
   qn_minmax_f32 clamp_;
-  size_t rows_ = 1;
+  size_t columns_, rows_ = 1;
   std::array<size_t, 2> stride_ = {};  // from one row to the next
   Nest<2> outer_;
   Split row_split_, task_split_;
@@ -278,7 +291,9 @@ class ChannelPlan final : public qn_plan {
 class Channel final : public Operator {
  public:
   Channel(const char* who, ChannelKind kind, const qn_channel_params& p, Vector<float> scale, Vector<float> bias)
-      : Operator(who, 1, 1), kind_(kind), scale_(std::move(scale)), bias_(std::move(bias)), clamp_{p.min, p.max} {}
+      : Operator(who, 1, 1), kind_(kind), scale_(std::move(scale)), bias_(std::move(bias)), clamp_{p.min, p.max} {
+    takes_blocked = true;
+  }
 
   qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const override {
     const qn_tensor& in = ins[0];
@@ -289,8 +304,10 @@ class Channel final : public Operator {
   }
 
   qn_status plan(const Request& request, std::unique_ptr<qn_plan>* plan) const override {
-    const ChannelRow* row =
-        select(channel_rows(), request.options.kernel, [&](const ChannelRow& r) { return r.kind == kind_; });
+    QN_TRY(MemoryRequest(request).check(name));
+    const ChannelRow* row = select(channel_rows(), request.options.kernel, [&](const ChannelRow& r) {
+      return r.kind == kind_ && r.layout == request.out.layout;
+    });
     if (row == nullptr) return no_kernel(name, request.options.kernel);
     *plan = std::make_unique<ChannelPlan>(request, *row, scale_, bias_, clamp_);
     return QN_OK;

@@ -175,16 +175,17 @@ struct ChannelMemory {
 
 bool check_channel_case(Checker& checker, ChannelMemory& memory, const ChannelRow& row, size_t rows, size_t channels,
                         Values values, Clamp clamp, Side side, size_t gap) {
-  const bool has_bias = row.kind == ChannelKind::scale;
-  const std::vector<float> scale = draw(channels, {values, 1}, checker.random());
-  const std::vector<float> bias = draw(channels, {values, 1}, checker.random());
+  const bool has_bias = row.kind == ChannelKind::scale, by_row = row.layout == QN_LAYOUT_PIXEL_BLOCKED;
+  const std::vector<float> scale = draw(by_row ? rows : channels, {values, 1}, checker.random());
+  const std::vector<float> bias = draw(by_row ? rows : channels, {values, 1}, checker.random());
   std::vector<float> in((rows - 1) * (channels + gap) + channels, poison_float()), expected = in;
   for (size_t r = 0; r < rows; ++r) {
     for (size_t c = 0; c < channels; ++c) {
       const float x = checker.random().value(values);
+      const size_t i = by_row ? r : c;
       in[r * (channels + gap) + c] = x;
-      expected[r * (channels + gap) + c] = has_bias ? quern::clamp(x * scale[c] + bias[c], {clamp.min, clamp.max})
-                                           : x < 0  ? x * scale[c]
+      expected[r * (channels + gap) + c] = has_bias ? quern::clamp(x * scale[i] + bias[i], {clamp.min, clamp.max})
+                                           : x < 0  ? x * scale[i]
                                                     : x;
     }
   }

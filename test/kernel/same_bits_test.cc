@@ -46,7 +46,7 @@ void for_each_pair(const Rows& rows, Body body) {
   for (const auto& row : rows) {
     if (!runs_on(row, cpu().isa)) continue;
     for (const auto& reference : rows) {
-      if (reference.isa == isa_ref && reference.kind == row.kind) {
+      if (reference.isa == isa_ref && reference.kind == row.kind && reference.layout == row.layout) {
         SCOPED_TRACE(row.name);
         body(row, reference);
       }
@@ -94,7 +94,7 @@ TEST(SameBits, Channel) {
       const size_t stride = (n + gap) * sizeof(float);
       const qn_minmax_f32 p = {-3, 3};
       std::vector<float> x = numbers(rows * (n + gap), static_cast<uint32_t>(n)), want = x, y = x;
-      const std::vector<float> scale = numbers(n, 1), bias = numbers(n, 2);
+      const std::vector<float> scale = numbers(n + rows, 1), bias = numbers(n + rows, 2);
       reference.run(rows, n, x.data(), stride, scale.data(), bias.data(), want.data(), stride, &p);
       row.run(rows, n, x.data(), stride, scale.data(), bias.data(), y.data(), stride, &p);
       expect_same(y, want);

@@ -324,10 +324,23 @@ TEST(Channel, GivesTheBitsOfTheFormula) {
           EXPECT_TRUE(same_bits(r.values, expected)) << static_cast<int>(kind) << " gap " << gap;
         }
       }
+      if (shape.size() == 4) {
+        for (const size_t tasks : {1, 3}) {
+          const Result r = run(op, {{shape, x}},
+                               {.tasks = tasks,
+                                .in_gap = tasks,
+                                .out_gap = 2 * tasks,
+                                .in_layout = QN_LAYOUT_PIXEL_BLOCKED,
+                                .out_layout = QN_LAYOUT_PIXEL_BLOCKED});
+          EXPECT_TRUE(same_bits(r.values, expected)) << static_cast<int>(kind) << " pixel-blocked";
+        }
+      }
       for (const ChannelRow& row : channel_rows()) {
         if (!runs_on(row, cpu().isa)) continue;
         const Result r = run(op, {{shape, x}}, {.kernel = row.name});
-        EXPECT_EQ(r.status == QN_OK, (row.kind == ChannelKind::prelu) == (kind == Kind::prelu)) << row.name;
+        EXPECT_EQ(r.status == QN_OK,
+                  row.layout == QN_LAYOUT_NHWC && (row.kind == ChannelKind::prelu) == (kind == Kind::prelu))
+            << row.name;
         EXPECT_TRUE(r.status != QN_OK || same_bits(r.values, expected)) << row.name;
       }
     }
