@@ -26,5 +26,5 @@ inline void put(char* to, const Pixels& pixels) { _mm256_storeu_ps(reinterpret_c
 
 extern "C" void qn_gather_f32_8_avx2(size_t rows, size_t vectors, const qn_gather_piece* pieces, const void* a,
                                      size_t a_stride, void* c, size_t c_stride) {
-  quern::gather({rows, static_cast<const char*>(a), a_stride, static_cast<char*>(c), c_stride}, vectors, pieces);
+  quern::gather(rows, vectors, pieces, a, a_stride, c, c_stride);
 }

@@ -15,43 +15,32 @@
 namespace quern {
 namespace {
 
-struct Rows {
-  size_t count;
-  const char* a;
-  size_t a_stride;
-  char* c;
-  size_t c_stride;
-
-  template <class Each>
-  inline void walk(Each&& each) const {
-    const char* from = a;
-    char* to = c;
-    for (size_t r = 0; r < count; ++r, from += a_stride, to += c_stride) {
-      Pixels pixels = nothing();
-      each(from, pixels);
-      put(to, pixels);
-    }
+// Some rows at a time share the decoding of pieces, and go through memory in order.
+template <size_t count>
+inline void gather_rows_of(size_t vectors, const qn_gather_piece* piece, const char* a, size_t a_stride, char* c,
+                           size_t c_stride) {
+  for (size_t v = 0; v < vectors; ++v, c += vector_bytes) {
+    Pixels pixels[count];
+    for (Pixels& p : pixels) p = nothing();
+    do {
+      const Mask mask = lanes_of(*piece);
+      const char* from = a + piece->offset;
+      for (size_t r = 0; r < count; ++r) add(pixels[r], from + r * a_stride, mask);
+    } while (piece++->last == 0);
+    for (size_t r = 0; r < count; ++r) put(c + r * c_stride, pixels[r]);
   }
-};
-
-// One vector of all rows, of `count` pieces. Most have one, or two where a block or an image's row ends.
-inline void gather_vector(const Rows& rows, const qn_gather_piece* pieces, size_t count) {
-  const Mask first = lanes_of(pieces[0]), second = lanes_of(pieces[count > 1]);
-  const int64_t at = pieces[0].offset, next = pieces[count > 1].offset;
-  if (count == 1) return rows.walk([&](const char* from, Pixels& pixels) { add(pixels, from + at, first); });
-  rows.walk([&](const char* from, Pixels& pixels) {
-    add(pixels, from + at, first);
-    add(pixels, from + next, second);
-    for (size_t i = 2; i < count; ++i) add(pixels, from + pieces[i].offset, lanes_of(pieces[i]));
-  });
 }
 
-inline void gather(Rows rows, size_t vectors, const qn_gather_piece* pieces) {
-  for (size_t v = 0; v < vectors; ++v, rows.c += vector_bytes) {
-    size_t count = 1;
-    while (pieces[count - 1].last == 0) ++count;
-    gather_vector(rows, pieces, count);
-    pieces += count;
+inline void gather(size_t rows, size_t vectors, const qn_gather_piece* pieces, const void* a, size_t a_stride, void* c,
+                   size_t c_stride) {
+  constexpr size_t most = 4;
+  const auto* from = static_cast<const char*>(a);
+  auto* to = static_cast<char*>(c);
+  for (; rows >= most; rows -= most, from += most * a_stride, to += most * c_stride) {
+    gather_rows_of<most>(vectors, pieces, from, a_stride, to, c_stride);
+  }
+  for (; rows > 0; --rows, from += a_stride, to += c_stride) {
+    gather_rows_of<1>(vectors, pieces, from, a_stride, to, c_stride);
   }
 }
 
