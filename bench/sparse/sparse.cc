@@ -45,6 +45,7 @@ struct Arguments {
   qn_layout layout = QN_LAYOUT_NHWC;  // of input and output, but for the dense layer's
   std::string layer;                  // if not empty, this one alone
   qn_algorithm algorithm = QN_ALGORITHM_SPARSE;
+  std::vector<std::string> kernels = {""};  // "": the one that is chosen
 };
 
 struct Release {
@@ -63,7 +64,7 @@ void check(qn_status status) {
 // A layer with weights of one density.
 class Runner {
  public:
-  Runner(const Layer& layer, size_t block, double zeros, qn_algorithm algorithm, qn_layout layout, size_t threads)
+  Runner(const Layer& layer, size_t block, double zeros, const Arguments& how, const std::string& kernel)
       : weights_(layer.out * layer.kernel * layer.kernel * layer.in) {
     const size_t depth = weights_.size() / layer.out;
     std::mt19937 random(1);
@@ -96,11 +97,12 @@ class Runner {
     const size_t shape[] = {1, layer.size, layer.size, layer.in};
     qn_tensor in;
     check(qn_tensor_init(&in, QN_F32, 4, shape));
-    in.layout = layout;
+    in.layout = how.layout;
     qn_plan_options options;
     qn_plan_options_init(&options);
-    options.tasks = threads;
-    options.algorithm = algorithm;
+    options.tasks = how.threads;
+    options.algorithm = how.algorithm;
+    if (!kernel.empty()) options.kernel = kernel.c_str();
     qn_plan* plan;
     check(qn_operator_plan(op, &in, 1, nullptr, 0, &options, &plan));
     plan_.reset(plan);
@@ -146,13 +148,16 @@ void run_layer(const Layer& layer, const Arguments& arguments, double peak, cons
     std::unique_ptr<Runner> runner;
   };
   std::vector<Case> cases;
-  cases.push_back({0, 0, std::make_unique<Runner>(layer, 1, 0, QN_ALGORITHM_AUTO, QN_LAYOUT_NHWC, arguments.threads)});
+  Arguments dense;
+  dense.threads = arguments.threads;
+  dense.algorithm = QN_ALGORITHM_AUTO;
+  cases.push_back({0, 0, std::make_unique<Runner>(layer, 1, 0, dense, "")});
   for (const double block : arguments.blocks) {
     for (const double zeros : arguments.zeros) {
       const auto n = static_cast<size_t>(block);
-      cases.push_back(
-          {n, zeros,
-           std::make_unique<Runner>(layer, n, zeros, arguments.algorithm, arguments.layout, arguments.threads)});
+      for (const std::string& kernel : arguments.kernels) {
+        cases.push_back({n, zeros, std::make_unique<Runner>(layer, n, zeros, arguments, kernel)});
+      }
     }
   }
   const size_t pixels = layer.size * layer.size, places = round_up(pixels, qn_pixel_block());
@@ -164,21 +169,27 @@ void run_layer(const Layer& layer, const Arguments& arguments, double peak, cons
   for (size_t round = 0; round <= arguments.rounds; ++round) {
     for (Case& c : cases) c.runner->time(in.data(), out.data(), parallel);
   }
-  const double dense = cases[0].runner->median();
+  const double dense_seconds = cases[0].runner->median();
   for (const Case& c : cases) {
     const double seconds = c.runner->median();
     const double ops = 2.0 * static_cast<double>(pixels) * static_cast<double>(c.runner->nonzeros);
     std::printf("%s,%zu,%zu,%g,%.1f,%.2f,%.1f,%s,%s\n", name_of(layer).c_str(), layer.kernel, c.block, c.zeros,
-                seconds * 1e6, dense / seconds, 100 * ops / seconds / peak, qn_algorithm_string(c.runner->algorithm()),
-                c.runner->kernel());
+                seconds * 1e6, dense_seconds / seconds, 100 * ops / seconds / peak,
+                qn_algorithm_string(c.runner->algorithm()), c.runner->kernel());
   }
   std::fflush(stdout);
 }
 
+std::vector<std::string> items(const char* list) {
+  std::vector<std::string> result;
+  std::stringstream stream(list);
+  for (std::string item; std::getline(stream, item, ',');) result.push_back(item);
+  return result;
+}
+
 std::vector<double> numbers(const char* list) {
   std::vector<double> result;
-  std::stringstream stream(list);
-  for (std::string item; std::getline(stream, item, ',');) result.push_back(std::atof(item.c_str()));
+  for (const std::string& item : items(list)) result.push_back(std::atof(item.c_str()));
   return result;
 }
 
@@ -199,6 +210,8 @@ int run(int argc, char** argv) {
       arguments.rounds = static_cast<size_t>(std::atoi(r));
     else if (const char* l = value("--layer="))
       arguments.layer = l;
+    else if (const char* k = value("--kernels="))
+      arguments.kernels = items(k);
     else if (value("--free"))
       arguments.algorithm = QN_ALGORITHM_AUTO;
     else if (value("--pointwise"))
@@ -208,10 +221,11 @@ int run(int argc, char** argv) {
     else {
       std::fprintf(stderr,
                    "usage: quern-sparse [--zeros=0.5,0.9] [--blocks=1,2,4,8,16] [--threads=N] [--rounds=N] [--free]"
-                   " [--pointwise] [--blocked] [--layer=3136x128x128]\n"
+                   " [--pointwise] [--blocked] [--layer=3136x128x128] [--kernels=NAME,...]\n"
                    "  --free       the chooser decides; otherwise always the sparse algorithm\n"
                    "  --pointwise  1x1 layers only\n"
-                   "  --blocked    pixel-blocked input and output, but for the dense layer; otherwise NHWC\n");
+                   "  --blocked    pixel-blocked input and output, but for the dense layer; otherwise NHWC\n"
+                   "  --kernels    these in turn; an empty name is the one that is chosen\n");
       return 2;
     }
   }
