@@ -88,7 +88,7 @@ struct SparseShape {
 // One tile of pixels against all weights, some k and some output channels at a time, as the operator does it.
 void bench_spmm(benchmark::State& state, const SpmmRow& row, const SparseShape& shape) {
   const SparseMatrix matrix(shape.outputs, shape.depth, row.block, shape.zeros);
-  PackKey key = {Packing::sparse, row.block, {1, shape.outputs, shape.depth, {1, 1}}, {}, {}, 0};
+  PackKey key = {sparse_packing(row), row.block, {1, shape.outputs, shape.depth, {1, 1}}, {}, {}, 0};
   key.depth = sparse_depth(row, row.pixels, shape.depth, 1 - shape.zeros);
   qn_weights_init(&key.weights);
   key.weights.data = matrix.values.data();
@@ -113,8 +113,9 @@ void bench_spmm(benchmark::State& state, const SpmmRow& row, const SparseShape& 
 }
 
 void add_spmm() {
-  static constexpr SparseShape shapes[] = {{64, 32, 0.9},   {128, 64, 0.9},  {128, 128, 0.5},  {128, 128, 0.9},
-                                           {256, 256, 0.9}, {512, 512, 0.9}, {1024, 1024, 0.9}};
+  static constexpr SparseShape shapes[] = {{64, 32, 0.9},   {128, 64, 0.9},   {128, 128, 0.1}, {128, 128, 0.5},
+                                           {128, 128, 0.9}, {512, 512, 0.1},  {512, 512, 0.3}, {256, 256, 0.9},
+                                           {512, 512, 0.9}, {1024, 1024, 0.9}};
   for (const SpmmRow& row : spmm_rows()) {
     for (const SparseShape& shape : shapes) {
       add(row, text(join({row.pixels, shape.outputs, shape.depth}), "/zeros:", shape.zeros),

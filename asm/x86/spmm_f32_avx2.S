@@ -410,3 +410,83 @@ endfn qn_spmm_f32_b1x\outputs\()_24x\outputs\()_avx2
         by_four four, 4
         by_four eight, 8
         by_four sixteen, 16
+
+// ---- csr: four channels, which lie side by side.
+//
+//   set    rdi C of the channels  r10 their biases  r13 3 c_strides  rcx numbers of entries, then index
+//   step   eax entries left of the pattern  rbp index  r8 W  r11 row of A
+//   acc    channel r: ymm(APART r) ..     load  ymm12 .. A  ymm15 W     then ymm14 min  ymm15 max
+//
+// An entry of m channels with V = 3 is 3 m FMAs (1.5 m cycles) and m + 4 loads: one for its place.
+
+.macro begin_pattern bits
+.endm
+
+.macro find_entry
+        .if     V
+        vectors fetch, 12, r11
+        .else
+        vmovss  xmm12, dword ptr [r11]
+        .endif
+        .if     V == 3
+        prefetcht0 [r8 + AHEAD]
+        .endif
+.endm
+
+.macro entry_products r, w
+        .if     V
+        vbroadcastss ymm15, dword ptr [r8 + 4 * \w]
+        vectors add_product, %(APART * \r)
+        .else
+        multiply_one %(APART * \r), \w
+        .endif
+.endm
+
+.macro multiply_one acc, w
+        vfmadd231ss xmm\acc, xmm12, dword ptr [r8 + 4 * \w]
+.endm
+
+.macro four_start r, c
+        csr_start %(APART * \r), r10+4*\r
+.endm
+
+.macro four_resume r, c
+        csr_resume %(APART * \r), \c
+.endm
+
+.macro four_finish r, c
+        csr_finish %(APART * \r), \c
+.endm
+
+.macro fours width
+        .set    V, \width
+L(fours\width):
+0:      movzx   edi, word ptr [rdx + SPMM_SET_FIRST]
+        mov     rax, [ARGS + 24]        // biases
+        lea     r10, [rax + rdi * 4]
+        imul    rdi, r14
+        add     rdi, [ARGS + 8]         // c
+        test    rax, rax
+        jz      1f
+        channels four_start
+        jmp     2f
+1:      channels four_resume
+2:      csr_patterns
+        get_range rax
+        channels four_finish
+        next_set fours
+.endm
+
+        rodata
+        places  fours, 0, 1, 2, 3
+
+fn qn_spmm_f32_csr_24x4_avx2
+        begin
+        lea     r13, [r14 + r14 * 2]
+        enter_vectors fours
+        enter   rdi
+        end     fours
+        .irp    width, 3, 2, 1, 0
+        fours   \width
+        .endr
+endfn qn_spmm_f32_csr_24x4_avx2

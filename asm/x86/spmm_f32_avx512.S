@@ -36,6 +36,20 @@
         entry   rdi, rax, name, rbx
 .endm
 
+// Where the variant with V vectors, and maybe one pixel more, of four channels begins; r13 becomes 3 c_strides.
+.macro entry_with_one name
+        lea     r13, [r14 + r14 * 2]
+        mov     eax, edi                // 16 q + r pixels: place 2 q + min(r, 2), counted from 1
+        shr     eax, 4
+        add     eax, eax
+        and     edi, 15
+        cmp     edi, 1
+        sbb     eax, -1
+        cmp     edi, 2
+        sbb     eax, -1
+        entry   rdi, rax, \name, rbx
+.endm
+
 // The pixels of one channel are the accumulators acc .. acc+V-1, or for V = 0 one float.
 
 .macro copy to, from
@@ -87,6 +101,71 @@
         clamp_store %(\acc + v), \at, %v
         .set    v, v + 1
         .endr
+.endm
+
+// The same for R = 2 or 4 channels side by side: their biases are at r10, their C at rdi, three c_strides are r13.
+// Channel r has zmm(4 r) .., and of one pixel more a lane of xmm24.
+
+.macro channels_from_bias R, V, one
+        .if     \V
+        from_bias \V, 0, r10
+        from_bias \V, 4, r10+4
+        .if     \R == 4
+        from_bias \V, 8, r10+8
+        from_bias \V, 12, r10+12
+        .endif
+        .endif
+        .if     \one
+        .if     \R == 4
+        vmovups xmm24, [r10]
+        .else
+        vmovsd  xmm24, qword ptr [r10]
+        .endif
+        .endif
+.endm
+
+.macro channels_from_c R, V, one
+        .if     \V
+        from_c  \V, 0, rdi
+        from_c  \V, 4, rdi+r14
+        .if     \R == 4
+        from_c  \V, 8, rdi+r14*2
+        from_c  \V, 12, rdi+r13
+        .endif
+        .endif
+        .if     \one
+        vmovss  xmm24, dword ptr [rdi + 64 * \V]
+        vinsertps xmm24, xmm24, dword ptr [rdi + r14 + 64 * \V], 0x10
+        .if     \R == 4
+        vinsertps xmm24, xmm24, dword ptr [rdi + r14 * 2 + 64 * \V], 0x20
+        vinsertps xmm24, xmm24, dword ptr [rdi + r13 + 64 * \V], 0x30
+        .endif
+        .endif
+.endm
+
+.macro channels_to_c R, V, one
+        .if     \V
+        to_c    \V, 0, rdi
+        to_c    \V, 4, rdi+r14
+        .if     \R == 4
+        to_c    \V, 8, rdi+r14*2
+        to_c    \V, 12, rdi+r13
+        .endif
+        .endif
+        .if     \one
+        vmaxps  xmm24, xmm30, xmm24
+        vminps  xmm24, xmm31, xmm24
+        vmovss  dword ptr [rdi + 64 * \V], xmm24
+        vextractps dword ptr [rdi + r14 + 64 * \V], xmm24, 1
+        .if     \R == 4
+        vextractps dword ptr [rdi + r14 * 2 + 64 * \V], xmm24, 2
+        vextractps dword ptr [rdi + r13 + 64 * \V], xmm24, 3
+        .endif
+        .endif
+.endm
+
+.macro product acc, in
+        vfmadd231ps zmm\acc, zmm20, zmm\in
 .endm
 
 // ---- csr: two channels.
@@ -186,6 +265,95 @@ L(csr_end):
         end
 endfn qn_spmm_f32_csr_64x2_avx512
 
+// ---- csr: four channels, which lie side by side.  V and ONE (one pixel more) are assembly variables.
+//
+//   set    rdi C of the channels  r10 their biases  r13 3 c_strides  rcx numbers of entries, then index
+//   step   eax entries left of the pattern  rbp index  r8 W  r11 row of A
+//   acc    channel r: zmm(4 r) ..     load  zmm16 .. A  zmm20 W     one pixel more: xmm24 acc  xmm25 A  xmm26 W  k1
+//
+// An entry of m channels with V = 4 is 4 m FMAs (2 m cycles) and m + 6 loads: one for its place, one that fetches
+// weights.  The sums of the one pixel more are one for each channel, in one vector; its lanes of the others must not
+// change, lest infinity times nothing becomes a NaN.
+
+.macro begin_pattern bits
+        .if     ONE * (4 - weights)
+        mov     r11d, \bits
+        kmovw   k1, r11d
+        .endif
+.endm
+
+.macro find_entry
+        .set    v, 0
+        .rept   V
+        fetch   %(16 + v), r11, %v
+        .set    v, v + 1
+        .endr
+        .if     ONE
+        vbroadcastss xmm25, dword ptr [r11 + 64 * V]
+        .if     weights == 1
+        vfmadd231ps xmm24{k1}, xmm25, dword ptr [r8]{1to4}
+        .elseif weights == 4
+        vfmadd231ps xmm24, xmm25, [r8]
+        .else
+        vexpandps xmm26{k1}{z}, [r8]
+        vfmadd231ps xmm24{k1}, xmm25, xmm26
+        .endif
+        .endif
+        .if     V / 3
+        prefetcht0 [r8 + AHEAD]
+        .endif
+.endm
+
+.macro entry_products r, w
+        .if     V
+        vbroadcastss zmm20, dword ptr [r8 + 4 * \w]
+        .endif
+        .set    v, 0
+        .rept   V
+        product %(4 * \r + v), %(16 + v)
+        .set    v, v + 1
+        .endr
+.endm
+
+.macro fours width, one
+        .set    V, \width
+        .set    ONE, \one
+L(fours\width\one):
+0:      movzx   edi, word ptr [rdx + SPMM_SET_FIRST]
+        mov     rax, [ARGS + 24]        // bias
+        lea     r10, [rax + rdi * 4]
+        imul    rdi, r14
+        add     rdi, [ARGS + 8]         // c
+        test    rax, rax
+        jz      1f
+        channels_from_bias 4, \width, \one
+        jmp     2f
+1:      channels_from_c 4, \width, \one
+2:      csr_patterns
+        channels_to_c 4, \width, \one
+        add     rdx, SPMM_SET_BYTES
+        dec     rsi
+        jnz     0b
+        jmp     L(fours_end)
+.endm
+
+        rodata
+        places  fours, 01, 10, 11, 20, 21, 30, 31, 40
+
+fn qn_spmm_f32_csr_64x4_avx512
+        begin
+        entry_with_one fours
+        enter   rdi
+        .irp    vectors, 4, 3, 2, 1
+        fours   \vectors, 0
+        .endr
+        .irp    vectors, 3, 2, 1, 0
+        fours   \vectors, 1
+        .endr
+L(fours_end):
+        end
+endfn qn_spmm_f32_csr_64x4_avx512
+
 // ---- b1xN: R = 2 or 4 channels at a time, N / R times with the same index.
 //
 //   set    rdi C of R channels  r10 their biases or 0  r8 their W     [rsp] times left  r13 3 c_strides
@@ -208,10 +376,6 @@ endfn qn_spmm_f32_csr_64x2_avx512
         prefetcht0 [r15 + 64 * \v]
 .endm
 
-.macro product acc, in
-        vfmadd231ps zmm\acc, zmm20, zmm\in
-.endm
-
 .macro blocks name, N, R, V, one
         .set    again, \N - \R
         .set    ahead, \R * \V >= 12
@@ -228,42 +392,12 @@ L(\name\V\one):
         .endif
 5:      test    r10, r10
         jz      1f
-        .if     \V
-        from_bias \V, 0, r10
-        from_bias \V, 4, r10+4
-        .if     \R == 4
-        from_bias \V, 8, r10+8
-        from_bias \V, 12, r10+12
-        .endif
-        .endif
-        .if     \one
-        .if     \R == 4
-        vmovups xmm24, [r10]
-        .else
-        vmovsd  xmm24, qword ptr [r10]
-        .endif
-        .endif
+        channels_from_bias \R, \V, \one
         .if     again
         add     r10, 16
         .endif
         jmp     2f
-1:
-        .if     \V
-        from_c  \V, 0, rdi
-        from_c  \V, 4, rdi+r14
-        .if     \R == 4
-        from_c  \V, 8, rdi+r14*2
-        from_c  \V, 12, rdi+r13
-        .endif
-        .endif
-        .if     \one
-        vmovss  xmm24, dword ptr [rdi + 64 * \V]
-        vinsertps xmm24, xmm24, dword ptr [rdi + r14 + 64 * \V], 0x10
-        .if     \R == 4
-        vinsertps xmm24, xmm24, dword ptr [rdi + r14 * 2 + 64 * \V], 0x20
-        vinsertps xmm24, xmm24, dword ptr [rdi + r13 + 64 * \V], 0x30
-        .endif
-        .endif
+1:      channels_from_c \R, \V, \one
 2:      mov     rbp, rcx
         mov     rbx, r8
         movzx   eax, word ptr [rdx + SPMM_SET_STEPS]
@@ -312,25 +446,7 @@ L(\name\V\one):
         .endif
         dec     eax
         jnz     3b
-4:
-        .if     \V
-        to_c    \V, 0, rdi
-        to_c    \V, 4, rdi+r14
-        .if     \R == 4
-        to_c    \V, 8, rdi+r14*2
-        to_c    \V, 12, rdi+r13
-        .endif
-        .endif
-        .if     \one
-        vmaxps  xmm24, xmm30, xmm24
-        vminps  xmm24, xmm31, xmm24
-        vmovss  dword ptr [rdi + 64 * \V], xmm24
-        vextractps dword ptr [rdi + r14 + 64 * \V], xmm24, 1
-        .if     \R == 4
-        vextractps dword ptr [rdi + r14 * 2 + 64 * \V], xmm24, 2
-        vextractps dword ptr [rdi + r13 + 64 * \V], xmm24, 3
-        .endif
-        .endif
+4:      channels_to_c \R, \V, \one
         .if     again
         lea     rdi, [rdi + r14 * 4]
         add     r8, 16
@@ -367,16 +483,7 @@ endfn qn_spmm_f32_b1x2_64x2_avx512
 
 fn qn_spmm_f32_b1x\N\()_64x\N\()_avx512
         begin
-        lea     r13, [r14 + r14 * 2]
-        mov     eax, edi                // 16 q + r pixels: place 2 q + min(r, 2), counted from 1
-        shr     eax, 4
-        add     eax, eax
-        and     edi, 15
-        cmp     edi, 1
-        sbb     eax, -1
-        cmp     edi, 2
-        sbb     eax, -1
-        entry   rdi, rax, \name, rbx
+        entry_with_one \name
         enter   rdi
         .irp    vectors, 4, 3, 2, 1
         blocks  \name, \N, 4, \vectors, 0

@@ -11,8 +11,8 @@ namespace quern {
 namespace {
 
 constexpr SpmmRow table[] = {
-#define QN_SPMM_ROW(type, block, pixels, lanes, alone, isa, layout, name) \
-  {{#name, QN_##type, isa_##isa, QN_LAYOUT_##layout}, block, pixels, lanes, alone, name},
+#define QN_SPMM_ROW(type, packing, block, pixels, lanes, alone, isa, layout, name) \
+  {{#name, QN_##type, isa_##isa, QN_LAYOUT_##layout}, SpmmPacking::packing, block, pixels, lanes, alone, name},
 #include "kernel/spmm.inc"
 #undef QN_SPMM_ROW
 };
@@ -33,21 +33,31 @@ struct Arguments {
   float* out(size_t n) const { return reinterpret_cast<float*>(static_cast<char*>(c) + n * c_stride); }
 };
 
+constexpr size_t max_pixels = 8;
+
+// The sums of one output channel: how they begin, one entry of it, and what becomes of them.
+void start(const Arguments& x, size_t n, float* sums) {
+  for (size_t p = 0; p < x.pixels; ++p) sums[p] = x.bias == nullptr ? x.out(n)[p] : x.bias[n];
+}
+
+void add_products(const Arguments& x, size_t k, float w, float* sums) {
+  const float* in = x.in(k);
+  for (size_t p = 0; p < x.pixels; ++p) sums[p] += in[p] * w;
+}
+
+void finish(const Arguments& x, size_t n, const float* sums) {
+  for (size_t p = 0; p < x.pixels; ++p) x.out(n)[p] = clamp(sums[p], *x.p);
+}
+
 // One output channel: its entries are every `turns`-th of `index` and `w`, of which there are `count`.
 template <class Index>
 void channel(const Arguments& x, size_t n, const Index* index, size_t index_turns, const float* w, size_t turns,
              size_t count, float* sums) {
-  for (size_t p = 0; p < x.pixels; ++p) sums[p] = x.bias == nullptr ? x.out(n)[p] : x.bias[n];
-  for (size_t i = 0; i < count; ++i) {
-    const float* in = x.in(index[i * index_turns]);
-    for (size_t p = 0; p < x.pixels; ++p) sums[p] += in[p] * w[i * turns];
-  }
-  for (size_t p = 0; p < x.pixels; ++p) sums[p] = clamp(sums[p], *x.p);
+  start(x, n, sums);
+  for (size_t i = 0; i < count; ++i) add_products(x, index[i * index_turns], w[i * turns], sums);
 }
 
-constexpr size_t max_pixels = 8;
-
-void csr(const Arguments& x) {
+void pairs(const Arguments& x) {
   const auto* index = static_cast<const uint8_t*>(x.index);
   const float* w = x.w;
   for (size_t s = 0; s < x.sets; ++s) {
@@ -55,10 +65,30 @@ void csr(const Arguments& x) {
     float first[max_pixels], second[max_pixels];
     channel(x, set.first, index, 2, w, 2, size_t{2} * set.steps, first);
     channel(x, set.second, index + 1, 2, w + 1, 2, size_t{2} * set.steps, second);
-    for (size_t p = 0; p < x.pixels; ++p) x.out(set.second)[p] = second[p];
-    for (size_t p = 0; p < x.pixels; ++p) x.out(set.first)[p] = first[p];
+    finish(x, set.second, second);
+    finish(x, set.first, first);
     index += size_t{4} * set.steps;
     w += size_t{4} * set.steps;
+  }
+}
+
+void fours(const Arguments& x) {
+  const auto* index = static_cast<const uint16_t*>(x.index);
+  const float* w = x.w;
+  for (size_t s = 0; s < x.sets; ++s) {
+    const size_t f = x.set[s].first;
+    float sums[4][max_pixels];
+    for (size_t i = 0; i < 4; ++i) start(x, f + i, sums[i]);
+    const uint16_t* const counts = index;
+    index += spmm_patterns;
+    for (size_t pattern = 1; pattern <= spmm_patterns; ++pattern) {
+      for (size_t left = counts[pattern - 1]; left > 0; --left, ++index) {
+        for (size_t i = 0; i < 4; ++i) {
+          if ((pattern >> i & 1) != 0) add_products(x, *index, *w++, sums[i]);
+        }
+      }
+    }
+    for (size_t i = 0; i < 4; ++i) finish(x, f + i, sums[i]);
   }
 }
 
@@ -70,7 +100,7 @@ void blocks(size_t block, const Arguments& x) {
     for (size_t i = 0; i < block; ++i) {
       float sums[max_pixels];
       channel(x, set.first + i, index, 1, w + i, block, set.steps, sums);
-      for (size_t p = 0; p < x.pixels; ++p) x.out(set.first + i)[p] = sums[p];
+      finish(x, set.first + i, sums);
     }
     index += set.steps;
     w += block * set.steps;
@@ -91,7 +121,8 @@ std::span<const SpmmRow> spmm_rows() { return table; }
     quern::call;                                                                                              \
   }
 
-QN_SPMM_REF(qn_spmm_f32_csr_8x2_ref, csr(x))
+QN_SPMM_REF(qn_spmm_f32_csr_8x2_ref, pairs(x))
+QN_SPMM_REF(qn_spmm_f32_csr_8x4_ref, fours(x))
 QN_SPMM_REF(qn_spmm_f32_b1x2_8x2_ref, blocks(2, x))
 QN_SPMM_REF(qn_spmm_f32_b1x4_8x4_ref, blocks(4, x))
 QN_SPMM_REF(qn_spmm_f32_b1x8_8x8_ref, blocks(8, x))

@@ -45,10 +45,13 @@ constexpr double interrupted_bytes = 7;      // where it is asked for one panel 
 constexpr double start_cycles = 2000;        // until the weights arrive that nothing has fetched ahead,
 constexpr double restart_cycles = 500;       // where others are under way meanwhile
 constexpr double unhidden = 0.25;            // of the time weights take: loads wait though they are fetched ahead
-constexpr double csr_cycles = 0.73;          // sparse: of a vector of pixels times one weight, by the kind of row,
-constexpr double pair_cycles = 0.62;
+constexpr double pairs_cycles = 0.73;        // sparse: of a vector of pixels times one weight, by the kind of row,
+constexpr double wide_pairs_cycles = 0.67;   // with more than four vectors,
+constexpr double narrow_fours = 1.2;         // and times that of fours, with less than four vectors,
+constexpr double block_of_two_cycles = 0.62;
 constexpr double block_cycles = 0.58;
 constexpr double set_cycles = 20;               // to begin a set of channels,
+constexpr double fours_set_cycles = 50;         // with its fifteen loops,
 constexpr double transpose_cycles = 0.21;       // to transpose an element, with vectors of 16,
 constexpr double transpose_back_cycles = 0.17;  // and back,
 constexpr double gather_row_cycles = 0.08;      // to copy one between images that are pixel-blocked, with neighbours,
@@ -263,10 +266,40 @@ bool sparse_fits(const Problem& p, size_t block) {
   return p.density->stored(1) >= full_enough * p.density->stored(block);
 }
 
+// Cycles of one k and four channels of fours, with a tile of so many vectors, when this part of the weights is there
+// and scattered: entries multiply, or load their vectors, weights and place, or wait for their sums, whatever takes
+// longest.
+double fours_cycles(double part, double vectors) {
+  constexpr double ways[] = {1, 4, 6, 4, 1};
+  double cycles = 0;
+  for (size_t i = 1; i <= 4; ++i) {
+    const auto m = static_cast<double>(i);
+    const double chance = ways[i] * std::pow(part, m) * std::pow(1 - part, 4 - m);
+    cycles += chance * std::max(latency, std::max(m * vectors, vectors + m + 2) / pipes);
+  }
+  return cycles;
+}
+
+// Cycles of the products of one group and image, in so many tiles of so many vectors together.
+double sparse_products(const Problem& p, const SpmmRow& row, double tiles, double vectors) {
+  const WeightsDensity& density = *p.density;
+  const double multiply = level_of(row).multiply / static_cast<double>(p.groups);
+  if (row.fours()) {
+    const double fours = static_cast<double>(density.elements) / 4;
+    const double stalls = row.pixels < 4 * row.lanes ? narrow_fours : 1;
+    return fours * tiles * fours_cycles(density.part(1), vectors / tiles) * stalls * multiply;
+  }
+  const double pairs = row.pixels > 4 * row.lanes ? wide_pairs_cycles : pairs_cycles;
+  const double per_weight = row.pairs() ? pairs : row.block == 2 ? block_of_two_cycles : block_cycles;
+  return density.stored(row.block) * vectors * per_weight * multiply;
+}
+
 // One pixel, which is not transposed: its sums wait for each other.
 double sparse_column_cycles(const Problem& p, const SpmmRow& row) {
-  const double per_weight = row.csr() ? 1.7 : row.block == 2 ? 1.2 : 0.7;
-  return p.density->stored(row.block) * per_weight * static_cast<double>(p.images) + call_cycles;
+  const WeightsDensity& density = *p.density;
+  const double per_weight = row.pairs() ? 1.7 : row.block == 2 ? 1.2 : 0.7;
+  const double sums = row.fours() ? density.stored(4) / 4 * latency : density.stored(row.block) * per_weight;
+  return sums * static_cast<double>(p.images) + call_cycles;
 }
 
 // Tiles of pixel-blocked tensors lie within a block; other windows than 1x1 find pixels of the input through tables.
@@ -288,17 +321,17 @@ double sparse_cycles(const Problem& p, const SpmmRow& row) {
   if (p.pixels == 1 && !p.blocked()) return sparse_column_cycles(p, row);
   const Level level = level_of(row);
   const size_t depth = p.taps() * p.in, vectors = divide_up(p.pixels, row.lanes);
-  double width = static_cast<double>(vectors);
-  if (row.alone > 0 && p.pixels % row.lanes == 1) width -= 0.75;  // four channels of the last pixel share a vector
-  const double per_weight = (row.csr() ? csr_cycles : row.block == 2 ? pair_cycles : block_cycles) * level.multiply;
-  const double products = p.density->stored(row.block) / static_cast<double>(p.groups) * width * per_weight;
+  const bool alone = row.alone > 0 && p.pixels % row.lanes == 1;
+  const double width = static_cast<double>(vectors) - (alone ? 0.75 : 0);  // four channels of the last pixel share one
   const auto transposed = [&](size_t channels, double cycles) {
     return static_cast<double>(channels * p.pixels) * cycles * 16 / level.lanes;
   };
   const size_t chunks = divide_up(depth, sparse_depth(row, p.pixels, depth, p.density->part(row.block)));
-  const size_t sets = divide_up(vectors * row.lanes, row.pixels) * divide_up(p.out, row.channels()) * chunks;
-  const double one = products + transposed(depth, input_cycles(p)) + transposed(p.out, output_cycles(p)) +
-                     static_cast<double>(sets) * set_cycles;
+  const size_t tiles = divide_up(vectors * row.lanes, row.pixels),
+               sets = tiles * divide_up(p.out, row.channels()) * chunks;
+  const double one = sparse_products(p, row, static_cast<double>(tiles), width) + transposed(depth, input_cycles(p)) +
+                     transposed(p.out, output_cycles(p)) +
+                     static_cast<double>(sets) * (row.fours() ? fours_set_cycles : set_cycles);
   return one * static_cast<double>(p.groups * p.images);
 }
 

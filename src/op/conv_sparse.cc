@@ -28,7 +28,7 @@ class SparsePlan final : public qn_plan {
   explicit SparsePlan(const ConvPlan& conv)
       : row_(*conv.choice.spmm),
         transpose_(*select(transpose_rows(), nullptr, [](const TransposeRow&) { return true; })),
-        packed_(conv.weights.pack(Packing::sparse, row_.block, depth_of_chunks(conv))),
+        packed_(conv.weights.pack(sparse_packing(row_), row_.block, depth_of_chunks(conv))),
         weights_(static_cast<const SparseWeights&>(*packed_)),
         clamp_(conv.clamp),
         epilogue_(conv.request),
@@ -181,7 +181,7 @@ class SparsePlan final : public qn_plan {
 
   // Sums that lie as outputs should need no scratch; but a last set may have more channels than there are.
   Output find_output(char* line, size_t m, size_t n, size_t count, size_t channels, char* sums, size_t stride) const {
-    const bool whole = channels % row_.block == 0;
+    const bool whole = channels % row_.together() == 0;
     if (out_blocked_) {
       const size_t block = qn_pixel_block();
       char* const c = line + m / block * c_block_ + m % block * sizeof(float) + n * c_channel_;

@@ -20,7 +20,7 @@ class SparseBandPlan final : public qn_plan {
         window_(conv.window),
         band_(band),
         shape_(conv.weights.shape()),
-        packed_(conv.weights.pack(Packing::sparse, row_.block, shape_.depth(), places(conv.window, band))),
+        packed_(conv.weights.pack(sparse_packing(row_), row_.block, shape_.depth(), places(conv.window, band))),
         weights_(static_cast<const SparseWeights&>(*packed_)),
         clamp_(conv.clamp),
         epilogue_(conv.request),

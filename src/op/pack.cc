@@ -136,7 +136,7 @@ std::shared_ptr<PackedWeights> pack_winograd(const PackKey& key, const WinogradT
 
 std::shared_ptr<PackedWeights> pack_weights(const PackKey& key) {
   if (const WinogradTaps taps = winograd_taps_of(key.packing); taps.rows != nullptr) return pack_winograd(key, taps);
-  if (key.packing == Packing::sparse) return pack_sparse(key);
+  if (key.packing == Packing::sparse || key.packing == Packing::sparse_fours) return pack_sparse(key);
   const WeightsShape& shape = key.shape;
   WeightRows weights(key.weights, shape);
   auto packed = make_shared<PackedWeights>();

@@ -53,7 +53,7 @@ struct Source {
   }
 };
 
-// ---- csr: channels by their number of entries, two neighbours each a set
+// ---- pairs: channels by their number of entries, two neighbours each a set
 
 void put_pair(const Vector<Entry>& f, const Vector<Entry>& s, size_t first, size_t second, Chunk* to) {
   const size_t steps = divide_up<size_t>(std::max(f.size(), s.size()), 2);
@@ -70,7 +70,7 @@ void put_pair(const Vector<Entry>& f, const Vector<Entry>& s, size_t first, size
   }
 }
 
-void put_csr(const Source& from, Chunk* to) {
+void put_pairs(const Source& from, Chunk* to) {
   const WeightStrides& stride = from.strip.stride;
   Vector<Entry> entries[sparse_channels];
   for (size_t n = 0; n < from.channels; ++n) {
@@ -90,6 +90,37 @@ void put_csr(const Source& from, Chunk* to) {
     const bool two = i + 1 < from.channels;
     const size_t first = order[i], second = two ? order[i + 1] : first;
     put_pair(entries[first], two ? entries[second] : Vector<Entry>(), first, second, to);
+  }
+}
+
+// ---- fours
+
+void put_fours(const Source& from, Chunk* to) {
+  const WeightStrides& stride = from.strip.stride;
+  for (size_t n = 0; n < from.channels; n += 4) {
+    const size_t channels = std::min<size_t>(4, from.channels - n);
+    struct {
+      Vector<size_t> k;
+      Vector<float> w;
+    } patterns[spmm_patterns + 1];
+    from.walk([&](size_t k, size_t count, const float* w) {
+      w += n * stride.out;
+      for (size_t i = 0; i < count; ++i, w += stride.in) {
+        size_t pattern = 0;
+        for (size_t c = 0; c < channels; ++c) pattern |= size_t{w[c * stride.out] != 0} << c;
+        auto& entries = patterns[pattern];
+        entries.k.push_back(k + i);
+        for (size_t c = 0; c < channels; ++c) {
+          if ((pattern >> c & 1) != 0) entries.w.push_back(w[c * stride.out]);
+        }
+      }
+    });
+    to->set.push_back({0, static_cast<uint16_t>(n), 0});
+    for (size_t p = 1; p <= spmm_patterns; ++p) to->put_index(patterns[p].k.size(), 2);
+    for (size_t p = 1; p <= spmm_patterns; ++p) {
+      for (const size_t k : patterns[p].k) to->put_index(k, 2);
+      to->w.insert(to->w.end(), patterns[p].w.begin(), patterns[p].w.end());
+    }
   }
 }
 
@@ -121,13 +152,15 @@ void put_blocks(const Source& from, size_t block, Chunk* to) {
 
 // ----
 
-void put_part(const Source& from, size_t block, Chunk* to) {
+void put_part(const Source& from, const PackKey& key, Chunk* to) {
   SparsePart part = {static_cast<uint32_t>(to->set.size()), 0, static_cast<uint32_t>(to->index.size()),
                      static_cast<uint32_t>(to->w.size())};
-  if (block == 1) {
-    put_csr(from, to);
+  if (key.packing == Packing::sparse_fours) {
+    put_fours(from, to);
+  } else if (key.nr == 1) {
+    put_pairs(from, to);
   } else {
-    put_blocks(from, block, to);
+    put_blocks(from, key.nr, to);
   }
   part.sets = static_cast<uint32_t>(to->set.size()) - part.set;
   to->parts.push_back(part);
@@ -163,6 +196,11 @@ void join(const Vector<Chunk>& chunks, const Vector<float>& bias, SparseWeights*
   for (const Chunk& chunk : chunks) to = put(to, chunk.index);
 }
 
+// Entries of fours are sorted within a chunk, so its depth is part of the order in which they are summed up: it follows
+// from the weights alone, and all kernels give the same bits. Where most weights are there, rows of A are used so often
+// that the L2 cache is near enough.
+size_t fours_depth(double stored) { return stored > 0.65 ? 256 : 128; }
+
 }  // namespace
 
 // Rows of A must stay in the L1 cache. Only where blocks of four channels or more, which use a row so often that the L2
@@ -175,6 +213,7 @@ size_t sparse_depth(const SpmmRow& row, size_t pixels, size_t k, double stored) 
     const double far = static_cast<double>(cpu().l2_bytes / 2 / row_bytes);
     most = std::max(most, std::min(far, enough_steps / std::max(stored, 1 / far)));
   }
+  if (row.fours()) most = static_cast<double>(fours_depth(stored));
   const size_t countable = std::min<size_t>(row.max_k(), UINT16_MAX);  // steps of a set, rows of A
   return divide_up(k, divide_up(k, std::clamp<size_t>(static_cast<size_t>(most), 16, countable)));
 }
@@ -194,7 +233,7 @@ std::shared_ptr<PackedWeights> pack_sparse(const PackKey& key) {
       const Strip strip = weights.rows(o, count);
       for (size_t c = 0; c < packed->chunks; ++c) {
         const size_t begin = c * key.depth, end = std::min(begin + key.depth, shape.depth());
-        put_part({strip, shape, key.places, count, begin, end}, key.nr, &chunks[g * packed->chunks + c]);
+        put_part({strip, shape, key.places, count, begin, end}, key, &chunks[g * packed->chunks + c]);
       }
       weights.tell_read(o, count);
       std::copy_n(key.bias.data() + o, count, bias.data() + g * packed->blocks * sparse_channels + n);

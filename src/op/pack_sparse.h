@@ -45,6 +45,8 @@ inline void multiply_sparse(const SpmmRow& row, const SparseWeights& weights, si
           c_stride, chunk == 0 ? weights.bias_of(group, block) : nullptr, chunk + 1 == weights.chunks ? &clamp : &open);
 }
 
+inline Packing sparse_packing(const SpmmRow& row) { return row.fours() ? Packing::sparse_fours : Packing::sparse; }
+
 // How deep the chunks of k are for this row and so many pixels, when this part of its blocks is stored: A of a chunk
 // stays in a cache while all channels go by.
 size_t sparse_depth(const SpmmRow& row, size_t pixels, size_t k, double stored);

@@ -16,7 +16,7 @@ size_t places_of(const Window& window, size_t pitch, size_t pixels) {
 
 SparseBand sparse_band(const Problem& p, const SpmmRow& row) {
   constexpr size_t most_rows = 0x10000, widest_unit = 64;
-  if (row.max_k() < most_rows || p.window == nullptr || p.taps() == 1) return {};
+  if (row.block == 1 || p.window == nullptr || p.taps() == 1) return {};
   const Window& window = *p.window;
   const Axis &h = window.h, &w = window.w;
   if (h.stride != 1 || w.stride != 1) return {};

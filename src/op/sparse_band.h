@@ -26,8 +26,9 @@ struct SparseBand {
   bool fits() const { return pixels > 0; }
 };
 
-// How bands are cut for this row. None where it finds rows of A by bytes, where the window has another stride or but
-// one tap, and where there are too many channels; which of these it is depends on nothing but the problem.
+// How bands are cut for this row. None for csr, where the window has another stride or but one tap, and where there are
+// too many channels; which of these it is depends on nothing but the problem. (Pairs find rows of A by bytes; for
+// fours, which multiply a row less often than blocks, vectors that cross lines cost more than a copy for every tap.)
 SparseBand sparse_band(const Problem& p, const SpmmRow& row);
 
 std::unique_ptr<qn_plan> plan_sparse_band(const ConvPlan& conv, const SparseBand& band);

@@ -50,7 +50,8 @@ enum class Packing {
               // all
   winograd4,  // points of one panel of channels after each other
   winograd6,
-  sparse,  // pack_sparse.h
+  sparse,        // pack_sparse.h: pairs, or blocks of `nr` channels,
+  sparse_fours,  // or fours
 };
 
 // Where rows of spmm.h's A lie: that of an input channel and tap at so many rows from the first. 0: channel after

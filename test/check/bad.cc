@@ -1,8 +1,10 @@
 // The bad kernels: those of the machine from the table of this ISA, those of memory and numbers here, as the reference
 // with something done before or after it.
 #include <algorithm>
+#include <bit>
 #include <deque>
 #include <span>
+#include <vector>
 
 #include "kernel/dwconv.h"
 #include "kernel/eltwise.h"
@@ -287,6 +289,23 @@ void begins_with_c_despite_a_bias(SPMM_ARGUMENTS) {
   qn_spmm_f32_csr_8x2_ref(pixels, sets, set, index, w, a, a_stride, c, c_stride, nullptr, p);
 }
 
+void leaves_entries_of_all_four_channels(SPMM_ARGUMENTS) {
+  constexpr size_t all = spmm_patterns - 1;  // the last ones of a set
+  const auto* places = static_cast<const uint16_t*>(index);
+  for (const qn_spmm_set* end = set + sets; set < end; ++set) {
+    size_t entries = 0, weights = 0;
+    for (unsigned i = 0; i < spmm_patterns; ++i) {
+      entries += places[i];
+      weights += places[i] * static_cast<size_t>(std::popcount(i + 1));
+    }
+    std::vector<uint16_t> fewer(places, places + spmm_patterns + entries);
+    fewer[all] = 0;
+    qn_spmm_f32_csr_8x4_ref(pixels, 1, set, fewer.data(), w, a, a_stride, c, c_stride, bias, p);
+    places += spmm_patterns + entries;
+    w += weights;
+  }
+}
+
 // --- transpose ---
 
 #define TRANSPOSE_ARGUMENTS size_t rows, size_t columns, const void *const *a, void *c, size_t c_stride
@@ -401,8 +420,10 @@ std::vector<BadKernel> bad_kernels() {
                                             [](const auto& row) { return row.run == qn_dwconv_f32_k3s1_2x8_ref; });
   const PoolRow& maxpool = reference(pool_rows(), PoolKind::max);
   const PoolRow& avgpool = reference(pool_rows(), PoolKind::average);
-  const SpmmRow& csr = *std::find_if(spmm_rows().begin(), spmm_rows().end(),
-                                     [](const auto& row) { return row.run == qn_spmm_f32_csr_8x2_ref; });
+  const SpmmRow& pairs = *std::find_if(spmm_rows().begin(), spmm_rows().end(),
+                                       [](const auto& row) { return row.run == qn_spmm_f32_csr_8x2_ref; });
+  const SpmmRow& fours = *std::find_if(spmm_rows().begin(), spmm_rows().end(),
+                                       [](const auto& row) { return row.run == qn_spmm_f32_csr_8x4_ref; });
   const TransposeRow& transpose = transpose_rows().back();
   const GatherRow& gather = gather_rows().back();
   return {
@@ -445,9 +466,10 @@ std::vector<BadKernel> bad_kernels() {
       bad("reads_b_after_y_is_written", reference(binary_rows(), BinaryKind::addc), reads_b_after_y_is_written,
           "in place of b"),
       bad("rounds_once", reference(channel_rows(), ChannelKind::scale), rounds_once, "y["),
-      bad("reads_the_first_row_unasked", csr, reads_the_first_row_unasked, "bytes before a"),
-      bad("leaves_sets_without_entries", csr, leaves_sets_without_entries, "is nothing, not"),
-      bad("begins_with_c_despite_a_bias", csr, begins_with_c_despite_a_bias, "is nan"),
+      bad("reads_the_first_row_unasked", pairs, reads_the_first_row_unasked, "bytes before a"),
+      bad("leaves_sets_without_entries", pairs, leaves_sets_without_entries, "is nothing, not"),
+      bad("begins_with_c_despite_a_bias", pairs, begins_with_c_despite_a_bias, "is nan"),
+      bad("leaves_entries_of_all_four_channels", fours, leaves_entries_of_all_four_channels, "c["),
       bad("reads_a_column_too_many", transpose, reads_a_column_too_many, "0 bytes past the end of a"),
       bad("takes_the_rows_for_neighbours", transpose, takes_the_rows_for_neighbours, "bad access"),
       bad("reads_lanes_that_no_piece_names", gather, reads_lanes_that_no_piece_names, "0 bytes past the end of a"),

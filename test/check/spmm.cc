@@ -19,11 +19,12 @@ struct SpmmMemory {
 enum class Start { bias, c };
 
 struct SpmmSize {
-  std::vector<size_t> steps;  // of each set
+  std::vector<size_t> steps;  // of each set; fours: entries
   size_t k_before, depth;     // k_before <= k < depth
   size_t pixels;              // at most
   size_t channels_before;
   bool overlap = false;  // rows of A lie one float apart
+  size_t pattern = 0;    // of all entries of fours; 0: any
 };
 
 // One product of the widest rows; a case is called with some of their pixels.
@@ -37,7 +38,13 @@ class SpmmProblem {
         values_(values),
         clamp_{clamp.min, clamp.max} {
     name_channels(random);
-    for (const qn_spmm_set& set : sets_) add_entries(set, random);
+    for (size_t i = 0; i < sets_.size(); ++i) {
+      if (row_.fours()) {
+        add_fours(sets_[i], size_.steps[i], random);
+      } else {
+        add_steps(sets_[i], size_.steps[i], random);
+      }
+    }
     add_rows(random);
     add_outputs(random);
   }
@@ -78,38 +85,47 @@ class SpmmProblem {
     float bias;
     std::vector<float> before, expected;
   };
+  // A product of one output: the place of its k in index_, and its weight.
+  struct Term {
+    size_t at;
+    float w;
+  };
 
-  // Sets in any order, with channels between them that no set names; the last set of csr names one channel twice.
+  // Sets in any order, with channels between them that no set names; the last set of pairs names one channel twice.
   void name_channels(Random& random) {
-    const size_t sets = size_.steps.size(), together = row_.csr() ? 1 : row_.block;
+    const size_t sets = size_.steps.size(), together = row_.together();
     std::vector<uint16_t> list;
     size_t next = size_.channels_before;
-    for (size_t i = 0; i < (row_.csr() ? 2 * sets - 1 : sets); ++i) {
+    for (size_t i = 0; i < (row_.pairs() ? 2 * sets - 1 : sets); ++i) {
       list.push_back(static_cast<uint16_t>(next));
       next += together + random.below(2);
     }
     for (size_t i = list.size(); i > 1; --i) std::swap(list[i - 1], list[random.below(i)]);
     for (size_t i = 0; i < sets; ++i) {
       constexpr uint16_t nobody = 0xa5a5;
-      const uint16_t second = row_.csr() ? list[std::min(2 * i + 1, list.size() - 1)] : nobody;
-      sets_.push_back({static_cast<uint16_t>(size_.steps[i]), list[row_.csr() ? 2 * i : i], second});
+      const uint16_t steps = row_.fours() ? nobody : static_cast<uint16_t>(size_.steps[i]);
+      const uint16_t second = row_.pairs() ? list[std::min(2 * i + 1, list.size() - 1)] : nobody;
+      sets_.push_back({steps, list[row_.pairs() ? 2 * i : i], second});
     }
   }
 
-  size_t entries_of(const qn_spmm_set& set) const { return set.steps * row_.entries() / (row_.csr() ? 2 : 1); }
-  // How many k are interleaved: those of csr take turns, a block has one for all channels.
-  size_t turns() const { return row_.csr() ? 2 : 1; }
+  size_t channel_of(const qn_spmm_set& set, size_t i) const {
+    return !row_.pairs() ? set.first + i : i == 0 ? set.first : set.second;
+  }
+  // How many k are interleaved: those of pairs take turns, a block has one for all channels.
+  size_t turns() const { return row_.pairs() ? 2 : 1; }
 
-  void add_entries(const qn_spmm_set& set, Random& random) {
-    const size_t entries = entries_of(set), channels = row_.channels();
-    index_.resize(index_.size() + entries * turns());
-    w_.resize(w_.size() + entries * channels);
-    uint16_t* index = index_.data() + index_.size() - entries * turns();
-    float* w = w_.data() + w_.size() - entries * channels;
+  void add_steps(const qn_spmm_set& set, size_t steps, Random& random) {
+    const size_t entries = steps * turns(), channels = row_.channels();
+    const size_t index_begin = index_.size(), w_begin = w_.size();
+    index_.resize(index_begin + entries * turns());
+    w_.resize(w_begin + entries * channels);
+    uint16_t* index = index_.data() + index_begin;
+    float* w = w_.data() + w_begin;
     for (size_t i = 0; i < entries * channels; ++i) w[i] = random.value(values_);
     for (size_t turn = 0; turn < turns() && entries > 0; ++turn) {
       const size_t depth = size_.depth - size_.k_before;
-      const size_t stored = std::min(entries - (row_.csr() ? random.below(2) : 0), depth);
+      const size_t stored = std::min(entries - (row_.pairs() ? random.below(2) : 0), depth);
       std::set<size_t> ascending;
       while (ascending.size() < stored) ascending.insert(size_.k_before + random.below(depth));
       size_t i = 0;
@@ -118,6 +134,32 @@ class SpmmProblem {
         index[i * 2 + turn] = index[(i - 1) * 2 + turn];
         w[i * 2 + turn] = 0;
       }
+    }
+    for (size_t i = 0; i < channels; ++i) {
+      const auto [terms, is_new] = terms_.try_emplace(channel_of(set, i));
+      for (size_t e = 0; is_new && e < entries; ++e) {
+        terms->second.push_back({index_begin + e * turns() + i % turns(), w[e * channels + i]});
+      }
+    }
+  }
+
+  void add_fours(const qn_spmm_set& set, size_t count, Random& random) {
+    std::vector<std::pair<size_t, size_t>> entries(count);  // pattern, k
+    for (auto& [pattern, k] : entries) {
+      pattern = size_.pattern != 0 ? size_.pattern : 1 + random.below(spmm_patterns);
+      k = size_.k_before + random.below(size_.depth - size_.k_before);
+    }
+    std::sort(entries.begin(), entries.end());
+    auto& counts = counts_.emplace_back(spmm_patterns);
+    for (size_t i = 0; i < row_.channels(); ++i) terms_[channel_of(set, i)] = {};
+    for (const auto& [pattern, k] : entries) {
+      ++counts[pattern - 1];
+      for (size_t i = 0; i < row_.channels(); ++i) {
+        if ((pattern >> i & 1) == 0) continue;
+        w_.push_back(random.value(values_));
+        terms_[channel_of(set, i)].push_back({index_.size(), w_.back()});
+      }
+      index_.push_back(static_cast<uint16_t>(k));
     }
   }
 
@@ -140,31 +182,34 @@ class SpmmProblem {
   }
 
   void add_outputs(Random& random) {
-    const uint16_t* index = index_.data();
-    const float* w = w_.data();
-    for (const qn_spmm_set& set : sets_) {
-      const size_t entries = entries_of(set), channels = row_.channels();
-      for (size_t i = 0; i < channels; ++i) {
-        const size_t n = !row_.csr() ? set.first + i : i == 0 ? set.first : set.second;
-        const auto [output, is_new] = outputs_.try_emplace(n);
-        if (is_new) output->second = one_output(index + i % turns(), w + i, entries, random);
-      }
-      index += entries * turns();
-      w += entries * channels;
-    }
+    for (const auto& [n, terms] : terms_) outputs_[n] = one_output(terms, random);
   }
 
-  Output one_output(const uint16_t* index, const float* w, size_t entries, Random& random) const {
+  Output one_output(const std::vector<Term>& terms, Random& random) const {
     Output output = {random.value(values_), std::vector<float>(width_), std::vector<float>(width_)};
     random.fill(output.before, values_);
     std::vector<float>& sums = output.expected;
     for (size_t p = 0; p < width_; ++p) sums[p] = start_ == Start::c ? output.before[p] : output.bias;
-    for (size_t i = 0; i < entries; ++i) {
-      const std::vector<float>& in = rows_.at(index[i * turns()]);
-      for (size_t p = 0; p < width_; ++p) sums[p] = multiply_add(in[p], w[i * row_.channels()], sums[p], fuses(row_));
+    for (const Term& term : terms) {
+      const std::vector<float>& in = rows_.at(index_[term.at]);
+      for (size_t p = 0; p < width_; ++p) sums[p] = multiply_add(in[p], term.w, sums[p], fuses(row_));
     }
     for (float& sum : sums) sum = quern::clamp(sum, clamp_);
     return output;
+  }
+
+  // The index as it is packed: before the k of each set of fours are the numbers of entries.
+  std::vector<uint16_t> packed_index() const {
+    if (!row_.fours()) return index_;
+    std::vector<uint16_t> packed;
+    auto k = index_.begin();
+    for (size_t i = 0; i < counts_.size(); ++i) {
+      packed.insert(packed.end(), counts_[i].begin(), counts_[i].end());
+      const auto end = k + static_cast<ptrdiff_t>(size_.steps[i]);
+      packed.insert(packed.end(), k, end);
+      k = end;
+    }
+    return packed;
   }
 
   void place_sets(SpmmMemory& memory, Side side) const {
@@ -172,11 +217,12 @@ class SpmmProblem {
     std::memcpy(memory.sets.floats(), sets_.data(), memory.sets.size());
     memory.w.place(w_.size() * 4, side);
     std::copy(w_.begin(), w_.end(), memory.w.floats());
-    memory.index.place(index_.size() * row_.index_bytes() + spmm_beyond, side, row_.index_bytes());
-    if (row_.csr()) {
-      std::copy(index_.begin(), index_.end(), reinterpret_cast<uint8_t*>(memory.index.floats()));
+    const std::vector<uint16_t> index = packed_index();
+    memory.index.place(index.size() * row_.index_bytes() + spmm_beyond, side, row_.index_bytes());
+    if (row_.index_bytes() == 1) {
+      std::copy(index.begin(), index.end(), reinterpret_cast<uint8_t*>(memory.index.floats()));
     } else {
-      std::copy(index_.begin(), index_.end(), reinterpret_cast<uint16_t*>(memory.index.floats()));
+      std::copy(index.begin(), index.end(), reinterpret_cast<uint16_t*>(memory.index.floats()));
     }
   }
 
@@ -209,8 +255,10 @@ class SpmmProblem {
   Values values_;
   qn_minmax_f32 clamp_;
   std::vector<qn_spmm_set> sets_;
-  std::vector<uint16_t> index_;
+  std::vector<uint16_t> index_;  // k alone
   std::vector<float> w_;
+  std::vector<std::vector<uint16_t>> counts_;  // fours: of the entries of each set, by pattern
+  std::map<size_t, std::vector<Term>> terms_;  // by channel
   std::map<size_t, std::vector<float>> rows_;  // of A, by k
   std::map<size_t, Output> outputs_;           // by channel
 };
@@ -248,7 +296,8 @@ class SpmmCheck {
     for (size_t p = row_.pixels; p >= 1; --p) every.push_back(p);
     for (const Clamp clamp : clamps) {
       for (const Start start : {Start::bias, Start::c}) {
-        const SpmmSize size = {{2, 0, 1, 3}, 3, 12, row_.pixels, 2};
+        const std::vector<size_t> steps = {2, 0, 1, 3}, entries = {20, 0, 1, 9};
+        const SpmmSize size = {row_.fours() ? entries : steps, 3, 12, row_.pixels, 2};
         if (!check(size, start, Values::random, clamp, every, Side::low, 5)) return false;
         if (!check(size, start, Values::extreme, clamp, every, Side::high, 0)) return false;
       }
@@ -269,7 +318,7 @@ class SpmmCheck {
 
   // The largest k, channels and counts, also where rows lie so far apart that their distances take more than 32 bits.
   bool far_apart() {
-    const size_t depth = row_.max_k(), last_channels = 0x10000 - (row_.csr() ? 1 : row_.block);
+    const size_t depth = row_.max_k(), last_channels = 0x10000 - row_.together();
     const size_t a_stride = (size_t{1} << 32) / depth * 8, c_stride = size_t{80} << 10;
     for (const Start start : {Start::bias, Start::c}) {
       const SpmmSize any_k = {{3, 1, 40}, 0, depth, row_.pixels, 0, true};
@@ -280,8 +329,8 @@ class SpmmCheck {
         if (!problem.check(checker_, memory_, pixels, Side::low, a_stride, c_stride)) return false;
       }
     }
-    if (row_.csr()) return true;
-    return check({{40000}, 0, depth, 1, 0, true}, Start::bias, Values::random, {-1, 1}, {1}, Side::high, 0);
+    if (row_.pairs()) return true;
+    return check({{40000}, 0, depth, 1, 0, true, 6}, Start::bias, Values::random, {-1, 1}, {1}, Side::high, 0);
   }
 
   bool larger() {

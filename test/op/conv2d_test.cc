@@ -486,6 +486,26 @@ TEST(Conv2d, FusedLevelsGiveTheBitsOfAChainOfFma) {
   check(spmm_rows(), QN_ALGORITHM_SPARSE);
 }
 
+// Kernels of four channels take the weights in an order of their own, which is the same at every level.
+TEST(Conv2d, FusedLevelsOfFourSparseChannelsAgree) {
+  const Conv c = {.height = 7, .width = 10, .in = 67, .out = 35, .kernel = {3, 3}, .padding = {1, 1, 1, 1}};
+  const std::vector<float> input = reals(count_of(c.shape()), 7), keep = reals(c.weights(), 8, 0, 1);
+  for (const float zeros : {0.1f, 0.3f, 0.5f, 0.9f}) {
+    std::vector<float> weights = reals(c.weights(), 9);
+    for (size_t i = 0; i < weights.size(); ++i) weights[i] = keep[i] < zeros ? 0 : weights[i];
+    Op op;
+    ASSERT_QN_OK(create(c, weights.data(), QN_WEIGHTS_OHWI, nullptr, nullptr, &op));
+    std::vector<float> expected;
+    for (const SpmmRow& row : spmm_rows()) {
+      if (!row.fours() || !runs_on(row, cpu().isa) || row.isa == isa_ref) continue;
+      const Result r = run(op, {{c.shape(), input}}, {.algorithm = QN_ALGORITHM_SPARSE, .kernel = row.name});
+      ASSERT_EQ(r.status, QN_OK) << r.message;
+      if (expected.empty()) expected = r.values;
+      EXPECT_TRUE(same_bits(r.values, expected)) << row.name << ", " << zeros << " zeros";
+    }
+  }
+}
+
 TEST(Conv2d, NanStaysNanAndClampsInfinity) {
   const Conv c = {.height = 1, .width = 3, .in = 2, .out = 3, .min = -1, .max = 1};
   const std::vector<float> weights = {1, 0, 0, 1, 1, 1}, bias = {0, 0, 0};

@@ -25,7 +25,8 @@ std::vector<float> weights_with(size_t out, size_t depth, size_t block, float ze
   return weights;
 }
 
-Chosen choice_for(size_t size, size_t channels, size_t kernel, const std::vector<float>& weights) {
+Chosen choice_for(size_t size, size_t channels, size_t kernel, const std::vector<float>& weights,
+                  qn_algorithm algorithm = QN_ALGORITHM_AUTO) {
   qn_conv2d_params p;
   qn_conv2d_params_init(&p);
   p.in_channels = p.out_channels = channels;
@@ -37,8 +38,11 @@ Chosen choice_for(size_t size, size_t channels, size_t kernel, const std::vector
   Op op;
   EXPECT_QN_OK(qn_conv2d_create(&p, &w, nullptr, nullptr, &op));
   const qn_tensor in = dense({1, size, size, channels});
+  qn_plan_options options;
+  qn_plan_options_init(&options);
+  options.algorithm = algorithm;
   qn_plan* plan = nullptr;
-  EXPECT_QN_OK(qn_operator_plan(op, &in, 1, nullptr, 0, nullptr, &plan));
+  EXPECT_QN_OK(qn_operator_plan(op, &in, 1, nullptr, 0, &options, &plan));
   const Chosen chosen = {qn_plan_algorithm(plan), qn_plan_kernel(plan)};
   qn_plan_release(plan);
   return chosen;
@@ -83,6 +87,17 @@ TEST(Sparse, TakesThePatternOfTheWeights) {
   EXPECT_GE(block_of(choice_for(28, 128, 1, weights_with(128, 128, 16, 0.9f)).kernel), 4u);
   EXPECT_EQ(block_of(choice_for(28, 128, 1, weights_with(128, 128, 4, 0.9f, 0.05f)).kernel), 4u) << "mostly full";
   EXPECT_LT(block_of(choice_for(28, 128, 1, weights_with(128, 128, 4, 0.9f, 0.5f)).kernel), 4u) << "half full";
+}
+
+TEST(Sparse, FewZerosAreLeftOutFourChannelsAtATime) {
+  if (!has_vectors()) GTEST_SKIP() << "this level has no kernels for it";
+  for (const float zeros : {0.15f, 0.9f}) {
+    const Chosen chosen = choice_for(28, 256, 1, weights_with(256, 256, 1, zeros), QN_ALGORITHM_SPARSE);
+    const auto row = std::find_if(spmm_rows().begin(), spmm_rows().end(),
+                                  [&](const SpmmRow& each) { return chosen.kernel == each.name; });
+    ASSERT_NE(row, spmm_rows().end());
+    EXPECT_EQ(row->packing, zeros < 0.5f ? SpmmPacking::fours : SpmmPacking::pairs) << chosen.kernel;
+  }
 }
 
 TEST(Sparse, PatternsAreTheLargestThatAreMostlyFull) {
