@@ -203,12 +203,14 @@ size_t fours_depth(double stored) { return stored > 0.65 ? 256 : 128; }
 
 }  // namespace
 
-// Rows of A must stay in the L1 cache. Only where blocks of four channels or more, which use a row so often that the L2
-// cache is near enough, are rare, chunks are deeper, lest their sums be read and written for a few steps.
+// Rows of A must stay in the L1 cache. Those of two channels, whose sums are read and written after few steps as it is,
+// may fill it. Only where blocks of four channels or more, which use a row so often that the L2 cache is near enough,
+// are rare, chunks are deeper, lest their sums be read and written for a few steps.
 size_t sparse_depth(const SpmmRow& row, size_t pixels, size_t k, double stored) {
   constexpr double enough_steps = 64;
   const size_t row_bytes = std::min(row.pixels, pixels) * sizeof(float);
-  double most = static_cast<double>(cpu().l1_bytes * 2 / 3 / row_bytes);
+  const size_t near_bytes = row.channels() == 2 ? cpu().l1_bytes : cpu().l1_bytes * 2 / 3;
+  double most = static_cast<double>(near_bytes / row_bytes);
   if (row.block >= 4) {
     const double far = static_cast<double>(cpu().l2_bytes / 2 / row_bytes);
     most = std::max(most, std::min(far, enough_steps / std::max(stored, 1 / far)));
