@@ -257,8 +257,6 @@ bool table_fits(const Problem& p) {
 
 constexpr size_t max_sparse_elements = size_t{1} << 31;  // packed weights are found by 32 bits
 
-bool has_zeros(const Problem& p) { return p.density != nullptr && p.density->blocks[0] < p.density->elements; }
-
 // Blocks that are mostly full are as good as single weights, and faster.
 constexpr double full_enough = 0.9;
 
@@ -404,6 +402,8 @@ void add_algorithm(qn_algorithm algorithm, const Problem& p, const char* kernel,
 }
 
 }  // namespace
+
+bool has_zeros(const Problem& p) { return p.density != nullptr && p.density->blocks[0] < p.density->elements; }
 
 SparsePattern pattern_of(const Problem& p) {
   SparsePattern pattern;

@@ -44,6 +44,9 @@ struct Problem {
   bool blocked() const { return in_blocked || out_blocked; }
 };
 
+// Has anybody found weights that are 0?
+bool has_zeros(const Problem& p);
+
 // What the weights look like: how many percent of them are not zero, and the most channels that they come in blocks of.
 // A block counts as one if blocks of its size are mostly full: then their zeros are stored like the others.
 struct SparsePattern {

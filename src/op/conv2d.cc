@@ -53,8 +53,13 @@ class Conv2d final : public Operator {
     Window window = window_;
     QN_TRY(check_places(request));
     QN_TRY(size_input(request.ins[0], &window));
+    const Problem p = problem(request, window);
+    // Full weights are sparse where somebody asks for that, but for no layout's sake.
+    if (p.blocked() && p.in > 1 && request.options.algorithm == QN_ALGORITHM_AUTO && !has_zeros(p)) {
+      return fail(QN_UNSUPPORTED, "%s: no weight is 0", name);
+    }
     Choice choice;
-    QN_TRY(choose(name, problem(request, window), request.options, &choice));
+    QN_TRY(choose(name, p, request.options, &choice));
     *cycles = choice.cycles;
     return QN_OK;
   }
