@@ -7,6 +7,7 @@
 #include "base/cpu.h"
 #include "base/math.h"
 #include "op/pack_sparse.h"
+#include "op/sparse_band.h"
 
 namespace quern {
 namespace {
@@ -54,7 +55,7 @@ constexpr double set_cycles = 20;               // to begin a set of channels,
 constexpr double fours_set_cycles = 50;         // with its fifteen loops,
 constexpr double transpose_cycles = 0.21;       // to transpose an element, with vectors of 16,
 constexpr double transpose_back_cycles = 0.17;  // and back,
-constexpr double gather_row_cycles = 0.08;      // to copy one between images that are pixel-blocked, with neighbours,
+constexpr double gather_row_cycles = 0.2;       // to copy one between images that are pixel-blocked, with neighbours,
 constexpr double gather_pixel_cycles = 1;       // and alone
 constexpr double cached_bytes = 16 << 20;       // that the last cache keeps while a layer runs
 
@@ -306,17 +307,32 @@ bool layouts_fit(const Problem& p, const SpmmRow& row) {
   return !p.in_blocked || p.pointwise || (p.offsets_fit && table_fits(p));
 }
 
-// Cycles until one element of A, of C is where it should be.
+// Cycles until an element of A, or of C, is where it should be, with vectors of 16.
 double input_cycles(const Problem& p) {
   if (!p.in_blocked) return transpose_cycles;
   return p.pointwise ? 0 : p.window->w.stride == 1 ? gather_row_cycles : gather_pixel_cycles;
 }
 double output_cycles(const Problem& p) { return p.out_blocked ? 0 : transpose_back_cycles; }
 
+// A band of the image at a time: every input channel is laid out once for all taps. (sparse_band.h)
+double sparse_band_cycles(const Problem& p, const SpmmRow& row, const SparseBand& band) {
+  const double lanes = level_of(row).lanes, bands = static_cast<double>(divide_up(p.pixels, band.pixels));
+  const double vectors = bands * static_cast<double>(band.width / row.lanes);
+  const double tiles = bands * static_cast<double>(divide_up(band.width, row.pixels));
+  const double sets = tiles * static_cast<double>(divide_up(p.out, row.channels()));
+  const double in = bands * static_cast<double>(p.in * band.channel) * input_cycles(p);
+  const double back = p.out_blocked ? gather_row_cycles : transpose_back_cycles;
+  const double out = static_cast<double>(p.out * p.pixels) * back;
+  const double one = sparse_products(p, row, tiles, vectors) + (in + out) * 16 / lanes +
+                     sets * (row.fours() ? fours_set_cycles : set_cycles);
+  return one * static_cast<double>(p.groups * p.images);
+}
+
 // Every weight is multiplied with all pixels of a tile; before and after that A and C are transposed, unless they are
 // pixel-blocked. (As measured: within a tenth of it for layers of MobileNet, 1x1 and 3x3, at 0 to 95% zeros.)
 double sparse_cycles(const Problem& p, const SpmmRow& row) {
   if (p.pixels == 1 && !p.blocked()) return sparse_column_cycles(p, row);
+  if (const SparseBand band = sparse_band(p, row); band.fits()) return sparse_band_cycles(p, row, band);
   const Level level = level_of(row);
   const size_t depth = p.taps() * p.in, vectors = divide_up(p.pixels, row.lanes);
   const bool alone = row.alone > 0 && p.pixels % row.lanes == 1;
