@@ -9,6 +9,7 @@
 #include "../offset.h"
 
 #define ARGS rsp + 64                   // a_stride  c  c_stride  bias  p
+#define CLAMPS rsp + 4                  // 0: from -infinity to infinity, which takes no instructions
 
         .altmacro
 
@@ -19,6 +20,12 @@
         mov     rax, [ARGS + 32]
         vbroadcastss zmm30, dword ptr [rax + MINMAX_MIN]
         vbroadcastss zmm31, dword ptr [rax + MINMAX_MAX]
+        mov     ebx, [rax + MINMAX_MIN]
+        mov     ebp, [rax + MINMAX_MAX]
+        xor     ebx, 0xff800000
+        xor     ebp, 0x7f800000
+        or      ebx, ebp
+        mov     [CLAMPS], ebx
 .endm
 
 .macro end
@@ -60,9 +67,12 @@
         vmovups zmm\acc, [\at + 64 * \v]
 .endm
 
-.macro clamp_store acc, at, v
+.macro clamp acc
         vmaxps  zmm\acc, zmm30, zmm\acc // a NaN in the second operand is the result
         vminps  zmm\acc, zmm31, zmm\acc
+.endm
+
+.macro store acc, at, v
         vmovups [\at + 64 * \v], zmm\acc
 .endm
 
@@ -90,15 +100,25 @@
         .endr
 .endm
 
-.macro to_c V, acc, at
+.macro clamp_vectors V, acc
         .if     \V == 0
         vmaxss  xmm\acc, xmm30, xmm\acc
         vminss  xmm\acc, xmm31, xmm\acc
+        .endif
+        .set    v, 0
+        .rept   \V
+        clamp   %(\acc + v)
+        .set    v, v + 1
+        .endr
+.endm
+
+.macro to_c V, acc, at
+        .if     \V == 0
         vmovss  dword ptr [\at], xmm\acc
         .endif
         .set    v, 0
         .rept   \V
-        clamp_store %(\acc + v), \at, %v
+        store   %(\acc + v), \at, %v
         .set    v, v + 1
         .endr
 .endm
@@ -144,6 +164,21 @@
 .endm
 
 .macro channels_to_c R, V, one
+        cmp     dword ptr [CLAMPS], 0
+        jbe     6f
+        .if     \V
+        clamp_vectors \V, 0
+        clamp_vectors \V, 4
+        .if     \R == 4
+        clamp_vectors \V, 8
+        clamp_vectors \V, 12
+        .endif
+        .endif
+        .if     \one
+        vmaxps  xmm24, xmm30, xmm24
+        vminps  xmm24, xmm31, xmm24
+        .endif
+6:
         .if     \V
         to_c    \V, 0, rdi
         to_c    \V, 4, rdi+r14
@@ -153,8 +188,6 @@
         .endif
         .endif
         .if     \one
-        vmaxps  xmm24, xmm30, xmm24
-        vminps  xmm24, xmm31, xmm24
         vmovss  dword ptr [rdi + 64 * \V], xmm24
         vextractps dword ptr [rdi + r14 + 64 * \V], xmm24, 1
         .if     \R == 4
@@ -237,7 +270,11 @@ L(csr\V):
         prefetcht0 [r8 + AHEAD]
         dec     r11d
         jnz     3b
-4:      to_c    \V, 4, rbp
+4:      cmp     dword ptr [CLAMPS], 0
+        jbe     6f
+        clamp_vectors \V, 4
+        clamp_vectors \V, 0
+6:      to_c    \V, 4, rbp
         to_c    \V, 0, rdi
         dec     rsi
         jnz     0b
