@@ -43,9 +43,8 @@
         entry   rdi, rax, name, rbx
 .endm
 
-// Where the variant with V vectors, and maybe one pixel more, of four channels begins; r13 becomes 3 c_strides.
+// Where the variant with V vectors, and maybe one pixel more, begins.
 .macro entry_with_one name
-        lea     r13, [r14 + r14 * 2]
         mov     eax, edi                // 16 q + r pixels: place 2 q + min(r, 2), counted from 1
         shr     eax, 4
         add     eax, eax
@@ -57,7 +56,7 @@
         entry   rdi, rax, \name, rbx
 .endm
 
-// The pixels of one channel are the accumulators acc .. acc+V-1, or for V = 0 one float.
+// The pixels of one channel are the accumulators acc .. acc+V-1.
 
 .macro copy to, from
         vmovaps zmm\to, zmm\from
@@ -77,22 +76,15 @@
 .endm
 
 .macro from_bias V, acc, at
-        .if     \V == 0
-        vmovss  xmm\acc, dword ptr [\at]
-        .else
         vbroadcastss zmm\acc, dword ptr [\at]
         .set    v, 1
         .rept   \V - 1
         copy    %(\acc + v), \acc
         .set    v, v + 1
         .endr
-        .endif
 .endm
 
 .macro from_c V, acc, at
-        .if     \V == 0
-        vmovss  xmm\acc, dword ptr [\at]
-        .endif
         .set    v, 0
         .rept   \V
         fetch   %(\acc + v), \at, %v
@@ -101,10 +93,6 @@
 .endm
 
 .macro clamp_vectors V, acc
-        .if     \V == 0
-        vmaxss  xmm\acc, xmm30, xmm\acc
-        vminss  xmm\acc, xmm31, xmm\acc
-        .endif
         .set    v, 0
         .rept   \V
         clamp   %(\acc + v)
@@ -113,9 +101,6 @@
 .endm
 
 .macro to_c V, acc, at
-        .if     \V == 0
-        vmovss  dword ptr [\at], xmm\acc
-        .endif
         .set    v, 0
         .rept   \V
         store   %(\acc + v), \at, %v
@@ -201,11 +186,11 @@
         vfmadd231ps zmm\acc, zmm20, zmm\in
 .endm
 
-// ---- csr: two channels.
+// ---- csr: two channels.  V and ONE (one pixel more) are assembly variables.
 //
 //   set    rdi C of f  rbp C of s  r10 r11 their biases
 //   step   r11d steps left  r10d places  rax rbx r13 r15 rows of A
-//   acc    f: zmm0 ..  s: zmm4 ..     load  zmm16 four W  zmm17 .. one each
+//   acc    f: zmm0 ..  s: zmm4 ..     load  zmm16 four W  zmm17 .. one each     one pixel more: xmm(V), xmm(4 + V)
 //
 // A step with V = 4 is 16 FMAs (8 cycles) and 19 loads (9.5 cycles): one for its four weights, one for their places, one
 // that fetches weights.  Rows of A are found a step before their products, for the first step of the next set, too.
@@ -214,27 +199,74 @@
         vfmadd231ps zmm\acc, zmm\w, [\at + 64 * \v]
 .endm
 
-.macro csr_products V, acc, i, w, row
+.macro one_multiplied acc, w, at, v
+        vfmadd231ss xmm\acc, xmm\w, dword ptr [\at + 64 * \v]
+.endm
+
+.macro one_fetched acc, at, v
+        vmovss  xmm\acc, dword ptr [\at + 64 * \v]
+.endm
+
+.macro one_clamped acc
+        vmaxss  xmm\acc, xmm30, xmm\acc
+        vminss  xmm\acc, xmm31, xmm\acc
+.endm
+
+.macro one_stored acc, at, v
+        vmovss  dword ptr [\at + 64 * \v], xmm\acc
+.endm
+
+.macro csr_from_bias acc, at
+        .if     V
+        from_bias V, \acc, \at
+        .endif
+        .if     ONE
+        one_fetched %(\acc + V), \at, 0
+        .endif
+.endm
+
+.macro csr_from_c acc, at
+        from_c  V, \acc, \at
+        .if     ONE
+        one_fetched %(\acc + V), \at, %V
+        .endif
+.endm
+
+.macro csr_clamp acc
+        clamp_vectors V, \acc
+        .if     ONE
+        one_clamped %(\acc + V)
+        .endif
+.endm
+
+.macro csr_to_c acc, at
+        to_c    V, \acc, \at
+        .if     ONE
+        one_stored %(\acc + V), \at, %V
+        .endif
+.endm
+
+.macro csr_products acc, i, w, row
         vpermilps zmm\w, zmm16, 0x55 * \i
         .set    v, 0
-        .rept   \V
+        .rept   V
         multiply %(\acc + v), \w, \row, %v
         .set    v, v + 1
         .endr
+        .if     ONE
+        one_multiplied %(\acc + V), \w, \row, %V
+        .endif
 .endm
 
-.macro csr_entry V, acc, i, low, row
-        .if     \V == 0
-        vmovss  xmm16, dword ptr [\row]
-        vfmadd231ss xmm\acc, xmm16, dword ptr [r8 + 4 * \i]
-        .else
-        csr_products \V, \acc, \i, %(17 + \i), \row
-        .endif
+.macro csr_entry acc, i, low, row
+        csr_products \acc, \i, %(17 + \i), \row
         csr_find \i, \low, \row
 .endm
 
-.macro csr V
-L(csr\V):
+.macro csr width, one
+        .set    V, \width
+        .set    ONE, \one
+L(csr\width\one):
 0:      movzx   edi, word ptr [rdx + SPMM_SET_FIRST]
         movzx   ebp, word ptr [rdx + SPMM_SET_SECOND]
         mov     r11, [ARGS + 24]        // bias
@@ -244,60 +276,59 @@ L(csr\V):
         test    r11, r11
         lea     r11, [r11 + rbp * 4]
         jz      1f
-        from_bias \V, 0, r10
-        from_bias \V, 4, r11
+        csr_from_bias 0, r10
+        csr_from_bias 4, r11
         imul    rbp, r14
         add     rbp, [ARGS + 8]
         jmp     2f
 1:      imul    rbp, r14
         add     rbp, [ARGS + 8]
-        from_c  \V, 0, rdi
-        from_c  \V, 4, rbp
+        csr_from_c 0, rdi
+        csr_from_c 4, rbp
 2:      movzx   r11d, word ptr [rdx + SPMM_SET_STEPS]
         add     rdx, SPMM_SET_BYTES
         test    r11d, r11d
         jz      4f
         .p2align 5
 3:      csr_places
-        .if     \V
         vbroadcastf32x4 zmm16, [r8]
-        .endif
-        csr_entry \V, 0, 0, eax, rax
-        csr_entry \V, 4, 1, ebx, rbx
-        csr_entry \V, 0, 2, r13d, r13
-        csr_entry \V, 4, 3, r15d, r15
+        csr_entry 0, 0, eax, rax
+        csr_entry 4, 1, ebx, rbx
+        csr_entry 0, 2, r13d, r13
+        csr_entry 4, 3, r15d, r15
         add     r8, 16
         prefetcht0 [r8 + AHEAD]
         dec     r11d
         jnz     3b
 4:      cmp     dword ptr [CLAMPS], 0
         jbe     6f
-        clamp_vectors \V, 4
-        clamp_vectors \V, 0
-6:      to_c    \V, 4, rbp
-        to_c    \V, 0, rdi
+        csr_clamp 4
+        csr_clamp 0
+6:      csr_to_c 4, rbp
+        csr_to_c 0, rdi
         dec     rsi
         jnz     0b
         jmp     L(csr_end)
 .endm
 
         rodata
-        places  csr, 0, 1, 2, 3, 4
+        places  csr, 01, 10, 11, 20, 21, 30, 31, 40
 
 fn qn_spmm_f32_csr_64x2_avx512
         begin
-        entry_vectors csr
+        entry_with_one csr
         csr_places
         csr_find 0, eax, rax
         csr_find 1, ebx, rbx
         csr_find 2, r13d, r13
         csr_find 3, r15d, r15
         enter   rdi
-        csr     4
-        csr     3
-        csr     2
-        csr     1
-        csr     0
+        .irp    vectors, 4, 3, 2, 1
+        csr     \vectors, 0
+        .endr
+        .irp    vectors, 3, 2, 1, 0
+        csr     \vectors, 1
+        .endr
 L(csr_end):
         end
 endfn qn_spmm_f32_csr_64x2_avx512
@@ -379,6 +410,7 @@ L(fours\width\one):
 
 fn qn_spmm_f32_csr_64x4_avx512
         begin
+        lea     r13, [r14 + r14 * 2]
         entry_with_one fours
         enter   rdi
         .irp    vectors, 4, 3, 2, 1
@@ -520,6 +552,7 @@ endfn qn_spmm_f32_b1x2_64x2_avx512
 
 fn qn_spmm_f32_b1x\N\()_64x\N\()_avx512
         begin
+        lea     r13, [r14 + r14 * 2]
         entry_with_one \name
         enter   rdi
         .irp    vectors, 4, 3, 2, 1

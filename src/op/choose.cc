@@ -336,7 +336,8 @@ double sparse_cycles(const Problem& p, const SpmmRow& row) {
   const Level level = level_of(row);
   const size_t depth = p.taps() * p.in, vectors = divide_up(p.pixels, row.lanes);
   const bool alone = row.alone > 0 && p.pixels % row.lanes == 1;
-  const double width = static_cast<double>(vectors) - (alone ? 0.75 : 0);  // four channels of the last pixel share one
+  // Four channels of the last pixel share a vector; of pairs it is as much as half of one.
+  const double width = static_cast<double>(vectors) - (!alone ? 0 : row.pairs() ? 0.5 : 0.75);
   const auto transposed = [&](size_t channels, double cycles) {
     return static_cast<double>(channels * p.pixels) * cycles * 16 / level.lanes;
   };
