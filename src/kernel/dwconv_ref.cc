@@ -6,18 +6,52 @@ namespace {
 constexpr DwconvRow row_rows[] = {
 #define QN_DWCONV_ROW(type, nr, isa, layout, name) {{#name, QN_##type, isa_##isa, QN_LAYOUT_##layout}, nr, name},
 #define QN_DWCONV_TILE_ROW(type, kernel, stride, rows, nr, isa, layout, name)
+#define QN_DWCONV_PLANE_ROW(type, kernel, block, lanes, isa, layout, name)
+#define QN_DWCONV_HALF_ROW(type, lanes, isa, layout, name)
 #include "kernel/dwconv.inc"
 #undef QN_DWCONV_ROW
 #undef QN_DWCONV_TILE_ROW
+#undef QN_DWCONV_PLANE_ROW
+#undef QN_DWCONV_HALF_ROW
 };
 
 constexpr DwconvTileRow tile_rows[] = {
 #define QN_DWCONV_ROW(type, nr, isa, layout, name)
 #define QN_DWCONV_TILE_ROW(type, kernel, stride, rows, nr, isa, layout, name) \
   {{#name, QN_##type, isa_##isa, QN_LAYOUT_##layout}, kernel, stride, rows, nr, name},
+#define QN_DWCONV_PLANE_ROW(type, kernel, block, lanes, isa, layout, name)
+#define QN_DWCONV_HALF_ROW(type, lanes, isa, layout, name)
 #include "kernel/dwconv.inc"
 #undef QN_DWCONV_ROW
 #undef QN_DWCONV_TILE_ROW
+#undef QN_DWCONV_PLANE_ROW
+#undef QN_DWCONV_HALF_ROW
+};
+
+constexpr DwconvPlaneRow plane_rows[] = {
+#define QN_DWCONV_ROW(type, nr, isa, layout, name)
+#define QN_DWCONV_TILE_ROW(type, kernel, stride, rows, nr, isa, layout, name)
+#define QN_DWCONV_PLANE_ROW(type, kernel, block, lanes, isa, layout, name) \
+  {{#name, QN_##type, isa_##isa, QN_LAYOUT_##layout}, kernel, block, lanes, name},
+#define QN_DWCONV_HALF_ROW(type, lanes, isa, layout, name)
+#include "kernel/dwconv.inc"
+#undef QN_DWCONV_ROW
+#undef QN_DWCONV_TILE_ROW
+#undef QN_DWCONV_PLANE_ROW
+#undef QN_DWCONV_HALF_ROW
+};
+
+constexpr DwconvHalfRow half_rows[] = {
+#define QN_DWCONV_ROW(type, nr, isa, layout, name)
+#define QN_DWCONV_TILE_ROW(type, kernel, stride, rows, nr, isa, layout, name)
+#define QN_DWCONV_PLANE_ROW(type, kernel, block, lanes, isa, layout, name)
+#define QN_DWCONV_HALF_ROW(type, lanes, isa, layout, name) \
+  {{#name, QN_##type, isa_##isa, QN_LAYOUT_##layout}, lanes, name},
+#include "kernel/dwconv.inc"
+#undef QN_DWCONV_ROW
+#undef QN_DWCONV_TILE_ROW
+#undef QN_DWCONV_PLANE_ROW
+#undef QN_DWCONV_HALF_ROW
 };
 
 constexpr size_t nr = 8;
@@ -57,6 +91,8 @@ void tile(size_t kernel, size_t stride, size_t channels, size_t pixels, size_t r
 
 std::span<const DwconvRow> dwconv_rows() { return row_rows; }
 std::span<const DwconvTileRow> dwconv_tile_rows() { return tile_rows; }
+std::span<const DwconvPlaneRow> dwconv_plane_rows() { return plane_rows; }
+std::span<const DwconvHalfRow> dwconv_half_rows() { return half_rows; }
 
 }  // namespace quern
 
@@ -81,5 +117,37 @@ TILE(3, 1)
 TILE(3, 2)
 TILE(5, 1)
 TILE(5, 2)
+
+void qn_dwconv_f32_plane8_ref(size_t pixels, size_t kernel_h, size_t kernel_w, const int32_t* offsets,
+                              const void* masks, size_t mask_stride, const void* a, const void* w, void* c,
+                              size_t c_stride, const qn_minmax_f32* p) {
+  constexpr size_t block = 8;
+  const auto* weights = static_cast<const float*>(w);
+  for (size_t x = 0; x < pixels; ++x) {
+    float sum = weights[0];
+    for (size_t t = 0; t < kernel_h * kernel_w; ++t) {
+      const auto* bits = static_cast<const uint8_t*>(masks) + t / kernel_h * mask_stride;
+      const bool counts = (bits[x / 8] >> x % 8 & 1) != 0;
+      const auto* in = reinterpret_cast<const float*>(static_cast<const char*>(a) + offsets[t]);
+      sum += (counts ? in[x] : 0) * weights[t + 1];
+    }
+    reinterpret_cast<float*>(static_cast<char*>(c) + x / block * c_stride)[x % block] = quern::clamp(sum, *p);
+  }
+}
+
+void qn_dwconv_f32_half_k3_ref(size_t rows, size_t columns, const void* a, size_t a_stride, const void* w, void* c,
+                               size_t c_stride, const qn_minmax_f32* p) {
+  const auto* weights = static_cast<const float*>(w);
+  for (size_t y = 0; y < rows; ++y) {
+    for (size_t x = 0; x < columns; ++x) {
+      float sum = weights[0];
+      for (size_t t = 0; t < 9; ++t) {
+        const auto* row = reinterpret_cast<const float*>(static_cast<const char*>(a) + (2 * y + t % 3) * a_stride);
+        sum += (x == 0 && t < 3 ? 0 : row[2 * x + t / 3 - 1]) * weights[t + 1];
+      }
+      reinterpret_cast<float*>(static_cast<char*>(c) + y * c_stride)[x] = quern::clamp(sum, *p);
+    }
+  }
+}
 
 }  // extern "C"

@@ -8,9 +8,25 @@ namespace {
 constexpr PoolRow rows[] = {
 #define QN_POOL_ROW(type, kind, isa, layout, name) \
   {{#name, QN_##type, isa_##isa, QN_LAYOUT_##layout}, PoolKind::kind, name},
+#define QN_POOL_PLANE_ROW(type, kind, block, lanes, isa, layout, name)
 #include "kernel/pool.inc"
 #undef QN_POOL_ROW
+#undef QN_POOL_PLANE_ROW
 };
+
+constexpr PoolPlaneRow plane_rows[] = {
+#define QN_POOL_ROW(type, kind, isa, layout, name)
+#define QN_POOL_PLANE_ROW(type, kind, block, lanes, isa, layout, name) \
+  {{#name, QN_##type, isa_##isa, QN_LAYOUT_##layout}, PoolKind::kind, block, lanes, name},
+#include "kernel/pool.inc"
+#undef QN_POOL_ROW
+#undef QN_POOL_PLANE_ROW
+};
+
+// What pixels gather, and how they begin.
+constexpr float lowest = -std::numeric_limits<float>::infinity();
+float larger(float max, float value) { return value > max || value != value ? value : max; }
+float sum(float so_far, float value) { return so_far + value; }
 
 // Folds the taps of every channel of every pixel; finish(value, x) makes the output of pixel x.
 template <class Fold, class Finish>
@@ -30,24 +46,52 @@ void pool(size_t channels, size_t pixels, size_t taps, const int32_t* offsets, s
   }
 }
 
+// The same for the pixels of one channel, in blocks of 8.
+template <class Fold, class Finish>
+void pool_plane(size_t pixels, size_t kernel_h, size_t kernel_w, const int32_t* offsets, const void* masks,
+                size_t mask_stride, const void* a, void* c, size_t c_stride, float start, Fold fold, Finish finish) {
+  constexpr size_t block = 8;
+  for (size_t x = 0; x < pixels; ++x) {
+    float value = start;
+    for (size_t t = 0; t < kernel_h * kernel_w; ++t) {
+      const auto* bits = static_cast<const uint8_t*>(masks) + t / kernel_h * mask_stride;
+      if ((bits[x / 8] >> x % 8 & 1) == 0) continue;
+      value = fold(value, reinterpret_cast<const float*>(static_cast<const char*>(a) + offsets[t])[x]);
+    }
+    reinterpret_cast<float*>(static_cast<char*>(c) + x / block * c_stride)[x % block] = finish(value, x);
+  }
+}
+
 }  // namespace
 
 std::span<const PoolRow> pool_rows() { return rows; }
+std::span<const PoolPlaneRow> pool_plane_rows() { return plane_rows; }
 
 }  // namespace quern
 
 extern "C" void qn_maxpool_f32_ref(size_t channels, size_t pixels, size_t taps, const int32_t* offsets, size_t step,
                                    const void* a, const float*, void* c, size_t c_stride, const qn_minmax_f32* p) {
-  quern::pool(
-      channels, pixels, taps, offsets, step, a, c, c_stride, -std::numeric_limits<float>::infinity(),
-      [](float max, float value) { return value > max || value != value ? value : max; },
-      [&](float max, size_t) { return quern::clamp(max, *p); });
+  quern::pool(channels, pixels, taps, offsets, step, a, c, c_stride, quern::lowest, quern::larger,
+              [&](float max, size_t) { return quern::clamp(max, *p); });
 }
 
 extern "C" void qn_avgpool_f32_ref(size_t channels, size_t pixels, size_t taps, const int32_t* offsets, size_t step,
                                    const void* a, const float* scale, void* c, size_t c_stride,
                                    const qn_minmax_f32* p) {
-  quern::pool(
-      channels, pixels, taps, offsets, step, a, c, c_stride, 0, [](float sum, float value) { return sum + value; },
-      [&](float sum, size_t x) { return quern::clamp(scale[x] * sum, *p); });
+  quern::pool(channels, pixels, taps, offsets, step, a, c, c_stride, 0, quern::sum,
+              [&](float sum, size_t x) { return quern::clamp(scale[x] * sum, *p); });
+}
+
+extern "C" void qn_maxpool_f32_plane8_ref(size_t pixels, size_t kernel_h, size_t kernel_w, const int32_t* offsets,
+                                          const void* masks, size_t mask_stride, const void* a, const float*, void* c,
+                                          size_t c_stride, const qn_minmax_f32* p) {
+  quern::pool_plane(pixels, kernel_h, kernel_w, offsets, masks, mask_stride, a, c, c_stride, quern::lowest,
+                    quern::larger, [&](float max, size_t) { return quern::clamp(max, *p); });
+}
+
+extern "C" void qn_avgpool_f32_plane8_ref(size_t pixels, size_t kernel_h, size_t kernel_w, const int32_t* offsets,
+                                          const void* masks, size_t mask_stride, const void* a, const float* scale,
+                                          void* c, size_t c_stride, const qn_minmax_f32* p) {
+  quern::pool_plane(pixels, kernel_h, kernel_w, offsets, masks, mask_stride, a, c, c_stride, 0, quern::sum,
+                    [&](float sum, size_t x) { return quern::clamp(scale[x] * sum, *p); });
 }

@@ -20,6 +20,11 @@
 #define QN_LEVEL_NAME2(stem, level) QN_LEVEL_NAME3(stem, level)
 #define QN_LEVEL_NAME3(stem, level) qn_##stem##_##level
 
+// qn_<stem>_plane<pixels of a block>_<level>, for kernels of images in blocks of QN_PLANE_BLOCK pixels
+#define QN_PLANE_NAME(stem) QN_PLANE_NAME2(stem, QN_PLANE_BLOCK, QN_LEVEL)
+#define QN_PLANE_NAME2(stem, block, level) QN_PLANE_NAME3(stem, block, level)
+#define QN_PLANE_NAME3(stem, block, level) qn_##stem##_plane##block##_##level
+
 namespace quern {
 namespace {
 
@@ -44,6 +49,11 @@ inline Vec load_some(const float* p, size_t count) {
   return _mm512_mask_loadu_ps(_mm512_set1_ps(p[0]), first_lanes(count), p);
 }
 inline void store_some(float* p, Vec v, size_t count) { _mm512_mask_storeu_ps(p, first_lanes(count), v); }
+// Lane i is p[i] if bit i is 1, else not read and `other`.
+inline Vec load_masked(const float* p, uint32_t bits, Vec other) {
+  return _mm512_mask_loadu_ps(other, static_cast<__mmask16>(bits), p);
+}
+inline void store_masked(float* p, uint32_t bits, Vec v) { _mm512_mask_storeu_ps(p, static_cast<__mmask16>(bits), v); }
 
 // The masked forms, because GCC 12 warns of an uninitialised operand of the plain ones. It also makes the comparison in
 // `larger` and `smaller` a mask, where other levels get one instruction.
@@ -68,6 +78,12 @@ inline Vec load_some(const float* p, size_t count) {
 }
 inline void store_some(float* p, Vec v, size_t count) {
   _mm256_maskstore_ps(p, reinterpret_cast<__m256i>(first_lanes(count)), v);
+}
+// As above.
+inline Vec load_masked(const float* p, uint32_t bits, Vec other) {
+  const Mask each = {1, 2, 4, 8, 16, 32, 64, 128};
+  const Mask mask = (static_cast<int32_t>(bits) & each) == each;
+  return mask ? Vec(_mm256_maskload_ps(p, reinterpret_cast<__m256i>(mask))) : other;
 }
 inline Vec square_root(Vec v) { return _mm256_sqrt_ps(v); }
 

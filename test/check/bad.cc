@@ -14,6 +14,7 @@
 #include "kernel/pool.h"
 #include "kernel/spmm.h"
 #include "kernel/transpose.h"
+#include "kernel/unblock.h"
 #include "kernel/winograd.h"
 #include "selftest.h"
 
@@ -222,6 +223,19 @@ void leaves_the_last_row_of_a_tile(DWCONV_TILE_ARGUMENTS) {
   if (rows > 1) qn_dwconv_f32_k3s1_2x8_ref(channels, pixels, rows - 1, offsets, a, w, c, row_stride, c_stride, p);
 }
 
+#define PLANE_ARGUMENTS                                                                            \
+  size_t pixels, size_t kernel_h, size_t kernel_w, const int32_t *offsets, const void *masks,      \
+      [[maybe_unused]] size_t mask_stride, const void *a, const void *w, void *c, size_t c_stride, \
+      const qn_minmax_f32 *p
+
+void reads_what_the_mask_leaves_out(PLANE_ARGUMENTS) {
+  qn_dwconv_f32_plane8_ref(pixels, kernel_h, kernel_w, offsets, masks, mask_stride, a, w, c, c_stride, p);
+  for (size_t x = 0; x < pixels; ++x) read(a, static_cast<size_t>(offsets[0]) + x * 4);
+}
+void masks_all_columns_alike(PLANE_ARGUMENTS) {
+  qn_dwconv_f32_plane8_ref(pixels, kernel_h, kernel_w, offsets, masks, 0, a, w, c, c_stride, p);
+}
+
 // --- pool ---
 
 #define POOL_ARGUMENTS                                                                                                 \
@@ -336,6 +350,24 @@ void leaves_what_comes_from_nowhere(GATHER_ARGUMENTS) {
   }
 }
 
+// --- unblock ---
+
+void reads_a_block_to_its_end(size_t pixels, const void* a, size_t a_stride, void* d, size_t d_stride) {
+  qn_unblock_f32_plane8_ref(pixels, a, a_stride, d, d_stride);
+  read(a, (pixels - 1) / 8 * a_stride + 7 * 4);
+}
+
+#define SPLIT_ARGUMENTS                                                                                              \
+  size_t rows, size_t columns, size_t step, size_t planes, const void *a, size_t a_stride, void *d, size_t d_stride, \
+      size_t d_plane
+
+void fills_up_short_planes(SPLIT_ARGUMENTS) {
+  for (size_t r = 0; r < planes; ++r) {
+    for (size_t x = 0; x < (columns + step - 1) / step; ++x) write(d, r * d_plane + x * 4, 0);
+  }
+  qn_split_f32_ref(rows, columns, step, planes, a, a_stride, d, d_stride, d_plane);
+}
+
 // --- winograd ---
 
 #define WINOGRAD_INPUT_ARGUMENTS                                                                        \
@@ -426,6 +458,7 @@ std::vector<BadKernel> bad_kernels() {
                                        [](const auto& row) { return row.run == qn_spmm_f32_csr_8x4_ref; });
   const TransposeRow& transpose = transpose_rows().back();
   const GatherRow& gather = gather_rows().back();
+  const DwconvPlaneRow& plane = dwconv_plane_rows().back();
   return {
 #define BAD(name, finding, isa) bad(#name, gemm, bad_##name, finding, isa_##isa),
 #include BAD_TABLE
@@ -459,6 +492,8 @@ std::vector<BadKernel> bad_kernels() {
       bad("reads_offsets_of_missing_rows", tile, reads_offsets_of_missing_rows, "bad access"),
       bad("stays_at_a_column", tile, stays_at_a_column, "c["),
       bad("leaves_the_last_row_of_a_tile", tile, leaves_the_last_row_of_a_tile, "is nothing, not"),
+      bad("reads_what_the_mask_leaves_out", plane, reads_what_the_mask_leaves_out, "bad access"),
+      bad("masks_all_columns_alike", plane, masks_all_columns_alike, "c["),
       bad("reads_the_scale_of_a_maximum", maxpool, reads_the_scale_of_a_maximum, "0 bytes past the end of scale"),
       bad("forgets_the_last_tap", maxpool, forgets_the_last_tap, "c["),
       bad("scales_all_pixels_alike", avgpool, scales_all_pixels_alike, "c["),
@@ -474,6 +509,8 @@ std::vector<BadKernel> bad_kernels() {
       bad("takes_the_rows_for_neighbours", transpose, takes_the_rows_for_neighbours, "bad access"),
       bad("reads_lanes_that_no_piece_names", gather, reads_lanes_that_no_piece_names, "0 bytes past the end of a"),
       bad("leaves_what_comes_from_nowhere", gather, leaves_what_comes_from_nowhere, "is nothing, not"),
+      bad("reads_a_block_to_its_end", unblock_rows().back(), reads_a_block_to_its_end, "bytes past the end of a"),
+      bad("fills_up_short_planes", split_rows().back(), fills_up_short_planes, "d["),
       bad_input("reads_the_pixel_below_the_image", reads_the_pixel_below_the_image, "past the end of a"),
       bad_input("pads_one_column_too_few", pads_one_column_too_few, "past the end of a"),
       bad_input("transforms_to_a_point_too_many", transforms_to_a_point_too_many, "past the end of v"),

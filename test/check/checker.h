@@ -16,6 +16,7 @@
 #include "kernel/pool.h"
 #include "kernel/spmm.h"
 #include "kernel/transpose.h"
+#include "kernel/unblock.h"
 #include "kernel/winograd.h"
 #include "platform.h"
 
@@ -104,7 +105,10 @@ Kernel make_kernel(const GemmRow& row);
 Kernel make_kernel(const IgemmRow& row);
 Kernel make_kernel(const DwconvRow& row);
 Kernel make_kernel(const DwconvTileRow& row);
+Kernel make_kernel(const DwconvPlaneRow& row);
+Kernel make_kernel(const DwconvHalfRow& row);
 Kernel make_kernel(const PoolRow& row);
+Kernel make_kernel(const PoolPlaneRow& row);
 Kernel make_kernel(const UnaryRow& row);
 Kernel make_kernel(const BinaryRow& row);
 Kernel make_kernel(const ChannelRow& row);
@@ -112,6 +116,8 @@ Kernel make_kernel(const ReduceRow& row);
 Kernel make_kernel(const SpmmRow& row);
 Kernel make_kernel(const TransposeRow& row);
 Kernel make_kernel(const GatherRow& row);
+Kernel make_kernel(const UnblockRow& row);
+Kernel make_kernel(const SplitRow& row);
 Kernel make_input_kernel(const WinogradRow& row);
 Kernel make_output_kernel(const WinogradRow& row);
 std::vector<Kernel> gemm_kernels();
@@ -122,6 +128,7 @@ std::vector<Kernel> eltwise_kernels();
 std::vector<Kernel> spmm_kernels();
 std::vector<Kernel> transpose_kernels();
 std::vector<Kernel> gather_kernels();
+std::vector<Kernel> unblock_kernels();
 std::vector<Kernel> winograd_kernels();
 
 // Every row of every table.

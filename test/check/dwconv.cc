@@ -5,6 +5,7 @@
 
 #include "gemm_problem.h"
 #include "indirect.h"
+#include "plane.h"
 
 namespace quern::check {
 namespace {
@@ -177,7 +178,148 @@ void check_dwconv_tile(Checker& checker, const DwconvTileRow& row) {
   }
 }
 
+struct DwconvPlaneMemory : PlaneMemory {
+  Guarded w{"w", Access::input}, c{"c", Access::output}, p{"p", Access::input};
+};
+
+bool check_plane_case(Checker& checker, DwconvPlaneMemory& memory, const DwconvPlaneRow& row, PlaneSize size,
+                      Values values, Clamp limits, Side side, size_t gap) {
+  const qn_minmax_f32 clamp = {limits.min, limits.max};
+  Random& random = checker.random();
+  const PlaneTaps taps({row.block, row.lanes, row.kernel == 3}, size, 2 * gap, values, random);
+  Panels panel(1, 1, taps.taps());
+  panel.fill(values, random);
+
+  const size_t c_stride = row.block + gap;
+  taps.place(memory.offsets, memory.masks, memory.a, side);
+  memory.w.place(panel.data().size() * 4, side);
+  memory.c.place(taps.c_size(c_stride) * 4, side);
+  memory.p.place(sizeof clamp, side);
+  std::copy(panel.data().begin(), panel.data().end(), memory.w.floats());
+  memory.p.floats()[0] = clamp.min;
+  memory.p.floats()[1] = clamp.max;
+
+  std::vector<float> c(memory.c.size() / 4, poison_float());
+  for (size_t p = 0; p < taps.computed(); ++p) {
+    float sum = panel.bias(0);
+    for (size_t t = 0; t < taps.taps(); ++t) {
+      sum = multiply_add(taps.counts(t, p) ? taps.value(t, p) : 0, panel.weight(t, 0), sum, fuses(row));
+    }
+    c[taps.at(p, c_stride)] = quern::clamp(sum, clamp);
+  }
+  return checker.run(
+      {size.pixels, size.kernel_h, size.kernel_w, memory.offsets.address(), memory.masks.address(), taps.mask_stride(),
+       taps.origin(memory.a), memory.w.address(), memory.c.address(), c_stride * 4, memory.p.address()},
+      {&memory.offsets, &memory.masks, &memory.a, &memory.w, &memory.c, &memory.p}, {{&memory.c, c}}, [&] {
+        return "pixels=" + std::to_string(size.pixels) + " kernel_h=" + std::to_string(size.kernel_h) +
+               " kernel_w=" + std::to_string(size.kernel_w) + " gap=" + std::to_string(gap) +
+               (side == Side::high ? " high " : " low ") + name_of(values);
+      });
+}
+
+void check_dwconv_plane(Checker& checker, const DwconvPlaneRow& row) {
+  DwconvPlaneMemory memory;
+  std::vector<PlaneSize> kernels = {{0, 3, 3}, {0, 1, 1}, {0, 2, 1}, {0, 1, 2}, {0, 5, 5}, {0, 1, 9}};
+  if (row.kernel == 3) kernels.resize(1);
+  const auto check = [&](size_t pixels, Values values, Clamp clamp, Side side, size_t gap) {
+    for (PlaneSize size : kernels) {
+      size.pixels = pixels;
+      if (!check_plane_case(checker, memory, row, size, values, clamp, side, gap)) return false;
+    }
+    return true;
+  };
+  // The extremes, with every kind of clamp, at sizes with and without remainders.
+  for (const size_t pixels : {2 * row.block + row.lanes + 1, row.block, row.block - 1, row.block + 1, size_t{1}}) {
+    for (const Clamp clamp : clamps) {
+      if (!check(pixels, Values::extreme, clamp, Side::high, 0)) return;
+      if (!check(pixels, Values::random, clamp, Side::low, 5)) return;
+    }
+  }
+  // Every small size, then larger ones.
+  for (size_t pixels = 1; pixels <= 2 * row.block + 1; ++pixels) {
+    if (!check(pixels, Values::random, clamps[0], Side::high, 0)) return;
+    if (!check(pixels, Values::integers, {-50, 60}, Side::low, 3)) return;
+  }
+  for (const size_t pixels : {7 * row.block, 5 * row.block + 3, size_t{784}}) {
+    if (!check(pixels, Values::random, clamps[0], Side::high, 0)) return;
+    if (!check(pixels, Values::extreme, {-1, 1}, Side::low, 64)) return;
+  }
+}
+
+struct DwconvHalfMemory {
+  Guarded a{"a", Access::input}, w{"w", Access::input}, c{"c", Access::output}, p{"p", Access::input};
+};
+
+struct HalfSize {
+  size_t rows, columns;
+};
+
+// Rows lie `gap` floats apart; 0: those of C overlap.
+bool check_half_case(Checker& checker, DwconvHalfMemory& memory, const DwconvHalfRow& row, HalfSize size, Values values,
+                     Clamp limits, Side side, size_t gap) {
+  const auto [rows, columns] = size;
+  const qn_minmax_f32 clamp = {limits.min, limits.max};
+  Random& random = checker.random();
+  const size_t computed = round_up(columns, row.lanes), read = std::max(2 * computed, 2 * columns);
+  const size_t a_stride = 2 * columns + gap, c_stride = gap == 0 ? columns : computed + gap;
+  std::vector<float> a(2 * rows * a_stride + read);
+  random.fill(a, values);
+  Panels panel(1, 1, 9);
+  panel.fill(values, random);
+
+  memory.a.place(a.size() * 4, side);
+  memory.w.place(panel.data().size() * 4, side);
+  memory.c.place(((rows - 1) * c_stride + computed) * 4, side);
+  memory.p.place(sizeof clamp, side);
+  std::copy(a.begin(), a.end(), memory.a.floats());
+  std::copy(panel.data().begin(), panel.data().end(), memory.w.floats());
+  memory.p.floats()[0] = clamp.min;
+  memory.p.floats()[1] = clamp.max;
+
+  std::vector<float> c(memory.c.size() / 4, poison_float());
+  for (size_t y = 0; y < rows; ++y) {
+    for (size_t x = 0; x < computed; ++x) {
+      float sum = panel.bias(0);
+      for (size_t t = 0; t < 9; ++t) {
+        const float tap = x == 0 && t < 3 ? 0 : a[(2 * y + t % 3) * a_stride + 2 * x + t / 3 - 1];
+        sum = multiply_add(tap, panel.weight(t, 0), sum, fuses(row));
+      }
+      c[y * c_stride + x] = quern::clamp(sum, clamp);
+    }
+  }
+  return checker.run({rows, columns, memory.a.address(), a_stride * 4, memory.w.address(), memory.c.address(),
+                      c_stride * 4, memory.p.address()},
+                     {&memory.a, &memory.w, &memory.c, &memory.p}, {{&memory.c, c}}, [&] {
+                       return "rows=" + std::to_string(size.rows) + " columns=" + std::to_string(size.columns) +
+                              " gap=" + std::to_string(gap) + (side == Side::high ? " high " : " low ") +
+                              name_of(values);
+                     });
+}
+
+void check_dwconv_half(Checker& checker, const DwconvHalfRow& row) {
+  DwconvHalfMemory memory;
+  const auto check = [&](HalfSize size, Values values, Clamp clamp, Side side, size_t gap) {
+    return check_half_case(checker, memory, row, size, values, clamp, side, gap);
+  };
+  for (const size_t columns : {2 * row.lanes + 1, row.lanes, size_t{1}}) {
+    for (const Clamp clamp : clamps) {
+      if (!check({3, columns}, Values::extreme, clamp, Side::high, 0)) return;
+      if (!check({2, columns}, Values::random, clamp, Side::low, 5)) return;
+    }
+  }
+  for (size_t columns = 1; columns <= 40; ++columns) {
+    for (size_t rows = 1; rows <= 4; ++rows) {
+      if (!check({rows, columns}, Values::random, clamps[0], Side::high, 0)) return;
+      if (!check({rows, columns}, Values::integers, {-50, 60}, Side::low, 3)) return;
+    }
+  }
+}
+
 }  // namespace
+
+Kernel make_kernel(const DwconvHalfRow& row) {
+  return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) { check_dwconv_half(checker, row); }};
+}
 
 Kernel make_kernel(const DwconvRow& row) {
   return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) { check_dwconv(checker, row); }};
@@ -187,10 +329,16 @@ Kernel make_kernel(const DwconvTileRow& row) {
   return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) { check_dwconv_tile(checker, row); }};
 }
 
+Kernel make_kernel(const DwconvPlaneRow& row) {
+  return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) { check_dwconv_plane(checker, row); }};
+}
+
 std::vector<Kernel> dwconv_kernels() {
   std::vector<Kernel> list;
   for (const DwconvRow& row : dwconv_rows()) list.push_back(make_kernel(row));
   for (const DwconvTileRow& row : dwconv_tile_rows()) list.push_back(make_kernel(row));
+  for (const DwconvPlaneRow& row : dwconv_plane_rows()) list.push_back(make_kernel(row));
+  for (const DwconvHalfRow& row : dwconv_half_rows()) list.push_back(make_kernel(row));
   return list;
 }
 

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "indirect.h"
+#include "plane.h"
 
 namespace quern::check {
 namespace {
@@ -104,15 +105,86 @@ void check_pool(Checker& checker, const PoolRow& row) {
   }
 }
 
+struct PoolPlaneMemory : PlaneMemory {
+  Guarded scale{"scale", Access::input}, c{"c", Access::output}, p{"p", Access::input};
+};
+
+bool check_plane_case(Checker& checker, PoolPlaneMemory& memory, const PoolPlaneRow& row, PlaneSize size, Values values,
+                      Clamp limits, Side side, size_t gap) {
+  const bool average = row.kind == PoolKind::average;
+  const qn_minmax_f32 clamp = {limits.min, limits.max};
+  const PlaneTaps taps({row.block, row.lanes}, size, 2 * gap, values, checker.random());
+
+  const size_t c_stride = row.block + gap;
+  taps.place(memory.offsets, memory.masks, memory.a, side);
+  memory.scale.place(average ? taps.computed() * 4 : 0, side);
+  memory.c.place(taps.c_size(c_stride) * 4, side);
+  memory.p.place(sizeof clamp, side);
+  memory.p.floats()[0] = clamp.min;
+  memory.p.floats()[1] = clamp.max;
+
+  std::vector<float> c(memory.c.size() / 4, poison_float());
+  for (size_t p = 0; p < taps.computed(); ++p) {
+    const float scale = 1.0f / static_cast<float>(p + 3);
+    if (average) memory.scale.floats()[p] = scale;
+    float value = average ? 0 : -std::numeric_limits<float>::infinity();
+    for (size_t t = 0; t < taps.taps(); ++t) {
+      if (taps.counts(t, p)) value = fold(row.kind, value, taps.value(t, p));
+    }
+    c[taps.at(p, c_stride)] = quern::clamp(average ? scale * value : value, clamp);
+  }
+  return checker.run(
+      {size.pixels, size.kernel_h, size.kernel_w, memory.offsets.address(), memory.masks.address(), taps.mask_stride(),
+       taps.origin(memory.a), memory.scale.address(), memory.c.address(), c_stride * 4, memory.p.address()},
+      {&memory.offsets, &memory.masks, &memory.a, &memory.scale, &memory.c, &memory.p}, {{&memory.c, c, !average}},
+      [&] {
+        return "pixels=" + std::to_string(size.pixels) + " kernel_h=" + std::to_string(size.kernel_h) +
+               " kernel_w=" + std::to_string(size.kernel_w) + " gap=" + std::to_string(gap) +
+               (side == Side::high ? " high " : " low ") + name_of(values);
+      });
+}
+
+void check_pool_plane(Checker& checker, const PoolPlaneRow& row) {
+  PoolPlaneMemory memory;
+  const auto check = [&](size_t pixels, Values values, Clamp clamp, Side side, size_t gap) {
+    for (PlaneSize size : {PlaneSize{0, 3, 3}, {0, 1, 1}, {0, 2, 1}, {0, 1, 2}, {0, 7, 7}, {0, 1, 9}}) {
+      size.pixels = pixels;
+      if (!check_plane_case(checker, memory, row, size, values, clamp, side, gap)) return false;
+    }
+    return true;
+  };
+  // The extremes, with every kind of clamp, at sizes with and without remainders.
+  for (const size_t pixels : {2 * row.block + row.lanes + 1, row.block, row.block - 1, row.block + 1, size_t{1}}) {
+    for (const Clamp clamp : clamps) {
+      if (!check(pixels, Values::extreme, clamp, Side::high, 0)) return;
+      if (!check(pixels, Values::random, clamp, Side::low, 5)) return;
+    }
+  }
+  // Every small size, then larger ones.
+  for (size_t pixels = 1; pixels <= 2 * row.block + 1; ++pixels) {
+    if (!check(pixels, Values::random, clamps[0], Side::high, 0)) return;
+    if (!check(pixels, Values::integers, {-9, 12}, Side::low, 3)) return;
+  }
+  for (const size_t pixels : {7 * row.block, 5 * row.block + 3, size_t{784}}) {
+    if (!check(pixels, Values::random, clamps[0], Side::high, 0)) return;
+    if (!check(pixels, Values::extreme, {-1, 1}, Side::low, 64)) return;
+  }
+}
+
 }  // namespace
 
 Kernel make_kernel(const PoolRow& row) {
   return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) { check_pool(checker, row); }};
 }
 
+Kernel make_kernel(const PoolPlaneRow& row) {
+  return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) { check_pool_plane(checker, row); }};
+}
+
 std::vector<Kernel> pool_kernels() {
   std::vector<Kernel> list;
   for (const PoolRow& row : pool_rows()) list.push_back(make_kernel(row));
+  for (const PoolPlaneRow& row : pool_plane_rows()) list.push_back(make_kernel(row));
   return list;
 }
 

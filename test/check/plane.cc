@@ -1,0 +1,84 @@
+#include "plane.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/math.h"
+
+namespace quern::check {
+namespace {
+
+constexpr size_t word = 16;  // pixels of a mask
+constexpr size_t most = 80;  // floats between the first and the last tap
+
+}  // namespace
+
+PlaneTaps::PlaneTaps(PlaneKind kind, PlaneSize size, size_t mask_gap, Values values, Random& random)
+    : kind_(kind), size_(size), mask_stride_(divide_up(size.pixels, word) * 2 + mask_gap) {
+  choose_offsets(random);
+  choose_masks(random);
+  a_.resize(kind_.lanes + most + computed() + kind_.lanes + 1);
+  random.fill(a_, values);
+  find_ends();
+}
+
+size_t PlaneTaps::computed() const { return round_up(size_.pixels, kind_.lanes); }
+
+// In no order; the lowest is as far from the beginning as a vector is wide.
+void PlaneTaps::choose_offsets(Random& random) {
+  const auto any = [&] { return static_cast<int32_t>(kind_.lanes + random.below(most - 2)); };
+  for (size_t column = 0; column < size_.kernel_w; ++column) {
+    for (size_t row = 0; row < size_.kernel_h; ++row) {
+      offsets_.push_back(kind_.three && column > 0 ? offsets_[offsets_.size() - size_.kernel_h] + 1 : any());
+    }
+  }
+}
+
+// Some columns are full, some empty.
+void PlaneTaps::choose_masks(Random& random) {
+  for (size_t column = 0; column < size_.kernel_w; ++column) {
+    std::vector<bool> mask(round_up(size_.pixels, word), false);
+    const size_t kind = kind_.three && column == 1 ? 0 : random.below(8);
+    for (size_t p = 0; p < size_.pixels; ++p) mask[p] = kind == 0 || (kind > 1 && random.below(4) != 0);
+    masks_.push_back(mask);
+  }
+}
+
+bool PlaneTaps::counts(size_t tap, size_t pixel) const {
+  const size_t column = tap / size_.kernel_h;
+  return (kind_.three && column == 1) || masks_[column][pixel];
+}
+
+void PlaneTaps::find_ends() {
+  first_ = a_.size(), last_ = 0;
+  const auto read = [&](size_t begin, size_t end) {
+    first_ = std::min(first_, begin);
+    last_ = std::max(last_, end);
+  };
+  for (size_t t = 0; t < taps(); ++t) {
+    const auto at = static_cast<size_t>(offsets_[t]);
+    if (kind_.three && t / size_.kernel_h == 1) read(at - kind_.lanes, at + computed() + kind_.lanes);
+    for (size_t p = 0; p < size_.pixels; ++p) {
+      if (counts(t, p)) read(at + p, at + p + 1);
+    }
+  }
+  if (last_ == 0) first_ = 0;
+}
+
+void PlaneTaps::place(Guarded& offsets, Guarded& masks, Guarded& a, Side side) const {
+  offsets.place(taps() * 4, side);
+  for (size_t t = 0; t < taps(); ++t) offsets.ints()[t] = offsets_[t] * 4;
+  const size_t words = divide_up(size_.pixels, word);
+  masks.place((size_.kernel_w - 1) * mask_stride_ + words * 2, side, 2);
+  for (size_t column = 0; column < size_.kernel_w; ++column) {
+    if (kind_.three && column == 1) continue;
+    auto* bytes = reinterpret_cast<uint8_t*>(masks.floats()) + column * mask_stride_;
+    std::memset(bytes, 0, words * 2);
+    for (size_t p = 0; p < size_.pixels; ++p)
+      bytes[p / 8] = static_cast<uint8_t>(bytes[p / 8] | masks_[column][p] << p % 8);
+  }
+  a.place((last_ - first_) * 4, side);
+  std::copy(a_.begin() + static_cast<ptrdiff_t>(first_), a_.begin() + static_cast<ptrdiff_t>(last_), a.floats());
+}
+
+}  // namespace quern::check
