@@ -145,7 +145,8 @@ QN_INIT(qn_conv2d_params)
  *  A second input, if a plan has one, is a residual: it has the output's shape and strides, overlaps it nowhere, and is
  *  added to the clamped convolution; then qn_plan_options.residual_min and _max clamp the sum.
  *  Algorithms: direct, gemm, igemm, depthwise, winograd where they apply; sparse always, and chosen where enough of the
- *  weights are zero. Sparse alone takes pixel-blocked tensors, input, output or both; a residual lies as the output. */
+ *  weights are zero. Sparse takes pixel-blocked tensors, input, output or both; a residual lies as the output. So does
+ *  depthwise with a multiplier of 1, where both are pixel-blocked, and into an output of one pixel of either layout. */
 QN_API qn_status qn_conv2d_create(const qn_conv2d_params* params, const qn_weights* weights, const float* bias,
                                   qn_weights_cache* cache, qn_operator** op);
 
@@ -212,7 +213,8 @@ typedef struct qn_pool2d_params {
 
 /** Defaults: QN_F32, max, kernel 1x1, stride 1, dilation 1, no padding, round down, count_padding 0, no clamp. */
 QN_INIT(qn_pool2d_params)
-/** Checks the parameters and makes the operator; one input, one output. */
+/** Checks the parameters and makes the operator; one input, one output, of one layout. An output of one pixel may be
+ *  QN_LAYOUT_NHWC though the input is pixel-blocked. */
 QN_API qn_status qn_pool2d_create(const qn_pool2d_params* params, qn_operator** op);
 
 /** Functions of two numbers. */

@@ -226,8 +226,8 @@ constexpr Row conv2d_row = {.create = create_conv2d, .algorithms = true, .layout
 constexpr Row fully_connected_row = {.create = create_fully_connected, .algorithms = true};
 constexpr Row max_pool_row = {.create = create_pool<QN_POOL_MAX, false>, .layouts = Layouts::same};
 constexpr Row average_pool_row = {.create = create_pool<QN_POOL_AVERAGE, false>, .layouts = Layouts::same};
-constexpr Row global_max_pool_row = {.create = create_pool<QN_POOL_MAX, true>};
-constexpr Row global_average_pool_row = {.create = create_pool<QN_POOL_AVERAGE, true>};
+constexpr Row global_max_pool_row = {.create = create_pool<QN_POOL_MAX, true>, .layouts = Layouts::any};
+constexpr Row global_average_pool_row = {.create = create_pool<QN_POOL_AVERAGE, true>, .layouts = Layouts::any};
 constexpr Row add_row = {.create = create_binary<QN_ADD>, .in_place = 3, .layouts = Layouts::same};
 constexpr Row sub_row = {.create = create_binary<QN_SUB>, .in_place = 3, .layouts = Layouts::same};
 constexpr Row mul_row = {.create = create_binary<QN_MUL>, .in_place = 3, .layouts = Layouts::same};

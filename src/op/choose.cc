@@ -7,6 +7,7 @@
 #include "base/cpu.h"
 #include "base/math.h"
 #include "op/pack_sparse.h"
+#include "op/plane.h"
 #include "op/sparse_band.h"
 
 namespace quern {
@@ -57,6 +58,13 @@ constexpr double transpose_cycles = 0.21;       // to transpose an element, with
 constexpr double transpose_back_cycles = 0.17;  // and back,
 constexpr double gather_row_cycles = 0.2;       // to copy one between images that are pixel-blocked, with neighbours,
 constexpr double gather_pixel_cycles = 1;       // and alone
+constexpr double plane_tap_cycles = 0.8;        // depthwise in planes: of a vector and a tap,
+constexpr double wide_tap_cycles = 1.1;         // one that is as wide as a cache line and crosses two,
+constexpr double plane_neighbour_cycles = 0.7;  // and one that shares its loads with neighbours,
+constexpr double half_vector_cycles = 9;        // of a vector with stride 2, 3x3;
+constexpr double unblock_cycles = 0.09;         // to copy an element out of its block or into it,
+constexpr double far_unblock_cycles = 0.13;     // where that is not in the L1 cache,
+constexpr double split_cycles = 0.16;           // and into one of several planes
 constexpr double cached_bytes = 16 << 20;       // that the last cache keeps while a layer runs
 
 // Limits of what is chosen unasked: of winograd's transformed weights, which are 1.8, 4 or 7.1 times the weights, and
@@ -189,6 +197,45 @@ double dwconv_cycles(const Problem& p, const DwconvRow& row) { return depthwise_
 double dwconv_cycles(const Problem& p, const DwconvTileRow& row) {
   const bool compete = p.window->pixel_stride * row.stride % competing_bytes == 0;
   return depthwise_cycles(p, row, compete && row.nr * sizeof(float) < cache_line ? 0.8 : 1.5);
+}
+
+// Are layouts such that planes can be read and written?
+bool planes_fit(const Problem& p) {
+  PlaneLayout layout;
+  return p.in_blocked && (p.out_blocked || p.pixels == 1) && lay_out_planes(*p.window, &layout);
+}
+
+bool plane_fits(const Problem& p, const DwconvPlaneRow& row) {
+  return row.block == cpu().pixel_block && (row.kernel == 0 || is_three_by_three(*p.window)) && planes_fit(p);
+}
+
+// To copy an image out of its blocks; a large one leaves the L1 cache on the way.
+double unblock_image_cycles(const Axis& h, const Axis& w) {
+  const size_t pixels = h.in * w.in;
+  const bool far = pixels * sizeof(float) > cpu().l1_bytes;
+  return static_cast<double>(pixels) * (far ? far_unblock_cycles : unblock_cycles);
+}
+
+// Planes are copied out of their blocks and, with a stride, split. (As measured at both levels, within a sixth for the
+// layers of MobileNet.)
+double dwconv_cycles(const Problem& p, const DwconvPlaneRow& row) {
+  const Level level = level_of(row);
+  const Axis &h = p.window->h, &w = p.window->w;
+  const bool split = w.stride > 1 || h.stride > 1 || w.in != w.out;
+  const double copy = unblock_image_cycles(h, w) + (split ? split_cycles * static_cast<double>(h.in * w.in) : 0);
+  const double tap = row.kernel == 3 ? plane_neighbour_cycles : row.lanes > 8 ? wide_tap_cycles : plane_tap_cycles;
+  const auto vectors = static_cast<double>(divide_up(p.pixels, row.lanes));
+  const double one = copy + tap * level.multiply * vectors * static_cast<double>(p.taps()) + call_cycles;
+  return one * static_cast<double>(p.groups * p.images);
+}
+
+// Row by row, and then into blocks.
+double dwconv_cycles(const Problem& p, const DwconvHalfRow& row) {
+  const Axis &h = p.window->h, &w = p.window->w;
+  const auto vectors = static_cast<double>(h.out * divide_up(w.out, row.lanes));
+  const double one = unblock_image_cycles(h, w) + unblock_cycles * static_cast<double>(p.pixels) +
+                     half_vector_cycles * level_of(row).multiply * vectors + call_cycles;
+  return one * static_cast<double>(p.groups * p.images);
 }
 
 // The products at one of winograd's points, of so many tiles. The weights, which are many, go by once per block of
@@ -372,7 +419,7 @@ void add_algorithm(qn_algorithm algorithm, const Problem& p, const char* kernel,
     c->cycles = cycles;
     return true;
   };
-  if (p.blocked() && algorithm != QN_ALGORITHM_SPARSE) return;
+  if (p.blocked() && algorithm != QN_ALGORITHM_SPARSE && algorithm != QN_ALGORITHM_DEPTHWISE) return;
   switch (algorithm) {
     case QN_ALGORITHM_GEMM:
       if (!p.pointwise) break;
@@ -386,7 +433,14 @@ void add_algorithm(qn_algorithm algorithm, const Problem& p, const char* kernel,
       add(igemm_rows(), [&](const IgemmRow& r, Choice* c) { return complete(&c->igemm, r, igemm_cycles(p, r), c); });
       break;
     case QN_ALGORITHM_DEPTHWISE:
-      if (p.window == nullptr || p.in != 1 || p.out != 1 || p.residual || !row_tables_fit(*p.window)) break;
+      if (p.window == nullptr || p.in != 1 || p.out != 1 || p.residual) break;
+      add(dwconv_plane_rows(), [&](const DwconvPlaneRow& r, Choice* c) {
+        return plane_fits(p, r) && complete(&c->dwconv_plane, r, dwconv_cycles(p, r), c);
+      });
+      add(dwconv_half_rows(), [&](const DwconvHalfRow& r, Choice* c) {
+        return is_half(*p.window) && planes_fit(p) && complete(&c->dwconv_half, r, dwconv_cycles(p, r), c);
+      });
+      if (p.blocked() || !row_tables_fit(*p.window)) break;
       add(dwconv_rows(),
           [&](const DwconvRow& r, Choice* c) { return complete(&c->dwconv, r, dwconv_cycles(p, r), c); });
       add(dwconv_tile_rows(), [&](const DwconvTileRow& r, Choice* c) {
@@ -463,7 +517,8 @@ bool known_kernel(qn_algorithm algorithm, std::string_view name) {
     case QN_ALGORITHM_GEMM:
     case QN_ALGORITHM_DIRECT: return in(gemm_rows());
     case QN_ALGORITHM_IGEMM: return in(igemm_rows());
-    case QN_ALGORITHM_DEPTHWISE: return in(dwconv_rows()) || in(dwconv_tile_rows());
+    case QN_ALGORITHM_DEPTHWISE:
+      return in(dwconv_rows()) || in(dwconv_tile_rows()) || in(dwconv_plane_rows()) || in(dwconv_half_rows());
     case QN_ALGORITHM_WINOGRAD: return in(winograd_rows());
     case QN_ALGORITHM_SPARSE: return in(spmm_rows());
     case QN_ALGORITHM_AUTO:

@@ -61,6 +61,8 @@ struct Choice {
   const IgemmRow* igemm = nullptr;
   const DwconvRow* dwconv = nullptr;
   const DwconvTileRow* dwconv_tile = nullptr;
+  const DwconvPlaneRow* dwconv_plane = nullptr;
+  const DwconvHalfRow* dwconv_half = nullptr;
   const WinogradRow* winograd = nullptr;  // with the gemm of its level
   const SpmmRow* spmm = nullptr;
   double cycles = 0;  // an estimate

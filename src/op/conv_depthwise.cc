@@ -1,6 +1,7 @@
 // depthwise: every channel has a kernel of its own.
 #include "base/math.h"
 #include "op/conv.h"
+#include "op/plane.h"
 
 namespace quern {
 namespace {
@@ -49,9 +50,55 @@ class DepthwiseTilePlan final : public DepthwisePlan<DwconvTileRow> {
   }
 };
 
+class DepthwisePlanePlan final : public PlanePlan {
+ public:
+  explicit DepthwisePlanePlan(const ConvPlan& conv)
+      : PlanePlan(conv.request, conv.window, conv.choice.dwconv_plane->block, 0,
+                  conv.choice.dwconv_plane->kernel == 0 ? Reads::in_place : Reads::planes),
+        row_(*conv.choice.dwconv_plane),
+        clamp_(conv.clamp),
+        packed_(conv.weights.pack(Packing::depthwise, 1)) {}
+
+ private:
+  void run_plane(size_t channel, const char* a, char* c, char*) const override {
+    row_.run(pixels_, kernel_h_, kernel_w_, offsets_.data(), masks_.data(), mask_stride_, a,
+             packed_->panels(0) + channel * packed_->panel_bytes, c, c_stride_, &clamp_);
+  }
+
+  const DwconvPlaneRow& row_;
+  qn_minmax_f32 clamp_;
+  Packed packed_;
+};
+
+class DepthwiseHalfPlan final : public PlanePlan {
+ public:
+  explicit DepthwiseHalfPlan(const ConvPlan& conv)
+      : PlanePlan(conv.request, conv.window, qn_pixel_block(), 0, Reads::image),
+        row_(*conv.choice.dwconv_half),
+        clamp_(conv.clamp),
+        packed_(conv.weights.pack(Packing::depthwise, 1)),
+        rows_(conv.window.h.out),
+        columns_(conv.window.w.out) {}
+
+ private:
+  // Row by row into the room, and from there into blocks.
+  void run_plane(size_t channel, const char* a, char* c, char* room) const override {
+    row_.run(rows_, columns_, first_row(a), in_row_bytes(), packed_->panels(0) + channel * packed_->panel_bytes, room,
+             columns_ * sizeof(float), &clamp_);
+    store_blocks(room, c);
+  }
+
+  const DwconvHalfRow& row_;
+  qn_minmax_f32 clamp_;
+  Packed packed_;
+  size_t rows_, columns_;
+};
+
 }  // namespace
 
 std::unique_ptr<qn_plan> plan_depthwise(const ConvPlan& conv) {
+  if (conv.choice.dwconv_half != nullptr) return std::make_unique<DepthwiseHalfPlan>(conv);
+  if (conv.choice.dwconv_plane != nullptr) return std::make_unique<DepthwisePlanePlan>(conv);
   if (conv.choice.dwconv_tile != nullptr) return std::make_unique<DepthwiseTilePlan>(conv);
   return std::make_unique<DepthwiseRowPlan>(conv);
 }

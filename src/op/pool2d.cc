@@ -1,7 +1,11 @@
 #include <limits>
 
+#include "base/cpu.h"
+#include "base/math.h"
+#include "base/tensor.h"
 #include "kernel/pool.h"
 #include "kernel/select.h"
+#include "op/plane.h"
 #include "op/window.h"
 
 namespace quern {
@@ -9,6 +13,9 @@ namespace {
 
 constexpr char pool2d[] = "pool2d";
 constexpr size_t channel_step = 16;  // a cache line
+
+// Cycles of a vector and a tap, and of a pixel-blocked image's elements, to copy them, and channels, to begin them.
+constexpr double row_tap_cycles = 1.5, plane_tap_cycles = 3, copy_cycles = 0.15, channel_cycles = 40;
 
 // Pixels of one direction that count for the average of output o.
 size_t counted(const Axis& axis, size_t o, bool count_padding) {
@@ -32,20 +39,26 @@ qn_status check_windows(const char* direction, const Axis& axis) {
   return QN_OK;
 }
 
+// One by how many pixels count, for every output pixel.
+Vector<float> scales(const Window& window, bool count_padding) {
+  Vector<size_t> widths;
+  for (size_t x = 0; x < window.w.out; ++x) widths.push_back(counted(window.w, x, count_padding));
+  Vector<float> scale;
+  scale.reserve(window.pixels());
+  for (size_t y = 0; y < window.h.out; ++y) {
+    const size_t height = counted(window.h, y, count_padding);
+    for (const size_t width : widths) scale.push_back(1.0f / static_cast<float>(height * width));
+  }
+  return scale;
+}
+
 class PoolPlan final : public RowPlan {
  public:
   PoolPlan(const Request& request, const Window& window, const PoolRow& row, bool count_padding,
            const qn_minmax_f32& clamp)
       : RowPlan(request, window, channel_step), row_(row), taps_(window.taps()), clamp_(clamp) {
     kernel = row.name;
-    if (row.kind != PoolKind::average) return;
-    Vector<size_t> widths;
-    for (size_t x = 0; x < window.w.out; ++x) widths.push_back(counted(window.w, x, count_padding));
-    scale_.reserve(window.pixels());
-    for (size_t y = 0; y < window.h.out; ++y) {
-      const size_t height = counted(window.h, y, count_padding);
-      for (const size_t width : widths) scale_.push_back(1.0f / static_cast<float>(height * width));
-    }
+    if (row.kind == PoolKind::average) scale_ = scales(window, count_padding);
   }
 
  private:
@@ -60,9 +73,38 @@ class PoolPlan final : public RowPlan {
   Vector<float> scale_;  // of every output pixel
 };
 
+// The same of pixel-blocked images.
+class PoolPlanePlan final : public PlanePlan {
+ public:
+  PoolPlanePlan(const Request& request, const Window& window, const PoolPlaneRow& row, bool count_padding,
+                const qn_minmax_f32& clamp)
+      : PlanePlan(request, window, row.block, padding_of(row.kind), Reads::in_place), row_(row), clamp_(clamp) {
+    kernel = row.name;
+    if (row.kind != PoolKind::average) return;
+    scale_ = scales(window, count_padding);
+    scale_.resize(round_up(scale_.size(), row.lanes));
+  }
+
+ private:
+  // What changes nothing.
+  static float padding_of(PoolKind kind) {
+    return kind == PoolKind::max ? -std::numeric_limits<float>::infinity() : 0.0f;
+  }
+
+  void run_plane(size_t, const char* a, char* c, char*) const override {
+    row_.run(pixels_, kernel_h_, kernel_w_, offsets_.data(), masks_.data(), mask_stride_, a, scale_.data(), c,
+             c_stride_, &clamp_);
+  }
+
+  const PoolPlaneRow& row_;
+  qn_minmax_f32 clamp_;
+  Vector<float> scale_;  // of whole vectors of output pixels
+};
+
 class Pool2d final : public Operator {
  public:
   Pool2d(const qn_pool2d_params& p, const Window& window) : Operator(pool2d, 1, 1), p_(p), window_(window) {
+    takes_blocked = true;
     goes_by_rows = true;
   }
 
@@ -76,11 +118,28 @@ class Pool2d final : public Operator {
     return QN_OK;
   }
 
+  qn_status cost(const Request& request, double* cycles) const override {
+    Window window;
+    QN_TRY(size(request.ins[0], &window));
+    QN_TRY(check_layouts(request, window));
+    const bool blocked = is_blocked(request.ins[0]);
+    const size_t lanes = (cpu().isa & isa_avx512) != 0 ? 16 : (cpu().isa & isa_avx2) != 0 ? 8 : blocked ? 1 : 4;
+    const auto taps = static_cast<double>(window.taps()), in = static_cast<double>(window.h.in * window.w.in);
+    const auto vectors = static_cast<double>(divide_up(window.pixels(), blocked ? lanes : 1));
+    const double planes = vectors * taps * plane_tap_cycles + in * copy_cycles + channel_cycles;
+    const double rows = vectors * taps * row_tap_cycles / static_cast<double>(lanes);
+    *cycles = (blocked ? planes : rows) * static_cast<double>(request.out.shape[0] * request.out.shape[3]);
+    return QN_OK;
+  }
+
   qn_status plan(const Request& request, std::unique_ptr<qn_plan>* plan) const override {
     Window window;
     QN_TRY(size(request.ins[0], &window));
     stride_window(request.ins[0], &window);
-    if (!row_tables_fit(window)) {
+    QN_TRY(check_layouts(request, window));
+    const bool blocked = is_blocked(request.ins[0]);
+    PlaneLayout layout;
+    if (!(blocked ? lay_out_planes(window, &layout) : row_tables_fit(window))) {
       return fail(QN_UNSUPPORTED,
                   "%s: %zux%zu windows of %zux%zu, or the image they lie in, are too much for tables of "
                   "32-bit offsets",
@@ -88,14 +147,29 @@ class Pool2d final : public Operator {
     }
     QN_TRY(check_windows("vertical", window.h));
     QN_TRY(check_windows("horizontal", window.w));
-    const PoolKind kind = p_.kind == QN_POOL_MAX ? PoolKind::max : PoolKind::average;
-    const PoolRow* row = select(pool_rows(), request.options.kernel, [&](const PoolRow& r) { return r.kind == kind; });
-    if (row == nullptr) return no_kernel(name, request.options.kernel);
-    *plan = std::make_unique<PoolPlan>(request, window, *row, p_.count_padding != 0, qn_minmax_f32{p_.min, p_.max});
-    return QN_OK;
+    return blocked ? plan_with<PoolPlanePlan>(pool_plane_rows(), request, window, plan)
+                   : plan_with<PoolPlan>(pool_rows(), request, window, plan);
   }
 
  private:
+  qn_status check_layouts(const Request& request, const Window& window) const {
+    const bool in = is_blocked(request.ins[0]), out = is_blocked(request.out);
+    if (in == out || (in && window.pixels() == 1)) return QN_OK;
+    return fail(QN_UNSUPPORTED, "%s: the layouts of input and output differ", name);
+  }
+
+  template <class Plan, class Table>
+  qn_status plan_with(const Table& table, const Request& request, const Window& window,
+                      std::unique_ptr<qn_plan>* plan) const {
+    const PoolKind kind = p_.kind == QN_POOL_MAX ? PoolKind::max : PoolKind::average;
+    const auto* row = select(table, request.options.kernel, [&](const auto& r) { return r.kind == kind && fits(r); });
+    if (row == nullptr) return no_kernel(name, request.options.kernel);
+    *plan = std::make_unique<Plan>(request, window, *row, p_.count_padding != 0, qn_minmax_f32{p_.min, p_.max});
+    return QN_OK;
+  }
+  static bool fits(const PoolRow&) { return true; }
+  static bool fits(const PoolPlaneRow& row) { return row.block == qn_pixel_block(); }
+
   qn_status size(const qn_tensor& in, Window* window) const {
     *window = window_;
     if (p_.global != 0) {

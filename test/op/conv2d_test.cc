@@ -573,6 +573,122 @@ TEST(DwConv2d, MultipliersAndLayouts) {
   }
 }
 
+// Depthwise windows of every kind: padding that keeps the size, none, more than the window, on one side.
+std::vector<Conv> depthwise_cases() {
+  std::vector<Conv> list;
+  for (const Conv& c : cases()) {
+    if (c.groups == c.in && c.groups == c.out) list.push_back(c);
+  }
+  const std::pair<qn_hw, qn_hw> strides[] = {{{1, 1}, {1, 1}}, {{2, 2}, {1, 1}}, {{3, 3}, {1, 1}},
+                                             {{1, 2}, {2, 1}}, {{3, 1}, {1, 3}}, {{2, 2}, {3, 3}}};
+  const qn_padding paddings[] = {{1, 1, 1, 1}, {0, 0, 0, 0}, {2, 2, 2, 2}, {0, 1, 0, 1}, {1, 0, 3, 9}};
+  for (const qn_hw size : {qn_hw{7, 7}, {14, 13}, {9, 30}, {28, 28}}) {
+    for (const qn_hw kernel : {qn_hw{3, 3}, {5, 5}, {1, 1}, {2, 3}}) {
+      for (const auto& [stride, dilation] : strides) {
+        for (const qn_padding& padding : paddings) {
+          const size_t extent_h = (kernel.h - 1) * dilation.h + 1, extent_w = (kernel.w - 1) * dilation.w + 1;
+          if (extent_h > size.h + padding.top + padding.bottom) continue;
+          if (extent_w > size.w + padding.left + padding.right) continue;
+          list.push_back({.batch = 2,
+                          .height = size.h,
+                          .width = size.w,
+                          .in = 5,
+                          .out = 5,
+                          .groups = 5,
+                          .kernel = kernel,
+                          .stride = stride,
+                          .dilation = dilation,
+                          .padding = padding,
+                          .min = -60,
+                          .max = 60});
+        }
+      }
+    }
+  }
+  list.push_back({.height = 7, .width = 7, .in = 33, .out = 33, .groups = 33, .kernel = {7, 7}});
+  list.push_back({.height = 20, .width = 20, .in = 3, .out = 3, .groups = 3, .kernel = {20, 20}});
+  list.push_back(
+      {.height = 3, .width = 200, .in = 3, .out = 3, .groups = 3, .kernel = {3, 3}, .padding = {1, 1, 1, 1}});
+  return list;
+}
+
+constexpr qn_layout blocked = QN_LAYOUT_PIXEL_BLOCKED;
+
+TEST(DwConv2d, PixelBlocked) {
+  for (const Conv& c : depthwise_cases()) {
+    SCOPED_TRACE(c.text());
+    const Case test(c);
+    Op op;
+    ASSERT_QN_OK(create(c, test.weights.data(), QN_WEIGHTS_OHWI, c.bias ? test.bias.data() : nullptr, nullptr, &op));
+    for (const size_t gap : {0, 5}) {
+      const Result r =
+          run(op, {{c.shape(), test.input}},
+              {.tasks = 1 + gap, .in_gap = gap, .out_gap = gap, .in_layout = blocked, .out_layout = blocked});
+      test.expect(r);
+      if (HasFatalFailure()) return;
+      EXPECT_EQ(r.algorithm, QN_ALGORITHM_DEPTHWISE);
+    }
+    for (const DwconvPlaneRow& row : dwconv_plane_rows()) {
+      const Result r =
+          run(op, {{c.shape(), test.input}},
+              {.algorithm = QN_ALGORITHM_DEPTHWISE, .kernel = row.name, .in_layout = blocked, .out_layout = blocked});
+      EXPECT_TRUE(row.kernel != 0 || (r.status == QN_OK) == (row.block == qn_pixel_block())) << row.name;
+      if (r.status == QN_OK) test.expect(r);
+      if (HasFatalFailure()) return;
+    }
+    for (const DwconvHalfRow& row : dwconv_half_rows()) {
+      const Result r = run(op, {{c.shape(), test.input}},
+                           {.tasks = 2,
+                            .algorithm = QN_ALGORITHM_DEPTHWISE,
+                            .kernel = row.name,
+                            .in_gap = 3,
+                            .out_gap = 1,
+                            .in_layout = blocked,
+                            .out_layout = blocked});
+      if (r.status == QN_OK) test.expect(r);
+      if (HasFatalFailure()) return;
+    }
+    const bool one_pixel = c.out_height() * c.out_width() == 1;
+    const Result mixed = run(op, {{c.shape(), test.input}}, {.in_layout = blocked});
+    EXPECT_EQ(mixed.status, one_pixel ? QN_OK : QN_UNSUPPORTED);
+    if (one_pixel) test.expect(mixed);
+    EXPECT_EQ(run(op, {{c.shape(), test.input}}, {.out_layout = blocked}).status, QN_UNSUPPORTED);
+  }
+}
+
+// What is beyond the edges is 0 in either layout, and what lies behind an image or between its rows is seen by nobody.
+TEST(DwConv2d, PixelBlockedHasTheBitsOfNhwc) {
+  const float nan = std::nanf(""), infinity = std::numeric_limits<float>::infinity();
+  for (const Conv& c : depthwise_cases()) {
+    SCOPED_TRACE(c.text());
+    std::vector<float> input = reals(count_of(c.shape()), 4);
+    const std::vector<float> weights = reals(c.weights(), 5), bias = reals(c.out, 6);
+    for (size_t i = 0; i < input.size(); i += 37) input[i] = i % 3 == 0 ? nan : i % 3 == 1 ? infinity : -infinity;
+    Op op;
+    ASSERT_QN_OK(create(c, weights.data(), QN_WEIGHTS_OHWI, bias.data(), nullptr, &op));
+    const Result nhwc = run(op, {{c.shape(), input}}, {.algorithm = QN_ALGORITHM_DEPTHWISE});
+    for (const size_t tasks : {1, 3}) {
+      const Result r = run(op, {{c.shape(), input}}, {.tasks = tasks, .in_layout = blocked, .out_layout = blocked});
+      ASSERT_EQ(r.status, QN_OK) << r.message;
+      for (size_t i = 0; i < r.values.size(); ++i) {
+        if (std::isnan(nhwc.values[i]) && std::isnan(r.values[i])) continue;
+        ASSERT_EQ(r.values[i], nhwc.values[i]) << i << " " << r.kernel;
+      }
+    }
+  }
+}
+
+TEST(DwConv2d, PixelBlockedWithAMultiplierIsUnsupported) {
+  const Conv c = {.in = 3, .out = 6, .groups = 3};
+  const Case test(c);
+  Op op;
+  ASSERT_QN_OK(create(c, test.weights.data(), QN_WEIGHTS_OHWI, test.bias.data(), nullptr, &op));
+  EXPECT_EQ(run(op, {{c.shape(), test.input}},
+                {.algorithm = QN_ALGORITHM_DEPTHWISE, .in_layout = blocked, .out_layout = blocked})
+                .status,
+            QN_UNSUPPORTED);
+}
+
 TEST(FullyConnected, AnyRankOfInput) {
   for (const Shape& shape : {Shape{7}, Shape{1, 5}, Shape{3, 67}, Shape{2, 3, 64}, Shape{2, 2, 3, 33}, Shape{19, 130},
                              Shape{2, 1, 2, 2, 1, 9}}) {

@@ -139,6 +139,73 @@ TEST(Pool2d, AgreesWithReference) {
   }
 }
 
+constexpr qn_layout blocked = QN_LAYOUT_PIXEL_BLOCKED;
+
+TEST(Pool2d, PixelBlocked) {
+  std::vector<Shape> sizes = shapes();
+  sizes.insert(sizes.end(), {{1, 28, 27, 2}, {1, 5, 90, 2}, {3, 56, 56, 1}});
+  size_t index = 0;
+  for (Pool pool : pools()) {
+    SCOPED_TRACE("pool " + std::to_string(index++));
+    for (const qn_pool_kind kind : {QN_POOL_MAX, QN_POOL_AVERAGE}) {
+      pool.kind = kind;
+      Op op;
+      ASSERT_QN_OK(create(pool, &op));
+      for (const Shape& shape : sizes) {
+        const std::vector<float> input = integers(count_of(shape), 1, -9, -1);  // no maximum is that of padding
+        Shape out;
+        const std::vector<double> expected = reference(pool, shape, input, &out);
+        const Result nhwc = run(op, {{shape, input}});
+        for (const size_t gap : {0, 3}) {
+          const Result r =
+              run(op, {{shape, input}},
+                  {.tasks = 1 + gap, .in_gap = gap, .out_gap = gap, .in_layout = blocked, .out_layout = blocked});
+          expect(r, expected, out);
+          if (HasFatalFailure()) return;
+          EXPECT_TRUE(same_bits(r.values, nhwc.values)) << r.kernel;
+        }
+        for (const PoolPlaneRow& row : pool_plane_rows()) {
+          const bool fits = (row.kind == PoolKind::max) == (kind == QN_POOL_MAX) && row.block == qn_pixel_block();
+          const Result r = run(op, {{shape, input}}, {.kernel = row.name, .in_layout = blocked, .out_layout = blocked});
+          EXPECT_EQ(r.status, fits ? QN_OK : QN_UNSUPPORTED) << row.name;
+          if (fits) expect(r, expected, out);
+          if (HasFatalFailure()) return;
+        }
+        const bool one_pixel = out[1] * out[2] == 1;
+        const Result mixed = run(op, {{shape, input}}, {.in_layout = blocked});
+        EXPECT_EQ(mixed.status, one_pixel ? QN_OK : QN_UNSUPPORTED);
+        EXPECT_TRUE(!one_pixel || same_bits(mixed.values, nhwc.values));
+        EXPECT_EQ(run(op, {{shape, input}}, {.out_layout = blocked}).status, QN_UNSUPPORTED);
+      }
+    }
+  }
+}
+
+// NaN and infinity in every place: they reach the windows that they lie in, and no other.
+TEST(Pool2d, PixelBlockedSeesNanWhereItIs) {
+  const Shape shape = {1, 6, 7, 1};
+  for (Pool pool : pools()) {
+    for (const qn_pool_kind kind : {QN_POOL_MAX, QN_POOL_AVERAGE}) {
+      pool.kind = kind;
+      Op op;
+      ASSERT_QN_OK(create(pool, &op));
+      for (const float odd : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
+        for (size_t at = 0; at < count_of(shape); ++at) {
+          std::vector<float> input = reals(count_of(shape), 1);
+          input[at] = odd;
+          const Result nhwc = run(op, {{shape, input}});
+          const Result r = run(op, {{shape, input}}, {.in_layout = blocked, .out_layout = blocked});
+          ASSERT_EQ(r.status, QN_OK) << r.message;
+          for (size_t i = 0; i < r.values.size(); ++i) {
+            if (std::isnan(nhwc.values[i]) && std::isnan(r.values[i])) continue;
+            ASSERT_EQ(r.values[i], nhwc.values[i]) << i << " with " << odd << " at " << at;
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(Pool2d, LargeGlobalAverageIsDividedOverChannels) {
   Op op;
   ASSERT_QN_OK(create({.kind = QN_POOL_AVERAGE, .global = true}, &op));
@@ -178,6 +245,7 @@ TEST(Pool2d, EnormousWindowsAreRefused) {
   Op op;
   ASSERT_QN_OK(create({.kernel = {large, 3}, .padding = {large - 1, 1, large - 1, 1}}, &op));
   EXPECT_EQ(run(op, {{{1, 1, 1, 1}, {1}}}).status, QN_UNSUPPORTED);
+  EXPECT_EQ(run(op, {{{1, 1, 1, 1}, {1}}}, {.in_layout = blocked, .out_layout = blocked}).status, QN_UNSUPPORTED);
 }
 
 }  // namespace
