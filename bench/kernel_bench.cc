@@ -15,6 +15,7 @@
 #include "kernel/pool.h"
 #include "kernel/spmm.h"
 #include "kernel/transpose.h"
+#include "kernel/unblock.h"
 #include "kernel/winograd.h"
 #include "op/pack_sparse.h"
 
@@ -227,6 +228,96 @@ void add_dwconv() {
   }
 }
 
+// One channel of an image of `size` pixels squared between rows of zeros, in blocks.
+struct PlaneImage {
+  PlaneImage(size_t size, size_t kernel, size_t block)
+      : pixels(size * size),
+        words(divide_up(pixels, size_t{16})),
+        a((2 * kernel * size + pixels) + 256),
+        w(kernel * kernel + 1),
+        c(round_up(pixels, block)),
+        masks(kernel * words) {
+    const size_t edge = kernel / 2;
+    for (size_t x = 0; x < kernel; ++x) {
+      for (size_t y = 0; y < kernel; ++y) offsets.push_back(static_cast<int32_t>((y * size + x + 64 - edge) * 4));
+      for (size_t p = 0; p < pixels; ++p) {
+        const bool counts = p % size + x >= edge && p % size + x < size + edge;
+        if (counts) masks[x * words + p / 16] = static_cast<uint16_t>(masks[x * words + p / 16] | 1u << p % 16);
+      }
+    }
+  }
+  size_t pixels, words;
+  Floats a, w, c;
+  std::vector<int32_t> offsets;
+  std::vector<uint16_t> masks;
+};
+
+void bench_dwconv_plane(benchmark::State& state, const DwconvPlaneRow& row, size_t size, size_t kernel) {
+  const PlaneImage image(size, kernel, row.block);
+  const auto pixels = static_cast<double>(image.pixels), taps = static_cast<double>(kernel * kernel);
+  state.SetLabel(residence(8 * pixels));
+  measure(state, {2 * pixels * taps, 8 * pixels}, row.isa, 1, [&] {
+    row.run(image.pixels, kernel, kernel, image.offsets.data(), image.masks.data(), image.words * 2, image.a.data(),
+            image.w.data(), image.c.data(), row.block * sizeof(float), &no_clamp);
+  });
+}
+
+void bench_dwconv_half(benchmark::State& state, const DwconvHalfRow& row, size_t size) {
+  const Floats a((2 * size + 1) * 2 * size + 64), w(10), c(size * size + 64);
+  const auto pixels = static_cast<double>(size * size);
+  state.SetLabel(residence(20 * pixels));
+  measure(state, {18 * pixels, 20 * pixels}, row.isa, 1, [&] {
+    row.run(size, size, a.data(), 2 * size * sizeof(float), w.data(), c.data(), size * sizeof(float), &no_clamp);
+  });
+}
+
+// An element counts as an operation.
+void bench_unblock(benchmark::State& state, const UnblockRow& row, size_t size) {
+  constexpr size_t channels = 16;
+  const size_t pixels = size * size;
+  const Floats a(round_up(pixels, row.block) * channels), d(round_up(pixels, row.block));
+  const auto n = static_cast<double>(pixels);
+  state.SetLabel(residence(8 * n));
+  measure(state, {n, 8 * n}, row.isa, 1, [&] {
+    row.run(pixels, a.data(), channels * row.block * sizeof(float), d.data(), row.block * sizeof(float));
+  });
+}
+
+void bench_split(benchmark::State& state, const SplitRow& row, size_t size, size_t step) {
+  const size_t columns = divide_up(size, step), pixels = size * size;
+  const Floats a(pixels), d(step * size * columns);
+  const auto n = static_cast<double>(pixels);
+  state.SetLabel(residence(8 * n));
+  measure(state, {n, 8 * n}, row.isa, 1, [&] {
+    row.run(size, size, step, step, a.data(), size * sizeof(float), d.data(), columns * sizeof(float),
+            size * columns * sizeof(float));
+  });
+}
+
+void add_planes() {
+  for (const size_t size : {112, 56, 28, 14, 7}) {
+    for (const DwconvPlaneRow& row : dwconv_plane_rows()) {
+      for (const size_t kernel : {3, 5}) {
+        if (row.kernel != 0 && row.kernel != kernel) continue;
+        add(row, join({size, size, kernel * kernel}),
+            [&row, size, kernel](benchmark::State& state) { bench_dwconv_plane(state, row, size, kernel); });
+      }
+    }
+    for (const DwconvHalfRow& row : dwconv_half_rows()) {
+      add(row, join({size, size, 9}), [&row, size](benchmark::State& state) { bench_dwconv_half(state, row, size); });
+    }
+    for (const UnblockRow& row : unblock_rows()) {
+      add(row, join({size, size}), [&row, size](benchmark::State& state) { bench_unblock(state, row, size); });
+    }
+    for (const SplitRow& row : split_rows()) {
+      for (const size_t step : {1, 2}) {
+        add(row, join({size, size, step}),
+            [&row, size, step](benchmark::State& state) { bench_split(state, row, size, step); });
+      }
+    }
+  }
+}
+
 struct PoolShape {
   size_t kernel, stride, pixels, channels;
 };
@@ -415,6 +506,7 @@ void register_kernels() {
   add_spmm();
   add_igemm();
   add_dwconv();
+  add_planes();
   add_pool();
   add_winograd();
   add_vector(unary_rows(), bench_unary);

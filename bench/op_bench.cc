@@ -66,7 +66,7 @@ constexpr size_t page = 4096;
 
 // Room for a tensor at any place.
 struct Room {
-  explicit Room(const qn_tensor& tensor) : floats(element_count(tensor) + 3 * page / sizeof(float)) {}
+  explicit Room(const qn_tensor& tensor) : floats((qn_tensor_bytes(&tensor) + 3 * page) / sizeof(float)) {}
   char* at(size_t place) const {
     const auto address = reinterpret_cast<uintptr_t>(floats.data());
     return reinterpret_cast<char*>(round_up(address, page) + place);
@@ -167,9 +167,10 @@ OpCase conv_case(const ConvShape& s, qn_algorithm algorithm) {
   return test;
 }
 
-OpCase depthwise_case(const DepthwiseShape& s) {
+OpCase depthwise_case(const DepthwiseShape& s, qn_layout layout) {
   OpCase test;
-  test.name = text("dwconv2d/f32/depthwise/", shape_name(s));
+  const bool blocked = layout == QN_LAYOUT_PIXEL_BLOCKED;
+  test.name = text("dwconv2d/f32/depthwise/", shape_name(s), blocked ? "_blocked" : "");
   test.create = [s](const float* data, qn_operator** op) {
     qn_dwconv2d_params p;
     qn_dwconv2d_params_init(&p);
@@ -181,6 +182,8 @@ OpCase depthwise_case(const DepthwiseShape& s) {
     return qn_dwconv2d_create(&p, &weights, nullptr, nullptr, op);
   };
   test.inputs = {image_of(s.size, s.channels)};
+  test.inputs[0].layout = layout;
+  std::fill_n(test.inputs[0].stride, 4, 0);  // dense in this layout
   test.weights = s.channels * s.kernel * s.kernel;
   test.algorithm = QN_ALGORITHM_DEPTHWISE;
   return test;
@@ -328,7 +331,10 @@ std::vector<OpCase> all_cases() {
   for (const ConvShape& s : conv_shapes) {
     for (const qn_algorithm algorithm : algorithms_of(s)) cases.push_back(conv_case(s, algorithm));
   }
-  for (const DepthwiseShape& s : depthwise_shapes) cases.push_back(depthwise_case(s));
+  for (const DepthwiseShape& s : depthwise_shapes) {
+    cases.push_back(depthwise_case(s, QN_LAYOUT_NHWC));
+    cases.push_back(depthwise_case(s, QN_LAYOUT_PIXEL_BLOCKED));
+  }
   for (const MatrixShape& s : matrix_shapes) cases.push_back(matrix_case(s));
   for (const PoolShape& s : pool_shapes) cases.push_back(pool_case(s));
   for (const ImageShape& s : residual_shapes) cases.push_back(add_case(s));
