@@ -6,8 +6,8 @@
 // Packed weights: one panel per NR channels, the last one padded with zeros; taps column by column (kernel width outer,
 // height inner):
 //
-//     panel:   bias[0] .. bias[NR-1]  W[0][0] .. W[0][NR-1]  W[1][0] ..  W[T-1][0] .. W[T-1][NR-1]     NR * (T + 1) * 4
-//     bytes
+//     panel:   bias[0] .. bias[NR-1]  W[0][0] .. W[0][NR-1]  W[1][0] ..  W[T-1][0] .. W[T-1][NR-1]
+//     bytes:   NR * (T + 1) * 4
 //
 // ---- row: a run of output pixels x
 //
@@ -43,8 +43,8 @@
 //            c         pixel (y, x) at c + y * row_stride + x * c_stride bytes
 //
 // Memory     of rows and tiles: reads exactly the named rows, `zero` only where the table asks for it, whole panels,
-// and
-//            *p. Writes exactly `channels` floats per pixel. Addresses of A and C: multiples of 4. C overlaps nothing.
+//            and *p. Writes exactly `channels` floats per pixel. Addresses of A and C: multiples of 4. C overlaps
+//            nothing.
 //
 // ---- plane: pixels p of one channel, C[p] = clamp(bias + sum over taps t of A(p, t) * W[t])
 //
@@ -59,8 +59,7 @@
 //            kernel_h, kernel_w     taps of a column, and columns
 //            offsets   one per tap, of 32 bits, in bytes, may be negative
 //            masks     of column i at masks + i * mask_stride bytes: pixel p is bit p % 8 of byte p / 8, bits behind
-//            the
-//                      last pixel are 0; whole words of 16 bits
+//                      the last pixel are 0; whole words of 16 bits
 //            a
 //            w         a packed panel for NR = 1: bias, then taps column by column
 //            c         pixel p at c + p / BLOCK * c_stride bytes + p % BLOCK * 4
@@ -68,9 +67,8 @@
 // Memory     Reads exactly the pixels with a bit, and kernels for a size K whole vectors: those of C, at the offsets of
 //            the middle column, and one on either side. Writes whole vectors of LANES pixels of C: what is behind the
 //            last pixel gets any value. Addresses of A and C: multiples of 4. C overlaps nothing.
-// K          0: any kernel. 3: 3x3, columns 4 bytes apart; every pixel has a bit in the middle one, the mask of which
-// is
-//            not read.
+// K          0: any kernel. 3: 3x3, columns 4 bytes apart; every pixel has a bit in the middle one, whose mask is not
+//            read.
 //
 // ---- half: one channel of an image, 3x3 with stride 2, C[y][x] = clamp(bias + sum of A[2y + j][2x + i - 1] * W[i][j])
 //

@@ -8,8 +8,10 @@
 //            split     rows, columns, step, planes     >= 1, planes <= step
 //                      a         row y at a + y * a_stride bytes
 //                      d         row y of plane r at d + r * d_plane + y * d_stride bytes
-// Memory     Reads the pixels and nothing else, writes exactly those of D. Any address that is a multiple of 4. D
-// overlaps nothing. Numbers    Bits are copied. Machine    As gemm.h.
+// Memory     Reads the pixels and nothing else, writes exactly those of D. Any address that is a multiple of 4.
+//            D overlaps nothing.
+// Numbers    Bits are copied.
+// Machine    As gemm.h.
 #pragma once
 
 #include <cstddef>
