@@ -68,7 +68,8 @@ typedef enum qn_layout {
    *  qn_pixel_block(). The shape still says N, H, W, C; the strides are those of an image, of a block of
    *  pixels, of a channel (P elements) and of a pixel (one element). The places behind an image's last
    *  pixel hold any values; operators that write the tensor may write them. Sparse and depthwise
-   *  convolution, pooling and elementwise operators take it; op.h says which combinations. */
+   *  convolution, pooling, elementwise operators, concat and slice take it; op.h says which
+   *  combinations. */
   QN_LAYOUT_PIXEL_BLOCKED = 1
 } qn_layout;
 

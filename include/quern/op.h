@@ -299,7 +299,7 @@ QN_INIT(qn_softmax_params)
 QN_API qn_status qn_softmax_create(const qn_softmax_params* params, qn_operator** op);
 
 /** Joins inputs of equal shape but for one axis. An input may lie where its part of the output is, with the output's
- *  strides: then nothing is copied. */
+ *  strides: then nothing is copied. All tensors are of one layout; pixel-blocked ones are joined by channels. */
 typedef struct qn_concat_params {
   size_t struct_size; /**< Written by the init function. */
   qn_type type;       /**< Of all elements: QN_F32. */
@@ -393,7 +393,8 @@ QN_INIT(qn_transpose_params)
 /** Checks the parameters and makes the operator; one input, one output. */
 QN_API qn_status qn_transpose_create(const qn_transpose_params* params, qn_operator** op);
 
-/** Takes begin[i], begin[i]+1 .. end[i]-1 of each dimension. */
+/** Takes begin[i], begin[i]+1 .. end[i]-1 of each dimension. Input and output are of one layout; of a pixel-blocked
+ *  image only channels are left out. */
 typedef struct qn_slice_params {
   size_t struct_size;        /**< Written by the init function. */
   qn_type type;              /**< Of all elements: QN_F32. */

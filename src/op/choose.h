@@ -30,7 +30,7 @@ struct Problem {
   bool matrix = false;                      // no image at all: gemm and sparse alone apply
   bool pointwise = false;                   // 1x1, stride 1, no padding: rows of the image are rows of the matrix
   bool in_blocked = false;                  // the input is pixel-blocked,
-  bool out_blocked = false;                 // the output is: sparse alone knows images whose layouts differ
+  bool out_blocked = false;                 // the output is; of more than a pixel, sparse alone takes both layouts
   bool residual = false;                    // a second input is added
   bool offsets_fit = true;                  // 32 bits reach every pixel: igemm's tables can be made
   size_t row_stride = 0;                    // of gemm's A, in bytes
