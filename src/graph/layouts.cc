@@ -11,7 +11,7 @@ namespace quern {
 namespace {
 
 constexpr int max_rounds = 20;  // of trying every class; two or three do
-// For each pixel-blocked side of an operator that does not work that way: more than anything, and less with one side.
+// For an operator that does not work that way, and for each pixel-blocked side: more than anything, less with one side.
 constexpr double impossible = 1e15;
 
 size_t at(int index) { return static_cast<size_t>(index); }
@@ -21,7 +21,7 @@ class Assigner {
   Assigner(const Model& model, const ExecutionOptions& options, Graph& graph)
       : model_(model), options_(options), graph_(graph), class_(graph.tensors.size()), fixed_(graph.tensors.size()) {
     std::iota(class_.begin(), class_.end(), 0);
-    for (Tensor& tensor : graph_.tensors) tensor.layout = QN_LAYOUT_NHWC;
+    for (Tensor& tensor : graph_.tensors) tensor.layout = QN_LAYOUT_NHWC, tensor.stride.clear();
   }
 
   void run() {
@@ -116,7 +116,7 @@ class Assigner {
     set(in_blocked, out_blocked);
     const double cycles = model_.operators[i].op->cost(graph_, node, options_);
     set(false, false);
-    return std::isfinite(cycles) ? cycles : impossible * (in_blocked + out_blocked);
+    return std::isfinite(cycles) ? cycles : impossible * (1 + in_blocked + out_blocked);
   }
 
   double cost_of(size_t i, const Vector<bool>& blocked) const {

@@ -6,6 +6,7 @@
 
 #include "base/cpu.h"
 #include "base/math.h"
+#include "kernel/gather.h"
 #include "op/pack_sparse.h"
 #include "op/plane.h"
 #include "op/sparse_band.h"
@@ -296,9 +297,9 @@ bool winograd_fits(const Problem& p, const WinogradRow& row, bool by_name) {
 // igemm keeps an offset per output pixel and tap; beyond this, another algorithm is better though slower.
 constexpr size_t max_table_bytes = size_t{64} << 20;
 
-bool table_fits(const Problem& p) {
+bool table_fits(const Problem& p, size_t entry_bytes) {
   size_t entries;
-  return checked_mul(p.pixels, p.taps(), &entries) && entries <= max_table_bytes / sizeof(int32_t);
+  return checked_mul(p.pixels, p.taps(), &entries) && entries <= max_table_bytes / entry_bytes;
 }
 
 // ---- sparse
@@ -351,7 +352,7 @@ double sparse_column_cycles(const Problem& p, const SpmmRow& row) {
 // Tiles of pixel-blocked tensors lie within a block; other windows than 1x1 find pixels of the input through tables.
 bool layouts_fit(const Problem& p, const SpmmRow& row) {
   if (p.blocked() && cpu().pixel_block % row.pixels != 0) return false;
-  return !p.in_blocked || p.pointwise || (p.offsets_fit && table_fits(p));
+  return !p.in_blocked || p.pointwise || (p.offsets_fit && table_fits(p, sizeof(qn_gather_piece)));
 }
 
 // Cycles until an element of A, or of C, is where it should be, with vectors of 16.
@@ -429,7 +430,7 @@ void add_algorithm(qn_algorithm algorithm, const Problem& p, const char* kernel,
       add(gemm_rows(), [&](const GemmRow& r, Choice* c) { return complete(&c->gemm, r, direct_cycles(p, r), c); });
       break;
     case QN_ALGORITHM_IGEMM:
-      if (!p.offsets_fit || !table_fits(p)) break;
+      if (!p.offsets_fit || !table_fits(p, sizeof(int32_t))) break;
       add(igemm_rows(), [&](const IgemmRow& r, Choice* c) { return complete(&c->igemm, r, igemm_cycles(p, r), c); });
       break;
     case QN_ALGORITHM_DEPTHWISE:

@@ -44,18 +44,18 @@ class Conv2d final : public Operator {
 
   qn_status plan(const Request& request, std::unique_ptr<qn_plan>* plan) const override {
     Window window = window_;
-    QN_TRY(check_places(request));
+    QN_TRY(check_residual(request));
     QN_TRY(size_input(request.ins[0], &window));
     return plan_conv({name, problem(request, window), request, weights_, window, clamp_}, plan);
   }
 
   qn_status cost(const Request& request, double* cycles) const override {
     Window window = window_;
-    QN_TRY(check_places(request));
+    QN_TRY(check_residual(request));
     QN_TRY(size_input(request.ins[0], &window));
     const Problem p = problem(request, window);
     // Full weights are sparse where somebody asks for that, but for no layout's sake.
-    if (p.blocked() && p.in > 1 && request.options.algorithm == QN_ALGORITHM_AUTO && !has_zeros(p)) {
+    if (p.blocked() && !(p.in == 1 && p.out == 1) && request.options.algorithm == QN_ALGORITHM_AUTO && !has_zeros(p)) {
       return fail(QN_UNSUPPORTED, "%s: no weight is 0", name);
     }
     Choice choice;
@@ -69,15 +69,9 @@ class Conv2d final : public Operator {
     return a.layout == b.layout && std::equal(a.stride, a.stride + 4, b.stride);
   }
 
-  qn_status check_places(const Request& request) const {
-    const qn_tensor &in = request.ins[0], &out = request.out;
-    if (request.ins.size() == 2 && !same_places(request.ins[1], out)) {
-      return fail(QN_UNSUPPORTED, "%s: the residual has another layout or other strides than the output", name);
-    }
-    if (is_blocked(in) && !is_blocked(out) && output_rows(out).products != 1) {
-      return fail(QN_UNSUPPORTED, "%s: of a pixel-blocked input, but rows of the output do not join", name);
-    }
-    return QN_OK;
+  qn_status check_residual(const Request& request) const {
+    if (request.ins.size() < 2 || same_places(request.ins[1], request.out)) return QN_OK;
+    return fail(QN_UNSUPPORTED, "%s: the residual has another layout or other strides than the output", name);
   }
 
   qn_status size_input(const qn_tensor& in, Window* window) const {

@@ -45,6 +45,7 @@ class SparsePlan final : public qn_plan {
     const qn_tensor &in = conv.request.ins[0], &out = conv.request.out;
     a_group_ = shape_.in * (is_blocked(in) ? in.stride[2] : sizeof(float));
     c_channel_ = out_blocked_ ? out.stride[2] : sizeof(float);
+    in_blocked_ = is_blocked(in);
     stored_pixels_ = stored_pixels(c_stride_);
     input_ = make_tile_input(conv, window, pixels_);
     divide(conv.request.options.tasks, conv.problem.blocked());
@@ -114,6 +115,7 @@ class SparsePlan final : public qn_plan {
   void find_images(const Request& request) {
     const qn_tensor &in = request.ins[0], &out = request.out;
     pixels_ = out.shape[1] * out.shape[2];
+    if (!out_blocked_ && output_rows(out).products > 1) row_pixels_ = out.shape[2];
     c_stride_ = out_blocked_ ? sizeof(float) : out.stride[2];
     c_block_ = out.stride[1];
     lines_.add(out.shape[0], {in.stride[0], out.stride[0]});
@@ -154,8 +156,9 @@ class SparsePlan final : public qn_plan {
   void run_tile(const Run& run, const Line& line, size_t group, size_t index, Span blocks, char* scratch) const {
     const size_t m = tile_begin(index), count = tile_begin(index + 1) - m;
     const Tile tile = {line.a, line.first + m, count};
-    // Rows are aligned, unlike those of spmm_width(). A single pixel is a column.
-    const size_t stride = (count == 1 ? 1 : round_up(count, row_.lanes)) * sizeof(float);
+    // Rows are aligned, unlike those of spmm_width(). A single pixel of NHWC is a column.
+    const bool column = count == 1 && !in_blocked_;
+    const size_t stride = (column ? 1 : round_up(count, row_.lanes)) * sizeof(float);
     TilePixels pixels;
     input_->find(tile, &pixels);
     for (size_t chunk = 0; chunk < weights_.chunks; ++chunk) {
@@ -165,49 +168,62 @@ class SparsePlan final : public qn_plan {
         const size_t n = block * sparse_channels, channels = std::min(sparse_channels, shape_.out - n);
         char* const sums =
             scratch + a_bytes_ + (weights_.chunks == 1 ? 0 : block - blocks.begin) * sparse_channels * stride;
-        const Output out = find_output(line.c, m, n, count, channels, sums, stride);
+        const Output out = find_output({line.c + n * c_channel_, m, count, channels}, sums, stride);
         multiply_sparse(row_, weights_, group, chunk, block, count, a.first, a.stride, out.sums, out.stride, clamp_);
-        if (chunk + 1 == weights_.chunks) finish(run, out, channels, count);
+        if (chunk + 1 == weights_.chunks) finish(run, out);
       }
     }
   }
 
-  // The outputs of some channels and pixels, and where their sums are.
+  // Some channels of the pixels of a tile.
+  struct OutputTile {
+    char* line;  // the first pixel of the line
+    size_t first, count, channels;
+  };
+
+  // And where their sums are.
   struct Output {
-    char* c;
+    OutputTile tile;
     char* sums;
     size_t stride;  // from the sums of one channel to those of the next
   };
 
+  // Where pixel `index` of a line lies in one channel.
+  char* place(const OutputTile& tile, size_t index) const {
+    if (out_blocked_) return tile.line + pixel_offset(c_block_, index);
+    return tile.line + index / row_pixels_ * c_block_ + index % row_pixels_ * c_stride_;
+  }
+
   // Sums that lie as outputs should need no scratch; but a last set may have more channels than there are.
-  Output find_output(char* line, size_t m, size_t n, size_t count, size_t channels, char* sums, size_t stride) const {
-    const bool whole = channels % row_.together() == 0;
-    if (out_blocked_) {
-      const size_t block = qn_pixel_block();
-      char* const c = line + m / block * c_block_ + m % block * sizeof(float) + n * c_channel_;
-      return whole ? Output{c, c, c_channel_} : Output{c, sums, stride};
-    }
-    char* const c = line + m * c_stride_ + n * sizeof(float);
-    return {c, whole && count == 1 ? c : sums, stride};
+  Output find_output(const OutputTile& tile, char* sums, size_t stride) const {
+    const bool whole = tile.channels % row_.together() == 0;
+    if (!whole || (!out_blocked_ && stride != sizeof(float))) return {tile, sums, stride};
+    return {tile, place(tile, tile.first), out_blocked_ ? c_channel_ : stride};
   }
 
   // What remains to be done with the sums of some channels.
-  void finish(const Run& run, const Output& out, size_t channels, size_t count) const {
-    if (!out_blocked_) {
-      if (out.sums != out.c) transpose_back(out, channels, count);
-      return epilogue_.run(run, out.c, count, c_stride_, channels);
+  void finish(const Run& run, const Output& out) const {
+    if (!out_blocked_) return finish_rows(run, out);
+    const OutputTile& tile = out.tile;
+    char* const c = place(tile, tile.first);
+    for (size_t i = 0; i < tile.channels && out.sums != c; ++i) {
+      std::memcpy(c + i * c_channel_, out.sums + i * out.stride, tile.count * sizeof(float));
     }
-    for (size_t i = 0; i < channels && out.sums != out.c; ++i) {
-      std::memcpy(out.c + i * c_channel_, out.sums + i * out.stride, count * sizeof(float));
-    }
-    epilogue_.run(run, out.c, channels, c_channel_, count);
+    epilogue_.run(run, c, tile.channels, c_channel_, tile.count);
   }
 
-  void transpose_back(const Output& out, size_t channels, size_t count) const {
-    for (size_t p = 0; p < count; p += stored_pixels_) {
+  // The sums are transposed back, unless they are a column, as many pixels at a time as lie at equal distances.
+  void finish_rows(const Run& run, const Output& out) const {
+    const OutputTile& tile = out.tile;
+    for (size_t p = 0; p < tile.count;) {
+      const size_t left = row_pixels_ - (tile.first + p) % row_pixels_;
+      const size_t count = std::min({stored_pixels_, tile.count - p, left});
+      char* const c = place(tile, tile.first + p);
       const void* rows[sparse_channels];
-      for (size_t i = 0; i < channels; ++i) rows[i] = out.sums + i * out.stride + p * sizeof(float);
-      transpose_.run(channels, std::min(stored_pixels_, count - p), rows, out.c + p * c_stride_, c_stride_);
+      for (size_t i = 0; i < tile.channels; ++i) rows[i] = out.sums + i * out.stride + p * sizeof(float);
+      if (out.sums != c) transpose_.run(tile.channels, count, rows, c, c_stride_);
+      epilogue_.run(run, c, count, c_stride_, tile.channels);
+      p += count;
     }
   }
 
@@ -218,12 +234,13 @@ class SparsePlan final : public qn_plan {
   qn_minmax_f32 clamp_;
   Epilogue epilogue_;
   WeightsShape shape_;
-  bool out_blocked_;
+  bool in_blocked_ = false, out_blocked_;
   std::unique_ptr<TileInput> input_;
   Nest<2> lines_;
   size_t lines_per_image_ = 1;
-  size_t pixels_ = 1;                                  // of a line
-  size_t a_group_ = 0;                                 // bytes from one group to the next
+  size_t pixels_ = 1;             // of a line
+  size_t row_pixels_ = SIZE_MAX;  // of a line that lie at equal distances, where it is an image of NHWC
+  size_t a_group_ = 0;            // bytes from one group to the next
   size_t c_channel_ = 0, c_stride_ = 0, c_block_ = 0;  // from one channel, pixel, block of pixels to the next
   bool whole_tiles_ = false;
   Split vectors_;  // of pixels, into tiles

@@ -93,7 +93,7 @@ class SparseBandPlan final : public qn_plan {
       for (size_t p = 0; p < band_.channel; ++p) {
         size_t y, x;
         const bool inside = pixel_at(place(first_pixel(band)) + p, &y, &x);
-        in_tables_.add(inside ? pixel_offset(in_, y * window_.w.in + x) : GatherTables::nowhere);
+        in_tables_.add(inside ? pixel_offset(in_.stride[1], y * window_.w.in + x) : GatherTables::nowhere);
       }
       in_tables_.end();
     }

@@ -8,12 +8,6 @@
 
 namespace quern {
 
-// Where a pixel of an image lies in one channel of a pixel-blocked tensor, in bytes.
-inline size_t pixel_offset(const qn_tensor& blocked, size_t index) {
-  const size_t block = qn_pixel_block();
-  return index / block * blocked.stride[1] + index % block * sizeof(float);
-}
-
 // Tables that all serve the kernel with so many lanes: begin(), add() for each pixel in order, end().
 class GatherTables {
  public:

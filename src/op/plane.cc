@@ -1,6 +1,7 @@
 #include "op/plane.h"
 
 #include "base/math.h"
+#include "base/tensor.h"
 #include "kernel/select.h"
 #include "op/conv.h"
 
@@ -101,7 +102,7 @@ bool lay_out_planes(const Window& window, PlaneLayout* layout) {
     return false;
   }
   place_planes(layout);
-  return true;
+  return layout->bytes <= max_bytes;  // small planes take whole cache lines
 }
 
 bool is_three_by_three(const Window& window) {
@@ -178,7 +179,7 @@ void PlanePlan::find_taps(const Window& window) {
 
 // Every tap has a mask of its own, so that nothing outside the image is read.
 void PlanePlan::find_taps_in_place(const Window& window) {
-  const size_t block = unblock_.block, taps = window.taps();
+  const size_t taps = window.taps();
   mask_stride_ = divide_up(pixels_, word) * sizeof(uint16_t);
   masks_.assign(taps * mask_stride_ / sizeof(uint16_t), 0);
   offsets_.assign(taps, 0);
@@ -190,8 +191,8 @@ void PlanePlan::find_taps_in_place(const Window& window) {
         const auto at = static_cast<size_t>(window.h.at(y, j)) * window.w.in + static_cast<size_t>(window.w.at(x, k));
         const size_t pixel = y * window.w.out + x;
         mark(t, pixel);
-        offsets_[t] = static_cast<int32_t>(at / block * in_.stride[1] + at % block * sizeof(float)) -
-                      static_cast<int32_t>(pixel * sizeof(float));
+        offsets_[t] =
+            static_cast<int32_t>(pixel_offset(in_.stride[1], at)) - static_cast<int32_t>(pixel * sizeof(float));
       }
     }
   }
@@ -264,7 +265,8 @@ void PlanePlan::pad(char* scratch) const {
       char* const at = scratch + i * channel_bytes_ + layout_.image + plane * layout_.plane_bytes;
       auto* const image = reinterpret_cast<float*>(at);
       std::fill(image - layout_.above * width, image, padding_);
-      std::fill(image + (layout_.rows - 1) * width, image + (layout_.rows + layout_.below) * width, padding_);
+      std::fill(image + (std::max<size_t>(layout_.rows, 1) - 1) * width, image + (layout_.rows + layout_.below) * width,
+                padding_);
     }
   }
 }

@@ -120,8 +120,7 @@ class Pool2d final : public Operator {
 
   qn_status cost(const Request& request, double* cycles) const override {
     Window window;
-    QN_TRY(size(request.ins[0], &window));
-    QN_TRY(check_layouts(request, window));
+    QN_TRY(check_request(request, &window));
     const bool blocked = is_blocked(request.ins[0]);
     const size_t lanes = (cpu().isa & isa_avx512) != 0 ? 16 : (cpu().isa & isa_avx2) != 0 ? 8 : blocked ? 1 : 4;
     const auto taps = static_cast<double>(window.taps()), in = static_cast<double>(window.h.in * window.w.in);
@@ -134,19 +133,8 @@ class Pool2d final : public Operator {
 
   qn_status plan(const Request& request, std::unique_ptr<qn_plan>* plan) const override {
     Window window;
-    QN_TRY(size(request.ins[0], &window));
-    stride_window(request.ins[0], &window);
-    QN_TRY(check_layouts(request, window));
+    QN_TRY(check_request(request, &window));
     const bool blocked = is_blocked(request.ins[0]);
-    PlaneLayout layout;
-    if (!(blocked ? lay_out_planes(window, &layout) : row_tables_fit(window))) {
-      return fail(QN_UNSUPPORTED,
-                  "%s: %zux%zu windows of %zux%zu, or the image they lie in, are too much for tables of "
-                  "32-bit offsets",
-                  name, window.h.out, window.w.out, window.h.kernel, window.w.kernel);
-    }
-    QN_TRY(check_windows("vertical", window.h));
-    QN_TRY(check_windows("horizontal", window.w));
     return blocked ? plan_with<PoolPlanePlan>(pool_plane_rows(), request, window, plan)
                    : plan_with<PoolPlan>(pool_rows(), request, window, plan);
   }
@@ -169,6 +157,21 @@ class Pool2d final : public Operator {
   }
   static bool fits(const PoolRow&) { return true; }
   static bool fits(const PoolPlaneRow& row) { return row.block == qn_pixel_block(); }
+
+  qn_status check_request(const Request& request, Window* window) const {
+    QN_TRY(size(request.ins[0], window));
+    stride_window(request.ins[0], window);
+    QN_TRY(check_layouts(request, *window));
+    PlaneLayout layout;
+    if (!(is_blocked(request.ins[0]) ? lay_out_planes(*window, &layout) : row_tables_fit(*window))) {
+      return fail(QN_UNSUPPORTED,
+                  "%s: %zux%zu windows of %zux%zu, or the image they lie in, are too much for tables of "
+                  "32-bit offsets",
+                  name, window->h.out, window->w.out, window->h.kernel, window->w.kernel);
+    }
+    QN_TRY(check_windows("vertical", window->h));
+    return check_windows("horizontal", window->w);
+  }
 
   qn_status size(const qn_tensor& in, Window* window) const {
     *window = window_;

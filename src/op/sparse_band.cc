@@ -19,7 +19,7 @@ SparseBand sparse_band(const Problem& p, const SpmmRow& row) {
   if (row.block == 1 || p.window == nullptr || p.taps() == 1) return {};
   const Window& window = *p.window;
   const Axis &h = window.h, &w = window.w;
-  if (h.stride != 1 || w.stride != 1) return {};
+  if (h.stride != 1 || w.stride != 1 || p.taps() * p.in > UINT16_MAX) return {};  // steps of a set
   SparseBand band;
   band.pitch = w.in + std::max(w.before, w.after);
   band.span = (h.kernel - 1) * h.dilation * band.pitch + (w.kernel - 1) * w.dilation;
@@ -37,6 +37,7 @@ SparseBand sparse_band(const Problem& p, const SpmmRow& row) {
     if (n > 1 && next.channel * p.in > most_floats) break;
     band = next;
   }
+  if (band.channel > p.taps() * band.pixels) return {};  // more places than taps see
   return band;
 }
 

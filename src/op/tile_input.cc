@@ -110,7 +110,7 @@ class BlockedInput final : public TileInput {
   explicit BlockedInput(const ConvPlan& conv) : in_(conv.request.ins[0]) {}
 
   TileRows rows(const Tile& tile, const TilePixels&, size_t begin, size_t, char*, size_t) const override {
-    return {tile.a + pixel_offset(in_, tile.first) + begin * in_.stride[2], in_.stride[2]};
+    return {tile.a + pixel_offset(in_.stride[1], tile.first) + begin * in_.stride[2], in_.stride[2]};
   }
 
  private:
@@ -152,7 +152,7 @@ class GatheredInput final : public TileInput {
     const int64_t y = window.h.at(pixel / window.w.out, tap / window.w.kernel);
     const int64_t x = window.w.at(pixel % window.w.out, tap % window.w.kernel);
     if (!window.h.inside(y) || !window.w.inside(x)) return GatherTables::nowhere;
-    return pixel_offset(in_, static_cast<size_t>(y) * window.w.in + static_cast<size_t>(x));
+    return pixel_offset(in_.stride[1], static_cast<size_t>(y) * window.w.in + static_cast<size_t>(x));
   }
 
   size_t tile_pixels_, taps_;

@@ -284,7 +284,8 @@ Meter meter;
 class SparseMemory : public ::testing::Test {
  protected:
   void SetUp() override {
-    path = ::testing::TempDir() + "quern_sparse_test.qn";
+    path = ::testing::TempDir() + "quern_sparse_" + ::testing::UnitTest::GetInstance()->current_test_info()->name() +
+           ".qn";
     GraphBuilder b;
     const int x = b.input("x", {1, 2, 2, depth});
     b.output(b.node(OpKind::conv2d, {x, b.constant_of({rows, 1, 1, depth}, pruned(rows, depth, 1, 0.9, 1))}), "y");

@@ -375,7 +375,7 @@ TEST(Conv2d, EverySpmmRowInEveryLayout) {
                                  {.algorithm = QN_ALGORITHM_SPARSE,
                                   .kernel = row.name,
                                   .in_gap = gap,
-                                  .out_gap = out == QN_LAYOUT_NHWC ? 0 : gap,
+                                  .out_gap = gap,
                                   .in_layout = in,
                                   .out_layout = out});
             if (qn_pixel_block() % row.pixels != 0) {
@@ -389,6 +389,18 @@ TEST(Conv2d, EverySpmmRowInEveryLayout) {
         }
       }
     }
+  }
+}
+
+// More products of an output than a set of sparse weights can count steps; one of them lies inside the image.
+TEST(Conv2d, SparseWindowsMayBeLargerThanASetCounts) {
+  Conv c = {.height = 1, .width = 1, .in = 1, .out = 16, .kernel = {300, 257}, .padding = {150, 128, 149, 128}};
+  const Case test(c);
+  Op op;
+  ASSERT_QN_OK(create(c, test.weights.data(), QN_WEIGHTS_OHWI, test.bias.data(), nullptr, &op));
+  for (const SpmmRow& row : spmm_rows()) {
+    if (!runs_on(row, cpu().isa)) continue;
+    test.expect(run(op, {{c.shape(), test.input}}, {.algorithm = QN_ALGORITHM_SPARSE, .kernel = row.name}));
   }
 }
 
@@ -615,6 +627,7 @@ std::vector<Conv> depthwise_cases() {
 constexpr qn_layout blocked = QN_LAYOUT_PIXEL_BLOCKED;
 
 TEST(DwConv2d, PixelBlocked) {
+  size_t special = 0, half = 0;  // cases that rows for one kind of window took
   for (const Conv& c : depthwise_cases()) {
     SCOPED_TRACE(c.text());
     const Case test(c);
@@ -633,7 +646,7 @@ TEST(DwConv2d, PixelBlocked) {
           run(op, {{c.shape(), test.input}},
               {.algorithm = QN_ALGORITHM_DEPTHWISE, .kernel = row.name, .in_layout = blocked, .out_layout = blocked});
       EXPECT_TRUE(row.kernel != 0 || (r.status == QN_OK) == (row.block == qn_pixel_block())) << row.name;
-      if (r.status == QN_OK) test.expect(r);
+      if (r.status == QN_OK) test.expect(r), special += row.kernel != 0;
       if (HasFatalFailure()) return;
     }
     for (const DwconvHalfRow& row : dwconv_half_rows()) {
@@ -645,7 +658,7 @@ TEST(DwConv2d, PixelBlocked) {
                             .out_gap = 1,
                             .in_layout = blocked,
                             .out_layout = blocked});
-      if (r.status == QN_OK) test.expect(r);
+      if (r.status == QN_OK) test.expect(r), ++half;
       if (HasFatalFailure()) return;
     }
     const bool one_pixel = c.out_height() * c.out_width() == 1;
@@ -654,6 +667,8 @@ TEST(DwConv2d, PixelBlocked) {
     if (one_pixel) test.expect(mixed);
     EXPECT_EQ(run(op, {{c.shape(), test.input}}, {.out_layout = blocked}).status, QN_UNSUPPORTED);
   }
+  EXPECT_EQ(special > 0, (cpu().isa & isa_avx512) != 0);
+  EXPECT_GT(half, 0u);
 }
 
 // What is beyond the edges is 0 in either layout, and what lies behind an image or between its rows is seen by nobody.

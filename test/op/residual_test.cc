@@ -78,6 +78,30 @@ TEST(Residual, IsAddedAndClamped) {
   }
 }
 
+TEST(Residual, IsAddedInEveryLayoutOfTheOutput) {
+  const Case c = {QN_ALGORITHM_SPARSE, {2, 13, 12, 24}, 70, 1, 1, 1};
+  const Shape shape = {2, 13, 12, 70};
+  const std::vector<float> x = reals(count_of(c.in), 2), residual = reals(count_of(shape), 3);
+  for (const size_t kernel : {1, 3}) {
+    const std::vector<float> weights = reals(70 * 24 * kernel * kernel, 1, -0.2f, 0.2f);
+    const qn_conv2d_params p = params_of({c.algorithm, c.in, c.out, 1, kernel, 1});
+    qn_weights w;
+    qn_weights_init(&w);
+    w.data = weights.data();
+    Op op;
+    ASSERT_QN_OK(qn_conv2d_create(&p, &w, weights.data(), nullptr, &op));
+    const std::vector<Input> inputs = {{c.in, x}, {shape, residual}};
+    const Result nhwc = run(op, inputs, {.algorithm = c.algorithm});
+    ASSERT_EQ(nhwc.status, QN_OK) << nhwc.message;
+    constexpr qn_layout blocked = QN_LAYOUT_PIXEL_BLOCKED;
+    for (const size_t tasks : {1, 3}) {
+      const Result r =
+          run(op, inputs, {.tasks = tasks, .algorithm = c.algorithm, .in_layout = blocked, .out_layout = blocked});
+      EXPECT_TRUE(same_bits(r.values, nhwc.values)) << r.message;
+    }
+  }
+}
+
 TEST(Residual, IsRefusedWhereItDoesNotFit) {
   const std::vector<float> weights = reals(9 * 40, 1);
   qn_weights w;
