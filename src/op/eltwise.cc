@@ -346,7 +346,7 @@ qn_status create_scale(const qn_channel_params* params, const float* scale, cons
 
 qn_status create_batch_norm(const qn_channel_params* params, const float* mean, const float* variance,
                             const float* gamma, const float* beta, float epsilon, qn_operator** op) {
-  constexpr char who[] = "batch_norm";
+  static constexpr char who[] = "batch_norm";  // the operator keeps it
   qn_channel_params p;
   QN_TRY(read_channel_params(who, params, op, &p));
   if (mean == nullptr || variance == nullptr) {
