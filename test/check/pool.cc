@@ -153,22 +153,7 @@ void check_pool_plane(Checker& checker, const PoolPlaneRow& row) {
     }
     return true;
   };
-  // The extremes, with every kind of clamp, at sizes with and without remainders.
-  for (const size_t pixels : {2 * row.block + row.lanes + 1, row.block, row.block - 1, row.block + 1, size_t{1}}) {
-    for (const Clamp clamp : clamps) {
-      if (!check(pixels, Values::extreme, clamp, Side::high, 0)) return;
-      if (!check(pixels, Values::random, clamp, Side::low, 5)) return;
-    }
-  }
-  // Every small size, then larger ones.
-  for (size_t pixels = 1; pixels <= 2 * row.block + 1; ++pixels) {
-    if (!check(pixels, Values::random, clamps[0], Side::high, 0)) return;
-    if (!check(pixels, Values::integers, {-9, 12}, Side::low, 3)) return;
-  }
-  for (const size_t pixels : {7 * row.block, 5 * row.block + 3, size_t{784}}) {
-    if (!check(pixels, Values::random, clamps[0], Side::high, 0)) return;
-    if (!check(pixels, Values::extreme, {-1, 1}, Side::low, 64)) return;
-  }
+  walk_planes(row, {-9, 12}, check);
 }
 
 }  // namespace
