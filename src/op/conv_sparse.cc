@@ -48,7 +48,7 @@ class SparsePlan final : public qn_plan {
     in_blocked_ = is_blocked(in);
     stored_pixels_ = stored_pixels(c_stride_);
     input_ = make_tile_input(conv, window, pixels_);
-    divide(conv.request.options.tasks, conv.problem.blocked());
+    divide(conv.request.options.tasks);
   }
 
   void task(const Run& run, size_t, size_t index) const override {
@@ -127,9 +127,7 @@ class SparsePlan final : public qn_plan {
   }
 
   // Units for the threads: tiles of pixels, and where these are few, blocks of channels.
-  void divide(size_t tasks, bool blocked) {
-    // Tiles are even, unless they must not cross the border of a block.
-    whole_tiles_ = blocked;
+  void divide(size_t tasks) {
     vectors_ = {divide_up(pixels_, row_.lanes), divide_up(pixels_, row_.pixels)};
     tiles_ = {vectors_.chunks, 1};
     blocks_ = {weights_.blocks, 1};
@@ -149,8 +147,9 @@ class SparsePlan final : public qn_plan {
 
   // ---- one tile
 
+  // Tiles are even, unless they must not cross the border of a block.
   size_t tile_begin(size_t tile) const {
-    return std::min(whole_tiles_ ? tile * row_.pixels : vectors_.begin(tile) * row_.lanes, pixels_);
+    return std::min(in_blocked_ || out_blocked_ ? tile * row_.pixels : vectors_.begin(tile) * row_.lanes, pixels_);
   }
 
   void run_tile(const Run& run, const Line& line, size_t group, size_t index, Span blocks, char* scratch) const {
@@ -242,8 +241,7 @@ class SparsePlan final : public qn_plan {
   size_t row_pixels_ = SIZE_MAX;  // of a line that lie at equal distances, where it is an image of NHWC
   size_t a_group_ = 0;            // bytes from one group to the next
   size_t c_channel_ = 0, c_stride_ = 0, c_block_ = 0;  // from one channel, pixel, block of pixels to the next
-  bool whole_tiles_ = false;
-  Split vectors_;  // of pixels, into tiles
+  Split vectors_;                                      // of pixels, into tiles
   Split tiles_, blocks_, tasks_;
   size_t a_bytes_ = 0;
   size_t stored_pixels_ = 1;  // at a time
