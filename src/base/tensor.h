@@ -17,6 +17,8 @@ qn_tensor with_strides(const qn_tensor& tensor);
 // channel, pixel.
 qn_tensor in_memory(const qn_tensor& tensor);
 inline bool is_blocked(const qn_tensor& tensor) { return tensor.layout == QN_LAYOUT_PIXEL_BLOCKED; }
+// From one channel of an image to the next, in bytes: of NHWC floats, or pixel-blocked.
+inline size_t channel_stride(const qn_tensor& image) { return is_blocked(image) ? image.stride[2] : sizeof(float); }
 // Where pixel `index` of a pixel-blocked image of floats lies in one channel, with blocks so many bytes apart.
 inline size_t pixel_offset(size_t block_stride, size_t index) {
   const size_t block = qn_pixel_block();

@@ -20,4 +20,10 @@ auto select(const Table& rows, const char* name, Fits&& fits) -> decltype(rows.d
   return nullptr;
 }
 
+// The best row of a table with a reference, all rows of which do the same.
+template <class Table>
+auto best(const Table& rows) -> decltype(*rows.data()) {
+  return *select(rows, nullptr, [](const auto&) { return true; });
+}
+
 }  // namespace quern

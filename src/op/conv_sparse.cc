@@ -27,7 +27,7 @@ class SparsePlan final : public qn_plan {
  public:
   explicit SparsePlan(const ConvPlan& conv)
       : row_(*conv.choice.spmm),
-        transpose_(*select(transpose_rows(), nullptr, [](const TransposeRow&) { return true; })),
+        transpose_(best(transpose_rows())),
         packed_(conv.weights.pack(sparse_packing(row_), row_.block, depth_of_chunks(conv))),
         weights_(static_cast<const SparseWeights&>(*packed_)),
         clamp_(conv.clamp),
@@ -43,8 +43,8 @@ class SparsePlan final : public qn_plan {
       find_lines(conv.request);
     }
     const qn_tensor &in = conv.request.ins[0], &out = conv.request.out;
-    a_group_ = shape_.in * (is_blocked(in) ? in.stride[2] : sizeof(float));
-    c_channel_ = out_blocked_ ? out.stride[2] : sizeof(float);
+    a_group_ = shape_.in * channel_stride(in);
+    c_channel_ = channel_stride(out);
     in_blocked_ = is_blocked(in);
     stored_pixels_ = stored_pixels(c_stride_);
     input_ = make_tile_input(conv, window, pixels_);

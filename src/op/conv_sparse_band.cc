@@ -16,7 +16,7 @@ class SparseBandPlan final : public qn_plan {
  public:
   SparseBandPlan(const ConvPlan& conv, const SparseBand& band)
       : row_(*conv.choice.spmm),
-        transpose_(*select(transpose_rows(), nullptr, [](const TransposeRow&) { return true; })),
+        transpose_(best(transpose_rows())),
         window_(conv.window),
         band_(band),
         shape_(conv.weights.shape()),
@@ -51,8 +51,6 @@ class SparseBandPlan final : public qn_plan {
   }
 
  private:
-  static size_t channel_stride(const qn_tensor& t) { return is_blocked(t) ? t.stride[2] : sizeof(float); }
-
   static SparsePlaces places(const Window& window, const SparseBand& band) {
     return {band.channel, window.h.dilation * band.pitch, window.w.dilation};
   }

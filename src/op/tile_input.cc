@@ -24,7 +24,7 @@ void walk_taps(size_t begin, size_t end, size_t channels, Each&& each) {
 class TransposedInput final : public TileInput {
  public:
   TransposedInput(const ConvPlan& conv, const Window& window)
-      : transpose_(*select(transpose_rows(), nullptr, [](const TransposeRow&) { return true; })),
+      : transpose_(best(transpose_rows())),
         window_(window),
         channels_(conv.weights.shape().in),
         row_stride_(static_cast<int64_t>(window.row_stride)),
