@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""How many instructions a run of a model takes on 64-bit ARM: executed under qemu and counted by a plugin of it.
+
+    bench/instructions/count.py build/release/src/tool/quern
+
+makes the models with that program and runs them, with one thread, by run_times.c and the library of build/arm64. A
+count is half the difference between three runs and one, so what loading and planning take is not in it. Counts say
+nothing about time by themselves: what an instruction costs depends on the core, see "Predicted" in bench/README.md.
+"""
+
+import argparse
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+
+IGEMM = 3  # of qn_algorithm
+
+# Name of a row, arguments of `quern zoo`, algorithm, the row that it is compared with.
+CASES = [
+    ("mobilenet_v1", ["mobilenet_v1"], 0, None),
+    ("mobilenet_v1, 0.9 zeros, 1x4", ["mobilenet_v1", "--sparsity", "0.9", "--block", "4"], 0, "mobilenet_v1"),
+    ("mobilenet_v1, 0.9 zeros, CSR", ["mobilenet_v1", "--sparsity", "0.9", "--block", "1"], 0, "mobilenet_v1"),
+    ("resnet50_v2, all by igemm", ["resnet50_v2"], IGEMM, None),
+    ("resnet50_v2, Winograd where chosen", ["resnet50_v2"], 0, "resnet50_v2, all by igemm"),
+]
+
+
+def build_plugin(folder):
+    plugin = folder / "counter.so"
+    subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", plugin, HERE / "counter.c"], check=True)
+    return plugin
+
+
+def build_program(folder, build, sysroot):
+    program, library = folder / "run_times", (build / "src").resolve()
+    debian = sysroot.resolve() / "usr/lib/aarch64-linux-gnu"
+    subprocess.run(["aarch64-linux-gnu-gcc", "-O2", "-o", program, HERE / "run_times.c", f"-I{ROOT / 'include'}",
+                    f"-L{library}", "-lquern", f"-Wl,-rpath,{library}", f"-Wl,-rpath-link,{debian}"], check=True)
+    return program
+
+
+def executed(command, runs, algorithm):
+    """Instructions and multiply-adds of a whole process."""
+    process = subprocess.run([*command, str(runs), str(algorithm)], capture_output=True, text=True)
+    found = re.search(r"^instructions (\d+) multiply-adds (\d+)$", process.stderr, re.MULTILINE)
+    if process.returncode != 0 or not found:
+        sys.exit(f"count.py: {' '.join(map(str, command))} failed:\n{process.stderr}")
+    return [int(count) for count in found.groups()]
+
+
+def count_run(command, algorithm):
+    one, three = executed(command, 1, algorithm), executed(command, 3, algorithm)
+    return [(after - before) / 2 for before, after in zip(one, three)]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("quern", type=pathlib.Path, help="of this machine")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/arm64")
+    parser.add_argument("--sysroot", type=pathlib.Path, default=ROOT / "build/sysroot-arm64")
+    parser.add_argument("--core", help="QUERN_CORE of the program that is counted")
+    parser.add_argument("--only", default="", help="models whose name begins so")
+    arguments = parser.parse_args()
+
+    print("| model | 10^6 instructions | 10^6 vector multiply-adds | their share | instructions, ratio |")
+    print("| --- | ---: | ---: | ---: | ---: |")
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        program = build_program(folder, arguments.build, arguments.sysroot)
+        emulator = ["qemu-aarch64", "-L", arguments.sysroot, "-cpu", "cortex-a53", "-plugin", build_plugin(folder),
+                    "-d", "plugin", *(["-E", f"QUERN_CORE={arguments.core}"] if arguments.core else [])]
+        counts = {}
+        for row, zoo, algorithm, base in CASES:
+            if not row.startswith(arguments.only):
+                continue
+            model = folder / "model.qn"
+            subprocess.run([arguments.quern, "zoo", *zoo, "-o", model], check=True, capture_output=True)
+            count, products = count_run([*emulator, program, model], algorithm)
+            counts[row] = count
+            ratio = f"{counts[base] / count:.2f} times fewer than {base}" if base else ""
+            print(f"| {row} | {count / 1e6:.1f} | {products / 1e6:.1f} | {products / count:.0%} | {ratio} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
