@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""Do two builds of quern, for two processors, give the same bits?
+
+    scripts/same_bits.py build/release/src/tool/quern \\
+        "qemu-aarch64 -L build/sysroot-arm64 build/arm64/src/tool/quern" [--models mobilenet_v1,...]
+
+Runs networks of `quern zoo` on the same random image with both, each dense algorithm forced where it applies, and
+compares the bits of all outputs. The first one runs its AVX2 kernels (--first-isa): every level with fused
+multiply-adds computes each output by one chain of them in the same order, so the level must not matter. Without FMA
+(armv7's `neon`) there is a tolerance: --tolerance.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import random
+import shlex
+import struct
+import subprocess
+import sys
+import tempfile
+
+MODELS = "squeezenet_v1.1,mobilenet_v1,mobilenet_v2"
+ALGORITHMS = "direct,gemm,igemm,winograd"
+
+
+def write_npy(path, shape, values):
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {tuple(shape)}, }}"
+    header += " " * (-(len(header) + 11) % 64) + "\n"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() +
+                     struct.pack(f"<{len(values)}f", *values))
+
+
+def read_npy(path):
+    """The header and the numbers, of which it says how many there are."""
+    data = path.read_bytes()
+    begin = 10 + struct.unpack_from("<H", data, 8)[0]
+    return data[10:begin].strip(), struct.unpack(f"<{(len(data) - begin) // 4}f", data[begin:])
+
+
+def run(command, environment):
+    process = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment})
+    if process.returncode != 0:
+        sys.exit(f"same_bits.py: {shlex.join(map(str, command))} failed:\n{process.stderr}")
+    return process.stdout
+
+
+def make_model(quern, name, folder):
+    """A model and an image for it."""
+    model, image = folder / "model.qn", folder / "image.npy"
+    run([*quern, "zoo", name, "-o", model], {})
+    shape = json.loads(run([*quern, "info", model, "--json"], {}))["inputs"][0]["shape"]
+    elements = 1
+    for size in shape:
+        elements *= size
+    numbers = random.Random(1)
+    write_npy(image, shape, [numbers.uniform(-1, 1) for _ in range(elements)])
+    return model, image
+
+
+def outputs(quern, environment, model, image, algorithm, folder):
+    run([*quern, "run", model, "--input", image, "--output", folder, "--algorithm", algorithm], environment)
+    return {path.name: path for path in sorted(folder.glob("*.npy"))}
+
+
+def compare(one, other, tolerance):
+    """What is different about two files; nothing: an empty text."""
+    if one.read_bytes() == other.read_bytes():
+        return ""
+    (header, values), (other_header, other_values) = read_npy(one), read_npy(other)
+    if header != other_header:
+        return f"{header} and {other_header}"
+    # Written so that a NaN differs.
+    off = [(a, b) for a, b in zip(values, other_values) if not abs(a - b) <= tolerance * max(1, abs(a))]
+    return f"{len(off)} of {len(values)} numbers differ, the first {off[0][0]:.9g} and {off[0][1]:.9g}" if off else ""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("first", type=shlex.split)
+    parser.add_argument("second", type=shlex.split)
+    parser.add_argument("--first-isa", default="avx2", help="QUERN_ISA of the first one")
+    parser.add_argument("--second-isa", default="", help="QUERN_ISA of the second one")
+    parser.add_argument("--models", default=MODELS)
+    parser.add_argument("--algorithms", default=ALGORITHMS)
+    parser.add_argument("--tolerance", type=float, default=0, help="times max(1, |expected|); 0: the same bits")
+    arguments = parser.parse_args()
+
+    wrong = 0
+    for name in arguments.models.split(","):
+        with tempfile.TemporaryDirectory() as root:
+            folder = pathlib.Path(root)
+            model, image = make_model(arguments.first, name, folder)
+            for algorithm in arguments.algorithms.split(","):
+                one = outputs(arguments.first, {"QUERN_ISA": arguments.first_isa}, model, image, algorithm,
+                              folder / f"{algorithm}-1")
+                other = outputs(arguments.second, {"QUERN_ISA": arguments.second_isa}, model, image, algorithm,
+                                folder / f"{algorithm}-2")
+                differences = [compare(one[path], other[path], arguments.tolerance) for path in one]
+                differences = [text for text in differences if text]
+                wrong += len(differences)
+                print(f"{name} {algorithm}: {'; '.join(differences) or 'same'}", flush=True)
+    if wrong:
+        sys.exit(f"{wrong} outputs differ")
+
+
+if __name__ == "__main__":
+    main()
