@@ -19,6 +19,15 @@ constexpr Level levels[] = {
     {"ref", isa_ref}, {"sse41", isa_sse41}, {"avx2", isa_avx2}, {"avx512", isa_avx512}, {"neon", isa_neon},
 };
 
+struct CoreName {
+  const char* name;
+  Core core;
+};
+constexpr CoreName cores[] = {
+    {"other", core_other}, {"a53", core_a53}, {"a55", core_a55}, {"a57", core_a57}, {"kryo", core_kryo},
+    {"n1", core_n1},       {"n2", core_n2},   {"v1", core_v1},   {"v2", core_v2},
+};
+
 uint32_t detect() {
   uint32_t isa = isa_ref;
 #if defined(__x86_64__)
@@ -30,6 +39,57 @@ uint32_t detect() {
   }
 #endif
   return isa;
+}
+
+Core core_of(const cpuinfo_core& core) {
+  switch (core.uarch) {
+    case cpuinfo_uarch_cortex_a35:
+    case cpuinfo_uarch_cortex_a53:
+    case cpuinfo_uarch_cortex_a55r0: return core_a53;
+    case cpuinfo_uarch_cortex_a55: return core_a55;
+    case cpuinfo_uarch_cortex_a57:
+    case cpuinfo_uarch_cortex_a72:
+    case cpuinfo_uarch_cortex_a73:
+    case cpuinfo_uarch_cortex_a75: return core_a57;
+    case cpuinfo_uarch_kryo: return core_kryo;
+    case cpuinfo_uarch_cortex_a76:
+    case cpuinfo_uarch_cortex_a77:
+    case cpuinfo_uarch_cortex_a78:
+    case cpuinfo_uarch_neoverse_n1: return core_n1;
+    case cpuinfo_uarch_neoverse_n2: return core_n2;
+    case cpuinfo_uarch_cortex_x1:
+    case cpuinfo_uarch_neoverse_v1: return core_v1;
+    default: break;
+  }
+#if CPUINFO_ARCH_ARM || CPUINFO_ARCH_ARM64
+  // Arm's that are younger than cpuinfo.
+  if (core.midr >> 24 != 0x41) return core_other;
+  switch (core.midr >> 4 & 0xfff) {
+    case 0xd46:                   // A510
+    case 0xd80: return core_a55;  // A520
+    case 0xd47:                   // A710
+    case 0xd4d:                   // A715
+    case 0xd81: return core_n2;   // A720
+    case 0xd48:                   // X2
+    case 0xd4e:                   // X3
+    case 0xd82:                   // X4
+    case 0xd4f: return core_v2;   // Neoverse-V2
+    default: break;
+  }
+#endif
+  return core_other;
+}
+
+// cpuinfo's first core is one of the fastest, and those do most of the work. Under emulation it knows none.
+Core detect_core() {
+  const cpuinfo_core* core = cpuinfo_get_cores_count() > 0 ? cpuinfo_get_core(0) : nullptr;
+  return core != nullptr ? core_of(*core) : core_other;
+}
+
+// What QUERN_CORE asks for.
+void force_core(const char* name, Core* core) {
+  if (name == nullptr || *name == '\0') return;
+  if (!core_from_name(name, core)) log(QN_LOG_WARNING, "QUERN_CORE: unknown core '%s'", name);
 }
 
 // The levels that every CPU of the architecture has, whatever cpuinfo says.
@@ -67,14 +127,16 @@ size_t cache_bytes(const cpuinfo_cache* cache, size_t guess) {
 size_t pixel_block(uint32_t isa) { return (isa & isa_avx512) != 0 ? 64 : (isa & isa_avx2) != 0 ? 48 : 8; }
 
 Cpu make_cpu() {
-  Cpu cpu = {baseline(), 32u << 10, 512u << 10, 2u << 20, 0};
+  Cpu cpu = {baseline(), core_other, 32u << 10, 512u << 10, 2u << 20, 0};
   if (cpuinfo_initialize()) {
     cpu.isa |= detect();
+    cpu.core = detect_core();
     cpu.l1_bytes = cache_bytes(cpuinfo_get_l1d_cache(0), cpu.l1_bytes);
     cpu.l2_bytes = cache_bytes(cpuinfo_get_l2_cache(0), cpu.l2_bytes);
     cpu.l3_bytes = cache_bytes(cpuinfo_get_l3_cache(0), cpu.l3_bytes);
   }
   cpu.isa &= allowed(std::getenv("QUERN_ISA"));
+  force_core(std::getenv("QUERN_CORE"), &cpu.core);
   cpu.pixel_block = pixel_block(cpu.isa);
   return cpu;
 }
@@ -98,6 +160,20 @@ uint32_t isa_from_name(const char* name) {
     if (std::strcmp(level.name, name) == 0) return level.bit;
   }
   return 0;
+}
+
+const char* core_name(Core core) {
+  for (const CoreName& known : cores) {
+    if (known.core == core) return known.name;
+  }
+  return "?";
+}
+
+bool core_from_name(const char* name, Core* core) {
+  for (const CoreName& known : cores) {
+    if (std::strcmp(known.name, name) == 0) return *core = known.core, true;
+  }
+  return false;
 }
 
 }  // namespace quern

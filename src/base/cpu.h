@@ -16,8 +16,23 @@ enum Isa : uint32_t {
   isa_neon = 1u << 8,    // arm64 Advanced SIMD
 };
 
+// Kinds of cores, one bit each, for rows made for some of them. Cores that run the same code best are one kind.
+enum Core : uint32_t {
+  core_other = 1u << 0,  // unknown, and every x86
+  core_a53 = 1u << 1,    // in order, 128-bit arithmetic beside scalar code alone: Cortex-A35, A53, the first A55
+  core_a55 = 1u << 2,    // in order, 128-bit arithmetic beside loads of 64 bits, too: Cortex-A55, A510, A520
+  core_a57 = 1u << 3,    // Cortex-A57, A72, A73, A75
+  core_kryo = 1u << 4,   // the first Kryo
+  core_n1 = 1u << 5,     // Cortex-A76, A77, A78, Neoverse-N1
+  core_n2 = 1u << 6,     // Cortex-A710, A715, A720, Neoverse-N2
+  core_v1 = 1u << 7,     // Cortex-X1, Neoverse-V1
+  core_v2 = 1u << 8,     // Cortex-X2, X3, X4, Neoverse-V2
+};
+constexpr uint32_t any_core = ~0u;
+
 struct Cpu {
   uint32_t isa;                         // mask of Isa, lowered by QUERN_ISA
+  Core core;                            // of the fastest ones, or what QUERN_CORE says
   size_t l1_bytes, l2_bytes, l3_bytes;  // data caches seen by one core; a cautious guess where unknown
   size_t pixel_block;                   // pixels of the pixel-blocked layout: tiles of spmm.inc divide it
 };
@@ -26,11 +41,19 @@ struct Cpu {
 //
 // QUERN_ISA is a ceiling ("avx2": avx2 and everything below it) or a comma-separated list of exact levels
 // ("sse41,avx512"); "ref" is always included.  An unknown name is reported to the log and ignored.
+//
+// QUERN_CORE=a55 takes the cores of this machine for others: for measuring, and for machines that cpuinfo does not
+// know. It only decides which of the rows that run anyway are chosen.
 const Cpu& cpu();
 
 // "avx2" for isa_avx2; "?" for anything else than one known bit.
 const char* isa_name(uint32_t isa);
 // 0 for an unknown name.
 uint32_t isa_from_name(const char* name);
+
+// "a55" for core_a55.
+const char* core_name(Core core);
+// False for an unknown name.
+bool core_from_name(const char* name, Core* core);
 
 }  // namespace quern

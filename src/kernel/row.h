@@ -4,6 +4,7 @@
 #include <quern/base.h>
 
 #include <cstdint>
+#include <cstring>
 #include <span>
 
 #include "base/cpu.h"
@@ -18,14 +19,33 @@
 
 namespace quern {
 
+// The machine that a row is made for: the word `isa` of a table's line, where a level alone means all cores.
+struct Target {
+  uint32_t isa, cores;
+  constexpr Target(uint32_t level, uint32_t made_for = any_core) : isa(level), cores(made_for) {}
+};
+inline constexpr Target isa_neon_a53{isa_neon, core_a53};
+inline constexpr Target isa_neon_a55{isa_neon, core_a55};
+
 struct Row {
   const char* name;
   qn_type type;
   uint32_t isa;      // the level it needs: one bit of Isa
+  uint32_t cores;    // mask of Core: which it is made for. It runs on all.
   qn_layout layout;  // of the activations
+
+  constexpr Row(const char* row, qn_type of, Target target, qn_layout in)
+      : name(row), type(of), isa(target.isa), cores(target.cores), layout(in) {}
 };
 
-// May this row run on a CPU with these levels?
+// Can this row run on a CPU with these levels?
 inline bool runs_on(const Row& row, uint32_t isa_mask) { return (row.isa & isa_mask) != 0; }
+
+// May this row be chosen on this CPU (after QUERN_ISA and QUERN_CORE)? By its name alone, whatever the core, if `name`
+// is not NULL.
+inline bool may_choose(const Row& row, const char* name) {
+  if (!runs_on(row, cpu().isa)) return false;
+  return name == nullptr ? (row.cores & cpu().core) != 0 : std::strcmp(name, row.name) == 0;
+}
 
 }  // namespace quern

@@ -1,7 +1,6 @@
 // The best micro-kernel for a family, type and CPU.  Called when an operator is created or planned, never in a run.
 #pragma once
 
-#include <cstring>
 #include <span>
 
 #include "base/cpu.h"
@@ -9,13 +8,12 @@
 
 namespace quern {
 
-// First row of the table that this CPU (after QUERN_ISA) runs and that `fits` accepts; tables are sorted best first.
-// `name`, if not NULL, asks for that row alone. NULL when there is none.
+// First row of the table that this CPU may choose and that `fits` accepts; tables are sorted best first, and rows made
+// for some cores stand before those for all. `name`, if not NULL, asks for that row alone. NULL when there is none.
 template <class Table, class Fits>
 auto select(const Table& rows, const char* name, Fits&& fits) -> decltype(rows.data()) {
   for (const auto& row : rows) {
-    if (!runs_on(row, cpu().isa) || !fits(row)) continue;
-    if (name == nullptr || std::strcmp(name, row.name) == 0) return &row;
+    if (may_choose(row, name) && fits(row)) return &row;
   }
   return nullptr;
 }

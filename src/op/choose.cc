@@ -405,7 +405,7 @@ bool cheaper(const Choice& a, const Choice& b) { return a.cycles < b.cycles; }
 template <class Table, class Make>
 void add_rows(const Table& table, qn_algorithm algorithm, const char* kernel, Vector<Choice>* list, Make make) {
   for (const auto& row : table) {
-    if (!runs_on(row, cpu().isa) || (kernel != nullptr && std::strcmp(kernel, row.name) != 0)) continue;
+    if (!may_choose(row, kernel)) continue;
     Choice c;
     c.algorithm = algorithm;
     c.row = &row;
@@ -452,7 +452,7 @@ void add_algorithm(qn_algorithm algorithm, const Problem& p, const char* kernel,
       add(winograd_rows(), [&](const WinogradRow& r, Choice* c) {
         if (!winograd_fits(p, r, kernel != nullptr)) return false;
         for (const GemmRow& gemm : gemm_rows()) {
-          if (gemm.isa != r.isa) continue;
+          if (gemm.isa != r.isa || !may_choose(gemm, nullptr)) continue;
           const double cycles = winograd_cycles(p, r, gemm);
           if (c->gemm != nullptr && cycles >= c->cycles) continue;
           c->gemm = &gemm;

@@ -1,5 +1,5 @@
-// Instruction set levels and QUERN_ISA. It is read once, so each setting is tried in a process of its own, and this
-// process never asks cpu() itself.
+// Instruction set levels, cores, QUERN_ISA and QUERN_CORE. These are read once, so each setting is tried in a process
+// of its own, and this process never asks cpu() itself.
 #include "base/cpu.h"
 
 #include <gtest/gtest.h>
@@ -15,22 +15,29 @@ namespace {
 
 struct Answer {
   uint32_t isa = 0;
+  Core core = core_other;
   size_t l1_bytes = 0, l2_bytes = 0;
   char level[16] = "", warning[64] = "";
 };
 
-// What a process with this QUERN_ISA (NULL: none) answers.
-Answer ask(const char* setting) {
+void set(const char* variable, const char* setting) {
+  setting == nullptr ? unsetenv(variable) : setenv(variable, setting, 1);
+}
+
+// What a process with this QUERN_ISA and QUERN_CORE (NULL: none) answers.
+Answer ask(const char* isa, const char* core = nullptr) {
   int pipe_ends[2];
   if (pipe(pipe_ends) != 0) abort();
   const pid_t child = fork();
   if (child == 0) {
     static Answer answer;
-    setting == nullptr ? unsetenv("QUERN_ISA") : setenv("QUERN_ISA", setting, 1);
+    set("QUERN_ISA", isa);
+    set("QUERN_CORE", core);
     qn_set_log(
         [](void*, qn_log_level, const char* line) { snprintf(answer.warning, sizeof answer.warning, "%s", line); },
         nullptr);
     answer.isa = cpu().isa;
+    answer.core = cpu().core;
     answer.l1_bytes = cpu().l1_bytes;
     answer.l2_bytes = cpu().l2_bytes;
     snprintf(answer.level, sizeof answer.level, "%s", qn_cpu_level());
@@ -110,6 +117,38 @@ TEST(QuernIsa, NeverAddsWhatTheMachineLacks) {
 #else
   EXPECT_EQ(ask("avx512").isa & isa_avx512, 0u);
 #endif
+}
+
+TEST(QuernCore, NamesAndBits) {
+  uint32_t seen = 0;
+  for (const char* name : {"other", "a53", "a55", "a57", "kryo", "n1", "n2", "v1", "v2"}) {
+    Core core = core_other;
+    EXPECT_TRUE(core_from_name(name, &core)) << name;
+    EXPECT_STREQ(core_name(core), name);
+    EXPECT_EQ(seen & core, 0u) << name;
+    seen |= core;
+  }
+  Core core = core_n1;
+  EXPECT_FALSE(core_from_name("a56", &core));
+  EXPECT_EQ(core, core_n1);
+  EXPECT_STREQ(core_name(static_cast<Core>(0)), "?");
+}
+
+TEST(QuernCore, IsForcedAndChangesNothingElse) {
+  for (const char* name : {"other", "a53", "a55", "v2"}) {
+    const Answer answer = ask(nullptr, name);
+    EXPECT_STREQ(core_name(answer.core), name);
+    EXPECT_EQ(answer.isa, everything()) << name;
+    EXPECT_STREQ(answer.warning, "") << name;
+  }
+  EXPECT_EQ(ask("ref", "a55").isa, uint32_t{isa_ref});
+}
+
+TEST(QuernCore, AnUnknownNameIsReportedAndIgnored) {
+  const Answer answer = ask(nullptr, "a1000");
+  EXPECT_EQ(answer.core, ask(nullptr).core);
+  EXPECT_STREQ(answer.warning, "QUERN_CORE: unknown core 'a1000'");
+  EXPECT_EQ(ask(nullptr, "").core, ask(nullptr).core);
 }
 
 }  // namespace
