@@ -1,0 +1,166 @@
+// What the float kernels with a tile of 8 rows x 8 channels share: gemm and igemm, for whatever core.
+//
+//   args   x0 mr     x1 channels left   x2 k(bytes)   x5 w   x6 last row of C in the tile   x7 c_stride   x8 p
+//   A      rows 0-7 at x3 x9 x10 x11 x12 x13 x14 x15
+//   acc    v16-v31: row m holds v(16+2m), v(17+2m)
+//   free   v0-v15 x16 x17
+//
+// Rows past the last one are computed as its copies and not stored.
+#ifndef QN_ASM_ARM64_TILE_8X8_H
+#define QN_ASM_ARM64_TILE_8X8_H
+
+#include "asm.h"
+#include "../offset.h"
+
+// Every row: its number, its A, its accumulators.
+.macro rows do, arg:vararg
+        \do     0, x3,  16, 17, \arg
+        \do     1, x9,  18, 19, \arg
+        \do     2, x10, 20, 21, \arg
+        \do     3, x11, 22, 23, \arg
+        \do     4, x12, 24, 25, \arg
+        \do     5, x13, 26, 27, \arg
+        \do     6, x14, 28, 29, \arg
+        \do     7, x15, 30, 31, \arg
+.endm
+
+// A panel begins with the bias.
+.macro start_row m, a, lo, hi, none
+        .if     \m > 0                  // row 0 was loaded
+        mov     v\lo\().16b, v16.16b
+        mov     v\hi\().16b, v17.16b
+        .endif
+.endm
+
+.macro start
+        ldp     q16, q17, [x5], #32
+        rows    start_row
+.endm
+
+.macro load4 m, a, lo, hi, none
+        ldr     q\m, [\a], #16
+.endm
+
+.macro load1 m, a, lo, hi, none
+        ldr     s\m, [\a], #4
+.endm
+
+.macro step m, a, lo, hi, lane, w0, w1
+        fmla    v\lo\().4s, v\w0\().4s, v\m\().s[\lane]
+        fmla    v\hi\().4s, v\w1\().4s, v\m\().s[\lane]
+.endm
+
+// One k at a time, x16 bytes of it, more than none.  v0-v7 A, v8 v9 W
+.macro sum_singly
+5:      rows    load1
+        ldp     q8, q9, [x5], #32
+        subs    x16, x16, #4
+        rows    step, 0, 8, 9
+        b.ne    5b
+.endm
+
+// All k for cores that look ahead.  v0-v7 four k of each row of A; v8 v9, v10 v11 rows of W in turn
+// 16 accumulators hide the latency of four FMAs per cycle; four k are 64 FMAs and 12 loads (of 16 or 32 bytes).
+.macro sum
+        subs    x16, x2, #16
+        b.lo    2f
+1:      rows    load4
+        ldp     q8, q9, [x5]
+        ldp     q10, q11, [x5, #32]
+        subs    x16, x16, #16
+        rows    step, 0, 8, 9
+        ldp     q8, q9, [x5, #64]
+        rows    step, 1, 10, 11
+        ldp     q10, q11, [x5, #96]
+        add     x5, x5, #128
+        rows    step, 2, 8, 9
+        rows    step, 3, 10, 11
+        b.hs    1b
+2:      adds    x16, x16, #16           // k mod 4
+        b.eq    3f
+        sum_singly
+3:
+.endm
+
+// Comparisons with NaN are false, so a NaN stays; and -0 is not below 0. (fmax would make it +0.)
+.macro clamp_row m, a, lo, hi, none
+        fcmgt   v2.4s, v0.4s, v\lo\().4s
+        fcmgt   v3.4s, v0.4s, v\hi\().4s
+        bit     v\lo\().16b, v0.16b, v2.16b
+        bit     v\hi\().16b, v0.16b, v3.16b
+        fcmgt   v2.4s, v\lo\().4s, v1.4s
+        fcmgt   v3.4s, v\hi\().4s, v1.4s
+        bit     v\lo\().16b, v1.16b, v2.16b
+        bit     v\hi\().16b, v1.16b, v3.16b
+.endm
+
+// v0 min  v1 max  v2 v3 masks
+.macro clamp
+        add     x16, x8, #MINMAX_MIN
+        add     x17, x8, #MINMAX_MAX
+        ld1r    {v0.4s}, [x16]
+        ld1r    {v1.4s}, [x17]
+        rows    clamp_row
+.endm
+
+// The last row first, for the address of the last row is known: x17 the row at hand.
+.macro rows_down do
+        mov     x17, x6
+        \do     7, 30, 31
+        \do     6, 28, 29
+        \do     5, 26, 27
+        \do     4, 24, 25
+        \do     3, 22, 23
+        \do     2, 20, 21
+        \do     1, 18, 19
+        \do     0, 16, 17
+.endm
+
+.macro store_row m, lo, hi
+        .if     \m > 0
+        cmp     x0, #\m
+        b.ls    1f
+        .endif
+        stp     q\lo, q\hi, [x17]
+        .if     \m > 0
+        sub     x17, x17, x7
+1:
+        .endif
+.endm
+
+// x1 mod 8 channels: four, two and one of them.  x16 within the row
+.macro store_part m, lo, hi
+        .if     \m > 0
+        cmp     x0, #\m
+        b.ls    4f
+        .endif
+        mov     x16, x17
+        tbz     x1, #2, 1f
+        str     q\lo, [x16], #16
+        mov     v\lo\().16b, v\hi\().16b
+1:      tbz     x1, #1, 2f
+        str     d\lo, [x16], #8
+        dup     v\lo\().2d, v\lo\().d[1]
+2:      tbz     x1, #0, 3f
+        str     s\lo, [x16]
+3:
+        .if     \m > 0
+        sub     x17, x17, x7
+4:
+        .endif
+.endm
+
+// Stores a tile; goes on with the next panel, if there is one, at `next`.
+.macro store next
+        cmp     x1, #8
+        b.lo    5f
+        rows_down store_row
+        add     x6, x6, #32
+        subs    x1, x1, #8
+        b.ne    \next
+        b       6f
+5:      rows_down store_part
+6:
+.endm
+
+#endif
