@@ -124,7 +124,9 @@ size_t cache_bytes(const cpuinfo_cache* cache, size_t guess) {
   return cache != nullptr && cache->size != 0 ? cache->size : guess;
 }
 
-size_t pixel_block(uint32_t isa) { return (isa & isa_avx512) != 0 ? 64 : (isa & isa_avx2) != 0 ? 48 : 8; }
+size_t pixel_block(uint32_t isa) {
+  return (isa & isa_avx512) != 0 ? 64 : (isa & isa_avx2) != 0 ? 48 : reference_pixel_block;
+}
 
 Cpu make_cpu() {
   Cpu cpu = {baseline(), core_other, 32u << 10, 512u << 10, 2u << 20, 0};

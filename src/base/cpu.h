@@ -29,6 +29,13 @@ enum Core : uint32_t {
   core_v2 = 1u << 8,     // Cortex-X2, X3, X4, Neoverse-V2
 };
 constexpr uint32_t any_core = ~0u;
+// Pixels of a block of the pixel-blocked layout at levels that lack kernels for some families: of these the references
+// run, which know no other size.
+#if defined(__aarch64__)
+constexpr size_t reference_pixel_block = 32;
+#else
+constexpr size_t reference_pixel_block = 8;
+#endif
 
 struct Cpu {
   uint32_t isa;                         // mask of Isa, lowered by QUERN_ISA

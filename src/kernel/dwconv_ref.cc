@@ -118,10 +118,10 @@ TILE(3, 2)
 TILE(5, 1)
 TILE(5, 2)
 
-void qn_dwconv_f32_plane8_ref(size_t pixels, size_t kernel_h, size_t kernel_w, const int32_t* offsets,
-                              const void* masks, size_t mask_stride, const void* a, const void* w, void* c,
-                              size_t c_stride, const qn_minmax_f32* p) {
-  constexpr size_t block = 8;
+void qn_dwconv_f32_plane_ref(size_t pixels, size_t kernel_h, size_t kernel_w, const int32_t* offsets, const void* masks,
+                             size_t mask_stride, const void* a, const void* w, void* c, size_t c_stride,
+                             const qn_minmax_f32* p) {
+  constexpr size_t block = quern::reference_pixel_block;
   const auto* weights = static_cast<const float*>(w);
   for (size_t x = 0; x < pixels; ++x) {
     float sum = weights[0];

@@ -1,4 +1,4 @@
-// The kernels of gather.h for levels with masked loads. The including file defines, for one vector,
+// The kernels of gather.h for levels with vectors. The including file defines, for one vector,
 //
 //     Pixels  Mask                             types
 //     Mask lanes_of(const qn_gather_piece&)

@@ -46,11 +46,11 @@ void pool(size_t channels, size_t pixels, size_t taps, const int32_t* offsets, s
   }
 }
 
-// The same for the pixels of one channel, in blocks of 8.
+// The same for the pixels of one channel, in blocks.
 template <class Fold, class Finish>
 void pool_plane(size_t pixels, size_t kernel_h, size_t kernel_w, const int32_t* offsets, const void* masks,
                 size_t mask_stride, const void* a, void* c, size_t c_stride, float start, Fold fold, Finish finish) {
-  constexpr size_t block = 8;
+  constexpr size_t block = reference_pixel_block;
   for (size_t x = 0; x < pixels; ++x) {
     float value = start;
     for (size_t t = 0; t < kernel_h * kernel_w; ++t) {
@@ -82,16 +82,16 @@ extern "C" void qn_avgpool_f32_ref(size_t channels, size_t pixels, size_t taps, 
               [&](float sum, size_t x) { return quern::clamp(scale[x] * sum, *p); });
 }
 
-extern "C" void qn_maxpool_f32_plane8_ref(size_t pixels, size_t kernel_h, size_t kernel_w, const int32_t* offsets,
-                                          const void* masks, size_t mask_stride, const void* a, const float*, void* c,
-                                          size_t c_stride, const qn_minmax_f32* p) {
+extern "C" void qn_maxpool_f32_plane_ref(size_t pixels, size_t kernel_h, size_t kernel_w, const int32_t* offsets,
+                                         const void* masks, size_t mask_stride, const void* a, const float*, void* c,
+                                         size_t c_stride, const qn_minmax_f32* p) {
   quern::pool_plane(pixels, kernel_h, kernel_w, offsets, masks, mask_stride, a, c, c_stride, quern::lowest,
                     quern::larger, [&](float max, size_t) { return quern::clamp(max, *p); });
 }
 
-extern "C" void qn_avgpool_f32_plane8_ref(size_t pixels, size_t kernel_h, size_t kernel_w, const int32_t* offsets,
-                                          const void* masks, size_t mask_stride, const void* a, const float* scale,
-                                          void* c, size_t c_stride, const qn_minmax_f32* p) {
+extern "C" void qn_avgpool_f32_plane_ref(size_t pixels, size_t kernel_h, size_t kernel_w, const int32_t* offsets,
+                                         const void* masks, size_t mask_stride, const void* a, const float* scale,
+                                         void* c, size_t c_stride, const qn_minmax_f32* p) {
   quern::pool_plane(pixels, kernel_h, kernel_w, offsets, masks, mask_stride, a, c, c_stride, 0, quern::sum,
                     [&](float sum, size_t x) { return quern::clamp(scale[x] * sum, *p); });
 }

@@ -26,8 +26,8 @@ std::span<const SplitRow> split_rows() { return split_table; }
 
 }  // namespace quern
 
-extern "C" void qn_unblock_f32_plane8_ref(size_t pixels, const void* a, size_t a_stride, void* d, size_t d_stride) {
-  constexpr size_t block = 8;
+extern "C" void qn_unblock_f32_plane_ref(size_t pixels, const void* a, size_t a_stride, void* d, size_t d_stride) {
+  constexpr size_t block = quern::reference_pixel_block;
   for (size_t p = 0; p < pixels; ++p) {
     const auto* from = reinterpret_cast<const uint32_t*>(static_cast<const char*>(a) + p / block * a_stride);
     auto* to = reinterpret_cast<uint32_t*>(static_cast<char*>(d) + p / block * d_stride);

@@ -229,11 +229,11 @@ void leaves_the_last_row_of_a_tile(DWCONV_TILE_ARGUMENTS) {
       const qn_minmax_f32 *p
 
 void reads_what_the_mask_leaves_out(PLANE_ARGUMENTS) {
-  qn_dwconv_f32_plane8_ref(pixels, kernel_h, kernel_w, offsets, masks, mask_stride, a, w, c, c_stride, p);
+  qn_dwconv_f32_plane_ref(pixels, kernel_h, kernel_w, offsets, masks, mask_stride, a, w, c, c_stride, p);
   for (size_t x = 0; x < pixels; ++x) read(a, static_cast<size_t>(offsets[0]) + x * 4);
 }
 void masks_all_columns_alike(PLANE_ARGUMENTS) {
-  qn_dwconv_f32_plane8_ref(pixels, kernel_h, kernel_w, offsets, masks, 0, a, w, c, c_stride, p);
+  qn_dwconv_f32_plane_ref(pixels, kernel_h, kernel_w, offsets, masks, 0, a, w, c, c_stride, p);
 }
 
 // --- pool ---
@@ -353,8 +353,9 @@ void leaves_what_comes_from_nowhere(GATHER_ARGUMENTS) {
 // --- unblock ---
 
 void reads_a_block_to_its_end(size_t pixels, const void* a, size_t a_stride, void* d, size_t d_stride) {
-  qn_unblock_f32_plane8_ref(pixels, a, a_stride, d, d_stride);
-  read(a, (pixels - 1) / 8 * a_stride + 7 * 4);
+  qn_unblock_f32_plane_ref(pixels, a, a_stride, d, d_stride);
+  constexpr size_t block = reference_pixel_block;
+  read(a, (pixels - 1) / block * a_stride + (block - 1) * 4);
 }
 
 #define SPLIT_ARGUMENTS                                                                                              \
