@@ -99,20 +99,26 @@ void check_dwconv(Checker& checker, const DwconvRow& row) {
   }
 }
 
+constexpr size_t every_entry = ~size_t{0};
+
 struct TileSize {
   size_t channels, pixels, rows;
+  size_t padding = every_entry;  // the only entry of columns that may be padding
 };
 
 bool check_tile_case(Checker& checker, DwconvMemory& memory, const DwconvTileRow& row, TileSize size, Values values,
                      Clamp limits, Side side, size_t gap) {
-  const auto [channels, pixels, rows] = size;
+  const auto [channels, pixels, rows, padding] = size;
   const qn_minmax_f32 clamp = {limits.min, limits.max};
   Random& random = checker.random();
   const size_t k = row.kernel, s = row.stride, column = (row.rows - 1) * s + k;
   const size_t entries = ((pixels - 1) * s + k) * column;
   const size_t used = (rows - 1) * s + k;
   const auto unused = [=](size_t entry) { return entry % column >= used; };
-  const IndirectRows a(entries, channels, values, random, [](size_t) { return true; });
+  const auto may_pad = [column, padding = padding](size_t entry) {
+    return padding == every_entry || entry % column == padding;
+  };
+  const IndirectRows a(entries, channels, values, random, may_pad);
   Panels panels(row.nr, channels, k * k);
   panels.fill(values, random);
 
@@ -143,8 +149,10 @@ bool check_tile_case(Checker& checker, DwconvMemory& memory, const DwconvTileRow
                       memory.c.address(), row_stride * 4, c_stride * 4, memory.p.address()},
                      {&memory.offsets, &memory.a, &memory.w, &memory.c, &memory.p}, {{&memory.c, c}}, [&] {
                        return "channels=" + std::to_string(size.channels) + " pixels=" + std::to_string(size.pixels) +
-                              " rows=" + std::to_string(size.rows) + " gap=" + std::to_string(gap) +
-                              (side == Side::high ? " high " : " low ") + name_of(values);
+                              " rows=" + std::to_string(size.rows) +
+                              (size.padding == every_entry ? "" : " padding=" + std::to_string(size.padding)) +
+                              " gap=" + std::to_string(gap) + (side == Side::high ? " high " : " low ") +
+                              name_of(values);
                      });
 }
 
@@ -171,10 +179,17 @@ void check_dwconv_tile(Checker& checker, const DwconvTileRow& row) {
       }
     }
   }
+  // Padding in one row of the image at a time.
+  for (size_t padding = 0; padding < (row.rows - 1) * row.stride + row.kernel; ++padding) {
+    for (size_t pixels = row.kernel; pixels <= 20; ++pixels) {
+      if (!check({row.nr, pixels, row.rows, padding}, Values::random, clamps[0], Side::high, 0)) return;
+    }
+  }
   // Larger ones.
   for (const size_t channels : {3 * row.nr, 5 * row.nr + 3, 6 * row.nr - 1, size_t{256}}) {
     if (!check({channels, 17, row.rows}, Values::random, clamps[0], Side::high, 0)) return;
     if (!check({channels, 56, row.rows}, Values::random, {-1, 1}, Side::low, 16)) return;
+    if (!check({channels, 17, row.rows}, Values::integers, {-50, -0.0f}, Side::high, 0)) return;  // +0 stays
   }
 }
 
