@@ -99,6 +99,13 @@ inline void store_some(float* p, Vec v, size_t count) {
 }
 #if defined(__aarch64__)
 inline Vec square_root(Vec v) { return vsqrtq_f32(v); }
+// The instruction itself gives NaN if either is one.
+template <>
+struct Maximum<Vec> {
+  Vec value;
+  inline void add(Vec x) { value = vmaxq_f32(x, value); }
+  inline Vec get() const { return value; }
+};
 #else
 inline Vec square_root(Vec v) { return _mm_sqrt_ps(v); }
 #endif
