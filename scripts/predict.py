@@ -13,7 +13,7 @@ from 17 on is taken that is there.
 
 A loop is what lies between a branch backwards and its target; it is innermost if no other loop lies within it.  The
 main loop of a function is the innermost one with the most multiply-accumulates (MACs), or most instructions if there
-are none; of several such, the first.  Branches within a loop are taken to fall through.
+are none; of several such, the first.  Branches within a loop are taken to fall through, but for those around a call.
 
 Cores that issue out of order are those that LLVM has models of (its cortex-a76 to x1 are copies of the A57's, and so
 are not offered).  Cortex-A53 and A55 are a scoreboard of our own: scoreboard.py says what it assumes.  All operands
@@ -126,8 +126,14 @@ def innermost_loops(name, instructions):
     for begin, end in innermost:
         body = [instruction for instruction in instructions if begin <= instruction.address <= end]
         branches = sum(instruction.target is not None for instruction in body[:-1])
+        body = [instruction for before, instruction in zip([None] + body, body) if not is_skipped(before, instruction)]
         loops.append(Loop(name, len(loops), begin, [instruction.text for instruction in body], branches))
     return loops
+
+
+def is_skipped(before, instruction):
+    """Is this a call, for rare cases, which the branch before it skips in others?"""
+    return instruction.text.startswith("bl ") and before is not None and before.target == instruction.address + 4
 
 
 def main_loop(loops):

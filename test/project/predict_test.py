@@ -48,6 +48,17 @@ class Disassembly(unittest.TestCase):
             self.assertEqual(predict.main_loop(loops), loops[0])
             self.assertEqual(predict.innermost_loops(other, rest), [])
 
+    def test_calls(self):
+        text = """
+0000000000000000 <f>:
+   0:	tbz	w9, #31, 8 <f+0x8>
+   4:	bl	20 <g>
+   8:	bl	20 <g>
+   c:	b.ne	0 <f>
+"""
+        (loop,) = predict.innermost_loops(*predict.parse_disassembly(text)[0])
+        self.assertEqual(loop.lines, ["tbz w9, #31, 8", "bl 20", "b.ne 0"])
+
     def test_main_loop(self):
         def loop(number, lines):
             return predict.Loop("f", number, 0, lines, 0)
