@@ -194,10 +194,12 @@ bool tile_fits(const Problem& p, const DwconvTileRow& row) {
 double dwconv_cycles(const Problem& p, const DwconvRow& row) { return depthwise_cycles(p, row, 1); }
 
 // Tiles do not. But those whose panels are less than a cache line need each line several times, and between these it is
-// gone where pixels lie so that their lines compete for few sets.
+// gone where pixels lie so that their lines compete for few sets. Those of arm64 load a column while they multiply
+// another, long enough for it to come from the L2 cache.
 double dwconv_cycles(const Problem& p, const DwconvTileRow& row) {
   const bool compete = p.window->pixel_stride * row.stride % competing_bytes == 0;
-  return depthwise_cycles(p, row, compete && row.nr * sizeof(float) < cache_line ? 0.8 : 1.5);
+  const bool wait = compete && row.nr * sizeof(float) < cache_line && row.isa != isa_neon;
+  return depthwise_cycles(p, row, wait ? 0.8 : 1.5);
 }
 
 // Are layouts such that planes can be read and written?
