@@ -3,20 +3,36 @@
 
     check_objects.py OBJECT...        $READELF, $OBJDUMP: the tools to use
 
-Each object marks the stack not executable, is ready for the machine's protection of indirect branches (a note, and a
-landing instruction first in every function), exports nothing beyond the library, calls nothing, and gives every
-function a size and unwind information.  Text is not written at load time.
+Each object marks the stack not executable, is ready for the machine's protection of branches (a note, and a landing
+instruction first in every function), exports nothing beyond the library, calls nothing, and gives every function a size
+and unwind information.  What it shares with the library is named qn_.  Text is not written at load time.  On arm64 the
+register of the platform stays untouched, and the note's second promise holds: no return address lies unsigned on the
+stack.
 """
 
+import dataclasses
 import os
 import re
 import subprocess
 import sys
 
-# Machine as readelf calls it -> words of the note, first instruction of a function.
+
+@dataclasses.dataclass
+class Machine:
+    words: list        # of the note
+    landing: str       # the first instruction of a function
+    forbidden: dict = dataclasses.field(default_factory=dict)  # instruction -> what is wrong with it
+    partners: dict = dataclasses.field(default_factory=dict)   # instruction -> what its function needs with it, and why
+
+
+# As readelf calls them.
 MACHINES = {
-    "Advanced Micro Devices X86-64": (["IBT", "SHSTK"], r"endbr64"),
-    "AArch64": (["BTI"], r"bti\s+j?c|paciasp"),
+    "Advanced Micro Devices X86-64": Machine(["IBT", "SHSTK"], r"endbr64"),
+    "AArch64": Machine(
+        ["BTI", "PAC"], r"bti\s+j?c|paciasp",
+        forbidden={r".*\b[wx]18\b": "uses the platform's register"},
+        partners={r"br\s": (r"bti\s+jc?$", "jumps to where no 'bti j' is"),
+                  r"st[rp].*\bx30\b.*\[sp": (r"paciasp", "leaves x30 unsigned on the stack")}),
 }
 
 
@@ -25,16 +41,16 @@ def run(variable, tool, *arguments):
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-def first_instructions(path):
-    """Function name -> its first instruction."""
+def disassemble(path):
+    """Function name -> its instructions."""
     found, name = {}, None
     for line in run("OBJDUMP", "objdump", "--disassemble", "--no-show-raw-insn", path).splitlines():
         label = re.match(r"[0-9a-f]+ <(\S+)>:", line)
         instruction = re.match(r"\s+[0-9a-f]+:\s+(.*)", line)
         if label:
             name = label[1]
-        elif instruction and name not in found:
-            found[name] = instruction[1].strip()
+        elif instruction:
+            found.setdefault(name, []).append(instruction[1].strip())
     return found
 
 
@@ -51,8 +67,17 @@ def check_sections(path):
             yield f"absolute address in {section}: {line.strip()}"
 
 
-def check_symbols(path, landing):
-    first = first_instructions(path)
+def check_instructions(functions, machine):
+    for name, instructions in functions.items():
+        for pattern, fault in machine.forbidden.items():
+            yield from (f"{name} {fault}: {line}" for line in instructions if re.match(pattern, line))
+        for pattern, (partner, fault) in machine.partners.items():
+            lines = [line for line in instructions if re.match(pattern, line)]
+            if lines and not any(re.match(partner, line) for line in instructions):
+                yield f"{name} {fault}: {lines[0]}"
+
+
+def check_symbols(path, landing, code):
     functions = 0
     for line in run("READELF", "readelf", "--symbols", "--wide", path).splitlines():
         fields = line.split()
@@ -63,13 +88,16 @@ def check_symbols(path, landing):
             yield f"refers to {name} outside itself"
         elif bind != "LOCAL" and visibility != "HIDDEN":
             yield f"{name} is not hidden"
+        elif bind != "LOCAL" and not name.startswith("qn_"):
+            yield f"{name} is not named qn_"
         if kind != "FUNC":
             continue
         functions += 1
         if int(size, 0) == 0:
             yield f"{name} has no size"
-        if not re.match(landing, first.get(name, "")):
-            yield f"{name} begins with '{first.get(name, 'nothing')}', not with a landing instruction"
+        first = code.get(name, ["nothing"])[0]
+        if not re.match(landing, first):
+            yield f"{name} begins with '{first}', not with a landing instruction"
     frames = run("READELF", "readelf", "--debug-dump=frames", path).count(" FDE ")
     if functions == 0:
         yield "holds no function"
@@ -78,15 +106,17 @@ def check_symbols(path, landing):
 
 
 def check(path):
-    machine = re.search(r"Machine:\s+(.*)", run("READELF", "readelf", "--file-header", path))[1].strip()
-    if machine not in MACHINES:
-        yield f"unknown machine {machine}"
+    name = re.search(r"Machine:\s+(.*)", run("READELF", "readelf", "--file-header", path))[1].strip()
+    if name not in MACHINES:
+        yield f"unknown machine {name}"
         return
-    words, landing = MACHINES[machine]
+    machine = MACHINES[name]
     notes = run("READELF", "readelf", "--notes", "--wide", path)
-    yield from (f"no {word} in .note.gnu.property" for word in words if word not in notes)
+    yield from (f"no {word} in .note.gnu.property" for word in machine.words if word not in notes)
     yield from check_sections(path)
-    yield from check_symbols(path, landing)
+    code = disassemble(path)
+    yield from check_symbols(path, machine.landing, code)
+    yield from check_instructions(code, machine)
 
 
 def main():
