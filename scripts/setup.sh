@@ -17,7 +17,7 @@ predict=(llvm-19)
 # Libraries that bench/peers compares ours with.
 peers=(libdnnl-dev libopenblas-pthread-dev libblis-openmp-dev)
 # Checks of the sources.
-check=(clang-format-14 git)
+check=(clang-format-14 clang-14 git)
 # scripts/train_digits.py; large.
 training=(python3-torch python3-sklearn)
 
