@@ -11,7 +11,8 @@ arch=${1:-arm64}
 cd "$(dirname "$0")/.."
 root=${2:-build/sysroot-$arch}
 packages="libcpuinfo-dev libpthreadpool-dev libfp16-dev libflatbuffers-dev libprotobuf-dev
-          libgtest-dev libstdc++6"
+          libgtest-dev libstdc++6 libbenchmark-dev libcli11-dev libfmt-dev nlohmann-json3-dev
+          libjpeg62-turbo-dev libpng-dev"
 
 [ "$arch" = arm64 ] || { echo "sysroot.sh: only arm64 is known, not $arch" >&2; exit 2; }
 mkdir -p "$root"
