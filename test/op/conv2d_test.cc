@@ -672,6 +672,7 @@ TEST(DwConv2d, PixelBlocked) {
 }
 
 // What is beyond the edges is 0 in either layout, and what lies behind an image or between its rows is seen by nobody.
+// A reference rounds products, which kernels with fused multiply-adds do not: then there is a tolerance.
 TEST(DwConv2d, PixelBlockedHasTheBitsOfNhwc) {
   const float nan = std::nanf(""), infinity = std::numeric_limits<float>::infinity();
   for (const Conv& c : depthwise_cases()) {
@@ -686,8 +687,10 @@ TEST(DwConv2d, PixelBlockedHasTheBitsOfNhwc) {
       const Result r = run(op, {{c.shape(), input}}, {.tasks = tasks, .in_layout = blocked, .out_layout = blocked});
       ASSERT_EQ(r.status, QN_OK) << r.message;
       for (size_t i = 0; i < r.values.size(); ++i) {
-        if (std::isnan(nhwc.values[i]) && std::isnan(r.values[i])) continue;
-        ASSERT_EQ(r.values[i], nhwc.values[i]) << i << " " << r.kernel;
+        const float value = r.values[i], expected = nhwc.values[i];
+        if (value == expected || (std::isnan(expected) && std::isnan(value))) continue;
+        const bool rounded = r.kernel.ends_with("_ref") && !nhwc.kernel.ends_with("_ref");
+        ASSERT_TRUE(rounded && std::abs(value - expected) <= 1e-5f) << i << " " << r.kernel << " " << value;
       }
     }
   }
