@@ -62,4 +62,15 @@ SYM(\name):
         .cfi_restore \b
 .endm
 
+// Around a return address on the stack: processors with pointer authentication sign it, for others these are no-ops.
+.macro sign
+        hint    #25                     // paciasp
+        .cfi_negate_ra_state
+.endm
+
+.macro authenticate
+        hint    #29                     // autiasp
+        .cfi_negate_ra_state
+.endm
+
 #endif

@@ -428,6 +428,7 @@ fn qn_dwconv_f32_\name\()_\rows\()x4_neon
         save    x23, x24
         save    x25, x26
         save    x27, x28
+        sign
         save    x29, x30
         save    d8, d9
         save    d10, d11
@@ -481,6 +482,7 @@ L(\name\()_next):
         restore d10, d11
         restore d8, d9
         restore x29, x30
+        authenticate
         restore x27, x28
         restore x25, x26
         restore x23, x24
