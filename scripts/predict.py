@@ -13,7 +13,9 @@ from 17 on is taken that is there.
 
 A loop is what lies between a branch backwards and its target; it is innermost if no other loop lies within it.  The
 main loop of a function is the innermost one with the most multiply-accumulates (MACs), or most instructions if there
-are none; of several such, the first.  Branches within a loop are taken to fall through, but for those around a call.
+are none; of several such, the first.  Branches within a loop are taken to fall through, but for those around a call; any
+other call within the function stands for what it runs until its ret.  A function without a loop has those of the
+function that it jumps into.
 
 Cores that issue out of order are those that LLVM has models of (its cortex-a76 to x1 are copies of the A57's, and so
 are not offered).  Cortex-A53 and A55 are a scoreboard of our own: scoreboard.py says what it assumes.  All operands
@@ -112,6 +114,16 @@ def parse_disassembly(text):
     return functions
 
 
+def with_calls(body, instructions):
+    """Lines of a loop; instead of a call within the function what that runs until its ret."""
+    lines = []
+    for instruction in body:
+        call = re.match(r"bl (?:0x)?([0-9a-f]+)$", instruction.text)
+        called = [other.text for other in instructions if call and other.address >= int(call[1], 16)]
+        lines += called[:called.index("ret")] if "ret" in called else [instruction.text]
+    return lines
+
+
 def innermost_loops(name, instructions):
     """The loops of a function that hold no other loop, by address."""
     spans = {}  # first address -> last address
@@ -127,7 +139,17 @@ def innermost_loops(name, instructions):
         body = [instruction for instruction in instructions if begin <= instruction.address <= end]
         branches = sum(instruction.target is not None for instruction in body[:-1])
         body = [instruction for before, instruction in zip([None] + body, body) if not is_skipped(before, instruction)]
-        loops.append(Loop(name, len(loops), begin, [instruction.text for instruction in body], branches))
+        loops.append(Loop(name, len(loops), begin, with_calls(body, instructions), branches))
+    return loops
+
+
+def loops_of(name, instructions, functions):
+    """The loops of a function, or of the one that it jumps into."""
+    loops = innermost_loops(name, instructions)
+    targets = [instruction.target for instruction in instructions if re.match("b [0-9a-fx]+$", instruction.text)]
+    for _, others in functions if not loops else []:
+        if others is not instructions and any(other.address in targets for other in others):
+            return innermost_loops(name, others)
     return loops
 
 
@@ -336,10 +358,11 @@ def choose_loops(arguments):
     chosen = []
     wanted = rows()
     for path in arguments.objects:
-        for name, instructions in disassemble(path):
+        functions = disassemble(path)
+        for name, instructions in functions:
             if not (arguments.function in name if arguments.function else name in wanted):
                 continue
-            loops = innermost_loops(name, instructions)
+            loops = loops_of(name, instructions, functions)
             if arguments.list:
                 chosen += loops
             elif arguments.loop is not None:

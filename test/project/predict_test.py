@@ -48,7 +48,7 @@ class Disassembly(unittest.TestCase):
             self.assertEqual(predict.main_loop(loops), loops[0])
             self.assertEqual(predict.innermost_loops(other, rest), [])
 
-    def test_calls(self):
+    def test_skipped_calls(self):
         text = """
 0000000000000000 <f>:
    0:	tbz	w9, #31, 8 <f+0x8>
@@ -58,6 +58,17 @@ class Disassembly(unittest.TestCase):
 """
         (loop,) = predict.innermost_loops(*predict.parse_disassembly(text)[0])
         self.assertEqual(loop.lines, ["tbz w9, #31, 8", "bl 20", "b.ne 0"])
+
+    def test_calls_and_jumps(self):
+        text = GNU.replace("  10:	fmla	v17.4s, v8.4s, v0.s[0]", "  10:	bl	20 <f+0x20>").replace(
+            "  28:	b	4", "  28:	ret\n  2a:	b	4")
+        functions = predict.parse_disassembly(text)
+        loops = predict.loops_of(*functions[0], functions)
+        self.assertEqual(loops[0].lines, ["fmla v16.4s, v8.4s, v0.s[0]", "ldr s0, [x3], #4", "cbnz x1, 1c",
+                                          "subs x16, x16, #0x10", "b.cs c"])
+        lent = predict.loops_of(*functions[1], functions)
+        self.assertEqual([loop.function for loop in lent], ["other", "other"])
+        self.assertEqual([loop.lines for loop in lent], [loop.lines for loop in loops])
 
     def test_main_loop(self):
         def loop(number, lines):
