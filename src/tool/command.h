@@ -18,6 +18,7 @@ Action info_command(CLI::App& app);
 Action run_command(CLI::App& app);
 Action bench_command(CLI::App& app);
 Action profile_command(CLI::App& app);
+Action predict_command(CLI::App& app);
 Action eval_command(CLI::App& app);
 Action export_command(CLI::App& app);
 Action zoo_command(CLI::App& app);

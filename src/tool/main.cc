@@ -25,6 +25,7 @@ constexpr Command commands[] = {
     {"run", "Run a model on arrays or images", run_command},
     {"bench", "Measure how fast a model runs", bench_command},
     {"profile", "Time each operator of a model", profile_command},
+    {"predict", "Estimate the time on a phone's core that is not here", predict_command},
     {"eval", "Accuracy of a classifier on labelled images", eval_command},
     {"export", "Write a model as ONNX", export_command},
     {"prune", "Set the smallest weights of a model to 0", prune_command},

@@ -88,8 +88,8 @@ class Command : public testing::Test {
   fs::path dir;
 };
 
-const std::vector<std::string> commands = {"convert", "info",   "run",   "bench", "profile",
-                                           "eval",    "export", "prune", "zoo"};
+const std::vector<std::string> commands = {"convert", "info", "run",    "bench", "profile",
+                                           "predict", "eval", "export", "prune", "zoo"};
 
 TEST_F(Command, HelpOfEveryCommand) {
   const Result all = quern({"--help"});
@@ -102,7 +102,7 @@ TEST_F(Command, HelpOfEveryCommand) {
     EXPECT_EQ(r.err, "");
   }
   // What is not built yet is not promised.
-  for (const char* later : {"--needs", "quantize", "compress", "predict"})
+  for (const char* later : {"--needs", "quantize", "compress"})
     for (const std::string& command : commands)
       EXPECT_EQ(quern({command, "--help"}).out.find(later), std::string::npos) << command << later;
   EXPECT_EQ(quern({"--version"}).out, fmt::format("quern {}\n", qn_version()));
@@ -133,6 +133,11 @@ TEST_F(Command, UsageErrorsExitWith2) {
       {"run", "tiny.qn", "--input", "a.png", "--algorithm", "?"},
       {"bench", "tiny.qn", "--runs", "0"},
       {"bench", "tiny.qn", "--isa", "mmx"},
+      {"predict", "tiny.qn"},
+      {"predict", "tiny.qn", "--core", "a99"},
+      {"predict", "tiny.qn", "--core", "a53", "--threads", "0"},
+      {"predict", "tiny.qn", "--core", "a53", "--ghz", "0"},
+      {"predict", "tiny.qn", "--core", "a53", "--ghz", "nan"},
       {"eval", "tiny.qn"},
       {"zoo", "alexnet", "-o", "x.qn"},
       {"zoo", "vgg16"},
@@ -177,6 +182,8 @@ TEST_F(Command, ErrorsExitWith1AndLeaveNothing) {
       {"convert", "tiny.qn", "-o", "x.qn", "--outputs", "nonsense"},
       {"convert", "tiny.qn", "-o", "x.qn", "--mean", "1,2"},
       {"info", "bad.qn"},
+      {"predict", "bad.qn", "--core", "a53"},
+      {"predict", "missing.qn", "--core", "a53"},
       {"run", "bad.qn", "--input", "a.png"},
       {"run", "tiny.qn", "--input", "missing.png"},
       {"run", "tiny.qn", "--input", "bad.png"},
@@ -331,6 +338,31 @@ TEST_F(Command, InfoDescribesAModel) {
   const Result text = quern({"info", "tiny.qn"});
   EXPECT_EQ(text.status, 0);
   EXPECT_NE(text.out.find("1x3x8x8"), std::string::npos);
+}
+
+TEST_F(Command, PredictSaysThatItEstimates) {
+  const Result r = quern({"predict", "tiny.qn", "--core", "a73", "--ghz", "2.5", "--threads", "2", "--json"});
+  ASSERT_EQ(r.status, 0) << r.err;
+  const json found = json::parse(r.out);
+  EXPECT_EQ(found["estimate"], true);
+  EXPECT_EQ(found["core"], "a73");
+  EXPECT_EQ(found["core_model"], "cortex-a57");
+  EXPECT_EQ(found["ghz"], 2.5);
+  EXPECT_EQ(found["threads"], 2);
+  EXPECT_EQ(found["macs"], 16 * 4 * 27 + 64 * 10);
+  double sum = 0;
+  for (const json& c : found["classes"]) sum += c["ms"].get<double>();
+  EXPECT_GT(sum, 0);
+  EXPECT_NEAR(found["total_ms"].get<double>(), sum, 1e-9);
+  EXPECT_GE(found["assumptions"].size(), 6u);
+
+  const Result text = quern({"predict", "tiny.qn", "--core", "neoverse-n1"});
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_EQ(text.out.rfind("ESTIMATE, not measured: tiny.qn on a76 of Snapdragon 855, 2.84 GHz, 1 thread\n", 0), 0u)
+      << text.out;
+  EXPECT_NE(text.out.find("assumed: 16 bytes a cycle"), std::string::npos) << text.out;
+  EXPECT_NE(quern({"predict", "tiny.qn", "--core", "x1", "--threads", "2"}).out.find("more than there are"),
+            std::string::npos);
 }
 
 // The fully-connected layer alone: the convolution is the first one.
