@@ -11,6 +11,7 @@ Sources
   [ncnn]   ncnn's page "arm a53 a55 dual issue"
   [xnn]    how XNNPACK's f32 gemm kernels for these two cores are laid out, and their comments
   [ort]    ONNX Runtime's pull request 10754 about the A55
+  [qsdr]   daniestevez/qsdr: benchmarks of single instructions and pairs of them, measured on an A53
   [guess]  no source
 
 Issue
@@ -40,8 +41,9 @@ Vector arithmetic
   - fmla: 8 cycles on the A53, 4 to the accumulator of the next [gcc][llvm]; 4 on the A55 [llvm].
   - Integer multiply-accumulate and dot product: 4 [llvm], 1 to the accumulator of the next [guess].
   - Other f32 arithmetic 4, the rest 3 on the A53, 2 on the A55.                                     [llvm][slothy]
-  - From a general register into a vector (ins, dup, fmov): 4 cycles later on the A53 [gcc], 2 on the A55 [slothy]; one
-    a cycle.  A53: pairs with a load, but not with 128-bit arithmetic; A55: with both.                   [ncnn][xnn]
+  - From a general register into a vector (ins, dup, fmov): 4 cycles later on the A53 [gcc], 2 on the A55 [slothy].
+    A53: one a cycle, of ins two [qsdr]; pairs with a load, but not with 128-bit arithmetic.  A55: one; with both.
+                                                                                                          [ncnn][xnn]
   - From a vector to a general register: 3 cycles.                                                    [gcc][slothy]
 Not modelled: cache misses, fetch, branch misprediction, divisions beyond a guess of their latency, write-after-write.
 
@@ -70,12 +72,15 @@ class Core:
     from_general: int  # ins, dup, fmov from a general register
     load_beside_vector: bool  # a short vector load pairs with vector arithmetic
     transfer_halves: int  # units that ins from a general register takes
+    two_inserts: bool  # ins from general registers pair
 
 
 A53 = Core("cortex-a53", fma=8, fma_chain=4, simple=3, load_integer=2, load_address=3, load_transfer=3,
-           vector_load=4, address=3, from_general=4, load_beside_vector=False, transfer_halves=1)
+           vector_load=4, address=3, from_general=4, load_beside_vector=False, transfer_halves=1,
+           two_inserts=True)
 A55 = Core("cortex-a55", fma=4, fma_chain=4, simple=2, load_integer=3, load_address=2, load_transfer=2,
-           vector_load=3, address=2, from_general=2, load_beside_vector=True, transfer_halves=0)
+           vector_load=3, address=2, from_general=2, load_beside_vector=True, transfer_halves=0,
+           two_inserts=False)
 CORES = {core.name: core for core in (A53, A55)}
 
 FLOAT_ARITHMETIC = 4
@@ -275,8 +280,11 @@ def pairs(core, first, second):
     both = (first, second)
     if first.alone or second.alone or first.kind == "branch":
         return False
-    for kinds in (("load", "store"), ("branch",), ("multiply", "divide"), ("from_general",)):
+    for kinds in (("load", "store"), ("branch",), ("multiply", "divide")):
         if all(op.kind in kinds for op in both):
+            return False
+    if all(op.kind == "from_general" for op in both):
+        if not core.two_inserts or not all("[" in op.text for op in both):
             return False
     if sum(halves(core, op) for op in both) > 2:
         return False

@@ -93,6 +93,8 @@ class Scoreboard(unittest.TestCase):
         self.cycles(mix(fmlas(12), ["add x0, x0, #8"] * 4), 12)
         self.cycles(mix(fmlas(12), [f"ins v{lane}.d[1], x2" for lane in range(4)]), 12 + 4, 12)
         self.cycles(["ldr d2, [x0], #8", "ins v3.d[1], x2"], 4, 2)  # the insertion's own chain
+        self.cycles([f"ins v{lane}.d[1], x2" for lane in range(8)], 4, 8)
+        self.cycles([f"dup v{lane}.2d, x2" for lane in range(8)], 8)
         self.cycles(mix(fmlas(12), ["prfm pldl1keep, [x0]"] * 4), 12)
 
     # What the same yardstick says of the layouts of other libraries' loops, in the shape and number of their
