@@ -25,8 +25,13 @@
         .section .note.GNU-stack, "", %progbits
 #endif
 
+// Each function has a section of its own, so that no filler between two of them lies behind its end.
 .macro fn name
+#ifdef __ELF__
+        .section .text.\name, "ax", %progbits
+#else
         .text
+#endif
         .p2align 6
         .globl  SYM(\name)
 #ifdef __ELF__

@@ -83,24 +83,35 @@
 .endm
 
 // Comparisons with NaN are false, so a NaN stays; and -0 is not below 0. (fmax would make it +0.)
-.macro clamp_row m, a, lo, hi, none
-        fcmgt   v2.4s, v0.4s, v\lo\().4s
-        fcmgt   v3.4s, v0.4s, v\hi\().4s
-        bit     v\lo\().16b, v0.16b, v2.16b
-        bit     v\hi\().16b, v0.16b, v3.16b
-        fcmgt   v2.4s, v\lo\().4s, v1.4s
-        fcmgt   v3.4s, v\hi\().4s, v1.4s
-        bit     v\lo\().16b, v1.16b, v2.16b
-        bit     v\hi\().16b, v1.16b, v3.16b
+.macro clamp_rows a, b, c, d
+        fcmgt   v2.4s, v0.4s, v\a\().4s
+        fcmgt   v3.4s, v0.4s, v\b\().4s
+        fcmgt   v4.4s, v0.4s, v\c\().4s
+        fcmgt   v5.4s, v0.4s, v\d\().4s
+        bit     v\a\().16b, v0.16b, v2.16b
+        bit     v\b\().16b, v0.16b, v3.16b
+        bit     v\c\().16b, v0.16b, v4.16b
+        bit     v\d\().16b, v0.16b, v5.16b
+        fcmgt   v2.4s, v\a\().4s, v1.4s
+        fcmgt   v3.4s, v\b\().4s, v1.4s
+        fcmgt   v4.4s, v\c\().4s, v1.4s
+        fcmgt   v5.4s, v\d\().4s, v1.4s
+        bit     v\a\().16b, v1.16b, v2.16b
+        bit     v\b\().16b, v1.16b, v3.16b
+        bit     v\c\().16b, v1.16b, v4.16b
+        bit     v\d\().16b, v1.16b, v5.16b
 .endm
 
-// v0 min  v1 max  v2 v3 masks
+// v0 min  v1 max  v2-v5 masks
 .macro clamp
         add     x16, x8, #MINMAX_MIN
         add     x17, x8, #MINMAX_MAX
         ld1r    {v0.4s}, [x16]
         ld1r    {v1.4s}, [x17]
-        rows    clamp_row
+        clamp_rows 16, 17, 18, 19
+        clamp_rows 20, 21, 22, 23
+        clamp_rows 24, 25, 26, 27
+        clamp_rows 28, 29, 30, 31
 .endm
 
 // The last row first, for the address of the last row is known: x17 the row at hand.
