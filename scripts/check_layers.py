@@ -4,7 +4,7 @@
     check_layers.py [ROOT]
 
 A file may include its own room and rooms on lower floors.  Libraries from outside may be included only where LIBRARIES
-says.  Kernels in asm/ see only asm.h and offset.h.
+says.  Kernels in asm/ see only headers of their own folder, and offset.h.
 """
 
 import pathlib
@@ -25,6 +25,7 @@ FLOORS = {
     "compress": 6,
     "tool": 7,
 }
+ASM_RULE = "a kernel may include only headers of its own folder and offset.h"
 # Public headers stand on the floor that implements them.
 PUBLIC = {"quern/base.h": "base", "quern/op.h": "op", "quern/graph.h": "graph", "quern/quern.h": "graph"}
 RUNTIME = {"base", "kernel", "select", "op", "cl", "graph"}
@@ -81,8 +82,8 @@ def check_quoted(root, file, where, room, name):
     if target is None:
         return f"{where}: cannot find \"{name}\""
     if room == "asm":
-        allowed = {file.with_name("asm.h").relative_to(root).as_posix(), "asm/offset.h"}
-        return None if target in allowed else f"{where}: a kernel may include only its asm.h and offset.h, not {target}"
+        own = pathlib.PurePath(target).parent == file.relative_to(root).parent and target.endswith(".h")
+        return None if own or target == "asm/offset.h" else f"{where}: {ASM_RULE}, not {target}"
     return check_floor(where, room, target, room_of(target))
 
 
@@ -100,7 +101,7 @@ def check_angled(path, where, room, name):
             return f"{where}: no public header <{name}>"
         return check_floor(where, room, f"<{name}>", PUBLIC[name])
     if room == "asm":
-        return f"{where}: a kernel may include only its asm.h and offset.h, not <{name}>"
+        return f"{where}: {ASM_RULE}, not <{name}>"
     for pattern, rooms in LIBRARIES:
         if re.fullmatch(pattern, name):
             return None if room in rooms or path in rooms else f"{where}: {room} must not include <{name}>"
