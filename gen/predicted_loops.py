@@ -4,8 +4,9 @@
     predicted_loops.py                print the table
     predicted_loops.py --check FILE   exit status 1 unless FILE is what would be printed; 77 where that is not to be told
 
-Assembles asm/arm64/*.S and asks scripts/predict.py, which says what a main loop is and where the cycles come from.  Where
-a model lets updates of base registers wait, which no core does, the cycles are those with additions in their place.
+Assembles and links asm/arm64/*.S, so that jumps from kernel to kernel have targets, and asks scripts/predict.py, which
+says what a main loop is and where the cycles come from.  Where a model lets updates of base registers wait, which no
+core does, the cycles are those with additions in their place.
 $CC names the assembler, aarch64-linux-gnu-gcc without it.  Another llvm-mca than that of FILE may say something else.
 """
 
@@ -31,7 +32,7 @@ HEAD = """\
 
 def assemble(source, target):
     compiler = predict.tool("CC", ["aarch64-linux-gnu-gcc"])
-    done = subprocess.run([compiler, "-c", source, "-o", target], capture_output=True, text=True, check=False)
+    done = subprocess.run([compiler, "-shared", "-nostdlib", source, "-o", target], capture_output=True, text=True, check=False)
     if done.returncode:
         raise predict.Error(done.stderr.strip())
 
@@ -42,7 +43,7 @@ def main_loops():
     loops = []
     with tempfile.TemporaryDirectory() as folder:
         for source in sorted((ROOT / "asm" / "arm64").glob("*.S")):
-            target = pathlib.Path(folder, source.stem + ".o")
+            target = pathlib.Path(folder, source.stem + ".so")
             assemble(source, target)
             functions = predict.disassemble(target)
             for name, instructions in functions:
