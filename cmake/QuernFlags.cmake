@@ -3,6 +3,8 @@ add_library(quern_flags INTERFACE)
 target_compile_options(quern_flags INTERFACE
   $<$<COMPILE_LANGUAGE:C,CXX>:-ffp-contract=off -fno-math-errno -Wall -Wextra -Wshadow -Wvla -Wundef>
   $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>)
+# Files of more than 2 GiB on 32-bit systems, too.
+target_compile_definitions(quern_flags INTERFACE _FILE_OFFSET_BITS=64)
 if(QUERN_WERROR)
   target_compile_options(quern_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-Werror>)
 endif()

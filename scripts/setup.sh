@@ -1,7 +1,7 @@
 #!/bin/bash
 # Installs the Debian packages that Quern needs, as root or through sudo.  Asks nothing; does nothing when all are there.
 #
-#   scripts/setup.sh [build] [test] [arm64] [predict] [peers] [check] [training]      default: build test
+#   scripts/setup.sh [build] [test] [arm64] [armv7] [predict] [peers] [check] [training]      default: build test
 set -euo pipefail
 
 # What the library, the tools and the benchmarks are built from.
@@ -10,8 +10,9 @@ build=(g++ cmake ninja-build libcpuinfo-dev libpthreadpool-dev libfp16-dev libfl
        libgtest-dev libbenchmark-dev)
 # What some tests call.
 test=(binutils doxygen pkg-config python3 python3-numpy)
-# A cross compiler and an emulator, for the kernels of 64-bit ARM.
+# A cross compiler and an emulator, for the kernels of 64-bit ARM, and of 32-bit ARM.
 arm64=(g++-aarch64-linux-gnu qemu-user)
+armv7=(g++-arm-linux-gnueabihf qemu-user)
 # llvm-mca, with which scripts/predict.py predicts their speed.
 predict=(llvm-19)
 # Libraries that bench/peers compares ours with.
@@ -26,12 +27,12 @@ groups=("$@")
 wanted=()
 for group in "${groups[@]}"; do
   case $group in
-    build | test | arm64 | predict | peers | check | training)
+    build | test | arm64 | armv7 | predict | peers | check | training)
       declare -n list=$group
       wanted+=("${list[@]}")
       ;;
     *)
-      echo "setup.sh: no group '$group'; there are build, test, arm64, predict, peers, check and training" >&2
+      echo "setup.sh: no group '$group'; there are build, test, arm64, armv7, predict, peers, check and training" >&2
       exit 2
       ;;
   esac

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Fills a folder with Debian's arm64 packages that the cross build and its tests need: libraries, headers, C library.
+# Fills a folder with Debian's packages of another architecture that the cross build and its tests need: libraries,
+# headers, C library.
 #
-#   scripts/sysroot.sh [arm64] [FOLDER]          default: build/sysroot-arm64 of this repository
+#   scripts/sysroot.sh [arm64 | armhf] [FOLDER]          default: arm64, build/sysroot-ARCH of this repository
 #
 # apt works in a state of its own within the folder, so the system is not touched and no root is needed. What is
 # already there is kept: run again, it does nothing.
@@ -11,10 +12,15 @@ arch=${1:-arm64}
 cd "$(dirname "$0")/.."
 root=${2:-build/sysroot-$arch}
 packages="libcpuinfo-dev libpthreadpool-dev libfp16-dev libflatbuffers-dev libprotobuf-dev
-          libgtest-dev libstdc++6 libbenchmark-dev libcli11-dev libfmt-dev nlohmann-json3-dev
-          libjpeg62-turbo-dev libpng-dev"
+          libgtest-dev libstdc++6"
 
-[ "$arch" = arm64 ] || { echo "sysroot.sh: only arm64 is known, not $arch" >&2; exit 2; }
+# The preset for arm64 builds the command and the benchmarks, too.
+case $arch in
+    arm64) packages="$packages libbenchmark-dev libcli11-dev libfmt-dev nlohmann-json3-dev
+          libjpeg62-turbo-dev libpng-dev" ;;
+    armhf) ;;
+    *) echo "sysroot.sh: arm64 and armhf are known, not $arch" >&2; exit 2 ;;
+esac
 mkdir -p "$root"
 root=$(cd "$root" && pwd)
 if [ "$(cat "$root/.complete" 2>/dev/null)" = "$packages" ]; then
@@ -31,7 +37,8 @@ private_apt() {
         -o Dir::Cache="$state" -o Dir::Cache::archives="$state/archives" -o Dir::Etc::preferencesparts="$state/preferences.d" \
         -o Dir::Log="$state" "$@"
 }
-private_apt update
+# A mirror at odds with one of its lists need not stop this: what is missing then, the next step says.
+private_apt update || echo "sysroot.sh: going on with the package lists that are there" >&2
 # shellcheck disable=SC2086
 private_apt -y --no-install-recommends --download-only install $packages
 for package in "$state"/archives/*.deb; do

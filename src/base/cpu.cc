@@ -7,6 +7,10 @@
 
 #include "base/status.h"
 
+#if defined(__arm__) && defined(__linux__)
+#include <sys/auxv.h>
+#endif
+
 namespace quern {
 namespace {
 
@@ -16,7 +20,8 @@ struct Level {
 };
 // Lowest first: a ceiling takes everything up to itself.
 constexpr Level levels[] = {
-    {"ref", isa_ref}, {"sse41", isa_sse41}, {"avx2", isa_avx2}, {"avx512", isa_avx512}, {"neon", isa_neon},
+    {"ref", isa_ref},       {"sse41", isa_sse41}, {"avx2", isa_avx2},
+    {"avx512", isa_avx512}, {"neon", isa_neon},   {"neonfma", isa_neonfma},
 };
 
 struct CoreName {
@@ -37,6 +42,9 @@ uint32_t detect() {
       cpuinfo_has_x86_avx512vl()) {
     isa |= isa_avx512;
   }
+#elif defined(__arm__)
+  if (cpuinfo_has_arm_neon()) isa |= isa_neon;
+  if (cpuinfo_has_arm_neon_fma()) isa |= isa_neonfma;
 #endif
   return isa;
 }
@@ -92,10 +100,16 @@ void force_core(const char* name, Core* core) {
   if (!core_from_name(name, core)) log(QN_LOG_WARNING, "QUERN_CORE: unknown core '%s'", name);
 }
 
-// The levels that every CPU of the architecture has, whatever cpuinfo says.
+// The levels that are known without cpuinfo, which may fail: what every CPU of the architecture has, or what the kernel
+// says.
 uint32_t baseline() {
 #if defined(__aarch64__)
   return isa_ref | isa_neon;
+#elif defined(__arm__) && defined(__linux__)
+  constexpr unsigned long neon = 1ul << 12, vfpv4 = 1ul << 16;
+  const unsigned long features = getauxval(AT_HWCAP);
+  if ((features & neon) == 0) return isa_ref;
+  return (features & vfpv4) == 0 ? isa_ref | isa_neon : isa_ref | isa_neon | isa_neonfma;
 #else
   return isa_ref;
 #endif

@@ -9,11 +9,12 @@ namespace quern {
 
 // Instruction set levels, one bit each; a kernel's row names the one it needs.
 enum Isa : uint32_t {
-  isa_ref = 1u << 0,     // plain C++, runs everywhere
-  isa_sse41 = 1u << 1,   // x86 SSE4.1
-  isa_avx2 = 1u << 2,    // AVX2 and FMA
-  isa_avx512 = 1u << 3,  // AVX-512 F, DQ, BW, VL
-  isa_neon = 1u << 8,    // arm64 Advanced SIMD
+  isa_ref = 1u << 0,      // plain C++, runs everywhere
+  isa_sse41 = 1u << 1,    // x86 SSE4.1
+  isa_avx2 = 1u << 2,     // AVX2 and FMA
+  isa_avx512 = 1u << 3,   // AVX-512 F, DQ, BW, VL
+  isa_neon = 1u << 8,     // Advanced SIMD of ARM: on arm64 it has FMA
+  isa_neonfma = 1u << 9,  // the same on 32-bit ARM with VFPv4, and so FMA
 };
 
 // Kinds of cores, one bit each, for rows made for some of them. Cores that run the same code best are one kind.
@@ -35,6 +36,16 @@ constexpr uint32_t any_core = ~0u;
 constexpr size_t reference_pixel_block = 32;
 #else
 constexpr size_t reference_pixel_block = 8;
+#endif
+
+// What the arithmetic of a level's vectors is like. Fused levels round a product and a sum once, and so give the same
+// bits as each other. Flushing ones take denormals as zeros, and produce zeros (with the sign) instead of them.
+#if defined(__arm__)
+constexpr uint32_t fused_levels = isa_neonfma;
+constexpr uint32_t flushing_levels = isa_neon | isa_neonfma;
+#else
+constexpr uint32_t fused_levels = isa_avx2 | isa_avx512 | isa_neon;
+constexpr uint32_t flushing_levels = 0;
 #endif
 
 struct Cpu {

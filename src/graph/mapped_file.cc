@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 
 #include "base/memory.h"
@@ -40,6 +41,9 @@ qn_status map_file(const char* path, std::shared_ptr<const MappedFile>* file) {
   if (fstat(descriptor.value, &status) != 0) return fail(QN_IO_ERROR, "%s: %s", path, std::strerror(errno));
   if (!S_ISREG(status.st_mode)) return fail(QN_IO_ERROR, "%s: not a regular file", path);
   if (status.st_size == 0) return fail(QN_BAD_MODEL, "%s: the file is empty", path);
+  if (static_cast<uint64_t>(status.st_size) > PTRDIFF_MAX) {
+    return fail(QN_IO_ERROR, "%s: the file is larger than the address space", path);
+  }
   const auto size = static_cast<size_t>(status.st_size);
   void* data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor.value, 0);
   if (data == MAP_FAILED) return fail(QN_IO_ERROR, "%s: %s", path, std::strerror(errno));

@@ -28,7 +28,10 @@ struct ModelOperator {
 
 // What loading a model of so many bytes may take, and again a session for the shapes of its file: weights grow when
 // they are packed, and activations should find room, but a file of a few bytes could ask for anything.
-constexpr size_t memory_limit(size_t model_bytes) { return (size_t{1} << 30) + 4 * model_bytes; }
+constexpr size_t memory_limit(size_t model_bytes) {
+  constexpr size_t floor = size_t{1} << 30;
+  return model_bytes < (SIZE_MAX - floor) / 4 ? floor + 4 * model_bytes : SIZE_MAX;
+}
 
 struct Model {
   Graph graph;

@@ -14,7 +14,7 @@ namespace {
 // also keeps what a hostile model can make us compute and store within bounds.
 constexpr size_t small_bytes = size_t{1} << 20;
 constexpr size_t max_growth = 4;
-constexpr size_t max_work = size_t{1} << 32;
+constexpr uint64_t max_work = uint64_t{1} << 32;
 
 size_t count(const Shape& shape) {
   size_t n = 1;
@@ -46,8 +46,8 @@ bool worth_folding(Rewriter& r, const Node& node) {
   }
   const size_t out = count(r.shape(node.outputs[0]));
   if (out * sizeof(float) > std::max(small_bytes, max_growth * in)) return false;
-  size_t work;
-  return checked_mul(out, work_per_element(r, node), &work) && work <= max_work;
+  uint64_t work;
+  return checked_mul<uint64_t>(out, work_per_element(r, node), &work) && work <= max_work;
 }
 
 // Whether the node's output is its input whatever the shapes: an explicit size that happens to be the present one is

@@ -9,12 +9,19 @@
 
 #include "base/cpu.h"
 
+// The architecture, for the tables: one of these is 1.
 #if defined(__x86_64__)
 #define QN_ARCH_X86_64 1
 #define QN_ARCH_ARM64 0
+#define QN_ARCH_ARM32 0
 #elif defined(__aarch64__)
 #define QN_ARCH_X86_64 0
 #define QN_ARCH_ARM64 1
+#define QN_ARCH_ARM32 0
+#elif defined(__arm__)
+#define QN_ARCH_X86_64 0
+#define QN_ARCH_ARM64 0
+#define QN_ARCH_ARM32 1
 #endif
 
 namespace quern {

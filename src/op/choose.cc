@@ -27,6 +27,7 @@ Level level_of(const Row& row) {
     case isa_avx2: return {8, 1};
     case isa_sse41: return {4, 2};
     case isa_neon: return {4, 1};
+    case isa_neonfma: return {4, 1};
     default: return {1, 2};
   }
 }

@@ -25,7 +25,8 @@ qn_status check_axis(const char* who, const char* direction, const Axis& axis) {
       return fail(QN_INVALID_ARGUMENT, "%s: %s %s is %zu", who, direction, v.what, v.value);
     }
   }
-  if ((axis.kernel - 1) * axis.dilation >= max_size) {
+  size_t extent;
+  if (!checked_mul(axis.kernel - 1, axis.dilation, &extent) || extent >= max_size) {
     return fail(QN_INVALID_ARGUMENT, "%s: %s kernel %zu with dilation %zu is too large", who, direction, axis.kernel,
                 axis.dilation);
   }

@@ -62,7 +62,7 @@ uint32_t everything() {
 constexpr uint32_t up_to_avx2 = isa_ref | isa_sse41 | isa_avx2;
 
 TEST(Cpu, NamesAndBits) {
-  for (const char* name : {"ref", "sse41", "avx2", "avx512", "neon"}) {
+  for (const char* name : {"ref", "sse41", "avx2", "avx512", "neon", "neonfma"}) {
     EXPECT_NE(isa_from_name(name), 0u) << name;
     EXPECT_STREQ(isa_name(isa_from_name(name)), name);
   }
@@ -82,9 +82,17 @@ TEST(Cpu, TheReferenceAlwaysRuns) {
 TEST(Cpu, TheBaselineOfTheArchitectureNeedsNoDetection) {
 #if defined(__aarch64__)
   EXPECT_EQ(everything(), isa_ref | isa_neon);
+#elif defined(__x86_64__)
+  EXPECT_EQ(everything() & (isa_neon | isa_neonfma), 0u);
 #else
-  EXPECT_EQ(everything() & isa_neon, 0u);
+  GTEST_SKIP() << "every level may be missing";
 #endif
+}
+
+TEST(Cpu, NeonWithFmaIsNeonToo) {
+  if ((everything() & isa_neonfma) == 0) GTEST_SKIP() << "not that machine";
+  EXPECT_NE(everything() & isa_neon, 0u);
+  EXPECT_EQ(ask("neon").isa, isa_ref | isa_neon);
 }
 
 TEST(QuernIsa, ACeilingTakesEverythingBelow) {

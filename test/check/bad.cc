@@ -20,8 +20,10 @@
 
 #if QN_ARCH_X86_64
 #define BAD_TABLE "bad_x86.inc"
-#else
+#elif QN_ARCH_ARM64
 #define BAD_TABLE "bad_arm64.inc"
+#else
+#define BAD_TABLE "bad_arm.inc"
 #endif
 
 extern "C" {

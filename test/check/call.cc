@@ -36,7 +36,13 @@ bool has_xinuse() {
   return vector_level() > 0 && __get_cpuid_count(0xd, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & 4) != 0;
 }
 #else
+#if QN_ARCH_ARM64
 constexpr const char* saved_names[] = {"x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x29"};
+constexpr const char* control_name = "fpcr";
+#else
+constexpr const char* saved_names[] = {"r4", "r5", "r6", "r7", "r8", "r9", "r10", "r11"};
+constexpr const char* control_name = "fpscr";
+#endif
 constexpr const char* saved_vector_names[] = {"d8", "d9", "d10", "d11", "d12", "d13", "d14", "d15"};
 #endif
 
@@ -62,9 +68,12 @@ Call::Call() {
 std::string violations(const Call& call) {
   std::string list;
   for (size_t i = 0; i < std::size(saved_names); ++i) {
-    if (call.saved[i] != CALL_POISON + i) add(list, std::string(saved_names[i]) + " changed");
+    // As wide as a register.
+    if (static_cast<uintptr_t>(call.saved[i]) != static_cast<uintptr_t>(CALL_POISON) + i) {
+      add(list, std::string(saved_names[i]) + " changed");
+    }
   }
-  if (call.sp != 0) add(list, "the stack pointer moved by " + std::to_string(static_cast<int64_t>(call.sp)));
+  if (call.sp != 0) add(list, "the stack pointer moved by " + std::to_string(static_cast<intptr_t>(call.sp)));
   if (call.frame != 0) add(list, "the caller's stack frame changed");
 #if QN_ARCH_X86_64
   if ((call.control & 0xffc0) != 0x1f80) add(list, "mxcsr changed");
@@ -84,9 +93,9 @@ std::string violations(const Call& call) {
   }
 #else
   for (size_t i = 0; i < std::size(call.saved_vector); ++i) {
-    if (call.saved_vector[i] != CALL_POISON + i) add(list, std::string(saved_vector_names[i]) + " changed");
+    if (call.saved_vector[i] != uint64_t{CALL_POISON} + i) add(list, std::string(saved_vector_names[i]) + " changed");
   }
-  if (call.control != 0) add(list, "fpcr changed");
+  if (call.control != 0) add(list, std::string(control_name) + " changed");
 #endif
   return list;
 }

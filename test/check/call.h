@@ -45,12 +45,12 @@ struct Call {
   uint32_t ask_xinuse;  // x86: xgetbv can tell which state components are in use
   uint32_t unused = 0;
   // Afterwards:
-  uint64_t saved[12];        // x86: rbx rbp r12-r15; arm64: x19-x29
-  uint64_t saved_vector[8];  // arm64: d8-d15
+  uint64_t saved[12];        // x86: rbx rbp r12-r15; arm64: x19-x29; arm: r4-r11, each in the lower half
+  uint64_t saved_vector[8];  // arm64, arm: d8-d15
   uint64_t sp;               // what was added to the stack pointer
   uint64_t frame;            // 0: the caller's frame is as it was
   uint64_t flags;            // x86: rflags
-  uint64_t control;          // mxcsr, fpcr
+  uint64_t control;          // mxcsr; what changed in fpcr, fpscr
   uint8_t x87[32];           // fnstenv
   uint64_t xinuse;
   uint64_t unused2[3];

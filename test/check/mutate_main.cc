@@ -45,12 +45,12 @@ Files disassemble(const std::string& objdump, const std::string& library, const 
       continue;
     } else if (std::regex_match(line, match, symbol)) {
       code = &(*symbols)[match[1].str()];
-      begin = std::stoull(line, nullptr, 16);
+      begin = std::stoul(line, nullptr, 16);
     } else if (code != nullptr && std::regex_match(line, match, instruction)) {
       const std::string bytes = match[2].str();
       const auto digits = std::count_if(bytes.begin(), bytes.end(), [](char c) { return c != ' '; });
-      code->push_back(
-          {std::stoull(match[1].str(), nullptr, 16) - begin, static_cast<size_t>(digits) / 2, match[3].str()});
+      const size_t offset = std::stoul(match[1].str(), nullptr, 16) - begin;
+      code->push_back({offset, static_cast<size_t>(digits) / 2, match[3].str()});
     }
   }
   return files;

@@ -29,9 +29,18 @@ Fault fault;
 volatile sig_atomic_t inside = 0;  // a kernel is running
 volatile sig_atomic_t ticks = 0;   // interruptions of this call
 
+sigset_t ticks_alone() {
+  sigset_t mask;
+  sigemptyset(&mask);
+  sigaddset(&mask, SIGALRM);
+  return mask;
+}
+
 [[noreturn]] void leave(int signal, bool hang, const void* address) {
-  fault = {signal, hang, reinterpret_cast<uint64_t>(address)};
+  fault = {signal, hang, reinterpret_cast<uintptr_t>(address)};
   inside = 0;
+  const sigset_t mask = ticks_alone();  // which the handler that this leaves has blocked
+  sigprocmask(SIG_UNBLOCK, &mask, nullptr);
   siglongjmp(back, 1);
 }
 
@@ -45,8 +54,10 @@ std::pair<char*, size_t> free_stack(const void* context) {
   const auto* c = static_cast<const ucontext_t*>(context);
 #if QN_ARCH_X86_64
   auto sp = static_cast<uint64_t>(c->uc_mcontext.gregs[REG_RSP]) - 128;
-#else
+#elif QN_ARCH_ARM64
   auto sp = static_cast<uint64_t>(c->uc_mcontext.sp);
+#else
+  auto sp = static_cast<uintptr_t>(c->uc_mcontext.arm_sp);
 #endif
   return {reinterpret_cast<char*>(sp) - CALL_BELOW, CALL_BELOW};
 }
@@ -71,6 +82,7 @@ void install_handlers() {
   sigaltstack(&alternative, nullptr);
   struct sigaction action = {};
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+  action.sa_mask = ticks_alone();  // one that interrupted a handler would overwrite its own stack
   action.sa_sigaction = on_fault;
   for (int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP}) sigaction(signal, &action, nullptr);
   action.sa_flags |= SA_RESTART;
@@ -98,6 +110,24 @@ char* writable_code(const void* code, size_t size) {
     give_up("mprotect");
   }
   return first;
+}
+
+#if QN_ARCH_X86_64
+using Opcode = uint8_t;
+constexpr Opcode nop = 0x90, trap = 0xcc;  // int3
+#elif QN_ARCH_ARM64
+using Opcode = uint32_t;
+constexpr Opcode nop = 0xd503201f, trap = 0xd4200000;  // brk
+#else
+using Opcode = uint32_t;
+constexpr Opcode nop = 0xe320f000, trap = 0xe7f000f0;  // udf
+#endif
+
+// Fills code with an instruction of this architecture.
+void fill_with(const Opcode& opcode, const void* code, size_t size) {
+  char* first = writable_code(code, size);
+  for (size_t i = 0; i + sizeof opcode <= size; i += sizeof opcode) std::memcpy(first + i, &opcode, sizeof opcode);
+  __builtin___clear_cache(first, first + size);
 }
 
 }  // namespace
@@ -172,29 +202,12 @@ bool in_child(const std::function<bool()>& body) {
   return WIFEXITED(status) && WEXITSTATUS(status) == yes;
 }
 
-void overwrite_with_noops(const void* code, size_t size) {
-  char* first = writable_code(code, size);
-#if QN_ARCH_X86_64
-  std::memset(first, 0x90, size);
-#else
-  constexpr uint32_t nop = 0xd503201f;
-  for (size_t i = 0; i + 4 <= size; i += 4) std::memcpy(first + i, &nop, 4);
-#endif
-  __builtin___clear_cache(first, first + size);
-}
+void overwrite_with_noops(const void* code, size_t size) { fill_with(nop, code, size); }
 
 void trap_after(const void* end) {
   constexpr size_t alignment = 16;  // of every function
   const size_t size = (0 - reinterpret_cast<uintptr_t>(end)) % alignment;
-  if (size == 0) return;
-  char* first = writable_code(end, size);
-#if QN_ARCH_X86_64
-  std::memset(first, 0xcc, size);  // int3
-#else
-  constexpr uint32_t brk = 0xd4200000;
-  for (size_t i = 0; i + 4 <= size; i += 4) std::memcpy(first + i, &brk, 4);
-#endif
-  __builtin___clear_cache(first, first + size);
+  if (size != 0) fill_with(trap, end, size);
 }
 
 std::string output_of(const std::string& command) {

@@ -29,7 +29,7 @@ class Guarded {
   void place(size_t size, Side side, size_t alignment = 4);
 
   const char* name() const { return name_; }
-  uint64_t address() const { return reinterpret_cast<uint64_t>(theirs_ + offset_); }
+  uint64_t address() const { return reinterpret_cast<uintptr_t>(theirs_ + offset_); }
   float* floats() const { return reinterpret_cast<float*>(ours_ + offset_); }
   int32_t* ints() const { return reinterpret_cast<int32_t*>(ours_ + offset_); }
   size_t size() const { return size_; }

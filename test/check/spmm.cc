@@ -316,10 +316,13 @@ class SpmmCheck {
     return true;
   }
 
-  // The largest k, channels and counts, also where rows lie so far apart that their distances take more than 32 bits.
+  // The largest k, channels and counts, also where rows lie so far apart that their distances take more than 32 bits
+  // (on a machine that has more).
   bool far_apart() {
+    constexpr bool wide = sizeof(size_t) > 4;
+    constexpr uint64_t a_room = uint64_t{wide ? 32 << 10 : 256} << 20, c_stride = uint64_t{wide ? 80 : 4} << 10;
     const size_t depth = row_.max_k(), last_channels = 0x10000 - row_.together();
-    const size_t a_stride = (size_t{1} << 32) / depth * 8, c_stride = size_t{80} << 10;
+    const auto a_stride = static_cast<size_t>(a_room / depth / 4 * 4);
     for (const Start start : {Start::bias, Start::c}) {
       const SpmmSize any_k = {{3, 1, 40}, 0, depth, row_.pixels, 0, true};
       if (!check(any_k, start, Values::random, clamps[0], {row_.pixels, 1}, Side::high, 0)) return false;

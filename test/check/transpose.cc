@@ -20,15 +20,15 @@ bool check_size(Checker& checker, TransposeMemory& memory, size_t rows, size_t c
   const size_t a_stride = columns + gap, c_stride = rows + gap, a_rows = gap == 0 ? rows : divide_up(rows, size_t{2});
   memory.a.place(((a_rows - 1) * a_stride + columns) * 4, side);
   memory.c.place(((columns - 1) * c_stride + rows) * 4, side);
-  memory.addresses.place(rows * 8, side, 8);
+  memory.addresses.place(rows * sizeof(void*), side, sizeof(void*));
   for (size_t i = 0; i < a_rows; ++i) {
     for (size_t j = 0; j < columns; ++j) memory.a.floats()[i * a_stride + j] = checker.random().value(values);
   }
   std::vector<float> c(memory.c.size() / 4, poison_float());
   for (size_t i = 0; i < rows; ++i) {
     const size_t at = (i + turn) % a_rows * a_stride;
-    const uint64_t address = memory.a.address() + at * 4;
-    std::memcpy(memory.addresses.floats() + 2 * i, &address, sizeof address);
+    const auto address = static_cast<uintptr_t>(memory.a.address() + at * 4);
+    std::memcpy(memory.addresses.ints() + i * (sizeof address / 4), &address, sizeof address);
     for (size_t j = 0; j < columns; ++j) c[j * c_stride + i] = memory.a.floats()[at + j];
   }
   return checker.run({rows, columns, memory.addresses.address(), memory.c.address(), c_stride * 4},

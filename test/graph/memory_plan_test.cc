@@ -75,7 +75,7 @@ TEST(MemoryPlan, Nothing) {
 }
 
 TEST(MemoryPlan, Overflow) {
-  Vector<Block> blocks(3, {size_t{1} << 62, 0, 0, 0});
+  Vector<Block> blocks(3, {SIZE_MAX / 4 + 1, 0, 0, 0});
   size_t arena;
   EXPECT_EQ(plan_memory(blocks, &arena), QN_OUT_OF_MEMORY);
 }

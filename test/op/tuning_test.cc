@@ -7,6 +7,8 @@
 
 #include "base/cpu.h"
 #include "harness.h"
+#include "kernel/select.h"
+#include "kernel/winograd.h"
 #include "op/choose.h"
 
 namespace quern::test {
@@ -33,8 +35,8 @@ TunedChoice only_choice(const TuningHandle& tuning) {
 }
 
 // A level of this architecture and one of another.
-constexpr const char* our_level = QN_ARCH_ARM64 ? "neon" : "avx2";
-constexpr const char* their_level = QN_ARCH_ARM64 ? "avx2" : "neon";
+constexpr const char* our_level = QN_ARCH_X86_64 ? "avx2" : "neon";
+constexpr const char* their_level = QN_ARCH_X86_64 ? "neon" : "avx2";
 
 std::string numbers(const std::string& input = "1x14x14x8") {
   return "conv2d inputs=1 input=" + input +
@@ -46,7 +48,7 @@ std::string problem() { return numbers() + " strides=dense isa=" + our_level; }
 
 TEST(TuningText, WhatIsReadIsWritten) {
   const std::string text = "quern-tuning 2\n" + numbers("10x14x14x8") + " strides=dense isa=" + our_level +
-                           " direct qn_gemm_f32_4x8_ref\n" + numbers("18446744073709551615x1x1x8") +
+                           " direct qn_gemm_f32_4x8_ref\n" + numbers(std::to_string(SIZE_MAX) + "x1x1x8") +
                            " strides=strided isa=" + their_level + " igemm qn_igemm_f32_of_another_machine\n" +
                            "fully_connected" + numbers("1x1x9x8").substr(6) + " strides=dense isa=" + our_level +
                            " gemm qn_gemm_f32_4x8_ref\n";
@@ -337,13 +339,14 @@ TEST(Tuning, KeepsTheBoundOfErrors) {
     winograd += m.algorithm == QN_ALGORITHM_WINOGRAD;
   }
   EXPECT_GT(winograd, 0u) << "others are tried";
-  const std::string level = qn_cpu_level(), hasty = "winograd qn_winograd_f32_6x6_" + level;
+  const WinogradRow* six = select(winograd_rows(), nullptr, [](const WinogradRow& row) { return row.outputs == 6; });
+  ASSERT_NE(six, nullptr);
+  const std::string hasty = std::string("winograd ") + six->name;
   const TuningHandle text = make_tuning(replace_choice(text_of(tuning), hasty));
   EXPECT_NE(conv.choice(options_with(text)), hasty);
   qn_plan_options forced;
   qn_plan_options_init(&forced);
-  const std::string kernel = "qn_winograd_f32_6x6_" + level;
-  forced.kernel = kernel.c_str();
+  forced.kernel = six->name;
   EXPECT_EQ(conv.choice(forced), hasty) << "it would apply if it was asked for";
 }
 

@@ -1,0 +1,10 @@
+# QUERN_ARCH: the architecture, as the folders of asm/ are called.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
+  set(QUERN_ARCH x86)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
+  set(QUERN_ARCH arm64)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^armv[78]")
+  set(QUERN_ARCH arm)
+else()
+  message(FATAL_ERROR "no kernels for ${CMAKE_SYSTEM_PROCESSOR} yet")
+endif()
