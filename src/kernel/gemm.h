@@ -19,8 +19,9 @@
 // Memory     Reads exactly rows 0 .. mr-1 of A, k bytes each, ceil(nc / NR) whole panels, and *p. Writes exactly nc
 //            floats in each of the mr rows of C. A, C: any address that is a multiple of 4. C overlaps nothing.
 // Numbers    Each output is one ascending chain of fused multiply-adds that begins with the bias; a level without FMA
-//            (ref, sse41) rounds the product first. So the bits are equal for all tiles of all FMA levels.
-//            |error| <= (K + 1) * eps * (|bias| + sum |A| |W|).  Clamp: min, then max, of a NaN is that NaN.
+//            (ref, sse41, neon on 32-bit ARM) rounds the product first. So the bits are equal for all tiles of all FMA
+//            levels.  |error| <= (K + 1) * eps * (|bias| + sum |A| |W|).  Clamp: min, then max, of a NaN is that NaN.
+//            The levels of 32-bit ARM flush: a denormal in A, W, p or of a product or sum counts as a zero of its sign.
 // Machine    The platform's C calling convention; FP control untouched; a leaf; no stack beyond its frame.
 #pragma once
 

@@ -20,6 +20,20 @@ bool same(float got, float expected, bool any_zero_sign) {
   return any_zero_sign && got == 0 && expected == 0;
 }
 
+// A result, or an operand, of a level that flushes: it looks at numbers before it rounds them.
+float flushed(double x) { return static_cast<float>(std::fabs(x) < FLT_MIN ? std::copysign(0, x) : x); }
+
+// The sum with its last bit 1 where anything is lost. Rounded once more, to a float, it is what rounding once gives;
+// and it is on the same side of every float.
+double sum_to_odd(double a, double b) {
+  const double sum = a + b, part_of_b = sum - a;
+  const double lost = (a - (sum - part_of_b)) + (b - part_of_b);
+  auto bits = std::bit_cast<uint64_t>(sum);
+  if (!std::isfinite(sum) || lost == 0 || bits % 2 == 1) return sum;
+  bits += (lost > 0) == (sum > 0) ? 1 : ~uint64_t{0};
+  return std::bit_cast<double>(bits);
+}
+
 std::string to_text(float value) {
   if (std::bit_cast<uint32_t>(value) == poison) return "nothing";
   char text[64];
@@ -119,9 +133,13 @@ void Random::fill(std::vector<float>& list, Values values) {
   for (float& x : list) x = value(values);
 }
 
-bool fuses(const Row& row) { return (row.isa & (isa_avx2 | isa_avx512 | isa_neon)) != 0; }
+Numbers numbers_of(const Row& row) { return {(row.isa & fused_levels) != 0, (row.isa & flushing_levels) != 0}; }
 
-float multiply_add(float a, float b, float sum, bool fused) { return fused ? std::fmaf(a, b, sum) : a * b + sum; }
+float multiply_add(float a, float b, float sum, Numbers numbers) {
+  if (!numbers.flushes) return numbers.fused ? std::fmaf(a, b, sum) : a * b + sum;
+  a = flushed(a), b = flushed(b), sum = flushed(sum);
+  return numbers.fused ? flushed(sum_to_odd(double{a} * b, sum)) : flushed(flushed(double{a} * b) + sum);
+}
 
 Checker::Checker(std::string kernel, const void* code) : kernel_(std::move(kernel)), code_(code), random_(seed()) {}
 

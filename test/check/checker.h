@@ -54,10 +54,13 @@ struct Expectation {
   bool any_zero_sign = false;        // +0 and -0 are the same
 };
 
-// The level of a row decides its numbers: one with FMA rounds a product and a sum once.
-bool fuses(const Row& row);
+// The level of a row decides its numbers: see fused_levels and flushing_levels in base/cpu.h.
+struct Numbers {
+  bool fused, flushes;
+};
+Numbers numbers_of(const Row& row);
 // One link of the chain that every sum of products is.
-float multiply_add(float a, float b, float sum, bool fused);
+float multiply_add(float a, float b, float sum, Numbers numbers);
 
 // Makes checked calls of one kernel and keeps the first failure.
 class Checker {

@@ -49,7 +49,7 @@ bool check_case(Checker& checker, DwconvMemory& memory, const DwconvRow& row, Dw
       float sum = panels.bias(i);
       for (size_t t = 0; t < taps; ++t) {
         const float* in = a.row(x * step + t);
-        sum = multiply_add(in == nullptr ? 0 : in[i], panels.weight(t, i), sum, fuses(row));
+        sum = multiply_add(in == nullptr ? 0 : in[i], panels.weight(t, i), sum, numbers_of(row));
       }
       c[x * (channels + gap) + i] = quern::clamp(sum, clamp);
     }
@@ -139,7 +139,7 @@ bool check_tile_case(Checker& checker, DwconvMemory& memory, const DwconvTileRow
         float sum = panels.bias(i);
         for (size_t t = 0; t < k * k; ++t) {
           const float* in = a.row((x * s + t / k) * column + y * s + t % k);
-          sum = multiply_add(in == nullptr ? 0 : in[i], panels.weight(t, i), sum, fuses(row));
+          sum = multiply_add(in == nullptr ? 0 : in[i], panels.weight(t, i), sum, numbers_of(row));
         }
         c[y * row_stride + x * c_stride + i] = quern::clamp(sum, clamp);
       }
@@ -218,7 +218,7 @@ bool check_plane_case(Checker& checker, DwconvPlaneMemory& memory, const DwconvP
   for (size_t p = 0; p < taps.computed(); ++p) {
     float sum = panel.bias(0);
     for (size_t t = 0; t < taps.taps(); ++t) {
-      sum = multiply_add(taps.counts(t, p) ? taps.value(t, p) : 0, panel.weight(t, 0), sum, fuses(row));
+      sum = multiply_add(taps.counts(t, p) ? taps.value(t, p) : 0, panel.weight(t, 0), sum, numbers_of(row));
     }
     c[taps.at(p, c_stride)] = quern::clamp(sum, clamp);
   }
@@ -282,7 +282,7 @@ bool check_half_case(Checker& checker, DwconvHalfMemory& memory, const DwconvHal
       float sum = panel.bias(0);
       for (size_t t = 0; t < 9; ++t) {
         const float tap = x == 0 && t < 3 ? 0 : a[(2 * y + t % 3) * a_stride + 2 * x + t / 3 - 1];
-        sum = multiply_add(tap, panel.weight(t, 0), sum, fuses(row));
+        sum = multiply_add(tap, panel.weight(t, 0), sum, numbers_of(row));
       }
       c[y * c_stride + x] = quern::clamp(sum, clamp);
     }

@@ -48,7 +48,7 @@ class GemmProblem {
  private:
   float one_output(size_t m, size_t n) const {
     float sum = panels_.bias(n);
-    for (size_t i = 0; i < k_; ++i) sum = multiply_add(a_[m * k_ + i], panels_.weight(i, n), sum, fuses(row_));
+    for (size_t i = 0; i < k_; ++i) sum = multiply_add(a_[m * k_ + i], panels_.weight(i, n), sum, numbers_of(row_));
     return quern::clamp(sum, clamp_);
   }
 

@@ -60,7 +60,7 @@ class IgemmProblem {
     for (size_t t = 0; t < size_.taps; ++t) {
       const float* row = a_.row(t * row_.mr + m);
       for (size_t i = 0; i < size_.k; ++i) {
-        sum = multiply_add(row == nullptr ? 0 : row[i], panels_.weight(t * size_.k + i, n), sum, fuses(row_));
+        sum = multiply_add(row == nullptr ? 0 : row[i], panels_.weight(t * size_.k + i, n), sum, numbers_of(row_));
       }
     }
     return quern::clamp(sum, clamp_);

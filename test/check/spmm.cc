@@ -192,7 +192,7 @@ class SpmmProblem {
     for (size_t p = 0; p < width_; ++p) sums[p] = start_ == Start::c ? output.before[p] : output.bias;
     for (const Term& term : terms) {
       const std::vector<float>& in = rows_.at(index_[term.at]);
-      for (size_t p = 0; p < width_; ++p) sums[p] = multiply_add(in[p], term.w, sums[p], fuses(row_));
+      for (size_t p = 0; p < width_; ++p) sums[p] = multiply_add(in[p], term.w, sums[p], numbers_of(row_));
     }
     for (float& sum : sums) sum = quern::clamp(sum, clamp_);
     return output;
