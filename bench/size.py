@@ -20,7 +20,7 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ARCHITECTURES = {"Advanced Micro Devices X86-64": "x86_64", "AArch64": "aarch64"}
+ARCHITECTURES = {"Advanced Micro Devices X86-64": "x86_64", "AArch64": "aarch64", "ARM": "armv7"}
 
 
 def run(*command):

@@ -1,6 +1,8 @@
 // Reading .qn files.  Nothing in the file is believed: sizes before use, the FlatBuffer by its verifier, then each
 // value while it is copied into a Graph, and the graph as a whole by check_graph.
+#include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/math.h"
 #include "base/status.h"
@@ -40,6 +42,7 @@ class Reader {
   qn_status read_segment(const format::Segment& segment, size_t index);
   qn_status read_content(const format::Segment& segment, const unsigned char* data, Constant* to);
   qn_status check_decoded() const;
+  qn_status fail_decoded() const;
   qn_status read_tensor(const format::Tensor& tensor);
   qn_status read_operators(const format::Model& model);
   qn_status read_node(const format::Node& node);
@@ -121,7 +124,11 @@ qn_status Reader::read_vector(const flatbuffers::Vector<From>* from, Vector<To>*
   if (from->size() != 0 && reinterpret_cast<uintptr_t>(from->Data()) % alignof(From) != 0) {
     return fail(QN_BAD_MODEL, "a list in the description is misaligned");
   }
-  to->assign(from->begin(), from->end());
+  to->reserve(from->size());
+  for (const From x : *from) {
+    if (!std::in_range<To>(x)) return fail(QN_BAD_MODEL, "a size in the description overflows");  // 32 bits
+    to->push_back(static_cast<To>(x));
+  }
   return QN_OK;
 }
 
@@ -185,13 +192,19 @@ qn_status Reader::read_content(const format::Segment& segment, const unsigned ch
   if (segment.encoding() != format::Encoding::sparse) {
     return fail(QN_BAD_MODEL, "unknown encoding %u", static_cast<unsigned>(segment.encoding()));
   }
-  if (decoded > PTRDIFF_MAX || decoded == 0 || rows == 0 || decoded % sizeof(float) != 0 ||
+  if (decoded > INT64_MAX || decoded == 0 || rows == 0 || decoded % sizeof(float) != 0 ||
       decoded / sizeof(float) % rows != 0) {
     return fail(QN_BAD_MODEL, "%llu bytes are no matrix of %llu rows", static_cast<unsigned long long>(decoded),
                 static_cast<unsigned long long>(rows));
   }
+  if (decoded > std::min<uint64_t>(decoded_limit(size_), PTRDIFF_MAX)) return fail_decoded();
   return SparseConstant::read({data, static_cast<size_t>(segment.stored())}, static_cast<size_t>(rows),
                               static_cast<size_t>(decoded / sizeof(float) / rows), segment.block(), &to->sparse);
+}
+
+qn_status Reader::fail_decoded() const {
+  return fail(QN_BAD_MODEL, "decoded, sparse weights would take more than %llu bytes",
+              static_cast<unsigned long long>(decoded_limit(size_)));
 }
 
 // Each segment once, for who makes it dense, and once for each node that reads it, for whom it is packed.
@@ -210,9 +223,7 @@ qn_status Reader::check_decoded() const {
       if (constant >= 0) fits = fits && add(graph_.constants[static_cast<size_t>(constant)], &packed);
     }
   }
-  return fits ? QN_OK
-              : fail(QN_BAD_MODEL, "decoded, sparse weights would take more than %llu bytes",
-                     static_cast<unsigned long long>(decoded_limit(size_)));
+  return fits ? QN_OK : fail_decoded();
 }
 
 qn_status Reader::read_tensor(const format::Tensor& tensor) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <utility>
 
 #include "base/math.h"
 #include "base/status.h"
@@ -18,13 +19,19 @@ qn_status fail_node(const Node& node, const char* format, ...) {
   return fail(QN_BAD_MODEL, "node '%.100s' (%s): %s", node.name.c_str(), op_name(node.kind), text);
 }
 
+namespace {
+
+// Attributes go up to max_extent, their product beyond 32 bits.
+uint64_t window_extent(size_t kernel, size_t dilation) { return (uint64_t{kernel} - 1) * dilation + 1; }
+
+}  // namespace
+
 size_t window_output(size_t in, size_t kernel, size_t stride, size_t dilation, size_t before, size_t after, bool ceil) {
-  const size_t extent = (kernel - 1) * dilation + 1;
-  const size_t padded = in + before + after;
+  const uint64_t extent = window_extent(kernel, dilation), padded = uint64_t{in} + before + after;
   if (padded < extent) return 0;
-  size_t out = (padded - extent) / stride + 1;
-  if (ceil && (padded - extent) % stride != 0 && out * stride < in + before) ++out;
-  return out;
+  uint64_t out = (padded - extent) / stride + 1;
+  if (ceil && (padded - extent) % stride != 0 && out * stride < uint64_t{in} + before) ++out;
+  return static_cast<size_t>(out);
 }
 
 namespace {
@@ -72,7 +79,7 @@ qn_status infer_conv2d(const NodeView& v, Shape* out) {
 
 qn_status check_pool(const Node& node) {
   const Attributes& a = node.attributes;
-  const size_t h = (a.kernel.h - 1) * a.dilation.h + 1, w = (a.kernel.w - 1) * a.dilation.w + 1;
+  const uint64_t h = window_extent(a.kernel.h, a.dilation.h), w = window_extent(a.kernel.w, a.dilation.w);
   if (std::max(a.padding.top, a.padding.bottom) >= h || std::max(a.padding.left, a.padding.right) >= w) {
     return fail_node(node, "the padding is not smaller than the kernel");
   }
@@ -269,8 +276,9 @@ qn_status infer_reshape(const NodeView& v, Shape* out) {
   out->resize(values.size());
   for (size_t d = 0; d < values.size(); ++d) {
     if (values[d] == 0 && d >= x.size()) return fail_node(v.node, "dimension %zu is to be copied, but absent", d);
+    const bool fits = values[d] <= 0 || std::in_range<size_t>(values[d]);
     (*out)[d] = values[d] > 0 ? static_cast<size_t>(values[d]) : values[d] == 0 ? x[d] : 1;
-    if (!checked_mul(known, (*out)[d], &known)) return fail_node(v.node, "the size overflows");
+    if (!fits || !checked_mul(known, (*out)[d], &known)) return fail_node(v.node, "the size overflows");
   }
   const auto inferred = std::find(values.begin(), values.end(), -1);
   if (inferred != values.end() && total % known == 0) {
