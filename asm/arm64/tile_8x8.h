@@ -146,15 +146,7 @@
         b.ls    4f
         .endif
         mov     x16, x17
-        tbz     x1, #2, 1f
-        str     q\lo, [x16], #16
-        mov     v\lo\().16b, v\hi\().16b
-1:      tbz     x1, #1, 2f
-        str     d\lo, [x16], #8
-        dup     v\lo\().2d, v\lo\().d[1]
-2:      tbz     x1, #0, 3f
-        str     s\lo, [x16]
-3:
+        store_first x16, x1, \lo, \hi
         .if     \m > 0
         sub     x17, x17, x7
 4:

@@ -62,15 +62,8 @@
 // Less than 8 rows: four, two and one of them.
 .macro store_part lo, hi
         mov     x16, x5
-        tbz     x0, #2, 7f
-        str     q\lo, [x16], #16
-        mov     v\lo\().16b, v\hi\().16b
-7:      tbz     x0, #1, 8f
-        str     d\lo, [x16], #8
-        dup     v\lo\().2d, v\lo\().d[1]
-8:      tbz     x0, #0, 9f
-        str     s\lo, [x16]
-9:      add     x5, x5, x4
+        store_first x16, x0, \lo, \hi
+        add     x5, x5, x4
 .endm
 
 .macro columns do
