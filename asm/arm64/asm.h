@@ -80,15 +80,17 @@ SYM(\name):
 
 // Stores the first n (1 .. 7, in a register) of the floats in lo and hi at [at], which moves on; lo is scratch.
 .macro store_first at, n, lo, hi
-        tbz     \n, #2, 7f
+        tbz     \n, #2, L(first\@_two)
         str     q\lo, [\at], #16
         mov     v\lo\().16b, v\hi\().16b
-7:      tbz     \n, #1, 8f
+L(first\@_two):
+        tbz     \n, #1, L(first\@_one)
         str     d\lo, [\at], #8
         dup     v\lo\().2d, v\lo\().d[1]
-8:      tbz     \n, #0, 9f
+L(first\@_one):
+        tbz     \n, #0, L(first\@_done)
         str     s\lo, [\at]
-9:
+L(first\@_done):
 .endm
 
 #endif
