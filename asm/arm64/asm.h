@@ -10,6 +10,10 @@
 #define L(s) .L##s
 #endif
 
+#ifdef QN_TRIMMED
+        .cfi_sections .debug_frame      // for debuggers, gone when stripped
+#endif
+
 // The platform's register: using it is an error of the assembler.
 #define x18 the_platform_owns_x18
 #define w18 the_platform_owns_w18

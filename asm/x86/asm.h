@@ -16,6 +16,10 @@
 // as those of most layers do in a model: measured, 4 KiB is too late by a tenth of the whole time, 8 to 24 KiB are alike.
 #define AHEAD 12288
 
+#ifdef QN_TRIMMED
+        .cfi_sections .debug_frame      // for debuggers, gone when stripped
+#endif
+
         .intel_syntax noprefix
 
 // Every object carries both notes: one without them turns CET off, or makes the stack executable, for the whole image.

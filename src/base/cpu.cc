@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/needs.h"
 #include "base/status.h"
 
 #if defined(__arm__) && defined(__linux__)
@@ -15,7 +16,7 @@ namespace quern {
 namespace {
 
 struct Level {
-  const char* name;
+  char name[8];  // not a pointer, which the loader would have to relocate
   uint32_t bit;
 };
 // Lowest first: a ceiling takes everything up to itself.
@@ -100,18 +101,16 @@ void force_core(const char* name, Core* core) {
   if (!core_from_name(name, core)) log(QN_LOG_WARNING, "QUERN_CORE: unknown core '%s'", name);
 }
 
-// The levels that are known without cpuinfo, which may fail: what every CPU of the architecture has, or what the kernel
-// says.
+// The levels that are known without cpuinfo, which may fail: what every CPU of the architecture has, and what the
+// kernel says.
 uint32_t baseline() {
-#if defined(__aarch64__)
-  return isa_ref | isa_neon;
-#elif defined(__arm__) && defined(__linux__)
+#if defined(__arm__) && defined(__linux__)
   constexpr unsigned long neon = 1ul << 12, vfpv4 = 1ul << 16;
   const unsigned long features = getauxval(AT_HWCAP);
   if ((features & neon) == 0) return isa_ref;
   return (features & vfpv4) == 0 ? isa_ref | isa_neon : isa_ref | isa_neon | isa_neonfma;
 #else
-  return isa_ref;
+  return isa_baseline;
 #endif
 }
 
@@ -146,13 +145,15 @@ Cpu make_cpu() {
   Cpu cpu = {baseline(), core_other, 32u << 10, 512u << 10, 2u << 20, 0};
   if (cpuinfo_initialize()) {
     cpu.isa |= detect();
-    cpu.core = detect_core();
+    if (has_cores) cpu.core = detect_core();
     cpu.l1_bytes = cache_bytes(cpuinfo_get_l1d_cache(0), cpu.l1_bytes);
     cpu.l2_bytes = cache_bytes(cpuinfo_get_l2_cache(0), cpu.l2_bytes);
     cpu.l3_bytes = cache_bytes(cpuinfo_get_l3_cache(0), cpu.l3_bytes);
   }
-  cpu.isa &= allowed(std::getenv("QUERN_ISA"));
-  force_core(std::getenv("QUERN_CORE"), &cpu.core);
+  if (!trimmed) {  // such a build has few rows to choose from
+    cpu.isa &= allowed(std::getenv("QUERN_ISA"));
+    force_core(std::getenv("QUERN_CORE"), &cpu.core);
+  }
   cpu.pixel_block = pixel_block(cpu.isa);
   return cpu;
 }

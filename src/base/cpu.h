@@ -48,6 +48,13 @@ constexpr uint32_t fused_levels = isa_avx2 | isa_avx512 | isa_neon;
 constexpr uint32_t flushing_levels = 0;
 #endif
 
+// The levels that every CPU of the architecture has.
+#if defined(__aarch64__)
+constexpr uint32_t isa_baseline = isa_ref | isa_neon;
+#else
+constexpr uint32_t isa_baseline = isa_ref;
+#endif
+
 struct Cpu {
   uint32_t isa;                         // mask of Isa, lowered by QUERN_ISA
   Core core;                            // of the fastest ones, or what QUERN_CORE says

@@ -1,6 +1,7 @@
 // Integer helpers.  Sizes come from users and files: products and sums of them are checked.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -23,6 +24,13 @@ constexpr T divide_up(T a, T b) {
 template <class T>
 constexpr T round_up(T a, T b) {
   return divide_up(a, b) * b;
+}
+
+// For what is sorted once in a while: std::sort is several times the code, and stable_sort takes memory of its own.
+template <class Iterator, class Less>
+void heap_sort(Iterator begin, Iterator end, Less less) {
+  std::make_heap(begin, end, less);
+  std::sort_heap(begin, end, less);
 }
 
 }  // namespace quern

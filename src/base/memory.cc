@@ -35,12 +35,14 @@ thread_local size_t memory_limit = unlimited, memory_left = unlimited;
 }  // namespace
 
 MemoryLimit::MemoryLimit(size_t bytes) { memory_limit = memory_left = bytes; }
-MemoryLimit::~MemoryLimit() { memory_limit = memory_left = unlimited; }
+void MemoryLimit::lift() { memory_limit = memory_left = unlimited; }
 
 void* allocate(size_t size, size_t alignment) {
-  if (size > memory_left) throw MemoryLimit::Exceeded(memory_limit);
+  if (size > memory_left) {
+    give_up(fail(QN_OUT_OF_MEMORY, "more than the limit of %zu bytes is needed", memory_limit));
+  }
   void* pointer = current.allocate(current.context, size == 0 ? 1 : size, alignment);
-  if (pointer == nullptr) throw std::bad_alloc();
+  if (pointer == nullptr) out_of_memory();
   if (memory_limit != unlimited) memory_left -= size;
   return pointer;
 }
@@ -49,6 +51,22 @@ void release(void* pointer, size_t size) noexcept {
   if (pointer == nullptr) return;
   current.release(current.context, pointer, size == 0 ? 1 : size);
   memory_left = size > memory_limit - memory_left ? memory_limit : memory_left + size;
+}
+
+namespace {
+
+struct Shared {
+  void operator()(void* object) const { destroy(object); }
+  void (*destroy)(void* object);
+};
+
+}  // namespace
+
+std::shared_ptr<void> share(Buffer room, void (*destroy)(void*)) {
+  void* const object = room.data();
+  room.forget();
+  // Ends the object, too, where there is no memory for the reference count.
+  return {object, Shared{destroy}, Allocator<char>()};
 }
 
 }  // namespace quern

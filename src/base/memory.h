@@ -12,24 +12,24 @@
 #include <utility>
 #include <vector>
 
+#include "base/border.h"
+
 namespace quern {
 
 constexpr size_t cache_line = 64;
 
-// Throws std::bad_alloc.  `size` 0 is allowed.
+// Gives up (border.h) when there is no memory, with std::bad_alloc or, beyond a MemoryLimit, Failure.  `size` 0 is
+// allowed.
 void* allocate(size_t size, size_t alignment = cache_line);
 void release(void* pointer, size_t size) noexcept;
 
-// While one lives, what its thread holds more than at its beginning may not exceed `bytes`; beyond, allocate() throws
-// MemoryLimit::Exceeded. For content that nobody has vouched for. One at a time.
+// While one lives, what its thread holds more than at its beginning may not exceed `bytes`; beyond, allocate() gives
+// up. For content that nobody has vouched for. One at a time.
 class MemoryLimit {
  public:
-  struct Exceeded : std::bad_alloc {
-    explicit Exceeded(size_t limit) : bytes(limit) {}
-    size_t bytes;
-  };
   explicit MemoryLimit(size_t bytes);
-  ~MemoryLimit();
+  ~MemoryLimit() { lift(); }
+  static void lift();
   MemoryLimit(const MemoryLimit&) = delete;
   MemoryLimit& operator=(const MemoryLimit&) = delete;
 };
@@ -41,7 +41,7 @@ struct Allocator {
   template <class U>
   Allocator(const Allocator<U>&) {}
   T* allocate(size_t n) {
-    if (n > std::numeric_limits<size_t>::max() / sizeof(T)) throw std::bad_alloc();
+    if (n > std::numeric_limits<size_t>::max() / sizeof(T)) out_of_memory();
     return static_cast<T*>(quern::allocate(n * sizeof(T), alignof(T) < 16 ? 16 : alignof(T)));
   }
   void deallocate(T* pointer, size_t n) { quern::release(pointer, n * sizeof(T)); }
@@ -56,11 +56,6 @@ using Vector = std::vector<T, Allocator<T>>;
 using String = std::basic_string<char, std::char_traits<char>, Allocator<char>>;
 template <class K, class V>
 using Map = std::map<K, V, std::less<K>, Allocator<std::pair<const K, V>>>;
-
-template <class T, class... A>
-std::shared_ptr<T> make_shared(A&&... arguments) {
-  return std::allocate_shared<T>(Allocator<T>(), std::forward<A>(arguments)...);
-}
 
 // Objects made with `new` use the same allocator when they derive from this.
 struct Allocated {
@@ -84,10 +79,28 @@ class Buffer {
   }
   void* data() const { return data_; }
   size_t size() const { return size_; }
+  // Somebody else releases the bytes.
+  void forget() { data_ = nullptr; }
 
  private:
   void* data_ = nullptr;
   size_t size_ = 0;
 };
+
+// The owner of an object in a Buffer: destroy() ends it and releases the bytes.
+std::shared_ptr<void> share(Buffer room, void (*destroy)(void* object));
+
+// Unlike std::allocate_shared it manages all types in one way, and not each by code and virtual functions of its own.
+template <class T, class... A>
+std::shared_ptr<T> make_shared(A&&... arguments) {
+  Buffer room(sizeof(T));
+  T* const object = ::new (room.data()) T(std::forward<A>(arguments)...);
+  return std::shared_ptr<T>(share(std::move(room),
+                                  [](void* made) {
+                                    static_cast<T*>(made)->~T();
+                                    release(made, sizeof(T));
+                                  }),
+                            object);
+}
 
 }  // namespace quern

@@ -2,6 +2,7 @@
 
 #include <cstdarg>
 #include <cstdio>
+#include <cstring>
 
 namespace quern {
 namespace {
@@ -16,16 +17,44 @@ Log user_log;
 
 }  // namespace
 
+#ifndef QN_TRIMMED
+namespace {
+
+// Names come from model files: keep the message on one line.
+void replace_controls(char* text) {
+  for (char* c = text; *c != '\0'; ++c) {
+    if (static_cast<unsigned char>(*c) < ' ') *c = '?';
+  }
+}
+
+}  // namespace
+
 qn_status fail(qn_status status, const char* format, ...) {
   std::va_list arguments;
   va_start(arguments, format);
   std::vsnprintf(message, sizeof message, format, arguments);
   va_end(arguments);
-  // Names come from model files: keep the message on one line.
-  for (char* c = message; *c != '\0'; ++c) {
-    if (static_cast<unsigned char>(*c) < ' ') *c = '?';
-  }
+  replace_controls(message);
   return status;
+}
+
+qn_status fail_within(qn_status status, const char* format, ...) {
+  char where[sizeof message];
+  std::va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(where, sizeof where, format, arguments);
+  va_end(arguments);
+  char what[sizeof message];
+  std::strcpy(what, message);
+  return fail(status, "%s: %s", where, what);
+}
+#endif
+
+void clear_message() { message[0] = '\0'; }
+
+qn_status fail_without(const char* kind, const char* name) {
+  std::snprintf(message, sizeof message, "this build is trimmed to other models: it has no %s %s", kind, name);
+  return QN_UNSUPPORTED;
 }
 
 void log(qn_log_level level, const char* format, ...) {

@@ -3,6 +3,8 @@
 
 #include <quern/base.h>
 
+#include "base/needs.h"
+
 namespace quern {
 
 // Fails with a message that begins with `who` unless the tensor is valid: known type and layout, rank in range, no zero
@@ -16,7 +18,7 @@ qn_tensor with_strides(const qn_tensor& tensor);
 // What lies in memory, as a row-major tensor: the tensor itself, or of the pixel-blocked layout image, block of pixels,
 // channel, pixel.
 qn_tensor in_memory(const qn_tensor& tensor);
-inline bool is_blocked(const qn_tensor& tensor) { return tensor.layout == QN_LAYOUT_PIXEL_BLOCKED; }
+inline bool is_blocked(const qn_tensor& tensor) { return has_sparse && tensor.layout == QN_LAYOUT_PIXEL_BLOCKED; }
 // From one channel of an image to the next, in bytes: of NHWC floats, or pixel-blocked.
 inline size_t channel_stride(const qn_tensor& image) { return is_blocked(image) ? image.stride[2] : sizeof(float); }
 // Where pixel `index` of a pixel-blocked image of floats lies in one channel, with blocks so many bytes apart.

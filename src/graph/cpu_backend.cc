@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/needs.h"
 #include "base/status.h"
 #include "graph/backend.h"
 #include "graph/mapped_file.h"
@@ -49,7 +50,7 @@ qn_weights weights_of(const NodeView& v) {
   qn_weights weights;
   qn_weights_init(&weights);
   const Constant& constant = v.graph.constants[static_cast<size_t>(v.tensor(1).constant)];
-  if (constant.sparse != nullptr) {
+  if (has_sparse && constant.sparse != nullptr) {
     weights.encoding = QN_WEIGHTS_DECODED;
     weights.context = const_cast<Constant*>(&constant);  // for decode() to read
     weights.decode = decode;
@@ -250,7 +251,7 @@ constexpr Row transpose_row = {.create = create_transpose};
 constexpr Row slice_row = {.create = create_slice, .layouts = Layouts::same};
 
 constexpr Row rows[] = {
-#define QN_OP(kind, min_inputs, max_inputs) kind##_row,
+#define QN_OP(kind, min_inputs, max_inputs) has_operator(#kind) ? kind##_row : Row(),
 #include "graph/op.inc"
 #undef QN_OP
 };
@@ -303,6 +304,7 @@ class CpuOperator : public NodeOperator {
   Layouts layouts() const override { return depthwise_ ? Layouts::same : row_.layouts; }
 
   double cost(const Graph& shapes, const Node& node, const ExecutionOptions& options) const override {
+    if (!has_sparse) return 0;
     const Tensors tensors = tensors_of(shapes, node);
     double cycles = 0;
     const qn_status status = where_it_applies(options, [&](const qn_plan_options& plan_options) {
@@ -340,7 +342,7 @@ class CpuOperator : public NodeOperator {
   qn_status plan_residual(const Graph& shapes, const Node& node, const Residual& residual,
                           const ExecutionOptions& options, std::unique_ptr<NodePlan>* plan) const override {
     // Depthwise kernels take no residual.
-    if (node.kind != OpKind::conv2d || node.attributes.groups > 1) return QN_UNSUPPORTED;
+    if (!has_residual || node.kind != OpKind::conv2d || node.attributes.groups > 1) return QN_UNSUPPORTED;
     const qn_tensor ins[] = {describe(shapes.tensors[static_cast<size_t>(node.inputs[0])]),
                              describe(shapes.tensors[static_cast<size_t>(residual.tensor)])};
     const qn_tensor out = describe(shapes.tensors[static_cast<size_t>(residual.output)]);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/needs.h"
+
 namespace quern {
 namespace {
 
@@ -29,7 +31,7 @@ class Finder {
   qn_status run(Vector<Fusion>* fusions) {
     // Measured choices are of single operators, so that is what they are measured as.
     for (size_t i = 0; i < graph_.nodes.size() && !options_.tune; ++i) QN_TRY(chain(i));
-    for (size_t i = 0; i < graph_.nodes.size(); ++i) QN_TRY(add_residual(i));
+    for (size_t i = 0; has_residual && i < graph_.nodes.size(); ++i) QN_TRY(add_residual(i));
     *fusions = std::move(fusions_);
     return QN_OK;
   }

@@ -3,17 +3,19 @@
 #include <cstring>
 
 #include "base/math.h"
+#include "base/needs.h"
 
 namespace quern {
 namespace {
 
 struct OpInfo {
-  const char* name;
-  Arity inputs;
+  char name[20];  // not a pointer, which the loader would have to relocate
+  uint16_t min_inputs, max_inputs;
+  bool built;
 };
 
 constexpr OpInfo ops[] = {
-#define QN_OP(kind, min_inputs, max_inputs) {#kind, {min_inputs, max_inputs}},
+#define QN_OP(kind, min_inputs, max_inputs) {#kind, min_inputs, max_inputs, has_operator(#kind)},
 #include "graph/op.inc"
 #undef QN_OP
 };
@@ -23,7 +25,13 @@ static_assert(sizeof ops / sizeof ops[0] == static_cast<size_t>(OpKind::count));
 
 const char* op_name(OpKind kind) { return kind < OpKind::count ? ops[static_cast<size_t>(kind)].name : "?"; }
 
-Arity op_inputs(OpKind kind) { return kind < OpKind::count ? ops[static_cast<size_t>(kind)].inputs : Arity{0, 0}; }
+bool op_is_built(OpKind kind) { return kind < OpKind::count && ops[static_cast<size_t>(kind)].built; }
+
+Arity op_inputs(OpKind kind) {
+  if (kind >= OpKind::count) return {0, 0};
+  const OpInfo& op = ops[static_cast<size_t>(kind)];
+  return {op.min_inputs, op.max_inputs};
+}
 
 bool tensor_size(qn_type type, const Vector<size_t>& shape, size_t* bytes) {
   size_t size = qn_type_size(type);
@@ -41,7 +49,7 @@ int add_tensor(Graph& graph, String name, qn_type type, Vector<size_t> shape) {
 
 int add_constant(Graph& graph, String name, qn_type type, Vector<size_t> shape, const void* data) {
   size_t bytes;
-  if (!tensor_size(type, shape, &bytes)) throw std::bad_alloc();
+  if (!tensor_size(type, shape, &bytes)) out_of_memory();
   auto buffer = make_shared<Buffer>(bytes);
   if (bytes != 0) std::memcpy(buffer->data(), data, bytes);
   const void* copy = buffer->data();

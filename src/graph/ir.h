@@ -24,6 +24,8 @@ enum class OpKind : uint16_t {
 
 // Name as in op.inc; "?" for anything else.
 const char* op_name(OpKind kind);
+// Does the build contain it? Trimmed ones may not.
+bool op_is_built(OpKind kind);
 struct Arity {
   size_t min, max;
 };

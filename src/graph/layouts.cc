@@ -7,6 +7,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/needs.h"
+
 namespace quern {
 namespace {
 
@@ -168,6 +170,7 @@ class Assigner {
 }  // namespace
 
 void assign_layouts(const Model& model, const ExecutionOptions& options, Graph& graph) {
+  if (!has_sparse) return;  // nothing gains by it
   Assigner assigner(model, options, graph);
   // Who asks for an algorithm that knows no other layout gets none.
   if (options.algorithm == QN_ALGORITHM_AUTO || options.algorithm == QN_ALGORITHM_SPARSE) assigner.run();

@@ -10,16 +10,17 @@ namespace quern {
 
 class MappedFile {
  public:
-  MappedFile(void* data, size_t size) : data_(data), size_(size) {}
+  MappedFile() = default;
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
   ~MappedFile();
+  bool map(int descriptor, size_t size);
   const void* data() const { return data_; }
   size_t size() const { return size_; }
 
  private:
-  void* data_;
-  size_t size_;
+  void* data_ = nullptr;
+  size_t size_ = 0;
 };
 
 // Lets go of the memory of part of a mapped file until it is read again. What lies before it was read, too: the page it

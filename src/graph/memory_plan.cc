@@ -24,8 +24,7 @@ bool live_together(const Block& a, const Block& b) { return a.first <= b.last &&
 qn_status plan_memory(Vector<Block>& blocks, size_t* arena) {
   Vector<size_t> order(blocks.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  // Not stable_sort, which takes memory of its own.
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+  heap_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return blocks[a].bytes != blocks[b].bytes ? blocks[a].bytes > blocks[b].bytes : a < b;
   });
 

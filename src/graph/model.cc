@@ -68,9 +68,7 @@ qn_status make_model(Graph graph, const qn_model_options* user_options, qn_model
 }
 
 qn_status name_culprit(qn_status status, const Node& node) {
-  if (status == QN_OK) return status;
-  const String message = qn_last_message();  // fail() writes where this lies
-  return fail(status, "node '%.100s': %s", node.name.c_str(), message.c_str());
+  return status == QN_OK ? QN_OK : fail_within(status, "node '%.100s'", node.name.c_str());
 }
 
 const Graph& model_graph(const qn_model& model) { return model.impl->graph; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/needs.h"
 #include "base/tensor.h"
 
 namespace quern {
@@ -106,6 +107,9 @@ class Placer {
 
 }  // namespace
 
-Vector<Placement> place_tensors(const Model& model, Graph& graph) { return Placer(model, graph).run(); }
+Vector<Placement> place_tensors(const Model& model, Graph& graph) {
+  if (!has_operator("concat") && !has_operator("slice")) return Vector<Placement>(graph.tensors.size());
+  return Placer(model, graph).run();
+}
 
 }  // namespace quern

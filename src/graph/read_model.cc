@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/math.h"
+#include "base/needs.h"
 #include "base/status.h"
 #include "graph/file_header.h"
 #include "graph/format.h"
@@ -147,7 +148,7 @@ qn_status Reader::read_graph(const format::Model& model) {
   QN_TRY(each(model.segments(), [&](const auto& x, size_t i) { return read_segment(x, i); }));
   QN_TRY(each(model.tensors(), [&](const auto& x, size_t) { return read_tensor(x); }));
   QN_TRY(each(model.nodes(), [&](const auto& x, size_t) { return read_node(x); }));
-  QN_TRY(check_decoded());
+  if (has_sparse) QN_TRY(check_decoded());
   QN_TRY(each(model.inputs(), [&](const auto& x, size_t) { return read_port(x, &graph_.inputs.emplace_back()); }));
   return each(model.outputs(), [&](const auto& x, size_t) { return read_port(x, &graph_.outputs.emplace_back()); });
 }
@@ -176,9 +177,8 @@ qn_status Reader::read_segment(const format::Segment& segment, size_t index) {
   }
   segments_end_ = segment.offset() + segment.stored();
   const unsigned char* data = data_ + header_.segments_offset + segment.offset();
-  if (read_content(segment, data, &graph_.constants.emplace_back()) == QN_OK) return QN_OK;
-  const String message = qn_last_message();  // fail() writes where this lies
-  return fail(QN_BAD_MODEL, "segment %zu: %s", index, message.c_str());
+  const qn_status status = read_content(segment, data, &graph_.constants.emplace_back());
+  return status == QN_OK ? QN_OK : fail_within(status, "segment %zu", index);
 }
 
 qn_status Reader::read_content(const format::Segment& segment, const unsigned char* data, Constant* to) {
@@ -192,6 +192,7 @@ qn_status Reader::read_content(const format::Segment& segment, const unsigned ch
   if (segment.encoding() != format::Encoding::sparse) {
     return fail(QN_BAD_MODEL, "unknown encoding %u", static_cast<unsigned>(segment.encoding()));
   }
+  if (!has_sparse) return fail_without("algorithm", "sparse");
   if (decoded > INT64_MAX || decoded == 0 || rows == 0 || decoded % sizeof(float) != 0 ||
       decoded / sizeof(float) % rows != 0) {
     return fail(QN_BAD_MODEL, "%llu bytes are no matrix of %llu rows", static_cast<unsigned long long>(decoded),
@@ -306,10 +307,7 @@ qn_status read_model(const void* data, size_t size, std::shared_ptr<const void> 
     return infer_shapes(result);
   };
   const qn_status status = read();
-  if (status != QN_OK) {
-    const String message = qn_last_message();  // fail() writes where this lies
-    return fail(status, "%s: %s", who, message.c_str());
-  }
+  if (status != QN_OK) return fail_within(status, "%s", who);
   *graph = std::move(result);
   return QN_OK;
 }

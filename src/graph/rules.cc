@@ -6,10 +6,12 @@
 #include <utility>
 
 #include "base/math.h"
+#include "base/needs.h"
 #include "base/status.h"
 
 namespace quern {
 
+#ifndef QN_TRIMMED
 qn_status fail_node(const Node& node, const char* format, ...) {
   char text[256];
   std::va_list arguments;
@@ -18,6 +20,7 @@ qn_status fail_node(const Node& node, const char* format, ...) {
   va_end(arguments);
   return fail(QN_BAD_MODEL, "node '%.100s' (%s): %s", node.name.c_str(), op_name(node.kind), text);
 }
+#endif
 
 namespace {
 
@@ -349,7 +352,7 @@ constexpr Rule transpose_rule = {.infer = infer_transpose};
 constexpr Rule slice_rule = {.infer = infer_slice};
 
 constexpr Rule rules[] = {
-#define QN_OP(kind, min_inputs, max_inputs) kind##_rule,
+#define QN_OP(kind, min_inputs, max_inputs) has_operator(#kind) ? kind##_rule : Rule(),
 #include "graph/op.inc"
 #undef QN_OP
 };

@@ -3,6 +3,7 @@
 
 #include <cstdarg>
 
+#include "base/status.h"
 #include "graph/ir.h"
 
 namespace quern {
@@ -47,7 +48,14 @@ inline bool takes_sparse(OpKind kind, size_t input) {
 }
 
 // fail(QN_BAD_MODEL, ...) with the node's name and kind before the text.
+#ifdef QN_TRIMMED
+template <class... Arguments>
+qn_status fail_node(const Node&, const char*, const Arguments&...) {
+  return fail(QN_BAD_MODEL, "");
+}
+#else
 [[gnu::format(printf, 2, 3)]] qn_status fail_node(const Node& node, const char* format, ...);
+#endif
 
 // Output extent of a window that moves over `in` pixels; 0 when it does not fit.
 size_t window_output(size_t in, size_t kernel, size_t stride, size_t dilation, size_t before, size_t after, bool ceil);

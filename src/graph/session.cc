@@ -2,6 +2,7 @@
 #include <atomic>
 #include <chrono>
 
+#include "base/needs.h"
 #include "base/status.h"
 #include "base/tensor.h"
 #include "base/thread_pool.h"
@@ -89,7 +90,7 @@ size_t constant_bytes(const Graph& graph) {
 
 // Measured choices: while they are made, the session's threads run what is measured.
 void set_tuning(const qn_session_options& options, qn_session& session) {
-  if (options.tuning == nullptr) return;
+  if (!has_api("op") || options.tuning == nullptr) return;  // without op.h there are none
   session.tuning.impl = options.tuning->impl;
   session.options.tuning = &session.tuning;
   session.options.tune = options.tune != 0;

@@ -89,10 +89,10 @@ void tile(size_t kernel, size_t stride, size_t channels, size_t pixels, size_t r
 
 }  // namespace
 
-std::span<const DwconvRow> dwconv_rows() { return row_rows; }
-std::span<const DwconvTileRow> dwconv_tile_rows() { return tile_rows; }
-std::span<const DwconvPlaneRow> dwconv_plane_rows() { return plane_rows; }
-std::span<const DwconvHalfRow> dwconv_half_rows() { return half_rows; }
+std::span<const DwconvRow> dwconv_rows() { return built<row_rows>; }
+std::span<const DwconvTileRow> dwconv_tile_rows() { return built<tile_rows>; }
+std::span<const DwconvPlaneRow> dwconv_plane_rows() { return built<plane_rows>; }
+std::span<const DwconvHalfRow> dwconv_half_rows() { return built<half_rows>; }
 
 }  // namespace quern
 

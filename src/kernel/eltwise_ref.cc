@@ -61,10 +61,10 @@ void channel(size_t rows, size_t channels, const float* x, size_t x_stride, floa
 
 }  // namespace
 
-std::span<const UnaryRow> unary_rows() { return unary_table; }
-std::span<const BinaryRow> binary_rows() { return binary_table; }
-std::span<const ChannelRow> channel_rows() { return channel_table; }
-std::span<const ReduceRow> reduce_rows() { return reduce_table; }
+std::span<const UnaryRow> unary_rows() { return built<unary_table>; }
+std::span<const BinaryRow> binary_rows() { return built<binary_table>; }
+std::span<const ChannelRow> channel_rows() { return built<channel_table>; }
+std::span<const ReduceRow> reduce_rows() { return built<reduce_table>; }
 
 }  // namespace quern
 

@@ -13,7 +13,7 @@ constexpr GatherRow table[] = {
 
 }  // namespace
 
-std::span<const GatherRow> gather_rows() { return table; }
+std::span<const GatherRow> gather_rows() { return built<table>; }
 
 }  // namespace quern
 

@@ -17,7 +17,7 @@ constexpr GemmRow rows[] = {
 
 }  // namespace
 
-std::span<const GemmRow> gemm_rows() { return rows; }
+std::span<const GemmRow> gemm_rows() { return built<rows>; }
 
 }  // namespace quern
 

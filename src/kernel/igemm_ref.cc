@@ -11,7 +11,7 @@ constexpr IgemmRow rows[] = {
 
 }  // namespace
 
-std::span<const IgemmRow> igemm_rows() { return rows; }
+std::span<const IgemmRow> igemm_rows() { return built<rows>; }
 
 }  // namespace quern
 

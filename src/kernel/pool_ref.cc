@@ -64,8 +64,8 @@ void pool_plane(size_t pixels, size_t kernel_h, size_t kernel_w, const int32_t* 
 
 }  // namespace
 
-std::span<const PoolRow> pool_rows() { return rows; }
-std::span<const PoolPlaneRow> pool_plane_rows() { return plane_rows; }
+std::span<const PoolRow> pool_rows() { return built<rows>; }
+std::span<const PoolPlaneRow> pool_plane_rows() { return built<plane_rows>; }
 
 }  // namespace quern
 

@@ -3,11 +3,14 @@
 
 #include <quern/base.h>
 
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <utility>
 
 #include "base/cpu.h"
+#include "base/needs.h"
 
 // The architecture, for the tables: one of these is 1.
 #if defined(__x86_64__)
@@ -54,5 +57,43 @@ inline bool may_choose(const Row& row, const char* name) {
   if (!runs_on(row, cpu().isa)) return false;
   return name == nullptr ? (row.cores & cpu().core) != 0 : std::strcmp(name, row.name) == 0;
 }
+
+// Does a build contain this row of a table? A trimmed one leaves out what nobody needs, rows for cores that nobody
+// named, and references of which every CPU has another row for the same entry of the list.
+template <class Table>
+constexpr bool is_built(const Row& row, const Table& table) {
+  if (!trimmed) return true;
+  const std::string_view entry = kernel_entry(row.name);
+  if (entry.empty() || (row.layout == QN_LAYOUT_PIXEL_BLOCKED && !has_sparse)) return false;
+  if (row.cores != any_core && !for_core(row.name)) return false;
+  if (row.isa != isa_ref) return true;
+  for (const Row& other : table) {
+    const bool always = other.isa != isa_ref && (other.isa & isa_baseline) != 0 && other.cores == any_core;
+    if (always && other.layout == row.layout && kernel_entry(other.name) == entry) return false;
+  }
+  return true;
+}
+
+template <const auto& table>
+constexpr size_t count_built() {
+  size_t rows = 0;
+  for (const auto& row : table) rows += is_built(row, table);
+  return rows;
+}
+
+// The i-th row of a table that the build contains.
+template <const auto& table>
+constexpr const auto& built_row(size_t i) {
+  size_t at = 0;
+  while (!is_built(table[at], table) || i-- > 0) ++at;
+  return table[at];
+}
+
+// The rows of a table that the build contains. What the others point to is never referred to.
+template <const auto& table>
+inline constexpr auto built = []<size_t... i>(std::index_sequence<i...>) {
+  return std::array<std::remove_cvref_t<decltype(table[0])>, sizeof...(i)>{built_row<table>(i)...};
+}
+(std::make_index_sequence<count_built<table>()>());
 
 }  // namespace quern

@@ -109,7 +109,7 @@ void blocks(size_t block, const Arguments& x) {
 
 }  // namespace
 
-std::span<const SpmmRow> spmm_rows() { return table; }
+std::span<const SpmmRow> spmm_rows() { return built<table>; }
 
 }  // namespace quern
 

@@ -14,7 +14,7 @@ constexpr TransposeRow table[] = {
 
 }  // namespace
 
-std::span<const TransposeRow> transpose_rows() { return table; }
+std::span<const TransposeRow> transpose_rows() { return built<table>; }
 
 }  // namespace quern
 

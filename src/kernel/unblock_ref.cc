@@ -21,8 +21,8 @@ constexpr SplitRow split_table[] = {
 
 }  // namespace
 
-std::span<const UnblockRow> unblock_rows() { return unblock_table; }
-std::span<const SplitRow> split_rows() { return split_table; }
+std::span<const UnblockRow> unblock_rows() { return built<unblock_table>; }
+std::span<const SplitRow> split_rows() { return built<split_table>; }
 
 }  // namespace quern
 

@@ -93,7 +93,7 @@ void output(OutputLine* transform, size_t m, size_t channels, const void* produc
 
 }  // namespace
 
-std::span<const WinogradRow> winograd_rows() { return table; }
+std::span<const WinogradRow> winograd_rows() { return built<table>; }
 
 }  // namespace quern
 

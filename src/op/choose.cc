@@ -412,7 +412,14 @@ void add_rows(const Table& table, qn_algorithm algorithm, const char* kernel, Ve
     Choice c;
     c.algorithm = algorithm;
     c.row = &row;
-    if (make(row, &c)) list->insert(std::upper_bound(list->begin(), list->end(), c, cheaper), c);
+    if (!make(row, &c)) continue;
+    if (has_api("op")) {
+      list->insert(std::upper_bound(list->begin(), list->end(), c, cheaper), c);
+    } else if (list->empty()) {
+      list->push_back(c);
+    } else if (cheaper(c, list->front())) {
+      list->front() = c;  // without tuning nobody looks at the others
+    }
   }
 }
 
@@ -426,25 +433,29 @@ void add_algorithm(qn_algorithm algorithm, const Problem& p, const char* kernel,
   if (p.blocked() && algorithm != QN_ALGORITHM_SPARSE && algorithm != QN_ALGORITHM_DEPTHWISE) return;
   switch (algorithm) {
     case QN_ALGORITHM_GEMM:
-      if (!p.pointwise) break;
+      if (!has_algorithm(QN_ALGORITHM_GEMM) || !p.pointwise) break;
       add(gemm_rows(), [&](const GemmRow& r, Choice* c) { return complete(&c->gemm, r, gemm_cycles(p, r), c); });
       break;
     case QN_ALGORITHM_DIRECT:
+      if (!has_algorithm(QN_ALGORITHM_DIRECT)) break;
       add(gemm_rows(), [&](const GemmRow& r, Choice* c) { return complete(&c->gemm, r, direct_cycles(p, r), c); });
       break;
     case QN_ALGORITHM_IGEMM:
-      if (!p.offsets_fit || !table_fits(p, sizeof(int32_t))) break;
+      if (!has_algorithm(QN_ALGORITHM_IGEMM) || !p.offsets_fit || !table_fits(p, sizeof(int32_t))) break;
       add(igemm_rows(), [&](const IgemmRow& r, Choice* c) { return complete(&c->igemm, r, igemm_cycles(p, r), c); });
       break;
     case QN_ALGORITHM_DEPTHWISE:
-      if (p.window == nullptr || p.in != 1 || p.out != 1 || p.residual) break;
-      add(dwconv_plane_rows(), [&](const DwconvPlaneRow& r, Choice* c) {
-        return plane_fits(p, r) && complete(&c->dwconv_plane, r, dwconv_cycles(p, r), c);
-      });
-      add(dwconv_half_rows(), [&](const DwconvHalfRow& r, Choice* c) {
-        return is_half(*p.window) && planes_fit(p) && complete(&c->dwconv_half, r, dwconv_cycles(p, r), c);
-      });
-      if (p.blocked() || !row_tables_fit(*p.window)) break;
+      if (!has_algorithm(QN_ALGORITHM_DEPTHWISE) || p.window == nullptr || p.in != 1 || p.out != 1 || p.residual) break;
+      if (p.blocked()) {
+        add(dwconv_plane_rows(), [&](const DwconvPlaneRow& r, Choice* c) {
+          return plane_fits(p, r) && complete(&c->dwconv_plane, r, dwconv_cycles(p, r), c);
+        });
+        add(dwconv_half_rows(), [&](const DwconvHalfRow& r, Choice* c) {
+          return is_half(*p.window) && planes_fit(p) && complete(&c->dwconv_half, r, dwconv_cycles(p, r), c);
+        });
+        break;
+      }
+      if (!row_tables_fit(*p.window)) break;
       add(dwconv_rows(),
           [&](const DwconvRow& r, Choice* c) { return complete(&c->dwconv, r, dwconv_cycles(p, r), c); });
       add(dwconv_tile_rows(), [&](const DwconvTileRow& r, Choice* c) {
@@ -452,6 +463,7 @@ void add_algorithm(qn_algorithm algorithm, const Problem& p, const char* kernel,
       });
       break;
     case QN_ALGORITHM_WINOGRAD:
+      if (!has_algorithm(QN_ALGORITHM_WINOGRAD)) break;
       add(winograd_rows(), [&](const WinogradRow& r, Choice* c) {
         if (!winograd_fits(p, r, kernel != nullptr)) return false;
         for (const GemmRow& gemm : gemm_rows()) {
@@ -465,7 +477,7 @@ void add_algorithm(qn_algorithm algorithm, const Problem& p, const char* kernel,
       });
       break;
     case QN_ALGORITHM_SPARSE:
-      if (p.density == nullptr || p.density->elements > max_sparse_elements) break;
+      if (!has_sparse || p.density == nullptr || p.density->elements > max_sparse_elements) break;
       add(spmm_rows(), [&](const SpmmRow& r, Choice* c) {
         if (!layouts_fit(p, r) || (kernel == nullptr && !sparse_fits(p, r.block))) return false;
         return complete(&c->spmm, r, sparse_cycles(p, r), c);
@@ -537,6 +549,7 @@ qn_status choose(const char* who, const Problem& problem, const qn_plan_options&
     *choice = list.front();
     return QN_OK;
   }
+  if (trimmed) return fail_without("algorithm", "for a layer of the model");
   return fail(QN_UNSUPPORTED, "%s: algorithm %s with kernel %s does not apply to these shapes or this CPU", who,
               qn_algorithm_string(options.algorithm), options.kernel == nullptr ? "(any)" : options.kernel);
 }

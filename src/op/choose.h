@@ -41,7 +41,7 @@ struct Problem {
   const WeightsDensity* density = nullptr;  // NULL: nobody has looked, no weights are 0
 
   size_t taps() const { return kernel.h * kernel.w; }
-  bool blocked() const { return in_blocked || out_blocked; }
+  bool blocked() const { return has_sparse && (in_blocked || out_blocked); }
 };
 
 // Has anybody found weights that are 0?

@@ -17,15 +17,19 @@ uint64_t count_macs(const qn_tensor& out, size_t depth) {
   return macs;
 }
 
+// Choices are among what the build contains; that is asked again so that it refers to nothing else.
 std::unique_ptr<qn_plan> plan_choice(const ConvPlan& conv) {
-  switch (conv.choice.algorithm) {
-    case QN_ALGORITHM_GEMM: return plan_gemm(conv);
-    case QN_ALGORITHM_IGEMM: return plan_igemm(conv);
-    case QN_ALGORITHM_DEPTHWISE: return plan_depthwise(conv);
-    case QN_ALGORITHM_WINOGRAD: return plan_winograd(conv);
-    case QN_ALGORITHM_SPARSE: return plan_sparse(conv);
-    default: return plan_direct(conv);
-  }
+  const auto chosen = [&](qn_algorithm algorithm) { return conv.choice.algorithm == algorithm; };
+#define QN_PLAN(ALGORITHM, plan) \
+  if (has_algorithm(QN_ALGORITHM_##ALGORITHM) && chosen(QN_ALGORITHM_##ALGORITHM)) return plan(conv);
+  QN_PLAN(GEMM, plan_gemm)
+  QN_PLAN(IGEMM, plan_igemm)
+  QN_PLAN(DIRECT, plan_direct)
+  QN_PLAN(DEPTHWISE, plan_depthwise)
+  QN_PLAN(WINOGRAD, plan_winograd)
+  QN_PLAN(SPARSE, plan_sparse)
+#undef QN_PLAN
+  return nullptr;
 }
 
 // ---- measured choices
@@ -118,7 +122,7 @@ qn_status choose_measured(const ConvRequest& conv, Choice* choice) {
 qn_status plan_conv(const ConvRequest& conv, std::unique_ptr<qn_plan>* plan) {
   Choice choice;
   QN_TRY(choose(conv.who, conv.problem, conv.request.options, &choice));
-  if (conv.request.options.tuning != nullptr) QN_TRY(choose_measured(conv, &choice));
+  if (has_api("op") && conv.request.options.tuning != nullptr) QN_TRY(choose_measured(conv, &choice));
   *plan = plan_choice({conv.request, choice, conv.weights, conv.window, conv.clamp, conv.problem});
   (*plan)->algorithm = choice.algorithm;
   (*plan)->kernel = choice.row->name;

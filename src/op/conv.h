@@ -26,6 +26,7 @@ qn_status plan_conv(const ConvRequest& conv, std::unique_ptr<qn_plan>* plan);
 
 // Counts the weights that are not 0, where that can matter.
 inline const WeightsDensity* density_for(const Weights& weights, const qn_plan_options& options) {
+  if (!has_sparse) return nullptr;
   const bool depthwise = weights.shape().in == 1;
   const bool may = options.algorithm == QN_ALGORITHM_SPARSE || (options.algorithm == QN_ALGORITHM_AUTO && !depthwise);
   return may ? &weights.density() : nullptr;

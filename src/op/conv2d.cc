@@ -50,6 +50,7 @@ class Conv2d final : public Operator {
   }
 
   qn_status cost(const Request& request, double* cycles) const override {
+    if (!has_sparse) return Operator::cost(request, cycles);
     Window window = window_;
     QN_TRY(check_residual(request));
     QN_TRY(size_input(request.ins[0], &window));

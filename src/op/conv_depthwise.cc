@@ -97,8 +97,8 @@ class DepthwiseHalfPlan final : public PlanePlan {
 }  // namespace
 
 std::unique_ptr<qn_plan> plan_depthwise(const ConvPlan& conv) {
-  if (conv.choice.dwconv_half != nullptr) return std::make_unique<DepthwiseHalfPlan>(conv);
-  if (conv.choice.dwconv_plane != nullptr) return std::make_unique<DepthwisePlanePlan>(conv);
+  if (has_sparse && conv.choice.dwconv_half != nullptr) return std::make_unique<DepthwiseHalfPlan>(conv);
+  if (has_sparse && conv.choice.dwconv_plane != nullptr) return std::make_unique<DepthwisePlanePlan>(conv);
   if (conv.choice.dwconv_tile != nullptr) return std::make_unique<DepthwiseTilePlan>(conv);
   return std::make_unique<DepthwiseRowPlan>(conv);
 }

@@ -5,7 +5,7 @@
 namespace quern {
 
 Epilogue::Epilogue(const Request& request) : clamp_{request.options.residual_min, request.options.residual_max} {
-  if (request.ins.size() < 2) return;
+  if (!has_residual || request.ins.size() < 2) return;
   add_ = select(binary_rows(), nullptr, [](const BinaryRow& row) { return row.kind == BinaryKind::add; });
 }
 

@@ -12,7 +12,7 @@ class Epilogue {
 
   // `rows` rows of sums, or pixels, lie at `c`, which is part of the output.
   void run(const Run& run, char* c, size_t rows, size_t row_stride, size_t channels) const {
-    if (add_ == nullptr) return;
+    if (!has_residual || add_ == nullptr) return;
     const char* residual = run.input(1) + (c - run.output);  // of the output's strides
     for (size_t i = 0; i < rows; ++i, c += row_stride, residual += row_stride) {
       auto* sums = reinterpret_cast<float*>(c);

@@ -18,6 +18,10 @@ constexpr size_t max_struct_size = 4096;  // more is memory nobody initialised
 constexpr size_t min_struct_size = sizeof(size_t) + sizeof(qn_type);
 
 qn_status read_options(const char* who, const qn_plan_options* user, bool has_algorithms, qn_plan_options* options) {
+  if (!has_api("op") && user != nullptr) {  // the graph's own
+    *options = *user;
+    return QN_OK;
+  }
   qn_plan_options_init(options);
   if (user != nullptr) QN_TRY(copy_struct(who, user, options, sizeof *options));
   QN_TRY(check_positive(who, "options.tasks", options->tasks));
@@ -36,14 +40,19 @@ qn_status read_options(const char* who, const qn_plan_options* user, bool has_al
   return QN_OK;
 }
 
-qn_status read_tensor(const Operator& op, const char* what, size_t index, const qn_tensor& user, qn_tensor* tensor) {
+qn_status check_user_tensor(const Operator& op, const char* what, size_t index, const qn_tensor& user) {
   char name[64];
   std::snprintf(name, sizeof name, "%s: %s %zu", op.name, what, index);
   QN_TRY(check_tensor(user, name));
   if (user.type != QN_F32) return fail(QN_UNSUPPORTED, "%s: only QN_F32 is supported", name);
-  if (is_blocked(user) && !op.takes_blocked) {
+  if (user.layout == QN_LAYOUT_PIXEL_BLOCKED && !(has_sparse && op.takes_blocked)) {
     return fail(QN_UNSUPPORTED, "%s: only QN_LAYOUT_NHWC is supported", name);
   }
+  return QN_OK;
+}
+
+qn_status read_tensor(const Operator& op, const char* what, size_t index, const qn_tensor& user, qn_tensor* tensor) {
+  if (has_api("op")) QN_TRY(check_user_tensor(op, what, index, user));
   *tensor = with_strides(user);
   return QN_OK;
 }
@@ -96,6 +105,7 @@ class CheckedRequest {
     inputs_.resize(n_in);
     for (size_t i = 0; i < n_in; ++i) QN_TRY(read_tensor(op, "input", i, ins[i], &inputs_[i]));
     request.ins = inputs_;
+    if (!has_api("op")) return read_tensor(op, "output", 0, outs[0], &request.out);  // of the shape the graph inferred
     qn_tensor inferred;
     QN_TRY(infer(op, request.ins, &inferred));
     return read_output(op, outs, n_out, inferred, &request.out);
@@ -146,8 +156,7 @@ qn_status check_address(const char* what, size_t index, const void* address) {
   return QN_OK;
 }
 
-qn_status run_plan(const qn_plan& plan, const void* const* inputs, void* const* outputs, void* workspace,
-                   const qn_parallel* parallel) {
+qn_status check_buffers(const qn_plan& plan, const void* const* inputs, void* const* outputs, const void* workspace) {
   if (inputs == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_plan_run: inputs is NULL");
   if (outputs == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_plan_run: outputs is NULL");
   for (size_t i = 0; i < plan.inputs; ++i) QN_TRY(check_address("input", i, inputs[i]));
@@ -161,6 +170,12 @@ qn_status run_plan(const qn_plan& plan, const void* const* inputs, void* const* 
       return fail(QN_INVALID_ARGUMENT, "qn_plan_run: workspace is not aligned to %zu", cache_line);
     }
   }
+  return QN_OK;
+}
+
+qn_status run_plan(const qn_plan& plan, const void* const* inputs, void* const* outputs, void* workspace,
+                   const qn_parallel* parallel) {
+  if (has_api("op")) QN_TRY(check_buffers(plan, inputs, outputs, workspace));
   const Run run = {inputs, static_cast<char*>(outputs[0]), static_cast<char*>(workspace)};
   for (size_t phase = 0; phase < plan.phases.size(); ++phase) {
     auto task = [&](size_t index) { plan.task(run, phase, index); };
@@ -173,6 +188,7 @@ qn_status run_plan(const qn_plan& plan, const void* const* inputs, void* const* 
 
 qn_status Operator::cost(const Request& request, double* cycles) const {
   *cycles = 0;
+  if (!has_sparse) return QN_OK;
   return MemoryRequest(request).check(name);
 }
 
@@ -249,6 +265,7 @@ qn_status no_kernel(const char* who, const char* kernel) {
   return fail(QN_UNSUPPORTED, "%s: kernel %s is unknown, needs another CPU or does not fit", who, kernel);
 }
 
+#ifndef QN_TRIMMED
 ShapeText::ShapeText(const qn_tensor& tensor) {
   text[0] = '\0';
   size_t used = 0;
@@ -257,6 +274,7 @@ ShapeText::ShapeText(const qn_tensor& tensor) {
         static_cast<size_t>(std::snprintf(text + used, sizeof text - used, i == 0 ? "%zu" : "x%zu", tensor.shape[i]));
   }
 }
+#endif
 
 qn_status check_rank(const char* who, const qn_tensor& tensor, uint32_t rank) {
   if (tensor.rank == rank) return QN_OK;
@@ -284,19 +302,7 @@ void qn_plan_options_init_sized(qn_plan_options* options, size_t size) {
   quern::init_struct(options, size, p);
 }
 
-const char* qn_algorithm_string(qn_algorithm algorithm) {
-  switch (algorithm) {
-    case QN_ALGORITHM_AUTO: return "auto";
-    case QN_ALGORITHM_DIRECT: return "direct";
-    case QN_ALGORITHM_GEMM: return "gemm";
-    case QN_ALGORITHM_IGEMM: return "igemm";
-    case QN_ALGORITHM_DEPTHWISE: return "depthwise";
-    case QN_ALGORITHM_WINOGRAD: return "winograd";
-    case QN_ALGORITHM_SPARSE: return "sparse";
-    case QN_ALGORITHM_DENSE: return "dense";
-  }
-  return "?";
-}
+const char* qn_algorithm_string(qn_algorithm algorithm) { return quern::algorithm_name(algorithm); }
 
 void qn_operator_release(qn_operator* op) { delete op; }
 

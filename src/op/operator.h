@@ -13,6 +13,7 @@
 #include <span>
 
 #include "base/memory.h"
+#include "base/needs.h"
 #include "base/status.h"
 
 namespace quern {
@@ -66,7 +67,7 @@ class Operator {
   virtual qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const = 0;
   virtual qn_status plan(const Request& request, std::unique_ptr<qn_plan>* plan) const = 0;
   // Estimates the cycles of a plan, beyond those it takes in any layout. Fails where plan() would, for layouts at
-  // least.
+  // least. Asked for where layouts are chosen, which sparse kernels are for.
   virtual qn_status cost(const Request& request, double* cycles) const;
   // Does options.algorithm mean anything?
   virtual bool has_algorithms() const { return false; }
@@ -93,6 +94,24 @@ class MemoryRequest {
   Request request_;
   bool mixed_ = false;
 };
+
+// As qn_algorithm_string().
+constexpr const char* algorithm_name(qn_algorithm algorithm) {
+  switch (algorithm) {
+    case QN_ALGORITHM_AUTO: return "auto";
+    case QN_ALGORITHM_DIRECT: return "direct";
+    case QN_ALGORITHM_GEMM: return "gemm";
+    case QN_ALGORITHM_IGEMM: return "igemm";
+    case QN_ALGORITHM_DEPTHWISE: return "depthwise";
+    case QN_ALGORITHM_WINOGRAD: return "winograd";
+    case QN_ALGORITHM_SPARSE: return "sparse";
+    case QN_ALGORITHM_DENSE: return "dense";
+  }
+  return "?";
+}
+
+// Does the build contain the algorithm?
+consteval bool has_algorithm(qn_algorithm algorithm) { return has_algorithm(algorithm_name(algorithm)); }
 
 // What plans with these descriptions cost, see Operator::cost(). Allocates no workspace and packs nothing.
 qn_status estimate(const Operator& op, std::span<const qn_tensor> ins, const qn_tensor& out,
@@ -127,7 +146,11 @@ qn_status check_positive(const char* who, const char* what, size_t value);
 template <class Params>
 qn_status read_params(const char* who, const Params* user, void (*init)(Params*), qn_operator** op, Params* params) {
   if (op == nullptr) return fail(QN_INVALID_ARGUMENT, "%s: op is NULL", who);
-  QN_TRY(read_struct(who, user, init, params));
+  if (has_api("op")) {
+    QN_TRY(read_struct(who, user, init, params));
+  } else {
+    *params = *user;  // the graph's own
+  }
   return check_type(who, params->type);
 }
 
@@ -170,8 +193,13 @@ qn_status no_kernel(const char* who, const char* kernel);
 
 // `value`, to show in messages: shapes as "1x224x224x3".
 struct ShapeText {
+#ifdef QN_TRIMMED  // messages have no room for it
+  explicit ShapeText(const qn_tensor&) {}
+  const char* text = "";
+#else
   explicit ShapeText(const qn_tensor& tensor);
   char text[QN_MAX_RANK * 21 + 1];
+#endif
 };
 
 // Fails unless the tensor has `rank` dimensions.

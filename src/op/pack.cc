@@ -135,12 +135,14 @@ std::shared_ptr<PackedWeights> pack_winograd(const PackKey& key, const WinogradT
 }  // namespace
 
 std::shared_ptr<PackedWeights> pack_weights(const PackKey& key) {
-  if (const WinogradTaps taps = winograd_taps_of(key.packing); taps.rows != nullptr) return pack_winograd(key, taps);
-  if (key.packing == Packing::sparse || key.packing == Packing::sparse_fours) return pack_sparse(key);
+  if (has_algorithm(QN_ALGORITHM_WINOGRAD)) {
+    if (const WinogradTaps taps = winograd_taps_of(key.packing); taps.rows != nullptr) return pack_winograd(key, taps);
+  }
+  if (has_sparse && (key.packing == Packing::sparse || key.packing == Packing::sparse_fours)) return pack_sparse(key);
   const WeightsShape& shape = key.shape;
   WeightRows weights(key.weights, shape);
   auto packed = make_shared<PackedWeights>();
-  const bool panels = key.packing == Packing::panels;
+  const bool panels = !has_algorithm(QN_ALGORITHM_DEPTHWISE) || key.packing == Packing::panels;
   packed->panel_bytes = key.nr * ((panels ? shape.depth() : shape.taps()) + 1) * sizeof(float);
   packed->group_bytes = divide_up(panels ? shape.out : shape.groups, key.nr) * packed->panel_bytes;
   packed->data = Buffer(packed->group_bytes * (panels ? shape.groups : 1));

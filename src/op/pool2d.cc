@@ -119,6 +119,7 @@ class Pool2d final : public Operator {
   }
 
   qn_status cost(const Request& request, double* cycles) const override {
+    if (!has_sparse) return Operator::cost(request, cycles);
     Window window;
     QN_TRY(check_request(request, &window));
     const bool blocked = is_blocked(request.ins[0]);

@@ -169,7 +169,7 @@ String TunedProblem::text() const {
 }
 
 bool Tuning::find(const String& problem, TunedChoice* choice) const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const auto found = entries_.find(problem);
   if (found == entries_.end()) return false;
   *choice = found->second;
@@ -177,7 +177,7 @@ bool Tuning::find(const String& problem, TunedChoice* choice) const {
 }
 
 void Tuning::set(const String& problem, TunedChoice choice) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   entries_.insert_or_assign(problem, std::move(choice));
 }
 
@@ -194,7 +194,7 @@ qn_status Tuning::read(const char* name, std::string_view text) {
     }
     if (number > 1) QN_TRY(read_line(where, line, &read));
   }
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   read.merge(entries_);  // what it does not have yet
   entries_.swap(read);
   return QN_OK;
@@ -203,7 +203,7 @@ qn_status Tuning::read(const char* name, std::string_view text) {
 String Tuning::text() const {
   String text(header);
   text += '\n';
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   for (const auto& [problem, choice] : entries_) {
     text.append(problem).append(" ").append(qn_algorithm_string(choice.algorithm));
     text.append(" ").append(choice.kernel).append("\n");
@@ -212,12 +212,12 @@ String Tuning::text() const {
 }
 
 Tuning::Entries Tuning::entries() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return entries_;
 }
 
 size_t Tuning::count() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return entries_.size();
 }
 

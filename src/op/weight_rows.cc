@@ -21,7 +21,7 @@ WeightRows::WeightRows(const qn_weights& weights, const WeightsShape& shape)
     : weights_(weights), shape_(shape), stride_(strides_of(weights.layout, shape)) {}
 
 Strip WeightRows::rows(size_t first, size_t count) {
-  if (weights_.encoding == QN_WEIGHTS_DENSE) {
+  if (!has_encodings || weights_.encoding == QN_WEIGHTS_DENSE) {
     return {static_cast<const float*>(weights_.data) + first * stride_.out, stride_};
   }
   const size_t bytes = count * shape_.depth() * sizeof(float);
@@ -32,7 +32,7 @@ Strip WeightRows::rows(size_t first, size_t count) {
   } else if (const qn_status status = weights_.decode(weights_.context, first, count, to); status != QN_OK) {
     fail(status, "output channels %zu to %zu: decoding the weights failed: %s", first, first + count - 1,
          qn_status_string(status));
-    throw Failure{status};
+    give_up(status);
   }
   return {to, stride_};
 }

@@ -78,7 +78,7 @@ qn_status check_sparse(const char* who, const qn_weights& w, const WeightsShape&
 }
 
 qn_status check_content(const char* who, const qn_weights& w, const WeightsShape& shape) {
-  if (w.encoding == QN_WEIGHTS_DENSE) return check_array(who, "data", w.data);
+  if (!has_encodings || w.encoding == QN_WEIGHTS_DENSE) return check_array(who, "data", w.data);
   if (w.layout != QN_WEIGHTS_OHWI) {
     return fail(QN_UNSUPPORTED, "%s: only dense weights may have another layout than QN_WEIGHTS_OHWI", who);
   }
@@ -89,6 +89,10 @@ qn_status check_content(const char* who, const qn_weights& w, const WeightsShape
 }  // namespace
 
 qn_status read_weights(const char* who, const qn_weights* user, const WeightsShape& shape, qn_weights* weights) {
+  if (!has_api("op")) {  // the graph's own, which are checked
+    *weights = *user;
+    return fits_memory(shape) ? QN_OK : fail(QN_INVALID_ARGUMENT, "%s: the size of the weights overflows", who);
+  }
   QN_TRY(read_struct(who, user, qn_weights_init, weights));
   QN_TRY(check_type(who, weights->type));
   if (weights->layout < QN_WEIGHTS_OHWI || weights->layout > QN_WEIGHTS_HWIO) {
@@ -106,21 +110,21 @@ Vector<float> copy_floats(const float* values, size_t count) {
   return values == nullptr ? Vector<float>() : Vector<float>(values, values + count);
 }
 
-bool PackKey::operator<(const PackKey& other) const {
-  const auto a = as_tuple(*this), b = as_tuple(other);
-  if (a != b) return a < b;
-  // As bytes, which order NaN too.
-  return !bias.empty() && std::memcmp(bias.data(), other.bias.data(), bias.size() * sizeof(float)) < 0;
+bool PackKey::operator==(const PackKey& other) const {
+  return as_tuple(*this) == as_tuple(other) &&
+         (bias.empty() || std::memcmp(bias.data(), other.bias.data(), bias.size() * sizeof(float)) == 0);
 }
 
 Packed WeightsCache::get(const PackKey& key, PackUses* uses) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   std::erase_if(entries_, [](const auto& entry) { return entry.second.expired(); });
+  const auto found =
+      std::find_if(entries_.begin(), entries_.end(), [&](const auto& entry) { return entry.first == key; });
   Packed packed;
-  if (const auto found = entries_.find(key); found != entries_.end()) packed = found->second.lock();
+  if (found != entries_.end()) packed = found->second.lock();
   if (packed == nullptr) {
     packed = pack_weights(key);
-    entries_.insert_or_assign(key, packed);
+    entries_.emplace_back(key, packed);
   }
   for (const Packed& used : uses->packed) {
     if (used == packed) return packed;
@@ -130,7 +134,7 @@ Packed WeightsCache::get(const PackKey& key, PackUses* uses) {
 }
 
 size_t WeightsCache::bytes() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   size_t bytes = 0;
   for (const auto& [key, entry] : entries_) {
     if (const Packed packed = entry.lock()) bytes += packed->data.size();
@@ -149,7 +153,7 @@ Weights::Weights(const qn_weights& weights, const WeightsShape& shape, const flo
       shape_(shape),
       bias_(copy_floats(bias, shape.groups * shape.out)),
       cache_(cache == nullptr ? make_shared<WeightsCache>() : cache->impl),
-      density_(make_shared<LazyDensity>()) {
+      density_(has_sparse ? make_shared<LazyDensity>() : nullptr) {
   bias_.resize(shape.groups * shape.out);
 }
 
@@ -160,7 +164,7 @@ Weights Weights::unshared() const {
 }
 
 const WeightsDensity& Weights::density() const {
-  const std::lock_guard lock(density_->mutex);
+  const Lock lock(density_->mutex);
   if (!density_->counted) density_->density = count_density(weights_, shape_);
   density_->counted = true;
   return density_->density;

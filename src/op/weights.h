@@ -43,6 +43,9 @@ qn_status read_weights(const char* who, const qn_weights* user, const WeightsSha
 // A copy of `count` values, nothing for NULL.
 Vector<float> copy_floats(const float* values, size_t count);
 
+// May weights be given as nonzeros, or by who decodes them? Graphs do so with sparse ones.
+constexpr bool has_encodings = has_sparse || has_api("op");
+
 enum class Packing {
   panels,     // gemm.h, igemm.h: taps row by row, then input channels; groups one after the other
   depthwise,  // dwconv.h: taps column by column; groups are the channels
@@ -80,7 +83,7 @@ struct PackKey {
   size_t depth = 0;    // sparse only: of a chunk
   SparsePlaces places = {};
 
-  bool operator<(const PackKey& other) const;
+  bool operator==(const PackKey& other) const;
 };
 
 // What an operator keeps of the cache: the packings it has used, so that they live as long as it does.
@@ -96,7 +99,7 @@ class WeightsCache {
 
  private:
   mutable std::mutex mutex_;  // guards what follows and the PackUses of all operators
-  Map<PackKey, std::weak_ptr<const PackedWeights>> entries_;
+  Vector<std::pair<PackKey, std::weak_ptr<const PackedWeights>>> entries_;
 };
 
 // The weights of one operator.

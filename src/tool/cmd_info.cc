@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "convert/error.h"
+#include "convert/needs.h"
 #include "tool/command.h"
 #include "tool/model.h"
 #include "tool/preprocess.h"
@@ -19,7 +20,7 @@ constexpr double worth_a_line = 0.05;  // of a layer's weights are 0
 
 struct Arguments {
   ModelFiles files;
-  bool json = false;
+  bool json = false, needs = false;
 };
 
 // What a model's ports say, as JSON and as a line.
@@ -78,6 +79,10 @@ void print_ports(const char* what, const nlohmann::ordered_json& ports) {
 
 int info(const Arguments& arguments) {
   const Graph graph = load_graph(arguments.files);
+  if (arguments.needs) {
+    fmt::print("{}", needs_of(graph));
+    return 0;
+  }
   const nlohmann::ordered_json json = describe(graph, arguments.files);
   if (arguments.json) {
     fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
@@ -104,7 +109,9 @@ int info(const Arguments& arguments) {
 Action info_command(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   add_model_files(app, &arguments->files);
-  app.add_flag("--json", arguments->json, "One JSON object on standard output");
+  CLI::Option* json = app.add_flag("--json", arguments->json, "One JSON object on standard output");
+  app.add_flag("--needs", arguments->needs, "What a trimmed build must contain to run it, the list for QUERN_NEEDS")
+      ->excludes(json);
   return [arguments] { return info(*arguments); };
 }
 

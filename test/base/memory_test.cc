@@ -59,10 +59,10 @@ TEST_F(Memory, EverythingComesFromTheUser) {
     map[1] = 2;
     const auto shared = quern::make_shared<Thing>();
     const std::unique_ptr<Thing> thing(new Thing);
-    EXPECT_EQ(recorder_.live.size(), 6u);
+    EXPECT_EQ(recorder_.live.size(), 7u);  // what is shared has its count beside it
     EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer.data()) % cache_line, 0u);
   }
-  EXPECT_GE(recorder_.allocations, 6u);
+  EXPECT_GE(recorder_.allocations, 7u);
 }
 
 TEST_F(Memory, AlignmentIsKept) {

@@ -102,7 +102,7 @@ TEST_F(Command, HelpOfEveryCommand) {
     EXPECT_EQ(r.err, "");
   }
   // What is not built yet is not promised.
-  for (const char* later : {"--needs", "quantize", "compress"})
+  for (const char* later : {"quantize", "compress"})
     for (const std::string& command : commands)
       EXPECT_EQ(quern({command, "--help"}).out.find(later), std::string::npos) << command << later;
   EXPECT_EQ(quern({"--version"}).out, fmt::format("quern {}\n", qn_version()));
@@ -312,6 +312,20 @@ TEST_F(Command, OnlyRegularFilesAreReplaced) {
   fs::create_symlink("nowhere", dir / "dangling");
   fails({"convert", "tiny.qn", "-o", "dangling"});
   EXPECT_TRUE(fs::is_symlink(dir / "dangling"));
+}
+
+TEST_F(Command, InfoListsWhatATrimmedBuildNeeds) {
+  const Result r = quern({"info", "tiny.qn", "--needs"});
+  ASSERT_EQ(r.status, 0) << r.err;
+  EXPECT_EQ(r.out[0], '#');
+  // A convolution of three channels with a stride.
+  for (const char* line : {"operator conv2d", "operator fully_connected", "operator softmax", "algorithm direct",
+                           "algorithm gemm", "kernel gemm_f32", "kernel vexpsum_f32"}) {
+    EXPECT_NE(r.out.find(std::string("\n") + line + "\n"), std::string::npos) << line << " is not in\n" << r.out;
+  }
+  for (const char* absent : {"igemm", "winograd", "sparse", "depthwise", "operator add"}) {
+    EXPECT_EQ(r.out.find(absent), std::string::npos) << absent << " is in\n" << r.out;
+  }
 }
 
 TEST_F(Command, InfoDescribesAModel) {

@@ -1,0 +1,124 @@
+#include "convert/needs.h"
+
+#include <map>
+#include <set>
+
+#include "convert/model_stats.h"
+
+namespace quern {
+namespace {
+
+// With fewer zeros than this no cost model prefers sparse kernels.
+constexpr double worth_sparse = 0.25;
+constexpr size_t few_channels = 8;
+
+// Of binary operators: vectors, a vector and a scalar, and the reverse where that is another function.
+const std::map<OpKind, std::set<std::string>> elementwise = {
+    {OpKind::add, {"vadd", "vaddc"}},
+    {OpKind::sub, {"vsub", "vsubc", "vrsubc"}},
+    {OpKind::mul, {"vmul", "vmulc"}},
+    {OpKind::div, {"vdiv", "vdivc", "vrdivc"}},
+    {OpKind::clamp, {"vclamp"}},
+    {OpKind::sigmoid, {"vsigmoid"}},
+    {OpKind::tanh, {"vtanh"}},
+    {OpKind::hard_swish, {"vhswish"}},
+    {OpKind::exp, {"vexp"}},
+    {OpKind::power, {"vpower"}},
+    {OpKind::prelu, {"vprelu", "vprelu_blocked"}},
+    {OpKind::scale, {"vscale", "vscale_blocked"}},
+    {OpKind::softmax, {"vmax", "vexpsum", "vmulc"}},
+    {OpKind::max_pool, {"maxpool"}},
+    {OpKind::global_max_pool, {"maxpool"}},
+    {OpKind::average_pool, {"avgpool"}},
+    {OpKind::global_average_pool, {"avgpool"}},
+};
+
+class Needs {
+ public:
+  explicit Needs(const Graph& graph) : graph_(graph) {
+    for (const Node& node : graph.nodes) add_node(node);
+    for (const LayerStats& layer : model_stats(graph).layers) {
+      if (static_cast<double>(layer.zeros) > worth_sparse * static_cast<double>(layer.elements)) add_sparse();
+    }
+  }
+
+  std::string text() const {
+    std::string text = "# What " + name() + " needs of a trimmed build: -DQUERN_NEEDS=FILE\n";
+    const auto add = [&](const std::string& kind, const std::set<std::string>& names) {
+      for (const std::string& each : names) text += kind + " " + each + "\n";
+    };
+    add("operator", operators_);
+    add("algorithm", algorithms_);
+    add("kernel", kernels_);
+    return text;
+  }
+
+ private:
+  std::string name() const {
+    return graph_.name.empty() ? "a model" : std::string(graph_.name.begin(), graph_.name.end());
+  }
+
+  // Kernels of floats; `family` is what rows of src/kernel/ are called after, with what follows "_f32_".
+  void kernel(const std::string& family, const std::string& variant = "") {
+    kernels_.insert(family + "_f32" + variant);
+  }
+
+  void add_node(const Node& node) {
+    operators_.insert(op_name(node.kind));
+    if (node.kind == OpKind::conv2d) add_conv(node);
+    if (node.kind == OpKind::fully_connected) add_gemm();
+    if (const auto found = elementwise.find(node.kind); found != elementwise.end()) {
+      for (const std::string& family : found->second) kernel(family);
+    }
+  }
+
+  void add_gemm() {
+    algorithms_.insert("gemm");
+    kernel("gemm");
+  }
+
+  void add_conv(const Node& node) {
+    const Attributes& a = node.attributes;
+    const Vector<size_t>& w = graph_.tensors[static_cast<size_t>(node.inputs[1])].shape;  // O, kh, kw, I of a group
+    const qn_padding& p = a.padding;
+    const auto all = [](const qn_hw& v, size_t value) { return v.h == value && v.w == value; };
+    const bool padded = p.top + p.bottom + p.left + p.right > 0, square = w[1] == w[2];
+    if (w[3] == 1 && w[0] == a.groups) return add_depthwise(w[1], square && all(a.dilation, 1) ? a.stride : qn_hw{});
+    if (square && w[1] == 1 && all(a.stride, 1) && !padded) return add_gemm();
+    // Of few channels igemm gains little on direct, and does not work at all sizes.
+    algorithms_.insert("direct");
+    kernel("gemm");
+    if (w[3] > few_channels) {
+      algorithms_.insert("igemm");
+      kernel("igemm");
+    }
+    if (!square || w[1] != 3 || !all(a.stride, 1) || !all(a.dilation, 1) || a.groups != 1) return;
+    algorithms_.insert("winograd");
+    for (const char* size : {"_2x2", "_4x4", "_6x6"}) kernel("winograd", size);
+  }
+
+  // There are tiles for the usual kernels that are as large, and move as far, in both directions.
+  void add_depthwise(size_t size, qn_hw stride) {
+    algorithms_.insert("depthwise");
+    const bool tile = (size == 3 || size == 5) && stride.h == stride.w && (stride.h == 1 || stride.h == 2);
+    kernel("dwconv", tile ? "_k" + std::to_string(size) + "s" + std::to_string(stride.h) : "_np");
+  }
+
+  // Tensors are pixel-blocked around sparse layers, which everything else must then be able to read.
+  void add_sparse() {
+    algorithms_.insert("sparse");
+    for (const char* family : {"spmm", "transpose", "gather", "unblock", "split"}) kernel(family);
+    if (!algorithms_.contains("depthwise")) return;
+    kernel("dwconv", "_plane");
+    kernel("dwconv", "_half");
+  }
+
+  const Graph& graph_;
+  std::set<std::string> operators_, algorithms_, kernels_;
+};
+
+}  // namespace
+
+std::string needs_of(const Graph& graph) { return Needs(graph).text(); }
+
+}  // namespace quern
