@@ -12,12 +12,10 @@ arch=${1:-arm64}
 cd "$(dirname "$0")/.."
 root=${2:-build/sysroot-$arch}
 packages="libcpuinfo-dev libpthreadpool-dev libfp16-dev libflatbuffers-dev libprotobuf-dev
-          libgtest-dev libstdc++6"
+          libgtest-dev libstdc++6 libcli11-dev libfmt-dev nlohmann-json3-dev libjpeg62-turbo-dev libpng-dev"
 
-# The preset for arm64 builds the command and the benchmarks, too.
 case $arch in
-    arm64) packages="$packages libbenchmark-dev libcli11-dev libfmt-dev nlohmann-json3-dev
-          libjpeg62-turbo-dev libpng-dev" ;;
+    arm64) packages="$packages libbenchmark-dev" ;;  # this preset builds the benchmarks, too
     armhf) ;;
     *) echo "sysroot.sh: arm64 and armhf are known, not $arch" >&2; exit 2 ;;
 esac

@@ -22,9 +22,10 @@ struct Loop {
   void (*run)(size_t turns);
 };
 
+#define QN_FOR_14(op) op(0) op(1) op(2) op(3) op(4) op(5) op(6) op(7) op(8) op(9) op(10) op(11) op(12) op(13)
+
 #if defined(__x86_64__)
 
-#define QN_FOR_14(op) op(0) op(1) op(2) op(3) op(4) op(5) op(6) op(7) op(8) op(9) op(10) op(11) op(12) op(13)
 #define QN_ZERO(i) "vxorps %%xmm" #i ", %%xmm" #i ", %%xmm" #i "\n\t"
 #define QN_XMM_CLOBBERS                                                                                               \
   "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", \
@@ -94,6 +95,37 @@ void fma_neon(size_t turns) {
 }
 
 constexpr Loop loops[] = {{isa_neon, 24 * 4 * 2, fma_neon}, {isa_ref, 24 * 4 * 2, fma_neon}};
+
+#elif defined(__arm__)
+
+#define QN_ZERO_NEON(i) "vmov.i32 q" #i ", #0\n\t"
+#define QN_ZERO_VFP(i) "vmov s" #i ", %[zero]\n\t"
+#define QN_FMA_NEON(i) "vfma.f32 q" #i ", q14, q15\n\t"
+#define QN_MLA_NEON(i) "vmla.f32 q" #i ", q14, q15\n\t"
+#define QN_MLA_VFP(i) "vmla.f32 s" #i ", s14, s15\n\t"
+
+#define QN_LOOP(start, multiply_add, ...) \
+  asm volatile(start "1:\n\t" QN_FOR_14(multiply_add) "subs %[n], %[n], #1\n\t"  \
+               "bne 1b"                                                          \
+               : [n] "+r"(turns)                                                 \
+               : [x] "r"(__builtin_bit_cast(uint32_t, operand)), [zero] "r"(0)   \
+               : "cc", __VA_ARGS__)
+#define QN_START_NEON QN_FOR_14(QN_ZERO_NEON) "vdup.32 q14, %[x]\n\tvdup.32 q15, %[x]\n"
+#define QN_START_VFP QN_FOR_14(QN_ZERO_VFP) "vmov s14, %[x]\n\tvmov s15, %[x]\n"
+#define QN_LOW_CLOBBERS "q0", "q1", "q2", "q3"
+#define QN_NEON_CLOBBERS QN_LOW_CLOBBERS, "q4", "q5", "q6", "q7", "q8", "q9", "q10", "q11", "q12", "q13", "q14", "q15"
+
+[[gnu::target("fpu=neon-vfpv4")]] void fma_neonfma(size_t turns) {
+  QN_LOOP(QN_START_NEON, QN_FMA_NEON, QN_NEON_CLOBBERS);
+}
+[[gnu::target("fpu=neon")]] void multiply_add_neon(size_t turns) {
+  QN_LOOP(QN_START_NEON, QN_MLA_NEON, QN_NEON_CLOBBERS);
+}
+void multiply_add_vfp(size_t turns) { QN_LOOP(QN_START_VFP, QN_MLA_VFP, QN_LOW_CLOBBERS); }
+
+constexpr Loop loops[] = {{isa_neonfma, 14 * 4 * 2, fma_neonfma},
+                          {isa_neon, 14 * 4 * 2, multiply_add_neon},
+                          {isa_ref, 14 * 2, multiply_add_vfp}};
 
 #endif
 

@@ -9,7 +9,8 @@
 namespace quern {
 
 // The peak of one level of base/cpu.h, which this CPU must have; takes about 30 ms. A fused multiply-add counts as two
-// operations; a level without it (ref, sse41) runs multiplications beside additions.
+// operations, and so does one that rounds twice (neon and ref on 32-bit ARM); other levels without it (ref, sse41) run
+// multiplications beside additions.
 double measure_peak_flops(uint32_t isa);
 
 // The highest level that kernels are chosen from, after QUERN_ISA.
