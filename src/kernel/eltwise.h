@@ -18,6 +18,8 @@
 //            partial sum i % 16, then these as a tree. exp: error below 1.1 ulp, denormal results included; 0 below
 //            -104, inf above 89. sigmoid: below 3 ulp; tanh: below 3 ulp. NaN in, NaN out; the maximum is NaN if any
 //            element is. hswish: x * (min(max(x + 3, 0), 6) * (1 / 6)).
+//            The vectors of 32-bit ARM flush: denormals count as zeros of their sign, here and in what is computed, and
+//            a result may be either.
 // Machine    As gemm.h.
 #pragma once
 

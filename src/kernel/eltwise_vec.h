@@ -5,12 +5,15 @@
 namespace quern {
 namespace {
 
-// Four vectors at a time: loads, arithmetic and stores of one need not wait for those of another.
+// Four vectors at a time, even where a level is compiled for size: loads, arithmetic and stores of one need not wait
+// for those of another.
 template <class F>
 inline void unary(size_t n, const float* x, float* y, F f) {
   for (; n >= 4 * width; n -= 4 * width, x += 4 * width, y += 4 * width) {
     Vec v[4];
+#pragma GCC unroll 4
     for (size_t i = 0; i < 4; ++i) v[i] = load(x + i * width);
+#pragma GCC unroll 4
     for (size_t i = 0; i < 4; ++i) store(y + i * width, f(v[i]));
   }
   for (; n >= width; n -= width, x += width, y += width) store(y, f(load(x)));
@@ -23,7 +26,9 @@ inline void binary(size_t n, const float* a, const float* b, float* y, const qn_
   const auto g = [=](Vec u, Vec v) { return clamp_to(f(u, v), min, max); };
   for (; n >= 4 * width; n -= 4 * width, a += 4 * width, b += 4 * width, y += 4 * width) {
     Vec v[4];
+#pragma GCC unroll 4
     for (size_t i = 0; i < 4; ++i) v[i] = g(load(a + i * width), load(b + i * width));
+#pragma GCC unroll 4
     for (size_t i = 0; i < 4; ++i) store(y + i * width, v[i]);
   }
   for (; n >= width; n -= width, a += width, b += width, y += width) store(y, g(load(a), load(b)));
@@ -108,13 +113,13 @@ void QN_LEVEL_NAME(vpower_f32)(size_t n, const float* x, float* y, const qn_unar
 QN_BINARY(add, u + v)
 QN_BINARY(sub, u - v)
 QN_BINARY(mul, u* v)
-QN_BINARY(div, u / v)
+QN_BINARY(div, quern::quotient(u, v))
 #undef QN_BINARY
 void QN_LEVEL_NAME(vrsubc_f32)(size_t n, const float* a, const float* b, float* y, const qn_minmax_f32* p) {
   quern::binary_scalar(n, a, b, y, p, [](quern::Vec u, quern::Vec v) { return v - u; });
 }
 void QN_LEVEL_NAME(vrdivc_f32)(size_t n, const float* a, const float* b, float* y, const qn_minmax_f32* p) {
-  quern::binary_scalar(n, a, b, y, p, [](quern::Vec u, quern::Vec v) { return v / u; });
+  quern::binary_scalar(n, a, b, y, p, [](quern::Vec u, quern::Vec v) { return quern::quotient(v, u); });
 }
 
 void QN_LEVEL_NAME(vscale_f32)(size_t rows, size_t channels, const float* x, size_t x_stride, const float* scale,
@@ -155,6 +160,7 @@ float QN_LEVEL_NAME(vmax_f32)(size_t n, const float* x, float*, float) {
   quern::Maximum<Vec> max[4] = {
       {quern::splat<Vec>(x[0])}, {quern::splat<Vec>(x[0])}, {quern::splat<Vec>(x[0])}, {quern::splat<Vec>(x[0])}};
   for (; n >= 4 * width; n -= 4 * width, x += 4 * width) {
+#pragma GCC unroll 4
     for (size_t i = 0; i < 4; ++i) max[i].add(load(x + i * width));
   }
   for (; n >= width; n -= width, x += width) max[0].add(load(x));

@@ -22,6 +22,8 @@
 //
 // Numbers    max: a NaN in any tap gives NaN. Average: sums ascending over the taps, then one multiplication; no FMA.
 //            The bits are equal on all levels (but for the sign of a zero maximum and the payload of NaN).
+//            The vectors of 32-bit ARM flush: denormals count as zeros of their sign, here and in what is computed, and
+//            a result may be either.
 // Machine    As gemm.h.
 #pragma once
 

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#if QN_VECTOR_BYTES == 16 && defined(__aarch64__)
+#if defined(__aarch64__) || defined(__arm__)
 #include <arm_neon.h>
 #else
 #include <immintrin.h>
@@ -41,6 +41,13 @@ inline void store(float* p, Vec v) { *reinterpret_cast<UnalignedVec*>(p) = v; }
 inline Vec load_some(const float* p, size_t count);
 inline void store_some(float* p, Vec v, size_t count);
 inline Vec square_root(Vec v);
+
+// a / b of any numbers. 32-bit ARM divides lane by lane, which takes no denormal for zero as its vectors do.
+#if defined(__arm__)
+[[gnu::noinline]] inline Vec quotient(Vec a, Vec b) { return vmulq_n_f32(a, 1) / vmulq_n_f32(b, 1); }
+#else
+inline Vec quotient(Vec a, Vec b) { return a / b; }
+#endif
 
 #if QN_VECTOR_BYTES == 64
 
@@ -87,6 +94,36 @@ inline Vec load_masked(const float* p, uint32_t bits, Vec other) {
 }
 inline Vec square_root(Vec v) { return _mm256_sqrt_ps(v); }
 
+#elif defined(__aarch64__) || defined(__arm__)
+
+inline Vec load_some(const float* p, size_t count) {
+  Vec v = vld1q_dup_f32(p);
+  if (count > 1) v = vld1q_lane_f32(p + 1, v, 1);
+  if (count > 2) v = vld1q_lane_f32(p + 2, v, 2);
+  return v;
+}
+// Not from v[0]: GCC would compute that lane alone, without vectors, and on 32-bit ARM flush no denormals then.
+inline void store_some(float* p, Vec v, size_t count) {
+  vst1q_lane_f32(p, v, 0);
+  if (count > 1) vst1q_lane_f32(p + 1, v, 1);
+  if (count > 2) vst1q_lane_f32(p + 2, v, 2);
+}
+// The instruction itself gives NaN if either is one.
+template <>
+struct Maximum<Vec> {
+  Vec value;
+  inline void add(Vec x) { value = vmaxq_f32(x, value); }
+  inline Vec get() const { return value; }
+};
+#if defined(__aarch64__)
+inline Vec square_root(Vec v) { return vsqrtq_f32(v); }
+#else
+// Lane by lane, too.
+inline Vec square_root(Vec v) {
+  return Vec{__builtin_sqrtf(v[0]), __builtin_sqrtf(v[1]), __builtin_sqrtf(v[2]), __builtin_sqrtf(v[3])};
+}
+#endif
+
 #else
 
 inline Vec load_some(const float* p, size_t count) {
@@ -97,18 +134,7 @@ inline void store_some(float* p, Vec v, size_t count) {
   if (count > 1) p[1] = v[1];
   if (count > 2) p[2] = v[2];
 }
-#if defined(__aarch64__)
-inline Vec square_root(Vec v) { return vsqrtq_f32(v); }
-// The instruction itself gives NaN if either is one.
-template <>
-struct Maximum<Vec> {
-  Vec value;
-  inline void add(Vec x) { value = vmaxq_f32(x, value); }
-  inline Vec get() const { return value; }
-};
-#else
 inline Vec square_root(Vec v) { return _mm_sqrt_ps(v); }
-#endif
 
 #endif
 

@@ -32,7 +32,7 @@ TEST_P(KernelTest, KeepsItsContract) {
     ++Summary::skipped;
     GTEST_SKIP() << kernel.row->name << " needs " << isa_name(kernel.row->isa);
   }
-  Checker checker(kernel.row->name, kernel.code);
+  Checker checker(kernel.row->name, kernel);
   kernel.check(checker);
   EXPECT_FALSE(checker.failed()) << checker.failure();
   EXPECT_GT(checker.cases(), 0u);

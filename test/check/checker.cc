@@ -13,11 +13,13 @@ namespace {
 
 constexpr float inf = std::numeric_limits<float>::infinity();
 
-bool same(float got, float expected, bool any_zero_sign) {
+bool same(float got, float expected, bool any_zero_sign, bool any_denormal) {
   if (std::bit_cast<uint32_t>(got) == std::bit_cast<uint32_t>(expected)) return true;
   if (std::bit_cast<uint32_t>(expected) == poison) return false;
   if (std::isnan(expected)) return std::isnan(got) && std::bit_cast<uint32_t>(got) != poison;
-  return any_zero_sign && got == 0 && expected == 0;
+  const float bound = any_denormal ? FLT_MIN : FLT_TRUE_MIN;
+  return std::fabs(got) < bound && std::fabs(expected) < bound &&
+         (any_zero_sign || std::signbit(got) == std::signbit(expected));
 }
 
 // A result, or an operand, of a level that flushes: it looks at numbers before it rounds them.
@@ -73,7 +75,7 @@ std::string compare(const Expectation& expected) {
     const bool owned = i >= before && i - before < expected.values.size();
     const float want = owned ? expected.values[i - before] : poison_float();
     const float got = std::bit_cast<float>(actual[i]);
-    if (same(got, want, expected.any_zero_sign)) continue;
+    if (same(got, want, expected.any_zero_sign, expected.any_denormal)) continue;
     return std::string(expected.memory->name()) + "[" + std::to_string(static_cast<ptrdiff_t>(i - before)) + "] is " +
            to_text(got) + ", not " + to_text(want);
   }
@@ -141,10 +143,12 @@ float multiply_add(float a, float b, float sum, Numbers numbers) {
   return numbers.fused ? flushed(sum_to_odd(double{a} * b, sum)) : flushed(flushed(double{a} * b) + sum);
 }
 
-Checker::Checker(std::string kernel, const void* code) : kernel_(std::move(kernel)), code_(code), random_(seed()) {}
+Checker::Checker(std::string name, const Kernel& kernel)
+    : kernel_(std::move(name)), code_(kernel.code), flushes_(numbers_of(*kernel.row).flushes), random_(seed()) {}
 
 bool Checker::run(std::initializer_list<uint64_t> arguments, std::initializer_list<const Guarded*> memory,
                   std::initializer_list<Expectation> outputs, const std::function<std::string()>& describe) {
+  const Flushing off(false);
   Call call;
   return this->call(call, arguments, memory, outputs, describe);
 }
@@ -152,11 +156,12 @@ bool Checker::run(std::initializer_list<uint64_t> arguments, std::initializer_li
 bool Checker::run_reduce(std::initializer_list<uint64_t> arguments, float argument, float expected, bool any_zero_sign,
                          std::initializer_list<const Guarded*> memory, std::initializer_list<Expectation> outputs,
                          const std::function<std::string()>& describe) {
+  const Flushing off(false);
   Call call;
   call.vector[0] = std::bit_cast<uint32_t>(argument);
   if (!this->call(call, arguments, memory, outputs, describe)) return false;
   const float result = std::bit_cast<float>(call.vector[0]);
-  if (same(result, expected, any_zero_sign)) return true;
+  if (same(result, expected, any_zero_sign, flushes_)) return true;
   failure_ = kernel_ + ", " + describe() + ": returned " + to_text(result) + ", not " + to_text(expected);
   return false;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "call.h"
+#include "flushing.h"
 #include "kernel/dwconv.h"
 #include "kernel/eltwise.h"
 #include "kernel/gather.h"
@@ -52,6 +53,7 @@ struct Expectation {
   const Guarded* memory;
   const std::vector<float>& values;  // of the whole room
   bool any_zero_sign = false;        // +0 and -0 are the same
+  bool any_denormal = false;         // denormals and the zeros of their sign are the same
 };
 
 // The level of a row decides its numbers: see fused_levels and flushing_levels in base/cpu.h.
@@ -62,10 +64,12 @@ Numbers numbers_of(const Row& row);
 // One link of the chain that every sum of products is.
 float multiply_add(float a, float b, float sum, Numbers numbers);
 
+struct Kernel;
+
 // Makes checked calls of one kernel and keeps the first failure.
 class Checker {
  public:
-  Checker(std::string kernel, const void* code);
+  Checker(std::string name, const Kernel& kernel);
 
   // Runs the kernel with `arguments` (up to 11 integers and addresses) and looks at the machine and the outputs.
   // `memory` is every argument with memory of its own, to name it in a fault. False once something failed: then the
@@ -77,6 +81,8 @@ class Checker {
                   std::initializer_list<const Guarded*> memory, std::initializer_list<Expectation> outputs,
                   const std::function<std::string()>& describe);
 
+  // Does the row's level flush? Then what is to come out of it is computed under Flushing.
+  bool flushes() const { return flushes_; }
   bool failed() const { return !failure_.empty(); }
   const std::string& failure() const { return failure_; }
   size_t cases() const { return cases_; }
@@ -88,6 +94,7 @@ class Checker {
 
   std::string kernel_, failure_;
   const void* code_;
+  bool flushes_;
   size_t cases_ = 0;
   Random random_;
   Storm storm_;

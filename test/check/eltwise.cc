@@ -62,6 +62,7 @@ const Row& reference(std::span<const Row> rows, const Row& row) {
 float hswish(float x) { return x * (quern::clamp(x + 3.0f, {0, 6}) * (1.0f / 6.0f)); }
 
 std::vector<float> expected_unary(const UnaryRow& row, const std::vector<float>& x, const qn_unary_f32& p) {
+  const Flushing flushing(numbers_of(row).flushes);
   std::vector<float> y(x.size());
   if (row.kind == UnaryKind::clamp || row.kind == UnaryKind::hswish) {
     std::transform(x.begin(), x.end(), y.begin(), [&](float v) {
@@ -98,12 +99,13 @@ void check_unary(Checker& checker, const UnaryRow& row) {
           if (!has_parameters) p.place(0, side);
           put(x, values, side);
           y.place(n * 4, side);
-          if (!checker.run({n, x.address(), y.address(), p.address()}, {&x, &y, &p}, {{&y, expected}},
+          const Expectation output = {&y, expected, false, checker.flushes()};
+          if (!checker.run({n, x.address(), y.address(), p.address()}, {&x, &y, &p}, {output},
                            [&] { return describe(n, side, apart, sample.values); })) {
             return;
           }
           put(y, values, side);
-          if (!checker.run({n, y.address(), y.address(), p.address()}, {&y, &p}, {{&y, expected}},
+          if (!checker.run({n, y.address(), y.address(), p.address()}, {&y, &p}, {output},
                            [&] { return describe(n, side, in_place, sample.values); })) {
             return;
           }
@@ -133,6 +135,14 @@ float binary(BinaryKind kind, float a, float b) {
   return poison_float();
 }
 
+std::vector<float> expected_binary(const BinaryRow& row, const std::vector<float>& a, const std::vector<float>& b,
+                                   const qn_minmax_f32& p) {
+  const Flushing flushing(numbers_of(row).flushes);
+  std::vector<float> y(a.size());
+  for (size_t i = 0; i < a.size(); ++i) y[i] = quern::clamp(binary(row.kind, a[i], b[i % b.size()]), p);
+  return y;
+}
+
 void check_binary(Checker& checker, const BinaryRow& row) {
   Guarded a{"a", Access::input}, b{"b", Access::input}, y{"y", Access::output}, p{"p", Access::input};
   for (const size_t n : lengths()) {
@@ -142,16 +152,14 @@ void check_binary(Checker& checker, const BinaryRow& row) {
       std::vector<float> right_and_rest = right;  // what y holds when it is b
       right_and_rest.resize(n, poison_float());
       for (const Clamp clamp : clamps) {
-        std::vector<float> expected(n);
-        for (size_t i = 0; i < n; ++i) {
-          expected[i] = quern::clamp(binary(row.kind, left[i], right[i % right.size()]), {clamp.min, clamp.max});
-        }
+        const std::vector<float> expected = expected_binary(row, left, right, {clamp.min, clamp.max});
         for (const Side side : {Side::high, Side::low}) {
           put(a, left, side);
           put(b, right, side);
           put_clamp(p, clamp, side);
           const auto check = [&](uint64_t a_address, uint64_t b_address, const char* where) {
-            return checker.run({n, a_address, b_address, y.address(), p.address()}, {&a, &b, &y, &p}, {{&y, expected}},
+            return checker.run({n, a_address, b_address, y.address(), p.address()}, {&a, &b, &y, &p},
+                               {{&y, expected, false, checker.flushes()}},
                                [&] { return describe(n, side, where, values); });
           };
           y.place(n * 4, side);
@@ -179,6 +187,7 @@ bool check_channel_case(Checker& checker, ChannelMemory& memory, const ChannelRo
   const std::vector<float> scale = draw(by_row ? rows : channels, {values, 1}, checker.random());
   const std::vector<float> bias = draw(by_row ? rows : channels, {values, 1}, checker.random());
   std::vector<float> in((rows - 1) * (channels + gap) + channels, poison_float()), expected = in;
+  const Flushing flushing(checker.flushes());
   for (size_t r = 0; r < rows; ++r) {
     for (size_t c = 0; c < channels; ++c) {
       const float x = checker.random().value(values);
@@ -198,7 +207,8 @@ bool check_channel_case(Checker& checker, ChannelMemory& memory, const ChannelRo
   const auto check = [&](uint64_t x, const char* where) {
     return checker.run({rows, channels, x, stride, memory.scale.address(), memory.bias.address(), memory.y.address(),
                         stride, memory.p.address()},
-                       {&memory.x, &memory.scale, &memory.bias, &memory.y, &memory.p}, {{&memory.y, expected}}, [&] {
+                       {&memory.x, &memory.scale, &memory.bias, &memory.y, &memory.p},
+                       {{&memory.y, expected, false, checker.flushes()}}, [&] {
                          return "rows=" + std::to_string(rows) + " gap=" + std::to_string(gap) + " " +
                                 describe(channels, side, where, values);
                        });
@@ -233,6 +243,11 @@ float largest(const std::vector<float>& x) {
   return max;
 }
 
+float expected_sum(const ReduceRow& row, const std::vector<float>& x, float shift, std::vector<float>& y) {
+  const Flushing flushing(numbers_of(row).flushes);
+  return reference(reduce_rows(), row).run(x.size(), x.data(), y.data(), shift);
+}
+
 void check_reduce(Checker& checker, const ReduceRow& row) {
   Guarded x{"x", Access::input}, y{"y", Access::output};
   const bool is_max = row.kind == ReduceKind::max;
@@ -241,18 +256,18 @@ void check_reduce(Checker& checker, const ReduceRow& row) {
       const std::vector<float> values = draw(n, sample, checker.random());
       const float shift = is_max ? poison_float() : sample.values == Values::extreme ? 0.5f : largest(values);
       std::vector<float> outputs(is_max ? 0 : n);
-      const float expected =
-          is_max ? largest(values) : reference(reduce_rows(), row).run(n, values.data(), outputs.data(), shift);
+      const float expected = is_max ? largest(values) : expected_sum(row, values, shift, outputs);
       for (const Side side : {Side::high, Side::low}) {
         put(x, values, side);
         y.place(outputs.size() * 4, side);
-        if (!checker.run_reduce({n, x.address(), y.address()}, shift, expected, is_max, {&x, &y}, {{&y, outputs}},
+        const Expectation output = {&y, outputs, false, checker.flushes()};
+        if (!checker.run_reduce({n, x.address(), y.address()}, shift, expected, is_max, {&x, &y}, {output},
                                 [&] { return describe(n, side, apart, sample.values); })) {
           return;
         }
         if (is_max) continue;
         put(y, values, side);
-        if (!checker.run_reduce({n, y.address(), y.address()}, shift, expected, false, {&y}, {{&y, outputs}},
+        if (!checker.run_reduce({n, y.address(), y.address()}, shift, expected, false, {&y}, {output},
                                 [&] { return describe(n, side, in_place, sample.values); })) {
           return;
         }

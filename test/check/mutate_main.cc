@@ -93,7 +93,7 @@ bool survives(const Kernel& kernel, const Instruction& instruction, size_t code_
   return in_child([&] {
     trap_after(static_cast<const char*>(kernel.code) + code_size);
     overwrite_with_noops(static_cast<const char*>(kernel.code) + instruction.offset, instruction.size);
-    Checker checker(kernel.row->name, kernel.code);
+    Checker checker(kernel.row->name, kernel);
     kernel.check(checker);
     return !checker.failed();
   });

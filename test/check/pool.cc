@@ -46,6 +46,7 @@ bool check_case(Checker& checker, PoolMemory& memory, const PoolRow& row, PoolSi
   memory.p.floats()[0] = clamp.min;
   memory.p.floats()[1] = clamp.max;
 
+  const Flushing flushing(checker.flushes());
   std::vector<float> c(memory.c.size() / 4, poison_float());
   for (size_t x = 0; x < pixels; ++x) {
     const float scale = 1.0f / static_cast<float>(x + 3);
@@ -59,14 +60,15 @@ bool check_case(Checker& checker, PoolMemory& memory, const PoolRow& row, PoolSi
       c[x * (channels + gap) + i] = quern::clamp(average ? scale * value : value, clamp);
     }
   }
-  return checker.run(
-      {channels, pixels, taps, memory.offsets.address(), step * 4, memory.a.address(), memory.scale.address(),
-       memory.c.address(), c_stride, memory.p.address()},
-      {&memory.offsets, &memory.a, &memory.scale, &memory.c, &memory.p}, {{&memory.c, c, !average}}, [&] {
-        return "channels=" + std::to_string(size.channels) + " pixels=" + std::to_string(size.pixels) +
-               " taps=" + std::to_string(size.taps) + " step=" + std::to_string(size.step * 4) +
-               " gap=" + std::to_string(gap) + (side == Side::high ? " high " : " low ") + name_of(values);
-      });
+  return checker.run({channels, pixels, taps, memory.offsets.address(), step * 4, memory.a.address(),
+                      memory.scale.address(), memory.c.address(), c_stride, memory.p.address()},
+                     {&memory.offsets, &memory.a, &memory.scale, &memory.c, &memory.p},
+                     {{&memory.c, c, !average, checker.flushes()}}, [&] {
+                       return "channels=" + std::to_string(size.channels) + " pixels=" + std::to_string(size.pixels) +
+                              " taps=" + std::to_string(size.taps) + " step=" + std::to_string(size.step * 4) +
+                              " gap=" + std::to_string(gap) + (side == Side::high ? " high " : " low ") +
+                              name_of(values);
+                     });
 }
 
 void check_pool(Checker& checker, const PoolRow& row) {

@@ -12,7 +12,7 @@ class SelfTest : public testing::TestWithParam<BadKernel> {};
 TEST_P(SelfTest, IsCaught) {
   const BadKernel& bad = GetParam();
   if ((bad.isa & cpu().isa) == 0) GTEST_SKIP() << bad.name << " needs " << isa_name(bad.isa);
-  Checker checker(bad.name, bad.kernel.code);
+  Checker checker(bad.name, bad.kernel);
   bad.kernel.check(checker);
   const bool is_right = bad.finding[0] == '\0';
   EXPECT_EQ(checker.failed(), !is_right) << checker.failure();

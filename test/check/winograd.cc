@@ -104,6 +104,7 @@ bool check_input(Checker& checker, InputMemory& memory, size_t channels, const S
   memory.v.place(points_bytes<m>(size, plane, channels), side);
   for (size_t i = 0; i < memory.zero.size() / 4; ++i) memory.zero.floats()[i] = 0;
 
+  const Flushing flushing(checker.flushes());
   std::vector<float> v(memory.v.size() / 4, poison_float());
   for (size_t c = 0; c < channels; ++c) {
     std::vector<std::vector<float>> half(m + 2, std::vector<float>(width));
@@ -193,6 +194,7 @@ bool check_output(Checker& checker, OutputMemory& memory, size_t channels, const
   memory.p.floats()[0] = clamp.min;
   memory.p.floats()[1] = clamp.max;
 
+  const Flushing flushing(checker.flushes());
   std::vector<float> c(memory.c.size() / 4, poison_float());
   for (size_t channel = 0; channel < channels; ++channel) {
     const float bias = memory.bias.floats()[channel] = checker.random().value(values);

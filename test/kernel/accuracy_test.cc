@@ -31,6 +31,11 @@ std::vector<float> sweep(uint32_t distance) {
   return values;
 }
 
+// Is a result too small for the row, because its level flushes denormals?
+bool loses(const Row& row, double exact) {
+  return (row.isa & flushing_levels) != 0 && std::abs(exact) < std::numeric_limits<float>::min();
+}
+
 struct Case {
   UnaryKind kind;
   double (*exact)(double);
@@ -65,6 +70,10 @@ TEST_P(Accuracy, ErrorIsBelowTheBoundOfTheContract) {
         ASSERT_EQ(y[i], static_cast<float>(exact)) << row.name << " at " << x[i];
         continue;
       }
+      if (loses(row, exact)) {
+        ASSERT_LT(std::abs(y[i]), std::numeric_limits<float>::min()) << row.name << " at " << x[i];
+        continue;
+      }
       const double error = std::abs(y[i] - exact) / ulp_at(exact);
       ASSERT_FALSE(std::isnan(error)) << row.name << " at " << x[i];
       if (error > worst) worst = error, where = x[i];
@@ -88,7 +97,8 @@ TEST(Accuracy, SpecialValues) {
     } else if (row.kind == UnaryKind::sigmoid) {
       EXPECT_EQ(y, (std::vector<float>{0.5, 0.5, 1, 0, 1, 0, 0.5, 0.5}));
     } else if (row.kind == UnaryKind::tanh) {
-      EXPECT_EQ(y, (std::vector<float>{0, 0, 1, -1, 1, -1, 1e-42f, -1e-42f}));
+      const float tiny = loses(row, 1e-42f) ? 0 : 1e-42f;
+      EXPECT_EQ(y, (std::vector<float>{0, 0, 1, -1, 1, -1, tiny, -tiny}));
       EXPECT_TRUE(std::signbit(y[1]));
     }
     for (float value : evaluate(row, std::vector<float>(37, nan))) EXPECT_TRUE(std::isnan(value));
