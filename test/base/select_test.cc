@@ -1,8 +1,11 @@
-// Rows made for some cores. QUERN_CORE is read once, so each setting is tried in a process of its own, and this process
-// never asks cpu() itself.
+// Rows made for some cores, and rows above the level. QUERN_CORE and QUERN_ISA are read once, so each setting is tried
+// in a process of its own, and this process never asks cpu() itself.
 #include "kernel/select.h"
 
 #include <gtest/gtest.h>
+#if defined(__arm__)
+#include <sys/auxv.h>
+#endif
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,8 +14,13 @@
 #include <functional>
 #include <string_view>
 
+#include "kernel/eltwise.h"
+#include "kernel/gather.h"
 #include "kernel/gemm.h"
 #include "kernel/igemm.h"
+#include "kernel/pool.h"
+#include "kernel/transpose.h"
+#include "kernel/unblock.h"
 #include "op/choose.h"
 
 namespace quern {
@@ -30,17 +38,21 @@ bool any(const R&) {
 
 const Row* row(const char* name) { return select(std::span<const Row>(table), name, any<Row>); }
 
-// Is `holds` true in a process with this QUERN_CORE?
-bool with_core(const char* core, const std::function<bool()>& holds) {
+// Is `holds` true in a process with this QUERN_ISA, or this QUERN_CORE and no other variable?
+bool with_variable(const char* variable, const char* value, const std::function<bool()>& holds) {
   const pid_t child = fork();
   if (child == 0) {
     unsetenv("QUERN_ISA");
-    setenv("QUERN_CORE", core, 1);
+    setenv(variable, value, 1);
     _exit(holds() ? 0 : 1);
   }
   int status = -1;
   waitpid(child, &status, 0);
   return status == 0;
+}
+bool with_isa(const char* isa, const std::function<bool()>& holds) { return with_variable("QUERN_ISA", isa, holds); }
+bool with_core(const char* core, const std::function<bool()>& holds) {
+  return with_variable("QUERN_CORE", core, holds);
 }
 
 TEST(Select, PrefersTheRowOfTheCore) {
@@ -116,6 +128,59 @@ TEST(Select, TheCostModelKeepsToTheCore) {
     EXPECT_TRUE(with_core(name, [] { return first_of_all(convolution()); })) << name;
   }
 }
+
+// ---- levels
+
+// Does this table give nothing else than these levels, not even to who asks by name?
+template <class R>
+bool keeps_to(uint32_t levels, std::span<const R> rows) {
+  return (best(rows).isa & levels) != 0 && std::all_of(rows.begin(), rows.end(), [&](const R& row) {
+           return (select(rows, row.name, any<R>) != nullptr) == ((row.isa & levels) != 0);
+         });
+}
+
+template <class... Tables>
+bool all_keep_to(uint32_t levels, const Tables&... tables) {
+  return (keeps_to(levels, tables) && ...);
+}
+
+bool kernels_keep_to(uint32_t levels) {
+  return all_keep_to(levels, gemm_rows(), igemm_rows(), dwconv_rows(), pool_rows(), pool_plane_rows(), unary_rows(),
+                     binary_rows(), channel_rows(), reduce_rows(), spmm_rows(), transpose_rows(), gather_rows(),
+                     unblock_rows(), split_rows(), winograd_rows());
+}
+
+bool candidates_keep_to(uint32_t levels, const Problem& problem) {
+  const Vector<Choice> list = candidates(problem, QN_ALGORITHM_AUTO, nullptr);
+  return !list.empty() && std::all_of(list.begin(), list.end(), [&](const Choice& c) {
+    return (c.row->isa & levels) != 0 && (c.gemm == nullptr || (c.gemm->isa & levels) != 0);
+  });
+}
+
+// What the machine has beyond the ceiling is as good as absent.
+TEST(Select, NeverTakesARowAboveTheLevel) {
+  for (const char* name : {"ref", "sse41", "avx2", "avx512", "neon", "neonfma"}) {
+    const uint32_t level = isa_from_name(name), up_to_level = level | (level - 1);
+    const auto holds = [&] {
+      const uint32_t levels = cpu().isa;
+      return (levels & ~up_to_level) == 0 && kernels_keep_to(levels) && candidates_keep_to(levels, convolution()) &&
+             candidates_keep_to(levels, product());
+    };
+    EXPECT_TRUE(with_isa(name, holds)) << name;
+  }
+}
+
+#if QN_ARCH_ARM32
+// What the kernel says of the machine, or of the core that an emulator plays.
+TEST(Select, NeverTakesARowThatTheMachineLacks) {
+  constexpr unsigned long neon = 1ul << 12, vfpv4 = 1ul << 16;
+  const unsigned long features = getauxval(AT_HWCAP);
+  uint32_t levels = isa_ref;
+  if ((features & neon) != 0) levels |= isa_neon;
+  if ((features & neon) != 0 && (features & vfpv4) != 0) levels |= isa_neonfma;
+  EXPECT_TRUE(with_core("other", [&] { return cpu().isa == levels && kernels_keep_to(levels); }));
+}
+#endif
 
 }  // namespace
 }  // namespace quern

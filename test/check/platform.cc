@@ -204,6 +204,16 @@ bool in_child(const std::function<bool()>& body) {
 
 void overwrite_with_noops(const void* code, size_t size) { fill_with(nop, code, size); }
 
+void trap_at(const void* code) {
+#if QN_ARCH_ARM32
+  // A compiler's functions may be Thumb, which bit 0 of the address says; two instructions of 16 bits then.
+  constexpr Opcode thumb_trap = 0xde00de00;
+  const auto address = reinterpret_cast<uintptr_t>(code);
+  if (address % 2 == 1) return fill_with(thumb_trap, reinterpret_cast<const void*>(address - 1), sizeof thumb_trap);
+#endif
+  fill_with(trap, code, sizeof trap);
+}
+
 void trap_after(const void* end) {
   constexpr size_t alignment = 16;  // of every function
   const size_t size = (0 - reinterpret_cast<uintptr_t>(end)) % alignment;

@@ -75,6 +75,9 @@ bool in_child(const std::function<bool()>& body);
 // Overwrites code of this process with instructions that do nothing.
 void overwrite_with_noops(const void* code, size_t size);
 
+// Makes calling this function fatal.
+void trap_at(const void* code);
+
 // Makes running off the end of a function fatal, where nothing but padding follows it.
 void trap_after(const void* end);
 
