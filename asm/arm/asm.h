@@ -51,12 +51,54 @@ high\number .req d\high
         halves  1, 2, 3
         halves  2, 4, 5
         halves  3, 6, 7
+        halves  4, 8, 9
+        halves  6, 12, 13
         halves  8, 16, 17
         halves  10, 20, 21
         halves  12, 24, 25
         halves  14, 28, 29
 
-// ---- What gemm and igemm share: tiles of 4 rows x 8 channels, for both levels.
+// One of the two differences between the levels: neon rounds products. The other: vfma has no form that takes an element
+// from its lane.
+.macro multiply_add_neon sum, a, b
+        vmla.f32 \sum, \a, \b
+.endm
+.macro multiply_add_neonfma sum, a, b
+        vfma.f32 \sum, \a, \b
+.endm
+
+// min (and max = min + 4 bytes) of *p, which is an argument on the stack, to all lanes of q0 and q1.
+.macro load_limits p
+        ldr     r12, [sp, #\p]
+        .if     MINMAX_MAX != MINMAX_MIN + 4
+        .error  "min and max are not neighbours"
+        .endif
+        vld1.32 {low0[], high0[]}, [r12]!
+        vld1.32 {low1[], high1[]}, [r12]
+.endm
+
+// Rows of A from their offsets, in registers. Where one is negative, the subroutine at `zeros` has its turn.
+.macro find_rows zeros, a, first, second, others:vararg
+        orrs    lr, \first, \second
+        .irp    offset, \others
+        orrs    lr, lr, \offset
+        .endr
+        blmi    \zeros
+        .irp    offset, \first, \second, \others
+        add     \offset, \offset, \a
+        .endr
+.endm
+
+// That subroutine: the offset of zeros, which is on the stack, in place of negative ones.
+.macro choose_zeros place, offsets:vararg
+        .irp    offset, \offsets
+        cmp     \offset, #0
+        ldrlt   \offset, [sp, #\place]
+        .endr
+        bx      lr
+.endm
+
+// ---- What gemm and igemm share, and dwconv in part: tiles of 4 rows x 8 channels, for both levels.
 //
 //   r0 mr   r1 nc   r2 bytes of a row of A   r7 w   r10 c   r11 c_stride   r12 bytes that are left of a row
 //   rows    r3 r4 r5 r6, of A and then of C
@@ -188,12 +230,7 @@ high\number .req d\high
 
 // Clamps with *p, which is an argument on the stack, stores, and goes on with the next panel at 0 or returns.
 .macro end_panel p
-        ldr     r12, [sp, #\p]
-        .if     MINMAX_MAX != MINMAX_MIN + 4
-        .error  "min and max are not neighbours"
-        .endif
-        vld1.32 {low0[], high0[]}, [r12]!
-        vld1.32 {low1[], high1[]}, [r12]
+        load_limits \p
         rows    clamp
         mov     r3, r10
         locate  r11

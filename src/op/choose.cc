@@ -196,10 +196,11 @@ double dwconv_cycles(const Problem& p, const DwconvRow& row) { return depthwise_
 
 // Tiles do not. But those whose panels are less than a cache line need each line several times, and between these it is
 // gone where pixels lie so that their lines compete for few sets. Those of arm64 load a column while they multiply
-// another, long enough for it to come from the L2 cache.
+// another, long enough for it to come from the L2 cache; on 32-bit ARM rows cost so much more that tiles may wait.
 double dwconv_cycles(const Problem& p, const DwconvTileRow& row) {
   const bool compete = p.window->pixel_stride * row.stride % competing_bytes == 0;
-  const bool wait = compete && row.nr * sizeof(float) < cache_line && row.isa != isa_neon;
+  const bool arm = (row.isa & (isa_neon | isa_neonfma)) != 0;
+  const bool wait = compete && row.nr * sizeof(float) < cache_line && !arm;
   return depthwise_cycles(p, row, wait ? 0.8 : 1.5);
 }
 
