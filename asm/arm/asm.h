@@ -14,9 +14,10 @@
 // An object without it makes the stack executable, for the whole image.
         .section .note.GNU-stack, "", %progbits
 
-// The unwinder's tables are made from .save and .vsave, which stand beside what they describe.
+// Each function has a section of its own, so that no filler between two of them lies behind its end. The unwinder's
+// tables are made from .save and .vsave, which stand beside what they describe.
 .macro fn name
-        .text
+        .section .text.\name, "ax", %progbits
         .p2align 6
         .globl  SYM(\name)
         .type   \name, %function
@@ -116,6 +117,10 @@ high\number .req d\high
         save    r3, r4, r5, r6, r7, r8, r9, r10, r11, lr
         vsave   d8, d9, d10, d11, d12, d13, d14, d15
 .endm
+.macro leave
+        vpop    {d8-d15}
+        pop     {r3-r11, pc}
+.endm
 #define TILE_R3 64
 #define TILE_STACK 104
 
@@ -202,15 +207,21 @@ high\number .req d\high
 .endm
 
 // Comparisons with NaN are false, so a NaN stays; and -0 is not below 0. (vmax would make it +0.)
-.macro clamp m, address, lo, hi, none
+.macro raise m, address, lo, hi, none
         vcgt.f32 q2, q0, q\lo
         vcgt.f32 q3, q0, q\hi
         vbit    q\lo, q0, q2
         vbit    q\hi, q0, q3
+.endm
+.macro lower m, address, lo, hi, none
         vcgt.f32 q2, q\lo, q1
         vcgt.f32 q3, q\hi, q1
         vbit    q\lo, q1, q2
         vbit    q\hi, q1, q3
+.endm
+.macro clamp m, address, lo, hi, none
+        raise   \m, \address, \lo, \hi
+        lower   \m, \address, \lo, \hi
 .endm
 
 .macro store8 m, address, lo, hi, none
@@ -250,8 +261,7 @@ high\number .req d\high
 7:      tst     r1, #1
         beq     8f
         rows    store1
-8:      vpop    {d8-d15}
-        pop     {r3-r11, pc}
+8:      leave
 .endm
 
 #endif

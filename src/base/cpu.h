@@ -32,7 +32,7 @@ enum Core : uint32_t {
 constexpr uint32_t any_core = ~0u;
 // Pixels of a block of the pixel-blocked layout at levels that lack kernels for some families: of these the references
 // run, which know no other size.
-#if defined(__aarch64__)
+#if defined(__aarch64__) || defined(__arm__)
 constexpr size_t reference_pixel_block = 32;
 #else
 constexpr size_t reference_pixel_block = 8;

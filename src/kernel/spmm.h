@@ -40,6 +40,7 @@
 // Numbers    Each output is one chain of fused multiply-adds in the order of its entries; a level without FMA (ref)
 //            rounds the product first. All levels take the same packed weights to the same bits. Where entries ascend
 //            in k, all but fours, these are the bits of gemm.h, but for zeros that are not stored. Clamp as gemm.h.
+//            The levels of 32-bit ARM flush, as gemm.h says; a denormal that a chain without entries begins with stays.
 // Machine    As gemm.h.
 #pragma once
 

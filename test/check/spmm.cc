@@ -194,6 +194,7 @@ class SpmmProblem {
       const std::vector<float>& in = rows_.at(index_[term.at]);
       for (size_t p = 0; p < width_; ++p) sums[p] = multiply_add(in[p], term.w, sums[p], numbers_of(row_));
     }
+    const Flushing flushing(numbers_of(row_).flushes);  // comparisons do it, too
     for (float& sum : sums) sum = quern::clamp(sum, clamp_);
     return output;
   }
