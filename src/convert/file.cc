@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -27,15 +28,19 @@ void check(qn_status status) {
 
 }  // namespace
 
-std::string read_file(const std::string& path, size_t limit) {
+std::string read_file(const std::string& path, uint64_t limit) {
   struct stat status;
   if (stat(path.c_str(), &status) != 0) fail_with_errno(path, "cannot open");
   if (!S_ISREG(status.st_mode)) throw Error(path + ": not a regular file");  // opening a pipe would wait
   const File file(std::fopen(path.c_str(), "rb"));
   if (!file) fail_with_errno(path, "cannot open");
+  std::string content;
+  limit = std::min<uint64_t>(limit, content.max_size());
+  if (static_cast<uint64_t>(status.st_size) > limit) {
+    throw Error(path + ": larger than " + std::to_string(limit >> 20) + " MiB");
+  }
   const auto size = static_cast<size_t>(status.st_size);
-  if (size > limit) throw Error(path + ": larger than " + std::to_string(limit >> 20) + " MiB");
-  std::string content(size, '\0');
+  content.resize(size);
   if (std::fread(content.data(), 1, size, file.get()) != size) fail_with_errno(path, "cannot read");
   return content;
 }

@@ -16,7 +16,7 @@
 namespace quern {
 namespace {
 
-constexpr size_t max_file_bytes = size_t{4} << 30;
+constexpr uint64_t max_file_bytes = uint64_t{4} << 30;
 constexpr std::string_view magic = "\x93NUMPY";
 constexpr size_t max_rank = 32;
 

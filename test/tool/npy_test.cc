@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 
 #include "convert/error.h"
@@ -116,9 +117,12 @@ TEST(Npy, SurvivesDamage) {
   }
 }
 
+std::filesystem::path temporary_file() {
+  return std::filesystem::temp_directory_path() / ("quern_npy_" + std::to_string(getpid()) + ".npy");
+}
+
 TEST(Npy, WritesWhatItReads) {
-  const std::filesystem::path path =
-      std::filesystem::temp_directory_path() / ("quern_npy_" + std::to_string(getpid()) + ".npy");
+  const std::filesystem::path path = temporary_file();
   const std::vector<std::vector<size_t>> shapes = {{}, {5}, {2, 3}, {1, 2, 3, 4, 5, 6}};
   for (const qn_type type : {QN_F32, QN_F16, QN_I64}) {
     for (const auto& shape : shapes) {
@@ -136,6 +140,19 @@ TEST(Npy, WritesWhatItReads) {
   }
   std::filesystem::remove(path);
   EXPECT_THROW(read_npy(path.string()), Error);
+}
+
+TEST(Npy, AFileBeyondAllLimitsIsRefusedByItsSize) {
+  const std::filesystem::path path = temporary_file();
+  std::ofstream(path, std::ios::binary) << npy(dictionary("<f4", "(0,)"), "");
+  ASSERT_EQ(truncate(path.c_str(), (off_t{4} << 30) + static_cast<off_t>(std::filesystem::file_size(path))), 0);
+  EXPECT_THROW(
+      try { read_npy(path.string()); } catch (const Error& e) {
+        EXPECT_NE(std::string(e.what()).find("larger than"), std::string::npos) << e.what();
+        throw;
+      },
+      Error);
+  std::filesystem::remove(path);
 }
 
 TEST(Npy, ConvertsBetweenTypes) {

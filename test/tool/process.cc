@@ -29,7 +29,7 @@ std::string read_whole(const std::filesystem::path& path) {
 
 Result run_quern(const std::filesystem::path& folder, const std::vector<std::string>& arguments,
                  const std::string& terminal) {
-  std::string command = fmt::format("cd {} && {}", quote(folder.string()), quote(QUERN_COMMAND));
+  std::string command = fmt::format("cd {} && {} {}", quote(folder.string()), QUERN_EMULATOR, quote(QUERN_COMMAND));
   for (const std::string& a : arguments) command += fmt::format(" {}", quote(a));
   command += fmt::format(" >.out 2>{} </dev/null", terminal.empty() ? ".err" : quote(terminal));
   const int raw = std::system(command.c_str());
