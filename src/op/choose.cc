@@ -258,6 +258,12 @@ double winograd_point_cycles(const Problem& p, const GemmRow& gemm, size_t tiles
   return static_cast<double>(panels) * (static_cast<double>(p.in) * steps + static_cast<double>(calls) * call);
 }
 
+// Products are made on the level of the transforms; those of NEON serve both levels of 32-bit ARM, of which a machine's
+// gemm is one.
+uint32_t level_of_products(const WinogradRow& row) {
+  return row.isa == isa_neon && (cpu().isa & isa_neonfma) != 0 ? uint32_t{isa_neonfma} : row.isa;
+}
+
 // Transforms and products.
 double winograd_cycles(const Problem& p, const WinogradRow& row, const GemmRow& gemm) {
   const double lanes = level_of(row).lanes;
@@ -468,7 +474,7 @@ void add_algorithm(qn_algorithm algorithm, const Problem& p, const char* kernel,
       add(winograd_rows(), [&](const WinogradRow& r, Choice* c) {
         if (!winograd_fits(p, r, kernel != nullptr)) return false;
         for (const GemmRow& gemm : gemm_rows()) {
-          if (gemm.isa != r.isa || !may_choose(gemm, nullptr)) continue;
+          if (gemm.isa != level_of_products(r) || !may_choose(gemm, nullptr)) continue;
           const double cycles = winograd_cycles(p, r, gemm);
           if (c->gemm != nullptr && cycles >= c->cycles) continue;
           c->gemm = &gemm;

@@ -170,6 +170,18 @@ TEST(Select, NeverTakesARowAboveTheLevel) {
   }
 }
 
+// Winograd multiplies as gemm does, so that whether products are fused is the same in all of a model.
+TEST(Select, WinogradTakesTheBestGemm) {
+  for (const char* name : {"ref", "sse41", "avx2", "avx512", "neon", "neonfma"}) {
+    const auto holds = [] {
+      const Vector<Choice> list = candidates(convolution(), QN_ALGORITHM_WINOGRAD, nullptr);
+      return std::any_of(list.begin(), list.end(),
+                         [](const Choice& c) { return c.gemm->isa == best(gemm_rows()).isa; });
+    };
+    EXPECT_TRUE(with_isa(name, holds)) << name;
+  }
+}
+
 #if QN_ARCH_ARM32
 // What the kernel says of the machine, or of the core that an emulator plays.
 TEST(Select, NeverTakesARowThatTheMachineLacks) {
