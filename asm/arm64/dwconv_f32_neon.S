@@ -5,7 +5,7 @@
 //   panel  x0 channels left  x5 A, x7 W and x8 C at its channels  x6 zeros, the same for every panel
 //   tile   x19 pixels left  x20 offsets of the next one  x21 C of it     x16 c_stride  x17 p
 //   tap    x15 bytes of offsets before it, x2 of all     its offset of pixels 0-3 at x10 x11 x12 x13     x14 W
-//   row    x9 of A
+//   row    x9 x22 of A
 //   acc    v16-v31: pixel m holds v(16+4m) ..
 //   load   v0-v3 one row of W  v4-v7 of A     then v0 min  v1 max  v2 v3 masks
 //
@@ -66,13 +66,26 @@
         mov     v\to\().16b, v\from\().16b
 .endm
 
-.macro step m, table
-        ldrsw   x9, [\table, x15]
-        cmp     x9, #0
-        add     x9, x5, x9
-        csel    x9, x9, x6, ge
-        load    4, 5, 6, 7, x9
+.macro find_offset row, table
+        ldrsw   \row, [\table, x15]
+.endm
+
+.macro find_row row
+        cmp     \row, #0
+        add     \row, x5, \row
+        csel    \row, \row, x6, ge
+.endm
+
+// Meanwhile the row of the pixel after the next one is found.
+.macro step m, row, table
+        load    4, 5, 6, 7, \row
+        .ifnb   \table
+        find_offset \row, \table
+        .endif
         vectors multiply, \m
+        .ifnb   \table
+        find_row \row
+        .endif
 .endm
 
 .macro multiply acc, i
@@ -125,12 +138,19 @@
         locate  3, x13, x12
         load    16, 17, 18, 19, x7      // start from the bias
         pixels  start
-        add     x14, x7, #64
+        mov     x14, x7
         mov     x15, #0
 
-2:      load    0, 1, 2, 3, x14
+2:      find_offset x9, x10
         add     x14, x14, #64
-        pixels  step
+        find_offset x22, x11
+        find_row x9
+        load    0, 1, 2, 3, x14
+        find_row x22
+        step    0, x9, x12
+        step    1, x22, x13
+        step    2, x9
+        step    3, x22
         add     x15, x15, #4
         cmp     x15, x2
         b.lo    2b
