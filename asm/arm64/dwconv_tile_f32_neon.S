@@ -9,7 +9,7 @@
 //   w17    bit g: there is an open pixel of age g
 //   acc    pixel of age g, row r in v(g R + r)     A  from v(OPEN R)
 //   W      from v(WEIGHTS): nine taps of 3x3; of 5x5 one column, or in the steady loop one tap of each pixel
-//   clamp  v30 min  v31 max     w11, w12: 0 where nothing is below min, above max     v27-v29 masks
+//   clamp  v30 min  v31 max     w11 min  w12 0 where nothing is above max     v27-v29 masks
 //
 // The columns of A pass once, and each is multiplied for all the windows it lies in: those of R rows, and of the OPEN =
 // K / S (rounded up) pixels whose sums are still open.  A step takes S columns; before it every open pixel grows older
@@ -17,8 +17,16 @@
 // Where all are open for OPEN steps, the steady loop takes these.  So, with ROWS rows, K * K * R FMAs take loads of A,
 // W, biases and offsets: 3x3 36 FMAs and 13 loads, or 32 with stride 2; 5x5 75 FMAs and 39 loads, or 100 and 63.
 // Pieces of one row also take the last panel, which may have fewer than 4 channels.
+// Cores that issue in order have steady loops of their own for 3x3, and share the rest.
 #include "asm.h"
 #include "../offset.h"
+#include "dwconv_tile_inorder.h"
+
+#ifdef QN_NO_CORES                      // a trimmed build that nobody wants for such cores
+        .set    IN_ORDER, 0
+#else
+        .set    IN_ORDER, 1
+#endif
 
         .altmacro
 
@@ -150,14 +158,14 @@
 .endm
 
 // The rows of pixels in `set` where they are not beyond a limit, see gemm_f32_neon.S.  A row is compared two rows ahead.
-.macro limit compare, bound, set
+.macro limit compare, replace, set
         .set    r, 0
         .rept   R + 2
         .if     r < R
         \compare %(27 + r - r / 3 * 3), %(\set * R + r)
         .endif
         .if     r >= 2
-        replace %(\set * R + r - 2), \bound, %(25 + r - (r - 2) / 3 * 3)
+        \replace %(\set * R + r - 2), %(25 + r - (r - 2) / 3 * 3)
         .endif
         .set    r, r + 1
         .endr
@@ -167,12 +175,29 @@
         fcmgt   v\mask\().4s, v30.4s, v\acc\().4s
 .endm
 
+.macro put_min acc, mask
+        bit     v\acc\().16b, v30.16b, v\mask\().16b
+.endm
+
 .macro above_max mask, acc
         fcmgt   v\mask\().4s, v\acc\().4s, v31.4s
 .endm
 
-.macro replace acc, bound, mask
-        bit     v\acc\().16b, v\bound\().16b, v\mask\().16b
+.macro put_max acc, mask
+        bit     v\acc\().16b, v31.16b, v\mask\().16b
+.endm
+
+.macro below_zero mask, acc
+        fcmlt   v\mask\().4s, v\acc\().4s, #0
+.endm
+
+.macro put_zero acc, mask
+        bic     v\acc\().16b, v\acc\().16b, v\mask\().16b
+.endm
+
+// NaN stays NaN, and so does -0 unless the other is +0.
+.macro higher acc
+        fmax    v\acc\().4s, v\acc\().4s, v30.4s
 .endm
 
 .macro lower acc
@@ -194,7 +219,13 @@
         .if     r < R - 1
         add     x\below, x\at, x7
         .endif
-        str     q\acc, [x\at]
+        st1     {v\acc\().4s}, [x\at]  // half of str's work on Neoverse N1, says LLVM
+.endm
+
+// The sums of the next pixel begin with the bias in the registers of the stored one.
+.macro store_and_open acc
+        store   \acc
+        bias    \acc
 .endm
 
 // As many channels as are left.
@@ -239,7 +270,7 @@
 
 // Row r of kernel row j of column d.  From j = 1 on, an input of the next column is loaded when the one in its place has
 // been multiplied for the last time; by then w9 has gathered the signs of its offsets.
-.macro steady_products d
+.macro steady_products name, d
         .set    in, r * S + j
         .set    g, 0
         .rept   OPEN
@@ -254,24 +285,30 @@
         .if     (r == R - 1) * (j < K - 1)
         steady_weight %g, %(g * S + \d), %(j + 1)
         .endif
-        gather_next
+        prepare_next
         .endif
         .set    g, g + 1
         .endr
         .if     (j == 0) * (r == R - 1)
-        .rept   INPUTS
-        gather_next
+        .rept   (INPUTS + 1) / 2 + INPUTS
+        prepare_next
         .endr
+        add     x13, x13, #COLUMN
         tbz     w9, #31, 7f
-        bl      5f
+        bl      L(\name\()_choose)
 7:      load_next %(OPEN * R), 19
         .elseif (j > 0) * ((r == 0) | (j + S >= K))
         load_next %(OPEN * R + in), %(19 + in)
         .endif
 .endm
 
-.macro gather_next
-        .if     gathered < INPUTS
+// Loads of offsets, then the gathering of their signs.
+.macro prepare_next
+        .if     fetched < INPUTS
+        load_offsets %(19 + fetched), %(20 + fetched), %fetched
+        .set    fetched, fetched + 2
+        .endif
+        .if     (gathered < INPUTS) * ((gathered + 2 < fetched) | (fetched >= INPUTS))
         gather  %(19 + gathered)
         .set    gathered, gathered + 1
         .endif
@@ -286,8 +323,9 @@
 .endm
 
 // A subroutine: the offset of the zeros for negative ones among those of the next column.
-.macro choose_all
-5:      .set    i, 0
+.macro choose_all name
+L(\name\()_choose):
+        .set    i, 0
         .rept   INPUTS
         or_zeros %(19 + i)
         .set    i, i + 1
@@ -317,19 +355,14 @@
         .endr
 .endm
 
-.macro steady_column d
-        .set    i, 0
-        .rept   (INPUTS + 1) / 2
-        load_offsets %(19 + i), %(20 + i), %i
-        .set    i, i + 2
-        .endr
-        add     x13, x13, #COLUMN
+.macro steady_column name, d
+        .set    fetched, 0
         .set    gathered, 1
         .set    j, 0
         .rept   K
         .set    r, 0
         .rept   R
-        steady_products \d
+        steady_products \name, \d
         .set    r, r + 1
         .endr
         .set    j, j + 1
@@ -337,23 +370,45 @@
         first_weights %((S - 1) * (1 - \d))
 .endm
 
-.macro steady
+// min is +0 most often; else what stands behind the loop, if there is a min at all.
+.macro raise name, p, set
+        cbnz    w11, L(\name\()_min\p)
+        limit   below_zero, put_zero, \set
+L(\name\()_raised\p):
+.endm
+
+.macro raise_rarely name
+        .set    p, 0
+        .rept   OPEN
+        find_set %(OPEN - 1)
+        raise_to_min \name, %p, %set
+        .set    p, p + 1
+        .endr
+.endm
+
+.macro raise_to_min name, p, set
+L(\name\()_min\p):
+        cmn     w11, #0x800, lsl #12
+        b.eq    L(\name\()_raised\p)
+        each_row higher, \set
+        b       L(\name\()_raised\p)
+.endm
+
+.macro steady name
         inputs
         first_weights 0
+        each_row bias, %(OPEN - 1)
 6:      .set    p, 0
         .rept   OPEN
-        find_set 0
-        each_row bias, %set
-        steady_column 0
+        steady_column \name, 0
         .if     S == 2
-        steady_column 1
+        steady_column \name, 1
         .endif
         find_set %(OPEN - 1)
-        cbz     w11, 7f
-        limit   below_min, 30, %set
-7:      cbz     w12, 7f
+        raise   \name, %p, %set
+        cbz     w12, 7f
         each_row lower, %set
-7:      each_row store, %set
+7:      each_row store_and_open, %set
         add     x14, x14, x8
         .set    p, p + 1
         .endr
@@ -361,10 +416,12 @@
         cmp     x15, #OPEN
         b.hs    6b
         sub     x13, x13, #COLUMN       // the inputs there will be loaded again
+        b       2f
+        raise_rarely \name
 .endm
 
 // All pixels of R rows of a panel.
-.macro piece rows
+.macro piece rows, name
         .set    R, \rows
         mov     x13, x20
         mov     x14, x21
@@ -380,10 +437,11 @@
 2:
         .endif
         tbz     w17, #(OPEN - 1), 1b
-        cbz     w11, 2f
-        limit   below_min, 30, %(OPEN - 1)
+        cmn     w11, #0x800, lsl #12
+        b.eq    2f                      // min is -infinity
+        limit   below_min, put_min, %(OPEN - 1)
 2:      cbz     w12, 2f
-        limit   above_max, 31, %(OPEN - 1)
+        limit   above_max, put_max, %(OPEN - 1)
 2:
         .if     R > 1
         each_row store, %(OPEN - 1)
@@ -396,7 +454,12 @@
         b.lo    2f
         cmn     w12, #0x800, lsl #12
         b.eq    2f                      // max is -0, and fmin would lower +0
-        steady
+        .if     IN_ORDER * (K == 3)
+        ldr     x9, [sp, #16]
+        cbnz    x9, L(\name\()_inorder)
+        .endif
+        steady  \name
+L(\name\()_steady_end):
 2:
         .endif
         tst     w17, #((1 << (OPEN - 1)) - 1)
@@ -413,8 +476,35 @@
         .endif
 .endm
 
+// Only the steady loop is another: the tile jumps there and back.
+.macro tiles_inorder name, rows
+fn qn_dwconv_f32_\name\()_\rows\()x4_neon_inorder
+        mov     x10, #1
+        b       L(\name\()_start)
+        tiles_frame
+        .set    R, ROWS
+L(\name\()_inorder):
+        steady_inorder \name
+endfn qn_dwconv_f32_\name\()_\rows\()x4_neon_inorder
+.endm
+
+// What the unwinder must know of a function's frame when it jumps into the middle of it.
+.macro tiles_frame
+        .cfi_def_cfa_offset 192
+        .set    i, -16
+        .irp    a, x19, x21, x23, x25, x27, x29, d8, d10, d12, d14
+        .cfi_offset \a, i
+        .set    i, i - 16
+        .endr
+        .set    i, -8
+        .irp    b, x20, x22, x24, x26, x28, x30, d9, d11, d13, d15
+        .cfi_offset \b, i
+        .set    i, i - 16
+        .endr
+        .cfi_negate_ra_state
+.endm
+
 .macro tiles name, kernel, stride, rows
-fn qn_dwconv_f32_\name\()_\rows\()x4_neon
         .set    K, \kernel
         .set    S, \stride
         .set    ROWS, \rows
@@ -422,6 +512,14 @@ fn qn_dwconv_f32_\name\()_\rows\()x4_neon
         .set    INPUTS, (ROWS - 1) * S + K
         .set    COLUMN, 4 * INPUTS
         .set    WEIGHTS, OPEN * ROWS + INPUTS
+        .if     IN_ORDER * (K == 3)
+        tiles_inorder \name, \rows
+        .endif
+fn qn_dwconv_f32_\name\()_\rows\()x4_neon
+        .if     IN_ORDER * (K == 3)
+        mov     x10, #0
+L(\name\()_start):
+        .endif
         ldp     x8, x9, [sp]
         save    x19, x20
         save    x21, x22
@@ -437,8 +535,9 @@ fn qn_dwconv_f32_\name\()_\rows\()x4_neon
         ldp     w11, w12, [x9]
         dup     v30.4s, w11
         dup     v31.4s, w12
-        eor     w11, w11, #0xff800000   // -infinity
-        eor     w12, w12, #0x7f800000
+        eor     w12, w12, #0x7f800000   // infinity
+        stp     x10, x10, [sp, #-16]!   // for cores in order?
+        .cfi_adjust_cfa_offset 16
         stp     xzr, xzr, [sp, #-16]!   // zeros
         .cfi_adjust_cfa_offset 16
 
@@ -456,9 +555,9 @@ fn qn_dwconv_f32_\name\()_\rows\()x4_neon
         b.lo    L(\name\()1)
         cmp     x19, #\rows
         b.lo    L(\name\()2)
-        piece   \rows
+        piece   \rows, \name
         b       L(\name\()_next)
-        choose_all
+        choose_all \name
         load_some
 L(\name\()2):
         cmp     x19, #2
@@ -475,8 +574,8 @@ L(\name\()_next):
         subs    x0, x0, #4
         b.hi    0b
 
-        add     sp, sp, #16
-        .cfi_adjust_cfa_offset -16
+        add     sp, sp, #32
+        .cfi_adjust_cfa_offset -32
         restore d14, d15
         restore d12, d13
         restore d10, d11

@@ -39,8 +39,11 @@ constexpr std::string_view kernel_entry(std::string_view row) {
   return {};
 }
 
-// Is a row that is made for one kind of cores, whose name ends with theirs, to be there?
-constexpr bool for_core(std::string_view row) { return names(needed::cores, row.substr(row.rfind('_') + 1)); }
+// Is a row that is made for one kind of cores, whose name ends with theirs, or for all in order, to be there?
+constexpr bool for_core(std::string_view row) {
+  if (row.ends_with("_inorder")) return names(needed::cores, "a53") || names(needed::cores, "a55");
+  return names(needed::cores, row.substr(row.rfind('_') + 1));
+}
 // Is any?
 constexpr bool has_cores = !needed::cores[0].empty();
 #else

@@ -36,6 +36,7 @@ struct Target {
 };
 inline constexpr Target isa_neon_a53{isa_neon, core_a53};
 inline constexpr Target isa_neon_a55{isa_neon, core_a55};
+inline constexpr Target isa_neon_inorder{isa_neon, core_a53 | core_a55};
 
 struct Row {
   const char* name;

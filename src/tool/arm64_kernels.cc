@@ -59,6 +59,7 @@ bool made_for(const Arm64Kernel& kernel, const PhoneCore& core) {
                         [&](const Arm64Kernel& other) { return other.family == kernel.family && !other.reference(); });
   }
   const char* made = std::strchr(kernel.target, '_');
+  if (made != nullptr && std::strcmp(made, "_inorder") == 0) return core.in_order;
   return made == nullptr || std::string(core.model_name).ends_with(made + 1);
 }
 

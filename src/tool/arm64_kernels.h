@@ -12,7 +12,7 @@ enum class KernelFamily { gemm, igemm, dwconv, dwconv_tile, winograd, spmm };
 struct Arm64Kernel {
   KernelFamily family;
   const char* name;
-  const char* target;       // "neon", "neon_a55": for such cores alone, "ref"
+  const char* target;       // "neon", "neon_a55", "neon_inorder": for such cores alone, "ref"
   size_t pixels, channels;  // of a tile; winograd: outputs of one direction
   size_t kernel, stride;    // of tiles of depthwise convolution, else 0
   size_t block;             // sparse: output channels of a block

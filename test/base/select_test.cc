@@ -14,6 +14,7 @@
 #include <functional>
 #include <string_view>
 
+#include "kernel/dwconv.h"
 #include "kernel/eltwise.h"
 #include "kernel/gather.h"
 #include "kernel/gemm.h"
@@ -87,6 +88,17 @@ TEST(Select, CoresInOrderHaveKernelsOfTheirOwn) {
   EXPECT_TRUE(with_core("a55", [] { return takes("qn_gemm_f32_8x8_neon_a55", "qn_igemm_f32_8x8_neon_a55"); }));
   for (const char* core : {"a57", "kryo", "n1", "n2", "v1", "v2", "other"}) {
     EXPECT_TRUE(with_core(core, [] { return takes("qn_gemm_f32_8x8_neon", "qn_igemm_f32_8x8_neon"); })) << core;
+  }
+}
+
+bool takes_tile(std::string_view name) { return best(dwconv_tile_rows()).name == name; }
+
+TEST(Select, CoresInOrderShareDepthwiseTiles) {
+  for (const char* core : {"a53", "a55"}) {
+    EXPECT_TRUE(with_core(core, [] { return takes_tile("qn_dwconv_f32_k3s1_4x4_neon_inorder"); })) << core;
+  }
+  for (const char* core : {"a57", "n1", "other"}) {
+    EXPECT_TRUE(with_core(core, [] { return takes_tile("qn_dwconv_f32_k3s1_4x4_neon"); })) << core;
   }
 }
 #endif

@@ -104,11 +104,12 @@ constexpr size_t every_entry = ~size_t{0};
 struct TileSize {
   size_t channels, pixels, rows;
   size_t padding = every_entry;  // the only entry of columns that may be padding
+  bool tiny = false;             // weights
 };
 
 bool check_tile_case(Checker& checker, DwconvMemory& memory, const DwconvTileRow& row, TileSize size, Values values,
                      Clamp limits, Side side, size_t gap) {
-  const auto [channels, pixels, rows, padding] = size;
+  const auto [channels, pixels, rows, padding, tiny] = size;
   const qn_minmax_f32 clamp = {limits.min, limits.max};
   Random& random = checker.random();
   const size_t k = row.kernel, s = row.stride, column = (row.rows - 1) * s + k;
@@ -121,6 +122,7 @@ bool check_tile_case(Checker& checker, DwconvMemory& memory, const DwconvTileRow
   const IndirectRows a(entries, channels, values, random, may_pad);
   Panels panels(row.nr, channels, k * k);
   panels.fill(values, random);
+  if (tiny) panels.fill_tiny();
 
   const size_t c_stride = channels + gap, row_stride = pixels * c_stride + gap;  // in floats
   a.place(memory.a, side, gap);
@@ -151,8 +153,8 @@ bool check_tile_case(Checker& checker, DwconvMemory& memory, const DwconvTileRow
                        return "channels=" + std::to_string(size.channels) + " pixels=" + std::to_string(size.pixels) +
                               " rows=" + std::to_string(size.rows) +
                               (size.padding == every_entry ? "" : " padding=" + std::to_string(size.padding)) +
-                              " gap=" + std::to_string(gap) + (side == Side::high ? " high " : " low ") +
-                              name_of(values);
+                              (size.tiny ? " tiny" : "") + " gap=" + std::to_string(gap) +
+                              (side == Side::high ? " high " : " low ") + name_of(values);
                      });
 }
 
@@ -169,6 +171,12 @@ void check_dwconv_tile(Checker& checker, const DwconvTileRow& row) {
         if (!check({channels, 3, rows}, Values::random, clamp, Side::low, 5)) return;
       }
     }
+  }
+  // Rows that are long enough for every loop.
+  for (const Clamp clamp : clamps) {
+    if (!check({row.nr, 20, row.rows}, Values::extreme, clamp, Side::high, 0)) return;
+    if (!check({row.nr, 19, row.rows}, Values::random, clamp, Side::low, 5)) return;
+    if (!check({row.nr, 20, row.rows, 0, true}, Values::random, clamp, Side::low, 0)) return;  // -0 stays
   }
   // Every small size: fewer pixels than lie in one window, and more.
   for (size_t rows = 1; rows <= row.rows; ++rows) {

@@ -1,6 +1,7 @@
 // What gemm and igemm share: packed panels and the memory of the arguments.
 #pragma once
 
+#include <cfloat>
 #include <vector>
 
 #include "base/math.h"
@@ -17,6 +18,12 @@ class Panels {
   void fill(Values values, Random& random) {
     for (size_t n = 0; n < n_; ++n) {
       for (size_t row = 0; row <= k_; ++row) data_[index(row, n)] = random.value(values);
+    }
+  }
+  // Biases of 0, and the smallest weights there are: sums are denormals and zeros of both signs.
+  void fill_tiny() {
+    for (size_t n = 0; n < n_; ++n) {
+      for (size_t row = 0; row <= k_; ++row) data_[index(row, n)] = row == 0 ? 0 : FLT_TRUE_MIN;
     }
   }
   float bias(size_t n) const { return data_[index(0, n)]; }

@@ -85,6 +85,9 @@ TEST(Arm64Kernels, AreMadeForTheCoresThatTheirTargetNames) {
   Arm64Kernel kernel = {KernelFamily::gemm, "", "neon_a55", 8, 8, 0, 0, 1};
   EXPECT_TRUE(made_for(kernel, *find_phone_core("a55")));
   EXPECT_FALSE(made_for(kernel, *find_phone_core("a53")));
+  kernel.target = "neon_inorder";
+  EXPECT_TRUE(made_for(kernel, *find_phone_core("a55")) && made_for(kernel, *find_phone_core("a53")));
+  EXPECT_FALSE(made_for(kernel, *find_phone_core("a76")));
   kernel.target = "ref";  // gemm has better
   EXPECT_FALSE(made_for(kernel, *find_phone_core("a55")));
 }
