@@ -30,8 +30,8 @@ enum Core : uint32_t {
   core_v2 = 1u << 8,     // Cortex-X2, X3, X4, Neoverse-V2
 };
 constexpr uint32_t any_core = ~0u;
-// Pixels of a block of the pixel-blocked layout at levels that lack kernels for some families: of these the references
-// run, which know no other size.
+// Pixels of a block of the pixel-blocked layout that references know, and with them levels which have no size of their
+// own: the kernels of ARM take the same.
 #if defined(__aarch64__) || defined(__arm__)
 constexpr size_t reference_pixel_block = 32;
 #else

@@ -66,7 +66,7 @@ inline void pool(size_t channels, size_t pixels, size_t taps, const int32_t* off
 
 // ---- planes
 
-#if QN_VECTOR_BYTES >= 32
+#ifdef QN_PLANE_BLOCK
 
 struct Plane {
   size_t kernel_h, kernel_w;
@@ -75,10 +75,12 @@ struct Plane {
   size_t mask_stride;
 };
 
-inline uint32_t mask_bits(const uint8_t* masks, size_t vector) {
-  if (width == 8) return masks[vector];
+// Which pixels of the vector from p on count.
+inline uint32_t mask_bits(const uint8_t* mask, size_t p) {
+  if (width < 8) return mask[p / 8] >> p % 8 & ((1u << width) - 1);
+  if (width == 8) return mask[p / 8];
   uint16_t bits;
-  __builtin_memcpy(&bits, masks + 2 * vector, sizeof bits);
+  __builtin_memcpy(&bits, mask + p / 8, sizeof bits);
   return bits;
 }
 
@@ -86,14 +88,20 @@ inline uint32_t mask_bits(const uint8_t* masks, size_t vector) {
 // nothing.
 template <class Gather, size_t count, class Finish>
 inline void plane_vectors(const Plane& plane, size_t p, const char* a, float* out, Finish finish) {
+  constexpr bool load_by_pixel = width == 4;  // where some of a vector do not count
   Gather gather[count];
-  const uint8_t* masks = plane.masks + p / 8;
+  const uint8_t* mask = plane.masks;
   const int32_t* offset = plane.offsets;
-  for (size_t column = 0; column < plane.kernel_w; ++column, masks += plane.mask_stride) {
-    uint32_t bits[count];
-    for (size_t i = 0; i < count; ++i) bits[i] = mask_bits(masks, i);
+  for (size_t column = 0; column < plane.kernel_w; ++column, mask += plane.mask_stride) {
+    uint32_t bits[count], common = ~0u;
+    for (size_t i = 0; i < count; ++i) common &= bits[i] = mask_bits(mask, p + i * width);
     for (size_t row = 0; row < plane.kernel_h; ++row, ++offset) {
       const auto* in = reinterpret_cast<const float*>(a + *offset) + p;
+      if (load_by_pixel && common == 15) {
+        for (size_t i = 0; i < count; ++i) gather[i].add(load(in + i * width));
+        continue;
+      }
+#pragma GCC unroll 8
       for (size_t i = 0; i < count; ++i) gather[i].add(load_masked(in + i * width, bits[i], splat<Vec>(Gather::start)));
     }
   }
@@ -103,15 +111,15 @@ inline void plane_vectors(const Plane& plane, size_t p, const char* a, float* ou
 // finish(value, p) makes the outputs of pixels p ..
 template <class Gather, class Finish>
 inline void pool_plane(size_t pixels, const Plane& plane, const void* a, void* c, size_t c_stride, Finish finish) {
-  constexpr size_t block = QN_PLANE_BLOCK, together = block / width;
+  constexpr size_t block = QN_PLANE_BLOCK, together = width == 4 ? 4 : block / width;
   const auto* in = static_cast<const char*>(a);
   for (size_t p = 0; p < pixels; p += block) {
     auto* out = reinterpret_cast<float*>(static_cast<char*>(c) + p / block * c_stride);
-    if (pixels - p > block - width) {
-      plane_vectors<Gather, together>(plane, p, in, out, finish);
-      continue;
+    size_t x = p;
+    for (; x < p + block && x + (together - 1) * width < pixels; x += together * width) {
+      plane_vectors<Gather, together>(plane, x, in, out + x - p, finish);
     }
-    for (size_t x = p; x < pixels; x += width) plane_vectors<Gather, 1>(plane, x, in, out + x - p, finish);
+    for (; x < p + block && x < pixels; x += width) plane_vectors<Gather, 1>(plane, x, in, out + x - p, finish);
   }
 }
 
@@ -136,7 +144,7 @@ void QN_LEVEL_NAME(avgpool_f32)(size_t channels, size_t pixels, size_t taps, con
                           [=](quern::Vec sum, size_t x) { return quern::clamp_to(scale[x] * sum, min, max); });
 }
 
-#if QN_VECTOR_BYTES >= 32
+#ifdef QN_PLANE_BLOCK
 
 void QN_PLANE_NAME(maxpool_f32)(size_t pixels, size_t kernel_h, size_t kernel_w, const int32_t* offsets,
                                 const void* masks, size_t mask_stride, const void* a, const float*, void* c,

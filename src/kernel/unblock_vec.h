@@ -8,6 +8,11 @@ namespace {
 // The last vector may hold some elements of the one before once more: faster than a masked store.
 inline void move(float* to, const float* from, size_t count) {
   size_t x = 0;
+  for (; x + 4 * width <= count; x += 4 * width) {
+    Vec v[4];
+    for (size_t i = 0; i < 4; ++i) v[i] = load(from + x + i * width);
+    for (size_t i = 0; i < 4; ++i) store(to + x + i * width, v[i]);
+  }
   for (; x + width <= count; x += width) store(to + x, load(from + x));
   if (x == count) return;
   if (count >= width) {
@@ -24,9 +29,12 @@ inline Vec evens(Vec a, Vec b) {
 inline Vec odds(Vec a, Vec b) {
   return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
 }
-#else
+#elif QN_VECTOR_BYTES == 32
 inline Vec evens(Vec a, Vec b) { return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14); }
 inline Vec odds(Vec a, Vec b) { return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15); }
+#else
+inline Vec evens(Vec a, Vec b) { return __builtin_shufflevector(a, b, 0, 2, 4, 6); }
+inline Vec odds(Vec a, Vec b) { return __builtin_shufflevector(a, b, 1, 3, 5, 7); }
 #endif
 
 struct Split {

@@ -108,6 +108,13 @@ inline void store_some(float* p, Vec v, size_t count) {
   if (count > 1) vst1q_lane_f32(p + 1, v, 1);
   if (count > 2) vst1q_lane_f32(p + 2, v, 2);
 }
+inline Vec load_masked(const float* p, uint32_t bits, Vec other) {
+  if (bits == 15) return load(p);
+  for (size_t i = 0; i < width; ++i) {
+    if ((bits >> i & 1) != 0) other[i] = p[i];
+  }
+  return other;
+}
 // The instruction itself gives NaN if either is one.
 template <>
 struct Maximum<Vec> {

@@ -63,10 +63,12 @@ constexpr double gather_pixel_cycles = 1;       // and alone
 constexpr double plane_tap_cycles = 0.8;        // depthwise in planes: of a vector and a tap,
 constexpr double wide_tap_cycles = 1.1;         // one that is as wide as a cache line and crosses two,
 constexpr double plane_neighbour_cycles = 0.7;  // and one that shares its loads with neighbours,
+constexpr double narrow_tap_cycles = 0.95;      // and of arm64, as predicted for Neoverse N1;
 constexpr double half_vector_cycles = 9;        // of a vector with stride 2, 3x3;
 constexpr double unblock_cycles = 0.09;         // to copy an element out of its block or into it,
 constexpr double far_unblock_cycles = 0.13;     // where that is not in the L1 cache,
-constexpr double split_cycles = 0.16;           // and into one of several planes
+constexpr double split_cycles = 0.16;           // and into one of several planes,
+constexpr double narrow_copies = 4;             // times these with vectors of 4;
 constexpr double cached_bytes = 16 << 20;       // that the last cache keeps while a layer runs
 
 // Limits of what is chosen unasked: of winograd's transformed weights, which are 1.8, 4 or 7.1 times the weights, and
@@ -221,14 +223,19 @@ double unblock_image_cycles(const Axis& h, const Axis& w) {
   return static_cast<double>(pixels) * (far ? far_unblock_cycles : unblock_cycles);
 }
 
-// Planes are copied out of their blocks and, with a stride, split. (As measured at both levels, within a sixth for the
-// layers of MobileNet.)
+// Planes are copied out of their blocks and, with a stride, split. (As measured at both levels of x86, within a sixth
+// for the layers of MobileNet.)
 double dwconv_cycles(const Problem& p, const DwconvPlaneRow& row) {
   const Level level = level_of(row);
   const Axis &h = p.window->h, &w = p.window->w;
   const bool split = w.stride > 1 || h.stride > 1 || w.in != w.out;
-  const double copy = unblock_image_cycles(h, w) + (split ? split_cycles * static_cast<double>(h.in * w.in) : 0);
-  const double tap = row.kernel == 3 ? plane_neighbour_cycles : row.lanes > 8 ? wide_tap_cycles : plane_tap_cycles;
+  const bool narrow = row.lanes < 8;
+  const double moved = unblock_image_cycles(h, w) + (split ? split_cycles * static_cast<double>(h.in * w.in) : 0);
+  const double copy = moved * (narrow ? narrow_copies : 1);
+  const double tap = narrow            ? narrow_tap_cycles
+                     : row.kernel == 3 ? plane_neighbour_cycles
+                     : row.lanes > 8   ? wide_tap_cycles
+                                       : plane_tap_cycles;
   const auto vectors = static_cast<double>(divide_up(p.pixels, row.lanes));
   const double one = copy + tap * level.multiply * vectors * static_cast<double>(p.taps()) + call_cycles;
   return one * static_cast<double>(p.groups * p.images);

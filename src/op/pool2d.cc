@@ -123,7 +123,8 @@ class Pool2d final : public Operator {
     Window window;
     QN_TRY(check_request(request, &window));
     const bool blocked = is_blocked(request.ins[0]);
-    const size_t lanes = (cpu().isa & isa_avx512) != 0 ? 16 : (cpu().isa & isa_avx2) != 0 ? 8 : blocked ? 1 : 4;
+    const size_t row_lanes = (cpu().isa & isa_avx512) != 0 ? 16 : (cpu().isa & isa_avx2) != 0 ? 8 : 4;
+    const size_t lanes = blocked ? plane_lanes() : row_lanes;
     const auto taps = static_cast<double>(window.taps()), in = static_cast<double>(window.h.in * window.w.in);
     const auto vectors = static_cast<double>(divide_up(window.pixels(), blocked ? lanes : 1));
     const double planes = vectors * taps * plane_tap_cycles + in * copy_cycles + channel_cycles;
@@ -155,6 +156,9 @@ class Pool2d final : public Operator {
     if (row == nullptr) return no_kernel(name, request.options.kernel);
     *plan = std::make_unique<Plan>(request, window, *row, p_.count_padding != 0, qn_minmax_f32{p_.min, p_.max});
     return QN_OK;
+  }
+  static size_t plane_lanes() {
+    return select(pool_plane_rows(), nullptr, [](const PoolPlaneRow& r) { return fits(r); })->lanes;
   }
   static bool fits(const PoolRow&) { return true; }
   static bool fits(const PoolPlaneRow& row) { return row.block == qn_pixel_block(); }
