@@ -59,11 +59,19 @@ inline bool may_choose(const Row& row, const char* name) {
   return name == nullptr ? (row.cores & cpu().core) != 0 : std::strcmp(name, row.name) == 0;
 }
 
+// A row for matrices of one row alone, as every CPU has others that do the same.
+template <class TableRow>
+constexpr bool for_one_row(const TableRow& row) {
+  if constexpr (requires { row.mr; }) return row.mr == 1 && (row.isa & isa_baseline) != 0;
+  return false;
+}
+
 // Does a build contain this row of a table? A trimmed one leaves out what nobody needs, rows for cores that nobody
-// named, and references of which every CPU has another row for the same entry of the list.
-template <class Table>
-constexpr bool is_built(const Row& row, const Table& table) {
+// named or for matrices of one row, and references of which every CPU has another row for the same entry of the list.
+template <class TableRow, class Table>
+constexpr bool is_built(const TableRow& row, const Table& table) {
   if (!trimmed) return true;
+  if (for_one_row(row)) return false;
   const std::string_view entry = kernel_entry(row.name);
   if (entry.empty() || (row.layout == QN_LAYOUT_PIXEL_BLOCKED && !has_sparse)) return false;
   if (row.cores != any_core && !for_core(row.name)) return false;

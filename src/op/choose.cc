@@ -42,7 +42,8 @@ constexpr double gather_cycles = 16;         // to begin a copy
 constexpr double gather_floats = 4;          // copied per cycle
 constexpr double transform_cycles = 6;       // winograd: of one vector at one point, there or back,
 constexpr double far_transform_cycles = 14;  // and where the image does not fit into the L2 cache
-constexpr double l2_bytes = 64;              // that arrive per cycle from the L2 cache
+constexpr double l2_bytes = 64;              // that arrive per cycle from the L2 cache,
+constexpr double arm_l2_bytes = 8;           // on phones as tool/phone_core.cc assumes,
 constexpr double l3_bytes = 25;              // that arrive per cycle from the last cache
 constexpr double memory_bytes = 10;          // and from memory, to one core
 constexpr double interrupted_bytes = 7;      // where it is asked for one panel and, a product later, for the next
@@ -89,13 +90,17 @@ struct Tile {
     return std::max<size_t>(tile_vectors * static_cast<size_t>(level_of(row).lanes) / nr, 1);
   }
   bool one_row() const { return mr == 1; }
+  bool arm() const { return (row.isa & (isa_neon | isa_neonfma)) != 0; }
+  // Rows that are multiplied in a call with so many: on ARM those of the whole tile.
+  size_t computed(size_t rows) const { return arm() ? mr : rows; }
   size_t together() const { return one_row() ? 4 : 1; }  // panels side by side
 };
 
 // Cycles of one k for a tile of so many rows and channels, where loads wait for so many. Multiplications hide that.
 double step_cycles(const Tile& tile, size_t rows, size_t channels, double stalls = 0) {
   const Level level = level_of(tile.row);
-  const double vectors = static_cast<double>(channels) / level.lanes, m = static_cast<double>(rows);
+  const double vectors = static_cast<double>(channels) / level.lanes;
+  const double m = static_cast<double>(tile.computed(rows));
   const double panels = static_cast<double>(tile.together());
   const double multiplies = m * vectors * level.multiply / pipes, loads = (m / panels + vectors) / pipes;
   return std::max(multiplies, std::max(loads, latency / panels) + stalls);
@@ -107,7 +112,7 @@ double arrival(const Tile& tile, double bytes_per_cycle) {
 }
 
 // The part of memory's bandwidth that a kernel gets: the more, the more it has under way at a time. Kernels of one row
-// have four panels side by side, of 16 channels or 32; the others are in one place at a time.
+// have four panels side by side, of 8 to 32 channels; the others are in one place at a time.
 double reach(const Tile& tile) { return !tile.one_row() ? 0.9 : tile.nr <= 16 ? 0.92 : 1; }
 
 // Channels of a last panel with `left` of them that are multiplied: most kernels of wide vectors leave out the second.
@@ -120,16 +125,17 @@ bool far_weights(const Problem& p, double bytes) {
   return std::max(static_cast<double>(p.traffic), bytes) > cached_bytes;
 }
 
-// Cycles of all tiles of all groups and images, each `depth` steps deep. Kernels run the rows of a call only, so the
-// last tile of an image costs what it has. To the first the weights come from where the other layers of a model have
-// left them, to the others from the L2 cache.
+// Cycles of all tiles of all groups and images, each `depth` steps deep. Kernels of x86 run the rows of a call only, so
+// the last tile of an image costs what it has. To the first the weights come from where the other layers of a model
+// have left them, to the others from the L2 cache.
 double tiles_cycles(const Problem& p, const Tile& tile, double per_tile, double stalls = 0) {
   const double depth = static_cast<double>(p.taps()) * static_cast<double>(p.in);
   const size_t tiles = divide_up(p.pixels, tile.mr), rows = divide_up(p.pixels, tiles);
   const size_t panels = divide_up(p.out, tile.nr), sets = divide_up(panels, tile.together());
   const bool far = far_weights(p, depth * static_cast<double>(p.out * p.groups * sizeof(float)));
   const double distance = far ? 1 : memory_bytes / l3_bytes;  // in times of that of memory
-  const double cold = arrival(tile, memory_bytes * reach(tile)) * distance, warm = arrival(tile, l2_bytes);
+  const double cold = arrival(tile, memory_bytes * reach(tile)) * distance;
+  const double warm = arrival(tile, tile.arm() ? arm_l2_bytes : l2_bytes);
   const double idle = static_cast<double>(sets * tile.together()) / static_cast<double>(panels);  // and busy places
   const auto call = [&](size_t count, size_t channels, double weights, double waits) {
     const double store = static_cast<double>(count * channels) / level_of(tile.row).lanes;

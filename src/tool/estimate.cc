@@ -49,7 +49,8 @@ struct Tiles {
 };
 
 // Whole tiles: rows and channels that are missing cost what others do. One operand of a call comes from behind the
-// first cache, the smaller, unless both matrices fit into half of it.
+// first cache, the smaller, unless both matrices fit into half of it. Where a tile is one row, it is the channels' that
+// pass by.
 void add_tiles(const Tiles& t, const Arm64Kernel& kernel, const Machine& machine, Cost* cost) {
   const double mr = number(kernel.pixels), nr = number(kernel.channels);
   const double calls = t.count * std::ceil(t.rows / mr) * std::ceil(t.channels / nr);
@@ -57,8 +58,8 @@ void add_tiles(const Tiles& t, const Arm64Kernel& kernel, const Machine& machine
   const double multiply = t.depth * mr * nr / speed_of(kernel, *machine.core).macs_per_cycle;
   cost->cycles += calls * (multiply + store + call_cycles + t.per_call);
   const double both = (t.rows + t.channels) * t.depth * sizeof(float);
-  if (both > number(machine.core->l1_bytes) / 2)
-    cost->cache_bytes += calls * std::min(mr, nr) * t.depth * sizeof(float);
+  const double passing = mr > 1 ? std::min(mr, nr) : nr;
+  if (both > number(machine.core->l1_bytes) / 2) cost->cache_bytes += calls * passing * t.depth * sizeof(float);
   cost->parts = std::max(cost->parts, calls);
 }
 
@@ -115,12 +116,12 @@ bool winograd(const Layer& layer, const Arm64Kernel& kernel, const Machine& mach
   const double tiles = points_along(m, layer.height) * points_along(m, layer.width) * number(layer.images) / points;
   const double vectors = std::ceil(number(layer.in) / lanes) + std::ceil(number(layer.out) / lanes);
   Cost products;
-  products.cycles = std::numeric_limits<double>::infinity();
+  double least = std::numeric_limits<double>::infinity();
   for (const Arm64Kernel& each : arm64_kernels()) {
     if (each.family != KernelFamily::gemm || !made_for(each, *machine.core)) continue;
     Cost one;
     add_tiles({tiles, number(layer.in), number(layer.out), points}, each, machine, &one);
-    if (one.cycles < products.cycles) products = one;
+    if (const double ms = time_of(one, machine).ms; ms < least) least = ms, products = one;
   }
   *cost = products;
   cost->cycles += tiles * points * vectors * transform_vectors * vector_cycles(*machine.core);

@@ -82,9 +82,10 @@ void check_gemm(Checker& checker, const GemmRow& row) {
       }
     }
   }
-  // Every small size.
+  // Every small size; kernels of one row have four panels side by side.
+  const size_t panels = row.mr == 1 ? 4 : 2;
   for (size_t k = 1; k <= 17; ++k) {
-    for (size_t n = 1; n <= 2 * row.nr + 1; ++n) {
+    for (size_t n = 1; n <= panels * row.nr + 1; ++n) {
       if (!check_size(checker, memory, row, n, k, every_m, Values::random, clamps[0], Side::high, 0)) return;
       if (!check_size(checker, memory, row, n, k, every_m, Values::integers, {-50, 60}, Side::low, 3)) return;
     }
