@@ -6,6 +6,7 @@
                OBJECT --function NAME --list  its innermost loops;  --loop N takes another than the main one
                --cores a53,n1                 some cores only (parts of names)
                --table                        a Markdown table of shares of the peak;  --json: everything
+               --bound                        beside the cycles those that no order of a loop's vector instructions beats
     predict.py --cores a53 --source FILE      the lines of a file are one loop ("-": standard input)
 
 OBJECT is an .o, .a or .so of anybody.  $OBJDUMP and $LLVM_MCA name the tools to use; without them the newest llvm-mca
@@ -22,6 +23,9 @@ are not offered).  Cortex-A53 and A55 are a scoreboard of our own: scoreboard.py
 lie in the L1 cache.  Cycles are those of a steady state: from iteration 100 to 300, by 200.  The peak is what a loop of
 nothing but the same kind of multiply-accumulate on 24 accumulators reaches by the same means.
 
+The bound is what the vector instructions of a loop take alone, without copies from register to register, if none waits
+for another: what reaches it can only become faster by fewer loads, stores and arithmetic.
+
 Some models let a base register that a load updates wait for the loaded value ("post-index"): kryo's for every load,
 neoverse-n2's and cortex-a57's for ldr of vectors.  No such core does.  Where it matters, the loop is also run with an
 addition in place of the update, and the note tells the share then.
@@ -31,6 +35,7 @@ import argparse
 import collections
 import dataclasses
 import functools
+import itertools
 import json
 import os
 import pathlib
@@ -284,6 +289,33 @@ def without_updates(lines):
     return [re.sub(r"^add (\w+), \w+, #-", r"sub \1, \1, #", line) for line in out]
 
 
+# The bound
+
+RESULTS = 24  # registers that take results in turn
+
+
+def alone(lines):
+    """The vector instructions, copies left out, with results that none of them reads."""
+    out = []
+    registers = itertools.cycle(range(RESULTS))
+    for line in lines:
+        name, _, operands = line.partition(" ")
+        if not re.search(r"\bv\d+\.|\b[qds]\d+\b", operands) or re.match(r"mov v\d+\.16b, v\d+\.16b$", line):
+            continue
+        values, bracket, address = operands.partition("[x") if name.startswith(("ld", "st")) else (operands, "", "")
+        results = 0 if name.startswith("st") else len(re.findall(r"\b[vqds]\d+", values)) if name.startswith("ld") else 1
+        taken = itertools.chain(itertools.islice(registers, results), range(RESULTS, RESULTS + 8))
+        values = re.sub(r"\b([vqds])\d+", lambda found: found[1] + str(next(taken)), values)
+        out.append(f"{name} {values}{bracket}{address}")
+    return out
+
+
+def bound_of(lines, cycles_of):
+    """Several iterations of a short loop go together, for some instructions add to their result."""
+    times = -(-RESULTS // max(len(alone(lines)), 1))
+    return cycles_of(alone(lines * times)) / times
+
+
 # Predictions
 
 @dataclasses.dataclass
@@ -294,6 +326,7 @@ class Prediction:
     percent_of_peak: float | None
     bottleneck: str
     note: str = ""
+    bound: float | None = None  # cycles
 
 
 def percent(lines, cycles, cycles_of):
@@ -339,8 +372,13 @@ def predict_out_of_order(core, lines):
     return Prediction(core, cycles, sum(map(macs, lines)) / cycles, share, bottleneck, note)
 
 
-def predict(core, lines):
-    return predict_in_order(core, lines) if core in scoreboard.CORES else predict_out_of_order(core, lines)
+def predict(core, lines, bound=False):
+    in_order = core in scoreboard.CORES
+    prediction = predict_in_order(core, lines) if in_order else predict_out_of_order(core, lines)
+    if bound:
+        prediction.bound = bound_of(lines, lambda some: scoreboard.cycles(some, scoreboard.CORES[core]) if in_order else
+                                    mca_cycles(core, some))
+    return prediction
 
 
 # The command
@@ -390,11 +428,11 @@ def print_text(results):
         for p in predictions:
             share = f"{p.percent_of_peak:5.1f}%" if p.percent_of_peak is not None else "     -"
             print(f"  {p.core:12} {p.cycles:8.2f} cycles {p.macs_per_cycle:6.2f} MAC/cycle {share}  {p.bottleneck}" +
-                  (f"; {p.note}" if p.note else ""))
+                  (f"; bound {p.bound:.2f} cycles" if p.bound else "") + (f"; {p.note}" if p.note else ""))
 
 
 def print_table(results, cores):
-    """Shares of the peak; in brackets what a note says of it."""
+    """Shares of the peak, in brackets what a note says of it; or cycles and their bound."""
     titles = [core.split("-")[-1].capitalize() for core in cores]
     print("| kernel, its main loop | MACs | " + " | ".join(titles) + " |")
     print("| --- |" + " --- |" * (len(cores) + 1))
@@ -403,7 +441,8 @@ def print_table(results, cores):
         for p in predictions:
             bracket = re.search(r"(\d+)%", p.note)
             cell = f"{p.percent_of_peak:.0f}" if p.percent_of_peak is not None else f"{p.cycles:.4g} cycles"
-            cells.append(cell + (f" ({bracket[1]})" if bracket else ""))
+            cell += f" ({bracket[1]})" if bracket else ""
+            cells.append(cell if p.bound is None else f"{p.cycles:.4g} / {p.bound:.4g}")
         print(f"| `{loop.function}` | {loop.macs} | " + " | ".join(cells) + " |")
 
 
@@ -436,6 +475,7 @@ def parse_arguments():
     parser.add_argument("--source")
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--bound", action="store_true")
     arguments = parser.parse_args()
     if bool(arguments.objects) == bool(arguments.source):
         parser.error("give objects, or --source")
@@ -452,7 +492,7 @@ def main():
         for loop in loops:
             print(f"{loop.address:8x}  {describe(loop)}")
         return
-    results = [(loop, [predict(core, loop.lines) for core in cores]) for loop in loops]
+    results = [(loop, [predict(core, loop.lines, arguments.bound) for core in cores]) for loop in loops]
     if arguments.json:
         print_json(results)
     elif arguments.table:

@@ -47,6 +47,11 @@ template <class F>
 inline void channel(size_t rows, size_t channels, const float* x, size_t x_stride, float* y, size_t y_stride, F f) {
   for (; rows > 0; --rows) {
     size_t c = 0;
+    for (; c + 4 * width <= channels; c += 4 * width) {
+      Vec v[4];
+      for (size_t i = 0; i < 4; ++i) v[i] = f(load(x + c + i * width), c + i * width, width);
+      for (size_t i = 0; i < 4; ++i) store(y + c + i * width, v[i]);
+    }
     for (; c + width <= channels; c += width) store(y + c, f(load(x + c), c, width));
     const size_t rest = channels - c;
     if (rest > 0) store_some(y + c, f(load_some(x + c, rest), c, rest), rest);

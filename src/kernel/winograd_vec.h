@@ -173,20 +173,25 @@ template <size_t m, size_t k = m>
   if constexpr (k > 2) {
     if (w.outputs <= k - 2) return output_rows<m, k - 2>(h, w, half, bias, to, p);
   }
-  const Vec min = splat<Vec>(p->min), max = splat<Vec>(p->max);
-  const size_t infinity = w.has_infinity() ? m + 1 : 0, last = w.has_infinity() ? (k - 1) * to.pixel_stride : 0;
-  char* row = to.c;
+  // What is behind references would be loaded again after every store.
+  const Vec min = splat<Vec>(p->min), max = splat<Vec>(p->max), b = bias;
+  const auto [c, row_stride, pixel_stride] = to;
+  const size_t infinity = w.has_infinity() ? m + 1 : 0, last = w.has_infinity() ? (k - 1) * pixel_stride : 0;
+  const size_t rows = h.outputs;
+  char* row = c;
 #pragma GCC unroll 1
-  for (size_t y = 0; y < h.outputs; ++y, row += to.row_stride) {
+  for (size_t y = 0; y < rows; ++y, row += row_stride) {
     Vec d[k + 2], t[k];
 #pragma GCC unroll 8
     for (size_t x = 0; x <= k; ++x) d[x] = half[y][x];
     d[k + 1] = half[y][infinity];
     Winograd<m, k>::output(d, t);
-    store(floats(row + last), clamp_to(t[k - 1] + bias, min, max));
-    char* c = row;
 #pragma GCC unroll 8
-    for (size_t x = 0; x < k - 1; ++x, c += to.pixel_stride) store(floats(c), clamp_to(t[x] + bias, min, max));
+    for (size_t x = 0; x < k; ++x) t[x] = clamp_to(t[x] + b, min, max);
+    store(floats(row + last), t[k - 1]);
+    char* pixel = row;
+#pragma GCC unroll 8
+    for (size_t x = 0; x < k - 1; ++x, pixel += pixel_stride) store(floats(pixel), t[x]);
   }
 }
 

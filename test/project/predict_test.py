@@ -113,6 +113,12 @@ class Instructions(unittest.TestCase):
             "ldr q0, [x3]", "add x3, x3, #16", "ld1 {v0.4s, v1.4s}, [x3]", "add x3, x3, x4",
             "ldr d0, [x3, #-8]", "sub x3, x3, #8", "str q0, [x3], #16", "ldr q0, [x3]"])
 
+    def test_alone(self):
+        lines = ["ldp q1, q17, [x1, #32]", "ldr x9, [x1]", "fmul v1.4s, v2.4s, v17.4s", "mov v3.16b, v1.16b",
+                 "bit v1.16b, v2.16b, v3.16b", "add x1, x1, #64", "str q1, [x2, x3]", "b.ne 0"]
+        self.assertEqual(predict.alone(lines), [
+            "ldp q0, q1, [x1, #32]", "fmul v2.4s, v24.4s, v25.4s", "bit v3.16b, v24.16b, v25.16b", "str q24, [x2, x3]"])
+
     def test_unit_name(self):
         self.assertEqual([predict.unit_name(name) for name in ("N2UnitS.\x00", "N2UnitS.\n", "V1UnitL2", "A57UnitW")],
                          ["S0", "S10", "L2", "W"])
@@ -134,6 +140,11 @@ class Command(unittest.TestCase):
         text = self.run_command("some.o", "--cores", "a53,a55")
         self.assertIn("qn_gemm_f32_8x8_neon loop 0: 4 instructions, 8 MACs\n", text)
         self.assertRegex(text, r"cortex-a53 +4.00 cycles +2.00 MAC/cycle +50.0%")
+
+    def test_bound(self):
+        text = self.run_command("some.o", "--cores", "a53", "--bound")
+        self.assertRegex(text, r"cortex-a53 +4.00 cycles .*; bound 2.00 cycles")
+        self.assertIn("| 4 / 2 |", self.run_command("some.o", "--cores", "a53", "--bound", "--table"))
 
     def test_list(self):
         text = self.run_command("some.o", "--function", "gemm", "--list")
