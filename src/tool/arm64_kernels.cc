@@ -24,7 +24,8 @@ constexpr Arm64Kernel kernels[] = {
 #define QN_DWCONV_ROW(type, nr, isa, layout, name) {KernelFamily::dwconv, #name, #isa, 1, nr, 0, 0, 1},
 #define QN_DWCONV_TILE_ROW(type, kernel, stride, rows, nr, isa, layout, name) \
   {KernelFamily::dwconv_tile, #name, #isa, rows, nr, kernel, stride, 1},
-#define QN_DWCONV_PLANE_ROW(...)
+#define QN_DWCONV_PLANE_ROW(type, kernel, block, lanes, isa, layout, name) \
+  {KernelFamily::dwconv_plane, #name, #isa, lanes, 1, kernel, kernel == 0 ? 0 : 1, 1},
 #define QN_DWCONV_HALF_ROW(...)
 #include "kernel/dwconv.inc"
 #define QN_WINOGRAD_ROW(type, outputs, isa, layout, name) \

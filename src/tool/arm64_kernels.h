@@ -7,14 +7,14 @@
 
 namespace quern {
 
-enum class KernelFamily { gemm, igemm, dwconv, dwconv_tile, winograd, spmm };
+enum class KernelFamily { gemm, igemm, dwconv, dwconv_tile, dwconv_plane, winograd, spmm };
 
 struct Arm64Kernel {
   KernelFamily family;
   const char* name;
   const char* target;       // "neon", "neon_a55", "neon_inorder": for such cores alone, "ref"
   size_t pixels, channels;  // of a tile; winograd: outputs of one direction
-  size_t kernel, stride;    // of tiles of depthwise convolution, else 0
+  size_t kernel, stride;    // of tiles and planes of depthwise convolution, 0 for any and elsewhere
   size_t block;             // sparse: output channels of a block
   bool reference() const;
 };

@@ -20,6 +20,8 @@ constexpr double gather_cycles = 16;     // direct: to begin a copy
 constexpr double transform_vectors = 7;  // winograd: operations on a vector at one point, there or back
 constexpr double transpose_vectors = 3;  // on one of a tile that is transposed
 constexpr double index_bytes = 2;        // sparse: of a block
+constexpr double word = 16;              // planes: pixels that share a mask,
+constexpr double edge_times = 1.5;       // and times the cycles of those where some do not count
 constexpr double join_ms = 0.005;        // to start threads and to wait for the last
 constexpr double max_winograd_error = 3e-5;
 constexpr double max_transformed_bytes = 40 << 20;
@@ -132,7 +134,7 @@ bool winograd(const Layer& layer, const Arm64Kernel& kernel, const Machine& mach
 bool depthwise(const Layer& layer, const Arm64Kernel& kernel, const Machine& machine, Cost* cost) {
   const bool tile = kernel.family == KernelFamily::dwconv_tile;
   const auto fits = [&](size_t extent, size_t stride) { return extent == kernel.kernel && stride == kernel.stride; };
-  if (!layer.depthwise()) return false;
+  if (!layer.depthwise() || layer.in_blocked) return false;
   if (tile && !(fits(layer.kernel.h, layer.stride.h) && fits(layer.kernel.w, layer.stride.w))) return false;
   const double channels = number(round_up(layer.groups, kernel.channels));
   const double rows = number(round_up(layer.height, kernel.pixels) * layer.images);
@@ -140,6 +142,22 @@ bool depthwise(const Layer& layer, const Arm64Kernel& kernel, const Machine& mac
   cost->cycles =
       pixels * number(layer.taps()) * channels / speed_of(kernel, *machine.core).macs_per_cycle + pixels * call_cycles;
   cost->parts = rows / number(kernel.pixels);
+  add_weights(dense_bytes(layer), machine, cost);
+  return true;
+}
+
+// Channel after channel: its image is copied out of its blocks, with a stride once more, and a tap is a shift of that.
+bool depthwise_planes(const Layer& layer, const Arm64Kernel& kernel, const Machine& machine, Cost* cost) {
+  const bool moved = layer.stride.h * layer.stride.w > 1;
+  const bool fits = layer.kernel.h == kernel.kernel && layer.kernel.w == kernel.kernel && !moved;
+  if (!layer.depthwise() || !layer.in_blocked || (kernel.kernel > 0 && !fits)) return false;
+  const double planes = number(layer.groups * layer.images);
+  const double edges = std::min(1.0, (word + 1) / number(layer.width));  // of a row, words that touch one
+  const double products =
+      number(round_up(layer.pixels(), kernel.pixels) * layer.taps()) * (1 + edges * (edge_times - 1));
+  const double copies = layer.input_bytes / sizeof(float) / lanes * vector_cycles(*machine.core) * (moved ? 4 : 2);
+  cost->cycles = planes * (products / speed_of(kernel, *machine.core).macs_per_cycle + call_cycles) + copies;
+  cost->parts = planes;
   add_weights(dense_bytes(layer), machine, cost);
   return true;
 }
@@ -171,6 +189,7 @@ constexpr Algorithm algorithms[] = {
     {"gemm", KernelFamily::gemm, gemm},
     {"depthwise", KernelFamily::dwconv, depthwise},
     {"depthwise", KernelFamily::dwconv_tile, depthwise},
+    {"depthwise", KernelFamily::dwconv_plane, depthwise_planes},
     {"winograd", KernelFamily::winograd, winograd},
     {"igemm", KernelFamily::igemm, igemm},
     {"direct", KernelFamily::gemm, direct},

@@ -32,8 +32,8 @@ struct Layer {
   bool pointwise = true;                // pixels of the input are rows of a matrix
   bool undilated = true;                // and of stride 1
   std::optional<WeightsDensity> zeros;  // where some weights are 0
-  bool in_blocked = false;              // the sparse algorithm finds its input as it wants it,
-  bool out_blocked = false;             // and leaves its output so
+  bool in_blocked = false;              // pixel-blocked: sparse and depthwise convolution find their input as they
+  bool out_blocked = false;             // want it, and leave their output so
 
   size_t taps() const { return kernel.h * kernel.w; }
   size_t depth() const { return taps() * in; }

@@ -112,9 +112,16 @@ bool weights_stay(const std::vector<Layer>& layers, const PhoneCore& core) {
 
 bool is_sparse(const Estimate& e) { return std::strcmp(e.algorithm, "sparse") == 0; }
 
-// Elementwise operators, concatenations and slices take any layout, the same for all; sparse convolutions each its own.
-bool same_for_all(OpKind kind) {
+// Which operators of windows take tensors that are pixel-blocked?
+enum class Windows { none, planes };
+
+// Elementwise operators, concatenations and slices take any layout, the same for all; windows do where they go plane by
+// plane; sparse convolutions each its own.
+bool same_for_all(OpKind kind, bool depthwise, Windows windows) {
   switch (kind) {
+    case OpKind::average_pool:
+    case OpKind::max_pool: return windows == Windows::planes;
+    case OpKind::conv2d: return depthwise && windows == Windows::planes;
     case OpKind::add:
     case OpKind::clamp:
     case OpKind::concat:
@@ -126,7 +133,8 @@ bool same_for_all(OpKind kind) {
 }
 
 // Which tensors can be pixel-blocked: those that only such operators write and read.
-std::vector<bool> blocked_tensors(const Graph& graph, const std::vector<Estimate>& estimates) {
+std::vector<bool> blocked_tensors(const Graph& graph, const std::vector<Layer>& layers,
+                                  const std::vector<Estimate>& estimates, Windows windows) {
   std::vector<bool> blocked(graph.tensors.size(), true);
   const auto drop = [&](int tensor) {
     if (tensor == no_tensor || !blocked[static_cast<size_t>(tensor)]) return false;
@@ -143,13 +151,32 @@ std::vector<bool> blocked_tensors(const Graph& graph, const std::vector<Estimate
       std::vector<int> all(node.outputs.begin(), node.outputs.end());
       for (const int input : node.inputs)
         if (input != no_tensor && tensor_of(graph, input).constant < 0) all.push_back(input);
-      bool stays = same_for_all(node.kind);
+      bool stays = same_for_all(node.kind, layers[i].depthwise(), windows);
       for (const int tensor : all) stays = stays && blocked[static_cast<size_t>(tensor)];
       if (stays) continue;
       for (const int tensor : all) changed |= drop(tensor);
     }
   }
   return blocked;
+}
+
+// The estimates anew of convolutions that tensors in blocks change.
+std::vector<Estimate> estimate_blocked(const Graph& graph, std::vector<Layer> layers, std::vector<Estimate> estimates,
+                                       const Machine& machine, Windows windows) {
+  const std::vector<bool> blocked = blocked_tensors(graph, layers, estimates, windows);
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (node.kind != OpKind::conv2d || !(is_sparse(estimates[i]) || layers[i].depthwise())) continue;
+    layers[i].in_blocked = blocked[static_cast<size_t>(node.inputs[0])];
+    layers[i].out_blocked = blocked[static_cast<size_t>(node.outputs[0])];
+    estimates[i] = estimate(layers[i], machine);
+  }
+  return estimates;
+}
+
+double total_ms(const std::vector<Estimate>& estimates) {
+  return std::accumulate(estimates.begin(), estimates.end(), 0.0,
+                         [](double sum, const Estimate& e) { return sum + e.ms; });
 }
 
 }  // namespace
@@ -164,15 +191,9 @@ std::vector<Estimate> estimate_layers(const Graph& graph, std::vector<Layer> lay
   machine.weights_stay = weights_stay(layers, *machine.core);
   std::vector<Estimate> estimates;
   for (const Layer& layer : layers) estimates.push_back(estimate(layer, machine));
-  const std::vector<bool> blocked = blocked_tensors(graph, estimates);
-  for (size_t i = 0; i < layers.size(); ++i) {
-    const Node& node = graph.nodes[i];
-    if (!is_sparse(estimates[i]) || node.kind != OpKind::conv2d) continue;
-    layers[i].in_blocked = blocked[static_cast<size_t>(node.inputs[0])];
-    layers[i].out_blocked = blocked[static_cast<size_t>(node.outputs[0])];
-    estimates[i] = estimate(layers[i], machine);
-  }
-  return estimates;
+  const auto with = [&](Windows windows) { return estimate_blocked(graph, layers, estimates, machine, windows); };
+  const std::vector<Estimate> none = with(Windows::none), planes = with(Windows::planes);
+  return total_ms(planes) < total_ms(none) ? planes : none;
 }
 
 }  // namespace quern

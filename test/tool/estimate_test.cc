@@ -77,7 +77,7 @@ TEST(Arm64Kernels, AreNoFasterThanTheirCores) {
       EXPECT_EQ(speed.evidence == Evidence::reference, kernel.reference()) << kernel.name;
       if (made_for(kernel, core)) families.insert(kernel.family);
     }
-    EXPECT_EQ(families.size(), 6u) << core.name;
+    EXPECT_EQ(families.size(), 7u) << core.name;
   }
 }
 
