@@ -125,6 +125,7 @@ bool check_plane_case(Checker& checker, PoolPlaneMemory& memory, const PoolPlane
   memory.p.floats()[0] = clamp.min;
   memory.p.floats()[1] = clamp.max;
 
+  const Flushing flushing(checker.flushes());
   std::vector<float> c(memory.c.size() / 4, poison_float());
   for (size_t p = 0; p < taps.computed(); ++p) {
     const float scale = 1.0f / static_cast<float>(p + 3);
@@ -138,8 +139,8 @@ bool check_plane_case(Checker& checker, PoolPlaneMemory& memory, const PoolPlane
   return checker.run(
       {size.pixels, size.kernel_h, size.kernel_w, memory.offsets.address(), memory.masks.address(), taps.mask_stride(),
        taps.origin(memory.a), memory.scale.address(), memory.c.address(), c_stride * 4, memory.p.address()},
-      {&memory.offsets, &memory.masks, &memory.a, &memory.scale, &memory.c, &memory.p}, {{&memory.c, c, !average}},
-      [&] {
+      {&memory.offsets, &memory.masks, &memory.a, &memory.scale, &memory.c, &memory.p},
+      {{&memory.c, c, !average, checker.flushes()}}, [&] {
         return "pixels=" + std::to_string(size.pixels) + " kernel_h=" + std::to_string(size.kernel_h) +
                " kernel_w=" + std::to_string(size.kernel_w) + " gap=" + std::to_string(gap) +
                (side == Side::high ? " high " : " low ") + name_of(values);
