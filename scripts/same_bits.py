@@ -8,6 +8,9 @@ Runs networks of `quern zoo` on the same random image with both, each dense algo
 compares the bits of all outputs. The first one runs its AVX2 kernels (--first-isa): every level with fused
 multiply-adds computes each output by one chain of them in the same order, so the level must not matter. Without FMA
 (armv7's `neon`) there is a tolerance: --tolerance.
+
+Winograd's tiles are chosen by their costs, which differ between processors, and those of another size compute something
+else: where two builds differ in that, the layers are named and the outputs compared with a tolerance.
 """
 
 import argparse
@@ -21,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 
+WINOGRAD_TOLERANCE = 1e-4
 MODELS = "squeezenet_v1.1,mobilenet_v1,mobilenet_v2"
 ALGORITHMS = "direct,gemm,igemm,winograd"
 
@@ -64,6 +68,15 @@ def outputs(quern, environment, model, image, algorithm, folder):
     return {path.name: path for path in sorted(folder.glob("*.npy"))}
 
 
+def winograd_tiles(quern, environment, model, algorithm, folder):
+    """The size of tiles ("6x6") of each layer that runs by Winograd's algorithm."""
+    trace = folder / "trace.json"
+    run([*quern, "profile", model, "--runs", "1", "--algorithm", algorithm, "--trace", trace], environment)
+    return {event["name"]: event["args"]["kernel"].split("_")[3]
+            for event in json.loads(trace.read_text())["traceEvents"]
+            if event.get("args", {}).get("algorithm") == "winograd"}
+
+
 def compare(one, other, tolerance):
     """What is different about two files; nothing: an empty text."""
     if one.read_bytes() == other.read_bytes():
@@ -74,6 +87,25 @@ def compare(one, other, tolerance):
     # Written so that a NaN differs.
     off = [(a, b) for a, b in zip(values, other_values) if not abs(a - b) <= tolerance * max(1, abs(a))]
     return f"{len(off)} of {len(values)} numbers differ, the first {off[0][0]:.9g} and {off[0][1]:.9g}" if off else ""
+
+
+def check(arguments, model, image, algorithm, root):
+    """What differs, and under which reservation."""
+    builds = [(arguments.first, {"QUERN_ISA": arguments.first_isa}),
+              (arguments.second, {"QUERN_ISA": arguments.second_isa})]
+    one, other = (outputs(*build, model, image, algorithm, root / f"{algorithm}-{i}") for i, build in enumerate(builds))
+
+    def differences(tolerance):
+        return [text for text in (compare(one[name], other[name], tolerance) for name in one) if text]
+
+    found = differences(arguments.tolerance)
+    if not found:
+        return [], ""
+    first, second = (winograd_tiles(*build, model, algorithm, root) for build in builds)
+    layers = [layer for layer in sorted(first.keys() | second.keys()) if first.get(layer) != second.get(layer)]
+    if not layers:
+        return found, ""
+    return differences(WINOGRAD_TOLERANCE), f" within {WINOGRAD_TOLERANCE:g}: other tiles in {', '.join(layers)}"
 
 
 def main():
@@ -93,14 +125,9 @@ def main():
             folder = pathlib.Path(root)
             model, image = make_model(arguments.first, name, folder)
             for algorithm in arguments.algorithms.split(","):
-                one = outputs(arguments.first, {"QUERN_ISA": arguments.first_isa}, model, image, algorithm,
-                              folder / f"{algorithm}-1")
-                other = outputs(arguments.second, {"QUERN_ISA": arguments.second_isa}, model, image, algorithm,
-                                folder / f"{algorithm}-2")
-                differences = [compare(one[path], other[path], arguments.tolerance) for path in one]
-                differences = [text for text in differences if text]
+                differences, note = check(arguments, model, image, algorithm, folder)
                 wrong += len(differences)
-                print(f"{name} {algorithm}: {'; '.join(differences) or 'same'}", flush=True)
+                print(f"{name} {algorithm}: {'; '.join(differences) or 'same'}{note}", flush=True)
     if wrong:
         sys.exit(f"{wrong} outputs differ")
 
