@@ -82,6 +82,23 @@ SYM(\name):
         .cfi_negate_ra_state
 .endm
 
+// What a clamp of dwconv does with a vector of sums, where v30 is min and v31 max; gemm_f32_neon.S says why so.
+.macro below_min acc, mask
+        fcmgt   v\mask\().4s, v30.4s, v\acc\().4s
+.endm
+
+.macro put_min acc, mask
+        bit     v\acc\().16b, v30.16b, v\mask\().16b
+.endm
+
+.macro above_max acc, mask
+        fcmgt   v\mask\().4s, v\acc\().4s, v31.4s
+.endm
+
+.macro put_max acc, mask
+        bit     v\acc\().16b, v31.16b, v\mask\().16b
+.endm
+
 // Stores the first n (1 .. 7, in a register) of the floats in lo and hi at [at], which moves on; lo is scratch.
 .macro store_first at, n, lo, hi
         tbz     \n, #2, L(first\@_two)

@@ -5,48 +5,32 @@
 
         .altmacro
 
-// v26 min, v27 max; low, high: 0 where nothing is below min, above max.
+// v30 min, v31 max; low, high: 0 where nothing is below min, above max.
 .macro limits at, low, high
         ldp     \low, \high, [\at]
-        dup     v26.4s, \low
-        dup     v27.4s, \high
+        dup     v30.4s, \low
+        dup     v31.4s, \high
         eor     \low, \low, #0xff800000 // -infinity
         eor     \high, \high, #0x7f800000
 .endm
 
-// V vectors from v(first) on, see gemm_f32_neon.S.  v28-v31 masks
+// V vectors from v(first) on.  v26-v29 masks
 .macro clamp first, V, low, high
         cbz     \low, 7f
         each    \first, \V, below_min
-        each    \first, \V, raise
+        each    \first, \V, put_min
 7:      cbz     \high, 7f
         each    \first, \V, above_max
-        each    \first, \V, lower
+        each    \first, \V, put_max
 7:
 .endm
 
 .macro each first, V, do
         .set    v, 0
         .rept   \V
-        \do     %(v + \first), %(v + 28)
+        \do     %(v + \first), %(v + 26)
         .set    v, v + 1
         .endr
-.endm
-
-.macro below_min acc, mask
-        fcmgt   v\mask\().4s, v26.4s, v\acc\().4s
-.endm
-
-.macro raise acc, mask
-        bit     v\acc\().16b, v26.16b, v\mask\().16b
-.endm
-
-.macro above_max acc, mask
-        fcmgt   v\mask\().4s, v\acc\().4s, v27.4s
-.endm
-
-.macro lower acc, mask
-        bit     v\acc\().16b, v27.16b, v\mask\().16b
 .endm
 
 // Vectors start from the bias.
@@ -64,7 +48,7 @@
 //   A      x9 x10 x11: three rows, at column 1     w16 w17 w12 which taps of columns 0, 2 and both count  w1 all
 //   C      x8  x13 to the next four vectors  x14 c_stride
 //   acc    v0-v3     load  v4-v7, v16-v19 of the next tap     W  v20 v21 v22, tap by tap  v25 bias
-//   taps   v28-v31 which of a column count  v23 v24 their bits     clamp  v26-v31 w2 w15
+//   taps   v26-v29 which of a column count  v23 v24 their bits     clamp  v26-v31 w2 w15
 //
 // 36 FMAs and 36 loads, of which 24 are not aligned; shifting columns into place instead would occupy the units that
 // multiply.  At the edges of the image another 36 instructions clear what does not count.
@@ -95,14 +79,14 @@
 
 // Before column 0 or 2: its masks.
 .macro masks V, w
-        dup     v28.4s, \w
+        dup     v26.4s, \w
         .if     \V > 1
-        ushr    v30.4s, v28.4s, #8
+        ushr    v28.4s, v26.4s, #8
+        cmtst   v27.4s, v26.4s, v24.4s
         cmtst   v29.4s, v28.4s, v24.4s
-        cmtst   v31.4s, v30.4s, v24.4s
-        cmtst   v30.4s, v30.4s, v23.4s
-        .endif
         cmtst   v28.4s, v28.4s, v23.4s
+        .endif
+        cmtst   v26.4s, v26.4s, v23.4s
 .endm
 
 .macro tap V, masked, t
@@ -115,7 +99,7 @@
         .set    v, 0
         .rept   \V
         .if     \masked * (\t / 3 - 1)
-        keep    %(to + v), %(28 + v)
+        keep    %(to + v), %(26 + v)
         .endif
         product %v, %(to + v), %(20 + \t / 4), %(\t - \t / 4 * 4)
         .set    v, v + 1

@@ -162,7 +162,7 @@
         .set    r, 0
         .rept   R + 2
         .if     r < R
-        \compare %(27 + r - r / 3 * 3), %(\set * R + r)
+        \compare %(\set * R + r), %(27 + r - r / 3 * 3)
         .endif
         .if     r >= 2
         \replace %(\set * R + r - 2), %(25 + r - (r - 2) / 3 * 3)
@@ -171,23 +171,7 @@
         .endr
 .endm
 
-.macro below_min mask, acc
-        fcmgt   v\mask\().4s, v30.4s, v\acc\().4s
-.endm
-
-.macro put_min acc, mask
-        bit     v\acc\().16b, v30.16b, v\mask\().16b
-.endm
-
-.macro above_max mask, acc
-        fcmgt   v\mask\().4s, v\acc\().4s, v31.4s
-.endm
-
-.macro put_max acc, mask
-        bit     v\acc\().16b, v31.16b, v\mask\().16b
-.endm
-
-.macro below_zero mask, acc
+.macro below_zero acc, mask
         fcmlt   v\mask\().4s, v\acc\().4s, #0
 .endm
 
