@@ -11,8 +11,11 @@
 #endif
 
 namespace quern {
+#ifdef QN_TRIMMED
+
 namespace {
 
+thread_local std::jmp_buf* border = nullptr;
 thread_local Lock* innermost = nullptr;
 
 }  // namespace
@@ -26,14 +29,6 @@ Lock::~Lock() {
   innermost = outer_;
   mutex_.unlock();
 }
-
-#ifdef QN_TRIMMED
-
-namespace {
-
-thread_local std::jmp_buf* border = nullptr;
-
-}  // namespace
 
 void give_up(qn_status status) {
   if (border == nullptr) std::terminate();  // whatever allocates stands behind the border

@@ -20,6 +20,7 @@ struct Failure {
 [[noreturn]] void out_of_memory();
 
 // Holds a mutex as long as it lives, or until its thread gives up.
+#ifdef QN_TRIMMED
 class Lock {
  public:
   explicit Lock(std::mutex& mutex);
@@ -32,6 +33,9 @@ class Lock {
   std::mutex& mutex_;
   Lock* const outer_;
 };
+#else
+using Lock = std::lock_guard<std::mutex>;
+#endif
 
 // What body() returns, or the status it gave up with.
 qn_status cross_border(qn_status (*body)(void*), void* context) noexcept;

@@ -79,6 +79,8 @@ constexpr double max_winograd_error = 3e-5;
 constexpr size_t winograd_calls = 2;  // of gemm in a block of tiles
 constexpr size_t max_panel = 64;      // channels that panels are padded to, at most
 
+bool is_arm(const Row& row) { return (row.isa & (isa_neon | isa_neonfma)) != 0; }
+
 // The tile of a kernel of gemm or igemm, or as many rows of it as are multiplied at a time.
 struct Tile {
   const Row& row;
@@ -90,9 +92,8 @@ struct Tile {
     return std::max<size_t>(tile_vectors * static_cast<size_t>(level_of(row).lanes) / nr, 1);
   }
   bool one_row() const { return mr == 1; }
-  bool arm() const { return (row.isa & (isa_neon | isa_neonfma)) != 0; }
   // Rows that are multiplied in a call with so many: on ARM those of the whole tile.
-  size_t computed(size_t rows) const { return arm() ? mr : rows; }
+  size_t computed(size_t rows) const { return is_arm(row) ? mr : rows; }
   size_t together() const { return one_row() ? 4 : 1; }  // panels side by side
 };
 
@@ -135,7 +136,7 @@ double tiles_cycles(const Problem& p, const Tile& tile, double per_tile, double 
   const bool far = far_weights(p, depth * static_cast<double>(p.out * p.groups * sizeof(float)));
   const double distance = far ? 1 : memory_bytes / l3_bytes;  // in times of that of memory
   const double cold = arrival(tile, memory_bytes * reach(tile)) * distance;
-  const double warm = arrival(tile, tile.arm() ? arm_l2_bytes : l2_bytes);
+  const double warm = arrival(tile, is_arm(tile.row) ? arm_l2_bytes : l2_bytes);
   const double idle = static_cast<double>(sets * tile.together()) / static_cast<double>(panels);  // and busy places
   const auto call = [&](size_t count, size_t channels, double weights, double waits) {
     const double store = static_cast<double>(count * channels) / level_of(tile.row).lanes;
@@ -207,8 +208,7 @@ double dwconv_cycles(const Problem& p, const DwconvRow& row) { return depthwise_
 // another, long enough for it to come from the L2 cache; on 32-bit ARM rows cost so much more that tiles may wait.
 double dwconv_cycles(const Problem& p, const DwconvTileRow& row) {
   const bool compete = p.window->pixel_stride * row.stride % competing_bytes == 0;
-  const bool arm = (row.isa & (isa_neon | isa_neonfma)) != 0;
-  const bool wait = compete && row.nr * sizeof(float) < cache_line && !arm;
+  const bool wait = compete && row.nr * sizeof(float) < cache_line && !is_arm(row);
   return depthwise_cycles(p, row, wait ? 0.8 : 1.5);
 }
 
