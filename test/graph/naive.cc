@@ -69,10 +69,9 @@ void conv2d(const Call& c) {
         const size_t h = o[1] * a.stride.h + kh * a.dilation.h - a.padding.top;  // huge where negative
         const size_t v = o[2] * a.stride.w + kw * a.dilation.w - a.padding.left;
         if (h >= x[1] || v >= x[2]) continue;
-        for (size_t i = 0; i < w[3]; ++i) {
-          const size_t channel = o[3] / outputs_per_group * w[3] + i;
-          sum += double{c.in(0, {o[0], h, v, channel})} * double{c.in(1, {o[3], kh, kw, i})};
-        }
+        const float* in = &c.in(0)[offset(x, {o[0], h, v, o[3] / outputs_per_group * w[3]})];
+        const float* weights = &c.in(1)[offset(w, {o[3], kh, kw, 0})];
+        for (size_t i = 0; i < w[3]; ++i) sum += double{in[i]} * double{weights[i]};
       }
     }
     return c.clamped(sum);

@@ -75,12 +75,8 @@ void Strided::each(const std::function<void(size_t, size_t)>& visit) const {
   std::vector<size_t> index(tensor_.rank, 0);
   const size_t count = count_of(Shape(tensor_.shape, tensor_.shape + tensor_.rank));
   for (size_t i = 0; i < count; ++i) {
-    size_t rest = i;
-    for (uint32_t d = tensor_.rank; d-- > 0;) {
-      index[d] = rest % tensor_.shape[d];
-      rest /= tensor_.shape[d];
-    }
     visit(i, margin + place(index) / sizeof(float));
+    for (uint32_t d = tensor_.rank; d-- > 0 && ++index[d] == tensor_.shape[d];) index[d] = 0;
   }
 }
 
