@@ -14,6 +14,7 @@ else: where two builds differ in that, the layers are named and the outputs comp
 """
 
 import argparse
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -120,14 +121,19 @@ def main():
     arguments = parser.parse_args()
 
     wrong = 0
-    for name in arguments.models.split(","):
-        with tempfile.TemporaryDirectory() as root:
-            folder = pathlib.Path(root)
+    # As many at a time as there are cores: the threads only wait for the programs.
+    with tempfile.TemporaryDirectory() as root, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        cases = []
+        for name in arguments.models.split(","):
+            folder = pathlib.Path(root) / name
+            folder.mkdir()
             model, image = make_model(arguments.first, name, folder)
-            for algorithm in arguments.algorithms.split(","):
-                differences, note = check(arguments, model, image, algorithm, folder)
-                wrong += len(differences)
-                print(f"{name} {algorithm}: {'; '.join(differences) or 'same'}{note}", flush=True)
+            cases += [(f"{name} {algorithm}", pool.submit(check, arguments, model, image, algorithm, folder))
+                      for algorithm in arguments.algorithms.split(",")]
+        for case, result in cases:
+            differences, note = result.result()
+            wrong += len(differences)
+            print(f"{case}: {'; '.join(differences) or 'same'}{note}", flush=True)
     if wrong:
         sys.exit(f"{wrong} outputs differ")
 
