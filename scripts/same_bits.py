@@ -102,7 +102,8 @@ def check(arguments, model, image, algorithm, root):
     found = differences(arguments.tolerance)
     if not found:
         return [], ""
-    first, second = (winograd_tiles(*build, model, algorithm, root) for build in builds)
+    first, second = (winograd_tiles(*build, model, algorithm, root / f"{algorithm}-{i}")
+                     for i, build in enumerate(builds))
     layers = [layer for layer in sorted(first.keys() | second.keys()) if first.get(layer) != second.get(layer)]
     if not layers:
         return found, ""
