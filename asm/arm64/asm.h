@@ -99,6 +99,11 @@ SYM(\name):
         bit     v\acc\().16b, v31.16b, v\mask\().16b
 .endm
 
+// Both at once, unless max is -0: it would replace +0.
+.macro lower_to_max acc, none
+        fmin    v\acc\().4s, v\acc\().4s, v31.4s
+.endm
+
 // Stores the first n (1 .. 7, in a register) of the floats in lo and hi at [at], which moves on; lo is scratch.
 .macro store_first at, n, lo, hi
         tbz     \n, #2, L(first\@_two)

@@ -184,10 +184,6 @@
         fmax    v\acc\().4s, v\acc\().4s, v30.4s
 .endm
 
-.macro lower acc
-        fmin    v\acc\().4s, v\acc\().4s, v31.4s
-.endm
-
 // Row r of the oldest pixel, and the address of the next one.
 .macro store acc
         .if     r == 0
@@ -391,7 +387,7 @@ L(\name\()_min\p):
         find_set %(OPEN - 1)
         raise   \name, %p, %set
         cbz     w12, 7f
-        each_row lower, %set
+        each_row lower_to_max, %set
 7:      each_row store_and_open, %set
         add     x14, x14, x8
         .set    p, p + 1

@@ -194,7 +194,7 @@
         find_set %(OPEN - 1)
         raise   \name\()_inorder, %p, %set
         cbz     w12, 7f
-        each_row lower, %set
+        each_row lower_to_max, %set
 7:      each_row store_inorder, %set
         each_row open_high, %set
         .set    p, p + 1

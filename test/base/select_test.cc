@@ -91,15 +91,17 @@ TEST(Select, CoresInOrderHaveKernelsOfTheirOwn) {
   }
 }
 
-bool takes_tile(std::string_view name) { return best(dwconv_tile_rows()).name == name; }
+bool takes_depthwise(std::string_view tile, std::string_view plane) {
+  return best(dwconv_tile_rows()).name == tile && best(dwconv_plane_rows()).name == plane;
+}
 
-TEST(Select, CoresInOrderShareDepthwiseTiles) {
-  for (const char* core : {"a53", "a55"}) {
-    EXPECT_TRUE(with_core(core, [] { return takes_tile("qn_dwconv_f32_k3s1_4x4_neon_inorder"); })) << core;
-  }
-  for (const char* core : {"a57", "n1", "other"}) {
-    EXPECT_TRUE(with_core(core, [] { return takes_tile("qn_dwconv_f32_k3s1_4x4_neon"); })) << core;
-  }
+TEST(Select, CoresInOrderShareDepthwiseKernels) {
+  const auto in_order = [] {
+    return takes_depthwise("qn_dwconv_f32_k3s1_4x4_neon_inorder", "qn_dwconv_f32_plane32_k3_neon_inorder");
+  };
+  const auto any = [] { return takes_depthwise("qn_dwconv_f32_k3s1_4x4_neon", "qn_dwconv_f32_plane32_k3_neon"); };
+  for (const char* core : {"a53", "a55"}) EXPECT_TRUE(with_core(core, in_order)) << core;
+  for (const char* core : {"a57", "n1", "other"}) EXPECT_TRUE(with_core(core, any)) << core;
 }
 #endif
 

@@ -98,6 +98,7 @@ const char* name_of(Values values) {
   switch (values) {
     case Values::integers: return "integers";
     case Values::random: return "random";
+    case Values::zeros: return "zeros";
     case Values::extreme: return "extreme";
   }
   return "?";
@@ -122,6 +123,7 @@ float Random::value(Values values) {
   switch (values) {
     case Values::integers: return static_cast<float>(static_cast<int>(bits % 33) - 16);
     case Values::random: break;
+    case Values::zeros: return 0;
     case Values::extreme:
       if (bits % 8 == 0) return special[(bits >> 3) % std::size(special)];
       break;

@@ -29,6 +29,7 @@ uint64_t seed();
 enum class Values {
   integers,  // small: sums are exact in any order
   random,    // in (-1, 1) with all bits of the significand in play: sums show the order and the roundings
+  zeros,     // +0
   extreme,   // NaN, infinities, denormals, zeros of both signs, the largest numbers, among ordinary ones
 };
 const char* name_of(Values values);

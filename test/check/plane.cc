@@ -34,12 +34,15 @@ void PlaneTaps::choose_offsets(Random& random) {
   }
 }
 
-// Some columns are full, some empty.
+// Some columns are full, some empty; some lack a pixel of each row, as at the edge of an image, some any pixels.
 void PlaneTaps::choose_masks(Random& random) {
   for (size_t column = 0; column < size_.kernel_w; ++column) {
     std::vector<bool> mask(round_up(size_.pixels, word), false);
-    const size_t kind = kind_.three && column == 1 ? 0 : random.below(8);
-    for (size_t p = 0; p < size_.pixels; ++p) mask[p] = kind == 0 || (kind > 1 && random.below(4) != 0);
+    const size_t kind = kind_.three && column == 1 ? 0 : random.below(kind_.three ? 4 : 8);
+    const size_t width = 5 + random.below(100), edge = random.below(width);
+    for (size_t p = 0; p < size_.pixels; ++p) {
+      mask[p] = kind == 0 || (kind == 1 && p % width != edge) || (kind > 2 && random.below(4) != 0);
+    }
     masks_.push_back(mask);
   }
 }
