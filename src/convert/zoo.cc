@@ -12,19 +12,20 @@ constexpr double residual = 0.25;
 
 std::string number(const std::string& prefix, size_t i) { return prefix + std::to_string(i); }
 
-void classify(ZooBuilder& b, const Value& features) {
-  const Value pooled = features.h * features.w > 1 ? b.global_average("pool", features) : features;
+void classify(ZooBuilder& b, const ZooValue& features) {
+  const ZooValue pooled = features.h * features.w > 1 ? b.global_average("pool", features) : features;
   b.output("prob", b.softmax("prob", b.fully_connected("fc", pooled, classes).tensor, 1));
 }
 
 // ---- MobileNet v1 (Howard 2017), and its single-shot detector ---------------------------------------------------
 
-Value separable(ZooBuilder& b, const std::string& name, const Value& x, size_t out, size_t stride, Activation act) {
+ZooValue separable(ZooBuilder& b, const std::string& name, const ZooValue& x, size_t out, size_t stride,
+                   Activation act) {
   return b.conv(name + ".point", b.depthwise(name + ".depth", x, 3, stride, act), {out, 1, 1, act});
 }
 
 struct Backbone {
-  Value stride16, last;
+  ZooValue stride16, last;
 };
 
 Backbone mobilenet_backbone(ZooBuilder& b, size_t side, Activation act) {
@@ -33,8 +34,8 @@ Backbone mobilenet_backbone(ZooBuilder& b, size_t side, Activation act) {
   };
   constexpr Block blocks[] = {{64, 1},  {128, 2}, {128, 1}, {256, 2}, {256, 1},  {512, 2}, {512, 1},
                               {512, 1}, {512, 1}, {512, 1}, {512, 1}, {1024, 2}, {1024, 1}};
-  Value x = b.conv("conv0", b.input(side), {32, 3, 2, act});
-  Value stride16 = x;
+  ZooValue x = b.conv("conv0", b.input(side), {32, 3, 2, act});
+  ZooValue stride16 = x;
   size_t i = 0;
   for (const Block& block : blocks) {
     if (block.out == 1024 && block.stride == 2) stride16 = x;
@@ -53,14 +54,14 @@ void mobilenet_ssd(ZooBuilder& b) {
   };
   constexpr Extra extras[] = {{256, 512}, {128, 256}, {128, 256}, {64, 128}};
   const Backbone backbone = mobilenet_backbone(b, 300, relu);
-  Vector<Value> maps = {backbone.stride16, backbone.last};
+  Vector<ZooValue> maps = {backbone.stride16, backbone.last};
   for (const Extra& extra : extras) {
     const std::string name = number("extra", maps.size() - 1);
-    const Value squeezed = b.conv(name + ".squeeze", maps.back(), {extra.squeeze, 1, 1, relu});
+    const ZooValue squeezed = b.conv(name + ".squeeze", maps.back(), {extra.squeeze, 1, 1, relu});
     maps.push_back(b.conv(name + ".reduce", squeezed, {extra.out, 3, 2, relu}));
   }
   Vector<int> offsets, scores;
-  for (const Value& map : maps) {
+  for (const ZooValue& map : maps) {
     const size_t boxes = offsets.empty() ? 3 : 6;
     const std::string name = number("head", offsets.size() + 1);
     offsets.push_back(b.flatten(name + ".loc/flat", b.conv(name + ".loc", map, {4 * boxes})));
@@ -77,8 +78,8 @@ struct Bottleneck {
   Activation act;
 };
 
-Value inverted_residual(ZooBuilder& b, const std::string& name, const Value& x, const Bottleneck& shape) {
-  Value y = x;
+ZooValue inverted_residual(ZooBuilder& b, const std::string& name, const ZooValue& x, const Bottleneck& shape) {
+  ZooValue y = x;
   if (shape.expand != x.c) y = b.conv(name + ".expand", y, {shape.expand, 1, 1, shape.act});
   y = b.depthwise(name + ".depth", y, shape.kernel, shape.stride, shape.act);
   if (shape.squeeze != 0) y = b.squeeze_excite(name + ".se", y, shape.squeeze);
@@ -93,7 +94,7 @@ void mobilenet_v2(ZooBuilder& b) {
   };
   constexpr Stage stages[] = {{1, 16, 1, 1}, {6, 24, 2, 2},  {6, 32, 3, 2}, {6, 64, 4, 2},
                               {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1}};
-  Value x = b.conv("conv0", b.input(224), {32, 3, 2, relu6});
+  ZooValue x = b.conv("conv0", b.input(224), {32, 3, 2, relu6});
   size_t i = 0;
   for (const Stage& stage : stages)
     for (size_t r = 0; r < stage.repeat; ++r)
@@ -109,7 +110,7 @@ void mobilenet_v3_large(ZooBuilder& b) {
       {3, 240, 80, 0, 2, hard_swish},    {3, 200, 80, 0, 1, hard_swish},    {3, 184, 80, 0, 1, hard_swish},
       {3, 184, 80, 0, 1, hard_swish},    {3, 480, 112, 120, 1, hard_swish}, {3, 672, 112, 168, 1, hard_swish},
       {5, 672, 160, 168, 2, hard_swish}, {5, 960, 160, 240, 1, hard_swish}, {5, 960, 160, 240, 1, hard_swish}};
-  Value x = b.conv("conv0", b.input(224), {16, 3, 2, hard_swish});
+  ZooValue x = b.conv("conv0", b.input(224), {16, 3, 2, hard_swish});
   size_t i = 0;
   for (const Bottleneck& block : blocks) x = inverted_residual(b, number("block", ++i), x, block);
   x = b.global_average("pool", b.conv("conv1", x, {960, 1, 1, hard_swish}));
@@ -120,25 +121,25 @@ void mobilenet_v3_large(ZooBuilder& b) {
 
 void squeezenet(ZooBuilder& b) {
   constexpr size_t squeezes[] = {16, 16, 32, 32, 48, 48, 64, 64};  // each fire module expands to 4 + 4 times as many
-  Value x = b.conv("conv1", b.input(227), {.out = 64, .kernel = 3, .stride = 2, .act = relu, .padding = 0});
+  ZooValue x = b.conv("conv1", b.input(227), {.out = 64, .kernel = 3, .stride = 2, .act = relu, .padding = 0});
   size_t i = 1;
   for (const size_t squeeze : squeezes) {
     ++i;
     if (i == 2 || i == 4 || i == 6) x = b.max_pool(number("pool", i), x, 3, 2, 0, i == 2 ? 4 : 2, true);
     const std::string name = number("fire", i);
-    const Value squeezed = b.conv(name + ".squeeze", x, {squeeze, 1, 1, relu});
+    const ZooValue squeezed = b.conv(name + ".squeeze", x, {squeeze, 1, 1, relu});
     x = b.concat(name, {b.conv(name + ".expand1x1", squeezed, {4 * squeeze, 1, 1, relu}),
                         b.conv(name + ".expand3x3", squeezed, {4 * squeeze, 3, 1, relu})});
   }
-  const Value scores = b.global_average("pool", b.conv("conv10", x, {classes, 1, 1, relu}));
+  const ZooValue scores = b.global_average("pool", b.conv("conv10", x, {classes, 1, 1, relu}));
   b.output("prob", b.softmax("prob", b.flatten("scores", scores), 1));
 }
 
 // ---- ShuffleNet v2, width 1.0 (Ma 2018) -------------------------------------------------------------------------
 
-Value shuffle_unit(ZooBuilder& b, const std::string& name, const Value& x, size_t out, size_t stride) {
+ZooValue shuffle_unit(ZooBuilder& b, const std::string& name, const ZooValue& x, size_t out, size_t stride) {
   const size_t half = out / 2;
-  Value left = x, right = x;
+  ZooValue left = x, right = x;
   if (stride == 1) {
     left = b.channels(name + ".keep", x, 0, half);
     right = b.channels(name + ".take", x, half, out);
@@ -156,7 +157,7 @@ void shufflenet_v2(ZooBuilder& b) {
     size_t out, repeat;
   };
   constexpr Stage stages[] = {{116, 4}, {232, 8}, {464, 4}};
-  Value x = b.max_pool("pool0", b.conv("conv0", b.input(224), {24, 3, 2, relu}), 3, 2, 1, 4);
+  ZooValue x = b.max_pool("pool0", b.conv("conv0", b.input(224), {24, 3, 2, relu}), 3, 2, 1, 4);
   size_t i = 0;
   for (const Stage& stage : stages)
     for (size_t r = 0; r < stage.repeat; ++r) x = shuffle_unit(b, number("block", ++i), x, stage.out, r == 0 ? 2 : 1);
@@ -170,43 +171,43 @@ struct ResStage {
 };
 constexpr size_t bottleneck_expansion = 4;
 
-Value res_stem(ZooBuilder& b, Activation act) {
+ZooValue res_stem(ZooBuilder& b, Activation act) {
   return b.max_pool("pool0", b.conv("conv0", b.input(224), {64, 7, 2, act}), 3, 2, 1, 4);
 }
 
-Value projection(ZooBuilder& b, const std::string& name, const Value& x, size_t out, size_t stride) {
+ZooValue projection(ZooBuilder& b, const std::string& name, const ZooValue& x, size_t out, size_t stride) {
   return b.conv(name + ".shortcut", x, {.out = out, .stride = stride, .square = 2 - residual});
 }
 
-Value basic_block(ZooBuilder& b, const std::string& name, const Value& x, size_t width, size_t stride) {
-  const Value shortcut = stride == 1 && x.c == width ? x : projection(b, name, x, width, stride);
-  const Value y = b.conv(name + ".conv1", x, {width, 3, stride, relu});
+ZooValue basic_block(ZooBuilder& b, const std::string& name, const ZooValue& x, size_t width, size_t stride) {
+  const ZooValue shortcut = stride == 1 && x.c == width ? x : projection(b, name, x, width, stride);
+  const ZooValue y = b.conv(name + ".conv1", x, {width, 3, stride, relu});
   return b.add(name, shortcut, b.conv(name + ".conv2", y, {.out = width, .kernel = 3, .square = residual}), relu);
 }
 
 // The first version: the 1x1 convolution that enters the bottleneck has the stride.
-Value bottleneck_v1(ZooBuilder& b, const std::string& name, const Value& x, size_t width, size_t stride) {
+ZooValue bottleneck_v1(ZooBuilder& b, const std::string& name, const ZooValue& x, size_t width, size_t stride) {
   const size_t out = bottleneck_expansion * width;
-  const Value shortcut = x.c == out ? x : projection(b, name, x, out, stride);
-  Value y = b.conv(name + ".conv1", x, {width, 1, stride, relu});
+  const ZooValue shortcut = x.c == out ? x : projection(b, name, x, out, stride);
+  ZooValue y = b.conv(name + ".conv1", x, {width, 1, stride, relu});
   y = b.conv(name + ".conv2", y, {width, 3, 1, relu});
   return b.add(name, shortcut, b.conv(name + ".conv3", y, {.out = out, .square = residual}), relu);
 }
 
 // Normalization and relu come before the convolutions; the 3x3 has the stride.
-Value bottleneck_v2(ZooBuilder& b, const std::string& name, const Value& x, size_t width, size_t stride) {
+ZooValue bottleneck_v2(ZooBuilder& b, const std::string& name, const ZooValue& x, size_t width, size_t stride) {
   const size_t out = bottleneck_expansion * width;
-  const Value active = b.scale_relu(name + ".norm", x);
-  const Value shortcut =
+  const ZooValue active = b.scale_relu(name + ".norm", x);
+  const ZooValue shortcut =
       x.c == out ? x : b.conv(name + ".shortcut", active, {.out = out, .stride = stride, .square = 1 - residual});
-  Value y = b.conv(name + ".conv1", active, {width, 1, 1, relu});
+  ZooValue y = b.conv(name + ".conv1", active, {width, 1, 1, relu});
   y = b.conv(name + ".conv2", y, {width, 3, stride, relu});
   return b.add(name, shortcut, b.conv(name + ".conv3", y, {.out = out, .square = residual}));
 }
 
-using ResBlock = Value (*)(ZooBuilder&, const std::string&, const Value&, size_t width, size_t stride);
+using ResBlock = ZooValue (*)(ZooBuilder&, const std::string&, const ZooValue&, size_t width, size_t stride);
 
-Value res_stages(ZooBuilder& b, Value x, const Vector<ResStage>& stages, ResBlock block) {
+ZooValue res_stages(ZooBuilder& b, ZooValue x, const Vector<ResStage>& stages, ResBlock block) {
   size_t i = 0;
   for (const ResStage& stage : stages)
     for (size_t r = 0; r < stage.repeat; ++r)
@@ -233,7 +234,7 @@ void vgg16(ZooBuilder& b) {
     size_t out, repeat;
   };
   constexpr Stage stages[] = {{64, 2}, {128, 2}, {256, 3}, {512, 3}, {512, 3}};
-  Value x = b.input(224);
+  ZooValue x = b.input(224);
   size_t s = 0;
   for (const Stage& stage : stages) {
     const std::string name = number("conv", ++s);

@@ -16,7 +16,7 @@ namespace quern {
 enum class Activation { none, relu, relu6, hard_swish };
 
 // An image in the network: N,H,W,C with N = 1.
-struct Value {
+struct ZooValue {
   int tensor;
   size_t h, w, c;
   double mean, square;  // of the elements, estimated
@@ -36,29 +36,29 @@ class ZooBuilder {
   ZooBuilder(const std::string& name, uint64_t seed);
 
   // Three channels of side x side pixels with variance one, named "input", N,C,H,W as the user sees it.
-  Value input(size_t side);
+  ZooValue input(size_t side);
 
-  Value conv(const std::string& name, const Value& x, const ConvShape& shape);
-  Value depthwise(const std::string& name, const Value& x, size_t kernel, size_t stride, Activation act);
+  ZooValue conv(const std::string& name, const ZooValue& x, const ConvShape& shape);
+  ZooValue depthwise(const std::string& name, const ZooValue& x, size_t kernel, size_t stride, Activation act);
   // Takes an image as one long vector; the result is flat.
-  Value fully_connected(const std::string& name, const Value& x, size_t out, Activation act = Activation::none);
+  ZooValue fully_connected(const std::string& name, const ZooValue& x, size_t out, Activation act = Activation::none);
 
   // `growth` estimates how much larger the mean square of a maximum is; it depends on how alike neighbours are.
-  Value max_pool(const std::string& name, const Value& x, size_t kernel, size_t stride, size_t padding, double growth,
-                 bool ceil_mode = false);
-  Value global_average(const std::string& name, const Value& x);
-  Value add(const std::string& name, const Value& a, const Value& b, Activation act = Activation::none);
+  ZooValue max_pool(const std::string& name, const ZooValue& x, size_t kernel, size_t stride, size_t padding,
+                    double growth, bool ceil_mode = false);
+  ZooValue global_average(const std::string& name, const ZooValue& x);
+  ZooValue add(const std::string& name, const ZooValue& a, const ZooValue& b, Activation act = Activation::none);
   // A batch norm that cannot be folded, with its relu: brings x to mean square one before the relu.
-  Value scale_relu(const std::string& name, const Value& x);
-  Value relu(const std::string& name, const Value& x);
+  ZooValue scale_relu(const std::string& name, const ZooValue& x);
+  ZooValue relu(const std::string& name, const ZooValue& x);
   // Squeeze and excitation: x times a gate per channel computed from the means, squeezed to `channels`.
-  Value squeeze_excite(const std::string& name, const Value& x, size_t channels);
-  Value concat(const std::string& name, const Vector<Value>& parts);
-  Value channels(const std::string& name, const Value& x, size_t begin, size_t end);
+  ZooValue squeeze_excite(const std::string& name, const ZooValue& x, size_t channels);
+  ZooValue concat(const std::string& name, const Vector<ZooValue>& parts);
+  ZooValue channels(const std::string& name, const ZooValue& x, size_t begin, size_t end);
   // Channel i of group g becomes channel g of group i.
-  Value shuffle(const std::string& name, const Value& x, size_t groups);
+  ZooValue shuffle(const std::string& name, const ZooValue& x, size_t groups);
   // Row-major over N,(H*W*C/columns),columns; columns 0: N,(H*W*C).
-  int flatten(const std::string& name, const Value& x, size_t columns = 0);
+  int flatten(const std::string& name, const ZooValue& x, size_t columns = 0);
 
   int join(const std::string& name, const Vector<int>& tensors, int axis);
   int softmax(const std::string& name, int tensor, int axis);
@@ -73,10 +73,10 @@ class ZooBuilder {
   // `count` filters of shape `filter`. The squares of each one's weights sum to `square`, and so does the square of
   // their sum, as it would on average: inputs share a mean, and this takes its effect out of the play of chance.
   Filters filters(const std::string& name, size_t count, const Vector<size_t>& filter, double square, double bias);
-  Value convolve(const std::string& name, const Value& x, const ConvShape& shape, size_t groups);
-  Value activated(const std::string& name, Value value, Activation act);
-  Value node(const std::string& name, OpKind kind, const Vector<int>& inputs, const Attributes& attributes,
-             const Value& like);
+  ZooValue convolve(const std::string& name, const ZooValue& x, const ConvShape& shape, size_t groups);
+  ZooValue activated(const std::string& name, ZooValue value, Activation act);
+  ZooValue node(const std::string& name, OpKind kind, const Vector<int>& inputs, const Attributes& attributes,
+                const ZooValue& like);
 
   Graph graph_;
   uint64_t seed_;

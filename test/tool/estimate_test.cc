@@ -146,7 +146,7 @@ TEST(Estimate, ModelsComeInALikelyOrder) {
 
 TEST(Estimate, SparseConvolutionsInARowTransposeNothing) {
   ZooBuilder b("row", 5);
-  Value x = b.conv("first", b.input(32), {64, 3, 2, Activation::relu});
+  ZooValue x = b.conv("first", b.input(32), {64, 3, 2, Activation::relu});
   for (const char* name : {"a", "b", "c"}) x = b.conv(name, x, {64, 1, 1, Activation::relu});
   b.output("out", x.tensor);
   Graph graph = b.finish();
