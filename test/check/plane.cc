@@ -34,7 +34,8 @@ void PlaneTaps::choose_offsets(Random& random) {
   }
 }
 
-// Some columns are full, some empty; some lack a pixel of each row, as at the edge of an image, some any pixels.
+// Some columns are full, some empty; some lack a pixel of each row, as at the edge of an image, some any pixels. Where
+// a kernel looks at two columns at once (K = 3), full ones have to meet.
 void PlaneTaps::choose_masks(Random& random) {
   for (size_t column = 0; column < size_.kernel_w; ++column) {
     std::vector<bool> mask(round_up(size_.pixels, word), false);
