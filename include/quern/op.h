@@ -350,9 +350,10 @@ typedef enum qn_resize_kind {
 
 /** Where output pixel i lies in the input, with s = in / out. */
 typedef enum qn_resize_coordinates {
-  QN_COORDINATES_HALF_PIXEL = 0,   /**< (i + 0.5) * s - 0.5 */
-  QN_COORDINATES_ASYMMETRIC = 1,   /**< i * s */
-  QN_COORDINATES_ALIGN_CORNERS = 2 /**< i * (in - 1) / (out - 1) */
+  QN_COORDINATES_HALF_PIXEL = 0,     /**< (i + 0.5) * s - 0.5 */
+  QN_COORDINATES_ASYMMETRIC = 1,     /**< i * s */
+  QN_COORDINATES_ALIGN_CORNERS = 2,  /**< i * (in - 1) / (out - 1) */
+  QN_COORDINATES_HALF_PIXEL_OR_0 = 3 /**< As QN_COORDINATES_HALF_PIXEL, but 0 where the output is one pixel. */
 } qn_resize_coordinates;
 
 /** How nearest chooses between two pixels. */
@@ -393,14 +394,15 @@ QN_INIT(qn_transpose_params)
 /** Checks the parameters and makes the operator; one input, one output. */
 QN_API qn_status qn_transpose_create(const qn_transpose_params* params, qn_operator** op);
 
-/** Takes begin[i], begin[i]+1 .. end[i]-1 of each dimension. Input and output are of one layout; of a pixel-blocked
- *  image only channels are left out. */
+/** Takes begin[i], begin[i]+1 .. end[i]-1 of each dimension. SIZE_MAX - n, with n up to PTRDIFF_MAX, counts from
+ * behind: it is the dimension's size less n. Input and output are of one layout; of a pixel-blocked image only channels
+ * are left out. */
 typedef struct qn_slice_params {
   size_t struct_size;        /**< Written by the init function. */
   qn_type type;              /**< Of all elements: QN_F32. */
   uint32_t rank;             /**< Of input and output. */
-  size_t begin[QN_MAX_RANK]; /**< First element taken, per dimension. */
-  size_t end[QN_MAX_RANK];   /**< SIZE_MAX: to the end of the dimension. */
+  size_t begin[QN_MAX_RANK]; /**< First element taken, per dimension; or SIZE_MAX - n. */
+  size_t end[QN_MAX_RANK];   /**< One past the last; SIZE_MAX: to the end of the dimension. */
 } qn_slice_params;
 
 /** Defaults: QN_F32, rank 0 (must be set), begin 0, end SIZE_MAX. */

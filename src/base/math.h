@@ -33,4 +33,9 @@ void heap_sort(Iterator begin, Iterator end, Less less) {
   std::sort_heap(begin, end, less);
 }
 
+// A slice's bound in a dimension of this size: values below 0 count from behind, -1 is the size itself.
+constexpr int64_t slice_bound(int64_t value, size_t size) {
+  return value < 0 ? static_cast<int64_t>(size) + 1 + value : value;
+}
+
 }  // namespace quern

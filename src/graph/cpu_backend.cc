@@ -210,7 +210,7 @@ qn_status create_slice(const NodeView& v, qn_weights_cache*, qn_operator** op) {
   qn_slice_params_init(&p);
   p.rank = static_cast<uint32_t>(v.shape(0).size());
   std::copy_n(a.values.begin(), p.rank, p.begin);
-  std::copy_n(a.values.begin() + p.rank, p.rank, p.end);  // -1 becomes SIZE_MAX: to the end
+  std::copy_n(a.values.begin() + p.rank, p.rank, p.end);  // -1 becomes SIZE_MAX, in both the end
   return qn_slice_create(&p, op);
 }
 

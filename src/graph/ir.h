@@ -33,9 +33,13 @@ Arity op_inputs(OpKind kind);
 
 constexpr int no_tensor = -1;  // an optional input that is absent
 
+// How padding came about. The sizes of an image decide what SAME padding is: that of `padding` is right for some alone.
+enum class SamePadding : uint8_t { no, odd_pixel_last, odd_pixel_first };
+
 struct Attributes {
   qn_hw kernel = {1, 1}, stride = {1, 1}, dilation = {1, 1};
   qn_padding padding = {0, 0, 0, 0};
+  SamePadding same_padding = SamePadding::no;
   size_t groups = 1;
   bool ceil_mode = false, count_padding = false;
   int axis = 0;  // never negative
@@ -78,11 +82,18 @@ struct Tensor {
   Vector<size_t> stride = {};  // bytes, of a tensor that lies within another while it is executed; else empty: dense
 };
 
+// A dimension of an input that a session may not change, because a node of the source model was converted for its size.
+struct FixedDimension {
+  size_t dimension;
+  String node;
+};
+
 // An input or output of the graph as the user sees it.
 struct Port {
   int tensor = no_tensor;
   qn_type type = QN_F32;  // the user's type: QN_F16 is converted at the border, inside all is QN_F32
   qn_preprocessing preprocessing = {};
+  Vector<FixedDimension> fixed = {};  // of an input, each at most once
 };
 
 struct Graph {

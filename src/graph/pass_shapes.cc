@@ -12,9 +12,12 @@ namespace {
 bool compose_reshapes(const Vector<int64_t>& first, Vector<int64_t>* second) {
   const bool infers = std::find(second->begin(), second->end(), -1) != second->end();
   for (size_t d = 0; d < second->size(); ++d) {
-    if ((*second)[d] != 0) continue;
-    if (first[d] == -1 && infers) return false;
-    (*second)[d] = first[d];
+    const int64_t between = copied_dimension((*second)[d], d);
+    if (between < 0) continue;
+    const int64_t value = first[static_cast<size_t>(between)];
+    if (value == -1 && infers) return false;
+    const int64_t source = copied_dimension(value, static_cast<size_t>(between));
+    (*second)[d] = source < 0 ? value : copy_dimension(static_cast<size_t>(source), d);
   }
   return true;
 }
@@ -53,6 +56,7 @@ float lower_bound(Rewriter& r, int tensor) {
 // Whether padding by the node itself does what `pad` does, and the node has a rule for it.
 bool absorbs(Rewriter& r, const Node& pad, Node& node) {
   const Attributes& a = node.attributes;
+  if (a.same_padding != SamePadding::no) return false;
   if (node.kind == OpKind::conv2d) return pad.attributes.alpha == 0;
   const qn_padding p = enlarged(a.padding, pad.attributes.values);
   // With dilation, a window between image and padding could see nothing of the image, which pooling refuses.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/math.h"
 #include "base/needs.h"
 #include "base/tensor.h"
 
@@ -93,7 +94,8 @@ class Placer {
     output.stride = strides_of(input);
     size_t offset = from.offset;
     for (size_t d = 0; d < output.shape.size(); ++d) {
-      offset += static_cast<size_t>(slice.attributes.values[d]) * output.stride[in_memory(output, d)];
+      const int64_t begin = slice_bound(slice.attributes.values[d], input.shape[d]);
+      offset += static_cast<size_t>(begin) * output.stride[in_memory(output, d)];
     }
     const int within = from.kind == Placement::own ? slice.inputs[0] : from.within;
     places_[at(slice.outputs[0])] = {Placement::slice, within, slice.inputs[0], offset};

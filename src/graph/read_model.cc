@@ -291,7 +291,11 @@ qn_status Reader::read_port(const format::Port& port, Port* to) {
     copy(*p->scale(), to->preprocessing.scale);
     copy(*p->crop(), to->preprocessing.crop);
   }
-  return QN_OK;
+  return each(port.fixed(), [&](const format::FixedDimension& fixed, size_t) {
+    QN_TRY(spend(sizeof(uint64_t)));
+    to->fixed.push_back({fixed.dimension(), {}});
+    return read_string(fixed.node(), &to->fixed.back().node);
+  });
 }
 
 }  // namespace

@@ -29,6 +29,14 @@ uint64_t window_extent(size_t kernel, size_t dilation) { return (uint64_t{kernel
 
 }  // namespace
 
+void same_padding(SamePadding kind, size_t size, size_t kernel, size_t stride, size_t dilation, size_t* before,
+                  size_t* after) {
+  const uint64_t span = uint64_t{divide_up(size, stride) - 1} * stride + window_extent(kernel, dilation);
+  const size_t total = span > size ? static_cast<size_t>(span - size) : 0;
+  *after = kind == SamePadding::odd_pixel_last ? total - total / 2 : total / 2;
+  *before = total - *after;
+}
+
 size_t window_output(size_t in, size_t kernel, size_t stride, size_t dilation, size_t before, size_t after, bool ceil) {
   const uint64_t extent = window_extent(kernel, dilation), padded = uint64_t{in} + before + after;
   if (padded < extent) return 0;
@@ -59,6 +67,18 @@ qn_status check_clamp(const Node& node) {
 
 // ---- windows
 
+// SAME padding is that of the sizes at hand.
+qn_status check_padding(const Node& node, const Shape& x, const qn_hw& kernel) {
+  const Attributes& a = node.attributes;
+  if (a.same_padding == SamePadding::no) return QN_OK;
+  qn_padding p;
+  same_padding(a.same_padding, x[1], kernel.h, a.stride.h, a.dilation.h, &p.top, &p.bottom);
+  same_padding(a.same_padding, x[2], kernel.w, a.stride.w, a.dilation.w, &p.left, &p.right);
+  const qn_padding& own = a.padding;
+  if (p.top == own.top && p.left == own.left && p.bottom == own.bottom && p.right == own.right) return QN_OK;
+  return fail_node(node, "SAME padding for another size of image than %zu x %zu pixels", x[1], x[2]);
+}
+
 qn_status infer_conv2d(const NodeView& v, Shape* out) {
   QN_TRY(need_image(v));
   const Attributes& a = v.node.attributes;
@@ -73,6 +93,7 @@ qn_status infer_conv2d(const NodeView& v, Shape* out) {
     return fail_node(v.node, "%zu output channels are not a multiple of %zu groups", w[0], a.groups);
   }
   QN_TRY(need_channels(v, 2, w[0], "bias"));
+  QN_TRY(check_padding(v.node, x, {w[1], w[2]}));
   const size_t h = window_output(x[1], w[1], a.stride.h, a.dilation.h, a.padding.top, a.padding.bottom, false);
   const size_t width = window_output(x[2], w[2], a.stride.w, a.dilation.w, a.padding.left, a.padding.right, false);
   if (h == 0 || width == 0) return fail_node(v.node, "the kernel is larger than the padded input");
@@ -93,6 +114,7 @@ qn_status infer_pool(const NodeView& v, Shape* out) {
   QN_TRY(need_image(v));
   const Attributes& a = v.node.attributes;
   const Shape& x = v.shape(0);
+  QN_TRY(check_padding(v.node, x, a.kernel));
   const size_t h =
       window_output(x[1], a.kernel.h, a.stride.h, a.dilation.h, a.padding.top, a.padding.bottom, a.ceil_mode);
   const size_t w =
@@ -264,7 +286,7 @@ qn_status infer_pad(const NodeView& v, Shape* out) {
 qn_status check_reshape(const Node& node) {
   const Vector<int64_t>& values = node.attributes.values;
   if (values.size() > QN_MAX_RANK) return fail_node(node, "rank %zu is above %d", values.size(), QN_MAX_RANK);
-  if (std::any_of(values.begin(), values.end(), [](int64_t x) { return x < -1; })) {
+  if (std::any_of(values.begin(), values.end(), [](int64_t x) { return x < -1 - QN_MAX_RANK; })) {
     return fail_node(node, "a dimension is negative");
   }
   if (std::count(values.begin(), values.end(), -1) > 1) return fail_node(node, "two dimensions are to be inferred");
@@ -278,9 +300,12 @@ qn_status infer_reshape(const NodeView& v, Shape* out) {
   for (const size_t d : x) total *= d;  // a tensor's size does not overflow
   out->resize(values.size());
   for (size_t d = 0; d < values.size(); ++d) {
-    if (values[d] == 0 && d >= x.size()) return fail_node(v.node, "dimension %zu is to be copied, but absent", d);
+    const int64_t copied = copied_dimension(values[d], d);
+    if (copied >= static_cast<int64_t>(x.size())) {
+      return fail_node(v.node, "dimension %d is to be copied, but absent", static_cast<int>(copied));
+    }
     const bool fits = values[d] <= 0 || std::in_range<size_t>(values[d]);
-    (*out)[d] = values[d] > 0 ? static_cast<size_t>(values[d]) : values[d] == 0 ? x[d] : 1;
+    (*out)[d] = values[d] > 0 ? static_cast<size_t>(values[d]) : copied >= 0 ? x[static_cast<size_t>(copied)] : 1;
     if (!fits || !checked_mul(known, (*out)[d], &known)) return fail_node(v.node, "the size overflows");
   }
   const auto inferred = std::find(values.begin(), values.end(), -1);
@@ -314,9 +339,8 @@ qn_status infer_slice(const NodeView& v, Shape* out) {
   const Shape& x = v.shape(0);
   out->resize(x.size());
   for (size_t d = 0; d < x.size(); ++d) {
-    const int64_t size = static_cast<int64_t>(x[d]), begin = values[d];
-    const int64_t end = values[x.size() + d] == -1 ? size : values[x.size() + d];
-    if (begin < 0 || begin >= end || end > size) {
+    const int64_t begin = slice_bound(values[d], x[d]), end = slice_bound(values[x.size() + d], x[d]);
+    if (begin < 0 || begin >= end || end > static_cast<int64_t>(x[d])) {
       return fail_node(v.node, "the range of dimension %zu is empty or outside the %zu elements", d, x[d]);
     }
     (*out)[d] = static_cast<size_t>(end - begin);

@@ -57,6 +57,17 @@ qn_status fail_node(const Node&, const char*, const Arguments&...) {
 [[gnu::format(printf, 2, 3)]] qn_status fail_node(const Node& node, const char* format, ...);
 #endif
 
+// The value with which a reshape copies dimension `from` of its input to dimension `to`.
+inline int64_t copy_dimension(size_t from, size_t to) { return from == to ? 0 : -2 - static_cast<int64_t>(from); }
+// The dimension that value `value` of a reshape, at place `to`, copies; -1: none.
+inline int64_t copied_dimension(int64_t value, size_t to) {
+  return value == 0 ? static_cast<int64_t>(to) : value <= -2 ? -2 - value : -1;
+}
+
+// Padding with which a window gives ceil(size / stride) pixels; the odd pixel lies behind or before them.
+void same_padding(SamePadding kind, size_t size, size_t kernel, size_t stride, size_t dilation, size_t* before,
+                  size_t* after);
+
 // Output extent of a window that moves over `in` pixels; 0 when it does not fit.
 size_t window_output(size_t in, size_t kernel, size_t stride, size_t dilation, size_t before, size_t after, bool ceil);
 

@@ -114,6 +114,19 @@ qn_status create(qn_model* model, const qn_session_options* user_options, qn_ses
   return QN_OK;
 }
 
+// Of an input that keeps its rank.
+qn_status check_fixed(const Port& port, const Tensor& now, const qn_tensor& wanted) {
+  for (const FixedDimension& fixed : port.fixed) {
+    const size_t d = fixed.dimension;
+    if (wanted.shape[d] == now.shape[d]) continue;
+    return fail(
+        QN_INVALID_ARGUMENT,
+        "input '%.100s': dimension %zu stays %zu: node '%.100s' of the source was converted for this size alone",
+        now.name.c_str(), d, now.shape[d], fixed.node.c_str());
+  }
+  return QN_OK;
+}
+
 // One entry of `tensors` per input.
 qn_status resize(qn_session& session, const qn_tensor* tensors) {
   Graph graph = session.execution->graph();
@@ -128,6 +141,7 @@ qn_status resize(qn_session& session, const qn_tensor* tensors) {
     if (tensors[i].rank != tensor.shape.size()) {
       return fail(QN_INVALID_ARGUMENT, "%s has rank %u instead of %zu", who, tensors[i].rank, tensor.shape.size());
     }
+    QN_TRY(check_fixed(graph.inputs[i], tensor, tensors[i]));
     tensor.shape.assign(tensors[i].shape, tensors[i].shape + tensors[i].rank);
     size_t bytes;
     if (!tensor_size(QN_F32, tensor.shape, &bytes)) return fail(QN_INVALID_ARGUMENT, "%s is too large", who);

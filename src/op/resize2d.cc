@@ -28,6 +28,9 @@ double position(const Direction& d, qn_resize_coordinates coordinates, size_t i)
     case QN_COORDINATES_ASYMMETRIC: return x * d.ratio;
     case QN_COORDINATES_ALIGN_CORNERS:
       return d.out == 1 ? 0 : x * static_cast<double>(d.in - 1) / static_cast<double>(d.out - 1);
+    case QN_COORDINATES_HALF_PIXEL_OR_0:
+      if (d.out == 1) return 0;
+      break;
     case QN_COORDINATES_HALF_PIXEL: break;
   }
   return (x + 0.5) * d.ratio - 0.5;
@@ -170,7 +173,7 @@ qn_status create(const qn_resize2d_params* params, qn_operator** op) {
     const char* what;
     int value, last;
   } choices[] = {{"kind", p.kind, QN_RESIZE_BILINEAR},
-                 {"coordinates", p.coordinates, QN_COORDINATES_ALIGN_CORNERS},
+                 {"coordinates", p.coordinates, QN_COORDINATES_HALF_PIXEL_OR_0},
                  {"rounding", p.rounding, QN_ROUND_HALF_UP}};
   for (const auto& c : choices) {
     if (c.value < 0 || c.value > c.last) {

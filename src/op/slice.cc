@@ -1,3 +1,4 @@
+#include "base/math.h"
 #include "base/tensor.h"
 #include "op/copy.h"
 
@@ -14,12 +15,12 @@ class Slice final : public Operator {
     QN_TRY(check_rank(name, ins[0], p_.rank));
     out->rank = p_.rank;
     for (uint32_t i = 0; i < p_.rank; ++i) {
-      const size_t size = ins[0].shape[i], end = p_.end[i] == SIZE_MAX ? size : p_.end[i];
-      if (p_.begin[i] >= end || end > size) {
-        return fail(QN_INVALID_ARGUMENT, "%s: %zu to %zu is no range of dimension %u, which has %zu", name, p_.begin[i],
-                    end, i, size);
+      const size_t size = ins[0].shape[i], begin = bound(p_.begin[i], size), end = bound(p_.end[i], size);
+      if (begin >= end || end > size) {
+        return fail(QN_INVALID_ARGUMENT, "%s: %zu to %zu is no range of dimension %u, which has %zu", name, begin, end,
+                    i, size);
       }
-      out->shape[i] = end - p_.begin[i];
+      out->shape[i] = end - begin;
     }
     return QN_OK;
   }
@@ -28,10 +29,11 @@ class Slice final : public Operator {
     QN_TRY(check_layouts(request));
     const qn_tensor in = in_memory(request.ins[0]), out = in_memory(request.out);
     size_t offset = 0;
+    const size_t* shape = request.ins[0].shape;
     if (is_blocked(request.out)) {
-      offset = p_.begin[3] * in.stride[2];
+      offset = bound(p_.begin[3], shape[3]) * in.stride[2];
     } else {
-      for (uint32_t i = 0; i < p_.rank; ++i) offset += p_.begin[i] * in.stride[i];
+      for (uint32_t i = 0; i < p_.rank; ++i) offset += bound(p_.begin[i], shape[i]) * in.stride[i];
     }
     *plan =
         plan_copies({{0, offset, 0, copy_nest(out.rank, out.shape, in.stride, out.stride)}}, 0, request.options.tasks);
@@ -44,6 +46,11 @@ class Slice final : public Operator {
   }
 
  private:
+  // What counts from behind too far becomes larger than any size.
+  static size_t bound(size_t value, size_t size) {
+    return static_cast<size_t>(slice_bound(static_cast<ptrdiff_t>(value), size));
+  }
+
   // Channels can be cut out of pixel-blocked images.
   qn_status check_layouts(const Request& request) const {
     const qn_tensor &in = request.ins[0], &out = request.out;
@@ -60,7 +67,8 @@ qn_status create(const qn_slice_params* params, qn_operator** op) {
   QN_TRY(read_params(slice, params, qn_slice_params_init, op, &p));
   if (p.rank > QN_MAX_RANK) return fail(QN_INVALID_ARGUMENT, "%s: rank %u is above %d", slice, p.rank, QN_MAX_RANK);
   for (uint32_t i = 0; i < p.rank; ++i) {
-    if (p.begin[i] >= p.end[i]) {
+    const bool from_behind[2] = {p.begin[i] > PTRDIFF_MAX, p.end[i] > PTRDIFF_MAX};
+    if (from_behind[0] == from_behind[1] && p.begin[i] >= p.end[i]) {
       return fail(QN_INVALID_ARGUMENT, "%s: begin %zu of dimension %u is not below end %zu", slice, p.begin[i], i,
                   p.end[i]);
     }

@@ -185,7 +185,11 @@ const Case cases[] = {
     {OpKind::reshape, values({5, -1}), {{2, 3, 4}}, {}, "24 elements"},
     {OpKind::reshape, values({6, 5}), {{2, 3, 4}}, {}, "24 elements"},
     {OpKind::reshape, values({-1, -1}), {{2, 3, 4}}, {}, "two dimensions"},
-    {OpKind::reshape, values({-2}), {{2, 3, 4}}, {}, "negative"},
+    {OpKind::reshape, values({-4, 1, -2, -1}), {{2, 3, 4}}, {4, 1, 2, 3}, ""},
+    {OpKind::reshape, values({24, 0, -4}), {{2, 3, 4}}, {}, "24 elements"},
+    {OpKind::reshape, values({-5, -1}), {{2, 3, 4}}, {}, "dimension 3 is to be copied"},
+    {OpKind::reshape, values({-8}), {{2, 3, 4}}, {}, "negative"},
+    {OpKind::reshape, values({std::numeric_limits<int64_t>::min()}), {{2, 3, 4}}, {}, "negative"},
     {OpKind::reshape, values({2, 3, 4, 0}), {{2, 3, 4}}, {}, "dimension 3 is to be copied"},
     {OpKind::reshape, values({int64_t{1} << 40, int64_t{1} << 40}), {{2, 3, 4}}, {}, "overflows"},
     {OpKind::reshape, values({1, 1, 1, 1, 1, 1, 24}), {{2, 3, 4}}, {}, "rank 7"},
@@ -198,7 +202,12 @@ const Case cases[] = {
     {OpKind::slice, values({0, 1, 2, 4}), {{2, 3}}, {}, "dimension 1"},
     {OpKind::slice, values({0, 3, 2, -1}), {{2, 3}}, {}, "dimension 1"},
     {OpKind::slice, values({-1, 0, 2, -1}), {{2, 3}}, {}, "dimension 0"},
-    {OpKind::slice, values({0, 0, 2, -2}), {{2, 3}}, {}, "dimension 1"},
+    {OpKind::slice, values({-3, 0, -1, -2}), {{2, 3}}, {2, 2}, ""},
+    {OpKind::slice, values({-2, 1, 2, 3}), {{2, 3}}, {1, 2}, ""},
+    {OpKind::slice, values({0, -2, 2, -2}), {{2, 3}}, {}, "dimension 1"},
+    {OpKind::slice, values({0, -5, 2, -1}), {{2, 3}}, {}, "dimension 1"},
+    {OpKind::slice, values({0, 0, 2, -4}), {{2, 3}}, {}, "dimension 1"},
+    {OpKind::slice, values({0, std::numeric_limits<int64_t>::min(), 2, -1}), {{2, 3}}, {}, "dimension 1"},
 };
 
 TEST(InferShapes, Cases) {

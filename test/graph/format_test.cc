@@ -59,6 +59,7 @@ TEST(Format, Attributes) {
 #include "graph/attributes.inc"
 #undef QN_ATTRIBUTE
   a.axis = 1;
+  a.coordinates = QN_COORDINATES_HALF_PIXEL_OR_0;
   a.mode = QN_RESIZE_BILINEAR;
   a.rounding = QN_ROUND_HALF_UP;
   a.min = -3;

@@ -5,6 +5,8 @@
 #include <functional>
 #include <random>
 
+#include "base/math.h"
+
 namespace quern::test {
 namespace {
 
@@ -208,6 +210,9 @@ double source_position(const Attributes& a, size_t i, size_t in, size_t out, flo
   const double s = a.values.empty() ? 1 / double{scale} : static_cast<double>(in) / static_cast<double>(out);
   const double x = static_cast<double>(i);
   switch (a.coordinates) {
+    case QN_COORDINATES_HALF_PIXEL_OR_0:
+      if (out == 1) return 0;
+      [[fallthrough]];
     case QN_COORDINATES_HALF_PIXEL: return (x + 0.5) * s - 0.5;
     case QN_COORDINATES_ASYMMETRIC: return x * s;
     default: return out == 1 ? 0 : x * static_cast<double>(in - 1) / static_cast<double>(out - 1);
@@ -259,7 +264,7 @@ void transpose(const Call& c) {
 void slice(const Call& c) {
   c.fill([&](const Index& o) {
     Index i = o;
-    for (size_t d = 0; d < o.size(); ++d) i[d] += static_cast<size_t>(c.a().values[d]);
+    for (size_t d = 0; d < o.size(); ++d) i[d] += static_cast<size_t>(slice_bound(c.a().values[d], c.shape(0)[d]));
     return double{c.in(0, i)};
   });
 }

@@ -176,6 +176,19 @@ TEST(Session, FailedResizeKeepsTheOldSizes) {
   expect_right(graph, session, 1);
 }
 
+TEST(Session, FixedDimensionsStay) {
+  GraphBuilder b;
+  b.output(b.node(OpKind::clamp, {b.input("x", {2, 5, 6})}), "y");
+  b.graph.inputs[0].fixed = {{1, String("split")}};
+  const ModelHandle model = model_of(b.done());
+  const SessionHandle session = session_of(model);
+  const size_t other[] = {2, 4, 6}, same[] = {3, 5, 9};
+  EXPECT_EQ(qn_session_resize(session.get(), 0, 3, other), QN_INVALID_ARGUMENT);
+  EXPECT_STREQ(qn_last_message(),
+               "input 'x': dimension 1 stays 5: node 'split' of the source was converted for this size alone");
+  EXPECT_EQ(qn_session_resize(session.get(), 0, 3, same), QN_OK) << qn_last_message();
+}
+
 TEST(Session, ResizeAll) {
   GraphBuilder b;
   const int x = b.input("x", {2, 3}), y = b.input("y", {2, 3});

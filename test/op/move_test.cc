@@ -79,6 +79,9 @@ TEST(Slice, TakesRanges) {
                {{9}, {2}, {7}},
                {{9}, {8}, {end}},
                {{2, 5, 6, 7}, {0, 1, 2, 3}, {end, 4, end, 5}},
+               {{9}, {end - 3}, {end - 1}},
+               {{9}, {end - 9}, {2}},
+               {{2, 5, 6, 7}, {0, 3, end - 4, end - 1}, {end, end - 1, 3, end}},
                {{2, 5, 6, 7}, {1, 0, 0, 0}, {2, end, end, end}},
                {{1, 60, 70, 11}, {0, 5, 6, 0}, {1, 55, 66, 11}},
                {{2, 2, 3, 2, 2, 3}, {1, 0, 1, 0, 1, 1}, {2, 2, 3, 1, 2, 2}}};
@@ -86,17 +89,19 @@ TEST(Slice, TakesRanges) {
     qn_slice_params p;
     qn_slice_params_init(&p);
     p.rank = static_cast<uint32_t>(c.shape.size());
-    Shape shape;
+    Shape shape, first;
+    const auto bound = [&](size_t value, size_t i) { return value > end / 2 ? c.shape[i] - (end - value) : value; };
     for (size_t i = 0; i < c.shape.size(); ++i) {
       p.begin[i] = c.begin[i];
       p.end[i] = c.until[i];
-      shape.push_back((c.until[i] == end ? c.shape[i] : c.until[i]) - c.begin[i]);
+      first.push_back(bound(c.begin[i], i));
+      shape.push_back(bound(c.until[i], i) - first[i]);
     }
     const std::vector<float> x = reals(count_of(c.shape), 1);
     std::vector<float> expected;
     for (size_t i = 0; i < count_of(shape); ++i) {
       std::vector<size_t> at = position(shape, i);
-      for (size_t d = 0; d < at.size(); ++d) at[d] += c.begin[d];
+      for (size_t d = 0; d < at.size(); ++d) at[d] += first[d];
       expected.push_back(x[index_of(c.shape, at)]);
     }
     Op op;

@@ -127,6 +127,7 @@ struct Resize {
     const double x = static_cast<double>(i);
     if (coordinates == QN_COORDINATES_ASYMMETRIC) return x * s;
     if (coordinates == QN_COORDINATES_HALF_PIXEL) return (x + 0.5) * s - 0.5;
+    if (coordinates == QN_COORDINATES_HALF_PIXEL_OR_0) return out == 1 ? 0 : (x + 0.5) * s - 0.5;
     return out == 1 ? 0 : x * static_cast<double>(in - 1) / static_cast<double>(out - 1);
   }
   // Weights of the input's pixels.
@@ -157,8 +158,8 @@ TEST(Resize2d, AgreesWithReference) {
   } targets[] = {{{10, 12}, 1}, {{7, 11}, 1},   {{3, 2}, 1},    {{1, 1}, 1},
                  {{0, 0}, 2},   {{0, 0}, 0.5f}, {{0, 0}, 1.7f}, {{0, 9}, 3}};
   for (const qn_resize_kind kind : {QN_RESIZE_NEAREST, QN_RESIZE_BILINEAR}) {
-    for (const auto coordinates :
-         {QN_COORDINATES_HALF_PIXEL, QN_COORDINATES_ASYMMETRIC, QN_COORDINATES_ALIGN_CORNERS}) {
+    for (const auto coordinates : {QN_COORDINATES_HALF_PIXEL, QN_COORDINATES_ASYMMETRIC, QN_COORDINATES_ALIGN_CORNERS,
+                                   QN_COORDINATES_HALF_PIXEL_OR_0}) {
       for (const auto rounding : {QN_ROUND_FLOOR, QN_ROUND_CEIL, QN_ROUND_HALF_DOWN, QN_ROUND_HALF_UP}) {
         for (const auto& target : targets) {
           qn_resize2d_params p;

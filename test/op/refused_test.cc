@@ -303,7 +303,7 @@ TEST(Refused, Others) {
   check_params<qn_resize2d_params>(
       "resize2d", resize,
       {{"kind 2", [](auto& q) { q.kind = static_cast<qn_resize_kind>(2); }},
-       {"coordinates 3", [](auto& q) { q.coordinates = static_cast<qn_resize_coordinates>(3); }},
+       {"coordinates 4", [](auto& q) { q.coordinates = static_cast<qn_resize_coordinates>(4); }},
        {"rounding 4", [](auto& q) { q.rounding = static_cast<qn_resize_rounding>(4); }},
        {"scale_h is 0", [](auto& q) { q.scale_h = 0; }},
        {"scale_w is -1", [](auto& q) { q.scale_w = -1; }},
@@ -323,10 +323,11 @@ TEST(Refused, Others) {
   qn_slice_params slice;
   qn_slice_params_init(&slice);
   slice.rank = 2;
-  check_params<qn_slice_params>(
-      "slice", slice,
-      {{"rank 7", [](auto& q) { q.rank = 7; }}, {"begin 3", [](auto& q) { q.begin[1] = q.end[1] = 3; }}},
-      qn_slice_create);
+  check_params<qn_slice_params>("slice", slice,
+                                {{"rank 7", [](auto& q) { q.rank = 7; }},
+                                 {"begin 3", [](auto& q) { q.begin[1] = q.end[1] = 3; }},
+                                 {"dimension 1", [](auto& q) { q.begin[1] = q.end[1] = SIZE_MAX - 3; }}},
+                                qn_slice_create);
 }
 
 // ---- plan: shapes that do not fit ----
@@ -444,6 +445,15 @@ TEST(Refused, Shapes) {
     ASSERT_QN_OK(qn_slice_create(&p, &op));
     refused_plan(op, {dense({4})}, QN_INVALID_ARGUMENT, "2 to 5");
     refused_plan(op, {dense({1, 4})}, QN_INVALID_ARGUMENT, "rank 2");
+    p.begin[0] = SIZE_MAX - 5;
+    p.end[0] = SIZE_MAX;
+    Op from_behind;
+    ASSERT_QN_OK(qn_slice_create(&p, &from_behind));
+    refused_plan(from_behind, {dense({4})}, QN_INVALID_ARGUMENT, "dimension 0, which has 4");
+    p.begin[0] = static_cast<size_t>(PTRDIFF_MAX) + 1;  // PTRDIFF_MIN, as far from behind as it gets
+    Op far;
+    ASSERT_QN_OK(qn_slice_create(&p, &far));
+    refused_plan(far, {dense({4})}, QN_INVALID_ARGUMENT, "dimension 0, which has 4");
   }
   {
     qn_transpose_params p;
