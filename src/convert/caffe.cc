@@ -10,13 +10,12 @@
 #include "convert/caffe_net.h"
 #include "convert/convert.h"
 #include "convert/layout.h"
+#include "graph/rules.h"
 
 namespace quern {
 namespace {
 
 using caffe::LayerParameter;
-
-constexpr float infinity = std::numeric_limits<float>::infinity();
 
 // ---- wiring -----------------------------------------------------------------------------------
 
@@ -302,7 +301,7 @@ View aligned(const Layer& layer, int32_t axis) {
   const Shape shape = layer.builder.shape(other);
   if (first + shape.size() > rank) layer.fail("the second input has too many dimensions");
   std::vector<int64_t> values(rank, 1);
-  for (size_t i = 0; i < shape.size(); ++i) values[first + i] = first == 0 ? 0 : static_cast<int64_t>(shape[i]);
+  for (size_t i = 0; i < shape.size(); ++i) values[first + i] = copy_dimension(i, first + i);
   return layer.builder.reshape(layer.name() + "/align", other, values);
 }
 
@@ -453,15 +452,14 @@ Views flatten(const Layer& layer) {
   if (first == last) return {layer.x()};
   std::vector<int64_t> values(first, 0);
   values.push_back(-1);
-  for (size_t i = last + 1; i < shape.size(); ++i) values.push_back(static_cast<int64_t>(shape[i]));
+  for (size_t i = last + 1; i < shape.size(); ++i) values.push_back(copy_dimension(i, values.size()));
   return {layer.builder.reshape(layer.name(), layer.x(), values)};
 }
 
 // Dimensions axis .. axis + num_axes - 1 are replaced by `shape`, whose zeros copy the dimensions they replace.
 Views reshape(const Layer& layer) {
   const caffe::ReshapeParameter& p = layer.param.reshape_param();
-  const Shape shape = layer.shape();
-  const auto rank = static_cast<int64_t>(shape.size());
+  const auto rank = static_cast<int64_t>(layer.x().rank());
   const int64_t first = p.axis() < 0 ? p.axis() + rank + 1 : p.axis();
   const int64_t last = p.num_axes() < 0 ? rank : first + p.num_axes();
   if (first < 0 || first > rank || last > rank) layer.fail("axis and num_axes are outside the input");
@@ -470,10 +468,7 @@ Views reshape(const Layer& layer) {
     if (d < -1) layer.fail("shape has a negative dimension");
     values.push_back(d);
   }
-  for (int64_t i = last; i < rank; ++i) {
-    const bool same_place = static_cast<size_t>(i) == values.size();
-    values.push_back(same_place ? 0 : static_cast<int64_t>(shape[static_cast<size_t>(i)]));
-  }
+  for (int64_t i = last; i < rank; ++i) values.push_back(copy_dimension(static_cast<size_t>(i), values.size()));
   return {layer.builder.reshape(layer.name(), layer.x(), values)};
 }
 
@@ -514,6 +509,7 @@ Views slice(const Layer& layer) {
   std::vector<size_t> points(p.slice_point().begin(), p.slice_point().end());
   if (points.empty()) {
     if (tops == 0 || size % tops != 0) layer.fail("the dimension does not divide into equal slices");
+    layer.builder.fix(layer.builder.symbol(layer.x(), axis), layer.name());
     for (size_t i = 1; i < tops; ++i) points.push_back(i * (size / tops));
   }
   if (points.size() + 1 != tops) layer.fail("slice_point does not fit the number of tops");

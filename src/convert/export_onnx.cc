@@ -11,6 +11,7 @@
 #include "convert/file.h"
 #include "convert/layout.h"
 #include "convert/onnx.pb.h"
+#include "graph/rules.h"
 #include "graph/sparse.h"
 
 namespace quern {
@@ -274,7 +275,7 @@ class Exporter {
       for (const uint32_t d : channels_first(4)) sizes.push_back(static_cast<int64_t>(out[d]));
       inputs.insert(inputs.end(), {"", integers(sizes)});
     }
-    constexpr const char* coordinates[] = {"half_pixel", "asymmetric", "align_corners"};
+    constexpr const char* coordinates[] = {"half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"};
     constexpr const char* roundings[] = {"floor", "ceil", "round_prefer_floor", "round_prefer_ceil"};
     onnx::NodeProto* resize = add_op("Resize", node_name(node), inputs);
     set_text(resize, "mode", a.mode == QN_RESIZE_NEAREST ? "nearest" : "linear");
@@ -412,8 +413,8 @@ class Exporter {
       const int64_t begin = values[order[i]], end = values[order.size() + order[i]];
       if (begin == 0 && end == -1) continue;
       axes.push_back(static_cast<int64_t>(i));
-      begins.push_back(begin);
-      ends.push_back(end == -1 ? std::numeric_limits<int64_t>::max() : end);
+      begins.push_back(begin < 0 ? begin + 1 : begin);  // ours has one number more below 0: the size itself
+      ends.push_back(end == -1 ? std::numeric_limits<int64_t>::max() : end < 0 ? end + 1 : end);
     }
     std::string value = in_order(node.inputs[0], order);
     if (!axes.empty()) {
@@ -442,7 +443,36 @@ class Exporter {
       after = pixels_last(to.size(), kept);
       for (size_t i = 0; i < after.size(); ++i) shape[i] = static_cast<int64_t>(to[after[i]]);
     }
-    define(node, add_op("Reshape", node_name(node), {in_order(x, before), integers(shape)})->output(0), after);
+    const std::string value = in_order(x, before);
+    define(node, add_op("Reshape", node_name(node), {value, new_shape(node, value, shape)})->output(0), after);
+  }
+
+  // ONNX has no number for a dimension that is copied to another place. One such dimension can be inferred; several
+  // make the shape a tensor that is computed from the shape of x.
+  std::string new_shape(const Node& node, const std::string& x, Vector<int64_t> shape) {
+    const auto is_moved = [](int64_t d) { return d < -1; };
+    const auto moved = std::count_if(shape.begin(), shape.end(), is_moved);
+    if (moved == 1 && std::count(shape.begin(), shape.end(), -1) == 0) {
+      std::replace_if(shape.begin(), shape.end(), is_moved, int64_t{-1});
+    } else if (moved > 0) {
+      return computed_shape(node, x, shape);
+    }
+    return integers(shape);
+  }
+
+  std::string computed_shape(const Node& node, const std::string& x, const Vector<int64_t>& shape) {
+    const std::string from = add_op("Shape", node_name(node, "shape"), {x})->output(0);
+    std::vector<std::string> parts;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      const int64_t copied = copied_dimension(shape[d], d);
+      parts.push_back(integers({copied < 0 ? shape[d] : copied}));
+      if (copied < 0) continue;
+      const std::string name = node_name(node, ("dimension" + std::to_string(d)).c_str());
+      parts.back() = add_op("Gather", name, {from, parts.back()})->output(0);
+    }
+    onnx::NodeProto* concat = add_op("Concat", node_name(node, "to"), parts);
+    set_integer(concat, "axis", 0);
+    return concat->output(0);
   }
 
   void add_transpose(const Node& node) {

@@ -9,11 +9,10 @@
 
 #include "base/math.h"
 #include "graph/passes.h"
+#include "graph/rules.h"
 
 namespace quern {
 namespace {
-
-constexpr float infinity = std::numeric_limits<float>::infinity();
 
 bool is_source_order(const Order& order) { return order == source_order(order.size()); }
 
@@ -183,6 +182,7 @@ View Builder::input(const std::string& name, const Shape& shape, qn_type type, c
   qn_tensor checked;
   check(qn_tensor_init(&checked, QN_F32, static_cast<uint32_t>(shape.size()), shape.data()));
   const int tensor = add_tensor(graph_, port_name(name).c_str(), QN_F32, shape);
+  symbols_.add_input(graph_.inputs.size(), tensor, shape.size());
   graph_.inputs.push_back({.tensor = tensor, .type = type, .preprocessing = preprocessing});
   return {tensor, source_order(shape.size())};
 }
@@ -206,6 +206,15 @@ Shape Builder::shape(const View& view) const {
   Shape shape(view.rank());
   for (size_t i = 0; i < shape.size(); ++i) shape[view.order[i]] = tensor(view).shape[i];
   return shape;
+}
+
+Symbol Builder::symbol(const View& view, size_t dimension) const {
+  return symbols_.of(view.tensor, position(view.order, dimension));
+}
+
+void Builder::fix(Symbol symbol, const std::string& name) {
+  if (symbol == no_symbol) return;
+  for (const auto& source : symbols_.sources(symbol)) fixed_.try_emplace(source, name);
 }
 
 size_t Builder::elements(const View& view) const { return product(shape(view)); }
@@ -244,6 +253,7 @@ int Builder::in_order(const View& view, const Order& order) {
 int Builder::add(OpKind kind, const std::string& name, std::vector<int> inputs, const Attributes& attributes) {
   const int output = add_node(graph_, kind, plain_name(name).c_str(), converted<Vector<int>>(inputs), attributes);
   infer_last(graph_);
+  symbols_.add_node(graph_, graph_.nodes.back());
   return output;
 }
 
@@ -271,10 +281,8 @@ View Builder::power(const std::string& name, const View& x, float scale, float s
 // The same elements with dimensions of 1 in front.
 View Builder::with_rank(const std::string& name, const View& x, size_t rank) {
   if (x.rank() == rank) return x;
-  const Shape shape = this->shape(x);
   std::vector<int64_t> values(rank, 1);
-  std::copy(shape.begin(), shape.end(), values.end() - static_cast<std::ptrdiff_t>(shape.size()));
-  if (!shape.empty()) values[rank - shape.size()] = -1;  // so that batch may change
+  for (size_t d = rank - x.rank(); d < rank; ++d) values[d] = copy_dimension(d - (rank - x.rank()), d);
   return reshape(name + "/rank", x, values);
 }
 
@@ -519,6 +527,9 @@ Graph Builder::finish() {
   }
   for (auto* ports : {&graph_.inputs, &graph_.outputs}) {
     for (Port& port : *ports) move_to(port.tensor);
+  }
+  for (const auto& [source, name] : fixed_) {
+    graph_.inputs[source.first].fixed.push_back({source.second, plain_name(name).c_str()});
   }
   graph.nodes = std::move(nodes);
   graph.inputs = std::move(graph_.inputs);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "convert/error.h"
+#include "convert/symbols.h"
 #include "graph/ir.h"
 
 namespace quern {
@@ -80,7 +81,12 @@ class Builder {
   View input(const std::string& name, const Shape& shape, qn_type type, const qn_preprocessing& preprocessing);
   View constant(const Shape& shape, const float* data);
 
-  Shape shape(const View& view) const;  // in the source's order
+  Shape shape(const View& view) const;                      // in the source's order
+  Symbol symbol(const View& view, size_t dimension) const;  // of the source's
+  Symbols& symbols() { return symbols_; }
+  // The node `name` of the source was converted for the present value of `symbol` alone: sessions refuse other sizes of
+  // the inputs' dimensions that it depends on.
+  void fix(Symbol symbol, const std::string& name);
   size_t elements(const View& view) const;
   bool is_constant(const View& view) const;
   // Whether `constant`, broadcast to x, has one number per index of one dimension, or one for all; and which dimension.
@@ -117,7 +123,7 @@ class Builder {
              const std::vector<int64_t>& end);
   View pad(const std::string& name, const View& x, const std::vector<int64_t>& before,
            const std::vector<int64_t>& after, float value);
-  // `shape` as in op.inc: 0 copies, -1 is inferred.
+  // `shape` as in op.inc: 0 copies, so does copy_dimension(), -1 is inferred.
   View reshape(const std::string& name, const View& x, const std::vector<int64_t>& shape);
 
   void output(const View& view, const std::string& name, qn_type type);
@@ -136,6 +142,8 @@ class Builder {
   const Tensor& tensor(const View& view) const { return graph_.tensors[static_cast<size_t>(view.tensor)]; }
 
   Graph graph_;
+  Symbols symbols_;
+  std::map<std::pair<size_t, size_t>, std::string> fixed_;  // (input, dimension) -> the node it is fixed for
   size_t budget_ = size_t{64} << 20;
   std::map<std::pair<int, Order>, int> transposed_;  // (tensor, permutation) -> tensor
   std::set<std::string> ports_;                      // names of inputs and outputs in the source

@@ -5,11 +5,10 @@
 #include <map>
 
 #include "convert/onnx_node.h"
+#include "graph/rules.h"
 
 namespace quern {
 namespace {
-
-constexpr float infinity = std::numeric_limits<float>::infinity();
 
 // ---- windows ----------------------------------------------------------------------------------
 
@@ -25,15 +24,6 @@ qn_hw pair_of(const OnnxNode& node, const char* attribute, int64_t otherwise) {
   return {static_cast<size_t>(list[0]), static_cast<size_t>(list[1])};
 }
 
-// Padding that makes the output ceil(size / stride), the odd pixel at the end or at the beginning.
-void same_padding(size_t size, size_t kernel, size_t stride, size_t dilation, bool upper, size_t* begin, size_t* end) {
-  const size_t out = (size + stride - 1) / stride;
-  const size_t span = (out - 1) * stride + (kernel - 1) * dilation + 1;
-  const size_t total = span > size ? span - size : 0;
-  *begin = upper ? total / 2 : total - total / 2;
-  *end = total - *begin;
-}
-
 // kernel_shape, strides, dilations, pads and auto_pad.
 Attributes window(const OnnxNode& node, qn_hw kernel) {
   Attributes a;
@@ -44,10 +34,10 @@ Attributes window(const OnnxNode& node, qn_hw kernel) {
   const std::vector<int64_t> pads = node.integer_list("pads");
   if (mode == "SAME_UPPER" || mode == "SAME_LOWER") {
     const Shape shape = node.builder.shape(node.view(0));
-    const bool upper = mode == "SAME_UPPER";
     if (shape.size() != 4) throw Unsupported{"on a tensor of rank " + std::to_string(shape.size())};
-    same_padding(shape[2], kernel.h, a.stride.h, a.dilation.h, upper, &a.padding.top, &a.padding.bottom);
-    same_padding(shape[3], kernel.w, a.stride.w, a.dilation.w, upper, &a.padding.left, &a.padding.right);
+    a.same_padding = mode == "SAME_UPPER" ? SamePadding::odd_pixel_last : SamePadding::odd_pixel_first;
+    same_padding(a.same_padding, shape[2], kernel.h, a.stride.h, a.dilation.h, &a.padding.top, &a.padding.bottom);
+    same_padding(a.same_padding, shape[3], kernel.w, a.stride.w, a.dilation.w, &a.padding.left, &a.padding.right);
   } else if (mode == "NOTSET" && !pads.empty()) {
     if (pads.size() != 4) throw Unsupported{"pads of " + std::to_string(pads.size() / 2) + " dimensions"};
     for (const int64_t pad : pads) {
@@ -305,6 +295,9 @@ Values softmax(const OnnxNode& node) {
   const Shape shape = node.builder.shape(x);
   const bool alone =
       std::all_of(shape.begin() + static_cast<std::ptrdiff_t>(axis) + 1, shape.end(), [](size_t d) { return d == 1; });
+  if (flattens) {  // other sizes than these would be others to sum over
+    for (size_t d = alone ? axis + 1 : axis == 0 ? 0 : 1; d < shape.size(); ++d) node.fix(node.builder.symbol(x, d));
+  }
   if (!flattens || alone) return {node.result(node.builder.softmax(node.name, x, axis))};
   int64_t inner = 1;
   std::vector<int64_t> back = {-1};
@@ -319,9 +312,19 @@ Values softmax(const OnnxNode& node) {
 
 // The factors, or output sizes, of height and width; the other dimensions must stay.
 struct Target {
-  std::vector<float> scales;   // per dimension; empty: sizes count
-  std::vector<int64_t> sizes;  // per dimension
+  std::vector<float> scales;           // per dimension; empty: sizes count
+  std::vector<Symbols::Number> sizes;  // per dimension
 };
+
+// By how much `size` is always larger than dimension d of the input; 0 if that cannot be said.
+float whole_factor(const OnnxNode& node, const Symbols::Number& size, size_t d) {
+  const Symbols::Number from = {static_cast<int64_t>(node.builder.shape(node.view(0))[d]),
+                                node.builder.symbol(node.view(0), d)};
+  const int64_t factor = size.value / from.value;
+  const bool follows = from.symbol != no_symbol && factor > 0 && factor * from.value == size.value &&
+                       node.builder.symbols().product(from, {factor}) == size.symbol;
+  return follows ? static_cast<float>(factor) : 0;
+}
 
 void set_target(const OnnxNode& node, const Target& target, Attributes* a) {
   const Shape shape = node.builder.shape(node.view(0));
@@ -329,9 +332,13 @@ void set_target(const OnnxNode& node, const Target& target, Attributes* a) {
   if (shape.size() != 4) throw Unsupported{"on a tensor of rank " + std::to_string(shape.size())};
   if ((by_scale ? target.scales.size() : target.sizes.size()) != 4) node.fail("scales or sizes do not fit the input");
   for (size_t d = 0; d < 2; ++d) {
-    if (by_scale ? target.scales[d] != 1 : target.sizes[d] != static_cast<int64_t>(shape[d])) {
+    if (by_scale ? target.scales[d] != 1 : target.sizes[d].value != static_cast<int64_t>(shape[d])) {
       throw Unsupported{"of other than height and width"};
     }
+    const Symbol own = node.builder.symbol(node.view(0), d);
+    if (by_scale || target.sizes[d].symbol == own) continue;
+    node.fix(own);
+    node.fix(target.sizes[d].symbol);
   }
   if (by_scale) {
     for (size_t d = 2; d < 4; ++d) {
@@ -339,9 +346,13 @@ void set_target(const OnnxNode& node, const Target& target, Attributes* a) {
     }
     a->alpha = target.scales[2];
     a->beta = target.scales[3];
-  } else {
-    a->values = {target.sizes[2], target.sizes[3]};
+    return;
   }
+  a->alpha = whole_factor(node, target.sizes[2], 2);
+  a->beta = whole_factor(node, target.sizes[3], 3);
+  if (a->alpha != 0 && a->beta != 0) return;
+  a->values = {target.sizes[2].value, target.sizes[3].value};
+  for (size_t d = 2; d < 4; ++d) node.fix(target.sizes[d].symbol);
 }
 
 void set_mode(const OnnxNode& node, Attributes* a) {
@@ -369,7 +380,7 @@ Values upsample(const OnnxNode& node) {
 void set_coordinates(const OnnxNode& node, Attributes* a) {
   static const std::map<std::string, qn_resize_coordinates> modes = {
       {"half_pixel", QN_COORDINATES_HALF_PIXEL},
-      {"pytorch_half_pixel", QN_COORDINATES_HALF_PIXEL},
+      {"pytorch_half_pixel", QN_COORDINATES_HALF_PIXEL_OR_0},
       {"asymmetric", QN_COORDINATES_ASYMMETRIC},
       {"align_corners", QN_COORDINATES_ALIGN_CORNERS},
   };
@@ -409,16 +420,13 @@ Values resize(const OnnxNode& node) {
   const Shape shape = node.builder.shape(node.view(0));
   Target target;
   if (node.has(2)) target.scales = for_all_axes(node, node.floats(2), std::vector<float>(shape.size(), 1));
-  if (node.has(3)) {
-    target.sizes = for_all_axes(node, node.integers(3).values, std::vector<int64_t>(shape.begin(), shape.end()));
+  std::vector<Symbols::Number> kept, sizes;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    kept.push_back({static_cast<int64_t>(shape[d]), node.builder.symbol(node.view(0), d)});
   }
+  if (node.symbolic_list("sizes", 3, 11, &sizes)) target.sizes = for_all_axes(node, sizes, kept);
   set_target(node, target, &a);
-  const View out = node.builder.resize(node.name, node.view(0), a);
-  const Shape size = node.builder.shape(out);
-  if (node.text("coordinate_transformation_mode", "") == "pytorch_half_pixel" && (size[2] == 1 || size[3] == 1)) {
-    throw Unsupported{"pytorch_half_pixel to a size of 1"};
-  }
-  return {node.result(out)};
+  return {node.result(node.builder.resize(node.name, node.view(0), a))};
 }
 
 }  // namespace

@@ -5,7 +5,7 @@ namespace quern {
 using onnx::AttributeProto;
 
 Value integer_value(Integers integers, int32_t type) {
-  integers.is_dimension.resize(integers.values.size());
+  integers.symbols.resize(integers.values.size(), no_symbol);
   Value value;
   value.integers = std::make_shared<const Integers>(std::move(integers));
   value.type = type;
@@ -72,6 +72,11 @@ float OnnxNode::scalar(size_t index) const {
 }
 
 const Integers& OnnxNode::integers(size_t index) const {
+  for (const Symbol symbol : symbolic(index).symbols) fix(symbol);
+  return symbolic(index);
+}
+
+const Integers& OnnxNode::symbolic(size_t index) const {
   if (value(index).integers == nullptr) {
     throw Unsupported{"input " + std::to_string(index) + " is not known at import"};
   }
@@ -134,13 +139,27 @@ std::string OnnxNode::unread_attribute() const {
 }
 
 bool OnnxNode::list(const char* attribute, size_t input, int64_t since, std::vector<int64_t>* values) const {
+  std::vector<Symbols::Number> numbers;
+  if (!symbolic_list(attribute, input, since, &numbers)) return false;
+  values->clear();
+  for (const Symbols::Number& number : numbers) {
+    fix(number.symbol);
+    values->push_back(number.value);
+  }
+  return true;
+}
+
+bool OnnxNode::symbolic_list(const char* attribute, size_t input, int64_t since,
+                             std::vector<Symbols::Number>* values) const {
+  values->clear();
   if (opset >= since) {
     if (!has(input)) return false;
-    *values = integers(input).values;
+    const Integers& from = symbolic(input);
+    for (size_t i = 0; i < from.values.size(); ++i) values->push_back(from.at(i));
     return true;
   }
   if (!has_attribute(attribute)) return false;
-  *values = integer_list(attribute);
+  for (const int64_t value : integer_list(attribute)) values->push_back({value});
   return true;
 }
 

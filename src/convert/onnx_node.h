@@ -16,9 +16,14 @@ namespace quern {
 struct Integers {
   Shape shape;
   std::vector<int64_t> values;
-  // Per value: it is a dimension of some tensor, as Shape gives it, and so no wish of the model's author. Reshape then
-  // copies the dimension instead of fixing it, and the model still runs with another batch.
-  std::vector<char> is_dimension;
+  // Per value: what it is where inputs have other sizes, if it comes from the shape of a tensor.
+  std::vector<Symbol> symbols;
+
+  Symbols::Number at(size_t index) const { return {values[index], symbols[index]}; }
+  void add(const Symbols::Number& number) {
+    values.push_back(number.value);
+    symbols.push_back(number.symbol);
+  }
 };
 
 // A tensor of the source: floats, computed or constant, or known integers.
@@ -60,7 +65,11 @@ class OnnxNode {
   std::vector<float> floats(size_t index) const;  // a copy of a constant; `{}` when it is empty
   size_t elements(size_t index) const;            // of a constant, as many as floats() has
   float scalar(size_t index) const;
+  // Integers as they are at import: sizes that they come from cannot change any more. And as symbols, for who follows.
   const Integers& integers(size_t index) const;
+  const Integers& symbolic(size_t index) const;
+  // The node is imported for the present value alone.
+  void fix(Symbol symbol) const { builder.fix(symbol, name); }
 
   // Attributes. Those that nobody asked for are found by unread_attribute().
   bool has_attribute(const char* attribute) const { return find(attribute) != nullptr; }
@@ -76,6 +85,7 @@ class OnnxNode {
 
   // A list that was an attribute and became an input with opset `since`; false when it is absent.
   bool list(const char* attribute, size_t input, int64_t since, std::vector<int64_t>* values) const;
+  bool symbolic_list(const char* attribute, size_t input, int64_t since, std::vector<Symbols::Number>* values) const;
 
   // The result of a node that computes floats, of the first input's type.
   Value result(View view) const;

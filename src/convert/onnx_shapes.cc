@@ -8,6 +8,7 @@
 #include "base/math.h"
 #include "convert/onnx_node.h"
 #include "convert/onnx_tensor.h"
+#include "graph/rules.h"
 
 namespace quern {
 namespace {
@@ -28,7 +29,12 @@ size_t limited_product(const Shape& shape) {
 }
 
 Shape dims_of(const OnnxNode& node, size_t input) {
-  return node.is_integer(input) ? node.integers(input).shape : node.builder.shape(node.view(input));
+  return node.is_integer(input) ? node.symbolic(input).shape : node.builder.shape(node.view(input));
+}
+
+Symbols::Number dimension(const OnnxNode& node, size_t input, size_t d) {
+  const auto size = static_cast<int64_t>(dims_of(node, input)[d]);
+  return {size, node.is_integer(input) ? no_symbol : node.builder.symbol(node.view(input), d)};
 }
 
 // ---- constants element by element -------------------------------------------------------------
@@ -36,12 +42,9 @@ Shape dims_of(const OnnxNode& node, size_t input) {
 // The constant input `from` with its elements picked by `index`.
 Values take(const OnnxNode& node, size_t from, const Shape& shape, const std::vector<size_t>& index) {
   if (node.is_integer(from)) {
-    const Integers& in = node.integers(from);
+    const Integers& in = node.symbolic(from);
     Integers out{shape, {}, {}};
-    for (const size_t i : index) {
-      out.values.push_back(in.values[i]);
-      out.is_dimension.push_back(in.is_dimension[i]);
-    }
+    for (const size_t i : index) out.add(in.at(i));
     return {integer_value(std::move(out), node.value(from).type)};
   }
   const float* in = node.builder.floats(node.constant(from));
@@ -90,7 +93,7 @@ Shape broadcast_shape(const OnnxNode& node, const Shape& a, const Shape& b) {
   return shape;
 }
 
-int64_t integer_result(const OnnxNode& node, int64_t a, int64_t b) {
+int64_t arithmetic(const OnnxNode& node, int64_t a, int64_t b) {
   const std::string& op = node.proto.op_type();
   int64_t result = 0;
   bool fits = true;
@@ -106,6 +109,17 @@ int64_t integer_result(const OnnxNode& node, int64_t a, int64_t b) {
   }
   if (!fits) node.fail("integer arithmetic without a result");
   return result;
+}
+
+Symbols::Number integer_result(const OnnxNode& node, const Symbols::Number& a, const Symbols::Number& b) {
+  const char op = node.proto.op_type()[0];  // Add, Sub, Mul, Div
+  const int64_t value = arithmetic(node, a.value, b.value);
+  if (a.symbol == no_symbol && b.symbol == no_symbol) return {value};  // among 2^20, perhaps
+  const auto is = [](const Symbols::Number& x, int64_t y) { return x.symbol == no_symbol && x.value == y; };
+  if (is(b, op == 'A' || op == 'S' ? 0 : 1)) return {value, a.symbol};
+  if (is(a, 0) && op == 'A') return {value, b.symbol};
+  Symbols& symbols = node.builder.symbols();
+  return {value, op == 'M' ? symbols.product(a, b) : symbols.result(op, {}, {a, b})};
 }
 
 float float_result(const OnnxNode& node, float a, float b) {
@@ -177,20 +191,21 @@ Values shape_of(const OnnxNode& node) {
   const auto place = [rank](int64_t i) { return std::clamp<int64_t>(i < 0 ? i + rank : i, 0, rank); };
   const int64_t first = place(node.integer("start", 0)), last = place(node.integer("end", rank));
   Integers out;
-  for (int64_t i = first; i < last; ++i) {
-    out.values.push_back(static_cast<int64_t>(dims[static_cast<size_t>(i)]));
-    out.is_dimension.push_back(!node.is_integer(0));
-  }
+  for (int64_t i = first; i < last; ++i) out.add(dimension(node, 0, static_cast<size_t>(i)));
   out.shape = {out.values.size()};
   return {integer_value(std::move(out))};
 }
 
+Symbols::Number product(const OnnxNode& node, const Symbols::Number& a, const Symbols::Number& b) {
+  int64_t value;
+  if (!checked_mul(a.value, b.value, &value)) node.fail("too large");
+  return {value, node.builder.symbols().product(a, b)};
+}
+
 Values size_of(const OnnxNode& node) {
-  int64_t count = 1;
-  for (const size_t d : dims_of(node, 0)) {
-    if (!checked_mul(count, static_cast<int64_t>(d), &count)) node.fail("too large");
-  }
-  return {integer_value({{}, {count}, {}})};
+  Symbols::Number count = {1};
+  for (size_t d = 0; d < dims_of(node, 0).size(); ++d) count = product(node, count, dimension(node, 0, d));
+  return {integer_value({{}, {count.value}, {count.symbol}})};
 }
 
 // ---- types and comparisons --------------------------------------------------------------------
@@ -220,12 +235,13 @@ Values cast(const OnnxNode& node) {
   if (!node.is_constant(0)) throw Unsupported{"of a computed tensor to integers"};
   Integers out;
   if (node.is_integer(0)) {
-    out = node.integers(0);
+    out = to == TensorProto::BOOL ? node.integers(0) : node.symbolic(0);
   } else {
     out.shape = dims_of(node, 0);
     for (const float value : node.floats(0)) out.values.push_back(truncated(node, value));
   }
   if (to == TensorProto::BOOL) {
+    out.symbols.clear();
     for (int64_t& value : out.values) value = value != 0;
   }
   return {integer_value(std::move(out), to)};
@@ -241,40 +257,40 @@ Values floor(const OnnxNode& node) { return rounded(node, std::floor); }
 Values ceil(const OnnxNode& node) { return rounded(node, std::ceil); }
 
 Values equal(const OnnxNode& node) {
-  const Integers &a = node.integers(0), &b = node.integers(1);
+  const Integers &a = node.symbolic(0), &b = node.symbolic(1);
   const Shape shape = broadcast_shape(node, a.shape, b.shape);
   const std::vector<size_t> from_a = broadcast_index(node, a.shape, shape),
                             from_b = broadcast_index(node, b.shape, shape);
   Integers out{shape, {}, {}};
-  for (size_t i = 0; i < from_a.size(); ++i) out.values.push_back(a.values[from_a[i]] == b.values[from_b[i]]);
+  for (size_t i = 0; i < from_a.size(); ++i) {
+    const Symbols::Number x = a.at(from_a[i]), y = b.at(from_b[i]);
+    out.values.push_back(x.value == y.value);
+    if (x.symbol == y.symbol) continue;
+    node.fix(x.symbol);
+    node.fix(y.symbol);
+  }
   return {integer_value(std::move(out), TensorProto::BOOL)};
 }
 
 Values where(const OnnxNode& node) {
-  const Integers &c = node.integers(0), &a = node.integers(1), &b = node.integers(2);
+  const Integers &c = node.integers(0), &a = node.symbolic(1), &b = node.symbolic(2);
   const Shape shape = broadcast_shape(node, broadcast_shape(node, c.shape, a.shape), b.shape);
   const std::vector<size_t> from_c = broadcast_index(node, c.shape, shape);
   const std::vector<size_t> from_a = broadcast_index(node, a.shape, shape),
                             from_b = broadcast_index(node, b.shape, shape);
   Integers out{shape, {}, {}};
-  for (size_t i = 0; i < from_c.size(); ++i) {
-    const bool first = c.values[from_c[i]] != 0;
-    out.values.push_back(first ? a.values[from_a[i]] : b.values[from_b[i]]);
-    out.is_dimension.push_back(first ? a.is_dimension[from_a[i]] : b.is_dimension[from_b[i]]);
-  }
+  for (size_t i = 0; i < from_c.size(); ++i) out.add(c.values[from_c[i]] != 0 ? a.at(from_a[i]) : b.at(from_b[i]));
   return {integer_value(std::move(out), node.value(1).type)};
 }
 
 Values reduce_prod(const OnnxNode& node) {
-  const Integers& in = node.integers(0);
+  const Integers& in = node.symbolic(0);
   if (in.shape.size() > 1) throw Unsupported{"of a tensor of rank " + std::to_string(in.shape.size())};
   node.ignore("axes");
   const bool keep = node.integer("keepdims", 1) != 0;
-  int64_t product = 1;
-  for (const int64_t value : in.values) {
-    if (!checked_mul(product, value, &product)) node.fail("too large");
-  }
-  return {integer_value({keep ? Shape{1} : Shape{}, {product}, {}}, node.value(0).type)};
+  Symbols::Number all = {1};
+  for (size_t i = 0; i < in.values.size(); ++i) all = product(node, all, in.at(i));
+  return {integer_value({keep ? Shape{1} : Shape{}, {all.value}, {all.symbol}}, node.value(0).type)};
 }
 
 // ---- the same elements in another shape -------------------------------------------------------
@@ -327,60 +343,71 @@ Shape resolved(const OnnxNode& node, const Shape& from, const std::vector<int64_
 Values reshaped(const OnnxNode& node, const std::vector<int64_t>& values) {
   if (!node.is_integer(0)) return {node.result(node.builder.reshape(node.name, node.view(0), values))};
   if (values.size() > rank_limit) node.fail("too many dimensions");
-  Integers out = node.integers(0);
+  Integers out = node.symbolic(0);
   std::vector<int64_t> to = values;
   for (size_t i = 0; i < to.size(); ++i) {
-    if (to[i] != 0) continue;
-    if (i >= out.shape.size()) node.fail("bad shape");
-    to[i] = static_cast<int64_t>(out.shape[i]);
+    const int64_t copied = copied_dimension(to[i], i);
+    if (copied < 0) continue;
+    if (copied >= static_cast<int64_t>(out.shape.size())) node.fail("bad shape");
+    to[i] = static_cast<int64_t>(out.shape[static_cast<size_t>(copied)]);
   }
-  out.shape = resolved(node, node.integers(0).shape, to);
+  out.shape = resolved(node, node.symbolic(0).shape, to);
   return {integer_value(std::move(out), node.value(0).type)};
 }
 
+// The value of a reshape with which dimension `place` is `number`, a size that changes with the inputs: that of the
+// dimension of x it is always equal to, if there is one.
+std::optional<int64_t> followed(const OnnxNode& node, const Symbols::Number& number, size_t place) {
+  const size_t rank = dims_of(node, 0).size();
+  const auto equal = [&](size_t d) { return dimension(node, 0, d).symbol == number.symbol; };
+  if (place < rank && equal(place)) return 0;
+  for (size_t d = 0; d < rank; ++d) {
+    if (equal(d)) return copy_dimension(d, place);
+  }
+  return std::nullopt;
+}
+
 Values reshape(const OnnxNode& node) {
-  const Integers& shape = node.integers(1);
-  const Shape from = dims_of(node, 0);
+  const Integers& shape = node.symbolic(1);
   const bool zero_is_zero = node.integer("allowzero", 0) != 0;
   std::vector<int64_t> values = shape.values;
+  bool infers = std::count(values.begin(), values.end(), -1) > 0;
   for (size_t i = 0; i < values.size(); ++i) {
     if (values[i] == 0 && zero_is_zero) node.fail("a dimension of zero");
     if (values[i] < -1) node.fail("a negative dimension");
-    const bool follows = shape.is_dimension[i] && i < from.size() && static_cast<size_t>(values[i]) == from[i];
-    if (follows) values[i] = 0;
+    if (shape.symbols[i] == no_symbol) continue;
+    if (const auto value = followed(node, shape.at(i), i)) {
+      values[i] = *value;
+    } else if (!infers && values[i] > 0) {  // what the other dimensions leave
+      values[i] = -1;
+      infers = true;
+    } else {
+      node.fix(shape.symbols[i]);
+    }
   }
   return reshaped(node, values);
 }
 
 Values flatten(const OnnxNode& node) {
-  const Shape shape = node.builder.shape(node.view(0));
-  const auto rank = static_cast<int64_t>(shape.size());
+  const auto rank = static_cast<int64_t>(node.view(0).rank());
   int64_t axis = node.integer("axis", 1);
   if (axis < -rank || axis > rank) node.fail("axis " + std::to_string(axis) + " is out of range");
   if (axis < 0) axis += rank;
   if (axis == 1 && rank == 2) return {node.value(0)};
   if (axis == 0) return reshaped(node, {1, -1});
   if (axis == 1) return reshaped(node, {0, -1});
-  int64_t inner = 1;
-  for (int64_t i = axis; i < rank; ++i) inner *= static_cast<int64_t>(shape[static_cast<size_t>(i)]);
-  return reshaped(node, {-1, inner});
+  if (axis == rank) return reshaped(node, {-1, 1});
+  // First the dimensions from `axis` on become one, then those before it.
+  std::vector<int64_t> values(static_cast<size_t>(axis), 0);
+  values.push_back(-1);
+  const View x = node.builder.reshape(node.name + "/inner", node.view(0), values);
+  return {node.result(node.builder.reshape(node.name, x, {-1, copy_dimension(static_cast<size_t>(axis), 1)}))};
 }
 
-// The values for a reshape that only drops and adds dimensions of 1: `source` says which dimension stays. The first one
-// that moves is left to be inferred, so that batch may change.
-std::vector<int64_t> moved(const Shape& shape, const std::vector<std::optional<size_t>>& source) {
+// The values for a reshape that only drops and adds dimensions of 1: `source` says which dimension stays.
+std::vector<int64_t> moved(const std::vector<std::optional<size_t>>& source) {
   std::vector<int64_t> values;
-  bool inferred = false;
-  for (size_t i = 0; i < source.size(); ++i) {
-    if (!source[i]) {
-      values.push_back(1);
-    } else if (*source[i] == i) {
-      values.push_back(0);
-    } else {
-      values.push_back(inferred ? static_cast<int64_t>(shape[*source[i]]) : -1);
-      inferred = true;
-    }
-  }
+  for (size_t i = 0; i < source.size(); ++i) values.push_back(source[i] ? copy_dimension(*source[i], i) : 1);
   return values;
 }
 
@@ -395,13 +422,16 @@ Values squeeze(const OnnxNode& node) {
       dropped[d] = 1;
     }
   } else {
-    for (size_t d = 0; d < shape.size(); ++d) dropped[d] = shape[d] == 1;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      dropped[d] = shape[d] == 1;
+      node.fix(dimension(node, 0, d).symbol);
+    }
   }
   std::vector<std::optional<size_t>> source;
   for (size_t d = 0; d < shape.size(); ++d) {
     if (!dropped[d]) source.emplace_back(d);
   }
-  return reshaped(node, moved(shape, source));
+  return reshaped(node, moved(source));
 }
 
 Values unsqueeze(const OnnxNode& node) {
@@ -416,19 +446,23 @@ Values unsqueeze(const OnnxNode& node) {
   std::vector<std::optional<size_t>> source;
   size_t next = 0;
   for (const char one : added) source.push_back(one ? std::nullopt : std::optional<size_t>(next++));
-  return reshaped(node, moved(shape, source));
+  return reshaped(node, moved(source));
 }
 
 // ---- parts ------------------------------------------------------------------------------------
 
 struct Part {
   size_t axis;
-  int64_t begin, end, step;
+  Symbols::Number begin, end;
+  int64_t step;
 };
 
-std::vector<Part> parts_of(const OnnxNode& node, const Shape& shape) {
-  std::vector<int64_t> starts, ends, axes, steps;
-  if (!node.list("starts", 1, 10, &starts) || !node.list("ends", 2, 10, &ends)) node.fail("starts or ends are missing");
+std::vector<Part> parts_of(const OnnxNode& node, size_t rank) {
+  std::vector<Symbols::Number> starts, ends;
+  std::vector<int64_t> axes, steps;
+  if (!node.symbolic_list("starts", 1, 10, &starts) || !node.symbolic_list("ends", 2, 10, &ends)) {
+    node.fail("starts or ends are missing");
+  }
   if (!node.list("axes", 3, 10, &axes)) {
     for (size_t i = 0; i < starts.size(); ++i) axes.push_back(static_cast<int64_t>(i));
   }
@@ -441,16 +475,12 @@ std::vector<Part> parts_of(const OnnxNode& node, const Shape& shape) {
     node.fail("starts, ends, axes and steps differ in length");
   }
   std::vector<Part> parts;
-  std::vector<char> cut(shape.size(), 0);
+  std::vector<char> cut(rank, 0);
   for (size_t i = 0; i < starts.size(); ++i) {
-    const size_t axis = node.axis(axes[i], shape.size());
+    const size_t axis = node.axis(axes[i], rank);
     if (cut[axis]++) node.fail("an axis is given twice");
-    const auto size = static_cast<int64_t>(shape[axis]);
-    const int64_t step = steps[i];
-    if (step == 0) node.fail("step is zero");
-    const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
-    const auto place = [&](int64_t at) { return std::clamp(at < 0 ? std::max(at, -size - 1) + size : at, low, high); };
-    parts.push_back({axis, place(starts[i]), place(ends[i]), step});
+    if (steps[i] == 0) node.fail("step is zero");
+    parts.push_back({axis, starts[i], ends[i], steps[i]});
   }
   return parts;
 }
@@ -484,9 +514,17 @@ std::vector<std::vector<size_t>> all_indices(const OnnxNode& node, const Shape& 
 Values slice_constant(const OnnxNode& node, const Shape& shape, const std::vector<Part>& parts) {
   std::vector<std::vector<size_t>> lists = all_indices(node, shape);
   for (const Part& part : parts) {
+    const auto size = static_cast<int64_t>(shape[part.axis]);
+    const int64_t low = part.step > 0 ? 0 : -1, high = part.step > 0 ? size : size - 1;
+    const auto place = [&](const Symbols::Number& bound) {
+      node.fix(bound.symbol);
+      const int64_t at = bound.value;
+      return std::clamp(at < 0 ? std::max(at, -size - 1) + size : at, low, high);
+    };
+    const int64_t begin = place(part.begin), end = place(part.end);
     std::vector<size_t>& list = lists[part.axis];
     list.clear();
-    for (int64_t i = part.begin; part.step > 0 ? i < part.end : i > part.end;) {
+    for (int64_t i = begin; part.step > 0 ? i < end : i > end;) {
       list.push_back(static_cast<size_t>(i));
       if (!checked_add(i, part.step, &i)) break;
     }
@@ -497,16 +535,36 @@ Values slice_constant(const OnnxNode& node, const Shape& shape, const std::vecto
   return take(node, 0, out, elements_at(shape, lists));
 }
 
+// A bound as our slices have it, where ONNX moves bounds outside of the dimension to its nearer end. Ours stay where
+// they are and are refused outside, so one that is moved at import fixes the dimension, unless it is always moved.
+int64_t slice_value(const OnnxNode& node, const Symbols::Number& bound, const Symbols::Number& size) {
+  constexpr int64_t begin = 0, end = -1;
+  constexpr auto largest = static_cast<int64_t>(max_extent);
+  if (bound.symbol != no_symbol && bound.symbol == size.symbol) return end;
+  node.fix(bound.symbol);
+  const int64_t value = bound.value;
+  if (size.symbol == no_symbol) {
+    const int64_t at = value < 0 ? std::max(value, -size.value) + size.value : value;
+    return at >= size.value ? end : at;
+  }
+  const bool outside = value > size.value || value<-size.value, always = value> largest || value < -largest;
+  if (outside && !always) node.fix(size.symbol);
+  if (value < -size.value) return begin;
+  return value > size.value ? end : value < 0 ? value - 1 : value;
+}
+
 Values slice(const OnnxNode& node) {
   const Shape shape = dims_of(node, 0);
-  const std::vector<Part> parts = parts_of(node, shape);
+  const std::vector<Part> parts = parts_of(node, shape.size());
   if (node.is_constant(0)) return slice_constant(node, shape, parts);
   std::vector<int64_t> begin(shape.size(), 0), end(shape.size(), -1);
   for (const Part& part : parts) {
     if (part.step != 1) throw Unsupported{"step " + std::to_string(part.step)};
-    if (part.end <= part.begin) node.fail("the slice is empty");
-    begin[part.axis] = part.begin;
-    end[part.axis] = part.end == static_cast<int64_t>(shape[part.axis]) ? -1 : part.end;
+    const Symbols::Number size = dimension(node, 0, part.axis);
+    const int64_t first = slice_value(node, part.begin, size), last = slice_value(node, part.end, size);
+    if (slice_bound(last, shape[part.axis]) <= slice_bound(first, shape[part.axis])) node.fail("the slice is empty");
+    begin[part.axis] = first;
+    end[part.axis] = last;
   }
   return {node.result(node.builder.slice(node.name, node.view(0), begin, end))};
 }
@@ -524,6 +582,7 @@ Values split(const OnnxNode& node) {
   const Shape shape = dims_of(node, 0);
   const size_t axis = node.axis(node.integer("axis", 0), shape.size());
   const auto size = static_cast<int64_t>(shape[axis]);
+  node.fix(dimension(node, 0, axis).symbol);  // the sizes are of this one alone
   const int64_t count = node.proto.output_size();
   std::vector<int64_t> sizes;
   if (!node.list("split", 1, 13, &sizes)) {
@@ -545,21 +604,36 @@ Values split(const OnnxNode& node) {
   return values;
 }
 
-// The indices along one axis, from 0 on.
-std::vector<int64_t> places(const OnnxNode& node, size_t size) {
+// The indices along one axis. Those from behind stay below 0 if the dimension may change.
+std::vector<int64_t> places(const OnnxNode& node, const Symbols::Number& size) {
   std::vector<int64_t> places = node.integers(1).values;
   for (int64_t& at : places) {
-    if (at < 0) at += static_cast<int64_t>(size);
-    if (at < 0 || at >= static_cast<int64_t>(size)) node.fail("an index is out of range");
+    if (at < -size.value || at >= size.value) node.fail("an index is out of range");
+    if (at < 0 && size.symbol == no_symbol) at += size.value;
   }
   if (places.empty()) node.fail("no indices");
   return places;
 }
 
+// The elements at these places of one axis: a slice for each run of neighbours, joined.
+View picked(const OnnxNode& node, const std::vector<int64_t>& at, size_t axis) {
+  const auto bound = [](int64_t index, bool from_behind) { return from_behind ? index - 1 : index; };
+  std::vector<View> pieces;
+  for (size_t i = 0; i < at.size();) {
+    size_t j = i + 1;
+    while (j < at.size() && at[j] == at[j - 1] + 1 && at[j] != 0) ++j;
+    const std::string name = node.name + "/" + std::to_string(pieces.size());
+    pieces.push_back(piece(node, name, axis, bound(at[i], at[i] < 0), bound(at[j - 1] + 1, at[i] < 0)));
+    i = j;
+    if (pieces.size() > 256) throw Unsupported{"of more than 256 places"};
+  }
+  return pieces.size() == 1 ? pieces[0] : node.builder.concat(node.name, pieces, axis);
+}
+
 Values gather(const OnnxNode& node) {
   const Shape shape = dims_of(node, 0);
   const size_t axis = node.axis(node.integer("axis", 0), shape.size());
-  const std::vector<int64_t> at = places(node, shape[axis]);
+  const std::vector<int64_t> at = places(node, dimension(node, 0, axis));
   const Shape& index_shape = node.integers(1).shape;
   if (index_shape.size() > 1) throw Unsupported{"by a tensor of indices"};
   const bool drops_axis = index_shape.empty();
@@ -571,21 +645,13 @@ Values gather(const OnnxNode& node) {
     if (drops_axis) out.erase(out.begin() + static_cast<std::ptrdiff_t>(axis));
     return take(node, 0, out, elements_at(shape, lists));
   }
-  std::vector<View> pieces;  // one per run of neighbours
-  for (size_t i = 0; i < at.size();) {
-    size_t j = i + 1;
-    while (j < at.size() && at[j] == at[j - 1] + 1) ++j;
-    pieces.push_back(piece(node, node.name + "/" + std::to_string(pieces.size()), axis, at[i], at[j - 1] + 1));
-    i = j;
-    if (pieces.size() > 256) throw Unsupported{"of more than 256 places"};
-  }
-  const View joined = pieces.size() == 1 ? pieces[0] : node.builder.concat(node.name, pieces, axis);
+  const View joined = picked(node, at, axis);
   if (!drops_axis) return {node.result(joined)};
   std::vector<std::optional<size_t>> source;
   for (size_t d = 0; d < shape.size(); ++d) {
     if (d != axis) source.emplace_back(d);
   }
-  return {node.result(node.builder.reshape(node.name + "/drop", joined, moved(shape, source)))};
+  return {node.result(node.builder.reshape(node.name + "/drop", joined, moved(source)))};
 }
 
 // ---- joining, padding -------------------------------------------------------------------------
@@ -594,10 +660,10 @@ Values concat_integers(const OnnxNode& node) {
   node.ignore("axis");  // vectors have one
   Integers out;
   for (size_t i = 0; i < node.input_count(); ++i) {
-    const Integers& in = node.integers(i);
+    const Integers& in = node.symbolic(i);
     if (in.shape.size() != 1) throw Unsupported{"of integers of rank " + std::to_string(in.shape.size())};
     out.values.insert(out.values.end(), in.values.begin(), in.values.end());
-    out.is_dimension.insert(out.is_dimension.end(), in.is_dimension.begin(), in.is_dimension.end());
+    out.symbols.insert(out.symbols.end(), in.symbols.begin(), in.symbols.end());
     if (out.values.size() > fold_limit) throw Unsupported{"too large"};
   }
   out.shape = {out.values.size()};
@@ -654,13 +720,23 @@ Values pad(const OnnxNode& node) {
 Values expand(const OnnxNode& node) {
   const Shape from = dims_of(node, 0);
   Shape to;
-  for (const int64_t d : node.integers(1).values) {
+  const Integers& wanted = node.symbolic(1);
+  for (const int64_t d : wanted.values) {
     if (d <= 0) node.fail("a dimension is not positive");
     to.push_back(static_cast<size_t>(d));
   }
   const Shape shape = broadcast_shape(node, from, to);
+  if (shape != from && !node.is_constant(0)) throw Unsupported{"of a computed tensor"};
+  for (size_t i = 0; i < to.size(); ++i) {
+    const size_t before = shape.size() - to.size(), offset = shape.size() - from.size();
+    const Symbol symbol = before + i < offset ? no_symbol : dimension(node, 0, before + i - offset).symbol;
+    const bool follows =
+        shape == from && (wanted.symbols[i] == symbol || (wanted.symbols[i] == no_symbol && to[i] == 1));
+    if (follows) continue;
+    node.fix(symbol);
+    node.fix(wanted.symbols[i]);
+  }
   if (shape == from) return {node.value(0)};
-  if (!node.is_constant(0)) throw Unsupported{"of a computed tensor"};
   return take(node, 0, shape, broadcast_index(node, from, shape));
 }
 
@@ -672,10 +748,7 @@ Values depth_to_space(const OnnxNode& node) {
   if (shape.size() != 4 || (mode != "DCR" && mode != "CRD")) throw Unsupported{mode};
   if (b <= 0 || b > 1024 || shape[1] % static_cast<size_t>(b * b) != 0)
     node.fail("blocksize does not fit the channels");
-  const auto h = static_cast<int64_t>(shape[2]), w = static_cast<int64_t>(shape[3]);
   const int64_t depth = static_cast<int64_t>(shape[1]) / (b * b);
-  int64_t height, width;
-  if (!checked_mul(h, b, &height) || !checked_mul(w, b, &width)) node.fail("too large");
   Builder& builder = node.builder;
   const bool blocks_first = mode == "DCR";
   const View pixels = builder.permute(node.view(0), {0, 2, 3, 1});
@@ -683,7 +756,10 @@ Values depth_to_space(const OnnxNode& node) {
       blocks_first ? std::vector<int64_t>{0, 0, 0, b, b, depth} : std::vector<int64_t>{0, 0, 0, depth, b, b};
   const View parts = builder.reshape(node.name + "/split", pixels, split);
   const Order order = blocks_first ? Order{0, 1, 3, 2, 4, 5} : Order{0, 1, 4, 2, 5, 3};
-  const View joined = builder.reshape(node.name, builder.permute(parts, order), {0, height, width, depth});
+  // N, H, b, W, b, depth: first the height becomes one dimension, then the width.
+  const std::vector<int64_t> rows = {0, -1, copy_dimension(3, 2), copy_dimension(4, 3), copy_dimension(5, 4)};
+  const View high = builder.reshape(node.name + "/rows", builder.permute(parts, order), rows);
+  const View joined = builder.reshape(node.name, high, {0, 0, -1, copy_dimension(4, 3)});
   return {node.result(builder.permute(joined, {0, 3, 1, 2}))};
 }
 
@@ -705,11 +781,9 @@ Values fold_binary(const OnnxNode& node) {
   const Shape shape = broadcast_shape(node, from_a, from_b);
   const std::vector<size_t> at_a = broadcast_index(node, from_a, shape), at_b = broadcast_index(node, from_b, shape);
   if (node.is_integer(0)) {
-    const Integers &a = node.integers(0), &b = node.integers(1);
+    const Integers &a = node.symbolic(0), &b = node.symbolic(1);
     Integers out{shape, {}, {}};
-    for (size_t i = 0; i < at_a.size(); ++i) {
-      out.values.push_back(integer_result(node, a.values[at_a[i]], b.values[at_b[i]]));
-    }
+    for (size_t i = 0; i < at_a.size(); ++i) out.add(integer_result(node, a.at(at_a[i]), b.at(at_b[i])));
     return {integer_value(std::move(out), node.value(0).type)};
   }
   const std::vector<float> a = node.floats(0), b = node.floats(1);

@@ -254,6 +254,31 @@ TEST_F(Caffe, SliceHasOneOutputPerPart) {
   expect_near(got[2], test::slice(x, {0, 2, 0, 0}, {2, 3, 7, 6}));
 }
 
+// What is imported at one size and run at another is what is imported at that size, or refused.
+TEST_F(Caffe, ShapesFollowTheInput) {
+  const struct {
+    const char *type, *parameters;
+  } follow[] = {
+      {"Flatten", ""},
+      {"Flatten", "flatten_param { axis: 1 end_axis: 2 }"},
+      {"Flatten", "flatten_param { axis: 0 end_axis: 1 }"},
+      {"Reshape", "reshape_param { shape { dim: 2 dim: 3 } axis: 1 num_axes: 1 }"},
+      {"Reshape", "reshape_param { shape { dim: 1 } axis: -1 num_axes: 0 }"},
+      {"Reshape", "reshape_param { shape { dim: 1 dim: 1 } axis: 0 num_axes: 0 }"},
+      {"Slice", "slice_param { axis: 2 slice_point: 3 }  top: \"z\""},
+  };
+  const Array small = random({2, 6, 4, 5}, 1), large = random({3, 6, 7, 8}, 2);
+  for (const auto& c : follow) {
+    SCOPED_TRACE(std::string(c.type) + " " + c.parameters);
+    const std::string net = one_layer({small.dims}, c.type, c.parameters);
+    const Array want = test::run(import(one_layer({large.dims}, c.type, c.parameters)), {large}).at(0);
+    expect_near(test::run(import(net), {large}).at(0), want);
+  }
+  const std::string halves = one_layer({small.dims}, "Slice", "slice_param { axis: 2 } top: \"z\"");
+  EXPECT_EQ(error_of([&] { test::run(import(halves), {large}); }),
+            "input 'a': dimension 2 stays 4: node 'l' of the source was converted for this size alone");
+}
+
 // ---- nets -------------------------------------------------------------------------------------
 
 TEST_F(Caffe, InPlaceLayersLeaveTheLastVersionUnderTheName) {

@@ -152,6 +152,7 @@ std::vector<OneNode> all_kinds() {
       {OpKind::resize, resized(QN_RESIZE_NEAREST, QN_COORDINATES_HALF_PIXEL, QN_ROUND_HALF_DOWN), {image}},
       {OpKind::resize, resized(QN_RESIZE_NEAREST, QN_COORDINATES_ASYMMETRIC, QN_ROUND_CEIL), {image}},
       {OpKind::resize, resized(QN_RESIZE_BILINEAR, QN_COORDINATES_ALIGN_CORNERS, QN_ROUND_FLOOR), {image}},
+      {OpKind::resize, resized(QN_RESIZE_NEAREST, QN_COORDINATES_HALF_PIXEL_OR_0, QN_ROUND_FLOOR), {image}},
       {OpKind::resize,
        with([](Attributes& a) {
          a.mode = QN_RESIZE_BILINEAR;
@@ -164,12 +165,23 @@ std::vector<OneNode> all_kinds() {
          a.values = {0, -1, 3};
        }),
        {image}},
+      {OpKind::reshape,
+       with([](Attributes& a) {
+         a.values = {1, -5, -2, -1};
+       }),
+       {image}},
+      {OpKind::reshape,
+       with([](Attributes& a) {
+         a.values = {1, 0, -4, -2, -5};
+       }),
+       {image}},
       {OpKind::transpose,
        with([](Attributes& a) {
          a.values = {3, 1, 0, 2};
        }),
        {image}},
       {OpKind::slice, with([](Attributes& a) { a.values = {0, 1, 2, 0, -1, 4, -1, 3}; }), {image}},
+      {OpKind::slice, with([](Attributes& a) { a.values = {-3, 1, -4, 0, -1, -2, -2, 3}; }), {image}},
   };
 }
 
