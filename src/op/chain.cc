@@ -92,7 +92,9 @@ qn_status plan_chain(const Operator& first, const Operator& second, const Reques
   const uint64_t first_macs = begun->macs;
   const size_t band = band_rows(between, rows->tile_rows(), request.options.tasks);
   auto made = std::make_unique<ChainPlan>(std::move(begun), between, request.out, band);
-  QN_TRY(made->plan_second(second, request.options));
+  qn_plan_options settled = request.options;
+  QN_TRY(second.settle({{&between, 1}, request.out, request.options}, &settled));
+  QN_TRY(made->plan_second(second, settled));
   const uint64_t pixels = between.shape[0] * between.shape[1] * between.shape[2];
   made->macs = first_macs + pixels * (weights_bytes / sizeof(float));
   *plan = std::move(made);

@@ -119,10 +119,14 @@ qn_status choose_measured(const ConvRequest& conv, Choice* choice) {
 
 }  // namespace
 
+qn_status choose_conv(const ConvRequest& conv, Choice* choice) {
+  QN_TRY(choose(conv.who, conv.problem, conv.request.options, choice));
+  return has_api("op") && conv.request.options.tuning != nullptr ? choose_measured(conv, choice) : QN_OK;
+}
+
 qn_status plan_conv(const ConvRequest& conv, std::unique_ptr<qn_plan>* plan) {
   Choice choice;
-  QN_TRY(choose(conv.who, conv.problem, conv.request.options, &choice));
-  if (has_api("op") && conv.request.options.tuning != nullptr) QN_TRY(choose_measured(conv, &choice));
+  QN_TRY(choose_conv(conv, &choice));
   *plan = plan_choice({conv.request, choice, conv.weights, conv.window, conv.clamp, conv.problem});
   (*plan)->algorithm = choice.algorithm;
   (*plan)->kernel = choice.row->name;

@@ -21,7 +21,9 @@ struct ConvRequest {
   qn_minmax_f32 clamp;
 };
 
-// Chooses among the algorithms and plans the one of choice.
+// The cost model's choice, or a measured one.
+qn_status choose_conv(const ConvRequest& conv, Choice* choice);
+// Makes a choice and plans it.
 qn_status plan_conv(const ConvRequest& conv, std::unique_ptr<qn_plan>* plan);
 
 // Counts the weights that are not 0, where that can matter.

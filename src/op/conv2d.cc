@@ -49,6 +49,18 @@ class Conv2d final : public Operator {
     return plan_conv({name, problem(request, window), request, weights_, window, clamp_}, plan);
   }
 
+  // Rows of one dense algorithm give the same bits, and each height has its own best; sparse ones sum up in orders of
+  // their own.
+  qn_status settle(const Request& request, qn_plan_options* options) const override {
+    Window window = window_;
+    QN_TRY(size_input(request.ins[0], &window));
+    Choice choice;
+    QN_TRY(choose_conv({name, problem(request, window), request, weights_, window, clamp_}, &choice));
+    options->algorithm = choice.algorithm;
+    if (choice.spmm != nullptr) options->kernel = choice.row->name;
+    return QN_OK;
+  }
+
   qn_status cost(const Request& request, double* cycles) const override {
     if (!has_sparse) return Operator::cost(request, cycles);
     Window window = window_;

@@ -69,6 +69,9 @@ class Operator {
   // Estimates the cycles of a plan, beyond those it takes in any layout. Fails where plan() would, for layouts at
   // least. Asked for where layouts are chosen, which sparse kernels are for.
   virtual qn_status cost(const Request& request, double* cycles) const;
+  // Narrows options.algorithm and options.kernel to what gives the bits of plan(request), for plans of parts of it: on
+  // their own, parts of other heights might choose otherwise.
+  virtual qn_status settle(const Request&, qn_plan_options*) const { return QN_OK; }
   // Does options.algorithm mean anything?
   virtual bool has_algorithms() const { return false; }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "base/cpu.h"
 #include "graph/placement.h"
 #include "naive.h"
 #include "small_graphs.h"
@@ -103,6 +104,113 @@ TEST_F(Layouts, StayWhenAGraphIsPlannedAgain) {
     resized.tensors[static_cast<size_t>(resized.inputs[0].tensor)].shape = {1, size, size, channels};
     expect_ok(infer_shapes(resized));
     expect_results(resized, session_);
+  }
+}
+
+// The bits of all outputs, with the tasks run on this thread, and how many steps a run has.
+struct Ran {
+  std::vector<uint32_t> bits;
+  size_t steps = 0;
+};
+
+Ran run_with(qn_model* model, const std::vector<float>& x, size_t tasks) {
+  const qn_parallel here = {nullptr, [](void*, void (*task)(void*, size_t), void* arg, size_t count) {
+                              for (size_t i = count; i-- > 0;) task(arg, i);
+                            }};
+  qn_session_options options;
+  qn_session_options_init(&options);
+  options.threads = tasks;
+  options.parallel = &here;
+  options.profile = 1;
+  qn_session* session = nullptr;
+  expect_ok(qn_session_create(model, &options, &session));
+  if (session == nullptr) return {};
+  const void* const inputs[] = {x.data()};
+  expect_ok(qn_session_run(session, inputs));
+  const void* data = nullptr;
+  expect_ok(qn_session_output(session, 0, &data));
+  qn_tensor out;
+  expect_ok(qn_session_output_tensor(session, 0, &out));
+  Ran ran;
+  ran.bits.resize(qn_tensor_bytes(&out) / sizeof(float));
+  std::memcpy(ran.bits.data(), data, qn_tensor_bytes(&out));
+  ran.steps = qn_session_profile_count(session);
+  qn_session_release(session);
+  return ran;
+}
+
+// Sparse convolutions around a depthwise one or a pooling, most of them too large for the cache: some stay NHWC and
+// are chained, others become pixel-blocked.
+class RandomBlock {
+ public:
+  explicit RandomBlock(unsigned seed) : b_(seed), random_(seed) {}
+
+  Graph make() {
+    const size_t c = 8 * (1 + below(12)), w = 6 + below(40);
+    const size_t h = cpu().l2_bytes / 2 / sizeof(float) / (c * w) + below(9);
+    int x = b_.input("x", {1, h + 2, w + 2, c});
+    if (below(2) == 0) x = pointwise(x, c, c);
+    x = between(x, c);
+    x = pointwise(x, c, 8 + below(64));
+    b_.output(x, "y");
+    return b_.done();
+  }
+
+ private:
+  size_t below(size_t n) { return random_() % n; }
+
+  int pointwise(int x, size_t in, size_t out) {
+    const size_t block = size_t{1} << below(5), zeros = below(98);
+    std::vector<float> weights(in * out);
+    for (size_t first = 0; first < out; first += block) {
+      for (size_t k = 0; k < in; ++k) {
+        const bool zero = below(100) < zeros;
+        for (size_t o = first; o < std::min(first + block, out); ++o) {
+          weights[o * in + k] = zero ? 0 : static_cast<float>(below(2000)) / 1000 - 1;
+        }
+      }
+    }
+    return b_.node(OpKind::conv2d, {x, b_.constant_of({out, 1, 1, in}, weights), b_.constant({out})});
+  }
+
+  int between(int x, size_t c) {
+    Attributes a;
+    if (below(3) == 0) {
+      a.kernel = {3, 3};
+      return b_.node(below(2) == 0 ? OpKind::max_pool : OpKind::average_pool, {x}, a);
+    }
+    a.groups = c;
+    return b_.node(OpKind::conv2d, {x, b_.constant({c, 3, 3, 1})}, a);
+  }
+
+  GraphBuilder b_;
+  std::mt19937 random_;
+};
+
+TEST(Threads, NumberOfThemChangesNoBitInEitherLayout) {
+  size_t chained = 0, blocked = 0;
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(seed);
+    const Graph graph = RandomBlock(seed).make();
+    qn_model* model = nullptr;
+    ASSERT_EQ(make_model(graph, nullptr, &model), QN_OK) << qn_last_message();
+    Graph planned = graph;
+    assign_layouts(*model->impl, {}, planned);
+    blocked += count_blocked(planned) > 0;
+    const std::vector<float> x = random_inputs(graph, seed).at(graph.inputs[0].tensor);
+    const Ran one = run_with(model, x, 1);
+    chained += graph.nodes.size() - one.steps;
+    for (const size_t tasks : {2, 3, 4, 7, 16}) {
+      const Ran several = run_with(model, x, tasks);
+      EXPECT_TRUE(one.bits == several.bits) << tasks << " tasks";
+      EXPECT_EQ(one.steps, several.steps);
+    }
+    qn_model_release(model);
+  }
+  EXPECT_GE(chained, 120u);
+  // Without vectors for sparse weights no layout gains by them.
+  if (std::string(qn_cpu_level()) != "sse41") {
+    EXPECT_GE(blocked, 30u);
   }
 }
 

@@ -1,4 +1,7 @@
 // Two operators in one pass give the bits of one after the other; what does not suit is refused.
+#include <random>
+
+#include "base/cpu.h"
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "base/thread_pool.h"
@@ -62,6 +65,20 @@ std::vector<float> run(const qn_plan* plan, const std::vector<float>& x, const q
   return y;
 }
 
+std::vector<float> run_chain(const qn_operator* first, const qn_operator* second, const qn_tensor& in,
+                             const std::vector<float>& x, size_t tasks, qn_algorithm* algorithm) {
+  qn_plan_options options;
+  qn_plan_options_init(&options);
+  options.tasks = tasks;
+  qn_plan* plan = nullptr;
+  EXPECT_QN_OK(qn_operator_plan_chain(first, second, &in, nullptr, &options, &plan));
+  if (plan == nullptr) return {};
+  const std::vector<float> y = run(plan, x, nullptr);
+  *algorithm = qn_plan_algorithm(plan);
+  qn_plan_release(plan);
+  return y;
+}
+
 std::vector<float> run_alone(const qn_operator* op, const qn_tensor& in, const std::vector<float>& x, qn_tensor* out) {
   qn_plan* plan = nullptr;
   EXPECT_QN_OK(qn_operator_plan(op, &in, 1, nullptr, 0, nullptr, &plan));
@@ -109,6 +126,41 @@ TEST(Chain, GivesTheSameBits) {
       qn_plan_release(plan);
     }
   }
+}
+
+// Bands are as high as the number of tasks wants them; which kernel a band would be given by itself must not show.
+TEST(Chain, GivesTheSameBitsWithSparseWeightsForAnyNumberOfTasks) {
+  std::mt19937 random(1);
+  const auto below = [&](size_t n) { return random() % n; };
+  const size_t smallest = cpu().l2_bytes / 2 / sizeof(float);  // of what is between the two
+  size_t sparse = 0;
+  for (uint32_t i = 0; i < 320; ++i) {
+    const size_t c = 8 + below(121), w = 5 + below(60), h = smallest / (c * w) + 1 + below(9);
+    const size_t most = cpu().l2_bytes / 4 / sizeof(float) / c, out = 1 + below(std::min<size_t>(most, 24 << below(4)));
+    const float zeros = 0.97f * static_cast<float>(below(1000)) / 1000;
+    const size_t block = size_t{1} << below(5), kernel = 2 + below(4), pad = kernel / 2 * 2;
+    const bool pool = kernel % 2 == 0;
+    const Shape shape = {1, pool ? h + kernel - 1 : h + kernel - 1 - pad, pool ? w + kernel - 1 : w, c};
+    SCOPED_TRACE(testing::Message() << i << ": " << h << "x" << w << "x" << c << " to " << out << ", kernel " << kernel
+                                    << ", " << zeros << " zero in blocks of " << block);
+    const std::vector<float> w1 = reals(c * kernel * kernel, 1);
+    std::vector<float> w2 = weights_with(out, c, block, zeros);
+    for (float& weight : w2) weight *= below(2) == 0 ? 1.f : -1.f;  // most sums stay below the clamp
+    const std::vector<float> x = reals(count_of(shape), 2);
+    Op first, second;
+    make_first({c, kernel, 1, 1}, w1, &first);
+    make_second(c, out, 1, 1, w2, &second);
+    const qn_tensor in = dense(shape);
+    qn_tensor between, y;
+    const std::vector<float> middle = run_alone(first, in, x, &between);
+    const std::vector<float> expected = run_alone(second, between, middle, &y);
+    qn_algorithm algorithm = QN_ALGORITHM_AUTO;
+    for (const size_t tasks : {1, 2, 3, 4, 7, 16}) {
+      EXPECT_TRUE(same_bits(expected, run_chain(first, second, in, x, tasks, &algorithm))) << tasks << " tasks";
+    }
+    sparse += algorithm == QN_ALGORITHM_SPARSE;
+  }
+  EXPECT_GE(sparse, 20u);  // the others are dense, most of them at levels without kernels for it
 }
 
 TEST(Chain, IsRefusedWhereItDoesNotSuit) {

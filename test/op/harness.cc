@@ -40,6 +40,18 @@ std::vector<float> reals(size_t count, uint32_t seed, float low, float high) {
   return values;
 }
 
+std::vector<float> weights_with(size_t out, size_t depth, size_t block, float zeros, float zeros_within) {
+  std::vector<float> weights = reals(out * depth, 1, 0.5f, 1);
+  const std::vector<float> within = reals(out * depth, 2, 0, 1);
+  for (size_t o = 0; o < out; ++o) {
+    const std::vector<float> keep = reals(depth, static_cast<uint32_t>(10 + o / block), 0, 1);
+    for (size_t k = 0; k < depth; ++k) {
+      if (keep[k] < zeros || within[o * depth + k] < zeros_within) weights[o * depth + k] = 0;
+    }
+  }
+  return weights;
+}
+
 size_t count_of(const Shape& shape) {
   size_t count = 1;
   for (const size_t s : shape) count *= s;

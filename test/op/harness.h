@@ -20,6 +20,9 @@ std::vector<float> integers(size_t count, uint32_t seed, int low = -4, int high 
 // Uniform in [low, high).
 std::vector<float> reals(size_t count, uint32_t seed, float low = -1, float high = 1);
 
+// Weights of a convolution, some of them zero: all of a block, and some within the others.
+std::vector<float> weights_with(size_t out, size_t depth, size_t block, float zeros, float zeros_within = 0);
+
 using Shape = std::vector<size_t>;
 size_t count_of(const Shape& shape);
 

@@ -12,19 +12,6 @@ struct Chosen {
   std::string kernel;
 };
 
-// Weights of a convolution, some of them zero: all of a block, and some within the others.
-std::vector<float> weights_with(size_t out, size_t depth, size_t block, float zeros, float zeros_within = 0) {
-  std::vector<float> weights = reals(out * depth, 1, 0.5f, 1);
-  const std::vector<float> within = reals(out * depth, 2, 0, 1);
-  for (size_t o = 0; o < out; ++o) {
-    const std::vector<float> keep = reals(depth, static_cast<uint32_t>(10 + o / block), 0, 1);
-    for (size_t k = 0; k < depth; ++k) {
-      if (keep[k] < zeros || within[o * depth + k] < zeros_within) weights[o * depth + k] = 0;
-    }
-  }
-  return weights;
-}
-
 Chosen choice_for(size_t size, size_t channels, size_t kernel, const std::vector<float>& weights,
                   qn_algorithm algorithm = QN_ALGORITHM_AUTO) {
   qn_conv2d_params p;
