@@ -42,7 +42,7 @@ LIBRARIES = [
     (r"google/protobuf/.*", {"convert"}),
     (r"(CLI|fmt|nlohmann)/.*", PROGRAMS),
     (r"(png|jpeglib|jerror)\.h", {"tool"}),
-    (r"std(def|int|io|lib)\.h|unistd\.h|fcntl\.h|poll\.h|sys/[a-z]+\.h", RUNTIME | PROGRAMS),
+    (r"std(def|int|io|lib)\.h|unistd\.h|fcntl\.h|poll\.h|pthread\.h|sched\.h|sys/[a-z]+\.h", RUNTIME | PROGRAMS),
     (r"[a-z_]+", RUNTIME | PROGRAMS),  # the standard library of C++
 ]
 

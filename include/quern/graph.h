@@ -87,7 +87,8 @@ typedef struct qn_session_options {
 /** Defaults: one thread, parallel NULL, QN_ALGORITHM_AUTO, no profile, memory_limit 0, no tuning. */
 QN_INIT(qn_session_options)
 
-/** Plans every operator for the model's own input sizes. options may be NULL. */
+/** Plans every operator for the model's own input sizes. options may be NULL. QN_OUT_OF_MEMORY also where limits of the
+ * process or of its user leave no room for so many threads. */
 QN_API qn_status qn_session_create(qn_model* model, const qn_session_options* options, qn_session** session);
 /** Frees the session. NULL is allowed. */
 QN_API void qn_session_release(qn_session* session);

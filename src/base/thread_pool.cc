@@ -1,17 +1,89 @@
 #include "base/thread_pool.h"
 
+#include <pthread.h>
 #include <pthreadpool.h>
+#include <sched.h>
+#include <unistd.h>
 
+#include <cstring>
+#include <mutex>
+
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
+
+#include "base/memory.h"
 #include "base/status.h"
 
 namespace quern {
+namespace {
+
+std::mutex one_at_a_time;  // lest two pools be promised the same last threads
+
+struct Trial {
+  std::mutex* gate;
+  pthread_t thread;
+  long id;
+  char pool_needs[256];  // room that the pool takes for each thread once this is freed
+};
+
+void* wait_at_gate(void* argument) {
+  auto* trial = static_cast<Trial*>(argument);
+#ifdef __linux__
+  trial->id = syscall(SYS_gettid);
+#endif
+  const std::lock_guard<std::mutex> lock(*trial->gate);
+  return nullptr;
+}
+
+// A thread that has been joined counts against limits of the system until that knows no such thread.
+void await_end([[maybe_unused]] long id) {
+#ifdef __linux__
+  constexpr int most = 10000;  // the number may be another thread's by now
+  for (int i = 0; i < most && syscall(SYS_tgkill, getpid(), id, 0) == 0; ++i) sched_yield();
+#endif
+}
+
+// Starts `count` threads like a pool's, which all live at the same time, and ends them. Returns how many could be
+// started, and the system's error.
+size_t try_threads(size_t count, int* error) {
+  Vector<Trial> trials(count);
+  std::mutex gate;
+  size_t started = 0;
+  {
+    const std::lock_guard<std::mutex> closed(gate);
+    for (; started < count; ++started) {
+      Trial& trial = trials[started];
+      trial.gate = &gate;
+      *error = pthread_create(&trial.thread, nullptr, wait_at_gate, &trial);
+      if (*error != 0) break;
+    }
+  }
+  for (size_t i = 0; i < started; ++i) pthread_join(trials[i].thread, nullptr);
+  for (size_t i = 0; i < started; ++i) await_end(trials[i].id);
+  return started;
+}
+
+}  // namespace
 
 void PoolDeleter::operator()(pthreadpool* pool) const { pthreadpool_destroy(pool); }
 
 qn_status make_pool(size_t threads, Pool* pool) {
-  pool->reset(threads > 1 ? pthreadpool_create(threads) : nullptr);
-  if (threads > 1 && *pool == nullptr) return fail(QN_OUT_OF_MEMORY, "no thread pool of %zu threads", threads);
-  return QN_OK;
+  pool->reset();
+  if (threads <= 1) return QN_OK;
+  if (threads > max_threads) {
+    return fail(QN_INVALID_ARGUMENT, "a pool of %zu threads, but %zu are the most", threads, max_threads);
+  }
+  // pthreadpool does not look whether its threads could be started, and would wait for them forever.
+  const std::lock_guard<std::mutex> lock(one_at_a_time);
+  int error = 0;
+  const size_t started = try_threads(threads - 1, &error) + 1;  // with the caller
+  if (started < threads) {
+    return fail(QN_OUT_OF_MEMORY, "the system lets this process start %zu of %zu threads: %s", started, threads,
+                std::strerror(error));
+  }
+  pool->reset(pthreadpool_create(threads));
+  return *pool != nullptr ? QN_OK : fail(QN_OUT_OF_MEMORY, "no thread pool of %zu threads", threads);
 }
 
 }  // namespace quern

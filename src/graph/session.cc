@@ -30,8 +30,6 @@ struct qn_session : quern::Allocated {
 namespace quern {
 namespace {
 
-constexpr size_t max_threads = 1024;
-
 qn_status read_session_options(const qn_session_options* user, qn_session_options* options) {
   QN_TRY(read_options("qn_session_options", user, qn_session_options_init, options));
   if (options->threads == 0 || options->threads > max_threads) {

@@ -2,8 +2,17 @@
 #include "base/parallel.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
 #include <thread>
 #include <vector>
 
@@ -78,6 +87,89 @@ TEST(ThreadPool, WhatTasksWroteIsSeenAfterwards) {
     auto task = [&](size_t i) { squares[i] = i * i + round; };
     run_tasks(&parallel, squares.size(), task);
     for (size_t i = 0; i < squares.size(); ++i) ASSERT_EQ(squares[i], i * i + round);
+  }
+}
+
+// Sanitizers reserve more addresses than any limit leaves.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool limits_work = false;
+#elif defined(__has_feature)
+constexpr bool limits_work = !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer);
+#else
+constexpr bool limits_work = true;
+#endif
+
+constexpr int unlimited = 77;
+
+// Lets this process map so many bytes more. False where that is not obeyed.
+bool limit_addresses(size_t left) {
+  size_t pages = 0;
+  FILE* statm = std::fopen("/proc/self/statm", "r");
+  const bool read = statm != nullptr && std::fscanf(statm, "%zu", &pages) == 1;
+  if (statm != nullptr) std::fclose(statm);
+  const rlim_t most = pages * static_cast<size_t>(sysconf(_SC_PAGESIZE)) + left;
+  const rlimit limit = {most, most};
+  return read && setrlimit(RLIMIT_AS, &limit) == 0 &&
+         mmap(nullptr, 2 * left, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED;
+}
+
+// Runs `body` in a process of its own; the number that it returns, or -1 if it has not come back after a while.
+template <class Body>
+int run_apart(Body&& body) {
+  const pid_t child = fork();
+  if (child == 0) _exit(body());
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  for (int state = 0; child > 0;) {
+    if (waitpid(child, &state, WNOHANG) == child) return WIFEXITED(state) ? WEXITSTATUS(state) : -1;
+    if (std::chrono::steady_clock::now() > end) {
+      kill(child, SIGKILL);
+      waitpid(child, &state, 0);
+      break;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return -1;
+}
+
+TEST(ThreadPool, ThreadsThatCannotBeStartedAreAStatus) {
+  if (!limits_work) GTEST_SKIP() << "a sanitizer needs all addresses";
+  const int result = run_apart([] {
+    if (!limit_addresses(size_t{64} << 20)) return unlimited;
+    Pool pool;
+    if (make_pool(max_threads, &pool) != QN_OUT_OF_MEMORY || pool != nullptr) return 1;
+    if (std::strstr(qn_last_message(), "of 1024 threads: ") == nullptr) return 2;
+    if (make_pool(2, &pool) != QN_OK || pool == nullptr) return 3;  // nothing was lost
+    qn_parallel parallel;
+    std::atomic<int> runs{0};
+    auto task = [&](size_t) { ++runs; };
+    if (qn_parallel_from_pthreadpool(pool.get(), &parallel) != QN_OK) return 4;
+    run_tasks(&parallel, 10, task);
+    return runs == 10 ? 0 : 5;
+  });
+  if (result == unlimited) GTEST_SKIP() << "no limit of addresses here";
+  EXPECT_EQ(result, 0);
+}
+
+// Also where it is the last thread that fails: three stacks, usually of 8 MiB.
+TEST(ThreadPool, IsMadeOrRefusedAtEveryLimit) {
+  if (!limits_work) GTEST_SKIP() << "a sanitizer needs all addresses";
+  for (size_t left = size_t{20} << 20; left < size_t{32} << 20; left += size_t{96} << 10) {
+    const int result = run_apart([&] {
+      if (!limit_addresses(left)) return unlimited;
+      Pool pool;
+      const qn_status status = make_pool(4, &pool);
+      return status == QN_OK || status == QN_OUT_OF_MEMORY ? 0 : 1;
+    });
+    if (result == unlimited) GTEST_SKIP() << "no limit of addresses here";
+    ASSERT_EQ(result, 0) << left << " bytes";
+  }
+}
+
+TEST(ThreadPool, AbsurdNumbersAreRefused) {
+  for (const size_t threads : {max_threads + 1, SIZE_MAX / 2, SIZE_MAX - 1, SIZE_MAX}) {
+    Pool pool;
+    EXPECT_EQ(make_pool(threads, &pool), QN_INVALID_ARGUMENT);
+    EXPECT_EQ(pool, nullptr);
   }
 }
 
