@@ -193,7 +193,8 @@ typedef enum qn_pool_kind {
   QN_POOL_AVERAGE = 1 /**< The mean. */
 } qn_pool_kind;
 
-/** Pooling over windows of an N,H,W,C image. Padding never takes part in a maximum. */
+/** Pooling over windows of an N,H,W,C image. Padding never takes part in a maximum. A window that sees nothing of the
+ *  image, as dilation allows, gives -FLT_MAX as its maximum and 0 as its average. */
 typedef struct qn_pool2d_params {
   size_t struct_size; /**< Written by the init function. */
   qn_type type;       /**< Of all elements: QN_F32. */
@@ -203,8 +204,9 @@ typedef struct qn_pool2d_params {
   qn_hw stride;   /**< Input pixels from one window to the next. */
   qn_hw dilation; /**< Input pixels from one pixel of a window to the next. */
   qn_padding padding; /**< Each side must be smaller than the (dilated) kernel. */
-  int ceil_mode;      /**< Non-zero: round the output size up; a last window that would start in the bottom or right
-                           padding is dropped (Caffe, PyTorch, ONNX). */
+  int ceil_mode;      /**< Non-zero: round the output size up, to 1 where the padded image is smaller than a window by
+                           less than a stride; a last window that would start in the bottom or right padding is
+                           dropped (Caffe, PyTorch, ONNX). */
   int count_padding;  /**< Average: non-zero divides by the window's size, its padding included (but not what
                            ceil_mode lets it reach beyond the padding); zero by the pixels inside the image. */
   float min;          /**< Lower bound of outputs, as in qn_conv2d_params. */

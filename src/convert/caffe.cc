@@ -227,6 +227,11 @@ Views convolution(const Layer& layer) {
   return {layer.builder.conv2d(layer.name(), layer.x(), weights, bias, a)};
 }
 
+// Without padding, the last window may begin behind the image, and then has nothing in it.
+bool leaves_image(size_t in, size_t kernel, size_t stride) {
+  return in > kernel && divide_up(in - kernel, stride) * stride >= in;
+}
+
 Views pooling(const Layer& layer) {
   const caffe::PoolingParameter& p = layer.param.pooling_param();
   if (p.pool() == caffe::PoolingParameter::STOCHASTIC) throw Unsupported{"stochastic"};
@@ -238,6 +243,12 @@ Views pooling(const Layer& layer) {
   Attributes a = window(layer, p);
   a.ceil_mode = p.round_mode() == caffe::PoolingParameter::CEIL && p.ceil_mode();
   a.count_padding = true;
+  const Shape shape = layer.builder.shape(layer.x());
+  const bool padded = a.padding.top + a.padding.left > 0;
+  if (a.ceil_mode && !padded && shape.size() == 4 &&
+      (leaves_image(shape[2], a.kernel.h, a.stride.h) || leaves_image(shape[3], a.kernel.w, a.stride.w))) {
+    throw Unsupported{"a window behind the image"};
+  }
   return {layer.builder.pool(max ? OpKind::max_pool : OpKind::average_pool, layer.name(), layer.x(), a)};
 }
 

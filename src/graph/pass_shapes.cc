@@ -59,7 +59,7 @@ bool absorbs(Rewriter& r, const Node& pad, Node& node) {
   if (a.same_padding != SamePadding::no) return false;
   if (node.kind == OpKind::conv2d) return pad.attributes.alpha == 0;
   const qn_padding p = enlarged(a.padding, pad.attributes.values);
-  // With dilation, a window between image and padding could see nothing of the image, which pooling refuses.
+  // With dilation, a window could have nothing of the image in it but what `pad` put around it.
   if (a.dilation.h != 1 || a.dilation.w != 1) return false;
   if (a.ceil_mode || std::max(p.top, p.bottom) >= a.kernel.h || std::max(p.left, p.right) >= a.kernel.w) return false;
   // Padding never is a maximum, and neither is what no pixel is less than.

@@ -8,6 +8,7 @@
 #include "base/math.h"
 #include "base/needs.h"
 #include "base/status.h"
+#include "op/window.h"
 
 namespace quern {
 
@@ -22,27 +23,12 @@ qn_status fail_node(const Node& node, const char* format, ...) {
 }
 #endif
 
-namespace {
-
-// Attributes go up to max_extent, their product beyond 32 bits.
-uint64_t window_extent(size_t kernel, size_t dilation) { return (uint64_t{kernel} - 1) * dilation + 1; }
-
-}  // namespace
-
 void same_padding(SamePadding kind, size_t size, size_t kernel, size_t stride, size_t dilation, size_t* before,
                   size_t* after) {
   const uint64_t span = uint64_t{divide_up(size, stride) - 1} * stride + window_extent(kernel, dilation);
   const size_t total = span > size ? static_cast<size_t>(span - size) : 0;
   *after = kind == SamePadding::odd_pixel_last ? total - total / 2 : total / 2;
   *before = total - *after;
-}
-
-size_t window_output(size_t in, size_t kernel, size_t stride, size_t dilation, size_t before, size_t after, bool ceil) {
-  const uint64_t extent = window_extent(kernel, dilation), padded = uint64_t{in} + before + after;
-  if (padded < extent) return 0;
-  uint64_t out = (padded - extent) / stride + 1;
-  if (ceil && (padded - extent) % stride != 0 && out * stride < uint64_t{in} + before) ++out;
-  return static_cast<size_t>(out);
 }
 
 namespace {

@@ -1,16 +1,17 @@
 // maxpool: C[x][c] = clamp(max over taps t of A(x, t)[c])
 // avgpool: C[x][c] = clamp(scale[x] * sum over taps t of A(x, t)[c])
 //
-// A(x, t) as in dwconv.h; a negative offset means that the tap takes no part. At least one tap of each pixel must.
+// A(x, t) as in dwconv.h; a negative offset means that the tap takes no part. Where none does, the maximum is
+// -infinity and the sum 0.
 //
 // Arguments  channels, pixels, taps >= 1; offsets, step, a, c, c_stride, p as in dwconv.h
-//            scale     avgpool: one float per pixel (the reciprocal of the window's size); maxpool: not read
+//            scale     avgpool: one float per pixel (the reciprocal of the window's size, as a rule); maxpool: not read
 // Memory     Reads exactly the named rows and scale; writes exactly `channels` floats per pixel. Multiples of 4.
 //
 // ---- plane: the same for the pixels p of one channel, which lie in blocks
 //
 // A(p, t), offsets and masks as in dwconv.h, its planes; where the mask of its column has no bit for p, a tap takes no
-// part.
+// part, as above.
 //
 // Arguments  pixels, kernel_h, kernel_w, offsets, masks, mask_stride, a, c, c_stride, p as in dwconv.h
 //            scale     avgpool: one float per pixel; maxpool: not read

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <limits>
 
 #include "base/cpu.h"
@@ -29,17 +30,7 @@ size_t counted(const Axis& axis, size_t o, bool count_padding) {
   return count;
 }
 
-// Every window must see the image; dilation and padding together may miss it.
-qn_status check_windows(const char* direction, const Axis& axis) {
-  for (size_t o = 0; o < axis.out; ++o) {
-    if (counted(axis, o, false) == 0) {
-      return fail(QN_UNSUPPORTED, "%s: no pixel of the image is in %s window %zu", pool2d, direction, o);
-    }
-  }
-  return QN_OK;
-}
-
-// One by how many pixels count, for every output pixel.
+// One by how many pixels count, for every output pixel; 0 where none does.
 Vector<float> scales(const Window& window, bool count_padding) {
   Vector<size_t> widths;
   for (size_t x = 0; x < window.w.out; ++x) widths.push_back(counted(window.w, x, count_padding));
@@ -47,10 +38,30 @@ Vector<float> scales(const Window& window, bool count_padding) {
   scale.reserve(window.pixels());
   for (size_t y = 0; y < window.h.out; ++y) {
     const size_t height = counted(window.h, y, count_padding);
-    for (const size_t width : widths) scale.push_back(1.0f / static_cast<float>(height * width));
+    for (const size_t width : widths) {
+      const size_t count = height * width;
+      scale.push_back(count == 0 ? 0.0f : 1.0f / static_cast<float>(count));
+    }
   }
   return scale;
 }
+
+// Output pixels, in order, whose window has only padding in it: dilation can step over the whole image.
+Vector<size_t> blind_pixels(const Window& window) {
+  Vector<bool> column;
+  for (size_t x = 0; x < window.w.out; ++x) column.push_back(counted(window.w, x, false) == 0);
+  Vector<size_t> blind;
+  for (size_t y = 0; y < window.h.out; ++y) {
+    const bool row = counted(window.h, y, false) == 0;
+    for (size_t x = 0; x < column.size(); ++x) {
+      if (row || column[x]) blind.push_back(y * column.size() + x);
+    }
+  }
+  return blind;
+}
+
+// Their maximum. ONNX leaves it open; this is what ONNX Runtime gives.
+float blind_maximum(const qn_minmax_f32& limits) { return clamp(std::numeric_limits<float>::lowest(), limits); }
 
 class PoolPlan final : public RowPlan {
  public:
@@ -58,19 +69,29 @@ class PoolPlan final : public RowPlan {
            const qn_minmax_f32& clamp)
       : RowPlan(request, window, channel_step), row_(row), taps_(window.taps()), clamp_(clamp) {
     kernel = row.name;
-    if (row.kind == PoolKind::average) scale_ = scales(window, count_padding);
+    if (row.kind == PoolKind::average) {
+      scale_ = scales(window, count_padding);
+    } else {
+      blind_ = blind_pixels(window);
+    }
   }
 
  private:
   void run_row(const RowTask& t) const override {
     row_.run(t.channels, width_, taps_, t.offsets, step_, t.a, scale_.empty() ? nullptr : &scale_[t.y * width_], t.c,
              c_stride_, &clamp_);
+    const size_t first = t.y * width_;
+    for (auto p = std::lower_bound(blind_.begin(), blind_.end(), first); p != blind_.end() && *p < first + width_;
+         ++p) {
+      std::fill_n(reinterpret_cast<float*>(t.c + (*p - first) * c_stride_), t.channels, blind_maximum(clamp_));
+    }
   }
 
   const PoolRow& row_;
   size_t taps_;
   qn_minmax_f32 clamp_;
-  Vector<float> scale_;  // of every output pixel
+  Vector<float> scale_;   // averages: of every output pixel
+  Vector<size_t> blind_;  // maxima: the pixels that see no image
 };
 
 // The same of pixel-blocked images.
@@ -80,9 +101,12 @@ class PoolPlanePlan final : public PlanePlan {
                 const qn_minmax_f32& clamp)
       : PlanePlan(request, window, row.block, padding_of(row.kind), Reads::in_place), row_(row), clamp_(clamp) {
     kernel = row.name;
-    if (row.kind != PoolKind::average) return;
-    scale_ = scales(window, count_padding);
-    scale_.resize(round_up(scale_.size(), row.lanes));
+    if (row.kind == PoolKind::average) {
+      scale_ = scales(window, count_padding);
+      scale_.resize(round_up(scale_.size(), row.lanes));
+    } else {
+      blind_ = blind_pixels(window);
+    }
   }
 
  private:
@@ -94,11 +118,15 @@ class PoolPlanePlan final : public PlanePlan {
   void run_plane(size_t, const char* a, char* c, char*) const override {
     row_.run(pixels_, kernel_h_, kernel_w_, offsets_.data(), masks_.data(), mask_stride_, a, scale_.data(), c,
              c_stride_, &clamp_);
+    for (const size_t p : blind_) {
+      reinterpret_cast<float*>(c + p / row_.block * c_stride_)[p % row_.block] = blind_maximum(clamp_);
+    }
   }
 
   const PoolPlaneRow& row_;
   qn_minmax_f32 clamp_;
-  Vector<float> scale_;  // of whole vectors of output pixels
+  Vector<float> scale_;   // averages: of whole vectors of output pixels
+  Vector<size_t> blind_;  // maxima: the pixels that see no image
 };
 
 class Pool2d final : public Operator {
@@ -174,8 +202,7 @@ class Pool2d final : public Operator {
                   "32-bit offsets",
                   name, window->h.out, window->w.out, window->h.kernel, window->w.kernel);
     }
-    QN_TRY(check_windows("vertical", window->h));
-    return check_windows("horizontal", window->w);
+    return QN_OK;
   }
 
   qn_status size(const qn_tensor& in, Window* window) const {

@@ -35,16 +35,11 @@ qn_status check_axis(const char* who, const char* direction, const Axis& axis) {
 
 qn_status size_axis(const char* who, const char* direction, size_t in, bool ceil_mode, Axis* axis) {
   if (in > max_size) return fail(QN_UNSUPPORTED, "%s: %s %zu of the input is too large", who, direction, in);
-  const size_t padded = in + axis->before + axis->after;
-  if (axis->extent() > padded) {
-    return fail(QN_INVALID_ARGUMENT, "%s: %s %zu of the input with padding is smaller than the window's %zu", who,
-                direction, padded, axis->extent());
-  }
-  const size_t room = padded - axis->extent();
   axis->in = in;
-  axis->out = (ceil_mode ? divide_up(room, axis->stride) : room / axis->stride) + 1;
-  if (ceil_mode && (axis->out - 1) * axis->stride >= in + axis->before) --axis->out;
-  return QN_OK;
+  axis->out = window_output(in, axis->kernel, axis->stride, axis->dilation, axis->before, axis->after, ceil_mode);
+  if (axis->out > 0) return QN_OK;
+  return fail(QN_INVALID_ARGUMENT, "%s: %s %zu of the input with padding is smaller than the window's %zu", who,
+              direction, in + axis->before + axis->after, axis->extent());
 }
 
 bool rows_inside(const Axis& axis, size_t o) {
@@ -56,6 +51,15 @@ bool shares_columns(const Axis& w) { return w.dilation == 1; }
 size_t table_columns(const Axis& w) { return shares_columns(w) ? (w.out - 1) * w.stride + w.kernel : w.out * w.kernel; }
 
 }  // namespace
+
+size_t window_output(size_t in, size_t kernel, size_t stride, size_t dilation, size_t before, size_t after, bool ceil) {
+  const uint64_t extent = window_extent(kernel, dilation), image_end = uint64_t{in} + before,
+                 padded = image_end + after;
+  if (padded < extent) return ceil && extent - padded < stride ? 1 : 0;
+  uint64_t out = (padded - extent) / stride + 1;
+  if (ceil && (padded - extent) % stride != 0 && out * stride < image_end) ++out;
+  return static_cast<size_t>(out);
+}
 
 Window Window::tall(size_t rows) const {
   Window window = *this;

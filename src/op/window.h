@@ -10,6 +10,12 @@
 
 namespace quern {
 
+// Pixels from the first tap of a window to its last; attributes of a file multiply beyond 32 bits.
+inline uint64_t window_extent(size_t kernel, size_t dilation) { return (uint64_t{kernel} - 1) * dilation + 1; }
+// How many windows there are over `in` pixels; 0 when none fits. Rounded up, one may reach beyond the padding, even if
+// it is the only one, but none begins in the padding behind the image.
+size_t window_output(size_t in, size_t kernel, size_t stride, size_t dilation, size_t before, size_t after, bool ceil);
+
 // One direction of a window over an image.
 struct Axis {
   size_t kernel = 1, stride = 1, dilation = 1, before = 0, after = 0;

@@ -152,8 +152,7 @@ namespace {
 
 size_t out_size(size_t in, const Window& w, size_t d) {
   const size_t span = (w.kernel[d] - 1) * w.dilation[d] + 1;
-  const size_t room = in + w.begin[d] + w.end[d] - span;
-  size_t out = (w.ceil ? room + w.stride[d] - 1 : room) / w.stride[d] + 1;
+  size_t out = (in + w.begin[d] + w.end[d] + (w.ceil ? w.stride[d] - 1 : 0) - span) / w.stride[d] + 1;
   if (w.ceil && (out - 1) * w.stride[d] >= in + w.begin[d]) --out;
   return out;
 }
@@ -196,7 +195,7 @@ Array conv(const Array& x, const Array& weights, const std::vector<float>& bias,
 
 Array max_pool(const Array& x, const Window& w) {
   return generate(out_dims(x, w, x.dims[1]), [&](const Dims& out) {
-    float best = -std::numeric_limits<float>::infinity();
+    float best = std::numeric_limits<float>::lowest();
     for_window(x, w, out, [&](size_t, size_t, size_t i, size_t j) {
       best = std::max(best, x.at({out[0], out[1], i, j}));
     });
@@ -218,7 +217,7 @@ Array average_pool(const Array& x, const Window& w, bool count_padding) {
       pixels = 0;
       for_window(padded, unpadded, out, [&](size_t, size_t, size_t, size_t) { ++pixels; });
     }
-    return static_cast<float>(sum / pixels);
+    return static_cast<float>(pixels == 0 ? 0 : sum / pixels);
   });
 }
 

@@ -116,12 +116,40 @@ TEST_F(Caffe, Pooling) {
                test::max_pool(x, window));
   expect_layer("Pooling", "pooling_param { kernel_size: 3 stride: 2 pad: 1 ceil_mode: false }", {x}, {},
                test::max_pool(x, window));
+  test::Window large;
+  large.kernel[0] = 10, large.kernel[1] = 12;
+  large.stride[0] = large.stride[1] = 4;
+  large.ceil = true;
+  const std::string larger = "kernel_h: 10 kernel_w: 12 stride: 4 }";
+  expect_layer("Pooling", "pooling_param { " + larger, {x}, {}, test::max_pool(x, large));
+  expect_layer("Pooling", "pooling_param { pool: AVE " + larger, {x}, {}, test::average_pool(x, large, true));
   test::Window whole;
   whole.kernel[0] = 8;
   whole.kernel[1] = 9;
   expect_layer("Pooling", "pooling_param { pool: AVE global_pooling: true }", {x}, {},
                test::average_pool(x, whole, false));
   expect_layer("Pooling", "pooling_param { global_pooling: true }", {x}, {}, test::max_pool(x, whole));
+}
+
+// Without padding, Caffe does not drop the last window if it begins behind the image.
+TEST_F(Caffe, PoolingBehindTheImage) {
+  const Array x = random({1, 2, 8, 9}, 1);
+  const auto refused = [&](const std::string& parameters) {
+    return error_of([&] { import(one_layer({x.dims}, "Pooling", "pooling_param { " + parameters + " }")); });
+  };
+  EXPECT_NE(refused("kernel_size: 1 stride: 2").find("behind the image"), std::string::npos);
+  EXPECT_NE(refused("kernel_size: 2 stride: 5").find("behind the image"), std::string::npos);
+  test::Window window;
+  window.stride[0] = 7, window.stride[1] = 8;
+  window.kernel[0] = window.kernel[1] = 2;
+  window.ceil = true;
+  expect_layer("Pooling", "pooling_param { kernel_size: 2 stride_h: 7 stride_w: 8 }", {x}, {},
+               test::max_pool(x, window));
+  window.stride[0] = 2, window.kernel[0] = 1;
+  window.stride[1] = 4, window.kernel[1] = 2;
+  window.begin[1] = window.end[1] = 1;
+  expect_layer("Pooling", "pooling_param { kernel_h: 1 kernel_w: 2 stride_h: 2 stride_w: 4 pad_h: 0 pad_w: 1 }", {x},
+               {}, test::max_pool(x, window));
 }
 
 TEST_F(Caffe, InnerProduct) {

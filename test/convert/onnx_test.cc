@@ -117,6 +117,25 @@ TEST_F(Onnx, Pooling) {
   window.dilation[0] = 2;
   expect_node(12, "MaxPool", "kernel_shape=[3,2] strides=[2,2] pads=[1,0,0,0] dilations=[2,1]", x, {},
               test::max_pool(x, window));
+  // A window larger than the image.
+  test::Window large;
+  large.kernel[0] = 11, large.kernel[1] = 12;
+  large.stride[0] = 4, large.stride[1] = 3;
+  large.begin[1] = 1;
+  large.ceil = true;
+  const std::string larger = "kernel_shape=[11,12] strides=[4,3] pads=[0,1,0,0] ceil_mode=1";
+  expect_node(12, "MaxPool", larger, x, {}, test::max_pool(x, large));
+  expect_node(19, "AveragePool", larger, x, {}, test::average_pool(x, large, false));
+  expect_node(19, "AveragePool", larger + " count_include_pad=1", x, {}, test::average_pool(x, large, true));
+  // Windows that see the padding on both sides of the image, and none of it.
+  test::Window astride;
+  astride.kernel[0] = astride.kernel[1] = 2;
+  astride.dilation[0] = 9, astride.dilation[1] = 10;
+  for (size_t d = 0; d < 2; ++d) astride.begin[d] = astride.end[d] = 1;
+  const std::string around = "kernel_shape=[2,2] dilations=[9,10] pads=[1,1,1,1]";
+  expect_node(12, "MaxPool", around, x, {}, test::max_pool(x, astride));
+  expect_node(19, "AveragePool", around, x, {}, test::average_pool(x, astride, false));
+  expect_node(19, "AveragePool", around + " count_include_pad=1", x, {}, test::average_pool(x, astride, true));
   test::Window whole;
   whole.kernel[0] = 8;
   whole.kernel[1] = 9;

@@ -150,6 +150,8 @@ const Case cases[] = {
     {OpKind::max_pool, window(3, 2, 1), {{1, 6, 7, 2}}, {1, 3, 4, 2}, ""},
     {OpKind::max_pool, ceil_window(3, 2, 0), {{1, 6, 7, 2}}, {1, 3, 3, 2}, ""},
     {OpKind::max_pool, ceil_window(2, 2, 1), {{1, 5, 6, 2}}, {1, 3, 4, 2}, ""},  // 5: the fourth would start in padding
+    {OpKind::max_pool, ceil_window(9, 2, 1), {{1, 6, 7, 2}}, {1, 1, 1, 2}, ""},
+    {OpKind::max_pool, ceil_window(9, 2, 0), {{1, 7, 8, 2}}, {}, "larger than the padded input"},
     {OpKind::average_pool, window(9, 1, 1), {{1, 6, 6, 2}}, {}, "larger than the padded input"},
     {OpKind::global_max_pool, {}, {{3, 6, 6, 2}}, {3, 1, 1, 2}, ""},
     {OpKind::global_average_pool, {}, {{6, 2}}, {}, "rank 2"},

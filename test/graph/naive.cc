@@ -112,6 +112,7 @@ void pool(const Call& c) {
         ++inside;
       }
     }
+    if (inside == 0) return c.clamped(average ? 0 : double{std::numeric_limits<float>::lowest()});
     return c.clamped(!average ? max : sum / static_cast<double>(a.count_padding && !global ? padded : inside));
   });
 }

@@ -148,9 +148,12 @@ class RandomGraph {
 
   int pool(int x) {
     Attributes a = window(2 + below(2), 1 + below(3), below(2));
+    a.dilation = {1 + below(3) / 2, 1 + below(3)};
     a.ceil_mode = below(2) != 0;
     a.count_padding = below(2) != 0;
-    return b_.node(below(2) != 0 ? OpKind::max_pool : OpKind::average_pool, {x}, a);
+    if (below(2) != 0) return b_.node(OpKind::average_pool, {x}, a);
+    if (a.dilation.h + a.dilation.w > 2) a.min = -4;  // the maximum of padding alone is too large for most that follows
+    return b_.node(OpKind::max_pool, {x}, a);
   }
 
   int pad(int x, size_t rank) {

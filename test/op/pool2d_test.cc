@@ -68,7 +68,9 @@ std::vector<double> reference(Pool p, const Shape& s, const std::vector<float>& 
         largest = std::max(largest, v);
       }
     }
-    const double average = sum / static_cast<double>(p.count_padding ? padded : inside);
+    if (inside == 0) largest = std::numeric_limits<float>::lowest();
+    const size_t counted = p.count_padding ? padded : inside;
+    const double average = counted == 0 ? 0 : sum / static_cast<double>(counted);
     const double v = p.kind == QN_POOL_MAX ? largest : average;
     result.push_back(std::min(std::max(v, static_cast<double>(p.min)), static_cast<double>(p.max)));
   }
@@ -88,6 +90,14 @@ const std::vector<Pool>& pools() {
       {.kernel = {5, 5}, .stride = {5, 5}, .ceil_mode = true},
       {.global = true},
       {.kernel = {3, 3}, .padding = {1, 1, 1, 1}, .min = -1, .max = 2},
+      // Larger than most images, with their padding.
+      {.kernel = {14, 12}, .stride = {10, 10}, .ceil_mode = true},
+      {.kernel = {14, 13}, .stride = {10, 9}, .padding = {1, 0, 2, 1}, .ceil_mode = true, .count_padding = true},
+      {.kernel = {7, 2}, .stride = {21, 2}, .dilation = {4, 3}, .padding = {2, 1, 0, 1}, .ceil_mode = true},
+      // Some windows step over the image.
+      {.kernel = {2, 2}, .dilation = {14, 9}, .padding = {13, 8, 13, 8}},
+      {.kernel = {2, 2}, .stride = {2, 3}, .dilation = {8, 9}, .padding = {6, 5, 8, 8}, .count_padding = true},
+      {.kernel = {2, 3}, .stride = {3, 2}, .dilation = {13, 8}, .padding = {11, 8, 13, 7}, .min = -1, .max = 2},
   };
   return list;
 }
@@ -231,13 +241,35 @@ TEST(Pool2d, NanInAWindowIsSeen) {
   }
 }
 
-// With dilation, taps can step over the whole image.
-TEST(Pool2d, WindowWithoutAPixelIsRefused) {
+// An image of -infinity is not what padding alone is.
+TEST(Pool2d, WindowWithoutAPixel) {
+  constexpr float infinity = std::numeric_limits<float>::infinity(), lowest = std::numeric_limits<float>::lowest();
+  Pool pool = {.kernel = {1, 2}, .dilation = {1, 3}, .padding = {0, 2, 0, 2}};
+  for (const auto& [kind, expected] : {std::pair(QN_POOL_MAX, lowest), std::pair(QN_POOL_AVERAGE, 0.0f)}) {
+    pool.kind = kind;
+    Op op;
+    ASSERT_QN_OK(create(pool, &op));
+    for (const qn_layout layout : {QN_LAYOUT_NHWC, blocked}) {
+      const Result r = run(op, {{{1, 1, 2, 1}, {-infinity, 1}}}, {.in_layout = layout, .out_layout = layout});
+      ASSERT_EQ(r.status, QN_OK) << r.message;
+      EXPECT_EQ(r.values, (std::vector<float>{1, expected, -infinity}));
+      const Result alone = run(op, {{{1, 1, 1, 1}, {-infinity}}}, {.in_layout = layout, .out_layout = layout});
+      EXPECT_EQ(alone.values, (std::vector<float>{expected, expected}));
+    }
+  }
+}
+
+// Rounding up makes one window out of a part of one, and not out of less than nothing.
+TEST(Pool2d, ImageSmallerThanTheWindow) {
+  const Pool pool = {.kernel = {5, 5}, .stride = {2, 2}, .ceil_mode = true};
   Op op;
-  ASSERT_QN_OK(create({.kernel = {2, 2}, .dilation = {4, 4}, .padding = {2, 2, 2, 2}}, &op));
-  const Result r = run(op, {{{1, 1, 1, 1}, {1}}});
-  EXPECT_EQ(r.status, QN_UNSUPPORTED);
-  EXPECT_NE(r.message.find("pool2d"), std::string::npos);
+  ASSERT_QN_OK(create(pool, &op));
+  EXPECT_EQ(run(op, {{{1, 4, 4, 1}, integers(16, 1, -9, 9)}}).shape, (Shape{1, 1, 1, 1}));
+  EXPECT_EQ(run(op, {{{1, 3, 4, 1}, integers(12, 1, -9, 9)}}).status, QN_INVALID_ARGUMENT);
+  Pool down = pool;
+  down.ceil_mode = false;
+  ASSERT_QN_OK(create(down, &op));
+  EXPECT_EQ(run(op, {{{1, 4, 4, 1}, integers(16, 1, -9, 9)}}).status, QN_INVALID_ARGUMENT);
 }
 
 // Small parameters can ask for enormous tables: refused, neither allocated nor walked through.
