@@ -430,7 +430,8 @@ QN_API qn_status qn_tuning_load_memory(qn_tuning* tuning, const char* text, size
 /** The same from a file. Messages name it and the line. */
 QN_API qn_status qn_tuning_load_file(qn_tuning* tuning, const char* path);
 /** Writes all choices, in an order that does not depend on when they were added. The file is replaced when all is
- *  written; of what is no regular file nothing is. */
+ *  written, and keeps its permissions; of what is no regular file nothing is. Where `path` is a link, the file that it
+ *  points to is. */
 QN_API qn_status qn_tuning_save_file(const qn_tuning* tuning, const char* path);
 /** Number of choices. */
 QN_API size_t qn_tuning_count(const qn_tuning* tuning);

@@ -4,12 +4,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <string>
 #include <utility>
 
 #include "base/status.h"
@@ -26,28 +26,56 @@ qn_status NewFile::failed(const char* why) const {
   return fail(QN_IO_ERROR, "%s: cannot write: %s", path_.c_str(), why);
 }
 
-qn_status NewFile::find_target() {
+// `replaced` describes the file that is there; its mode is 0 if none is.
+qn_status NewFile::find_target(struct stat* replaced) {
   char resolved[PATH_MAX];
-  struct stat status;
   if (realpath(path_.c_str(), resolved) == nullptr) {
     const int reason = errno;
-    if (lstat(path_.c_str(), &status) == 0) return failed(std::strerror(reason));  // a link to nowhere
+    if (lstat(path_.c_str(), replaced) == 0) return failed(std::strerror(reason));  // a link to nowhere
     target_ = path_;
+    replaced->st_mode = 0;
     return QN_OK;
   }
   target_ = resolved;
-  if (stat(resolved, &status) != 0) return failed(std::strerror(errno));
-  return S_ISREG(status.st_mode) ? QN_OK : failed("not a regular file");
+  if (stat(resolved, replaced) != 0) return failed(std::strerror(errno));
+  return S_ISREG(replaced->st_mode) ? QN_OK : failed("not a regular file");
+}
+
+// Opens a file beside the target under a name that nobody else has: other threads, processes that share the folder but
+// not the numbers of processes, and what a killed one left behind.
+qn_status NewFile::open_temporary(mode_t mode) {
+  static std::atomic<unsigned> files{0};
+  constexpr int attempts = 10000;
+  for (int i = 0; i < attempts; ++i) {
+    char suffix[64];
+    std::snprintf(suffix, sizeof suffix, ".part%ld_%u", static_cast<long>(getpid()), files++);
+    temporary_ = target_;
+    temporary_ += suffix;
+    descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    if (descriptor_ >= 0) return QN_OK;
+    if (errno != EEXIST) break;
+  }
+  return failed(std::strerror(errno));
+}
+
+// Who may read the file that is replaced may read the new one, and nobody else: where its group cannot be kept, the new
+// one's gets no more than all others.
+void NewFile::take_permissions(const struct stat& replaced) const {
+  mode_t mode = replaced.st_mode & 0777;
+  const bool has_group = fchown(descriptor_, replaced.st_uid, replaced.st_gid) == 0 ||
+                         fchown(descriptor_, static_cast<uid_t>(-1), replaced.st_gid) == 0;
+  if (!has_group) mode = static_cast<mode_t>(mode & (0707 | (mode & 07) << 3));
+  fchmod(descriptor_, mode);  // file systems without modes refuse
 }
 
 qn_status NewFile::create(const char* path) {
   path_ = path;
-  QN_TRY(find_target());
-  temporary_ = target_;
-  temporary_ += ".part";
-  temporary_ += std::to_string(getpid()).c_str();
-  descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  return descriptor_ < 0 ? failed(std::strerror(errno)) : QN_OK;
+  struct stat replaced;
+  QN_TRY(find_target(&replaced));
+  const bool replaces = replaced.st_mode != 0;
+  QN_TRY(open_temporary(replaces ? 0600 : 0666));
+  if (replaces) take_permissions(replaced);
+  return QN_OK;
 }
 
 qn_status NewFile::put(const void* data, size_t size) {

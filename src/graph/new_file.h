@@ -1,12 +1,16 @@
 // A file under construction.
 #pragma once
 
+#include <sys/stat.h>
+
 #include "graph/ir.h"
 
 namespace quern {
 
-// It gets its name when it is complete, and leaves nothing behind otherwise. Only regular files are replaced: renaming
-// over a device or a pipe would remove it. Where `path` is a link, what it points to is replaced.
+// It gets its name when it is complete, and leaves nothing behind otherwise; of several writers of one name the last
+// one wins. Only regular files are replaced: renaming over a device or a pipe would remove it. Where `path` is a link,
+// what it points to is replaced. The new file has the permissions of the one it replaces, and its owner and group if
+// the process may give them away.
 class NewFile {
  public:
   NewFile() = default;
@@ -20,7 +24,9 @@ class NewFile {
 
  private:
   qn_status failed(const char* why) const;
-  qn_status find_target();
+  qn_status find_target(struct stat* replaced);
+  qn_status open_temporary(mode_t mode);
+  void take_permissions(const struct stat& replaced) const;
 
   String path_, target_, temporary_;
   int descriptor_ = -1;

@@ -1,11 +1,16 @@
 // The .qn format: what is written is read again; what is damaged is refused with a reason.
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
+#include <thread>
 
 #include "graph/file_header.h"
 #include "graph/model_generated.h"
@@ -122,12 +127,121 @@ TEST(Format, FileErrors) {
   EXPECT_EQ(write_model_file(sample_graph(), "/nonexistent/x.qn"), QN_IO_ERROR);
 }
 
-TEST(Format, FailedWriteLeavesNothing) {
-  const std::string path = ::testing::TempDir() + "quern_folder.qn";
-  ASSERT_EQ(mkdir(path.c_str(), 0700), 0);  // rename over a folder fails
-  EXPECT_EQ(write_model_file(sample_graph(), path.c_str()), QN_IO_ERROR);
-  EXPECT_NE(access((path + ".part" + std::to_string(getpid())).c_str(), F_OK), 0);
-  rmdir(path.c_str());
+// ---- files under construction, of models and of tunings
+
+struct Writer {
+  const char* name;
+  std::function<qn_status(const std::string& path)> write;
+};
+
+std::vector<Writer> writers() {
+  qn_tuning* tuning = nullptr;
+  expect_ok(qn_tuning_create(&tuning));
+  const std::shared_ptr<qn_tuning> owner(tuning, qn_tuning_release);
+  return {{"model", [](const std::string& path) { return write_model_file(sample_graph(), path.c_str()); }},
+          {"tuning", [owner](const std::string& path) { return qn_tuning_save_file(owner.get(), path.c_str()); }}};
+}
+
+class NewFiles : public testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
+    folder = std::filesystem::path(testing::TempDir()) / ("quern_" + name + std::to_string(getpid()));
+    std::filesystem::create_directories(folder);
+    path = (folder / "file").string();
+  }
+  void TearDown() override { std::filesystem::remove_all(folder); }
+
+  size_t count() const { return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(folder), {})); }
+  void put(const std::string& name) const { std::ofstream(name) << "old"; }
+  struct stat status() const {
+    struct stat result = {};
+    EXPECT_EQ(stat(path.c_str(), &result), 0);
+    return result;
+  }
+  mode_t mode() const { return status().st_mode & 07777; }
+
+  std::filesystem::path folder;
+  std::string path;
+};
+
+TEST_F(NewFiles, FailedWriteLeavesNothing) {
+  for (const Writer& writer : writers()) {
+    SCOPED_TRACE(writer.name);
+    ASSERT_EQ(mkdir(path.c_str(), 0700), 0);
+    EXPECT_EQ(writer.write(path), QN_IO_ERROR);
+    rmdir(path.c_str());
+    EXPECT_EQ(count(), 0u);
+
+    // No file may grow.
+    struct rlimit limit, none;
+    ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    none = limit;
+    none.rlim_cur = 8;
+    const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &none), 0);
+    const qn_status status = writer.write(path);
+    setrlimit(RLIMIT_FSIZE, &limit);
+    std::signal(SIGXFSZ, handler);
+    EXPECT_EQ(status, QN_IO_ERROR);
+    EXPECT_EQ(count(), 0u);
+  }
+}
+
+// What a process of this one's number has left behind.
+TEST_F(NewFiles, StaleOnesAreInNobodysWay) {
+  const std::string stale = path + ".part" + std::to_string(getpid());
+  put(stale);
+  for (int i = 0; i < 200; ++i) put(stale + "_" + std::to_string(i));
+  const size_t before = count();
+  for (const Writer& writer : writers()) {
+    for (int i = 0; i < 2; ++i) ASSERT_EQ(writer.write(path), QN_OK) << writer.name << ": " << qn_last_message();
+  }
+  EXPECT_EQ(count(), before + 1);
+}
+
+TEST_F(NewFiles, ThreadsMayWriteTheSame) {
+  for (const Writer& writer : writers()) {
+    std::atomic<int> failures{0};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([&] {
+        for (int i = 0; i < 25; ++i) failures += writer.write(path) != QN_OK;
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(failures, 0) << writer.name;
+    EXPECT_EQ(count(), 1u);
+  }
+}
+
+TEST_F(NewFiles, KeepPermissions) {
+  const mode_t mask = umask(027);
+  const std::string link = (folder / "link").string();
+  for (const Writer& writer : writers()) {
+    SCOPED_TRACE(writer.name);
+    EXPECT_EQ(writer.write(path), QN_OK);
+    EXPECT_EQ(mode(), 0640u);
+    std::filesystem::create_symlink("file", link);
+    for (const mode_t wanted : {0600u, 0644u, 0666u, 0440u}) {
+      for (const std::string& name : {path, link}) {
+        ASSERT_EQ(chmod(path.c_str(), wanted), 0);
+        EXPECT_EQ(writer.write(name), QN_OK) << qn_last_message();
+        EXPECT_EQ(mode(), wanted);
+      }
+    }
+    EXPECT_TRUE(std::filesystem::is_symlink(link));
+    if (geteuid() == 0) {  // nobody else may give files away
+      ASSERT_EQ(chown(path.c_str(), 12, 34), 0);
+      EXPECT_EQ(writer.write(path), QN_OK);
+      EXPECT_EQ(status().st_uid, 12u);
+      EXPECT_EQ(status().st_gid, 34u);
+      EXPECT_EQ(mode(), 0440u);
+    }
+    std::filesystem::remove(link);
+    std::filesystem::remove(path);
+  }
+  umask(mask);
 }
 
 }  // namespace
