@@ -16,6 +16,8 @@ struct ImportOptions {
   // Names of source tensors to make outputs, in this order; empty: the model's own outputs. Any intermediate tensor
   // will do. A Caffe blob that layers rewrite in place is meant with its final value.
   std::vector<std::string> outputs;
+  // If not empty, a file about to be written: a model that is read from it, be it by another name, is refused.
+  std::string target = {};
 };
 
 // `caffemodel` may be empty when no layer of the net has weights.

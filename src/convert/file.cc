@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 
 #include "graph/new_file.h"
@@ -50,6 +51,12 @@ void write_file(const std::string& path, const std::string& content) {
   check(file.create(path.c_str()));
   check(file.put(content.data(), content.size()));
   check(file.finish());
+}
+
+void keep_source(const std::string& source, const std::string& target) {
+  std::error_code error;  // where either is missing
+  if (target.empty() || !std::filesystem::equivalent(source, target, error)) return;
+  throw Error(target + ": the model is read from this file, which would be lost");
 }
 
 }  // namespace quern

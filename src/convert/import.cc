@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "convert/convert.h"
+#include "convert/file.h"
 #include "graph/format.h"
 #include "graph/passes.h"
 
@@ -52,6 +53,7 @@ Graph import_quern(const std::string& path, const ImportOptions& options) {
 
 Graph import_any(const std::vector<std::string>& paths, const ImportOptions& options) {
   if (paths.empty() || paths.size() > 2) throw Error("a model is one file, or a Caffe net and its weights");
+  for (const std::string& path : paths) keep_source(path, options.target);
   const Format first = format_of(paths[0]);
   if (paths.size() == 2) {
     const Format second = format_of(paths[1]);

@@ -28,6 +28,14 @@ int64_t opset_of(const onnx::ModelProto& model) {
   return opset;
 }
 
+// Whatever of the model lies in other files, even if nothing needs it.
+void keep_external_files(const onnx::GraphProto& graph, const std::string& folder, const std::string& target) {
+  for (const onnx::TensorProto& tensor : graph.initializer()) keep_external_file(tensor, folder, target);
+  for (const onnx::NodeProto& node : graph.node()) {
+    for (const onnx::AttributeProto& attribute : node.attribute()) keep_external_file(attribute.t(), folder, target);
+  }
+}
+
 class Importer {
  public:
   Importer(const onnx::ModelProto& model, const std::filesystem::path& path)
@@ -225,6 +233,9 @@ Graph import_onnx(const std::string& path, const ImportOptions& options) {
     if (!model.ParseFromString(content) || !model.has_graph()) throw Error(path + ": not an ONNX model, or damaged");
   }
   try {
+    if (!options.target.empty()) {
+      keep_external_files(model.graph(), std::filesystem::path(path).parent_path().string(), options.target);
+    }
     return Importer(model, path).import(options.outputs);
   } catch (const Error& error) {
     throw Error(path + ": " + error.what());

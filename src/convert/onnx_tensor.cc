@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "base/math.h"
+#include "convert/file.h"
 
 namespace quern {
 namespace {
@@ -157,6 +158,11 @@ bool is_integer_type(int32_t type) { return element_size(type) != 0 && !is_float
 
 std::filesystem::path external_file(const TensorProto& tensor, const std::string& folder) {
   return path_inside(tensor, folder, location_of(tensor));
+}
+
+void keep_external_file(const TensorProto& tensor, const std::string& folder, const std::string& target) {
+  if (tensor.data_location() != TensorProto::EXTERNAL) return;
+  keep_source((std::filesystem::path(folder) / location_of(tensor)).string(), target);
 }
 
 Numbers read_tensor(const TensorProto& tensor, const std::string& folder) {

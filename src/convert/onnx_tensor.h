@@ -25,6 +25,9 @@ bool is_integer_type(int32_t type);
 // Of a tensor whose data lies outside the model: where. Links are resolved; throws if it leads out of the folder.
 std::filesystem::path external_file(const onnx::TensorProto& tensor, const std::string& folder);
 
+// Throws if writing `target` would replace what the tensor's data is read from.
+void keep_external_file(const onnx::TensorProto& tensor, const std::string& folder, const std::string& target);
+
 // `folder`: of the model, where external data lies; nothing outside it is read. Throws Unsupported for other types.
 Numbers read_tensor(const onnx::TensorProto& tensor, const std::string& folder);
 

@@ -34,7 +34,9 @@ void store_preprocessing(const ImageFlags& flags, Graph* graph) {
 }
 
 int convert(const Arguments& arguments) {
-  Graph graph = load_graph(arguments.files, arguments.import);
+  ImportOptions options = arguments.import;
+  if (!arguments.files.is_quern()) options.target = arguments.out;  // a .qn file may be rewritten in place
+  Graph graph = load_graph(arguments.files, options);
   store_preprocessing(arguments.images, &graph);
   check(write_model_file(graph, arguments.out.c_str()));
   return 0;

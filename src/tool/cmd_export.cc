@@ -15,7 +15,9 @@ Action export_command(CLI::App& app) {
   add_model_files(app, &arguments->files);
   app.add_option("-o,--out", arguments->out, "The ONNX file to write")->required()->type_name("OUT.onnx");
   return [arguments] {
-    export_onnx(load_graph(arguments->files), arguments->out);
+    ImportOptions options;
+    options.target = arguments->out;
+    export_onnx(load_graph(arguments->files, options), arguments->out);
     return 0;
   };
 }

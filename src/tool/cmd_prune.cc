@@ -47,7 +47,10 @@ void print(const nlohmann::ordered_json& report) {
 }
 
 int run_prune(const Arguments& arguments) {
-  Graph graph = load_graph({arguments.in, ""});
+  const ModelFiles files = {arguments.in, ""};
+  ImportOptions options;
+  if (!files.is_quern()) options.target = arguments.out;  // a .qn file may be rewritten in place
+  Graph graph = load_graph(files, options);
   check(prune(graph, {arguments.prune.sparsity, arguments.prune.block, schedules.at(arguments.schedule)}));
   check(write_model_file(graph, arguments.out.c_str()));
   const nlohmann::ordered_json json = report(arguments, model_stats(graph));

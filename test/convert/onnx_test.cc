@@ -719,20 +719,24 @@ TEST_F(Onnx, WorkAtImportIsBounded) {
 
 // ---- external data ----------------------------------------------------------------------------
 
+void make_external(onnx::TensorProto* tensor, const std::string& location, const std::string& offset,
+                   const std::string& length) {
+  tensor->clear_raw_data();
+  tensor->set_data_location(onnx::TensorProto::EXTERNAL);
+  for (const auto& [key, value] :
+       {std::pair{"location", location}, std::pair{"offset", offset}, std::pair{"length", length}}) {
+    onnx::StringStringEntryProto* entry = tensor->add_external_data();
+    entry->set_key(key);
+    entry->set_value(value);
+  }
+}
+
 TEST_F(Onnx, ExternalDataStaysInTheFolder) {
   const Array x = random({1, 2}, 1), c = random({2}, 2);
   const std::string bytes(reinterpret_cast<const char*>(c.data.data()), 8);
   const auto model = [&](const std::string& location, const std::string& offset, const std::string& length) {
     OnnxModel m = one_node(13, "Add", "", {1, 2}, {c});
-    onnx::TensorProto* tensor = m.model.mutable_graph()->mutable_initializer(0);
-    tensor->clear_raw_data();
-    tensor->set_data_location(onnx::TensorProto::EXTERNAL);
-    for (const auto& [key, value] :
-         {std::pair{"location", location}, std::pair{"offset", offset}, std::pair{"length", length}}) {
-      onnx::StringStringEntryProto* entry = tensor->add_external_data();
-      entry->set_key(key);
-      entry->set_value(value);
-    }
+    make_external(m.model.mutable_graph()->mutable_initializer(0), location, offset, length);
     return m;
   };
   folder_.write("data.bin", "....." + bytes);
@@ -755,6 +759,30 @@ TEST_F(Onnx, ExternalDataStaysInTheFolder) {
   EXPECT_NE(refusal(model("absent.bin", "5", "8")).find("cannot be read"), std::string::npos);
   EXPECT_NE(refusal(model("", "5", "8")).find("outside"), std::string::npos);
   EXPECT_NE(refusal(model(".", "5", "8")).find("is not a file"), std::string::npos);
+}
+
+// Whatever a model is read from, and that nothing needs, too.
+TEST_F(Onnx, SourcesAreNotToBeReplaced) {
+  OnnxModel model = one_node(13, "Add", "", {1, 2}, {random({2}, 1)});
+  model.floats("unused", random({2}, 2)).node("Constant", {}, {"neither"});
+  onnx::GraphProto* graph = model.model.mutable_graph();
+  make_external(graph->mutable_initializer(0), "first.bin", "0", "8");
+  make_external(graph->mutable_initializer(1), "second.bin", "0", "8");
+  onnx::AttributeProto* value = graph->mutable_node(graph->node_size() - 1)->add_attribute();
+  value->set_name("value");
+  make_external(value->mutable_t(), "third.bin", "0", "8");
+  for (const char* name : {"first.bin", "second.bin", "third.bin", "unrelated.bin"}) {
+    folder_.write(name, std::string(8, '\0'));
+  }
+  const std::string path = folder_.write("model.onnx", model.bytes());
+  std::filesystem::create_symlink("third.bin", folder_.path("link.qn"));
+  for (const char* name : {"model.onnx", "first.bin", "second.bin", "third.bin", "link.qn"}) {
+    const std::string message = error_of([&] { import_model({path}, {.outputs = {}, .target = folder_.path(name)}); });
+    EXPECT_NE(message.find(std::string(name) + ": the model is read from this file"), std::string::npos) << message;
+  }
+  for (const char* name : {"new.qn", "unrelated.bin"}) {
+    import_model({path}, {.outputs = {}, .target = folder_.path(name)});
+  }
 }
 
 }  // namespace

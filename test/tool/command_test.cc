@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -316,6 +317,42 @@ TEST_F(Command, OnlyRegularFilesAreReplaced) {
 
 TEST_F(Command, InfoListsWhatATrimmedBuildNeeds) {
   const Result r = quern({"info", "tiny.qn", "--needs"});
+TEST_F(Command, SourcesAreNotReplaced) {
+  succeeds({"export", "tiny.qn", "-o", "m.onnx"});
+  spill(dir / "net.prototxt",
+        "input: \"x\" input_dim: 1 input_dim: 1 input_dim: 2 input_dim: 2\n"
+        "layer { name: \"r\" type: \"ReLU\" bottom: \"x\" top: \"y\" }\n");
+  spill(dir / "net.caffemodel", "");
+  fs::create_symlink("m.onnx", dir / "link.qn");
+  fs::create_hard_link(dir / "m.onnx", dir / "same.qn");
+  fs::create_directory(dir / "folder");
+  const std::vector<std::vector<std::string>> wrong = {
+      {"convert", "m.onnx", "-o", "m.onnx"},
+      {"convert", "m.onnx", "-o", "folder/../m.onnx"},
+      {"convert", "m.onnx", "-o", "link.qn"},
+      {"convert", "m.onnx", "-o", "same.qn"},
+      {"convert", "net.prototxt", "-o", "net.prototxt"},
+      {"convert", "net.prototxt", "net.caffemodel", "-o", "net.prototxt"},
+      {"convert", "net.prototxt", "net.caffemodel", "-o", "net.caffemodel"},
+      {"prune", "m.onnx", "-o", "link.qn", "--sparsity", "0.5"},
+      {"export", "m.onnx", "-o", "m.onnx"},
+      {"export", "tiny.qn", "-o", "tiny.qn"},
+      {"export", "net.prototxt", "net.caffemodel", "-o", "net.caffemodel"},
+  };
+  std::map<std::string, std::string> before;
+  for (const std::string& name : files())
+    if (fs::is_regular_file(dir / name)) before[name] = read_whole(dir / name);
+  for (const auto& arguments : wrong)
+    EXPECT_NE(fails(arguments).find("would be lost"), std::string::npos) << arguments[0] << " " << arguments[3];
+  for (const auto& [name, content] : before) EXPECT_EQ(read_whole(dir / name), content) << name;
+
+  // A .qn file may be rewritten.
+  succeeds({"convert", "tiny.qn", "-o", "tiny.qn", "--scale", "0.5"});
+  EXPECT_NE(read_whole(dir / "tiny.qn"), before["tiny.qn"]);
+  succeeds({"prune", "tiny.qn", "-o", "tiny.qn", "--sparsity", "0.5"});
+  succeeds({"run", "tiny.qn", "--input", "a.png"});
+}
+
   ASSERT_EQ(r.status, 0) << r.err;
   EXPECT_EQ(r.out[0], '#');
   // A convolution of three channels with a stride.
