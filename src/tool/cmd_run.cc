@@ -178,8 +178,8 @@ void check_folders(const std::vector<Round>& rounds) {
 int run(const Arguments& arguments) {
   const ModelPtr model = load_model(arguments.files);
   const std::vector<qn_port> inputs = input_ports(model.get()), outputs = output_ports(model.get());
-  const std::vector<Round> rounds = plan_rounds(name_files("--input", arguments.inputs, inputs), inputs);
-  const auto expected = name_files("--expect", arguments.expect, outputs);
+  const std::vector<Round> rounds = plan_rounds(name_files("--input", "input", arguments.inputs, inputs), inputs);
+  const auto expected = name_files("--expect", "output", arguments.expect, outputs);
   if (!arguments.output.empty()) check_folders(rounds);
   if (rounds.size() > 1 && !arguments.expect.empty())
     throw CLI::ValidationError("--expect", "goes with one file per input");

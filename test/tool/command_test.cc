@@ -122,6 +122,8 @@ TEST_F(Command, UsageErrorsExitWith2) {
       {"run", "tiny.qn", "--input", "a.png", "--tolerance", "-1"},
       {"run", "tiny.qn", "--input", "a.png", "--mean", "1,x"},
       {"run", "tiny.qn", "--input", "a.png", "--bgr", "--rgb"},
+      {"run", "tiny.qn", "--input", "x1=a.png"},
+      {"run", "tiny.qn", "--input", "a.png", "--expect", "y=a.npy"},
       {"run", "tiny.qn", "--input", "a.png", "b.jpg", "--expect", "x.npy"},
       {"run", "tiny.qn", "--input", "a.png", "./a.png", "--output", "out"},
       {"run", "tiny.qn", "--input", "a.png", "--tune", "t.txt", "--tuned", "t.txt"},

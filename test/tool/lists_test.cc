@@ -3,6 +3,8 @@
 
 #include <CLI/CLI.hpp>
 #include <cmath>
+#include <cstdio>
+#include <fstream>
 #include <limits>
 
 #include "convert/error.h"
@@ -27,18 +29,35 @@ std::vector<qn_port> ports(std::initializer_list<const char*> names) {
 
 TEST(NamedFiles, TakesNamesWithSpecialCharacters) {
   const auto two = ports({"a/b:0", "a"});
-  EXPECT_EQ(name_files("--input", {"a/b:0=x.npy", "a=y.npy"}, two), (Files{{"x.npy"}, {"y.npy"}}));
-  EXPECT_EQ(name_files("--input", {"a=x=y.npy", "a=z.npy"}, two), (Files{{}, {"x=y.npy", "z.npy"}}));
+  EXPECT_EQ(name_files("--input", "input", {"a/b:0=x.npy", "a=y.npy"}, two), (Files{{"x.npy"}, {"y.npy"}}));
+  EXPECT_EQ(name_files("--input", "input", {"a=x=y.npy", "a=z.npy"}, two), (Files{{}, {"x=y.npy", "z.npy"}}));
   const auto nested = ports({"a", "a=b"});
-  EXPECT_EQ(name_files("--input", {"a=b=f.npy", "a=f.npy"}, nested), (Files{{"f.npy"}, {"f.npy"}}));
+  EXPECT_EQ(name_files("--input", "input", {"a=b=f.npy", "a=f.npy"}, nested), (Files{{"f.npy"}, {"f.npy"}}));
 }
 
 TEST(NamedFiles, TheOnlyPortNeedsNoName) {
   const auto one = ports({"data"});
-  EXPECT_EQ(name_files("--input", {"x.png", "data=y.png", "odd=name.png"}, one),
-            (Files{{"x.png", "y.png", "odd=name.png"}}));
-  EXPECT_THROW(name_files("--input", {"x.png"}, ports({"a", "b"})), CLI::ValidationError);
-  EXPECT_THROW(name_files("--input", {"c=x.png"}, ports({"a", "b"})), CLI::ValidationError);
+  const std::string odd = testing::TempDir() + "quern_odd=name.png";
+  std::ofstream(odd).close();
+  EXPECT_EQ(name_files("--input", "input", {"x.png", "data=y.png", odd, "data=odd=name.png"}, one),
+            (Files{{"x.png", "y.png", odd, "odd=name.png"}}));
+  std::remove(odd.c_str());
+  EXPECT_THROW(name_files("--input", "input", {"x.png"}, ports({"a", "b"})), CLI::ValidationError);
+  EXPECT_THROW(name_files("--input", "input", {"c=x.png"}, ports({"a", "b"})), CLI::ValidationError);
+}
+
+TEST(NamedFiles, SaysWhatNamesThereAre) {
+  const auto message = [](const char* what, const std::string& argument, const std::vector<qn_port>& list) {
+    try {
+      name_files("--input", what, {argument}, list);
+    } catch (const CLI::ValidationError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_NE(message("input", "x1=x.png", ports({"x"})).find("no input \"x1\", but x"), std::string::npos);
+  EXPECT_NE(message("output", "x1=x=x.png", ports({"a", "b"})).find("no output \"x1\", but a, b"), std::string::npos);
+  EXPECT_NE(message("input", "x.png", ports({"a", "b"})).find("one of the names a, b,"), std::string::npos);
 }
 
 TEST(Truth, FindsColumnsByName) {
