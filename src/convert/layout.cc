@@ -298,9 +298,10 @@ bool Builder::along_axis(const View& x, const View& constant, size_t* axis) cons
 }
 
 // The same where it costs no transpose, or the one to channels last that a convolution wants anyway.
-bool Builder::is_cheap_along(const View& x, const View& c, size_t* axis) const {
-  return is_constant(c) && !is_constant(x) && along_axis(x, c, axis) &&
-         (elements(c) == 1 || x.order.back() == *axis || (*axis == 1 && x.rank() == 4));
+bool Builder::is_cheap_along(const View& x, const View& c, size_t* axis) {
+  if (!is_constant(c) || is_constant(x) || !along_axis(x, c, axis)) return false;
+  if (elements(c) == 1) return std::isfinite(*floats(c));  // what by_constant() makes of it takes no others
+  return x.order.back() == *axis || (*axis == 1 && x.rank() == 4);
 }
 
 // x (kind) constant, where is_cheap_along() holds.

@@ -137,7 +137,7 @@ class Builder {
   int in_order(const View& view, const Order& order);
   View with_rank(const std::string& name, const View& x, size_t rank);
   View by_constant(OpKind kind, const std::string& name, const View& x, const View& constant, size_t axis);
-  bool is_cheap_along(const View& x, const View& constant, size_t* axis) const;
+  bool is_cheap_along(const View& x, const View& constant, size_t* axis);
   Tensor& tensor(const View& view) { return graph_.tensors[static_cast<size_t>(view.tensor)]; }
   const Tensor& tensor(const View& view) const { return graph_.tensors[static_cast<size_t>(view.tensor)]; }
 

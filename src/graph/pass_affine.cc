@@ -66,7 +66,7 @@ bool read_binary(Rewriter& r, const Node& node, Affine* f, int* x) {
       f->bias = first ? c : map(c, negative);
       f->scale = {first ? -1.0f : 1.0f};
       return true;
-    case OpKind::div: f->scale = map(c, inverse); return !first;
+    case OpKind::div: f->scale = map(c, inverse); return !first && is_finite(c);  // what is infinite leaves no inverse
     default: return false;
   }
 }

@@ -4,8 +4,10 @@
 
 #include <cmath>
 #include <filesystem>
+#include <limits>
 
 #include "convert/convert.h"
+#include "graph/passes.h"
 #include "onnx_model.h"
 
 namespace quern {
@@ -220,6 +222,61 @@ TEST_F(Onnx, ArithmeticBroadcasts) {
   }
   expect_node(7, "Div", "", x, {near_two}, test::combine(x, near_two, over));
   expect_node(7, "Div", "", x, {{{}, {3}}}, test::map(x, [](float v) { return v / 3; }));
+}
+
+// Exactly as IEEE 754 has it, optimised or not: infinity times zero is NaN, and so is infinity less infinity.
+TEST_F(Onnx, ArithmeticWithInfinity) {
+  constexpr float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  const Array x = test::make({1, 2, 2, 4}, {0, -0.0f, 1, -2, infinity, -infinity, nan, 3e38f,  //
+                                            4, -5, 6e-38f, 0, -infinity, 7, -8, 9});
+  const auto expect_exact = [&](const OnnxModel& model, const Array& want) {
+    Graph optimised = import(model);
+    ASSERT_EQ(optimize(optimised), QN_OK) << qn_last_message();
+    for (const Array& got : {run(model, {x}).at(0), test::run(std::move(optimised), {x}).at(0)}) {
+      ASSERT_EQ(got.dims, want.dims);
+      for (size_t i = 0; i < want.data.size(); ++i) {
+        ASSERT_EQ(std::isnan(got.data[i]), std::isnan(want.data[i])) << "element " << i << ": " << got.data[i];
+        ASSERT_TRUE(std::isnan(want.data[i]) || got.data[i] == want.data[i]) << "element " << i << ": " << got.data[i];
+      }
+    }
+  };
+  const std::vector<std::pair<std::string, std::function<float(float, float)>>> kinds = {
+      {"Add", plus}, {"Sub", minus}, {"Mul", times}, {"Div", over}};
+  for (const float value : {infinity, -infinity, nan, 0.0f}) {
+    for (const Dims& dims : {Dims{}, Dims{1}, Dims{2, 1, 1}, Dims{1, 2, 1, 1}}) {
+      Array c = test::make(dims, std::vector<float>(test::count(dims), value));
+      if (c.data.size() > 1) c.data[1] = 2;
+      for (const auto& [type, f] : kinds) {
+        SCOPED_TRACE(type + " " + std::to_string(value) + " " + testing::PrintToString(dims));
+        OnnxModel model(13), reversed(13);
+        model.input("x", x.dims).output("y").floats("c", c).node(type, {"x", "c"}, {"y"});
+        expect_exact(model, test::combine(x, c, f));
+        reversed.input("x", x.dims).output("y").floats("c", c).node(type, {"c", "x"}, {"y"});
+        expect_exact(reversed, test::combine(c, x, f));
+      }
+    }
+  }
+  // Chains of which optimising makes one node where it can.
+  const std::vector<std::vector<std::pair<size_t, float>>> chains = {
+      {{2, infinity}, {0, -infinity}},         {{2, infinity}, {2, 0}},
+      {{0, infinity}, {1, infinity}},          {{3, infinity}, {2, infinity}},
+      {{2, 2}, {0, infinity}, {2, 0.5f}},      {{2, 0}, {3, 0}},
+      {{2, 3}, {3, infinity}, {0, 1}, {2, 2}}, {{1, 2}, {2, nan}},
+      {{2, -1}, {2, infinity}, {0, 3}},
+  };
+  for (size_t n = 0; n < chains.size(); ++n) {
+    SCOPED_TRACE("chain " + std::to_string(n));
+    OnnxModel model(13);
+    model.input("x", x.dims).node("Identity", {"x"}, {"v0"});
+    Array want = x;
+    for (size_t i = 0; i < chains[n].size(); ++i) {
+      const auto& [kind, value] = chains[n][i];
+      const std::string step = std::to_string(i), next = std::to_string(i + 1);
+      model.scalar("c" + step, value).node(kinds[kind].first, {"v" + step, "c" + step}, {"v" + next});
+      want = test::combine(want, {{}, {value}}, kinds[kind].second);
+    }
+    expect_exact(model.output("v" + std::to_string(chains[n].size())), want);
+  }
 }
 
 TEST_F(Onnx, ArithmeticOfComputedTensors) {
