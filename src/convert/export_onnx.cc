@@ -494,6 +494,7 @@ class Exporter {
 
   void add_input(const Port& port) {
     describe(port, out_.add_input());
+    port_types_[port.tensor] = port.type;
     std::string value = name_of(port.tensor);
     if (port.type == QN_F16) {
       onnx::NodeProto* cast = add_op("Cast", "", {value});
@@ -505,6 +506,9 @@ class Exporter {
 
   void add_output(const Port& port) {
     describe(port, out_.add_output());
+    const auto [at, fresh] = port_types_.try_emplace(port.tensor, port.type);
+    if (!fresh && at->second == port.type) return;  // an input, or an output twice
+    if (!fresh) throw Error("'" + name_of(port.tensor) + "' is an input or output in two types, which ONNX cannot say");
     const std::string value = plain(port.tensor);
     onnx::NodeProto* node = add_op(port.type == QN_F16 ? "Cast" : "Identity", "", {value});
     if (port.type == QN_F16) set_integer(node, "to", onnx::TensorProto::FLOAT16);
@@ -516,6 +520,7 @@ class Exporter {
   onnx::GraphProto& out_;
   int64_t opset_ = base_opset;
   std::map<int, Held> held_;                                // by tensor of ours
+  std::map<int, qn_type> port_types_;                       // of inputs and outputs, by tensor
   std::map<std::pair<int, Order>, std::string> reordered_;  // what in_order added
   std::set<std::string> taken_;
   size_t next_name_ = 0;

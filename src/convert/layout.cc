@@ -178,12 +178,13 @@ std::string Builder::port_name(const std::string& name) {
 }
 
 View Builder::input(const std::string& name, const Shape& shape, qn_type type, const qn_preprocessing& preprocessing) {
-  if (!ports_.insert(name).second) throw Error("input '" + name + "' is named twice");
+  if (ports_.count(name) > 0) throw Error("input '" + name + "' is named twice");
   qn_tensor checked;
   check(qn_tensor_init(&checked, QN_F32, static_cast<uint32_t>(shape.size()), shape.data()));
   const int tensor = add_tensor(graph_, port_name(name).c_str(), QN_F32, shape);
   symbols_.add_input(graph_.inputs.size(), tensor, shape.size());
   graph_.inputs.push_back({.tensor = tensor, .type = type, .preprocessing = preprocessing});
+  ports_[name] = {tensor, tensor};
   return {tensor, source_order(shape.size())};
 }
 
@@ -475,15 +476,16 @@ View Builder::reshape(const std::string& name, const View& x, const std::vector<
 // ---- the whole --------------------------------------------------------------------------------
 
 void Builder::output(const View& view, const std::string& name, qn_type type) {
-  if (!ports_.insert(name).second) throw Error("output '" + name + "' is an input or is named twice");
-  int tensor = in_order(view, source_order(view.rank()));
-  const auto its_name = [&]() -> String& { return graph_.tensors[static_cast<size_t>(tensor)].name; };
-  if (!its_name().empty() || graph_.tensors[static_cast<size_t>(tensor)].constant >= 0) {
-    Attributes unclamped;
-    tensor = add(OpKind::clamp, name, {tensor}, unclamped);
+  const int shown = in_order(view, source_order(view.rank()));
+  const auto [at, fresh] = ports_.try_emplace(name, NamedPort{shown, shown});
+  NamedPort& port = at->second;
+  if (port.shows != shown) throw Error("output '" + name + "' is also the name of another input or output");
+  if (fresh) {
+    const Tensor& tensor = graph_.tensors[static_cast<size_t>(shown)];
+    if (!tensor.name.empty() || tensor.constant >= 0) port.tensor = add(OpKind::clamp, name, {shown}, {});
+    graph_.tensors[static_cast<size_t>(port.tensor)].name = port_name(name).c_str();
   }
-  its_name() = port_name(name).c_str();
-  graph_.outputs.push_back({.tensor = tensor, .type = type, .preprocessing = {}});
+  graph_.outputs.push_back({.tensor = port.tensor, .type = type, .preprocessing = {}});
 }
 
 // Drops nodes, tensors and constants that no output depends on: constants in another order, say.

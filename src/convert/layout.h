@@ -126,6 +126,7 @@ class Builder {
   // `shape` as in op.inc: 0 copies, so does copy_dimension(), -1 is inferred.
   View reshape(const std::string& name, const View& x, const std::vector<int64_t>& shape);
 
+  // The name may be that of an input or of another output with the same elements.
   void output(const View& view, const std::string& name, qn_type type);
 
   // The whole graph without what no node reads, checked. The builder is empty afterwards.
@@ -141,12 +142,17 @@ class Builder {
   Tensor& tensor(const View& view) { return graph_.tensors[static_cast<size_t>(view.tensor)]; }
   const Tensor& tensor(const View& view) const { return graph_.tensors[static_cast<size_t>(view.tensor)]; }
 
+  // An input or output: the tensor with its name, and the one with its elements, which may have another name.
+  struct NamedPort {
+    int shows, tensor;
+  };
+
   Graph graph_;
   Symbols symbols_;
   std::map<std::pair<size_t, size_t>, std::string> fixed_;  // (input, dimension) -> the node it is fixed for
   size_t budget_ = size_t{64} << 20;
   std::map<std::pair<int, Order>, int> transposed_;  // (tensor, permutation) -> tensor
-  std::set<std::string> ports_;                      // names of inputs and outputs in the source
+  std::map<std::string, NamedPort> ports_;           // by their names in the source
   std::set<std::string> port_names_;                 // and in our graph
   size_t renamed_ports_ = 0;
 };

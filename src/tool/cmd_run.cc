@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <set>
 
@@ -88,11 +89,12 @@ void write_outputs(const std::filesystem::path& folder, const std::vector<Output
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) throw Error(fmt::format("cannot create the folder {}: {}", folder.string(), error.message()));
-  std::set<std::string> names;
+  std::map<std::string, std::string> written;  // names of outputs by files
   for (const Output& output : outputs) {
     const std::string name = file_name(output.name);
-    if (!names.insert(name).second) throw Error(fmt::format("two outputs would be written to {}", name));
-    write_npy((folder / name).string(), output.tensor, output.data);
+    const auto [at, fresh] = written.emplace(name, output.name);
+    if (!fresh && at->second != output.name) throw Error(fmt::format("two outputs would be written to {}", name));
+    if (fresh) write_npy((folder / name).string(), output.tensor, output.data);  // outputs of one name are the same
   }
 }
 

@@ -317,8 +317,6 @@ TEST_F(Command, OnlyRegularFilesAreReplaced) {
   EXPECT_TRUE(fs::is_symlink(dir / "dangling"));
 }
 
-TEST_F(Command, InfoListsWhatATrimmedBuildNeeds) {
-  const Result r = quern({"info", "tiny.qn", "--needs"});
 TEST_F(Command, SourcesAreNotReplaced) {
   succeeds({"export", "tiny.qn", "-o", "m.onnx"});
   spill(dir / "net.prototxt",
@@ -355,6 +353,32 @@ TEST_F(Command, SourcesAreNotReplaced) {
   succeeds({"run", "tiny.qn", "--input", "a.png"});
 }
 
+// An input that is an output, twice, and no node.
+TEST_F(Command, AModelMayHandItsInputThrough) {
+  Graph graph;
+  const Port port = {.tensor = add_tensor(graph, "x", QN_F32, {1, 2, 2, 3})};
+  graph.inputs = {port};
+  graph.outputs = {port, port};
+  check(write_model_file(graph, path("through.qn").c_str()));
+  write_array("x.npy", {1, 2, 2, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
+  succeeds({"export", "through.qn", "-o", "through.onnx"});
+  succeeds({"convert", "through.onnx", "-o", "again.qn"});
+  succeeds({"prune", "through.qn", "-o", "pruned.qn", "--sparsity", "0.5"});
+  for (const std::string model : {"through.qn", "through.onnx", "again.qn", "pruned.qn"}) {
+    SCOPED_TRACE(model);
+    succeeds({"run", model, "--input", "x=x.npy", "--output", "out", "--expect", "x=x.npy", "--tolerance", "0"});
+    EXPECT_EQ(read_whole(dir / "out/x.npy"), read_whole(dir / "x.npy"));
+    fs::remove_all(dir / "out");
+    succeeds({"info", model});
+    succeeds({"info", model, "--needs"});
+    succeeds({"bench", model, "--runs", "1"});
+    succeeds({"profile", model, "--runs", "1"});
+    succeeds({"predict", model, "--core", "a53"});
+  }
+}
+
+TEST_F(Command, InfoListsWhatATrimmedBuildNeeds) {
+  const Result r = quern({"info", "tiny.qn", "--needs"});
   ASSERT_EQ(r.status, 0) << r.err;
   EXPECT_EQ(r.out[0], '#');
   // A convolution of three channels with a stride.
