@@ -67,4 +67,5 @@ inline int64_t copied_dimension(int64_t value, size_t to) {
 // Padding with which a window gives ceil(size / stride) pixels; the odd pixel lies behind or before them.
 void same_padding(SamePadding kind, size_t size, size_t kernel, size_t stride, size_t dilation, size_t* before,
                   size_t* after);
+
 }  // namespace quern
