@@ -5,11 +5,11 @@
 set -euo pipefail
 
 # What the library, the tools and the benchmarks are built from.
-build=(g++ cmake ninja-build libcpuinfo-dev libpthreadpool-dev libfp16-dev libflatbuffers-dev flatbuffers-compiler
+build=(g++ cmake ninja-build libcpuinfo-dev libpthreadpool-dev libfp16-dev libflatbuffers-dev
        libcli11-dev libfmt-dev nlohmann-json3-dev libjpeg62-turbo-dev libpng-dev libprotobuf-dev protobuf-compiler
        libgtest-dev libbenchmark-dev)
 # What some tests call.
-test=(binutils doxygen pkg-config python3 python3-numpy)
+test=(binutils doxygen flatbuffers-compiler pkg-config python3 python3-numpy)
 # A cross compiler and an emulator, for the kernels of 64-bit ARM, and of 32-bit ARM.
 arm64=(g++-aarch64-linux-gnu qemu-user)
 armv7=(g++-arm-linux-gnueabihf qemu-user)
