@@ -1,0 +1,35 @@
+# Builds cpuinfo and pthreadpool from QUERN_DEPS_DIR, for size: targets cpuinfo::cpuinfo and pthreadpool::pthreadpool.
+
+# One of the two, by its own CMake files. What they are told stays in this function; nothing of theirs is installed, nor
+# built unless something of ours needs it; what compilers say about their headers is not reported.
+function(quern_build_dependency name)
+  set(CMAKE_POLICY_DEFAULT_CMP0077 NEW)  # the variables below count in place of options of that name,
+  set(CMAKE_POLICY_DEFAULT_CMP0126 NEW)  # and of other variables in the cache
+  set(CMAKE_WARN_DEPRECATED OFF)  # about the versions of CMake that they still support
+  set(CPUINFO_LIBRARY_TYPE static)
+  set(CPUINFO_LOG_LEVEL none)
+  set(CPUINFO_LOG_TO_STDIO ON)  # else Android's log library would be linked, without a line to log
+  set(PTHREADPOOL_LIBRARY_TYPE static)
+  foreach(part TOOLS UNIT_TESTS MOCK_TESTS TESTS BENCHMARKS PKG_CONFIG)
+    set(CPUINFO_BUILD_${part} OFF)
+    set(PTHREADPOOL_BUILD_${part} OFF)
+    set(FXDIV_BUILD_${part} OFF)
+  endforeach()
+  set(FXDIV_SOURCE_DIR ${QUERN_DEPS_DIR}/FXdiv)  # pthreadpool would download it
+  set(CCACHE_BINARY OFF)  # pthreadpool would set it up for the whole build
+  add_subdirectory(${QUERN_DEPS_DIR}/${name} ${PROJECT_BINARY_DIR}/deps/${name} EXCLUDE_FROM_ALL SYSTEM)
+
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden
+    COMPILE_WARNING_AS_ERROR OFF)
+  target_compile_options(${name} PRIVATE -w -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables
+    -fno-unwind-tables $<$<CONFIG:Release>:-Os>)
+endfunction()
+
+foreach(name cpuinfo pthreadpool)
+  if(NOT TARGET ${name})  # a project around this one may have its own
+    quern_build_dependency(${name})
+  endif()
+  if(NOT TARGET ${name}::${name})  # newer ones bring the alias
+    add_library(${name}::${name} ALIAS ${name})
+  endif()
+endforeach()
