@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Assembles the kernels for ARM with clang, whose assembler is that of Apple's and Android's toolchains.  Nothing runs.
+"""Assembles the kernels with clang, whose assembler is that of Apple's and Android's toolchains.  Nothing runs.
 
-    check_clang.py [FILE.S...]        default: all of asm/arm64 and asm/arm; $CLANG: the clang to use
+    check_clang.py [FILE.S...]        default: all of asm/; $CLANG: the clang to use
 
 What a Mach-O object shares with the library is named _qn_ and hidden, and it refers to nothing outside itself; ELF
 objects are check_objects.py's business.  Exits with 77 where there is no clang.
@@ -19,6 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 TARGETS = {
     "arm64": ("arm64-apple-ios13", "arm64-apple-macos11", "aarch64-linux-android24"),
     "arm": ("armv7a-linux-androideabi24",),  # iOS has been without since 11
+    "x86": ("x86_64-apple-ios13-simulator", "x86_64-apple-macos11", "x86_64-linux-android24"),
 }
 CLANGS = ("clang", *(f"clang-{version}" for version in range(25, 13, -1)))
 

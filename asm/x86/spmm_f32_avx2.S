@@ -46,14 +46,18 @@ L(\name\()_end):
         shr     eax, 3
         cmp     edi, 2
         sbb     eax, -1
-        entry   rdi, rax, name, rbx
+        entry   rdi, rax, \name, rbx
 .endm
 
 // A macro for the accumulators first .. first+V-1 of one channel and the numbers 0 .. V-1 of their vectors.
-.macro vectors do, first, rest:vararg
+.macro vectors do, first, at:vararg
         .set    v, 0
         .rept   V
-        \do     %(\first + v), %v, \rest
+        .ifb    \at                     // clang counts an empty argument, too
+        \do     %(\first + v), %v
+        .else
+        \do     %(\first + v), %v, \at
+        .endif
         .set    v, v + 1
         .endr
 .endm

@@ -40,7 +40,7 @@
         shr     eax, 4
         cmp     edi, 2
         sbb     eax, -1
-        entry   rdi, rax, name, rbx
+        entry   rdi, rax, \name, rbx
 .endm
 
 // Where the variant with V vectors, and maybe one pixel more, begins.

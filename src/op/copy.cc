@@ -39,7 +39,6 @@ void copy_elements(const Plane& p, const char* in, char* out, Range rows, Range 
 }
 
 typedef float Vec4 __attribute__((vector_size(16)));
-typedef int32_t Index4 __attribute__((vector_size(16)));
 
 Vec4 load4(const char* p) {
   Vec4 v;
@@ -47,17 +46,18 @@ Vec4 load4(const char* p) {
   return v;
 }
 void store4(char* p, Vec4 v) { std::memcpy(p, &v, sizeof v); }
+Vec4 interleave_low(Vec4 a, Vec4 b) { return __builtin_shufflevector(a, b, 0, 4, 1, 5); }
+Vec4 interleave_high(Vec4 a, Vec4 b) { return __builtin_shufflevector(a, b, 2, 6, 3, 7); }
 
 // out[row j][i] = in[column i][j] for i, j in 0 .. 3
 void transpose_4x4(const char* in, size_t in_stride, char* out, size_t out_stride) {
   const Vec4 a = load4(in), b = load4(in + in_stride), c = load4(in + 2 * in_stride), d = load4(in + 3 * in_stride);
-  constexpr Index4 low = {0, 4, 1, 5}, high = {2, 6, 3, 7}, first = {0, 1, 4, 5}, second = {2, 3, 6, 7};
-  const Vec4 ab0 = __builtin_shuffle(a, b, low), cd0 = __builtin_shuffle(c, d, low);
-  const Vec4 ab1 = __builtin_shuffle(a, b, high), cd1 = __builtin_shuffle(c, d, high);
-  store4(out, __builtin_shuffle(ab0, cd0, first));
-  store4(out + out_stride, __builtin_shuffle(ab0, cd0, second));
-  store4(out + 2 * out_stride, __builtin_shuffle(ab1, cd1, first));
-  store4(out + 3 * out_stride, __builtin_shuffle(ab1, cd1, second));
+  const Vec4 ab0 = interleave_low(a, b), cd0 = interleave_low(c, d);
+  const Vec4 ab1 = interleave_high(a, b), cd1 = interleave_high(c, d);
+  store4(out, __builtin_shufflevector(ab0, cd0, 0, 1, 4, 5));
+  store4(out + out_stride, __builtin_shufflevector(ab0, cd0, 2, 3, 6, 7));
+  store4(out + 2 * out_stride, __builtin_shufflevector(ab1, cd1, 0, 1, 4, 5));
+  store4(out + 3 * out_stride, __builtin_shufflevector(ab1, cd1, 2, 3, 6, 7));
 }
 
 // What is left of a transpose: rows of fewer columns than a vector has.
@@ -101,10 +101,9 @@ void interleave(const Plane& p, const char* in, char* out, Range rows, Range) {
   const char* second = in + p.column.stride[from];
   size_t r = rows.begin;
   for (; r + 4 <= rows.end; r += 4) {
-    constexpr Index4 low = {0, 4, 1, 5}, high = {2, 6, 3, 7};
     const Vec4 a = load4(in + r * element), b = load4(second + r * element);
-    store4(out + 2 * r * element, __builtin_shuffle(a, b, low));
-    store4(out + 2 * r * element + sizeof(Vec4), __builtin_shuffle(a, b, high));
+    store4(out + 2 * r * element, interleave_low(a, b));
+    store4(out + 2 * r * element + sizeof(Vec4), interleave_high(a, b));
   }
   transpose_narrow<2>(in + r * element, p.column.stride[from], out + 2 * r * element, 2 * element, rows.end - r);
 }
