@@ -11,6 +11,7 @@ fn bad_\name
         mov     [rsp + 8], rax
         mov     rax, [rsp + 64]
         mov     [rsp + 16], rax
+        movups  [rsp + 24], xmm8        // what a scratch register holds at the start, 16 bytes below the stack at the end
         call    SYM(qn_gemm_f32_4x8_ref)
         add     rsp, 40
         .cfi_adjust_cfa_offset -40
@@ -36,6 +37,17 @@ begin pops_too_much
         add     rsp, 16
         jmp     rax
 end pops_too_much
+
+// The lanes of a vector that nobody has set.
+        .irp    lane, 0, 1, 2, 3
+begin adds_scratch_\lane
+        mov     rax, [rsp + 8]          // C
+        movss   xmm0, dword ptr [rax]
+        addss   xmm0, dword ptr [rsp - 16 + 4 * \lane]
+        movss   dword ptr [rax], xmm0
+        ret
+end adds_scratch_\lane
+        .endr
 
 .macro change_mxcsr bits
         stmxcsr [rsp - 8]

@@ -15,7 +15,9 @@
         .comm   x87, 2, 2
 
         rodata
-poison: .fill   8, 8, CALL_POISON
+poison: .rept   8                       // .fill would take four bytes of it
+        .quad   CALL_POISON
+        .endr
 
 fn qn_checked_call
         save    rbx, rbp, r12, r13, r14, r15
@@ -95,7 +97,7 @@ fn qn_checked_call
         mov     rcx, rsp
         mov     rsp, [rip + frame]
         pushfq
-        pop     [rbx + CALL_FLAGS]
+        pop     qword ptr [rbx + CALL_FLAGS]
         cld
         sub     rcx, rsp
         mov     [rbx + CALL_SP], rcx
