@@ -58,9 +58,10 @@ void bench_gemm(benchmark::State& state, const GemmRow& row, size_t panels, size
 void add_gemm() {
   for (const GemmRow& row : gemm_rows()) {
     static constexpr size_t shapes[][2] = {{1, 64}, {1, 128}, {1, 256}, {2, 256}, {4, 512}, {4, 1024}};
-    for (const auto& [panels, k] : shapes) {
+    for (const auto& shape : shapes) {
+      const size_t panels = shape[0], k = shape[1];
       add(row, join({row.mr, panels * row.nr, k}),
-          [&row, panels = panels, k = k](benchmark::State& state) { bench_gemm(state, row, panels, k); });
+          [&row, panels, k](benchmark::State& state) { bench_gemm(state, row, panels, k); });
     }
   }
 }
@@ -150,11 +151,10 @@ void bench_igemm(benchmark::State& state, const IgemmRow& row, size_t panels, si
 void add_igemm() {
   for (const IgemmRow& row : igemm_rows()) {
     static constexpr size_t shapes[][2] = {{1, 16}, {1, 64}, {2, 64}, {2, 128}};
-    for (const auto& [panels, channels] : shapes) {
+    for (const auto& shape : shapes) {
+      const size_t panels = shape[0], channels = shape[1];
       add(row, join({row.mr, panels * row.nr, 9, channels}),
-          [&row, panels = panels, channels = channels](benchmark::State& state) {
-            bench_igemm(state, row, panels, channels);
-          });
+          [&row, panels, channels](benchmark::State& state) { bench_igemm(state, row, panels, channels); });
     }
   }
 }
@@ -209,20 +209,19 @@ void bench_dwconv_tile(benchmark::State& state, const DwconvTileRow& row, size_t
 void add_dwconv() {
   static constexpr size_t shapes[][2] = {{56, 64}, {28, 128}, {28, 144}, {14, 512}, {7, 960}};  // pixels, channels
   for (const DwconvTileRow& row : dwconv_tile_rows()) {
-    for (const auto& [pixels, channels] : shapes) {
+    for (const auto& shape : shapes) {
+      const size_t pixels = shape[0], channels = shape[1];
       add(row, join({row.rows, pixels, row.kernel * row.kernel, channels}),
-          [&row, pixels = pixels, channels = channels](benchmark::State& state) {
-            bench_dwconv_tile(state, row, pixels, channels);
-          });
+          [&row, pixels, channels](benchmark::State& state) { bench_dwconv_tile(state, row, pixels, channels); });
     }
   }
   for (const DwconvRow& row : dwconv_rows()) {
     for (const size_t kernel : {3, 5, 7}) {
-      for (const auto& [pixels, channels] : shapes) {
-        add(row, join({pixels, kernel * kernel, channels}),
-            [&row, pixels = pixels, kernel, channels = channels](benchmark::State& state) {
-              bench_dwconv(state, row, pixels, kernel, channels);
-            });
+      for (const auto& shape : shapes) {
+        const size_t pixels = shape[0], channels = shape[1];
+        add(row, join({pixels, kernel * kernel, channels}), [&row, pixels, kernel, channels](benchmark::State& state) {
+          bench_dwconv(state, row, pixels, kernel, channels);
+        });
       }
     }
   }
@@ -469,10 +468,10 @@ void add_vector(const Table& rows, void (*bench)(benchmark::State&, decltype(*ro
 void add_channel() {
   static constexpr size_t shapes[][2] = {{32, 64}, {3136, 24}, {196, 256}};
   for (const ChannelRow& row : channel_rows()) {
-    for (const auto& [rows, channels] : shapes) {
-      add(row, join({rows, channels}), [&row, rows = rows, channels = channels](benchmark::State& state) {
-        bench_channel(state, row, rows, channels);
-      });
+    for (const auto& shape : shapes) {
+      const size_t rows = shape[0], channels = shape[1];
+      add(row, join({rows, channels}),
+          [&row, rows, channels](benchmark::State& state) { bench_channel(state, row, rows, channels); });
     }
   }
 }
@@ -491,10 +490,10 @@ void bench_transpose(benchmark::State& state, const TransposeRow& row, size_t ro
 void add_transpose() {
   static constexpr size_t shapes[][2] = {{64, 32}, {32, 64}, {64, 128}, {64, 512}, {49, 1000}};
   for (const TransposeRow& row : transpose_rows()) {
-    for (const auto& [rows, columns] : shapes) {
-      add(row, join({rows, columns}), [&row, rows = rows, columns = columns](benchmark::State& state) {
-        bench_transpose(state, row, rows, columns);
-      });
+    for (const auto& shape : shapes) {
+      const size_t rows = shape[0], columns = shape[1];
+      add(row, join({rows, columns}),
+          [&row, rows, columns](benchmark::State& state) { bench_transpose(state, row, rows, columns); });
     }
   }
 }

@@ -2,7 +2,8 @@
 add_library(quern_flags INTERFACE)
 target_compile_options(quern_flags INTERFACE
   $<$<COMPILE_LANGUAGE:C,CXX>:-ffp-contract=off -fno-math-errno -Wall -Wextra -Wshadow -Wvla -Wundef>
-  $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>)
+  $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>
+  $<$<COMPILE_LANG_AND_ID:CXX,Clang,AppleClang>:-Wno-unknown-attributes>)  # gnu::noclone, which clang has no need of
 # Files of more than 2 GiB on 32-bit systems, too.
 target_compile_definitions(quern_flags INTERFACE _FILE_OFFSET_BITS=64)
 if(QUERN_WERROR)

@@ -103,7 +103,7 @@ class Assigner {
   }
 
   double cost(size_t i, bool in_blocked, bool out_blocked) {
-    const auto [in, out] = ends_[i];
+    const size_t in = ends_[i].in, out = ends_[i].out;
     const bool never =
         (in_blocked && fixed_[in]) || (out_blocked && fixed_[out]) || (in == out && in_blocked != out_blocked);
     if (never) return 0;

@@ -87,7 +87,7 @@ void qn_vexp_f32_ref(size_t n, const float* x, float* y, const qn_unary_f32*) {
 }
 
 void qn_vpower_f32_ref(size_t n, const float* x, float* y, const qn_unary_f32* p) {
-  const auto [alpha, beta, gamma] = *p;
+  const float alpha = p->alpha, beta = p->beta, gamma = p->gamma;
   // Exponents with an exact formula do without the C library.
   if (gamma == 1) {
     quern::unary(n, x, y, [=](float v) { return alpha * v + beta; });

@@ -26,7 +26,7 @@ bool check_case(Checker& checker, DwconvMemory& memory, const DwconvRow& row, Dw
   const qn_minmax_f32 clamp = {limits.min, limits.max};
   Random& random = checker.random();
   const size_t entries = (pixels - 1) * step + taps;
-  const auto unused = [step = step, taps = taps](size_t entry) { return entry % step >= taps; };
+  const auto unused = [size](size_t entry) { return entry % size.step >= size.taps; };
   const bool padding = side == Side::low || values == Values::extreme;  // `zero` is unreadable in the rest
   const IndirectRows a(entries, channels, values, random, [=](size_t) { return padding; });
   Panels panels(row.nr, channels, taps);
@@ -116,8 +116,8 @@ bool check_tile_case(Checker& checker, DwconvMemory& memory, const DwconvTileRow
   const size_t entries = ((pixels - 1) * s + k) * column;
   const size_t used = (rows - 1) * s + k;
   const auto unused = [=](size_t entry) { return entry % column >= used; };
-  const auto may_pad = [column, padding = padding](size_t entry) {
-    return padding == every_entry || entry % column == padding;
+  const auto may_pad = [column, size](size_t entry) {
+    return size.padding == every_entry || entry % column == size.padding;
   };
   const IndirectRows a(entries, channels, values, random, may_pad);
   Panels panels(row.nr, channels, k * k);

@@ -32,7 +32,7 @@ bool check_case(Checker& checker, PoolMemory& memory, const PoolRow& row, PoolSi
   const bool average = row.kind == PoolKind::average;
   const qn_minmax_f32 clamp = {limits.min, limits.max};
   const size_t entries = (pixels - 1) * step + taps;
-  const auto unused = [step = step, taps = taps](size_t entry) { return entry % step >= taps; };
+  const auto unused = [size](size_t entry) { return entry % size.step >= size.taps; };
   const IndirectRows a(entries, channels, values, checker.random(), [](size_t) { return true; });
 
   const size_t c_stride = (channels + gap) * 4;

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <fstream>
 #include <iterator>
-#include <limits>
 #include <set>
 
 #include "arrays.h"
@@ -18,8 +17,6 @@ namespace {
 using test::Array;
 using test::Dims;
 using test::random;
-
-constexpr float infinity = std::numeric_limits<float>::infinity();
 
 // A graph of one node with inputs "a", "b", ... and the output "y".
 struct OneNode {

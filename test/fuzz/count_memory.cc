@@ -8,7 +8,11 @@
 #include <cstdint>
 #include <cstring>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifndef __has_feature  // how clang tells, where GCC defines macros
+#define __has_feature(name) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer) || \
+    __has_feature(thread_sanitizer)
 #define QN_SANITIZER_MALLOC 1
 // GCC has these in its sanitizers' libraries, but ships no header that declares them.
 extern "C" {

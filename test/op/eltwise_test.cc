@@ -2,14 +2,11 @@
 #include "kernel/eltwise.h"
 
 #include <cmath>
-#include <limits>
 
 #include "harness.h"
 
 namespace quern::test {
 namespace {
-
-constexpr float infinity = std::numeric_limits<float>::infinity();
 
 float apply(qn_binary_kind kind, float a, float b) {
   switch (kind) {

@@ -28,7 +28,7 @@ PLAIN = f".globl f\n.hidden f\n.type f, %function\nf: {BEGIN}\n {RETURN}\n{END}\
 
 # What is wrong, how the source is made so, words of the message.
 BAD = [
-    ("stack", lambda text: '.section .note.GNU-stack,"x",%progbits\n' + text.replace("BODY", ""), "executable stack"),
+    ("stack", lambda text: PLAIN + '.section .note.GNU-stack,"x",%progbits\n', "executable stack"),
     ("visible", lambda text: text.replace("BODY", "") + ".globl seen\nseen:\n", "seen is not hidden"),
     ("calls", lambda text: text.replace("BODY", CALL), "refers to other outside itself"),
     ("absolute", lambda text: text.replace("BODY", "") + f".section .rodata\n{ADDRESS} qn_test\n",
