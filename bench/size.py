@@ -6,13 +6,15 @@
     bench/size.py build/release/src/libquern.so --json
 
 A family is a kernel family (gemm, pool ...) or a room of src/ (base, op, graph). What belongs to which comes from the
-linker's map, which the build writes beside the library. Budgets are in bench/size_budget.json, per architecture.
+linker's map, which the build writes beside the library; it must be GNU ld's. Budgets are in bench/size_budget.json, per
+architecture, for builds by GCC.
 """
 
 import argparse
 import collections
 import json
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -67,19 +69,24 @@ def families_of(map_file, sections):
     families = collections.Counter()
     output = None
     pending = False  # a long section name stands alone on its line
-    with open(map_file, encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            match = re.match(r"(\.[\w.]+)(\s|$)", line)
-            if match:
-                output = match[1]
-                pending = False
-                continue
-            if output not in sections:
-                continue
-            match = re.match(r" (\S+)?\s+0x[0-9a-f]+\s+0x([0-9a-f]+) (\S.*)$", line.rstrip("\n"))
-            if match and (match[1] or pending) and match[1] != "*fill*":
-                families[family_of(match[3])] += int(match[2], 16)
-            pending = re.match(r" \.\S+$", line) is not None
+    try:
+        text = pathlib.Path(map_file).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        sys.exit(f"size: no map of the linker: {error}")
+    if "Linker script and memory map" not in text:
+        sys.exit(f"size: {map_file} is not a map of GNU ld")
+    for line in text.splitlines():
+        match = re.match(r"(\.[\w.]+)(\s|$)", line)
+        if match:
+            output = match[1]
+            pending = False
+            continue
+        if output not in sections:
+            continue
+        match = re.match(r" (\S+)?\s+0x[0-9a-f]+\s+0x([0-9a-f]+) (\S.*)$", line)
+        if match and (match[1] or pending) and match[1] != "*fill*":
+            families[family_of(match[3])] += int(match[2], 16)
+        pending = re.match(r" \.\S+$", line) is not None
     # Headers, dynamic symbols, relocations, padding: in the sections, but in no object file.
     families["linker"] = sum(sections.values()) - sum(families.values())
     return families
