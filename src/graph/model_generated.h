@@ -25,6 +25,9 @@ struct NodeBuilder;
 
 struct Preprocessing;
 
+struct FixedDimension;
+struct FixedDimensionBuilder;
+
 struct Port;
 struct PortBuilder;
 
@@ -382,7 +385,8 @@ struct Attributes FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
     VT_MODE = 44,
     VT_COORDINATES = 46,
     VT_ROUNDING = 48,
-    VT_VALUES = 50
+    VT_VALUES = 50,
+    VT_SAME_PADDING = 52
   };
   uint64_t kernel_h() const {
     return GetField<uint64_t>(VT_KERNEL_H, 1ULL);
@@ -456,6 +460,9 @@ struct Attributes FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
   const flatbuffers::Vector<int64_t> *values() const {
     return GetPointer<const flatbuffers::Vector<int64_t> *>(VT_VALUES);
   }
+  uint8_t same_padding() const {
+    return GetField<uint8_t>(VT_SAME_PADDING, 0);
+  }
   bool Verify(flatbuffers::Verifier &verifier) const {
     return VerifyTableStart(verifier) &&
            VerifyField<uint64_t>(verifier, VT_KERNEL_H, 8) &&
@@ -483,6 +490,7 @@ struct Attributes FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
            VerifyField<uint8_t>(verifier, VT_ROUNDING, 1) &&
            VerifyOffset(verifier, VT_VALUES) &&
            verifier.VerifyVector(values()) &&
+           VerifyField<uint8_t>(verifier, VT_SAME_PADDING, 1) &&
            verifier.EndTable();
   }
 };
@@ -563,6 +571,9 @@ struct AttributesBuilder {
   void add_values(flatbuffers::Offset<flatbuffers::Vector<int64_t>> values) {
     fbb_.AddOffset(Attributes::VT_VALUES, values);
   }
+  void add_same_padding(uint8_t same_padding) {
+    fbb_.AddElement<uint8_t>(Attributes::VT_SAME_PADDING, same_padding, 0);
+  }
   explicit AttributesBuilder(flatbuffers::FlatBufferBuilder &_fbb)
         : fbb_(_fbb) {
     start_ = fbb_.StartTable();
@@ -599,7 +610,8 @@ inline flatbuffers::Offset<Attributes> CreateAttributes(
     uint8_t mode = 0,
     uint8_t coordinates = 0,
     uint8_t rounding = 0,
-    flatbuffers::Offset<flatbuffers::Vector<int64_t>> values = 0) {
+    flatbuffers::Offset<flatbuffers::Vector<int64_t>> values = 0,
+    uint8_t same_padding = 0) {
   AttributesBuilder builder_(_fbb);
   builder_.add_size(size);
   builder_.add_groups(groups);
@@ -620,6 +632,7 @@ inline flatbuffers::Offset<Attributes> CreateAttributes(
   builder_.add_max(max);
   builder_.add_min(min);
   builder_.add_axis(axis);
+  builder_.add_same_padding(same_padding);
   builder_.add_rounding(rounding);
   builder_.add_coordinates(coordinates);
   builder_.add_mode(mode);
@@ -658,7 +671,8 @@ inline flatbuffers::Offset<Attributes> CreateAttributesDirect(
     uint8_t mode = 0,
     uint8_t coordinates = 0,
     uint8_t rounding = 0,
-    const std::vector<int64_t> *values = nullptr) {
+    const std::vector<int64_t> *values = nullptr,
+    uint8_t same_padding = 0) {
   auto values__ = values ? _fbb.CreateVector<int64_t>(*values) : 0;
   return quern::format::CreateAttributes(
       _fbb,
@@ -685,7 +699,8 @@ inline flatbuffers::Offset<Attributes> CreateAttributesDirect(
       mode,
       coordinates,
       rounding,
-      values__);
+      values__,
+      same_padding);
 }
 
 struct Node FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
@@ -798,13 +813,83 @@ inline flatbuffers::Offset<Node> CreateNodeDirect(
       attributes);
 }
 
+struct FixedDimension FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
+  typedef FixedDimensionBuilder Builder;
+  struct Traits;
+  enum FlatBuffersVTableOffset FLATBUFFERS_VTABLE_UNDERLYING_TYPE {
+    VT_DIMENSION = 4,
+    VT_NODE = 6
+  };
+  uint8_t dimension() const {
+    return GetField<uint8_t>(VT_DIMENSION, 0);
+  }
+  const flatbuffers::String *node() const {
+    return GetPointer<const flatbuffers::String *>(VT_NODE);
+  }
+  bool Verify(flatbuffers::Verifier &verifier) const {
+    return VerifyTableStart(verifier) &&
+           VerifyField<uint8_t>(verifier, VT_DIMENSION, 1) &&
+           VerifyOffset(verifier, VT_NODE) &&
+           verifier.VerifyString(node()) &&
+           verifier.EndTable();
+  }
+};
+
+struct FixedDimensionBuilder {
+  typedef FixedDimension Table;
+  flatbuffers::FlatBufferBuilder &fbb_;
+  flatbuffers::uoffset_t start_;
+  void add_dimension(uint8_t dimension) {
+    fbb_.AddElement<uint8_t>(FixedDimension::VT_DIMENSION, dimension, 0);
+  }
+  void add_node(flatbuffers::Offset<flatbuffers::String> node) {
+    fbb_.AddOffset(FixedDimension::VT_NODE, node);
+  }
+  explicit FixedDimensionBuilder(flatbuffers::FlatBufferBuilder &_fbb)
+        : fbb_(_fbb) {
+    start_ = fbb_.StartTable();
+  }
+  flatbuffers::Offset<FixedDimension> Finish() {
+    const auto end = fbb_.EndTable(start_);
+    auto o = flatbuffers::Offset<FixedDimension>(end);
+    return o;
+  }
+};
+
+inline flatbuffers::Offset<FixedDimension> CreateFixedDimension(
+    flatbuffers::FlatBufferBuilder &_fbb,
+    uint8_t dimension = 0,
+    flatbuffers::Offset<flatbuffers::String> node = 0) {
+  FixedDimensionBuilder builder_(_fbb);
+  builder_.add_node(node);
+  builder_.add_dimension(dimension);
+  return builder_.Finish();
+}
+
+struct FixedDimension::Traits {
+  using type = FixedDimension;
+  static auto constexpr Create = CreateFixedDimension;
+};
+
+inline flatbuffers::Offset<FixedDimension> CreateFixedDimensionDirect(
+    flatbuffers::FlatBufferBuilder &_fbb,
+    uint8_t dimension = 0,
+    const char *node = nullptr) {
+  auto node__ = node ? _fbb.CreateString(node) : 0;
+  return quern::format::CreateFixedDimension(
+      _fbb,
+      dimension,
+      node__);
+}
+
 struct Port FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
   typedef PortBuilder Builder;
   struct Traits;
   enum FlatBuffersVTableOffset FLATBUFFERS_VTABLE_UNDERLYING_TYPE {
     VT_TENSOR = 4,
     VT_TYPE = 6,
-    VT_PREPROCESSING = 8
+    VT_PREPROCESSING = 8,
+    VT_FIXED = 10
   };
   uint32_t tensor() const {
     return GetField<uint32_t>(VT_TENSOR, 0);
@@ -815,11 +900,17 @@ struct Port FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
   const quern::format::Preprocessing *preprocessing() const {
     return GetStruct<const quern::format::Preprocessing *>(VT_PREPROCESSING);
   }
+  const flatbuffers::Vector<flatbuffers::Offset<quern::format::FixedDimension>> *fixed() const {
+    return GetPointer<const flatbuffers::Vector<flatbuffers::Offset<quern::format::FixedDimension>> *>(VT_FIXED);
+  }
   bool Verify(flatbuffers::Verifier &verifier) const {
     return VerifyTableStart(verifier) &&
            VerifyField<uint32_t>(verifier, VT_TENSOR, 4) &&
            VerifyField<uint8_t>(verifier, VT_TYPE, 1) &&
            VerifyField<quern::format::Preprocessing>(verifier, VT_PREPROCESSING, 4) &&
+           VerifyOffset(verifier, VT_FIXED) &&
+           verifier.VerifyVector(fixed()) &&
+           verifier.VerifyVectorOfTables(fixed()) &&
            verifier.EndTable();
   }
 };
@@ -837,6 +928,9 @@ struct PortBuilder {
   void add_preprocessing(const quern::format::Preprocessing *preprocessing) {
     fbb_.AddStruct(Port::VT_PREPROCESSING, preprocessing);
   }
+  void add_fixed(flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<quern::format::FixedDimension>>> fixed) {
+    fbb_.AddOffset(Port::VT_FIXED, fixed);
+  }
   explicit PortBuilder(flatbuffers::FlatBufferBuilder &_fbb)
         : fbb_(_fbb) {
     start_ = fbb_.StartTable();
@@ -852,8 +946,10 @@ inline flatbuffers::Offset<Port> CreatePort(
     flatbuffers::FlatBufferBuilder &_fbb,
     uint32_t tensor = 0,
     quern::format::Type type = quern::format::Type::none,
-    const quern::format::Preprocessing *preprocessing = nullptr) {
+    const quern::format::Preprocessing *preprocessing = nullptr,
+    flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<quern::format::FixedDimension>>> fixed = 0) {
   PortBuilder builder_(_fbb);
+  builder_.add_fixed(fixed);
   builder_.add_preprocessing(preprocessing);
   builder_.add_tensor(tensor);
   builder_.add_type(type);
@@ -864,6 +960,21 @@ struct Port::Traits {
   using type = Port;
   static auto constexpr Create = CreatePort;
 };
+
+inline flatbuffers::Offset<Port> CreatePortDirect(
+    flatbuffers::FlatBufferBuilder &_fbb,
+    uint32_t tensor = 0,
+    quern::format::Type type = quern::format::Type::none,
+    const quern::format::Preprocessing *preprocessing = nullptr,
+    const std::vector<flatbuffers::Offset<quern::format::FixedDimension>> *fixed = nullptr) {
+  auto fixed__ = fixed ? _fbb.CreateVector<flatbuffers::Offset<quern::format::FixedDimension>>(*fixed) : 0;
+  return quern::format::CreatePort(
+      _fbb,
+      tensor,
+      type,
+      preprocessing,
+      fixed__);
+}
 
 struct Model FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
   typedef ModelBuilder Builder;
