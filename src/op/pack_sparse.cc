@@ -55,15 +55,19 @@ struct Source {
 
 // ---- pairs: channels by their number of entries, two neighbours each a set
 
-void put_pair(const Vector<Entry>& f, const Vector<Entry>& s, size_t first, size_t second, Chunk* to) {
-  const size_t steps = divide_up<size_t>(std::max(f.size(), s.size()), 2);
+// Weights of an output channel.
+struct Channel {
+  Vector<Entry> entries;
+  // For what is missing: a weight of the channel that is 0, if any is, where a dense product makes NaN of an infinity.
+  Entry filler = {0, 0};
+};
+
+void put_pair(const Channel& f, const Channel& s, size_t first, size_t second, Chunk* to) {
+  const size_t steps = divide_up<size_t>(std::max(f.entries.size(), s.entries.size()), 2);
   to->set.push_back({static_cast<uint16_t>(steps), static_cast<uint16_t>(first), static_cast<uint16_t>(second)});
-  // What is missing is a zero, where the channel has its last weight, or the other one has.
-  const Vector<Entry>& longer = f.size() < s.size() ? s : f;
   for (size_t i = 0; i < 2 * steps; ++i) {
-    for (const Vector<Entry>* channel : {&f, &s}) {
-      const Entry filler = {(channel->empty() ? longer : *channel).back().k, 0};
-      const Entry& entry = i < channel->size() ? (*channel)[i] : filler;
+    for (const Channel* channel : {&f, &s}) {
+      const Entry& entry = i < channel->entries.size() ? channel->entries[i] : channel->filler;
       to->put_index(entry.k, 1);
       to->w.push_back(entry.w);
     }
@@ -72,24 +76,29 @@ void put_pair(const Vector<Entry>& f, const Vector<Entry>& s, size_t first, size
 
 void put_pairs(const Source& from, Chunk* to) {
   const WeightStrides& stride = from.strip.stride;
-  Vector<Entry> entries[sparse_channels];
+  Channel channels[sparse_channels];
   for (size_t n = 0; n < from.channels; ++n) {
+    Channel& channel = channels[n];
     from.walk([&](size_t k, size_t count, const float* w) {
       w += n * stride.out;
       for (size_t i = 0; i < count; ++i) {
-        if (const float weight = w[i * stride.in]; weight != 0) entries[n].push_back({k + i, weight});
+        if (const float weight = w[i * stride.in]; weight != 0) {
+          channel.entries.push_back({k + i, weight});
+        } else {
+          channel.filler.k = k + i;
+        }
       }
     });
   }
+  const auto count = [&](size_t n) { return channels[n].entries.size(); };
   size_t order[sparse_channels];
   for (size_t n = 0; n < from.channels; ++n) order[n] = n;
-  std::sort(order, order + from.channels, [&](size_t a, size_t b) {
-    return entries[a].size() != entries[b].size() ? entries[a].size() < entries[b].size() : a < b;
-  });
+  std::sort(order, order + from.channels,
+            [&](size_t a, size_t b) { return count(a) != count(b) ? count(a) < count(b) : a < b; });
   for (size_t i = 0; i < from.channels; i += 2) {
     const bool two = i + 1 < from.channels;
     const size_t first = order[i], second = two ? order[i + 1] : first;
-    put_pair(entries[first], two ? entries[second] : Vector<Entry>(), first, second, to);
+    put_pair(channels[first], two ? channels[second] : Channel(), first, second, to);
   }
 }
 

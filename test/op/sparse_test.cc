@@ -1,5 +1,6 @@
 // When the sparse algorithm is chosen, and which pattern.
 #include <algorithm>
+#include <cmath>
 
 #include "harness.h"
 #include "op/choose.h"
@@ -97,6 +98,109 @@ TEST(Sparse, PatternsAreTheLargestThatAreMostlyFull) {
   EXPECT_EQ(pattern_of(problem).block, 4u);  // 100 of 104, of 108, of 136, of 192
   density.blocks[3] = 13;
   EXPECT_EQ(pattern_of(problem).block, 8u);  // 100 of 104
+}
+
+// One pixel of the input has an infinity, the next one a NaN, in a channel of its own for every other pixel.
+class NotFinite {
+ public:
+  static constexpr size_t out = 32;
+
+  explicit NotFinite(size_t channels, const std::vector<float>& weights) : channels_(channels), weights_(weights) {
+    x_.shape = {1, 2, channels, channels};
+    x_.values = reals(count_of(x_.shape), 3, 1, 2);
+    for (size_t k = 0; k < channels; ++k) at(0, k) = INFINITY, at(1, k) = NAN;
+    qn_conv2d_params p;
+    qn_conv2d_params_init(&p);
+    p.in_channels = channels;
+    p.out_channels = out;
+    qn_weights w;
+    qn_weights_init(&w);
+    w.data = weights_.data();
+    EXPECT_QN_OK(qn_conv2d_create(&p, &w, nullptr, nullptr, &conv_));
+  }
+
+  Result run(const Options& options) const { return test::run(conv_, {x_}, options); }
+
+  // What a weight that is 0 does: makes NaN of both, or nothing.
+  enum Zero { multiplies, left_out, either };
+
+  void expect(const Result& result, const std::function<Zero(size_t o, size_t k)>& zero) const {
+    ASSERT_EQ(result.status, QN_OK) << result.message;
+    for (size_t k = 0; k < channels_; ++k) {
+      for (size_t o = 0; o < out; ++o) {
+        SCOPED_TRACE(testing::Message() << k << " to " << o);
+        const float infinite = of_infinity(result, o, k), nan = of_nan(result, o, k);
+        if (weights_[o * channels_ + k] != 0) {
+          EXPECT_TRUE(infinite == INFINITY || (std::isnan(infinite) && is_full(o)));
+          EXPECT_TRUE(std::isnan(nan));
+        } else if (const Zero kind = zero(o, k); kind == left_out) {
+          EXPECT_TRUE(std::isfinite(infinite) && std::isfinite(nan));
+        } else {
+          EXPECT_TRUE(std::isnan(infinite) || (kind == either && std::isfinite(infinite)));
+          EXPECT_TRUE(std::isnan(nan) || (kind == either && std::isfinite(nan)));
+        }
+      }
+    }
+  }
+
+  // Outputs that are finite, of both kinds.
+  size_t count_finite(const Result& result) const {
+    return static_cast<size_t>(
+        std::count_if(result.values.begin(), result.values.end(), [](float y) { return std::isfinite(y); }));
+  }
+
+  // Does no channel of the block have a weight there?
+  bool block_is_zero(size_t o, size_t k, size_t block) const {
+    for (size_t i = o / block * block; i < (o / block + 1) * block; ++i) {
+      if (weights_[i * channels_ + k] != 0) return false;
+    }
+    return true;
+  }
+
+ private:
+  float of_infinity(const Result& result, size_t o, size_t k) const { return result.values[k * out + o]; }
+  float of_nan(const Result& result, size_t o, size_t k) const { return result.values[(channels_ + k) * out + o]; }
+  // Pairs find no zero of such a channel to fill a step with.
+  bool is_full(size_t o) const {
+    const auto row = weights_.begin() + static_cast<ptrdiff_t>(o * channels_);
+    return std::find(row, row + static_cast<ptrdiff_t>(channels_), 0.f) == row + static_cast<ptrdiff_t>(channels_);
+  }
+  float& at(size_t y, size_t k) { return x_.values[(y * channels_ + k) * channels_ + k]; }
+
+  size_t channels_;
+  std::vector<float> weights_;
+  Input x_;
+  Op conv_;
+};
+
+TEST(Sparse, ZerosAreLeftOutButDoNoMoreThanInADenseProduct) {
+  for (const size_t channels : {30, 31}) {
+    for (const float zeros : {0.1f, 0.5f, 0.95f}) {
+      for (const size_t block : {1, 4}) {
+        SCOPED_TRACE(testing::Message() << channels << " channels, " << zeros << " zero in blocks of " << block);
+        const NotFinite conv(channels, weights_with(NotFinite::out, channels, block, zeros));
+        conv.expect(conv.run({.algorithm = QN_ALGORITHM_DENSE}), [](size_t, size_t) { return NotFinite::multiplies; });
+        for (const SpmmRow& row : spmm_rows()) {
+          if (!runs_on(row, cpu().isa)) continue;
+          SCOPED_TRACE(row.name);
+          conv.expect(conv.run({.algorithm = QN_ALGORITHM_SPARSE, .kernel = row.name}), [&](size_t o, size_t k) {
+            if (row.pairs()) return NotFinite::either;
+            return conv.block_is_zero(o, k, row.block) ? NotFinite::left_out : NotFinite::multiplies;
+          });
+        }
+      }
+    }
+  }
+}
+
+TEST(Sparse, AutoLeavesOutZerosAndDenseDoesNot) {
+  if (!has_vectors()) GTEST_SKIP() << "this level has no kernels for it";
+  const NotFinite conv(31, weights_with(NotFinite::out, 31, 1, 0.95f));
+  const Result chosen = conv.run({}), dense = conv.run({.algorithm = QN_ALGORITHM_DENSE});
+  EXPECT_EQ(chosen.algorithm, QN_ALGORITHM_SPARSE);
+  EXPECT_GT(conv.count_finite(chosen), chosen.values.size() / 2);
+  EXPECT_NE(dense.algorithm, QN_ALGORITHM_SPARSE);
+  EXPECT_EQ(conv.count_finite(dense), 0u);
 }
 
 // Packed weights at 90% zeros, biases and all, in bytes of the dense ones.
