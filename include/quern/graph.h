@@ -73,7 +73,8 @@ typedef struct qn_session_options {
   const qn_parallel*
       parallel; /**< A host's own threads instead; copied. `threads` then says how many tasks run at a time. */
   qn_algorithm algorithm; /**< Forced for every convolution and fully connected layer where it applies; AUTO otherwise.
-                               SPARSE leaves depthwise convolutions alone. */
+                               SPARSE leaves depthwise convolutions alone. AUTO may leave out weights of 0, which
+                               then make no NaN of an infinity; DENSE does not. */
   int profile;            /**< Non-zero: time every operator. */
   size_t memory_limit; /**< Most bytes that planning may take: packed weights, tables, activations. Beyond, the answer
                             is QN_OUT_OF_MEMORY. 0: for the model's own input sizes, which a small file may have made

@@ -108,14 +108,18 @@ QN_API void qn_weights_cache_release(qn_weights_cache* cache);
 
 /** Algorithms of convolution and matrix product. */
 typedef enum qn_algorithm {
-  QN_ALGORITHM_AUTO = 0,   /**< Chosen from shapes and CPU. */
+  QN_ALGORITHM_AUTO = 0,   /**< Chosen from shapes, CPU, and weights: SPARSE where enough of them are 0. */
   QN_ALGORITHM_DIRECT = 1, /**< Few input channels: taps and channels are gathered per output row, then multiplied. */
   QN_ALGORITHM_GEMM = 2,   /**< 1x1, stride 1, no padding: the image is the matrix. */
   QN_ALGORITHM_IGEMM = 3,  /**< Indirect GEMM: any kernel, through a table of offsets. */
   QN_ALGORITHM_DEPTHWISE = 4, /**< One input channel per group. */
   QN_ALGORITHM_WINOGRAD = 5,  /**< 3x3, stride 1, dilation 1, one group, by tiles of 2x2, 4x4 or 6x6 outputs. */
-  QN_ALGORITHM_SPARSE = 6,    /**< Any: only what is not zero of the weights, single ones or blocks of channels. */
-  QN_ALGORITHM_DENSE = 7      /**< To ask for: what AUTO would choose if no weight were zero. No plan answers it. */
+  QN_ALGORITHM_SPARSE = 6,    /**< Any: only what is not zero of the weights, single ones or blocks of channels. An
+                                   infinity or NaN of the input times a weight of 0, in a dense product NaN, adds
+                                   nothing then; but some zeros are multiplied, to fill up blocks and steps. An output
+                                   channel without zeros may make NaN of an infinity. */
+  QN_ALGORITHM_DENSE = 7      /**< To ask for: what AUTO would choose if no weight were zero, so that none is left out.
+                                   No plan answers it. */
 } qn_algorithm;
 
 /** Name as used in benchmarks and profiles, for example "igemm"; "?" for an unknown value. */
@@ -443,7 +447,8 @@ typedef struct qn_plan_options {
   size_t struct_size;     /**< Written by the init function. */
   size_t tasks;           /**< How many tasks run at a time, usually the number of threads; at least 1. The result does
                                not depend on it. */
-  qn_algorithm algorithm; /**< Anything but AUTO is used or answered with QN_UNSUPPORTED. */
+  qn_algorithm algorithm; /**< Anything but AUTO is used or answered with QN_UNSUPPORTED. AUTO may leave out weights
+                               of 0, see QN_ALGORITHM_SPARSE, and DENSE does not. */
   const char* kernel;     /**< Name of a micro-kernel to use, for tests and benchmarks; NULL: the best. */
   qn_tuning* tuning;      /**< Its choice is taken where it has one that applies, unless `algorithm` or `kernel` is set.
                                Only used while planning. A choice may differ by number of tasks, and the last digits of
