@@ -2,7 +2,7 @@
 # Fills a folder with Debian's packages of another architecture that the cross build and its tests need: libraries,
 # headers, C library.
 #
-#   scripts/sysroot.sh [arm64 | armhf] [FOLDER]          default: arm64, build/sysroot-ARCH of this repository
+#   scripts/sysroot.sh [arm64 | armhf | armel] [FOLDER]  default: arm64, build/sysroot-ARCH of this repository
 #
 # apt works in a state of its own within the folder, so the system is not touched and no root is needed. What is
 # already there is kept: run again, it does nothing.
@@ -13,11 +13,13 @@ cd "$(dirname "$0")/.."
 root=${2:-build/sysroot-$arch}
 packages="libcpuinfo-dev libpthreadpool-dev libfp16-dev libflatbuffers-dev libprotobuf-dev
           libgtest-dev libstdc++6 libcli11-dev libfmt-dev nlohmann-json3-dev libjpeg62-turbo-dev libpng-dev"
+llvm="libc++-19-dev libc++abi-19-dev"  # for builds with clang
 
 case $arch in
-    arm64) packages="$packages libbenchmark-dev" ;;  # this preset builds the benchmarks, too
-    armhf) ;;
-    *) echo "sysroot.sh: arm64 and armhf are known, not $arch" >&2; exit 2 ;;
+    arm64) packages="$packages $llvm libbenchmark-dev" ;;  # this preset builds the benchmarks, too
+    armhf) packages="$packages $llvm" ;;
+    armel) packages="libcpuinfo-dev libpthreadpool-dev libfp16-dev libflatbuffers-dev libgtest-dev libstdc++6" ;;  # kernels
+    *) echo "sysroot.sh: arm64, armhf and armel are known, not $arch" >&2; exit 2 ;;
 esac
 mkdir -p "$root"
 root=$(cd "$root" && pwd)

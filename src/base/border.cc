@@ -77,11 +77,22 @@ qn_status cross_border(qn_status (*body)(void*), void* context) noexcept {
 
 }  // namespace quern
 
+// What the standard library's headers call instead of `throw`; libc++ before 15 calls abort().
 #ifdef QN_TRIMMED
-// What the standard library's headers call instead of `throw`.
+#ifdef _LIBCPP_VERSION
+#if _LIBCPP_VERSION >= 15000
+#ifndef _LIBCPP_VERBOSE_ABORT_NOEXCEPT
+#define _LIBCPP_VERBOSE_ABORT_NOEXCEPT
+#endif
+_LIBCPP_BEGIN_NAMESPACE_STD
+void __libcpp_verbose_abort(const char*, ...) _LIBCPP_VERBOSE_ABORT_NOEXCEPT { quern::out_of_memory(); }
+_LIBCPP_END_NAMESPACE_STD
+#endif
+#else
 namespace std {
 void __throw_bad_alloc() { quern::out_of_memory(); }
 void __throw_bad_array_new_length() { quern::out_of_memory(); }
 void __throw_length_error(const char*) { quern::out_of_memory(); }
 }  // namespace std
+#endif
 #endif
