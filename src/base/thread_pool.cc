@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #endif
 
+#include "base/border.h"
 #include "base/memory.h"
 #include "base/status.h"
 
@@ -75,7 +76,7 @@ qn_status make_pool(size_t threads, Pool* pool) {
     return fail(QN_INVALID_ARGUMENT, "a pool of %zu threads, but %zu are the most", threads, max_threads);
   }
   // pthreadpool does not look whether its threads could be started, and would wait for them forever.
-  const std::lock_guard<std::mutex> lock(one_at_a_time);
+  const Lock lock(one_at_a_time);
   int error = 0;
   const size_t started = try_threads(threads - 1, &error) + 1;  // with the caller
   if (started < threads) {
