@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 #include <pthreadpool.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -14,6 +13,7 @@
 
 #include "base/border.h"
 #include "base/memory.h"
+#include "base/needs.h"
 #include "base/status.h"
 
 namespace quern {
@@ -41,14 +41,15 @@ void* wait_at_gate(void* argument) {
 void await_end([[maybe_unused]] long id) {
 #ifdef __linux__
   constexpr int most = 10000;  // the number may be another thread's by now
-  for (int i = 0; i < most && syscall(SYS_tgkill, getpid(), id, 0) == 0; ++i) sched_yield();
+  for (int i = 0; i < most && syscall(SYS_tkill, id, 0) == 0; ++i) syscall(SYS_sched_yield);
 #endif
 }
 
 // Starts `count` threads like a pool's, which all live at the same time, and ends them. Returns how many could be
 // started, and the system's error.
 size_t try_threads(size_t count, int* error) {
-  Vector<Trial> trials(count);
+  Buffer memory(count * sizeof(Trial));
+  auto* const trials = static_cast<Trial*>(memory.data());
   std::mutex gate;
   size_t started = 0;
   {
@@ -81,7 +82,7 @@ qn_status make_pool(size_t threads, Pool* pool) {
   const size_t started = try_threads(threads - 1, &error) + 1;  // with the caller
   if (started < threads) {
     return fail(QN_OUT_OF_MEMORY, "the system lets this process start %zu of %zu threads: %s", started, threads,
-                std::strerror(error));
+                trimmed ? "" : std::strerror(error));
   }
   pool->reset(pthreadpool_create(threads));
   return *pool != nullptr ? QN_OK : fail(QN_OUT_OF_MEMORY, "no thread pool of %zu threads", threads);

@@ -531,7 +531,9 @@ Graph Builder::finish() {
     for (Port& port : *ports) move_to(port.tensor);
   }
   for (const auto& [source, name] : fixed_) {
-    graph_.inputs[source.first].fixed.push_back({source.second, plain_name(name).c_str()});
+    Port& port = graph_.inputs[source.first];
+    port.fixed = static_cast<uint8_t>(port.fixed | 1u << source.second);
+    if (port.fixed_by.empty()) port.fixed_by = plain_name(name).c_str();
   }
   graph.nodes = std::move(nodes);
   graph.inputs = std::move(graph_.inputs);

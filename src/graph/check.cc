@@ -190,12 +190,11 @@ qn_status check_graph_inputs(const Graph& graph, Vector<bool>* defined) {
     const auto tensor = static_cast<size_t>(graph.inputs[i].tensor);
     if ((*defined)[tensor]) return fail(QN_BAD_MODEL, "input %zu: its tensor is a constant or another input", i);
     QN_TRY(check_shape(graph.tensors[tensor].shape, graph.tensors[tensor].type, "input", i));
-    for (const FixedDimension& fixed : graph.inputs[i].fixed) {
-      if (fixed.dimension >= graph.tensors[tensor].shape.size()) {
-        return fail(QN_BAD_MODEL, "input %zu: fixed dimension %zu does not exist", i, fixed.dimension);
-      }
-      if (!is_name(fixed.node)) return fail(QN_BAD_MODEL, "input %zu: the name of a node is not plain text", i);
+#ifndef QN_TRIMMED
+    if (!is_name(graph.inputs[i].fixed_by)) {
+      return fail(QN_BAD_MODEL, "input %zu: the name of a node is not plain text", i);
     }
+#endif
     (*defined)[tensor] = true;
   }
   return QN_OK;

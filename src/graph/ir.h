@@ -82,18 +82,15 @@ struct Tensor {
   Vector<size_t> stride = {};  // bytes, of a tensor that lies within another while it is executed; else empty: dense
 };
 
-// A dimension of an input that a session may not change, because a node of the source model was converted for its size.
-struct FixedDimension {
-  size_t dimension;
-  String node;
-};
-
 // An input or output of the graph as the user sees it.
 struct Port {
   int tensor = no_tensor;
   qn_type type = QN_F32;  // the user's type: QN_F16 is converted at the border, inside all is QN_F32
   qn_preprocessing preprocessing = {};
-  Vector<FixedDimension> fixed = {};  // of an input, each at most once
+  uint8_t fixed = 0;  // of an input: bit d says that a session may not change dimension d,
+#ifndef QN_TRIMMED
+  String fixed_by = {};  // because this node of the source model was converted for its size
+#endif
 };
 
 struct Graph {

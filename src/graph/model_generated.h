@@ -25,9 +25,6 @@ struct NodeBuilder;
 
 struct Preprocessing;
 
-struct FixedDimension;
-struct FixedDimensionBuilder;
-
 struct Port;
 struct PortBuilder;
 
@@ -813,75 +810,6 @@ inline flatbuffers::Offset<Node> CreateNodeDirect(
       attributes);
 }
 
-struct FixedDimension FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
-  typedef FixedDimensionBuilder Builder;
-  struct Traits;
-  enum FlatBuffersVTableOffset FLATBUFFERS_VTABLE_UNDERLYING_TYPE {
-    VT_DIMENSION = 4,
-    VT_NODE = 6
-  };
-  uint8_t dimension() const {
-    return GetField<uint8_t>(VT_DIMENSION, 0);
-  }
-  const flatbuffers::String *node() const {
-    return GetPointer<const flatbuffers::String *>(VT_NODE);
-  }
-  bool Verify(flatbuffers::Verifier &verifier) const {
-    return VerifyTableStart(verifier) &&
-           VerifyField<uint8_t>(verifier, VT_DIMENSION, 1) &&
-           VerifyOffset(verifier, VT_NODE) &&
-           verifier.VerifyString(node()) &&
-           verifier.EndTable();
-  }
-};
-
-struct FixedDimensionBuilder {
-  typedef FixedDimension Table;
-  flatbuffers::FlatBufferBuilder &fbb_;
-  flatbuffers::uoffset_t start_;
-  void add_dimension(uint8_t dimension) {
-    fbb_.AddElement<uint8_t>(FixedDimension::VT_DIMENSION, dimension, 0);
-  }
-  void add_node(flatbuffers::Offset<flatbuffers::String> node) {
-    fbb_.AddOffset(FixedDimension::VT_NODE, node);
-  }
-  explicit FixedDimensionBuilder(flatbuffers::FlatBufferBuilder &_fbb)
-        : fbb_(_fbb) {
-    start_ = fbb_.StartTable();
-  }
-  flatbuffers::Offset<FixedDimension> Finish() {
-    const auto end = fbb_.EndTable(start_);
-    auto o = flatbuffers::Offset<FixedDimension>(end);
-    return o;
-  }
-};
-
-inline flatbuffers::Offset<FixedDimension> CreateFixedDimension(
-    flatbuffers::FlatBufferBuilder &_fbb,
-    uint8_t dimension = 0,
-    flatbuffers::Offset<flatbuffers::String> node = 0) {
-  FixedDimensionBuilder builder_(_fbb);
-  builder_.add_node(node);
-  builder_.add_dimension(dimension);
-  return builder_.Finish();
-}
-
-struct FixedDimension::Traits {
-  using type = FixedDimension;
-  static auto constexpr Create = CreateFixedDimension;
-};
-
-inline flatbuffers::Offset<FixedDimension> CreateFixedDimensionDirect(
-    flatbuffers::FlatBufferBuilder &_fbb,
-    uint8_t dimension = 0,
-    const char *node = nullptr) {
-  auto node__ = node ? _fbb.CreateString(node) : 0;
-  return quern::format::CreateFixedDimension(
-      _fbb,
-      dimension,
-      node__);
-}
-
 struct Port FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
   typedef PortBuilder Builder;
   struct Traits;
@@ -889,7 +817,8 @@ struct Port FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
     VT_TENSOR = 4,
     VT_TYPE = 6,
     VT_PREPROCESSING = 8,
-    VT_FIXED = 10
+    VT_FIXED = 10,
+    VT_FIXED_BY = 12
   };
   uint32_t tensor() const {
     return GetField<uint32_t>(VT_TENSOR, 0);
@@ -900,17 +829,20 @@ struct Port FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
   const quern::format::Preprocessing *preprocessing() const {
     return GetStruct<const quern::format::Preprocessing *>(VT_PREPROCESSING);
   }
-  const flatbuffers::Vector<flatbuffers::Offset<quern::format::FixedDimension>> *fixed() const {
-    return GetPointer<const flatbuffers::Vector<flatbuffers::Offset<quern::format::FixedDimension>> *>(VT_FIXED);
+  uint8_t fixed() const {
+    return GetField<uint8_t>(VT_FIXED, 0);
+  }
+  const flatbuffers::String *fixed_by() const {
+    return GetPointer<const flatbuffers::String *>(VT_FIXED_BY);
   }
   bool Verify(flatbuffers::Verifier &verifier) const {
     return VerifyTableStart(verifier) &&
            VerifyField<uint32_t>(verifier, VT_TENSOR, 4) &&
            VerifyField<uint8_t>(verifier, VT_TYPE, 1) &&
            VerifyField<quern::format::Preprocessing>(verifier, VT_PREPROCESSING, 4) &&
-           VerifyOffset(verifier, VT_FIXED) &&
-           verifier.VerifyVector(fixed()) &&
-           verifier.VerifyVectorOfTables(fixed()) &&
+           VerifyField<uint8_t>(verifier, VT_FIXED, 1) &&
+           VerifyOffset(verifier, VT_FIXED_BY) &&
+           verifier.VerifyString(fixed_by()) &&
            verifier.EndTable();
   }
 };
@@ -928,8 +860,11 @@ struct PortBuilder {
   void add_preprocessing(const quern::format::Preprocessing *preprocessing) {
     fbb_.AddStruct(Port::VT_PREPROCESSING, preprocessing);
   }
-  void add_fixed(flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<quern::format::FixedDimension>>> fixed) {
-    fbb_.AddOffset(Port::VT_FIXED, fixed);
+  void add_fixed(uint8_t fixed) {
+    fbb_.AddElement<uint8_t>(Port::VT_FIXED, fixed, 0);
+  }
+  void add_fixed_by(flatbuffers::Offset<flatbuffers::String> fixed_by) {
+    fbb_.AddOffset(Port::VT_FIXED_BY, fixed_by);
   }
   explicit PortBuilder(flatbuffers::FlatBufferBuilder &_fbb)
         : fbb_(_fbb) {
@@ -947,11 +882,13 @@ inline flatbuffers::Offset<Port> CreatePort(
     uint32_t tensor = 0,
     quern::format::Type type = quern::format::Type::none,
     const quern::format::Preprocessing *preprocessing = nullptr,
-    flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<quern::format::FixedDimension>>> fixed = 0) {
+    uint8_t fixed = 0,
+    flatbuffers::Offset<flatbuffers::String> fixed_by = 0) {
   PortBuilder builder_(_fbb);
-  builder_.add_fixed(fixed);
+  builder_.add_fixed_by(fixed_by);
   builder_.add_preprocessing(preprocessing);
   builder_.add_tensor(tensor);
+  builder_.add_fixed(fixed);
   builder_.add_type(type);
   return builder_.Finish();
 }
@@ -966,14 +903,16 @@ inline flatbuffers::Offset<Port> CreatePortDirect(
     uint32_t tensor = 0,
     quern::format::Type type = quern::format::Type::none,
     const quern::format::Preprocessing *preprocessing = nullptr,
-    const std::vector<flatbuffers::Offset<quern::format::FixedDimension>> *fixed = nullptr) {
-  auto fixed__ = fixed ? _fbb.CreateVector<flatbuffers::Offset<quern::format::FixedDimension>>(*fixed) : 0;
+    uint8_t fixed = 0,
+    const char *fixed_by = nullptr) {
+  auto fixed_by__ = fixed_by ? _fbb.CreateString(fixed_by) : 0;
   return quern::format::CreatePort(
       _fbb,
       tensor,
       type,
       preprocessing,
-      fixed__);
+      fixed,
+      fixed_by__);
 }
 
 struct Model FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {

@@ -291,11 +291,11 @@ qn_status Reader::read_port(const format::Port& port, Port* to) {
     copy(*p->scale(), to->preprocessing.scale);
     copy(*p->crop(), to->preprocessing.crop);
   }
-  return each(port.fixed(), [&](const format::FixedDimension& fixed, size_t) {
-    QN_TRY(spend(sizeof(uint64_t)));
-    to->fixed.push_back({fixed.dimension(), {}});
-    return read_string(fixed.node(), &to->fixed.back().node);
-  });
+  to->fixed = port.fixed();
+#ifndef QN_TRIMMED
+  QN_TRY(read_string(port.fixed_by(), &to->fixed_by));
+#endif
+  return QN_OK;
 }
 
 }  // namespace

@@ -114,13 +114,16 @@ qn_status create(qn_model* model, const qn_session_options* user_options, qn_ses
 
 // Of an input that keeps its rank.
 qn_status check_fixed(const Port& port, const Tensor& now, const qn_tensor& wanted) {
-  for (const FixedDimension& fixed : port.fixed) {
-    const size_t d = fixed.dimension;
-    if (wanted.shape[d] == now.shape[d]) continue;
+  for (size_t d = 0; d < now.shape.size(); ++d) {
+    if ((port.fixed >> d & 1) == 0 || wanted.shape[d] == now.shape[d]) continue;
+#ifdef QN_TRIMMED
+    return QN_INVALID_ARGUMENT;
+#else
     return fail(
         QN_INVALID_ARGUMENT,
         "input '%.100s': dimension %zu stays %zu: node '%.100s' of the source was converted for this size alone",
-        now.name.c_str(), d, now.shape[d], fixed.node.c_str());
+        now.name.c_str(), d, now.shape[d], port.fixed_by.c_str());
+#endif
   }
   return QN_OK;
 }

@@ -171,14 +171,12 @@ Offset<format::Node> Writer::node(const Node& from) {
 Offset<format::Port> Writer::port(const Port& from) {
   const qn_preprocessing& p = from.preprocessing;
   const format::Preprocessing to(p.mean, p.scale, p.crop, p.resize, p.bgr != 0);
-  Offset<flatbuffers::Vector<Offset<format::FixedDimension>>> fixed;
-  if (!from.fixed.empty()) {
-    fixed = tables(from.fixed, [&](const FixedDimension& x) {
-      return format::CreateFixedDimension(builder_, static_cast<uint8_t>(x.dimension), text(x.node));
-    });
-  }
+  Offset<flatbuffers::String> fixed_by;
+#ifndef QN_TRIMMED
+  fixed_by = text(from.fixed_by);
+#endif
   return format::CreatePort(builder_, static_cast<uint32_t>(from.tensor), static_cast<format::Type>(from.type),
-                            p.present != 0 ? &to : nullptr, fixed);
+                            p.present != 0 ? &to : nullptr, from.fixed, fixed_by);
 }
 
 Offset<format::Segment> Writer::segment(const Segment& from, uint64_t* offset) {

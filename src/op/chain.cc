@@ -4,6 +4,7 @@
 
 #include "base/cpu.h"
 #include "base/math.h"
+#include "base/needs.h"
 #include "op/window.h"
 
 namespace quern {
@@ -93,7 +94,9 @@ qn_status plan_chain(const Operator& first, const Operator& second, const Reques
   const size_t band = band_rows(between, rows->tile_rows(), request.options.tasks);
   auto made = std::make_unique<ChainPlan>(std::move(begun), between, request.out, band);
   qn_plan_options settled = request.options;
-  QN_TRY(second.settle({{&between, 1}, request.out, request.options}, &settled));
+  if (has_sparse && second.settle != nullptr) {
+    QN_TRY(second.settle(second, {{&between, 1}, request.out, request.options}, &settled));
+  }
   QN_TRY(made->plan_second(second, settled));
   const uint64_t pixels = between.shape[0] * between.shape[1] * between.shape[2];
   made->macs = first_macs + pixels * (weights_bytes / sizeof(float));

@@ -19,6 +19,11 @@ class Conv2d final : public Operator {
     takes_blocked = true;
     goes_by_rows = shape.in == 1 && shape.out == 1;
     if (is_pointwise(window) && shape.groups == 1) pointwise_weights = shape.in * shape.out;
+    if (has_sparse) {
+      settle = [](const Operator& self, const Request& request, qn_plan_options* options) {
+        return static_cast<const Conv2d&>(self).narrow(request, options);
+      };
+    }
   }
 
   bool has_algorithms() const override { return true; }
@@ -51,7 +56,7 @@ class Conv2d final : public Operator {
 
   // Rows of one dense algorithm give the same bits, and each height has its own best; sparse ones sum up in orders of
   // their own.
-  qn_status settle(const Request& request, qn_plan_options* options) const override {
+  qn_status narrow(const Request& request, qn_plan_options* options) const {
     Window window = window_;
     QN_TRY(size_input(request.ins[0], &window));
     Choice choice;

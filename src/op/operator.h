@@ -69,9 +69,6 @@ class Operator {
   // Estimates the cycles of a plan, beyond those it takes in any layout. Fails where plan() would, for layouts at
   // least. Asked for where layouts are chosen, which sparse kernels are for.
   virtual qn_status cost(const Request& request, double* cycles) const;
-  // Narrows options.algorithm and options.kernel to what gives the bits of plan(request), for plans of parts of it: on
-  // their own, parts of other heights might choose otherwise.
-  virtual qn_status settle(const Request&, qn_plan_options*) const { return QN_OK; }
   // Does options.algorithm mean anything?
   virtual bool has_algorithms() const { return false; }
 
@@ -80,7 +77,10 @@ class Operator {
   // May inputs and output be pixel-blocked? Not every combination of layouts has to work. Set by constructors, like
   // what follows, which chains of operators ask for.
   bool takes_blocked = false;
-  bool goes_by_rows = false;     // plans may be a RowPlan
+  bool goes_by_rows = false;  // plans may be a RowPlan
+  // Narrows options.algorithm and options.kernel to what gives the bits of plan(request), for plans of parts of it: on
+  // their own, parts of other heights might choose otherwise. NULL: the bits are the same whatever they choose.
+  qn_status (*settle)(const Operator&, const Request&, qn_plan_options*) = nullptr;
   size_t pointwise_weights = 0;  // elements of the weights, if each output pixel sees one pixel of the input
 };
 

@@ -3,6 +3,7 @@
 
 #include "base/cpu.h"
 #include "base/math.h"
+#include "base/needs.h"
 #include "base/tensor.h"
 #include "kernel/pool.h"
 #include "kernel/select.h"
@@ -48,17 +49,19 @@ Vector<float> scales(const Window& window, bool count_padding) {
 
 // Output pixels, in order, whose window has only padding in it: dilation can step over the whole image.
 Vector<size_t> blind_pixels(const Window& window) {
-  Vector<bool> column;
-  for (size_t x = 0; x < window.w.out; ++x) column.push_back(counted(window.w, x, false) == 0);
+  const auto misses = [](const Axis& axis, size_t o) { return counted(axis, o, false) == 0; };
   Vector<size_t> blind;
   for (size_t y = 0; y < window.h.out; ++y) {
-    const bool row = counted(window.h, y, false) == 0;
-    for (size_t x = 0; x < column.size(); ++x) {
-      if (row || column[x]) blind.push_back(y * column.size() + x);
+    const bool row = misses(window.h, y);
+    for (size_t x = 0; x < window.w.out; ++x) {
+      if (row || misses(window.w, x)) blind.push_back(y * window.w.out + x);
     }
   }
   return blind;
 }
+
+// A global maximum sees all of the image.
+constexpr bool has_blind = has_operator("max_pool");
 
 // Their maximum. ONNX leaves it open; this is what ONNX Runtime gives.
 float blind_maximum(const qn_minmax_f32& limits) { return clamp(std::numeric_limits<float>::lowest(), limits); }
@@ -71,7 +74,7 @@ class PoolPlan final : public RowPlan {
     kernel = row.name;
     if (row.kind == PoolKind::average) {
       scale_ = scales(window, count_padding);
-    } else {
+    } else if (has_blind) {
       blind_ = blind_pixels(window);
     }
   }
@@ -80,6 +83,7 @@ class PoolPlan final : public RowPlan {
   void run_row(const RowTask& t) const override {
     row_.run(t.channels, width_, taps_, t.offsets, step_, t.a, scale_.empty() ? nullptr : &scale_[t.y * width_], t.c,
              c_stride_, &clamp_);
+    if (!has_blind) return;
     const size_t first = t.y * width_;
     for (auto p = std::lower_bound(blind_.begin(), blind_.end(), first); p != blind_.end() && *p < first + width_;
          ++p) {

@@ -179,7 +179,8 @@ TEST(Session, FailedResizeKeepsTheOldSizes) {
 TEST(Session, FixedDimensionsStay) {
   GraphBuilder b;
   b.output(b.node(OpKind::clamp, {b.input("x", {2, 5, 6})}), "y");
-  b.graph.inputs[0].fixed = {{1, String("split")}};
+  b.graph.inputs[0].fixed = 2;
+  b.graph.inputs[0].fixed_by = String("split");
   const ModelHandle model = model_of(b.done());
   const SessionHandle session = session_of(model);
   const size_t other[] = {2, 4, 6}, same[] = {3, 5, 9};
