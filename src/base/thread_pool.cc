@@ -33,7 +33,8 @@ void* wait_at_gate(void* argument) {
 #ifdef __linux__
   trial->id = syscall(SYS_gettid);
 #endif
-  const std::lock_guard<std::mutex> lock(*trial->gate);
+  trial->gate->lock();
+  trial->gate->unlock();
   return nullptr;
 }
 
@@ -52,17 +53,18 @@ size_t try_threads(size_t count, int* error) {
   auto* const trials = static_cast<Trial*>(memory.data());
   std::mutex gate;
   size_t started = 0;
-  {
-    const std::lock_guard<std::mutex> closed(gate);
-    for (; started < count; ++started) {
-      Trial& trial = trials[started];
-      trial.gate = &gate;
-      *error = pthread_create(&trial.thread, nullptr, wait_at_gate, &trial);
-      if (*error != 0) break;
-    }
+  gate.lock();
+  for (; started < count; ++started) {
+    Trial& trial = trials[started];
+    trial.gate = &gate;
+    *error = pthread_create(&trial.thread, nullptr, wait_at_gate, &trial);
+    if (*error != 0) break;
   }
-  for (size_t i = 0; i < started; ++i) pthread_join(trials[i].thread, nullptr);
-  for (size_t i = 0; i < started; ++i) await_end(trials[i].id);
+  gate.unlock();
+  for (size_t i = 0; i < started; ++i) {
+    pthread_join(trials[i].thread, nullptr);
+    await_end(trials[i].id);
+  }
   return started;
 }
 
