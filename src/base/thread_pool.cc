@@ -76,7 +76,7 @@ qn_status make_pool(size_t threads, Pool* pool) {
   pool->reset();
   if (threads <= 1) return QN_OK;
   if (threads > max_threads) {
-    return fail(QN_INVALID_ARGUMENT, "a pool of %zu threads, but %zu are the most", threads, max_threads);
+    return fail(QN_INVALID_ARGUMENT, "%zu threads are more than %zu", threads, max_threads);
   }
   // pthreadpool does not look whether its threads could be started, and would wait for them forever.
   const Lock lock(one_at_a_time);
@@ -87,7 +87,7 @@ qn_status make_pool(size_t threads, Pool* pool) {
                 trimmed ? "" : std::strerror(error));
   }
   pool->reset(pthreadpool_create(threads));
-  return *pool != nullptr ? QN_OK : fail(QN_OUT_OF_MEMORY, "no thread pool of %zu threads", threads);
+  return *pool != nullptr ? QN_OK : fail(QN_OUT_OF_MEMORY, "out of memory");
 }
 
 }  // namespace quern

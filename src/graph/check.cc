@@ -191,9 +191,7 @@ qn_status check_graph_inputs(const Graph& graph, Vector<bool>* defined) {
     if ((*defined)[tensor]) return fail(QN_BAD_MODEL, "input %zu: its tensor is a constant or another input", i);
     QN_TRY(check_shape(graph.tensors[tensor].shape, graph.tensors[tensor].type, "input", i));
 #ifndef QN_TRIMMED
-    if (!is_name(graph.inputs[i].fixed_by)) {
-      return fail(QN_BAD_MODEL, "input %zu: the name of a node is not plain text", i);
-    }
+    if (!is_name(graph.inputs[i].fixed_by)) return fail(QN_BAD_MODEL, "a node's name is not plain text");
 #endif
     (*defined)[tensor] = true;
   }

@@ -62,7 +62,7 @@ qn_status check_padding(const Node& node, const Shape& x, const qn_hw& kernel) {
   same_padding(a.same_padding, x[2], kernel.w, a.stride.w, a.dilation.w, &p.left, &p.right);
   const qn_padding& own = a.padding;
   if (p.top == own.top && p.left == own.left && p.bottom == own.bottom && p.right == own.right) return QN_OK;
-  return fail_node(node, "SAME padding for another size of image than %zu x %zu pixels", x[1], x[2]);
+  return fail_node(node, "SAME padding, but not for %zu x %zu pixels", x[1], x[2]);
 }
 
 qn_status infer_conv2d(const NodeView& v, Shape* out) {

@@ -93,7 +93,7 @@ void put_pairs(const Source& from, Chunk* to) {
   const auto count = [&](size_t n) { return channels[n].entries.size(); };
   size_t order[sparse_channels];
   for (size_t n = 0; n < from.channels; ++n) order[n] = n;
-  std::sort(order, order + from.channels,
+  heap_sort(order, order + from.channels,
             [&](size_t a, size_t b) { return count(a) != count(b) ? count(a) < count(b) : a < b; });
   for (size_t i = 0; i < from.channels; i += 2) {
     const bool two = i + 1 < from.channels;
