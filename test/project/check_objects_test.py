@@ -1,7 +1,8 @@
-"""check_objects.py on a sound object, and on objects with one fault each.  $CC assembles, for $QUERN_ARCH."""
+"""check_objects.py on a sound object, and on objects with one fault each.  $CC with $CFLAGS assembles, for $QUERN_ARCH."""
 
 import os
 import pathlib
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -65,7 +66,8 @@ def faults(text):
     with tempfile.TemporaryDirectory() as folder:
         source, target = pathlib.Path(folder, "kernel.S"), pathlib.Path(folder, "kernel.o")
         source.write_text(text)
-        subprocess.run([os.environ.get("CC", "cc"), "-Wa,--no-warn", "-c", source, "-o", target], check=True)
+        compiler = [os.environ.get("CC", "cc"), *shlex.split(os.environ.get("CFLAGS", ""))]
+        subprocess.run([*compiler, "-Wa,--no-warn", "-c", source, "-o", target], check=True)
         return list(check_objects.check(str(target)))
 
 
