@@ -19,6 +19,7 @@ extern "C" {
 
 /** \defgroup op Operators
  *  Tensors are row-major; images are N, H, W, C.  Any batch size.
+ *  Arrays and buffers that a call is given must be aligned to their elements, or it answers QN_INVALID_ARGUMENT.
  *  @{ */
 
 /** What to compute, with its weights and constants, for inputs of any size. Immutable. */

@@ -160,6 +160,7 @@ qn_status create_conv(const char* who, const qn_conv2d_params& p, const qn_weigh
   const WeightsShape shape = {p.groups, p.out_channels / p.groups, p.in_channels / p.groups, p.kernel};
   qn_weights weights;
   QN_TRY(read_weights(who, user_weights, shape, &weights));
+  QN_TRY(check_aligned(who, "bias", bias));
   return make_operator<Conv2d>(op, who, p, window, weights, shape, bias, cache);
 }
 

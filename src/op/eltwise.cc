@@ -334,12 +334,15 @@ qn_status create_prelu(const qn_channel_params* params, const float* slope, qn_o
   qn_channel_params p;
   QN_TRY(read_channel_params("prelu", params, op, &p));
   if (slope == nullptr) return fail(QN_INVALID_ARGUMENT, "prelu: slope is NULL");
+  QN_TRY(check_aligned("prelu", "slope", slope));
   return make_operator<Channel>(op, "prelu", ChannelKind::prelu, p, floats_or(slope, p.channels, 0), Vector<float>());
 }
 
 qn_status create_scale(const qn_channel_params* params, const float* scale, const float* bias, qn_operator** op) {
   qn_channel_params p;
   QN_TRY(read_channel_params("scale", params, op, &p));
+  QN_TRY(check_aligned("scale", "scale", scale));
+  QN_TRY(check_aligned("scale", "bias", bias));
   return make_operator<Channel>(op, "scale", ChannelKind::scale, p, floats_or(scale, p.channels, 1),
                                 floats_or(bias, p.channels, 0));
 }
@@ -352,6 +355,11 @@ qn_status create_batch_norm(const qn_channel_params* params, const float* mean, 
   if (mean == nullptr || variance == nullptr) {
     return fail(QN_INVALID_ARGUMENT, "%s: %s is NULL", who, mean == nullptr ? "mean" : "variance");
   }
+  const struct {
+    const char* what;
+    const float* values;
+  } arrays[] = {{"mean", mean}, {"variance", variance}, {"gamma", gamma}, {"beta", beta}};
+  for (const auto& array : arrays) QN_TRY(check_aligned(who, array.what, array.values));
   Vector<float> scale(p.channels), bias(p.channels);
   for (size_t c = 0; c < p.channels; ++c) {
     const double spread = static_cast<double>(variance[c]) + static_cast<double>(epsilon);

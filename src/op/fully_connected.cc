@@ -71,6 +71,7 @@ qn_status qn_fully_connected_create(const qn_fully_connected_params* params, con
     const WeightsShape shape = {.out = p.out_channels, .in = p.in_channels};
     qn_weights w;
     QN_TRY(read_weights(fully_connected, weights, shape, &w));
+    QN_TRY(check_aligned(fully_connected, "bias", bias));
     return make_operator<FullyConnected>(op, p, w, shape, bias, cache);
   });
 }

@@ -21,7 +21,7 @@ inline qn_status check_matrix(const char* who, const char* what, const void* dat
   if (!checked_mul(rows, ld, &bytes) || !checked_mul(bytes, sizeof(float), &bytes) || bytes > PTRDIFF_MAX) {
     return fail(QN_INVALID_ARGUMENT, "%s: the size of %s overflows", who, what);
   }
-  return QN_OK;
+  return check_aligned(who, what, data);
 }
 
 }  // namespace quern

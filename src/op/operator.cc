@@ -254,6 +254,11 @@ qn_status check_positive(const char* who, const char* what, size_t value) {
   return value > 0 ? QN_OK : fail(QN_INVALID_ARGUMENT, "%s: %s is 0", who, what);
 }
 
+qn_status check_aligned(const char* who, const char* what, const void* array) {
+  if (!has_api("op") || reinterpret_cast<uintptr_t>(array) % sizeof(float) == 0) return QN_OK;  // the graph's own are
+  return fail(QN_INVALID_ARGUMENT, "%s: %s is not aligned to its elements", who, what);
+}
+
 size_t wanted_chunks(size_t tasks) { return tasks == 1 ? 1 : 4 * tasks; }
 
 Split split(size_t count, size_t tasks, size_t grain) {

@@ -144,6 +144,8 @@ qn_status read_struct(const char* who, const Params* user, void (*init)(Params*)
 qn_status check_type(const char* who, qn_type type);
 qn_status check_clamp(const char* who, float min, float max);
 qn_status check_positive(const char* who, const char* what, size_t value);
+// Fails where the caller's array of floats, or of what is as large, is not aligned to them. NULL is.
+qn_status check_aligned(const char* who, const char* what, const void* array);
 
 // Reads and checks what all create calls have: params with a type, and somewhere to put the operator.
 template <class Params>

@@ -21,6 +21,7 @@ struct Spmm {
 
 qn_status check(const Spmm& s) {
   QN_TRY(check_clamp(spmm, s.clamp.min, s.clamp.max));
+  QN_TRY(check_aligned(spmm, "bias", s.bias));
   QN_TRY(check_matrix(spmm, "b", s.b, s.k, s.n, s.ldb));
   return check_matrix(spmm, "c", s.c, s.m, s.n, s.ldc);
 }

@@ -33,10 +33,9 @@ auto as_tuple(const PackKey& k) {
                     k.bias.size());
 }
 
-qn_status check_array(const char* who, const char* name, const void* array) {
-  if (array == nullptr) return fail(QN_INVALID_ARGUMENT, "%s: weights.%s is NULL", who, name);
-  if (reinterpret_cast<uintptr_t>(array) % sizeof(float) == 0) return QN_OK;
-  return fail(QN_INVALID_ARGUMENT, "%s: weights.%s is not aligned to its elements", who, name);
+qn_status check_array(const char* who, const char* what, const void* array) {
+  if (array == nullptr) return fail(QN_INVALID_ARGUMENT, "%s: %s is NULL", who, what);
+  return check_aligned(who, what, array);
 }
 
 // The positions of one block row.
@@ -58,10 +57,10 @@ qn_status check_sparse(const char* who, const qn_weights& w, const WeightsShape&
   if (!std::has_single_bit(w.block) || w.block > 16) {
     return fail(QN_INVALID_ARGUMENT, "%s: weights.block is %u, not 1, 2, 4, 8 or 16", who, w.block);
   }
-  QN_TRY(check_array(who, "starts", w.starts));
+  QN_TRY(check_array(who, "weights.starts", w.starts));
   if (w.stored != 0) {
-    QN_TRY(check_array(who, "positions", w.positions));
-    QN_TRY(check_array(who, "data", w.data));
+    QN_TRY(check_array(who, "weights.positions", w.positions));
+    QN_TRY(check_array(who, "weights.data", w.data));
   }
   const size_t rows = shape.groups * shape.block_rows(w.block);
   if (w.starts[0] != 0) return fail(QN_INVALID_ARGUMENT, "%s: weights.starts[0] is %u, not 0", who, w.starts[0]);
@@ -78,7 +77,7 @@ qn_status check_sparse(const char* who, const qn_weights& w, const WeightsShape&
 }
 
 qn_status check_content(const char* who, const qn_weights& w, const WeightsShape& shape) {
-  if (!has_encodings || w.encoding == QN_WEIGHTS_DENSE) return check_array(who, "data", w.data);
+  if (!has_encodings || w.encoding == QN_WEIGHTS_DENSE) return check_array(who, "weights.data", w.data);
   if (w.layout != QN_WEIGHTS_OHWI) {
     return fail(QN_UNSUPPORTED, "%s: only dense weights may have another layout than QN_WEIGHTS_OHWI", who);
   }

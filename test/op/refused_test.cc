@@ -137,6 +137,56 @@ TEST(Refused, Weights) {
   EXPECT_EQ(qn_weights_cache_create(nullptr), QN_INVALID_ARGUMENT);
 }
 
+// Whatever array of floats an operator, or a call without one, is given beside its weights.
+TEST(Refused, Misaligned) {
+  const float* data = weights_data;
+  const float* odd = reinterpret_cast<const float*>(reinterpret_cast<const char*>(weights_data) + 2);
+  const qn_weights w = some_weights();
+  const auto refused = [](const char* words, const std::function<qn_status(qn_operator**)>& create) {
+    qn_operator* op = nullptr;
+    expect_refused(create(&op), QN_INVALID_ARGUMENT, std::string(words) + " is not aligned", op);
+  };
+  qn_conv2d_params conv;
+  qn_conv2d_params_init(&conv);
+  conv.in_channels = conv.out_channels = 4;
+  refused("conv2d: bias", [&](auto op) { return qn_conv2d_create(&conv, &w, odd, nullptr, op); });
+  qn_dwconv2d_params depthwise;
+  qn_dwconv2d_params_init(&depthwise);
+  depthwise.channels = 4;
+  refused("dwconv2d: bias", [&](auto op) { return qn_dwconv2d_create(&depthwise, &w, odd, nullptr, op); });
+  qn_fully_connected_params matrix;
+  qn_fully_connected_params_init(&matrix);
+  matrix.in_channels = matrix.out_channels = 4;
+  refused("fully_connected: bias", [&](auto op) { return qn_fully_connected_create(&matrix, &w, odd, nullptr, op); });
+  qn_channel_params p;
+  qn_channel_params_init(&p);
+  p.channels = 4;
+  refused("prelu: slope", [&](auto op) { return qn_prelu_create(&p, odd, op); });
+  refused("scale: scale", [&](auto op) { return qn_scale_create(&p, odd, data, op); });
+  refused("scale: bias", [&](auto op) { return qn_scale_create(&p, nullptr, odd, op); });
+  refused("batch_norm: mean", [&](auto op) { return qn_batch_norm_create(&p, odd, data, data, data, 1, op); });
+  refused("batch_norm: variance", [&](auto op) { return qn_batch_norm_create(&p, data, odd, data, data, 1, op); });
+  refused("batch_norm: gamma", [&](auto op) { return qn_batch_norm_create(&p, data, data, odd, data, 1, op); });
+  refused("batch_norm: beta", [&](auto op) { return qn_batch_norm_create(&p, data, data, nullptr, odd, 1, op); });
+
+  float c[8];
+  float* odd_c = reinterpret_cast<float*>(reinterpret_cast<char*>(c) + 1);
+  const auto gemm = [&](const float* a, const float* b, const float* bias, float* to) {
+    return
+        [=](qn_operator**) { return qn_gemm_f32(2, 2, 2, a, 2, b, 2, 0, bias, -infinity, infinity, to, 2, nullptr); };
+  };
+  refused("qn_gemm_f32: a", gemm(odd, data, data, c));
+  refused("qn_gemm_f32: b", gemm(data, odd, data, c));
+  refused("qn_gemm_f32: bias", gemm(data, data, odd, c));
+  refused("qn_gemm_f32: c", gemm(data, data, nullptr, odd_c));
+  const auto spmm = [&](const float* b, const float* bias, float* to) {
+    return [=, &w](qn_operator**) { return qn_spmm_f32(2, 2, 2, &w, b, 2, bias, -infinity, infinity, to, 2, nullptr); };
+  };
+  refused("qn_spmm_f32: b", spmm(odd, data, c));
+  refused("qn_spmm_f32: bias", spmm(data, odd, c));
+  refused("qn_spmm_f32: c", spmm(data, nullptr, odd_c));
+}
+
 TEST(Refused, SparseWeights) {
   qn_conv2d_params p;
   qn_conv2d_params_init(&p);
