@@ -43,8 +43,9 @@ typedef enum qn_status {
 QN_API const char* qn_status_string(qn_status status);
 
 /** What the last failing call of the calling thread had to say: one line that names what is wrong
- *  and where, without a line feed; "" when nothing failed yet. The text is the library's; ask right
- *  after the failure, because any later call of the same thread may change it. */
+ *  and where, without a line feed; "" when nothing failed yet. Calls that succeed leave it as it is, whatever they
+ *  tried on the way. The text is the library's; copy it to keep it: any later call of the same thread may write
+ *  there, if only the same text again. */
 QN_API const char* qn_last_message(void);
 
 /** Version of the library at run time as "major.minor.patch". */

@@ -37,10 +37,9 @@ void give_up(qn_status status) {
 
 void out_of_memory() { give_up(fail(QN_OUT_OF_MEMORY, "out of memory")); }
 
-qn_status cross_border(qn_status (*body)(void*), void* context) noexcept {
+qn_status beyond_border(qn_status (*body)(void*), void* context) noexcept {
   std::jmp_buf* const outer = border;
   Lock* const held = innermost;
-  clear_message();
   std::jmp_buf here;
   const int given_up = setjmp(here);
   if (given_up == 0) {
@@ -61,7 +60,7 @@ void give_up(qn_status status) { throw Failure{status}; }
 
 void out_of_memory() { throw std::bad_alloc(); }
 
-qn_status cross_border(qn_status (*body)(void*), void* context) noexcept {
+qn_status beyond_border(qn_status (*body)(void*), void* context) noexcept {
   try {
     return body(context);
   } catch (const Failure& failure) {
@@ -74,6 +73,13 @@ qn_status cross_border(qn_status (*body)(void*), void* context) noexcept {
 }
 
 #endif
+
+qn_status cross_border(qn_status (*body)(void*), void* context) noexcept {
+  const EarlierMessage earlier;
+  const qn_status status = beyond_border(body, context);
+  if (status == QN_OK) earlier.put_back();
+  return status;
+}
 
 }  // namespace quern
 

@@ -29,7 +29,7 @@ class Lock {
   Lock& operator=(const Lock&) = delete;
 
  private:
-  friend qn_status cross_border(qn_status (*body)(void*), void* context) noexcept;
+  friend qn_status beyond_border(qn_status (*body)(void*), void* context) noexcept;
   std::mutex& mutex_;
   Lock* const outer_;
 };
@@ -37,7 +37,10 @@ class Lock {
 using Lock = std::lock_guard<std::mutex>;
 #endif
 
-// What body() returns, or the status it gave up with.
+// What body() returns, or the status it gave up with. The thread's message is then that of this failure, or, when all
+// went well whatever failed on the way, the one that was there before: every call of the C API that can fail passes
+// here.
+qn_status beyond_border(qn_status (*body)(void*), void* context) noexcept;
 qn_status cross_border(qn_status (*body)(void*), void* context) noexcept;
 
 template <class Body>

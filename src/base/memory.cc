@@ -72,13 +72,12 @@ std::shared_ptr<void> share(Buffer room, void (*destroy)(void*)) {
 }  // namespace quern
 
 extern "C" qn_status qn_set_allocator(const qn_allocator* allocator) {
-  if (allocator == nullptr) {
-    quern::current = quern::default_allocator;
+  return quern::guarded([&] {
+    const qn_allocator* const wanted = allocator == nullptr ? &quern::default_allocator : allocator;
+    if (wanted->allocate == nullptr || wanted->release == nullptr) {
+      return quern::fail(QN_INVALID_ARGUMENT, "qn_set_allocator: a function is NULL");
+    }
+    quern::current = *wanted;
     return QN_OK;
-  }
-  if (allocator->allocate == nullptr || allocator->release == nullptr) {
-    return quern::fail(QN_INVALID_ARGUMENT, "qn_set_allocator: a function is NULL");
-  }
-  quern::current = *allocator;
-  return QN_OK;
+  });
 }

@@ -42,7 +42,9 @@ void run_on_pthreadpool(void* context, void (*task)(void*, size_t), void* arg, s
 }  // namespace
 
 extern "C" qn_status qn_parallel_from_pthreadpool(struct pthreadpool* pool, qn_parallel* parallel) {
-  if (parallel == nullptr) return quern::fail(QN_INVALID_ARGUMENT, "qn_parallel_from_pthreadpool: parallel is NULL");
-  *parallel = {pool, run_on_pthreadpool};
-  return QN_OK;
+  return quern::guarded([&] {
+    if (parallel == nullptr) return quern::fail(QN_INVALID_ARGUMENT, "qn_parallel_from_pthreadpool: parallel is NULL");
+    *parallel = {pool, run_on_pthreadpool};
+    return QN_OK;
+  });
 }

@@ -50,7 +50,13 @@ qn_status fail_within(qn_status status, const char* format, ...) {
 }
 #endif
 
-void clear_message() { message[0] = '\0'; }
+EarlierMessage::EarlierMessage() {
+  static_assert(sizeof text_ == sizeof message);
+  std::strcpy(text_, message);
+  message[0] = '\0';
+}
+
+void EarlierMessage::put_back() const { std::strcpy(message, text_); }
 
 qn_status fail_without(const char* kind, const char* name) {
   std::snprintf(message, sizeof message, "this build is trimmed to other models: it has no %s %s", kind, name);

@@ -26,7 +26,16 @@ qn_status fail_within(qn_status status, const char*, const Arguments&...) {
 #endif
 // QN_UNSUPPORTED, because a trimmed build has no operator, or algorithm, of this name.
 qn_status fail_without(const char* kind, const char* name);
-void clear_message();
+
+// The calling thread's message, which it takes away, and can put back.
+class EarlierMessage {
+ public:
+  EarlierMessage();
+  void put_back() const;
+
+ private:
+  char text_[512];
+};
 
 // Sends a line to the user's log, if there is one.
 [[gnu::format(printf, 2, 3)]] void log(qn_log_level level, const char* format, ...);

@@ -85,10 +85,10 @@ void qn_model_options_init_sized(qn_model_options* options, size_t size) {
 }
 
 qn_status qn_model_load_file(const char* path, const qn_model_options* options, qn_model** model) {
-  if (path == nullptr || model == nullptr) {
-    return fail(QN_INVALID_ARGUMENT, "qn_model_load_file: an argument is NULL");
-  }
   return quern::guarded([&] {
+    if (path == nullptr || model == nullptr) {
+      return fail(QN_INVALID_ARGUMENT, "qn_model_load_file: an argument is NULL");
+    }
     std::shared_ptr<const quern::MappedFile> file;
     QN_TRY(quern::map_file(path, &file));
     const quern::MemoryLimit limit(quern::memory_limit(file->size()));
@@ -100,10 +100,10 @@ qn_status qn_model_load_file(const char* path, const qn_model_options* options, 
 }
 
 qn_status qn_model_load_memory(const void* data, size_t size, const qn_model_options* options, qn_model** model) {
-  if (data == nullptr || model == nullptr) {
-    return fail(QN_INVALID_ARGUMENT, "qn_model_load_memory: an argument is NULL");
-  }
   return quern::guarded([&] {
+    if (data == nullptr || model == nullptr) {
+      return fail(QN_INVALID_ARGUMENT, "qn_model_load_memory: an argument is NULL");
+    }
     std::shared_ptr<const void> owner;
     if (reinterpret_cast<uintptr_t>(data) % quern::segment_alignment != 0) {
       auto copy = quern::make_shared<quern::Buffer>(size);
@@ -124,11 +124,11 @@ size_t qn_model_input_count(const qn_model* model) { return model == nullptr ? 0
 size_t qn_model_output_count(const qn_model* model) { return model == nullptr ? 0 : model->impl->graph.outputs.size(); }
 
 qn_status qn_model_input(const qn_model* model, size_t index, qn_port* port) {
-  return quern::get_port(model, &quern::Graph::inputs, index, port, "qn_model_input");
+  return quern::guarded([&] { return quern::get_port(model, &quern::Graph::inputs, index, port, "qn_model_input"); });
 }
 
 qn_status qn_model_output(const qn_model* model, size_t index, qn_port* port) {
-  return quern::get_port(model, &quern::Graph::outputs, index, port, "qn_model_output");
+  return quern::guarded([&] { return quern::get_port(model, &quern::Graph::outputs, index, port, "qn_model_output"); });
 }
 
 }  // extern "C"

@@ -169,6 +169,19 @@ uint64_t now() {
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
 }
 
+qn_status check_inputs(const qn_session* session, const void* const* inputs) {
+  if (session == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_session_run: session is NULL");
+  const Vector<Port>& ports = session->execution->graph().inputs;
+  if (inputs == nullptr && !ports.empty()) return fail(QN_INVALID_ARGUMENT, "qn_session_run: inputs is NULL");
+  for (size_t i = 0; i < ports.size(); ++i) {
+    if (inputs[i] == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_session_run: input %zu is NULL", i);
+    if (reinterpret_cast<uintptr_t>(inputs[i]) % qn_type_size(ports[i].type) != 0) {
+      return fail(QN_INVALID_ARGUMENT, "qn_session_run: input %zu is not aligned to its elements", i);
+    }
+  }
+  return QN_OK;
+}
+
 qn_status run(qn_session& session, const void* const* inputs) {
   Execution& execution = *session.execution;
   const qn_parallel* parallel = session.parallel.run == nullptr ? nullptr : &session.parallel;
@@ -202,17 +215,19 @@ void qn_session_options_init_sized(qn_session_options* options, size_t size) {
 }
 
 qn_status qn_session_create(qn_model* model, const qn_session_options* options, qn_session** session) {
-  if (model == nullptr || session == nullptr) {
-    return fail(QN_INVALID_ARGUMENT, "qn_session_create: an argument is NULL");
-  }
-  return quern::guarded([&] { return quern::create(model, options, session); });
+  return quern::guarded([&] {
+    if (model == nullptr || session == nullptr) {
+      return fail(QN_INVALID_ARGUMENT, "qn_session_create: an argument is NULL");
+    }
+    return quern::create(model, options, session);
+  });
 }
 
 void qn_session_release(qn_session* session) { delete session; }
 
 qn_status qn_session_resize(qn_session* session, size_t index, uint32_t rank, const size_t* shape) {
-  if (session == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_session_resize: session is NULL");
   return quern::guarded([&] {
+    if (session == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_session_resize: session is NULL");
     const size_t inputs = session->execution->graph().inputs.size();
     if (index >= inputs) return fail(QN_INVALID_ARGUMENT, "qn_session_resize: input %zu of %zu", index, inputs);
     quern::Vector<qn_tensor> tensors(inputs);
@@ -223,42 +238,42 @@ qn_status qn_session_resize(qn_session* session, size_t index, uint32_t rank, co
 }
 
 qn_status qn_session_resize_all(qn_session* session, const qn_tensor* tensors) {
-  if (session == nullptr || tensors == nullptr) {
-    return fail(QN_INVALID_ARGUMENT, "qn_session_resize_all: an argument is NULL");
-  }
-  return quern::guarded([&] { return quern::resize(*session, tensors); });
+  return quern::guarded([&] {
+    if (session == nullptr || tensors == nullptr) {
+      return fail(QN_INVALID_ARGUMENT, "qn_session_resize_all: an argument is NULL");
+    }
+    return quern::resize(*session, tensors);
+  });
 }
 
 qn_status qn_session_input_tensor(const qn_session* session, size_t index, qn_tensor* tensor) {
-  return quern::get_tensor(session, &quern::Graph::inputs, index, tensor, "qn_session_input_tensor");
+  return quern::guarded(
+      [&] { return quern::get_tensor(session, &quern::Graph::inputs, index, tensor, "qn_session_input_tensor"); });
 }
 
 qn_status qn_session_output_tensor(const qn_session* session, size_t index, qn_tensor* tensor) {
-  return quern::get_tensor(session, &quern::Graph::outputs, index, tensor, "qn_session_output_tensor");
+  return quern::guarded(
+      [&] { return quern::get_tensor(session, &quern::Graph::outputs, index, tensor, "qn_session_output_tensor"); });
 }
 
 qn_status qn_session_run(qn_session* session, const void* const* inputs) {
-  if (session == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_session_run: session is NULL");
-  const quern::Vector<quern::Port>& ports = session->execution->graph().inputs;
-  if (inputs == nullptr && !ports.empty()) return fail(QN_INVALID_ARGUMENT, "qn_session_run: inputs is NULL");
-  for (size_t i = 0; i < ports.size(); ++i) {
-    if (inputs[i] == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_session_run: input %zu is NULL", i);
-    if (reinterpret_cast<uintptr_t>(inputs[i]) % qn_type_size(ports[i].type) != 0) {
-      return fail(QN_INVALID_ARGUMENT, "qn_session_run: input %zu is not aligned to its elements", i);
-    }
-  }
-  return quern::guarded([&] { return quern::run(*session, inputs); });
+  return quern::guarded([&] {
+    QN_TRY(quern::check_inputs(session, inputs));
+    return quern::run(*session, inputs);
+  });
 }
 
 qn_status qn_session_output(const qn_session* session, size_t index, const void** data) {
-  if (session == nullptr || data == nullptr) {
-    return fail(QN_INVALID_ARGUMENT, "qn_session_output: an argument is NULL");
-  }
-  const size_t outputs = session->execution->graph().outputs.size();
-  if (index >= outputs) return fail(QN_INVALID_ARGUMENT, "qn_session_output: output %zu of %zu", index, outputs);
-  if (!session->has_run) return fail(QN_INVALID_ARGUMENT, "qn_session_output: the session has not run");
-  *data = session->execution->output(index);
-  return QN_OK;
+  return quern::guarded([&] {
+    if (session == nullptr || data == nullptr) {
+      return fail(QN_INVALID_ARGUMENT, "qn_session_output: an argument is NULL");
+    }
+    const size_t outputs = session->execution->graph().outputs.size();
+    if (index >= outputs) return fail(QN_INVALID_ARGUMENT, "qn_session_output: output %zu of %zu", index, outputs);
+    if (!session->has_run) return fail(QN_INVALID_ARGUMENT, "qn_session_output: the session has not run");
+    *data = session->execution->output(index);
+    return QN_OK;
+  });
 }
 
 void qn_session_cancel(qn_session* session) {
@@ -272,14 +287,16 @@ size_t qn_session_memory(const qn_session* session) {
 size_t qn_session_profile_count(const qn_session* session) { return session == nullptr ? 0 : session->profile.size(); }
 
 qn_status qn_session_profile(const qn_session* session, size_t index, qn_profile_entry* entry) {
-  if (session == nullptr || entry == nullptr) {
-    return fail(QN_INVALID_ARGUMENT, "qn_session_profile: an argument is NULL");
-  }
-  if (index >= session->profile.size()) {
-    return fail(QN_INVALID_ARGUMENT, "qn_session_profile: entry %zu of %zu", index, session->profile.size());
-  }
-  *entry = session->profile[index];
-  return QN_OK;
+  return quern::guarded([&] {
+    if (session == nullptr || entry == nullptr) {
+      return fail(QN_INVALID_ARGUMENT, "qn_session_profile: an argument is NULL");
+    }
+    if (index >= session->profile.size()) {
+      return fail(QN_INVALID_ARGUMENT, "qn_session_profile: entry %zu of %zu", index, session->profile.size());
+    }
+    *entry = session->profile[index];
+    return QN_OK;
+  });
 }
 
 }  // extern "C"

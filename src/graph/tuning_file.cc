@@ -30,17 +30,21 @@ qn_status save(const Tuning& tuning, const char* path) {
 extern "C" {
 
 qn_status qn_tuning_load_file(qn_tuning* tuning, const char* path) {
-  if (tuning == nullptr || path == nullptr) {
-    return quern::fail(QN_INVALID_ARGUMENT, "qn_tuning_load_file: an argument is NULL");
-  }
-  return quern::guarded([&] { return quern::load(*tuning->impl, path); });
+  return quern::guarded([&] {
+    if (tuning == nullptr || path == nullptr) {
+      return quern::fail(QN_INVALID_ARGUMENT, "qn_tuning_load_file: an argument is NULL");
+    }
+    return quern::load(*tuning->impl, path);
+  });
 }
 
 qn_status qn_tuning_save_file(const qn_tuning* tuning, const char* path) {
-  if (tuning == nullptr || path == nullptr) {
-    return quern::fail(QN_INVALID_ARGUMENT, "qn_tuning_save_file: an argument is NULL");
-  }
-  return quern::guarded([&] { return quern::save(*tuning->impl, path); });
+  return quern::guarded([&] {
+    if (tuning == nullptr || path == nullptr) {
+      return quern::fail(QN_INVALID_ARGUMENT, "qn_tuning_save_file: an argument is NULL");
+    }
+    return quern::save(*tuning->impl, path);
+  });
 }
 
 }  // extern "C"

@@ -156,15 +156,16 @@ qn_status check_address(const char* what, size_t index, const void* address) {
   return QN_OK;
 }
 
-qn_status check_buffers(const qn_plan& plan, const void* const* inputs, void* const* outputs, const void* workspace) {
+qn_status check_buffers(const qn_plan* plan, const void* const* inputs, void* const* outputs, const void* workspace) {
+  if (plan == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_plan_run: plan is NULL");
   if (inputs == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_plan_run: inputs is NULL");
   if (outputs == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_plan_run: outputs is NULL");
-  for (size_t i = 0; i < plan.inputs; ++i) QN_TRY(check_address("input", i, inputs[i]));
+  for (size_t i = 0; i < plan->inputs; ++i) QN_TRY(check_address("input", i, inputs[i]));
   QN_TRY(check_address("output", 0, outputs[0]));
-  if (plan.slot != 0) {
+  if (plan->slot != 0) {
     if (workspace == nullptr) {
       return fail(QN_INVALID_ARGUMENT, "qn_plan_run: workspace is NULL but %zu bytes are needed",
-                  plan.workspace_size());
+                  plan->workspace_size());
     }
     if (reinterpret_cast<uintptr_t>(workspace) % cache_line != 0) {
       return fail(QN_INVALID_ARGUMENT, "qn_plan_run: workspace is not aligned to %zu", cache_line);
@@ -173,15 +174,13 @@ qn_status check_buffers(const qn_plan& plan, const void* const* inputs, void* co
   return QN_OK;
 }
 
-qn_status run_plan(const qn_plan& plan, const void* const* inputs, void* const* outputs, void* workspace,
-                   const qn_parallel* parallel) {
-  if (has_api("op")) QN_TRY(check_buffers(plan, inputs, outputs, workspace));
+void run_plan(const qn_plan& plan, const void* const* inputs, void* const* outputs, void* workspace,
+              const qn_parallel* parallel) {
   const Run run = {inputs, static_cast<char*>(outputs[0]), static_cast<char*>(workspace)};
   for (size_t phase = 0; phase < plan.phases.size(); ++phase) {
     auto task = [&](size_t index) { plan.task(run, phase, index); };
     run_tasks(parallel, plan.phases[phase], task);
   }
-  return QN_OK;
 }
 
 }  // namespace
@@ -337,11 +336,15 @@ qn_status qn_operator_plan_chain(const qn_operator* first, const qn_operator* se
 }
 
 qn_status qn_plan_output(const qn_plan* plan, size_t index, qn_tensor* tensor) {
-  if (plan == nullptr) return quern::fail(QN_INVALID_ARGUMENT, "qn_plan_output: plan is NULL");
-  if (tensor == nullptr) return quern::fail(QN_INVALID_ARGUMENT, "qn_plan_output: tensor is NULL");
-  if (index != 0) return quern::fail(QN_INVALID_ARGUMENT, "qn_plan_output: index %zu, but there is one output", index);
-  *tensor = plan->output;
-  return QN_OK;
+  return quern::guarded([&] {
+    if (plan == nullptr) return quern::fail(QN_INVALID_ARGUMENT, "qn_plan_output: plan is NULL");
+    if (tensor == nullptr) return quern::fail(QN_INVALID_ARGUMENT, "qn_plan_output: tensor is NULL");
+    if (index != 0) {
+      return quern::fail(QN_INVALID_ARGUMENT, "qn_plan_output: index %zu, but there is one output", index);
+    }
+    *tensor = plan->output;
+    return QN_OK;
+  });
 }
 
 size_t qn_plan_workspace_size(const qn_plan* plan) { return plan == nullptr ? 0 : plan->workspace_size(); }
@@ -351,8 +354,11 @@ uint64_t qn_plan_macs(const qn_plan* plan) { return plan == nullptr ? 0 : plan->
 
 qn_status qn_plan_run(const qn_plan* plan, const void* const* inputs, void* const* outputs, void* workspace,
                       const qn_parallel* parallel) {
-  if (plan == nullptr) return quern::fail(QN_INVALID_ARGUMENT, "qn_plan_run: plan is NULL");
-  return quern::run_plan(*plan, inputs, outputs, workspace, parallel);
+  if (quern::has_api("op")) {  // the graph's own are right
+    QN_TRY(quern::guarded([&] { return quern::check_buffers(plan, inputs, outputs, workspace); }));
+  }
+  quern::run_plan(*plan, inputs, outputs, workspace, parallel);
+  return QN_OK;
 }
 
 void qn_plan_release(qn_plan* plan) { delete plan; }

@@ -238,10 +238,12 @@ qn_status qn_tuning_create(qn_tuning** tuning) {
 }
 
 qn_status qn_tuning_load_memory(qn_tuning* tuning, const char* text, size_t size) {
-  if (tuning == nullptr || text == nullptr) {
-    return fail(QN_INVALID_ARGUMENT, "qn_tuning_load_memory: an argument is NULL");
-  }
-  return quern::guarded([&] { return tuning->impl->read("qn_tuning_load_memory", {text, size}); });
+  return quern::guarded([&] {
+    if (tuning == nullptr || text == nullptr) {
+      return fail(QN_INVALID_ARGUMENT, "qn_tuning_load_memory: an argument is NULL");
+    }
+    return tuning->impl->read("qn_tuning_load_memory", {text, size});
+  });
 }
 
 size_t qn_tuning_count(const qn_tuning* tuning) { return tuning == nullptr ? 0 : tuning->impl->count(); }

@@ -66,6 +66,28 @@ TEST(Status, GuardedTurnsExceptionsIntoAStatus) {
   EXPECT_STREQ(qn_last_message(), "a size is too large");
 }
 
+TEST(Status, ACallThatSucceedsLeavesTheMessage) {
+  auto succeeds = [] {
+    fail(QN_UNSUPPORTED, "one way");
+    return QN_OK;
+  };
+  const EarlierMessage none;
+  EXPECT_EQ(guarded(succeeds), QN_OK);
+  EXPECT_STREQ(qn_last_message(), "");
+  EXPECT_EQ(qn_tensor_init(nullptr, QN_F32, 0, nullptr), QN_INVALID_ARGUMENT);
+  const std::string message = qn_last_message();
+  EXPECT_EQ(guarded(succeeds), QN_OK);
+  EXPECT_EQ(qn_last_message(), message);
+  EXPECT_EQ(guarded([&] {
+              EXPECT_EQ(guarded(succeeds), QN_OK);
+              return fail(QN_BAD_MODEL, "all ways");
+            }),
+            QN_BAD_MODEL);
+  EXPECT_STREQ(qn_last_message(), "all ways");
+  EXPECT_EQ(guarded([] { return QN_UNSUPPORTED; }), QN_UNSUPPORTED);
+  EXPECT_STREQ(qn_last_message(), "") << "of an earlier call";
+}
+
 TEST(Log, GoesToTheUserUntilTakenBack) {
   std::vector<std::string> lines;
   qn_set_log(

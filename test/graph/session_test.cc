@@ -740,6 +740,44 @@ TEST(Session, BadArguments) {
   qn_session_release(nullptr);
 }
 
+// ---- messages
+
+// What is tried inside, nodes as one and algorithms, and does not apply is nobody's failure.
+TEST(Message, IsThatOfTheLastFailingCall) {
+  GraphBuilder b;
+  Attributes depthwise = window(3, 1, 1);
+  depthwise.groups = 8;
+  const int x = b.input("x", {1, 9, 9, 8});
+  const int c = b.node(OpKind::conv2d, {x, b.constant({8, 3, 3, 1})}, depthwise);
+  b.output(b.node(OpKind::conv2d, {c, b.constant({8, 1, 1, 8})}), "y");
+  const Graph graph = b.done();
+  const ModelHandle model = model_of(graph);
+  qn_tuning* tuning = nullptr;
+  expect_ok(qn_tuning_create(&tuning));
+  const std::vector<float> data(9 * 9 * 8);
+  const void* inputs[] = {data.data()};
+  const size_t larger[] = {1, 12, 9, 8};
+  qn_port port;
+  for (const int tune : {0, 1}) {
+    qn_session_options options;
+    qn_session_options_init(&options);
+    options.tuning = tuning;
+    options.tune = tune;
+    qn_session* session = nullptr;
+    ASSERT_EQ(qn_model_input(model.get(), 7, &port), QN_INVALID_ARGUMENT);
+    const std::string message = qn_last_message();
+    EXPECT_NE(message.find("index 7"), std::string::npos);
+    ASSERT_EQ(qn_session_create(model.get(), &options, &session), QN_OK);
+    EXPECT_EQ(qn_last_message(), message);
+    ASSERT_EQ(qn_session_run(session, inputs), QN_OK);
+    EXPECT_EQ(qn_last_message(), message);
+    ASSERT_EQ(qn_session_resize(session, 0, 4, larger), QN_OK);
+    EXPECT_EQ(qn_last_message(), message);
+    qn_session_release(session);
+  }
+  qn_tuning_release(tuning);
+}
+
 // ---- measured choices
 
 Graph two_convolutions() {

@@ -24,6 +24,7 @@ int main(int count, char** arguments) {
 
   const void *inputs[] = {input}, *output;
   if (qn_session_run(session, inputs) || qn_session_output(session, 0, &output)) return fail("run");
+  if (*qn_last_message() != '\0') return fail("nothing failed, but the library says");
   qn_session_output_tensor(session, 0, &tensor);
   file = fopen(arguments[3], "wb");
   if (file == NULL || fwrite(output, 1, qn_tensor_bytes(&tensor), file) != qn_tensor_bytes(&tensor))
