@@ -125,17 +125,19 @@ typedef void (*qn_log_fn)(void* context, qn_log_level level, const char* line);
 QN_API void qn_set_log(qn_log_fn log, void* context);
 
 /** A host's way to run tasks. `run` must call task(arg, i) once for every i in 0 .. count-1, on any
- *  threads and in any order, and return when all have returned. */
+ *  threads and in any order, and return when all have returned. Initialise it to zeros: it may grow. */
 typedef struct qn_parallel {
   void* context; /**< Handed to `run`. */
   /** Runs the tasks. */
   void (*run)(void* context, void (*task)(void* arg, size_t index), void* arg, size_t count);
+  /** How many tasks run at a time: threads, the caller's among them if it works, too. 0: the host does not know. */
+  size_t threads;
 } qn_parallel;
 
 struct pthreadpool;
 
-/** Fills `parallel` with an adapter that runs on a pthreadpool_t, which must outlive its use.
- *  NULL is a pool of one thread, as in pthreadpool itself. */
+/** Fills `parallel` with an adapter that runs on a pthreadpool_t, which must outlive its use, and with its number of
+ *  threads. NULL is a pool of one thread, as in pthreadpool itself. */
 QN_API qn_status qn_parallel_from_pthreadpool(struct pthreadpool* pool, qn_parallel* parallel);
 
 /** Name of the highest instruction set level that kernels are chosen from on this machine, after

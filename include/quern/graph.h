@@ -66,12 +66,17 @@ QN_API qn_status qn_model_input(const qn_model* model, size_t index, qn_port* po
 /** Describes output `index`, with the size that follows from the inputs'. */
 QN_API qn_status qn_model_output(const qn_model* model, size_t index, qn_port* port);
 
+/** For qn_session_options.threads: as many as `parallel` has, and 1 without. */
+#define QN_THREADS_DEFAULT ((size_t)-1)
+
 /** How a session runs. */
 typedef struct qn_session_options {
   size_t struct_size; /**< Written by the init function. */
-  size_t threads;     /**< The session makes a pthreadpool of this many threads; 1 runs on the caller. */
-  const qn_parallel*
-      parallel; /**< A host's own threads instead; copied. `threads` then says how many tasks run at a time. */
+  size_t threads;     /**< How many tasks run at a time, at most 1024; or 0: as many as `parallel` has threads, without
+                           it one for each fast core: those of all clusters but the slowest, where there are several. 1
+                           runs on the caller, even with `parallel`. */
+  const qn_parallel* parallel; /**< A host's own threads; copied. If it does not say how many they are, 0 and
+                                    QN_THREADS_DEFAULT mean the fast cores. NULL: the session makes a pthreadpool. */
   qn_algorithm algorithm; /**< Forced for every convolution and fully connected layer where it applies; AUTO otherwise.
                                SPARSE leaves depthwise convolutions alone. AUTO may leave out weights of 0, which
                                then make no NaN of an infinity; DENSE does not. */
@@ -85,7 +90,7 @@ typedef struct qn_session_options {
                  it; seconds to a minute for a model. qn_tuning_save_file() keeps it for other processes. */
 } qn_session_options;
 
-/** Defaults: one thread, parallel NULL, QN_ALGORITHM_AUTO, no profile, memory_limit 0, no tuning. */
+/** Defaults: QN_THREADS_DEFAULT, parallel NULL, QN_ALGORITHM_AUTO, no profile, memory_limit 0, no tuning. */
 QN_INIT(qn_session_options)
 
 /** Plans every operator for the model's own input sizes. options may be NULL. QN_OUT_OF_MEMORY also where limits of the

@@ -95,6 +95,14 @@ Core detect_core() {
   return core != nullptr ? core_of(*core) : core_other;
 }
 
+// cpuinfo's last cluster is the slowest.
+size_t fast_cores() {
+  const uint32_t clusters = cpuinfo_get_clusters_count(), all = cpuinfo_get_cores_count();
+  const cpuinfo_cluster* slowest = clusters > 1 ? cpuinfo_get_cluster(clusters - 1) : nullptr;
+  const uint32_t slow = slowest != nullptr ? slowest->core_count : 0;
+  return all > slow ? all - slow : 1;
+}
+
 // What QUERN_CORE asks for.
 void force_core(const char* name, Core* core) {
   if (name == nullptr || *name == '\0') return;
@@ -142,10 +150,11 @@ size_t pixel_block(uint32_t isa) {
 }
 
 Cpu make_cpu() {
-  Cpu cpu = {baseline(), core_other, 32u << 10, 512u << 10, 2u << 20, 0};
+  Cpu cpu = {baseline(), core_other, 32u << 10, 512u << 10, 2u << 20, 1, 0};
   if (cpuinfo_initialize()) {
     cpu.isa |= detect();
     if (has_cores) cpu.core = detect_core();
+    cpu.fast_cores = fast_cores();
     cpu.l1_bytes = cache_bytes(cpuinfo_get_l1d_cache(0), cpu.l1_bytes);
     cpu.l2_bytes = cache_bytes(cpuinfo_get_l2_cache(0), cpu.l2_bytes);
     cpu.l3_bytes = cache_bytes(cpuinfo_get_l3_cache(0), cpu.l3_bytes);

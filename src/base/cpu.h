@@ -59,6 +59,7 @@ struct Cpu {
   uint32_t isa;                         // mask of Isa, lowered by QUERN_ISA
   Core core;                            // of the fastest ones, or what QUERN_CORE says
   size_t l1_bytes, l2_bytes, l3_bytes;  // data caches seen by one core; a cautious guess where unknown
+  size_t fast_cores;                    // of all clusters but the slowest, or of the only one
   size_t pixel_block;                   // pixels of the pixel-blocked layout: tiles of spmm.inc divide it
 };
 

@@ -1,7 +1,9 @@
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 
+#include "base/cpu.h"
 #include "base/needs.h"
 #include "base/status.h"
 #include "base/tensor.h"
@@ -32,8 +34,8 @@ namespace {
 
 qn_status read_session_options(const qn_session_options* user, qn_session_options* options) {
   QN_TRY(read_options("qn_session_options", user, qn_session_options_init, options));
-  if (options->threads == 0 || options->threads > max_threads) {
-    return fail(QN_INVALID_ARGUMENT, "qn_session_options: %zu threads instead of 1 to %zu", options->threads,
+  if (options->threads > max_threads && options->threads != QN_THREADS_DEFAULT) {
+    return fail(QN_INVALID_ARGUMENT, "qn_session_options: %zu threads instead of 0 to %zu", options->threads,
                 max_threads);
   }
   if (options->algorithm < QN_ALGORITHM_AUTO || options->algorithm > QN_ALGORITHM_DENSE) {
@@ -48,15 +50,23 @@ qn_status read_session_options(const qn_session_options* user, qn_session_option
   return QN_OK;
 }
 
+size_t wanted_threads(const qn_session_options& options) {
+  const qn_parallel* const parallel = options.parallel;
+  if (options.threads != 0 && options.threads != QN_THREADS_DEFAULT) return options.threads;
+  if (parallel == nullptr && options.threads == QN_THREADS_DEFAULT) return 1;
+  const bool known = parallel != nullptr && parallel->threads != 0;
+  return std::min(known ? parallel->threads : cpu().fast_cores, max_threads);
+}
+
 qn_status make_threads(const qn_session_options& options, qn_session& session) {
-  session.options.tasks = options.threads;
+  session.options.tasks = wanted_threads(options);
   session.options.algorithm = options.algorithm;
   if (options.parallel != nullptr) {
     session.parallel = *options.parallel;
     return QN_OK;
   }
-  if (options.threads == 1) return QN_OK;  // parallel.run stays NULL: everything runs on the caller
-  QN_TRY(make_pool(options.threads, &session.pool));
+  if (session.options.tasks == 1) return QN_OK;  // parallel.run stays NULL: everything runs on the caller
+  QN_TRY(make_pool(session.options.tasks, &session.pool));
   return qn_parallel_from_pthreadpool(session.pool.get(), &session.parallel);
 }
 
@@ -210,7 +220,7 @@ extern "C" {
 
 void qn_session_options_init_sized(qn_session_options* options, size_t size) {
   qn_session_options p = {};
-  p.threads = 1;
+  p.threads = QN_THREADS_DEFAULT;
   quern::init_struct(options, size, p);
 }
 

@@ -70,7 +70,7 @@ qn_status run(const Gemm& g, const qn_parallel* parallel) {
   const size_t k_bytes = g.k * sizeof(float), panel_bytes = row.nr * rows * sizeof(float);
   const Tiling tiling(
       {.m = g.m, .n = g.n, .mr = row.mr, .nr = row.nr, .row_bytes = k_bytes, .panel_bytes = panel_bytes},
-      parallel == nullptr ? 1 : assumed_tasks);
+      tasks_of(parallel));
   auto task = [&](size_t index) {
     tiling.run(index, [&](size_t, size_t m, size_t count, size_t n, size_t channels) {
       row.run(count, channels, k_bytes, g.a + m * g.lda, g.lda * sizeof(float),

@@ -6,8 +6,12 @@
 
 namespace quern {
 
-// The caller's number of threads is not known there; idle tasks cost little.
-constexpr size_t assumed_tasks = 8;
+// How many tasks the caller's threads are to get. Idle ones cost little where the host does not say.
+inline size_t tasks_of(const qn_parallel* parallel) {
+  constexpr size_t assumed = 8;
+  if (parallel == nullptr) return 1;
+  return parallel->threads == 0 ? assumed : std::min(parallel->threads, max_tasks);
+}
 
 // A row-major matrix of rows x columns floats with this distance from row to row.
 inline qn_status check_matrix(const char* who, const char* what, const void* data, size_t rows, size_t columns,

@@ -13,7 +13,6 @@
 namespace quern {
 namespace {
 
-constexpr size_t max_tasks = 1024;        // more threads than that get no further chunks
 constexpr size_t max_struct_size = 4096;  // more is memory nobody initialised
 constexpr size_t min_struct_size = sizeof(size_t) + sizeof(qn_type);
 

@@ -50,6 +50,8 @@ struct qn_plan : quern::Allocated {
 
 namespace quern {
 
+constexpr size_t max_tasks = 1024;  // more threads than that get no further chunks
+
 // What a plan is made from. Descriptions are checked: QN_F32, a layout that the operator takes, shapes as infer()
 // wants, strides written out.
 struct Request {

@@ -89,7 +89,7 @@ qn_status run(const Spmm& s, const qn_parallel* parallel) {
   const Columns columns(s, row, static_cast<const SparseWeights&>(*packed));
 
   const size_t tiles = divide_up(s.n, row.pixels);
-  const Split tasks = split(tiles, parallel == nullptr ? 1 : assumed_tasks, 1);
+  const Split tasks = split(tiles, tasks_of(parallel), 1);
   const size_t slot = round_up(columns.scratch_floats() * sizeof(float), cache_line);
   const Buffer scratch(slot * tasks.chunks);
   auto task = [&](size_t index) {

@@ -40,12 +40,14 @@ TEST(RunTasks, ThroughTheHost) {
   struct Host {
     size_t calls = 0, tasks = 0;
   } host;
-  const qn_parallel parallel = {&host, [](void* context, void (*task)(void*, size_t), void* arg, size_t count) {
+  const qn_parallel parallel = {&host,
+                                [](void* context, void (*task)(void*, size_t), void* arg, size_t count) {
                                   auto* self = static_cast<Host*>(context);
                                   ++self->calls;
                                   self->tasks += count;
                                   for (size_t i = count; i-- > 0;) task(arg, i);
-                                }};
+                                },
+                                0};
   std::vector<size_t> order;
   auto task = [&](size_t i) { order.push_back(i); };
   run_tasks(&parallel, 3, task);
@@ -68,6 +70,7 @@ TEST(ThreadPool, EveryTaskRunsOnce) {
     ASSERT_EQ(make_pool(threads, &pool), QN_OK);
     qn_parallel parallel;
     ASSERT_EQ(qn_parallel_from_pthreadpool(pool.get(), &parallel), QN_OK);
+    EXPECT_EQ(parallel.threads, threads);
     for (const size_t count : {0, 1, 2, 3, 1000}) {
       std::vector<std::atomic<int>> runs(count);
       auto task = [&](size_t i) { ++runs[i]; };

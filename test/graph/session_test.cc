@@ -4,6 +4,9 @@
 
 #include <atomic>
 #include <cmath>
+#include <filesystem>
+#include <iterator>
+#include <optional>
 #include <thread>
 
 #include "base/cpu.h"
@@ -232,7 +235,7 @@ TEST(Session, OutputsThatAreInputsOrConstantsOrViews) {
   std::vector<float> input = {1, 2, 3, 4, 5, 6};
   const void* inputs[] = {input.data()};
   ASSERT_EQ(qn_session_run(session.get(), inputs), QN_OK);
-  input.assign(6, 99);
+  input.assign(6, {});
   EXPECT_EQ(output(session, 0)[5], 6);
   EXPECT_EQ(output(session, 2)[0], 1);
 }
@@ -389,19 +392,80 @@ TEST(Session, ThreadsGiveTheSameBits) {
   }
 }
 
+// A host that runs tasks backwards on the caller, and what it was asked for.
+struct CountingHost {
+  std::vector<size_t> counts;
+
+  qn_parallel of(size_t threads) {
+    return {this,
+            [](void* context, void (*task)(void*, size_t), void* arg, size_t count) {
+              static_cast<CountingHost*>(context)->counts.push_back(count);
+              for (size_t i = count; i-- > 0;) task(arg, i);
+            },
+            threads};
+  }
+};
+
 TEST(Session, RunsOnTheHostsThreads) {
-  std::atomic<int> calls{0};
-  const qn_parallel parallel = {&calls, [](void* context, void (*task)(void*, size_t), void* arg, size_t count) {
-                                  ++*static_cast<std::atomic<int>*>(context);
-                                  for (size_t i = count; i-- > 0;) task(arg, i);
-                                }};
+  CountingHost host;
+  const qn_parallel parallel = host.of(2);
   qn_session_options options;
   qn_session_options_init(&options);
-  options.threads = 2;
   options.parallel = &parallel;
   options.algorithm = QN_ALGORITHM_IGEMM;  // exact enough for expect_right
   expect_right(convolutions(), &options);
-  EXPECT_GT(calls, 0);
+  EXPECT_GT(host.counts.size(), 0u);
+}
+
+// What a run of convolutions() asks a host of `threads` threads for.
+std::vector<size_t> asked_for(size_t host_threads, std::optional<size_t> threads) {
+  CountingHost host;
+  const qn_parallel parallel = host.of(host_threads);
+  qn_session_options options;
+  qn_session_options_init(&options);
+  options.parallel = &parallel;
+  if (threads) options.threads = *threads;
+  const Graph graph = convolutions();
+  const ModelHandle model = model_of(graph);
+  const SessionHandle session = session_of(model, &options);
+  expect_ok(qn_session_run(session.get(), pointers(graph, random_inputs(graph, 5)).data()));
+  return host.counts;
+}
+
+TEST(Session, HasAsManyTasksAsTheHostHasThreads) {
+  const std::vector<size_t> one, two = asked_for(0, 2), three = asked_for(0, 3);
+  ASSERT_GT(two.size(), 0u);
+  ASSERT_NE(two, three);
+  EXPECT_EQ(asked_for(2, {}), two);
+  EXPECT_EQ(asked_for(3, QN_THREADS_DEFAULT), three);
+  EXPECT_EQ(asked_for(3, 0), three);
+  EXPECT_EQ(asked_for(3, 2), two) << "who says a number means it";
+  EXPECT_EQ(asked_for(2, 1), one);
+  EXPECT_EQ(asked_for(1, {}), one);
+  const std::vector<size_t> fast = asked_for(0, cpu().fast_cores);
+  EXPECT_EQ(asked_for(0, {}), fast) << "the host does not know";
+  EXPECT_EQ(asked_for(0, 0), fast);
+  EXPECT_EQ(asked_for(SIZE_MAX, {}), asked_for(0, 1024));
+}
+
+size_t threads_of_this_process() {
+  const std::filesystem::directory_iterator threads("/proc/self/task");
+  return static_cast<size_t>(std::distance(begin(threads), end(threads)));
+}
+
+TEST(Session, WithoutAHostMakesThreadsWhereAskedTo) {
+  const ModelHandle model = model_of(convolutions());
+  const size_t before = threads_of_this_process();
+  const auto started = [&](std::optional<size_t> threads) {
+    qn_session_options options;
+    qn_session_options_init(&options);
+    if (threads) options.threads = *threads;
+    const SessionHandle session = session_of(model, &options);
+    return threads_of_this_process() - before;
+  };
+  EXPECT_EQ(started({}), 0u);
+  EXPECT_EQ(started(3), 2u);
+  EXPECT_EQ(started(0), cpu().fast_cores - 1);
 }
 
 TEST(Session, TwoSessionsOfOneModelAtTheSameTime) {
@@ -660,11 +724,13 @@ TEST(Session, CancelBetweenOperators) {
     qn_session* session = nullptr;
     int calls = 0;
   } host;
-  const qn_parallel parallel = {&host, [](void* context, void (*task)(void*, size_t), void* arg, size_t count) {
+  const qn_parallel parallel = {&host,
+                                [](void* context, void (*task)(void*, size_t), void* arg, size_t count) {
                                   auto* h = static_cast<Host*>(context);
                                   for (size_t i = 0; i < count; ++i) task(arg, i);
                                   if (h->calls++ == 0) std::thread(qn_session_cancel, h->session).join();
-                                }};
+                                },
+                                0};
   const Graph graph = convolutions();
   qn_session_options options;
   qn_session_options_init(&options);
@@ -681,10 +747,12 @@ TEST(Session, CancelBetweenOperators) {
 // It asked for nothing that could still be done, and the next run is another.
 TEST(Session, CancelDuringTheLastOperator) {
   qn_session* running = nullptr;
-  const qn_parallel parallel = {&running, [](void* context, void (*task)(void*, size_t), void* arg, size_t count) {
+  const qn_parallel parallel = {&running,
+                                [](void* context, void (*task)(void*, size_t), void* arg, size_t count) {
                                   qn_session_cancel(*static_cast<qn_session**>(context));
                                   for (size_t i = 0; i < count; ++i) task(arg, i);
-                                }};
+                                },
+                                0};
   GraphBuilder b;
   b.output(b.node(OpKind::conv2d, {b.input("x", {1, 40, 40, 16}), b.constant({32, 3, 3, 16})}), "y");
   const Graph graph = b.done();
@@ -707,8 +775,10 @@ TEST(Session, BadArguments) {
   EXPECT_EQ(qn_session_create(nullptr, nullptr, &none), QN_INVALID_ARGUMENT);
   EXPECT_EQ(qn_session_create(model.get(), nullptr, nullptr), QN_INVALID_ARGUMENT);
   qn_session_options_init(&options);
-  options.threads = 0;
-  EXPECT_EQ(qn_session_create(model.get(), &options, &none), QN_INVALID_ARGUMENT);
+  for (const size_t threads : {size_t{1025}, QN_THREADS_DEFAULT - 1}) {
+    options.threads = threads;
+    EXPECT_EQ(qn_session_create(model.get(), &options, &none), QN_INVALID_ARGUMENT);
+  }
   qn_session_options_init(&options);
   options.struct_size = 3;
   EXPECT_EQ(qn_session_create(model.get(), &options, &none), QN_INVALID_ARGUMENT);

@@ -164,7 +164,7 @@ Result run(const qn_operator* op, const std::vector<Input>& inputs, const Option
   std::vector<const void*> addresses;
   for (Strided& in : ins) addresses.push_back(in.data());
   void* outputs[] = {y.data()};
-  const qn_parallel backwards = {nullptr, run_backwards};
+  const qn_parallel backwards = {nullptr, run_backwards, options.tasks};
   const qn_parallel* parallel = options.tasks > 1 ? &backwards : nullptr;
   failed(
       qn_plan_run(plan, addresses.data(), outputs, workspace.data(), options.parallel ? options.parallel : parallel));
