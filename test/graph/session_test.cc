@@ -425,6 +425,7 @@ std::vector<size_t> asked_for(size_t host_threads, std::optional<size_t> threads
   qn_session_options_init(&options);
   options.parallel = &parallel;
   if (threads) options.threads = *threads;
+  options.algorithm = QN_ALGORITHM_IGEMM;  // has tasks enough for three threads, at every level
   const Graph graph = convolutions();
   const ModelHandle model = model_of(graph);
   const SessionHandle session = session_of(model, &options);
