@@ -123,8 +123,8 @@ using Opcode = uint32_t;
 constexpr Opcode nop = 0xe320f000, trap = 0xe7f000f0;  // udf
 #endif
 
-// Fills code with an instruction of this architecture. Where ThreadSanitizer watches, it would look for its notes on the
-// code's bytes, and it has none.
+// Fills code with an instruction of this architecture. Where ThreadSanitizer watches, it would look for its notes on
+// the code's bytes, and it has none.
 __attribute__((no_sanitize("thread"))) void fill_with(const Opcode& opcode, const void* code, size_t size) {
   char* first = writable_code(code, size);
   for (size_t i = 0; i + sizeof opcode <= size; i += sizeof opcode) std::memcpy(first + i, &opcode, sizeof opcode);
