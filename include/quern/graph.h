@@ -34,6 +34,19 @@ QN_INIT(qn_model_options)
 
 /** Maps a .qn file. The file must not change while the model lives. options may be NULL. */
 QN_API qn_status qn_model_load_file(const char* path, const qn_model_options* options, qn_model** model);
+
+/** For qn_model_load_fd(): up to the end of the file. */
+#define QN_TO_END ((uint64_t)-1)
+
+/** Maps `length` bytes from byte `offset` on, which hold a .qn file and nothing else: one that lies uncompressed in an
+ *  Android package, for example, whose descriptor, offset and length AAsset_openFileDescriptor64() tells. `fd` is open
+ *  for reading and stays the caller's, who may close it afterwards; where it stands in the file neither matters nor
+ *  changes. `length` may be QN_TO_END. These bytes must not change while the model lives, nor the file become shorter.
+ *  Where `offset` is no multiple of 64, they are copied to memory, all at once; packages keep the place of a file a
+ *  multiple of 4, unless told otherwise. options may be NULL. A range that the file does not have is
+ *  QN_INVALID_ARGUMENT, what is no regular file, or not open for reading, QN_IO_ERROR. */
+QN_API qn_status qn_model_load_fd(int fd, uint64_t offset, uint64_t length, const qn_model_options* options,
+                                  qn_model** model);
 /** Uses a .qn image in memory, which must stay valid and unchanged until the model and its sessions are released.
  *  `data` must be aligned to 64 bytes, or the weights are copied. */
 QN_API qn_status qn_model_load_memory(const void* data, size_t size, const qn_model_options* options, qn_model** model);

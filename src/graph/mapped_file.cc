@@ -27,43 +27,59 @@ qn_status fail_system(const char* path) {
   return fail(QN_IO_ERROR, "%s: %s", path, trimmed ? "" : std::strerror(errno));
 }
 
+size_t page_size() {
+  static const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return page;
+}
+
 }  // namespace
 
-bool MappedFile::map(int descriptor, size_t size) {
-  void* data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-  if (data == MAP_FAILED) return false;
-  data_ = data, size_ = size;
+bool MappedFile::map(int descriptor, uint64_t offset, size_t size) {
+  const auto skipped = static_cast<size_t>(offset % page_size());
+  void* pages = mmap(nullptr, skipped + size, PROT_READ, MAP_PRIVATE, descriptor, static_cast<off_t>(offset - skipped));
+  if (pages == MAP_FAILED) return false;
+  pages_ = pages, skipped_ = skipped, size_ = size;
   return true;
 }
 
 MappedFile::~MappedFile() {
-  if (data_ != nullptr) munmap(data_, size_);
+  if (pages_ != nullptr) munmap(pages_, skipped_ + size_);
 }
 
 void forget_pages(const void* data, size_t bytes) {
-  static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const size_t page = page_size();
   const auto address = reinterpret_cast<uintptr_t>(data);
   const uintptr_t begin = address / page * page, end = (address + bytes) / page * page;
   if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);  // private, never written
+}
+
+qn_status map_part(int descriptor, uint64_t offset, uint64_t length, const char* name,
+                   std::shared_ptr<const MappedFile>* file) {
+  struct stat status;
+  if (fstat(descriptor, &status) != 0) return fail_system(name);
+  if (!S_ISREG(status.st_mode)) return fail(QN_IO_ERROR, "%s: not a regular file", name);
+  const auto bytes = static_cast<uint64_t>(status.st_size);
+  const uint64_t rest = offset > bytes ? 0 : bytes - offset;
+  if (length == QN_TO_END) length = rest;
+  if (offset > bytes || length > rest) {
+    return fail(QN_INVALID_ARGUMENT, "%s: %llu bytes from byte %llu on, in a file of %llu", name,
+                static_cast<unsigned long long>(length), static_cast<unsigned long long>(offset),
+                static_cast<unsigned long long>(bytes));
+  }
+  if (length == 0) return fail(QN_BAD_MODEL, "%s: the file is empty", name);
+  if (length > PTRDIFF_MAX - page_size())
+    return fail(QN_IO_ERROR, "%s: the file is larger than the address space", name);
+  auto mapped = make_shared<MappedFile>();
+  if (!mapped->map(descriptor, offset, static_cast<size_t>(length))) return fail_system(name);
+  *file = std::move(mapped);
+  return QN_OK;
 }
 
 qn_status map_file(const char* path, std::shared_ptr<const MappedFile>* file) {
   // O_NONBLOCK: opening a named pipe must not wait for a writer.
   const Descriptor descriptor = {open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (descriptor.value < 0) return fail_system(path);
-  struct stat status;
-  if (fstat(descriptor.value, &status) != 0) return fail_system(path);
-  if (!S_ISREG(status.st_mode)) return fail(QN_IO_ERROR, "%s: not a regular file", path);
-  if (status.st_size == 0) return fail(QN_BAD_MODEL, "%s: the file is empty", path);
-  if (static_cast<uint64_t>(status.st_size) > PTRDIFF_MAX) {
-    return fail(QN_IO_ERROR, "%s: the file is larger than the address space", path);
-  }
-  auto mapped = make_shared<MappedFile>();
-  if (!mapped->map(descriptor.value, static_cast<size_t>(status.st_size))) {
-    return fail_system(path);
-  }
-  *file = std::move(mapped);
-  return QN_OK;
+  return map_part(descriptor.value, 0, QN_TO_END, path, file);
 }
 
 }  // namespace quern

@@ -1,9 +1,10 @@
 // A file as memory, read only.
 #pragma once
 
-#include <quern/base.h>
+#include <quern/graph.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 namespace quern {
@@ -14,13 +15,14 @@ class MappedFile {
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
   ~MappedFile();
-  bool map(int descriptor, size_t size);
-  const void* data() const { return data_; }
+  // `size` bytes from `offset` on.
+  bool map(int descriptor, uint64_t offset, size_t size);
+  const void* data() const { return static_cast<const char*>(pages_) + skipped_; }
   size_t size() const { return size_; }
 
  private:
-  void* data_ = nullptr;
-  size_t size_ = 0;
+  void* pages_ = nullptr;
+  size_t skipped_ = 0, size_ = 0;  // of the first page, what lies before the data; bytes of the data
 };
 
 // Lets go of the memory of part of a mapped file until it is read again. What lies before it was read, too: the page it
@@ -29,5 +31,10 @@ void forget_pages(const void* data, size_t bytes);
 
 // Maps a regular file; an empty one is an error.
 qn_status map_file(const char* path, std::shared_ptr<const MappedFile>* file);
+
+// Maps a part of a regular file that is open: `length` bytes, or QN_TO_END, from `offset` on. `name` stands for the
+// file in messages. An empty part is an error.
+qn_status map_part(int descriptor, uint64_t offset, uint64_t length, const char* name,
+                   std::shared_ptr<const MappedFile>* file);
 
 }  // namespace quern

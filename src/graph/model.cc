@@ -1,5 +1,6 @@
 #include "graph/model.h"
 
+#include <cstdio>
 #include <cstring>
 
 #include "base/status.h"
@@ -33,6 +34,24 @@ qn_status check_ports(const Graph& graph) {
   }
   return QN_OK;
 }
+
+// An image whose address is aligned. `mapped`: its pages can be read again, see Constant.
+qn_status load(const void* data, size_t size, std::shared_ptr<const void> owner, bool mapped, const char* who,
+               const qn_model_options* options, qn_model** model) {
+  const MemoryLimit limit(memory_limit(size));
+  Graph graph;
+  QN_TRY(read_model(data, size, std::move(owner), who, &graph));
+  for (Constant& constant : graph.constants) constant.mapped = mapped;
+  return make_model(std::move(graph), options, model);
+}
+
+qn_status load_copy(const void* data, size_t size, const char* who, const qn_model_options* options, qn_model** model) {
+  auto copy = make_shared<Buffer>(size);
+  std::memcpy(copy->data(), data, size);
+  return load(copy->data(), size, copy, false, who, options, model);
+}
+
+bool is_aligned(const void* data) { return reinterpret_cast<uintptr_t>(data) % segment_alignment == 0; }
 
 qn_status get_port(const qn_model* model, const Vector<Port> Graph::*ports, size_t index, qn_port* port,
                    const char* who) {
@@ -91,11 +110,21 @@ qn_status qn_model_load_file(const char* path, const qn_model_options* options, 
     }
     std::shared_ptr<const quern::MappedFile> file;
     QN_TRY(quern::map_file(path, &file));
-    const quern::MemoryLimit limit(quern::memory_limit(file->size()));
-    quern::Graph graph;
-    QN_TRY(quern::read_model(file->data(), file->size(), file, path, &graph));
-    for (quern::Constant& constant : graph.constants) constant.mapped = true;
-    return quern::make_model(std::move(graph), options, model);
+    return quern::load(file->data(), file->size(), file, true, path, options, model);
+  });
+}
+
+qn_status qn_model_load_fd(int fd, uint64_t offset, uint64_t length, const qn_model_options* options,
+                           qn_model** model) {
+  return quern::guarded([&] {
+    if (model == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_model_load_fd: model is NULL");
+    if (fd < 0) return fail(QN_INVALID_ARGUMENT, "qn_model_load_fd: the descriptor is %d", fd);
+    char who[64];
+    std::snprintf(who, sizeof who, "qn_model_load_fd: descriptor %d", fd);
+    std::shared_ptr<const quern::MappedFile> file;
+    QN_TRY(quern::map_part(fd, offset, length, who, &file));
+    if (!quern::is_aligned(file->data())) return quern::load_copy(file->data(), file->size(), who, options, model);
+    return quern::load(file->data(), file->size(), file, true, who, options, model);
   });
 }
 
@@ -104,17 +133,9 @@ qn_status qn_model_load_memory(const void* data, size_t size, const qn_model_opt
     if (data == nullptr || model == nullptr) {
       return fail(QN_INVALID_ARGUMENT, "qn_model_load_memory: an argument is NULL");
     }
-    std::shared_ptr<const void> owner;
-    if (reinterpret_cast<uintptr_t>(data) % quern::segment_alignment != 0) {
-      auto copy = quern::make_shared<quern::Buffer>(size);
-      std::memcpy(copy->data(), data, size);
-      data = copy->data();
-      owner = std::move(copy);
-    }
-    const quern::MemoryLimit limit(quern::memory_limit(size));
-    quern::Graph graph;
-    QN_TRY(quern::read_model(data, size, std::move(owner), "qn_model_load_memory", &graph));
-    return quern::make_model(std::move(graph), options, model);
+    const char* const who = "qn_model_load_memory";
+    if (!quern::is_aligned(data)) return quern::load_copy(data, size, who, options, model);
+    return quern::load(data, size, nullptr, false, who, options, model);
   });
 }
 
