@@ -71,8 +71,7 @@ qn_status evaluate(const Graph& graph, const Node& node, Buffer* output) {
     QN_TRY(op->plan(graph, node, {}, &plan));
     const Buffer workspace(plan->workspace_size());
     void* const outputs[] = {result.data()};
-    plan->bind(inputs.data(), outputs, workspace.data());
-    QN_TRY(plan->run(nullptr));
+    QN_TRY(plan->run(inputs.data(), outputs, workspace.data(), nullptr));
   }
   *output = std::move(result);
   return QN_OK;

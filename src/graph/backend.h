@@ -1,7 +1,7 @@
 // Who runs nodes.
 //
 // A backend is one entry of backends(). A model asks the entries in order which of them claims a node and lets that one
-// make the node's operator; a session plans the operator for its shapes, binds buffers and runs. Another backend, the
+// make the node's operator; a session plans the operator for its shapes and runs the plan. Another backend, the
 // operators of another library or of a host are further entries; nothing else changes.
 #pragma once
 
@@ -42,17 +42,16 @@ struct PlanInfo {
   uint64_t macs = 0;
 };
 
-// A node for one set of shapes. Used by one session, in one thread at a time.
+// A node for one set of shapes. Immutable; sessions that share it may run it at the same time.
 class NodePlan : public Allocated {
  public:
   virtual ~NodePlan() = default;
   // Bytes of memory, aligned to 64, that a run uses and that nothing relies on between runs.
   virtual size_t workspace_size() const = 0;
   virtual PlanInfo info() const = 0;
-  // Says where the next runs find their data; one address per input of the node (NULL where absent) and output.
-  // The arrays are copied.
-  virtual void bind(const void* const* inputs, void* const* outputs, void* workspace) = 0;
-  virtual qn_status run(const qn_parallel* parallel) = 0;
+  // One address per input of the node (NULL where absent) and output. `workspace` may be NULL where none is needed.
+  virtual qn_status run(const void* const* inputs, void* const* outputs, void* workspace,
+                        const qn_parallel* parallel) const = 0;
 };
 
 // A node of a model, its weights packed as far as shapes do not matter. Shared by sessions.

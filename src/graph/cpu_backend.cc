@@ -265,7 +265,7 @@ size_t data_inputs(const Node& node) { return rule(node.kind).parameters ? 1 : n
 
 class CpuPlan : public NodePlan {
  public:
-  CpuPlan(PlanHandle plan, size_t inputs) : plan_(std::move(plan)), inputs_(inputs) {}
+  explicit CpuPlan(PlanHandle plan) : plan_(std::move(plan)) {}
 
   size_t workspace_size() const override { return qn_plan_workspace_size(plan_.get()); }
 
@@ -275,21 +275,13 @@ class CpuPlan : public NodePlan {
             qn_plan_macs(plan_.get())};
   }
 
-  void bind(const void* const* inputs, void* const* outputs, void* workspace) override {
-    std::copy_n(inputs, inputs_.size(), inputs_.begin());
-    output_ = outputs[0];
-    workspace_ = workspace;
-  }
-
-  qn_status run(const qn_parallel* parallel) override {
-    return qn_plan_run(plan_.get(), inputs_.data(), &output_, workspace_, parallel);
+  qn_status run(const void* const* inputs, void* const* outputs, void* workspace,
+                const qn_parallel* parallel) const override {
+    return qn_plan_run(plan_.get(), inputs, outputs, workspace, parallel);
   }
 
  private:
   PlanHandle plan_;
-  Vector<const void*> inputs_;
-  void* output_ = nullptr;
-  void* workspace_ = nullptr;
 };
 
 class CpuOperator : public NodeOperator {
@@ -321,7 +313,7 @@ class CpuOperator : public NodeOperator {
       return qn_operator_plan(op_.get(), tensors.ins.data(), tensors.ins.size(), &tensors.out, 1, &plan_options, &made);
     }));
     PlanHandle handle(made);
-    plan->reset(new CpuPlan(std::move(handle), tensors.ins.size()));
+    plan->reset(new CpuPlan(std::move(handle)));
     return QN_OK;
   }
 
@@ -335,7 +327,7 @@ class CpuOperator : public NodeOperator {
     qn_plan* made;
     QN_TRY(qn_operator_plan_chain(op_.get(), second.op_.get(), &in, &out, &plan_options, &made));
     PlanHandle handle(made);
-    plan->reset(new CpuPlan(std::move(handle), 1));
+    plan->reset(new CpuPlan(std::move(handle)));
     return QN_OK;
   }
 
@@ -352,7 +344,7 @@ class CpuOperator : public NodeOperator {
     qn_plan* made;
     QN_TRY(qn_operator_plan(op_.get(), ins, 2, &out, 1, &plan_options, &made));
     PlanHandle handle(made);
-    plan->reset(new CpuPlan(std::move(handle), 2));
+    plan->reset(new CpuPlan(std::move(handle)));
     return QN_OK;
   }
 

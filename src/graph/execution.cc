@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
+#include "base/needs.h"
 #include "base/status.h"
 #include "graph/layouts.h"
 #include "graph/passes.h"
@@ -46,13 +48,11 @@ size_t Execution::add_block(size_t size, size_t first, size_t last) {
   return blocks_.size() - 1;
 }
 
-void* Execution::block_address(size_t block) const { return static_cast<char*>(arena_.data()) + blocks_[block].offset; }
-
-const void* Execution::address(const Home& home, const void* const* inputs) const {
+const void* Execution::address(const Home& home, const Buffers& buffers) const {
   switch (home.kind) {
     case Home::constant: return graph_.constants[home.index].data;
-    case Home::user: return inputs == nullptr ? nullptr : static_cast<const char*>(inputs[home.index]) + home.offset;
-    case Home::arena: return static_cast<const char*>(block_address(home.index)) + home.offset;
+    case Home::user: return static_cast<const char*>(buffers.inputs[home.index]) + home.offset;
+    case Home::arena: return static_cast<const char*>(block_address(home.index, buffers)) + home.offset;
     case Home::none: break;
   }
   return nullptr;
@@ -109,7 +109,7 @@ bool Execution::run_in_place(const NodeOperator& op, size_t node_index) {
   return false;
 }
 
-void Execution::assign_homes(const Model& model) {
+void Execution::assign_homes() {
   homes_.resize(graph_.tensors.size());
   for (size_t i = 0; i < graph_.tensors.size(); ++i) {
     if (graph_.tensors[i].constant >= 0) homes_[i] = {Home::constant, at(graph_.tensors[i].constant)};
@@ -136,7 +136,7 @@ void Execution::assign_homes(const Model& model) {
     } else if (source_[output] != graph_.nodes[i].outputs[0]) {
       homes_[output] = homes_[at(graph_.nodes[i].inputs[0])];
     } else if (homes_[output].kind == Home::none &&
-               (fusions_[i].plan != nullptr || !run_in_place(*model.operators[i].op, i))) {
+               (fusions_[i].plan != nullptr || !run_in_place(*model_->operators[i].op, i))) {
       homes_[output] = {Home::arena, add_block(bytes(graph_.nodes[i].outputs[0]), i + 1, last_use_[output])};
     }
   }
@@ -161,106 +161,126 @@ void Execution::assign_outputs() {
   }
 }
 
-qn_status Execution::plan_nodes(const Model& model, const ExecutionOptions& options) {
+qn_status Execution::plan_nodes() {
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
     const Node& node = graph_.nodes[i];
-    if (fusions_[i].absorbed || !runs(node)) continue;
-    const ModelOperator& made = model.operators[i];
+    Fusion& fusion = fusions_[i];
+    if (fusion.absorbed || !runs(node)) continue;
+    const ModelOperator& made = model_->operators[i];
     Step& step = steps_.emplace_back();
-    step.node = i;
+    step.node = step.shown = i;
     step.backend = made.backend;
-    step.shown = i;
-    if (fusions_[i].plan != nullptr) {
-      step.plan = std::move(fusions_[i].plan);
-      step.shown = fusions_[i].shown;
+    if (fusion.plan != nullptr) {
+      step.plan = std::move(fusion.plan);
+      step.shown = fusion.shown;
     } else {
-      QN_TRY(name_culprit(made.op->plan(graph_, node, options, &step.plan), node));
+      QN_TRY(name_culprit(made.op->plan(graph_, node, options_, &step.plan), node));
     }
-    workspaces_.push_back(add_block(step.plan->workspace_size(), i + 1, i + 1));
+    for (const int input : fusion.inputs.empty() ? node.inputs : fusion.inputs) {
+      step.inputs.push_back(input == no_tensor ? Home() : homes_[at(input)]);
+    }
+    most_inputs_ = std::max(most_inputs_, step.inputs.size());
+    step.output = homes_[at(node.outputs[0])];  // in the arena
+    const size_t workspace = step.plan->workspace_size();
+    if (workspace != 0) step.workspace = {Home::arena, add_block(workspace, i + 1, i + 1)};
   }
   return QN_OK;
 }
 
-void Execution::bind() {
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    Step& step = steps_[i];
-    const Node& node = graph_.nodes[step.node];
-    const Vector<int>& fused = fusions_[step.node].inputs;
-    for (const int input : fused.empty() ? node.inputs : fused) {
-      const Home home = input == no_tensor ? Home() : homes_[at(input)];
-      step.inputs.push_back(address(home, nullptr));
-      step.user_inputs.push_back(home.kind == Home::user ? static_cast<int>(home.index) : -1);
-      step.offsets.push_back(home.offset);
-    }
-    step.output = const_cast<void*>(address(homes_[at(node.outputs[0])], nullptr));  // in the arena
-    step.workspace = blocks_[workspaces_[i]].bytes == 0 ? nullptr : block_address(workspaces_[i]);
-    step.plan->bind(step.inputs.data(), &step.output, step.workspace);
-  }
-  for (size_t i = 0; i < outputs_.size(); ++i) {
-    Output& output = outputs_[i];
-    const Home& home = homes_[at(graph_.outputs[i].tensor)];
-    output.data = output.copied ? block_address(output.block) : address(home, nullptr);
-  }
+qn_status Execution::plan() {
+  assign_layouts(*model_, options_, graph_);
+  places_ = place_tensors(*model_, graph_);
+  QN_TRY(find_fusions(*model_, graph_, places_, options_, &fusions_));
+  find_lifetimes();
+  assign_homes();
+  assign_outputs();
+  QN_TRY(plan_nodes());
+  return plan_memory(blocks_, &arena_bytes_);
 }
 
-qn_status Execution::make(const Model& model, Graph graph, const ExecutionOptions& options,
-                          std::unique_ptr<Execution>* made) {
-  std::unique_ptr<Execution> e(new Execution(std::move(graph)));
-  assign_layouts(model, options, e->graph_);
-  e->places_ = place_tensors(model, e->graph_);
-  QN_TRY(find_fusions(model, e->graph_, e->places_, options, &e->fusions_));
-  e->find_lifetimes();
-  e->assign_homes(model);
-  e->assign_outputs();
-  QN_TRY(e->plan_nodes(model, options));
-  size_t arena;
-  QN_TRY(plan_memory(e->blocks_, &arena));
-  e->arena_ = Buffer(arena);
-  e->bind();
+qn_status Execution::make(std::shared_ptr<const Model> model, Graph graph, const ExecutionOptions& options,
+                          std::shared_ptr<Execution>* made) {
+  auto e = quern::make_shared<Execution>(std::move(model), std::move(graph), options);
+  QN_TRY(e->plan());
   *made = std::move(e);
   return QN_OK;
 }
 
+// ---- sharing
+
+// Measured choices may change, so who has some plans for himself.
+bool Execution::fits(const Graph& graph, const ExecutionOptions& options) const {
+  if (options.tuning != nullptr || options_.tuning != nullptr) return false;
+  if (options.tasks != options_.tasks || options.algorithm != options_.algorithm) return false;
+  return std::all_of(graph.inputs.begin(), graph.inputs.end(), [&](const Port& port) {
+    return graph.tensors[at(port.tensor)].shape == tensor(port.tensor).shape;
+  });
+}
+
+std::shared_ptr<const Execution> Execution::find(const Model& model, const Graph& graph,
+                                                 const ExecutionOptions& options) {
+  const Lock lock(model.mutex);
+  for (const Execution* e = model.executions; e != nullptr; e = e->next_) {
+    if (!e->fits(graph, options)) continue;
+    if (std::shared_ptr<const Execution> found = e->self_.lock()) return found;  // NULL: its end waits for the mutex
+  }
+  return nullptr;
+}
+
+void Execution::share(const std::shared_ptr<Execution>& execution) {
+  const Lock lock(execution->model_->mutex);
+  execution->self_ = execution;
+  execution->shared_ = true;
+  execution->next_ = std::exchange(execution->model_->executions, execution.get());
+}
+
+Execution::~Execution() {
+  if (!has_api("arena") || !shared_) return;
+  const Lock lock(model_->mutex);
+  Execution** link = &model_->executions;
+  while (*link != this) link = &(*link)->next_;
+  *link = next_;
+}
+
 // ---- running
 
-void Execution::begin(const void* const* inputs) {
+void Execution::begin(const Buffers& buffers) const {
   for (size_t i = 0; i < graph_.inputs.size(); ++i) {
     const int input = graph_.inputs[i].tensor;
     const Home& home = homes_[at(input)];
-    if (home.kind == Home::arena) to_f32(inputs[i], block_address(home.index), count(tensor(input)));
-  }
-  for (Step& step : steps_) {
-    bool changed = false;
-    for (size_t i = 0; i < step.inputs.size(); ++i) {
-      if (step.user_inputs[i] < 0) continue;
-      const void* address_now = static_cast<const char*>(inputs[at(step.user_inputs[i])]) + step.offsets[i];
-      changed = changed || step.inputs[i] != address_now;
-      step.inputs[i] = address_now;
-    }
-    if (changed) step.plan->bind(step.inputs.data(), &step.output, step.workspace);
+    if (home.kind != Home::arena) continue;
+    to_f32(buffers.inputs[i], block_address(home.index, buffers), count(tensor(input)));
   }
 }
 
-qn_status Execution::run(size_t index, const qn_parallel* parallel) {
-  Step& step = steps_[index];
-  QN_TRY(step.plan->run(parallel));
+qn_status Execution::run(size_t index, const Buffers& buffers, const qn_parallel* parallel) const {
+  const Step& step = steps_[index];
+  for (size_t i = 0; i < step.inputs.size(); ++i) buffers.scratch[i] = address(step.inputs[i], buffers);
+  void* const output = const_cast<void*>(address(step.output, buffers));
+  void* const workspace = const_cast<void*>(address(step.workspace, buffers));
+  QN_TRY(step.plan->run(buffers.scratch, &output, workspace, parallel));
   const bool leaves_backend = index + 1 == steps_.size() || steps_[index + 1].backend != step.backend;
   if (leaves_backend && step.backend->synchronise != nullptr) step.backend->synchronise();
   return QN_OK;
 }
 
-void Execution::end(const void* const* inputs) {
+void Execution::end(const Buffers& buffers) const {
   for (size_t i = 0; i < outputs_.size(); ++i) {
     if (!outputs_[i].copied) continue;
     const Port& port = graph_.outputs[i];
-    const void* from = address(homes_[at(port.tensor)], inputs);
-    void* to = block_address(outputs_[i].block);
+    const void* from = address(homes_[at(port.tensor)], buffers);
+    void* to = block_address(outputs_[i].block, buffers);
     if (port.type == QN_F16) {
       to_f16(from, to, count(tensor(port.tensor)));
     } else {
       std::memcpy(to, from, bytes(port.tensor));
     }
   }
+}
+
+const void* Execution::output(size_t index, const Buffers& buffers) const {
+  if (outputs_[index].copied) return block_address(outputs_[index].block, buffers);
+  return address(homes_[at(graph_.outputs[index].tensor)], buffers);
 }
 
 }  // namespace quern

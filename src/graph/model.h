@@ -1,6 +1,8 @@
 // What a loaded model is inside.
 #pragma once
 
+#include <mutex>
+
 #include "graph/backend.h"
 #include "op/operator.h"
 
@@ -33,10 +35,15 @@ constexpr size_t memory_limit(size_t model_bytes) {
   return model_bytes < (SIZE_MAX - floor) / 4 ? floor + 4 * model_bytes : SIZE_MAX;
 }
 
+class Execution;
+
 struct Model {
   Graph graph;
   std::unique_ptr<qn_weights_cache, ReleaseCache> own_cache;
   Vector<ModelOperator> operators;  // after the weights they refer to
+  // What sessions share, see execution.h.
+  mutable std::mutex mutex;
+  mutable Execution* executions = nullptr;
 };
 
 }  // namespace quern

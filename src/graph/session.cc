@@ -23,7 +23,9 @@ struct qn_session : quern::Allocated {
   quern::ExecutionOptions options;
   bool profiling = false;
   size_t user_limit = 0;  // bytes that planning may take; 0: the user did not say
-  std::unique_ptr<quern::Execution> execution;
+  std::shared_ptr<const quern::Execution> execution;
+  quern::Buffer arena;
+  quern::Vector<const void*> scratch;       // for a run
   quern::Vector<qn_profile_entry> profile;  // one per step, if profiling
   std::atomic<bool> cancelled{false};
   bool has_run = false;  // since the last change of shapes
@@ -70,12 +72,19 @@ qn_status make_threads(const qn_session_options& options, qn_session& session) {
   return qn_parallel_from_pthreadpool(session.pool.get(), &session.parallel);
 }
 
-// Plans for a graph whose inputs have their shapes. The session changes only when all has worked.
+// Plans for a graph whose inputs have their shapes. Sessions change only when all has worked.
 qn_status plan(qn_session& session, Graph graph, size_t limit) {
   const MemoryLimit scope(limit);
   QN_TRY(infer_shapes(graph));
-  std::unique_ptr<Execution> execution;
-  QN_TRY(Execution::make(*session.model, std::move(graph), session.options, &execution));
+  std::shared_ptr<const Execution> execution;
+  std::shared_ptr<Execution> made;  // if there is none to share
+  if (has_api("arena")) execution = Execution::find(*session.model, graph, session.options);
+  if (execution == nullptr) {
+    QN_TRY(Execution::make(session.model, std::move(graph), session.options, &made));
+    execution = made;
+  }
+  Buffer arena(execution->arena_bytes());
+  Vector<const void*> scratch(execution->most_inputs());
   Vector<qn_profile_entry> profile;
   if (session.profiling) {
     for (const Execution::Step& step : execution->steps()) {
@@ -84,7 +93,10 @@ qn_status plan(qn_session& session, Graph graph, size_t limit) {
       profile.push_back({node.name.c_str(), op_name(node.kind), info.algorithm, info.kernel, info.macs, 0, 0});
     }
   }
+  if (has_api("arena") && made != nullptr) Execution::share(made);
   session.execution = std::move(execution);
+  session.arena = std::move(arena);
+  session.scratch = std::move(scratch);
   session.profile = std::move(profile);
   session.has_run = false;
   return QN_OK;
@@ -192,23 +204,28 @@ qn_status check_inputs(const qn_session* session, const void* const* inputs) {
   return QN_OK;
 }
 
+Execution::Buffers buffers_of(const qn_session& session, const void* const* inputs) {
+  return {inputs, static_cast<char*>(session.arena.data()), const_cast<const void**>(session.scratch.data())};
+}
+
 qn_status run(qn_session& session, const void* const* inputs) {
-  Execution& execution = *session.execution;
+  const Execution& execution = *session.execution;
+  const Execution::Buffers buffers = buffers_of(session, inputs);
   const qn_parallel* parallel = session.parallel.run == nullptr ? nullptr : &session.parallel;
   session.has_run = false;
   for (qn_profile_entry& entry : session.profile) entry.start_ns = entry.time_ns = 0;
   const uint64_t start = session.profiling ? now() : 0;
-  execution.begin(inputs);
+  execution.begin(buffers);
   for (size_t i = 0; i < execution.steps().size(); ++i) {
     if (session.cancelled.exchange(false)) return fail(QN_CANCELLED, "cancelled before operator %zu", i);
     const uint64_t before = session.profiling ? now() : 0;
-    QN_TRY(execution.run(i, parallel));
+    QN_TRY(execution.run(i, buffers, parallel));
     if (!session.profiling) continue;
     session.profile[i].start_ns = before - start;
     session.profile[i].time_ns = now() - before;
   }
   session.cancelled = false;  // too late for this run, and no later one was meant
-  execution.end(inputs);
+  execution.end(buffers);
   session.has_run = true;
   return QN_OK;
 }
@@ -281,7 +298,7 @@ qn_status qn_session_output(const qn_session* session, size_t index, const void*
     const size_t outputs = session->execution->graph().outputs.size();
     if (index >= outputs) return fail(QN_INVALID_ARGUMENT, "qn_session_output: output %zu of %zu", index, outputs);
     if (!session->has_run) return fail(QN_INVALID_ARGUMENT, "qn_session_output: the session has not run");
-    *data = session->execution->output(index);
+    *data = session->execution->output(index, quern::buffers_of(*session, nullptr));
     return QN_OK;
   });
 }
