@@ -123,10 +123,26 @@ QN_API qn_status qn_session_input_tensor(const qn_session* session, size_t index
 /** Current description of an output. */
 QN_API qn_status qn_session_output_tensor(const qn_session* session, size_t index, qn_tensor* tensor);
 
-/** Runs the model. `inputs`: one dense buffer per input, read only. Answers QN_CANCELLED if qn_session_cancel() came.
- */
+/** Runs the model. `inputs`: one dense buffer per input, read only; NULL stands for the one that is bound to the input,
+ *  and where all are bound, `inputs` may be NULL. Answers QN_CANCELLED if qn_session_cancel() came. */
 QN_API qn_status qn_session_run(qn_session* session, const void* const* inputs);
-/** Address of output `index`, dense, valid until the next run, resize or release. */
+
+/** Binds `size` bytes at `data` to input `index`: runs read the input there where they are given no other buffer for
+ *  it. They hold a dense tensor, need not be aligned to more than its elements, and may be more than it takes. Nothing
+ *  is copied, now or by a run, beyond what converting QN_F16 takes. The buffer stays the caller's and is never written.
+ *  It must be valid, and not change, whenever the session runs; what it holds at other times does not matter. It stays
+ *  bound, also when the session is resized, until another is bound, or NULL (then `size` does not matter), or the
+ *  session is released. A resize to more than `size` bytes is refused. Like all calls but qn_session_cancel(), this one
+ *  must not be made while the session runs. */
+QN_API qn_status qn_session_bind_input(qn_session* session, size_t index, const void* data, size_t size);
+/** The same for output `index`: runs leave it there, and qn_session_output() returns `data` after them. The model
+ *  computes it where it is to be, with the same bits as ever; it is copied there, at the end of a run, only if it is
+ *  QN_F16, an input, a constant or the same as another output. A run may write there from its beginning on, and read
+ *  what it wrote; when it is cancelled, any values are left. The buffer must not overlap one that is bound to another
+ *  input or output, nor an input given to a run: both are QN_INVALID_ARGUMENT, as is a wrong size or alignment. It does
+ *  not make the arena smaller. */
+QN_API qn_status qn_session_bind_output(qn_session* session, size_t index, void* data, size_t size);
+/** Address of output `index`, dense: where the last run left it, valid until the next run, resize or release. */
 QN_API qn_status qn_session_output(const qn_session* session, size_t index, const void** data);
 
 /** Asks a run in another thread to stop before its next operator. Without a run going on, the next one stops at once; a

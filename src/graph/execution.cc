@@ -48,6 +48,14 @@ size_t Execution::add_block(size_t size, size_t first, size_t last) {
   return blocks_.size() - 1;
 }
 
+void* Execution::block_address(size_t block, const Buffers& buffers) const {
+  if (has_api("bind") && owners_[block] != nowhere) {
+    void* const bound = buffers.outputs[owners_[block]].data;
+    if (bound != nullptr) return bound;
+  }
+  return buffers.arena + blocks_[block].offset;
+}
+
 const void* Execution::address(const Home& home, const Buffers& buffers) const {
   switch (home.kind) {
     case Home::constant: return graph_.constants[home.index].data;
@@ -151,13 +159,23 @@ bool Execution::runs(const Node& node) const {
          });
 }
 
+// A block can be replaced by the buffer of one output, if this is all that the block has room for.
 void Execution::assign_outputs() {
   outputs_.resize(graph_.outputs.size());
+  owners_.assign(blocks_.size(), nowhere);
   for (size_t i = 0; i < graph_.outputs.size(); ++i) {
     const Port& port = graph_.outputs[i];
-    if (port.type == QN_F32 && homes_[at(port.tensor)].kind != Home::user) continue;
-    outputs_[i].copied = true;
-    outputs_[i].block = add_block(count(tensor(port.tensor)) * qn_type_size(port.type), last_step(), last_step());
+    const Home& home = homes_[at(port.tensor)];
+    Output& output = outputs_[i];
+    output.copied = port.type != QN_F32 || home.kind == Home::user;
+    if (output.copied) {
+      output.block = add_block(count(tensor(port.tensor)) * qn_type_size(port.type), last_step(), last_step());
+      owners_.push_back(i);
+    } else if (home.kind == Home::arena && owners_[home.index] == nowhere &&
+               blocks_[home.index].bytes == bytes(port.tensor)) {
+      output.block = home.index;
+      owners_[home.index] = i;
+    }
   }
 }
 
@@ -184,6 +202,7 @@ qn_status Execution::plan_nodes() {
     const size_t workspace = step.plan->workspace_size();
     if (workspace != 0) step.workspace = {Home::arena, add_block(workspace, i + 1, i + 1)};
   }
+  owners_.resize(blocks_.size(), nowhere);
   return QN_OK;
 }
 
@@ -266,10 +285,10 @@ qn_status Execution::run(size_t index, const Buffers& buffers, const qn_parallel
 
 void Execution::end(const Buffers& buffers) const {
   for (size_t i = 0; i < outputs_.size(); ++i) {
-    if (!outputs_[i].copied) continue;
     const Port& port = graph_.outputs[i];
     const void* from = address(homes_[at(port.tensor)], buffers);
-    void* to = block_address(outputs_[i].block, buffers);
+    void* to = const_cast<void*>(output(i, buffers));
+    if (to == from) continue;  // the user gets it where it is
     if (port.type == QN_F16) {
       to_f16(from, to, count(tensor(port.tensor)));
     } else {
@@ -279,7 +298,9 @@ void Execution::end(const Buffers& buffers) const {
 }
 
 const void* Execution::output(size_t index, const Buffers& buffers) const {
-  if (outputs_[index].copied) return block_address(outputs_[index].block, buffers);
+  const size_t block = outputs_[index].block;
+  if (block != nowhere) return block_address(block, buffers);
+  if (has_api("bind") && buffers.outputs[index].data != nullptr) return buffers.outputs[index].data;
   return address(homes_[at(graph_.outputs[index].tensor)], buffers);
 }
 

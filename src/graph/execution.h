@@ -8,11 +8,18 @@
 
 namespace quern {
 
+// A buffer of the user's in place of an input that each run is given, or of an output's place in the arena.
+struct Bound {
+  void* data = nullptr;  // NULL: none
+  size_t bytes = 0;
+};
+
 class Execution : public Allocated {
  public:
   // What a run works on.
   struct Buffers {
     const void* const* inputs;  // the user's, one per input of the graph
+    const Bound* outputs;       // one per output
     char* arena;                // arena_bytes(), aligned to a cache line
     const void** scratch;       // room for most_inputs() addresses
   };
@@ -58,12 +65,13 @@ class Execution : public Allocated {
   const void* output(size_t index, const Buffers& buffers) const;
 
  private:
-  // An output that the user does not get straight from its tensor is copied: it has another type, or its elements lie
-  // in a buffer of the user's that may be gone when the output is asked for.
+  // How the user gets an output. It is copied where it has another type, or where its elements lie in a buffer of the
+  // user's that may be gone when the output is asked for.
   struct Output {
     bool copied = false;
-    size_t block = 0;  // of the copy
+    size_t block = nowhere;  // what a bound buffer replaces; nowhere: such a buffer gets a copy at the end
   };
+  static constexpr size_t nowhere = SIZE_MAX;
 
   qn_status plan();
   void find_lifetimes();
@@ -77,7 +85,7 @@ class Execution : public Allocated {
   const Tensor& tensor(int index) const { return graph_.tensors[static_cast<size_t>(index)]; }
   size_t bytes(int index) const;
   size_t add_block(size_t size, size_t first, size_t last);
-  void* block_address(size_t block, const Buffers& buffers) const { return buffers.arena + blocks_[block].offset; }
+  void* block_address(size_t block, const Buffers& buffers) const;
   const void* address(const Home& home, const Buffers& buffers) const;
   // Steps as the memory plan counts them: 0 converts inputs, then come the nodes, the last copies outputs.
   size_t last_step() const { return graph_.nodes.size() + 1; }
@@ -91,6 +99,7 @@ class Execution : public Allocated {
   Vector<size_t> last_use_;   // per tensor that is no view: the last step that reads it or a view of it
   Vector<Home> homes_;        // per tensor
   Vector<Block> blocks_;
+  Vector<size_t> owners_;  // per block: the output whose bound buffer replaces it, or nowhere
   Vector<Step> steps_;
   Vector<Output> outputs_;
   size_t arena_bytes_ = 0, most_inputs_ = 0;

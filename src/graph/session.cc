@@ -25,7 +25,10 @@ struct qn_session : quern::Allocated {
   size_t user_limit = 0;  // bytes that planning may take; 0: the user did not say
   std::shared_ptr<const quern::Execution> execution;
   quern::Buffer arena;
-  quern::Vector<const void*> scratch;       // for a run
+  quern::Vector<const void*> scratch;  // for a run
+  // Per input: the bound buffer, and what a run reads. Per output: the bound buffer, and where the last run left it.
+  quern::Vector<quern::Bound> bound_inputs, bound_outputs;
+  quern::Vector<const void*> inputs, outputs;
   quern::Vector<qn_profile_entry> profile;  // one per step, if profiling
   std::atomic<bool> cancelled{false};
   bool has_run = false;  // since the last change of shapes
@@ -72,6 +75,85 @@ qn_status make_threads(const qn_session_options& options, qn_session& session) {
   return qn_parallel_from_pthreadpool(session.pool.get(), &session.parallel);
 }
 
+qn_tensor describe(const Graph& graph, const Port& port) {
+  qn_tensor tensor = describe(graph.tensors[static_cast<size_t>(port.tensor)]);
+  tensor.type = port.type;
+  return tensor;
+}
+
+// ---- buffers of the caller's
+
+// No sums: buffers may end where the address space does.
+bool overlap(const void* a, size_t a_bytes, const void* b, size_t b_bytes) {
+  const auto x = reinterpret_cast<uintptr_t>(a), y = reinterpret_cast<uintptr_t>(b);
+  return x < y ? y - x < a_bytes : x - y < b_bytes;
+}
+
+// Fails where a bound output, other than output `but`, has some of these bytes.
+qn_status check_apart(const qn_session& session, const void* data, size_t bytes, size_t but, const char* who) {
+  for (size_t i = 0; i < session.bound_outputs.size(); ++i) {
+    const Bound& other = session.bound_outputs[i];
+    if (i != but && other.data != nullptr && overlap(data, bytes, other.data, other.bytes)) {
+      return fail(QN_INVALID_ARGUMENT, "%s overlaps the buffer bound to output %zu", who, i);
+    }
+  }
+  return QN_OK;
+}
+
+qn_status check_aligned(const void* data, qn_type type, const char* who) {
+  if (reinterpret_cast<uintptr_t>(data) % qn_type_size(type) == 0) return QN_OK;
+  return fail(QN_INVALID_ARGUMENT, "%s is not aligned to its elements", who);
+}
+
+// Fails unless what is bound to the ports has room for their tensors in `graph`.
+qn_status check_room(const Graph& graph, const Vector<Port>& ports, const Vector<Bound>& bound, const char* what) {
+  for (size_t i = 0; i < ports.size(); ++i) {
+    const qn_tensor tensor = describe(graph, ports[i]);
+    const size_t needed = qn_tensor_bytes(&tensor);
+    if (bound[i].data == nullptr || bound[i].bytes >= needed) continue;
+    return fail(QN_INVALID_ARGUMENT, "%s %zu takes %zu bytes, but the buffer bound to it has %zu", what, i, needed,
+                bound[i].bytes);
+  }
+  return QN_OK;
+}
+
+qn_status check_room(const qn_session& session, const Graph& graph) {
+  QN_TRY(check_room(graph, graph.inputs, session.bound_inputs, "input"));
+  return check_room(graph, graph.outputs, session.bound_outputs, "output");
+}
+
+qn_status bind(qn_session* session, const Vector<Port> Graph::*ports, Vector<Bound> qn_session::*bound, size_t index,
+               Bound buffer, const char* what) {
+  char who[64];
+  std::snprintf(who, sizeof who, "qn_session_bind_%s", what);
+  if (session == nullptr) return fail(QN_INVALID_ARGUMENT, "%s: session is NULL", who);
+  const Graph& graph = session->execution->graph();
+  const bool is_output = ports == &Graph::outputs;
+  if (index >= (graph.*ports).size()) {
+    return fail(QN_INVALID_ARGUMENT, "%s: index %zu of %zu", who, index, (graph.*ports).size());
+  }
+  if (buffer.data != nullptr) {
+    const Port& port = (graph.*ports)[index];
+    const qn_tensor tensor = describe(graph, port);
+    const size_t needed = qn_tensor_bytes(&tensor);
+    std::snprintf(who, sizeof who, "qn_session_bind_%s: %s %zu", what, what, index);
+    if (buffer.bytes < needed) {
+      return fail(QN_INVALID_ARGUMENT, "%s: %zu bytes instead of %zu", who, buffer.bytes, needed);
+    }
+    QN_TRY(check_aligned(buffer.data, port.type, who));
+    QN_TRY(check_apart(*session, buffer.data, buffer.bytes, is_output ? index : SIZE_MAX, who));
+    for (size_t i = 0; is_output && i < session->bound_inputs.size(); ++i) {
+      const Bound& input = session->bound_inputs[i];
+      if (input.data == nullptr || !overlap(buffer.data, buffer.bytes, input.data, input.bytes)) continue;
+      return fail(QN_INVALID_ARGUMENT, "%s overlaps the buffer bound to input %zu", who, i);
+    }
+  }
+  (session->*bound)[index] = buffer;
+  return QN_OK;
+}
+
+// ---- planning
+
 // Plans for a graph whose inputs have their shapes. Sessions change only when all has worked.
 qn_status plan(qn_session& session, Graph graph, size_t limit) {
   const MemoryLimit scope(limit);
@@ -83,6 +165,7 @@ qn_status plan(qn_session& session, Graph graph, size_t limit) {
     QN_TRY(Execution::make(session.model, std::move(graph), session.options, &made));
     execution = made;
   }
+  if (has_api("bind")) QN_TRY(check_room(session, execution->graph()));
   Buffer arena(execution->arena_bytes());
   Vector<const void*> scratch(execution->most_inputs());
   Vector<qn_profile_entry> profile;
@@ -122,6 +205,13 @@ qn_status create(qn_model* model, const qn_session_options* user_options, qn_ses
   QN_TRY(read_session_options(user_options, &options));
   std::unique_ptr<qn_session> made(new qn_session);
   made->model = model->impl;
+  const Graph& graph = model->impl->graph;
+  made->inputs.resize(graph.inputs.size());
+  made->outputs.resize(graph.outputs.size());
+  if (has_api("bind")) {
+    made->bound_inputs.resize(graph.inputs.size());
+    made->bound_outputs.resize(graph.outputs.size());
+  }
   made->profiling = options.profile != 0;
   QN_TRY(make_threads(options, *made));
   made->options.traffic = constant_bytes(made->model->graph);
@@ -180,9 +270,7 @@ qn_status get_tensor(const qn_session* session, const Vector<Port> Graph::*ports
   if (index >= (graph.*ports).size()) {
     return fail(QN_INVALID_ARGUMENT, "%s: index %zu of %zu", who, index, (graph.*ports).size());
   }
-  const Port& port = (graph.*ports)[index];
-  *tensor = describe(graph.tensors[static_cast<size_t>(port.tensor)]);
-  tensor->type = port.type;
+  *tensor = describe(graph, (graph.*ports)[index]);
   return QN_OK;
 }
 
@@ -191,26 +279,31 @@ uint64_t now() {
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
 }
 
-qn_status check_inputs(const qn_session* session, const void* const* inputs) {
+// Finds out what the run reads: what it is given, or else what is bound.
+qn_status take_inputs(qn_session* session, const void* const* inputs) {
   if (session == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_session_run: session is NULL");
-  const Vector<Port>& ports = session->execution->graph().inputs;
-  if (inputs == nullptr && !ports.empty()) return fail(QN_INVALID_ARGUMENT, "qn_session_run: inputs is NULL");
-  for (size_t i = 0; i < ports.size(); ++i) {
-    if (inputs[i] == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_session_run: input %zu is NULL", i);
-    if (reinterpret_cast<uintptr_t>(inputs[i]) % qn_type_size(ports[i].type) != 0) {
-      return fail(QN_INVALID_ARGUMENT, "qn_session_run: input %zu is not aligned to its elements", i);
+  const Graph& graph = session->execution->graph();
+  for (size_t i = 0; i < graph.inputs.size(); ++i) {
+    const void* data = inputs == nullptr ? nullptr : inputs[i];
+    if (has_api("bind") && data == nullptr) data = session->bound_inputs[i].data;
+    if (data == nullptr && inputs == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_session_run: inputs is NULL");
+    char who[64];
+    std::snprintf(who, sizeof who, "qn_session_run: input %zu", i);
+    if (data == nullptr) return fail(QN_INVALID_ARGUMENT, "%s is NULL", who);
+    QN_TRY(check_aligned(data, graph.inputs[i].type, who));
+    if (has_api("bind")) {
+      const qn_tensor tensor = describe(graph, graph.inputs[i]);
+      QN_TRY(check_apart(*session, data, qn_tensor_bytes(&tensor), SIZE_MAX, who));
     }
+    session->inputs[i] = data;
   }
   return QN_OK;
 }
 
-Execution::Buffers buffers_of(const qn_session& session, const void* const* inputs) {
-  return {inputs, static_cast<char*>(session.arena.data()), const_cast<const void**>(session.scratch.data())};
-}
-
-qn_status run(qn_session& session, const void* const* inputs) {
+qn_status run(qn_session& session) {
   const Execution& execution = *session.execution;
-  const Execution::Buffers buffers = buffers_of(session, inputs);
+  const Execution::Buffers buffers = {session.inputs.data(), session.bound_outputs.data(),
+                                      static_cast<char*>(session.arena.data()), session.scratch.data()};
   const qn_parallel* parallel = session.parallel.run == nullptr ? nullptr : &session.parallel;
   session.has_run = false;
   for (qn_profile_entry& entry : session.profile) entry.start_ns = entry.time_ns = 0;
@@ -226,6 +319,7 @@ qn_status run(qn_session& session, const void* const* inputs) {
   }
   session.cancelled = false;  // too late for this run, and no later one was meant
   execution.end(buffers);
+  for (size_t i = 0; i < session.outputs.size(); ++i) session.outputs[i] = execution.output(i, buffers);
   session.has_run = true;
   return QN_OK;
 }
@@ -285,8 +379,8 @@ qn_status qn_session_output_tensor(const qn_session* session, size_t index, qn_t
 
 qn_status qn_session_run(qn_session* session, const void* const* inputs) {
   return quern::guarded([&] {
-    QN_TRY(quern::check_inputs(session, inputs));
-    return quern::run(*session, inputs);
+    QN_TRY(quern::take_inputs(session, inputs));
+    return quern::run(*session);
   });
 }
 
@@ -298,8 +392,21 @@ qn_status qn_session_output(const qn_session* session, size_t index, const void*
     const size_t outputs = session->execution->graph().outputs.size();
     if (index >= outputs) return fail(QN_INVALID_ARGUMENT, "qn_session_output: output %zu of %zu", index, outputs);
     if (!session->has_run) return fail(QN_INVALID_ARGUMENT, "qn_session_output: the session has not run");
-    *data = session->execution->output(index, quern::buffers_of(*session, nullptr));
+    *data = session->outputs[index];
     return QN_OK;
+  });
+}
+
+qn_status qn_session_bind_input(qn_session* session, size_t index, const void* data, size_t size) {
+  return quern::guarded([&] {
+    return quern::bind(session, &quern::Graph::inputs, &qn_session::bound_inputs, index,
+                       {const_cast<void*>(data), size}, "input");  // which is only read
+  });
+}
+
+qn_status qn_session_bind_output(qn_session* session, size_t index, void* data, size_t size) {
+  return quern::guarded([&] {
+    return quern::bind(session, &quern::Graph::outputs, &qn_session::bound_outputs, index, {data, size}, "output");
   });
 }
 
