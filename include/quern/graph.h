@@ -22,6 +22,8 @@ extern "C" {
 typedef struct qn_model qn_model;
 /** One use of a model: sizes, plans, arena. A session runs in one thread at a time; use several for more. */
 typedef struct qn_session qn_session;
+/** Memory for activations and workspace of sessions that never run at the same time. */
+typedef struct qn_arena qn_arena;
 
 /** How a model is loaded. */
 typedef struct qn_model_options {
@@ -79,6 +81,25 @@ QN_API qn_status qn_model_input(const qn_model* model, size_t index, qn_port* po
 /** Describes output `index`, with the size that follows from the inputs'. */
 QN_API qn_status qn_model_output(const qn_model* model, size_t index, qn_port* port);
 
+/** Makes an arena, for qn_session_options.arena of any number of sessions, of one model or several. All that a session
+ *  computes lies there, its outputs, too, so only one of them may be made, resized, run or asked for an output at a
+ *  time: a run during another's, or growth during a run, is QN_INVALID_ARGUMENT. An output that is not bound can be had
+ *  until another session of the arena runs, or the arena grows; as an input of another one it must be copied or bound.
+ *  Sessions of one model, with the same sizes, number of tasks and algorithm, and without tuning, share their tables as
+ *  well, whatever arena they have.
+ *  @param memory  NULL: the arena takes what it needs from the library's allocator. It grows when a session is made or
+ *                 resized that needs more than all before, and keeps that until it is released. Otherwise memory of the
+ *                 caller's, aligned to 64, which stays valid until the arena and its sessions are released, and which
+ *                 nobody else uses while one of them runs; between runs it may hold anything, at the cost of outputs
+ *                 that lie there. Sessions that need more are refused with QN_OUT_OF_MEMORY. How much they need,
+ *                 qn_session_memory() of one without an arena tells, or qn_arena_bytes() of an arena that grows.
+ *  @param size    Bytes of `memory`; without, how many bytes to begin with. */
+QN_API qn_status qn_arena_create(void* memory, size_t size, qn_arena** arena);
+/** Gives up the caller's reference; sessions keep the arena alive. NULL is allowed. */
+QN_API void qn_arena_release(qn_arena* arena);
+/** Bytes the arena has; 0 for NULL. Thread-safe. */
+QN_API size_t qn_arena_bytes(const qn_arena* arena);
+
 /** For qn_session_options.threads: as many as `parallel` has, and 1 without. */
 #define QN_THREADS_DEFAULT ((size_t)-1)
 
@@ -101,9 +122,10 @@ typedef struct qn_session_options {
                             reference. NULL: none. */
   int tune; /**< Non-zero: planning measures what `tuning` has no choice for, on the session's threads, and adds
                  it; seconds to a minute for a model. qn_tuning_save_file() keeps it for other processes. */
+  qn_arena* arena; /**< Where the session has activations and workspace; it keeps a reference. NULL: one of its own. */
 } qn_session_options;
 
-/** Defaults: QN_THREADS_DEFAULT, parallel NULL, QN_ALGORITHM_AUTO, no profile, memory_limit 0, no tuning. */
+/** Defaults: QN_THREADS_DEFAULT, parallel NULL, QN_ALGORITHM_AUTO, no profile, memory_limit 0, no tuning, no arena. */
 QN_INIT(qn_session_options)
 
 /** Plans every operator for the model's own input sizes. options may be NULL. QN_OUT_OF_MEMORY also where limits of the
@@ -124,7 +146,8 @@ QN_API qn_status qn_session_input_tensor(const qn_session* session, size_t index
 QN_API qn_status qn_session_output_tensor(const qn_session* session, size_t index, qn_tensor* tensor);
 
 /** Runs the model. `inputs`: one dense buffer per input, read only; NULL stands for the one that is bound to the input,
- *  and where all are bound, `inputs` may be NULL. Answers QN_CANCELLED if qn_session_cancel() came. */
+ *  and where all are bound, `inputs` may be NULL. Buffers within the session's arena are refused: what a session left
+ *  there is copied first, or bound elsewhere. Answers QN_CANCELLED if qn_session_cancel() came. */
 QN_API qn_status qn_session_run(qn_session* session, const void* const* inputs);
 
 /** Binds `size` bytes at `data` to input `index`: runs read the input there where they are given no other buffer for
@@ -142,14 +165,15 @@ QN_API qn_status qn_session_bind_input(qn_session* session, size_t index, const 
  *  input or output, nor an input given to a run: both are QN_INVALID_ARGUMENT, as is a wrong size or alignment. It does
  *  not make the arena smaller. */
 QN_API qn_status qn_session_bind_output(qn_session* session, size_t index, void* data, size_t size);
-/** Address of output `index`, dense: where the last run left it, valid until the next run, resize or release. */
+/** Address of output `index`, dense: where the last run left it, valid until the next run, resize or release; in an
+ *  arena of several sessions until another of them runs or the arena grows, after which this is QN_INVALID_ARGUMENT. */
 QN_API qn_status qn_session_output(const qn_session* session, size_t index, const void** data);
 
 /** Asks a run in another thread to stop before its next operator. Without a run going on, the next one stops at once; a
  *  run that has begun its last operator ends as if nothing had been asked. Thread-safe. */
 QN_API void qn_session_cancel(qn_session* session);
 
-/** Bytes of activations and workspace the session holds (its arena). */
+/** Bytes of activations and workspace that the session needs: its own arena's, or of the one it was given. */
 QN_API size_t qn_session_memory(const qn_session* session);
 
 /** One operator of a profiling session. Strings live until the next resize or release. */

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "base/tensor.h"
 #include "base/thread_pool.h"
+#include "graph/arena.h"
 #include "graph/execution.h"
 #include "graph/passes.h"
 #include "graph/sparse.h"
@@ -24,14 +25,23 @@ struct qn_session : quern::Allocated {
   bool profiling = false;
   size_t user_limit = 0;  // bytes that planning may take; 0: the user did not say
   std::shared_ptr<const quern::Execution> execution;
-  quern::Buffer arena;
-  quern::Vector<const void*> scratch;  // for a run
+  quern::Arena own_arena;
+  std::shared_ptr<quern::Arena> shared_arena;  // NULL: its own
+  quern::Vector<const void*> scratch;          // for a run
   // Per input: the bound buffer, and what a run reads. Per output: the bound buffer, and where the last run left it.
   quern::Vector<quern::Bound> bound_inputs, bound_outputs;
-  quern::Vector<const void*> inputs, outputs;
+  quern::Vector<const void*> inputs;
+  struct Output {
+    const void* data;
+    bool in_arena;
+  };
+  quern::Vector<Output> outputs;
   quern::Vector<qn_profile_entry> profile;  // one per step, if profiling
   std::atomic<bool> cancelled{false};
   bool has_run = false;  // since the last change of shapes
+
+  quern::Arena& arena() { return has_shared_arena() ? *shared_arena : own_arena; }
+  bool has_shared_arena() const { return quern::has_api("arena") && shared_arena != nullptr; }
 };
 
 namespace quern {
@@ -81,7 +91,12 @@ qn_tensor describe(const Graph& graph, const Port& port) {
   return tensor;
 }
 
-// ---- buffers of the caller's
+size_t port_bytes(const Graph& graph, const Port& port) {
+  const qn_tensor tensor = describe(graph, port);
+  return qn_tensor_bytes(&tensor);
+}
+
+// ---- buffers of the caller's: `what` and `index` name them in messages
 
 // No sums: buffers may end where the address space does.
 bool overlap(const void* a, size_t a_bytes, const void* b, size_t b_bytes) {
@@ -89,70 +104,90 @@ bool overlap(const void* a, size_t a_bytes, const void* b, size_t b_bytes) {
   return x < y ? y - x < a_bytes : x - y < b_bytes;
 }
 
-// Fails where a bound output, other than output `but`, has some of these bytes.
-qn_status check_apart(const qn_session& session, const void* data, size_t bytes, size_t but, const char* who) {
-  for (size_t i = 0; i < session.bound_outputs.size(); ++i) {
-    const Bound& other = session.bound_outputs[i];
-    if (i != but && other.data != nullptr && overlap(data, bytes, other.data, other.bytes)) {
-      return fail(QN_INVALID_ARGUMENT, "%s overlaps the buffer bound to output %zu", who, i);
-    }
-  }
-  return QN_OK;
-}
-
-qn_status check_aligned(const void* data, qn_type type, const char* who) {
+qn_status check_aligned(const void* data, qn_type type, const char* what, size_t index) {
   if (reinterpret_cast<uintptr_t>(data) % qn_type_size(type) == 0) return QN_OK;
-  return fail(QN_INVALID_ARGUMENT, "%s is not aligned to its elements", who);
+  return fail(QN_INVALID_ARGUMENT, "%s %zu is not aligned to its elements", what, index);
 }
 
-// Fails unless what is bound to the ports has room for their tensors in `graph`.
-qn_status check_room(const Graph& graph, const Vector<Port>& ports, const Vector<Bound>& bound, const char* what) {
-  for (size_t i = 0; i < ports.size(); ++i) {
-    const qn_tensor tensor = describe(graph, ports[i]);
-    const size_t needed = qn_tensor_bytes(&tensor);
-    if (bound[i].data == nullptr || bound[i].bytes >= needed) continue;
-    return fail(QN_INVALID_ARGUMENT, "%s %zu takes %zu bytes, but the buffer bound to it has %zu", what, i, needed,
-                bound[i].bytes);
+// Fails where one of these buffers, other than the one at `but`, has some of the bytes.
+qn_status check_apart(const Vector<Bound>& bound, size_t but, const char* whose, const void* data, size_t bytes,
+                      const char* what, size_t index) {
+  for (size_t i = 0; i < bound.size(); ++i) {
+    if (i == but || bound[i].data == nullptr || !overlap(data, bytes, bound[i].data, bound[i].bytes)) continue;
+    return fail(QN_INVALID_ARGUMENT, "%s %zu overlaps the buffer bound to %s %zu", what, index, whose, i);
   }
   return QN_OK;
 }
 
-qn_status check_room(const qn_session& session, const Graph& graph) {
-  QN_TRY(check_room(graph, graph.inputs, session.bound_inputs, "input"));
-  return check_room(graph, graph.outputs, session.bound_outputs, "output");
+// Fails where the buffer has bytes of the arena, which the run overwrites.
+qn_status check_outside(const Arena& arena, const void* data, size_t bytes, const char* what, size_t index) {
+  if (!has_api("arena") || !overlap(data, bytes, arena.data(), arena.size())) return QN_OK;
+  return fail(QN_INVALID_ARGUMENT, "%s %zu lies in the session's arena", what, index);
 }
 
-qn_status bind(qn_session* session, const Vector<Port> Graph::*ports, Vector<Bound> qn_session::*bound, size_t index,
-               Bound buffer, const char* what) {
-  char who[64];
-  std::snprintf(who, sizeof who, "qn_session_bind_%s", what);
-  if (session == nullptr) return fail(QN_INVALID_ARGUMENT, "%s: session is NULL", who);
+qn_status check_room(const Graph& graph, const Port& port, const Bound& bound, const char* what, size_t index) {
+  const size_t needed = port_bytes(graph, port);
+  if (bound.data == nullptr || bound.bytes >= needed) return QN_OK;
+  return fail(QN_INVALID_ARGUMENT, "%s %zu takes %zu bytes, but its buffer has %zu", what, index, needed, bound.bytes);
+}
+
+// Fails unless what is bound has room for the inputs and outputs of `graph`.
+qn_status check_room(const qn_session& session, const Graph& graph) {
+  for (size_t i = 0; i < graph.inputs.size(); ++i) {
+    QN_TRY(check_room(graph, graph.inputs[i], session.bound_inputs[i], "input", i));
+  }
+  for (size_t i = 0; i < graph.outputs.size(); ++i) {
+    QN_TRY(check_room(graph, graph.outputs[i], session.bound_outputs[i], "output", i));
+  }
+  return QN_OK;
+}
+
+qn_status bind_input(qn_session* session, size_t index, Bound buffer) {
+  if (session == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_session_bind_input: session is NULL");
+  const char* const what = "qn_session_bind_input: input";
   const Graph& graph = session->execution->graph();
-  const bool is_output = ports == &Graph::outputs;
-  if (index >= (graph.*ports).size()) {
-    return fail(QN_INVALID_ARGUMENT, "%s: index %zu of %zu", who, index, (graph.*ports).size());
+  if (index >= graph.inputs.size()) {
+    return fail(QN_INVALID_ARGUMENT, "%s %zu of %zu", what, index, graph.inputs.size());
   }
   if (buffer.data != nullptr) {
-    const Port& port = (graph.*ports)[index];
-    const qn_tensor tensor = describe(graph, port);
-    const size_t needed = qn_tensor_bytes(&tensor);
-    std::snprintf(who, sizeof who, "qn_session_bind_%s: %s %zu", what, what, index);
-    if (buffer.bytes < needed) {
-      return fail(QN_INVALID_ARGUMENT, "%s: %zu bytes instead of %zu", who, buffer.bytes, needed);
-    }
-    QN_TRY(check_aligned(buffer.data, port.type, who));
-    QN_TRY(check_apart(*session, buffer.data, buffer.bytes, is_output ? index : SIZE_MAX, who));
-    for (size_t i = 0; is_output && i < session->bound_inputs.size(); ++i) {
-      const Bound& input = session->bound_inputs[i];
-      if (input.data == nullptr || !overlap(buffer.data, buffer.bytes, input.data, input.bytes)) continue;
-      return fail(QN_INVALID_ARGUMENT, "%s overlaps the buffer bound to input %zu", who, i);
-    }
+    QN_TRY(check_room(graph, graph.inputs[index], buffer, what, index));
+    QN_TRY(check_aligned(buffer.data, graph.inputs[index].type, what, index));
+    QN_TRY(check_apart(session->bound_outputs, SIZE_MAX, "output", buffer.data, buffer.bytes, what, index));
   }
-  (session->*bound)[index] = buffer;
+  session->bound_inputs[index] = buffer;
+  return QN_OK;
+}
+
+qn_status bind_output(qn_session* session, size_t index, Bound buffer) {
+  if (session == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_session_bind_output: session is NULL");
+  const char* const what = "qn_session_bind_output: output";
+  const Graph& graph = session->execution->graph();
+  if (index >= graph.outputs.size()) {
+    return fail(QN_INVALID_ARGUMENT, "%s %zu of %zu", what, index, graph.outputs.size());
+  }
+  if (buffer.data != nullptr) {
+    QN_TRY(check_room(graph, graph.outputs[index], buffer, what, index));
+    QN_TRY(check_aligned(buffer.data, graph.outputs[index].type, what, index));
+    QN_TRY(check_apart(session->bound_outputs, index, "output", buffer.data, buffer.bytes, what, index));
+    QN_TRY(check_apart(session->bound_inputs, SIZE_MAX, "input", buffer.data, buffer.bytes, what, index));
+  }
+  session->bound_outputs[index] = buffer;
   return QN_OK;
 }
 
 // ---- planning
+
+qn_status fail_in_use() { return fail(QN_INVALID_ARGUMENT, "a session is using the arena at this time"); }
+
+// False: the arena is in use.
+bool use_memory(qn_session& session, Buffer memory) {
+  Arena& arena = session.arena();
+  if (!arena.enter()) return false;
+  // Another session may have made it grow in the meantime.
+  if (!session.has_shared_arena() || memory.size() > arena.size()) arena.adopt(std::move(memory));
+  arena.leave();
+  return true;
+}
 
 // Plans for a graph whose inputs have their shapes. Sessions change only when all has worked.
 qn_status plan(qn_session& session, Graph graph, size_t limit) {
@@ -166,7 +201,12 @@ qn_status plan(qn_session& session, Graph graph, size_t limit) {
     execution = made;
   }
   if (has_api("bind")) QN_TRY(check_room(session, execution->graph()));
-  Buffer arena(execution->arena_bytes());
+  Buffer memory;
+  if (session.has_shared_arena()) {
+    QN_TRY(session.shared_arena->prepare(execution->arena_bytes(), &memory));
+  } else {
+    memory = Buffer(execution->arena_bytes());  // it may become smaller, too
+  }
   Vector<const void*> scratch(execution->most_inputs());
   Vector<qn_profile_entry> profile;
   if (session.profiling) {
@@ -176,9 +216,10 @@ qn_status plan(qn_session& session, Graph graph, size_t limit) {
       profile.push_back({node.name.c_str(), op_name(node.kind), info.algorithm, info.kernel, info.macs, 0, 0});
     }
   }
+  // The last that can fail.
+  if (memory.data() != nullptr && !use_memory(session, std::move(memory))) return fail_in_use();
   if (has_api("arena") && made != nullptr) Execution::share(made);
   session.execution = std::move(execution);
-  session.arena = std::move(arena);
   session.scratch = std::move(scratch);
   session.profile = std::move(profile);
   session.has_run = false;
@@ -208,6 +249,7 @@ qn_status create(qn_model* model, const qn_session_options* user_options, qn_ses
   const Graph& graph = model->impl->graph;
   made->inputs.resize(graph.inputs.size());
   made->outputs.resize(graph.outputs.size());
+  if (has_api("arena") && options.arena != nullptr) made->shared_arena = options.arena->impl;
   if (has_api("bind")) {
     made->bound_inputs.resize(graph.inputs.size());
     made->bound_outputs.resize(graph.outputs.size());
@@ -280,32 +322,43 @@ uint64_t now() {
 }
 
 // Finds out what the run reads: what it is given, or else what is bound.
-qn_status take_inputs(qn_session* session, const void* const* inputs) {
-  if (session == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_session_run: session is NULL");
-  const Graph& graph = session->execution->graph();
+qn_status take_inputs(qn_session& session, const void* const* inputs) {
+  const char* const what = "qn_session_run: input";
+  const Graph& graph = session.execution->graph();
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     const void* data = inputs == nullptr ? nullptr : inputs[i];
-    if (has_api("bind") && data == nullptr) data = session->bound_inputs[i].data;
-    if (data == nullptr && inputs == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_session_run: inputs is NULL");
-    char who[64];
-    std::snprintf(who, sizeof who, "qn_session_run: input %zu", i);
-    if (data == nullptr) return fail(QN_INVALID_ARGUMENT, "%s is NULL", who);
-    QN_TRY(check_aligned(data, graph.inputs[i].type, who));
-    if (has_api("bind")) {
-      const qn_tensor tensor = describe(graph, graph.inputs[i]);
-      QN_TRY(check_apart(*session, data, qn_tensor_bytes(&tensor), SIZE_MAX, who));
-    }
-    session->inputs[i] = data;
+    if (has_api("bind") && data == nullptr) data = session.bound_inputs[i].data;
+    if (data == nullptr) return fail(QN_INVALID_ARGUMENT, "%s %zu is NULL", what, i);
+    QN_TRY(check_aligned(data, graph.inputs[i].type, what, i));
+    const size_t bytes = port_bytes(graph, graph.inputs[i]);
+    if (has_api("bind")) QN_TRY(check_apart(session.bound_outputs, SIZE_MAX, "output", data, bytes, what, i));
+    QN_TRY(check_outside(session.arena(), data, bytes, what, i));
+    session.inputs[i] = data;
   }
   return QN_OK;
 }
 
+qn_status check_outputs(qn_session& session) {
+  for (size_t i = 0; has_api("bind") && i < session.bound_outputs.size(); ++i) {
+    const Bound& output = session.bound_outputs[i];
+    if (output.data == nullptr) continue;
+    QN_TRY(check_outside(session.arena(), output.data, output.bytes, "qn_session_run: the buffer bound to output", i));
+  }
+  return QN_OK;
+}
+
+struct Leave {
+  void operator()(Arena* arena) const { arena->leave(); }
+};
+
 qn_status run(qn_session& session) {
   const Execution& execution = *session.execution;
-  const Execution::Buffers buffers = {session.inputs.data(), session.bound_outputs.data(),
-                                      static_cast<char*>(session.arena.data()), session.scratch.data()};
+  Arena& arena = session.arena();
+  const Execution::Buffers buffers = {session.inputs.data(), session.bound_outputs.data(), arena.data(),
+                                      session.scratch.data()};
   const qn_parallel* parallel = session.parallel.run == nullptr ? nullptr : &session.parallel;
   session.has_run = false;
+  arena.last = &session;
   for (qn_profile_entry& entry : session.profile) entry.start_ns = entry.time_ns = 0;
   const uint64_t start = session.profiling ? now() : 0;
   execution.begin(buffers);
@@ -319,7 +372,10 @@ qn_status run(qn_session& session) {
   }
   session.cancelled = false;  // too late for this run, and no later one was meant
   execution.end(buffers);
-  for (size_t i = 0; i < session.outputs.size(); ++i) session.outputs[i] = execution.output(i, buffers);
+  for (size_t i = 0; i < session.outputs.size(); ++i) {
+    const void* const data = execution.output(i, buffers);
+    session.outputs[i] = {data, overlap(data, 1, arena.data(), arena.size())};
+  }
   session.has_run = true;
   return QN_OK;
 }
@@ -379,7 +435,12 @@ qn_status qn_session_output_tensor(const qn_session* session, size_t index, qn_t
 
 qn_status qn_session_run(qn_session* session, const void* const* inputs) {
   return quern::guarded([&] {
-    QN_TRY(quern::take_inputs(session, inputs));
+    if (session == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_session_run: session is NULL");
+    quern::Arena& arena = session->arena();
+    if (!arena.enter()) return quern::fail_in_use();
+    const std::unique_ptr<quern::Arena, quern::Leave> leave(&arena);
+    QN_TRY(quern::take_inputs(*session, inputs));
+    QN_TRY(quern::check_outputs(*session));
     return quern::run(*session);
   });
 }
@@ -392,22 +453,23 @@ qn_status qn_session_output(const qn_session* session, size_t index, const void*
     const size_t outputs = session->execution->graph().outputs.size();
     if (index >= outputs) return fail(QN_INVALID_ARGUMENT, "qn_session_output: output %zu of %zu", index, outputs);
     if (!session->has_run) return fail(QN_INVALID_ARGUMENT, "qn_session_output: the session has not run");
-    *data = session->outputs[index];
+    const qn_session::Output& output = session->outputs[index];
+    if (session->has_shared_arena() && output.in_arena && session->shared_arena->last != session) {
+      return fail(QN_INVALID_ARGUMENT, "qn_session_output: another session has used the arena since");
+    }
+    *data = output.data;
     return QN_OK;
   });
 }
 
 qn_status qn_session_bind_input(qn_session* session, size_t index, const void* data, size_t size) {
   return quern::guarded([&] {
-    return quern::bind(session, &quern::Graph::inputs, &qn_session::bound_inputs, index,
-                       {const_cast<void*>(data), size}, "input");  // which is only read
+    return quern::bind_input(session, index, {const_cast<void*>(data), size});  // which is only read
   });
 }
 
 qn_status qn_session_bind_output(qn_session* session, size_t index, void* data, size_t size) {
-  return quern::guarded([&] {
-    return quern::bind(session, &quern::Graph::outputs, &qn_session::bound_outputs, index, {data, size}, "output");
-  });
+  return quern::guarded([&] { return quern::bind_output(session, index, {data, size}); });
 }
 
 void qn_session_cancel(qn_session* session) {

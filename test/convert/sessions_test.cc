@@ -1,10 +1,13 @@
 // Sessions of the reference architectures: the memory they share, and buffers of the caller's.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cstring>
 #include <memory>
 #include <vector>
 
+#include "../graph/meter.h"
 #include "convert/zoo.h"
 #include "graph/format.h"
 #include "graph/passes.h"
@@ -13,6 +16,8 @@ namespace quern {
 namespace {
 
 struct Release {
+  void operator()(qn_arena* arena) const { qn_arena_release(arena); }
+  void operator()(qn_weights_cache* cache) const { qn_weights_cache_release(cache); }
   void operator()(qn_model* model) const { qn_model_release(model); }
   void operator()(qn_session* session) const { qn_session_release(session); }
 };
@@ -21,11 +26,11 @@ using SessionHandle = std::unique_ptr<qn_session, Release>;
 
 void expect_ok(qn_status status) { EXPECT_EQ(status, QN_OK) << qn_last_message(); }
 
-ModelHandle reference(const std::string& name) {
+ModelHandle reference(const std::string& name, const qn_model_options* options = nullptr) {
   Graph graph = build_zoo(name, 1);
   expect_ok(optimize(graph));
   qn_model* model = nullptr;
-  expect_ok(make_model(std::move(graph), nullptr, &model));
+  expect_ok(make_model(std::move(graph), options, &model));
   return ModelHandle(model);
 }
 
@@ -80,6 +85,86 @@ TEST_P(Sessions, GiveTheSameBitsInBuffersOfTheCallers) {
   for (size_t i = 0; i < expected.size(); ++i) {
     EXPECT_TRUE(same(std::vector<float>(bound[i].begin() + 1, bound[i].end()), expected[i])) << "output " << i;
     EXPECT_TRUE(same(output(session, i), expected[i]));
+  }
+}
+
+// ---- shared arenas
+
+std::unique_ptr<qn_arena, Release> make_arena() {
+  qn_arena* arena = nullptr;
+  expect_ok(qn_arena_create(nullptr, 0, &arena));
+  return std::unique_ptr<qn_arena, Release>(arena);
+}
+
+// What `count` sessions hold that share an arena, packed weights aside.
+size_t bytes_of_sessions(size_t count, const test::Meter& meter) {
+  qn_weights_cache* cache = nullptr;
+  expect_ok(qn_weights_cache_create(&cache));
+  const std::unique_ptr<qn_weights_cache, Release> release(cache);
+  qn_model_options model_options;
+  qn_model_options_init(&model_options);
+  model_options.cache = cache;
+  const ModelHandle model = reference("mobilenet_v1", &model_options);
+
+  const size_t before = meter.now - qn_weights_cache_bytes(cache);
+  const auto arena = make_arena();
+  qn_session_options options;
+  qn_session_options_init(&options);
+  options.arena = arena.get();
+  std::vector<SessionHandle> sessions;
+  for (size_t i = 0; i < count; ++i) sessions.push_back(session_of(model, &options));
+  const std::vector<float> input = picture(sessions[0]);
+  const void* const inputs[] = {input.data()};
+  std::vector<float> expected;
+  for (const SessionHandle& session : sessions) {
+    expect_ok(qn_session_run(session.get(), inputs));
+    if (expected.empty()) expected = output(session, 0);
+    EXPECT_TRUE(same(output(session, 0), expected));
+  }
+  EXPECT_EQ(qn_arena_bytes(arena.get()), qn_session_memory(sessions[0].get()));
+  return meter.now - qn_weights_cache_bytes(cache) - before;
+}
+
+TEST(Arena, ThreeSessionsTakeHardlyMoreThanOne) {
+  static test::Meter meter;
+  const qn_allocator allocator = {&meter, test::Meter::allocate, test::Meter::release};
+  ASSERT_EQ(qn_set_allocator(&allocator), QN_OK);
+  const size_t one = bytes_of_sessions(1, meter), three = bytes_of_sessions(3, meter);
+  EXPECT_EQ(meter.now, 0u);
+  ASSERT_EQ(qn_set_allocator(nullptr), QN_OK);
+  RecordProperty("one", std::to_string(one));
+  RecordProperty("three", std::to_string(three));
+  EXPECT_GT(one, size_t{4} << 20);
+  EXPECT_LE(three, one + (size_t{64} << 10)) << "one takes " << one;
+}
+
+TEST(Arena, SessionsOfSeveralModels) {
+  const auto arena = make_arena();
+  qn_session_options options;
+  qn_session_options_init(&options);
+  options.arena = arena.get();
+  struct Run {
+    SessionHandle session;
+    std::vector<float> input, expected;
+  };
+  std::vector<Run> runs;
+  size_t most = 0;
+  for (const char* name : {"squeezenet_v1.1", "mobilenet_v1", "shufflenet_v2", "mobilenet_v2"}) {
+    const ModelHandle model = reference(name);
+    const SessionHandle alone = session_of(model);
+    Run& run = runs.emplace_back(Run{session_of(model, &options), picture(alone), {}});
+    const void* const inputs[] = {run.input.data()};
+    ASSERT_EQ(qn_session_run(alone.get(), inputs), QN_OK);
+    run.expected = output(alone, 0);
+    most = std::max(most, qn_session_memory(alone.get()));
+  }
+  EXPECT_EQ(qn_arena_bytes(arena.get()), most);
+  for (int round = 0; round < 2; ++round) {
+    for (const Run& run : runs) {
+      const void* const inputs[] = {run.input.data()};
+      ASSERT_EQ(qn_session_run(run.session.get(), inputs), QN_OK) << qn_last_message();
+      EXPECT_TRUE(same(output(run.session, 0), run.expected));
+    }
   }
 }
 

@@ -72,13 +72,17 @@ struct Scarce {
   }
 };
 
-// Loads, plans and measures, runs, resizes and runs again. The first failure is returned.
+// Loads, plans and measures, runs, resizes and runs again, beside another session of the arena. The first failure is
+// returned.
 qn_status whole_life(const void* data, size_t size) {
   struct Handles {
     qn_model* model = nullptr;
-    qn_session* session = nullptr;
+    qn_session *session = nullptr, *other = nullptr;
     qn_tuning* tuning = nullptr;
+    qn_arena* arena = nullptr;
     ~Handles() {
+      qn_arena_release(arena);
+      qn_session_release(other);
       qn_tuning_release(tuning);
       qn_session_release(session);
       qn_model_release(model);
@@ -91,12 +95,16 @@ qn_status whole_life(const void* data, size_t size) {
   QN_TRY(qn_tuning_create(&h.tuning));
   qn_session_options options;
   qn_session_options_init(&options);
+  QN_TRY(qn_arena_create(nullptr, 64, &h.arena));
+  options.arena = h.arena;
+  QN_TRY(qn_session_create(h.model, &options, &h.other));
   options.tuning = h.tuning;
   options.tune = 1;
   QN_TRY(qn_session_create(h.model, &options, &h.session));
   QN_TRY(qn_session_run(h.session, inputs));
   const qn_status resized = qn_session_resize(h.session, 0, 4, shape);
   EXPECT_EQ(qn_session_run(h.session, inputs), QN_OK) << "also after a failed resize";
+  EXPECT_EQ(qn_session_run(h.other, inputs), QN_OK) << "also where the arena has not grown";
   return resized;
 }
 

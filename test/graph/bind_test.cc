@@ -198,10 +198,10 @@ TEST(Bind, ResizeKeepsWhatHasRoom) {
   EXPECT_EQ(std::count(out.begin(), out.end(), 3.0f), 12);
 
   EXPECT_EQ(qn_session_resize(session.get(), 0, 2, four), QN_INVALID_ARGUMENT);
-  EXPECT_STREQ(qn_last_message(), "input 0 takes 64 bytes, but the buffer bound to it has 48");
+  EXPECT_STREQ(qn_last_message(), "input 0 takes 64 bytes, but its buffer has 48");
   expect_ok(qn_session_bind_input(session.get(), 0, nullptr, 0));
   EXPECT_EQ(qn_session_resize(session.get(), 0, 2, four), QN_INVALID_ARGUMENT);
-  EXPECT_STREQ(qn_last_message(), "output 0 takes 64 bytes, but the buffer bound to it has 48");
+  EXPECT_STREQ(qn_last_message(), "output 0 takes 64 bytes, but its buffer has 48");
   std::fill(in.begin(), in.end(), 5.0f);
   const void* inputs[] = {in.data()};
   ASSERT_EQ(qn_session_run(session.get(), inputs), QN_OK) << "with the old sizes";
@@ -229,7 +229,7 @@ TEST(Bind, RefusesWhatCannotBe) {
   EXPECT_EQ(bind_out(s, 2, room, 16), QN_INVALID_ARGUMENT);
   EXPECT_EQ(bind_out(s, SIZE_MAX, nullptr, 0), QN_INVALID_ARGUMENT);
   EXPECT_EQ(bind_in(s, 0, room, 15), QN_INVALID_ARGUMENT);
-  EXPECT_STREQ(qn_last_message(), "qn_session_bind_input: input 0: 15 bytes instead of 16");
+  EXPECT_STREQ(qn_last_message(), "qn_session_bind_input: input 0 takes 16 bytes, but its buffer has 15");
   EXPECT_EQ(bind_out(s, 0, room, 0), QN_INVALID_ARGUMENT);
   EXPECT_EQ(bind_in(s, 0, room + 2, 16), QN_INVALID_ARGUMENT);
   EXPECT_EQ(bind_out(s, 1, room + 1, 16), QN_INVALID_ARGUMENT);

@@ -15,8 +15,10 @@ static const char* use_session(qn_model* model) {
   qn_session_options_init(&options);
   options.threads = 2;
   options.profile = 1;
+  NEED(qn_arena_create(NULL, 0, &options.arena) == QN_OK);
   qn_session* session = NULL;
   NEED(qn_session_create(model, &options, &session) == QN_OK);
+  qn_arena_release(options.arena); /* the session keeps it */
 
   qn_tensor in, out;
   NEED(qn_session_input_tensor(session, 0, &in) == QN_OK);
@@ -42,6 +44,14 @@ static const char* use_session(qn_model* model) {
   qn_profile_entry entry;
   NEED(qn_session_profile(session, 0, &entry) == QN_OK);
   NEED(strcmp(entry.op, "clamp") == 0);
+
+  float again[20] = {-1, 1};
+  NEED(qn_tensor_bytes(&in) == sizeof again);
+  NEED(qn_session_bind_input(session, 0, again, sizeof again) == QN_OK);
+  float result[20] = {9, 9};
+  NEED(qn_session_bind_output(session, 0, result, sizeof result) == QN_OK);
+  NEED(qn_session_run(session, NULL) == QN_OK);
+  NEED(result[0] == 0 && result[1] == 1 && result[2] == 0);
   qn_session_release(session);
   return NULL;
 }
