@@ -120,8 +120,8 @@ typedef struct qn_session_options {
                             huge, 1 GiB and four times the model's weights; for sizes asked for, no limit. */
   qn_tuning* tuning;   /**< Measured choices for what `algorithm` leaves open, see qn_plan_options; the session keeps a
                             reference. NULL: none. */
-  int tune; /**< Non-zero: planning measures what `tuning` has no choice for, on the session's threads, and adds
-                 it; seconds to a minute for a model. qn_tuning_save_file() keeps it for other processes. */
+  int tune;        /**< Non-zero: planning measures what `tuning` has no choice for, on the session's threads, and adds
+                        it; seconds to a minute for a model. qn_tuning_save_file() keeps it for other processes. */
   qn_arena* arena; /**< Where the session has activations and workspace; it keeps a reference. NULL: one of its own. */
 } qn_session_options;
 

@@ -131,13 +131,13 @@ qn_status check_room(const Graph& graph, const Port& port, const Bound& bound, c
   return fail(QN_INVALID_ARGUMENT, "%s %zu takes %zu bytes, but its buffer has %zu", what, index, needed, bound.bytes);
 }
 
-// Fails unless what is bound has room for the inputs and outputs of `graph`.
+// Fails unless what is bound has room for the inputs and outputs of `graph`, which the session is resized to.
 qn_status check_room(const qn_session& session, const Graph& graph) {
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
-    QN_TRY(check_room(graph, graph.inputs[i], session.bound_inputs[i], "input", i));
+    QN_TRY(check_room(graph, graph.inputs[i], session.bound_inputs[i], "qn_session_resize: input", i));
   }
   for (size_t i = 0; i < graph.outputs.size(); ++i) {
-    QN_TRY(check_room(graph, graph.outputs[i], session.bound_outputs[i], "output", i));
+    QN_TRY(check_room(graph, graph.outputs[i], session.bound_outputs[i], "qn_session_resize: output", i));
   }
   return QN_OK;
 }

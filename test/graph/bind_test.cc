@@ -198,10 +198,10 @@ TEST(Bind, ResizeKeepsWhatHasRoom) {
   EXPECT_EQ(std::count(out.begin(), out.end(), 3.0f), 12);
 
   EXPECT_EQ(qn_session_resize(session.get(), 0, 2, four), QN_INVALID_ARGUMENT);
-  EXPECT_STREQ(qn_last_message(), "input 0 takes 64 bytes, but its buffer has 48");
+  EXPECT_STREQ(qn_last_message(), "qn_session_resize: input 0 takes 64 bytes, but its buffer has 48");
   expect_ok(qn_session_bind_input(session.get(), 0, nullptr, 0));
   EXPECT_EQ(qn_session_resize(session.get(), 0, 2, four), QN_INVALID_ARGUMENT);
-  EXPECT_STREQ(qn_last_message(), "output 0 takes 64 bytes, but its buffer has 48");
+  EXPECT_STREQ(qn_last_message(), "qn_session_resize: output 0 takes 64 bytes, but its buffer has 48");
   std::fill(in.begin(), in.end(), 5.0f);
   const void* inputs[] = {in.data()};
   ASSERT_EQ(qn_session_run(session.get(), inputs), QN_OK) << "with the old sizes";

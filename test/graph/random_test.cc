@@ -202,6 +202,41 @@ class RandomGraph {
 
 constexpr float tolerance = 3e-5f;
 
+// Runs again with all outputs and inputs in buffers of the test's, aligned to 4 and no more, then with every other
+// output there.
+void expect_same_bits_in_bound_buffers(qn_session* session, const std::vector<const void*>& inputs) {
+  const auto shifted = [](size_t bytes) { return std::vector<float>(bytes / 4 + 2); };  // begins at its second element
+  std::vector<std::vector<float>> copies, bound;
+  std::vector<std::string> expected;
+  qn_tensor tensor;
+  for (size_t i = 0; qn_session_output_tensor(session, i, &tensor) == QN_OK; ++i) {
+    const void* data = nullptr;
+    expect_ok(qn_session_output(session, i, &data));
+    expected.emplace_back(static_cast<const char*>(data), qn_tensor_bytes(&tensor));
+    bound.push_back(shifted(expected[i].size()));
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    expect_ok(qn_session_input_tensor(session, i, &tensor));
+    const size_t bytes = qn_tensor_bytes(&tensor);
+    std::memcpy(copies.emplace_back(shifted(bytes)).data() + 1, inputs[i], bytes);
+    expect_ok(qn_session_bind_input(session, i, copies[i].data() + 1, bytes));
+  }
+  for (const size_t step : {1, 2}) {
+    for (size_t i = 0; i < bound.size(); ++i) {
+      float* const data = i % step == 0 ? bound[i].data() + 1 : nullptr;
+      expect_ok(qn_session_bind_output(session, i, data, expected[i].size()));
+      std::fill(bound[i].begin(), bound[i].end(), -77.0f);
+    }
+    ASSERT_EQ(qn_session_run(session, nullptr), QN_OK) << qn_last_message();
+    for (size_t i = 0; i < bound.size(); ++i) {
+      const void* data = nullptr;
+      expect_ok(qn_session_output(session, i, &data));
+      EXPECT_EQ(data == bound[i].data() + 1, i % step == 0);
+      EXPECT_EQ(std::memcmp(data, expected[i].data(), expected[i].size()), 0) << "output " << i << ", step " << step;
+    }
+  }
+}
+
 // Runs `graph` in a session on the given inputs and compares with the values of `expected`'s outputs. Inputs of type
 // f16 have values that f16 can hold.
 void expect_same_results(const Graph& graph, const Graph& expected, const Values& values, size_t threads,
@@ -233,6 +268,7 @@ void expect_same_results(const Graph& graph, const Graph& expected, const Values
           << "output " << i << " in run " << run;
     }
   }
+  expect_same_bits_in_bound_buffers(session, inputs);
   qn_session_release(session);
   qn_model_release(model);
 }
