@@ -159,10 +159,8 @@ bool Execution::runs(const Node& node) const {
          });
 }
 
-// A block can be replaced by the buffer of one output, if this is all that the block has room for.
 void Execution::assign_outputs() {
   outputs_.resize(graph_.outputs.size());
-  owners_.assign(blocks_.size(), nowhere);
   for (size_t i = 0; i < graph_.outputs.size(); ++i) {
     const Port& port = graph_.outputs[i];
     const Home& home = homes_[at(port.tensor)];
@@ -170,11 +168,19 @@ void Execution::assign_outputs() {
     output.copied = port.type != QN_F32 || home.kind == Home::user;
     if (output.copied) {
       output.block = add_block(count(tensor(port.tensor)) * qn_type_size(port.type), last_step(), last_step());
-      owners_.push_back(i);
-    } else if (home.kind == Home::arena && owners_[home.index] == nowhere &&
-               blocks_[home.index].bytes == bytes(port.tensor)) {
-      output.block = home.index;
-      owners_[home.index] = i;
+    } else if (home.kind == Home::arena && blocks_[home.index].bytes == bytes(port.tensor)) {
+      output.block = home.index;  // with room for this output and nothing else
+    }
+  }
+  if (!has_api("bind")) return;
+  owners_ = Vector<size_t>(blocks_.size(), nowhere);
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (outputs_[i].block == nowhere) continue;
+    size_t& owner = owners_[outputs_[i].block];
+    if (owner == nowhere) {
+      owner = i;
+    } else {
+      outputs_[i].block = nowhere;  // another output has it
     }
   }
 }
@@ -202,7 +208,6 @@ qn_status Execution::plan_nodes() {
     const size_t workspace = step.plan->workspace_size();
     if (workspace != 0) step.workspace = {Home::arena, add_block(workspace, i + 1, i + 1)};
   }
-  owners_.resize(blocks_.size(), nowhere);
   return QN_OK;
 }
 
@@ -212,8 +217,8 @@ qn_status Execution::plan() {
   QN_TRY(find_fusions(*model_, graph_, places_, options_, &fusions_));
   find_lifetimes();
   assign_homes();
-  assign_outputs();
   QN_TRY(plan_nodes());
+  assign_outputs();
   return plan_memory(blocks_, &arena_bytes_);
 }
 

@@ -27,20 +27,17 @@ struct qn_session : quern::Allocated {
   std::shared_ptr<const quern::Execution> execution;
   quern::Arena own_arena;
   std::shared_ptr<quern::Arena> shared_arena;  // NULL: its own
-  quern::Vector<const void*> scratch;          // for a run
-  // Per input: the bound buffer, and what a run reads. Per output: the bound buffer, and where the last run left it.
-  quern::Vector<quern::Bound> bound_inputs, bound_outputs;
-  quern::Vector<const void*> inputs;
-  struct Output {
-    const void* data;
-    bool in_arena;
-  };
-  quern::Vector<Output> outputs;
-  quern::Vector<qn_profile_entry> profile;  // one per step, if profiling
+  // Where the last run found its inputs and left its outputs, and room for what a node reads.
+  quern::Vector<const void*> addresses;
+  quern::Vector<quern::Bound> bound_inputs, bound_outputs;  // one per input, per output
+  quern::Vector<qn_profile_entry> profile;                  // one per step, if profiling
   std::atomic<bool> cancelled{false};
   bool has_run = false;  // since the last change of shapes
 
   quern::Arena& arena() { return has_shared_arena() ? *shared_arena : own_arena; }
+  const quern::Graph& graph() const { return execution->graph(); }
+  const void** inputs() { return addresses.data(); }
+  const void** outputs() { return inputs() + graph().inputs.size(); }
   bool has_shared_arena() const { return quern::has_api("arena") && shared_arena != nullptr; }
 };
 
@@ -145,7 +142,7 @@ qn_status check_room(const qn_session& session, const Graph& graph) {
 qn_status bind_input(qn_session* session, size_t index, Bound buffer) {
   if (session == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_session_bind_input: session is NULL");
   const char* const what = "qn_session_bind_input: input";
-  const Graph& graph = session->execution->graph();
+  const Graph& graph = session->graph();
   if (index >= graph.inputs.size()) {
     return fail(QN_INVALID_ARGUMENT, "%s %zu of %zu", what, index, graph.inputs.size());
   }
@@ -161,7 +158,7 @@ qn_status bind_input(qn_session* session, size_t index, Bound buffer) {
 qn_status bind_output(qn_session* session, size_t index, Bound buffer) {
   if (session == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_session_bind_output: session is NULL");
   const char* const what = "qn_session_bind_output: output";
-  const Graph& graph = session->execution->graph();
+  const Graph& graph = session->graph();
   if (index >= graph.outputs.size()) {
     return fail(QN_INVALID_ARGUMENT, "%s %zu of %zu", what, index, graph.outputs.size());
   }
@@ -207,7 +204,8 @@ qn_status plan(qn_session& session, Graph graph, size_t limit) {
   } else {
     memory = Buffer(execution->arena_bytes());  // it may become smaller, too
   }
-  Vector<const void*> scratch(execution->most_inputs());
+  Vector<const void*> addresses(execution->graph().inputs.size() + execution->graph().outputs.size() +
+                                execution->most_inputs());
   Vector<qn_profile_entry> profile;
   if (session.profiling) {
     for (const Execution::Step& step : execution->steps()) {
@@ -220,7 +218,7 @@ qn_status plan(qn_session& session, Graph graph, size_t limit) {
   if (memory.data() != nullptr && !use_memory(session, std::move(memory))) return fail_in_use();
   if (has_api("arena") && made != nullptr) Execution::share(made);
   session.execution = std::move(execution);
-  session.scratch = std::move(scratch);
+  session.addresses = std::move(addresses);
   session.profile = std::move(profile);
   session.has_run = false;
   return QN_OK;
@@ -246,13 +244,10 @@ qn_status create(qn_model* model, const qn_session_options* user_options, qn_ses
   QN_TRY(read_session_options(user_options, &options));
   std::unique_ptr<qn_session> made(new qn_session);
   made->model = model->impl;
-  const Graph& graph = model->impl->graph;
-  made->inputs.resize(graph.inputs.size());
-  made->outputs.resize(graph.outputs.size());
   if (has_api("arena") && options.arena != nullptr) made->shared_arena = options.arena->impl;
   if (has_api("bind")) {
-    made->bound_inputs.resize(graph.inputs.size());
-    made->bound_outputs.resize(graph.outputs.size());
+    made->bound_inputs.resize(model->impl->graph.inputs.size());
+    made->bound_outputs.resize(model->impl->graph.outputs.size());
   }
   made->profiling = options.profile != 0;
   QN_TRY(make_threads(options, *made));
@@ -284,7 +279,7 @@ qn_status check_fixed(const Port& port, const Tensor& now, const qn_tensor& want
 
 // One entry of `tensors` per input.
 qn_status resize(qn_session& session, const qn_tensor* tensors) {
-  Graph graph = session.execution->graph();
+  Graph graph = session.graph();
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     char who[64];
     std::snprintf(who, sizeof who, "qn_session_resize: input %zu", i);
@@ -308,7 +303,7 @@ qn_status resize(qn_session& session, const qn_tensor* tensors) {
 qn_status get_tensor(const qn_session* session, const Vector<Port> Graph::*ports, size_t index, qn_tensor* tensor,
                      const char* who) {
   if (session == nullptr || tensor == nullptr) return fail(QN_INVALID_ARGUMENT, "%s: an argument is NULL", who);
-  const Graph& graph = session->execution->graph();
+  const Graph& graph = session->graph();
   if (index >= (graph.*ports).size()) {
     return fail(QN_INVALID_ARGUMENT, "%s: index %zu of %zu", who, index, (graph.*ports).size());
   }
@@ -324,7 +319,7 @@ uint64_t now() {
 // Finds out what the run reads: what it is given, or else what is bound.
 qn_status take_inputs(qn_session& session, const void* const* inputs) {
   const char* const what = "qn_session_run: input";
-  const Graph& graph = session.execution->graph();
+  const Graph& graph = session.graph();
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     const void* data = inputs == nullptr ? nullptr : inputs[i];
     if (has_api("bind") && data == nullptr) data = session.bound_inputs[i].data;
@@ -333,7 +328,7 @@ qn_status take_inputs(qn_session& session, const void* const* inputs) {
     const size_t bytes = port_bytes(graph, graph.inputs[i]);
     if (has_api("bind")) QN_TRY(check_apart(session.bound_outputs, SIZE_MAX, "output", data, bytes, what, i));
     QN_TRY(check_outside(session.arena(), data, bytes, what, i));
-    session.inputs[i] = data;
+    session.inputs()[i] = data;
   }
   return QN_OK;
 }
@@ -354,8 +349,9 @@ struct Leave {
 qn_status run(qn_session& session) {
   const Execution& execution = *session.execution;
   Arena& arena = session.arena();
-  const Execution::Buffers buffers = {session.inputs.data(), session.bound_outputs.data(), arena.data(),
-                                      session.scratch.data()};
+  const size_t outputs = session.graph().outputs.size();
+  const Execution::Buffers buffers = {session.inputs(), session.bound_outputs.data(), arena.data(),
+                                      session.outputs() + outputs};
   const qn_parallel* parallel = session.parallel.run == nullptr ? nullptr : &session.parallel;
   session.has_run = false;
   arena.last = &session;
@@ -372,10 +368,7 @@ qn_status run(qn_session& session) {
   }
   session.cancelled = false;  // too late for this run, and no later one was meant
   execution.end(buffers);
-  for (size_t i = 0; i < session.outputs.size(); ++i) {
-    const void* const data = execution.output(i, buffers);
-    session.outputs[i] = {data, overlap(data, 1, arena.data(), arena.size())};
-  }
+  for (size_t i = 0; i < outputs; ++i) session.outputs()[i] = execution.output(i, buffers);
   session.has_run = true;
   return QN_OK;
 }
@@ -405,7 +398,7 @@ void qn_session_release(qn_session* session) { delete session; }
 qn_status qn_session_resize(qn_session* session, size_t index, uint32_t rank, const size_t* shape) {
   return quern::guarded([&] {
     if (session == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_session_resize: session is NULL");
-    const size_t inputs = session->execution->graph().inputs.size();
+    const size_t inputs = session->graph().inputs.size();
     if (index >= inputs) return fail(QN_INVALID_ARGUMENT, "qn_session_resize: input %zu of %zu", index, inputs);
     quern::Vector<qn_tensor> tensors(inputs);
     for (size_t i = 0; i < inputs; ++i) QN_TRY(qn_session_input_tensor(session, i, &tensors[i]));
@@ -450,14 +443,15 @@ qn_status qn_session_output(const qn_session* session, size_t index, const void*
     if (session == nullptr || data == nullptr) {
       return fail(QN_INVALID_ARGUMENT, "qn_session_output: an argument is NULL");
     }
-    const size_t outputs = session->execution->graph().outputs.size();
+    const size_t outputs = session->graph().outputs.size();
     if (index >= outputs) return fail(QN_INVALID_ARGUMENT, "qn_session_output: output %zu of %zu", index, outputs);
     if (!session->has_run) return fail(QN_INVALID_ARGUMENT, "qn_session_output: the session has not run");
-    const qn_session::Output& output = session->outputs[index];
-    if (session->has_shared_arena() && output.in_arena && session->shared_arena->last != session) {
-      return fail(QN_INVALID_ARGUMENT, "qn_session_output: another session has used the arena since");
+    const void* const output = session->addresses[session->graph().inputs.size() + index];
+    if (session->has_shared_arena() && session->shared_arena->last != session) {
+      const bool stays = quern::has_api("bind") && output == session->bound_outputs[index].data;
+      if (!stays) return fail(QN_INVALID_ARGUMENT, "qn_session_output: another session has used the arena since");
     }
-    *data = output.data;
+    *data = output;
     return QN_OK;
   });
 }
