@@ -121,6 +121,8 @@ TEST(Bind, OutputsOfAllKindsHaveTheSameBits) {
         EXPECT_TRUE(buffers[i].content() == expected[i]);
       }
     }
+    // The next buffers may lie where some of these did.
+    for (size_t i = 0; i < expected.size(); ++i) expect_ok(qn_session_bind_output(session.get(), i, nullptr, 0));
   }
 }
 
