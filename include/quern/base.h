@@ -17,6 +17,12 @@
   QN_API void type##_init_sized(type* params, size_t size); \
   static inline void type##_init(type* params) { type##_init_sized(params, sizeof(type)); }
 
+/* Defines TYPE_init(TYPE*) for a struct that the library fills: it writes struct_size, and nothing more. The library
+ * then writes no more than that: to an older caller's struct what it has, to a newer caller's zeros behind what it
+ * knows. */
+#define QN_INIT_OUTPUT(type) \
+  static inline void type##_init(type* result) { result->struct_size = sizeof(type); }
+
 #define QN_VERSION_MAJOR 0
 #define QN_VERSION_MINOR 1
 #define QN_VERSION_PATCH 0

@@ -57,29 +57,38 @@ QN_API void qn_model_release(qn_model* model);
 
 /** How an image becomes an input tensor: decode, resize, crop, order channels, (x - mean) * scale. */
 typedef struct qn_preprocessing {
-  int present;      /**< Zero: the model says nothing and the rest is unset. */
-  int bgr;          /**< Non-zero: blue first. */
-  float mean[4];    /**< Per channel in the tensor's order, on pixel values 0..255. */
-  float scale[4];   /**< Per channel, the same. */
-  uint32_t resize;  /**< Shorter side in pixels; 0: leave it. */
-  uint32_t crop[2]; /**< Sides of successive centre crops (square); 0: none. */
+  size_t struct_size; /**< Written by the init function. */
+  int present;        /**< Zero: the model says nothing, and the rest is zero. */
+  int bgr;            /**< Non-zero: blue first. */
+  float mean[4];      /**< Per channel in the tensor's order, on pixel values 0..255. */
+  float scale[4];     /**< Per channel, the same. */
+  uint32_t resize;    /**< Shorter side in pixels; 0: leave it. */
+  uint32_t crop[2];   /**< Sides of successive centre crops (square); 0: none. */
 } qn_preprocessing;
+
+/** Makes the struct ready to be filled. */
+QN_INIT_OUTPUT(qn_preprocessing)
 
 /** An input or output of a model, as the user sees it. */
 typedef struct qn_port {
-  const char* name;               /**< Lives as long as the model. */
-  qn_tensor tensor;               /**< Dense, in the source's layout. */
-  qn_preprocessing preprocessing; /**< Inputs only. */
+  size_t struct_size; /**< Written by the init function. */
+  const char* name;   /**< Lives as long as the model. */
+  qn_tensor tensor;   /**< Dense, in the source's layout. */
 } qn_port;
+
+/** Makes the struct ready to be filled. */
+QN_INIT_OUTPUT(qn_port)
 
 /** Number of inputs. */
 QN_API size_t qn_model_input_count(const qn_model* model);
 /** Number of outputs. */
 QN_API size_t qn_model_output_count(const qn_model* model);
-/** Describes input `index`, with the size it has in the file. */
+/** Describes input `index`, with the size it has in the file. `port` must be initialised, here and below. */
 QN_API qn_status qn_model_input(const qn_model* model, size_t index, qn_port* port);
 /** Describes output `index`, with the size that follows from the inputs'. */
 QN_API qn_status qn_model_output(const qn_model* model, size_t index, qn_port* port);
+/** Says how images become input `index`. `preprocessing` must be initialised. */
+QN_API qn_status qn_model_preprocessing(const qn_model* model, size_t index, qn_preprocessing* preprocessing);
 
 /** Makes an arena, for qn_session_options.arena of any number of sessions, of one model or several. All that a session
  *  computes lies there, its outputs, too, so only one of them may be made, resized, run or asked for an output at a
@@ -178,6 +187,7 @@ QN_API size_t qn_session_memory(const qn_session* session);
 
 /** One operator of a profiling session. Strings live until the next resize or release. */
 typedef struct qn_profile_entry {
+  size_t struct_size;    /**< Written by the init function. */
   const char* name;      /**< Of the node in the model. */
   const char* op;        /**< Kind of operator, for example "conv2d". */
   const char* algorithm; /**< "" where there is no choice. */
@@ -187,9 +197,12 @@ typedef struct qn_profile_entry {
   uint64_t time_ns;      /**< From its start to its end; 0 if the last run did not come so far, or there was none. */
 } qn_profile_entry;
 
+/** Makes the struct ready to be filled. */
+QN_INIT_OUTPUT(qn_profile_entry)
+
 /** Number of entries; 0 without `profile`. */
 QN_API size_t qn_session_profile_count(const qn_session* session);
-/** Entry `index`, in the order of execution. */
+/** Entry `index`, in the order of execution. `entry` must be initialised. */
 QN_API qn_status qn_session_profile(const qn_session* session, size_t index, qn_profile_entry* entry);
 
 /** @} */

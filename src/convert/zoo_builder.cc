@@ -47,7 +47,7 @@ ZooValue ZooBuilder::input(size_t side) {
   Port port;
   port.tensor = user;
   // Photographs, brought to variance one.
-  port.preprocessing = {1, 0, {123.675f, 116.28f, 103.53f, 0}, {0.01712475f, 0.017507f, 0.01742919f, 1}, 0, {0, 0}};
+  port.preprocessing = {0, 1, 0, {123.675f, 116.28f, 103.53f, 0}, {0.01712475f, 0.017507f, 0.01742919f, 1}, 0, {0, 0}};
   graph_.inputs.push_back(port);
   Attributes attributes;
   attributes.values = {0, 2, 3, 1};

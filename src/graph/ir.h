@@ -85,9 +85,9 @@ struct Tensor {
 // An input or output of the graph as the user sees it.
 struct Port {
   int tensor = no_tensor;
-  qn_type type = QN_F32;  // the user's type: QN_F16 is converted at the border, inside all is QN_F32
-  qn_preprocessing preprocessing = {};
-  uint8_t fixed = 0;  // of an input: bit d says that a session may not change dimension d,
+  qn_type type = QN_F32;                // the user's type: QN_F16 is converted at the border, inside all is QN_F32
+  qn_preprocessing preprocessing = {};  // without its struct_size
+  uint8_t fixed = 0;                    // of an input: bit d says that a session may not change dimension d,
 #ifndef QN_TRIMMED
   String fixed_by = {};  // because this node of the source model was converted for its size
 #endif

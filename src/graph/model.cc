@@ -53,18 +53,23 @@ qn_status load_copy(const void* data, size_t size, const char* who, const qn_mod
 
 bool is_aligned(const void* data) { return reinterpret_cast<uintptr_t>(data) % segment_alignment == 0; }
 
+qn_status find_port(const qn_model* model, const Vector<Port> Graph::*ports, size_t index, const char* who,
+                    const Port** port) {
+  if (model == nullptr) return fail(QN_INVALID_ARGUMENT, "%s: model is NULL", who);
+  const Vector<Port>& list = model->impl->graph.*ports;
+  if (index >= list.size()) return fail(QN_INVALID_ARGUMENT, "%s: index %zu of %zu", who, index, list.size());
+  *port = &list[index];
+  return QN_OK;
+}
+
 qn_status get_port(const qn_model* model, const Vector<Port> Graph::*ports, size_t index, qn_port* port,
                    const char* who) {
-  if (model == nullptr || port == nullptr) return fail(QN_INVALID_ARGUMENT, "%s: an argument is NULL", who);
-  const Graph& graph = model->impl->graph;
-  if (index >= (graph.*ports).size()) {
-    return fail(QN_INVALID_ARGUMENT, "%s: index %zu of %zu", who, index, (graph.*ports).size());
-  }
-  const Port& from = (graph.*ports)[index];
-  const Tensor& tensor = graph.tensors[static_cast<size_t>(from.tensor)];
-  *port = {tensor.name.c_str(), describe(tensor), from.preprocessing};
-  port->tensor.type = from.type;
-  return QN_OK;
+  const Port* from;
+  QN_TRY(find_port(model, ports, index, who, &from));
+  const Tensor& tensor = model->impl->graph.tensors[static_cast<size_t>(from->tensor)];
+  qn_port result = {0, tensor.name.c_str(), describe(tensor)};
+  result.tensor.type = from->type;
+  return give_struct(who, port, &result, sizeof result);
 }
 
 }  // namespace
@@ -150,6 +155,16 @@ qn_status qn_model_input(const qn_model* model, size_t index, qn_port* port) {
 
 qn_status qn_model_output(const qn_model* model, size_t index, qn_port* port) {
   return quern::guarded([&] { return quern::get_port(model, &quern::Graph::outputs, index, port, "qn_model_output"); });
+}
+
+qn_status qn_model_preprocessing(const qn_model* model, size_t index, qn_preprocessing* preprocessing) {
+  return quern::guarded([&] {
+    constexpr const char* who = "qn_model_preprocessing";
+    const quern::Port* port;
+    QN_TRY(quern::find_port(model, &quern::Graph::inputs, index, who, &port));
+    qn_preprocessing result = port->preprocessing;
+    return quern::give_struct(who, preprocessing, &result, sizeof result);
+  });
 }
 
 }  // extern "C"

@@ -211,7 +211,7 @@ qn_status plan(qn_session& session, Graph graph, size_t limit) {
     for (const Execution::Step& step : execution->steps()) {
       const Node& node = execution->graph().nodes[step.shown];
       const PlanInfo info = step.plan->info();
-      profile.push_back({node.name.c_str(), op_name(node.kind), info.algorithm, info.kernel, info.macs, 0, 0});
+      profile.push_back({0, node.name.c_str(), op_name(node.kind), info.algorithm, info.kernel, info.macs, 0, 0});
     }
   }
   // The last that can fail.
@@ -478,14 +478,13 @@ size_t qn_session_profile_count(const qn_session* session) { return session == n
 
 qn_status qn_session_profile(const qn_session* session, size_t index, qn_profile_entry* entry) {
   return quern::guarded([&] {
-    if (session == nullptr || entry == nullptr) {
-      return fail(QN_INVALID_ARGUMENT, "qn_session_profile: an argument is NULL");
-    }
+    constexpr const char* who = "qn_session_profile";
+    if (session == nullptr) return fail(QN_INVALID_ARGUMENT, "%s: session is NULL", who);
     if (index >= session->profile.size()) {
-      return fail(QN_INVALID_ARGUMENT, "qn_session_profile: entry %zu of %zu", index, session->profile.size());
+      return fail(QN_INVALID_ARGUMENT, "%s: entry %zu of %zu", who, index, session->profile.size());
     }
-    *entry = session->profile[index];
-    return QN_OK;
+    qn_profile_entry result = session->profile[index];
+    return quern::give_struct(who, entry, &result, sizeof result);
   });
 }
 

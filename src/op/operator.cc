@@ -211,13 +211,19 @@ qn_status MemoryRequest::check(const char* who) const {
   return mixed_ ? fail(QN_UNSUPPORTED, "%s: layouts differ, or shapes of pixel-blocked tensors", who) : QN_OK;
 }
 
-qn_status copy_struct(const char* who, const void* user, void* defaults, size_t size) {
-  if (user == nullptr) return fail(QN_INVALID_ARGUMENT, "%s: a struct of parameters is NULL", who);
-  size_t user_size;
-  std::memcpy(&user_size, user, sizeof user_size);
-  if (user_size < min_struct_size || user_size > max_struct_size || user_size % sizeof(float) != 0) {
-    return fail(QN_INVALID_ARGUMENT, "%s: struct_size is %zu; was the struct initialised?", who, user_size);
+// Reads the first member of a caller's struct.
+static qn_status read_struct_size(const char* who, const void* user, size_t* size) {
+  if (user == nullptr) return fail(QN_INVALID_ARGUMENT, "%s: a struct is NULL", who);
+  std::memcpy(size, user, sizeof *size);
+  if (*size < min_struct_size || *size > max_struct_size || *size % sizeof(float) != 0) {
+    return fail(QN_INVALID_ARGUMENT, "%s: struct_size is %zu; was the struct initialised?", who, *size);
   }
+  return QN_OK;
+}
+
+qn_status copy_struct(const char* who, const void* user, void* defaults, size_t size) {
+  size_t user_size;
+  QN_TRY(read_struct_size(who, user, &user_size));
   const char* bytes = static_cast<const char*>(user);
   for (size_t i = size; i < user_size; ++i) {
     if (bytes[i] != 0) {
@@ -234,6 +240,13 @@ void init_struct(void* user, size_t size, void* defaults, size_t known) {
   std::memcpy(defaults, &size, sizeof size);
   std::memset(user, 0, size);
   std::memcpy(user, defaults, std::min(size, known));
+}
+
+qn_status give_struct(const char* who, void* user, void* result, size_t size) {
+  size_t user_size;
+  QN_TRY(read_struct_size(who, user, &user_size));
+  init_struct(user, user_size, result, size);
+  return QN_OK;
 }
 
 qn_status check_type(const char* who, qn_type type) {

@@ -136,6 +136,9 @@ void init_struct(Params* user, size_t size, Params& defaults) {
   init_struct(user, size, &defaults, sizeof defaults);
 }
 
+// Writes a result to a caller's struct whose first member says, and keeps saying, how long it is: as much as it has.
+qn_status give_struct(const char* who, void* user, void* result, size_t size);
+
 template <class Params>
 qn_status read_struct(const char* who, const Params* user, void (*init)(Params*), Params* params) {
   init(params);

@@ -43,6 +43,7 @@ uint64_t count_macs(qn_model* model) {
   uint64_t macs = 0;
   for (size_t i = 0; i < qn_session_profile_count(session.get()); ++i) {
     qn_profile_entry entry;
+    qn_profile_entry_init(&entry);
     check(qn_session_profile(session.get(), i, &entry));
     macs += entry.macs;
   }

@@ -42,15 +42,17 @@ struct Hits {
 
 Hits count_hits(const Arguments& arguments, const std::vector<LabelledImage>& images) {
   const ModelPtr model = load_model(arguments.files);
-  const std::vector<qn_port> inputs = input_ports(model.get());
-  if (inputs.size() != 1 || qn_model_output_count(model.get()) == 0)
-    throw Error(fmt::format("a classifier has one input and an output; this model has {} inputs", inputs.size()));
+  const size_t inputs = qn_model_input_count(model.get());
+  if (inputs != 1 || qn_model_output_count(model.get()) == 0)
+    throw Error(fmt::format("a classifier has one input and an output; this model has {} inputs", inputs));
+  const qn_port port = input_port(model.get(), 0);
+  const qn_preprocessing preprocessing = input_preprocessing(model.get(), 0);
   const SessionPtr session = make_session(model.get(), {arguments.threads, false});
   Progress progress("images", images.size());
   Hits hits;
   for (const LabelledImage& image : images) {
     const std::string path = (std::filesystem::path(arguments.images) / image.file).string();
-    run_session(session.get(), {image_input(path, inputs[0], arguments.flags)});
+    run_session(session.get(), {image_input(path, port, preprocessing, arguments.flags)});
     const std::vector<double> classes = scores(session.get());
     if (image.label >= classes.size())
       throw Error(fmt::format("{}: label {}, but the model has {} classes", path, image.label, classes.size()));

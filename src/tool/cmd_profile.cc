@@ -28,7 +28,10 @@ using Profile = std::vector<qn_profile_entry>;
 
 Profile last_profile(const qn_session* session) {
   Profile profile(qn_session_profile_count(session));
-  for (size_t i = 0; i < profile.size(); ++i) check(qn_session_profile(session, i, &profile[i]));
+  for (size_t i = 0; i < profile.size(); ++i) {
+    qn_profile_entry_init(&profile[i]);
+    check(qn_session_profile(session, i, &profile[i]));
+  }
   return profile;
 }
 

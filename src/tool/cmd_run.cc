@@ -51,8 +51,9 @@ std::vector<Round> plan_rounds(const std::vector<std::vector<std::string>>& file
   return plan;
 }
 
-InputData read_input(const std::string& path, const qn_port& port, const ImageFlags& flags) {
-  if (is_image_name(path)) return image_input(path, port, flags);
+InputData read_input(const std::string& path, const qn_model* model, size_t index, const ImageFlags& flags) {
+  const qn_port port = input_port(model, index);
+  if (is_image_name(path)) return image_input(path, port, input_preprocessing(model, index), flags);
   const NpyArray array = read_npy(path);
   InputData data;
   if (qn_tensor_init(&data.tensor, port.tensor.type, static_cast<uint32_t>(array.shape.size()), array.shape.data()))
@@ -197,7 +198,7 @@ int run(const Arguments& arguments) {
   for (size_t r = 0; r < rounds.size(); ++r) {
     const Round& round = rounds[r];
     std::vector<InputData> data;
-    for (size_t i = 0; i < inputs.size(); ++i) data.push_back(read_input(round[i], inputs[i], arguments.images));
+    for (size_t i = 0; i < inputs.size(); ++i) data.push_back(read_input(round[i], model.get(), i, arguments.images));
     const double ms = run_session(session.get(), data);
     tuning.save();  // for the shapes of these inputs
     total += ms;

@@ -55,15 +55,32 @@ ModelPtr load_model(const ModelFiles& files) {
   return ModelPtr(model);
 }
 
+qn_port input_port(const qn_model* model, size_t index) {
+  qn_port port;
+  qn_port_init(&port);
+  check(qn_model_input(model, index, &port));
+  return port;
+}
+
+qn_preprocessing input_preprocessing(const qn_model* model, size_t index) {
+  qn_preprocessing preprocessing;
+  qn_preprocessing_init(&preprocessing);
+  check(qn_model_preprocessing(model, index, &preprocessing));
+  return preprocessing;
+}
+
 std::vector<qn_port> input_ports(const qn_model* model) {
-  std::vector<qn_port> ports(qn_model_input_count(model));
-  for (size_t i = 0; i < ports.size(); ++i) check(qn_model_input(model, i, &ports[i]));
+  std::vector<qn_port> ports;
+  for (size_t i = 0; i < qn_model_input_count(model); ++i) ports.push_back(input_port(model, i));
   return ports;
 }
 
 std::vector<qn_port> output_ports(const qn_model* model) {
   std::vector<qn_port> ports(qn_model_output_count(model));
-  for (size_t i = 0; i < ports.size(); ++i) check(qn_model_output(model, i, &ports[i]));
+  for (size_t i = 0; i < ports.size(); ++i) {
+    qn_port_init(&ports[i]);
+    check(qn_model_output(model, i, &ports[i]));
+  }
   return ports;
 }
 

@@ -41,6 +41,8 @@ Graph load_graph(const ModelFiles& files, const ImportOptions& options = {});
 // Maps a .qn file, or converts a Caffe or ONNX model in memory.
 ModelPtr load_model(const ModelFiles& files);
 
+qn_port input_port(const qn_model* model, size_t index);
+qn_preprocessing input_preprocessing(const qn_model* model, size_t index);
 std::vector<qn_port> input_ports(const qn_model* model);
 std::vector<qn_port> output_ports(const qn_model* model);
 

@@ -143,7 +143,7 @@ void add_image_flags(CLI::App& app, ImageFlags* flags) {
 
 qn_preprocessing ImageFlags::over(const qn_preprocessing& model, size_t channels) const {
   qn_preprocessing how = model;
-  if (!model.present) how = {1, 0, {0, 0, 0, 0}, {1, 1, 1, 1}, 0, {0, 0}};
+  if (!model.present) how = {model.struct_size, 1, 0, {0, 0, 0, 0}, {1, 1, 1, 1}, 0, {0, 0}};
   const auto spread = [&](const std::vector<float>& values, float* to, const char* flag) {
     if (values.empty()) return;
     if (values.size() != 1 && values.size() != channels)
@@ -207,12 +207,13 @@ std::vector<float> image_tensor(Image image, const qn_preprocessing& how, const 
   return out;
 }
 
-InputData image_input(const std::string& path, const qn_port& port, const ImageFlags& flags) {
+InputData image_input(const std::string& path, const qn_port& port, const qn_preprocessing& model,
+                      const ImageFlags& flags) {
   const auto image = image_port(port.tensor.shape, port.tensor.rank);
   if (!image)
     throw Error(fmt::format("input \"{}\" of shape {} takes no images", port.name,
                             shape_text(port.tensor.shape, port.tensor.rank)));
-  const qn_preprocessing how = flags.over(port.preprocessing, image->channels);
+  const qn_preprocessing how = flags.over(model, image->channels);
   InputData data = {port.tensor, {}};
   data.tensor.shape[0] = 1;
   check(qn_tensor_init(&data.tensor, data.tensor.type, data.tensor.rank, data.tensor.shape));

@@ -49,7 +49,8 @@ Image crop_image(const Image& image, size_t side, const std::string& who);
 std::vector<float> image_tensor(Image image, const qn_preprocessing& how, const ImagePort& port,
                                 const std::string& who);
 
-// A picture file as the content of `port`, batch 1, by the port's preprocessing under the flags.
-InputData image_input(const std::string& path, const qn_port& port, const ImageFlags& flags);
+// A picture file as the content of `port`, batch 1, by the model's preprocessing under the flags.
+InputData image_input(const std::string& path, const qn_port& port, const qn_preprocessing& model,
+                      const ImageFlags& flags);
 
 }  // namespace quern

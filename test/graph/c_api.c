@@ -42,6 +42,7 @@ static const char* use_session(qn_model* model) {
   NEED(qn_session_memory(session) >= qn_tensor_bytes(&out));
   NEED(qn_session_profile_count(session) == 1);
   qn_profile_entry entry;
+  qn_profile_entry_init(&entry);
   NEED(qn_session_profile(session, 0, &entry) == QN_OK);
   NEED(strcmp(entry.op, "clamp") == 0);
 
@@ -65,6 +66,7 @@ const char* use_model_from_c(const char* path) {
   NEED(qn_model_load_file(path, &options, &model) == QN_OK);
   NEED(qn_model_input_count(model) == 1 && qn_model_output_count(model) == 1);
   qn_port port;
+  qn_port_init(&port);
   NEED(qn_model_output(model, 0, &port) == QN_OK);
   NEED(strcmp(port.name, "y") == 0 && port.tensor.rank == 2);
   const char* problem = use_session(model);

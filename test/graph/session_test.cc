@@ -2,9 +2,12 @@
 #include <fp16.h>
 #include <pthreadpool.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
+#include <functional>
 #include <iterator>
 #include <optional>
 #include <thread>
@@ -530,6 +533,7 @@ TEST(Session, ForcedAlgorithmWhereItApplies) {
     const SessionHandle session = session_of(model, &options);
     expect_right(graph, session, 1);
     qn_profile_entry entry;
+    qn_profile_entry_init(&entry);
     ASSERT_EQ(qn_session_profile(session.get(), 0, &entry), QN_OK);
     if (algorithm == QN_ALGORITHM_IGEMM) {
       EXPECT_STREQ(entry.algorithm, "igemm");
@@ -549,6 +553,7 @@ std::vector<std::string> algorithms_of(const Graph& graph, qn_algorithm asked) {
   std::vector<std::string> algorithms;
   for (size_t i = 0; i < qn_session_profile_count(session.get()); ++i) {
     qn_profile_entry entry;
+    qn_profile_entry_init(&entry);
     expect_ok(qn_session_profile(session.get(), i, &entry));
     if (*entry.algorithm != '\0') algorithms.emplace_back(entry.algorithm);
   }
@@ -694,12 +699,14 @@ TEST(Session, Profile) {
   uint64_t end = 0;
   for (size_t i = 0; i < qn_session_profile_count(session.get()); ++i) {
     qn_profile_entry entry;
+    qn_profile_entry_init(&entry);
     ASSERT_EQ(qn_session_profile(session.get(), i, &entry), QN_OK);
     EXPECT_GE(entry.start_ns, end);
     end = entry.start_ns + entry.time_ns;
     EXPECT_EQ(entry.macs > 0, std::string(entry.op) == "conv2d" || std::string(entry.op) == "fully_connected");
   }
   qn_profile_entry entry;
+  qn_profile_entry_init(&entry);
   ASSERT_EQ(qn_session_profile(session.get(), 0, &entry), QN_OK);
   EXPECT_STREQ(entry.name, "conv2d0");
   EXPECT_STREQ(entry.op, "conv2d");
@@ -803,13 +810,106 @@ TEST(Session, BadArguments) {
   EXPECT_EQ(qn_model_input_count(model.get()), 2u);
   EXPECT_EQ(qn_model_output_count(model.get()), 2u);
   qn_port port;
+  qn_port_init(&port);
   EXPECT_EQ(qn_model_input(model.get(), 2, &port), QN_INVALID_ARGUMENT);
   ASSERT_EQ(qn_model_input(model.get(), 0, &port), QN_OK);
   EXPECT_STREQ(port.name, "image");
   EXPECT_EQ(port.tensor.rank, 4u);
-  EXPECT_EQ(port.preprocessing.resize, 256u);
+  qn_preprocessing how;
+  qn_preprocessing_init(&how);
+  EXPECT_EQ(qn_model_preprocessing(model.get(), 2, &how), QN_INVALID_ARGUMENT);
+  ASSERT_EQ(qn_model_preprocessing(model.get(), 0, &how), QN_OK);
+  EXPECT_EQ(how.present, 1);
+  EXPECT_EQ(how.resize, 256u);
+  ASSERT_EQ(qn_model_preprocessing(model.get(), 1, &how), QN_OK);
+  EXPECT_EQ(how.present, 0);
   qn_model_release(nullptr);
   qn_session_release(nullptr);
+}
+
+// ---- structs that the library fills, of callers of other versions
+
+// A call that fills a struct, what the struct is called, how long it is now, and how long one without its last members.
+struct OutputStruct {
+  const char* who;
+  size_t size, shorter;
+  std::function<qn_status(void*)> fill;
+};
+
+std::vector<OutputStruct> output_structs(const qn_model* model, const qn_session* session) {
+  return {{"qn_model_input", sizeof(qn_port), offsetof(qn_port, tensor),
+           [=](void* port) { return qn_model_input(model, 0, static_cast<qn_port*>(port)); }},
+          {"qn_model_output", sizeof(qn_port), offsetof(qn_port, tensor),
+           [=](void* port) { return qn_model_output(model, 0, static_cast<qn_port*>(port)); }},
+          {"qn_model_preprocessing", sizeof(qn_preprocessing), offsetof(qn_preprocessing, resize),
+           [=](void* how) { return qn_model_preprocessing(model, 0, static_cast<qn_preprocessing*>(how)); }},
+          {"qn_session_profile", sizeof(qn_profile_entry), offsetof(qn_profile_entry, macs),
+           [=](void* entry) { return qn_session_profile(session, 0, static_cast<qn_profile_entry*>(entry)); }}};
+}
+
+// Memory full of 0x55, at the beginning of which a caller's struct says that it has so many bytes.
+struct CallersStruct {
+  explicit CallersStruct(size_t struct_size) {
+    std::memset(bytes, 0x55, sizeof bytes);
+    std::memcpy(bytes, &struct_size, sizeof struct_size);
+  }
+  bool holds(unsigned char value, size_t from, size_t to) const {
+    return std::all_of(bytes + from, bytes + to, [=](unsigned char byte) { return byte == value; });
+  }
+  size_t struct_size() const {
+    size_t size;
+    std::memcpy(&size, bytes, sizeof size);
+    return size;
+  }
+  alignas(8) unsigned char bytes[512];
+};
+
+class OutputStructs : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    qn_session_options options;
+    qn_session_options_init(&options);
+    options.profile = 1;
+    model = model_of(sample_graph());
+    session = session_of(model, &options);
+  }
+  std::vector<OutputStruct> all() const { return output_structs(model.get(), session.get()); }
+
+  ModelHandle model;
+  SessionHandle session;
+};
+
+TEST_F(OutputStructs, OlderAndNewerCallersGetWhatTheyHaveRoomFor) {
+  for (const OutputStruct& c : all()) {
+    SCOPED_TRACE(c.who);
+    CallersStruct current(c.size), older(c.shorter), newer(c.size + 16);
+    for (CallersStruct* caller : {&current, &older, &newer}) {
+      const size_t size = caller->struct_size();
+      ASSERT_EQ(c.fill(caller), QN_OK) << qn_last_message();
+      EXPECT_EQ(caller->struct_size(), size);
+      EXPECT_TRUE(caller->holds(0x55, size, sizeof caller->bytes)) << "what is not the library's";
+    }
+    const size_t first = sizeof(size_t);
+    EXPECT_FALSE(current.holds(0x55, first, c.size));
+    EXPECT_EQ(std::memcmp(older.bytes + first, current.bytes + first, c.shorter - first), 0);
+    EXPECT_EQ(std::memcmp(newer.bytes + first, current.bytes + first, c.size - first), 0);
+    EXPECT_TRUE(newer.holds(0, c.size, c.size + 16)) << "what this version does not know";
+  }
+}
+
+TEST_F(OutputStructs, UnlikelySizesAreRefused) {
+  for (const OutputStruct& c : all()) {
+    SCOPED_TRACE(c.who);
+    for (const size_t size : {size_t{0}, sizeof(size_t), size_t{30}, size_t{1} << 20, SIZE_MAX}) {
+      CallersStruct caller(size);
+      EXPECT_EQ(c.fill(&caller), QN_INVALID_ARGUMENT);
+      EXPECT_EQ(qn_last_message(),
+                std::string(c.who) + ": struct_size is " + std::to_string(size) + "; was the struct initialised?");
+      EXPECT_TRUE(caller.holds(0x55, sizeof size, sizeof caller.bytes));
+    }
+    EXPECT_EQ(c.fill(nullptr), QN_INVALID_ARGUMENT);
+    EXPECT_EQ(qn_last_message(), std::string(c.who) + ": a struct is NULL");
+  }
 }
 
 // ---- messages
@@ -830,6 +930,7 @@ TEST(Message, IsThatOfTheLastFailingCall) {
   const void* inputs[] = {data.data()};
   const size_t larger[] = {1, 12, 9, 8};
   qn_port port;
+  qn_port_init(&port);
   for (const int tune : {0, 1}) {
     qn_session_options options;
     qn_session_options_init(&options);

@@ -101,7 +101,7 @@ inline Graph sample_graph() {
   b.graph.source = String("test");
   b.graph.name = String("sample");
   const int x = b.input("image", {1, 8, 8, 3});
-  b.graph.inputs[0].preprocessing = {1, 1, {104, 117, 123, 0}, {0.5f, 0.5f, 0.5f, 1}, 256, {227, 224}};
+  b.graph.inputs[0].preprocessing = {0, 1, 1, {104, 117, 123, 0}, {0.5f, 0.5f, 0.5f, 1}, 256, {227, 224}};
   const int y = b.input("bias", {16});
   b.graph.inputs[1].fixed = 1;
   b.graph.inputs[1].fixed_by = String("add");
@@ -166,7 +166,8 @@ inline void expect_same(const Graph& a, const Graph& b) {
     for (size_t i = 0; i < p.size(); ++i) {
       EXPECT_EQ(p[i].tensor, q[i].tensor);
       EXPECT_EQ(p[i].type, q[i].type);
-      EXPECT_EQ(std::memcmp(&p[i].preprocessing, &q[i].preprocessing, sizeof p[i].preprocessing), 0);
+      constexpr size_t bytes = offsetof(qn_preprocessing, crop) + sizeof(qn_preprocessing::crop);  // padding follows
+      EXPECT_EQ(std::memcmp(&p[i].preprocessing, &q[i].preprocessing, bytes), 0);
       EXPECT_EQ(p[i].fixed, q[i].fixed);
       EXPECT_EQ(p[i].fixed_by, q[i].fixed_by);
     }

@@ -32,9 +32,9 @@ struct Case {
   const char* image;   // in images/imagenet/
   qn_preprocessing how;
 };
-const qn_preprocessing bgr227 = {1, 1, {104, 117, 123, 0}, {1, 1, 1, 1}, 256, {227, 0}};
-const qn_preprocessing bgr224 = {1, 1, {104, 117, 123, 0}, {1, 1, 1, 1}, 256, {227, 224}};
-const qn_preprocessing rgb224 = {1,   0,         {127.5, 127.5, 127.5, 0}, {1 / 127.5f, 1 / 127.5f, 1 / 127.5f, 1},
+const qn_preprocessing bgr227 = {0, 1, 1, {104, 117, 123, 0}, {1, 1, 1, 1}, 256, {227, 0}};
+const qn_preprocessing bgr224 = {0, 1, 1, {104, 117, 123, 0}, {1, 1, 1, 1}, 256, {227, 224}};
+const qn_preprocessing rgb224 = {0,   1,         0, {127.5, 127.5, 127.5, 0}, {1 / 127.5f, 1 / 127.5f, 1 / 127.5f, 1},
                                  256, {227, 224}};
 const Case cases[] = {
     {"squeezenet_v1.1_caffe/case0_in_data.npy", "n01534433_junco.jpg", bgr227},
@@ -79,6 +79,7 @@ std::vector<double> outputs_by(qn_algorithm algorithm, const Vector<unsigned cha
   *times = 0;
   for (size_t i = 0; i < qn_session_profile_count(session.get()); ++i) {
     qn_profile_entry entry;
+    qn_profile_entry_init(&entry);
     check(qn_session_profile(session.get(), i, &entry));
     *times += std::string(entry.algorithm) == qn_algorithm_string(algorithm);
   }

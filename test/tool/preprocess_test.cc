@@ -74,7 +74,7 @@ TEST(Preprocess, KnowsWhichTensorsHoldImages) {
 
 TEST(Preprocess, OrdersChannelsThenSubtractsThenScales) {
   const Image image = pattern(4, 3, 3);
-  const qn_preprocessing how = {1, 1, {1, 2, 3, 0}, {0.5f, 2, 4, 0}, 0, {0, 0}};
+  const qn_preprocessing how = {0, 1, 1, {1, 2, 3, 0}, {0.5f, 2, 4, 0}, 0, {0, 0}};
   for (const bool first : {true, false}) {
     const std::vector<float> t = image_tensor(image, how, {3, 3, 4, first}, "x");
     ASSERT_EQ(t.size(), 36u);
@@ -88,7 +88,7 @@ TEST(Preprocess, OrdersChannelsThenSubtractsThenScales) {
 
 TEST(Preprocess, ResizesTheShorterSideCropsTwiceAndFits) {
   const Image image = pattern(40, 20, 1);
-  const qn_preprocessing how = {1, 0, {0, 0, 0, 0}, {1, 1, 1, 1}, 10, {9, 6}};
+  const qn_preprocessing how = {0, 1, 0, {0, 0, 0, 0}, {1, 1, 1, 1}, 10, {9, 6}};
   const Image shrunk = resize_image(image, 20, 10);
   const Image crop = crop_image(crop_image(shrunk, 9, "x"), 6, "x");
   const std::vector<float> same = image_tensor(image, how, {1, 6, 6, true}, "x");
@@ -114,7 +114,7 @@ ImageFlags parse(std::vector<std::string> arguments) {
 }
 
 TEST(ImageFlags, GoOverTheModel) {
-  const qn_preprocessing model = {1, 1, {1, 2, 3, 0}, {4, 5, 6, 0}, 7, {8, 9}};
+  const qn_preprocessing model = {0, 1, 1, {1, 2, 3, 0}, {4, 5, 6, 0}, 7, {8, 9}};
   const qn_preprocessing untouched = parse({}).over(model, 3);
   EXPECT_EQ(untouched.bgr, 1);
   EXPECT_EQ(untouched.mean[2], 3);
@@ -152,7 +152,7 @@ TEST(ImageFlags, RefuseNonsense) {
 
 TEST(Preprocess, RefusesPicturesThatGrowBeyondMeasure) {
   const Image image = pattern(3, 1, 1);
-  const qn_preprocessing how = {1, 0, {0, 0, 0, 0}, {1, 1, 1, 1}, 4000000000u, {0, 0}};
+  const qn_preprocessing how = {0, 1, 0, {0, 0, 0, 0}, {1, 1, 1, 1}, 4000000000u, {0, 0}};
   EXPECT_THROW(image_tensor(image, how, {1, 2, 2, true}, "x"), Error);
 }
 
