@@ -6,8 +6,9 @@
 #include "base/status.h"
 
 #ifdef QN_TRIMMED
+#include <pthread.h>
+
 #include <csetjmp>
-#include <exception>
 #endif
 
 namespace quern {
@@ -21,7 +22,7 @@ thread_local Lock* innermost = nullptr;
 }  // namespace
 
 Lock::Lock(std::mutex& mutex) : mutex_(mutex), outer_(innermost) {
-  mutex_.lock();
+  pthread_mutex_lock(mutex_.native_handle());  // lock() would need exceptions of the C++ library
   innermost = this;
 }
 
@@ -31,7 +32,7 @@ Lock::~Lock() {
 }
 
 void give_up(qn_status status) {
-  if (border == nullptr) std::terminate();  // whatever allocates stands behind the border
+  if (border == nullptr) __builtin_trap();  // whatever allocates stands behind the border
   std::longjmp(*border, status);
 }
 

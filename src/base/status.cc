@@ -52,11 +52,11 @@ qn_status fail_within(qn_status status, const char* format, ...) {
 
 EarlierMessage::EarlierMessage() {
   static_assert(sizeof text_ == sizeof message);
-  std::strcpy(text_, message);
+  std::memcpy(text_, message, sizeof text_);
   message[0] = '\0';
 }
 
-void EarlierMessage::put_back() const { std::strcpy(message, text_); }
+void EarlierMessage::put_back() const { std::memcpy(message, text_, sizeof message); }
 
 qn_status fail_without(const char* kind, const char* name) {
   std::snprintf(message, sizeof message, "this build is trimmed to other models: it has no %s %s", kind, name);

@@ -282,7 +282,8 @@ qn_status resize(qn_session& session, const qn_tensor* tensors) {
   Graph graph = session.graph();
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     char who[64];
-    std::snprintf(who, sizeof who, "qn_session_resize: input %zu", i);
+    who[0] = '\0';
+    if (!trimmed) std::snprintf(who, sizeof who, "qn_session_resize: input %zu", i);  // else without messages
     QN_TRY(check_tensor(tensors[i], who));
     if (tensors[i].type != graph.inputs[i].type) return fail(QN_INVALID_ARGUMENT, "%s has another type", who);
     if (tensors[i].layout != QN_LAYOUT_NHWC) return fail(QN_UNSUPPORTED, "%s: only QN_LAYOUT_NHWC is supported", who);

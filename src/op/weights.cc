@@ -27,10 +27,15 @@ bool fits_memory(const WeightsShape& s) {
 
 auto as_tuple(const PackKey& k) {
   const qn_weights& w = k.weights;
+  return std::tuple(k.packing, k.nr, w.data, w.layout, k.shape.groups, k.shape.out, k.shape.in, k.shape.kernel.h,
+                    k.shape.kernel.w, k.bias.size());
+}
+
+// What dense weights leave at its default.
+auto encoding_as_tuple(const PackKey& k) {
+  const qn_weights& w = k.weights;
   const void* decoded = w.encoding == QN_WEIGHTS_DECODED ? w.context : nullptr;
-  return std::tuple(k.packing, k.nr, k.depth, k.places, w.encoding, w.data, w.layout, w.block, w.starts, w.positions,
-                    w.decode, decoded, k.shape.groups, k.shape.out, k.shape.in, k.shape.kernel.h, k.shape.kernel.w,
-                    k.bias.size());
+  return std::tuple(k.depth, k.places, w.encoding, w.block, w.starts, w.positions, w.decode, decoded);
 }
 
 qn_status check_array(const char* who, const char* what, const void* array) {
@@ -111,6 +116,7 @@ Vector<float> copy_floats(const float* values, size_t count) {
 
 bool PackKey::operator==(const PackKey& other) const {
   return as_tuple(*this) == as_tuple(other) &&
+         (!has_encodings || encoding_as_tuple(*this) == encoding_as_tuple(other)) &&
          (bias.empty() || std::memcmp(bias.data(), other.bias.data(), bias.size() * sizeof(float)) == 0);
 }
 

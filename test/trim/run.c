@@ -12,9 +12,12 @@ static int fail(const char* what) {
 int main(int count, char** arguments) {
   qn_model* model;
   qn_session* session;
+  qn_session_options options;
   qn_tensor tensor;
   if (count != 4) return 2;
-  if (qn_model_load_file(arguments[1], NULL, &model) || qn_session_create(model, NULL, &session)) return fail("load");
+  qn_session_options_init(&options);
+  if (qn_model_load_file(arguments[1], NULL, &model) || qn_session_create(model, &options, &session))
+    return fail("load");
   qn_session_input_tensor(session, 0, &tensor);
   const size_t input_bytes = qn_tensor_bytes(&tensor);
   void* input = malloc(input_bytes);
