@@ -60,7 +60,7 @@ def family_of(path):
         return match[1]
     if re.search(r"lib(cpuinfo|clog|pthreadpool)\.a\(", path):
         return "deps"
-    match = re.search(r"quern_objects\.dir/(\w+)/[^/]*\.o$", path)
+    match = re.search(r"quern_(?:public_)?objects\.dir/(\w+)/[^/]*\.o$", path)
     return match[1] if match else "toolchain"
 
 

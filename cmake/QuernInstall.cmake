@@ -34,7 +34,7 @@ endif()
 install(FILES cmake/Findcpuinfo.cmake cmake/Findpthreadpool.cmake cmake/FindFP16.cmake DESTINATION ${quern_package_dir})
 configure_package_config_file(cmake/quern-config.cmake.in quern-config.cmake INSTALL_DESTINATION ${quern_package_dir}
   PATH_VARS CMAKE_INSTALL_LIBDIR)
-write_basic_package_version_file(quern-config-version.cmake COMPATIBILITY SameMajorVersion)
+write_basic_package_version_file(quern-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/quern-config.cmake ${PROJECT_BINARY_DIR}/quern-config-version.cmake
   DESTINATION ${quern_package_dir})
 

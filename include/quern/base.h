@@ -5,8 +5,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Public functions. QN_STATIC, which libquern.a is built with, hides them: a shared library that links it does not
+ * export them as its own. */
 #if defined(_WIN32)
 #define QN_API
+#elif defined(QN_STATIC)
+#define QN_API __attribute__((visibility("hidden")))
 #else
 #define QN_API __attribute__((visibility("default")))
 #endif
@@ -26,6 +30,8 @@
 #define QN_VERSION_MAJOR 0
 #define QN_VERSION_MINOR 1
 #define QN_VERSION_PATCH 0
+/* As qn_version_number(), of this header. */
+#define QN_VERSION_NUMBER (QN_VERSION_MAJOR * 10000 + QN_VERSION_MINOR * 100 + QN_VERSION_PATCH)
 
 #ifdef __cplusplus
 extern "C" {
@@ -56,6 +62,8 @@ QN_API const char* qn_last_message(void);
 
 /** Version of the library at run time as "major.minor.patch". */
 QN_API const char* qn_version(void);
+/** The same as a number to compare: major * 10000 + minor * 100 + patch; minor and patch stay below 100. */
+QN_API int qn_version_number(void);
 
 /** Element types. */
 typedef enum qn_type {

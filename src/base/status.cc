@@ -99,6 +99,8 @@ const char* qn_version(void) {
   return QN_STRING(QN_VERSION_MAJOR) "." QN_STRING(QN_VERSION_MINOR) "." QN_STRING(QN_VERSION_PATCH);
 }
 
+int qn_version_number(void) { return QN_VERSION_NUMBER; }
+
 void qn_set_log(qn_log_fn function, void* context) { quern::user_log = {function, context}; }
 
 }  // extern "C"

@@ -105,6 +105,9 @@ TEST(Version, IsThatOfTheHeader) {
   const std::string version = std::to_string(QN_VERSION_MAJOR) + "." + std::to_string(QN_VERSION_MINOR) + "." +
                               std::to_string(QN_VERSION_PATCH);
   EXPECT_EQ(qn_version(), version);
+  EXPECT_EQ(qn_version_number(), QN_VERSION_MAJOR * 10000 + QN_VERSION_MINOR * 100 + QN_VERSION_PATCH);
+  EXPECT_LT(QN_VERSION_MINOR, 100);
+  EXPECT_LT(QN_VERSION_PATCH, 100);
 }
 
 }  // namespace

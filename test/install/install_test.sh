@@ -48,6 +48,29 @@ expect "pkg-config, shared" env LD_LIBRARY_PATH="$libdir" ./consumer_shared
 expect "pkg-config, static" ./consumer_static
 expect_linkage consumer
 
+# The package fits requests for its minor version, and for no other.
+version_file=$(dirname "$(find "$prefix" -name quern-config-version.cmake)")/quern-config-version.cmake
+cat >fits.cmake <<END
+string(REPLACE . ";" parts \${PACKAGE_FIND_VERSION})
+list(GET parts 0 PACKAGE_FIND_VERSION_MAJOR)
+list(GET parts 1 PACKAGE_FIND_VERSION_MINOR)
+include($version_file)
+if(NOT PACKAGE_VERSION_COMPATIBLE)
+  message(FATAL_ERROR "no")
+endif()
+END
+fits() { cmake "-DPACKAGE_FIND_VERSION=$1" -P fits.cmake; }
+IFS=. read -r major minor patch <<<"$version"
+fits "$major.$minor" && fits "$version" || { echo "the package does not fit its own version" >&2; exit 1; }
+for other in "$major.$((minor + 1))" "$((major + 1)).$minor" "$major.$minor.$((patch + 1))"; do
+  ! fits "$other" 2>/dev/null || { echo "the package fits $other, too" >&2; exit 1; }
+done
+[ "$minor" = 0 ] || ! fits "$major.$((minor - 1))" 2>/dev/null || { echo "the package fits an older version" >&2; exit 1; }
+
+"$cc" -shared -fPIC "${flags[@]}" "$here/plugin.c" "${libs[@]}" -o libplugin.so
+"$here/plugin_test.sh" libplugin.so "$version" "$cc"
+echo "static, in a shared library: ok"
+
 [ ! -e "$build/src/tool/quern" ] || "$prefix/bin/quern" --help >/dev/null
 [ "$(nm -D --undefined-only "$libdir/libquern.so" | grep -c -i protobuf)" = 0 ]
 
