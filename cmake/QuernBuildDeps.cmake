@@ -16,6 +16,9 @@ function(quern_build_dependency name)
     set(FXDIV_BUILD_${part} OFF)
   endforeach()
   set(FXDIV_SOURCE_DIR ${QUERN_DEPS_DIR}/FXdiv)  # pthreadpool would download it
+  foreach(part LIBS GOOGLETEST GOOGLEBENCHMARK)  # settings of cpuinfo, for what is not built
+    set(USE_SYSTEM_${part} OFF)
+  endforeach()
   set(CCACHE_BINARY OFF)  # pthreadpool would set it up for the whole build
   add_subdirectory(${QUERN_DEPS_DIR}/${name} ${PROJECT_BINARY_DIR}/deps/${name} EXCLUDE_FROM_ALL SYSTEM)
 
