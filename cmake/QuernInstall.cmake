@@ -1,4 +1,4 @@
-# What `cmake --install` puts in place: headers, libraries, the quern command, the CMake package and quern.pc.
+# What `cmake --install` puts in place: headers, libraries, the quern command, the CMake package and files for pkg-config.
 include(CMakePackageConfigHelpers)
 set(quern_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/quern)
 
@@ -10,6 +10,10 @@ endif()
 if(QUERN_BUILD_STATIC)
   install(TARGETS quern_static EXPORT quern-static)
   install(EXPORT quern-static NAMESPACE quern:: DESTINATION ${quern_package_dir})
+endif()
+if(TARGET quern_all)
+  install(TARGETS quern_all EXPORT quern-all)
+  install(EXPORT quern-all NAMESPACE quern:: DESTINATION ${quern_package_dir})
 endif()
 if(TARGET quern)
   install(TARGETS quern)
@@ -38,7 +42,7 @@ write_basic_package_version_file(quern-config-version.cmake COMPATIBILITY SameMi
 install(FILES ${PROJECT_BINARY_DIR}/quern-config.cmake ${PROJECT_BINARY_DIR}/quern-config-version.cmake
   DESTINATION ${quern_package_dir})
 
-# quern.pc finds its prefix from where it lies, so that an installed tree can be moved. A folder given as an absolute
+# They find their prefix from where they lie, so that an installed tree can be moved. A folder given as an absolute
 # path stays as it is.
 set(quern_pc_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 set(quern_pc_prefix ${CMAKE_INSTALL_PREFIX})
@@ -55,5 +59,10 @@ list(TRANSFORM quern_cxx_libraries PREPEND -l OUTPUT_VARIABLE quern_pc_cxx_libra
 list(APPEND quern_pc_libraries ${quern_pc_cxx_libraries} -pthread)
 list(REMOVE_DUPLICATES quern_pc_libraries)
 list(JOIN quern_pc_libraries " " quern_pc_libraries)
-configure_file(cmake/quern.pc.in quern.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/quern.pc DESTINATION ${quern_pc_dir})
+list(JOIN quern_pc_cxx_libraries " " quern_pc_cxx_libraries)
+foreach(name IN ITEMS quern quern_all)
+  if(NOT name STREQUAL "quern_all" OR TARGET quern_all)
+    configure_file(cmake/${name}.pc.in ${name}.pc @ONLY)
+    install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${quern_pc_dir})
+  endif()
+endforeach()
