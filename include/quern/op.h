@@ -20,6 +20,9 @@ extern "C" {
 /** \defgroup op Operators
  *  Tensors are row-major; images are N, H, W, C.  Any batch size.
  *  Arrays and buffers that a call is given must be aligned to their elements, or it answers QN_INVALID_ARGUMENT.
+ *  So it does where what it writes, an output or a workspace, overlaps another buffer of the call, unless the operator
+ *  says that it may. What overlaps is elements, not the gaps between them: outputs and inputs may be slices of one
+ *  buffer, the channels of an image for example, that have no element in common.
  *  @{ */
 
 /** What to compute, with its weights and constants, for inputs of any size. Immutable. */
@@ -233,7 +236,8 @@ typedef enum qn_binary_kind {
 } qn_binary_kind;
 
 /** Elementwise a (kind) b, two inputs, broadcast as in NumPy: shapes are aligned at the right, dimensions of 1 repeat.
- *  The output may be the buffer of an input that has the output's shape. Pixel-blocked tensors: all of one shape. */
+ *  The output may be an input that has the output's shape and strides, or both. Pixel-blocked tensors: all of one
+ *  shape. */
 typedef struct qn_binary_params {
   size_t struct_size;  /**< Written by the init function. */
   qn_type type;        /**< Of all elements: QN_F32. */
@@ -257,7 +261,8 @@ typedef enum qn_unary_kind {
   QN_EXP = 5         /**< e^x. */
 } qn_unary_kind;
 
-/** One function of each element; any shape and layout, but the same of both; output may be the input's buffer. */
+/** One function of each element; any shape and layout, but the same of both. The output may be the input, with its
+ *  strides. */
 typedef struct qn_unary_params {
   size_t struct_size; /**< Written by the init function. */
   qn_type type;       /**< Of all elements: QN_F32. */
@@ -272,7 +277,8 @@ QN_INIT(qn_unary_params)
 /** Checks the parameters and makes the operator; one input, one output. */
 QN_API qn_status qn_unary_create(const qn_unary_params* params, qn_operator** op);
 
-/** Per-channel operators on [..., channels], of any layout, but the same of both; output may be the input's buffer. */
+/** Per-channel operators on [..., channels], of any layout, but the same of both. The output may be the input, with its
+ *  strides. */
 typedef struct qn_channel_params {
   size_t struct_size; /**< Written by the init function. */
   qn_type type;       /**< Of all elements: QN_F32. */
@@ -334,7 +340,7 @@ QN_INIT(qn_lrn_params)
 /** Checks the parameters and makes the operator; one input, one output. */
 QN_API qn_status qn_lrn_create(const qn_lrn_params* params, qn_operator** op);
 
-/** Surrounds a tensor with a constant. */
+/** Surrounds a tensor with a constant. The input may lie where it belongs in the output, with the output's strides. */
 typedef struct qn_pad_params {
   size_t struct_size;         /**< Written by the init function. */
   qn_type type;               /**< Of all elements: QN_F32. */
@@ -403,7 +409,7 @@ QN_API qn_status qn_transpose_create(const qn_transpose_params* params, qn_opera
 
 /** Takes begin[i], begin[i]+1 .. end[i]-1 of each dimension. SIZE_MAX - n, with n up to PTRDIFF_MAX, counts from
  * behind: it is the dimension's size less n. Input and output are of one layout; of a pixel-blocked image only channels
- * are left out. */
+ * are left out. The output may lie where its part of the input is, with the input's strides: then nothing is copied. */
 typedef struct qn_slice_params {
   size_t struct_size;        /**< Written by the init function. */
   qn_type type;              /**< Of all elements: QN_F32. */
@@ -500,7 +506,8 @@ QN_API uint64_t qn_plan_macs(const qn_plan* plan);
  *                          unless the operator says so.
  *  @param workspace        qn_plan_workspace_size() bytes, aligned to 64, used by one run at a time; NULL if 0.
  *  @param parallel         NULL: on the calling thread.
- *  Cannot fail on valid buffers; NULL addresses and a missing workspace are refused. */
+ *  Cannot fail on valid buffers; QN_INVALID_ARGUMENT for NULL or misaligned addresses, a missing workspace, and buffers
+ *  that overlap. Then nothing is written. */
 QN_API qn_status qn_plan_run(const qn_plan* plan, const void* const* inputs, void* const* outputs, void* workspace,
                              const qn_parallel* parallel);
 

@@ -55,6 +55,57 @@ qn_status check_strides(const qn_tensor& tensor, const char* who) {
   return QN_OK;
 }
 
+// What lies at an address: the elements of a row-major tensor whose outer indices, before `dimension`, are fixed.
+class Part {
+ public:
+  Part(int64_t first, const qn_tensor& tensor, uint32_t from) : begin(first), tensor_(&tensor), dimension_(from) {
+    while (dimension_ < tensor.rank && tensor.shape[dimension_] == 1) ++dimension_;
+    span = qn_type_size(tensor.type);
+    int64_t bytes = span;
+    for (uint32_t i = dimension_; i < tensor.rank; ++i) {
+      const auto shape = static_cast<int64_t>(tensor.shape[i]);
+      span += (shape - 1) * static_cast<int64_t>(tensor.stride[i]);
+      bytes *= shape;
+    }
+    dense = span == bytes;
+  }
+
+  // The next dimension, of a part that is not dense.
+  int64_t stride() const { return static_cast<int64_t>(tensor_->stride[dimension_]); }
+  int64_t count() const { return static_cast<int64_t>(tensor_->shape[dimension_]); }
+  // What it is made of, at an address.
+  Part block(int64_t first) const { return {first, *tensor_, dimension_ + 1}; }
+
+  int64_t begin, span;
+  bool dense;
+
+ private:
+  const qn_tensor* tensor_;
+  uint32_t dimension_;
+};
+
+// Takes apart what has the larger stride, and looks at the blocks in the range of the other: mostly two at each of the
+// dimensions.
+bool overlap(const Part& a, const Part& b) {
+  if (a.begin >= b.begin + b.span || b.begin >= a.begin + a.span) return false;
+  if (a.dense && b.dense) return true;
+  if (a.dense || (!b.dense && b.stride() > a.stride())) return overlap(b, a);
+  const int64_t stride = a.stride();
+  int64_t begin = a.begin, count = a.count();
+  Part other = b;
+  if (!b.dense && b.stride() == stride) {  // all pairs of blocks that are as far apart are alike
+    begin -= (b.count() - 1) * stride;
+    count += b.count() - 1;
+    other = b.block(b.begin);
+  }
+  const int64_t before = other.begin - begin - a.block(begin).span;  // blocks that begin here end before the other
+  for (int64_t i = before < 0 ? 0 : before / stride + 1; i < count && begin + i * stride < other.begin + other.span;
+       ++i) {
+    if (overlap(a.block(begin + i * stride), other)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 qn_status check_tensor(const qn_tensor& tensor, const char* who) {
@@ -117,6 +168,12 @@ bool same_shape(const qn_tensor& a, const qn_tensor& b) {
     if (a.shape[i] != b.shape[i]) return false;
   }
   return true;
+}
+
+bool overlap(const void* a_data, const qn_tensor& a, const void* b_data, const qn_tensor& b) {
+  const qn_tensor a_memory = in_memory(a), b_memory = in_memory(b);
+  return overlap(Part(reinterpret_cast<intptr_t>(a_data), a_memory, 0),
+                 Part(reinterpret_cast<intptr_t>(b_data), b_memory, 0));
 }
 
 }  // namespace quern

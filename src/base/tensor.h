@@ -31,5 +31,8 @@ bool is_dense(const qn_tensor& tensor);
 // Number of elements.  Valid tensors only.
 size_t element_count(const qn_tensor& tensor);
 bool same_shape(const qn_tensor& a, const qn_tensor& b);
+// Do tensors whose first elements lie at these addresses have a byte in common? Both with strides. Gaps do not count:
+// two slices of a larger tensor may be interleaved.
+bool overlap(const void* a_data, const qn_tensor& a, const void* b_data, const qn_tensor& b);
 
 }  // namespace quern

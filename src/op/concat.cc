@@ -45,7 +45,7 @@ class Concat final : public Operator {
       copies.push_back({i, 0, offset, copy_nest(in.rank, in.shape, in.stride, out.stride)});
       offset += in.shape[axis] * out.stride[axis];
     }
-    *plan = plan_copies(std::move(copies), 0, request.options.tasks);
+    *plan = plan_copies(request, copies);
     return QN_OK;
   }
 

@@ -74,7 +74,7 @@ Vector<Choice> open_choices(const ConvRequest& conv) {
 }
 
 // Runs the candidates and puts what they took into `measured`, the fastest into `choice`.
-qn_status measure(const ConvRequest& conv, const Vector<Choice>& list, Vector<Measured>* measured, Choice* choice) {
+void measure(const ConvRequest& conv, const Vector<Choice>& list, Vector<Measured>* measured, Choice* choice) {
   Vector<Trial> trials;
   size_t packed = 0;
   for (const Choice& c : list) {
@@ -83,7 +83,7 @@ qn_status measure(const ConvRequest& conv, const Vector<Choice>& list, Vector<Me
     trials.emplace_back().plan = plan_choice({conv.request, c, weights, conv.window, conv.clamp, conv.problem});
     packed += weights.packed_bytes();
   }
-  if (trials.size() > 1) QN_TRY(time_trials(conv.request, &trials));
+  if (trials.size() > 1) time_trials(conv.request, &trials);
   size_t best = 0;
   for (size_t i = 0; i < trials.size(); ++i) {
     measured->push_back({list[i].algorithm, list[i].row->name, trials[i].seconds(), list[i].cycles / list[0].cycles});
@@ -91,7 +91,6 @@ qn_status measure(const ConvRequest& conv, const Vector<Choice>& list, Vector<Me
     if (trials[i].seconds() < must_beat) best = i;
   }
   *choice = list[best];
-  return QN_OK;
 }
 
 // Replaces the cost model's choice by the measured one.
@@ -110,7 +109,7 @@ qn_status choose_measured(const ConvRequest& conv, Choice* choice) {
   }
   if (!conv.request.options.tune) return QN_OK;
   tuned.measured.clear();
-  QN_TRY(measure(conv, list, &tuned.measured, choice));
+  measure(conv, list, &tuned.measured, choice);
   tuned.algorithm = choice->algorithm;
   tuned.kernel = choice->row->name;
   tuning.set(problem, std::move(tuned));

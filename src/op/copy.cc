@@ -163,8 +163,10 @@ Job make_job(const Copy& copy, size_t tasks) {
 
 class CopiesPlan final : public qn_plan {
  public:
-  CopiesPlan(const Vector<Copy>& copies, float fill_value, size_t tasks) : fill_value_(fill_value) {
+  CopiesPlan(const Request& request, const Vector<Copy>& copies, float fill_value) : fill_value_(fill_value) {
+    const size_t tasks = request.options.tasks;
     size_t items = 0, elements = 0;
+    if (has_api("op")) find_places(request.ins.size(), copies);
     for (const Copy& copy : copies) {
       jobs_.push_back(make_job(copy, tasks));
       jobs_.back().first_item = items;
@@ -188,6 +190,18 @@ class CopiesPlan final : public qn_plan {
   }
 
  private:
+  void find_places(size_t count, const Vector<Copy>& copies) {
+    inputs.resize(count);
+    for (const Copy& copy : copies) {
+      if (copy.input == Copy::fill || !same_strides(copy.nest)) continue;
+      inputs[copy.input].place = static_cast<ptrdiff_t>(copy.out_offset - copy.in_offset);
+    }
+  }
+  static bool same_strides(const Nest<2>& nest) {
+    return std::all_of(nest.loops.begin(), nest.loops.begin() + nest.rank,
+                       [](const auto& loop) { return loop.stride[from] == loop.stride[to]; });
+  }
+
   void run_items(const Run& run, const Job& job, size_t begin, size_t end) const {
     const char* in =
         job.input == Copy::fill ? reinterpret_cast<const char*>(&fill_value_) : run.input(job.input) + job.in_offset;
@@ -219,8 +233,8 @@ Nest<2> copy_nest(uint32_t rank, const size_t* shape, const size_t* in_stride, c
   return nest;
 }
 
-std::unique_ptr<qn_plan> plan_copies(Vector<Copy> copies, float fill_value, size_t tasks) {
-  return std::make_unique<CopiesPlan>(copies, fill_value, tasks);
+std::unique_ptr<qn_plan> plan_copies(const Request& request, const Vector<Copy>& copies, float fill_value) {
+  return std::make_unique<CopiesPlan>(request, copies, fill_value);
 }
 
 }  // namespace quern

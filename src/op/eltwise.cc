@@ -117,7 +117,10 @@ class BinaryPlan final : public qn_plan {
 
 class Binary final : public Operator {
  public:
-  explicit Binary(const qn_binary_params& p) : Operator(binary, 2, 2), p_(p) { takes_blocked = true; }
+  explicit Binary(const qn_binary_params& p) : Operator(binary, 2, 2), p_(p) {
+    takes_blocked = true;
+    in_place = 3;
+  }
 
   qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const override {
     const qn_tensor &a = ins[0], &b = ins[1];
@@ -197,7 +200,10 @@ class UnaryPlan final : public qn_plan {
 
 class Unary final : public Operator {
  public:
-  explicit Unary(const qn_unary_params& p) : Operator(unary, 1, 1), p_(p) { takes_blocked = true; }
+  explicit Unary(const qn_unary_params& p) : Operator(unary, 1, 1), p_(p) {
+    takes_blocked = true;
+    in_place = 1;
+  }
 
   qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const override { return infer_same(ins, out); }
 
@@ -293,6 +299,7 @@ class Channel final : public Operator {
   Channel(const char* who, ChannelKind kind, const qn_channel_params& p, Vector<float> scale, Vector<float> bias)
       : Operator(who, 1, 1), kind_(kind), scale_(std::move(scale)), bias_(std::move(bias)), clamp_{p.min, p.max} {
     takes_blocked = true;
+    in_place = 1;
   }
 
   qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const override {

@@ -25,9 +25,10 @@ struct Gemm {
 qn_status check(const Gemm& g) {
   QN_TRY(check_clamp(gemm, g.clamp.min, g.clamp.max));
   QN_TRY(check_aligned(gemm, "bias", g.bias));
-  QN_TRY(check_matrix(gemm, "a", g.a, g.m, g.k, g.lda));
-  QN_TRY(g.transpose_b ? check_matrix(gemm, "b", g.b, g.n, g.k, g.ldb) : check_matrix(gemm, "b", g.b, g.k, g.n, g.ldb));
-  return check_matrix(gemm, "c", g.c, g.m, g.n, g.ldc);
+  const Matrix a = {"a", g.a, g.m, g.k, g.lda}, c = {"c", g.c, g.m, g.n, g.ldc};
+  const Matrix b = {"b", g.b, g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n, g.ldb};
+  for (const Matrix& matrix : {a, b, c}) QN_TRY(check_matrix(gemm, matrix));
+  return check_apart(gemm, c, {a, b, {"bias", g.bias, 1, g.n, g.n}});
 }
 
 void only_bias(const Gemm& g) {

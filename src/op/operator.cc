@@ -79,10 +79,21 @@ qn_status infer(const Operator& op, std::span<const qn_tensor> ins, qn_tensor* o
   return op.infer(ins, out);
 }
 
+bool lies_as(const qn_tensor& in, const qn_tensor& out) {
+  return in.layout == out.layout && same_shape(in, out) && std::equal(in.stride, in.stride + in.rank, out.stride);
+}
+
 // What all plans have in common, when the operator has made its own.
-qn_status complete_plan(const char* who, const Request& request, qn_plan* plan) {
-  plan->inputs = request.ins.size();
+qn_status complete_plan(const char* who, const Request& request, unsigned in_place, qn_plan* plan) {
   plan->output = request.out;
+  if (has_api("op")) {
+    plan->inputs.resize(request.ins.size());
+    for (size_t i = 0; i < request.ins.size(); ++i) {
+      qn_plan::Input& input = plan->inputs[i];
+      input.tensor = request.ins[i];
+      if ((in_place >> i & 1) != 0 && lies_as(input.tensor, plan->output)) input.place = 0;
+    }
+  }
   size_t bytes;
   for (const size_t tasks : plan->phases) {
     if (!checked_mul(plan->slot, tasks, &bytes)) return fail(QN_UNSUPPORTED, "%s: the workspace overflows", who);
@@ -124,7 +135,7 @@ qn_status make_plan(const Operator& op, const qn_tensor* ins, size_t n_in, const
   QN_TRY(op.plan(request, plan));
   const char* kernel = request.options.kernel;
   if (kernel != nullptr && std::strcmp(kernel, (*plan)->kernel) != 0) return no_kernel(op.name, kernel);
-  return complete_plan(op.name, request, plan->get());
+  return complete_plan(op.name, request, op.in_place, plan->get());
 }
 
 qn_status make_chain(const Operator& first, const Operator& second, const qn_tensor& in, const qn_tensor* out,
@@ -144,7 +155,7 @@ qn_status make_chain(const Operator& first, const Operator& second, const qn_ten
   QN_TRY(read_output(second, out, out == nullptr ? 0 : 1, inferred, &request.out));
   if (is_blocked(request.out)) return fail(QN_UNSUPPORTED, "%s: a chain is of QN_LAYOUT_NHWC", second.name);
   QN_TRY(plan_chain(first, second, request, between, plan));
-  return complete_plan(second.name, request, plan->get());
+  return complete_plan(second.name, request, 0, plan->get());
 }
 
 qn_status check_address(const char* what, size_t index, const void* address) {
@@ -155,34 +166,56 @@ qn_status check_address(const char* what, size_t index, const void* address) {
   return QN_OK;
 }
 
-qn_status check_buffers(const qn_plan* plan, const void* const* inputs, void* const* outputs, const void* workspace) {
-  if (plan == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_plan_run: plan is NULL");
-  if (inputs == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_plan_run: inputs is NULL");
-  if (outputs == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_plan_run: outputs is NULL");
-  for (size_t i = 0; i < plan->inputs; ++i) QN_TRY(check_address("input", i, inputs[i]));
-  QN_TRY(check_address("output", 0, outputs[0]));
-  if (plan->slot != 0) {
-    if (workspace == nullptr) {
-      return fail(QN_INVALID_ARGUMENT, "qn_plan_run: workspace is NULL but %zu bytes are needed",
-                  plan->workspace_size());
+qn_status check_workspace(const qn_plan& plan, const void* workspace) {
+  if (plan.slot == 0) return QN_OK;
+  if (workspace == nullptr) {
+    return fail(QN_INVALID_ARGUMENT, "qn_plan_run: workspace is NULL but %zu bytes are needed", plan.workspace_size());
+  }
+  if (reinterpret_cast<uintptr_t>(workspace) % cache_line != 0) {
+    return fail(QN_INVALID_ARGUMENT, "qn_plan_run: workspace is not aligned to %zu", cache_line);
+  }
+  return QN_OK;
+}
+
+// No buffer may overlap another that is written, but for an input in its place.
+qn_status check_apart(const qn_plan& plan, const void* const* inputs, const void* output, const void* workspace) {
+  const qn_tensor scratch = {QN_F32, QN_LAYOUT_NHWC, 1, {plan.workspace_size() / sizeof(float)}, {sizeof(float)}};
+  if (plan.slot != 0 && overlap(workspace, scratch, output, plan.output)) {
+    return fail(QN_INVALID_ARGUMENT, "qn_plan_run: workspace overlaps output 0");
+  }
+  for (size_t i = 0; i < plan.inputs.size(); ++i) {
+    const qn_plan::Input& input = plan.inputs[i];
+    const auto place = reinterpret_cast<intptr_t>(inputs[i]) - reinterpret_cast<intptr_t>(output);
+    if (place != input.place && overlap(inputs[i], input.tensor, output, plan.output)) {
+      return fail(QN_INVALID_ARGUMENT, "qn_plan_run: input %zu overlaps output 0", i);
     }
-    if (reinterpret_cast<uintptr_t>(workspace) % cache_line != 0) {
-      return fail(QN_INVALID_ARGUMENT, "qn_plan_run: workspace is not aligned to %zu", cache_line);
+    if (plan.slot != 0 && overlap(inputs[i], input.tensor, workspace, scratch)) {
+      return fail(QN_INVALID_ARGUMENT, "qn_plan_run: input %zu overlaps workspace", i);
     }
   }
   return QN_OK;
 }
 
-void run_plan(const qn_plan& plan, const void* const* inputs, void* const* outputs, void* workspace,
+qn_status check_buffers(const qn_plan* plan, const void* const* inputs, void* const* outputs, const void* workspace) {
+  if (plan == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_plan_run: plan is NULL");
+  if (inputs == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_plan_run: inputs is NULL");
+  if (outputs == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_plan_run: outputs is NULL");
+  for (size_t i = 0; i < plan->inputs.size(); ++i) QN_TRY(check_address("input", i, inputs[i]));
+  QN_TRY(check_address("output", 0, outputs[0]));
+  QN_TRY(check_workspace(*plan, workspace));
+  return check_apart(*plan, inputs, outputs[0], workspace);
+}
+
+}  // namespace
+
+void run_plan(const qn_plan& plan, const void* const* inputs, void* output, void* workspace,
               const qn_parallel* parallel) {
-  const Run run = {inputs, static_cast<char*>(outputs[0]), static_cast<char*>(workspace)};
+  const Run run = {inputs, static_cast<char*>(output), static_cast<char*>(workspace)};
   for (size_t phase = 0; phase < plan.phases.size(); ++phase) {
     auto task = [&](size_t index) { plan.task(run, phase, index); };
     run_tasks(parallel, plan.phases[phase], task);
   }
 }
-
-}  // namespace
 
 qn_status Operator::cost(const Request& request, double* cycles) const {
   *cycles = 0;
@@ -366,10 +399,8 @@ uint64_t qn_plan_macs(const qn_plan* plan) { return plan == nullptr ? 0 : plan->
 
 qn_status qn_plan_run(const qn_plan* plan, const void* const* inputs, void* const* outputs, void* workspace,
                       const qn_parallel* parallel) {
-  if (quern::has_api("op")) {  // the graph's own are right
-    QN_TRY(quern::guarded([&] { return quern::check_buffers(plan, inputs, outputs, workspace); }));
-  }
-  quern::run_plan(*plan, inputs, outputs, workspace, parallel);
+  QN_TRY(quern::guarded([&] { return quern::check_buffers(plan, inputs, outputs, workspace); }));
+  quern::run_plan(*plan, inputs, outputs[0], workspace, parallel);
   return QN_OK;
 }
 

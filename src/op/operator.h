@@ -39,7 +39,13 @@ struct qn_plan : quern::Allocated {
 
   size_t workspace_size() const { return slot == 0 ? 0 : slot * *std::max_element(phases.begin(), phases.end()); }
 
-  size_t inputs = 1;
+  // What is known of an input's buffer, to refuse those that overlap the output.
+  struct Input {
+    static constexpr ptrdiff_t nowhere = PTRDIFF_MAX;
+    qn_tensor tensor = {};
+    ptrdiff_t place = nowhere;  // in the output, where it may lie all the same, in bytes
+  };
+  quern::Vector<Input> inputs;  // empty in builds without op.h
   qn_tensor output = {};
   quern::Vector<size_t> phases;  // how many tasks each has
   size_t slot = 0;               // bytes of workspace of one task, a multiple of the cache line
@@ -80,6 +86,7 @@ class Operator {
   // what follows, which chains of operators ask for.
   bool takes_blocked = false;
   bool goes_by_rows = false;  // plans may be a RowPlan
+  unsigned in_place = 0;      // bit i: input i may be the output, if it lies as that
   // Narrows options.algorithm and options.kernel to what gives the bits of plan(request), for plans of parts of it: on
   // their own, parts of other heights might choose otherwise. NULL: the bits are the same whatever they choose.
   qn_status (*settle)(const Operator&, const Request&, qn_plan_options*) = nullptr;
@@ -121,6 +128,10 @@ consteval bool has_algorithm(qn_algorithm algorithm) { return has_algorithm(algo
 // What plans with these descriptions cost, see Operator::cost(). Allocates no workspace and packs nothing.
 qn_status estimate(const Operator& op, std::span<const qn_tensor> ins, const qn_tensor& out,
                    const qn_plan_options& options, double* cycles);
+
+// Runs a plan on buffers that are right.
+void run_plan(const qn_plan& plan, const void* const* inputs, void* output, void* workspace,
+              const qn_parallel* parallel);
 
 // ---- create ----
 

@@ -41,7 +41,7 @@ class Pad final : public Operator {
       middle += p_.before[i] * out.stride[i];
     }
     copies.push_back({0, 0, middle, copy_nest(in.rank, in.shape, in.stride, out.stride)});
-    *plan = plan_copies(std::move(copies), p_.value, request.options.tasks);
+    *plan = plan_copies(request, copies, p_.value);
     return QN_OK;
   }
 

@@ -35,8 +35,7 @@ class Slice final : public Operator {
     } else {
       for (uint32_t i = 0; i < p_.rank; ++i) offset += bound(p_.begin[i], shape[i]) * in.stride[i];
     }
-    *plan =
-        plan_copies({{0, offset, 0, copy_nest(out.rank, out.shape, in.stride, out.stride)}}, 0, request.options.tasks);
+    *plan = plan_copies(request, {{0, offset, 0, copy_nest(out.rank, out.shape, in.stride, out.stride)}});
     return QN_OK;
   }
 

@@ -22,8 +22,9 @@ struct Spmm {
 qn_status check(const Spmm& s) {
   QN_TRY(check_clamp(spmm, s.clamp.min, s.clamp.max));
   QN_TRY(check_aligned(spmm, "bias", s.bias));
-  QN_TRY(check_matrix(spmm, "b", s.b, s.k, s.n, s.ldb));
-  return check_matrix(spmm, "c", s.c, s.m, s.n, s.ldc);
+  const Matrix b = {"b", s.b, s.k, s.n, s.ldb}, c = {"c", s.c, s.m, s.n, s.ldc};
+  for (const Matrix& matrix : {b, c}) QN_TRY(check_matrix(spmm, matrix));
+  return check_apart(spmm, c, {b, {"bias", s.bias, 1, s.m, s.m}});
 }
 
 void only_bias(const Spmm& s) {

@@ -20,7 +20,7 @@ class Transpose final : public Operator {
     const qn_tensor& out = request.out;
     size_t in_stride[QN_MAX_RANK];
     for (uint32_t i = 0; i < p_.rank; ++i) in_stride[i] = request.ins[0].stride[p_.permutation[i]];
-    *plan = plan_copies({{0, 0, 0, copy_nest(out.rank, out.shape, in_stride, out.stride)}}, 0, request.options.tasks);
+    *plan = plan_copies(request, {{0, 0, 0, copy_nest(out.rank, out.shape, in_stride, out.stride)}});
     return QN_OK;
   }
 

@@ -47,14 +47,11 @@ class Stage {
   }
 
   // Seconds of one run.
-  qn_status run(const qn_plan& plan, double* seconds) {
+  double run(const qn_plan& plan) {
     if (options_.traffic != 0) pass_caches();
-    void* const output = output_.data();
-    void* const workspace = plan.workspace_size() == 0 ? nullptr : workspace_.data();
     const double start = now();
-    QN_TRY(qn_plan_run(&plan, addresses_.data(), &output, workspace, options_.parallel));
-    *seconds = now() - start;
-    return QN_OK;
+    run_plan(plan, addresses_.data(), output_.data(), workspace_.data(), options_.parallel);
+    return now() - start;
   }
 
  private:
@@ -79,8 +76,7 @@ class Stage {
 
 }  // namespace
 
-qn_status time_trials(const Request& request, Vector<Trial>* trials) {
-  for (Trial& trial : *trials) trial.plan->inputs = request.ins.size();
+void time_trials(const Request& request, Vector<Trial>* trials) {
   Stage stage(request, *trials);
   double best = __builtin_inf();
   const double start = now();
@@ -91,15 +87,13 @@ qn_status time_trials(const Request& request, Vector<Trial>* trials) {
       // Whoever else uses the machine may make anything look hopeless once.
       if (round >= fair_rounds && trial.seconds() > hopeless * best) continue;
       if (round > first_counted && now() - start > too_many_seconds) continue;
-      double seconds;
-      QN_TRY(stage.run(*trial.plan, &seconds));
+      const double seconds = stage.run(*trial.plan);
       if (round < first_counted) continue;  // code and tables are new
       trial.runs.insert(std::upper_bound(trial.runs.begin(), trial.runs.end(), seconds), seconds);
     }
     best = __builtin_inf();
     for (const Trial& trial : *trials) best = std::min(best, trial.seconds());
   }
-  return QN_OK;
 }
 
 }  // namespace quern

@@ -18,6 +18,6 @@ struct Trial {
 // Runs the plans in turn, as a model would: between two runs options.traffic bytes pass the caches, then the plan's
 // inputs, outputs and workspace, which other operators have just used; its weights are wherever the traffic leaves
 // them. Ends after a fraction of a second, with every plan run at least once.
-qn_status time_trials(const Request& request, Vector<Trial>* trials);
+void time_trials(const Request& request, Vector<Trial>* trials);
 
 }  // namespace quern

@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <random>
+#include <set>
 #include <string>
+#include <vector>
 
 namespace quern {
 namespace {
@@ -159,6 +162,80 @@ TEST(Tensor, SameShape) {
   EXPECT_TRUE(same_shape(make({2, 3}), make({2, 3}, {100, 4})));
   EXPECT_FALSE(same_shape(make({2, 3}), make({3, 2})));
   EXPECT_FALSE(same_shape(make({2, 3}), make({2, 3, 1})));
+}
+
+// Places of all elements, in elements.
+std::set<size_t> places(const qn_tensor& tensor, size_t at = 0, uint32_t dimension = 0) {
+  if (dimension == tensor.rank) return {at};
+  std::set<size_t> all;
+  for (size_t i = 0; i < tensor.shape[dimension]; ++i) {
+    all.merge(places(tensor, at + i * tensor.stride[dimension] / sizeof(float), dimension + 1));
+  }
+  return all;
+}
+
+// With gaps of up to `most` elements, in some dimensions.
+qn_tensor random_tensor(std::mt19937& random, size_t most) {
+  qn_tensor tensor = {};
+  tensor.type = QN_F32;
+  tensor.rank = static_cast<uint32_t>(random() % 5);
+  size_t span = sizeof(float);
+  for (uint32_t i = tensor.rank; i-- > 0;) {
+    const size_t gap = i + 1 == tensor.rank || random() % 2 == 0 ? 0 : random() % (most + 1);
+    tensor.shape[i] = 1 + random() % 4;
+    tensor.stride[i] = span + gap * sizeof(float);
+    span += (tensor.shape[i] - 1) * tensor.stride[i];
+    if (gap == 0) span = tensor.shape[i] * tensor.stride[i];
+  }
+  return tensor;
+}
+
+TEST(Tensor, OverlapIsACommonElement) {
+  std::mt19937 random(1);
+  std::vector<float> memory(1 << 14);
+  size_t common = 0, interleaved = 0;
+  for (size_t n = 0; n < 20000; ++n) {
+    const qn_tensor a = random_tensor(random, 12);
+    qn_tensor b = random_tensor(random, 12);
+    if (random() % 2 == 0) {  // slices of one tensor, of sizes of their own
+      b = a;
+      for (uint32_t i = 0; i < b.rank; ++i) b.shape[i] = 1 + random() % b.shape[i];
+    }
+    const std::set<size_t> in_a = places(a), in_b = places(b);
+    const size_t a_begin = *in_b.rbegin() + 1, b_begin = random() % (a_begin + *in_a.rbegin() + 2);
+    const bool expected =
+        std::any_of(in_b.begin(), in_b.end(), [&](size_t at) { return in_a.count(b_begin + at - a_begin) != 0; });
+    const bool ranges = b_begin <= a_begin + *in_a.rbegin() && a_begin <= b_begin + *in_b.rbegin();
+    ASSERT_EQ(overlap(&memory[a_begin], a, &memory[b_begin], b), expected) << "pair " << n;
+    ASSERT_EQ(overlap(&memory[b_begin], b, &memory[a_begin], a), expected) << "pair " << n;
+    common += expected;
+    interleaved += ranges && !expected;
+  }
+  EXPECT_GT(common, 1000u);
+  EXPECT_GT(interleaved, 1000u);
+}
+
+// Were elements looked at one by one, this would take hours.
+TEST(Tensor, OverlapOfLargeTensorsTakesNoTime) {
+  if (sizeof(size_t) == 4) GTEST_SKIP() << "tensors of many GiB";
+  const size_t pixel = 32, n = 10000;
+  const qn_tensor slice = make({n, n, n, 4}, {n * n * pixel, n * pixel, pixel, 4});
+  const char* data = reinterpret_cast<const char*>(uintptr_t{4096});
+  EXPECT_FALSE(overlap(data, slice, data + 16, slice));
+  EXPECT_TRUE(overlap(data, slice, data + 12, slice));
+  EXPECT_FALSE(overlap(data, slice, data + 16, make({n * n, n, 4}, {n * pixel, pixel, 4})));
+}
+
+TEST(Tensor, OverlapOfPixelBlockedImages) {
+  const size_t block = qn_pixel_block() * sizeof(float);
+  qn_tensor half = make({2, 5, 7, 3});  // of the channels of an image
+  half.layout = QN_LAYOUT_PIXEL_BLOCKED;
+  const size_t blocks = 34 / qn_pixel_block() + 1;
+  const size_t strides[] = {blocks * 6 * block, 6 * block, block, sizeof(float)};
+  std::copy(strides, strides + 4, half.stride);
+  const std::vector<char> memory(2 * blocks * 6 * block);
+  EXPECT_FALSE(overlap(memory.data(), half, memory.data() + 3 * block, half));
+  EXPECT_TRUE(overlap(memory.data(), half, memory.data() + 2 * block, half));
 }
 
 }  // namespace
