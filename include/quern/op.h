@@ -150,8 +150,8 @@ QN_INIT(qn_conv2d_params)
 
 /** @param bias   out_channels floats, copied; NULL for none.
  *  @param cache  NULL for a cache of the operator's own.
- *  A second input, if a plan has one, is a residual: it has the output's shape and strides, overlaps it nowhere, and is
- *  added to the clamped convolution; then qn_plan_options.residual_min and _max clamp the sum.
+ *  A second input, if a plan has one, is a residual: it has the output's shape and strides, may be the output itself,
+ *  and is added to the clamped convolution; then qn_plan_options.residual_min and _max clamp the sum.
  *  Algorithms: direct, gemm, igemm, depthwise, winograd where they apply; sparse always, and chosen where enough of the
  *  weights are zero. Sparse takes pixel-blocked tensors, input, output or both; a residual lies as the output. So does
  *  depthwise with a multiplier of 1, where both are pixel-blocked, and into an output of one pixel of either layout. */

@@ -17,6 +17,7 @@ class Conv2d final : public Operator {
         weights_(weights, shape, bias, cache),
         clamp_{p.min, p.max} {
     takes_blocked = true;
+    in_place = 2;  // the residual
     goes_by_rows = shape.in == 1 && shape.out == 1;
     if (is_pointwise(window) && shape.groups == 1) pointwise_weights = shape.in * shape.out;
     if (has_sparse) {

@@ -31,7 +31,8 @@ class DirectPlan final : public qn_plan {
                      conv.request.options.tasks);
     phases = {tiling_.tasks()};
     row_stride_ = spread(depth_bytes());
-    slot = row_.mr * row_stride_;
+    gathered_ = row_.mr * row_stride_;
+    slot = gathered_ + epilogue_.scratch_bytes(tiling_.tile_elements());
   }
 
   void task(const Run& run, size_t, size_t index) const override {
@@ -47,9 +48,10 @@ class DirectPlan final : public qn_plan {
       }
       char* c = run.output + image * out_.stride[0] + line * out_.stride[1] + m * out_.stride[2] +
                 (group * shape_.out + n) * sizeof(float);
+      const auto sums = epilogue_.sums(run, c, out_.stride[2], channels, scratch + gathered_);
       row_.run(rows, channels, depth_bytes(), scratch, row_stride_,
-               packed_->panels(group) + n / row_.nr * packed_->panel_bytes, c, out_.stride[2], &clamp_);
-      epilogue_.run(run, c, rows, out_.stride[2], channels);
+               packed_->panels(group) + n / row_.nr * packed_->panel_bytes, sums.data, sums.stride, &clamp_);
+      epilogue_.run(run, sums, c, rows, out_.stride[2], channels);
     });
   }
 
@@ -122,7 +124,7 @@ class DirectPlan final : public qn_plan {
   qn_tensor in_, out_;
   Window window_;
   bool contiguous_;
-  size_t row_stride_;  // of scratch
+  size_t row_stride_, gathered_;  // of scratch, bytes of a row and of all
   Tiling tiling_;
 };
 

@@ -39,6 +39,7 @@ class GemmPlan final : public qn_plan {
                       .panel_bytes = packed_->panel_bytes},
                      conv.request.options.tasks);
     phases = {tiling_.tasks()};
+    slot = epilogue_.scratch_bytes(tiling_.tile_elements());
   }
 
   void task(const Run& run, size_t, size_t index) const override {
@@ -46,9 +47,10 @@ class GemmPlan final : public qn_plan {
       const size_t group = product % groups_;
       const Cursor<2> at(outer_, product / groups_);
       char* c = run.output + at.offset(c_operand) + group * out_bytes_ + m * c_stride_ + n * sizeof(float);
+      const auto sums = epilogue_.sums(run, c, c_stride_, channels, run.workspace + index * slot);
       row_.run(rows, channels, in_bytes_, run.input(0) + at.offset(a_operand) + group * in_bytes_ + m * a_stride_,
-               a_stride_, packed_->panels(group) + n / row_.nr * packed_->panel_bytes, c, c_stride_, &clamp_);
-      epilogue_.run(run, c, rows, c_stride_, channels);
+               a_stride_, packed_->panels(group) + n / row_.nr * packed_->panel_bytes, sums.data, sums.stride, &clamp_);
+      epilogue_.run(run, sums, c, rows, c_stride_, channels);
     });
   }
 

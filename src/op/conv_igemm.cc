@@ -50,20 +50,24 @@ class IgemmPlan final : public qn_plan {
       add_part(conv, {.order = Order::image, .x = 0, .width = conv.window.w.out, .wide_taps = false});
     }
     phases = {0};
-    for (const Part& part : parts_) phases[0] += part.tiling.tasks();
+    for (const Part& part : parts_) {
+      phases[0] += part.tiling.tasks();
+      slot = std::max(slot, epilogue_.scratch_bytes(part.tiling.tile_elements()));
+    }
   }
 
   void task(const Run& run, size_t, size_t index) const override {
+    char* const scratch = run.workspace + index * slot;
     const Part* part = parts_.data();
     for (; index >= part->tiling.tasks(); ++part) index -= part->tiling.tasks();
-    run_part(run, *part, index);
+    run_part(run, *part, index, scratch);
   }
 
  private:
   size_t taps(const Part& part) const { return part.wide_taps ? shape_.kernel.h : shape_.taps(); }
   size_t tiles(const Part& part) const { return divide_up(part.pixels, part.tiling.rows()); }  // of a line
 
-  void run_part(const Run& run, const Part& part, size_t index) const {
+  void run_part(const Run& run, const Part& part, size_t index, char* scratch) const {
     const size_t in_bytes = shape_.in * sizeof(float), out_bytes = shape_.out * sizeof(float);
     const size_t tap_bytes = part.wide_taps ? in_bytes * shape_.kernel.w : in_bytes;
     const size_t c_stride = part.order == Order::columns ? out_.stride[1] : out_.stride[2];
@@ -73,11 +77,12 @@ class IgemmPlan final : public qn_plan {
       const size_t image = product / shape_.groups / part.lines;
       char* c = run.output + image * out_.stride[0] + part.x * out_.stride[2] + line * line_stride + m * c_stride +
                 group * out_bytes + n * sizeof(float);
+      const auto sums = epilogue_.sums(run, c, c_stride, channels, scratch);
       row_.run(rows, channels, tap_bytes, taps(part),
                part.table.data() + (line * tiles(part) + m / part.tiling.rows()) * taps(part) * row_.mr,
                run.input(0) + image * in_.stride[0] + group * in_bytes, zero_.data(),
-               packed_->panels(group) + n / row_.nr * packed_->panel_bytes, c, c_stride, &clamp_);
-      epilogue_.run(run, c, rows, c_stride, channels);
+               packed_->panels(group) + n / row_.nr * packed_->panel_bytes, sums.data, sums.stride, &clamp_);
+      epilogue_.run(run, sums, c, rows, c_stride, channels);
     });
   }
 

@@ -142,7 +142,8 @@ class SparsePlan final : public qn_plan {
     a_bytes_ = round_up(weights_.depth * width, cache_line);
     // The sums of all channels if there is another chunk of k to come.
     const size_t together = weights_.chunks > 1 ? divide_up(weights_.blocks, blocks_.chunks) : 1;
-    slot = a_bytes_ + together * sparse_channels * width;
+    sums_end_ = a_bytes_ + together * sparse_channels * width;
+    slot = sums_end_ + epilogue_.scratch_bytes(sparse_channels * row_.pixels);
   }
 
   // ---- one tile
@@ -167,9 +168,10 @@ class SparsePlan final : public qn_plan {
         const size_t n = block * sparse_channels, channels = std::min(sparse_channels, shape_.out - n);
         char* const sums =
             scratch + a_bytes_ + (weights_.chunks == 1 ? 0 : block - blocks.begin) * sparse_channels * stride;
-        const Output out = find_output({line.c + n * c_channel_, m, count, channels}, sums, stride);
+        const bool apart = epilogue_.in_place(run);
+        const Output out = find_output({line.c + n * c_channel_, m, count, channels}, sums, stride, apart);
         multiply_sparse(row_, weights_, group, chunk, block, count, a.first, a.stride, out.sums, out.stride, clamp_);
-        if (chunk + 1 == weights_.chunks) finish(run, out);
+        if (chunk + 1 == weights_.chunks) finish(run, out, scratch + sums_end_);
       }
     }
   }
@@ -193,26 +195,30 @@ class SparsePlan final : public qn_plan {
     return tile.line + index / row_pixels_ * c_block_ + index % row_pixels_ * c_stride_;
   }
 
-  // Sums that lie as outputs should need no scratch; but a last set may have more channels than there are.
-  Output find_output(const OutputTile& tile, char* sums, size_t stride) const {
+  // Sums that lie as outputs should need no scratch; but a last set may have more channels than there are, and a
+  // residual may be in their place.
+  Output find_output(const OutputTile& tile, char* sums, size_t stride, bool apart) const {
     const bool whole = tile.channels % row_.together() == 0;
-    if (!whole || (!out_blocked_ && stride != sizeof(float))) return {tile, sums, stride};
+    if (apart || !whole || (!out_blocked_ && stride != sizeof(float))) return {tile, sums, stride};
     return {tile, place(tile, tile.first), out_blocked_ ? c_channel_ : stride};
   }
 
   // What remains to be done with the sums of some channels.
-  void finish(const Run& run, const Output& out) const {
-    if (!out_blocked_) return finish_rows(run, out);
+  void finish(const Run& run, const Output& out, char* scratch) const {
+    if (!out_blocked_) return finish_rows(run, out, scratch);
     const OutputTile& tile = out.tile;
     char* const c = place(tile, tile.first);
+    if (epilogue_.in_place(run)) {
+      return epilogue_.run(run, {out.sums, out.stride}, c, tile.channels, c_channel_, tile.count);
+    }
     for (size_t i = 0; i < tile.channels && out.sums != c; ++i) {
       std::memcpy(c + i * c_channel_, out.sums + i * out.stride, tile.count * sizeof(float));
     }
-    epilogue_.run(run, c, tile.channels, c_channel_, tile.count);
+    epilogue_.run(run, {c, c_channel_}, c, tile.channels, c_channel_, tile.count);
   }
 
   // The sums are transposed back, unless they are a column, as many pixels at a time as lie at equal distances.
-  void finish_rows(const Run& run, const Output& out) const {
+  void finish_rows(const Run& run, const Output& out, char* scratch) const {
     const OutputTile& tile = out.tile;
     for (size_t p = 0; p < tile.count;) {
       const size_t left = row_pixels_ - (tile.first + p) % row_pixels_;
@@ -220,8 +226,9 @@ class SparsePlan final : public qn_plan {
       char* const c = place(tile, tile.first + p);
       const void* rows[sparse_channels];
       for (size_t i = 0; i < tile.channels; ++i) rows[i] = out.sums + i * out.stride + p * sizeof(float);
-      if (out.sums != c) transpose_.run(tile.channels, count, rows, c, c_stride_);
-      epilogue_.run(run, c, count, c_stride_, tile.channels);
+      const auto sums = epilogue_.sums(run, c, c_stride_, tile.channels, scratch);
+      if (out.sums != c) transpose_.run(tile.channels, count, rows, sums.data, sums.stride);
+      epilogue_.run(run, sums, c, count, c_stride_, tile.channels);
       p += count;
     }
   }
@@ -243,8 +250,8 @@ class SparsePlan final : public qn_plan {
   size_t c_channel_ = 0, c_stride_ = 0, c_block_ = 0;  // from one channel, pixel, block of pixels to the next
   Split vectors_;                                      // of pixels, into tiles
   Split tiles_, blocks_, tasks_;
-  size_t a_bytes_ = 0;
-  size_t stored_pixels_ = 1;  // at a time
+  size_t a_bytes_ = 0, sums_end_ = 0;  // of scratch
+  size_t stored_pixels_ = 1;           // at a time
 };
 
 }  // namespace

@@ -45,7 +45,7 @@ class SparseBandPlan final : public qn_plan {
       for (size_t block = blocks_.begin(n_chunk); block < blocks_.end(n_chunk); ++block) {
         const size_t n = block * sparse_channels;
         multiply(group, band, block, scratch);
-        finish(run, c + n * channel_stride(out_), band, std::min(sparse_channels, shape_.out - n), sums(scratch));
+        finish(run, c + n * channel_stride(out_), band, std::min(sparse_channels, shape_.out - n), scratch);
       }
     }
   }
@@ -73,7 +73,8 @@ class SparseBandPlan final : public qn_plan {
     tasks_ = {units, std::min(units, wanted)};
     phases = {tasks_.chunks};
     a_bytes_ = round_up(shape_.in * band_.channel * sizeof(float), cache_line);
-    slot = a_bytes_ + round_up(sparse_channels * sums_stride(), cache_line);
+    sums_end_ = a_bytes_ + round_up(sparse_channels * sums_stride(), cache_line);
+    slot = sums_end_ + epilogue_.scratch_bytes(sparse_channels * std::max(most_transposed, qn_pixel_block()));
   }
 
   // ---- input
@@ -141,8 +142,9 @@ class SparseBandPlan final : public qn_plan {
   }
 
   // `c`: the image, from the channels at hand on.
-  void finish(const Run& run, char* c, size_t band, size_t channels, const char* from) const {
-    if (is_blocked(out_)) return finish_blocks(run, c, band, channels, from);
+  void finish(const Run& run, char* c, size_t band, size_t channels, char* scratch) const {
+    if (is_blocked(out_)) return finish_blocks(run, c, band, channels, scratch);
+    const char* const from = sums(scratch);
     const size_t origin = place(first_pixel(band)), width = window_.w.out;
     for (size_t p = first_pixel(band); p <= last_pixel(band);) {
       const size_t y = p / width, x = p % width;
@@ -150,18 +152,20 @@ class SparseBandPlan final : public qn_plan {
       char* const to = c + y * out_.stride[1] + x * out_.stride[2];
       const void* rows[sparse_channels];
       for (size_t i = 0; i < channels; ++i) rows[i] = from + i * sums_stride() + (place(p) - origin) * sizeof(float);
-      transpose_.run(channels, count, rows, to, out_.stride[2]);
-      epilogue_.run(run, to, count, out_.stride[2], channels);
+      const auto pixels = epilogue_.sums(run, to, out_.stride[2], channels, scratch + sums_end_);
+      transpose_.run(channels, count, rows, pixels.data, pixels.stride);
+      epilogue_.run(run, pixels, to, count, out_.stride[2], channels);
       p += count;
     }
   }
 
-  void finish_blocks(const Run& run, char* c, size_t band, size_t channels, const char* from) const {
+  void finish_blocks(const Run& run, char* c, size_t band, size_t channels, char* scratch) const {
     const size_t block = qn_pixel_block();
     for (size_t p = first_pixel(band); p <= last_pixel(band); p += block) {
       char* const to = c + p / block * out_.stride[1];
-      out_tables_.run(p / block, channels, from, sums_stride(), to, out_.stride[2]);
-      epilogue_.run(run, to, channels, out_.stride[2], std::min(block, last_pixel(band) + 1 - p));
+      const auto rows = epilogue_.sums(run, to, out_.stride[2], block, scratch + sums_end_);
+      out_tables_.run(p / block, channels, sums(scratch), sums_stride(), rows.data, rows.stride);
+      epilogue_.run(run, rows, to, channels, out_.stride[2], std::min(block, last_pixel(band) + 1 - p));
     }
   }
 
@@ -178,7 +182,7 @@ class SparseBandPlan final : public qn_plan {
   Vector<float> zero_;  // a pixel of padding
   size_t bands_ = 0;    // of an image
   Split blocks_, tasks_;
-  size_t a_bytes_ = 0;
+  size_t a_bytes_ = 0, sums_end_ = 0;                            // of scratch
   GatherTables in_tables_{row_.lanes}, out_tables_{row_.lanes};  // of bands; of blocks of pixels
 };
 

@@ -97,7 +97,8 @@ class WinogradPlan final : public qn_plan {
     v_plane_ = spread(block() * v_row_);
     m_row_ = spread(chunk_ * gemm_.nr * sizeof(float));
     m_plane_ = spread(block() * m_row_);
-    slot = row_.points() * (v_plane_ + m_plane_);
+    const size_t outputs = row_.outputs * row_.outputs * chunk_ * gemm_.nr;
+    slot = row_.points() * (v_plane_ + m_plane_) + epilogue_.scratch_bytes(outputs);
   }
 
   void task(const Run& run, size_t, size_t index) const override {
@@ -111,7 +112,7 @@ class WinogradPlan final : public qn_plan {
       for (size_t panel = panels_.begin(part); panel < panels_.end(part); panel += chunk_) {
         const size_t end = std::min(panel + chunk_, panels_.end(part));
         multiply(block, panel, end, v, m);
-        transform_outputs(run, block, panel, end, m);
+        transform_outputs(run, block, panel, end, m, m + row_.points() * m_plane_);
       }
     }
   }
@@ -220,16 +221,18 @@ class WinogradPlan final : public qn_plan {
     }
   }
 
-  void transform_outputs(const Run& run, size_t block, size_t begin, size_t end, const char* m) const {
+  void transform_outputs(const Run& run, size_t block, size_t begin, size_t end, const char* m, char* scratch) const {
     const size_t n = begin * gemm_.nr, channels = std::min(end * gemm_.nr, shape_.out) - n, last = blocks_.end(block);
     for (size_t i = blocks_.begin(block); i < last; ++i, m += m_row_) {
       if (far_ && i + 1 < last) fetch(run.output, output_of(i + 1, n, channels));
       const Pixels out = output_of(i, n, channels);
       char* c = run.output + out.first;
-      row_.output(channels, m, m_plane_, bias_.data() + n, c, out.row_stride, out.pixel_stride, out.rows, out.columns,
+      auto sums = epilogue_.sums(run, c, out.pixel_stride, channels, scratch);
+      const size_t sums_row = sums.data == c ? out.row_stride : out.columns * sums.stride;
+      row_.output(channels, m, m_plane_, bias_.data() + n, sums.data, sums_row, sums.stride, out.rows, out.columns,
                   &clamp_);
-      for (size_t y = 0; y < out.rows; ++y, c += out.row_stride) {
-        epilogue_.run(run, c, out.columns, out.pixel_stride, channels);
+      for (size_t y = 0; y < out.rows; ++y, c += out.row_stride, sums.data += sums_row) {
+        epilogue_.run(run, sums, c, out.columns, out.pixel_stride, channels);
       }
     }
   }

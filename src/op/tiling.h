@@ -26,6 +26,8 @@ class Tiling {
   size_t tasks() const { return tasks_.chunks; }
   // Rows of a tile: mr, or fewer where the last tile would have few.
   size_t rows() const { return shape_.mr; }
+  // Elements of the largest tile.
+  size_t tile_elements() const { return shape_.mr * std::min(block_, shape_.n); }
 
   // Calls tile(product, m, rows, n, channels) for all tiles of a task. The panels of a block of channels stay in the L2
   // cache while the rows go by, and a tile of rows stays in the L1 cache, where it fits, for all panels of the block.

@@ -1,5 +1,14 @@
 // A convolution with a residual gives the bits of the convolution, then the sum.
+#include <cstring>
+
+#include "base/cpu.h"
+#include "base/memory.h"
 #include "harness.h"
+#include "kernel/gemm.h"
+#include "kernel/igemm.h"
+#include "kernel/select.h"
+#include "kernel/spmm.h"
+#include "kernel/winograd.h"
 
 namespace quern::test {
 namespace {
@@ -99,6 +108,102 @@ TEST(Residual, IsAddedInEveryLayoutOfTheOutput) {
           run(op, inputs, {.tasks = tasks, .algorithm = c.algorithm, .in_layout = blocked, .out_layout = blocked});
       EXPECT_TRUE(same_bits(r.values, nhwc.values)) << r.message;
     }
+  }
+}
+
+// Names of all kernels of an algorithm that this machine runs.
+std::vector<std::string> kernels_of(qn_algorithm algorithm) {
+  std::vector<std::string> names;
+  const auto add = [&](const auto& rows) {
+    for (const auto& row : rows) {
+      if (runs_on(row, cpu().isa)) names.push_back(row.name);
+    }
+  };
+  if (algorithm == QN_ALGORITHM_GEMM || algorithm == QN_ALGORITHM_DIRECT) add(gemm_rows());
+  if (algorithm == QN_ALGORITHM_IGEMM) add(igemm_rows());
+  if (algorithm == QN_ALGORITHM_WINOGRAD) add(winograd_rows());
+  if (algorithm == QN_ALGORITHM_SPARSE) add(spmm_rows());
+  return names;
+}
+
+// Runs with the residual as output, or apart from it.
+Result run_residual(const qn_operator* op, const Input& x, const Input& residual, bool in_place,
+                    const Options& options) {
+  Strided in(x.shape, options.in_gap, options.in_layout), added(residual.shape, options.out_gap, options.out_layout);
+  Strided out = added;
+  in.set(x.values);
+  added.set(residual.values);
+  if (in_place) out = added;
+  const qn_tensor ins[] = {in.tensor(), out.tensor()};
+  qn_plan_options o;
+  qn_plan_options_init(&o);
+  o.algorithm = options.algorithm;
+  o.kernel = options.kernel.c_str();
+  o.tasks = options.tasks;
+  qn_plan* plan = nullptr;
+  Result result;
+  result.status = qn_operator_plan(op, ins, 2, &out.tensor(), 1, &o, &plan);
+  if (result.status != QN_OK) return result;
+  const size_t size = qn_plan_workspace_size(plan);
+  Buffer workspace(size + cache_line);
+  std::memset(workspace.data(), 0xff, workspace.size());
+  const void* const inputs[] = {in.data(), in_place ? out.data() : added.data()};
+  void* const outputs[] = {out.data()};
+  Threads threads(options.tasks);
+  EXPECT_QN_OK(qn_plan_run(plan, inputs, outputs, workspace.data(), threads.parallel()));
+  qn_plan_release(plan);
+  for (size_t i = size; i < workspace.size(); ++i) {
+    EXPECT_EQ(static_cast<const unsigned char*>(workspace.data())[i], 0xff) << "workspace overrun";
+  }
+  EXPECT_TRUE(out.canaries_intact());
+  result.values = out.get();
+  return result;
+}
+
+// By every kernel, and in every layout, the bits of a residual that lies apart.
+TEST(Residual, MayBeTheOutput) {
+  const Case cases[] = {
+      {QN_ALGORITHM_GEMM, {2, 9, 11, 20}, 37, 1, 1, 1},      {QN_ALGORITHM_GEMM, {1, 1, 3, 40}, 700, 1, 1, 1},
+      {QN_ALGORITHM_GEMM, {1, 30, 29, 40}, 70, 2, 1, 1},     {QN_ALGORITHM_IGEMM, {2, 13, 12, 8}, 40, 1, 3, 1},
+      {QN_ALGORITHM_IGEMM, {1, 23, 25, 3}, 33, 1, 5, 2},     {QN_ALGORITHM_DIRECT, {1, 13, 12, 8}, 18, 2, 3, 2},
+      {QN_ALGORITHM_WINOGRAD, {2, 15, 17, 19}, 45, 1, 3, 1}, {QN_ALGORITHM_WINOGRAD, {1, 14, 14, 64}, 64, 1, 3, 1},
+      {QN_ALGORITHM_SPARSE, {2, 13, 12, 8}, 70, 2, 3, 2},    {QN_ALGORITHM_SPARSE, {1, 14, 14, 64}, 64, 1, 1, 1},
+      {QN_ALGORITHM_SPARSE, {2, 13, 12, 24}, 70, 1, 3, 1},   {QN_ALGORITHM_SPARSE, {3, 1, 1, 700}, 33, 1, 1, 1},
+  };
+  for (const Case& c : cases) {
+    std::vector<float> weights = weights_with(c.out, c.in[3] / c.groups * c.kernel * c.kernel, 1, 0.3f);
+    const qn_conv2d_params p = params_of(c);
+    qn_weights w;
+    qn_weights_init(&w);
+    w.data = weights.data();
+    Op op;
+    ASSERT_QN_OK(qn_conv2d_create(&p, &w, weights.data(), nullptr, &op));
+    const Shape shape = {c.in[0], (c.in[1] - 1) / c.stride + 1, (c.in[2] - 1) / c.stride + 1, c.out};
+    const Input x = {c.in, reals(count_of(c.in), 2)}, residual = {shape, reals(count_of(shape), 3)};
+    size_t compared = 0;
+    for (const std::string& kernel : kernels_of(c.algorithm)) {
+      for (const qn_layout layout : {QN_LAYOUT_NHWC, QN_LAYOUT_PIXEL_BLOCKED}) {
+        for (const size_t gap : {0, 3}) {
+          SCOPED_TRACE(testing::Message() << kernel << ", " << layout_text(layout) << ", gap " << gap << ", " << c.out);
+          Options options = {.algorithm = c.algorithm,
+                             .kernel = kernel,
+                             .in_gap = gap,
+                             .out_gap = gap,
+                             .in_layout = layout,
+                             .out_layout = layout};
+          const Result expected = run_residual(op, x, residual, false, options);
+          for (const size_t tasks : {1, 3}) {
+            options.tasks = tasks;
+            const Result r = run_residual(op, x, residual, true, options);
+            ASSERT_EQ(r.status, expected.status);
+            if (r.status != QN_OK) continue;
+            ASSERT_TRUE(same_bits(r.values, expected.values));
+            ++compared;
+          }
+        }
+      }
+    }
+    EXPECT_GE(compared, 4u) << qn_algorithm_string(c.algorithm) << ", " << c.out << " outputs";
   }
 }
 
