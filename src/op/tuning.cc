@@ -162,7 +162,8 @@ String TunedProblem::text() const {
     text.append(" ").append(field.name);
     for (size_t i = 0; i < field.count; ++i) {
       text += i == 0 ? '=' : field.separator;
-      text.append(std::to_string(*number++));
+      char digits[24];  // std::to_string would take its memory elsewhere
+      text.append(digits, std::to_chars(digits, std::end(digits), *number++).ptr);
     }
   }
   return text.append(" strides=").append(strides[places]).append(" isa=").append(isa_name(isa));

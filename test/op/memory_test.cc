@@ -1,6 +1,12 @@
 // The user's allocator sees every byte, a failing one leaves nothing behind, and runs do not allocate.
+#include <unistd.h>
+
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
 
 #include "harness.h"
 
@@ -271,6 +277,57 @@ TEST_F(Memory, GemmReleasesItsPanels) {
   counter.allocations = 0;
   counter.fail_at = 0;
   EXPECT_EQ(call(), QN_OUT_OF_MEMORY);
+  EXPECT_EQ(counter.blocks, 0u);
+}
+
+// A folder for files that a test writes, empty at first; nothing may be left in it but what remove() takes.
+class Folder {
+ public:
+  Folder() { EXPECT_NE(mkdtemp(path_.data()), nullptr); }
+  ~Folder() { EXPECT_EQ(rmdir(path_.c_str()), 0) << path_ << ": " << std::strerror(errno); }
+  std::string file(const char* name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_ = testing::TempDir() + "quern_memory_XXXXXX";
+};
+
+std::string content_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// The text and the names of files are the allocator's too, and a save that gets no memory leaves the folder as it was.
+TEST_F(Memory, SavingATuningFailsAtAnyAllocationAndLeavesNothing) {
+  std::string text = "quern-tuning 2\n";
+  for (size_t tasks = 100; tasks < 400; ++tasks) {
+    text += "conv2d inputs=1 input=" + std::to_string(SIZE_MAX) +
+            "x14x14x8 channels=8 groups=1 kernel=3x3 stride=1x1 dilation=1x1 padding=1,1,1,1 stored=100,1 tasks=" +
+            std::to_string(tasks) + " strides=dense isa=" + qn_cpu_level() + " direct qn_gemm_f32_4x8_ref\n";
+  }
+  const Folder folder;
+  const std::string path = folder.file("tuning"), before = "what was there before";
+  qn_tuning* tuning = nullptr;
+  ASSERT_QN_OK(qn_tuning_create(&tuning));
+  ASSERT_QN_OK(qn_tuning_load_memory(tuning, text.data(), text.size()));
+  std::ofstream(path) << before;
+  const size_t blocks = counter.blocks, bytes = counter.bytes;
+  size_t n = 0;
+  for (;; ++n) {
+    counter.allocations = 0;
+    counter.fail_at = n;
+    const qn_status status = qn_tuning_save_file(tuning, path.c_str());
+    ASSERT_EQ(counter.blocks, blocks) << "leak when allocation " << n << " fails";
+    ASSERT_EQ(counter.bytes, bytes);
+    if (status == QN_OK) break;
+    ASSERT_EQ(status, QN_OUT_OF_MEMORY) << qn_last_message();
+    ASSERT_EQ(content_of(path), before);
+    ASSERT_LT(n, 100u);
+  }
+  EXPECT_GT(n, 3u);  // the text grows, and there are the names of two files
+  EXPECT_EQ(content_of(path), text);
+  counter.fail_at = SIZE_MAX;
+  qn_tuning_release(tuning);
+  EXPECT_EQ(unlink(path.c_str()), 0);
   EXPECT_EQ(counter.blocks, 0u);
 }
 
