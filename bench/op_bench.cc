@@ -128,7 +128,8 @@ void bench_op(benchmark::State& state, const OpCase& test, size_t threads) {
   measure(state, p.work, best_isa(), threads, places.size(), [&](size_t place) {
     for (size_t i = 0; i < inputs.size(); ++i) inputs[i] = p.tensors[i].at(places[place].in);
     void* const output = p.tensors.back().at(places[place].out);
-    qn_plan_run(p.plan.get(), inputs.data(), &output, p.workspace.data(), threads > 1 ? &p.parallel : nullptr);
+    qn_plan_run(p.plan.get(), inputs.data(), &output, p.workspace.data(), p.workspace.size(),
+                threads > 1 ? &p.parallel : nullptr);
   });
 }
 

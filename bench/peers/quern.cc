@@ -82,7 +82,9 @@ class QuernTask : public Task {
     input_ = input;
     output_ = output;
   }
-  void run() override { check(qn_plan_run(plan_.get(), &input_, &output_, workspace_.data(), parallel_)); }
+  void run() override {
+    check(qn_plan_run(plan_.get(), &input_, &output_, workspace_.data(), workspace_.size(), parallel_));
+  }
   std::string implementation() const override {
     return std::string(qn_algorithm_string(qn_plan_algorithm(plan_.get()))) + " " + qn_plan_kernel(plan_.get());
   }

@@ -110,7 +110,7 @@ class Runner {
   }
 
   void run(const void* in, void* out, const qn_parallel* parallel) const {
-    check(qn_plan_run(plan_.get(), &in, &out, workspace_.data(), parallel));
+    check(qn_plan_run(plan_.get(), &in, &out, workspace_.data(), workspace_.size(), parallel));
   }
   // A round: as many runs as take about a millisecond. The first one only finds out how many those are.
   void time(const void* in, void* out, const qn_parallel* parallel) {

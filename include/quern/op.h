@@ -5,7 +5,7 @@
  *     qn_conv2d_params p;   qn_conv2d_params_init(&p);      writes struct_size and defaults
  *     qn_conv2d_create(&p, &weights, bias, cache, &op);     checks everything
  *     qn_operator_plan(op, ins, n_in, outs, n_out, &options, &plan);   fixes shapes, algorithm, tasks
- *     qn_plan_run(plan, inputs, outputs, workspace, parallel);         allocates nothing, takes no lock
+ *     qn_plan_run(plan, inputs, outputs, workspace, size, parallel);   allocates nothing, takes no lock
  *
  * One plan may run in several threads at once, each with a workspace and outputs of its own. */
 #ifndef QUERN_OP_H
@@ -504,12 +504,14 @@ QN_API uint64_t qn_plan_macs(const qn_plan* plan);
 /** Runs the plan.
  *  @param inputs, outputs  arrays of addresses, aligned to the element type; an output must not overlap an input
  *                          unless the operator says so.
- *  @param workspace        qn_plan_workspace_size() bytes, aligned to 64, used by one run at a time; NULL if 0.
+ *  @param workspace        memory aligned to 64 that one run uses at a time, beginning and ending with any values; NULL
+ *                          where the plan needs none.
+ *  @param workspace_size   its bytes, at least qn_plan_workspace_size().
  *  @param parallel         NULL: on the calling thread.
- *  Cannot fail on valid buffers; QN_INVALID_ARGUMENT for NULL or misaligned addresses, a missing workspace, and buffers
- *  that overlap. Then nothing is written. */
+ *  Cannot fail on valid buffers; QN_INVALID_ARGUMENT for NULL or misaligned addresses, a workspace that is missing or
+ *  too small, and buffers that overlap. Then nothing is written. */
 QN_API qn_status qn_plan_run(const qn_plan* plan, const void* const* inputs, void* const* outputs, void* workspace,
-                             const qn_parallel* parallel);
+                             size_t workspace_size, const qn_parallel* parallel);
 
 /** Gives up the plan. NULL is allowed. */
 QN_API void qn_plan_release(qn_plan* plan);

@@ -166,13 +166,17 @@ qn_status check_address(const char* what, size_t index, const void* address) {
   return QN_OK;
 }
 
-qn_status check_workspace(const qn_plan& plan, const void* workspace) {
+qn_status check_workspace(const qn_plan& plan, const void* workspace, size_t size) {
   if (plan.slot == 0) return QN_OK;
   if (workspace == nullptr) {
     return fail(QN_INVALID_ARGUMENT, "qn_plan_run: workspace is NULL but %zu bytes are needed", plan.workspace_size());
   }
   if (reinterpret_cast<uintptr_t>(workspace) % cache_line != 0) {
     return fail(QN_INVALID_ARGUMENT, "qn_plan_run: workspace is not aligned to %zu", cache_line);
+  }
+  if (size < plan.workspace_size()) {
+    return fail(QN_INVALID_ARGUMENT, "qn_plan_run: workspace has %zu bytes, but %zu are needed", size,
+                plan.workspace_size());
   }
   return QN_OK;
 }
@@ -196,13 +200,14 @@ qn_status check_apart(const qn_plan& plan, const void* const* inputs, const void
   return QN_OK;
 }
 
-qn_status check_buffers(const qn_plan* plan, const void* const* inputs, void* const* outputs, const void* workspace) {
+qn_status check_buffers(const qn_plan* plan, const void* const* inputs, void* const* outputs, const void* workspace,
+                        size_t workspace_size) {
   if (plan == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_plan_run: plan is NULL");
   if (inputs == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_plan_run: inputs is NULL");
   if (outputs == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_plan_run: outputs is NULL");
   for (size_t i = 0; i < plan->inputs.size(); ++i) QN_TRY(check_address("input", i, inputs[i]));
   QN_TRY(check_address("output", 0, outputs[0]));
-  QN_TRY(check_workspace(*plan, workspace));
+  QN_TRY(check_workspace(*plan, workspace, workspace_size));
   return check_apart(*plan, inputs, outputs[0], workspace);
 }
 
@@ -398,8 +403,8 @@ const char* qn_plan_kernel(const qn_plan* plan) { return plan == nullptr ? "" : 
 uint64_t qn_plan_macs(const qn_plan* plan) { return plan == nullptr ? 0 : plan->macs; }
 
 qn_status qn_plan_run(const qn_plan* plan, const void* const* inputs, void* const* outputs, void* workspace,
-                      const qn_parallel* parallel) {
-  QN_TRY(quern::guarded([&] { return quern::check_buffers(plan, inputs, outputs, workspace); }));
+                      size_t workspace_size, const qn_parallel* parallel) {
+  QN_TRY(quern::guarded([&] { return quern::check_buffers(plan, inputs, outputs, workspace, workspace_size); }));
   quern::run_plan(*plan, inputs, outputs[0], workspace, parallel);
   return QN_OK;
 }

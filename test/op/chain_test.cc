@@ -61,7 +61,7 @@ std::vector<float> run(const qn_plan* plan, const std::vector<float>& x, const q
   const Buffer workspace(qn_plan_workspace_size(plan));
   const void* const inputs[] = {x.data()};
   void* const outputs[] = {y.data()};
-  EXPECT_QN_OK(qn_plan_run(plan, inputs, outputs, workspace.data(), parallel));
+  EXPECT_QN_OK(qn_plan_run(plan, inputs, outputs, workspace.data(), workspace.size(), parallel));
   return y;
 }
 

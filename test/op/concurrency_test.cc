@@ -45,7 +45,7 @@ std::vector<float> run_plan(const qn_plan* plan, const std::vector<float>& x, co
   const Buffer workspace(qn_plan_workspace_size(plan));
   const void* inputs[] = {x.data()};
   void* outputs[] = {y.data()};
-  EXPECT_QN_OK(qn_plan_run(plan, inputs, outputs, workspace.data(), parallel));
+  EXPECT_QN_OK(qn_plan_run(plan, inputs, outputs, workspace.data(), workspace.size(), parallel));
   return y;
 }
 

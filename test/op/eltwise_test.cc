@@ -166,7 +166,7 @@ TEST(Binary, BitsDoNotDependOnTasksAndInPlaceWorks) {
       void* outputs[] = {buffer.data()};
       qn_plan* plan;
       ASSERT_QN_OK(qn_operator_plan(op, tensors, 2, nullptr, 0, nullptr, &plan));
-      ASSERT_QN_OK(qn_plan_run(plan, inputs, outputs, nullptr, nullptr));
+      ASSERT_QN_OK(qn_plan_run(plan, inputs, outputs, nullptr, 0, nullptr));
       qn_plan_release(plan);
       EXPECT_TRUE(same_bits(buffer, one.values));
     }
@@ -248,7 +248,7 @@ TEST(Unary, NanTasksAndInPlace) {
     ASSERT_QN_OK(qn_operator_plan(op, &tensor, 1, nullptr, 0, nullptr, &plan));
     const void* inputs[] = {x.data()};
     void* outputs[] = {x.data()};
-    ASSERT_QN_OK(qn_plan_run(plan, inputs, outputs, nullptr, nullptr));
+    ASSERT_QN_OK(qn_plan_run(plan, inputs, outputs, nullptr, 0, nullptr));
     qn_plan_release(plan);
     EXPECT_TRUE(same_bits(one.values, x));
   }
@@ -355,7 +355,7 @@ TEST(Channel, InPlace) {
   ASSERT_QN_OK(qn_operator_plan(op, &tensor, 1, nullptr, 0, nullptr, &plan));
   const void* inputs[] = {x.data()};
   void* outputs[] = {x.data()};
-  ASSERT_QN_OK(qn_plan_run(plan, inputs, outputs, nullptr, nullptr));
+  ASSERT_QN_OK(qn_plan_run(plan, inputs, outputs, nullptr, 0, nullptr));
   qn_plan_release(plan);
   EXPECT_TRUE(same_bits(x, r.values));
 }

@@ -166,8 +166,8 @@ Result run(const qn_operator* op, const std::vector<Input>& inputs, const Option
   void* outputs[] = {y.data()};
   const qn_parallel backwards = {nullptr, run_backwards, options.tasks};
   const qn_parallel* parallel = options.tasks > 1 ? &backwards : nullptr;
-  failed(
-      qn_plan_run(plan, addresses.data(), outputs, workspace.data(), options.parallel ? options.parallel : parallel));
+  failed(qn_plan_run(plan, addresses.data(), outputs, workspace.data(), workspace_size,
+                     options.parallel ? options.parallel : parallel));
   qn_plan_release(plan);
   result.values = y.get();
   EXPECT_TRUE(y.canaries_intact()) << "the output's gaps were written";

@@ -230,7 +230,7 @@ qn_status use(const Sample& sample, const Counter& counter) {
     void* workspace = size == 0 ? nullptr : std::aligned_alloc(64, size);
     void* outputs[] = {y.data()};
     const size_t before = counter.allocations;
-    status = qn_plan_run(plan, addresses.data(), outputs, workspace, nullptr);
+    status = qn_plan_run(plan, addresses.data(), outputs, workspace, size, nullptr);
     EXPECT_EQ(counter.allocations, before) << "a run allocated";
     std::free(workspace);
   }

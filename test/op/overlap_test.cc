@@ -2,6 +2,7 @@
 #include <cstring>
 #include <limits>
 
+#include "base/memory.h"
 #include "base/tensor.h"
 #include "harness.h"
 
@@ -59,12 +60,10 @@ void check(const qn_operator* op, const std::vector<Overlap>& list, qn_algorithm
     options.algorithm = algorithm;
     qn_plan* plan;
     ASSERT_QN_OK(qn_operator_plan(op, ins.data(), ins.size(), &out, 1, &options, &plan));
-    std::vector<float> workspace(qn_plan_workspace_size(plan) / sizeof(float) + 16);
-    const size_t skew = reinterpret_cast<uintptr_t>(workspace.data()) % 64;
+    const Buffer workspace(qn_plan_workspace_size(plan));
     void* const outputs[] = {&memory[o.out.at]};
     const std::vector<float> before = memory;
-    const qn_status status =
-        qn_plan_run(plan, inputs.data(), outputs, workspace.data() + (64 - skew) % 64 / sizeof(float), nullptr);
+    const qn_status status = qn_plan_run(plan, inputs.data(), outputs, workspace.data(), workspace.size(), nullptr);
     qn_plan_release(plan);
     if (o.refused != nullptr) {
       EXPECT_EQ(status, QN_INVALID_ARGUMENT);
@@ -217,7 +216,7 @@ TEST(Overlap, Workspace) {
   const auto refused = [&](size_t input, size_t output, const char* words) {
     const void* inputs[] = {memory + input};
     void* outputs[] = {memory + output};
-    EXPECT_EQ(qn_plan_run(plan, inputs, outputs, memory + 256, nullptr), QN_INVALID_ARGUMENT);
+    EXPECT_EQ(qn_plan_run(plan, inputs, outputs, memory + 256, 256 * sizeof(float), nullptr), QN_INVALID_ARGUMENT);
     EXPECT_NE(std::string(qn_last_message()).find(words), std::string::npos) << qn_last_message();
   };
   refused(256 - 31, 800, "input 0 overlaps workspace");
@@ -225,7 +224,7 @@ TEST(Overlap, Workspace) {
   refused(0, 256 - 31, "workspace overlaps output 0");
   const void* inputs[] = {memory + 256 - 32};
   void* outputs[] = {memory + 256 + size};
-  EXPECT_QN_OK(qn_plan_run(plan, inputs, outputs, memory + 256, nullptr));
+  EXPECT_QN_OK(qn_plan_run(plan, inputs, outputs, memory + 256, 256 * sizeof(float), nullptr));
   qn_plan_release(plan);
 }
 

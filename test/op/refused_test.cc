@@ -601,14 +601,14 @@ TEST_F(Relu, RefusedRunArguments) {
   float x[8] = {-1, 2, -3, 4, -5, 6}, y[8];
   const void *inputs[] = {x}, *none[] = {nullptr}, *odd[] = {reinterpret_cast<char*>(x) + 2};
   void *outputs[] = {y}, *nowhere[] = {nullptr}, *odd_outputs[] = {reinterpret_cast<char*>(y) + 1};
-  EXPECT_EQ(qn_plan_run(nullptr, inputs, outputs, nullptr, nullptr), QN_INVALID_ARGUMENT);
-  EXPECT_EQ(qn_plan_run(plan, nullptr, outputs, nullptr, nullptr), QN_INVALID_ARGUMENT);
-  EXPECT_EQ(qn_plan_run(plan, inputs, nullptr, nullptr, nullptr), QN_INVALID_ARGUMENT);
-  EXPECT_EQ(qn_plan_run(plan, none, outputs, nullptr, nullptr), QN_INVALID_ARGUMENT);
-  EXPECT_EQ(qn_plan_run(plan, inputs, nowhere, nullptr, nullptr), QN_INVALID_ARGUMENT);
-  EXPECT_EQ(qn_plan_run(plan, odd, outputs, nullptr, nullptr), QN_INVALID_ARGUMENT);
-  EXPECT_EQ(qn_plan_run(plan, inputs, odd_outputs, nullptr, nullptr), QN_INVALID_ARGUMENT);
-  EXPECT_QN_OK(qn_plan_run(plan, inputs, outputs, nullptr, nullptr));
+  EXPECT_EQ(qn_plan_run(nullptr, inputs, outputs, nullptr, 0, nullptr), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(qn_plan_run(plan, nullptr, outputs, nullptr, 0, nullptr), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(qn_plan_run(plan, inputs, nullptr, nullptr, 0, nullptr), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(qn_plan_run(plan, none, outputs, nullptr, 0, nullptr), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(qn_plan_run(plan, inputs, nowhere, nullptr, 0, nullptr), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(qn_plan_run(plan, odd, outputs, nullptr, 0, nullptr), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(qn_plan_run(plan, inputs, odd_outputs, nullptr, 0, nullptr), QN_INVALID_ARGUMENT);
+  EXPECT_QN_OK(qn_plan_run(plan, inputs, outputs, nullptr, 0, nullptr));
   EXPECT_EQ(y[1], 2);
   EXPECT_EQ(y[2], 0);
   qn_tensor out;
@@ -629,13 +629,22 @@ TEST(Refused, Workspace) {
   ASSERT_QN_OK(qn_operator_plan(op, &in, 1, nullptr, 0, nullptr, &plan));
   ASSERT_GT(qn_plan_workspace_size(plan), 0u);
   alignas(64) char workspace[256];
-  ASSERT_LE(qn_plan_workspace_size(plan), 192u);
+  const size_t size = qn_plan_workspace_size(plan);
+  ASSERT_LE(size, 192u);
   float x[6] = {}, y[6];
   const void* inputs[] = {x};
   void* outputs[] = {y};
-  EXPECT_EQ(qn_plan_run(plan, inputs, outputs, nullptr, nullptr), QN_INVALID_ARGUMENT);
-  EXPECT_EQ(qn_plan_run(plan, inputs, outputs, workspace + 4, nullptr), QN_INVALID_ARGUMENT);
-  EXPECT_QN_OK(qn_plan_run(plan, inputs, outputs, workspace, nullptr));
+  const auto refused = [&](void* at, size_t bytes, const std::string& words) {
+    EXPECT_EQ(qn_plan_run(plan, inputs, outputs, at, bytes, nullptr), QN_INVALID_ARGUMENT);
+    EXPECT_NE(std::string(qn_last_message()).find(words), std::string::npos) << qn_last_message();
+  };
+  refused(nullptr, 0, "workspace is NULL");
+  refused(nullptr, size, "workspace is NULL");
+  refused(workspace + 4, size, "workspace is not aligned to 64");
+  refused(workspace, 0, "workspace has 0 bytes");
+  refused(workspace, size - 1, "workspace has " + std::to_string(size - 1) + " bytes, but " + std::to_string(size));
+  EXPECT_QN_OK(qn_plan_run(plan, inputs, outputs, workspace, size, nullptr));
+  EXPECT_QN_OK(qn_plan_run(plan, inputs, outputs, workspace, sizeof workspace, nullptr));
   qn_plan_release(plan);
 }
 

@@ -45,12 +45,10 @@ std::vector<float> run_with(const qn_operator* op, const Case& c, const std::vec
   qn_plan* plan = nullptr;
   EXPECT_QN_OK(qn_operator_plan(op, ins, residual == nullptr ? 1 : 2, nullptr, 0, &options, &plan));
   std::vector<float> y(count_of(shape));
-  std::vector<float> workspace(qn_plan_workspace_size(plan) / sizeof(float) + 16);
-  const auto address = reinterpret_cast<uintptr_t>(workspace.data());
-  float* const aligned = workspace.data() + (64 - address % 64) % 64 / sizeof(float);
+  const Buffer workspace(qn_plan_workspace_size(plan));
   const void* const inputs[] = {x.data(), residual};
   void* const outputs[] = {y.data()};
-  EXPECT_QN_OK(qn_plan_run(plan, inputs, outputs, aligned, nullptr));
+  EXPECT_QN_OK(qn_plan_run(plan, inputs, outputs, workspace.data(), workspace.size(), nullptr));
   qn_plan_release(plan);
   return y;
 }
@@ -150,7 +148,7 @@ Result run_residual(const qn_operator* op, const Input& x, const Input& residual
   const void* const inputs[] = {in.data(), in_place ? out.data() : added.data()};
   void* const outputs[] = {out.data()};
   Threads threads(options.tasks);
-  EXPECT_QN_OK(qn_plan_run(plan, inputs, outputs, workspace.data(), threads.parallel()));
+  EXPECT_QN_OK(qn_plan_run(plan, inputs, outputs, workspace.data(), size, threads.parallel()));
   qn_plan_release(plan);
   for (size_t i = size; i < workspace.size(); ++i) {
     EXPECT_EQ(static_cast<const unsigned char*>(workspace.data())[i], 0xff) << "workspace overrun";

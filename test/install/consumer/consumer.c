@@ -42,10 +42,9 @@ static int check_conv(void) {
   qn_operator_release(conv);
 
   static _Alignas(64) unsigned char workspace[1 << 16];
-  if (qn_plan_workspace_size(plan) > sizeof workspace) return fail("workspace too large");
   const void* inputs[1] = {image};
   void* outputs[1] = {result};
-  if (qn_plan_run(plan, inputs, outputs, workspace, NULL)) return fail("qn_plan_run");
+  if (qn_plan_run(plan, inputs, outputs, workspace, sizeof workspace, NULL)) return fail("qn_plan_run");
   qn_plan_release(plan);
 
   for (int y = 0; y < 4; y++)
