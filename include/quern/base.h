@@ -38,6 +38,9 @@ extern "C" {
 #endif
 
 /** \defgroup base Status, memory, threads
+ *  Functions that a host hands over (allocators, logs, `run` of qn_parallel, those of qn_weights) must return: an
+ *  exception that leaves one ends the process, by std::terminate(), whatever call of the library is on the stack.
+ *  longjmp() past the library is not allowed either.
  *  @{ */
 
 /** Result of every call that can fail. */

@@ -48,4 +48,11 @@ qn_status guarded(Body&& body) noexcept {
   return cross_border([](void* context) { return (*static_cast<std::remove_reference_t<Body>*>(context))(); }, &body);
 }
 
+// Calls a function of the host. An exception that it lets out ends the process here: none passes through the library,
+// and builds without exceptions could not pass it on.
+template <class Function, class... Arguments>
+auto call_host(Function* function, Arguments... arguments) noexcept {
+  return function(arguments...);
+}
+
 }  // namespace quern

@@ -41,7 +41,7 @@ void* allocate(size_t size, size_t alignment) {
   if (size > memory_left) {
     give_up(fail(QN_OUT_OF_MEMORY, "more than the limit of %zu bytes is needed", memory_limit));
   }
-  void* pointer = current.allocate(current.context, size == 0 ? 1 : size, alignment);
+  void* pointer = call_host(current.allocate, current.context, size == 0 ? 1 : size, alignment);
   if (pointer == nullptr) out_of_memory();
   if (memory_limit != unlimited) memory_left -= size;
   return pointer;

@@ -5,6 +5,8 @@
 
 #include <cstddef>
 
+#include "base/border.h"
+
 namespace quern {
 
 // Calls task(i) for i in 0..count-1 through `parallel`, or here and in order when it is NULL or count is 1.
@@ -14,7 +16,7 @@ void run_tasks(const qn_parallel* parallel, size_t count, Task& task) {
   if (parallel == nullptr || parallel->run == nullptr || count <= 1) {
     for (size_t i = 0; i < count; ++i) task(i);
   } else {
-    parallel->run(parallel->context, call, &task, count);
+    call_host(parallel->run, parallel->context, +call, static_cast<void*>(&task), count);
   }
 }
 

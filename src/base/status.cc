@@ -70,7 +70,7 @@ void log(qn_log_level level, const char* format, ...) {
   va_start(arguments, format);
   std::vsnprintf(line, sizeof line, format, arguments);
   va_end(arguments);
-  user_log.function(user_log.context, level, line);
+  call_host(user_log.function, user_log.context, level, static_cast<const char*>(line));
 }
 
 }  // namespace quern

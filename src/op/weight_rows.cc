@@ -29,7 +29,7 @@ Strip WeightRows::rows(size_t first, size_t count) {
   auto* to = static_cast<float*>(strip_.data());
   if (weights_.encoding == QN_WEIGHTS_SPARSE) {
     expand(first, count, to);
-  } else if (const qn_status status = weights_.decode(weights_.context, first, count, to); status != QN_OK) {
+  } else if (const qn_status status = call_host(weights_.decode, weights_.context, first, count, to); status != QN_OK) {
     fail(status, "output channels %zu to %zu: decoding the weights failed: %s", first, first + count - 1,
          qn_status_string(status));
     give_up(status);
@@ -58,7 +58,8 @@ void WeightRows::tell_read(size_t first, size_t count) const {
   const size_t all = shape_.groups * shape_.out;
   if (!together && first + count < all) return;
   const size_t begin = together ? first * shape_.depth() : 0, end = (first + count) * shape_.depth();
-  weights_.was_read(weights_.context, static_cast<const float*>(weights_.data) + begin, (end - begin) * sizeof(float));
+  const auto* from = static_cast<const float*>(weights_.data) + begin;
+  call_host(weights_.was_read, weights_.context, static_cast<const void*>(from), (end - begin) * sizeof(float));
 }
 
 }  // namespace quern
