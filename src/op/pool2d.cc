@@ -200,13 +200,14 @@ class Pool2d final : public Operator {
     stride_window(request.ins[0], window);
     QN_TRY(check_layouts(request, *window));
     PlaneLayout layout;
-    if (!(is_blocked(request.ins[0]) ? lay_out_planes(*window, &layout) : row_tables_fit(*window))) {
-      return fail(QN_UNSUPPORTED,
-                  "%s: %zux%zu windows of %zux%zu, or the image they lie in, are too much for tables of "
-                  "32-bit offsets",
-                  name, window->h.out, window->w.out, window->h.kernel, window->w.kernel);
+    const bool blocked = is_blocked(request.ins[0]);
+    if (blocked ? lay_out_planes(*window, &layout) : row_tables_fit(*window)) return QN_OK;
+    if (!blocked && !window->row_offsets_fit()) {
+      return fail(QN_UNSUPPORTED, "%s: the rows of a %zux%zu window, %zu bytes apart, reach further than 2 GiB", name,
+                  window->h.kernel, window->w.kernel, window->row_stride);
     }
-    return QN_OK;
+    return fail(QN_UNSUPPORTED, "%s: %zux%zu windows of %zux%zu are too much for tables", name, window->h.out,
+                window->w.out, window->h.kernel, window->w.kernel);
   }
 
   qn_status size(const qn_tensor& in, Window* window) const {

@@ -46,6 +46,11 @@ bool rows_inside(const Axis& axis, size_t o) {
   return axis.inside(axis.at(o, 0)) && axis.inside(axis.at(o, axis.kernel - 1));
 }
 
+// The first row of the image that a window may see.
+size_t first_row_inside(const Axis& axis, size_t o) {
+  return static_cast<size_t>(std::clamp<int64_t>(axis.at(o, 0), 0, static_cast<int64_t>(axis.in) - 1));
+}
+
 // Neighbouring pixels share columns of a row table, but not with dilation.
 bool shares_columns(const Axis& w) { return w.dilation == 1; }
 size_t table_columns(const Axis& w) { return shares_columns(w) ? (w.out - 1) * w.stride + w.kernel : w.out * w.kernel; }
@@ -94,8 +99,13 @@ void stride_window(const qn_tensor& in, Window* window) {
   window->pixel_stride = in.stride[2];
 }
 
+bool Window::row_offsets_fit() const {
+  const size_t rows = std::min(h.extent(), h.in);
+  return (rows - 1) * row_stride + (w.in - 1) * pixel_stride <= INT32_MAX;
+}
+
 bool row_tables_fit(const Window& window) {
-  if (!window.offsets_fit()) return false;
+  if (!window.row_offsets_fit()) return false;
   const Axis &h = window.h, &w = window.w;
   size_t entries;
   for (const Axis* axis : {&h, &w}) {
@@ -120,8 +130,7 @@ RowTables make_row_tables(const Window& window) {
       const int64_t x = shared_columns ? static_cast<int64_t>(column) - static_cast<int64_t>(w.before)
                                        : w.at(column / w.kernel, column % w.kernel);
       for (size_t k = 0; k < h.kernel; ++k) {
-        const int32_t offset = window.offset(h.at(y_out, k), x);
-        tables.offsets.push_back(offset < 0 ? offset : offset - static_cast<int32_t>(base));
+        tables.offsets.push_back(window.offset(h.at(y_out, k), x, base));
       }
     }
   };
@@ -129,7 +138,7 @@ RowTables make_row_tables(const Window& window) {
   size_t shared = none;
   for (size_t y = 0; y < h.out; ++y) {
     const bool inside = rows_inside(h, y);
-    const size_t base = inside ? static_cast<size_t>(h.at(y, 0)) * window.row_stride : 0;
+    const size_t base = first_row_inside(h, y) * window.row_stride;
     size_t table = inside ? shared : none;
     if (table == none) {
       table = tables.offsets.size();

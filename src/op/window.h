@@ -37,10 +37,13 @@ struct Window {
   size_t pixels() const { return h.out * w.out; }
   // Do 32-bit offsets reach every pixel of an image? Only then offset() may be called.
   bool offsets_fit() const { return (h.in - 1) * row_stride + (w.in - 1) * pixel_stride <= INT32_MAX; }
-  int32_t offset(int64_t y, int64_t x) const {
+  // From `base`, at most where the pixel is.
+  int32_t offset(int64_t y, int64_t x, size_t base = 0) const {
     if (!h.inside(y) || !w.inside(x)) return -1;
-    return static_cast<int32_t>(static_cast<size_t>(y) * row_stride + static_cast<size_t>(x) * pixel_stride);
+    return static_cast<int32_t>(static_cast<size_t>(y) * row_stride + static_cast<size_t>(x) * pixel_stride - base);
   }
+  // Do they, from the first row that a window sees, reach all of the others?
+  bool row_offsets_fit() const;
   // What tiles of `rows` output rows see: a taller window, which moves down by as many rows. Without dilation.
   Window tall(size_t rows) const;
 };
@@ -61,7 +64,8 @@ qn_status size_window(const char* who, size_t height, size_t width, bool ceil_mo
 void stride_window(const qn_tensor& in, Window* window);
 
 // Offsets for kernels that work on a run of pixels of one output row (dwconv, pool). Taps go column by column.
-// Rows whose windows lie inside the image from top to bottom share one table and move the base address.
+// They begin at the first row of the image that a window may see. Rows whose windows lie inside the image from top to
+// bottom share one table.
 struct RowTables {
   struct Row {
     size_t table;  // index of its first offset

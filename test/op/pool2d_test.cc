@@ -1,9 +1,13 @@
 // Pooling against a naive reference.
 #include "kernel/pool.h"
 
+#include <sys/mman.h>
+
 #include <cmath>
+#include <cstring>
 #include <limits>
 
+#include "base/memory.h"
 #include "harness.h"
 
 namespace quern::test {
@@ -279,6 +283,108 @@ TEST(Pool2d, EnormousWindowsAreRefused) {
   ASSERT_QN_OK(create({.kernel = {large, 3}, .padding = {large - 1, 1, large - 1, 1}}, &op));
   EXPECT_EQ(run(op, {{{1, 1, 1, 1}, {1}}}).status, QN_UNSUPPORTED);
   EXPECT_EQ(run(op, {{{1, 1, 1, 1}, {1}}}, {.in_layout = blocked, .out_layout = blocked}).status, QN_UNSUPPORTED);
+}
+
+// Addresses without memory behind them, but for pages that are used.
+class Sparse {
+ public:
+  explicit Sparse(size_t bytes)
+      : bytes_(bytes),
+        data_(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {}
+  ~Sparse() {
+    if (data() != nullptr) munmap(data_, bytes_);
+  }
+  char* data() const { return data_ == MAP_FAILED ? nullptr : static_cast<char*>(data_); }
+
+ private:
+  size_t bytes_;
+  void* data_;
+};
+
+constexpr uint64_t far_row = (uint64_t{1} << 30) - 1024;  // two of them are less than 2 GiB, a row's pixels included
+
+// Runs on an image whose rows are as far apart, and compares with the same image, dense.
+void expect_far_rows(const qn_operator* op, const Shape& shape, qn_algorithm algorithm = QN_ALGORITHM_AUTO) {
+  const auto stride = static_cast<size_t>(far_row);
+  const Sparse memory(shape[1] * stride);
+  if (memory.data() == nullptr) GTEST_SKIP() << "the system does not give so many addresses";
+  const std::vector<float> x = reals(count_of(shape), 1);
+  const size_t row = shape[2] * shape[3];
+  for (size_t y = 0; y < shape[1]; ++y) std::memcpy(memory.data() + y * stride, &x[y * row], row * sizeof(float));
+  qn_tensor in = dense(shape);
+  const size_t strides[] = {shape[1] * stride, stride, shape[3] * sizeof(float), sizeof(float)};
+  std::copy(strides, strides + 4, in.stride);
+  const Result expected = run(op, {{shape, x}}, {.algorithm = algorithm});
+  ASSERT_EQ(expected.status, QN_OK) << expected.message;
+  qn_plan_options options;
+  qn_plan_options_init(&options);
+  options.algorithm = algorithm;
+  qn_plan* plan = nullptr;
+  ASSERT_QN_OK(qn_operator_plan(op, &in, 1, nullptr, 0, &options, &plan));
+  const Buffer workspace(qn_plan_workspace_size(plan));
+  std::vector<float> y(count_of(expected.shape));
+  const void* inputs[] = {memory.data()};
+  void* outputs[] = {y.data()};
+  EXPECT_QN_OK(qn_plan_run(plan, inputs, outputs, workspace.data(), workspace.size(), nullptr));
+  qn_plan_release(plan);
+  EXPECT_TRUE(same_bits(y, expected.values));
+}
+
+TEST(Pool2d, ImagesMayBeLargerThan32BitsReach) {
+  if (sizeof(size_t) == 4) GTEST_SKIP() << "no address is as far";
+  for (const qn_pool_kind kind : {QN_POOL_MAX, QN_POOL_AVERAGE}) {
+    for (const qn_hw stride : {qn_hw{1, 1}, qn_hw{2, 2}}) {
+      for (const size_t padding : {0, 1}) {
+        Op op;
+        ASSERT_QN_OK(create(
+            {.kind = kind, .kernel = {3, 3}, .stride = stride, .padding = {padding, padding, padding, padding}}, &op));
+        expect_far_rows(op, {1, 7, 9, 5});
+      }
+    }
+  }
+}
+
+TEST(DwConv2d, ImagesMayBeLargerThan32BitsReach) {
+  if (sizeof(size_t) == 4) GTEST_SKIP() << "no address is as far";
+  qn_dwconv2d_params p;
+  qn_dwconv2d_params_init(&p);
+  p.channels = 20;
+  p.kernel = {3, 3};
+  p.stride = {2, 2};
+  p.padding = {1, 1, 1, 1};
+  const std::vector<float> weights = reals(180, 2);
+  qn_weights w;
+  qn_weights_init(&w);
+  w.data = weights.data();
+  Op op;
+  ASSERT_QN_OK(qn_dwconv2d_create(&p, &w, nullptr, nullptr, &op));
+  expect_far_rows(op, {1, 7, 9, 20}, QN_ALGORITHM_DEPTHWISE);
+}
+
+TEST(Pool2d, WindowsBeyond32BitsAreRefused) {
+  if (sizeof(size_t) == 4) GTEST_SKIP() << "no address is as far";
+  const auto refused = [](const Pool& pool, size_t stride) {
+    Op op;
+    EXPECT_QN_OK(create(pool, &op));
+    qn_tensor in = dense({1, 7, 9, 5});
+    const size_t strides[] = {7 * stride, stride, 20, 4};
+    std::copy(strides, strides + 4, in.stride);
+    qn_plan* plan = nullptr;
+    const qn_status status = qn_operator_plan(op, &in, 1, nullptr, 0, nullptr, &plan);
+    qn_plan_release(plan);
+    if (status == QN_OK) return false;
+    EXPECT_EQ(status, QN_UNSUPPORTED);
+    const std::string message = qn_last_message();
+    EXPECT_NE(message.find(std::to_string(stride) + " bytes apart, reach further than 2 GiB"), message.npos) << message;
+    return true;
+  };
+  const auto stride = static_cast<size_t>(far_row);
+  EXPECT_FALSE(refused({.kernel = {3, 3}}, stride));
+  EXPECT_TRUE(refused({.kernel = {3, 3}}, stride + 1024));
+  EXPECT_TRUE(refused({.kernel = {4, 3}}, stride));
+  EXPECT_TRUE(refused({.kernel = {2, 3}, .dilation = {3, 1}}, stride));
+  EXPECT_TRUE(refused({.global = true}, stride));
+  EXPECT_FALSE(refused({.global = true}, stride / 3));
 }
 
 }  // namespace
