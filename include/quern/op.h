@@ -224,8 +224,8 @@ typedef struct qn_pool2d_params {
 /** Defaults: QN_F32, max, kernel 1x1, stride 1, dilation 1, no padding, round down, count_padding 0, no clamp. */
 QN_INIT(qn_pool2d_params)
 /** Checks the parameters and makes the operator; one input, one output, of one layout. An output of one pixel may be
- *  QN_LAYOUT_NHWC though the input is pixel-blocked. Images of QN_LAYOUT_NHWC may be of any size and have any strides as
- *  long as the rows that one window sees, all of them if `global`, reach no further than 2 GiB; plans for others are
+ *  QN_LAYOUT_NHWC though the input is pixel-blocked. Images of QN_LAYOUT_NHWC may have any size and strides as long
+ *  as the rows that one window sees, all of them if `global`, reach no further than 2 GiB; plans for others are
  *  refused with QN_UNSUPPORTED. */
 QN_API qn_status qn_pool2d_create(const qn_pool2d_params* params, qn_operator** op);
 

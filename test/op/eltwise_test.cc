@@ -360,5 +360,68 @@ TEST(Channel, InPlace) {
   EXPECT_TRUE(same_bits(x, r.values));
 }
 
+// Runs by all rows that apply, in both layouts, with the output in the place of each input that has its shape.
+template <class Row>
+size_t check_in_place(const qn_operator* op, const std::vector<Input>& inputs, std::span<const Row> rows) {
+  const Threads threads(3);
+  size_t compared = 0;
+  for (const Row& row : rows) {
+    for (const qn_layout layout : {QN_LAYOUT_NHWC, QN_LAYOUT_PIXEL_BLOCKED}) {
+      for (const size_t gap : {0, 3}) {
+        SCOPED_TRACE(std::string(row.name) + ", " + layout_text(layout) + ", gap " + std::to_string(gap));
+        const bool images =
+            std::all_of(inputs.begin(), inputs.end(), [](const Input& i) { return i.shape.size() == 4; });
+        if (!runs_on(row, cpu().isa) || (layout == QN_LAYOUT_PIXEL_BLOCKED && !images)) continue;
+        Options options = {
+            .kernel = row.name, .in_gap = gap, .out_gap = gap, .in_layout = layout, .out_layout = layout};
+        const Result expected = run(op, inputs, options);
+        if (expected.status != QN_OK) continue;  // a row of another kind or layout
+        for (size_t i = 0; i < inputs.size(); ++i) {
+          if (inputs[i].shape != expected.shape) continue;
+          options.in_place = i;
+          for (const size_t tasks : {1, 3}) {
+            options.tasks = tasks;
+            options.parallel = threads.parallel();
+            const Result r = run(op, inputs, options);
+            EXPECT_EQ(r.status, QN_OK) << r.message;
+            EXPECT_TRUE(same_bits(r.values, expected.values)) << "input " << i << ", tasks " << tasks;
+            ++compared;
+          }
+        }
+      }
+    }
+  }
+  return compared;
+}
+
+TEST(InPlace, EveryKernelGivesTheBitsOfAnotherOutput) {
+  const Shape shape = {1, 23, 20, 37};  // two tasks
+  const Input x = {shape, reals(count_of(shape), 1)};
+  for (const qn_binary_kind kind : {QN_ADD, QN_SUB, QN_MUL, QN_DIV}) {
+    for (const Shape& other : {shape, Shape{37}, Shape{1}}) {
+      qn_binary_params p;
+      qn_binary_params_init(&p);
+      p.kind = kind;
+      Op op;
+      ASSERT_QN_OK(qn_binary_create(&p, &op));
+      const Input y = {other, reals(count_of(other), 2, 0.5f, 2)};
+      EXPECT_GE(check_in_place(op, {x, y}, binary_rows()), 4u);
+      EXPECT_GE(check_in_place(op, {y, x}, binary_rows()), 4u);
+    }
+  }
+  for (const qn_unary_kind kind : unary_kinds) {
+    const qn_unary_params p = unary_params(kind);
+    Op op;
+    ASSERT_QN_OK(qn_unary_create(&p, &op));
+    EXPECT_GE(check_in_place(op, {x}, unary_rows()), 8u);
+  }
+  for (const Kind kind : {Kind::prelu, Kind::scale, Kind::batch_norm}) {
+    Op op;
+    std::function<float(float, size_t)> function;
+    channel_case(kind, shape[3], &op, &function);
+    EXPECT_GE(check_in_place(op, {x}, channel_rows()), 8u);
+  }
+}
+
 }  // namespace
 }  // namespace quern::test

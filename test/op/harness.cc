@@ -163,6 +163,10 @@ Result run(const qn_operator* op, const std::vector<Input>& inputs, const Option
   std::memset(workspace.data(), 0xff, workspace_size + cache_line);
   std::vector<const void*> addresses;
   for (Strided& in : ins) addresses.push_back(in.data());
+  if (options.in_place < ins.size()) {
+    y.set(inputs[options.in_place].values);
+    addresses[options.in_place] = y.data();
+  }
   void* outputs[] = {y.data()};
   const qn_parallel backwards = {nullptr, run_backwards, options.tasks};
   const qn_parallel* parallel = options.tasks > 1 ? &backwards : nullptr;

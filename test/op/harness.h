@@ -55,6 +55,7 @@ struct Options {
   size_t in_gap = 0, out_gap = 0;
   qn_layout in_layout = QN_LAYOUT_NHWC, out_layout = QN_LAYOUT_NHWC;
   bool infer_output = false;              // leave the output to the plan (then it is dense)
+  size_t in_place = SIZE_MAX;             // the input that is the output
   const qn_parallel* parallel = nullptr;  // NULL: on this thread, several tasks in an unusual order
 };
 
