@@ -4,6 +4,7 @@
 #   quern_debian      Debian's name of the architecture
 #   quern_triple      what the names of the compiler and of library folders begin with
 #   quern_emulator    command, then arguments
+#   quern_flags       for every compiler; may be missing
 set(CMAKE_SYSTEM_NAME Linux)
 set(QUERN_SYSROOT ${CMAKE_CURRENT_LIST_DIR}/../build/sysroot-${quern_debian} CACHE PATH "Folder that scripts/sysroot.sh filled")
 set(QUERN_CLANG "" CACHE STRING "Version of clang, lld and libc++ to build with in place of GCC; its C library stays")
@@ -22,13 +23,16 @@ if(QUERN_CLANG)
     set(CMAKE_${language}_COMPILER clang-${QUERN_CLANG})
   endforeach()
   set(CMAKE_CXX_COMPILER clang++-${QUERN_CLANG})
-  set(CMAKE_CXX_FLAGS_INIT "-nostdinc++ -isystem ${quern_llvm}/include/c++/v1")
+  set(quern_cxx_flags "-nostdinc++ -isystem ${quern_llvm}/include/c++/v1")
   string(APPEND quern_link " -fuse-ld=lld -stdlib=libc++ -L${quern_llvm}/lib")
 else()
   set(CMAKE_C_COMPILER ${quern_triple}-gcc)
   set(CMAKE_CXX_COMPILER ${quern_triple}-g++)
   set(CMAKE_ASM_COMPILER ${quern_triple}-gcc)
 endif()
+set(CMAKE_C_FLAGS_INIT "${quern_flags}")
+set(CMAKE_CXX_FLAGS_INIT "${quern_flags} ${quern_cxx_flags}")
+set(CMAKE_ASM_FLAGS_INIT "${quern_flags}")
 set(CMAKE_EXE_LINKER_FLAGS_INIT "${quern_link}")
 set(CMAKE_SHARED_LINKER_FLAGS_INIT "${quern_link}")
 

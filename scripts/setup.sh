@@ -10,9 +10,9 @@ build=(g++ cmake ninja-build libcpuinfo-dev libpthreadpool-dev libfp16-dev libfl
        libgtest-dev libbenchmark-dev)
 # What some tests call.
 test=(binutils doxygen flatbuffers-compiler pkg-config python3 python3-numpy)
-# A cross compiler and an emulator, for the kernels of 64-bit ARM, and of 32-bit ARM.
+# A cross compiler and an emulator, for the kernels of 64-bit ARM, and of 32-bit ARM with either way to pass floats.
 arm64=(g++-aarch64-linux-gnu qemu-user)
-armv7=(g++-arm-linux-gnueabihf qemu-user)
+armv7=(g++-arm-linux-gnueabihf g++-arm-linux-gnueabi qemu-user)
 # llvm-mca, with which scripts/predict.py predicts their speed.
 predict=(llvm-19)
 # Libraries that bench/peers compares ours with.

@@ -1,5 +1,6 @@
 #include "call.h"
 
+#include <bit>
 #include <cstring>
 
 #include "base/cpu.h"
@@ -63,6 +64,15 @@ Call::Call() {
 #else
   level = ask_xinuse = 0;
 #endif
+}
+
+void Call::set_float(size_t n, float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  if (CALL_FLOATS_ARE_INTEGERS) {
+    args[n] = bits;
+  } else {
+    vector[0] = bits;
+  }
 }
 
 std::string violations(const Call& call) {

@@ -26,6 +26,13 @@
 #define CALL_POISON 0x7fa5a5a57fa5a5a5  // two signalling NaNs
 #define CALL_BELOW 1024                 // bytes of stack below the call that are poisoned
 
+// A float argument and result: in the first vector register, but where the ABI takes floats for integers (softfp).
+#if defined(__arm__) && !defined(__ARM_PCS_VFP)
+#define CALL_FLOATS_ARE_INTEGERS 1
+#else
+#define CALL_FLOATS_ARE_INTEGERS 0
+#endif
+
 #ifndef __ASSEMBLER__
 
 #include <cstddef>
@@ -39,7 +46,7 @@ constexpr uint32_t poison = 0x7fa5a5a5;  // a signalling NaN: what every byte th
 struct Call {
   const void* code = nullptr;
   uint64_t args[11];    // integers and pointers; unused ones stay poisoned
-  uint32_t vector[4];   // first vector register: a float argument and poison; afterwards the result
+  uint32_t vector[4];   // first vector register: a float argument and poison; afterwards a float result, from wherever
   uint32_t level;       // x86: 0 xmm, 1 ymm, 2 zmm and opmasks
   uint32_t clean = 0;   // x86: the upper halves are clean at the call, so they must be clean afterwards
   uint32_t ask_xinuse;  // x86: xgetbv can tell which state components are in use
@@ -57,6 +64,9 @@ struct Call {
   uint32_t wide[16][16];  // x86: zmm0-zmm15 or ymm0-ymm15
 
   Call();
+
+  // The float that follows the first n arguments.
+  void set_float(size_t n, float value);
 };
 
 // What the kernel left behind that it should not have: "rbx changed, mxcsr changed"; "" when all is well.

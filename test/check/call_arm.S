@@ -79,6 +79,9 @@ fn qn_checked_call
         ldr     r1, [r0, #CALL_ARGS + 8]
         ldr     r0, [r0, #CALL_ARGS]
         blx     r12
+#if CALL_FLOATS_ARE_INTEGERS
+        vmov    s0, r0
+#endif
 
         address_of_state r12
         ldr     r3, [r12, #CURRENT]

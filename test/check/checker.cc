@@ -160,7 +160,7 @@ bool Checker::run_reduce(std::initializer_list<uint64_t> arguments, float argume
                          const std::function<std::string()>& describe) {
   const Flushing off(false);
   Call call;
-  call.vector[0] = std::bit_cast<uint32_t>(argument);
+  call.set_float(arguments.size(), argument);
   if (!this->call(call, arguments, memory, outputs, describe)) return false;
   const float result = std::bit_cast<float>(call.vector[0]);
   if (same(result, expected, any_zero_sign, flushes_)) return true;

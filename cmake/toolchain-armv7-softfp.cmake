@@ -1,0 +1,8 @@
+# 32-bit ARM as Android's armeabi-v7a: NEON, Thumb, and floats passed in integer registers; the tests run as a core with
+# NEON and FMA. Kernels and the C API's tests alone: scripts/sysroot.sh fetches no more for armel.
+set(CMAKE_SYSTEM_PROCESSOR armv7)
+set(quern_debian armel)
+set(quern_triple arm-linux-gnueabi)
+set(quern_flags "-march=armv7-a -mthumb -mfpu=neon -mfloat-abi=softfp")
+set(quern_emulator qemu-arm -cpu cortex-a15)
+include(${CMAKE_CURRENT_LIST_DIR}/cross-debian.cmake)
