@@ -21,6 +21,10 @@ endif()
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md
   DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
+if(APPLE)  # what an app that links the library puts into its own manifest
+  install(FILES ${PROJECT_SOURCE_DIR}/cmake/PrivacyInfo.xcprivacy DESTINATION ${CMAKE_INSTALL_DATADIR}/quern)
+endif()
+
 # Libraries that a program needs beside libquern.a: those of the runtime, and those that a C++ compiler would add.
 set(quern_cxx_libraries ${CMAKE_CXX_IMPLICIT_LINK_LIBRARIES})
 list(REMOVE_ITEM quern_cxx_libraries ${CMAKE_C_IMPLICIT_LINK_LIBRARIES})

@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""Builds the library for Apple's systems with the Python package ziglang.  Nothing runs.
+
+    check_apple.py [--zig ZIG] [--deps DIR] [--folder build/apple]
+
+- macOS, arm64 and x86-64: both libraries are built, installed, and a program in C is linked with each.
+- iOS 13 and its simulator: every source compiles.
+- PrivacyInfo.xcprivacy declares the functions that need a reason, and no others; clang imports the module `quern`.
+
+--deps is a folder for QUERN_DEPS_DIR. Without, cpuinfo and pthreadpool stay undefined, and the headers are those
+of this machine's packages.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import plistlib
+import shlex
+import subprocess
+import sys
+
+from check_clang import N_EXT, N_TYPE, N_UNDF, find_clang, mach_symbols
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+HEADERS = ("cpuinfo.h", "pthreadpool.h", "fp16.h", "fp16", "flatbuffers")
+IOS = ("aarch64-ios.13.0", "aarch64-ios.13.0-simulator")
+# Functions in C that Apple wants a reason for, by the category to declare.
+NEED_REASON = {
+    "FileTimestamp": ("getattrlist", "getattrlistbulk", "fgetattrlist", "stat", "fstat", "fstatat", "lstat",
+                      "getattrlistat"),
+    "SystemBootTime": ("mach_absolute_time",),
+    "DiskSpace": ("statfs", "statvfs", "fstatfs", "fstatvfs"),
+}
+
+
+def run(*command, **options):
+    done = subprocess.run([str(part) for part in command], text=True, capture_output=True, **options)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def undefined_dependencies(a):
+    """Headers of this machine's packages in a folder of their own, and libraries that hold nothing."""
+    include = a.folder / "include"
+    include.mkdir(parents=True, exist_ok=True)
+    for name in HEADERS:
+        if not (include / name).exists():
+            (include / name).symlink_to(pathlib.Path("/usr/include") / name)
+    nothing = a.folder / "nothing.c"
+    nothing.write_text("")
+    library = a.folder / "libnothing.a"
+    run(a.zig, "cc", "-target", "aarch64-macos", "-c", nothing, "-o", a.folder / "nothing.o")
+    run(a.zig, "ar", "rcs", library, a.folder / "nothing.o")
+    settings = [f"-D{name}_INCLUDE_DIR={include}" for name in ("cpuinfo", "pthreadpool", "FP16", "FLATBUFFERS")]
+    settings += [f"-D{name}_LIBRARY={library}" for name in ("cpuinfo", "pthreadpool")]
+    return [*settings, "-DCMAKE_SHARED_LINKER_FLAGS=-undefined dynamic_lookup"]
+
+
+def build(a, arch):
+    folder = a.folder / arch
+    dependencies = [f"-DQUERN_DEPS_DIR={a.deps}"] if a.deps else undefined_dependencies(a)
+    run("cmake", "--preset", f"macos-{arch}", "-S", ROOT, "-B", folder, f"-DQUERN_ZIG={a.zig}", *dependencies, cwd=ROOT)
+    run("cmake", "--build", folder)
+    installed = a.folder / f"installed-{arch}"
+    run("cmake", "--install", folder, "--prefix", installed)
+    return folder, installed
+
+
+def link(a, arch, installed):
+    """A program in C, once with each library."""
+    lib = installed / "lib"
+    target = ["-target", f"{arch.replace('arm64', 'aarch64')}-macos.11.0"]
+    static = [lib / f"lib{name}.a" for name in ("quern", *(("cpuinfo", "pthreadpool") if a.deps else ()))]
+    for kind, libraries in ("static", static), ("shared", [lib / "libquern.dylib"]):
+        missing = [] if a.deps else ["-undefined", "dynamic_lookup"]
+        source = ROOT / "test/install/consumer/consumer.c"
+        run(a.zig, "c++", *target, "-std=c11", "-I", installed / "include", "-x", "c", source, "-x", "none", *libraries,
+            *missing, "-o", a.folder / f"consumer-{arch}-{kind}")
+        print(f"macOS, {arch}: linked a program with the {kind} library")
+
+
+def check_privacy(a, arch, installed):
+    """What the manifest declares is what the library calls."""
+    data = (installed / "lib/libquern.dylib").resolve().read_bytes()
+    called = {name.split("$")[0].lstrip("_") for name, kind in mach_symbols(data) if kind & N_EXT
+              and kind & N_TYPE == N_UNDF}
+    needed = {category for category, names in NEED_REASON.items() if called & set(names)}
+    manifest = plistlib.loads((installed / "share/quern/PrivacyInfo.xcprivacy").read_bytes())
+    prefix = "NSPrivacyAccessedAPICategory"
+    declared = {entry["NSPrivacyAccessedAPIType"].removeprefix(prefix)
+                for entry in manifest["NSPrivacyAccessedAPITypes"]}
+    if declared != needed:
+        sys.exit(f"{arch}: PrivacyInfo.xcprivacy declares {sorted(declared)}, the library needs {sorted(needed)}")
+    print(f"{arch}: the library needs reasons for {', '.join(sorted(needed))}, as declared")
+
+
+def compile_for_ios(a, entry, target):
+    """One source of a build for macOS, with headers named, for zig has them for macOS alone, and no warning that this
+    libc++ is not for systems that old."""
+    command = shlex.split(entry["command"])
+    command[command.index("-target") + 1] = target
+    lib = pathlib.Path(a.zig).parent / "lib"
+    headers = ["libcxx/include", "libcxxabi/include"] if entry["file"].endswith(".cc") else []
+    for folder in (*headers, "include", "libc/include/any-darwin-any"):
+        command += ["-isystem", str(lib / folder)]
+    command = [part for part in command if part not in ("-O3", "-Os")] + ["-O1", "-Wno-#warnings"]
+    command[command.index("-o") + 1] = str(a.folder / target / (pathlib.Path(entry["file"]).stem + ".o"))
+    run(*command, cwd=entry["directory"])
+
+
+def check_ios(a, folder):
+    entries = json.loads((folder / "compile_commands.json").read_text())
+    entries = [entry for entry in entries if not (a.deps and entry["file"].startswith(str(a.deps)))]
+    for target in IOS:
+        (a.folder / target).mkdir(exist_ok=True)
+        with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            list(pool.map(lambda entry: compile_for_ios(a, entry, target), entries))
+        print(f"{target}: {len(entries)} sources compile")
+
+
+def check_module(a, installed):
+    """`@import` finds the headers through module.modulemap."""
+    clang = find_clang()
+    if not clang:
+        return print("no clang here: the module was not imported")
+    source = a.folder / "module.m"
+    source.write_text("@import quern;\nint main(void) { return qn_version() == 0; }\n")
+    run(clang, "-fsyntax-only", "-fmodules", f"-fmodules-cache-path={a.folder}/modules", "-I", installed / "include",
+        "-Werror", source)
+    print(f"{clang} imports the module quern")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--zig", help="default: that of the Python package ziglang")
+    parser.add_argument("--deps", type=pathlib.Path)
+    parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build/apple")
+    a = parser.parse_args()
+    if not a.zig:
+        import ziglang
+        a.zig = pathlib.Path(ziglang.__file__).with_name("zig")
+    a.folder = a.folder.resolve()
+    for arch in ("arm64", "x86_64"):
+        folder, installed = build(a, arch)
+        link(a, arch, installed)
+        check_privacy(a, arch, installed)
+    check_ios(a, a.folder / "arm64")
+    check_module(a, installed)
+
+
+if __name__ == "__main__":
+    main()
