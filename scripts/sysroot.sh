@@ -18,7 +18,7 @@ llvm="libc++-19-dev libc++abi-19-dev"  # for builds with clang
 case $arch in
     arm64) packages="$packages $llvm libbenchmark-dev" ;;  # this preset builds the benchmarks, too
     armhf) packages="$packages $llvm" ;;
-    armel) packages="libcpuinfo-dev libpthreadpool-dev libfp16-dev libflatbuffers-dev libgtest-dev libstdc++6" ;;  # kernels
+    armel) packages="libcpuinfo-dev libpthreadpool-dev libfp16-dev libflatbuffers-dev libgtest-dev libstdc++6 $llvm" ;;
     *) echo "sysroot.sh: arm64, armhf and armel are known, not $arch" >&2; exit 2 ;;
 esac
 mkdir -p "$root"
