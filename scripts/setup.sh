@@ -1,7 +1,7 @@
 #!/bin/bash
 # Installs the Debian packages that Quern needs, as root or through sudo.  Asks nothing; does nothing when all are there.
 #
-#   scripts/setup.sh [build] [test] [arm64] [armv7] [apple] [predict] [peers] [check] [ci] [training]
+#   scripts/setup.sh [build] [test] [arm64] [armv7] [clang] [apple] [predict] [peers] [check] [ci] [training]
 #
 # Default: build test.
 set -euo pipefail
@@ -15,6 +15,8 @@ test=(binutils doxygen flatbuffers-compiler pkg-config python3 python3-numpy)
 # A cross compiler and an emulator, for the kernels of 64-bit ARM, and of 32-bit ARM with either way to pass floats.
 arm64=(g++-aarch64-linux-gnu qemu-user)
 armv7=(g++-arm-linux-gnueabihf g++-arm-linux-gnueabi qemu-user)
+# clang, lld and libc++, as phones' toolchains have them; googletest is built with these.
+clang=(clang-19 lld-19 libc++-19-dev libc++abi-19-dev googletest)
 # An environment of Python's own, for the package ziglang (scripts/check_apple.py).
 apple=(python3-venv)
 # llvm-mca, with which scripts/predict.py predicts their speed.
@@ -33,12 +35,12 @@ groups=("$@")
 wanted=()
 for group in "${groups[@]}"; do
   case $group in
-    build | test | arm64 | armv7 | apple | predict | peers | check | ci | training)
+    build | test | arm64 | armv7 | clang | apple | predict | peers | check | ci | training)
       declare -n list=$group
       wanted+=("${list[@]}")
       ;;
     *)
-      echo "setup.sh: no group '$group'; there are build, test, arm64, armv7, apple, predict, peers, check, ci, training" >&2
+      echo "setup.sh: no group '$group'; there are build, test, arm64, armv7, clang, apple, predict, peers, check, ci, training" >&2
       exit 2
       ;;
   esac
