@@ -14,6 +14,26 @@
 // An object without it makes the stack executable, for the whole image.
         .section .note.GNU-stack, "", %progbits
 
+// The unwinder's tables, which small builds do without: the assembler would have them call the C++ runtime.
+#ifdef QN_SMALL
+.macro unwind_begin
+.endm
+.macro unwind_end
+.endm
+.macro unwind_save directive, regs:vararg
+.endm
+#else
+.macro unwind_begin
+        .fnstart
+.endm
+.macro unwind_end
+        .fnend
+.endm
+.macro unwind_save directive, regs:vararg
+        \directive {\regs}
+.endm
+#endif
+
 // Each function has a section of its own, so that no filler between two of them lies behind its end. The unwinder's
 // tables are made from .save and .vsave, which stand beside what they describe.
 .macro fn name
@@ -23,23 +43,23 @@
         .type   \name, %function
         .hidden \name
 SYM(\name):
-        .fnstart
+        unwind_begin
 .endm
 
 .macro endfn name
-        .fnend
+        unwind_end
         .size   \name, . - \name
 .endm
 
 // Push registers, and tell the unwinder, in one word.
 .macro save regs:vararg
         push    {\regs}
-        .save   {\regs}
+        unwind_save .save, \regs
 .endm
 
 .macro vsave regs:vararg
         vpush   {\regs}
-        .vsave  {\regs}
+        unwind_save .vsave, \regs
 .endm
 
 // Names the halves of q<number> low<number> and high<number>.

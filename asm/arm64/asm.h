@@ -10,7 +10,7 @@
 #define L(s) .L##s
 #endif
 
-#ifdef QN_TRIMMED
+#ifdef QN_SMALL
         .cfi_sections .debug_frame      // for debuggers, gone when stripped
 #endif
 

@@ -16,7 +16,7 @@
 // as those of most layers do in a model: measured, 4 KiB is too late by a tenth of the whole time, 8 to 24 KiB are alike.
 #define AHEAD 12288
 
-#ifdef QN_TRIMMED
+#ifdef QN_SMALL
         .cfi_sections .debug_frame      // for debuggers, gone when stripped
 #endif
 

@@ -1,6 +1,7 @@
 #include "base/cpu.h"
 
 #include <cpuinfo.h>
+#include <pthread.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -170,7 +171,9 @@ Cpu make_cpu() {
 }  // namespace
 
 const Cpu& cpu() {
-  static const Cpu cpu = make_cpu();
+  static Cpu cpu;
+  static pthread_once_t once = PTHREAD_ONCE_INIT;  // needs no C++ runtime, as a constructor would
+  pthread_once(&once, [] { cpu = make_cpu(); });
   return cpu;
 }
 

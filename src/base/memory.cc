@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/journal.h"
 #include "base/status.h"
 
 namespace quern {
@@ -41,32 +42,26 @@ void* allocate(size_t size, size_t alignment) {
   if (size > memory_left) {
     give_up(fail(QN_OUT_OF_MEMORY, "more than the limit of %zu bytes is needed", memory_limit));
   }
-  void* pointer = call_host(current.allocate, current.context, size == 0 ? 1 : size, alignment);
+  void* const pointer = try_allocate(size, alignment);
   if (pointer == nullptr) out_of_memory();
   if (memory_limit != unlimited) memory_left -= size;
+  note(pointer, size, release);
   return pointer;
+}
+
+void* try_allocate(size_t size, size_t alignment) {
+  return call_host(current.allocate, current.context, size == 0 ? 1 : size, alignment);
+}
+
+void untracked_release(void* pointer, size_t size) noexcept {
+  current.release(current.context, pointer, size == 0 ? 1 : size);
 }
 
 void release(void* pointer, size_t size) noexcept {
   if (pointer == nullptr) return;
-  current.release(current.context, pointer, size == 0 ? 1 : size);
+  forget(pointer);
+  untracked_release(pointer, size);
   memory_left = size > memory_limit - memory_left ? memory_limit : memory_left + size;
-}
-
-namespace {
-
-struct Shared {
-  void operator()(void* object) const { destroy(object); }
-  void (*destroy)(void* object);
-};
-
-}  // namespace
-
-std::shared_ptr<void> share(Buffer room, void (*destroy)(void*)) {
-  void* const object = room.data();
-  room.forget();
-  // Ends the object, too, where there is no memory for the reference count.
-  return {object, Shared{destroy}, Allocator<char>()};
 }
 
 }  // namespace quern

@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <limits>
-#include <map>
 #include <memory>
 #include <new>
 #include <string>
@@ -22,6 +21,9 @@ constexpr size_t cache_line = 64;
 // allowed.
 void* allocate(size_t size, size_t alignment = cache_line);
 void release(void* pointer, size_t size) noexcept;
+// For the journal itself (journal.h), which is no part of what it notes: NULL when there is no memory.
+void* try_allocate(size_t size, size_t alignment);
+void untracked_release(void* pointer, size_t size) noexcept;
 
 // While one lives, what its thread holds more than at its beginning may not exceed `bytes`; beyond, allocate() gives
 // up. For content that nobody has vouched for. One at a time.
@@ -54,8 +56,6 @@ struct Allocator {
 template <class T>
 using Vector = std::vector<T, Allocator<T>>;
 using String = std::basic_string<char, std::char_traits<char>, Allocator<char>>;
-template <class K, class V>
-using Map = std::map<K, V, std::less<K>, Allocator<std::pair<const K, V>>>;
 
 // Objects made with `new` use the same allocator when they derive from this.
 struct Allocated {
@@ -86,21 +86,5 @@ class Buffer {
   void* data_ = nullptr;
   size_t size_ = 0;
 };
-
-// The owner of an object in a Buffer: destroy() ends it and releases the bytes.
-std::shared_ptr<void> share(Buffer room, void (*destroy)(void* object));
-
-// Unlike std::allocate_shared it manages all types in one way, and not each by code and virtual functions of its own.
-template <class T, class... A>
-std::shared_ptr<T> make_shared(A&&... arguments) {
-  Buffer room(sizeof(T));
-  T* const object = ::new (room.data()) T(std::forward<A>(arguments)...);
-  return std::shared_ptr<T>(share(std::move(room),
-                                  [](void* made) {
-                                    static_cast<T*>(made)->~T();
-                                    release(made, sizeof(T));
-                                  }),
-                            object);
-}
 
 }  // namespace quern

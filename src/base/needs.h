@@ -10,13 +10,19 @@
 
 namespace quern {
 
+#ifdef QN_NO_MESSAGES
+constexpr bool has_messages = false;
+#else
+constexpr bool has_messages = true;
+#endif
+
 #ifdef QN_TRIMMED
 constexpr bool trimmed = true;
 
 template <class List>
 constexpr bool names(const List& list, std::string_view wanted) {
   for (const std::string_view name : list) {
-    if (name == wanted) return true;
+    if (name == wanted || name == "*") return true;
   }
   return false;
 }
@@ -28,10 +34,12 @@ consteval bool has_algorithm(std::string_view name) { return names(needed::algor
 consteval bool has_api(std::string_view name) { return names(needed::apis, name); }
 
 // The entry of the list that names this row of a kernel table; empty if none does. "dwconv_f32_k3s1" names the rows
-// qn_dwconv_f32_k3s1_..., "dwconv_f32_np" those called qn_dwconv_f32_np8_... and so on.
+// qn_dwconv_f32_k3s1_..., "dwconv_f32_np" those called qn_dwconv_f32_np8_... and so on. Of rows that "*" names, each
+// counts as an entry of its own.
 constexpr std::string_view kernel_entry(std::string_view row) {
   row.remove_prefix(std::string_view("qn_").size());
   for (const std::string_view entry : needed::kernels) {
+    if (entry == "*") return row;
     if (entry.empty() || !row.starts_with(entry) || row.size() == entry.size()) continue;
     const char next = row[entry.size()];
     if (next < 'a' || next > 'z') return entry;
@@ -46,6 +54,7 @@ constexpr bool for_core(std::string_view row) {
 }
 // Is any?
 constexpr bool has_cores = !needed::cores[0].empty();
+constexpr bool has_all_kernels = names(needed::kernels, "*");
 #else
 constexpr bool trimmed = false;
 consteval bool has_operator(std::string_view) { return true; }
@@ -54,6 +63,7 @@ consteval bool has_api(std::string_view) { return true; }
 constexpr std::string_view kernel_entry(std::string_view) { return "all"; }
 constexpr bool for_core(std::string_view) { return true; }
 constexpr bool has_cores = true;
+constexpr bool has_all_kernels = true;
 #endif
 
 // Weights that are stored as nonzeros, and pixel-blocked tensors, exist for the sake of sparse kernels.

@@ -16,6 +16,7 @@ void run_tasks(const qn_parallel* parallel, size_t count, Task& task) {
   if (parallel == nullptr || parallel->run == nullptr || count <= 1) {
     for (size_t i = 0; i < count; ++i) task(i);
   } else {
+    const HostsTurn turn;
     call_host(parallel->run, parallel->context, +call, static_cast<void*>(&task), count);
   }
 }

@@ -17,7 +17,7 @@ Log user_log;
 
 }  // namespace
 
-#ifndef QN_TRIMMED
+#ifndef QN_NO_MESSAGES
 namespace {
 
 // Names come from model files: keep the message on one line.

@@ -8,8 +8,8 @@
 
 namespace quern {
 
-#ifdef QN_TRIMMED
-// Trimmed builds have no messages but about what they lack.
+#ifdef QN_NO_MESSAGES
+// Nothing but what a trimmed build lacks has a message.
 template <class... Arguments>
 qn_status fail(qn_status status, const char*, const Arguments&...) {
   return status;

@@ -5,13 +5,13 @@
 #include <unistd.h>
 
 #include <cstring>
-#include <mutex>
 
 #ifdef __linux__
 #include <sys/syscall.h>
 #endif
 
 #include "base/border.h"
+#include "base/journal.h"
 #include "base/memory.h"
 #include "base/needs.h"
 #include "base/status.h"
@@ -19,10 +19,10 @@
 namespace quern {
 namespace {
 
-std::mutex one_at_a_time;  // lest two pools be promised the same last threads
+Mutex one_at_a_time;  // lest two pools be promised the same last threads
 
 struct Trial {
-  std::mutex* gate;
+  Mutex* gate;
   pthread_t thread;
   long id;
   char pool_needs[256];  // room that the pool takes for each thread once this is freed
@@ -51,7 +51,7 @@ void await_end([[maybe_unused]] long id) {
 size_t try_threads(size_t count, int* error) {
   Buffer memory(count * sizeof(Trial));
   auto* const trials = static_cast<Trial*>(memory.data());
-  std::mutex gate;
+  Mutex gate;
   size_t started = 0;
   gate.lock();
   for (; started < count; ++started) {
@@ -70,7 +70,10 @@ size_t try_threads(size_t count, int* error) {
 
 }  // namespace
 
-void PoolDeleter::operator()(pthreadpool* pool) const { pthreadpool_destroy(pool); }
+void PoolDeleter::operator()(pthreadpool* pool) const {
+  forget(pool);
+  pthreadpool_destroy(pool);
+}
 
 qn_status make_pool(size_t threads, Pool* pool) {
   pool->reset();
@@ -84,10 +87,12 @@ qn_status make_pool(size_t threads, Pool* pool) {
   const size_t started = try_threads(threads - 1, &error) + 1;  // with the caller
   if (started < threads) {
     return fail(QN_OUT_OF_MEMORY, "the system lets this process start %zu of %zu threads: %s", started, threads,
-                trimmed ? "" : std::strerror(error));
+                has_messages ? std::strerror(error) : "");
   }
   pool->reset(pthreadpool_create(threads));
-  return *pool != nullptr ? QN_OK : fail(QN_OUT_OF_MEMORY, "out of memory");
+  if (*pool == nullptr) return fail(QN_OUT_OF_MEMORY, "out of memory");
+  note(pool->get(), 0, [](void* made, size_t) { pthreadpool_destroy(static_cast<pthreadpool*>(made)); });
+  return QN_OK;
 }
 
 }  // namespace quern

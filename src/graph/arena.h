@@ -5,8 +5,8 @@
 
 #include <atomic>
 
-#include "base/memory.h"
 #include "base/needs.h"
+#include "base/shared.h"
 
 namespace quern {
 
@@ -41,5 +41,5 @@ class Arena {
 }  // namespace quern
 
 struct qn_arena : quern::Allocated {
-  std::shared_ptr<quern::Arena> impl;
+  quern::Shared<quern::Arena> impl;
 };

@@ -94,7 +94,7 @@ qn_status check_tensors(const Graph& graph) {
 // ---- nodes
 
 qn_status check_attributes(const Node& node) {
-#ifndef QN_TRIMMED  // where graphs come from files, whose reader has looked at this
+#ifndef QN_SMALL  // where graphs come from files, whose reader has looked at this
   const Attributes& a = node.attributes;
 #define QN_ATTRIBUTE(name, field, low, high)                                                     \
   if (!in_range(a.field, low, high)) {                                                           \
@@ -190,7 +190,7 @@ qn_status check_graph_inputs(const Graph& graph, Vector<bool>* defined) {
     const auto tensor = static_cast<size_t>(graph.inputs[i].tensor);
     if ((*defined)[tensor]) return fail(QN_BAD_MODEL, "input %zu: its tensor is a constant or another input", i);
     QN_TRY(check_shape(graph.tensors[tensor].shape, graph.tensors[tensor].type, "input", i));
-#ifndef QN_TRIMMED
+#ifndef QN_NO_MESSAGES
     if (!is_name(graph.inputs[i].fixed_by)) return fail(QN_BAD_MODEL, "a node's name is not plain text");
 #endif
     (*defined)[tensor] = true;

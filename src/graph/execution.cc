@@ -222,8 +222,8 @@ qn_status Execution::plan() {
   return plan_memory(blocks_, &arena_bytes_);
 }
 
-qn_status Execution::make(std::shared_ptr<const Model> model, Graph graph, const ExecutionOptions& options,
-                          std::shared_ptr<Execution>* made) {
+qn_status Execution::make(Shared<const Model> model, Graph graph, const ExecutionOptions& options,
+                          Shared<Execution>* made) {
   auto e = quern::make_shared<Execution>(std::move(model), std::move(graph), options);
   QN_TRY(e->plan());
   *made = std::move(e);
@@ -241,17 +241,17 @@ bool Execution::fits(const Graph& graph, const ExecutionOptions& options) const 
   });
 }
 
-std::shared_ptr<const Execution> Execution::find(const Model& model, const Graph& graph,
-                                                 const ExecutionOptions& options) {
+Shared<const Execution> Execution::find(const Model& model, const Graph& graph, const ExecutionOptions& options) {
   const Lock lock(model.mutex);
   for (const Execution* e = model.executions; e != nullptr; e = e->next_) {
     if (!e->fits(graph, options)) continue;
-    if (std::shared_ptr<const Execution> found = e->self_.lock()) return found;  // NULL: its end waits for the mutex
+    Shared<const Execution> found = e->self_.lock();
+    if (found != nullptr) return found;  // else its end waits for the mutex
   }
   return nullptr;
 }
 
-void Execution::share(const std::shared_ptr<Execution>& execution) {
+void Execution::share(const Shared<Execution>& execution) {
   const Lock lock(execution->model_->mutex);
   execution->self_ = execution;
   execution->shared_ = true;

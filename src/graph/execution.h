@@ -42,16 +42,16 @@ class Execution : public Allocated {
   };
 
   // `graph` is the model's with the shapes of a session, already inferred.
-  static qn_status make(std::shared_ptr<const Model> model, Graph graph, const ExecutionOptions& options,
-                        std::shared_ptr<Execution>* made);
-  explicit Execution(std::shared_ptr<const Model> model, Graph graph, const ExecutionOptions& options)
+  static qn_status make(Shared<const Model> model, Graph graph, const ExecutionOptions& options,
+                        Shared<Execution>* made);
+  explicit Execution(Shared<const Model> model, Graph graph, const ExecutionOptions& options)
       : graph_(std::move(graph)), model_(std::move(model)), options_(options) {}
   ~Execution();
 
   // One that is shared, for the same input shapes and options, or NULL.
-  static std::shared_ptr<const Execution> find(const Model& model, const Graph& graph, const ExecutionOptions& options);
+  static Shared<const Execution> find(const Model& model, const Graph& graph, const ExecutionOptions& options);
   // Lets find() find it. Cannot fail.
-  static void share(const std::shared_ptr<Execution>& execution);
+  static void share(const Shared<Execution>& execution);
 
   const Graph& graph() const { return graph_; }
   size_t arena_bytes() const { return arena_bytes_; }
@@ -91,7 +91,7 @@ class Execution : public Allocated {
   size_t last_step() const { return graph_.nodes.size() + 1; }
 
   Graph graph_;
-  std::shared_ptr<const Model> model_;
+  Shared<const Model> model_;
   ExecutionOptions options_;
   Vector<Placement> places_;  // per tensor
   Vector<int> source_;        // per tensor: the tensor whose elements it shows, itself unless it is a view
@@ -106,7 +106,7 @@ class Execution : public Allocated {
 
   // Of those that are shared, a list that begins in the model, whose mutex guards it.
   bool shared_ = false;
-  std::weak_ptr<const Execution> self_;
+  Remembered<const Execution> self_;
   Execution* next_ = nullptr;
 };
 

@@ -7,7 +7,7 @@ namespace quern {
 
 // Parses and verifies a .qn image; the graph's constants point into it and hold `owner`. `who` names it in messages.
 // The result has passed check_graph and infer_shapes.
-qn_status read_model(const void* data, size_t size, std::shared_ptr<const void> owner, const char* who, Graph* graph);
+qn_status read_model(const void* data, size_t size, Shared<const void> owner, const char* who, Graph* graph);
 
 // Maps and reads a file.
 qn_status read_model_file(const char* path, Graph* graph);

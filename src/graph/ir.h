@@ -11,7 +11,7 @@
 #include <limits>
 #include <memory>
 
-#include "base/memory.h"
+#include "base/shared.h"
 
 namespace quern {
 
@@ -65,12 +65,12 @@ class SparseConstant;  // sparse.h
 
 // Content of a constant tensor. The bytes belong to `owner` (a mapped file, a buffer) and are aligned to 64.
 struct Constant {
-  std::shared_ptr<const void> owner;
+  Shared<const void> owner;
   const void* data = nullptr;  // NULL: it is sparse
   size_t bytes = 0;            // of all elements
   bool mapped = false;         // from a file, so that its pages can be let go while nobody reads them
   // Weights of convolutions and fully-connected layers alone (takes_sparse() of rules.h): nothing else reads these.
-  std::shared_ptr<const SparseConstant> sparse = nullptr;
+  Shared<const SparseConstant> sparse = nullptr;
 };
 
 struct Tensor {
@@ -88,7 +88,7 @@ struct Port {
   qn_type type = QN_F32;                // the user's type: QN_F16 is converted at the border, inside all is QN_F32
   qn_preprocessing preprocessing = {};  // without its struct_size
   uint8_t fixed = 0;                    // of an input: bit d says that a session may not change dimension d,
-#ifndef QN_TRIMMED
+#ifndef QN_NO_MESSAGES
   String fixed_by = {};  // because this node of the source model was converted for its size
 #endif
 };

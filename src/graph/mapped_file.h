@@ -5,7 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+
+#include "base/shared.h"
 
 namespace quern {
 
@@ -30,11 +31,10 @@ class MappedFile {
 void forget_pages(const void* data, size_t bytes);
 
 // Maps a regular file; an empty one is an error.
-qn_status map_file(const char* path, std::shared_ptr<const MappedFile>* file);
+qn_status map_file(const char* path, Shared<const MappedFile>* file);
 
 // Maps a part of a regular file that is open: `length` bytes, or QN_TO_END, from `offset` on. `name` stands for the
 // file in messages. An empty part is an error.
-qn_status map_part(int descriptor, uint64_t offset, uint64_t length, const char* name,
-                   std::shared_ptr<const MappedFile>* file);
+qn_status map_part(int descriptor, uint64_t offset, uint64_t length, const char* name, Shared<const MappedFile>* file);
 
 }  // namespace quern

@@ -36,7 +36,7 @@ qn_status check_ports(const Graph& graph) {
 }
 
 // An image whose address is aligned. `mapped`: its pages can be read again, see Constant.
-qn_status load(const void* data, size_t size, std::shared_ptr<const void> owner, bool mapped, const char* who,
+qn_status load(const void* data, size_t size, Shared<const void> owner, bool mapped, const char* who,
                const qn_model_options* options, qn_model** model) {
   const MemoryLimit limit(memory_limit(size));
   Graph graph;
@@ -113,7 +113,7 @@ qn_status qn_model_load_file(const char* path, const qn_model_options* options, 
     if (path == nullptr || model == nullptr) {
       return fail(QN_INVALID_ARGUMENT, "qn_model_load_file: an argument is NULL");
     }
-    std::shared_ptr<const quern::MappedFile> file;
+    quern::Shared<const quern::MappedFile> file;
     QN_TRY(quern::map_file(path, &file));
     return quern::load(file->data(), file->size(), file, true, path, options, model);
   });
@@ -126,7 +126,7 @@ qn_status qn_model_load_fd(int fd, uint64_t offset, uint64_t length, const qn_mo
     if (fd < 0) return fail(QN_INVALID_ARGUMENT, "qn_model_load_fd: the descriptor is %d", fd);
     char who[64];
     std::snprintf(who, sizeof who, "qn_model_load_fd: descriptor %d", fd);
-    std::shared_ptr<const quern::MappedFile> file;
+    quern::Shared<const quern::MappedFile> file;
     QN_TRY(quern::map_part(fd, offset, length, who, &file));
     if (!quern::is_aligned(file->data())) return quern::load_copy(file->data(), file->size(), who, options, model);
     return quern::load(file->data(), file->size(), file, true, who, options, model);

@@ -1,8 +1,6 @@
 // What a loaded model is inside.
 #pragma once
 
-#include <mutex>
-
 #include "graph/backend.h"
 #include "op/operator.h"
 
@@ -42,13 +40,13 @@ struct Model {
   std::unique_ptr<qn_weights_cache, ReleaseCache> own_cache;
   Vector<ModelOperator> operators;  // after the weights they refer to
   // What sessions share, see execution.h.
-  mutable std::mutex mutex;
+  mutable Mutex mutex;
   mutable Execution* executions = nullptr;
 };
 
 }  // namespace quern
 
 struct qn_model : quern::Allocated {
-  explicit qn_model(std::shared_ptr<const quern::Model> m) : impl(std::move(m)) {}
-  std::shared_ptr<const quern::Model> impl;
+  explicit qn_model(quern::Shared<const quern::Model> m) : impl(std::move(m)) {}
+  quern::Shared<const quern::Model> impl;
 };

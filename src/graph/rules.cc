@@ -12,7 +12,7 @@
 
 namespace quern {
 
-#ifndef QN_TRIMMED
+#ifndef QN_NO_MESSAGES
 qn_status fail_node(const Node& node, const char* format, ...) {
   char text[256];
   std::va_list arguments;

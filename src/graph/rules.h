@@ -48,7 +48,7 @@ inline bool takes_sparse(OpKind kind, size_t input) {
 }
 
 // fail(QN_BAD_MODEL, ...) with the node's name and kind before the text.
-#ifdef QN_TRIMMED
+#ifdef QN_NO_MESSAGES
 template <class... Arguments>
 qn_status fail_node(const Node&, const char*, const Arguments&...) {
   return fail(QN_BAD_MODEL, "");

@@ -1,8 +1,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 
+#include "base/clock.h"
 #include "base/cpu.h"
 #include "base/needs.h"
 #include "base/status.h"
@@ -17,16 +17,16 @@
 using quern::fail;
 
 struct qn_session : quern::Allocated {
-  std::shared_ptr<const quern::Model> model;
+  quern::Shared<const quern::Model> model;
   quern::Pool pool;
   qn_parallel parallel = {};
   qn_tuning tuning = {};  // a reference of its own, if options.tuning is set
   quern::ExecutionOptions options;
   bool profiling = false;
   size_t user_limit = 0;  // bytes that planning may take; 0: the user did not say
-  std::shared_ptr<const quern::Execution> execution;
+  quern::Shared<const quern::Execution> execution;
   quern::Arena own_arena;
-  std::shared_ptr<quern::Arena> shared_arena;  // NULL: its own
+  quern::Shared<quern::Arena> shared_arena;  // NULL: its own
   // Where the last run found its inputs and left its outputs, and room for what a node reads.
   quern::Vector<const void*> addresses;
   quern::Vector<quern::Bound> bound_inputs, bound_outputs;  // one per input, per output
@@ -190,8 +190,8 @@ bool use_memory(qn_session& session, Buffer memory) {
 qn_status plan(qn_session& session, Graph graph, size_t limit) {
   const MemoryLimit scope(limit);
   QN_TRY(infer_shapes(graph));
-  std::shared_ptr<const Execution> execution;
-  std::shared_ptr<Execution> made;  // if there is none to share
+  Shared<const Execution> execution;
+  Shared<Execution> made;  // if there is none to share
   if (has_api("arena")) execution = Execution::find(*session.model, graph, session.options);
   if (execution == nullptr) {
     QN_TRY(Execution::make(session.model, std::move(graph), session.options, &made));
@@ -265,7 +265,7 @@ qn_status create(qn_model* model, const qn_session_options* user_options, qn_ses
 qn_status check_fixed(const Port& port, const Tensor& now, const qn_tensor& wanted) {
   for (size_t d = 0; d < now.shape.size(); ++d) {
     if ((port.fixed >> d & 1) == 0 || wanted.shape[d] == now.shape[d]) continue;
-#ifdef QN_TRIMMED
+#ifdef QN_NO_MESSAGES
     return QN_INVALID_ARGUMENT;
 #else
     return fail(
@@ -312,11 +312,6 @@ qn_status get_tensor(const qn_session* session, const Vector<Port> Graph::*ports
   return QN_OK;
 }
 
-uint64_t now() {
-  const auto time = std::chrono::steady_clock::now().time_since_epoch();
-  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
-}
-
 // Finds out what the run reads: what it is given, or else what is bound.
 qn_status take_inputs(qn_session& session, const void* const* inputs) {
   const char* const what = "qn_session_run: input";
@@ -357,15 +352,15 @@ qn_status run(qn_session& session) {
   session.has_run = false;
   arena.last = &session;
   for (qn_profile_entry& entry : session.profile) entry.start_ns = entry.time_ns = 0;
-  const uint64_t start = session.profiling ? now() : 0;
+  const uint64_t start = session.profiling ? now_ns() : 0;
   execution.begin(buffers);
   for (size_t i = 0; i < execution.steps().size(); ++i) {
     if (session.cancelled.exchange(false)) return fail(QN_CANCELLED, "cancelled before operator %zu", i);
-    const uint64_t before = session.profiling ? now() : 0;
+    const uint64_t before = session.profiling ? now_ns() : 0;
     QN_TRY(execution.run(i, buffers, parallel));
     if (!session.profiling) continue;
     session.profile[i].start_ns = before - start;
-    session.profile[i].time_ns = now() - before;
+    session.profile[i].time_ns = now_ns() - before;
   }
   session.cancelled = false;  // too late for this run, and no later one was meant
   execution.end(buffers);

@@ -16,7 +16,7 @@ SparseParts sparse_parts(size_t block_rows, uint64_t positions, size_t block) {
 }
 
 qn_status SparseConstant::read(std::span<const unsigned char> segment, size_t rows, size_t depth, size_t block,
-                               std::shared_ptr<const SparseConstant>* constant) {
+                               Shared<const SparseConstant>* constant) {
   if (!std::has_single_bit(block) || block > 16) {
     return fail(QN_BAD_MODEL, "its blocks have %zu rows, not 1, 2, 4, 8 or 16", block);
   }

@@ -13,7 +13,7 @@ class SparseConstant {
   // Checks the whole segment: sizes, counts and every position. Copies the counts; of what is not copied, positions,
   // each decode() checks again what it reads, because a mapped file may change.
   static qn_status read(std::span<const unsigned char> segment, size_t rows, size_t depth, size_t block,
-                        std::shared_ptr<const SparseConstant>* constant);
+                        Shared<const SparseConstant>* constant);
 
   // Writes rows first .. first + count - 1, of depth() elements each.
   qn_status decode(size_t first, size_t count, float* to) const;

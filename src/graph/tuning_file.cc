@@ -10,7 +10,7 @@ namespace {
 constexpr size_t max_file = size_t{16} << 20;
 
 qn_status load(Tuning& tuning, const char* path) {
-  std::shared_ptr<const MappedFile> file;
+  Shared<const MappedFile> file;
   QN_TRY(map_file(path, &file));
   if (file->size() > max_file) return fail(QN_INVALID_ARGUMENT, "%s: larger than %zu bytes", path, max_file);
   return tuning.read(path, {static_cast<const char*>(file->data()), file->size()});

@@ -172,7 +172,7 @@ Offset<format::Port> Writer::port(const Port& from) {
   const qn_preprocessing& p = from.preprocessing;
   const format::Preprocessing to(p.mean, p.scale, p.crop, p.resize, p.bgr != 0);
   Offset<flatbuffers::String> fixed_by;
-#ifndef QN_TRIMMED
+#ifndef QN_NO_MESSAGES
   fixed_by = text(from.fixed_by);
 #endif
   return format::CreatePort(builder_, static_cast<uint32_t>(from.tensor), static_cast<format::Type>(from.type),

@@ -71,7 +71,7 @@ constexpr bool for_one_row(const TableRow& row) {
 template <class TableRow, class Table>
 constexpr bool is_built(const TableRow& row, const Table& table) {
   if (!trimmed) return true;
-  if (for_one_row(row)) return false;
+  if (for_one_row(row) && !has_all_kernels) return false;
   const std::string_view entry = kernel_entry(row.name);
   if (entry.empty() || (row.layout == QN_LAYOUT_PIXEL_BLOCKED && !has_sparse)) return false;
   if (row.cores != any_core && !for_core(row.name)) return false;

@@ -112,7 +112,7 @@ qn_status choose_measured(const ConvRequest& conv, Choice* choice) {
   measure(conv, list, &tuned.measured, choice);
   tuned.algorithm = choice->algorithm;
   tuned.kernel = choice->row->name;
-  tuning.set(problem, std::move(tuned));
+  tuning.set(problem, tuned);
   return QN_OK;
 }
 

@@ -319,7 +319,7 @@ qn_status no_kernel(const char* who, const char* kernel) {
   return fail(QN_UNSUPPORTED, "%s: kernel %s is unknown, needs another CPU or does not fit", who, kernel);
 }
 
-#ifndef QN_TRIMMED
+#ifndef QN_NO_MESSAGES
 ShapeText::ShapeText(const qn_tensor& tensor) {
   text[0] = '\0';
   size_t used = 0;

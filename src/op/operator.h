@@ -12,8 +12,8 @@
 #include <memory>
 #include <span>
 
-#include "base/memory.h"
 #include "base/needs.h"
+#include "base/shared.h"
 #include "base/status.h"
 
 namespace quern {
@@ -66,7 +66,7 @@ struct Request {
   qn_plan_options options;
 };
 
-class Operator {
+class Operator : public Allocated {
  public:
   Operator(const char* operator_name, size_t min, size_t max) : name(operator_name), min_inputs(min), max_inputs(max) {}
   virtual ~Operator() = default;
@@ -178,8 +178,8 @@ qn_status read_params(const char* who, const Params* user, void (*init)(Params*)
 }  // namespace quern
 
 struct qn_operator : quern::Allocated {
-  explicit qn_operator(std::shared_ptr<const quern::Operator> o) : impl(std::move(o)) {}
-  std::shared_ptr<const quern::Operator> impl;
+  explicit qn_operator(quern::Shared<const quern::Operator> o) : impl(std::move(o)) {}
+  quern::Shared<const quern::Operator> impl;
 };
 
 namespace quern {
@@ -214,7 +214,7 @@ qn_status no_kernel(const char* who, const char* kernel);
 
 // `value`, to show in messages: shapes as "1x224x224x3".
 struct ShapeText {
-#ifdef QN_TRIMMED  // messages have no room for it
+#ifdef QN_NO_MESSAGES  // messages have no room for it
   explicit ShapeText(const qn_tensor&) {}
   const char* text = "";
 #else

@@ -103,7 +103,7 @@ void transform_weights(const WinogradTaps& g, const float* w, const WeightStride
   }
 }
 
-std::shared_ptr<PackedWeights> pack_winograd(const PackKey& key, const WinogradTaps& taps) {
+Shared<PackedWeights> pack_winograd(const PackKey& key, const WinogradTaps& taps) {
   const WeightsShape& shape = key.shape;
   WeightRows weights(key.weights, shape);
   const size_t points = taps.inputs * taps.inputs, panel = key.nr * (shape.in + 1);
@@ -134,7 +134,7 @@ std::shared_ptr<PackedWeights> pack_winograd(const PackKey& key, const WinogradT
 
 }  // namespace
 
-std::shared_ptr<PackedWeights> pack_weights(const PackKey& key) {
+Shared<PackedWeights> pack_weights(const PackKey& key) {
   if (has_algorithm(QN_ALGORITHM_WINOGRAD)) {
     if (const WinogradTaps taps = winograd_taps_of(key.packing); taps.rows != nullptr) return pack_winograd(key, taps);
   }

@@ -229,7 +229,7 @@ size_t sparse_depth(const SpmmRow& row, size_t pixels, size_t k, double stored) 
   return divide_up(k, divide_up(k, std::clamp<size_t>(static_cast<size_t>(most), 16, countable)));
 }
 
-std::shared_ptr<PackedWeights> pack_sparse(const PackKey& key) {
+Shared<PackedWeights> pack_sparse(const PackKey& key) {
   const WeightsShape& shape = key.shape;
   WeightRows weights(key.weights, shape);
   auto packed = make_shared<SparseWeights>();

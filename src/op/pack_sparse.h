@@ -51,6 +51,6 @@ inline Packing sparse_packing(const SpmmRow& row) { return row.fours() ? Packing
 // stays in a cache while all channels go by.
 size_t sparse_depth(const SpmmRow& row, size_t pixels, size_t k, double stored);
 
-std::shared_ptr<PackedWeights> pack_sparse(const PackKey& key);
+Shared<PackedWeights> pack_sparse(const PackKey& key);
 
 }  // namespace quern

@@ -1,7 +1,6 @@
 #include "op/tune.h"
 
-#include <chrono>
-
+#include "base/clock.h"
 #include "base/cpu.h"
 #include "base/parallel.h"
 
@@ -14,7 +13,7 @@ constexpr double too_many_seconds = 3;  // after which there are no more at all,
 constexpr double hopeless = 1.5;        // times the shortest time so far: such a plan is not run again
 constexpr size_t max_traffic = size_t{128} << 20;
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double now() { return static_cast<double>(now_ns()) * 1e-9; }
 
 // Reads one float of every cache line, so that they are the last that the caches have seen.
 void touch(const Buffer& buffer, const Split& part, size_t index) {

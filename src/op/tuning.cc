@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 
 #include "base/cpu.h"
+#include "base/math.h"
 #include "base/status.h"
 #include "op/choose.h"
 
@@ -134,7 +136,7 @@ qn_status read_choice(const char* where, Line& line, uint32_t isa, TunedChoice* 
               line.rest().data());
 }
 
-qn_status read_line(const char* where, std::string_view text, Tuning::Entries* entries) {
+qn_status read_line(const char* where, std::string_view text, Tuning::Entry* entry) {
   if (text.size() > max_line) return fail(QN_INVALID_ARGUMENT, "%s: longer than %zu characters", where, max_line);
   Line line(text);
   const std::string_view op = line.word();
@@ -146,11 +148,53 @@ qn_status read_line(const char* where, std::string_view text, Tuning::Entries* e
   problem.matrix = index == 1;
   QN_TRY(read_numbers(where, line, &problem));
   QN_TRY(read_level(where, line, &problem));
-  String key(text.substr(0, text.size() - line.rest().size()));
-  TunedChoice choice;
-  QN_TRY(read_choice(where, line, problem.isa, &choice));
-  if (entries->try_emplace(std::move(key), std::move(choice)).second) return QN_OK;
-  return fail(QN_INVALID_ARGUMENT, "%s: an earlier line has the same problem", where);
+  entry->problem = text.substr(0, text.size() - line.rest().size());
+  return read_choice(where, line, problem.isa, &entry->choice);
+}
+
+// "name:number" as messages show it.
+struct Place {
+  char text[256];
+  Place(const char* name, size_t number) { std::snprintf(text, sizeof text, "%.200s:%zu", name, number); }
+};
+
+// The entries of a text's lines after the first, line by line.
+qn_status read_lines(const char* name, std::string_view text, Tuning::Entries* entries) {
+  for (size_t number = 1; number == 1 || !text.empty(); ++number) {
+    const size_t end = text.find('\n');
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(end == text.npos ? text.size() : end + 1);
+    if (number > 1) {
+      QN_TRY(read_line(Place(name, number).text, line, &entries->emplace_back()));
+    } else if (line != header) {
+      return fail(QN_INVALID_ARGUMENT, "%s: the first line is not \"%s\"", Place(name, 1).text, header.data());
+    }
+  }
+  return QN_OK;
+}
+
+// Sorts what was read line by line.
+qn_status sort_entries(const char* name, Tuning::Entries* entries) {
+  Vector<uint32_t> order(entries->size());
+  for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+  const auto problem = [&](uint32_t i) -> const String& { return (*entries)[i].problem; };
+  heap_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    const int compared = problem(a).compare(problem(b));
+    return compared < 0 || (compared == 0 && a < b);
+  });
+  size_t second = SIZE_MAX;  // the first one with a problem that came before
+  for (size_t i = 1; i < order.size(); ++i) {
+    if (problem(order[i]) == problem(order[i - 1])) second = std::min<size_t>(second, order[i]);
+  }
+  if (second != SIZE_MAX) {
+    constexpr size_t first_line = 2;
+    return fail(QN_INVALID_ARGUMENT, "%s: an earlier line has the same problem", Place(name, second + first_line).text);
+  }
+  Tuning::Entries sorted;
+  sorted.reserve(order.size());
+  for (const uint32_t i : order) sorted.push_back(std::move((*entries)[i]));
+  *entries = std::move(sorted);
+  return QN_OK;
 }
 
 }  // namespace
@@ -169,35 +213,55 @@ String TunedProblem::text() const {
   return text.append(" strides=").append(strides[places]).append(" isa=").append(isa_name(isa));
 }
 
+size_t Tuning::place_of(const String& problem) const {
+  const auto place = std::lower_bound(entries_.begin(), entries_.end(), problem,
+                                      [](const Entry& entry, const String& p) { return entry.problem < p; });
+  return static_cast<size_t>(place - entries_.begin());
+}
+
+bool Tuning::has(size_t place, const String& problem) const {
+  return place < entries_.size() && entries_[place].problem == problem;
+}
+
 bool Tuning::find(const String& problem, TunedChoice* choice) const {
   const Lock lock(mutex_);
-  const auto found = entries_.find(problem);
-  if (found == entries_.end()) return false;
-  *choice = found->second;
+  const size_t place = place_of(problem);
+  if (!has(place, problem)) return false;
+  *choice = entries_[place].choice;
   return true;
 }
 
-void Tuning::set(const String& problem, TunedChoice choice) {
+void Tuning::set(const String& problem, const TunedChoice& choice) {
   const Lock lock(mutex_);
-  entries_.insert_or_assign(problem, std::move(choice));
+  if (entries_.size() == entries_.capacity()) {
+    publish(block_of(this), [&] { entries_.reserve(2 * entries_.size() + 1); });
+  }
+  const size_t place = place_of(problem);
+  publish(block_of(this), [&] {
+    Entry entry = {problem, choice};
+    if (has(place, problem)) {
+      entries_[place] = std::move(entry);
+    } else {
+      entries_.insert(entries_.begin() + static_cast<ptrdiff_t>(place), std::move(entry));
+    }
+  });
 }
 
 qn_status Tuning::read(const char* name, std::string_view text) {
-  Entries read;
-  for (size_t number = 1; number == 1 || !text.empty(); ++number) {
-    const size_t end = text.find('\n');
-    const std::string_view line = text.substr(0, end);
-    text.remove_prefix(end == text.npos ? text.size() : end + 1);
-    char where[256];
-    std::snprintf(where, sizeof where, "%.200s:%zu", name, number);
-    if (number == 1 && line != header) {
-      return fail(QN_INVALID_ARGUMENT, "%s: the first line is not \"%s\"", where, header.data());
-    }
-    if (number > 1) QN_TRY(read_line(where, line, &read));
-  }
+  Entries read, all;
+  QN_TRY(read_lines(name, text, &read));
+  QN_TRY(sort_entries(name, &read));
   const Lock lock(mutex_);
-  read.merge(entries_);  // what it does not have yet
-  entries_.swap(read);
+  all.reserve(read.size() + entries_.size());
+  // From here on nothing takes memory. What is read comes before what was there.
+  auto known = entries_.begin();
+  for (Entry& entry : read) {
+    for (; known != entries_.end() && known->problem < entry.problem; ++known) all.push_back(std::move(*known));
+    if (known != entries_.end() && known->problem == entry.problem) ++known;
+    all.push_back(std::move(entry));
+  }
+  std::move(known, entries_.end(), std::back_inserter(all));
+  entries_ = std::move(all);
   return QN_OK;
 }
 

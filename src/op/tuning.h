@@ -12,10 +12,9 @@
 
 #include <array>
 #include <memory>
-#include <mutex>
 #include <string_view>
 
-#include "base/memory.h"
+#include "base/shared.h"
 
 namespace quern {
 
@@ -59,11 +58,15 @@ struct TunedChoice {
 
 class Tuning {
  public:
-  using Entries = Map<String, TunedChoice>;  // by the problem's text
+  struct Entry {
+    String problem;  // its text
+    TunedChoice choice;
+  };
+  using Entries = Vector<Entry>;  // ascending
 
   // False when there is none.
   bool find(const String& problem, TunedChoice* choice) const;
-  void set(const String& problem, TunedChoice choice);
+  void set(const String& problem, const TunedChoice& choice);
   // Adds the choices of a text, which `name` stands for in messages; on failure none.
   qn_status read(const char* name, std::string_view text);
   String text() const;
@@ -71,12 +74,15 @@ class Tuning {
   size_t count() const;
 
  private:
-  mutable std::mutex mutex_;
+  size_t place_of(const String& problem) const;
+  bool has(size_t place, const String& problem) const;
+
+  mutable Mutex mutex_;
   Entries entries_;
 };
 
 }  // namespace quern
 
 struct qn_tuning : quern::Allocated {
-  std::shared_ptr<quern::Tuning> impl;
+  quern::Shared<quern::Tuning> impl;
 };

@@ -120,35 +120,50 @@ bool PackKey::operator==(const PackKey& other) const {
          (bias.empty() || std::memcmp(bias.data(), other.bias.data(), bias.size() * sizeof(float)) == 0);
 }
 
+Packed WeightsCache::find(const PackKey& key) const {
+  const auto found =
+      std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.first == key; });
+  return found == entries_.end() ? nullptr : found->second.lock();
+}
+
+// For one more entry and one more use; entries of what is gone go.
+void WeightsCache::make_room(PackUses* uses) {
+  const auto grow = [this](auto& list) {
+    if (list.size() == list.capacity()) publish(block_of(this), [&] { list.reserve(2 * list.size() + 1); });
+  };
+  std::erase_if(entries_, [](const Entry& entry) { return entry.second.is_gone(); });
+  grow(entries_);
+  grow(uses->packed);
+}
+
 Packed WeightsCache::get(const PackKey& key, PackUses* uses) {
   const Lock lock(mutex_);
-  std::erase_if(entries_, [](const auto& entry) { return entry.second.expired(); });
-  const auto found =
-      std::find_if(entries_.begin(), entries_.end(), [&](const auto& entry) { return entry.first == key; });
-  Packed packed;
-  if (found != entries_.end()) packed = found->second.lock();
-  if (packed == nullptr) {
-    packed = pack_weights(key);
-    entries_.emplace_back(key, packed);
-  }
-  for (const Packed& used : uses->packed) {
-    if (used == packed) return packed;
-  }
-  uses->packed.push_back(packed);
-  return packed;
+  make_room(uses);
+  publish(block_of(this), [&] {
+    Packed packed = find(key);
+    if (packed == nullptr) {
+      PackKey copy = key;
+      packed = pack_weights(key);
+      entries_.emplace_back(std::move(copy), packed);
+    }
+    if (std::find(uses->packed.begin(), uses->packed.end(), packed) == uses->packed.end()) {
+      uses->packed.push_back(std::move(packed));
+    }
+  });
+  return find(key);
 }
 
 size_t WeightsCache::bytes() const {
   const Lock lock(mutex_);
   size_t bytes = 0;
   for (const auto& [key, entry] : entries_) {
-    if (const Packed packed = entry.lock()) bytes += packed->data.size();
+    if (const Packed packed = entry.lock(); packed != nullptr) bytes += packed->data.size();
   }
   return bytes;
 }
 
 struct Weights::LazyDensity {
-  std::mutex mutex;
+  Mutex mutex;
   bool counted = false;
   WeightsDensity density;
 };

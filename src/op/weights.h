@@ -5,10 +5,9 @@
 
 #include <bit>
 #include <memory>
-#include <mutex>
 
 #include "base/math.h"
-#include "base/memory.h"
+#include "base/shared.h"
 #include "op/operator.h"
 
 namespace quern {
@@ -72,7 +71,7 @@ struct PackedWeights {
 
   const char* panels(size_t group) const { return static_cast<const char*>(data.data()) + group * group_bytes; }
 };
-using Packed = std::shared_ptr<const PackedWeights>;
+using Packed = Shared<const PackedWeights>;
 
 struct PackKey {
   Packing packing;
@@ -93,13 +92,18 @@ struct PackUses {
 
 class WeightsCache {
  public:
-  // The packing for `key`, made if no operator uses it yet. Thread-safe.
+  // The packing for `key`, made if no operator uses it yet. Thread-safe. A cache that is older than the call is used by
+  // operators that are so, too.
   Packed get(const PackKey& key, PackUses* uses);
   size_t bytes() const;
 
  private:
-  mutable std::mutex mutex_;  // guards what follows and the PackUses of all operators
-  Vector<std::pair<PackKey, std::weak_ptr<const PackedWeights>>> entries_;
+  using Entry = std::pair<PackKey, Remembered<const PackedWeights>>;
+  Packed find(const PackKey& key) const;
+  void make_room(PackUses* uses);
+
+  mutable Mutex mutex_;  // guards what follows and the PackUses of all operators
+  Vector<Entry> entries_;
 };
 
 // The weights of one operator.
@@ -121,14 +125,14 @@ class Weights {
   qn_weights weights_;
   WeightsShape shape_;
   Vector<float> bias_;  // zeros if there is none
-  std::shared_ptr<WeightsCache> cache_;
+  Shared<WeightsCache> cache_;
   mutable PackUses uses_;
   struct LazyDensity;
-  std::shared_ptr<LazyDensity> density_;
+  Shared<LazyDensity> density_;
 };
 
 }  // namespace quern
 
 struct qn_weights_cache : quern::Allocated {
-  std::shared_ptr<quern::WeightsCache> impl = quern::make_shared<quern::WeightsCache>();
+  quern::Shared<quern::WeightsCache> impl = quern::make_shared<quern::WeightsCache>();
 };

@@ -29,7 +29,7 @@ struct Image {
 };
 
 qn_status read_bytes(const Vector<unsigned char>& bytes, Graph* graph) {
-  auto image = std::make_shared<Image>(bytes);
+  auto image = quern::make_shared<Image>(bytes);
   const void* data = image->buffer.data();
   return read_model(data, bytes.size(), image, "test", graph);
 }
@@ -88,7 +88,7 @@ TEST(Format, Attributes) {
 
 TEST(Format, SegmentsAreAlignedAndUsedInPlace) {
   const Vector<unsigned char> bytes = written(sample_graph());
-  auto image = std::make_shared<Image>(bytes);
+  auto image = quern::make_shared<Image>(bytes);
   const auto* data = static_cast<const unsigned char*>(image->buffer.data());
   Graph graph;
   ASSERT_EQ(read_model(data, bytes.size(), image, "test", &graph), QN_OK);

@@ -25,7 +25,7 @@ Vector<unsigned char> written(const Graph& graph) {
 
 // The bytes are copied to a block of exactly their size, which the graph keeps.
 Graph read_again(const Vector<unsigned char>& bytes) {
-  auto image = std::make_shared<Buffer>(bytes.size());
+  auto image = quern::make_shared<Buffer>(bytes.size());
   std::memcpy(image->data(), bytes.data(), bytes.size());
   Graph graph;
   expect_ok(read_model(image->data(), bytes.size(), image, "test", &graph));
@@ -48,7 +48,7 @@ Values pruned(size_t rows, size_t depth, size_t block, double zeros, unsigned se
 }
 
 Constant constant_of(const Values& values) {
-  auto buffer = make_shared<Buffer>(values.size() * sizeof(float));
+  auto buffer = quern::make_shared<Buffer>(values.size() * sizeof(float));
   std::memcpy(buffer->data(), values.data(), buffer->size());
   const void* data = buffer->data();
   return {buffer, data, values.size() * sizeof(float)};
@@ -116,7 +116,7 @@ TEST(SparseSegments, AnyRowsAreDecodedAsTheyWere) {
       ASSERT_EQ(bytes.size(), plan.bytes);
       Buffer segment(bytes.size());
       std::memcpy(segment.data(), bytes.data(), bytes.size());
-      std::shared_ptr<const SparseConstant> sparse;
+      Shared<const SparseConstant> sparse;
       ASSERT_EQ(SparseConstant::read({static_cast<unsigned char*>(segment.data()), bytes.size()}, m.rows, m.depth,
                                      block, &sparse),
                 QN_OK)
@@ -329,7 +329,7 @@ TEST_F(SparseMemory, LoadingNeverMakesTheDenseMatrix) {
 
 // The file is another one than when it was checked: planning fails, and nothing outside the rows is written.
 TEST_F(SparseMemory, AFileThatChangesAfterLoadingIsRefused) {
-  std::shared_ptr<const MappedFile> file;
+  Shared<const MappedFile> file;
   ASSERT_EQ(map_file(path.c_str(), &file), QN_OK);
   Buffer bytes(file->size());
   std::memcpy(bytes.data(), file->data(), file->size());

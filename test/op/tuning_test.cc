@@ -31,7 +31,7 @@ std::string text_of(const TuningHandle& tuning) { return std::string(tuning->imp
 TunedChoice only_choice(const TuningHandle& tuning) {
   const Tuning::Entries entries = tuning->impl->entries();
   EXPECT_EQ(entries.size(), 1u);
-  return entries.begin()->second;
+  return entries.front().choice;
 }
 
 // A level of this architecture and one of another.

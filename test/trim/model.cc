@@ -1,5 +1,6 @@
-// Writes what trim_test.py works with: FOLDER/mobilenet_v1.qn, the list of what it needs, an input for it, and
-// FOLDER/other.qn, a model with an operator that is not on the list.
+// Writes what the tests work with: FOLDER/mobilenet_v1.qn, the list of what it needs, an input for it;
+// FOLDER/other.qn, a model with an operator that is not on the list; and models of a few small layers to run out of
+// memory with: FOLDER/few.qn with operators of MobileNet alone, FOLDER/more.qn with others, FOLDER/one.qn to be tuned.
 #include <cstdio>
 #include <fstream>
 #include <string>
@@ -30,6 +31,63 @@ Graph other_model() {
   return graph;
 }
 
+// A chain of layers of one image.
+class Chain {
+ public:
+  Chain() { graph_.inputs = {{x_ = add_tensor(graph_, "x", QN_F32, {1, 16, 16, 3})}}; }
+
+  // Every `step`-th weight is not zero.
+  Chain& conv(size_t out, size_t in, size_t kernel, size_t groups, size_t step = 1) {
+    std::vector<float> weights(out * kernel * kernel * in);
+    for (size_t i = 0; i < weights.size(); i += step) weights[i] = 0.01f * static_cast<float>(1 + i % 7);
+    Attributes a;
+    a.kernel = {kernel, kernel};
+    a.groups = groups;
+    a.padding = {kernel / 2, kernel / 2, kernel / 2, kernel / 2};
+    const int w = add_constant(graph_, "", QN_F32, {out, kernel, kernel, in}, weights.data());
+    return node(OpKind::conv2d, {x_, w}, a);
+  }
+  Chain& node(OpKind kind, Vector<int> inputs, const Attributes& attributes = {}) {
+    const auto number = std::to_string(graph_.nodes.size());
+    x_ = add_node(graph_, kind, String(number.data(), number.size()), std::move(inputs), attributes);
+    return *this;
+  }
+  int last() const { return x_; }
+  Graph done() {
+    graph_.tensors[static_cast<size_t>(x_)].name = String("y", 1);
+    graph_.outputs = {{x_}};
+    check(check_graph(graph_));
+    check(infer_shapes(graph_));
+    check(optimize(graph_));
+    return std::move(graph_);
+  }
+
+ private:
+  Graph graph_;
+  int x_;
+};
+
+Graph few_layers() {
+  Chain c;
+  c.conv(16, 3, 3, 1).conv(16, 1, 3, 16).conv(32, 16, 1, 1);
+  return c.node(OpKind::global_average_pool, {c.last()}).done();
+}
+
+Graph more_layers() {
+  Chain c;
+  const int first = c.conv(32, 3, 3, 1).last();
+  const int sparse = c.conv(32, 1, 3, 32).conv(32, 32, 1, 1, 11).last();
+  c.node(OpKind::add, {first, sparse}).conv(32, 32, 3, 1);
+  Attributes pool, axis;
+  pool.kernel = pool.stride = {2, 2};
+  axis.axis = 3;
+  const int small = c.node(OpKind::max_pool, {c.last()}, pool).last();
+  c.node(OpKind::sigmoid, {small})
+      .node(OpKind::concat, {small, c.last()}, axis)
+      .node(OpKind::softmax, {c.last()}, axis);
+  return c.done();
+}
+
 void write(const std::string& folder) {
   Graph graph = build_zoo("mobilenet_v1", 1);
   check(check_graph(graph));
@@ -47,6 +105,9 @@ void write(const std::string& folder) {
     numbers.write(reinterpret_cast<const char*>(&value), sizeof value);
   }
   check(write_model_file(other_model(), (folder + "/other.qn").c_str()));
+  check(write_model_file(few_layers(), (folder + "/few.qn").c_str()));
+  check(write_model_file(more_layers(), (folder + "/more.qn").c_str()));
+  check(write_model_file(Chain().conv(16, 3, 3, 1).done(), (folder + "/one.qn").c_str()));
 }
 
 }  // namespace

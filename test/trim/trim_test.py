@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
-"""Builds the library trimmed to MobileNet v1 and checks that it runs that model as the whole library does, bit for bit,
-that it refuses another by the name of its operator, exports graph.h and base.h alone, and keeps to its size.
+"""Builds a small library and checks that it runs MobileNet v1 as the whole library does, bit for bit, exports what it
+should, needs no C++ runtime, answers QN_OUT_OF_MEMORY wherever memory runs out, loses none of it, and keeps to its size.
 
-    trim_test.py --source DIR --folder DIR ... -- [settings of CMake]
+    trim_test.py --build trimmed|everything|graph|graph_dense --source DIR --folder DIR ... -- [settings of CMake]
 """
 
 import argparse
 import filecmp
+import gzip
 import json
 import os
 import pathlib
 import re
 import subprocess
 import sys
+from typing import NamedTuple
 
 for room in ("bench", "scripts"):
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / room))
@@ -37,66 +39,110 @@ def expect(holds, message):
         sys.exit(f"trim: {message}")
 
 
-def build(a, needs):
+class Build(NamedTuple):
+    needs: str  # the list, relative to the source or to the folder; empty: QUERN_SMALL without one
+    headers: tuple  # whose functions it exports
+    models: tuple  # to run out of memory with
+    bound: str  # in bench/size_budget.json
+
+
+BUILDS = {
+    "trimmed": Build("mobilenet_v1.needs", ("base", "graph"), ("few",), "mobilenet_v1"),
+    "everything": Build("", ("base", "graph", "op"), ("few", "more", "one"), "everything"),
+    "graph": Build("cmake/needs/graph.txt", ("base", "graph"), ("more",), "graph"),
+    "graph_dense": Build("cmake/needs/graph_dense.txt", ("base", "graph"), ("few",), "graph_dense"),
+}
+# Besides the C library and what stands in for the dependencies where their sources are not given.
+SYSTEM = re.compile(r"lib(c|m|dl|cpuinfo|pthreadpool)\.so|ld-linux")
+
+
+def build(a, what):
     folder = a.folder / "build"
+    if what.needs:
+        needs = [path for path in (a.folder / what.needs, a.source / what.needs) if path.exists()][0]
+        small = f"-DQUERN_NEEDS={needs}"
+    else:
+        small = "-DQUERN_SMALL=ON"
     must(["cmake", "-S", a.source, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DQUERN_BUILD_STATIC=OFF",
-          "-DQUERN_WERROR=ON", f"-DQUERN_NEEDS={needs}", *a.settings])
+          "-DQUERN_WERROR=ON", small, *a.settings])
     must(["cmake", "--build", folder, "--target", "quern_shared"])
     return folder / "src" / "libquern.so"
 
 
-def check_exports(a, library):
+def check_exports(a, what, library):
     os.environ["NM"] = a.nm
-    public = {name for header in ("base", "graph")
+    public = {name for header in what.headers
               for name in declared((a.source / "include" / "quern" / f"{header}.h").read_text())}
-    table = (a.source / "cmake" / "QuernTrim.cmake").read_text()
-    asked_for = set(" ".join(re.findall(r"set\(functions_\w+ ([^)]*)\)", table)).split())
-    expect(public.issuperset(asked_for), f"declared nowhere: {sorted(asked_for - public)}")
-    wrong = exported(library) ^ (public - asked_for)
-    expect(not wrong, f"exports differ from base.h and graph.h: {sorted(wrong)}")
+    if a.build == "trimmed":
+        table = (a.source / "cmake" / "QuernTrim.cmake").read_text()
+        asked_for = set(" ".join(re.findall(r"set\(functions_\w+ ([^)]*)\)", table)).split())
+        expect(public.issuperset(asked_for), f"declared nowhere: {sorted(asked_for - public)}")
+        public -= asked_for
+    wrong = exported(library) ^ public
+    expect(not wrong, f"exports differ from {', '.join(what.headers)}: {sorted(wrong)}")
 
 
-def check_size(a, library):
+def check_runtime(a, library):
+    needed = re.findall(r"NEEDED.*\[(.*)\]", must([a.readelf, "-dW", library]))
+    others = [name for name in needed if not SYSTEM.match(name)]
+    expect(needed and not others, f"needs {others}")
+
+
+def check_size(a, what, library):
     stripped = a.folder / "libquern.stripped.so"
     must([a.strip, library, "-o", stripped])
-    size = stripped.stat().st_size
+    content = stripped.read_bytes()
     machine = ARCHITECTURES[re.search(r"Machine:\s*(.*\S)", must([a.readelf, "-hW", library]))[1]]
-    budget = json.loads((a.source / "bench" / "size_budget.json").read_text())[machine]["trimmed"]["mobilenet_v1"]
-    print(f"{machine}, trimmed to mobilenet_v1: {size} bytes stripped, budget {budget}")
-    expect(size <= budget, f"{size} bytes are over the budget of {budget}")
+    budget = json.loads((a.source / "bench" / "size_budget.json").read_text())[machine]["small"].get(what.bound)
+    deflated = len(gzip.compress(content, 9, mtime=0))
+    print(f"{machine}, {what.bound}: {len(content)} bytes stripped, bound {budget}; {deflated} deflated")
+    expect(budget is None or len(content) <= budget, f"{len(content)} bytes are over the bound of {budget}")
+
+
+def compile_program(a, name, library, *flags):
+    program = a.folder / name
+    must([a.cc, "-std=c11", "-I", a.source / "include", *flags, a.source / "test" / "trim" / f"{name}.c", "-o", program,
+          library, "-Wl,--allow-shlib-undefined", f"-Wl,-rpath,{library.parent}"])
+    return program
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", choices=BUILDS, required=True)
     parser.add_argument("--source", type=pathlib.Path, required=True)
     parser.add_argument("--folder", type=pathlib.Path, required=True)
     parser.add_argument("--emulator", default="")
-    parser.add_argument("--check-size", action="store_true", help="the budget is GCC's")
+    parser.add_argument("--check-size", action="store_true", help="the bounds are GCC's")
     for name in ("--model", "--run", "--cc", "--strip", "--readelf", "--nm"):
         parser.add_argument(name, required=True)
     parser.add_argument("settings", nargs="*")
     a = parser.parse_args()
+    what = BUILDS[a.build]
     emulator, model_command = ([part for part in command.split(";") if part] for command in (a.emulator, a.model))
     a.folder.mkdir(parents=True, exist_ok=True)
 
     must([*model_command, a.folder])
-    needs = a.folder / "mobilenet_v1.needs"
-    library = build(a, needs)
-    program = a.folder / "run"
-    must([a.cc, "-std=c11", "-I", a.source / "include", a.source / "test" / "trim" / "run.c", "-o", program,
-          library, "-Wl,--allow-shlib-undefined", f"-Wl,-rpath,{library.parent}"])
-
+    library = build(a, what)
+    program = compile_program(a, "run", library)
     model, image = a.folder / "mobilenet_v1.qn", a.folder / "input.bin"
-    whole, trimmed = a.folder / "whole.bin", a.folder / "trimmed.bin"
+    whole, small = a.folder / "whole.bin", a.folder / "small.bin"
     must([*emulator, a.run, model, image, whole])
-    must([*emulator, program, model, image, trimmed])
-    expect(filecmp.cmp(whole, trimmed, shallow=False), "the trimmed library gives other bits")
+    must([*emulator, program, model, image, small])
+    expect(filecmp.cmp(whole, small, shallow=False), "the small library gives other bits")
 
-    status, output = run([*emulator, program, a.folder / "other.qn", image, os.devnull])
-    expect(status == 1 and "max_pool" in output and "trimmed" in output, f"another model: status {status}, {output}")
-    check_exports(a, library)
+    if a.build == "trimmed":
+        status, output = run([*emulator, program, a.folder / "other.qn", image, os.devnull])
+        expect(status == 1 and "max_pool" in output and "trimmed" in output, f"another model: status {status}, {output}")
+    check_exports(a, what, library)
+    check_runtime(a, library)
+    out_of_memory = compile_program(a, "out_of_memory", library,
+                                    *(["-DWITH_TUNING"] if "op" in what.headers else []))
+    step = 50 if emulator else 1  # emulators are slow
+    for name in what.models:
+        tune = ["tune"] if name == "one" else []
+        print(f"{name}:", must([*emulator, out_of_memory, a.folder / f"{name}.qn", step, *tune]).replace("\n", "; "))
     if a.check_size:
-        check_size(a, library)
+        check_size(a, what, library)
 
 
 if __name__ == "__main__":

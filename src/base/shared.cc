@@ -1,0 +1,43 @@
+#include "base/shared.h"
+
+#include "base/journal.h"
+
+namespace quern {
+namespace {
+
+// A call that gives up lets go of what it held. The journal knows a hold by the address after that of the counts.
+void undo_hold(void* hold, size_t times) {
+  auto* const counts = reinterpret_cast<Counts*>(static_cast<char*>(hold) - 1);
+  for (; times > 0; --times) counts->let_go();
+}
+
+}  // namespace
+
+void Counts::hold() {
+  note_hold(this, undo_hold);
+  holders.fetch_add(1, std::memory_order_relaxed);
+}
+
+bool Counts::hold_again() {
+  note_hold(this, undo_hold);
+  size_t now = holders.load();
+  while (now != 0 && !holders.compare_exchange_weak(now, now + 1)) {}
+  if (now == 0) forget_hold(this);
+  return now != 0;
+}
+
+void Counts::let_go() noexcept {
+  forget_hold(this);
+  if (holders.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  end(this);
+  forget();
+}
+
+// Who remembers does so for good: in what is published (border.h).
+void Counts::remember() { rememberers.fetch_add(1, std::memory_order_relaxed); }
+
+void Counts::forget() noexcept {
+  if (rememberers.fetch_sub(1, std::memory_order_acq_rel) == 1) release(this, size);
+}
+
+}  // namespace quern
