@@ -5,6 +5,7 @@
 #   quern_triple      what the names of the compiler and of library folders begin with
 #   quern_emulator    command, then arguments
 #   quern_flags       for every compiler; may be missing
+#   quern_linker_flags  for every linker; may be missing
 set(CMAKE_SYSTEM_NAME Linux)
 set(QUERN_SYSROOT ${CMAKE_CURRENT_LIST_DIR}/../build/sysroot-${quern_debian} CACHE PATH "Folder that scripts/sysroot.sh filled")
 set(QUERN_CLANG "" CACHE STRING "Version of clang, lld and libc++ to build with in place of GCC; its C library stays")
@@ -15,7 +16,7 @@ endif()
 list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES QUERN_SYSROOT QUERN_CLANG)
 
 set(quern_library_dirs ${quern_sysroot}/usr/lib/${quern_triple}:${quern_sysroot}/lib/${quern_triple})
-set(quern_link "-Wl,-rpath-link,${quern_library_dirs}")
+set(quern_link "-Wl,-rpath-link,${quern_library_dirs} ${quern_linker_flags}")
 if(QUERN_CLANG)
   set(quern_llvm ${quern_sysroot}/usr/lib/llvm-${QUERN_CLANG})
   foreach(language C CXX ASM)

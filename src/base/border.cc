@@ -8,7 +8,6 @@
 
 #ifdef QN_SMALL
 #include <csetjmp>
-#include <cstdlib>
 #endif
 
 namespace quern {
@@ -172,8 +171,8 @@ namespace std {
 void __throw_bad_alloc() { quern::out_of_memory(); }
 void __throw_bad_array_new_length() { quern::out_of_memory(); }
 void __throw_length_error(const char*) { quern::out_of_memory(); }
-void __throw_logic_error(const char*) { std::abort(); }
+void __throw_logic_error(const char*) { __builtin_trap(); }
 }  // namespace std
 #endif
-extern "C" void __cxa_pure_virtual() { std::abort(); }
+extern "C" void __cxa_pure_virtual() { __builtin_trap(); }
 #endif

@@ -346,6 +346,9 @@ qn_status resolve_axis(const char* who, int axis, uint32_t rank, uint32_t* resul
 
 }  // namespace quern
 
+// Once, and not in the destructor of every kind of plan.
+qn_plan::~qn_plan() = default;
+
 extern "C" {
 
 void qn_plan_options_init_sized(qn_plan_options* options, size_t size) {

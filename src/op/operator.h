@@ -32,7 +32,7 @@ class RowPlan;
 }  // namespace quern
 
 struct qn_plan : quern::Allocated {
-  virtual ~qn_plan() = default;
+  virtual ~qn_plan();
   virtual void task(const quern::Run& run, size_t phase, size_t index) const = 0;
   // This, if it is one that can compute some rows of its output at a time.
   virtual const quern::RowPlan* rows() const { return nullptr; }
