@@ -5,4 +5,4 @@ cd "$(dirname "$0")/.."
 tool=${CLANG_FORMAT:-clang-format-14}
 mode=(--dry-run --Werror)
 [ "${1:-}" != --fix ] || mode=(-i)
-find include src test bench \( -name '*.h' -o -name '*.cc' -o -name '*.c' \) -print0 | xargs -0 "$tool" "${mode[@]}"
+find include src test bench examples \( -name '*.h' -o -name '*.hpp' -o -name '*.cc' -o -name '*.cpp' -o -name '*.c' \) -print0 | xargs -0 "$tool" "${mode[@]}"
