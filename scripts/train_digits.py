@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Trains the digit classifier of examples/digits and writes everything in that folder but its README.
+"""Trains the digit classifier of examples/digits and writes everything in that folder but its README and digits.qn.
 
 Data: the 1797 handwritten digits that come with scikit-learn (8x8 pixels, 17 levels of ink).  The split is fixed:
 stratified by class, 1437 images to train on and 360 held out, which are looked at once, after the last epoch.
 
     digits.onnx        the network: 1x1x40x40 gray image, (pixel - 127.5) / 127.5, to 10 probabilities
     digit_0.png ...    the first held-out image of each class
+    digit_7.pgm        one of them for programs that read no PNG
     labels.txt         names of the ten outputs
     accuracy.json      what this script measured
 
@@ -115,6 +116,12 @@ def write_png(path, pixels):
                      chunk(b"IDAT", zlib.compress(rows, 9)) + chunk(b"IEND", b""))
 
 
+def write_pgm(path, pixels):
+    """8-bit gray binary PGM."""
+    height, width = pixels.shape
+    path.write_bytes(f"P5 {width} {height} 255\n".encode() + pixels.tobytes())
+
+
 def main():
     torch.manual_seed(SEED)
     torch.set_num_threads(1)
@@ -139,6 +146,8 @@ def main():
     for digit in range(10):
         first = next(i for i in held_out if labels[i] == digit)
         write_png(FOLDER / f"digit_{digit}.png", pixels[first, 0].numpy())
+        if digit == 7:
+            write_pgm(FOLDER / f"digit_{digit}.pgm", pixels[first, 0].numpy())
     (FOLDER / "labels.txt").write_text("".join(f"{name}\n" for name in NAMES))
     report = {
         "data": "scikit-learn load_digits, 1797 images, stratified split",

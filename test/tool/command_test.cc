@@ -598,6 +598,13 @@ TEST_F(Command, RunClassifiesImages) {
   EXPECT_TRUE(fs::exists(dir / "out/b/prob.npy"));
 }
 
+TEST_F(Command, TheModelOfTheExamplesIsWhatConvertWrites) {
+  const fs::path digits = fs::path(QUERN_SOURCE_DIR) / "examples/digits";
+  succeeds(
+      {"convert", (digits / "digits.onnx").string(), "-o", "digits.qn", "--mean", "127.5", "--scale", "0.00784314"});
+  EXPECT_TRUE(read_whole(dir / "digits.qn") == read_whole(digits / "digits.qn")) << "examples/digits/README.md";
+}
+
 TEST_F(Command, StoredPreprocessingIsThatOfTheFlags) {
   const std::vector<std::string> flags = {"--mean",   "100,110,120", "--scale", "0.02", "--bgr",
                                           "--resize", "16",          "--crop",  "12,10"};
