@@ -4,7 +4,9 @@
 set -euo pipefail
 build=$(realpath "$1") version=$2 cc=$3 cxx=$4
 shift 4
+cxx_flags=("$@")
 here=$(cd "$(dirname "$0")" && pwd)
+. "$here/examples.sh"
 if [ ! -e "$build/src/libquern_all.a" ]; then
   echo "skipped: this build has no libquern_all.a, for which QUERN_DEPS_DIR must be set"
   exit 77
@@ -35,12 +37,17 @@ cmake -S "$here/consumer" -B cmake -G Ninja -DCMAKE_C_COMPILER="$cc" -DCMAKE_PRE
   -DQUERN_VERSION="$version" -DQUERN_ALL=ON >cmake.log 2>&1 && cmake --build cmake >>cmake.log 2>&1 ||
   { cat cmake.log >&2; exit 1; }
 expect "CMake" cmake/consumer_all
+examples_by_cmake "CMake" -DCMAKE_PREFIX_PATH="$work/prefix" -DQUERN_EXAMPLES_LIBRARY=quern::quern_all
 read -ra flags <<<"$(PKG_CONFIG_PATH=$libdir/pkgconfig pkg-config --cflags --libs quern_all)"
 "$cc" "$here/consumer/consumer.c" "${flags[@]}" -o packaged
 expect "pkg-config" ./packaged
+examples_by_hand "pkg-config" "${flags[@]}"
 "$cc" -c -I"$include" "$here/consumer/consumer.c" -o consumer.o
 "$cxx" "$@" consumer.o "$library" -o plain
 expect "a C++ compiler and no other library" ./plain
+cxx_library=stdc++
+[[ " $* " != *" -stdlib=libc++ "* ]] || cxx_library=c++
+examples_by_hand "the archive alone" -I"$include" "$library" -l$cxx_library
 [ "$(readelf -d plain | grep -c 'NEEDED.*\(quern\|cpuinfo\|pthreadpool\)')" = 0 ]
 
 # The same functions again, in whole, before it and after it.

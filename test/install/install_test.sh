@@ -1,9 +1,12 @@
 #!/bin/bash
-# Installs a build into an empty folder, moves it, and builds a C program against it through CMake and through pkg-config,
-# shared and static.  Usage: install_test.sh SOURCE_DIR BUILD_DIR VERSION CC
+# Installs a build into an empty folder, moves it, and builds a C program and the examples against it through CMake and
+# through pkg-config, shared and static.  Usage: install_test.sh SOURCE_DIR BUILD_DIR VERSION CC CXX [FLAGS OF CXX...]
 set -euo pipefail
-source=$1 build=$2 version=$3 cc=$4
+source=$1 build=$2 version=$3 cc=$4 cxx=$5
+shift 5
+cxx_flags=("$@")
 here=$(cd "$(dirname "$0")" && pwd)
+. "$here/examples.sh"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -35,15 +38,19 @@ cmake -S "$here/consumer" -B cmake -G Ninja -DCMAKE_C_COMPILER="$cc" -DCMAKE_PRE
 expect "CMake, shared" cmake/consumer_shared
 expect "CMake, static" cmake/consumer_static
 (cd cmake && expect_linkage consumer)
+examples_by_cmake "CMake, shared" -DCMAKE_PREFIX_PATH="$prefix"
+examples_by_cmake "CMake, static" -DCMAKE_PREFIX_PATH="$prefix" -DQUERN_EXAMPLES_LIBRARY=quern::quern_static
 
 export PKG_CONFIG_PATH=$libdir/pkgconfig
 [ "$(pkg-config --modversion quern)" = "$version" ] || { echo "quern.pc has another version" >&2; exit 1; }
 read -ra flags <<<"$(pkg-config --cflags quern)"
 read -ra libs <<<"$(pkg-config --libs quern)"
 "$cc" -std=c11 -Wall -Wextra -Werror -pedantic "${flags[@]}" "$here/consumer/consumer.c" "${libs[@]}" -o consumer_shared
+LD_LIBRARY_PATH=$libdir examples_by_hand "pkg-config, shared" "${flags[@]}" "${libs[@]}"
 read -ra libs <<<"$(pkg-config --libs --static quern)"
 libs=("${libs[@]/#-lquern/-l:libquern.a}")
 "$cc" "${flags[@]}" "$here/consumer/consumer.c" "${libs[@]}" -o consumer_static
+examples_by_hand "pkg-config, static" "${flags[@]}" "${libs[@]}"
 expect "pkg-config, shared" env LD_LIBRARY_PATH="$libdir" ./consumer_shared
 expect "pkg-config, static" ./consumer_static
 expect_linkage consumer

@@ -22,6 +22,8 @@ for app in app_shared app_static; do
   [ "$(OFF/$app)" = "quern $version" ] || { echo "$app does not run" >&2; exit 1; }
 done
 "$here/plugin_test.sh" OFF/libplugin.so "$version" "$cc"
+must cmake --build OFF --target examples/all
+must ctest --test-dir OFF/examples --output-on-failure --no-tests=error
 must cmake --install OFF --prefix prefix
 [ "$(find prefix ! -type d)" = prefix/bin/app_static ] || { find prefix >&2; echo "Quern installed something" >&2; exit 1; }
 echo "add_subdirectory, FetchContent: ok"

@@ -1,0 +1,26 @@
+# To be sourced: builds all examples and runs them; each checks its own result. Compilers: $cc, and $cxx with the array
+# $cxx_flags.
+examples=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../../examples")
+
+examples_by_cmake() {  # examples_by_cmake WHAT SETTING...
+  local what=$1
+  shift
+  { rm -rf examples && cmake -S "$examples" -B examples -G Ninja -DCMAKE_C_COMPILER="$cc" \
+    -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_CXX_FLAGS="${cxx_flags[*]}" "$@" && cmake --build examples &&
+    ctest --test-dir examples --output-on-failure --no-tests=error; } >examples.log 2>&1 ||
+    { cat examples.log >&2; echo "examples, $what: failed" >&2; exit 1; }
+  echo "examples, $what: ok"
+}
+
+examples_by_hand() {  # examples_by_hand WHAT FLAG...: without CMake, with these flags for C and C++
+  local what=$1 source compile
+  shift
+  for source in "$examples"/*.{c,cpp}; do
+    compile=("$cc" -std=c11)
+    [[ $source != *.cpp ]] || compile=("$cxx" "${cxx_flags[@]}" -std=c++17)
+    "${compile[@]}" -Wall -Wextra -Wpedantic -Werror "$source" "$@" -pthread -lm -o example
+    ./example "$examples"/digits/digit{s.qn,_7.pgm} 7 >/dev/null ||
+      { echo "examples, $what: $source failed" >&2; exit 1; }
+  done
+  echo "examples, $what: ok"
+}
