@@ -78,6 +78,9 @@ done
 "$here/plugin_test.sh" libplugin.so "$version" "$cc"
 echo "static, in a shared library: ok"
 
+if [ -e "$build/doc/html/index.html" ]; then
+  find "$prefix" -path '*/html/index.html' | grep -q . || { echo "the reference of the API is not installed" >&2; exit 1; }
+fi
 [ ! -e "$build/src/tool/quern" ] || "$prefix/bin/quern" --help >/dev/null
 [ "$(nm -D --undefined-only "$libdir/libquern.so" | grep -c -i protobuf)" = 0 ]
 
