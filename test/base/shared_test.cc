@@ -25,7 +25,8 @@ TEST(Shared, EndsWithTheLastOwner) {
     EXPECT_EQ(block_of(first.get()), reinterpret_cast<const char*>(first.get()) - 64);
     const Shared<Counted> base = first;
     Shared<Counted> copy = base;
-    copy = copy;
+    const Shared<Counted>& itself = copy;
+    copy = itself;
     last = std::move(copy);
     EXPECT_EQ(copy, nullptr);
     EXPECT_EQ(alive, 1);

@@ -175,7 +175,8 @@ TEST(Cpp, Tunings) {
 std::string relu_file() {
   GraphBuilder b;
   b.output(b.node(OpKind::clamp, {b.input("x", {2, 4})}, range(0, std::numeric_limits<float>::infinity())), "y");
-  const std::string path = ::testing::TempDir() + "quern_cpp_test.qn";
+  const std::string test = ::testing::UnitTest::GetInstance()->current_test_info()->name();
+  const std::string path = ::testing::TempDir() + "quern_cpp_" + test + ".qn";  // tests run at the same time
   expect_ok(write_model_file(b.done(), path.c_str()));
   return path;
 }
