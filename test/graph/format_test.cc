@@ -97,7 +97,7 @@ TEST(Format, SegmentsAreAlignedAndUsedInPlace) {
     EXPECT_EQ(reinterpret_cast<uintptr_t>(c.data) % 64, 0u);
     EXPECT_GE(static_cast<const unsigned char*>(c.data), data);
     EXPECT_LE(static_cast<const unsigned char*>(c.data) + c.bytes, data + bytes.size());
-    EXPECT_EQ(c.owner, image);
+    EXPECT_EQ(c.owner.get(), image.get());
   }
 }
 
