@@ -154,8 +154,8 @@ qn_status cross_border(qn_status (*body)(void*), void* context) noexcept {
 
 }  // namespace quern
 
-// What the standard library's headers call instead of `throw` (libc++ before 15 calls abort()), and what compilers call
-// for pure virtual functions and variables with destructors: no C++ runtime is linked.
+// What the standard library's headers call instead of `throw` (libc++ before 15 calls abort()), and what compilers put
+// in the place of pure virtual functions: no C++ runtime is linked.
 #ifdef QN_SMALL
 #ifdef _LIBCPP_VERSION
 #if _LIBCPP_VERSION >= 15000

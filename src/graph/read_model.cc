@@ -23,7 +23,7 @@ constexpr uint64_t decoded_limit(uint64_t file_size) { return (uint64_t{1} << 30
 
 class Reader {
  public:
-  Reader(const unsigned char* data, size_t size, quern::Shared<const void> owner, Graph* graph)
+  Reader(const unsigned char* data, size_t size, Shared<const void> owner, Graph* graph)
       : data_(data), size_(size), owner_(std::move(owner)), graph_(*graph) {}
 
   qn_status read() {
@@ -56,7 +56,7 @@ class Reader {
 
   const unsigned char* data_;
   size_t size_;
-  quern::Shared<const void> owner_;
+  Shared<const void> owner_;
   Graph& graph_;
   FileHeader header_ = {};
   size_t budget_ = 0;          // bytes that strings and vectors may still take
@@ -305,7 +305,7 @@ qn_status Reader::read_port(const format::Port& port, Port* to) {
 
 }  // namespace
 
-qn_status read_model(const void* data, size_t size, quern::Shared<const void> owner, const char* who, Graph* graph) {
+qn_status read_model(const void* data, size_t size, Shared<const void> owner, const char* who, Graph* graph) {
   if (reinterpret_cast<uintptr_t>(data) % segment_alignment != 0) {
     return fail(QN_INVALID_ARGUMENT, "%s: the image is not aligned to %zu bytes", who, size_t{segment_alignment});
   }

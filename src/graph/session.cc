@@ -139,36 +139,21 @@ qn_status check_room(const qn_session& session, const Graph& graph) {
   return QN_OK;
 }
 
-qn_status bind_input(qn_session* session, size_t index, Bound buffer) {
-  if (session == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_session_bind_input: session is NULL");
-  const char* const what = "qn_session_bind_input: input";
+// Binds an output, or an input.
+qn_status bind(qn_session* session, bool output, size_t index, Bound buffer) {
+  const char* const what = output ? "qn_session_bind_output: output" : "qn_session_bind_input: input";
+  if (session == nullptr) return fail(QN_INVALID_ARGUMENT, "%s %zu: session is NULL", what, index);
   const Graph& graph = session->graph();
-  if (index >= graph.inputs.size()) {
-    return fail(QN_INVALID_ARGUMENT, "%s %zu of %zu", what, index, graph.inputs.size());
-  }
+  const Vector<Port>& ports = output ? graph.outputs : graph.inputs;
+  if (index >= ports.size()) return fail(QN_INVALID_ARGUMENT, "%s %zu of %zu", what, index, ports.size());
   if (buffer.data != nullptr) {
-    QN_TRY(check_room(graph, graph.inputs[index], buffer, what, index));
-    QN_TRY(check_aligned(buffer.data, graph.inputs[index].type, what, index));
-    QN_TRY(check_apart(session->bound_outputs, SIZE_MAX, "output", buffer.data, buffer.bytes, what, index));
+    QN_TRY(check_room(graph, ports[index], buffer, what, index));
+    QN_TRY(check_aligned(buffer.data, ports[index].type, what, index));
+    const size_t itself = output ? index : SIZE_MAX;
+    QN_TRY(check_apart(session->bound_outputs, itself, "output", buffer.data, buffer.bytes, what, index));
+    if (output) QN_TRY(check_apart(session->bound_inputs, SIZE_MAX, "input", buffer.data, buffer.bytes, what, index));
   }
-  session->bound_inputs[index] = buffer;
-  return QN_OK;
-}
-
-qn_status bind_output(qn_session* session, size_t index, Bound buffer) {
-  if (session == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_session_bind_output: session is NULL");
-  const char* const what = "qn_session_bind_output: output";
-  const Graph& graph = session->graph();
-  if (index >= graph.outputs.size()) {
-    return fail(QN_INVALID_ARGUMENT, "%s %zu of %zu", what, index, graph.outputs.size());
-  }
-  if (buffer.data != nullptr) {
-    QN_TRY(check_room(graph, graph.outputs[index], buffer, what, index));
-    QN_TRY(check_aligned(buffer.data, graph.outputs[index].type, what, index));
-    QN_TRY(check_apart(session->bound_outputs, index, "output", buffer.data, buffer.bytes, what, index));
-    QN_TRY(check_apart(session->bound_inputs, SIZE_MAX, "input", buffer.data, buffer.bytes, what, index));
-  }
-  session->bound_outputs[index] = buffer;
+  (output ? session->bound_outputs : session->bound_inputs)[index] = buffer;
   return QN_OK;
 }
 
@@ -454,12 +439,12 @@ qn_status qn_session_output(const qn_session* session, size_t index, const void*
 
 qn_status qn_session_bind_input(qn_session* session, size_t index, const void* data, size_t size) {
   return quern::guarded([&] {
-    return quern::bind_input(session, index, {const_cast<void*>(data), size});  // which is only read
+    return quern::bind(session, false, index, {const_cast<void*>(data), size});  // which is only read
   });
 }
 
 qn_status qn_session_bind_output(qn_session* session, size_t index, void* data, size_t size) {
-  return quern::guarded([&] { return quern::bind_output(session, index, {data, size}); });
+  return quern::guarded([&] { return quern::bind(session, true, index, {data, size}); });
 }
 
 void qn_session_cancel(qn_session* session) {

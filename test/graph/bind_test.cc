@@ -96,13 +96,19 @@ struct Inputs {
   }
 };
 
+// Of a run.
+std::vector<std::string> outputs_of(const SessionHandle& session, const Graph& graph, const void* const* inputs) {
+  expect_ok(qn_session_run(session.get(), inputs));
+  std::vector<std::string> outputs;
+  for (size_t i = 0; i < graph.outputs.size(); ++i) outputs.push_back(copy_of(session, i));
+  return outputs;
+}
+
 TEST(Bind, OutputsOfAllKindsHaveTheSameBits) {
   const Graph graph = all_kinds();
   const Inputs inputs(graph);
   const SessionHandle session = session_of(graph);
-  expect_ok(qn_session_run(session.get(), inputs.all));
-  std::vector<std::string> expected;
-  for (size_t i = 0; i < graph.outputs.size(); ++i) expected.push_back(copy_of(session, i));
+  const std::vector<std::string> expected = outputs_of(session, graph, inputs.all);
 
   for (size_t which = 0; which < size_t{1} << graph.outputs.size(); which += which < 32 ? 1 : 37) {
     std::vector<Guarded> buffers;
@@ -130,9 +136,7 @@ TEST(Bind, InputsHaveTheSameBits) {
   const Graph graph = all_kinds();
   const Inputs inputs(graph);
   const SessionHandle session = session_of(graph);
-  expect_ok(qn_session_run(session.get(), inputs.all));
-  std::vector<std::string> expected;
-  for (size_t i = 0; i < graph.outputs.size(); ++i) expected.push_back(copy_of(session, i));
+  const std::vector<std::string> expected = outputs_of(session, graph, inputs.all);
 
   Guarded x(6 * 6 * 8 * 4), half(6 * 6 * 8 * 2);
   std::memcpy(x.data(), inputs.all[0], x.size());

@@ -6,7 +6,7 @@ build=$(realpath "$1") version=$2 cc=$3 cxx=$4
 shift 4
 cxx_flags=("$@")
 here=$(cd "$(dirname "$0")" && pwd)
-. "$here/examples.sh"
+. "$here/common.sh"
 if [ ! -e "$build/src/libquern_all.a" ]; then
   echo "skipped: this build has no libquern_all.a, for which QUERN_DEPS_DIR must be set"
   exit 77
@@ -23,14 +23,6 @@ include=$work/prefix/include
 nm --extern-only --defined-only --format=posix "$library" | awk 'NF > 1 { print $1 }' | sort >visible
 sort "$build/generated/public_functions.txt" >public
 diff public visible >&2 || { echo "the library shows something else than the functions of the headers" >&2; exit 1; }
-
-expect() {  # expect WHAT COMMAND...: the command prints the version
-  local what=$1 printed
-  shift
-  printed=$("$@") || { echo "$what: failed" >&2; exit 1; }
-  [ "$printed" = "quern $version" ] || { echo "$what: printed '$printed' instead of 'quern $version'" >&2; exit 1; }
-  echo "$what: ok"
-}
 
 # The lines of README.md.
 cmake -S "$here/consumer" -B cmake -G Ninja -DCMAKE_C_COMPILER="$cc" -DCMAKE_PREFIX_PATH="$work/prefix" \

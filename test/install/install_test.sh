@@ -6,7 +6,7 @@ source=$1 build=$2 version=$3 cc=$4 cxx=$5
 shift 5
 cxx_flags=("$@")
 here=$(cd "$(dirname "$0")" && pwd)
-. "$here/examples.sh"
+. "$here/common.sh"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -16,14 +16,6 @@ mv first prefix  # nothing installed may remember where it was
 prefix=$work/prefix
 pc=$(find "$prefix" -name quern.pc)
 libdir=$(dirname "$(dirname "$pc")")
-
-expect() {  # expect WHAT COMMAND...: the command prints the version
-  local what=$1 printed
-  shift
-  printed=$("$@") || { echo "$what: failed" >&2; exit 1; }
-  [ "$printed" = "quern $version" ] || { echo "$what: printed '$printed' instead of 'quern $version'" >&2; exit 1; }
-  echo "$what: ok"
-}
 
 abi=${version%%.*}
 [ "$abi" != 0 ] || abi=${version%.*}  # before 1.0, minor versions may differ

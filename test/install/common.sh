@@ -1,5 +1,15 @@
-# To be sourced: builds all examples and runs them; each checks its own result. Compilers: $cc, and $cxx with the array
-# $cxx_flags.
+# To be sourced: what tests of the installed library share. Compilers: $cc, and $cxx with the array $cxx_flags; the
+# library's version: $version.
+
+expect() {  # expect WHAT COMMAND...: the command prints the version
+  local what=$1 printed
+  shift
+  printed=$("$@") || { echo "$what: failed" >&2; exit 1; }
+  [ "$printed" = "quern $version" ] || { echo "$what: printed '$printed' instead of 'quern $version'" >&2; exit 1; }
+  echo "$what: ok"
+}
+
+# All examples are built and run; each checks its own result.
 examples=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../../examples")
 
 examples_by_cmake() {  # examples_by_cmake WHAT SETTING...
