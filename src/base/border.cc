@@ -35,6 +35,8 @@ class Border {
     journal.undo_all();
   }
 
+  Border* outer() const { return outer_; }
+
   std::jmp_buf here;
   Journal journal;
 
@@ -114,12 +116,15 @@ void note_hold(void* counts, Undo undo) {
   if (!border->journal.note_again(hold_of(counts), undo)) out_of_memory();
 }
 
+// What is published may release what the call had noted before.
 void forget(const void* thing) {
-  if (border != nullptr) border->journal.forget(thing);
+  for (Border* b = border; b != nullptr; b = b->outer()) b->journal.forget(thing);
 }
 
 void forget_hold(const void* counts) {
-  if (border != nullptr) border->journal.forget_once(static_cast<const char*>(counts) + 1);
+  const void* const hold = static_cast<const char*>(counts) + 1;
+  Border* b = border;
+  while (b != nullptr && !b->journal.forget_once(hold)) b = b->outer();
 }
 
 #else

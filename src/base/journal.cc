@@ -70,9 +70,10 @@ void Journal::forget(const void* thing) {
   if (Entry* const entry = find(thing)) erase(entry);
 }
 
-void Journal::forget_once(const void* thing) {
+bool Journal::forget_once(const void* thing) {
   Entry* const entry = find(thing);
   if (entry != nullptr && --entry->argument == 0) erase(entry);
+  return entry != nullptr;
 }
 
 void Journal::undo_all() {

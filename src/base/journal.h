@@ -22,7 +22,7 @@ class Journal {
   bool note_again(void* thing, Undo undo);  // the argument counts how often
   bool holds(const void* thing) const { return find(thing) != nullptr; }
   void forget(const void* thing);
-  void forget_once(const void* thing);
+  bool forget_once(const void* thing);  // false if it was not noted
   void undo_all();
   void keep_all();  // all went well
 

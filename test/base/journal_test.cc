@@ -54,9 +54,9 @@ TEST_F(JournalTest, CountsHolds) {
   Journal journal;
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(journal.note_again(thing(0), undo));
   ASSERT_TRUE(journal.note_again(thing(1), undo));
-  journal.forget_once(thing(0));
-  journal.forget_once(thing(1));
-  journal.forget_once(thing(2));  // which it does not know
+  EXPECT_TRUE(journal.forget_once(thing(0)));
+  EXPECT_TRUE(journal.forget_once(thing(1)));
+  EXPECT_FALSE(journal.forget_once(thing(2))) << "which it does not know";
   journal.undo_all();
   EXPECT_EQ(undone, (std::map<const void*, size_t>{{thing(0), 2}}));
 }
