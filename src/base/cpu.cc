@@ -160,7 +160,7 @@ Cpu make_cpu() {
     cpu.l2_bytes = cache_bytes(cpuinfo_get_l2_cache(0), cpu.l2_bytes);
     cpu.l3_bytes = cache_bytes(cpuinfo_get_l3_cache(0), cpu.l3_bytes);
   }
-  if (!trimmed) {  // such a build has few rows to choose from
+  if (!small) {  // such a build lacks rows of levels below what every CPU has
     cpu.isa &= allowed(std::getenv("QUERN_ISA"));
     force_core(std::getenv("QUERN_CORE"), &cpu.core);
   }

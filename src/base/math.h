@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace quern {
 
@@ -26,11 +27,18 @@ constexpr T round_up(T a, T b) {
   return divide_up(a, b) * b;
 }
 
-// For what is sorted once in a while: std::sort is several times the code, and stable_sort takes memory of its own.
-template <class Iterator, class Less>
-void heap_sort(Iterator begin, Iterator end, Less less) {
-  std::make_heap(begin, end, less);
-  std::sort_heap(begin, end, less);
+// Swaps elements of `size` bytes, at most 16, until none is less than the one before.
+void heap_sort_bytes(void* elements, size_t count, size_t size, bool (*less)(const void*, const void*, void*),
+                     void* context);
+
+// For what is sorted once in a while: std::sort is several times the code, and all types share this.
+template <class T, class Less>
+void heap_sort(T* begin, T* end, Less less) {
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 16);
+  const auto compare = [](const void* a, const void* b, void* context) -> bool {
+    return (*static_cast<Less*>(context))(*static_cast<const T*>(a), *static_cast<const T*>(b));
+  };
+  heap_sort_bytes(begin, static_cast<size_t>(end - begin), sizeof(T), compare, &less);
 }
 
 // A slice's bound in a dimension of this size: values below 0 count from behind, -1 is the size itself.

@@ -9,7 +9,6 @@
 #include <new>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "base/border.h"
 
@@ -53,8 +52,6 @@ struct Allocator {
   }
 };
 
-template <class T>
-using Vector = std::vector<T, Allocator<T>>;
 using String = std::basic_string<char, std::char_traits<char>, Allocator<char>>;
 
 // Objects made with `new` use the same allocator when they derive from this.

@@ -16,6 +16,13 @@ constexpr bool has_messages = false;
 constexpr bool has_messages = true;
 #endif
 
+// For size (QUERN_SMALL); trimmed builds are.
+#ifdef QN_SMALL
+constexpr bool small = true;
+#else
+constexpr bool small = false;
+#endif
+
 #ifdef QN_TRIMMED
 constexpr bool trimmed = true;
 
@@ -33,18 +40,17 @@ consteval bool has_algorithm(std::string_view name) { return names(needed::algor
 // Beyond graph.h: "op" is the interface of op.h, its tuning included.
 consteval bool has_api(std::string_view name) { return names(needed::apis, name); }
 
-// The entry of the list that names this row of a kernel table; empty if none does. "dwconv_f32_k3s1" names the rows
-// qn_dwconv_f32_k3s1_..., "dwconv_f32_np" those called qn_dwconv_f32_np8_... and so on. Of rows that "*" names, each
-// counts as an entry of its own.
-constexpr std::string_view kernel_entry(std::string_view row) {
+// Does an entry of the list name this row of a kernel table? "dwconv_f32_k3s1" names the rows qn_dwconv_f32_k3s1_...,
+// "dwconv_f32_np" those called qn_dwconv_f32_np8_... and so on.
+constexpr bool has_kernel(std::string_view row) {
   row.remove_prefix(std::string_view("qn_").size());
   for (const std::string_view entry : needed::kernels) {
-    if (entry == "*") return row;
+    if (entry == "*") return true;
     if (entry.empty() || !row.starts_with(entry) || row.size() == entry.size()) continue;
     const char next = row[entry.size()];
-    if (next < 'a' || next > 'z') return entry;
+    if (next < 'a' || next > 'z') return true;
   }
-  return {};
+  return false;
 }
 
 // Is a row that is made for one kind of cores, whose name ends with theirs, or for all in order, to be there?
@@ -60,7 +66,7 @@ constexpr bool trimmed = false;
 consteval bool has_operator(std::string_view) { return true; }
 consteval bool has_algorithm(std::string_view) { return true; }
 consteval bool has_api(std::string_view) { return true; }
-constexpr std::string_view kernel_entry(std::string_view) { return "all"; }
+constexpr bool has_kernel(std::string_view) { return true; }
 constexpr bool for_core(std::string_view) { return true; }
 constexpr bool has_cores = true;
 constexpr bool has_all_kernels = true;

@@ -49,7 +49,7 @@ Vector<Layer> layers_of(const Graph& graph, size_t block) {
     layer.block_rows = divide_up(layer.out, block);
     layers.push_back(std::move(layer));
   }
-  std::erase_if(layers, [&](const Layer& layer) { return dense.contains(static_cast<int>(layer.constant)); });
+  erase_if(layers, [&](const Layer& layer) { return dense.contains(static_cast<int>(layer.constant)); });
   return layers;
 }
 

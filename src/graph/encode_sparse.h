@@ -1,6 +1,7 @@
 // Makes the segments of sparse constants.
 #pragma once
 
+#include "base/vector.h"
 #include "graph/sparse.h"
 
 namespace quern {

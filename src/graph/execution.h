@@ -2,6 +2,7 @@
 // that takes. Immutable, so that sessions can share it; each run brings its own buffers.
 #pragma once
 
+#include "base/vector.h"
 #include "graph/fusion.h"
 #include "graph/memory_plan.h"
 #include "graph/model.h"

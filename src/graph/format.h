@@ -1,6 +1,7 @@
 // Reading and writing .qn files.  The layout of the file is described in model.fbs.
 #pragma once
 
+#include "base/vector.h"
 #include "graph/ir.h"
 
 namespace quern {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/math.h"
 #include "base/needs.h"
 
 namespace quern {
@@ -79,7 +80,7 @@ class Finder {
     const Tensor &a = tensors[at(add.inputs[0])], &b = tensors[at(add.inputs[1])];
     if (a.shape != b.shape || a.constant >= 0 || b.constant >= 0) return QN_OK;
     Vector<int> inputs = add.inputs;
-    std::sort(inputs.begin(), inputs.end(), [&](int x, int y) { return writer_[at(x)] + 1 > writer_[at(y)] + 1; });
+    heap_sort(inputs.begin(), inputs.end(), [&](int x, int y) { return writer_[at(x)] + 1 > writer_[at(y)] + 1; });
     for (const int sum : inputs) {
       const size_t conv = only_for(i, sum);
       if (conv == nobody) continue;

@@ -1,6 +1,7 @@
 // Nodes that run as one, where their operators can do so for the shapes at hand.
 #pragma once
 
+#include "base/vector.h"
 #include "graph/placement.h"
 
 namespace quern {

@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "base/shared.h"
+#include "base/vector.h"
 
 namespace quern {
 

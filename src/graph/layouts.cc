@@ -140,11 +140,12 @@ class Assigner {
       for (size_t c = 0; c < class_.size(); ++c) {
         if (!may_change(c)) continue;
         const double before = cost_around(c, *blocked);
-        (*blocked)[c].flip();
+        bool& is_blocked = (*blocked)[c];
+        is_blocked = !is_blocked;
         if (cost_around(c, *blocked) < before) {
           changed = true;
         } else {
-          (*blocked)[c].flip();
+          is_blocked = !is_blocked;
         }
       }
     }

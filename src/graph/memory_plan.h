@@ -1,7 +1,7 @@
 // Where blocks of memory with known lifetimes lie in one arena.
 #pragma once
 
-#include "base/memory.h"
+#include "base/vector.h"
 
 namespace quern {
 

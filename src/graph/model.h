@@ -1,6 +1,7 @@
 // What a loaded model is inside.
 #pragma once
 
+#include "base/vector.h"
 #include "graph/backend.h"
 #include "op/operator.h"
 

@@ -2,6 +2,7 @@
 // it belongs, and what a slice cuts out is read where it lies.
 #pragma once
 
+#include "base/vector.h"
 #include "graph/model.h"
 
 namespace quern {

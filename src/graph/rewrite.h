@@ -3,6 +3,7 @@
 
 #include <span>
 
+#include "base/vector.h"
 #include "graph/ir.h"
 #include "graph/rules.h"
 

@@ -4,6 +4,7 @@
 #include <cstdarg>
 
 #include "base/status.h"
+#include "base/vector.h"
 #include "graph/ir.h"
 
 namespace quern {

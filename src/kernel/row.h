@@ -39,14 +39,21 @@ inline constexpr Target isa_neon_a55{isa_neon, core_a55};
 inline constexpr Target isa_neon_inorder{isa_neon, core_a53 | core_a55};
 
 struct Row {
-  const char* name;
+  char name[40] = {};  // not a pointer, which the loader would have to relocate
   qn_type type;
   uint32_t isa;      // the level it needs: one bit of Isa
   uint32_t cores;    // mask of Core: which it is made for. It runs on all.
   qn_layout layout;  // of the activations
 
   constexpr Row(const char* row, qn_type of, Target target, qn_layout in)
-      : name(row), type(of), isa(target.isa), cores(target.cores), layout(in) {}
+      : type(of), isa(target.isa), cores(target.cores), layout(in) {
+    set_name(row);
+  }
+  constexpr void set_name(const char* row) {
+    size_t i = 0;
+    for (; row[i] != '\0'; ++i) name[i] = row[i];
+    name[i] = '\0';
+  }
 };
 
 // Can this row run on a CPU with these levels?
@@ -66,19 +73,34 @@ constexpr bool for_one_row(const TableRow& row) {
   return false;
 }
 
-// Does a build contain this row of a table? A trimmed one leaves out what nobody needs, rows for cores that nobody
-// named or for matrices of one row, and references of which every CPU has another row for the same entry of the list.
-template <class TableRow, class Table>
-constexpr bool is_built(const TableRow& row, const Table& table) {
+// Does a list of what a build needs ask for this row, or for its core?
+template <class TableRow>
+constexpr bool is_needed(const TableRow& row) {
   if (!trimmed) return true;
   if (for_one_row(row) && !has_all_kernels) return false;
-  const std::string_view entry = kernel_entry(row.name);
-  if (entry.empty() || (row.layout == QN_LAYOUT_PIXEL_BLOCKED && !has_sparse)) return false;
-  if (row.cores != any_core && !for_core(row.name)) return false;
-  if (row.isa != isa_ref) return true;
-  for (const Row& other : table) {
+  if (!has_kernel(row.name) || (row.layout == QN_LAYOUT_PIXEL_BLOCKED && !has_sparse)) return false;
+  return row.cores == any_core || for_core(row.name);
+}
+
+// Do both compute the same, each in its own way?
+template <class TableRow>
+constexpr bool same_task(const TableRow& a, const TableRow& b) {
+  bool same = a.layout == b.layout;
+  if constexpr (requires { a.kind; }) same = same && a.kind == b.kind;
+  if constexpr (requires { a.kernel; }) same = same && a.kernel == b.kernel;
+  if constexpr (requires { a.stride; }) same = same && a.stride == b.stride;
+  if constexpr (requires { a.outputs; }) same = same && a.outputs == b.outputs;
+  return same;
+}
+
+// Does a build contain this row of a table? A small one leaves out references where every CPU has another row.
+template <class TableRow, class Table>
+constexpr bool is_built(const TableRow& row, const Table& table) {
+  if (!is_needed(row)) return false;
+  if (!small || row.isa != isa_ref) return true;
+  for (const TableRow& other : table) {
     const bool always = other.isa != isa_ref && (other.isa & isa_baseline) != 0 && other.cores == any_core;
-    if (always && other.layout == row.layout && kernel_entry(other.name) == entry) return false;
+    if (always && is_needed(other) && same_task(row, other)) return false;
   }
   return true;
 }

@@ -5,6 +5,7 @@
 
 #include <string_view>
 
+#include "base/vector.h"
 #include "kernel/dwconv.h"
 #include "kernel/gemm.h"
 #include "kernel/igemm.h"

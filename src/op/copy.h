@@ -1,6 +1,7 @@
 // Strided copies: what concat, slice, pad and transpose come down to.
 #pragma once
 
+#include "base/vector.h"
 #include "op/nest.h"
 #include "op/operator.h"
 

@@ -1,8 +1,8 @@
 // Tables for gather.h.
 #pragma once
 
-#include "base/memory.h"
 #include "base/tensor.h"
+#include "base/vector.h"
 #include "kernel/gather.h"
 #include "kernel/select.h"
 

@@ -15,6 +15,7 @@
 #include "base/needs.h"
 #include "base/shared.h"
 #include "base/status.h"
+#include "base/vector.h"
 
 namespace quern {
 

@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "base/vector.h"
 #include "kernel/spmm.h"
 #include "op/weights.h"
 

@@ -7,7 +7,7 @@
 // columns. Where such planes are wider than the output, every kernel column gets one of its own.
 #pragma once
 
-#include "base/memory.h"
+#include "base/vector.h"
 #include "kernel/unblock.h"
 #include "op/operator.h"
 #include "op/window.h"

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "base/vector.h"
 #include "op/operator.h"
 
 namespace quern {

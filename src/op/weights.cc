@@ -131,7 +131,7 @@ void WeightsCache::make_room(PackUses* uses) {
   const auto grow = [this](auto& list) {
     if (list.size() == list.capacity()) publish(block_of(this), [&] { list.reserve(2 * list.size() + 1); });
   };
-  std::erase_if(entries_, [](const Entry& entry) { return entry.second.is_gone(); });
+  erase_if(entries_, [](const Entry& entry) { return entry.second.is_gone(); });
   grow(entries_);
   grow(uses->packed);
 }

@@ -8,6 +8,7 @@
 
 #include "base/math.h"
 #include "base/shared.h"
+#include "base/vector.h"
 #include "op/operator.h"
 
 namespace quern {

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "base/memory.h"
+#include "base/vector.h"
 #include "op/operator.h"
 
 namespace quern {

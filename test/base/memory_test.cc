@@ -1,5 +1,5 @@
 // The allocator: a user's replaces ours for everything, and gets back what it gave.
-#include "base/memory.h"
+#include "base/vector.h"
 
 #include <gtest/gtest.h>
 

@@ -418,7 +418,7 @@ template <class Row, class Function>
 BadKernel bad(const char* name, const Row& like, Function* function, const char* finding, uint32_t isa = isa_ref) {
   static std::deque<Row> rows;  // kernels point to their rows
   Row& row = rows.emplace_back(like);
-  row.name = name;
+  row.set_name(name);
   row.run = function;
   return {name, make_kernel(row), finding, isa};
 }
@@ -427,14 +427,14 @@ BadKernel bad(const char* name, const Row& like, Function* function, const char*
 BadKernel bad_input(const char* name, qn_winograd_input_fn function, const char* finding) {
   static std::deque<WinogradRow> rows;
   WinogradRow& row = rows.emplace_back(four_outputs());
-  row.name = name;
+  row.set_name(name);
   row.input = function;
   return {name, make_input_kernel(row), finding, isa_ref};
 }
 BadKernel bad_output(const char* name, qn_winograd_output_fn function, const char* finding) {
   static std::deque<WinogradRow> rows;
   WinogradRow& row = rows.emplace_back(four_outputs());
-  row.name = name;
+  row.set_name(name);
   row.output = function;
   return {name, make_output_kernel(row), finding, isa_ref};
 }

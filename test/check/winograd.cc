@@ -262,7 +262,7 @@ const Row& part(const WinogradRow& row, const char* suffix) {
   static std::deque<std::string> names;
   static std::deque<Row> parts;
   Row& result = parts.emplace_back(row);
-  result.name = names.emplace_back(std::string(row.name) + suffix).c_str();
+  result.set_name(names.emplace_back(std::string(row.name) + suffix).c_str());
   return result;
 }
 
