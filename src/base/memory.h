@@ -19,7 +19,7 @@ constexpr size_t cache_line = 64;
 // Gives up (border.h) when there is no memory, with std::bad_alloc or, beyond a MemoryLimit, Failure.  `size` 0 is
 // allowed.
 void* allocate(size_t size, size_t alignment = cache_line);
-void release(void* pointer, size_t size) noexcept;
+void release(void* pointer, size_t size) noexcept;  // `pointer` may be NULL
 // For the journal itself (journal.h), which is no part of what it notes: NULL when there is no memory.
 void* try_allocate(size_t size, size_t alignment);
 void untracked_release(void* pointer, size_t size) noexcept;
@@ -71,9 +71,7 @@ class Buffer {
     std::swap(size_, other.size_);
     return *this;
   }
-  ~Buffer() {
-    if (data_ != nullptr) quern::release(data_, size_);
-  }
+  ~Buffer() { quern::release(data_, size_); }
   void* data() const { return data_; }
   size_t size() const { return size_; }
   // Somebody else releases the bytes.

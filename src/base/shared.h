@@ -18,11 +18,12 @@ struct Counts {
   void (*end)(Counts*);  // the object
   size_t size;           // of the block
 
-  void hold();
+  // `counts` may be NULL, which is asked here and not wherever an owner comes or goes.
+  static void hold(Counts* counts);
+  static void let_go(Counts* counts) noexcept;
+  static void forget(Counts* counts) noexcept;
   bool hold_again();  // false where the object is gone
-  void let_go() noexcept;
   void remember();
-  void forget() noexcept;
 };
 
 template <class T>
@@ -31,9 +32,7 @@ class Shared {
   Shared() = default;
   Shared(std::nullptr_t) {}
   Shared(T* object, Counts* held) : object_(object), counts_(held) {}
-  Shared(const Shared& other) : object_(other.object_), counts_(other.counts_) {
-    if (counts_ != nullptr) counts_->hold();
-  }
+  Shared(const Shared& other) : object_(other.object_), counts_(other.counts_) { Counts::hold(counts_); }
   Shared(Shared&& other) noexcept
       : object_(std::exchange(other.object_, nullptr)), counts_(std::exchange(other.counts_, nullptr)) {}
   template <class U>
@@ -43,9 +42,7 @@ class Shared {
     std::swap(counts_, other.counts_);
     return *this;
   }
-  ~Shared() {
-    if (counts_ != nullptr) counts_->let_go();
-  }
+  ~Shared() { Counts::let_go(counts_); }
 
   T* get() const { return object_; }
   T* operator->() const { return object_; }
@@ -77,9 +74,7 @@ class Remembered {
     std::swap(counts_, other.counts_);
     return *this;
   }
-  ~Remembered() {
-    if (counts_ != nullptr) counts_->forget();
-  }
+  ~Remembered() { Counts::forget(counts_); }
 
   bool is_gone() const { return counts_ == nullptr || counts_->holders.load() == 0; }
   Shared<T> lock() const { return counts_ != nullptr && counts_->hold_again() ? Shared<T>(object_, counts_) : nullptr; }

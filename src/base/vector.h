@@ -73,7 +73,7 @@ class Vector : public VectorBase {
     return *this;
   }
   ~Vector() {
-    clear();
+    if constexpr (!std::is_trivially_destructible_v<T>) clear();
     free(sizeof(T));
   }
 

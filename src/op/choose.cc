@@ -423,8 +423,18 @@ double sparse_cycles(const Problem& p, const SpmmRow& row) {
 
 bool cheaper(const Choice& a, const Choice& b) { return a.cycles < b.cycles; }
 
+// Of equals, the one that was added first stays first.
+void add_choice(const Choice& choice, Vector<Choice>* list) {
+  if (has_api("op")) {
+    list->insert(std::upper_bound(list->begin(), list->end(), choice, cheaper), choice);
+  } else if (list->empty()) {
+    list->push_back(choice);
+  } else if (cheaper(choice, list->front())) {
+    list->front() = choice;  // without tuning nobody looks at the others
+  }
+}
+
 // Adds a candidate for each row of `table` that the CPU and `kernel` leave, if make(row, &candidate) can complete it.
-// Of equals, the one that stands first in its table stays first.
 template <class Table, class Make>
 void add_rows(const Table& table, qn_algorithm algorithm, const char* kernel, Vector<Choice>* list, Make make) {
   for (const auto& row : table) {
@@ -432,14 +442,7 @@ void add_rows(const Table& table, qn_algorithm algorithm, const char* kernel, Ve
     Choice c;
     c.algorithm = algorithm;
     c.row = &row;
-    if (!make(row, &c)) continue;
-    if (has_api("op")) {
-      list->insert(std::upper_bound(list->begin(), list->end(), c, cheaper), c);
-    } else if (list->empty()) {
-      list->push_back(c);
-    } else if (cheaper(c, list->front())) {
-      list->front() = c;  // without tuning nobody looks at the others
-    }
+    if (make(row, &c)) add_choice(c, list);
   }
 }
 
