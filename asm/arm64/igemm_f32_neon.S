@@ -22,26 +22,15 @@
 .endm
 
 // A of row m.  Where there is no row m it is the row before, and so are those after it.
-.macro locate m, a, lo, hi, no_row
+.macro locate m, a, lo, hi, none
         .if     \m > 0
         cmp     x0, #\m
-        b.ls    \no_row\m
+        b.ls    L(no_row\m)
         .endif
         ldrsw   \a, [x4, #4 * \m]
         cmp     \a, #0
         add     \a, \a, x21
         csel    \a, \a, x22, ge
-.endm
-
-.macro copies no_row, back
-\no_row\()1: mov x9, x3
-\no_row\()2: mov x10, x9
-\no_row\()3: mov x11, x10
-\no_row\()4: mov x12, x11
-\no_row\()5: mov x13, x12
-\no_row\()6: mov x14, x13
-\no_row\()7: mov x15, x14
-        b       \back
 .endm
 
 fn qn_igemm_f32_8x8_neon
@@ -52,8 +41,7 @@ fn qn_igemm_f32_8x8_neon
         save    x27, x28
         place   80
 0:      mov     x4, x19
-7:      rows    locate, L(no_row)
-8:      add     x4, x4, #32
+7:      bl      L(locate)
         sum
         cmp     x4, x20
         b.ne    7b
@@ -66,10 +54,21 @@ fn qn_igemm_f32_8x8_neon
         restore d10, d11
         restore d8, d9
         ret
-        copies  L(no_row), 8b
         .cfi_endproc
 
         .cfi_startproc                  // whatever the caller's frame
+L(locate):                              // the rows of a tap
+        rows    locate
+8:      add     x4, x4, #32
+        ret
+L(no_row1): mov x9, x3
+L(no_row2): mov x10, x9
+L(no_row3): mov x11, x10
+L(no_row4): mov x12, x11
+L(no_row5): mov x13, x12
+L(no_row6): mov x14, x13
+L(no_row7): mov x15, x14
+        b       8b
         parts
 endfn qn_igemm_f32_8x8_neon
 
@@ -81,8 +80,7 @@ fn qn_igemm_f32_8x8_neon_\core
         save    x27, x28
         place   144
 0:      mov     x4, x19
-7:      rows    locate, L(no_row_\core)
-8:      add     x4, x4, #32
+7:      bl      L(locate)
         sum_inorder \core
         cmp     x4, x20
         b.ne    7b
@@ -94,7 +92,6 @@ fn qn_igemm_f32_8x8_neon_\core
         restore x19, x20
         restore_inorder
         ret
-        copies  L(no_row_\core), 8b
 endfn qn_igemm_f32_8x8_neon_\core
 .endm
 
