@@ -3,7 +3,7 @@
 //
 //   args   x0 channels  x1 pixels  x2 rows  x3 offsets  x4 a  x5 w  x6 c  x7 row_stride  [sp] c_stride  p
 //   panel  x0 channels left  x4 a, x5 W and x6 C at its channels  x16 zeros - a
-//   piece  of R rows: x19 rows left  x20 offsets  x21 C    x22 0 where there is only one
+//   piece  of R rows: x19 rows left  x20 offsets  x21 C    x22 0 where there is only one  x26 < 0 where few channels
 //   column x13 its offsets  x9 x10 some of them, or in the steady loop x19-x29 those of the next column
 //   pixel  x14 C of the oldest open one  x15 those still to open     x8 c_stride
 //   w17    bit g: there is an open pixel of age g; 0 between pieces
@@ -127,8 +127,7 @@ L(\name\()_inputs):
 .macro few_inputs name
 L(\name\()_few_inputs):
         .set    R, 2
-        cmp     x0, #4
-        b.lo    7f
+        tbnz    x26, #63, 7f
         loads   0, K
         cbz     x22, 6f
         loads   K, S
@@ -269,19 +268,23 @@ L(\name\()_few_inputs):
 .endm
 
 // Row `acc` of two, and the other one if there is one.
-.macro store_few acc, second
-        cmp     x0, #4
-        b.lo    3f
+.macro store_few acc, second, name
+        tbnz    x26, #63, L(\name\()_store_some)
         str     q\acc, [x14]
-        cbz     x22, 5f
+        cbz     x22, L(\name\()_stored)
         str     q\second, [x14, x7]
-        b       5f
-3:      mov     x10, x14
+L(\name\()_stored):
+.endm
+
+// Behind the loop: the same of fewer than 4 channels.
+.macro store_rarely acc, second, name
+L(\name\()_store_some):
+        mov     x10, x14
         store_some \acc
-        cbz     x22, 5f
+        cbz     x22, L(\name\()_stored)
         add     x10, x14, x7
         store_some \second
-5:
+        b       L(\name\()_stored)
 .endm
 
 // As many channels as are left.
@@ -480,6 +483,7 @@ L(\name\()_min\p):
         .if     R < ROWS
         cmp     x19, #2
         cset    x22, hs
+        sub     x26, x0, #4
         .endif
 
 1:      age
@@ -504,7 +508,7 @@ L(\name\()_min\p):
         .if     R == ROWS
         each_row store, %(OPEN - 1)
         .else
-        store_few %((OPEN - 1) * R), %((OPEN - 1) * R + 1)
+        store_few %((OPEN - 1) * R), %((OPEN - 1) * R + 1), \name
         .endif
         add     x14, x14, x8
         .if     R == ROWS
@@ -650,6 +654,8 @@ L(\name\()_few):
         add     x20, x20, #(8 * S)
         add     x21, x21, x7, lsl #1
         b.hi    L(\name\()_few)
+        b       L(\name\()_next)
+        store_rarely %((OPEN - 1) * R), %((OPEN - 1) * R + 1), \name
 L(\name\()_next):
         add     x4, x4, #16
         add     x5, x5, #(16 * (K * K + 1))
