@@ -55,7 +55,7 @@
 // would occupy the units that multiply.  At the edges of the image more instructions clear what does not count.
 //
 // For cores that issue in order inputs come in halves, as in dwconv_tile_inorder.h: ldr x beside a product; behind it
-// ldr d and, of the vector before the last one, ins, which share a cycle.
+// ldr d and, of the vector before the last one, ins, which share a cycle.  The last vectors they share with other cores.
 
 // Product number i is that of a tap and a vector, the vectors of a tap one after the other.
 .macro find_product i
@@ -191,13 +191,12 @@ fn \name
         ldur    q24, [x7, #4]
         ldur    q25, [x7, #20]
         ldr     s26, [x7, #36]
-        .if     IN_ORDER
-        ld1     {v26.s}[1], [x7]
-        .else
         ld1r    {v27.4s}, [x7]
+        .if     IN_ORDER
+        ins     v26.s[1], v27.s[0]
+        .endif
         str     q27, [sp, #-16]!
         .cfi_adjust_cfa_offset 16
-        .endif
         limits  x16, w7, w15
         mov     w16, #0x0201
         movk    w16, #0x0804, lsl #16
@@ -255,6 +254,11 @@ fn \name
 2:      sum     4, 1
         b       5b
 
+        .if     IN_ORDER
+3:      b       L(k3_last)
+4:      b       L(k3_end)
+        .else
+L(k3_last):
 3:      ldrh    w16, [x4]
         ldrh    w17, [x5]
 6:      sum     1, 1                    // the last vectors, one by one
@@ -264,12 +268,11 @@ fn \name
         lsr     w17, w17, #4
         subs    x0, x0, #4
         b.hi    6b
-4:
-        .if     !IN_ORDER
-        add     sp, sp, #16
+L(k3_end):
+4:      add     sp, sp, #16
         .cfi_adjust_cfa_offset -16
-        .endif
         ret
+        .endif
 endfn \name
 .endm
 
@@ -279,7 +282,7 @@ endfn \name
         .set    IN_ORDER, 1
         three_by_three qn_dwconv_f32_plane32_k3_neon_inorder
 
-// ---- any kernel: V = 8 vectors of pixels at a time, or the last 4
+// ---- any kernel: 8 vectors of pixels at a time
 //
 //   args   x0 pixels left  x1 kernel_h  x2 kernel_w  x3 offsets  x4 masks  x5 mask_stride  x6 a  x7 w, behind the bias
 //   column x9 its masks  w10 columns left     w11 which pixels count  w12 bit 4v: all of vector v
@@ -328,45 +331,11 @@ endfn \name
 .endm
 
 .macro store_vector acc, none
-        .if     \acc > VECTORS - 4
+        .if     \acc
         cmp     x0, #(4 * \acc)
-        b.ls    L(any_end)
+        b.ls    5f
         .endif
         str     q\acc, [x8, #(16 * \acc)]
-.endm
-
-.macro pixels V, mask
-        .set    VECTORS, \V
-        each    0, \V, from_bias
-        mov     x9, x4
-        mov     w10, w2
-        mov     x13, x3
-        mov     x14, x7
-1:      ldr\mask w11, [x9]
-        add     x9, x9, x5
-        mov     w15, w1
-        and     w12, w11, w11, lsr #1
-        and     w12, w12, w12, lsr #2
-        mov     w17, #(0xffffffff >> (32 - 4 * \V))
-        cmp     w11, w17
-        b.ne    3f
-2:      next_tap                        // all pixels of the column count
-        each    16, \V, load
-        each    0, \V, multiply_all
-        subs    w15, w15, #1
-        b.ne    2b
-        b       4f
-3:      next_tap                        // not all
-        each    0, \V, multiply_some
-        subs    w15, w15, #1
-        b.ne    3b
-4:      subs    w10, w10, #1
-        b.ne    1b
-        clamp   0, 4, w20, w21, 26
-        .if     \V > 4
-        clamp   4, 4, w20, w21, 26
-        .endif
-        each    0, \V, store_vector
 .endm
 
 fn qn_dwconv_f32_plane32_neon
@@ -377,18 +346,45 @@ fn qn_dwconv_f32_plane32_neon
         mov     x19, x16
         limits  x17, w20, w21
         ld1r    {v25.4s}, [x7], #4
-0:      cmp     x0, #16
-        b.ls    5f
-        pixels  8
-        subs    x0, x0, #32
-        b.ls    L(any_end)
+0:      each    0, 8, from_bias
+        mov     x9, x4
+        mov     w10, w2
+        mov     x13, x3
+        mov     x14, x7
+1:      ldrh    w11, [x9]
+        cmp     x0, #16
+        b.ls    7f
+        ldr     w11, [x9]
+7:      add     x9, x9, x5
+        mov     w15, w1
+        and     w12, w11, w11, lsr #1
+        and     w12, w12, w12, lsr #2
+        cmn     w11, #1
+        b.ne    3f
+2:      next_tap                        // all pixels of the column count
+        each    16, 8, load
+        each    0, 8, multiply_all
+        subs    w15, w15, #1
+        b.ne    2b
+        b       4f
+3:      next_tap                        // not all
+        each    0, 4, multiply_some
+        cmp     x0, #16
+        b.ls    6f
+        each    4, 4, multiply_some
+6:      subs    w15, w15, #1
+        b.ne    3b
+4:      subs    w10, w10, #1
+        b.ne    1b
+        clamp   0, 4, w20, w21, 26
+        clamp   4, 4, w20, w21, 26
+        each    0, 8, store_vector
         add     x4, x4, #4
         add     x6, x6, #128
         add     x8, x8, x19
-        b       0b
-5:      pixels  4, h
-L(any_end):
-        restore x21, x22
+        subs    x0, x0, #32
+        b.hi    0b
+5:      restore x21, x22
         restore x19, x20
         ret
 endfn qn_dwconv_f32_plane32_neon

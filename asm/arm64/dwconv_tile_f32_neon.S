@@ -3,10 +3,10 @@
 //
 //   args   x0 channels  x1 pixels  x2 rows  x3 offsets  x4 a  x5 w  x6 c  x7 row_stride  [sp] c_stride  p
 //   panel  x0 channels left  x4 a, x5 W and x6 C at its channels  x16 zeros - a
-//   piece  of R rows: x19 rows left  x20 offsets  x21 C
+//   piece  of R rows: x19 rows left  x20 offsets  x21 C    x22 0 where there is only one  x26 < 0 where few channels
 //   column x13 its offsets  x9 x10 some of them, or in the steady loop x19-x29 those of the next column
 //   pixel  x14 C of the oldest open one  x15 those still to open     x8 c_stride
-//   w17    bit g: there is an open pixel of age g
+//   w17    bit g: there is an open pixel of age g; 0 between pieces
 //   acc    pixel of age g, row r in v(g R + r)     A  from v(OPEN R)
 //   W      from v(WEIGHTS): nine taps of 3x3; of 5x5 one column, or in the steady loop one tap of each pixel
 //   clamp  v30 min  v31 max     w11 min  w12 0 where nothing is above max     v27-v29 masks
@@ -16,7 +16,8 @@
 // by one, and the next one opens; after it, the oldest is complete.  Pixels that are not open take no part.
 // Where all are open for OPEN steps, the steady loop takes these.  So, with ROWS rows, K * K * R FMAs take loads of A,
 // W, biases and offsets: 3x3 36 FMAs and 13 loads, or 32 with stride 2; 5x5 75 FMAs and 39 loads, or 100 and 63.
-// Pieces of one row also take the last panel, which may have fewer than 4 channels.
+// Where fewer rows are left, pieces of two take them, also of the last panel, which may have fewer than 4 channels.  A
+// second row that is not there has inputs of any value, and is not stored.
 // Cores that issue in order have steady loops of their own for 3x3, and share the rest.
 #include "asm.h"
 #include "../offset.h"
@@ -34,11 +35,7 @@
 .macro products g, x
         tbz     w17, #\g, 7f
         .if     K == 5
-        .set    j, 0
-        .rept   K
-        weight  %(WEIGHTS + j), %(K * \x + j)
-        .set    j, j + 1
-        .endr
+        weights %WEIGHTS, %(K * \x), K
         .set    first, WEIGHTS
         .else
         .set    first, WEIGHTS + K * \x
@@ -57,6 +54,20 @@
 
 .macro weight to, t
         ldr     q\to, [x5, #(16 + 16 * \t)]
+.endm
+
+// From tap t on.
+.macro weights to, t, count
+        .set    j, 0
+        .rept   \count / 2
+        weight_pair %(\to + j), %(\to + j + 1), %(\t + j)
+        .set    j, j + 2
+        .endr
+        weight  %(\to + j), %(\t + j)
+.endm
+
+.macro weight_pair to, next, t
+        ldp     q\to, q\next, [x5, #(16 + 16 * \t)]
 .endm
 
 .macro multiply acc, w, in
@@ -88,49 +99,79 @@
 .macro load to, bytes
         ldr     w9, [x13, #\bytes]
         or_zeros 9
-        .if     R > 1
         ldr     q\to, [x4, x9]
-        .else
-        bl      6b
-        copy    \to, 29
-        .endif
 .endm
 
-// A subroutine: v29 = as many channels as are left of the row at x9.
-.macro load_some
-6:      cmp     x0, #4
-        b.lo    7f
-        ldr     q29, [x4, x9]
-        ret
-7:      tbnz    w0, #1, 8f
-        ldr     s29, [x4, x9]
-        ret
-8:      add     x9, x4, x9
-        ldr     d29, [x9], #8
-        tbz     w0, #0, 9f
-        ld1     {v29.s}[2], [x9]
-9:      ret
-.endm
-
-// A column of A.
-.macro inputs
-        .set    i, 0
-        .if     R > 1
-        .rept   ((R - 1) * S + K) / 2
+// Inputs i .. i + count - 1 of a column of A.
+.macro loads first, count
+        .set    i, \first
+        .rept   \count / 2
         load_pair %(OPEN * R + i), %(OPEN * R + i + 1), %(4 * i)
         .set    i, i + 2
         .endr
-        .endif
-        .rept   (R - 1) * S + K - i
+        .if     \count % 2
         load    %(OPEN * R + i), %(4 * i)
+        .endif
+.endm
+
+// A subroutine: a column of A for all rows.
+.macro all_inputs name
+L(\name\()_inputs):
+        .set    R, ROWS
+        loads   0, INPUTS
+        add     x13, x13, #COLUMN
+        ret
+.endm
+
+// A subroutine: for two rows or one.  Fewer than 4 channels go by way of the stack: x10 where  x23 offsets  x24 their end
+.macro few_inputs name
+L(\name\()_few_inputs):
+        .set    R, 2
+        tbnz    x26, #63, 7f
+        loads   0, K
+        cbz     x22, 6f
+        loads   K, S
+6:      add     x13, x13, #COLUMN
+        ret
+7:      add     x10, sp, #32
+        mov     x23, x13
+        add     x24, x13, #(4 * K)
+        cbz     x22, 8f
+        add     x24, x24, #(4 * S)
+8:      ldr     w9, [x23], #4
+        or_zeros 9
+        add     x9, x4, x9
+        ldr     s29, [x9]
+        tbz     w0, #1, 9f
+        ldr     d29, [x9], #8
+        tbz     w0, #0, 9f
+        ld1     {v29.s}[2], [x9]
+9:      str     q29, [x10], #16
+        cmp     x23, x24
+        b.ne    8b
+        .set    i, 0
+        .rept   K + S
+        reload  %(OPEN * R + i), %i
         .set    i, i + 1
         .endr
-        add     x13, x13, #COLUMN
+        b       6b
+.endm
+
+.macro reload to, i
+        ldr     q\to, [sp, #(32 + 16 * \i)]
+.endm
+
+.macro column_inputs name
+        .if     R == ROWS
+        bl      L(\name\()_inputs)
+        .else
+        bl      L(\name\()_few_inputs)
+        .endif
 .endm
 
 // Column d of a step: kernel column d of the youngest pixel, d + S of the next one ...
-.macro column d
-        inputs
+.macro column d, name
+        column_inputs \name
         .set    g, 0
         .rept   OPEN
         .if     g * S + \d < K
@@ -138,6 +179,24 @@
         .endif
         .set    g, g + 1
         .endr
+.endm
+
+// Both columns of a step of 5x5 with stride 2: the second one is the first one with weights one column on, but that the
+// oldest pixel takes no part.
+.macro both_columns name
+        mov     x25, #(16 * K)
+3:      column_inputs \name
+        products 0, 0
+        products 1, 2
+        cbz     x25, 4f
+        products 2, 4
+        tst     w17, #((1 << (K / 2)) - 1)
+        b.eq    2f                      // behind the last window
+        add     x5, x5, x25
+        mov     x25, #0
+        b       3b
+4:      sub     x5, x5, #(16 * K)
+2:
 .endm
 
 // Every open pixel grows older, and the next one, if there is one, opens.
@@ -208,19 +267,34 @@
         bias    \acc
 .endm
 
+// Row `acc` of two, and the other one if there is one.
+.macro store_few acc, second, name
+        tbnz    x26, #63, L(\name\()_store_some)
+        str     q\acc, [x14]
+        cbz     x22, L(\name\()_stored)
+        str     q\second, [x14, x7]
+L(\name\()_stored):
+.endm
+
+// Behind the loop: the same of fewer than 4 channels.
+.macro store_rarely acc, second, name
+L(\name\()_store_some):
+        mov     x10, x14
+        store_some \acc
+        cbz     x22, L(\name\()_stored)
+        add     x10, x14, x7
+        store_some \second
+        b       L(\name\()_stored)
+.endm
+
 // As many channels as are left.
 .macro store_some acc
-        cmp     x0, #4
-        b.hs    4f
-        mov     x10, x14
-        tbz     w0, #1, 3f
+        tbz     w0, #1, 4f
         str     d\acc, [x10], #8
         dup     v\acc\().2d, v\acc\().d[1]
-3:      tbz     w0, #0, 5f
+4:      tbz     w0, #0, 4f
         str     s\acc, [x10]
-        b       5f
-4:      str     q\acc, [x14]
-5:
+4:
 .endm
 
 // To every row of the pixels in `set`.
@@ -375,7 +449,7 @@ L(\name\()_min\p):
 .endm
 
 .macro steady name
-        inputs
+        bl      L(\name\()_inputs)
         first_weights 0
         each_row bias, %(OPEN - 1)
 6:      .set    p, 0
@@ -406,15 +480,23 @@ L(\name\()_min\p):
         mov     x13, x20
         mov     x14, x21
         mov     x15, x1
-        mov     w17, #0
+        .if     R < ROWS
+        cmp     x19, #2
+        cset    x22, hs
+        sub     x26, x0, #4
+        .endif
 
 1:      age
-        column  0
+        .if     K * S == 10
+        both_columns \name
+        .else
+        column  0, \name
         .if     S == 2
         tst     w17, #((1 << (K / 2)) - 1)
         b.eq    2f                      // behind the last window
-        column  1
+        column  1, \name
 2:
+        .endif
         .endif
         tbz     w17, #(OPEN - 1), 1b
         cmn     w11, #0x800, lsl #12
@@ -423,10 +505,10 @@ L(\name\()_min\p):
 2:      cbz     w12, 2f
         limit   above_max, put_max, %(OPEN - 1)
 2:
-        .if     R > 1
+        .if     R == ROWS
         each_row store, %(OPEN - 1)
         .else
-        each_row store_some, %(OPEN - 1)
+        store_few %((OPEN - 1) * R), %((OPEN - 1) * R + 1), \name
         .endif
         add     x14, x14, x8
         .if     R == ROWS
@@ -444,16 +526,6 @@ L(\name\()_steady_end):
         .endif
         tst     w17, #((1 << (OPEN - 1)) - 1)
         b.ne    1b
-
-        .if     R < ROWS
-        sub     x19, x19, #R
-        .endif
-        .if     R + 1 < ROWS            // there may be more
-        add     x20, x20, #(4 * S * R)
-        .rept   R
-        add     x21, x21, x7
-        .endr
-        .endif
 .endm
 
 // Only the steady loop is another: the tile jumps there and back.
@@ -468,9 +540,9 @@ L(\name\()_inorder):
 endfn qn_dwconv_f32_\name\()_\rows\()x4_neon_inorder
 .endm
 
-// What the unwinder must know of a function's frame when it jumps into the middle of it.
+// What the unwinder must know of the frame of these functions, without having seen how it came about.
 .macro tiles_frame
-        .cfi_def_cfa_offset 192
+        .cfi_def_cfa_offset 160 + FRAME
         .set    i, -16
         .irp    a, x19, x21, x23, x25, x27, x29, d8, d10, d12, d14
         .cfi_offset \a, i
@@ -482,6 +554,59 @@ endfn qn_dwconv_f32_\name\()_\rows\()x4_neon_inorder
         .set    i, i - 16
         .endr
         .cfi_negate_ra_state
+.endm
+
+        .set    FRAME, 32 + 16 * (5 + 2)
+
+// What all functions begin and end with: x14 the return address, in x30 that into the function.
+.macro frames
+        .cfi_startproc
+        .cfi_register x30, x14
+L(tiles_enter):
+        mov     x13, x30
+        mov     x30, x14
+        .cfi_restore x30
+        ldp     x8, x9, [sp]
+        save    x19, x20
+        save    x21, x22
+        save    x23, x24
+        save    x25, x26
+        save    x27, x28
+        sign
+        save    x29, x30
+        save    d8, d9
+        save    d10, d11
+        save    d12, d13
+        save    d14, d15
+        ldp     w11, w12, [x9]
+        dup     v30.4s, w11
+        dup     v31.4s, w12
+        eor     w12, w12, #0x7f800000   // infinity
+        sub     sp, sp, #FRAME
+        .cfi_adjust_cfa_offset FRAME
+        stp     xzr, xzr, [sp]          // zeros
+        str     x10, [sp, #16]          // for cores in order?
+        mov     w17, #0
+        ret     x13
+        .cfi_endproc
+
+        .cfi_startproc
+        tiles_frame
+L(tiles_leave):
+        add     sp, sp, #FRAME
+        .cfi_adjust_cfa_offset -FRAME
+        restore d14, d15
+        restore d12, d13
+        restore d10, d11
+        restore d8, d9
+        restore x29, x30
+        authenticate
+        restore x27, x28
+        restore x25, x26
+        restore x23, x24
+        restore x21, x22
+        restore x19, x20
+        ret
 .endm
 
 .macro tiles name, kernel, stride, rows
@@ -500,74 +625,48 @@ fn qn_dwconv_f32_\name\()_\rows\()x4_neon
         mov     x10, #0
 L(\name\()_start):
         .endif
-        ldp     x8, x9, [sp]
-        save    x19, x20
-        save    x21, x22
-        save    x23, x24
-        save    x25, x26
-        save    x27, x28
-        sign
-        save    x29, x30
-        save    d8, d9
-        save    d10, d11
-        save    d12, d13
-        save    d14, d15
-        ldp     w11, w12, [x9]
-        dup     v30.4s, w11
-        dup     v31.4s, w12
-        eor     w12, w12, #0x7f800000   // infinity
-        stp     x10, x10, [sp, #-16]!   // for cores in order?
-        .cfi_adjust_cfa_offset 16
-        stp     xzr, xzr, [sp, #-16]!   // zeros
-        .cfi_adjust_cfa_offset 16
+        mov     x14, x30
+        .cfi_register x30, x14
+        bl      L(tiles_enter)
+        .cfi_restore x30
+        tiles_frame
 
 0:      mov     x9, sp                  // a panel
         sub     x16, x9, x4
         .if     K == 3
-        .irp    t, 0, 1, 2, 3, 4, 5, 6, 7, 8
-        weight  %(WEIGHTS + \t), \t
-        .endr
+        weights %WEIGHTS, 0, 9
         .endif
         mov     x19, x2
         mov     x20, x3
         mov     x21, x6
         cmp     x0, #4
-        b.lo    L(\name\()1)
+        b.lo    L(\name\()_few)
         cmp     x19, #\rows
-        b.lo    L(\name\()2)
+        b.lo    L(\name\()_few)
         piece   \rows, \name
         b       L(\name\()_next)
         choose_all \name
-        load_some
-L(\name\()2):
-        cmp     x19, #2
-        b.lo    L(\name\()1)
-        piece   2
-        cbz     x19, L(\name\()_next)
-L(\name\()1):
-        piece   1
-        cbnz    x19, L(\name\()1)
+        all_inputs \name
+        few_inputs \name
+L(\name\()_few):
+        piece   2, \name
+        subs    x19, x19, #2
+        add     x20, x20, #(8 * S)
+        add     x21, x21, x7, lsl #1
+        b.hi    L(\name\()_few)
+        b       L(\name\()_next)
+        store_rarely %((OPEN - 1) * R), %((OPEN - 1) * R + 1), \name
 L(\name\()_next):
         add     x4, x4, #16
         add     x5, x5, #(16 * (K * K + 1))
         add     x6, x6, #16
         subs    x0, x0, #4
         b.hi    0b
-
-        add     sp, sp, #32
-        .cfi_adjust_cfa_offset -32
-        restore d14, d15
-        restore d12, d13
-        restore d10, d11
-        restore d8, d9
-        restore x29, x30
-        authenticate
-        restore x27, x28
-        restore x25, x26
-        restore x23, x24
-        restore x21, x22
-        restore x19, x20
-        ret
+        b       L(tiles_leave)
+        .ifc    \name, k3s1
+        .cfi_endproc
+        frames
+        .endif
 endfn qn_dwconv_f32_\name\()_\rows\()x4_neon
 .endm
 

@@ -177,7 +177,7 @@
 
 .macro steady_inorder name
         add     x17, x4, #8
-        inputs
+        bl      L(\name\()_inputs)
         mov     x10, x14
         sub     x13, x13, #4
         ldp     x28, x29, [x5]

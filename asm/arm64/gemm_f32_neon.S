@@ -11,7 +11,37 @@
         csel    \a, \a, \before, hi
 .endm
 
+// Behind the last k that was part of four.
+.macro rewind m, a, lo, hi, none
+        sub     \a, \a, x16
+.endm
+
+// Leaves the return address in x4, as the stride is no longer needed.
 .macro place
+        keep_return x17
+        bl      L(place)
+        mov     x4, x17
+        .cfi_register x30, x4
+.endm
+
+fn qn_gemm_f32_8x8_neon
+        ldr     x8, [sp]
+        save    d8, d9
+        save    d10, d11
+        place
+0:      sum
+        and     x16, x2, #-16
+        rows    rewind                  // A again for the next panel
+        bl      L(finish)
+        cbnz    x1, 0b
+        return_from x4
+        restore d10, d11
+        restore d8, d9
+        ret
+        .cfi_endproc
+
+        .cfi_startproc                  // whatever the caller's frame
+L(place):
         sub     x16, x0, #1             // last row of C
         madd    x6, x16, x7, x6
         locate  1, x9,  x3
@@ -21,25 +51,7 @@
         locate  5, x13, x12
         locate  6, x14, x13
         locate  7, x15, x14
-.endm
-
-.macro rewind m, a, lo, hi, none
-        sub     \a, \a, x2
-.endm
-
-fn qn_gemm_f32_8x8_neon
-        ldr     x8, [sp]
-        save    d8, d9
-        save    d10, d11
-        place
-0:      start
-        sum
-        rows    rewind                  // A again for the next panel
-        clamp
-        store   0b
-        restore d10, d11
-        restore d8, d9
-        ret
+        parts
 endfn qn_gemm_f32_8x8_neon
 
 .macro gemm_inorder core
@@ -47,10 +59,10 @@ fn qn_gemm_f32_8x8_neon_\core
         ldr     x8, [sp]
         save_inorder
         place
-0:      start
-        sum_inorder \core
-        clamp
-        store   0b
+0:      sum_inorder \core
+        bl      L(finish)
+        cbnz    x1, 0b
+        return_from x4
         restore_inorder
         ret
 endfn qn_gemm_f32_8x8_neon_\core

@@ -3,11 +3,12 @@
 //
 //   args   x0 mr  x1 nc  x2 kc(bytes)  x3 ks  x4 offsets  x5 a  x6 zero  x7 w  [sp] c  c_stride  p
 //   tile   tile_8x8.h and tile_8x8_inorder.h
-//   tap    x4 its offsets   x19 the first tap's, x20 their end   x21 a   x22 zero
+//   tap    x4 its offsets   x19 the first tap's, x20 their end   x21 a   x22 zero    x28 return address
 #include "tile_8x8_inorder.h"
 
 // `frame` bytes of registers lie below the arguments.
 .macro place frame
+        keep_return x28
         mov     x19, x4
         add     x20, x4, x3, lsl #5     // 8 offsets per tap
         mov     x21, x5
@@ -17,13 +18,14 @@
         ldr     x8, [sp, #\frame + 16]
         sub     x16, x0, #1             // last row of C
         madd    x6, x16, x7, x6
+        bl      L(start)
 .endm
 
 // A of row m.  Where there is no row m it is the row before, and so are those after it.
-.macro locate m, a, lo, hi, no_row
+.macro locate m, a, lo, hi, none
         .if     \m > 0
         cmp     x0, #\m
-        b.ls    \no_row\m
+        b.ls    L(no_row\m)
         .endif
         ldrsw   \a, [x4, #4 * \m]
         cmp     \a, #0
@@ -31,38 +33,43 @@
         csel    \a, \a, x22, ge
 .endm
 
-.macro copies no_row, back
-\no_row\()1: mov x9, x3
-\no_row\()2: mov x10, x9
-\no_row\()3: mov x11, x10
-\no_row\()4: mov x12, x11
-\no_row\()5: mov x13, x12
-\no_row\()6: mov x14, x13
-\no_row\()7: mov x15, x14
-        b       \back
-.endm
-
 fn qn_igemm_f32_8x8_neon
         save    d8, d9
         save    d10, d11
         save    x19, x20
         save    x21, x22
-        place   64
-0:      start
-        mov     x4, x19
-7:      rows    locate, L(no_row)
-8:      add     x4, x4, #32
+        save    x27, x28
+        place   80
+0:      mov     x4, x19
+7:      bl      L(locate)
         sum
         cmp     x4, x20
         b.ne    7b
-        clamp
-        store   0b
+        bl      L(finish)
+        cbnz    x1, 0b
+        return_from x28
+        restore x27, x28
         restore x21, x22
         restore x19, x20
         restore d10, d11
         restore d8, d9
         ret
-        copies  L(no_row), 8b
+        .cfi_endproc
+
+        .cfi_startproc                  // whatever the caller's frame
+L(locate):                              // the rows of a tap
+        rows    locate
+8:      add     x4, x4, #32
+        ret
+L(no_row1): mov x9, x3
+L(no_row2): mov x10, x9
+L(no_row3): mov x11, x10
+L(no_row4): mov x12, x11
+L(no_row5): mov x13, x12
+L(no_row6): mov x14, x13
+L(no_row7): mov x15, x14
+        b       8b
+        parts
 endfn qn_igemm_f32_8x8_neon
 
 .macro igemm_inorder core
@@ -70,21 +77,21 @@ fn qn_igemm_f32_8x8_neon_\core
         save_inorder
         save    x19, x20
         save    x21, x22
-        place   128
-0:      start
-        mov     x4, x19
-7:      rows    locate, L(no_row_\core)
-8:      add     x4, x4, #32
+        save    x27, x28
+        place   144
+0:      mov     x4, x19
+7:      bl      L(locate)
         sum_inorder \core
         cmp     x4, x20
         b.ne    7b
-        clamp
-        store   0b
+        bl      L(finish)
+        cbnz    x1, 0b
+        return_from x28
+        restore x27, x28
         restore x21, x22
         restore x19, x20
         restore_inorder
         ret
-        copies  L(no_row_\core), 8b
 endfn qn_igemm_f32_8x8_neon_\core
 .endm
 

@@ -5,7 +5,12 @@
 //   acc    v16-v31: row m holds v(16+2m), v(17+2m)
 //   free   v0-v15 x16 x17
 //
-// Rows past the last one are computed as its copies and not stored.
+// Rows past the last one are computed as its copies and not stored.  What is not hot stands once in a file (`parts`), for
+// its functions to call; these keep their return address in a register, so it needs no signature:
+//
+//   start     begins a panel
+//   singly    x16 bytes of k, more than none, one k at a time, at x17 in the rows of A
+//   finish    clamps and stores a tile, and begins the next panel; x1 is 0 where there is none
 #ifndef QN_ASM_ARM64_TILE_8X8_H
 #define QN_ASM_ARM64_TILE_8X8_H
 
@@ -24,17 +29,15 @@
         \do     7, x15, 30, 31, \arg
 .endm
 
-// A panel begins with the bias.
-.macro start_row m, a, lo, hi, none
-        .if     \m > 0                  // row 0 was loaded
-        mov     v\lo\().16b, v16.16b
-        mov     v\hi\().16b, v17.16b
-        .endif
+// The return address from here on: in the register `to`.
+.macro keep_return to
+        mov     \to, x30
+        .cfi_register x30, \to
 .endm
 
-.macro start
-        ldp     q16, q17, [x5], #32
-        rows    start_row
+.macro return_from kept
+        mov     x30, \kept
+        .cfi_restore x30
 .endm
 
 .macro load4 m, a, lo, hi, none
@@ -42,21 +45,12 @@
 .endm
 
 .macro load1 m, a, lo, hi, none
-        ldr     s\m, [\a], #4
+        ldr     s\m, [\a, x17]
 .endm
 
 .macro step m, a, lo, hi, lane, w0, w1
         fmla    v\lo\().4s, v\w0\().4s, v\m\().s[\lane]
         fmla    v\hi\().4s, v\w1\().4s, v\m\().s[\lane]
-.endm
-
-// One k at a time, x16 bytes of it, more than none.  v0-v7 A, v8 v9 W
-.macro sum_singly
-5:      rows    load1
-        ldp     q8, q9, [x5], #32
-        subs    x16, x16, #4
-        rows    step, 0, 8, 9
-        b.ne    5b
 .endm
 
 // All k for cores that look ahead.  v0-v7 four k of each row of A; v8 v9, v10 v11 rows of W in turn
@@ -78,7 +72,8 @@
         b.hs    1b
 2:      adds    x16, x16, #16           // k mod 4
         b.eq    3f
-        sum_singly
+        mov     x17, #0
+        bl      L(singly)
 3:
 .endm
 
@@ -102,16 +97,12 @@
         bit     v\d\().16b, v1.16b, v5.16b
 .endm
 
-// v0 min  v1 max  v2-v5 masks
-.macro clamp
-        add     x16, x8, #MINMAX_MIN
-        add     x17, x8, #MINMAX_MAX
-        ld1r    {v0.4s}, [x16]
-        ld1r    {v1.4s}, [x17]
-        clamp_rows 16, 17, 18, 19
-        clamp_rows 20, 21, 22, 23
-        clamp_rows 24, 25, 26, 27
-        clamp_rows 28, 29, 30, 31
+// A panel begins with the bias.
+.macro start_row m, a, lo, hi, none
+        .if     \m > 0                  // row 0 was loaded
+        mov     v\lo\().16b, v16.16b
+        mov     v\hi\().16b, v17.16b
+        .endif
 .endm
 
 // The last row first, for the address of the last row is known: x17 the row at hand.
@@ -139,31 +130,58 @@
         .endif
 .endm
 
-// x1 mod 8 channels: four, two and one of them.  x16 within the row
-.macro store_part m, lo, hi
-        .if     \m > 0
-        cmp     x0, #\m
-        b.ls    4f
-        .endif
-        mov     x16, x17
-        store_first x16, x1, \lo, \hi
-        .if     \m > 0
-        sub     x17, x17, x7
-4:
-        .endif
+.macro put_aside m, a, lo, hi, none
+        stp     q\lo, q\hi, [sp, #(32 * \m)]
 .endm
 
-// Stores a tile; goes on with the next panel, if there is one, at `next`.
-.macro store next
+// What the functions of a file call, behind one of them.
+.macro parts
+L(start):
+        ldp     q16, q17, [x5], #32
+        rows    start_row
+        ret
+
+L(singly):                              // v0-v7 A  v8 v9 W
+        rows    load1
+        ldp     q8, q9, [x5], #32
+        add     x17, x17, #4
+        subs    x16, x16, #4
+        rows    step, 0, 8, 9
+        b.ne    L(singly)
+        ret
+
+L(finish):                              // v0 min  v1 max  v2-v5 masks
+        add     x16, x8, #MINMAX_MIN
+        add     x17, x8, #MINMAX_MAX
+        ld1r    {v0.4s}, [x16]
+        ld1r    {v1.4s}, [x17]
+        clamp_rows 16, 17, 18, 19
+        clamp_rows 20, 21, 22, 23
+        clamp_rows 24, 25, 26, 27
+        clamp_rows 28, 29, 30, 31
         cmp     x1, #8
         b.lo    5f
         rows_down store_row
         add     x6, x6, #32
         subs    x1, x1, #8
-        b.ne    \next
-        b       6f
-5:      rows_down store_part
-6:
+        b.ne    L(start)
+        ret
+
+5:      sub     sp, sp, #256            // x1 channels, from memory: x9 the row at hand
+        .cfi_adjust_cfa_offset 256
+        rows    put_aside
+        mov     x9, sp
+        add     x9, x9, x0, lsl #5
+6:      ldp     q2, q3, [x9, #-32]!
+        mov     x16, x6
+        store_first x16, x1, 2, 3
+        sub     x6, x6, x7
+        subs    x0, x0, #1
+        b.ne    6b
+        add     sp, sp, #256
+        .cfi_adjust_cfa_offset -256
+        mov     x1, #0
+        ret
 .endm
 
 #endif

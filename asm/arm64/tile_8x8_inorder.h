@@ -122,10 +122,6 @@
         ld1     {v\v\().d}[1], [\b]
 .endm
 
-.macro load1_at m, a, lo, hi, none
-        ldr     s\m, [\a, x16]
-.endm
-
 // All k.  The rows of A stay where they are.
 .macro sum_inorder core
         mov     x16, #0
@@ -149,14 +145,10 @@
         b.ne    1b
         add     x16, x16, #16
         add     x5, x5, #128
-2:      ands    x26, x2, #15            // k mod 4
+2:      mov     x17, x16
+        ands    x16, x2, #15            // k mod 4
         b.eq    4f
-3:      rows    load1_at
-        ldp     q8, q9, [x5], #32
-        add     x16, x16, #4
-        subs    x26, x26, #4
-        rows    step, 0, 8, 9
-        b.ne    3b
+        bl      L(singly)
 4:
 .endm
 
