@@ -20,6 +20,7 @@ string(REPLACE arm64 aarch64 quern_target "-target;${QUERN_MACOS_ARCH}-macos.11.
 set(CMAKE_C_COMPILER ${QUERN_ZIG} cc ${quern_target})
 set(CMAKE_CXX_COMPILER ${QUERN_ZIG} c++ ${quern_target})
 set(CMAKE_ASM_COMPILER ${QUERN_ZIG} cc ${quern_target})
+set(CMAKE_DEPFILE_FLAGS_ASM "-MD -MT <DEP_TARGET> -MF <DEP_FILE>")  # CMake does not know this assembler
 
 # One program for all of it, which CMake's rules know as many.
 set(CMAKE_AR ${QUERN_ZIG} CACHE FILEPATH "")

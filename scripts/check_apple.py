@@ -42,7 +42,11 @@ def run(*command, **options):
     return done.stdout
 
 
-def undefined_dependencies(a):
+def zig_target(arch):
+    return ["-target", f"{arch.replace('arm64', 'aarch64')}-macos.11.0"]
+
+
+def undefined_dependencies(a, arch):
     """Headers of this machine's packages in a folder of their own, and libraries that hold nothing."""
     include = a.folder / "include"
     include.mkdir(parents=True, exist_ok=True)
@@ -51,9 +55,9 @@ def undefined_dependencies(a):
             (include / name).symlink_to(pathlib.Path("/usr/include") / name)
     nothing = a.folder / "nothing.c"
     nothing.write_text("")
-    library = a.folder / "libnothing.a"
-    run(a.zig, "cc", "-target", "aarch64-macos", "-c", nothing, "-o", a.folder / "nothing.o")
-    run(a.zig, "ar", "rcs", library, a.folder / "nothing.o")
+    library, empty = a.folder / f"libnothing-{arch}.a", a.folder / f"nothing-{arch}.o"
+    run(a.zig, "cc", *zig_target(arch), "-c", nothing, "-o", empty)
+    run(a.zig, "ar", "rcs", library, empty)
     settings = [f"-D{name}_INCLUDE_DIR={include}" for name in ("cpuinfo", "pthreadpool", "FP16", "FLATBUFFERS")]
     settings += [f"-D{name}_LIBRARY={library}" for name in ("cpuinfo", "pthreadpool")]
     return [*settings, "-DCMAKE_SHARED_LINKER_FLAGS=-undefined dynamic_lookup"]
@@ -61,7 +65,7 @@ def undefined_dependencies(a):
 
 def build(a, arch):
     folder = a.folder / arch
-    dependencies = [f"-DQUERN_DEPS_DIR={a.deps}"] if a.deps else undefined_dependencies(a)
+    dependencies = [f"-DQUERN_DEPS_DIR={a.deps}"] if a.deps else undefined_dependencies(a, arch)
     run("cmake", "--preset", f"macos-{arch}", "-S", ROOT, "-B", folder, f"-DQUERN_ZIG={a.zig}", *dependencies, cwd=ROOT)
     run("cmake", "--build", folder)
     installed = a.folder / f"installed-{arch}"
@@ -72,13 +76,12 @@ def build(a, arch):
 def link(a, arch, installed):
     """A program in C, once with each library."""
     lib = installed / "lib"
-    target = ["-target", f"{arch.replace('arm64', 'aarch64')}-macos.11.0"]
     static = [lib / f"lib{name}.a" for name in ("quern", *(("cpuinfo", "pthreadpool") if a.deps else ()))]
     for kind, libraries in ("static", static), ("shared", [lib / "libquern.dylib"]):
         missing = [] if a.deps else ["-undefined", "dynamic_lookup"]
         source = ROOT / "test/install/consumer/consumer.c"
-        run(a.zig, "c++", *target, "-std=c11", "-I", installed / "include", "-x", "c", source, "-x", "none", *libraries,
-            *missing, "-o", a.folder / f"consumer-{arch}-{kind}")
+        run(a.zig, "c++", *zig_target(arch), "-std=c11", "-I", installed / "include", "-x", "c", source, "-x", "none",
+            *libraries, *missing, "-o", a.folder / f"consumer-{arch}-{kind}")
         print(f"macOS, {arch}: linked a program with the {kind} library")
 
 

@@ -7,9 +7,11 @@
 #ifdef __APPLE__
 #define SYM(s) _##s
 #define L(s) L##s
+#define PLACES(s) l##s          // a symbol in the object: Mach-O subtracts no other one of another section
 #else
 #define SYM(s) s
 #define L(s) .L##s
+#define PLACES(s) .L##s
 #endif
 
 // Bytes of weights that gemm and igemm fetch ahead of what they multiply.  Far enough for weights that come from memory,
@@ -106,14 +108,14 @@ SYM(\name):
 // `places` makes the table of distances to the places NAME0, NAME1, ... (in read-only data), `entry` reads from it
 // where row mr-1 begins, `enter` jumps there (notrack: these are no functions and have no endbr64).
 .macro places name, rows:vararg
-L(\name\()s):
+PLACES(\name\()s):
         .irp    m, \rows
-        .long   L(\name\m) - L(\name\()s)
+        .long   L(\name\m) - PLACES(\name\()s)
         .endr
 .endm
 
 .macro entry to, mr, name, scratch
-        lea     \scratch, [rip + L(\name\()s)]
+        lea     \scratch, [rip + PLACES(\name\()s)]
         movsxd  \to, dword ptr [\scratch + \mr * 4 - 4]
         add     \to, \scratch
 .endm

@@ -1,15 +1,18 @@
 // Sessions: results against plain evaluation, resizing, threads, border types, cancelling, profiles, memory.
 #include <fp16.h>
 #include <pthreadpool.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <functional>
 #include <iterator>
 #include <optional>
+#include <string>
 #include <thread>
 
 #include "base/cpu.h"
@@ -452,21 +455,34 @@ TEST(Session, HasAsManyTasksAsTheHostHasThreads) {
   EXPECT_EQ(asked_for(SIZE_MAX, {}), asked_for(0, 1024));
 }
 
+const std::filesystem::path threads_folder = "/proc/self/task";
+
 size_t threads_of_this_process() {
-  const std::filesystem::directory_iterator threads("/proc/self/task");
+  const std::filesystem::directory_iterator threads(threads_folder);
   return static_cast<size_t>(std::distance(begin(threads), end(threads)));
+}
+
+// Threads that were joined are the process's until the system has taken them away.
+bool comes_true(const std::function<bool()>& condition) {
+  for (int tries = 0; tries < 10000 && !condition(); ++tries) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return condition();
 }
 
 TEST(Session, WithoutAHostMakesThreadsWhereAskedTo) {
   const ModelHandle model = model_of(convolutions());
-  std::thread([] {}).join();  // ThreadSanitizer makes one of its own when the first thread starts
+  pid_t first;  // ThreadSanitizer makes a thread of its own when the first one starts
+  std::thread([&] { first = gettid(); }).join();
+  ASSERT_TRUE(comes_true([&] { return !exists(threads_folder / std::to_string(first)); }));
   const size_t before = threads_of_this_process();
   const auto started = [&](std::optional<size_t> threads) {
     qn_session_options options;
     qn_session_options_init(&options);
     if (threads) options.threads = *threads;
-    const SessionHandle session = session_of(model, &options);
-    return threads_of_this_process() - before;
+    SessionHandle session = session_of(model, &options);
+    const size_t after = threads_of_this_process();
+    session.reset();
+    EXPECT_TRUE(comes_true([&] { return threads_of_this_process() == before; }));
+    return after - before;
   };
   EXPECT_EQ(started({}), 0u);
   EXPECT_EQ(started(3), 2u);

@@ -101,8 +101,9 @@ def check_size(a, what, library):
 
 def compile_program(a, name, library, *flags):
     program = a.folder / name
-    must([a.cc, "-std=c11", "-I", a.source / "include", *flags, a.source / "test" / "trim" / f"{name}.c", "-o", program,
-          library, "-Wl,--allow-shlib-undefined", f"-Wl,-rpath,{library.parent}"])
+    source = a.source / "test" / "trim" / f"{name}.c"
+    must([*a.cc.split(";"), "-std=c11", "-I", a.source / "include", *flags, source, "-o", program, library,
+          "-Wl,--allow-shlib-undefined", f"-Wl,-rpath,{library.parent}"])
     return program
 
 
