@@ -23,17 +23,20 @@ struct Max : Maximum<Vec> {
   Max() : Maximum<Vec>{splat<Vec>(start)} {}
 };
 
-// Gathers `blocks` vectors of channels in registers. count < width: the one vector holds that many channels.
+// Gathers `blocks` vectors of channels in registers, as long as the loops over them are unrolled, whatever else a level
+// is compiled for. count < width: the one vector holds that many channels.
 template <class Gather, size_t blocks, class Finish>
 inline void pool_block(size_t taps, const int32_t* table, const char* a, float* out, size_t count, Finish finish) {
   Gather gather[blocks];
   for (size_t t = 0; t < taps; ++t) {
     if (table[t] < 0) continue;
     const auto* in = reinterpret_cast<const float*>(a + table[t]);
+#pragma GCC unroll 4
     for (size_t i = 0; i < blocks; ++i) {
       gather[i].add(count == width ? load(in + i * width) : load_some(in, count));
     }
   }
+#pragma GCC unroll 4
   for (size_t i = 0; i < blocks; ++i) {
     if (count == width) {
       store(out + i * width, finish(gather[i].get()));
@@ -98,6 +101,7 @@ inline void plane_vectors(const Plane& plane, size_t p, const char* a, float* ou
     for (size_t row = 0; row < plane.kernel_h; ++row, ++offset) {
       const auto* in = reinterpret_cast<const float*>(a + *offset) + p;
       if (load_by_pixel && common == 15) {
+#pragma GCC unroll 8
         for (size_t i = 0; i < count; ++i) gather[i].add(load(in + i * width));
         continue;
       }
@@ -105,6 +109,7 @@ inline void plane_vectors(const Plane& plane, size_t p, const char* a, float* ou
       for (size_t i = 0; i < count; ++i) gather[i].add(load_masked(in + i * width, bits[i], splat<Vec>(Gather::start)));
     }
   }
+#pragma GCC unroll 8
   for (size_t i = 0; i < count; ++i) store(out + i * width, finish(gather[i].get(), p + i * width));
 }
 

@@ -64,6 +64,7 @@ void transpose_4x4(const char* in, size_t in_stride, char* out, size_t out_strid
 template <size_t count>
 void transpose_narrow(const char* in, size_t in_stride, char* out, size_t out_stride, size_t rows) {
   for (size_t r = 0; r < rows; ++r) {
+#pragma GCC unroll 4
     for (size_t c = 0; c < count; ++c) {
       std::memcpy(out + r * out_stride + c * element, in + c * in_stride + r * element, element);
     }

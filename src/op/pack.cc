@@ -82,7 +82,7 @@ WinogradTaps winograd_taps_of(Packing packing) {
 using WinogradVector = double[winograd_block];
 
 // result = sum of the taps times g, for every output channel of a block.
-void weigh_taps(const double* g, const WinogradVector* taps, double* result) {
+void weigh_taps(const double* g, const WinogradVector* taps, double* __restrict result) {
   for (size_t o = 0; o < winograd_block; ++o) result[o] = g[0] * taps[0][o] + g[1] * taps[1][o] + g[2] * taps[2][o];
 }
 
