@@ -225,7 +225,7 @@ TEST_F(Export, EveryKindOfNodeSurvives) {
       EXPECT_EQ(tensor.shape, other.shape);
       inputs.push_back(random(Dims(tensor.shape.begin(), tensor.shape.end()), static_cast<uint32_t>(i + 10)));
     }
-    EXPECT_STREQ(copy.tensors[static_cast<size_t>(copy.outputs.at(0).tensor)].name.c_str(), "y");
+    EXPECT_STREQ(copy.tensors[static_cast<size_t>(copy.outputs[0].tensor)].name.c_str(), "y");
     const std::vector<Array> want = test::run(graph, inputs), got = test::run(copy, inputs);
     test::expect_near(got.at(0), want.at(0), 1e-6f);
   }
@@ -256,8 +256,8 @@ TEST_F(Export, ImagesAreChannelsFirstWithoutTransposes) {
   EXPECT_EQ(model.graph().output(0).name(), "v3");
   EXPECT_EQ(model.graph().input(0).type().tensor_type().elem_type(), onnx::TensorProto::FLOAT16);
   const Graph copy = again();
-  EXPECT_EQ(copy.inputs.at(0).type, QN_F16);
-  EXPECT_EQ(copy.outputs.at(0).type, QN_F16);
+  EXPECT_EQ(copy.inputs[0].type, QN_F16);
+  EXPECT_EQ(copy.outputs[0].type, QN_F16);
   const Array image = random({1, 3, 8, 8}, 2);
   test::expect_near(test::run(copy, {image}).at(0), test::run(graph, {image}).at(0), 1e-3f);
 }

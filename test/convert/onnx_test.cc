@@ -587,9 +587,9 @@ TEST_F(Onnx, HalfPrecisionStaysAtTheBorder) {
   model.input("x", {1, 4}, onnx::TensorProto::FLOAT16).output("y").output("z").node("Relu", {"x"}, {"y"});
   model.node("Cast", {"y"}, {"z"}, "to=1");
   const Graph graph = import(model);
-  EXPECT_EQ(graph.inputs.at(0).type, QN_F16);
-  EXPECT_EQ(graph.outputs.at(0).type, QN_F16);
-  EXPECT_EQ(graph.outputs.at(1).type, QN_F32);
+  EXPECT_EQ(graph.inputs[0].type, QN_F16);
+  EXPECT_EQ(graph.outputs[0].type, QN_F16);
+  EXPECT_EQ(graph.outputs[1].type, QN_F32);
   const std::vector<Array> got = run(model, {test::make({1, 4}, {-1, 0.5f, 2, -3})});
   EXPECT_EQ(got.at(0).data, (std::vector<float>{0, 0.5f, 2, 0}));
 }
@@ -688,11 +688,11 @@ TEST_F(Onnx, NamesBecomePlainText) {
   const Graph graph = import(model);
   const auto name = [&](const Port& port) { return graph.tensors[static_cast<size_t>(port.tensor)].name; };
   EXPECT_STREQ(graph.name.c_str(), "?? ??? ???? ?? \xe2\x82\xac ??");
-  EXPECT_STREQ(name(graph.inputs.at(0)).c_str(), "caf?");
-  EXPECT_STREQ(name(graph.inputs.at(1)).c_str(), "caf?_1");
-  EXPECT_STREQ(name(graph.inputs.at(2)).c_str(), "caf?_2");
-  EXPECT_STREQ(name(graph.outputs.at(0)).c_str(), long_name.c_str());
-  EXPECT_STREQ(graph.nodes.at(1).name.c_str(), "a?b");
+  EXPECT_STREQ(name(graph.inputs[0]).c_str(), "caf?");
+  EXPECT_STREQ(name(graph.inputs[1]).c_str(), "caf?_1");
+  EXPECT_STREQ(name(graph.inputs[2]).c_str(), "caf?_2");
+  EXPECT_STREQ(name(graph.outputs[0]).c_str(), long_name.c_str());
+  EXPECT_STREQ(graph.nodes[1].name.c_str(), "a?b");
   EXPECT_NO_THROW(import(model, {"a\nb"}));
   const std::vector<Array> got = test::run(graph, {{{1}, {1}}, {{1}, {2}}, {{1}, {4}}});
   EXPECT_EQ(got.at(0).data, std::vector<float>{-7});
