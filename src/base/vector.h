@@ -111,9 +111,10 @@ class Vector : public VectorBase {
     }
   }
   void resize(size_t count, const T& value) {
+    const T kept = value;  // as `value` may be an element
     shrink(count);
     reserve(count);
-    for (; size_ < count; ++size_) ::new (end()) T(value);
+    for (; size_ < count; ++size_) ::new (end()) T(kept);
   }
   void assign(size_t count, const T& value) {
     const T kept = value;

@@ -116,7 +116,10 @@ TYPED_TEST(VectorOf, InsertsAndErases) {
 TYPED_TEST(VectorOf, TakesItsOwnElement) {
   Vector<TypeParam> v(1, this->value(3));
   for (int i = 0; i < 40; ++i) v.push_back(v[0]);
+  v.resize(1000, v[0]);
+  v.insert(v.begin(), v[1]);
   for (const TypeParam& each : v) EXPECT_EQ(each, this->value(3));
+  EXPECT_EQ(v.size(), 1001u);
 }
 
 TEST(Vector, RefusesMoreThanThereCanBe) {
@@ -141,7 +144,7 @@ struct Rare {
 
 TEST(Vector, SurvivesAnElementThatThrows) {
   const Rare one;
-  Rare::copies_left = 2;
+  Rare::copies_left = 3;
   EXPECT_THROW(Vector<Rare>(5, one), std::bad_alloc);
   const Vector<Rare> three(3);
   Rare::copies_left = 2;

@@ -1,0 +1,156 @@
+// Runs models with two builds of the library in turn, in one process: how much time the second takes for each of the
+// first's.
+#include <dlfcn.h>
+#include <fmt/core.h>
+#include <quern/graph.h>
+#include <time.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace {
+
+double now_ms() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_nsec) * 1e-6;
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// The functions of one libquern.so, whose names another has, too.
+class Library {
+ public:
+  explicit Library(const std::string& path) : handle_(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+    if (handle_ == nullptr) throw std::runtime_error(dlerror());
+    find("qn_model_load_file", &load);
+    find("qn_model_release", &release_model);
+    find("qn_session_create", &create);
+    find("qn_session_release", &release_session);
+    find("qn_session_input_tensor", &input);
+    find("qn_session_run", &run);
+  }
+
+  decltype(&qn_model_load_file) load;
+  decltype(&qn_model_release) release_model;
+  decltype(&qn_session_create) create;
+  decltype(&qn_session_release) release_session;
+  decltype(&qn_session_input_tensor) input;
+  decltype(&qn_session_run) run;
+
+ private:
+  template <class Function>
+  void find(const char* name, Function* function) {
+    *function = reinterpret_cast<Function>(dlsym(handle_, name));
+    if (*function == nullptr) throw std::runtime_error(dlerror());
+  }
+
+  void* handle_;
+};
+
+class Session {
+ public:
+  Session(const Library& library, const std::string& path) : library_(library) {
+    must(library.load(path.c_str(), nullptr, &model_), path);
+    must(library.create(model_, nullptr, &session_), path);
+  }
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  ~Session() {
+    library_.release_session(session_);
+    library_.release_model(model_);
+  }
+
+  // Values of the first input, which is to be the only one.
+  std::vector<float> image() const {
+    qn_tensor tensor;
+    must(library_.input(session_, 0, &tensor), "input");
+    size_t count = 1;
+    for (uint32_t d = 0; d < tensor.rank; ++d) count *= tensor.shape[d];
+    std::vector<float> values(count);
+    for (size_t i = 0; i < count; ++i) values[i] = static_cast<float>(i * 7919 % 1000) / 500 - 1;
+    return values;
+  }
+  void run(const std::vector<float>& image) {
+    const void* const inputs[] = {image.data()};
+    must(library_.run(session_, inputs), "run");
+  }
+
+ private:
+  static void must(qn_status status, const std::string& what) {
+    if (status != QN_OK) throw std::runtime_error(fmt::format("{}: status {}", what, static_cast<int>(status)));
+  }
+
+  const Library& library_;
+  qn_model* model_ = nullptr;
+  qn_session* session_ = nullptr;
+};
+
+// The times of both, which take turns at being the first of a round, and their ratio within each round.
+struct Times {
+  std::array<std::vector<double>, 2> ms;
+  std::vector<double> ratio;
+
+  template <class Prepare, class Body>
+  void measure(size_t rounds, Prepare prepare, Body body) {
+    for (size_t round = 0; round < rounds; ++round) {
+      for (size_t turn = 0; turn < 2; ++turn) {
+        const size_t which = (round + turn) % 2;
+        prepare(which);
+        const double start = now_ms();
+        body(which);
+        ms[which].push_back(now_ms() - start);
+      }
+      ratio.push_back(ms[1].back() / ms[0].back());
+    }
+  }
+  std::string row() const {
+    return fmt::format("{:.2f} | {:.2f} | {:.3f}", median(ms[0]), median(ms[1]), median(ratio));
+  }
+};
+
+void compare(const std::array<Library, 2>& libraries, const std::string& path, size_t starts, size_t runs) {
+  Times start, run;
+  std::array<std::unique_ptr<Session>, 2> sessions;
+  start.measure(
+      starts, [&](size_t which) { sessions[which].reset(); },
+      [&](size_t which) { sessions[which] = std::make_unique<Session>(libraries[which], path); });
+  const std::vector<float> image = sessions[0]->image();
+  for (auto& session : sessions) session->run(image);
+  run.measure(
+      runs, [](size_t) {}, [&](size_t which) { sessions[which]->run(image); });
+  fmt::print("| {} | {} | {} |\n", path.substr(path.rfind('/') + 1), start.row(), run.row());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  CLI::App app{"Time of two builds of libquern.so, one thread, milliseconds and median of ratios"};
+  std::string first, second;
+  std::vector<std::string> models;
+  size_t starts = 25, runs = 100;
+  app.add_option("first", first, "libquern.so")->required();
+  app.add_option("second", second, "libquern.so")->required();
+  app.add_option("models", models, "Models with one input of floats")->required();
+  app.add_option("--starts", starts, "How often each loads a model and creates a session")->capture_default_str();
+  app.add_option("--runs", runs, "How often each runs it")->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  const std::array<Library, 2> libraries{Library(first), Library(second)};
+  fmt::print(
+      "| model | start, first | second | ratio | run, first | second | ratio |\n"
+      "| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n");
+  for (const std::string& model : models) compare(libraries, model, starts, runs);
+  return 0;
+} catch (const std::exception& error) {
+  fmt::print(stderr, "quern-libraries: {}\n", error.what());
+  return 1;
+}
