@@ -5,6 +5,7 @@
 function(quern_build_dependency name)
   set(CMAKE_POLICY_DEFAULT_CMP0077 NEW)  # the variables below count in place of options of that name,
   set(CMAKE_POLICY_DEFAULT_CMP0126 NEW)  # and of other variables in the cache
+  set(CMAKE_POLICY_DEFAULT_CMP0069 NEW)  # interprocedural optimization
   set(CMAKE_WARN_DEPRECATED OFF)  # about the versions of CMake that they still support
   set(CPUINFO_LIBRARY_TYPE static)
   set(CPUINFO_LOG_LEVEL none)
@@ -26,6 +27,10 @@ function(quern_build_dependency name)
     COMPILE_WARNING_AS_ERROR OFF)
   target_compile_options(${name} PRIVATE -w -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables
     -fno-unwind-tables $<$<CONFIG:Release>:-Os>)
+  if(QUERN_SMALL)
+    target_compile_options(${name} PRIVATE ${quern_small_flags} $<$<CONFIG:Release>:${quern_small_optimization}>)
+    set_target_properties(${name} PROPERTIES INTERPROCEDURAL_OPTIMIZATION ${quern_has_ipo})
+  endif()
 endfunction()
 
 foreach(name cpuinfo pthreadpool)

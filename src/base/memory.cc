@@ -67,7 +67,7 @@ void release(void* pointer, size_t size) noexcept {
 }  // namespace quern
 
 extern "C" qn_status qn_set_allocator(const qn_allocator* allocator) {
-  return quern::guarded([&] {
+  return quern::guarded([=] {
     const qn_allocator* const wanted = allocator == nullptr ? &quern::default_allocator : allocator;
     if (wanted->allocate == nullptr || wanted->release == nullptr) {
       return quern::fail(QN_INVALID_ARGUMENT, "qn_set_allocator: a function is NULL");

@@ -192,7 +192,7 @@ size_t qn_type_size(qn_type type) {
 }
 
 qn_status qn_tensor_init(qn_tensor* tensor, qn_type type, uint32_t rank, const size_t* shape) {
-  return quern::guarded([&] {
+  return quern::guarded([=] {
     if (tensor == nullptr) return quern::fail(QN_INVALID_ARGUMENT, "qn_tensor_init: tensor is NULL");
     if (rank > QN_MAX_RANK) {
       return quern::fail(QN_INVALID_ARGUMENT, "qn_tensor_init: rank %u is above %d", rank, QN_MAX_RANK);
@@ -211,7 +211,7 @@ qn_status qn_tensor_init(qn_tensor* tensor, qn_type type, uint32_t rank, const s
 
 size_t qn_tensor_bytes(const qn_tensor* tensor) {
   if (tensor == nullptr) return 0;
-  if (quern::guarded([&] { return quern::check_tensor(*tensor, "qn_tensor_bytes"); }) != QN_OK) return 0;
+  if (quern::guarded([=] { return quern::check_tensor(*tensor, "qn_tensor_bytes"); }) != QN_OK) return 0;
   const qn_tensor t = quern::in_memory(quern::with_strides(*tensor));
   size_t bytes = qn_type_size(t.type);
   for (uint32_t i = 0; i < t.rank; ++i) bytes += (t.shape[i] - 1) * t.stride[i];

@@ -46,7 +46,7 @@ qn_status create(void* memory, size_t size, qn_arena** arena) {
 extern "C" {
 
 qn_status qn_arena_create(void* memory, size_t size, qn_arena** arena) {
-  return quern::guarded([&] { return quern::create(memory, size, arena); });
+  return quern::guarded([=] { return quern::create(memory, size, arena); });
 }
 
 void qn_arena_release(qn_arena* arena) { delete arena; }

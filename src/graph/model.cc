@@ -109,7 +109,7 @@ void qn_model_options_init_sized(qn_model_options* options, size_t size) {
 }
 
 qn_status qn_model_load_file(const char* path, const qn_model_options* options, qn_model** model) {
-  return quern::guarded([&] {
+  return quern::guarded([=] {
     if (path == nullptr || model == nullptr) {
       return fail(QN_INVALID_ARGUMENT, "qn_model_load_file: an argument is NULL");
     }
@@ -121,7 +121,7 @@ qn_status qn_model_load_file(const char* path, const qn_model_options* options, 
 
 qn_status qn_model_load_fd(int fd, uint64_t offset, uint64_t length, const qn_model_options* options,
                            qn_model** model) {
-  return quern::guarded([&] {
+  return quern::guarded([=] {
     if (model == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_model_load_fd: model is NULL");
     if (fd < 0) return fail(QN_INVALID_ARGUMENT, "qn_model_load_fd: the descriptor is %d", fd);
     char who[64];
@@ -134,7 +134,7 @@ qn_status qn_model_load_fd(int fd, uint64_t offset, uint64_t length, const qn_mo
 }
 
 qn_status qn_model_load_memory(const void* data, size_t size, const qn_model_options* options, qn_model** model) {
-  return quern::guarded([&] {
+  return quern::guarded([=] {
     if (data == nullptr || model == nullptr) {
       return fail(QN_INVALID_ARGUMENT, "qn_model_load_memory: an argument is NULL");
     }
@@ -150,15 +150,15 @@ size_t qn_model_input_count(const qn_model* model) { return model == nullptr ? 0
 size_t qn_model_output_count(const qn_model* model) { return model == nullptr ? 0 : model->impl->graph.outputs.size(); }
 
 qn_status qn_model_input(const qn_model* model, size_t index, qn_port* port) {
-  return quern::guarded([&] { return quern::get_port(model, &quern::Graph::inputs, index, port, "qn_model_input"); });
+  return quern::guarded([=] { return quern::get_port(model, &quern::Graph::inputs, index, port, "qn_model_input"); });
 }
 
 qn_status qn_model_output(const qn_model* model, size_t index, qn_port* port) {
-  return quern::guarded([&] { return quern::get_port(model, &quern::Graph::outputs, index, port, "qn_model_output"); });
+  return quern::guarded([=] { return quern::get_port(model, &quern::Graph::outputs, index, port, "qn_model_output"); });
 }
 
 qn_status qn_model_preprocessing(const qn_model* model, size_t index, qn_preprocessing* preprocessing) {
-  return quern::guarded([&] {
+  return quern::guarded([=] {
     constexpr const char* who = "qn_model_preprocessing";
     const quern::Port* port;
     QN_TRY(quern::find_port(model, &quern::Graph::inputs, index, who, &port));

@@ -366,7 +366,7 @@ void qn_session_options_init_sized(qn_session_options* options, size_t size) {
 }
 
 qn_status qn_session_create(qn_model* model, const qn_session_options* options, qn_session** session) {
-  return quern::guarded([&] {
+  return quern::guarded([=] {
     if (model == nullptr || session == nullptr) {
       return fail(QN_INVALID_ARGUMENT, "qn_session_create: an argument is NULL");
     }
@@ -377,7 +377,7 @@ qn_status qn_session_create(qn_model* model, const qn_session_options* options, 
 void qn_session_release(qn_session* session) { delete session; }
 
 qn_status qn_session_resize(qn_session* session, size_t index, uint32_t rank, const size_t* shape) {
-  return quern::guarded([&] {
+  return quern::guarded([=] {
     if (session == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_session_resize: session is NULL");
     const size_t inputs = session->graph().inputs.size();
     if (index >= inputs) return fail(QN_INVALID_ARGUMENT, "qn_session_resize: input %zu of %zu", index, inputs);
@@ -389,7 +389,7 @@ qn_status qn_session_resize(qn_session* session, size_t index, uint32_t rank, co
 }
 
 qn_status qn_session_resize_all(qn_session* session, const qn_tensor* tensors) {
-  return quern::guarded([&] {
+  return quern::guarded([=] {
     if (session == nullptr || tensors == nullptr) {
       return fail(QN_INVALID_ARGUMENT, "qn_session_resize_all: an argument is NULL");
     }
@@ -408,7 +408,7 @@ qn_status qn_session_output_tensor(const qn_session* session, size_t index, qn_t
 }
 
 qn_status qn_session_run(qn_session* session, const void* const* inputs) {
-  return quern::guarded([&] {
+  return quern::guarded([=] {
     if (session == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_session_run: session is NULL");
     quern::Arena& arena = session->arena();
     if (!arena.enter()) return quern::fail_in_use();
@@ -420,7 +420,7 @@ qn_status qn_session_run(qn_session* session, const void* const* inputs) {
 }
 
 qn_status qn_session_output(const qn_session* session, size_t index, const void** data) {
-  return quern::guarded([&] {
+  return quern::guarded([=] {
     if (session == nullptr || data == nullptr) {
       return fail(QN_INVALID_ARGUMENT, "qn_session_output: an argument is NULL");
     }
@@ -438,13 +438,13 @@ qn_status qn_session_output(const qn_session* session, size_t index, const void*
 }
 
 qn_status qn_session_bind_input(qn_session* session, size_t index, const void* data, size_t size) {
-  return quern::guarded([&] {
+  return quern::guarded([=] {
     return quern::bind(session, false, index, {const_cast<void*>(data), size});  // which is only read
   });
 }
 
 qn_status qn_session_bind_output(qn_session* session, size_t index, void* data, size_t size) {
-  return quern::guarded([&] { return quern::bind(session, true, index, {data, size}); });
+  return quern::guarded([=] { return quern::bind(session, true, index, {data, size}); });
 }
 
 void qn_session_cancel(qn_session* session) {
@@ -458,7 +458,7 @@ size_t qn_session_memory(const qn_session* session) {
 size_t qn_session_profile_count(const qn_session* session) { return session == nullptr ? 0 : session->profile.size(); }
 
 qn_status qn_session_profile(const qn_session* session, size_t index, qn_profile_entry* entry) {
-  return quern::guarded([&] {
+  return quern::guarded([=] {
     constexpr const char* who = "qn_session_profile";
     if (session == nullptr) return fail(QN_INVALID_ARGUMENT, "%s: session is NULL", who);
     if (index >= session->profile.size()) {

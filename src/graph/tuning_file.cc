@@ -30,7 +30,7 @@ qn_status save(const Tuning& tuning, const char* path) {
 extern "C" {
 
 qn_status qn_tuning_load_file(qn_tuning* tuning, const char* path) {
-  return quern::guarded([&] {
+  return quern::guarded([=] {
     if (tuning == nullptr || path == nullptr) {
       return quern::fail(QN_INVALID_ARGUMENT, "qn_tuning_load_file: an argument is NULL");
     }
@@ -39,7 +39,7 @@ qn_status qn_tuning_load_file(qn_tuning* tuning, const char* path) {
 }
 
 qn_status qn_tuning_save_file(const qn_tuning* tuning, const char* path) {
-  return quern::guarded([&] {
+  return quern::guarded([=] {
     if (tuning == nullptr || path == nullptr) {
       return quern::fail(QN_INVALID_ARGUMENT, "qn_tuning_save_file: an argument is NULL");
     }

@@ -80,7 +80,7 @@ void qn_concat_params_init_sized(qn_concat_params* params, size_t size) {
 }
 
 qn_status qn_concat_create(const qn_concat_params* params, qn_operator** op) {
-  return quern::guarded([&] {
+  return quern::guarded([=] {
     qn_concat_params p;
     QN_TRY(quern::read_params(quern::concat, params, qn_concat_params_init, op, &p));
     return quern::make_operator<quern::Concat>(op, p);

@@ -211,7 +211,7 @@ void qn_dwconv2d_params_init_sized(qn_dwconv2d_params* params, size_t size) {
 
 qn_status qn_conv2d_create(const qn_conv2d_params* params, const qn_weights* weights, const float* bias,
                            qn_weights_cache* cache, qn_operator** op) {
-  return quern::guarded([&] {
+  return quern::guarded([=] {
     qn_conv2d_params p;
     QN_TRY(quern::read_params("conv2d", params, qn_conv2d_params_init, op, &p));
     return quern::create_conv("conv2d", p, weights, bias, cache, op);
@@ -220,7 +220,7 @@ qn_status qn_conv2d_create(const qn_conv2d_params* params, const qn_weights* wei
 
 qn_status qn_dwconv2d_create(const qn_dwconv2d_params* params, const qn_weights* weights, const float* bias,
                              qn_weights_cache* cache, qn_operator** op) {
-  return quern::guarded([&] {
+  return quern::guarded([=] {
     qn_dwconv2d_params d;
     QN_TRY(quern::read_params("dwconv2d", params, qn_dwconv2d_params_init, op, &d));
     qn_conv2d_params p;

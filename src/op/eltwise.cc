@@ -396,7 +396,7 @@ void qn_binary_params_init_sized(qn_binary_params* params, size_t size) {
 }
 
 qn_status qn_binary_create(const qn_binary_params* params, qn_operator** op) {
-  return quern::guarded([&] { return quern::create_binary(params, op); });
+  return quern::guarded([=] { return quern::create_binary(params, op); });
 }
 
 void qn_unary_params_init_sized(qn_unary_params* params, size_t size) {
@@ -408,7 +408,7 @@ void qn_unary_params_init_sized(qn_unary_params* params, size_t size) {
 }
 
 qn_status qn_unary_create(const qn_unary_params* params, qn_operator** op) {
-  return quern::guarded([&] { return quern::create_unary(params, op); });
+  return quern::guarded([=] { return quern::create_unary(params, op); });
 }
 
 void qn_channel_params_init_sized(qn_channel_params* params, size_t size) {
@@ -420,16 +420,16 @@ void qn_channel_params_init_sized(qn_channel_params* params, size_t size) {
 }
 
 qn_status qn_prelu_create(const qn_channel_params* params, const float* slope, qn_operator** op) {
-  return quern::guarded([&] { return quern::create_prelu(params, slope, op); });
+  return quern::guarded([=] { return quern::create_prelu(params, slope, op); });
 }
 
 qn_status qn_scale_create(const qn_channel_params* params, const float* scale, const float* bias, qn_operator** op) {
-  return quern::guarded([&] { return quern::create_scale(params, scale, bias, op); });
+  return quern::guarded([=] { return quern::create_scale(params, scale, bias, op); });
 }
 
 qn_status qn_batch_norm_create(const qn_channel_params* params, const float* mean, const float* variance,
                                const float* gamma, const float* beta, float epsilon, qn_operator** op) {
-  return quern::guarded([&] { return quern::create_batch_norm(params, mean, variance, gamma, beta, epsilon, op); });
+  return quern::guarded([=] { return quern::create_batch_norm(params, mean, variance, gamma, beta, epsilon, op); });
 }
 
 }  // extern "C"

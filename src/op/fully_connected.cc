@@ -61,7 +61,7 @@ void qn_fully_connected_params_init_sized(qn_fully_connected_params* params, siz
 
 qn_status qn_fully_connected_create(const qn_fully_connected_params* params, const qn_weights* weights,
                                     const float* bias, qn_weights_cache* cache, qn_operator** op) {
-  return quern::guarded([&] {
+  return quern::guarded([=] {
     using namespace quern;
     qn_fully_connected_params p;
     QN_TRY(read_params(fully_connected, params, qn_fully_connected_params_init, op, &p));

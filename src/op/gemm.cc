@@ -89,7 +89,7 @@ qn_status run(const Gemm& g, const qn_parallel* parallel) {
 extern "C" qn_status qn_gemm_f32(size_t m, size_t n, size_t k, const float* a, size_t lda, const float* b, size_t ldb,
                                  int transpose_b, const float* bias, float min, float max, float* c, size_t ldc,
                                  const qn_parallel* parallel) {
-  return quern::guarded([&] {
+  return quern::guarded([=] {
     return quern::run({m, n, k, a, lda, b, ldb, transpose_b != 0, bias, {min, max}, c, ldc}, parallel);
   });
 }

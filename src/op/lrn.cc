@@ -95,7 +95,7 @@ void qn_lrn_params_init_sized(qn_lrn_params* params, size_t size) {
 }
 
 qn_status qn_lrn_create(const qn_lrn_params* params, qn_operator** op) {
-  return quern::guarded([&] {
+  return quern::guarded([=] {
     qn_lrn_params p;
     QN_TRY(quern::read_params(quern::lrn, params, qn_lrn_params_init, op, &p));
     QN_TRY(quern::check_positive(quern::lrn, "size", p.size));

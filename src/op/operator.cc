@@ -365,7 +365,7 @@ void qn_operator_release(qn_operator* op) { delete op; }
 
 qn_status qn_operator_plan(const qn_operator* op, const qn_tensor* ins, size_t n_in, const qn_tensor* outs,
                            size_t n_out, const qn_plan_options* options, qn_plan** plan) {
-  return quern::guarded([&] {
+  return quern::guarded([=] {
     if (op == nullptr) return quern::fail(QN_INVALID_ARGUMENT, "qn_operator_plan: op is NULL");
     if (plan == nullptr) return quern::fail(QN_INVALID_ARGUMENT, "%s: plan is NULL", op->impl->name);
     std::unique_ptr<qn_plan> made;
@@ -377,7 +377,7 @@ qn_status qn_operator_plan(const qn_operator* op, const qn_tensor* ins, size_t n
 
 qn_status qn_operator_plan_chain(const qn_operator* first, const qn_operator* second, const qn_tensor* in,
                                  const qn_tensor* out, const qn_plan_options* options, qn_plan** plan) {
-  return quern::guarded([&] {
+  return quern::guarded([=] {
     if (first == nullptr || second == nullptr || in == nullptr || plan == nullptr) {
       return quern::fail(QN_INVALID_ARGUMENT, "qn_operator_plan_chain: an argument is NULL");
     }
@@ -389,7 +389,7 @@ qn_status qn_operator_plan_chain(const qn_operator* first, const qn_operator* se
 }
 
 qn_status qn_plan_output(const qn_plan* plan, size_t index, qn_tensor* tensor) {
-  return quern::guarded([&] {
+  return quern::guarded([=] {
     if (plan == nullptr) return quern::fail(QN_INVALID_ARGUMENT, "qn_plan_output: plan is NULL");
     if (tensor == nullptr) return quern::fail(QN_INVALID_ARGUMENT, "qn_plan_output: tensor is NULL");
     if (index != 0) {
@@ -407,7 +407,7 @@ uint64_t qn_plan_macs(const qn_plan* plan) { return plan == nullptr ? 0 : plan->
 
 qn_status qn_plan_run(const qn_plan* plan, const void* const* inputs, void* const* outputs, void* workspace,
                       size_t workspace_size, const qn_parallel* parallel) {
-  QN_TRY(quern::guarded([&] { return quern::check_buffers(plan, inputs, outputs, workspace, workspace_size); }));
+  QN_TRY(quern::guarded([=] { return quern::check_buffers(plan, inputs, outputs, workspace, workspace_size); }));
   quern::run_plan(*plan, inputs, outputs[0], workspace, parallel);
   return QN_OK;
 }

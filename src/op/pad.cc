@@ -69,7 +69,7 @@ void qn_pad_params_init_sized(qn_pad_params* params, size_t size) {
 }
 
 qn_status qn_pad_create(const qn_pad_params* params, qn_operator** op) {
-  return quern::guarded([&] { return quern::create(params, op); });
+  return quern::guarded([=] { return quern::create(params, op); });
 }
 
 }  // extern "C"

@@ -207,7 +207,7 @@ void qn_resize2d_params_init_sized(qn_resize2d_params* params, size_t size) {
 }
 
 qn_status qn_resize2d_create(const qn_resize2d_params* params, qn_operator** op) {
-  return quern::guarded([&] { return quern::create(params, op); });
+  return quern::guarded([=] { return quern::create(params, op); });
 }
 
 }  // extern "C"

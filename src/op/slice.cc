@@ -88,7 +88,7 @@ void qn_slice_params_init_sized(qn_slice_params* params, size_t size) {
 }
 
 qn_status qn_slice_create(const qn_slice_params* params, qn_operator** op) {
-  return quern::guarded([&] { return quern::create(params, op); });
+  return quern::guarded([=] { return quern::create(params, op); });
 }
 
 }  // extern "C"

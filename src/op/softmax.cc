@@ -139,7 +139,7 @@ void qn_softmax_params_init_sized(qn_softmax_params* params, size_t size) {
 }
 
 qn_status qn_softmax_create(const qn_softmax_params* params, qn_operator** op) {
-  return quern::guarded([&] {
+  return quern::guarded([=] {
     qn_softmax_params p;
     QN_TRY(quern::read_params(quern::softmax, params, qn_softmax_params_init, op, &p));
     return quern::make_operator<quern::Softmax>(op, p);

@@ -110,5 +110,5 @@ qn_status run(const Spmm& s, const qn_parallel* parallel) {
 extern "C" qn_status qn_spmm_f32(size_t m, size_t n, size_t k, const qn_weights* a, const float* b, size_t ldb,
                                  const float* bias, float min, float max, float* c, size_t ldc,
                                  const qn_parallel* parallel) {
-  return quern::guarded([&] { return quern::run({m, n, k, a, b, ldb, bias, {min, max}, c, ldc}, parallel); });
+  return quern::guarded([=] { return quern::run({m, n, k, a, b, ldb, bias, {min, max}, c, ldc}, parallel); });
 }

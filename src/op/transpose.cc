@@ -57,7 +57,7 @@ void qn_transpose_params_init_sized(qn_transpose_params* params, size_t size) {
 }
 
 qn_status qn_transpose_create(const qn_transpose_params* params, qn_operator** op) {
-  return quern::guarded([&] { return quern::create(params, op); });
+  return quern::guarded([=] { return quern::create(params, op); });
 }
 
 }  // extern "C"

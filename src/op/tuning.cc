@@ -293,7 +293,7 @@ using quern::fail;
 extern "C" {
 
 qn_status qn_tuning_create(qn_tuning** tuning) {
-  return quern::guarded([&] {
+  return quern::guarded([=] {
     if (tuning == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_tuning_create: tuning is NULL");
     std::unique_ptr<qn_tuning> made(new qn_tuning);
     made->impl = quern::make_shared<quern::Tuning>();
@@ -303,7 +303,7 @@ qn_status qn_tuning_create(qn_tuning** tuning) {
 }
 
 qn_status qn_tuning_load_memory(qn_tuning* tuning, const char* text, size_t size) {
-  return quern::guarded([&] {
+  return quern::guarded([=] {
     if (tuning == nullptr || text == nullptr) {
       return fail(QN_INVALID_ARGUMENT, "qn_tuning_load_memory: an argument is NULL");
     }

@@ -207,7 +207,7 @@ void qn_weights_init_sized(qn_weights* weights, size_t size) {
 }
 
 qn_status qn_weights_cache_create(qn_weights_cache** cache) {
-  return quern::guarded([&] {
+  return quern::guarded([=] {
     if (cache == nullptr) return quern::fail(QN_INVALID_ARGUMENT, "qn_weights_cache_create: cache is NULL");
     *cache = new qn_weights_cache;
     return QN_OK;
