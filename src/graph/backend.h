@@ -29,7 +29,7 @@ struct ExecutionOptions {
 };
 
 // What layouts the tensors of a node may have.
-enum class Layouts {
+enum class Layouts : uint8_t {
   nhwc,  // that one
   same,  // any, but the same for all
   any,   // the input's and the output's may differ

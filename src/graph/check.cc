@@ -105,8 +105,7 @@ qn_status check_attributes(const Node& node) {
 #endif
   const size_t values = node.attributes.values.size();
   if (values > 2 * QN_MAX_RANK) return fail_node(node, "%zu values are too many", values);
-  const Rule& r = rule(node.kind);
-  return r.check == nullptr ? QN_OK : r.check(node);
+  return check_rule(node);
 }
 
 bool is_sparse(const Graph& graph, const Tensor& tensor) {
@@ -116,7 +115,7 @@ bool is_sparse(const Graph& graph, const Tensor& tensor) {
 // `defined` says which tensors have a value when the node runs.
 qn_status check_inputs(const Graph& graph, const Node& node, const Vector<bool>& defined) {
   const Arity arity = op_inputs(node.kind);
-  const bool parameters = rule(node.kind).parameters;
+  const bool parameters = has_parameters(node.kind);
   if (node.inputs.size() < arity.min || node.inputs.size() > arity.max) {
     return fail_node(node, "%zu inputs instead of %zu to %zu", node.inputs.size(), arity.min, arity.max);
   }
@@ -231,7 +230,7 @@ qn_status check_graph(const Graph& graph) {
 
 qn_status infer_node(Graph& graph, const Node& node) {
   Shape shape;
-  QN_TRY(rule(node.kind).infer({graph, node}, &shape));
+  QN_TRY(infer_output({graph, node}, &shape));
   Tensor& output = graph.tensors[static_cast<size_t>(node.outputs[0])];
   output.type = QN_F32;
   size_t bytes;

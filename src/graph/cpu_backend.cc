@@ -88,8 +88,7 @@ qn_status create_fully_connected(const NodeView& v, qn_weights_cache* cache, qn_
   return qn_fully_connected_create(&p, &weights, floats(v, 2), cache, op);
 }
 
-template <qn_pool_kind kind, bool global>
-qn_status create_pool(const NodeView& v, qn_weights_cache*, qn_operator** op) {
+qn_status create_pool(const NodeView& v, qn_pool_kind kind, bool global, qn_operator** op) {
   const Attributes& a = v.node.attributes;
   qn_pool2d_params p;
   qn_pool2d_params_init(&p);
@@ -105,8 +104,7 @@ qn_status create_pool(const NodeView& v, qn_weights_cache*, qn_operator** op) {
   return qn_pool2d_create(&p, op);
 }
 
-template <qn_binary_kind kind>
-qn_status create_binary(const NodeView& v, qn_weights_cache*, qn_operator** op) {
+qn_status create_binary(const NodeView& v, qn_binary_kind kind, qn_operator** op) {
   qn_binary_params p;
   qn_binary_params_init(&p);
   p.kind = kind;
@@ -114,8 +112,7 @@ qn_status create_binary(const NodeView& v, qn_weights_cache*, qn_operator** op) 
   return qn_binary_create(&p, op);
 }
 
-template <qn_unary_kind kind>
-qn_status create_unary(const NodeView& v, qn_weights_cache*, qn_operator** op) {
+qn_status create_unary(const NodeView& v, qn_unary_kind kind, qn_operator** op) {
   const Attributes& a = v.node.attributes;
   qn_unary_params p;
   qn_unary_params_init(&p);
@@ -216,50 +213,81 @@ qn_status create_slice(const NodeView& v, qn_weights_cache*, qn_operator** op) {
 
 // ---- one row per kind
 
-struct Row {
-  qn_status (*create)(const NodeView& view, qn_weights_cache* cache, qn_operator** op) = nullptr;
-  unsigned in_place = 0;    // bit i: the output may lie in the buffer of input i
+struct Traits {
+  uint8_t in_place = 0;     // bit i: the output may lie in the buffer of input i
   bool algorithms = false;  // there is a choice
   Layouts layouts = Layouts::nhwc;
 };
 
-constexpr Row conv2d_row = {.create = create_conv2d, .algorithms = true, .layouts = Layouts::any};
-constexpr Row fully_connected_row = {.create = create_fully_connected, .algorithms = true};
-constexpr Row max_pool_row = {.create = create_pool<QN_POOL_MAX, false>, .layouts = Layouts::same};
-constexpr Row average_pool_row = {.create = create_pool<QN_POOL_AVERAGE, false>, .layouts = Layouts::same};
-constexpr Row global_max_pool_row = {.create = create_pool<QN_POOL_MAX, true>, .layouts = Layouts::any};
-constexpr Row global_average_pool_row = {.create = create_pool<QN_POOL_AVERAGE, true>, .layouts = Layouts::any};
-constexpr Row add_row = {.create = create_binary<QN_ADD>, .in_place = 3, .layouts = Layouts::same};
-constexpr Row sub_row = {.create = create_binary<QN_SUB>, .in_place = 3, .layouts = Layouts::same};
-constexpr Row mul_row = {.create = create_binary<QN_MUL>, .in_place = 3, .layouts = Layouts::same};
-constexpr Row div_row = {.create = create_binary<QN_DIV>, .in_place = 3, .layouts = Layouts::same};
-constexpr Row clamp_row = {.create = create_unary<QN_CLAMP>, .in_place = 1, .layouts = Layouts::same};
-constexpr Row sigmoid_row = {.create = create_unary<QN_SIGMOID>, .in_place = 1, .layouts = Layouts::same};
-constexpr Row tanh_row = {.create = create_unary<QN_TANH>, .in_place = 1, .layouts = Layouts::same};
-constexpr Row hard_swish_row = {.create = create_unary<QN_HARD_SWISH>, .in_place = 1, .layouts = Layouts::same};
-constexpr Row exp_row = {.create = create_unary<QN_EXP>, .in_place = 1, .layouts = Layouts::same};
-constexpr Row power_row = {.create = create_unary<QN_POWER>, .in_place = 1, .layouts = Layouts::same};
-constexpr Row prelu_row = {.create = create_prelu, .in_place = 1, .layouts = Layouts::same};
-constexpr Row scale_row = {.create = create_scale, .in_place = 1, .layouts = Layouts::same};
-constexpr Row softmax_row = {.create = create_softmax};
-constexpr Row concat_row = {.create = create_concat, .layouts = Layouts::same};
-constexpr Row lrn_row = {.create = create_lrn};
-constexpr Row pad_row = {.create = create_pad};
-constexpr Row resize_row = {.create = create_resize};
-constexpr Row reshape_row = {};  // always a view
-constexpr Row transpose_row = {.create = create_transpose};
-constexpr Row slice_row = {.create = create_slice, .layouts = Layouts::same};
+struct Row {
+  qn_status (*create)(const NodeView& view, qn_weights_cache* cache, qn_operator** op) = nullptr;
+  Traits traits = {};
+};
 
-constexpr Row rows[] = {
-#define QN_OP(kind, min_inputs, max_inputs) has_operator(#kind) ? kind##_row : Row(),
+template <qn_pool_kind kind, bool global>
+qn_status create_pool(const NodeView& v, qn_weights_cache*, qn_operator** op) {
+  return create_pool(v, kind, global, op);
+}
+
+template <qn_binary_kind kind>
+qn_status create_binary(const NodeView& v, qn_weights_cache*, qn_operator** op) {
+  return create_binary(v, kind, op);
+}
+
+template <qn_unary_kind kind>
+qn_status create_unary(const NodeView& v, qn_weights_cache*, qn_operator** op) {
+  return create_unary(v, kind, op);
+}
+
+constexpr Row conv2d_row = {create_conv2d, {.algorithms = true, .layouts = Layouts::any}};
+constexpr Row fully_connected_row = {create_fully_connected, {.algorithms = true}};
+constexpr Row max_pool_row = {create_pool<QN_POOL_MAX, false>, {.layouts = Layouts::same}};
+constexpr Row average_pool_row = {create_pool<QN_POOL_AVERAGE, false>, {.layouts = Layouts::same}};
+constexpr Row global_max_pool_row = {create_pool<QN_POOL_MAX, true>, {.layouts = Layouts::any}};
+constexpr Row global_average_pool_row = {create_pool<QN_POOL_AVERAGE, true>, {.layouts = Layouts::any}};
+constexpr Row add_row = {create_binary<QN_ADD>, {.in_place = 3, .layouts = Layouts::same}};
+constexpr Row sub_row = {create_binary<QN_SUB>, {.in_place = 3, .layouts = Layouts::same}};
+constexpr Row mul_row = {create_binary<QN_MUL>, {.in_place = 3, .layouts = Layouts::same}};
+constexpr Row div_row = {create_binary<QN_DIV>, {.in_place = 3, .layouts = Layouts::same}};
+constexpr Row clamp_row = {create_unary<QN_CLAMP>, {.in_place = 1, .layouts = Layouts::same}};
+constexpr Row sigmoid_row = {create_unary<QN_SIGMOID>, {.in_place = 1, .layouts = Layouts::same}};
+constexpr Row tanh_row = {create_unary<QN_TANH>, {.in_place = 1, .layouts = Layouts::same}};
+constexpr Row hard_swish_row = {create_unary<QN_HARD_SWISH>, {.in_place = 1, .layouts = Layouts::same}};
+constexpr Row exp_row = {create_unary<QN_EXP>, {.in_place = 1, .layouts = Layouts::same}};
+constexpr Row power_row = {create_unary<QN_POWER>, {.in_place = 1, .layouts = Layouts::same}};
+constexpr Row prelu_row = {create_prelu, {.in_place = 1, .layouts = Layouts::same}};
+constexpr Row scale_row = {create_scale, {.in_place = 1, .layouts = Layouts::same}};
+constexpr Row softmax_row = {create_softmax};
+constexpr Row concat_row = {create_concat, {.layouts = Layouts::same}};
+constexpr Row lrn_row = {create_lrn};
+constexpr Row pad_row = {create_pad};
+constexpr Row resize_row = {create_resize};
+constexpr Row reshape_row = {};  // always a view
+constexpr Row transpose_row = {create_transpose};
+constexpr Row slice_row = {create_slice, {.layouts = Layouts::same}};
+
+constexpr Traits all_traits[] = {
+#define QN_OP(kind, min_inputs, max_inputs) kind##_row.traits,
 #include "graph/op.inc"
 #undef QN_OP
 };
 
-const Row& row(OpKind kind) { return rows[static_cast<size_t>(kind)]; }
+// Branches to what a table would have: the loader would have to relocate its addresses.
+qn_status create_operator(const NodeView& view, qn_weights_cache* cache, qn_operator** op) {
+  switch (view.node.kind) {
+#define QN_OP(kind, min_inputs, max_inputs)                                                                       \
+  case OpKind::kind:                                                                                              \
+    if constexpr (has_operator(#kind) && kind##_row.create != nullptr) return kind##_row.create(view, cache, op); \
+    break;
+#include "graph/op.inc"
+#undef QN_OP
+    default: break;
+  }
+  return QN_UNSUPPORTED;
+}
 
 // Inputs that a run reads: parameters went into the operator.
-size_t data_inputs(const Node& node) { return rule(node.kind).parameters ? 1 : node.inputs.size(); }
+size_t data_inputs(const Node& node) { return has_parameters(node.kind) ? 1 : node.inputs.size(); }
 
 // ---- the interface
 
@@ -288,14 +316,14 @@ class CpuPlan : public NodePlan {
 
 class CpuOperator : public NodeOperator {
  public:
-  CpuOperator(OperatorHandle op, const Row& kind_row, bool depthwise)
-      : op_(std::move(op)), row_(kind_row), depthwise_(depthwise) {}
+  CpuOperator(OperatorHandle op, const Traits& traits, bool depthwise)
+      : op_(std::move(op)), traits_(traits), depthwise_(depthwise) {}
 
-  bool in_place(size_t input) const override { return input < 2 && (row_.in_place >> input & 1) != 0; }
+  bool in_place(size_t input) const override { return input < 2 && (traits_.in_place >> input & 1) != 0; }
 
   bool strided() const override { return true; }
 
-  Layouts layouts() const override { return depthwise_ ? Layouts::same : row_.layouts; }
+  Layouts layouts() const override { return depthwise_ ? Layouts::same : traits_.layouts; }
 
   double cost(const Graph& shapes, const Node& node, const ExecutionOptions& options) const override {
     if (!has_sparse) return 0;
@@ -381,7 +409,7 @@ class CpuOperator : public NodeOperator {
     plan_options.tasks = options.tasks;
     // One weight per tap and channel shares no load with another: kernels for zeros would take many times longer.
     const bool apart = depthwise_ && options.algorithm == QN_ALGORITHM_SPARSE;
-    if (row_.algorithms && !apart) plan_options.algorithm = options.algorithm;
+    if (traits_.algorithms && !apart) plan_options.algorithm = options.algorithm;
     plan_options.tuning = options.tuning;
     plan_options.tune = options.tune;
     plan_options.parallel = options.parallel;
@@ -390,19 +418,20 @@ class CpuOperator : public NodeOperator {
   }
 
   OperatorHandle op_;
-  const Row& row_;
+  Traits traits_;
   bool depthwise_;
 };
 
-bool claims(const Graph&, const Node& node) { return row(node.kind).create != nullptr; }
+// A reshape is always a view.
+bool claims(const Graph&, const Node& node) { return node.kind != OpKind::reshape && op_is_built(node.kind); }
 
 qn_status create(const Graph& graph, const Node& node, qn_weights_cache* cache, std::unique_ptr<NodeOperator>* made) {
   qn_operator* op;
   const NodeView view = {graph, node};
-  QN_TRY(row(node.kind).create(view, cache, &op));
+  QN_TRY(create_operator(view, cache, &op));
   OperatorHandle handle(op);
   const bool depthwise = node.kind == OpKind::conv2d && node.attributes.groups > 1 && view.shape(1)[3] == 1;
-  made->reset(new CpuOperator(std::move(handle), row(node.kind), depthwise));
+  made->reset(new CpuOperator(std::move(handle), all_traits[static_cast<size_t>(node.kind)], depthwise));
   return QN_OK;
 }
 

@@ -334,6 +334,12 @@ qn_status infer_slice(const NodeView& v, Shape* out) {
   return QN_OK;
 }
 
+struct Rule {
+  bool parameters = false;
+  qn_status (*check)(const Node& node) = nullptr;
+  qn_status (*infer)(const NodeView& view, Shape* output) = nullptr;
+};
+
 constexpr Rule conv2d_rule = {.parameters = true, .check = check_clamp, .infer = infer_conv2d};
 constexpr Rule fully_connected_rule = {.parameters = true, .check = check_clamp, .infer = infer_fully_connected};
 constexpr Rule max_pool_rule = {.check = check_pool, .infer = infer_pool};
@@ -361,14 +367,45 @@ constexpr Rule reshape_rule = {.check = check_reshape, .infer = infer_reshape};
 constexpr Rule transpose_rule = {.infer = infer_transpose};
 constexpr Rule slice_rule = {.infer = infer_slice};
 
-constexpr Rule rules[] = {
-#define QN_OP(kind, min_inputs, max_inputs) has_operator(#kind) ? kind##_rule : Rule(),
-#include "graph/op.inc"
-#undef QN_OP
-};
-
 }  // namespace
 
-const Rule& rule(OpKind kind) { return rules[static_cast<size_t>(kind)]; }
+// Branches to what a table would have: the loader would have to relocate its addresses.
+
+bool has_parameters(OpKind kind) {
+  switch (kind) {
+#define QN_OP(kind, min_inputs, max_inputs) \
+  case OpKind::kind:                        \
+    return kind##_rule.parameters;
+#include "graph/op.inc"
+#undef QN_OP
+    default: return false;
+  }
+}
+
+qn_status check_rule(const Node& node) {
+  switch (node.kind) {
+#define QN_OP(kind, min_inputs, max_inputs)                                                            \
+  case OpKind::kind:                                                                                   \
+    if constexpr (has_operator(#kind) && kind##_rule.check != nullptr) return kind##_rule.check(node); \
+    break;
+#include "graph/op.inc"
+#undef QN_OP
+    default: break;
+  }
+  return QN_OK;
+}
+
+qn_status infer_output(const NodeView& view, Shape* output) {
+  switch (view.node.kind) {
+#define QN_OP(kind, min_inputs, max_inputs)                                    \
+  case OpKind::kind:                                                           \
+    if constexpr (has_operator(#kind)) return kind##_rule.infer(view, output); \
+    break;
+#include "graph/op.inc"
+#undef QN_OP
+    default: break;
+  }
+  return QN_UNSUPPORTED;
+}
 
 }  // namespace quern

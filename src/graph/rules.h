@@ -1,4 +1,4 @@
-// What a kind of node demands and produces: one entry per row of op.inc.
+// What a kind of node demands and produces.
 #pragma once
 
 #include <cstdarg>
@@ -32,16 +32,14 @@ struct NodeView {
   const Shape& shape(size_t input) const { return tensor(input).shape; }
 };
 
-struct Rule {
-  // Inputs after the first are constants, and those beyond the fewest may be absent.
-  bool parameters = false;
-  // Checks what the ranges of attributes.inc leave open; NULL: nothing.
-  qn_status (*check)(const Node& node) = nullptr;
-  // Checks the inputs' shapes against each other and the attributes; gives the output's.
-  qn_status (*infer)(const NodeView& view, Shape* output) = nullptr;
-};
+// Are inputs after the first constants, and may those beyond the fewest be absent?
+bool has_parameters(OpKind kind);
 
-const Rule& rule(OpKind kind);
+// Checks what the ranges of attributes.inc leave open.
+qn_status check_rule(const Node& node);
+
+// Checks the inputs' shapes against each other and the attributes; gives the output's.
+qn_status infer_output(const NodeView& view, Shape* output);
 
 // May this input be a sparse constant?
 inline bool takes_sparse(OpKind kind, size_t input) {

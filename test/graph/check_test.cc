@@ -217,7 +217,7 @@ TEST(InferShapes, Cases) {
     GraphBuilder b;
     Vector<int> inputs;
     for (size_t i = 0; i < c.inputs.size(); ++i) {
-      const bool data = i == 0 || !rule(c.kind).parameters;
+      const bool data = i == 0 || !has_parameters(c.kind);
       inputs.push_back(data ? b.input("", c.inputs[i]) : b.constant(c.inputs[i]));
     }
     const int y = b.output(b.node(c.kind, inputs, c.attributes), "y");
