@@ -28,7 +28,7 @@ function(quern_build_dependency name)
   target_compile_options(${name} PRIVATE -w -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables
     -fno-unwind-tables $<$<CONFIG:Release>:-Os>)
   if(QUERN_SMALL)
-    target_compile_options(${name} PRIVATE ${quern_small_flags} $<$<CONFIG:Release>:${quern_small_optimization}>)
+    target_compile_options(${name} PRIVATE ${quern_small_flags} "$<$<CONFIG:Release>:${quern_small_optimization}>")
     set_target_properties(${name} PROPERTIES INTERPROCEDURAL_OPTIMIZATION ${quern_has_ipo})
   endif()
 endfunction()

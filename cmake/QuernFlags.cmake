@@ -35,6 +35,9 @@ if(QUERN_SMALL)
     set(${result} "" PARENT_SCOPE)
   endfunction()
   quern_best_flag(quern_small_optimization -Oz -Os)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # instructions in the order of the source have more repetitions to deflate
+    list(APPEND quern_small_optimization -fno-schedule-insns2 -fira-region=one)
+  endif()
   set(quern_small_flags -fno-asynchronous-unwind-tables -fno-unwind-tables -fomit-frame-pointer)
   if(QUERN_ARCH STREQUAL arm64)
     quern_best_flag(inline_atomics -mno-outline-atomics)  # else functions that ask what the CPU has
