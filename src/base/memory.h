@@ -4,10 +4,8 @@
 #include <quern/base.h>
 
 #include <cstddef>
-#include <limits>
 #include <memory>
 #include <new>
-#include <string>
 #include <utility>
 
 #include "base/border.h"
@@ -34,25 +32,6 @@ class MemoryLimit {
   MemoryLimit(const MemoryLimit&) = delete;
   MemoryLimit& operator=(const MemoryLimit&) = delete;
 };
-
-template <class T>
-struct Allocator {
-  using value_type = T;
-  Allocator() = default;
-  template <class U>
-  Allocator(const Allocator<U>&) {}
-  T* allocate(size_t n) {
-    if (n > std::numeric_limits<size_t>::max() / sizeof(T)) out_of_memory();
-    return static_cast<T*>(quern::allocate(n * sizeof(T), alignof(T) < 16 ? 16 : alignof(T)));
-  }
-  void deallocate(T* pointer, size_t n) { quern::release(pointer, n * sizeof(T)); }
-  template <class U>
-  bool operator==(const Allocator<U>&) const {
-    return true;
-  }
-};
-
-using String = std::basic_string<char, std::char_traits<char>, Allocator<char>>;
 
 // Objects made with `new` use the same allocator when they derive from this.
 struct Allocated {

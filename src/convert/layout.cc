@@ -44,7 +44,7 @@ void infer_last(Graph& graph) {
     const auto [at, fresh] = index.try_emplace(input, static_cast<int>(one.tensors.size()));
     if (fresh) {
       Tensor tensor = graph.tensors[static_cast<size_t>(input)];
-      tensor.name.clear();
+      tensor.name = {};
       if (tensor.constant >= 0) {
         one.constants.push_back(graph.constants[static_cast<size_t>(tensor.constant)]);
         tensor.constant = static_cast<int>(one.constants.size()) - 1;

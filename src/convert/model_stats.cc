@@ -51,7 +51,7 @@ ModelStats model_stats(const Graph& graph) {
     }
     if (has_weights(node))
       stats.layers.push_back(
-          {{node.name.begin(), node.name.end()}, product(tensor(node.inputs[1]).shape), zeros_of.at(node.inputs[1])});
+          {std::string(node.name), product(tensor(node.inputs[1]).shape), zeros_of.at(node.inputs[1])});
   }
   return stats;
 }

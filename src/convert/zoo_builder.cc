@@ -33,7 +33,7 @@ double taps_inside(size_t size, size_t out, size_t kernel, size_t stride, size_t
   return static_cast<double>(inside) / static_cast<double>(out);
 }
 
-String text(const std::string& name) { return String(name.begin(), name.end()); }
+String text(const std::string& name) { return String(name); }
 
 }  // namespace
 

@@ -19,7 +19,7 @@ constexpr size_t max_nodes = 20000;
 constexpr size_t max_name = 1024;
 
 // UTF-8 without control characters: names go into messages, file names and JSON.
-bool is_name(const String& name) {
+bool is_name(std::string_view name) {
   if (name.size() > max_name) return false;
   for (size_t i = 0; i < name.size();) {
     const auto byte = [&](size_t at) { return at < name.size() ? static_cast<unsigned char>(name[at]) : 0u; };

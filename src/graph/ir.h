@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "base/shared.h"
+#include "base/string.h"
 #include "base/vector.h"
 
 namespace quern {

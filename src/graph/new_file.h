@@ -3,6 +3,7 @@
 
 #include <sys/stat.h>
 
+#include "base/string.h"
 #include "graph/ir.h"
 
 namespace quern {

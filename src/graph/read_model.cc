@@ -113,10 +113,9 @@ qn_status Reader::spend(size_t bytes) {
 }
 
 qn_status Reader::read_string(const flatbuffers::String* from, String* to) {
-  to->clear();
   if (from == nullptr) return QN_OK;
   QN_TRY(spend(from->size()));
-  to->assign(from->c_str(), from->size());
+  *to = String(from->string_view());
   return QN_OK;
 }
 

@@ -179,7 +179,7 @@ qn_status sort_entries(const char* name, Tuning::Entries* entries) {
   for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
   const auto problem = [&](uint32_t i) -> const String& { return (*entries)[i].problem; };
   heap_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-    const int compared = problem(a).compare(problem(b));
+    const int compared = compare(problem(a), problem(b));
     return compared < 0 || (compared == 0 && a < b);
   });
   size_t second = SIZE_MAX;  // the first one with a problem that came before
@@ -207,7 +207,7 @@ String TunedProblem::text() const {
     for (size_t i = 0; i < field.count; ++i) {
       text += i == 0 ? '=' : field.separator;
       char digits[24];  // std::to_string would take its memory elsewhere
-      text.append(digits, std::to_chars(digits, std::end(digits), *number++).ptr);
+      text.append({digits, std::to_chars(digits, std::end(digits), *number++).ptr});
     }
   }
   return text.append(" strides=").append(strides[places]).append(" isa=").append(isa_name(isa));

@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "base/shared.h"
+#include "base/string.h"
 #include "base/vector.h"
 
 namespace quern {

@@ -26,7 +26,7 @@ struct Arguments {
 // What a model's ports say, as JSON and as a line.
 nlohmann::ordered_json port_json(const Graph& graph, const Port& port) {
   const Tensor& tensor = graph.tensors[static_cast<size_t>(port.tensor)];
-  nlohmann::ordered_json json = {{"name", std::string(tensor.name.begin(), tensor.name.end())},
+  nlohmann::ordered_json json = {{"name", std::string(tensor.name)},
                                  {"type", type_name(port.type)},
                                  {"shape", std::vector<size_t>(tensor.shape.begin(), tensor.shape.end())}};
   const qn_preprocessing& how = port.preprocessing;

@@ -78,7 +78,7 @@ void describe_fully_connected(const Graph& graph, const Node& node, Layer* layer
 
 Layer layer_of(const Graph& graph, const Node& node) {
   Layer layer;
-  layer.name.assign(node.name.begin(), node.name.end());
+  layer.name = std::string_view(node.name);
   layer.op = op_name(node.kind);
   for (const int input : node.inputs) {
     if (input != no_tensor && tensor_of(graph, input).constant < 0)

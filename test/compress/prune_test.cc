@@ -47,7 +47,7 @@ std::vector<Weights> weights_of(const Graph& graph) {
     const Tensor& tensor = graph.tensors[static_cast<size_t>(node.inputs[1])];
     const Constant& constant = graph.constants[static_cast<size_t>(tensor.constant)];
     Weights w;
-    w.name.assign(node.name.begin(), node.name.end());
+    w.name = std::string_view(node.name);
     w.groups = conv ? node.attributes.groups : 1;
     w.out = tensor.shape[0] / w.groups;
     w.depth = constant.bytes / sizeof(float) / tensor.shape[0];

@@ -102,11 +102,11 @@ void expect_variance_near_one(const Graph& graph, double factor) {
   const std::vector<Spread> spreads = activations(graph);
   for (size_t i = 0; i < spreads.size(); ++i) {
     const Node& node = graph.nodes[i];
-    EXPECT_EQ(spreads[i].not_finite, 0u) << node.name;
-    EXPECT_EQ(spreads[i].denormal, 0u) << node.name;
+    EXPECT_EQ(spreads[i].not_finite, 0u) << node.name.c_str();
+    EXPECT_EQ(spreads[i].denormal, 0u) << node.name.c_str();
     if (!has_unit_variance(node.kind)) continue;
-    EXPECT_GT(spreads[i].variance, 1 / factor) << node.name;
-    EXPECT_LT(spreads[i].variance, factor) << node.name;
+    EXPECT_GT(spreads[i].variance, 1 / factor) << node.name.c_str();
+    EXPECT_LT(spreads[i].variance, factor) << node.name.c_str();
   }
 }
 

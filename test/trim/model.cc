@@ -23,7 +23,7 @@ Graph other_model() {
   Attributes pool;
   pool.kernel = pool.stride = {2, 2};
   const int y = add_node(graph, OpKind::max_pool, "shrink", {x}, pool);
-  graph.tensors[static_cast<size_t>(y)].name = String("y", 1);  // GCC 12 warns of the assignment of a literal
+  graph.tensors[static_cast<size_t>(y)].name = "y";
   graph.inputs = {{x}};
   graph.outputs = {{y}};
   check(check_graph(graph));
@@ -49,12 +49,12 @@ class Chain {
   }
   Chain& node(OpKind kind, Vector<int> inputs, const Attributes& attributes = {}) {
     const auto number = std::to_string(graph_.nodes.size());
-    x_ = add_node(graph_, kind, String(number.data(), number.size()), std::move(inputs), attributes);
+    x_ = add_node(graph_, kind, String(number), std::move(inputs), attributes);
     return *this;
   }
   int last() const { return x_; }
   Graph done() {
-    graph_.tensors[static_cast<size_t>(x_)].name = String("y", 1);
+    graph_.tensors[static_cast<size_t>(x_)].name = "y";
     graph_.outputs = {{x_}};
     check(check_graph(graph_));
     check(infer_shapes(graph_));
