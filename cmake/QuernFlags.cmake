@@ -36,7 +36,7 @@ if(QUERN_SMALL)
   endfunction()
   quern_best_flag(quern_small_optimization -Oz -Os)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # instructions in the order of the source have more repetitions to deflate
-    list(APPEND quern_small_optimization -fno-schedule-insns2)
+    list(APPEND quern_small_optimization -fno-schedule-insns2 -fno-tree-loop-im -fno-move-loop-invariants -fira-region=one -fno-gcse -fno-caller-saves)
   endif()
   set(quern_small_flags -fno-asynchronous-unwind-tables -fno-unwind-tables -fomit-frame-pointer)
   if(QUERN_ARCH STREQUAL arm64)

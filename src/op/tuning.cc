@@ -14,14 +14,14 @@ namespace {
 
 constexpr std::string_view header = "quern-tuning 2";
 constexpr size_t max_line = 1024;
-constexpr std::string_view operators[] = {"conv2d", "fully_connected"};  // by TunedProblem::matrix
-constexpr std::string_view strides[] = {"dense", "strided", "in_blocked", "out_blocked",
-                                        "blocked"};  // by TunedProblem::Places
+// Arrays of characters need no relocation, as pointers to them would.
+constexpr char operators[][16] = {"conv2d", "fully_connected"};                               // by TunedProblem::matrix
+constexpr char strides[][12] = {"dense", "strided", "in_blocked", "out_blocked", "blocked"};  // by TunedProblem::Places
 
 // The numbers of a line, in the order of TunedProblem::numbers.
 struct Field {
-  std::string_view name;
-  size_t count;
+  char name[9];
+  uint8_t count;
   char separator;
 };
 constexpr Field fields[] = {
@@ -83,17 +83,17 @@ qn_status read_numbers(const char* where, Line& line, TunedProblem* problem) {
   size_t* number = problem->numbers.data();
   for (const Field& field : fields) {
     if (!line.literal(" ") || !line.literal(field.name) || !line.literal("=")) {
-      return fail(QN_INVALID_ARGUMENT, "%s: \"%s=\" should stand before \"%.*s\"", where, field.name.data(),
+      return fail(QN_INVALID_ARGUMENT, "%s: \"%s=\" should stand before \"%.*s\"", where, field.name,
                   shown(line.rest()), line.rest().data());
     }
     for (size_t i = 0; i < field.count; ++i) {
       if (i > 0 && !line.literal({&field.separator, 1})) {
-        return fail(QN_INVALID_ARGUMENT, "%s: \"%s\" takes %zu numbers with '%c' between", where, field.name.data(),
-                    field.count, field.separator);
+        return fail(QN_INVALID_ARGUMENT, "%s: \"%s\" takes %zu numbers with '%c' between", where, field.name,
+                    size_t{field.count}, field.separator);
       }
       if (!line.number(number++)) {
         return fail(QN_INVALID_ARGUMENT, "%s: \"%s\" has no number, or too large a one, before \"%.*s\"", where,
-                    field.name.data(), shown(line.rest()), line.rest().data());
+                    field.name, shown(line.rest()), line.rest().data());
       }
     }
   }
