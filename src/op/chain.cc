@@ -51,7 +51,7 @@ class ChainPlan final : public qn_plan {
     const void* const input = scratch;
     for (size_t i = tasks_.begin(index); i < tasks_.end(index); ++i) {
       const size_t image = i / bands_, y = i % bands_ * rows_, end = std::min(y + rows_, out_.shape[1]);
-      first_->rows()->run_rows({run.inputs, scratch, nullptr}, image, y, end);
+      first_->by_rows->run_rows({run.inputs, scratch, nullptr}, image, y, end);
       const qn_plan& second = end - y == rows_ ? *full_ : *last_;
       char* c = run.output + image * out_.stride[0] + y * out_.stride[1];
       const Run band = {&input, c, scratch + scratch_bytes_};
@@ -88,7 +88,7 @@ qn_status plan_chain(const Operator& first, const Operator& second, const Reques
   qn_plan_options options = request.options;
   options.tasks = 1;
   QN_TRY(first.plan({request.ins, between, options}, &begun));
-  const RowPlan* rows = begun->rows();
+  const RowPlan* rows = begun->by_rows;
   if (rows == nullptr) return no();
   const uint64_t first_macs = begun->macs;
   const size_t band = band_rows(between, rows->tile_rows(), request.options.tasks);

@@ -16,7 +16,7 @@ class Conv2d final : public Operator {
         window_(window),
         weights_(weights, shape, bias, cache),
         clamp_{p.min, p.max} {
-    takes_blocked = true;
+    takes_blocked = has_algorithms = true;
     in_place = 2;  // the residual
     goes_by_rows = shape.in == 1 && shape.out == 1;
     if (is_pointwise(window) && shape.groups == 1) pointwise_weights = shape.in * shape.out;
@@ -26,8 +26,6 @@ class Conv2d final : public Operator {
       };
     }
   }
-
-  bool has_algorithms() const override { return true; }
 
   qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const override {
     const qn_tensor& in = ins[0];

@@ -11,9 +11,9 @@ class FullyConnected final : public Operator {
  public:
   FullyConnected(const qn_fully_connected_params& p, const qn_weights& weights, const WeightsShape& shape,
                  const float* bias, qn_weights_cache* cache)
-      : Operator(fully_connected, 1, 1), weights_(weights, shape, bias, cache), clamp_{p.min, p.max} {}
-
-  bool has_algorithms() const override { return true; }
+      : Operator(fully_connected, 1, 1), weights_(weights, shape, bias, cache), clamp_{p.min, p.max} {
+    has_algorithms = true;
+  }
 
   qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const override {
     const qn_tensor& in = ins[0];

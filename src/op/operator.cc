@@ -106,7 +106,7 @@ class CheckedRequest {
  public:
   qn_status read(const Operator& op, const qn_tensor* ins, size_t n_in, const qn_tensor* outs, size_t n_out,
                  const qn_plan_options* options) {
-    QN_TRY(read_options(op.name, options, op.has_algorithms(), &request.options));
+    QN_TRY(read_options(op.name, options, op.has_algorithms, &request.options));
     if (n_in < op.min_inputs || n_in > op.max_inputs) {
       return fail(QN_INVALID_ARGUMENT, "%s: %zu inputs, but it takes %zu to %zu", op.name, n_in, op.min_inputs,
                   op.max_inputs);
@@ -144,7 +144,7 @@ qn_status make_chain(const Operator& first, const Operator& second, const qn_ten
     return fail(QN_UNSUPPORTED, "%s: it cannot be the second of a chain with %s", second.name, first.name);
   }
   Request request = {};
-  QN_TRY(read_options(second.name, user_options, second.has_algorithms(), &request.options));
+  QN_TRY(read_options(second.name, user_options, second.has_algorithms, &request.options));
   qn_tensor input, between, inferred;
   QN_TRY(read_tensor(first, "input", 0, in, &input));
   if (is_blocked(input)) return fail(QN_UNSUPPORTED, "%s: a chain is of QN_LAYOUT_NHWC", first.name);

@@ -35,8 +35,6 @@ class RowPlan;
 struct qn_plan : quern::Allocated {
   virtual ~qn_plan();
   virtual void task(const quern::Run& run, size_t phase, size_t index) const = 0;
-  // This, if it is one that can compute some rows of its output at a time.
-  virtual const quern::RowPlan* rows() const { return nullptr; }
 
   size_t workspace_size() const { return slot == 0 ? 0 : slot * *std::max_element(phases.begin(), phases.end()); }
 
@@ -53,6 +51,7 @@ struct qn_plan : quern::Allocated {
   qn_algorithm algorithm = QN_ALGORITHM_AUTO;
   const char* kernel = "";
   uint64_t macs = 0;
+  const quern::RowPlan* by_rows = nullptr;  // this, if it can compute some rows of its output at a time
 };
 
 namespace quern {
@@ -70,28 +69,28 @@ struct Request {
 class Operator : public Allocated {
  public:
   Operator(const char* operator_name, size_t min, size_t max) : name(operator_name), min_inputs(min), max_inputs(max) {}
-  virtual ~Operator() = default;
-
   // Checks the shapes of the inputs and sets rank and shape of the output.
   virtual qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const = 0;
   virtual qn_status plan(const Request& request, std::unique_ptr<qn_plan>* plan) const = 0;
   // Estimates the cycles of a plan, beyond those it takes in any layout. Fails where plan() would, for layouts at
   // least. Asked for where layouts are chosen, which sparse kernels are for.
   virtual qn_status cost(const Request& request, double* cycles) const;
-  // Does options.algorithm mean anything?
-  virtual bool has_algorithms() const { return false; }
 
   const char* const name;  // begins every message
   const size_t min_inputs, max_inputs;
   // May inputs and output be pixel-blocked? Not every combination of layouts has to work. Set by constructors, like
   // what follows, which chains of operators ask for.
   bool takes_blocked = false;
-  bool goes_by_rows = false;  // plans may be a RowPlan
-  unsigned in_place = 0;      // bit i: input i may be the output, if it lies as that
+  bool goes_by_rows = false;    // plans may be a RowPlan
+  bool has_algorithms = false;  // options.algorithm means something
+  unsigned in_place = 0;        // bit i: input i may be the output, if it lies as that
   // Narrows options.algorithm and options.kernel to what gives the bits of plan(request), for plans of parts of it: on
   // their own, parts of other heights might choose otherwise. NULL: the bits are the same whatever they choose.
   qn_status (*settle)(const Operator&, const Request&, qn_plan_options*) = nullptr;
   size_t pointwise_weights = 0;  // elements of the weights, if each output pixel sees one pixel of the input
+
+ protected:
+  ~Operator() = default;  // make_shared() knows what it made
 };
 
 // The request as it lies in memory, for operators to which one element is like the other: row-major tensors, of the

@@ -169,6 +169,7 @@ RowPlan::RowPlan(const Request& request, const Window& window, size_t channel_st
   const size_t elements = tile_rows * width_ * divide_up(channels, channel_split_.chunks) * window.taps();
   task_split_ = split(rows * channel_split_.chunks, request.options.tasks, divide_up(min_task_elements, elements));
   phases = {task_split_.chunks};
+  by_rows = this;
 }
 
 void RowPlan::task(const Run& run, size_t, size_t index) const {

@@ -85,7 +85,6 @@ class RowPlan : public qn_plan {
   // `channel_step`: channels are only divided at multiples of it.
   RowPlan(const Request& request, const Window& window, size_t channel_step, size_t tile_rows = 1);
   void task(const Run& run, size_t phase, size_t index) const final;
-  const RowPlan* rows() const final { return this; }
 
   // Output rows begin .. end-1 of an image, all channels, to run.output, where row `begin` goes. `begin` is a multiple
   // of tile_rows(), and so is `end` unless it is the height.
