@@ -26,7 +26,7 @@ size_t band_rows(const qn_tensor& between, size_t tile_rows, size_t tasks) {
 
 class ChainPlan final : public qn_plan {
  public:
-  ChainPlan(std::unique_ptr<qn_plan> first, const qn_tensor& between, const qn_tensor& out, size_t rows)
+  ChainPlan(PlanPointer first, const qn_tensor& between, const qn_tensor& out, size_t rows)
       : first_(std::move(first)),
         between_(between),
         out_(out),
@@ -60,7 +60,7 @@ class ChainPlan final : public qn_plan {
   }
 
  private:
-  qn_status plan_band(const Operator& second, qn_plan_options options, size_t rows, std::unique_ptr<qn_plan>* plan) {
+  qn_status plan_band(const Operator& second, qn_plan_options options, size_t rows, PlanPointer* plan) {
     qn_tensor in = between_, out = out_;
     in.shape[0] = out.shape[0] = 1;
     in.shape[1] = out.shape[1] = rows;
@@ -68,9 +68,9 @@ class ChainPlan final : public qn_plan {
     return second.plan({{&in, 1}, out, options}, plan);
   }
 
-  std::unique_ptr<qn_plan> first_, full_, last_;  // the second for a band, and for the last band of an image
-  qn_tensor between_, out_;                       // `between` dense
-  size_t rows_, bands_;                           // of a band; of an image
+  PlanPointer first_, full_, last_;  // the second for a band, and for the last band of an image
+  qn_tensor between_, out_;          // `between` dense
+  size_t rows_, bands_;              // of a band; of an image
   size_t scratch_bytes_;
   Split tasks_;  // of bands
 };
@@ -78,13 +78,13 @@ class ChainPlan final : public qn_plan {
 }  // namespace
 
 qn_status plan_chain(const Operator& first, const Operator& second, const Request& request, const qn_tensor& between,
-                     std::unique_ptr<qn_plan>* plan) {
+                     PlanPointer* plan) {
   const auto no = [&] {
     return fail(QN_UNSUPPORTED, "%s: nothing to gain from one pass with %s", second.name, first.name);
   };
   const size_t weights_bytes = second.pointwise_weights * sizeof(float);
   if (between.rank != 4 || !pays(between, weights_bytes)) return no();
-  std::unique_ptr<qn_plan> begun;
+  PlanPointer begun;
   qn_plan_options options = request.options;
   options.tasks = 1;
   QN_TRY(first.plan({request.ins, between, options}, &begun));
@@ -92,7 +92,7 @@ qn_status plan_chain(const Operator& first, const Operator& second, const Reques
   if (rows == nullptr) return no();
   const uint64_t first_macs = begun->macs;
   const size_t band = band_rows(between, rows->tile_rows(), request.options.tasks);
-  auto made = std::make_unique<ChainPlan>(std::move(begun), between, request.out, band);
+  auto made = make_plan<ChainPlan>(std::move(begun), between, request.out, band);
   qn_plan_options settled = request.options;
   if (has_sparse && second.settle != nullptr) {
     QN_TRY(second.settle(second, {{&between, 1}, request.out, request.options}, &settled));

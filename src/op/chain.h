@@ -8,6 +8,6 @@ namespace quern {
 // Plans second(first(x)). `request` has the input of the first and the output of the second, `between` describes what
 // passes from one to the other, dense. QN_UNSUPPORTED where one pass is not possible or does not pay.
 qn_status plan_chain(const Operator& first, const Operator& second, const Request& request, const qn_tensor& between,
-                     std::unique_ptr<qn_plan>* plan);
+                     PlanPointer* plan);
 
 }  // namespace quern

@@ -32,7 +32,7 @@ class Concat final : public Operator {
     return QN_OK;
   }
 
-  qn_status plan(const Request& request, std::unique_ptr<qn_plan>* plan) const override {
+  qn_status plan(const Request& request, PlanPointer* plan) const override {
     QN_TRY(check_layouts(request));
     const qn_tensor out = in_memory(request.out);
     uint32_t axis;

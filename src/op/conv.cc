@@ -18,7 +18,7 @@ uint64_t count_macs(const qn_tensor& out, size_t depth) {
 }
 
 // Choices are among what the build contains; that is asked again so that it refers to nothing else.
-std::unique_ptr<qn_plan> plan_choice(const ConvPlan& conv) {
+PlanPointer plan_choice(const ConvPlan& conv) {
   const auto chosen = [&](qn_algorithm algorithm) { return conv.choice.algorithm == algorithm; };
 #define QN_PLAN(ALGORITHM, plan) \
   if (has_algorithm(QN_ALGORITHM_##ALGORITHM) && chosen(QN_ALGORITHM_##ALGORITHM)) return plan(conv);
@@ -123,7 +123,7 @@ qn_status choose_conv(const ConvRequest& conv, Choice* choice) {
   return has_api("op") && conv.request.options.tuning != nullptr ? choose_measured(conv, choice) : QN_OK;
 }
 
-qn_status plan_conv(const ConvRequest& conv, std::unique_ptr<qn_plan>* plan) {
+qn_status plan_conv(const ConvRequest& conv, PlanPointer* plan) {
   Choice choice;
   QN_TRY(choose_conv(conv, &choice));
   *plan = plan_choice({conv.request, choice, conv.weights, conv.window, conv.clamp, conv.problem});

@@ -24,7 +24,7 @@ struct ConvRequest {
 // The cost model's choice, or a measured one.
 qn_status choose_conv(const ConvRequest& conv, Choice* choice);
 // Makes a choice and plans it.
-qn_status plan_conv(const ConvRequest& conv, std::unique_ptr<qn_plan>* plan);
+qn_status plan_conv(const ConvRequest& conv, PlanPointer* plan);
 
 // Counts the weights that are not 0, where that can matter.
 inline const WeightsDensity* density_for(const Weights& weights, const qn_plan_options& options) {
@@ -46,13 +46,13 @@ struct ConvPlan {
 };
 
 // Rows of the input, all but its last dimension, times weights. Any rank.
-std::unique_ptr<qn_plan> plan_gemm(const ConvPlan& conv);
-std::unique_ptr<qn_plan> plan_igemm(const ConvPlan& conv);
-std::unique_ptr<qn_plan> plan_direct(const ConvPlan& conv);
-std::unique_ptr<qn_plan> plan_depthwise(const ConvPlan& conv);
-std::unique_ptr<qn_plan> plan_winograd(const ConvPlan& conv);
+PlanPointer plan_gemm(const ConvPlan& conv);
+PlanPointer plan_igemm(const ConvPlan& conv);
+PlanPointer plan_direct(const ConvPlan& conv);
+PlanPointer plan_depthwise(const ConvPlan& conv);
+PlanPointer plan_winograd(const ConvPlan& conv);
 // Any problem, matrices too.
-std::unique_ptr<qn_plan> plan_sparse(const ConvPlan& conv);
+PlanPointer plan_sparse(const ConvPlan& conv);
 
 // How many products there are and how many rows each has: rows of C that lie at equal distances join.
 struct Rows {

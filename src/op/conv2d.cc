@@ -46,7 +46,7 @@ class Conv2d final : public Operator {
     return QN_OK;
   }
 
-  qn_status plan(const Request& request, std::unique_ptr<qn_plan>* plan) const override {
+  qn_status plan(const Request& request, PlanPointer* plan) const override {
     Window window = window_;
     QN_TRY(check_residual(request));
     QN_TRY(size_input(request.ins[0], &window));

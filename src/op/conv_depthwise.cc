@@ -15,6 +15,7 @@ class DepthwisePlan : public RowPlan {
         row_(row),
         clamp_(conv.clamp),
         packed_(conv.weights.pack(Packing::depthwise, row.nr)) {}
+  ~DepthwisePlan() = default;
 
   const char* panel(const RowTask& t) const { return packed_->panels(0) + t.channel / row_.nr * packed_->panel_bytes; }
 
@@ -96,11 +97,11 @@ class DepthwiseHalfPlan final : public PlanePlan {
 
 }  // namespace
 
-std::unique_ptr<qn_plan> plan_depthwise(const ConvPlan& conv) {
-  if (has_sparse && conv.choice.dwconv_half != nullptr) return std::make_unique<DepthwiseHalfPlan>(conv);
-  if (has_sparse && conv.choice.dwconv_plane != nullptr) return std::make_unique<DepthwisePlanePlan>(conv);
-  if (conv.choice.dwconv_tile != nullptr) return std::make_unique<DepthwiseTilePlan>(conv);
-  return std::make_unique<DepthwiseRowPlan>(conv);
+PlanPointer plan_depthwise(const ConvPlan& conv) {
+  if (has_sparse && conv.choice.dwconv_half != nullptr) return make_plan<DepthwiseHalfPlan>(conv);
+  if (has_sparse && conv.choice.dwconv_plane != nullptr) return make_plan<DepthwisePlanePlan>(conv);
+  if (conv.choice.dwconv_tile != nullptr) return make_plan<DepthwiseTilePlan>(conv);
+  return make_plan<DepthwiseRowPlan>(conv);
 }
 
 }  // namespace quern

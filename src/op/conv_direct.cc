@@ -130,6 +130,6 @@ class DirectPlan final : public qn_plan {
 
 }  // namespace
 
-std::unique_ptr<qn_plan> plan_direct(const ConvPlan& conv) { return std::make_unique<DirectPlan>(conv); }
+PlanPointer plan_direct(const ConvPlan& conv) { return make_plan<DirectPlan>(conv); }
 
 }  // namespace quern

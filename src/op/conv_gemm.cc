@@ -67,6 +67,6 @@ class GemmPlan final : public qn_plan {
 
 }  // namespace
 
-std::unique_ptr<qn_plan> plan_gemm(const ConvPlan& conv) { return std::make_unique<GemmPlan>(conv); }
+PlanPointer plan_gemm(const ConvPlan& conv) { return make_plan<GemmPlan>(conv); }
 
 }  // namespace quern

@@ -136,6 +136,6 @@ class IgemmPlan final : public qn_plan {
 
 }  // namespace
 
-std::unique_ptr<qn_plan> plan_igemm(const ConvPlan& conv) { return std::make_unique<IgemmPlan>(conv); }
+PlanPointer plan_igemm(const ConvPlan& conv) { return make_plan<IgemmPlan>(conv); }
 
 }  // namespace quern

@@ -256,10 +256,10 @@ class SparsePlan final : public qn_plan {
 
 }  // namespace
 
-std::unique_ptr<qn_plan> plan_sparse(const ConvPlan& conv) {
+PlanPointer plan_sparse(const ConvPlan& conv) {
   const SparseBand band = sparse_band(conv.problem, *conv.choice.spmm);
   if (band.fits()) return plan_sparse_band(conv, band);
-  return std::make_unique<SparsePlan>(conv);
+  return make_plan<SparsePlan>(conv);
 }
 
 }  // namespace quern

@@ -188,8 +188,8 @@ class SparseBandPlan final : public qn_plan {
 
 }  // namespace
 
-std::unique_ptr<qn_plan> plan_sparse_band(const ConvPlan& conv, const SparseBand& band) {
-  return std::make_unique<SparseBandPlan>(conv, band);
+PlanPointer plan_sparse_band(const ConvPlan& conv, const SparseBand& band) {
+  return make_plan<SparseBandPlan>(conv, band);
 }
 
 }  // namespace quern

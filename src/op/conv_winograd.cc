@@ -279,6 +279,6 @@ void WinogradPlan::split_work(size_t tasks) {
 
 }  // namespace
 
-std::unique_ptr<qn_plan> plan_winograd(const ConvPlan& conv) { return std::make_unique<WinogradPlan>(conv); }
+PlanPointer plan_winograd(const ConvPlan& conv) { return make_plan<WinogradPlan>(conv); }
 
 }  // namespace quern

@@ -234,8 +234,8 @@ Nest<2> copy_nest(uint32_t rank, const size_t* shape, const size_t* in_stride, c
   return nest;
 }
 
-std::unique_ptr<qn_plan> plan_copies(const Request& request, const Vector<Copy>& copies, float fill_value) {
-  return std::make_unique<CopiesPlan>(request, copies, fill_value);
+PlanPointer plan_copies(const Request& request, const Vector<Copy>& copies, float fill_value) {
+  return make_plan<CopiesPlan>(request, copies, fill_value);
 }
 
 }  // namespace quern

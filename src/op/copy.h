@@ -19,6 +19,6 @@ struct Copy {
 Nest<2> copy_nest(uint32_t rank, const size_t* shape, const size_t* in_stride, const size_t* out_stride);
 
 // Copies must not overlap in the output. An input that lies where its copy belongs is not copied.
-std::unique_ptr<qn_plan> plan_copies(const Request& request, const Vector<Copy>& copies, float fill_value = 0);
+PlanPointer plan_copies(const Request& request, const Vector<Copy>& copies, float fill_value = 0);
 
 }  // namespace quern

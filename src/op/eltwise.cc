@@ -136,7 +136,7 @@ class Binary final : public Operator {
     return QN_OK;
   }
 
-  qn_status plan(const Request& user, std::unique_ptr<qn_plan>* plan) const override {
+  qn_status plan(const Request& user, PlanPointer* plan) const override {
     const MemoryRequest memory(user);
     QN_TRY(memory.check(name));
     const Request& request = memory.request();
@@ -151,7 +151,7 @@ class Binary final : public Operator {
     const BinaryRow* row =
         select(binary_rows(), request.options.kernel, [&](const BinaryRow& r) { return r.kind == kind; });
     if (row == nullptr) return no_kernel(name, request.options.kernel);
-    *plan = std::make_unique<BinaryPlan>(pieces, *row, swapped, qn_minmax_f32{p_.min, p_.max});
+    *plan = make_plan<BinaryPlan>(pieces, *row, swapped, qn_minmax_f32{p_.min, p_.max});
     return QN_OK;
   }
 
@@ -207,7 +207,7 @@ class Unary final : public Operator {
 
   qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const override { return infer_same(ins, out); }
 
-  qn_status plan(const Request& user, std::unique_ptr<qn_plan>* plan) const override {
+  qn_status plan(const Request& user, PlanPointer* plan) const override {
     const MemoryRequest memory(user);
     QN_TRY(memory.check(name));
     const Request& request = memory.request();
@@ -218,8 +218,8 @@ class Unary final : public Operator {
     const UnaryRow* row =
         select(unary_rows(), request.options.kernel, [&](const UnaryRow& r) { return r.kind == kind; });
     if (row == nullptr) return no_kernel(name, request.options.kernel);
-    *plan = std::make_unique<UnaryPlan>(Pieces<2>(nest, request.options.tasks), *row,
-                                        qn_unary_f32{p_.alpha, p_.beta, p_.gamma});
+    *plan =
+        make_plan<UnaryPlan>(Pieces<2>(nest, request.options.tasks), *row, qn_unary_f32{p_.alpha, p_.beta, p_.gamma});
     return QN_OK;
   }
 
@@ -310,13 +310,13 @@ class Channel final : public Operator {
     return infer_same(ins, out);
   }
 
-  qn_status plan(const Request& request, std::unique_ptr<qn_plan>* plan) const override {
+  qn_status plan(const Request& request, PlanPointer* plan) const override {
     QN_TRY(MemoryRequest(request).check(name));
     const ChannelRow* row = select(channel_rows(), request.options.kernel, [&](const ChannelRow& r) {
       return r.kind == kind_ && r.layout == request.out.layout;
     });
     if (row == nullptr) return no_kernel(name, request.options.kernel);
-    *plan = std::make_unique<ChannelPlan>(request, *row, scale_, bias_, clamp_);
+    *plan = make_plan<ChannelPlan>(request, *row, scale_, bias_, clamp_);
     return QN_OK;
   }
 

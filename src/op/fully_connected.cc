@@ -28,7 +28,7 @@ class FullyConnected final : public Operator {
     return QN_OK;
   }
 
-  qn_status plan(const Request& request, std::unique_ptr<qn_plan>* plan) const override {
+  qn_status plan(const Request& request, PlanPointer* plan) const override {
     const qn_tensor& in = request.ins[0];
     Problem problem;
     for (uint32_t i = 0; i + 1 < in.rank; ++i) problem.pixels *= in.shape[i];

@@ -70,8 +70,8 @@ class Lrn final : public Operator {
     return QN_OK;
   }
 
-  qn_status plan(const Request& request, std::unique_ptr<qn_plan>* plan) const override {
-    *plan = std::make_unique<LrnPlan>(request, p_);
+  qn_status plan(const Request& request, PlanPointer* plan) const override {
+    *plan = make_plan<LrnPlan>(request, p_);
     return QN_OK;
   }
 

@@ -127,8 +127,8 @@ class CheckedRequest {
   Vector<qn_tensor> inputs_;
 };
 
-qn_status make_plan(const Operator& op, const qn_tensor* ins, size_t n_in, const qn_tensor* outs, size_t n_out,
-                    const qn_plan_options* user_options, std::unique_ptr<qn_plan>* plan) {
+qn_status plan_operator(const Operator& op, const qn_tensor* ins, size_t n_in, const qn_tensor* outs, size_t n_out,
+                        const qn_plan_options* user_options, PlanPointer* plan) {
   CheckedRequest checked;
   QN_TRY(checked.read(op, ins, n_in, outs, n_out, user_options));
   const Request& request = checked.request;
@@ -139,7 +139,7 @@ qn_status make_plan(const Operator& op, const qn_tensor* ins, size_t n_in, const
 }
 
 qn_status make_chain(const Operator& first, const Operator& second, const qn_tensor& in, const qn_tensor* out,
-                     const qn_plan_options* user_options, std::unique_ptr<qn_plan>* plan) {
+                     const qn_plan_options* user_options, PlanPointer* plan) {
   if (!first.goes_by_rows || second.pointwise_weights == 0) {
     return fail(QN_UNSUPPORTED, "%s: it cannot be the second of a chain with %s", second.name, first.name);
   }
@@ -368,8 +368,8 @@ qn_status qn_operator_plan(const qn_operator* op, const qn_tensor* ins, size_t n
   return quern::guarded([=] {
     if (op == nullptr) return quern::fail(QN_INVALID_ARGUMENT, "qn_operator_plan: op is NULL");
     if (plan == nullptr) return quern::fail(QN_INVALID_ARGUMENT, "%s: plan is NULL", op->impl->name);
-    std::unique_ptr<qn_plan> made;
-    QN_TRY(quern::make_plan(*op->impl, ins, n_in, outs, n_out, options, &made));
+    quern::PlanPointer made;
+    QN_TRY(quern::plan_operator(*op->impl, ins, n_in, outs, n_out, options, &made));
     *plan = made.release();
     return QN_OK;
   });
@@ -381,7 +381,7 @@ qn_status qn_operator_plan_chain(const qn_operator* first, const qn_operator* se
     if (first == nullptr || second == nullptr || in == nullptr || plan == nullptr) {
       return quern::fail(QN_INVALID_ARGUMENT, "qn_operator_plan_chain: an argument is NULL");
     }
-    std::unique_ptr<qn_plan> made;
+    quern::PlanPointer made;
     QN_TRY(quern::make_chain(*first->impl, *second->impl, *in, out, options, &made));
     *plan = made.release();
     return QN_OK;
@@ -412,6 +412,8 @@ qn_status qn_plan_run(const qn_plan* plan, const void* const* inputs, void* cons
   return QN_OK;
 }
 
-void qn_plan_release(qn_plan* plan) { delete plan; }
+void qn_plan_release(qn_plan* plan) {
+  if (plan != nullptr) plan->destroy(plan);
+}
 
 }  // extern "C"

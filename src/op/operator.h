@@ -33,7 +33,6 @@ class RowPlan;
 }  // namespace quern
 
 struct qn_plan : quern::Allocated {
-  virtual ~qn_plan();
   virtual void task(const quern::Run& run, size_t phase, size_t index) const = 0;
 
   size_t workspace_size() const { return slot == 0 ? 0 : slot * *std::max_element(phases.begin(), phases.end()); }
@@ -52,9 +51,27 @@ struct qn_plan : quern::Allocated {
   const char* kernel = "";
   uint64_t macs = 0;
   const quern::RowPlan* by_rows = nullptr;  // this, if it can compute some rows of its output at a time
+
+  // Deletes it. In a virtual destructor's place, for which each kind's table has two addresses to relocate.
+  void (*destroy)(qn_plan*) = nullptr;
+
+ protected:
+  ~qn_plan();
 };
 
 namespace quern {
+
+struct DestroyPlan {
+  void operator()(qn_plan* plan) const { plan->destroy(plan); }
+};
+using PlanPointer = std::unique_ptr<qn_plan, DestroyPlan>;
+
+template <class Plan, class... A>
+std::unique_ptr<Plan, DestroyPlan> make_plan(A&&... arguments) {
+  auto* const plan = new Plan(std::forward<A>(arguments)...);
+  plan->destroy = [](qn_plan* made) { delete static_cast<Plan*>(made); };
+  return std::unique_ptr<Plan, DestroyPlan>(plan);
+}
 
 constexpr size_t max_tasks = 1024;  // more threads than that get no further chunks
 
@@ -69,9 +86,10 @@ struct Request {
 class Operator : public Allocated {
  public:
   Operator(const char* operator_name, size_t min, size_t max) : name(operator_name), min_inputs(min), max_inputs(max) {}
+
   // Checks the shapes of the inputs and sets rank and shape of the output.
   virtual qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const = 0;
-  virtual qn_status plan(const Request& request, std::unique_ptr<qn_plan>* plan) const = 0;
+  virtual qn_status plan(const Request& request, PlanPointer* plan) const = 0;
   // Estimates the cycles of a plan, beyond those it takes in any layout. Fails where plan() would, for layouts at
   // least. Asked for where layouts are chosen, which sparse kernels are for.
   virtual qn_status cost(const Request& request, double* cycles) const;

@@ -24,7 +24,7 @@ class Pad final : public Operator {
 
   // The middle is the input. Around it lie two slabs per dimension, in dimensions further out as narrow as the input,
   // in those further in as wide as the output: nothing is written twice.
-  qn_status plan(const Request& request, std::unique_ptr<qn_plan>* plan) const override {
+  qn_status plan(const Request& request, PlanPointer* plan) const override {
     const qn_tensor &in = request.ins[0], &out = request.out;
     constexpr size_t repeat[QN_MAX_RANK] = {};
     Vector<Copy> copies;

@@ -117,6 +117,8 @@ bool is_half(const Window& window) {
   return alike && w.before == 1 && w.in == 2 * w.out;
 }
 
+PlanePlan::~PlanePlan() = default;
+
 PlanePlan::PlanePlan(const Request& request, const Window& window, size_t block, float padding, Reads reads)
     : pixels_(window.pixels()),
       kernel_h_(window.h.kernel),

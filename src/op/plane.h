@@ -62,6 +62,8 @@ class PlanePlan : public qn_plan {
   void task(const Run& run, size_t phase, size_t index) const final;
 
  protected:
+  ~PlanePlan();
+
   // From the pixels of a channel to its output. There is room for a row of all output pixels and a vector.
   virtual void run_plane(size_t channel, const char* a, char* c, char* room) const = 0;
 

@@ -165,7 +165,7 @@ class Pool2d final : public Operator {
     return QN_OK;
   }
 
-  qn_status plan(const Request& request, std::unique_ptr<qn_plan>* plan) const override {
+  qn_status plan(const Request& request, PlanPointer* plan) const override {
     Window window;
     QN_TRY(check_request(request, &window));
     const bool blocked = is_blocked(request.ins[0]);
@@ -181,12 +181,11 @@ class Pool2d final : public Operator {
   }
 
   template <class Plan, class Table>
-  qn_status plan_with(const Table& table, const Request& request, const Window& window,
-                      std::unique_ptr<qn_plan>* plan) const {
+  qn_status plan_with(const Table& table, const Request& request, const Window& window, PlanPointer* plan) const {
     const PoolKind kind = p_.kind == QN_POOL_MAX ? PoolKind::max : PoolKind::average;
     const auto* row = select(table, request.options.kernel, [&](const auto& r) { return r.kind == kind && fits(r); });
     if (row == nullptr) return no_kernel(name, request.options.kernel);
-    *plan = std::make_unique<Plan>(request, window, *row, p_.count_padding != 0, qn_minmax_f32{p_.min, p_.max});
+    *plan = make_plan<Plan>(request, window, *row, p_.count_padding != 0, qn_minmax_f32{p_.min, p_.max});
     return QN_OK;
   }
   static size_t plane_lanes() {

@@ -139,10 +139,10 @@ class Resize2d final : public Operator {
     return QN_OK;
   }
 
-  qn_status plan(const Request& request, std::unique_ptr<qn_plan>* plan) const override {
+  qn_status plan(const Request& request, PlanPointer* plan) const override {
     Direction h, w;
     QN_TRY(directions(request.ins[0], &h, &w));
-    *plan = std::make_unique<ResizePlan>(request, p_, h, w);
+    *plan = make_plan<ResizePlan>(request, p_, h, w);
     return QN_OK;
   }
 

@@ -25,7 +25,7 @@ class Slice final : public Operator {
     return QN_OK;
   }
 
-  qn_status plan(const Request& request, std::unique_ptr<qn_plan>* plan) const override {
+  qn_status plan(const Request& request, PlanPointer* plan) const override {
     QN_TRY(check_layouts(request));
     const qn_tensor in = in_memory(request.ins[0]), out = in_memory(request.out);
     size_t offset = 0;

@@ -103,7 +103,7 @@ class Softmax final : public Operator {
     return QN_OK;
   }
 
-  qn_status plan(const Request& request, std::unique_ptr<qn_plan>* plan) const override {
+  qn_status plan(const Request& request, PlanPointer* plan) const override {
     uint32_t axis;
     QN_TRY(resolve_axis(name, axis_, request.out.rank, &axis));
     size_t scratch;
@@ -118,7 +118,7 @@ class Softmax final : public Operator {
     k.max = select(reduce_rows(), nullptr, [&](const auto& r) { return same(r) && r.kind == ReduceKind::max; });
     k.scale = select(binary_rows(), nullptr, [&](const auto& r) { return same(r) && r.kind == BinaryKind::mulc; });
     if (k.max == nullptr || k.scale == nullptr) return no_kernel(name, nullptr);
-    *plan = std::make_unique<SoftmaxPlan>(request, axis, k);
+    *plan = make_plan<SoftmaxPlan>(request, axis, k);
     return QN_OK;
   }
 

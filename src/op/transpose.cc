@@ -16,7 +16,7 @@ class Transpose final : public Operator {
     return QN_OK;
   }
 
-  qn_status plan(const Request& request, std::unique_ptr<qn_plan>* plan) const override {
+  qn_status plan(const Request& request, PlanPointer* plan) const override {
     const qn_tensor& out = request.out;
     size_t in_stride[QN_MAX_RANK];
     for (uint32_t i = 0; i < p_.rank; ++i) in_stride[i] = request.ins[0].stride[p_.permutation[i]];

@@ -9,7 +9,7 @@
 namespace quern {
 
 struct Trial {
-  std::unique_ptr<qn_plan> plan;
+  PlanPointer plan;
   Vector<double> runs = {};  // seconds of each, ascending
 
   // The second shortest: other programs make runs longer, and once some data may have happened to be warm.

@@ -150,6 +150,8 @@ RowTables make_row_tables(const Window& window) {
   return tables;
 }
 
+RowPlan::~RowPlan() = default;
+
 RowPlan::RowPlan(const Request& request, const Window& window, size_t channel_step, size_t tile_rows)
     : width_(window.w.out),
       row_stride_(request.out.stride[1]),

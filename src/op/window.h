@@ -92,6 +92,8 @@ class RowPlan : public qn_plan {
   size_t tile_rows() const { return tile_rows_; }
 
  protected:
+  ~RowPlan();
+
   struct RowTask {
     size_t y, rows, channel, channels;
     const int32_t* offsets;
