@@ -6,8 +6,7 @@
 //   step   v0-v7 A  v8 v9 W     acc  v16-v31, APART of them for each channel
 //
 // There is a variant for each width: V vectors, or one pixel, which is a vector of which one lane is loaded and stored.
-// Jumps at the start choose it for all sets.  V, ONE, APART, and for blocks R are assembly variables.  Two and six vectors,
-// which no square image leaves over, have none: their last one goes by alone.
+// Jumps at the start choose it for all sets.  V, ONE, APART, and for blocks R are assembly variables.
 //
 // Instructions stand where they suit cores that run in order: a load of A overwrites the vector that the product before it
 // was the last to need, and is needed itself many products later; others pair with products.
@@ -16,37 +15,10 @@
 
         .altmacro
 
-// Widths that have no variant: 5 to 8 and 21 to 24 pixels.
-.macro begin name
+// The return address waits in a register while `clamp` is called, so it needs no signature.
+.macro begin
         ldp     x8, x9, [sp]
         ldr     x11, [sp, #16]
-        sub     w16, w0, #5
-        tst     w16, #12
-        b.ne    L(\name\()_whole)
-        and     x16, x16, #16
-        add     x16, x16, #4            // pixels before the last vector
-        sign
-        save    x29, x30
-        save    x1, x2
-        save    x3, x4
-        save    x5, x7
-        save    x16, x17
-        bl      L(\name\()_whole)
-        restore x16, x17
-        restore x5, x7
-        restore x3, x4
-        restore x1, x2
-        restore x29, x30
-        authenticate
-        mov     x0, #4
-        add     x5, x5, x16, lsl #2
-        add     x7, x7, x16, lsl #2
-L(\name\()_whole):
-        begin_whole
-.endm
-
-// The return address waits in a register while `clamp` is called, so it needs no signature.
-.macro begin_whole
         save    x19, x20
         save    d8, d9
         mov     x19, x30
@@ -68,9 +40,7 @@ L(\name\()_end):
 .macro choose name, most
         .set    v, \most
         .rept   \most - 1
-        .if     (v - 2) * (v - 6)
         choose_above \name, %(4 * v - 4), %v
-        .endif
         .set    v, v - 1
         .endr
         choose_above \name, 1, 1
@@ -89,9 +59,7 @@ L(\name\()_end):
         \do     0
         .set    ONE, 0
         .rept   \most
-        .if     (V - 2) * (V - 6)
         \do     %V
-        .endif
         .set    V, V + 1
         .endr
 .endm
@@ -252,7 +220,7 @@ L(csr\variant):
 .endm
 
 fn qn_spmm_f32_csr_32x2_neon
-        begin   csr
+        begin
         ldr     w17, [x3], #4
         find    0, 12
         find    1, 13
@@ -434,7 +402,7 @@ L(\name\variant):
         .set    APART, 8
 
 fn qn_spmm_f32_b1x2_32x2_neon
-        begin   two
+        begin
         mov     x10, #8
         choose  two, 8
         variants by_two, 8
@@ -447,7 +415,7 @@ endfn qn_spmm_f32_b1x2_32x2_neon
 fn qn_spmm_f32_b1x16_16x16_neon
         mov     x10, #64
 L(four):
-        begin   four
+        begin
         choose  four, 4
         variants by_four, 4
         end     four
