@@ -22,6 +22,8 @@
 .endm
 .macro unwind_save directive, regs:vararg
 .endm
+.macro unwind_pad bytes
+.endm
 #else
 .macro unwind_begin
         .fnstart
@@ -31,6 +33,9 @@
 .endm
 .macro unwind_save directive, regs:vararg
         \directive {\regs}
+.endm
+.macro unwind_pad bytes
+        .pad    #\bytes
 .endm
 #endif
 
@@ -60,6 +65,12 @@ SYM(\name):
 .macro vsave regs:vararg
         vpush   {\regs}
         unwind_save .vsave, \regs
+.endm
+
+// Takes bytes of the stack, likewise.
+.macro take_room bytes
+        sub     sp, sp, #\bytes
+        unwind_pad \bytes
 .endm
 
 // Names the halves of q<number> low<number> and high<number>.

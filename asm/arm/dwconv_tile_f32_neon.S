@@ -340,8 +340,7 @@ fn qn_dwconv_f32_k3s\stride\()_2x4_\level
         .set    INPUTS, S + K
         save    r0, r1, r2, r3, r4, r5, r6, r7, r8, r9, r10, r11, r12, lr
         vsave   d8, d9, d10, d11, d12, d13, d14, d15
-        sub     sp, sp, #LOCALS
-        .pad    #LOCALS
+        take_room LOCALS
         vmov.i32 q2, #0
         load_limits P
         vstm    sp, {q0-q2}
