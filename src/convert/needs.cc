@@ -54,9 +54,7 @@ class Needs {
   }
 
  private:
-  std::string name() const {
-    return graph_.name.empty() ? "a model" : std::string(graph_.name);
-  }
+  std::string name() const { return graph_.name.empty() ? "a model" : std::string(graph_.name); }
 
   // Kernels of floats; `family` is what rows of src/kernel/ are called after, with what follows "_f32_".
   void kernel(const std::string& family, const std::string& variant = "") {
