@@ -241,7 +241,7 @@ class SparsePlan final : public qn_plan {
   Epilogue epilogue_;
   WeightsShape shape_;
   bool in_blocked_ = false, out_blocked_;
-  std::unique_ptr<TileInput> input_;
+  Shared<const TileInput> input_;
   Nest<2> lines_;
   size_t lines_per_image_ = 1;
   size_t pixels_ = 1;             // of a line

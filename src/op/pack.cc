@@ -62,7 +62,7 @@ void pack_depthwise(const PackKey& key, WeightRows& weights, float* panel) {
 
 // ---- winograd ----
 
-constexpr size_t winograd_taps = 3, max_winograd_inputs = 8;
+constexpr size_t winograd_taps = 3;
 constexpr size_t winograd_block = 16;  // output channels that are transformed at once
 
 // G of winograd_math.h.
@@ -83,12 +83,14 @@ using WinogradVector = double[winograd_block];
 
 // result = sum of the taps times g, for every output channel of a block.
 void weigh_taps(const double* g, const WinogradVector* taps, double* __restrict result) {
+#pragma GCC unroll 8
   for (size_t o = 0; o < winograd_block; ++o) result[o] = g[0] * taps[0][o] + g[1] * taps[1][o] + g[2] * taps[2][o];
 }
 
-// G w G' for `count` neighbouring output channels, in double precision.
-void transform_weights(const WinogradTaps& g, const float* w, const WeightStrides& s, size_t count,
-                       WinogradVector* out) {
+// G w G' for `count` neighbouring output channels, in double precision: a row to each of the panels, which are `panel`
+// floats long.
+void transform_weights(const WinogradTaps& g, const float* w, const WeightStrides& s, size_t count, float* to,
+                       size_t panel) {
   const size_t n = g.inputs;
   WinogradVector columns[winograd_taps][winograd_taps] = {};  // of w
   for (size_t x = 0; x < winograd_taps; ++x) {
@@ -99,7 +101,11 @@ void transform_weights(const WinogradTaps& g, const float* w, const WeightStride
   for (size_t i = 0; i < n; ++i) {
     WinogradVector row[winograd_taps];
     for (size_t x = 0; x < winograd_taps; ++x) weigh_taps(g.rows[i], columns[x], row[x]);
-    for (size_t j = 0; j < n; ++j) weigh_taps(g.rows[j], row, out[i * n + j]);
+    for (size_t j = 0; j < n; ++j, to += panel) {
+      WinogradVector sums;
+      weigh_taps(g.rows[j], row, sums);
+      for (size_t o = 0; o < count; ++o) to[o] = static_cast<float>(sums[o]);
+    }
   }
 }
 
@@ -113,18 +119,16 @@ Shared<PackedWeights> pack_winograd(const PackKey& key, const WinogradTaps& taps
   packed->data = Buffer(packed->group_bytes);
   auto* panels = static_cast<float*>(packed->data.data());
   for (size_t j = 0; j < shape.out; j += key.nr, panels += points * panel) {
-    std::memset(panels, 0, points * panel * sizeof(float));  // the bias and the columns nobody uses, too
+    // The bias and the columns nobody uses; the rest, because the cache then has what is written to one panel after
+    // the other.
+    std::memset(panels, 0, points * panel * sizeof(float));
     const size_t columns = std::min(key.nr, shape.out - j);
     const auto [data, stride] = weights.rows(j, columns);
     for (size_t i = 0; i < shape.in; ++i) {
       for (size_t o = 0; o < columns; o += winograd_block) {
         const size_t count = std::min(winograd_block, columns - o);
-        WinogradVector transformed[max_winograd_inputs * max_winograd_inputs];
-        transform_weights(taps, data + o * stride.out + i * stride.in, stride, count, transformed);
-        float* to = panels + (i + 1) * key.nr + o;
-        for (size_t point = 0; point < points; ++point, to += panel) {
-          for (size_t c = 0; c < count; ++c) to[c] = static_cast<float>(transformed[point][c]);
-        }
+        transform_weights(taps, data + o * stride.out + i * stride.in, stride, count, panels + (i + 1) * key.nr + o,
+                          panel);
       }
     }
     weights.tell_read(j, columns);

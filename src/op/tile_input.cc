@@ -163,10 +163,10 @@ class GatheredInput final : public TileInput {
 
 }  // namespace
 
-std::unique_ptr<TileInput> make_tile_input(const ConvPlan& conv, const Window& window, size_t pixels) {
-  if (!is_blocked(conv.request.ins[0])) return std::make_unique<TransposedInput>(conv, window);
-  if (conv.problem.pointwise) return std::make_unique<BlockedInput>(conv);
-  return std::make_unique<GatheredInput>(conv, window, pixels);
+Shared<const TileInput> make_tile_input(const ConvPlan& conv, const Window& window, size_t pixels) {
+  if (!is_blocked(conv.request.ins[0])) return make_shared<TransposedInput>(conv, window);
+  if (conv.problem.pointwise) return make_shared<BlockedInput>(conv);
+  return make_shared<GatheredInput>(conv, window, pixels);
 }
 
 }  // namespace quern

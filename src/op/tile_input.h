@@ -1,6 +1,7 @@
 // A of spmm.h: what some successive k see of the input for a tile of output pixels, each k's pixels side by side.
 #pragma once
 
+#include "base/shared.h"
 #include "kernel/spmm.h"
 #include "op/conv.h"
 
@@ -26,17 +27,19 @@ struct TileRows {
   size_t stride;  // in bytes
 };
 
-class TileInput : public Allocated {
+class TileInput {
  public:
-  virtual ~TileInput() = default;
   virtual void find(const Tile&, TilePixels*) const {}
   // Rows of k = begin .. end-1, as wide as whole vectors. `scratch` has room for them, `stride` bytes each, and may be
   // left unused.
   virtual TileRows rows(const Tile& tile, const TilePixels& pixels, size_t begin, size_t end, char* scratch,
                         size_t stride) const = 0;
+
+ protected:
+  ~TileInput() = default;  // make_shared() knows what it made
 };
 
 // `pixels`: of all tiles together. Tiles of a pixel-blocked input begin at multiples of the kernel's pixels.
-std::unique_ptr<TileInput> make_tile_input(const ConvPlan& conv, const Window& window, size_t pixels);
+Shared<const TileInput> make_tile_input(const ConvPlan& conv, const Window& window, size_t pixels);
 
 }  // namespace quern

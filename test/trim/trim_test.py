@@ -99,6 +99,15 @@ def check_size(a, what, library):
     expect(budget is None or len(content) <= budget, f"{len(content)} bytes are over the bound of {budget}")
 
 
+def check_vector_registers(a, library):
+    """Functions of AVX leave no halves of vectors in use, or everything after them is slower on some CPUs."""
+    listing = must([a.objdump, "--disassemble", "--no-show-raw-insn", library])
+    functions = re.findall(r"(?m)^[0-9a-f]+ <(qn_\w+)>:\n((?:.+\n)*)", listing)
+    wide = [(name, code) for name, code in functions if re.search(r"%[yz]mm", code)]
+    wrong = [name for name, code in wide if "vzeroupper" not in code]
+    expect(not wrong, f"no vzeroupper in {wrong}")
+
+
 def compile_program(a, name, library, *flags):
     program = a.folder / name
     source = a.source / "test" / "trim" / f"{name}.c"
@@ -114,7 +123,7 @@ def main():
     parser.add_argument("--folder", type=pathlib.Path, required=True)
     parser.add_argument("--emulator", default="")
     parser.add_argument("--check-size", action="store_true", help="the bounds are GCC's")
-    for name in ("--model", "--run", "--cc", "--strip", "--readelf", "--nm"):
+    for name in ("--model", "--run", "--cc", "--strip", "--readelf", "--nm", "--objdump"):
         parser.add_argument(name, required=True)
     parser.add_argument("settings", nargs="*")
     a = parser.parse_args()
@@ -136,6 +145,7 @@ def main():
         expect(status == 1 and "max_pool" in output and "trimmed" in output, f"another model: status {status}, {output}")
     check_exports(a, what, library)
     check_runtime(a, library)
+    check_vector_registers(a, library)
     out_of_memory = compile_program(a, "out_of_memory", library,
                                     *(["-DWITH_TUNING"] if "op" in what.headers else []))
     step = 50 if emulator else 1  # emulators are slow
