@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "../median.h"
 #include "convert/zoo.h"
 #include "graph/format.h"
 #include "graph/passes.h"
@@ -33,11 +34,6 @@ struct Candidate {
   double expected;              // by the cost model, in times of the one chosen
   std::vector<double> repeats;  // seconds
 };
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
-}
 
 // Of one problem. Candidates are compared within a repeat, where the machine was the same for all.
 struct Case {

@@ -13,18 +13,14 @@
 #include <string>
 #include <vector>
 
+#include "../median.h"
+
 namespace {
 
 double now_ms() {
   timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_nsec) * 1e-6;
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 // The functions of one libquern.so, whose names another has, too.

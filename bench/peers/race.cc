@@ -9,6 +9,8 @@
 #include <limits>
 #include <thread>
 
+#include "../median.h"
+
 namespace quern::peers {
 namespace {
 
@@ -19,12 +21,6 @@ constexpr size_t least_warm_up = 3;
 constexpr float tolerance = 1e-4f;
 // How long the threads of a library go on looking for work before they sleep, and more.
 constexpr std::chrono::milliseconds settling_time(20);
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 // Of the processor if there is one thread, so that other programs take nothing from it; all threads of this program
 // count, in case a library uses more than it was told.

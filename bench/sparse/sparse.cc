@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "../median.h"
 #include "base/cpu.h"
 #include "base/math.h"
 #include "base/memory.h"
@@ -121,11 +122,7 @@ class Runner {
     warm_ = true;
     runs_ = std::clamp<size_t>(static_cast<size_t>(1e-3 / seconds), 1, 1000);
   }
-  double median() const {
-    std::vector<double> sorted = seconds_;
-    std::sort(sorted.begin(), sorted.end());
-    return sorted[sorted.size() / 2];
-  }
+  double seconds() const { return median(seconds_); }
   const char* kernel() const { return qn_plan_kernel(plan_.get()); }
   qn_algorithm algorithm() const { return qn_plan_algorithm(plan_.get()); }
 
@@ -169,9 +166,9 @@ void run_layer(const Layer& layer, const Arguments& arguments, double peak, cons
   for (size_t round = 0; round <= arguments.rounds; ++round) {
     for (Case& c : cases) c.runner->time(in.data(), out.data(), parallel);
   }
-  const double dense_seconds = cases[0].runner->median();
+  const double dense_seconds = cases[0].runner->seconds();
   for (const Case& c : cases) {
-    const double seconds = c.runner->median();
+    const double seconds = c.runner->seconds();
     const double ops = 2.0 * static_cast<double>(pixels) * static_cast<double>(c.runner->nonzeros);
     std::printf("%s,%zu,%zu,%g,%.1f,%.2f,%.1f,%s,%s\n", name_of(layer).c_str(), layer.kernel, c.block, c.zeros,
                 seconds * 1e6, dense_seconds / seconds, 100 * ops / seconds / peak,
