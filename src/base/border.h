@@ -55,6 +55,7 @@ class Lock {
 qn_status beyond_border(qn_status (*body)(void*), void* context) noexcept;
 qn_status cross_border(qn_status (*body)(void*), void* context) noexcept;
 
+// A body captures by value, which is a load for each argument, not a store, an address and two loads.
 template <class Body>
 qn_status guarded(Body&& body) noexcept {
   return cross_border([](void* context) { return (*static_cast<std::remove_reference_t<Body>*>(context))(); }, &body);

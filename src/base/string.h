@@ -2,7 +2,6 @@
 // std::string_view, which a String becomes by itself.
 #pragma once
 
-#include <cstring>
 #include <string_view>
 
 #include "base/vector.h"

@@ -272,7 +272,7 @@ constexpr Traits all_traits[] = {
 #undef QN_OP
 };
 
-// Branches to what a table would have: the loader would have to relocate its addresses.
+// Branches, not a table: the loader would have to relocate its addresses.
 qn_status create_operator(const NodeView& view, qn_weights_cache* cache, qn_operator** op) {
   switch (view.node.kind) {
 #define QN_OP(kind, min_inputs, max_inputs)                                                                       \

@@ -369,7 +369,7 @@ constexpr Rule slice_rule = {.infer = infer_slice};
 
 }  // namespace
 
-// Branches to what a table would have: the loader would have to relocate its addresses.
+// Branches, not a table: the loader would have to relocate its addresses.
 
 bool has_parameters(OpKind kind) {
   switch (kind) {
