@@ -44,9 +44,10 @@ if(QUERN_SMALL)
   if(QUERN_ARCH STREQUAL arm64)
     quern_best_flag(inline_atomics -mno-outline-atomics)  # else functions that ask what the CPU has
     list(APPEND quern_small_flags ${inline_atomics})
-    if(NOT APPLE)  # addresses in one instruction, as the library has less than 1 MiB
-      quern_best_flag(near_addresses -mcmodel=tiny)
-      list(APPEND quern_small_flags ${near_addresses})
+    # Addresses in one instruction, as the library has less than 1 MiB. lld 19, which clang goes with, cannot link what
+    # becomes of variables elsewhere, such as the one that guards the stack.
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+      list(APPEND quern_small_flags -mcmodel=tiny)
     endif()
   endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")  # all at once, not a thin one: it then shares what functions have in common

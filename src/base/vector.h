@@ -68,8 +68,11 @@ class Vector : public VectorBase {
   }
   Vector(const Vector& other) : Vector(other.begin(), other.end()) {}
   Vector(Vector&& other) noexcept = default;
-  Vector& operator=(Vector other) noexcept {
-    VectorBase::swap(other);
+  // Two, not one that takes a copy: for clang, what assigns members by that one cannot throw, though the copy can.
+  Vector& operator=(const Vector& other) { return *this = Vector(other); }
+  Vector& operator=(Vector&& other) noexcept {
+    Vector taken(std::move(other));
+    VectorBase::swap(taken);
     return *this;
   }
   ~Vector() {

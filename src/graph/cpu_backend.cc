@@ -211,6 +211,9 @@ qn_status create_slice(const NodeView& v, qn_weights_cache*, qn_operator** op) {
   return qn_slice_create(&p, op);
 }
 
+// For nodes that are always views.
+qn_status create_nothing(const NodeView&, qn_weights_cache*, qn_operator**) { return QN_UNSUPPORTED; }
+
 // ---- one row per kind
 
 struct Traits {
@@ -220,7 +223,7 @@ struct Traits {
 };
 
 struct Row {
-  qn_status (*create)(const NodeView& view, qn_weights_cache* cache, qn_operator** op) = nullptr;
+  qn_status (*create)(const NodeView& view, qn_weights_cache* cache, qn_operator** op);
   Traits traits = {};
 };
 
@@ -262,7 +265,7 @@ constexpr Row concat_row = {create_concat, {.layouts = Layouts::same}};
 constexpr Row lrn_row = {create_lrn};
 constexpr Row pad_row = {create_pad};
 constexpr Row resize_row = {create_resize};
-constexpr Row reshape_row = {};  // always a view
+constexpr Row reshape_row = {create_nothing};
 constexpr Row transpose_row = {create_transpose};
 constexpr Row slice_row = {create_slice, {.layouts = Layouts::same}};
 
@@ -275,9 +278,9 @@ constexpr Traits all_traits[] = {
 // Branches, not a table: the loader would have to relocate its addresses.
 qn_status create_operator(const NodeView& view, qn_weights_cache* cache, qn_operator** op) {
   switch (view.node.kind) {
-#define QN_OP(kind, min_inputs, max_inputs)                                                                       \
-  case OpKind::kind:                                                                                              \
-    if constexpr (has_operator(#kind) && kind##_row.create != nullptr) return kind##_row.create(view, cache, op); \
+#define QN_OP(kind, min_inputs, max_inputs)                                       \
+  case OpKind::kind:                                                              \
+    if constexpr (has_operator(#kind)) return kind##_row.create(view, cache, op); \
     break;
 #include "graph/op.inc"
 #undef QN_OP

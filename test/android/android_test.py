@@ -69,6 +69,9 @@ def build(a, preset, folder, offline):
          f"-DQUERN_SYSROOTS={a.source}/build"], cwd=a.source, env=os.environ | {"ANDROID_NDK": str(NDK)})
     run([*offline, "cmake", "--build", folder])
     run(["cmake", "--install", folder, "--prefix", folder / "installed"])
+    run([*offline, "cmake", "-B", folder / "small", "-DQUERN_SMALL=ON", f"-DQUERN_DEPS_DIR={a.deps}",
+         f"-DQUERN_SYSROOTS={a.source}/build", "--preset", preset], cwd=a.source, env=os.environ | {"ANDROID_NDK": str(NDK)})
+    run([*offline, "cmake", "--build", folder / "small", "--target", "quern_shared"])
 
 
 def link(a, preset, folder):

@@ -46,12 +46,14 @@ TEST(StringTest, ComparesAsStdStringDoes) {
 }
 
 TEST(StringTest, StaysWholeWithoutMemory) {
-  String text("kept");
+  String text("kept"), other("kept, too");
   const qn_allocator none = {nullptr, [](void*, size_t, size_t) -> void* { return nullptr; },
                              [](void*, void*, size_t) {}};
   ASSERT_EQ(qn_set_allocator(&none), QN_OK);
   EXPECT_THROW(text.append("more than there is room for"), std::bad_alloc);
+  EXPECT_THROW(other = text, std::bad_alloc);
   ASSERT_EQ(qn_set_allocator(nullptr), QN_OK);
+  EXPECT_STREQ(other.c_str(), "kept, too");
   EXPECT_STREQ(text.c_str(), "kept");
 }
 
