@@ -165,7 +165,9 @@ class Vector : public VectorBase {
       ::new (insert_bytes(index, 1, sizeof(T))) T(value);
     } else {
       emplace_back(std::move(value));
-      std::rotate(begin() + index, end() - 1, end());
+      T last = std::move(back());
+      std::move_backward(begin() + index, end() - 1, end());
+      (*this)[index] = std::move(last);
     }
     return begin() + index;
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdarg>
+#include <type_traits>
 
 #include "base/status.h"
 #include "base/vector.h"
@@ -15,10 +16,15 @@ using Shape = Vector<size_t>;
 constexpr size_t max_extent = size_t{1} << 30;
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
+// What an attribute is compared as. Whole numbers need no conversion to floats; from 2^63 on they turn negative, and no
+// range of theirs begins below 0.
+template <class T>
+using Comparable = std::conditional_t<std::is_floating_point_v<T>, T, int64_t>;
+
 // For the ranges of attributes.inc; false for NaN.
 template <class T>
-bool in_range(T value, double low, double high) {
-  const auto x = static_cast<double>(value);
+bool in_range(T value, Comparable<T> low, Comparable<T> high) {
+  const auto x = static_cast<Comparable<T>>(value);
   return x >= low && x <= high;
 }
 
