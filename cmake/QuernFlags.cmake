@@ -49,6 +49,8 @@ if(QUERN_SMALL)
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
       list(APPEND quern_small_flags -mcmodel=tiny)
     endif()
+  elseif(QUERN_ARCH STREQUAL arm)  # instructions of 16 bits, where they do; and NEON, without what one does without it
+    list(APPEND quern_small_flags -mthumb -mfpu=neon)
   endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")  # all at once, not a thin one: it then shares what functions have in common
     set(CMAKE_CXX_COMPILE_OPTIONS_IPO -flto)

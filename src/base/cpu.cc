@@ -46,7 +46,7 @@ uint32_t detect() {
   }
 #elif defined(__arm__)
   if (cpuinfo_has_arm_neon()) isa |= isa_neon;
-  if (cpuinfo_has_arm_neon_fma()) isa |= isa_neonfma;
+  if (!small && cpuinfo_has_arm_neon_fma()) isa |= isa_neonfma;
 #endif
   return isa;
 }
@@ -113,7 +113,7 @@ void force_core(const char* name, Core* core) {
 // The levels that are known without cpuinfo, which may fail: what every CPU of the architecture has, and what the
 // kernel says.
 uint32_t baseline() {
-#if defined(__arm__) && defined(__linux__)
+#if defined(__arm__) && defined(__linux__) && !defined(QN_SMALL)
   constexpr unsigned long neon = 1ul << 12, vfpv4 = 1ul << 16;
   const unsigned long features = getauxval(AT_HWCAP);
   if ((features & neon) == 0) return isa_ref;

@@ -48,8 +48,9 @@ constexpr uint32_t fused_levels = isa_avx2 | isa_avx512 | isa_neon;
 constexpr uint32_t flushing_levels = 0;
 #endif
 
-// The levels that every CPU of the architecture has.
-#if defined(__aarch64__)
+// The levels that every CPU has on which the build runs. Small ones for 32-bit ARM take NEON for granted, as compilers
+// for Android do.
+#if defined(__aarch64__) || (defined(__arm__) && defined(QN_SMALL))
 constexpr uint32_t isa_baseline = isa_ref | isa_neon;
 #else
 constexpr uint32_t isa_baseline = isa_ref;

@@ -93,10 +93,12 @@ constexpr bool same_task(const TableRow& a, const TableRow& b) {
   return same;
 }
 
-// Does a build contain this row of a table? A small one leaves out references where every CPU has another row.
+// Does a build contain this row of a table? A small one leaves out references where every CPU has another row, and what
+// takes FMA on 32-bit ARM, where the kernels without it run, too, and in fewer instructions (asm/arm/asm.h).
 template <class TableRow, class Table>
 constexpr bool is_built(const TableRow& row, const Table& table) {
   if (!is_needed(row)) return false;
+  if (small && row.isa == isa_neonfma) return false;
   if (!small || row.isa != isa_ref) return true;
   for (const TableRow& other : table) {
     const bool always = other.isa != isa_ref && (other.isa & isa_baseline) != 0 && other.cores == any_core;
