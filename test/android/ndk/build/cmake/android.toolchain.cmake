@@ -38,7 +38,7 @@ endforeach()
 # What clang would define for Android. This C++ library would then ask for Android's C library.
 string(PREPEND CMAKE_C_FLAGS_INIT "-D__ANDROID__ -D__ANDROID_API__=${level} ")
 string(PREPEND CMAKE_CXX_FLAGS_INIT "-nostdinc++ -isystem ${llvm}/include/c++/v1 ")
-set(link "-fuse-ld=lld -stdlib=libc++ -L${llvm}/lib -static-libstdc++ -Wl,--build-id=sha1 -Wl,--no-rosegment \
+set(link "-fuse-ld=lld-19 -stdlib=libc++ -L${llvm}/lib -static-libstdc++ -Wl,--build-id=sha1 -Wl,--no-rosegment \
 -Wl,--fatal-warnings -Wl,--gc-sections -Wl,--no-undefined -Qunused-arguments")
 set(CMAKE_SHARED_LINKER_FLAGS_INIT "${link}")
 set(CMAKE_EXE_LINKER_FLAGS_INIT "${link}")
