@@ -158,7 +158,7 @@ struct pthreadpool;
 QN_API qn_status qn_parallel_from_pthreadpool(struct pthreadpool* pool, qn_parallel* parallel);
 
 /** Name of the highest instruction set level that kernels are chosen from on this machine, after
- *  the environment variable QUERN_ISA: "ref", "sse41", "avx2", "avx512", "neon". */
+ *  the environment variable QUERN_ISA: "ref", "sse41", "avx2", "avx512", "neon", "neonfma". */
 QN_API const char* qn_cpu_level(void);
 
 /** @} */

@@ -94,7 +94,7 @@ constexpr bool same_task(const TableRow& a, const TableRow& b) {
 }
 
 // Does a build contain this row of a table? A small one leaves out references where every CPU has another row, and what
-// takes FMA on 32-bit ARM, where the kernels without it run, too, and in fewer instructions (asm/arm/asm.h).
+// takes FMA on 32-bit ARM, where the kernels without it run, too, and products take fewer instructions (asm/arm/asm.h).
 template <class TableRow, class Table>
 constexpr bool is_built(const TableRow& row, const Table& table) {
   if (!is_needed(row)) return false;
