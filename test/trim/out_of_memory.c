@@ -31,9 +31,11 @@ void __libc_free(void* pointer);
 
 void* malloc(size_t size) { return !counts_malloc || may_allocate() ? __libc_malloc(size) : NULL; }
 void* calloc(size_t count, size_t size) { return !counts_malloc || may_allocate() ? __libc_calloc(count, size) : NULL; }
+void* aligned_alloc(size_t alignment, size_t size) {
+  return !counts_malloc || may_allocate() ? __libc_memalign(alignment, size) : NULL;
+}
 int posix_memalign(void** pointer, size_t alignment, size_t size) {
-  if (counts_malloc && !may_allocate()) return ENOMEM;
-  *pointer = __libc_memalign(alignment, size);
+  *pointer = aligned_alloc(alignment, size);
   return *pointer == NULL ? ENOMEM : 0;
 }
 void* realloc(void* pointer, size_t size) {

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Builds a small library and checks that it runs MobileNet v1 as the whole library does, bit for bit, exports what it
-should, needs no C++ runtime, answers QN_OUT_OF_MEMORY wherever memory runs out, loses none of it, and keeps to its size.
+should, needs no C++ runtime, fits pages of 16 KiB, answers QN_OUT_OF_MEMORY wherever memory runs out, loses none of it,
+and keeps to its size. Memory also runs out for the whole library, in the test that builds everything.
 
     trim_test.py --build trimmed|everything|graph|graph_dense --source DIR --folder DIR ... -- [settings of CMake]
 """
@@ -18,6 +19,7 @@ from typing import NamedTuple
 
 for room in ("bench", "scripts"):
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / room))
+import check_segments  # noqa: E402
 from check_symbols import declared, exported  # noqa: E402
 from size import ARCHITECTURES  # noqa: E402
 
@@ -88,6 +90,21 @@ def check_runtime(a, library):
     expect(needed and not others, f"needs {others}")
 
 
+def check_mapping(a, library):
+    os.environ["READELF"] = a.readelf
+    wrong = list(check_segments.check(library))
+    expect(not wrong, wrong)
+
+
+def check_out_of_memory(a, what, library, emulator):
+    program = compile_program(a, "out_of_memory", library, *(["-DWITH_TUNING"] if "op" in what.headers else []))
+    step = 50 if emulator else 1  # emulators are slow
+    for name in what.models:
+        tune = ["tune"] if name == "one" else []
+        output = must([*emulator, program, a.folder / f"{name}.qn", step, *tune])
+        print(f"{library.name}, {name}:", output.replace("\n", "; "))
+
+
 def check_size(a, what, library):
     stripped = a.folder / "libquern.stripped.so"
     must([a.strip, library, "-o", stripped])
@@ -125,6 +142,7 @@ def main():
     parser.add_argument("--folder", type=pathlib.Path, required=True)
     parser.add_argument("--emulator", default="")
     parser.add_argument("--check-size", action="store_true", help="the bounds are GCC's")
+    parser.add_argument("--whole", type=pathlib.Path, required=True, help="the library that it is compared with")
     for name in ("--model", "--run", "--cc", "--strip", "--readelf", "--nm", "--objdump"):
         parser.add_argument(name, required=True)
     parser.add_argument("settings", nargs="*")
@@ -149,12 +167,10 @@ def main():
     check_exports(a, what, library)
     check_runtime(a, library)
     check_vector_registers(a, library)
-    out_of_memory = compile_program(a, "out_of_memory", library,
-                                    *(["-DWITH_TUNING"] if "op" in what.headers else []))
-    step = 50 if emulator else 1  # emulators are slow
-    for name in what.models:
-        tune = ["tune"] if name == "one" else []
-        print(f"{name}:", must([*emulator, out_of_memory, a.folder / f"{name}.qn", step, *tune]).replace("\n", "; "))
+    check_mapping(a, library)
+    check_out_of_memory(a, what, library, emulator)
+    if a.build == "everything":
+        check_out_of_memory(a, what, a.whole, emulator)
     if a.check_size:
         check_size(a, what, library)
 
