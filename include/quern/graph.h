@@ -116,7 +116,7 @@ QN_API size_t qn_arena_bytes(const qn_arena* arena);
 typedef struct qn_session_options {
   size_t struct_size; /**< Written by the init function. */
   size_t threads;     /**< How many tasks run at a time, at most 1024; or 0: as many as `parallel` has threads, without
-                           it one for each fast core: those of all clusters but the slowest, where there are several. 1
+                           it one for each fast core: those of all clusters but the slowest, where others are faster. 1
                            runs on the caller, even with `parallel`. */
   const qn_parallel* parallel; /**< A host's own threads; copied. If it does not say how many they are, 0 and
                                     QN_THREADS_DEFAULT mean the fast cores. NULL: the session makes a pthreadpool. */

@@ -3,6 +3,7 @@
 #include <cpuinfo.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -96,14 +97,6 @@ Core detect_core() {
   return core != nullptr ? core_of(*core) : core_other;
 }
 
-// cpuinfo's last cluster is the slowest.
-size_t fast_cores() {
-  const uint32_t clusters = cpuinfo_get_clusters_count(), all = cpuinfo_get_cores_count();
-  const cpuinfo_cluster* slowest = clusters > 1 ? cpuinfo_get_cluster(clusters - 1) : nullptr;
-  const uint32_t slow = slowest != nullptr ? slowest->core_count : 0;
-  return all > slow ? all - slow : 1;
-}
-
 // What QUERN_CORE asks for.
 void force_core(const char* name, Core* core) {
   if (name == nullptr || *name == '\0') return;
@@ -155,7 +148,7 @@ Cpu make_cpu() {
   if (cpuinfo_initialize()) {
     cpu.isa |= detect();
     if (has_cores) cpu.core = detect_core();
-    cpu.fast_cores = fast_cores();
+    cpu.fast_cores = fast_cores(cpuinfo_get_clusters(), cpuinfo_get_clusters_count());
     cpu.l1_bytes = cache_bytes(cpuinfo_get_l1d_cache(0), cpu.l1_bytes);
     cpu.l2_bytes = cache_bytes(cpuinfo_get_l2_cache(0), cpu.l2_bytes);
     cpu.l3_bytes = cache_bytes(cpuinfo_get_l3_cache(0), cpu.l3_bytes);
@@ -175,6 +168,16 @@ const Cpu& cpu() {
   static pthread_once_t once = PTHREAD_ONCE_INIT;  // needs no C++ runtime, as a constructor would
   pthread_once(&once, [] { cpu = make_cpu(); });
   return cpu;
+}
+
+size_t fast_cores(const cpuinfo_cluster* clusters, size_t count) {
+  size_t fast = 0, all = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const cpuinfo_cluster &one = clusters[i], &last = clusters[count - 1];
+    all += one.core_count;
+    if (one.uarch != last.uarch || one.frequency != last.frequency) fast = all;
+  }
+  return std::max<size_t>(fast != 0 ? fast : all, 1);
 }
 
 const char* isa_name(uint32_t isa) {

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+struct cpuinfo_cluster;
+
 namespace quern {
 
 // Instruction set levels, one bit each; a kernel's row names the one it needs.
@@ -60,7 +62,7 @@ struct Cpu {
   uint32_t isa;                         // mask of Isa, lowered by QUERN_ISA
   Core core;                            // of the fastest ones, or what QUERN_CORE says
   size_t l1_bytes, l2_bytes, l3_bytes;  // data caches seen by one core; a cautious guess where unknown
-  size_t fast_cores;                    // of all clusters but the slowest, or of the only one
+  size_t fast_cores;                    // of all clusters but the slowest
   size_t pixel_block;                   // pixels of the pixel-blocked layout: tiles of spmm.inc divide it
 };
 
@@ -72,6 +74,10 @@ struct Cpu {
 // QUERN_CORE=a55 takes the cores of this machine for others: for measuring, and for machines that cpuinfo does not
 // know. It only decides which of the rows that run anyway are chosen.
 const Cpu& cpu();
+
+// Of clusters from the fastest to the slowest, as cpuinfo sorts them: how many cores are faster than the last
+// cluster's, or all cores where none is.
+size_t fast_cores(const cpuinfo_cluster* clusters, size_t count);
 
 // "avx2" for isa_avx2; "?" for anything else than one known bit.
 const char* isa_name(uint32_t isa);

@@ -2,6 +2,7 @@
 // of its own, and this process never asks cpu() itself.
 #include "base/cpu.h"
 
+#include <cpuinfo.h>
 #include <gtest/gtest.h>
 #include <quern/base.h>
 #include <sys/wait.h>
@@ -9,6 +10,7 @@
 
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 namespace quern {
 namespace {
@@ -140,6 +142,30 @@ TEST(QuernCore, NamesAndBits) {
   EXPECT_FALSE(core_from_name("a56", &core));
   EXPECT_EQ(core, core_n1);
   EXPECT_STREQ(core_name(static_cast<Core>(0)), "?");
+}
+
+TEST(Cpu, FastCoresAreThoseAboveTheSlowestCluster) {
+  const auto cluster = [](uint32_t cores, cpuinfo_uarch uarch, uint64_t frequency) {
+    cpuinfo_cluster made = {};
+    made.core_count = cores;
+    made.uarch = uarch;
+    made.frequency = frequency;
+    return made;
+  };
+  const auto fast = [](const std::vector<cpuinfo_cluster>& clusters) {
+    return fast_cores(clusters.data(), clusters.size());
+  };
+  const cpuinfo_cluster big = cluster(1, cpuinfo_uarch_cortex_x1, 2800),
+                        middle = cluster(3, cpuinfo_uarch_cortex_a78, 2400),
+                        little = cluster(4, cpuinfo_uarch_cortex_a55, 1800);
+  EXPECT_EQ(fast({big, middle, little}), 4u);
+  EXPECT_EQ(fast({middle, little}), 3u);
+  EXPECT_EQ(fast({middle}), 3u);
+  EXPECT_EQ(fast({}), 1u) << "cpuinfo knows none";
+  // The same cores, at another clock and at the same one.
+  EXPECT_EQ(fast({cluster(4, cpuinfo_uarch_cortex_a53, 2000), cluster(4, cpuinfo_uarch_cortex_a53, 1500)}), 4u);
+  EXPECT_EQ(fast({little, little}), 8u);
+  EXPECT_EQ(fast({big, little, little}), 1u);
 }
 
 TEST(QuernCore, IsForcedAndChangesNothingElse) {
