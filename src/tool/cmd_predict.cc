@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "convert/error.h"
 #include "tool/command.h"
@@ -61,7 +62,9 @@ std::vector<Class> classes_of(const std::vector<Layer>& layers, const std::vecto
     found->macs += layer.macs();
     found->ms += e.ms;
   }
-  std::stable_sort(classes.begin(), classes.end(), [](const Class& a, const Class& b) { return a.ms > b.ms; });
+  std::sort(classes.begin(), classes.end(), [](const Class& a, const Class& b) {
+    return std::tie(b.ms, a.op, a.algorithm, a.kernel) < std::tie(a.ms, b.op, b.algorithm, b.kernel);
+  });
   return classes;
 }
 
