@@ -3,7 +3,7 @@
 should, needs no C++ runtime, fits pages of 16 KiB, answers QN_OUT_OF_MEMORY wherever memory runs out, loses none of it,
 and keeps to its size. Memory also runs out for the whole library, in the test that builds everything.
 
-    trim_test.py --build trimmed|everything|graph|graph_dense --source DIR --folder DIR ... -- [settings of CMake]
+    trim_test.py --build trimmed|everything|messages|graph|graph_dense --source DIR --folder DIR ... -- [settings of CMake]
 """
 
 import argparse
@@ -46,11 +46,13 @@ class Build(NamedTuple):
     headers: tuple  # whose functions it exports
     models: tuple  # to run out of memory with
     bound: str  # in bench/size_budget.json
+    says_why: bool = False  # what went wrong (QUERN_MESSAGES)
 
 
 BUILDS = {
     "trimmed": Build("mobilenet_v1.needs", ("base", "graph"), ("few",), "mobilenet_v1"),
     "everything": Build("", ("base", "graph", "op"), ("few", "more", "one"), "everything"),
+    "messages": Build("", ("base", "graph", "op"), ("few",), "", True),
     "graph": Build("cmake/needs/graph.txt", ("base", "graph"), ("more",), "graph"),
     "graph_dense": Build("cmake/needs/graph_dense.txt", ("base", "graph"), ("few",), "graph_dense"),
 }
@@ -66,7 +68,7 @@ def build(a, what):
     else:
         small = "-DQUERN_SMALL=ON"
     must(["cmake", "-S", a.source, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DQUERN_BUILD_STATIC=OFF",
-          "-DQUERN_WERROR=ON", small, *a.settings])
+          "-DQUERN_WERROR=ON", f"-DQUERN_MESSAGES={what.says_why:d}", small, *a.settings])
     must(["cmake", "--build", folder, "--target", "quern_shared"])
     return folder / "src" / "libquern.so"
 
@@ -164,6 +166,8 @@ def main():
     if a.build == "trimmed":
         status, output = run([*emulator, program, a.folder / "other.qn", image, os.devnull])
         expect(status == 1 and "max_pool" in output and "trimmed" in output, f"another model: status {status}, {output}")
+    status, output = run([*emulator, program, image, image, os.devnull])  # a model that is none
+    expect(status == 1 and ("not a .qn model" in output) == what.says_why, f"no model: status {status}, {output}")
     check_exports(a, what, library)
     check_runtime(a, library)
     check_vector_registers(a, library)
