@@ -4,7 +4,6 @@
 #pragma once
 
 #include <algorithm>
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -181,9 +180,6 @@ class Vector : public VectorBase {
 
   friend bool operator==(const Vector& a, const Vector& b) {
     return std::equal(a.begin(), a.end(), b.begin(), b.end());
-  }
-  friend auto operator<=>(const Vector& a, const Vector& b) {
-    return std::lexicographical_compare_three_way(a.begin(), a.end(), b.begin(), b.end());
   }
 
  private:

@@ -62,7 +62,6 @@ enum class Packing {
 struct SparsePlaces {
   size_t channel = 0, tap_row = 0, tap_column = 0;
   bool operator==(const SparsePlaces&) const = default;
-  auto operator<=>(const SparsePlaces&) const = default;
 };
 
 struct PackedWeights {

@@ -57,11 +57,11 @@ TYPED_TEST(VectorOf, IsMadeAndAssigned) {
   V copy = v, moved = std::move(v);
   this->expect(v, {});
   this->expect(copy, {1, 2, 3});
-  EXPECT_TRUE(copy == moved && !(copy < moved));
+  EXPECT_TRUE(copy == moved);
   v = copy;
   v.assign(2, v[1]);
   this->expect(v, {2, 2});
-  EXPECT_TRUE(copy < v && copy != v);
+  EXPECT_TRUE(copy != v);
   v.swap(copy);
   this->expect(v, {1, 2, 3});
   const V& same = v;
