@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <iterator>
 
 #include "base/cpu.h"
@@ -206,8 +207,9 @@ String TunedProblem::text() const {
     text.append(" ").append(field.name);
     for (size_t i = 0; i < field.count; ++i) {
       text += i == 0 ? '=' : field.separator;
-      char digits[24];  // std::to_string would take its memory elsewhere
-      text.append({digits, std::to_chars(digits, std::end(digits), *number++).ptr});
+      // std::to_string would take its memory elsewhere, and libc++ has std::to_chars in its runtime before 15.
+      char digits[24];
+      text.append({digits, static_cast<size_t>(std::snprintf(digits, sizeof digits, "%zu", *number++))});
     }
   }
   return text.append(" strides=").append(strides[places]).append(" isa=").append(isa_name(isa));

@@ -3,7 +3,7 @@
 should, needs no C++ runtime, fits pages of 16 KiB, answers QN_OUT_OF_MEMORY wherever memory runs out, loses none of it,
 and keeps to its size. Memory also runs out for the whole library, in the test that builds everything.
 
-    trim_test.py --build trimmed|everything|messages|graph|graph_dense --source DIR --folder DIR ... -- [settings of CMake]
+    trim_test.py --build trimmed|everything|... --source DIR --folder DIR ... -- [settings of CMake]
 """
 
 import argparse
@@ -90,6 +90,9 @@ def check_runtime(a, library):
     needed = re.findall(r"NEEDED.*\[(.*)\]", must([a.readelf, "-dW", library]))
     others = [name for name in needed if not SYSTEM.match(name)]
     expect(needed and not others, f"needs {others}")
+    # The C library's own have a version behind them.
+    undefined = re.findall(r"(?m) [Uw] ((?:_Z|__cxa_|__gxx_)\w+)$", must([a.nm, "-D", "--undefined-only", library]))
+    expect(not undefined, f"needs of a C++ runtime {undefined}")
 
 
 def check_mapping(a, library):
