@@ -82,9 +82,12 @@ WinogradTaps winograd_taps_of(Packing packing) {
 using WinogradVector = double[winograd_block];
 
 // result = sum of the taps times g, for every output channel of a block.
-void weigh_taps(const double* g, const WinogradVector* taps, double* __restrict result) {
+template <class T>
+void weigh_taps(const double* g, const WinogradVector* taps, T* __restrict result) {
 #pragma GCC unroll 8
-  for (size_t o = 0; o < winograd_block; ++o) result[o] = g[0] * taps[0][o] + g[1] * taps[1][o] + g[2] * taps[2][o];
+  for (size_t o = 0; o < winograd_block; ++o) {
+    result[o] = static_cast<T>(g[0] * taps[0][o] + g[1] * taps[1][o] + g[2] * taps[2][o]);
+  }
 }
 
 // G w G' for `count` neighbouring output channels, in double precision: a row to each of the panels, which are `panel`
@@ -102,9 +105,10 @@ void transform_weights(const WinogradTaps& g, const float* w, const WeightStride
     WinogradVector row[winograd_taps];
     for (size_t x = 0; x < winograd_taps; ++x) weigh_taps(g.rows[i], columns[x], row[x]);
     for (size_t j = 0; j < n; ++j, to += panel) {
-      WinogradVector sums;
-      weigh_taps(g.rows[j], row, sums);
-      for (size_t o = 0; o < count; ++o) to[o] = static_cast<float>(sums[o]);
+      float sums[winograd_block];
+      const bool whole = count == winograd_block;
+      weigh_taps(g.rows[j], row, whole ? to : sums);
+      if (!whole) std::memcpy(to, sums, count * sizeof(float));
     }
   }
 }
