@@ -16,6 +16,9 @@ import shutil
 import subprocess
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+import check_segments  # noqa: E402
+
 ABIS = {"android-arm64": "arm64-v8a", "android-armv7": "armeabi-v7a", "android-x86_64": "x86_64"}  # by preset
 SYSROOTS = ("sysroot-arm64", "sysroot-armel")
 NDK = pathlib.Path(__file__).resolve().parent / "ndk"
@@ -86,16 +89,23 @@ def link(a, preset, folder):
 
 
 def check_functions(folder):
-    """What the library itself calls has been there since the level of the presets. Of the C++ library, which is linked
-    in, Android's calls other functions than this one."""
+    """What the library itself calls has been there since the level of the presets, and what a small one needs. Of the
+    C++ library, which is linked in, Android's calls other functions than this one."""
     objects = sorted((folder / "src" / "CMakeFiles").glob("quern_*objects.dir/**/*.o"))
-    called = set(re.findall(r" U (\w+)", run(["nm", *objects])))
+    small = run(["nm", "-D", "--undefined-only", folder / "small" / "src" / "libquern.so"])
+    called = set(re.findall(r" U (\w+)", run(["nm", *objects]) + small))
     if "posix_memalign" not in called:
         sys.exit(f"posix_memalign is not among the {len(called)} functions that are called")
     late = [f"{name} ({level})" for level, names in LATER.items() for name in names.split() if name in called]
     if late:
         sys.exit(f"not in Android's C library at level {LEVEL}: {', '.join(late)}")
     return len(called)
+
+
+def check_mapping(folder):
+    for library in (folder / "src" / "libquern.so", folder / "small" / "src" / "libquern.so"):
+        if wrong := list(check_segments.check(library)):
+            sys.exit(f"{library}: {'; '.join(wrong)}")
 
 
 def main():
@@ -112,6 +122,7 @@ def main():
         folder = a.folder / preset
         build(a, preset, folder, offline)
         link(a, preset, folder)
+        check_mapping(folder)
         print(f"{preset}: built, installed, linked; none of {check_functions(folder)} names is later than {LEVEL}")
     return 0
 
