@@ -1,4 +1,4 @@
-// What this CPU can run.  cpu.cc is the sole includer of <cpuinfo.h>.
+// What this CPU can run.  In src/, cpu.cc is the sole includer of <cpuinfo.h>.
 #pragma once
 
 #include <quern/base.h>

@@ -90,7 +90,7 @@ def check_runtime(a, library):
     needed = re.findall(r"NEEDED.*\[(.*)\]", must([a.readelf, "-dW", library]))
     others = [name for name in needed if not SYSTEM.match(name)]
     expect(needed and not others, f"needs {others}")
-    # The C library's own have a version behind them.
+    # Functions of the C library have a version behind their names.
     undefined = re.findall(r"(?m) [Uw] ((?:_Z|__cxa_|__gxx_)\w+)$", must([a.nm, "-D", "--undefined-only", library]))
     expect(not undefined, f"needs of a C++ runtime {undefined}")
 
