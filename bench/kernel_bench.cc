@@ -17,7 +17,7 @@
 #include "kernel/transpose.h"
 #include "kernel/unblock.h"
 #include "kernel/winograd.h"
-#include "op/pack_sparse.h"
+#include "op/weights/pack_sparse.h"
 
 namespace quern {
 namespace {

@@ -53,14 +53,14 @@ def stripped_size(strip, library):
 
 
 def family_of(path):
-    """src/kernel/pool_avx2.cc.o and asm/x86/gemm_f32_avx2.S.o belong to pool and gemm, src/op/pool2d.cc.o to op; deps are
-    the runtime's libraries where they are built in (QUERN_DEPS_DIR)."""
+    """src/kernel/pool_avx2.cc.o and asm/x86/gemm_f32_avx2.S.o belong to pool and gemm, src/op/element/pool2d.cc.o to op;
+    deps are the runtime's libraries where they are built in (QUERN_DEPS_DIR)."""
     match = re.search(r"(?:^|/)(?:kernel|asm/\w+)/([a-z0-9]+)[^/]*\.o$", path)
     if match:
         return match[1]
     if re.search(r"lib(cpuinfo|clog|pthreadpool)\.a\(", path):
         return "deps"
-    match = re.search(r"quern_(?:public_)?objects\.dir/(\w+)/[^/]*\.o$", path)
+    match = re.search(r"quern_(?:public_)?objects\.dir/(\w+)/.*\.o$", path)
     return match[1] if match else "toolchain"
 
 

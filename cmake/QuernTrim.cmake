@@ -14,7 +14,7 @@ foreach(line IN LISTS lines)
 endforeach()
 
 # What an entry names must exist, lest a misspelt one leave something out. (Kernels may be those of another processor.)
-file(STRINGS ${PROJECT_SOURCE_DIR}/src/graph/op.inc known_operator REGEX "^QN_OP")
+file(STRINGS ${PROJECT_SOURCE_DIR}/src/graph/ir/op.inc known_operator REGEX "^QN_OP")
 list(TRANSFORM known_operator REPLACE "^QN_OP\\(([a-z0-9_]+).*" "\\1")
 set(known_algorithm direct gemm igemm depthwise winograd sparse)
 set(known_api op fd bind arena)

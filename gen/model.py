@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes src/graph/model_generated.h: code that reads and writes the tables of src/graph/model.fbs, by flatc.
+"""Writes src/graph/file/model_generated.h: code that reads and writes the tables of src/graph/file/model.fbs, by flatc.
 
     model.py                print the header
     model.py --check FILE   exit status 1 unless FILE is what would be printed; 77 where that is not to be told
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 
-SCHEMA = pathlib.Path(__file__).resolve().parents[1] / "src" / "graph" / "model.fbs"
+SCHEMA = pathlib.Path(__file__).resolve().parents[1] / "src" / "graph" / "file" / "model.fbs"
 FLATC = os.environ.get("FLATC") or "flatc"
 VERSION = "2.0.8"
 

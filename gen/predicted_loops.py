@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes src/tool/predicted_loops.inc: how fast the main loops of the arm64 kernels run by models of cores.
+"""Writes src/tool/predict/predicted_loops.inc: how fast the main loops of the arm64 kernels run by models of cores.
 
     predicted_loops.py                print the table
     predicted_loops.py --check FILE   exit status 1 unless FILE is what would be printed; 77 where that is not to be told

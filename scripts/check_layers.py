@@ -73,7 +73,7 @@ def resolve(root, file, name):
     if name.endswith("_generated.h"):
         return f"src/{name}"
     if name.endswith(".pb.h"):
-        return f"src/convert/{pathlib.PurePosixPath(name).name}"
+        return f"src/{name}"
     return None
 
 

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "../median.h"
-#include "convert/zoo.h"
-#include "graph/format.h"
-#include "graph/passes.h"
-#include "op/tuning.h"
+#include "convert/zoo/zoo.h"
+#include "graph/file/format.h"
+#include "graph/pass/passes.h"
+#include "op/conv/tuning.h"
 
 namespace quern {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "base/math.h"
 #include "base/status.h"
-#include "graph/sparse.h"
+#include "graph/file/sparse.h"
 
 namespace quern {
 namespace {

@@ -4,7 +4,7 @@
 // weights take at a time. It goes or stays as a whole, by the mean magnitude of its weights.
 #pragma once
 
-#include "graph/ir.h"
+#include "graph/ir/ir.h"
 
 namespace quern {
 

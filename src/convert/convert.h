@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "convert/error.h"
-#include "graph/ir.h"
+#include "convert/common/error.h"
+#include "graph/ir/ir.h"
 
 namespace quern {
 

@@ -3,10 +3,10 @@
 #include <filesystem>
 #include <fstream>
 
+#include "convert/common/file.h"
 #include "convert/convert.h"
-#include "convert/file.h"
-#include "graph/format.h"
-#include "graph/passes.h"
+#include "graph/file/format.h"
+#include "graph/pass/passes.h"
 
 namespace quern {
 namespace {

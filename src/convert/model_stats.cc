@@ -5,8 +5,8 @@
 #include <map>
 #include <numeric>
 
-#include "convert/error.h"
-#include "graph/sparse.h"
+#include "convert/common/error.h"
+#include "graph/file/sparse.h"
 
 namespace quern {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "convert/error.h"
-#include "graph/ir.h"
+#include "convert/common/error.h"
+#include "graph/ir/ir.h"
 
 namespace quern {
 

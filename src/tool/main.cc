@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "tool/command.h"
+#include "tool/command/command.h"
 
 namespace quern {
 namespace {

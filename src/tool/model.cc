@@ -9,9 +9,9 @@
 #include <cstring>
 #include <filesystem>
 
-#include "convert/zoo_random.h"
-#include "graph/format.h"
-#include "graph/passes.h"
+#include "convert/zoo/random.h"
+#include "graph/file/format.h"
+#include "graph/pass/passes.h"
 
 namespace quern {
 

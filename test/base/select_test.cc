@@ -22,7 +22,7 @@
 #include "kernel/pool.h"
 #include "kernel/transpose.h"
 #include "kernel/unblock.h"
-#include "op/choose.h"
+#include "op/conv/choose.h"
 
 namespace quern {
 namespace {

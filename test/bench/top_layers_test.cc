@@ -7,8 +7,8 @@
 #include <sstream>
 #include <vector>
 
-#include "convert/zoo.h"
-#include "graph/passes.h"
+#include "convert/zoo/zoo.h"
+#include "graph/pass/passes.h"
 #include "shapes.h"
 
 namespace quern {

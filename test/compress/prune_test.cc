@@ -10,10 +10,10 @@
 #include <map>
 
 #include "convert/model_stats.h"
-#include "convert/zoo.h"
-#include "graph/format.h"
-#include "graph/passes.h"
-#include "graph/sparse.h"
+#include "convert/zoo/zoo.h"
+#include "graph/file/format.h"
+#include "graph/file/sparse.h"
+#include "graph/pass/passes.h"
 
 namespace quern {
 namespace {

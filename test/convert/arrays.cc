@@ -10,8 +10,8 @@
 #include <fstream>
 #include <random>
 
-#include "convert/error.h"
-#include "graph/format.h"
+#include "convert/common/error.h"
+#include "graph/file/format.h"
 
 namespace quern::test {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/ir.h"
+#include "graph/ir/ir.h"
 
 namespace quern::test {
 

@@ -14,7 +14,7 @@
 
 #include "arrays.h"
 #include "convert/convert.h"
-#include "graph/passes.h"
+#include "graph/pass/passes.h"
 
 namespace quern {
 namespace {

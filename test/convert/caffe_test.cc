@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "arrays.h"
-#include "convert/caffe.pb.h"
+#include "convert/caffe/caffe.pb.h"
 #include "convert/convert.h"
 
 namespace quern {

@@ -8,8 +8,8 @@
 
 #include "arrays.h"
 #include "convert/convert.h"
-#include "convert/onnx.pb.h"
-#include "graph/passes.h"
+#include "convert/onnx/onnx.pb.h"
+#include "graph/pass/passes.h"
 
 namespace quern {
 namespace {

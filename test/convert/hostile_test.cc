@@ -4,7 +4,7 @@
 #include <random>
 
 #include "arrays.h"
-#include "convert/caffe.pb.h"
+#include "convert/caffe/caffe.pb.h"
 #include "convert/convert.h"
 #include "onnx_model.h"
 

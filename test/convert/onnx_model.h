@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "arrays.h"
-#include "convert/onnx.pb.h"
+#include "convert/onnx/onnx.pb.h"
 
 namespace quern::test {
 

@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "convert/convert.h"
-#include "graph/format.h"
-#include "graph/passes.h"
+#include "graph/file/format.h"
+#include "graph/pass/passes.h"
 #include "onnx_model.h"
 
 namespace quern {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "../graph/meter.h"
-#include "convert/zoo.h"
-#include "graph/format.h"
-#include "graph/passes.h"
+#include "convert/zoo/zoo.h"
+#include "graph/file/format.h"
+#include "graph/pass/passes.h"
 
 namespace quern {
 namespace {

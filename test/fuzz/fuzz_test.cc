@@ -14,13 +14,13 @@
 
 #include "../tool/pictures.h"
 #include "convert/convert.h"
-#include "graph/format.h"
-#include "graph/passes.h"
+#include "graph/file/format.h"
+#include "graph/pass/passes.h"
 #include "guard.h"
 #include "mutate.h"
 #include "seeds.h"
-#include "tool/image.h"
-#include "tool/npy.h"
+#include "tool/input/image.h"
+#include "tool/input/npy.h"
 
 namespace quern {
 namespace {

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "convert/error.h"
+#include "convert/common/error.h"
 #include "count_memory.h"
 
 #if defined(__SANITIZE_ADDRESS__)

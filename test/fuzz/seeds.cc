@@ -10,11 +10,11 @@
 
 #include "../tool/pictures.h"
 #include "compress/prune.h"
-#include "convert/caffe.pb.h"
+#include "convert/caffe/caffe.pb.h"
 #include "convert/convert.h"
-#include "convert/onnx.pb.h"
-#include "graph/format.h"
-#include "graph/passes.h"
+#include "convert/onnx/onnx.pb.h"
+#include "graph/file/format.h"
+#include "graph/pass/passes.h"
 
 namespace quern {
 namespace {

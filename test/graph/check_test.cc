@@ -2,7 +2,7 @@
 #include <cmath>
 #include <functional>
 
-#include "graph/rules.h"
+#include "graph/ir/rules.h"
 #include "small_graphs.h"
 
 namespace quern::test {

@@ -12,9 +12,9 @@
 #include <map>
 #include <thread>
 
-#include "graph/file_header.h"
-#include "graph/model_generated.h"
-#include "graph/rules.h"
+#include "graph/file/file_header.h"
+#include "graph/file/model_generated.h"
+#include "graph/ir/rules.h"
 #include "small_graphs.h"
 
 namespace quern::test {
@@ -61,7 +61,7 @@ TEST(Format, Attributes) {
   float next = 1;
 #define QN_ATTRIBUTE(name, field, low, high) \
   a.field = static_cast<decltype(a.field)>(high == 1 ? 1 : high == 2 ? 2 : next++);
-#include "graph/attributes.inc"
+#include "graph/ir/attributes.inc"
 #undef QN_ATTRIBUTE
   a.axis = 1;
   a.coordinates = QN_COORDINATES_HALF_PIXEL_OR_0;
@@ -82,7 +82,7 @@ TEST(Format, Attributes) {
   const Attributes expected;
 #define QN_ATTRIBUTE(name, field, low, high) \
   EXPECT_EQ(static_cast<double>(defaults->name()), static_cast<double>(expected.field)) << #name;
-#include "graph/attributes.inc"
+#include "graph/ir/attributes.inc"
 #undef QN_ATTRIBUTE
 }
 

@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <functional>
 
-#include "graph/file_header.h"
-#include "graph/model_generated.h"
+#include "graph/file/file_header.h"
+#include "graph/file/model_generated.h"
 #include "meter.h"
 #include "small_graphs.h"
 

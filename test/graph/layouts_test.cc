@@ -1,11 +1,11 @@
 // Which tensors become pixel-blocked, and that results stay what they are.
-#include "graph/layouts.h"
+#include "graph/plan/layouts.h"
 
 #include <algorithm>
 #include <functional>
 
 #include "base/cpu.h"
-#include "graph/placement.h"
+#include "graph/plan/placement.h"
 #include "naive.h"
 #include "small_graphs.h"
 

@@ -4,7 +4,7 @@
 
 #include <cstdio>
 
-#include "graph/file_header.h"
+#include "graph/file/file_header.h"
 #include "small_graphs.h"
 
 namespace quern::test {

@@ -1,4 +1,4 @@
-#include "graph/memory_plan.h"
+#include "graph/plan/memory_plan.h"
 
 #include <gtest/gtest.h>
 

@@ -276,7 +276,7 @@ constexpr auto clamp = unary, sigmoid = unary, tanh = unary, hard_swish = unary,
 
 constexpr void (*functions[])(const Call&) = {
 #define QN_OP(kind, min_inputs, max_inputs) kind,
-#include "graph/op.inc"
+#include "graph/ir/op.inc"
 #undef QN_OP
 };
 

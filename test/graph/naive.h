@@ -4,7 +4,7 @@
 #include <map>
 #include <vector>
 
-#include "graph/ir.h"
+#include "graph/ir/ir.h"
 
 namespace quern::test {
 

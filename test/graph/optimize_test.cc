@@ -2,7 +2,7 @@
 #include <cmath>
 #include <map>
 
-#include "graph/rules.h"
+#include "graph/ir/rules.h"
 #include "naive.h"
 #include "small_graphs.h"
 

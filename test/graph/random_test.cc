@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "graph/layouts.h"
+#include "graph/plan/layouts.h"
 #include "naive.h"
 #include "small_graphs.h"
 

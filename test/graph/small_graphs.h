@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "graph/format.h"
-#include "graph/passes.h"
-#include "graph/sparse.h"
+#include "graph/file/format.h"
+#include "graph/file/sparse.h"
+#include "graph/pass/passes.h"
 
 namespace quern::test {
 
@@ -122,7 +122,7 @@ inline Graph sample_graph() {
 
 inline void expect_same(const Attributes& a, const Attributes& b) {
 #define QN_ATTRIBUTE(name, field, low, high) EXPECT_EQ(a.field, b.field);
-#include "graph/attributes.inc"
+#include "graph/ir/attributes.inc"
 #undef QN_ATTRIBUTE
   EXPECT_EQ(a.values, b.values);
 }

@@ -6,9 +6,9 @@
 #include <functional>
 #include <limits>
 
-#include "graph/encode_sparse.h"
-#include "graph/file_header.h"
-#include "graph/mapped_file.h"
+#include "graph/file/encode_sparse.h"
+#include "graph/file/file_header.h"
+#include "graph/file/mapped_file.h"
 #include "meter.h"
 #include "small_graphs.h"
 

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "harness.h"
-#include "op/choose.h"
+#include "op/conv/choose.h"
 
 namespace quern::test {
 namespace {

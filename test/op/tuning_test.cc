@@ -1,5 +1,5 @@
 // Measured choices: their text, line by line, and what planning makes of them.
-#include "op/tuning.h"
+#include "op/conv/tuning.h"
 
 #include <cstring>
 #include <memory>
@@ -9,7 +9,7 @@
 #include "harness.h"
 #include "kernel/select.h"
 #include "kernel/winograd.h"
-#include "op/choose.h"
+#include "op/conv/choose.h"
 
 namespace quern::test {
 namespace {

@@ -1,5 +1,5 @@
 // Weights that are not dense: the same bits as their dense matrix, which is never made; and how many are not 0.
-#include "op/weights.h"
+#include "op/weights/weights.h"
 
 #include <algorithm>
 #include <cmath>

@@ -9,7 +9,7 @@
 #include "harness.h"
 #include "kernel/gemm.h"
 #include "kernel/select.h"
-#include "op/choose.h"
+#include "op/conv/choose.h"
 
 namespace quern::test {
 namespace {

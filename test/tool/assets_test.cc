@@ -9,11 +9,11 @@
 #include <nlohmann/json.hpp>
 
 #include "compress/prune.h"
-#include "graph/format.h"
+#include "graph/file/format.h"
 #include "process.h"
+#include "tool/input/npy.h"
+#include "tool/input/preprocess.h"
 #include "tool/model.h"
-#include "tool/npy.h"
-#include "tool/preprocess.h"
 
 namespace quern {
 namespace {

@@ -16,13 +16,13 @@
 #include <set>
 #include <sstream>
 
-#include "convert/zoo_builder.h"
-#include "graph/format.h"
-#include "graph/passes.h"
+#include "convert/zoo/builder.h"
+#include "graph/file/format.h"
+#include "graph/pass/passes.h"
 #include "pictures.h"
 #include "process.h"
+#include "tool/input/npy.h"
 #include "tool/model.h"
-#include "tool/npy.h"
 
 namespace quern {
 namespace {

@@ -1,5 +1,5 @@
 // Estimates for cores that are not here: the arithmetic of one layer, and that whole models come out in a likely order.
-#include "tool/estimate.h"
+#include "tool/predict/estimate.h"
 
 #include <gtest/gtest.h>
 
@@ -9,11 +9,11 @@
 #include <string>
 
 #include "compress/prune.h"
-#include "convert/zoo.h"
-#include "convert/zoo_builder.h"
-#include "graph/passes.h"
-#include "tool/layers.h"
+#include "convert/zoo/builder.h"
+#include "convert/zoo/zoo.h"
+#include "graph/pass/passes.h"
 #include "tool/model.h"
+#include "tool/predict/layers.h"
 
 namespace quern {
 namespace {

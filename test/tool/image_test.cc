@@ -1,12 +1,12 @@
-#include "tool/image.h"
+#include "tool/input/image.h"
 
 #include <gtest/gtest.h>
 #include <png.h>
 
 #include <cstdlib>
 
-#include "convert/error.h"
-#include "convert/zoo_random.h"
+#include "convert/common/error.h"
+#include "convert/zoo/random.h"
 #include "pictures.h"
 
 namespace quern {

@@ -7,10 +7,10 @@
 #include <fstream>
 #include <limits>
 
-#include "convert/error.h"
-#include "tool/classes.h"
-#include "tool/named_files.h"
-#include "tool/truth.h"
+#include "convert/common/error.h"
+#include "tool/input/classes.h"
+#include "tool/input/named_files.h"
+#include "tool/input/truth.h"
 
 namespace quern {
 namespace {

@@ -1,4 +1,4 @@
-#include "tool/npy.h"
+#include "tool/input/npy.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -8,8 +8,8 @@
 #include <fstream>
 #include <limits>
 
-#include "convert/error.h"
-#include "convert/zoo_random.h"
+#include "convert/common/error.h"
+#include "convert/zoo/random.h"
 
 namespace quern {
 namespace {

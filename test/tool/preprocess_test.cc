@@ -1,10 +1,10 @@
-#include "tool/preprocess.h"
+#include "tool/input/preprocess.h"
 
 #include <gtest/gtest.h>
 
 #include <CLI/CLI.hpp>
 
-#include "convert/error.h"
+#include "convert/common/error.h"
 
 namespace quern {
 namespace {

@@ -1,4 +1,4 @@
-#include "convert/zoo.h"
+#include "convert/zoo/zoo.h"
 
 #include <gtest/gtest.h>
 
@@ -9,10 +9,10 @@
 
 #include "compress/prune.h"
 #include "convert/model_stats.h"
-#include "graph/format.h"
-#include "graph/passes.h"
+#include "graph/file/format.h"
+#include "graph/pass/passes.h"
+#include "tool/input/npy.h"
 #include "tool/model.h"
-#include "tool/npy.h"
 
 namespace quern {
 namespace {

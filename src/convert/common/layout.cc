@@ -1,0 +1,547 @@
+#include "convert/common/layout.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <string_view>
+
+#include "base/math.h"
+#include "graph/ir/rules.h"
+#include "graph/pass/passes.h"
+
+namespace quern {
+namespace {
+
+bool is_source_order(const Order& order) { return order == source_order(order.size()); }
+
+size_t product(const Shape& shape) {
+  size_t n = 1;
+  for (const size_t d : shape) {
+    if (!checked_mul(n, d, &n)) throw Error("a tensor is too large");
+  }
+  return n;
+}
+
+template <class To, class From>
+To converted(const From& from) {
+  return To(from.begin(), from.end());
+}
+
+void check(qn_status status) {
+  if (status != QN_OK) throw Error(qn_last_message());
+}
+
+// Checks the last node of `graph` alone and infers its output's shape. Doing this at once lets importers ask for
+// shapes, and names the node that is to blame.
+void infer_last(Graph& graph) {
+  const Node& node = graph.nodes.back();
+  Graph one;
+  Node copy = node;
+  std::map<int, int> index;
+  for (int& input : copy.inputs) {
+    if (input == no_tensor) continue;
+    const auto [at, fresh] = index.try_emplace(input, static_cast<int>(one.tensors.size()));
+    if (fresh) {
+      Tensor tensor = graph.tensors[static_cast<size_t>(input)];
+      tensor.name = {};
+      if (tensor.constant >= 0) {
+        one.constants.push_back(graph.constants[static_cast<size_t>(tensor.constant)]);
+        tensor.constant = static_cast<int>(one.constants.size()) - 1;
+      } else {
+        one.inputs.push_back({.tensor = at->second});
+      }
+      one.tensors.push_back(std::move(tensor));
+    }
+    input = at->second;
+  }
+  const int output = static_cast<int>(one.tensors.size());
+  one.tensors.emplace_back();
+  copy.outputs[0] = output;
+  one.outputs.push_back({.tensor = output});
+  one.nodes.push_back(std::move(copy));
+  check(check_graph(one));
+  check(infer_shapes(one));
+  graph.tensors[static_cast<size_t>(node.outputs[0])].shape = one.tensors[static_cast<size_t>(output)].shape;
+}
+
+}  // namespace
+
+Order source_order(size_t rank) {
+  Order order(rank);
+  std::iota(order.begin(), order.end(), 0u);
+  return order;
+}
+
+Order axis_last(size_t rank, size_t axis) {
+  Order order = source_order(rank);
+  std::rotate(order.begin() + static_cast<std::ptrdiff_t>(axis), order.begin() + static_cast<std::ptrdiff_t>(axis) + 1,
+              order.end());
+  return order;
+}
+
+Order channels_last(size_t rank) { return rank > 2 ? axis_last(rank, 1) : source_order(rank); }
+
+size_t position(const Order& order, size_t axis) {
+  return static_cast<size_t>(std::find(order.begin(), order.end(), axis) - order.begin());
+}
+
+Order permuted(const Order& order, const Order& permutation) {
+  Order result = order;
+  for (uint32_t& d : result) d = static_cast<uint32_t>(position(permutation, d));
+  return result;
+}
+
+Order permutation_between(const Order& from, const Order& to) {
+  Order permutation(to.size());
+  for (size_t i = 0; i < to.size(); ++i) permutation[i] = static_cast<uint32_t>(position(from, to[i]));
+  return permutation;
+}
+
+void permute_floats(const float* in, const Shape& shape, const Order& permutation, float* out) {
+  const size_t rank = shape.size();
+  Shape stride(rank, 1);
+  for (size_t i = rank; i-- > 1;) stride[i - 1] = stride[i] * shape[i];
+  Shape index(rank, 0);
+  const size_t count = product(shape);
+  size_t offset = 0;
+  for (size_t n = 0; n < count; ++n) {
+    out[n] = in[offset];
+    for (size_t k = rank; k-- > 0;) {  // count up in out's order
+      const size_t d = permutation[k];
+      offset += stride[d];
+      if (++index[k] < shape[d]) break;
+      offset -= stride[d] * shape[d];
+      index[k] = 0;
+    }
+  }
+}
+
+void UnsupportedList::add(const std::string& name, const std::string& type, const std::string& reason) {
+  ++count_;
+  text_ += (text_.empty() ? "" : ", ") + (name.empty() ? "unnamed" : name) + " (" + type;
+  text_ += (reason.empty() ? "" : ": " + reason) + ")";
+}
+
+void UnsupportedList::throw_if_any() const {
+  if (count_ == 0) return;
+  throw Error((count_ == 1 ? "1 layer is" : std::to_string(count_) + " layers are") + " not supported: " + text_);
+}
+
+namespace {
+// The bytes of the character that `text` begins with; 0 if it is none, or one that controls.
+size_t character_size(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  if (byte(0) < 0x80) return byte(0) >= 0x20 && byte(0) != 0x7f;
+  const size_t size = byte(0) >= 0xf0 ? 4 : byte(0) >= 0xe0 ? 3 : 2;
+  if (byte(0) < 0xc0 || byte(0) >= 0xf8 || text.size() < size) return 0;
+  uint32_t code = byte(0) & (0x7fu >> size);
+  for (size_t i = 1; i < size; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+    code = code << 6 | (byte(i) & 0x3fu);
+  }
+  constexpr uint32_t smallest[] = {0, 0, 0xa0, 0x800, 0x10000};  // below 0xa0 are controls
+  const bool surrogate = code >= 0xd800 && code < 0xe000;
+  return code >= smallest[size] && !surrogate && code <= 0x10ffff ? size : 0;
+}
+}  // namespace
+
+std::string plain_name(const std::string& name, size_t limit) {
+  std::string plain;
+  for (std::string_view rest = name; !rest.empty();) {
+    const size_t size = character_size(rest);
+    if (plain.size() + std::max<size_t>(size, 1) > limit) break;
+    size > 0 ? plain.append(rest.substr(0, size)) : plain.append("?");
+    rest.remove_prefix(std::max<size_t>(size, 1));
+  }
+  return plain;
+}
+
+float finite(float value, const std::string& where) {
+  if (!std::isfinite(value)) throw Error(where + " is not a finite number");
+  return value;
+}
+
+Builder::Builder(const char* source) { graph_.source = source; }
+
+// ---- tensors ----------------------------------------------------------------------------------
+
+// Plain, and unlike all others.
+std::string Builder::port_name(const std::string& name) {
+  std::string plain = plain_name(name);
+  while (!port_names_.insert(plain).second) {
+    const std::string number = std::string("_").append(std::to_string(++renamed_ports_));
+    plain = plain_name(name, name_limit - number.size()) + number;
+  }
+  return plain;
+}
+
+View Builder::input(const std::string& name, const Shape& shape, qn_type type, const qn_preprocessing& preprocessing) {
+  if (ports_.count(name) > 0) throw Error("input '" + name + "' is named twice");
+  qn_tensor checked;
+  check(qn_tensor_init(&checked, QN_F32, static_cast<uint32_t>(shape.size()), shape.data()));
+  const int tensor = add_tensor(graph_, port_name(name).c_str(), QN_F32, shape);
+  symbols_.add_input(graph_.inputs.size(), tensor, shape.size());
+  graph_.inputs.push_back({.tensor = tensor, .type = type, .preprocessing = preprocessing});
+  ports_[name] = {tensor, tensor};
+  return {tensor, source_order(shape.size())};
+}
+
+void Builder::allow(size_t bytes_read) {
+  size_t more;
+  if (!checked_mul(bytes_read, size_t{8}, &more) || !checked_add(budget_, more, &budget_)) throw Error("too large");
+}
+
+void Builder::charge(size_t bytes) {
+  if (bytes > budget_) throw Error("constants grow far beyond the size of the file");
+  budget_ -= bytes;
+}
+
+View Builder::constant(const Shape& shape, const float* data) {
+  charge(product(shape) * sizeof(float));
+  return {add_constant(graph_, "", QN_F32, shape, data), source_order(shape.size())};
+}
+
+Shape Builder::shape(const View& view) const {
+  Shape shape(view.rank());
+  for (size_t i = 0; i < shape.size(); ++i) shape[view.order[i]] = tensor(view).shape[i];
+  return shape;
+}
+
+Symbol Builder::symbol(const View& view, size_t dimension) const {
+  return symbols_.of(view.tensor, position(view.order, dimension));
+}
+
+void Builder::fix(Symbol symbol, const std::string& name) {
+  if (symbol == no_symbol) return;
+  for (const auto& source : symbols_.sources(symbol)) fixed_.try_emplace(source, name);
+}
+
+size_t Builder::elements(const View& view) const { return product(shape(view)); }
+
+bool Builder::is_constant(const View& view) const { return tensor(view).constant >= 0; }
+
+const float* Builder::floats(const View& constant) {
+  return constant_floats(graph_, in_order(constant, source_order(constant.rank())));
+}
+
+View Builder::permute(const View& x, const Order& permutation) const {
+  return {x.tensor, permuted(x.order, permutation)};
+}
+
+int Builder::in_order(const View& view, const Order& order) {
+  if (view.order == order) return view.tensor;
+  const Order permutation = permutation_between(view.order, order);
+  const auto [at, fresh] = transposed_.try_emplace({view.tensor, permutation}, no_tensor);
+  if (!fresh) return at->second;
+  if (is_constant(view)) {
+    const Shape shape = tensor(view).shape;
+    charge(product(shape) * sizeof(float));  // for the copy
+    std::vector<float> data(product(shape));
+    permute_floats(constant_floats(graph_, view.tensor), shape, permutation, data.data());
+    Shape new_shape;
+    for (const uint32_t d : permutation) new_shape.push_back(shape[d]);
+    at->second = constant(new_shape, data.data()).tensor;
+  } else {
+    Attributes attributes;
+    attributes.values = converted<Vector<int64_t>>(permutation);
+    at->second = add(OpKind::transpose, "transpose" + std::to_string(transposed_.size()), {view.tensor}, attributes);
+  }
+  return at->second;
+}
+
+int Builder::add(OpKind kind, const std::string& name, std::vector<int> inputs, const Attributes& attributes) {
+  const int output = add_node(graph_, kind, plain_name(name).c_str(), converted<Vector<int>>(inputs), attributes);
+  infer_last(graph_);
+  symbols_.add_node(graph_, graph_.nodes.back());
+  return output;
+}
+
+// ---- elementwise ------------------------------------------------------------------------------
+
+View Builder::unary(OpKind kind, const std::string& name, const View& x, const Attributes& attributes) {
+  return {add(kind, name, {x.tensor}, attributes), x.order};
+}
+
+View Builder::clamp(const std::string& name, const View& x, float min, float max) {
+  Attributes attributes;
+  attributes.min = min;
+  attributes.max = max;
+  return unary(OpKind::clamp, name, x, attributes);
+}
+
+View Builder::power(const std::string& name, const View& x, float scale, float shift, float power) {
+  Attributes attributes;
+  attributes.alpha = scale;
+  attributes.beta = shift;
+  attributes.gamma = power;
+  return unary(OpKind::power, name, x, attributes);
+}
+
+// The same elements with dimensions of 1 in front.
+View Builder::with_rank(const std::string& name, const View& x, size_t rank) {
+  if (x.rank() == rank) return x;
+  std::vector<int64_t> values(rank, 1);
+  for (size_t d = rank - x.rank(); d < rank; ++d) values[d] = copy_dimension(d - (rank - x.rank()), d);
+  return reshape(name + "/rank", x, values);
+}
+
+bool Builder::along_axis(const View& x, const View& constant, size_t* axis) const {
+  const Shape c = shape(constant), shape_x = shape(x);
+  const size_t n = product(c);
+  if (c.size() > x.rank() || x.rank() == 0) return false;
+  *axis = x.rank() > 1 ? 1 : 0;
+  for (size_t d = 0; d < c.size(); ++d) {
+    if (c[d] != 1) *axis = d + x.rank() - c.size();
+  }
+  return n == 1 || (n == c[*axis + c.size() - x.rank()] && n == shape_x[*axis]);
+}
+
+// The same where it costs no transpose, or the one to channels last that a convolution wants anyway.
+bool Builder::is_cheap_along(const View& x, const View& c, size_t* axis) {
+  if (!is_constant(c) || is_constant(x) || !along_axis(x, c, axis)) return false;
+  if (elements(c) == 1) return std::isfinite(*floats(c));  // what by_constant() makes of it takes no others
+  return x.order.back() == *axis || (*axis == 1 && x.rank() == 4);
+}
+
+// x (kind) constant, where is_cheap_along() holds.
+View Builder::by_constant(OpKind kind, const std::string& name, const View& x, const View& constant, size_t axis) {
+  const size_t n = elements(constant);
+  const float* c = floats(constant);
+  if (n == 1) {
+    if (kind == OpKind::mul) return power(name, x, *c, 0, 1);
+    return power(name, x, 1, kind == OpKind::sub ? -*c : *c, 1);
+  }
+  std::vector<float> values(c, c + n);
+  if (kind == OpKind::mul) return scale(name, x, values, {}, axis);
+  if (kind == OpKind::sub) {
+    for (float& value : values) value = -value;
+  }
+  return scale(name, x, std::vector<float>(n, 1.0f), values, axis);
+}
+
+View Builder::binary(OpKind kind, const std::string& name, const View& a, const View& b) {
+  const bool commutes = kind == OpKind::add || kind == OpKind::mul;
+  size_t axis;
+  if (kind != OpKind::div && is_cheap_along(a, b, &axis)) return by_constant(kind, name, a, b, axis);
+  if (commutes && is_cheap_along(b, a, &axis)) return by_constant(kind, name, b, a, axis);
+
+  const size_t rank = std::max(a.rank(), b.rank());
+  const View wide_a = with_rank(name, a, rank), wide_b = with_rank(name, b, rank);
+  const bool follow_b = is_constant(wide_a) || (is_source_order(wide_a.order) && !is_constant(wide_b));
+  const Order order = follow_b ? wide_b.order : wide_a.order;
+  return {add(kind, name, {in_order(wide_a, order), in_order(wide_b, order)}, {}), order};
+}
+
+// ---- per channel ------------------------------------------------------------------------------
+
+namespace {
+std::vector<float> spread(const std::vector<float>& values, size_t count, const std::string& name) {
+  if (values.size() == count) return values;
+  if (values.size() != 1) {
+    throw Error(name + ": " + std::to_string(values.size()) + " numbers for " + std::to_string(count) + " channels");
+  }
+  if (count > (1u << 20)) throw Unsupported{"more than 2^20 channels"};  // bounds the memory
+  return std::vector<float>(count, values[0]);
+}
+}  // namespace
+
+View Builder::prelu(const std::string& name, const View& x, const std::vector<float>& slope, size_t axis) {
+  if (axis >= x.rank()) throw Unsupported{"on a tensor of rank " + std::to_string(x.rank())};
+  const Order order = axis_last(x.rank(), axis);
+  const size_t count = shape(x)[axis];
+  const View slopes = constant({count}, spread(slope, count, name).data());
+  return {add(OpKind::prelu, name, {in_order(x, order), slopes.tensor}, {}), order};
+}
+
+View Builder::scale(const std::string& name, const View& x, const std::vector<float>& scale,
+                    const std::vector<float>& bias, size_t axis) {
+  if (axis >= x.rank()) throw Unsupported{"on a tensor of rank " + std::to_string(x.rank())};
+  const Order order = axis_last(x.rank(), axis);
+  const size_t count = shape(x)[axis];
+  std::vector<int> inputs = {in_order(x, order), constant({count}, spread(scale, count, name).data()).tensor};
+  if (!bias.empty()) inputs.push_back(constant({count}, spread(bias, count, name).data()).tensor);
+  return {add(OpKind::scale, name, inputs, {}), order};
+}
+
+View Builder::lrn(const std::string& name, const View& x, size_t size, float alpha, float beta, float k) {
+  if (x.rank() < 2) throw Unsupported{"on a tensor of rank " + std::to_string(x.rank())};
+  Attributes attributes;
+  attributes.size = size;
+  attributes.alpha = alpha;
+  attributes.beta = beta;
+  attributes.gamma = k;
+  const Order order = channels_last(x.rank());
+  return {add(OpKind::lrn, name, {in_order(x, order)}, attributes), order};
+}
+
+// ---- images -----------------------------------------------------------------------------------
+
+namespace {
+void require_image(const View& x) {
+  if (x.rank() != 4) throw Unsupported{"on a tensor of rank " + std::to_string(x.rank())};
+}
+}  // namespace
+
+View Builder::conv2d(const std::string& name, const View& x, const View& weights, const View& bias,
+                     const Attributes& attributes) {
+  require_image(x);
+  const Order order = channels_last(4);
+  std::vector<int> inputs = {in_order(x, order), in_order(weights, order)};
+  if (bias) inputs.push_back(in_order(bias, source_order(1)));
+  return {add(OpKind::conv2d, name, inputs, attributes), order};
+}
+
+View Builder::pool(OpKind kind, const std::string& name, const View& x, const Attributes& attributes) {
+  require_image(x);
+  return {add(kind, name, {in_order(x, channels_last(4))}, attributes), channels_last(4)};
+}
+
+View Builder::resize(const std::string& name, const View& x, const Attributes& attributes) {
+  require_image(x);
+  return {add(OpKind::resize, name, {in_order(x, channels_last(4))}, attributes), channels_last(4)};
+}
+
+// ---- shapes and axes --------------------------------------------------------------------------
+
+View Builder::fully_connected(const std::string& name, const View& x, const View& weights, const View& bias) {
+  const Order order = source_order(x.rank());
+  std::vector<int> inputs = {in_order(x, order), in_order(weights, source_order(2))};
+  if (bias) inputs.push_back(in_order(bias, source_order(1)));
+  return {add(OpKind::fully_connected, name, inputs, {}), order};
+}
+
+View Builder::softmax(const std::string& name, const View& x, size_t axis) {
+  Attributes attributes;
+  attributes.axis = static_cast<int>(position(x.order, axis));
+  return unary(OpKind::softmax, name, x, attributes);
+}
+
+View Builder::concat(const std::string& name, const std::vector<View>& inputs, size_t axis) {
+  Order order = inputs.at(0).order;
+  for (const View& input : inputs) {
+    if (input.rank() != order.size()) throw Error(name + ": inputs of different ranks");
+    if (is_source_order(order) && !is_constant(input)) order = input.order;
+  }
+  std::vector<int> tensors;
+  for (const View& input : inputs) tensors.push_back(in_order(input, order));
+  Attributes attributes;
+  attributes.axis = static_cast<int>(position(order, axis));
+  return {add(OpKind::concat, name, tensors, attributes), order};
+}
+
+namespace {
+// Two lists by source dimension, one after the other in our order.
+Vector<int64_t> pairs_in_order(const Order& order, const std::vector<int64_t>& first,
+                               const std::vector<int64_t>& second) {
+  Vector<int64_t> values;
+  for (const auto* list : {&first, &second}) {
+    for (const uint32_t d : order) values.push_back((*list)[d]);
+  }
+  return values;
+}
+}  // namespace
+
+View Builder::slice(const std::string& name, const View& x, const std::vector<int64_t>& begin,
+                    const std::vector<int64_t>& end) {
+  Attributes attributes;
+  attributes.values = pairs_in_order(x.order, begin, end);
+  return unary(OpKind::slice, name, x, attributes);
+}
+
+View Builder::pad(const std::string& name, const View& x, const std::vector<int64_t>& before,
+                  const std::vector<int64_t>& after, float value) {
+  Attributes attributes;
+  attributes.values = pairs_in_order(x.order, before, after);
+  attributes.alpha = value;
+  return unary(OpKind::pad, name, x, attributes);
+}
+
+View Builder::reshape(const std::string& name, const View& x, const std::vector<int64_t>& shape) {
+  const bool keeps =
+      shape.size() == x.rank() && std::all_of(shape.begin(), shape.end(), [](int64_t d) { return d == 0; });
+  if (keeps) return x;
+  Attributes attributes;
+  attributes.values = converted<Vector<int64_t>>(shape);
+  const int in = in_order(x, source_order(x.rank()));
+  const int out = add(OpKind::reshape, name, {in}, attributes);
+  if (graph_.tensors[static_cast<size_t>(in)].constant >= 0) {  // the node did its work: it found the shape
+    graph_.nodes.pop_back();
+    graph_.tensors[static_cast<size_t>(out)].constant = graph_.tensors[static_cast<size_t>(in)].constant;
+  }
+  return {out, source_order(shape.size())};
+}
+
+// ---- the whole --------------------------------------------------------------------------------
+
+void Builder::output(const View& view, const std::string& name, qn_type type) {
+  const int shown = in_order(view, source_order(view.rank()));
+  const auto [at, fresh] = ports_.try_emplace(name, NamedPort{shown, shown});
+  NamedPort& port = at->second;
+  if (port.shows != shown) throw Error("output '" + name + "' is also the name of another input or output");
+  if (fresh) {
+    const Tensor& tensor = graph_.tensors[static_cast<size_t>(shown)];
+    if (!tensor.name.empty() || tensor.constant >= 0) port.tensor = add(OpKind::clamp, name, {shown}, {});
+    graph_.tensors[static_cast<size_t>(port.tensor)].name = port_name(name).c_str();
+  }
+  graph_.outputs.push_back({.tensor = port.tensor, .type = type, .preprocessing = {}});
+}
+
+// Drops nodes, tensors and constants that no output depends on: constants in another order, say.
+Graph Builder::finish() {
+  std::vector<char> live(graph_.tensors.size(), 0);
+  for (const auto* ports : {&graph_.inputs, &graph_.outputs}) {
+    for (const Port& port : *ports) live[static_cast<size_t>(port.tensor)] = 1;
+  }
+  Vector<Node> nodes;
+  for (size_t i = graph_.nodes.size(); i-- > 0;) {
+    Node& node = graph_.nodes[i];
+    if (!live[static_cast<size_t>(node.outputs[0])]) continue;
+    for (const int input : node.inputs) {
+      if (input != no_tensor) live[static_cast<size_t>(input)] = 1;
+    }
+    nodes.push_back(std::move(node));
+  }
+  std::reverse(nodes.begin(), nodes.end());
+
+  Graph graph;
+  graph.source = graph_.source;
+  graph.name = graph_.name;
+  std::vector<int> tensor_at(graph_.tensors.size(), no_tensor), constant_at(graph_.constants.size(), -1);
+  for (size_t i = 0; i < graph_.tensors.size(); ++i) {
+    if (!live[i]) continue;
+    tensor_at[i] = static_cast<int>(graph.tensors.size());
+    Tensor& tensor = graph.tensors.emplace_back(std::move(graph_.tensors[i]));
+    if (tensor.constant < 0) continue;
+    int& at = constant_at[static_cast<size_t>(tensor.constant)];
+    if (at < 0) {
+      at = static_cast<int>(graph.constants.size());
+      graph.constants.push_back(std::move(graph_.constants[static_cast<size_t>(tensor.constant)]));
+    }
+    tensor.constant = at;
+  }
+  const auto move_to = [&](int& tensor) {
+    tensor = tensor == no_tensor ? tensor : tensor_at[static_cast<size_t>(tensor)];
+  };
+  for (Node& node : nodes) {
+    std::for_each(node.inputs.begin(), node.inputs.end(), move_to);
+    std::for_each(node.outputs.begin(), node.outputs.end(), move_to);
+  }
+  for (auto* ports : {&graph_.inputs, &graph_.outputs}) {
+    for (Port& port : *ports) move_to(port.tensor);
+  }
+  for (const auto& [source, name] : fixed_) {
+    Port& port = graph_.inputs[source.first];
+    port.fixed = static_cast<uint8_t>(port.fixed | 1u << source.second);
+    if (port.fixed_by.empty()) port.fixed_by = plain_name(name).c_str();
+  }
+  graph.nodes = std::move(nodes);
+  graph.inputs = std::move(graph_.inputs);
+  graph.outputs = std::move(graph_.outputs);
+  *this = Builder(graph.source.c_str());
+  check(check_graph(graph));
+  check(infer_shapes(graph));
+  return graph;
+}
+
+}  // namespace quern

@@ -1,0 +1,248 @@
+#include "convert/common/symbols.h"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+#include "base/math.h"
+#include "graph/ir/rules.h"
+
+namespace quern {
+
+// ---- symbols ----------------------------------------------------------------------------------
+
+// The symbol of this recipe, made at its first use. Without a product it is one factor of its own.
+Symbol Symbols::add(const std::vector<int64_t>& recipe, Sources sources, Product product) {
+  const auto [at, fresh] = known_.try_emplace(recipe, static_cast<Symbol>(entries_.size()));
+  if (fresh) {
+    if (product.symbols.empty()) product = {1, 1, {at->second}};
+    entries_.push_back({std::move(sources), std::move(product)});
+  }
+  return at->second;
+}
+
+Symbol Symbols::result(char operation, const std::vector<int64_t>& arguments, const std::vector<Number>& numbers) {
+  std::vector<int64_t> recipe = {operation, static_cast<int64_t>(arguments.size())};
+  recipe.insert(recipe.end(), arguments.begin(), arguments.end());
+  Sources all;
+  for (const Number& number : numbers) {
+    recipe.push_back(number.symbol);
+    if (number.symbol == no_symbol) recipe.push_back(number.value);
+    const Sources& some = sources(number.symbol);
+    all.insert(some.begin(), some.end());
+  }
+  return all.empty() ? no_symbol : add(recipe, std::move(all), {});
+}
+
+bool Symbols::multiply(Product* product, const Number& by) const {
+  if (by.symbol == no_symbol) return checked_mul(product->numerator, by.value, &product->numerator);
+  const Product& other = entries_[static_cast<size_t>(by.symbol)].product;
+  product->symbols.insert(product->symbols.end(), other.symbols.begin(), other.symbols.end());
+  return checked_mul(product->numerator, other.numerator, &product->numerator) &&
+         checked_mul(product->denominator, other.denominator, &product->denominator);
+}
+
+// False when the result is no product of symbols.
+bool Symbols::divide(Product* product, const Number& by) const {
+  if (by.symbol == no_symbol)
+    return by.value != 0 && checked_mul(product->denominator, by.value, &product->denominator);
+  const Product& other = entries_[static_cast<size_t>(by.symbol)].product;
+  for (const Symbol symbol : other.symbols) {
+    const auto at = std::find(product->symbols.begin(), product->symbols.end(), symbol);
+    if (at == product->symbols.end()) return false;
+    product->symbols.erase(at);
+  }
+  return checked_mul(product->numerator, other.denominator, &product->numerator) &&
+         checked_mul(product->denominator, other.numerator, &product->denominator);
+}
+
+Symbol Symbols::symbol_of(const Product& product) {
+  if (product.symbols.empty()) return no_symbol;
+  Product lowest = product;
+  if (const int64_t common = std::gcd(lowest.numerator, lowest.denominator); common > 1) {
+    lowest.numerator /= common;
+    lowest.denominator /= common;
+  }
+  std::sort(lowest.symbols.begin(), lowest.symbols.end());
+  if (lowest.numerator == 1 && lowest.denominator == 1 && lowest.symbols.size() == 1) return lowest.symbols[0];
+  std::vector<int64_t> recipe = {'*', lowest.numerator, lowest.denominator};
+  recipe.insert(recipe.end(), lowest.symbols.begin(), lowest.symbols.end());
+  Sources all;
+  for (const Symbol symbol : lowest.symbols) all.insert(sources(symbol).begin(), sources(symbol).end());
+  return add(recipe, std::move(all), std::move(lowest));
+}
+
+Symbol Symbols::product(const Number& a, const Number& b) {
+  if (a.symbol == no_symbol && b.symbol == no_symbol) return no_symbol;
+  Product product;
+  const bool fits = multiply(&product, a) && multiply(&product, b);
+  return fits ? symbol_of(product) : result('x', {}, {a, b});
+}
+
+// ---- tensors ----------------------------------------------------------------------------------
+
+void Symbols::add_input(size_t input, int tensor, size_t rank) {
+  std::vector<Symbol>& symbols = symbols_of_[tensor];
+  for (size_t d = 0; d < rank; ++d) {
+    symbols.push_back(add({'i', static_cast<int64_t>(input), static_cast<int64_t>(d)}, {{input, d}}, {}));
+  }
+}
+
+void Symbols::add_node(const Graph& graph, const Node& node) { symbols_of_[node.outputs[0]] = infer(graph, node); }
+
+Symbol Symbols::of(int tensor, size_t dimension) const {
+  const auto at = symbols_of_.find(tensor);
+  return at == symbols_of_.end() ? no_symbol : at->second.at(dimension);  // a constant has none
+}
+
+Symbols::Dimensions Symbols::dimensions(const Graph& graph, int tensor) const {
+  Dimensions dimensions;
+  for (const size_t size : graph.tensors[static_cast<size_t>(tensor)].shape) {
+    dimensions.push_back({static_cast<int64_t>(size), of(tensor, dimensions.size())});
+  }
+  return dimensions;
+}
+
+namespace {
+std::vector<Symbol> symbols(const std::vector<Symbols::Number>& dimensions) {
+  std::vector<Symbol> symbols;
+  for (const Symbols::Number& dimension : dimensions) symbols.push_back(dimension.symbol);
+  return symbols;
+}
+}  // namespace
+
+// ---- nodes ------------------------------------------------------------------------------------
+
+Symbol Symbols::window(const Number& in, size_t kernel, size_t stride, size_t dilation, size_t padding, bool ceil) {
+  const size_t shrinks = (kernel - 1) * dilation;
+  if (stride == 1 && padding == shrinks) return in.symbol;
+  return result('w', {static_cast<int64_t>(shrinks), static_cast<int64_t>(stride), static_cast<int64_t>(padding), ceil},
+                {in});
+}
+
+Symbol Symbols::broadcast(const Number& a, const Number& b) {
+  if (a.symbol == b.symbol) return a.symbol;
+  // A number other than 1 is what the other has to be, too, or 1.
+  if (a.symbol == no_symbol) return a.value == 1 ? b.symbol : no_symbol;
+  if (b.symbol == no_symbol) return b.value == 1 ? a.symbol : no_symbol;
+  return result('b', {}, {a, b});
+}
+
+// The -1 of a reshape.
+Symbol Symbols::inferred(const Dimensions& from, const Vector<int64_t>& values) {
+  Product rest;
+  bool fits = true;
+  for (const Number& number : from) fits = fits && multiply(&rest, number);
+  for (size_t d = 0; d < values.size() && fits; ++d) {
+    const int64_t copied = copied_dimension(values[d], d);
+    if (copied >= 0) fits = divide(&rest, from[static_cast<size_t>(copied)]);
+    if (values[d] > 0) fits = divide(&rest, {values[d]});
+  }
+  return fits ? symbol_of(rest) : result('r', {values.begin(), values.end()}, from);
+}
+
+// Bounds on the same side are a fixed number of elements apart.
+Symbol Symbols::sliced(const Number& in, int64_t begin, int64_t end) {
+  if (begin == 0 && end == -1) return in.symbol;
+  return (begin < 0) == (end < 0) ? no_symbol : result('s', {begin, end}, {in});
+}
+
+std::vector<Symbol> Symbols::windows(const Dimensions& x, qn_hw kernel, const Attributes& a, Symbol channels) {
+  const qn_padding& p = a.padding;
+  return {x[0].symbol, window(x[1], kernel.h, a.stride.h, a.dilation.h, p.top + p.bottom, a.ceil_mode),
+          window(x[2], kernel.w, a.stride.w, a.dilation.w, p.left + p.right, a.ceil_mode), channels};
+}
+
+std::vector<Symbol> Symbols::broadcast(Dimensions a, Dimensions b) {
+  const size_t rank = std::max(a.size(), b.size());
+  for (Dimensions* shape : {&a, &b}) shape->insert(shape->begin(), rank - shape->size(), Number{1});
+  std::vector<Symbol> out;
+  for (size_t d = 0; d < rank; ++d) out.push_back(broadcast(a[d], b[d]));
+  return out;
+}
+
+std::vector<Symbol> Symbols::joined(const Graph& graph, const Node& node) {
+  const auto axis = static_cast<size_t>(node.attributes.axis);
+  Dimensions parts;
+  std::vector<Symbol> out = symbols(dimensions(graph, node.inputs[0]));
+  for (const int input : node.inputs) {
+    const Dimensions part = dimensions(graph, input);
+    parts.push_back(part[axis]);
+    for (size_t d = 0; d < part.size(); ++d) {
+      if (part[d].symbol == no_symbol) out[d] = no_symbol;  // the others have to be equal
+    }
+  }
+  out[axis] = parts.size() == 1 ? parts[0].symbol : result('c', {}, parts);
+  return out;
+}
+
+std::vector<Symbol> Symbols::reshaped(const Dimensions& from, const Vector<int64_t>& values) {
+  std::vector<Symbol> out;
+  for (size_t d = 0; d < values.size(); ++d) {
+    const int64_t copied = copied_dimension(values[d], d);
+    out.push_back(values[d] > 0 ? no_symbol
+                  : copied < 0  ? inferred(from, values)
+                                : from[static_cast<size_t>(copied)].symbol);
+  }
+  return out;
+}
+
+Symbol Symbols::padded(const Number& in, int64_t more) { return more == 0 ? in.symbol : result('p', {more}, {in}); }
+
+// A scale of 0: to a size that is given.
+Symbol Symbols::scaled(const Number& in, float scale) {
+  if (scale == 0) return no_symbol;
+  return scale == 1 ? in.symbol : result('z', {std::bit_cast<int32_t>(scale)}, {in});
+}
+
+std::vector<Symbol> Symbols::infer(const Graph& graph, const Node& node) {
+  const Attributes& a = node.attributes;
+  const Vector<int64_t>& v = a.values;
+  const Dimensions x = dimensions(graph, node.inputs[0]);
+  const size_t rank = x.size();
+  std::vector<Symbol> out = symbols(x);
+  switch (node.kind) {
+    case OpKind::conv2d: {
+      const Shape& weights = graph.tensors[static_cast<size_t>(node.inputs[1])].shape;
+      return windows(x, {weights[1], weights[2]}, a, no_symbol);
+    }
+    case OpKind::max_pool:
+    case OpKind::average_pool: return windows(x, a.kernel, a, out[3]);
+    case OpKind::global_max_pool:
+    case OpKind::global_average_pool: out[1] = out[2] = no_symbol; break;
+    case OpKind::fully_connected: out.back() = no_symbol; break;
+    case OpKind::add:
+    case OpKind::sub:
+    case OpKind::mul:
+    case OpKind::div: return broadcast(x, dimensions(graph, node.inputs[1]));
+    case OpKind::concat: return joined(graph, node);
+    case OpKind::reshape: return reshaped(x, v);
+    case OpKind::pad:
+      for (size_t d = 0; d < rank; ++d) out[d] = padded(x[d], v[d] + v[rank + d]);
+      break;
+    case OpKind::resize:
+      out[1] = scaled(x[1], v.empty() ? a.alpha : 0);
+      out[2] = scaled(x[2], v.empty() ? a.beta : 0);
+      break;
+    case OpKind::transpose:
+      for (size_t d = 0; d < rank; ++d) out[d] = x[static_cast<size_t>(v[d])].symbol;
+      break;
+    case OpKind::slice:
+      for (size_t d = 0; d < rank; ++d) out[d] = sliced(x[d], v[d], v[rank + d]);
+      break;
+    case OpKind::clamp:
+    case OpKind::sigmoid:
+    case OpKind::tanh:
+    case OpKind::hard_swish:
+    case OpKind::exp:
+    case OpKind::power:
+    case OpKind::prelu:
+    case OpKind::scale:
+    case OpKind::softmax:
+    case OpKind::lrn:
+    case OpKind::count: break;  // the shape stays
+  }
+  return out;
+}
+
+}  // namespace quern

@@ -1,0 +1,537 @@
+// Any graph of ours as an ONNX model.
+//
+// ONNX images are N, C, H, W. As in the importers, a tensor of ours is held as a value with an order of dimensions;
+// image operators ask for channels first, and the transposes at our graph's border cancel against that.
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "convert/common/file.h"
+#include "convert/common/layout.h"
+#include "convert/convert.h"
+#include "convert/onnx/onnx.pb.h"
+#include "graph/file/sparse.h"
+#include "graph/ir/rules.h"
+
+namespace quern {
+namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr int64_t base_opset = 13, hard_swish_opset = 14, average_opset = 19;
+constexpr int64_t ir_version = 8;
+
+// A value of the ONNX graph. Its dimension i is our tensor's dimension order[i].
+struct Held {
+  std::string value;
+  Order order;
+};
+
+// The batch, the dimensions from `inner` on, then those between: of N, H, W, C with `inner` 3, N, C, H, W.
+Order pixels_last(size_t rank, size_t inner) {
+  Order order = source_order(rank);
+  std::rotate(order.begin() + 1, order.begin() + static_cast<ptrdiff_t>(inner), order.end());
+  return order;
+}
+
+Order channels_first(size_t rank) { return rank > 2 ? pixels_last(rank, rank - 1) : source_order(rank); }
+
+class Exporter {
+ public:
+  explicit Exporter(const Graph& graph) : graph_(graph), out_(*model_.mutable_graph()) {
+    for (const auto* ports : {&graph.inputs, &graph.outputs}) {
+      for (const Port& port : *ports) taken_.insert(name_of(port.tensor));
+    }
+  }
+
+  std::string run() {
+    out_.set_name(graph_.name.empty() ? "quern" : graph_.name.c_str());
+    for (const Port& port : graph_.inputs) add_input(port);
+    for (const Node& node : graph_.nodes) add_node(node);
+    for (const Port& port : graph_.outputs) add_output(port);
+    model_.set_ir_version(ir_version);
+    model_.set_producer_name("quern");
+    model_.set_producer_version(qn_version());
+    auto* opset = model_.add_opset_import();
+    opset->set_domain("");
+    opset->set_version(opset_);
+    std::string bytes;
+    if (model_.ByteSizeLong() > std::numeric_limits<int>::max() || !model_.SerializeToString(&bytes)) {
+      throw Error("an ONNX file cannot be larger than 2 GiB");
+    }
+    return bytes;
+  }
+
+ private:
+  // ---- tensors ----------------------------------------------------------------------------------
+
+  const Tensor& tensor(int index) const { return graph_.tensors[static_cast<size_t>(index)]; }
+  std::string name_of(int index) const { return tensor(index).name.c_str(); }
+
+  std::string new_name() {
+    std::string name;
+    do {
+      name = 'v';
+      name += std::to_string(next_name_++);
+    } while (taken_.count(name) > 0);
+    return name;
+  }
+
+  onnx::TensorProto* new_initializer(onnx::TensorProto::DataType type, const Shape& shape) {
+    onnx::TensorProto* initializer = out_.add_initializer();
+    initializer->set_name(new_name());
+    initializer->set_data_type(type);
+    for (const size_t d : shape) initializer->add_dims(static_cast<int64_t>(d));
+    return initializer;
+  }
+  std::string floats(const Shape& shape, const float* data) {
+    size_t bytes = sizeof(float);
+    for (const size_t d : shape) bytes *= d;
+    onnx::TensorProto* initializer = new_initializer(onnx::TensorProto::FLOAT, shape);
+    initializer->set_raw_data(data, bytes);
+    return initializer->name();
+  }
+  std::string number(float value) { return floats({}, &value); }
+  std::string integers(const Vector<int64_t>& values) {
+    onnx::TensorProto* initializer = new_initializer(onnx::TensorProto::INT64, {values.size()});
+    initializer->set_raw_data(values.data(), values.size() * sizeof(int64_t));
+    return initializer->name();
+  }
+
+  // Our constant as an initializer in the order asked for.
+  std::string constant(int index, const Order& order) {
+    const Tensor& t = tensor(index);
+    if (t.type != QN_F32) throw Error("a constant is not of floats");
+    Shape shape;
+    size_t count = 1;
+    for (const uint32_t d : order) {
+      shape.push_back(t.shape[d]);
+      count *= t.shape[d];
+    }
+    std::vector<float> data(count);
+    permute_floats(constant_floats(graph_, index), t.shape, order, data.data());
+    return floats(shape, data.data());
+  }
+
+  // The order a tensor is held in; constants are in any.
+  const Order& order_of(int index) const { return held_.at(index).order; }
+  bool is_constant(int index) const { return tensor(index).constant >= 0; }
+
+  std::string in_order(int index, const Order& order) {
+    if (!is_constant(index) && order_of(index) == order) return held_.at(index).value;
+    std::string& value = reordered_[{index, order}];
+    if (!value.empty()) return value;
+    if (is_constant(index)) return value = constant(index, order);
+    const Held& held = held_.at(index);
+    onnx::NodeProto* node = add_op("Transpose", "", {held.value});
+    set_integers(node, "perm", permutation_between(held.order, order));
+    return value = node->output(0);
+  }
+  std::string plain(int index) { return in_order(index, source_order(tensor(index).shape.size())); }
+
+  // ---- nodes ------------------------------------------------------------------------------------
+
+  onnx::NodeProto* add_op(const char* type, const std::string& name, const std::vector<std::string>& inputs) {
+    onnx::NodeProto* node = out_.add_node();
+    node->set_op_type(type);
+    node->set_name(name);
+    for (const std::string& input : inputs) node->add_input(input);
+    node->add_output(new_name());
+    return node;
+  }
+  onnx::AttributeProto* attribute(onnx::NodeProto* node, const char* name, onnx::AttributeProto::AttributeType type) {
+    onnx::AttributeProto* a = node->add_attribute();
+    a->set_name(name);
+    a->set_type(type);
+    return a;
+  }
+  void set_integer(onnx::NodeProto* node, const char* name, int64_t value) {
+    attribute(node, name, onnx::AttributeProto::INT)->set_i(value);
+  }
+  void set_number(onnx::NodeProto* node, const char* name, float value) {
+    attribute(node, name, onnx::AttributeProto::FLOAT)->set_f(value);
+  }
+  void set_text(onnx::NodeProto* node, const char* name, const char* value) {
+    attribute(node, name, onnx::AttributeProto::STRING)->set_s(value);
+  }
+  template <class List>
+  void set_integers(onnx::NodeProto* node, const char* name, const List& values) {
+    onnx::AttributeProto* a = attribute(node, name, onnx::AttributeProto::INTS);
+    for (const auto value : values) a->add_ints(static_cast<int64_t>(value));
+  }
+
+  // The result of a node of ours: `value`, clamped as its attributes say.
+  void define(const Node& node, std::string value, const Order& order) {
+    const float min = node.attributes.min, max = node.attributes.max;
+    if (min == 0 && max == infinity) {
+      value = add_op("Relu", node_name(node, "relu"), {value})->output(0);
+    } else if (min != -infinity || max != infinity) {
+      const std::string low = min == -infinity ? "" : number(min), high = max == infinity ? "" : number(max);
+      value = add_op("Clip", node_name(node, "clip"), {value, low, high})->output(0);
+    }
+    held_[node.outputs[0]] = {std::move(value), order};
+  }
+  static std::string node_name(const Node& node, const char* part = "") {
+    const std::string name = node.name.c_str();
+    return name.empty() || *part == 0 ? name : name + "/" + part;
+  }
+
+  void add_node(const Node& node) {
+    switch (node.kind) {
+      case OpKind::conv2d: return add_conv(node);
+      case OpKind::fully_connected: return add_fully_connected(node);
+      case OpKind::max_pool: return add_pool(node, "MaxPool");
+      case OpKind::average_pool: return add_pool(node, "AveragePool");
+      case OpKind::global_max_pool: return add_image_op(node, "GlobalMaxPool");
+      case OpKind::global_average_pool: return add_image_op(node, "GlobalAveragePool");
+      case OpKind::add: return add_binary(node, "Add");
+      case OpKind::sub: return add_binary(node, "Sub");
+      case OpKind::mul: return add_binary(node, "Mul");
+      case OpKind::div: return add_binary(node, "Div");
+      case OpKind::clamp: return add_unary(node, nullptr);
+      case OpKind::sigmoid: return add_unary(node, "Sigmoid");
+      case OpKind::tanh: return add_unary(node, "Tanh");
+      case OpKind::hard_swish: opset_ = std::max(opset_, hard_swish_opset); return add_unary(node, "HardSwish");
+      case OpKind::exp: return add_unary(node, "Exp");
+      case OpKind::power: return add_power(node);
+      case OpKind::prelu: return add_prelu(node);
+      case OpKind::scale: return add_scale(node);
+      case OpKind::softmax: return add_softmax(node);
+      case OpKind::concat: return add_concat(node);
+      case OpKind::lrn: return add_lrn(node);
+      case OpKind::pad: return add_pad(node);
+      case OpKind::resize: return add_resize(node);
+      case OpKind::reshape: return add_reshape(node);
+      case OpKind::transpose: return add_transpose(node);
+      case OpKind::slice: return add_slice(node);
+      case OpKind::count: break;
+    }
+    throw Error(std::string("node '") + node.name.c_str() + "' has no form in ONNX");
+  }
+
+  // ---- images -----------------------------------------------------------------------------------
+
+  void set_window(onnx::NodeProto* node, const Attributes& a, bool dilated) {
+    set_integers(node, "kernel_shape", std::vector<size_t>{a.kernel.h, a.kernel.w});
+    set_integers(node, "strides", std::vector<size_t>{a.stride.h, a.stride.w});
+    set_integers(node, "pads", std::vector<size_t>{a.padding.top, a.padding.left, a.padding.bottom, a.padding.right});
+    if (dilated) set_integers(node, "dilations", std::vector<size_t>{a.dilation.h, a.dilation.w});
+  }
+
+  void add_conv(const Node& node) {
+    const Order order = channels_first(4);
+    std::vector<std::string> inputs = {in_order(node.inputs[0], order), in_order(node.inputs[1], order)};
+    if (has(node, 2)) inputs.push_back(plain(node.inputs[2]));
+    onnx::NodeProto* conv = add_op("Conv", node_name(node), inputs);
+    Attributes a = node.attributes;
+    const Shape& weights = tensor(node.inputs[1]).shape;
+    a.kernel = {weights[1], weights[2]};
+    set_window(conv, a, true);
+    set_integer(conv, "group", static_cast<int64_t>(a.groups));
+    define(node, conv->output(0), order);
+  }
+
+  void add_pool(const Node& node, const char* type) {
+    const Attributes& a = node.attributes;
+    const qn_padding& p = a.padding;
+    const bool average = node.kind == OpKind::average_pool, dilated = a.dilation.h != 1 || a.dilation.w != 1;
+    const bool counts = average && a.count_padding && p.top + p.left + p.bottom + p.right > 0;
+    // Windows that overhang the padding are divided by what they cover of it, as ours are, from this operator set on;
+    // runtimes divided by the whole kernel before.
+    if ((average && dilated) || (counts && a.ceil_mode)) opset_ = std::max(opset_, average_opset);
+    onnx::NodeProto* pool = add_op(type, node_name(node), {in_order(node.inputs[0], channels_first(4))});
+    set_window(pool, a, dilated);
+    set_integer(pool, "ceil_mode", a.ceil_mode);
+    if (counts) set_integer(pool, "count_include_pad", 1);
+    define(node, pool->output(0), channels_first(4));
+  }
+
+  void add_image_op(const Node& node, const char* type) {
+    const std::string x = in_order(node.inputs[0], channels_first(4));
+    define(node, add_op(type, node_name(node), {x})->output(0), channels_first(4));
+  }
+
+  void add_lrn(const Node& node) {
+    const Attributes& a = node.attributes;
+    const Order order = channels_first(tensor(node.inputs[0]).shape.size());
+    onnx::NodeProto* lrn = add_op("LRN", node_name(node), {in_order(node.inputs[0], order)});
+    set_integer(lrn, "size", static_cast<int64_t>(a.size));
+    set_number(lrn, "alpha", a.alpha);
+    set_number(lrn, "beta", a.beta);
+    set_number(lrn, "bias", a.gamma);
+    define(node, lrn->output(0), order);
+  }
+
+  void add_resize(const Node& node) {
+    const Attributes& a = node.attributes;
+    const std::string x = in_order(node.inputs[0], channels_first(4));
+    std::vector<std::string> inputs = {x, ""};
+    if (a.values.empty()) {
+      const float scales[4] = {1, 1, a.alpha, a.beta};
+      inputs.push_back(floats({4}, scales));
+    } else {
+      const Shape& out = tensor(node.outputs[0]).shape;
+      Vector<int64_t> sizes;
+      for (const uint32_t d : channels_first(4)) sizes.push_back(static_cast<int64_t>(out[d]));
+      inputs.insert(inputs.end(), {"", integers(sizes)});
+    }
+    constexpr const char* coordinates[] = {"half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"};
+    constexpr const char* roundings[] = {"floor", "ceil", "round_prefer_floor", "round_prefer_ceil"};
+    onnx::NodeProto* resize = add_op("Resize", node_name(node), inputs);
+    set_text(resize, "mode", a.mode == QN_RESIZE_NEAREST ? "nearest" : "linear");
+    set_text(resize, "coordinate_transformation_mode", coordinates[a.coordinates]);
+    if (a.mode == QN_RESIZE_NEAREST) set_text(resize, "nearest_mode", roundings[a.rounding]);
+    define(node, resize->output(0), channels_first(4));
+  }
+
+  // ---- elementwise ------------------------------------------------------------------------------
+
+  void add_unary(const Node& node, const char* type) {
+    const int x = node.inputs[0];
+    const Order order = following(node);
+    std::string value = in_order(x, order);
+    if (type != nullptr) value = add_op(type, node_name(node), {value})->output(0);
+    define(node, value, order);
+  }
+
+  // The order of the first input that is computed.
+  Order following(const Node& node) const {
+    for (const int input : node.inputs) {
+      if (input != no_tensor && !is_constant(input)) return order_of(input);
+    }
+    return source_order(tensor(node.inputs[0]).shape.size());
+  }
+
+  void add_binary(const Node& node, const char* type) {
+    const int a = node.inputs[0], b = node.inputs[1];
+    const size_t rank_a = tensor(a).shape.size(), rank_b = tensor(b).shape.size();
+    const Order order = rank_a == rank_b ? following(node) : source_order(std::max(rank_a, rank_b));
+    const std::string left = rank_a == rank_b ? in_order(a, order) : plain(a);
+    const std::string right = rank_a == rank_b ? in_order(b, order) : plain(b);
+    define(node, add_op(type, node_name(node), {left, right})->output(0), order);
+  }
+
+  void add_power(const Node& node) {
+    const Attributes& a = node.attributes;
+    const Order order = following(node);
+    std::string value = in_order(node.inputs[0], order);
+    if (a.alpha != 1) value = add_op("Mul", node_name(node, "scale"), {value, number(a.alpha)})->output(0);
+    if (a.beta != 0) value = add_op("Add", node_name(node, "shift"), {value, number(a.beta)})->output(0);
+    if (a.gamma != 1) value = add_op("Pow", node_name(node), {value, number(a.gamma)})->output(0);
+    define(node, value, order);
+  }
+
+  // A constant of one number per channel, our last dimension, shaped to broadcast in `order`.
+  std::string per_channel(int index, const Order& order) {
+    const size_t channels = tensor(index).shape[0];
+    Shape shape(order.size() - position(order, order.size() - 1), 1);
+    shape[0] = channels;
+    return floats(shape, constant_floats(graph_, index));
+  }
+
+  void add_prelu(const Node& node) {
+    const Order order = following(node);
+    const std::string slope = per_channel(node.inputs[1], order);
+    define(node, add_op("PRelu", node_name(node), {in_order(node.inputs[0], order), slope})->output(0), order);
+  }
+
+  void add_scale(const Node& node) {
+    const Order order = following(node);
+    std::string value = in_order(node.inputs[0], order);
+    value = add_op("Mul", node_name(node), {value, per_channel(node.inputs[1], order)})->output(0);
+    if (has(node, 2)) {
+      value = add_op("Add", node_name(node, "bias"), {value, per_channel(node.inputs[2], order)})->output(0);
+    }
+    define(node, value, order);
+  }
+
+  // ---- matrices, axes and shapes ----------------------------------------------------------------
+
+  static bool has(const Node& node, size_t input) {
+    return input < node.inputs.size() && node.inputs[input] != no_tensor;
+  }
+
+  void add_fully_connected(const Node& node) {
+    const size_t rank = tensor(node.inputs[0]).shape.size();
+    const std::string x = plain(node.inputs[0]);
+    std::string value;
+    if (rank == 2) {
+      std::vector<std::string> inputs = {x, plain(node.inputs[1])};
+      if (has(node, 2)) inputs.push_back(plain(node.inputs[2]));
+      onnx::NodeProto* gemm = add_op("Gemm", node_name(node), inputs);
+      set_integer(gemm, "transB", 1);
+      value = gemm->output(0);
+    } else {
+      value = add_op("MatMul", node_name(node), {x, in_order(node.inputs[1], {1, 0})})->output(0);
+      if (has(node, 2)) value = add_op("Add", node_name(node, "bias"), {value, plain(node.inputs[2])})->output(0);
+    }
+    define(node, value, source_order(rank));
+  }
+
+  void add_softmax(const Node& node) {
+    const Order order = following(node);
+    onnx::NodeProto* softmax = add_op("Softmax", node_name(node), {in_order(node.inputs[0], order)});
+    set_integer(softmax, "axis", axis_in(node, order));
+    define(node, softmax->output(0), order);
+  }
+
+  void add_concat(const Node& node) {
+    const Order order = following(node);
+    std::vector<std::string> inputs;
+    for (const int input : node.inputs) inputs.push_back(in_order(input, order));
+    onnx::NodeProto* concat = add_op("Concat", node_name(node), inputs);
+    set_integer(concat, "axis", axis_in(node, order));
+    define(node, concat->output(0), order);
+  }
+
+  static int64_t axis_in(const Node& node, const Order& order) {
+    return static_cast<int64_t>(position(order, static_cast<size_t>(node.attributes.axis)));
+  }
+
+  // Half of a list of two numbers per dimension of ours, in another order.
+  static Vector<int64_t> half(const Vector<int64_t>& values, bool second, const Order& order) {
+    Vector<int64_t> result;
+    for (const uint32_t d : order) result.push_back(values[second ? order.size() + d : d]);
+    return result;
+  }
+
+  void add_pad(const Node& node) {
+    const Order order = following(node);
+    Vector<int64_t> pads = half(node.attributes.values, false, order);
+    const Vector<int64_t> after = half(node.attributes.values, true, order);
+    pads.insert(pads.end(), after.begin(), after.end());
+    const std::string x = in_order(node.inputs[0], order);
+    define(node, add_op("Pad", node_name(node), {x, integers(pads), number(node.attributes.alpha)})->output(0), order);
+  }
+
+  // Names only the dimensions that are cut: some converters cannot read a slice of several.
+  void add_slice(const Node& node) {
+    const Order order = following(node);
+    const Vector<int64_t>& values = node.attributes.values;
+    Vector<int64_t> axes, begins, ends;
+    for (size_t i = 0; i < order.size(); ++i) {
+      const int64_t begin = values[order[i]], end = values[order.size() + order[i]];
+      if (begin == 0 && end == -1) continue;
+      axes.push_back(static_cast<int64_t>(i));
+      begins.push_back(begin < 0 ? begin + 1 : begin);  // ours has one number more below 0: the size itself
+      ends.push_back(end == -1 ? std::numeric_limits<int64_t>::max() : end < 0 ? end + 1 : end);
+    }
+    std::string value = in_order(node.inputs[0], order);
+    if (!axes.empty()) {
+      value = add_op("Slice", node_name(node), {value, integers(begins), integers(ends), integers(axes)})->output(0);
+    }
+    define(node, value, order);
+  }
+
+  // At the start, short of the last dimension of either.
+  static size_t kept_dimensions(const Shape& from, const Shape& to) {
+    size_t kept = 0;
+    while (kept + 1 < std::min(from.size(), to.size()) && from[kept] == to[kept]) ++kept;
+    return kept;
+  }
+
+  // A reshape that splits or merges the channels of each pixel does so where they lie in a channels-first value.
+  void add_reshape(const Node& node) {
+    const int x = node.inputs[0];
+    const Shape &from = tensor(x).shape, &to = tensor(node.outputs[0]).shape;
+    const size_t kept = kept_dimensions(from, to);
+    const bool pixels_are_last = kept > 0 && !is_constant(x) && order_of(x).back() < kept;
+    Order before = source_order(from.size()), after = source_order(to.size());
+    Vector<int64_t> shape = node.attributes.values;
+    if (pixels_are_last) {
+      before = pixels_last(from.size(), kept);
+      after = pixels_last(to.size(), kept);
+      for (size_t i = 0; i < after.size(); ++i) shape[i] = static_cast<int64_t>(to[after[i]]);
+    }
+    const std::string value = in_order(x, before);
+    define(node, add_op("Reshape", node_name(node), {value, new_shape(node, value, shape)})->output(0), after);
+  }
+
+  // ONNX has no number for a dimension that is copied to another place. One such dimension can be inferred; several
+  // make the shape a tensor that is computed from the shape of x.
+  std::string new_shape(const Node& node, const std::string& x, Vector<int64_t> shape) {
+    const auto is_moved = [](int64_t d) { return d < -1; };
+    const auto moved = std::count_if(shape.begin(), shape.end(), is_moved);
+    if (moved == 1 && std::count(shape.begin(), shape.end(), -1) == 0) {
+      std::replace_if(shape.begin(), shape.end(), is_moved, int64_t{-1});
+    } else if (moved > 0) {
+      return computed_shape(node, x, shape);
+    }
+    return integers(shape);
+  }
+
+  std::string computed_shape(const Node& node, const std::string& x, const Vector<int64_t>& shape) {
+    const std::string from = add_op("Shape", node_name(node, "shape"), {x})->output(0);
+    std::vector<std::string> parts;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      const int64_t copied = copied_dimension(shape[d], d);
+      parts.push_back(integers({copied < 0 ? shape[d] : copied}));
+      if (copied < 0) continue;
+      const std::string name = node_name(node, ("dimension" + std::to_string(d)).c_str());
+      parts.back() = add_op("Gather", name, {from, parts.back()})->output(0);
+    }
+    onnx::NodeProto* concat = add_op("Concat", node_name(node, "to"), parts);
+    set_integer(concat, "axis", 0);
+    return concat->output(0);
+  }
+
+  void add_transpose(const Node& node) {
+    const Order permutation(node.attributes.values.begin(), node.attributes.values.end());
+    const Order order = following(node);
+    held_[node.outputs[0]] = {in_order(node.inputs[0], order), permuted(order, permutation)};
+  }
+
+  // ---- border -----------------------------------------------------------------------------------
+
+  void describe(const Port& port, onnx::ValueInfoProto* info) {
+    info->set_name(name_of(port.tensor));
+    auto* type = info->mutable_type()->mutable_tensor_type();
+    type->set_elem_type(port.type == QN_F16 ? onnx::TensorProto::FLOAT16 : onnx::TensorProto::FLOAT);
+    for (const size_t d : tensor(port.tensor).shape) {
+      type->mutable_shape()->add_dim()->set_dim_value(static_cast<int64_t>(d));
+    }
+  }
+
+  void add_input(const Port& port) {
+    describe(port, out_.add_input());
+    port_types_[port.tensor] = port.type;
+    std::string value = name_of(port.tensor);
+    if (port.type == QN_F16) {
+      onnx::NodeProto* cast = add_op("Cast", "", {value});
+      set_integer(cast, "to", onnx::TensorProto::FLOAT);
+      value = cast->output(0);
+    }
+    held_[port.tensor] = {value, source_order(tensor(port.tensor).shape.size())};
+  }
+
+  void add_output(const Port& port) {
+    describe(port, out_.add_output());
+    const auto [at, fresh] = port_types_.try_emplace(port.tensor, port.type);
+    if (!fresh && at->second == port.type) return;  // an input, or an output twice
+    if (!fresh) throw Error("'" + name_of(port.tensor) + "' is an input or output in two types, which ONNX cannot say");
+    const std::string value = plain(port.tensor);
+    onnx::NodeProto* node = add_op(port.type == QN_F16 ? "Cast" : "Identity", "", {value});
+    if (port.type == QN_F16) set_integer(node, "to", onnx::TensorProto::FLOAT16);
+    node->set_output(0, name_of(port.tensor));
+  }
+
+  const Graph& graph_;
+  onnx::ModelProto model_;
+  onnx::GraphProto& out_;
+  int64_t opset_ = base_opset;
+  std::map<int, Held> held_;                                // by tensor of ours
+  std::map<int, qn_type> port_types_;                       // of inputs and outputs, by tensor
+  std::map<std::pair<int, Order>, std::string> reordered_;  // what in_order added
+  std::set<std::string> taken_;
+  size_t next_name_ = 0;
+};
+
+}  // namespace
+
+void export_onnx(const Graph& graph, const std::string& path) {
+  Graph dense = graph;
+  if (make_dense(dense) != QN_OK) throw Error(qn_last_message());
+  write_file(path, Exporter(dense).run());
+}
+
+}  // namespace quern

@@ -1,0 +1,477 @@
+// ONNX operators that compute: convolution, pooling, activations, arithmetic.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "convert/onnx/node.h"
+#include "graph/ir/rules.h"
+
+namespace quern {
+namespace {
+
+// ---- windows ----------------------------------------------------------------------------------
+
+qn_hw pair_of(const OnnxNode& node, const char* attribute, int64_t otherwise) {
+  const std::vector<int64_t> list = node.integer_list(attribute);
+  if (list.empty()) return {static_cast<size_t>(otherwise), static_cast<size_t>(otherwise)};
+  if (list.size() != 2)
+    throw Unsupported{std::string(attribute) + " of " + std::to_string(list.size()) + " dimensions"};
+  for (const int64_t value : list) {
+    if (value <= 0 || value > std::numeric_limits<int32_t>::max())
+      node.fail(std::string(attribute) + " is out of range");
+  }
+  return {static_cast<size_t>(list[0]), static_cast<size_t>(list[1])};
+}
+
+// kernel_shape, strides, dilations, pads and auto_pad.
+Attributes window(const OnnxNode& node, qn_hw kernel) {
+  Attributes a;
+  a.kernel = kernel;
+  a.stride = pair_of(node, "strides", 1);
+  a.dilation = pair_of(node, "dilations", 1);
+  const std::string mode = node.text("auto_pad", "NOTSET");
+  const std::vector<int64_t> pads = node.integer_list("pads");
+  if (mode == "SAME_UPPER" || mode == "SAME_LOWER") {
+    const Shape shape = node.builder.shape(node.view(0));
+    if (shape.size() != 4) throw Unsupported{"on a tensor of rank " + std::to_string(shape.size())};
+    a.same_padding = mode == "SAME_UPPER" ? SamePadding::odd_pixel_last : SamePadding::odd_pixel_first;
+    same_padding(a.same_padding, shape[2], kernel.h, a.stride.h, a.dilation.h, &a.padding.top, &a.padding.bottom);
+    same_padding(a.same_padding, shape[3], kernel.w, a.stride.w, a.dilation.w, &a.padding.left, &a.padding.right);
+  } else if (mode == "NOTSET" && !pads.empty()) {
+    if (pads.size() != 4) throw Unsupported{"pads of " + std::to_string(pads.size() / 2) + " dimensions"};
+    for (const int64_t pad : pads) {
+      if (pad < 0 || pad > std::numeric_limits<int32_t>::max()) node.fail("pads are out of range");
+    }
+    a.padding = {static_cast<size_t>(pads[0]), static_cast<size_t>(pads[1]), static_cast<size_t>(pads[2]),
+                 static_cast<size_t>(pads[3])};
+  } else if (mode != "NOTSET" && mode != "VALID") {
+    node.fail("auto_pad is '" + mode + "'");
+  }
+  return a;
+}
+
+Values conv(const OnnxNode& node) {
+  const View& weights = node.constant(1);
+  const Shape w = node.builder.shape(weights), x = node.builder.shape(node.view(0));
+  if (w.size() != 4 || x.size() != 4) throw Unsupported{"on a tensor of rank " + std::to_string(x.size())};
+  const qn_hw kernel = node.has_attribute("kernel_shape") ? pair_of(node, "kernel_shape", 0) : qn_hw{w[2], w[3]};
+  if (kernel.h != w[2] || kernel.w != w[3]) node.fail("kernel_shape differs from the weights");
+  Attributes a = window(node, kernel);
+  const int64_t groups = node.integer("group", 1);
+  if (groups <= 0 || x[1] % static_cast<size_t>(groups) != 0 || w[0] % static_cast<size_t>(groups) != 0 ||
+      x[1] / static_cast<size_t>(groups) != w[1]) {
+    node.fail(std::to_string(x[1]) + " channels, weights for " + std::to_string(w[1]) + " and group " +
+              std::to_string(groups) + " do not fit");
+  }
+  a.groups = static_cast<size_t>(groups);
+  const View bias = node.has(2) ? node.constant(2) : View{};
+  if (bias && node.builder.shape(bias) != Shape{w[0]}) node.fail("the bias does not fit the weights");
+  return {node.result(node.builder.conv2d(node.name, node.view(0), weights, bias, a))};
+}
+
+Values pool(const OnnxNode& node, OpKind kind) {
+  if (!node.has_attribute("kernel_shape")) node.fail("kernel_shape is missing");
+  Attributes a = window(node, pair_of(node, "kernel_shape", 0));
+  a.ceil_mode = node.integer("ceil_mode", 0) != 0;
+  if (kind == OpKind::average_pool) a.count_padding = node.integer("count_include_pad", 0) != 0;
+  node.ignore("storage_order");  // of the second output, which we do not give
+  return {node.result(node.builder.pool(kind, node.name, node.view(0), a))};
+}
+Values max_pool(const OnnxNode& node) { return pool(node, OpKind::max_pool); }
+Values average_pool(const OnnxNode& node) { return pool(node, OpKind::average_pool); }
+
+Values global_average_pool(const OnnxNode& node) {
+  return {node.result(node.builder.pool(OpKind::global_average_pool, node.name, node.view(0), {}))};
+}
+Values global_max_pool(const OnnxNode& node) {
+  return {node.result(node.builder.pool(OpKind::global_max_pool, node.name, node.view(0), {}))};
+}
+
+// Over two of four dimensions, which become those of an image.
+Values reduce(const OnnxNode& node, OpKind kind, int64_t axes_are_input_since) {
+  std::vector<int64_t> axes;
+  const bool given = node.list("axes", 1, axes_are_input_since, &axes);
+  const bool keep = node.integer("keepdims", 1) != 0;
+  if (node.integer("noop_with_empty_axes", 0) != 0 && (!given || axes.empty())) return {node.value(0)};
+  const size_t rank = node.view(0).rank();
+  Order reduced, rest;
+  for (const int64_t axis : axes) reduced.push_back(static_cast<uint32_t>(node.axis(axis, rank)));
+  std::sort(reduced.begin(), reduced.end());
+  for (uint32_t d = 0; d < rank; ++d) {
+    if (std::find(reduced.begin(), reduced.end(), d) == reduced.end()) rest.push_back(d);
+  }
+  if (rank != 4 || reduced.size() != 2 || rest.size() != 2) throw Unsupported{"over other than two of four axes"};
+  const Order order = {rest[0], rest[1], reduced[0], reduced[1]};
+  const View pooled = node.builder.pool(kind, node.name, node.builder.permute(node.view(0), order), {});
+  if (!keep) return {node.result(node.builder.reshape(node.name + "/squeeze", pooled, {0, 0}))};
+  Order back(4);
+  for (uint32_t i = 0; i < 4; ++i) back[order[i]] = i;
+  return {node.result(node.builder.permute(pooled, back))};
+}
+Values reduce_mean(const OnnxNode& node) { return reduce(node, OpKind::global_average_pool, 18); }
+Values reduce_max(const OnnxNode& node) { return reduce(node, OpKind::global_max_pool, 18); }
+
+// ---- normalisation ----------------------------------------------------------------------------
+
+Values batch_normalization(const OnnxNode& node) {
+  node.ignore("momentum");
+  if (node.integer("training_mode", 0) != 0) throw Unsupported{"training_mode"};
+  if (node.integer("spatial", 1) == 0) throw Unsupported{"spatial: 0"};
+  const double epsilon = node.number("epsilon", 1e-5f);
+  const std::vector<float> gamma = node.floats(1), beta = node.floats(2), mean = node.floats(3),
+                           variance = node.floats(4);
+  const Shape shape = node.builder.shape(node.view(0));
+  const size_t channels = shape.size() < 2 ? 0 : shape[1];
+  for (const auto* list : {&gamma, &beta, &mean, &variance}) {
+    if (list->size() != channels) node.fail("parameters do not fit the " + std::to_string(channels) + " channels");
+  }
+  std::vector<float> scale(channels), bias(channels);
+  for (size_t c = 0; c < channels; ++c) {
+    const double s = gamma[c] / std::sqrt(variance[c] + epsilon);
+    scale[c] = static_cast<float>(s);
+    bias[c] = static_cast<float>(beta[c] - mean[c] * s);
+  }
+  return {node.result(node.builder.scale(node.name, node.view(0), scale, bias, 1))};
+}
+
+Values lrn(const OnnxNode& node) {
+  const int64_t size = node.integer("size", 0);
+  if (size <= 0) node.fail("size is missing or not positive");
+  const float alpha = node.number("alpha", 1e-4f), beta = node.number("beta", 0.75f), k = node.number("bias", 1);
+  return {node.result(node.builder.lrn(node.name, node.view(0), static_cast<size_t>(size), alpha, beta, k))};
+}
+
+// ---- activations ------------------------------------------------------------------------------
+
+Values clamped(const OnnxNode& node, float min, float max) {
+  return {node.result(node.builder.clamp(node.name, node.view(0), min, max))};
+}
+Values unary(const OnnxNode& node, OpKind kind) {
+  return {node.result(node.builder.unary(kind, node.name, node.view(0)))};
+}
+Values power_of(const OnnxNode& node, float scale, float shift, float exponent) {
+  return {node.result(node.builder.power(node.name, node.view(0), scale, shift, exponent))};
+}
+Values sloped(const OnnxNode& node, float slope) {
+  const View& x = node.view(0);
+  return {node.result(node.builder.prelu(node.name, x, {slope}, x.rank() > 1 ? 1 : 0))};
+}
+
+Values relu(const OnnxNode& node) { return clamped(node, 0, infinity); }
+Values leaky_relu(const OnnxNode& node) { return sloped(node, node.number("alpha", 0.01f)); }
+Values abs(const OnnxNode& node) { return sloped(node, -1); }
+Values sigmoid(const OnnxNode& node) { return unary(node, OpKind::sigmoid); }
+Values tanh(const OnnxNode& node) { return unary(node, OpKind::tanh); }
+Values hard_swish(const OnnxNode& node) { return unary(node, OpKind::hard_swish); }
+Values exp(const OnnxNode& node) { return unary(node, OpKind::exp); }
+Values neg(const OnnxNode& node) { return power_of(node, -1, 0, 1); }
+Values sqrt(const OnnxNode& node) { return power_of(node, 1, 0, 0.5f); }
+Values reciprocal(const OnnxNode& node) { return power_of(node, 1, 0, -1); }
+
+Values prelu(const OnnxNode& node) {
+  size_t axis;
+  if (!node.builder.along_axis(node.view(0), node.constant(1), &axis)) throw Unsupported{"slope is not per channel"};
+  return {node.result(node.builder.prelu(node.name, node.view(0), node.floats(1), axis))};
+}
+
+// The largest finite number stands for "no bound".
+float bound(const OnnxNode& node, float value) {
+  if (std::isnan(value)) node.fail("a bound is not a number");
+  const float largest = std::numeric_limits<float>::max();
+  return value >= largest ? infinity : value <= -largest ? -infinity : value;
+}
+
+Values clip(const OnnxNode& node) {
+  float min = -infinity, max = infinity;
+  if (node.opset < 11) {
+    min = node.any_number("min", min);
+    max = node.any_number("max", max);
+  } else {
+    if (node.has(1)) min = node.scalar(1);
+    if (node.has(2)) max = node.scalar(2);
+  }
+  min = bound(node, min);
+  max = bound(node, max);
+  if (min > max) node.fail("min is larger than max");
+  return clamped(node, min, max);
+}
+
+Values hard_sigmoid(const OnnxNode& node) {
+  const float alpha = node.number("alpha", 0.2f), beta = node.number("beta", 0.5f);
+  const View line = node.builder.power(node.name + "/line", node.view(0), alpha, beta, 1);
+  return {node.result(node.builder.clamp(node.name, line, 0, 1))};
+}
+
+Values pow(const OnnxNode& node) {
+  if (node.is_integer(1)) {
+    if (node.integers(1).values.size() != 1) throw Unsupported{"exponent is not one number"};
+    return power_of(node, 1, 0, static_cast<float>(node.integers(1).values[0]));
+  }
+  return power_of(node, 1, 0, finite(node.scalar(1), "node '" + node.name + "' (Pow): exponent"));
+}
+
+// ---- arithmetic -------------------------------------------------------------------------------
+
+Values binary(const OnnxNode& node, OpKind kind) {
+  if (can_fold(node)) return fold_binary(node);
+  return {node.result(node.builder.binary(kind, node.name, node.view(0), node.view(1)))};
+}
+Values add(const OnnxNode& node) { return binary(node, OpKind::add); }
+Values sub(const OnnxNode& node) { return binary(node, OpKind::sub); }
+Values mul(const OnnxNode& node) { return binary(node, OpKind::mul); }
+Values div(const OnnxNode& node) { return binary(node, OpKind::div); }
+
+Values sum(const OnnxNode& node) {
+  View total = node.view(0);
+  for (size_t i = 1; i < node.input_count(); ++i) {
+    const bool last = i + 1 == node.input_count();
+    const std::string name = last ? node.name : node.name + "/" + std::to_string(i);
+    total = node.builder.binary(OpKind::add, name, total, node.view(i));
+  }
+  return {node.result(total)};
+}
+
+// Max and Min with a number are a clamp; of two tensors we have none.
+Values bounded(const OnnxNode& node, bool below) {
+  const size_t number = node.is_constant(0) ? 0 : 1;
+  if (node.input_count() != 2 || !node.is_constant(number) || node.elements(number) != 1) {
+    throw Unsupported{"of two computed tensors"};
+  }
+  const float limit = bound(node, node.scalar(number));
+  const View& x = node.view(1 - number);
+  return {node.result(node.builder.clamp(node.name, x, below ? limit : -infinity, below ? infinity : limit))};
+}
+Values max(const OnnxNode& node) { return bounded(node, true); }
+Values min(const OnnxNode& node) { return bounded(node, false); }
+
+// ---- matrix products --------------------------------------------------------------------------
+
+Values mat_mul(const OnnxNode& node) {
+  const View& weights = node.constant(1);
+  if (weights.rank() != 2) throw Unsupported{"by a tensor of rank " + std::to_string(weights.rank())};
+  if (node.view(0).rank() == 0) node.fail("the first input is a scalar");
+  const View transposed = node.builder.permute(weights, {1, 0});
+  return {node.result(node.builder.fully_connected(node.name, node.view(0), transposed, {}))};
+}
+
+View scaled(const OnnxNode& node, const View& constant, float factor) {
+  if (factor == 1) return constant;
+  const float* data = node.builder.floats(constant);
+  std::vector<float> values(data, data + node.builder.elements(constant));
+  for (float& value : values) value *= factor;
+  return node.builder.constant(node.builder.shape(constant), values.data());
+}
+
+// alpha * A * B + beta * C
+Values gemm(const OnnxNode& node) {
+  const float alpha = node.number("alpha", 1), beta = node.number("beta", 1);
+  const bool transpose_a = node.integer("transA", 0) != 0, transpose_b = node.integer("transB", 0) != 0;
+  if (node.view(0).rank() != 2 || node.view(1).rank() != 2) node.fail("inputs are not matrices");
+  Builder& builder = node.builder;
+  const View a = transpose_a ? builder.permute(node.view(0), {1, 0}) : node.view(0);
+  View weights = scaled(node, node.constant(1), alpha);  // K, N, or N, K if transposed
+  if (!transpose_b) weights = builder.permute(weights, {1, 0});
+  const size_t columns = builder.shape(weights)[0];
+  View bias;
+  const bool is_row = node.has(2) && node.is_constant(2) && builder.elements(node.view(2)) == columns &&
+                      (node.view(2).rank() == 1 || builder.shape(node.view(2)) == Shape{1, columns});
+  if (is_row) bias = builder.reshape("", scaled(node, node.constant(2), beta), {static_cast<int64_t>(columns)});
+  const bool separate = node.has(2) && !is_row;
+  const View product = builder.fully_connected(separate ? node.name + "/product" : node.name, a, weights, bias);
+  if (!separate) return {node.result(product)};
+  View c = node.view(2);
+  if (beta != 1) c = node.is_constant(2) ? scaled(node, c, beta) : builder.power(node.name + "/beta", c, beta, 0, 1);
+  return {node.result(builder.binary(OpKind::add, node.name, product, c))};
+}
+
+// ---- softmax ----------------------------------------------------------------------------------
+
+// Before opset 13 softmax ran over all dimensions from `axis` on, as one.
+Values softmax(const OnnxNode& node) {
+  const View& x = node.view(0);
+  const bool flattens = node.opset < 13;
+  const size_t axis = node.axis(node.integer("axis", flattens ? 1 : -1), x.rank());
+  const Shape shape = node.builder.shape(x);
+  const bool alone =
+      std::all_of(shape.begin() + static_cast<std::ptrdiff_t>(axis) + 1, shape.end(), [](size_t d) { return d == 1; });
+  if (flattens) {  // other sizes than these would be others to sum over
+    for (size_t d = alone ? axis + 1 : axis == 0 ? 0 : 1; d < shape.size(); ++d) node.fix(node.builder.symbol(x, d));
+  }
+  if (!flattens || alone) return {node.result(node.builder.softmax(node.name, x, axis))};
+  int64_t inner = 1;
+  std::vector<int64_t> back = {-1};
+  for (size_t i = axis; i < shape.size(); ++i) inner *= static_cast<int64_t>(shape[i]);
+  for (size_t i = 1; i < shape.size(); ++i) back.push_back(static_cast<int64_t>(shape[i]));
+  const View flat = node.builder.reshape(node.name + "/flatten", x, {-1, inner});
+  const View soft = node.builder.softmax(node.name, flat, 1);
+  return {node.result(node.builder.reshape(node.name + "/shape", soft, back))};
+}
+
+// ---- resize -----------------------------------------------------------------------------------
+
+// The factors, or output sizes, of height and width; the other dimensions must stay.
+struct Target {
+  std::vector<float> scales;           // per dimension; empty: sizes count
+  std::vector<Symbols::Number> sizes;  // per dimension
+};
+
+// By how much `size` is always larger than dimension d of the input; 0 if that cannot be said.
+float whole_factor(const OnnxNode& node, const Symbols::Number& size, size_t d) {
+  const Symbols::Number from = {static_cast<int64_t>(node.builder.shape(node.view(0))[d]),
+                                node.builder.symbol(node.view(0), d)};
+  const int64_t factor = size.value / from.value;
+  const bool follows = from.symbol != no_symbol && factor > 0 && factor * from.value == size.value &&
+                       node.builder.symbols().product(from, {factor}) == size.symbol;
+  return follows ? static_cast<float>(factor) : 0;
+}
+
+void set_target(const OnnxNode& node, const Target& target, Attributes* a) {
+  const Shape shape = node.builder.shape(node.view(0));
+  const bool by_scale = !target.scales.empty();
+  if (shape.size() != 4) throw Unsupported{"on a tensor of rank " + std::to_string(shape.size())};
+  if ((by_scale ? target.scales.size() : target.sizes.size()) != 4) node.fail("scales or sizes do not fit the input");
+  for (size_t d = 0; d < 2; ++d) {
+    if (by_scale ? target.scales[d] != 1 : target.sizes[d].value != static_cast<int64_t>(shape[d])) {
+      throw Unsupported{"of other than height and width"};
+    }
+    const Symbol own = node.builder.symbol(node.view(0), d);
+    if (by_scale || target.sizes[d].symbol == own) continue;
+    node.fix(own);
+    node.fix(target.sizes[d].symbol);
+  }
+  if (by_scale) {
+    for (size_t d = 2; d < 4; ++d) {
+      if (!(target.scales[d] > 0) || !std::isfinite(target.scales[d])) node.fail("scales are not positive");
+    }
+    a->alpha = target.scales[2];
+    a->beta = target.scales[3];
+    return;
+  }
+  a->alpha = whole_factor(node, target.sizes[2], 2);
+  a->beta = whole_factor(node, target.sizes[3], 3);
+  if (a->alpha != 0 && a->beta != 0) return;
+  a->values = {target.sizes[2].value, target.sizes[3].value};
+  for (size_t d = 2; d < 4; ++d) node.fix(target.sizes[d].symbol);
+}
+
+void set_mode(const OnnxNode& node, Attributes* a) {
+  const std::string mode = node.text("mode", "nearest");
+  if (mode == "nearest") {
+    a->mode = QN_RESIZE_NEAREST;
+  } else if (mode == "linear" || mode == "bilinear") {
+    a->mode = QN_RESIZE_BILINEAR;
+  } else {
+    throw Unsupported{mode};
+  }
+}
+
+// Upsample, and Resize as it was in opset 10.
+Values upsample(const OnnxNode& node) {
+  Attributes a;
+  set_mode(node, &a);
+  a.coordinates = QN_COORDINATES_ASYMMETRIC;
+  a.rounding = QN_ROUND_FLOOR;
+  const bool by_attribute = node.proto.op_type() == "Upsample" && node.opset < 9;
+  set_target(node, {by_attribute ? node.number_list("scales") : node.floats(1), {}}, &a);
+  return {node.result(node.builder.resize(node.name, node.view(0), a))};
+}
+
+void set_coordinates(const OnnxNode& node, Attributes* a) {
+  static const std::map<std::string, qn_resize_coordinates> modes = {
+      {"half_pixel", QN_COORDINATES_HALF_PIXEL},
+      {"pytorch_half_pixel", QN_COORDINATES_HALF_PIXEL_OR_0},
+      {"asymmetric", QN_COORDINATES_ASYMMETRIC},
+      {"align_corners", QN_COORDINATES_ALIGN_CORNERS},
+  };
+  static const std::map<std::string, qn_resize_rounding> roundings = {
+      {"round_prefer_floor", QN_ROUND_HALF_DOWN},
+      {"round_prefer_ceil", QN_ROUND_HALF_UP},
+      {"floor", QN_ROUND_FLOOR},
+      {"ceil", QN_ROUND_CEIL},
+  };
+  const std::string mode = node.text("coordinate_transformation_mode", "half_pixel");
+  const std::string rounding = node.text("nearest_mode", "round_prefer_floor");
+  if (modes.count(mode) == 0) throw Unsupported{mode};
+  if (roundings.count(rounding) == 0) throw Unsupported{rounding};
+  a->coordinates = modes.at(mode);
+  a->rounding = roundings.at(rounding);
+}
+
+// Spreads values for `axes` over four dimensions; the others keep their size.
+template <class T>
+std::vector<T> for_all_axes(const OnnxNode& node, const std::vector<T>& values, const std::vector<T>& kept) {
+  if (!node.has_attribute("axes") || values.empty()) return values;
+  const std::vector<int64_t> axes = node.integer_list("axes");
+  if (axes.size() != values.size()) node.fail("axes do not fit scales or sizes");
+  std::vector<T> all = kept;
+  for (size_t i = 0; i < axes.size(); ++i) all[node.axis(axes[i], all.size())] = values[i];
+  return all;
+}
+
+Values resize(const OnnxNode& node) {
+  if (node.opset < 11) return upsample(node);
+  Attributes a;
+  set_mode(node, &a);
+  set_coordinates(node, &a);
+  if (node.integer("antialias", 0) != 0) throw Unsupported{"antialias"};
+  if (node.text("keep_aspect_ratio_policy", "stretch") != "stretch") throw Unsupported{"keep_aspect_ratio_policy"};
+  for (const char* unused : {"cubic_coeff_a", "exclude_outside", "extrapolation_value"}) node.ignore(unused);
+  const Shape shape = node.builder.shape(node.view(0));
+  Target target;
+  if (node.has(2)) target.scales = for_all_axes(node, node.floats(2), std::vector<float>(shape.size(), 1));
+  std::vector<Symbols::Number> kept, sizes;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    kept.push_back({static_cast<int64_t>(shape[d]), node.builder.symbol(node.view(0), d)});
+  }
+  if (node.symbolic_list("sizes", 3, 11, &sizes)) target.sizes = for_all_axes(node, sizes, kept);
+  set_target(node, target, &a);
+  return {node.result(node.builder.resize(node.name, node.view(0), a))};
+}
+
+}  // namespace
+
+const OnnxKind* find_onnx_layer(const std::string& op_type) {
+  constexpr size_t many = 256;
+  static const std::map<std::string, OnnxKind> kinds = {
+      {"Abs", {abs, 1, 1}},
+      {"Add", {add, 2, 2}},
+      {"AveragePool", {average_pool, 1, 1}},
+      {"BatchNormalization", {batch_normalization, 5, 5}},
+      {"Clip", {clip, 1, 3}},
+      {"Conv", {conv, 2, 3}},
+      {"Div", {div, 2, 2}},
+      {"Exp", {exp, 1, 1}},
+      {"Gemm", {gemm, 2, 3}},
+      {"GlobalAveragePool", {global_average_pool, 1, 1}},
+      {"GlobalMaxPool", {global_max_pool, 1, 1}},
+      {"HardSigmoid", {hard_sigmoid, 1, 1}},
+      {"HardSwish", {hard_swish, 1, 1}},
+      {"LRN", {lrn, 1, 1}},
+      {"LeakyRelu", {leaky_relu, 1, 1}},
+      {"MatMul", {mat_mul, 2, 2}},
+      {"Max", {max, 1, many}},
+      {"MaxPool", {max_pool, 1, 1}},
+      {"Min", {min, 1, many}},
+      {"Mul", {mul, 2, 2}},
+      {"Neg", {neg, 1, 1}},
+      {"PRelu", {prelu, 2, 2}},
+      {"Pow", {pow, 2, 2}},
+      {"Reciprocal", {reciprocal, 1, 1}},
+      {"ReduceMax", {reduce_max, 1, 2}},
+      {"ReduceMean", {reduce_mean, 1, 2}},
+      {"Relu", {relu, 1, 1}},
+      {"Resize", {resize, 1, 4}},
+      {"Sigmoid", {sigmoid, 1, 1}},
+      {"Softmax", {softmax, 1, 1}},
+      {"Sqrt", {sqrt, 1, 1}},
+      {"Sub", {sub, 2, 2}},
+      {"Sum", {sum, 1, many}},
+      {"Tanh", {tanh, 1, 1}},
+      {"Upsample", {upsample, 1, 2}},
+  };
+  const auto at = kinds.find(op_type);
+  return at == kinds.end() ? nullptr : &at->second;
+}
+
+}  // namespace quern

@@ -1,0 +1,445 @@
+// The CPU as a backend: each kind of node becomes an operator of op.h.
+#include <algorithm>
+#include <cmath>
+
+#include "base/needs.h"
+#include "base/status.h"
+#include "graph/backend/backend.h"
+#include "graph/file/mapped_file.h"
+#include "graph/file/sparse.h"
+#include "graph/ir/rules.h"
+#include "op/core/operator.h"
+
+namespace quern {
+namespace {
+
+struct Release {
+  void operator()(qn_operator* op) const { qn_operator_release(op); }
+  void operator()(qn_plan* plan) const { qn_plan_release(plan); }
+};
+using OperatorHandle = std::unique_ptr<qn_operator, Release>;
+using PlanHandle = std::unique_ptr<qn_plan, Release>;
+
+// ---- one function per kind of operator: from attributes to parameters
+
+template <class Params>
+void set_clamp(const Attributes& a, Params* p) {
+  p->min = a.min;
+  p->max = a.max;
+}
+
+template <class Params>
+void set_window(const Attributes& a, Params* p) {
+  p->stride = a.stride;
+  p->dilation = a.dilation;
+  p->padding = a.padding;
+}
+
+const float* floats(const NodeView& v, size_t input) {
+  return v.has(input) ? constant_floats(v.graph, v.node.inputs[input]) : nullptr;
+}
+
+qn_status decode(void* context, size_t first, size_t count, float* to) {
+  const auto& constant = *static_cast<const Constant*>(context);
+  QN_TRY(constant.sparse->decode(first, count, to));
+  if (constant.mapped) constant.sparse->forget(first, count);
+  return QN_OK;
+}
+
+qn_weights weights_of(const NodeView& v) {
+  qn_weights weights;
+  qn_weights_init(&weights);
+  const Constant& constant = v.graph.constants[static_cast<size_t>(v.tensor(1).constant)];
+  if (has_sparse && constant.sparse != nullptr) {
+    weights.encoding = QN_WEIGHTS_DECODED;
+    weights.context = const_cast<Constant*>(&constant);  // for decode() to read
+    weights.decode = decode;
+    return weights;
+  }
+  weights.data = constant.data;
+  if (constant.mapped) {
+    weights.was_read = [](void*, const void* read, size_t bytes) { forget_pages(read, bytes); };
+  }
+  return weights;
+}
+
+qn_status create_conv2d(const NodeView& v, qn_weights_cache* cache, qn_operator** op) {
+  const Attributes& a = v.node.attributes;
+  const Shape& w = v.shape(1);
+  qn_conv2d_params p;
+  qn_conv2d_params_init(&p);
+  p.in_channels = w[3] * a.groups;
+  p.out_channels = w[0];
+  p.groups = a.groups;
+  p.kernel = {w[1], w[2]};
+  set_window(a, &p);
+  set_clamp(a, &p);
+  const qn_weights weights = weights_of(v);
+  return qn_conv2d_create(&p, &weights, floats(v, 2), cache, op);
+}
+
+qn_status create_fully_connected(const NodeView& v, qn_weights_cache* cache, qn_operator** op) {
+  qn_fully_connected_params p;
+  qn_fully_connected_params_init(&p);
+  p.out_channels = v.shape(1)[0];
+  p.in_channels = v.shape(1)[1];
+  set_clamp(v.node.attributes, &p);
+  const qn_weights weights = weights_of(v);
+  return qn_fully_connected_create(&p, &weights, floats(v, 2), cache, op);
+}
+
+qn_status create_pool(const NodeView& v, qn_pool_kind kind, bool global, qn_operator** op) {
+  const Attributes& a = v.node.attributes;
+  qn_pool2d_params p;
+  qn_pool2d_params_init(&p);
+  p.kind = kind;
+  p.global = global;
+  set_clamp(a, &p);
+  if (!global) {
+    p.kernel = a.kernel;
+    set_window(a, &p);
+    p.ceil_mode = a.ceil_mode;
+    p.count_padding = a.count_padding;
+  }
+  return qn_pool2d_create(&p, op);
+}
+
+qn_status create_binary(const NodeView& v, qn_binary_kind kind, qn_operator** op) {
+  qn_binary_params p;
+  qn_binary_params_init(&p);
+  p.kind = kind;
+  set_clamp(v.node.attributes, &p);
+  return qn_binary_create(&p, op);
+}
+
+qn_status create_unary(const NodeView& v, qn_unary_kind kind, qn_operator** op) {
+  const Attributes& a = v.node.attributes;
+  qn_unary_params p;
+  qn_unary_params_init(&p);
+  p.kind = kind;
+  p.alpha = kind == QN_CLAMP ? a.min : a.alpha;
+  p.beta = kind == QN_CLAMP ? a.max : a.beta;
+  p.gamma = a.gamma;
+  return qn_unary_create(&p, op);
+}
+
+qn_channel_params channel_params(const NodeView& v) {
+  qn_channel_params p;
+  qn_channel_params_init(&p);
+  p.channels = v.shape(1)[0];
+  return p;
+}
+
+qn_status create_prelu(const NodeView& v, qn_weights_cache*, qn_operator** op) {
+  const qn_channel_params p = channel_params(v);
+  return qn_prelu_create(&p, floats(v, 1), op);
+}
+
+qn_status create_scale(const NodeView& v, qn_weights_cache*, qn_operator** op) {
+  qn_channel_params p = channel_params(v);
+  set_clamp(v.node.attributes, &p);
+  return qn_scale_create(&p, floats(v, 1), floats(v, 2), op);
+}
+
+qn_status create_softmax(const NodeView& v, qn_weights_cache*, qn_operator** op) {
+  qn_softmax_params p;
+  qn_softmax_params_init(&p);
+  p.axis = v.node.attributes.axis;
+  return qn_softmax_create(&p, op);
+}
+
+qn_status create_concat(const NodeView& v, qn_weights_cache*, qn_operator** op) {
+  qn_concat_params p;
+  qn_concat_params_init(&p);
+  p.axis = v.node.attributes.axis;
+  return qn_concat_create(&p, op);
+}
+
+qn_status create_lrn(const NodeView& v, qn_weights_cache*, qn_operator** op) {
+  const Attributes& a = v.node.attributes;
+  qn_lrn_params p;
+  qn_lrn_params_init(&p);
+  p.size = a.size;
+  p.alpha = a.alpha;
+  p.beta = a.beta;
+  p.k = a.gamma;
+  return qn_lrn_create(&p, op);
+}
+
+qn_status create_pad(const NodeView& v, qn_weights_cache*, qn_operator** op) {
+  const Attributes& a = v.node.attributes;
+  qn_pad_params p;
+  qn_pad_params_init(&p);
+  p.rank = static_cast<uint32_t>(v.shape(0).size());
+  std::copy_n(a.values.begin(), p.rank, p.before);
+  std::copy_n(a.values.begin() + p.rank, p.rank, p.after);
+  p.value = a.alpha;
+  return qn_pad_create(&p, op);
+}
+
+qn_status create_resize(const NodeView& v, qn_weights_cache*, qn_operator** op) {
+  const Attributes& a = v.node.attributes;
+  qn_resize2d_params p;
+  qn_resize2d_params_init(&p);
+  p.kind = a.mode;
+  p.coordinates = a.coordinates;
+  p.rounding = a.rounding;
+  if (a.values.empty()) {
+    p.scale_h = a.alpha;
+    p.scale_w = a.beta;
+  } else {
+    p.size = {static_cast<size_t>(a.values[0]), static_cast<size_t>(a.values[1])};
+  }
+  return qn_resize2d_create(&p, op);
+}
+
+qn_status create_transpose(const NodeView& v, qn_weights_cache*, qn_operator** op) {
+  qn_transpose_params p;
+  qn_transpose_params_init(&p);
+  p.rank = static_cast<uint32_t>(v.shape(0).size());
+  std::copy_n(v.node.attributes.values.begin(), p.rank, p.permutation);
+  return qn_transpose_create(&p, op);
+}
+
+qn_status create_slice(const NodeView& v, qn_weights_cache*, qn_operator** op) {
+  const Attributes& a = v.node.attributes;
+  qn_slice_params p;
+  qn_slice_params_init(&p);
+  p.rank = static_cast<uint32_t>(v.shape(0).size());
+  std::copy_n(a.values.begin(), p.rank, p.begin);
+  std::copy_n(a.values.begin() + p.rank, p.rank, p.end);  // -1 becomes SIZE_MAX, in both the end
+  return qn_slice_create(&p, op);
+}
+
+// For nodes that are always views.
+qn_status create_nothing(const NodeView&, qn_weights_cache*, qn_operator**) { return QN_UNSUPPORTED; }
+
+// ---- one row per kind
+
+struct Traits {
+  uint8_t in_place = 0;     // bit i: the output may lie in the buffer of input i
+  bool algorithms = false;  // there is a choice
+  Layouts layouts = Layouts::nhwc;
+};
+
+struct Row {
+  qn_status (*create)(const NodeView& view, qn_weights_cache* cache, qn_operator** op);
+  Traits traits = {};
+};
+
+template <qn_pool_kind kind, bool global>
+qn_status create_pool(const NodeView& v, qn_weights_cache*, qn_operator** op) {
+  return create_pool(v, kind, global, op);
+}
+
+template <qn_binary_kind kind>
+qn_status create_binary(const NodeView& v, qn_weights_cache*, qn_operator** op) {
+  return create_binary(v, kind, op);
+}
+
+template <qn_unary_kind kind>
+qn_status create_unary(const NodeView& v, qn_weights_cache*, qn_operator** op) {
+  return create_unary(v, kind, op);
+}
+
+constexpr Row conv2d_row = {create_conv2d, {.algorithms = true, .layouts = Layouts::any}};
+constexpr Row fully_connected_row = {create_fully_connected, {.algorithms = true}};
+constexpr Row max_pool_row = {create_pool<QN_POOL_MAX, false>, {.layouts = Layouts::same}};
+constexpr Row average_pool_row = {create_pool<QN_POOL_AVERAGE, false>, {.layouts = Layouts::same}};
+constexpr Row global_max_pool_row = {create_pool<QN_POOL_MAX, true>, {.layouts = Layouts::any}};
+constexpr Row global_average_pool_row = {create_pool<QN_POOL_AVERAGE, true>, {.layouts = Layouts::any}};
+constexpr Row add_row = {create_binary<QN_ADD>, {.in_place = 3, .layouts = Layouts::same}};
+constexpr Row sub_row = {create_binary<QN_SUB>, {.in_place = 3, .layouts = Layouts::same}};
+constexpr Row mul_row = {create_binary<QN_MUL>, {.in_place = 3, .layouts = Layouts::same}};
+constexpr Row div_row = {create_binary<QN_DIV>, {.in_place = 3, .layouts = Layouts::same}};
+constexpr Row clamp_row = {create_unary<QN_CLAMP>, {.in_place = 1, .layouts = Layouts::same}};
+constexpr Row sigmoid_row = {create_unary<QN_SIGMOID>, {.in_place = 1, .layouts = Layouts::same}};
+constexpr Row tanh_row = {create_unary<QN_TANH>, {.in_place = 1, .layouts = Layouts::same}};
+constexpr Row hard_swish_row = {create_unary<QN_HARD_SWISH>, {.in_place = 1, .layouts = Layouts::same}};
+constexpr Row exp_row = {create_unary<QN_EXP>, {.in_place = 1, .layouts = Layouts::same}};
+constexpr Row power_row = {create_unary<QN_POWER>, {.in_place = 1, .layouts = Layouts::same}};
+constexpr Row prelu_row = {create_prelu, {.in_place = 1, .layouts = Layouts::same}};
+constexpr Row scale_row = {create_scale, {.in_place = 1, .layouts = Layouts::same}};
+constexpr Row softmax_row = {create_softmax};
+constexpr Row concat_row = {create_concat, {.layouts = Layouts::same}};
+constexpr Row lrn_row = {create_lrn};
+constexpr Row pad_row = {create_pad};
+constexpr Row resize_row = {create_resize};
+constexpr Row reshape_row = {create_nothing};
+constexpr Row transpose_row = {create_transpose};
+constexpr Row slice_row = {create_slice, {.layouts = Layouts::same}};
+
+constexpr Traits all_traits[] = {
+#define QN_OP(kind, min_inputs, max_inputs) kind##_row.traits,
+#include "graph/ir/op.inc"
+#undef QN_OP
+};
+
+// Branches, not a table: the loader would have to relocate its addresses.
+qn_status create_operator(const NodeView& view, qn_weights_cache* cache, qn_operator** op) {
+  switch (view.node.kind) {
+#define QN_OP(kind, min_inputs, max_inputs)                                       \
+  case OpKind::kind:                                                              \
+    if constexpr (has_operator(#kind)) return kind##_row.create(view, cache, op); \
+    break;
+#include "graph/ir/op.inc"
+#undef QN_OP
+    default: break;
+  }
+  return QN_UNSUPPORTED;
+}
+
+// Inputs that a run reads: parameters went into the operator.
+size_t data_inputs(const Node& node) { return has_parameters(node.kind) ? 1 : node.inputs.size(); }
+
+// ---- the interface
+
+class CpuPlan : public NodePlan {
+ public:
+  explicit CpuPlan(PlanHandle plan) : plan_(std::move(plan)) {}
+
+  size_t workspace_size() const override { return qn_plan_workspace_size(plan_.get()); }
+
+  PlanInfo info() const override {
+    const qn_algorithm algorithm = qn_plan_algorithm(plan_.get());
+    return {algorithm == QN_ALGORITHM_AUTO ? "" : qn_algorithm_string(algorithm), qn_plan_kernel(plan_.get()),
+            qn_plan_macs(plan_.get())};
+  }
+
+  qn_status run(const void* const* inputs, void* const* outputs, void* workspace,
+                const qn_parallel* parallel) const override {
+    // Unlike qn_plan_run() allows, a concat's input may lie within another that is in its place.
+    run_plan(*plan_, inputs, outputs[0], workspace, parallel);
+    return QN_OK;
+  }
+
+ private:
+  PlanHandle plan_;
+};
+
+class CpuOperator : public NodeOperator {
+ public:
+  CpuOperator(OperatorHandle op, const Traits& traits, bool depthwise)
+      : op_(std::move(op)), traits_(traits), depthwise_(depthwise) {}
+
+  bool in_place(size_t input) const override { return input < 2 && (traits_.in_place >> input & 1) != 0; }
+
+  bool strided() const override { return true; }
+
+  Layouts layouts() const override { return depthwise_ ? Layouts::same : traits_.layouts; }
+
+  double cost(const Graph& shapes, const Node& node, const ExecutionOptions& options) const override {
+    if (!has_sparse) return 0;
+    const Tensors tensors = tensors_of(shapes, node);
+    double cycles = 0;
+    const qn_status status = where_it_applies(options, [&](const qn_plan_options& plan_options) {
+      return estimate(*op_->impl, tensors.ins, tensors.out, plan_options, &cycles);
+    });
+    return status == QN_OK ? cycles : INFINITY;
+  }
+
+  qn_status plan(const Graph& shapes, const Node& node, const ExecutionOptions& options,
+                 std::unique_ptr<NodePlan>* plan) const override {
+    const Tensors tensors = tensors_of(shapes, node);
+    qn_plan* made;
+    QN_TRY(where_it_applies(options, [&](const qn_plan_options& plan_options) {
+      return qn_operator_plan(op_.get(), tensors.ins.data(), tensors.ins.size(), &tensors.out, 1, &plan_options, &made);
+    }));
+    PlanHandle handle(made);
+    plan->reset(new CpuPlan(std::move(handle)));
+    return QN_OK;
+  }
+
+  qn_status plan_chain(const Graph& shapes, const Node& node, const NodeOperator& next, const Node& next_node,
+                       const ExecutionOptions& options, std::unique_ptr<NodePlan>* plan) const override {
+    if (data_inputs(node) != 1 || data_inputs(next_node) != 1) return QN_UNSUPPORTED;
+    const qn_tensor in = describe(shapes.tensors[static_cast<size_t>(node.inputs[0])]);
+    const qn_tensor out = describe(shapes.tensors[static_cast<size_t>(next_node.outputs[0])]);
+    const auto& second = static_cast<const CpuOperator&>(next);  // of the same backend
+    const qn_plan_options plan_options = second.options_of(options);
+    qn_plan* made;
+    QN_TRY(qn_operator_plan_chain(op_.get(), second.op_.get(), &in, &out, &plan_options, &made));
+    PlanHandle handle(made);
+    plan->reset(new CpuPlan(std::move(handle)));
+    return QN_OK;
+  }
+
+  qn_status plan_residual(const Graph& shapes, const Node& node, const Residual& residual,
+                          const ExecutionOptions& options, std::unique_ptr<NodePlan>* plan) const override {
+    // Depthwise kernels take no residual.
+    if (!has_residual || node.kind != OpKind::conv2d || node.attributes.groups > 1) return QN_UNSUPPORTED;
+    const qn_tensor ins[] = {describe(shapes.tensors[static_cast<size_t>(node.inputs[0])]),
+                             describe(shapes.tensors[static_cast<size_t>(residual.tensor)])};
+    const qn_tensor out = describe(shapes.tensors[static_cast<size_t>(residual.output)]);
+    qn_plan_options plan_options = options_of(options);
+    plan_options.residual_min = residual.min;
+    plan_options.residual_max = residual.max;
+    qn_plan* made;
+    QN_TRY(qn_operator_plan(op_.get(), ins, 2, &out, 1, &plan_options, &made));
+    PlanHandle handle(made);
+    plan->reset(new CpuPlan(std::move(handle)));
+    return QN_OK;
+  }
+
+ private:
+  struct Tensors {
+    Vector<qn_tensor> ins;
+    qn_tensor out;
+  };
+
+  static Tensors tensors_of(const Graph& shapes, const Node& node) {
+    Tensors tensors;
+    for (size_t i = 0; i < data_inputs(node); ++i) {
+      tensors.ins.push_back(describe(shapes.tensors[static_cast<size_t>(node.inputs[i])]));
+    }
+    tensors.out = describe(shapes.tensors[static_cast<size_t>(node.outputs[0])]);
+    return tensors;
+  }
+
+  // An algorithm is forced only where it applies.
+  template <class Call>
+  qn_status where_it_applies(const ExecutionOptions& options, Call&& call) const {
+    qn_plan_options plan_options = options_of(options);
+    const qn_status status = call(plan_options);
+    if (status != QN_UNSUPPORTED || plan_options.algorithm == QN_ALGORITHM_AUTO) return status;
+    plan_options.algorithm = QN_ALGORITHM_AUTO;
+    return call(plan_options);
+  }
+
+  qn_plan_options options_of(const ExecutionOptions& options) const {
+    qn_plan_options plan_options;
+    qn_plan_options_init(&plan_options);
+    plan_options.tasks = options.tasks;
+    // One weight per tap and channel shares no load with another: kernels for zeros would take many times longer.
+    const bool apart = depthwise_ && options.algorithm == QN_ALGORITHM_SPARSE;
+    if (traits_.algorithms && !apart) plan_options.algorithm = options.algorithm;
+    plan_options.tuning = options.tuning;
+    plan_options.tune = options.tune;
+    plan_options.parallel = options.parallel;
+    plan_options.traffic = options.traffic;
+    return plan_options;
+  }
+
+  OperatorHandle op_;
+  Traits traits_;
+  bool depthwise_;
+};
+
+// A reshape is always a view.
+bool claims(const Graph&, const Node& node) { return node.kind != OpKind::reshape && op_is_built(node.kind); }
+
+qn_status create(const Graph& graph, const Node& node, qn_weights_cache* cache, std::unique_ptr<NodeOperator>* made) {
+  qn_operator* op;
+  const NodeView view = {graph, node};
+  QN_TRY(create_operator(view, cache, &op));
+  OperatorHandle handle(op);
+  const bool depthwise = node.kind == OpKind::conv2d && node.attributes.groups > 1 && view.shape(1)[3] == 1;
+  made->reset(new CpuOperator(std::move(handle), all_traits[static_cast<size_t>(node.kind)], depthwise));
+  return QN_OK;
+}
+
+}  // namespace
+
+const Backend cpu_backend = {"cpu", claims, create, nullptr};
+
+}  // namespace quern

@@ -1,0 +1,329 @@
+// Reading .qn files.  Nothing in the file is believed: sizes before use, the FlatBuffer by its verifier, then each
+// value while it is copied into a Graph, and the graph as a whole by check_graph.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/math.h"
+#include "base/needs.h"
+#include "base/status.h"
+#include "graph/file/file_header.h"
+#include "graph/file/format.h"
+#include "graph/file/mapped_file.h"
+#include "graph/file/model_generated.h"
+#include "graph/file/sparse.h"
+#include "graph/ir/rules.h"
+#include "graph/pass/passes.h"
+
+namespace quern {
+namespace {
+
+// A file of nothing but zeros says much in few bytes. What it decodes to stays below this.
+constexpr uint64_t decoded_limit(uint64_t file_size) { return (uint64_t{1} << 30) + 64 * file_size; }
+
+class Reader {
+ public:
+  Reader(const unsigned char* data, size_t size, Shared<const void> owner, Graph* graph)
+      : data_(data), size_(size), owner_(std::move(owner)), graph_(*graph) {}
+
+  qn_status read() {
+    QN_TRY(read_header());
+    // A copy: what has been verified must not change, whatever happens to a mapped file.
+    Buffer description(header_.description_size);
+    std::memcpy(description.data(), data_ + sizeof(FileHeader), description.size());
+    QN_TRY(verify(description));
+    return read_graph(*format::GetModel(description.data()));
+  }
+
+ private:
+  qn_status read_header();
+  qn_status verify(const Buffer& description);
+  qn_status read_graph(const format::Model& model);
+  qn_status read_segments(const format::Model& model);
+  qn_status read_segment(const format::Segment& segment, size_t index);
+  qn_status read_content(const format::Segment& segment, const unsigned char* data, Constant* to);
+  qn_status check_decoded() const;
+  qn_status fail_decoded() const;
+  qn_status read_tensor(const format::Tensor& tensor);
+  qn_status read_operators(const format::Model& model);
+  qn_status read_node(const format::Node& node);
+  qn_status read_attributes(const format::Attributes& from, Attributes* to, size_t node);
+  qn_status read_port(const format::Port& port, Port* to);
+  qn_status read_string(const flatbuffers::String* from, String* to);
+  template <class From, class To>
+  qn_status read_vector(const flatbuffers::Vector<From>* from, Vector<To>* to);
+  qn_status spend(size_t bytes);
+
+  const unsigned char* data_;
+  size_t size_;
+  Shared<const void> owner_;
+  Graph& graph_;
+  FileHeader header_ = {};
+  size_t budget_ = 0;          // bytes that strings and vectors may still take
+  uint64_t segments_end_ = 0;  // of those read so far, from segments_offset
+  Vector<OpKind> operators_;
+};
+
+qn_status Reader::read_header() {
+  if (size_ < sizeof header_) return fail(QN_BAD_MODEL, "%zu bytes are too few for a model", size_);
+  std::memcpy(&header_, data_, sizeof header_);
+  if (std::memcmp(header_.magic, file_magic, sizeof file_magic) != 0) return fail(QN_BAD_MODEL, "not a .qn model");
+  if (header_.version != file_version) {
+    return fail(QN_BAD_MODEL, "format version %u; this library reads version %u", header_.version, file_version);
+  }
+  if (header_.header_size != sizeof header_) return fail(QN_BAD_MODEL, "the header's size is %u", header_.header_size);
+  if (header_.file_size != size_) {
+    return fail(QN_BAD_MODEL, "the file has %zu bytes, but its header says %llu", size_,
+                static_cast<unsigned long long>(header_.file_size));
+  }
+  if (header_.description_size > size_ - sizeof header_)
+    return fail(QN_BAD_MODEL, "the description reaches beyond the file");
+  if (header_.segments_offset < sizeof header_ + header_.description_size || header_.segments_offset > size_) {
+    return fail(QN_BAD_MODEL, "the segments begin inside the description or beyond the file");
+  }
+  if (header_.segments_offset % segment_alignment != 0) return fail(QN_BAD_MODEL, "the segments are misaligned");
+  for (const uint64_t word : header_.reserved) {
+    if (word != 0) return fail(QN_BAD_MODEL, "a reserved word of the header is not 0");
+  }
+  return QN_OK;
+}
+
+// A table takes at least 8 bytes (its offset in a vector and to its layout). Where a file has more tables than that
+// allows, they are one table many times.
+qn_status Reader::verify(const Buffer& description) {
+  const size_t size = description.size();
+  if (size < 8 || size >= FLATBUFFERS_MAX_BUFFER_SIZE) return fail(QN_BAD_MODEL, "a description of %zu bytes", size);
+  constexpr flatbuffers::uoffset_t max_depth = 8;
+  const auto* const bytes = static_cast<const uint8_t*>(description.data());
+  flatbuffers::Verifier verifier(bytes, size, max_depth, static_cast<flatbuffers::uoffset_t>(size / 8));
+  // FlatBuffers' own look at the identifier needs a function of the C library that nothing else does.
+  const bool named = std::memcmp(bytes + sizeof(flatbuffers::uoffset_t), format::ModelIdentifier(), 4) == 0;
+  if (!named || !verifier.VerifyBuffer<format::Model>(nullptr)) {
+    return fail(QN_BAD_MODEL, "the description of the graph is damaged");
+  }
+  budget_ = size;
+  return QN_OK;
+}
+
+// Strings and vectors that share bytes of the file must not grow when they are copied.
+qn_status Reader::spend(size_t bytes) {
+  if (bytes > budget_) return fail(QN_BAD_MODEL, "parts of the description are shared too often");
+  budget_ -= bytes;
+  return QN_OK;
+}
+
+qn_status Reader::read_string(const flatbuffers::String* from, String* to) {
+  if (from == nullptr) return QN_OK;
+  QN_TRY(spend(from->size()));
+  *to = String(from->string_view());
+  return QN_OK;
+}
+
+template <class From, class To>
+qn_status Reader::read_vector(const flatbuffers::Vector<From>* from, Vector<To>* to) {
+  to->clear();
+  if (from == nullptr) return QN_OK;
+  QN_TRY(spend(from->size() * sizeof(From)));
+  // The verifier looks at the length of a vector, not at where its elements lie.
+  if (from->size() != 0 && reinterpret_cast<uintptr_t>(from->Data()) % alignof(From) != 0) {
+    return fail(QN_BAD_MODEL, "a list in the description is misaligned");
+  }
+  to->reserve(from->size());
+  for (const From x : *from) {
+    if (!std::in_range<To>(x)) return fail(QN_BAD_MODEL, "a size in the description overflows");  // 32 bits
+    to->push_back(static_cast<To>(x));
+  }
+  return QN_OK;
+}
+
+// Calls read(element, index) for each table of a vector.
+template <class T, class Read>
+qn_status each(const flatbuffers::Vector<flatbuffers::Offset<T>>* tables, Read&& read) {
+  if (tables == nullptr) return QN_OK;
+  for (flatbuffers::uoffset_t i = 0; i < tables->size(); ++i) QN_TRY(read(*tables->Get(i), size_t{i}));
+  return QN_OK;
+}
+
+qn_status Reader::read_graph(const format::Model& model) {
+  QN_TRY(read_string(model.source(), &graph_.source));
+  QN_TRY(read_string(model.name(), &graph_.name));
+  QN_TRY(read_operators(model));
+  QN_TRY(each(model.segments(), [&](const auto& x, size_t i) { return read_segment(x, i); }));
+  QN_TRY(each(model.tensors(), [&](const auto& x, size_t) { return read_tensor(x); }));
+  QN_TRY(each(model.nodes(), [&](const auto& x, size_t) { return read_node(x); }));
+  if (has_sparse) QN_TRY(check_decoded());
+  QN_TRY(each(model.inputs(), [&](const auto& x, size_t) { return read_port(x, &graph_.inputs.emplace_back()); }));
+  return each(model.outputs(), [&](const auto& x, size_t) { return read_port(x, &graph_.outputs.emplace_back()); });
+}
+
+qn_status Reader::read_operators(const format::Model& model) {
+  if (model.operators() == nullptr) return QN_OK;
+  for (const flatbuffers::String* name : *model.operators()) {
+    QN_TRY(spend(sizeof(uint32_t)));
+    size_t kind = 0;
+    while (kind < static_cast<size_t>(OpKind::count) &&
+           std::strcmp(name->c_str(), op_name(static_cast<OpKind>(kind))) != 0) {
+      ++kind;
+    }
+    if (kind == static_cast<size_t>(OpKind::count))
+      return fail(QN_BAD_MODEL, "unknown operator '%.60s'", name->c_str());
+    operators_.push_back(static_cast<OpKind>(kind));
+  }
+  return QN_OK;
+}
+
+qn_status Reader::read_segment(const format::Segment& segment, size_t index) {
+  if (segment.offset() % segment_alignment != 0) return fail(QN_BAD_MODEL, "segment %zu: misaligned", index);
+  if (segment.offset() < segments_end_) return fail(QN_BAD_MODEL, "segment %zu: overlaps what lies before it", index);
+  const uint64_t room = size_ - header_.segments_offset;
+  if (segment.offset() > room || segment.stored() > room - segment.offset()) {
+    return fail(QN_BAD_MODEL, "segment %zu: reaches beyond the file", index);
+  }
+  segments_end_ = segment.offset() + segment.stored();
+  const unsigned char* data = data_ + header_.segments_offset + segment.offset();
+  const qn_status status = read_content(segment, data, &graph_.constants.emplace_back());
+  return status == QN_OK ? QN_OK : fail_within(status, "segment %zu", index);
+}
+
+qn_status Reader::read_content(const format::Segment& segment, const unsigned char* data, Constant* to) {
+  const uint64_t decoded = segment.decoded(), rows = segment.rows();
+  to->owner = owner_;
+  to->bytes = static_cast<size_t>(decoded);
+  if (segment.encoding() == format::Encoding::raw) {
+    to->data = data;
+    return segment.stored() == decoded ? QN_OK : fail(QN_BAD_MODEL, "raw, but of two sizes");
+  }
+  if (segment.encoding() != format::Encoding::sparse) {
+    return fail(QN_BAD_MODEL, "unknown encoding %u", static_cast<unsigned>(segment.encoding()));
+  }
+  if (!has_sparse) return fail_without("algorithm", "sparse");
+  if (decoded > INT64_MAX || decoded == 0 || rows == 0 || decoded % sizeof(float) != 0 ||
+      decoded / sizeof(float) % rows != 0) {
+    return fail(QN_BAD_MODEL, "%llu bytes are no matrix of %llu rows", static_cast<unsigned long long>(decoded),
+                static_cast<unsigned long long>(rows));
+  }
+  if (decoded > std::min<uint64_t>(decoded_limit(size_), PTRDIFF_MAX)) return fail_decoded();
+  return SparseConstant::read({data, static_cast<size_t>(segment.stored())}, static_cast<size_t>(rows),
+                              static_cast<size_t>(decoded / sizeof(float) / rows), segment.block(), &to->sparse);
+}
+
+qn_status Reader::fail_decoded() const {
+  return fail(QN_BAD_MODEL, "decoded, sparse weights would take more than %llu bytes",
+              static_cast<unsigned long long>(decoded_limit(size_)));
+}
+
+// Each segment once, for who makes it dense, and once for each node that reads it, for whom it is packed.
+qn_status Reader::check_decoded() const {
+  uint64_t once = 0, packed = 0;
+  const auto add = [&](const Constant& constant, uint64_t* sum) {
+    if (constant.sparse == nullptr) return true;
+    return checked_add<uint64_t>(*sum, constant.bytes, sum) && *sum <= decoded_limit(size_);
+  };
+  bool fits = true;
+  for (const Constant& constant : graph_.constants) fits = fits && add(constant, &once);
+  for (const Node& node : graph_.nodes) {
+    for (const int input : node.inputs) {
+      if (input < 0 || static_cast<size_t>(input) >= graph_.tensors.size()) continue;  // check_graph() says so
+      const int constant = graph_.tensors[static_cast<size_t>(input)].constant;
+      if (constant >= 0) fits = fits && add(graph_.constants[static_cast<size_t>(constant)], &packed);
+    }
+  }
+  return fits ? QN_OK : fail_decoded();
+}
+
+qn_status Reader::read_tensor(const format::Tensor& tensor) {
+  Tensor& to = graph_.tensors.emplace_back();
+  const size_t index = graph_.tensors.size() - 1;
+  QN_TRY(read_string(tensor.name(), &to.name));
+  QN_TRY(read_vector(tensor.shape(), &to.shape));
+  if (tensor.type() == format::Type::none || tensor.type() > format::Type::MAX) {
+    return fail(QN_BAD_MODEL, "tensor %zu: unknown type %u", index, static_cast<unsigned>(tensor.type()));
+  }
+  to.type = static_cast<qn_type>(tensor.type());
+  to.constant = tensor.segment();
+  if (to.constant == -1) return QN_OK;
+  if (to.constant < 0 || static_cast<size_t>(to.constant) >= graph_.constants.size()) {
+    return fail(QN_BAD_MODEL, "tensor %zu: segment %d does not exist", index, to.constant);
+  }
+  return QN_OK;
+}
+
+qn_status Reader::read_node(const format::Node& node) {
+  const size_t index = graph_.nodes.size();
+  if (node.operator_() >= operators_.size())
+    return fail(QN_BAD_MODEL, "node %zu: operator %u does not exist", index, node.operator_());
+  Node& to = graph_.nodes.emplace_back();
+  to.kind = operators_[node.operator_()];
+  QN_TRY(read_string(node.name(), &to.name));
+  QN_TRY(read_vector(node.inputs(), &to.inputs));
+  QN_TRY(read_vector(node.outputs(), &to.outputs));
+  if (node.attributes() == nullptr) return QN_OK;
+  return read_attributes(*node.attributes(), &to.attributes, index);
+}
+
+// Ranges come before the casts: an enumeration may not hold just any number.
+qn_status Reader::read_attributes(const format::Attributes& from, Attributes* to, size_t node) {
+#define QN_ATTRIBUTE(name, field, low, high)                                            \
+  if (!in_range(from.name(), low, high)) {                                              \
+    return fail(QN_BAD_MODEL, "node %zu: " #name " is %g, which is out of range", node, \
+                static_cast<double>(from.name()));                                      \
+  }                                                                                     \
+  to->field = static_cast<decltype(to->field)>(from.name());
+#include "graph/ir/attributes.inc"
+#undef QN_ATTRIBUTE
+  return read_vector(from.values(), &to->values);
+}
+
+template <class T, uint16_t n>
+void copy(const flatbuffers::Array<T, n>& from, T* to) {
+  for (uint16_t i = 0; i < n; ++i) to[i] = from.Get(i);
+}
+
+qn_status Reader::read_port(const format::Port& port, Port* to) {
+  if (port.tensor() >= graph_.tensors.size())
+    return fail(QN_BAD_MODEL, "an input or output is tensor %u of none", port.tensor());
+  to->tensor = static_cast<int>(port.tensor());
+  if (port.type() != format::Type::f32 && port.type() != format::Type::f16) {
+    return fail(QN_BAD_MODEL, "an input or output has type %u", static_cast<unsigned>(port.type()));
+  }
+  to->type = static_cast<qn_type>(port.type());
+  if (const format::Preprocessing* p = port.preprocessing()) {
+    to->preprocessing.present = 1;
+    to->preprocessing.bgr = p->bgr() != 0;
+    to->preprocessing.resize = p->resize();
+    copy(*p->mean(), to->preprocessing.mean);
+    copy(*p->scale(), to->preprocessing.scale);
+    copy(*p->crop(), to->preprocessing.crop);
+  }
+  to->fixed = port.fixed();
+#ifndef QN_NO_MESSAGES
+  QN_TRY(read_string(port.fixed_by(), &to->fixed_by));
+#endif
+  return QN_OK;
+}
+
+}  // namespace
+
+qn_status read_model(const void* data, size_t size, Shared<const void> owner, const char* who, Graph* graph) {
+  if (reinterpret_cast<uintptr_t>(data) % segment_alignment != 0) {
+    return fail(QN_INVALID_ARGUMENT, "%s: the image is not aligned to %zu bytes", who, size_t{segment_alignment});
+  }
+  Graph result;
+  const auto read = [&] {
+    QN_TRY(Reader(static_cast<const unsigned char*>(data), size, std::move(owner), &result).read());
+    QN_TRY(check_graph(result));
+    return infer_shapes(result);
+  };
+  const qn_status status = read();
+  if (status != QN_OK) return fail_within(status, "%s", who);
+  *graph = std::move(result);
+  return QN_OK;
+}
+
+qn_status read_model_file(const char* path, Graph* graph) {
+  Shared<const MappedFile> file;
+  QN_TRY(map_file(path, &file));
+  return read_model(file->data(), file->size(), file, path, graph);
+}
+
+}  // namespace quern

@@ -1,0 +1,263 @@
+// Writing .qn files.
+#include <cstring>
+#include <utility>
+
+#include "base/math.h"
+#include "base/status.h"
+#include "graph/file/encode_sparse.h"
+#include "graph/file/file_header.h"
+#include "graph/file/format.h"
+#include "graph/file/model_generated.h"
+#include "graph/file/new_file.h"
+#include "graph/ir/rules.h"
+#include "graph/pass/passes.h"
+
+namespace quern {
+namespace {
+
+using flatbuffers::Offset;
+
+// FlatBuffers' builder takes its memory from the library too.
+class BuilderMemory : public flatbuffers::Allocator {
+ public:
+  uint8_t* allocate(size_t size) override { return static_cast<uint8_t*>(quern::allocate(size)); }
+  void deallocate(uint8_t* pointer, size_t size) override { quern::release(pointer, size); }
+};
+
+class Writer {
+ public:
+  explicit Writer(const Graph& graph) : graph_(graph), builder_(1024, &memory_) {}
+
+  // Lays out the file. put(data, size) is called for each piece in order, with the zeros between them.
+  template <class Put>
+  qn_status write(Put&& put);
+
+ private:
+  struct Segment {
+    size_t constant;  // index
+    size_t rows = 0;  // where it may be sparse
+    SparsePlan plan = {};
+  };
+
+  void find_segments();
+  void find_matrices();
+  qn_status plan_segments();
+  qn_status build();
+  Offset<flatbuffers::String> text(const String& string);
+  template <class T, class From>
+  Offset<flatbuffers::Vector<T>> numbers(const Vector<From>& from);
+  template <class From, class Build>
+  auto tables(const Vector<From>& from, Build&& build);
+  Offset<format::Segment> segment(const Segment& from, uint64_t* offset);
+  template <class Put>
+  qn_status put_segment(const Segment& from, Put&& put);
+  Offset<format::Tensor> tensor(const Tensor& from);
+  Offset<format::Node> node(const Node& node);
+  Offset<format::Attributes> attributes(const Attributes& attributes);
+  Offset<format::Port> port(const Port& port);
+  uint32_t operator_index(OpKind kind);
+
+  const Graph& graph_;
+  BuilderMemory memory_;
+  flatbuffers::FlatBufferBuilder builder_;
+  Vector<int> segment_of_;  // per constant: its segment, or -1 while no tensor uses it
+  Vector<Segment> segments_;
+  Vector<bool> computed_;  // per tensor: a node writes it
+  Vector<OpKind> operators_;
+};
+
+// Constants that no tensor uses are left out.
+void Writer::find_segments() {
+  segment_of_.assign(graph_.constants.size(), -1);
+  for (const Tensor& tensor : graph_.tensors) {
+    if (tensor.constant < 0) continue;
+    int& segment = segment_of_[static_cast<size_t>(tensor.constant)];
+    if (segment >= 0) continue;
+    segment = static_cast<int>(segments_.size());
+    segments_.push_back({static_cast<size_t>(tensor.constant)});
+  }
+  computed_.assign(graph_.tensors.size(), false);
+  for (const Node& node : graph_.nodes) computed_[static_cast<size_t>(node.outputs[0])] = true;
+}
+
+// Sparse may be what nothing but weights of layers refers to.
+void Writer::find_matrices() {
+  const auto segment_of = [&](int tensor) -> Segment* {
+    const int constant = tensor == no_tensor ? -1 : graph_.tensors[static_cast<size_t>(tensor)].constant;
+    return constant < 0 ? nullptr : &segments_[static_cast<size_t>(segment_of_[static_cast<size_t>(constant)])];
+  };
+  constexpr size_t several = SIZE_MAX;  // uses that differ
+  for (const Node& node : graph_.nodes) {
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      Segment* segment = segment_of(node.inputs[i]);
+      if (segment == nullptr) continue;
+      const size_t rows =
+          takes_sparse(node.kind, i) ? graph_.tensors[static_cast<size_t>(node.inputs[i])].shape[0] : several;
+      segment->rows = segment->rows == 0 || segment->rows == rows ? rows : several;
+    }
+  }
+  for (const Port& port : graph_.outputs) {
+    if (Segment* segment = segment_of(port.tensor)) segment->rows = several;
+  }
+  for (Segment& segment : segments_) {
+    if (segment.rows == several) segment.rows = 0;
+  }
+}
+
+qn_status Writer::plan_segments() {
+  find_matrices();
+  for (Segment& segment : segments_) {
+    const Constant& constant = graph_.constants[segment.constant];
+    segment.plan.bytes = constant.bytes;
+    if (segment.rows != 0) QN_TRY(plan_sparse(constant, segment.rows, &segment.plan));
+  }
+  return QN_OK;
+}
+
+Offset<flatbuffers::String> Writer::text(const String& string) {
+  return string.empty() ? Offset<flatbuffers::String>() : builder_.CreateString(string.data(), string.size());
+}
+
+template <class T, class From>
+Offset<flatbuffers::Vector<T>> Writer::numbers(const Vector<From>& from) {
+  return builder_.CreateVector<T>(from.size(), [&](size_t i) { return static_cast<T>(from[i]); });
+}
+
+// A vector of what build() makes of each element.
+template <class From, class Build>
+auto Writer::tables(const Vector<From>& from, Build&& build) {
+  Vector<decltype(build(from[0]))> offsets;
+  offsets.reserve(from.size());
+  for (const From& x : from) offsets.push_back(build(x));
+  return builder_.CreateVector(offsets.data(), offsets.size());
+}
+
+Offset<format::Tensor> Writer::tensor(const Tensor& from) {
+  const auto name = text(from.name);
+  Offset<flatbuffers::Vector<uint64_t>> shape;
+  if (!computed_[static_cast<size_t>(&from - graph_.tensors.data())]) shape = numbers<uint64_t>(from.shape);
+  const int segment = from.constant < 0 ? -1 : segment_of_[static_cast<size_t>(from.constant)];
+  return format::CreateTensor(builder_, name, static_cast<format::Type>(from.type), shape, segment);
+}
+
+Offset<format::Attributes> Writer::attributes(const Attributes& from) {
+  Offset<flatbuffers::Vector<int64_t>> values;
+  if (!from.values.empty()) values = numbers<int64_t>(from.values);
+  format::AttributesBuilder to(builder_);
+#define QN_ATTRIBUTE(name, field, low, high) \
+  to.add_##name(static_cast<decltype(std::declval<format::Attributes>().name())>(from.field));
+#include "graph/ir/attributes.inc"
+#undef QN_ATTRIBUTE
+  to.add_values(values);
+  return to.Finish();
+}
+
+uint32_t Writer::operator_index(OpKind kind) {
+  for (size_t i = 0; i < operators_.size(); ++i) {
+    if (operators_[i] == kind) return static_cast<uint32_t>(i);
+  }
+  operators_.push_back(kind);
+  return static_cast<uint32_t>(operators_.size() - 1);
+}
+
+Offset<format::Node> Writer::node(const Node& from) {
+  const auto name = text(from.name);
+  const auto inputs = numbers<int32_t>(from.inputs);
+  const auto outputs = numbers<int32_t>(from.outputs);
+  const auto all = attributes(from.attributes);
+  return format::CreateNode(builder_, operator_index(from.kind), name, inputs, outputs, all);
+}
+
+Offset<format::Port> Writer::port(const Port& from) {
+  const qn_preprocessing& p = from.preprocessing;
+  const format::Preprocessing to(p.mean, p.scale, p.crop, p.resize, p.bgr != 0);
+  Offset<flatbuffers::String> fixed_by;
+#ifndef QN_NO_MESSAGES
+  fixed_by = text(from.fixed_by);
+#endif
+  return format::CreatePort(builder_, static_cast<uint32_t>(from.tensor), static_cast<format::Type>(from.type),
+                            p.present != 0 ? &to : nullptr, from.fixed, fixed_by);
+}
+
+Offset<format::Segment> Writer::segment(const Segment& from, uint64_t* offset) {
+  const bool sparse = from.plan.block != 0;
+  const auto result = format::CreateSegment(builder_, *offset, from.plan.bytes, graph_.constants[from.constant].bytes,
+                                            sparse ? format::Encoding::sparse : format::Encoding::raw,
+                                            sparse ? from.rows : 0, static_cast<uint8_t>(from.plan.block));
+  *offset = round_up(*offset + from.plan.bytes, segment_alignment);
+  return result;
+}
+
+template <class Put>
+qn_status Writer::put_segment(const Segment& from, Put&& put) {
+  const Constant& constant = graph_.constants[from.constant];
+  Vector<unsigned char> bytes;
+  if (from.plan.block != 0) {
+    QN_TRY(encode_sparse(constant, from.rows, from.plan, &bytes));
+    return put(bytes.data(), bytes.size());
+  }
+  if (constant.sparse == nullptr) return put(constant.data, constant.bytes);
+  bytes.resize(constant.bytes);
+  QN_TRY(constant.sparse->decode(0, constant.sparse->rows(), reinterpret_cast<float*>(bytes.data())));
+  return put(bytes.data(), bytes.size());
+}
+
+qn_status Writer::build() {
+  find_segments();
+  QN_TRY(plan_segments());
+  uint64_t offset = 0;
+  const auto segments = tables(segments_, [&](const Segment& x) { return segment(x, &offset); });
+  const auto inputs = tables(graph_.inputs, [&](const Port& x) { return port(x); });
+  const auto outputs = tables(graph_.outputs, [&](const Port& x) { return port(x); });
+  const auto tensors = tables(graph_.tensors, [&](const Tensor& x) { return tensor(x); });
+  const auto nodes = tables(graph_.nodes, [&](const Node& x) { return node(x); });
+  const auto operators = tables(operators_, [&](OpKind x) { return builder_.CreateString(op_name(x)); });
+  const auto source = text(graph_.source), name = text(graph_.name);
+  format::FinishModelBuffer(
+      builder_, format::CreateModel(builder_, source, name, operators, segments, tensors, nodes, inputs, outputs));
+  return QN_OK;
+}
+
+template <class Put>
+qn_status Writer::write(Put&& put) {
+  QN_TRY(build());
+  constexpr unsigned char zeros[segment_alignment] = {};
+  FileHeader header = {};
+  std::memcpy(header.magic, file_magic, sizeof file_magic);
+  header.version = file_version;
+  header.header_size = sizeof header;
+  header.description_size = builder_.GetSize();
+  header.segments_offset = round_up<uint64_t>(sizeof header + header.description_size, segment_alignment);
+  header.file_size = header.segments_offset;
+  for (const Segment& s : segments_) header.file_size += round_up<uint64_t>(s.plan.bytes, segment_alignment);
+  const auto put_padded = [&](const void* data, size_t size) {
+    QN_TRY(put(data, size));
+    return put(zeros, round_up<size_t>(size, segment_alignment) - size);
+  };
+  QN_TRY(put_padded(&header, sizeof header));
+  QN_TRY(put_padded(builder_.GetBufferPointer(), builder_.GetSize()));
+  for (const Segment& s : segments_) QN_TRY(put_segment(s, put_padded));
+  return QN_OK;
+}
+
+}  // namespace
+
+qn_status write_model(const Graph& graph, Vector<unsigned char>* out) {
+  QN_TRY(check_graph(graph));
+  out->clear();
+  return Writer(graph).write([&](const void* data, size_t size) {
+    const auto* bytes = static_cast<const unsigned char*>(data);
+    out->insert(out->end(), bytes, bytes + size);
+    return QN_OK;
+  });
+}
+
+qn_status write_model_file(const Graph& graph, const char* path) {
+  QN_TRY(check_graph(graph));
+  NewFile file;
+  QN_TRY(file.create(path));
+  QN_TRY(Writer(graph).write([&](const void* data, size_t size) { return file.put(data, size); }));
+  return file.finish();
+}
+
+}  // namespace quern

@@ -1,0 +1,248 @@
+// check_graph and infer_shapes: everything that reads a graph relies on them.
+#include <algorithm>
+#include <cmath>
+#include <cstdarg>
+#include <string_view>
+
+#include "base/math.h"
+#include "base/needs.h"
+#include "base/status.h"
+#include "graph/file/sparse.h"
+#include "graph/ir/rules.h"
+#include "graph/pass/passes.h"
+
+namespace quern {
+namespace {
+
+// Far above any real network; keeps what is quadratic in the number of nodes (the memory plan) bounded.
+constexpr size_t max_nodes = 20000;
+constexpr size_t max_name = 1024;
+
+// UTF-8 without control characters: names go into messages, file names and JSON.
+bool is_name(std::string_view name) {
+  if (name.size() > max_name) return false;
+  for (size_t i = 0; i < name.size();) {
+    const auto byte = [&](size_t at) { return at < name.size() ? static_cast<unsigned char>(name[at]) : 0u; };
+    const unsigned first = byte(i++);
+    if (first < 0x20 || first == 0x7f) return false;
+    if (first < 0x80) continue;
+    if (first < 0xc2 || first > 0xf4) return false;
+    const size_t continuations = first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
+    unsigned code = first & (0x3fu >> continuations);
+    for (size_t k = 0; k < continuations; ++k, ++i) {
+      if ((byte(i) & 0xc0) != 0x80) return false;
+      code = code << 6 | (byte(i) & 0x3f);
+    }
+    const unsigned least[] = {0xa0, 0x800, 0x10000};  // less has a shorter form, or is a control character
+    if (code < least[continuations - 1] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return false;
+  }
+  return true;
+}
+
+qn_status check_shape(const Shape& shape, qn_type type, const char* what, size_t index) {
+  if (shape.size() > QN_MAX_RANK) {
+    return fail(QN_BAD_MODEL, "%s %zu: rank %zu is above %d", what, index, shape.size(), QN_MAX_RANK);
+  }
+  if (std::find(shape.begin(), shape.end(), size_t{0}) != shape.end()) {
+    return fail(QN_BAD_MODEL, "%s %zu: a dimension is 0", what, index);
+  }
+  size_t bytes;
+  if (!tensor_size(type, shape, &bytes)) return fail(QN_BAD_MODEL, "%s %zu: the size overflows", what, index);
+  return QN_OK;
+}
+
+qn_status check_constant(const Graph& graph, size_t index) {
+  const Tensor& tensor = graph.tensors[index];
+  if (tensor.constant < 0 || static_cast<size_t>(tensor.constant) >= graph.constants.size()) {
+    return fail(QN_BAD_MODEL, "tensor %zu: constant %d does not exist", index, tensor.constant);
+  }
+  QN_TRY(check_shape(tensor.shape, tensor.type, "constant tensor", index));
+  const Constant& constant = graph.constants[static_cast<size_t>(tensor.constant)];
+  size_t bytes;
+  if (!tensor_size(tensor.type, tensor.shape, &bytes) || bytes != constant.bytes) {
+    return fail(QN_BAD_MODEL, "tensor %zu ('%.100s'): its constant has %zu bytes, which is not its size", index,
+                tensor.name.c_str(), constant.bytes);
+  }
+  if (has_sparse && constant.sparse != nullptr) {
+    const size_t rows = constant.sparse->rows();
+    if (tensor.type == QN_F32 && !tensor.shape.empty() && tensor.shape[0] == rows) return QN_OK;
+    return fail(QN_BAD_MODEL, "tensor %zu ('%.100s'): its sparse constant has %zu rows of floats, the tensor has not",
+                index, tensor.name.c_str(), rows);
+  }
+  if (constant.data == nullptr || reinterpret_cast<uintptr_t>(constant.data) % cache_line != 0) {
+    return fail(QN_BAD_MODEL, "tensor %zu ('%.100s'): its constant is not aligned", index, tensor.name.c_str());
+  }
+  return QN_OK;
+}
+
+qn_status check_tensors(const Graph& graph) {
+  Vector<std::string_view> names;
+  for (size_t i = 0; i < graph.tensors.size(); ++i) {
+    const Tensor& tensor = graph.tensors[i];
+    if (!is_name(tensor.name)) return fail(QN_BAD_MODEL, "tensor %zu: the name is not plain text", i);
+    if (qn_type_size(tensor.type) == 0) return fail(QN_BAD_MODEL, "tensor %zu: unknown type", i);
+    if (tensor.constant != -1) QN_TRY(check_constant(graph, i));
+    if (!tensor.name.empty()) names.push_back(tensor.name);
+  }
+  heap_sort(names.begin(), names.end(), std::less<>());
+  const auto twice = std::adjacent_find(names.begin(), names.end());
+  if (twice == names.end()) return QN_OK;
+  return fail(QN_BAD_MODEL, "two tensors are named '%.*s'", static_cast<int>(std::min<size_t>(twice->size(), 100)),
+              twice->data());
+}
+
+// ---- nodes
+
+qn_status check_attributes(const Node& node) {
+#ifndef QN_SMALL  // where graphs come from files, whose reader has looked at this
+  const Attributes& a = node.attributes;
+#define QN_ATTRIBUTE(name, field, low, high)                                                     \
+  if (!in_range(a.field, low, high)) {                                                           \
+    return fail_node(node, #name " is %g, which is out of range", static_cast<double>(a.field)); \
+  }
+#include "graph/ir/attributes.inc"
+#undef QN_ATTRIBUTE
+#endif
+  const size_t values = node.attributes.values.size();
+  if (values > 2 * QN_MAX_RANK) return fail_node(node, "%zu values are too many", values);
+  return check_rule(node);
+}
+
+bool is_sparse(const Graph& graph, const Tensor& tensor) {
+  return has_sparse && tensor.constant >= 0 && graph.constants[static_cast<size_t>(tensor.constant)].sparse != nullptr;
+}
+
+// `defined` says which tensors have a value when the node runs.
+qn_status check_inputs(const Graph& graph, const Node& node, const Vector<bool>& defined) {
+  const Arity arity = op_inputs(node.kind);
+  const bool parameters = has_parameters(node.kind);
+  if (node.inputs.size() < arity.min || node.inputs.size() > arity.max) {
+    return fail_node(node, "%zu inputs instead of %zu to %zu", node.inputs.size(), arity.min, arity.max);
+  }
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const int input = node.inputs[i];
+    if (input == no_tensor && parameters && i >= arity.min) continue;
+    if (input < 0 || static_cast<size_t>(input) >= graph.tensors.size()) {
+      return fail_node(node, "input %zu is tensor %d, which does not exist", i, input);
+    }
+    const Tensor& tensor = graph.tensors[static_cast<size_t>(input)];
+    if (!defined[static_cast<size_t>(input)]) {
+      return fail_node(node, "input %zu, tensor %d, has no value yet", i, input);
+    }
+    if (tensor.type != QN_F32) return fail_node(node, "input %zu is not of type f32", i);
+    if (is_sparse(graph, tensor) && !takes_sparse(node.kind, i)) {
+      return fail_node(node, "input %zu is a sparse constant, but only weights may be sparse", i);
+    }
+    if (parameters && i > 0 && tensor.constant < 0) return fail_node(node, "input %zu is not a constant", i);
+  }
+  return QN_OK;
+}
+
+qn_status check_node(const Graph& graph, const Node& node, Vector<bool>* defined) {
+  if (node.kind >= OpKind::count) return fail(QN_BAD_MODEL, "node '%.100s': unknown operator", node.name.c_str());
+  if (!op_is_built(node.kind)) return fail_without("operator", op_name(node.kind));
+  if (!is_name(node.name)) return fail(QN_BAD_MODEL, "a node's name is not plain text");
+  QN_TRY(check_attributes(node));
+  QN_TRY(check_inputs(graph, node, *defined));
+  if (node.outputs.size() != 1) return fail_node(node, "%zu outputs instead of 1", node.outputs.size());
+  const int output = node.outputs[0];
+  if (output < 0 || static_cast<size_t>(output) >= graph.tensors.size()) {
+    return fail_node(node, "the output is tensor %d, which does not exist", output);
+  }
+  if ((*defined)[static_cast<size_t>(output)]) return fail_node(node, "tensor %d is written twice", output);
+  (*defined)[static_cast<size_t>(output)] = true;
+  return QN_OK;
+}
+
+// ---- ports
+
+qn_status check_preprocessing(const qn_preprocessing& p) {
+  if (p.present == 0) return QN_OK;
+  for (int i = 0; i < 4; ++i) {
+    if (!std::isfinite(p.mean[i]) || !std::isfinite(p.scale[i])) {
+      return fail(QN_BAD_MODEL, "a mean or scale of the preprocessing is not finite");
+    }
+  }
+  constexpr uint32_t max_side = 1u << 14;
+  if (p.resize > max_side || p.crop[0] > max_side || p.crop[1] > max_side) {
+    return fail(QN_BAD_MODEL, "a size of the preprocessing is above %u", max_side);
+  }
+  return QN_OK;
+}
+
+qn_status check_port(const Graph& graph, const Port& port, const char* what, size_t index) {
+  if (port.tensor < 0 || static_cast<size_t>(port.tensor) >= graph.tensors.size()) {
+    return fail(QN_BAD_MODEL, "%s %zu: tensor %d does not exist", what, index, port.tensor);
+  }
+  if (graph.tensors[static_cast<size_t>(port.tensor)].type != QN_F32) {
+    return fail(QN_BAD_MODEL, "%s %zu: its tensor is not of type f32", what, index);
+  }
+  if (port.type != QN_F32 && port.type != QN_F16) {
+    return fail(QN_BAD_MODEL, "%s %zu: its type is neither f32 nor f16", what, index);
+  }
+  return check_preprocessing(port.preprocessing);
+}
+
+qn_status check_graph_inputs(const Graph& graph, Vector<bool>* defined) {
+  for (size_t i = 0; i < graph.inputs.size(); ++i) {
+    QN_TRY(check_port(graph, graph.inputs[i], "input", i));
+    const auto tensor = static_cast<size_t>(graph.inputs[i].tensor);
+    if ((*defined)[tensor]) return fail(QN_BAD_MODEL, "input %zu: its tensor is a constant or another input", i);
+    QN_TRY(check_shape(graph.tensors[tensor].shape, graph.tensors[tensor].type, "input", i));
+#ifndef QN_NO_MESSAGES
+    if (!is_name(graph.inputs[i].fixed_by)) return fail(QN_BAD_MODEL, "a node's name is not plain text");
+#endif
+    (*defined)[tensor] = true;
+  }
+  return QN_OK;
+}
+
+qn_status check_graph_outputs(const Graph& graph, const Vector<bool>& defined) {
+  if (graph.outputs.empty()) return fail(QN_BAD_MODEL, "the model has no output");
+  for (size_t i = 0; i < graph.outputs.size(); ++i) {
+    QN_TRY(check_port(graph, graph.outputs[i], "output", i));
+    if (is_sparse(graph, graph.tensors[static_cast<size_t>(graph.outputs[i].tensor)])) {
+      return fail(QN_BAD_MODEL, "output %zu is a sparse constant, but only weights may be sparse", i);
+    }
+    if (!defined[static_cast<size_t>(graph.outputs[i].tensor)]) {
+      return fail(QN_BAD_MODEL, "output %zu: no node writes its tensor", i);
+    }
+  }
+  return QN_OK;
+}
+
+}  // namespace
+
+qn_status check_graph(const Graph& graph) {
+  if (graph.nodes.size() > max_nodes) {
+    return fail(QN_BAD_MODEL, "%zu nodes are more than %zu", graph.nodes.size(), max_nodes);
+  }
+  if (!is_name(graph.source) || !is_name(graph.name)) {
+    return fail(QN_BAD_MODEL, "the name or source of the model is not plain text");
+  }
+  QN_TRY(check_tensors(graph));
+  Vector<bool> defined(graph.tensors.size());
+  for (size_t i = 0; i < graph.tensors.size(); ++i) defined[i] = graph.tensors[i].constant >= 0;
+  QN_TRY(check_graph_inputs(graph, &defined));
+  for (const Node& node : graph.nodes) QN_TRY(check_node(graph, node, &defined));
+  return check_graph_outputs(graph, defined);
+}
+
+qn_status infer_node(Graph& graph, const Node& node) {
+  Shape shape;
+  QN_TRY(infer_output({graph, node}, &shape));
+  Tensor& output = graph.tensors[static_cast<size_t>(node.outputs[0])];
+  output.type = QN_F32;
+  size_t bytes;
+  if (!tensor_size(output.type, shape, &bytes)) return fail_node(node, "the size of the output overflows");
+  if (shape.size() > QN_MAX_RANK) return fail_node(node, "the output has rank %zu", shape.size());
+  output.shape = std::move(shape);
+  return QN_OK;
+}
+
+qn_status infer_shapes(Graph& graph) {
+  for (const Node& node : graph.nodes) QN_TRY(infer_node(graph, node));
+  return QN_OK;
+}
+
+}  // namespace quern

@@ -1,0 +1,96 @@
+// Common subexpressions: equal constants, then equal nodes.
+#include <cstring>
+
+#include "base/status.h"
+#include "graph/pass/rewrite.h"
+
+namespace quern {
+namespace {
+
+bool same_attributes(const Attributes& a, const Attributes& b) {
+#define QN_ATTRIBUTE(name, field, low, high) \
+  if (a.field != b.field) return false;
+#include "graph/ir/attributes.inc"
+#undef QN_ATTRIBUTE
+  return a.values == b.values;
+}
+
+// Finds what may be equal: indices below `count` that were added with the same hash, in the order they came.
+class Candidates {
+ public:
+  explicit Candidates(size_t count) : first_(count | 1, none), last_(count | 1, none), next_(count, none) {}
+
+  template <class Try>  // calls try_one(index) until that returns true; says whether it did
+  bool any(size_t hash, Try&& try_one) const {
+    for (size_t i = first_[hash % first_.size()]; i != none; i = next_[i]) {
+      if (try_one(i)) return true;
+    }
+    return false;
+  }
+  void add(size_t hash, size_t index) {
+    const size_t bucket = hash % first_.size();
+    (first_[bucket] == none ? first_[bucket] : next_[last_[bucket]]) = index;
+    last_[bucket] = index;
+  }
+
+ private:
+  static constexpr size_t none = SIZE_MAX;
+  Vector<size_t> first_, last_;  // per bucket
+  Vector<size_t> next_;          // per index
+};
+
+template <class List>
+size_t hash_of(size_t seed, const List& list) {
+  uint32_t hash = static_cast<uint32_t>(seed);
+  for (const auto value : list) hash = (hash ^ static_cast<uint32_t>(value)) * 0x9e3779b1u + (hash >> 15);
+  return hash;
+}
+
+// Per tensor: the first one that is the same constant, or itself.
+Vector<int> first_equals(Graph& graph) {
+  Vector<int> first(graph.tensors.size());
+  Candidates different(first.size());
+  for (size_t i = 0; i < first.size(); ++i) {
+    first[i] = static_cast<int>(i);
+    const Tensor& tensor = graph.tensors[i];
+    if (tensor.constant < 0) continue;
+    const Constant& constant = graph.constants[static_cast<size_t>(tensor.constant)];
+    const size_t hash = hash_of(static_cast<size_t>(tensor.type), tensor.shape);
+    const bool found = different.any(hash, [&](size_t k) {
+      const Tensor& other = graph.tensors[k];
+      if (other.type != tensor.type || other.shape != tensor.shape) return false;
+      const void* const data = graph.constants[static_cast<size_t>(other.constant)].data;
+      if (data != constant.data && std::memcmp(data, constant.data, constant.bytes) != 0) return false;
+      first[i] = static_cast<int>(k);
+      return true;
+    });
+    if (!found) different.add(hash, i);
+  }
+  return first;
+}
+
+}  // namespace
+
+qn_status merge_common(Rewriter& r) {
+  const Vector<int> first = first_equals(r.graph());
+  Candidates seen(r.size());  // nodes by kind and inputs
+  for (size_t i = 0; i < r.size(); ++i) {
+    Node& node = r.node(i);
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      const int input = node.inputs[k];
+      if (input != no_tensor && first[static_cast<size_t>(input)] != input) {
+        r.set_input(node, k, first[static_cast<size_t>(input)]);
+      }
+    }
+    const size_t hash = hash_of(static_cast<size_t>(node.kind), node.inputs);
+    const bool merged = seen.any(hash, [&](size_t k) {
+      const Node& other = r.node(k);
+      return other.kind == node.kind && other.inputs == node.inputs &&
+             same_attributes(other.attributes, node.attributes) && r.bypass(node, other.outputs[0]);
+    });
+    if (!merged) seen.add(hash, i);
+  }
+  return QN_OK;
+}
+
+}  // namespace quern

@@ -1,0 +1,56 @@
+#include "base/status.h"
+#include "graph/file/sparse.h"
+#include "graph/pass/passes.h"
+#include "graph/pass/rewrite.h"
+
+namespace quern {
+namespace {
+
+struct Pass {
+  const char* name;
+  qn_status (*run)(Rewriter& rewriter);
+};
+
+// In this order, again and again until none finds anything to do. The rules hold for every input shape the graph takes,
+// not only for the one it has now.
+constexpr Pass passes[] = {
+    {"nodes whose inputs are constants become constants", fold_constants},
+    {"nodes that change nothing go", remove_identities},
+    {"equal nodes with equal inputs become one", merge_common},
+    {"a reshape of a reshape becomes one", merge_reshapes},
+    {"a transpose of a transpose becomes one", merge_transposes},
+    {"zeros around a convolution's or pooling's input become its padding", fold_pads},
+    {"chains of multiply, add and clamp by constants become one node", merge_affine},
+    {"scales and offsets after a convolution or fully-connected layer go into its weights", fold_affine_into_weights},
+    {"a clamp after an operator that clamps becomes part of it", fuse_clamps},
+    {"a fully-connected layer of a transposed image reads the image", flatten_without_transpose},
+    {"nodes that no output depends on go", remove_dead},
+};
+
+// Each round takes something away from any chain; no real graph needs more than a few.
+constexpr int max_rounds = 100;
+
+}  // namespace
+
+qn_status optimize(Graph& graph) {
+  QN_TRY(check_graph(graph));
+  QN_TRY(infer_shapes(graph));
+  QN_TRY(make_dense(graph));
+  bool changed = true;
+  for (int round = 0; changed && round < max_rounds; ++round) {
+    changed = false;
+    for (const Pass& pass : passes) {
+      Rewriter rewriter(graph);
+      QN_TRY(pass.run(rewriter));
+      rewriter.finish();
+      if (!rewriter.changed()) continue;
+      changed = true;
+      QN_TRY(infer_shapes(graph));
+    }
+  }
+  compact(graph);
+  QN_TRY(check_graph(graph));
+  return infer_shapes(graph);
+}
+
+}  // namespace quern

@@ -1,0 +1,154 @@
+#include "graph/pass/rewrite.h"
+
+#include <algorithm>
+
+namespace quern {
+namespace {
+
+size_t at(int index) { return static_cast<size_t>(index); }
+
+}  // namespace
+
+Rewriter::Rewriter(Graph& graph)
+    : graph_(graph),
+      writer_(graph.tensors.size(), -1),
+      reads_(graph.tensors.size(), 0),
+      is_output_(graph.tensors.size(), false),
+      removed_(graph.nodes.size(), false) {
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    writer_[at(graph.nodes[i].outputs[0])] = static_cast<int>(i);
+    for (const int input : graph.nodes[i].inputs) {
+      if (input != no_tensor) ++reads_[at(input)];
+    }
+  }
+  for (const Port& port : graph.outputs) is_output_[at(port.tensor)] = true;
+}
+
+std::span<const float> Rewriter::floats(int index) {
+  const Constant& constant = graph_.constants[at(tensor(index).constant)];
+  return {static_cast<const float*>(constant.data), constant.bytes / sizeof(float)};
+}
+
+Node* Rewriter::writer(int index, OpKind kind) {
+  const int found = index == no_tensor ? -1 : writer_[at(index)];
+  if (found < 0) return nullptr;
+  Node& node = graph_.nodes[at(found)];
+  return kind == OpKind::count || node.kind == kind ? &node : nullptr;
+}
+
+bool Rewriter::read_once(int index) const { return reads_[at(index)] == 1 && !is_output_[at(index)]; }
+
+int Rewriter::add_constant(Shape shape, const Vector<float>& values) {
+  const int index = quern::add_constant(graph_, String(), QN_F32, std::move(shape), values.data());
+  writer_.push_back(-1);
+  reads_.push_back(0);
+  is_output_.push_back(false);
+  return index;
+}
+
+void Rewriter::set_input(Node& node, size_t input, int index) {
+  if (node.inputs[input] != no_tensor) --reads_[at(node.inputs[input])];
+  node.inputs[input] = index;
+  if (index != no_tensor) ++reads_[at(index)];
+  changed_ = true;
+}
+
+void Rewriter::set_inputs(Node& node, Vector<int> inputs) {
+  for (size_t i = 0; i < node.inputs.size(); ++i) set_input(node, i, no_tensor);
+  node.inputs.assign(inputs.size(), no_tensor);
+  for (size_t i = 0; i < inputs.size(); ++i) set_input(node, i, inputs[i]);
+}
+
+void Rewriter::remove(Node& node) {
+  set_inputs(node, {});
+  if (writer(node.outputs[0]) == &node) writer_[at(node.outputs[0])] = -1;
+  removed_[index_of(node)] = true;
+  changed_ = true;
+}
+
+void Rewriter::take_output(Node& node, Node& reader) {
+  const int output = reader.outputs[0];
+  remove(reader);
+  writer_[at(node.outputs[0])] = -1;
+  node.outputs[0] = output;
+  writer_[at(output)] = static_cast<int>(index_of(node));
+}
+
+void Rewriter::redirect(int from, int to) {
+  for (size_t i = 0; i < size(); ++i) {
+    for (size_t k = 0; k < node(i).inputs.size(); ++k) {
+      if (node(i).inputs[k] == from) set_input(node(i), k, to);
+    }
+  }
+}
+
+bool Rewriter::bypass(Node& node, int index) {
+  const int output = node.outputs[0];
+  if (!is_output(output)) {
+    remove(node);
+    redirect(output, index);
+    return true;
+  }
+  if (is_constant(index)) {
+    tensor(output).constant = tensor(index).constant;
+    remove(node);
+    return true;
+  }
+  Node* source = writer(index);
+  if (source == nullptr || is_output(index)) return false;
+  take_output(*source, node);
+  redirect(index, output);
+  return true;
+}
+
+void Rewriter::finish() {
+  size_t kept = 0;
+  for (size_t i = 0; i < size(); ++i) {
+    if (removed_[i]) continue;
+    if (kept != i) graph_.nodes[kept] = std::move(graph_.nodes[i]);
+    ++kept;
+  }
+  graph_.nodes.erase(graph_.nodes.begin() + static_cast<std::ptrdiff_t>(kept), graph_.nodes.end());
+}
+
+void compact(Graph& graph) {
+  Vector<int> tensor_at(graph.tensors.size(), no_tensor), constant_at(graph.constants.size(), -1);
+  const auto mark = [&](int tensor) {
+    if (tensor != no_tensor) tensor_at[at(tensor)] = 0;
+  };
+  for (const Node& node : graph.nodes) {
+    std::for_each(node.inputs.begin(), node.inputs.end(), mark);
+    mark(node.outputs[0]);
+  }
+  for (const Port& port : graph.inputs) mark(port.tensor);
+  for (const Port& port : graph.outputs) mark(port.tensor);
+
+  Vector<Tensor> tensors;
+  Vector<Constant> constants;
+  for (size_t i = 0; i < graph.tensors.size(); ++i) {
+    if (tensor_at[i] == no_tensor) continue;
+    tensor_at[i] = static_cast<int>(tensors.size());
+    Tensor& tensor = tensors.emplace_back(std::move(graph.tensors[i]));
+    if (tensor.constant < 0) continue;
+    int& constant = constant_at[at(tensor.constant)];
+    if (constant < 0) {
+      constant = static_cast<int>(constants.size());
+      constants.push_back(std::move(graph.constants[at(tensor.constant)]));
+    }
+    tensor.constant = constant;
+  }
+  graph.tensors = std::move(tensors);
+  graph.constants = std::move(constants);
+
+  const auto move = [&](int& tensor) {
+    if (tensor != no_tensor) tensor = tensor_at[at(tensor)];
+  };
+  for (Node& node : graph.nodes) {
+    std::for_each(node.inputs.begin(), node.inputs.end(), move);
+    move(node.outputs[0]);
+  }
+  for (Port& port : graph.inputs) move(port.tensor);
+  for (Port& port : graph.outputs) move(port.tensor);
+}
+
+}  // namespace quern

@@ -1,0 +1,472 @@
+
+#include <algorithm>
+#include <atomic>
+
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "base/needs.h"
+#include "base/status.h"
+#include "base/tensor.h"
+#include "base/thread_pool.h"
+#include "graph/file/sparse.h"
+#include "graph/pass/passes.h"
+#include "graph/plan/execution.h"
+#include "graph/session/arena.h"
+#include "op/conv/tuning.h"
+
+using quern::fail;
+
+struct qn_session : quern::Allocated {
+  quern::Shared<const quern::Model> model;
+  quern::Pool pool;
+  qn_parallel parallel = {};
+  qn_tuning tuning = {};  // a reference of its own, if options.tuning is set
+  quern::ExecutionOptions options;
+  bool profiling = false;
+  size_t user_limit = 0;  // bytes that planning may take; 0: the user did not say
+  quern::Shared<const quern::Execution> execution;
+  quern::Arena own_arena;
+  quern::Shared<quern::Arena> shared_arena;  // NULL: its own
+  // Where the last run found its inputs and left its outputs, and room for what a node reads.
+  quern::Vector<const void*> addresses;
+  quern::Vector<quern::Bound> bound_inputs, bound_outputs;  // one per input, per output
+  quern::Vector<qn_profile_entry> profile;                  // one per step, if profiling
+  std::atomic<bool> cancelled{false};
+  bool has_run = false;  // since the last change of shapes
+
+  quern::Arena& arena() { return has_shared_arena() ? *shared_arena : own_arena; }
+  const quern::Graph& graph() const { return execution->graph(); }
+  const void** inputs() { return addresses.data(); }
+  const void** outputs() { return inputs() + graph().inputs.size(); }
+  bool has_shared_arena() const { return quern::has_api("arena") && shared_arena != nullptr; }
+};
+
+namespace quern {
+namespace {
+
+qn_status read_session_options(const qn_session_options* user, qn_session_options* options) {
+  QN_TRY(read_options("qn_session_options", user, qn_session_options_init, options));
+  if (options->threads > max_threads && options->threads != QN_THREADS_DEFAULT) {
+    return fail(QN_INVALID_ARGUMENT, "qn_session_options: %zu threads instead of 0 to %zu", options->threads,
+                max_threads);
+  }
+  if (options->algorithm < QN_ALGORITHM_AUTO || options->algorithm > QN_ALGORITHM_DENSE) {
+    return fail(QN_INVALID_ARGUMENT, "qn_session_options: unknown algorithm %d", static_cast<int>(options->algorithm));
+  }
+  if (options->parallel != nullptr && options->parallel->run == nullptr) {
+    return fail(QN_INVALID_ARGUMENT, "qn_session_options: parallel has no function");
+  }
+  if (options->tune && options->tuning == nullptr) {
+    return fail(QN_INVALID_ARGUMENT, "qn_session_options: tune is set but tuning is NULL");
+  }
+  return QN_OK;
+}
+
+size_t wanted_threads(const qn_session_options& options) {
+  const qn_parallel* const parallel = options.parallel;
+  if (options.threads != 0 && options.threads != QN_THREADS_DEFAULT) return options.threads;
+  if (parallel == nullptr && options.threads == QN_THREADS_DEFAULT) return 1;
+  const bool known = parallel != nullptr && parallel->threads != 0;
+  return std::min(known ? parallel->threads : cpu().fast_cores, max_threads);
+}
+
+qn_status make_threads(const qn_session_options& options, qn_session& session) {
+  session.options.tasks = wanted_threads(options);
+  session.options.algorithm = options.algorithm;
+  if (options.parallel != nullptr) {
+    session.parallel = *options.parallel;
+    return QN_OK;
+  }
+  if (session.options.tasks == 1) return QN_OK;  // parallel.run stays NULL: everything runs on the caller
+  QN_TRY(make_pool(session.options.tasks, &session.pool));
+  return qn_parallel_from_pthreadpool(session.pool.get(), &session.parallel);
+}
+
+qn_tensor describe(const Graph& graph, const Port& port) {
+  qn_tensor tensor = describe(graph.tensors[static_cast<size_t>(port.tensor)]);
+  tensor.type = port.type;
+  return tensor;
+}
+
+size_t port_bytes(const Graph& graph, const Port& port) {
+  const qn_tensor tensor = describe(graph, port);
+  return qn_tensor_bytes(&tensor);
+}
+
+// ---- buffers of the caller's: `what` and `index` name them in messages
+
+// No sums: buffers may end where the address space does.
+bool overlap(const void* a, size_t a_bytes, const void* b, size_t b_bytes) {
+  const auto x = reinterpret_cast<uintptr_t>(a), y = reinterpret_cast<uintptr_t>(b);
+  return x < y ? y - x < a_bytes : x - y < b_bytes;
+}
+
+qn_status check_aligned(const void* data, qn_type type, const char* what, size_t index) {
+  if (reinterpret_cast<uintptr_t>(data) % qn_type_size(type) == 0) return QN_OK;
+  return fail(QN_INVALID_ARGUMENT, "%s %zu is not aligned to its elements", what, index);
+}
+
+// Fails where one of these buffers, other than the one at `but`, has some of the bytes.
+qn_status check_apart(const Vector<Bound>& bound, size_t but, const char* whose, const void* data, size_t bytes,
+                      const char* what, size_t index) {
+  for (size_t i = 0; i < bound.size(); ++i) {
+    if (i == but || bound[i].data == nullptr || !overlap(data, bytes, bound[i].data, bound[i].bytes)) continue;
+    return fail(QN_INVALID_ARGUMENT, "%s %zu overlaps the buffer bound to %s %zu", what, index, whose, i);
+  }
+  return QN_OK;
+}
+
+// Fails where the buffer has bytes of the arena, which the run overwrites.
+qn_status check_outside(const Arena& arena, const void* data, size_t bytes, const char* what, size_t index) {
+  if (!has_api("arena") || !overlap(data, bytes, arena.data(), arena.size())) return QN_OK;
+  return fail(QN_INVALID_ARGUMENT, "%s %zu lies in the session's arena", what, index);
+}
+
+qn_status check_room(const Graph& graph, const Port& port, const Bound& bound, const char* what, size_t index) {
+  const size_t needed = port_bytes(graph, port);
+  if (bound.data == nullptr || bound.bytes >= needed) return QN_OK;
+  return fail(QN_INVALID_ARGUMENT, "%s %zu takes %zu bytes, but its buffer has %zu", what, index, needed, bound.bytes);
+}
+
+// Fails unless what is bound has room for the inputs and outputs of `graph`, which the session is resized to.
+qn_status check_room(const qn_session& session, const Graph& graph) {
+  for (size_t i = 0; i < graph.inputs.size(); ++i) {
+    QN_TRY(check_room(graph, graph.inputs[i], session.bound_inputs[i], "qn_session_resize: input", i));
+  }
+  for (size_t i = 0; i < graph.outputs.size(); ++i) {
+    QN_TRY(check_room(graph, graph.outputs[i], session.bound_outputs[i], "qn_session_resize: output", i));
+  }
+  return QN_OK;
+}
+
+// Binds an output, or an input.
+qn_status bind(qn_session* session, bool output, size_t index, Bound buffer) {
+  const char* const what = output ? "qn_session_bind_output: output" : "qn_session_bind_input: input";
+  if (session == nullptr) return fail(QN_INVALID_ARGUMENT, "%s %zu: session is NULL", what, index);
+  const Graph& graph = session->graph();
+  const Vector<Port>& ports = output ? graph.outputs : graph.inputs;
+  if (index >= ports.size()) return fail(QN_INVALID_ARGUMENT, "%s %zu of %zu", what, index, ports.size());
+  if (buffer.data != nullptr) {
+    QN_TRY(check_room(graph, ports[index], buffer, what, index));
+    QN_TRY(check_aligned(buffer.data, ports[index].type, what, index));
+    const size_t itself = output ? index : SIZE_MAX;
+    QN_TRY(check_apart(session->bound_outputs, itself, "output", buffer.data, buffer.bytes, what, index));
+    if (output) QN_TRY(check_apart(session->bound_inputs, SIZE_MAX, "input", buffer.data, buffer.bytes, what, index));
+  }
+  (output ? session->bound_outputs : session->bound_inputs)[index] = buffer;
+  return QN_OK;
+}
+
+// ---- planning
+
+qn_status fail_in_use() { return fail(QN_INVALID_ARGUMENT, "a session is using the arena at this time"); }
+
+// False: the arena is in use.
+bool use_memory(qn_session& session, Buffer memory) {
+  Arena& arena = session.arena();
+  if (!arena.enter()) return false;
+  // Another session may have made it grow in the meantime.
+  if (!session.has_shared_arena() || memory.size() > arena.size()) arena.adopt(std::move(memory));
+  arena.leave();
+  return true;
+}
+
+// Plans for a graph whose inputs have their shapes. Sessions change only when all has worked.
+qn_status plan(qn_session& session, Graph graph, size_t limit) {
+  const MemoryLimit scope(limit);
+  QN_TRY(infer_shapes(graph));
+  Shared<const Execution> execution;
+  Shared<Execution> made;  // if there is none to share
+  if (has_api("arena")) execution = Execution::find(*session.model, graph, session.options);
+  if (execution == nullptr) {
+    QN_TRY(Execution::make(session.model, std::move(graph), session.options, &made));
+    execution = made;
+  }
+  if (has_api("bind")) QN_TRY(check_room(session, execution->graph()));
+  Buffer memory;
+  if (session.has_shared_arena()) {
+    QN_TRY(session.shared_arena->prepare(execution->arena_bytes(), &memory));
+  } else {
+    memory = Buffer(execution->arena_bytes());  // it may become smaller, too
+  }
+  Vector<const void*> addresses(execution->graph().inputs.size() + execution->graph().outputs.size() +
+                                execution->most_inputs());
+  Vector<qn_profile_entry> profile;
+  if (session.profiling) {
+    for (const Execution::Step& step : execution->steps()) {
+      const Node& node = execution->graph().nodes[step.shown];
+      const PlanInfo info = step.plan->info();
+      profile.push_back({0, node.name.c_str(), op_name(node.kind), info.algorithm, info.kernel, info.macs, 0, 0});
+    }
+  }
+  // The last that can fail.
+  if (memory.data() != nullptr && !use_memory(session, std::move(memory))) return fail_in_use();
+  if (has_api("arena") && made != nullptr) Execution::share(made);
+  session.execution = std::move(execution);
+  session.addresses = std::move(addresses);
+  session.profile = std::move(profile);
+  session.has_run = false;
+  return QN_OK;
+}
+
+size_t constant_bytes(const Graph& graph) {
+  size_t bytes = 0;
+  for (const Constant& constant : graph.constants) bytes += stored_bytes(constant);
+  return bytes;
+}
+
+// Measured choices: while they are made, the session's threads run what is measured.
+void set_tuning(const qn_session_options& options, qn_session& session) {
+  if (!has_api("op") || options.tuning == nullptr) return;  // without op.h there are none
+  session.tuning.impl = options.tuning->impl;
+  session.options.tuning = &session.tuning;
+  session.options.tune = options.tune != 0;
+  session.options.parallel = &session.parallel;
+}
+
+qn_status create(qn_model* model, const qn_session_options* user_options, qn_session** session) {
+  qn_session_options options;
+  QN_TRY(read_session_options(user_options, &options));
+  std::unique_ptr<qn_session> made(new qn_session);
+  made->model = model->impl;
+  if (has_api("arena") && options.arena != nullptr) made->shared_arena = options.arena->impl;
+  if (has_api("bind")) {
+    made->bound_inputs.resize(model->impl->graph.inputs.size());
+    made->bound_outputs.resize(model->impl->graph.outputs.size());
+  }
+  made->profiling = options.profile != 0;
+  QN_TRY(make_threads(options, *made));
+  made->options.traffic = constant_bytes(made->model->graph);
+  set_tuning(options, *made);
+  made->user_limit = options.memory_limit;
+  const size_t limit =
+      options.memory_limit != 0 ? options.memory_limit : memory_limit(constant_bytes(made->model->graph));
+  QN_TRY(plan(*made, made->model->graph, limit));
+  *session = made.release();
+  return QN_OK;
+}
+
+// Of an input that keeps its rank.
+qn_status check_fixed(const Port& port, const Tensor& now, const qn_tensor& wanted) {
+  for (size_t d = 0; d < now.shape.size(); ++d) {
+    if ((port.fixed >> d & 1) == 0 || wanted.shape[d] == now.shape[d]) continue;
+#ifdef QN_NO_MESSAGES
+    return QN_INVALID_ARGUMENT;
+#else
+    return fail(
+        QN_INVALID_ARGUMENT,
+        "input '%.100s': dimension %zu stays %zu: node '%.100s' of the source was converted for this size alone",
+        now.name.c_str(), d, now.shape[d], port.fixed_by.c_str());
+#endif
+  }
+  return QN_OK;
+}
+
+// One entry of `tensors` per input.
+qn_status resize(qn_session& session, const qn_tensor* tensors) {
+  Graph graph = session.graph();
+  for (size_t i = 0; i < graph.inputs.size(); ++i) {
+    char who[64];
+    who[0] = '\0';
+    if (!trimmed) std::snprintf(who, sizeof who, "qn_session_resize: input %zu", i);  // else without messages
+    QN_TRY(check_tensor(tensors[i], who));
+    if (tensors[i].type != graph.inputs[i].type) return fail(QN_INVALID_ARGUMENT, "%s has another type", who);
+    if (tensors[i].layout != QN_LAYOUT_NHWC) return fail(QN_UNSUPPORTED, "%s: only QN_LAYOUT_NHWC is supported", who);
+    if (!is_dense(tensors[i])) return fail(QN_INVALID_ARGUMENT, "%s is not dense", who);
+    Tensor& tensor = graph.tensors[static_cast<size_t>(graph.inputs[i].tensor)];
+    if (tensors[i].rank != tensor.shape.size()) {
+      return fail(QN_INVALID_ARGUMENT, "%s has rank %u instead of %zu", who, tensors[i].rank, tensor.shape.size());
+    }
+    QN_TRY(check_fixed(graph.inputs[i], tensor, tensors[i]));
+    tensor.shape.assign(tensors[i].shape, tensors[i].shape + tensors[i].rank);
+    size_t bytes;
+    if (!tensor_size(QN_F32, tensor.shape, &bytes)) return fail(QN_INVALID_ARGUMENT, "%s is too large", who);
+  }
+  const qn_status status = plan(session, std::move(graph), session.user_limit != 0 ? session.user_limit : SIZE_MAX);
+  return status == QN_BAD_MODEL ? QN_INVALID_ARGUMENT : status;  // the model is good; these shapes do not suit it
+}
+
+qn_status get_tensor(const qn_session* session, const Vector<Port> Graph::*ports, size_t index, qn_tensor* tensor,
+                     const char* who) {
+  if (session == nullptr || tensor == nullptr) return fail(QN_INVALID_ARGUMENT, "%s: an argument is NULL", who);
+  const Graph& graph = session->graph();
+  if (index >= (graph.*ports).size()) {
+    return fail(QN_INVALID_ARGUMENT, "%s: index %zu of %zu", who, index, (graph.*ports).size());
+  }
+  *tensor = describe(graph, (graph.*ports)[index]);
+  return QN_OK;
+}
+
+// Finds out what the run reads: what it is given, or else what is bound.
+qn_status take_inputs(qn_session& session, const void* const* inputs) {
+  const char* const what = "qn_session_run: input";
+  const Graph& graph = session.graph();
+  for (size_t i = 0; i < graph.inputs.size(); ++i) {
+    const void* data = inputs == nullptr ? nullptr : inputs[i];
+    if (has_api("bind") && data == nullptr) data = session.bound_inputs[i].data;
+    if (data == nullptr) return fail(QN_INVALID_ARGUMENT, "%s %zu is NULL", what, i);
+    QN_TRY(check_aligned(data, graph.inputs[i].type, what, i));
+    const size_t bytes = port_bytes(graph, graph.inputs[i]);
+    if (has_api("bind")) QN_TRY(check_apart(session.bound_outputs, SIZE_MAX, "output", data, bytes, what, i));
+    QN_TRY(check_outside(session.arena(), data, bytes, what, i));
+    session.inputs()[i] = data;
+  }
+  return QN_OK;
+}
+
+qn_status check_outputs(qn_session& session) {
+  for (size_t i = 0; has_api("bind") && i < session.bound_outputs.size(); ++i) {
+    const Bound& output = session.bound_outputs[i];
+    if (output.data == nullptr) continue;
+    QN_TRY(check_outside(session.arena(), output.data, output.bytes, "qn_session_run: the buffer bound to output", i));
+  }
+  return QN_OK;
+}
+
+struct Leave {
+  void operator()(Arena* arena) const { arena->leave(); }
+};
+
+qn_status run(qn_session& session) {
+  const Execution& execution = *session.execution;
+  Arena& arena = session.arena();
+  const size_t outputs = session.graph().outputs.size();
+  const Execution::Buffers buffers = {session.inputs(), session.bound_outputs.data(), arena.data(),
+                                      session.outputs() + outputs};
+  const qn_parallel* parallel = session.parallel.run == nullptr ? nullptr : &session.parallel;
+  session.has_run = false;
+  arena.last = &session;
+  for (qn_profile_entry& entry : session.profile) entry.start_ns = entry.time_ns = 0;
+  const uint64_t start = session.profiling ? now_ns() : 0;
+  execution.begin(buffers);
+  for (size_t i = 0; i < execution.steps().size(); ++i) {
+    if (session.cancelled.exchange(false)) return fail(QN_CANCELLED, "cancelled before operator %zu", i);
+    const uint64_t before = session.profiling ? now_ns() : 0;
+    QN_TRY(execution.run(i, buffers, parallel));
+    if (!session.profiling) continue;
+    session.profile[i].start_ns = before - start;
+    session.profile[i].time_ns = now_ns() - before;
+  }
+  session.cancelled = false;  // too late for this run, and no later one was meant
+  execution.end(buffers);
+  for (size_t i = 0; i < outputs; ++i) session.outputs()[i] = execution.output(i, buffers);
+  session.has_run = true;
+  return QN_OK;
+}
+
+}  // namespace
+}  // namespace quern
+
+extern "C" {
+
+void qn_session_options_init_sized(qn_session_options* options, size_t size) {
+  qn_session_options p = {};
+  p.threads = QN_THREADS_DEFAULT;
+  quern::init_struct(options, size, p);
+}
+
+qn_status qn_session_create(qn_model* model, const qn_session_options* options, qn_session** session) {
+  return quern::guarded([=] {
+    if (model == nullptr || session == nullptr) {
+      return fail(QN_INVALID_ARGUMENT, "qn_session_create: an argument is NULL");
+    }
+    return quern::create(model, options, session);
+  });
+}
+
+void qn_session_release(qn_session* session) { delete session; }
+
+qn_status qn_session_resize(qn_session* session, size_t index, uint32_t rank, const size_t* shape) {
+  return quern::guarded([=] {
+    if (session == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_session_resize: session is NULL");
+    const size_t inputs = session->graph().inputs.size();
+    if (index >= inputs) return fail(QN_INVALID_ARGUMENT, "qn_session_resize: input %zu of %zu", index, inputs);
+    quern::Vector<qn_tensor> tensors(inputs);
+    for (size_t i = 0; i < inputs; ++i) QN_TRY(qn_session_input_tensor(session, i, &tensors[i]));
+    QN_TRY(qn_tensor_init(&tensors[index], tensors[index].type, rank, shape));
+    return quern::resize(*session, tensors.data());
+  });
+}
+
+qn_status qn_session_resize_all(qn_session* session, const qn_tensor* tensors) {
+  return quern::guarded([=] {
+    if (session == nullptr || tensors == nullptr) {
+      return fail(QN_INVALID_ARGUMENT, "qn_session_resize_all: an argument is NULL");
+    }
+    return quern::resize(*session, tensors);
+  });
+}
+
+qn_status qn_session_input_tensor(const qn_session* session, size_t index, qn_tensor* tensor) {
+  return quern::guarded(
+      [&] { return quern::get_tensor(session, &quern::Graph::inputs, index, tensor, "qn_session_input_tensor"); });
+}
+
+qn_status qn_session_output_tensor(const qn_session* session, size_t index, qn_tensor* tensor) {
+  return quern::guarded(
+      [&] { return quern::get_tensor(session, &quern::Graph::outputs, index, tensor, "qn_session_output_tensor"); });
+}
+
+qn_status qn_session_run(qn_session* session, const void* const* inputs) {
+  return quern::guarded([=] {
+    if (session == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_session_run: session is NULL");
+    quern::Arena& arena = session->arena();
+    if (!arena.enter()) return quern::fail_in_use();
+    const std::unique_ptr<quern::Arena, quern::Leave> leave(&arena);
+    QN_TRY(quern::take_inputs(*session, inputs));
+    QN_TRY(quern::check_outputs(*session));
+    return quern::run(*session);
+  });
+}
+
+qn_status qn_session_output(const qn_session* session, size_t index, const void** data) {
+  return quern::guarded([=] {
+    if (session == nullptr || data == nullptr) {
+      return fail(QN_INVALID_ARGUMENT, "qn_session_output: an argument is NULL");
+    }
+    const size_t outputs = session->graph().outputs.size();
+    if (index >= outputs) return fail(QN_INVALID_ARGUMENT, "qn_session_output: output %zu of %zu", index, outputs);
+    if (!session->has_run) return fail(QN_INVALID_ARGUMENT, "qn_session_output: the session has not run");
+    const void* const output = session->addresses[session->graph().inputs.size() + index];
+    if (session->has_shared_arena() && session->shared_arena->last != session) {
+      const bool stays = quern::has_api("bind") && output == session->bound_outputs[index].data;
+      if (!stays) return fail(QN_INVALID_ARGUMENT, "qn_session_output: another session has used the arena since");
+    }
+    *data = output;
+    return QN_OK;
+  });
+}
+
+qn_status qn_session_bind_input(qn_session* session, size_t index, const void* data, size_t size) {
+  return quern::guarded([=] {
+    return quern::bind(session, false, index, {const_cast<void*>(data), size});  // which is only read
+  });
+}
+
+qn_status qn_session_bind_output(qn_session* session, size_t index, void* data, size_t size) {
+  return quern::guarded([=] { return quern::bind(session, true, index, {data, size}); });
+}
+
+void qn_session_cancel(qn_session* session) {
+  if (session != nullptr) session->cancelled.store(true);
+}
+
+size_t qn_session_memory(const qn_session* session) {
+  return session == nullptr ? 0 : session->execution->arena_bytes();
+}
+
+size_t qn_session_profile_count(const qn_session* session) { return session == nullptr ? 0 : session->profile.size(); }
+
+qn_status qn_session_profile(const qn_session* session, size_t index, qn_profile_entry* entry) {
+  return quern::guarded([=] {
+    constexpr const char* who = "qn_session_profile";
+    if (session == nullptr) return fail(QN_INVALID_ARGUMENT, "%s: session is NULL", who);
+    if (index >= session->profile.size()) {
+      return fail(QN_INVALID_ARGUMENT, "%s: entry %zu of %zu", who, index, session->profile.size());
+    }
+    qn_profile_entry result = session->profile[index];
+    return quern::give_struct(who, entry, &result, sizeof result);
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,72 @@
+// gemm: the input is the matrix.
+#include "base/math.h"
+#include "op/conv/conv.h"
+#include "op/core/nest.h"
+#include "op/core/tiling.h"
+
+namespace quern {
+namespace {
+
+enum { a_operand, c_operand };
+
+class GemmPlan final : public qn_plan {
+ public:
+  explicit GemmPlan(const ConvPlan& conv)
+      : row_(*conv.choice.gemm),
+        packed_(conv.weights.pack(Packing::panels, row_.nr)),
+        clamp_(conv.clamp),
+        epilogue_(conv.request) {
+    const qn_tensor &in = conv.request.ins[0], &out = conv.request.out;
+    const WeightsShape& shape = conv.weights.shape();
+    Nest<2> rows;
+    for (uint32_t i = in.rank - 1; i-- > 0;) rows.add(in.shape[i], {in.stride[i], out.stride[i]});
+    size_t m = 1;
+    if (rows.rank > 0) {
+      m = rows.loops[0].count;
+      a_stride_ = rows.loops[0].stride[a_operand];
+      c_stride_ = rows.loops[0].stride[c_operand];
+    }
+    for (size_t i = 1; i < rows.rank; ++i) outer_.add(rows.loops[i].count, rows.loops[i].stride);
+    groups_ = shape.groups;
+    in_bytes_ = shape.in * sizeof(float);
+    out_bytes_ = shape.out * sizeof(float);
+    tiling_ = Tiling({.count = outer_.count() * groups_,
+                      .m = m,
+                      .n = shape.out,
+                      .mr = row_.mr,
+                      .nr = row_.nr,
+                      .row_bytes = in_bytes_,
+                      .panel_bytes = packed_->panel_bytes},
+                     conv.request.options.tasks);
+    phases = {tiling_.tasks()};
+    slot = epilogue_.scratch_bytes(tiling_.tile_elements());
+  }
+
+  void task(const Run& run, size_t, size_t index) const override {
+    tiling_.run(index, [&](size_t product, size_t m, size_t rows, size_t n, size_t channels) {
+      const size_t group = product % groups_;
+      const Cursor<2> at(outer_, product / groups_);
+      char* c = run.output + at.offset(c_operand) + group * out_bytes_ + m * c_stride_ + n * sizeof(float);
+      const auto sums = epilogue_.sums(run, c, c_stride_, channels, run.workspace + index * slot);
+      row_.run(rows, channels, in_bytes_, run.input(0) + at.offset(a_operand) + group * in_bytes_ + m * a_stride_,
+               a_stride_, packed_->panels(group) + n / row_.nr * packed_->panel_bytes, sums.data, sums.stride, &clamp_);
+      epilogue_.run(run, sums, c, rows, c_stride_, channels);
+    });
+  }
+
+ private:
+  const GemmRow& row_;
+  Packed packed_;
+  qn_minmax_f32 clamp_;
+  Epilogue epilogue_;
+  Nest<2> outer_;  // products that do not join
+  size_t groups_, in_bytes_, out_bytes_;
+  size_t a_stride_ = 0, c_stride_ = 0;
+  Tiling tiling_;
+};
+
+}  // namespace
+
+PlanPointer plan_gemm(const ConvPlan& conv) { return make_plan<GemmPlan>(conv); }
+
+}  // namespace quern

@@ -1,0 +1,141 @@
+// igemm: the kernel finds the rows of the matrix through a table of offsets, which all images and groups share.
+//
+// With few input channels the kernel would spend its time on the table. There, where the taps of one kernel row lie
+// side by side in memory, they are one tap with as many times the channels: 3x3 taps of 3 channels are 3 of 9. That
+// fails in the columns at the left and right edge, where some of them are padding; those columns are parts of their
+// own.
+#include "base/math.h"
+#include "op/conv/conv.h"
+#include "op/core/tiling.h"
+
+namespace quern {
+namespace {
+
+// How the output pixels of a part follow each other: its lines are products of the same size.
+enum class Order {
+  image,    // all pixels, as many to a line as lie at equal distances
+  rows,     // lines are rows of the image
+  columns,  // lines are columns
+};
+
+// Columns x .. x + width - 1 of the output.
+struct Part {
+  Order order = Order::image;
+  size_t x = 0, width = 0;
+  bool wide_taps = false;  // a tap is a row of the kernel
+  size_t lines = 0, pixels = 0;
+  Tiling tiling = {};
+  Vector<int32_t> table = {};
+};
+
+class IgemmPlan final : public qn_plan {
+ public:
+  explicit IgemmPlan(const ConvPlan& conv)
+      : row_(*conv.choice.igemm),
+        packed_(conv.weights.pack(Packing::panels, row_.nr)),
+        clamp_(conv.clamp),
+        epilogue_(conv.request),
+        shape_(conv.weights.shape()),
+        in_(conv.request.ins[0]),
+        out_(conv.request.out),
+        zero_(shape_.in * shape_.kernel.w) {
+    if (merges_taps(conv.window, shape_.in)) {
+      const auto [begin, end] = columns_inside(conv.window.w);
+      const size_t width = conv.window.w.out;
+      const Order order = end - begin == width ? Order::image : Order::rows;
+      if (begin < end) add_part(conv, {.order = order, .x = begin, .width = end - begin, .wide_taps = true});
+      if (begin > 0) add_part(conv, {.order = Order::columns, .x = 0, .width = begin, .wide_taps = false});
+      if (end < width) add_part(conv, {.order = Order::columns, .x = end, .width = width - end, .wide_taps = false});
+    } else {
+      add_part(conv, {.order = Order::image, .x = 0, .width = conv.window.w.out, .wide_taps = false});
+    }
+    phases = {0};
+    for (const Part& part : parts_) {
+      phases[0] += part.tiling.tasks();
+      slot = std::max(slot, epilogue_.scratch_bytes(part.tiling.tile_elements()));
+    }
+  }
+
+  void task(const Run& run, size_t, size_t index) const override {
+    char* const scratch = run.workspace + index * slot;
+    const Part* part = parts_.data();
+    for (; index >= part->tiling.tasks(); ++part) index -= part->tiling.tasks();
+    run_part(run, *part, index, scratch);
+  }
+
+ private:
+  size_t taps(const Part& part) const { return part.wide_taps ? shape_.kernel.h : shape_.taps(); }
+  size_t tiles(const Part& part) const { return divide_up(part.pixels, part.tiling.rows()); }  // of a line
+
+  void run_part(const Run& run, const Part& part, size_t index, char* scratch) const {
+    const size_t in_bytes = shape_.in * sizeof(float), out_bytes = shape_.out * sizeof(float);
+    const size_t tap_bytes = part.wide_taps ? in_bytes * shape_.kernel.w : in_bytes;
+    const size_t c_stride = part.order == Order::columns ? out_.stride[1] : out_.stride[2];
+    const size_t line_stride = part.order == Order::columns ? out_.stride[2] : out_.stride[1];
+    part.tiling.run(index, [&](size_t product, size_t m, size_t rows, size_t n, size_t channels) {
+      const size_t group = product % shape_.groups, line = product / shape_.groups % part.lines;
+      const size_t image = product / shape_.groups / part.lines;
+      char* c = run.output + image * out_.stride[0] + part.x * out_.stride[2] + line * line_stride + m * c_stride +
+                group * out_bytes + n * sizeof(float);
+      const auto sums = epilogue_.sums(run, c, c_stride, channels, scratch);
+      row_.run(rows, channels, tap_bytes, taps(part),
+               part.table.data() + (line * tiles(part) + m / part.tiling.rows()) * taps(part) * row_.mr,
+               run.input(0) + image * in_.stride[0] + group * in_bytes, zero_.data(),
+               packed_->panels(group) + n / row_.nr * packed_->panel_bytes, sums.data, sums.stride, &clamp_);
+      epilogue_.run(run, sums, c, rows, c_stride, channels);
+    });
+  }
+
+  void add_part(const ConvPlan& conv, Part part) {
+    const Rows joined = output_rows(out_);
+    const size_t height = out_.shape[1];
+    part.lines = part.order == Order::image ? joined.products : part.order == Order::rows ? height : part.width;
+    part.pixels = part.order == Order::image ? joined.count : part.order == Order::rows ? part.width : height;
+    part.tiling = Tiling({.count = out_.shape[0] * part.lines * shape_.groups,
+                          .m = part.pixels,
+                          .n = shape_.out,
+                          .mr = row_.mr,
+                          .nr = row_.nr,
+                          .row_bytes = shape_.depth() * sizeof(float),
+                          .panel_bytes = packed_->panel_bytes},
+                         conv.request.options.tasks);
+    build_table(conv.window, &part);
+    parts_.push_back(std::move(part));
+  }
+
+  // Tile by tile, tap by tap, row by row of the tile.
+  void build_table(const Window& window, Part* part) const {
+    const size_t tile_entries = taps(*part) * row_.mr, rows = part->tiling.rows();
+    part->table.resize(part->lines * tiles(*part) * tile_entries, -1);
+    for (size_t line = 0; line < part->lines; ++line) {
+      for (size_t m = 0; m < part->pixels; ++m) {
+        const size_t pixel = line * part->pixels + m;
+        const size_t y = part->order == Order::image ? pixel / window.w.out : part->order == Order::rows ? line : m;
+        const size_t x = part->order == Order::image  ? pixel % window.w.out
+                         : part->order == Order::rows ? part->x + m
+                                                      : part->x + line;
+        int32_t* entry = part->table.data() + (line * tiles(*part) + m / rows) * tile_entries + m % rows;
+        for (size_t ky = 0; ky < window.h.kernel; ++ky) {
+          for (size_t kx = 0; kx < (part->wide_taps ? 1 : window.w.kernel); ++kx, entry += row_.mr) {
+            *entry = window.offset(window.h.at(y, ky), window.w.at(x, kx));
+          }
+        }
+      }
+    }
+  }
+
+  const IgemmRow& row_;
+  Packed packed_;
+  qn_minmax_f32 clamp_;
+  Epilogue epilogue_;
+  WeightsShape shape_;
+  qn_tensor in_, out_;
+  Vector<float> zero_;
+  Vector<Part> parts_;
+};
+
+}  // namespace
+
+PlanPointer plan_igemm(const ConvPlan& conv) { return make_plan<IgemmPlan>(conv); }
+
+}  // namespace quern

@@ -1,0 +1,265 @@
+// sparse: tiles of pixels, each channel's side by side (tile_input.h), times the weights that are not zero; then they
+// are transposed back, unless the output is pixel-blocked.
+#include <numeric>
+
+#include "base/math.h"
+#include "base/tensor.h"
+#include "kernel/select.h"
+#include "kernel/transpose.h"
+#include "op/core/nest.h"
+#include "op/pixels/sparse_band.h"
+#include "op/pixels/tile_input.h"
+#include "op/weights/pack_sparse.h"
+
+namespace quern {
+namespace {
+
+enum { a_operand, c_operand };
+
+// Pixels that are transposed back together, where they lie this many bytes apart: few enough that their lines do not
+// compete for the same sets of the L1 cache.
+size_t stored_pixels(size_t stride) {
+  constexpr size_t way_bytes = 4096, ways = 8;
+  return ways * way_bytes / std::gcd(stride, way_bytes);
+}
+
+class SparsePlan final : public qn_plan {
+ public:
+  explicit SparsePlan(const ConvPlan& conv)
+      : row_(*conv.choice.spmm),
+        transpose_(best(transpose_rows())),
+        packed_(conv.weights.pack(sparse_packing(row_), row_.block, depth_of_chunks(conv))),
+        weights_(static_cast<const SparseWeights&>(*packed_)),
+        clamp_(conv.clamp),
+        epilogue_(conv.request),
+        shape_(conv.weights.shape()),
+        out_blocked_(is_blocked(conv.request.out)) {
+    Window window = conv.window;
+    if (conv.problem.matrix) {
+      find_rows(conv.request, &window);
+    } else if (conv.problem.blocked()) {
+      find_images(conv.request);
+    } else {
+      find_lines(conv.request);
+    }
+    const qn_tensor &in = conv.request.ins[0], &out = conv.request.out;
+    a_group_ = shape_.in * channel_stride(in);
+    c_channel_ = channel_stride(out);
+    in_blocked_ = is_blocked(in);
+    stored_pixels_ = stored_pixels(c_stride_);
+    input_ = make_tile_input(conv, window, pixels_);
+    divide(conv.request.options.tasks);
+  }
+
+  void task(const Run& run, size_t, size_t index) const override {
+    char* scratch = run.workspace + index * slot;
+    for (size_t unit = tasks_.begin(index); unit < tasks_.end(index); ++unit) {
+      const size_t n_chunk = unit % blocks_.chunks, rest = unit / blocks_.chunks;
+      const size_t m_chunk = rest % tiles_.chunks, product = rest / tiles_.chunks;
+      const size_t group = product % shape_.groups;
+      Line line = find_line(run, product / shape_.groups);
+      line.a += group * a_group_;
+      line.c += group * shape_.out * c_channel_;
+      for (size_t t = tiles_.begin(m_chunk); t < tiles_.end(m_chunk); ++t) {
+        run_tile(run, line, group, t, {blocks_.begin(n_chunk), blocks_.end(n_chunk)}, scratch);
+      }
+    }
+  }
+
+ private:
+  // Pixels at equal distances in the output, or an image.
+  struct Line {
+    const char* a;  // the image, or the first row of a matrix
+    char* c;
+    size_t first;  // its first pixel: y * width + x
+  };
+
+  // ---- what there is to do
+
+  static size_t depth_of_chunks(const ConvPlan& conv) {
+    const SpmmRow& row = *conv.choice.spmm;
+    const qn_tensor& out = conv.request.out;
+    size_t pixels = 1;
+    for (uint32_t i = 0; i + 1 < out.rank; ++i) pixels *= out.shape[i];
+    return sparse_depth(row, pixels, conv.weights.shape().depth(), conv.weights.density().part(row.block));
+  }
+
+  void find_rows(const Request& request, Window* window) {
+    const qn_tensor &in = request.ins[0], &out = request.out;
+    Nest<2> rows;
+    for (uint32_t i = in.rank - 1; i-- > 0;) rows.add(in.shape[i], {in.stride[i], out.stride[i]});
+    pixels_ = 1;
+    if (rows.rank > 0) {
+      pixels_ = rows.loops[0].count;
+      window->pixel_stride = rows.loops[0].stride[a_operand];
+      c_stride_ = rows.loops[0].stride[c_operand];
+    }
+    for (size_t i = 1; i < rows.rank; ++i) lines_.add(rows.loops[i].count, rows.loops[i].stride);
+    window->w.in = window->w.out = pixels_;
+  }
+
+  void find_lines(const Request& request) {
+    const qn_tensor &in = request.ins[0], &out = request.out;
+    const Rows rows = output_rows(out);
+    pixels_ = rows.count;
+    c_stride_ = out.stride[2];
+    if (rows.products == 1 && out.stride[0] == rows.count * c_stride_) {  // images join, too
+      pixels_ *= out.shape[0];
+    } else {
+      lines_per_image_ = rows.products;
+      lines_.add(rows.products, {0, out.stride[1]});
+      lines_.add(out.shape[0], {in.stride[0], out.stride[0]});
+    }
+  }
+
+  void find_images(const Request& request) {
+    const qn_tensor &in = request.ins[0], &out = request.out;
+    pixels_ = out.shape[1] * out.shape[2];
+    if (!out_blocked_ && output_rows(out).products > 1) row_pixels_ = out.shape[2];
+    c_stride_ = out_blocked_ ? sizeof(float) : out.stride[2];
+    c_block_ = out.stride[1];
+    lines_.add(out.shape[0], {in.stride[0], out.stride[0]});
+  }
+
+  Line find_line(const Run& run, size_t index) const {
+    const Cursor<2> at(lines_, index);
+    return {run.input(0) + at.offset(a_operand), run.output + at.offset(c_operand), index % lines_per_image_ * pixels_};
+  }
+
+  // Units for the threads: tiles of pixels, and where these are few, blocks of channels.
+  void divide(size_t tasks) {
+    vectors_ = {divide_up(pixels_, row_.lanes), divide_up(pixels_, row_.pixels)};
+    tiles_ = {vectors_.chunks, 1};
+    blocks_ = {weights_.blocks, 1};
+    const size_t products = lines_.count() * shape_.groups, wanted = wanted_chunks(tasks);
+    tiles_.chunks = std::min(divide_up(wanted, products), tiles_.count);
+    blocks_.chunks = std::min(divide_up(wanted, products * tiles_.chunks), blocks_.count);
+    const size_t units = products * tiles_.chunks * blocks_.chunks;
+    tasks_ = {units, std::min(units, wanted)};
+    phases = {tasks_.chunks};
+
+    const size_t width = std::min(row_.pixels, round_up(pixels_, row_.lanes)) * sizeof(float);
+    a_bytes_ = round_up(weights_.depth * width, cache_line);
+    // The sums of all channels if there is another chunk of k to come.
+    const size_t together = weights_.chunks > 1 ? divide_up(weights_.blocks, blocks_.chunks) : 1;
+    sums_end_ = a_bytes_ + together * sparse_channels * width;
+    slot = sums_end_ + epilogue_.scratch_bytes(sparse_channels * row_.pixels);
+  }
+
+  // ---- one tile
+
+  // Tiles are even, unless they must not cross the border of a block.
+  size_t tile_begin(size_t tile) const {
+    return std::min(in_blocked_ || out_blocked_ ? tile * row_.pixels : vectors_.begin(tile) * row_.lanes, pixels_);
+  }
+
+  void run_tile(const Run& run, const Line& line, size_t group, size_t index, Span blocks, char* scratch) const {
+    const size_t m = tile_begin(index), count = tile_begin(index + 1) - m;
+    const Tile tile = {line.a, line.first + m, count};
+    // Rows are aligned, unlike those of spmm_width(). A single pixel of NHWC is a column.
+    const bool column = count == 1 && !in_blocked_;
+    const size_t stride = (column ? 1 : round_up(count, row_.lanes)) * sizeof(float);
+    TilePixels pixels;
+    input_->find(tile, &pixels);
+    for (size_t chunk = 0; chunk < weights_.chunks; ++chunk) {
+      const size_t begin = chunk * weights_.depth, end = std::min(begin + weights_.depth, shape_.depth());
+      const TileRows a = input_->rows(tile, pixels, begin, end, scratch, stride);
+      for (size_t block = blocks.begin; block < blocks.end; ++block) {
+        const size_t n = block * sparse_channels, channels = std::min(sparse_channels, shape_.out - n);
+        char* const sums =
+            scratch + a_bytes_ + (weights_.chunks == 1 ? 0 : block - blocks.begin) * sparse_channels * stride;
+        const bool apart = epilogue_.in_place(run);
+        const Output out = find_output({line.c + n * c_channel_, m, count, channels}, sums, stride, apart);
+        multiply_sparse(row_, weights_, group, chunk, block, count, a.first, a.stride, out.sums, out.stride, clamp_);
+        if (chunk + 1 == weights_.chunks) finish(run, out, scratch + sums_end_);
+      }
+    }
+  }
+
+  // Some channels of the pixels of a tile.
+  struct OutputTile {
+    char* line;  // the first pixel of the line
+    size_t first, count, channels;
+  };
+
+  // And where their sums are.
+  struct Output {
+    OutputTile tile;
+    char* sums;
+    size_t stride;  // from the sums of one channel to those of the next
+  };
+
+  // Where pixel `index` of a line lies in one channel.
+  char* place(const OutputTile& tile, size_t index) const {
+    if (out_blocked_) return tile.line + pixel_offset(c_block_, index);
+    return tile.line + index / row_pixels_ * c_block_ + index % row_pixels_ * c_stride_;
+  }
+
+  // Sums that lie as outputs should need no scratch; but a last set may have more channels than there are, and a
+  // residual may be in their place.
+  Output find_output(const OutputTile& tile, char* sums, size_t stride, bool apart) const {
+    const bool whole = tile.channels % row_.together() == 0;
+    if (apart || !whole || (!out_blocked_ && stride != sizeof(float))) return {tile, sums, stride};
+    return {tile, place(tile, tile.first), out_blocked_ ? c_channel_ : stride};
+  }
+
+  // What remains to be done with the sums of some channels.
+  void finish(const Run& run, const Output& out, char* scratch) const {
+    if (!out_blocked_) return finish_rows(run, out, scratch);
+    const OutputTile& tile = out.tile;
+    char* const c = place(tile, tile.first);
+    if (epilogue_.in_place(run)) {
+      return epilogue_.run(run, {out.sums, out.stride}, c, tile.channels, c_channel_, tile.count);
+    }
+    for (size_t i = 0; i < tile.channels && out.sums != c; ++i) {
+      std::memcpy(c + i * c_channel_, out.sums + i * out.stride, tile.count * sizeof(float));
+    }
+    epilogue_.run(run, {c, c_channel_}, c, tile.channels, c_channel_, tile.count);
+  }
+
+  // The sums are transposed back, unless they are a column, as many pixels at a time as lie at equal distances.
+  void finish_rows(const Run& run, const Output& out, char* scratch) const {
+    const OutputTile& tile = out.tile;
+    for (size_t p = 0; p < tile.count;) {
+      const size_t left = row_pixels_ - (tile.first + p) % row_pixels_;
+      const size_t count = std::min({stored_pixels_, tile.count - p, left});
+      char* const c = place(tile, tile.first + p);
+      const void* rows[sparse_channels];
+      for (size_t i = 0; i < tile.channels; ++i) rows[i] = out.sums + i * out.stride + p * sizeof(float);
+      const auto sums = epilogue_.sums(run, c, c_stride_, tile.channels, scratch);
+      if (out.sums != c) transpose_.run(tile.channels, count, rows, sums.data, sums.stride);
+      epilogue_.run(run, sums, c, count, c_stride_, tile.channels);
+      p += count;
+    }
+  }
+
+  const SpmmRow& row_;
+  const TransposeRow& transpose_;
+  Packed packed_;
+  const SparseWeights& weights_;
+  qn_minmax_f32 clamp_;
+  Epilogue epilogue_;
+  WeightsShape shape_;
+  bool in_blocked_ = false, out_blocked_;
+  Shared<const TileInput> input_;
+  Nest<2> lines_;
+  size_t lines_per_image_ = 1;
+  size_t pixels_ = 1;             // of a line
+  size_t row_pixels_ = SIZE_MAX;  // of a line that lie at equal distances, where it is an image of NHWC
+  size_t a_group_ = 0;            // bytes from one group to the next
+  size_t c_channel_ = 0, c_stride_ = 0, c_block_ = 0;  // from one channel, pixel, block of pixels to the next
+  Split vectors_;                                      // of pixels, into tiles
+  Split tiles_, blocks_, tasks_;
+  size_t a_bytes_ = 0, sums_end_ = 0;  // of scratch
+  size_t stored_pixels_ = 1;           // at a time
+};
+
+}  // namespace
+
+PlanPointer plan_sparse(const ConvPlan& conv) {
+  const SparseBand band = sparse_band(conv.problem, *conv.choice.spmm);
+  if (band.fits()) return plan_sparse_band(conv, band);
+  return make_plan<SparsePlan>(conv);
+}
+
+}  // namespace quern

@@ -1,0 +1,195 @@
+// sparse, a band of the image at a time; see sparse_band.h.
+#include "op/pixels/sparse_band.h"
+#include "base/math.h"
+#include "base/tensor.h"
+#include "kernel/select.h"
+#include "kernel/transpose.h"
+#include "op/pixels/gather_table.h"
+#include "op/weights/pack_sparse.h"
+
+namespace quern {
+namespace {
+
+constexpr size_t most_transposed = 64;  // pixels at a time: their lines stay in the L1 cache
+
+class SparseBandPlan final : public qn_plan {
+ public:
+  SparseBandPlan(const ConvPlan& conv, const SparseBand& band)
+      : row_(*conv.choice.spmm),
+        transpose_(best(transpose_rows())),
+        window_(conv.window),
+        band_(band),
+        shape_(conv.weights.shape()),
+        packed_(conv.weights.pack(sparse_packing(row_), row_.block, shape_.depth(), places(conv.window, band))),
+        weights_(static_cast<const SparseWeights&>(*packed_)),
+        clamp_(conv.clamp),
+        epilogue_(conv.request),
+        in_(conv.request.ins[0]),
+        out_(conv.request.out),
+        zero_(shape_.in) {
+    bands_ = divide_up(window_.pixels(), band_.pixels);
+    if (is_blocked(in_)) make_input_tables();
+    if (is_blocked(out_)) make_output_tables();
+    divide(conv.request.options.tasks);
+  }
+
+  void task(const Run& run, size_t, size_t index) const override {
+    char* const scratch = run.workspace + index * slot;
+    for (size_t unit = tasks_.begin(index); unit < tasks_.end(index); ++unit) {
+      const size_t n_chunk = unit % blocks_.chunks, rest = unit / blocks_.chunks;
+      const size_t band = rest % bands_, product = rest / bands_;
+      const size_t group = product % shape_.groups, image = product / shape_.groups;
+      const char* const a = run.input(0) + image * in_.stride[0] + group * shape_.in * channel_stride(in_);
+      char* const c = run.output + image * out_.stride[0] + group * shape_.out * channel_stride(out_);
+      lay_out(a, band, scratch);
+      for (size_t block = blocks_.begin(n_chunk); block < blocks_.end(n_chunk); ++block) {
+        const size_t n = block * sparse_channels;
+        multiply(group, band, block, scratch);
+        finish(run, c + n * channel_stride(out_), band, std::min(sparse_channels, shape_.out - n), scratch);
+      }
+    }
+  }
+
+ private:
+  static SparsePlaces places(const Window& window, const SparseBand& band) {
+    return {band.channel, window.h.dilation * band.pitch, window.w.dilation};
+  }
+
+  size_t first_pixel(size_t band) const { return band * band_.pixels; }
+  size_t last_pixel(size_t band) const { return std::min(first_pixel(band) + band_.pixels, window_.pixels()) - 1; }
+  size_t place(size_t pixel) const { return band_.place(window_, pixel); }
+  // Places of a band's outputs, whole vectors.
+  size_t width(size_t band) const {
+    return round_up(place(last_pixel(band)) - place(first_pixel(band)) + 1, row_.lanes);
+  }
+  char* sums(char* scratch) const { return scratch + a_bytes_; }
+  size_t sums_stride() const { return band_.width * sizeof(float); }
+
+  void divide(size_t tasks) {
+    blocks_ = {weights_.blocks, 1};
+    const size_t products = out_.shape[0] * shape_.groups * bands_, wanted = wanted_chunks(tasks);
+    blocks_.chunks = std::min(divide_up(wanted, products), blocks_.count);
+    const size_t units = products * blocks_.chunks;
+    tasks_ = {units, std::min(units, wanted)};
+    phases = {tasks_.chunks};
+    a_bytes_ = round_up(shape_.in * band_.channel * sizeof(float), cache_line);
+    sums_end_ = a_bytes_ + round_up(sparse_channels * sums_stride(), cache_line);
+    slot = sums_end_ + epilogue_.scratch_bytes(sparse_channels * std::max(most_transposed, qn_pixel_block()));
+  }
+
+  // ---- input
+
+  // The pixel of the input that lies at a place, counted from the image's first one; false for padding.
+  bool pixel_at(size_t place, size_t* y, size_t* x) const {
+    const Axis &h = window_.h, &w = window_.w;
+    *y = place / band_.pitch - h.before, *x = place % band_.pitch - w.before;  // wraps below 0
+    return *y < h.in && *x < w.in;
+  }
+
+  void make_input_tables() {
+    for (size_t band = 0; band < bands_; ++band) {
+      in_tables_.begin();
+      for (size_t p = 0; p < band_.channel; ++p) {
+        size_t y, x;
+        const bool inside = pixel_at(place(first_pixel(band)) + p, &y, &x);
+        in_tables_.add(inside ? pixel_offset(in_.stride[1], y * window_.w.in + x) : GatherTables::nowhere);
+      }
+      in_tables_.end();
+    }
+  }
+
+  void lay_out(const char* a, size_t band, char* to) const {
+    const size_t stride = band_.channel * sizeof(float);
+    if (is_blocked(in_)) return in_tables_.run(band, shape_.in, a, in_.stride[2], to, stride);
+    const size_t first = place(first_pixel(band)), count = width(band) + band_.span;
+    for (size_t begin = 0; begin < count; begin += most_transposed) {
+      const void* from[most_transposed];
+      const size_t end = std::min(begin + most_transposed, count);
+      for (size_t p = begin; p < end; ++p) {
+        size_t y, x;
+        const bool inside = pixel_at(first + p, &y, &x);
+        from[p - begin] = inside ? static_cast<const void*>(a + y * in_.stride[1] + x * in_.stride[2]) : zero_.data();
+      }
+      transpose_.run(end - begin, shape_.in, from, to + begin * sizeof(float), stride);
+    }
+  }
+
+  // ---- products
+
+  void multiply(size_t group, size_t band, size_t block, char* scratch) const {
+    const size_t vectors = width(band) / row_.lanes;
+    const Split tiles = {vectors, divide_up(vectors, row_.pixels / row_.lanes)};
+    for (size_t t = 0; t < tiles.chunks; ++t) {
+      const size_t begin = tiles.begin(t) * row_.lanes, count = tiles.end(t) * row_.lanes - begin;
+      multiply_sparse(row_, weights_, group, 0, block, count, scratch + begin * sizeof(float), sizeof(float),
+                      sums(scratch) + begin * sizeof(float), sums_stride(), clamp_);
+    }
+  }
+
+  // ---- output
+
+  // Blocks of pixels of all bands.
+  void make_output_tables() {
+    const size_t block = qn_pixel_block();
+    for (size_t begin = 0; begin < window_.pixels(); begin += block) {
+      const size_t origin = place(first_pixel(begin / band_.pixels));
+      out_tables_.begin();
+      for (size_t p = begin; p < std::min(begin + block, window_.pixels()); ++p) {
+        out_tables_.add((place(p) - origin) * sizeof(float));
+      }
+      out_tables_.end();
+    }
+  }
+
+  // `c`: the image, from the channels at hand on.
+  void finish(const Run& run, char* c, size_t band, size_t channels, char* scratch) const {
+    if (is_blocked(out_)) return finish_blocks(run, c, band, channels, scratch);
+    const char* const from = sums(scratch);
+    const size_t origin = place(first_pixel(band)), width = window_.w.out;
+    for (size_t p = first_pixel(band); p <= last_pixel(band);) {
+      const size_t y = p / width, x = p % width;
+      const size_t count = std::min({width - x, last_pixel(band) + 1 - p, most_transposed});
+      char* const to = c + y * out_.stride[1] + x * out_.stride[2];
+      const void* rows[sparse_channels];
+      for (size_t i = 0; i < channels; ++i) rows[i] = from + i * sums_stride() + (place(p) - origin) * sizeof(float);
+      const auto pixels = epilogue_.sums(run, to, out_.stride[2], channels, scratch + sums_end_);
+      transpose_.run(channels, count, rows, pixels.data, pixels.stride);
+      epilogue_.run(run, pixels, to, count, out_.stride[2], channels);
+      p += count;
+    }
+  }
+
+  void finish_blocks(const Run& run, char* c, size_t band, size_t channels, char* scratch) const {
+    const size_t block = qn_pixel_block();
+    for (size_t p = first_pixel(band); p <= last_pixel(band); p += block) {
+      char* const to = c + p / block * out_.stride[1];
+      const auto rows = epilogue_.sums(run, to, out_.stride[2], block, scratch + sums_end_);
+      out_tables_.run(p / block, channels, sums(scratch), sums_stride(), rows.data, rows.stride);
+      epilogue_.run(run, rows, to, channels, out_.stride[2], std::min(block, last_pixel(band) + 1 - p));
+    }
+  }
+
+  const SpmmRow& row_;
+  const TransposeRow& transpose_;
+  Window window_;
+  SparseBand band_;
+  WeightsShape shape_;
+  Packed packed_;
+  const SparseWeights& weights_;
+  qn_minmax_f32 clamp_;
+  Epilogue epilogue_;
+  qn_tensor in_, out_;
+  Vector<float> zero_;  // a pixel of padding
+  size_t bands_ = 0;    // of an image
+  Split blocks_, tasks_;
+  size_t a_bytes_ = 0, sums_end_ = 0;                            // of scratch
+  GatherTables in_tables_{row_.lanes}, out_tables_{row_.lanes};  // of bands; of blocks of pixels
+};
+
+}  // namespace
+
+PlanPointer plan_sparse_band(const ConvPlan& conv, const SparseBand& band) {
+  return make_plan<SparseBandPlan>(conv, band);
+}
+
+}  // namespace quern

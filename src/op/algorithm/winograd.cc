@@ -1,0 +1,284 @@
+// winograd: tiles of the image are transformed, multiplied point by point as matrices, and transformed back.
+//
+// A task goes over blocks of tiles. Of a block, all transformed inputs lie in its scratch at once; products only for a
+// few panels of output channels at a time, so that both stay in the L2 cache. The weights go by once per block: the
+// ones of all points of a panel lie after each other, in the order they are read.
+//
+// Where m does not divide the image, the last tiles have fewer outputs and lack some of the points. Tiles are numbered
+// so that those of any point come after each other and are the rows of one matrix:
+//
+//     A A A B      A  whole tiles                    C A B D: the points that C and B have
+//     A A A B      B  narrow, one of each row        C A      the points that only C has, of these two
+//     C C C D      C  low, one of each column          A B    the points that only B has
+//                  D  the corner                       A      the rest
+#include "base/cpu.h"
+#include "base/math.h"
+#include "op/conv/conv.h"
+
+namespace quern {
+namespace {
+
+// Images of so many times the L2 cache are fetched ahead; smaller ones arrive in time, and fetching takes some.
+constexpr size_t far_caches = 4;
+
+constexpr qn_minmax_f32 no_clamp = {-__builtin_inff(), __builtin_inff()};
+
+Packing packing_of(const WinogradRow& row) {
+  return row.outputs == 2 ? Packing::winograd2 : row.outputs == 4 ? Packing::winograd4 : Packing::winograd6;
+}
+
+struct Range {
+  size_t begin, end;
+};
+
+// A tile: of which image, its first output pixel, its outputs.
+struct Tile {
+  size_t image, y, x, rows, columns;
+};
+
+// The tiles of all images, numbered as above.
+class Tiles {
+ public:
+  Tiles(size_t outputs, size_t images, const Window& window)
+      : outputs_(outputs), images_(images), h_(outputs, window.h.out), w_(outputs, window.w.out) {}
+
+  size_t count() const { return images_ * h_.tiles() * w_.tiles(); }
+
+  Tile at(size_t index) const {
+    for (const auto& [low, narrow] : {Part{true, false}, Part{false, false}, Part{false, true}}) {
+      if (index < size(low, narrow)) return at(low, narrow, index);
+      index -= size(low, narrow);
+    }
+    return at(true, true, index);
+  }
+
+  // Have low tiles a point in the i-th row of points, narrow ones in the j-th column?
+  bool low_have(size_t i) const { return winograd_has(outputs_, h_.rest, i); }
+  bool narrow_have(size_t j) const { return winograd_has(outputs_, w_.rest, j); }
+  // Those that have a point which low, which narrow tiles have.
+  Range with(bool low, bool narrow) const {
+    const size_t whole = size(true, false), after = whole + size(false, false);
+    return {low ? 0 : whole, narrow ? after + size(false, true) + (low ? size(true, true) : 0) : after};
+  }
+
+ private:
+  struct Part {
+    bool low, narrow;
+  };
+  size_t size(bool low, bool narrow) const { return images_ * h_.tiles(low) * w_.tiles(narrow); }
+  Tile at(bool low, bool narrow, size_t index) const {
+    const size_t columns = w_.tiles(narrow), rows = h_.tiles(low);
+    const size_t y = low ? h_.whole : index / columns % rows, x = narrow ? w_.whole : index % columns;
+    return {index / columns / rows, y * outputs_, x * outputs_, low ? h_.rest : outputs_, narrow ? w_.rest : outputs_};
+  }
+
+  size_t outputs_, images_;
+  WinogradCut h_, w_;
+};
+
+class WinogradPlan final : public qn_plan {
+ public:
+  explicit WinogradPlan(const ConvPlan& conv)
+      : row_(*conv.choice.winograd),
+        gemm_(*conv.choice.gemm),
+        packed_(conv.weights.pack(packing_of(row_), gemm_.nr)),
+        clamp_(conv.clamp),
+        epilogue_(conv.request),
+        shape_(conv.weights.shape()),
+        in_(conv.request.ins[0]),
+        out_(conv.request.out),
+        window_(conv.window),
+        bias_(conv.weights.bias()),
+        zero_(shape_.in),
+        tiles_(row_.outputs, out_.shape[0], window_),
+        far_(qn_tensor_bytes(&in_) + qn_tensor_bytes(&out_) > far_caches * cpu().l2_bytes) {
+    split_work(conv.request.options.tasks);
+    v_row_ = spread(shape_.in * sizeof(float));
+    v_plane_ = spread(block() * v_row_);
+    m_row_ = spread(chunk_ * gemm_.nr * sizeof(float));
+    m_plane_ = spread(block() * m_row_);
+    const size_t outputs = row_.outputs * row_.outputs * chunk_ * gemm_.nr;
+    slot = row_.points() * (v_plane_ + m_plane_) + epilogue_.scratch_bytes(outputs);
+  }
+
+  void task(const Run& run, size_t, size_t index) const override {
+    char* v = run.workspace + index * slot;
+    char* m = v + row_.points() * v_plane_;
+    size_t present = blocks_.chunks;  // the block whose inputs are transformed
+    for (size_t unit = tasks_.begin(index); unit < tasks_.end(index); ++unit) {
+      const size_t block = unit / panels_.chunks, part = unit % panels_.chunks;
+      if (block != present) transform_inputs(run, block, v);
+      present = block;
+      for (size_t panel = panels_.begin(part); panel < panels_.end(part); panel += chunk_) {
+        const size_t end = std::min(panel + chunk_, panels_.end(part));
+        multiply(block, panel, end, v, m);
+        transform_outputs(run, block, panel, end, m, m + row_.points() * m_plane_);
+      }
+    }
+  }
+
+ private:
+  // The part of a tile's inputs along one axis that is inside the image.
+  struct Inside {
+    size_t begin, end;
+    size_t first;  // begin's place in the image
+  };
+
+  void split_work(size_t tasks);
+  size_t block() const { return divide_up(blocks_.count, blocks_.chunks); }  // the largest, in tiles
+
+  // Rows of the matrix of a point, as calls of gemm: of about as many rows each, for a last one of few would take as
+  // long as one of more.
+  struct Calls {
+    size_t first, count, each, longer;  // the longer ones have one row more than the others and come first
+  };
+  Calls calls_of(size_t block, bool low, bool narrow) const {
+    const Range range = tiles_.with(low, narrow);
+    const size_t begin = blocks_.begin(block), end = blocks_.end(block);
+    const size_t first = std::clamp(range.begin, begin, end), rows = std::clamp(range.end, begin, end) - first;
+    const size_t count = divide_up(rows, gemm_.mr);
+    return count == 0 ? Calls{} : Calls{first - begin, count, rows / count, rows % count};
+  }
+  static Inside inside(const Axis& axis, size_t place, size_t inputs) {
+    const size_t begin = place >= axis.before ? 0 : std::min(axis.before - place, inputs);
+    const size_t first = place + begin - std::min(axis.before, place + begin);
+    const size_t rest = axis.in - std::min(axis.in, first);
+    return {begin, begin + std::min(rest, inputs - begin), first};
+  }
+
+  // A rectangle of pixels of a tensor, or some of their channels.
+  struct Pixels {
+    size_t first;  // bytes from the beginning of the tensor
+    size_t rows, columns, row_stride, pixel_stride, bytes;
+  };
+  // Brings those of the next tile into the cache. Inlined, for GCC drops calls of a function that does nothing else.
+  [[gnu::always_inline]] static void fetch(const char* tensor, const Pixels& pixels) {
+    for (size_t y = 0; y < pixels.rows; ++y) {
+      for (size_t x = 0; x < pixels.columns; ++x) {
+        const char* pixel = tensor + pixels.first + y * pixels.row_stride + x * pixels.pixel_stride;
+        for (size_t byte = 0; byte < pixels.bytes; byte += cache_line) __builtin_prefetch(pixel + byte);
+      }
+    }
+  }
+
+  // What a tile reads, and which part of its inputs that is.
+  Pixels input_of(size_t index, qn_winograd_tile* part) const {
+    const Tile tile = tiles_.at(index);
+    const Inside h = inside(window_.h, tile.y, tile.rows + 2), w = inside(window_.w, tile.x, tile.columns + 2);
+    *part = {tile.rows, tile.columns, h.begin, h.end, w.begin, w.end};
+    const size_t rows = h.end - h.begin, columns = w.end - w.begin;
+    const bool any = rows > 0 && columns > 0;
+    const size_t first = any ? h.first * window_.row_stride + w.first * window_.pixel_stride : 0;
+    return {tile.image * in_.stride[0] + first, rows, columns, window_.row_stride, window_.pixel_stride,
+            shape_.in * sizeof(float)};
+  }
+  // Where a tile goes, of the channels from n on.
+  Pixels output_of(size_t index, size_t n, size_t channels) const {
+    const Tile tile = tiles_.at(index);
+    return {tile.image * out_.stride[0] + tile.y * out_.stride[1] + tile.x * out_.stride[2] + n * sizeof(float),
+            tile.rows,
+            tile.columns,
+            out_.stride[1],
+            out_.stride[2],
+            channels * sizeof(float)};
+  }
+
+  void transform_inputs(const Run& run, size_t block, char* v) const {
+    const size_t end = blocks_.end(block);
+    for (size_t i = blocks_.begin(block); i < end; ++i, v += v_row_) {
+      qn_winograd_tile part;
+      if (far_ && i + 1 < end) fetch(run.input(0), input_of(i + 1, &part));
+      const Pixels a = input_of(i, &part);
+      row_.input(shape_.in, run.input(0) + a.first, a.row_stride, a.pixel_stride, &part, zero_.data(), v, v_plane_);
+    }
+  }
+
+  // The products of panels begin .. end-1.
+  void multiply(size_t block, size_t begin, size_t end, const char* v, char* m) const {
+    const Calls calls[2][2] = {{calls_of(block, false, false), calls_of(block, false, true)},
+                               {calls_of(block, true, false), calls_of(block, true, true)}};
+    for (size_t panel = begin; panel < end; ++panel) {
+      const char* weights = packed_->panels(0) + panel * row_.points() * packed_->panel_bytes;
+      const size_t channels = std::min(gemm_.nr, shape_.out - panel * gemm_.nr);
+      const char* from = v;
+      char* to = m + (panel - begin) * gemm_.nr * sizeof(float);
+      for (size_t i = 0; i < row_.inputs(); ++i) {
+        for (size_t j = 0; j < row_.inputs(); ++j) {
+          multiply_point(calls[tiles_.low_have(i)][tiles_.narrow_have(j)], channels, from, weights, to);
+          weights += packed_->panel_bytes;
+          from += v_plane_;
+          to += m_plane_;
+        }
+      }
+    }
+  }
+  void multiply_point(const Calls& calls, size_t channels, const char* v, const char* weights, char* m) const {
+    for (size_t call = 0, row = calls.first; call < calls.count; ++call) {
+      const size_t rows = calls.each + (call < calls.longer ? 1 : 0);
+      gemm_.run(rows, channels, shape_.in * sizeof(float), v + row * v_row_, v_row_, weights, m + row * m_row_, m_row_,
+                &no_clamp);
+      row += rows;
+    }
+  }
+
+  void transform_outputs(const Run& run, size_t block, size_t begin, size_t end, const char* m, char* scratch) const {
+    const size_t n = begin * gemm_.nr, channels = std::min(end * gemm_.nr, shape_.out) - n, last = blocks_.end(block);
+    for (size_t i = blocks_.begin(block); i < last; ++i, m += m_row_) {
+      if (far_ && i + 1 < last) fetch(run.output, output_of(i + 1, n, channels));
+      const Pixels out = output_of(i, n, channels);
+      char* c = run.output + out.first;
+      auto sums = epilogue_.sums(run, c, out.pixel_stride, channels, scratch);
+      const size_t sums_row = sums.data == c ? out.row_stride : out.columns * sums.stride;
+      row_.output(channels, m, m_plane_, bias_.data() + n, sums.data, sums_row, sums.stride, out.rows, out.columns,
+                  &clamp_);
+      for (size_t y = 0; y < out.rows; ++y, c += out.row_stride, sums.data += sums_row) {
+        epilogue_.run(run, sums, c, out.columns, out.pixel_stride, channels);
+      }
+    }
+  }
+
+  const WinogradRow& row_;
+  const GemmRow& gemm_;
+  Packed packed_;
+  qn_minmax_f32 clamp_;
+  Epilogue epilogue_;
+  WeightsShape shape_;
+  qn_tensor in_, out_;
+  Window window_;
+  Vector<float> bias_, zero_;
+  Tiles tiles_;                               // of all images
+  bool far_;                                  // are the images much larger than the L2 cache?
+  Split blocks_;                              // of tiles
+  Split panels_;                              // of all panels of output channels, where there are few blocks
+  Split tasks_;                               // of units: blocks x parts of panels
+  size_t chunk_;                              // panels whose products lie in scratch at once
+  size_t v_row_, v_plane_, m_row_, m_plane_;  // bytes from a tile, a point to the next: transformed inputs, products
+};
+
+void WinogradPlan::split_work(size_t tasks) {
+  const size_t wanted = wanted_chunks(tasks), half_l2 = cpu().l2_bytes / 2;
+  // Blocks of as many tiles as a few calls of gemm take, so that the weights go by less often, if the cache has room.
+  // More of them for more threads, an equal number for each, but not of so few tiles that the weights come too slowly.
+  constexpr size_t max_calls = 2, min_tiles = 10;
+  const size_t count = tiles_.count();
+  const size_t fit = half_l2 / (row_.points() * spread(shape_.in * sizeof(float)));
+  const size_t large = std::clamp<size_t>(fit / gemm_.mr, 1, max_calls) * gemm_.mr;
+  size_t blocks = std::max(divide_up(count, large), std::min(wanted, count / min_tiles));
+  if (blocks > tasks) blocks = std::min(round_up(blocks, tasks), count);
+  blocks_ = {count, blocks};
+  // Each part of the panels transforms the inputs again: no more of them than threads.
+  panels_ = {divide_up(shape_.out, gemm_.nr), 1};
+  panels_.chunks = std::min(panels_.count, divide_up(tasks, std::min(blocks_.chunks, tasks)));
+  const size_t units = blocks_.chunks * panels_.chunks;
+  tasks_ = {units, std::min(units, wanted)};
+  phases = {tasks_.chunks};
+
+  const size_t panel_products = row_.points() * block() * gemm_.nr * sizeof(float);
+  chunk_ = std::clamp<size_t>(half_l2 / 4 / panel_products, 1, panels_.count);
+}
+
+}  // namespace
+
+PlanPointer plan_winograd(const ConvPlan& conv) { return make_plan<WinogradPlan>(conv); }
+
+}  // namespace quern

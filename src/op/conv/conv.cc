@@ -1,0 +1,136 @@
+#include "op/conv/conv.h"
+
+#include "base/math.h"
+#include "base/tensor.h"
+#include "op/conv/tune.h"
+#include "op/conv/tuning.h"
+
+namespace quern {
+namespace {
+
+// Multiply-accumulates, UINT64_MAX if they overflow.
+uint64_t count_macs(const qn_tensor& out, size_t depth) {
+  uint64_t macs = depth;
+  for (uint32_t i = 0; i < out.rank; ++i) {
+    if (!checked_mul<uint64_t>(macs, out.shape[i], &macs)) return UINT64_MAX;
+  }
+  return macs;
+}
+
+// Choices are among what the build contains; that is asked again so that it refers to nothing else.
+PlanPointer plan_choice(const ConvPlan& conv) {
+  const auto chosen = [&](qn_algorithm algorithm) { return conv.choice.algorithm == algorithm; };
+#define QN_PLAN(ALGORITHM, plan) \
+  if (has_algorithm(QN_ALGORITHM_##ALGORITHM) && chosen(QN_ALGORITHM_##ALGORITHM)) return plan(conv);
+  QN_PLAN(GEMM, plan_gemm)
+  QN_PLAN(IGEMM, plan_igemm)
+  QN_PLAN(DIRECT, plan_direct)
+  QN_PLAN(DEPTHWISE, plan_depthwise)
+  QN_PLAN(WINOGRAD, plan_winograd)
+  QN_PLAN(SPARSE, plan_sparse)
+#undef QN_PLAN
+  return nullptr;
+}
+
+// ---- measured choices
+
+// Candidates whose estimate is further above the cheapest are not tried: the cost model does not err by as much.
+constexpr double worth_trying = 6;
+// Another choice than the cost model's must be that much faster: what is within the noise stays as it is.
+constexpr double advantage = 0.98;
+// Packed weights of all candidates; the cheapest is tried in any case.
+constexpr size_t max_trial_bytes = size_t{256} << 20;
+
+TunedProblem::Places places_of(const Request& r) {
+  const bool in = is_blocked(r.ins[0]), out = is_blocked(r.out);
+  if (in || out) return in && out ? TunedProblem::blocked : in ? TunedProblem::in_blocked : TunedProblem::out_blocked;
+  const bool dense = is_dense(r.out) && std::all_of(r.ins.begin(), r.ins.end(), is_dense);
+  return dense ? TunedProblem::dense : TunedProblem::strided;
+}
+
+String problem_text(const ConvRequest& conv) {
+  const Problem& p = conv.problem;
+  const Request& r = conv.request;
+  const Axis &h = conv.window.h, &w = conv.window.w;
+  const SparsePattern pattern = pattern_of(p);
+  TunedProblem t;
+  t.matrix = p.matrix;
+  // clang-format off
+  t.numbers = {r.ins.size(), 1, 1, p.pixels, p.groups * p.in, p.groups * p.out, p.groups,
+               h.kernel, w.kernel, h.stride, w.stride, h.dilation, w.dilation, h.before, w.before, h.after, w.after,
+               pattern.percent, pattern.block, r.options.tasks};
+  // clang-format on
+  if (!p.matrix) std::copy_n(r.ins[0].shape, 3, &t.numbers[TunedProblem::images]);
+  t.places = places_of(r);
+  t.isa = isa_from_name(qn_cpu_level());
+  return t.text();
+}
+
+// What applies, the cheapest first, if measurements may choose among it.
+Vector<Choice> open_choices(const ConvRequest& conv) {
+  const qn_plan_options& options = conv.request.options;
+  if (options.algorithm != QN_ALGORITHM_AUTO || options.kernel != nullptr) return {};
+  return candidates(conv.problem, QN_ALGORITHM_AUTO, nullptr);
+}
+
+// Runs the candidates and puts what they took into `measured`, the fastest into `choice`.
+void measure(const ConvRequest& conv, const Vector<Choice>& list, Vector<Measured>* measured, Choice* choice) {
+  Vector<Trial> trials;
+  size_t packed = 0;
+  for (const Choice& c : list) {
+    if (c.cycles > worth_trying * list[0].cycles || packed > max_trial_bytes) break;
+    const Weights weights = conv.weights.unshared();  // those that another candidate has just read would be warmer
+    trials.emplace_back().plan = plan_choice({conv.request, c, weights, conv.window, conv.clamp, conv.problem});
+    packed += weights.packed_bytes();
+  }
+  if (trials.size() > 1) time_trials(conv.request, &trials);
+  size_t best = 0;
+  for (size_t i = 0; i < trials.size(); ++i) {
+    measured->push_back({list[i].algorithm, list[i].row->name, trials[i].seconds(), list[i].cycles / list[0].cycles});
+    const double must_beat = trials[best].seconds() * (best == 0 ? advantage : 1);
+    if (trials[i].seconds() < must_beat) best = i;
+  }
+  *choice = list[best];
+}
+
+// Replaces the cost model's choice by the measured one.
+qn_status choose_measured(const ConvRequest& conv, Choice* choice) {
+  const Vector<Choice> list = open_choices(conv);
+  if (list.empty()) return QN_OK;
+  Tuning& tuning = *conv.request.options.tuning->impl;
+  const String problem = problem_text(conv);
+  TunedChoice tuned;
+  if (tuning.find(problem, &tuned)) {
+    for (const Choice& c : list) {
+      if (c.algorithm != tuned.algorithm || tuned.kernel != c.row->name) continue;
+      *choice = c;
+      return QN_OK;
+    }
+  }
+  if (!conv.request.options.tune) return QN_OK;
+  tuned.measured.clear();
+  measure(conv, list, &tuned.measured, choice);
+  tuned.algorithm = choice->algorithm;
+  tuned.kernel = choice->row->name;
+  tuning.set(problem, tuned);
+  return QN_OK;
+}
+
+}  // namespace
+
+qn_status choose_conv(const ConvRequest& conv, Choice* choice) {
+  QN_TRY(choose(conv.who, conv.problem, conv.request.options, choice));
+  return has_api("op") && conv.request.options.tuning != nullptr ? choose_measured(conv, choice) : QN_OK;
+}
+
+qn_status plan_conv(const ConvRequest& conv, PlanPointer* plan) {
+  Choice choice;
+  QN_TRY(choose_conv(conv, &choice));
+  *plan = plan_choice({conv.request, choice, conv.weights, conv.window, conv.clamp, conv.problem});
+  (*plan)->algorithm = choice.algorithm;
+  (*plan)->kernel = choice.row->name;
+  (*plan)->macs = count_macs(conv.request.out, conv.weights.shape().depth());
+  return QN_OK;
+}
+
+}  // namespace quern

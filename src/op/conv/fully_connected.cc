@@ -1,0 +1,79 @@
+#include <limits>
+
+#include "op/conv/conv.h"
+
+namespace quern {
+namespace {
+
+constexpr char fully_connected[] = "fully_connected";
+
+class FullyConnected final : public Operator {
+ public:
+  FullyConnected(const qn_fully_connected_params& p, const qn_weights& weights, const WeightsShape& shape,
+                 const float* bias, qn_weights_cache* cache)
+      : Operator(fully_connected, 1, 1), weights_(weights, shape, bias, cache), clamp_{p.min, p.max} {
+    has_algorithms = true;
+  }
+
+  qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const override {
+    const qn_tensor& in = ins[0];
+    if (in.rank == 0) return fail(QN_INVALID_ARGUMENT, "%s: the input has rank 0", name);
+    const size_t channels = in.shape[in.rank - 1];
+    if (channels != weights_.shape().in) {
+      return fail(QN_INVALID_ARGUMENT, "%s: the input has %zu channels, not %zu", name, channels, weights_.shape().in);
+    }
+    out->rank = in.rank;
+    std::copy_n(in.shape, in.rank, out->shape);
+    out->shape[in.rank - 1] = weights_.shape().out;
+    return QN_OK;
+  }
+
+  qn_status plan(const Request& request, PlanPointer* plan) const override {
+    const qn_tensor& in = request.ins[0];
+    Problem problem;
+    for (uint32_t i = 0; i + 1 < in.rank; ++i) problem.pixels *= in.shape[i];
+    problem.row_stride = in.rank > 1 ? in.stride[in.rank - 2] : 0;
+    problem.traffic = request.options.traffic;
+    problem.density = density_for(weights_, request.options);
+    problem.in = weights_.shape().in;
+    problem.out = weights_.shape().out;
+    problem.pointwise = problem.matrix = true;
+    return plan_conv({name, problem, request, weights_, Window(), clamp_}, plan);
+  }
+
+ private:
+  Weights weights_;
+  qn_minmax_f32 clamp_;
+};
+
+}  // namespace
+}  // namespace quern
+
+extern "C" {
+
+void qn_fully_connected_params_init_sized(qn_fully_connected_params* params, size_t size) {
+  qn_fully_connected_params p = {};
+  p.type = QN_F32;
+  p.min = -std::numeric_limits<float>::infinity();
+  p.max = std::numeric_limits<float>::infinity();
+  quern::init_struct(params, size, p);
+}
+
+qn_status qn_fully_connected_create(const qn_fully_connected_params* params, const qn_weights* weights,
+                                    const float* bias, qn_weights_cache* cache, qn_operator** op) {
+  return quern::guarded([=] {
+    using namespace quern;
+    qn_fully_connected_params p;
+    QN_TRY(read_params(fully_connected, params, qn_fully_connected_params_init, op, &p));
+    QN_TRY(check_positive(fully_connected, "in_channels", p.in_channels));
+    QN_TRY(check_positive(fully_connected, "out_channels", p.out_channels));
+    QN_TRY(check_clamp(fully_connected, p.min, p.max));
+    const WeightsShape shape = {.out = p.out_channels, .in = p.in_channels};
+    qn_weights w;
+    QN_TRY(read_weights(fully_connected, weights, shape, &w));
+    QN_TRY(check_aligned(fully_connected, "bias", bias));
+    return make_operator<FullyConnected>(op, p, w, shape, bias, cache);
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,98 @@
+#include "op/conv/tune.h"
+
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "base/parallel.h"
+
+namespace quern {
+namespace {
+
+constexpr size_t first_counted = 1, fair_rounds = 4, min_rounds = 7, max_rounds = 30;
+constexpr double enough_seconds = 0.2;  // after which there are no more rounds than the fewest
+constexpr double too_many_seconds = 3;  // after which there are no more at all, once every plan has counted
+constexpr double hopeless = 1.5;        // times the shortest time so far: such a plan is not run again
+constexpr size_t max_traffic = size_t{128} << 20;
+
+double now() { return static_cast<double>(now_ns()) * 1e-9; }
+
+// Reads one float of every cache line, so that they are the last that the caches have seen.
+void touch(const Buffer& buffer, const Split& part, size_t index) {
+  const volatile float* data = static_cast<const float*>(buffer.data());
+  constexpr size_t step = cache_line / sizeof(float);
+  for (size_t line = part.begin(index); line < part.end(index); ++line) static_cast<void>(data[line * step]);
+}
+
+// A buffer that was written to: untouched pages would all be one page of zeros.
+Buffer filled(size_t bytes) {
+  Buffer buffer(bytes);
+  std::fill_n(static_cast<float*>(buffer.data()), bytes / sizeof(float), 1.0f);
+  return buffer;
+}
+
+// What the plans run on, and what passes the caches between two runs.
+class Stage {
+ public:
+  Stage(const Request& request, const Vector<Trial>& trials)
+      : options_(request.options), output_(filled(qn_tensor_bytes(&request.out))) {
+    const size_t caches = cpu().l2_bytes + cpu().l3_bytes;
+    traffic_ = filled(std::min({options_.traffic, caches, max_traffic}));
+    size_t workspace = 0;
+    for (const Trial& trial : trials) workspace = std::max(workspace, trial.plan->workspace_size());
+    workspace_ = filled(workspace);
+    for (const qn_tensor& in : request.ins) {
+      inputs_.push_back(filled(qn_tensor_bytes(&in)));
+      addresses_.push_back(inputs_.back().data());
+    }
+  }
+
+  // Seconds of one run.
+  double run(const qn_plan& plan) {
+    if (options_.traffic != 0) pass_caches();
+    const double start = now();
+    run_plan(plan, addresses_.data(), output_.data(), workspace_.data(), options_.parallel);
+    return now() - start;
+  }
+
+ private:
+  // Every task reads all of the traffic, lest a core keep its own data, and its part of the tensors.
+  void pass_caches() {
+    auto task = [&](size_t index) {
+      const auto read = [&](const Buffer& buffer, size_t parts) {
+        touch(buffer, {buffer.size() / cache_line, parts}, parts == 1 ? 0 : index);
+      };
+      read(traffic_, 1);
+      for (const Buffer* buffer : {&output_, &workspace_}) read(*buffer, options_.tasks);
+      for (const Buffer& input : inputs_) read(input, options_.tasks);
+    };
+    run_tasks(options_.parallel, options_.tasks, task);
+  }
+
+  const qn_plan_options& options_;
+  Buffer output_, traffic_, workspace_;
+  Vector<Buffer> inputs_;
+  Vector<const void*> addresses_;
+};
+
+}  // namespace
+
+void time_trials(const Request& request, Vector<Trial>* trials) {
+  Stage stage(request, *trials);
+  double best = __builtin_inf();
+  const double start = now();
+  for (size_t round = 0; round < max_rounds; ++round) {
+    if (round >= min_rounds && now() - start > enough_seconds) break;
+    for (size_t i = 0; i < trials->size(); ++i) {
+      Trial& trial = (*trials)[(round + i) % trials->size()];  // nobody is always the one after another
+      // Whoever else uses the machine may make anything look hopeless once.
+      if (round >= fair_rounds && trial.seconds() > hopeless * best) continue;
+      if (round > first_counted && now() - start > too_many_seconds) continue;
+      const double seconds = stage.run(*trial.plan);
+      if (round < first_counted) continue;  // code and tables are new
+      trial.runs.insert(std::upper_bound(trial.runs.begin(), trial.runs.end(), seconds), seconds);
+    }
+    best = __builtin_inf();
+    for (const Trial& trial : *trials) best = std::min(best, trial.seconds());
+  }
+}
+
+}  // namespace quern

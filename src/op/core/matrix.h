@@ -1,0 +1,52 @@
+// What the products of matrices that need no operator share.
+#pragma once
+
+#include <initializer_list>
+
+#include "base/math.h"
+#include "base/tensor.h"
+#include "op/core/operator.h"
+
+namespace quern {
+
+// How many tasks the caller's threads are to get. Idle ones cost little where the host does not say.
+inline size_t tasks_of(const qn_parallel* parallel) {
+  constexpr size_t assumed = 8;
+  if (parallel == nullptr) return 1;
+  return parallel->threads == 0 ? assumed : std::min(parallel->threads, max_tasks);
+}
+
+// A row-major matrix of floats, `ld` from one row to the next.
+struct Matrix {
+  const char* what;
+  const void* data;
+  size_t rows, columns, ld;
+
+  qn_tensor tensor() const { return {QN_F32, QN_LAYOUT_NHWC, 2, {rows, columns}, {ld * sizeof(float), sizeof(float)}}; }
+  bool empty() const { return data == nullptr || rows == 0 || columns == 0; }
+};
+
+inline qn_status check_matrix(const char* who, const Matrix& m) {
+  if (m.rows == 0 || m.columns == 0) return QN_OK;
+  if (m.data == nullptr) return fail(QN_INVALID_ARGUMENT, "%s: %s is NULL", who, m.what);
+  if (m.ld < m.columns) {
+    return fail(QN_INVALID_ARGUMENT, "%s: ld%s %zu is below the %zu columns of %s", who, m.what, m.ld, m.columns,
+                m.what);
+  }
+  size_t bytes;
+  if (!checked_mul(m.rows, m.ld, &bytes) || !checked_mul(bytes, sizeof(float), &bytes) || bytes > PTRDIFF_MAX) {
+    return fail(QN_INVALID_ARGUMENT, "%s: the size of %s overflows", who, m.what);
+  }
+  return check_aligned(who, m.what, m.data);
+}
+
+// Fails where c, which is written, overlaps an operand.
+inline qn_status check_apart(const char* who, const Matrix& c, std::initializer_list<Matrix> operands) {
+  for (const Matrix& m : operands) {
+    if (m.empty() || c.empty() || !overlap(m.data, m.tensor(), c.data, c.tensor())) continue;
+    return fail(QN_INVALID_ARGUMENT, "%s: %s overlaps %s", who, m.what, c.what);
+  }
+  return QN_OK;
+}
+
+}  // namespace quern

@@ -1,0 +1,58 @@
+// How a matrix product is cut: into units for the tasks, and each unit into calls of a micro-kernel.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include "base/math.h"
+#include "op/core/operator.h"
+
+namespace quern {
+
+// `count` products of m x n (images, groups), one after the other.
+struct TilingShape {
+  size_t count = 1, m = 1, n = 1;
+  size_t mr = 1, nr = 1;
+  size_t row_bytes = 0;         // of A that one row of C needs
+  size_t panel_bytes = 0;       // of W
+  bool whole_channels = false;  // never divide n: a tile of rows is expensive to make
+};
+
+class Tiling {
+ public:
+  Tiling() = default;
+  Tiling(const TilingShape& shape, size_t tasks);
+
+  size_t tasks() const { return tasks_.chunks; }
+  // Rows of a tile: mr, or fewer where the last tile would have few.
+  size_t rows() const { return shape_.mr; }
+  // Elements of the largest tile.
+  size_t tile_elements() const { return shape_.mr * std::min(block_, shape_.n); }
+
+  // Calls tile(product, m, rows, n, channels) for all tiles of a task. The panels of a block of channels stay in the L2
+  // cache while the rows go by, and a tile of rows stays in the L1 cache, where it fits, for all panels of the block.
+  template <class Tile>
+  void run(size_t task, Tile&& tile) const {
+    for (size_t unit = tasks_.begin(task); unit < tasks_.end(task); ++unit) {
+      const size_t n_chunk = unit % n_.chunks, rest = unit / n_.chunks;
+      const size_t m_chunk = rest % m_.chunks, product = rest / m_.chunks;
+      const size_t m_begin = m_.begin(m_chunk) * shape_.mr, m_end = std::min(m_.end(m_chunk) * shape_.mr, shape_.m);
+      const size_t n_begin = n_.begin(n_chunk) * shape_.nr, n_end = std::min(n_.end(n_chunk) * shape_.nr, shape_.n);
+      for (size_t n = n_begin; n < n_end; n += block_) {
+        for (size_t m = m_begin; m < m_end; m += shape_.mr) {
+          tile(product, m, std::min(shape_.mr, m_end - m), n, std::min(block_, n_end - n));
+        }
+      }
+    }
+  }
+
+ private:
+  void divide(size_t tasks);
+
+  TilingShape shape_;
+  Split m_, n_;       // tiles of rows, panels
+  Split tasks_;       // units: products x chunks of m x chunks of n
+  size_t block_ = 1;  // channels, a multiple of nr
+};
+
+}  // namespace quern

@@ -1,0 +1,75 @@
+#include "base/math.h"
+#include "op/core/copy.h"
+
+namespace quern {
+namespace {
+
+constexpr char pad[] = "pad";
+
+class Pad final : public Operator {
+ public:
+  explicit Pad(const qn_pad_params& p) : Operator(pad, 1, 1), p_(p) {}
+
+  qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const override {
+    QN_TRY(check_rank(name, ins[0], p_.rank));
+    out->rank = p_.rank;
+    for (uint32_t i = 0; i < p_.rank; ++i) {
+      if (!checked_add(ins[0].shape[i], p_.before[i], &out->shape[i]) ||
+          !checked_add(out->shape[i], p_.after[i], &out->shape[i])) {
+        return fail(QN_INVALID_ARGUMENT, "%s: dimension %u overflows", name, i);
+      }
+    }
+    return QN_OK;
+  }
+
+  // The middle is the input. Around it lie two slabs per dimension, in dimensions further out as narrow as the input,
+  // in those further in as wide as the output: nothing is written twice.
+  qn_status plan(const Request& request, PlanPointer* plan) const override {
+    const qn_tensor &in = request.ins[0], &out = request.out;
+    constexpr size_t repeat[QN_MAX_RANK] = {};
+    Vector<Copy> copies;
+    size_t middle = 0;  // where the part of the output begins that is left
+    for (uint32_t i = 0; i < p_.rank; ++i) {
+      size_t shape[QN_MAX_RANK];
+      std::copy_n(in.shape, i, shape);
+      std::copy(out.shape + i, out.shape + out.rank, shape + i);
+      const size_t end = middle + (p_.before[i] + in.shape[i]) * out.stride[i];
+      for (const auto& [count, offset] : {std::pair(p_.before[i], middle), std::pair(p_.after[i], end)}) {
+        shape[i] = count;
+        if (count > 0) copies.push_back({Copy::fill, 0, offset, copy_nest(out.rank, shape, repeat, out.stride)});
+      }
+      middle += p_.before[i] * out.stride[i];
+    }
+    copies.push_back({0, 0, middle, copy_nest(in.rank, in.shape, in.stride, out.stride)});
+    *plan = plan_copies(request, copies, p_.value);
+    return QN_OK;
+  }
+
+ private:
+  qn_pad_params p_;
+};
+
+qn_status create(const qn_pad_params* params, qn_operator** op) {
+  qn_pad_params p;
+  QN_TRY(read_params(pad, params, qn_pad_params_init, op, &p));
+  if (p.rank > QN_MAX_RANK) return fail(QN_INVALID_ARGUMENT, "%s: rank %u is above %d", pad, p.rank, QN_MAX_RANK);
+  return make_operator<Pad>(op, p);
+}
+
+}  // namespace
+}  // namespace quern
+
+extern "C" {
+
+void qn_pad_params_init_sized(qn_pad_params* params, size_t size) {
+  qn_pad_params p = {};
+  p.type = QN_F32;
+  p.rank = 4;
+  quern::init_struct(params, size, p);
+}
+
+qn_status qn_pad_create(const qn_pad_params* params, qn_operator** op) {
+  return quern::guarded([=] { return quern::create(params, op); });
+}
+
+}  // extern "C"

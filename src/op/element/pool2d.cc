@@ -1,0 +1,263 @@
+#include <algorithm>
+#include <limits>
+
+#include "base/cpu.h"
+#include "base/math.h"
+#include "base/needs.h"
+#include "base/tensor.h"
+#include "kernel/pool.h"
+#include "kernel/select.h"
+#include "op/core/window.h"
+#include "op/pixels/plane.h"
+
+namespace quern {
+namespace {
+
+constexpr char pool2d[] = "pool2d";
+constexpr size_t channel_step = 16;  // a cache line
+
+// Cycles of a vector and a tap, and of a pixel-blocked image's elements, to copy them, and channels, to begin them.
+constexpr double row_tap_cycles = 1.5, plane_tap_cycles = 3, copy_cycles = 0.15, channel_cycles = 40;
+
+// Pixels of one direction that count for the average of output o.
+size_t counted(const Axis& axis, size_t o, bool count_padding) {
+  size_t count = 0;
+  const int64_t low = count_padding ? -static_cast<int64_t>(axis.before) : 0;
+  const int64_t high = static_cast<int64_t>(axis.in + (count_padding ? axis.after : 0));
+  for (size_t k = 0; k < axis.kernel; ++k) {
+    const int64_t i = axis.at(o, k);
+    count += i >= low && i < high;
+  }
+  return count;
+}
+
+// One by how many pixels count, for every output pixel; 0 where none does.
+Vector<float> scales(const Window& window, bool count_padding) {
+  Vector<size_t> widths;
+  for (size_t x = 0; x < window.w.out; ++x) widths.push_back(counted(window.w, x, count_padding));
+  Vector<float> scale;
+  scale.reserve(window.pixels());
+  for (size_t y = 0; y < window.h.out; ++y) {
+    const size_t height = counted(window.h, y, count_padding);
+    for (const size_t width : widths) {
+      const size_t count = height * width;
+      scale.push_back(count == 0 ? 0.0f : 1.0f / static_cast<float>(count));
+    }
+  }
+  return scale;
+}
+
+// Output pixels, in order, whose window has only padding in it: dilation can step over the whole image.
+Vector<size_t> blind_pixels(const Window& window) {
+  const auto misses = [](const Axis& axis, size_t o) { return counted(axis, o, false) == 0; };
+  Vector<size_t> blind;
+  for (size_t y = 0; y < window.h.out; ++y) {
+    const bool row = misses(window.h, y);
+    for (size_t x = 0; x < window.w.out; ++x) {
+      if (row || misses(window.w, x)) blind.push_back(y * window.w.out + x);
+    }
+  }
+  return blind;
+}
+
+// A global maximum sees all of the image.
+constexpr bool has_blind = has_operator("max_pool");
+
+// Their maximum. ONNX leaves it open; this is what ONNX Runtime gives.
+float blind_maximum(const qn_minmax_f32& limits) { return clamp(std::numeric_limits<float>::lowest(), limits); }
+
+class PoolPlan final : public RowPlan {
+ public:
+  PoolPlan(const Request& request, const Window& window, const PoolRow& row, bool count_padding,
+           const qn_minmax_f32& clamp)
+      : RowPlan(request, window, channel_step), row_(row), taps_(window.taps()), clamp_(clamp) {
+    kernel = row.name;
+    if (row.kind == PoolKind::average) {
+      scale_ = scales(window, count_padding);
+    } else if (has_blind) {
+      blind_ = blind_pixels(window);
+    }
+  }
+
+ private:
+  void run_row(const RowTask& t) const override {
+    row_.run(t.channels, width_, taps_, t.offsets, step_, t.a, scale_.empty() ? nullptr : &scale_[t.y * width_], t.c,
+             c_stride_, &clamp_);
+    if (!has_blind) return;
+    const size_t first = t.y * width_;
+    for (auto p = std::lower_bound(blind_.begin(), blind_.end(), first); p != blind_.end() && *p < first + width_;
+         ++p) {
+      std::fill_n(reinterpret_cast<float*>(t.c + (*p - first) * c_stride_), t.channels, blind_maximum(clamp_));
+    }
+  }
+
+  const PoolRow& row_;
+  size_t taps_;
+  qn_minmax_f32 clamp_;
+  Vector<float> scale_;   // averages: of every output pixel
+  Vector<size_t> blind_;  // maxima: the pixels that see no image
+};
+
+// The same of pixel-blocked images.
+class PoolPlanePlan final : public PlanePlan {
+ public:
+  PoolPlanePlan(const Request& request, const Window& window, const PoolPlaneRow& row, bool count_padding,
+                const qn_minmax_f32& clamp)
+      : PlanePlan(request, window, row.block, padding_of(row.kind), Reads::in_place), row_(row), clamp_(clamp) {
+    kernel = row.name;
+    if (row.kind == PoolKind::average) {
+      scale_ = scales(window, count_padding);
+      scale_.resize(round_up(scale_.size(), row.lanes));
+    } else {
+      blind_ = blind_pixels(window);
+    }
+  }
+
+ private:
+  // What changes nothing.
+  static float padding_of(PoolKind kind) {
+    return kind == PoolKind::max ? -std::numeric_limits<float>::infinity() : 0.0f;
+  }
+
+  void run_plane(size_t, const char* a, char* c, char*) const override {
+    row_.run(pixels_, kernel_h_, kernel_w_, offsets_.data(), masks_.data(), mask_stride_, a, scale_.data(), c,
+             c_stride_, &clamp_);
+    for (const size_t p : blind_) {
+      reinterpret_cast<float*>(c + p / row_.block * c_stride_)[p % row_.block] = blind_maximum(clamp_);
+    }
+  }
+
+  const PoolPlaneRow& row_;
+  qn_minmax_f32 clamp_;
+  Vector<float> scale_;   // averages: of whole vectors of output pixels
+  Vector<size_t> blind_;  // maxima: the pixels that see no image
+};
+
+class Pool2d final : public Operator {
+ public:
+  Pool2d(const qn_pool2d_params& p, const Window& window) : Operator(pool2d, 1, 1), p_(p), window_(window) {
+    takes_blocked = true;
+    goes_by_rows = true;
+  }
+
+  qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const override {
+    QN_TRY(check_rank(name, ins[0], 4));
+    Window window;
+    QN_TRY(size(ins[0], &window));
+    out->rank = 4;
+    const size_t sizes[] = {ins[0].shape[0], window.h.out, window.w.out, ins[0].shape[3]};
+    std::copy_n(sizes, 4, out->shape);
+    return QN_OK;
+  }
+
+  qn_status cost(const Request& request, double* cycles) const override {
+    if (!has_sparse) return Operator::cost(request, cycles);
+    Window window;
+    QN_TRY(check_request(request, &window));
+    const bool blocked = is_blocked(request.ins[0]);
+    const size_t row_lanes = (cpu().isa & isa_avx512) != 0 ? 16 : (cpu().isa & isa_avx2) != 0 ? 8 : 4;
+    const size_t lanes = blocked ? plane_lanes() : row_lanes;
+    const auto taps = static_cast<double>(window.taps()), in = static_cast<double>(window.h.in * window.w.in);
+    const auto vectors = static_cast<double>(divide_up(window.pixels(), blocked ? lanes : 1));
+    const double planes = vectors * taps * plane_tap_cycles + in * copy_cycles + channel_cycles;
+    const double rows = vectors * taps * row_tap_cycles / static_cast<double>(lanes);
+    *cycles = (blocked ? planes : rows) * static_cast<double>(request.out.shape[0] * request.out.shape[3]);
+    return QN_OK;
+  }
+
+  qn_status plan(const Request& request, PlanPointer* plan) const override {
+    Window window;
+    QN_TRY(check_request(request, &window));
+    const bool blocked = is_blocked(request.ins[0]);
+    return blocked ? plan_with<PoolPlanePlan>(pool_plane_rows(), request, window, plan)
+                   : plan_with<PoolPlan>(pool_rows(), request, window, plan);
+  }
+
+ private:
+  qn_status check_layouts(const Request& request, const Window& window) const {
+    const bool in = is_blocked(request.ins[0]), out = is_blocked(request.out);
+    if (in == out || (in && window.pixels() == 1)) return QN_OK;
+    return fail(QN_UNSUPPORTED, "%s: the layouts of input and output differ", name);
+  }
+
+  template <class Plan, class Table>
+  qn_status plan_with(const Table& table, const Request& request, const Window& window, PlanPointer* plan) const {
+    const PoolKind kind = p_.kind == QN_POOL_MAX ? PoolKind::max : PoolKind::average;
+    const auto* row = select(table, request.options.kernel, [&](const auto& r) { return r.kind == kind && fits(r); });
+    if (row == nullptr) return no_kernel(name, request.options.kernel);
+    *plan = make_plan<Plan>(request, window, *row, p_.count_padding != 0, qn_minmax_f32{p_.min, p_.max});
+    return QN_OK;
+  }
+  static size_t plane_lanes() {
+    return select(pool_plane_rows(), nullptr, [](const PoolPlaneRow& r) { return fits(r); })->lanes;
+  }
+  static bool fits(const PoolRow&) { return true; }
+  static bool fits(const PoolPlaneRow& row) { return row.block == qn_pixel_block(); }
+
+  qn_status check_request(const Request& request, Window* window) const {
+    QN_TRY(size(request.ins[0], window));
+    stride_window(request.ins[0], window);
+    QN_TRY(check_layouts(request, *window));
+    PlaneLayout layout;
+    const bool blocked = is_blocked(request.ins[0]);
+    if (blocked ? lay_out_planes(*window, &layout) : row_tables_fit(*window)) return QN_OK;
+    if (!blocked && !window->row_offsets_fit()) {
+      return fail(QN_UNSUPPORTED, "%s: the rows of a %zux%zu window, %zu bytes apart, reach further than 2 GiB", name,
+                  window->h.kernel, window->w.kernel, window->row_stride);
+    }
+    return fail(QN_UNSUPPORTED, "%s: %zux%zu windows of %zux%zu are too much for tables", name, window->h.out,
+                window->w.out, window->h.kernel, window->w.kernel);
+  }
+
+  qn_status size(const qn_tensor& in, Window* window) const {
+    *window = window_;
+    if (p_.global != 0) {
+      window->h.kernel = in.shape[1];
+      window->w.kernel = in.shape[2];
+    }
+    return size_window(name, in.shape[1], in.shape[2], p_.ceil_mode != 0, window);
+  }
+
+  qn_pool2d_params p_;
+  Window window_;
+};
+
+qn_status create(const qn_pool2d_params* params, qn_operator** op) {
+  qn_pool2d_params p;
+  QN_TRY(read_params(pool2d, params, qn_pool2d_params_init, op, &p));
+  if (p.kind != QN_POOL_MAX && p.kind != QN_POOL_AVERAGE) {
+    return fail(QN_INVALID_ARGUMENT, "%s: unknown kind %d", pool2d, static_cast<int>(p.kind));
+  }
+  QN_TRY(check_clamp(pool2d, p.min, p.max));
+  Window window;
+  if (p.global == 0) {
+    QN_TRY(make_window(pool2d, p.kernel, p.stride, p.dilation, p.padding, &window));
+    for (const Axis& axis : {window.h, window.w}) {
+      if (axis.before >= axis.extent() || axis.after >= axis.extent()) {
+        return fail(QN_INVALID_ARGUMENT, "%s: padding %zu, %zu is not smaller than the window's %zu", pool2d,
+                    axis.before, axis.after, axis.extent());
+      }
+    }
+  }
+  return make_operator<Pool2d>(op, p, window);
+}
+
+}  // namespace
+}  // namespace quern
+
+extern "C" {
+
+void qn_pool2d_params_init_sized(qn_pool2d_params* params, size_t size) {
+  qn_pool2d_params p = {};
+  p.type = QN_F32;
+  p.kernel = p.stride = p.dilation = {1, 1};
+  p.min = -std::numeric_limits<float>::infinity();
+  p.max = std::numeric_limits<float>::infinity();
+  quern::init_struct(params, size, p);
+}
+
+qn_status qn_pool2d_create(const qn_pool2d_params* params, qn_operator** op) {
+  return quern::guarded([=] { return quern::create(params, op); });
+}
+
+}  // extern "C"

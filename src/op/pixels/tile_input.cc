@@ -1,0 +1,172 @@
+#include "op/pixels/tile_input.h"
+
+#include "base/math.h"
+#include "base/tensor.h"
+#include "kernel/select.h"
+#include "kernel/transpose.h"
+#include "op/pixels/gather_table.h"
+
+namespace quern {
+namespace {
+
+// Splits k = begin .. end-1, which counts taps and of each all channels, into runs of channels of one tap.
+template <class Each>
+void walk_taps(size_t begin, size_t end, size_t channels, Each&& each) {
+  for (size_t k = begin; k < end;) {
+    const size_t tap = k / channels, i = k % channels, count = std::min(channels - i, end - k);
+    each(tap, i, count);
+    k += count;
+  }
+}
+
+// ---- NHWC: pixels are transposed
+
+class TransposedInput final : public TileInput {
+ public:
+  TransposedInput(const ConvPlan& conv, const Window& window)
+      : transpose_(best(transpose_rows())),
+        window_(window),
+        channels_(conv.weights.shape().in),
+        row_stride_(static_cast<int64_t>(window.row_stride)),
+        pixel_stride_(static_cast<int64_t>(window.pixel_stride)),
+        image_stride_(conv.problem.matrix ? 0 : conv.request.ins[0].stride[0]),
+        inside_rows_(columns_inside(window.h)),
+        inside_columns_(columns_inside(window.w)),
+        zero_(channels_) {}
+
+  void find(const Tile& tile, TilePixels* pixels) const override {
+    const size_t width = window_.w.out, image_pixels = window_.h.out * width;
+    const size_t image = tile.first / image_pixels, at = tile.first % image_pixels;
+    size_t y = at / width, x = at % width;
+    const char* a = tile.a + image * image_stride_;
+    pixels->inside = true;
+    for (size_t i = 0; i < tile.count;) {
+      const size_t end = std::min(tile.count, i + width - x);  // of this row
+      const bool inside = inside_rows_.has(y) && x >= inside_columns_.begin && x + end - i <= inside_columns_.end;
+      pixels->inside = pixels->inside && inside;
+      const int64_t first_y = window_.h.at(y, 0);
+      int64_t first_x = window_.w.at(x, 0);
+      const char* row = a + first_y * row_stride_;
+      for (; i < end; ++i, first_x += static_cast<int64_t>(window_.w.stride)) {
+        pixels->first[i] = row + first_x * pixel_stride_;
+        pixels->y[i] = first_y;
+        pixels->x[i] = first_x;
+      }
+      x = 0;
+      if (++y < window_.h.out) continue;
+      y = 0;
+      a += image_stride_;
+    }
+  }
+
+  TileRows rows(const Tile& tile, const TilePixels& pixels, size_t begin, size_t end, char* scratch,
+                size_t stride) const override {
+    // The channels of a single pixel lie as they should.
+    if (tile.count == 1 && window_.taps() == 1 && pixels.inside) {
+      return {pixels.first[0] + begin * sizeof(float), sizeof(float)};
+    }
+    char* to = scratch;
+    walk_taps(begin, end, channels_, [&](size_t tap, size_t i, size_t count) {
+      const void* from[TilePixels::max];
+      find_tap(pixels, tile.count, tap, i * sizeof(float), from);
+      transpose_.run(tile.count, count, from, to, stride);
+      to += count * stride;
+    });
+    return {scratch, stride};
+  }
+
+ private:
+  // Where a tap of each pixel is, and some bytes beyond.
+  void find_tap(const TilePixels& pixels, size_t count, size_t tap, size_t bytes, const void** from) const {
+    const auto y = static_cast<int64_t>(tap / window_.w.kernel * window_.h.dilation);
+    const auto x = static_cast<int64_t>(tap % window_.w.kernel * window_.w.dilation);
+    const int64_t distance = y * row_stride_ + x * pixel_stride_ + static_cast<int64_t>(bytes);
+    if (pixels.inside) {
+      for (size_t p = 0; p < count; ++p) from[p] = pixels.first[p] + distance;
+      return;
+    }
+    const char* const zero = reinterpret_cast<const char*>(zero_.data());
+    for (size_t p = 0; p < count; ++p) {  // without a branch: where the edges are, no processor foresees
+      const bool in_rows = static_cast<uint64_t>(pixels.y[p] + y) < window_.h.in;
+      const bool in_columns = static_cast<uint64_t>(pixels.x[p] + x) < window_.w.in;
+      from[p] = (in_rows & in_columns) != 0 ? pixels.first[p] + distance : zero;
+    }
+  }
+
+  const TransposeRow& transpose_;
+  Window window_;
+  size_t channels_;
+  int64_t row_stride_, pixel_stride_;  // of the window, with a sign
+  size_t image_stride_;
+  Span inside_rows_, inside_columns_;  // outputs that need no padding
+  Vector<float> zero_;                 // a pixel of padding
+};
+
+// ---- pixel-blocked
+
+// 1x1: rows are where they should be.
+class BlockedInput final : public TileInput {
+ public:
+  explicit BlockedInput(const ConvPlan& conv) : in_(conv.request.ins[0]) {}
+
+  TileRows rows(const Tile& tile, const TilePixels&, size_t begin, size_t, char*, size_t) const override {
+    return {tile.a + pixel_offset(in_.stride[1], tile.first) + begin * in_.stride[2], in_.stride[2]};
+  }
+
+ private:
+  qn_tensor in_;
+};
+
+// Other windows: pixels are gathered, by tables of which lie side by side there and here.
+class GatheredInput final : public TileInput {
+ public:
+  GatheredInput(const ConvPlan& conv, const Window& window, size_t pixels)
+      : tile_pixels_(conv.choice.spmm->pixels),
+        taps_(window.taps()),
+        in_(conv.request.ins[0]),
+        channels_(conv.weights.shape().in),
+        tables_(conv.choice.spmm->lanes) {
+    for (size_t first = 0; first < pixels; first += tile_pixels_) {
+      for (size_t tap = 0; tap < taps_; ++tap) {
+        tables_.begin();
+        for (size_t p = first; p < std::min(first + tile_pixels_, pixels); ++p) tables_.add(offset(window, p, tap));
+        tables_.end();
+      }
+    }
+  }
+
+  TileRows rows(const Tile& tile, const TilePixels&, size_t begin, size_t end, char* scratch,
+                size_t stride) const override {
+    char* to = scratch;
+    walk_taps(begin, end, channels_, [&](size_t tap, size_t i, size_t count) {
+      const char* const from = tile.a + i * in_.stride[2];
+      tables_.run(tile.first / tile_pixels_ * taps_ + tap, count, from, in_.stride[2], to, stride);
+      to += count * stride;
+    });
+    return {scratch, stride};
+  }
+
+ private:
+  // What a tap sees of a pixel.
+  size_t offset(const Window& window, size_t pixel, size_t tap) const {
+    const int64_t y = window.h.at(pixel / window.w.out, tap / window.w.kernel);
+    const int64_t x = window.w.at(pixel % window.w.out, tap % window.w.kernel);
+    if (!window.h.inside(y) || !window.w.inside(x)) return GatherTables::nowhere;
+    return pixel_offset(in_.stride[1], static_cast<size_t>(y) * window.w.in + static_cast<size_t>(x));
+  }
+
+  size_t tile_pixels_, taps_;
+  qn_tensor in_;
+  size_t channels_;
+  GatherTables tables_;  // of each tile and tap
+};
+
+}  // namespace
+
+Shared<const TileInput> make_tile_input(const ConvPlan& conv, const Window& window, size_t pixels) {
+  if (!is_blocked(conv.request.ins[0])) return make_shared<TransposedInput>(conv, window);
+  if (conv.problem.pointwise) return make_shared<BlockedInput>(conv);
+  return make_shared<GatheredInput>(conv, window, pixels);
+}
+
+}  // namespace quern

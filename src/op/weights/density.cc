@@ -1,0 +1,99 @@
+#include "op/weights/density.h"
+
+#include <algorithm>
+
+#include "op/weights/weight_rows.h"
+
+namespace quern {
+namespace {
+
+// Reading many megabytes of ordinary weights would take as long as packing them. Those of which a sample has fewer
+// zeros than this are taken for full.
+constexpr size_t sample_runs = 64, sample_run = 64;
+constexpr double few_zeros = 0.01;
+
+bool looks_full(const float* data, size_t elements) {
+  const size_t run = std::min(sample_run, elements);
+  const size_t runs = std::min(sample_runs, elements / run);
+  size_t zeros = 0;
+  for (size_t i = 0; i < runs; ++i) {
+    const size_t last = elements - run;  // where the last run begins
+    const float* from = data + (runs == 1 ? 0 : last / (runs - 1) * i + last % (runs - 1) * i / (runs - 1));
+    zeros += static_cast<size_t>(std::count(from, from + run, 0.0f));
+  }
+  return static_cast<double>(zeros) < few_zeros * static_cast<double>(runs * run);
+}
+
+WeightsDensity full_density(const WeightsShape& shape) {
+  WeightsDensity density;
+  density.elements = shape.groups * shape.out * shape.depth();
+  for (size_t i = 0; i < density.kinds; ++i) {
+    density.blocks[i] = shape.groups * shape.block_rows(size_t{1} << i) * shape.depth();
+  }
+  return density;
+}
+
+// Bit c of a mask: channel c of the widest block has something other than 0 at this position.
+using Mask = uint16_t;
+constexpr size_t widest = 16;
+constexpr size_t chunk = 256;  // masks that are made and counted at a time
+
+// In 16-bit arithmetic, which compilers do for many masks at a time.
+Mask count_bits(Mask m) {
+  m = static_cast<Mask>(m - (m >> 1 & 0x5555));
+  m = static_cast<Mask>((m & 0x3333) + (m >> 2 & 0x3333));
+  m = static_cast<Mask>((m + (m >> 4)) & 0x0f0f);
+  return static_cast<Mask>((m + (m >> 8)) & 0x1f);
+}
+
+void count_masks(Mask* masks, size_t count, WeightsDensity* density) {
+  constexpr Mask first_of[] = {0xffff, 0x5555, 0x1111, 0x0101, 0x0001};
+  static_assert(std::size(first_of) == WeightsDensity::kinds);
+  for (size_t i = 0; i < density->kinds; ++i) {
+    Mask sum = 0;  // of a chunk: at most 256 times 16
+    for (size_t p = 0; p < count; ++p) {
+      // Bit c becomes: a block that begins with channel c has something.
+      if (i > 0) masks[p] = static_cast<Mask>(masks[p] | masks[p] >> (1 << (i - 1)));
+      sum = static_cast<Mask>(sum + count_bits(masks[p] & first_of[i]));
+    }
+    density->blocks[i] += sum;
+  }
+}
+
+// Up to `widest` channels of a strip.
+void count_strip(const Strip& strip, size_t channels, const WeightsShape& shape, WeightsDensity* density) {
+  const WeightStrides& s = strip.stride;
+  for (size_t tap = 0; tap < shape.taps(); ++tap) {
+    const float* from = strip.data + tap / shape.kernel.w * s.h + tap % shape.kernel.w * s.w;
+    for (size_t begin = 0; begin < shape.in; begin += chunk) {
+      const size_t count = std::min(chunk, shape.in - begin);
+      Mask masks[chunk] = {};
+      for (size_t c = 0; c < channels; ++c) {
+        const float* row = from + c * s.out + begin * s.in;
+        for (size_t p = 0; p < count; ++p) {
+          masks[p] = static_cast<Mask>(masks[p] | static_cast<unsigned>(row[p * s.in] != 0.0f) << c);
+        }
+      }
+      count_masks(masks, count, density);
+    }
+  }
+}
+
+}  // namespace
+
+WeightsDensity count_density(const qn_weights& weights, const WeightsShape& shape) {
+  WeightsDensity density = full_density(shape);
+  const bool dense = weights.encoding == QN_WEIGHTS_DENSE;
+  if (dense && looks_full(static_cast<const float*>(weights.data), density.elements)) return density;
+  std::fill_n(density.blocks, density.kinds, 0);
+  WeightRows rows(weights, shape);
+  for (size_t group = 0; group < shape.groups; ++group) {
+    for (size_t c = 0; c < shape.out; c += widest) {
+      const size_t channels = std::min(widest, shape.out - c);
+      count_strip(rows.rows(group * shape.out + c, channels), channels, shape, &density);
+    }
+  }
+  return density;
+}
+
+}  // namespace quern

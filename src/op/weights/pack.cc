@@ -1,0 +1,178 @@
+#include "op/weights/pack.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/math.h"
+#include "kernel/winograd_math.h"
+#include "op/weights/pack_sparse.h"
+#include "op/weights/weight_rows.h"
+
+namespace quern {
+namespace {
+
+// Rows of one panel: row i, column j from b[i * k_stride + j * n_stride]; columns from `count` on are left alone.
+// In blocks of a cache line of weights, because either direction may have the long stride.
+void pack_rows(size_t k, size_t count, size_t nr, const float* b, size_t k_stride, size_t n_stride, float* rows) {
+  constexpr size_t block = 16;
+  for (size_t i0 = 0; i0 < k; i0 += block) {
+    const size_t i1 = std::min(k, i0 + block);
+    for (size_t j = 0; j < count; ++j) {
+      for (size_t i = i0; i < i1; ++i) rows[i * nr + j] = b[i * k_stride + j * n_stride];
+    }
+  }
+}
+
+// Sets the bias row of a panel, and zeros in the columns nobody uses.
+void begin_panel(size_t k, size_t count, size_t nr, const float* bias, float* panel) {
+  if (count < nr) std::memset(panel, 0, nr * (k + 1) * sizeof(float));
+  for (size_t j = 0; j < count; ++j) panel[j] = bias == nullptr ? 0.0f : bias[j];
+}
+
+void pack_group(const PackKey& key, WeightRows& weights, size_t group, float* panel) {
+  const WeightsShape& shape = key.shape;
+  for (size_t j = 0; j < shape.out; j += key.nr, panel += key.nr * (shape.depth() + 1)) {
+    const size_t o = group * shape.out + j, count = std::min(key.nr, shape.out - j);
+    begin_panel(shape.depth(), count, key.nr, key.bias.data() + o, panel);
+    const auto [data, stride] = weights.rows(o, count);
+    float* rows = panel + key.nr;
+    for (size_t y = 0; y < shape.kernel.h; ++y) {
+      for (size_t x = 0; x < shape.kernel.w; ++x, rows += key.nr * shape.in) {
+        pack_rows(shape.in, count, key.nr, data + y * stride.h + x * stride.w, stride.in, stride.out, rows);
+      }
+    }
+    weights.tell_read(o, count);
+  }
+}
+
+void pack_depthwise(const PackKey& key, WeightRows& weights, float* panel) {
+  const WeightsShape& shape = key.shape;
+  for (size_t c = 0; c < shape.groups; c += key.nr, panel += key.nr * (shape.taps() + 1)) {
+    const size_t count = std::min(key.nr, shape.groups - c);
+    begin_panel(shape.taps(), count, key.nr, key.bias.data() + c, panel);
+    const auto [data, stride] = weights.rows(c, count);
+    float* row = panel + key.nr;
+    for (size_t x = 0; x < shape.kernel.w; ++x) {
+      for (size_t y = 0; y < shape.kernel.h; ++y, row += key.nr) {
+        pack_rows(1, count, key.nr, data + y * stride.h + x * stride.w, stride.in, stride.out, row);
+      }
+    }
+  }
+}
+
+// ---- winograd ----
+
+constexpr size_t winograd_taps = 3;
+constexpr size_t winograd_block = 16;  // output channels that are transformed at once
+
+// G of winograd_math.h.
+struct WinogradTaps {
+  size_t inputs;
+  const double (*rows)[winograd_taps];
+};
+WinogradTaps winograd_taps_of(Packing packing) {
+  switch (packing) {
+    case Packing::winograd2: return {4, Winograd<2>::taps};
+    case Packing::winograd4: return {6, Winograd<4>::taps};
+    case Packing::winograd6: return {8, Winograd<6>::taps};
+    default: return {0, nullptr};
+  }
+}
+
+using WinogradVector = double[winograd_block];
+
+// result = sum of the taps times g, for every output channel of a block.
+template <class T>
+void weigh_taps(const double* g, const WinogradVector* taps, T* __restrict result) {
+#pragma GCC unroll 8
+  for (size_t o = 0; o < winograd_block; ++o) {
+    result[o] = static_cast<T>(g[0] * taps[0][o] + g[1] * taps[1][o] + g[2] * taps[2][o]);
+  }
+}
+
+// G w G' for `count` neighbouring output channels, in double precision: a row to each of the panels, which are `panel`
+// floats long.
+void transform_weights(const WinogradTaps& g, const float* w, const WeightStrides& s, size_t count, float* to,
+                       size_t panel) {
+  const size_t n = g.inputs;
+  WinogradVector columns[winograd_taps][winograd_taps] = {};  // of w
+  for (size_t x = 0; x < winograd_taps; ++x) {
+    for (size_t y = 0; y < winograd_taps; ++y) {
+      for (size_t o = 0; o < count; ++o) columns[x][y][o] = static_cast<double>(w[o * s.out + y * s.h + x * s.w]);
+    }
+  }
+  for (size_t i = 0; i < n; ++i) {
+    WinogradVector row[winograd_taps];
+    for (size_t x = 0; x < winograd_taps; ++x) weigh_taps(g.rows[i], columns[x], row[x]);
+    for (size_t j = 0; j < n; ++j, to += panel) {
+      float sums[winograd_block];
+      const bool whole = count == winograd_block;
+      weigh_taps(g.rows[j], row, whole ? to : sums);
+      if (!whole) std::memcpy(to, sums, count * sizeof(float));
+    }
+  }
+}
+
+Shared<PackedWeights> pack_winograd(const PackKey& key, const WinogradTaps& taps) {
+  const WeightsShape& shape = key.shape;
+  WeightRows weights(key.weights, shape);
+  const size_t points = taps.inputs * taps.inputs, panel = key.nr * (shape.in + 1);
+  auto packed = make_shared<PackedWeights>();
+  packed->panel_bytes = panel * sizeof(float);
+  packed->group_bytes = divide_up(shape.out, key.nr) * points * packed->panel_bytes;
+  packed->data = Buffer(packed->group_bytes);
+  auto* panels = static_cast<float*>(packed->data.data());
+  for (size_t j = 0; j < shape.out; j += key.nr, panels += points * panel) {
+    // The bias and the columns nobody uses; the rest, because the cache then has what is written to one panel after
+    // the other.
+    std::memset(panels, 0, points * panel * sizeof(float));
+    const size_t columns = std::min(key.nr, shape.out - j);
+    const auto [data, stride] = weights.rows(j, columns);
+    for (size_t i = 0; i < shape.in; ++i) {
+      for (size_t o = 0; o < columns; o += winograd_block) {
+        const size_t count = std::min(winograd_block, columns - o);
+        transform_weights(taps, data + o * stride.out + i * stride.in, stride, count, panels + (i + 1) * key.nr + o,
+                          panel);
+      }
+    }
+    weights.tell_read(j, columns);
+  }
+  return packed;
+}
+
+}  // namespace
+
+Shared<PackedWeights> pack_weights(const PackKey& key) {
+  if (has_algorithm(QN_ALGORITHM_WINOGRAD)) {
+    if (const WinogradTaps taps = winograd_taps_of(key.packing); taps.rows != nullptr) return pack_winograd(key, taps);
+  }
+  if (has_sparse && (key.packing == Packing::sparse || key.packing == Packing::sparse_fours)) return pack_sparse(key);
+  const WeightsShape& shape = key.shape;
+  WeightRows weights(key.weights, shape);
+  auto packed = make_shared<PackedWeights>();
+  const bool panels = !has_algorithm(QN_ALGORITHM_DEPTHWISE) || key.packing == Packing::panels;
+  packed->panel_bytes = key.nr * ((panels ? shape.depth() : shape.taps()) + 1) * sizeof(float);
+  packed->group_bytes = divide_up(panels ? shape.out : shape.groups, key.nr) * packed->panel_bytes;
+  packed->data = Buffer(packed->group_bytes * (panels ? shape.groups : 1));
+  auto* data = static_cast<float*>(packed->data.data());
+  if (panels) {
+    for (size_t g = 0; g < shape.groups; ++g) {
+      pack_group(key, weights, g, data + g * packed->group_bytes / sizeof(float));
+    }
+  } else {
+    pack_depthwise(key, weights, data);
+    weights.tell_read(0, shape.groups);
+  }
+  return packed;
+}
+
+void pack_panels(size_t n, size_t k, size_t nr, const float* b, size_t k_stride, size_t n_stride, const float* bias,
+                 float* panels) {
+  for (size_t j = 0; j < n; j += nr, panels += nr * (k + 1)) {
+    const size_t count = std::min(nr, n - j);
+    begin_panel(k, count, nr, bias == nullptr ? nullptr : bias + j, panels);
+    if (k > 0) pack_rows(k, count, nr, b + j * n_stride, k_stride, n_stride, panels + nr);
+  }
+}
+
+}  // namespace quern

@@ -1,0 +1,14 @@
+// Packs weights into the panels that gemm.h, igemm.h and dwconv.h draw.
+#pragma once
+
+#include "op/weights/weights.h"
+
+namespace quern {
+
+Shared<PackedWeights> pack_weights(const PackKey& key);
+
+// The panels of gemm.h for one matrix of k x n: element (i, j) at b[i * k_stride + j * n_stride]; bias may be NULL.
+void pack_panels(size_t n, size_t k, size_t nr, const float* b, size_t k_stride, size_t n_stride, const float* bias,
+                 float* panels);
+
+}  // namespace quern

@@ -1,0 +1,257 @@
+#include "op/weights/pack_sparse.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/cpu.h"
+#include "base/math.h"
+#include "op/weights/weight_rows.h"
+
+namespace quern {
+namespace {
+
+// Parts of one chunk of k, one after the other.
+struct Chunk {
+  Vector<SparsePart> parts;  // what lies before them counts from the chunk's beginning
+  Vector<qn_spmm_set> set;
+  Vector<char> index;
+  Vector<float> w;
+
+  void put_index(size_t k, size_t bytes) {
+    const auto wide = static_cast<uint16_t>(k);
+    index.push_back(static_cast<char>(wide & 0xff));
+    if (bytes == 2) index.push_back(static_cast<char>(wide >> 8));
+  }
+};
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
+
+struct Entry {
+  size_t k;  // from the chunk's beginning
+  float w;
+};
+
+// Rows of some output channels, and which part of k is at hand.
+struct Source {
+  Strip strip;
+  const WeightsShape& shape;
+  const SparsePlaces& places;
+  size_t channels, begin, end;
+
+  // Calls each(row, count, address) for runs of k whose weights lie at equal distances, and whose rows of A do: the
+  // first of the first channel's.
+  template <class Each>
+  void walk(Each&& each) const {
+    for (size_t k = begin; k < end;) {
+      const size_t tap = k / shape.in, i = k % shape.in;
+      const size_t y = tap / shape.kernel.w, x = tap % shape.kernel.w;
+      const bool together = places == SparsePlaces();
+      const size_t count = together ? std::min(shape.in - i, end - k) : 1;
+      const size_t row = together ? k - begin : i * places.channel + y * places.tap_row + x * places.tap_column;
+      each(row, count, strip.data + y * strip.stride.h + x * strip.stride.w + i * strip.stride.in);
+      k += count;
+    }
+  }
+};
+
+// ---- pairs: channels by their number of entries, two neighbours each a set
+
+// Weights of an output channel.
+struct Channel {
+  Vector<Entry> entries;
+  // For what is missing: a weight of the channel that is 0, if any is, where a dense product makes NaN of an infinity.
+  Entry filler = {0, 0};
+};
+
+void put_pair(const Channel& f, const Channel& s, size_t first, size_t second, Chunk* to) {
+  const size_t steps = divide_up<size_t>(std::max(f.entries.size(), s.entries.size()), 2);
+  to->set.push_back({static_cast<uint16_t>(steps), static_cast<uint16_t>(first), static_cast<uint16_t>(second)});
+  for (size_t i = 0; i < 2 * steps; ++i) {
+    for (const Channel* channel : {&f, &s}) {
+      const Entry& entry = i < channel->entries.size() ? channel->entries[i] : channel->filler;
+      to->put_index(entry.k, 1);
+      to->w.push_back(entry.w);
+    }
+  }
+}
+
+void put_pairs(const Source& from, Chunk* to) {
+  const WeightStrides& stride = from.strip.stride;
+  Channel channels[sparse_channels];
+  for (size_t n = 0; n < from.channels; ++n) {
+    Channel& channel = channels[n];
+    from.walk([&](size_t k, size_t count, const float* w) {
+      w += n * stride.out;
+      for (size_t i = 0; i < count; ++i) {
+        if (const float weight = w[i * stride.in]; weight != 0) {
+          channel.entries.push_back({k + i, weight});
+        } else {
+          channel.filler.k = k + i;
+        }
+      }
+    });
+  }
+  const auto count = [&](size_t n) { return channels[n].entries.size(); };
+  size_t order[sparse_channels];
+  for (size_t n = 0; n < from.channels; ++n) order[n] = n;
+  heap_sort(order, order + from.channels,
+            [&](size_t a, size_t b) { return count(a) != count(b) ? count(a) < count(b) : a < b; });
+  for (size_t i = 0; i < from.channels; i += 2) {
+    const bool two = i + 1 < from.channels;
+    const size_t first = order[i], second = two ? order[i + 1] : first;
+    put_pair(channels[first], two ? channels[second] : Channel(), first, second, to);
+  }
+}
+
+// ---- fours
+
+void put_fours(const Source& from, Chunk* to) {
+  const WeightStrides& stride = from.strip.stride;
+  for (size_t n = 0; n < from.channels; n += 4) {
+    const size_t channels = std::min<size_t>(4, from.channels - n);
+    struct {
+      Vector<size_t> k;
+      Vector<float> w;
+    } patterns[spmm_patterns + 1];
+    from.walk([&](size_t k, size_t count, const float* w) {
+      w += n * stride.out;
+      for (size_t i = 0; i < count; ++i, w += stride.in) {
+        size_t pattern = 0;
+        for (size_t c = 0; c < channels; ++c) pattern |= size_t{w[c * stride.out] != 0} << c;
+        auto& entries = patterns[pattern];
+        entries.k.push_back(k + i);
+        for (size_t c = 0; c < channels; ++c) {
+          if ((pattern >> c & 1) != 0) entries.w.push_back(w[c * stride.out]);
+        }
+      }
+    });
+    to->set.push_back({0, static_cast<uint16_t>(n), 0});
+    for (size_t p = 1; p <= spmm_patterns; ++p) to->put_index(patterns[p].k.size(), 2);
+    for (size_t p = 1; p <= spmm_patterns; ++p) {
+      for (const size_t k : patterns[p].k) to->put_index(k, 2);
+      to->w.insert(to->w.end(), patterns[p].w.begin(), patterns[p].w.end());
+    }
+  }
+}
+
+// ---- b1xN
+
+void put_blocks(const Source& from, size_t block, Chunk* to) {
+  const WeightStrides& stride = from.strip.stride;
+  for (size_t n = 0; n < from.channels; n += block) {
+    const size_t channels = std::min(block, from.channels - n);
+    qn_spmm_set set = {0, static_cast<uint16_t>(n), 0};
+    from.walk([&](size_t k, size_t count, const float* w) {
+      w += n * stride.out;
+      for (size_t i = 0; i < count; ++i, w += stride.in) {
+        float weights[16] = {};
+        bool any = false;
+        for (size_t c = 0; c < channels; ++c) {
+          weights[c] = w[c * stride.out];
+          any = any || weights[c] != 0;
+        }
+        if (!any) continue;
+        ++set.steps;
+        to->put_index(k + i, 2);
+        to->w.insert(to->w.end(), weights, weights + block);
+      }
+    });
+    to->set.push_back(set);
+  }
+}
+
+// ----
+
+void put_part(const Source& from, const PackKey& key, Chunk* to) {
+  SparsePart part = {static_cast<uint32_t>(to->set.size()), 0, static_cast<uint32_t>(to->index.size()),
+                     static_cast<uint32_t>(to->w.size())};
+  if (key.packing == Packing::sparse_fours) {
+    put_fours(from, to);
+  } else if (key.nr == 1) {
+    put_pairs(from, to);
+  } else {
+    put_blocks(from, key.nr, to);
+  }
+  part.sets = static_cast<uint32_t>(to->set.size()) - part.set;
+  to->parts.push_back(part);
+}
+
+// One buffer for all: weights and biases, then sets, then indices, and room for those of one step more.
+void join(const Vector<Chunk>& chunks, const Vector<float>& bias, SparseWeights* packed) {
+  size_t w = 0, sets = 0, index = 0;
+  for (const Chunk& chunk : chunks) {
+    for (SparsePart part : chunk.parts) {
+      part.set += static_cast<uint32_t>(sets), part.index += static_cast<uint32_t>(index);
+      part.w += static_cast<uint32_t>(w);
+      packed->parts.push_back(part);
+    }
+    w += chunk.w.size(), sets += chunk.set.size(), index += chunk.index.size();
+  }
+  const size_t w_bytes = w * sizeof(float), bias_bytes = bias.size() * sizeof(float);
+  const size_t set_bytes = sets * sizeof(qn_spmm_set);
+  packed->data = Buffer(w_bytes + bias_bytes + set_bytes + index + spmm_beyond);
+  auto* to = static_cast<char*>(packed->data.data());
+  packed->w = reinterpret_cast<const float*>(to);
+  packed->bias = reinterpret_cast<const float*>(to + w_bytes);
+  packed->set = reinterpret_cast<const qn_spmm_set*>(to + w_bytes + bias_bytes);
+  packed->index = to + w_bytes + bias_bytes + set_bytes;
+  const auto put = [](char* at, const auto& list) {
+    const size_t bytes = list.size() * sizeof list[0];
+    if (bytes > 0) std::memcpy(at, list.data(), bytes);
+    return at + bytes;
+  };
+  for (const Chunk& chunk : chunks) to = put(to, chunk.w);
+  to = put(to, bias);
+  for (const Chunk& chunk : chunks) to = put(to, chunk.set);
+  for (const Chunk& chunk : chunks) to = put(to, chunk.index);
+}
+
+// Entries of fours are sorted within a chunk, so its depth is part of the order in which they are summed up: it follows
+// from the weights alone, and all kernels give the same bits. Where most weights are there, rows of A are used so often
+// that the L2 cache is near enough.
+size_t fours_depth(double stored) { return stored > 0.65 ? 256 : 128; }
+
+}  // namespace
+
+// Rows of A must stay in the L1 cache. Those of two channels, whose sums are read and written after few steps as it is,
+// may fill it. Only where blocks of four channels or more, which use a row so often that the L2 cache is near enough,
+// are rare, chunks are deeper, lest their sums be read and written for a few steps.
+size_t sparse_depth(const SpmmRow& row, size_t pixels, size_t k, double stored) {
+  constexpr double enough_steps = 64;
+  const size_t row_bytes = std::min(row.pixels, pixels) * sizeof(float);
+  const size_t near_bytes = row.channels() == 2 ? cpu().l1_bytes : cpu().l1_bytes * 2 / 3;
+  double most = static_cast<double>(near_bytes / row_bytes);
+  if (row.block >= 4) {
+    const double far = static_cast<double>(cpu().l2_bytes / 2 / row_bytes);
+    most = std::max(most, std::min(far, enough_steps / std::max(stored, 1 / far)));
+  }
+  if (row.fours()) most = static_cast<double>(fours_depth(stored));
+  const size_t countable = std::min<size_t>(row.max_k(), UINT16_MAX);  // steps of a set, rows of A
+  return divide_up(k, divide_up(k, std::clamp<size_t>(static_cast<size_t>(most), 16, countable)));
+}
+
+Shared<PackedWeights> pack_sparse(const PackKey& key) {
+  const WeightsShape& shape = key.shape;
+  WeightRows weights(key.weights, shape);
+  auto packed = make_shared<SparseWeights>();
+  packed->depth = key.depth;
+  packed->chunks = divide_up(shape.depth(), key.depth);
+  packed->blocks = divide_up(shape.out, sparse_channels);
+  Vector<Chunk> chunks(shape.groups * packed->chunks);
+  Vector<float> bias(shape.groups * packed->blocks * sparse_channels);
+  for (size_t g = 0; g < shape.groups; ++g) {
+    for (size_t n = 0; n < shape.out; n += sparse_channels) {
+      const size_t o = g * shape.out + n, count = std::min(sparse_channels, shape.out - n);
+      const Strip strip = weights.rows(o, count);
+      for (size_t c = 0; c < packed->chunks; ++c) {
+        const size_t begin = c * key.depth, end = std::min(begin + key.depth, shape.depth());
+        put_part({strip, shape, key.places, count, begin, end}, key, &chunks[g * packed->chunks + c]);
+      }
+      weights.tell_read(o, count);
+      std::copy_n(key.bias.data() + o, count, bias.data() + g * packed->blocks * sparse_channels + n);
+    }
+  }
+  join(chunks, bias, packed.get());
+  return packed;
+}
+
+}  // namespace quern

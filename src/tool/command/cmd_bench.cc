@@ -1,0 +1,147 @@
+#include <fmt/format.h>
+#include <stdlib.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/cpu.h"
+#include "convert/common/error.h"
+#include "peak/peak.h"
+#include "tool/command/command.h"
+#include "tool/memory.h"
+#include "tool/model.h"
+#include "tool/progress.h"
+
+namespace quern {
+namespace {
+
+struct Arguments {
+  ModelFiles files;
+  TuningFlags tuning;
+  qn_algorithm algorithm = QN_ALGORITHM_AUTO;
+  std::string isa;
+  size_t threads = 1, runs = 20;
+  bool json = false;
+};
+
+constexpr size_t warm_ups = 2;
+
+struct Measured {
+  std::vector<double> ms;  // one per run, ascending
+  double load_ms;
+  uint64_t peak_memory;
+  uint64_t macs;
+};
+
+// Multiply-accumulates of one run as the plans count them, from a session that profiles.
+uint64_t count_macs(qn_model* model) {
+  const SessionPtr session = make_session(model, {1, true});
+  run_session(session.get(), random_inputs(session.get(), qn_model_input_count(model)));
+  uint64_t macs = 0;
+  for (size_t i = 0; i < qn_session_profile_count(session.get()); ++i) {
+    qn_profile_entry entry;
+    qn_profile_entry_init(&entry);
+    check(qn_session_profile(session.get(), i, &entry));
+    macs += entry.macs;
+  }
+  return macs;
+}
+
+Measured measure(const Arguments& arguments) {
+  Measured measured;
+  const PeakMemory memory;
+  const auto start = std::chrono::steady_clock::now();
+  const ModelPtr model = load_model(arguments.files);
+  TuningFile tuning(arguments.tuning);
+  const SessionPtr session = make_session(model.get(), {arguments.threads, false, &tuning, arguments.algorithm});
+  measured.load_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  tuning.save();
+  const std::vector<InputData> inputs = random_inputs(session.get(), qn_model_input_count(model.get()));
+  Progress progress("runs", warm_ups + arguments.runs);
+  for (size_t i = 0; i < warm_ups + arguments.runs; ++i) {
+    const double ms = run_session(session.get(), inputs);
+    if (i >= warm_ups) measured.ms.push_back(ms);
+    progress.step();
+  }
+  measured.peak_memory = memory.growth();
+  measured.macs = count_macs(model.get());
+  std::sort(measured.ms.begin(), measured.ms.end());
+  return measured;
+}
+
+// The value below which `part` of the sorted values lie, by the nearest rank.
+double quantile(const std::vector<double>& sorted, double part) {
+  const auto rank = static_cast<size_t>(part * static_cast<double>(sorted.size()) + 0.999999);
+  return sorted[std::clamp<size_t>(rank, 1, sorted.size()) - 1];
+}
+
+double median(const std::vector<double>& sorted) {
+  const size_t n = sorted.size();
+  return (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
+}
+
+void choose_isa(const std::string& isa) {
+  if (isa.empty()) return;
+  if (isa_from_name(isa.c_str()) == 0) throw CLI::ValidationError("--isa", fmt::format("\"{}\" is no level", isa));
+  setenv("QUERN_ISA", isa.c_str(), 1);  // read when the library first asks for the CPU, which comes after this
+  if (isa != qn_cpu_level()) throw Error(fmt::format("this CPU has no {}; its level is {}", isa, qn_cpu_level()));
+}
+
+int bench(const Arguments& arguments) {
+  choose_isa(arguments.isa);
+  const Measured measured = measure(arguments);
+  const double middle = median(measured.ms);
+  const double gflops = 2 * static_cast<double>(measured.macs) / (middle * 1e6);
+  const double peak = measure_peak_flops(best_isa()) / 1e9 * static_cast<double>(arguments.threads);
+  const nlohmann::ordered_json json = {{"model", arguments.files.model},
+                                       {"type", "f32"},
+                                       {"isa", qn_cpu_level()},
+                                       {"threads", arguments.threads},
+                                       {"runs", arguments.runs},
+                                       {"min_ms", measured.ms.front()},
+                                       {"median_ms", middle},
+                                       {"p90_ms", quantile(measured.ms, 0.9)},
+                                       {"gflops", gflops},
+                                       {"percent_of_peak", 100 * gflops / peak},
+                                       {"load_ms", measured.load_ms},
+                                       {"peak_memory_bytes", measured.peak_memory}};
+  if (arguments.json) {
+    fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    return 0;
+  }
+  fmt::print("{}: {} at {}, {} thread{}, {} runs\n", arguments.files.model, "f32", qn_cpu_level(), arguments.threads,
+             arguments.threads == 1 ? "" : "s", arguments.runs);
+  fmt::print("  {:.3f} ms median, {:.3f} min, {:.3f} p90\n", middle, measured.ms.front(), quantile(measured.ms, 0.9));
+  fmt::print("  {:.1f} GFLOP/s, {:.1f}% of the peak of {:.1f}\n", gflops, 100 * gflops / peak, peak);
+  fmt::print("  {:.1f} ms to load, {:.1f} MiB at most\n", measured.load_ms,
+             static_cast<double>(measured.peak_memory) / (1 << 20));
+  return 0;
+}
+
+}  // namespace
+
+Action bench_command(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  add_model_files(app, &arguments->files);
+  add_threads(app, &arguments->threads);
+  add_tuning(app, &arguments->tuning);
+  add_algorithm(app, &arguments->algorithm);
+  app.add_option("--runs", arguments->runs, fmt::format("Measured runs, after {} that are not", warm_ups))
+      ->check(CLI::Range(1, 1000000).description(""))
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_flag("--json", arguments->json, "One JSON object on standard output");
+  app.add_option("--isa", arguments->isa, "Use kernels up to this level: ref, sse41, avx2, avx512, neon")
+      ->type_name("LEVEL");
+  app.footer(
+      "GFLOP/s counts two operations per multiply-accumulate of convolutions and fully connected layers, over the\n"
+      "median. The peak is that of one core, measured right after, times the threads. Loading counts until the first\n"
+      "run can begin, measuring by --tune included. Memory is the growth of the peak resident size from before\n"
+      "loading.");
+  return [arguments] { return bench(*arguments); };
+}
+
+}  // namespace quern

@@ -1,0 +1,118 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "convert/common/error.h"
+#include "convert/needs.h"
+#include "tool/command/command.h"
+#include "tool/input/preprocess.h"
+#include "tool/model.h"
+#include "tool/sparsity.h"
+
+namespace quern {
+namespace {
+
+constexpr double worth_a_line = 0.05;  // of a layer's weights are 0
+
+struct Arguments {
+  ModelFiles files;
+  bool json = false, needs = false;
+};
+
+// What a model's ports say, as JSON and as a line.
+nlohmann::ordered_json port_json(const Graph& graph, const Port& port) {
+  const Tensor& tensor = graph.tensors[static_cast<size_t>(port.tensor)];
+  nlohmann::ordered_json json = {{"name", std::string(tensor.name)},
+                                 {"type", type_name(port.type)},
+                                 {"shape", std::vector<size_t>(tensor.shape.begin(), tensor.shape.end())}};
+  const qn_preprocessing& how = port.preprocessing;
+  const auto image = image_port(tensor.shape.data(), tensor.shape.size());
+  if (how.present && image) {
+    json["preprocessing"] = {{"order", how.bgr ? "bgr" : "rgb"},
+                             {"mean", std::vector<float>(how.mean, how.mean + image->channels)},
+                             {"scale", std::vector<float>(how.scale, how.scale + image->channels)},
+                             {"resize", how.resize},
+                             {"crop", how.crop}};
+  }
+  return json;
+}
+
+nlohmann::ordered_json ports_json(const Graph& graph, const Vector<Port>& ports) {
+  auto list = nlohmann::ordered_json::array();
+  for (const Port& port : ports) list.push_back(port_json(graph, port));
+  return list;
+}
+
+nlohmann::ordered_json describe(const Graph& graph, const ModelFiles& files) {
+  std::map<std::string, size_t> operators;
+  for (const Node& node : graph.nodes) ++operators[op_name(node.kind)];
+  const ModelStats stats = model_stats(graph);
+  uintmax_t bytes = 0;
+  for (const std::string& path : files.paths()) {
+    std::error_code error;
+    bytes += std::filesystem::file_size(path, error);
+    if (error) throw Error(fmt::format("cannot read the size of {}: {}", path, error.message()));
+  }
+  return {{"inputs", ports_json(graph, graph.inputs)},
+          {"outputs", ports_json(graph, graph.outputs)},
+          {"operators", operators},
+          {"parameters", stats.parameters},
+          {"nonzeros", stats.nonzeros},
+          {"sparsity", part_of(stats.parameters - stats.nonzeros, stats.parameters)},
+          {"layers", layers_json(stats.layers)},
+          {"macs", stats.macs},
+          {"file_bytes", bytes}};
+}
+
+void print_ports(const char* what, const nlohmann::ordered_json& ports) {
+  for (const auto& port : ports) {
+    const auto shape = port["shape"].get<std::vector<size_t>>();
+    fmt::print("{:<11}{}  {} {}\n", what, port["name"].get<std::string>(), port["type"].get<std::string>(),
+               shape_text(shape.data(), shape.size()));
+    if (port.contains("preprocessing")) fmt::print("{:<11}  images: {}\n", "", port["preprocessing"].dump());
+  }
+}
+
+int info(const Arguments& arguments) {
+  const Graph graph = load_graph(arguments.files);
+  if (arguments.needs) {
+    fmt::print("{}", needs_of(graph));
+    return 0;
+  }
+  const nlohmann::ordered_json json = describe(graph, arguments.files);
+  if (arguments.json) {
+    fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    return 0;
+  }
+  print_ports("input", json["inputs"]);
+  print_ports("output", json["outputs"]);
+  for (const auto& [kind, count] : json["operators"].items())
+    fmt::print("{:<11}{} {}\n", "operators", count.dump(), kind);
+  fmt::print("{:<11}{}, {:.2f}% of them zero\n", "parameters", json["parameters"].get<uint64_t>(),
+             100 * json["sparsity"].get<double>());
+  for (const auto& layer : json["layers"]) {
+    if (layer["sparsity"].get<double>() < worth_a_line) continue;
+    fmt::print("{:<11}{:6.2f}% of {} zero in {}\n", "sparse", 100 * layer["sparsity"].get<double>(),
+               layer["elements"].get<uint64_t>(), layer["name"].get<std::string>());
+  }
+  fmt::print("{:<11}{:.3f} million multiply-accumulates\n", "work", json["macs"].get<double>() / 1e6);
+  fmt::print("{:<11}{} bytes\n", "file", json["file_bytes"].get<uint64_t>());
+  return 0;
+}
+
+}  // namespace
+
+Action info_command(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  add_model_files(app, &arguments->files);
+  CLI::Option* json = app.add_flag("--json", arguments->json, "One JSON object on standard output");
+  app.add_flag("--needs", arguments->needs, "What a trimmed build must contain to run it, the list for QUERN_NEEDS")
+      ->excludes(json);
+  return [arguments] { return info(*arguments); };
+}
+
+}  // namespace quern

@@ -1,0 +1,224 @@
+#include "tool/input/preprocess.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+#include "convert/common/error.h"
+
+namespace quern {
+namespace {
+
+// Comma-separated numbers, between `least` and `most` of them.
+template <class T>
+std::vector<T> parse_list(const std::string& flag, const std::string& text, size_t most) {
+  std::vector<T> values;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (true) {
+    T value{};
+    const auto [next, error] = std::from_chars(at, end, value);
+    if (error != std::errc() || (next != end && *next != ',') || values.size() == most)
+      throw CLI::ValidationError(flag, fmt::format("\"{}\" is not one to {} numbers with commas between", text, most));
+    if constexpr (std::is_floating_point_v<T>)
+      if (!std::isfinite(value)) throw CLI::ValidationError(flag, fmt::format("\"{}\" is not finite", text));
+    values.push_back(value);
+    if (next == end) return values;
+    at = next + 1;
+  }
+}
+
+// How one output pixel is mixed from input pixels `first` onwards: weights with `fraction_bits` of fraction.
+constexpr int fraction_bits = 22;
+struct Mix {
+  size_t first;
+  std::vector<int32_t> weights;
+};
+
+std::vector<Mix> triangle_filter(size_t in, size_t out) {
+  const double scale = static_cast<double>(in) / static_cast<double>(out);
+  const double reach = std::max(scale, 1.0);
+  std::vector<Mix> mixes(out);
+  for (size_t i = 0; i < out; ++i) {
+    const double center = (static_cast<double>(i) + 0.5) * scale;
+    const auto first = static_cast<size_t>(std::max(center - reach + 0.5, 0.0));
+    const auto last = std::min(static_cast<size_t>(center + reach + 0.5), in);
+    std::vector<double> weights(last - first);
+    double sum = 0;
+    for (size_t k = 0; k < weights.size(); ++k) {
+      const double distance = (static_cast<double>(first + k) - center + 0.5) / reach;
+      weights[k] = std::max(1 - std::fabs(distance), 0.0);
+      sum += weights[k];
+    }
+    mixes[i].first = first;
+    for (const double w : weights)
+      mixes[i].weights.push_back(static_cast<int32_t>(w / sum * (1 << fraction_bits) + 0.5));
+  }
+  return mixes;
+}
+
+// One direction: element e of pixel i of every line; `step` elements lie between pixels, `line` between lines.
+struct Axis {
+  size_t lines, line_in, line_out, step, elements;
+};
+
+std::vector<uint8_t> resample(const std::vector<uint8_t>& in, const Axis& axis, const std::vector<Mix>& mixes) {
+  std::vector<uint8_t> out(axis.lines * axis.line_out);
+  for (size_t l = 0; l < axis.lines; ++l) {
+    for (size_t i = 0; i < mixes.size(); ++i) {
+      const uint8_t* from = &in[l * axis.line_in + mixes[i].first * axis.step];
+      uint8_t* to = &out[l * axis.line_out + i * axis.step];
+      for (size_t e = 0; e < axis.elements; ++e) {
+        int32_t sum = 1 << (fraction_bits - 1);
+        for (size_t k = 0; k < mixes[i].weights.size(); ++k) sum += mixes[i].weights[k] * from[k * axis.step + e];
+        to[e] = static_cast<uint8_t>(std::min(sum >> fraction_bits, 255));
+      }
+    }
+  }
+  return out;
+}
+
+void check_scaled(double width, double height, const std::string& who) {
+  if (!(width * height <= static_cast<double>(max_image_pixels)))
+    throw Error(fmt::format("{}: resized to {} x {} it is larger than {} million pixels", who, width, height,
+                            max_image_pixels / 1000000));
+}
+
+// The shorter side becomes `side`.
+Image resize_shorter(Image image, size_t side, const std::string& who) {
+  const size_t shorter = std::min(image.width, image.height);
+  if (side == 0 || shorter == side) return image;
+  const double factor = static_cast<double>(side) / static_cast<double>(shorter);
+  const double width = std::max(1.0, std::floor(static_cast<double>(image.width) * factor + 0.5));
+  const double height = std::max(1.0, std::floor(static_cast<double>(image.height) * factor + 0.5));
+  check_scaled(width, height, who);
+  return resize_image(image, static_cast<size_t>(width), static_cast<size_t>(height));
+}
+
+}  // namespace
+
+std::optional<ImagePort> image_port(const size_t* shape, size_t rank) {
+  const auto fits = [](size_t channels) { return channels == 1 || channels == 3; };
+  if (rank != 4) return std::nullopt;
+  if (fits(shape[1])) return ImagePort{shape[1], shape[2], shape[3], true};
+  if (fits(shape[3])) return ImagePort{shape[3], shape[1], shape[2], false};
+  return std::nullopt;
+}
+
+void add_image_flags(CLI::App& app, ImageFlags* flags) {
+  constexpr const char* group = "Images";
+  app.add_option_function<std::string>(
+         "--mean", [flags](const std::string& s) { flags->mean = parse_list<float>("--mean", s, 3); },
+         "Subtracted from pixels 0..255, per channel in the model's order or one for all")
+      ->type_name("M[,M,M]")
+      ->group(group);
+  app.add_option_function<std::string>(
+         "--scale", [flags](const std::string& s) { flags->scale = parse_list<float>("--scale", s, 3); },
+         "Multiplies what is left")
+      ->type_name("S[,S,S]")
+      ->group(group);
+  auto* bgr = app.add_flag_callback(
+      "--bgr", [flags] { flags->bgr = true; }, "The model takes blue first");
+  auto* rgb = app.add_flag_callback(
+      "--rgb", [flags] { flags->bgr = false; }, "The model takes red first (the default)");
+  bgr->group(group)->excludes(rgb);
+  rgb->group(group);
+  app.add_option_function<uint32_t>(
+         "--resize", [flags](uint32_t n) { flags->resize = n; },
+         "Bring the shorter side to N pixels first; 0: leave it")
+      ->check(CLI::Range(0, 1000000).description(""))
+      ->type_name("N")
+      ->group(group);
+  app.add_option_function<std::string>(
+         "--crop", [flags](const std::string& s) { flags->crop = parse_list<uint32_t>("--crop", s, 2); },
+         "Then cut out the centre N x N, and of that the centre M x M; 0: do not. What still differs from the model's "
+         "input is resized to it")
+      ->type_name("N[,M]")
+      ->group(group);
+}
+
+qn_preprocessing ImageFlags::over(const qn_preprocessing& model, size_t channels) const {
+  qn_preprocessing how = model;
+  if (!model.present) how = {model.struct_size, 1, 0, {0, 0, 0, 0}, {1, 1, 1, 1}, 0, {0, 0}};
+  const auto spread = [&](const std::vector<float>& values, float* to, const char* flag) {
+    if (values.empty()) return;
+    if (values.size() != 1 && values.size() != channels)
+      throw Error(fmt::format("{} has {} values, the input {} channels", flag, values.size(), channels));
+    for (size_t c = 0; c < channels; ++c) to[c] = values[values.size() == 1 ? 0 : c];
+  };
+  spread(mean, how.mean, "--mean");
+  spread(scale, how.scale, "--scale");
+  if (bgr) how.bgr = *bgr;
+  if (resize) how.resize = *resize;
+  if (!crop.empty())
+    for (size_t i = 0; i < 2; ++i) how.crop[i] = i < crop.size() ? crop[i] : 0;
+  return how;
+}
+
+Image resize_image(const Image& image, size_t width, size_t height) {
+  const size_t c = image.channels;
+  if (width == image.width && height == image.height) return image;
+  if (width != image.width) {
+    const Axis across = {image.height, image.width * c, width * c, c, c};
+    const Image wide = {width, image.height, c, resample(image.pixels, across, triangle_filter(image.width, width))};
+    return resize_image(wide, width, height);
+  }
+  // Down the columns, a whole row of elements is one pixel of the axis.
+  const Axis down = {1, 0, height * width * c, width * c, width * c};
+  return {width, height, c, resample(image.pixels, down, triangle_filter(image.height, height))};
+}
+
+Image crop_image(const Image& image, size_t side, const std::string& who) {
+  if (side > image.width || side > image.height)
+    throw Error(fmt::format("{}: {} x {} pixels are too few to cut out {} x {}; see --resize", who, image.width,
+                            image.height, side, side));
+  Image out = {side, side, image.channels, {}};
+  const size_t x0 = (image.width - side) / 2, y0 = (image.height - side) / 2;
+  for (size_t y = 0; y < side; ++y) {
+    const auto from =
+        image.pixels.begin() + static_cast<std::ptrdiff_t>(((y0 + y) * image.width + x0) * image.channels);
+    out.pixels.insert(out.pixels.end(), from, from + static_cast<std::ptrdiff_t>(side * image.channels));
+  }
+  return out;
+}
+
+std::vector<float> image_tensor(Image image, const qn_preprocessing& how, const ImagePort& port,
+                                const std::string& who) {
+  Image picture = resize_shorter(with_channels(std::move(image), port.channels), how.resize, who);
+  for (const uint32_t side : how.crop)
+    if (side != 0) picture = crop_image(picture, side, who);
+  if (picture.width != port.width || picture.height != port.height) {
+    check_scaled(static_cast<double>(port.width), static_cast<double>(port.height), who);
+    picture = resize_image(picture, port.width, port.height);
+  }
+  const size_t count = port.width * port.height, channels = port.channels;
+  std::vector<float> out(count * channels);
+  for (size_t c = 0; c < channels; ++c) {
+    const size_t from = how.bgr ? channels - 1 - c : c;
+    float* to = port.channels_first ? &out[c * count] : &out[c];
+    const size_t step = port.channels_first ? 1 : channels;
+    for (size_t i = 0; i < count; ++i)
+      to[i * step] = (static_cast<float>(picture.pixels[i * channels + from]) - how.mean[c]) * how.scale[c];
+  }
+  return out;
+}
+
+InputData image_input(const std::string& path, const qn_port& port, const qn_preprocessing& model,
+                      const ImageFlags& flags) {
+  const auto image = image_port(port.tensor.shape, port.tensor.rank);
+  if (!image)
+    throw Error(fmt::format("input \"{}\" of shape {} takes no images", port.name,
+                            shape_text(port.tensor.shape, port.tensor.rank)));
+  const qn_preprocessing how = flags.over(model, image->channels);
+  InputData data = {port.tensor, {}};
+  data.tensor.shape[0] = 1;
+  check(qn_tensor_init(&data.tensor, data.tensor.type, data.tensor.rank, data.tensor.shape));
+  data.bytes = floats_as(image_tensor(read_image(path), how, *image, path), data.tensor.type);
+  return data;
+}
+
+}  // namespace quern

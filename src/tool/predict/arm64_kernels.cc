@@ -1,0 +1,76 @@
+#include "tool/predict/arm64_kernels.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string>
+
+#include "kernel/row.h"
+
+// The tables ask what they are compiled for.
+#undef QN_ARCH_X86_64
+#undef QN_ARCH_ARM64
+#define QN_ARCH_X86_64 0
+#define QN_ARCH_ARM64 1
+
+namespace quern {
+namespace {
+
+constexpr Arm64Kernel kernels[] = {
+#define QN_GEMM_ROW(type, mr, nr, isa, layout, name) {KernelFamily::gemm, #name, #isa, mr, nr, 0, 0, 1},
+#include "kernel/gemm.inc"
+#define QN_IGEMM_ROW(type, mr, nr, isa, layout, name) {KernelFamily::igemm, #name, #isa, mr, nr, 0, 0, 1},
+#include "kernel/igemm.inc"
+#define QN_DWCONV_ROW(type, nr, isa, layout, name) {KernelFamily::dwconv, #name, #isa, 1, nr, 0, 0, 1},
+#define QN_DWCONV_TILE_ROW(type, kernel, stride, rows, nr, isa, layout, name) \
+  {KernelFamily::dwconv_tile, #name, #isa, rows, nr, kernel, stride, 1},
+#define QN_DWCONV_PLANE_ROW(type, kernel, block, lanes, isa, layout, name) \
+  {KernelFamily::dwconv_plane, #name, #isa, lanes, 1, kernel, kernel == 0 ? 0 : 1, 1},
+#define QN_DWCONV_HALF_ROW(...)
+#include "kernel/dwconv.inc"
+#define QN_WINOGRAD_ROW(type, outputs, isa, layout, name) \
+  {KernelFamily::winograd, #name, #isa, outputs, outputs, 3, 1, 1},
+#include "kernel/winograd.inc"
+// Loops of fours depend on how many weights meet: they are left out, by a block of 0.
+#define QN_SPMM_ROW(type, packing, block, pixels, lanes, alone, isa, layout, name) \
+  {KernelFamily::spmm, #name, #isa, lanes, block > 2 ? block : 2, 0, 0, #packing[0] == 'f' ? 0 : block},
+#include "kernel/spmm.inc"
+};
+
+struct PredictedLoop {
+  double macs;
+  std::array<double, static_cast<size_t>(CoreModel::count)> cycles;
+  const char* kernel;
+};
+constexpr PredictedLoop loops[] = {
+#define QN_PREDICTED_LOOP(macs, a53, a55, a57, kryo, n1, n2, v1, v2, kernel) \
+  {macs, {a53, a55, a57, kryo, n1, n2, v1, v2}, #kernel},
+#include "tool/predict/predicted_loops.inc"
+};
+
+}  // namespace
+
+bool Arm64Kernel::reference() const { return std::strcmp(target, "ref") == 0; }
+
+std::span<const Arm64Kernel> arm64_kernels() { return kernels; }
+
+bool made_for(const Arm64Kernel& kernel, const PhoneCore& core) {
+  if (kernel.reference()) {
+    return std::none_of(std::begin(kernels), std::end(kernels),
+                        [&](const Arm64Kernel& other) { return other.family == kernel.family && !other.reference(); });
+  }
+  const char* made = std::strchr(kernel.target, '_');
+  if (made != nullptr && std::strcmp(made, "_inorder") == 0) return core.in_order;
+  return made == nullptr || std::string(core.model_name).ends_with(made + 1);
+}
+
+Speed speed_of(const Arm64Kernel& kernel, const PhoneCore& core) {
+  if (kernel.reference()) return {reference_macs_per_cycle, Evidence::reference};
+  for (const PredictedLoop& loop : loops) {
+    if (std::strcmp(loop.kernel, kernel.name) == 0)
+      return {loop.macs / loop.cycles[static_cast<size_t>(core.model)], Evidence::predicted};
+  }
+  return {unpredicted_part_of_peak * core.peak, Evidence::assumed};
+}
+
+}  // namespace quern

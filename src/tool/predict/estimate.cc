@@ -1,0 +1,247 @@
+#include "tool/predict/estimate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "base/math.h"
+#include "kernel/winograd.h"
+#include "op/conv/choose.h"
+
+namespace quern {
+namespace {
+
+// ---- assumed; where op/conv/choose.cc has a constant of this kind, it is the same
+
+constexpr double call_cycles = 20;       // to begin and end a tile
+constexpr double tap_cycles = 0.4;       // igemm: to find one row of A through a table
+constexpr double gather_cycles = 16;     // direct: to begin a copy
+constexpr double transform_vectors = 7;  // winograd: operations on a vector at one point, there or back
+constexpr double transpose_vectors = 3;  // on one of a tile that is transposed
+constexpr double index_bytes = 2;        // sparse: of a block
+constexpr double word = 16;              // planes: pixels that share a mask,
+constexpr double edge_times = 1.5;       // and times the cycles of those where some do not count
+constexpr double join_ms = 0.005;        // to start threads and to wait for the last
+constexpr double max_winograd_error = 3e-5;
+constexpr double max_transformed_bytes = 40 << 20;
+constexpr double full_enough = 0.9;  // blocks whose zeros may be stored
+constexpr double lanes = 4;
+
+double number(size_t n) { return static_cast<double>(n); }
+
+// ---- where bytes come from
+
+// Activations of a layer stay in the last cache if half of it holds them: the layer before has just written them.
+void add_activations(const Layer& layer, const Machine& machine, Cost* cost) {
+  const double bytes = layer.input_bytes + layer.output_bytes;
+  (bytes <= number(machine.core->last_bytes) / 2 ? cost->cache_bytes : cost->memory_bytes) += bytes;
+}
+
+void add_weights(double bytes, const Machine& machine, Cost* cost) {
+  (machine.weights_stay ? cost->cache_bytes : cost->memory_bytes) += bytes;
+}
+
+// ---- products
+
+struct Tiles {
+  double rows, depth, channels;  // of one product
+  double count = 1;              // such products
+  double per_call = 0;           // cycles beyond its multiplications
+};
+
+// Whole tiles: rows and channels that are missing cost what others do. One operand of a call comes from behind the
+// first cache, the smaller, unless both matrices fit into half of it. Where a tile is one row, it is the channels' that
+// pass by.
+void add_tiles(const Tiles& t, const Arm64Kernel& kernel, const Machine& machine, Cost* cost) {
+  const double mr = number(kernel.pixels), nr = number(kernel.channels);
+  const double calls = t.count * std::ceil(t.rows / mr) * std::ceil(t.channels / nr);
+  const double store = mr * nr / lanes * vector_cycles(*machine.core);
+  const double multiply = t.depth * mr * nr / speed_of(kernel, *machine.core).macs_per_cycle;
+  cost->cycles += calls * (multiply + store + call_cycles + t.per_call);
+  const double both = (t.rows + t.channels) * t.depth * sizeof(float);
+  const double passing = mr > 1 ? std::min(mr, nr) : nr;
+  if (both > number(machine.core->l1_bytes) / 2) cost->cache_bytes += calls * passing * t.depth * sizeof(float);
+  cost->parts = std::max(cost->parts, calls);
+}
+
+double dense_bytes(const Layer& layer) {
+  return number(layer.groups * layer.out * (layer.depth() + 1)) * sizeof(float);
+}
+
+// Rows of a matrix are pixels, of all images where these lie behind each other.
+Tiles tiles_of(const Layer& layer) {
+  const size_t joined = layer.pointwise ? layer.images : 1;
+  return {number(layer.pixels() * joined), number(layer.depth()), number(layer.out),
+          number(layer.groups * layer.images / joined)};
+}
+
+bool gemm(const Layer& layer, const Arm64Kernel& kernel, const Machine& machine, Cost* cost) {
+  if (!layer.pointwise) return false;
+  add_tiles(tiles_of(layer), kernel, machine, cost);
+  add_weights(dense_bytes(layer), machine, cost);
+  return true;
+}
+
+bool igemm(const Layer& layer, const Arm64Kernel& kernel, const Machine& machine, Cost* cost) {
+  Tiles tiles = tiles_of(layer);
+  tiles.per_call = number((layer.in <= few_channels ? layer.kernel.h : layer.taps()) * kernel.pixels) * tap_cycles;
+  add_tiles(tiles, kernel, machine, cost);
+  add_weights(dense_bytes(layer), machine, cost);
+  return true;
+}
+
+// Pixels' windows are copied, one after the other, and multiplied by gemm.
+bool direct(const Layer& layer, const Arm64Kernel& kernel, const Machine& machine, Cost* cost) {
+  if (layer.pointwise) return false;
+  add_tiles(tiles_of(layer), kernel, machine, cost);
+  const double copy =
+      number(layer.kernel.h) * gather_cycles + number(layer.depth()) / lanes * vector_cycles(*machine.core);
+  cost->cycles += copy * number(layer.pixels() * layer.images * layer.groups);
+  add_weights(dense_bytes(layer), machine, cost);
+  return true;
+}
+
+// Points that the tiles of `m` outputs along one direction have; the last tile has fewer.
+double points_along(size_t m, size_t outputs) {
+  const WinogradCut cut(m, outputs);
+  return number(cut.whole * (m + 2) + (cut.rest > 0 ? cut.rest + 2 : 0));
+}
+
+// Transforms, and one product for each point of a tile by the fastest gemm.
+bool winograd(const Layer& layer, const Arm64Kernel& kernel, const Machine& machine, Cost* cost) {
+  const size_t m = kernel.pixels;
+  const double points = number((m + 2) * (m + 2));
+  const double bytes = points * number((layer.in + 1) * layer.out) * sizeof(float);
+  if (layer.kernel.h != 3 || layer.kernel.w != 3 || !layer.undilated || layer.groups != 1) return false;
+  if (bytes > max_transformed_bytes || winograd_error(m, layer.in) > max_winograd_error) return false;
+  const double tiles = points_along(m, layer.height) * points_along(m, layer.width) * number(layer.images) / points;
+  const double vectors = std::ceil(number(layer.in) / lanes) + std::ceil(number(layer.out) / lanes);
+  Cost products;
+  double least = std::numeric_limits<double>::infinity();
+  for (const Arm64Kernel& each : arm64_kernels()) {
+    if (each.family != KernelFamily::gemm || !made_for(each, *machine.core)) continue;
+    Cost one;
+    add_tiles({tiles, number(layer.in), number(layer.out), points}, each, machine, &one);
+    if (const double ms = time_of(one, machine).ms; ms < least) least = ms, products = one;
+  }
+  *cost = products;
+  cost->cycles += tiles * points * vectors * transform_vectors * vector_cycles(*machine.core);
+  add_weights(bytes, machine, cost);
+  return true;
+}
+
+bool depthwise(const Layer& layer, const Arm64Kernel& kernel, const Machine& machine, Cost* cost) {
+  const bool tile = kernel.family == KernelFamily::dwconv_tile;
+  const auto fits = [&](size_t extent, size_t stride) { return extent == kernel.kernel && stride == kernel.stride; };
+  if (!layer.depthwise() || layer.in_blocked) return false;
+  if (tile && !(fits(layer.kernel.h, layer.stride.h) && fits(layer.kernel.w, layer.stride.w))) return false;
+  const double channels = number(round_up(layer.groups, kernel.channels));
+  const double rows = number(round_up(layer.height, kernel.pixels) * layer.images);
+  const double pixels = rows * number(layer.width);
+  cost->cycles =
+      pixels * number(layer.taps()) * channels / speed_of(kernel, *machine.core).macs_per_cycle + pixels * call_cycles;
+  cost->parts = rows / number(kernel.pixels);
+  add_weights(dense_bytes(layer), machine, cost);
+  return true;
+}
+
+// Channel after channel: its image is copied out of its blocks, with a stride once more, and a tap is a shift of that.
+bool depthwise_planes(const Layer& layer, const Arm64Kernel& kernel, const Machine& machine, Cost* cost) {
+  const bool moved = layer.stride.h * layer.stride.w > 1;
+  const bool fits = layer.kernel.h == kernel.kernel && layer.kernel.w == kernel.kernel && !moved;
+  if (!layer.depthwise() || !layer.in_blocked || (kernel.kernel > 0 && !fits)) return false;
+  const double planes = number(layer.groups * layer.images);
+  const double edges = std::min(1.0, (word + 1) / number(layer.width));  // of a row, words that touch one
+  const double products =
+      number(round_up(layer.pixels(), kernel.pixels) * layer.taps()) * (1 + edges * (edge_times - 1));
+  const double copies = layer.input_bytes / sizeof(float) / lanes * vector_cycles(*machine.core) * (moved ? 4 : 2);
+  cost->cycles = planes * (products / speed_of(kernel, *machine.core).macs_per_cycle + call_cycles) + copies;
+  cost->parts = planes;
+  add_weights(dense_bytes(layer), machine, cost);
+  return true;
+}
+
+// Weights that are stored, zeros in blocks among them, times all pixels; before and after that pixels are transposed
+// unless they lie as they should.
+bool sparse(const Layer& layer, const Arm64Kernel& kernel, const Machine& machine, Cost* cost) {
+  if (!layer.zeros || kernel.block == 0) return false;
+  const WeightsDensity& zeros = *layer.zeros;
+  if (zeros.stored(1) < full_enough * zeros.stored(kernel.block)) return false;
+  const double vectors = std::ceil(number(layer.pixels()) / lanes) * number(layer.images);
+  const double sets = std::ceil(number(layer.out) / number(kernel.channels)) * number(layer.groups) * vectors / 4;
+  cost->cycles = zeros.stored(kernel.block) * vectors * lanes / speed_of(kernel, *machine.core).macs_per_cycle +
+                 sets * call_cycles;
+  const double in = layer.in_blocked && layer.pointwise ? 0 : number(layer.groups * layer.depth());
+  const double out = layer.out_blocked ? 0 : number(layer.groups * layer.out);
+  cost->cycles += (in + out) * vectors * transpose_vectors * vector_cycles(*machine.core);
+  cost->parts = vectors;
+  add_weights(zeros.stored(kernel.block) * (sizeof(float) + index_bytes / number(kernel.block)), machine, cost);
+  return true;
+}
+
+struct Algorithm {
+  const char* name;
+  KernelFamily family;
+  bool (*cost)(const Layer& layer, const Arm64Kernel& kernel, const Machine& machine, Cost* cost);
+};
+constexpr Algorithm algorithms[] = {
+    {"gemm", KernelFamily::gemm, gemm},
+    {"depthwise", KernelFamily::dwconv, depthwise},
+    {"depthwise", KernelFamily::dwconv_tile, depthwise},
+    {"depthwise", KernelFamily::dwconv_plane, depthwise_planes},
+    {"winograd", KernelFamily::winograd, winograd},
+    {"igemm", KernelFamily::igemm, igemm},
+    {"direct", KernelFamily::gemm, direct},
+    {"sparse", KernelFamily::spmm, sparse},
+};
+
+Estimate estimate_products(const Layer& layer, const Machine& machine) {
+  Estimate best;
+  best.ms = std::numeric_limits<double>::infinity();
+  for (const Algorithm& algorithm : algorithms) {
+    for (const Arm64Kernel& kernel : arm64_kernels()) {
+      Cost cost;
+      if (kernel.family != algorithm.family || !made_for(kernel, *machine.core)) continue;
+      if (!algorithm.cost(layer, kernel, machine, &cost)) continue;
+      add_activations(layer, machine, &cost);
+      Estimate one = time_of(cost, machine);
+      if (one.ms >= best.ms) continue;
+      one.algorithm = algorithm.name;
+      one.kernel = kernel.name;
+      const bool transforms = kernel.family == KernelFamily::winograd;
+      one.evidence = transforms ? Evidence::partly : speed_of(kernel, *machine.core).evidence;
+      best = one;
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+Estimate time_of(const Cost& cost, const Machine& machine) {
+  const PhoneCore& core = *machine.core;
+  const double threads = std::min(number(machine.threads), cost.parts);
+  const double gbs = std::min(threads * core.memory_gbs, core.all_gbs);
+  Estimate e;
+  e.compute_ms = cost.cycles / threads / machine.ghz / 1e6;
+  e.cache_ms = cost.cache_bytes / core.cache_bytes / threads / machine.ghz / 1e6;
+  e.memory_ms = cost.memory_bytes / gbs / 1e6;
+  e.ms = core.in_order ? e.compute_ms + e.cache_ms + e.memory_ms : std::max({e.compute_ms, e.cache_ms, e.memory_ms});
+  if (threads > 1) e.ms += join_ms;
+  return e;
+}
+
+Estimate estimate(const Layer& layer, const Machine& machine) {
+  if (layer.work == Work::nothing) return {};
+  if (layer.work == Work::products) return estimate_products(layer, machine);
+  Cost cost;
+  cost.cycles = layer.outputs() / lanes * layer.operations * vector_cycles(*machine.core);
+  cost.parts = std::max(1.0, layer.outputs() / 1024);
+  add_activations(layer, machine, &cost);
+  Estimate e = time_of(cost, machine);
+  e.evidence = Evidence::assumed;
+  return e;
+}
+
+}  // namespace quern

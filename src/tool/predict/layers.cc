@@ -1,0 +1,199 @@
+#include "tool/predict/layers.h"
+
+#include <cstring>
+#include <functional>
+#include <numeric>
+
+#include "convert/common/error.h"
+#include "graph/backend/backend.h"
+#include "graph/file/sparse.h"
+#include "op/weights/density.h"
+
+namespace quern {
+namespace {
+
+const Tensor& tensor_of(const Graph& graph, int index) { return graph.tensors[static_cast<size_t>(index)]; }
+
+double bytes_of(const Tensor& tensor) {
+  return std::accumulate(tensor.shape.begin(), tensor.shape.end(), double{sizeof(float)}, std::multiplies<>());
+}
+
+// Operations on a vector for each of the output; functions of the exponential kind take about a dozen.
+double operations_of(const Graph& graph, const Node& node) {
+  const auto& in = tensor_of(graph, node.inputs[0]).shape;
+  switch (node.kind) {
+    case OpKind::max_pool:
+    case OpKind::average_pool: return static_cast<double>(node.attributes.kernel.h * node.attributes.kernel.w);
+    case OpKind::global_max_pool:
+    case OpKind::global_average_pool: return static_cast<double>(in[1] * in[2]);
+    case OpKind::lrn: return static_cast<double>(node.attributes.size) + 12;
+    case OpKind::sigmoid:
+    case OpKind::tanh:
+    case OpKind::exp:
+    case OpKind::power:
+    case OpKind::softmax: return 12;
+    case OpKind::hard_swish:
+    case OpKind::resize: return 4;
+    default: return 1;
+  }
+}
+
+// Nothing where hardly any weight is 0, which is when the library sees none, either.
+std::optional<WeightsDensity> zeros_of(const Graph& graph, const Node& node, const WeightsShape& shape) {
+  const Constant& constant = graph.constants[static_cast<size_t>(tensor_of(graph, node.inputs[1]).constant)];
+  const size_t rows = shape.groups * shape.out;
+  ConstantRows from(constant, rows);
+  qn_weights weights;
+  qn_weights_init(&weights);
+  const float* data;
+  if (from.read(0, rows, &data) != QN_OK) throw Error(qn_last_message());
+  weights.data = data;
+  const WeightsDensity density = count_density(weights, shape);
+  if (density.blocks[0] == density.elements) return std::nullopt;
+  return density;
+}
+
+void describe_convolution(const Graph& graph, const Node& node, Layer* layer) {
+  const Attributes& a = node.attributes;
+  const auto &weights = tensor_of(graph, node.inputs[1]).shape, &out = tensor_of(graph, node.outputs[0]).shape;
+  layer->images = out[0];
+  layer->height = out[1];
+  layer->width = out[2];
+  layer->groups = a.groups;
+  layer->out = weights[0] / a.groups;
+  layer->in = weights[3];
+  layer->kernel = {weights[1], weights[2]};
+  layer->stride = a.stride;
+  layer->undilated = a.stride.h * a.stride.w * a.dilation.h * a.dilation.w == 1;
+  const qn_padding& p = a.padding;
+  layer->pointwise = layer->taps() == 1 && layer->undilated && p.top + p.left + p.bottom + p.right == 0;
+}
+
+void describe_fully_connected(const Graph& graph, const Node& node, Layer* layer) {
+  const auto& weights = tensor_of(graph, node.inputs[1]).shape;
+  layer->out = weights[0];
+  layer->in = weights[1];
+  layer->width = static_cast<size_t>(layer->outputs()) / layer->out;
+}
+
+Layer layer_of(const Graph& graph, const Node& node) {
+  Layer layer;
+  layer.name = std::string_view(node.name);
+  layer.op = op_name(node.kind);
+  for (const int input : node.inputs) {
+    if (input != no_tensor && tensor_of(graph, input).constant < 0)
+      layer.input_bytes += bytes_of(tensor_of(graph, input));
+  }
+  layer.output_bytes = bytes_of(tensor_of(graph, node.outputs[0]));
+  const bool conv = node.kind == OpKind::conv2d, connected = node.kind == OpKind::fully_connected;
+  if (conv || connected) {
+    layer.work = Work::products;
+    (conv ? describe_convolution : describe_fully_connected)(graph, node, &layer);
+    layer.zeros = zeros_of(graph, node, {layer.groups, layer.out, layer.in, layer.kernel});
+  } else if (!is_view(graph, node) && node.kind != OpKind::concat && node.kind != OpKind::slice) {
+    layer.work = Work::vectors;
+    layer.operations = operations_of(graph, node);
+  }
+  return layer;
+}
+
+// Does everything that passes the caches in a run fit into the last one?
+bool weights_stay(const std::vector<Layer>& layers, const PhoneCore& core) {
+  double bytes = 0;
+  for (const Layer& layer : layers) {
+    bytes += layer.output_bytes;
+    if (layer.work == Work::products)
+      bytes += static_cast<double>(layer.groups * layer.out * layer.depth() * sizeof(float));
+  }
+  return bytes <= static_cast<double>(core.last_bytes);
+}
+
+// ---- pixel-blocked tensors
+
+bool is_sparse(const Estimate& e) { return std::strcmp(e.algorithm, "sparse") == 0; }
+
+// Which operators of windows take tensors that are pixel-blocked?
+enum class Windows { none, planes };
+
+// Elementwise operators, concatenations and slices take any layout, the same for all; windows do where they go plane by
+// plane; sparse convolutions each its own.
+bool same_for_all(OpKind kind, bool depthwise, Windows windows) {
+  switch (kind) {
+    case OpKind::average_pool:
+    case OpKind::max_pool: return windows == Windows::planes;
+    case OpKind::conv2d: return depthwise && windows == Windows::planes;
+    case OpKind::add:
+    case OpKind::clamp:
+    case OpKind::concat:
+    case OpKind::prelu:
+    case OpKind::scale:
+    case OpKind::slice: return true;
+    default: return false;
+  }
+}
+
+// Which tensors can be pixel-blocked: those that only such operators write and read.
+std::vector<bool> blocked_tensors(const Graph& graph, const std::vector<Layer>& layers,
+                                  const std::vector<Estimate>& estimates, Windows windows) {
+  std::vector<bool> blocked(graph.tensors.size(), true);
+  const auto drop = [&](int tensor) {
+    if (tensor == no_tensor || !blocked[static_cast<size_t>(tensor)]) return false;
+    blocked[static_cast<size_t>(tensor)] = false;
+    return true;
+  };
+  for (const Vector<Port>* ports : {&graph.inputs, &graph.outputs})
+    for (const Port& port : *ports) drop(port.tensor);
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      const Node& node = graph.nodes[i];
+      if (is_sparse(estimates[i]) && node.kind == OpKind::conv2d) continue;
+      std::vector<int> all(node.outputs.begin(), node.outputs.end());
+      for (const int input : node.inputs)
+        if (input != no_tensor && tensor_of(graph, input).constant < 0) all.push_back(input);
+      bool stays = same_for_all(node.kind, layers[i].depthwise(), windows);
+      for (const int tensor : all) stays = stays && blocked[static_cast<size_t>(tensor)];
+      if (stays) continue;
+      for (const int tensor : all) changed |= drop(tensor);
+    }
+  }
+  return blocked;
+}
+
+// The estimates anew of convolutions that tensors in blocks change.
+std::vector<Estimate> estimate_blocked(const Graph& graph, std::vector<Layer> layers, std::vector<Estimate> estimates,
+                                       const Machine& machine, Windows windows) {
+  const std::vector<bool> blocked = blocked_tensors(graph, layers, estimates, windows);
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (node.kind != OpKind::conv2d || !(is_sparse(estimates[i]) || layers[i].depthwise())) continue;
+    layers[i].in_blocked = blocked[static_cast<size_t>(node.inputs[0])];
+    layers[i].out_blocked = blocked[static_cast<size_t>(node.outputs[0])];
+    estimates[i] = estimate(layers[i], machine);
+  }
+  return estimates;
+}
+
+double total_ms(const std::vector<Estimate>& estimates) {
+  return std::accumulate(estimates.begin(), estimates.end(), 0.0,
+                         [](double sum, const Estimate& e) { return sum + e.ms; });
+}
+
+}  // namespace
+
+std::vector<Layer> layers_of(const Graph& graph) {
+  std::vector<Layer> layers;
+  for (const Node& node : graph.nodes) layers.push_back(layer_of(graph, node));
+  return layers;
+}
+
+std::vector<Estimate> estimate_layers(const Graph& graph, std::vector<Layer> layers, Machine machine) {
+  machine.weights_stay = weights_stay(layers, *machine.core);
+  std::vector<Estimate> estimates;
+  for (const Layer& layer : layers) estimates.push_back(estimate(layer, machine));
+  const auto with = [&](Windows windows) { return estimate_blocked(graph, layers, estimates, machine, windows); };
+  const std::vector<Estimate> none = with(Windows::none), planes = with(Windows::planes);
+  return total_ms(planes) < total_ms(none) ? planes : none;
+}
+
+}  // namespace quern
