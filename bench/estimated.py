@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Estimates of whole models on cores of phones, by `quern predict`: a Markdown table for README.md.
+"""Estimates of whole models on cores of phones, by `quern predict`: the table of results/phones.md.
 
     bench/estimated.py QUERN [--models NAME,...] [--cores NAME,...] [--threads 1]
 
-QUERN is the command, of any machine.  Models are those of `quern zoo`, dense and with 90% zeros in blocks of 1x4.
+QUERN is the command, built for any machine.  Models are those of `quern zoo`, dense and with 90% zeros in blocks of 1x4.
 """
 
 import argparse

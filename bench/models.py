@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Whole models in interleaved rounds, as the table of README.md: each round runs every model at every number of threads.
+"""Whole models in interleaved rounds, as in results/models.md: each round runs every model with every number of threads.
 
     bench/models.py QUERN [--models NAME,...] [--threads 1,2] [--rounds 5]
 """

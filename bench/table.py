@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Turns the JSON of quern-bench into the tables of README.md.
+"""Turns the JSON of quern-bench into the tables of results/ (gemm, depthwise, elementwise, operators).
 
     quern-bench --benchmark_out=FILE --benchmark_out_format=json [--benchmark_repetitions=N]
     bench/table.py FILE

@@ -3,9 +3,9 @@
 
     bench/instructions/count.py build/release/src/tool/quern
 
-makes the models with that program and runs them, with one thread, by run_times.c and the library of build/arm64. A
-count is half the difference between three runs and one, so what loading and planning take is not in it. Counts say
-nothing about time by themselves: what an instruction costs depends on the core, see "Predicted" in bench/README.md.
+makes the models with that program, then runs them on one thread: run_times.c, with the library of build/arm64. A count is
+half the difference between three runs and one, so loading and planning are not in it. Counts alone say nothing about time:
+the core decides what an instruction costs (bench/results/phones.md, "Predicted").
 """
 
 import argparse
