@@ -26,19 +26,17 @@ enum Feature : uint32_t {
 
 // Named levels: sets of features that kernels are written for. A kernel's row names the one it needs, or a set of its
 // own; it runs where the CPU has all of them. The table in cpu.cc says what a ceiling of QUERN_ISA leaves.
-enum Isa : uint32_t {
-  isa_ref = feature_ref,
-  isa_sse41 = feature_sse41,
-  isa_avx2 = feature_avx2,
-  isa_avxvnni = feature_avx2 | feature_avxvnni,
-  isa_avx512 = feature_avx512,
-  isa_avx512vnni = feature_avx512 | feature_vnni,
-  isa_neon = feature_neon,
-  isa_neonfma = feature_neonfma,
-  isa_fp16 = feature_neon | feature_fp16,
-  isa_dotprod = feature_neon | feature_dotprod,
-  isa_i8mm = feature_neon | feature_dotprod | feature_i8mm,
-};
+constexpr uint32_t isa_ref = feature_ref;
+constexpr uint32_t isa_sse41 = feature_sse41;
+constexpr uint32_t isa_avx2 = feature_avx2;
+constexpr uint32_t isa_avxvnni = feature_avx2 | feature_avxvnni;
+constexpr uint32_t isa_avx512 = feature_avx512;
+constexpr uint32_t isa_avx512vnni = feature_avx512 | feature_vnni;
+constexpr uint32_t isa_neon = feature_neon;
+constexpr uint32_t isa_neonfma = feature_neonfma;
+constexpr uint32_t isa_fp16 = feature_neon | feature_fp16;
+constexpr uint32_t isa_dotprod = feature_neon | feature_dotprod;
+constexpr uint32_t isa_i8mm = feature_neon | feature_dotprod | feature_i8mm;
 
 // Kinds of cores, one bit each, for rows made for some of them. Cores that run the same code best are one kind.
 enum Core : uint32_t {

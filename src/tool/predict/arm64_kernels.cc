@@ -7,7 +7,7 @@
 
 #include "kernel/row.h"
 
-// The tables ask what they are compiled for.
+// The tables of kernels ask for which architecture they are compiled: here they are told arm64.
 #undef QN_ARCH_X86_64
 #undef QN_ARCH_ARM64
 #define QN_ARCH_X86_64 0
@@ -30,7 +30,7 @@ constexpr Arm64Kernel kernels[] = {
 #define QN_WINOGRAD_ROW(type, outputs, isa, layout, name) \
   {KernelFamily::winograd, #name, #isa, outputs, outputs, 3, 1, 1},
 #include "kernel/winograd.inc"
-// Loops of fours depend on how many weights meet: they are left out, by a block of 0.
+// How fast loops of fours are depends on how many weights share a row. They are left out, by a block of 0.
 #define QN_SPMM_ROW(type, packing, inputs, block, pixels, lanes, alone, isa, layout, name) \
   {KernelFamily::spmm, #name, #isa, lanes, block > 2 ? block : 2, 0, 0, #packing[0] == 'f' ? 0 : block},
 #include "kernel/spmm.inc"
