@@ -31,6 +31,6 @@ struct SparseBand {
 // fours, which multiply a row less often than blocks, vectors that cross lines cost more than a copy for every tap.)
 SparseBand sparse_band(const Problem& p, const SpmmRow& row);
 
-PlanPointer plan_sparse_band(const ConvPlan& conv, const SparseBand& band);
+PlanPointer plan_sparse_band(const ConvRequest& conv, const SpmmRow& row, const SparseBand& band);
 
 }  // namespace quern

@@ -40,6 +40,7 @@ class TileInput {
 };
 
 // `pixels`: of all tiles together. Tiles of a pixel-blocked input begin at multiples of the kernel's pixels.
-Shared<const TileInput> make_tile_input(const ConvPlan& conv, const Window& window, size_t pixels);
+Shared<const TileInput> make_tile_input(const ConvRequest& conv, const SpmmRow& row, const Window& window,
+                                        size_t pixels);
 
 }  // namespace quern
