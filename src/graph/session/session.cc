@@ -50,7 +50,7 @@ qn_status read_session_options(const qn_session_options* user, qn_session_option
     return fail(QN_INVALID_ARGUMENT, "qn_session_options: %zu threads instead of 0 to %zu", options->threads,
                 max_threads);
   }
-  if (options->algorithm < QN_ALGORITHM_AUTO || options->algorithm > QN_ALGORITHM_DENSE) {
+  if (!is_algorithm(options->algorithm)) {
     return fail(QN_INVALID_ARGUMENT, "qn_session_options: unknown algorithm %d", static_cast<int>(options->algorithm));
   }
   if (options->parallel != nullptr && options->parallel->run == nullptr) {
