@@ -240,7 +240,8 @@ std::vector<Symbol> Symbols::infer(const Graph& graph, const Node& node) {
     case OpKind::scale:
     case OpKind::softmax:
     case OpKind::lrn:
-    case OpKind::count: break;  // the shape stays
+    case OpKind::count:
+    case OpKind::copy: break;  // the shape stays
   }
   return out;
 }

@@ -204,7 +204,8 @@ class Exporter {
       case OpKind::reshape: return add_reshape(node);
       case OpKind::transpose: return add_transpose(node);
       case OpKind::slice: return add_slice(node);
-      case OpKind::count: break;
+      case OpKind::count:
+      case OpKind::copy: break;
     }
     throw Error(std::string("node '") + node.name.c_str() + "' has no form in ONNX");
   }
