@@ -18,6 +18,8 @@
 namespace quern {
 namespace {
 
+using namespace predict;
+
 Machine machine_of(const char* core, size_t threads = 1) {
   const PhoneCore* found = find_phone_core(core);
   return {found, found->ghz, threads};

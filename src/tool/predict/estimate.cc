@@ -9,7 +9,7 @@
 #include "kernel/winograd.h"
 #include "op/conv/choose.h"
 
-namespace quern {
+namespace quern::predict {
 namespace {
 
 // ---- assumed; where op/conv/choose.cc has a constant of this kind, it is the same
@@ -244,4 +244,4 @@ Estimate estimate(const Layer& layer, const Machine& machine) {
   return e;
 }
 
-}  // namespace quern
+}  // namespace quern::predict

@@ -11,7 +11,7 @@
 #include "tool/predict/arm64_kernels.h"
 #include "tool/predict/phone_core.h"
 
-namespace quern {
+namespace quern::predict {
 
 enum class Work {
   nothing,   // shares memory with its neighbours
@@ -73,4 +73,4 @@ Estimate time_of(const Cost& cost, const Machine& machine);
 // The fastest of the algorithms that apply.
 Estimate estimate(const Layer& layer, const Machine& machine);
 
-}  // namespace quern
+}  // namespace quern::predict

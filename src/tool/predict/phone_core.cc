@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace quern {
+namespace quern::predict {
 namespace {
 
 // Clocks, counts and sizes of caches are those that the makers of the chips publish. What caches and memory deliver is
@@ -39,4 +39,4 @@ const PhoneCore* find_phone_core(const std::string& name) {
   return by_model != std::end(cores) ? by_model : nullptr;
 }
 
-}  // namespace quern
+}  // namespace quern::predict
