@@ -187,7 +187,7 @@ std::vector<unsigned char> floats_as(const std::vector<float>& values, qn_type t
 
 std::vector<InputData> random_inputs(const qn_session* session, size_t count) {
   std::vector<InputData> inputs(count);
-  Random random(1);
+  zoo::Random random(1);
   for (size_t i = 0; i < count; ++i) {
     qn_tensor& tensor = inputs[i].tensor;
     check(qn_session_input_tensor(session, i, &tensor));

@@ -7,7 +7,7 @@
 #include "base/math.h"
 #include "graph/ir/rules.h"
 
-namespace quern {
+namespace quern::convert {
 
 // ---- symbols ----------------------------------------------------------------------------------
 
@@ -246,4 +246,4 @@ std::vector<Symbol> Symbols::infer(const Graph& graph, const Node& node) {
   return out;
 }
 
-}  // namespace quern
+}  // namespace quern::convert

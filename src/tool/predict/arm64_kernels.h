@@ -5,7 +5,7 @@
 
 #include "tool/predict/phone_core.h"
 
-namespace quern {
+namespace quern::predict {
 
 enum class KernelFamily { gemm, igemm, dwconv, dwconv_tile, dwconv_plane, winograd, spmm };
 
@@ -41,4 +41,4 @@ Speed speed_of(const Arm64Kernel& kernel, const PhoneCore& core);
 constexpr double reference_macs_per_cycle = 0.5;  // as op/algorithm/cost.cc has it
 constexpr double unpredicted_part_of_peak = 0.5;
 
-}  // namespace quern
+}  // namespace quern::predict

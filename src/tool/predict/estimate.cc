@@ -9,7 +9,7 @@
 #include "kernel/winograd.h"
 #include "op/algorithm/cost.h"
 
-namespace quern {
+namespace quern::predict {
 namespace {
 
 // ---- Assumptions. Where op/algorithm/ has a constant of the same kind, it has the same value.
@@ -241,4 +241,4 @@ Estimate estimate(const Layer& layer, const Machine& machine) {
   return e;
 }
 
-}  // namespace quern
+}  // namespace quern::predict
