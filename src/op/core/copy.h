@@ -18,7 +18,12 @@ struct Copy {
 // A copy of all of `shape`, whose dimensions have these strides.
 Nest<2> copy_nest(uint32_t rank, const size_t* shape, const size_t* in_stride, const size_t* out_stride);
 
+// The element that is repeated, of the output's type.
+struct FillValue {
+  alignas(8) char bytes[8] = {};
+};
+
 // Copies must not overlap in the output. An input that lies where its copy belongs is not copied.
-PlanPointer plan_copies(const Request& request, const Vector<Copy>& copies, float fill_value = 0);
+PlanPointer plan_copies(const Request& request, const Vector<Copy>& copies, const FillValue& fill_value = {});
 
 }  // namespace quern
