@@ -483,10 +483,23 @@ class Exporter {
 
   // ---- border -----------------------------------------------------------------------------------
 
+  static onnx::TensorProto::DataType element_type(qn_type type) {
+    switch (type) {
+      case QN_F32: return onnx::TensorProto::FLOAT;
+      case QN_F16: return onnx::TensorProto::FLOAT16;
+      case QN_S64: return onnx::TensorProto::INT64;
+      case QN_S8: return onnx::TensorProto::INT8;
+      case QN_U8: return onnx::TensorProto::UINT8;
+      case QN_S32: return onnx::TensorProto::INT32;
+      case QN_BOOL: return onnx::TensorProto::BOOL;
+    }
+    return onnx::TensorProto::UNDEFINED;
+  }
+
   void describe(const Port& port, onnx::ValueInfoProto* info) {
     info->set_name(name_of(port.tensor));
     auto* type = info->mutable_type()->mutable_tensor_type();
-    type->set_elem_type(port.type == QN_F16 ? onnx::TensorProto::FLOAT16 : onnx::TensorProto::FLOAT);
+    type->set_elem_type(element_type(port.type));
     for (const size_t d : tensor(port.tensor).shape) {
       type->mutable_shape()->add_dim()->set_dim_value(static_cast<int64_t>(d));
     }
@@ -529,6 +542,9 @@ class Exporter {
 }  // namespace
 
 void export_onnx(const Graph& graph, const std::string& path) {
+  for (const Tensor& tensor : graph.tensors) {
+    if (!tensor.quantization.scales.empty()) throw Error("quantized tensors cannot be exported yet");
+  }
   Graph dense = graph;
   if (make_dense(dense) != QN_OK) throw Error(qn_last_message());
   write_file(path, Exporter(dense).run());

@@ -38,7 +38,6 @@ size_t count(const Tensor& tensor) {
 // Of a tensor that lies within no other.
 size_t Execution::bytes(int index) const {
   qn_tensor whole = describe(tensor(index));
-  whole.type = QN_F32;
   std::fill_n(whole.stride, whole.rank, size_t{0});
   return qn_tensor_bytes(&whole);
 }
@@ -125,7 +124,7 @@ void Execution::assign_homes() {
   for (size_t i = 0; i < graph_.inputs.size(); ++i) {
     const int input = graph_.inputs[i].tensor;
     homes_[at(input)] = {Home::user, i};
-    if (graph_.inputs[i].type != QN_F32) {
+    if (graph_.inputs[i].type == QN_F16) {
       homes_[at(input)] = {Home::arena, add_block(bytes(input), 0, last_use_[at(input)])};
     }
   }
@@ -165,7 +164,7 @@ void Execution::assign_outputs() {
     const Port& port = graph_.outputs[i];
     const Home& home = homes_[at(port.tensor)];
     Output& output = outputs_[i];
-    output.copied = port.type != QN_F32 || home.kind == Home::user;
+    output.copied = port.type == QN_F16 || home.kind == Home::user;
     if (output.copied) {
       output.block = add_block(count(tensor(port.tensor)) * qn_type_size(port.type), last_step(), last_step());
     } else if (home.kind == Home::arena && blocks_[home.index].bytes == bytes(port.tensor)) {
