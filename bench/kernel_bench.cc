@@ -194,7 +194,7 @@ void bench_dwconv(benchmark::State& state, const DwconvRow& row, size_t pixels, 
 void bench_dwconv_tile(benchmark::State& state, const DwconvTileRow& row, size_t pixels, size_t channels) {
   const size_t taps = row.kernel * row.kernel, panels = (channels + row.nr - 1) / row.nr;
   const Window window(row.kernel, row.stride, pixels, channels, row.rows);
-  const Floats w(panels * row.nr * (taps + 1)), c(row.rows * pixels * channels);
+  const Floats zero(channels), w(panels * row.nr * (taps + 1)), c(row.rows * pixels * channels);
   const auto macs = static_cast<double>(row.rows * pixels * taps * channels);
   const double bytes = 4.0 * static_cast<double>(window.height * window.columns * channels +
                                                  panels * row.nr * (taps + 1) + row.rows * pixels * channels);
@@ -202,7 +202,7 @@ void bench_dwconv_tile(benchmark::State& state, const DwconvTileRow& row, size_t
   measure(state, {2 * macs, bytes}, row.isa, 1, [&] {
     const size_t c_stride = channels * sizeof(float);
     row.run(channels, pixels, row.rows, window.offsets.data(), window.a.data(), w.data(), c.data(), pixels * c_stride,
-            c_stride, &no_clamp);
+            c_stride, &no_clamp, zero.data());
   });
 }
 

@@ -191,7 +191,7 @@ std::vector<InputData> random_inputs(const qn_session* session, size_t count) {
     check(qn_session_input_tensor(session, i, &tensor));
     const bool floats = tensor.type == QN_F32 || tensor.type == QN_F16;
     std::vector<float> values(qn_tensor_bytes(&tensor) / qn_type_size(tensor.type));
-    for (float& value : values) value = 1.75f * random.even();  // variance one
+    for (float& value : values) value = 1.75f * random.even();  // variance 1
     if (floats) inputs[i].bytes = floats_as(values, tensor.type);
     if (floats) continue;
     inputs[i].bytes.resize(qn_tensor_bytes(&tensor));  // integers of 0 and 1, which every type has

@@ -130,6 +130,7 @@ bool check_tile_case(Checker& checker, DwconvMemory& memory, const DwconvTileRow
   memory.w.place(panels.data().size() * 4, side, 64);
   memory.c.place(((rows - 1) * row_stride + (pixels - 1) * c_stride + channels) * 4, side);
   memory.p.place(sizeof clamp, side);
+  place_zeros(memory.zero, side, channels, a.pads());
   std::copy(panels.data().begin(), panels.data().end(), memory.w.floats());
   memory.p.floats()[0] = clamp.min;
   memory.p.floats()[1] = clamp.max;
@@ -148,8 +149,9 @@ bool check_tile_case(Checker& checker, DwconvMemory& memory, const DwconvTileRow
     }
   }
   return checker.run({channels, pixels, rows, memory.offsets.address(), memory.a.address(), memory.w.address(),
-                      memory.c.address(), row_stride * 4, c_stride * 4, memory.p.address()},
-                     {&memory.offsets, &memory.a, &memory.w, &memory.c, &memory.p}, {{&memory.c, c}}, [&] {
+                      memory.c.address(), row_stride * 4, c_stride * 4, memory.p.address(), memory.zero.address()},
+                     {&memory.offsets, &memory.a, &memory.w, &memory.c, &memory.p, &memory.zero}, {{&memory.c, c}},
+                     [&] {
                        return "channels=" + std::to_string(size.channels) + " pixels=" + std::to_string(size.pixels) +
                               " rows=" + std::to_string(size.rows) +
                               (size.padding == every_entry ? "" : " padding=" + std::to_string(size.padding)) +
