@@ -28,7 +28,7 @@
   static inline void type##_init(type* result) { result->struct_size = sizeof(type); }
 
 #define QN_VERSION_MAJOR 0
-#define QN_VERSION_MINOR 1
+#define QN_VERSION_MINOR 2
 #define QN_VERSION_PATCH 0
 /* As qn_version_number(), of this header. */
 #define QN_VERSION_NUMBER (QN_VERSION_MAJOR * 10000 + QN_VERSION_MINOR * 100 + QN_VERSION_PATCH)
@@ -68,15 +68,23 @@ QN_API const char* qn_version(void);
 /** The same as a number to compare: major * 10000 + minor * 100 + patch; minor and patch stay below 100. */
 QN_API int qn_version_number(void);
 
-/** Element types. */
+/** Element types. What an operator takes, op.h says; most take QN_F32 alone. */
 typedef enum qn_type {
-  QN_F32 = 1, /**< IEEE 754 binary32. */
-  QN_F16 = 2, /**< IEEE 754 binary16; at the border of a model only. */
-  QN_I64 = 3  /**< 64-bit integers; shapes inside a model only. */
+  QN_F32 = 1,      /**< IEEE 754 binary32. */
+  QN_F16 = 2,      /**< IEEE 754 binary16; at the border of a model only. */
+  QN_S64 = 3,      /**< 64-bit integers. */
+  QN_I64 = QN_S64, /**< The same under its first name. */
+  QN_S8 = 4,       /**< 8-bit integers; may be quantized, see qn_quantization. */
+  QN_U8 = 5,       /**< 8-bit integers from 0 on; may be quantized. */
+  QN_S32 = 6,      /**< 32-bit integers; may be quantized, as biases are. */
+  QN_BOOL = 7      /**< One byte: 0 or 1. */
 } qn_type;
 
 /** Size of one element in bytes; 0 for an unknown type. */
 QN_API size_t qn_type_size(qn_type type);
+
+/** Name of a type: "f32", "f16", "s64", "s8", "u8", "s32", "bool"; "?" for an unknown one. */
+QN_API const char* qn_type_string(qn_type type);
 
 /** Where the elements of a tensor lie. */
 typedef enum qn_layout {
@@ -95,20 +103,44 @@ typedef enum qn_layout {
 QN_API size_t qn_pixel_block(void);
 
 /** Most dimensions a tensor can have. */
-#define QN_MAX_RANK 6
+#define QN_MAX_RANK 8
 
-/** Describes a tensor: everything but the address. The size of this struct is part of the ABI. */
+/** How the integers of a tensor stand for real numbers: real = scale * (element - zero point). All 0: they do not, the
+ *  elements are what they are.
+ *
+ *  One scale for the whole tensor is `scale`, with `zero_point`; the rest is 0 and NULL. One scale per channel is
+ *  `scales`, one for each index of dimension `axis`; `scale` and `zero_point` are 0. Scales are finite and above 0,
+ *  zero points numbers that the type has. QN_S8, QN_U8 and QN_S32 can be quantized. The size of this struct is part of
+ *  the ABI.
+ *
+ *  The library does not copy the arrays: those of the caller must stay valid and unchanged as long as the description,
+ *  or what was planned with it, is in use. Those of a description that the library gave belong to the object that was
+ *  asked, and are valid as long as its description is. */
+typedef struct qn_quantization {
+  float scale;                /**< Of all elements; 0: not quantized, or per channel. */
+  int32_t zero_point;         /**< The element that stands for 0. */
+  const float* scales;        /**< Per channel: `count` scales; NULL: one for the whole tensor. */
+  const int32_t* zero_points; /**< Per channel: `count` of them; NULL: all 0. */
+  size_t count;               /**< Per channel: the size of dimension `axis`. */
+  uint32_t axis;              /**< Per channel: the dimension of the channels. */
+  uint32_t reserved;          /**< 0. */
+} qn_quantization;
+
+/** Describes a tensor: everything but the address. Set what you do not know to 0, or begin with qn_tensor_init(): the
+ *  size of this struct is part of the ABI, and reserved words may get a meaning for which 0 is the default. */
 typedef struct qn_tensor {
-  qn_type type;               /**< Of every element. */
-  qn_layout layout;           /**< Of the elements; the default is QN_LAYOUT_NHWC. */
-  uint32_t rank;              /**< 0 (a scalar) to QN_MAX_RANK; 4 in the pixel-blocked layout. */
-  size_t shape[QN_MAX_RANK];  /**< Outermost first. No dimension may be 0. */
-  size_t stride[QN_MAX_RANK]; /**< In bytes, outermost first; all 0 means dense. The innermost stride must be
+  qn_type type;                 /**< Of every element. */
+  qn_layout layout;             /**< Of the elements; the default is QN_LAYOUT_NHWC. */
+  uint32_t rank;                /**< 0 (a scalar) to QN_MAX_RANK; 4 in the pixel-blocked layout. */
+  size_t shape[QN_MAX_RANK];    /**< Outermost first. No dimension may be 0. */
+  size_t stride[QN_MAX_RANK];   /**< In bytes, outermost first; all 0 means dense. The innermost stride must be
                                    the element size. A slice of a larger tensor has larger outer strides. In the
                                    pixel-blocked layout see there; a part of the channels has a larger stride[1]. */
+  qn_quantization quantization; /**< Of integers that stand for real numbers; else 0. */
+  size_t reserved[4];           /**< 0. */
 } qn_tensor;
 
-/** Fills a dense row-major description. Fails for a rank above QN_MAX_RANK, a zero dimension, an
+/** Fills a dense row-major description that is not quantized. Fails for a rank above QN_MAX_RANK, a zero dimension, an
  *  unknown type, or a size that overflows size_t. */
 QN_API qn_status qn_tensor_init(qn_tensor* tensor, qn_type type, uint32_t rank, const size_t* shape);
 
@@ -122,6 +154,7 @@ typedef struct qn_allocator {
   void* (*allocate)(void* context, size_t size, size_t alignment);
   /** Takes back what allocate gave; `size` is the size asked for then. `pointer` is never NULL. */
   void (*release)(void* context, void* pointer, size_t size);
+  void* reserved[2]; /**< NULL. */
 } qn_allocator;
 
 /** Replaces the allocator of the process; NULL restores the default. Call it before any other call and
@@ -142,13 +175,15 @@ typedef void (*qn_log_fn)(void* context, qn_log_level level, const char* line);
 QN_API void qn_set_log(qn_log_fn log, void* context);
 
 /** A host's way to run tasks. `run` must call task(arg, i) once for every i in 0 .. count-1, on any
- *  threads and in any order, and return when all have returned. Initialise it to zeros: it may grow. */
+ *  threads and in any order, and return when all have returned. Initialise it to zeros: reserved words may get a
+ *  meaning. */
 typedef struct qn_parallel {
   void* context; /**< Handed to `run`. */
   /** Runs the tasks. */
   void (*run)(void* context, void (*task)(void* arg, size_t index), void* arg, size_t count);
   /** How many tasks run at a time: threads, the caller's among them if it works, too. 0: the host does not know. */
   size_t threads;
+  size_t reserved[4]; /**< 0. */
 } qn_parallel;
 
 struct pthreadpool;

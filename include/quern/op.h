@@ -73,10 +73,17 @@ typedef enum qn_weights_encoding {
  *  a row: their block row. A group has as many block rows as its output channels need; the last one's last channels may
  *  not exist. Group after group, block row r has nonzeros at positions[starts[r]], positions[starts[r] + 1] ..
  *  positions[starts[r + 1] - 1], ascending and less than depth; element j of channel c of the block is
- *  data[j * block + c]. Values of channels that do not exist are ignored. A value may be 0. */
+ *  data[j * block + c]. Values of channels that do not exist are ignored. A value may be 0.
+ *
+ *  Weights of integers are quantized: real = scale * (element - zero point), with a scale for all weights, for each
+ *  output channel, or for each run of `block_length` elements of an output channel's row. The type of the bias stands
+ *  here, too. A bias of QN_S32 is added to the sums of products of integers, so its scale is that of the input times
+ *  that of the weights (of the channel), and its zero point 0.
+ *
+ *  This version computes with QN_F32 alone, and answers others with QN_UNSUPPORTED. */
 typedef struct qn_weights {
   size_t struct_size;       /**< Written by the init function. */
-  qn_type type;             /**< QN_F32. */
+  qn_type type;             /**< Of the elements. */
   qn_weights_layout layout; /**< Order of the elements. */
   const void* data;         /**< The elements; sparse: those stored, `block` for each position. */
   /** Called while dense weights are packed, in the thread that plans, when `bytes` bytes from `read` on will not be
@@ -89,14 +96,21 @@ typedef struct qn_weights {
   const uint32_t* starts;       /**< Sparse: one for each block row, the first 0, and `stored`. */
   const uint32_t* positions;    /**< Sparse: `stored` of them. */
   size_t stored;                /**< Sparse: number of positions. */
-  /** Decoded: writes the rows of output channels first .. first + count - 1, of all groups together, to `to`, all
-   *  depth elements of each. The same rows each time. Called while planning, possibly from several threads at once and
-   *  with locks held: it must not use the operator or its cache. A status other than QN_OK fails the plan with that.
-   *  Operators that share a cache take equal `decode` and `context` for equal weights. */
-  qn_status (*decode)(void* context, size_t first, size_t count, float* to);
+  /** Decoded: writes the rows of output channels first .. first + count - 1, of all groups together, to `to`: all
+   *  depth elements of each, of the weights' type. The same rows each time. Called while planning, possibly from several
+   *  threads at once and with locks held: it must not use the operator or its cache. A status other than QN_OK fails the
+   *  plan with that. Operators that share a cache take equal `decode` and `context` for equal weights. */
+  qn_status (*decode)(void* context, size_t first, size_t count, void* to);
+  const float* scales;        /**< Quantized: `scale_count` of them; NULL: the weights are not quantized. */
+  const int32_t* zero_points; /**< Quantized: one for each scale; NULL: all 0. */
+  size_t scale_count;         /**< 1; or the number of output channels; or that times the runs of a row, those of one
+                                   channel after those of the other. */
+  size_t block_length;        /**< Elements of a row that share a scale, the last run may be shorter; 0: all. */
+  qn_type bias_type;          /**< Of the bias that the create function is given: QN_F32, or QN_S32 as above. */
 } qn_weights;
 
-/** Writes struct_size and defaults: QN_F32, QN_WEIGHTS_OHWI, QN_WEIGHTS_DENSE, block 1, the rest NULL or 0. */
+/** Writes struct_size and defaults: QN_F32, also of the bias, QN_WEIGHTS_OHWI, QN_WEIGHTS_DENSE, block 1, the rest NULL
+ *  or 0. */
 QN_INIT(qn_weights)
 
 /** Packed weights, shared between operators, models and threads: two operators whose weights are at the same
@@ -148,14 +162,14 @@ typedef struct qn_conv2d_params {
 /** Defaults: QN_F32, one group, kernel 1x1, stride 1, dilation 1, no padding, no clamp. */
 QN_INIT(qn_conv2d_params)
 
-/** @param bias   out_channels floats, copied; NULL for none.
+/** @param bias   out_channels elements of weights->bias_type, copied; NULL for none.
  *  @param cache  NULL for a cache of the operator's own.
  *  A second input, if a plan has one, is a residual: it has the output's shape and strides, may be the output itself,
  *  and is added to the clamped convolution; then qn_plan_options.residual_min and _max clamp the sum.
  *  Algorithms: direct, gemm, igemm, depthwise, winograd where they apply; sparse always, and chosen where enough of the
  *  weights are zero. Sparse takes pixel-blocked tensors, input, output or both; a residual lies as the output. So does
  *  depthwise with a multiplier of 1, where both are pixel-blocked, and into an output of one pixel of either layout. */
-QN_API qn_status qn_conv2d_create(const qn_conv2d_params* params, const qn_weights* weights, const float* bias,
+QN_API qn_status qn_conv2d_create(const qn_conv2d_params* params, const qn_weights* weights, const void* bias,
                                   qn_weights_cache* cache, qn_operator** op);
 
 /** Depthwise 2-D convolution: output channel c reads input channel c / multiplier. Input N,H,W,channels; output
@@ -176,7 +190,7 @@ typedef struct qn_dwconv2d_params {
 /** Defaults: as qn_conv2d_params_init, multiplier 1. */
 QN_INIT(qn_dwconv2d_params)
 /** Arguments as qn_conv2d_create(). */
-QN_API qn_status qn_dwconv2d_create(const qn_dwconv2d_params* params, const qn_weights* weights, const float* bias,
+QN_API qn_status qn_dwconv2d_create(const qn_dwconv2d_params* params, const qn_weights* weights, const void* bias,
                                     qn_weights_cache* cache, qn_operator** op);
 
 /** Fully connected: input [..., in_channels] (all leading dimensions are rows), output [..., out_channels]. */
@@ -193,7 +207,7 @@ typedef struct qn_fully_connected_params {
 QN_INIT(qn_fully_connected_params)
 /** Arguments as qn_conv2d_create(). */
 QN_API qn_status qn_fully_connected_create(const qn_fully_connected_params* params, const qn_weights* weights,
-                                           const float* bias, qn_weights_cache* cache, qn_operator** op);
+                                           const void* bias, qn_weights_cache* cache, qn_operator** op);
 
 /** What pooling takes of a window. */
 typedef enum qn_pool_kind {
@@ -313,11 +327,12 @@ QN_INIT(qn_softmax_params)
 /** Checks the parameters and makes the operator; one input, one output. */
 QN_API qn_status qn_softmax_create(const qn_softmax_params* params, qn_operator** op);
 
-/** Joins inputs of equal shape but for one axis. An input may lie where its part of the output is, with the output's
- *  strides: then nothing is copied. All tensors are of one layout; pixel-blocked ones are joined by channels. */
+/** Joins inputs of equal shape but for one axis. Quantized tensors all have the same scale and zero point. An input may
+ *  lie where its part of the output is, with the output's strides: then nothing is copied. All tensors are of one layout;
+ *  pixel-blocked ones are joined by channels. */
 typedef struct qn_concat_params {
   size_t struct_size; /**< Written by the init function. */
-  qn_type type;       /**< Of all elements: QN_F32. */
+  qn_type type;       /**< Of all elements: any. */
   int axis;           /**< Negative counts from the end. */
 } qn_concat_params;
 
@@ -342,14 +357,15 @@ QN_INIT(qn_lrn_params)
 /** Checks the parameters and makes the operator; one input, one output. */
 QN_API qn_status qn_lrn_create(const qn_lrn_params* params, qn_operator** op);
 
-/** Surrounds a tensor with a constant. The input may lie where it belongs in the output, with the output's strides. */
+/** Surrounds a tensor with a constant. Quantized, input and output have the same scale and zero point. The input may lie
+ *  where it belongs in the output, with the output's strides. */
 typedef struct qn_pad_params {
   size_t struct_size;         /**< Written by the init function. */
-  qn_type type;               /**< Of all elements: QN_F32. */
+  qn_type type;               /**< Of all elements: any. */
   uint32_t rank;              /**< Of the input. */
   size_t before[QN_MAX_RANK]; /**< Elements added in front, per dimension. */
   size_t after[QN_MAX_RANK];  /**< Elements added behind, per dimension. */
-  float value;                /**< Of the elements added. */
+  float value;                /**< Of the elements added; of integers one that the type has. Of QN_F16: 0. */
 } qn_pad_params;
 
 /** Defaults: QN_F32, rank 4, nothing added, value 0. */
@@ -396,10 +412,11 @@ QN_INIT(qn_resize2d_params)
 /** Checks the parameters and makes the operator; one input, one output. */
 QN_API qn_status qn_resize2d_create(const qn_resize2d_params* params, qn_operator** op);
 
-/** Reorders dimensions: output dimension i is input dimension permutation[i]. Types QN_F32. */
+/** Reorders dimensions: output dimension i is input dimension permutation[i]. Quantized, input and output have the same
+ *  scale and zero point. */
 typedef struct qn_transpose_params {
   size_t struct_size;                /**< Written by the init function. */
-  qn_type type;                      /**< Of all elements: QN_F32. */
+  qn_type type;                      /**< Of all elements: any. */
   uint32_t rank;                     /**< Of input and output. */
   uint32_t permutation[QN_MAX_RANK]; /**< Each of 0 .. rank-1 once. */
 } qn_transpose_params;
@@ -411,10 +428,11 @@ QN_API qn_status qn_transpose_create(const qn_transpose_params* params, qn_opera
 
 /** Takes begin[i], begin[i]+1 .. end[i]-1 of each dimension. SIZE_MAX - n, with n up to PTRDIFF_MAX, counts from
  * behind: it is the dimension's size less n. Input and output are of one layout; of a pixel-blocked image only channels
- * are left out. The output may lie where its part of the input is, with the input's strides: then nothing is copied. */
+ * are left out. Quantized, both have the same scale and zero point. The output may lie where its part of the input is,
+ * with the input's strides: then nothing is copied. */
 typedef struct qn_slice_params {
   size_t struct_size;        /**< Written by the init function. */
-  qn_type type;              /**< Of all elements: QN_F32. */
+  qn_type type;              /**< Of all elements: any. */
   uint32_t rank;             /**< Of input and output. */
   size_t begin[QN_MAX_RANK]; /**< First element taken, per dimension; or SIZE_MAX - n. */
   size_t end[QN_MAX_RANK];   /**< One past the last; SIZE_MAX: to the end of the dimension. */

@@ -27,7 +27,7 @@ void* default_allocate(void*, size_t size, size_t alignment) {
 
 void default_release(void*, void* pointer, size_t) { std::free(pointer); }
 
-constexpr qn_allocator default_allocator = {nullptr, default_allocate, default_release};
+constexpr qn_allocator default_allocator = {nullptr, default_allocate, default_release, {}};
 qn_allocator current = default_allocator;
 
 constexpr size_t unlimited = SIZE_MAX;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "base/cpu.h"
 #include "base/math.h"
@@ -51,6 +52,55 @@ qn_status check_strides(const qn_tensor& tensor, const char* who) {
     }
     span = stride * (tensor.shape[i] - 1) + span;
     if (dense) span = extent;
+  }
+  return QN_OK;
+}
+
+// ---- quantization
+
+struct IntegerRange {
+  int32_t low, high;
+};
+
+// Of the types that may be quantized; empty of others.
+IntegerRange range_of(qn_type type) {
+  switch (type) {
+    case QN_S8: return {INT8_MIN, INT8_MAX};
+    case QN_U8: return {0, UINT8_MAX};
+    case QN_S32: return {INT32_MIN, INT32_MAX};
+    default: return {0, -1};
+  }
+}
+
+bool is_scale(float scale) { return scale > 0 && scale <= std::numeric_limits<float>::max(); }
+
+qn_status check_scale(float scale, const char* who) {
+  if (is_scale(scale)) return QN_OK;
+  return fail(QN_INVALID_ARGUMENT, "%s: the scale is %g, not finite and above 0", who, static_cast<double>(scale));
+}
+
+qn_status check_zero_point(int32_t zero_point, qn_type type, const char* who) {
+  const IntegerRange range = range_of(type);
+  if (zero_point >= range.low && zero_point <= range.high) return QN_OK;
+  return fail(QN_INVALID_ARGUMENT, "%s: zero point %d is outside %s, which is %d to %d", who, zero_point,
+              qn_type_string(type), range.low, range.high);
+}
+
+qn_status check_channels(const qn_tensor& tensor, const char* who) {
+  const qn_quantization& q = tensor.quantization;
+  if (q.scale != 0 || q.zero_point != 0) {
+    return fail(QN_INVALID_ARGUMENT, "%s: it has both one scale and scales per channel", who);
+  }
+  if (q.axis >= tensor.rank) {
+    return fail(QN_INVALID_ARGUMENT, "%s: quantized along axis %u of a tensor of rank %u", who, q.axis, tensor.rank);
+  }
+  if (q.count != tensor.shape[q.axis]) {
+    return fail(QN_INVALID_ARGUMENT, "%s: %zu scales for the %zu channels of axis %u", who, q.count,
+                tensor.shape[q.axis], q.axis);
+  }
+  for (size_t i = 0; i < q.count; ++i) {
+    QN_TRY(check_scale(q.scales[i], who));
+    if (q.zero_points != nullptr) QN_TRY(check_zero_point(q.zero_points[i], tensor.type, who));
   }
   return QN_OK;
 }
@@ -108,6 +158,37 @@ bool overlap(const Part& a, const Part& b) {
 
 }  // namespace
 
+bool is_quantized(const qn_tensor& tensor) {
+  return tensor.quantization.scales != nullptr || tensor.quantization.scale != 0;
+}
+
+bool same_quantization(const qn_tensor& a, const qn_tensor& b) {
+  const qn_quantization &x = a.quantization, &y = b.quantization;
+  if (x.scale != y.scale || x.zero_point != y.zero_point || x.count != y.count || x.axis != y.axis) return false;
+  const auto zero = [](const qn_quantization& q, size_t i) { return q.zero_points == nullptr ? 0 : q.zero_points[i]; };
+  for (size_t i = 0; i < x.count; ++i) {
+    if (x.scales[i] != y.scales[i] || zero(x, i) != zero(y, i)) return false;
+  }
+  return true;
+}
+
+qn_status check_quantization(const qn_tensor& tensor, const char* who) {
+  const qn_quantization& q = tensor.quantization;
+  if (!is_quantized(tensor)) {
+    if (q.zero_point == 0 && q.zero_points == nullptr && q.count == 0 && q.axis == 0) return QN_OK;
+    return fail(QN_INVALID_ARGUMENT, "%s: it has a zero point, an axis or a number of channels, but no scale", who);
+  }
+  if (range_of(tensor.type).high < 0) {
+    return fail(QN_INVALID_ARGUMENT, "%s: it has a scale, but %s is not quantized", who, qn_type_string(tensor.type));
+  }
+  if (q.scales != nullptr) return check_channels(tensor, who);
+  if (q.zero_points != nullptr || q.count != 0 || q.axis != 0) {
+    return fail(QN_INVALID_ARGUMENT, "%s: it has zero points, an axis or a number of channels, but no scales", who);
+  }
+  QN_TRY(check_scale(q.scale, who));
+  return check_zero_point(q.zero_point, tensor.type, who);
+}
+
 qn_status check_tensor(const qn_tensor& tensor, const char* who) {
   const size_t element = qn_type_size(tensor.type);
   if (element == 0) return fail(QN_INVALID_ARGUMENT, "%s: unknown type %d", who, static_cast<int>(tensor.type));
@@ -120,7 +201,12 @@ qn_status check_tensor(const qn_tensor& tensor, const char* who) {
     return fail(QN_INVALID_ARGUMENT, "%s: pixel-blocked, with a channel's stride of %zu, not %zu", who,
                 tensor.stride[2], channel);
   }
-  return check_strides(in_memory(tensor), who);
+  QN_TRY(check_strides(in_memory(tensor), who));
+  if (tensor.quantization.reserved != 0 ||
+      std::any_of(std::begin(tensor.reserved), std::end(tensor.reserved), [](size_t word) { return word != 0; })) {
+    return fail(QN_INVALID_ARGUMENT, "%s: a reserved word is not 0; was the struct initialised?", who);
+  }
+  return check_quantization(tensor, who);
 }
 
 qn_tensor in_memory(const qn_tensor& tensor) {
@@ -183,12 +269,15 @@ extern "C" {
 size_t qn_pixel_block(void) { return quern::cpu().pixel_block; }
 
 size_t qn_type_size(qn_type type) {
-  switch (type) {
-    case QN_F32: return 4;
-    case QN_F16: return 2;
-    case QN_I64: return 8;
-  }
-  return 0;
+  static constexpr uint8_t sizes[] = {0, 4, 2, 8, 1, 1, 4, 1};  // in the order of qn_type
+  static_assert(std::size(sizes) == QN_BOOL + 1);
+  return static_cast<size_t>(type) < std::size(sizes) ? sizes[type] : 0;
+}
+
+const char* qn_type_string(qn_type type) {
+  static constexpr char names[][5] = {"?", "f32", "f16", "s64", "s8", "u8", "s32", "bool"};
+  static_assert(std::size(names) == QN_BOOL + 1);
+  return static_cast<size_t>(type) < std::size(names) ? names[type] : names[0];
 }
 
 qn_status qn_tensor_init(qn_tensor* tensor, qn_type type, uint32_t rank, const size_t* shape) {

@@ -9,8 +9,15 @@ namespace quern {
 
 // Fails with a message that begins with `who` unless the tensor is valid: known type and layout, rank in range, no zero
 // dimension, strides all zero or (innermost equal to the element size, each outer one at least what the inner
-// dimensions span), no overflow. In the pixel-blocked layout also rank 4 and a channel's stride of P elements.
+// dimensions span), no overflow, a quantization as below. In the pixel-blocked layout also rank 4 and a channel's
+// stride of P elements.
 qn_status check_tensor(const qn_tensor& tensor, const char* who);
+
+// Fails with a message that begins with `who` unless type, rank, shape and quantization go together.
+qn_status check_quantization(const qn_tensor& tensor, const char* who);
+bool is_quantized(const qn_tensor& tensor);
+// Do equal elements of both stand for equal numbers? The types are the same.
+bool same_quantization(const qn_tensor& a, const qn_tensor& b);
 
 // The same tensor with dense strides written out.
 qn_tensor with_strides(const qn_tensor& tensor);

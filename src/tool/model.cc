@@ -191,20 +191,15 @@ std::vector<InputData> random_inputs(const qn_session* session, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     qn_tensor& tensor = inputs[i].tensor;
     check(qn_session_input_tensor(session, i, &tensor));
+    const bool floats = tensor.type == QN_F32 || tensor.type == QN_F16;
     std::vector<float> values(qn_tensor_bytes(&tensor) / qn_type_size(tensor.type));
     for (float& value : values) value = 1.75f * random.even();  // variance 1
-    inputs[i].bytes = floats_as(values, tensor.type);
+    if (floats) inputs[i].bytes = floats_as(values, tensor.type);
+    if (floats) continue;
+    inputs[i].bytes.resize(qn_tensor_bytes(&tensor));  // integers of 0 and 1, which every type has
+    for (size_t k = 0; k < values.size(); ++k) inputs[i].bytes[k * qn_type_size(tensor.type)] = values[k] > 0;
   }
   return inputs;
-}
-
-const char* type_name(qn_type type) {
-  switch (type) {
-    case QN_F32: return "f32";
-    case QN_F16: return "f16";
-    case QN_I64: return "i64";
-  }
-  return "?";
 }
 
 std::string shape_text(const size_t* shape, size_t rank) {

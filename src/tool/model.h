@@ -96,8 +96,6 @@ std::vector<unsigned char> floats_as(const std::vector<float>& values, qn_type t
 // time.
 std::vector<InputData> random_inputs(const qn_session* session, size_t count);
 
-// "f32"
-const char* type_name(qn_type type);
 // "1x3x224x224"
 std::string shape_text(const size_t* shape, size_t rank);
 

@@ -74,7 +74,8 @@ TEST_F(JournalTest, SaysThatItHasNoRoom) {
   left = 1;
   const qn_allocator allocator = {nullptr,
                                   [](void*, size_t size, size_t) { return left-- > 0 ? std::malloc(size) : nullptr; },
-                                  [](void*, void* pointer, size_t) { std::free(pointer); }};
+                                  [](void*, void* pointer, size_t) { std::free(pointer); },
+                                  {}};
   ASSERT_EQ(qn_set_allocator(&allocator), QN_OK);
   Journal journal;
   size_t noted = 0;

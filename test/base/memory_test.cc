@@ -38,7 +38,7 @@ struct Recorder {
 class Memory : public testing::Test {
  protected:
   void SetUp() override {
-    const qn_allocator allocator = {&recorder_, Recorder::allocate, Recorder::release};
+    const qn_allocator allocator = {&recorder_, Recorder::allocate, Recorder::release, {}};
     ASSERT_EQ(qn_set_allocator(&allocator), QN_OK);
   }
   void TearDown() override {
@@ -106,8 +106,8 @@ TEST_F(Memory, BuffersMove) {
 }
 
 TEST(SetAllocator, RefusesHalfAnAllocator) {
-  const qn_allocator no_release = {nullptr, Recorder::allocate, nullptr};
-  const qn_allocator no_allocate = {nullptr, nullptr, Recorder::release};
+  const qn_allocator no_release = {nullptr, Recorder::allocate, nullptr, {}};
+  const qn_allocator no_allocate = {nullptr, nullptr, Recorder::release, {}};
   EXPECT_EQ(qn_set_allocator(&no_release), QN_INVALID_ARGUMENT);
   EXPECT_EQ(qn_set_allocator(&no_allocate), QN_INVALID_ARGUMENT);
   Buffer still_works(10);

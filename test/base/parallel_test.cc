@@ -47,7 +47,8 @@ TEST(RunTasks, ThroughTheHost) {
                                   self->tasks += count;
                                   for (size_t i = count; i-- > 0;) task(arg, i);
                                 },
-                                0};
+                                0,
+                                {}};
   std::vector<size_t> order;
   auto task = [&](size_t i) { order.push_back(i); };
   run_tasks(&parallel, 3, task);

@@ -47,8 +47,8 @@ TEST(StringTest, ComparesAsStdStringDoes) {
 
 TEST(StringTest, StaysWholeWithoutMemory) {
   String text("kept"), other("kept, too");
-  const qn_allocator none = {nullptr, [](void*, size_t, size_t) -> void* { return nullptr; },
-                             [](void*, void*, size_t) {}};
+  const qn_allocator none = {
+      nullptr, [](void*, size_t, size_t) -> void* { return nullptr; }, [](void*, void*, size_t) {}, {}};
   ASSERT_EQ(qn_set_allocator(&none), QN_OK);
   EXPECT_THROW(text.append("more than there is room for"), std::bad_alloc);
   EXPECT_THROW(other = text, std::bad_alloc);

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
+#include <limits>
 #include <random>
 #include <set>
 #include <string>
@@ -29,7 +31,96 @@ TEST(Tensor, TypeSizes) {
   EXPECT_EQ(qn_type_size(QN_F32), 4u);
   EXPECT_EQ(qn_type_size(QN_F16), 2u);
   EXPECT_EQ(qn_type_size(QN_I64), 8u);
+  EXPECT_EQ(qn_type_size(QN_S8), 1u);
+  EXPECT_EQ(qn_type_size(QN_U8), 1u);
+  EXPECT_EQ(qn_type_size(QN_S32), 4u);
+  EXPECT_EQ(qn_type_size(QN_S64), 8u);
+  EXPECT_EQ(qn_type_size(QN_BOOL), 1u);
   EXPECT_EQ(qn_type_size(static_cast<qn_type>(0)), 0u);
+  EXPECT_EQ(qn_type_size(static_cast<qn_type>(-1)), 0u);
+  EXPECT_EQ(qn_type_size(static_cast<qn_type>(QN_BOOL + 1)), 0u);
+}
+
+TEST(Tensor, TypeNames) {
+  EXPECT_STREQ(qn_type_string(QN_F32), "f32");
+  EXPECT_STREQ(qn_type_string(QN_F16), "f16");
+  EXPECT_STREQ(qn_type_string(QN_I64), "s64");
+  EXPECT_STREQ(qn_type_string(QN_S8), "s8");
+  EXPECT_STREQ(qn_type_string(QN_U8), "u8");
+  EXPECT_STREQ(qn_type_string(QN_S32), "s32");
+  EXPECT_STREQ(qn_type_string(QN_BOOL), "bool");
+  EXPECT_STREQ(qn_type_string(static_cast<qn_type>(0)), "?");
+  EXPECT_STREQ(qn_type_string(static_cast<qn_type>(-1)), "?");
+}
+
+TEST(Tensor, InitWritesZerosWhereNothingIsSaid) {
+  const size_t shape[] = {2};
+  qn_tensor tensor, zeros = {};
+  std::memset(&tensor, 0xff, sizeof tensor);
+  ASSERT_EQ(qn_tensor_init(&tensor, QN_U8, 1, shape), QN_OK);
+  EXPECT_EQ(std::memcmp(&tensor.quantization, &zeros.quantization, sizeof tensor.quantization), 0);
+  EXPECT_EQ(std::memcmp(tensor.reserved, zeros.reserved, sizeof tensor.reserved), 0);
+}
+
+TEST(Tensor, Quantization) {
+  constexpr float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
+  const float scales[] = {1, 0.5f, 2}, zero_scale[] = {1, 0, 2}, nan_scale[] = {1, nan, 2};
+  const int32_t zero_points[] = {-128, 0, 127}, far[] = {0, 0, 128};
+  const struct {
+    qn_type type;
+    qn_quantization quantization;
+    const char* message;
+  } cases[] = {
+      {QN_S8, {}, ""},
+      {QN_S8, {1e-30f, -128, nullptr, nullptr, 0, 0, 0}, ""},
+      {QN_S32, {2, INT32_MIN, nullptr, nullptr, 0, 0, 0}, ""},
+      {QN_U8, {2, 255, nullptr, nullptr, 0, 0, 0}, ""},
+      {QN_S8, {0, 0, scales, nullptr, 3, 1, 0}, ""},
+      {QN_S8, {0, 0, scales, zero_points, 3, 1, 0}, ""},
+      {QN_S8, {-1, 0, nullptr, nullptr, 0, 0, 0}, "the scale is -1, not finite and above 0"},
+      {QN_S8, {infinity, 0, nullptr, nullptr, 0, 0, 0}, "the scale is inf, not finite and above 0"},
+      {QN_S8, {nan, 0, nullptr, nullptr, 0, 0, 0}, "the scale is nan, not finite and above 0"},
+      {QN_S8, {0, 3, nullptr, nullptr, 0, 0, 0}, "it has a zero point, an axis or a number of channels, but no scale"},
+      {QN_S8, {1, 128, nullptr, nullptr, 0, 0, 0}, "zero point 128 is outside s8, which is -128 to 127"},
+      {QN_U8, {1, -1, nullptr, nullptr, 0, 0, 0}, "zero point -1 is outside u8, which is 0 to 255"},
+      {QN_F32, {1, 0, nullptr, nullptr, 0, 0, 0}, "it has a scale, but f32 is not quantized"},
+      {QN_S64, {1, 0, nullptr, nullptr, 0, 0, 0}, "it has a scale, but s64 is not quantized"},
+      {QN_BOOL, {0, 0, scales, nullptr, 3, 1, 0}, "it has a scale, but bool is not quantized"},
+      {QN_S8,
+       {1, 0, nullptr, zero_points, 0, 0, 0},
+       "it has zero points, an axis or a number of channels, but no scales"},
+      {QN_S8, {1, 0, scales, nullptr, 3, 1, 0}, "it has both one scale and scales per channel"},
+      {QN_S8, {0, 0, scales, nullptr, 3, 2, 0}, "quantized along axis 2 of a tensor of rank 2"},
+      {QN_S8, {0, 0, scales, nullptr, 3, 0, 0}, "3 scales for the 2 channels of axis 0"},
+      {QN_S8, {0, 0, zero_scale, nullptr, 3, 1, 0}, "the scale is 0, not finite and above 0"},
+      {QN_S8, {0, 0, nan_scale, nullptr, 3, 1, 0}, "the scale is nan, not finite and above 0"},
+      {QN_S8, {0, 0, scales, far, 3, 1, 0}, "zero point 128 is outside s8, which is -128 to 127"},
+      {QN_S8, {0, 0, nullptr, nullptr, 0, 0, 1}, "a reserved word is not 0; was the struct initialised?"}};
+  for (const auto& c : cases) {
+    qn_tensor tensor = make({2, 3});
+    tensor.type = c.type;
+    tensor.quantization = c.quantization;
+    EXPECT_EQ(refusal(tensor), *c.message == '\0' ? "" : std::string("test: ") + c.message);
+  }
+  qn_tensor tensor = make({2, 3});
+  tensor.reserved[3] = 1;
+  EXPECT_EQ(refusal(tensor), "test: a reserved word is not 0; was the struct initialised?");
+}
+
+TEST(Tensor, SameQuantization) {
+  const float scales[] = {1, 2}, equal[] = {1, 2}, other[] = {1, 3};
+  const int32_t zeros[] = {0, 0}, one[] = {0, 1};
+  qn_tensor a = make({2}), b = make({2});
+  a.type = b.type = QN_S8;
+  EXPECT_TRUE(same_quantization(a, b));
+  a.quantization = {0, 0, scales, nullptr, 2, 0, 0};
+  EXPECT_FALSE(same_quantization(a, b));
+  b.quantization = {0, 0, equal, zeros, 2, 0, 0};
+  EXPECT_TRUE(same_quantization(a, b));
+  b.quantization.zero_points = one;
+  EXPECT_FALSE(same_quantization(a, b));
+  b.quantization = {0, 0, other, nullptr, 2, 0, 0};
+  EXPECT_FALSE(same_quantization(a, b));
 }
 
 TEST(Tensor, InitWritesADenseDescription) {

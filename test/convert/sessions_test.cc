@@ -127,7 +127,7 @@ size_t bytes_of_sessions(size_t count, const test::Meter& meter) {
 
 TEST(Arena, ThreeSessionsTakeHardlyMoreThanOne) {
   static test::Meter meter;
-  const qn_allocator allocator = {&meter, test::Meter::allocate, test::Meter::release};
+  const qn_allocator allocator = {&meter, test::Meter::allocate, test::Meter::release, {}};
   ASSERT_EQ(qn_set_allocator(&allocator), QN_OK);
   const size_t one = bytes_of_sessions(1, meter), three = bytes_of_sessions(3, meter);
   EXPECT_EQ(meter.now, 0u);

@@ -164,7 +164,7 @@ void limited_release(void*, void* pointer, size_t size) {
 // heap, so objects that outlive the change are freed correctly, and at worst the budget grows by their size.
 AllocatorBudget::AllocatorBudget(size_t budget) {
   budget_left = budget;
-  const qn_allocator allocator = {nullptr, limited_allocate, limited_release};
+  const qn_allocator allocator = {nullptr, limited_allocate, limited_release, {}};
   qn_set_allocator(&allocator);
 }
 

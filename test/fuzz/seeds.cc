@@ -8,6 +8,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "../graph/small_graphs.h"
 #include "../tool/pictures.h"
 #include "compress/prune.h"
 #include "convert/caffe/caffe.pb.h"
@@ -342,6 +343,7 @@ std::vector<Seed> quern_seeds() {
     weights.write(seed.weights);
     add(seed.name, import_caffe(net.path(), weights.path()));
   }
+  seeds.push_back({"integers.qn", quern_bytes(test::integer_graph())});
   return seeds;
 }
 

@@ -118,7 +118,7 @@ TEST(Api, EveryAllocationMayFail) {
   ASSERT_EQ(whole_life(image, bytes.size()), QN_OK) << qn_last_message();
 
   static Scarce scarce;
-  const qn_allocator allocator = {&scarce, Scarce::allocate, Scarce::release};
+  const qn_allocator allocator = {&scarce, Scarce::allocate, Scarce::release, {}};
   ASSERT_EQ(qn_set_allocator(&allocator), QN_OK);
   int failures = 0;
   for (long n = 0;; ++n) {

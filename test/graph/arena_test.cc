@@ -190,7 +190,7 @@ TEST(Arena, OfTheCallersMemory) {
 
 TEST(Arena, LivesAsLongAsItsSessions) {
   static Meter meter;
-  const qn_allocator allocator = {&meter, Meter::allocate, Meter::release};
+  const qn_allocator allocator = {&meter, Meter::allocate, Meter::release, {}};
   ASSERT_EQ(qn_set_allocator(&allocator), QN_OK);
   {
     const Net net(8);
@@ -237,7 +237,7 @@ TEST(Arena, IsUsedByOneRunAtATime) {
   const ArenaHandle arena = arena_of();
   SessionHandle b = session_of(net.model, arena);
   Host host = {&net, &b};
-  const qn_parallel parallel = {&host, Host::run, 2};
+  const qn_parallel parallel = {&host, Host::run, 2, {}};
   const SessionHandle a = session_of(net.model, arena, &parallel);
   net.expect_right(a);
   EXPECT_GT(host.calls, 0);

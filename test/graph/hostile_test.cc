@@ -20,7 +20,7 @@ Meter meter;
 class Hostile : public ::testing::Test {
  protected:
   void SetUp() override {
-    const qn_allocator allocator = {&meter, Meter::allocate, Meter::release};
+    const qn_allocator allocator = {&meter, Meter::allocate, Meter::release, {}};
     ASSERT_EQ(qn_set_allocator(&allocator), QN_OK);
   }
   void TearDown() override { ASSERT_EQ(qn_set_allocator(nullptr), QN_OK); }
@@ -302,7 +302,7 @@ const Trick tricks[] = {
     {"rank 9", [](Crafted& c) { c.tensors[0].shape.assign(9, 1); }},
     {"unknown type 0", [](Crafted& c) { c.tensors[0].type = 0; }},
     {"unknown type 77", [](Crafted& c) { c.tensors[0].type = 77; }},
-    {"not of type f32", [](Crafted& c) { c.tensors[0].type = 2; }},
+    {"f16 is converted at the border", [](Crafted& c) { c.tensors[0].type = 2; }},
     {"plain text", [](Crafted& c) { c.tensors[0].name = std::string("a\033[2J"); }},
     {"plain text", [](Crafted& c) { c.tensors[0].name = std::string("a\0b", 3); }},
     {"plain text", [](Crafted& c) { c.tensors[0].name = "\xc0\xaf"; }},  // overlong
@@ -321,7 +321,7 @@ const Trick tricks[] = {
     {"tensor 4294967295 of none", [](Crafted& c) { c.out_port = UINT32_MAX; }},
     {"no node writes", [](Crafted& c) { c.repeat_node = 0; }},
     {"written twice", [](Crafted& c) { c.repeat_node = 2; }},
-    {"has type 3", [](Crafted& c) { c.port_type = 3; }},
+    {"its type is s64, that of its tensor f32", [](Crafted& c) { c.port_type = 3; }},
     {"stride_h is 0", [](Crafted& c) { c.attributes = [](auto& a) { a.add_stride_h(0); }; }},
     {"kernel_w is", [](Crafted& c) { c.attributes = [](auto& a) { a.add_kernel_w(UINT64_MAX); }; }},
     {"groups is 0", [](Crafted& c) { c.attributes = [](auto& a) { a.add_groups(0); }; }},

@@ -118,7 +118,8 @@ Ran run_with(qn_model* model, const std::vector<float>& x, size_t tasks) {
                             [](void*, void (*task)(void*, size_t), void* arg, size_t count) {
                               for (size_t i = count; i-- > 0;) task(arg, i);
                             },
-                            tasks};
+                            tasks,
+                            {}};
   qn_session_options options;
   qn_session_options_init(&options);
   options.threads = tasks;

@@ -408,7 +408,8 @@ struct CountingHost {
               static_cast<CountingHost*>(context)->counts.push_back(count);
               for (size_t i = count; i-- > 0;) task(arg, i);
             },
-            threads};
+            threads,
+            {}};
   }
 };
 
@@ -755,7 +756,8 @@ TEST(Session, CancelBetweenOperators) {
                                   for (size_t i = 0; i < count; ++i) task(arg, i);
                                   if (h->calls++ == 0) std::thread(qn_session_cancel, h->session).join();
                                 },
-                                0};
+                                0,
+                                {}};
   const Graph graph = convolutions();
   qn_session_options options;
   qn_session_options_init(&options);
@@ -777,7 +779,8 @@ TEST(Session, CancelDuringTheLastOperator) {
                                   qn_session_cancel(*static_cast<qn_session**>(context));
                                   for (size_t i = 0; i < count; ++i) task(arg, i);
                                 },
-                                0};
+                                0,
+                                {}};
   GraphBuilder b;
   b.output(b.node(OpKind::conv2d, {b.input("x", {1, 40, 40, 16}), b.constant({32, 3, 3, 16})}), "y");
   const Graph graph = b.done();

@@ -120,6 +120,45 @@ inline Graph sample_graph() {
   return b.done();
 }
 
+// Integers that are moved: quantized bytes that pass operators which copy and views, and inputs of other types that are
+// outputs, too.
+inline Graph integer_graph() {
+  GraphBuilder b(3);
+  const auto input = [&b](const char* name, Shape shape, qn_type type) {
+    const int tensor = add_tensor(b.graph, name, type, std::move(shape));
+    b.graph.inputs.push_back({.tensor = tensor, .type = type});
+    return tensor;
+  };
+  const Quantization quantization = {{0.25f}, {128}, -1};
+  const auto quantized = [&](int tensor) {
+    b.graph.tensors[static_cast<size_t>(tensor)].quantization = quantization;
+    return tensor;
+  };
+  const int x = quantized(input("x", {1, 6, 5, 4}, QN_U8));
+  std::vector<unsigned char> bytes(1 * 5 * 6 * 3);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<unsigned char>(100 + i);
+  const int more = quantized(add_constant(b.graph, "more", QN_U8, {1, 5, 6, 3}, bytes.data()));
+  const int turned = b.node(OpKind::transpose, {x}, values({0, 2, 1, 3}));
+  const int cut = b.node(OpKind::slice, {turned}, values({0, 0, 0, 1, 1, 5, 6, 3}));
+  const int joined = b.node(OpKind::concat, {cut, more, cut}, axis(3));
+  Attributes widths = values({0, 1, 0, 0, 0, 0, 2, 0});
+  widths.alpha = 7;
+  const int padded = b.node(OpKind::pad, {joined}, widths);
+  b.output(b.node(OpKind::reshape, {padded}, values({0, -1})), "y", QN_U8);
+  for (const qn_type type : {QN_S64, QN_BOOL, QN_S32, QN_S8}) {
+    const std::string name = qn_type_string(type);
+    const int z = input(name.c_str(), {2, 3}, type);
+    b.output(b.node(OpKind::transpose, {z}, values({1, 0})), (name + " turned").c_str(), type);
+    b.graph.outputs.push_back({.tensor = z, .type = type});
+  }
+  const float scales[] = {1, 0.5f, 3};
+  Tensor& weights = b.graph.tensors[static_cast<size_t>(
+      add_constant(b.graph, "weights", QN_S8, {2, 3}, std::vector<signed char>(6, -1).data()))];
+  weights.quantization = {{scales, scales + 3}, {1, 0, -1}, 1};
+  b.graph.outputs.push_back({.tensor = static_cast<int>(&weights - b.graph.tensors.data()), .type = QN_S8});
+  return b.done();
+}
+
 inline void expect_same(const Attributes& a, const Attributes& b) {
 #define QN_ATTRIBUTE(name, field, low, high) EXPECT_EQ(a.field, b.field);
 #include "graph/ir/attributes.inc"
@@ -147,6 +186,7 @@ inline void expect_same(const Graph& a, const Graph& b) {
     EXPECT_EQ(s.name, t.name);
     EXPECT_EQ(s.type, t.type);
     EXPECT_EQ(s.shape, t.shape);
+    EXPECT_TRUE(s.quantization == t.quantization);
     ASSERT_EQ(s.constant < 0, t.constant < 0);
     if (s.constant < 0) continue;
     const Constant &c = a.constants[static_cast<size_t>(s.constant)], &d = b.constants[static_cast<size_t>(t.constant)];

@@ -290,7 +290,7 @@ class SparseMemory : public ::testing::Test {
     const int x = b.input("x", {1, 2, 2, depth});
     b.output(b.node(OpKind::conv2d, {x, b.constant_of({rows, 1, 1, depth}, pruned(rows, depth, 1, 0.9, 1))}), "y");
     ASSERT_EQ(write_model_file(b.done(), path.c_str()), QN_OK) << qn_last_message();
-    const qn_allocator allocator = {&meter, Meter::allocate, Meter::release};
+    const qn_allocator allocator = {&meter, Meter::allocate, Meter::release, {}};
     ASSERT_EQ(qn_set_allocator(&allocator), QN_OK);
     meter.most = meter.now.load();
   }

@@ -168,7 +168,7 @@ Result run(const qn_operator* op, const std::vector<Input>& inputs, const Option
     addresses[options.in_place] = y.data();
   }
   void* outputs[] = {y.data()};
-  const qn_parallel backwards = {nullptr, run_backwards, options.tasks};
+  const qn_parallel backwards = {nullptr, run_backwards, options.tasks, {}};
   const qn_parallel* parallel = options.tasks > 1 ? &backwards : nullptr;
   failed(qn_plan_run(plan, addresses.data(), outputs, workspace.data(), workspace_size,
                      options.parallel ? options.parallel : parallel));
@@ -227,7 +227,7 @@ qn_weights DecodedWeights::get() {
   qn_weights_init(&w);
   w.encoding = QN_WEIGHTS_DECODED;
   w.context = this;
-  w.decode = [](void* context, size_t first, size_t count, float* to) {
+  w.decode = [](void* context, size_t first, size_t count, void* to) {
     auto* self = static_cast<DecodedWeights*>(context);
     if (self->calls++ >= self->left) return QN_IO_ERROR;
     size_t most = self->longest;

@@ -59,16 +59,16 @@ qn_weights some_weights() {
 }
 
 TEST(ThrowingHost, Parallel) {
-  const qn_parallel parallel = {nullptr, throw_from_run, 4};
+  const qn_parallel parallel = {nullptr, throw_from_run, 4, {}};
   EXPECT_TERMINATES(plan_and_run(some_weights(), &parallel));
   static float c[1 << 16];
   EXPECT_TERMINATES(qn_gemm_f32(512, 64, 64, ones, 64, ones, 64, 0, nullptr, 0, 1, c, 64, &parallel));
 }
 
 TEST(ThrowingHost, Allocator) {
-  const qn_allocator throws = {nullptr, throw_from_allocate, throw_from_release};
+  const qn_allocator throws = {nullptr, throw_from_allocate, throw_from_release, {}};
   EXPECT_TERMINATES(qn_set_allocator(&throws); plan_and_run(some_weights(), nullptr));
-  const qn_allocator releases = {nullptr, allocate, throw_from_release};
+  const qn_allocator releases = {nullptr, allocate, throw_from_release, {}};
   EXPECT_TERMINATES(qn_set_allocator(&releases); plan_and_run(some_weights(), nullptr));
 }
 
@@ -80,7 +80,7 @@ TEST(ThrowingHost, Log) {
 TEST(ThrowingHost, Weights) {
   qn_weights decoded = some_weights();
   decoded.encoding = QN_WEIGHTS_DECODED;
-  decoded.decode = [](void*, size_t, size_t, float*) -> qn_status { throw std::bad_alloc(); };
+  decoded.decode = [](void*, size_t, size_t, void*) -> qn_status { throw std::bad_alloc(); };
   EXPECT_TERMINATES(plan_and_run(decoded, nullptr));
   qn_weights told = some_weights();
   told.was_read = [](void*, const void*, size_t) { throw std::bad_alloc(); };

@@ -39,7 +39,7 @@ void release(void* context, void* pointer, size_t size) {
 class Memory : public ::testing::Test {
  protected:
   void SetUp() override {
-    const qn_allocator allocator = {&counter, allocate, release};
+    const qn_allocator allocator = {&counter, allocate, release, {}};
     ASSERT_QN_OK(qn_set_allocator(&allocator));
   }
   void TearDown() override { qn_set_allocator(nullptr); }

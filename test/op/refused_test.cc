@@ -28,7 +28,7 @@ struct Refused {
 // Valid parameters are accepted; each change alone is refused, and so are the arguments all create calls share.
 template <class Params>
 void check_params(const std::string& name, const Params& valid, const std::vector<Refused<Params>>& list,
-                  const std::function<qn_status(const Params*, qn_operator**)>& create) {
+                  const std::function<qn_status(const Params*, qn_operator**)>& create, bool any_type = false) {
   SCOPED_TRACE(name);
   qn_operator* op = nullptr;
   ASSERT_QN_OK(create(&valid, &op));
@@ -47,8 +47,8 @@ void check_params(const std::string& name, const Params& valid, const std::vecto
   p.struct_size = 0;
   refused("struct_size", QN_INVALID_ARGUMENT, &p);
   p = valid;
-  p.type = QN_F16;
-  refused("QN_F32", QN_UNSUPPORTED, &p);
+  p.type = QN_S8;
+  if (!any_type) refused("type s8; only QN_F32", QN_UNSUPPORTED, &p);
   p.type = static_cast<qn_type>(99);
   refused("type", QN_INVALID_ARGUMENT, &p);
   refused("NULL", QN_INVALID_ARGUMENT, nullptr);
@@ -128,8 +128,17 @@ TEST(Refused, Weights) {
   w.layout = static_cast<qn_weights_layout>(7);
   refused("layout 7", QN_INVALID_ARGUMENT, &w);
   w = some_weights();
-  w.type = QN_I64;
-  refused("QN_F32", QN_UNSUPPORTED, &w);
+  w.type = QN_S8;
+  refused("weights of type s8; only QN_F32", QN_UNSUPPORTED, &w);
+  w.type = static_cast<qn_type>(99);
+  refused("unknown type 99", QN_INVALID_ARGUMENT, &w);
+  w = some_weights();
+  w.bias_type = QN_S32;
+  refused("weights.bias_type is s32; only QN_F32", QN_UNSUPPORTED, &w);
+  w = some_weights();
+  w.scales = weights_data;
+  w.scale_count = 1;
+  refused("the weights have scales, but f32 is not quantized", QN_INVALID_ARGUMENT, &w);
   w = some_weights();
   w.struct_size = 1;
   refused("struct_size", QN_INVALID_ARGUMENT, &w);
@@ -341,13 +350,21 @@ TEST(Refused, Others) {
   check_params<qn_softmax_params>("softmax", softmax, {}, qn_softmax_create);
   qn_concat_params concat;
   qn_concat_params_init(&concat);
-  check_params<qn_concat_params>("concat", concat, {}, qn_concat_create);
+  check_params<qn_concat_params>("concat", concat, {}, qn_concat_create, true);
   qn_lrn_params lrn;
   qn_lrn_params_init(&lrn);
   check_params<qn_lrn_params>("lrn", lrn, {{"size is 0", [](auto& q) { q.size = 0; }}}, qn_lrn_create);
   qn_pad_params pad;
   qn_pad_params_init(&pad);
-  check_params<qn_pad_params>("pad", pad, {{"rank 7", [](auto& q) { q.rank = 7; }}}, qn_pad_create);
+  check_params<qn_pad_params>("pad", pad,
+                              {{"rank 9", [](auto& q) { q.rank = 9; }},
+                               {"type u8 has no value -1", [](auto& q) { q.type = QN_U8, q.value = -1; }},
+                               {"type s8 has no value 128", [](auto& q) { q.type = QN_S8, q.value = 128; }},
+                               {"type s32 has no value 0.5", [](auto& q) { q.type = QN_S32, q.value = 0.5f; }},
+                               {"type s64 has no value inf", [](auto& q) { q.type = QN_S64, q.value = infinity; }},
+                               {"type bool has no value 2", [](auto& q) { q.type = QN_BOOL, q.value = 2; }},
+                               {"type f16 has no value 1", [](auto& q) { q.type = QN_F16, q.value = 1; }}},
+                              qn_pad_create, true);
   qn_resize2d_params resize;
   qn_resize2d_params_init(&resize);
   check_params<qn_resize2d_params>(
@@ -366,18 +383,18 @@ TEST(Refused, Others) {
   transpose.permutation[0] = 1;
   check_params<qn_transpose_params>("transpose", transpose,
                                     {{"rank 0", [](auto& q) { q.rank = 0; }},
-                                     {"rank 7", [](auto& q) { q.rank = 7; }},
+                                     {"rank 9", [](auto& q) { q.rank = 9; }},
                                      {"permutation[1]", [](auto& q) { q.permutation[1] = 1; }},
                                      {"permutation[0]", [](auto& q) { q.permutation[0] = 2; }}},
-                                    qn_transpose_create);
+                                    qn_transpose_create, true);
   qn_slice_params slice;
   qn_slice_params_init(&slice);
   slice.rank = 2;
   check_params<qn_slice_params>("slice", slice,
-                                {{"rank 7", [](auto& q) { q.rank = 7; }},
+                                {{"rank 9", [](auto& q) { q.rank = 9; }},
                                  {"begin 3", [](auto& q) { q.begin[1] = q.end[1] = 3; }},
                                  {"dimension 1", [](auto& q) { q.begin[1] = q.end[1] = SIZE_MAX - 3; }}},
-                                qn_slice_create);
+                                qn_slice_create, true);
 }
 
 // ---- plan: shapes that do not fit ----
@@ -419,7 +436,7 @@ TEST(Refused, Shapes) {
     refused_plan(op, {blocked}, QN_INVALID_ARGUMENT, "of rank 3");
     qn_tensor half = dense({1, 5, 5, 4});
     half.type = QN_F16;
-    refused_plan(op, {half}, QN_UNSUPPORTED, "QN_F32");
+    refused_plan(op, {half}, QN_UNSUPPORTED, "it is of type f16, but the operator takes f32");
     qn_tensor empty = dense({1, 5, 5, 4});
     empty.shape[2] = 0;
     refused_plan(op, {empty}, QN_INVALID_ARGUMENT, "input 0");

@@ -123,8 +123,8 @@ std::filesystem::path temporary_file() {
 
 TEST(Npy, WritesWhatItReads) {
   const std::filesystem::path path = temporary_file();
-  const std::vector<std::vector<size_t>> shapes = {{}, {5}, {2, 3}, {1, 2, 3, 4, 5, 6}};
-  for (const qn_type type : {QN_F32, QN_F16, QN_I64}) {
+  const std::vector<std::vector<size_t>> shapes = {{}, {5}, {2, 3}, {1, 2, 3, 4, 5, 6, 1, 2}};
+  for (const qn_type type : {QN_F32, QN_F16, QN_S64, QN_S8, QN_U8, QN_S32, QN_BOOL}) {
     for (const auto& shape : shapes) {
       qn_tensor tensor;
       ASSERT_EQ(qn_tensor_init(&tensor, type, static_cast<uint32_t>(shape.size()), shape.data()), QN_OK);
@@ -163,6 +163,13 @@ TEST(Npy, ConvertsBetweenTypes) {
   EXPECT_THROW(npy_as(doubles, QN_I64, "x"), Error);
   const NpyArray whole = decode_npy(npy(dictionary("<f4", "(2,)"), raw<float>({-3, 16})), "x");
   EXPECT_EQ(npy_as(whole, QN_I64, "x"), bytes(raw<int64_t>({-3, 16})));
+  EXPECT_EQ(npy_as(whole, QN_S8, "x"), bytes(raw<int8_t>({-3, 16})));
+  EXPECT_EQ(npy_as(whole, QN_S32, "x"), bytes(raw<int32_t>({-3, 16})));
+  EXPECT_THROW(npy_as(whole, QN_U8, "x"), Error);
+  EXPECT_THROW(npy_as(whole, QN_BOOL, "x"), Error);
+  const NpyArray ends = decode_npy(npy(dictionary("<i2", "(2,)"), raw<int16_t>({0, 255})), "x");
+  EXPECT_EQ(npy_as(ends, QN_U8, "x"), bytes(raw<uint8_t>({0, 255})));
+  EXPECT_THROW(npy_as(ends, QN_S8, "x"), Error);
   const NpyArray nan = decode_npy(npy(dictionary("<f4", "(1,)"), raw({std::numeric_limits<float>::quiet_NaN()})), "x");
   EXPECT_THROW(npy_as(nan, QN_I64, "x"), Error);
   const NpyArray huge = decode_npy(npy(dictionary("<f8", "(1,)"), raw<double>({1e300})), "x");

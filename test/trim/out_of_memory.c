@@ -149,7 +149,7 @@ int main(int count, char** arguments) {
 
   left = -1; /* once, so that what is kept for good is there */
   if (use(arguments[1], image + 1, size, tunes) != QN_OK) return 2;
-  const qn_allocator allocator = {NULL, allocate, release};
+  const qn_allocator allocator = {NULL, allocate, release, {NULL}};
   counts_malloc = 1;
   if (check("malloc", step, arguments[1], image + 1, size, tunes)) return 1;
   counts_malloc = 0;

@@ -487,10 +487,23 @@ class Exporter {
 
   // ---- border -----------------------------------------------------------------------------------
 
+  static schema::TensorProto::DataType element_type(qn_type type) {
+    switch (type) {
+      case QN_F32: return schema::TensorProto::FLOAT;
+      case QN_F16: return schema::TensorProto::FLOAT16;
+      case QN_S64: return schema::TensorProto::INT64;
+      case QN_S8: return schema::TensorProto::INT8;
+      case QN_U8: return schema::TensorProto::UINT8;
+      case QN_S32: return schema::TensorProto::INT32;
+      case QN_BOOL: return schema::TensorProto::BOOL;
+    }
+    return schema::TensorProto::UNDEFINED;
+  }
+
   void describe(const Port& port, schema::ValueInfoProto* info) {
     info->set_name(name_of(port.tensor));
     auto* type = info->mutable_type()->mutable_tensor_type();
-    type->set_elem_type(port.type == QN_F16 ? schema::TensorProto::FLOAT16 : schema::TensorProto::FLOAT);
+    type->set_elem_type(element_type(port.type));
     for (const size_t d : tensor(port.tensor).shape) {
       type->mutable_shape()->add_dim()->set_dim_value(static_cast<int64_t>(d));
     }
@@ -536,6 +549,9 @@ class Exporter {
 namespace quern {
 
 void export_onnx(const Graph& graph, const std::string& path) {
+  for (const Tensor& tensor : graph.tensors) {
+    if (!tensor.quantization.scales.empty()) throw Error("quantized tensors cannot be exported yet");
+  }
   Graph dense = graph;
   expect_ok(make_dense(dense));
   write_file(path, onnx::Exporter(dense).run());

@@ -74,6 +74,7 @@ qn_tensor describe(const Tensor& tensor) {
   result.rank = static_cast<uint32_t>(tensor.shape.size());
   std::copy(tensor.shape.begin(), tensor.shape.end(), result.shape);
   std::copy(tensor.stride.begin(), tensor.stride.end(), result.stride);
+  result.quantization = quantization_of(tensor);
   return result;
 }
 

@@ -39,9 +39,9 @@ const float* floats(const NodeView& v, size_t input) {
   return v.has(input) ? constant_floats(v.graph, v.node.inputs[input]) : nullptr;
 }
 
-qn_status decode(void* context, size_t first, size_t count, float* to) {
+qn_status decode(void* context, size_t first, size_t count, void* to) {
   const auto& constant = *static_cast<const Constant*>(context);
-  QN_TRY(constant.sparse->decode(first, count, to));
+  QN_TRY(constant.sparse->decode(first, count, static_cast<float*>(to)));
   if (constant.mapped) constant.sparse->forget(first, count);
   return QN_OK;
 }
@@ -151,6 +151,7 @@ qn_status create_softmax(const NodeView& v, qn_weights_cache*, qn_operator** op)
 qn_status create_concat(const NodeView& v, qn_weights_cache*, qn_operator** op) {
   qn_concat_params p;
   qn_concat_params_init(&p);
+  p.type = v.tensor(0).type;
   p.axis = v.node.attributes.axis;
   return qn_concat_create(&p, op);
 }
@@ -170,6 +171,7 @@ qn_status create_pad(const NodeView& v, qn_weights_cache*, qn_operator** op) {
   const Attributes& a = v.node.attributes;
   qn_pad_params p;
   qn_pad_params_init(&p);
+  p.type = v.tensor(0).type;
   p.rank = static_cast<uint32_t>(v.shape(0).size());
   std::copy_n(a.values.begin(), p.rank, p.before);
   std::copy_n(a.values.begin() + p.rank, p.rank, p.after);
@@ -196,6 +198,7 @@ qn_status create_resize(const NodeView& v, qn_weights_cache*, qn_operator** op) 
 qn_status create_transpose(const NodeView& v, qn_weights_cache*, qn_operator** op) {
   qn_transpose_params p;
   qn_transpose_params_init(&p);
+  p.type = v.tensor(0).type;
   p.rank = static_cast<uint32_t>(v.shape(0).size());
   std::copy_n(v.node.attributes.values.begin(), p.rank, p.permutation);
   return qn_transpose_create(&p, op);
@@ -205,6 +208,7 @@ qn_status create_slice(const NodeView& v, qn_weights_cache*, qn_operator** op) {
   const Attributes& a = v.node.attributes;
   qn_slice_params p;
   qn_slice_params_init(&p);
+  p.type = v.tensor(0).type;
   p.rank = static_cast<uint32_t>(v.shape(0).size());
   std::copy_n(a.values.begin(), p.rank, p.begin);
   std::copy_n(a.values.begin() + p.rank, p.rank, p.end);  // -1 becomes SIZE_MAX, in both the end

@@ -35,34 +35,46 @@ enum class Type : uint8_t {
   none = 0,
   f32 = 1,
   f16 = 2,
-  i64 = 3,
+  s64 = 3,
+  s8 = 4,
+  u8 = 5,
+  s32 = 6,
+  boolean = 7,
   MIN = none,
-  MAX = i64
+  MAX = boolean
 };
 
-inline const Type (&EnumValuesType())[4] {
+inline const Type (&EnumValuesType())[8] {
   static const Type values[] = {
     Type::none,
     Type::f32,
     Type::f16,
-    Type::i64
+    Type::s64,
+    Type::s8,
+    Type::u8,
+    Type::s32,
+    Type::boolean
   };
   return values;
 }
 
 inline const char * const *EnumNamesType() {
-  static const char * const names[5] = {
+  static const char * const names[9] = {
     "none",
     "f32",
     "f16",
-    "i64",
+    "s64",
+    "s8",
+    "u8",
+    "s32",
+    "boolean",
     nullptr
   };
   return names;
 }
 
 inline const char *EnumNameType(Type e) {
-  if (flatbuffers::IsOutRange(e, Type::none, Type::i64)) return "";
+  if (flatbuffers::IsOutRange(e, Type::none, Type::boolean)) return "";
   const size_t index = static_cast<size_t>(e);
   return EnumNamesType()[index];
 }
@@ -267,7 +279,10 @@ struct Tensor FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
     VT_NAME = 4,
     VT_TYPE = 6,
     VT_SHAPE = 8,
-    VT_SEGMENT = 10
+    VT_SEGMENT = 10,
+    VT_SCALES = 12,
+    VT_ZERO_POINTS = 14,
+    VT_AXIS = 16
   };
   const flatbuffers::String *name() const {
     return GetPointer<const flatbuffers::String *>(VT_NAME);
@@ -281,6 +296,15 @@ struct Tensor FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
   int32_t segment() const {
     return GetField<int32_t>(VT_SEGMENT, -1);
   }
+  const flatbuffers::Vector<float> *scales() const {
+    return GetPointer<const flatbuffers::Vector<float> *>(VT_SCALES);
+  }
+  const flatbuffers::Vector<int32_t> *zero_points() const {
+    return GetPointer<const flatbuffers::Vector<int32_t> *>(VT_ZERO_POINTS);
+  }
+  int32_t axis() const {
+    return GetField<int32_t>(VT_AXIS, -1);
+  }
   bool Verify(flatbuffers::Verifier &verifier) const {
     return VerifyTableStart(verifier) &&
            VerifyOffset(verifier, VT_NAME) &&
@@ -289,6 +313,11 @@ struct Tensor FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
            VerifyOffset(verifier, VT_SHAPE) &&
            verifier.VerifyVector(shape()) &&
            VerifyField<int32_t>(verifier, VT_SEGMENT, 4) &&
+           VerifyOffset(verifier, VT_SCALES) &&
+           verifier.VerifyVector(scales()) &&
+           VerifyOffset(verifier, VT_ZERO_POINTS) &&
+           verifier.VerifyVector(zero_points()) &&
+           VerifyField<int32_t>(verifier, VT_AXIS, 4) &&
            verifier.EndTable();
   }
 };
@@ -309,6 +338,15 @@ struct TensorBuilder {
   void add_segment(int32_t segment) {
     fbb_.AddElement<int32_t>(Tensor::VT_SEGMENT, segment, -1);
   }
+  void add_scales(flatbuffers::Offset<flatbuffers::Vector<float>> scales) {
+    fbb_.AddOffset(Tensor::VT_SCALES, scales);
+  }
+  void add_zero_points(flatbuffers::Offset<flatbuffers::Vector<int32_t>> zero_points) {
+    fbb_.AddOffset(Tensor::VT_ZERO_POINTS, zero_points);
+  }
+  void add_axis(int32_t axis) {
+    fbb_.AddElement<int32_t>(Tensor::VT_AXIS, axis, -1);
+  }
   explicit TensorBuilder(flatbuffers::FlatBufferBuilder &_fbb)
         : fbb_(_fbb) {
     start_ = fbb_.StartTable();
@@ -325,8 +363,14 @@ inline flatbuffers::Offset<Tensor> CreateTensor(
     flatbuffers::Offset<flatbuffers::String> name = 0,
     quern::format::Type type = quern::format::Type::none,
     flatbuffers::Offset<flatbuffers::Vector<uint64_t>> shape = 0,
-    int32_t segment = -1) {
+    int32_t segment = -1,
+    flatbuffers::Offset<flatbuffers::Vector<float>> scales = 0,
+    flatbuffers::Offset<flatbuffers::Vector<int32_t>> zero_points = 0,
+    int32_t axis = -1) {
   TensorBuilder builder_(_fbb);
+  builder_.add_axis(axis);
+  builder_.add_zero_points(zero_points);
+  builder_.add_scales(scales);
   builder_.add_segment(segment);
   builder_.add_shape(shape);
   builder_.add_name(name);
@@ -344,15 +388,23 @@ inline flatbuffers::Offset<Tensor> CreateTensorDirect(
     const char *name = nullptr,
     quern::format::Type type = quern::format::Type::none,
     const std::vector<uint64_t> *shape = nullptr,
-    int32_t segment = -1) {
+    int32_t segment = -1,
+    const std::vector<float> *scales = nullptr,
+    const std::vector<int32_t> *zero_points = nullptr,
+    int32_t axis = -1) {
   auto name__ = name ? _fbb.CreateString(name) : 0;
   auto shape__ = shape ? _fbb.CreateVector<uint64_t>(*shape) : 0;
+  auto scales__ = scales ? _fbb.CreateVector<float>(*scales) : 0;
+  auto zero_points__ = zero_points ? _fbb.CreateVector<int32_t>(*zero_points) : 0;
   return quern::format::CreateTensor(
       _fbb,
       name__,
       type,
       shape__,
-      segment);
+      segment,
+      scales__,
+      zero_points__,
+      axis);
 }
 
 struct Attributes FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {

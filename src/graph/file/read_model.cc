@@ -130,7 +130,9 @@ qn_status Reader::read_vector(const flatbuffers::Vector<From>* from, Vector<To>*
   }
   to->reserve(from->size());
   for (const From x : *from) {
-    if (!std::in_range<To>(x)) return fail(QN_BAD_MODEL, "a size in the description overflows");  // 32 bits
+    if constexpr (std::is_integral_v<To>) {  // of 32 bits
+      if (!std::in_range<To>(x)) return fail(QN_BAD_MODEL, "a size in the description overflows");
+    }
     to->push_back(static_cast<To>(x));
   }
   return QN_OK;
@@ -237,6 +239,9 @@ qn_status Reader::read_tensor(const format::Tensor& tensor) {
   const size_t index = graph_.tensors.size() - 1;
   QN_TRY(read_string(tensor.name(), &to.name));
   QN_TRY(read_vector(tensor.shape(), &to.shape));
+  QN_TRY(read_vector(tensor.scales(), &to.quantization.scales));
+  QN_TRY(read_vector(tensor.zero_points(), &to.quantization.zero_points));
+  to.quantization.axis = tensor.axis();
   if (tensor.type() == format::Type::none || tensor.type() > format::Type::MAX) {
     return fail(QN_BAD_MODEL, "tensor %zu: unknown type %u", index, static_cast<unsigned>(tensor.type()));
   }
@@ -284,7 +289,7 @@ qn_status Reader::read_port(const format::Port& port, Port* to) {
   if (port.tensor() >= graph_.tensors.size())
     return fail(QN_BAD_MODEL, "an input or output is tensor %u of none", port.tensor());
   to->tensor = static_cast<int>(port.tensor());
-  if (port.type() != format::Type::f32 && port.type() != format::Type::f16) {
+  if (port.type() == format::Type::none || port.type() > format::Type::MAX) {
     return fail(QN_BAD_MODEL, "an input or output has type %u", static_cast<unsigned>(port.type()));
   }
   to->type = static_cast<qn_type>(port.type());

@@ -138,7 +138,13 @@ Offset<format::Tensor> Writer::tensor(const Tensor& from) {
   Offset<flatbuffers::Vector<uint64_t>> shape;
   if (!computed_[static_cast<size_t>(&from - graph_.tensors.data())]) shape = numbers<uint64_t>(from.shape);
   const int segment = from.constant < 0 ? -1 : segment_of_[static_cast<size_t>(from.constant)];
-  return format::CreateTensor(builder_, name, static_cast<format::Type>(from.type), shape, segment);
+  const Quantization& q = from.quantization;
+  Offset<flatbuffers::Vector<float>> scales;
+  Offset<flatbuffers::Vector<int32_t>> zero_points;
+  if (!q.scales.empty()) scales = numbers<float>(q.scales);
+  if (!q.zero_points.empty()) zero_points = numbers<int32_t>(q.zero_points);
+  return format::CreateTensor(builder_, name, static_cast<format::Type>(from.type), shape, segment, scales, zero_points,
+                              q.axis);
 }
 
 Offset<format::Attributes> Writer::attributes(const Attributes& from) {

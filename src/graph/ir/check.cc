@@ -2,11 +2,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdarg>
+#include <cstdio>
 #include <string_view>
 
 #include "base/math.h"
 #include "base/needs.h"
 #include "base/status.h"
+#include "base/tensor.h"
 #include "graph/file/sparse.h"
 #include "graph/ir/rules.h"
 #include "graph/pass/passes.h"
@@ -51,6 +53,33 @@ qn_status check_shape(const Shape& shape, qn_type type, const char* what, size_t
   return QN_OK;
 }
 
+// Scales and zero points against each other, then against the type and the shape, which is known and good.
+qn_status check_quantized(const Graph& graph, size_t index) {
+  const Tensor& tensor = graph.tensors[index];
+  const Quantization& q = tensor.quantization;
+  char who[160];
+  who[0] = '\0';
+  if (!trimmed) std::snprintf(who, sizeof who, "tensor %zu ('%.100s')", index, tensor.name.c_str());
+  if (q.scales.empty()) {
+    if (q.zero_points.empty() && q.axis == -1) return QN_OK;
+    return fail(QN_BAD_MODEL, "%s: it has a zero point or an axis, but no scale", who);
+  }
+  if (!q.zero_points.empty() && q.zero_points.size() != q.scales.size()) {
+    return fail(QN_BAD_MODEL, "%s: it has %zu scales, but %zu zero points", who, q.scales.size(), q.zero_points.size());
+  }
+  if (q.axis < -1) return fail(QN_BAD_MODEL, "%s: quantized along axis %d", who, q.axis);
+  if (q.axis == -1 && q.scales.size() > 1) {
+    return fail(QN_BAD_MODEL, "%s: it has %zu scales, but no axis", who, q.scales.size());
+  }
+  if (q.axis == -1 && q.scales[0] == 0) return fail(QN_BAD_MODEL, "%s: the scale is 0", who);
+  qn_tensor described = {};
+  described.type = tensor.type;
+  described.rank = static_cast<uint32_t>(tensor.shape.size());
+  std::copy(tensor.shape.begin(), tensor.shape.end(), described.shape);
+  described.quantization = quantization_of(tensor);
+  return check_quantization(described, who) == QN_OK ? QN_OK : QN_BAD_MODEL;
+}
+
 qn_status check_constant(const Graph& graph, size_t index) {
   const Tensor& tensor = graph.tensors[index];
   if (tensor.constant < 0 || static_cast<size_t>(tensor.constant) >= graph.constants.size()) {
@@ -65,14 +94,16 @@ qn_status check_constant(const Graph& graph, size_t index) {
   }
   if (has_sparse && constant.sparse != nullptr) {
     const size_t rows = constant.sparse->rows();
-    if (tensor.type == QN_F32 && !tensor.shape.empty() && tensor.shape[0] == rows) return QN_OK;
+    if (tensor.type == QN_F32 && !tensor.shape.empty() && tensor.shape[0] == rows) {
+      return check_quantized(graph, index);
+    }
     return fail(QN_BAD_MODEL, "tensor %zu ('%.100s'): its sparse constant has %zu rows of floats, the tensor has not",
                 index, tensor.name.c_str(), rows);
   }
   if (constant.data == nullptr || reinterpret_cast<uintptr_t>(constant.data) % cache_line != 0) {
     return fail(QN_BAD_MODEL, "tensor %zu ('%.100s'): its constant is not aligned", index, tensor.name.c_str());
   }
-  return QN_OK;
+  return check_quantized(graph, index);
 }
 
 qn_status check_tensors(const Graph& graph) {
@@ -112,6 +143,15 @@ bool is_sparse(const Graph& graph, const Tensor& tensor) {
   return has_sparse && tensor.constant >= 0 && graph.constants[static_cast<size_t>(tensor.constant)].sparse != nullptr;
 }
 
+// Of an input. What is moved is compared when types are inferred.
+qn_status check_input_type(const Node& node, size_t input, qn_type type) {
+  if (!moves_elements(node.kind)) {
+    return type == QN_F32 ? QN_OK : fail_node(node, "input %zu is not of type f32", input);
+  }
+  if (type != QN_F16) return QN_OK;
+  return fail_node(node, "input %zu is of type f16, which is for the border alone", input);
+}
+
 // `defined` says which tensors have a value when the node runs.
 qn_status check_inputs(const Graph& graph, const Node& node, const Vector<bool>& defined) {
   const Arity arity = op_inputs(node.kind);
@@ -129,7 +169,7 @@ qn_status check_inputs(const Graph& graph, const Node& node, const Vector<bool>&
     if (!defined[static_cast<size_t>(input)]) {
       return fail_node(node, "input %zu, tensor %d, has no value yet", i, input);
     }
-    if (tensor.type != QN_F32) return fail_node(node, "input %zu is not of type f32", i);
+    QN_TRY(check_input_type(node, i, tensor.type));
     if (is_sparse(graph, tensor) && !takes_sparse(node.kind, i)) {
       return fail_node(node, "input %zu is a sparse constant, but only weights may be sparse", i);
     }
@@ -174,11 +214,11 @@ qn_status check_port(const Graph& graph, const Port& port, const char* what, siz
   if (port.tensor < 0 || static_cast<size_t>(port.tensor) >= graph.tensors.size()) {
     return fail(QN_BAD_MODEL, "%s %zu: tensor %d does not exist", what, index, port.tensor);
   }
-  if (graph.tensors[static_cast<size_t>(port.tensor)].type != QN_F32) {
-    return fail(QN_BAD_MODEL, "%s %zu: its tensor is not of type f32", what, index);
-  }
-  if (port.type != QN_F32 && port.type != QN_F16) {
-    return fail(QN_BAD_MODEL, "%s %zu: its type is neither f32 nor f16", what, index);
+  const qn_type type = graph.tensors[static_cast<size_t>(port.tensor)].type;
+  if (type == QN_F16) return fail(QN_BAD_MODEL, "%s %zu: f16 is converted at the border, not kept", what, index);
+  if (port.type != type && !(port.type == QN_F16 && type == QN_F32)) {
+    return fail(QN_BAD_MODEL, "%s %zu: its type is %s, that of its tensor %s", what, index, qn_type_string(port.type),
+                qn_type_string(type));
   }
   return check_preprocessing(port.preprocessing);
 }
@@ -189,6 +229,7 @@ qn_status check_graph_inputs(const Graph& graph, Vector<bool>* defined) {
     const auto tensor = static_cast<size_t>(graph.inputs[i].tensor);
     if ((*defined)[tensor]) return fail(QN_BAD_MODEL, "input %zu: its tensor is a constant or another input", i);
     QN_TRY(check_shape(graph.tensors[tensor].shape, graph.tensors[tensor].type, "input", i));
+    QN_TRY(check_quantized(graph, tensor));
 #ifndef QN_NO_MESSAGES
     if (!is_name(graph.inputs[i].fixed_by)) return fail(QN_BAD_MODEL, "a node's name is not plain text");
 #endif
@@ -228,16 +269,35 @@ qn_status check_graph(const Graph& graph) {
   return check_graph_outputs(graph, defined);
 }
 
+// The output's type, and of elements that are moved the quantization.
+static qn_status infer_type(Graph& graph, const Node& node) {
+  Tensor& output = graph.tensors[static_cast<size_t>(node.outputs[0])];
+  qn_type type = QN_F32;
+  if (moves_elements(node.kind)) {
+    const Tensor& first = graph.tensors[static_cast<size_t>(node.inputs[0])];
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const Tensor& input = graph.tensors[static_cast<size_t>(node.inputs[i])];
+      if (input.quantization.axis != -1) return fail_node(node, "input %zu is quantized per channel", i);
+      if (input.type == first.type && input.quantization == first.quantization) continue;
+      return fail_node(node, "input %zu has another type or quantization than the first", i);
+    }
+    type = first.type;
+    output.quantization = first.quantization;
+  }
+  if (output.type == type) return QN_OK;
+  return fail_node(node, "the output is %s, not %s", qn_type_string(output.type), qn_type_string(type));
+}
+
 qn_status infer_node(Graph& graph, const Node& node) {
+  QN_TRY(infer_type(graph, node));
   Shape shape;
   QN_TRY(infer_output({graph, node}, &shape));
   Tensor& output = graph.tensors[static_cast<size_t>(node.outputs[0])];
-  output.type = QN_F32;
   size_t bytes;
   if (!tensor_size(output.type, shape, &bytes)) return fail_node(node, "the size of the output overflows");
   if (shape.size() > QN_MAX_RANK) return fail_node(node, "the output has rank %zu", shape.size());
   output.shape = std::move(shape);
-  return QN_OK;
+  return check_quantized(graph, static_cast<size_t>(node.outputs[0]));
 }
 
 qn_status infer_shapes(Graph& graph) {

@@ -45,6 +45,22 @@ bool tensor_size(qn_type type, const Vector<size_t>& shape, size_t* bytes) {
   return size <= static_cast<size_t>(PTRDIFF_MAX);
 }
 
+qn_quantization quantization_of(const Tensor& tensor) {
+  const Quantization& from = tensor.quantization;
+  qn_quantization to = {};
+  if (from.scales.empty()) return to;
+  if (from.axis < 0) {
+    to.scale = from.scales[0];
+    if (!from.zero_points.empty()) to.zero_point = from.zero_points[0];
+    return to;
+  }
+  to.scales = from.scales.data();
+  to.zero_points = from.zero_points.empty() ? nullptr : from.zero_points.data();
+  to.count = from.scales.size();
+  to.axis = static_cast<uint32_t>(from.axis);
+  return to;
+}
+
 int add_tensor(Graph& graph, String name, qn_type type, Vector<size_t> shape) {
   graph.tensors.push_back({std::move(name), type, std::move(shape), -1});
   return static_cast<int>(graph.tensors.size() - 1);

@@ -76,6 +76,17 @@ struct Constant {
   Shared<const SparseConstant> sparse = nullptr;
 };
 
+// How the integers of a tensor stand for real numbers, as in qn_quantization; empty: they do not.
+struct Quantization {
+  Vector<float> scales;         // one, or one for each channel
+  Vector<int32_t> zero_points;  // as many, or none: all 0
+  int axis = -1;                // the dimension of the channels; -1: one scale for all
+
+  bool operator==(const Quantization& other) const {
+    return scales == other.scales && zero_points == other.zero_points && axis == other.axis;
+  }
+};
+
 struct Tensor {
   String name;  // unique among named tensors; may be empty for temporaries
   qn_type type = QN_F32;
@@ -84,12 +95,13 @@ struct Tensor {
   qn_layout layout = QN_LAYOUT_NHWC;  // while it is executed
   uint8_t memory = 0;                 // in which it lies while it is executed: an index into Model::memories
   Vector<size_t> stride = {};  // bytes, of a tensor that lies within another while it is executed; else empty: dense
+  Quantization quantization = {};
 };
 
 // An input or output of the graph as the user sees it.
 struct Port {
   int tensor = no_tensor;
-  qn_type type = QN_F32;                // the user's type: QN_F16 is converted at the border, inside all is QN_F32
+  qn_type type = QN_F32;                // the user's: that of the tensor, or QN_F16, converted from and to QN_F32
   qn_preprocessing preprocessing = {};  // without its struct_size
   uint8_t fixed = 0;                    // of an input: bit d says that a session may not change dimension d,
 #ifndef QN_NO_MESSAGES
@@ -108,6 +120,9 @@ struct Graph {
 
 // Bytes of a dense tensor; false when they overflow.
 bool tensor_size(qn_type type, const Vector<size_t>& shape, size_t* bytes);
+
+// Of a tensor that has passed check_graph(); points into it.
+qn_quantization quantization_of(const Tensor& tensor);
 
 // Appends a tensor; returns its index.
 int add_tensor(Graph& graph, String name, qn_type type, Vector<size_t> shape);

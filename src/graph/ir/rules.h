@@ -47,6 +47,19 @@ qn_status check_rule(const Node& node);
 // Checks the inputs' shapes against each other and the attributes; gives the output's.
 qn_status infer_output(const NodeView& view, Shape* output);
 
+// Does the node move elements as they are? They may be of any type, but all inputs and the output are of one, quantized
+// alike, with one scale. Other kinds compute with QN_F32.
+inline bool moves_elements(OpKind kind) {
+  switch (kind) {
+    case OpKind::concat:
+    case OpKind::pad:
+    case OpKind::reshape:
+    case OpKind::transpose:
+    case OpKind::slice: return true;
+    default: return false;
+  }
+}
+
 // May this input be a sparse constant?
 inline bool takes_sparse(OpKind kind, size_t input) {
   return input == 1 && (kind == OpKind::conv2d || kind == OpKind::fully_connected);

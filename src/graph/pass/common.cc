@@ -59,6 +59,7 @@ Vector<int> first_equals(Graph& graph) {
     const bool found = different.any(hash, [&](size_t k) {
       const Tensor& other = graph.tensors[k];
       if (other.type != tensor.type || other.shape != tensor.shape) return false;
+      if (!(other.quantization == tensor.quantization)) return false;
       const void* const data = graph.constants[static_cast<size_t>(other.constant)].data;
       if (data != constant.data && std::memcmp(data, constant.data, constant.bytes) != 0) return false;
       first[i] = static_cast<int>(k);

@@ -84,6 +84,7 @@ void Rewriter::redirect(int from, int to) {
 
 bool Rewriter::bypass(Node& node, int index) {
   const int output = node.outputs[0];
+  if (!(tensor(output).quantization == tensor(index).quantization)) return false;
   if (!is_output(output)) {
     remove(node);
     redirect(output, index);

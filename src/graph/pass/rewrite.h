@@ -41,7 +41,7 @@ class Rewriter {
   // `node` writes what `reader` wrote, which is removed.
   void take_output(Node& node, Node& reader);
   // Who read the output of `node` reads `tensor`, which has the same elements; the node is removed. False when the
-  // names of the graph's inputs and outputs forbid it.
+  // names of the graph's inputs and outputs forbid it, or the elements stand for other numbers.
   bool bypass(Node& node, int tensor);
 
   // Whether anything was changed.

@@ -38,7 +38,6 @@ size_t count(const Tensor& tensor) {
 // Of a tensor that lies within no other.
 size_t Execution::bytes(int index) const {
   qn_tensor whole = describe(tensor(index));
-  whole.type = QN_F32;
   std::fill_n(whole.stride, whole.rank, size_t{0});
   return qn_tensor_bytes(&whole);
 }
@@ -153,7 +152,7 @@ void Execution::assign_homes() {
   for (size_t i = 0; i < graph_.inputs.size(); ++i) {
     const Port& port = graph_.inputs[i];
     homes_[at(port.tensor)] =
-        port.type == QN_F32 ? Home{Home::user, 0, static_cast<uint32_t>(i)} : add_block(port.tensor, 0);
+        port.type == QN_F16 ? add_block(port.tensor, 0) : Home{Home::user, 0, static_cast<uint32_t>(i)};
   }
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
     if (fusions_[i].absorbed) continue;  // what it writes never lies anywhere as a whole
@@ -176,7 +175,7 @@ void Execution::assign_outputs() {
     const Port& port = graph_.outputs[i];
     const Home& home = homes_[at(port.tensor)];
     Output& output = outputs_[i];
-    output.copied = port.type != QN_F32 || home.kind == Home::user;
+    output.copied = port.type == QN_F16 || home.kind == Home::user;
     if (output.copied) {
       const size_t size = count(tensor(port.tensor)) * qn_type_size(port.type);
       output.block = add_block(uint8_t{0}, size, last_step(), last_step()).index;

@@ -296,6 +296,9 @@ qn_status resize(qn_session& session, const qn_tensor* tensors) {
     if (!trimmed) std::snprintf(who, sizeof who, "qn_session_resize: input %zu", i);  // else without messages
     QN_TRY(check_tensor(tensors[i], who));
     if (tensors[i].type != graph.inputs[i].type) return fail(QN_INVALID_ARGUMENT, "%s has another type", who);
+    if (is_quantized(tensors[i]) && !same_quantization(tensors[i], describe(graph, graph.inputs[i]))) {
+      return fail(QN_INVALID_ARGUMENT, "%s is quantized otherwise than the model's", who);
+    }
     if (tensors[i].layout != QN_LAYOUT_NHWC) return fail(QN_UNSUPPORTED, "%s: only QN_LAYOUT_NHWC is supported", who);
     if (!is_dense(tensors[i])) return fail(QN_INVALID_ARGUMENT, "%s is not dense", who);
     Tensor& tensor = graph.tensors[static_cast<size_t>(graph.inputs[i].tensor)];
@@ -305,7 +308,7 @@ qn_status resize(qn_session& session, const qn_tensor* tensors) {
     QN_TRY(check_fixed(graph.inputs[i], tensor, tensors[i]));
     tensor.shape.assign(tensors[i].shape, tensors[i].shape + tensors[i].rank);
     size_t bytes;
-    if (!tensor_size(QN_F32, tensor.shape, &bytes)) return fail(QN_INVALID_ARGUMENT, "%s is too large", who);
+    if (!tensor_size(tensor.type, tensor.shape, &bytes)) return fail(QN_INVALID_ARGUMENT, "%s is too large", who);
   }
   const qn_status status = plan(session, std::move(graph), session.user_limit != 0 ? session.user_limit : SIZE_MAX);
   return status == QN_BAD_MODEL ? QN_INVALID_ARGUMENT : status;  // the model is good; these shapes do not suit it
@@ -318,7 +321,10 @@ qn_status get_tensor(const qn_session* session, const Vector<Port> Graph::*ports
   if (index >= (graph.*ports).size()) {
     return fail(QN_INVALID_ARGUMENT, "%s: index %zu of %zu", who, index, (graph.*ports).size());
   }
-  *tensor = describe(graph, (graph.*ports)[index]);
+  const Port& port = (graph.*ports)[index];
+  *tensor = describe(graph, port);
+  // Of the model's, which lives as long as the session: its own graph goes when it is resized.
+  tensor->quantization = quantization_of(session->model->graph.tensors[static_cast<size_t>(port.tensor)]);
   return QN_OK;
 }
 

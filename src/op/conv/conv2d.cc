@@ -10,7 +10,7 @@ namespace {
 class Conv2d final : public Operator {
  public:
   Conv2d(const char* who, const qn_conv2d_params& p, const Window& window, const qn_weights& weights,
-         const WeightsShape& shape, const float* bias, qn_weights_cache* cache)
+         const WeightsShape& shape, const void* bias, qn_weights_cache* cache)
       : Operator(who, 1, 2),
         in_channels_(p.in_channels),
         window_(window),
@@ -141,7 +141,7 @@ class Conv2d final : public Operator {
   qn_minmax_f32 clamp_;
 };
 
-qn_status create_conv(const char* who, const qn_conv2d_params& p, const qn_weights* user_weights, const float* bias,
+qn_status create_conv(const char* who, const qn_conv2d_params& p, const qn_weights* user_weights, const void* bias,
                       qn_weights_cache* cache, qn_operator** op) {
   const struct {
     const char* what;
@@ -207,7 +207,7 @@ void qn_dwconv2d_params_init_sized(qn_dwconv2d_params* params, size_t size) {
   quern::init_struct(params, size, p);
 }
 
-qn_status qn_conv2d_create(const qn_conv2d_params* params, const qn_weights* weights, const float* bias,
+qn_status qn_conv2d_create(const qn_conv2d_params* params, const qn_weights* weights, const void* bias,
                            qn_weights_cache* cache, qn_operator** op) {
   return quern::guarded([=] {
     qn_conv2d_params p;
@@ -216,7 +216,7 @@ qn_status qn_conv2d_create(const qn_conv2d_params* params, const qn_weights* wei
   });
 }
 
-qn_status qn_dwconv2d_create(const qn_dwconv2d_params* params, const qn_weights* weights, const float* bias,
+qn_status qn_dwconv2d_create(const qn_dwconv2d_params* params, const qn_weights* weights, const void* bias,
                              qn_weights_cache* cache, qn_operator** op) {
   return quern::guarded([=] {
     qn_dwconv2d_params d;

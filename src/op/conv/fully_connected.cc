@@ -10,7 +10,7 @@ constexpr char fully_connected[] = "fully_connected";
 class FullyConnected final : public Operator {
  public:
   FullyConnected(const qn_fully_connected_params& p, const qn_weights& weights, const WeightsShape& shape,
-                 const float* bias, qn_weights_cache* cache)
+                 const void* bias, qn_weights_cache* cache)
       : Operator(fully_connected, 1, 1), weights_(weights, shape, bias, cache), clamp_{p.min, p.max} {
     has_algorithms = true;
   }
@@ -60,7 +60,7 @@ void qn_fully_connected_params_init_sized(qn_fully_connected_params* params, siz
 }
 
 qn_status qn_fully_connected_create(const qn_fully_connected_params* params, const qn_weights* weights,
-                                    const float* bias, qn_weights_cache* cache, qn_operator** op) {
+                                    const void* bias, qn_weights_cache* cache, qn_operator** op) {
   return quern::guarded([=] {
     using namespace quern;
     qn_fully_connected_params p;

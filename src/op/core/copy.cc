@@ -5,7 +5,7 @@
 namespace quern {
 namespace {
 
-constexpr size_t element = sizeof(float);
+constexpr size_t element = sizeof(float);  // of what has kernels here; others are copied one by one, or as rows
 constexpr size_t min_task_elements = 16384;
 constexpr size_t block = 16;  // elements of a cache line
 
@@ -15,6 +15,7 @@ enum { from, to };  // operands
 // not (a transpose).
 struct Plane {
   Nest<2>::Loop row = {1, {0, 0}}, column = {1, {element, element}};
+  size_t item = element;  // bytes of an element
 };
 
 struct Range {
@@ -22,7 +23,7 @@ struct Range {
 };
 
 void copy_rows(const Plane& p, const char* in, char* out, Range rows, Range columns) {
-  const size_t bytes = (columns.end - columns.begin) * element, first = columns.begin * element;
+  const size_t bytes = (columns.end - columns.begin) * p.item, first = columns.begin * p.item;
   for (size_t r = rows.begin; r < rows.end; ++r) {
     std::memcpy(out + r * p.row.stride[to] + first, in + r * p.row.stride[from] + first, bytes);
   }
@@ -34,6 +35,17 @@ void copy_elements(const Plane& p, const char* in, char* out, Range rows, Range 
     for (size_t c = columns.begin; c < columns.end; ++c) {
       *reinterpret_cast<float*>(out + r * p.row.stride[to] + c * p.column.stride[to]) =
           *reinterpret_cast<const float*>(in + r * p.row.stride[from] + c * p.column.stride[from]);
+    }
+  }
+}
+
+// The same for elements of any size.
+void copy_items(const Plane& p, const char* in, char* out, Range rows, Range columns) {
+  for (size_t r = rows.begin; r < rows.end; ++r) {
+    for (size_t c = columns.begin; c < columns.end; ++c) {
+      const char* const source = in + r * p.row.stride[from] + c * p.column.stride[from];
+      char* const target = out + r * p.row.stride[to] + c * p.column.stride[to];
+      for (size_t i = 0; i < p.item; ++i) target[i] = source[i];
     }
   }
 }
@@ -124,8 +136,10 @@ struct Job {
   size_t items() const { return outer.count() * rows.chunks * columns.chunks; }
 };
 
-Job make_job(const Copy& copy, size_t tasks) {
+Job make_job(const Copy& copy, size_t item, size_t tasks) {
   Job job;
+  job.plane.item = item;
+  if (item != element) job.copy = copy_items;
   job.input = copy.input;
   job.in_offset = copy.in_offset;
   job.out_offset = copy.out_offset;
@@ -134,9 +148,9 @@ Job make_job(const Copy& copy, size_t tasks) {
   if (nest.rank > 0) {
     job.plane.column = nest.loops[0];
     const size_t in_stride = nest.loops[0].stride[from], out_stride = nest.loops[0].stride[to];
-    if (in_stride == element && out_stride == element) {
+    if (in_stride == item && out_stride == item) {
       job.copy = copy_rows;
-    } else if (in_stride != 0 && out_stride == element) {
+    } else if (item == element && in_stride != 0 && out_stride == element) {
       for (size_t i = 1; i < nest.rank; ++i) {
         if (nest.loops[i].stride[from] == element) row = i, job.copy = transpose;
       }
@@ -164,12 +178,13 @@ Job make_job(const Copy& copy, size_t tasks) {
 
 class CopiesPlan final : public qn_plan {
  public:
-  CopiesPlan(const Request& request, const Vector<Copy>& copies, float fill_value) : fill_value_(fill_value) {
-    const size_t tasks = request.options.tasks;
+  CopiesPlan(const Request& request, const Vector<Copy>& copies, const FillValue& fill_value)
+      : fill_value_(fill_value) {
+    const size_t tasks = request.options.tasks, item = qn_type_size(request.out.type);
     size_t items = 0, elements = 0;
     if (has_api("op")) find_places(request.ins.size(), copies);
     for (const Copy& copy : copies) {
-      jobs_.push_back(make_job(copy, tasks));
+      jobs_.push_back(make_job(copy, item, tasks));
       jobs_.back().first_item = items;
       items += jobs_.back().items();
       elements += copy.nest.count();
@@ -204,8 +219,7 @@ class CopiesPlan final : public qn_plan {
   }
 
   void run_items(const Run& run, const Job& job, size_t begin, size_t end) const {
-    const char* in =
-        job.input == Copy::fill ? reinterpret_cast<const char*>(&fill_value_) : run.input(job.input) + job.in_offset;
+    const char* in = job.input == Copy::fill ? fill_value_.bytes : run.input(job.input) + job.in_offset;
     char* out = run.output + job.out_offset;
     if (in == out) return;  // it lies where it belongs
     size_t piece = begin % (job.rows.chunks * job.columns.chunks);
@@ -222,7 +236,7 @@ class CopiesPlan final : public qn_plan {
   }
 
   Vector<Job> jobs_;
-  float fill_value_;
+  FillValue fill_value_;
   Split tasks_;
 };
 
@@ -234,7 +248,7 @@ Nest<2> copy_nest(uint32_t rank, const size_t* shape, const size_t* in_stride, c
   return nest;
 }
 
-PlanPointer plan_copies(const Request& request, const Vector<Copy>& copies, float fill_value) {
+PlanPointer plan_copies(const Request& request, const Vector<Copy>& copies, const FillValue& fill_value) {
   return make_plan<CopiesPlan>(request, copies, fill_value);
 }
 

@@ -18,8 +18,13 @@ struct Copy {
 // The loops that copy a whole tensor of this shape, whose dimensions have these strides.
 Nest<2> copy_nest(uint32_t rank, const size_t* shape, const size_t* in_stride, const size_t* out_stride);
 
+// The element that is repeated, of the output's type.
+struct FillValue {
+  alignas(8) char bytes[8] = {};
+};
+
 // Makes a plan of several copies, which must not overlap in the output. The plan skips a copy whose input already lies
 // where it belongs.
-PlanPointer plan_copies(const Request& request, const Vector<Copy>& copies, float fill_value = 0);
+PlanPointer plan_copies(const Request& request, const Vector<Copy>& copies, const FillValue& fill_value = {});
 
 }  // namespace quern

@@ -23,7 +23,9 @@ struct Matrix {
   const void* data;
   size_t rows, columns, ld;
 
-  qn_tensor tensor() const { return {QN_F32, QN_LAYOUT_NHWC, 2, {rows, columns}, {ld * sizeof(float), sizeof(float)}}; }
+  qn_tensor tensor() const {
+    return {QN_F32, QN_LAYOUT_NHWC, 2, {rows, columns}, {ld * sizeof(float), sizeof(float)}, {}, {}};
+  }
   bool empty() const { return data == nullptr || rows == 0 || columns == 0; }
 };
 

@@ -43,7 +43,10 @@ qn_status check_user_tensor(const Operator& op, const char* what, size_t index, 
   char name[64];
   std::snprintf(name, sizeof name, "%s: %s %zu", op.name, what, index);
   QN_TRY(check_tensor(user, name));
-  if (user.type != QN_F32) return fail(QN_UNSUPPORTED, "%s: only QN_F32 is supported", name);
+  if (user.type != op.type) {
+    return fail(QN_UNSUPPORTED, "%s: it is of type %s, but the operator takes %s", name, qn_type_string(user.type),
+                qn_type_string(op.type));
+  }
   if (user.layout == QN_LAYOUT_PIXEL_BLOCKED && !(has_sparse && op.takes_blocked)) {
     return fail(QN_UNSUPPORTED, "%s: only QN_LAYOUT_NHWC is supported", name);
   }
@@ -74,9 +77,19 @@ qn_status read_output(const Operator& op, const qn_tensor* outs, size_t n_out, c
 // The layout, where the user does not say, is that of the first input.
 qn_status infer(const Operator& op, std::span<const qn_tensor> ins, qn_tensor* out) {
   *out = {};
-  out->type = QN_F32;
+  out->type = op.type;
   out->layout = ins[0].layout;
+  if (op.moves && ins[0].quantization.scales == nullptr) out->quantization = ins[0].quantization;
   return op.infer(ins, out);
+}
+
+// What is moved stands for the same numbers in its new place. Channels do not keep theirs.
+qn_status check_moves(const Operator& op, const Request& request) {
+  for (const qn_tensor& in : request.ins) {
+    const bool alike = same_quantization(in, request.out) && in.quantization.scales == nullptr;
+    if (!alike) return fail(QN_UNSUPPORTED, "%s: inputs and output are not quantized alike, with one scale", op.name);
+  }
+  return QN_OK;
 }
 
 bool lies_as(const qn_tensor& in, const qn_tensor& out) {
@@ -118,7 +131,8 @@ class CheckedRequest {
     if (!has_api("op")) return read_tensor(op, "output", 0, outs[0], &request.out);  // of the shape the graph inferred
     qn_tensor inferred;
     QN_TRY(infer(op, request.ins, &inferred));
-    return read_output(op, outs, n_out, inferred, &request.out);
+    QN_TRY(read_output(op, outs, n_out, inferred, &request.out));
+    return op.moves ? check_moves(op, request) : QN_OK;
   }
 
   Request request = {};
@@ -158,9 +172,9 @@ qn_status make_chain(const Operator& first, const Operator& second, const qn_ten
   return complete_plan(second.name, request, 0, plan->get());
 }
 
-qn_status check_address(const char* what, size_t index, const void* address) {
+qn_status check_address(const char* what, size_t index, const void* address, qn_type type) {
   if (address == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_plan_run: %s %zu is NULL", what, index);
-  if (reinterpret_cast<uintptr_t>(address) % sizeof(float) != 0) {
+  if (reinterpret_cast<uintptr_t>(address) % qn_type_size(type) != 0) {
     return fail(QN_INVALID_ARGUMENT, "qn_plan_run: %s %zu is not aligned to its elements", what, index);
   }
   return QN_OK;
@@ -183,7 +197,11 @@ qn_status check_workspace(const qn_plan& plan, const void* workspace, size_t siz
 
 // No buffer may overlap another that is written, but for an input in its place.
 qn_status check_apart(const qn_plan& plan, const void* const* inputs, const void* output, const void* workspace) {
-  const qn_tensor scratch = {QN_F32, QN_LAYOUT_NHWC, 1, {plan.workspace_size() / sizeof(float)}, {sizeof(float)}};
+  qn_tensor scratch = {};
+  scratch.type = QN_U8;
+  scratch.rank = 1;
+  scratch.shape[0] = plan.workspace_size();
+  scratch.stride[0] = 1;
   if (plan.slot != 0 && overlap(workspace, scratch, output, plan.output)) {
     return fail(QN_INVALID_ARGUMENT, "qn_plan_run: workspace overlaps output 0");
   }
@@ -205,8 +223,9 @@ qn_status check_buffers(const qn_plan* plan, const void* const* inputs, void* co
   if (plan == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_plan_run: plan is NULL");
   if (inputs == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_plan_run: inputs is NULL");
   if (outputs == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_plan_run: outputs is NULL");
-  for (size_t i = 0; i < plan->inputs.size(); ++i) QN_TRY(check_address("input", i, inputs[i]));
-  QN_TRY(check_address("output", 0, outputs[0]));
+  for (size_t i = 0; i < plan->inputs.size(); ++i)
+    QN_TRY(check_address("input", i, inputs[i], plan->inputs[i].tensor.type));
+  QN_TRY(check_address("output", 0, outputs[0], plan->output.type));
   QN_TRY(check_workspace(*plan, workspace, workspace_size));
   return check_apart(*plan, inputs, outputs[0], workspace);
 }
@@ -287,10 +306,15 @@ qn_status give_struct(const char* who, void* user, void* result, size_t size) {
   return QN_OK;
 }
 
+qn_status check_moved_type(const char* who, qn_type type) {
+  if (qn_type_size(type) != 0) return QN_OK;
+  return fail(QN_INVALID_ARGUMENT, "%s: unknown type %d", who, static_cast<int>(type));
+}
+
 qn_status check_type(const char* who, qn_type type) {
-  if (qn_type_size(type) == 0) return fail(QN_INVALID_ARGUMENT, "%s: unknown type %d", who, static_cast<int>(type));
-  if (type != QN_F32) return fail(QN_UNSUPPORTED, "%s: only QN_F32 is supported", who);
-  return QN_OK;
+  QN_TRY(check_moved_type(who, type));
+  return type == QN_F32 ? QN_OK
+                        : fail(QN_UNSUPPORTED, "%s: type %s; only QN_F32 is supported", who, qn_type_string(type));
 }
 
 qn_status check_clamp(const char* who, float min, float max) {

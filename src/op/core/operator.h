@@ -75,7 +75,7 @@ std::unique_ptr<Plan, DestroyPlan> make_plan(A&&... arguments) {
 
 constexpr size_t max_tasks = 1024;  // more threads than that get no further chunks
 
-// What a plan is made from. Descriptions are checked: QN_F32, a layout that the operator takes, shapes as infer()
+// What a plan is made from. Descriptions are checked: the operator's type, a layout that it takes, shapes as infer()
 // wants, strides written out.
 struct Request {
   std::span<const qn_tensor> ins;
@@ -95,10 +95,12 @@ class Operator : public Allocated {
   virtual qn_status cost(const Request& request, double* cycles) const;
 
   const char* const name;  // begins every message
+  qn_type type = QN_F32;   // of inputs and output; set by constructors, as what follows
   const size_t min_inputs, max_inputs;
-  // May inputs and output be pixel-blocked? Not every combination of layouts has to work. Set by constructors, like
-  // what follows, which chains of operators ask for.
+  bool moves = false;  // elements as they are: inputs and output are quantized alike
+  // May inputs and output be pixel-blocked? Not every combination of layouts has to work.
   bool takes_blocked = false;
+  // Chains of operators ask for these.
   bool goes_by_rows = false;    // plans may be a RowPlan
   bool has_algorithms = false;  // options.algorithm means something
   unsigned in_place = 0;        // bit i: input i may be the output, if it lies as that
@@ -109,6 +111,7 @@ class Operator : public Allocated {
 
  protected:
   ~Operator() = default;  // make_shared() knows what it made
+  void move_elements(qn_type of_type) { type = of_type, moves = true; }
 };
 
 // The request as it lies in memory, for operators to which one element is like the other: row-major tensors, of the
@@ -172,23 +175,25 @@ qn_status read_struct(const char* who, const Params* user, void (*init)(Params*)
   return copy_struct(who, user, params, sizeof *params);
 }
 
-// The type an operator works on; all take QN_F32 alone today.
+// The type an operator works on: QN_F32, and of those that move elements any.
 qn_status check_type(const char* who, qn_type type);
+qn_status check_moved_type(const char* who, qn_type type);
 qn_status check_clamp(const char* who, float min, float max);
 qn_status check_positive(const char* who, const char* what, size_t value);
-// Fails where the caller's array of floats, or of what is as large, is not aligned to them. NULL is.
+// Fails where the caller's array of floats, or of integers as large, is not aligned to them. NULL is.
 qn_status check_aligned(const char* who, const char* what, const void* array);
 
 // Reads and checks what all create calls have: params with a type, and somewhere to put the operator.
 template <class Params>
-qn_status read_params(const char* who, const Params* user, void (*init)(Params*), qn_operator** op, Params* params) {
+qn_status read_params(const char* who, const Params* user, void (*init)(Params*), qn_operator** op, Params* params,
+                      qn_status (*check)(const char* who, qn_type type) = check_type) {
   if (op == nullptr) return fail(QN_INVALID_ARGUMENT, "%s: op is NULL", who);
   if (has_api("op")) {
     QN_TRY(read_struct(who, user, init, params));
   } else {
     *params = *user;  // the graph's own
   }
-  return check_type(who, params->type);
+  return check(who, params->type);
 }
 
 }  // namespace quern

@@ -10,7 +10,10 @@ constexpr size_t input_limit = 65536;
 
 class Concat final : public Operator {
  public:
-  explicit Concat(const qn_concat_params& p) : Operator(concat, 1, input_limit), axis_(p.axis) { takes_blocked = true; }
+  explicit Concat(const qn_concat_params& p) : Operator(concat, 1, input_limit), axis_(p.axis) {
+    move_elements(p.type);
+    takes_blocked = true;
+  }
 
   qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const override {
     const uint32_t rank = ins[0].rank;
@@ -82,7 +85,7 @@ void qn_concat_params_init_sized(qn_concat_params* params, size_t size) {
 qn_status qn_concat_create(const qn_concat_params* params, qn_operator** op) {
   return quern::guarded([=] {
     qn_concat_params p;
-    QN_TRY(quern::read_params(quern::concat, params, qn_concat_params_init, op, &p));
+    QN_TRY(quern::read_params(quern::concat, params, qn_concat_params_init, op, &p, quern::check_moved_type));
     return quern::make_operator<quern::Concat>(op, p);
   });
 }

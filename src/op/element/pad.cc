@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "base/math.h"
 #include "op/core/copy.h"
 
@@ -6,9 +8,38 @@ namespace {
 
 constexpr char pad[] = "pad";
 
+// The value as an element of the type; false: the type has none.
+template <class T>
+bool put_integer(float value, FillValue* fill) {
+  const auto integer = static_cast<int64_t>(value);  // in range, see below
+  if (static_cast<float>(integer) != value || !std::in_range<T>(integer)) return false;
+  const T element = static_cast<T>(integer);
+  std::memcpy(fill->bytes, &element, sizeof element);
+  return true;
+}
+
+bool put_value(qn_type type, float value, FillValue* fill) {
+  if (type == QN_F32) {
+    std::memcpy(fill->bytes, &value, sizeof value);
+    return true;
+  }
+  if (value == 0) return true;
+  if (!(value >= -0x1p62f && value <= 0x1p62f)) return false;
+  switch (type) {
+    case QN_S8: return put_integer<int8_t>(value, fill);
+    case QN_U8: return put_integer<uint8_t>(value, fill);
+    case QN_S32: return put_integer<int32_t>(value, fill);
+    case QN_S64: return put_integer<int64_t>(value, fill);
+    case QN_BOOL: return value == 1 && put_integer<uint8_t>(value, fill);
+    default: return false;
+  }
+}
+
 class Pad final : public Operator {
  public:
-  explicit Pad(const qn_pad_params& p) : Operator(pad, 1, 1), p_(p) {}
+  Pad(const qn_pad_params& p, const FillValue& value) : Operator(pad, 1, 1), p_(p), value_(value) {
+    move_elements(p.type);
+  }
 
   qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const override {
     QN_TRY(check_rank(name, ins[0], p_.rank));
@@ -41,19 +72,23 @@ class Pad final : public Operator {
       middle += p_.before[i] * out.stride[i];
     }
     copies.push_back({0, 0, middle, copy_nest(in.rank, in.shape, in.stride, out.stride)});
-    *plan = plan_copies(request, copies, p_.value);
+    *plan = plan_copies(request, copies, value_);
     return QN_OK;
   }
 
  private:
   qn_pad_params p_;
+  FillValue value_;
 };
 
 qn_status create(const qn_pad_params* params, qn_operator** op) {
   qn_pad_params p;
-  QN_TRY(read_params(pad, params, qn_pad_params_init, op, &p));
+  QN_TRY(read_params(pad, params, qn_pad_params_init, op, &p, check_moved_type));
   if (p.rank > QN_MAX_RANK) return fail(QN_INVALID_ARGUMENT, "%s: rank %u is above %d", pad, p.rank, QN_MAX_RANK);
-  return make_operator<Pad>(op, p);
+  FillValue value;
+  if (put_value(p.type, p.value, &value)) return make_operator<Pad>(op, p, value);
+  return fail(QN_INVALID_ARGUMENT, "%s: type %s has no value %g", pad, qn_type_string(p.type),
+              static_cast<double>(p.value));
 }
 
 }  // namespace

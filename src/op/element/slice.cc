@@ -9,7 +9,10 @@ constexpr char slice[] = "slice";
 
 class Slice final : public Operator {
  public:
-  explicit Slice(const qn_slice_params& p) : Operator(slice, 1, 1), p_(p) { takes_blocked = true; }
+  explicit Slice(const qn_slice_params& p) : Operator(slice, 1, 1), p_(p) {
+    move_elements(p.type);
+    takes_blocked = true;
+  }
 
   qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const override {
     QN_TRY(check_rank(name, ins[0], p_.rank));
@@ -63,7 +66,7 @@ class Slice final : public Operator {
 
 qn_status create(const qn_slice_params* params, qn_operator** op) {
   qn_slice_params p;
-  QN_TRY(read_params(slice, params, qn_slice_params_init, op, &p));
+  QN_TRY(read_params(slice, params, qn_slice_params_init, op, &p, check_moved_type));
   if (p.rank > QN_MAX_RANK) return fail(QN_INVALID_ARGUMENT, "%s: rank %u is above %d", slice, p.rank, QN_MAX_RANK);
   for (uint32_t i = 0; i < p.rank; ++i) {
     const bool from_behind[2] = {p.begin[i] > PTRDIFF_MAX, p.end[i] > PTRDIFF_MAX};

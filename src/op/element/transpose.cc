@@ -7,7 +7,7 @@ constexpr char who[] = "transpose";
 
 class Transpose final : public Operator {
  public:
-  explicit Transpose(const qn_transpose_params& p) : Operator(who, 1, 1), p_(p) {}
+  explicit Transpose(const qn_transpose_params& p) : Operator(who, 1, 1), p_(p) { move_elements(p.type); }
 
   qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const override {
     QN_TRY(check_rank(name, ins[0], p_.rank));
@@ -30,7 +30,7 @@ class Transpose final : public Operator {
 
 qn_status create(const qn_transpose_params* params, qn_operator** op) {
   qn_transpose_params p;
-  QN_TRY(read_params(who, params, qn_transpose_params_init, op, &p));
+  QN_TRY(read_params(who, params, qn_transpose_params_init, op, &p, check_moved_type));
   if (p.rank == 0 || p.rank > QN_MAX_RANK) {
     return fail(QN_INVALID_ARGUMENT, "%s: rank %u is not in 1 to %d", who, p.rank, QN_MAX_RANK);
   }

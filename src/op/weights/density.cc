@@ -64,7 +64,7 @@ void count_masks(Mask* masks, size_t count, WeightsDensity* density) {
 void count_strip(const Strip& strip, size_t channels, const WeightsShape& shape, WeightsDensity* density) {
   const WeightStrides& s = strip.stride;
   for (size_t tap = 0; tap < shape.taps(); ++tap) {
-    const float* from = strip.data + tap / shape.kernel.w * s.h + tap % shape.kernel.w * s.w;
+    const float* from = strip.floats() + tap / shape.kernel.w * s.h + tap % shape.kernel.w * s.w;
     for (size_t begin = 0; begin < shape.in; begin += chunk) {
       const size_t count = std::min(chunk, shape.in - begin);
       Mask masks[chunk] = {};
@@ -79,6 +79,16 @@ void count_strip(const Strip& strip, size_t channels, const WeightsShape& shape,
   }
 }
 
+// The same of what is known already.
+void count_nonzeros(const Nonzeros& nonzeros, WeightsDensity* density) {
+  for (size_t begin = 0; begin < nonzeros.depth; begin += chunk) {
+    const size_t count = std::min(chunk, nonzeros.depth - begin);
+    Mask masks[chunk];
+    for (size_t p = 0; p < count; ++p) masks[p] = static_cast<Mask>(nonzeros.masks[begin + p]);
+    count_masks(masks, count, density);
+  }
+}
+
 }  // namespace
 
 WeightsDensity count_density(const qn_weights& weights, const WeightsShape& shape) {
@@ -90,7 +100,12 @@ WeightsDensity count_density(const qn_weights& weights, const WeightsShape& shap
   for (size_t group = 0; group < shape.groups; ++group) {
     for (size_t c = 0; c < shape.out; c += widest) {
       const size_t channels = std::min(widest, shape.out - c);
-      count_strip(rows.rows(group * shape.out + c, channels), channels, shape, &density);
+      const size_t first = group * shape.out + c;
+      if (rows.knows_nonzeros()) {
+        count_nonzeros(rows.nonzeros(first, channels), &density);
+      } else {
+        count_strip(rows.rows(first, channels), channels, shape, &density);
+      }
     }
   }
   return density;

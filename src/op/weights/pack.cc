@@ -34,7 +34,9 @@ void pack_group(const PackKey& key, WeightRows& weights, size_t group, float* pa
   for (size_t j = 0; j < shape.out; j += key.nr, panel += key.nr * (shape.depth() + 1)) {
     const size_t o = group * shape.out + j, count = std::min(key.nr, shape.out - j);
     begin_panel(shape.depth(), count, key.nr, key.bias.data() + o, panel);
-    const auto [data, stride] = weights.rows(o, count);
+    const Strip strip = weights.rows(o, count);
+    const float* const data = strip.floats();
+    const WeightStrides& stride = strip.stride;
     float* rows = panel + key.nr;
     for (size_t y = 0; y < shape.kernel.h; ++y) {
       for (size_t x = 0; x < shape.kernel.w; ++x, rows += key.nr * shape.in) {
@@ -50,7 +52,9 @@ void pack_depthwise(const PackKey& key, WeightRows& weights, float* panel) {
   for (size_t c = 0; c < shape.groups; c += key.nr, panel += key.nr * (shape.taps() + 1)) {
     const size_t count = std::min(key.nr, shape.groups - c);
     begin_panel(shape.taps(), count, key.nr, key.bias.data() + c, panel);
-    const auto [data, stride] = weights.rows(c, count);
+    const Strip strip = weights.rows(c, count);
+    const float* const data = strip.floats();
+    const WeightStrides& stride = strip.stride;
     float* row = panel + key.nr;
     for (size_t x = 0; x < shape.kernel.w; ++x) {
       for (size_t y = 0; y < shape.kernel.h; ++y, row += key.nr) {
@@ -127,7 +131,9 @@ Shared<PackedWeights> pack_winograd(const PackKey& key, const WinogradTaps& taps
     // the other.
     std::memset(panels, 0, points * panel * sizeof(float));
     const size_t columns = std::min(key.nr, shape.out - j);
-    const auto [data, stride] = weights.rows(j, columns);
+    const Strip strip = weights.rows(j, columns);
+    const float* const data = strip.floats();
+    const WeightStrides& stride = strip.stride;
     for (size_t i = 0; i < shape.in; ++i) {
       for (size_t o = 0; o < columns; o += winograd_block) {
         const size_t count = std::min(winograd_block, columns - o);

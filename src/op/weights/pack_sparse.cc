@@ -10,6 +10,8 @@
 namespace quern {
 namespace {
 
+static_assert(sparse_channels <= Nonzeros::most_channels);
+
 // Parts of one chunk of k, one after the other.
 struct Chunk {
   Vector<SparsePart> parts;  // what lies before them counts from the chunk's beginning
@@ -30,26 +32,24 @@ struct Entry {
   float w;
 };
 
-// Rows of some output channels, and which part of k is at hand.
+// What is not 0 of some output channels, and which part of k is at hand.
 struct Source {
-  Strip strip;
+  const Nonzeros& nonzeros;
   const WeightsShape& shape;
   const SparsePlaces& places;
+  size_t* next;  // of each channel, what nobody has read yet
   size_t channels, begin, end;
 
-  // Calls each(row, count, address) for runs of k whose weights lie at equal distances, and whose rows of A do: the
-  // first of the first channel's.
-  template <class Each>
-  void walk(Each&& each) const {
-    for (size_t k = begin; k < end;) {
-      const size_t tap = k / shape.in, i = k % shape.in;
-      const size_t y = tap / shape.kernel.w, x = tap % shape.kernel.w;
-      const bool together = places == SparsePlaces();
-      const size_t count = together ? std::min(shape.in - i, end - k) : 1;
-      const size_t row = together ? k - begin : i * places.channel + y * places.tap_row + x * places.tap_column;
-      each(row, count, strip.data + y * strip.stride.h + x * strip.stride.w + i * strip.stride.in);
-      k += count;
-    }
+  // Where the row of A lies that belongs to k.
+  size_t row(size_t k) const {
+    if (places == SparsePlaces()) return k - begin;
+    const size_t tap = k / shape.in, i = k % shape.in;
+    return i * places.channel + tap / shape.kernel.w * places.tap_row + tap % shape.kernel.w * places.tap_column;
+  }
+  float take(size_t channel) const { return nonzeros.floats(channel)[next[channel]++]; }
+  // Which of `count` channels, from the first one on, have something at k: bit by bit.
+  unsigned pattern(size_t k, size_t first, size_t count) const {
+    return nonzeros.masks[k] >> first & ((1U << count) - 1);
   }
 };
 
@@ -75,20 +75,19 @@ void put_pair(const Channel& f, const Channel& s, size_t first, size_t second, C
 }
 
 void put_pairs(const Source& from, Chunk* to) {
-  const WeightStrides& stride = from.strip.stride;
   Channel channels[sparse_channels];
   for (size_t n = 0; n < from.channels; ++n) {
     Channel& channel = channels[n];
-    from.walk([&](size_t k, size_t count, const float* w) {
-      w += n * stride.out;
-      for (size_t i = 0; i < count; ++i) {
-        if (const float weight = w[i * stride.in]; weight != 0) {
-          channel.entries.push_back({k + i, weight});
-        } else {
-          channel.filler.k = k + i;
-        }
-      }
-    });
+    const uint32_t* const positions = from.nonzeros.positions(n);
+    const float* const values = from.nonzeros.floats(n);
+    const size_t first = from.next[n], all = from.nonzeros.count[n];
+    size_t& next = from.next[n];
+    for (; next < all && positions[next] < from.end; ++next) {
+      channel.entries.push_back({from.row(positions[next]), values[next]});
+    }
+    size_t zeros_end = from.end;  // where the last zero ends
+    for (size_t i = next; i > first && positions[i - 1] + 1 == zeros_end; --i) --zeros_end;
+    if (zeros_end > from.begin) channel.filler.k = from.row(zeros_end - 1);
   }
   const auto count = [&](size_t n) { return channels[n].entries.size(); };
   size_t order[sparse_channels];
@@ -105,25 +104,21 @@ void put_pairs(const Source& from, Chunk* to) {
 // ---- fours
 
 void put_fours(const Source& from, Chunk* to) {
-  const WeightStrides& stride = from.strip.stride;
   for (size_t n = 0; n < from.channels; n += 4) {
     const size_t channels = std::min<size_t>(4, from.channels - n);
     struct {
       Vector<size_t> k;
       Vector<float> w;
     } patterns[spmm_patterns + 1];
-    from.walk([&](size_t k, size_t count, const float* w) {
-      w += n * stride.out;
-      for (size_t i = 0; i < count; ++i, w += stride.in) {
-        size_t pattern = 0;
-        for (size_t c = 0; c < channels; ++c) pattern |= size_t{w[c * stride.out] != 0} << c;
-        auto& entries = patterns[pattern];
-        entries.k.push_back(k + i);
-        for (size_t c = 0; c < channels; ++c) {
-          if ((pattern >> c & 1) != 0) entries.w.push_back(w[c * stride.out]);
-        }
+    for (size_t k = from.begin; k < from.end; ++k) {
+      const unsigned pattern = from.pattern(k, n, channels);
+      if (pattern == 0) continue;
+      auto& entries = patterns[pattern];
+      entries.k.push_back(from.row(k));
+      for (size_t c = 0; c < channels; ++c) {
+        if ((pattern >> c & 1) != 0) entries.w.push_back(from.take(n + c));
       }
-    });
+    }
     to->set.push_back({0, static_cast<uint16_t>(n), 0});
     for (size_t p = 1; p <= spmm_patterns; ++p) to->put_index(patterns[p].k.size(), 2);
     for (size_t p = 1; p <= spmm_patterns; ++p) {
@@ -136,25 +131,20 @@ void put_fours(const Source& from, Chunk* to) {
 // ---- b1xN
 
 void put_blocks(const Source& from, size_t block, Chunk* to) {
-  const WeightStrides& stride = from.strip.stride;
   for (size_t n = 0; n < from.channels; n += block) {
     const size_t channels = std::min(block, from.channels - n);
     qn_spmm_set set = {0, static_cast<uint16_t>(n), 0};
-    from.walk([&](size_t k, size_t count, const float* w) {
-      w += n * stride.out;
-      for (size_t i = 0; i < count; ++i, w += stride.in) {
-        float weights[16] = {};
-        bool any = false;
-        for (size_t c = 0; c < channels; ++c) {
-          weights[c] = w[c * stride.out];
-          any = any || weights[c] != 0;
-        }
-        if (!any) continue;
-        ++set.steps;
-        to->put_index(k + i, 2);
-        to->w.insert(to->w.end(), weights, weights + block);
+    for (size_t k = from.begin; k < from.end; ++k) {
+      const unsigned pattern = from.pattern(k, n, channels);
+      if (pattern == 0) continue;
+      float weights[16] = {};
+      for (size_t c = 0; c < channels; ++c) {
+        if ((pattern >> c & 1) != 0) weights[c] = from.take(n + c);
       }
-    });
+      ++set.steps;
+      to->put_index(from.row(k), 2);
+      to->w.insert(to->w.end(), weights, weights + block);
+    }
     to->set.push_back(set);
   }
 }
@@ -241,10 +231,11 @@ Shared<PackedWeights> pack_sparse(const PackKey& key) {
   for (size_t g = 0; g < shape.groups; ++g) {
     for (size_t n = 0; n < shape.out; n += sparse_channels) {
       const size_t o = g * shape.out + n, count = std::min(sparse_channels, shape.out - n);
-      const Strip strip = weights.rows(o, count);
+      const Nonzeros& nonzeros = weights.nonzeros(o, count);
+      size_t next[sparse_channels] = {};
       for (size_t c = 0; c < packed->chunks; ++c) {
         const size_t begin = c * key.depth, end = std::min(begin + key.depth, shape.depth());
-        put_part({strip, shape, key.places, count, begin, end}, key, &chunks[g * packed->chunks + c]);
+        put_part({nonzeros, shape, key.places, next, count, begin, end}, key, &chunks[g * packed->chunks + c]);
       }
       weights.tell_read(o, count);
       std::copy_n(key.bias.data() + o, count, bias.data() + g * packed->blocks * sparse_channels + n);

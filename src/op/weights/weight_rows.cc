@@ -1,7 +1,5 @@
 #include "op/weights/weight_rows.h"
 
-#include <algorithm>
-
 namespace quern {
 namespace {
 
@@ -15,51 +13,71 @@ WeightStrides strides_of(qn_weights_layout layout, const WeightsShape& s) {
   return {};
 }
 
+void make_room(size_t bytes, Buffer* buffer) {
+  if (buffer->size() < bytes) *buffer = Buffer(), *buffer = Buffer(bytes);
+}
+
 }  // namespace
 
 WeightRows::WeightRows(const qn_weights& weights, const WeightsShape& shape)
-    : weights_(weights), shape_(shape), stride_(strides_of(weights.layout, shape)) {}
+    : source_{weights, shape}, encoding_(encoding_of(weights)), stride_(strides_of(weights.layout, shape)) {}
 
 Strip WeightRows::rows(size_t first, size_t count) {
-  if (!has_encodings || weights_.encoding == QN_WEIGHTS_DENSE) {
-    return {static_cast<const float*>(weights_.data) + first * stride_.out, stride_};
-  }
-  const size_t bytes = count * shape_.depth() * sizeof(float);
-  if (strip_.size() < bytes) strip_ = Buffer(), strip_ = Buffer(bytes);
-  auto* to = static_cast<float*>(strip_.data());
-  if (weights_.encoding == QN_WEIGHTS_SPARSE) {
-    expand(first, count, to);
-  } else if (const qn_status status = call_host(weights_.decode, weights_.context, first, count, to); status != QN_OK) {
-    fail(status, "output channels %zu to %zu: decoding the weights failed: %s", first, first + count - 1,
-         qn_status_string(status));
-    give_up(status);
-  }
-  return {to, stride_};
+  const size_t bytes = encoding_.in_place ? 0 : count * source_.shape.depth() * source_.item();
+  make_room(bytes, &strip_);
+  const void* data;
+  const qn_status status = encoding_.rows(source_, first, count, strip_.data(), &data);
+  if (has_encodings && status != QN_OK) give_up(status);
+  return {data, stride_};
 }
 
-// Sparse weights as rows.
-void WeightRows::expand(size_t first, size_t count, float* to) const {
-  const size_t block = weights_.block, rows_of_group = shape_.block_rows(block);
-  const auto* values = static_cast<const float*>(weights_.data);
-  std::fill_n(to, count * shape_.depth(), 0.0f);
-  for (size_t o = first; o < first + count; ++o, to += shape_.depth()) {
-    const size_t channel = o % shape_.out;
-    const size_t row = o / shape_.out * rows_of_group + channel / block;
-    const float* value = values + channel % block;
-    for (size_t j = weights_.starts[row]; j < weights_.starts[row + 1]; ++j) {
-      to[weights_.positions[j]] = value[j * block];
+const Nonzeros& WeightRows::nonzeros(size_t first, size_t count) {
+  nonzeros_.depth = source_.shape.depth();
+  nonzeros_.masks.assign(nonzeros_.depth, 0);
+  const size_t most = count * nonzeros_.depth;
+  make_room(most * sizeof(uint32_t), &nonzeros_.positions_room);
+  make_room(most * source_.item(), &nonzeros_.values);
+  if (knows_nonzeros()) {
+    encoding_.nonzeros(source_, first, count, &nonzeros_);
+  } else {
+    find_nonzeros(rows(first, count), count);
+  }
+  return nonzeros_;
+}
+
+void WeightRows::find_nonzeros(const Strip& strip, size_t count) {
+  const WeightsShape& shape = source_.shape;
+  for (size_t c = 0; c < count; ++c) {
+    uint32_t* const positions = nonzeros_.positions(c);
+    float* const values = nonzeros_.floats(c);
+    size_t n = 0;
+    uint32_t position = 0;
+    for (size_t y = 0; y < shape.kernel.h; ++y) {
+      for (size_t x = 0; x < shape.kernel.w; ++x) {
+        const float* from = strip.floats() + c * stride_.out + y * stride_.h + x * stride_.w;
+        for (size_t i = 0; i < shape.in; ++i, ++position) {
+          const float value = from[i * stride_.in];
+          const bool other = value != 0;
+          positions[n] = position, values[n] = value;  // they stay if it is not 0
+          n += other;
+          nonzeros_.masks[position] |= static_cast<Nonzeros::Mask>(other) << c;
+        }
+      }
     }
+    nonzeros_.count[c] = n;
   }
 }
 
 void WeightRows::tell_read(size_t first, size_t count) const {
-  if (weights_.encoding != QN_WEIGHTS_DENSE || weights_.was_read == nullptr) return;
-  const bool together = weights_.layout != QN_WEIGHTS_HWIO;  // an output channel's weights
-  const size_t all = shape_.groups * shape_.out;
+  const qn_weights& weights = source_.weights;
+  const WeightsShape& shape = source_.shape;
+  if (!encoding_.in_place || weights.was_read == nullptr) return;
+  const bool together = weights.layout != QN_WEIGHTS_HWIO;  // an output channel's weights
+  const size_t all = shape.groups * shape.out;
   if (!together && first + count < all) return;
-  const size_t begin = together ? first * shape_.depth() : 0, end = (first + count) * shape_.depth();
-  const auto* from = static_cast<const float*>(weights_.data) + begin;
-  call_host(weights_.was_read, weights_.context, static_cast<const void*>(from), (end - begin) * sizeof(float));
+  const size_t begin = together ? first * shape.depth() : 0, end = (first + count) * shape.depth();
+  const void* from = static_cast<const char*>(weights.data) + begin * source_.item();
+  call_host(weights.was_read, weights.context, from, (end - begin) * source_.item());
 }
 
 }  // namespace quern

@@ -1,8 +1,8 @@
-// The rows of some output channels at a time, however the user gives his weights: who reads weights reads them here, so
-// that the whole dense matrix of those that are sparse never exists.
+// The rows of some output channels at a time, or what is not 0 of them, however the user gives his weights: who reads
+// weights reads them here, so that the whole dense matrix of those that are sparse never exists.
 #pragma once
 
-#include "op/weights/weights.h"
+#include "op/weights/encoding.h"
 
 namespace quern {
 
@@ -12,8 +12,10 @@ struct WeightStrides {
 };
 
 struct Strip {
-  const float* data;
+  const void* data;  // of the weights' type
   WeightStrides stride;
+
+  const float* floats() const { return static_cast<const float*>(data); }
 };
 
 class WeightRows {
@@ -25,16 +27,21 @@ class WeightRows {
   // written to memory of this object's own, where the next call replaces them. Throws Failure if they cannot be
   // decoded.
   Strip rows(size_t first, size_t count);
+  // What is not 0 of up to Nonzeros::most_channels of them, until the next call. Throws as rows() does.
+  const Nonzeros& nonzeros(size_t first, size_t count);
+  // Are they found without a detour over rows?
+  bool knows_nonzeros() const { return has_encodings && encoding_.nonzeros != nullptr; }
   // Tells the owner of dense weights that these channels were read, and all before them.
   void tell_read(size_t first, size_t count) const;
 
  private:
-  void expand(size_t first, size_t count, float* to) const;
+  void find_nonzeros(const Strip& strip, size_t count);
 
-  const qn_weights& weights_;
-  const WeightsShape& shape_;
+  WeightSource source_;
+  const WeightEncoding& encoding_;
   WeightStrides stride_;
   Buffer strip_;
+  Nonzeros nonzeros_;
 };
 
 }  // namespace quern

@@ -14,28 +14,30 @@ namespace {
 // Kernels' panels are padded to at most so many channels.
 constexpr size_t max_panel_channels = 1024;
 
-bool fits_memory(const WeightsShape& s) {
+bool fits_memory(const WeightsShape& s, qn_type type) {
   size_t size = s.groups;
   for (const size_t factor : {s.kernel.h, s.kernel.w, s.in}) {
     if (!checked_mul(size, factor, &size)) return false;
   }
-  // Panels: channels rounded up, one more row for the bias.
+  // Panels: channels rounded up, one more row for the bias, which may be wider than the weights.
   size_t panels, out;
   return checked_add(size, s.groups, &panels) && checked_add(s.out, max_panel_channels, &out) &&
-         checked_mul(panels, out, &panels) && checked_mul(panels, sizeof(float), &panels) && panels <= PTRDIFF_MAX;
+         checked_mul(panels, out, &panels) &&
+         checked_mul(panels, std::max(qn_type_size(type), sizeof(float)), &panels) && panels <= PTRDIFF_MAX;
 }
 
 auto as_tuple(const PackKey& k) {
   const qn_weights& w = k.weights;
-  return std::tuple(k.packing, k.nr, w.data, w.layout, k.shape.groups, k.shape.out, k.shape.in, k.shape.kernel.h,
-                    k.shape.kernel.w, k.bias.size());
+  return std::tuple(k.packing, k.nr, w.data, w.type, w.layout, k.shape.groups, k.shape.out, k.shape.in,
+                    k.shape.kernel.h, k.shape.kernel.w, k.bias.size());
 }
 
-// What dense weights leave at its default.
+// What dense weights of floats leave at its default.
 auto encoding_as_tuple(const PackKey& k) {
   const qn_weights& w = k.weights;
   const void* decoded = w.encoding == QN_WEIGHTS_DECODED ? w.context : nullptr;
-  return std::tuple(k.depth, k.places, w.encoding, w.block, w.starts, w.positions, w.decode, decoded);
+  return std::tuple(k.depth, k.places, w.encoding, w.block, w.starts, w.positions, w.decode, decoded, w.scales,
+                    w.zero_points, w.scale_count, w.block_length, w.bias_type);
 }
 
 qn_status check_array(const char* who, const char* what, const void* array) {
@@ -90,15 +92,30 @@ qn_status check_content(const char* who, const qn_weights& w, const WeightsShape
   return w.decode != nullptr ? QN_OK : fail(QN_INVALID_ARGUMENT, "%s: weights.decode is NULL", who);
 }
 
+// What this version computes with.
+qn_status check_elements(const char* who, const qn_weights& w) {
+  QN_TRY(check_moved_type(who, w.type));
+  if (w.type != QN_F32) {
+    return fail(QN_UNSUPPORTED, "%s: weights of type %s; only QN_F32 is supported", who, qn_type_string(w.type));
+  }
+  if (w.bias_type != QN_F32) {
+    return fail(QN_UNSUPPORTED, "%s: weights.bias_type is %s; only QN_F32 is supported", who,
+                qn_type_string(w.bias_type));
+  }
+  if (w.scales == nullptr && w.zero_points == nullptr && w.scale_count == 0 && w.block_length == 0) return QN_OK;
+  return fail(QN_INVALID_ARGUMENT, "%s: the weights have scales, but f32 is not quantized", who);
+}
+
 }  // namespace
 
 qn_status read_weights(const char* who, const qn_weights* user, const WeightsShape& shape, qn_weights* weights) {
   if (!has_api("op")) {  // the graph's own, which are checked
     *weights = *user;
-    return fits_memory(shape) ? QN_OK : fail(QN_INVALID_ARGUMENT, "%s: the size of the weights overflows", who);
+    return fits_memory(shape, weights->type) ? QN_OK
+                                             : fail(QN_INVALID_ARGUMENT, "%s: the size of the weights overflows", who);
   }
   QN_TRY(read_struct(who, user, qn_weights_init, weights));
-  QN_TRY(check_type(who, weights->type));
+  QN_TRY(check_elements(who, *weights));
   if (weights->layout < QN_WEIGHTS_OHWI || weights->layout > QN_WEIGHTS_HWIO) {
     return fail(QN_INVALID_ARGUMENT, "%s: unknown layout %d of the weights", who, static_cast<int>(weights->layout));
   }
@@ -106,7 +123,8 @@ qn_status read_weights(const char* who, const qn_weights* user, const WeightsSha
     return fail(QN_INVALID_ARGUMENT, "%s: unknown encoding %d of the weights", who,
                 static_cast<int>(weights->encoding));
   }
-  if (!fits_memory(shape)) return fail(QN_INVALID_ARGUMENT, "%s: the size of the weights overflows", who);
+  if (!fits_memory(shape, weights->type))
+    return fail(QN_INVALID_ARGUMENT, "%s: the size of the weights overflows", who);
   return check_content(who, *weights, shape);
 }
 
@@ -168,10 +186,10 @@ struct Weights::LazyDensity {
   WeightsDensity density;
 };
 
-Weights::Weights(const qn_weights& weights, const WeightsShape& shape, const float* bias, qn_weights_cache* cache)
+Weights::Weights(const qn_weights& weights, const WeightsShape& shape, const void* bias, qn_weights_cache* cache)
     : weights_(weights),
       shape_(shape),
-      bias_(copy_floats(bias, shape.groups * shape.out)),
+      bias_(copy_floats(static_cast<const float*>(bias), shape.groups * shape.out)),
       cache_(cache == nullptr ? make_shared<WeightsCache>() : cache->impl),
       density_(has_sparse ? make_shared<LazyDensity>() : nullptr) {
   bias_.resize(shape.groups * shape.out);
@@ -203,6 +221,7 @@ void qn_weights_init_sized(qn_weights* weights, size_t size) {
   p.type = QN_F32;
   p.layout = QN_WEIGHTS_OHWI;
   p.block = 1;
+  p.bias_type = QN_F32;
   quern::init_struct(weights, size, p);
 }
 

@@ -109,7 +109,7 @@ class WeightsCache {
 // The weights of one operator.
 class Weights {
  public:
-  Weights(const qn_weights& weights, const WeightsShape& shape, const float* bias, qn_weights_cache* cache);
+  Weights(const qn_weights& weights, const WeightsShape& shape, const void* bias, qn_weights_cache* cache);
   // The same with a cache of their own, for packings that are soon given up.
   Weights unshared() const;
   // `nr`: of panels, or channels of a sparse block.

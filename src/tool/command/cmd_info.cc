@@ -27,7 +27,7 @@ struct Arguments {
 nlohmann::ordered_json port_json(const Graph& graph, const Port& port) {
   const Tensor& tensor = graph.tensors[static_cast<size_t>(port.tensor)];
   nlohmann::ordered_json json = {{"name", std::string(tensor.name)},
-                                 {"type", type_name(port.type)},
+                                 {"type", qn_type_string(port.type)},
                                  {"shape", std::vector<size_t>(tensor.shape.begin(), tensor.shape.end())}};
   const qn_preprocessing& how = port.preprocessing;
   const auto image = image_port(tensor.shape.data(), tensor.shape.size());

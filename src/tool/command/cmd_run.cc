@@ -162,7 +162,7 @@ void print_top(const Output& output, size_t top, const std::vector<std::string>&
 
 void print_outputs(const std::vector<Output>& outputs) {
   for (const Output& output : outputs)
-    fmt::print("  {}  {} {}\n", output.name, type_name(output.tensor.type),
+    fmt::print("  {}  {} {}\n", output.name, qn_type_string(output.tensor.type),
                shape_text(output.tensor.shape, output.tensor.rank));
 }
 

@@ -183,7 +183,31 @@ struct Stored {
   char kind;
   size_t size;
 };
-Stored stored(qn_type type) { return {type == QN_I64 ? 'i' : 'f', qn_type_size(type)}; }
+char kind_of(qn_type type) {
+  switch (type) {
+    case QN_S8:
+    case QN_S32:
+    case QN_S64: return 'i';
+    case QN_U8: return 'u';
+    case QN_BOOL: return 'b';
+    default: return 'f';
+  }
+}
+Stored stored(qn_type type) { return {kind_of(type), qn_type_size(type)}; }
+
+// Beyond 2^53 a double no longer tells neighbouring integers apart.
+struct Integers {
+  double low, high;
+};
+Integers integers(qn_type type) {
+  switch (type) {
+    case QN_S8: return {INT8_MIN, INT8_MAX};
+    case QN_U8: return {0, UINT8_MAX};
+    case QN_S32: return {INT32_MIN, INT32_MAX};
+    case QN_BOOL: return {0, 1};
+    default: return {-0x1p53, 0x1p53};
+  }
+}
 
 }  // namespace
 
@@ -220,8 +244,8 @@ void write_npy(const std::string& path, const qn_tensor& tensor, const void* dat
   for (uint32_t d = 0; d < tensor.rank; ++d) shape += fmt::format("{}, ", tensor.shape[d]);
   if (tensor.rank > 1) shape.resize(shape.size() - 2);
   if (tensor.rank == 1) shape.resize(shape.size() - 1);
-  std::string header =
-      fmt::format("{{'descr': '<{}{}', 'fortran_order': False, 'shape': ({}), }}", type.kind, type.size, shape);
+  std::string header = fmt::format("{{'descr': '{}{}{}', 'fortran_order': False, 'shape': ({}), }}",
+                                   type.size == 1 ? '|' : '<', type.kind, type.size, shape);
   // The elements begin at a multiple of 64; the header ends with a line feed.
   const size_t begin = round_up<size_t>(10 + header.size() + 1, 64);
   header.resize(begin - 11, ' ');
@@ -263,11 +287,11 @@ std::vector<unsigned char> npy_as(const NpyArray& array, qn_type type, const std
       const uint16_t value = fp16_ieee_from_fp32_value(static_cast<float>(values[i]));
       std::memcpy(to, &value, sizeof value);
     } else {
-      // Beyond 2^53 a double no longer tells neighbouring integers apart.
-      if (std::trunc(values[i]) != values[i] || std::fabs(values[i]) > 0x1p53)
-        throw Error(fmt::format("{}: {} is no integer that int64 takes exactly", who, values[i]));
+      const Integers range = integers(type);
+      if (std::trunc(values[i]) != values[i] || !(values[i] >= range.low && values[i] <= range.high))
+        throw Error(fmt::format("{}: {} is no integer that {} takes exactly", who, values[i], qn_type_string(type)));
       const int64_t value = static_cast<int64_t>(values[i]);
-      std::memcpy(to, &value, sizeof value);
+      std::memcpy(to, &value, wanted.size);  // little-endian
     }
   }
   return out;
