@@ -275,7 +275,7 @@ constexpr auto add = binary, sub = binary, mul = binary, div = binary;
 constexpr auto clamp = unary, sigmoid = unary, tanh = unary, hard_swish = unary, exp = unary, power = unary;
 
 constexpr void (*functions[])(const Call&) = {
-#define QN_OP(kind, min_inputs, max_inputs) kind,
+#define QN_OP(kind, ...) kind,
 #include "graph/ir/op.inc"
 #undef QN_OP
 };

@@ -8,7 +8,7 @@
 #include <memory>
 #include <span>
 
-#include "graph/ir/ir.h"
+#include "graph/ir/kinds.h"
 
 namespace quern {
 
@@ -26,13 +26,6 @@ struct ExecutionOptions {
   bool tune = false;
   const qn_parallel* parallel = nullptr;
   size_t traffic = 0;
-};
-
-// What layouts the tensors of a node may have.
-enum class Layouts : uint8_t {
-  nhwc,  // that one
-  same,  // any, but the same for all
-  any,   // the input's and the output's may differ
 };
 
 // What qn_profile_entry tells about a plan.
@@ -96,11 +89,8 @@ std::span<const Backend* const> backends();
 // The first backend that claims the node; NULL when none does.
 const Backend* find_backend(const Graph& graph, const Node& node);
 
-// Whether the output of a node is its first input under another shape, so that there is nothing to run.
-bool is_view(const Graph& graph, const Node& node);
-
-// Runs a node whose inputs are all constants. `output` receives the dense result.
-qn_status evaluate(const Graph& graph, const Node& node, Buffer* output);
+// Runs a node whose inputs are all constants and makes constants of its outputs, which it no longer writes.
+qn_status evaluate(Graph& graph, const Node& node);
 
 // Description of a tensor with a known shape.
 qn_tensor describe(const Tensor& tensor);

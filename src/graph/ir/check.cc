@@ -114,14 +114,14 @@ bool is_sparse(const Graph& graph, const Tensor& tensor) {
 
 // `defined` says which tensors have a value when the node runs.
 qn_status check_inputs(const Graph& graph, const Node& node, const Vector<bool>& defined) {
-  const Arity arity = op_inputs(node.kind);
-  const bool parameters = has_parameters(node.kind);
-  if (node.inputs.size() < arity.min || node.inputs.size() > arity.max) {
-    return fail_node(node, "%zu inputs instead of %zu to %zu", node.inputs.size(), arity.min, arity.max);
+  const Kind& kind = kind_of(node.kind);
+  const bool parameters = kind.has(Kind::parameters);
+  if (node.inputs.size() < kind.min_inputs || node.inputs.size() > kind.max_inputs) {
+    return fail_node(node, "%zu inputs instead of %d to %d", node.inputs.size(), kind.min_inputs, kind.max_inputs);
   }
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const int input = node.inputs[i];
-    if (input == no_tensor && parameters && i >= arity.min) continue;
+    if (input == no_tensor && parameters && i >= kind.min_inputs) continue;
     if (input < 0 || static_cast<size_t>(input) >= graph.tensors.size()) {
       return fail_node(node, "input %zu is tensor %d, which does not exist", i, input);
     }
@@ -130,7 +130,7 @@ qn_status check_inputs(const Graph& graph, const Node& node, const Vector<bool>&
       return fail_node(node, "input %zu, tensor %d, has no value yet", i, input);
     }
     if (tensor.type != QN_F32) return fail_node(node, "input %zu is not of type f32", i);
-    if (is_sparse(graph, tensor) && !takes_sparse(node.kind, i)) {
+    if (is_sparse(graph, tensor) && !(kind.has_weights() && i == 1)) {
       return fail_node(node, "input %zu is a sparse constant, but only weights may be sparse", i);
     }
     if (parameters && i > 0 && tensor.constant < 0) return fail_node(node, "input %zu is not a constant", i);
@@ -138,20 +138,37 @@ qn_status check_inputs(const Graph& graph, const Node& node, const Vector<bool>&
   return QN_OK;
 }
 
+qn_status check_outputs(const Graph& graph, const Node& node, Vector<bool>* defined) {
+  const size_t most = kind_of(node.kind).max_outputs;
+  if (node.outputs.empty() || node.outputs.size() > most) {
+    return fail_node(node, "%zu outputs instead of 1 to %zu", node.outputs.size(), most);
+  }
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    const int output = node.outputs[i];
+    if (output < 0 || static_cast<size_t>(output) >= graph.tensors.size()) {
+      return fail_node(node, "output %zu is tensor %d, which does not exist", i, output);
+    }
+    if ((*defined)[static_cast<size_t>(output)]) return fail_node(node, "tensor %d is written twice", output);
+    (*defined)[static_cast<size_t>(output)] = true;
+  }
+  return QN_OK;
+}
+
 qn_status check_node(const Graph& graph, const Node& node, Vector<bool>* defined) {
   if (node.kind >= OpKind::count) return fail(QN_BAD_MODEL, "node '%.100s': unknown operator", node.name.c_str());
-  if (!op_is_built(node.kind)) return fail_without("operator", op_name(node.kind));
+  if (!kind_of(node.kind).built) return fail_without("operator", op_name(node.kind));
   if (!is_name(node.name)) return fail(QN_BAD_MODEL, "a node's name is not plain text");
   QN_TRY(check_attributes(node));
   QN_TRY(check_inputs(graph, node, *defined));
-  if (node.outputs.size() != 1) return fail_node(node, "%zu outputs instead of 1", node.outputs.size());
-  const int output = node.outputs[0];
-  if (output < 0 || static_cast<size_t>(output) >= graph.tensors.size()) {
-    return fail_node(node, "the output is tensor %d, which does not exist", output);
+  return check_outputs(graph, node, defined);
+}
+
+qn_type output_type(const Graph& graph, const Node& node) {
+  switch (kind_of(node.kind).types) {
+    case TypeRule::same: return graph.tensors[static_cast<size_t>(node.inputs[0])].type;
+    case TypeRule::floats: break;
   }
-  if ((*defined)[static_cast<size_t>(output)]) return fail_node(node, "tensor %d is written twice", output);
-  (*defined)[static_cast<size_t>(output)] = true;
-  return QN_OK;
+  return QN_F32;
 }
 
 // ---- ports
@@ -229,14 +246,17 @@ qn_status check_graph(const Graph& graph) {
 }
 
 qn_status infer_node(Graph& graph, const Node& node) {
-  Shape shape;
-  QN_TRY(infer_output({graph, node}, &shape));
-  Tensor& output = graph.tensors[static_cast<size_t>(node.outputs[0])];
-  output.type = QN_F32;
-  size_t bytes;
-  if (!tensor_size(output.type, shape, &bytes)) return fail_node(node, "the size of the output overflows");
-  if (shape.size() > QN_MAX_RANK) return fail_node(node, "the output has rank %zu", shape.size());
-  output.shape = std::move(shape);
+  const qn_type type = output_type(graph, node);
+  Vector<Shape> shapes(node.outputs.size());
+  QN_TRY(infer_outputs({graph, node}, shapes.data()));
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    size_t bytes;
+    if (!tensor_size(type, shapes[i], &bytes)) return fail_node(node, "the size of the output overflows");
+    if (shapes[i].size() > QN_MAX_RANK) return fail_node(node, "the output has rank %zu", shapes[i].size());
+    Tensor& output = graph.tensors[static_cast<size_t>(node.outputs[i])];
+    output.type = type;
+    output.shape = std::move(shapes[i]);
+  }
   return QN_OK;
 }
 

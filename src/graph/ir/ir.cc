@@ -3,36 +3,8 @@
 #include <cstring>
 
 #include "base/math.h"
-#include "base/needs.h"
 
 namespace quern {
-namespace {
-
-struct OpInfo {
-  char name[20];  // not a pointer, which the loader would have to relocate
-  uint16_t min_inputs, max_inputs;
-  bool built;
-};
-
-constexpr OpInfo ops[] = {
-#define QN_OP(kind, min_inputs, max_inputs) {#kind, min_inputs, max_inputs, has_operator(#kind)},
-#include "graph/ir/op.inc"
-#undef QN_OP
-};
-static_assert(sizeof ops / sizeof ops[0] == static_cast<size_t>(OpKind::count));
-
-}  // namespace
-
-const char* op_name(OpKind kind) { return kind < OpKind::count ? ops[static_cast<size_t>(kind)].name : "?"; }
-
-bool op_is_built(OpKind kind) { return kind < OpKind::count && ops[static_cast<size_t>(kind)].built; }
-
-Arity op_inputs(OpKind kind) {
-  if (kind >= OpKind::count) return {0, 0};
-  const OpInfo& op = ops[static_cast<size_t>(kind)];
-  return {op.min_inputs, op.max_inputs};
-}
-
 bool tensor_size(qn_type type, const Vector<size_t>& shape, size_t* bytes) {
   size_t size = qn_type_size(type);
   for (const size_t d : shape) {

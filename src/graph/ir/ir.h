@@ -18,20 +18,14 @@
 namespace quern {
 
 enum class OpKind : uint16_t {
-#define QN_OP(kind, min_inputs, max_inputs) kind,
+#define QN_OP(kind, ...) kind,
 #include "graph/ir/op.inc"
 #undef QN_OP
   count
 };
 
-// Name as in op.inc; "?" for anything else.
+// Name as in op.inc; "?" for anything else. kinds.h tells more.
 const char* op_name(OpKind kind);
-// Does the build contain it? Trimmed ones may not.
-bool op_is_built(OpKind kind);
-struct Arity {
-  size_t min, max;
-};
-Arity op_inputs(OpKind kind);
 
 constexpr int no_tensor = -1;  // an optional input that is absent
 
@@ -71,7 +65,7 @@ struct Constant {
   const void* data = nullptr;  // NULL: it is sparse
   size_t bytes = 0;            // of all elements
   bool mapped = false;         // from a file, so that its pages can be let go while nobody reads them
-  // Weights of convolutions and fully-connected layers alone (takes_sparse() of rules.h): nothing else reads these.
+  // Input 1 of kinds with weights alone (Kind::has_weights()): nothing else reads these.
   Shared<const SparseConstant> sparse = nullptr;
 };
 
