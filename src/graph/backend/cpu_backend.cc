@@ -306,7 +306,7 @@ class CpuOperator : public NodeOperator {
     const Tensors tensors = tensors_of(shapes, node);
     double cycles = 0;
     const qn_status status = where_it_applies(options, [&](const qn_plan_options& plan_options) {
-      return estimate(*op_->impl, tensors.ins, tensors.out, plan_options, &cycles);
+      return estimate(*op_->impl, tensors.ins, tensors.outs[0], plan_options, &cycles);
     });
     return status == QN_OK ? cycles : INFINITY;
   }
@@ -316,7 +316,8 @@ class CpuOperator : public NodeOperator {
     const Tensors tensors = tensors_of(shapes, node);
     qn_plan* made;
     QN_TRY(where_it_applies(options, [&](const qn_plan_options& plan_options) {
-      return qn_operator_plan(op_.get(), tensors.ins.data(), tensors.ins.size(), &tensors.out, 1, &plan_options, &made);
+      return qn_operator_plan(op_.get(), tensors.ins.data(), tensors.ins.size(), tensors.outs.data(),
+                              tensors.outs.size(), &plan_options, &made);
     }));
     PlanHandle handle(made);
     plan->reset(new CpuPlan(std::move(handle)));
@@ -356,8 +357,7 @@ class CpuOperator : public NodeOperator {
 
  private:
   struct Tensors {
-    Vector<qn_tensor> ins;
-    qn_tensor out;
+    Vector<qn_tensor> ins, outs;
   };
 
   static Tensors tensors_of(const Graph& shapes, const Node& node) {
@@ -365,7 +365,9 @@ class CpuOperator : public NodeOperator {
     for (size_t i = 0; i < data_inputs(node); ++i) {
       tensors.ins.push_back(describe(shapes.tensors[static_cast<size_t>(node.inputs[i])]));
     }
-    tensors.out = describe(shapes.tensors[static_cast<size_t>(node.outputs[0])]);
+    for (const int output : node.outputs) {
+      tensors.outs.push_back(describe(shapes.tensors[static_cast<size_t>(output)]));
+    }
     return tensors;
   }
 

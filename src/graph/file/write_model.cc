@@ -77,7 +77,9 @@ void Writer::find_segments() {
     segments_.push_back({static_cast<size_t>(tensor.constant)});
   }
   computed_.assign(graph_.tensors.size(), false);
-  for (const Node& node : graph_.nodes) computed_[static_cast<size_t>(node.outputs[0])] = true;
+  for (const Node& node : graph_.nodes) {
+    for (const int output : node.outputs) computed_[static_cast<size_t>(output)] = true;
+  }
 }
 
 // Sparse may be what nothing but weights of layers refers to.

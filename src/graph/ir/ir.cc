@@ -31,12 +31,14 @@ int add_constant(Graph& graph, String name, qn_type type, Vector<size_t> shape, 
   return tensor;
 }
 
-int add_node(Graph& graph, OpKind kind, String name, Vector<int> inputs, Attributes attributes) {
+int add_node(Graph& graph, OpKind kind, String name, Vector<int> inputs, Attributes attributes, size_t outputs) {
   qn_type type = QN_F32;
   if (!inputs.empty() && inputs[0] != no_tensor) type = graph.tensors[static_cast<size_t>(inputs[0])].type;
-  const int output = add_tensor(graph, String(), type, {});
-  graph.nodes.push_back({kind, std::move(name), std::move(inputs), {output}, std::move(attributes)});
-  return output;
+  const int first = static_cast<int>(graph.tensors.size());
+  Vector<int> made;
+  for (size_t i = 0; i < outputs; ++i) made.push_back(add_tensor(graph, String(), type, {}));
+  graph.nodes.push_back({kind, std::move(name), std::move(inputs), std::move(made), std::move(attributes)});
+  return first;
 }
 
 }  // namespace quern

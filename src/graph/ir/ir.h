@@ -2,7 +2,7 @@
 //
 // Tensors are row-major over their shape. Image operators read N,H,W,C; an importer whose source is N,C,H,W adds
 // transposes, so that nothing behind it knows of layouts. Nodes are in execution order (an input is a graph input, a
-// constant, or the output of an earlier node). op.inc says what each kind of node takes.
+// constant, or an output of an earlier node). op.inc says what each kind of node takes.
 #pragma once
 
 #include <quern/graph.h>
@@ -53,7 +53,7 @@ struct Node {
   OpKind kind;
   String name;
   Vector<int> inputs;   // tensor indices or no_tensor
-  Vector<int> outputs;  // one for every kind today
+  Vector<int> outputs;  // tensor indices
   Attributes attributes;
 };
 
@@ -106,8 +106,8 @@ int add_tensor(Graph& graph, String name, qn_type type, Vector<size_t> shape);
 // Appends a constant tensor with a copy of `data`, which holds as many elements as the shape says. Throws
 // std::bad_alloc when that overflows.
 int add_constant(Graph& graph, String name, qn_type type, Vector<size_t> shape, const void* data);
-// Appends a node with one new output tensor (shape still unknown); returns the index of that tensor.
-int add_node(Graph& graph, OpKind kind, String name, Vector<int> inputs, Attributes attributes);
+// Appends a node with new output tensors, one after the other (shapes still unknown); returns the index of the first.
+int add_node(Graph& graph, OpKind kind, String name, Vector<int> inputs, Attributes attributes, size_t outputs = 1);
 
 inline const float* constant_floats(const Graph& graph, int tensor) {
   return static_cast<const float*>(

@@ -220,7 +220,7 @@ qn_status fold_affine_into_weights(Rewriter& r) {
     if (!fold_into_weights(r, *layer, f)) continue;
     layer->attributes.min = f.min;
     layer->attributes.max = f.max;
-    r.take_output(*layer, r.node(i));
+    r.take_output(*layer, x, r.node(i));
   }
   return QN_OK;
 }
@@ -232,7 +232,7 @@ qn_status fuse_clamps(Rewriter& r) {
     Node* before = r.writer(clamp.inputs[0]);
     if (before == nullptr || !r.read_once(clamp.inputs[0]) || !kind_of(before->kind).has(Kind::clamps)) continue;
     clamp_range(clamp.attributes.min, clamp.attributes.max, &before->attributes.min, &before->attributes.max);
-    r.take_output(*before, clamp);
+    r.take_output(*before, clamp.inputs[0], clamp);
   }
   return QN_OK;
 }

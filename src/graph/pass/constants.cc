@@ -29,8 +29,11 @@ bool worth_folding(Rewriter& r, const Node& node) {
     if (!r.is_constant(input)) return false;
     in += r.floats(input).size_bytes();
   }
-  const size_t out = count(r.shape(node.outputs[0]));
-  if (out * sizeof(float) > std::max(small_bytes, max_growth * in)) return false;
+  size_t out = 0;
+  for (const int output : node.outputs) {
+    if (!checked_add(out, count(r.shape(output)), &out)) return false;
+  }
+  if (out > std::max(small_bytes, max_growth * in) / sizeof(float)) return false;
   uint64_t work;
   return checked_mul<uint64_t>(out, std::max<uint64_t>(terms_of(r.graph(), node), 1), &work) && work <= max_work;
 }
@@ -86,7 +89,8 @@ qn_status remove_identities(Rewriter& r) {
 
 qn_status remove_dead(Rewriter& r) {
   for (size_t i = r.size(); i-- > 0;) {
-    if (!r.is_read(r.node(i).outputs[0])) r.remove(r.node(i));
+    const Vector<int>& outputs = r.node(i).outputs;
+    if (std::none_of(outputs.begin(), outputs.end(), [&](int x) { return r.is_read(x); })) r.remove(r.node(i));
   }
   return QN_OK;
 }

@@ -54,7 +54,7 @@ class Assigner {
   // Data that the node reads or writes.
   template <class Each>
   void walk_tensors(const Node& node, Each&& each) const {
-    each(at(node.outputs[0]));
+    for (const int output : node.outputs) each(at(output));
     for (const int input : node.inputs) {
       if (input != no_tensor && graph_.tensors[at(input)].constant < 0) each(at(input));
     }
