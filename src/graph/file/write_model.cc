@@ -174,11 +174,14 @@ Offset<format::Port> Writer::port(const Port& from) {
   const qn_preprocessing& p = from.preprocessing;
   const format::Preprocessing to(p.mean, p.scale, p.crop, p.resize, p.bgr != 0);
   Offset<flatbuffers::String> fixed_by;
+  Offset<flatbuffers::Vector<Offset<flatbuffers::String>>> dimensions;
 #ifndef QN_NO_MESSAGES
   fixed_by = text(from.fixed_by);
+  const auto name = [&](const String& x) { return builder_.CreateString(x.data(), x.size()); };
+  if (!from.dimensions.empty()) dimensions = tables(from.dimensions, name);
 #endif
   return format::CreatePort(builder_, static_cast<uint32_t>(from.tensor), static_cast<format::Type>(from.type),
-                            p.present != 0 ? &to : nullptr, from.fixed, fixed_by);
+                            p.present != 0 ? &to : nullptr, from.fixed, fixed_by, from.open, dimensions);
 }
 
 Offset<format::Segment> Writer::segment(const Segment& from, uint64_t* offset) {

@@ -187,6 +187,16 @@ qn_status check_preprocessing(const qn_preprocessing& p) {
   return QN_OK;
 }
 
+#ifndef QN_NO_MESSAGES
+qn_status check_dimensions(const Vector<String>& names) {
+  if (names.size() > QN_MAX_RANK) return fail(QN_BAD_MODEL, "an input or output names %zu dimensions", names.size());
+  for (const String& name : names) {
+    if (!is_name(name)) return fail(QN_BAD_MODEL, "a dimension's name is not plain text");
+  }
+  return QN_OK;
+}
+#endif
+
 qn_status check_port(const Graph& graph, const Port& port, const char* what, size_t index) {
   if (port.tensor < 0 || static_cast<size_t>(port.tensor) >= graph.tensors.size()) {
     return fail(QN_BAD_MODEL, "%s %zu: tensor %d does not exist", what, index, port.tensor);
@@ -197,6 +207,9 @@ qn_status check_port(const Graph& graph, const Port& port, const char* what, siz
   if (port.type != QN_F32 && port.type != QN_F16) {
     return fail(QN_BAD_MODEL, "%s %zu: its type is neither f32 nor f16", what, index);
   }
+#ifndef QN_NO_MESSAGES
+  QN_TRY(check_dimensions(port.dimensions));
+#endif
   return check_preprocessing(port.preprocessing);
 }
 

@@ -87,6 +87,10 @@ struct Port {
 #ifndef QN_NO_MESSAGES
   String fixed_by = {};  // because this node of the source model was converted for its size
 #endif
+  uint8_t open = 0;  // of an input: bit d says that the source model leaves dimension d open; the shape is an example
+#ifndef QN_NO_MESSAGES
+  Vector<String> dimensions = {};  // what the source model calls them, from the first on; empty: this one has no name
+#endif
 };
 
 struct Graph {
