@@ -11,6 +11,7 @@
 #include "base/math.h"
 #include "base/status.h"
 #include "graph/file/sparse.h"
+#include "graph/ir/kinds.h"
 
 namespace quern {
 namespace {
@@ -28,20 +29,16 @@ struct Layer {
 
 const Tensor& tensor_of(const Graph& graph, int index) { return graph.tensors[static_cast<size_t>(index)]; }
 
-bool is_depthwise(const Node& node, const Tensor& weights) {
-  return node.kind == OpKind::conv2d && node.attributes.groups > 1 && weights.shape[3] == 1;
-}
-
 // Weights that several layers share count as one layer here, which is pruned only if all of them may be.
 Vector<Layer> layers_of(const Graph& graph, size_t block) {
   std::set<int> dense, seen;
   Vector<Layer> layers;
   bool first = true;
   for (const Node& node : graph.nodes) {
-    if (node.kind != OpKind::conv2d && node.kind != OpKind::fully_connected) continue;
+    if (!kind_of(node.kind).has_weights()) continue;
     const Tensor& weights = tensor_of(graph, node.inputs[1]);
     const bool is_first = node.kind == OpKind::conv2d && std::exchange(first, false);
-    if (is_first || is_depthwise(node, weights)) dense.insert(weights.constant);
+    if (is_first || is_depthwise(graph, node)) dense.insert(weights.constant);
     if (!seen.insert(weights.constant).second) continue;
     const size_t groups = node.kind == OpKind::conv2d ? node.attributes.groups : 1;
     Layer layer = {static_cast<size_t>(weights.constant), weights.shape, groups, weights.shape[0] / groups,

@@ -7,16 +7,14 @@
 
 #include "convert/common/error.h"
 #include "graph/file/sparse.h"
+#include "graph/ir/kinds.h"
 
 namespace quern {
 namespace {
 
-uint64_t product(const Vector<size_t>& shape, size_t from = 0) {
-  return std::accumulate(shape.begin() + static_cast<std::ptrdiff_t>(from), shape.end(), uint64_t{1},
-                         std::multiplies<>());
+uint64_t product(const Vector<size_t>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), uint64_t{1}, std::multiplies<>());
 }
-
-bool has_weights(const Node& node) { return node.kind == OpKind::conv2d || node.kind == OpKind::fully_connected; }
 
 uint64_t count_zeros(const Constant& constant) {
   const size_t rows = constant.sparse == nullptr ? 1 : constant.sparse->rows();
@@ -37,9 +35,8 @@ ModelStats model_stats(const Graph& graph) {
   ModelStats stats;
   std::map<int, uint64_t> zeros_of;  // by tensor
   for (const Node& node : graph.nodes) {
-    // Weights are O, then everything that one output element sums over.
-    if (has_weights(node))
-      stats.macs += product(tensor(node.outputs[0]).shape) * product(tensor(node.inputs[1]).shape, 1);
+    const bool has_weights = kind_of(node.kind).has_weights();
+    if (has_weights) stats.macs += product(tensor(node.outputs[0]).shape) * terms_of(graph, node);
     for (const int input : node.inputs) {
       if (input == no_tensor || tensor(input).constant < 0 || tensor(input).type != QN_F32) continue;
       if (zeros_of.contains(input)) continue;
@@ -49,7 +46,7 @@ ModelStats model_stats(const Graph& graph) {
       stats.parameters += count;
       stats.nonzeros += count - zeros;
     }
-    if (has_weights(node))
+    if (has_weights)
       stats.layers.push_back(
           {std::string(node.name), product(tensor(node.inputs[1]).shape), zeros_of.at(node.inputs[1])});
   }

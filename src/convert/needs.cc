@@ -2,6 +2,7 @@
 
 #include <map>
 #include <set>
+#include <sstream>
 
 #include "convert/model_stats.h"
 
@@ -12,25 +13,10 @@ namespace {
 constexpr double worth_sparse = 0.25;
 constexpr size_t few_channels = 8;
 
-// Of binary operators: vectors, a vector and a scalar, and the reverse where that is another function.
-const std::map<OpKind, std::set<std::string>> elementwise = {
-    {OpKind::add, {"vadd", "vaddc"}},
-    {OpKind::sub, {"vsub", "vsubc", "vrsubc"}},
-    {OpKind::mul, {"vmul", "vmulc"}},
-    {OpKind::div, {"vdiv", "vdivc", "vrdivc"}},
-    {OpKind::clamp, {"vclamp"}},
-    {OpKind::sigmoid, {"vsigmoid"}},
-    {OpKind::tanh, {"vtanh"}},
-    {OpKind::hard_swish, {"vhswish"}},
-    {OpKind::exp, {"vexp"}},
-    {OpKind::power, {"vpower"}},
-    {OpKind::prelu, {"vprelu", "vprelu_blocked"}},
-    {OpKind::scale, {"vscale", "vscale_blocked"}},
-    {OpKind::softmax, {"vmax", "vexpsum", "vmulc"}},
-    {OpKind::max_pool, {"maxpool"}},
-    {OpKind::global_max_pool, {"maxpool"}},
-    {OpKind::average_pool, {"avgpool"}},
-    {OpKind::global_average_pool, {"avgpool"}},
+const std::map<OpKind, std::string> kernels_of = {
+#define QN_KERNELS(kind, families) {OpKind::kind, families},
+#include "graph/ir/op.inc"
+#undef QN_KERNELS
 };
 
 class Needs {
@@ -65,8 +51,9 @@ class Needs {
     operators_.insert(op_name(node.kind));
     if (node.kind == OpKind::conv2d) add_conv(node);
     if (node.kind == OpKind::fully_connected) add_gemm();
-    if (const auto found = elementwise.find(node.kind); found != elementwise.end()) {
-      for (const std::string& family : found->second) kernel(family);
+    if (const auto found = kernels_of.find(node.kind); found != kernels_of.end()) {
+      std::istringstream families(found->second);
+      for (std::string family; families >> family;) kernel(family);
     }
   }
 

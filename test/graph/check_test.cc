@@ -58,7 +58,7 @@ const Fault faults[] = {
      [](Graph& g) { g.tensors[0].quantization.scales = {1}; }},
     {"0 outputs", [](Graph& g) { g.nodes[0].outputs.clear(); }},
     {"2 outputs", [](Graph& g) { g.nodes[0].outputs.resize(2); }},
-    {"the output is tensor 1000", [](Graph& g) { g.nodes[0].outputs[0] = 1000; }},
+    {"output 0 is tensor 1000", [](Graph& g) { g.nodes[0].outputs[0] = 1000; }},
     {"is written twice", [](Graph& g) { g.nodes[1].outputs[0] = g.nodes[0].outputs[0]; }},
     {"is written twice", [](Graph& g) { g.nodes[0].outputs[0] = 0; }},
     {"is written twice", [](Graph& g) { g.nodes[0].outputs[0] = 2; }},
@@ -221,7 +221,7 @@ TEST(InferShapes, Cases) {
     GraphBuilder b;
     Vector<int> inputs;
     for (size_t i = 0; i < c.inputs.size(); ++i) {
-      const bool data = i == 0 || !has_parameters(c.kind);
+      const bool data = i == 0 || !kind_of(c.kind).has(Kind::parameters);
       inputs.push_back(data ? b.input("", c.inputs[i]) : b.constant(c.inputs[i]));
     }
     const int y = b.output(b.node(c.kind, inputs, c.attributes), "y");

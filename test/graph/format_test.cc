@@ -54,6 +54,29 @@ TEST(Format, WritesTheSameBytesAgain) {
   EXPECT_EQ(first, written(again));
 }
 
+// A file that was written before the format had room for subgraphs, states and open dimensions: nothing is lost on the
+// way through a graph.
+TEST(Format, OlderFilesAreTheSameBytesAgain) {
+  std::ifstream file(QUERN_SOURCE_DIR "/examples/digits/digits.qn", std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  ASSERT_FALSE(text.empty());
+  Vector<unsigned char> bytes;
+  for (const char c : text) bytes.push_back(static_cast<unsigned char>(c));
+  Graph graph;
+  ASSERT_EQ(read_bytes(bytes, &graph), QN_OK) << qn_last_message();
+  EXPECT_EQ(bytes, written(graph));
+}
+
+TEST(Format, RefusesNamesOfDimensionsThatAreNoText) {
+  Graph graph = sample_graph();
+  Vector<unsigned char> bytes;
+  graph.inputs[0].dimensions[1] = String("a\033[2J");
+  EXPECT_EQ(write_model(graph, &bytes), QN_BAD_MODEL);
+  EXPECT_NE(std::string(qn_last_message()).find("a dimension's name"), std::string::npos) << qn_last_message();
+  graph.inputs[0].dimensions.assign(QN_MAX_RANK + 1, String());
+  EXPECT_EQ(write_model(graph, &bytes), QN_BAD_MODEL);
+}
+
 // Every attribute survives, and those a file leaves out have the defaults of quern::Attributes.
 TEST(Format, Attributes) {
   GraphBuilder b;

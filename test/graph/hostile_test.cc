@@ -202,7 +202,9 @@ struct Crafted {
   std::function<void(format::AttributesBuilder&)> attributes = [](format::AttributesBuilder&) {};
   std::function<void(FileHeader&)> header = [](FileHeader&) {};
   size_t data_bytes = 64;
-  std::vector<uint32_t> data;                                  // its beginning
+  std::vector<uint32_t> data;        // its beginning
+  size_t subgraphs = 0, states = 0;  // of the model
+  std::vector<uint32_t> node_subgraphs = {};
   size_t repeat_tensor = 1, repeat_node = 1, repeat_port = 1;  // the same table many times
 
   Bytes file() const {
@@ -227,16 +229,22 @@ struct Crafted {
     format::AttributesBuilder attributes_builder(b);
     attributes(attributes_builder);
     const auto attributes_table = attributes_builder.Finish();
-    const auto node = format::CreateNode(b, operator_index, node_name, in, out, attributes_table);
+    const auto bodies = b.CreateVector(node_subgraphs);
+    const auto node = format::CreateNode(b, operator_index, node_name, in, out, attributes_table, bodies);
     const auto port = [&](unsigned tensor) {
       return format::CreatePort(b, tensor, static_cast<format::Type>(port_type));
     };
     const std::vector<flatbuffers::Offset<format::Port>> in_ports(1, port(in_port)),
         out_ports(repeat_port, port(out_port));
     const std::vector<flatbuffers::Offset<format::Node>> nodes(repeat_node, node);
-    format::FinishModelBuffer(b, format::CreateModel(b, 0, 0, b.CreateVector(names), b.CreateVector(segment_tables),
-                                                     b.CreateVector(tensor_tables), b.CreateVector(nodes),
-                                                     b.CreateVector(in_ports), b.CreateVector(out_ports)));
+    std::vector<flatbuffers::Offset<format::Model>> subgraph_tables;
+    for (size_t i = 0; i < subgraphs; ++i) subgraph_tables.push_back(format::CreateModel(b));
+    const std::vector<format::State> state_structs(states);
+    format::FinishModelBuffer(
+        b, format::CreateModel(b, 0, 0, b.CreateVector(names), b.CreateVector(segment_tables),
+                               b.CreateVector(tensor_tables), b.CreateVector(nodes), b.CreateVector(in_ports),
+                               b.CreateVector(out_ports), b.CreateVector(subgraph_tables),
+                               b.CreateVectorOfStructs(state_structs)));
     FileHeader h = {};
     std::memcpy(h.magic, file_magic, sizeof file_magic);
     h.version = file_version;
@@ -322,6 +330,9 @@ const Trick tricks[] = {
     {"no node writes", [](Crafted& c) { c.repeat_node = 0; }},
     {"written twice", [](Crafted& c) { c.repeat_node = 2; }},
     {"its type is s64, that of its tensor f32", [](Crafted& c) { c.port_type = 3; }},
+    {"a model with subgraphs", [](Crafted& c) { c.subgraphs = 1; }},
+    {"node 0: a subgraph, but the model has none", [](Crafted& c) { c.node_subgraphs = {0}; }},
+    {"carries tensors from run to run", [](Crafted& c) { c.states = 1; }},
     {"stride_h is 0", [](Crafted& c) { c.attributes = [](auto& a) { a.add_stride_h(0); }; }},
     {"kernel_w is", [](Crafted& c) { c.attributes = [](auto& a) { a.add_kernel_w(UINT64_MAX); }; }},
     {"groups is 0", [](Crafted& c) { c.attributes = [](auto& a) { a.add_groups(0); }; }},

@@ -6,8 +6,73 @@
 #include <random>
 
 #include "base/math.h"
+#include "small_graphs.h"
 
 namespace quern::test {
+
+Graph graph_of_kind(OpKind kind) {
+  GraphBuilder b;
+  const int x = b.input("x", {2, 5, 6, 4});
+  const auto one = [&](Vector<int> inputs, Attributes attributes = {}) {
+    b.output(b.node(kind, std::move(inputs), std::move(attributes)), "y");
+  };
+  switch (kind) {
+    case OpKind::conv2d:
+      one({x, b.constant({8, 3, 3, 2}), b.constant({8})}, [] {
+        Attributes a = window(1, 2, 1);
+        a.groups = 2;
+        a.max = 1.5f;
+        return a;
+      }());
+      break;
+    case OpKind::fully_connected: one({x, b.constant({3, 4})}, range(0, 1)); break;
+    case OpKind::max_pool: one({x}, window(3, 2, 1)); break;
+    case OpKind::average_pool:
+      one({x}, [] {
+        Attributes a = window(3, 2, 1);
+        a.ceil_mode = a.count_padding = true;
+        return a;
+      }());
+      break;
+    case OpKind::add:
+    case OpKind::sub: one({x, b.input("z", {6, 1})}, range(-0.5, 0.75)); break;
+    case OpKind::mul: one({b.input("z", {1, 4}), x}); break;
+    case OpKind::div: one({x, b.constant({2, 1, 1, 4}, 1, 2)}); break;
+    case OpKind::clamp: one({x}, range(-0.5, 0.5)); break;
+    case OpKind::power: one({x}, power(0.5, 2, -0.75)); break;
+    case OpKind::prelu: one({x, b.constant({4})}); break;
+    case OpKind::scale: one({x, b.constant({4}), b.constant({4})}, range(0, 1)); break;
+    case OpKind::softmax: one({x}, axis(1)); break;
+    case OpKind::concat: one({x, b.input("z", {2, 5, 3, 4}), b.constant({2, 5, 1, 4})}, axis(2)); break;
+    case OpKind::lrn:
+      one({x}, [] {
+        Attributes a = power(1, 0.75, 2);
+        a.size = 3;
+        return a;
+      }());
+      break;
+    case OpKind::pad:
+      one({x}, [] {
+        Attributes a = values({0, 1, 2, 0, 1, 0, 3, 2});
+        a.alpha = -2;
+        return a;
+      }());
+      break;
+    case OpKind::resize:
+      one({x}, [] {
+        Attributes a = values({7, 9});
+        a.mode = QN_RESIZE_BILINEAR;
+        return a;
+      }());
+      break;
+    case OpKind::reshape: one({x}, values({0, 10, -1})); break;
+    case OpKind::transpose: one({x}, values({3, 0, 2, 1})); break;
+    case OpKind::slice: one({x}, values({1, 0, 2, 1, 2, -1, 5, 3})); break;
+    default: one({x}); break;
+  }
+  return b.done();
+}
+
 namespace {
 
 using Shape = std::vector<size_t>;
@@ -275,7 +340,7 @@ constexpr auto add = binary, sub = binary, mul = binary, div = binary;
 constexpr auto clamp = unary, sigmoid = unary, tanh = unary, hard_swish = unary, exp = unary, power = unary;
 
 constexpr void (*functions[])(const Call&) = {
-#define QN_OP(kind, min_inputs, max_inputs) kind,
+#define QN_OP(kind, ...) kind,
 #include "graph/ir/op.inc"
 #undef QN_OP
 };

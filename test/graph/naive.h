@@ -14,6 +14,9 @@ using Values = std::map<int, std::vector<float>>;
 // Evaluates all nodes. `values` holds the graph's inputs and receives everything else, constants included.
 void evaluate_naively(const Graph& graph, Values& values);
 
+// One node of the kind, with its shapes.
+Graph graph_of_kind(OpKind kind);
+
 // Random values for all inputs of a graph.
 Values random_inputs(const Graph& graph, unsigned seed);
 

@@ -105,6 +105,8 @@ inline Graph sample_graph() {
   const int y = b.input("bias", {16});
   b.graph.inputs[1].fixed = 1;
   b.graph.inputs[1].fixed_by = String("add");
+  b.graph.inputs[0].open = 1;
+  b.graph.inputs[0].dimensions = {String("batch"), String(), String("width")};
   const int c1 = b.node(OpKind::conv2d, {x, b.constant({16, 3, 3, 3}), b.constant({16})}, window(1, 2, 1));
   const int r1 = b.node(OpKind::clamp, {c1}, range(0, 6));
   Attributes depthwise = window(1, 1, 1);
@@ -210,6 +212,8 @@ inline void expect_same(const Graph& a, const Graph& b) {
       EXPECT_EQ(std::memcmp(&p[i].preprocessing, &q[i].preprocessing, bytes), 0);
       EXPECT_EQ(p[i].fixed, q[i].fixed);
       EXPECT_EQ(p[i].fixed_by, q[i].fixed_by);
+      EXPECT_EQ(p[i].open, q[i].open);
+      EXPECT_EQ(p[i].dimensions, q[i].dimensions);
     }
   };
   same_ports(a.inputs, b.inputs);

@@ -167,6 +167,52 @@ TEST(Estimate, SparseConvolutionsInARowTransposeNothing) {
   EXPECT_LT(cycles[1], cycles[2]);
 }
 
+// first, sparse a, what `between` adds, sparse b: how long b takes.
+template <class Between>
+double last_of_row(Between&& between) {
+  ZooBuilder b("row", 5);
+  const ZooValue x = between(b, b.conv("a", b.conv("first", b.input(32), {64, 3, 2}), {64, 1, 1}));
+  b.output("out", b.conv("b", x, {64, 1, 1}).tensor);
+  Graph graph = b.finish();
+  check(infer_shapes(graph));
+  check(prune(graph, {0.95, 4, Schedule::uniform, true}));
+  const std::vector<Estimate> estimates = estimate_layers(graph, layers_of(graph), machine_of("a53"));
+  EXPECT_STREQ(estimates.back().algorithm, "sparse");
+  return estimates.back().compute_ms;
+}
+
+// The runner leaves tensors around elementwise nodes pixel-blocked, whatever their kind, but not those that are
+// multiplied with factors of one pixel.
+TEST(Estimate, WhatStandsBetweenSparseConvolutionsMayBePixelBlocked) {
+  const double nothing = last_of_row([](ZooBuilder&, const ZooValue& x) { return x; });
+  const double relu = last_of_row([](ZooBuilder& b, const ZooValue& x) { return b.scale_relu("relu", x); });
+  const double gate = last_of_row([](ZooBuilder& b, const ZooValue& x) { return b.squeeze_excite("gate", x, 16); });
+  const double sum =
+      last_of_row([](ZooBuilder& b, const ZooValue& x) { return b.add("sum", x, b.add("other", x, x)); });
+  EXPECT_EQ(relu, nothing);
+  EXPECT_EQ(sum, nothing);
+  EXPECT_GT(gate, nothing);
+}
+
+TEST(Estimate, LayoutsAreThoseOfTheKinds) {
+  const auto with = [](OpKind kind) {
+    ZooBuilder b("row", 5);
+    const ZooValue x = b.conv("a", b.conv("first", b.input(32), {64, 3, 2}), {64, 1, 1, Activation::hard_swish});
+    b.output("out", b.conv("b", x, {64, 1, 1}).tensor);
+    Graph graph = b.finish();
+    for (Node& node : graph.nodes) {
+      if (node.kind == OpKind::hard_swish) node.kind = kind;
+    }
+    check(infer_shapes(graph));
+    check(prune(graph, {0.95, 4, Schedule::uniform, true}));
+    return estimate_layers(graph, layers_of(graph), machine_of("a53")).back().compute_ms;
+  };
+  for (const OpKind kind : {OpKind::sigmoid, OpKind::tanh, OpKind::hard_swish, OpKind::exp}) {
+    EXPECT_EQ(with(kind), with(OpKind::clamp)) << op_name(kind);
+  }
+  EXPECT_GT(with(OpKind::lrn), with(OpKind::clamp));
+}
+
 TEST(Layers, CountWhatTheNodesMultiply) {
   const std::vector<Layer> layers = layers_of(network("mobilenet_v1"));
   double macs = 0;

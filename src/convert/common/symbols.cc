@@ -88,7 +88,10 @@ void Symbols::add_input(size_t input, int tensor, size_t rank) {
   }
 }
 
-void Symbols::add_node(const Graph& graph, const Node& node) { symbols_of_[node.outputs[0]] = infer(graph, node); }
+void Symbols::add_node(const Graph& graph, const Node& node) {
+  symbols_of_[node.outputs[0]] = infer(graph, node);
+  for (size_t i = 1; i < node.outputs.size(); ++i) symbols_of_[node.outputs[i]] = unknown(graph, node, i);
+}
 
 Symbol Symbols::of(int tensor, size_t dimension) const {
   const auto at = symbols_of_.find(tensor);
@@ -195,12 +198,31 @@ Symbol Symbols::scaled(const Number& in, float scale) {
   return scale == 1 ? in.symbol : result('z', {std::bit_cast<int32_t>(scale)}, {in});
 }
 
+// Sizes that depend on all of the inputs' and equal no other.
+std::vector<Symbol> Symbols::unknown(const Graph& graph, const Node& node, size_t index) {
+  Dimensions all;
+  for (const int input : node.inputs) {
+    if (input == no_tensor) continue;
+    const Dimensions some = dimensions(graph, input);
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  const int output = node.outputs[index];
+  std::vector<Symbol> out;
+  for (size_t d = 0; d < graph.tensors[static_cast<size_t>(output)].shape.size(); ++d) {
+    out.push_back(result('u', {output, static_cast<int64_t>(d)}, all));
+  }
+  return out;
+}
+
 std::vector<Symbol> Symbols::infer(const Graph& graph, const Node& node) {
   const Attributes& a = node.attributes;
   const Vector<int64_t>& v = a.values;
   const Dimensions x = dimensions(graph, node.inputs[0]);
   const size_t rank = x.size();
   std::vector<Symbol> out = symbols(x);
+  const Kind& kind = kind_of(node.kind);
+  if (kind.has(Kind::keeps_shape)) return out;
+  if (kind.has(Kind::elementwise)) return broadcast(x, dimensions(graph, node.inputs[1]));
   switch (node.kind) {
     case OpKind::conv2d: {
       const Shape& weights = graph.tensors[static_cast<size_t>(node.inputs[1])].shape;
@@ -211,10 +233,6 @@ std::vector<Symbol> Symbols::infer(const Graph& graph, const Node& node) {
     case OpKind::global_max_pool:
     case OpKind::global_average_pool: out[1] = out[2] = no_symbol; break;
     case OpKind::fully_connected: out.back() = no_symbol; break;
-    case OpKind::add:
-    case OpKind::sub:
-    case OpKind::mul:
-    case OpKind::div: return broadcast(x, dimensions(graph, node.inputs[1]));
     case OpKind::concat: return joined(graph, node);
     case OpKind::reshape: return reshaped(x, v);
     case OpKind::pad:
@@ -230,18 +248,7 @@ std::vector<Symbol> Symbols::infer(const Graph& graph, const Node& node) {
     case OpKind::slice:
       for (size_t d = 0; d < rank; ++d) out[d] = sliced(x[d], v[d], v[rank + d]);
       break;
-    case OpKind::clamp:
-    case OpKind::sigmoid:
-    case OpKind::tanh:
-    case OpKind::hard_swish:
-    case OpKind::exp:
-    case OpKind::power:
-    case OpKind::prelu:
-    case OpKind::scale:
-    case OpKind::softmax:
-    case OpKind::lrn:
-    case OpKind::count:
-    case OpKind::copy: break;  // the shape stays
+    default: return unknown(graph, node, 0);
   }
   return out;
 }

@@ -25,7 +25,7 @@ class Symbols {
 
   // The dimensions of an input.
   void add_input(size_t input, int tensor, size_t rank);
-  // The dimensions of the output of a node whose shapes are known.
+  // The dimensions of the outputs of a node whose shapes are known.
   void add_node(const Graph& graph, const Node& node);
 
   Symbol of(int tensor, size_t dimension) const;
@@ -69,6 +69,7 @@ class Symbols {
   std::vector<Symbol> broadcast(Dimensions a, Dimensions b);
   std::vector<Symbol> joined(const Graph& graph, const Node& node);
   std::vector<Symbol> reshaped(const Dimensions& from, const Vector<int64_t>& values);
+  std::vector<Symbol> unknown(const Graph& graph, const Node& node, size_t output);
   std::vector<Symbol> infer(const Graph& graph, const Node& node);
 
   std::vector<Entry> entries_ = {{}};              // [no_symbol] depends on nothing

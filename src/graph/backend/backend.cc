@@ -1,7 +1,6 @@
 #include "graph/backend/backend.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/status.h"
 #include "graph/ir/rules.h"
@@ -13,17 +12,6 @@ namespace {
 // In the order in which they are asked.
 const Backend* table[max_backends] = {&cpu_backend};
 size_t count = 1;
-
-// A transpose that moves dimensions of 1 alone leaves the elements where they are.
-bool keeps_order(const Shape& shape, const Vector<int64_t>& permutation) {
-  int64_t last = -1;
-  for (const int64_t d : permutation) {
-    if (shape[static_cast<size_t>(d)] == 1) continue;
-    if (d < last) return false;
-    last = d;
-  }
-  return true;
-}
 
 }  // namespace
 
@@ -50,21 +38,8 @@ const Backend* find_backend(const Graph& graph, const Node& node) {
   return nullptr;
 }
 
-bool is_view(const Graph& graph, const Node& node) {
-  const Shape& in = graph.tensors[static_cast<size_t>(node.inputs[0])].shape;
-  const Shape& out = graph.tensors[static_cast<size_t>(node.outputs[0])].shape;
-  switch (node.kind) {
-    case OpKind::reshape: return true;
-    case OpKind::transpose: return keeps_order(in, node.attributes.values);
-    case OpKind::slice:
-    case OpKind::pad: return in == out;
-    case OpKind::concat: return node.inputs.size() == 1;
-    default: return false;
-  }
-}
-
 bool is_read_by_runs(const Node& node, size_t input) {
-  return node.inputs[input] != no_tensor && (input == 0 || !has_parameters(node.kind));
+  return node.inputs[input] != no_tensor && input < data_inputs(node);
 }
 
 qn_tensor describe(const Tensor& tensor) {
@@ -78,28 +53,33 @@ qn_tensor describe(const Tensor& tensor) {
   return result;
 }
 
-qn_status evaluate(const Graph& graph, const Node& node, Buffer* output) {
+qn_status evaluate(Graph& graph, const Node& node) {
+  if (is_view(graph, node)) {
+    graph.tensors[static_cast<size_t>(node.outputs[0])].constant =
+        graph.tensors[static_cast<size_t>(node.inputs[0])].constant;
+    return QN_OK;
+  }
   Vector<Location> inputs;
   for (const int input : node.inputs) {
     inputs.push_back({input == no_tensor ? nullptr : const_cast<float*>(constant_floats(graph, input))});
   }
-  const Tensor& out = graph.tensors[static_cast<size_t>(node.outputs[0])];
-  size_t bytes;
-  if (!tensor_size(out.type, out.shape, &bytes)) return fail_node(node, "the size of the output overflows");
-  Buffer result(bytes);
-  if (is_view(graph, node)) {
-    std::memcpy(result.data(), inputs[0].block, bytes);
-  } else {
-    std::unique_ptr<NodeOperator> op;
-    std::unique_ptr<NodePlan> plan;
-    QN_TRY(cpu_backend.create(graph, node, nullptr, &op));
-    QN_TRY(op->plan(graph, node, {}, &plan));
-    const Buffer workspace(plan->workspace_size());
-    const Location outputs[] = {{result.data()}};
-    QN_TRY(plan->run({inputs.data(), inputs.size()}, outputs, {workspace.data()}, nullptr));
+  std::unique_ptr<NodeOperator> op;
+  std::unique_ptr<NodePlan> plan;
+  QN_TRY(cpu_backend.create(graph, node, nullptr, &op));
+  QN_TRY(op->plan(graph, node, {}, &plan));
+  Vector<Location> outputs;
+  for (const int output : node.outputs) {
+    Tensor& tensor = graph.tensors[static_cast<size_t>(output)];
+    size_t bytes;
+    if (!tensor_size(tensor.type, tensor.shape, &bytes)) return fail_node(node, "the size of the output overflows");
+    auto buffer = make_shared<Buffer>(bytes);
+    void* const data = buffer->data();
+    outputs.push_back({data});
+    graph.constants.push_back({std::move(buffer), data, bytes});
+    tensor.constant = static_cast<int>(graph.constants.size() - 1);
   }
-  *output = std::move(result);
-  return QN_OK;
+  const Buffer workspace(plan->workspace_size());
+  return plan->run(inputs.data(), outputs.data(), workspace.data(), nullptr);
 }
 
 }  // namespace quern

@@ -11,7 +11,7 @@
 
 #include "base/needs.h"
 #include "graph/backend/memory.h"
-#include "graph/ir/ir.h"
+#include "graph/ir/kinds.h"
 
 namespace quern {
 
@@ -29,13 +29,6 @@ struct ExecutionOptions {
   bool tune = false;
   const qn_parallel* parallel = nullptr;
   size_t traffic = 0;
-};
-
-// What layouts the tensors of a node may have.
-enum class Layouts : uint8_t {
-  nhwc,  // that one
-  same,  // any, but the same for all
-  any,   // the input's and the output's may differ
 };
 
 // What qn_profile_entry tells about a plan.
@@ -111,11 +104,8 @@ extern void (*between_backends)(Model& model);
 // The first backend that claims the node; NULL when none does.
 const Backend* find_backend(const Graph& graph, const Node& node);
 
-// Whether the output of a node is its first input under another shape, so that there is nothing to run.
-bool is_view(const Graph& graph, const Node& node);
-
-// Runs a node whose inputs are all constants. `output` receives the dense result.
-qn_status evaluate(const Graph& graph, const Node& node, Buffer* output);
+// Runs a node whose inputs are all constants and makes constants of its outputs, which it no longer writes.
+qn_status evaluate(Graph& graph, const Node& node);
 
 // Does a run of the node read this input? Parameters went into the operator.
 bool is_read_by_runs(const Node& node, size_t input);

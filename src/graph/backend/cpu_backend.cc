@@ -218,18 +218,7 @@ qn_status create_slice(const NodeView& v, qn_weights_cache*, qn_operator** op) {
 // For nodes that are always views.
 qn_status create_nothing(const NodeView&, qn_weights_cache*, qn_operator**) { return QN_UNSUPPORTED; }
 
-// ---- one row per kind
-
-struct Traits {
-  uint8_t in_place = 0;     // bit i: the output may lie in the buffer of input i
-  bool algorithms = false;  // there is a choice
-  Layouts layouts = Layouts::nhwc;
-};
-
-struct Row {
-  qn_status (*create)(const NodeView& view, qn_weights_cache* cache, qn_operator** op);
-  Traits traits = {};
-};
+// ---- one function per kind, create_ and its name
 
 template <qn_pool_kind kind, bool global>
 qn_status create_pool(const NodeView& v, qn_weights_cache*, qn_operator** op) {
@@ -246,45 +235,28 @@ qn_status create_unary(const NodeView& v, qn_weights_cache*, qn_operator** op) {
   return create_unary(v, kind, op);
 }
 
-constexpr Row conv2d_row = {create_conv2d, {.algorithms = true, .layouts = Layouts::any}};
-constexpr Row fully_connected_row = {create_fully_connected, {.algorithms = true}};
-constexpr Row max_pool_row = {create_pool<QN_POOL_MAX, false>, {.layouts = Layouts::same}};
-constexpr Row average_pool_row = {create_pool<QN_POOL_AVERAGE, false>, {.layouts = Layouts::same}};
-constexpr Row global_max_pool_row = {create_pool<QN_POOL_MAX, true>, {.layouts = Layouts::any}};
-constexpr Row global_average_pool_row = {create_pool<QN_POOL_AVERAGE, true>, {.layouts = Layouts::any}};
-constexpr Row add_row = {create_binary<QN_ADD>, {.in_place = 3, .layouts = Layouts::same}};
-constexpr Row sub_row = {create_binary<QN_SUB>, {.in_place = 3, .layouts = Layouts::same}};
-constexpr Row mul_row = {create_binary<QN_MUL>, {.in_place = 3, .layouts = Layouts::same}};
-constexpr Row div_row = {create_binary<QN_DIV>, {.in_place = 3, .layouts = Layouts::same}};
-constexpr Row clamp_row = {create_unary<QN_CLAMP>, {.in_place = 1, .layouts = Layouts::same}};
-constexpr Row sigmoid_row = {create_unary<QN_SIGMOID>, {.in_place = 1, .layouts = Layouts::same}};
-constexpr Row tanh_row = {create_unary<QN_TANH>, {.in_place = 1, .layouts = Layouts::same}};
-constexpr Row hard_swish_row = {create_unary<QN_HARD_SWISH>, {.in_place = 1, .layouts = Layouts::same}};
-constexpr Row exp_row = {create_unary<QN_EXP>, {.in_place = 1, .layouts = Layouts::same}};
-constexpr Row power_row = {create_unary<QN_POWER>, {.in_place = 1, .layouts = Layouts::same}};
-constexpr Row prelu_row = {create_prelu, {.in_place = 1, .layouts = Layouts::same}};
-constexpr Row scale_row = {create_scale, {.in_place = 1, .layouts = Layouts::same}};
-constexpr Row softmax_row = {create_softmax};
-constexpr Row concat_row = {create_concat, {.layouts = Layouts::same}};
-constexpr Row lrn_row = {create_lrn};
-constexpr Row pad_row = {create_pad};
-constexpr Row resize_row = {create_resize};
-constexpr Row reshape_row = {create_nothing};
-constexpr Row transpose_row = {create_transpose};
-constexpr Row slice_row = {create_slice, {.layouts = Layouts::same}};
-
-constexpr Traits all_traits[] = {
-#define QN_OP(kind, min_inputs, max_inputs) kind##_row.traits,
-#include "graph/ir/op.inc"
-#undef QN_OP
-};
+constexpr auto create_max_pool = create_pool<QN_POOL_MAX, false>;
+constexpr auto create_average_pool = create_pool<QN_POOL_AVERAGE, false>;
+constexpr auto create_global_max_pool = create_pool<QN_POOL_MAX, true>;
+constexpr auto create_global_average_pool = create_pool<QN_POOL_AVERAGE, true>;
+constexpr auto create_add = create_binary<QN_ADD>;
+constexpr auto create_sub = create_binary<QN_SUB>;
+constexpr auto create_mul = create_binary<QN_MUL>;
+constexpr auto create_div = create_binary<QN_DIV>;
+constexpr auto create_clamp = create_unary<QN_CLAMP>;
+constexpr auto create_sigmoid = create_unary<QN_SIGMOID>;
+constexpr auto create_tanh = create_unary<QN_TANH>;
+constexpr auto create_hard_swish = create_unary<QN_HARD_SWISH>;
+constexpr auto create_exp = create_unary<QN_EXP>;
+constexpr auto create_power = create_unary<QN_POWER>;
+constexpr auto create_reshape = create_nothing;
 
 // Branches, not a table: the loader would have to relocate its addresses.
 qn_status create_operator(const NodeView& view, qn_weights_cache* cache, qn_operator** op) {
   switch (view.node.kind) {
-#define QN_OP(kind, min_inputs, max_inputs)                                       \
-  case OpKind::kind:                                                              \
-    if constexpr (has_operator(#kind)) return kind##_row.create(view, cache, op); \
+#define QN_OP(kind, ...)                                                      \
+  case OpKind::kind:                                                          \
+    if constexpr (has_operator(#kind)) return create_##kind(view, cache, op); \
     break;
 #include "graph/ir/op.inc"
 #undef QN_OP
@@ -294,13 +266,10 @@ qn_status create_operator(const NodeView& view, qn_weights_cache* cache, qn_oper
 }
 
 constexpr size_t most_inputs = std::max({
-#define QN_OP(kind, min_inputs, max_inputs) size_t{max_inputs},
+#define QN_OP(kind, min_inputs, max_inputs, ...) size_t{max_inputs},
 #include "graph/ir/op.inc"
 #undef QN_OP
 });
-
-// Inputs that a run reads: parameters went into the operator.
-size_t data_inputs(const Node& node) { return has_parameters(node.kind) ? 1 : node.inputs.size(); }
 
 // ---- the interface
 
@@ -331,21 +300,25 @@ class CpuPlan : public NodePlan {
 
 class CpuOperator : public NodeOperator {
  public:
-  CpuOperator(OperatorHandle op, const Traits& traits, bool depthwise)
-      : op_(std::move(op)), traits_(traits), depthwise_(depthwise) {}
+  CpuOperator(OperatorHandle op, const Graph& graph, const Node& node)
+      : op_(std::move(op)),
+        kind_(kind_of(node.kind)),
+        data_inputs_(quern::data_inputs(node)),
+        layouts_(layouts_of(graph, node)),
+        depthwise_(is_depthwise(graph, node)) {}
 
-  bool in_place(size_t input) const override { return input < 2 && (traits_.in_place >> input & 1) != 0; }
+  bool in_place(size_t input) const override { return input < data_inputs_ && kind_.has(Kind::elementwise); }
 
   bool strided() const override { return true; }
 
-  Layouts layouts() const override { return depthwise_ ? Layouts::same : traits_.layouts; }
+  Layouts layouts() const override { return layouts_; }
 
   double cost(const Graph& shapes, const Node& node, const ExecutionOptions& options) const override {
     if (!has_sparse) return 0;
     const Tensors tensors = tensors_of(shapes, node);
     double cycles = 0;
     const qn_status status = where_it_applies(options, [&](const qn_plan_options& plan_options) {
-      return estimate(*op_->impl, tensors.ins, tensors.out, plan_options, &cycles);
+      return estimate(*op_->impl, tensors.ins, tensors.outs[0], plan_options, &cycles);
     });
     return status == QN_OK ? cycles : INFINITY;
   }
@@ -355,7 +328,8 @@ class CpuOperator : public NodeOperator {
     const Tensors tensors = tensors_of(shapes, node);
     qn_plan* made;
     QN_TRY(where_it_applies(options, [&](const qn_plan_options& plan_options) {
-      return qn_operator_plan(op_.get(), tensors.ins.data(), tensors.ins.size(), &tensors.out, 1, &plan_options, &made);
+      return qn_operator_plan(op_.get(), tensors.ins.data(), tensors.ins.size(), tensors.outs.data(),
+                              tensors.outs.size(), &plan_options, &made);
     }));
     PlanHandle handle(made);
     plan->reset(new CpuPlan(std::move(handle)));
@@ -395,8 +369,7 @@ class CpuOperator : public NodeOperator {
 
  private:
   struct Tensors {
-    Vector<qn_tensor> ins;
-    qn_tensor out;
+    Vector<qn_tensor> ins, outs;
   };
 
   static Tensors tensors_of(const Graph& shapes, const Node& node) {
@@ -404,7 +377,9 @@ class CpuOperator : public NodeOperator {
     for (size_t i = 0; i < data_inputs(node); ++i) {
       tensors.ins.push_back(describe(shapes.tensors[static_cast<size_t>(node.inputs[i])]));
     }
-    tensors.out = describe(shapes.tensors[static_cast<size_t>(node.outputs[0])]);
+    for (const int output : node.outputs) {
+      tensors.outs.push_back(describe(shapes.tensors[static_cast<size_t>(output)]));
+    }
     return tensors;
   }
 
@@ -424,7 +399,7 @@ class CpuOperator : public NodeOperator {
     plan_options.tasks = options.tasks;
     // One weight per tap and channel shares no load with another: kernels for zeros would take many times longer.
     const bool apart = depthwise_ && options.algorithm == QN_ALGORITHM_SPARSE;
-    if (traits_.algorithms && !apart) plan_options.algorithm = options.algorithm;
+    if (kind_.has(Kind::algorithms) && !apart) plan_options.algorithm = options.algorithm;
     plan_options.tuning = options.tuning;
     plan_options.tune = options.tune;
     plan_options.parallel = options.parallel;
@@ -433,20 +408,23 @@ class CpuOperator : public NodeOperator {
   }
 
   OperatorHandle op_;
-  Traits traits_;
+  const Kind& kind_;
+  size_t data_inputs_;
+  Layouts layouts_;
   bool depthwise_;
 };
 
-// A reshape is always a view.
-bool claims(const Graph&, const Node& node) { return node.kind != OpKind::reshape && op_is_built(node.kind); }
+bool claims(const Graph&, const Node& node) {
+  const Kind& kind = kind_of(node.kind);
+  return kind.built && !kind.has(Kind::view);
+}
 
 qn_status create(const Graph& graph, const Node& node, qn_weights_cache* cache, std::unique_ptr<NodeOperator>* made) {
   qn_operator* op;
   const NodeView view = {graph, node};
   QN_TRY(create_operator(view, cache, &op));
   OperatorHandle handle(op);
-  const bool depthwise = node.kind == OpKind::conv2d && node.attributes.groups > 1 && view.shape(1)[3] == 1;
-  made->reset(new CpuOperator(std::move(handle), all_traits[static_cast<size_t>(node.kind)], depthwise));
+  made->reset(new CpuOperator(std::move(handle), graph, node));
   return QN_OK;
 }
 

@@ -28,6 +28,8 @@ struct Preprocessing;
 struct Port;
 struct PortBuilder;
 
+struct State;
+
 struct Model;
 struct ModelBuilder;
 
@@ -173,6 +175,34 @@ FLATBUFFERS_STRUCT_END(Preprocessing, 48);
 
 struct Preprocessing::Traits {
   using type = Preprocessing;
+};
+
+FLATBUFFERS_MANUALLY_ALIGNED_STRUCT(4) State FLATBUFFERS_FINAL_CLASS {
+ private:
+  uint32_t input_;
+  uint32_t output_;
+
+ public:
+  struct Traits;
+  State()
+      : input_(0),
+        output_(0) {
+  }
+  State(uint32_t _input, uint32_t _output)
+      : input_(flatbuffers::EndianScalar(_input)),
+        output_(flatbuffers::EndianScalar(_output)) {
+  }
+  uint32_t input() const {
+    return flatbuffers::EndianScalar(input_);
+  }
+  uint32_t output() const {
+    return flatbuffers::EndianScalar(output_);
+  }
+};
+FLATBUFFERS_STRUCT_END(State, 8);
+
+struct State::Traits {
+  using type = State;
 };
 
 struct Segment FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
@@ -760,7 +790,8 @@ struct Node FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
     VT_NAME = 6,
     VT_INPUTS = 8,
     VT_OUTPUTS = 10,
-    VT_ATTRIBUTES = 12
+    VT_ATTRIBUTES = 12,
+    VT_SUBGRAPHS = 14
   };
   uint32_t operator_() const {
     return GetField<uint32_t>(VT_OPERATOR_, 0);
@@ -777,6 +808,9 @@ struct Node FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
   const quern::format::Attributes *attributes() const {
     return GetPointer<const quern::format::Attributes *>(VT_ATTRIBUTES);
   }
+  const flatbuffers::Vector<uint32_t> *subgraphs() const {
+    return GetPointer<const flatbuffers::Vector<uint32_t> *>(VT_SUBGRAPHS);
+  }
   bool Verify(flatbuffers::Verifier &verifier) const {
     return VerifyTableStart(verifier) &&
            VerifyField<uint32_t>(verifier, VT_OPERATOR_, 4) &&
@@ -788,6 +822,8 @@ struct Node FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
            verifier.VerifyVector(outputs()) &&
            VerifyOffset(verifier, VT_ATTRIBUTES) &&
            verifier.VerifyTable(attributes()) &&
+           VerifyOffset(verifier, VT_SUBGRAPHS) &&
+           verifier.VerifyVector(subgraphs()) &&
            verifier.EndTable();
   }
 };
@@ -811,6 +847,9 @@ struct NodeBuilder {
   void add_attributes(flatbuffers::Offset<quern::format::Attributes> attributes) {
     fbb_.AddOffset(Node::VT_ATTRIBUTES, attributes);
   }
+  void add_subgraphs(flatbuffers::Offset<flatbuffers::Vector<uint32_t>> subgraphs) {
+    fbb_.AddOffset(Node::VT_SUBGRAPHS, subgraphs);
+  }
   explicit NodeBuilder(flatbuffers::FlatBufferBuilder &_fbb)
         : fbb_(_fbb) {
     start_ = fbb_.StartTable();
@@ -828,8 +867,10 @@ inline flatbuffers::Offset<Node> CreateNode(
     flatbuffers::Offset<flatbuffers::String> name = 0,
     flatbuffers::Offset<flatbuffers::Vector<int32_t>> inputs = 0,
     flatbuffers::Offset<flatbuffers::Vector<int32_t>> outputs = 0,
-    flatbuffers::Offset<quern::format::Attributes> attributes = 0) {
+    flatbuffers::Offset<quern::format::Attributes> attributes = 0,
+    flatbuffers::Offset<flatbuffers::Vector<uint32_t>> subgraphs = 0) {
   NodeBuilder builder_(_fbb);
+  builder_.add_subgraphs(subgraphs);
   builder_.add_attributes(attributes);
   builder_.add_outputs(outputs);
   builder_.add_inputs(inputs);
@@ -849,17 +890,20 @@ inline flatbuffers::Offset<Node> CreateNodeDirect(
     const char *name = nullptr,
     const std::vector<int32_t> *inputs = nullptr,
     const std::vector<int32_t> *outputs = nullptr,
-    flatbuffers::Offset<quern::format::Attributes> attributes = 0) {
+    flatbuffers::Offset<quern::format::Attributes> attributes = 0,
+    const std::vector<uint32_t> *subgraphs = nullptr) {
   auto name__ = name ? _fbb.CreateString(name) : 0;
   auto inputs__ = inputs ? _fbb.CreateVector<int32_t>(*inputs) : 0;
   auto outputs__ = outputs ? _fbb.CreateVector<int32_t>(*outputs) : 0;
+  auto subgraphs__ = subgraphs ? _fbb.CreateVector<uint32_t>(*subgraphs) : 0;
   return quern::format::CreateNode(
       _fbb,
       operator_,
       name__,
       inputs__,
       outputs__,
-      attributes);
+      attributes,
+      subgraphs__);
 }
 
 struct Port FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
@@ -870,7 +914,9 @@ struct Port FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
     VT_TYPE = 6,
     VT_PREPROCESSING = 8,
     VT_FIXED = 10,
-    VT_FIXED_BY = 12
+    VT_FIXED_BY = 12,
+    VT_OPEN = 14,
+    VT_DIMENSIONS = 16
   };
   uint32_t tensor() const {
     return GetField<uint32_t>(VT_TENSOR, 0);
@@ -887,6 +933,12 @@ struct Port FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
   const flatbuffers::String *fixed_by() const {
     return GetPointer<const flatbuffers::String *>(VT_FIXED_BY);
   }
+  uint8_t open() const {
+    return GetField<uint8_t>(VT_OPEN, 0);
+  }
+  const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>> *dimensions() const {
+    return GetPointer<const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>> *>(VT_DIMENSIONS);
+  }
   bool Verify(flatbuffers::Verifier &verifier) const {
     return VerifyTableStart(verifier) &&
            VerifyField<uint32_t>(verifier, VT_TENSOR, 4) &&
@@ -895,6 +947,10 @@ struct Port FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
            VerifyField<uint8_t>(verifier, VT_FIXED, 1) &&
            VerifyOffset(verifier, VT_FIXED_BY) &&
            verifier.VerifyString(fixed_by()) &&
+           VerifyField<uint8_t>(verifier, VT_OPEN, 1) &&
+           VerifyOffset(verifier, VT_DIMENSIONS) &&
+           verifier.VerifyVector(dimensions()) &&
+           verifier.VerifyVectorOfStrings(dimensions()) &&
            verifier.EndTable();
   }
 };
@@ -918,6 +974,12 @@ struct PortBuilder {
   void add_fixed_by(flatbuffers::Offset<flatbuffers::String> fixed_by) {
     fbb_.AddOffset(Port::VT_FIXED_BY, fixed_by);
   }
+  void add_open(uint8_t open) {
+    fbb_.AddElement<uint8_t>(Port::VT_OPEN, open, 0);
+  }
+  void add_dimensions(flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>> dimensions) {
+    fbb_.AddOffset(Port::VT_DIMENSIONS, dimensions);
+  }
   explicit PortBuilder(flatbuffers::FlatBufferBuilder &_fbb)
         : fbb_(_fbb) {
     start_ = fbb_.StartTable();
@@ -935,11 +997,15 @@ inline flatbuffers::Offset<Port> CreatePort(
     quern::format::Type type = quern::format::Type::none,
     const quern::format::Preprocessing *preprocessing = nullptr,
     uint8_t fixed = 0,
-    flatbuffers::Offset<flatbuffers::String> fixed_by = 0) {
+    flatbuffers::Offset<flatbuffers::String> fixed_by = 0,
+    uint8_t open = 0,
+    flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>> dimensions = 0) {
   PortBuilder builder_(_fbb);
+  builder_.add_dimensions(dimensions);
   builder_.add_fixed_by(fixed_by);
   builder_.add_preprocessing(preprocessing);
   builder_.add_tensor(tensor);
+  builder_.add_open(open);
   builder_.add_fixed(fixed);
   builder_.add_type(type);
   return builder_.Finish();
@@ -956,15 +1022,20 @@ inline flatbuffers::Offset<Port> CreatePortDirect(
     quern::format::Type type = quern::format::Type::none,
     const quern::format::Preprocessing *preprocessing = nullptr,
     uint8_t fixed = 0,
-    const char *fixed_by = nullptr) {
+    const char *fixed_by = nullptr,
+    uint8_t open = 0,
+    const std::vector<flatbuffers::Offset<flatbuffers::String>> *dimensions = nullptr) {
   auto fixed_by__ = fixed_by ? _fbb.CreateString(fixed_by) : 0;
+  auto dimensions__ = dimensions ? _fbb.CreateVector<flatbuffers::Offset<flatbuffers::String>>(*dimensions) : 0;
   return quern::format::CreatePort(
       _fbb,
       tensor,
       type,
       preprocessing,
       fixed,
-      fixed_by__);
+      fixed_by__,
+      open,
+      dimensions__);
 }
 
 struct Model FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
@@ -978,7 +1049,9 @@ struct Model FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
     VT_TENSORS = 12,
     VT_NODES = 14,
     VT_INPUTS = 16,
-    VT_OUTPUTS = 18
+    VT_OUTPUTS = 18,
+    VT_SUBGRAPHS = 20,
+    VT_STATES = 22
   };
   const flatbuffers::String *source() const {
     return GetPointer<const flatbuffers::String *>(VT_SOURCE);
@@ -1004,6 +1077,12 @@ struct Model FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
   const flatbuffers::Vector<flatbuffers::Offset<quern::format::Port>> *outputs() const {
     return GetPointer<const flatbuffers::Vector<flatbuffers::Offset<quern::format::Port>> *>(VT_OUTPUTS);
   }
+  const flatbuffers::Vector<flatbuffers::Offset<quern::format::Model>> *subgraphs() const {
+    return GetPointer<const flatbuffers::Vector<flatbuffers::Offset<quern::format::Model>> *>(VT_SUBGRAPHS);
+  }
+  const flatbuffers::Vector<const quern::format::State *> *states() const {
+    return GetPointer<const flatbuffers::Vector<const quern::format::State *> *>(VT_STATES);
+  }
   bool Verify(flatbuffers::Verifier &verifier) const {
     return VerifyTableStart(verifier) &&
            VerifyOffset(verifier, VT_SOURCE) &&
@@ -1028,6 +1107,11 @@ struct Model FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
            VerifyOffset(verifier, VT_OUTPUTS) &&
            verifier.VerifyVector(outputs()) &&
            verifier.VerifyVectorOfTables(outputs()) &&
+           VerifyOffset(verifier, VT_SUBGRAPHS) &&
+           verifier.VerifyVector(subgraphs()) &&
+           verifier.VerifyVectorOfTables(subgraphs()) &&
+           VerifyOffset(verifier, VT_STATES) &&
+           verifier.VerifyVector(states()) &&
            verifier.EndTable();
   }
 };
@@ -1060,6 +1144,12 @@ struct ModelBuilder {
   void add_outputs(flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<quern::format::Port>>> outputs) {
     fbb_.AddOffset(Model::VT_OUTPUTS, outputs);
   }
+  void add_subgraphs(flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<quern::format::Model>>> subgraphs) {
+    fbb_.AddOffset(Model::VT_SUBGRAPHS, subgraphs);
+  }
+  void add_states(flatbuffers::Offset<flatbuffers::Vector<const quern::format::State *>> states) {
+    fbb_.AddOffset(Model::VT_STATES, states);
+  }
   explicit ModelBuilder(flatbuffers::FlatBufferBuilder &_fbb)
         : fbb_(_fbb) {
     start_ = fbb_.StartTable();
@@ -1080,8 +1170,12 @@ inline flatbuffers::Offset<Model> CreateModel(
     flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<quern::format::Tensor>>> tensors = 0,
     flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<quern::format::Node>>> nodes = 0,
     flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<quern::format::Port>>> inputs = 0,
-    flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<quern::format::Port>>> outputs = 0) {
+    flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<quern::format::Port>>> outputs = 0,
+    flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<quern::format::Model>>> subgraphs = 0,
+    flatbuffers::Offset<flatbuffers::Vector<const quern::format::State *>> states = 0) {
   ModelBuilder builder_(_fbb);
+  builder_.add_states(states);
+  builder_.add_subgraphs(subgraphs);
   builder_.add_outputs(outputs);
   builder_.add_inputs(inputs);
   builder_.add_nodes(nodes);
@@ -1107,7 +1201,9 @@ inline flatbuffers::Offset<Model> CreateModelDirect(
     const std::vector<flatbuffers::Offset<quern::format::Tensor>> *tensors = nullptr,
     const std::vector<flatbuffers::Offset<quern::format::Node>> *nodes = nullptr,
     const std::vector<flatbuffers::Offset<quern::format::Port>> *inputs = nullptr,
-    const std::vector<flatbuffers::Offset<quern::format::Port>> *outputs = nullptr) {
+    const std::vector<flatbuffers::Offset<quern::format::Port>> *outputs = nullptr,
+    const std::vector<flatbuffers::Offset<quern::format::Model>> *subgraphs = nullptr,
+    const std::vector<quern::format::State> *states = nullptr) {
   auto source__ = source ? _fbb.CreateString(source) : 0;
   auto name__ = name ? _fbb.CreateString(name) : 0;
   auto operators__ = operators ? _fbb.CreateVector<flatbuffers::Offset<flatbuffers::String>>(*operators) : 0;
@@ -1116,6 +1212,8 @@ inline flatbuffers::Offset<Model> CreateModelDirect(
   auto nodes__ = nodes ? _fbb.CreateVector<flatbuffers::Offset<quern::format::Node>>(*nodes) : 0;
   auto inputs__ = inputs ? _fbb.CreateVector<flatbuffers::Offset<quern::format::Port>>(*inputs) : 0;
   auto outputs__ = outputs ? _fbb.CreateVector<flatbuffers::Offset<quern::format::Port>>(*outputs) : 0;
+  auto subgraphs__ = subgraphs ? _fbb.CreateVector<flatbuffers::Offset<quern::format::Model>>(*subgraphs) : 0;
+  auto states__ = states ? _fbb.CreateVectorOfStructs<quern::format::State>(*states) : 0;
   return quern::format::CreateModel(
       _fbb,
       source__,
@@ -1125,7 +1223,9 @@ inline flatbuffers::Offset<Model> CreateModelDirect(
       tensors__,
       nodes__,
       inputs__,
-      outputs__);
+      outputs__,
+      subgraphs__,
+      states__);
 }
 
 inline const quern::format::Model *GetModel(const void *buf) {

@@ -49,6 +49,7 @@ class Reader {
   qn_status read_node(const format::Node& node);
   qn_status read_attributes(const format::Attributes& from, Attributes* to, size_t node);
   qn_status read_port(const format::Port& port, Port* to);
+  qn_status read_dimensions(const format::Port& port, Port* to);
   qn_status read_string(const flatbuffers::String* from, String* to);
   template <class From, class To>
   qn_status read_vector(const flatbuffers::Vector<From>* from, Vector<To>* to);
@@ -146,7 +147,16 @@ qn_status each(const flatbuffers::Vector<flatbuffers::Offset<T>>* tables, Read&&
   return QN_OK;
 }
 
+template <class T>
+bool has_any(const flatbuffers::Vector<T>* list) {
+  return list != nullptr && list->size() != 0;
+}
+
 qn_status Reader::read_graph(const format::Model& model) {
+  if (has_any(model.subgraphs())) return fail(QN_BAD_MODEL, "a model with subgraphs; this library runs none");
+  if (has_any(model.states())) {
+    return fail(QN_BAD_MODEL, "a model that carries tensors from run to run; this library runs none");
+  }
   QN_TRY(read_string(model.source(), &graph_.source));
   QN_TRY(read_string(model.name(), &graph_.name));
   QN_TRY(read_operators(model));
@@ -258,6 +268,7 @@ qn_status Reader::read_node(const format::Node& node) {
   const size_t index = graph_.nodes.size();
   if (node.operator_() >= operators_.size())
     return fail(QN_BAD_MODEL, "node %zu: operator %u does not exist", index, node.operator_());
+  if (has_any(node.subgraphs())) return fail(QN_BAD_MODEL, "node %zu: a subgraph, but the model has none", index);
   Node& to = graph_.nodes.emplace_back();
   to.kind = operators_[node.operator_()];
   QN_TRY(read_string(node.name(), &to.name));
@@ -302,11 +313,24 @@ qn_status Reader::read_port(const format::Port& port, Port* to) {
     copy(*p->crop(), to->preprocessing.crop);
   }
   to->fixed = port.fixed();
+  to->open = port.open();
 #ifndef QN_NO_MESSAGES
   QN_TRY(read_string(port.fixed_by(), &to->fixed_by));
+  QN_TRY(read_dimensions(port, to));
 #endif
   return QN_OK;
 }
+
+#ifndef QN_NO_MESSAGES
+qn_status Reader::read_dimensions(const format::Port& port, Port* to) {
+  if (port.dimensions() == nullptr) return QN_OK;
+  for (const flatbuffers::String* name : *port.dimensions()) {
+    QN_TRY(spend(sizeof(uint32_t)));
+    QN_TRY(read_string(name, &to->dimensions.emplace_back()));
+  }
+  return QN_OK;
+}
+#endif
 
 }  // namespace
 

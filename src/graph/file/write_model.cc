@@ -77,7 +77,9 @@ void Writer::find_segments() {
     segments_.push_back({static_cast<size_t>(tensor.constant)});
   }
   computed_.assign(graph_.tensors.size(), false);
-  for (const Node& node : graph_.nodes) computed_[static_cast<size_t>(node.outputs[0])] = true;
+  for (const Node& node : graph_.nodes) {
+    for (const int output : node.outputs) computed_[static_cast<size_t>(output)] = true;
+  }
 }
 
 // A constant may be stored sparse if only layers refer to it, as their weights, and all of them as a matrix of as many
@@ -92,8 +94,8 @@ void Writer::find_matrices() {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       Segment* segment = segment_of(node.inputs[i]);
       if (segment == nullptr) continue;
-      const size_t rows =
-          takes_sparse(node.kind, i) ? graph_.tensors[static_cast<size_t>(node.inputs[i])].shape[0] : several;
+      const bool weights = kind_of(node.kind).has_weights() && i == 1;
+      const size_t rows = weights ? graph_.tensors[static_cast<size_t>(node.inputs[i])].shape[0] : several;
       segment->rows = segment->rows == 0 || segment->rows == rows ? rows : several;
     }
   }
@@ -179,11 +181,14 @@ Offset<format::Port> Writer::port(const Port& from) {
   const qn_preprocessing& p = from.preprocessing;
   const format::Preprocessing to(p.mean, p.scale, p.crop, p.resize, p.bgr != 0);
   Offset<flatbuffers::String> fixed_by;
+  Offset<flatbuffers::Vector<Offset<flatbuffers::String>>> dimensions;
 #ifndef QN_NO_MESSAGES
   fixed_by = text(from.fixed_by);
+  const auto name = [&](const String& x) { return builder_.CreateString(x.data(), x.size()); };
+  if (!from.dimensions.empty()) dimensions = tables(from.dimensions, name);
 #endif
   return format::CreatePort(builder_, static_cast<uint32_t>(from.tensor), static_cast<format::Type>(from.type),
-                            p.present != 0 ? &to : nullptr, from.fixed, fixed_by);
+                            p.present != 0 ? &to : nullptr, from.fixed, fixed_by, from.open, dimensions);
 }
 
 Offset<format::Segment> Writer::segment(const Segment& from, uint64_t* offset) {

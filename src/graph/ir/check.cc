@@ -145,7 +145,7 @@ bool is_sparse(const Graph& graph, const Tensor& tensor) {
 
 // Of an input. What is moved is compared when types are inferred.
 qn_status check_input_type(const Node& node, size_t input, qn_type type) {
-  if (!moves_elements(node.kind)) {
+  if (kind_of(node.kind).types != TypeRule::moved) {
     return type == QN_F32 ? QN_OK : fail_node(node, "input %zu is not of type f32", input);
   }
   if (type != QN_F16) return QN_OK;
@@ -154,14 +154,14 @@ qn_status check_input_type(const Node& node, size_t input, qn_type type) {
 
 // `defined` says which tensors have a value when the node runs.
 qn_status check_inputs(const Graph& graph, const Node& node, const Vector<bool>& defined) {
-  const Arity arity = op_inputs(node.kind);
-  const bool parameters = has_parameters(node.kind);
-  if (node.inputs.size() < arity.min || node.inputs.size() > arity.max) {
-    return fail_node(node, "%zu inputs instead of %zu to %zu", node.inputs.size(), arity.min, arity.max);
+  const Kind& kind = kind_of(node.kind);
+  const bool parameters = kind.has(Kind::parameters);
+  if (node.inputs.size() < kind.min_inputs || node.inputs.size() > kind.max_inputs) {
+    return fail_node(node, "%zu inputs instead of %d to %d", node.inputs.size(), kind.min_inputs, kind.max_inputs);
   }
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const int input = node.inputs[i];
-    if (input == no_tensor && parameters && i >= arity.min) continue;
+    if (input == no_tensor && parameters && i >= kind.min_inputs) continue;
     if (input < 0 || static_cast<size_t>(input) >= graph.tensors.size()) {
       return fail_node(node, "input %zu is tensor %d, which does not exist", i, input);
     }
@@ -170,7 +170,7 @@ qn_status check_inputs(const Graph& graph, const Node& node, const Vector<bool>&
       return fail_node(node, "input %zu, tensor %d, has no value yet", i, input);
     }
     QN_TRY(check_input_type(node, i, tensor.type));
-    if (is_sparse(graph, tensor) && !takes_sparse(node.kind, i)) {
+    if (is_sparse(graph, tensor) && !(kind.has_weights() && i == 1)) {
       return fail_node(node, "input %zu is a sparse constant, but only weights may be sparse", i);
     }
     if (parameters && i > 0 && tensor.constant < 0) return fail_node(node, "input %zu is not a constant", i);
@@ -178,20 +178,29 @@ qn_status check_inputs(const Graph& graph, const Node& node, const Vector<bool>&
   return QN_OK;
 }
 
+qn_status check_outputs(const Graph& graph, const Node& node, Vector<bool>* defined) {
+  const size_t most = kind_of(node.kind).max_outputs;
+  if (node.outputs.empty() || node.outputs.size() > most) {
+    return fail_node(node, "%zu outputs instead of 1 to %zu", node.outputs.size(), most);
+  }
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    const int output = node.outputs[i];
+    if (output < 0 || static_cast<size_t>(output) >= graph.tensors.size()) {
+      return fail_node(node, "output %zu is tensor %d, which does not exist", i, output);
+    }
+    if ((*defined)[static_cast<size_t>(output)]) return fail_node(node, "tensor %d is written twice", output);
+    (*defined)[static_cast<size_t>(output)] = true;
+  }
+  return QN_OK;
+}
+
 qn_status check_node(const Graph& graph, const Node& node, Vector<bool>* defined) {
   if (node.kind >= OpKind::count) return fail(QN_BAD_MODEL, "node '%.100s': unknown operator", node.name.c_str());
-  if (!op_is_built(node.kind)) return fail_without("operator", op_name(node.kind));
+  if (!kind_of(node.kind).built) return fail_without("operator", op_name(node.kind));
   if (!is_name(node.name)) return fail(QN_BAD_MODEL, "a node's name is not plain text");
   QN_TRY(check_attributes(node));
   QN_TRY(check_inputs(graph, node, *defined));
-  if (node.outputs.size() != 1) return fail_node(node, "%zu outputs instead of 1", node.outputs.size());
-  const int output = node.outputs[0];
-  if (output < 0 || static_cast<size_t>(output) >= graph.tensors.size()) {
-    return fail_node(node, "the output is tensor %d, which does not exist", output);
-  }
-  if ((*defined)[static_cast<size_t>(output)]) return fail_node(node, "tensor %d is written twice", output);
-  (*defined)[static_cast<size_t>(output)] = true;
-  return QN_OK;
+  return check_outputs(graph, node, defined);
 }
 
 // ---- ports
@@ -210,6 +219,16 @@ qn_status check_preprocessing(const qn_preprocessing& p) {
   return QN_OK;
 }
 
+#ifndef QN_NO_MESSAGES
+qn_status check_dimensions(const Vector<String>& names) {
+  if (names.size() > QN_MAX_RANK) return fail(QN_BAD_MODEL, "an input or output names %zu dimensions", names.size());
+  for (const String& name : names) {
+    if (!is_name(name)) return fail(QN_BAD_MODEL, "a dimension's name is not plain text");
+  }
+  return QN_OK;
+}
+#endif
+
 qn_status check_port(const Graph& graph, const Port& port, const char* what, size_t index) {
   if (port.tensor < 0 || static_cast<size_t>(port.tensor) >= graph.tensors.size()) {
     return fail(QN_BAD_MODEL, "%s %zu: tensor %d does not exist", what, index, port.tensor);
@@ -220,6 +239,9 @@ qn_status check_port(const Graph& graph, const Port& port, const char* what, siz
     return fail(QN_BAD_MODEL, "%s %zu: its type is %s, that of its tensor %s", what, index, qn_type_string(port.type),
                 qn_type_string(type));
   }
+#ifndef QN_NO_MESSAGES
+  QN_TRY(check_dimensions(port.dimensions));
+#endif
   return check_preprocessing(port.preprocessing);
 }
 
@@ -269,35 +291,39 @@ qn_status check_graph(const Graph& graph) {
   return check_graph_outputs(graph, defined);
 }
 
-// The output's type, and of elements that are moved the quantization.
+// The outputs' type, and of elements that are moved the quantization.
 static qn_status infer_type(Graph& graph, const Node& node) {
-  Tensor& output = graph.tensors[static_cast<size_t>(node.outputs[0])];
-  qn_type type = QN_F32;
-  if (moves_elements(node.kind)) {
-    const Tensor& first = graph.tensors[static_cast<size_t>(node.inputs[0])];
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      const Tensor& input = graph.tensors[static_cast<size_t>(node.inputs[i])];
-      if (input.quantization.axis != -1) return fail_node(node, "input %zu is quantized per channel", i);
-      if (input.type == first.type && input.quantization == first.quantization) continue;
-      return fail_node(node, "input %zu has another type or quantization than the first", i);
-    }
-    type = first.type;
-    output.quantization = first.quantization;
+  const Tensor& first = graph.tensors[static_cast<size_t>(node.inputs[0])];
+  const bool moved = kind_of(node.kind).types == TypeRule::moved;
+  for (size_t i = 0; moved && i < node.inputs.size(); ++i) {
+    const Tensor& input = graph.tensors[static_cast<size_t>(node.inputs[i])];
+    if (input.quantization.axis != -1) return fail_node(node, "input %zu is quantized per channel", i);
+    if (input.type == first.type && input.quantization == first.quantization) continue;
+    return fail_node(node, "input %zu has another type or quantization than the first", i);
   }
-  if (output.type == type) return QN_OK;
-  return fail_node(node, "the output is %s, not %s", qn_type_string(output.type), qn_type_string(type));
+  const qn_type type = moved ? first.type : QN_F32;
+  for (const int index : node.outputs) {
+    Tensor& output = graph.tensors[static_cast<size_t>(index)];
+    if (moved) output.quantization = first.quantization;
+    if (output.type == type) continue;
+    return fail_node(node, "the output is %s, not %s", qn_type_string(output.type), qn_type_string(type));
+  }
+  return QN_OK;
 }
 
 qn_status infer_node(Graph& graph, const Node& node) {
   QN_TRY(infer_type(graph, node));
-  Shape shape;
-  QN_TRY(infer_output({graph, node}, &shape));
-  Tensor& output = graph.tensors[static_cast<size_t>(node.outputs[0])];
-  size_t bytes;
-  if (!tensor_size(output.type, shape, &bytes)) return fail_node(node, "the size of the output overflows");
-  if (shape.size() > QN_MAX_RANK) return fail_node(node, "the output has rank %zu", shape.size());
-  output.shape = std::move(shape);
-  return check_quantized(graph, static_cast<size_t>(node.outputs[0]));
+  Vector<Shape> shapes(node.outputs.size());
+  QN_TRY(infer_outputs({graph, node}, shapes.data()));
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    Tensor& output = graph.tensors[static_cast<size_t>(node.outputs[i])];
+    size_t bytes;
+    if (!tensor_size(output.type, shapes[i], &bytes)) return fail_node(node, "the size of the output overflows");
+    if (shapes[i].size() > QN_MAX_RANK) return fail_node(node, "the output has rank %zu", shapes[i].size());
+    output.shape = std::move(shapes[i]);
+    QN_TRY(check_quantized(graph, static_cast<size_t>(node.outputs[i])));
+  }
+  return QN_OK;
 }
 
 qn_status infer_shapes(Graph& graph) {

@@ -3,39 +3,8 @@
 #include <cstring>
 
 #include "base/math.h"
-#include "base/needs.h"
 
 namespace quern {
-namespace {
-
-struct OpInfo {
-  char name[20];  // not a pointer, which the loader would have to relocate
-  uint16_t min_inputs, max_inputs;
-  bool built;
-};
-
-constexpr OpInfo ops[] = {
-#define QN_OP(kind, min_inputs, max_inputs) {#kind, min_inputs, max_inputs, has_operator(#kind)},
-#include "graph/ir/op.inc"
-#undef QN_OP
-};
-static_assert(sizeof ops / sizeof ops[0] == static_cast<size_t>(OpKind::count));
-
-}  // namespace
-
-const char* op_name(OpKind kind) {
-  if (has_backends && kind == OpKind::copy) return "copy";
-  return kind < OpKind::count ? ops[static_cast<size_t>(kind)].name : "?";
-}
-
-bool op_is_built(OpKind kind) { return kind < OpKind::count && ops[static_cast<size_t>(kind)].built; }
-
-Arity op_inputs(OpKind kind) {
-  if (kind >= OpKind::count) return {0, 0};
-  const OpInfo& op = ops[static_cast<size_t>(kind)];
-  return {op.min_inputs, op.max_inputs};
-}
-
 bool tensor_size(qn_type type, const Vector<size_t>& shape, size_t* bytes) {
   size_t size = qn_type_size(type);
   for (const size_t d : shape) {
@@ -78,12 +47,14 @@ int add_constant(Graph& graph, String name, qn_type type, Vector<size_t> shape, 
   return tensor;
 }
 
-int add_node(Graph& graph, OpKind kind, String name, Vector<int> inputs, Attributes attributes) {
+int add_node(Graph& graph, OpKind kind, String name, Vector<int> inputs, Attributes attributes, size_t outputs) {
   qn_type type = QN_F32;
   if (!inputs.empty() && inputs[0] != no_tensor) type = graph.tensors[static_cast<size_t>(inputs[0])].type;
-  const int output = add_tensor(graph, String(), type, {});
-  graph.nodes.push_back({kind, std::move(name), std::move(inputs), {output}, std::move(attributes)});
-  return output;
+  const int first = static_cast<int>(graph.tensors.size());
+  Vector<int> made;
+  for (size_t i = 0; i < outputs; ++i) made.push_back(add_tensor(graph, String(), type, {}));
+  graph.nodes.push_back({kind, std::move(name), std::move(inputs), std::move(made), std::move(attributes)});
+  return first;
 }
 
 }  // namespace quern

@@ -2,7 +2,7 @@
 //
 // Tensors are row-major over their shape. Image operators read N,H,W,C; an importer whose source is N,C,H,W adds
 // transposes, so that nothing behind it knows of layouts. Nodes are in execution order (an input is a graph input, a
-// constant, or the output of an earlier node). op.inc says what each kind of node takes.
+// constant, or an output of an earlier node). op.inc says what each kind of node takes.
 #pragma once
 
 #include <quern/graph.h>
@@ -18,21 +18,15 @@
 namespace quern {
 
 enum class OpKind : uint16_t {
-#define QN_OP(kind, min_inputs, max_inputs) kind,
+#define QN_OP(kind, ...) kind,
 #include "graph/ir/op.inc"
 #undef QN_OP
   count,
   copy,  // of no file: x; the same elements in another memory, for whoever reads them there (plan/conversions.h)
 };
 
-// Name as in op.inc, or "copy"; "?" for anything else.
+// Name as in op.inc, or "copy"; "?" for anything else. kinds.h tells more.
 const char* op_name(OpKind kind);
-// Does the build contain it? Trimmed ones may not.
-bool op_is_built(OpKind kind);
-struct Arity {
-  size_t min, max;
-};
-Arity op_inputs(OpKind kind);
 
 constexpr int no_tensor = -1;  // an optional input that is absent
 
@@ -60,7 +54,7 @@ struct Node {
   OpKind kind;
   String name;
   Vector<int> inputs;   // tensor indices or no_tensor
-  Vector<int> outputs;  // one for every kind today
+  Vector<int> outputs;  // tensor indices
   Attributes attributes;
 };
 
@@ -72,7 +66,7 @@ struct Constant {
   const void* data = nullptr;  // NULL: it is sparse
   size_t bytes = 0;            // of all elements
   bool mapped = false;         // from a file, so that its pages can be let go while nobody reads them
-  // Weights of convolutions and fully-connected layers alone (takes_sparse() of rules.h): nothing else reads these.
+  // Input 1 of kinds with weights alone (Kind::has_weights()): nothing else reads these.
   Shared<const SparseConstant> sparse = nullptr;
 };
 
@@ -107,6 +101,10 @@ struct Port {
 #ifndef QN_NO_MESSAGES
   String fixed_by = {};  // because this node of the source model was converted for its size
 #endif
+  uint8_t open = 0;  // of an input: bit d says that the source model leaves dimension d open; the shape is an example
+#ifndef QN_NO_MESSAGES
+  Vector<String> dimensions = {};  // what the source model calls them, from the first on; empty: this one has no name
+#endif
 };
 
 struct Graph {
@@ -129,8 +127,8 @@ int add_tensor(Graph& graph, String name, qn_type type, Vector<size_t> shape);
 // Appends a constant tensor with a copy of `data`, which holds as many elements as the shape says. Throws
 // std::bad_alloc when that overflows.
 int add_constant(Graph& graph, String name, qn_type type, Vector<size_t> shape, const void* data);
-// Appends a node with one new output tensor (shape still unknown); returns the index of that tensor.
-int add_node(Graph& graph, OpKind kind, String name, Vector<int> inputs, Attributes attributes);
+// Appends a node with new output tensors, one after the other (shapes still unknown); returns the index of the first.
+int add_node(Graph& graph, OpKind kind, String name, Vector<int> inputs, Attributes attributes, size_t outputs = 1);
 
 inline const float* constant_floats(const Graph& graph, int tensor) {
   return static_cast<const float*>(

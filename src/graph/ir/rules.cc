@@ -93,7 +93,7 @@ qn_status check_pool(const Node& node) {
   if (std::max(a.padding.top, a.padding.bottom) >= h || std::max(a.padding.left, a.padding.right) >= w) {
     return fail_node(node, "the padding is not smaller than the kernel");
   }
-  return check_clamp(node);
+  return QN_OK;
 }
 
 qn_status infer_pool(const NodeView& v, Shape* out) {
@@ -335,56 +335,45 @@ qn_status infer_slice(const NodeView& v, Shape* out) {
 }
 
 struct Rule {
-  bool parameters = false;
-  qn_status (*check)(const Node& node) = nullptr;
-  qn_status (*infer)(const NodeView& view, Shape* output) = nullptr;
+  qn_status (*infer)(const NodeView& view, Shape* outputs);
+  qn_status (*check)(const Node& node) = nullptr;  // beyond the clamp
 };
 
-constexpr Rule conv2d_rule = {.parameters = true, .check = check_clamp, .infer = infer_conv2d};
-constexpr Rule fully_connected_rule = {.parameters = true, .check = check_clamp, .infer = infer_fully_connected};
-constexpr Rule max_pool_rule = {.check = check_pool, .infer = infer_pool};
+constexpr Rule conv2d_rule = {infer_conv2d};
+constexpr Rule fully_connected_rule = {infer_fully_connected};
+constexpr Rule max_pool_rule = {infer_pool, check_pool};
 constexpr Rule average_pool_rule = max_pool_rule;
-constexpr Rule global_max_pool_rule = {.check = check_clamp, .infer = infer_global_pool};
+constexpr Rule global_max_pool_rule = {infer_global_pool};
 constexpr Rule global_average_pool_rule = global_max_pool_rule;
-constexpr Rule add_rule = {.check = check_clamp, .infer = infer_binary};
+constexpr Rule add_rule = {infer_binary};
 constexpr Rule sub_rule = add_rule;
 constexpr Rule mul_rule = add_rule;
 constexpr Rule div_rule = add_rule;
-constexpr Rule clamp_rule = {.check = check_clamp, .infer = infer_same};
-constexpr Rule sigmoid_rule = {.infer = infer_same};
-constexpr Rule tanh_rule = sigmoid_rule;
-constexpr Rule hard_swish_rule = sigmoid_rule;
-constexpr Rule exp_rule = sigmoid_rule;
-constexpr Rule power_rule = {.check = check_power, .infer = infer_same};
-constexpr Rule prelu_rule = {.parameters = true, .infer = infer_channels};
-constexpr Rule scale_rule = {.parameters = true, .check = check_clamp, .infer = infer_channels};
-constexpr Rule softmax_rule = {.infer = infer_softmax};
-constexpr Rule concat_rule = {.infer = infer_concat};
-constexpr Rule lrn_rule = {.check = check_lrn, .infer = infer_lrn};
-constexpr Rule pad_rule = {.check = check_pad, .infer = infer_pad};
-constexpr Rule resize_rule = {.check = check_resize, .infer = infer_resize};
-constexpr Rule reshape_rule = {.check = check_reshape, .infer = infer_reshape};
-constexpr Rule transpose_rule = {.infer = infer_transpose};
-constexpr Rule slice_rule = {.infer = infer_slice};
+constexpr Rule clamp_rule = {infer_same};
+constexpr Rule sigmoid_rule = clamp_rule;
+constexpr Rule tanh_rule = clamp_rule;
+constexpr Rule hard_swish_rule = clamp_rule;
+constexpr Rule exp_rule = clamp_rule;
+constexpr Rule power_rule = {infer_same, check_power};
+constexpr Rule prelu_rule = {infer_channels};
+constexpr Rule scale_rule = {infer_channels};
+constexpr Rule softmax_rule = {infer_softmax};
+constexpr Rule concat_rule = {infer_concat};
+constexpr Rule lrn_rule = {infer_lrn, check_lrn};
+constexpr Rule pad_rule = {infer_pad, check_pad};
+constexpr Rule resize_rule = {infer_resize, check_resize};
+constexpr Rule reshape_rule = {infer_reshape, check_reshape};
+constexpr Rule transpose_rule = {infer_transpose};
+constexpr Rule slice_rule = {infer_slice};
 
 }  // namespace
 
 // Branches, not a table: the loader would have to relocate its addresses.
 
-bool has_parameters(OpKind kind) {
-  switch (kind) {
-#define QN_OP(kind, min_inputs, max_inputs) \
-  case OpKind::kind:                        \
-    return kind##_rule.parameters;
-#include "graph/ir/op.inc"
-#undef QN_OP
-    default: return false;
-  }
-}
-
 qn_status check_rule(const Node& node) {
+  if (kind_of(node.kind).has(Kind::clamps)) QN_TRY(check_clamp(node));
   switch (node.kind) {
-#define QN_OP(kind, min_inputs, max_inputs)                                                            \
+#define QN_OP(kind, ...)                                                                               \
   case OpKind::kind:                                                                                   \
     if constexpr (has_operator(#kind) && kind##_rule.check != nullptr) return kind##_rule.check(node); \
     break;
@@ -395,12 +384,12 @@ qn_status check_rule(const Node& node) {
   return QN_OK;
 }
 
-qn_status infer_output(const NodeView& view, Shape* output) {
-  if (has_backends && view.node.kind == OpKind::copy) return infer_same(view, output);
+qn_status infer_outputs(const NodeView& view, Shape* outputs) {
+  if (has_backends && view.node.kind == OpKind::copy) return infer_same(view, outputs);
   switch (view.node.kind) {
-#define QN_OP(kind, min_inputs, max_inputs)                                    \
-  case OpKind::kind:                                                           \
-    if constexpr (has_operator(#kind)) return kind##_rule.infer(view, output); \
+#define QN_OP(kind, ...)                                                        \
+  case OpKind::kind:                                                            \
+    if constexpr (has_operator(#kind)) return kind##_rule.infer(view, outputs); \
     break;
 #include "graph/ir/op.inc"
 #undef QN_OP

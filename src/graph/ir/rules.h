@@ -6,7 +6,7 @@
 
 #include "base/status.h"
 #include "base/vector.h"
-#include "graph/ir/ir.h"
+#include "graph/ir/kinds.h"
 
 namespace quern {
 
@@ -38,32 +38,11 @@ struct NodeView {
   const Shape& shape(size_t input) const { return tensor(input).shape; }
 };
 
-// Are inputs after the first constants, and may those beyond the fewest be absent?
-bool has_parameters(OpKind kind);
-
 // Checks what the ranges of attributes.inc leave open.
 qn_status check_rule(const Node& node);
 
-// Checks the inputs' shapes against each other and the attributes; gives the output's.
-qn_status infer_output(const NodeView& view, Shape* output);
-
-// Does the node move elements as they are? They may be of any type, but all inputs and the output are of one, quantized
-// alike, with one scale. Other kinds compute with QN_F32.
-inline bool moves_elements(OpKind kind) {
-  switch (kind) {
-    case OpKind::concat:
-    case OpKind::pad:
-    case OpKind::reshape:
-    case OpKind::transpose:
-    case OpKind::slice: return true;
-    default: return false;
-  }
-}
-
-// May this input be a sparse constant?
-inline bool takes_sparse(OpKind kind, size_t input) {
-  return input == 1 && (kind == OpKind::conv2d || kind == OpKind::fully_connected);
-}
+// Checks the inputs' shapes against each other and the attributes; gives those of all the node's outputs.
+qn_status infer_outputs(const NodeView& view, Shape* outputs);
 
 // fail(QN_BAD_MODEL, ...) with the node's name and kind before the text.
 #ifdef QN_NO_MESSAGES

@@ -138,21 +138,9 @@ int spread(Rewriter& r, const Vector<float>& v, size_t channels) {
 // Has x the same channels whatever shapes the inputs of the graph get?
 bool has_fixed_channels(Rewriter& r, int x) {
   for (const Node* node = r.writer(x); node != nullptr; node = r.writer(node->inputs[0])) {
-    switch (node->kind) {
-      case OpKind::conv2d:
-      case OpKind::fully_connected:
-      case OpKind::scale:
-      case OpKind::prelu: return true;
-      case OpKind::max_pool:
-      case OpKind::average_pool:
-      case OpKind::global_max_pool:
-      case OpKind::global_average_pool:
-      case OpKind::clamp:
-      case OpKind::power:
-      case OpKind::sigmoid:
-      case OpKind::tanh: continue;
-      default: return false;
-    }
+    const Kind& kind = kind_of(node->kind);
+    if (kind.has(Kind::parameters)) return true;
+    if (!kind.has(Kind::keeps_channels)) return false;
   }
   return false;
 }
@@ -183,8 +171,6 @@ bool write_affine(Rewriter& r, Node& node, const Affine& f, int x) {
   return true;
 }
 
-bool has_weights(const Node& node) { return node.kind == OpKind::conv2d || node.kind == OpKind::fully_connected; }
-
 bool is_unclamped(const Node& node) { return node.attributes.min == -infinity && node.attributes.max == infinity; }
 
 // weights' = weights * scale, bias' = bias * scale + bias of f, per output channel. False when a number overflows.
@@ -210,24 +196,6 @@ bool fold_into_weights(Rewriter& r, Node& node, const Affine& f) {
   return true;
 }
 
-bool ends_with_clamp(OpKind kind) {
-  switch (kind) {
-    case OpKind::conv2d:
-    case OpKind::fully_connected:
-    case OpKind::max_pool:
-    case OpKind::average_pool:
-    case OpKind::global_max_pool:
-    case OpKind::global_average_pool:
-    case OpKind::add:
-    case OpKind::sub:
-    case OpKind::mul:
-    case OpKind::div:
-    case OpKind::clamp:
-    case OpKind::scale: return true;
-    default: return false;
-  }
-}
-
 }  // namespace
 
 qn_status merge_affine(Rewriter& r) {
@@ -248,11 +216,11 @@ qn_status fold_affine_into_weights(Rewriter& r) {
     int x;
     if (r.removed(i) || !read_affine(r, r.node(i), &f, &x) || f.only_clamps()) continue;
     Node* layer = r.writer(x);
-    if (layer == nullptr || !r.read_once(x) || !has_weights(*layer) || !is_unclamped(*layer)) continue;
+    if (layer == nullptr || !r.read_once(x) || !kind_of(layer->kind).has_weights() || !is_unclamped(*layer)) continue;
     if (!fold_into_weights(r, *layer, f)) continue;
     layer->attributes.min = f.min;
     layer->attributes.max = f.max;
-    r.take_output(*layer, r.node(i));
+    r.take_output(*layer, x, r.node(i));
   }
   return QN_OK;
 }
@@ -262,9 +230,9 @@ qn_status fuse_clamps(Rewriter& r) {
     Node& clamp = r.node(i);
     if (r.removed(i) || clamp.kind != OpKind::clamp) continue;
     Node* before = r.writer(clamp.inputs[0]);
-    if (before == nullptr || !r.read_once(clamp.inputs[0]) || !ends_with_clamp(before->kind)) continue;
+    if (before == nullptr || !r.read_once(clamp.inputs[0]) || !kind_of(before->kind).has(Kind::clamps)) continue;
     clamp_range(clamp.attributes.min, clamp.attributes.max, &before->attributes.min, &before->attributes.max);
-    r.take_output(*before, clamp);
+    r.take_output(*before, clamp.inputs[0], clamp);
   }
   return QN_OK;
 }

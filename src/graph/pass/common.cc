@@ -87,7 +87,7 @@ qn_status merge_common(Rewriter& r) {
     const bool merged = seen.any(hash, [&](size_t k) {
       const Node& other = r.node(k);
       return other.kind == node.kind && other.inputs == node.inputs &&
-             same_attributes(other.attributes, node.attributes) && r.bypass(node, other.outputs[0]);
+             same_attributes(other.attributes, node.attributes) && r.merge(node, other);
     });
     if (!merged) seen.add(hash, i);
   }

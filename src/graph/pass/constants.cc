@@ -22,21 +22,6 @@ size_t count(const Shape& shape) {
   return n;
 }
 
-// Operations per element of the output, roughly.
-size_t work_per_element(Rewriter& r, const Node& node) {
-  const Attributes& a = node.attributes;
-  switch (node.kind) {
-    case OpKind::conv2d:
-    case OpKind::fully_connected: return count(r.shape(node.inputs[1])) / r.shape(node.inputs[1])[0];
-    case OpKind::max_pool:
-    case OpKind::average_pool: return a.kernel.h * a.kernel.w;
-    case OpKind::global_max_pool:
-    case OpKind::global_average_pool: return r.shape(node.inputs[0])[1] * r.shape(node.inputs[0])[2];
-    case OpKind::lrn: return a.size;
-    default: return 1;
-  }
-}
-
 bool worth_folding(Rewriter& r, const Node& node) {
   size_t in = 0;
   for (const int input : node.inputs) {
@@ -44,10 +29,13 @@ bool worth_folding(Rewriter& r, const Node& node) {
     if (!r.is_constant(input)) return false;
     in += r.floats(input).size_bytes();
   }
-  const size_t out = count(r.shape(node.outputs[0]));
-  if (out * sizeof(float) > std::max(small_bytes, max_growth * in)) return false;
+  size_t out = 0;
+  for (const int output : node.outputs) {
+    if (!checked_add(out, count(r.shape(output)), &out)) return false;
+  }
+  if (out > std::max(small_bytes, max_growth * in) / sizeof(float)) return false;
   uint64_t work;
-  return checked_mul<uint64_t>(out, work_per_element(r, node), &work) && work <= max_work;
+  return checked_mul<uint64_t>(out, std::max<uint64_t>(terms_of(r.graph(), node), 1), &work) && work <= max_work;
 }
 
 // Whether the node's output is its input whatever the shapes: an explicit size that happens to be the present one is
@@ -85,18 +73,7 @@ qn_status fold_constants(Rewriter& r) {
   for (size_t i = 0; i < r.size(); ++i) {
     Node& node = r.node(i);
     if (!worth_folding(r, node)) continue;
-    const int output = node.outputs[0];
-    Graph& graph = r.graph();
-    if (is_view(graph, node)) {
-      r.tensor(output).constant = r.tensor(node.inputs[0]).constant;
-    } else {
-      auto buffer = make_shared<Buffer>();
-      QN_TRY(evaluate(graph, node, buffer.get()));
-      const void* data = buffer->data();
-      const size_t bytes = buffer->size();
-      graph.constants.push_back({std::move(buffer), data, bytes});
-      r.tensor(output).constant = static_cast<int>(graph.constants.size() - 1);
-    }
+    QN_TRY(evaluate(r.graph(), node));
     r.remove(node);
   }
   return QN_OK;
@@ -112,7 +89,8 @@ qn_status remove_identities(Rewriter& r) {
 
 qn_status remove_dead(Rewriter& r) {
   for (size_t i = r.size(); i-- > 0;) {
-    if (!r.is_read(r.node(i).outputs[0])) r.remove(r.node(i));
+    const Vector<int>& outputs = r.node(i).outputs;
+    if (std::none_of(outputs.begin(), outputs.end(), [&](int x) { return r.is_read(x); })) r.remove(r.node(i));
   }
   return QN_OK;
 }

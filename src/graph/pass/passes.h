@@ -9,7 +9,7 @@ namespace quern {
 // read, constants where op.inc wants them and of the right size, ranks and attributes in range. Trusts nothing.
 qn_status check_graph(const Graph& graph);
 
-// Computes the shape of every node's output from the inputs' shapes, in order. The graph has passed check_graph.
+// Computes type and shape of every node's outputs from the inputs' shapes, in order. The graph has passed check_graph.
 // Names the node on failure.
 qn_status infer_shapes(Graph& graph);
 

@@ -16,7 +16,7 @@ Rewriter::Rewriter(Graph& graph)
       is_output_(graph.tensors.size(), false),
       removed_(graph.nodes.size(), false) {
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    writer_[at(graph.nodes[i].outputs[0])] = static_cast<int>(i);
+    for (const int output : graph.nodes[i].outputs) writer_[at(output)] = static_cast<int>(i);
     for (const int input : graph.nodes[i].inputs) {
       if (input != no_tensor) ++reads_[at(input)];
     }
@@ -61,17 +61,19 @@ void Rewriter::set_inputs(Node& node, Vector<int> inputs) {
 
 void Rewriter::remove(Node& node) {
   set_inputs(node, {});
-  if (writer(node.outputs[0]) == &node) writer_[at(node.outputs[0])] = -1;
+  for (const int output : node.outputs) {
+    if (writer(output) == &node) writer_[at(output)] = -1;
+  }
   removed_[index_of(node)] = true;
   changed_ = true;
 }
 
-void Rewriter::take_output(Node& node, Node& reader) {
-  const int output = reader.outputs[0];
+void Rewriter::take_output(Node& node, int output, Node& reader) {
+  const int taken = reader.outputs[0];
   remove(reader);
-  writer_[at(node.outputs[0])] = -1;
-  node.outputs[0] = output;
-  writer_[at(output)] = static_cast<int>(index_of(node));
+  writer_[at(output)] = -1;
+  *std::find(node.outputs.begin(), node.outputs.end(), output) = taken;
+  writer_[at(taken)] = static_cast<int>(index_of(node));
 }
 
 void Rewriter::redirect(int from, int to) {
@@ -97,8 +99,19 @@ bool Rewriter::bypass(Node& node, int index) {
   }
   Node* source = writer(index);
   if (source == nullptr || is_output(index)) return false;
-  take_output(*source, node);
+  take_output(*source, index, node);
   redirect(index, output);
+  return true;
+}
+
+bool Rewriter::merge(Node& node, const Node& other) {
+  if (other.outputs.size() != node.outputs.size()) return false;
+  if (node.outputs.size() == 1) return bypass(node, other.outputs[0]);
+  for (const int output : node.outputs) {
+    if (is_output(output)) return false;
+  }
+  remove(node);
+  for (size_t i = 0; i < node.outputs.size(); ++i) redirect(node.outputs[i], other.outputs[i]);
   return true;
 }
 
@@ -119,7 +132,7 @@ void compact(Graph& graph) {
   };
   for (const Node& node : graph.nodes) {
     std::for_each(node.inputs.begin(), node.inputs.end(), mark);
-    mark(node.outputs[0]);
+    std::for_each(node.outputs.begin(), node.outputs.end(), mark);
   }
   for (const Port& port : graph.inputs) mark(port.tensor);
   for (const Port& port : graph.outputs) mark(port.tensor);
@@ -146,7 +159,7 @@ void compact(Graph& graph) {
   };
   for (Node& node : graph.nodes) {
     std::for_each(node.inputs.begin(), node.inputs.end(), move);
-    move(node.outputs[0]);
+    std::for_each(node.outputs.begin(), node.outputs.end(), move);
   }
   for (Port& port : graph.inputs) move(port.tensor);
   for (Port& port : graph.outputs) move(port.tensor);

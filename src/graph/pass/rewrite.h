@@ -38,11 +38,13 @@ class Rewriter {
   void set_input(Node& node, size_t input, int tensor);
   void set_inputs(Node& node, Vector<int> inputs);
   void remove(Node& node);
-  // `node` writes what `reader` wrote, which is removed.
-  void take_output(Node& node, Node& reader);
-  // Who read the output of `node` reads `tensor`, which has the same elements; the node is removed. False when the
-  // names of the graph's inputs and outputs forbid it, or the elements stand for other numbers.
+  // Where `node` wrote `output` it writes what `reader` wrote, a node with one output, which is removed.
+  void take_output(Node& node, int output, Node& reader);
+  // Who read the output of `node`, which has one, reads `tensor`, which has the same elements; the node is removed.
+  // False when the names of the graph's inputs and outputs forbid it, or the elements stand for other numbers.
   bool bypass(Node& node, int tensor);
+  // The same for all outputs of a node that gives what `other` does.
+  bool merge(Node& node, const Node& other);
 
   // Whether anything was changed.
   bool changed() const { return changed_; }

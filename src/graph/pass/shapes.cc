@@ -42,15 +42,7 @@ bool has_padding(const qn_padding& p) { return p.top + p.left + p.bottom + p.rig
 // Nothing the writer of the tensor gives is less than this.
 float lower_bound(Rewriter& r, int tensor) {
   const Node* node = r.writer(tensor);
-  if (node == nullptr) return -infinity;
-  switch (node->kind) {
-    case OpKind::conv2d:
-    case OpKind::scale:
-    case OpKind::clamp:
-    case OpKind::add:
-    case OpKind::mul: return node->attributes.min;
-    default: return -infinity;
-  }
+  return node != nullptr && kind_of(node->kind).has(Kind::clamps) ? node->attributes.min : -infinity;
 }
 
 // Whether padding by the node itself does what `pad` does, and the node has a rule for it.

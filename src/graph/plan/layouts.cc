@@ -60,14 +60,10 @@ class Assigner {
     }
   }
 
-  static bool can_be_blocked(const Tensor& tensor) {
-    return tensor.constant < 0 && tensor.shape.size() == 4 && tensor.shape[1] * tensor.shape[2] > 1;
-  }
-
   void find_classes() {
     for (const Port& port : graph_.inputs) fixed_[at(port.tensor)] = true;
     for (const Port& port : graph_.outputs) fixed_[at(port.tensor)] = true;
-    for (size_t t = 0; t < class_.size(); ++t) fixed_[t] = fixed_[t] || !can_be_blocked(graph_.tensors[t]);
+    for (size_t t = 0; t < class_.size(); ++t) fixed_[t] = fixed_[t] || !may_be_blocked(graph_.tensors[t]);
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
       const NodeOperator* op = is_view(graph_, node) ? nullptr : model_.operators[i].op.get();

@@ -16,7 +16,7 @@ namespace {
 qn_status make_operators(Model& model, qn_weights_cache* cache) {
   for (const Node& node : model.graph.nodes) {
     ModelOperator& made = model.operators.emplace_back();
-    if (node.kind == OpKind::reshape) continue;
+    if (kind_of(node.kind).has(Kind::view)) continue;
     made.backend = find_backend(model.graph, node);
     if (made.backend == nullptr) return fail_node(node, "no backend runs it");
     QN_TRY(name_culprit(made.backend->create(model.graph, node, cache, &made.op), node));

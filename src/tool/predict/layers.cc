@@ -18,26 +18,6 @@ double bytes_of(const Tensor& tensor) {
   return std::accumulate(tensor.shape.begin(), tensor.shape.end(), double{sizeof(float)}, std::multiplies<>());
 }
 
-// The number of vector operations for each vector of the output; functions with an exponential take about a dozen.
-double operations_of(const Graph& graph, const Node& node) {
-  const auto& in = tensor_of(graph, node.inputs[0]).shape;
-  switch (node.kind) {
-    case OpKind::max_pool:
-    case OpKind::average_pool: return static_cast<double>(node.attributes.kernel.h * node.attributes.kernel.w);
-    case OpKind::global_max_pool:
-    case OpKind::global_average_pool: return static_cast<double>(in[1] * in[2]);
-    case OpKind::lrn: return static_cast<double>(node.attributes.size) + 12;
-    case OpKind::sigmoid:
-    case OpKind::tanh:
-    case OpKind::exp:
-    case OpKind::power:
-    case OpKind::softmax: return 12;
-    case OpKind::hard_swish:
-    case OpKind::resize: return 4;
-    default: return 1;
-  }
-}
-
 // Returns nothing if hardly any weight is 0: the library takes such weights for dense, too.
 std::optional<WeightsDensity> zeros_of(const Graph& graph, const Node& node, const WeightsShape& shape) {
   const Constant& constant = graph.constants[static_cast<size_t>(tensor_of(graph, node.inputs[1]).constant)];
@@ -69,7 +49,7 @@ void describe_convolution(const Graph& graph, const Node& node, Layer* layer) {
   layer->pointwise = layer->taps() == 1 && layer->undilated && p.top + p.left + p.bottom + p.right == 0;
 }
 
-void describe_fully_connected(const Graph& graph, const Node& node, Layer* layer) {
+void describe_matrix(const Graph& graph, const Node& node, Layer* layer) {
   const auto& weights = tensor_of(graph, node.inputs[1]).shape;
   layer->out = weights[0];
   layer->in = weights[1];
@@ -84,15 +64,15 @@ Layer layer_of(const Graph& graph, const Node& node) {
     if (input != no_tensor && tensor_of(graph, input).constant < 0)
       layer.input_bytes += bytes_of(tensor_of(graph, input));
   }
-  layer.output_bytes = bytes_of(tensor_of(graph, node.outputs[0]));
-  const bool conv = node.kind == OpKind::conv2d, connected = node.kind == OpKind::fully_connected;
-  if (conv || connected) {
+  for (const int output : node.outputs) layer.output_bytes += bytes_of(tensor_of(graph, output));
+  const Kind& kind = kind_of(node.kind);
+  if (kind.has_weights()) {
     layer.work = Work::products;
-    (conv ? describe_convolution : describe_fully_connected)(graph, node, &layer);
+    (node.kind == OpKind::conv2d ? describe_convolution : describe_matrix)(graph, node, &layer);
     layer.zeros = zeros_of(graph, node, {layer.groups, layer.out, layer.in, layer.kernel});
-  } else if (!is_view(graph, node) && node.kind != OpKind::concat && node.kind != OpKind::slice) {
+  } else if (!is_view(graph, node) && !kind.has(Kind::placed)) {
     layer.work = Work::vectors;
-    layer.operations = operations_of(graph, node);
+    layer.operations = static_cast<double>(terms_of(graph, node) + kind.operations);
   }
   return layer;
 }
@@ -115,28 +95,24 @@ bool is_sparse(const Estimate& e) { return std::strcmp(e.algorithm, "sparse") ==
 // Which operators with windows take pixel-blocked tensors: none, or those that work on planes?
 enum class Windows { none, planes };
 
-// Does an operator of this kind take pixel-blocked tensors, if all its tensors are? Elementwise operators,
-// concatenations and slices do; operators with windows do if they work on planes. (Sparse convolutions take any pair of
-// layouts.)
-bool same_for_all(OpKind kind, bool depthwise, Windows windows) {
-  switch (kind) {
-    case OpKind::average_pool:
-    case OpKind::max_pool: return windows == Windows::planes;
-    case OpKind::conv2d: return depthwise && windows == Windows::planes;
-    case OpKind::add:
-    case OpKind::clamp:
-    case OpKind::concat:
-    case OpKind::prelu:
-    case OpKind::scale:
-    case OpKind::slice: return true;
-    default: return false;
-  }
+// Does the node read and write pixel-blocked tensors, all of them so, as the runner's operators do? Windows do where
+// they go plane by plane.
+bool stays_blocked(const Graph& graph, const Node& node, const Layer& layer, Windows windows) {
+  if (is_view(graph, node) || layouts_of(graph, node) != Layouts::same) return false;
+  if (layer.work == Work::products) return layer.depthwise() && windows == Windows::planes;
+  return kind_of(node.kind).terms != Terms::window || windows == Windows::planes;
+}
+
+// Does it take any layout, and give another?
+bool changes_layout(const Graph& graph, const Node& node, const Estimate& estimate) {
+  return layouts_of(graph, node) == Layouts::any && (!kind_of(node.kind).has_weights() || is_sparse(estimate));
 }
 
 // Finds the tensors that can be pixel-blocked: only such operators and sparse convolutions write and read them.
 std::vector<bool> blocked_tensors(const Graph& graph, const std::vector<Layer>& layers,
                                   const std::vector<Estimate>& estimates, Windows windows) {
-  std::vector<bool> blocked(graph.tensors.size(), true);
+  std::vector<bool> blocked;
+  for (const Tensor& tensor : graph.tensors) blocked.push_back(may_be_blocked(tensor));
   const auto drop = [&](int tensor) {
     if (tensor == no_tensor || !blocked[static_cast<size_t>(tensor)]) return false;
     blocked[static_cast<size_t>(tensor)] = false;
@@ -148,11 +124,11 @@ std::vector<bool> blocked_tensors(const Graph& graph, const std::vector<Layer>& 
     changed = false;
     for (size_t i = 0; i < graph.nodes.size(); ++i) {
       const Node& node = graph.nodes[i];
-      if (is_sparse(estimates[i]) && node.kind == OpKind::conv2d) continue;
+      if (changes_layout(graph, node, estimates[i])) continue;
       std::vector<int> all(node.outputs.begin(), node.outputs.end());
       for (const int input : node.inputs)
         if (input != no_tensor && tensor_of(graph, input).constant < 0) all.push_back(input);
-      bool stays = same_for_all(node.kind, layers[i].depthwise(), windows);
+      bool stays = stays_blocked(graph, node, layers[i], windows);
       for (const int tensor : all) stays = stays && blocked[static_cast<size_t>(tensor)];
       if (stays) continue;
       for (const int tensor : all) changed |= drop(tensor);
