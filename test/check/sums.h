@@ -2,8 +2,10 @@
 // what values its operands take, how they are added up, and what a result is.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <cstring>
 #include <type_traits>
 #include <vector>
 
@@ -12,11 +14,11 @@
 
 namespace quern::check {
 
-// Fills for cases of integers. Every two bits differ from each other, and the other fill from this one in every bit: a
-// byte that is left unwritten, or written by mistake, is wrong in one of them at least, and what is read shows.
+// Fills for cases of integers, which differ in every bit: a byte that is left unwritten, or written by mistake, is wrong
+// with one of them at least, and a result that depends on what is read by mistake is, too.
 inline constexpr std::array<Fill, 2> integer_fills = {0x55555555, 0xaaaaaaaa};
 
-// The sums of one case. Draws what its arithmetic needs, and values of operands when asked.
+// The sums of one case: what its arithmetic needs is drawn at the beginning, values of operands when they are asked for.
 struct F32Sums {
   using A = float;
   using Bias = float;
