@@ -13,7 +13,8 @@ namespace {
 std::map<uint32_t, double> measure_peaks() {
   std::map<uint32_t, double> peaks;
   for (uint32_t isa = 1; isa != 0; isa <<= 1) {
-    if ((cpu().isa & isa) != 0) peaks[isa] = measure_peak_flops(isa);
+    const double flops = (cpu().isa & isa) != 0 ? measure_peak_flops(isa) : 0;
+    if (flops != 0) peaks[isa] = flops;
   }
   return peaks;
 }

@@ -1,4 +1,4 @@
-// What the files of quern-bench share, and quern-peers-bench with them.
+// Helpers that all files of quern-bench share; quern-peers-bench uses them, too.
 #pragma once
 
 #include <benchmark/benchmark.h>
@@ -18,7 +18,7 @@
 
 namespace quern {
 
-// What one call does.
+// The work of one call.
 struct Work {
   double ops;    // floating-point operations; a multiply-accumulate is two
   double bytes;  // read and written, each byte of the operands once
@@ -30,8 +30,8 @@ double peak_of(uint32_t isa);  // 0 if this CPU lacks the level
 
 double now();  // seconds
 
-// Times a benchmark's calls in chunks of about half a millisecond. Its counters come from the median chunk, which other
-// programs on the machine do not disturb as they do the mean that google-benchmark prints beside them.
+// Times a benchmark's calls in chunks of about half a millisecond. Counters come from the median chunk: other programs
+// on the machine disturb it less than the mean that google-benchmark prints beside them.
 class Chunks {
  public:
   Chunks() : start_(now()) {}
@@ -104,7 +104,7 @@ std::string shape_name(const ConvShape& s);
 std::string shape_name(const DepthwiseShape& s);
 std::string shape_name(const MatrixShape& s);
 
-// What follows `prefix` ("--threads=") in the arguments, which then lack it; NULL if no argument begins so.
+// Removes the argument that begins with `prefix` ("--threads=") and returns the rest of it; NULL if there is none.
 const char* take_flag(int* argc, char** argv, const char* prefix);
 // Numbers from 1 to 1024 with commas between. False for anything else.
 bool parse_counts(const char* list, std::vector<size_t>* counts);

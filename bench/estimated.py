@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Estimates of whole models on cores of phones, by `quern predict`: a Markdown table for README.md.
+"""Estimates whole models on cores of phones by `quern predict`; prints the table of results/phones.md.
 
     bench/estimated.py QUERN [--models NAME,...] [--cores NAME,...] [--threads 1]
 
-QUERN is the command, of any machine.  Models are those of `quern zoo`, dense and with 90% zeros in blocks of 1x4.
+QUERN is the command, built for any machine.  Models are those of `quern zoo`, dense and with 90% zeros in blocks of
+1x4.
 """
 
 import argparse
@@ -26,7 +27,7 @@ def run(*command):
 
 
 def cell(estimate):
-    """Milliseconds; in brackets the share of them that is no prediction from a kernel's loop."""
+    """Milliseconds; in brackets the share of them that no prediction of a kernel's loop backs."""
     loose = sum(each["ms"] for each in estimate["classes"] if each["figure"] in ("assumed", "reference"))
     return f"{estimate['total_ms']:.1f} ({100 * loose / estimate['total_ms']:.0f}%)"
 

@@ -75,7 +75,7 @@ class Room {
 };
 
 template <class... Rooms>
-double bytes_of(const Rooms&... rooms) {
+double bytes_together(const Rooms&... rooms) {
   return static_cast<double>((rooms.bytes() + ...));
 }
 
@@ -92,7 +92,7 @@ void bench_gemm(benchmark::State& state, const GemmRow& row, size_t panels, size
   operands::GemmOperands<Room> x;
   x.place({row.mr, nc, k}, {row.nr, nc, k}, Anywhere());
   const auto macs = static_cast<double>(row.mr * nc * k);
-  bench_operands(state, row, row.run, x, {2 * macs, bytes_of(x.a, x.w, x.c)});
+  bench_operands(state, row, row.run, x, {2 * macs, bytes_together(x.a, x.w, x.c)});
 }
 
 void add_gemm() {
@@ -171,7 +171,7 @@ void bench_igemm(benchmark::State& state, const IgemmRow& row, size_t panels, si
   x.place({row.mr, nc, channels, taps}, {row.nr, nc, taps * channels},
           operands::neighbour_table(kernel, row.mr, channels), Anywhere());
   const auto macs = static_cast<double>(row.mr * nc * taps * channels);
-  bench_operands(state, row, row.run, x, {2 * macs, bytes_of(x.a, x.w, x.c, x.offsets)});
+  bench_operands(state, row, row.run, x, {2 * macs, bytes_together(x.a, x.w, x.c, x.offsets)});
 }
 
 void add_igemm() {
@@ -195,7 +195,7 @@ void bench_dwconv(benchmark::State& state, const DwconvRow& row, size_t pixels, 
   x.place({channels, pixels, taps, kernel}, {row.nr, channels, taps}, window_table(kernel, 1, pixels, channels),
           Anywhere());
   const auto macs = static_cast<double>(pixels * taps * channels);
-  bench_operands(state, row, row.run, x, {2 * macs, bytes_of(x.a, x.w, x.c)});
+  bench_operands(state, row, row.run, x, {2 * macs, bytes_together(x.a, x.w, x.c)});
 }
 
 void bench_dwconv_tile(benchmark::State& state, const DwconvTileRow& row, size_t pixels, size_t channels) {
@@ -204,7 +204,7 @@ void bench_dwconv_tile(benchmark::State& state, const DwconvTileRow& row, size_t
   x.place({channels, pixels, row.rows}, {row.nr, channels, taps},
           window_table(row.kernel, row.stride, pixels, channels, row.rows), Anywhere());
   const auto macs = static_cast<double>(row.rows * pixels * taps * channels);
-  bench_operands(state, row, row.run, x, {2 * macs, bytes_of(x.a, x.w, x.c)});
+  bench_operands(state, row, row.run, x, {2 * macs, bytes_together(x.a, x.w, x.c)});
 }
 
 void add_dwconv() {
@@ -302,7 +302,7 @@ void bench_pool(benchmark::State& state, const PoolRow& row, const PoolShape& sh
           window_table(shape.kernel, shape.stride, shape.pixels, shape.channels), average, Anywhere());
   // A comparison or addition per tap, the clamp, and for the average the scale.
   const auto ops = static_cast<double>(shape.pixels * shape.channels * (taps + 2 + (average ? 1 : 0)));
-  bench_operands(state, row, row.run, x, {ops, bytes_of(x.a, x.c)});
+  bench_operands(state, row, row.run, x, {ops, bytes_together(x.a, x.c)});
 }
 
 void add_pool() {

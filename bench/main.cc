@@ -1,6 +1,6 @@
 // quern-bench: every row of the kernel tables and the operator shapes of well-known networks.
 //
-// Flags are those of google-benchmark, and --threads=1,2: with how many threads operators are run.
+// Flags are those of google-benchmark, and --threads=1,2: the numbers of threads that operators run with.
 #include <cstdio>
 #include <thread>
 

@@ -1,4 +1,4 @@
-// What the benchmarks report of repeated times.
+// The median, which benchmarks report for repeated times.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Whole models in interleaved rounds, as the table of README.md: each round runs every model at every number of threads.
+"""Runs whole models in interleaved rounds, with every number of threads; prints the table of results/models.md.
 
     bench/models.py QUERN [--models NAME,...] [--threads 1,2] [--rounds 5]
 """

@@ -1,11 +1,11 @@
-// Layer shapes of well-known networks, and which of them the peers bench (peers/README.md) runs.
+// Layer shapes of well-known networks; marks those that quern-peers-bench (peers/README.md) runs.
 #pragma once
 
 #include <cstddef>
 
 namespace quern {
 
-// Whether a shape is in the peers bench's tables of products (1x1 kernels), convolutions and depthwise convolutions.
+// Is a shape in quern-peers-bench's tables of products (1x1 kernels), convolutions and depthwise convolutions?
 enum Listed : bool { unlisted, listed };
 
 // Images are `size` pixels high and wide; the padding is half the kernel.

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Size of the stripped shared library by section and by family, and the check of its budget.
+"""Prints the size of the stripped shared library by section and by family, or checks its budget.
 
     bench/size.py build/release/src/libquern.so              two tables
     bench/size.py build/release/src/libquern.so --check      exit status 1 when a family is over its budget
     bench/size.py build/release/src/libquern.so --json
 
-A family is a kernel family (gemm, pool ...) or a room of src/ (base, op, graph). What belongs to which comes from the
-linker's map, which the build writes beside the library; it must be GNU ld's. Budgets are in bench/size_budget.json, per
-architecture, for builds by GCC.
+A family is a kernel family (gemm, pool ...) or a room of src/ (base, op, graph). The linker's map, which the build
+writes beside the library, says which bytes belong to which family; it must be GNU ld's. bench/size_budget.json has the
+budgets for each architecture, for builds by GCC.
 """
 
 import argparse
@@ -30,7 +30,7 @@ def run(*command):
 
 
 def sections_of(readelf, library):
-    """Name -> bytes in the file, of the sections that are loaded (and so survive stripping)."""
+    """Returns a dictionary of the sections that are loaded, and so survive stripping: name -> bytes in the file."""
     sections = {}
     for line in run(readelf, "-SW", library).splitlines():
         match = re.match(r"\s*\[\s*\d+\]\s+(\.\S+)\s+(\S+)\s+[0-9a-f]+\s+[0-9a-f]+\s+([0-9a-f]+)\s+[0-9a-f]+\s+(\w*A\w*)", line)
@@ -53,8 +53,8 @@ def stripped_size(strip, library):
 
 
 def family_of(path):
-    """src/kernel/pool_avx2.cc.o and asm/x86/gemm_f32_avx2.S.o belong to pool and gemm, src/op/element/pool2d.cc.o to op;
-    deps are the runtime's libraries where they are built in (QUERN_DEPS_DIR)."""
+    """src/kernel/pool_avx2.cc.o and asm/x86/gemm_f32_avx2.S.o belong to pool and gemm, src/op/element/pool2d.cc.o to
+    op; deps are cpuinfo and pthreadpool, if they are built in (QUERN_DEPS_DIR)."""
     match = re.search(r"(?:^|/)(?:kernel|asm/\w+)/([a-z0-9]+)[^/]*\.o$", path)
     if match:
         return match[1]
@@ -65,7 +65,7 @@ def family_of(path):
 
 
 def families_of(map_file, sections):
-    """Family -> bytes of the input sections that the linker put into loaded output sections."""
+    """Returns a dictionary: family -> bytes of its input sections that the linker put into loaded output sections."""
     families = collections.Counter()
     output = None
     pending = False  # a long section name stands alone on its line
@@ -87,7 +87,7 @@ def families_of(map_file, sections):
         if match and (match[1] or pending) and match[1] != "*fill*":
             families[family_of(match[3])] += int(match[2], 16)
         pending = re.match(r" \.\S+$", line) is not None
-    # Headers, dynamic symbols, relocations, padding: in the sections, but in no object file.
+    # The sections also hold headers, dynamic symbols, relocations and padding, which are in no object file.
     families["linker"] = sum(sections.values()) - sum(families.values())
     return families
 

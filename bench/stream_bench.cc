@@ -1,5 +1,5 @@
 // stream/<loads>r<stores>w/<level>/<elements>: hand-written loops that only load and store, on the same arrays as the
-// elementwise kernels: how fast any such kernel can be. One operation per element is counted.
+// elementwise kernels. They show how fast such a kernel could be at most. Each element counts as one operation.
 #include "bench.h"
 
 namespace quern {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Turns the JSON of quern-bench into the tables of README.md.
+"""Turns the JSON of quern-bench into the tables of results/ (gemm, depthwise, elementwise, operators).
 
     quern-bench --benchmark_out=FILE --benchmark_out_format=json [--benchmark_repetitions=N]
     bench/table.py FILE
@@ -10,17 +10,17 @@ import json
 import re
 import sys
 
-# Elementwise kernels and the stream that moves the same bytes.
+# Elementwise kernel -> the stream that loads and stores as many bytes.
 STREAM_OF = {"vadd": "2r1w", "vmul": "2r1w", "vclamp": "1r1w", "vhswish": "1r1w", "vmulc": "1r1w", "vmax": "1r0w"}
 
 
 def natural(name):
-    """Sorts by words, and by the value of numbers."""
+    """A key that sorts by words, and by the values of numbers."""
     return [part.zfill(9) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
 
 
 def read_lines(path):
-    """Name -> line with the median of every counter over the repetitions."""
+    """Returns the context, and a dictionary: name -> the line of the median repetition."""
     with open(path, encoding="utf-8") as file:
         output = json.load(file)
     lines = collections.defaultdict(list)

@@ -1,4 +1,4 @@
-# Finds cpuinfo, of which Debian ships no usable CMake files: target cpuinfo::cpuinfo.
+# Finds cpuinfo: target cpuinfo::cpuinfo. (Debian's package has no usable CMake files.)
 find_path(cpuinfo_INCLUDE_DIR cpuinfo.h)
 find_library(cpuinfo_LIBRARY cpuinfo)
 include(FindPackageHandleStandardArgs)

@@ -1,4 +1,4 @@
-# Finds pthreadpool, of which Debian ships no usable CMake files: target pthreadpool::pthreadpool.
+# Finds pthreadpool: target pthreadpool::pthreadpool. (Debian's package has no usable CMake files.)
 find_path(pthreadpool_INCLUDE_DIR pthreadpool.h)
 find_library(pthreadpool_LIBRARY pthreadpool)
 include(FindPackageHandleStandardArgs)

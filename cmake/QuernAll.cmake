@@ -1,5 +1,5 @@
-# Target quern_all: libquern_all.a, the runtime with cpuinfo and pthreadpool as one object, of which nothing but the
-# functions of include/quern/ can be seen from outside: a program may have other copies of the two. Needs
+# Target quern_all: libquern_all.a, one object that holds the runtime, cpuinfo and pthreadpool. Only the functions of
+# include/quern/ are visible from outside, so a program may have other copies of cpuinfo and pthreadpool. Needs
 # QUERN_DEPS_DIR.
 include(QuernApi)
 include(CheckLinkerFlag)
@@ -10,8 +10,8 @@ list(JOIN names "\n" names)
 set(quern_names_file ${PROJECT_BINARY_DIR}/generated/public_functions.txt)
 file(CONFIGURE OUTPUT ${quern_names_file} CONTENT "${names}\n" @ONLY)
 
-# The compiler makes one object of objects: for the same target and by the same linker as a program, but without other
-# options of programs, which linkers refuse here.
+# The compiler's command that makes one object of several: for the same target and by the same linker as for a program,
+# but without other options for programs, which linkers refuse here.
 separate_arguments(quern_relink NATIVE_COMMAND "${CMAKE_CXX_FLAGS} ${CMAKE_EXE_LINKER_FLAGS}")
 list(FILTER quern_relink INCLUDE REGEX "^(-m|-fuse-ld=|--?target|-B|--gcc-toolchain)")
 if(CMAKE_CXX_COMPILER_TARGET)
@@ -22,8 +22,8 @@ if(CMAKE_SYSROOT)
 endif()
 list(APPEND quern_relink -r -nostdlib)
 
-# Functions of templates lie in groups, of which a linker keeps one of each name. Once they are local, a program's group
-# must not replace them: groups end here, by the linker or after it.
+# Functions made from templates lie in groups; of several groups with one name a linker keeps only one. Once our
+# functions are local, a program's group must not replace ours. So groups are dissolved here, by the linker or after it.
 check_linker_flag(CXX "-r;-nostdlib;-Wl,--force-group-allocation" QUERN_LINKS_WITHOUT_GROUPS)
 set(quern_hide --keep-global-symbols=${quern_names_file})
 if(QUERN_LINKS_WITHOUT_GROUPS)

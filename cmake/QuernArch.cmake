@@ -1,4 +1,4 @@
-# QUERN_ARCH: the architecture, as the folders of asm/ are called.
+# Sets QUERN_ARCH: the name of the architecture, which is also the name of its folder in asm/.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
   set(QUERN_ARCH x86)
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")

@@ -7,7 +7,7 @@ if(QUERN_DEPS_DIR)
     endif()
   endforeach()
   include(QuernBuildDeps)
-  if(NOT TARGET FP16::FP16)  # a project around this one may have its own
+  if(NOT TARGET FP16::FP16)  # a project around this one may have a target of its own
     add_library(quern_fp16 INTERFACE)
     target_include_directories(quern_fp16 SYSTEM INTERFACE $<BUILD_INTERFACE:${QUERN_DEPS_DIR}/FP16/include>)
     add_library(FP16::FP16 ALIAS quern_fp16)

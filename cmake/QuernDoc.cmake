@@ -1,5 +1,5 @@
-# Target `doc`: the reference of the public API, from the headers and first_page.md, in BUILD/doc/html. Installed where it
-# was made.
+# Target `doc`: the reference of the public API, made from the headers and first_page.md, in BUILD/doc/html. It is
+# installed only if it has been built.
 find_program(DOXYGEN doxygen)
 if(DOXYGEN)
   set(QUERN_DOC_DIR ${PROJECT_BINARY_DIR}/doc)

@@ -1,29 +1,29 @@
-# Flags of every target of ours, as the interface target quern_flags.
+# The interface target quern_flags: flags for all our targets.
 add_library(quern_flags INTERFACE)
 target_compile_options(quern_flags INTERFACE
   $<$<COMPILE_LANGUAGE:C,CXX>:-ffp-contract=off -fno-math-errno -Wall -Wextra -Wshadow -Wvla -Wundef>
   $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>
-  $<$<COMPILE_LANG_AND_ID:CXX,Clang,AppleClang>:-Wno-unknown-attributes>)  # gnu::noclone, which clang has no need of
-# Files of more than 2 GiB on 32-bit systems, too.
+  $<$<COMPILE_LANG_AND_ID:CXX,Clang,AppleClang>:-Wno-unknown-attributes>)  # clang does not know gnu::noclone
+# Files may be larger than 2 GiB on 32-bit systems, too.
 target_compile_definitions(quern_flags INTERFACE _FILE_OFFSET_BITS=64)
 if(QUERN_WERROR)
   target_compile_options(quern_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-Werror>)
 endif()
 if(QUERN_SANITIZE)
-  # GCC 12 loses track of what vectors allocate and std::function holds once it has instrumented them, and warns of frees
-  # and reads that are sound.
+  # In instrumented code GCC 12 loses track of the memory of vectors and std::function, and warns of frees and reads
+  # that are sound.
   target_compile_options(quern_flags INTERFACE
     $<$<COMPILE_LANGUAGE:C,CXX>:-Wno-free-nonheap-object -Wno-maybe-uninitialized>
     $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${QUERN_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer>
-    # A caller in C, and a file, may put any int into an enumeration; the library looks at the value and refuses it.
+    # A caller in C or a file may put any int into an enumeration; the library checks the value and refuses it.
     $<$<COMPILE_LANGUAGE:C,CXX>:-fno-sanitize=enum>)
   target_link_options(quern_flags INTERFACE -fsanitize=${QUERN_SANITIZE})
 endif()
 
-# What small builds are made of, ours and what they are built with: as little code as the compiler knows to make.
+# Flags for small builds, for our code and for dependencies built with it: as little code as the compiler can make.
 if(QUERN_SMALL)
   include(CheckCXXCompilerFlag)
-  function(quern_best_flag result)  # the first that the compiler knows, or none
+  function(quern_best_flag result)  # sets `result` to the first flag that the compiler knows, or to nothing
     foreach(flag IN LISTS ARGN)
       string(MAKE_C_IDENTIFIER "QUERN_HAS${flag}" known)
       check_cxx_compiler_flag(${flag} ${known})
@@ -36,25 +36,26 @@ if(QUERN_SMALL)
   endfunction()
   quern_best_flag(quern_small_optimization -Oz -Os)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # Instructions stay where the source has them: fewer registers to save, and more repetitions to deflate.
+    # Instructions stay where the source has them. Fewer registers need saving, and the code repeats itself more often,
+    # so it deflates better.
     list(APPEND quern_small_optimization -fno-schedule-insns2 -fno-tree-loop-im -fno-move-loop-invariants
       -fira-region=one -fno-gcse -fno-caller-saves)
   endif()
   set(quern_small_flags -fno-asynchronous-unwind-tables -fno-unwind-tables -fomit-frame-pointer)
   if(QUERN_ARCH STREQUAL arm64)
-    quern_best_flag(inline_atomics -mno-outline-atomics)  # else functions that ask what the CPU has
+    quern_best_flag(inline_atomics -mno-outline-atomics)  # no calls of functions that ask what the CPU has
     list(APPEND quern_small_flags ${inline_atomics})
-    # Addresses in one instruction, as the library has less than 1 MiB. lld 19, which clang goes with, cannot link what
-    # becomes of variables elsewhere, such as the one that guards the stack.
+    # The library is smaller than 1 MiB, so one instruction makes an address. Not with clang: its linker, lld 19, cannot
+    # link such references to variables of other libraries, as the one that guards the stack.
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
       list(APPEND quern_small_flags -mcmodel=tiny)
     endif()
-  elseif(QUERN_ARCH STREQUAL arm)  # instructions of 16 bits, where they do; and NEON, without what one does without it
+  elseif(QUERN_ARCH STREQUAL arm)  # instructions of 16 bits where possible; every CPU has NEON
     list(APPEND quern_small_flags -mthumb -mfpu=neon)
   endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-    # All at once, not a thin one: it then shares what functions have in common. And by the linker that clang is told to
-    # use, where CMake takes gold for Android.
+    # Link-time optimization of everything at once, not the thin one: then functions share equal code. CMake would add
+    # options for gold on Android; clang is to use the linker that it is told to use.
     foreach(language C CXX)
       set(CMAKE_${language}_COMPILE_OPTIONS_IPO -flto)
       set(CMAKE_${language}_LINK_OPTIONS_IPO "")

@@ -1,4 +1,4 @@
-# What `cmake --install` puts in place: headers, libraries, the quern command, the CMake package and files for pkg-config.
+# The rules of `cmake --install`: headers, libraries, the quern command, the CMake package and files for pkg-config.
 include(CMakePackageConfigHelpers)
 set(quern_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/quern)
 
@@ -21,16 +21,17 @@ endif()
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md
   DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
-if(APPLE)  # what an app that links the library puts into its own manifest
+if(APPLE)  # entries for the manifest of an app that links the library
   install(FILES ${PROJECT_SOURCE_DIR}/cmake/PrivacyInfo.xcprivacy DESTINATION ${CMAKE_INSTALL_DATADIR}/quern)
 endif()
 
-# Libraries that a program needs beside libquern.a: those of the runtime, and those that a C++ compiler would add.
+# The libraries that a program needs beside libquern.a: dependencies of the runtime, and libraries that a C++ compiler
+# adds.
 set(quern_cxx_libraries ${CMAKE_CXX_IMPLICIT_LINK_LIBRARIES})
 list(REMOVE_ITEM quern_cxx_libraries ${CMAKE_C_IMPLICIT_LINK_LIBRARIES})
 set(quern_private_libraries cpuinfo pthreadpool)
 if(QUERN_DEPS_DIR)
-  # Built here from source, so they travel with us.
+  # They were built here from source, so they are installed as well.
   if(TARGET clog)
     list(INSERT quern_private_libraries 1 clog)
   endif()
@@ -46,8 +47,8 @@ write_basic_package_version_file(quern-config-version.cmake COMPATIBILITY SameMi
 install(FILES ${PROJECT_BINARY_DIR}/quern-config.cmake ${PROJECT_BINARY_DIR}/quern-config-version.cmake
   DESTINATION ${quern_package_dir})
 
-# They find their prefix from where they lie, so that an installed tree can be moved. A folder given as an absolute
-# path stays as it is.
+# The files for pkg-config find their prefix from the folder they lie in, so an installed tree can be moved. A folder
+# that is given as an absolute path stays as it is.
 set(quern_pc_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 set(quern_pc_prefix ${CMAKE_INSTALL_PREFIX})
 if(NOT IS_ABSOLUTE ${CMAKE_INSTALL_LIBDIR})

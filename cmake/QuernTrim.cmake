@@ -1,5 +1,6 @@
-# QUERN_NEEDS: a list of what a trimmed build contains, as `quern info MODEL --needs` prints it (src/README.md). This reads
-# the list and writes base/needs_generated.h, which src/base/needs.h includes, and the names that the shared library exports.
+# Reads QUERN_NEEDS, the list of what a trimmed build contains (`quern info MODEL --needs` prints one; src/README.md has
+# the format). Writes base/needs_generated.h, which src/base/needs.h includes, and the names that the shared library
+# exports.
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${QUERN_NEEDS})
 file(STRINGS ${QUERN_NEEDS} lines)
 set(kinds operator algorithm kernel core api)
@@ -13,12 +14,13 @@ foreach(line IN LISTS lines)
   endif()
 endforeach()
 
-# What an entry names must exist, lest a misspelt one leave something out. (Kernels may be those of another processor.)
+# Entries must name operators, algorithms and interfaces that exist, because a misspelt entry would leave something out.
+# (Kernels are not checked: they may be those of another processor.)
 file(STRINGS ${PROJECT_SOURCE_DIR}/src/graph/ir/op.inc known_operator REGEX "^QN_OP")
 list(TRANSFORM known_operator REPLACE "^QN_OP\\(([a-z0-9_]+).*" "\\1")
 set(known_algorithm direct gemm igemm depthwise winograd sparse)
 set(known_api op fd bind arena)
-set(functions_fd qn_model_load_fd)  # of graph.h, what is there only where the list says "api fd"
+set(functions_fd qn_model_load_fd)  # functions of graph.h that are exported only if the list says "api fd", and so on
 set(functions_bind qn_session_bind_input qn_session_bind_output)
 set(functions_arena qn_arena_create qn_arena_release qn_arena_bytes)
 foreach(kind operator algorithm api)
@@ -38,7 +40,7 @@ endforeach()
 string(APPEND text "\n}  // namespace quern::needed\n")
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/base/needs_generated.h CONTENT "${text}" @ONLY)
 
-# The functions of the headers that stay public.
+# The functions that the shared library exports.
 set(headers base graph)
 if(op IN_LIST quern_needed_api OR "*" IN_LIST quern_needed_api)
   list(APPEND headers op)

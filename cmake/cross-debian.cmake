@@ -1,5 +1,5 @@
-# Builds for another architecture's Linux with Debian's cross compiler, the packages that scripts/sysroot.sh fetched, and
-# qemu to run the tests.  Included by a toolchain file, which has set
+# Builds for the Linux of another architecture: with Debian's cross compiler, the packages that scripts/sysroot.sh has
+# fetched, and qemu to run the tests. A toolchain file includes this file after it has set
 #   CMAKE_SYSTEM_PROCESSOR
 #   quern_debian      Debian's name of the architecture
 #   quern_triple      what the names of the compiler and of library folders begin with
@@ -24,7 +24,8 @@ if(QUERN_CLANG)
     set(CMAKE_${language}_COMPILER clang-${QUERN_CLANG})
   endforeach()
   set(CMAKE_CXX_COMPILER clang++-${QUERN_CLANG})
-  # By -I, because what the sysroot has of the C library must come after it, and FlatBuffers' folder is given by -isystem.
+  # libc++ must come before the sysroot's headers of the C library. Hence -I, as FlatBuffers' folder in the sysroot is
+  # given by -isystem.
   set(quern_cxx_flags "-nostdinc++ -I${quern_llvm}/include/c++/v1")
   string(APPEND quern_link " -fuse-ld=lld -stdlib=libc++ -L${quern_llvm}/lib")
 else()
@@ -38,7 +39,7 @@ set(CMAKE_ASM_FLAGS_INIT "${quern_flags}")
 set(CMAKE_EXE_LINKER_FLAGS_INIT "${quern_link}")
 set(CMAKE_SHARED_LINKER_FLAGS_INIT "${quern_link}")
 
-# Libraries and headers come from there; the C library to link with is the cross compiler's own.
+# Libraries and headers come from the sysroot; the C library to link with is the cross compiler's own.
 set(CMAKE_FIND_ROOT_PATH ${quern_sysroot})
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)

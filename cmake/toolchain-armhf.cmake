@@ -1,5 +1,4 @@
-# 32-bit ARM (ARMv7 with hardware floating point; not even NEON is taken for granted); the tests run as a core with NEON
-# and FMA.
+# 32-bit ARM: ARMv7 with hardware floating point; CPUs need not have NEON. The tests run as a core with NEON and FMA.
 set(CMAKE_SYSTEM_PROCESSOR armv7)
 set(quern_debian armhf)
 set(quern_triple arm-linux-gnueabihf)

@@ -1,5 +1,6 @@
-# 32-bit ARM as Android's armeabi-v7a: NEON, Thumb, and floats passed in integer registers; the tests run as a core with
-# NEON and FMA. Kernels and the C API's tests alone: scripts/sysroot.sh fetches no more for armel.
+# 32-bit ARM like Android's armeabi-v7a: NEON, Thumb, and floats passed in integer registers. The tests run as a core
+# with NEON and FMA. Only the kernels' and the C API's tests are built: scripts/sysroot.sh fetches no more packages for
+# armel.
 set(CMAKE_SYSTEM_PROCESSOR armv7)
 set(quern_debian armel)
 set(quern_triple arm-linux-gnueabi)

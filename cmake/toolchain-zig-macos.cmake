@@ -1,8 +1,8 @@
-# macOS from any machine, with clang, the linker, the headers and the libraries' stubs of the Python package ziglang:
+# Builds for macOS on any machine, with the clang, linker, headers and library stubs of the Python package ziglang:
 #
 #   pip install ziglang==0.17.1 && cmake --preset macos-arm64
 #
-# What comes out is linked, not run. QUERN_MACOS_ARCH is arm64 or x86_64.
+# The result is linked, but cannot be run here. QUERN_MACOS_ARCH is arm64 or x86_64.
 set(QUERN_MACOS_ARCH arm64 CACHE STRING "arm64 or x86_64")
 set(QUERN_ZIG "" CACHE FILEPATH "The program zig; without, that of Python's package ziglang")
 list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES QUERN_MACOS_ARCH QUERN_ZIG)
@@ -16,23 +16,23 @@ endif()
 
 set(CMAKE_SYSTEM_NAME Darwin)
 set(CMAKE_SYSTEM_PROCESSOR ${QUERN_MACOS_ARCH})
-string(REPLACE arm64 aarch64 quern_target "-target;${QUERN_MACOS_ARCH}-macos.11.0")  # as zig calls it
+string(REPLACE arm64 aarch64 quern_target "-target;${QUERN_MACOS_ARCH}-macos.11.0")  # zig's name of the architecture
 set(CMAKE_C_COMPILER ${QUERN_ZIG} cc ${quern_target})
 set(CMAKE_CXX_COMPILER ${QUERN_ZIG} c++ ${quern_target})
 set(CMAKE_ASM_COMPILER ${QUERN_ZIG} cc ${quern_target})
 set(CMAKE_DEPFILE_FLAGS_ASM "-MD -MT <DEP_TARGET> -MF <DEP_FILE>")  # CMake does not know this assembler
 
-# One program for all of it, which CMake's rules know as many.
+# zig is one program with many subcommands, where CMake's rules expect many programs.
 set(CMAKE_AR ${QUERN_ZIG} CACHE FILEPATH "")
 set(CMAKE_RANLIB ${QUERN_ZIG} CACHE FILEPATH "")
-set(CMAKE_INSTALL_NAME_TOOL ${QUERN_ZIG} CACHE FILEPATH "")  # which CMake asks for, and has no use for here
+set(CMAKE_INSTALL_NAME_TOOL ${QUERN_ZIG} CACHE FILEPATH "")  # CMake asks for this program, but does not use it here
 foreach(language C CXX ASM)
   set(CMAKE_${language}_ARCHIVE_CREATE "<CMAKE_AR> ar qc <TARGET> <LINK_FLAGS> <OBJECTS>")
   set(CMAKE_${language}_ARCHIVE_APPEND "<CMAKE_AR> ar q <TARGET> <LINK_FLAGS> <OBJECTS>")
   set(CMAKE_${language}_ARCHIVE_FINISH "<CMAKE_RANLIB> ranlib <TARGET>")
 endforeach()
 
-# Nothing of this machine is found but headers that are named.
+# Finds no libraries, headers or packages of this machine; only headers that are given by path.
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)

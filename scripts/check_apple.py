@@ -7,8 +7,8 @@
 - iOS 13 and its simulator: every source compiles.
 - PrivacyInfo.xcprivacy declares the functions that need a reason, and no others; clang imports the module `quern`.
 
---deps is a folder for QUERN_DEPS_DIR. Without, cpuinfo and pthreadpool stay undefined, and the headers are those
-of this machine's packages.
+--deps names a folder for QUERN_DEPS_DIR. Without it, cpuinfo and pthreadpool stay undefined, and their headers are
+those of this machine's packages.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from check_clang import N_EXT, N_TYPE, N_UNDF, find_clang, mach_symbols
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEADERS = ("cpuinfo.h", "pthreadpool.h", "fp16.h", "fp16", "flatbuffers")
 IOS = ("aarch64-ios.13.0", "aarch64-ios.13.0-simulator")
-# Functions in C that Apple wants a reason for, by the category to declare.
+# The category to declare, and the functions in C for which Apple wants a reason in that category.
 NEED_REASON = {
     "FileTimestamp": ("getattrlist", "getattrlistbulk", "fgetattrlist", "stat", "fstat", "fstatat", "lstat",
                       "getattrlistat"),
@@ -47,7 +47,7 @@ def zig_target(arch):
 
 
 def undefined_dependencies(a, arch):
-    """Headers of this machine's packages in a folder of their own, and libraries that hold nothing."""
+    """Makes a folder with the headers of this machine's packages, and with empty libraries."""
     include = a.folder / "include"
     include.mkdir(parents=True, exist_ok=True)
     for name in HEADERS:
@@ -74,7 +74,7 @@ def build(a, arch):
 
 
 def link(a, arch, installed):
-    """A program in C, once with each library."""
+    """Links a program in C with each library."""
     lib = installed / "lib"
     static = [lib / f"lib{name}.a" for name in ("quern", *(("cpuinfo", "pthreadpool") if a.deps else ()))]
     for kind, libraries in ("static", static), ("shared", [lib / "libquern.dylib"]):
@@ -86,7 +86,7 @@ def link(a, arch, installed):
 
 
 def check_privacy(a, arch, installed):
-    """What the manifest declares is what the library calls."""
+    """Checks that the manifest declares exactly the functions that the library calls."""
     data = (installed / "lib/libquern.dylib").resolve().read_bytes()
     called = {name.split("$")[0].lstrip("_") for name, kind in mach_symbols(data) if kind & N_EXT
               and kind & N_TYPE == N_UNDF}
@@ -101,8 +101,8 @@ def check_privacy(a, arch, installed):
 
 
 def compile_for_ios(a, entry, target):
-    """One source of a build for macOS, with headers named, for zig has them for macOS alone, and no warning that this
-    libc++ is not for systems that old."""
+    """Compiles one source of a build for macOS, for another system. Headers are given by path, because zig has them
+    only for macOS; the warning that this libc++ is not for systems that old is off."""
     command = shlex.split(entry["command"])
     command[command.index("-target") + 1] = target
     lib = pathlib.Path(a.zig).parent / "lib"
@@ -125,7 +125,7 @@ def check_ios(a, folder):
 
 
 def check_module(a, installed):
-    """`@import` finds the headers through module.modulemap."""
+    """Checks that `@import` finds the headers through module.modulemap."""
     clang = find_clang()
     if not clang:
         return print("no clang here: the module was not imported")

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Assembles the kernels with clang, whose assembler is that of Apple's and Android's toolchains.  Nothing runs.
+"""Assembles the kernels with clang, the assembler of Apple's and Android's toolchains.  Nothing runs.
 
     check_clang.py [FILE.S...]        default: all of asm/; $CLANG: the clang to use
 
-What a Mach-O object shares with the library is named _qn_ and hidden, and it refers to nothing outside itself; ELF
-objects are check_objects.py's business.  Exits with 77 where there is no clang.
+Checks that symbols which a Mach-O object shares with the library are hidden and begin with _qn_, and that the object
+refers to nothing outside itself.  check_objects.py checks ELF objects.  Exits with 77 if there is no clang.
 """
 
 import os
@@ -18,18 +18,18 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TARGETS = {
     "arm64": ("arm64-apple-ios13", "arm64-apple-macos11", "aarch64-linux-android24"),
-    "arm": ("armv7a-linux-androideabi24",),  # iOS has been without since 11
+    "arm": ("armv7a-linux-androideabi24",),  # iOS has had no 32-bit programs since version 11
     "x86": ("x86_64-apple-ios13-simulator", "x86_64-apple-macos11", "x86_64-linux-android24"),
 }
 CLANGS = ("clang", *(f"clang-{version}" for version in range(25, 13, -1)))
 
-# From <mach-o/loader.h> and <mach-o/nlist.h>.
+# Constants of <mach-o/loader.h> and <mach-o/nlist.h>.
 MAGIC, HEADER_BYTES, SYMBOL, LC_SYMTAB = 0xfeedfacf, 32, struct.Struct("<IBBHQ"), 2
 N_STAB, N_PEXT, N_TYPE, N_EXT, N_UNDF = 0xe0, 0x10, 0x0e, 0x01, 0x00
 
 
 def mach_symbols(data):
-    """(name, type) of every symbol of a Mach-O object for 64 bits."""
+    """Yields (name, type) for every symbol of a 64-bit Mach-O object."""
     magic, commands = struct.unpack_from("<I12xI", data)
     if magic != MAGIC:
         raise ValueError(f"{magic:#x} is not Mach-O's magic number")
@@ -63,7 +63,7 @@ def check_mach(path):
 
 
 def check(clang, source, target):
-    """What is wrong with a source file, for a target."""
+    """Yields what is wrong with a source file when it is assembled for a target."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "kernel.o")
         command = [clang, f"--target={target}", "-c", str(source), "-o", path]

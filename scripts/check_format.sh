@@ -1,5 +1,5 @@
 #!/bin/bash
-# Says which C and C++ files are not as clang-format (of Debian 12) writes them; with --fix, rewrites them.
+# Names the C and C++ files that clang-format (of Debian 12) would change; with --fix, changes them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tool=${CLANG_FORMAT:-clang-format-14}

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Checks the floors of src/README.md: reads every #include and fails on any arrow that does not point down.
+"""Checks the floors of src/README.md: reads every #include and fails if one does not point to a lower floor.
 
     check_layers.py [ROOT]
 
-A file may include its own room and rooms on lower floors.  Libraries from outside may be included only where LIBRARIES
-says.  Kernels in asm/ see only headers of their own folder, and offset.h.
+A file may include its own room and rooms on lower floors.  LIBRARIES says which rooms may include which library from
+outside.  Kernels in asm/ may include only headers of their own folder, and offset.h.
 """
 
 import pathlib
@@ -26,12 +26,12 @@ FLOORS = {
     "tool": 7,
 }
 ASM_RULE = "a kernel may include only headers of its own folder and offset.h"
-# Public headers stand on the floor that implements them.
+# A public header belongs to the room that implements it.
 PUBLIC = {"quern/base.h": "base", "quern/op.h": "op", "quern/graph.h": "graph", "quern/quern.h": "graph"}
 RUNTIME = {"base", "kernel", "select", "op", "cl", "graph"}
 PROGRAMS = {"convert", "compress", "peak", "tool"}
 
-# Regular expression of a library's headers -> rooms or single files that may include them.
+# Regular expression for a library's headers -> rooms or single files that may include them.
 LIBRARIES = [
     (r"cpuinfo\.h", {"src/base/cpu.cc"}),
     (r"pthreadpool\.h", {"base", "tool"}),
@@ -51,7 +51,7 @@ SUFFIXES = {".h", ".cc", ".inc", ".S", ".c"}
 
 
 def room_of(path):
-    """Room of a file given relative to ROOT, or None where no floor is laid (tests, benchmarks)."""
+    """The room of a file given relative to ROOT, or None if it belongs to no floor (tests, benchmarks)."""
     parts = pathlib.PurePosixPath(path).parts
     if parts[0] == "asm":
         return "asm"
@@ -65,7 +65,7 @@ def room_of(path):
 
 
 def resolve(root, file, name):
-    """Path relative to ROOT that a quoted include means; generated headers count as present."""
+    """The path, relative to ROOT, that a quoted include means; generated headers count as present."""
     for base in (file.parent, root / "src"):
         target = (base / name).resolve()
         if target.is_file() and target.is_relative_to(root):

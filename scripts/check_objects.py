@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Checks what the object files of hand-written kernels promise the linker and the loader.
+"""Checks the object files of hand-written kernels: they must keep the promises that linker and loader rely on.
 
     check_objects.py OBJECT...        $READELF, $OBJDUMP: the tools to use
 
-Each object marks the stack not executable, is ready for the machine's protection of branches, where it has one (a note,
-and a landing instruction first in every function), exports nothing beyond the library, calls nothing, and gives every
-function a size and unwind information.  What it shares with the library is named qn_.  Text is not written at load
-time.  On arm64 the register of the platform stays untouched, and the note's second promise holds: no return address lies
-unsigned on the stack.
+Each object marks the stack not executable.  If the machine has a protection of branches, the object has the note for
+it, and every function begins with a landing instruction.  The object exports nothing beyond the library, calls nothing,
+and gives every function a size and unwind information.  Symbols that it shares with the library begin with qn_.  The
+loader need not write to its text.  On arm64 no function touches the register of the platform, and the note's second
+promise holds: no return address lies unsigned on the stack.
 """
 
 import dataclasses
@@ -19,15 +19,15 @@ import sys
 
 @dataclasses.dataclass
 class Machine:
-    words: list        # of the note
-    landing: str       # the first instruction of a function
+    words: list        # the note's
+    landing: str       # the first instruction of every function
     forbidden: dict = dataclasses.field(default_factory=dict)  # instruction -> what is wrong with it
-    partners: dict = dataclasses.field(default_factory=dict)   # instruction -> what its function needs with it, and why
-    unwind: str = "--debug-dump=frames"  # how readelf shows the unwind information
-    frame: str = r" FDE "                # what stands there once per function
+    partners: dict = dataclasses.field(default_factory=dict)   # instruction -> another that its function needs, and why
+    unwind: str = "--debug-dump=frames"  # readelf's option that shows the unwind information
+    frame: str = r" FDE "                # stands there once for each function
 
 
-# As readelf calls them.
+# By readelf's names.
 MACHINES = {
     "Advanced Micro Devices X86-64": Machine(["IBT", "SHSTK"], r"endbr64"),
     "AArch64": Machine(
@@ -39,7 +39,7 @@ MACHINES = {
 }
 # Relocations that hold an address.
 ABSOLUTE = r"R_X86_64_(?:64|32S?)|R_AARCH64_ABS\d+|R_ARM_(?:ABS32|MOVW_ABS_NC|MOVT_ABS)"
-# The unwinder's own functions, which a table of 32-bit ARM refers to.
+# Functions of the unwinder: the unwind tables of 32-bit ARM refer to them.
 UNWINDER = re.compile(r"__aeabi_unwind_cpp_pr[01]")
 
 
@@ -49,7 +49,7 @@ def run(variable, tool, *arguments):
 
 
 def disassemble(path):
-    """Function name -> its instructions."""
+    """Returns a dictionary: function name -> its instructions."""
     found, name = {}, None
     for line in run("OBJDUMP", "objdump", "--disassemble", "--no-show-raw-insn", path).splitlines():
         label = re.match(r"[0-9a-f]+ <(\S+)>:", line)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks how a system maps a shared library: segments are aligned for pages of 16 KiB (on 64-bit systems), none is both
-writable and executable, nor is the stack executable, and code is not relocated.
+"""Checks how a system maps a shared library: segments must be aligned for pages of 16 KiB (on 64-bit systems), no
+segment may be both writable and executable, the stack may not be executable, and code may not need relocation.
 
     check_segments.py LIBRARY...        $READELF: the tool to use
 """
@@ -19,7 +19,7 @@ def run(*arguments):
 
 
 def check(path):
-    """What is wrong with a library."""
+    """Yields what is wrong with a library."""
     wide = "ELF64" in run("--file-header", path)
     loads = 0
     for line in run("--program-headers", "--wide", path).splitlines():

@@ -9,11 +9,11 @@ import re
 import subprocess
 import sys
 
-INIT = re.compile(r"^QN_INIT\((\w+)\)", re.M)  # declares a function too
+INIT = re.compile(r"^QN_INIT\((\w+)\)", re.M)  # declares functions, too
 
 
 def declared(text):
-    """Names of the functions declared with QN_API in the text of a header."""
+    """Returns the names of the functions that the text of a header declares with QN_API."""
     text = re.sub(r"/\*.*?\*/|//[^\n]*|^\s*#(?:[^\n]*\\\n)*[^\n]*", "", text, flags=re.S | re.M)
     return re.findall(r"\bQN_API\b[^;(]*?(\w+)\s*\(", text) + [f"{name}_init_sized" for name in INIT.findall(text)]
 

@@ -1,5 +1,6 @@
 #!/bin/bash
-# Installs what is needed, builds Quern, converts the digit classifier and shows it ten pictures that it has never seen.
+# Installs missing packages, builds Quern, converts the digit classifier and shows it ten pictures that it has never
+# seen.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh build
@@ -8,7 +9,7 @@ cmake --build build/demo --target quern
 
 quern=build/demo/src/tool/quern
 digits=examples/digits
-# The network was trained on (pixel - 127.5) / 127.5; the converted model remembers that.
+# The network was trained on (pixel - 127.5) / 127.5; these flags store the formula in the converted model.
 "$quern" convert "$digits/digits.onnx" -o build/demo/digits.qn --mean 127.5 --scale 0.00784314
 "$quern" run build/demo/digits.qn --input "$digits"/digit_?.png --labels "$digits/labels.txt" --top 1 |
   awk -v labels="$digits/labels.txt" '

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Runs quern-bench and `quern bench` on a phone that adb reaches, and appends what came out to bench/phones/NAME.md.
+"""Runs quern-bench and `quern bench` on a phone that adb reaches, and appends the results to bench/phones/NAME.md.
 
-    phone_bench.py [BUILD]            BUILD: where CMake built them for the phone; build/arm64
+    phone_bench.py [BUILD]            BUILD: the folder where CMake built both for the phone; default: build/arm64
 
-Programs linked with shared libraries of BUILD's sysroot go to the phone with these and with their own loader, so the
-phone needs nothing but adb's shell.  They are pinned to one cluster of cores after the other (taskset): kernels on one
-thread, models on one and on as many as the cluster has cores.  $ADB and $READELF name the tools to use.
+If the programs are linked with shared libraries of BUILD's sysroot, these and their loader are copied to the phone,
+too, so the phone needs nothing but adb's shell.  The programs are pinned to one cluster of cores after the other
+(taskset): kernels run on one thread, models on one thread and on as many as the cluster has cores.  $ADB and $READELF
+name the tools to use.
 """
 
 import argparse
@@ -25,11 +26,11 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 REMOTE = "/data/local/tmp/quern-bench"
 PROGRAMS = ("bench/quern-bench", "src/tool/quern")
-# Kernels whose time is multiplying, but for their references.
+# Kernels that spend their time multiplying, without references.
 KERNELS = r"^kernel/qn_(gemm|igemm|dwconv|spmm)_.*_[^_/r][^_/]*/"
 MODELS = "mobilenet_v1,mobilenet_v2,squeezenet_v1.1"
 
-# Implementer and part of /proc/cpuinfo -> name.
+# Implementer and part as /proc/cpuinfo has them -> name of the core.
 CORES = {
     0x41: {0xc07: "Cortex-A7", 0xc09: "Cortex-A9", 0xc0e: "Cortex-A17", 0xc0f: "Cortex-A15", 0xd03: "Cortex-A53",
            0xd04: "Cortex-A35", 0xd05: "Cortex-A55", 0xd07: "Cortex-A57", 0xd08: "Cortex-A72", 0xd09: "Cortex-A73",
@@ -44,7 +45,7 @@ CORES = {
     0x53: {0x001: "Mongoose M1", 0x002: "Mongoose M3", 0x003: "Mongoose M4", 0x004: "Mongoose M5"},
 }
 
-# One line per core: number, capacity, kHz, its cluster; empty where the system does not say.
+# Prints a line for each core: number, capacity, kHz, cluster. A field is empty if the system does not say.
 LIST_CPUS = """cd /sys/devices/system/cpu && for c in cpu[0-9]*; do
 [ "$(cat $c/online 2>/dev/null)" = 0 ] && continue
 echo "${c#cpu}|$(cat $c/cpu_capacity 2>/dev/null)|$(cat $c/cpufreq/cpuinfo_max_freq 2>/dev/null)|$(
@@ -98,7 +99,7 @@ class Cluster:
 
 
 def core_names(cpuinfo):
-    """Number of a core -> name, from /proc/cpuinfo."""
+    """Returns a dictionary from /proc/cpuinfo: number of a core -> its name."""
     names = {}
     for block in cpuinfo.split("\n\n"):
         fields = dict(re.findall(r"^([^\t:]+?)\s*:\s*(.*?)\s*$", block, re.M))
@@ -110,7 +111,7 @@ def core_names(cpuinfo):
 
 
 def clusters_of(listing, cpuinfo):
-    """The phone's clusters, the slowest first.  Where nothing tells cores apart, they are one cluster."""
+    """The phone's clusters, the slowest first.  Cores that nothing tells apart are one cluster."""
     names, found = core_names(cpuinfo), {}
     for line in listing.splitlines():
         cpu, capacity, khz, cluster = line.split("|")
@@ -123,7 +124,7 @@ def clusters_of(listing, cpuinfo):
 
 
 def choose(clusters, wanted):
-    """big: the fastest cluster; little: the slowest; all; or numbers from the slowest, 0, upwards."""
+    """Picks clusters.  big: the fastest; little: the slowest; all; or numbers, counted from the slowest, which is 0."""
     if wanted == "all":
         return clusters
     numbers = {"little": 0, "big": len(clusters) - 1}
@@ -134,7 +135,7 @@ def choose(clusters, wanted):
 
 
 def read_elf(path):
-    """Interpreter, names of needed libraries, machine."""
+    """Returns a program's interpreter, the names of the libraries it needs, and its machine."""
     command = [os.environ.get("READELF", "readelf"), "--file-header", "--program-headers", "--dynamic", "--wide", path]
     text = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"}).stdout
     interpreter = re.search(r"Requesting program interpreter: (\S+)\]", text)
@@ -150,12 +151,12 @@ def find_library(name, machine, sysroot):
 
 
 def bundle(programs, sysroot, folder):
-    """Copies programs and what they need to start into a folder.  Returns what a command line there begins with."""
+    """Copies programs and the files that they need to start into a folder.  Returns how a command line there begins."""
     loader, waiting = None, []
     for program in programs:
         shutil.copy(program, folder)
         interpreter, needed, machine = read_elf(program)
-        # Nothing but itself, or what Android has.
+        # The program needs no libraries, or only those of Android.
         if interpreter and not interpreter.startswith("/system/"):
             loader = pathlib.PurePath(interpreter).name
             waiting += [(name, machine) for name in (loader, *needed)]
@@ -177,7 +178,7 @@ def parse(text):
 
 
 class Bench:
-    """What is installed on the phone, run on one cluster."""
+    """Runs the installed programs on one cluster of the phone."""
 
     def __init__(self, phone, start, cluster, folder, options):
         self.phone, self.start, self.cluster, self.folder, self.options = phone, start, cluster, folder, options
@@ -242,7 +243,7 @@ def commit_of_sources():
 
 
 def sysroot_of(build):
-    """The folder with the libraries that BUILD was linked with; without one, the system's own."""
+    """The folder with the libraries that BUILD was linked with: its sysroot, or else the system's own folder."""
     match = re.search(r"^QUERN_SYSROOT:\w+=(.+)$", (build / "CMakeCache.txt").read_text(), re.M)
     return pathlib.Path(match[1] if match else "/").resolve()
 
@@ -275,7 +276,7 @@ def measure(options):
     if not options.no_build:
         subprocess.run(["cmake", "--build", options.build, "--target", "quern", "quern-bench"], check=True)
     slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
-    results = options.build / "phones" / slug  # what the phone said, in full
+    results = options.build / "phones" / slug  # everything that the phone printed
     results.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         local = pathlib.Path(folder, pathlib.PurePosixPath(REMOTE).name)

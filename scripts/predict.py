@@ -6,29 +6,29 @@
                OBJECT --function NAME --list  its innermost loops;  --loop N takes another than the main one
                --cores a53,n1                 some cores only (parts of names)
                --table                        a Markdown table of shares of the peak;  --json: everything
-               --bound                        beside the cycles those that no order of a loop's vector instructions beats
+               --bound                        also the fewest cycles that an order of its vector instructions could take
     predict.py --cores a53 --source FILE      the lines of a file are one loop ("-": standard input)
 
-OBJECT is an .o, .a or .so of anybody.  $OBJDUMP and $LLVM_MCA name the tools to use; without them the newest llvm-mca
-from 17 on is taken that is there.
+OBJECT is any .o, .a or .so, also one of another library.  $OBJDUMP and $LLVM_MCA name the tools to use; without
+$LLVM_MCA the script takes the newest llvm-mca that is installed, from version 17 on.
 
-A loop is what lies between a branch backwards and its target; it is innermost if no other loop lies within it.  The
-main loop of a function is the innermost one with the most multiply-accumulates (MACs), or most instructions if there
-are none; of several such, the first.  Branches within a loop are taken to fall through, but for those around a call; any
-other call within the function stands for what it runs until its ret.  A function without a loop has those of the
-function that it jumps into.
+A loop is the code between a backward branch and its target; it is innermost if no other loop lies within it.  The main
+loop of a function is the innermost loop with the most multiply-accumulates (MACs), or with the most instructions if
+none has any; of several such loops the first.  Branches within a loop count as not taken, except those that skip a
+call.  A call of code within the function is replaced by that code, up to its ret.  If a function has no loop, the loops
+of the function that it jumps into count.
 
-Cores that issue out of order are those that LLVM has models of (its cortex-a76 to x1 are copies of the A57's, and so
-are not offered).  Cortex-A53 and A55 are a scoreboard of our own: scoreboard.py says what it assumes.  All operands
-lie in the L1 cache.  Cycles are those of a steady state: from iteration 100 to 300, by 200.  The peak is what a loop of
-nothing but the same kind of multiply-accumulate on 24 accumulators reaches by the same means.
+Cores that issue out of order are simulated by LLVM's models (its cortex-a76 to x1 are copies of the A57's, and so are
+not offered); Cortex-A53 and A55 by a scoreboard of our own, and scoreboard.py says what it assumes.  All operands lie
+in the L1 cache.  Cycles are those of a steady state: the cycles from iteration 100 to 300, divided by 200.  The peak is
+the speed of a loop of nothing but the same kind of multiply-accumulate on 24 accumulators, found by the same means.
 
-The bound is what the vector instructions of a loop take alone, without copies from register to register, if none waits
-for another: what reaches it can only become faster by fewer loads, stores and arithmetic.
+The bound counts only the vector instructions of a loop, without copies from register to register, as if none waited for
+another.  A loop that reaches the bound can become faster only by fewer loads, stores and arithmetic.
 
-Some models let a base register that a load updates wait for the loaded value ("post-index"): kryo's for every load,
-neoverse-n2's and cortex-a57's for ldr of vectors.  No such core does.  Where it matters, the loop is also run with an
-addition in place of the update, and the note tells the share then.
+Some models let a base register that a load updates ("post-index") wait for the loaded value: kryo's for every load,
+neoverse-n2's and cortex-a57's for ldr of vectors.  The real cores do not.  If it matters, the script also runs the loop
+with an addition in place of the update, and the note has the share of the peak that results.
 """
 
 import argparse
@@ -70,16 +70,16 @@ class Error(Exception):
 class Instruction:
     address: int
     text: str
-    target: int | None  # of a branch within the object
+    target: int | None  # of a branch, if it lies within the object
 
 
 @dataclasses.dataclass
 class Loop:
     function: str
-    number: int  # of the function's innermost loops, by address
+    number: int  # among the function's innermost loops, by address
     address: int
     lines: list
-    branches: int  # that leave it or skip a part of it
+    branches: int  # number of branches that leave the loop or skip a part of it
 
     @property
     def macs(self):
@@ -87,7 +87,7 @@ class Loop:
 
 
 def tool(variable, names):
-    """The program that a variable of the environment names, or the first of the names that exists."""
+    """Returns the program that a variable of the environment names, or else the first of `names` that is installed."""
     wanted = [os.environ[variable]] if os.environ.get(variable) else names
     for name in wanted:
         if shutil.which(name):
@@ -96,7 +96,8 @@ def tool(variable, names):
 
 
 def disassemble(path):
-    """Functions of an object: name and instructions.  Members of an archive may have functions of one name."""
+    """Yields the functions of an object, name and instructions.  Members of an archive may have functions of one
+    name."""
     objdump = tool("OBJDUMP", ["aarch64-linux-gnu-objdump", "llvm-objdump-19", "llvm-objdump", "objdump"])
     done = subprocess.run([objdump, "-d", "--no-show-raw-insn", path], capture_output=True, text=True, check=False)
     if done.returncode:
@@ -120,7 +121,7 @@ def parse_disassembly(text):
 
 
 def with_calls(body, instructions):
-    """Lines of a loop; instead of a call within the function what that runs until its ret."""
+    """Returns the lines of a loop; a call within the function is replaced by the code that it runs, up to its ret."""
     lines = []
     for instruction in body:
         call = re.match(r"bl (?:0x)?([0-9a-f]+)$", instruction.text)
@@ -130,7 +131,7 @@ def with_calls(body, instructions):
 
 
 def innermost_loops(name, instructions):
-    """The loops of a function that hold no other loop, by address."""
+    """Returns the loops of a function that contain no other loop, by address."""
     spans = {}  # first address -> last address
     first = instructions[0].address if instructions else 0
     for instruction in instructions:
@@ -149,7 +150,7 @@ def innermost_loops(name, instructions):
 
 
 def loops_of(name, instructions, functions):
-    """The loops of a function, or of the one that it jumps into."""
+    """Returns the loops of a function, or of the function that it jumps into."""
     loops = innermost_loops(name, instructions)
     targets = [instruction.target for instruction in instructions if re.match("b [0-9a-fx]+$", instruction.text)]
     for _, others in functions if not loops else []:
@@ -159,7 +160,7 @@ def loops_of(name, instructions, functions):
 
 
 def is_skipped(before, instruction):
-    """Is this a call, for rare cases, which the branch before it skips in others?"""
+    """Is this a call for rare cases, which the branch before it skips otherwise?"""
     return instruction.text.startswith("bl ") and before is not None and before.target == instruction.address + 4
 
 
@@ -167,7 +168,7 @@ def main_loop(loops):
     return max(loops, key=lambda loop: (loop.macs, len(loop.lines) if not loop.macs else 0), default=None)
 
 
-# What an instruction computes
+# The work of an instruction
 
 PRODUCTS = [  # instructions that add several products to a lane of the result
     (r"(s|u|us|su)dot$", 4), (r"(s|u|us)mmla$", 8), (r"bfdot$", 2), (r"bfmmla$", 4),
@@ -175,7 +176,7 @@ PRODUCTS = [  # instructions that add several products to a lane of the result
 
 
 def macs(line):
-    """Multiply-accumulates of an instruction; 0 for any other, and for SVE, whose vectors have no fixed length."""
+    """Returns how many multiply-accumulates an instruction does; 0 for SVE, whose vectors have no fixed length."""
     name, _, rest = line.partition(" ")
     if not (scoreboard.FLOAT_MAC.match(name) or scoreboard.INTEGER_MACS.match(name)):
         return 0
@@ -187,7 +188,8 @@ def macs(line):
 
 
 def peak_loop(lines):
-    """Lines that do only the loop's most frequent multiply-accumulate; its factors are never written."""
+    """Returns a loop that does nothing but the most frequent multiply-accumulate of `lines`, and never writes its
+    factors."""
     kinds = collections.Counter(re.sub(r"\b([vqdsh])\d+", r"\1#", line) for line in lines if macs(line))
     if not kinds:
         return []
@@ -209,7 +211,7 @@ def peak_loop(lines):
 
 @functools.lru_cache
 def find_mca():
-    """Path and version of llvm-mca."""
+    """Returns the path and the version of llvm-mca."""
     name = tool("LLVM_MCA", [f"llvm-mca-{version}" for version in range(30, OLDEST - 1, -1)] + ["llvm-mca"])
     text = subprocess.run([name, "--version"], capture_output=True, text=True, check=False).stdout
     version = re.search(r"LLVM version ([\d.]+)", text)
@@ -219,7 +221,7 @@ def find_mca():
 
 
 def plain(lines):
-    """Lines as llvm-mca wants them: branches need a label."""
+    """Returns lines as llvm-mca wants them: branches need a label."""
     out = ["loop:"]
     for line in lines:
         out.append(re.sub(r"^(b(?:\.\w+)?|cbn?z .*?,|tbn?z .*?,)\s+(?:0x)?[0-9a-f]+$", r"\1 loop", line))
@@ -244,19 +246,20 @@ def mca_cycles(core, lines):
 
 
 def unit_name(name):
-    """LLVM's name of a unit without the core's; JSON has the number of several equal ones as a character's code."""
+    """Returns LLVM's name of a unit without the core's name.  The JSON has the number of a unit among several equal
+    ones as a character's code."""
     name = re.sub(r"\.(.)$", lambda found: str(ord(found[1])), name, flags=re.DOTALL)
     return re.sub(r"^\w*Unit", "", name)
 
 
 def mca_chain(core, lines):
-    """Registers on the chain of dependencies that llvm-mca finds critical."""
+    """Returns the registers on the chain of dependencies that llvm-mca calls critical."""
     text = run_mca(core, plain(lines), 300, "-bottleneck-analysis")
     return list(dict.fromkeys(re.findall(r"REGISTER dependency:\s+(\w+)", text)))
 
 
 def mca_bottleneck(core, lines, cycles):
-    """What is busy all the time; the chain of latencies if nothing is."""
+    """Says what limits the loop: the unit that is busy all the time, or the chain of latencies if no unit is."""
     report = json.loads(run_mca(core, plain(lines), 300, "-json"))
     region = report["CodeRegions"][0]
     names = report["TargetInfo"]["Resources"]
@@ -275,7 +278,7 @@ def mca_bottleneck(core, lines, cycles):
 
 
 def without_updates(lines):
-    """The lines with an addition in place of every update of a base register by a load."""
+    """Returns the lines with an addition in place of every update of a base register by a load."""
     out = []
     for line in lines:
         post = re.match(r"(ld\w+ .*)\[(\w+)\], (#?\w+)$", line)
@@ -295,7 +298,7 @@ RESULTS = 24  # registers that take results in turn
 
 
 def alone(lines):
-    """The vector instructions, copies left out, with results that none of them reads."""
+    """Returns the vector instructions without copies; their results go to registers that none of them reads."""
     out = []
     registers = itertools.cycle(range(RESULTS))
     for line in lines:
@@ -311,7 +314,7 @@ def alone(lines):
 
 
 def bound_of(lines, cycles_of):
-    """Several iterations of a short loop go together, for some instructions add to their result."""
+    """Several iterations of a short loop run as one, because some instructions add to their result."""
     times = -(-RESULTS // max(len(alone(lines)), 1))
     return cycles_of(alone(lines * times)) / times
 
@@ -326,11 +329,11 @@ class Prediction:
     percent_of_peak: float | None
     bottleneck: str
     note: str = ""
-    bound: float | None = None  # cycles
+    bound: float | None = None  # in cycles
 
 
 def percent(lines, cycles, cycles_of):
-    """Share of the peak, in percent; nothing for a loop without MACs."""
+    """The share of the peak in percent; None for a loop without MACs."""
     peak = peak_loop(lines)
     if not peak:
         return None
@@ -384,7 +387,7 @@ def predict(core, lines, bound=False):
 # The command
 
 def rows():
-    """Names of kernels in the tables of src/kernel, without the references in plain C++."""
+    """Returns the names of the kernels in the tables of src/kernel, without the references in plain C++."""
     names = set()
     for path in (ROOT / "src" / "kernel").glob("*.inc"):
         names.update(re.findall(r"_ROW\([^)]*\b(qn_\w+)\s*\)", path.read_text()))
@@ -392,7 +395,7 @@ def rows():
 
 
 def choose_loops(arguments):
-    """The loops that the command line asks for, in the order of the objects."""
+    """Yields the loops that the command line asks for, in the order of the objects."""
     chosen = []
     wanted = rows()
     for path in arguments.objects:
@@ -432,7 +435,7 @@ def print_text(results):
 
 
 def print_table(results, cores):
-    """Shares of the peak, in brackets what a note says of it; or cycles and their bound."""
+    """The share of the peak, in brackets the share that a note has; or the cycles and their bound."""
     titles = [core.split("-")[-1].capitalize() for core in cores]
     print("| kernel, its main loop | MACs | " + " | ".join(titles) + " |")
     print("| --- |" + " --- |" * (len(cores) + 1))
@@ -457,7 +460,7 @@ def print_json(results):
 
 
 def read_source(path):
-    """One loop from a file of assembly: what is left without labels, comments and directives."""
+    """Makes one loop of a file of assembly: all its lines but labels, comments and directives."""
     text = sys.stdin.read() if path == "-" else pathlib.Path(path).read_text()
     lines = [re.sub(r"^\s*[\w.]+:|(//|;).*", "", line) for line in text.splitlines()]
     lines = [re.sub(r"\s+", " ", line).strip().lower() for line in lines]

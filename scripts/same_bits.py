@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Do two builds of quern, for two processors, give the same bits?
+"""Checks that two builds of quern, for two processors, compute the same bits.
 
     scripts/same_bits.py build/release/src/tool/quern \\
         "qemu-aarch64 -L build/sysroot-arm64 build/arm64/src/tool/quern" [--models mobilenet_v1,...]
 
-Runs networks of `quern zoo` on the same random image with both, each dense algorithm forced where it applies, and
-compares the bits of all outputs. The first one runs its AVX2 kernels (--first-isa): every level with fused
-multiply-adds computes each output by one chain of them in the same order, so the level must not matter. Without FMA
-(armv7's `neon`) there is a tolerance: --tolerance.
+Runs networks of `quern zoo` on the same random image with both builds, forces each dense algorithm where it applies,
+and compares the bits of all outputs. The first build runs its AVX2 kernels (--first-isa). The level must not matter:
+every level with fused multiply-adds computes each output by one chain of them, in the same order. Without FMA (armv7's
+`neon`) outputs may differ by a tolerance: --tolerance.
 
-Winograd's tiles are chosen by their costs, which differ between processors, and those of another size compute something
-else: where two builds differ in that, the layers are named and the outputs compared with a tolerance.
+The size of Winograd's tiles is chosen by costs, which differ between processors, and tiles of another size give other
+bits. If the two builds choose different sizes, the script names the layers and compares the outputs with a tolerance.
 """
 
 import argparse
@@ -38,7 +38,7 @@ def write_npy(path, shape, values):
 
 
 def read_npy(path):
-    """The header and the numbers, of which it says how many there are."""
+    """Splits a .npy file into its header and its numbers; the header says how many there are."""
     data = path.read_bytes()
     begin = 10 + struct.unpack_from("<H", data, 8)[0]
     return data[10:begin].strip(), struct.unpack(f"<{(len(data) - begin) // 4}f", data[begin:])
@@ -52,7 +52,7 @@ def run(command, environment):
 
 
 def make_model(quern, name, folder):
-    """A model and an image for it."""
+    """Makes a model and an image for it."""
     model, image = folder / "model.qn", folder / "image.npy"
     run([*quern, "zoo", name, "-o", model], {})
     shape = json.loads(run([*quern, "info", model, "--json"], {}))["inputs"][0]["shape"]
@@ -70,7 +70,7 @@ def outputs(quern, environment, model, image, algorithm, folder):
 
 
 def winograd_tiles(quern, environment, model, algorithm, folder):
-    """The size of tiles ("6x6") of each layer that runs by Winograd's algorithm."""
+    """Returns the size of tiles ("6x6") of each layer that runs by Winograd's algorithm."""
     trace = folder / "trace.json"
     run([*quern, "profile", model, "--runs", "1", "--algorithm", algorithm, "--trace", trace], environment)
     return {event["name"]: event["args"]["kernel"].split("_")[3]
@@ -79,19 +79,19 @@ def winograd_tiles(quern, environment, model, algorithm, folder):
 
 
 def compare(one, other, tolerance):
-    """What is different about two files; nothing: an empty text."""
+    """Says how two files differ; an empty text if they do not."""
     if one.read_bytes() == other.read_bytes():
         return ""
     (header, values), (other_header, other_values) = read_npy(one), read_npy(other)
     if header != other_header:
         return f"{header} and {other_header}"
-    # Written so that a NaN differs.
+    # Written so that a NaN counts as a difference.
     off = [(a, b) for a, b in zip(values, other_values) if not abs(a - b) <= tolerance * max(1, abs(a))]
     return f"{len(off)} of {len(values)} numbers differ, the first {off[0][0]:.9g} and {off[0][1]:.9g}" if off else ""
 
 
 def check(arguments, model, image, algorithm, root):
-    """What differs, and under which reservation."""
+    """Says how two builds differ, and which tolerance was allowed."""
     builds = [(arguments.first, {"QUERN_ISA": arguments.first_isa}),
               (arguments.second, {"QUERN_ISA": arguments.second_isa})]
     one, other = (outputs(*build, model, image, algorithm, root / f"{algorithm}-{i}") for i, build in enumerate(builds))
@@ -122,7 +122,7 @@ def main():
     arguments = parser.parse_args()
 
     wrong = 0
-    # As many at a time as there are cores: the threads only wait for the programs.
+    # Runs as many programs at a time as there are cores; the threads only wait for them.
     with tempfile.TemporaryDirectory() as root, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         cases = []
         for name in arguments.models.split(","):

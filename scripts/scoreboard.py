@@ -1,8 +1,9 @@
-"""Cycles of a loop on Arm's in-order cores, Cortex-A53 and Cortex-A55: a scoreboard.
+"""A scoreboard that counts the cycles of a loop on Arm's in-order cores, Cortex-A53 and Cortex-A55.
 
-llvm-mca has models of these cores, but lets a load wait until older multiply-adds have written back, so what it says of
-a kernel's loop is far too slow.  This one is small enough to be checked by hand (test/project/scoreboard_test.py).  It
-predicts loops whose operands are in the L1 cache and whose branches are predicted; it is no measurement.
+llvm-mca has models of these cores, but lets a load wait until older multiply-adds have written back, so it predicts far
+too many cycles for a kernel's loop.  This model is small enough to be checked by hand
+(test/project/scoreboard_test.py). It predicts loops whose operands are in the L1 cache and whose branches are
+predicted; it is no measurement.
 
 Sources
   [gcc]    GCC's cortex-a53.md, contributed by Arm
@@ -47,10 +48,10 @@ Vector arithmetic
   - From a vector to a general register: 3 cycles.                                                    [gcc][slothy]
 Not modelled: cache misses, fetch, branch misprediction, divisions beyond a guess of their latency, write-after-write.
 
-One thing is known only by hearsay: "any vector load cannot be issued on the 4th cycle of each fmla" on the A53 [ncnn],
-where the addition of the multiply-add begins; [xnn] places its loads four cycles apart for that.  How long such a load
-waits nobody says.  cycles(..., late_loads=True) lets it wait for a cycle that is not the fourth after any
-multiply-add, which is the worst that can be meant.
+One rule is known only by hearsay: on the A53 "any vector load cannot be issued on the 4th cycle of each fmla" [ncnn],
+the cycle in which the addition of the multiply-add begins; [xnn] places its loads four cycles apart for that.  Nobody
+says how long such a load waits.  cycles(..., late_loads=True) lets it wait for a cycle that is not the fourth after any
+multiply-add, which is the worst that the rule can mean.
 """
 
 import collections
@@ -101,7 +102,7 @@ MERGES = re.compile(r"(ins|bit|bif|bsl|tbx|sli|sri|[su]r?sra|[su]aba.*|\w+n2|fcv
 
 @dataclasses.dataclass
 class Op:
-    """What the scoreboard needs to know of an instruction."""
+    """The properties of an instruction that the scoreboard needs."""
     text: str
     kind: str = "integer"  # integer multiply divide load store branch nop float_mac integer_mac float simple
                            # from_general to_general
@@ -116,13 +117,13 @@ class Op:
 
 
 def split_operands(text):
-    """'v0.4s, [x1, #16], {v1.4s, v2.4s}' -> its three operands."""
+    """Splits operands: 'v0.4s, [x1, #16], {v1.4s, v2.4s}' has three."""
     parts = re.findall(r"\s*(\{[^}]*\}(?:\[\d+\])?|\[[^\]]*\]!?|[^,]+)", text)
     return [part.strip() for part in parts if part.strip()]
 
 
 def registers(operand):
-    """Registers named in an operand: x0 for w0, v0 for any view of it.  A range {v0.4s-v3.4s} is all of them."""
+    """The registers that an operand names: x0 for w0, v0 for any view of it.  A range {v0.4s-v3.4s} names v0 to v3."""
     found = re.findall(r"\b([xwvqdshbz])(\d+)\b(?:\.\w+)?(\s*-\s*[vz](\d+))?", operand)
     names = []
     for bank, number, _, last in found:
@@ -140,7 +141,7 @@ def is_general(operand):
 
 
 def view_bytes(operand):
-    """Bytes of a register as an operand names it: v0.4s 16, v0.2s 8, d0 8, v0.s[1] 4."""
+    """Returns the bytes of the part of a register that an operand names: v0.4s 16, v0.2s 8, d0 8, v0.s[1] 4."""
     arrangement = re.match(r"v\d+\.(\d+)([bhsd])", operand)
     if arrangement:
         return int(arrangement[1]) * SIZES[arrangement[2]]
@@ -149,7 +150,7 @@ def view_bytes(operand):
 
 
 def decode_memory(name, operands, op):
-    """Fills in a load or store."""
+    """Fills in an Op for a load or store."""
     split = next(index for index, operand in enumerate(operands) if operand.startswith("["))
     data, address, behind = operands[:split], operands[split], operands[split + 1:]
     names = [register for operand in data for register in registers(operand)]
@@ -177,7 +178,7 @@ def decode_memory(name, operands, op):
 
 
 def decode_vector(name, operands, op):
-    """Fills in vector arithmetic and moves between the two register files."""
+    """Fills in an Op for vector arithmetic, or for a move between the two register files."""
     target, sources = operands[0], operands[1:]
     op.kind = "simple"
     accumulates = False
@@ -206,7 +207,7 @@ def decode_vector(name, operands, op):
 
 
 def decode_integer(name, operands, op):
-    """Fills in arithmetic on general registers."""
+    """Fills in an Op for arithmetic on general registers."""
     if re.match(r"[su]?m(ul|add|sub|neg)[lh]?$", name):
         op.kind = "multiply"
     elif name in ("udiv", "sdiv"):
@@ -219,7 +220,7 @@ def decode_integer(name, operands, op):
 
 
 def decode(text):
-    """An Op for one line of assembly, as objdump or a programmer writes it."""
+    """Makes an Op of one line of assembly, as objdump or a programmer writes it."""
     name, _, rest = re.sub(r"\s+", " ", text.strip().lower()).partition(" ")
     operands = split_operands(rest)
     op = Op(" ".join(text.split()))
@@ -247,7 +248,7 @@ def decode(text):
 
 
 def loaded(core, load, role, reader):
-    """Cycles from the last of a load's to a reader."""
+    """Returns the cycles from the last cycle of a load until a reader may use its result."""
     if load.vector_load:
         return core.vector_load
     if role == "address":
@@ -256,7 +257,7 @@ def loaded(core, load, role, reader):
 
 
 def latency(core, producer, register, role, reader):
-    """Cycles from the issue of an Op until a reader may use a register that it writes."""
+    """Returns the cycles from the issue of an Op until a reader may use a register that it writes."""
     if register == "flags" or register == producer.base:
         return 1
     if producer.kind == "load":
@@ -276,7 +277,7 @@ def halves(core, op):
 
 
 def pairs(core, first, second):
-    """Whether two independent instructions issue in one cycle."""
+    """Can two independent instructions issue in one cycle?"""
     both = (first, second)
     if first.alone or second.alone or first.kind == "branch":
         return False
@@ -295,7 +296,7 @@ def pairs(core, first, second):
 
 
 class Scoreboard:
-    """Issues instructions one after the other and keeps account of where the cycles go."""
+    """Issues instructions one after the other and counts what the cycles are spent on."""
 
     def __init__(self, core, late_loads):
         self.core, self.late_loads = core, late_loads
@@ -303,11 +304,11 @@ class Scoreboard:
         self.free = 0  # first cycle in which another instruction may issue alone
         self.written = {}  # register -> (cycle of issue, Op)
         self.macs = collections.deque(maxlen=16)  # cycles in which float multiply-adds were issued
-        self.spent = collections.Counter()  # what cycles went to
+        self.spent = collections.Counter()  # kind of instruction, or wait -> cycles spent on it
         self.waits = collections.Counter()  # (producer, consumer) -> cycles lost between them
 
     def operands(self, op):
-        """The first cycle in which all operands are there, and the Op that comes last."""
+        """The first cycle in which all operands are there, and the Op whose result comes last."""
         ready, last = 0, None
         for register, role in op.reads:
             if register in self.written:
@@ -318,7 +319,7 @@ class Scoreboard:
         return ready, last
 
     def collides(self, op, cycle):
-        """Whether a vector load would issue in the fourth cycle after a multiply-add."""
+        """Would a vector load issue in the fourth cycle after a multiply-add?"""
         return op.vector_load and any(cycle + step - 4 in self.macs for step in range(op.cycles))
 
     def issue(self, op):
@@ -336,7 +337,7 @@ class Scoreboard:
                 self.spent["late load"] += 1
             self.cycle, self.group, self.free = start, [op], start + op.cycles
             self.spent[op.kind] += op.cycles
-        # A cycle with arithmetic in it is no cost of what issues beside it.
+        # A cycle counts for the arithmetic in it, not for an instruction that issues beside the arithmetic.
         if len(self.group) == 2 and op.kind.endswith("_mac") and not self.group[0].kind.endswith("_mac"):
             self.spent[self.group[0].kind] -= 1
             self.spent[op.kind] += 1
@@ -354,7 +355,7 @@ class Result:
 
 
 def run(lines, core, late_loads=False, first=100, last=300):
-    """Steady state of a loop, given as lines of assembly: from iteration `first` to `last`."""
+    """Runs a loop, given as lines of assembly, and returns its steady state: from iteration `first` to `last`."""
     ops = [decode(line) for line in lines]
     board = Scoreboard(core, late_loads)
     for iteration in range(last):

@@ -1,33 +1,34 @@
 #!/bin/bash
-# Installs the Debian packages that Quern needs, as root or through sudo.  Asks nothing; does nothing when all are there.
+# Installs the Debian packages that Quern needs, as root or through sudo. Asks no questions; does nothing if all
+# packages are installed.
 #
 #   scripts/setup.sh [build] [test] [arm64] [armv7] [clang] [apple] [predict] [peers] [check] [ci] [training]
 #
 # Default: build test.
 set -euo pipefail
 
-# What the library, the tools and the benchmarks are built from.
+# For building the library, the tools and the benchmarks.
 build=(g++ cmake ninja-build libcpuinfo-dev libpthreadpool-dev libfp16-dev libflatbuffers-dev
        libcli11-dev libfmt-dev nlohmann-json3-dev libjpeg62-turbo-dev libpng-dev libprotobuf-dev protobuf-compiler
        libgtest-dev libbenchmark-dev)
-# What some tests call.
+# Programs that some tests call.
 test=(binutils doxygen flatbuffers-compiler pkg-config python3 python3-numpy)
-# A cross compiler and an emulator, for the kernels of 64-bit ARM, and of 32-bit ARM with either way to pass floats.
+# Cross compilers and emulators: for 64-bit ARM, and for 32-bit ARM with either way to pass floats.
 arm64=(g++-aarch64-linux-gnu qemu-user)
 armv7=(g++-arm-linux-gnueabihf g++-arm-linux-gnueabi qemu-user)
 # clang, lld and libc++, as phones' toolchains have them; googletest is built with these.
 clang=(clang-19 lld-19 libc++-19-dev libc++abi-19-dev googletest)
-# An environment of Python's own, for the package ziglang (scripts/check_apple.py).
+# For virtual environments of Python: scripts/check_apple.py needs the package ziglang in one.
 apple=(python3-venv)
-# llvm-mca, with which scripts/predict.py predicts their speed.
+# llvm-mca: scripts/predict.py predicts the speed of arm64 kernels with it.
 predict=(llvm-19)
-# Libraries that bench/peers compares ours with.
+# Libraries that bench/peers compares Quern with.
 peers=(libdnnl-dev libopenblas-pthread-dev libblis-openmp-dev)
-# Checks of the sources.
+# Programs that check the sources.
 check=(clang-format-14 clang-14 git)
-# What .ci/run goes faster with.
+# Programs that make .ci/run faster.
 ci=(ccache)
-# scripts/train_digits.py; large.
+# For scripts/train_digits.py; large packages.
 training=(python3-torch python3-sklearn)
 
 groups=("$@")

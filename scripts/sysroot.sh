@@ -1,11 +1,11 @@
 #!/bin/sh
-# Fills a folder with Debian's packages of another architecture that the cross build and its tests need: libraries,
-# headers, C library.
+# Fills a folder with the packages of another architecture that a cross build and its tests need: libraries, headers and
+# the C library, from Debian.
 #
 #   scripts/sysroot.sh [arm64 | armhf | armel] [FOLDER]  default: arm64, build/sysroot-ARCH of this repository
 #
-# apt works in a state of its own within the folder, so the system is not touched and no root is needed. What is
-# already there is kept: run again, it does nothing.
+# apt keeps its state within the folder, so the system stays untouched and root is not needed. Packages that are already
+# there stay: a second run does nothing.
 set -eu
 
 arch=${1:-arm64}
@@ -37,7 +37,7 @@ private_apt() {
         -o Dir::Cache="$state" -o Dir::Cache::archives="$state/archives" -o Dir::Etc::preferencesparts="$state/preferences.d" \
         -o Dir::Log="$state" "$@"
 }
-# A mirror at odds with one of its lists need not stop this: what is missing then, the next step says.
+# Goes on if a mirror does not match one of its lists: the next step names whatever is missing then.
 private_apt update || echo "sysroot.sh: going on with the package lists that are there" >&2
 # shellcheck disable=SC2086
 private_apt -y --no-install-recommends --download-only install $packages

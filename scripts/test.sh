@@ -1,5 +1,5 @@
 #!/bin/bash
-# Installs what is needed, builds everything and runs all tests.  Arguments go to ctest.
+# Installs missing packages, builds everything and runs all tests. Arguments go to ctest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh build test check

@@ -2,11 +2,11 @@
 """Trains the digit classifier of examples/digits and writes everything in that folder but its README and digits.qn.
 
 Data: the 1797 handwritten digits that come with scikit-learn (8x8 pixels, 17 levels of ink).  The split is fixed:
-stratified by class, 1437 images to train on and 360 held out, which are looked at once, after the last epoch.
+stratified by class, 1437 images to train on and 360 held out. The held-out images are used once, after the last epoch.
 
     digits.onnx        the network: 1x1x40x40 gray image, (pixel - 127.5) / 127.5, to 10 probabilities
     digit_0.png ...    the first held-out image of each class
-    digit_7.pgm        one of them for programs that read no PNG
+    digit_7.pgm        one of them, for programs that cannot read PNG
     labels.txt         names of the ten outputs
     accuracy.json      what this script measured
 
@@ -28,7 +28,7 @@ SEED = 1
 HELD_OUT = 360
 EPOCHS = 60
 BATCH = 64
-MARGIN = 1  # white pixels around each digit, which otherwise touches the border
+MARGIN = 1  # white pixels around each digit; without them it touches the border
 ZOOM = 4
 SIDE = (8 + 2 * MARGIN) * ZOOM
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "examples" / "digits"
@@ -36,7 +36,7 @@ NAMES = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight",
 
 
 def load_images():
-    """All digits as 8-bit gray pictures, SIDE pixels wide, dark ink on white paper: what the PNG files hold."""
+    """Returns all digits as 8-bit gray pictures, SIDE pixels wide, dark ink on white paper, as in the PNG files."""
     digits = load_digits()
     ink = torch.tensor(digits.images / 16, dtype=torch.float32).unsqueeze(1)
     ink = nn.functional.pad(ink, [MARGIN] * 4)
@@ -138,7 +138,7 @@ def main():
     print(f"held out: {right} of {len(held_out)} right, {100 * accuracy:.2f}%")
 
     FOLDER.mkdir(parents=True, exist_ok=True)
-    # PRESERVE keeps batch normalization as nodes of its own; folding them is the converter's work.
+    # PRESERVE keeps batch normalization as separate nodes, because folding them is the converter's work.
     torch.onnx.export(
         nn.Sequential(network, nn.Softmax(dim=1)).eval(), torch.zeros(1, 1, SIDE, SIDE), str(FOLDER / "digits.onnx"),
         training=torch.onnx.TrainingMode.PRESERVE, do_constant_folding=False, opset_version=13,

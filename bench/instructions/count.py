@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""How many instructions a run of a model takes on 64-bit ARM: executed under qemu and counted by a plugin of it.
+"""Counts the instructions of a model's run on 64-bit ARM: runs it under qemu, with a plugin that counts.
 
     bench/instructions/count.py build/release/src/tool/quern
 
-makes the models with that program and runs them, with one thread, by run_times.c and the library of build/arm64. A
-count is half the difference between three runs and one, so what loading and planning take is not in it. Counts say
-nothing about time by themselves: what an instruction costs depends on the core, see "Predicted" in bench/README.md.
+makes the models with that program, then runs them on one thread: run_times.c, with the library of build/arm64. A count
+is half the difference between three runs and one, so loading and planning are not in it. Counts alone say nothing about
+time: the core decides what an instruction costs (bench/results/phones.md, "Predicted").
 """
 
 import argparse
@@ -18,9 +18,9 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 
-IGEMM = 3  # of qn_algorithm
+IGEMM = 3  # its number in qn_algorithm
 
-# Name of a row, arguments of `quern zoo`, algorithm, the row that it is compared with.
+# Name of a row, arguments of `quern zoo`, algorithm, name of the row to compare with.
 CASES = [
     ("mobilenet_v1", ["mobilenet_v1"], 0, None),
     ("mobilenet_v1, 0.9 zeros, 1x4", ["mobilenet_v1", "--sparsity", "0.9", "--block", "4"], 0, "mobilenet_v1"),
@@ -45,7 +45,7 @@ def build_program(folder, build, sysroot):
 
 
 def executed(command, runs, algorithm):
-    """Instructions and multiply-adds of a whole process."""
+    """Returns the instructions and the multiply-adds of a whole process."""
     process = subprocess.run([*command, str(runs), str(algorithm)], capture_output=True, text=True)
     found = re.search(r"^instructions (\d+) multiply-adds (\d+)$", process.stderr, re.MULTILINE)
     if process.returncode != 0 or not found:

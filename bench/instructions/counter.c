@@ -1,7 +1,7 @@
-// A plugin for qemu's user mode (version 7 or later): counts the instructions that a program executes, all of them and
-// the vector multiply-adds of 64-bit ARM among them, and prints both when it ends.  bench/instructions/count.py builds
-// and runs it.  Debian's qemu-user has no header for plugins, so what is used of their interface is declared here, as
-// qemu's documentation gives it (docs/devel/tcg-plugins.rst).
+// A plugin for qemu's user mode (version 7 or later). It counts the instructions that a program executes, and the
+// vector multiply-adds of 64-bit ARM among them, and prints both numbers when the program ends.
+// bench/instructions/count.py builds and runs it. Debian's qemu-user has no header for plugins, so this file declares
+// the functions it uses, as qemu's documentation gives them (docs/devel/tcg-plugins.rst).
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +19,7 @@ void qemu_plugin_register_vcpu_tb_exec_inline(struct block* block, int operation
 void qemu_plugin_register_atexit_cb(plugin_id id, void (*at_exit)(plugin_id, void*), void* data);
 void qemu_plugin_outs(const char* text);
 
-enum { add_u64 = 0 };  // of the operations
+enum { add_u64 = 0 };  // qemu's number of the operation that adds
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -27,7 +27,7 @@ EXPORT int qemu_plugin_version = 1;
 
 static uint64_t instructions, multiply_adds;  // exact with one thread
 
-// fmla of four floats or two: by element, and of whole vectors.
+// Is this an fmla of four floats or of two, by element or of whole vectors?
 static int is_multiply_add(uint32_t code) {
   return (code & 0xbfc0f400) == 0x0f801000 || (code & 0xbfe0fc00) == 0x0e20cc00;
 }

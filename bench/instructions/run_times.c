@@ -1,5 +1,5 @@
-// run_times MODEL.qn N [ALGORITHM]: runs a model N times on zeros, with one thread and nothing around it, so that
-// count.py can tell what a run executes.  ALGORITHM is a number of qn_algorithm.
+// run_times MODEL.qn N [ALGORITHM]: runs a model N times on zeros, on one thread, and does nothing else, so that
+// count.py can find the instructions of a run. ALGORITHM is a number of qn_algorithm.
 #include <quern/quern.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// Runs models with two builds of the library in turn, in one process: how much time the second takes for each of the
-// first's.
+// Runs models with two builds of the library in turn, in one process, and prints the times of both and the ratio of the
+// second to the first.
 #include <dlfcn.h>
 #include <fmt/core.h>
 #include <quern/graph.h>
@@ -23,7 +23,7 @@ double now_ms() {
   return static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_nsec) * 1e-6;
 }
 
-// The functions of one libquern.so, whose names another has, too.
+// The functions of one libquern.so. Two may be loaded, although their functions have the same names.
 class Library {
  public:
   explicit Library(const std::string& path) : handle_(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
@@ -66,7 +66,7 @@ class Session {
     library_.release_model(model_);
   }
 
-  // Values of the first input, which is to be the only one.
+  // Returns values for the first input, which must be the only one.
   std::vector<float> image() const {
     qn_tensor tensor;
     must(library_.input(session_, 0, &tensor), "input");
@@ -91,7 +91,8 @@ class Session {
   qn_session* session_ = nullptr;
 };
 
-// The times of both, which take turns at being the first of a round, and their ratio within each round.
+// The times of both libraries, and their ratio within each round. The libraries take turns at being the first of a
+// round.
 struct Times {
   std::array<std::vector<double>, 2> ms;
   std::vector<double> ratio;

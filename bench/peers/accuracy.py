@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""How far our outputs are from those of a computation in binary64, with Winograd's algorithm and without.
+"""Compares our outputs with those of a computation in binary64, with Winograd's algorithm and without.
 
     bench/peers/accuracy.py QUERN [MODEL ...] [--library libquern.so] [--threads N]
 
-A MODEL is a name of `quern zoo`, a .qn or an .onnx file; without any, those of models.py.  All read the same ONNX file
-and random input.  The exit status is 1 when one of our errors exceeds the tolerance of models.py.
+A MODEL is a name of `quern zoo`, a .qn or an .onnx file; by default the models are those of models.py.  All engines
+read the same ONNX file and random input.  The exit status is 1 when one of our errors exceeds the tolerance of
+models.py.
 """
 
 import argparse
@@ -16,7 +17,7 @@ import tempfile
 from models import MODELS, TOLERANCE, enter_environment, text_of
 
 IGEMM = 3  # qn_algorithm of include/quern/op.h: applies wherever Winograd's does
-CURRENT = 15  # operator set: older forms of softmax and normalization are not what onnx's evaluator computes
+CURRENT = 15  # operator set; onnx's evaluator does not compute older forms of softmax and normalization
 
 
 class SessionOptions(ctypes.Structure):
@@ -84,7 +85,7 @@ class Quern:
 
 
 def widen(model):
-    """Every float of the ONNX graph becomes a double."""
+    """Returns the model with every float of its graph made a double."""
     import onnx
 
     def wider(tensor):
@@ -108,7 +109,7 @@ def widen(model):
 
 
 def outputs_of(graph):
-    """The last softmax's input, if a softmax ends the graph, and the first output."""
+    """Names the first output and, before it, the softmax's input if a softmax makes that output."""
     makers = {name: node for node in graph.node for name in node.output}
     name = graph.output[0].name
     node = makers[name]
@@ -128,7 +129,7 @@ class Accuracy:
         self.quern = Quern(options.library or options.quern.parents[1] / "libquern.so")
 
     def onnx_file(self, model):
-        """The model as ONNX."""
+        """Returns the model as an ONNX file."""
         if model.endswith(".onnx"):
             return pathlib.Path(model)
         source = pathlib.Path(model)

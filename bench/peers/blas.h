@@ -1,5 +1,5 @@
-// Products through the C interface of BLAS, for the libraries that have one. The weights are transposed ahead, which
-// is all that a BLAS lets a caller prepare.
+// Matrix products through the C interface of BLAS, for libraries that have one. The weights are transposed ahead of
+// time; a BLAS lets a caller prepare nothing else.
 #pragma once
 
 #include <cblas.h>

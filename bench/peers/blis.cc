@@ -13,7 +13,7 @@ void set_threads(int threads) { bli_thread_set_num_threads(threads); }
 
 QUERN_PEER {
   using namespace quern::peers;
-  // BLIS takes a CPU younger than itself for one without vectors.
+  // BLIS takes a CPU that is newer than itself for one without vectors.
   if (__builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
     setenv("BLIS_ARCH_TYPE", std::to_string(BLIS_ARCH_SKX).c_str(), 1);
   bli_init();

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""One engine, one model, one process: runs it and prints what it took as JSON.
+"""Runs one model in one engine, in a process of its own, and prints times and memory as JSON.
 
     engines.py prepare ENGINE FOLDER                        converts FOLDER/model.onnx for the engine
     engines.py run ENGINE FOLDER THREADS RUNS OUTPUT.npy    FOLDER/input.npy in, the output out
 
-Each engine is a class: `prepare` makes its own files beside model.onnx, the constructor loads them, `run` answers the
-output for an array N,C,H,W.  Each is told to compute in binary32.
+Each engine is a class: `prepare` makes the engine's files beside model.onnx, the constructor loads them, and `run`
+returns the output for an array N,C,H,W.  Each engine is told to compute in binary32.
 """
 
 import importlib.metadata
@@ -27,14 +27,14 @@ def call(*command, cwd=None):
 
 
 def tool(name):
-    """A program that the packages of this environment brought."""
+    """The path of a program that a package of this environment has installed."""
     return pathlib.Path(sys.prefix, "bin", name)
 
 
 class ReadsOnnx:
     @staticmethod
     def prepare(folder):
-        """Nothing to convert."""
+        """Does nothing: the engine reads ONNX."""
 
 
 class OnnxRuntime(ReadsOnnx):
@@ -75,7 +75,8 @@ class Mnn:
 
     @classmethod
     def prepare(cls, folder):
-        # What the command mnnconvert calls; the command would go on to install a package and to report on its use.
+        # This is the function that the command mnnconvert calls; the command would also install a package and report
+        # its use.
         call(sys.executable, "-c", "import sys, _tools; _tools.mnnconvert(sys.argv)", "-f", "ONNX", "--modelFile",
              "model.onnx", "--MNNModel", cls.file, "--bizCode", "quern", *cls.flags, cwd=folder)
 
@@ -99,7 +100,7 @@ class Mnn:
 
 
 class MnnSparse(Mnn):
-    """With the kernels for zeros; FOLDER/zeros.json tells the converter how they lie (see sparse.py)."""
+    """MNN with its kernels for zeros; FOLDER/zeros.json tells the converter how the zeros lie (see sparse.py)."""
 
     file = "sparse.mnn"
     flags = ("--detectSparseSpeedUp", "--compressionParamsFile", "zeros.json")
@@ -140,7 +141,7 @@ def peak_memory():
 
 def run(kind, folder, threads, runs, output):
     x = numpy.load(folder / "input.npy")
-    __import__({"mnn": "MNN"}.get(kind.package, kind.package))  # the package itself is not the model's memory
+    __import__({"mnn": "MNN"}.get(kind.package, kind.package))  # counts as no memory of the model
     before, start = peak_memory(), time.perf_counter()
     engine = kind(folder, threads)
     loaded = time.perf_counter()

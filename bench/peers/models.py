@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Our models side by side with ONNX Runtime, MNN, ncnn and OpenVINO: the same input, interleaved rounds, equal outputs.
+"""Runs models in Quern, ONNX Runtime, MNN, ncnn and OpenVINO: the same input, interleaved rounds, outputs compared.
 
     bench/peers/models.py QUERN [--models NAME,...] [--threads 1,2] [--rounds 5] [--json FILE] [--plot FILE.png]
 
-QUERN is the command; it makes each model (`quern zoo`) and exports it to ONNX.  The first call installs what
-requirements.txt names into build/peers-venv.  An engine that did not run is named, and the exit status is 1.
+QUERN is the command; it makes each model (`quern zoo`) and exports it to ONNX.  The first call installs the packages of
+requirements.txt into build/peers-venv.  If an engine does not run, the script names it and exits with 1.
 """
 
 import argparse
@@ -22,11 +22,11 @@ VENV = HERE.parents[1] / "build/peers-venv"
 PEERS = ("onnxruntime", "mnn", "ncnn", "openvino")
 MODELS = ("mobilenet_v1", "mobilenet_v2", "mobilenet_v3_large", "squeezenet_v1.1", "shufflenet_v2", "resnet18", "resnet50",
           "vgg16")
-TOLERANCE = 1e-3  # times the largest element of our output: sums in another order, and Winograd
+TOLERANCE = 1e-3  # times the largest element of our output; other orders of sums, and Winograd, differ a little
 
 
 def enter_environment():
-    """Starts again in the virtual environment, which is made first if need be."""
+    """Starts the script again in the virtual environment, after making that if there is none."""
     if pathlib.Path(sys.prefix).resolve() == VENV.resolve():
         return
     wanted, installed = HERE / "requirements.txt", VENV / "requirements.txt"
@@ -58,7 +58,7 @@ class Bench:
         return text_of(sys.executable, HERE / "engines.py", *arguments)
 
     def prepare(self, model):
-        """Makes the model and a random input, and what each peer needs."""
+        """Makes the model, a random input, and the files that each peer needs."""
         import numpy
 
         home = self.folder / model
@@ -107,7 +107,7 @@ class Bench:
 
 
 def records_of(rounds):
-    """(model, engine, threads) -> lines of its rounds, as records with medians."""
+    """Makes records with medians from the lines of all rounds, by (model, engine, threads)."""
     records = []
     for (model, engine, threads), lines in rounds.items():
         if not lines:
@@ -121,7 +121,7 @@ def records_of(rounds):
             record["percent_of_peak"] = statistics.median(line["percent_of_peak"] for line in lines)
         records.append(record)
     by = {(r["model"], r["engine"], r["threads"]): r for r in records}
-    for record in records:  # the same work against the same peak
+    for record in records:  # all engines do the same work, and are held against the same peak
         ours = by[record["model"], "quern", record["threads"]]
         record["percent_of_peak"] = ours["percent_of_peak"] * ours["median_ms"] / record["median_ms"]
     return records

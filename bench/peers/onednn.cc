@@ -1,6 +1,6 @@
-// oneDNN's primitives: images as N,H,W,C or, to know what that costs it, in layouts of its own choice, also by
-// Winograd's algorithm, which it never takes by itself; matrices as an inner product and as a matmul. Weights are
-// always in the layout that a primitive asks for.
+// oneDNN's primitives. Images are N,H,W,C or, to see what that layout costs oneDNN, in layouts of its own choice. They
+// also run by Winograd's algorithm, which oneDNN never chooses by itself. Matrices run as an inner product and as a
+// matmul. Weights are always in the layout that a primitive asks for.
 #include <omp.h>
 
 #include <oneapi/dnnl/dnnl.hpp>
@@ -32,13 +32,14 @@ void reorder(dnnl::memory& from, dnnl::memory& to) {
   stream().wait();
 }
 
-// The caller's layouts. oneDNN cannot bring every layout of weights into every other; `between` is a station.
+// The caller's layouts. oneDNN cannot convert every layout of weights into every other directly; it goes through
+// `between`.
 struct Plain {
   Descriptor input, weights, between, output;
 };
 
-// A primitive and its operands. Where it wants other layouts than the caller's, input and output have buffers of its
-// own; the reorders between are part of a run or not.
+// A primitive and its operands. If it wants other layouts than the caller's, its input and output have buffers of their
+// own; the reorders between the layouts are part of a run or not.
 class DnnlTask : public Task {
  public:
   template <class PrimitiveDescriptor>
@@ -91,7 +92,7 @@ class DnnlTask : public Task {
   std::string name_;
   dnnl::primitive primitive_;
   dnnl::memory user_input_, user_output_, weights_, input_, output_;
-  dnnl::reorder before_, after_;  // empty where the layouts are the same
+  dnnl::reorder before_, after_;  // empty if the layouts are the same
   std::unordered_map<int, dnnl::memory> arguments_;
 };
 

@@ -1,11 +1,12 @@
-// quern-peers-bench: products, convolutions and depthwise convolutions in ours and in other libraries, interleaved.
+// quern-peers-bench: runs matrix products, convolutions and depthwise convolutions in Quern and in other libraries,
+// interleaved.
 //
 // Flags are those of google-benchmark, and
-//   --threads=1,2          with how many threads the layers run; default 1
+//   --threads=1,2          numbers of threads that layers run with; default 1
 //   --rounds=15            turns of each engine
 //   --peers=xnnpack,blis   which libraries, instead of all
-// A line of google-benchmark is one layer in all engines, its time that of one turn of all; what counts are the
-// counters. The exit status is 1 when a library is missing, fails, or computes something else.
+// A line of google-benchmark is one layer in all engines. Its time is that of one turn of all engines; only the
+// counters matter. The exit status is 1 when a library is missing, fails, or computes something else.
 #include <cstdio>
 #include <iterator>
 
@@ -111,7 +112,7 @@ class Program {
     }
   }
 
-  // Names again what failed, below the many lines; the exit status.
+  // Names all failures again, below the many lines. Returns the exit status.
   int finish() const {
     for (const std::string& failure : failures_) std::fprintf(stderr, "quern-peers-bench: %s\n", failure.c_str());
     return failures_.empty() ? 0 : 1;
@@ -132,7 +133,7 @@ class Program {
     }
   }
 
-  // Ours at its worst placement, the others at their best.
+  // Quern counts at its worst placement, the others at their best.
   static void report(benchmark::State& state, const std::vector<Race::Result>& results, const Case& test,
                      size_t threads) {
     const double ops = 2 * test.layer.macs(), ours = results[0].slowest;
@@ -170,7 +171,7 @@ std::vector<std::string> split(const std::string& list) {
   return parts;
 }
 
-// False, with a message, for values that cannot be used.
+// Returns false, and prints a message, for values that cannot be used.
 bool take_options(int* argc, char** argv, Options* options) {
   const char* const threads = take_flag(argc, argv, "--threads=");
   const char* const rounds = take_flag(argc, argv, "--rounds=");

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Runs quern-peers-bench and prints its lines as tables: layers in ours and in other libraries, interleaved.
+"""Runs quern-peers-bench and prints its lines as tables: layers in Quern and in other libraries, interleaved.
 
     bench/peers/operators.py QUERN_PEERS_BENCH [--json FILE] [flags of the program, as --threads=1,2]
 
-The flags are those of google-benchmark, --threads, --rounds and --peers.  A library that is missing, fails or computes
-something else is named, and the exit status is 1.
+The flags are those of google-benchmark, --threads, --rounds and --peers.  If a library is missing, fails or computes
+something else, the script names it and exits with 1.
 """
 
 import argparse
@@ -24,7 +24,7 @@ NAME = re.compile(r"(\w+)/\w+/\w+/(\w+)/threads:(\d+)/.*")
 
 
 def read_lines(output):
-    """(threads, table) -> lines (shape, label, counters); repetitions of a line give their medians."""
+    """Returns a dictionary: (threads, table) -> lines (shape, label, counters), with medians of repeated lines."""
     repetitions = {}
     for line in output["benchmarks"]:
         if line.get("run_type") != "aggregate" and not line.get("error_occurred"):
@@ -50,7 +50,7 @@ def cell(counters, engine, peak):
 
 
 def print_table(table, threads, lines, peak):
-    """`peak` is that of all threads together."""
+    """Formats a table. `peak` is the peak of all threads together."""
     engines, has_model = engines_of(lines), table == "top"
     header = ["shape", *["model"] * has_model, *engines, "fastest peer / ours"]
     print(f"\n### {TABLES[table]}; {threads} thread{'s' if threads > 1 else ''}\n")

@@ -11,7 +11,8 @@ namespace quern::peers {
 std::vector<std::string> peer_names() { return {"xnnpack", "onednn", "openblas", "blis"}; }
 
 const Peer& open_peer(const std::string& name) {
-  // OpenBLAS takes a CPU younger than itself for one without 512-bit vectors. It looks here when it is loaded.
+  // OpenBLAS takes a CPU that is newer than itself for one without 512-bit vectors. It reads this variable when it is
+  // loaded.
   if ((cpu().isa & isa_avx512) != 0) setenv("OPENBLAS_CORETYPE", "SkylakeX", 1);
   const std::string path = QUERN_PEERS_DIR "/quern-peer-" + name + ".so";
   void* const module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);

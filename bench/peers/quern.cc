@@ -1,4 +1,4 @@
-// Ours, through the public API.
+// Quern, through its public API.
 #include <quern/op.h>
 
 #include "base/memory.h"

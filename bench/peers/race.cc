@@ -15,15 +15,17 @@ namespace quern::peers {
 namespace {
 
 constexpr double chunk_seconds = 1e-3;
-// Calls until large weights are back in the last cache, from which the other engines' have driven them.
+// The number of calls until large weights are back in the last cache, from which the other engines' weights displace
+// them.
 constexpr size_t least_warm_up = 3;
-// Of an output, in parts of the largest one: sums in another order, and Winograd.
+// The largest difference between outputs, relative to the largest output: sums in another order, and Winograd, differ a
+// little.
 constexpr float tolerance = 1e-4f;
-// How long the threads of a library go on looking for work before they sleep, and more.
+// Longer than the threads of any library look for work before they sleep.
 constexpr std::chrono::milliseconds settling_time(20);
 
-// Of the processor if there is one thread, so that other programs take nothing from it; all threads of this program
-// count, in case a library uses more than it was told.
+// With one thread the clock is the processor time of this process, so that other programs do not count. The time of all
+// its threads counts, in case a library uses more threads than it was told to.
 double clock_seconds(size_t threads) {
   if (threads > 1) return now();
   timespec time;

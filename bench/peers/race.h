@@ -1,4 +1,4 @@
-// One layer in several engines, in turns: what disturbs the machine disturbs all of them alike.
+// Runs one layer in several engines in turn, so that other work on the machine disturbs all engines alike.
 #pragma once
 
 #include <string>
@@ -16,13 +16,13 @@ struct Placement {
 
 class Race {
  public:
-  // The first engine is ours; the others' outputs are compared with its. An engine without an operator for the layer
-  // does not take part; one that fails, or computes something else, neither, and `failures` says why. Throws
-  // std::runtime_error when ours fails.
+  // The first engine is Quern; the outputs of the others are compared with its output. An engine takes no part if it
+  // has no operator for the layer, fails, or computes something else; `failures` names the last two cases. Throws
+  // std::runtime_error if Quern fails.
   Race(const Layer& layer, const std::vector<const Engine*>& engines, const std::vector<Placement>& placements,
        size_t threads);
 
-  // Every engine in turn: at each placement a chunk of about a millisecond that is not timed, then one that is.
+  // Gives every engine its turn: at each placement a chunk of about a millisecond that is not timed, then one that is.
   void round();
 
   struct Result {
@@ -38,7 +38,7 @@ class Race {
     const Engine* engine;
     std::unique_ptr<Task> task;
     size_t calls;                              // in a chunk
-    std::vector<std::vector<double>> seconds;  // of a call: placement, round
+    std::vector<std::vector<double>> seconds;  // of a call, by placement and round
   };
   // A buffer that starts anywhere in a page and may be read a little beyond its end, as some libraries do.
   class PlacedFloats {

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Models with zeros in their weights, ours beside MNN's: the same weights and input, interleaved rounds, equal outputs.
+"""Runs models with zeros in their weights in Quern and MNN: same weights and input, interleaved, outputs compared.
 
     bench/peers/sparse.py QUERN [--models NAME,...] [--blocks 1,4,8] [--zeros 0.51,0.75,0.9] [--threads 1,2]
                                 [--rounds 5] [--runs 20] [--json FILE]
 
 QUERN is the command; it makes each model with zeros (`quern zoo --sparsity --block`) and without, and exports both to
-ONNX.  MNN is told to use its kernels for zeros in every layer that has some, and it is checked that it does.  The first
-call installs what requirements.txt names into build/peers-venv.
+ONNX.  The script tells MNN to use its kernels for zeros in every layer that has some, and checks that it does.  The
+first call installs the packages of requirements.txt into build/peers-venv.
 """
 
 import argparse
@@ -25,12 +25,12 @@ PUBLISHED_PEAK = 118  # GFLOP/s of one core of the machine of `published`, a Zen
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A model whose zeros come in blocks of so many output channels."""
+    """A model whose zeros come in blocks of `block` output channels."""
 
     model: str
     block: int
-    published: dict  # zeros -> what MNN 3.6 took with them on another machine: ms with one thread, and with two
-    isa: str = ""  # if not the best: MNN cannot be lowered, so there is no other figure to compare with
+    published: dict  # part of zeros -> ms of MNN 3.6 on another machine, with one thread and with two
+    isa: str = ""  # a level below the best, on which MNN cannot run; so it has no figures but the published ones
 
     def pattern(self):
         return ("CSR" if self.block == 1 else f"1x{self.block}") + (f", {self.isa}" if self.isa else "")
@@ -46,8 +46,9 @@ CASES = (
     Case("resnet50_v2", 4, {0.51: (43.8, 26.4), 0.75: (27.0, 16.7), 0.9: (16.2, 10.5)}),
 )
 
-# MNN takes its kernels for single weights from 60% zeros on, those for blocks from 30%. Blocks that no layer has enough
-# channels for are single weights to it, with the threshold of blocks; odd, so that it does not look for parts of them.
+# MNN takes its kernels for single weights from 60% zeros on, its kernels for blocks from 30%. If a block is larger than
+# any layer has channels, MNN takes the weights for single ones, but with the threshold of blocks. The size is odd, so
+# that MNN does not look for parts of such blocks.
 SINGLE_WEIGHTS = 4097
 
 
@@ -62,7 +63,7 @@ def engine(*arguments):
 
 
 def check_sparse(quern, home):
-    """Does MNN's file mark every layer with zeros as one for its kernels for them?"""
+    """Does MNN's file mark every layer with zeros as one for its sparse kernels?"""
     layers = json.loads(text_of(quern, "info", home / "model.qn", "--json"))["layers"]
     zeros = sum(layer["zeros"] > 0 for layer in layers)
     marked = (home / "sparse.mnn").read_bytes().count(b"sparseBlockOC")
@@ -71,7 +72,7 @@ def check_sparse(quern, home):
 
 
 def prepare(quern, home, model, block=1, zeros=0.0):
-    """The model for both engines, an input, and our output."""
+    """Makes the model for both engines, an input, and our output."""
     import numpy
 
     home.mkdir()
@@ -99,7 +100,7 @@ def measure_mnn(name, home, threads, runs):
 
 
 def measure(quern, folder, case, zeros, threads, options):
-    """Name of a side -> its lines, one per round."""
+    """Returns a dictionary: name of a side -> its lines, one for each round."""
     dense, sparse = folder / case.model, folder / f"{case.model}_{case.block}_{zeros}"
     sides = {"dense": lambda: measure_ours(quern, dense, case.isa, threads, options.runs),
              "sparse": lambda: measure_ours(quern, sparse, case.isa, threads, options.runs)}

@@ -1,4 +1,4 @@
-// XNNPACK's operators, from a build tree of it.
+// XNNPACK's operators, linked from a build tree of XNNPACK.
 #include <pthreadpool.h>
 #include <xnnpack.h>
 
@@ -16,7 +16,7 @@ void check(xnn_status status, const char* what) {
   if (status != xnn_status_success) throw std::runtime_error(std::string(what) + ": status " + std::to_string(status));
 }
 
-// NULL, which is the calling thread, for one.
+// Makes a pool; for one thread it is NULL, and work runs on the calling thread.
 pthreadpool_t pool_of(size_t threads) {
   static std::map<size_t, pthreadpool_t> pools;
   if (threads == 1) return nullptr;

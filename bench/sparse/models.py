@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What zeros in the weights are worth to whole models: beside the same model with none.
+"""Measures how much faster zeros in the weights make whole models, beside the same model with none.
 
     bench/sparse/models.py QUERN [--models NAME,...] [--blocks 1,4] [--zeros 0.1,...] [--threads 1] [--rounds 5]
                                  [--runs 20] [--json FILE]
 
-QUERN is the command.  In every round the dense model, the one with zeros, and the one with zeros by the sparse
-algorithm wherever it applies run one after the other.  Speed-ups are the median of the rounds' ratios, in brackets that
-of the fastest runs.
+QUERN is the command.  In every round three models run one after the other: the dense one, the one with zeros, and the
+one with zeros by the sparse algorithm wherever that applies.  A speed-up is the median of the rounds' ratios, in
+brackets the ratio of the fastest runs.
 """
 
 import argparse
@@ -20,7 +20,7 @@ import tempfile
 
 MODELS = "mobilenet_v1,mobilenet_v2,squeezenet_v1.1,resnet50_v2"
 ZEROS = "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.85,0.9,0.95"
-LINE = (0.3, 0.95)  # zeros between which time is held against a line over what is left
+LINE = (0.3, 0.95)  # the parts of zeros for which R^2 is computed, from and to
 
 SIDES = {"dense": (), "free": (), "sparse": ("--algorithm", "sparse")}  # flags of `quern bench`
 
@@ -33,7 +33,7 @@ def run(*command):
 
 
 def measure(quern, dense, pruned, options):
-    """Side -> its lines, one per round."""
+    """Returns a dictionary: side -> its lines, one for each round."""
     lines = {side: [] for side in SIDES}
     for _ in range(options.rounds):
         for side, flags in SIDES.items():
@@ -56,7 +56,7 @@ def record_of(model, block, zeros, lines):
 
 
 def r_squared(records, time):
-    """How well a time follows a line over the part of the weights that is left; NaN of too few points."""
+    """R^2: how well times follow a straight line over the part of the weights that is left; NaN for too few points."""
     points = [(1 - r["zeros"], r[time]) for r in records if LINE[0] <= r["zeros"] <= LINE[1]]
     if len(points) < 3:
         return float("nan")

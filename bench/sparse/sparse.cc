@@ -1,6 +1,6 @@
-// quern-sparse: what zeros in the weights are worth. Convolutions with some of their weights zero, single ones or
-// blocks of output channels, by the sparse algorithm, beside the same layer with none, by the fastest dense one. All of
-// a layer run in turn, so that their times compare; what is printed are medians.
+// quern-sparse: measures how much faster zeros in the weights make a convolution. It runs layers in which some weights
+// are zero, single ones or blocks of output channels, by the sparse algorithm, and the same layer without zeros by the
+// fastest dense algorithm. All forms of a layer run in turn, so that their times can be compared; it prints medians.
 #include <quern/quern.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ namespace {
 struct Layer {
   size_t size, in, out, kernel;
 };
-// 1x1 layers of MobileNet v1 without its first square ones twice, then what Winograd competes for.
+// 1x1 layers of MobileNet v1, each shape once, then 3x3 layers, for which Winograd's algorithm is a rival.
 const std::vector<Layer> layers = {
     {112, 32, 64, 1},  {56, 64, 128, 1},  {56, 128, 128, 1}, {28, 128, 256, 1},  {28, 256, 256, 1},
     {14, 256, 512, 1}, {14, 512, 512, 1}, {7, 512, 1024, 1}, {7, 1024, 1024, 1}, {56, 64, 64, 3},
@@ -43,10 +43,10 @@ struct Arguments {
   std::vector<double> blocks = {1, 4};
   size_t threads = 1, rounds = 31;
   bool pointwise = false;
-  qn_layout layout = QN_LAYOUT_NHWC;  // of input and output, but for the dense layer's
-  std::string layer;                  // if not empty, this one alone
+  qn_layout layout = QN_LAYOUT_NHWC;  // of input and output, except those of the dense layer
+  std::string layer;                  // if not empty, only this layer runs
   qn_algorithm algorithm = QN_ALGORITHM_SPARSE;
-  std::vector<std::string> kernels = {""};  // "": the one that is chosen
+  std::vector<std::string> kernels = {""};  // "": the kernel that the cost model chooses
 };
 
 struct Release {
@@ -71,7 +71,7 @@ class Runner {
     std::mt19937 random(1);
     std::uniform_real_distribution<float> uniform(-1, 1);
     for (float& w : weights_) w = uniform(random);
-    // The same number of zeros in every row of blocks, as pruning layer by layer leaves on average.
+    // Every row of blocks gets about the same number of zeros, as it would by pruning layer by layer.
     for (size_t o = 0; o < layer.out; o += block) {
       for (size_t k = 0; k < depth; ++k) {
         const bool keep = (uniform(random) + 1) / 2 >= static_cast<float>(zeros);
@@ -113,7 +113,7 @@ class Runner {
   void run(const void* in, void* out, const qn_parallel* parallel) const {
     check(qn_plan_run(plan_.get(), &in, &out, workspace_.data(), workspace_.size(), parallel));
   }
-  // A round: as many runs as take about a millisecond. The first one only finds out how many those are.
+  // Times a round, as many runs as take about a millisecond. The first round only finds out how many runs that are.
   void time(const void* in, void* out, const qn_parallel* parallel) {
     const auto begin = Clock::now();
     for (size_t i = 0; i < runs_; ++i) run(in, out, parallel);

@@ -1,6 +1,6 @@
-// The border of the C API, and how what lies behind it gives up where it cannot return a status: standard containers
-// that get no memory, for one. By an exception, except in small builds, which have none: there the border is jumped to,
-// what the call had acquired is released (journal.h), and mutexes held by a Lock are free again.
+// The border of the C API. Code behind it returns a qn_status where it can. Where it cannot (a standard container that
+// gets no memory, for one) it gives up: it throws an exception. Small builds have no exceptions; there it jumps to the
+// border, which releases everything that the call has acquired (journal.h) and every mutex that a Lock holds.
 #pragma once
 
 #include <pthread.h>
@@ -20,7 +20,8 @@ struct Failure {
 // Throws std::bad_alloc.
 [[noreturn]] void out_of_memory();
 
-// Unlike std::mutex it needs nothing of the C++ runtime. Systems keep nothing for one that is free.
+// A mutex that, unlike std::mutex, needs nothing of the C++ runtime. It has no destructor, because systems keep nothing
+// for a mutex that is free.
 class Mutex {
  public:
   Mutex() = default;
@@ -49,28 +50,29 @@ class Lock {
 #endif
 };
 
-// What body() returns, or the status it gave up with. The thread's message is then that of this failure, or, when all
-// went well whatever failed on the way, the one that was there before: every call of the C API that can fail passes
-// here.
+// Both run body() and return its status, or the status that it gave up with. Every call of the C API that can fail goes
+// through cross_border(), which also puts back the thread's earlier message when body() succeeds: failures that body()
+// has dealt with leave no message. After a failure the thread's message is that of this failure.
 qn_status beyond_border(qn_status (*body)(void*), void* context) noexcept;
 qn_status cross_border(qn_status (*body)(void*), void* context) noexcept;
 
-// A body captures by value, which is a load for each argument, not a store, an address and two loads.
+// For bodies that are lambdas. A lambda captures by value: that costs one load for each argument, where a capture by
+// reference costs a store, an address and two loads.
 template <class Body>
 qn_status guarded(Body&& body) noexcept {
   return cross_border([](void* context) { return (*static_cast<std::remove_reference_t<Body>*>(context))(); }, &body);
 }
 
-// Calls a function of the host. An exception that it lets out ends the process here: none passes through the library,
-// and builds without exceptions could not pass it on.
+// Calls a function of the host. If it throws, the process ends here: no exception of the host passes through the
+// library, and builds without exceptions could not pass it on.
 template <class Function, class... Arguments>
 auto call_host(Function* function, Arguments... arguments) noexcept {
   return function(arguments...);
 }
 
-// Changes an object that may be older than the call, `block` being its block of memory: what body() acquires stays,
-// even if the call gives up later. Where body() gives up itself, it must not have changed the object. (Exceptions leave
-// to each owner what it has, so nothing is to be done for them.)
+// Runs body(), which changes an object that may be older than the call; `block` is the object's block of memory. The
+// object keeps what body() acquires, even if the call gives up later. If body() itself gives up, it must not have
+// changed the object yet. (Builds with exceptions need no such care: an exception takes nothing from an owner.)
 #ifdef QN_SMALL
 void publish_changes(const void* block, void (*body)(void*), void* context);
 #else
@@ -83,7 +85,7 @@ void publish(const void* block, Body&& body) {
       block, [](void* context) { (*static_cast<std::remove_reference_t<Body>*>(context))(); }, &body);
 }
 
-// While one lives, its thread is in the host's code: calls of the C API from there have a border of their own.
+// While such an object lives, its thread runs the host's code; calls of the C API from there get a border of their own.
 class HostsTurn {
 #ifdef QN_SMALL
  public:

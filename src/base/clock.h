@@ -6,7 +6,7 @@
 
 namespace quern {
 
-// Nanoseconds since some moment; never runs backwards. (std::chrono's clock is part of the C++ runtime.)
+// Nanoseconds since some fixed moment; never runs backwards. (std::chrono's clock would need the C++ runtime.)
 inline uint64_t now_ns() {
   timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);

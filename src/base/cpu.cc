@@ -10,21 +10,38 @@
 #include "base/needs.h"
 #include "base/status.h"
 
-#if defined(__arm__) && defined(__linux__)
+#if defined(__x86_64__)
+#include <cpuid.h>
+#elif defined(__linux__)
 #include <sys/auxv.h>
+#elif defined(__APPLE__)
+#include <sys/sysctl.h>
 #endif
 
 namespace quern {
 namespace {
 
 struct Level {
-  char name[8];  // not a pointer, which the loader would have to relocate
-  uint32_t bit;
+  char name[11];  // not a pointer, which the loader would have to relocate
+  bool floats;    // kernels of floats are written for it; kernels of bytes are for every level
+  uint32_t isa;
+  uint32_t ceiling;
 };
-// Lowest first: a ceiling takes everything up to itself.
+constexpr uint32_t up_to_avx2 = isa_ref | isa_sse41 | isa_avx2;
+constexpr uint32_t up_to_neon = isa_ref | isa_neon;
+// From the lowest to the highest of an architecture.
 constexpr Level levels[] = {
-    {"ref", isa_ref},       {"sse41", isa_sse41}, {"avx2", isa_avx2},
-    {"avx512", isa_avx512}, {"neon", isa_neon},   {"neonfma", isa_neonfma},
+    {"ref", true, isa_ref, isa_ref},
+    {"sse41", true, isa_sse41, isa_ref | isa_sse41},
+    {"avx2", true, isa_avx2, up_to_avx2},
+    {"avxvnni", false, isa_avxvnni, up_to_avx2 | isa_avxvnni},
+    {"avx512", true, isa_avx512, up_to_avx2 | isa_avx512},
+    {"avx512vnni", false, isa_avx512vnni, up_to_avx2 | isa_avxvnni | isa_avx512vnni},
+    {"neon", true, isa_neon, up_to_neon},
+    {"neonfma", true, isa_neonfma, up_to_neon | isa_neonfma},
+    {"fp16", false, isa_fp16, up_to_neon | isa_fp16},
+    {"dotprod", false, isa_dotprod, up_to_neon | isa_fp16 | isa_dotprod},
+    {"i8mm", false, isa_i8mm, up_to_neon | isa_fp16 | isa_i8mm},
 };
 
 struct CoreName {
@@ -36,6 +53,27 @@ constexpr CoreName cores[] = {
     {"n1", core_n1},       {"n2", core_n2},   {"v1", core_v1},   {"v2", core_v2},
 };
 
+// ---- what cpuinfo of 2022 does not know
+
+#if defined(__x86_64__)
+bool has_avxvnni() {
+  unsigned int a, b, c, d;
+  return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a >> 4 & 1) != 0;
+}
+#elif defined(__aarch64__)
+bool has_i8mm() {
+#if defined(__linux__)
+  return (getauxval(AT_HWCAP2) >> 13 & 1) != 0;
+#elif defined(__APPLE__)
+  int has = 0;
+  size_t size = sizeof has;
+  return sysctlbyname("hw.optional.arm.FEAT_I8MM", &has, &size, nullptr, 0) == 0 && has != 0;
+#else
+  return false;
+#endif
+}
+#endif
+
 uint32_t detect() {
   uint32_t isa = isa_ref;
 #if defined(__x86_64__)
@@ -44,7 +82,13 @@ uint32_t detect() {
   if ((isa & isa_avx2) != 0 && cpuinfo_has_x86_avx512f() && cpuinfo_has_x86_avx512dq() && cpuinfo_has_x86_avx512bw() &&
       cpuinfo_has_x86_avx512vl()) {
     isa |= isa_avx512;
+    if (cpuinfo_has_x86_avx512vnni()) isa |= feature_vnni;
   }
+  if ((isa & isa_avx2) != 0 && has_avxvnni()) isa |= feature_avxvnni;
+#elif defined(__aarch64__)
+  if (cpuinfo_has_arm_fp16_arith()) isa |= feature_fp16;
+  if (cpuinfo_has_arm_neon_dot()) isa |= feature_dotprod;
+  if ((isa & feature_dotprod) != 0 && has_i8mm()) isa |= feature_i8mm;
 #elif defined(__arm__)
   if (cpuinfo_has_arm_neon()) isa |= isa_neon;
   if (!small && cpuinfo_has_arm_neon_fma()) isa |= isa_neonfma;
@@ -125,14 +169,14 @@ uint32_t allowed(const char* text) {
     const size_t length = std::strcspn(at, ",");
     char name[16] = "";
     if (length < sizeof name) std::memcpy(name, at, length);
-    const uint32_t bit = isa_from_name(name);
-    if (bit == 0) log(QN_LOG_WARNING, "QUERN_ISA: unknown level '%.*s'", static_cast<int>(length), at);
-    mask |= bit;
+    const uint32_t isa = isa_from_name(name);
+    if (isa == 0) log(QN_LOG_WARNING, "QUERN_ISA: unknown level '%.*s'", static_cast<int>(length), at);
+    mask |= isa;
     ++count;
     at += length + (at[length] == ',' ? 1 : 0);
   }
   if (mask == 0) return ~0u;
-  return (count == 1 ? mask | (mask - 1) : mask) | isa_ref;
+  return (count == 1 ? isa_ceiling(mask) : mask) | isa_ref;
 }
 
 size_t cache_bytes(const cpuinfo_cache* cache, size_t guess) {
@@ -144,7 +188,7 @@ size_t pixel_block(uint32_t isa) {
 }
 
 Cpu make_cpu() {
-  Cpu cpu = {baseline(), core_other, 32u << 10, 512u << 10, 2u << 20, 1, 0};
+  Cpu cpu = {baseline(), core_other, 32u << 10, 512u << 10, 2u << 20, 1, 0, 0};
   if (cpuinfo_initialize()) {
     cpu.isa |= detect();
     if (has_cores) cpu.core = detect_core();
@@ -182,17 +226,39 @@ size_t fast_cores(const cpuinfo_cluster* clusters, size_t count) {
 
 const char* isa_name(uint32_t isa) {
   for (const Level& level : levels) {
-    if (level.bit == isa) return level.name;
+    if (level.isa == isa) return level.name;
   }
   return "?";
 }
 
 uint32_t isa_from_name(const char* name) {
   for (const Level& level : levels) {
-    if (std::strcmp(level.name, name) == 0) return level.bit;
+    if (std::strcmp(level.name, name) == 0) return level.isa;
   }
   return 0;
 }
+
+uint32_t isa_ceiling(uint32_t isa) {
+  for (const Level& level : levels) {
+    if (level.isa == isa) return level.ceiling;
+  }
+  return isa;
+}
+
+namespace {
+
+uint32_t highest_level(bool floats) {
+  uint32_t highest = isa_ref;
+  for (const Level& level : levels) {
+    if ((level.floats || !floats) && (level.isa & ~cpu().isa) == 0) highest = level.isa;
+  }
+  return highest;
+}
+
+}  // namespace
+
+uint32_t float_level() { return highest_level(true); }
+uint32_t byte_level() { return highest_level(false); }
 
 const char* core_name(Core core) {
   for (const CoreName& known : cores) {
@@ -210,7 +276,4 @@ bool core_from_name(const char* name, Core* core) {
 
 }  // namespace quern
 
-extern "C" const char* qn_cpu_level(void) {
-  const uint32_t isa = quern::cpu().isa;
-  return quern::isa_name(1u << (31 - __builtin_clz(isa)));
-}
+extern "C" const char* qn_cpu_level(void) { return quern::isa_name(quern::float_level()); }

@@ -9,15 +9,34 @@ struct cpuinfo_cluster;
 
 namespace quern {
 
-// Instruction set levels, one bit each; a kernel's row names the one it needs.
-enum Isa : uint32_t {
-  isa_ref = 1u << 0,      // plain C++, runs everywhere
-  isa_sse41 = 1u << 1,    // x86 SSE4.1
-  isa_avx2 = 1u << 2,     // AVX2 and FMA
-  isa_avx512 = 1u << 3,   // AVX-512 F, DQ, BW, VL
-  isa_neon = 1u << 8,     // Advanced SIMD of ARM: on arm64 it has FMA
-  isa_neonfma = 1u << 9,  // the same on 32-bit ARM with VFPv4, and so FMA
+// What a CPU can do, one bit each.
+enum Feature : uint32_t {
+  feature_ref = 1u << 0,       // plain C++, runs everywhere
+  feature_sse41 = 1u << 1,     // x86 SSE4.1
+  feature_avx2 = 1u << 2,      // AVX2 and FMA
+  feature_avx512 = 1u << 3,    // AVX-512 F, DQ, BW, VL
+  feature_avxvnni = 1u << 4,   // dot products of bytes in vectors of 256 bits, encoded as AVX
+  feature_vnni = 1u << 5,      // the same, encoded as AVX-512
+  feature_neon = 1u << 8,      // Advanced SIMD of ARM: on arm64 it has FMA
+  feature_neonfma = 1u << 9,   // the same on 32-bit ARM with VFPv4, and so FMA
+  feature_fp16 = 1u << 10,     // arithmetic of half precision
+  feature_dotprod = 1u << 11,  // dot products of bytes
+  feature_i8mm = 1u << 12,     // products of 2x8 and 8x2 bytes
 };
+
+// Named levels: sets of features that kernels are written for. A kernel's row names the one it needs, or a set of its
+// own; it runs where the CPU has all of them. The table in cpu.cc says what a ceiling of QUERN_ISA leaves.
+constexpr uint32_t isa_ref = feature_ref;
+constexpr uint32_t isa_sse41 = feature_sse41;
+constexpr uint32_t isa_avx2 = feature_avx2;
+constexpr uint32_t isa_avxvnni = feature_avx2 | feature_avxvnni;
+constexpr uint32_t isa_avx512 = feature_avx512;
+constexpr uint32_t isa_avx512vnni = feature_avx512 | feature_vnni;
+constexpr uint32_t isa_neon = feature_neon;
+constexpr uint32_t isa_neonfma = feature_neonfma;
+constexpr uint32_t isa_fp16 = feature_neon | feature_fp16;
+constexpr uint32_t isa_dotprod = feature_neon | feature_dotprod;
+constexpr uint32_t isa_i8mm = feature_neon | feature_dotprod | feature_i8mm;
 
 // Kinds of cores, one bit each, for rows made for some of them. Cores that run the same code best are one kind.
 enum Core : uint32_t {
@@ -43,14 +62,14 @@ constexpr size_t reference_pixel_block = 8;
 // What the arithmetic of a level's vectors is like. Fused levels round a product and a sum once, and so give the same
 // bits as each other. Flushing ones take denormals as zeros, and produce zeros (with the sign) instead of them.
 #if defined(__arm__)
-constexpr uint32_t fused_levels = isa_neonfma;
-constexpr uint32_t flushing_levels = isa_neon | isa_neonfma;
+constexpr uint32_t fused_levels = feature_neonfma;
+constexpr uint32_t flushing_levels = feature_neon | feature_neonfma;
 #else
-constexpr uint32_t fused_levels = isa_avx2 | isa_avx512 | isa_neon;
+constexpr uint32_t fused_levels = feature_avx2 | feature_avx512 | feature_neon;
 constexpr uint32_t flushing_levels = 0;
 #endif
 
-// The levels that every CPU has on which the build runs. Small ones for 32-bit ARM take NEON for granted, as compilers
+// The features that every CPU has on which the build runs. Small ones for 32-bit ARM take NEON for granted, as compilers
 // for Android do.
 #if defined(__aarch64__) || (defined(__arm__) && defined(QN_SMALL))
 constexpr uint32_t isa_baseline = isa_ref | isa_neon;
@@ -59,17 +78,18 @@ constexpr uint32_t isa_baseline = isa_ref;
 #endif
 
 struct Cpu {
-  uint32_t isa;                         // mask of Isa, lowered by QUERN_ISA
+  uint32_t isa;                         // mask of Feature, lowered by QUERN_ISA
   Core core;                            // of the fastest ones, or what QUERN_CORE says
   size_t l1_bytes, l2_bytes, l3_bytes;  // data caches seen by one core; a cautious guess where unknown
   size_t fast_cores;                    // of all clusters but the slowest
   size_t pixel_block;                   // pixels of the pixel-blocked layout: tiles of spmm.inc divide it
+  size_t vector_bytes;                  // of vectors whose length is the machine's; 0 where there are none
 };
 
 // Detected once; thread-safe.  Survives a failed cpuinfo_initialize().
 //
-// QUERN_ISA is a ceiling ("avx2": avx2 and everything below it) or a comma-separated list of exact levels
-// ("sse41,avx512"); "ref" is always included.  An unknown name is reported to the log and ignored.
+// QUERN_ISA is a ceiling ("avx2": avx2 and everything below it) or a comma-separated list of levels, which leaves their
+// features alone ("sse41,avx512"); "ref" is always included.  An unknown name is reported to the log and ignored.
 //
 // QUERN_CORE=a55 takes the cores of this machine for others: for measuring, and for machines that cpuinfo does not
 // know. It only decides which of the rows that run anyway are chosen.
@@ -79,10 +99,16 @@ const Cpu& cpu();
 // cluster's, or all cores where none is.
 size_t fast_cores(const cpuinfo_cluster* clusters, size_t count);
 
-// "avx2" for isa_avx2; "?" for anything else than one known bit.
+// "avx2" for isa_avx2; "?" for anything else than the features of a known level.
 const char* isa_name(uint32_t isa);
 // 0 for an unknown name.
 uint32_t isa_from_name(const char* name);
+// The features that are left when `isa`, those of a level, is the ceiling.
+uint32_t isa_ceiling(uint32_t isa);
+// What kernels of floats, or of bytes, may be chosen from: the highest level whose features the CPU has and that such
+// kernels are written for.
+uint32_t float_level();
+uint32_t byte_level();
 
 // "a55" for core_a55.
 const char* core_name(Core core);

@@ -1,7 +1,7 @@
-// In small builds, which have no exceptions: what a call of the C API has acquired so far. Where it gives up
-// (border.h), no destructor runs; the journal is gone through instead, and all of that is released. What existed before
-// the call is not touched, so a call changes existing objects only in its last steps, which cannot fail, or publishes
-// what it makes of them (publish() of border.h).
+// For small builds, which have no exceptions: a journal lists what a call of the C API has acquired so far. When the
+// call gives up (border.h), no destructor runs; instead everything in the journal is released. Objects that are older
+// than the call stay as they are, so a call may change them only in its last steps, which cannot fail, or within
+// publish() of border.h.
 #pragma once
 
 #include <cstddef>
@@ -17,14 +17,14 @@ class Journal {
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
-  // False where there is no memory to note it.
+  // False if there is no memory for the entry.
   bool note(void* thing, size_t argument, Undo undo);
   bool note_again(void* thing, Undo undo);  // the argument counts how often
   bool holds(const void* thing) const { return find(thing) != nullptr; }
   void forget(const void* thing);
   bool forget_once(const void* thing);  // false if it was not noted
   void undo_all();
-  void keep_all();  // all went well
+  void keep_all();  // the call succeeded: nothing is to be undone
 
  private:
   struct Entry {
@@ -42,10 +42,10 @@ class Journal {
 };
 
 #ifdef QN_SMALL
-// In the journal of this thread's call, if it is in one. The first two give up where there is no room, having undone
-// what they were to note.
+// These write to the journal of this thread's current call, if it is within one. note() gives up if there is no memory
+// for the entry, after it has undone the thing.
 void note(void* thing, size_t argument, Undo undo);
-// Another hold on an object with counts, if it is older than the call.
+// Notes one more hold on a shared object that is older than the call; gives up if there is no memory for the entry.
 void note_hold(void* counts, Undo undo);
 void forget(const void* thing);
 void forget_hold(const void* counts);

@@ -27,11 +27,12 @@ constexpr T round_up(T a, T b) {
   return divide_up(a, b) * b;
 }
 
-// Swaps elements of `size` bytes, at most 16, until none is less than the one before.
+// Sorts elements of `size` bytes each, at most 16, in ascending order.
 void heap_sort_bytes(void* elements, size_t count, size_t size, bool (*less)(const void*, const void*, void*),
                      void* context);
 
-// For what is sorted once in a while: std::sort is several times the code, and all types share this.
+// Sorts a range. Meant for code that sorts once in a while: std::sort takes several times the code, and all types share
+// this one.
 template <class T, class Less>
 void heap_sort(T* begin, T* end, Less less) {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 16);
@@ -41,7 +42,7 @@ void heap_sort(T* begin, T* end, Less less) {
   heap_sort_bytes(begin, static_cast<size_t>(end - begin), sizeof(T), compare, &less);
 }
 
-// A slice's bound in a dimension of this size: values below 0 count from behind, -1 is the size itself.
+// Turns a slice's bound in a dimension of this size into an index: values below 0 count from the end, -1 is the size.
 constexpr int64_t slice_bound(int64_t value, size_t size) {
   return value < 0 ? static_cast<int64_t>(size) + 1 + value : value;
 }

@@ -1,4 +1,4 @@
-// All memory of the library comes from here, and so from the user's allocator.
+// The library gets all its memory here, and so from the user's allocator.
 #pragma once
 
 #include <quern/base.h>
@@ -14,16 +14,16 @@ namespace quern {
 
 constexpr size_t cache_line = 64;
 
-// Gives up (border.h) when there is no memory, with std::bad_alloc or, beyond a MemoryLimit, Failure.  `size` 0 is
-// allowed.
+// Gives up (border.h) when there is no memory: throws std::bad_alloc, or Failure when a MemoryLimit is exceeded. `size`
+// may be 0.
 void* allocate(size_t size, size_t alignment = cache_line);
 void release(void* pointer, size_t size) noexcept;  // `pointer` may be NULL
-// For the journal itself (journal.h), which is no part of what it notes: NULL when there is no memory.
+// For the journal's own memory (journal.h), which the journal does not note. NULL when there is no memory.
 void* try_allocate(size_t size, size_t alignment);
 void untracked_release(void* pointer, size_t size) noexcept;
 
-// While one lives, what its thread holds more than at its beginning may not exceed `bytes`; beyond, allocate() gives
-// up. For content that nobody has vouched for. One at a time.
+// While a MemoryLimit lives, its thread may hold at most `bytes` more than at the beginning; beyond that allocate()
+// gives up. For content that nobody has vouched for. A thread has one limit at a time.
 class MemoryLimit {
  public:
   explicit MemoryLimit(size_t bytes);
@@ -33,7 +33,7 @@ class MemoryLimit {
   MemoryLimit& operator=(const MemoryLimit&) = delete;
 };
 
-// Objects made with `new` use the same allocator when they derive from this.
+// Base of classes whose objects `new` is to make by the same allocator.
 struct Allocated {
   static void* operator new(size_t size) { return quern::allocate(size); }
   static void operator delete(void* pointer, size_t size) { quern::release(pointer, size); }
@@ -53,7 +53,7 @@ class Buffer {
   ~Buffer() { quern::release(data_, size_); }
   void* data() const { return data_; }
   size_t size() const { return size_; }
-  // Somebody else releases the bytes.
+  // From now on somebody else owns the bytes and releases them.
   void forget() { data_ = nullptr; }
 
  private:

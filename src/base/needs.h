@@ -1,5 +1,6 @@
-// What this build contains: everything, unless it is trimmed to a list (QUERN_NEEDS in CMake; src/README.md). Code that
-// is not needed stands behind one of these constants, so that nothing refers to it and the linker leaves it out.
+// Constants that say what this build contains: everything, unless the build is trimmed to a list (QUERN_NEEDS in CMake;
+// src/README.md). Code that not every build needs stands behind one of them: where the constant is false nothing refers
+// to the code, and the linker leaves it out.
 #pragma once
 
 #include <string_view>
@@ -16,7 +17,7 @@ constexpr bool has_messages = false;
 constexpr bool has_messages = true;
 #endif
 
-// For size (QUERN_SMALL); trimmed builds are.
+// Is the build compiled for size (QUERN_SMALL)? Trimmed builds always are.
 #ifdef QN_SMALL
 constexpr bool small = true;
 #else
@@ -34,14 +35,15 @@ constexpr bool names(const List& list, std::string_view wanted) {
   return false;
 }
 
-// An operator of op.inc, an algorithm as qn_algorithm_string() calls it.
+// Names of operators are those of op.inc, names of algorithms those of qn_algorithm_string().
 consteval bool has_operator(std::string_view name) { return names(needed::operators, name); }
 consteval bool has_algorithm(std::string_view name) { return names(needed::algorithms, name); }
-// Beyond graph.h: "op" is the interface of op.h, its tuning included.
+// Does the build export more than graph.h needs? "op": the interface of op.h, tuning included; "fd", "bind", "arena":
+// functions of graph.h that only some programs call.
 consteval bool has_api(std::string_view name) { return names(needed::apis, name); }
 
-// Does an entry of the list name this row of a kernel table? "dwconv_f32_k3s1" names the rows qn_dwconv_f32_k3s1_...,
-// "dwconv_f32_np" those called qn_dwconv_f32_np8_... and so on.
+// Does an entry of the list name this row of a kernel table? The entry "dwconv_f32_k3s1" names the rows
+// qn_dwconv_f32_k3s1_..., the entry "dwconv_f32_np" the rows qn_dwconv_f32_np8_..., qn_dwconv_f32_np16_... and so on.
 constexpr bool has_kernel(std::string_view row) {
   row.remove_prefix(std::string_view("qn_").size());
   for (const std::string_view entry : needed::kernels) {
@@ -53,12 +55,13 @@ constexpr bool has_kernel(std::string_view row) {
   return false;
 }
 
-// Is a row that is made for one kind of cores, whose name ends with theirs, or for all in order, to be there?
+// Does the build contain this row, which is made for one kind of cores? The row's name ends with the core's, or with
+// "inorder" for all cores that issue in order.
 constexpr bool for_core(std::string_view row) {
   if (row.ends_with("_inorder")) return names(needed::cores, "a53") || names(needed::cores, "a55");
   return names(needed::cores, row.substr(row.rfind('_') + 1));
 }
-// Is any?
+// Does the build contain any row of that kind?
 constexpr bool has_cores = !needed::cores[0].empty();
 constexpr bool has_all_kernels = names(needed::kernels, "*");
 #else
@@ -72,9 +75,9 @@ constexpr bool has_cores = true;
 constexpr bool has_all_kernels = true;
 #endif
 
-// Weights that are stored as nonzeros, and pixel-blocked tensors, exist for the sake of sparse kernels.
+// Only sparse kernels need weights that are stored as nonzeros, and pixel-blocked tensors.
 constexpr bool has_sparse = has_algorithm("sparse");
-// A convolution adds a residual where graphs have sums, or who calls op.h asks for it.
+// A convolution can be asked to add a residual by a graph with sums, or by a caller of op.h.
 constexpr bool has_residual = has_operator("add") || has_api("op");
 
 }  // namespace quern

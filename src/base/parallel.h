@@ -9,7 +9,8 @@
 
 namespace quern {
 
-// Calls task(i) for i in 0..count-1 through `parallel`, or here and in order when it is NULL or count is 1.
+// Calls task(i) for i in 0..count-1 through `parallel`; on this thread and in order when `parallel` is NULL or count is
+// 1.
 template <class Task>
 void run_tasks(const qn_parallel* parallel, size_t count, Task& task) {
   const auto call = [](void* arg, size_t index) { (*static_cast<Task*>(arg))(index); };

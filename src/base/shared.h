@@ -1,5 +1,6 @@
-// An object with several owners, like std::shared_ptr, in less code: one block holds the object and its counts, types
-// share what ends them, and what a call has counted is undone with the call (journal.h). Counts are atomic.
+// A pointer to an object with several owners, like std::shared_ptr, in less code: one block of memory holds the object
+// and its counts, and all types share the code that ends an object. If a call gives up, the journal takes back what the
+// call has counted (journal.h). Counts are atomic.
 #pragma once
 
 #include <atomic>
@@ -12,17 +13,18 @@
 
 namespace quern {
 
-// How often an object is held, and how often somebody remembers its block, all holders together counting once.
+// How many owners hold an object (Shared), and how many remember its block (Remembered); all holders together count as
+// one rememberer. The object ends with its last holder, the block with its last rememberer.
 struct Counts {
   std::atomic<size_t> holders{1}, rememberers{1};
-  void (*end)(Counts*);  // the object
+  void (*end)(Counts*);  // calls the object's destructor
   size_t size;           // of the block
 
-  // `counts` may be NULL, which is asked here and not wherever an owner comes or goes.
+  // `counts` may be NULL: testing for it here keeps the test out of every place where an owner comes or goes.
   static void hold(Counts* counts);
   static void let_go(Counts* counts) noexcept;
   static void forget(Counts* counts) noexcept;
-  bool hold_again();  // false where the object is gone
+  bool hold_again();  // false if the object has ended
   void remember();
 };
 
@@ -59,7 +61,7 @@ class Shared {
   Counts* counts_ = nullptr;
 };
 
-// Does not keep the object; can tell whether somebody else does.
+// A pointer that does not keep the object alive, like std::weak_ptr; it can tell whether an owner still does.
 template <class T>
 class Remembered {
  public:
@@ -104,7 +106,7 @@ Shared<T> make_shared(A&&... arguments) {
   return {object, &block->counts};
 }
 
-// The block of memory that an object of make_shared() lies in.
+// The block of memory of an object that make_shared() has made.
 template <class T>
 const void* block_of(const T* object) {
   return reinterpret_cast<const char*>(object) - offsetof(SharedBlock<T>, room);

@@ -1,5 +1,5 @@
-// Failing with a message.  Every internal function that can fail returns qn_status; the one that finds
-// the fault writes the message, callers pass the status on with QN_TRY.
+// Failing with a message. Every internal function that can fail returns qn_status; the function that finds the fault
+// writes the message, and its callers pass the status on with QN_TRY.
 #pragma once
 
 #include <quern/base.h>
@@ -9,7 +9,7 @@
 namespace quern {
 
 #ifdef QN_NO_MESSAGES
-// Nothing but what a trimmed build lacks has a message.
+// In such a build fail_without() alone leaves a message.
 template <class... Arguments>
 qn_status fail(qn_status status, const char*, const Arguments&...) {
   return status;
@@ -21,13 +21,13 @@ qn_status fail_within(qn_status status, const char*, const Arguments&...) {
 #else
 // Records the message of the calling thread (printf format, one line) and returns `status`.
 [[gnu::format(printf, 2, 3)]] qn_status fail(qn_status status, const char* format, ...);
-// Puts where that was before the message that is recorded, and ": " in between.
+// Puts text that says where the failure was, and ": ", in front of the message that is recorded already.
 [[gnu::format(printf, 2, 3)]] qn_status fail_within(qn_status status, const char* format, ...);
 #endif
-// QN_UNSUPPORTED, because a trimmed build has no operator, or algorithm, of this name.
+// Returns QN_UNSUPPORTED: a trimmed build does not contain the operator or algorithm (`kind`) of this name.
 qn_status fail_without(const char* kind, const char* name);
 
-// The calling thread's message, which it takes away, and can put back.
+// Takes the calling thread's message away; put_back() restores it.
 class EarlierMessage {
  public:
   EarlierMessage();

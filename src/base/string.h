@@ -1,5 +1,5 @@
-// Text that its object owns, like std::string, in less code: characters in a Vector. Whatever reads text takes a
-// std::string_view, which a String becomes by itself.
+// A string that owns its characters, like std::string, in less code: it keeps them in a Vector. Functions that read
+// text take a std::string_view, to which a String converts by itself.
 #pragma once
 
 #include <string_view>
@@ -22,7 +22,7 @@ class String {
   size_t size() const { return empty() ? 0 : characters_.size() - 1; }
   bool empty() const { return characters_.empty(); }
 
-  // `text` lies elsewhere.
+  // `text` must not be part of this string.
   String& append(std::string_view text);
   String& operator+=(std::string_view text) { return append(text); }
   String& operator+=(char c) { return append({&c, 1}); }
@@ -33,7 +33,7 @@ class String {
   friend bool operator<(const String& a, const String& b) { return compare(a, b) < 0; }
 
  private:
-  Vector<char> characters_;  // and a zero behind, or none at all
+  Vector<char> characters_;  // with a zero at the end; an empty string has no elements at all
 };
 
 }  // namespace quern

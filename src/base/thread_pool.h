@@ -1,4 +1,4 @@
-// A pthreadpool the library owns.
+// A pthreadpool that the library owns.
 #pragma once
 
 #include <quern/base.h>
@@ -17,9 +17,10 @@ using Pool = std::unique_ptr<pthreadpool, PoolDeleter>;
 
 constexpr size_t max_threads = 1024;
 
-// NULL (which runs on the caller) for one thread. QN_OUT_OF_MEMORY where the system starts no more threads, which is
-// tried before: only if another process, or another part of this one, takes the last ones in that moment, pthreadpool
-// will still wait for threads that never come.
+// Makes a pool; for one thread the pool is NULL, and work runs on the caller. Returns QN_OUT_OF_MEMORY if the system
+// cannot start so many threads: make_pool() starts and ends as many once, because pthreadpool would wait forever for
+// threads that never come. It still would if another process, or another part of this one, took the last threads
+// between this trial and the pool's start.
 qn_status make_pool(size_t threads, Pool* pool);
 
 }  // namespace quern

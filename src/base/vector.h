@@ -1,6 +1,7 @@
-// A growing array, like std::vector, in less code: it counts its elements, where std::vector divides a distance by
-// their size whenever it is asked for them, and types whose elements are copied as bytes share what moves these. Of
-// std::vector's members it has those that the library uses; elements are at least 16-byte aligned.
+// A growing array, like std::vector, in less code. It stores the number of its elements, where std::vector divides a
+// distance by their size whenever somebody asks for the number; and all types whose elements may be copied as bytes
+// share the code that moves them. It has those members of std::vector that the library uses. Its memory is aligned to
+// 16 bytes.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +18,7 @@
 
 namespace quern {
 
-// What vectors of all types share. `element` is the bytes of one.
+// The part that vectors of all types share. `element` is the size of an element in bytes.
 class VectorBase {
  public:
   size_t size() const { return size_; }
@@ -32,13 +33,13 @@ class VectorBase {
   ~VectorBase() = default;
   void swap(VectorBase& other) noexcept;
   void free(size_t element) noexcept;
-  // The capacity to take for `more`; gives up where none will do.
+  // The capacity to allocate for `more` further elements; gives up if it would overflow.
   size_t grown(size_t more, size_t element) const;
 
-  // Of types that are copied as bytes:
+  // For types that are copied as bytes:
   void reserve_bytes(size_t count, size_t element);
-  void resize_bytes(size_t count, size_t element);  // with zeros
-  // Room for `count` more at an index, not initialised.
+  void resize_bytes(size_t count, size_t element);  // new elements are zeros
+  // Makes room for `count` more elements at an index and returns it uninitialised.
   void* insert_bytes(size_t index, size_t count, size_t element);
   void append_bytes(const void* from, size_t count, size_t element);
 
@@ -67,7 +68,8 @@ class Vector : public VectorBase {
   }
   Vector(const Vector& other) : Vector(other.begin(), other.end()) {}
   Vector(Vector&& other) noexcept = default;
-  // Two, not one that takes a copy: for clang, what assigns members by that one cannot throw, though the copy can.
+  // Two operators, not one that takes its argument by value: with that one clang takes a class whose members are
+  // vectors for one whose assignment cannot throw, although the copy can.
   Vector& operator=(const Vector& other) { return *this = Vector(other); }
   Vector& operator=(Vector&& other) noexcept {
     Vector taken(std::move(other));
@@ -113,7 +115,7 @@ class Vector : public VectorBase {
     }
   }
   void resize(size_t count, const T& value) {
-    const T kept = value;  // as `value` may be an element
+    const T kept = value;  // `value` may be an element of this vector
     shrink(count);
     reserve(count);
     for (; size_ < count; ++size_) ::new (end()) T(kept);
@@ -144,7 +146,7 @@ class Vector : public VectorBase {
   void push_back(T&& value) { emplace_back(std::move(value)); }
   void pop_back() { shrink(size_ - 1); }
 
-  // `first` and `last` lie elsewhere.
+  // The range must not be part of this vector.
   template <std::forward_iterator I>
   T* insert(const T* at, I first, I last) {
     const size_t index = static_cast<size_t>(at - begin());

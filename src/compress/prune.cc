@@ -18,10 +18,10 @@ namespace {
 struct Layer {
   size_t constant;                // index
   Vector<size_t> shape;           // O, ..., I
-  size_t groups, out, depth;      // of one group; elements of a row
+  size_t groups, out, depth;      // output channels of one group; elements of a row
   size_t block_rows = 0;          // of one group
-  double density = 1;             // of blocks, as the schedule wants it
-  Vector<float> magnitudes = {};  // of blocks: block rows of all groups, then positions
+  double density = 1;             // the part of the blocks that the schedule wants to keep
+  Vector<float> magnitudes = {};  // of every block: by block rows of all groups, then by positions
 
   size_t blocks() const { return groups * block_rows * depth; }
 };
@@ -32,7 +32,7 @@ bool is_depthwise(const Node& node, const Tensor& weights) {
   return node.kind == OpKind::conv2d && node.attributes.groups > 1 && weights.shape[3] == 1;
 }
 
-// Weights that several layers share are one layer here, which is pruned if all of them may be.
+// Weights that several layers share count as one layer here, which is pruned only if all of them may be.
 Vector<Layer> layers_of(const Graph& graph, size_t block) {
   std::set<int> dense, seen;
   Vector<Layer> layers;
@@ -53,8 +53,8 @@ Vector<Layer> layers_of(const Graph& graph, size_t block) {
   return layers;
 }
 
-// Calls visit(block, first, rows): the block with this index has `rows` weights, in rows of the matrix from element
-// `first` on.
+// Calls visit(block, first, rows) for every block: `block` is its index. It has `rows` weights in successive rows of
+// the matrix, the first of them at element `first`.
 template <class Visit>
 void each_block(const Layer& layer, size_t block, Visit&& visit) {
   size_t index = 0;
@@ -66,7 +66,7 @@ void each_block(const Layer& layer, size_t block, Visit&& visit) {
   }
 }
 
-// What is not a number stays.
+// A block that holds a NaN stays.
 void measure(const float* weights, size_t block, Layer* layer) {
   layer->magnitudes.resize(layer->blocks());
   each_block(*layer, block, [&](size_t index, size_t first, size_t rows) {
@@ -81,7 +81,7 @@ size_t to_remove(size_t blocks, double density) {
   return static_cast<size_t>(std::llround(static_cast<double>(blocks) * (1 - density)));
 }
 
-// Which of the blocks are the `count` smallest; of equals, the first.
+// Marks the `count` smallest blocks; of equal ones the first.
 Vector<bool> smallest(const Vector<float>& magnitudes, size_t count) {
   Vector<bool> result(magnitudes.size());
   if (count == 0) return result;
@@ -98,15 +98,15 @@ Vector<bool> smallest(const Vector<float>& magnitudes, size_t count) {
   return result;
 }
 
-// Densities of the Erdos-Renyi kernel, times what makes their mean the one wanted. Layers that would be more than full
-// are full, and the others share the rest.
+// Sets the densities of the Erdos-Renyi kernel, times a factor that makes their mean the wanted one. Layers that would
+// be more than full are full, and the others share the rest.
 void set_erk_densities(double density, Vector<Layer>* layers) {
   const auto dimensions = [](const Layer& layer) {
     return static_cast<double>(std::accumulate(layer.shape.begin(), layer.shape.end(), size_t{0}));
   };
   Vector<bool> full(layers->size());
   for (bool settled = false; !settled;) {
-    double wanted = 0, share = 0;  // blocks to keep in layers that are not full; what they ask for at factor 1
+    double wanted = 0, share = 0;  // blocks to keep in layers that are not full; blocks they would keep at factor 1
     for (size_t i = 0; i < layers->size(); ++i) {
       const Layer& layer = (*layers)[i];
       const auto blocks = static_cast<double>(layer.blocks());
@@ -128,7 +128,7 @@ void set_erk_densities(double density, Vector<Layer>* layers) {
   }
 }
 
-// Per layer: which blocks go.
+// For every layer: which blocks become 0.
 Vector<Vector<bool>> choose(const PruneOptions& options, Vector<Layer>* layers) {
   Vector<Vector<bool>> removed;
   if (options.schedule == Schedule::global) {
@@ -157,7 +157,7 @@ double squares(const float* weights, size_t count) {
   return sum;
 }
 
-// The layer's constant without the blocks that go.
+// Sets the marked blocks of the layer's constant to 0.
 void apply(const PruneOptions& options, const Layer& layer, const Vector<bool>& removed, Constant* constant) {
   const auto* from = static_cast<const float*>(constant->data);
   const size_t count = constant->bytes / sizeof(float);

@@ -22,7 +22,8 @@
 // Arguments  channels  >= 1
 //            pixels    output pixels, >= 1
 //            taps      T >= 1
-//            offsets, step, a, zero (4 * channels bytes of zeros)
+//            offsets, step, a
+//            zero      a pixel of padding, `channels` elements: zeros, or the zero point of quantized numbers
 //            w         packed weights, aligned to 64
 //            c         pixel x at c + x * c_stride bytes
 //
@@ -36,11 +37,12 @@
 //                      y = 0         `------'          `------'          `------'
 //                      y = 1            `------'          `------'          `------'
 //
-// A negative offset stands for zeros.
+// A negative offset stands for the pixel `zero`.
 //
 // Arguments  channels, pixels, offsets, a, w as above
 //            rows      output rows there are, 1 .. R; entries that none of them needs are not read
 //            c         pixel (y, x) at c + y * row_stride + x * c_stride bytes
+//            zero      as above; kernels of f32 may know that it is zeros, and not read it
 //
 // Memory     of rows and tiles: reads exactly the named rows, `zero` only where the table asks for it, whole panels,
 //            and *p. Writes exactly `channels` floats per pixel. Addresses of A and C: multiples of 4. C overlaps
@@ -98,34 +100,22 @@
 extern "C" {
 
 typedef void (*qn_dwconv_fn)(size_t channels, size_t pixels, size_t taps, const int32_t* offsets, size_t step,
-                             const void* a, const void* zero, const void* w, void* c, size_t c_stride,
-                             const qn_minmax_f32* p);
+                             const void* a, const void* zero, const void* w, void* c, size_t c_stride, const void* p);
 typedef void (*qn_dwconv_tile_fn)(size_t channels, size_t pixels, size_t rows, const int32_t* offsets, const void* a,
-                                  const void* w, void* c, size_t row_stride, size_t c_stride, const qn_minmax_f32* p);
+                                  const void* w, void* c, size_t row_stride, size_t c_stride, const void* p,
+                                  const void* zero);
 typedef void (*qn_dwconv_plane_fn)(size_t pixels, size_t kernel_h, size_t kernel_w, const int32_t* offsets,
                                    const void* masks, size_t mask_stride, const void* a, const void* w, void* c,
-                                   size_t c_stride, const qn_minmax_f32* p);
+                                   size_t c_stride, const void* p);
 
 typedef void (*qn_dwconv_half_fn)(size_t rows, size_t columns, const void* a, size_t a_stride, const void* w, void* c,
-                                  size_t c_stride, const qn_minmax_f32* p);
+                                  size_t c_stride, const void* p);
 
-#define QN_DWCONV_ROW(type, nr, isa, layout, name)                                                           \
-  void name(size_t channels, size_t pixels, size_t taps, const int32_t* offsets, size_t step, const void* a, \
-            const void* zero, const void* w, void* c, size_t c_stride, const qn_minmax_f32* p);
-#define QN_DWCONV_TILE_ROW(type, kernel, stride, rows, nr, isa, layout, name)                                   \
-  void name(size_t channels, size_t pixels, size_t rows_, const int32_t* offsets, const void* a, const void* w, \
-            void* c, size_t row_stride, size_t c_stride, const qn_minmax_f32* p);
-#define QN_DWCONV_PLANE_ROW(type, kernel, block, lanes, isa, layout, name)                              \
-  void name(size_t pixels, size_t kernel_h, size_t kernel_w, const int32_t* offsets, const void* masks, \
-            size_t mask_stride, const void* a, const void* w, void* c, size_t c_stride, const qn_minmax_f32* p);
-#define QN_DWCONV_HALF_ROW(type, lanes, isa, layout, name)                                                        \
-  void name(size_t rows, size_t columns, const void* a, size_t a_stride, const void* w, void* c, size_t c_stride, \
-            const qn_minmax_f32* p);
+#define QN_DWCONV_ROW(type, nr, isa, layout, name) QN_DECLARE_KERNEL(qn_dwconv_fn, name)
+#define QN_DWCONV_TILE_ROW(type, kernel, stride, rows, nr, isa, layout, name) QN_DECLARE_KERNEL(qn_dwconv_tile_fn, name)
+#define QN_DWCONV_PLANE_ROW(type, kernel, block, lanes, isa, layout, name) QN_DECLARE_KERNEL(qn_dwconv_plane_fn, name)
+#define QN_DWCONV_HALF_ROW(type, lanes, isa, layout, name) QN_DECLARE_KERNEL(qn_dwconv_half_fn, name)
 #include "kernel/dwconv.inc"
-#undef QN_DWCONV_ROW
-#undef QN_DWCONV_TILE_ROW
-#undef QN_DWCONV_PLANE_ROW
-#undef QN_DWCONV_HALF_ROW
 
 }  // extern "C"
 

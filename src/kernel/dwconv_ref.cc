@@ -4,60 +4,30 @@ namespace quern {
 namespace {
 
 constexpr DwconvRow row_rows[] = {
-#define QN_DWCONV_ROW(type, nr, isa, layout, name) {{#name, QN_##type, isa_##isa, QN_LAYOUT_##layout}, nr, name},
-#define QN_DWCONV_TILE_ROW(type, kernel, stride, rows, nr, isa, layout, name)
-#define QN_DWCONV_PLANE_ROW(type, kernel, block, lanes, isa, layout, name)
-#define QN_DWCONV_HALF_ROW(type, lanes, isa, layout, name)
+#define QN_DWCONV_ROW(type, nr, isa, layout, name) {QN_ROW(type, isa, layout, name), nr, name},
 #include "kernel/dwconv.inc"
-#undef QN_DWCONV_ROW
-#undef QN_DWCONV_TILE_ROW
-#undef QN_DWCONV_PLANE_ROW
-#undef QN_DWCONV_HALF_ROW
 };
 
 constexpr DwconvTileRow tile_rows[] = {
-#define QN_DWCONV_ROW(type, nr, isa, layout, name)
 #define QN_DWCONV_TILE_ROW(type, kernel, stride, rows, nr, isa, layout, name) \
-  {{#name, QN_##type, isa_##isa, QN_LAYOUT_##layout}, kernel, stride, rows, nr, name},
-#define QN_DWCONV_PLANE_ROW(type, kernel, block, lanes, isa, layout, name)
-#define QN_DWCONV_HALF_ROW(type, lanes, isa, layout, name)
+  {QN_ROW(type, isa, layout, name), kernel, stride, rows, nr, name},
 #include "kernel/dwconv.inc"
-#undef QN_DWCONV_ROW
-#undef QN_DWCONV_TILE_ROW
-#undef QN_DWCONV_PLANE_ROW
-#undef QN_DWCONV_HALF_ROW
 };
 
 constexpr DwconvPlaneRow plane_rows[] = {
-#define QN_DWCONV_ROW(type, nr, isa, layout, name)
-#define QN_DWCONV_TILE_ROW(type, kernel, stride, rows, nr, isa, layout, name)
 #define QN_DWCONV_PLANE_ROW(type, kernel, block, lanes, isa, layout, name) \
-  {{#name, QN_##type, isa_##isa, QN_LAYOUT_##layout}, kernel, block, lanes, name},
-#define QN_DWCONV_HALF_ROW(type, lanes, isa, layout, name)
+  {QN_ROW(type, isa, layout, name), kernel, block, lanes, name},
 #include "kernel/dwconv.inc"
-#undef QN_DWCONV_ROW
-#undef QN_DWCONV_TILE_ROW
-#undef QN_DWCONV_PLANE_ROW
-#undef QN_DWCONV_HALF_ROW
 };
 
 constexpr DwconvHalfRow half_rows[] = {
-#define QN_DWCONV_ROW(type, nr, isa, layout, name)
-#define QN_DWCONV_TILE_ROW(type, kernel, stride, rows, nr, isa, layout, name)
-#define QN_DWCONV_PLANE_ROW(type, kernel, block, lanes, isa, layout, name)
-#define QN_DWCONV_HALF_ROW(type, lanes, isa, layout, name) \
-  {{#name, QN_##type, isa_##isa, QN_LAYOUT_##layout}, lanes, name},
+#define QN_DWCONV_HALF_ROW(type, lanes, isa, layout, name) {QN_ROW(type, isa, layout, name), lanes, name},
 #include "kernel/dwconv.inc"
-#undef QN_DWCONV_ROW
-#undef QN_DWCONV_TILE_ROW
-#undef QN_DWCONV_PLANE_ROW
-#undef QN_DWCONV_HALF_ROW
 };
 
 constexpr size_t nr = 8;
 
-// One pixel. Kernel columns of `kernel` offsets lie `column` entries apart. Without `zero`, padding is not read. One
-// copy of it is enough.
+// One pixel. Kernel columns of `kernel` offsets lie `column` entries apart. One copy of it is enough.
 [[gnu::noinline, gnu::noclone]] void pixel(size_t channels, size_t taps, size_t kernel, const int32_t* offsets,
                                            size_t column, const void* a, const void* zero, const void* w, void* c,
                                            const qn_minmax_f32& p) {
@@ -70,48 +40,47 @@ constexpr size_t nr = 8;
     for (size_t t = 0; t < taps; ++t) {
       const int32_t offset = offsets[t / kernel * column + t % kernel];
       const auto* row = static_cast<const float*>(offset < 0 ? zero : static_cast<const char*>(a) + offset);
-      for (size_t i = 0; i < count; ++i) sum[i] += (row == nullptr ? 0 : row[c0 + i]) * panel[(t + 1) * nr + i];
+      for (size_t i = 0; i < count; ++i) sum[i] += row[c0 + i] * panel[(t + 1) * nr + i];
     }
     for (size_t i = 0; i < count; ++i) out[c0 + i] = clamp(sum[i], p);
   }
 }
 
 void tile(size_t kernel, size_t stride, size_t channels, size_t pixels, size_t rows, const int32_t* offsets,
-          const void* a, const void* w, void* c, size_t row_stride, size_t c_stride, const qn_minmax_f32* p) {
+          const void* a, const void* w, void* c, size_t row_stride, size_t c_stride, const void* p, const void* zero) {
   const size_t column = (2 - 1) * stride + kernel;
   for (size_t y = 0; y < rows; ++y) {
     for (size_t x = 0; x < pixels; ++x) {
-      pixel(channels, kernel * kernel, kernel, offsets + x * stride * column + y * stride, column, a, nullptr, w,
-            static_cast<char*>(c) + y * row_stride + x * c_stride, *p);
+      pixel(channels, kernel * kernel, kernel, offsets + x * stride * column + y * stride, column, a, zero, w,
+            static_cast<char*>(c) + y * row_stride + x * c_stride, minmax_of(p));
     }
   }
 }
 
 }  // namespace
 
-std::span<const DwconvRow> dwconv_rows() { return built<row_rows>; }
-std::span<const DwconvTileRow> dwconv_tile_rows() { return built<tile_rows>; }
-std::span<const DwconvPlaneRow> dwconv_plane_rows() { return built<plane_rows>; }
-std::span<const DwconvHalfRow> dwconv_half_rows() { return built<half_rows>; }
+std::span<const DwconvRow> dwconv_rows() { return built<row_rows>(); }
+std::span<const DwconvTileRow> dwconv_tile_rows() { return built<tile_rows>(); }
+std::span<const DwconvPlaneRow> dwconv_plane_rows() { return built<plane_rows>(); }
+std::span<const DwconvHalfRow> dwconv_half_rows() { return built<half_rows>(); }
 
 }  // namespace quern
 
 extern "C" {
 
 void qn_dwconv_f32_np8_ref(size_t channels, size_t pixels, size_t taps, const int32_t* offsets, size_t step,
-                           const void* a, const void* zero, const void* w, void* c, size_t c_stride,
-                           const qn_minmax_f32* p) {
+                           const void* a, const void* zero, const void* w, void* c, size_t c_stride, const void* p) {
   for (size_t x = 0; x < pixels; ++x) {
     const auto* table = reinterpret_cast<const int32_t*>(reinterpret_cast<const char*>(offsets) + x * step);
-    quern::pixel(channels, taps, taps, table, 0, a, zero, w, static_cast<char*>(c) + x * c_stride, *p);
+    quern::pixel(channels, taps, taps, table, 0, a, zero, w, static_cast<char*>(c) + x * c_stride, quern::minmax_of(p));
   }
 }
 
-#define TILE(kernel, stride)                                                                                       \
-  void qn_dwconv_f32_k##kernel##s##stride##_2x8_ref(size_t channels, size_t pixels, size_t rows,                   \
-                                                    const int32_t* offsets, const void* a, const void* w, void* c, \
-                                                    size_t row_stride, size_t c_stride, const qn_minmax_f32* p) {  \
-    quern::tile(kernel, stride, channels, pixels, rows, offsets, a, w, c, row_stride, c_stride, p);                \
+#define TILE(kernel, stride)                                                                                      \
+  void qn_dwconv_f32_k##kernel##s##stride##_2x8_ref(                                                              \
+      size_t channels, size_t pixels, size_t rows, const int32_t* offsets, const void* a, const void* w, void* c, \
+      size_t row_stride, size_t c_stride, const void* p, const void* zero) {                                      \
+    quern::tile(kernel, stride, channels, pixels, rows, offsets, a, w, c, row_stride, c_stride, p, zero);         \
   }
 TILE(3, 1)
 TILE(3, 2)
@@ -120,7 +89,7 @@ TILE(5, 2)
 
 void qn_dwconv_f32_plane_ref(size_t pixels, size_t kernel_h, size_t kernel_w, const int32_t* offsets, const void* masks,
                              size_t mask_stride, const void* a, const void* w, void* c, size_t c_stride,
-                             const qn_minmax_f32* p) {
+                             const void* p) {
   constexpr size_t block = quern::reference_pixel_block;
   const auto* weights = static_cast<const float*>(w);
   for (size_t x = 0; x < pixels; ++x) {
@@ -131,12 +100,13 @@ void qn_dwconv_f32_plane_ref(size_t pixels, size_t kernel_h, size_t kernel_w, co
       const auto* in = reinterpret_cast<const float*>(static_cast<const char*>(a) + offsets[t]);
       sum += (counts ? in[x] : 0) * weights[t + 1];
     }
-    reinterpret_cast<float*>(static_cast<char*>(c) + x / block * c_stride)[x % block] = quern::clamp(sum, *p);
+    reinterpret_cast<float*>(static_cast<char*>(c) + x / block * c_stride)[x % block] =
+        quern::clamp(sum, quern::minmax_of(p));
   }
 }
 
 void qn_dwconv_f32_half_k3_ref(size_t rows, size_t columns, const void* a, size_t a_stride, const void* w, void* c,
-                               size_t c_stride, const qn_minmax_f32* p) {
+                               size_t c_stride, const void* p) {
   const auto* weights = static_cast<const float*>(w);
   for (size_t y = 0; y < rows; ++y) {
     for (size_t x = 0; x < columns; ++x) {
@@ -145,7 +115,7 @@ void qn_dwconv_f32_half_k3_ref(size_t rows, size_t columns, const void* a, size_
         const auto* row = reinterpret_cast<const float*>(static_cast<const char*>(a) + (2 * y + t % 3) * a_stride);
         sum += (x == 0 && t < 3 ? 0 : row[2 * x + t / 3 - 1]) * weights[t + 1];
       }
-      reinterpret_cast<float*>(static_cast<char*>(c) + y * c_stride)[x] = quern::clamp(sum, *p);
+      reinterpret_cast<float*>(static_cast<char*>(c) + y * c_stride)[x] = quern::clamp(sum, quern::minmax_of(p));
     }
   }
 }

@@ -9,9 +9,8 @@
 // vreduce   max of x;  or  y[i] = exp(x[i] - shift) and the sum of y   (softmax)
 //
 // Arguments  n: elements, >= 1. rows, channels >= 1; strides in bytes.
-// Memory     Reads and writes exactly the described elements; addresses are multiples of 4; y may be x (or a, or b;
-// b[0]
-//            of vbinaryc is read before y is written), else it overlaps nothing.
+// Memory     Reads and writes exactly the described elements; addresses are multiples of 4; y may be x (or a, or
+//            b; b[0] of vbinaryc is read before y is written), else it overlaps nothing.
 // Numbers    Only +, -, *, /, square root and comparisons in a stated order, without FMA: every level gives the bits of
 //            the reference (but for the sign of a zero maximum and the payload of NaN). Power with an exponent other
 //            than 1, 2, 0.5 (square root), -1 uses the C library everywhere. The sum of vreduce: element i is added to
@@ -34,26 +33,18 @@ struct qn_unary_f32 {
   float alpha, beta, gamma;  // clamp: min, max. power: (alpha * x + beta) ^ gamma. Others: not read.
 };
 
-typedef void (*qn_vunary_fn)(size_t n, const float* x, float* y, const qn_unary_f32* p);
-typedef void (*qn_vbinary_fn)(size_t n, const float* a, const float* b, float* y, const qn_minmax_f32* p);
-typedef void (*qn_vchannel_fn)(size_t rows, size_t channels, const float* x, size_t x_stride, const float* scale,
-                               const float* bias, float* y, size_t y_stride, const qn_minmax_f32* p);
+typedef void (*qn_vunary_fn)(size_t n, const void* x, void* y, const void* p);
+typedef void (*qn_vbinary_fn)(size_t n, const void* a, const void* b, void* y, const void* p);
+typedef void (*qn_vchannel_fn)(size_t rows, size_t channels, const void* x, size_t x_stride, const void* scale,
+                               const void* bias, void* y, size_t y_stride, const void* p);
 // Returns the maximum (x only; y and shift not used) or the sum.
 typedef float (*qn_vreduce_fn)(size_t n, const float* x, float* y, float shift);
 
-#define QN_VUNARY_ROW(type, kind, isa, layout, name) \
-  void name(size_t n, const float* x, float* y, const qn_unary_f32* p);
-#define QN_VBINARY_ROW(type, kind, isa, layout, name) \
-  void name(size_t n, const float* a, const float* b, float* y, const qn_minmax_f32* p);
-#define QN_VCHANNEL_ROW(type, kind, isa, layout, name)                                                            \
-  void name(size_t rows, size_t channels, const float* x, size_t x_stride, const float* scale, const float* bias, \
-            float* y, size_t y_stride, const qn_minmax_f32* p);
-#define QN_VREDUCE_ROW(type, kind, isa, layout, name) float name(size_t n, const float* x, float* y, float shift);
+#define QN_VUNARY_ROW(type, kind, isa, layout, name) QN_DECLARE_KERNEL(qn_vunary_fn, name)
+#define QN_VBINARY_ROW(type, kind, isa, layout, name) QN_DECLARE_KERNEL(qn_vbinary_fn, name)
+#define QN_VCHANNEL_ROW(type, kind, isa, layout, name) QN_DECLARE_KERNEL(qn_vchannel_fn, name)
+#define QN_VREDUCE_ROW(type, kind, isa, layout, name) QN_DECLARE_KERNEL(qn_vreduce_fn, name)
 #include "kernel/eltwise.inc"
-#undef QN_VUNARY_ROW
-#undef QN_VBINARY_ROW
-#undef QN_VCHANNEL_ROW
-#undef QN_VREDUCE_ROW
 
 }  // extern "C"
 

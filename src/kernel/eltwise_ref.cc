@@ -9,85 +9,71 @@ namespace quern {
 namespace {
 
 // One table per kind of function from the one list of rows.
-#define QN_ELTWISE_ENTRY(Kind, type, kind, isa, layout, name) \
-  {{#name, QN_##type, isa_##isa, QN_LAYOUT_##layout}, Kind::kind, name},
-#define QN_NO_ROW(...)
+#define QN_ELTWISE_ENTRY(Kind, type, kind, isa, layout, name) {QN_ROW(type, isa, layout, name), Kind::kind, name},
 
-#define QN_VUNARY_ROW(...) QN_ELTWISE_ENTRY(UnaryKind, __VA_ARGS__)
-#define QN_VBINARY_ROW QN_NO_ROW
-#define QN_VCHANNEL_ROW QN_NO_ROW
-#define QN_VREDUCE_ROW QN_NO_ROW
 constexpr UnaryRow unary_table[] = {
+#define QN_VUNARY_ROW(...) QN_ELTWISE_ENTRY(UnaryKind, __VA_ARGS__)
 #include "kernel/eltwise.inc"
 };
-#undef QN_VUNARY_ROW
-#define QN_VUNARY_ROW QN_NO_ROW
-
-#undef QN_VBINARY_ROW
-#define QN_VBINARY_ROW(...) QN_ELTWISE_ENTRY(BinaryKind, __VA_ARGS__)
 constexpr BinaryRow binary_table[] = {
+#define QN_VBINARY_ROW(...) QN_ELTWISE_ENTRY(BinaryKind, __VA_ARGS__)
 #include "kernel/eltwise.inc"
 };
-#undef QN_VBINARY_ROW
-#define QN_VBINARY_ROW QN_NO_ROW
-
-#undef QN_VCHANNEL_ROW
-#define QN_VCHANNEL_ROW(...) QN_ELTWISE_ENTRY(ChannelKind, __VA_ARGS__)
 constexpr ChannelRow channel_table[] = {
+#define QN_VCHANNEL_ROW(...) QN_ELTWISE_ENTRY(ChannelKind, __VA_ARGS__)
 #include "kernel/eltwise.inc"
 };
-#undef QN_VCHANNEL_ROW
-#define QN_VCHANNEL_ROW QN_NO_ROW
-
-#undef QN_VREDUCE_ROW
-#define QN_VREDUCE_ROW(...) QN_ELTWISE_ENTRY(ReduceKind, __VA_ARGS__)
 constexpr ReduceRow reduce_table[] = {
+#define QN_VREDUCE_ROW(...) QN_ELTWISE_ENTRY(ReduceKind, __VA_ARGS__)
 #include "kernel/eltwise.inc"
 };
 
 template <class F>
-void unary(size_t n, const float* x, float* y, F f) {
+void unary(size_t n, const void* from, void* to, F f) {
+  const float* x = floats(from);
+  float* y = floats(to);
   for (size_t i = 0; i < n; ++i) y[i] = f(x[i]);
 }
 
 template <class F>
-void channel(size_t rows, size_t channels, const float* x, size_t x_stride, float* y, size_t y_stride, F f) {
+void channel(size_t rows, size_t channels, const void* x, size_t x_stride, void* y, size_t y_stride, F f) {
   for (size_t r = 0; r < rows; ++r) {
-    const auto* in = reinterpret_cast<const float*>(reinterpret_cast<const char*>(x) + r * x_stride);
-    auto* out = reinterpret_cast<float*>(reinterpret_cast<char*>(y) + r * y_stride);
+    const float* in = floats(static_cast<const char*>(x) + r * x_stride);
+    float* out = floats(static_cast<char*>(y) + r * y_stride);
     for (size_t c = 0; c < channels; ++c) out[c] = f(in[c], r, c);
   }
 }
 
 }  // namespace
 
-std::span<const UnaryRow> unary_rows() { return built<unary_table>; }
-std::span<const BinaryRow> binary_rows() { return built<binary_table>; }
-std::span<const ChannelRow> channel_rows() { return built<channel_table>; }
-std::span<const ReduceRow> reduce_rows() { return built<reduce_table>; }
+std::span<const UnaryRow> unary_rows() { return built<unary_table>(); }
+std::span<const BinaryRow> binary_rows() { return built<binary_table>(); }
+std::span<const ChannelRow> channel_rows() { return built<channel_table>(); }
+std::span<const ReduceRow> reduce_rows() { return built<reduce_table>(); }
 
 }  // namespace quern
 
 extern "C" {
 
-void qn_vclamp_f32_ref(size_t n, const float* x, float* y, const qn_unary_f32* p) {
-  quern::unary(n, x, y, [=](float v) { return quern::clamp_to(v, p->alpha, p->beta); });
+void qn_vclamp_f32_ref(size_t n, const void* x, void* y, const void* p) {
+  const auto& limits = *static_cast<const qn_unary_f32*>(p);
+  quern::unary(n, x, y, [=](float v) { return quern::clamp_to(v, limits.alpha, limits.beta); });
 }
-void qn_vsigmoid_f32_ref(size_t n, const float* x, float* y, const qn_unary_f32*) {
+void qn_vsigmoid_f32_ref(size_t n, const void* x, void* y, const void*) {
   quern::unary(n, x, y, [](float v) { return quern::sigmoid_of(v); });
 }
-void qn_vtanh_f32_ref(size_t n, const float* x, float* y, const qn_unary_f32*) {
+void qn_vtanh_f32_ref(size_t n, const void* x, void* y, const void*) {
   quern::unary(n, x, y, [](float v) { return quern::tanh_of(v); });
 }
-void qn_vhswish_f32_ref(size_t n, const float* x, float* y, const qn_unary_f32*) {
+void qn_vhswish_f32_ref(size_t n, const void* x, void* y, const void*) {
   quern::unary(n, x, y, [](float v) { return quern::hswish_of(v); });
 }
-void qn_vexp_f32_ref(size_t n, const float* x, float* y, const qn_unary_f32*) {
+void qn_vexp_f32_ref(size_t n, const void* x, void* y, const void*) {
   quern::unary(n, x, y, [](float v) { return quern::exp_of(v); });
 }
 
-void qn_vpower_f32_ref(size_t n, const float* x, float* y, const qn_unary_f32* p) {
-  const float alpha = p->alpha, beta = p->beta, gamma = p->gamma;
+void qn_vpower_f32_ref(size_t n, const void* x, void* y, const void* p) {
+  const auto [alpha, beta, gamma] = *static_cast<const qn_unary_f32*>(p);
   // Exponents with an exact formula do without the C library.
   if (gamma == 1) {
     quern::unary(n, x, y, [=](float v) { return alpha * v + beta; });
@@ -102,10 +88,12 @@ void qn_vpower_f32_ref(size_t n, const float* x, float* y, const qn_unary_f32* p
   }
 }
 
-#define QN_BINARY(name, expression)                                                                       \
-  void qn_v##name##_f32_ref(size_t n, const float* a, const float* b, float* y, const qn_minmax_f32* p) { \
-    [[maybe_unused]] const float b0 = b[0]; /* before y, which may be b, is written */                    \
-    for (size_t i = 0; i < n; ++i) y[i] = quern::clamp(expression, *p);                                   \
+#define QN_BINARY(name, expression)                                                              \
+  void qn_v##name##_f32_ref(size_t n, const void* a_, const void* b_, void* y_, const void* p) { \
+    const float *a = quern::floats(a_), *b = quern::floats(b_);                                  \
+    float* const y = quern::floats(y_);                                                          \
+    [[maybe_unused]] const float b0 = b[0]; /* before y, which may be b, is written */           \
+    for (size_t i = 0; i < n; ++i) y[i] = quern::clamp(expression, quern::minmax_of(p));         \
   }
 QN_BINARY(add, a[i] + b[i])
 QN_BINARY(sub, a[i] - b[i])
@@ -119,25 +107,27 @@ QN_BINARY(rsubc, b0 - a[i])
 QN_BINARY(rdivc, b0 / a[i])
 #undef QN_BINARY
 
-void qn_vscale_f32_ref(size_t rows, size_t channels, const float* x, size_t x_stride, const float* scale,
-                       const float* bias, float* y, size_t y_stride, const qn_minmax_f32* p) {
+void qn_vscale_f32_ref(size_t rows, size_t channels, const void* x, size_t x_stride, const void* scale,
+                       const void* bias, void* y, size_t y_stride, const void* p) {
   quern::channel(rows, channels, x, x_stride, y, y_stride,
-                 [=](float v, size_t, size_t c) { return quern::clamp(v * scale[c] + bias[c], *p); });
+                 [s = quern::floats(scale), b = quern::floats(bias), &limits = quern::minmax_of(p)](
+                     float v, size_t, size_t c) { return quern::clamp(v * s[c] + b[c], limits); });
 }
-void qn_vprelu_f32_ref(size_t rows, size_t channels, const float* x, size_t x_stride, const float* scale, const float*,
-                       float* y, size_t y_stride, const qn_minmax_f32*) {
+void qn_vprelu_f32_ref(size_t rows, size_t channels, const void* x, size_t x_stride, const void* scale, const void*,
+                       void* y, size_t y_stride, const void*) {
   quern::channel(rows, channels, x, x_stride, y, y_stride,
-                 [=](float v, size_t, size_t c) { return v < 0 ? v * scale[c] : v; });
+                 [s = quern::floats(scale)](float v, size_t, size_t c) { return v < 0 ? v * s[c] : v; });
 }
-void qn_vscale_blocked_f32_ref(size_t rows, size_t columns, const float* x, size_t x_stride, const float* scale,
-                               const float* bias, float* y, size_t y_stride, const qn_minmax_f32* p) {
+void qn_vscale_blocked_f32_ref(size_t rows, size_t columns, const void* x, size_t x_stride, const void* scale,
+                               const void* bias, void* y, size_t y_stride, const void* p) {
   quern::channel(rows, columns, x, x_stride, y, y_stride,
-                 [=](float v, size_t r, size_t) { return quern::clamp(v * scale[r] + bias[r], *p); });
+                 [s = quern::floats(scale), b = quern::floats(bias), &limits = quern::minmax_of(p)](
+                     float v, size_t r, size_t) { return quern::clamp(v * s[r] + b[r], limits); });
 }
-void qn_vprelu_blocked_f32_ref(size_t rows, size_t columns, const float* x, size_t x_stride, const float* scale,
-                               const float*, float* y, size_t y_stride, const qn_minmax_f32*) {
+void qn_vprelu_blocked_f32_ref(size_t rows, size_t columns, const void* x, size_t x_stride, const void* scale,
+                               const void*, void* y, size_t y_stride, const void*) {
   quern::channel(rows, columns, x, x_stride, y, y_stride,
-                 [=](float v, size_t r, size_t) { return v < 0 ? v * scale[r] : v; });
+                 [s = quern::floats(scale)](float v, size_t r, size_t) { return v < 0 ? v * s[r] : v; });
 }
 
 float qn_vmax_f32_ref(size_t n, const float* x, float*, float) {

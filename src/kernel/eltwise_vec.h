@@ -8,7 +8,9 @@ namespace {
 // Four vectors at a time, even where a level is compiled for size: loads, arithmetic and stores of one need not wait
 // for those of another.
 template <class F>
-inline void unary(size_t n, const float* x, float* y, F f) {
+inline void unary(size_t n, const void* from, void* to, F f) {
+  const float* x = floats(from);
+  float* y = floats(to);
   for (; n >= 4 * width; n -= 4 * width, x += 4 * width, y += 4 * width) {
     Vec v[4];
 #pragma GCC unroll 4
@@ -21,8 +23,10 @@ inline void unary(size_t n, const float* x, float* y, F f) {
 }
 
 template <class F>
-inline void binary(size_t n, const float* a, const float* b, float* y, const qn_minmax_f32* p, F f) {
-  const Vec min = splat<Vec>(p->min), max = splat<Vec>(p->max);
+inline void binary(size_t n, const void* left, const void* right, void* to, const void* p, F f) {
+  const float *a = floats(left), *b = floats(right);
+  float* y = floats(to);
+  const Vec min = splat<Vec>(minmax_of(p).min), max = splat<Vec>(minmax_of(p).max);
   const auto g = [=](Vec u, Vec v) { return clamp_to(f(u, v), min, max); };
   for (; n >= 4 * width; n -= 4 * width, a += 4 * width, b += 4 * width, y += 4 * width) {
     Vec v[4];
@@ -37,14 +41,16 @@ inline void binary(size_t n, const float* a, const float* b, float* y, const qn_
 
 // The second operand is one scalar.
 template <class F>
-inline void binary_scalar(size_t n, const float* a, const float* b, float* y, const qn_minmax_f32* p, F f) {
-  const Vec min = splat<Vec>(p->min), max = splat<Vec>(p->max), scalar = splat<Vec>(b[0]);
+inline void binary_scalar(size_t n, const void* a, const void* b, void* y, const void* p, F f) {
+  const Vec min = splat<Vec>(minmax_of(p).min), max = splat<Vec>(minmax_of(p).max), scalar = splat<Vec>(floats(b)[0]);
   unary(n, a, y, [=](Vec v) { return clamp_to(f(v, scalar), min, max); });
 }
 
 // f(x, c, count): the function of x, which holds `count` channels from channel c on.
 template <class F>
-inline void channel(size_t rows, size_t channels, const float* x, size_t x_stride, float* y, size_t y_stride, F f) {
+inline void channel(size_t rows, size_t channels, const void* from, size_t x_stride, void* to, size_t y_stride, F f) {
+  const float* x = floats(from);
+  float* y = floats(to);
   for (; rows > 0; --rows) {
     size_t c = 0;
     for (; c + 4 * width <= channels; c += 4 * width) {
@@ -61,16 +67,18 @@ inline void channel(size_t rows, size_t channels, const float* x, size_t x_strid
 }
 // function(r): the function of all x of row r.
 template <class Function>
-inline void by_row(size_t rows, size_t columns, const float* x, size_t x_stride, float* y, size_t y_stride,
+inline void by_row(size_t rows, size_t columns, const void* from, size_t x_stride, void* to, size_t y_stride,
                    Function function) {
+  const auto* x = static_cast<const char*>(from);
+  auto* y = static_cast<char*>(to);
   for (size_t r = 0; r < rows; ++r) {
     channel(1, columns, x, 0, y, 0, [f = function(r)](Vec v, size_t, size_t) { return f(v); });
-    x = reinterpret_cast<const float*>(reinterpret_cast<const char*>(x) + x_stride);
-    y = reinterpret_cast<float*>(reinterpret_cast<char*>(y) + y_stride);
+    x += x_stride;
+    y += y_stride;
   }
 }
-inline Vec load_channels(const float* p, size_t c, size_t count) {
-  return count == width ? load(p + c) : load_some(p + c, count);
+inline Vec load_channels(const void* p, size_t c, size_t count) {
+  return count == width ? load(floats(p) + c) : load_some(floats(p) + c, count);
 }
 
 }  // namespace
@@ -78,9 +86,9 @@ inline Vec load_channels(const float* p, size_t c, size_t count) {
 
 extern "C" {
 
-#define QN_UNARY(kind, function)                                                               \
-  void QN_LEVEL_NAME(v##kind##_f32)(size_t n, const float* x, float* y, const qn_unary_f32*) { \
-    quern::unary(n, x, y, [](quern::Vec v) { return function(v); });                           \
+#define QN_UNARY(kind, function)                                                     \
+  void QN_LEVEL_NAME(v##kind##_f32)(size_t n, const void* x, void* y, const void*) { \
+    quern::unary(n, x, y, [](quern::Vec v) { return function(v); });                 \
   }
 QN_UNARY(sigmoid, quern::sigmoid_of)
 QN_UNARY(tanh, quern::tanh_of)
@@ -88,13 +96,14 @@ QN_UNARY(hswish, quern::hswish_of)
 QN_UNARY(exp, quern::exp_of)
 #undef QN_UNARY
 
-void QN_LEVEL_NAME(vclamp_f32)(size_t n, const float* x, float* y, const qn_unary_f32* p) {
-  const quern::Vec min = quern::splat<quern::Vec>(p->alpha), max = quern::splat<quern::Vec>(p->beta);
+void QN_LEVEL_NAME(vclamp_f32)(size_t n, const void* x, void* y, const void* p) {
+  const auto& limits = *static_cast<const qn_unary_f32*>(p);
+  const quern::Vec min = quern::splat<quern::Vec>(limits.alpha), max = quern::splat<quern::Vec>(limits.beta);
   quern::unary(n, x, y, [=](quern::Vec v) { return quern::clamp_to(v, min, max); });
 }
 
-void QN_LEVEL_NAME(vpower_f32)(size_t n, const float* x, float* y, const qn_unary_f32* p) {
-  const float alpha = p->alpha, beta = p->beta, gamma = p->gamma;
+void QN_LEVEL_NAME(vpower_f32)(size_t n, const void* x, void* y, const void* p) {
+  const auto& [alpha, beta, gamma] = *static_cast<const qn_unary_f32*>(p);
   if (gamma == 1) {
     quern::unary(n, x, y, [=](quern::Vec v) { return alpha * v + beta; });
   } else if (gamma == 2) {
@@ -108,55 +117,57 @@ void QN_LEVEL_NAME(vpower_f32)(size_t n, const float* x, float* y, const qn_unar
   }
 }
 
-#define QN_BINARY(kind, expression)                                                                                \
-  void QN_LEVEL_NAME(v##kind##_f32)(size_t n, const float* a, const float* b, float* y, const qn_minmax_f32* p) {  \
-    quern::binary(n, a, b, y, p, [](quern::Vec u, quern::Vec v) { return expression; });                           \
-  }                                                                                                                \
-  void QN_LEVEL_NAME(v##kind##c_f32)(size_t n, const float* a, const float* b, float* y, const qn_minmax_f32* p) { \
-    quern::binary_scalar(n, a, b, y, p, [](quern::Vec u, quern::Vec v) { return expression; });                    \
+#define QN_BINARY(kind, expression)                                                                    \
+  void QN_LEVEL_NAME(v##kind##_f32)(size_t n, const void* a, const void* b, void* y, const void* p) {  \
+    quern::binary(n, a, b, y, p, [](quern::Vec u, quern::Vec v) { return expression; });               \
+  }                                                                                                    \
+  void QN_LEVEL_NAME(v##kind##c_f32)(size_t n, const void* a, const void* b, void* y, const void* p) { \
+    quern::binary_scalar(n, a, b, y, p, [](quern::Vec u, quern::Vec v) { return expression; });        \
   }
 QN_BINARY(add, u + v)
 QN_BINARY(sub, u - v)
 QN_BINARY(mul, u* v)
 QN_BINARY(div, quern::quotient(u, v))
 #undef QN_BINARY
-void QN_LEVEL_NAME(vrsubc_f32)(size_t n, const float* a, const float* b, float* y, const qn_minmax_f32* p) {
+void QN_LEVEL_NAME(vrsubc_f32)(size_t n, const void* a, const void* b, void* y, const void* p) {
   quern::binary_scalar(n, a, b, y, p, [](quern::Vec u, quern::Vec v) { return v - u; });
 }
-void QN_LEVEL_NAME(vrdivc_f32)(size_t n, const float* a, const float* b, float* y, const qn_minmax_f32* p) {
+void QN_LEVEL_NAME(vrdivc_f32)(size_t n, const void* a, const void* b, void* y, const void* p) {
   quern::binary_scalar(n, a, b, y, p, [](quern::Vec u, quern::Vec v) { return quern::quotient(v, u); });
 }
 
-void QN_LEVEL_NAME(vscale_f32)(size_t rows, size_t channels, const float* x, size_t x_stride, const float* scale,
-                               const float* bias, float* y, size_t y_stride, const qn_minmax_f32* p) {
-  const quern::Vec min = quern::splat<quern::Vec>(p->min), max = quern::splat<quern::Vec>(p->max);
+void QN_LEVEL_NAME(vscale_f32)(size_t rows, size_t channels, const void* x, size_t x_stride, const void* scale,
+                               const void* bias, void* y, size_t y_stride, const void* p) {
+  const quern::Vec min = quern::splat<quern::Vec>(quern::minmax_of(p).min),
+                   max = quern::splat<quern::Vec>(quern::minmax_of(p).max);
   quern::channel(rows, channels, x, x_stride, y, y_stride, [=](quern::Vec v, size_t c, size_t count) {
     const quern::Vec scales = quern::load_channels(scale, c, count);
     return quern::clamp_to(v * scales + quern::load_channels(bias, c, count), min, max);
   });
 }
-void QN_LEVEL_NAME(vprelu_f32)(size_t rows, size_t channels, const float* x, size_t x_stride, const float* scale,
-                               const float*, float* y, size_t y_stride, const qn_minmax_f32*) {
+void QN_LEVEL_NAME(vprelu_f32)(size_t rows, size_t channels, const void* x, size_t x_stride, const void* scale,
+                               const void*, void* y, size_t y_stride, const void*) {
   quern::channel(rows, channels, x, x_stride, y, y_stride, [=](quern::Vec v, size_t c, size_t count) {
     return v < 0 ? v * quern::load_channels(scale, c, count) : v;
   });
 }
 
-void QN_LEVEL_NAME(vscale_blocked_f32)(size_t rows, size_t columns, const float* x, size_t x_stride, const float* scale,
-                                       const float* bias, float* y, size_t y_stride, const qn_minmax_f32* p) {
+void QN_LEVEL_NAME(vscale_blocked_f32)(size_t rows, size_t columns, const void* x, size_t x_stride, const void* scale,
+                                       const void* bias, void* y, size_t y_stride, const void* p) {
   using quern::Vec;
-  const Vec min = quern::splat<Vec>(p->min), max = quern::splat<Vec>(p->max);
+  const Vec min = quern::splat<Vec>(quern::minmax_of(p).min), max = quern::splat<Vec>(quern::minmax_of(p).max);
   quern::by_row(rows, columns, x, x_stride, y, y_stride, [=](size_t r) {
-    return [=, s = quern::splat<Vec>(scale[r]), b = quern::splat<Vec>(bias[r])](Vec v) {
+    return [=, s = quern::splat<Vec>(quern::floats(scale)[r]), b = quern::splat<Vec>(quern::floats(bias)[r])](Vec v) {
       return quern::clamp_to(v * s + b, min, max);
     };
   });
 }
-void QN_LEVEL_NAME(vprelu_blocked_f32)(size_t rows, size_t columns, const float* x, size_t x_stride, const float* scale,
-                                       const float*, float* y, size_t y_stride, const qn_minmax_f32*) {
+void QN_LEVEL_NAME(vprelu_blocked_f32)(size_t rows, size_t columns, const void* x, size_t x_stride, const void* scale,
+                                       const void*, void* y, size_t y_stride, const void*) {
   using quern::Vec;
-  quern::by_row(rows, columns, x, x_stride, y, y_stride,
-                [=](size_t r) { return [s = quern::splat<Vec>(scale[r])](Vec v) { return v < 0 ? v * s : v; }; });
+  quern::by_row(rows, columns, x, x_stride, y, y_stride, [=](size_t r) {
+    return [s = quern::splat<Vec>(quern::floats(scale)[r])](Vec v) { return v < 0 ? v * s : v; };
+  });
 }
 
 float QN_LEVEL_NAME(vmax_f32)(size_t n, const float* x, float*, float) {

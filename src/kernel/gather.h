@@ -31,11 +31,8 @@ struct qn_gather_piece {
 typedef void (*qn_gather_fn)(size_t rows, size_t vectors, const qn_gather_piece* pieces, const void* a, size_t a_stride,
                              void* c, size_t c_stride);
 
-#define QN_GATHER_ROW(type, lanes, isa, layout, name)                                                            \
-  void name(size_t rows, size_t vectors, const qn_gather_piece* pieces, const void* a, size_t a_stride, void* c, \
-            size_t c_stride);
+#define QN_GATHER_ROW(type, lanes, isa, layout, name) QN_DECLARE_KERNEL(qn_gather_fn, name)
 #include "kernel/gather.inc"
-#undef QN_GATHER_ROW
 
 }  // extern "C"
 

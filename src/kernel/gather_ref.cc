@@ -6,14 +6,13 @@ namespace quern {
 namespace {
 
 constexpr GatherRow table[] = {
-#define QN_GATHER_ROW(type, lanes, isa, layout, name) {{#name, QN_##type, isa_##isa, QN_LAYOUT_##layout}, lanes, name},
+#define QN_GATHER_ROW(type, lanes, isa, layout, name) {QN_ROW(type, isa, layout, name), lanes, name},
 #include "kernel/gather.inc"
-#undef QN_GATHER_ROW
 };
 
 }  // namespace
 
-std::span<const GatherRow> gather_rows() { return built<table>; }
+std::span<const GatherRow> gather_rows() { return built<table>(); }
 
 }  // namespace quern
 

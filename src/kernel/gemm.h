@@ -1,6 +1,6 @@
 // gemm: C[m][n] = clamp(bias[n] + sum over k of A[m][k] * W[k][n])
 //
-// Packed weights W: one panel per NR output channels, the last one padded with zeros, one after the other:
+// Packed weights W: one panel per NR output channels, the last one padded with zeros, one after the other. Type f32:
 //
 //     panel:   bias[0] .. bias[NR-1]                NR floats
 //              W[0][0] .. W[0][NR-1]                NR floats    k = 0
@@ -8,13 +8,19 @@
 //              ...                                               k = K-1
 //     bytes:   NR * (K + 1) * 4;  panel j begins at w + j * that
 //
+// Where KR is more than 1, KR successive k of a channel lie together, and zeros fill up the last of them:
+//
+//              W[0][0] .. W[KR-1][0]   W[0][1] .. W[KR-1][1]   ..  W[KR-1][NR-1]    k = 0 .. KR-1
+//
+// A's rows are not padded: k counts what they have, and a kernel reads no more, whether KR divides it or not.
+//
 // Arguments  mr        rows of this call, 1 <= mr <= MR
 //            nc        output channels, >= 1; NR at a time from successive panels
-//            k         bytes of one row of A, = 4 * K, K >= 1
+//            k         bytes of one row of A, K >= 1 elements
 //            a         row m at a + m * a_stride bytes
 //            w         packed weights, aligned to 64
 //            c         row m at c + m * c_stride bytes
-//            p         clamp
+//            p         the epilogue of the type; f32: qn_minmax_f32 of minmax.h, the clamp
 //
 // Memory     Reads exactly rows 0 .. mr-1 of A, k bytes each, ceil(nc / NR) whole panels, and *p. Writes exactly nc
 //            floats in each of the mr rows of C. A, C: any address that is a multiple of 4. C overlaps nothing.
@@ -33,13 +39,10 @@
 extern "C" {
 
 typedef void (*qn_gemm_fn)(size_t mr, size_t nc, size_t k, const void* a, size_t a_stride, const void* w, void* c,
-                           size_t c_stride, const qn_minmax_f32* p);
+                           size_t c_stride, const void* p);
 
-#define QN_GEMM_ROW(type, mr, nr, isa, layout, name)                                                                  \
-  void name(size_t mr_, size_t nc, size_t k, const void* a, size_t a_stride, const void* w, void* c, size_t c_stride, \
-            const qn_minmax_f32* p);
+#define QN_GEMM_ROW(type, mr, nr, kr, demands, isa, layout, name) QN_DECLARE_KERNEL(qn_gemm_fn, name)
 #include "kernel/gemm.inc"
-#undef QN_GEMM_ROW
 
 }  // extern "C"
 
@@ -47,6 +50,7 @@ namespace quern {
 
 struct GemmRow : Row {
   size_t mr, nr;
+  size_t kr;  // successive k that lie together in a panel
   qn_gemm_fn run;
 };
 

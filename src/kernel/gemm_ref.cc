@@ -10,19 +10,19 @@ namespace quern {
 namespace {
 
 constexpr GemmRow rows[] = {
-#define QN_GEMM_ROW(type, mr, nr, isa, layout, name) {{#name, QN_##type, isa_##isa, QN_LAYOUT_##layout}, mr, nr, name},
+#define QN_GEMM_ROW(type, mr, nr, kr, demands, isa, layout, name) \
+  {QN_DEMANDING_ROW(type, demands, isa, layout, name), mr, nr, kr, name},
 #include "kernel/gemm.inc"
-#undef QN_GEMM_ROW
 };
 
 }  // namespace
 
-std::span<const GemmRow> gemm_rows() { return built<rows>; }
+std::span<const GemmRow> gemm_rows() { return built<rows>(); }
 
 }  // namespace quern
 
 extern "C" void qn_gemm_f32_4x8_ref(size_t mr, size_t nc, size_t k, const void* a, size_t a_stride, const void* w,
-                                    void* c, size_t c_stride, const qn_minmax_f32* p) {
+                                    void* c, size_t c_stride, const void* p) {
   constexpr size_t nr = 8;
   const size_t count = k / sizeof(float);
   const auto* panel = static_cast<const float*>(w);
@@ -35,7 +35,7 @@ extern "C" void qn_gemm_f32_4x8_ref(size_t mr, size_t nc, size_t k, const void* 
         for (size_t n = 0; n < nr; ++n) sum[n] += row[i] * panel[(i + 1) * nr + n];
       }
       auto* out = reinterpret_cast<float*>(static_cast<char*>(c) + m * c_stride) + n0;
-      for (size_t n = 0; n < nr && n0 + n < nc; ++n) out[n] = quern::clamp(sum[n], *p);
+      for (size_t n = 0; n < nr && n0 + n < nc; ++n) out[n] = quern::clamp(sum[n], quern::minmax_of(p));
     }
   }
 }

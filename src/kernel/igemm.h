@@ -9,16 +9,15 @@
 //
 // Arguments  mr        rows of this call, 1 <= mr <= MR
 //            nc        output channels, >= 1
-//            kc        bytes of one row, = 4 * channels, channels >= 1
+//            kc        bytes of one row, >= 1 element
 //            ks        taps, >= 1
 //            offsets   ks * MR entries; the table holds offsets, not addresses, so runs with other buffers share it
 //            a         base address of the image (and group)
-//            zero      kc bytes of zeros
+//            zero      a row of padding, kc bytes: zeros, or the zero point of quantized numbers
 //            w, c, c_stride, p  as in gemm.h
 //
 // Memory     Reads exactly the rows named by the table, kc bytes each, ceil(nc / NR) whole panels, `zero` only where
-// the
-//            table asks for it, and *p. Writes exactly nc floats in each of the mr rows of C. Aliasing as gemm.h.
+//            the table asks for it, and *p. Writes exactly nc floats in each of the mr rows of C. Aliasing as gemm.h.
 // Numbers    As gemm.h, with the chain over taps first, channels within: the same bits as gemm on the gathered matrix.
 // Machine    As gemm.h.
 #pragma once
@@ -32,13 +31,10 @@
 extern "C" {
 
 typedef void (*qn_igemm_fn)(size_t mr, size_t nc, size_t kc, size_t ks, const int32_t* offsets, const void* a,
-                            const void* zero, const void* w, void* c, size_t c_stride, const qn_minmax_f32* p);
+                            const void* zero, const void* w, void* c, size_t c_stride, const void* p);
 
-#define QN_IGEMM_ROW(type, mr, nr, isa, layout, name)                                                             \
-  void name(size_t mr_, size_t nc, size_t kc, size_t ks, const int32_t* offsets, const void* a, const void* zero, \
-            const void* w, void* c, size_t c_stride, const qn_minmax_f32* p);
+#define QN_IGEMM_ROW(type, mr, nr, kr, demands, isa, layout, name) QN_DECLARE_KERNEL(qn_igemm_fn, name)
 #include "kernel/igemm.inc"
-#undef QN_IGEMM_ROW
 
 }  // extern "C"
 
@@ -46,6 +42,7 @@ namespace quern {
 
 struct IgemmRow : Row {
   size_t mr, nr;
+  size_t kr;  // successive k that lie together in a panel
   qn_igemm_fn run;
 };
 

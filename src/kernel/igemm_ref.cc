@@ -4,20 +4,19 @@ namespace quern {
 namespace {
 
 constexpr IgemmRow rows[] = {
-#define QN_IGEMM_ROW(type, mr, nr, isa, layout, name) {{#name, QN_##type, isa_##isa, QN_LAYOUT_##layout}, mr, nr, name},
+#define QN_IGEMM_ROW(type, mr, nr, kr, demands, isa, layout, name) \
+  {QN_DEMANDING_ROW(type, demands, isa, layout, name), mr, nr, kr, name},
 #include "kernel/igemm.inc"
-#undef QN_IGEMM_ROW
 };
 
 }  // namespace
 
-std::span<const IgemmRow> igemm_rows() { return built<rows>; }
+std::span<const IgemmRow> igemm_rows() { return built<rows>(); }
 
 }  // namespace quern
 
 extern "C" void qn_igemm_f32_4x8_ref(size_t mr, size_t nc, size_t kc, size_t ks, const int32_t* offsets, const void* a,
-                                     const void* zero, const void* w, void* c, size_t c_stride,
-                                     const qn_minmax_f32* p) {
+                                     const void* zero, const void* w, void* c, size_t c_stride, const void* p) {
   constexpr size_t table_mr = 4, nr = 8;
   const size_t count = kc / sizeof(float);
   const auto* panel = static_cast<const float*>(w);
@@ -34,7 +33,7 @@ extern "C" void qn_igemm_f32_4x8_ref(size_t mr, size_t nc, size_t kc, size_t ks,
         }
       }
       auto* out = reinterpret_cast<float*>(static_cast<char*>(c) + m * c_stride) + n0;
-      for (size_t n = 0; n < nr && n0 + n < nc; ++n) out[n] = quern::clamp(sum[n], *p);
+      for (size_t n = 0; n < nr && n0 + n < nc; ++n) out[n] = quern::clamp(sum[n], quern::minmax_of(p));
     }
   }
 }

@@ -16,8 +16,7 @@
 // Arguments  pixels, kernel_h, kernel_w, offsets, masks, mask_stride, a, c, c_stride, p as in dwconv.h
 //            scale     avgpool: one float per pixel; maxpool: not read
 // Memory     Reads exactly the pixels with a bit, and whole vectors of LANES pixels of scale. Writes whole vectors of
-// C:
-//            what is behind the last pixel gets any value. Addresses: multiples of 4. C overlaps nothing.
+//            C: what is behind the last pixel gets any value. Addresses: multiples of 4. C overlaps nothing.
 //
 // ---- all
 //
@@ -37,21 +36,15 @@
 extern "C" {
 
 typedef void (*qn_pool_fn)(size_t channels, size_t pixels, size_t taps, const int32_t* offsets, size_t step,
-                           const void* a, const float* scale, void* c, size_t c_stride, const qn_minmax_f32* p);
+                           const void* a, const void* scale, void* c, size_t c_stride, const void* p);
 
 typedef void (*qn_pool_plane_fn)(size_t pixels, size_t kernel_h, size_t kernel_w, const int32_t* offsets,
-                                 const void* masks, size_t mask_stride, const void* a, const float* scale, void* c,
-                                 size_t c_stride, const qn_minmax_f32* p);
+                                 const void* masks, size_t mask_stride, const void* a, const void* scale, void* c,
+                                 size_t c_stride, const void* p);
 
-#define QN_POOL_ROW(type, kind, isa, layout, name)                                                           \
-  void name(size_t channels, size_t pixels, size_t taps, const int32_t* offsets, size_t step, const void* a, \
-            const float* scale, void* c, size_t c_stride, const qn_minmax_f32* p);
-#define QN_POOL_PLANE_ROW(type, kind, block, lanes, isa, layout, name)                                  \
-  void name(size_t pixels, size_t kernel_h, size_t kernel_w, const int32_t* offsets, const void* masks, \
-            size_t mask_stride, const void* a, const float* scale, void* c, size_t c_stride, const qn_minmax_f32* p);
+#define QN_POOL_ROW(type, kind, isa, layout, name) QN_DECLARE_KERNEL(qn_pool_fn, name)
+#define QN_POOL_PLANE_ROW(type, kind, block, lanes, isa, layout, name) QN_DECLARE_KERNEL(qn_pool_plane_fn, name)
 #include "kernel/pool.inc"
-#undef QN_POOL_ROW
-#undef QN_POOL_PLANE_ROW
 
 }  // extern "C"
 

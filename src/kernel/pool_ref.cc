@@ -6,21 +6,14 @@ namespace quern {
 namespace {
 
 constexpr PoolRow rows[] = {
-#define QN_POOL_ROW(type, kind, isa, layout, name) \
-  {{#name, QN_##type, isa_##isa, QN_LAYOUT_##layout}, PoolKind::kind, name},
-#define QN_POOL_PLANE_ROW(type, kind, block, lanes, isa, layout, name)
+#define QN_POOL_ROW(type, kind, isa, layout, name) {QN_ROW(type, isa, layout, name), PoolKind::kind, name},
 #include "kernel/pool.inc"
-#undef QN_POOL_ROW
-#undef QN_POOL_PLANE_ROW
 };
 
 constexpr PoolPlaneRow plane_rows[] = {
-#define QN_POOL_ROW(type, kind, isa, layout, name)
 #define QN_POOL_PLANE_ROW(type, kind, block, lanes, isa, layout, name) \
-  {{#name, QN_##type, isa_##isa, QN_LAYOUT_##layout}, PoolKind::kind, block, lanes, name},
+  {QN_ROW(type, isa, layout, name), PoolKind::kind, block, lanes, name},
 #include "kernel/pool.inc"
-#undef QN_POOL_ROW
-#undef QN_POOL_PLANE_ROW
 };
 
 // What pixels gather, and how they begin.
@@ -64,34 +57,36 @@ void pool_plane(size_t pixels, size_t kernel_h, size_t kernel_w, const int32_t* 
 
 }  // namespace
 
-std::span<const PoolRow> pool_rows() { return built<rows>; }
-std::span<const PoolPlaneRow> pool_plane_rows() { return built<plane_rows>; }
+std::span<const PoolRow> pool_rows() { return built<rows>(); }
+std::span<const PoolPlaneRow> pool_plane_rows() { return built<plane_rows>(); }
 
 }  // namespace quern
 
 extern "C" void qn_maxpool_f32_ref(size_t channels, size_t pixels, size_t taps, const int32_t* offsets, size_t step,
-                                   const void* a, const float*, void* c, size_t c_stride, const qn_minmax_f32* p) {
+                                   const void* a, const void*, void* c, size_t c_stride, const void* p) {
   quern::pool(channels, pixels, taps, offsets, step, a, c, c_stride, quern::lowest, quern::larger,
-              [&](float max, size_t) { return quern::clamp(max, *p); });
+              [&](float max, size_t) { return quern::clamp(max, quern::minmax_of(p)); });
 }
 
 extern "C" void qn_avgpool_f32_ref(size_t channels, size_t pixels, size_t taps, const int32_t* offsets, size_t step,
-                                   const void* a, const float* scale, void* c, size_t c_stride,
-                                   const qn_minmax_f32* p) {
-  quern::pool(channels, pixels, taps, offsets, step, a, c, c_stride, 0, quern::sum,
-              [&](float sum, size_t x) { return quern::clamp(scale[x] * sum, *p); });
+                                   const void* a, const void* scale, void* c, size_t c_stride, const void* p) {
+  quern::pool(channels, pixels, taps, offsets, step, a, c, c_stride, 0, quern::sum, [&](float sum, size_t x) {
+    return quern::clamp(static_cast<const float*>(scale)[x] * sum, quern::minmax_of(p));
+  });
 }
 
 extern "C" void qn_maxpool_f32_plane_ref(size_t pixels, size_t kernel_h, size_t kernel_w, const int32_t* offsets,
-                                         const void* masks, size_t mask_stride, const void* a, const float*, void* c,
-                                         size_t c_stride, const qn_minmax_f32* p) {
+                                         const void* masks, size_t mask_stride, const void* a, const void*, void* c,
+                                         size_t c_stride, const void* p) {
   quern::pool_plane(pixels, kernel_h, kernel_w, offsets, masks, mask_stride, a, c, c_stride, quern::lowest,
-                    quern::larger, [&](float max, size_t) { return quern::clamp(max, *p); });
+                    quern::larger, [&](float max, size_t) { return quern::clamp(max, quern::minmax_of(p)); });
 }
 
 extern "C" void qn_avgpool_f32_plane_ref(size_t pixels, size_t kernel_h, size_t kernel_w, const int32_t* offsets,
-                                         const void* masks, size_t mask_stride, const void* a, const float* scale,
-                                         void* c, size_t c_stride, const qn_minmax_f32* p) {
+                                         const void* masks, size_t mask_stride, const void* a, const void* scale,
+                                         void* c, size_t c_stride, const void* p) {
   quern::pool_plane(pixels, kernel_h, kernel_w, offsets, masks, mask_stride, a, c, c_stride, 0, quern::sum,
-                    [&](float sum, size_t x) { return quern::clamp(scale[x] * sum, *p); });
+                    [&](float sum, size_t x) {
+                      return quern::clamp(static_cast<const float*>(scale)[x] * sum, quern::minmax_of(p));
+                    });
 }

@@ -136,37 +136,43 @@ inline void pool_plane(size_t pixels, const Plane& plane, const void* a, void* c
 extern "C" {
 
 void QN_LEVEL_NAME(maxpool_f32)(size_t channels, size_t pixels, size_t taps, const int32_t* offsets, size_t step,
-                                const void* a, const float*, void* c, size_t c_stride, const qn_minmax_f32* p) {
-  const quern::Vec min = quern::splat<quern::Vec>(p->min), max = quern::splat<quern::Vec>(p->max);
+                                const void* a, const void*, void* c, size_t c_stride, const void* p) {
+  const quern::Vec min = quern::splat<quern::Vec>(quern::minmax_of(p).min),
+                   max = quern::splat<quern::Vec>(quern::minmax_of(p).max);
   quern::pool<quern::Max>(channels, pixels, taps, offsets, step, a, c, c_stride,
                           [=](quern::Vec value, size_t) { return quern::clamp_to(value, min, max); });
 }
 
 void QN_LEVEL_NAME(avgpool_f32)(size_t channels, size_t pixels, size_t taps, const int32_t* offsets, size_t step,
-                                const void* a, const float* scale, void* c, size_t c_stride, const qn_minmax_f32* p) {
-  const quern::Vec min = quern::splat<quern::Vec>(p->min), max = quern::splat<quern::Vec>(p->max);
-  quern::pool<quern::Sum>(channels, pixels, taps, offsets, step, a, c, c_stride,
-                          [=](quern::Vec sum, size_t x) { return quern::clamp_to(scale[x] * sum, min, max); });
+                                const void* a, const void* scale, void* c, size_t c_stride, const void* p) {
+  const quern::Vec min = quern::splat<quern::Vec>(quern::minmax_of(p).min),
+                   max = quern::splat<quern::Vec>(quern::minmax_of(p).max);
+  quern::pool<quern::Sum>(
+      channels, pixels, taps, offsets, step, a, c, c_stride,
+      [=, s = quern::floats(scale)](quern::Vec sum, size_t x) { return quern::clamp_to(s[x] * sum, min, max); });
 }
 
 #ifdef QN_PLANE_BLOCK
 
 void QN_PLANE_NAME(maxpool_f32)(size_t pixels, size_t kernel_h, size_t kernel_w, const int32_t* offsets,
-                                const void* masks, size_t mask_stride, const void* a, const float*, void* c,
-                                size_t c_stride, const qn_minmax_f32* p) {
-  const quern::Vec min = quern::splat<quern::Vec>(p->min), max = quern::splat<quern::Vec>(p->max);
+                                const void* masks, size_t mask_stride, const void* a, const void*, void* c,
+                                size_t c_stride, const void* p) {
+  const quern::Vec min = quern::splat<quern::Vec>(quern::minmax_of(p).min),
+                   max = quern::splat<quern::Vec>(quern::minmax_of(p).max);
   quern::pool_plane<quern::Max>(pixels, {kernel_h, kernel_w, offsets, static_cast<const uint8_t*>(masks), mask_stride},
                                 a, c, c_stride,
                                 [=](quern::Vec value, size_t) { return quern::clamp_to(value, min, max); });
 }
 
 void QN_PLANE_NAME(avgpool_f32)(size_t pixels, size_t kernel_h, size_t kernel_w, const int32_t* offsets,
-                                const void* masks, size_t mask_stride, const void* a, const float* scale, void* c,
-                                size_t c_stride, const qn_minmax_f32* p) {
-  const quern::Vec min = quern::splat<quern::Vec>(p->min), max = quern::splat<quern::Vec>(p->max);
-  quern::pool_plane<quern::Sum>(
-      pixels, {kernel_h, kernel_w, offsets, static_cast<const uint8_t*>(masks), mask_stride}, a, c, c_stride,
-      [=](quern::Vec sum, size_t x) { return quern::clamp_to(quern::load(scale + x) * sum, min, max); });
+                                const void* masks, size_t mask_stride, const void* a, const void* scale, void* c,
+                                size_t c_stride, const void* p) {
+  const quern::Vec min = quern::splat<quern::Vec>(quern::minmax_of(p).min),
+                   max = quern::splat<quern::Vec>(quern::minmax_of(p).max);
+  quern::pool_plane<quern::Sum>(pixels, {kernel_h, kernel_w, offsets, static_cast<const uint8_t*>(masks), mask_stride},
+                                a, c, c_stride, [=, s = quern::floats(scale)](quern::Vec sum, size_t x) {
+                                  return quern::clamp_to(quern::load(s + x) * sum, min, max);
+                                });
 }
 
 #endif

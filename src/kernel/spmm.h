@@ -56,15 +56,12 @@ struct qn_spmm_set {
   uint16_t steps, first, second;
 };
 
-typedef void (*qn_spmm_fn)(size_t pixels, size_t sets, const qn_spmm_set* set, const void* index, const float* w,
-                           const void* a, size_t a_stride, void* c, size_t c_stride, const float* bias,
-                           const qn_minmax_f32* p);
+typedef void (*qn_spmm_fn)(size_t pixels, size_t sets, const qn_spmm_set* set, const void* index, const void* w,
+                           const void* a, size_t a_stride, void* c, size_t c_stride, const void* bias, const void* p);
 
-#define QN_SPMM_ROW(type, packing, block, pixels, lanes, alone, isa, layout, name)                                 \
-  void name(size_t pixels_, size_t sets, const qn_spmm_set* set, const void* index, const float* w, const void* a, \
-            size_t a_stride, void* c, size_t c_stride, const float* bias, const qn_minmax_f32* p);
+#define QN_SPMM_ROW(type, packing, inputs, block, pixels, lanes, alone, isa, layout, name) \
+  QN_DECLARE_KERNEL(qn_spmm_fn, name)
 #include "kernel/spmm.inc"
-#undef QN_SPMM_ROW
 
 }  // extern "C"
 
@@ -74,7 +71,8 @@ enum class SpmmPacking { pairs, fours, blocks };
 
 struct SpmmRow : Row {
   SpmmPacking packing;
-  size_t block;   // N; 1: csr
+  size_t inputs;  // a block of weights: so many input channels,
+  size_t block;   // and N output channels; 1: csr
   size_t pixels;  // PIXELS
   size_t lanes;   // pixels of a vector
   size_t alone;   // up to so many vectors, one pixel more takes no vector of its own

@@ -11,10 +11,9 @@ namespace quern {
 namespace {
 
 constexpr SpmmRow table[] = {
-#define QN_SPMM_ROW(type, packing, block, pixels, lanes, alone, isa, layout, name) \
-  {{#name, QN_##type, isa_##isa, QN_LAYOUT_##layout}, SpmmPacking::packing, block, pixels, lanes, alone, name},
+#define QN_SPMM_ROW(type, packing, inputs, block, pixels, lanes, alone, isa, layout, name) \
+  {QN_ROW(type, isa, layout, name), SpmmPacking::packing, inputs, block, pixels, lanes, alone, name},
 #include "kernel/spmm.inc"
-#undef QN_SPMM_ROW
 };
 
 struct Arguments {
@@ -27,7 +26,7 @@ struct Arguments {
   void* c;
   size_t c_stride;
   const float* bias;
-  const qn_minmax_f32* p;
+  const qn_minmax_f32& p;
 
   const float* in(size_t k) const { return reinterpret_cast<const float*>(static_cast<const char*>(a) + k * a_stride); }
   float* out(size_t n) const { return reinterpret_cast<float*>(static_cast<char*>(c) + n * c_stride); }
@@ -46,7 +45,7 @@ void add_products(const Arguments& x, size_t k, float w, float* sums) {
 }
 
 void finish(const Arguments& x, size_t n, const float* sums) {
-  for (size_t p = 0; p < x.pixels; ++p) x.out(n)[p] = clamp(sums[p], *x.p);
+  for (size_t p = 0; p < x.pixels; ++p) x.out(n)[p] = clamp(sums[p], x.p);
 }
 
 // One output channel: its entries are every `turns`-th of `index` and `w`, of which there are `count`.
@@ -109,16 +108,25 @@ void blocks(size_t block, const Arguments& x) {
 
 }  // namespace
 
-std::span<const SpmmRow> spmm_rows() { return built<table>; }
+std::span<const SpmmRow> spmm_rows() { return built<table>(); }
 
 }  // namespace quern
 
-#define QN_SPMM_REF(name, call)                                                                               \
-  extern "C" void name(size_t pixels, size_t sets, const qn_spmm_set* set, const void* index, const float* w, \
-                       const void* a, size_t a_stride, void* c, size_t c_stride, const float* bias,           \
-                       const qn_minmax_f32* p) {                                                              \
-    const quern::Arguments x = {pixels, sets, set, index, w, a, a_stride, c, c_stride, bias, p};              \
-    quern::call;                                                                                              \
+#define QN_SPMM_REF(name, call)                                                                                     \
+  extern "C" void name(size_t pixels, size_t sets, const qn_spmm_set* set, const void* index, const void* w,        \
+                       const void* a, size_t a_stride, void* c, size_t c_stride, const void* bias, const void* p) { \
+    const quern::Arguments x = {pixels,                                                                             \
+                                sets,                                                                               \
+                                set,                                                                                \
+                                index,                                                                              \
+                                static_cast<const float*>(w),                                                       \
+                                a,                                                                                  \
+                                a_stride,                                                                           \
+                                c,                                                                                  \
+                                c_stride,                                                                           \
+                                static_cast<const float*>(bias),                                                    \
+                                quern::minmax_of(p)};                                                               \
+    quern::call;                                                                                                    \
   }
 
 QN_SPMM_REF(qn_spmm_f32_csr_8x2_ref, pairs(x))

@@ -17,10 +17,8 @@ extern "C" {
 
 typedef void (*qn_transpose_fn)(size_t rows, size_t columns, const void* const* a, void* c, size_t c_stride);
 
-#define QN_TRANSPOSE_ROW(type, isa, layout, name) \
-  void name(size_t rows, size_t columns, const void* const* a, void* c, size_t c_stride);
+#define QN_TRANSPOSE_ROW(type, isa, layout, name) QN_DECLARE_KERNEL(qn_transpose_fn, name)
 #include "kernel/transpose.inc"
-#undef QN_TRANSPOSE_ROW
 
 }  // extern "C"
 

@@ -7,14 +7,13 @@ namespace quern {
 namespace {
 
 constexpr TransposeRow table[] = {
-#define QN_TRANSPOSE_ROW(type, isa, layout, name) {{#name, QN_##type, isa_##isa, QN_LAYOUT_##layout}, name},
+#define QN_TRANSPOSE_ROW(type, isa, layout, name) {QN_ROW(type, isa, layout, name), name},
 #include "kernel/transpose.inc"
-#undef QN_TRANSPOSE_ROW
 };
 
 }  // namespace
 
-std::span<const TransposeRow> transpose_rows() { return built<table>; }
+std::span<const TransposeRow> transpose_rows() { return built<table>(); }
 
 }  // namespace quern
 

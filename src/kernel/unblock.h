@@ -24,14 +24,9 @@ typedef void (*qn_unblock_fn)(size_t pixels, const void* a, size_t a_stride, voi
 typedef void (*qn_split_fn)(size_t rows, size_t columns, size_t step, size_t planes, const void* a, size_t a_stride,
                             void* d, size_t d_stride, size_t d_plane);
 
-#define QN_UNBLOCK_ROW(type, block, isa, layout, name) \
-  void name(size_t pixels, const void* a, size_t a_stride, void* d, size_t d_stride);
-#define QN_SPLIT_ROW(type, isa, layout, name)                                                                 \
-  void name(size_t rows, size_t columns, size_t step, size_t planes, const void* a, size_t a_stride, void* d, \
-            size_t d_stride, size_t d_plane);
+#define QN_UNBLOCK_ROW(type, block, isa, layout, name) QN_DECLARE_KERNEL(qn_unblock_fn, name)
+#define QN_SPLIT_ROW(type, isa, layout, name) QN_DECLARE_KERNEL(qn_split_fn, name)
 #include "kernel/unblock.inc"
-#undef QN_UNBLOCK_ROW
-#undef QN_SPLIT_ROW
 
 }  // extern "C"
 

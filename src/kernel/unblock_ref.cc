@@ -4,25 +4,19 @@ namespace quern {
 namespace {
 
 constexpr UnblockRow unblock_table[] = {
-#define QN_UNBLOCK_ROW(type, block, isa, layout, name) {{#name, QN_##type, isa_##isa, QN_LAYOUT_##layout}, block, name},
-#define QN_SPLIT_ROW(type, isa, layout, name)
+#define QN_UNBLOCK_ROW(type, block, isa, layout, name) {QN_ROW(type, isa, layout, name), block, name},
 #include "kernel/unblock.inc"
-#undef QN_UNBLOCK_ROW
-#undef QN_SPLIT_ROW
 };
 
 constexpr SplitRow split_table[] = {
-#define QN_UNBLOCK_ROW(type, block, isa, layout, name)
-#define QN_SPLIT_ROW(type, isa, layout, name) {{#name, QN_##type, isa_##isa, QN_LAYOUT_##layout}, name},
+#define QN_SPLIT_ROW(type, isa, layout, name) {QN_ROW(type, isa, layout, name), name},
 #include "kernel/unblock.inc"
-#undef QN_UNBLOCK_ROW
-#undef QN_SPLIT_ROW
 };
 
 }  // namespace
 
-std::span<const UnblockRow> unblock_rows() { return built<unblock_table>; }
-std::span<const SplitRow> split_rows() { return built<split_table>; }
+std::span<const UnblockRow> unblock_rows() { return built<unblock_table>(); }
+std::span<const SplitRow> split_rows() { return built<split_table>(); }
 
 }  // namespace quern
 

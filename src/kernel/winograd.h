@@ -53,17 +53,14 @@ struct qn_winograd_tile {
 
 typedef void (*qn_winograd_input_fn)(size_t channels, const void* a, size_t row_stride, size_t pixel_stride,
                                      const qn_winograd_tile* tile, const void* zero, void* v, size_t v_stride);
-typedef void (*qn_winograd_output_fn)(size_t channels, const void* m, size_t m_stride, const float* bias, void* c,
+typedef void (*qn_winograd_output_fn)(size_t channels, const void* m, size_t m_stride, const void* bias, void* c,
                                       size_t row_stride, size_t pixel_stride, size_t rows, size_t columns,
-                                      const qn_minmax_f32* p);
+                                      const void* p);
 
-#define QN_WINOGRAD_ROW(type, outputs, isa, layout, name)                                                            \
-  void name##_input(size_t channels, const void* a, size_t row_stride, size_t pixel_stride,                          \
-                    const qn_winograd_tile* tile, const void* zero, void* v, size_t v_stride);                       \
-  void name##_output(size_t channels, const void* m, size_t m_stride, const float* bias, void* c, size_t row_stride, \
-                     size_t pixel_stride, size_t rows, size_t columns, const qn_minmax_f32* p);
+#define QN_WINOGRAD_ROW(type, outputs, isa, layout, name) \
+  QN_DECLARE_KERNEL(qn_winograd_input_fn, name##_input)   \
+  QN_DECLARE_KERNEL(qn_winograd_output_fn, name##_output)
 #include "kernel/winograd.inc"
-#undef QN_WINOGRAD_ROW
 
 }  // extern "C"
 

@@ -7,9 +7,8 @@ namespace {
 
 constexpr WinogradRow table[] = {
 #define QN_WINOGRAD_ROW(type, outputs, isa, layout, name) \
-  {{#name, QN_##type, isa_##isa, QN_LAYOUT_##layout}, outputs, name##_input, name##_output},
+  {QN_ROW(type, isa, layout, name), outputs, name##_input, name##_output},
 #include "kernel/winograd.inc"
-#undef QN_WINOGRAD_ROW
 };
 
 const float* floats(const void* base, size_t bytes) {
@@ -70,7 +69,7 @@ void input(InputLine* transform, size_t m, size_t channels, const void* a, size_
 }
 
 void output(OutputLine* transform, size_t m, size_t channels, const void* products, size_t m_stride, const float* bias,
-            void* c, size_t row_stride, size_t pixel_stride, size_t rows, size_t columns, const qn_minmax_f32* p) {
+            void* c, size_t row_stride, size_t pixel_stride, size_t rows, size_t columns, const qn_minmax_f32& p) {
   const size_t n = m + 2;
   for (size_t channel = 0; channel < channels; ++channel) {
     float half[max_n][max_n] = {}, d[max_n] = {}, t[max_n];
@@ -85,7 +84,7 @@ void output(OutputLine* transform, size_t m, size_t channels, const void* produc
     for (size_t y = 0; y < rows; ++y) {
       transform(columns, half[y], t);
       for (size_t x = 0; x < columns; ++x) {
-        floats(c, y * row_stride + x * pixel_stride)[channel] = clamp(t[x] + bias[channel], *p);
+        floats(c, y * row_stride + x * pixel_stride)[channel] = clamp(t[x] + bias[channel], p);
       }
     }
   }
@@ -93,20 +92,20 @@ void output(OutputLine* transform, size_t m, size_t channels, const void* produc
 
 }  // namespace
 
-std::span<const WinogradRow> winograd_rows() { return built<table>; }
+std::span<const WinogradRow> winograd_rows() { return built<table>(); }
 
 }  // namespace quern
 
-#define QN_KERNELS(outputs, name)                                                                                    \
-  void name##_input(size_t channels, const void* a, size_t row_stride, size_t pixel_stride,                          \
-                    const qn_winograd_tile* tile, const void* zero, void* v, size_t v_stride) {                      \
-    quern::input(quern::input_line<outputs>, outputs, channels, a, row_stride, pixel_stride, *tile, zero, v,         \
-                 v_stride);                                                                                          \
-  }                                                                                                                  \
-  void name##_output(size_t channels, const void* m, size_t m_stride, const float* bias, void* c, size_t row_stride, \
-                     size_t pixel_stride, size_t rows, size_t columns, const qn_minmax_f32* p) {                     \
-    quern::output(quern::output_line<outputs>, outputs, channels, m, m_stride, bias, c, row_stride, pixel_stride,    \
-                  rows, columns, p);                                                                                 \
+#define QN_KERNELS(outputs, name)                                                                                   \
+  void name##_input(size_t channels, const void* a, size_t row_stride, size_t pixel_stride,                         \
+                    const qn_winograd_tile* tile, const void* zero, void* v, size_t v_stride) {                     \
+    quern::input(quern::input_line<outputs>, outputs, channels, a, row_stride, pixel_stride, *tile, zero, v,        \
+                 v_stride);                                                                                         \
+  }                                                                                                                 \
+  void name##_output(size_t channels, const void* m, size_t m_stride, const void* bias, void* c, size_t row_stride, \
+                     size_t pixel_stride, size_t rows, size_t columns, const void* p) {                             \
+    quern::output(quern::output_line<outputs>, outputs, channels, m, m_stride, quern::floats(bias), c, row_stride,  \
+                  pixel_stride, rows, columns, quern::minmax_of(p));                                                \
   }
 
 extern "C" {

@@ -10,8 +10,6 @@ namespace {
 
 inline const char* at(const void* base, size_t bytes) { return static_cast<const char*>(base) + bytes; }
 inline char* at(void* base, size_t bytes) { return static_cast<char*>(base) + bytes; }
-inline const float* floats(const char* address) { return reinterpret_cast<const float*>(address); }
-inline float* floats(char* address) { return reinterpret_cast<float*>(address); }
 
 // Code stays small: there is one body per kernel, for a whole vector of channels, whose loops over lines stay loops;
 // what is left of the channels goes through it by way of arrays of vectors; what is around the bodies is shared by all
@@ -245,10 +243,10 @@ using OutputVec = void(const Extent& h, const Extent& w, const char* products, s
                     const qn_winograd_tile* tile, const void* zero, void* v, size_t v_stride) {                        \
     quern::input(quern::input_vec<outputs>, outputs, channels, a, row_stride, pixel_stride, *tile, zero, v, v_stride); \
   }                                                                                                                    \
-  void name##_output(size_t channels, const void* m, size_t m_stride, const float* bias, void* c, size_t row_stride,   \
-                     size_t pixel_stride, size_t rows, size_t columns, const qn_minmax_f32* p) {                       \
-    quern::output(quern::output_vec<outputs>, outputs, channels, m, m_stride, bias, c, row_stride, pixel_stride, rows, \
-                  columns, p);                                                                                         \
+  void name##_output(size_t channels, const void* m, size_t m_stride, const void* bias, void* c, size_t row_stride,    \
+                     size_t pixel_stride, size_t rows, size_t columns, const void* p) {                                \
+    quern::output(quern::output_vec<outputs>, outputs, channels, m, m_stride, quern::floats(bias), c, row_stride,      \
+                  pixel_stride, rows, columns, &quern::minmax_of(p));                                                  \
   }
 
 extern "C" {

@@ -154,6 +154,6 @@ double measure_peak_flops(uint32_t isa) {
   return 0;
 }
 
-uint32_t best_isa() { return isa_from_name(qn_cpu_level()); }
+uint32_t best_isa() { return float_level(); }
 
 }  // namespace quern

@@ -34,7 +34,7 @@ constexpr Command commands[] = {
 
 constexpr int failure = 1, usage_error = 2;
 
-// One line whatever names the message quotes.
+// Prints a message on one line, whatever characters are in the names that it quotes.
 int complain(std::string message, int status) {
   for (char& c : message)
     if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = ' ';

@@ -7,7 +7,7 @@
 namespace quern {
 namespace {
 
-// A line such as "VmHWM:     1234 kB" of /proc/self/status, in bytes; 0 where there is none.
+// The number of a line such as "VmHWM:     1234 kB" of /proc/self/status, in bytes; 0 if there is no such line.
 uint64_t status_bytes(const std::string& key) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -22,7 +22,7 @@ uint64_t status_bytes(const std::string& key) {
 }  // namespace
 
 PeakMemory::PeakMemory() {
-  // "5" resets the peak to what is resident now (proc(5)); refused without harm on some systems.
+  // Writing "5" resets the peak to the present resident size (proc(5)). Some systems refuse, which does no harm.
   std::ofstream("/proc/self/clear_refs") << 5;
   before_ = status_bytes("VmRSS");
 }

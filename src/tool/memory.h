@@ -1,15 +1,16 @@
-// How much memory this process has held.
+// How much memory this process has held at most.
 #pragma once
 
 #include <cstdint>
 
 namespace quern {
 
-// Counts from here: forgets earlier peaks where the system allows that, and remembers what is held now.
+// Counts from its construction on: forgets earlier peaks, if the system allows that, and remembers how much is held
+// now.
 class PeakMemory {
  public:
   PeakMemory();
-  // Largest resident size since construction, less that at construction, in bytes.
+  // The largest resident size since construction, less the size at construction, in bytes.
   uint64_t growth() const;
 
  private:

@@ -190,7 +190,7 @@ std::vector<InputData> random_inputs(const qn_session* session, size_t count) {
     qn_tensor& tensor = inputs[i].tensor;
     check(qn_session_input_tensor(session, i, &tensor));
     std::vector<float> values(qn_tensor_bytes(&tensor) / qn_type_size(tensor.type));
-    for (float& value : values) value = 1.75f * random.even();  // variance one
+    for (float& value : values) value = 1.75f * random.even();  // variance 1
     inputs[i].bytes = floats_as(values, tensor.type);
   }
   return inputs;

@@ -1,4 +1,4 @@
-// What commands have in common about models: finding, loading, running.
+// The part of commands that handles models: finding, loading, running.
 #pragma once
 
 #include <quern/graph.h>
@@ -15,7 +15,7 @@ class App;
 
 namespace quern {
 
-// Throws Error with the library's message unless all is well.
+// Throws Error with the library's message if `status` is not QN_OK.
 void check(qn_status status);
 
 struct ReleaseModel {
@@ -31,14 +31,15 @@ using SessionPtr = std::unique_ptr<qn_session, ReleaseSession>;
 struct ModelFiles {
   std::string model, weights;
   std::vector<std::string> paths() const;
-  bool is_quern() const;  // a .qn file, converted already
+  bool is_quern() const;  // is the model a .qn file, and so converted already?
 };
 void add_model_files(CLI::App& app, ModelFiles* files);
 void add_threads(CLI::App& app, size_t* threads);
 
-// Imports and optimises; a .qn file has been optimised when it was made, and is again only when outputs change.
+// Imports and optimises a model. A .qn file was optimised when it was made, and is optimised again only if `options`
+// change its outputs.
 Graph load_graph(const ModelFiles& files, const ImportOptions& options = {});
-// Maps a .qn file, or converts a Caffe or ONNX model in memory.
+// Loads a model: maps a .qn file, or converts a Caffe or ONNX model in memory.
 ModelPtr load_model(const ModelFiles& files);
 
 qn_port input_port(const qn_model* model, size_t index);
@@ -55,12 +56,12 @@ void add_tuning(CLI::App& app, TuningFlags* flags);
 // --algorithm NAME
 void add_algorithm(CLI::App& app, qn_algorithm* algorithm);
 
-// The measured choices of a file, while a command runs.
+// The file of measured choices that a command uses while it runs.
 class TuningFile {
  public:
   explicit TuningFile(const TuningFlags& flags);
   void set(qn_session_options* options) const;
-  // Writes what --tune has measured since the last time, if anything.
+  // Writes the choices that --tune has measured since the last time, if there are any.
   void save();
 
  private:
@@ -69,7 +70,7 @@ class TuningFile {
   };
   std::string path_;  // of --tune
   std::unique_ptr<qn_tuning, Release> tuning_;
-  size_t saved_ = 0;  // choices
+  size_t saved_ = 0;  // choices written so far
 };
 
 struct SessionSettings {
@@ -85,13 +86,14 @@ struct InputData {
   qn_tensor tensor;
   std::vector<unsigned char> bytes;
 };
-// Resizes the session where its inputs differ, then runs; returns milliseconds of the run alone.
+// Resizes the session if the inputs have other sizes, then runs it. Returns the milliseconds of the run alone.
 double run_session(qn_session* session, const std::vector<InputData>& inputs);
 
-// The same numbers as elements of `type`, a float type.
+// Returns the same numbers as elements of `type`, a float type.
 std::vector<unsigned char> floats_as(const std::vector<float>& values, qn_type type);
 
-// For measuring: every input at its size in the session, filled with the same reproducible numbers each time.
+// Inputs for measurements: each of the session's inputs at its size, filled with random numbers that are the same every
+// time.
 std::vector<InputData> random_inputs(const qn_session* session, size_t count);
 
 // "f32"

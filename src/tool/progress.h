@@ -1,4 +1,4 @@
-// A bar on the terminal while something long is going on; nothing in a pipe or a file.
+// A progress bar on the terminal, for work that takes long. Shows nothing if standard error is a pipe or a file.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// What commands have in common about zeros: the flags that ask for them, and the report about them.
+// The part of commands that handles zeros in weights: flags that ask for them, and reports about them.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -24,10 +24,10 @@ struct PruneFlags {
 // Returns the option --sparsity.
 CLI::Option* add_prune_flags(CLI::App& app, PruneFlags* flags);
 
-// 0 of nothing.
+// part / whole; 0 if `whole` is 0.
 double part_of(uint64_t part, uint64_t whole);
 
-// Name, elements, zeros and sparsity of each.
+// Name, elements, zeros and sparsity of each layer.
 nlohmann::ordered_json layers_json(const std::vector<LayerStats>& layers);
 
 }  // namespace quern

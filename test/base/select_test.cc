@@ -10,8 +10,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <functional>
+#include <string>
 #include <string_view>
 
 #include "kernel/dwconv.h"
@@ -28,8 +30,8 @@ namespace quern {
 namespace {
 
 constexpr Row table[] = {
-    {"for_a53_and_a55", QN_F32, {isa_ref, core_a53 | core_a55}, QN_LAYOUT_NHWC},
-    {"for_all", QN_F32, isa_ref, QN_LAYOUT_NHWC},
+    {"for_a53_and_a55", KernelType::f32, {isa_ref, core_a53 | core_a55}, QN_LAYOUT_NHWC},
+    {"for_all", KernelType::f32, isa_ref, QN_LAYOUT_NHWC},
 };
 
 template <class R>
@@ -37,7 +39,7 @@ bool any(const R&) {
   return true;
 }
 
-const Row* row(const char* name) { return select(std::span<const Row>(table), name, any<Row>); }
+const Row* row(const char* name) { return select(std::span<const Row>(table), KernelType::f32, name, any<Row>); }
 
 // Is `holds` true in a process with this QUERN_ISA, or this QUERN_CORE and no other variable?
 bool with_variable(const char* variable, const char* value, const std::function<bool()>& holds) {
@@ -54,6 +56,62 @@ bool with_variable(const char* variable, const char* value, const std::function<
 bool with_isa(const char* isa, const std::function<bool()>& holds) { return with_variable("QUERN_ISA", isa, holds); }
 bool with_core(const char* core, const std::function<bool()>& holds) {
   return with_variable("QUERN_CORE", core, holds);
+}
+
+// A type is no preference: who asks for another one gets nothing, not even by name.
+TEST(Select, NeverTakesARowOfAnotherType) {
+  const auto of_type = [](KernelType type, const char* name) {
+    return select(std::span<const Row>(table), type, name, any<Row>);
+  };
+  EXPECT_TRUE(with_core("other", [&] { return of_type(KernelType::f32, nullptr) == &table[1]; }));
+  EXPECT_TRUE(with_core("other", [&] { return of_type(KernelType::qs8, nullptr) == nullptr; }));
+  EXPECT_TRUE(with_core("a53", [&] { return of_type(KernelType::qs8, "for_all") == nullptr; }));
+}
+
+TEST(Select, NeedsAllFeaturesOfARow) {
+  constexpr Row row = {"two", KernelType::qs8c, isa_avx512vnni, QN_LAYOUT_NHWC};
+  EXPECT_TRUE(runs_on(row, isa_ref | isa_avx2 | isa_avx512vnni));
+  EXPECT_FALSE(runs_on(row, isa_ref | isa_avx2 | isa_avx512));
+  EXPECT_FALSE(runs_on(row, isa_ref | feature_vnni));
+}
+
+TEST(KernelTypes, HaveOneSpelling) {
+  for (const char* name : {"f32", "f16", "bf16", "qs8", "qs8c", "qd8c", "qd8c4", "qd8b4"}) {
+    const KernelType type = type_from_name(name);
+    ASSERT_NE(type, KernelType::count) << name;
+    EXPECT_STREQ(type_name(type), name);
+  }
+  EXPECT_EQ(type_from_name("f3"), KernelType::count);
+  EXPECT_EQ(type_from_name(""), KernelType::count);
+  EXPECT_EQ(info_of(KernelType::qd8c4).weights, Element::s4);
+}
+
+// Every kernel is called by its type.
+TEST(KernelTypes, StandInTheNamesOfRows) {
+  const auto named = [](const auto& rows) {
+    return std::all_of(rows.begin(), rows.end(), [](const Row& row) {
+      const std::string type = std::string("_") + type_name(row.type) + "_";
+      return std::string(row.name).find(type) != std::string::npos;
+    });
+  };
+  EXPECT_TRUE(named(gemm_rows()) && named(igemm_rows()) && named(dwconv_rows()) && named(dwconv_tile_rows()));
+  EXPECT_TRUE(named(pool_rows()) && named(unary_rows()) && named(binary_rows()) && named(transpose_rows()));
+}
+
+// Tiles that are counted in vectors become sizes of the machine.
+TEST(Rows, AreResolvedForTheLengthOfVectors) {
+  struct TileRow : Row {
+    size_t mr, nr;
+  };
+  constexpr std::array<TileRow, 2> tiles = {{{{"a", KernelType::f32, isa_ref, QN_LAYOUT_NHWC}, 6, vectors(2)},
+                                             {{"b", KernelType::f16, isa_ref, QN_LAYOUT_NHWC}, vectors(1), 8}}};
+  static_assert(has_vectors(tiles));
+  constexpr auto on_256_bits = resolved(tiles, 32);
+  static_assert(!has_vectors(on_256_bits));
+  EXPECT_EQ(on_256_bits[0].mr, 6u);
+  EXPECT_EQ(on_256_bits[0].nr, 16u);
+  EXPECT_EQ(on_256_bits[1].mr, 16u);
+  EXPECT_EQ(on_256_bits[1].nr, 8u);
 }
 
 TEST(Select, PrefersTheRowOfTheCore) {
@@ -77,8 +135,9 @@ TEST(Select, TakesAnyRowByItsName) {
 #if QN_ARCH_ARM64
 // Are these the first rows of both tables, with the tile of those for all cores? Then packed weights fit both.
 bool takes(const char* gemm, const char* igemm) {
-  const GemmRow &of_gemm = best(gemm_rows()), &generic = *select(gemm_rows(), "qn_gemm_f32_8x8_neon", any<GemmRow>);
-  const IgemmRow& of_igemm = best(igemm_rows());
+  const GemmRow &of_gemm = best(gemm_rows(), KernelType::f32),
+                &generic = *select(gemm_rows(), KernelType::f32, "qn_gemm_f32_8x8_neon", any<GemmRow>);
+  const IgemmRow& of_igemm = best(igemm_rows(), KernelType::f32);
   return std::string_view(of_gemm.name) == gemm && std::string_view(of_igemm.name) == igemm &&
          of_gemm.mr == generic.mr && of_gemm.nr == generic.nr && of_igemm.mr == generic.mr && of_igemm.nr == generic.nr;
 }
@@ -92,7 +151,8 @@ TEST(Select, CoresInOrderHaveKernelsOfTheirOwn) {
 }
 
 bool takes_depthwise(std::string_view tile, std::string_view plane) {
-  return best(dwconv_tile_rows()).name == tile && best(dwconv_plane_rows()).name == plane;
+  return best(dwconv_tile_rows(), KernelType::f32).name == tile &&
+         best(dwconv_plane_rows(), KernelType::f32).name == plane;
 }
 
 TEST(Select, CoresInOrderShareDepthwiseKernels) {
@@ -130,7 +190,7 @@ bool only_for(Core core, const Problem& problem) {
 
 // Is a kernel of equal tile, but of the core, before others?
 bool first_of_all(const Problem& problem) {
-  return candidates(problem, QN_ALGORITHM_IGEMM, nullptr)[0].row == &best(igemm_rows());
+  return candidates(problem, QN_ALGORITHM_IGEMM, nullptr)[0].row == &best(igemm_rows(), KernelType::f32);
 }
 
 TEST(Select, TheCostModelKeepsToTheCore) {
@@ -148,8 +208,8 @@ TEST(Select, TheCostModelKeepsToTheCore) {
 // Does this table give nothing else than these levels, not even to who asks by name?
 template <class R>
 bool keeps_to(uint32_t levels, std::span<const R> rows) {
-  return (best(rows).isa & levels) != 0 && std::all_of(rows.begin(), rows.end(), [&](const R& row) {
-           return (select(rows, row.name, any<R>) != nullptr) == ((row.isa & levels) != 0);
+  return runs_on(best(rows, KernelType::f32), levels) && std::all_of(rows.begin(), rows.end(), [&](const R& row) {
+           return (select(rows, KernelType::f32, row.name, any<R>) != nullptr) == runs_on(row, levels);
          });
 }
 
@@ -167,14 +227,15 @@ bool kernels_keep_to(uint32_t levels) {
 bool candidates_keep_to(uint32_t levels, const Problem& problem) {
   const Vector<Choice> list = candidates(problem, QN_ALGORITHM_AUTO, nullptr);
   return !list.empty() && std::all_of(list.begin(), list.end(), [&](const Choice& c) {
-    return (c.row->isa & levels) != 0 && (c.gemm == nullptr || (c.gemm->isa & levels) != 0);
+    return runs_on(*c.row, levels) && (c.gemm == nullptr || runs_on(*c.gemm, levels));
   });
 }
 
 // What the machine has beyond the ceiling is as good as absent.
 TEST(Select, NeverTakesARowAboveTheLevel) {
-  for (const char* name : {"ref", "sse41", "avx2", "avx512", "neon", "neonfma"}) {
-    const uint32_t level = isa_from_name(name), up_to_level = level | (level - 1);
+  for (const char* name :
+       {"ref", "sse41", "avx2", "avxvnni", "avx512", "avx512vnni", "neon", "neonfma", "dotprod", "i8mm"}) {
+    const uint32_t up_to_level = isa_ceiling(isa_from_name(name));
     const auto holds = [&] {
       const uint32_t levels = cpu().isa;
       return (levels & ~up_to_level) == 0 && kernels_keep_to(levels) && candidates_keep_to(levels, convolution()) &&
@@ -190,7 +251,7 @@ TEST(Select, WinogradTakesTheBestGemm) {
     const auto holds = [] {
       const Vector<Choice> list = candidates(convolution(), QN_ALGORITHM_WINOGRAD, nullptr);
       return std::any_of(list.begin(), list.end(),
-                         [](const Choice& c) { return c.gemm->isa == best(gemm_rows()).isa; });
+                         [](const Choice& c) { return c.gemm->isa == best(gemm_rows(), KernelType::f32).isa; });
     };
     EXPECT_TRUE(with_isa(name, holds)) << name;
   }

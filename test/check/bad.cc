@@ -29,7 +29,7 @@
 extern "C" {
 #define BAD(name, finding, isa)                                                                           \
   void bad_##name(size_t mr, size_t nc, size_t k, const void* a, size_t a_stride, const void* w, void* c, \
-                  size_t c_stride, const qn_minmax_f32* p);
+                  size_t c_stride, const void* p);
 #include BAD_TABLE
 #undef BAD
 }
@@ -50,7 +50,7 @@ void write(void* base, size_t bytes, float value) {
 #define GEMM_ARGUMENTS                                                                                               \
   [[maybe_unused]] size_t mr, [[maybe_unused]] size_t nc, [[maybe_unused]] size_t k, [[maybe_unused]] const void *a, \
       [[maybe_unused]] size_t a_stride, [[maybe_unused]] const void *w, [[maybe_unused]] void *c,                    \
-      [[maybe_unused]] size_t c_stride, [[maybe_unused]] const qn_minmax_f32 *p
+      [[maybe_unused]] size_t c_stride, [[maybe_unused]] const void *p
 #define GEMM_REFERENCE qn_gemm_f32_4x8_ref(mr, nc, k, a, a_stride, w, c, c_stride, p)
 
 size_t last_row(size_t mr, size_t stride) { return (mr - 1) * stride; }
@@ -69,7 +69,7 @@ void reads_past_w(GEMM_ARGUMENTS) {
 }
 void reads_past_p(GEMM_ARGUMENTS) {
   GEMM_REFERENCE;
-  read(p, sizeof *p);
+  read(p, sizeof(qn_minmax_f32));
 }
 void writes_past_c(GEMM_ARGUMENTS) {
   GEMM_REFERENCE;
@@ -129,14 +129,14 @@ void sums_from_the_end(GEMM_ARGUMENTS) {
   gemm_by(mr, nc, k, a, a_stride, w, c, c_stride, p, [&](const float* row, const float* panel, size_t count) {
     float sum = panel[0];
     for (size_t i = count; i-- > 0;) sum += row[i] * panel[(i + 1) * 8];
-    return quern::clamp(sum, *p);
+    return quern::clamp(sum, minmax_of(p));
   });
 }
 void adds_the_bias_last(GEMM_ARGUMENTS) {
   gemm_by(mr, nc, k, a, a_stride, w, c, c_stride, p, [&](const float* row, const float* panel, size_t count) {
     float sum = 0;
     for (size_t i = 0; i < count; ++i) sum += row[i] * panel[(i + 1) * 8];
-    return quern::clamp(sum + panel[0], *p);
+    return quern::clamp(sum + panel[0], minmax_of(p));
   });
 }
 void forgets_to_clamp(GEMM_ARGUMENTS) {
@@ -147,8 +147,8 @@ void clamps_a_nan_to_min(GEMM_ARGUMENTS) {
   gemm_by(mr, nc, k, a, a_stride, w, c, c_stride, p, [&](const float* row, const float* panel, size_t count) {
     float sum = panel[0];
     for (size_t i = 0; i < count; ++i) sum += row[i] * panel[(i + 1) * 8];
-    sum = sum > p->min ? sum : p->min;  // the wrong order of operands
-    return sum < p->max ? sum : p->max;
+    sum = sum > minmax_of(p).min ? sum : minmax_of(p).min;  // the wrong order of operands
+    return sum < minmax_of(p).max ? sum : minmax_of(p).max;
   });
 }
 void begins_with_what_c_held(GEMM_ARGUMENTS) {
@@ -167,7 +167,7 @@ void uses_a_padding_lane(GEMM_ARGUMENTS) {
   [[maybe_unused]] size_t mr, [[maybe_unused]] size_t nc, [[maybe_unused]] size_t kc, [[maybe_unused]] size_t ks, \
       [[maybe_unused]] const int32_t *offsets, [[maybe_unused]] const void *a, [[maybe_unused]] const void *zero, \
       [[maybe_unused]] const void *w, [[maybe_unused]] void *c, [[maybe_unused]] size_t c_stride,                 \
-      [[maybe_unused]] const qn_minmax_f32 *p
+      [[maybe_unused]] const void *p
 
 void reads_offsets_of_no_row(IGEMM_ARGUMENTS) {
   qn_igemm_f32_4x8_ref(mr, nc, kc, ks, offsets, a, zero, w, c, c_stride, p);
@@ -185,7 +185,7 @@ void pads_with_the_image(IGEMM_ARGUMENTS) { qn_igemm_f32_4x8_ref(mr, nc, kc, ks,
   [[maybe_unused]] size_t channels, [[maybe_unused]] size_t pixels, [[maybe_unused]] size_t taps,            \
       [[maybe_unused]] const int32_t *offsets, [[maybe_unused]] size_t step, [[maybe_unused]] const void *a, \
       [[maybe_unused]] const void *zero, [[maybe_unused]] const void *w, [[maybe_unused]] void *c,           \
-      [[maybe_unused]] size_t c_stride, [[maybe_unused]] const qn_minmax_f32 *p
+      [[maybe_unused]] size_t c_stride, [[maybe_unused]] const void *p
 
 void reads_a_whole_vector_of_a_row(DWCONV_ARGUMENTS) {
   qn_dwconv_f32_np8_ref(channels, pixels, taps, offsets, step, a, zero, w, c, c_stride, p);
@@ -206,10 +206,10 @@ void leaves_the_last_pixel(DWCONV_ARGUMENTS) {
 
 #define DWCONV_TILE_ARGUMENTS                                                                                 \
   size_t channels, size_t pixels, size_t rows, const int32_t *offsets, const void *a, const void *w, void *c, \
-      size_t row_stride, size_t c_stride, const qn_minmax_f32 *p
+      size_t row_stride, size_t c_stride, const void *p, const void *zero
 
 void reads_offsets_of_missing_rows(DWCONV_TILE_ARGUMENTS) {
-  qn_dwconv_f32_k3s1_2x8_ref(channels, pixels, rows, offsets, a, w, c, row_stride, c_stride, p);
+  qn_dwconv_f32_k3s1_2x8_ref(channels, pixels, rows, offsets, a, w, c, row_stride, c_stride, p, zero);
   for (size_t entry = 0; entry < 4; ++entry) {
     if (offsets[entry] >= 0) read(a, static_cast<size_t>(offsets[entry]));
   }
@@ -218,17 +218,16 @@ void stays_at_a_column(DWCONV_TILE_ARGUMENTS) {
   for (size_t x = 0; x < pixels; ++x) {
     const size_t column = x == 0 ? 0 : x - 1;
     qn_dwconv_f32_k3s1_2x8_ref(channels, 1, rows, offsets + 4 * column, a, w, static_cast<char*>(c) + x * c_stride,
-                               row_stride, c_stride, p);
+                               row_stride, c_stride, p, zero);
   }
 }
 void leaves_the_last_row_of_a_tile(DWCONV_TILE_ARGUMENTS) {
-  if (rows > 1) qn_dwconv_f32_k3s1_2x8_ref(channels, pixels, rows - 1, offsets, a, w, c, row_stride, c_stride, p);
+  if (rows > 1) qn_dwconv_f32_k3s1_2x8_ref(channels, pixels, rows - 1, offsets, a, w, c, row_stride, c_stride, p, zero);
 }
 
-#define PLANE_ARGUMENTS                                                                            \
-  size_t pixels, size_t kernel_h, size_t kernel_w, const int32_t *offsets, const void *masks,      \
-      [[maybe_unused]] size_t mask_stride, const void *a, const void *w, void *c, size_t c_stride, \
-      const qn_minmax_f32 *p
+#define PLANE_ARGUMENTS                                                                       \
+  size_t pixels, size_t kernel_h, size_t kernel_w, const int32_t *offsets, const void *masks, \
+      [[maybe_unused]] size_t mask_stride, const void *a, const void *w, void *c, size_t c_stride, const void *p
 
 void reads_what_the_mask_leaves_out(PLANE_ARGUMENTS) {
   qn_dwconv_f32_plane_ref(pixels, kernel_h, kernel_w, offsets, masks, mask_stride, a, w, c, c_stride, p);
@@ -240,9 +239,9 @@ void masks_all_columns_alike(PLANE_ARGUMENTS) {
 
 // --- pool ---
 
-#define POOL_ARGUMENTS                                                                                                 \
-  size_t channels, size_t pixels, size_t taps, const int32_t *offsets, size_t step, const void *a, const float *scale, \
-      void *c, size_t c_stride, const qn_minmax_f32 *p
+#define POOL_ARGUMENTS                                                                                                \
+  size_t channels, size_t pixels, size_t taps, const int32_t *offsets, size_t step, const void *a, const void *scale, \
+      void *c, size_t c_stride, const void *p
 
 void reads_the_scale_of_a_maximum(POOL_ARGUMENTS) {
   qn_maxpool_f32_ref(channels, pixels, taps, offsets, step, a, scale, c, c_stride, p);
@@ -260,19 +259,20 @@ void scales_all_pixels_alike(POOL_ARGUMENTS) {
 
 // --- eltwise ---
 
-void clears_the_output_first(size_t n, const float* x, float* y, const qn_unary_f32* p) {  // which may be the input
+void clears_the_output_first(size_t n, const void* x, void* y, const void* p) {  // which may be the input
   for (size_t i = 0; i < n; ++i) write(y, i * 4, 0);
   qn_vclamp_f32_ref(n, x, y, p);
 }
-void reads_b_after_y_is_written(size_t n, const float* a, const float* b, float* y, const qn_minmax_f32* p) {
-  for (size_t i = 0; i < n; ++i) write(y, i * 4, quern::clamp(a[i] + read(b, 0), *p));
+void reads_b_after_y_is_written(size_t n, const void* a, const void* b, void* y, const void* p) {
+  for (size_t i = 0; i < n; ++i) write(y, i * 4, quern::clamp(read(a, i * 4) + read(b, 0), minmax_of(p)));
 }
-void rounds_once(size_t rows, size_t channels, const float* x, size_t x_stride, const float* scale, const float* bias,
-                 float* y, size_t y_stride, const qn_minmax_f32* p) {
+void rounds_once(size_t rows, size_t channels, const void* x, size_t x_stride, const void* scale, const void* bias,
+                 void* y, size_t y_stride, const void* p) {
   for (size_t r = 0; r < rows; ++r) {
     for (size_t i = 0; i < channels; ++i) {
       write(y, r * y_stride + i * 4,
-            quern::clamp(__builtin_fmaf(read(x, r * x_stride + i * 4), scale[i], bias[i]), *p));
+            quern::clamp(__builtin_fmaf(read(x, r * x_stride + i * 4), read(scale, i * 4), read(bias, i * 4)),
+                         minmax_of(p)));
     }
   }
 }
@@ -284,9 +284,9 @@ float ignores_a_nan(size_t n, const float* x, float*, float) {
 
 // --- spmm ---
 
-#define SPMM_ARGUMENTS                                                                                  \
-  size_t pixels, size_t sets, const qn_spmm_set *set, const void *index, const float *w, const void *a, \
-      size_t a_stride, void *c, size_t c_stride, [[maybe_unused]] const float *bias, const qn_minmax_f32 *p
+#define SPMM_ARGUMENTS                                                                                 \
+  size_t pixels, size_t sets, const qn_spmm_set *set, const void *index, const void *w, const void *a, \
+      size_t a_stride, void *c, size_t c_stride, [[maybe_unused]] const void *bias, const void *p
 
 void reads_the_first_row_unasked(SPMM_ARGUMENTS) {
   qn_spmm_f32_csr_8x2_ref(pixels, sets, set, index, w, a, a_stride, c, c_stride, bias, p);
@@ -298,7 +298,7 @@ void leaves_sets_without_entries(SPMM_ARGUMENTS) {
     if (set->steps == 0) continue;
     qn_spmm_f32_csr_8x2_ref(pixels, 1, set, places, w, a, a_stride, c, c_stride, bias, p);
     places += size_t{4} * set->steps;
-    w += size_t{4} * set->steps;
+    w = floats(w) + size_t{4} * set->steps;
   }
 }
 void begins_with_c_despite_a_bias(SPMM_ARGUMENTS) {
@@ -318,7 +318,7 @@ void leaves_entries_of_all_four_channels(SPMM_ARGUMENTS) {
     fewer[all] = 0;
     qn_spmm_f32_csr_8x4_ref(pixels, 1, set, fewer.data(), w, a, a_stride, c, c_stride, bias, p);
     places += spmm_patterns + entries;
-    w += weights;
+    w = floats(w) + weights;
   }
 }
 
@@ -376,9 +376,9 @@ void fills_up_short_planes(SPLIT_ARGUMENTS) {
 #define WINOGRAD_INPUT_ARGUMENTS                                                                        \
   size_t channels, const void *a, size_t row_stride, size_t pixel_stride, const qn_winograd_tile *tile, \
       const void *zero, void *v, size_t v_stride
-#define WINOGRAD_OUTPUT_ARGUMENTS                                                                                      \
-  size_t channels, const void *m, size_t m_stride, const float *bias, void *c, size_t row_stride, size_t pixel_stride, \
-      size_t rows, size_t columns, const qn_minmax_f32 *p
+#define WINOGRAD_OUTPUT_ARGUMENTS                                                                                     \
+  size_t channels, const void *m, size_t m_stride, const void *bias, void *c, size_t row_stride, size_t pixel_stride, \
+      size_t rows, size_t columns, const void *p
 
 void reads_the_pixel_below_the_image(WINOGRAD_INPUT_ARGUMENTS) {
   qn_winograd_f32_4x4_ref_input(channels, a, row_stride, pixel_stride, tile, zero, v, v_stride);

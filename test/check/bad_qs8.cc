@@ -201,55 +201,44 @@ void leaves_the_last_channel(size_t channels, size_t pixels, size_t taps, const 
 
 // --- the list ---
 
-// A row like another one but for the function, which takes the same arguments.
+// A row of int8, else like another one but for the function, which takes the same arguments.
 template <class Row, class Function>
-Row& row_like(const char* name, const Row& like, Function* function) {
+BadKernel bad(const char* name, const Row& like, Function* function, const char* finding, size_t kr = 1) {
   static std::deque<Row> rows;  // kernels point to their rows
   Row& row = rows.emplace_back(like);
   row.set_name(name);
-  row.run = reinterpret_cast<decltype(row.run)>(reinterpret_cast<void (*)()>(function));
-  return row;
-}
-
-template <class Function>
-BadKernel bad_gemm(const char* name, Function* function, const char* finding, size_t kr = 1) {
-  GemmRow& row = row_like(name, gemm_rows().back(), function);
-  row.mr = mr, row.nr = nr;
-  return {name, make_qs8_kernel(row, kr), finding};
-}
-
-template <class Row, class Function>
-BadKernel bad(const char* name, const Row& like, Function* function, const char* finding) {
-  Row& row = row_like(name, like, function);
-  if constexpr (requires { row.mr; }) row.mr = mr;
+  row.type = KernelType::qs8;
   row.nr = nr;
-  return {name, make_qs8_kernel(row), finding};
+  if constexpr (requires { row.mr; }) row.mr = mr, row.kr = kr;
+  row.run = function;
+  return {name, make_kernel(row), finding};
 }
 
 }  // namespace
 
 std::vector<BadKernel> bad_qs8_kernels() {
+  const GemmRow& like = gemm_rows().back();
   const IgemmRow& igemm = igemm_rows().back();
   const DwconvRow& dwconv = dwconv_rows().back();
   return {
-      bad_gemm("is_right", gemm<is_right>, ""),
-      bad_gemm("is_right_by_fours", gemm<is_right_by_fours>, "", 4),
-      bad_gemm("takes_fours_for_ones", gemm<is_right>, "c[", 4),
-      bad_gemm("reads_past_a", gemm<reads_past_a>, "0 bytes past the end of a"),
-      bad_gemm("reads_before_a", gemm<reads_before_a>, "1 bytes before a"),
-      bad_gemm("reads_whole_fours", gemm<reads_whole_fours>, "0 bytes past the end of a", 4),
-      bad_gemm("writes_past_c", gemm<writes_past_c>, "0 bytes past the end of c"),
-      bad_gemm("writes_before_c", gemm<writes_before_c>, "c[-1] is 0, not 85 (or nothing)"),
-      bad_gemm("writes_a_gap_of_c", gemm<writes_a_gap_of_c>, "fill=aa"),
-      bad_gemm("leaves_the_last_byte", gemm<leaves_the_last_byte>, "(or nothing), not"),
-      bad_gemm("leaves_what_lies_there_already", gemm<leaves_what_lies_there_already>, "(or nothing), not 85"),
-      bad_gemm("is_off_by_one_step", gemm<is_off_by_one_step>, "c["),
-      bad_gemm("rounds_halves_up", gemm<rounds_halves_up>, "integers"),
-      bad_gemm("wraps_around", gemm<wraps_around>, "c["),
-      bad_gemm("clamps_before_the_zero_point", gemm<clamps_before_the_zero_point>, "c["),
-      bad_gemm("uses_a_gap_of_a", gemm<uses_a_gap_of_a>, "fill=55"),
-      bad_gemm("uses_a_padding_lane", gemm<uses_a_padding_lane>, "fill=55"),
-      bad_gemm("begins_with_what_c_held", gemm<begins_with_what_c_held>, "fill=55"),
+      bad("is_right", like, gemm<is_right>, ""),
+      bad("is_right_by_fours", like, gemm<is_right_by_fours>, "", 4),
+      bad("takes_fours_for_ones", like, gemm<is_right>, "c[", 4),
+      bad("reads_past_a", like, gemm<reads_past_a>, "0 bytes past the end of a"),
+      bad("reads_before_a", like, gemm<reads_before_a>, "1 bytes before a"),
+      bad("reads_whole_fours", like, gemm<reads_whole_fours>, "0 bytes past the end of a", 4),
+      bad("writes_past_c", like, gemm<writes_past_c>, "0 bytes past the end of c"),
+      bad("writes_before_c", like, gemm<writes_before_c>, "c[-1] is 0, not 85 (or nothing)"),
+      bad("writes_a_gap_of_c", like, gemm<writes_a_gap_of_c>, "fill=aa"),
+      bad("leaves_the_last_byte", like, gemm<leaves_the_last_byte>, "(or nothing), not"),
+      bad("leaves_what_lies_there_already", like, gemm<leaves_what_lies_there_already>, "(or nothing), not 85"),
+      bad("is_off_by_one_step", like, gemm<is_off_by_one_step>, "c["),
+      bad("rounds_halves_up", like, gemm<rounds_halves_up>, "integers"),
+      bad("wraps_around", like, gemm<wraps_around>, "c["),
+      bad("clamps_before_the_zero_point", like, gemm<clamps_before_the_zero_point>, "c["),
+      bad("uses_a_gap_of_a", like, gemm<uses_a_gap_of_a>, "fill=55"),
+      bad("uses_a_padding_lane", like, gemm<uses_a_padding_lane>, "fill=55"),
+      bad("begins_with_what_c_held", like, gemm<begins_with_what_c_held>, "fill=55"),
       bad("igemm_is_right", igemm, igemm_is_right, ""),
       bad("pads_with_zeros", igemm, pads_with_zeros, "c["),
       bad("dwconv_is_right", dwconv, dwconv_is_right, ""),

@@ -67,7 +67,7 @@ std::string text_of_integer(const void* element, Fill fill) {
   return std::to_string(value) + (std::memcmp(element, &fill, sizeof value) == 0 ? " (or nothing)" : "");
 }
 template <class T>
-constexpr Element integer = {sizeof(T), same_integers<T>, text_of_integer<T>};
+constexpr Comparison integer = {sizeof(T), same_integers<T>, text_of_integer<T>};
 
 // "4 bytes past the end of a", for a fault.
 std::string place_of(uint64_t address, std::initializer_list<const Guarded*> memory) {
@@ -125,7 +125,7 @@ bool is_as_expected_to_the_bit(const Expectation& expected) {
 std::string compare(const Expectation& expected) {
   if (is_as_expected_to_the_bit(expected)) return "";
   const Guarded& memory = *expected.memory;
-  const Element& element = *expected.element;
+  const Comparison& element = *expected.type;
   const std::span<const uint8_t> actual = memory.surroundings();
   std::vector<uint8_t> wanted(actual.size());
   const Fill fill = memory.fill();
@@ -147,20 +147,20 @@ std::string compare(const Expectation& expected) {
 }  // namespace
 
 template <>
-const Element& element_of<float>() {
-  static constexpr Element element = {sizeof(float), same_floats, text_of_float};
+const Comparison& comparison_of<float>() {
+  static constexpr Comparison element = {sizeof(float), same_floats, text_of_float};
   return element;
 }
 template <>
-const Element& element_of<int8_t>() {
+const Comparison& comparison_of<int8_t>() {
   return integer<int8_t>;
 }
 template <>
-const Element& element_of<uint8_t>() {
+const Comparison& comparison_of<uint8_t>() {
   return integer<uint8_t>;
 }
 template <>
-const Element& element_of<int32_t>() {
+const Comparison& comparison_of<int32_t>() {
   return integer<int32_t>;
 }
 

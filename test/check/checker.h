@@ -52,26 +52,26 @@ float poison_float();
 struct Expectation;
 
 // What has to be known of a type of elements to compare them and to say what they are.
-struct Element {
+struct Comparison {
   size_t bytes;
   bool (*same)(const void* got, const void* expected, const Expectation& expectation);
   std::string (*text)(const void* element, Fill fill);
 };
 template <class T>
-const Element& element_of();  // float; integers, of which every bit counts
+const Comparison& comparison_of();  // float; integers, of which every bit counts
 template <>
-const Element& element_of<float>();
+const Comparison& comparison_of<float>();
 template <>
-const Element& element_of<int8_t>();
+const Comparison& comparison_of<int8_t>();
 template <>
-const Element& element_of<uint8_t>();
+const Comparison& comparison_of<uint8_t>();
 template <>
-const Element& element_of<int32_t>();
+const Comparison& comparison_of<int32_t>();
 
 // What an output must hold: its memory's fill where the kernel must not write.
 struct Expectation {
   const Guarded* memory;
-  const Element* element;
+  const Comparison* type;
   std::span<const uint8_t> bytes;  // of the whole room
   bool any_zero_sign = false;      // +0 and -0 are the same
   bool any_denormal = false;       // denormals and the zeros of their sign are the same
@@ -79,7 +79,7 @@ struct Expectation {
   template <class T>
   Expectation(const Guarded* in, const std::vector<T>& values, bool zero_sign = false, bool denormal = false)
       : memory(in),
-        element(&element_of<T>()),
+        type(&comparison_of<T>()),
         bytes(reinterpret_cast<const uint8_t*>(values.data()), values.size() * sizeof(T)),
         any_zero_sign(zero_sign),
         any_denormal(denormal) {}

@@ -5,7 +5,6 @@
 
 #include "indirect.h"
 #include "plane.h"
-#include "selftest.h"
 #include "sums.h"
 
 namespace quern::check {
@@ -337,11 +336,6 @@ Kernel make_kernel(const DwconvPlaneRow& row) {
 
 Kernel make_kernel(const DwconvHalfRow& row) {
   return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) { check_dwconv_half(checker, row); }};
-}
-
-Kernel make_qs8_kernel(const DwconvRow& row) {
-  return {&row, reinterpret_cast<const void*>(row.run),
-          [&row](Checker& checker) { check_dwconv<Qs8Sums>(checker, row); }};
 }
 
 std::vector<Kernel> dwconv_kernels() {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "selftest.h"
 #include "sums.h"
 
 namespace quern::check {
@@ -115,14 +114,8 @@ void check_gemm(Checker& checker, const GemmTile& tile) {
 Kernel make_kernel(const GemmRow& row) {
   return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) {
             with_sums(row, [&]<class Sums>(std::type_identity<Sums>) {
-              check_gemm<Sums>(checker, {row.mr, row.nr, kr_of(row), numbers_of(row)});
+              check_gemm<Sums>(checker, {row.mr, row.nr, row.kr, numbers_of(row)});
             });
-          }};
-}
-
-Kernel make_qs8_kernel(const GemmRow& row, size_t kr) {
-  return {&row, reinterpret_cast<const void*>(row.run), [&row, kr](Checker& checker) {
-            check_gemm<Qs8Sums>(checker, {row.mr, row.nr, kr, numbers_of(row)});
           }};
 }
 

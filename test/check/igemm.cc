@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "indirect.h"
-#include "selftest.h"
 #include "sums.h"
 
 namespace quern::check {
@@ -131,14 +130,8 @@ void check_igemm(Checker& checker, const IgemmTile& tile) {
 Kernel make_kernel(const IgemmRow& row) {
   return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) {
             with_sums(row, [&]<class Sums>(std::type_identity<Sums>) {
-              check_igemm<Sums>(checker, {row.mr, row.nr, kr_of(row), numbers_of(row)});
+              check_igemm<Sums>(checker, {row.mr, row.nr, row.kr, numbers_of(row)});
             });
-          }};
-}
-
-Kernel make_qs8_kernel(const IgemmRow& row) {
-  return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) {
-            check_igemm<Qs8Sums>(checker, {row.mr, row.nr, 1, numbers_of(row)});
           }};
 }
 

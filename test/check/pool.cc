@@ -161,7 +161,7 @@ void check_pool_plane(Checker& checker, const PoolPlaneRow& row) {
 
 Kernel make_kernel(const PoolRow& row) {
   return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) {
-            if (row.type != QN_F32) std::abort();
+            if (row.type != KernelType::f32) std::abort();
             check_pool<F32Pool>(checker, row);
           }};
 }

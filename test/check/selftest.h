@@ -23,9 +23,4 @@ std::vector<BadKernel> bad_kernels();
 // The same of memory and numbers in int8.
 std::vector<BadKernel> bad_qs8_kernels();
 
-// Kernels of type Qs8Sums (sums.h), which no table has; KR of a gemm.
-Kernel make_qs8_kernel(const GemmRow& row, size_t kr);
-Kernel make_qs8_kernel(const IgemmRow& row);
-Kernel make_qs8_kernel(const DwconvRow& row);
-
 }  // namespace quern::check

@@ -72,17 +72,13 @@ struct Qs8Sums {
 };
 
 // Calls body(std::type_identity<Sums>()) for the type of a row.
-template <class Row, class Body>
+template <class Body>
 void with_sums(const Row& row, Body&& body) {
-  if (row.type != QN_F32) std::abort();
-  body(std::type_identity<F32Sums>());
-}
-
-// Where rows have no KR, kernels take one row of weights at a time.
-template <class Row>
-size_t kr_of(const Row& row) {
-  if constexpr (requires { row.kr; }) return row.kr;
-  return 1;
+  switch (row.type) {
+    case KernelType::f32: return body(std::type_identity<F32Sums>());
+    case KernelType::qs8: return body(std::type_identity<Qs8Sums>());
+    default: std::abort();  // a type that the checker does not know
+  }
 }
 
 // Calls check(place) for each fill, up to the first failure.

@@ -647,7 +647,7 @@ TEST(DwConv2d, PixelBlocked) {
           run(op, {{c.shape(), test.input}},
               {.algorithm = QN_ALGORITHM_DEPTHWISE, .kernel = row.name, .in_layout = blocked, .out_layout = blocked});
       EXPECT_TRUE(row.kernel != 0 ||
-                  (r.status == QN_OK) == (row.block == qn_pixel_block() && may_choose(row, row.name)))
+                  (r.status == QN_OK) == (row.block == qn_pixel_block() && may_choose(row, KernelType::f32, row.name)))
           << row.name;
       if (r.status == QN_OK) test.expect(r), special += row.kernel != 0;
       if (HasFatalFailure()) return;
@@ -672,7 +672,7 @@ TEST(DwConv2d, PixelBlocked) {
   }
   const auto rows = dwconv_plane_rows();
   EXPECT_EQ(special > 0, std::any_of(rows.begin(), rows.end(), [](const DwconvPlaneRow& row) {
-              return row.kernel != 0 && may_choose(row, nullptr) && row.block == qn_pixel_block();
+              return row.kernel != 0 && may_choose(row, KernelType::f32, nullptr) && row.block == qn_pixel_block();
             }));
   EXPECT_GT(half, 0u);
 }

@@ -180,7 +180,7 @@ TEST(Pool2d, PixelBlocked) {
         }
         for (const PoolPlaneRow& row : pool_plane_rows()) {
           const bool fits = (row.kind == PoolKind::max) == (kind == QN_POOL_MAX) && row.block == qn_pixel_block() &&
-                            may_choose(row, row.name);
+                            may_choose(row, KernelType::f32, row.name);
           const Result r = run(op, {{shape, input}}, {.kernel = row.name, .in_layout = blocked, .out_layout = blocked});
           EXPECT_EQ(r.status, fits ? QN_OK : QN_UNSUPPORTED) << row.name;
           if (fits) expect(r, expected, out);

@@ -62,7 +62,8 @@ TEST(Sparse, IsChosenWhereEnoughIsZero) {
 
 TEST(Sparse, TilesOfTheBestRowsLieWithinABlockOfPixels) {
   for (const size_t block : {1, 2, 4, 8, 16}) {
-    const SpmmRow* row = select(spmm_rows(), nullptr, [&](const SpmmRow& r) { return r.block == block; });
+    const SpmmRow* row =
+        select(spmm_rows(), KernelType::f32, nullptr, [&](const SpmmRow& r) { return r.block == block; });
     EXPECT_EQ(qn_pixel_block() % row->pixels, 0u) << row->name;
   }
 }

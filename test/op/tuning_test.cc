@@ -339,7 +339,8 @@ TEST(Tuning, KeepsTheBoundOfErrors) {
     winograd += m.algorithm == QN_ALGORITHM_WINOGRAD;
   }
   EXPECT_GT(winograd, 0u) << "others are tried";
-  const WinogradRow* six = select(winograd_rows(), nullptr, [](const WinogradRow& row) { return row.outputs == 6; });
+  const WinogradRow* six =
+      select(winograd_rows(), KernelType::f32, nullptr, [](const WinogradRow& row) { return row.outputs == 6; });
   ASSERT_NE(six, nullptr);
   const std::string hasty = std::string("winograd ") + six->name;
   const TuningHandle text = make_tuning(replace_choice(text_of(tuning), hasty));

@@ -276,7 +276,7 @@ qn_algorithm chosen(size_t size, size_t channels, const char* kernel = nullptr) 
 
 // Where it pays it is chosen, but not for weights that would become too large; those need to be asked for.
 TEST(Winograd, IsChosenWhereItPays) {
-  if ((best(winograd_rows()).isa == isa_ref) == (best(gemm_rows()).isa == isa_ref)) {
+  if ((best(winograd_rows(), KernelType::f32).isa == isa_ref) == (best(gemm_rows(), KernelType::f32).isa == isa_ref)) {
     EXPECT_EQ(chosen(56, 64), QN_ALGORITHM_WINOGRAD);
   }
   EXPECT_NE(chosen(1, 64), QN_ALGORITHM_WINOGRAD);

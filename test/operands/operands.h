@@ -202,7 +202,7 @@ struct DwconvTileOperands {
   template <class Run>
   decltype(auto) call(Run&& run) const {
     return run(channels, pixels, rows, offsets.address(), a.address(), w.address(), c.address(), row_stride, c_stride,
-               p.address());
+               p.address(), zero.address());
   }
   template <class Use>
   decltype(auto) each(Use&& use) const {

@@ -11,7 +11,7 @@ namespace {
 constexpr size_t blocks[] = {1, 2, 4, 8, 16};
 constexpr size_t widest = 16;
 
-// Bit r: row r of a strip is not 0 at this position. What is -0 becomes 0: masks that multiply weights make it.
+// Bit r: row r of a strip is not 0 at this position. -0 counts as 0, because masks that multiply weights make it.
 using Masks = Vector<uint16_t>;
 
 void find_nonzeros(const float* strip, size_t rows, Masks* masks) {
@@ -24,8 +24,8 @@ void find_nonzeros(const float* strip, size_t rows, Masks* masks) {
   }
 }
 
-// Calls visit(position, delta) for what a block row stores: positions where a row of `of` has something and, where the
-// next is more than a step away, positions on the way there.
+// Calls visit(position, delta) for the positions that a block row stores: those where a row of `of` is not 0 and, if
+// the next of these is more than a step away, some in between.
 template <class Visit>
 void each_stored(const Masks& masks, unsigned of, Visit&& visit) {
   size_t next = 0;  // the position after the last one stored

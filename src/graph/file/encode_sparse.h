@@ -1,4 +1,4 @@
-// Makes the segments of sparse constants.
+// Makes the segments that hold sparse constants in a file.
 #pragma once
 
 #include "base/vector.h"
@@ -6,16 +6,16 @@
 
 namespace quern {
 
-// How a matrix takes the fewest bytes.
+// The way to store a matrix in the fewest bytes.
 struct SparsePlan {
-  size_t block = 0;  // rows that share a position; 0: dense is no larger
+  size_t block = 0;  // rows that share a position; 0: store it dense, because no block takes fewer bytes
   uint64_t positions = 0;
   uint64_t bytes = 0;
 };
-// Of the blocks that take equally few bytes, the largest.
+// Finds the block that takes the fewest bytes; of several equal ones, the largest.
 qn_status plan_sparse(const Constant& constant, size_t rows, SparsePlan* plan);
 
-// The segment; `plan` is what plan_sparse said.
+// Makes the segment by the plan that plan_sparse() has found.
 qn_status encode_sparse(const Constant& constant, size_t rows, const SparsePlan& plan, Vector<unsigned char>* segment);
 
 }  // namespace quern

@@ -1,4 +1,4 @@
-// The first 64 bytes of a .qn file; model.fbs draws the whole.
+// The first 64 bytes of a .qn file. model.fbs describes the whole file.
 #pragma once
 
 #include <bit>
@@ -18,7 +18,8 @@ struct FileHeader {
 static_assert(sizeof(FileHeader) == 64);
 static_assert(std::endian::native == std::endian::little, "the file is read in place");
 
-// Not text, and damaged visibly by a transfer that changes line ends or strips the eighth bit.
+// The file is no text. A transfer that changes line ends or strips the eighth bit damages these bytes, so a reader
+// notices.
 constexpr unsigned char file_magic[8] = {0x91, 'Q', 'N', 'M', '\r', '\n', 0x1a, '\n'};
 constexpr uint32_t file_version = 1;
 constexpr uint64_t segment_alignment = 64;

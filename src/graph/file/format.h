@@ -1,4 +1,4 @@
-// Reading and writing .qn files.  The layout of the file is described in model.fbs.
+// Reading and writing .qn files. model.fbs describes the layout of the file.
 #pragma once
 
 #include "base/vector.h"
@@ -6,23 +6,24 @@
 
 namespace quern {
 
-// Parses and verifies a .qn image; the graph's constants point into it and hold `owner`. `who` names it in messages.
-// The result has passed check_graph and infer_shapes.
+// Parses and verifies the bytes of a .qn file. Constants of the graph point into these bytes and hold `owner`. `who`
+// names the file in messages. The graph has passed check_graph and infer_shapes.
 qn_status read_model(const void* data, size_t size, Shared<const void> owner, const char* who, Graph* graph);
 
-// Maps and reads a file.
+// Maps a file and reads it.
 qn_status read_model_file(const char* path, Graph* graph);
 
-// The bytes of a .qn file.
+// Makes the bytes of a .qn file.
 qn_status write_model(const Graph& graph, Vector<unsigned char>* out);
 
-// Writes beside `path`, then renames: a failure leaves no partial file.
+// Writes a temporary file beside `path`, then renames it: a failure leaves no partial file.
 qn_status write_model_file(const Graph& graph, const char* path);
 
-// The model object of the C API from a graph in memory: what `quern run` does with a freshly imported model.
+// Makes the model object of the C API from a graph in memory, as `quern run` does with a model that it has just
+// imported.
 qn_status make_model(Graph graph, const qn_model_options* options, qn_model** model);
 
-// The graph of a loaded model.
+// Returns the graph of a loaded model.
 const Graph& model_graph(const qn_model& model);
 
 }  // namespace quern

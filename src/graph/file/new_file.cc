@@ -26,7 +26,7 @@ qn_status NewFile::failed(const char* why) const {
   return fail(QN_IO_ERROR, "%s: cannot write: %s", path_.c_str(), why);
 }
 
-// `replaced` describes the file that is there; its mode is 0 if none is.
+// Sets `replaced` to the description of the file that exists; its mode is 0 if there is none.
 qn_status NewFile::find_target(struct stat* replaced) {
   char resolved[PATH_MAX];
   if (realpath(path_.c_str(), resolved) == nullptr) {
@@ -41,8 +41,8 @@ qn_status NewFile::find_target(struct stat* replaced) {
   return S_ISREG(replaced->st_mode) ? QN_OK : failed("not a regular file");
 }
 
-// Opens a file beside the target under a name that nobody else has: other threads, processes that share the folder but
-// not the numbers of processes, and what a killed one left behind.
+// Opens a file beside the target under a name that nobody else uses: no other thread, no process that shares the folder
+// but has numbers of processes of its own, no killed process that left its file behind.
 qn_status NewFile::open_temporary(mode_t mode) {
   static std::atomic<unsigned> files{0};
   constexpr int attempts = 10000;
@@ -58,8 +58,8 @@ qn_status NewFile::open_temporary(mode_t mode) {
   return failed(std::strerror(errno));
 }
 
-// Who may read the file that is replaced may read the new one, and nobody else: where its group cannot be kept, the new
-// one's gets no more than all others.
+// Those who may read the replaced file may read the new one, and nobody else. If the group cannot be kept, the new
+// group gets no more permissions than all others.
 void NewFile::take_permissions(const struct stat& replaced) const {
   mode_t mode = replaced.st_mode & 0777;
   const bool has_group = fchown(descriptor_, replaced.st_uid, replaced.st_gid) == 0 ||

@@ -1,4 +1,4 @@
-// A file under construction.
+// A file that is being written.
 #pragma once
 
 #include <sys/stat.h>
@@ -8,10 +8,10 @@
 
 namespace quern {
 
-// It gets its name when it is complete, and leaves nothing behind otherwise; of several writers of one name the last
-// one wins. Only regular files are replaced: renaming over a device or a pipe would remove it. Where `path` is a link,
-// what it points to is replaced. The new file has the permissions of the one it replaces, and its owner and group if
-// the process may give them away.
+// The file gets its name when it is complete; an incomplete one leaves nothing behind. Of several writers of one name
+// the last one wins. It replaces only regular files, because renaming over a device or a pipe would remove that. If
+// `path` is a link, it replaces the file that the link points to. It takes over the permissions of the file that it
+// replaces, and its owner and group if the process may give files away.
 class NewFile {
  public:
   NewFile() = default;

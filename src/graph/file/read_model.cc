@@ -1,4 +1,4 @@
-// Reading .qn files.  Nothing in the file is believed: sizes before use, the FlatBuffer by its verifier, then each
+// Reads .qn files. Nothing in the file is believed: sizes are checked before use, the FlatBuffer by its verifier, each
 // value while it is copied into a Graph, and the graph as a whole by check_graph.
 #include <algorithm>
 #include <cstring>
@@ -18,7 +18,7 @@
 namespace quern {
 namespace {
 
-// A file of nothing but zeros says much in few bytes. What it decodes to stays below this.
+// Sparse weights that are nearly all zeros take few bytes in a file; the bytes that they decode to are limited by this.
 constexpr uint64_t decoded_limit(uint64_t file_size) { return (uint64_t{1} << 30) + 64 * file_size; }
 
 class Reader {
@@ -60,7 +60,7 @@ class Reader {
   Graph& graph_;
   FileHeader header_ = {};
   size_t budget_ = 0;          // bytes that strings and vectors may still take
-  uint64_t segments_end_ = 0;  // of those read so far, from segments_offset
+  uint64_t segments_end_ = 0;  // end of the segments read so far, from segments_offset
   Vector<OpKind> operators_;
 };
 
@@ -88,15 +88,15 @@ qn_status Reader::read_header() {
   return QN_OK;
 }
 
-// A table takes at least 8 bytes (its offset in a vector and to its layout). Where a file has more tables than that
-// allows, they are one table many times.
+// A table takes at least 8 bytes: its offset in a vector, and the offset to its layout. If a file has more tables than
+// that allows, it refers to the same table many times.
 qn_status Reader::verify(const Buffer& description) {
   const size_t size = description.size();
   if (size < 8 || size >= FLATBUFFERS_MAX_BUFFER_SIZE) return fail(QN_BAD_MODEL, "a description of %zu bytes", size);
   constexpr flatbuffers::uoffset_t max_depth = 8;
   const auto* const bytes = static_cast<const uint8_t*>(description.data());
   flatbuffers::Verifier verifier(bytes, size, max_depth, static_cast<flatbuffers::uoffset_t>(size / 8));
-  // FlatBuffers' own look at the identifier needs a function of the C library that nothing else does.
+  // FlatBuffers' own test of the identifier would need a function of the C library that nothing else needs.
   const bool named = std::memcmp(bytes + sizeof(flatbuffers::uoffset_t), format::ModelIdentifier(), 4) == 0;
   if (!named || !verifier.VerifyBuffer<format::Model>(nullptr)) {
     return fail(QN_BAD_MODEL, "the description of the graph is damaged");
@@ -105,7 +105,7 @@ qn_status Reader::verify(const Buffer& description) {
   return QN_OK;
 }
 
-// Strings and vectors that share bytes of the file must not grow when they are copied.
+// Strings and vectors that share bytes of the file would take more memory once they are copied, so copies are limited.
 qn_status Reader::spend(size_t bytes) {
   if (bytes > budget_) return fail(QN_BAD_MODEL, "parts of the description are shared too often");
   budget_ -= bytes;
@@ -124,7 +124,7 @@ qn_status Reader::read_vector(const flatbuffers::Vector<From>* from, Vector<To>*
   to->clear();
   if (from == nullptr) return QN_OK;
   QN_TRY(spend(from->size() * sizeof(From)));
-  // The verifier looks at the length of a vector, not at where its elements lie.
+  // The verifier checks the length of a vector, not where its elements lie.
   if (from->size() != 0 && reinterpret_cast<uintptr_t>(from->Data()) % alignof(From) != 0) {
     return fail(QN_BAD_MODEL, "a list in the description is misaligned");
   }
@@ -212,7 +212,8 @@ qn_status Reader::fail_decoded() const {
               static_cast<unsigned long long>(decoded_limit(size_)));
 }
 
-// Each segment once, for who makes it dense, and once for each node that reads it, for whom it is packed.
+// Counts each segment once, as if somebody makes it dense, and once for each node that reads it, because it is packed
+// for that node.
 qn_status Reader::check_decoded() const {
   uint64_t once = 0, packed = 0;
   const auto add = [&](const Constant& constant, uint64_t* sum) {
@@ -223,7 +224,7 @@ qn_status Reader::check_decoded() const {
   for (const Constant& constant : graph_.constants) fits = fits && add(constant, &once);
   for (const Node& node : graph_.nodes) {
     for (const int input : node.inputs) {
-      if (input < 0 || static_cast<size_t>(input) >= graph_.tensors.size()) continue;  // check_graph() says so
+      if (input < 0 || static_cast<size_t>(input) >= graph_.tensors.size()) continue;  // check_graph() will refuse it
       const int constant = graph_.tensors[static_cast<size_t>(input)].constant;
       if (constant >= 0) fits = fits && add(graph_.constants[static_cast<size_t>(constant)], &packed);
     }
@@ -261,7 +262,7 @@ qn_status Reader::read_node(const format::Node& node) {
   return read_attributes(*node.attributes(), &to.attributes, index);
 }
 
-// Ranges come before the casts: an enumeration may not hold just any number.
+// Checks the ranges before the casts, because an enumeration may not hold just any number.
 qn_status Reader::read_attributes(const format::Attributes& from, Attributes* to, size_t node) {
 #define QN_ATTRIBUTE(name, field, low, high)                                            \
   if (!in_range(from.name(), low, high)) {                                              \

@@ -53,11 +53,11 @@ const float* SparseConstant::values() const {
   return reinterpret_cast<const float*>(segment_.data() + before);
 }
 
-// Calls visit(index, position) for all positions of a block row; false where one lies beyond the row. Bytes are copied
-// before they are looked at.
+// Calls visit(index, position) for all positions of a block row. Returns false if one lies beyond the row. Copies bytes
+// before it looks at them, because a mapped file may change.
 template <class Visit>
 bool SparseConstant::each_position(size_t block_row, Visit&& visit) const {
-  size_t next = 0;  // the position after the last
+  size_t next = 0;  // the position after the last one visited
   for (size_t at = starts_[block_row]; at < starts_[block_row + 1];) {
     unsigned char chunk[256];
     const size_t count = std::min<size_t>(sizeof chunk, starts_[block_row + 1] - at);

@@ -1,4 +1,4 @@
-// Constants that stay as nonzeros: weights of which most are 0. model.fbs draws them.
+// Constants that stay as nonzeros in memory: weights of which most are 0. model.fbs describes their segments.
 #pragma once
 
 #include <span>
@@ -8,17 +8,17 @@
 
 namespace quern {
 
-// A matrix of floats in the bytes of a segment, which are used where they lie; whoever holds this keeps them.
+// A matrix of floats that reads the bytes of a segment where they lie. Whoever holds the object keeps these bytes.
 class SparseConstant {
  public:
-  // Checks the whole segment: sizes, counts and every position. Copies the counts; of what is not copied, positions,
-  // each decode() checks again what it reads, because a mapped file may change.
+  // Checks the whole segment: sizes, counts and every position. Copies the counts but not the positions: decode()
+  // checks each position again when it reads it, because a mapped file may change.
   static qn_status read(std::span<const unsigned char> segment, size_t rows, size_t depth, size_t block,
                         Shared<const SparseConstant>* constant);
 
   // Writes rows first .. first + count - 1, of depth() elements each.
   qn_status decode(size_t first, size_t count, float* to) const;
-  // Lets go of the memory of those rows until they are read again; the file is mapped.
+  // Gives the memory of those rows back to the system until somebody reads them again. Only for a mapped file.
   void forget(size_t first, size_t count) const;
 
   size_t rows() const { return rows_; }
@@ -34,25 +34,25 @@ class SparseConstant {
 
   std::span<const unsigned char> segment_;
   size_t rows_ = 0, depth_ = 0, block_ = 0;
-  Vector<uint32_t> starts_;  // of each block row, in positions, and their number
+  Vector<uint32_t> starts_;  // index of each block row's first position; at the end the number of positions
 };
 
-// A distance between positions takes one byte; longer ones are made of several.
+// A distance between positions takes one byte. A longer distance is made of several, with zeros stored in between.
 constexpr size_t longest_step = 256;
 
-// The parts of a segment that has so many block rows and positions, in bytes; values come last.
+// The sizes in bytes of a segment's parts, by the numbers of its block rows and positions. Values come last.
 struct SparseParts {
   uint64_t starts, deltas, values;
   uint64_t total() const { return starts + deltas + values; }
 };
 SparseParts sparse_parts(size_t block_rows, uint64_t positions, size_t block);
 
-// Reads a constant that is a matrix of `rows` rows, sparse or not.
+// Reads a constant as a matrix of `rows` rows, whether it is sparse or not.
 class ConstantRows {
  public:
   ConstantRows(const Constant& constant, size_t rows) : constant_(constant), rows_(rows) {}
   size_t depth() const { return constant_.bytes / sizeof(float) / rows_; }
-  // Rows first .. first + count - 1, until the next call.
+  // Points `data` to rows first .. first + count - 1; they stay there until the next call.
   qn_status read(size_t first, size_t count, const float** data);
 
  private:
@@ -61,10 +61,10 @@ class ConstantRows {
   Vector<float> strip_;
 };
 
-// Bytes that the constant takes where it lies.
+// The bytes that a constant takes where it lies.
 size_t stored_bytes(const Constant& constant);
 
-// For who needs all elements at once: sparse constants become dense ones.
+// Makes every sparse constant dense, for code that needs all elements at once.
 qn_status make_dense(Graph& graph);
 
 }  // namespace quern

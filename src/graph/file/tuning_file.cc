@@ -1,4 +1,5 @@
-// Measured choices as files: here, where files are read and written.
+// Reads and writes measured choices (op/conv/tuning.h) as files. The code stands here because op/ knows nothing of
+// files.
 #include "base/status.h"
 #include "graph/file/mapped_file.h"
 #include "graph/file/new_file.h"

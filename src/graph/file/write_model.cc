@@ -1,4 +1,4 @@
-// Writing .qn files.
+// Writes .qn files.
 #include <cstring>
 #include <utility>
 
@@ -17,7 +17,7 @@ namespace {
 
 using flatbuffers::Offset;
 
-// FlatBuffers' builder takes its memory from the library too.
+// Lets FlatBuffers' builder take its memory from the library, too.
 class BuilderMemory : public flatbuffers::Allocator {
  public:
   uint8_t* allocate(size_t size) override { return static_cast<uint8_t*>(quern::allocate(size)); }
@@ -28,14 +28,14 @@ class Writer {
  public:
   explicit Writer(const Graph& graph) : graph_(graph), builder_(1024, &memory_) {}
 
-  // Lays out the file. put(data, size) is called for each piece in order, with the zeros between them.
+  // Lays out the file and calls put(data, size) for each piece in order, also for the zeros between pieces.
   template <class Put>
   qn_status write(Put&& put);
 
  private:
   struct Segment {
     size_t constant;  // index
-    size_t rows = 0;  // where it may be sparse
+    size_t rows = 0;  // of the matrix, if it may be stored sparse; else 0
     SparsePlan plan = {};
   };
 
@@ -60,13 +60,13 @@ class Writer {
   const Graph& graph_;
   BuilderMemory memory_;
   flatbuffers::FlatBufferBuilder builder_;
-  Vector<int> segment_of_;  // per constant: its segment, or -1 while no tensor uses it
+  Vector<int> segment_of_;  // for each constant its segment, or -1 while no tensor uses it
   Vector<Segment> segments_;
-  Vector<bool> computed_;  // per tensor: a node writes it
+  Vector<bool> computed_;  // for each tensor: does a node write it?
   Vector<OpKind> operators_;
 };
 
-// Constants that no tensor uses are left out.
+// Gives every constant a segment, except those that no tensor uses.
 void Writer::find_segments() {
   segment_of_.assign(graph_.constants.size(), -1);
   for (const Tensor& tensor : graph_.tensors) {
@@ -80,13 +80,14 @@ void Writer::find_segments() {
   for (const Node& node : graph_.nodes) computed_[static_cast<size_t>(node.outputs[0])] = true;
 }
 
-// Sparse may be what nothing but weights of layers refers to.
+// A constant may be stored sparse if only layers refer to it, as their weights, and all of them as a matrix of as many
+// rows.
 void Writer::find_matrices() {
   const auto segment_of = [&](int tensor) -> Segment* {
     const int constant = tensor == no_tensor ? -1 : graph_.tensors[static_cast<size_t>(tensor)].constant;
     return constant < 0 ? nullptr : &segments_[static_cast<size_t>(segment_of_[static_cast<size_t>(constant)])];
   };
-  constexpr size_t several = SIZE_MAX;  // uses that differ
+  constexpr size_t several = SIZE_MAX;  // the constant has uses that differ
   for (const Node& node : graph_.nodes) {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       Segment* segment = segment_of(node.inputs[i]);
@@ -123,7 +124,7 @@ Offset<flatbuffers::Vector<T>> Writer::numbers(const Vector<From>& from) {
   return builder_.CreateVector<T>(from.size(), [&](size_t i) { return static_cast<T>(from[i]); });
 }
 
-// A vector of what build() makes of each element.
+// Writes a vector of the tables that build() makes of the elements.
 template <class From, class Build>
 auto Writer::tables(const Vector<From>& from, Build&& build) {
   Vector<decltype(build(from[0]))> offsets;

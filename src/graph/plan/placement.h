@@ -1,5 +1,5 @@
-// Tensors whose elements lie within another tensor, so that nobody copies them: what a concat joins is computed where
-// it belongs, and what a slice cuts out is read where it lies.
+// Tensors whose elements lie within another tensor, so that no copy is needed. An input of a concat is computed at its
+// place in the concat's output, and a slice is read at its place in the slice's input.
 #pragma once
 
 #include "base/vector.h"
@@ -8,13 +8,14 @@
 namespace quern {
 
 struct Placement {
-  enum { own, part, slice } kind = own;
-  int within = no_tensor;  // the tensor it lies in, which lies nowhere else if this is a part
-  int of = no_tensor;      // the output of the concat, or the input of the slice
-  size_t offset = 0;       // bytes from the beginning of `within`
+  enum { own, part, slice } kind = own;  // memory of its own, part of a concat's output, slice of another tensor
+  int within = no_tensor;                // the tensor it lies in; if this is a part, that one has memory of its own
+  int of = no_tensor;                    // the output of the concat, or the input of the slice
+  size_t offset = 0;                     // bytes from the beginning of `within`
 };
 
-// For each tensor of the graph, whose shapes are known. Sets the strides of those that lie in others.
+// Returns a placement for each tensor of the graph, whose shapes must be known. Sets the strides of tensors that lie in
+// others.
 Vector<Placement> place_tensors(const Model& model, Graph& graph);
 
 }  // namespace quern

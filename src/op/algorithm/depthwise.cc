@@ -14,6 +14,7 @@ class DepthwisePlan : public RowPlan {
       : RowPlan(conv.request, conv.window, row.nr, tile_rows),
         row_(row),
         clamp_(conv.clamp),
+        zero_(conv.weights.shape().groups),
         packed_(conv.weights.pack(Packing::depthwise, row.nr)) {}
   ~DepthwisePlan() = default;
 
@@ -21,6 +22,7 @@ class DepthwisePlan : public RowPlan {
 
   const KernelRow& row_;
   qn_minmax_f32 clamp_;
+  Vector<float> zero_;  // a pixel of padding
 
  private:
   Packed packed_;
@@ -29,7 +31,7 @@ class DepthwisePlan : public RowPlan {
 class DepthwiseRowPlan final : public DepthwisePlan<DwconvRow> {
  public:
   explicit DepthwiseRowPlan(const ConvPlan& conv)
-      : DepthwisePlan(conv, *conv.choice.dwconv, 1), taps_(conv.window.taps()), zero_(conv.weights.shape().groups) {}
+      : DepthwisePlan(conv, *conv.choice.dwconv, 1), taps_(conv.window.taps()) {}
 
  private:
   void run_row(const RowTask& t) const override {
@@ -37,7 +39,6 @@ class DepthwiseRowPlan final : public DepthwisePlan<DwconvRow> {
   }
 
   size_t taps_;
-  Vector<float> zero_;
 };
 
 class DepthwiseTilePlan final : public DepthwisePlan<DwconvTileRow> {
@@ -47,7 +48,7 @@ class DepthwiseTilePlan final : public DepthwisePlan<DwconvTileRow> {
 
  private:
   void run_row(const RowTask& t) const override {
-    row_.run(t.channels, width_, t.rows, t.offsets, t.a, panel(t), t.c, row_stride_, c_stride_, &clamp_);
+    row_.run(t.channels, width_, t.rows, t.offsets, t.a, panel(t), t.c, row_stride_, c_stride_, &clamp_, zero_.data());
   }
 };
 

@@ -27,7 +27,7 @@ class SparsePlan final : public qn_plan {
  public:
   explicit SparsePlan(const ConvPlan& conv)
       : row_(*conv.choice.spmm),
-        transpose_(best(transpose_rows())),
+        transpose_(best(transpose_rows(), KernelType::f32)),
         packed_(conv.weights.pack(sparse_packing(row_), row_.block, depth_of_chunks(conv))),
         weights_(static_cast<const SparseWeights&>(*packed_)),
         clamp_(conv.clamp),

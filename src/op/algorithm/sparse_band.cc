@@ -16,7 +16,7 @@ class SparseBandPlan final : public qn_plan {
  public:
   SparseBandPlan(const ConvPlan& conv, const SparseBand& band)
       : row_(*conv.choice.spmm),
-        transpose_(best(transpose_rows())),
+        transpose_(best(transpose_rows(), KernelType::f32)),
         window_(conv.window),
         band_(band),
         shape_(conv.weights.shape()),

@@ -438,7 +438,7 @@ void add_choice(const Choice& choice, Vector<Choice>* list) {
 template <class Table, class Make>
 void add_rows(const Table& table, qn_algorithm algorithm, const char* kernel, Vector<Choice>* list, Make make) {
   for (const auto& row : table) {
-    if (!may_choose(row, kernel)) continue;
+    if (!may_choose(row, KernelType::f32, kernel)) continue;
     Choice c;
     c.algorithm = algorithm;
     c.row = &row;
@@ -490,7 +490,7 @@ void add_algorithm(qn_algorithm algorithm, const Problem& p, const char* kernel,
       add(winograd_rows(), [&](const WinogradRow& r, Choice* c) {
         if (!winograd_fits(p, r, kernel != nullptr)) return false;
         for (const GemmRow& gemm : gemm_rows()) {
-          if (gemm.isa != level_of_products(r) || !may_choose(gemm, nullptr)) continue;
+          if (gemm.isa != level_of_products(r) || !may_choose(gemm, KernelType::f32, nullptr)) continue;
           const double cycles = winograd_cycles(p, r, gemm);
           if (c->gemm != nullptr && cycles >= c->cycles) continue;
           c->gemm = &gemm;

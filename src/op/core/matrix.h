@@ -1,4 +1,4 @@
-// What the products of matrices that need no operator share.
+// Helpers for the matrix products of the API that are one call, without an operator.
 #pragma once
 
 #include <initializer_list>
@@ -9,14 +9,15 @@
 
 namespace quern {
 
-// How many tasks the caller's threads are to get. Idle ones cost little where the host does not say.
+// How many tasks to make for the caller's threads. If the host does not say how many threads it has, a number is
+// assumed: tasks that are too many cost little.
 inline size_t tasks_of(const qn_parallel* parallel) {
   constexpr size_t assumed = 8;
   if (parallel == nullptr) return 1;
   return parallel->threads == 0 ? assumed : std::min(parallel->threads, max_tasks);
 }
 
-// A row-major matrix of floats, `ld` from one row to the next.
+// A row-major matrix of floats, with `ld` elements from one row to the next.
 struct Matrix {
   const char* what;
   const void* data;
@@ -40,7 +41,7 @@ inline qn_status check_matrix(const char* who, const Matrix& m) {
   return check_aligned(who, m.what, m.data);
 }
 
-// Fails where c, which is written, overlaps an operand.
+// Fails if c, which the product writes, overlaps an operand.
 inline qn_status check_apart(const char* who, const Matrix& c, std::initializer_list<Matrix> operands) {
   for (const Matrix& m : operands) {
     if (m.empty() || c.empty() || !overlap(m.data, m.tensor(), c.data, c.tensor())) continue;

@@ -1,5 +1,5 @@
-// Loop nests over tensors: shapes and strides of several operands, with neighbouring dimensions fused where all
-// operands allow it, so that dense tensors become one long loop whatever their rank.
+// Loop nests over tensors: the shape and the strides of several operands. Neighbouring dimensions are fused where all
+// operands allow it, so dense tensors of any rank become one long loop.
 #pragma once
 
 #include <quern/base.h>
@@ -11,7 +11,7 @@ namespace quern {
 
 template <size_t operands>
 struct Nest {
-  using Strides = std::array<size_t, operands>;  // in bytes; 0 repeats
+  using Strides = std::array<size_t, operands>;  // in bytes; a stride of 0 reads the same elements again
   struct Loop {
     size_t count;
     Strides stride;
@@ -19,7 +19,7 @@ struct Nest {
   size_t rank = 0;
   std::array<Loop, QN_MAX_RANK + 1> loops;  // innermost first
 
-  // Adds a loop around the present ones, fused with the outermost where possible.
+  // Adds a loop around the present ones, and fuses it with the outermost one where possible.
   void add(size_t count, const Strides& stride) {
     if (count == 1) return;
     if (rank > 0) {
@@ -41,7 +41,7 @@ struct Nest {
   }
 };
 
-// A position in a nest that steps from one iteration to the next.
+// A position in a nest; next() steps to the following iteration.
 template <size_t operands>
 class Cursor {
  public:

@@ -1,4 +1,4 @@
-// How a matrix product is cut: into units for the tasks, and each unit into calls of a micro-kernel.
+// How a matrix product is divided: into units that the tasks share, and each unit into calls of a micro-kernel.
 #pragma once
 
 #include <algorithm>
@@ -9,13 +9,13 @@
 
 namespace quern {
 
-// `count` products of m x n (images, groups), one after the other.
+// `count` products C = A * W of m x n each, one after the other: one for each image and group.
 struct TilingShape {
   size_t count = 1, m = 1, n = 1;
   size_t mr = 1, nr = 1;
-  size_t row_bytes = 0;         // of A that one row of C needs
-  size_t panel_bytes = 0;       // of W
-  bool whole_channels = false;  // never divide n: a tile of rows is expensive to make
+  size_t row_bytes = 0;         // bytes of A that one row of C needs
+  size_t panel_bytes = 0;       // bytes of a panel of W
+  bool whole_channels = false;  // never divide n, because a tile of rows is expensive to make
 };
 
 class Tiling {
@@ -24,13 +24,14 @@ class Tiling {
   Tiling(const TilingShape& shape, size_t tasks);
 
   size_t tasks() const { return tasks_.chunks; }
-  // Rows of a tile: mr, or fewer where the last tile would have few.
+  // Rows of a tile: mr, or fewer if the last tile would otherwise have few.
   size_t rows() const { return shape_.mr; }
-  // Elements of the largest tile.
+  // The number of elements of the largest tile.
   size_t tile_elements() const { return shape_.mr * std::min(block_, shape_.n); }
 
   // Calls tile(product, m, rows, n, channels) for all tiles of a task. The panels of a block of channels stay in the L2
-  // cache while the rows go by, and a tile of rows stays in the L1 cache, where it fits, for all panels of the block.
+  // cache while the task goes through the rows; a tile of rows, if it fits, stays in the L1 cache for all panels of the
+  // block.
   template <class Tile>
   void run(size_t task, Tile&& tile) const {
     for (size_t unit = tasks_.begin(task); unit < tasks_.end(task); ++unit) {

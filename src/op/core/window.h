@@ -10,10 +10,11 @@
 
 namespace quern {
 
-// Pixels from the first tap of a window to its last; attributes of a file multiply beyond 32 bits.
+// The number of pixels from the first tap of a window to its last. 64 bits, because attributes of a file may multiply
+// beyond 32.
 inline uint64_t window_extent(size_t kernel, size_t dilation) { return (uint64_t{kernel} - 1) * dilation + 1; }
-// How many windows there are over `in` pixels; 0 when none fits. Rounded up, one may reach beyond the padding, even if
-// it is the only one, but none begins in the padding behind the image.
+// The number of windows over `in` pixels; 0 when none fits. If `ceil` is set the number is rounded up: the last window,
+// even a single one, may reach beyond the padding, but no window begins in the padding behind the image.
 size_t window_output(size_t in, size_t kernel, size_t stride, size_t dilation, size_t before, size_t after, bool ceil);
 
 // One direction of a window over an image.
@@ -37,14 +38,15 @@ struct Window {
   size_t pixels() const { return h.out * w.out; }
   // Do 32-bit offsets reach every pixel of an image? Only then offset() may be called.
   bool offsets_fit() const { return (h.in - 1) * row_stride + (w.in - 1) * pixel_stride <= INT32_MAX; }
-  // From `base`, at most where the pixel is.
+  // The bytes from `base` to a pixel, or -1 for padding. `base` must not lie behind the pixel.
   int32_t offset(int64_t y, int64_t x, size_t base = 0) const {
     if (!h.inside(y) || !w.inside(x)) return -1;
     return static_cast<int32_t>(static_cast<size_t>(y) * row_stride + static_cast<size_t>(x) * pixel_stride - base);
   }
-  // Do they, from the first row that a window sees, reach all of the others?
+  // Do 32-bit offsets that begin at the first row that a window sees reach the rest of the window?
   bool row_offsets_fit() const;
-  // What tiles of `rows` output rows see: a taller window, which moves down by as many rows. Without dilation.
+  // The window of a tile of `rows` output rows: taller, and moving down by as many rows at a time. Needs a window
+  // without dilation.
   Window tall(size_t rows) const;
 };
 
@@ -63,9 +65,9 @@ qn_status size_window(const char* who, size_t height, size_t width, bool ceil_mo
 // Sets the strides for an input N,H,W,C.
 void stride_window(const qn_tensor& in, Window* window);
 
-// Offsets for kernels that work on a run of pixels of one output row (dwconv, pool). Taps go column by column.
-// They begin at the first row of the image that a window may see. Rows whose windows lie inside the image from top to
-// bottom share one table.
+// Tables of offsets for kernels that compute a run of pixels of one output row (dwconv, pool). The taps of a pixel are
+// in order column by column. Offsets begin at the first row of the image that the window may see. Output rows whose
+// windows lie inside the image from top to bottom share one table.
 struct RowTables {
   struct Row {
     size_t table;  // index of its first offset
@@ -76,18 +78,18 @@ struct RowTables {
   size_t step = 0;  // bytes from the offsets of one pixel to those of the next
 };
 RowTables make_row_tables(const Window& window);
-// Can these tables be made, and are they of a sane size? Those of huge kernels in huge padding are not.
+// Can make_row_tables() make the tables, and are they of a sane size? Tables of huge kernels in huge padding are not.
 bool row_tables_fit(const Window& window);
 
-// A plan that goes over output rows of images, or tiles of several rows, a range of channels at a time.
+// A plan that works through the output rows of images, or through tiles of several rows, a range of channels at a time.
 class RowPlan : public qn_plan {
  public:
-  // `channel_step`: channels are only divided at multiples of it.
+  // Tasks divide channels only at multiples of `channel_step`.
   RowPlan(const Request& request, const Window& window, size_t channel_step, size_t tile_rows = 1);
   void task(const Run& run, size_t phase, size_t index) const final;
 
-  // Output rows begin .. end-1 of an image, all channels, to run.output, where row `begin` goes. `begin` is a multiple
-  // of tile_rows(), and so is `end` unless it is the height.
+  // Computes output rows begin .. end-1 of an image, all channels. Row `begin` goes to run.output, the others follow.
+  // `begin` is a multiple of tile_rows(), and so is `end` unless it is the height.
   void run_rows(const Run& run, size_t image, size_t begin, size_t end) const;
   size_t tile_rows() const { return tile_rows_; }
 
@@ -104,10 +106,10 @@ class RowPlan : public qn_plan {
 
   size_t width_;  // output pixels of a row
   size_t step_;
-  size_t row_stride_, c_stride_;  // bytes from one output row, pixel to the next
+  size_t row_stride_, c_stride_;  // bytes from one output row to the next, and from one output pixel to the next
 
  private:
-  // Some channels of a tile; c: the image's or band's first row, which is row `top` of the image.
+  // Computes channels begin .. end-1 of a tile. `c` is the first row of the output, which is row `top` of the image.
   void run_tile(const char* a, char* c, size_t top, size_t tile, size_t begin, size_t end) const;
 
   RowTables tables_;

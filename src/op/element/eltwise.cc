@@ -148,8 +148,8 @@ class Binary final : public Operator {
     const Pieces<3> pieces(nest, request.options.tasks);
     const bool swapped = pieces.stride(0) == 0;
     const BinaryKind kind = kinds[p_.kind][swapped ? 2 : pieces.stride(1) == 0 ? 1 : 0];
-    const BinaryRow* row =
-        select(binary_rows(), request.options.kernel, [&](const BinaryRow& r) { return r.kind == kind; });
+    const BinaryRow* row = select(binary_rows(), KernelType::f32, request.options.kernel,
+                                  [&](const BinaryRow& r) { return r.kind == kind; });
     if (row == nullptr) return no_kernel(name, request.options.kernel);
     *plan = make_plan<BinaryPlan>(pieces, *row, swapped, qn_minmax_f32{p_.min, p_.max});
     return QN_OK;
@@ -215,8 +215,8 @@ class Unary final : public Operator {
     Nest<2> nest;
     for (uint32_t i = out.rank; i-- > 0;) nest.add(out.shape[i], {in.stride[i], out.stride[i]});
     const UnaryKind kind = kinds[p_.kind];
-    const UnaryRow* row =
-        select(unary_rows(), request.options.kernel, [&](const UnaryRow& r) { return r.kind == kind; });
+    const UnaryRow* row = select(unary_rows(), KernelType::f32, request.options.kernel,
+                                 [&](const UnaryRow& r) { return r.kind == kind; });
     if (row == nullptr) return no_kernel(name, request.options.kernel);
     *plan =
         make_plan<UnaryPlan>(Pieces<2>(nest, request.options.tasks), *row, qn_unary_f32{p_.alpha, p_.beta, p_.gamma});
@@ -312,7 +312,7 @@ class Channel final : public Operator {
 
   qn_status plan(const Request& request, PlanPointer* plan) const override {
     QN_TRY(MemoryRequest(request).check(name));
-    const ChannelRow* row = select(channel_rows(), request.options.kernel, [&](const ChannelRow& r) {
+    const ChannelRow* row = select(channel_rows(), KernelType::f32, request.options.kernel, [&](const ChannelRow& r) {
       return r.kind == kind_ && r.layout == request.out.layout;
     });
     if (row == nullptr) return no_kernel(name, request.options.kernel);

@@ -183,13 +183,14 @@ class Pool2d final : public Operator {
   template <class Plan, class Table>
   qn_status plan_with(const Table& table, const Request& request, const Window& window, PlanPointer* plan) const {
     const PoolKind kind = p_.kind == QN_POOL_MAX ? PoolKind::max : PoolKind::average;
-    const auto* row = select(table, request.options.kernel, [&](const auto& r) { return r.kind == kind && fits(r); });
+    const auto* row = select(table, KernelType::f32, request.options.kernel,
+                             [&](const auto& r) { return r.kind == kind && fits(r); });
     if (row == nullptr) return no_kernel(name, request.options.kernel);
     *plan = make_plan<Plan>(request, window, *row, p_.count_padding != 0, qn_minmax_f32{p_.min, p_.max});
     return QN_OK;
   }
   static size_t plane_lanes() {
-    return select(pool_plane_rows(), nullptr, [](const PoolPlaneRow& r) { return fits(r); })->lanes;
+    return select(pool_plane_rows(), KernelType::f32, nullptr, [](const PoolPlaneRow& r) { return fits(r); })->lanes;
   }
   static bool fits(const PoolRow&) { return true; }
   static bool fits(const PoolPlaneRow& row) { return row.block == qn_pixel_block(); }

@@ -111,12 +111,15 @@ class Softmax final : public Operator {
       return fail(QN_UNSUPPORTED, "%s: the workspace overflows", name);
     }
     Kernels k;
-    k.sum = select(reduce_rows(), request.options.kernel, [](const auto& r) { return r.kind == ReduceKind::expsum; });
+    k.sum = select(reduce_rows(), KernelType::f32, request.options.kernel,
+                   [](const auto& r) { return r.kind == ReduceKind::expsum; });
     if (k.sum == nullptr) return no_kernel(name, request.options.kernel);
     // The others of its level.
     const auto same = [&](const Row& r) { return r.isa == k.sum->isa; };
-    k.max = select(reduce_rows(), nullptr, [&](const auto& r) { return same(r) && r.kind == ReduceKind::max; });
-    k.scale = select(binary_rows(), nullptr, [&](const auto& r) { return same(r) && r.kind == BinaryKind::mulc; });
+    k.max = select(reduce_rows(), KernelType::f32, nullptr,
+                   [&](const auto& r) { return same(r) && r.kind == ReduceKind::max; });
+    k.scale = select(binary_rows(), KernelType::f32, nullptr,
+                     [&](const auto& r) { return same(r) && r.kind == BinaryKind::mulc; });
     if (k.max == nullptr || k.scale == nullptr) return no_kernel(name, nullptr);
     *plan = make_plan<SoftmaxPlan>(request, axis, k);
     return QN_OK;

@@ -1,4 +1,4 @@
-// Tables for gather.h.
+// Tables for the kernels of kernel/gather.h, which gather single pixels of a row into vectors.
 #pragma once
 
 #include "base/tensor.h"
@@ -8,19 +8,20 @@
 
 namespace quern {
 
-// Tables that all serve the kernel with so many lanes: begin(), add() for each pixel in order, end().
+// Several tables for the kernel with `lanes` lanes. To make one: begin(), then add() for each pixel in order, then
+// end().
 class GatherTables {
  public:
   static constexpr size_t nowhere = SIZE_MAX;
 
   explicit GatherTables(size_t lanes)
-      : row_(*select(gather_rows(), nullptr, [&](const GatherRow& row) { return row.lanes == lanes; })) {}
+      : row_(*select(gather_rows(), KernelType::f32, nullptr, [&](const GatherRow& row) { return row.lanes == lanes; })) {}
 
   void begin() {
     tables_.push_back({pieces_.size(), 0});
     lane_ = 0;
   }
-  // The next pixel comes from `offset` bytes behind the beginning of a row, at most INT32_MAX, or is 0.
+  // The next pixel lies `offset` bytes behind the beginning of a row, at most INT32_MAX; `nowhere`: the pixel is 0.
   void add(size_t offset) {
     if (lane_ == 0) first_ = pieces_.size(), ++tables_.back().vectors;
     if (offset != nowhere) {
@@ -30,7 +31,7 @@ class GatherTables {
     }
     if (++lane_ == row_.lanes) end();
   }
-  // The rest of a vector is 0.
+  // Ends the table; the rest of its last vector is 0.
   void end() {
     if (lane_ == 0) return;
     if (pieces_.size() == first_) pieces_.push_back({0, 0, 0});
@@ -49,7 +50,7 @@ class GatherTables {
   const GatherRow& row_;
   Vector<qn_gather_piece> pieces_;
   Vector<Table> tables_;
-  size_t lane_ = 0, first_ = 0;  // of the vector at hand
+  size_t lane_ = 0, first_ = 0;  // next lane and first piece of the vector under construction
 };
 
 }  // namespace quern

@@ -1,10 +1,10 @@
-// Windows over images in blocks of pixels, one channel at a time: what depthwise convolution and pooling have in
-// common.
+// Windows over pixel-blocked images, one channel at a time: the part that depthwise convolution and pooling share.
 //
 // Kernels of planes (dwconv.h, pool.h) see a tap as a shift of a plane of pixels, whose rows are as wide as the output.
-// With stride 1 there is one plane, the image of the channel, which is copied out of its blocks into scratch memory
-// between rows of padding. With a larger stride there is one for the pixels that share a remainder, of rows and of
-// columns. Where such planes are wider than the output, every kernel column gets one of its own.
+// With stride 1 a channel has one plane, its image: the plan copies it out of its blocks into scratch memory, between
+// rows of padding. With a larger stride each pair of remainders, of the row and of the column by the stride, has a
+// plane of the pixels with these remainders. If such planes would be wider than the output, every kernel column gets a
+// plane of its own.
 #pragma once
 
 #include "base/vector.h"
@@ -14,9 +14,10 @@
 
 namespace quern {
 
-// How planes lie in scratch memory: row_planes times column_planes, each with rows of padding, an image, and padding.
+// How planes lie in scratch memory: row_planes times column_planes of them, each with rows of padding above and below
+// its image.
 struct PlaneLayout {
-  // Taps of one direction: the plane, and the shift in it.
+  // A tap in one direction: the plane that it reads, and its shift there.
   struct Tap {
     size_t plane;
     int64_t shift;
@@ -26,11 +27,11 @@ struct PlaneLayout {
   size_t row_planes = 1, column_planes = 1;
   bool own_columns = false;  // a plane for every kernel column
   size_t above = 0, rows = 0, below = 0;
-  size_t plane_bytes = 0;  // from one to the next
-  size_t image = 0;        // where the image of the first one begins
-  size_t bytes = 0;        // of all
+  size_t plane_bytes = 0;  // from one plane to the next
+  size_t image = 0;        // where the image of the first plane begins
+  size_t bytes = 0;        // of all planes
 
-  // Where pixel (0, 0) of a tap's window is.
+  // Where a tap reads for output pixel (0, 0), in bytes from the first plane.
   int64_t at(const Tap& row, const Tap& column) const {
     const auto plane = static_cast<int64_t>(row.plane * column_planes + column.plane);
     return static_cast<int64_t>(image) + plane * static_cast<int64_t>(plane_bytes) +
@@ -38,42 +39,43 @@ struct PlaneLayout {
   }
 };
 
-// False if planes cannot be made, or are not of a sane size: those of huge kernels in huge padding.
+// False if planes cannot be made or are not of a sane size, as for huge kernels in huge padding.
 bool lay_out_planes(const Window& window, PlaneLayout* layout);
 
-// 3x3, every tap of the middle column inside the image, and the other columns shifts of it by one pixel: K = 3 of
-// dwconv.h.
+// Is this the window of the 3x3 kernels of dwconv.h (K = 3)? All taps of the middle column are inside the image, and
+// the other columns are shifts of it by one pixel.
 bool is_three_by_three(const Window& window);
 
 // 3x3 with stride 2 as DwconvHalfRow takes it: whose last pixels in a row need no padding.
 bool is_half(const Window& window);
 
-// A plan that goes over the channels of images. Input and output are in blocks of `block` pixels; an output of one
+// A plan that works through the channels of images. Input and output are in blocks of `block` pixels; an output of one
 // pixel may also be QN_LAYOUT_NHWC.
 class PlanePlan : public qn_plan {
  public:
   enum class Reads {
-    planes,
-    in_place,  // or where the image lies, if it is one block, or all taps of one pixel
-    image,     // rows as wide as those of the image, beginning with those of padding above it
+    planes,    // the kernel reads planes in scratch memory
+    in_place,  // the same, but without planes if the image is one block or the output one pixel: it reads the input
+    image,     // it reads rows as wide as the image's, the rows of padding above the image first
   };
-  // Rows above and below the image hold `padding`.
+  // The rows above and below the image hold the value `padding`.
   PlanePlan(const Request& request, const Window& window, size_t block, float padding, Reads reads);
   void task(const Run& run, size_t phase, size_t index) const final;
 
  protected:
   ~PlanePlan();
 
-  // From the pixels of a channel to its output. There is room for a row of all output pixels and a vector.
+  // Computes a channel's output `c` from its pixels `a`. With Reads::image, `room` holds all output pixels in a row and
+  // a vector more.
   virtual void run_plane(size_t channel, const char* a, char* c, char* room) const = 0;
 
-  // Of Reads::image: the first row, at a channel's `a`, and the bytes from one to the next.
+  // With Reads::image: the first row that run_plane() reads at its `a`, and the bytes from one row to the next.
   const char* first_row(const char* a) const { return a + layout_.image - layout_.above * in_row_bytes(); }
   size_t in_row_bytes() const { return layout_.width * sizeof(float); }
-  // From a row of all output pixels to their blocks.
+  // Copies a row of all output pixels into the output's blocks.
   void store_blocks(const char* row, char* c) const { unblock_.run(pixels_, row, block_bytes(), c, c_stride_); }
 
-  // What kernels are called with for all channels.
+  // Arguments of the kernel that are the same for all channels.
   size_t pixels_, kernel_h_, kernel_w_;
   Vector<int32_t> offsets_;
   size_t mask_stride_;
@@ -81,9 +83,9 @@ class PlanePlan : public qn_plan {
   size_t c_stride_;  // bytes from one block of the output to the next
 
  private:
-  // Columns that split() deals out, of every row.
+  // Columns of every row that a split kernel (unblock.h) copies into planes.
   struct Columns {
-    size_t from, count, to;  // bytes from the beginning of a row, and of a row of the first plane
+    size_t from, count, to;  // `from`: bytes from the beginning of a row; `to`: of a row of the first plane
   };
 
   size_t block_bytes() const { return unblock_.block * sizeof(float); }
@@ -105,14 +107,14 @@ class PlanePlan : public qn_plan {
   float padding_;
   bool in_place_;   // no planes
   bool straight_;   // the image is the only plane
-  bool one_block_;  // the image lies in one
+  bool one_block_;  // the image lies in one block
   size_t row_step_, column_step_;
   PlaneLayout layout_;
-  size_t image_bytes_ = 0;    // of an image out of its blocks, before it is split
-  size_t channel_bytes_ = 0;  // of planes and image
-  size_t together_ = 1;       // channels
-  size_t pixel_bytes_ = 0;    // of a block for an output of NHWC,
-  size_t room_bytes_ = 0;     // and of what run_plane gets
+  size_t image_bytes_ = 0;    // of an image copied out of its blocks, before it is split into planes
+  size_t channel_bytes_ = 0;  // of a channel's planes and image
+  size_t together_ = 1;       // channels that go through one step after the other
+  size_t pixel_bytes_ = 0;    // of a block that stands in for an output of NHWC
+  size_t room_bytes_ = 0;     // of the room that run_plane() gets
   Vector<Columns> columns_;
   Split task_split_;  // of images * channels
 };

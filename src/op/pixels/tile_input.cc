@@ -24,7 +24,7 @@ void walk_taps(size_t begin, size_t end, size_t channels, Each&& each) {
 class TransposedInput final : public TileInput {
  public:
   TransposedInput(const ConvPlan& conv, const Window& window)
-      : transpose_(best(transpose_rows())),
+      : transpose_(best(transpose_rows(), KernelType::f32)),
         window_(window),
         channels_(conv.weights.shape().in),
         row_stride_(static_cast<int64_t>(window.row_stride)),

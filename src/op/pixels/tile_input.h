@@ -1,4 +1,5 @@
-// A of spmm.h: what some successive k see of the input for a tile of output pixels, each k's pixels side by side.
+// The operand A of spmm.h: for a tile of output pixels and some successive k, the input pixels that each k reads, side
+// by side. (k counts the taps of the window, and for each tap all channels.)
 #pragma once
 
 #include "base/shared.h"
@@ -10,16 +11,16 @@ namespace quern {
 // Successive output pixels of an image, or of another line of pixels at equal distances.
 struct Tile {
   const char* a;  // the input's image, or the line's first pixel, at the first channel of the group
-  size_t first;   // of them all: y * width + x
-  size_t count;
+  size_t first;   // number of the tile's first pixel: y * width + x
+  size_t count;   // pixels
 };
 
-// What is found once for all k of a tile.
+// Facts about the pixels of a tile that are found once for all k.
 struct TilePixels {
   static constexpr size_t max = 64;
-  const char* first[max];  // where each pixel's first tap is, which may lie outside of the image
-  int64_t y[max], x[max];  // of that tap
-  bool inside;             // all taps of all pixels
+  const char* first[max];  // address of each pixel's first tap, which may lie outside the image
+  int64_t y[max], x[max];  // position of that tap
+  bool inside;             // all taps of all pixels are inside the image
 };
 
 struct TileRows {
@@ -30,16 +31,17 @@ struct TileRows {
 class TileInput {
  public:
   virtual void find(const Tile&, TilePixels*) const {}
-  // Rows of k = begin .. end-1, as wide as whole vectors. `scratch` has room for them, `stride` bytes each, and may be
-  // left unused.
+  // Returns the rows of k = begin .. end-1, each rounded up to whole vectors. `scratch` has room for them, `stride`
+  // bytes each; rows that can be read where they lie are not copied there.
   virtual TileRows rows(const Tile& tile, const TilePixels& pixels, size_t begin, size_t end, char* scratch,
                         size_t stride) const = 0;
 
  protected:
-  ~TileInput() = default;  // make_shared() knows what it made
+  ~TileInput() = default;  // not virtual: make_shared() knows the class that it made
 };
 
-// `pixels`: of all tiles together. Tiles of a pixel-blocked input begin at multiples of the kernel's pixels.
+// `pixels` is the number of pixels of all tiles together. Tiles of a pixel-blocked input must begin at multiples of the
+// kernel's pixels.
 Shared<const TileInput> make_tile_input(const ConvPlan& conv, const Window& window, size_t pixels);
 
 }  // namespace quern

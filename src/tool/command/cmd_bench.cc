@@ -30,13 +30,13 @@ struct Arguments {
 constexpr size_t warm_ups = 2;
 
 struct Measured {
-  std::vector<double> ms;  // one per run, ascending
+  std::vector<double> ms;  // one for each run, ascending
   double load_ms;
   uint64_t peak_memory;
   uint64_t macs;
 };
 
-// Multiply-accumulates of one run as the plans count them, from a session that profiles.
+// Returns the multiply-accumulates of one run as the plans count them; asks a session that profiles.
 uint64_t count_macs(qn_model* model) {
   const SessionPtr session = make_session(model, {1, true});
   run_session(session.get(), random_inputs(session.get(), qn_model_input_count(model)));
@@ -72,7 +72,7 @@ Measured measure(const Arguments& arguments) {
   return measured;
 }
 
-// The value below which `part` of the sorted values lie, by the nearest rank.
+// Returns the value below which `part` of the sorted values lie, by the nearest rank.
 double quantile(const std::vector<double>& sorted, double part) {
   const auto rank = static_cast<size_t>(part * static_cast<double>(sorted.size()) + 0.999999);
   return sorted[std::clamp<size_t>(rank, 1, sorted.size()) - 1];
@@ -86,7 +86,7 @@ double median(const std::vector<double>& sorted) {
 void choose_isa(const std::string& isa) {
   if (isa.empty()) return;
   if (isa_from_name(isa.c_str()) == 0) throw CLI::ValidationError("--isa", fmt::format("\"{}\" is no level", isa));
-  setenv("QUERN_ISA", isa.c_str(), 1);  // read when the library first asks for the CPU, which comes after this
+  setenv("QUERN_ISA", isa.c_str(), 1);  // in time: the library reads it when it first asks for the CPU, which is later
   if (isa != qn_cpu_level()) throw Error(fmt::format("this CPU has no {}; its level is {}", isa, qn_cpu_level()));
 }
 

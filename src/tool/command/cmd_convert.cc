@@ -19,7 +19,7 @@ struct Arguments {
   ImageFlags images;
 };
 
-// The flags become part of the model: of every input that takes images.
+// Stores the flags in the model, in every input that takes images.
 void store_preprocessing(const ImageFlags& flags, Graph* graph) {
   if (!flags.any()) return;
   bool stored = false;

@@ -16,14 +16,14 @@
 namespace quern {
 namespace {
 
-constexpr double worth_a_line = 0.05;  // of a layer's weights are 0
+constexpr double worth_a_line = 0.05;  // the text names a layer if this part of its weights is 0
 
 struct Arguments {
   ModelFiles files;
   bool json = false, needs = false;
 };
 
-// What a model's ports say, as JSON and as a line.
+// The description of a model's port, as JSON and as a line of text.
 nlohmann::ordered_json port_json(const Graph& graph, const Port& port) {
   const Tensor& tensor = graph.tensors[static_cast<size_t>(port.tensor)];
   nlohmann::ordered_json json = {{"name", std::string(tensor.name)},

@@ -22,7 +22,7 @@ struct Arguments {
   bool json = false;
 };
 
-// Layers that run the same way.
+// Layers that run by the same algorithm and kernel.
 struct Class {
   std::string op, algorithm, kernel;
   Evidence evidence;
@@ -46,7 +46,7 @@ const char* evidence_name(Evidence evidence) {
   return "?";
 }
 
-// The slowest first.
+// Groups layers into classes; the class that takes the most time comes first.
 std::vector<Class> classes_of(const std::vector<Layer>& layers, const std::vector<Estimate>& estimates) {
   std::vector<Class> classes;
   for (size_t i = 0; i < layers.size(); ++i) {
@@ -173,7 +173,7 @@ Action predict_command(CLI::App& app) {
   const auto sensible = CLI::Validator(
       [](std::string& text) {
         double ghz;
-        const bool good = CLI::detail::lexical_cast(text, ghz) && ghz >= 0.01 && ghz <= 100;  // a NaN is not
+        const bool good = CLI::detail::lexical_cast(text, ghz) && ghz >= 0.01 && ghz <= 100;  // false for a NaN, too
         return good ? std::string() : fmt::format("{} is not from 0.01 to 100", text);
       },
       "");

@@ -41,7 +41,8 @@ uint64_t total_ns(const Profile& profile) {
   return sum;
 }
 
-// The run of median length: its times belong together, which those of a median per operator would not.
+// Returns the profile of the run of median length. All its times are from one run; medians of each operator's times
+// would be from different ones.
 Profile measure(qn_session* session, size_t inputs, size_t runs) {
   const std::vector<InputData> data = random_inputs(session, inputs);
   std::vector<Profile> profiles;

@@ -31,10 +31,11 @@ struct Arguments {
   qn_algorithm algorithm = QN_ALGORITHM_AUTO;
 };
 
-// One file per input of the model.
+// The files of one run: one for each input of the model.
 using Round = std::vector<std::string>;
 
-// An input with one file takes it every time; those with several are gone through together.
+// Makes the rounds. An input with one file gets it in every round; inputs with several files get one after the other,
+// and must have equally many.
 std::vector<Round> plan_rounds(const std::vector<std::vector<std::string>>& files, const std::vector<qn_port>& ports) {
   size_t rounds = 1;
   for (size_t i = 0; i < files.size(); ++i) {
@@ -90,16 +91,16 @@ void write_outputs(const std::filesystem::path& folder, const std::vector<Output
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) throw Error(fmt::format("cannot create the folder {}: {}", folder.string(), error.message()));
-  std::map<std::string, std::string> written;  // names of outputs by files
+  std::map<std::string, std::string> written;  // by the name of the file, the name of the output
   for (const Output& output : outputs) {
     const std::string name = file_name(output.name);
     const auto [at, fresh] = written.emplace(name, output.name);
     if (!fresh && at->second != output.name) throw Error(fmt::format("two outputs would be written to {}", name));
-    if (fresh) write_npy((folder / name).string(), output.tensor, output.data);  // outputs of one name are the same
+    if (fresh) write_npy((folder / name).string(), output.tensor, output.data);  // one name, one tensor
   }
 }
 
-// Shapes are alike when they differ in dimensions of 1 only.
+// Are these shapes the same but for dimensions of 1?
 bool alike(const qn_tensor& tensor, std::vector<size_t> shape) {
   std::vector<size_t> ours(tensor.shape, tensor.shape + tensor.rank);
   std::erase(ours, 1);
@@ -107,10 +108,12 @@ bool alike(const qn_tensor& tensor, std::vector<size_t> shape) {
   return ours == shape;
 }
 
-// The larger of two differences. NaN on one side only makes a difference NaN, which no later one may hide.
+// Returns the larger of two differences. If one of two values compared is NaN, their difference is NaN, and no later
+// difference may hide that.
 double larger(double a, double b) { return std::isnan(a) || b <= a ? a : b; }
 
-// Prints the largest differences; false if an element is further off than the tolerance times max(1, |expected|).
+// Prints the largest differences. Returns false if an element is further off than the tolerance times max(1,
+// |expected|).
 bool compare(const Output& output, const std::string& path, double tolerance) {
   const NpyArray expected = read_npy(path);
   if (!alike(output.tensor, expected.shape))
@@ -140,7 +143,7 @@ std::vector<std::string> read_labels(const std::string& path) {
     if (line.ends_with('\r')) line.pop_back();
     labels.push_back(line);
   }
-  if (file.bad()) throw Error(fmt::format("cannot read {}", path));  // a folder
+  if (file.bad()) throw Error(fmt::format("cannot read {}", path));  // a folder, for example
   if (labels.empty()) throw Error(fmt::format("{}: no labels in it", path));
   return labels;
 }
@@ -163,7 +166,7 @@ void print_outputs(const std::vector<Output>& outputs) {
                shape_text(output.tensor.shape, output.tensor.rank));
 }
 
-// Where a round's outputs go: with several rounds, to a folder each, named after the first file.
+// Returns the folder for a round's outputs. Each of several rounds has a folder of its own, named after its first file.
 std::filesystem::path round_folder(const std::filesystem::path& folder, const std::vector<Round>& rounds, size_t r) {
   return rounds.size() == 1 ? folder : folder / std::filesystem::path(rounds[r][0]).stem();
 }
@@ -200,7 +203,7 @@ int run(const Arguments& arguments) {
     std::vector<InputData> data;
     for (size_t i = 0; i < inputs.size(); ++i) data.push_back(read_input(round[i], model.get(), i, arguments.images));
     const double ms = run_session(session.get(), data);
-    tuning.save();  // for the shapes of these inputs
+    tuning.save();  // every round may have inputs of another shape, and so new choices
     total += ms;
     fmt::print("{}  {:.3f} ms\n", fmt::join(round, " "), ms);
     const std::vector<Output> results = session_outputs(session.get(), outputs);

@@ -1,4 +1,4 @@
-// The commands of `quern`: one file each, one row of the table in main.cc each.
+// The commands of `quern`. Each has a file of its own and a row in the table of main.cc.
 #pragma once
 
 #include <functional>
@@ -9,10 +9,10 @@ class App;
 
 namespace quern {
 
-// What a command does once its arguments are read; returns the exit status, throws Error.
+// Runs a command whose arguments have been read. Returns the exit status; throws Error.
 using Action = std::function<int()>;
 
-// Each declares its arguments on `app`, to which the returned action then refers.
+// Each function declares a command's arguments on `app` and returns its action, which refers to `app`.
 Action convert_command(CLI::App& app);
 Action info_command(CLI::App& app);
 Action run_command(CLI::App& app);

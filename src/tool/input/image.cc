@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t max_file_bytes = size_t{256} << 20;
 constexpr size_t max_message = 200;
-constexpr int max_jpeg_scans = 64;  // a progressive file can ask for the work of a full decode per scan
+constexpr int max_jpeg_scans = 64;  // each scan of a progressive file may cost as much as a full decode
 
 void check_size(size_t width, size_t height, const std::string& who) {
   if (width == 0 || height == 0 || width > max_image_side || height > max_image_side ||
@@ -30,7 +30,7 @@ void check_size(size_t width, size_t height, const std::string& who) {
 
 // ---- PNG ----------------------------------------------------------------------------------------------------------
 
-constexpr size_t max_inflation = 1032;  // what the compression method can make of one byte
+constexpr size_t max_inflation = 1032;  // bytes that the compression method can make of one
 
 struct PngInput {
   std::string_view file;
@@ -121,7 +121,7 @@ class PngReader {
 // ---- JPEG ---------------------------------------------------------------------------------------------------------
 
 struct JpegErrors {
-  jpeg_error_mgr base;  // must come first: the library knows only this part
+  jpeg_error_mgr base;  // must be first: the library knows only this part
   std::jmp_buf jump;
   char message[JMSG_LENGTH_MAX];
 };
@@ -132,7 +132,8 @@ struct JpegErrors {
   std::longjmp(errors->jump, 1);
 }
 
-// The library fills what is missing at a file's end with gray and only warns; other warnings are about oddities.
+// If a file ends early, the library fills the rest of the picture with gray and only warns; here that is an error. Its
+// other warnings are about oddities and do not matter.
 void jpeg_noted(j_common_ptr jpeg, int level) {
   if (level >= 0) return;
   char text[JMSG_LENGTH_MAX];

@@ -17,16 +17,17 @@ struct Image {
 constexpr size_t max_image_side = 32767;
 constexpr size_t max_image_pixels = size_t{1} << 26;
 
-// By the file's first bytes. 16-bit samples are rounded to 8, palettes resolved, alpha dropped; CMYK is refused.
-// Orientation notes of cameras are not obeyed. Throws Error, also for a file that ends early.
+// Reads a picture; the file's first bytes tell its format. 16-bit samples are rounded to 8 bits, palettes resolved,
+// alpha dropped. CMYK is refused. The orientation that cameras note is ignored. Throws Error, also for a file that ends
+// early.
 Image read_image(const std::string& path);
-// The same from memory; `who` names it in messages.
+// Reads a picture from memory; `who` names it in messages.
 Image decode_image(std::string_view file, const std::string& who);
 
-// Whether the file's name says that it is a picture (.png, .jpg, .jpeg).
+// Does the file's name say that it is a picture (.png, .jpg, .jpeg)?
 bool is_image_name(const std::string& path);
 
-// To 1 channel (luma of ITU-R 601) or 3 (gray repeated).
+// Converts a picture to 1 channel (luma of ITU-R 601) or to 3 (gray repeated).
 Image with_channels(Image image, size_t channels);
 
 }  // namespace quern

@@ -8,7 +8,7 @@
 namespace quern {
 namespace {
 
-// Without a name before it.
+// May the argument be a file without a name before it?
 bool may_be_file(const std::string& argument) {
   std::error_code error;
   return argument.find('=') == std::string::npos || std::filesystem::exists(argument, error);

@@ -8,9 +8,10 @@
 
 namespace quern {
 
-// For each port the files meant for it. Names may themselves hold '=', '/' and ':', and so may files: what precedes
-// the '=' is a name if and only if it is a port's, and the longest such name counts. A file without a name is for
-// the only port; one with '=' must exist then. Throws CLI::ValidationError for `flag`, about `what`: input or output.
+// Returns for each port the files that are meant for it. Names and files may themselves hold '=', '/' and ':'. So text
+// before an '=' is a name only if a port has that name; of several such names the longest counts. A file without a name
+// is for a model's only port, and must exist if it holds an '='. Throws CLI::ValidationError for `flag`; `what` says
+// what the ports are, input or output.
 std::vector<std::vector<std::string>> name_files(const char* flag, const char* what,
                                                  const std::vector<std::string>& arguments,
                                                  const std::vector<qn_port>& ports);

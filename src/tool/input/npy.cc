@@ -103,13 +103,13 @@ class Header {
   bool shaped_ = false;
 };
 
-// The text of the header; leaves in `*data` where the elements begin.
+// Returns the text of the header and sets `*data` to where the elements begin.
 std::string_view header_text(std::string_view file, const std::string& who, size_t* data) {
   if (!file.starts_with(magic) || file.size() < 10) throw Error(fmt::format("{}: not a .npy file", who));
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(file[i]); };
   const unsigned version = byte(6);
   if (version < 1 || version > 3) throw Error(fmt::format("{}: .npy version {} is unknown", who, version));
-  const size_t begin = version == 1 ? 10 : 12;  // the length of the header has two bytes, later four
+  const size_t begin = version == 1 ? 10 : 12;  // version 1 has two bytes for the length of the header, later ones four
   size_t length = 0;
   if (file.size() < begin) throw Error(fmt::format("{}: the file ends early", who));
   for (size_t i = begin; i > 8; --i) length = length << 8 | byte(i - 1);
@@ -122,7 +122,7 @@ void swap_bytes(std::vector<unsigned char>* bytes, size_t item) {
   for (size_t i = 0; i + item <= bytes->size(); i += item) std::reverse(&(*bytes)[i], &(*bytes)[i] + item);
 }
 
-// Column-major to row-major: counts through the indices with the last one fastest.
+// Turns column-major elements into row-major ones: counts through the indices, the last one fastest.
 void to_row_major(NpyArray* array) {
   const size_t rank = array->shape.size(), item = array->item, count = array->count();
   std::vector<size_t> index(rank, 0), stride(rank, 1);
@@ -150,7 +150,7 @@ T load(const unsigned char* p) {
 
 double half(const unsigned char* p) { return fp16_ieee_to_fp32_value(load<uint16_t>(p)); }
 
-// One reader per element type; the table is what the format knows and we accept.
+// A reader for each type of element. The table holds the types of the format that we accept.
 struct Item {
   char kind;
   size_t size;

@@ -21,19 +21,20 @@ struct NpyArray {
   size_t count() const { return bytes.size() / item; }
 };
 
-// Floats of 2, 4 and 8 bytes, integers of 1 to 8, bool; either byte order, either memory order. Throws Error.
+// Reads floats of 2, 4 and 8 bytes, integers of 1 to 8, and bool, in either byte order and either memory order. Throws
+// Error.
 NpyArray read_npy(const std::string& path);
-// The same from memory; `who` names it in messages.
+// Reads a file's content from memory; `who` names it in messages.
 NpyArray decode_npy(std::string_view file, const std::string& who);
 
-// Writes beside, then renames.
+// Writes a temporary file beside `path`, then renames it.
 void write_npy(const std::string& path, const qn_tensor& tensor, const void* data);
 
-// The elements as `type`, converted where they are of another: to integers only where none is lost.
+// Returns the elements as `type`. Elements of other types are converted; to integers only if no element loses anything.
 std::vector<unsigned char> npy_as(const NpyArray& array, qn_type type, const std::string& who);
-// The elements as doubles.
+// Returns the elements as doubles.
 std::vector<double> npy_doubles(const NpyArray& array);
-// The same for a tensor of ours.
+// Returns the elements of a tensor as doubles.
 std::vector<double> tensor_doubles(const qn_tensor& tensor, const void* data);
 
 }  // namespace quern

@@ -13,7 +13,7 @@
 namespace quern {
 namespace {
 
-// Comma-separated numbers, between `least` and `most` of them.
+// Reads between `least` and `most` comma-separated numbers.
 template <class T>
 std::vector<T> parse_list(const std::string& flag, const std::string& text, size_t most) {
   std::vector<T> values;
@@ -32,7 +32,7 @@ std::vector<T> parse_list(const std::string& flag, const std::string& text, size
   }
 }
 
-// How one output pixel is mixed from input pixels `first` onwards: weights with `fraction_bits` of fraction.
+// How to mix one output pixel from the input pixels from `first` on. Weights have `fraction_bits` bits of fraction.
 constexpr int fraction_bits = 22;
 struct Mix {
   size_t first;
@@ -61,7 +61,8 @@ std::vector<Mix> triangle_filter(size_t in, size_t out) {
   return mixes;
 }
 
-// One direction: element e of pixel i of every line; `step` elements lie between pixels, `line` between lines.
+// One direction of an image: lines of pixels of `elements` elements each. `step` elements lie between pixels, `line_in`
+// and `line_out` between lines of the input and of the output.
 struct Axis {
   size_t lines, line_in, line_out, step, elements;
 };
@@ -88,7 +89,7 @@ void check_scaled(double width, double height, const std::string& who) {
                             max_image_pixels / 1000000));
 }
 
-// The shorter side becomes `side`.
+// Resizes so that the shorter side becomes `side`.
 Image resize_shorter(Image image, size_t side, const std::string& who) {
   const size_t shorter = std::min(image.width, image.height);
   if (side == 0 || shorter == side) return image;

@@ -1,4 +1,4 @@
-// From a picture to a model's input tensor.
+// Makes a model's input tensor from a picture.
 #pragma once
 
 #include <quern/graph.h>
@@ -16,15 +16,15 @@ class App;
 
 namespace quern {
 
-// Where a tensor holds an image.
+// The dimensions of a tensor that holds an image.
 struct ImagePort {
   size_t channels, height, width;
   bool channels_first;  // N,C,H,W; else N,H,W,C
 };
-// A tensor of rank 4 with one or three channels takes images.
+// Returns the dimensions if a tensor of this shape takes images: rank 4, with one or three channels.
 std::optional<ImagePort> image_port(const size_t* shape, size_t rank);
 
-// The flags --mean --scale --bgr --rgb --resize --crop; those not given leave what the model says.
+// The flags --mean --scale --bgr --rgb --resize --crop. A flag that is not given leaves what the model says.
 struct ImageFlags {
   std::vector<float> mean, scale;  // empty, one for all channels, or one per channel
   std::optional<bool> bgr;
@@ -32,24 +32,24 @@ struct ImageFlags {
   std::vector<uint32_t> crop;
 
   bool any() const { return !mean.empty() || !scale.empty() || bgr || resize || !crop.empty(); }
-  // What to do with images: the model's preprocessing where it has any (else RGB as it is), the flags over it.
+  // Returns how to prepare images: the model's preprocessing, if it has any (else RGB as it is), changed by the flags.
   qn_preprocessing over(const qn_preprocessing& model, size_t channels) const;
 };
 void add_image_flags(CLI::App& app, ImageFlags* flags);
 
-// Resizes as Pillow's BILINEAR: a triangle filter as wide as the scale where it shrinks, rows first, each direction
-// rounded to 8 bits.
+// Resizes as Pillow's BILINEAR does: by a triangle filter, which is as wide as the scale when it shrinks; rows first,
+// and rounded to 8 bits after each direction.
 Image resize_image(const Image& image, size_t width, size_t height);
 
-// The centre, from (W - side) / 2 and (H - side) / 2 rounded down.
+// Cuts a square out of the centre, from (W - side) / 2 and (H - side) / 2, rounded down.
 Image crop_image(const Image& image, size_t side, const std::string& who);
 
-// Resize, crop, bring to the port's size if that still differs, order channels, (x - mean) * scale.
-// Returns one image in the port's layout.
+// Resizes and crops, resizes to the port's size if that still differs, orders the channels and computes
+// (x - mean) * scale. Returns one image in the port's layout.
 std::vector<float> image_tensor(Image image, const qn_preprocessing& how, const ImagePort& port,
                                 const std::string& who);
 
-// A picture file as the content of `port`, batch 1, by the model's preprocessing under the flags.
+// Makes the content of `port` from a picture file: batch 1, by the model's preprocessing changed by the flags.
 InputData image_input(const std::string& path, const qn_port& port, const qn_preprocessing& model,
                       const ImageFlags& flags);
 

@@ -15,7 +15,7 @@ namespace {
 
 using Row = std::vector<std::string>;
 
-// One row off the front of `text`. Quotes surround values with commas; two inside mean one.
+// Takes one row off the front of `text`. Quotes surround values that hold commas; two quotes inside mean one.
 Row take_row(std::string_view* text) {
   Row row(1);
   bool quoted = false;
@@ -52,7 +52,7 @@ std::string as_key(std::string name) {
   return name;
 }
 
-// Where in the header the first of `names` that it has stands.
+// Returns the column of the first of `names` that stands in the header.
 size_t find_column(const Row& header, std::initializer_list<const char*> names, const std::string& who) {
   for (const char* name : names)
     for (size_t i = 0; i < header.size(); ++i)

@@ -13,10 +13,10 @@ struct LabelledImage {
   size_t label;
 };
 
-// Comma-separated values, quoted where a value holds a comma. With a header, the columns called "file" (or "image",
-// "filename") and "label_index" (or "label", "index", "class"; spaces for '_' and capitals allowed) count; a table
-// whose first line ends in an integer label has none: its first two columns are file and label.
-// Throws Error; `who` names the table in messages.
+// Reads comma-separated values; a value that holds a comma must be quoted. If the first line ends in an integer label,
+// the table has no header, and its first two columns are file and label. Otherwise the first line is a header, and two
+// columns count: "file" (or "image", "filename") and "label_index" (or "label", "index", "class"; spaces for '_' and
+// capitals are allowed). Throws Error; `who` names the table in messages.
 std::vector<LabelledImage> parse_truth(std::string_view text, const std::string& who);
 
 }  // namespace quern

@@ -7,7 +7,7 @@
 
 #include "kernel/row.h"
 
-// The tables ask what they are compiled for.
+// The tables of kernels ask for which architecture they are compiled: here they are told arm64.
 #undef QN_ARCH_X86_64
 #undef QN_ARCH_ARM64
 #define QN_ARCH_X86_64 0
@@ -17,22 +17,21 @@ namespace quern {
 namespace {
 
 constexpr Arm64Kernel kernels[] = {
-#define QN_GEMM_ROW(type, mr, nr, isa, layout, name) {KernelFamily::gemm, #name, #isa, mr, nr, 0, 0, 1},
+#define QN_GEMM_ROW(type, mr, nr, kr, demands, isa, layout, name) {KernelFamily::gemm, #name, #isa, mr, nr, 0, 0, 1},
 #include "kernel/gemm.inc"
-#define QN_IGEMM_ROW(type, mr, nr, isa, layout, name) {KernelFamily::igemm, #name, #isa, mr, nr, 0, 0, 1},
+#define QN_IGEMM_ROW(type, mr, nr, kr, demands, isa, layout, name) {KernelFamily::igemm, #name, #isa, mr, nr, 0, 0, 1},
 #include "kernel/igemm.inc"
 #define QN_DWCONV_ROW(type, nr, isa, layout, name) {KernelFamily::dwconv, #name, #isa, 1, nr, 0, 0, 1},
 #define QN_DWCONV_TILE_ROW(type, kernel, stride, rows, nr, isa, layout, name) \
   {KernelFamily::dwconv_tile, #name, #isa, rows, nr, kernel, stride, 1},
 #define QN_DWCONV_PLANE_ROW(type, kernel, block, lanes, isa, layout, name) \
   {KernelFamily::dwconv_plane, #name, #isa, lanes, 1, kernel, kernel == 0 ? 0 : 1, 1},
-#define QN_DWCONV_HALF_ROW(...)
 #include "kernel/dwconv.inc"
 #define QN_WINOGRAD_ROW(type, outputs, isa, layout, name) \
   {KernelFamily::winograd, #name, #isa, outputs, outputs, 3, 1, 1},
 #include "kernel/winograd.inc"
-// Loops of fours depend on how many weights meet: they are left out, by a block of 0.
-#define QN_SPMM_ROW(type, packing, block, pixels, lanes, alone, isa, layout, name) \
+// How fast loops of fours are depends on how many weights share a row. They are left out, by a block of 0.
+#define QN_SPMM_ROW(type, packing, inputs, block, pixels, lanes, alone, isa, layout, name) \
   {KernelFamily::spmm, #name, #isa, lanes, block > 2 ? block : 2, 0, 0, #packing[0] == 'f' ? 0 : block},
 #include "kernel/spmm.inc"
 };

@@ -1,4 +1,4 @@
-// The kernels that the tables of src/kernel list for arm64, seen from any machine, and how fast their loops are.
+// The kernels that the tables of src/kernel list for arm64, readable on any machine, and how fast their loops are.
 #pragma once
 
 #include <span>
@@ -12,23 +12,24 @@ enum class KernelFamily { gemm, igemm, dwconv, dwconv_tile, dwconv_plane, winogr
 struct Arm64Kernel {
   KernelFamily family;
   const char* name;
-  const char* target;       // "neon", "neon_a55", "neon_inorder": for such cores alone, "ref"
-  size_t pixels, channels;  // of a tile; winograd: outputs of one direction
-  size_t kernel, stride;    // of tiles and planes of depthwise convolution, 0 for any and elsewhere
+  const char* target;       // "neon"; "neon_a55", "neon_inorder": only for such cores; "ref"
+  size_t pixels, channels;  // of a tile; winograd: outputs in one direction
+  size_t kernel, stride;    // of a depthwise tile or plane; 0: any, and for other families
   size_t block;             // sparse: output channels of a block
   bool reference() const;
 };
 
 std::span<const Arm64Kernel> arm64_kernels();
 
-// May it be chosen on this core? References may where their family has nothing else.
+// May the kernel be chosen on this core? A reference may only if its family has no other kernel.
 bool made_for(const Arm64Kernel& kernel, const PhoneCore& core);
 
+// What the speed of a kernel rests on.
 enum class Evidence {
-  predicted,  // by a model of the core, from the kernel's main loop
-  partly,     // products are, transforms are assumed
-  assumed,    // no prediction is at hand
-  reference,  // no kernel of the family is there yet: plain C++
+  predicted,  // a model of the core, which has run the kernel's main loop
+  partly,     // the same for products; the speed of transforms is assumed
+  assumed,    // an assumption, because there is no prediction
+  reference,  // an assumption about plain C++, because the family has no kernel yet
 };
 struct Speed {
   double macs_per_cycle;
@@ -36,7 +37,7 @@ struct Speed {
 };
 Speed speed_of(const Arm64Kernel& kernel, const PhoneCore& core);
 
-// What is assumed without a prediction.
+// Assumptions for kernels without a prediction.
 constexpr double reference_macs_per_cycle = 0.5;  // as op/conv/choose.cc has it
 constexpr double unpredicted_part_of_peak = 0.5;
 

@@ -12,25 +12,25 @@
 namespace quern {
 namespace {
 
-// ---- assumed; where op/conv/choose.cc has a constant of this kind, it is the same
+// ---- Assumptions. Constants that the cost model of convolution has as well have the same values there.
 
-constexpr double call_cycles = 20;       // to begin and end a tile
-constexpr double tap_cycles = 0.4;       // igemm: to find one row of A through a table
-constexpr double gather_cycles = 16;     // direct: to begin a copy
-constexpr double transform_vectors = 7;  // winograd: operations on a vector at one point, there or back
-constexpr double transpose_vectors = 3;  // on one of a tile that is transposed
-constexpr double index_bytes = 2;        // sparse: of a block
-constexpr double word = 16;              // planes: pixels that share a mask,
-constexpr double edge_times = 1.5;       // and times the cycles of those where some do not count
-constexpr double join_ms = 0.005;        // to start threads and to wait for the last
+constexpr double call_cycles = 20;       // cycles to begin and end a tile
+constexpr double tap_cycles = 0.4;       // igemm: cycles to find one row of A through a table
+constexpr double gather_cycles = 16;     // direct: cycles to begin a copy
+constexpr double transform_vectors = 7;  // winograd: operations that transform a vector at one point, there or back
+constexpr double transpose_vectors = 3;  // sparse: operations that transpose a vector of a tile
+constexpr double index_bytes = 2;        // sparse: bytes that say where a block is
+constexpr double word = 16;              // planes: pixels that share a mask
+constexpr double edge_times = 1.5;       // planes: factor for the cycles of a mask in which some pixels do not count
+constexpr double join_ms = 0.005;        // time to start threads and to wait for the last
 constexpr double max_winograd_error = 3e-5;
 constexpr double max_transformed_bytes = 40 << 20;
-constexpr double full_enough = 0.9;  // blocks whose zeros may be stored
+constexpr double full_enough = 0.9;  // the part of a block's weights that must not be 0, for blocks to be stored
 constexpr double lanes = 4;
 
 double number(size_t n) { return static_cast<double>(n); }
 
-// ---- where bytes come from
+// ---- Where bytes come from
 
 // Activations of a layer stay in the last cache if half of it holds them: the layer before has just written them.
 void add_activations(const Layer& layer, const Machine& machine, Cost* cost) {
@@ -42,17 +42,17 @@ void add_weights(double bytes, const Machine& machine, Cost* cost) {
   (machine.weights_stay ? cost->cache_bytes : cost->memory_bytes) += bytes;
 }
 
-// ---- products
+// ---- Products
 
 struct Tiles {
   double rows, depth, channels;  // of one product
-  double count = 1;              // such products
-  double per_call = 0;           // cycles beyond its multiplications
+  double count = 1;              // number of such products
+  double per_call = 0;           // cycles of a call beyond its multiplications
 };
 
-// Whole tiles: rows and channels that are missing cost what others do. One operand of a call comes from behind the
-// first cache, the smaller, unless both matrices fit into half of it. Where a tile is one row, it is the channels' that
-// pass by.
+// Adds the cost of products in whole tiles: rows and channels that a tile lacks cost as much as others. Unless both
+// matrices fit into half of the first cache, one operand of a call comes from behind it: the smaller one, but the
+// weights if a tile is one row.
 void add_tiles(const Tiles& t, const Arm64Kernel& kernel, const Machine& machine, Cost* cost) {
   const double mr = number(kernel.pixels), nr = number(kernel.channels);
   const double calls = t.count * std::ceil(t.rows / mr) * std::ceil(t.channels / nr);
@@ -69,7 +69,7 @@ double dense_bytes(const Layer& layer) {
   return number(layer.groups * layer.out * (layer.depth() + 1)) * sizeof(float);
 }
 
-// Rows of a matrix are pixels, of all images where these lie behind each other.
+// The rows of a matrix are pixels of an image; of all images if these lie behind each other.
 Tiles tiles_of(const Layer& layer) {
   const size_t joined = layer.pointwise ? layer.images : 1;
   return {number(layer.pixels() * joined), number(layer.depth()), number(layer.out),
@@ -91,7 +91,7 @@ bool igemm(const Layer& layer, const Arm64Kernel& kernel, const Machine& machine
   return true;
 }
 
-// Pixels' windows are copied, one after the other, and multiplied by gemm.
+// Copies the window of each pixel in turn, and multiplies by gemm.
 bool direct(const Layer& layer, const Arm64Kernel& kernel, const Machine& machine, Cost* cost) {
   if (layer.pointwise) return false;
   add_tiles(tiles_of(layer), kernel, machine, cost);
@@ -102,13 +102,13 @@ bool direct(const Layer& layer, const Arm64Kernel& kernel, const Machine& machin
   return true;
 }
 
-// Points that the tiles of `m` outputs along one direction have; the last tile has fewer.
+// Returns the number of points of all tiles of `m` outputs in one direction; the last tile may have fewer.
 double points_along(size_t m, size_t outputs) {
   const WinogradCut cut(m, outputs);
   return number(cut.whole * (m + 2) + (cut.rest > 0 ? cut.rest + 2 : 0));
 }
 
-// Transforms, and one product for each point of a tile by the fastest gemm.
+// Transforms, and computes one product for each point of a tile by the fastest gemm.
 bool winograd(const Layer& layer, const Arm64Kernel& kernel, const Machine& machine, Cost* cost) {
   const size_t m = kernel.pixels;
   const double points = number((m + 2) * (m + 2));
@@ -146,13 +146,14 @@ bool depthwise(const Layer& layer, const Arm64Kernel& kernel, const Machine& mac
   return true;
 }
 
-// Channel after channel: its image is copied out of its blocks, with a stride once more, and a tap is a shift of that.
+// Works channel by channel: copies the image out of its blocks, once more with a stride, and takes a tap as a shift of
+// the copy.
 bool depthwise_planes(const Layer& layer, const Arm64Kernel& kernel, const Machine& machine, Cost* cost) {
   const bool moved = layer.stride.h * layer.stride.w > 1;
   const bool fits = layer.kernel.h == kernel.kernel && layer.kernel.w == kernel.kernel && !moved;
   if (!layer.depthwise() || !layer.in_blocked || (kernel.kernel > 0 && !fits)) return false;
   const double planes = number(layer.groups * layer.images);
-  const double edges = std::min(1.0, (word + 1) / number(layer.width));  // of a row, words that touch one
+  const double edges = std::min(1.0, (word + 1) / number(layer.width));  // the part of the masks that touch an edge
   const double products =
       number(round_up(layer.pixels(), kernel.pixels) * layer.taps()) * (1 + edges * (edge_times - 1));
   const double copies = layer.input_bytes / sizeof(float) / lanes * vector_cycles(*machine.core) * (moved ? 4 : 2);
@@ -162,8 +163,8 @@ bool depthwise_planes(const Layer& layer, const Arm64Kernel& kernel, const Machi
   return true;
 }
 
-// Weights that are stored, zeros in blocks among them, times all pixels; before and after that pixels are transposed
-// unless they lie as they should.
+// Multiplies the stored weights, zeros within blocks among them, with all pixels. Pixels are transposed before and
+// after, unless they are pixel-blocked already.
 bool sparse(const Layer& layer, const Arm64Kernel& kernel, const Machine& machine, Cost* cost) {
   if (!layer.zeros || kernel.block == 0) return false;
   const WeightsDensity& zeros = *layer.zeros;

@@ -1,5 +1,5 @@
-// About how long layers take on a phone's core, by the figures of phone_core.h and arm64_kernels.h and a handful of
-// assumptions (estimate.cc). No measurement, and no substitute for one.
+// Estimates how long layers take on a phone's core, by the figures of phone_core.h and arm64_kernels.h and a handful of
+// assumptions (estimate.cc). An estimate is no measurement, and no substitute for one.
 #pragma once
 
 #include <quern/op.h>
@@ -14,26 +14,28 @@
 namespace quern {
 
 enum class Work {
-  nothing,   // shares memory with its neighbours
-  vectors,   // elementwise, pooling and what is like them
+  nothing,   // a view: it shares memory with its neighbours
+  vectors,   // elementwise operators, pooling and the like
   products,  // convolution, fully-connected
 };
 
-// What an estimate looks at of an operator.
+// The properties of an operator that its estimate depends on.
 struct Layer {
   std::string name, op;
   Work work = Work::nothing;
   double input_bytes = 0, output_bytes = 0;
-  double operations = 1;               // vectors: per output
-  size_t images = 1;                   // products, from here on: each of so many
-  size_t height = 1, width = 1;        // output pixels,
-  size_t groups = 1, in = 1, out = 1;  // with these channels in a group
+  double operations = 1;  // vectors: operations for each output
+
+  // Of products alone:
+  size_t images = 1;
+  size_t height = 1, width = 1;        // output pixels of an image
+  size_t groups = 1, in = 1, out = 1;  // groups, and the channels in each
   qn_hw kernel = {1, 1}, stride = {1, 1};
   bool pointwise = true;                // pixels of the input are rows of a matrix
-  bool undilated = true;                // and of stride 1
-  std::optional<WeightsDensity> zeros;  // where some weights are 0
-  bool in_blocked = false;              // pixel-blocked: sparse and depthwise convolution find their input as they
-  bool out_blocked = false;             // want it, and leave their output so
+  bool undilated = true;                // no dilation, and stride 1
+  std::optional<WeightsDensity> zeros;  // if some weights are 0
+  bool in_blocked = false;              // the input is pixel-blocked, as sparse and depthwise convolution like it
+  bool out_blocked = false;             // the output is
 
   size_t taps() const { return kernel.h * kernel.w; }
   size_t depth() const { return taps() * in; }
@@ -47,7 +49,7 @@ struct Machine {
   const PhoneCore* core = nullptr;
   double ghz = 0;
   size_t threads = 1;         // each on a core of its own
-  bool weights_stay = false;  // in the caches from one run to the next
+  bool weights_stay = false;  // weights stay in the caches from one run to the next
 };
 
 struct Estimate {
@@ -58,19 +60,19 @@ struct Estimate {
   double ms = 0;
 };
 
-// What a layer moves and multiplies on one core, whatever else the machine does.
+// The work of a layer on one core, whatever else the machine does.
 struct Cost {
-  double cycles = 0;        // of arithmetic
-  double cache_bytes = 0;   // that come from behind the first cache, or go there
-  double memory_bytes = 0;  // that come from memory, or go there
-  double parts = 1;         // into which threads may divide it
+  double cycles = 0;        // cycles of arithmetic
+  double cache_bytes = 0;   // bytes that come from a cache behind the first, or go there
+  double memory_bytes = 0;  // bytes that come from memory, or go there
+  double parts = 1;         // parts into which threads may divide the layer
 };
 
-// Out of order, arithmetic, caches and memory overlap, so the slowest counts; in order they add up, because loads that
-// miss keep what uses them waiting, and everything behind that.
+// On a core that issues out of order, arithmetic, caches and memory overlap, so the slowest of them counts. On a core
+// that issues in order they add up: an instruction that waits for a load keeps all later instructions waiting.
 Estimate time_of(const Cost& cost, const Machine& machine);
 
-// The fastest of the algorithms that apply.
+// Returns the estimate of the fastest algorithm that applies.
 Estimate estimate(const Layer& layer, const Machine& machine);
 
 }  // namespace quern

@@ -18,7 +18,7 @@ double bytes_of(const Tensor& tensor) {
   return std::accumulate(tensor.shape.begin(), tensor.shape.end(), double{sizeof(float)}, std::multiplies<>());
 }
 
-// Operations on a vector for each of the output; functions of the exponential kind take about a dozen.
+// The number of vector operations for each vector of the output; functions with an exponential take about a dozen.
 double operations_of(const Graph& graph, const Node& node) {
   const auto& in = tensor_of(graph, node.inputs[0]).shape;
   switch (node.kind) {
@@ -38,7 +38,7 @@ double operations_of(const Graph& graph, const Node& node) {
   }
 }
 
-// Nothing where hardly any weight is 0, which is when the library sees none, either.
+// Returns nothing if hardly any weight is 0: the library takes such weights for dense, too.
 std::optional<WeightsDensity> zeros_of(const Graph& graph, const Node& node, const WeightsShape& shape) {
   const Constant& constant = graph.constants[static_cast<size_t>(tensor_of(graph, node.inputs[1]).constant)];
   const size_t rows = shape.groups * shape.out;
@@ -97,7 +97,7 @@ Layer layer_of(const Graph& graph, const Node& node) {
   return layer;
 }
 
-// Does everything that passes the caches in a run fit into the last one?
+// Does everything that passes through the caches in a run fit into the last cache?
 bool weights_stay(const std::vector<Layer>& layers, const PhoneCore& core) {
   double bytes = 0;
   for (const Layer& layer : layers) {
@@ -108,15 +108,16 @@ bool weights_stay(const std::vector<Layer>& layers, const PhoneCore& core) {
   return bytes <= static_cast<double>(core.last_bytes);
 }
 
-// ---- pixel-blocked tensors
+// ---- Pixel-blocked tensors
 
 bool is_sparse(const Estimate& e) { return std::strcmp(e.algorithm, "sparse") == 0; }
 
-// Which operators of windows take tensors that are pixel-blocked?
+// Which operators with windows take pixel-blocked tensors: none, or those that work on planes?
 enum class Windows { none, planes };
 
-// Elementwise operators, concatenations and slices take any layout, the same for all; windows do where they go plane by
-// plane; sparse convolutions each its own.
+// Does an operator of this kind take pixel-blocked tensors, if all its tensors are? Elementwise operators,
+// concatenations and slices do; operators with windows do if they work on planes. (Sparse convolutions take any pair of
+// layouts.)
 bool same_for_all(OpKind kind, bool depthwise, Windows windows) {
   switch (kind) {
     case OpKind::average_pool:
@@ -132,7 +133,7 @@ bool same_for_all(OpKind kind, bool depthwise, Windows windows) {
   }
 }
 
-// Which tensors can be pixel-blocked: those that only such operators write and read.
+// Finds the tensors that can be pixel-blocked: only such operators and sparse convolutions write and read them.
 std::vector<bool> blocked_tensors(const Graph& graph, const std::vector<Layer>& layers,
                                   const std::vector<Estimate>& estimates, Windows windows) {
   std::vector<bool> blocked(graph.tensors.size(), true);
@@ -160,7 +161,7 @@ std::vector<bool> blocked_tensors(const Graph& graph, const std::vector<Layer>& 
   return blocked;
 }
 
-// The estimates anew of convolutions that tensors in blocks change.
+// Estimates those convolutions again whose time changes when tensors are pixel-blocked.
 std::vector<Estimate> estimate_blocked(const Graph& graph, std::vector<Layer> layers, std::vector<Estimate> estimates,
                                        const Machine& machine, Windows windows) {
   const std::vector<bool> blocked = blocked_tensors(graph, layers, estimates, windows);

@@ -8,10 +8,10 @@
 
 namespace quern {
 
-// One per node, in order. Shapes must be known. Throws Error where weights cannot be decoded.
+// Returns one layer for each node, in order. Shapes must be known. Throws Error if weights cannot be decoded.
 std::vector<Layer> layers_of(const Graph& graph);
 
-// Estimates of all layers. Sparse ones that hand images on to each other alone need not transpose them.
+// Estimates all layers. Sparse layers need not transpose images that only pass from one such layer to the next.
 std::vector<Estimate> estimate_layers(const Graph& graph, std::vector<Layer> layers, Machine machine);
 
 }  // namespace quern

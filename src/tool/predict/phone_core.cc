@@ -5,8 +5,8 @@
 namespace quern {
 namespace {
 
-// Clocks, counts and sizes of caches are those that the makers of the chips publish. What caches and memory deliver is
-// assumed: round figures of the size that published benchmarks of memory show for such phones.
+// Clocks, numbers of cores and sizes of caches are those that the makers of the chips publish. The bandwidths of caches
+// and memory are assumptions: round figures, about as large as published benchmarks of memory show for such phones.
 constexpr size_t k = 1024;
 constexpr PhoneCore cores[] = {
     // name  model            its name       chip              count ghz peak in order l1  last     cache GB/s all

@@ -1,0 +1,58 @@
+// The numeric type of a kernel: what its activations, weights and results are.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace quern {
+
+// Elements in memory.
+enum class Element : uint8_t { f32, f16, bf16, s32, s8, s4 };
+
+constexpr size_t bits_of(Element element) {
+  switch (element) {
+    case Element::f32:
+    case Element::s32: return 32;
+    case Element::f16:
+    case Element::bf16: return 16;
+    case Element::s8: return 8;
+    case Element::s4: return 4;
+  }
+  return 0;
+}
+constexpr size_t bytes_of(Element element) { return bits_of(element) / 8; }  // 0 for less than a byte
+
+// How many weights share a scale: quantized ones only.
+enum class Scales : uint8_t { none, tensor, channel, block };
+
+enum class KernelType : uint8_t {
+#define QN_KERNEL_TYPE(name, activations, weights, output, scales) name,
+#include "kernel/type.inc"
+  count
+};
+
+struct KernelTypeInfo {
+  char name[6];  // not a pointer, which the loader would have to relocate
+  Element activations, weights, output;
+  Scales scales;
+};
+
+inline constexpr KernelTypeInfo kernel_types[] = {
+#define QN_KERNEL_TYPE(name, activations, weights, output, scales) \
+  {#name, Element::activations, Element::weights, Element::output, Scales::scales},
+#include "kernel/type.inc"
+};
+
+constexpr const KernelTypeInfo& info_of(KernelType type) { return kernel_types[static_cast<size_t>(type)]; }
+// What products are summed up in: half precision in itself, other numbers in 32 bits.
+constexpr size_t bytes_of_sum(KernelType type) { return type == KernelType::f16 ? 2 : 4; }
+constexpr const char* type_name(KernelType type) { return info_of(type).name; }
+// KernelType::count for an unknown name.
+constexpr KernelType type_from_name(std::string_view name) {
+  size_t i = 0;
+  while (i < static_cast<size_t>(KernelType::count) && name != kernel_types[i].name) ++i;
+  return static_cast<KernelType>(i);
+}
+
+}  // namespace quern
