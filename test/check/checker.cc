@@ -217,7 +217,9 @@ void Random::fill(std::vector<float>& list, Values values) {
   for (float& x : list) x = value(values);
 }
 
-Numbers numbers_of(const Row& row) { return {(row.isa & fused_levels) != 0, (row.isa & flushing_levels) != 0}; }
+Numbers numbers_of(const Row& row) {
+  return {(row.isa & fused_levels) != 0, (row.isa & flushing_levels) != 0, (row.demands & w127) != 0};
+}
 
 float multiply_add(float a, float b, float sum, Numbers numbers) {
   if (!numbers.flushes) return numbers.fused ? std::fmaf(a, b, sum) : a * b + sum;

@@ -85,9 +85,10 @@ struct Expectation {
         any_denormal(denormal) {}
 };
 
-// The level of a row decides its numbers: see fused_levels and flushing_levels in base/cpu.h.
+// What a row says of its numbers. For its level, see fused_levels and flushing_levels in base/cpu.h.
 struct Numbers {
   bool fused, flushes;
+  bool w127;  // no weight of 8 bits is -128
 };
 Numbers numbers_of(const Row& row);
 // One link of the chain that every sum of products is.

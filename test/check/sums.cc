@@ -12,7 +12,7 @@ int8_t any_byte(Random& random, int from) {
   return static_cast<int8_t>(from + static_cast<int>(random.below(static_cast<size_t>(most - from + 1))));
 }
 
-// Weights reach down to -127, activations and zero points to -128.
+// A number from `from` on.
 int8_t draw(Values values, int from, Random& random) {
   switch (values) {
     case Values::integers: return static_cast<int8_t>(static_cast<int>(random.below(33)) - 16);
@@ -48,8 +48,8 @@ int32_t steps_of(float bound, int32_t zero) {
 
 // Results spread over most of the steps there are. Of small integers the scale is a power of two, so that some results
 // lie in the middle between two steps.
-Qs8Sums::Qs8Sums(Numbers, Values of, Clamp clamp, size_t depth, Random& random)
-    : values(of), padding(any_byte(random, least)) {
+Qs8Sums::Qs8Sums(Numbers numbers, Values of, Clamp clamp, size_t depth, Random& random)
+    : values(of), padding(any_byte(random, least)), lowest_weight(numbers.w127 ? -most : least) {
   p.zero = values == Values::extreme ? draw(values, least, random) : static_cast<int>(random.below(41)) - 20;
   p.scale = 50 / (spread_of(values) * std::sqrt(static_cast<float>(depth)));
   p.scale = values == Values::integers ? std::exp2(std::round(std::log2(p.scale)))
@@ -59,7 +59,7 @@ Qs8Sums::Qs8Sums(Numbers, Values of, Clamp clamp, size_t depth, Random& random)
 }
 
 Qs8Sums::A Qs8Sums::draw_a(Random& random) const { return draw(values, least, random); }
-Qs8Sums::W Qs8Sums::draw_weight(Random& random) const { return draw(values, -most, random); }
+Qs8Sums::W Qs8Sums::draw_weight(Random& random) const { return draw(values, lowest_weight, random); }
 
 // Now and then one so large that a float cannot hold the sum.
 Qs8Sums::Bias Qs8Sums::draw_bias(Random& random) const {

@@ -61,9 +61,10 @@ struct Qs8Sums {
 
   Values values;
   A padding;  // the zero point of A
+  W lowest_weight;
   Qs8Parameters p;
 
-  Qs8Sums(Numbers, Values of, Clamp clamp, size_t depth, Random& random);
+  Qs8Sums(Numbers numbers, Values of, Clamp clamp, size_t depth, Random& random);
   A draw_a(Random& random) const;
   Bias draw_bias(Random& random) const;
   W draw_weight(Random& random) const;
