@@ -233,7 +233,7 @@ std::vector<BadKernel> bad_qs8_kernels() {
       bad("leaves_the_last_byte", like, gemm<leaves_the_last_byte>, "(or nothing), not"),
       bad("leaves_what_lies_there_already", like, gemm<leaves_what_lies_there_already>, "(or nothing), not 85"),
       bad("is_off_by_one_step", like, gemm<is_off_by_one_step>, "c["),
-      bad("rounds_halves_up", like, gemm<rounds_halves_up>, "integers"),
+      bad("rounds_halves_up", like, gemm<rounds_halves_up>, "c["),
       bad("wraps_around", like, gemm<wraps_around>, "c["),
       bad("clamps_before_the_zero_point", like, gemm<clamps_before_the_zero_point>, "c["),
       bad("uses_a_gap_of_a", like, gemm<uses_a_gap_of_a>, "fill=55"),
