@@ -18,22 +18,26 @@
 #include "kernel/unblock.h"
 #include "kernel/winograd.h"
 #include "op/weights/pack_sparse.h"
+#include "operands/operands.h"
 
 namespace quern {
 namespace {
 
 constexpr qn_minmax_f32 no_clamp = {-std::numeric_limits<float>::infinity(), std::numeric_limits<float>::infinity()};
 
-// `run` gets the benchmark's state when its turn comes and makes its own operands.
-// `part` names one kernel of a row that has several.
-template <class Run>
-void add(const Row& row, const char* part, const std::string& shape, Run run) {
+// bench(state, row, arguments...) makes its operands when its turn comes. `part` names one kernel of a row with several.
+template <class Row, class... Arguments>
+void add_part(const Row& row, const char* part, const std::string& shape,
+              void (*bench)(benchmark::State&, const Row&, Arguments...),
+              const std::type_identity_t<Arguments>&... with) {
   if (!runs_on(row, cpu().isa)) return;
+  const auto run = [&row, bench, with...](benchmark::State& state) { bench(state, row, with...); };
   benchmark::RegisterBenchmark(text("kernel/", row.name, part, "/", shape).c_str(), run)->Threads(1);
 }
-template <class Run>
-void add(const Row& row, const std::string& shape, Run run) {
-  add(row, "", shape, run);
+template <class Row, class... Arguments>
+void add(const Row& row, const std::string& shape, void (*bench)(benchmark::State&, const Row&, Arguments...),
+         const std::type_identity_t<Arguments>&... with) {
+  add_part<Row, Arguments...>(row, "", shape, bench, with...);
 }
 
 // Where the operands of one call lie between two calls.
@@ -42,17 +46,53 @@ const char* residence(double bytes) {
   return bytes <= static_cast<double>(cpu().l2_bytes) ? "L2" : "beyond L2";
 }
 
+// Times call(), which runs a kernel of the row.
+template <class Call>
+void bench_call(benchmark::State& state, const Row& row, const Work& work, Call&& call) {
+  state.SetLabel(residence(work.bytes));
+  measure(state, work, row.isa, 1, call);
+}
+
+// Memory of one operand, wherever it comes to lie: floats.
+struct Anywhere {};
+class Room {
+ public:
+  Room(const char*, operands::Access) {}
+  void place(size_t bytes, Anywhere, size_t) {
+    bytes_ = bytes;
+    floats_ = Floats(divide_up(bytes, sizeof(float)));
+  }
+  operands::Address address() const { return operands::Address(floats_.data()); }
+  template <class T>
+  T* as() const {
+    return reinterpret_cast<T*>(floats_.data());
+  }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  size_t bytes_ = 0;
+  Floats floats_{0};
+};
+
+template <class... Rooms>
+double bytes_together(const Rooms&... rooms) {
+  return static_cast<double>((rooms.bytes() + ...));
+}
+
+// Times a kernel with its operands.
+template <class Operands, class Function>
+void bench_operands(benchmark::State& state, const Row& row, Function* run, const Operands& x, const Work& work) {
+  if constexpr (requires { x.p; }) *x.p.template as<qn_minmax_f32>() = no_clamp;
+  bench_call(state, row, work, [&] { x.call(run); });
+}
+
 // One block of A rows against `panels` panels of weights.
 void bench_gemm(benchmark::State& state, const GemmRow& row, size_t panels, size_t k) {
   const size_t nc = panels * row.nr;
-  const Floats a(row.mr * k), w(nc * (k + 1)), c(row.mr * nc);
+  operands::GemmOperands<Room> x;
+  x.place({row.mr, nc, k}, {row.nr, nc, k}, Anywhere());
   const auto macs = static_cast<double>(row.mr * nc * k);
-  const double bytes = 4.0 * static_cast<double>(row.mr * k + nc * (k + 1) + row.mr * nc);
-  state.SetLabel(residence(bytes));
-  measure(state, {2 * macs, bytes}, row.isa, 1, [&] {
-    row.run(row.mr, nc, k * sizeof(float), a.data(), k * sizeof(float), w.data(), c.data(), nc * sizeof(float),
-            &no_clamp);
-  });
+  bench_operands(state, row, row.run, x, {2 * macs, bytes_together(x.a, x.w, x.c)});
 }
 
 void add_gemm() {
@@ -60,8 +100,7 @@ void add_gemm() {
     static constexpr size_t shapes[][2] = {{1, 64}, {1, 128}, {1, 256}, {2, 256}, {4, 512}, {4, 1024}};
     for (const auto& shape : shapes) {
       const size_t panels = shape[0], k = shape[1];
-      add(row, join({row.mr, panels * row.nr, k}),
-          [&row, panels, k](benchmark::State& state) { bench_gemm(state, row, panels, k); });
+      add(row, join({row.mr, panels * row.nr, k}), bench_gemm, panels, k);
     }
   }
 }
@@ -102,8 +141,7 @@ void bench_spmm(benchmark::State& state, const SpmmRow& row, const SparseShape& 
   const bool one_chunk = w.chunks == 1;  // then the sums of a block of channels are complete at once
   const Floats a(w.chunks * a_bytes / sizeof(float)), c((one_chunk ? 1 : w.blocks) * c_bytes / sizeof(float));
   const auto bytes = static_cast<double>(w.chunks * a_bytes + (one_chunk ? 1 : w.blocks) * c_bytes + w.data.size());
-  state.SetLabel(residence(bytes));
-  measure(state, {2.0 * static_cast<double>(matrix.nonzeros * row.pixels), bytes}, row.isa, 1, [&] {
+  bench_call(state, row, {2.0 * static_cast<double>(matrix.nonzeros * row.pixels), bytes}, [&] {
     for (size_t chunk = 0; chunk < w.chunks; ++chunk) {
       for (size_t block = 0; block < w.blocks; ++block) {
         multiply_sparse(row, w, 0, chunk, block, row.pixels, reinterpret_cast<const char*>(a.data()) + chunk * a_bytes,
@@ -120,32 +158,20 @@ void add_spmm() {
                                            {512, 512, 0.9}, {1024, 1024, 0.9}};
   for (const SpmmRow& row : spmm_rows()) {
     for (const SparseShape& shape : shapes) {
-      add(row, text(join({row.pixels, shape.outputs, shape.depth}), "/zeros:", shape.zeros),
-          [&row, &shape](benchmark::State& state) { bench_spmm(state, row, shape); });
+      add(row, text(join({row.pixels, shape.outputs, shape.depth}), "/zeros:", shape.zeros), bench_spmm, shape);
     }
   }
 }
 
 // Neighbouring output pixels of a row of an image with kernel 3x3 and stride 1.
 void bench_igemm(benchmark::State& state, const IgemmRow& row, size_t panels, size_t channels) {
-  constexpr size_t kernel = 3;
-  const size_t nc = panels * row.nr, taps = kernel * kernel, image_width = row.mr + kernel - 1;
-  const Floats a(kernel * image_width * channels), zero(channels), w(nc * (taps * channels + 1)), c(row.mr * nc);
-  std::vector<int32_t> offsets(taps * row.mr);
-  for (size_t t = 0; t < taps; ++t) {
-    for (size_t m = 0; m < row.mr; ++m) {
-      offsets[t * row.mr + m] =
-          static_cast<int32_t>((t / kernel * image_width + t % kernel + m) * channels * sizeof(float));
-    }
-  }
+  constexpr size_t kernel = 3, taps = kernel * kernel;
+  const size_t nc = panels * row.nr;
+  operands::IgemmOperands<Room> x;
+  x.place({row.mr, nc, channels, taps}, {row.nr, nc, taps * channels},
+          operands::neighbour_table(kernel, row.mr, channels), Anywhere());
   const auto macs = static_cast<double>(row.mr * nc * taps * channels);
-  const double bytes = 4.0 * static_cast<double>(kernel * image_width * channels + nc * (taps * channels + 1) +
-                                                 row.mr * nc + offsets.size());
-  state.SetLabel(residence(bytes));
-  measure(state, {2 * macs, bytes}, row.isa, 1, [&] {
-    row.run(row.mr, nc, channels * sizeof(float), taps, offsets.data(), a.data(), zero.data(), w.data(), c.data(),
-            nc * sizeof(float), &no_clamp);
-  });
+  bench_operands(state, row, row.run, x, {2 * macs, bytes_together(x.a, x.w, x.c, x.offsets)});
 }
 
 void add_igemm() {
@@ -153,57 +179,32 @@ void add_igemm() {
     static constexpr size_t shapes[][2] = {{1, 16}, {1, 64}, {2, 64}, {2, 128}};
     for (const auto& shape : shapes) {
       const size_t panels = shape[0], channels = shape[1];
-      add(row, join({row.mr, panels * row.nr, 9, channels}),
-          [&row, panels, channels](benchmark::State& state) { bench_igemm(state, row, panels, channels); });
+      add(row, join({row.mr, panels * row.nr, 9, channels}), bench_igemm, panels, channels);
     }
   }
 }
 
-// The offset tables of `rows` rows of output pixels, taps column by column, and the image below them.
-struct Window {
-  Window(size_t kernel, size_t stride, size_t pixels, size_t channels, size_t rows = 1)
-      : height((rows - 1) * stride + kernel),
-        step(stride * height * sizeof(int32_t)),
-        columns((pixels - 1) * stride + kernel),
-        a(height * columns * channels) {
-    for (size_t x = 0; x < columns; ++x) {
-      for (size_t y = 0; y < height; ++y) {
-        offsets.push_back(static_cast<int32_t>((y * columns + x) * channels * sizeof(float)));
-      }
-    }
-  }
-  size_t height, step, columns;
-  Floats a;
-  std::vector<int32_t> offsets;
-};
+// The table of `rows` rows of output pixels.
+operands::RowTable window_table(size_t kernel, size_t stride, size_t pixels, size_t channels, size_t rows = 1) {
+  return operands::column_table((pixels - 1) * stride + kernel, (rows - 1) * stride + kernel, channels);
+}
 
 void bench_dwconv(benchmark::State& state, const DwconvRow& row, size_t pixels, size_t kernel, size_t channels) {
-  const size_t taps = kernel * kernel, panels = (channels + row.nr - 1) / row.nr;
-  const Window window(kernel, 1, pixels, channels);
-  const Floats zero(channels), w(panels * row.nr * (taps + 1)), c(pixels * channels);
+  const size_t taps = kernel * kernel;
+  operands::DwconvOperands<Room> x;
+  x.place({channels, pixels, taps, kernel}, {row.nr, channels, taps}, window_table(kernel, 1, pixels, channels),
+          Anywhere());
   const auto macs = static_cast<double>(pixels * taps * channels);
-  const double bytes =
-      4.0 * static_cast<double>(kernel * window.columns * channels + panels * row.nr * (taps + 1) + pixels * channels);
-  state.SetLabel(residence(bytes));
-  measure(state, {2 * macs, bytes}, row.isa, 1, [&] {
-    row.run(channels, pixels, taps, window.offsets.data(), window.step, window.a.data(), zero.data(), w.data(),
-            c.data(), channels * sizeof(float), &no_clamp);
-  });
+  bench_operands(state, row, row.run, x, {2 * macs, bytes_together(x.a, x.w, x.c)});
 }
 
 void bench_dwconv_tile(benchmark::State& state, const DwconvTileRow& row, size_t pixels, size_t channels) {
-  const size_t taps = row.kernel * row.kernel, panels = (channels + row.nr - 1) / row.nr;
-  const Window window(row.kernel, row.stride, pixels, channels, row.rows);
-  const Floats zero(channels), w(panels * row.nr * (taps + 1)), c(row.rows * pixels * channels);
+  const size_t taps = row.kernel * row.kernel;
+  operands::DwconvTileOperands<Room> x;
+  x.place({channels, pixels, row.rows}, {row.nr, channels, taps},
+          window_table(row.kernel, row.stride, pixels, channels, row.rows), Anywhere());
   const auto macs = static_cast<double>(row.rows * pixels * taps * channels);
-  const double bytes = 4.0 * static_cast<double>(window.height * window.columns * channels +
-                                                 panels * row.nr * (taps + 1) + row.rows * pixels * channels);
-  state.SetLabel(residence(bytes));
-  measure(state, {2 * macs, bytes}, row.isa, 1, [&] {
-    const size_t c_stride = channels * sizeof(float);
-    row.run(channels, pixels, row.rows, window.offsets.data(), window.a.data(), w.data(), c.data(), pixels * c_stride,
-            c_stride, &no_clamp, zero.data());
-  });
+  bench_operands(state, row, row.run, x, {2 * macs, bytes_together(x.a, x.w, x.c)});
 }
 
 void add_dwconv() {
@@ -211,86 +212,57 @@ void add_dwconv() {
   for (const DwconvTileRow& row : dwconv_tile_rows()) {
     for (const auto& shape : shapes) {
       const size_t pixels = shape[0], channels = shape[1];
-      add(row, join({row.rows, pixels, row.kernel * row.kernel, channels}),
-          [&row, pixels, channels](benchmark::State& state) { bench_dwconv_tile(state, row, pixels, channels); });
+      add(row, join({row.rows, pixels, row.kernel * row.kernel, channels}), bench_dwconv_tile, pixels, channels);
     }
   }
   for (const DwconvRow& row : dwconv_rows()) {
     for (const size_t kernel : {3, 5, 7}) {
       for (const auto& shape : shapes) {
         const size_t pixels = shape[0], channels = shape[1];
-        add(row, join({pixels, kernel * kernel, channels}), [&row, pixels, kernel, channels](benchmark::State& state) {
-          bench_dwconv(state, row, pixels, kernel, channels);
-        });
+        add(row, join({pixels, kernel * kernel, channels}), bench_dwconv, pixels, kernel, channels);
       }
     }
   }
 }
 
 // One channel of an image of `size` pixels squared between rows of zeros, in blocks.
-struct PlaneImage {
-  PlaneImage(size_t size, size_t kernel, size_t block)
-      : pixels(size * size),
-        words(divide_up(pixels, size_t{16})),
-        a((2 * kernel * size + pixels) + 256),
-        w(kernel * kernel + 1),
-        c(round_up(pixels, block)),
-        masks(kernel * words) {
-    const size_t edge = kernel / 2;
-    for (size_t x = 0; x < kernel; ++x) {
-      for (size_t y = 0; y < kernel; ++y) offsets.push_back(static_cast<int32_t>((y * size + x + 64 - edge) * 4));
-      for (size_t p = 0; p < pixels; ++p) {
-        const bool counts = p % size + x >= edge && p % size + x < size + edge;
-        if (counts) masks[x * words + p / 16] = static_cast<uint16_t>(masks[x * words + p / 16] | 1u << p % 16);
-      }
-    }
-  }
-  size_t pixels, words;
-  Floats a, w, c;
-  std::vector<int32_t> offsets;
-  std::vector<uint16_t> masks;
-};
-
 void bench_dwconv_plane(benchmark::State& state, const DwconvPlaneRow& row, size_t size, size_t kernel) {
-  const PlaneImage image(size, kernel, row.block);
-  const auto pixels = static_cast<double>(image.pixels), taps = static_cast<double>(kernel * kernel);
-  state.SetLabel(residence(8 * pixels));
-  measure(state, {2 * pixels * taps, 8 * pixels}, row.isa, 1, [&] {
-    row.run(image.pixels, kernel, kernel, image.offsets.data(), image.masks.data(), image.words * 2, image.a.data(),
-            image.w.data(), image.c.data(), row.block * sizeof(float), &no_clamp);
-  });
+  const size_t pixels = size * size, taps = kernel * kernel, edge = kernel / 2;
+  operands::PlaneOperands<Room> x("w");
+  x.place({pixels, kernel, kernel}, {row.block, row.lanes},
+          {row.block, operands::mask_bytes(pixels), 2 * kernel * size + pixels + 256}, taps + 1, Anywhere());
+  for (size_t i = 0; i < kernel; ++i) {
+    for (size_t j = 0; j < kernel; ++j) {
+      x.offsets.as<int32_t>()[i * kernel + j] = static_cast<int32_t>((j * size + i + 64 - edge) * 4);
+    }
+    operands::write_mask(x.mask(i), pixels,
+                         [&](size_t p) { return p % size + i >= edge && p % size + i < size + edge; });
+  }
+  const auto n = static_cast<double>(pixels);
+  bench_operands(state, row, row.run, x, {2 * n * static_cast<double>(taps), 8 * n});
 }
 
 void bench_dwconv_half(benchmark::State& state, const DwconvHalfRow& row, size_t size) {
-  const Floats a((2 * size + 1) * 2 * size + 64), w(10), c(size * size + 64);
-  const auto pixels = static_cast<double>(size * size);
-  state.SetLabel(residence(20 * pixels));
-  measure(state, {18 * pixels, 20 * pixels}, row.isa, 1, [&] {
-    row.run(size, size, a.data(), 2 * size * sizeof(float), w.data(), c.data(), size * sizeof(float), &no_clamp);
-  });
+  operands::DwconvHalfOperands<Room> x;
+  x.place(size, size, row.lanes, 0, Anywhere());
+  const auto n = static_cast<double>(size * size);
+  bench_operands(state, row, row.run, x, {18 * n, 20 * n});
 }
 
 // An element counts as an operation.
 void bench_unblock(benchmark::State& state, const UnblockRow& row, size_t size) {
   constexpr size_t channels = 16;
-  const size_t pixels = size * size;
-  const Floats a(round_up(pixels, row.block) * channels), d(round_up(pixels, row.block));
-  const auto n = static_cast<double>(pixels);
-  state.SetLabel(residence(8 * n));
-  measure(state, {n, 8 * n}, row.isa, 1, [&] {
-    row.run(pixels, a.data(), channels * row.block * sizeof(float), d.data(), row.block * sizeof(float));
-  });
+  operands::UnblockOperands<Room> x;
+  x.place(size * size, row.block, channels * row.block, row.block, Anywhere());
+  const auto n = static_cast<double>(size * size);
+  bench_operands(state, row, row.run, x, {n, 8 * n});
 }
 
 void bench_split(benchmark::State& state, const SplitRow& row, size_t size, size_t step) {
-  const size_t columns = divide_up(size, step), pixels = size * size;
-  const Floats a(pixels), d(step * size * columns);
-  const auto n = static_cast<double>(pixels);
-  state.SetLabel(residence(8 * n));
-  measure(state, {n, 8 * n}, row.isa, 1, [&] {
-    row.run(size, size, step, step, a.data(), size * sizeof(float), d.data(), columns * sizeof(float),
-            size * columns * sizeof(float));
-  });
+  operands::SplitOperands<Room> x;
+  x.place({size, size, step, step}, Anywhere());
+  const auto n = static_cast<double>(size * size);
+  bench_operands(state, row, row.run, x, {n, 8 * n});
 }
 
 void add_planes() {
@@ -298,20 +270,18 @@ void add_planes() {
     for (const DwconvPlaneRow& row : dwconv_plane_rows()) {
       for (const size_t kernel : {3, 5}) {
         if (row.kernel != 0 && row.kernel != kernel) continue;
-        add(row, join({size, size, kernel * kernel}),
-            [&row, size, kernel](benchmark::State& state) { bench_dwconv_plane(state, row, size, kernel); });
+        add(row, join({size, size, kernel * kernel}), bench_dwconv_plane, size, kernel);
       }
     }
     for (const DwconvHalfRow& row : dwconv_half_rows()) {
-      add(row, join({size, size, 9}), [&row, size](benchmark::State& state) { bench_dwconv_half(state, row, size); });
+      add(row, join({size, size, 9}), bench_dwconv_half, size);
     }
     for (const UnblockRow& row : unblock_rows()) {
-      add(row, join({size, size}), [&row, size](benchmark::State& state) { bench_unblock(state, row, size); });
+      add(row, join({size, size}), bench_unblock, size);
     }
     for (const SplitRow& row : split_rows()) {
       for (const size_t step : {1, 2}) {
-        add(row, join({size, size, step}),
-            [&row, size, step](benchmark::State& state) { bench_split(state, row, size, step); });
+        add(row, join({size, size, step}), bench_split, size, step);
       }
     }
   }
@@ -325,24 +295,20 @@ constexpr PoolShape pool_shapes[] = {
 };
 
 void bench_pool(benchmark::State& state, const PoolRow& row, const PoolShape& shape) {
-  const Window window(shape.kernel, shape.stride, shape.pixels, shape.channels);
-  const size_t taps = shape.kernel * shape.kernel, outputs = shape.pixels * shape.channels;
-  const Floats scale(shape.pixels), c(outputs);
+  const size_t taps = shape.kernel * shape.kernel;
+  const bool average = row.kind == PoolKind::average;
+  operands::PoolOperands<Room> x;
+  x.place({shape.channels, shape.pixels, taps, shape.stride * shape.kernel}, operands::f32_elements,
+          window_table(shape.kernel, shape.stride, shape.pixels, shape.channels), average, Anywhere());
   // A comparison or addition per tap, the clamp, and for the average the scale.
-  const auto ops = static_cast<double>(outputs * (taps + 2 + (row.kind == PoolKind::average ? 1 : 0)));
-  const double bytes = 4.0 * static_cast<double>(shape.kernel * window.columns * shape.channels + outputs);
-  state.SetLabel(residence(bytes));
-  measure(state, {ops, bytes}, row.isa, 1, [&] {
-    row.run(shape.channels, shape.pixels, taps, window.offsets.data(), window.step, window.a.data(), scale.data(),
-            c.data(), shape.channels * sizeof(float), &no_clamp);
-  });
+  const auto ops = static_cast<double>(shape.pixels * shape.channels * (taps + 2 + (average ? 1 : 0)));
+  bench_operands(state, row, row.run, x, {ops, bytes_together(x.a, x.c)});
 }
 
 void add_pool() {
   for (const PoolRow& row : pool_rows()) {
     for (const PoolShape& shape : pool_shapes) {
-      add(row, join({shape.pixels, shape.kernel * shape.kernel, shape.channels}),
-          [&row, &shape](benchmark::State& state) { bench_pool(state, row, shape); });
+      add(row, join({shape.pixels, shape.kernel * shape.kernel, shape.channels}), bench_pool, shape);
     }
   }
 }
@@ -363,40 +329,28 @@ WinogradOps ops_of(const WinogradRow& row) {
 }
 
 void bench_winograd_input(benchmark::State& state, const WinogradRow& row, size_t channels) {
-  const size_t n = row.inputs(), plane = winograd_tiles * channels + 16;
-  const Floats a(n * n * channels), zero(channels), v(row.points() * plane);
-  const qn_winograd_tile tile = {row.outputs, row.outputs, 0, n, 0, n};
+  const size_t m = row.outputs, n = row.inputs();
+  operands::WinogradInputOperands<Room> x;
+  x.place(m, channels, {m, m, 0, n, 0, n}, {channels, n * channels, winograd_tiles * channels + 16}, Anywhere());
   const double ops = ops_of(row).input * static_cast<double>(2 * n * channels);
-  const double bytes = 8.0 * static_cast<double>(row.points() * channels);
-  state.SetLabel(residence(bytes));
-  const size_t pixel = channels * sizeof(float);
-  measure(state, {ops, bytes}, row.isa, 1, [&] {
-    row.input(channels, a.data(), n * pixel, pixel, &tile, zero.data(), v.data(), plane * sizeof(float));
-  });
+  bench_operands(state, row, row.input, x, {ops, 8.0 * static_cast<double>(row.points() * channels)});
 }
 
 void bench_winograd_output(benchmark::State& state, const WinogradRow& row, size_t channels) {
-  const size_t n = row.inputs(), m = row.outputs, plane = winograd_tiles * channels + 16;
-  const Floats products(row.points() * plane), bias(channels), c(m * m * channels);
+  const size_t m = row.outputs, n = row.inputs();
+  operands::WinogradOutputOperands<Room> x;
+  x.place(m, channels, m, m, {channels, m * channels, winograd_tiles * channels + 16}, Anywhere());
   const double ops = (ops_of(row).output * static_cast<double>(n + m) + 3 * static_cast<double>(m * m)) *
                      static_cast<double>(channels);
-  const double bytes = 4.0 * static_cast<double>((row.points() + m * m) * channels);
-  state.SetLabel(residence(bytes));
-  const size_t pixel = channels * sizeof(float);
-  measure(state, {ops, bytes}, row.isa, 1, [&] {
-    row.output(channels, products.data(), plane * sizeof(float), bias.data(), c.data(), m * pixel, pixel, m, m,
-               &no_clamp);
-  });
+  bench_operands(state, row, row.output, x, {ops, 4.0 * static_cast<double>((row.points() + m * m) * channels)});
 }
 
 void add_winograd() {
   for (const WinogradRow& row : winograd_rows()) {
     for (const size_t channels : {32, 128}) {
       const std::string shape = join({row.inputs(), row.inputs(), channels});
-      add(row, "_input", shape,
-          [&row, channels](benchmark::State& state) { bench_winograd_input(state, row, channels); });
-      add(row, "_output", shape,
-          [&row, channels](benchmark::State& state) { bench_winograd_output(state, row, channels); });
+      add_part(row, "_input", shape, bench_winograd_input, channels);
+      add_part(row, "_output", shape, bench_winograd_output, channels);
     }
   }
 }
@@ -419,28 +373,23 @@ constexpr size_t vector_sizes[] = {2048, 14 * 14 * 256};  // L1, L2
 void bench_unary(benchmark::State& state, const UnaryRow& row, size_t n) {
   const Floats x(n), y(n);
   const qn_unary_f32 p = {0, 6, 2};
-  const double bytes = 8.0 * static_cast<double>(n);
-  state.SetLabel(residence(bytes));
-  measure(state, {ops_of(row.kind) * static_cast<double>(n), bytes}, row.isa, 1,
-          [&] { row.run(n, x.data(), y.data(), &p); });
+  const auto elements = static_cast<double>(n);
+  bench_call(state, row, {ops_of(row.kind) * elements, 8 * elements}, [&] { row.run(n, x.data(), y.data(), &p); });
 }
 
 void bench_binary(benchmark::State& state, const BinaryRow& row, size_t n) {
   const bool scalar = row.kind >= BinaryKind::addc;
   const Floats a(n), b(n), y(n);
-  const double bytes = (scalar ? 8.0 : 12.0) * static_cast<double>(n);
-  state.SetLabel(residence(bytes));
-  measure(state, {3.0 * static_cast<double>(n), bytes}, row.isa, 1,
-          [&] { row.run(n, a.data(), b.data(), y.data(), &no_clamp); });
+  const auto elements = static_cast<double>(n);
+  bench_call(state, row, {3 * elements, (scalar ? 8 : 12) * elements},
+             [&] { row.run(n, a.data(), b.data(), y.data(), &no_clamp); });
 }
 
 void bench_channel(benchmark::State& state, const ChannelRow& row, size_t rows, size_t channels) {
-  const size_t parameters = std::max(rows, channels);
+  const size_t parameters = std::max(rows, channels), stride = channels * sizeof(float);
   const Floats x(rows * channels), y(rows * channels), scale(parameters), bias(parameters);
   const auto n = static_cast<double>(rows * channels);
-  state.SetLabel(residence(8 * n));
-  measure(state, {(row.kind == ChannelKind::scale ? 4 : 2) * n, 8 * n}, row.isa, 1, [&] {
-    const size_t stride = channels * sizeof(float);
+  bench_call(state, row, {(row.kind == ChannelKind::scale ? 4 : 2) * n, 8 * n}, [&] {
     row.run(rows, channels, x.data(), stride, scale.data(), bias.data(), y.data(), stride, &no_clamp);
   });
 }
@@ -448,9 +397,8 @@ void bench_channel(benchmark::State& state, const ChannelRow& row, size_t rows, 
 void bench_reduce(benchmark::State& state, const ReduceRow& row, size_t n) {
   const Floats x(n), y(n);
   const bool max = row.kind == ReduceKind::max;
-  const double bytes = (max ? 4.0 : 8.0) * static_cast<double>(n);
-  state.SetLabel(residence(bytes));
-  measure(state, {(max ? 1.0 : 25.0) * static_cast<double>(n), bytes}, row.isa, 1, [&] {
+  const auto elements = static_cast<double>(n);
+  bench_call(state, row, {(max ? 1 : 25) * elements, (max ? 4 : 8) * elements}, [&] {
     float result = row.run(n, x.data(), y.data(), 1);
     benchmark::DoNotOptimize(result);
   });
@@ -460,7 +408,7 @@ template <class Table>
 void add_vector(const Table& rows, void (*bench)(benchmark::State&, decltype(*rows.data())&, size_t)) {
   for (const auto& row : rows) {
     for (const size_t n : vector_sizes) {
-      add(row, std::to_string(n), [&row, bench, n](benchmark::State& state) { bench(state, row, n); });
+      add(row, std::to_string(n), bench, n);
     }
   }
 }
@@ -470,21 +418,17 @@ void add_channel() {
   for (const ChannelRow& row : channel_rows()) {
     for (const auto& shape : shapes) {
       const size_t rows = shape[0], channels = shape[1];
-      add(row, join({rows, channels}),
-          [&row, rows, channels](benchmark::State& state) { bench_channel(state, row, rows, channels); });
+      add(row, join({rows, channels}), bench_channel, rows, channels);
     }
   }
 }
 
 // Rows that lie `columns` apart, as the pixels of an image with that many channels. An element counts as an operation.
 void bench_transpose(benchmark::State& state, const TransposeRow& row, size_t rows, size_t columns) {
-  const Floats a(rows * columns), c(rows * columns);
-  std::vector<const void*> addresses;
-  for (size_t i = 0; i < rows; ++i) addresses.push_back(a.data() + i * columns);
+  operands::TransposeOperands<Room> x;
+  x.place(rows, columns, rows, 0, Anywhere(), [](size_t i) { return i; });
   const auto n = static_cast<double>(rows * columns);
-  state.SetLabel(residence(8 * n));
-  measure(state, {n, 8 * n}, row.isa, 1,
-          [&] { row.run(rows, columns, addresses.data(), c.data(), rows * sizeof(float)); });
+  bench_operands(state, row, row.run, x, {n, 8 * n});
 }
 
 void add_transpose() {
@@ -492,8 +436,7 @@ void add_transpose() {
   for (const TransposeRow& row : transpose_rows()) {
     for (const auto& shape : shapes) {
       const size_t rows = shape[0], columns = shape[1];
-      add(row, join({rows, columns}),
-          [&row, rows, columns](benchmark::State& state) { bench_transpose(state, row, rows, columns); });
+      add(row, join({rows, columns}), bench_transpose, rows, columns);
     }
   }
 }

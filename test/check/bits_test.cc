@@ -6,7 +6,7 @@
 #include <bit>
 
 #include "base/cpu.h"
-#include "gemm_problem.h"
+#include "sums.h"
 
 namespace quern::check {
 namespace {
@@ -17,14 +17,14 @@ std::vector<float> product(const GemmRow& row) {
   Random random(1);
   std::vector<float> a(m * k), c(m * n);
   random.fill(a, Values::random);
-  Panels panels(row.nr, n, k);
-  panels.fill(Values::random, random);
+  const F32Sums sums(numbers_of(row), Values::random, {-2, 3}, k, random);
+  Panels<F32Sums> panels({row.nr, n, k});
+  panels.fill(sums, random);
   Guarded w("w", Access::input);
-  w.place(panels.data().size() * 4, Side::low, 64);
-  std::copy(panels.data().begin(), panels.data().end(), w.floats());
-  const qn_minmax_f32 clamp = {-2, 3};
+  w.place(panels.layout().bytes(), Side::low, 64);
+  panels.write(w);
   for (size_t i = 0; i < m; i += row.mr) {
-    row.run(std::min(row.mr, m - i), n, k * 4, &a[i * k], k * 4, w.floats(), &c[i * n], n * 4, &clamp);
+    row.run(std::min(row.mr, m - i), n, k * 4, &a[i * k], k * 4, w.address(), &c[i * n], n * 4, &sums.p);
   }
   return c;
 }

@@ -1,5 +1,7 @@
 #include "checker.h"
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cfloat>
 #include <cmath>
@@ -20,6 +22,12 @@ bool same(float got, float expected, bool any_zero_sign, bool any_denormal) {
   const float bound = any_denormal ? FLT_MIN : FLT_TRUE_MIN;
   return std::fabs(got) < bound && std::fabs(expected) < bound &&
          (any_zero_sign || std::signbit(got) == std::signbit(expected));
+}
+bool same_floats(const void* got_at, const void* expected_at, const Expectation& expectation) {
+  float got, expected;
+  std::memcpy(&got, got_at, sizeof got);
+  std::memcpy(&expected, expected_at, sizeof expected);
+  return same(got, expected, expectation.any_zero_sign, expectation.any_denormal);
 }
 
 // A result, or an operand, of a level that flushes: it looks at numbers before it rounds them.
@@ -42,6 +50,24 @@ std::string to_text(float value) {
   std::snprintf(text, sizeof text, "%.9g (%08x)", static_cast<double>(value), std::bit_cast<uint32_t>(value));
   return text;
 }
+std::string text_of_float(const void* element, Fill) {
+  float value;
+  std::memcpy(&value, element, sizeof value);
+  return to_text(value);
+}
+
+template <class T>
+bool same_integers(const void* got, const void* expected, const Expectation&) {
+  return std::memcmp(got, expected, sizeof(T)) == 0;
+}
+template <class T>
+std::string text_of_integer(const void* element, Fill fill) {
+  T value;
+  std::memcpy(&value, element, sizeof value);
+  return std::to_string(value) + (std::memcmp(element, &fill, sizeof value) == 0 ? " (or nothing)" : "");
+}
+template <class T>
+constexpr Comparison integer = {sizeof(T), same_integers<T>, text_of_integer<T>};
 
 // "4 bytes past the end of a", for a fault.
 std::string place_of(uint64_t address, std::initializer_list<const Guarded*> memory) {
@@ -61,28 +87,82 @@ std::string place_of(uint64_t address, std::initializer_list<const Guarded*> mem
   return text;
 }
 
+// Cases of integers have several fills.
+std::string fill_of(std::initializer_list<const Guarded*> memory) {
+  const Fill fill = (*memory.begin())->fill();
+  if (fill == poison) return "";
+  char text[32];
+  std::snprintf(text, sizeof text, " fill=%02x", fill & 0xff);
+  return text;
+}
+
 std::string describe_fault(const Fault& fault, std::initializer_list<const Guarded*> memory) {
   if (fault.hang) return "it does not return";
   if (fault.signal == SIGSEGV || fault.signal == SIGBUS) return "bad access " + place_of(fault.address, memory);
   return std::string("signal ") + strsignal(fault.signal);
 }
 
+// Do bytes hold nothing but the fill? The first one is number `phase` of memory that begins with a whole fill.
+bool holds(std::span<const uint8_t> bytes, Fill fill, size_t phase) {
+  std::array<uint8_t, sizeof fill> whole;
+  std::memcpy(whole.data(), &fill, sizeof fill);
+  const size_t first = std::min(bytes.size(), sizeof fill);
+  for (size_t i = 0; i < first; ++i) {
+    if (bytes[i] != whole[(phase + i) % sizeof fill]) return false;
+  }
+  return std::equal(bytes.begin() + static_cast<ptrdiff_t>(first), bytes.end(), bytes.begin());
+}
+
+bool is_as_expected_to_the_bit(const Expectation& expected) {
+  const std::span<const uint8_t> actual = expected.memory->surroundings();
+  const size_t before = expected.memory->bytes_before(), end = before + expected.bytes.size();
+  const Fill fill = expected.memory->fill();
+  return std::equal(expected.bytes.begin(), expected.bytes.end(), actual.subspan(before).begin()) &&
+         holds(actual.first(before), fill, 0) && holds(actual.subspan(end), fill, end);
+}
+
 // "" when the output is as expected.
 std::string compare(const Expectation& expected) {
-  const std::span<const uint32_t> actual = expected.memory->surroundings();
-  const size_t before = expected.memory->words_before();
-  for (size_t i = 0; i < actual.size(); ++i) {
-    const bool owned = i >= before && i - before < expected.values.size();
-    const float want = owned ? expected.values[i - before] : poison_float();
-    const float got = std::bit_cast<float>(actual[i]);
-    if (same(got, want, expected.any_zero_sign, expected.any_denormal)) continue;
-    return std::string(expected.memory->name()) + "[" + std::to_string(static_cast<ptrdiff_t>(i - before)) + "] is " +
-           to_text(got) + ", not " + to_text(want);
+  if (is_as_expected_to_the_bit(expected)) return "";
+  const Guarded& memory = *expected.memory;
+  const Comparison& element = *expected.type;
+  const std::span<const uint8_t> actual = memory.surroundings();
+  std::vector<uint8_t> wanted(actual.size());
+  const Fill fill = memory.fill();
+  for (size_t i = 0; i < wanted.size(); i += sizeof fill) std::memcpy(&wanted[i], &fill, sizeof fill);
+  std::copy(expected.bytes.begin(), expected.bytes.end(),
+            wanted.begin() + static_cast<ptrdiff_t>(memory.bytes_before()));
+  // Element 0 is the first of the room; those before it have negative numbers.
+  const size_t begin = memory.bytes_before() % element.bytes;
+  for (size_t at = begin; at + element.bytes <= actual.size(); at += element.bytes) {
+    if (element.same(&actual[at], &wanted[at], expected)) continue;
+    const auto number =
+        static_cast<ptrdiff_t>(at / element.bytes) - static_cast<ptrdiff_t>(memory.bytes_before() / element.bytes);
+    return std::string(memory.name()) + "[" + std::to_string(number) + "] is " + element.text(&actual[at], fill) +
+           ", not " + element.text(&wanted[at], fill);
   }
   return "";
 }
 
 }  // namespace
+
+template <>
+const Comparison& comparison_of<float>() {
+  static constexpr Comparison element = {sizeof(float), same_floats, text_of_float};
+  return element;
+}
+template <>
+const Comparison& comparison_of<int8_t>() {
+  return integer<int8_t>;
+}
+template <>
+const Comparison& comparison_of<uint8_t>() {
+  return integer<uint8_t>;
+}
+template <>
+const Comparison& comparison_of<int32_t>() {
+  return integer<int32_t>;
+}
 
 const std::vector<Clamp> clamps = {{-inf, inf}, {0, 6}, {-1, 1}, {0.5f, 0.5f}, {0, inf}, {-inf, -0.25f}};
 
@@ -137,7 +217,9 @@ void Random::fill(std::vector<float>& list, Values values) {
   for (float& x : list) x = value(values);
 }
 
-Numbers numbers_of(const Row& row) { return {(row.isa & fused_levels) != 0, (row.isa & flushing_levels) != 0}; }
+Numbers numbers_of(const Row& row) {
+  return {(row.isa & fused_levels) != 0, (row.isa & flushing_levels) != 0, (row.demands & w127) != 0};
+}
 
 float multiply_add(float a, float b, float sum, Numbers numbers) {
   if (!numbers.flushes) return numbers.fused ? std::fmaf(a, b, sum) : a * b + sum;
@@ -184,7 +266,7 @@ bool Checker::call(Call& call, std::initializer_list<uint64_t> arguments, std::i
     }
   }
   if (what.empty()) return true;
-  failure_ = kernel_ + ", " + describe() + ": " + what + "  (seed " + std::to_string(seed()) + ")";
+  failure_ = kernel_ + ", " + describe() + fill_of(memory) + ": " + what + "  (seed " + std::to_string(seed()) + ")";
   return false;
 }
 

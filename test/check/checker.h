@@ -27,8 +27,8 @@ namespace quern::check {
 uint64_t seed();
 
 enum class Values {
-  integers,  // small: sums are exact in any order
-  random,    // in (-1, 1) with all bits of the significand in play: sums show the order and the roundings
+  integers,  // small: sums of floats are exact in any order
+  random,    // floats in (-1, 1) with all bits of the significand in play: sums show the order and the roundings
   zeros,     // +0
   extreme,   // NaN, infinities, denormals, zeros of both signs, the largest numbers, among ordinary ones
 };
@@ -49,17 +49,46 @@ class Random {
 // A float of signalling NaN that belongs to nobody.
 float poison_float();
 
-// What an output must hold: poison where the kernel must not write.
+struct Expectation;
+
+// What has to be known of a type of elements to compare them and to say what they are.
+struct Comparison {
+  size_t bytes;
+  bool (*same)(const void* got, const void* expected, const Expectation& expectation);
+  std::string (*text)(const void* element, Fill fill);
+};
+template <class T>
+const Comparison& comparison_of();  // float; integers, of which every bit counts
+template <>
+const Comparison& comparison_of<float>();
+template <>
+const Comparison& comparison_of<int8_t>();
+template <>
+const Comparison& comparison_of<uint8_t>();
+template <>
+const Comparison& comparison_of<int32_t>();
+
+// What an output must hold: its memory's fill where the kernel must not write.
 struct Expectation {
   const Guarded* memory;
-  const std::vector<float>& values;  // of the whole room
-  bool any_zero_sign = false;        // +0 and -0 are the same
-  bool any_denormal = false;         // denormals and the zeros of their sign are the same
+  const Comparison* type;
+  std::span<const uint8_t> bytes;  // of the whole room
+  bool any_zero_sign = false;      // +0 and -0 are the same
+  bool any_denormal = false;       // denormals and the zeros of their sign are the same
+
+  template <class T>
+  Expectation(const Guarded* in, const std::vector<T>& values, bool zero_sign = false, bool denormal = false)
+      : memory(in),
+        type(&comparison_of<T>()),
+        bytes(reinterpret_cast<const uint8_t*>(values.data()), values.size() * sizeof(T)),
+        any_zero_sign(zero_sign),
+        any_denormal(denormal) {}
 };
 
-// The level of a row decides its numbers: see fused_levels and flushing_levels in base/cpu.h.
+// What a row says of its numbers. For its level, see fused_levels and flushing_levels in base/cpu.h.
 struct Numbers {
   bool fused, flushes;
+  bool w127;  // no weight of 8 bits is -128
 };
 Numbers numbers_of(const Row& row);
 // One link of the chain that every sum of products is.
@@ -77,6 +106,15 @@ class Checker {
   // family stops. `describe` says which case it was.
   bool run(std::initializer_list<uint64_t> arguments, std::initializer_list<const Guarded*> memory,
            std::initializer_list<Expectation> outputs, const std::function<std::string()>& describe);
+  // The same with all that operands/operands.h says of a family.
+  template <class Operands>
+  bool run(const Operands& operands, std::initializer_list<Expectation> outputs,
+           const std::function<std::string()>& describe) {
+    return operands.each([&](const auto&... memory) {
+      return operands.call(
+          [&](auto... argument) { return run({static_cast<uint64_t>(argument)...}, {&memory...}, outputs, describe); });
+    });
+  }
   // The same for a kernel with one float argument and a float result.
   bool run_reduce(std::initializer_list<uint64_t> arguments, float argument, float expected, bool any_zero_sign,
                   std::initializer_list<const Guarded*> memory, std::initializer_list<Expectation> outputs,

@@ -3,71 +3,65 @@
 
 #include <algorithm>
 
-#include "gemm_problem.h"
 #include "indirect.h"
 #include "plane.h"
+#include "sums.h"
 
 namespace quern::check {
 namespace {
 
-struct DwconvMemory {
-  Guarded offsets{"offsets", Access::input}, a{"a", Access::input}, zero{"zero", Access::input};
-  Guarded w{"w", Access::input}, c{"c", Access::output}, p{"p", Access::input};
-};
+using operands::RowsSize;
+using DwconvMemory = operands::DwconvOperands<Guarded>;
 
-struct DwconvSize {
-  size_t channels, pixels, taps;
-  size_t step;  // entries of the table between neighbouring pixels
-};
-
-bool check_case(Checker& checker, DwconvMemory& memory, const DwconvRow& row, DwconvSize size, Values values,
-                Clamp limits, Side side, size_t gap) {
-  const auto [channels, pixels, taps, step] = size;
-  const qn_minmax_f32 clamp = {limits.min, limits.max};
+template <class Sums>
+bool check_case(Checker& checker, DwconvMemory& memory, const DwconvRow& row, const RowsSize& size, Values values,
+                Clamp limits, Side side) {
+  using A = typename Sums::A;
   Random& random = checker.random();
-  const size_t entries = (pixels - 1) * step + taps;
-  const auto unused = [size](size_t entry) { return entry % size.step >= size.taps; };
+  const size_t entries = (size.pixels - 1) * size.step + size.taps;
+  const Sums sums(numbers_of(row), values, limits, size.taps, random);
   const bool padding = side == Side::low || values == Values::extreme;  // `zero` is unreadable in the rest
-  const IndirectRows a(entries, channels, values, random, [=](size_t) { return padding; });
-  Panels panels(row.nr, channels, taps);
-  panels.fill(values, random);
-
-  const size_t c_stride = (channels + gap) * 4;
-  a.place(memory.a, side, gap);
-  a.place_table(memory.offsets, side, gap, entries, unused);
-  place_zeros(memory.zero, side, channels, a.pads());
-  memory.w.place(panels.data().size() * 4, side, 64);
-  memory.c.place((pixels - 1) * c_stride + channels * 4, side);
-  memory.p.place(sizeof clamp, side);
-  std::copy(panels.data().begin(), panels.data().end(), memory.w.floats());
-  memory.p.floats()[0] = clamp.min;
-  memory.p.floats()[1] = clamp.max;
-
-  std::vector<float> c(memory.c.size() / 4, poison_float());
-  for (size_t x = 0; x < pixels; ++x) {
-    for (size_t i = 0; i < channels; ++i) {
-      float sum = panels.bias(i);
-      for (size_t t = 0; t < taps; ++t) {
-        const float* in = a.row(x * step + t);
-        sum = multiply_add(in == nullptr ? 0 : in[i], panels.weight(t, i), sum, numbers_of(row));
-      }
-      c[x * (channels + gap) + i] = quern::clamp(sum, clamp);
+  const IndirectRows<A> a(
+      entries, size.channels, [&] { return sums.draw_a(random); }, random, [=](size_t) { return padding; });
+  Panels<Sums> panels({row.nr, size.channels, size.taps, Sums::elements});
+  panels.fill(sums, random);
+  const auto expected = [&](size_t x, size_t i) {
+    typename Sums::Sum sum = panels.bias(i);
+    for (size_t t = 0; t < size.taps; ++t) {
+      const A* in = a.row(x * size.step + t);
+      sum = sums.add(in == nullptr ? sums.padding : in[i], panels.weight(t, i), sum);
     }
+    return sums.end(sum);
+  };
+  std::vector<typename Sums::C> pixels;
+  for (size_t x = 0; x < size.pixels; ++x) {
+    for (size_t i = 0; i < size.channels; ++i) pixels.push_back(expected(x, i));
   }
-  return checker.run(
-      {channels, pixels, taps, memory.offsets.address(), step * 4, memory.a.address(), memory.zero.address(),
-       memory.w.address(), memory.c.address(), c_stride, memory.p.address()},
-      {&memory.offsets, &memory.a, &memory.zero, &memory.w, &memory.c, &memory.p}, {{&memory.c, c}}, [&] {
-        return "channels=" + std::to_string(size.channels) + " pixels=" + std::to_string(size.pixels) +
-               " taps=" + std::to_string(size.taps) + " step=" + std::to_string(size.step * 4) +
-               " gap=" + std::to_string(gap) + (side == Side::high ? " high " : " low ") + name_of(values);
-      });
+  return every_fill<Sums>(side, [&](Place place) {
+    memory.place(size, panels.layout(), a.table(), place);
+    a.write(memory.a, size.gap);
+    spoil_entries(memory.offsets, [&](size_t entry) { return entry % size.step >= size.taps; });
+    write_padding(memory.zero, sums.padding);
+    panels.write(memory.w);
+    write_parameters(memory.p, sums.p);
+    auto c = memory.c.blank<typename Sums::C>();
+    for (size_t x = 0; x < size.pixels; ++x) {
+      std::copy_n(&pixels[x * size.channels], size.channels, &c[x * (size.channels + size.gap)]);
+    }
+    return checker.run(memory, {{&memory.c, c}}, [&] {
+      return "channels=" + std::to_string(size.channels) + " pixels=" + std::to_string(size.pixels) +
+             " taps=" + std::to_string(size.taps) + " step=" + std::to_string(size.step * 4) +
+             " gap=" + std::to_string(size.gap) + (side == Side::high ? " high " : " low ") + name_of(values);
+    });
+  });
 }
 
+template <class Sums>
 void check_dwconv(Checker& checker, const DwconvRow& row) {
   DwconvMemory memory;
-  const auto check = [&](DwconvSize size, Values values, Clamp clamp, Side side, size_t gap) {
-    return check_case(checker, memory, row, size, values, clamp, side, gap);
+  const auto check = [&](RowsSize size, Values values, Clamp clamp, Side side, size_t gap) {
+    size.gap = gap;
+    return check_case<Sums>(checker, memory, row, size, values, clamp, side);
   };
 
   // The extremes, with every kind of clamp, at sizes with and without remainders.
@@ -101,69 +95,88 @@ void check_dwconv(Checker& checker, const DwconvRow& row) {
 
 constexpr size_t every_entry = ~size_t{0};
 
-struct TileSize {
+struct TileCase {
   size_t channels, pixels, rows;
   size_t padding = every_entry;  // the only entry of columns that may be padding
   bool tiny = false;             // weights
+
+  std::string text() const {
+    return "channels=" + std::to_string(channels) + " pixels=" + std::to_string(pixels) +
+           " rows=" + std::to_string(rows) + (padding == every_entry ? "" : " padding=" + std::to_string(padding)) +
+           (tiny ? " tiny" : "");
+  }
 };
 
-bool check_tile_case(Checker& checker, DwconvMemory& memory, const DwconvTileRow& row, TileSize size, Values values,
-                     Clamp limits, Side side, size_t gap) {
-  const auto [channels, pixels, rows, padding, tiny] = size;
-  const qn_minmax_f32 clamp = {limits.min, limits.max};
-  Random& random = checker.random();
-  const size_t k = row.kernel, s = row.stride, column = (row.rows - 1) * s + k;
-  const size_t entries = ((pixels - 1) * s + k) * column;
-  const size_t used = (rows - 1) * s + k;
-  const auto unused = [=](size_t entry) { return entry % column >= used; };
-  const auto may_pad = [column, size](size_t entry) {
-    return size.padding == every_entry || entry % column == size.padding;
-  };
-  const IndirectRows a(entries, channels, values, random, may_pad);
-  Panels panels(row.nr, channels, k * k);
-  panels.fill(values, random);
-  if (tiny) panels.fill_tiny();
+// What one call is to compute.
+template <class Sums>
+class TileProblem {
+  using A = typename Sums::A;
+  using C = typename Sums::C;
 
-  const size_t c_stride = channels + gap, row_stride = pixels * c_stride + gap;  // in floats
-  a.place(memory.a, side, gap);
-  a.place_table(memory.offsets, side, gap, entries, unused);
-  memory.w.place(panels.data().size() * 4, side, 64);
-  memory.c.place(((rows - 1) * row_stride + (pixels - 1) * c_stride + channels) * 4, side);
-  memory.p.place(sizeof clamp, side);
-  place_zeros(memory.zero, side, channels, a.pads());
-  std::copy(panels.data().begin(), panels.data().end(), memory.w.floats());
-  memory.p.floats()[0] = clamp.min;
-  memory.p.floats()[1] = clamp.max;
-
-  std::vector<float> c(memory.c.size() / 4, poison_float());
-  for (size_t y = 0; y < rows; ++y) {
-    for (size_t x = 0; x < pixels; ++x) {
-      for (size_t i = 0; i < channels; ++i) {
-        float sum = panels.bias(i);
-        for (size_t t = 0; t < k * k; ++t) {
-          const float* in = a.row((x * s + t / k) * column + y * s + t % k);
-          sum = multiply_add(in == nullptr ? 0 : in[i], panels.weight(t, i), sum, numbers_of(row));
-        }
-        c[y * row_stride + x * c_stride + i] = quern::clamp(sum, clamp);
+ public:
+  TileProblem(const DwconvTileRow& row, const TileCase& size, Values values, Clamp clamp, Random& random)
+      : row_(row),
+        size_(size),
+        column_((row.rows - 1) * row.stride + row.kernel),
+        sums_(numbers_of(row), values, clamp, row.kernel * row.kernel, random),
+        a_(((size.pixels - 1) * row.stride + row.kernel) * column_, size.channels, [&] { return sums_.draw_a(random); },
+           random, [&](size_t entry) { return size.padding == every_entry || entry % column_ == size.padding; }),
+        panels_({row.nr, size.channels, row.kernel * row.kernel, Sums::elements}) {
+    panels_.fill(sums_, random);
+    if (size.tiny) panels_.fill_tiny();
+    for (size_t y = 0; y < size.rows; ++y) {
+      for (size_t x = 0; x < size.pixels; ++x) {
+        for (size_t i = 0; i < size.channels; ++i) expected_.push_back(one_output(y, x, i));
       }
     }
   }
-  return checker.run({channels, pixels, rows, memory.offsets.address(), memory.a.address(), memory.w.address(),
-                      memory.c.address(), row_stride * 4, c_stride * 4, memory.p.address(), memory.zero.address()},
-                     {&memory.offsets, &memory.a, &memory.w, &memory.c, &memory.p, &memory.zero}, {{&memory.c, c}},
-                     [&] {
-                       return "channels=" + std::to_string(size.channels) + " pixels=" + std::to_string(size.pixels) +
-                              " rows=" + std::to_string(size.rows) +
-                              (size.padding == every_entry ? "" : " padding=" + std::to_string(size.padding)) +
-                              (size.tiny ? " tiny" : "") + " gap=" + std::to_string(gap) +
-                              (side == Side::high ? " high " : " low ") + name_of(values);
-                     });
-}
 
+  bool check(Checker& checker, operands::DwconvTileOperands<Guarded>& memory, Side side, size_t gap) const {
+    const size_t used = (size_.rows - 1) * row_.stride + row_.kernel, c_stride = size_.channels + gap;
+    return every_fill<Sums>(side, [&](Place place) {
+      memory.place({size_.channels, size_.pixels, size_.rows, gap}, panels_.layout(), a_.table(), place);
+      a_.write(memory.a, gap);
+      spoil_entries(memory.offsets, [&](size_t entry) { return entry % column_ >= used; });
+      write_padding(memory.zero, sums_.padding);
+      panels_.write(memory.w);
+      write_parameters(memory.p, sums_.p);
+      std::vector<C> c = memory.c.blank<C>();
+      for (size_t i = 0; i < size_.rows * size_.pixels; ++i) {
+        const size_t at = i / size_.pixels * (size_.pixels * c_stride + gap) + i % size_.pixels * c_stride;
+        std::copy_n(&expected_[i * size_.channels], size_.channels, &c[at]);
+      }
+      return checker.run(memory, {{&memory.c, c}}, [&] {
+        return size_.text() + " gap=" + std::to_string(gap) + (side == Side::high ? " high " : " low ") +
+               name_of(sums_.values);
+      });
+    });
+  }
+
+ private:
+  C one_output(size_t y, size_t x, size_t i) const {
+    const size_t k = row_.kernel, s = row_.stride;
+    typename Sums::Sum sum = panels_.bias(i);
+    for (size_t t = 0; t < k * k; ++t) {
+      const A* in = a_.row((x * s + t / k) * column_ + y * s + t % k);
+      sum = sums_.add(in == nullptr ? sums_.padding : in[i], panels_.weight(t, i), sum);
+    }
+    return sums_.end(sum);
+  }
+
+  const DwconvTileRow& row_;
+  TileCase size_;
+  size_t column_;  // entries of one
+  Sums sums_;
+  IndirectRows<A> a_;
+  Panels<Sums> panels_;
+  std::vector<C> expected_;
+};
+
+template <class Sums>
 void check_dwconv_tile(Checker& checker, const DwconvTileRow& row) {
-  DwconvMemory memory;
-  const auto check = [&](TileSize size, Values values, Clamp clamp, Side side, size_t gap) {
-    return check_tile_case(checker, memory, row, size, values, clamp, side, gap);
+  operands::DwconvTileOperands<Guarded> memory;
+  const auto check = [&](const TileCase& size, Values values, Clamp clamp, Side side, size_t gap) {
+    return TileProblem<Sums>(row, size, values, clamp, checker.random()).check(checker, memory, side, gap);
   };
   // Rows that are long enough for every loop.
   for (const Clamp clamp : clamps) {
@@ -203,47 +216,34 @@ void check_dwconv_tile(Checker& checker, const DwconvTileRow& row) {
   }
 }
 
-struct DwconvPlaneMemory : PlaneMemory {
-  Guarded w{"w", Access::input}, c{"c", Access::output}, p{"p", Access::input};
-};
-
-bool check_plane_case(Checker& checker, DwconvPlaneMemory& memory, const DwconvPlaneRow& row, PlaneSize size,
-                      Values values, Clamp limits, Side side, size_t gap) {
-  const qn_minmax_f32 clamp = {limits.min, limits.max};
+bool check_plane_case(Checker& checker, operands::PlaneOperands<Guarded>& memory, const DwconvPlaneRow& row,
+                      const PlaneSize& size, Values values, Clamp limits, Side side, size_t gap) {
   Random& random = checker.random();
-  const PlaneTaps taps({row.block, row.lanes, row.kernel == 3}, size, 2 * gap, values, random);
-  Panels panel(1, 1, taps.taps());
-  panel.fill(values, random);
+  const PlaneTaps taps({row.block, row.lanes, row.kernel == 3}, size, values, random);
+  const F32Sums sums(numbers_of(row), values, limits, taps.taps(), random);
+  Panels<F32Sums> panel({1, 1, taps.taps()});
+  panel.fill(sums, random);
 
-  const size_t c_stride = row.block + gap;
-  taps.place(memory.offsets, memory.masks, memory.a, side);
-  memory.w.place(panel.data().size() * 4, side);
-  memory.c.place(taps.c_size(c_stride) * 4, side);
-  memory.p.place(sizeof clamp, side);
-  std::copy(panel.data().begin(), panel.data().end(), memory.w.floats());
-  memory.p.floats()[0] = clamp.min;
-  memory.p.floats()[1] = clamp.max;
-
-  std::vector<float> c(memory.c.size() / 4, poison_float());
+  taps.place(memory, taps.taps() + 1, side, gap);
+  panel.write(memory.factor);
+  write_parameters(memory.p, sums.p);
+  std::vector<float> c = memory.c.blank<float>();
   for (size_t p = 0; p < taps.computed(); ++p) {
     float sum = panel.bias(0);
     for (size_t t = 0; t < taps.taps(); ++t) {
-      sum = multiply_add(taps.counts(t, p) ? taps.value(t, p) : 0, panel.weight(t, 0), sum, numbers_of(row));
+      sum = sums.add(taps.counts(t, p) ? taps.value(t, p) : 0, panel.weight(t, 0), sum);
     }
-    c[taps.at(p, c_stride)] = quern::clamp(sum, clamp);
+    c[taps.kind().at(p, row.block + gap)] = sums.end(sum);
   }
-  return checker.run(
-      {size.pixels, size.kernel_h, size.kernel_w, memory.offsets.address(), memory.masks.address(), taps.mask_stride(),
-       taps.origin(memory.a), memory.w.address(), memory.c.address(), c_stride * 4, memory.p.address()},
-      {&memory.offsets, &memory.masks, &memory.a, &memory.w, &memory.c, &memory.p}, {{&memory.c, c}}, [&] {
-        return "pixels=" + std::to_string(size.pixels) + " kernel_h=" + std::to_string(size.kernel_h) +
-               " kernel_w=" + std::to_string(size.kernel_w) + " gap=" + std::to_string(gap) +
-               (side == Side::high ? " high " : " low ") + name_of(values);
-      });
+  return checker.run(memory, {{&memory.c, c}}, [&] {
+    return "pixels=" + std::to_string(size.pixels) + " kernel_h=" + std::to_string(size.kernel_h) +
+           " kernel_w=" + std::to_string(size.kernel_w) + " gap=" + std::to_string(gap) +
+           (side == Side::high ? " high " : " low ") + name_of(values);
+  });
 }
 
 void check_dwconv_plane(Checker& checker, const DwconvPlaneRow& row) {
-  DwconvPlaneMemory memory;
+  operands::PlaneOperands<Guarded> memory("w");
   std::vector<PlaneSize> kernels = {{0, 3, 3}, {0, 1, 1}, {0, 2, 1}, {0, 1, 2}, {0, 5, 5}, {0, 1, 9}};
   if (row.kernel == 3) kernels.resize(1);
   const auto check = [&](size_t pixels, Values values, Clamp clamp, Side side, size_t gap) {
@@ -260,58 +260,45 @@ void check_dwconv_plane(Checker& checker, const DwconvPlaneRow& row) {
   }
 }
 
-struct DwconvHalfMemory {
-  Guarded a{"a", Access::input}, w{"w", Access::input}, c{"c", Access::output}, p{"p", Access::input};
-};
+using HalfMemory = operands::DwconvHalfOperands<Guarded>;
 
 struct HalfSize {
   size_t rows, columns;
 };
 
 // Rows lie `gap` floats apart; 0: those of C overlap.
-bool check_half_case(Checker& checker, DwconvHalfMemory& memory, const DwconvHalfRow& row, HalfSize size, Values values,
+bool check_half_case(Checker& checker, HalfMemory& memory, const DwconvHalfRow& row, HalfSize size, Values values,
                      Clamp limits, Side side, size_t gap) {
-  const auto [rows, columns] = size;
-  const qn_minmax_f32 clamp = {limits.min, limits.max};
   Random& random = checker.random();
-  const size_t computed = round_up(columns, row.lanes), read = std::max(2 * computed, 2 * columns);
-  const size_t a_stride = 2 * columns + gap, c_stride = gap == 0 ? columns : computed + gap;
-  std::vector<float> a(2 * rows * a_stride + read);
+  memory.place(size.rows, size.columns, row.lanes, gap, Place(side));
+  std::vector<float> a(memory.a.size() / 4);
   random.fill(a, values);
-  Panels panel(1, 1, 9);
-  panel.fill(values, random);
-
-  memory.a.place(a.size() * 4, side);
-  memory.w.place(panel.data().size() * 4, side);
-  memory.c.place(((rows - 1) * c_stride + computed) * 4, side);
-  memory.p.place(sizeof clamp, side);
+  const F32Sums sums(numbers_of(row), values, limits, 9, random);
+  Panels<F32Sums> panel({1, 1, 9});
+  panel.fill(sums, random);
   std::copy(a.begin(), a.end(), memory.a.floats());
-  std::copy(panel.data().begin(), panel.data().end(), memory.w.floats());
-  memory.p.floats()[0] = clamp.min;
-  memory.p.floats()[1] = clamp.max;
+  panel.write(memory.w);
+  write_parameters(memory.p, sums.p);
 
-  std::vector<float> c(memory.c.size() / 4, poison_float());
-  for (size_t y = 0; y < rows; ++y) {
-    for (size_t x = 0; x < computed; ++x) {
+  std::vector<float> c = memory.c.blank<float>();
+  for (size_t y = 0; y < size.rows; ++y) {
+    for (size_t x = 0; x < memory.computed; ++x) {
       float sum = panel.bias(0);
       for (size_t t = 0; t < 9; ++t) {
-        const float tap = x == 0 && t < 3 ? 0 : a[(2 * y + t % 3) * a_stride + 2 * x + t / 3 - 1];
-        sum = multiply_add(tap, panel.weight(t, 0), sum, numbers_of(row));
+        const float tap = x == 0 && t < 3 ? 0 : a[(2 * y + t % 3) * memory.a_stride + 2 * x + t / 3 - 1];
+        sum = sums.add(tap, panel.weight(t, 0), sum);
       }
-      c[y * c_stride + x] = quern::clamp(sum, clamp);
+      c[y * memory.c_stride + x] = sums.end(sum);
     }
   }
-  return checker.run({rows, columns, memory.a.address(), a_stride * 4, memory.w.address(), memory.c.address(),
-                      c_stride * 4, memory.p.address()},
-                     {&memory.a, &memory.w, &memory.c, &memory.p}, {{&memory.c, c}}, [&] {
-                       return "rows=" + std::to_string(size.rows) + " columns=" + std::to_string(size.columns) +
-                              " gap=" + std::to_string(gap) + (side == Side::high ? " high " : " low ") +
-                              name_of(values);
-                     });
+  return checker.run(memory, {{&memory.c, c}}, [&] {
+    return "rows=" + std::to_string(size.rows) + " columns=" + std::to_string(size.columns) +
+           " gap=" + std::to_string(gap) + (side == Side::high ? " high " : " low ") + name_of(values);
+  });
 }
 
 void check_dwconv_half(Checker& checker, const DwconvHalfRow& row) {
-  DwconvHalfMemory memory;
+  HalfMemory memory;
   const auto check = [&](HalfSize size, Values values, Clamp clamp, Side side, size_t gap) {
     return check_half_case(checker, memory, row, size, values, clamp, side, gap);
   };
@@ -331,20 +318,24 @@ void check_dwconv_half(Checker& checker, const DwconvHalfRow& row) {
 
 }  // namespace
 
-Kernel make_kernel(const DwconvHalfRow& row) {
-  return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) { check_dwconv_half(checker, row); }};
-}
-
 Kernel make_kernel(const DwconvRow& row) {
-  return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) { check_dwconv(checker, row); }};
+  return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) {
+            with_sums(row, [&]<class Sums>(std::type_identity<Sums>) { check_dwconv<Sums>(checker, row); });
+          }};
 }
 
 Kernel make_kernel(const DwconvTileRow& row) {
-  return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) { check_dwconv_tile(checker, row); }};
+  return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) {
+            with_sums(row, [&]<class Sums>(std::type_identity<Sums>) { check_dwconv_tile<Sums>(checker, row); });
+          }};
 }
 
 Kernel make_kernel(const DwconvPlaneRow& row) {
   return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) { check_dwconv_plane(checker, row); }};
+}
+
+Kernel make_kernel(const DwconvHalfRow& row) {
+  return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) { check_dwconv_half(checker, row); }};
 }
 
 std::vector<Kernel> dwconv_kernels() {

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <limits>
 
-#include "checker.h"
+#include "sums.h"
 
 namespace quern::check {
 namespace {
@@ -37,12 +37,22 @@ std::vector<float> draw(size_t n, Sample sample, Random& random) {
   return list;
 }
 
-void put(Guarded& memory, const std::vector<float>& values, Side side) {
-  memory.place(values.size() * 4, side);
-  std::copy(values.begin(), values.end(), memory.floats());
+// With room for `elements`, of which the last ones may be nobody's.
+template <class T>
+void put(Guarded& memory, const std::vector<T>& values, Place place, size_t elements) {
+  memory.place(elements * sizeof(T), place, sizeof(T));
+  std::copy(values.begin(), values.end(), memory.as<T>());
+}
+template <class T>
+void put(Guarded& memory, const std::vector<T>& values, Place place) {
+  put(memory, values, place, values.size());
 }
 
-void put_clamp(Guarded& memory, Clamp clamp, Side side) { put(memory, {clamp.min, clamp.max}, side); }
+template <class Parameters>
+void put_parameters(Guarded& memory, const Parameters& p, Place place) {
+  memory.place(sizeof p, place);
+  write_parameters(memory, p);
+}
 
 std::string describe(size_t n, Side side, const char* where, Values values) {
   return "n=" + std::to_string(n) + (side == Side::high ? " high " : " low ") + where + " " + name_of(values);
@@ -61,54 +71,79 @@ const Row& reference(std::span<const Row> rows, const Row& row) {
 
 float hswish(float x) { return x * (quern::clamp(x + 3.0f, {0, 6}) * (1.0f / 6.0f)); }
 
-std::vector<float> expected_unary(const UnaryRow& row, const std::vector<float>& x, const qn_unary_f32& p) {
-  const Flushing flushing(numbers_of(row).flushes);
-  std::vector<float> y(x.size());
-  if (row.kind == UnaryKind::clamp || row.kind == UnaryKind::hswish) {
-    std::transform(x.begin(), x.end(), y.begin(), [&](float v) {
-      return row.kind == UnaryKind::hswish ? hswish(v) : quern::clamp(v, {p.alpha, p.beta});
-    });
-  } else {
-    reference(unary_rows(), row).run(x.size(), x.data(), y.data(), &p);
-  }
-  return y;
-}
+// Values, parameters and results of a type.
+struct F32Unary {
+  using T = float;
+  static constexpr std::array<Fill, 1> fills = {poison};
 
-std::vector<qn_unary_f32> unary_parameters(UnaryKind kind) {
-  std::vector<qn_unary_f32> list;
-  if (kind == UnaryKind::clamp) {
-    for (const Clamp c : clamps) list.push_back({c.min, c.max, poison_float()});
-  } else if (kind == UnaryKind::power) {
-    for (const float gamma : {1.0f, 2.0f, 0.5f, -1.0f, 3.0f, -0.5f}) list.push_back({1.5f, 0.25f, gamma});
-  } else {
-    list.push_back({});
-  }
-  return list;
-}
+  static constexpr auto& samples = check::samples;
+  static std::vector<float> draw(size_t n, Sample sample, Random& random) { return check::draw(n, sample, random); }
 
-void check_unary(Checker& checker, const UnaryRow& row) {
+  static std::vector<qn_unary_f32> parameters(UnaryKind kind) {
+    std::vector<qn_unary_f32> list;
+    if (kind == UnaryKind::clamp) {
+      for (const Clamp c : clamps) list.push_back({c.min, c.max, poison_float()});
+    } else if (kind == UnaryKind::power) {
+      for (const float gamma : {1.0f, 2.0f, 0.5f, -1.0f, 3.0f, -0.5f}) list.push_back({1.5f, 0.25f, gamma});
+    } else {
+      list.push_back({});
+    }
+    return list;
+  }
+  static bool reads_parameters(UnaryKind kind) { return kind == UnaryKind::clamp || kind == UnaryKind::power; }
+
+  static std::vector<float> expected(const UnaryRow& row, const std::vector<float>& x, const qn_unary_f32& p) {
+    const Flushing flushing(numbers_of(row).flushes);
+    std::vector<float> y(x.size());
+    if (row.kind == UnaryKind::clamp || row.kind == UnaryKind::hswish) {
+      std::transform(x.begin(), x.end(), y.begin(), [&](float v) {
+        return row.kind == UnaryKind::hswish ? hswish(v) : quern::clamp(v, {p.alpha, p.beta});
+      });
+    } else {
+      reference(unary_rows(), row).run(x.size(), x.data(), y.data(), &p);
+    }
+    return y;
+  }
+};
+
+struct UnaryMemory {
   Guarded x{"x", Access::input}, y{"y", Access::output}, p{"p", Access::input};
-  const bool has_parameters = row.kind == UnaryKind::clamp || row.kind == UnaryKind::power;
+};
+
+// Apart, then in place.
+template <class Type, class Parameters>
+bool check_unary_case(Checker& checker, UnaryMemory& memory, const UnaryRow& row,
+                      const std::vector<typename Type::T>& values, const std::vector<typename Type::T>& expected,
+                      const Parameters& parameters, Values kind, Place place) {
+  auto& [x, y, p] = memory;
+  const size_t n = values.size();
+  const Expectation output = {&y, expected, false, checker.flushes()};
+  put_parameters(p, parameters, place);
+  if (!Type::reads_parameters(row.kind)) p.place(0, place);
+  put(x, values, place);
+  y.place(x.size(), place, sizeof(typename Type::T));
+  if (!checker.run({n, x.address(), y.address(), p.address()}, {&x, &y, &p}, {output},
+                   [&] { return describe(n, place.side, apart, kind); })) {
+    return false;
+  }
+  put(y, values, place);
+  return checker.run({n, y.address(), y.address(), p.address()}, {&y, &p}, {output},
+                     [&] { return describe(n, place.side, in_place, kind); });
+}
+
+template <class Type>
+void check_unary(Checker& checker, const UnaryRow& row) {
+  UnaryMemory memory;
   for (const size_t n : lengths()) {
-    for (const Sample sample : samples) {
-      const std::vector<float> values = draw(n, sample, checker.random());
-      for (const qn_unary_f32& parameters : unary_parameters(row.kind)) {
-        const std::vector<float> expected = expected_unary(row, values, parameters);
+    for (const auto& sample : Type::samples) {
+      const auto values = Type::draw(n, sample, checker.random());
+      for (const auto& parameters : Type::parameters(row.kind)) {
+        const auto expected = Type::expected(row, values, parameters);
         for (const Side side : {Side::high, Side::low}) {
-          put(p, {parameters.alpha, parameters.beta, parameters.gamma}, side);
-          if (!has_parameters) p.place(0, side);
-          put(x, values, side);
-          y.place(n * 4, side);
-          const Expectation output = {&y, expected, false, checker.flushes()};
-          if (!checker.run({n, x.address(), y.address(), p.address()}, {&x, &y, &p}, {output},
-                           [&] { return describe(n, side, apart, sample.values); })) {
-            return;
-          }
-          put(y, values, side);
-          if (!checker.run({n, y.address(), y.address(), p.address()}, {&y, &p}, {output},
-                           [&] { return describe(n, side, in_place, sample.values); })) {
-            return;
-          }
+          const auto check = [&](Place place) {
+            return check_unary_case<Type>(checker, memory, row, values, expected, parameters, sample.values, place);
+          };
+          if (!every_fill<Type>(side, check)) return;
         }
       }
     }
@@ -135,39 +170,68 @@ float binary(BinaryKind kind, float a, float b) {
   return poison_float();
 }
 
-std::vector<float> expected_binary(const BinaryRow& row, const std::vector<float>& a, const std::vector<float>& b,
-                                   const qn_minmax_f32& p) {
-  const Flushing flushing(numbers_of(row).flushes);
-  std::vector<float> y(a.size());
-  for (size_t i = 0; i < a.size(); ++i) y[i] = quern::clamp(binary(row.kind, a[i], b[i % b.size()]), p);
-  return y;
+// Values and results of a type, with one clamp.
+struct F32Binary {
+  using T = float;
+  static constexpr std::array<Fill, 1> fills = {poison};
+
+  const BinaryRow& row;
+  qn_minmax_f32 p;
+
+  F32Binary(const BinaryRow& of, Clamp clamp) : row(of), p{clamp.min, clamp.max} {}
+  static std::vector<float> draw(size_t n, Values values, Random& random) {
+    return check::draw(n, {values, 1}, random);
+  }
+  std::vector<float> expected(const std::vector<float>& a, const std::vector<float>& b) const {
+    const Flushing flushing(numbers_of(row).flushes);
+    std::vector<float> y(a.size());
+    for (size_t i = 0; i < a.size(); ++i) y[i] = quern::clamp(binary(row.kind, a[i], b[i % b.size()]), p);
+    return y;
+  }
+};
+
+struct BinaryMemory {
+  Guarded a{"a", Access::input}, b{"b", Access::input}, y{"y", Access::output}, p{"p", Access::input};
+};
+
+// Apart, then in place of each operand.
+template <class Type>
+bool check_binary_case(Checker& checker, BinaryMemory& memory, const Type& type,
+                       const std::vector<typename Type::T>& left, const std::vector<typename Type::T>& right,
+                       const std::vector<typename Type::T>& expected, Values values, Place place) {
+  auto& [a, b, y, p] = memory;
+  const size_t n = left.size();
+  put(a, left, place);
+  put(b, right, place);
+  put_parameters(p, type.p, place);
+  const auto check = [&, &a = a, &b = b, &y = y, &p = p](uint64_t a_address, uint64_t b_address, const char* where) {
+    return checker.run({n, a_address, b_address, y.address(), p.address()}, {&a, &b, &y, &p},
+                       {{&y, expected, false, checker.flushes()}},
+                       [&] { return describe(n, place.side, where, values); });
+  };
+  y.place(a.size(), place, sizeof(typename Type::T));
+  if (!check(a.address(), b.address(), apart)) return false;
+  put(y, left, place);
+  if (!check(y.address(), b.address(), "in place of a")) return false;
+  put(y, right, place, n);
+  return check(a.address(), y.address(), "in place of b");
 }
 
+template <class Type>
 void check_binary(Checker& checker, const BinaryRow& row) {
-  Guarded a{"a", Access::input}, b{"b", Access::input}, y{"y", Access::output}, p{"p", Access::input};
+  BinaryMemory memory;
   for (const size_t n : lengths()) {
     for (const Values values : {Values::extreme, Values::random, Values::integers}) {
-      const std::vector<float> left = draw(n, {values, 1}, checker.random());
-      const std::vector<float> right = draw(is_scalar(row.kind) ? 1 : n, {values, 1}, checker.random());
-      std::vector<float> right_and_rest = right;  // what y holds when it is b
-      right_and_rest.resize(n, poison_float());
+      const auto left = Type::draw(n, values, checker.random());
+      const auto right = Type::draw(is_scalar(row.kind) ? 1 : n, values, checker.random());
       for (const Clamp clamp : clamps) {
-        const std::vector<float> expected = expected_binary(row, left, right, {clamp.min, clamp.max});
+        const Type type(row, clamp);
+        const auto expected = type.expected(left, right);
         for (const Side side : {Side::high, Side::low}) {
-          put(a, left, side);
-          put(b, right, side);
-          put_clamp(p, clamp, side);
-          const auto check = [&](uint64_t a_address, uint64_t b_address, const char* where) {
-            return checker.run({n, a_address, b_address, y.address(), p.address()}, {&a, &b, &y, &p},
-                               {{&y, expected, false, checker.flushes()}},
-                               [&] { return describe(n, side, where, values); });
+          const auto check = [&](Place place) {
+            return check_binary_case(checker, memory, type, left, right, expected, values, place);
           };
-          y.place(n * 4, side);
-          if (!check(a.address(), b.address(), apart)) return;
-          put(y, left, side);
-          if (!check(y.address(), b.address(), "in place of a")) return;
-          put(y, right_and_rest, side);
-          if (!check(a.address(), y.address(), "in place of b")) return;
+          if (!every_fill<Type>(side, check)) return;
         }
       }
     }
@@ -201,7 +265,7 @@ bool check_channel_case(Checker& checker, ChannelMemory& memory, const ChannelRo
   put(memory.scale, scale, side);
   put(memory.bias, bias, side);
   if (!has_bias) memory.bias.place(0, side);
-  put_clamp(memory.p, clamp, side);
+  put_parameters(memory.p, clamp, side);
   put(memory.x, in, side);
   const uint64_t stride = (channels + gap) * 4;
   const auto check = [&](uint64_t x, const char* where) {
@@ -283,8 +347,8 @@ Kernel kernel_of(const Row& row, void (*check)(Checker&, const Row&)) {
 
 }  // namespace
 
-Kernel make_kernel(const UnaryRow& row) { return kernel_of(row, check_unary); }
-Kernel make_kernel(const BinaryRow& row) { return kernel_of(row, check_binary); }
+Kernel make_kernel(const UnaryRow& row) { return kernel_of(row, check_unary<F32Unary>); }
+Kernel make_kernel(const BinaryRow& row) { return kernel_of(row, check_binary<F32Binary>); }
 Kernel make_kernel(const ChannelRow& row) { return kernel_of(row, check_channel); }
 Kernel make_kernel(const ReduceRow& row) { return kernel_of(row, check_reduce); }
 

@@ -50,10 +50,10 @@ bool check_size(Checker& checker, GatherMemory& memory, size_t lanes, size_t row
   const std::vector<size_t> from = origins(pixels, a_floats, run, checker.random());
   const std::vector<qn_gather_piece> pieces = pieces_of(from, lanes);
   memory.pieces.place(pieces.size() * sizeof pieces[0], side);
-  std::memcpy(memory.pieces.floats(), pieces.data(), memory.pieces.size());
+  std::memcpy(memory.pieces.as<char>(), pieces.data(), memory.pieces.size());
   memory.a.place(((rows - 1) * a_stride + a_floats) * 4, side);
   memory.c.place(((rows - 1) * c_stride + pixels) * 4, side);
-  std::vector<float> c(memory.c.size() / 4, poison_float());
+  std::vector<float> c = memory.c.blank<float>();
   for (size_t r = 0; r < rows; ++r) {
     float* const row = memory.a.floats() + r * a_stride;
     for (size_t p = 0; p < pixels; ++p) {  // what no pixel comes from stays poison

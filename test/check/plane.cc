@@ -1,28 +1,25 @@
 #include "plane.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/math.h"
 
 namespace quern::check {
 namespace {
 
-constexpr size_t word = 16;  // pixels of a mask
+constexpr size_t word = 16;  // pixels of a word of a mask
 constexpr size_t most = 80;  // floats between the first and the last tap
 
 }  // namespace
 
-PlaneTaps::PlaneTaps(PlaneKind kind, PlaneSize size, size_t mask_gap, Values values, Random& random)
-    : kind_(kind), size_(size), mask_stride_(divide_up(size.pixels, word) * 2 + mask_gap) {
+PlaneTaps::PlaneTaps(const PlaneKind& kind, const PlaneSize& size, Values values, Random& random)
+    : kind_(kind), size_(size) {
   choose_offsets(random);
   choose_masks(random);
   a_.resize(kind_.lanes + most + computed() + kind_.lanes + 1);
   random.fill(a_, values);
   find_ends();
 }
-
-size_t PlaneTaps::computed() const { return round_up(size_.pixels, kind_.lanes); }
 
 // In no order; the lowest is as far from the beginning as a vector is wide.
 void PlaneTaps::choose_offsets(Random& random) {
@@ -69,20 +66,15 @@ void PlaneTaps::find_ends() {
   if (last_ == 0) first_ = 0;
 }
 
-void PlaneTaps::place(Guarded& offsets, Guarded& masks, Guarded& a, Side side) const {
-  offsets.place(taps() * 4, side);
-  for (size_t t = 0; t < taps(); ++t) offsets.ints()[t] = offsets_[t] * 4;
-  const size_t words = divide_up(size_.pixels, word);
-  masks.place((size_.kernel_w - 1) * mask_stride_ + words * 2, side, 2);
+void PlaneTaps::place(operands::PlaneOperands<Guarded>& memory, size_t factor_floats, Side side, size_t gap) const {
+  memory.place(size_, kind_, {kind_.block + gap, operands::mask_bytes(size_.pixels) + 2 * gap, last_ - first_, first_},
+               factor_floats, Place(side));
+  for (size_t t = 0; t < taps(); ++t) memory.offsets.as<int32_t>()[t] = offsets_[t] * 4;
   for (size_t column = 0; column < size_.kernel_w; ++column) {
     if (kind_.three && column == 1) continue;
-    auto* bytes = reinterpret_cast<uint8_t*>(masks.floats()) + column * mask_stride_;
-    std::memset(bytes, 0, words * 2);
-    for (size_t p = 0; p < size_.pixels; ++p)
-      bytes[p / 8] = static_cast<uint8_t>(bytes[p / 8] | masks_[column][p] << p % 8);
+    operands::write_mask(memory.mask(column), size_.pixels, [&](size_t p) { return bool{masks_[column][p]}; });
   }
-  a.place((last_ - first_) * 4, side);
-  std::copy(a_.begin() + static_cast<ptrdiff_t>(first_), a_.begin() + static_cast<ptrdiff_t>(last_), a.floats());
+  std::copy(a_.begin() + static_cast<ptrdiff_t>(first_), a_.begin() + static_cast<ptrdiff_t>(last_), memory.a.floats());
 }
 
 }  // namespace quern::check

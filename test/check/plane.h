@@ -4,38 +4,28 @@
 #include <vector>
 
 #include "checker.h"
+#include "operands/operands.h"
 
 namespace quern::check {
 
-struct PlaneSize {
-  size_t pixels, kernel_h, kernel_w;
-};
-
-// Pixels come in vectors of `lanes` and blocks of `block`.
-struct PlaneKind {
-  size_t block, lanes;
-  bool three = false;  // K = 3 of dwconv.h
-};
+using operands::PlaneKind;
+using operands::PlaneSize;
 
 class PlaneTaps {
  public:
-  PlaneTaps(PlaneKind kind, PlaneSize size, size_t mask_gap, Values values, Random& random);
+  PlaneTaps(const PlaneKind& kind, const PlaneSize& size, Values values, Random& random);
 
+  const PlaneKind& kind() const { return kind_; }
+  const PlaneSize& size() const { return size_; }
   size_t taps() const { return offsets_.size(); }
   // Pixels that are computed: those behind the last one fill its vector.
-  size_t computed() const;
+  size_t computed() const { return kind_.computed(size_.pixels); }
   // The value of a tap, 0 floats of which are none.
   bool counts(size_t tap, size_t pixel) const;
   float value(size_t tap, size_t pixel) const { return a_[static_cast<size_t>(offsets_[tap]) + pixel]; }
 
-  void place(Guarded& offsets, Guarded& masks, Guarded& a, Side side) const;
-  size_t mask_stride() const { return mask_stride_; }
-  // `a` of the call: offsets count from there.
-  uint64_t origin(const Guarded& a) const { return a.address() - 4 * first_; }
-
-  // The floats of C, of which pixel p is number at(p).
-  size_t at(size_t pixel, size_t c_stride) const { return pixel / kind_.block * c_stride + pixel % kind_.block; }
-  size_t c_size(size_t c_stride) const { return at(computed() - 1, c_stride) + 1; }
+  // Places all operands: `gap` floats between the blocks of C, twice as many bytes between masks.
+  void place(operands::PlaneOperands<Guarded>& memory, size_t factor_floats, Side side, size_t gap) const;
 
  private:
   void choose_offsets(Random& random);
@@ -44,15 +34,10 @@ class PlaneTaps {
 
   PlaneKind kind_;
   PlaneSize size_;
-  size_t mask_stride_;
   std::vector<int32_t> offsets_;          // in floats
   std::vector<std::vector<bool>> masks_;  // of each column
   std::vector<float> a_;
   size_t first_ = 0, last_ = 0;  // floats of A that may be read
-};
-
-struct PlaneMemory {
-  Guarded offsets{"offsets", Access::input}, masks{"masks", Access::input}, a{"a", Access::input};
 };
 
 // Calls check(pixels, values, clamp, side, gap) for the sizes of a row, the sharpest first, until it returns false.

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "base/math.h"
 #include "kernel/row.h"
 
 namespace quern::check {
@@ -157,18 +158,18 @@ void Guarded::unmap() {
 
 Guarded::~Guarded() { unmap(); }
 
-void Guarded::place(size_t size, Side side, size_t alignment) {
+void Guarded::place(size_t size, Place place, size_t alignment) {
   if (ours_ == nullptr || size > body_) map(size);
   size_ = size;
-  offset_ = side == Side::low ? 0 : (body_ - size) / alignment * alignment;
-  begin_ = offset_ > margin ? offset_ - margin : 0;
-  end_ = std::min(body_, (offset_ + size + margin + 3) / 4 * 4);
-  begin_ = begin_ / 4 * 4;
-  std::fill(reinterpret_cast<uint32_t*>(ours_ + begin_), reinterpret_cast<uint32_t*>(ours_ + end_), poison);
+  fill_ = place.fill;
+  offset_ = place.side == Side::low ? 0 : (body_ - size) / alignment * alignment;
+  begin_ = offset_ > margin ? (offset_ - margin) / sizeof fill_ * sizeof fill_ : 0;
+  end_ = std::min(body_, round_up(offset_ + size + margin, sizeof fill_));
+  std::fill(reinterpret_cast<Fill*>(ours_ + begin_), reinterpret_cast<Fill*>(ours_ + end_), fill_);
 }
 
-std::span<const uint32_t> Guarded::surroundings() const {
-  return {reinterpret_cast<const uint32_t*>(ours_ + begin_), (end_ - begin_) / 4};
+std::span<const uint8_t> Guarded::surroundings() const {
+  return {reinterpret_cast<const uint8_t*>(ours_ + begin_), end_ - begin_};
 }
 
 Fault call_guarded(Call& call) {

@@ -4,16 +4,33 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "call.h"
+#include "operands/operands.h"
 
 namespace quern::check {
 
-enum class Side { high, low };        // which end of the data lies flush against an unmapped page
-enum class Access { input, output };  // may the kernel write?
+using operands::Access;
+using operands::Address;
+
+enum class Side { high, low };  // which end of the data lies flush against an unmapped page
+
+// What bytes that are nobody's hold, four at a time. For floats a signalling NaN (`poison`), which may be in no result.
+// No integer is like that: cases of integers run with two fills, of which one at least differs from what is right.
+using Fill = uint32_t;
+
+// How an argument is placed.
+struct Place {
+  Side side;
+  Fill fill = poison;
+
+  Place(Side at, Fill with = poison) : side(at), fill(with) {}
+};
 
 // One argument of a kernel, in a mapping of its own between unmapped pages. The kernel's view of an input is read-only;
 // the checker writes through a second view of the same memory.
@@ -24,18 +41,31 @@ class Guarded {
   Guarded& operator=(const Guarded&) = delete;
   ~Guarded();
 
-  // Makes room for `size` bytes at the `side` end; the first byte is at a multiple of `alignment`. The room and up to
-  // `margin` bytes on either side of it hold poison afterwards.
-  void place(size_t size, Side side, size_t alignment = 4);
+  // Makes room for `size` bytes at the side's end; the first byte is at a multiple of `alignment`. The room and up to
+  // `margin` bytes on either side of it hold the fill afterwards.
+  void place(size_t size, Place place, size_t alignment = 4);
 
   const char* name() const { return name_; }
-  uint64_t address() const { return reinterpret_cast<uintptr_t>(theirs_ + offset_); }
-  float* floats() const { return reinterpret_cast<float*>(ours_ + offset_); }
-  int32_t* ints() const { return reinterpret_cast<int32_t*>(ours_ + offset_); }
+  Address address() const { return Address(theirs_ + offset_); }
+  // Our view of the room.
+  template <class T>
+  T* as() const {
+    return reinterpret_cast<T*>(ours_ + offset_);
+  }
+  float* floats() const { return as<float>(); }
   size_t size() const { return size_; }
-  // The room with its margins, for the checker to look whether they are as they were.
-  std::span<const uint32_t> surroundings() const;
-  size_t words_before() const { return (offset_ - begin_) / 4; }
+  Fill fill() const { return fill_; }
+  // A room's worth of elements that are nobody's.
+  template <class T>
+  std::vector<T> blank() const {
+    static_assert(sizeof(T) <= sizeof(Fill));
+    T element;
+    std::memcpy(&element, &fill_, sizeof element);
+    return std::vector<T>(size_ / sizeof(T), element);
+  }
+  // The room with its margins, for the checker to look whether they are as they were. Whole fills.
+  std::span<const uint8_t> surroundings() const;
+  size_t bytes_before() const { return offset_ - begin_; }
 
   static constexpr size_t margin = 256;
 
@@ -48,7 +78,8 @@ class Guarded {
   size_t body_ = 0;                           // bytes between the unmapped pages
   char *ours_ = nullptr, *theirs_ = nullptr;  // first byte of the body in each view
   size_t offset_ = 0, size_ = 0;              // the room within the body
-  size_t begin_ = 0, end_ = 0;                // the room with its margins within the body
+  Fill fill_ = poison;
+  size_t begin_ = 0, end_ = 0;  // the room with its margins within the body
 };
 
 // What ended a call; signal 0: it returned.

@@ -7,72 +7,85 @@
 
 #include "indirect.h"
 #include "plane.h"
+#include "sums.h"
 
 namespace quern::check {
 namespace {
 
-struct PoolMemory {
-  Guarded offsets{"offsets", Access::input}, a{"a", Access::input}, scale{"scale", Access::input};
-  Guarded c{"c", Access::output}, p{"p", Access::input};
+using operands::RowsSize;
+using PoolMemory = operands::PoolOperands<Guarded>;
+
+// What a type makes of the taps of a pixel: values of its operands, how two of them become one, and what a result is.
+struct F32Pool {
+  using A = float;
+  using C = float;
+  static constexpr operands::Elements elements = operands::f32_elements;
+  static constexpr std::array<Fill, 1> fills = {poison};
+
+  PoolKind kind;
+  Values values;
+  qn_minmax_f32 p;
+
+  F32Pool(PoolKind of_kind, Values of, Clamp clamp, Random&) : kind(of_kind), values(of), p{clamp.min, clamp.max} {}
+  A draw(Random& random) const { return random.value(values); }
+  float scale(size_t pixel) const { return 1.0f / static_cast<float>(pixel + 3); }
+  float begin() const { return kind == PoolKind::average ? 0 : -std::numeric_limits<float>::infinity(); }
+  float fold(float so_far, A tap) const {
+    if (kind == PoolKind::average) return so_far + tap;
+    return std::isnan(so_far) || std::isnan(tap) ? std::numeric_limits<float>::quiet_NaN() : std::max(so_far, tap);
+  }
+  C end(float folded, size_t pixel) const {
+    return quern::clamp(kind == PoolKind::average ? scale(pixel) * folded : folded, p);
+  }
 };
 
-struct PoolSize {
-  size_t channels, pixels, taps;
-  size_t step;  // entries of the table between neighbouring pixels
-};
-
-float fold(PoolKind kind, float so_far, float tap) {
-  if (kind == PoolKind::average) return so_far + tap;
-  return std::isnan(so_far) || std::isnan(tap) ? std::numeric_limits<float>::quiet_NaN() : std::max(so_far, tap);
-}
-
-bool check_case(Checker& checker, PoolMemory& memory, const PoolRow& row, PoolSize size, Values values, Clamp limits,
-                Side side, size_t gap) {
-  const auto [channels, pixels, taps, step] = size;
+template <class Pool>
+bool check_case(Checker& checker, PoolMemory& memory, const PoolRow& row, const RowsSize& size, Values values,
+                Clamp limits, Side side) {
+  using A = typename Pool::A;
+  using C = typename Pool::C;
+  Random& random = checker.random();
   const bool average = row.kind == PoolKind::average;
-  const qn_minmax_f32 clamp = {limits.min, limits.max};
-  const size_t entries = (pixels - 1) * step + taps;
-  const auto unused = [size](size_t entry) { return entry % size.step >= size.taps; };
-  const IndirectRows a(entries, channels, values, checker.random(), [](size_t) { return true; });
-
-  const size_t c_stride = (channels + gap) * 4;
-  a.place(memory.a, side, gap);
-  a.place_table(memory.offsets, side, gap, entries, unused);
-  memory.scale.place(average ? pixels * 4 : 0, side);
-  memory.c.place((pixels - 1) * c_stride + channels * 4, side);
-  memory.p.place(sizeof clamp, side);
-  memory.p.floats()[0] = clamp.min;
-  memory.p.floats()[1] = clamp.max;
+  const size_t entries = (size.pixels - 1) * size.step + size.taps;
+  const Pool pool(row.kind, values, limits, random);
+  const IndirectRows<A> a(
+      entries, size.channels, [&] { return pool.draw(random); }, random, [](size_t) { return true; });
 
   const Flushing flushing(checker.flushes());
-  std::vector<float> c(memory.c.size() / 4, poison_float());
-  for (size_t x = 0; x < pixels; ++x) {
-    const float scale = 1.0f / static_cast<float>(x + 3);
-    if (average) memory.scale.floats()[x] = scale;
-    for (size_t i = 0; i < channels; ++i) {
-      float value = average ? 0 : -std::numeric_limits<float>::infinity();
-      for (size_t t = 0; t < taps; ++t) {
-        const float* in = a.row(x * step + t);
-        if (in != nullptr) value = fold(row.kind, value, in[i]);
+  std::vector<C> pixels;
+  for (size_t x = 0; x < size.pixels; ++x) {
+    for (size_t i = 0; i < size.channels; ++i) {
+      auto value = pool.begin();
+      for (size_t t = 0; t < size.taps; ++t) {
+        if (const A* in = a.row(x * size.step + t); in != nullptr) value = pool.fold(value, in[i]);
       }
-      c[x * (channels + gap) + i] = quern::clamp(average ? scale * value : value, clamp);
+      pixels.push_back(pool.end(value, x));
     }
   }
-  return checker.run({channels, pixels, taps, memory.offsets.address(), step * 4, memory.a.address(),
-                      memory.scale.address(), memory.c.address(), c_stride, memory.p.address()},
-                     {&memory.offsets, &memory.a, &memory.scale, &memory.c, &memory.p},
-                     {{&memory.c, c, !average, checker.flushes()}}, [&] {
-                       return "channels=" + std::to_string(size.channels) + " pixels=" + std::to_string(size.pixels) +
-                              " taps=" + std::to_string(size.taps) + " step=" + std::to_string(size.step * 4) +
-                              " gap=" + std::to_string(gap) + (side == Side::high ? " high " : " low ") +
-                              name_of(values);
-                     });
+  return every_fill<Pool>(side, [&](Place place) {
+    memory.place(size, Pool::elements, a.table(), average, place);
+    a.write(memory.a, size.gap);
+    spoil_entries(memory.offsets, [&](size_t entry) { return entry % size.step >= size.taps; });
+    for (size_t x = 0; x < memory.scale.size() / 4; ++x) memory.scale.floats()[x] = pool.scale(x);
+    write_parameters(memory.p, pool.p);
+    std::vector<C> c = memory.c.blank<C>();
+    for (size_t x = 0; x < size.pixels; ++x) {
+      std::copy_n(&pixels[x * size.channels], size.channels, &c[x * (size.channels + size.gap)]);
+    }
+    return checker.run(memory, {{&memory.c, c, !average, checker.flushes()}}, [&] {
+      return "channels=" + std::to_string(size.channels) + " pixels=" + std::to_string(size.pixels) +
+             " taps=" + std::to_string(size.taps) + " step=" + std::to_string(size.step * 4) +
+             " gap=" + std::to_string(size.gap) + (side == Side::high ? " high " : " low ") + name_of(values);
+    });
+  });
 }
 
+template <class Pool>
 void check_pool(Checker& checker, const PoolRow& row) {
   PoolMemory memory;
-  const auto check = [&](PoolSize size, Values values, Clamp clamp, Side side, size_t gap) {
-    return check_case(checker, memory, row, size, values, clamp, side, gap);
+  const auto check = [&](RowsSize size, Values values, Clamp clamp, Side side, size_t gap) {
+    size.gap = gap;
+    return check_case<Pool>(checker, memory, row, size, values, clamp, side);
   };
   // A table does not tell how many channels a kernel handles at a time: 32 covers two vectors of the widest level.
   constexpr size_t block = 32;
@@ -105,48 +118,35 @@ void check_pool(Checker& checker, const PoolRow& row) {
   }
 }
 
-struct PoolPlaneMemory : PlaneMemory {
-  Guarded scale{"scale", Access::input}, c{"c", Access::output}, p{"p", Access::input};
-};
+using PlaneMemory = operands::PlaneOperands<Guarded>;
 
-bool check_plane_case(Checker& checker, PoolPlaneMemory& memory, const PoolPlaneRow& row, PlaneSize size, Values values,
-                      Clamp limits, Side side, size_t gap) {
+bool check_plane_case(Checker& checker, PlaneMemory& memory, const PoolPlaneRow& row, const PlaneSize& size,
+                      Values values, Clamp limits, Side side, size_t gap) {
   const bool average = row.kind == PoolKind::average;
-  const qn_minmax_f32 clamp = {limits.min, limits.max};
-  const PlaneTaps taps({row.block, row.lanes}, size, 2 * gap, values, checker.random());
-
-  const size_t c_stride = row.block + gap;
-  taps.place(memory.offsets, memory.masks, memory.a, side);
-  memory.scale.place(average ? taps.computed() * 4 : 0, side);
-  memory.c.place(taps.c_size(c_stride) * 4, side);
-  memory.p.place(sizeof clamp, side);
-  memory.p.floats()[0] = clamp.min;
-  memory.p.floats()[1] = clamp.max;
+  const PlaneTaps taps({row.block, row.lanes}, size, values, checker.random());
+  const F32Pool pool(row.kind, values, limits, checker.random());
+  taps.place(memory, average ? taps.computed() : 0, side, gap);
+  write_parameters(memory.p, pool.p);
 
   const Flushing flushing(checker.flushes());
-  std::vector<float> c(memory.c.size() / 4, poison_float());
+  std::vector<float> c = memory.c.blank<float>();
   for (size_t p = 0; p < taps.computed(); ++p) {
-    const float scale = 1.0f / static_cast<float>(p + 3);
-    if (average) memory.scale.floats()[p] = scale;
-    float value = average ? 0 : -std::numeric_limits<float>::infinity();
+    if (average) memory.factor.floats()[p] = pool.scale(p);
+    float value = pool.begin();
     for (size_t t = 0; t < taps.taps(); ++t) {
-      if (taps.counts(t, p)) value = fold(row.kind, value, taps.value(t, p));
+      if (taps.counts(t, p)) value = pool.fold(value, taps.value(t, p));
     }
-    c[taps.at(p, c_stride)] = quern::clamp(average ? scale * value : value, clamp);
+    c[taps.kind().at(p, row.block + gap)] = pool.end(value, p);
   }
-  return checker.run(
-      {size.pixels, size.kernel_h, size.kernel_w, memory.offsets.address(), memory.masks.address(), taps.mask_stride(),
-       taps.origin(memory.a), memory.scale.address(), memory.c.address(), c_stride * 4, memory.p.address()},
-      {&memory.offsets, &memory.masks, &memory.a, &memory.scale, &memory.c, &memory.p},
-      {{&memory.c, c, !average, checker.flushes()}}, [&] {
-        return "pixels=" + std::to_string(size.pixels) + " kernel_h=" + std::to_string(size.kernel_h) +
-               " kernel_w=" + std::to_string(size.kernel_w) + " gap=" + std::to_string(gap) +
-               (side == Side::high ? " high " : " low ") + name_of(values);
-      });
+  return checker.run(memory, {{&memory.c, c, !average, checker.flushes()}}, [&] {
+    return "pixels=" + std::to_string(size.pixels) + " kernel_h=" + std::to_string(size.kernel_h) +
+           " kernel_w=" + std::to_string(size.kernel_w) + " gap=" + std::to_string(gap) +
+           (side == Side::high ? " high " : " low ") + name_of(values);
+  });
 }
 
 void check_pool_plane(Checker& checker, const PoolPlaneRow& row) {
-  PoolPlaneMemory memory;
+  PlaneMemory memory("scale");
   const auto check = [&](size_t pixels, Values values, Clamp clamp, Side side, size_t gap) {
     for (PlaneSize size : {PlaneSize{0, 3, 3}, {0, 1, 1}, {0, 2, 1}, {0, 1, 2}, {0, 7, 7}, {0, 1, 9}}) {
       size.pixels = pixels;
@@ -160,7 +160,10 @@ void check_pool_plane(Checker& checker, const PoolPlaneRow& row) {
 }  // namespace
 
 Kernel make_kernel(const PoolRow& row) {
-  return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) { check_pool(checker, row); }};
+  return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) {
+            if (row.type != KernelType::f32) std::abort();
+            check_pool<F32Pool>(checker, row);
+          }};
 }
 
 Kernel make_kernel(const PoolPlaneRow& row) {

@@ -19,6 +19,8 @@ TEST_P(SelfTest, IsCaught) {
   EXPECT_NE(checker.failure().find(bad.finding), std::string::npos) << checker.failure();
 }
 
+INSTANTIATE_TEST_SUITE_P(Int8, SelfTest, testing::ValuesIn(bad_qs8_kernels()),
+                         [](const auto& bad) { return std::string(bad.param.name); });
 INSTANTIATE_TEST_SUITE_P(Bad, SelfTest, testing::ValuesIn(bad_kernels()),
                          [](const auto& bad) { return std::string(bad.param.name); });
 

@@ -20,5 +20,7 @@ inline void PrintTo(const BadKernel& bad, std::ostream* out) { *out << bad.name;
 
 // Faults of the machine (assembly, one file per ISA) and of memory and numbers (C++).
 std::vector<BadKernel> bad_kernels();
+// The same of memory and numbers in int8.
+std::vector<BadKernel> bad_qs8_kernels();
 
 }  // namespace quern::check

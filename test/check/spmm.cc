@@ -58,15 +58,14 @@ class SpmmProblem {
     place_bias(memory.bias, side);
     memory.c.place((outputs_.rbegin()->first - least_n) * c_stride + width * 4, side);
     memory.p.place(sizeof clamp_, side);
-    memory.p.floats()[0] = clamp_.min;
-    memory.p.floats()[1] = clamp_.max;
-    std::vector<float> c(memory.c.size() / 4, poison_float());
+    *memory.p.as<qn_minmax_f32>() = clamp_;
+    std::vector<float> c = memory.c.blank<float>();
     for (const auto& [n, output] : outputs_) {
       const size_t at = (n - least_n) * c_stride / 4;
       std::copy_n(output.expected.begin(), width, &c[at]);
       if (start_ == Start::c) std::copy_n(output.before.begin(), width, memory.c.floats() + at);
     }
-    const uint64_t bias = start_ == Start::c ? 0 : memory.bias.address() - least_n * 4;
+    const uint64_t bias = start_ == Start::c ? uint64_t{0} : memory.bias.address() - least_n * 4;
     return checker.run({pixels, sets_.size(), memory.sets.address(), memory.index.address(), memory.w.address(),
                         memory.a.address() - least_k * a_stride, a_stride, memory.c.address() - least_n * c_stride,
                         c_stride, bias, memory.p.address()},
@@ -215,15 +214,15 @@ class SpmmProblem {
 
   void place_sets(SpmmMemory& memory, Side side) const {
     memory.sets.place(sets_.size() * sizeof sets_[0], side, alignof(qn_spmm_set));
-    std::memcpy(memory.sets.floats(), sets_.data(), memory.sets.size());
+    std::memcpy(memory.sets.as<char>(), sets_.data(), memory.sets.size());
     memory.w.place(w_.size() * 4, side);
     std::copy(w_.begin(), w_.end(), memory.w.floats());
     const std::vector<uint16_t> index = packed_index();
     memory.index.place(index.size() * row_.index_bytes() + spmm_beyond, side, row_.index_bytes());
     if (row_.index_bytes() == 1) {
-      std::copy(index.begin(), index.end(), reinterpret_cast<uint8_t*>(memory.index.floats()));
+      std::copy(index.begin(), index.end(), memory.index.as<uint8_t>());
     } else {
-      std::copy(index.begin(), index.end(), reinterpret_cast<uint16_t*>(memory.index.floats()));
+      std::copy(index.begin(), index.end(), memory.index.as<uint16_t>());
     }
   }
 

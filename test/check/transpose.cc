@@ -1,42 +1,32 @@
 // The cases of the transpose family.  Contract: src/kernel/transpose.h
 #include "kernel/transpose.h"
 
-#include <cstring>
-
 #include "base/math.h"
 #include "checker.h"
 
 namespace quern::check {
 namespace {
 
-struct TransposeMemory {
-  Guarded addresses{"addresses", Access::input}, a{"a", Access::input}, c{"c", Access::output};
-};
+using TransposeMemory = operands::TransposeOperands<Guarded>;
 
 // The rows of A lie one after the other from the `turn`th on, so that each may be the first or last of the memory; with
 // a gap there are half as many, each named twice.
 bool check_size(Checker& checker, TransposeMemory& memory, size_t rows, size_t columns, size_t turn, Values values,
                 Side side, size_t gap) {
-  const size_t a_stride = columns + gap, c_stride = rows + gap, a_rows = gap == 0 ? rows : divide_up(rows, size_t{2});
-  memory.a.place(((a_rows - 1) * a_stride + columns) * 4, side);
-  memory.c.place(((columns - 1) * c_stride + rows) * 4, side);
-  memory.addresses.place(rows * sizeof(void*), side, sizeof(void*));
+  const size_t a_rows = gap == 0 ? rows : divide_up(rows, size_t{2}), a_stride = columns + gap;
+  const auto row_of = [&](size_t i) { return (i + turn) % a_rows; };
+  memory.place(rows, columns, a_rows, gap, Place(side), row_of);
   for (size_t i = 0; i < a_rows; ++i) {
     for (size_t j = 0; j < columns; ++j) memory.a.floats()[i * a_stride + j] = checker.random().value(values);
   }
-  std::vector<float> c(memory.c.size() / 4, poison_float());
+  std::vector<float> c = memory.c.blank<float>();
   for (size_t i = 0; i < rows; ++i) {
-    const size_t at = (i + turn) % a_rows * a_stride;
-    const auto address = static_cast<uintptr_t>(memory.a.address() + at * 4);
-    std::memcpy(memory.addresses.ints() + i * (sizeof address / 4), &address, sizeof address);
-    for (size_t j = 0; j < columns; ++j) c[j * c_stride + i] = memory.a.floats()[at + j];
+    for (size_t j = 0; j < columns; ++j) c[j * memory.c_stride + i] = memory.a.floats()[row_of(i) * a_stride + j];
   }
-  return checker.run({rows, columns, memory.addresses.address(), memory.c.address(), c_stride * 4},
-                     {&memory.addresses, &memory.a, &memory.c}, {{&memory.c, c}}, [&] {
-                       return "rows=" + std::to_string(rows) + " columns=" + std::to_string(columns) +
-                              " turn=" + std::to_string(turn) + " gap=" + std::to_string(gap) +
-                              (side == Side::high ? " high " : " low ") + name_of(values);
-                     });
+  return checker.run(memory, {{&memory.c, c}}, [&] {
+    return "rows=" + std::to_string(rows) + " columns=" + std::to_string(columns) + " turn=" + std::to_string(turn) +
+           " gap=" + std::to_string(gap) + (side == Side::high ? " high " : " low ") + name_of(values);
+  });
 }
 
 void check_transpose(Checker& checker) {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <deque>
 #include <type_traits>
 
@@ -56,29 +55,9 @@ std::vector<float> output_line(size_t outputs, const std::vector<float>& points)
   return line;
 }
 
-// Points of the tile lie `plane` floats apart; calls body(i, j, index of the first of these floats).
-template <size_t m, class Body>
-void for_points(const Size& size, size_t plane, Body body) {
-  for (size_t i = 0; i < m + 2; ++i) {
-    for (size_t j = 0; j < m + 2; ++j) {
-      if (winograd_has(m, size.rows, i) && winograd_has(m, size.columns, j)) body(i, j, (i * (m + 2) + j) * plane);
-    }
-  }
-}
-
-// From the first point, which every tile has, to the end of the last one.
-template <size_t m>
-size_t points_bytes(const Size& size, size_t plane, size_t channels) {
-  size_t last = 0;
-  for_points<m>(size, plane, [&](size_t, size_t, size_t at) { last = at; });
-  return (last + channels) * 4;
-}
-
 // ---- input ----
 
-struct InputMemory {
-  Guarded a{"a", Access::input}, tile{"tile", Access::input}, zero{"zero", Access::input}, v{"v", Access::output};
-};
+using InputMemory = operands::WinogradInputOperands<Guarded>;
 
 // The part of a tile that lies inside the image.
 struct Inside {
@@ -98,14 +77,11 @@ bool check_input(Checker& checker, InputMemory& memory, size_t channels, const S
                  Values values, Side side, size_t gap) {
   const size_t height = size.rows + 2, width = size.columns + 2;
   const size_t pixel = channels + gap, row = in.columns() * pixel + gap, plane = channels + gap;
-  const bool any = in.rows() * in.columns() > 0, odd = size.rows % 2 + size.columns % 2 > 0;
-  memory.a.place(any ? ((in.rows() - 1) * row + (in.columns() - 1) * pixel + channels) * 4 : 0, side);
-  memory.zero.place(odd || in.rows() * in.columns() < height * width ? channels * 4 : 0, side);
-  memory.v.place(points_bytes<m>(size, plane, channels), side);
-  for (size_t i = 0; i < memory.zero.size() / 4; ++i) memory.zero.floats()[i] = 0;
+  memory.place(m, channels, {size.rows, size.columns, in.top, in.bottom, in.left, in.right}, {pixel, row, plane},
+               Place(side));
 
   const Flushing flushing(checker.flushes());
-  std::vector<float> v(memory.v.size() / 4, poison_float());
+  std::vector<float> v = memory.v.blank<float>();
   for (size_t c = 0; c < channels; ++c) {
     std::vector<std::vector<float>> half(m + 2, std::vector<float>(width));
     for (size_t x = 0; x < width; ++x) {
@@ -119,18 +95,13 @@ bool check_input(Checker& checker, InputMemory& memory, size_t channels, const S
       for (size_t i = 0; i < m + 2; ++i) half[i][x] = points[i];
     }
     for (std::vector<float>& line : half) line = input_line<m>(size.columns, line);
-    for_points<m>(size, plane, [&](size_t i, size_t j, size_t at) { v[at + c] = half[i][j]; });
+    operands::for_points(m, size.rows, size.columns,
+                         [&](size_t i, size_t j) { v[(i * (m + 2) + j) * plane + c] = half[i][j]; });
   }
-  const qn_winograd_tile tile = {size.rows, size.columns, in.top, in.bottom, in.left, in.right};
-  memory.tile.place(sizeof tile, side);
-  std::memcpy(memory.tile.floats(), &tile, sizeof tile);
-  return checker.run({channels, memory.a.address(), row * 4, pixel * 4, memory.tile.address(), memory.zero.address(),
-                      memory.v.address(), plane * 4},
-                     {&memory.a, &memory.tile, &memory.zero, &memory.v}, {{&memory.v, v}}, [&] {
-                       return "channels=" + std::to_string(channels) + " outputs=" + size.text() +
-                              " inside=" + in.text() + " gap=" + std::to_string(gap) +
-                              (side == Side::high ? " high " : " low ") + name_of(values);
-                     });
+  return checker.run(memory, {{&memory.v, v}}, [&] {
+    return "channels=" + std::to_string(channels) + " outputs=" + size.text() + " inside=" + in.text() +
+           " gap=" + std::to_string(gap) + (side == Side::high ? " high " : " low ") + name_of(values);
+  });
 }
 
 template <size_t m>
@@ -178,29 +149,24 @@ void check_inputs(Checker& checker) {
 
 // ---- output ----
 
-struct OutputMemory {
-  Guarded m{"m", Access::input}, bias{"bias", Access::input}, c{"c", Access::output}, p{"p", Access::input};
-};
+using OutputMemory = operands::WinogradOutputOperands<Guarded>;
 
 template <size_t m>
 bool check_output(Checker& checker, OutputMemory& memory, size_t channels, const Size& size, Values values,
                   Clamp limits, Side side, size_t gap) {
   const qn_minmax_f32 clamp = {limits.min, limits.max};
   const size_t pixel = channels + gap, row = size.columns * pixel + gap, plane = channels + gap;
-  memory.m.place(points_bytes<m>(size, plane, channels), side);
-  memory.bias.place(channels * 4, side);
-  memory.c.place(((size.rows - 1) * row + (size.columns - 1) * pixel + channels) * 4, side);
-  memory.p.place(sizeof clamp, side);
-  memory.p.floats()[0] = clamp.min;
-  memory.p.floats()[1] = clamp.max;
+  memory.place(m, channels, size.rows, size.columns, {pixel, row, plane}, Place(side));
+  *memory.p.as<qn_minmax_f32>() = clamp;
 
   const Flushing flushing(checker.flushes());
-  std::vector<float> c(memory.c.size() / 4, poison_float());
+  std::vector<float> c = memory.c.blank<float>();
   for (size_t channel = 0; channel < channels; ++channel) {
     const float bias = memory.bias.floats()[channel] = checker.random().value(values);
     std::vector<std::vector<float>> columns(m + 2, std::vector<float>(m + 2, NAN));
-    for_points<m>(size, plane, [&](size_t i, size_t j, size_t at) {
-      columns[j][i] = memory.m.floats()[at + channel] = checker.random().value(values);
+    operands::for_points(m, size.rows, size.columns, [&](size_t i, size_t j) {
+      columns[j][i] = checker.random().value(values);
+      memory.m.floats()[(i * (m + 2) + j) * plane + channel] = columns[j][i];
     });
     for (std::vector<float>& column : columns) column = output_line<m>(size.rows, column);
     for (size_t y = 0; y < size.rows; ++y) {
@@ -210,13 +176,10 @@ bool check_output(Checker& checker, OutputMemory& memory, size_t channels, const
       for (size_t x = 0; x < size.columns; ++x) c[y * row + x * pixel + channel] = quern::clamp(line[x] + bias, clamp);
     }
   }
-  return checker.run({channels, memory.m.address(), plane * 4, memory.bias.address(), memory.c.address(), row * 4,
-                      pixel * 4, size.rows, size.columns, memory.p.address()},
-                     {&memory.m, &memory.bias, &memory.c, &memory.p}, {{&memory.c, c}}, [&] {
-                       return "channels=" + std::to_string(channels) + " outputs=" + size.text() +
-                              " gap=" + std::to_string(gap) + (side == Side::high ? " high " : " low ") +
-                              name_of(values);
-                     });
+  return checker.run(memory, {{&memory.c, c}}, [&] {
+    return "channels=" + std::to_string(channels) + " outputs=" + size.text() + " gap=" + std::to_string(gap) +
+           (side == Side::high ? " high " : " low ") + name_of(values);
+  });
 }
 
 template <size_t m>

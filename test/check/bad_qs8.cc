@@ -1,0 +1,249 @@
+// Kernels of int8, which no table has yet: right ones, and ones that are wrong in one way each. What is wrong shows in a
+// byte, and some of it with one of two fills alone.
+#include <algorithm>
+#include <cmath>
+#include <deque>
+
+#include "selftest.h"
+#include "sums.h"
+
+namespace quern::check {
+namespace {
+
+constexpr size_t mr = 4, nr = 8;
+
+// Accesses that the compiler may not leave out or reorder.
+int8_t read(const void* base, size_t at) { return *(static_cast<const volatile int8_t*>(base) + at); }
+void write(void* base, size_t at, int value) {
+  *(static_cast<volatile int8_t*>(base) + at) = static_cast<int8_t>(value);
+}
+
+const Qs8Parameters& parameters(const void* p) { return *static_cast<const Qs8Parameters*>(p); }
+
+int steps(int32_t sum, const Qs8Parameters& p) {
+  return static_cast<int>(std::nearbyint(static_cast<float>(sum) * p.scale)) + p.zero;
+}
+int requantize(int32_t sum, const Qs8Parameters& p) { return std::clamp(steps(sum, p), p.min, p.max); }
+
+// --- gemm ---
+
+struct GemmCall {
+  size_t rows, n, k;
+  const void* a;
+  size_t a_stride;
+  const void* w;
+  void* c;
+  size_t c_stride;
+  const void* p;
+
+  size_t end_of_a() const { return (rows - 1) * a_stride + k; }
+  size_t end_of_c() const { return (rows - 1) * c_stride + n; }
+
+  int32_t sum(size_t m, size_t channel, size_t kr = 1) const {
+    const operands::PanelLayout panels = {nr, n, k, Qs8Sums::elements, kr};
+    int32_t sum;
+    std::memcpy(&sum, static_cast<const char*>(w) + panels.bias(channel), sizeof sum);
+    for (size_t i = 0; i < k; ++i) sum += read(a, m * a_stride + i) * read(w, panels.weight(i, channel));
+    return sum;
+  }
+  // Writes finish(sum, m, channel) to each output.
+  template <class Finish>
+  void each_output(Finish finish, size_t kr = 1) const {
+    for (size_t m = 0; m < rows; ++m) {
+      for (size_t i = 0; i < n; ++i) write(c, m * c_stride + i, finish(sum(m, i, kr), m, i));
+    }
+  }
+  void compute(size_t kr = 1) const {
+    each_output([this](int32_t sum, size_t, size_t) { return requantize(sum, parameters(p)); }, kr);
+  }
+};
+
+// A kernel as the tables have them.
+template <void body(const GemmCall&)>
+void gemm(size_t rows, size_t n, size_t k, const void* a, size_t a_stride, const void* w, void* c, size_t c_stride,
+          const void* p) {
+  body({rows, n, k, a, a_stride, w, c, c_stride, p});
+}
+
+void is_right(const GemmCall& x) { x.compute(); }
+void is_right_by_fours(const GemmCall& x) { x.compute(4); }
+void reads_past_a(const GemmCall& x) {
+  x.compute();
+  read(x.a, x.end_of_a());
+}
+void reads_before_a(const GemmCall& x) {
+  x.compute();
+  read(x.a, size_t{0} - 1);
+}
+void reads_whole_fours(const GemmCall& x) {
+  x.compute(4);
+  for (size_t i = 0; i < round_up(x.k, size_t{4}); ++i) read(x.a, (x.rows - 1) * x.a_stride + i);
+}
+void writes_past_c(const GemmCall& x) {
+  x.compute();
+  write(x.c, x.end_of_c(), 0);
+}
+void writes_before_c(const GemmCall& x) {
+  x.compute();
+  write(x.c, size_t{0} - 1, 0);
+}
+void writes_a_gap_of_c(const GemmCall& x) {  // what lies there already in half of the cases
+  x.compute();
+  if (x.c_stride > x.n && x.rows > 1) write(x.c, x.n, 0x55);
+}
+void leaves_the_last_byte(const GemmCall& x) {
+  const int8_t before = read(x.c, x.end_of_c() - 1);
+  x.compute();
+  write(x.c, x.end_of_c() - 1, before);
+}
+void leaves_what_lies_there_already(const GemmCall& x) {
+  for (size_t m = 0; m < x.rows; ++m) {
+    for (size_t i = 0; i < x.n; ++i) {
+      const int value = requantize(x.sum(m, i), parameters(x.p));
+      if (value != 0x55) write(x.c, m * x.c_stride + i, value);
+    }
+  }
+}
+void is_off_by_one_step(const GemmCall& x) {
+  const Qs8Parameters& p = parameters(x.p);
+  x.compute();
+  const int last = read(x.c, x.end_of_c() - 1);
+  write(x.c, x.end_of_c() - 1, last < p.max ? last + 1 : last);
+}
+void rounds_halves_up(const GemmCall& x) {
+  x.each_output([&](int32_t sum, size_t, size_t) {
+    const Qs8Parameters& p = parameters(x.p);
+    const int up = static_cast<int>(std::floor(static_cast<float>(sum) * p.scale + 0.5f));
+    return std::clamp(up + p.zero, p.min, p.max);
+  });
+}
+void wraps_around(const GemmCall& x) {
+  x.each_output([&](int32_t sum, size_t, size_t) {
+    const Qs8Parameters& p = parameters(x.p);
+    return std::clamp(int{static_cast<int8_t>(steps(sum, p))}, p.min, p.max);
+  });
+}
+void clamps_before_the_zero_point(const GemmCall& x) {
+  x.each_output([&](int32_t sum, size_t, size_t) {
+    const Qs8Parameters& p = parameters(x.p);
+    return std::clamp(steps(sum, p) - p.zero, p.min, p.max) + p.zero;
+  });
+}
+void uses_a_gap_of_a(const GemmCall& x) {
+  x.compute();
+  if (x.a_stride > x.k && x.rows > 1) write(x.c, 0, read(x.c, 0) + (read(x.a, x.k) & 1));
+}
+void uses_a_padding_lane(const GemmCall& x) {
+  x.compute();
+  if (x.n >= nr) return;
+  const operands::PanelLayout panels = {nr, x.n, x.k, Qs8Sums::elements};
+  write(x.c, 0, read(x.c, 0) + (read(x.w, panels.weight(0, nr - 1)) & 1));
+}
+void begins_with_what_c_held(const GemmCall& x) {
+  const int before = read(x.c, 0);
+  x.compute();
+  write(x.c, 0, read(x.c, 0) + (before & 1));
+}
+
+// --- igemm ---
+
+template <class Pad>
+void igemm_by(size_t rows, size_t n, size_t kc, size_t ks, const int32_t* offsets, const void* a, const void* w,
+              void* c, size_t c_stride, const void* p, Pad pad) {
+  const operands::PanelLayout panels = {nr, n, kc * ks, Qs8Sums::elements, 1, ks};
+  for (size_t m = 0; m < rows; ++m) {
+    for (size_t i = 0; i < n; ++i) {
+      int32_t sum;
+      std::memcpy(&sum, static_cast<const char*>(w) + panels.bias(i), sizeof sum);
+      for (size_t k = 0; k < kc * ks; ++k) {
+        const int32_t offset = offsets[k / kc * mr + m];
+        const int value = offset < 0 ? pad(k % kc) : read(a, static_cast<size_t>(offset) + k % kc);
+        sum += value * read(w, panels.weight(k, i));
+      }
+      write(c, m * c_stride + i, requantize(sum, parameters(p)));
+    }
+  }
+}
+void igemm_is_right(size_t rows, size_t n, size_t kc, size_t ks, const int32_t* offsets, const void* a,
+                    const void* zero, const void* w, void* c, size_t c_stride, const void* p) {
+  igemm_by(rows, n, kc, ks, offsets, a, w, c, c_stride, p, [=](size_t i) { return read(zero, i); });
+}
+void pads_with_zeros(size_t rows, size_t n, size_t kc, size_t ks, const int32_t* offsets, const void* a, const void*,
+                     const void* w, void* c, size_t c_stride, const void* p) {
+  igemm_by(rows, n, kc, ks, offsets, a, w, c, c_stride, p, [](size_t) { return 0; });
+}
+
+// --- dwconv ---
+
+void dwconv_is_right(size_t channels, size_t pixels, size_t taps, const int32_t* offsets, size_t step, const void* a,
+                     const void* zero, const void* w, void* c, size_t c_stride, const void* p) {
+  const operands::PanelLayout panels = {nr, channels, taps, Qs8Sums::elements};
+  for (size_t x = 0; x < pixels; ++x) {
+    for (size_t i = 0; i < channels; ++i) {
+      int32_t sum;
+      std::memcpy(&sum, static_cast<const char*>(w) + panels.bias(i), sizeof sum);
+      for (size_t t = 0; t < taps; ++t) {
+        const int32_t offset = offsets[x * step / 4 + t];
+        const int value = offset < 0 ? read(zero, i) : read(a, static_cast<size_t>(offset) + i);
+        sum += value * read(w, panels.weight(t, i));
+      }
+      write(c, x * c_stride + i, requantize(sum, parameters(p)));
+    }
+  }
+}
+void leaves_the_last_channel(size_t channels, size_t pixels, size_t taps, const int32_t* offsets, size_t step,
+                             const void* a, const void* zero, const void* w, void* c, size_t c_stride, const void* p) {
+  const size_t last = (pixels - 1) * c_stride + channels - 1;
+  const int8_t before = read(c, last);
+  dwconv_is_right(channels, pixels, taps, offsets, step, a, zero, w, c, c_stride, p);
+  write(c, last, before);
+}
+
+// --- the list ---
+
+// A row of int8, else like another one but for the function, which takes the same arguments.
+template <class Row, class Function>
+BadKernel bad(const char* name, const Row& like, Function* function, const char* finding, size_t kr = 1) {
+  static std::deque<Row> rows;  // kernels point to their rows
+  Row& row = rows.emplace_back(like);
+  row.set_name(name);
+  row.type = KernelType::qs8;
+  row.nr = nr;
+  if constexpr (requires { row.mr; }) row.mr = mr, row.kr = kr;
+  row.run = function;
+  return {name, make_kernel(row), finding};
+}
+
+}  // namespace
+
+std::vector<BadKernel> bad_qs8_kernels() {
+  const GemmRow& like = gemm_rows().back();
+  const IgemmRow& igemm = igemm_rows().back();
+  const DwconvRow& dwconv = dwconv_rows().back();
+  return {
+      bad("is_right", like, gemm<is_right>, ""),
+      bad("is_right_by_fours", like, gemm<is_right_by_fours>, "", 4),
+      bad("takes_fours_for_ones", like, gemm<is_right>, "c[", 4),
+      bad("reads_past_a", like, gemm<reads_past_a>, "0 bytes past the end of a"),
+      bad("reads_before_a", like, gemm<reads_before_a>, "1 bytes before a"),
+      bad("reads_whole_fours", like, gemm<reads_whole_fours>, "0 bytes past the end of a", 4),
+      bad("writes_past_c", like, gemm<writes_past_c>, "0 bytes past the end of c"),
+      bad("writes_before_c", like, gemm<writes_before_c>, "c[-1] is 0, not 85 (or nothing)"),
+      bad("writes_a_gap_of_c", like, gemm<writes_a_gap_of_c>, "fill=aa"),
+      bad("leaves_the_last_byte", like, gemm<leaves_the_last_byte>, "(or nothing), not"),
+      bad("leaves_what_lies_there_already", like, gemm<leaves_what_lies_there_already>, "(or nothing), not 85"),
+      bad("is_off_by_one_step", like, gemm<is_off_by_one_step>, "c["),
+      bad("rounds_halves_up", like, gemm<rounds_halves_up>, "c["),
+      bad("wraps_around", like, gemm<wraps_around>, "c["),
+      bad("clamps_before_the_zero_point", like, gemm<clamps_before_the_zero_point>, "c["),
+      bad("uses_a_gap_of_a", like, gemm<uses_a_gap_of_a>, "fill=55"),
+      bad("uses_a_padding_lane", like, gemm<uses_a_padding_lane>, "fill=55"),
+      bad("begins_with_what_c_held", like, gemm<begins_with_what_c_held>, "fill=55"),
+      bad("igemm_is_right", igemm, igemm_is_right, ""),
+      bad("pads_with_zeros", igemm, pads_with_zeros, "c["),
+      bad("dwconv_is_right", dwconv, dwconv_is_right, ""),
+      bad("leaves_the_last_channel", dwconv, leaves_the_last_channel, "(or nothing), not"),
+  };
+}
+
+}  // namespace quern::check

@@ -1,0 +1,77 @@
+#include "sums.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace quern::check {
+namespace {
+
+constexpr int least = -128, most = 127;
+
+int8_t any_byte(Random& random, int from) {
+  return static_cast<int8_t>(from + static_cast<int>(random.below(static_cast<size_t>(most - from + 1))));
+}
+
+// A number from `from` on.
+int8_t draw(Values values, int from, Random& random) {
+  switch (values) {
+    case Values::integers: return static_cast<int8_t>(static_cast<int>(random.below(33)) - 16);
+    case Values::random: break;
+    case Values::zeros: return 0;
+    case Values::extreme: {
+      const int special[] = {from, most, 0, -1};
+      if (random.below(2) == 0) return static_cast<int8_t>(special[random.below(std::size(special))]);
+      break;
+    }
+  }
+  return any_byte(random, from);
+}
+
+// About how large a product is.
+float spread_of(Values values) {
+  switch (values) {
+    case Values::integers: return 90;
+    case Values::random: return 5400;
+    case Values::zeros: return 1;
+    case Values::extreme: return 8000;
+  }
+  return 1;
+}
+
+// A bound of the clamp in steps of 1/16.
+int32_t steps_of(float bound, int32_t zero) {
+  const float steps = std::nearbyint(std::clamp(bound * 16, -1000.0f, 1000.0f));
+  return std::clamp(static_cast<int32_t>(steps) + zero, least, most);
+}
+
+}  // namespace
+
+// Results spread over most of the steps there are. Of small integers the scale is a power of two, so that some results
+// lie in the middle between two steps.
+Qs8Sums::Qs8Sums(Numbers numbers, Values of, Clamp clamp, size_t depth, Random& random)
+    : values(of), padding(any_byte(random, least)), lowest_weight(numbers.w127 ? -most : least) {
+  p.zero = values == Values::extreme ? draw(values, least, random) : static_cast<int>(random.below(41)) - 20;
+  p.scale = 50 / (spread_of(values) * std::sqrt(static_cast<float>(depth)));
+  p.scale = values == Values::integers ? std::exp2(std::round(std::log2(p.scale)))
+                                       : p.scale * (1 + static_cast<float>(random.below(1000)) * 1e-3f);
+  p.min = steps_of(clamp.min, p.zero);
+  p.max = steps_of(clamp.max, p.zero);
+}
+
+Qs8Sums::A Qs8Sums::draw_a(Random& random) const { return draw(values, least, random); }
+Qs8Sums::W Qs8Sums::draw_weight(Random& random) const { return draw(values, lowest_weight, random); }
+
+// Now and then one so large that a float cannot hold the sum.
+Qs8Sums::Bias Qs8Sums::draw_bias(Random& random) const {
+  const auto spread = static_cast<size_t>(spread_of(values));
+  const auto bias = static_cast<int32_t>(random.below(4 * spread + 1)) - static_cast<int32_t>(2 * spread);
+  return values == Values::extreme && random.below(8) == 0 ? bias * 4001 : bias;
+}
+
+Qs8Sums::C Qs8Sums::end(Sum sum) const {
+  const float steps = std::nearbyint(static_cast<float>(sum) * p.scale);
+  const auto limited = static_cast<int32_t>(std::clamp(steps, -1e6f, 1e6f));
+  return static_cast<int8_t>(std::clamp(limited + p.zero, p.min, p.max));
+}
+
+}  // namespace quern::check

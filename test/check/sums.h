@@ -1,0 +1,157 @@
+// Types of sums of products, as gemm, igemm and dwconv make them. The cases of these families are templates: a type says
+// what values its operands take, how they are added up, and what a result is.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <type_traits>
+#include <vector>
+
+#include "checker.h"
+#include "operands/layout.h"
+
+namespace quern::check {
+
+// Fills for cases of integers, which differ in every bit: a byte that is left unwritten, or written by mistake, is wrong
+// with one of them at least, and a result that depends on what is read by mistake is, too.
+inline constexpr std::array<Fill, 2> integer_fills = {0x55555555, 0xaaaaaaaa};
+
+// The sums of one case: what its arithmetic needs is drawn at the beginning, values of operands when they are asked for.
+struct F32Sums {
+  using A = float;
+  using Bias = float;
+  using W = float;
+  using Sum = float;
+  using C = float;
+  static constexpr operands::Elements elements = operands::f32_elements;
+  static constexpr std::array<Fill, 1> fills = {poison};
+  static constexpr float least_weight = 0x1p-149f;
+  static constexpr float padding = 0;
+
+  Numbers numbers;
+  Values values;
+  qn_minmax_f32 p;  // the parameters that a kernel gets
+
+  F32Sums(Numbers row_numbers, Values of, Clamp clamp, size_t, Random&)
+      : numbers(row_numbers), values(of), p{clamp.min, clamp.max} {}
+  A draw_a(Random& random) const { return random.value(values); }
+  Bias draw_bias(Random& random) const { return random.value(values); }
+  W draw_weight(Random& random) const { return random.value(values); }
+  Sum add(A a, W w, Sum sum) const { return multiply_add(a, w, sum, numbers); }
+  C end(Sum sum) const { return quern::clamp(sum, p); }
+};
+
+// Int8 with a scale for all of a tensor: C = clamp(round(float(sum) * scale) + zero), to even.
+struct Qs8Parameters {
+  float scale;
+  int32_t zero, min, max;
+};
+
+struct Qs8Sums {
+  using A = int8_t;
+  using Bias = int32_t;
+  using W = int8_t;
+  using Sum = int32_t;
+  using C = int8_t;
+  static constexpr operands::Elements elements = {1, 4, 1, 1, sizeof(Qs8Parameters)};
+  static constexpr auto fills = integer_fills;
+  static constexpr W least_weight = 1;
+
+  Values values;
+  A padding;  // the zero point of A
+  W lowest_weight;
+  Qs8Parameters p;
+
+  Qs8Sums(Numbers numbers, Values of, Clamp clamp, size_t depth, Random& random);
+  A draw_a(Random& random) const;
+  Bias draw_bias(Random& random) const;
+  W draw_weight(Random& random) const;
+  Sum add(A a, W w, Sum sum) const { return sum + a * w; }
+  C end(Sum sum) const;
+};
+
+// Calls body(std::type_identity<Sums>()) for the type of a row.
+template <class Body>
+void with_sums(const Row& row, Body&& body) {
+  switch (row.type) {
+    case KernelType::f32: return body(std::type_identity<F32Sums>());
+    case KernelType::qs8: return body(std::type_identity<Qs8Sums>());
+    default: std::abort();  // a type that the checker does not know
+  }
+}
+
+// Calls check(place) for each fill, up to the first failure.
+template <class Type, class Check>
+bool every_fill(Side side, Check&& check) {
+  for (const Fill fill : Type::fills) {
+    if (!check(Place(side, fill))) return false;
+  }
+  return true;
+}
+
+// Packed weights. Padding lanes hold the fill, for nobody may use them; what fills up a tap is zeros.
+template <class Sums>
+class Panels {
+ public:
+  explicit Panels(const operands::PanelLayout& layout)
+      : layout_(layout), bias_(layout.n), weights_(layout.n * layout.k) {}
+
+  void fill(const Sums& sums, Random& random) {
+    for (size_t n = 0; n < layout_.n; ++n) {
+      bias_[n] = sums.draw_bias(random);
+      for (size_t k = 0; k < layout_.k; ++k) weights_[n * layout_.k + k] = sums.draw_weight(random);
+    }
+    pack();
+  }
+  // Biases of 0 and the least weights there are. Of floats, sums are denormals and zeros of both signs.
+  void fill_tiny() {
+    std::fill(bias_.begin(), bias_.end(), typename Sums::Bias(0));
+    std::fill(weights_.begin(), weights_.end(), Sums::least_weight);
+    pack();
+  }
+  typename Sums::Bias bias(size_t n) const { return bias_[n]; }
+  typename Sums::W weight(size_t k, size_t n) const { return weights_[n * layout_.k + k]; }
+  const operands::PanelLayout& layout() const { return layout_; }
+
+  // Memory that holds one of the fills.
+  void write(Guarded& w) const {
+    for (size_t i = 0; i < packed_.size(); ++i) {
+      if (Sums::fills[i] == w.fill()) std::memcpy(w.as<char>(), packed_[i].data(), layout_.bytes());
+    }
+  }
+
+ private:
+  void pack() {
+    for (size_t i = 0; i < packed_.size(); ++i) {
+      packed_[i].resize(divide_up(layout_.bytes(), sizeof(Fill)), Sums::fills[i]);
+      auto* bytes = reinterpret_cast<char*>(packed_[i].data());
+      for (size_t n = 0; n < layout_.n; ++n) {
+        put(bytes + layout_.bias(n), bias_[n]);
+        for (size_t row = 0; row < layout_.rows(); ++row) put(bytes + layout_.weight(row, n), packed_weight(row, n));
+      }
+    }
+  }
+  // Of a row that may fill up a tap.
+  typename Sums::W packed_weight(size_t row, size_t n) const {
+    const size_t tap = row / layout_.rows_of_tap(), in_tap = row % layout_.rows_of_tap(), k = layout_.k / layout_.taps;
+    return in_tap < k ? weight(tap * k + in_tap, n) : typename Sums::W(0);
+  }
+  template <class T>
+  static void put(char* at, T value) {
+    std::memcpy(at, &value, sizeof value);
+  }
+
+  operands::PanelLayout layout_;
+  std::vector<typename Sums::Bias> bias_;
+  std::vector<typename Sums::W> weights_;  // of a channel, then of the next
+  std::array<std::vector<Fill>, Sums::fills.size()> packed_;
+};
+
+template <class Parameters>
+void write_parameters(Guarded& memory, const Parameters& p) {
+  std::memcpy(memory.as<char>(), &p, sizeof p);
+}
+
+}  // namespace quern::check

@@ -1,0 +1,81 @@
+// How operands of kernels lie in memory: packed panels, rows behind tables of offsets, masks, points of winograd's tiles.
+// For every type: sizes of elements are arguments. The contracts are those of src/kernel/*.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/math.h"
+#include "kernel/minmax.h"
+#include "kernel/winograd.h"
+
+namespace quern::operands {
+
+// Bytes of an element of each operand of a sum of products, and of the parameters that the sum ends with.
+struct Elements {
+  size_t a, bias, w, c, p;
+};
+inline constexpr Elements f32_elements = {4, 4, 4, 4, sizeof(qn_minmax_f32)};
+
+// Packed weights of n output channels, as gemm.h and dwconv.h draw them: panels of NR channels, first their biases, then
+// K rows of weights. Where kernels take KR rows at a time, those of a channel lie side by side, and each tap, of K / taps
+// rows, is filled up to a multiple of KR.
+struct PanelLayout {
+  size_t nr, n, k;
+  Elements elements = f32_elements;
+  size_t kr = 1, taps = 1;
+
+  size_t rows_of_tap() const { return round_up(k / taps, kr); }
+  size_t rows() const { return taps * rows_of_tap(); }
+  size_t panel_bytes() const { return nr * (elements.bias + rows() * elements.w); }
+  size_t bytes() const { return divide_up(n, nr) * panel_bytes(); }
+  // Where they lie, in bytes; rows count those that fill up.
+  size_t bias(size_t channel) const { return channel / nr * panel_bytes() + channel % nr * elements.bias; }
+  size_t weight(size_t row, size_t channel) const {
+    const size_t lane = (row / kr * nr + channel % nr) * kr + row % kr;
+    return channel / nr * panel_bytes() + nr * elements.bias + lane * elements.w;
+  }
+};
+
+// Rows of an image behind a table of offsets, as igemm, dwconv and pool read them.
+struct RowTable {
+  size_t rows, length;           // of the image: its rows, and elements of each
+  std::vector<int32_t> entries;  // of the table: numbers of rows; negative ones are padding
+
+  bool pads() const;
+  // Rows that lie `gap` elements apart.
+  size_t image_bytes(size_t gap, size_t element) const { return (rows * (length + gap) - gap) * element; }
+  // The offsets of the first `count` entries, for rows that lie `stride` bytes apart.
+  void write(int32_t* table, size_t count, size_t stride) const;
+};
+
+// A table of whole columns of pixels, as windows share them: dwconv.h.
+RowTable column_table(size_t columns, size_t height, size_t channels);
+// A table of `mr` neighbouring output pixels of a convolution with stride 1, tap by tap: igemm.h.
+RowTable neighbour_table(size_t kernel, size_t mr, size_t channels);
+
+// Masks of planes (dwconv.h) are whole words of 16 pixels.
+inline size_t mask_bytes(size_t pixels) { return divide_up(pixels, size_t{16}) * 2; }
+template <class Counts>
+void write_mask(void* mask, size_t pixels, Counts&& counts) {
+  auto* bytes = static_cast<uint8_t*>(mask);
+  for (size_t p = 0; p < mask_bytes(pixels) * 8; ++p) {
+    if (p % 8 == 0) bytes[p / 8] = 0;
+    if (p < pixels && counts(p)) bytes[p / 8] = static_cast<uint8_t>(bytes[p / 8] | 1u << p % 8);
+  }
+}
+
+// Calls body(i, j) for the points that a winograd tile has.
+template <class Body>
+void for_points(size_t outputs, size_t rows, size_t columns, Body&& body) {
+  for (size_t i = 0; i < outputs + 2; ++i) {
+    for (size_t j = 0; j < outputs + 2; ++j) {
+      if (winograd_has(outputs, rows, i) && winograd_has(outputs, columns, j)) body(i, j);
+    }
+  }
+}
+// Bytes from the first point, which every tile has, to the end of the last one; points lie `stride` bytes apart.
+size_t points_bytes(size_t outputs, size_t rows, size_t columns, size_t stride, size_t point);
+
+}  // namespace quern::operands
