@@ -24,6 +24,9 @@ constexpr bool small = true;
 constexpr bool small = false;
 #endif
 
+// Backends beside the CPU, and memories beside the host's: nobody can add one to a small build.
+constexpr bool has_backends = !small;
+
 #ifdef QN_TRIMMED
 constexpr bool trimmed = true;
 

@@ -35,7 +35,7 @@ Format format_of(const std::string& path) {
 
 Graph import_quern(const std::string& path, const ImportOptions& options) {
   Graph graph;
-  if (read_model_file(path.c_str(), &graph) != QN_OK) throw Error(qn_last_message());
+  expect_ok(read_model_file(path.c_str(), &graph));
   if (options.outputs.empty()) return graph;
   Vector<Port> outputs;
   for (const std::string& name : options.outputs) {

@@ -24,7 +24,7 @@ uint64_t count_zeros(const Constant& constant) {
   uint64_t zeros = 0;
   for (size_t row = 0; row < rows; ++row) {
     const float* data;
-    if (from.read(row, 1, &data) != QN_OK) throw Error(qn_last_message());
+    expect_ok(from.read(row, 1, &data));
     zeros += static_cast<uint64_t>(std::count(data, data + from.depth(), 0.0f));
   }
   return zeros;

@@ -34,7 +34,7 @@
 //            overlap nothing.
 // Numbers    The operations of winograd_math.h, columns first, then rows; then + bias and the clamp of gemm.h. No FMA:
 //            the bits are equal on all levels. A NaN or an infinity of one pixel may reach all outputs of its tile, and
-//            an infinity becomes NaN there. For the error of the whole see op/conv/choose.h. The level of 32-bit ARM
+//            an infinity becomes NaN there. For the error of the whole see op/algorithm/cost.h. The level of 32-bit ARM
 //            flushes denormals as gemm.h says.
 // Machine    As gemm.h.
 #pragma once

@@ -100,8 +100,10 @@ void add_tuning(CLI::App& app, TuningFlags* flags) {
 
 void add_algorithm(CLI::App& app, qn_algorithm* algorithm) {
   std::vector<std::string> names;
-  for (int a = QN_ALGORITHM_AUTO; a <= QN_ALGORITHM_DENSE; ++a) {
-    names.emplace_back(qn_algorithm_string(static_cast<qn_algorithm>(a)));
+  for (int a = QN_ALGORITHM_AUTO;; ++a) {
+    const std::string name = qn_algorithm_string(static_cast<qn_algorithm>(a));
+    if (name == "?") break;
+    names.push_back(name);
   }
   const auto set = [algorithm, names](const std::string& name) {
     *algorithm = static_cast<qn_algorithm>(std::find(names.begin(), names.end(), name) - names.begin());
@@ -185,7 +187,7 @@ std::vector<unsigned char> floats_as(const std::vector<float>& values, qn_type t
 
 std::vector<InputData> random_inputs(const qn_session* session, size_t count) {
   std::vector<InputData> inputs(count);
-  Random random(1);
+  zoo::Random random(1);
   for (size_t i = 0; i < count; ++i) {
     qn_tensor& tensor = inputs[i].tensor;
     check(qn_session_input_tensor(session, i, &tensor));

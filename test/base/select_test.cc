@@ -184,7 +184,7 @@ Problem product() {
 bool only_for(Core core, const Problem& problem) {
   const Vector<Choice> list = candidates(problem, QN_ALGORITHM_AUTO, nullptr);
   return !list.empty() && std::all_of(list.begin(), list.end(), [&](const Choice& c) {
-    return (c.row->cores & core) != 0 && (c.gemm == nullptr || (c.gemm->cores & core) != 0);
+    return (c.row->cores & core) != 0 && (c.products == nullptr || (c.products->cores & core) != 0);
   });
 }
 
@@ -227,7 +227,7 @@ bool kernels_keep_to(uint32_t levels) {
 bool candidates_keep_to(uint32_t levels, const Problem& problem) {
   const Vector<Choice> list = candidates(problem, QN_ALGORITHM_AUTO, nullptr);
   return !list.empty() && std::all_of(list.begin(), list.end(), [&](const Choice& c) {
-    return runs_on(*c.row, levels) && (c.gemm == nullptr || runs_on(*c.gemm, levels));
+    return runs_on(*c.row, levels) && (c.products == nullptr || runs_on(*c.products, levels));
   });
 }
 
@@ -251,7 +251,7 @@ TEST(Select, WinogradTakesTheBestGemm) {
     const auto holds = [] {
       const Vector<Choice> list = candidates(convolution(), QN_ALGORITHM_WINOGRAD, nullptr);
       return std::any_of(list.begin(), list.end(),
-                         [](const Choice& c) { return c.gemm->isa == best(gemm_rows(), KernelType::f32).isa; });
+                         [](const Choice& c) { return c.products->isa == best(gemm_rows(), KernelType::f32).isa; });
     };
     EXPECT_TRUE(with_isa(name, holds)) << name;
   }

@@ -18,15 +18,15 @@ using test::random;
 
 using Weights = std::map<std::string, std::vector<Array>>;
 
-void fill(const Array& array, caffe::BlobProto* blob) {
+void fill(const Array& array, caffe::schema::BlobProto* blob) {
   for (const size_t d : array.dims) blob->mutable_shape()->add_dim(static_cast<int64_t>(d));
   for (const float value : array.data) blob->add_data(value);
 }
 
 std::string serialized(const Weights& weights) {
-  caffe::NetWeights net;
+  caffe::schema::NetWeights net;
   for (const auto& [name, blobs] : weights) {
-    caffe::LayerWeights* layer = net.add_layer();
+    caffe::schema::LayerWeights* layer = net.add_layer();
     layer->set_name(name);
     for (const Array& blob : blobs) fill(blob, layer->add_blobs());
   }
@@ -385,12 +385,12 @@ TEST_F(Caffe, OldLayersGiveTheSameNet) {
                            "layers { name: \"f\" type: INNER_PRODUCT bottom: \"c\" top: \"f\" inner_product_param { "
                            "num_output: 5 } }\n"
                            "layers { name: \"s\" type: SOFTMAX bottom: \"f\" top: \"s\" }";
-  caffe::NetWeights old;
+  caffe::schema::NetWeights old;
   for (const auto& [name, blobs] : Weights{{"c", {w, b}}, {"f", {fc, fb}}}) {
-    caffe::V1LayerWeights* layer = old.add_layers();
+    caffe::schema::V1LayerWeights* layer = old.add_layers();
     layer->set_name(name);
     for (const Array& array : blobs) {  // four dimensions, as they were then
-      caffe::BlobProto* blob = layer->add_blobs();
+      caffe::schema::BlobProto* blob = layer->add_blobs();
       Dims dims(4 - array.dims.size(), 1);
       dims.insert(dims.end(), array.dims.begin(), array.dims.end());
       blob->set_num(static_cast<int64_t>(dims[0]));

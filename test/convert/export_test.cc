@@ -184,10 +184,10 @@ std::vector<OneNode> all_kinds() {
 
 class Export : public testing::Test {
  protected:
-  onnx::ModelProto exported(const Graph& graph) {
+  onnx::schema::ModelProto exported(const Graph& graph) {
     export_onnx(graph, folder_.path("net.onnx"));
     std::ifstream file(folder_.path("net.onnx"), std::ios::binary);
-    onnx::ModelProto model;
+    onnx::schema::ModelProto model;
     EXPECT_TRUE(model.ParseFromString(std::string(std::istreambuf_iterator<char>(file), {})));
     return model;
   }
@@ -197,7 +197,7 @@ class Export : public testing::Test {
 };
 
 // Every name is written once and before it is read.
-void expect_sorted(const onnx::GraphProto& graph) {
+void expect_sorted(const onnx::schema::GraphProto& graph) {
   std::set<std::string> known = {""};
   for (const auto& input : graph.input()) EXPECT_TRUE(known.insert(input.name()).second);
   for (const auto& initializer : graph.initializer()) EXPECT_TRUE(known.insert(initializer.name()).second);
@@ -248,13 +248,13 @@ TEST_F(Export, ImagesAreChannelsFirstWithoutTransposes) {
   graph.outputs.push_back({.tensor = nchw, .type = QN_F16, .preprocessing = {}});
   ASSERT_EQ(check_graph(graph), QN_OK) << qn_last_message();
   ASSERT_EQ(infer_shapes(graph), QN_OK) << qn_last_message();
-  const onnx::ModelProto model = exported(graph);
+  const onnx::schema::ModelProto model = exported(graph);
   expect_sorted(model.graph());
   std::vector<std::string> types;
   for (const auto& node : model.graph().node()) types.push_back(node.op_type());
   EXPECT_EQ(types, (std::vector<std::string>{"Cast", "Conv", "Relu", "Cast"}));
   EXPECT_EQ(model.graph().output(0).name(), "v3");
-  EXPECT_EQ(model.graph().input(0).type().tensor_type().elem_type(), onnx::TensorProto::FLOAT16);
+  EXPECT_EQ(model.graph().input(0).type().tensor_type().elem_type(), onnx::schema::TensorProto::FLOAT16);
   const Graph copy = again();
   EXPECT_EQ(copy.inputs[0].type, QN_F16);
   EXPECT_EQ(copy.outputs[0].type, QN_F16);
@@ -284,7 +284,7 @@ TEST_F(Export, ChannelsAreShuffledAndCutWhereTheyLie) {
   graph.outputs.push_back({.tensor = nchw, .type = QN_F32, .preprocessing = {}});
   ASSERT_EQ(check_graph(graph), QN_OK) << qn_last_message();
   ASSERT_EQ(infer_shapes(graph), QN_OK) << qn_last_message();
-  const onnx::ModelProto model = exported(graph);
+  const onnx::schema::ModelProto model = exported(graph);
   std::vector<std::string> types;
   for (const auto& node : model.graph().node()) {
     types.push_back(node.op_type());
@@ -321,21 +321,21 @@ TEST_F(Export, PaddingIsCountedWhereThereIsSome) {
     set(a);
     return exported(graph_of({OpKind::average_pool, a, {{1, 6, 6, 2}}}));
   };
-  const auto counts = [](const onnx::ModelProto& model) {
-    for (const onnx::NodeProto& node : model.graph().node()) {
-      for (const onnx::AttributeProto& a : node.attribute()) {
+  const auto counts = [](const onnx::schema::ModelProto& model) {
+    for (const onnx::schema::NodeProto& node : model.graph().node()) {
+      for (const onnx::schema::AttributeProto& a : node.attribute()) {
         if (a.name() == "count_include_pad") return a.i() != 0;
       }
     }
     return false;
   };
-  const onnx::ModelProto without = pool_with([](Attributes&) {});
+  const onnx::schema::ModelProto without = pool_with([](Attributes&) {});
   EXPECT_FALSE(counts(without));
   EXPECT_EQ(without.opset_import(0).version(), 13);
-  const onnx::ModelProto padded = pool_with([](Attributes& a) { a.padding.bottom = 1; });
+  const onnx::schema::ModelProto padded = pool_with([](Attributes& a) { a.padding.bottom = 1; });
   EXPECT_TRUE(counts(padded));
   EXPECT_EQ(padded.opset_import(0).version(), 19);
-  const onnx::ModelProto whole = pool_with([](Attributes& a) {
+  const onnx::schema::ModelProto whole = pool_with([](Attributes& a) {
     a.padding.right = 1;
     a.ceil_mode = false;
   });

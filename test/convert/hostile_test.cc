@@ -109,12 +109,12 @@ const char* const caffe_net =
     "layer { name: \"o\" type: \"Softmax\" bottom: \"f\" top: \"o\" }\n";
 
 std::string caffe_weights() {
-  caffe::NetWeights net;
+  caffe::schema::NetWeights net;
   const auto add = [&](const char* layer, const std::vector<test::Array>& blobs) {
-    caffe::LayerWeights* weights = net.add_layer();
+    caffe::schema::LayerWeights* weights = net.add_layer();
     weights->set_name(layer);
     for (const test::Array& array : blobs) {
-      caffe::BlobProto* blob = weights->add_blobs();
+      caffe::schema::BlobProto* blob = weights->add_blobs();
       for (const size_t d : array.dims) blob->mutable_shape()->add_dim(static_cast<int64_t>(d));
       for (const float value : array.data) blob->add_data(value);
     }

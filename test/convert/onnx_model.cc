@@ -6,8 +6,8 @@
 
 namespace quern::test {
 
-OnnxModel& OnnxModel::input(const std::string& name, const Dims& dims, onnx::TensorProto::DataType type) {
-  onnx::ValueInfoProto* info = model.mutable_graph()->add_input();
+OnnxModel& OnnxModel::input(const std::string& name, const Dims& dims, onnx::schema::TensorProto::DataType type) {
+  onnx::schema::ValueInfoProto* info = model.mutable_graph()->add_input();
   info->set_name(name);
   auto* tensor = info->mutable_type()->mutable_tensor_type();
   tensor->set_elem_type(type);
@@ -22,18 +22,18 @@ OnnxModel& OnnxModel::output(const std::string& name) {
 }
 
 OnnxModel& OnnxModel::floats(const std::string& name, const Array& array) {
-  onnx::TensorProto* tensor = model.mutable_graph()->add_initializer();
+  onnx::schema::TensorProto* tensor = model.mutable_graph()->add_initializer();
   tensor->set_name(name);
-  tensor->set_data_type(onnx::TensorProto::FLOAT);
+  tensor->set_data_type(onnx::schema::TensorProto::FLOAT);
   for (const size_t d : array.dims) tensor->add_dims(static_cast<int64_t>(d));
   tensor->set_raw_data(array.data.data(), array.data.size() * sizeof(float));
   return *this;
 }
 
 OnnxModel& OnnxModel::integers(const std::string& name, const std::vector<int64_t>& values) {
-  onnx::TensorProto* tensor = model.mutable_graph()->add_initializer();
+  onnx::schema::TensorProto* tensor = model.mutable_graph()->add_initializer();
   tensor->set_name(name);
-  tensor->set_data_type(onnx::TensorProto::INT64);
+  tensor->set_data_type(onnx::schema::TensorProto::INT64);
   tensor->add_dims(static_cast<int64_t>(values.size()));
   for (const int64_t value : values) tensor->add_int64_data(value);
   return *this;
@@ -41,26 +41,26 @@ OnnxModel& OnnxModel::integers(const std::string& name, const std::vector<int64_
 
 namespace {
 
-void set_value(onnx::AttributeProto* attribute, const std::string& text) {
+void set_value(onnx::schema::AttributeProto* attribute, const std::string& text) {
   if (text[0] == '\'') {
-    attribute->set_type(onnx::AttributeProto::STRING);
+    attribute->set_type(onnx::schema::AttributeProto::STRING);
     attribute->set_s(text.substr(1, text.size() - 2));
   } else if (text[0] == '[') {
     std::istringstream list(text.substr(1, text.size() - 2));
-    attribute->set_type(text.find('f') == std::string::npos ? onnx::AttributeProto::INTS
-                                                            : onnx::AttributeProto::FLOATS);
+    attribute->set_type(text.find('f') == std::string::npos ? onnx::schema::AttributeProto::INTS
+                                                            : onnx::schema::AttributeProto::FLOATS);
     for (std::string item; std::getline(list, item, ',');) {
-      if (attribute->type() == onnx::AttributeProto::INTS) {
+      if (attribute->type() == onnx::schema::AttributeProto::INTS) {
         attribute->add_ints(std::stoll(item));
       } else {
         attribute->add_floats(std::stof(item));
       }
     }
   } else if (text.back() == 'f') {
-    attribute->set_type(onnx::AttributeProto::FLOAT);
+    attribute->set_type(onnx::schema::AttributeProto::FLOAT);
     attribute->set_f(std::stof(text));
   } else {
-    attribute->set_type(onnx::AttributeProto::INT);
+    attribute->set_type(onnx::schema::AttributeProto::INT);
     attribute->set_i(std::stoll(text));
   }
 }
@@ -69,7 +69,7 @@ void set_value(onnx::AttributeProto* attribute, const std::string& text) {
 
 OnnxModel& OnnxModel::node(const std::string& type, const std::vector<std::string>& inputs,
                            const std::vector<std::string>& outputs, const std::string& attributes) {
-  onnx::NodeProto* node = model.mutable_graph()->add_node();
+  onnx::schema::NodeProto* node = model.mutable_graph()->add_node();
   node->set_op_type(type);
   node->set_name(outputs.at(0));
   for (const std::string& name : inputs) node->add_input(name);
@@ -77,7 +77,7 @@ OnnxModel& OnnxModel::node(const std::string& type, const std::vector<std::strin
   std::istringstream items(attributes);
   for (std::string item; items >> item;) {
     const size_t equals = item.find('=');
-    onnx::AttributeProto* attribute = node->add_attribute();
+    onnx::schema::AttributeProto* attribute = node->add_attribute();
     attribute->set_name(item.substr(0, equals));
     set_value(attribute, item.substr(equals + 1));
   }

@@ -16,10 +16,10 @@ class OnnxModel {
     model.add_opset_import()->set_version(opset);
   }
 
-  onnx::ModelProto model;
+  onnx::schema::ModelProto model;
 
   OnnxModel& input(const std::string& name, const Dims& dims,
-                   onnx::TensorProto::DataType type = onnx::TensorProto::FLOAT);
+                   onnx::schema::TensorProto::DataType type = onnx::schema::TensorProto::FLOAT);
   OnnxModel& output(const std::string& name);
   OnnxModel& floats(const std::string& name, const Array& array);
   OnnxModel& integers(const std::string& name, const std::vector<int64_t>& values);

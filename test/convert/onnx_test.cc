@@ -549,18 +549,18 @@ TEST_F(Onnx, ConstantsOfAllForms) {
   const Array x = random({2, 3}, 1);
   OnnxModel model(13);
   model.input("x", x.dims).output("y");
-  onnx::GraphProto* graph = model.model.mutable_graph();
-  const auto add = [&](const char* name, onnx::TensorProto::DataType type) {
-    onnx::TensorProto* tensor = graph->add_initializer();
+  onnx::schema::GraphProto* graph = model.model.mutable_graph();
+  const auto add = [&](const char* name, onnx::schema::TensorProto::DataType type) {
+    onnx::schema::TensorProto* tensor = graph->add_initializer();
     tensor->set_name(name);
     tensor->set_data_type(type);
     tensor->add_dims(3);
     return tensor;
   };
-  onnx::TensorProto* typed = add("float_data", onnx::TensorProto::FLOAT);
-  onnx::TensorProto* doubles = add("double_data", onnx::TensorProto::DOUBLE);
-  onnx::TensorProto* halves = add("half_data", onnx::TensorProto::FLOAT16);
-  onnx::TensorProto* raw_halves = add("raw_half", onnx::TensorProto::FLOAT16);
+  onnx::schema::TensorProto* typed = add("float_data", onnx::schema::TensorProto::FLOAT);
+  onnx::schema::TensorProto* doubles = add("double_data", onnx::schema::TensorProto::DOUBLE);
+  onnx::schema::TensorProto* halves = add("half_data", onnx::schema::TensorProto::FLOAT16);
+  onnx::schema::TensorProto* raw_halves = add("raw_half", onnx::schema::TensorProto::FLOAT16);
   std::vector<uint16_t> bits;
   for (int i = 0; i < 3; ++i) {
     typed->add_float_data(static_cast<float>(i));
@@ -584,7 +584,7 @@ TEST_F(Onnx, ConstantsOfAllForms) {
 
 TEST_F(Onnx, HalfPrecisionStaysAtTheBorder) {
   OnnxModel model(13);
-  model.input("x", {1, 4}, onnx::TensorProto::FLOAT16).output("y").output("z").node("Relu", {"x"}, {"y"});
+  model.input("x", {1, 4}, onnx::schema::TensorProto::FLOAT16).output("y").output("z").node("Relu", {"x"}, {"y"});
   model.node("Cast", {"y"}, {"z"}, "to=1");
   const Graph graph = import(model);
   EXPECT_EQ(graph.inputs[0].type, QN_F16);
@@ -787,7 +787,7 @@ TEST_F(Onnx, InputsMayBeOutputs) {
     }
     return list;
   };
-  for (const auto type : {onnx::TensorProto::FLOAT, onnx::TensorProto::FLOAT16}) {
+  for (const auto type : {onnx::schema::TensorProto::FLOAT, onnx::schema::TensorProto::FLOAT16}) {
     OnnxModel only(13), all(13);
     only.input("x", x.dims, type).output("x");
     all.input("x", x.dims, type).node("Relu", {"x"}, {"y"}).node("Identity", {"x"}, {"i"});
@@ -829,13 +829,13 @@ TEST_F(Onnx, PortsOfOneNameAreOneTensor) {
 
 // ---- external data ----------------------------------------------------------------------------
 
-void make_external(onnx::TensorProto* tensor, const std::string& location, const std::string& offset,
+void make_external(onnx::schema::TensorProto* tensor, const std::string& location, const std::string& offset,
                    const std::string& length) {
   tensor->clear_raw_data();
-  tensor->set_data_location(onnx::TensorProto::EXTERNAL);
+  tensor->set_data_location(onnx::schema::TensorProto::EXTERNAL);
   for (const auto& [key, value] :
        {std::pair{"location", location}, std::pair{"offset", offset}, std::pair{"length", length}}) {
-    onnx::StringStringEntryProto* entry = tensor->add_external_data();
+    onnx::schema::StringStringEntryProto* entry = tensor->add_external_data();
     entry->set_key(key);
     entry->set_value(value);
   }
@@ -875,10 +875,10 @@ TEST_F(Onnx, ExternalDataStaysInTheFolder) {
 TEST_F(Onnx, SourcesAreNotToBeReplaced) {
   OnnxModel model = one_node(13, "Add", "", {1, 2}, {random({2}, 1)});
   model.floats("unused", random({2}, 2)).node("Constant", {}, {"neither"});
-  onnx::GraphProto* graph = model.model.mutable_graph();
+  onnx::schema::GraphProto* graph = model.model.mutable_graph();
   make_external(graph->mutable_initializer(0), "first.bin", "0", "8");
   make_external(graph->mutable_initializer(1), "second.bin", "0", "8");
-  onnx::AttributeProto* value = graph->mutable_node(graph->node_size() - 1)->add_attribute();
+  onnx::schema::AttributeProto* value = graph->mutable_node(graph->node_size() - 1)->add_attribute();
   value->set_name("value");
   make_external(value->mutable_t(), "third.bin", "0", "8");
   for (const char* name : {"first.bin", "second.bin", "third.bin", "unrelated.bin"}) {

@@ -35,9 +35,9 @@ OnnxModel base() {
 }
 
 void add_integers(OnnxModel& model, const std::string& name, const std::vector<int64_t>& dims) {
-  onnx::TensorProto* tensor = model.model.mutable_graph()->add_initializer();
+  onnx::schema::TensorProto* tensor = model.model.mutable_graph()->add_initializer();
   tensor->set_name(name);
-  tensor->set_data_type(onnx::TensorProto::INT64);
+  tensor->set_data_type(onnx::schema::TensorProto::INT64);
   for (const int64_t d : dims) tensor->add_dims(d);
   tensor->set_raw_data("");
 }
@@ -47,11 +47,11 @@ OnnxModel with_big(bool integers, int64_t size = 1 << 20) {
   OnnxModel model = base();
   model.integers("size", {size}).integers("zero", {0}).integers("one", {1});
   model.node("ConstantOfShape", {"size"}, {"big"});
-  onnx::AttributeProto* value = model.model.mutable_graph()->mutable_node()->rbegin()->add_attribute();
+  onnx::schema::AttributeProto* value = model.model.mutable_graph()->mutable_node()->rbegin()->add_attribute();
   value->set_name("value");
-  value->set_type(onnx::AttributeProto::TENSOR);
+  value->set_type(onnx::schema::AttributeProto::TENSOR);
   value->mutable_t()->add_dims(1);
-  value->mutable_t()->set_data_type(integers ? onnx::TensorProto::INT64 : onnx::TensorProto::FLOAT);
+  value->mutable_t()->set_data_type(integers ? onnx::schema::TensorProto::INT64 : onnx::schema::TensorProto::FLOAT);
   integers ? value->mutable_t()->add_int64_data(1) : value->mutable_t()->add_float_data(1);
   return model;
 }
@@ -106,16 +106,16 @@ std::vector<Case> cases_of_work() {
 }
 
 // A model that reads one initializer after the other, all of which name the whole of a file of 1 MiB.
-OnnxModel reads_external(const std::string& location, onnx::TensorProto::DataType type, size_t element) {
+OnnxModel reads_external(const std::string& location, onnx::schema::TensorProto::DataType type, size_t element) {
   constexpr int64_t bytes = 1 << 20;
   OnnxModel model = base();
   for (size_t i = 0; i < 4000; ++i) {
-    onnx::TensorProto* tensor = model.model.mutable_graph()->add_initializer();
+    onnx::schema::TensorProto* tensor = model.model.mutable_graph()->add_initializer();
     tensor->set_name(numbered("w", i));
     tensor->set_data_type(type);
     tensor->add_dims(bytes / static_cast<int64_t>(element));
-    tensor->set_data_location(onnx::TensorProto::EXTERNAL);
-    onnx::StringStringEntryProto* entry = tensor->add_external_data();
+    tensor->set_data_location(onnx::schema::TensorProto::EXTERNAL);
+    onnx::schema::StringStringEntryProto* entry = tensor->add_external_data();
     entry->set_key("location");
     entry->set_value(location);
     model.node("Identity", {numbered("w", i)}, {numbered("r", i)}).output(numbered("r", i));
@@ -168,15 +168,15 @@ TEST(Amplification, ManyTensorsInOneFile) {
   const TemporaryFile file(".onnx"), data(".data");
   data.write(std::string(1 << 20, '\0'));
   const auto name_of = [](const TemporaryFile& of) { return std::filesystem::path(of.path()).filename().string(); };
-  OnnxModel itself = reads_external(name_of(file), onnx::TensorProto::FLOAT, 4);
+  OnnxModel itself = reads_external(name_of(file), onnx::schema::TensorProto::FLOAT, 4);
   itself.floats("unused", {{1 << 18}, std::vector<float>(1 << 18)});
   const std::string grows = "constants grow far beyond";
   expect_outcomes(
       {
-          {"floats", reads_external(name_of(data), onnx::TensorProto::FLOAT, 4).bytes(), grows},
-          {"float16", reads_external(name_of(data), onnx::TensorProto::FLOAT16, 2).bytes(), grows},
-          {"integers", reads_external(name_of(data), onnx::TensorProto::INT64, 8).bytes(), grows},
-          {"bytes", reads_external(name_of(data), onnx::TensorProto::INT8, 1).bytes(), grows},
+          {"floats", reads_external(name_of(data), onnx::schema::TensorProto::FLOAT, 4).bytes(), grows},
+          {"float16", reads_external(name_of(data), onnx::schema::TensorProto::FLOAT16, 2).bytes(), grows},
+          {"integers", reads_external(name_of(data), onnx::schema::TensorProto::INT64, 8).bytes(), grows},
+          {"bytes", reads_external(name_of(data), onnx::schema::TensorProto::INT8, 1).bytes(), grows},
           {"the model itself", itself.bytes(), grows},
       },
       file);

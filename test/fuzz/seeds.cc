@@ -47,7 +47,7 @@ class OnnxModel {
   void output(const std::string& name, const Ints& shape) { port(model_.mutable_graph()->add_output(), name, shape); }
 
   std::string floats(const std::string& name, const Ints& shape) {
-    onnx::TensorProto* t = initializer(name, shape, onnx::TensorProto::FLOAT);
+    onnx::schema::TensorProto* t = initializer(name, shape, onnx::schema::TensorProto::FLOAT);
     for (size_t i = 0, n = count(shape); i < n; ++i) t->add_float_data(0.5f + weight(i));
     return name;
   }
@@ -55,11 +55,12 @@ class OnnxModel {
   std::string halves(const std::string& name, const Ints& shape) {
     std::string raw;
     for (size_t i = 0, n = count(shape); i < n; ++i) raw += std::string("\x00\x3c", 2);
-    initializer(name, shape, onnx::TensorProto::FLOAT16)->set_raw_data(raw);
+    initializer(name, shape, onnx::schema::TensorProto::FLOAT16)->set_raw_data(raw);
     return name;
   }
   std::string ints(const std::string& name, const Ints& values) {
-    onnx::TensorProto* t = initializer(name, {static_cast<int64_t>(values.size())}, onnx::TensorProto::INT64);
+    onnx::schema::TensorProto* t =
+        initializer(name, {static_cast<int64_t>(values.size())}, onnx::schema::TensorProto::INT64);
     for (const int64_t v : values) t->add_int64_data(v);
     return name;
   }
@@ -75,16 +76,16 @@ class OnnxModel {
   }
   // Attributes of the node added last.
   OnnxModel& set(const std::string& name, const Ints& values) {
-    onnx::AttributeProto* a = attribute(name, onnx::AttributeProto::INTS);
+    onnx::schema::AttributeProto* a = attribute(name, onnx::schema::AttributeProto::INTS);
     for (const int64_t v : values) a->add_ints(v);
     return *this;
   }
   OnnxModel& set(const std::string& name, int64_t value) {
-    attribute(name, onnx::AttributeProto::INT)->set_i(value);
+    attribute(name, onnx::schema::AttributeProto::INT)->set_i(value);
     return *this;
   }
   OnnxModel& set(const std::string& name, float value) {
-    attribute(name, onnx::AttributeProto::FLOAT)->set_f(value);
+    attribute(name, onnx::schema::AttributeProto::FLOAT)->set_f(value);
     return *this;
   }
 
@@ -96,28 +97,29 @@ class OnnxModel {
     for (const int64_t d : shape) n *= static_cast<size_t>(d);
     return n;
   }
-  static void port(onnx::ValueInfoProto* info, const std::string& name, const Ints& shape) {
+  static void port(onnx::schema::ValueInfoProto* info, const std::string& name, const Ints& shape) {
     info->set_name(name);
-    info->mutable_type()->mutable_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT);
+    info->mutable_type()->mutable_tensor_type()->set_elem_type(onnx::schema::TensorProto::FLOAT);
     for (const int64_t d : shape)
       info->mutable_type()->mutable_tensor_type()->mutable_shape()->add_dim()->set_dim_value(d);
   }
-  onnx::TensorProto* initializer(const std::string& name, const Ints& shape, onnx::TensorProto::DataType type) {
-    onnx::TensorProto* t = model_.mutable_graph()->add_initializer();
+  onnx::schema::TensorProto* initializer(const std::string& name, const Ints& shape,
+                                         onnx::schema::TensorProto::DataType type) {
+    onnx::schema::TensorProto* t = model_.mutable_graph()->add_initializer();
     t->set_name(name);
     t->set_data_type(type);
     for (const int64_t d : shape) t->add_dims(d);
     return t;
   }
-  onnx::AttributeProto* attribute(const std::string& name, onnx::AttributeProto::AttributeType type) {
-    onnx::AttributeProto* a = last_->add_attribute();
+  onnx::schema::AttributeProto* attribute(const std::string& name, onnx::schema::AttributeProto::AttributeType type) {
+    onnx::schema::AttributeProto* a = last_->add_attribute();
     a->set_name(name);
     a->set_type(type);
     return a;
   }
 
-  onnx::ModelProto model_;
-  onnx::NodeProto* last_ = nullptr;
+  onnx::schema::ModelProto model_;
+  onnx::schema::NodeProto* last_ = nullptr;
 };
 
 // Convolutions, pools and what stands between them.
@@ -215,7 +217,7 @@ layers { name: "relu" type: RELU bottom: "fc" top: "fc" }
 layers { name: "prob" type: SOFTMAX bottom: "fc" top: "prob" }
 )";
 
-void add_blob(caffe::BlobProto* blob, const Ints& shape, bool old) {
+void add_blob(caffe::schema::BlobProto* blob, const Ints& shape, bool old) {
   size_t n = 1;
   for (const int64_t d : shape) n *= static_cast<size_t>(d);
   for (size_t i = 0; i < n; ++i) blob->add_data(0.5f + weight(i));
@@ -232,9 +234,9 @@ void add_blob(caffe::BlobProto* blob, const Ints& shape, bool old) {
 }
 
 std::string caffe_weights() {
-  caffe::NetWeights net;
+  caffe::schema::NetWeights net;
   const auto layer = [&net](const char* name, const std::vector<Ints>& blobs) {
-    caffe::LayerWeights* l = net.add_layer();
+    caffe::schema::LayerWeights* l = net.add_layer();
     l->set_name(name);
     for (const Ints& shape : blobs) add_blob(l->add_blobs(), shape, false);
   };
@@ -248,9 +250,9 @@ std::string caffe_weights() {
 }
 
 std::string caffe_v1_weights() {
-  caffe::NetWeights net;
+  caffe::schema::NetWeights net;
   const auto layer = [&net](const char* name, const std::vector<Ints>& blobs) {
-    caffe::V1LayerWeights* l = net.add_layers();
+    caffe::schema::V1LayerWeights* l = net.add_layers();
     l->set_name(name);
     for (const Ints& shape : blobs) add_blob(l->add_blobs(), shape, true);
   };
@@ -291,9 +293,9 @@ std::vector<Seed> onnx_seeds() {
 }
 
 Seed external_onnx_seed(const std::string& location, std::string* data) {
-  onnx::ModelProto model;
+  onnx::schema::ModelProto model;
   model.ParseFromString(vision_onnx());
-  for (onnx::TensorProto& tensor : *model.mutable_graph()->mutable_initializer()) {
+  for (onnx::schema::TensorProto& tensor : *model.mutable_graph()->mutable_initializer()) {
     std::string bytes = tensor.raw_data();
     const auto append = [&bytes](const auto& values) {
       bytes.append(reinterpret_cast<const char*>(values.data()), static_cast<size_t>(values.size()) * sizeof values[0]);
@@ -301,7 +303,7 @@ Seed external_onnx_seed(const std::string& location, std::string* data) {
     append(tensor.float_data());
     append(tensor.int64_data());
     const auto add = [&tensor](const char* key, const std::string& value) {
-      onnx::StringStringEntryProto* entry = tensor.add_external_data();
+      onnx::schema::StringStringEntryProto* entry = tensor.add_external_data();
       entry->set_key(key);
       entry->set_value(value);
     };
@@ -311,7 +313,7 @@ Seed external_onnx_seed(const std::string& location, std::string* data) {
     tensor.clear_raw_data();
     tensor.clear_float_data();
     tensor.clear_int64_data();
-    tensor.set_data_location(onnx::TensorProto::EXTERNAL);
+    tensor.set_data_location(onnx::schema::TensorProto::EXTERNAL);
     *data += bytes;
   }
   return {"external.onnx", model.SerializeAsString()};

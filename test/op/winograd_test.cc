@@ -1,4 +1,4 @@
-// Winograd's convolution against exact sums: its error is bounded, by the largest output, as choose.h says.
+// Winograd's convolution against exact sums: its error is bounded, by the largest output, as op/algorithm/cost.h says.
 #include "kernel/winograd.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 #include "harness.h"
 #include "kernel/gemm.h"
 #include "kernel/select.h"
-#include "op/conv/choose.h"
+#include "op/algorithm/cost.h"
 
 namespace quern::test {
 namespace {

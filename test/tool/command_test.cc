@@ -34,8 +34,8 @@ void spill(const fs::path& path, const std::string& content) { std::ofstream(pat
 
 // A network of three layers on 8 x 8 pixels with ten classes.
 Graph tiny_network() {
-  ZooBuilder b("tiny", 5);
-  const ZooValue x = b.conv("conv", b.input(8), {4, 3, 2, Activation::relu});
+  zoo::Builder b("tiny", 5);
+  const zoo::Value x = b.conv("conv", b.input(8), {4, 3, 2, zoo::Activation::relu});
   b.output("prob", b.softmax("prob", b.fully_connected("fc", x, 10).tensor, 1));
   Graph graph = b.finish();
   check(infer_shapes(graph));

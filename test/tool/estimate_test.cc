@@ -18,6 +18,8 @@
 namespace quern {
 namespace {
 
+using namespace predict;
+
 Machine machine_of(const char* core, size_t threads = 1) {
   const PhoneCore* found = find_phone_core(core);
   return {found, found->ghz, threads};
@@ -145,9 +147,9 @@ TEST(Estimate, ModelsComeInALikelyOrder) {
 }
 
 TEST(Estimate, SparseConvolutionsInARowTransposeNothing) {
-  ZooBuilder b("row", 5);
-  ZooValue x = b.conv("first", b.input(32), {64, 3, 2, Activation::relu});
-  for (const char* name : {"a", "b", "c"}) x = b.conv(name, x, {64, 1, 1, Activation::relu});
+  zoo::Builder b("row", 5);
+  zoo::Value x = b.conv("first", b.input(32), {64, 3, 2, zoo::Activation::relu});
+  for (const char* name : {"a", "b", "c"}) x = b.conv(name, x, {64, 1, 1, zoo::Activation::relu});
   b.output("out", x.tensor);
   Graph graph = b.finish();
   check(infer_shapes(graph));

@@ -89,7 +89,7 @@ TEST(Image, SurvivesFlippedBits) {
   const std::string files[] = {make_png(30, 20, {8, PNG_COLOR_TYPE_RGB, true}, pattern),
                                make_jpeg(30, 20, {3}, pattern), make_jpeg(30, 20, {3, true}, pattern),
                                make_jpeg(30, 20, {1}, pattern)};
-  Random random(3);
+  zoo::Random random(3);
   size_t decoded = 0, refused = 0;
   for (const std::string& file : files) {
     for (int i = 0; i < 400; ++i) {

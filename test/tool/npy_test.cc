@@ -103,7 +103,7 @@ TEST(Npy, RefusesWhatItDoesNotUnderstand) {
 TEST(Npy, SurvivesDamage) {
   const std::string good = npy(dictionary("<f4", "(2, 3)", true), raw<float>({1, 2, 3, 4, 5, 6}));
   for (size_t size = 0; size < good.size(); ++size) EXPECT_THROW(decode_npy(good.substr(0, size), "x"), Error);
-  Random random(7);
+  zoo::Random random(7);
   for (int i = 0; i < 2000; ++i) {
     std::string bad = good;
     for (int flips = 0; flips < 2; ++flips)

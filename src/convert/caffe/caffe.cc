@@ -3,44 +3,24 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <set>
 
 #include "base/math.h"
 #include "convert/caffe/net.h"
-#include "convert/common/layout.h"
+#include "convert/common/source_node.h"
+#include "convert/common/table.h"
+#include "convert/common/wiring.h"
 #include "convert/convert.h"
-#include "graph/ir/rules.h"
 
-namespace quern {
+namespace quern::caffe {
+
+using namespace convert;
+
 namespace {
 
-using caffe::LayerParameter;
+using schema::LayerParameter;
 
 // ---- wiring -----------------------------------------------------------------------------------
-
-// A layer with its blobs as numbers. A blob rewritten in place has a number per version, so that every number is
-// written once.
-struct WiredLayer {
-  const LayerParameter* param;
-  std::vector<size_t> bottoms, tops;
-  bool needed = false;
-};
-
-struct Wiring {
-  std::vector<WiredLayer> layers;
-  std::vector<std::string> names;         // of each number
-  std::map<std::string, size_t> current;  // the last version of each blob
-  std::vector<char> read;                 // whether a layer reads the number
-  std::vector<char> from_input;           // whether it is an input of the net
-
-  size_t add(const std::string& name, bool input) {
-    names.push_back(name);
-    read.push_back(0);
-    from_input.push_back(input);
-    return current[name] = names.size() - 1;
-  }
-};
 
 bool is_input_type(const std::string& type) {
   static const std::set<std::string> types = {"Input",      "Data",      "ImageData", "MemoryData",
@@ -48,55 +28,45 @@ bool is_input_type(const std::string& type) {
   return types.count(type) > 0;
 }
 
-Wiring wire(const CaffeNet& net) {
-  Wiring wiring;
-  for (const LayerParameter& param : net.layers) {
-    WiredLayer layer{&param, {}, {}};
-    for (const std::string& bottom : param.bottom()) {
-      const auto at = wiring.current.find(bottom);
-      if (at == wiring.current.end() && param.type() == "Silence") continue;  // labels, which are gone
-      if (at == wiring.current.end()) {
-        throw Error("layer '" + param.name() + "' reads '" + bottom + "', which no layer before it writes");
-      }
-      wiring.read[at->second] = 1;
-      layer.bottoms.push_back(at->second);
-    }
-    for (int i = 0; i < param.top_size(); ++i) {
-      const std::string& top = param.top(i);
-      const bool in_place = i < param.bottom_size() && param.bottom(i) == top;
-      if (!in_place && wiring.current.count(top) > 0) {
-        throw Error("layer '" + param.name() + "' writes '" + top + "', which an earlier layer writes too");
-      }
-      layer.tops.push_back(wiring.add(top, is_input_type(param.type())));
-    }
-    wiring.layers.push_back(std::move(layer));
+// A blob rewritten in place is a tensor per version.
+void wire(const LayerParameter& layer, Wiring* wiring) {
+  Wires bottoms, tops;
+  for (const std::string& name : layer.bottom()) {
+    const auto bottom = wiring->find(name);
+    if (!bottom && layer.type() == "Silence") continue;  // labels, which are gone
+    if (!bottom) throw Error("layer '" + layer.name() + "' reads '" + name + "', which no layer before it writes");
+    bottoms.push_back(*bottom);
   }
-  return wiring;
+  for (int i = 0; i < layer.top_size(); ++i) {
+    const std::string& name = layer.top(i);
+    const bool in_place = i < layer.bottom_size() && layer.bottom(i) == name;
+    if (!in_place && wiring->find(name)) {
+      throw Error("layer '" + layer.name() + "' writes '" + name + "', which an earlier layer writes too");
+    }
+    tops.push_back(wiring->rewrite(name));
+  }
+  wiring->add_node(std::move(bottoms), std::move(tops));
 }
 
-// The blobs asked for, or those that nobody reads.
-std::vector<size_t> choose_outputs(const Wiring& wiring, const std::vector<std::string>& names) {
-  std::vector<size_t> outputs;
+// The blobs asked for, or those that nobody reads and that are no inputs.
+Wires choose_outputs(const CaffeNet& net, const Wiring& wiring, const std::vector<std::string>& names) {
+  Wires outputs;
   for (const std::string& name : names) {
-    const auto at = wiring.current.find(name);
-    if (at == wiring.current.end()) throw Error("the net has no blob '" + name + "'");
-    outputs.push_back(at->second);
+    const auto blob = wiring.find(name);
+    if (!blob) throw Error("the net has no blob '" + name + "'");
+    outputs.push_back(*blob);
   }
-  for (size_t i = 0; i < wiring.names.size() && names.empty(); ++i) {
-    if (!wiring.read[i] && !wiring.from_input[i]) outputs.push_back(i);
+  if (names.empty()) {
+    std::set<Wire> inputs;
+    for (size_t i = 0; i < net.layers.size(); ++i) {
+      if (is_input_type(net.layers[i].type())) inputs.insert(wiring.outputs(i).begin(), wiring.outputs(i).end());
+    }
+    for (const Wire wire : wiring.unread()) {
+      if (inputs.count(wire) == 0) outputs.push_back(wire);
+    }
   }
   if (outputs.empty()) throw Error("the net has no outputs");
   return outputs;
-}
-
-void mark_needed(Wiring& wiring, const std::vector<size_t>& outputs) {
-  std::vector<char> needed(wiring.names.size(), 0);
-  for (const size_t output : outputs) needed[output] = 1;
-  for (size_t i = wiring.layers.size(); i-- > 0;) {
-    WiredLayer& layer = wiring.layers[i];
-    layer.needed = std::any_of(layer.tops.begin(), layer.tops.end(), [&](size_t top) { return needed[top] != 0; });
-    for (const size_t bottom : layer.bottoms) needed[bottom] |= layer.needed;
-  }
 }
 
 // ---- layers -----------------------------------------------------------------------------------
@@ -108,30 +78,26 @@ std::string text_of(const Shape& shape) {
 }
 
 // What a layer's function sees: its parameters, inputs and weights.
-struct Layer {
-  Builder& builder;
+struct Layer : SourceNode {
+  Layer(Builder& to, const LayerParameter& from, std::vector<const Value*> bottoms, const CaffeBlobs* its_blobs,
+        bool file)
+      : SourceNode(to, from.name(), "layer '" + from.name() + "'", std::move(bottoms)),
+        param(from),
+        blobs(its_blobs),
+        has_weights_file(file) {}
+
   const LayerParameter& param;
-  std::vector<View> bottoms;
   const CaffeBlobs* blobs;
   bool has_weights_file;
 
-  const std::string& name() const { return param.name(); }
-  const View& x() const { return bottoms[0]; }
-  Shape shape() const { return builder.shape(x()); }
-
-  [[noreturn]] void fail(const std::string& what) const { throw Error("layer '" + name() + "': " + what); }
-
-  size_t axis(int64_t axis, size_t rank) const {
-    const auto n = static_cast<int64_t>(rank);
-    if (axis < -n || axis >= n) fail("axis " + std::to_string(axis) + " of a blob of rank " + std::to_string(rank));
-    return static_cast<size_t>(axis < 0 ? axis + n : axis);
-  }
+  const View& x() const { return view(0); }
+  Shape shape() const { return dims(0); }
+  size_t axis(int64_t axis, size_t rank) const { return SourceNode::axis(axis, rank, "blob"); }
   size_t channels() const {
     const Shape s = shape();
     if (s.size() < 2) fail("the input has no channels");
     return s[1];
   }
-  float number(float value, const char* field) const { return finite(value, "layer '" + name() + "': " + field); }
 
   void expect_blobs(int count) const {
     if (blobs == nullptr || blobs->empty()) {
@@ -148,7 +114,7 @@ struct Layer {
   }
 };
 
-Shape shape_of(const caffe::BlobProto& blob, const Layer& layer) {
+Shape shape_of(const schema::BlobProto& blob, const Layer& layer) {
   std::vector<int64_t> dims(blob.shape().dim().begin(), blob.shape().dim().end());
   if (!blob.has_shape()) dims = {blob.num(), blob.channels(), blob.height(), blob.width()};
   Shape shape;
@@ -161,7 +127,7 @@ Shape shape_of(const caffe::BlobProto& blob, const Layer& layer) {
 
 // The numbers of a blob. Old files have four dimensions whatever the blob is, so dimensions of 1 do not count.
 std::vector<float> Layer::blob(int index, const Shape& expected) const {
-  const caffe::BlobProto& blob = blobs->Get(index);
+  const schema::BlobProto& blob = blobs->Get(index);
   Shape wanted = expected;
   wanted.erase(std::remove(wanted.begin(), wanted.end(), 1u), wanted.end());
   size_t count = 1;
@@ -180,8 +146,6 @@ std::vector<float> Layer::blob(int index, const Shape& expected) const {
   if (blob.double_data_size() > 0) return {blob.double_data().begin(), blob.double_data().end()};
   return {blob.data().begin(), blob.data().end()};
 }
-
-using Views = std::vector<View>;
 
 // Height and width from the two forms: NAME once for both or twice, or NAME_h and NAME_w.
 qn_hw pair_of(const Layer& layer, const char* field, const google::protobuf::RepeatedField<uint32_t>& list, bool has_h,
@@ -209,8 +173,8 @@ Attributes window(const Layer& layer, const Param& p) {
   return a;
 }
 
-Views convolution(const Layer& layer) {
-  const caffe::ConvolutionParameter& p = layer.param.convolution_param();
+Values convolution(const Layer& layer) {
+  const schema::ConvolutionParameter& p = layer.param.convolution_param();
   if (layer.axis(p.axis(), layer.x().rank()) != 1) throw Unsupported{"axis other than 1"};
   Attributes a = window(layer, p);
   a.dilation = pair_of(layer, "dilation", p.dilation(), false, 0, false, 0, 1);
@@ -224,7 +188,7 @@ Views convolution(const Layer& layer) {
   layer.expect_blobs(p.bias_term() ? 2 : 1);
   const View weights = layer.weights(0, {out, in / a.groups, a.kernel.h, a.kernel.w});
   const View bias = p.bias_term() ? layer.weights(1, {out}) : View{};
-  return {layer.builder.conv2d(layer.name(), layer.x(), weights, bias, a)};
+  return {layer.builder.conv2d(layer.name, layer.x(), weights, bias, a)};
 }
 
 // Without padding, the last window may begin behind the image, and then has nothing in it.
@@ -232,16 +196,15 @@ bool leaves_image(size_t in, size_t kernel, size_t stride) {
   return in > kernel && divide_up(in - kernel, stride) * stride >= in;
 }
 
-Views pooling(const Layer& layer) {
-  const caffe::PoolingParameter& p = layer.param.pooling_param();
-  if (p.pool() == caffe::PoolingParameter::STOCHASTIC) throw Unsupported{"stochastic"};
-  const bool max = p.pool() == caffe::PoolingParameter::MAX;
+Values pooling(const Layer& layer) {
+  const schema::PoolingParameter& p = layer.param.pooling_param();
+  if (p.pool() == schema::PoolingParameter::STOCHASTIC) throw Unsupported{"stochastic"};
+  const bool max = p.pool() == schema::PoolingParameter::MAX;
   if (p.global_pooling()) {
-    return {
-        layer.builder.pool(max ? OpKind::global_max_pool : OpKind::global_average_pool, layer.name(), layer.x(), {})};
+    return {layer.builder.pool(max ? OpKind::global_max_pool : OpKind::global_average_pool, layer.name, layer.x(), {})};
   }
   Attributes a = window(layer, p);
-  a.ceil_mode = p.round_mode() == caffe::PoolingParameter::CEIL && p.ceil_mode();
+  a.ceil_mode = p.round_mode() == schema::PoolingParameter::CEIL && p.ceil_mode();
   a.count_padding = true;
   const Shape shape = layer.builder.shape(layer.x());
   const bool padded = a.padding.top + a.padding.left > 0;
@@ -249,11 +212,11 @@ Views pooling(const Layer& layer) {
       (leaves_image(shape[2], a.kernel.h, a.stride.h) || leaves_image(shape[3], a.kernel.w, a.stride.w))) {
     throw Unsupported{"a window behind the image"};
   }
-  return {layer.builder.pool(max ? OpKind::max_pool : OpKind::average_pool, layer.name(), layer.x(), a)};
+  return {layer.builder.pool(max ? OpKind::max_pool : OpKind::average_pool, layer.name, layer.x(), a)};
 }
 
-Views inner_product(const Layer& layer) {
-  const caffe::InnerProductParameter& p = layer.param.inner_product_param();
+Values inner_product(const Layer& layer) {
+  const schema::InnerProductParameter& p = layer.param.inner_product_param();
   const Shape shape = layer.shape();
   const size_t axis = layer.axis(p.axis(), shape.size()), out = p.num_output();
   if (out == 0) layer.fail("num_output is missing or zero");
@@ -263,31 +226,31 @@ Views inner_product(const Layer& layer) {
   if (axis + 1 < shape.size()) {
     std::vector<int64_t> flat(axis, 0);
     flat.push_back(-1);
-    x = layer.builder.reshape(layer.name() + "/flatten", x, flat);
+    x = layer.builder.reshape(layer.name + "/flatten", x, flat);
   }
   layer.expect_blobs(p.bias_term() ? 2 : 1);
   View weights = layer.weights(0, p.transpose() ? Shape{in, out} : Shape{out, in});
   if (p.transpose()) weights = layer.builder.permute(weights, {1, 0});
   const View bias = p.bias_term() ? layer.weights(1, {out}) : View{};
-  return {layer.builder.fully_connected(layer.name(), x, weights, bias)};
+  return {layer.builder.fully_connected(layer.name, x, weights, bias)};
 }
 
-Views batch_norm(const Layer& layer) {
-  const caffe::BatchNormParameter& p = layer.param.batch_norm_param();
+Values batch_norm(const Layer& layer) {
+  const schema::BatchNormParameter& p = layer.param.batch_norm_param();
   if (p.has_use_global_stats() && !p.use_global_stats()) throw Unsupported{"use_global_stats: false"};
   const size_t channels = layer.channels();
   layer.expect_blobs(3);
   const std::vector<float> mean = layer.blob(0, {channels}), variance = layer.blob(1, {channels});
   const double factor = layer.blob(2, {1})[0];
   const double unit = factor == 0 ? 0 : 1 / factor;  // the blobs are sums
-  const double epsilon = layer.number(p.eps(), "eps");
+  const double epsilon = layer.finite(p.eps(), "eps");
   std::vector<float> scale(channels), bias(channels);
   for (size_t c = 0; c < channels; ++c) {
     const double s = 1 / std::sqrt(variance[c] * unit + epsilon);
     scale[c] = static_cast<float>(s);
     bias[c] = static_cast<float>(-mean[c] * unit * s);
   }
-  return {layer.builder.scale(layer.name(), layer.x(), scale, bias, 1)};
+  return {layer.builder.scale(layer.name, layer.x(), scale, bias, 1)};
 }
 
 // The shape of a blob that covers `num_axes` dimensions of x from `axis` on (-1: all), with ones for the others, so
@@ -306,148 +269,147 @@ Shape covering(const Layer& layer, int32_t axis, int32_t num_axes) {
 
 // The second bottom, whose dimensions are x's from `axis` on, with ones for the others.
 View aligned(const Layer& layer, int32_t axis) {
-  const View& other = layer.bottoms[1];
+  const View& other = layer.view(1);
   const size_t rank = layer.x().rank();
   const size_t first = other.rank() == 0 ? 0 : layer.axis(axis, rank);
   const Shape shape = layer.builder.shape(other);
   if (first + shape.size() > rank) layer.fail("the second input has too many dimensions");
   std::vector<int64_t> values(rank, 1);
   for (size_t i = 0; i < shape.size(); ++i) values[first + i] = copy_dimension(i, first + i);
-  return layer.builder.reshape(layer.name() + "/align", other, values);
+  return layer.builder.reshape(layer.name + "/align", other, values);
 }
 
-Views scale(const Layer& layer) {
-  const caffe::ScaleParameter& p = layer.param.scale_param();
+Values scale(const Layer& layer) {
+  const schema::ScaleParameter& p = layer.param.scale_param();
   Builder& builder = layer.builder;
-  if (layer.bottoms.size() == 2) {
+  if (layer.input_count() == 2) {
     if (p.bias_term()) throw Unsupported{"bias_term with two inputs"};
-    return {builder.binary(OpKind::mul, layer.name(), layer.x(), aligned(layer, p.axis()))};
+    return {builder.binary(OpKind::mul, layer.name, layer.x(), aligned(layer, p.axis()))};
   }
   layer.expect_blobs(p.bias_term() ? 2 : 1);
   const Shape covered = covering(layer, p.axis(), p.num_axes());
   const size_t rank = layer.x().rank();
   if (rank > 1 && p.num_axes() == 1 && layer.axis(p.axis(), rank) == 1) {
     const std::vector<float> bias = p.bias_term() ? layer.blob(1, covered) : std::vector<float>{};
-    return {builder.scale(layer.name(), layer.x(), layer.blob(0, covered), bias, 1)};
+    return {builder.scale(layer.name, layer.x(), layer.blob(0, covered), bias, 1)};
   }
-  const View product = builder.binary(OpKind::mul, layer.name(), layer.x(), layer.weights(0, covered));
+  const View product = builder.binary(OpKind::mul, layer.name, layer.x(), layer.weights(0, covered));
   if (!p.bias_term()) return {product};
-  return {builder.binary(OpKind::add, layer.name() + "/bias", product, layer.weights(1, covered))};
+  return {builder.binary(OpKind::add, layer.name + "/bias", product, layer.weights(1, covered))};
 }
 
-Views bias(const Layer& layer) {
-  const caffe::BiasParameter& p = layer.param.bias_param();
-  if (layer.bottoms.size() == 1) layer.expect_blobs(1);
+Values bias(const Layer& layer) {
+  const schema::BiasParameter& p = layer.param.bias_param();
+  if (layer.input_count() == 1) layer.expect_blobs(1);
   const View addend =
-      layer.bottoms.size() == 2 ? aligned(layer, p.axis()) : layer.weights(0, covering(layer, p.axis(), p.num_axes()));
-  return {layer.builder.binary(OpKind::add, layer.name(), layer.x(), addend)};
+      layer.input_count() == 2 ? aligned(layer, p.axis()) : layer.weights(0, covering(layer, p.axis(), p.num_axes()));
+  return {layer.builder.binary(OpKind::add, layer.name, layer.x(), addend)};
 }
 
-// x < 0 ? slope * x : x
-View sloped(const Layer& layer, float slope) {
-  return layer.builder.prelu(layer.name(), layer.x(), {slope}, layer.x().rank() > 1 ? 1 : 0);
-}
+View sloped(const Layer& layer, float slope) { return layer.builder.leaky_relu(layer.name, layer.x(), slope); }
 
-Views relu(const Layer& layer) {
-  const float slope = layer.number(layer.param.relu_param().negative_slope(), "negative_slope");
-  if (slope == 0) return {layer.builder.clamp(layer.name(), layer.x(), 0, infinity)};
+Values relu(const Layer& layer) {
+  const float slope = layer.finite(layer.param.relu_param().negative_slope(), "negative_slope");
+  if (slope == 0) return {layer.builder.clamp(layer.name, layer.x(), 0, infinity)};
   return {sloped(layer, slope)};
 }
 
-Views abs_val(const Layer& layer) { return {sloped(layer, -1)}; }
+Values abs_val(const Layer& layer) { return {sloped(layer, -1)}; }
 
-Views prelu(const Layer& layer) {
+Values prelu(const Layer& layer) {
   layer.expect_blobs(1);
   const size_t count = layer.param.prelu_param().channel_shared() ? 1 : layer.channels();
-  return {layer.builder.prelu(layer.name(), layer.x(), layer.blob(0, {count}), 1)};
+  return {layer.builder.prelu(layer.name, layer.x(), layer.blob(0, {count}), 1)};
 }
 
-Views relu6(const Layer& layer) { return {layer.builder.clamp(layer.name(), layer.x(), 0, 6)}; }
+Values relu6(const Layer& layer) { return {layer.builder.clamp(layer.name, layer.x(), 0, 6)}; }
 
-Views clip(const Layer& layer) {
-  const caffe::ClipParameter& p = layer.param.clip_param();
-  const float min = layer.number(p.min(), "min"), max = layer.number(p.max(), "max");
+Values clip(const Layer& layer) {
+  const schema::ClipParameter& p = layer.param.clip_param();
+  const float min = layer.finite(p.min(), "min"), max = layer.finite(p.max(), "max");
   if (!p.has_min() || !p.has_max() || min > max) layer.fail("min and max are not a range");
-  return {layer.builder.clamp(layer.name(), layer.x(), min, max)};
+  return {layer.builder.clamp(layer.name, layer.x(), min, max)};
 }
 
-Views sigmoid(const Layer& layer) { return {layer.builder.unary(OpKind::sigmoid, layer.name(), layer.x())}; }
+Values sigmoid(const Layer& layer) { return {layer.builder.unary(OpKind::sigmoid, layer.name, layer.x())}; }
 
-Views tanh(const Layer& layer) { return {layer.builder.unary(OpKind::tanh, layer.name(), layer.x())}; }
+Values tanh(const Layer& layer) { return {layer.builder.unary(OpKind::tanh, layer.name, layer.x())}; }
 
 // scale * x + shift, without a node when that is x.
 View affine(const Layer& layer, float scale, float shift, const char* suffix) {
   if (scale == 1 && shift == 0) return layer.x();
-  return layer.builder.power(layer.name() + suffix, layer.x(), scale, shift, 1);
+  return layer.builder.power(layer.name + suffix, layer.x(), scale, shift, 1);
 }
 
-Views swish(const Layer& layer) {
-  const float beta = layer.number(layer.param.swish_param().beta(), "beta");
-  const View gate = layer.builder.unary(OpKind::sigmoid, layer.name() + "/gate", affine(layer, beta, 0, "/beta"));
-  return {layer.builder.binary(OpKind::mul, layer.name(), layer.x(), gate)};
+Values swish(const Layer& layer) {
+  const float beta = layer.finite(layer.param.swish_param().beta(), "beta");
+  const View gate = layer.builder.unary(OpKind::sigmoid, layer.name + "/gate", affine(layer, beta, 0, "/beta"));
+  return {layer.builder.binary(OpKind::mul, layer.name, layer.x(), gate)};
 }
 
-Views power(const Layer& layer) {
-  const caffe::PowerParameter& p = layer.param.power_param();
-  const float scale = layer.number(p.scale(), "scale"), shift = layer.number(p.shift(), "shift");
-  const float exponent = layer.number(p.power(), "power");
+Values power(const Layer& layer) {
+  const schema::PowerParameter& p = layer.param.power_param();
+  const float scale = layer.finite(p.scale(), "scale"), shift = layer.finite(p.shift(), "shift");
+  const float exponent = layer.finite(p.power(), "power");
   if (exponent == 1) return {affine(layer, scale, shift, "")};
-  return {layer.builder.power(layer.name(), layer.x(), scale, shift, exponent)};
+  return {layer.builder.power(layer.name, layer.x(), scale, shift, exponent)};
 }
 
-Views exponential(const Layer& layer) {
-  const caffe::ExpParameter& p = layer.param.exp_param();
-  const float base = layer.number(p.base(), "base");
+Values exponential(const Layer& layer) {
+  const schema::ExpParameter& p = layer.param.exp_param();
+  const float base = layer.finite(p.base(), "base");
   if (base != -1 && base <= 0) layer.fail("base is not positive");
   const float log_base = base == -1 ? 1 : std::log(base);
-  const float scale = layer.number(p.scale(), "scale"), shift = layer.number(p.shift(), "shift");
+  const float scale = layer.finite(p.scale(), "scale"), shift = layer.finite(p.shift(), "shift");
   const View exponent = affine(layer, log_base * scale, log_base * shift, "/exponent");
-  return {layer.builder.unary(OpKind::exp, layer.name(), exponent)};
+  return {layer.builder.unary(OpKind::exp, layer.name, exponent)};
 }
 
-Views lrn(const Layer& layer) {
-  const caffe::LRNParameter& p = layer.param.lrn_param();
-  if (p.norm_region() != caffe::LRNParameter::ACROSS_CHANNELS) throw Unsupported{"within channels"};
+Values lrn(const Layer& layer) {
+  const schema::LRNParameter& p = layer.param.lrn_param();
+  if (p.norm_region() != schema::LRNParameter::ACROSS_CHANNELS) throw Unsupported{"within channels"};
   if (p.local_size() % 2 == 0) layer.fail("local_size is even");
-  return {layer.builder.lrn(layer.name(), layer.x(), p.local_size(), layer.number(p.alpha(), "alpha"),
-                            layer.number(p.beta(), "beta"), layer.number(p.k(), "k"))};
+  return {layer.builder.lrn(layer.name, layer.x(), p.local_size(), layer.finite(p.alpha(), "alpha"),
+                            layer.finite(p.beta(), "beta"), layer.finite(p.k(), "k"))};
 }
 
-Views softmax(const Layer& layer) {
+Values softmax(const Layer& layer) {
   const size_t axis = layer.axis(layer.param.softmax_param().axis(), layer.x().rank());
-  return {layer.builder.softmax(layer.name(), layer.x(), axis)};
+  return {layer.builder.softmax(layer.name, layer.x(), axis)};
 }
 
-Views concat(const Layer& layer) {
-  const caffe::ConcatParameter& p = layer.param.concat_param();
+Values concat(const Layer& layer) {
+  const schema::ConcatParameter& p = layer.param.concat_param();
   const int64_t axis = p.has_concat_dim() ? int64_t{p.concat_dim()} : p.axis();
-  return {layer.builder.concat(layer.name(), layer.bottoms, layer.axis(axis, layer.x().rank()))};
+  std::vector<View> bottoms;
+  for (size_t i = 0; i < layer.input_count(); ++i) bottoms.push_back(layer.view(i));
+  return {layer.builder.concat(layer.name, bottoms, layer.axis(axis, layer.x().rank()))};
 }
 
-Views eltwise(const Layer& layer) {
-  const caffe::EltwiseParameter& p = layer.param.eltwise_param();
-  if (p.operation() == caffe::EltwiseParameter::MAX) throw Unsupported{"maximum"};
-  for (const View& bottom : layer.bottoms) {
-    if (layer.builder.shape(bottom) != layer.shape()) layer.fail("inputs of different shapes");
+Values eltwise(const Layer& layer) {
+  const schema::EltwiseParameter& p = layer.param.eltwise_param();
+  if (p.operation() == schema::EltwiseParameter::MAX) throw Unsupported{"maximum"};
+  for (size_t i = 0; i < layer.input_count(); ++i) {
+    if (layer.dims(i) != layer.shape()) layer.fail("inputs of different shapes");
   }
-  const bool sum = p.operation() == caffe::EltwiseParameter::SUM;
-  if (p.coeff_size() != 0 && (!sum || static_cast<size_t>(p.coeff_size()) != layer.bottoms.size())) {
+  const bool sum = p.operation() == schema::EltwiseParameter::SUM;
+  if (p.coeff_size() != 0 && (!sum || static_cast<size_t>(p.coeff_size()) != layer.input_count())) {
     layer.fail("coeff does not fit the inputs");
   }
   const auto coefficient = [&](size_t i) {
-    return p.coeff_size() == 0 ? 1.0f : layer.number(p.coeff(static_cast<int>(i)), "coeff");
+    return p.coeff_size() == 0 ? 1.0f : layer.finite(p.coeff(static_cast<int>(i)), "coeff");
   };
   const auto term = [&](size_t i) {
     const float c = coefficient(i);
-    if (c == 1) return layer.bottoms[i];
-    return layer.builder.power(layer.name() + "/coeff" + std::to_string(i), layer.bottoms[i], c, 0, 1);
+    if (c == 1) return layer.view(i);
+    return layer.builder.power(layer.name + "/coeff" + std::to_string(i), layer.view(i), c, 0, 1);
   };
   View result = term(0);
-  for (size_t i = 1; i < layer.bottoms.size(); ++i) {
-    const bool last = i + 1 == layer.bottoms.size();
-    const std::string name = last ? layer.name() : layer.name() + "/" + std::to_string(i);
+  for (size_t i = 1; i < layer.input_count(); ++i) {
+    const bool last = i + 1 == layer.input_count();
+    const std::string name = last ? layer.name : layer.name + "/" + std::to_string(i);
     if (sum && coefficient(i) == -1) {
-      result = layer.builder.binary(OpKind::sub, name, result, layer.bottoms[i]);
+      result = layer.builder.binary(OpKind::sub, name, result, layer.view(i));
     } else {
       result = layer.builder.binary(sum ? OpKind::add : OpKind::mul, name, result, term(i));
     }
@@ -455,8 +417,8 @@ Views eltwise(const Layer& layer) {
   return {result};
 }
 
-Views flatten(const Layer& layer) {
-  const caffe::FlattenParameter& p = layer.param.flatten_param();
+Values flatten(const Layer& layer) {
+  const schema::FlattenParameter& p = layer.param.flatten_param();
   const Shape shape = layer.shape();
   const size_t first = layer.axis(p.axis(), shape.size()), last = layer.axis(p.end_axis(), shape.size());
   if (last < first) layer.fail("end_axis lies before axis");
@@ -464,12 +426,12 @@ Views flatten(const Layer& layer) {
   std::vector<int64_t> values(first, 0);
   values.push_back(-1);
   for (size_t i = last + 1; i < shape.size(); ++i) values.push_back(copy_dimension(i, values.size()));
-  return {layer.builder.reshape(layer.name(), layer.x(), values)};
+  return {layer.builder.reshape(layer.name, layer.x(), values)};
 }
 
 // Dimensions axis .. axis + num_axes - 1 are replaced by `shape`, whose zeros copy the dimensions they replace.
-Views reshape(const Layer& layer) {
-  const caffe::ReshapeParameter& p = layer.param.reshape_param();
+Values reshape(const Layer& layer) {
+  const schema::ReshapeParameter& p = layer.param.reshape_param();
   const auto rank = static_cast<int64_t>(layer.x().rank());
   const int64_t first = p.axis() < 0 ? p.axis() + rank + 1 : p.axis();
   const int64_t last = p.num_axes() < 0 ? rank : first + p.num_axes();
@@ -480,10 +442,10 @@ Views reshape(const Layer& layer) {
     values.push_back(d);
   }
   for (int64_t i = last; i < rank; ++i) values.push_back(copy_dimension(static_cast<size_t>(i), values.size()));
-  return {layer.builder.reshape(layer.name(), layer.x(), values)};
+  return {layer.builder.reshape(layer.name, layer.x(), values)};
 }
 
-Views permute(const Layer& layer) {
+Values permute(const Layer& layer) {
   const size_t rank = layer.x().rank();
   Order order;
   std::vector<char> seen(rank, 0);
@@ -500,64 +462,57 @@ Views permute(const Layer& layer) {
 }
 
 // The channels as a matrix of `group` rows, transposed.
-Views shuffle_channel(const Layer& layer) {
+Values shuffle_channel(const Layer& layer) {
   const auto group = static_cast<int64_t>(layer.param.shuffle_channel_param().group());
   const auto channels = static_cast<int64_t>(layer.channels());
   if (layer.x().rank() != 4) throw Unsupported{"on a blob of rank " + std::to_string(layer.x().rank())};
   if (group == 0 || channels % group != 0) layer.fail("group does not divide the channels");
   Builder& builder = layer.builder;
   const View last = builder.permute(layer.x(), {0, 2, 3, 1});
-  const View split = builder.reshape(layer.name() + "/split", last, {0, 0, 0, group, channels / group});
-  const View joined = builder.reshape(layer.name(), builder.permute(split, {0, 1, 2, 4, 3}), {0, 0, 0, channels});
+  const View split = builder.reshape(layer.name + "/split", last, {0, 0, 0, group, channels / group});
+  const View joined = builder.reshape(layer.name, builder.permute(split, {0, 1, 2, 4, 3}), {0, 0, 0, channels});
   return {builder.permute(joined, {0, 3, 1, 2})};
 }
 
-Views slice(const Layer& layer) {
-  const caffe::SliceParameter& p = layer.param.slice_param();
+Values slice(const Layer& layer) {
+  const schema::SliceParameter& p = layer.param.slice_param();
   const Shape shape = layer.shape();
   const size_t axis = layer.axis(p.has_slice_dim() ? int64_t{p.slice_dim()} : p.axis(), shape.size());
   const auto tops = static_cast<size_t>(layer.param.top_size()), size = shape[axis];
   std::vector<size_t> points(p.slice_point().begin(), p.slice_point().end());
   if (points.empty()) {
     if (tops == 0 || size % tops != 0) layer.fail("the dimension does not divide into equal slices");
-    layer.builder.fix(layer.builder.symbol(layer.x(), axis), layer.name());
+    layer.fix(layer.builder.symbol(layer.x(), axis));
     for (size_t i = 1; i < tops; ++i) points.push_back(i * (size / tops));
   }
   if (points.size() + 1 != tops) layer.fail("slice_point does not fit the number of tops");
-  Views views;
+  Values values;
   size_t begin = 0;
   for (size_t i = 0; i < tops; ++i) {
     const size_t end = i < points.size() ? points[i] : size;
     if (end <= begin || end > size) layer.fail("slice_point is not ascending within the dimension");
-    std::vector<int64_t> first(shape.size(), 0), last(shape.size(), -1);
-    first[axis] = static_cast<int64_t>(begin);
-    if (i < points.size()) last[axis] = static_cast<int64_t>(end);
-    views.push_back(layer.builder.slice(layer.name() + "/" + std::to_string(i), layer.x(), first, last));
+    const int64_t last = i < points.size() ? static_cast<int64_t>(end) : -1;
+    const std::string name = layer.name + "/" + std::to_string(i);
+    values.push_back(layer.builder.slice(name, layer.x(), axis, static_cast<int64_t>(begin), last));
     begin = end;
   }
-  return views;
+  return values;
 }
 
-Views same(const Layer& layer) { return Views(static_cast<size_t>(layer.param.top_size()), layer.x()); }
+Values same(const Layer& layer) { return Values(static_cast<size_t>(layer.param.top_size()), layer.x()); }
 
-struct LayerKind {
-  Views (*import)(const Layer&);
-  size_t min_bottoms, max_bottoms;
-};
-
-const LayerKind* find_kind(const std::string& type) {
-  constexpr size_t many = 256;
-  static const std::map<std::string, LayerKind> kinds = {
+const ImportRow<Layer>* find_row(const std::string& type) {
+  static const ImportTable<Layer> rows = {
       {"AbsVal", {abs_val, 1, 1}},
       {"BatchNorm", {batch_norm, 1, 1}},
       {"Bias", {bias, 1, 2}},
       {"Clip", {clip, 1, 1}},
-      {"Concat", {concat, 1, many}},
+      {"Concat", {concat, 1, many_inputs}},
       {"Convolution", {convolution, 1, 1}},
       {"ConvolutionDepthwise", {convolution, 1, 1}},
       {"DepthwiseConvolution", {convolution, 1, 1}},
       {"Dropout", {same, 1, 1}},
-      {"Eltwise", {eltwise, 2, many}},
+      {"Eltwise", {eltwise, 2, many_inputs}},
       {"Exp", {exponential, 1, 1}},
       {"Flatten", {flatten, 1, 1}},
       {"InnerProduct", {inner_product, 1, 1}},
@@ -578,8 +533,7 @@ const LayerKind* find_kind(const std::string& type) {
       {"Swish", {swish, 1, 1}},
       {"TanH", {tanh, 1, 1}},
   };
-  const auto at = kinds.find(type);
-  return at == kinds.end() ? nullptr : &at->second;
+  return find_in(rows, type);
 }
 
 // ---- inputs -----------------------------------------------------------------------------------
@@ -589,23 +543,23 @@ Shape input_shape(const LayerParameter& layer, int index) {
   std::vector<int64_t> dims;
   const auto pick = [index](const auto& list) { return list[list.size() == 1 ? 0 : index]; };
   const auto covers = [index](const auto& list) { return list.size() == 1 || index < list.size(); };
-  const caffe::DummyDataParameter& dummy = layer.dummy_data_param();
+  const schema::DummyDataParameter& dummy = layer.dummy_data_param();
   const auto& shapes = layer.type() == "DummyData" ? dummy.shape() : layer.input_param().shape();
   const int64_t crop = layer.transform_param().crop_size();
   if (!shapes.empty() && covers(shapes)) {
-    const caffe::BlobShape& shape = pick(shapes);
+    const schema::BlobShape& shape = pick(shapes);
     dims.assign(shape.dim().begin(), shape.dim().end());
   } else if (covers(dummy.num()) && covers(dummy.channels()) && covers(dummy.height()) && covers(dummy.width()) &&
              layer.type() == "DummyData") {
     dims = {pick(dummy.num()), pick(dummy.channels()), pick(dummy.height()), pick(dummy.width())};
   } else if (layer.type() == "MemoryData") {
-    const caffe::MemoryDataParameter& p = layer.memory_data_param();
+    const schema::MemoryDataParameter& p = layer.memory_data_param();
     dims = {p.batch_size(), p.channels(), p.height(), p.width()};
   } else if ((layer.type() == "Data" || layer.type() == "ImageData") && crop > 0) {
     const bool gray = layer.transform_param().force_gray() || !layer.image_data_param().is_color();
     dims = {1, gray ? 1 : 3, crop, crop};
   } else if (layer.type() == "ImageData" && layer.image_data_param().new_height() > 0) {
-    const caffe::ImageDataParameter& p = layer.image_data_param();
+    const schema::ImageDataParameter& p = layer.image_data_param();
     dims = {1, p.is_color() ? 3 : 1, p.new_height(), p.new_width()};
   }
   Shape shape;
@@ -619,7 +573,7 @@ Shape input_shape(const LayerParameter& layer, int index) {
 // (x - mean_value) * scale on a centre crop; Caffe's colours are blue, green, red. A mean image cannot be expressed.
 qn_preprocessing preprocessing(const LayerParameter& layer, const Shape& shape) {
   qn_preprocessing result = {};
-  const caffe::TransformationParameter& t = layer.transform_param();
+  const schema::TransformationParameter& t = layer.transform_param();
   const bool says_something = t.has_scale() || t.has_crop_size() || t.mean_value_size() > 0;
   const size_t channels = shape.size() == 4 ? shape[1] : 0;
   if (!says_something || t.has_mean_file() || (channels != 1 && channels != 3)) return result;
@@ -641,71 +595,76 @@ qn_preprocessing preprocessing(const LayerParameter& layer, const Shape& shape) 
 
 class Importer {
  public:
-  Importer(const CaffeNet& net, const CaffeWeights* weights) : weights_(weights), wiring_(wire(net)) {
+  Importer(const CaffeNet& net, const CaffeWeights* weights) : net_(net), weights_(weights) {
     builder_.set_name(net.name);
     if (weights != nullptr) builder_.allow(weights->bytes());
+    for (const LayerParameter& layer : net.layers) wire(layer, &wiring_);
   }
 
   Graph import(const std::vector<std::string>& names) {
-    const std::vector<size_t> outputs = choose_outputs(wiring_, names);
-    mark_needed(wiring_, outputs);
-    views_.resize(wiring_.names.size());
-    for (const WiredLayer& layer : wiring_.layers) {
-      if (!layer.needed) continue;
-      try {
-        is_input_type(layer.param->type()) ? add_input(layer) : add_layer(layer);
-      } catch (const Unsupported& unsupported) {
-        unsupported_.add(layer.param->name(), layer.param->type(), unsupported.reason);
+    const Wires outputs = choose_outputs(net_, wiring_, names);
+    wiring_.need(outputs);
+    for (size_t i = 0; i < net_.layers.size(); ++i) {
+      if (!wiring_.is_node_needed(i)) continue;
+      const LayerParameter& layer = net_.layers[i];
+      if (is_input_type(layer.type())) {
+        wiring_.collect(layer.name(), layer.type(), {}, [&] { add_input(layer, wiring_.outputs(i)); });
+      } else {
+        wiring_.collect(layer.name(), layer.type(), wiring_.outputs(i), [&] { add_layer(layer, i); });
       }
     }
-    unsupported_.throw_if_any();
-    for (const size_t output : outputs) builder_.output(views_[output], wiring_.names[output], QN_F32);
+    wiring_.throw_if_unsupported();
+    for (const Wire output : outputs) {
+      builder_.output(wiring_.value(output, "the net")->view, wiring_.name(output), QN_F32);
+    }
     return builder_.finish();
   }
 
  private:
-  void add_input(const WiredLayer& layer) {
-    for (size_t i = 0; i < layer.tops.size(); ++i) {
-      const Shape shape = input_shape(*layer.param, static_cast<int>(i));
-      if (shape.empty()) throw Unsupported{"the net does not say the size of '" + wiring_.names[layer.tops[i]] + "'"};
-      views_[layer.tops[i]] =
-          builder_.input(wiring_.names[layer.tops[i]], shape, QN_F32, preprocessing(*layer.param, shape));
+  void add_input(const LayerParameter& layer, const Wires& tops) {
+    for (size_t i = 0; i < tops.size(); ++i) {
+      const std::string& name = wiring_.name(tops[i]);
+      const Shape shape = input_shape(layer, static_cast<int>(i));
+      if (shape.empty()) {
+        wiring_.lose({tops.begin() + static_cast<std::ptrdiff_t>(i), tops.end()});
+        throw Unsupported{"the net does not say the size of '" + name + "'"};
+      }
+      wiring_.define(tops[i], builder_.input(name, shape, QN_F32, preprocessing(layer, shape)));
     }
   }
 
-  void add_layer(const WiredLayer& wired) {
-    const LayerParameter& param = *wired.param;
-    const LayerKind* kind = find_kind(param.type());
-    if (kind == nullptr) throw Unsupported{};
-    Layer layer{builder_, param, {}, weights_ == nullptr ? nullptr : weights_->find(param.name()), weights_ != nullptr};
-    for (const size_t bottom : wired.bottoms) {
-      if (!views_[bottom]) return;  // comes from something that is not supported, which is reported
-      layer.bottoms.push_back(views_[bottom]);
-    }
-    if (layer.bottoms.size() < kind->min_bottoms || layer.bottoms.size() > kind->max_bottoms) {
-      layer.fail("has " + std::to_string(layer.bottoms.size()) + " inputs");
-    }
-    const Views tops = kind->import(layer);
-    if (tops.size() != wired.tops.size()) layer.fail("has " + std::to_string(wired.tops.size()) + " outputs");
-    for (size_t i = 0; i < tops.size(); ++i) views_[wired.tops[i]] = tops[i];
+  void add_layer(const LayerParameter& param, size_t index) {
+    const ImportRow<Layer>* row = find_row(param.type());
+    if (row == nullptr) throw Unsupported{};
+    auto bottoms = wiring_.values(index, "layer '" + param.name() + "'");
+    if (!bottoms) return;  // comes from something that is not supported, which is reported
+    const CaffeBlobs* blobs = weights_ == nullptr ? nullptr : weights_->find(param.name());
+    const Layer layer(builder_, param, std::move(*bottoms), blobs, weights_ != nullptr);
+    layer.expect_inputs(row->min_inputs, row->max_inputs);
+    const Values tops = row->import(layer);
+    const size_t count = wiring_.outputs(index).size();
+    if (tops.size() != count) layer.fail("has " + std::to_string(count) + " outputs");
+    wiring_.define_outputs(index, tops);
   }
 
-  Builder builder_{"caffe"};
+  const CaffeNet& net_;
   const CaffeWeights* weights_;
-  Wiring wiring_;
-  std::vector<View> views_;
-  UnsupportedList unsupported_;
+  Builder builder_{"caffe"};
+  Wiring wiring_{builder_};
 };
 
 }  // namespace
+}  // namespace quern::caffe
+
+namespace quern {
 
 Graph import_caffe(const std::string& prototxt, const std::string& caffemodel, const ImportOptions& options) {
   const google::protobuf::LogSilencer silence;  // errors are ours to tell
-  const CaffeNet net = read_caffe_net(prototxt);
+  const caffe::CaffeNet net = caffe::read_caffe_net(prototxt);
   try {
-    if (caffemodel.empty()) return Importer(net, nullptr).import(options.outputs);
-    const CaffeWeights weights(caffemodel);
-    return Importer(net, &weights).import(options.outputs);
+    if (caffemodel.empty()) return caffe::Importer(net, nullptr).import(options.outputs);
+    const caffe::CaffeWeights weights(caffemodel);
+    return caffe::Importer(net, &weights).import(options.outputs);
   } catch (const Error& error) {
     throw Error(prototxt + ": " + error.what());
   }

@@ -9,13 +9,17 @@
 #include <climits>
 
 #include "convert/common/file.h"
+#include "convert/common/table.h"
 
-namespace quern {
+namespace quern::caffe {
+
+using namespace convert;
+
 namespace {
 
-using caffe::LayerParameter;
-using caffe::NetParameter;
-using caffe::V1LayerParameter;
+using schema::LayerParameter;
+using schema::NetParameter;
+using schema::V1LayerParameter;
 
 // Far above any real net. Parsed text takes up to a hundred times its size. Not every layer becomes a node of ours.
 constexpr size_t text_limit = size_t{4} << 20;
@@ -36,7 +40,7 @@ class TextErrors : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int line, int column, const std::string& message) override { keep(line, column, message); }
   void AddWarning(int line, int column, const std::string& message) override {
-    const std::string before = "Message type \"quern.caffe.", between = "\" has no field named \"";
+    const std::string before = "Message type \"quern.caffe.schema.", between = "\" has no field named \"";
     const size_t middle = message.find(between);
     if (message.rfind(before, 0) != 0 || middle == std::string::npos) return;
     const std::string type = message.substr(before.size(), middle - before.size());
@@ -114,8 +118,8 @@ const char* name_of_v1_type(V1LayerParameter::LayerType type) {
       {V1LayerParameter::THRESHOLD, "Threshold"},
       {V1LayerParameter::WINDOW_DATA, "WindowData"},
   };
-  const auto at = names.find(type);
-  return at == names.end() ? "" : at->second;
+  const char* const* name = find_in(names, type);
+  return name == nullptr ? "" : *name;
 }
 
 // Copies every field that has the same name and type in both messages.
@@ -162,7 +166,7 @@ std::vector<LayerParameter> declared_inputs(const NetParameter& net) {
     layer.set_name(net.input(i));
     layer.set_type("Input");
     layer.add_top(net.input(i));
-    caffe::BlobShape* shape = layer.mutable_input_param()->add_shape();
+    schema::BlobShape* shape = layer.mutable_input_param()->add_shape();
     if (by_dim) {
       for (int d = 0; d < 4; ++d) shape->add_dim(net.input_dim(4 * i + d));
     } else {
@@ -175,7 +179,7 @@ std::vector<LayerParameter> declared_inputs(const NetParameter& net) {
 // Data layers once had what transform_param has now.
 template <class DataParameter>
 void upgrade_transformation(const DataParameter& data, LayerParameter* layer) {
-  caffe::TransformationParameter* transform = layer->mutable_transform_param();
+  schema::TransformationParameter* transform = layer->mutable_transform_param();
   if (data.has_scale() && !transform->has_scale()) transform->set_scale(data.scale());
   if (data.has_crop_size() && !transform->has_crop_size()) transform->set_crop_size(data.crop_size());
   if (data.has_mean_file() && !transform->has_mean_file()) transform->set_mean_file(data.mean_file());
@@ -184,8 +188,8 @@ void upgrade_transformation(const DataParameter& data, LayerParameter* layer) {
 // ---- phase ------------------------------------------------------------------------------------
 
 // Whether a net for testing, of level 0 and no stage, meets the rule.
-bool meets(const caffe::NetStateRule& rule) {
-  if (rule.has_phase() && rule.phase() != caffe::TEST) return false;
+bool meets(const schema::NetStateRule& rule) {
+  if (rule.has_phase() && rule.phase() != schema::TEST) return false;
   if (rule.has_min_level() && rule.min_level() > 0) return false;
   if (rule.has_max_level() && rule.max_level() < 0) return false;
   return rule.stage_size() == 0;
@@ -261,8 +265,8 @@ CaffeWeights::CaffeWeights(const std::string& caffemodel) {
 }
 
 const CaffeBlobs* CaffeWeights::find(const std::string& layer) const {
-  const auto at = layers_.find(layer);
-  return at == layers_.end() ? nullptr : at->second;
+  const CaffeBlobs* const* blobs = find_in(layers_, layer);
+  return blobs == nullptr ? nullptr : *blobs;
 }
 
-}  // namespace quern
+}  // namespace quern::caffe

@@ -11,13 +11,13 @@
 
 #include "convert/caffe/caffe.pb.h"
 
-namespace quern {
+namespace quern::caffe {
 
-using CaffeBlobs = google::protobuf::RepeatedPtrField<caffe::BlobProto>;
+using CaffeBlobs = google::protobuf::RepeatedPtrField<schema::BlobProto>;
 
 struct CaffeNet {
   std::string name;
-  std::vector<caffe::LayerParameter> layers;
+  std::vector<schema::LayerParameter> layers;
 };
 
 CaffeNet read_caffe_net(const std::string& prototxt);
@@ -32,9 +32,9 @@ class CaffeWeights {
   size_t bytes() const { return bytes_; }  // of the file
 
  private:
-  caffe::NetWeights net_;
+  schema::NetWeights net_;
   size_t bytes_ = 0;
   std::map<std::string, const CaffeBlobs*> layers_;
 };
 
-}  // namespace quern
+}  // namespace quern::caffe

@@ -1,6 +1,8 @@
 // What programs (importers, exporter, the quern command) throw.
 #pragma once
 
+#include <quern/base.h>
+
 #include <stdexcept>
 #include <string>
 
@@ -19,5 +21,12 @@ struct Error : std::runtime_error {
     return text;
   }
 };
+
+// Throws the library's message unless all is well.
+inline void expect_ok(qn_status status) {
+  if (status == QN_OK) return;
+  const std::string message = qn_last_message();
+  throw Error(message.empty() ? qn_status_string(status) : message);
+}
 
 }  // namespace quern

@@ -23,10 +23,6 @@ struct Close {
 };
 using File = std::unique_ptr<std::FILE, Close>;
 
-void check(qn_status status) {
-  if (status != QN_OK) throw Error(qn_last_message());
-}
-
 }  // namespace
 
 std::string read_file(const std::string& path, uint64_t limit) {
@@ -48,9 +44,9 @@ std::string read_file(const std::string& path, uint64_t limit) {
 
 void write_file(const std::string& path, const std::string& content) {
   NewFile file;
-  check(file.create(path.c_str()));
-  check(file.put(content.data(), content.size()));
-  check(file.finish());
+  expect_ok(file.create(path.c_str()));
+  expect_ok(file.put(content.data(), content.size()));
+  expect_ok(file.finish());
 }
 
 void keep_source(const std::string& source, const std::string& target) {

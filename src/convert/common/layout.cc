@@ -7,10 +7,9 @@
 #include <string_view>
 
 #include "base/math.h"
-#include "graph/ir/rules.h"
 #include "graph/pass/passes.h"
 
-namespace quern {
+namespace quern::convert {
 namespace {
 
 bool is_source_order(const Order& order) { return order == source_order(order.size()); }
@@ -26,10 +25,6 @@ size_t product(const Shape& shape) {
 template <class To, class From>
 To converted(const From& from) {
   return To(from.begin(), from.end());
-}
-
-void check(qn_status status) {
-  if (status != QN_OK) throw Error(qn_last_message());
 }
 
 // Checks the last node of `graph` alone and infers its output's shape. Doing this at once lets importers ask for
@@ -60,8 +55,8 @@ void infer_last(Graph& graph) {
   copy.outputs[0] = output;
   one.outputs.push_back({.tensor = output});
   one.nodes.push_back(std::move(copy));
-  check(check_graph(one));
-  check(infer_shapes(one));
+  expect_ok(check_graph(one));
+  expect_ok(infer_shapes(one));
   graph.tensors[static_cast<size_t>(node.outputs[0])].shape = one.tensors[static_cast<size_t>(output)].shape;
 }
 
@@ -98,22 +93,28 @@ Order permutation_between(const Order& from, const Order& to) {
   return permutation;
 }
 
-void permute_floats(const float* in, const Shape& shape, const Order& permutation, float* out) {
+namespace {
+template <class T>
+void permute(const void* in, const Shape& shape, const Shape& stride, void* out) {
+  const T* from = static_cast<const T*>(in);
+  T* to = static_cast<T*>(out);
+  walk(shape, stride, [&](size_t offset) { *to++ = from[offset]; });
+}
+}  // namespace
+
+void permute_elements(const void* in, size_t element_size, const Shape& shape, const Order& permutation, void* out) {
   const size_t rank = shape.size();
-  Shape stride(rank, 1);
+  Shape stride(rank, 1), out_shape, out_stride;
   for (size_t i = rank; i-- > 1;) stride[i - 1] = stride[i] * shape[i];
-  Shape index(rank, 0);
-  const size_t count = product(shape);
-  size_t offset = 0;
-  for (size_t n = 0; n < count; ++n) {
-    out[n] = in[offset];
-    for (size_t k = rank; k-- > 0;) {  // count up in out's order
-      const size_t d = permutation[k];
-      offset += stride[d];
-      if (++index[k] < shape[d]) break;
-      offset -= stride[d] * shape[d];
-      index[k] = 0;
-    }
+  for (const uint32_t d : permutation) {
+    out_shape.push_back(shape[d]);
+    out_stride.push_back(stride[d]);
+  }
+  switch (element_size) {
+    case 1: return permute<uint8_t>(in, out_shape, out_stride, out);
+    case 2: return permute<uint16_t>(in, out_shape, out_stride, out);
+    case 4: return permute<uint32_t>(in, out_shape, out_stride, out);
+    default: return permute<uint64_t>(in, out_shape, out_stride, out);
   }
 }
 
@@ -179,7 +180,7 @@ std::string Builder::port_name(const std::string& name) {
 View Builder::input(const std::string& name, const Shape& shape, qn_type type, const qn_preprocessing& preprocessing) {
   if (ports_.count(name) > 0) throw Error("input '" + name + "' is named twice");
   qn_tensor checked;
-  check(qn_tensor_init(&checked, QN_F32, static_cast<uint32_t>(shape.size()), shape.data()));
+  expect_ok(qn_tensor_init(&checked, QN_F32, static_cast<uint32_t>(shape.size()), shape.data()));
   const int tensor = add_tensor(graph_, port_name(name).c_str(), QN_F32, shape);
   symbols_.add_input(graph_.inputs.size(), tensor, shape.size());
   graph_.inputs.push_back({.tensor = tensor, .type = type, .preprocessing = preprocessing});
@@ -197,9 +198,9 @@ void Builder::charge(size_t bytes) {
   budget_ -= bytes;
 }
 
-View Builder::constant(const Shape& shape, const float* data) {
-  charge(product(shape) * sizeof(float));
-  return {add_constant(graph_, "", QN_F32, shape, data), source_order(shape.size())};
+View Builder::constant(const Shape& shape, qn_type type, const void* data) {
+  charge(product(shape) * qn_type_size(type));
+  return {add_constant(graph_, "", type, shape, data), source_order(shape.size())};
 }
 
 Shape Builder::shape(const View& view) const {
@@ -235,13 +236,15 @@ int Builder::in_order(const View& view, const Order& order) {
   const auto [at, fresh] = transposed_.try_emplace({view.tensor, permutation}, no_tensor);
   if (!fresh) return at->second;
   if (is_constant(view)) {
-    const Shape shape = tensor(view).shape;
-    charge(product(shape) * sizeof(float));  // for the copy
-    std::vector<float> data(product(shape));
-    permute_floats(constant_floats(graph_, view.tensor), shape, permutation, data.data());
+    const Tensor& from = tensor(view);
+    const size_t element = qn_type_size(from.type), bytes = product(from.shape) * element;
+    charge(bytes);  // for the copy
+    std::vector<uint8_t> data(bytes);
+    permute_elements(graph_.constants[static_cast<size_t>(from.constant)].data, element, from.shape, permutation,
+                     data.data());
     Shape new_shape;
-    for (const uint32_t d : permutation) new_shape.push_back(shape[d]);
-    at->second = constant(new_shape, data.data()).tensor;
+    for (const uint32_t d : permutation) new_shape.push_back(from.shape[d]);
+    at->second = constant(new_shape, from.type, data.data()).tensor;
   } else {
     Attributes attributes;
     attributes.values = converted<Vector<int64_t>>(permutation);
@@ -364,6 +367,10 @@ View Builder::scale(const std::string& name, const View& x, const std::vector<fl
   return {add(OpKind::scale, name, inputs, {}), order};
 }
 
+View Builder::leaky_relu(const std::string& name, const View& x, float slope) {
+  return prelu(name, x, {slope}, x.rank() > 1 ? 1 : 0);
+}
+
 View Builder::lrn(const std::string& name, const View& x, size_t size, float alpha, float beta, float k) {
   if (x.rank() < 2) throw Unsupported{"on a tensor of rank " + std::to_string(x.rank())};
   Attributes attributes;
@@ -447,6 +454,13 @@ View Builder::slice(const std::string& name, const View& x, const std::vector<in
   Attributes attributes;
   attributes.values = pairs_in_order(x.order, begin, end);
   return unary(OpKind::slice, name, x, attributes);
+}
+
+View Builder::slice(const std::string& name, const View& x, size_t axis, int64_t begin, int64_t end) {
+  std::vector<int64_t> first(x.rank(), 0), last(x.rank(), -1);
+  first[axis] = begin;
+  last[axis] = end;
+  return slice(name, x, first, last);
 }
 
 View Builder::pad(const std::string& name, const View& x, const std::vector<int64_t>& before,
@@ -539,9 +553,9 @@ Graph Builder::finish() {
   graph.inputs = std::move(graph_.inputs);
   graph.outputs = std::move(graph_.outputs);
   *this = Builder(graph.source.c_str());
-  check(check_graph(graph));
-  check(infer_shapes(graph));
+  expect_ok(check_graph(graph));
+  expect_ok(infer_shapes(graph));
   return graph;
 }
 
-}  // namespace quern
+}  // namespace quern::convert

@@ -15,11 +15,10 @@
 
 #include "convert/common/error.h"
 #include "convert/common/symbols.h"
-#include "graph/ir/ir.h"
+#include "graph/ir/rules.h"
 
-namespace quern {
+namespace quern::convert {
 
-using Shape = Vector<size_t>;
 using Order = std::vector<uint32_t>;  // our dimension i is the source's dimension order[i]
 
 Order source_order(size_t rank);  // 0, 1, 2, ...
@@ -32,8 +31,26 @@ size_t position(const Order& order, size_t axis);
 Order permuted(const Order& order, const Order& permutation);
 // The permutation that brings a tensor from one order into another.
 Order permutation_between(const Order& from, const Order& to);
-// out[j0, j1, ...] = in[...] where dimension k of out is dimension permutation[k] of in; both dense.
-void permute_floats(const float* in, const Shape& shape, const Order& permutation, float* out);
+// out[j0, j1, ...] = in[...] where dimension k of out is dimension permutation[k] of in; both dense, of elements of so
+// many bytes.
+void permute_elements(const void* in, size_t element_size, const Shape& shape, const Order& permutation, void* out);
+
+// Calls visit(offset) for each element of `shape` in turn, where the next index of dimension d lies stride[d] further.
+template <class Visit>
+void walk(const Shape& shape, const Shape& stride, Visit&& visit) {
+  size_t count = 1, offset = 0;
+  for (const size_t d : shape) count *= d;
+  Shape at(shape.size(), 0);
+  for (size_t n = 0; n < count; ++n) {
+    visit(offset);
+    for (size_t d = shape.size(); d-- > 0;) {
+      offset += stride[d];
+      if (++at[d] < shape[d]) break;
+      offset -= stride[d] * shape[d];
+      at[d] = 0;
+    }
+  }
+}
 
 struct View {
   int tensor = no_tensor;
@@ -79,7 +96,8 @@ class Builder {
   void charge(size_t bytes);
 
   View input(const std::string& name, const Shape& shape, qn_type type, const qn_preprocessing& preprocessing);
-  View constant(const Shape& shape, const float* data);
+  View constant(const Shape& shape, qn_type type, const void* data);
+  View constant(const Shape& shape, const float* data) { return constant(shape, QN_F32, data); }
 
   Shape shape(const View& view) const;                      // in the source's order
   Symbol symbol(const View& view, size_t dimension) const;  // of the source's
@@ -91,7 +109,7 @@ class Builder {
   bool is_constant(const View& view) const;
   // Whether `constant`, broadcast to x, has one number per index of one dimension, or one for all; and which dimension.
   bool along_axis(const View& x, const View& constant, size_t* axis) const;
-  const float* floats(const View& constant);  // in the source's order
+  const float* floats(const View& constant);  // of type QN_F32, in the source's order
 
   // The same elements read in another order; adds no node.
   View permute(const View& x, const Order& permutation) const;
@@ -107,6 +125,8 @@ class Builder {
   View prelu(const std::string& name, const View& x, const std::vector<float>& slope, size_t axis);
   View scale(const std::string& name, const View& x, const std::vector<float>& scale, const std::vector<float>& bias,
              size_t axis);
+  // x < 0 ? slope * x : x
+  View leaky_relu(const std::string& name, const View& x, float slope);
   View lrn(const std::string& name, const View& x, size_t size, float alpha, float beta, float k);
 
   // Images. Weights: O, I, kh, kw; bias may be absent.
@@ -121,6 +141,8 @@ class Builder {
   View concat(const std::string& name, const std::vector<View>& inputs, size_t axis);
   View slice(const std::string& name, const View& x, const std::vector<int64_t>& begin,
              const std::vector<int64_t>& end);
+  // The part of one dimension from `begin` to `end`, which may count from behind as in op.inc.
+  View slice(const std::string& name, const View& x, size_t axis, int64_t begin, int64_t end);
   View pad(const std::string& name, const View& x, const std::vector<int64_t>& before,
            const std::vector<int64_t>& after, float value);
   // `shape` as in op.inc: 0 copies, so does copy_dimension(), -1 is inferred.
@@ -157,4 +179,4 @@ class Builder {
   size_t renamed_ports_ = 0;
 };
 
-}  // namespace quern
+}  // namespace quern::convert

@@ -7,7 +7,7 @@
 #include "base/math.h"
 #include "graph/ir/rules.h"
 
-namespace quern {
+namespace quern::convert {
 
 // ---- symbols ----------------------------------------------------------------------------------
 
@@ -240,9 +240,10 @@ std::vector<Symbol> Symbols::infer(const Graph& graph, const Node& node) {
     case OpKind::scale:
     case OpKind::softmax:
     case OpKind::lrn:
-    case OpKind::count: break;  // the shape stays
+    case OpKind::count:
+    case OpKind::copy: break;  // the shape stays
   }
   return out;
 }
 
-}  // namespace quern
+}  // namespace quern::convert

@@ -13,7 +13,7 @@
 
 #include "graph/ir/ir.h"
 
-namespace quern {
+namespace quern::convert {
 
 using Symbol = int;
 constexpr Symbol no_symbol = 0;  // of a size that never changes
@@ -76,4 +76,4 @@ class Symbols {
   std::map<int, std::vector<Symbol>> symbols_of_;  // tensors that have some
 };
 
-}  // namespace quern
+}  // namespace quern::convert

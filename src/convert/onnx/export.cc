@@ -14,10 +14,12 @@
 #include "graph/file/sparse.h"
 #include "graph/ir/rules.h"
 
-namespace quern {
+namespace quern::onnx {
+
+using namespace convert;
+
 namespace {
 
-constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr int64_t base_opset = 13, hard_swish_opset = 14, average_opset = 19;
 constexpr int64_t ir_version = 8;
 
@@ -77,8 +79,8 @@ class Exporter {
     return name;
   }
 
-  onnx::TensorProto* new_initializer(onnx::TensorProto::DataType type, const Shape& shape) {
-    onnx::TensorProto* initializer = out_.add_initializer();
+  schema::TensorProto* new_initializer(schema::TensorProto::DataType type, const Shape& shape) {
+    schema::TensorProto* initializer = out_.add_initializer();
     initializer->set_name(new_name());
     initializer->set_data_type(type);
     for (const size_t d : shape) initializer->add_dims(static_cast<int64_t>(d));
@@ -87,13 +89,13 @@ class Exporter {
   std::string floats(const Shape& shape, const float* data) {
     size_t bytes = sizeof(float);
     for (const size_t d : shape) bytes *= d;
-    onnx::TensorProto* initializer = new_initializer(onnx::TensorProto::FLOAT, shape);
+    schema::TensorProto* initializer = new_initializer(schema::TensorProto::FLOAT, shape);
     initializer->set_raw_data(data, bytes);
     return initializer->name();
   }
   std::string number(float value) { return floats({}, &value); }
   std::string integers(const Vector<int64_t>& values) {
-    onnx::TensorProto* initializer = new_initializer(onnx::TensorProto::INT64, {values.size()});
+    schema::TensorProto* initializer = new_initializer(schema::TensorProto::INT64, {values.size()});
     initializer->set_raw_data(values.data(), values.size() * sizeof(int64_t));
     return initializer->name();
   }
@@ -109,7 +111,7 @@ class Exporter {
       count *= t.shape[d];
     }
     std::vector<float> data(count);
-    permute_floats(constant_floats(graph_, index), t.shape, order, data.data());
+    permute_elements(constant_floats(graph_, index), sizeof(float), t.shape, order, data.data());
     return floats(shape, data.data());
   }
 
@@ -123,7 +125,7 @@ class Exporter {
     if (!value.empty()) return value;
     if (is_constant(index)) return value = constant(index, order);
     const Held& held = held_.at(index);
-    onnx::NodeProto* node = add_op("Transpose", "", {held.value});
+    schema::NodeProto* node = add_op("Transpose", "", {held.value});
     set_integers(node, "perm", permutation_between(held.order, order));
     return value = node->output(0);
   }
@@ -131,32 +133,33 @@ class Exporter {
 
   // ---- nodes ------------------------------------------------------------------------------------
 
-  onnx::NodeProto* add_op(const char* type, const std::string& name, const std::vector<std::string>& inputs) {
-    onnx::NodeProto* node = out_.add_node();
+  schema::NodeProto* add_op(const char* type, const std::string& name, const std::vector<std::string>& inputs) {
+    schema::NodeProto* node = out_.add_node();
     node->set_op_type(type);
     node->set_name(name);
     for (const std::string& input : inputs) node->add_input(input);
     node->add_output(new_name());
     return node;
   }
-  onnx::AttributeProto* attribute(onnx::NodeProto* node, const char* name, onnx::AttributeProto::AttributeType type) {
-    onnx::AttributeProto* a = node->add_attribute();
+  schema::AttributeProto* attribute(schema::NodeProto* node, const char* name,
+                                    schema::AttributeProto::AttributeType type) {
+    schema::AttributeProto* a = node->add_attribute();
     a->set_name(name);
     a->set_type(type);
     return a;
   }
-  void set_integer(onnx::NodeProto* node, const char* name, int64_t value) {
-    attribute(node, name, onnx::AttributeProto::INT)->set_i(value);
+  void set_integer(schema::NodeProto* node, const char* name, int64_t value) {
+    attribute(node, name, schema::AttributeProto::INT)->set_i(value);
   }
-  void set_number(onnx::NodeProto* node, const char* name, float value) {
-    attribute(node, name, onnx::AttributeProto::FLOAT)->set_f(value);
+  void set_number(schema::NodeProto* node, const char* name, float value) {
+    attribute(node, name, schema::AttributeProto::FLOAT)->set_f(value);
   }
-  void set_text(onnx::NodeProto* node, const char* name, const char* value) {
-    attribute(node, name, onnx::AttributeProto::STRING)->set_s(value);
+  void set_text(schema::NodeProto* node, const char* name, const char* value) {
+    attribute(node, name, schema::AttributeProto::STRING)->set_s(value);
   }
   template <class List>
-  void set_integers(onnx::NodeProto* node, const char* name, const List& values) {
-    onnx::AttributeProto* a = attribute(node, name, onnx::AttributeProto::INTS);
+  void set_integers(schema::NodeProto* node, const char* name, const List& values) {
+    schema::AttributeProto* a = attribute(node, name, schema::AttributeProto::INTS);
     for (const auto value : values) a->add_ints(static_cast<int64_t>(value));
   }
 
@@ -204,14 +207,15 @@ class Exporter {
       case OpKind::reshape: return add_reshape(node);
       case OpKind::transpose: return add_transpose(node);
       case OpKind::slice: return add_slice(node);
-      case OpKind::count: break;
+      case OpKind::count:
+      case OpKind::copy: break;
     }
     throw Error(std::string("node '") + node.name.c_str() + "' has no form in ONNX");
   }
 
   // ---- images -----------------------------------------------------------------------------------
 
-  void set_window(onnx::NodeProto* node, const Attributes& a, bool dilated) {
+  void set_window(schema::NodeProto* node, const Attributes& a, bool dilated) {
     set_integers(node, "kernel_shape", std::vector<size_t>{a.kernel.h, a.kernel.w});
     set_integers(node, "strides", std::vector<size_t>{a.stride.h, a.stride.w});
     set_integers(node, "pads", std::vector<size_t>{a.padding.top, a.padding.left, a.padding.bottom, a.padding.right});
@@ -222,7 +226,7 @@ class Exporter {
     const Order order = channels_first(4);
     std::vector<std::string> inputs = {in_order(node.inputs[0], order), in_order(node.inputs[1], order)};
     if (has(node, 2)) inputs.push_back(plain(node.inputs[2]));
-    onnx::NodeProto* conv = add_op("Conv", node_name(node), inputs);
+    schema::NodeProto* conv = add_op("Conv", node_name(node), inputs);
     Attributes a = node.attributes;
     const Shape& weights = tensor(node.inputs[1]).shape;
     a.kernel = {weights[1], weights[2]};
@@ -239,7 +243,7 @@ class Exporter {
     // Windows that overhang the padding are divided by what they cover of it, as ours are, from this operator set on;
     // runtimes divided by the whole kernel before.
     if ((average && dilated) || (counts && a.ceil_mode)) opset_ = std::max(opset_, average_opset);
-    onnx::NodeProto* pool = add_op(type, node_name(node), {in_order(node.inputs[0], channels_first(4))});
+    schema::NodeProto* pool = add_op(type, node_name(node), {in_order(node.inputs[0], channels_first(4))});
     set_window(pool, a, dilated);
     set_integer(pool, "ceil_mode", a.ceil_mode);
     if (counts) set_integer(pool, "count_include_pad", 1);
@@ -254,7 +258,7 @@ class Exporter {
   void add_lrn(const Node& node) {
     const Attributes& a = node.attributes;
     const Order order = channels_first(tensor(node.inputs[0]).shape.size());
-    onnx::NodeProto* lrn = add_op("LRN", node_name(node), {in_order(node.inputs[0], order)});
+    schema::NodeProto* lrn = add_op("LRN", node_name(node), {in_order(node.inputs[0], order)});
     set_integer(lrn, "size", static_cast<int64_t>(a.size));
     set_number(lrn, "alpha", a.alpha);
     set_number(lrn, "beta", a.beta);
@@ -277,7 +281,7 @@ class Exporter {
     }
     constexpr const char* coordinates[] = {"half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"};
     constexpr const char* roundings[] = {"floor", "ceil", "round_prefer_floor", "round_prefer_ceil"};
-    onnx::NodeProto* resize = add_op("Resize", node_name(node), inputs);
+    schema::NodeProto* resize = add_op("Resize", node_name(node), inputs);
     set_text(resize, "mode", a.mode == QN_RESIZE_NEAREST ? "nearest" : "linear");
     set_text(resize, "coordinate_transformation_mode", coordinates[a.coordinates]);
     if (a.mode == QN_RESIZE_NEAREST) set_text(resize, "nearest_mode", roundings[a.rounding]);
@@ -358,7 +362,7 @@ class Exporter {
     if (rank == 2) {
       std::vector<std::string> inputs = {x, plain(node.inputs[1])};
       if (has(node, 2)) inputs.push_back(plain(node.inputs[2]));
-      onnx::NodeProto* gemm = add_op("Gemm", node_name(node), inputs);
+      schema::NodeProto* gemm = add_op("Gemm", node_name(node), inputs);
       set_integer(gemm, "transB", 1);
       value = gemm->output(0);
     } else {
@@ -370,7 +374,7 @@ class Exporter {
 
   void add_softmax(const Node& node) {
     const Order order = following(node);
-    onnx::NodeProto* softmax = add_op("Softmax", node_name(node), {in_order(node.inputs[0], order)});
+    schema::NodeProto* softmax = add_op("Softmax", node_name(node), {in_order(node.inputs[0], order)});
     set_integer(softmax, "axis", axis_in(node, order));
     define(node, softmax->output(0), order);
   }
@@ -379,7 +383,7 @@ class Exporter {
     const Order order = following(node);
     std::vector<std::string> inputs;
     for (const int input : node.inputs) inputs.push_back(in_order(input, order));
-    onnx::NodeProto* concat = add_op("Concat", node_name(node), inputs);
+    schema::NodeProto* concat = add_op("Concat", node_name(node), inputs);
     set_integer(concat, "axis", axis_in(node, order));
     define(node, concat->output(0), order);
   }
@@ -470,7 +474,7 @@ class Exporter {
       const std::string name = node_name(node, ("dimension" + std::to_string(d)).c_str());
       parts.back() = add_op("Gather", name, {from, parts.back()})->output(0);
     }
-    onnx::NodeProto* concat = add_op("Concat", node_name(node, "to"), parts);
+    schema::NodeProto* concat = add_op("Concat", node_name(node, "to"), parts);
     set_integer(concat, "axis", 0);
     return concat->output(0);
   }
@@ -483,20 +487,20 @@ class Exporter {
 
   // ---- border -----------------------------------------------------------------------------------
 
-  static onnx::TensorProto::DataType element_type(qn_type type) {
+  static schema::TensorProto::DataType element_type(qn_type type) {
     switch (type) {
-      case QN_F32: return onnx::TensorProto::FLOAT;
-      case QN_F16: return onnx::TensorProto::FLOAT16;
-      case QN_S64: return onnx::TensorProto::INT64;
-      case QN_S8: return onnx::TensorProto::INT8;
-      case QN_U8: return onnx::TensorProto::UINT8;
-      case QN_S32: return onnx::TensorProto::INT32;
-      case QN_BOOL: return onnx::TensorProto::BOOL;
+      case QN_F32: return schema::TensorProto::FLOAT;
+      case QN_F16: return schema::TensorProto::FLOAT16;
+      case QN_S64: return schema::TensorProto::INT64;
+      case QN_S8: return schema::TensorProto::INT8;
+      case QN_U8: return schema::TensorProto::UINT8;
+      case QN_S32: return schema::TensorProto::INT32;
+      case QN_BOOL: return schema::TensorProto::BOOL;
     }
-    return onnx::TensorProto::UNDEFINED;
+    return schema::TensorProto::UNDEFINED;
   }
 
-  void describe(const Port& port, onnx::ValueInfoProto* info) {
+  void describe(const Port& port, schema::ValueInfoProto* info) {
     info->set_name(name_of(port.tensor));
     auto* type = info->mutable_type()->mutable_tensor_type();
     type->set_elem_type(element_type(port.type));
@@ -510,8 +514,8 @@ class Exporter {
     port_types_[port.tensor] = port.type;
     std::string value = name_of(port.tensor);
     if (port.type == QN_F16) {
-      onnx::NodeProto* cast = add_op("Cast", "", {value});
-      set_integer(cast, "to", onnx::TensorProto::FLOAT);
+      schema::NodeProto* cast = add_op("Cast", "", {value});
+      set_integer(cast, "to", schema::TensorProto::FLOAT);
       value = cast->output(0);
     }
     held_[port.tensor] = {value, source_order(tensor(port.tensor).shape.size())};
@@ -523,14 +527,14 @@ class Exporter {
     if (!fresh && at->second == port.type) return;  // an input, or an output twice
     if (!fresh) throw Error("'" + name_of(port.tensor) + "' is an input or output in two types, which ONNX cannot say");
     const std::string value = plain(port.tensor);
-    onnx::NodeProto* node = add_op(port.type == QN_F16 ? "Cast" : "Identity", "", {value});
-    if (port.type == QN_F16) set_integer(node, "to", onnx::TensorProto::FLOAT16);
+    schema::NodeProto* node = add_op(port.type == QN_F16 ? "Cast" : "Identity", "", {value});
+    if (port.type == QN_F16) set_integer(node, "to", schema::TensorProto::FLOAT16);
     node->set_output(0, name_of(port.tensor));
   }
 
   const Graph& graph_;
-  onnx::ModelProto model_;
-  onnx::GraphProto& out_;
+  schema::ModelProto model_;
+  schema::GraphProto& out_;
   int64_t opset_ = base_opset;
   std::map<int, Held> held_;                                // by tensor of ours
   std::map<int, qn_type> port_types_;                       // of inputs and outputs, by tensor
@@ -540,14 +544,17 @@ class Exporter {
 };
 
 }  // namespace
+}  // namespace quern::onnx
+
+namespace quern {
 
 void export_onnx(const Graph& graph, const std::string& path) {
   for (const Tensor& tensor : graph.tensors) {
     if (!tensor.quantization.scales.empty()) throw Error("quantized tensors cannot be exported yet");
   }
   Graph dense = graph;
-  if (make_dense(dense) != QN_OK) throw Error(qn_last_message());
-  write_file(path, Exporter(dense).run());
+  expect_ok(make_dense(dense));
+  write_file(path, onnx::Exporter(dense).run());
 }
 
 }  // namespace quern

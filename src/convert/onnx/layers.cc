@@ -4,10 +4,11 @@
 #include <limits>
 #include <map>
 
+#include "convert/common/fold.h"
 #include "convert/onnx/node.h"
 #include "graph/ir/rules.h"
 
-namespace quern {
+namespace quern::onnx {
 namespace {
 
 // ---- windows ----------------------------------------------------------------------------------
@@ -154,8 +155,7 @@ Values power_of(const OnnxNode& node, float scale, float shift, float exponent) 
   return {node.result(node.builder.power(node.name, node.view(0), scale, shift, exponent))};
 }
 Values sloped(const OnnxNode& node, float slope) {
-  const View& x = node.view(0);
-  return {node.result(node.builder.prelu(node.name, x, {slope}, x.rank() > 1 ? 1 : 0))};
+  return {node.result(node.builder.leaky_relu(node.name, node.view(0), slope))};
 }
 
 Values relu(const OnnxNode& node) { return clamped(node, 0, infinity); }
@@ -208,19 +208,15 @@ Values pow(const OnnxNode& node) {
     if (node.integers(1).values.size() != 1) throw Unsupported{"exponent is not one number"};
     return power_of(node, 1, 0, static_cast<float>(node.integers(1).values[0]));
   }
-  return power_of(node, 1, 0, finite(node.scalar(1), "node '" + node.name + "' (Pow): exponent"));
+  return power_of(node, 1, 0, node.finite(node.scalar(1), "exponent"));
 }
 
 // ---- arithmetic -------------------------------------------------------------------------------
 
-Values binary(const OnnxNode& node, OpKind kind) {
-  if (can_fold(node)) return fold_binary(node);
-  return {node.result(node.builder.binary(kind, node.name, node.view(0), node.view(1)))};
-}
-Values add(const OnnxNode& node) { return binary(node, OpKind::add); }
-Values sub(const OnnxNode& node) { return binary(node, OpKind::sub); }
-Values mul(const OnnxNode& node) { return binary(node, OpKind::mul); }
-Values div(const OnnxNode& node) { return binary(node, OpKind::div); }
+Values add(const OnnxNode& node) { return {arithmetic(node, OpKind::add)}; }
+Values sub(const OnnxNode& node) { return {arithmetic(node, OpKind::sub)}; }
+Values mul(const OnnxNode& node) { return {arithmetic(node, OpKind::mul)}; }
+Values div(const OnnxNode& node) { return {arithmetic(node, OpKind::div)}; }
 
 Values sum(const OnnxNode& node) {
   View total = node.view(0);
@@ -318,8 +314,7 @@ struct Target {
 
 // By how much `size` is always larger than dimension d of the input; 0 if that cannot be said.
 float whole_factor(const OnnxNode& node, const Symbols::Number& size, size_t d) {
-  const Symbols::Number from = {static_cast<int64_t>(node.builder.shape(node.view(0))[d]),
-                                node.builder.symbol(node.view(0), d)};
+  const Symbols::Number from = node.dimension(0, d);
   const int64_t factor = size.value / from.value;
   const bool follows = from.symbol != no_symbol && factor > 0 && factor * from.value == size.value &&
                        node.builder.symbols().product(from, {factor}) == size.symbol;
@@ -421,9 +416,7 @@ Values resize(const OnnxNode& node) {
   Target target;
   if (node.has(2)) target.scales = for_all_axes(node, node.floats(2), std::vector<float>(shape.size(), 1));
   std::vector<Symbols::Number> kept, sizes;
-  for (size_t d = 0; d < shape.size(); ++d) {
-    kept.push_back({static_cast<int64_t>(shape[d]), node.builder.symbol(node.view(0), d)});
-  }
+  for (size_t d = 0; d < shape.size(); ++d) kept.push_back(node.dimension(0, d));
   if (node.symbolic_list("sizes", 3, 11, &sizes)) target.sizes = for_all_axes(node, sizes, kept);
   set_target(node, target, &a);
   return {node.result(node.builder.resize(node.name, node.view(0), a))};
@@ -431,9 +424,8 @@ Values resize(const OnnxNode& node) {
 
 }  // namespace
 
-const OnnxKind* find_onnx_layer(const std::string& op_type) {
-  constexpr size_t many = 256;
-  static const std::map<std::string, OnnxKind> kinds = {
+const OnnxRow* find_layer(const std::string& op_type) {
+  static const OnnxTable kinds = {
       {"Abs", {abs, 1, 1}},
       {"Add", {add, 2, 2}},
       {"AveragePool", {average_pool, 1, 1}},
@@ -450,9 +442,9 @@ const OnnxKind* find_onnx_layer(const std::string& op_type) {
       {"LRN", {lrn, 1, 1}},
       {"LeakyRelu", {leaky_relu, 1, 1}},
       {"MatMul", {mat_mul, 2, 2}},
-      {"Max", {max, 1, many}},
+      {"Max", {max, 1, many_inputs}},
       {"MaxPool", {max_pool, 1, 1}},
-      {"Min", {min, 1, many}},
+      {"Min", {min, 1, many_inputs}},
       {"Mul", {mul, 2, 2}},
       {"Neg", {neg, 1, 1}},
       {"PRelu", {prelu, 2, 2}},
@@ -466,12 +458,11 @@ const OnnxKind* find_onnx_layer(const std::string& op_type) {
       {"Softmax", {softmax, 1, 1}},
       {"Sqrt", {sqrt, 1, 1}},
       {"Sub", {sub, 2, 2}},
-      {"Sum", {sum, 1, many}},
+      {"Sum", {sum, 1, many_inputs}},
       {"Tanh", {tanh, 1, 1}},
       {"Upsample", {upsample, 1, 2}},
   };
-  const auto at = kinds.find(op_type);
-  return at == kinds.end() ? nullptr : &at->second;
+  return find_in(kinds, op_type);
 }
 
-}  // namespace quern
+}  // namespace quern::onnx

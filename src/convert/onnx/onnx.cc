@@ -1,22 +1,22 @@
-// ONNX models: wiring of nodes and the border of the graph. What the operators mean is in onnx_layers and onnx_shapes.
+// ONNX models: wiring of nodes and the border of the graph. What the operators mean is in layers.cc and shapes.cc.
 #include <google/protobuf/stubs/logging.h>
 
 #include <climits>
 #include <filesystem>
-#include <map>
 #include <set>
 
 #include "convert/common/file.h"
+#include "convert/common/wiring.h"
 #include "convert/convert.h"
 #include "convert/onnx/node.h"
 #include "convert/onnx/tensor.h"
 
-namespace quern {
+namespace quern::onnx {
 namespace {
 
 constexpr int64_t oldest_opset = 7, newest_opset = 21;
 
-int64_t opset_of(const onnx::ModelProto& model) {
+int64_t opset_of(const schema::ModelProto& model) {
   int64_t opset = 0;
   for (const auto& import : model.opset_import()) {
     if (import.domain().empty() || import.domain() == "ai.onnx") opset = std::max(opset, import.version());
@@ -29,97 +29,72 @@ int64_t opset_of(const onnx::ModelProto& model) {
 }
 
 // Whatever of the model lies in other files, even if nothing needs it.
-void keep_external_files(const onnx::GraphProto& graph, const std::string& folder, const std::string& target) {
-  for (const onnx::TensorProto& tensor : graph.initializer()) keep_external_file(tensor, folder, target);
-  for (const onnx::NodeProto& node : graph.node()) {
-    for (const onnx::AttributeProto& attribute : node.attribute()) keep_external_file(attribute.t(), folder, target);
+void keep_external_files(const schema::GraphProto& graph, const std::string& folder, const std::string& target) {
+  for (const schema::TensorProto& tensor : graph.initializer()) keep_external_file(tensor, folder, target);
+  for (const schema::NodeProto& node : graph.node()) {
+    for (const schema::AttributeProto& attribute : node.attribute()) keep_external_file(attribute.t(), folder, target);
   }
 }
 
 class Importer {
  public:
-  Importer(const onnx::ModelProto& model, const std::filesystem::path& path)
+  Importer(const schema::ModelProto& model, const std::filesystem::path& path)
       : graph_(model.graph()), opset_(opset_of(model)), folder_(path.parent_path().string()) {
     builder_.set_name(graph_.name());
     allow_file(path);
-    for (const onnx::TensorProto& tensor : graph_.initializer()) {
-      if (!initializers_.emplace(tensor.name(), &tensor).second) {
-        throw Error("initializer '" + tensor.name() + "' is given twice");
-      }
+    for (const schema::TensorProto& tensor : graph_.initializer()) {
+      const Wire wire = wiring_.mention(tensor.name());
+      if (wiring_.is_constant(wire)) throw Error("initializer '" + tensor.name() + "' is given twice");
+      wiring_.define_constant(wire, [this, &tensor] { return read(tensor); });
     }
+    for (const schema::NodeProto& node : graph_.node()) wiring_.add_node(wires(node.input()), wires(node.output()));
   }
 
   Graph import(const std::vector<std::string>& names) {
     std::vector<std::string> outputs = names;
     if (outputs.empty()) {
-      for (const onnx::ValueInfoProto& output : graph_.output()) outputs.push_back(output.name());
+      for (const schema::ValueInfoProto& output : graph_.output()) outputs.push_back(output.name());
     }
     if (outputs.empty()) throw Error("the model has no outputs");
-    mark_needed(outputs);
-    for (const onnx::ValueInfoProto& input : graph_.input()) {
-      if (initializers_.count(input.name()) == 0 && (names.empty() || needed_.count(input.name()) > 0)) {
-        collecting(input.name(), "input", [&] { add_input(input); });
-      }
+    Wires needed;
+    for (const std::string& output : outputs) needed.push_back(wiring_.mention(output));
+    wiring_.need(needed);
+    for (const schema::ValueInfoProto& input : graph_.input()) {
+      const Wire wire = wiring_.mention(input.name());
+      if (wiring_.is_constant(wire) || (!names.empty() && !wiring_.is_needed(wire))) continue;
+      wiring_.collect(input.name(), "input", {wire}, [&] { add_input(input, wire); });
     }
-    for (int i = 0; i < graph_.node_size(); ++i) {
-      if (!node_needed_[static_cast<size_t>(i)]) continue;
-      const onnx::NodeProto& node = graph_.node(i);
-      const bool added = collecting(name_of(node), node.op_type(), [&] { add_node(node); });
-      if (added) continue;
-      for (const std::string& output : node.output()) unknown_.insert(output);
+    for (size_t i = 0; i < static_cast<size_t>(graph_.node_size()); ++i) {
+      if (!wiring_.is_node_needed(i)) continue;
+      const schema::NodeProto& node = graph_.node(static_cast<int>(i));
+      wiring_.collect(name_of(node), node.op_type(), wiring_.outputs(i), [&] { add_node(i, node); });
     }
-    for (const std::string& output : outputs) {
-      collecting(output, "output", [&] { add_output(output); });
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      wiring_.collect(outputs[i], "output", {}, [&] { add_output(outputs[i], needed[i]); });
     }
-    unsupported_.throw_if_any();
+    wiring_.throw_if_unsupported();
     return builder_.finish();
   }
 
  private:
-  static const std::string& name_of(const onnx::NodeProto& node) {
+  static const std::string& name_of(const schema::NodeProto& node) {
     static const std::string nameless;
     if (!node.name().empty()) return node.name();
     return node.output_size() > 0 ? node.output(0) : nameless;
   }
 
-  // False, with an entry in the list, when `body` finds something unsupported.
-  template <class Body>
-  bool collecting(const std::string& name, const std::string& type, Body&& body) {
-    try {
-      body();
-      return true;
-    } catch (const Unsupported& unsupported) {
-      unsupported_.add(name, type, unsupported.reason);
-      return false;
-    }
+  Wires wires(const google::protobuf::RepeatedPtrField<std::string>& names) {
+    Wires wires;
+    for (const std::string& name : names) wires.push_back(name.empty() ? no_wire : wiring_.mention(name));
+    return wires;
   }
 
-  // Follows the outputs backwards; nodes are sorted, so each one is seen after all its readers.
-  void mark_needed(const std::vector<std::string>& outputs) {
-    needed_.insert(outputs.begin(), outputs.end());
-    node_needed_.assign(static_cast<size_t>(graph_.node_size()), 0);
-    for (int i = graph_.node_size(); i-- > 0;) {
-      const onnx::NodeProto& node = graph_.node(i);
-      for (const std::string& output : node.output()) {
-        if (!output.empty() && needed_.count(output) > 0) node_needed_[static_cast<size_t>(i)] = 1;
-      }
-      if (node_needed_[static_cast<size_t>(i)]) needed_.insert(node.input().begin(), node.input().end());
-    }
-  }
-
-  void define(const std::string& name, Value value) {
-    if (initializers_.count(name) > 0 || !values_.emplace(name, std::move(value)).second) {
-      throw Error("tensor '" + name + "' is written twice");
-    }
-  }
-
-  void add_input(const onnx::ValueInfoProto& input) {
-    const bool is_needed = needed_.count(input.name()) > 0;
-    unknown_.insert(input.name());  // until it turns out well
-    const onnx::TypeProto::Tensor& type = input.type().tensor_type();
-    if (type.elem_type() != onnx::TensorProto::FLOAT && type.elem_type() != onnx::TensorProto::FLOAT16) {
-      if (!is_needed) return;
-      throw Unsupported{"type " + std::to_string(type.elem_type())};
+  void add_input(const schema::ValueInfoProto& input, Wire wire) {
+    const schema::TypeProto::Tensor& type = input.type().tensor_type();
+    const std::optional<ElementType> element = element_type(type.elem_type());
+    if (element != ElementType::f32 && element != ElementType::f16) {
+      if (wiring_.is_needed(wire)) throw Unsupported{"type " + std::to_string(type.elem_type())};
+      return wiring_.lose({wire});
     }
     if (!type.has_shape()) throw Unsupported{"without a shape"};
     Shape shape;
@@ -130,12 +105,9 @@ class Importer {
       }
       shape.push_back(dim.dim_value() <= 0 ? 1 : static_cast<size_t>(dim.dim_value()));
     }
-    unknown_.erase(input.name());
-    Value value;
-    value.type = type.elem_type();
-    const qn_type port = value.type == onnx::TensorProto::FLOAT16 ? QN_F16 : QN_F32;
-    value.view = builder_.input(input.name(), shape, port, {});
-    define(input.name(), value);
+    Value value = builder_.input(input.name(), shape, port_type(*element), {});
+    value.type = *element;
+    wiring_.define(wire, std::move(value));
   }
 
   // However many tensors name the same bytes of a file, it counts once.
@@ -145,98 +117,66 @@ class Importer {
     if (!error && files_.insert(file).second) builder_.allow(std::filesystem::file_size(file, error));
   }
 
-  // Null when the tensor depends on something unsupported. Initializers are read when first used.
-  const Value* find(const std::string& name, const std::string& reader) {
-    if (unknown_.count(name) > 0) return nullptr;
-    const auto at = values_.find(name);
-    if (at != values_.end()) return &at->second;
-    const auto initializer = initializers_.find(name);
-    if (initializer == initializers_.end()) {
-      throw Error(reader + " reads '" + name + "', which nothing before it writes");
-    }
-    const onnx::TensorProto& tensor = *initializer->second;
-    if (tensor.data_location() == onnx::TensorProto::EXTERNAL) allow_file(external_file(tensor, folder_));
-    Value value = constant_value(builder_, read_tensor(tensor, folder_));
-    charge_integers(value);
-    return &values_.emplace(name, std::move(value)).first->second;
+  Value read(const schema::TensorProto& tensor) {
+    if (tensor.data_location() == schema::TensorProto::EXTERNAL) allow_file(external_file(tensor, folder_));
+    return constant_value(builder_, read_tensor(tensor, folder_));
   }
 
-  void charge_integers(const Value& value) {
-    if (value.integers != nullptr) builder_.charge(value.integers->values.size() * sizeof(int64_t));
-  }
-
-  void add_node(const onnx::NodeProto& proto) {
+  void add_node(size_t index, const schema::NodeProto& proto) {
     const std::string& name = name_of(proto);
     if (!proto.domain().empty() && proto.domain() != "ai.onnx") throw Unsupported{"of domain " + proto.domain()};
-    const OnnxKind* kind = find_onnx_layer(proto.op_type());
-    if (kind == nullptr) kind = find_onnx_shape(proto.op_type());
-    if (kind == nullptr) throw Unsupported{};
-    std::vector<const Value*> inputs;
-    for (const std::string& input : proto.input()) {
-      inputs.push_back(input.empty() ? nullptr : find(input, "node '" + name + "'"));
-      if (inputs.back() != nullptr || input.empty()) continue;
-      for (const std::string& output : proto.output()) unknown_.insert(output);
-      return;  // the cause is in the list already
-    }
-    const OnnxNode node(builder_, proto, name, opset_, folder_, inputs);
-    if (inputs.size() < kind->min_inputs || inputs.size() > kind->max_inputs) {
-      node.fail("has " + std::to_string(inputs.size()) + " inputs");
-    }
+    const OnnxRow* row = find_layer(proto.op_type());
+    if (row == nullptr) row = find_shape(proto.op_type());
+    if (row == nullptr) throw Unsupported{};
+    const auto inputs = wiring_.values(index, "node '" + name + "'");
+    if (!inputs) return;  // the cause is in the list already
+    const OnnxNode node(builder_, proto, name, opset_, folder_, *inputs);
+    node.expect_inputs(row->min_inputs, row->max_inputs);
     // What is read counts too: many nodes may read much and give little.
-    for (const Value* input : inputs) {
-      if (input != nullptr) charge_integers(*input);
+    for (const Value* input : *inputs) {
+      if (input != nullptr) charge_integers(builder_, *input);
     }
-    const Values values = kind->import(node);
-    for (const Value& value : values) charge_integers(value);
+    const Values values = row->import(node);
+    for (const Value& value : values) charge_integers(builder_, value);
     if (const std::string attribute = node.unread_attribute(); !attribute.empty()) {
       throw Unsupported{"attribute " + attribute};
     }
-    for (int i = 0; i < proto.output_size(); ++i) {
-      const bool has_value = static_cast<size_t>(i) < values.size();
-      if (!has_value && needed_.count(proto.output(i)) > 0 && !proto.output(i).empty()) {
-        throw Unsupported{"output " + std::to_string(i)};
-      }
-      if (has_value && !proto.output(i).empty()) define(proto.output(i), values[static_cast<size_t>(i)]);
-    }
+    wiring_.define_outputs(index, values);
   }
 
-  void add_output(const std::string& name) {
-    if (values_.count(name) == 0 && unknown_.count(name) == 0 && initializers_.count(name) == 0) {
-      throw Error("the model has no tensor '" + name + "'");
-    }
-    const Value* value = find(name, "the model");
+  void add_output(const std::string& name, Wire wire) {
+    if (wiring_.is_unknown(wire)) throw Error("the model has no tensor '" + name + "'");
+    const Value* value = wiring_.value(wire, "the model");
     if (value == nullptr) return;
     if (!value->view) throw Unsupported{"integers that are known at import"};
-    builder_.output(value->view, name, value->type == onnx::TensorProto::FLOAT16 ? QN_F16 : QN_F32);
+    builder_.output(value->view, name, port_type(value->type));
   }
 
-  const onnx::GraphProto& graph_;
+  const schema::GraphProto& graph_;
   const int64_t opset_;
   const std::string folder_;
   Builder builder_{"onnx"};
+  Wiring wiring_{builder_};
   std::set<std::filesystem::path> files_;  // that constants are read from
-  std::map<std::string, const onnx::TensorProto*> initializers_;
-  std::map<std::string, Value> values_;
-  std::set<std::string> needed_;
-  std::vector<char> node_needed_;
-  std::set<std::string> unknown_;  // depend on something unsupported
-  UnsupportedList unsupported_;
 };
 
 }  // namespace
+}  // namespace quern::onnx
+
+namespace quern {
 
 Graph import_onnx(const std::string& path, const ImportOptions& options) {
   const google::protobuf::LogSilencer silence;  // errors are ours to tell
-  onnx::ModelProto model;
+  onnx::schema::ModelProto model;
   {
     const std::string content = read_file(path, INT_MAX);
     if (!model.ParseFromString(content) || !model.has_graph()) throw Error(path + ": not an ONNX model, or damaged");
   }
   try {
     if (!options.target.empty()) {
-      keep_external_files(model.graph(), std::filesystem::path(path).parent_path().string(), options.target);
+      onnx::keep_external_files(model.graph(), std::filesystem::path(path).parent_path().string(), options.target);
     }
-    return Importer(model, path).import(options.outputs);
+    return onnx::Importer(model, path).import(options.outputs);
   } catch (const Error& error) {
     throw Error(path + ": " + error.what());
   }

@@ -1,39 +1,22 @@
 #include "convert/onnx/tensor.h"
 
-#include <fp16.h>
-
 #include <charconv>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <limits>
 
 #include "base/math.h"
 #include "convert/common/file.h"
 
-namespace quern {
+namespace quern::onnx {
 namespace {
 
-using onnx::TensorProto;
+using namespace convert;
+using schema::TensorProto;
 
 constexpr int max_rank = 16;  // the graph's own limit is lower, but what is only worked with at import may have more
 
 [[noreturn]] void fail(const TensorProto& tensor, const std::string& what) {
   throw Error("tensor '" + tensor.name() + "': " + what);
-}
-
-size_t element_size(int32_t type) {
-  switch (type) {
-    case TensorProto::DOUBLE:
-    case TensorProto::INT64: return 8;
-    case TensorProto::FLOAT:
-    case TensorProto::INT32: return 4;
-    case TensorProto::FLOAT16: return 2;
-    case TensorProto::UINT8:
-    case TensorProto::INT8:
-    case TensorProto::BOOL: return 1;
-    default: return 0;
-  }
 }
 
 Shape shape_of(const TensorProto& tensor, size_t* count) {
@@ -105,56 +88,45 @@ std::string external_bytes(const TensorProto& tensor, const std::string& folder,
 
 // ---- numbers ----------------------------------------------------------------------------------
 
-template <class Stored, class To>
-void convert_raw(const std::string& raw, std::vector<To>* out) {
-  out->resize(raw.size() / sizeof(Stored));
-  for (size_t i = 0; i < out->size(); ++i) {
-    Stored value;
-    std::memcpy(&value, raw.data() + i * sizeof value, sizeof value);
-    (*out)[i] = static_cast<To>(value);
-  }
+// A file may have its numbers in a list of a wider type than theirs.
+template <class T, class List>
+Array narrowed(ElementType type, const Shape& shape, const List& list) {
+  return make_array<T>(type, shape, std::vector<T>(list.begin(), list.end()));
 }
 
-void read_raw(const TensorProto& tensor, const std::string& raw, Numbers* numbers) {
-  switch (numbers->type) {
-    case TensorProto::FLOAT: return convert_raw<float>(raw, &numbers->floats);
-    case TensorProto::DOUBLE: return convert_raw<double>(raw, &numbers->floats);
-    case TensorProto::INT64: return convert_raw<int64_t>(raw, &numbers->integers);
-    case TensorProto::INT32: return convert_raw<int32_t>(raw, &numbers->integers);
-    case TensorProto::INT8: return convert_raw<int8_t>(raw, &numbers->integers);
-    case TensorProto::UINT8:
-    case TensorProto::BOOL: return convert_raw<uint8_t>(raw, &numbers->integers);
-    case TensorProto::FLOAT16: {
-      std::vector<uint16_t> bits;
-      convert_raw<uint16_t>(raw, &bits);
-      for (const uint16_t b : bits) numbers->floats.push_back(fp16_ieee_to_fp32_value(b));
-      return;
-    }
-    default: fail(tensor, "has an unknown type");
+Array typed_fields(const TensorProto& tensor, ElementType type, const Shape& shape) {
+  switch (type) {
+    case ElementType::f32: return narrowed<float>(type, shape, tensor.float_data());
+    case ElementType::f64: return narrowed<double>(type, shape, tensor.double_data());
+    case ElementType::i64: return narrowed<int64_t>(type, shape, tensor.int64_data());
+    case ElementType::s32: return narrowed<int32_t>(type, shape, tensor.int32_data());
+    case ElementType::f16: return narrowed<uint16_t>(type, shape, tensor.int32_data());
+    case ElementType::s8: return narrowed<int8_t>(type, shape, tensor.int32_data());
+    case ElementType::u8:
+    case ElementType::boolean: break;
   }
+  return narrowed<uint8_t>(type, shape, tensor.int32_data());
 }
 
-void read_typed_fields(const TensorProto& tensor, Numbers* numbers) {
-  switch (numbers->type) {
-    case TensorProto::FLOAT: numbers->floats.assign(tensor.float_data().begin(), tensor.float_data().end()); return;
-    case TensorProto::DOUBLE: numbers->floats.assign(tensor.double_data().begin(), tensor.double_data().end()); return;
-    case TensorProto::FLOAT16:
-      for (const int32_t bits : tensor.int32_data()) {
-        numbers->floats.push_back(fp16_ieee_to_fp32_value(static_cast<uint16_t>(bits)));
-      }
-      return;
-    case TensorProto::INT64: numbers->integers.assign(tensor.int64_data().begin(), tensor.int64_data().end()); return;
-    default: numbers->integers.assign(tensor.int32_data().begin(), tensor.int32_data().end());
-  }
+Array raw_bytes(ElementType type, const Shape& shape, const std::string& bytes) {
+  return {type, shape, {bytes.begin(), bytes.end()}};
 }
 
 }  // namespace
 
-bool is_float_type(int32_t type) {
-  return type == TensorProto::FLOAT || type == TensorProto::FLOAT16 || type == TensorProto::DOUBLE;
+std::optional<ElementType> element_type(int32_t type) {
+  switch (type) {
+    case TensorProto::FLOAT: return ElementType::f32;
+    case TensorProto::FLOAT16: return ElementType::f16;
+    case TensorProto::DOUBLE: return ElementType::f64;
+    case TensorProto::INT64: return ElementType::i64;
+    case TensorProto::INT32: return ElementType::s32;
+    case TensorProto::INT8: return ElementType::s8;
+    case TensorProto::UINT8: return ElementType::u8;
+    case TensorProto::BOOL: return ElementType::boolean;
+    default: return std::nullopt;
+  }
 }
-
-bool is_integer_type(int32_t type) { return element_size(type) != 0 && !is_float_type(type); }
 
 std::filesystem::path external_file(const TensorProto& tensor, const std::string& folder) {
   return path_inside(tensor, folder, location_of(tensor));
@@ -165,27 +137,27 @@ void keep_external_file(const TensorProto& tensor, const std::string& folder, co
   keep_source((std::filesystem::path(folder) / location_of(tensor)).string(), target);
 }
 
-Numbers read_tensor(const TensorProto& tensor, const std::string& folder) {
-  Numbers numbers;
-  numbers.type = tensor.data_type();
-  const size_t size = element_size(numbers.type);
-  if (size == 0) throw Unsupported{"tensor '" + tensor.name() + "' of type " + std::to_string(numbers.type)};
+Array read_tensor(const TensorProto& tensor, const std::string& folder) {
+  const std::optional<ElementType> type = element_type(tensor.data_type());
+  if (!type) throw Unsupported{"tensor '" + tensor.name() + "' of type " + std::to_string(tensor.data_type())};
   size_t count;
-  numbers.shape = shape_of(tensor, &count);
+  const Shape shape = shape_of(tensor, &count);
+  const size_t bytes = count * element_size(*type);
   if (tensor.data_location() == TensorProto::EXTERNAL) {
-    read_raw(tensor, external_bytes(tensor, folder, count * size), &numbers);
-  } else if (tensor.has_raw_data()) {
-    if (tensor.raw_data().size() != count * size) {
-      fail(tensor,
-           "holds " + std::to_string(tensor.raw_data().size()) + " bytes instead of " + std::to_string(count * size));
-    }
-    read_raw(tensor, tensor.raw_data(), &numbers);
-  } else {
-    read_typed_fields(tensor, &numbers);
+    return raw_bytes(*type, shape, external_bytes(tensor, folder, bytes));
   }
-  const size_t found = is_float_type(numbers.type) ? numbers.floats.size() : numbers.integers.size();
-  if (found != count) fail(tensor, "holds " + std::to_string(found) + " numbers instead of " + std::to_string(count));
-  return numbers;
+  if (tensor.has_raw_data()) {
+    const std::string& raw = tensor.raw_data();
+    if (raw.size() != bytes) {
+      fail(tensor, "holds " + std::to_string(raw.size()) + " bytes instead of " + std::to_string(bytes));
+    }
+    return raw_bytes(*type, shape, raw);
+  }
+  Array array = typed_fields(tensor, *type, shape);
+  if (array.elements() != count) {
+    fail(tensor, "holds " + std::to_string(array.elements()) + " numbers instead of " + std::to_string(count));
+  }
+  return array;
 }
 
-}  // namespace quern
+}  // namespace quern::onnx

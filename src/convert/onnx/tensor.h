@@ -1,34 +1,26 @@
-// Constants of an ONNX file as plain numbers.
+// Constants of an ONNX file.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
-#include <vector>
 
-#include "convert/common/layout.h"
+#include "convert/common/values.h"
 #include "convert/onnx/onnx.pb.h"
 
-namespace quern {
+namespace quern::onnx {
 
-// Whatever floating-point type the file has becomes float, whatever integer or boolean type int64.
-struct Numbers {
-  int32_t type = 0;  // of onnx::TensorProto::DataType
-  Shape shape;       // may have zeros
-  std::vector<float> floats;
-  std::vector<int64_t> integers;
-};
-
-bool is_float_type(int32_t type);
-bool is_integer_type(int32_t type);
+// What our importers call a schema::TensorProto::DataType; nothing for types that they do not read.
+std::optional<convert::ElementType> element_type(int32_t type);
 
 // Of a tensor whose data lies outside the model: where. Links are resolved; throws if it leads out of the folder.
-std::filesystem::path external_file(const onnx::TensorProto& tensor, const std::string& folder);
+std::filesystem::path external_file(const schema::TensorProto& tensor, const std::string& folder);
 
 // Throws if writing `target` would replace what the tensor's data is read from.
-void keep_external_file(const onnx::TensorProto& tensor, const std::string& folder, const std::string& target);
+void keep_external_file(const schema::TensorProto& tensor, const std::string& folder, const std::string& target);
 
 // `folder`: of the model, where external data lies; nothing outside it is read. Throws Unsupported for other types.
-Numbers read_tensor(const onnx::TensorProto& tensor, const std::string& folder);
+convert::Array read_tensor(const schema::TensorProto& tensor, const std::string& folder);
 
-}  // namespace quern
+}  // namespace quern::onnx

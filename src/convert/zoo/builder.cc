@@ -5,7 +5,7 @@
 
 #include "convert/common/error.h"
 
-namespace quern {
+namespace quern::zoo {
 namespace {
 
 // What an activation function makes of normally distributed values with mean 0 and mean square `before`.
@@ -37,12 +37,12 @@ String text(const std::string& name) { return String(name); }
 
 }  // namespace
 
-ZooBuilder::ZooBuilder(const std::string& name, uint64_t seed) : seed_(seed) {
+Builder::Builder(const std::string& name, uint64_t seed) : seed_(seed) {
   graph_.source = "zoo";
   graph_.name = text(name);
 }
 
-ZooValue ZooBuilder::input(size_t side) {
+Value Builder::input(size_t side) {
   const int user = add_tensor(graph_, "input", QN_F32, {1, 3, side, side});
   Port port;
   port.tensor = user;
@@ -54,15 +54,15 @@ ZooValue ZooBuilder::input(size_t side) {
   return {add_node(graph_, OpKind::transpose, "input/nhwc", {user}, attributes), side, side, 3, 0, 1};
 }
 
-ZooValue ZooBuilder::node(const std::string& name, OpKind kind, const Vector<int>& inputs, const Attributes& attributes,
-                          const ZooValue& like) {
-  ZooValue value = like;
+Value Builder::node(const std::string& name, OpKind kind, const Vector<int>& inputs, const Attributes& attributes,
+                    const Value& like) {
+  Value value = like;
   value.tensor = add_node(graph_, kind, text(name), inputs, attributes);
   return value;
 }
 
-ZooBuilder::Filters ZooBuilder::filters(const std::string& name, size_t count, const Vector<size_t>& filter,
-                                        double square, double bias) {
+Builder::Filters Builder::filters(const std::string& name, size_t count, const Vector<size_t>& filter, double square,
+                                  double bias) {
   Random random(seed_ * 0x2545f4914f6cdd1du + ++drawn_);
   size_t length = 1;
   Vector<size_t> shape = {count};
@@ -93,13 +93,13 @@ ZooBuilder::Filters ZooBuilder::filters(const std::string& name, size_t count, c
           add_constant(graph_, text(name + ".bias"), QN_F32, {count}, biases.data())};
 }
 
-ZooValue ZooBuilder::activated(const std::string& name, ZooValue value, Activation act) {
+Value Builder::activated(const std::string& name, Value value, Activation act) {
   if (act == Activation::hard_swish)
     value.tensor = add_node(graph_, OpKind::hard_swish, text(name + "/hard_swish"), {value.tensor}, {});
   return value;
 }
 
-ZooValue ZooBuilder::convolve(const std::string& name, const ZooValue& x, const ConvShape& shape, size_t groups) {
+Value Builder::convolve(const std::string& name, const Value& x, const ConvShape& shape, size_t groups) {
   const size_t padding = shape.padding == SIZE_MAX ? (shape.kernel - 1) / 2 : shape.padding;
   Attributes attributes;
   attributes.kernel = {shape.kernel, shape.kernel};
@@ -116,20 +116,19 @@ ZooValue ZooBuilder::convolve(const std::string& name, const ZooValue& x, const 
   attributes.max = m.max;
   const Filters f =
       filters(name, shape.out, {shape.kernel, shape.kernel, x.c / groups}, m.before / (x.square * inside), 0.1);
-  const ZooValue like = {no_tensor, out_h, out_w, shape.out, m.mean, m.square};
+  const Value like = {no_tensor, out_h, out_w, shape.out, m.mean, m.square};
   return activated(name, node(name, OpKind::conv2d, {x.tensor, f.weights, f.bias}, attributes, like), shape.act);
 }
 
-ZooValue ZooBuilder::conv(const std::string& name, const ZooValue& x, const ConvShape& shape) {
+Value Builder::conv(const std::string& name, const Value& x, const ConvShape& shape) {
   return convolve(name, x, shape, 1);
 }
 
-ZooValue ZooBuilder::depthwise(const std::string& name, const ZooValue& x, size_t kernel, size_t stride,
-                               Activation act) {
+Value Builder::depthwise(const std::string& name, const Value& x, size_t kernel, size_t stride, Activation act) {
   return convolve(name, x, {x.c, kernel, stride, act}, x.c);
 }
 
-ZooValue ZooBuilder::fully_connected(const std::string& name, const ZooValue& x, size_t out, Activation act) {
+Value Builder::fully_connected(const std::string& name, const Value& x, size_t out, Activation act) {
   const size_t length = x.h * x.w * x.c;
   const int in = x.flat ? x.tensor : flatten(name + "/flat", x);
   const Moments m = moments(act, 1);
@@ -137,35 +136,35 @@ ZooValue ZooBuilder::fully_connected(const std::string& name, const ZooValue& x,
   attributes.min = m.min;
   attributes.max = m.max;
   const Filters f = filters(name, out, {length}, m.before / x.square, 0.1);
-  const ZooValue like = {no_tensor, 1, 1, out, m.mean, m.square, true};
+  const Value like = {no_tensor, 1, 1, out, m.mean, m.square, true};
   return activated(name, node(name, OpKind::fully_connected, {in, f.weights, f.bias}, attributes, like), act);
 }
 
-ZooValue ZooBuilder::max_pool(const std::string& name, const ZooValue& x, size_t kernel, size_t stride, size_t padding,
-                              double growth, bool ceil_mode) {
+Value Builder::max_pool(const std::string& name, const Value& x, size_t kernel, size_t stride, size_t padding,
+                        double growth, bool ceil_mode) {
   Attributes attributes;
   attributes.kernel = {kernel, kernel};
   attributes.stride = {stride, stride};
   attributes.padding = {padding, padding, padding, padding};
   attributes.ceil_mode = ceil_mode;
   const size_t up = ceil_mode ? stride - 1 : 0;
-  const ZooValue like = {no_tensor,
-                         (x.h + 2 * padding - kernel + up) / stride + 1,
-                         (x.w + 2 * padding - kernel + up) / stride + 1,
-                         x.c,
-                         x.mean * std::sqrt(growth),
-                         x.square * growth};
+  const Value like = {no_tensor,
+                      (x.h + 2 * padding - kernel + up) / stride + 1,
+                      (x.w + 2 * padding - kernel + up) / stride + 1,
+                      x.c,
+                      x.mean * std::sqrt(growth),
+                      x.square * growth};
   return node(name, OpKind::max_pool, {x.tensor}, attributes, like);
 }
 
-ZooValue ZooBuilder::global_average(const std::string& name, const ZooValue& x) {
+Value Builder::global_average(const std::string& name, const Value& x) {
   // Between the square of the mean (pixels independent) and the mean square (pixels alike).
   const double square = (x.mean * x.mean + x.square) / 2;
   return node(name, OpKind::global_average_pool, {x.tensor}, {}, {no_tensor, 1, 1, x.c, x.mean, square});
 }
 
-ZooValue ZooBuilder::add(const std::string& name, const ZooValue& a, const ZooValue& b, Activation act) {
-  ZooValue like = a;
+Value Builder::add(const std::string& name, const Value& a, const Value& b, Activation act) {
+  Value like = a;
   like.mean = a.mean + b.mean;
   like.square = a.square + b.square + 2 * a.mean * b.mean;
   Attributes attributes;
@@ -183,7 +182,7 @@ ZooValue ZooBuilder::add(const std::string& name, const ZooValue& a, const ZooVa
   return node(name, OpKind::add, {a.tensor, b.tensor}, attributes, like);
 }
 
-ZooValue ZooBuilder::scale_relu(const std::string& name, const ZooValue& x) {
+Value Builder::scale_relu(const std::string& name, const Value& x) {
   Random random(seed_ * 0x2545f4914f6cdd1du + ++drawn_);
   const double factor = std::sqrt(2 / x.square);
   Vector<float> scale(x.c), bias(x.c);
@@ -196,16 +195,16 @@ ZooValue ZooBuilder::scale_relu(const std::string& name, const ZooValue& x) {
   Attributes attributes;
   attributes.min = 0;
   const Moments m = moments(Activation::relu, 1);
-  ZooValue like = x;
+  Value like = x;
   like.mean = m.mean;
   like.square = m.square;
   return node(name, OpKind::scale, {inputs[0], inputs[1], inputs[2]}, attributes, like);
 }
 
-ZooValue ZooBuilder::squeeze_excite(const std::string& name, const ZooValue& x, size_t channels) {
-  const ZooValue mean = global_average(name + ".mean", x);
-  const ZooValue squeezed = conv(name + ".squeeze", mean, {channels, 1, 1, Activation::relu});
-  const ZooValue excited = conv(name + ".excite", squeezed, {.out = x.c, .square = 1});
+Value Builder::squeeze_excite(const std::string& name, const Value& x, size_t channels) {
+  const Value mean = global_average(name + ".mean", x);
+  const Value squeezed = conv(name + ".squeeze", mean, {channels, 1, 1, Activation::relu});
+  const Value excited = conv(name + ".excite", squeezed, {.out = x.c, .square = 1});
   Attributes line;  // the hard sigmoid: x / 6 + 1/2 within [0, 1]
   line.alpha = 1.0f / 6;
   line.beta = 0.5f;
@@ -215,18 +214,18 @@ ZooValue ZooBuilder::squeeze_excite(const std::string& name, const ZooValue& x, 
   clamp.min = 0;
   clamp.max = 1;
   const int gate = add_node(graph_, OpKind::clamp, text(name + ".gate"), {raw}, clamp);
-  ZooValue like = x;
+  Value like = x;
   like.mean = x.mean / 2;
   like.square = x.square * (0.25 + 1.0 / 36);
   return node(name, OpKind::mul, {x.tensor, gate}, {}, like);
 }
 
-ZooValue ZooBuilder::concat(const std::string& name, const Vector<ZooValue>& parts) {
-  ZooValue like = parts[0];
+Value Builder::concat(const std::string& name, const Vector<Value>& parts) {
+  Value like = parts[0];
   like.c = 0;
   like.mean = like.square = 0;
   Vector<int> tensors;
-  for (const ZooValue& part : parts) {
+  for (const Value& part : parts) {
     tensors.push_back(part.tensor);
     like.c += part.c;
     like.mean += part.mean * static_cast<double>(part.c);
@@ -238,15 +237,15 @@ ZooValue ZooBuilder::concat(const std::string& name, const Vector<ZooValue>& par
   return like;
 }
 
-ZooValue ZooBuilder::channels(const std::string& name, const ZooValue& x, size_t begin, size_t end) {
+Value Builder::channels(const std::string& name, const Value& x, size_t begin, size_t end) {
   Attributes attributes;
   attributes.values = {0, 0, 0, static_cast<int64_t>(begin), -1, -1, -1, static_cast<int64_t>(end)};
-  ZooValue like = x;
+  Value like = x;
   like.c = end - begin;
   return node(name, OpKind::slice, {x.tensor}, attributes, like);
 }
 
-ZooValue ZooBuilder::shuffle(const std::string& name, const ZooValue& x, size_t groups) {
+Value Builder::shuffle(const std::string& name, const Value& x, size_t groups) {
   Attributes split, swap, merge;
   split.values = {0, 0, 0, static_cast<int64_t>(groups), static_cast<int64_t>(x.c / groups)};
   swap.values = {0, 1, 2, 4, 3};
@@ -256,30 +255,30 @@ ZooValue ZooBuilder::shuffle(const std::string& name, const ZooValue& x, size_t 
   return node(name, OpKind::reshape, {swapped}, merge, x);
 }
 
-int ZooBuilder::flatten(const std::string& name, const ZooValue& x, size_t columns) {
+int Builder::flatten(const std::string& name, const Value& x, size_t columns) {
   Attributes attributes;
   attributes.values = {0, -1};
   if (columns != 0) attributes.values.push_back(static_cast<int64_t>(columns));
   return add_node(graph_, OpKind::reshape, text(name), {x.tensor}, attributes);
 }
 
-int ZooBuilder::join(const std::string& name, const Vector<int>& tensors, int axis) {
+int Builder::join(const std::string& name, const Vector<int>& tensors, int axis) {
   Attributes attributes;
   attributes.axis = axis;
   return add_node(graph_, OpKind::concat, text(name), tensors, attributes);
 }
 
-int ZooBuilder::softmax(const std::string& name, int tensor, int axis) {
+int Builder::softmax(const std::string& name, int tensor, int axis) {
   Attributes attributes;
   attributes.axis = axis;
   return add_node(graph_, OpKind::softmax, text(name), {tensor}, attributes);
 }
 
-void ZooBuilder::output(const std::string& name, int tensor) {
+void Builder::output(const std::string& name, int tensor) {
   graph_.tensors[static_cast<size_t>(tensor)].name = text(name);
   Port port;
   port.tensor = tensor;
   graph_.outputs.push_back(port);
 }
 
-}  // namespace quern
+}  // namespace quern::zoo

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace quern {
+namespace quern::zoo {
 
 // The splitmix64 generator.
 class Random {
@@ -32,4 +32,4 @@ class Random {
   uint64_t state_;
 };
 
-}  // namespace quern
+}  // namespace quern::zoo

@@ -1,7 +1,7 @@
 // Reference architectures with random weights: what benchmarks and tests run when no trained model is at hand.
 //
-// Weights depend on the name of the network and the seed alone, bit for bit on every platform (zoo_random.h), and are
-// scaled so that activations keep a variance near one from the first layer to the last (zoo_builder.h).
+// Weights depend on the name of the network and the seed alone, bit for bit on every platform (random.h), and are
+// scaled so that activations keep a variance near one from the first layer to the last (builder.h).
 #pragma once
 
 #include <cstdint>

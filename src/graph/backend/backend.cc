@@ -5,11 +5,14 @@
 
 #include "base/status.h"
 #include "graph/ir/rules.h"
+#include "graph/plan/conversions.h"
 
 namespace quern {
 namespace {
 
-constexpr const Backend* table[] = {&cpu_backend};
+// In the order in which they are asked.
+const Backend* table[max_backends] = {&cpu_backend};
+size_t count = 1;
 
 // A transpose that moves dimensions of 1 alone leaves the elements where they are.
 bool keeps_order(const Shape& shape, const Vector<int64_t>& permutation) {
@@ -24,12 +27,27 @@ bool keeps_order(const Shape& shape, const Vector<int64_t>& permutation) {
 
 }  // namespace
 
-std::span<const Backend* const> backends() { return table; }
+void (*between_backends)(Model&) = nullptr;
+
+qn_status add_backend(const Backend& backend) {
+  if (count == max_backends) return fail(QN_INVALID_ARGUMENT, "more than %zu backends", max_backends);
+  std::copy_backward(table, table + count, table + count + 1);
+  table[0] = &backend;
+  ++count;
+  between_backends = place_conversions;
+  return QN_OK;
+}
+
+void remove_backend(const Backend& backend) {
+  count = static_cast<size_t>(std::remove(table, table + count, &backend) - table);
+}
 
 const Backend* find_backend(const Graph& graph, const Node& node) {
-  const auto found =
-      std::find_if(std::begin(table), std::end(table), [&](const Backend* b) { return b->claims(graph, node); });
-  return found == std::end(table) ? nullptr : *found;
+  if (!has_backends) return cpu_backend.claims(graph, node) ? &cpu_backend : nullptr;
+  for (size_t i = 0; i < count; ++i) {
+    if (table[i]->claims(graph, node)) return table[i];
+  }
+  return nullptr;
 }
 
 bool is_view(const Graph& graph, const Node& node) {
@@ -45,6 +63,10 @@ bool is_view(const Graph& graph, const Node& node) {
   }
 }
 
+bool is_read_by_runs(const Node& node, size_t input) {
+  return node.inputs[input] != no_tensor && (input == 0 || !has_parameters(node.kind));
+}
+
 qn_tensor describe(const Tensor& tensor) {
   qn_tensor result = {};
   result.type = tensor.type;
@@ -57,22 +79,24 @@ qn_tensor describe(const Tensor& tensor) {
 }
 
 qn_status evaluate(const Graph& graph, const Node& node, Buffer* output) {
-  Vector<const void*> inputs;
-  for (const int input : node.inputs) inputs.push_back(input == no_tensor ? nullptr : constant_floats(graph, input));
+  Vector<Location> inputs;
+  for (const int input : node.inputs) {
+    inputs.push_back({input == no_tensor ? nullptr : const_cast<float*>(constant_floats(graph, input))});
+  }
   const Tensor& out = graph.tensors[static_cast<size_t>(node.outputs[0])];
   size_t bytes;
   if (!tensor_size(out.type, out.shape, &bytes)) return fail_node(node, "the size of the output overflows");
   Buffer result(bytes);
   if (is_view(graph, node)) {
-    std::memcpy(result.data(), inputs[0], bytes);
+    std::memcpy(result.data(), inputs[0].block, bytes);
   } else {
     std::unique_ptr<NodeOperator> op;
     std::unique_ptr<NodePlan> plan;
     QN_TRY(cpu_backend.create(graph, node, nullptr, &op));
     QN_TRY(op->plan(graph, node, {}, &plan));
     const Buffer workspace(plan->workspace_size());
-    void* const outputs[] = {result.data()};
-    QN_TRY(plan->run(inputs.data(), outputs, workspace.data(), nullptr));
+    const Location outputs[] = {{result.data()}};
+    QN_TRY(plan->run({inputs.data(), inputs.size()}, outputs, {workspace.data()}, nullptr));
   }
   *output = std::move(result);
   return QN_OK;

@@ -1,13 +1,16 @@
 // Who runs nodes.
 //
-// A backend is one entry of backends(). A model asks the entries in order which of them claims a node and lets that one
-// make the node's operator; a session plans the operator for its shapes and runs the plan. Another backend, the
-// operators of another library or of a host are further entries; nothing else changes.
+// A model asks the backends in order which of them claims a node and lets that one make the node's operator; a session
+// plans the operator for its shapes and runs the plan. The CPU is the last to be asked; another backend, the operators
+// of another library or of a host come before it (add_backend). A backend may have a memory of its own: what its nodes
+// read and write lies there, and nodes that copy stand where tensors go from one memory to another (plan/conversions.h).
 #pragma once
 
 #include <memory>
 #include <span>
 
+#include "base/needs.h"
+#include "graph/backend/memory.h"
 #include "graph/ir/ir.h"
 
 namespace quern {
@@ -46,11 +49,12 @@ struct PlanInfo {
 class NodePlan : public Allocated {
  public:
   virtual ~NodePlan() = default;
-  // Bytes of memory, aligned to 64, that a run uses and that nothing relies on between runs.
+  // Bytes of the backend's memory, aligned to 64, that a run uses and that nothing relies on between runs.
   virtual size_t workspace_size() const = 0;
   virtual PlanInfo info() const = 0;
-  // One address per input of the node (NULL where absent) and output. `workspace` may be NULL where none is needed.
-  virtual qn_status run(const void* const* inputs, void* const* outputs, void* workspace,
+  // One location per input that the plan was made for and per output, all of them in the backend's memory, but for
+  // parameters (weights and the like), which stay where the graph has them. `parallel` may be NULL: one task at a time.
+  virtual qn_status run(std::span<const Location> inputs, std::span<const Location> outputs, const Location& workspace,
                         const qn_parallel* parallel) const = 0;
 };
 
@@ -58,7 +62,7 @@ class NodePlan : public Allocated {
 class NodeOperator : public Allocated {
  public:
   virtual ~NodeOperator() = default;
-  // The output may lie in the buffer of this input, if they have the same shape.
+  // The output, if it is the only one, may lie where this input does, if they have the same shape.
   virtual bool in_place(size_t input) const = 0;
   // Inputs and output may lie within larger tensors, with strides.
   virtual bool strided() const = 0;
@@ -80,18 +84,29 @@ class NodeOperator : public Allocated {
 
 struct Backend {
   const char* name;
+  const Memory* memory;  // that its nodes compute in; NULL: the host's
   bool (*claims)(const Graph& graph, const Node& node);
   // The constants of the graph outlive the operator.
   qn_status (*create)(const Graph& graph, const Node& node, qn_weights_cache* cache,
                       std::unique_ptr<NodeOperator>* made);
-  // Waits until everything that run() began is done; called before anybody else touches the data. NULL: run() waits.
-  void (*synchronise)();
+  // Waits until all that was begun is done, by runs of nodes and copies of the memory; called before anybody else
+  // touches the data, and after a failure. Reports what went wrong meanwhile. NULL: nothing returns before it is done.
+  qn_status (*synchronise)();
 };
 
 extern const Backend cpu_backend;
 
-// In the order in which they are asked.
-std::span<const Backend* const> backends();
+// Adds a backend, to be asked before those that are there already. It outlives the models that are loaded from now on,
+// and no model is being loaded at this time. Fails where there are too many.
+constexpr size_t max_backends = has_backends ? 8 : 1;
+qn_status add_backend(const Backend& backend);
+// Models that are loaded from now on do without it.
+void remove_backend(const Backend& backend);
+
+// place_conversions() of plan/conversions.h, once a backend has been added. NULL before, so that programs that add none,
+// and libquern.so, are linked without it.
+struct Model;
+extern void (*between_backends)(Model& model);
 
 // The first backend that claims the node; NULL when none does.
 const Backend* find_backend(const Graph& graph, const Node& node);
@@ -101,6 +116,9 @@ bool is_view(const Graph& graph, const Node& node);
 
 // Runs a node whose inputs are all constants. `output` receives the dense result.
 qn_status evaluate(const Graph& graph, const Node& node, Buffer* output);
+
+// Does a run of the node read this input? Parameters went into the operator.
+bool is_read_by_runs(const Node& node, size_t input);
 
 // Description of a tensor with a known shape.
 qn_tensor describe(const Tensor& tensor);

@@ -293,6 +293,12 @@ qn_status create_operator(const NodeView& view, qn_weights_cache* cache, qn_oper
   return QN_UNSUPPORTED;
 }
 
+constexpr size_t most_inputs = std::max({
+#define QN_OP(kind, min_inputs, max_inputs) size_t{max_inputs},
+#include "graph/ir/op.inc"
+#undef QN_OP
+});
+
 // Inputs that a run reads: parameters went into the operator.
 size_t data_inputs(const Node& node) { return has_parameters(node.kind) ? 1 : node.inputs.size(); }
 
@@ -310,10 +316,12 @@ class CpuPlan : public NodePlan {
             qn_plan_macs(plan_.get())};
   }
 
-  qn_status run(const void* const* inputs, void* const* outputs, void* workspace,
+  qn_status run(std::span<const Location> inputs, std::span<const Location> outputs, const Location& workspace,
                 const qn_parallel* parallel) const override {
+    const void* addresses[most_inputs];
+    for (size_t i = 0; i < inputs.size(); ++i) addresses[i] = address(inputs[i]);
     // Unlike qn_plan_run() allows, a concat's input may lie within another that is in its place.
-    run_plan(*plan_, inputs, outputs[0], workspace, parallel);
+    run_plan(*plan_, addresses, address(outputs[0]), address(workspace), parallel);
     return QN_OK;
   }
 
@@ -444,6 +452,6 @@ qn_status create(const Graph& graph, const Node& node, qn_weights_cache* cache, 
 
 }  // namespace
 
-const Backend cpu_backend = {"cpu", claims, create, nullptr};
+const Backend cpu_backend = {"cpu", nullptr, claims, create, nullptr};
 
 }  // namespace quern

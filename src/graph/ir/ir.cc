@@ -23,7 +23,10 @@ static_assert(sizeof ops / sizeof ops[0] == static_cast<size_t>(OpKind::count));
 
 }  // namespace
 
-const char* op_name(OpKind kind) { return kind < OpKind::count ? ops[static_cast<size_t>(kind)].name : "?"; }
+const char* op_name(OpKind kind) {
+  if (has_backends && kind == OpKind::copy) return "copy";
+  return kind < OpKind::count ? ops[static_cast<size_t>(kind)].name : "?";
+}
 
 bool op_is_built(OpKind kind) { return kind < OpKind::count && ops[static_cast<size_t>(kind)].built; }
 

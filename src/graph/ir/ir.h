@@ -21,10 +21,11 @@ enum class OpKind : uint16_t {
 #define QN_OP(kind, min_inputs, max_inputs) kind,
 #include "graph/ir/op.inc"
 #undef QN_OP
-  count
+  count,
+  copy,  // of no file: x; the same elements in another memory, for whoever reads them there (plan/conversions.h)
 };
 
-// Name as in op.inc; "?" for anything else.
+// Name as in op.inc, or "copy"; "?" for anything else.
 const char* op_name(OpKind kind);
 // Does the build contain it? Trimmed ones may not.
 bool op_is_built(OpKind kind);
@@ -92,6 +93,7 @@ struct Tensor {
   Vector<size_t> shape;               // filled by infer_shapes for outputs of nodes
   int constant = -1;                  // index into Graph::constants, or -1
   qn_layout layout = QN_LAYOUT_NHWC;  // while it is executed
+  uint8_t memory = 0;                 // in which it lies while it is executed: an index into Model::memories
   Vector<size_t> stride = {};  // bytes, of a tensor that lies within another while it is executed; else empty: dense
   Quantization quantization = {};
 };

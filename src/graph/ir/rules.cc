@@ -396,6 +396,7 @@ qn_status check_rule(const Node& node) {
 }
 
 qn_status infer_output(const NodeView& view, Shape* output) {
+  if (has_backends && view.node.kind == OpKind::copy) return infer_same(view, output);
   switch (view.node.kind) {
 #define QN_OP(kind, min_inputs, max_inputs)                                    \
   case OpKind::kind:                                                           \

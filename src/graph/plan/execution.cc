@@ -42,27 +42,34 @@ size_t Execution::bytes(int index) const {
   return qn_tensor_bytes(&whole);
 }
 
-size_t Execution::add_block(size_t size, size_t first, size_t last) {
-  blocks_.push_back({size, first, last, 0});
-  return blocks_.size() - 1;
+Execution::Home Execution::add_block(uint8_t memory, size_t size, size_t first, size_t last) {
+  Vector<Block>& blocks = arenas_[memory].blocks;
+  blocks.push_back({size, first, last, 0});
+  return {Home::arena, memory, static_cast<uint32_t>(blocks.size() - 1)};
 }
 
-void* Execution::block_address(size_t block, const Buffers& buffers) const {
+Execution::Home Execution::add_block(int index, size_t first) {
+  return add_block(tensor(index).memory, bytes(index), first, last_use_[at(index)]);
+}
+
+char* Execution::host_block(size_t block, const Buffers& buffers) const {
   if (has_api("bind") && owners_[block] != nowhere) {
     void* const bound = buffers.outputs[owners_[block]].data;
-    if (bound != nullptr) return bound;
+    if (bound != nullptr) return static_cast<char*>(bound);
   }
-  return buffers.arena + blocks_[block].offset;
+  return static_cast<char*>(buffers.arenas[0]) + arenas_[0].blocks[block].offset;
 }
 
-const void* Execution::address(const Home& home, const Buffers& buffers) const {
+Location Execution::locate(const Home& home, const Buffers& buffers) const {
   switch (home.kind) {
-    case Home::constant: return graph_.constants[home.index].data;
-    case Home::user: return static_cast<const char*>(buffers.inputs[home.index]) + home.offset;
-    case Home::arena: return static_cast<const char*>(block_address(home.index, buffers)) + home.offset;
+    case Home::constant: return {const_cast<void*>(graph_.constants[home.index].data)};
+    case Home::user: return {buffers.inputs[home.index].block, home.offset};
+    case Home::arena:
+      if (!has_backends || home.memory == 0) return {host_block(home.index, buffers), home.offset};
+      return {buffers.arenas[home.memory], arenas_[home.memory].blocks[home.index].offset + home.offset};
     case Home::none: break;
   }
-  return nullptr;
+  return {};
 }
 
 // ---- planning
@@ -79,26 +86,27 @@ void Execution::find_lifetimes() {
         if (input != no_tensor) last_use_[at(source_[at(input)])] = i + 1;
       }
     }
-    const int output = node.outputs[0];
-    const bool slice = places_[at(output)].kind == Placement::slice;
-    if (slice || is_view(graph_, node)) source_[at(output)] = source_[at(node.inputs[0])];
-    last_use_[at(output)] = std::max(last_use_[at(output)], i + 1);
+    const size_t first = at(node.outputs[0]);  // the only one of a slice or view
+    const bool slice = places_[first].kind == Placement::slice;
+    if (slice || is_view(graph_, node)) source_[first] = source_[at(node.inputs[0])];
+    for (const int output : node.outputs) last_use_[at(output)] = std::max(last_use_[at(output)], i + 1);
   }
   for (const Port& port : graph_.outputs) last_use_[at(source_[at(port.tensor)])] = last_step();
   // What parts are within lives as long as any of them.
-  for (const Node& node : graph_.nodes) {
-    const size_t output = at(node.outputs[0]);
-    if (places_[output].kind != Placement::part) continue;
-    size_t& last = last_use_[at(places_[output].within)];
-    last = std::max(last, last_use_[output]);
+  for (size_t t = 0; t < places_.size(); ++t) {
+    if (places_[t].kind != Placement::part) continue;
+    size_t& last = last_use_[at(places_[t].within)];
+    last = std::max(last, last_use_[t]);
   }
 }
 
-// Lets the node write over an input that nobody reads afterwards. The input is in the arena, neither lies within
+// Lets the node write over an input that nobody reads afterwards. The input is in an arena, neither lies within
 // another tensor, and no other input shows the same elements in another shape.
-bool Execution::run_in_place(const NodeOperator& op, size_t node_index) {
+bool Execution::run_in_place(size_t node_index) {
   const Node& node = graph_.nodes[node_index];
+  const NodeOperator& op = *model_->operators[node_index].op;
   const int output = node.outputs[0];
+  if (fusions_[node_index].plan != nullptr || node.outputs.size() != 1) return false;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const int input = node.inputs[i];
     if (input == no_tensor || !op.in_place(i) || homes_[at(input)].kind != Home::arena) continue;
@@ -109,43 +117,46 @@ bool Execution::run_in_place(const NodeOperator& op, size_t node_index) {
     });
     if (!alone) continue;
     homes_[at(output)] = homes_[at(input)];
-    Block& block = blocks_[homes_[at(output)].index];
-    block.last = std::max(block.last, last_use_[at(output)]);
+    size_t& last = block(homes_[at(output)]).last;
+    last = std::max(last, last_use_[at(output)]);
     return true;
   }
   return false;
 }
 
+// Of an output of the node.
+void Execution::assign_home(size_t node, int index) {
+  const size_t output = at(index);
+  const Placement& place = places_[output];
+  if (place.kind == Placement::part) {
+    Home& whole = homes_[at(place.within)];  // made for the first part that is written
+    if (whole.kind == Home::none) whole = add_block(place.within, node + 1);
+    homes_[output] = whole;
+    homes_[output].offset = place.offset;
+  } else if (place.kind == Placement::slice) {
+    homes_[output] = homes_[at(place.within)];
+    homes_[output].offset += place.offset;
+  } else if (source_[output] != index) {
+    homes_[output] = homes_[at(graph_.nodes[node].inputs[0])];
+  } else if (homes_[output].kind == Home::none && !run_in_place(node)) {
+    homes_[output] = add_block(index, node + 1);
+  }
+}
+
 void Execution::assign_homes() {
   homes_.resize(graph_.tensors.size());
   for (size_t i = 0; i < graph_.tensors.size(); ++i) {
-    if (graph_.tensors[i].constant >= 0) homes_[i] = {Home::constant, at(graph_.tensors[i].constant)};
+    if (graph_.tensors[i].constant >= 0)
+      homes_[i] = {Home::constant, 0, static_cast<uint32_t>(graph_.tensors[i].constant)};
   }
   for (size_t i = 0; i < graph_.inputs.size(); ++i) {
-    const int input = graph_.inputs[i].tensor;
-    homes_[at(input)] = {Home::user, i};
-    if (graph_.inputs[i].type == QN_F16) {
-      homes_[at(input)] = {Home::arena, add_block(bytes(input), 0, last_use_[at(input)])};
-    }
+    const Port& port = graph_.inputs[i];
+    homes_[at(port.tensor)] =
+        port.type == QN_F16 ? add_block(port.tensor, 0) : Home{Home::user, 0, static_cast<uint32_t>(i)};
   }
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-    const size_t output = at(graph_.nodes[i].outputs[0]);
-    const Placement& place = places_[output];
     if (fusions_[i].absorbed) continue;  // what it writes never lies anywhere as a whole
-    if (place.kind == Placement::part) {
-      Home& whole = homes_[at(place.within)];  // made for the first part that is written
-      if (whole.kind == Home::none)
-        whole = {Home::arena, add_block(bytes(place.within), i + 1, last_use_[at(place.within)])};
-      homes_[output] = {whole.kind, whole.index, place.offset};
-    } else if (place.kind == Placement::slice) {
-      homes_[output] = homes_[at(place.within)];
-      homes_[output].offset += place.offset;
-    } else if (source_[output] != graph_.nodes[i].outputs[0]) {
-      homes_[output] = homes_[at(graph_.nodes[i].inputs[0])];
-    } else if (homes_[output].kind == Home::none &&
-               (fusions_[i].plan != nullptr || !run_in_place(*model_->operators[i].op, i))) {
-      homes_[output] = {Home::arena, add_block(bytes(graph_.nodes[i].outputs[0]), i + 1, last_use_[output])};
-    }
+    for (const int output : graph_.nodes[i].outputs) assign_home(i, output);
   }
 }
 
@@ -166,13 +177,14 @@ void Execution::assign_outputs() {
     Output& output = outputs_[i];
     output.copied = port.type == QN_F16 || home.kind == Home::user;
     if (output.copied) {
-      output.block = add_block(count(tensor(port.tensor)) * qn_type_size(port.type), last_step(), last_step());
-    } else if (home.kind == Home::arena && blocks_[home.index].bytes == bytes(port.tensor)) {
+      const size_t size = count(tensor(port.tensor)) * qn_type_size(port.type);
+      output.block = add_block(uint8_t{0}, size, last_step(), last_step()).index;
+    } else if (home.kind == Home::arena && block(home).bytes == bytes(port.tensor)) {
       output.block = home.index;  // with room for this output and nothing else
     }
   }
   if (!has_api("bind")) return;
-  owners_ = Vector<size_t>(blocks_.size(), nowhere);
+  owners_ = Vector<size_t>(arenas_[0].blocks.size(), nowhere);
   for (size_t i = 0; i < outputs_.size(); ++i) {
     if (outputs_[i].block == nowhere) continue;
     size_t& owner = owners_[outputs_[i].block];
@@ -199,13 +211,15 @@ qn_status Execution::plan_nodes() {
     } else {
       QN_TRY(name_culprit(made.op->plan(graph_, node, options_, &step.plan), node));
     }
-    for (const int input : fusion.inputs.empty() ? node.inputs : fusion.inputs) {
-      step.inputs.push_back(input == no_tensor ? Home() : homes_[at(input)]);
+    const Vector<int>& inputs = fusion.inputs.empty() ? node.inputs : fusion.inputs;
+    step.inputs = inputs.size();
+    for (const Vector<int>* tensors : {&inputs, &node.outputs}) {
+      for (const int t : *tensors) step.operands.push_back(t == no_tensor ? Home() : homes_[at(t)]);
     }
-    most_inputs_ = std::max(most_inputs_, step.inputs.size());
-    step.output = homes_[at(node.outputs[0])];  // in the arena
+    most_operands_ = std::max(most_operands_, step.operands.size());
     const size_t workspace = step.plan->workspace_size();
-    if (workspace != 0) step.workspace = {Home::arena, add_block(workspace, i + 1, i + 1)};
+    const uint8_t memory = tensor(node.outputs[0]).memory;
+    if (workspace != 0) step.workspace = add_block(memory, workspace, i + 1, i + 1);
   }
   return QN_OK;
 }
@@ -218,7 +232,8 @@ qn_status Execution::plan() {
   assign_homes();
   QN_TRY(plan_nodes());
   assign_outputs();
-  return plan_memory(blocks_, &arena_bytes_);
+  for (size_t m = 0; m < model_->memory_count; ++m) QN_TRY(plan_memory(arenas_[m].blocks, &arenas_[m].bytes));
+  return QN_OK;
 }
 
 qn_status Execution::make(Shared<const Model> model, Graph graph, const ExecutionOptions& options,
@@ -272,25 +287,43 @@ void Execution::begin(const Buffers& buffers) const {
     const int input = graph_.inputs[i].tensor;
     const Home& home = homes_[at(input)];
     if (home.kind != Home::arena) continue;
-    to_f32(buffers.inputs[i], block_address(home.index, buffers), count(tensor(input)));
+    to_f32(buffers.inputs[i].block, host_block(home.index, buffers), count(tensor(input)));
   }
 }
 
 qn_status Execution::run(size_t index, const Buffers& buffers, const qn_parallel* parallel) const {
   const Step& step = steps_[index];
-  for (size_t i = 0; i < step.inputs.size(); ++i) buffers.scratch[i] = address(step.inputs[i], buffers);
-  void* const output = const_cast<void*>(address(step.output, buffers));
-  void* const workspace = const_cast<void*>(address(step.workspace, buffers));
-  QN_TRY(step.plan->run(buffers.scratch, &output, workspace, parallel));
+  const size_t operands = step.operands.size();
+  for (size_t i = 0; i < operands; ++i) buffers.scratch[i] = locate(step.operands[i], buffers);
+  const std::span<const Location> inputs = {buffers.scratch, step.inputs};
+  const std::span<const Location> outputs = {buffers.scratch + step.inputs, operands - step.inputs};
+  const qn_status status = step.plan->run(inputs, outputs, locate(step.workspace, buffers), parallel);
   const bool leaves_backend = index + 1 == steps_.size() || steps_[index + 1].backend != step.backend;
-  if (leaves_backend && step.backend->synchronise != nullptr) step.backend->synchronise();
-  return QN_OK;
+  return status != QN_OK || leaves_backend ? synchronise(step, status) : QN_OK;
+}
+
+// After a step that has ended so.
+qn_status Execution::synchronise(const Step& step, qn_status status) const {
+  if (has_backends && step.backend->synchronise != nullptr) {
+    const EarlierMessage message;
+    const qn_status late = step.backend->synchronise();
+    if (status != QN_OK) {
+      message.put_back();
+    } else {
+      status = late;
+    }
+  }
+  return name_culprit(status, graph_.nodes[step.shown]);
+}
+
+void Execution::stop(size_t next_step) const {
+  if (next_step != 0) synchronise(steps_[next_step - 1], QN_OK);
 }
 
 void Execution::end(const Buffers& buffers) const {
   for (size_t i = 0; i < outputs_.size(); ++i) {
     const Port& port = graph_.outputs[i];
-    const void* from = address(homes_[at(port.tensor)], buffers);
+    const void* from = address(locate(homes_[at(port.tensor)], buffers));
     void* to = const_cast<void*>(output(i, buffers));
     if (to == from) continue;  // the user gets it where it is
     if (port.type == QN_F16) {
@@ -303,9 +336,9 @@ void Execution::end(const Buffers& buffers) const {
 
 const void* Execution::output(size_t index, const Buffers& buffers) const {
   const size_t block = outputs_[index].block;
-  if (block != nowhere) return block_address(block, buffers);
+  if (block != nowhere) return host_block(block, buffers);
   if (has_api("bind") && buffers.outputs[index].data != nullptr) return buffers.outputs[index].data;
-  return address(homes_[at(graph_.outputs[index].tensor)], buffers);
+  return address(locate(homes_[at(graph_.outputs[index].tensor)], buffers));
 }
 
 }  // namespace quern

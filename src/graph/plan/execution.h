@@ -1,5 +1,5 @@
 // A model planned for one set of input shapes: every node's plan, who reads and writes where, and how large an arena
-// that takes. Immutable, so that sessions can share it; each run brings its own buffers.
+// that takes in every memory. Immutable, so that sessions can share it; each run brings its own buffers.
 #pragma once
 
 #include "base/vector.h"
@@ -19,17 +19,18 @@ class Execution : public Allocated {
  public:
   // What a run works on.
   struct Buffers {
-    const void* const* inputs;  // the user's, one per input of the graph
-    const Bound* outputs;       // one per output
-    char* arena;                // arena_bytes(), aligned to a cache line
-    const void** scratch;       // room for most_inputs() addresses
+    const Location* inputs;  // the user's, one per input of the graph, without offsets
+    const Bound* outputs;    // one per output
+    void* const* arenas;     // one per memory of the model: a block of arena_bytes(), aligned to a cache line
+    Location* scratch;       // room for most_operands()
   };
 
   // Where the elements of a tensor lie, or a node's workspace.
   struct Home {
-    enum { none, constant, user, arena } kind = none;
-    size_t index = 0;   // of the constant, the graph's input, the block
-    size_t offset = 0;  // from its beginning
+    enum : uint8_t { none, constant, user, arena } kind = none;
+    uint8_t memory = 0;  // as in Tensor; only arenas may be in others than the host's
+    uint32_t index = 0;  // of the constant, the graph's input, the block
+    size_t offset = 0;   // from its beginning
   };
 
   // One node to run.
@@ -38,8 +39,9 @@ class Execution : public Allocated {
     size_t shown;  // the node that a profile names
     const Backend* backend;
     std::unique_ptr<NodePlan> plan;
-    Vector<Home> inputs;
-    Home output, workspace;
+    Vector<Home> operands;  // inputs, then outputs
+    size_t inputs;
+    Home workspace;
   };
 
   // `graph` is the model's with the shapes of a session, already inferred.
@@ -55,13 +57,15 @@ class Execution : public Allocated {
   static void share(const Shared<Execution>& execution);
 
   const Graph& graph() const { return graph_; }
-  size_t arena_bytes() const { return arena_bytes_; }
-  size_t most_inputs() const { return most_inputs_; }
+  size_t arena_bytes(size_t memory = 0) const { return arenas_[memory].bytes; }
+  size_t most_operands() const { return most_operands_; }
 
-  // A run is begin(), run() of every step in order, end(); then output() tells where an output is.
+  // A run is begin(), run() of every step in order, end(); then output() tells where an output is. Who stops between two
+  // steps calls stop().
   const Vector<Step>& steps() const { return steps_; }
   void begin(const Buffers& buffers) const;
   qn_status run(size_t step, const Buffers& buffers, const qn_parallel* parallel) const;
+  void stop(size_t next_step) const;
   void end(const Buffers& buffers) const;
   const void* output(size_t index, const Buffers& buffers) const;
 
@@ -74,20 +78,30 @@ class Execution : public Allocated {
   };
   static constexpr size_t nowhere = SIZE_MAX;
 
+  // What lies in one memory.
+  struct Arena {
+    Vector<Block> blocks;
+    size_t bytes = 0;
+  };
+
   qn_status plan();
   void find_lifetimes();
   void assign_homes();
   bool runs(const Node& node) const;
-  bool run_in_place(const NodeOperator& op, size_t node);
+  bool run_in_place(size_t node);
+  void assign_home(size_t node, int output);
   void assign_outputs();
   qn_status plan_nodes();
+  qn_status synchronise(const Step& step, qn_status status) const;
   bool fits(const Graph& graph, const ExecutionOptions& options) const;
 
   const Tensor& tensor(int index) const { return graph_.tensors[static_cast<size_t>(index)]; }
   size_t bytes(int index) const;
-  size_t add_block(size_t size, size_t first, size_t last);
-  void* block_address(size_t block, const Buffers& buffers) const;
-  const void* address(const Home& home, const Buffers& buffers) const;
+  Block& block(const Home& home) { return arenas_[home.memory].blocks[home.index]; }
+  Home add_block(uint8_t memory, size_t size, size_t first, size_t last);
+  Home add_block(int tensor, size_t first);  // as long as it is read
+  char* host_block(size_t block, const Buffers& buffers) const;
+  Location locate(const Home& home, const Buffers& buffers) const;
   // Steps as the memory plan counts them: 0 converts inputs, then come the nodes, the last copies outputs.
   size_t last_step() const { return graph_.nodes.size() + 1; }
 
@@ -99,11 +113,11 @@ class Execution : public Allocated {
   Vector<Fusion> fusions_;    // per node; the steps have their plans
   Vector<size_t> last_use_;   // per tensor that is no view: the last step that reads it or a view of it
   Vector<Home> homes_;        // per tensor
-  Vector<Block> blocks_;
-  Vector<size_t> owners_;  // per block: the output whose bound buffer replaces it, or nowhere
+  Arena arenas_[max_memories];
+  Vector<size_t> owners_;  // per block in the host's memory: the output whose bound buffer replaces it, or nowhere
   Vector<Step> steps_;
   Vector<Output> outputs_;
-  size_t arena_bytes_ = 0, most_inputs_ = 0;
+  size_t most_operands_ = 0;
 
   // Of those that are shared, a list that begins in the model, whose mutex guards it.
   bool shared_ = false;

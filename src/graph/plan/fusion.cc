@@ -22,7 +22,7 @@ class Finder {
         writer_(graph.tensors.size(), nobody) {
     for (const Port& port : graph_.outputs) ++reads_[at(port.tensor)];
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      writer_[at(graph_.nodes[i].outputs[0])] = i;
+      for (const int output : graph_.nodes[i].outputs) writer_[at(output)] = i;
       for (const int input : graph_.nodes[i].inputs) {
         if (input != no_tensor) ++reads_[at(input)];
       }
@@ -44,7 +44,10 @@ class Finder {
   size_t only_for(size_t reader, int tensor) const {
     const size_t i = writer_[at(tensor)];
     if (i == nobody || reads_[at(tensor)] != 1 || places_[at(tensor)].kind != Placement::own) return nobody;
-    if (is_view(graph_, graph_.nodes[i]) || is_view(graph_, graph_.nodes[reader])) return nobody;
+    for (const size_t node : {i, reader}) {
+      if (graph_.nodes[node].kind == OpKind::copy || graph_.nodes[node].outputs.size() != 1) return nobody;
+      if (is_view(graph_, graph_.nodes[node])) return nobody;
+    }
     if (fusions_[i].plan != nullptr || fusions_[i].absorbed || fusions_[reader].plan != nullptr) return nobody;
     return model_.operators[i].backend == model_.operators[reader].backend ? i : nobody;
   }

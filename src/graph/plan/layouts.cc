@@ -54,7 +54,7 @@ class Assigner {
   // Data that the node reads or writes.
   template <class Each>
   void walk_tensors(const Node& node, Each&& each) const {
-    each(at(node.outputs[0]));
+    for (const int output : node.outputs) each(at(output));
     for (const int input : node.inputs) {
       if (input != no_tensor && graph_.tensors[at(input)].constant < 0) each(at(input));
     }
@@ -71,7 +71,8 @@ class Assigner {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
       const NodeOperator* op = is_view(graph_, node) ? nullptr : model_.operators[i].op.get();
-      const Layouts takes = op == nullptr ? Layouts::nhwc : op->layouts();
+      Layouts takes = op == nullptr ? Layouts::nhwc : op->layouts();
+      if (takes == Layouts::any && node.outputs.size() > 1) takes = Layouts::nhwc;  // costs know of two classes
       walk_tensors(node, [&](size_t tensor) {
         const size_t c = class_of(tensor);
         if (takes == Layouts::nhwc) fixed_[c] = true;
@@ -80,7 +81,7 @@ class Assigner {
     }
   }
 
-  // What each node costs, by the layouts of its first input and its output. False if nothing can be blocked.
+  // What each node costs, by the layouts of its first input and its first output. False if nothing can be blocked.
   bool find_costs() {
     nodes_of_.resize(class_.size());
     costs_.resize(graph_.nodes.size());
@@ -155,7 +156,7 @@ class Assigner {
   }
 
   struct Ends {
-    size_t in, out;  // classes of the first input, of the output
+    size_t in, out;  // classes of the first input, of the first output
   };
 
   const Model& model_;

@@ -42,6 +42,7 @@ class Placer {
   }
 
  private:
+  // The only one of what is looked at here.
   size_t output(size_t node) const { return at(graph_.nodes[node].outputs[0]); }
   bool strided(size_t node) const {
     return model_.operators[node].op != nullptr && model_.operators[node].op->strided();
@@ -56,7 +57,7 @@ class Placer {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
       const bool any = !is_view(graph_, node) && strided(i);
-      written_[output(i)] = any;
+      for (const int output : node.outputs) written_[at(output)] = any;
       for (const int input : node.inputs) {
         if (input != no_tensor && !any) needs_dense_[at(input)] = true;
       }

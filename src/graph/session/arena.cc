@@ -20,6 +20,66 @@ void Arena::adopt(Buffer memory) {
   last = nullptr;
 }
 
+struct ForeignBlocks::Block : Allocated {
+  const Memory& memory;
+  size_t size = 0;
+  void* data = nullptr;
+  Block* next = nullptr;
+};
+
+ForeignBlocks::Block* ForeignBlocks::find(const Memory& memory) const {
+  Block* block = first_;
+  while (block != nullptr && &block->memory != &memory) block = block->next;
+  return block;
+}
+
+void* ForeignBlocks::data(const Memory& memory) const {
+  const Block* const block = find(memory);
+  return block == nullptr ? nullptr : block->data;
+}
+
+size_t ForeignBlocks::size(const Memory& memory) const {
+  const Block* const block = find(memory);
+  return block == nullptr ? 0 : block->size;
+}
+
+qn_status ForeignBlocks::add(const Memory& memory, size_t bytes) {
+  std::unique_ptr<Block> made(new Block{{}, memory, bytes});
+  QN_TRY(memory.allocate(bytes, &made->data));
+  made->next = first_;
+  first_ = made.release();
+  return QN_OK;
+}
+
+void ForeignBlocks::release(Block* block) {
+  block->memory.release(block->data);
+  delete block;
+}
+
+void ForeignBlocks::take(ForeignBlocks&& others) {
+  while (Block* const block = others.first_) {
+    others.first_ = block->next;
+    Block* const old = find(block->memory);
+    if (old == nullptr) {
+      block->next = first_;
+      first_ = block;
+      continue;
+    }
+    if (old->size < block->size) {
+      std::swap(old->size, block->size);
+      std::swap(old->data, block->data);
+    }
+    release(block);
+  }
+}
+
+void ForeignBlocks::clear() {
+  while (Block* const block = first_) {
+    first_ = block->next;
+    release(block);
+  }
+}
+
 namespace {
 
 qn_status create(void* memory, size_t size, qn_arena** arena) {

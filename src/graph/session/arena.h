@@ -4,11 +4,44 @@
 #include <quern/graph.h>
 
 #include <atomic>
+#include <utility>
 
 #include "base/needs.h"
 #include "base/shared.h"
+#include "graph/backend/memory.h"
 
 namespace quern {
+
+// Blocks of memories other than the host's, one of each.
+class ForeignBlocks {
+ public:
+  ForeignBlocks() = default;
+  ForeignBlocks(ForeignBlocks&& other) noexcept : first_(std::exchange(other.first_, nullptr)) {}
+  ForeignBlocks& operator=(ForeignBlocks&& other) noexcept {
+    std::swap(first_, other.first_);
+    return *this;
+  }
+  ~ForeignBlocks() {
+    if (has_backends) clear();
+  }
+
+  bool empty() const { return !has_backends || first_ == nullptr; }
+  // NULL, and of no bytes, where there is none of the memory.
+  void* data(const Memory& memory) const;
+  size_t size(const Memory& memory) const;
+  // There is none of the memory yet.
+  qn_status add(const Memory& memory, size_t bytes);
+  // Takes all of them, each of which takes the place of a smaller one of its memory. Cannot fail.
+  void take(ForeignBlocks&& others);
+
+ private:
+  struct Block;
+  static void release(Block* block);
+  Block* find(const Memory& memory) const;
+  void clear();
+
+  Block* first_ = nullptr;
+};
 
 class Arena {
  public:
@@ -29,6 +62,7 @@ class Arena {
   void leave() { in_use_.store(false, std::memory_order_release); }
 
   const void* last = nullptr;  // the session whose outputs lie there
+  ForeignBlocks foreign;       // of other memories; they grow whoever's the host's is
 
  private:
   Buffer memory_;

@@ -87,6 +87,7 @@ qn_status make_model(Graph graph, const qn_model_options* user_options, qn_model
     made->own_cache.reset(options.cache);
   }
   QN_TRY(make_operators(*made, options.cache));
+  if (has_backends && between_backends != nullptr) between_backends(*made);
   *model = new qn_model(std::move(made));
   return QN_OK;
 }

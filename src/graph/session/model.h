@@ -23,7 +23,7 @@ qn_status name_culprit(qn_status status, const Node& node);
 
 // One per node of the graph.
 struct ModelOperator {
-  const Backend* backend = nullptr;
+  const Backend* backend = nullptr;  // NULL for a reshape; of a copy, the one whose memory is not the host's
   std::unique_ptr<NodeOperator> op;  // NULL for what is always a view
 };
 
@@ -36,8 +36,14 @@ constexpr size_t memory_limit(size_t model_bytes) {
 
 class Execution;
 
+// Memories that a model's tensors may lie in: each backend has one, some the same.
+constexpr size_t max_memories = max_backends;
+
 struct Model {
   Graph graph;
+  // Which ones they are, by Tensor::memory. The first is the host's, and NULL.
+  const Memory* memories[max_memories] = {};
+  size_t memory_count = 1;
   std::unique_ptr<qn_weights_cache, ReleaseCache> own_cache;
   Vector<ModelOperator> operators;  // after the weights they refer to
   // What sessions share, see execution.h.

@@ -27,8 +27,9 @@ struct qn_session : quern::Allocated {
   quern::Shared<const quern::Execution> execution;
   quern::Arena own_arena;
   quern::Shared<quern::Arena> shared_arena;  // NULL: its own
-  // Where the last run found its inputs and left its outputs, and room for what a node reads.
-  quern::Vector<const void*> addresses;
+  // Where the last run found its inputs and left its outputs, in the host's memory, and room for what a node reads and
+  // writes.
+  quern::Vector<quern::Location> places;
   quern::Vector<quern::Bound> bound_inputs, bound_outputs;  // one per input, per output
   quern::Vector<qn_profile_entry> profile;                  // one per step, if profiling
   std::atomic<bool> cancelled{false};
@@ -36,8 +37,8 @@ struct qn_session : quern::Allocated {
 
   quern::Arena& arena() { return has_shared_arena() ? *shared_arena : own_arena; }
   const quern::Graph& graph() const { return execution->graph(); }
-  const void** inputs() { return addresses.data(); }
-  const void** outputs() { return inputs() + graph().inputs.size(); }
+  quern::Location* inputs() { return places.data(); }
+  quern::Location* outputs() { return inputs() + graph().inputs.size(); }
   bool has_shared_arena() const { return quern::has_api("arena") && shared_arena != nullptr; }
 };
 
@@ -50,7 +51,7 @@ qn_status read_session_options(const qn_session_options* user, qn_session_option
     return fail(QN_INVALID_ARGUMENT, "qn_session_options: %zu threads instead of 0 to %zu", options->threads,
                 max_threads);
   }
-  if (options->algorithm < QN_ALGORITHM_AUTO || options->algorithm > QN_ALGORITHM_DENSE) {
+  if (!is_algorithm(options->algorithm)) {
     return fail(QN_INVALID_ARGUMENT, "qn_session_options: unknown algorithm %d", static_cast<int>(options->algorithm));
   }
   if (options->parallel != nullptr && options->parallel->run == nullptr) {
@@ -161,12 +162,39 @@ qn_status bind(qn_session* session, bool output, size_t index, Bound buffer) {
 
 qn_status fail_in_use() { return fail(QN_INVALID_ARGUMENT, "a session is using the arena at this time"); }
 
+// What an arena is to take.
+struct NewMemory {
+  Buffer host;
+  ForeignBlocks foreign;
+};
+
+qn_status prepare_memory(const qn_session& session, const Execution& execution, NewMemory* made) {
+  if (session.has_shared_arena()) {
+    QN_TRY(session.shared_arena->prepare(execution.arena_bytes(), &made->host));
+  } else {
+    made->host = Buffer(execution.arena_bytes());  // it may become smaller, too
+  }
+  const Model& model = *session.model;
+  for (size_t m = 1; has_backends && m < model.memory_count; ++m) {
+    const Memory& memory = *model.memories[m];
+    const size_t bytes = std::max(execution.arena_bytes(m), size_t{1});
+    const bool there = session.has_shared_arena() && session.shared_arena->foreign.size(memory) >= bytes;
+    if (!there) QN_TRY(made->foreign.add(memory, bytes));
+  }
+  return QN_OK;
+}
+
 // False: the arena is in use.
-bool use_memory(qn_session& session, Buffer memory) {
+bool use_memory(qn_session& session, NewMemory& memory) {
   Arena& arena = session.arena();
   if (!arena.enter()) return false;
   // Another session may have made it grow in the meantime.
-  if (!session.has_shared_arena() || memory.size() > arena.size()) arena.adopt(std::move(memory));
+  if (!session.has_shared_arena() || memory.host.size() > arena.size()) arena.adopt(std::move(memory.host));
+  if (has_backends && session.has_shared_arena()) {
+    arena.foreign.take(std::move(memory.foreign));
+  } else if (has_backends) {
+    arena.foreign = std::move(memory.foreign);
+  }
   arena.leave();
   return true;
 }
@@ -183,14 +211,10 @@ qn_status plan(qn_session& session, Graph graph, size_t limit) {
     execution = made;
   }
   if (has_api("bind")) QN_TRY(check_room(session, execution->graph()));
-  Buffer memory;
-  if (session.has_shared_arena()) {
-    QN_TRY(session.shared_arena->prepare(execution->arena_bytes(), &memory));
-  } else {
-    memory = Buffer(execution->arena_bytes());  // it may become smaller, too
-  }
-  Vector<const void*> addresses(execution->graph().inputs.size() + execution->graph().outputs.size() +
-                                execution->most_inputs());
+  NewMemory memory;
+  QN_TRY(prepare_memory(session, *execution, &memory));
+  Vector<Location> places(execution->graph().inputs.size() + execution->graph().outputs.size() +
+                          execution->most_operands());
   Vector<qn_profile_entry> profile;
   if (session.profiling) {
     for (const Execution::Step& step : execution->steps()) {
@@ -200,10 +224,11 @@ qn_status plan(qn_session& session, Graph graph, size_t limit) {
     }
   }
   // The last that can fail.
-  if (memory.data() != nullptr && !use_memory(session, std::move(memory))) return fail_in_use();
+  const bool changes = memory.host.data() != nullptr || !memory.foreign.empty();
+  if (changes && !use_memory(session, memory)) return fail_in_use();
   if (has_api("arena") && made != nullptr) Execution::share(made);
   session.execution = std::move(execution);
-  session.addresses = std::move(addresses);
+  session.places = std::move(places);
   session.profile = std::move(profile);
   session.has_run = false;
   return QN_OK;
@@ -315,7 +340,7 @@ qn_status take_inputs(qn_session& session, const void* const* inputs) {
     const size_t bytes = port_bytes(graph, graph.inputs[i]);
     if (has_api("bind")) QN_TRY(check_apart(session.bound_outputs, SIZE_MAX, "output", data, bytes, what, i));
     QN_TRY(check_outside(session.arena(), data, bytes, what, i));
-    session.inputs()[i] = data;
+    session.inputs()[i] = {const_cast<void*>(data)};  // which is only read
   }
   return QN_OK;
 }
@@ -337,7 +362,10 @@ qn_status run(qn_session& session) {
   const Execution& execution = *session.execution;
   Arena& arena = session.arena();
   const size_t outputs = session.graph().outputs.size();
-  const Execution::Buffers buffers = {session.inputs(), session.bound_outputs.data(), arena.data(),
+  void* arenas[max_memories] = {arena.data()};
+  const Model& model = *session.model;
+  for (size_t m = 1; has_backends && m < model.memory_count; ++m) arenas[m] = arena.foreign.data(*model.memories[m]);
+  const Execution::Buffers buffers = {session.inputs(), session.bound_outputs.data(), arenas,
                                       session.outputs() + outputs};
   const qn_parallel* parallel = session.parallel.run == nullptr ? nullptr : &session.parallel;
   session.has_run = false;
@@ -346,7 +374,10 @@ qn_status run(qn_session& session) {
   const uint64_t start = session.profiling ? now_ns() : 0;
   execution.begin(buffers);
   for (size_t i = 0; i < execution.steps().size(); ++i) {
-    if (session.cancelled.exchange(false)) return fail(QN_CANCELLED, "cancelled before operator %zu", i);
+    if (session.cancelled.exchange(false)) {
+      execution.stop(i);
+      return fail(QN_CANCELLED, "cancelled before operator %zu", i);
+    }
     const uint64_t before = session.profiling ? now_ns() : 0;
     QN_TRY(execution.run(i, buffers, parallel));
     if (!session.profiling) continue;
@@ -355,7 +386,7 @@ qn_status run(qn_session& session) {
   }
   session.cancelled = false;  // too late for this run, and no later one was meant
   execution.end(buffers);
-  for (size_t i = 0; i < outputs; ++i) session.outputs()[i] = execution.output(i, buffers);
+  for (size_t i = 0; i < outputs; ++i) session.outputs()[i] = {const_cast<void*>(execution.output(i, buffers))};
   session.has_run = true;
   return QN_OK;
 }
@@ -433,7 +464,7 @@ qn_status qn_session_output(const qn_session* session, size_t index, const void*
     const size_t outputs = session->graph().outputs.size();
     if (index >= outputs) return fail(QN_INVALID_ARGUMENT, "qn_session_output: output %zu of %zu", index, outputs);
     if (!session->has_run) return fail(QN_INVALID_ARGUMENT, "qn_session_output: the session has not run");
-    const void* const output = session->addresses[session->graph().inputs.size() + index];
+    const void* const output = session->places[session->graph().inputs.size() + index].block;
     if (session->has_shared_arena() && session->shared_arena->last != session) {
       const bool stays = quern::has_api("bind") && output == session->bound_outputs[index].data;
       if (!stays) return fail(QN_INVALID_ARGUMENT, "qn_session_output: another session has used the arena since");

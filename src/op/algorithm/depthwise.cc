@@ -1,16 +1,110 @@
 // depthwise: every channel has a kernel of its own.
+#include "base/cpu.h"
 #include "base/math.h"
-#include "op/conv/conv.h"
+#include "op/algorithm/algorithm.h"
+#include "op/algorithm/cost.h"
 #include "op/pixels/plane.h"
 
 namespace quern {
 namespace {
 
+// Its tables of kernels, as Choice::table numbers them.
+enum Table { rows, tiles, planes, halves };
+
+// ---- when tables apply
+
+bool tile_fits(const Problem& p, const DwconvTileRow& row) {
+  const auto along = [&](const Axis& axis) {
+    return axis.kernel == row.kernel && axis.stride == row.stride && axis.dilation == 1;
+  };
+  return along(p.window->h) && along(p.window->w) && row_tables_fit(p.window->tall(row.rows));
+}
+
+// Are layouts such that planes can be read and written?
+bool planes_fit(const Problem& p) {
+  PlaneLayout layout;
+  return p.in_blocked && (p.out_blocked || p.pixels == 1) && lay_out_planes(*p.window, &layout);
+}
+
+bool plane_fits(const Problem& p, const DwconvPlaneRow& row) {
+  return row.block == cpu().pixel_block && (row.kernel == 0 || is_three_by_three(*p.window)) && planes_fit(p);
+}
+
+// ---- cost
+
+constexpr size_t competing_bytes = 1024;        // lines at multiples of it share sets of the first cache
+constexpr double plane_tap_cycles = 0.8;        // planes: of a vector and a tap,
+constexpr double wide_tap_cycles = 1.1;         // one that is as wide as a cache line and crosses two,
+constexpr double plane_neighbour_cycles = 0.7;  // and one that shares its loads with neighbours,
+constexpr double narrow_tap_cycles = 0.95;      // and of arm64, as predicted for Neoverse N1;
+constexpr double half_vector_cycles = 9;        // of a vector with stride 2, 3x3;
+constexpr double unblock_cycles = 0.09;         // to copy an element out of its block or into it,
+constexpr double far_unblock_cycles = 0.13;     // where that is not in the L1 cache,
+constexpr double split_cycles = 0.16;           // and into one of several planes,
+constexpr double narrow_copies = 4;             // times these with vectors of 4
+
+// Cycles of all pixels at `multiplies` per cycle.
+template <class DepthwiseRow>
+double pixel_cycles(const Problem& p, const DepthwiseRow& row, double multiplies) {
+  const Level level = level_of(row);
+  const double vectors = static_cast<double>(divide_up(p.groups, row.nr) * row.nr) / level.lanes;
+  const double per_pixel = vectors * static_cast<double>(p.taps()) * level.multiply / multiplies + call_cycles;
+  return per_pixel * static_cast<double>(p.pixels * p.images);
+}
+
+// Rows load as often as they multiply.
+double cycles_of(const Problem& p, const DwconvRow& row) { return pixel_cycles(p, row, 1); }
+
+// Tiles do not. But those whose panels are less than a cache line need each line several times, and between these it is
+// gone where pixels lie so that their lines compete for few sets. Those of arm64 load a column while they multiply
+// another, long enough for it to come from the L2 cache; on 32-bit ARM rows cost so much more that tiles may wait.
+double cycles_of(const Problem& p, const DwconvTileRow& row) {
+  const bool compete = p.window->pixel_stride * row.stride % competing_bytes == 0;
+  const bool wait = compete && row.nr * sizeof(float) < cache_line && !is_arm(row);
+  return pixel_cycles(p, row, wait ? 0.8 : 1.5);
+}
+
+// To copy an image out of its blocks; a large one leaves the L1 cache on the way.
+double unblock_image_cycles(const Axis& h, const Axis& w) {
+  const size_t pixels = h.in * w.in;
+  const bool far = pixels * sizeof(float) > cpu().l1_bytes;
+  return static_cast<double>(pixels) * (far ? far_unblock_cycles : unblock_cycles);
+}
+
+// Planes are copied out of their blocks and, with a stride, split. (As measured at both levels of x86, within a sixth
+// for the layers of MobileNet.)
+double cycles_of(const Problem& p, const DwconvPlaneRow& row) {
+  const Level level = level_of(row);
+  const Axis &h = p.window->h, &w = p.window->w;
+  const bool split = w.stride > 1 || h.stride > 1 || w.in != w.out;
+  const bool narrow = row.lanes < 8;
+  const double moved = unblock_image_cycles(h, w) + (split ? split_cycles * static_cast<double>(h.in * w.in) : 0);
+  const double copy = moved * (narrow ? narrow_copies : 1);
+  const double tap = narrow            ? narrow_tap_cycles
+                     : row.kernel == 3 ? plane_neighbour_cycles
+                     : row.lanes > 8   ? wide_tap_cycles
+                                       : plane_tap_cycles;
+  const auto vectors = static_cast<double>(divide_up(p.pixels, row.lanes));
+  const double one = copy + tap * level.multiply * vectors * static_cast<double>(p.taps()) + call_cycles;
+  return one * static_cast<double>(p.groups * p.images);
+}
+
+// Row by row, and then into blocks.
+double cycles_of(const Problem& p, const DwconvHalfRow& row) {
+  const Axis &h = p.window->h, &w = p.window->w;
+  const auto vectors = static_cast<double>(h.out * divide_up(w.out, row.lanes));
+  const double one = unblock_image_cycles(h, w) + unblock_cycles * static_cast<double>(p.pixels) +
+                     half_vector_cycles * level_of(row).multiply * vectors + call_cycles;
+  return one * static_cast<double>(p.groups * p.images);
+}
+
+// ---- plans
+
 // What kernels of rows and of tiles have in common: packed weights and the clamp.
 template <class KernelRow>
 class DepthwisePlan : public RowPlan {
  protected:
-  DepthwisePlan(const ConvPlan& conv, const KernelRow& row, size_t tile_rows)
+  DepthwisePlan(const ConvRequest& conv, const KernelRow& row, size_t tile_rows)
       : RowPlan(conv.request, conv.window, row.nr, tile_rows),
         row_(row),
         clamp_(conv.clamp),
@@ -30,8 +124,8 @@ class DepthwisePlan : public RowPlan {
 
 class DepthwiseRowPlan final : public DepthwisePlan<DwconvRow> {
  public:
-  explicit DepthwiseRowPlan(const ConvPlan& conv)
-      : DepthwisePlan(conv, *conv.choice.dwconv, 1), taps_(conv.window.taps()) {}
+  DepthwiseRowPlan(const ConvRequest& conv, const Choice& choice)
+      : DepthwisePlan(conv, choice.as<DwconvRow>(), 1), taps_(conv.window.taps()) {}
 
  private:
   void run_row(const RowTask& t) const override {
@@ -43,8 +137,8 @@ class DepthwiseRowPlan final : public DepthwisePlan<DwconvRow> {
 
 class DepthwiseTilePlan final : public DepthwisePlan<DwconvTileRow> {
  public:
-  explicit DepthwiseTilePlan(const ConvPlan& conv)
-      : DepthwisePlan(conv, *conv.choice.dwconv_tile, conv.choice.dwconv_tile->rows) {}
+  DepthwiseTilePlan(const ConvRequest& conv, const Choice& choice)
+      : DepthwisePlan(conv, choice.as<DwconvTileRow>(), choice.as<DwconvTileRow>().rows) {}
 
  private:
   void run_row(const RowTask& t) const override {
@@ -54,10 +148,10 @@ class DepthwiseTilePlan final : public DepthwisePlan<DwconvTileRow> {
 
 class DepthwisePlanePlan final : public PlanePlan {
  public:
-  explicit DepthwisePlanePlan(const ConvPlan& conv)
-      : PlanePlan(conv.request, conv.window, conv.choice.dwconv_plane->block, 0,
-                  conv.choice.dwconv_plane->kernel == 0 ? Reads::in_place : Reads::planes),
-        row_(*conv.choice.dwconv_plane),
+  DepthwisePlanePlan(const ConvRequest& conv, const Choice& choice)
+      : PlanePlan(conv.request, conv.window, choice.as<DwconvPlaneRow>().block, 0,
+                  choice.as<DwconvPlaneRow>().kernel == 0 ? Reads::in_place : Reads::planes),
+        row_(choice.as<DwconvPlaneRow>()),
         clamp_(conv.clamp),
         packed_(conv.weights.pack(Packing::depthwise, 1)) {}
 
@@ -74,9 +168,9 @@ class DepthwisePlanePlan final : public PlanePlan {
 
 class DepthwiseHalfPlan final : public PlanePlan {
  public:
-  explicit DepthwiseHalfPlan(const ConvPlan& conv)
+  DepthwiseHalfPlan(const ConvRequest& conv, const Choice& choice)
       : PlanePlan(conv.request, conv.window, qn_pixel_block(), 0, Reads::image),
-        row_(*conv.choice.dwconv_half),
+        row_(choice.as<DwconvHalfRow>()),
         clamp_(conv.clamp),
         packed_(conv.weights.pack(Packing::depthwise, 1)),
         rows_(conv.window.h.out),
@@ -98,11 +192,35 @@ class DepthwiseHalfPlan final : public PlanePlan {
 
 }  // namespace
 
-PlanPointer plan_depthwise(const ConvPlan& conv) {
-  if (has_sparse && conv.choice.dwconv_half != nullptr) return make_plan<DepthwiseHalfPlan>(conv);
-  if (has_sparse && conv.choice.dwconv_plane != nullptr) return make_plan<DepthwisePlanePlan>(conv);
-  if (conv.choice.dwconv_tile != nullptr) return make_plan<DepthwiseTilePlan>(conv);
-  return make_plan<DepthwiseRowPlan>(conv);
+void depthwise_algorithm::candidates(const Problem& p, Candidates* all) {
+  constexpr double never = Candidates::never;
+  if (p.window == nullptr || p.in != 1 || p.out != 1 || p.residual) return;
+  if (p.blocked()) {
+    const auto plane = [&](const DwconvPlaneRow& row) { return plane_fits(p, row) ? cycles_of(p, row) : never; };
+    const auto half = [&](const DwconvHalfRow& row) {
+      return is_half(*p.window) && planes_fit(p) ? cycles_of(p, row) : never;
+    };
+    all->add_rows(id, dwconv_plane_rows(), plane, planes);
+    all->add_rows(id, dwconv_half_rows(), half, halves);
+    return;
+  }
+  if (!row_tables_fit(*p.window)) return;
+  const auto tile = [&](const DwconvTileRow& row) { return tile_fits(p, row) ? cycles_of(p, row) : never; };
+  all->add_rows(
+      id, dwconv_rows(), [&](const DwconvRow& row) { return cycles_of(p, row); }, rows);
+  all->add_rows(id, dwconv_tile_rows(), tile, tiles);
+}
+
+bool depthwise_algorithm::knows(std::string_view kernel) {
+  return has_row(dwconv_rows(), kernel) || has_row(dwconv_tile_rows(), kernel) ||
+         has_row(dwconv_plane_rows(), kernel) || has_row(dwconv_half_rows(), kernel);
+}
+
+PlanPointer depthwise_algorithm::plan(const ConvRequest& conv, const Choice& choice) {
+  if (has_sparse && choice.table == halves) return make_plan<DepthwiseHalfPlan>(conv, choice);
+  if (has_sparse && choice.table == planes) return make_plan<DepthwisePlanePlan>(conv, choice);
+  if (choice.table == tiles) return make_plan<DepthwiseTilePlan>(conv, choice);
+  return make_plan<DepthwiseRowPlan>(conv, choice);
 }
 
 }  // namespace quern

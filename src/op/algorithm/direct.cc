@@ -1,16 +1,31 @@
 // direct: the pixels of a tile are gathered into scratch, then multiplied as a matrix. For few input channels, where
 // one copy brings a whole row of taps; it needs no table, so it also serves where igemm's would be too large.
 #include "base/math.h"
-#include "op/conv/conv.h"
+#include "op/algorithm/algorithm.h"
+#include "op/algorithm/cost.h"
 #include "op/core/tiling.h"
 
 namespace quern {
 namespace {
 
+// ---- cost
+
+constexpr double gather_cycles = 16;  // to begin a copy
+constexpr double gather_floats = 4;   // copied per cycle
+
+double cycles(const Problem& p, const GemmRow& row) {
+  const double copies = static_cast<double>(p.contiguous ? p.kernel.h : p.taps());
+  const double floats = static_cast<double>(p.taps() * p.in);
+  const double gather = copies * gather_cycles + floats / gather_floats;
+  return tiles_cycles(p, row, 0) + gather * static_cast<double>(p.pixels * p.images * p.groups);
+}
+
+// ---- plan
+
 class DirectPlan final : public qn_plan {
  public:
-  explicit DirectPlan(const ConvPlan& conv)
-      : row_(*conv.choice.gemm),
+  DirectPlan(const ConvRequest& conv, const Choice& choice)
+      : row_(choice.as<GemmRow>()),
         packed_(conv.weights.pack(Packing::panels, row_.nr)),
         clamp_(conv.clamp),
         epilogue_(conv.request),
@@ -130,6 +145,15 @@ class DirectPlan final : public qn_plan {
 
 }  // namespace
 
-PlanPointer plan_direct(const ConvPlan& conv) { return make_plan<DirectPlan>(conv); }
+void direct_algorithm::candidates(const Problem& p, Candidates* all) {
+  if (p.matrix || p.blocked()) return;
+  all->add_rows(id, gemm_rows(), [&](const GemmRow& row) { return cycles(p, row); });
+}
+
+bool direct_algorithm::knows(std::string_view kernel) { return has_row(gemm_rows(), kernel); }
+
+PlanPointer direct_algorithm::plan(const ConvRequest& conv, const Choice& choice) {
+  return make_plan<DirectPlan>(conv, choice);
+}
 
 }  // namespace quern

@@ -1,18 +1,37 @@
 // gemm: the input is the matrix.
+#include <numeric>
+
+#include "base/cpu.h"
 #include "base/math.h"
-#include "op/conv/conv.h"
+#include "op/algorithm/algorithm.h"
+#include "op/algorithm/cost.h"
 #include "op/core/nest.h"
 #include "op/core/tiling.h"
 
 namespace quern {
 namespace {
 
+// ---- cost
+
+// Cycles per k that loads wait because rows of A compete: those a multiple of 4 KiB apart fall into one set of the L1
+// cache. Two of its ways are taken by what passes, weights and other rows; beyond the others, the more the longer. (As
+// measured for tiles of up to 28 rows of 2 and 4 KiB.)
+double aliasing(const Problem& p, size_t mr) {
+  constexpr double way_bytes = 4096, passing = 2, steepness = 0.15;
+  const size_t rows = std::min(mr, p.pixels);
+  const double together = static_cast<double>(rows * std::gcd(p.row_stride, size_t{4096})) / way_bytes;
+  const double beyond = together - static_cast<double>(cpu().l1_bytes) / way_bytes + passing;
+  return beyond > 0 ? steepness * beyond * beyond : 0;
+}
+
+// ---- plan
+
 enum { a_operand, c_operand };
 
 class GemmPlan final : public qn_plan {
  public:
-  explicit GemmPlan(const ConvPlan& conv)
-      : row_(*conv.choice.gemm),
+  GemmPlan(const ConvRequest& conv, const Choice& choice)
+      : row_(choice.as<GemmRow>()),
         packed_(conv.weights.pack(Packing::panels, row_.nr)),
         clamp_(conv.clamp),
         epilogue_(conv.request) {
@@ -67,6 +86,16 @@ class GemmPlan final : public qn_plan {
 
 }  // namespace
 
-PlanPointer plan_gemm(const ConvPlan& conv) { return make_plan<GemmPlan>(conv); }
+void gemm_algorithm::candidates(const Problem& p, Candidates* all) {
+  if (!p.pointwise || p.blocked()) return;
+  all->add_rows(id, gemm_rows(),
+                [&](const GemmRow& row) { return tiles_cycles(p, row, 0, aliasing(p, ProductTile(row).mr)); });
+}
+
+bool gemm_algorithm::knows(std::string_view kernel) { return has_row(gemm_rows(), kernel); }
+
+PlanPointer gemm_algorithm::plan(const ConvRequest& conv, const Choice& choice) {
+  return make_plan<GemmPlan>(conv, choice);
+}
 
 }  // namespace quern

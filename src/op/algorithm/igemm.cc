@@ -5,11 +5,23 @@
 // fails in the columns at the left and right edge, where some of them are padding; those columns are parts of their
 // own.
 #include "base/math.h"
-#include "op/conv/conv.h"
+#include "op/algorithm/algorithm.h"
+#include "op/algorithm/cost.h"
 #include "op/core/tiling.h"
 
 namespace quern {
 namespace {
+
+// ---- cost
+
+constexpr double tap_cycles = 0.4;  // to find one row of A through a table
+
+double cycles(const Problem& p, const IgemmRow& row) {
+  const size_t taps = p.contiguous && p.in <= few_channels ? p.kernel.h : p.taps();
+  return tiles_cycles(p, row, static_cast<double>(taps * row.mr) * tap_cycles);
+}
+
+// ---- plan
 
 // How the output pixels of a part follow each other: its lines are products of the same size.
 enum class Order {
@@ -30,8 +42,8 @@ struct Part {
 
 class IgemmPlan final : public qn_plan {
  public:
-  explicit IgemmPlan(const ConvPlan& conv)
-      : row_(*conv.choice.igemm),
+  IgemmPlan(const ConvRequest& conv, const Choice& choice)
+      : row_(choice.as<IgemmRow>()),
         packed_(conv.weights.pack(Packing::panels, row_.nr)),
         clamp_(conv.clamp),
         epilogue_(conv.request),
@@ -86,7 +98,7 @@ class IgemmPlan final : public qn_plan {
     });
   }
 
-  void add_part(const ConvPlan& conv, Part part) {
+  void add_part(const ConvRequest& conv, Part part) {
     const Rows joined = output_rows(out_);
     const size_t height = out_.shape[1];
     part.lines = part.order == Order::image ? joined.products : part.order == Order::rows ? height : part.width;
@@ -136,6 +148,15 @@ class IgemmPlan final : public qn_plan {
 
 }  // namespace
 
-PlanPointer plan_igemm(const ConvPlan& conv) { return make_plan<IgemmPlan>(conv); }
+void igemm_algorithm::candidates(const Problem& p, Candidates* all) {
+  if (p.matrix || p.blocked() || !p.offsets_fit || !table_fits(p, sizeof(int32_t))) return;
+  all->add_rows(id, igemm_rows(), [&](const IgemmRow& row) { return cycles(p, row); });
+}
+
+bool igemm_algorithm::knows(std::string_view kernel) { return has_row(igemm_rows(), kernel); }
+
+PlanPointer igemm_algorithm::plan(const ConvRequest& conv, const Choice& choice) {
+  return make_plan<IgemmPlan>(conv, choice);
+}
 
 }  // namespace quern

@@ -1,11 +1,16 @@
 // sparse: tiles of pixels, each channel's side by side (tile_input.h), times the weights that are not zero; then they
 // are transposed back, unless the output is pixel-blocked.
+#include <cmath>
 #include <numeric>
 
+#include "base/cpu.h"
 #include "base/math.h"
 #include "base/tensor.h"
+#include "kernel/gather.h"
 #include "kernel/select.h"
 #include "kernel/transpose.h"
+#include "op/algorithm/algorithm.h"
+#include "op/algorithm/cost.h"
 #include "op/core/nest.h"
 #include "op/pixels/sparse_band.h"
 #include "op/pixels/tile_input.h"
@@ -13,6 +18,111 @@
 
 namespace quern {
 namespace {
+
+// ---- when it applies
+
+constexpr size_t max_elements = size_t{1} << 31;  // packed weights are found by 32 bits
+
+// Tiles of pixel-blocked tensors lie within a block; other windows than 1x1 find pixels of the input through tables.
+bool layouts_fit(const Problem& p, const SpmmRow& row) {
+  if (p.blocked() && cpu().pixel_block % row.pixels != 0) return false;
+  return !p.in_blocked || p.pointwise || (p.offsets_fit && table_fits(p, sizeof(qn_gather_piece)));
+}
+
+// ---- cost
+
+constexpr double pairs_cycles = 0.73;       // of a vector of pixels times one weight, by the kind of row,
+constexpr double wide_pairs_cycles = 0.67;  // with more than four vectors,
+constexpr double narrow_fours = 1.2;        // and times that of fours, with less than four vectors,
+constexpr double block_of_two_cycles = 0.62;
+constexpr double block_cycles = 0.58;
+constexpr double set_cycles = 20;               // to begin a set of channels,
+constexpr double fours_set_cycles = 50;         // with its fifteen loops,
+constexpr double transpose_cycles = 0.21;       // to transpose an element, with vectors of 16,
+constexpr double transpose_back_cycles = 0.17;  // and back,
+constexpr double gather_row_cycles = 0.2;       // to copy one between images that are pixel-blocked, with neighbours,
+constexpr double gather_pixel_cycles = 1;       // and alone
+
+// Cycles of one k and four channels of fours, with a tile of so many vectors, when this part of the weights is there
+// and scattered: entries multiply, or load their vectors, weights and place, or wait for their sums, whatever takes
+// longest.
+double fours_cycles(double part, double vectors) {
+  constexpr double ways[] = {1, 4, 6, 4, 1};
+  double cycles = 0;
+  for (size_t i = 1; i <= 4; ++i) {
+    const auto m = static_cast<double>(i);
+    const double chance = ways[i] * std::pow(part, m) * std::pow(1 - part, 4 - m);
+    cycles += chance * std::max(latency, std::max(m * vectors, vectors + m + 2) / pipes);
+  }
+  return cycles;
+}
+
+// Cycles of the products of one group and image, in so many tiles of so many vectors together.
+double product_cycles(const Problem& p, const SpmmRow& row, double tiles, double vectors) {
+  const WeightsDensity& density = *p.density;
+  const double multiply = level_of(row).multiply / static_cast<double>(p.groups);
+  if (row.fours()) {
+    const double fours = static_cast<double>(density.elements) / 4;
+    const double stalls = row.pixels < 4 * row.lanes ? narrow_fours : 1;
+    return fours * tiles * fours_cycles(density.part(1), vectors / tiles) * stalls * multiply;
+  }
+  const double pairs = row.pixels > 4 * row.lanes ? wide_pairs_cycles : pairs_cycles;
+  const double per_weight = row.pairs() ? pairs : row.block == 2 ? block_of_two_cycles : block_cycles;
+  return density.stored(row.block) * vectors * per_weight * multiply;
+}
+
+// One pixel, which is not transposed: its sums wait for each other.
+double column_cycles(const Problem& p, const SpmmRow& row) {
+  const WeightsDensity& density = *p.density;
+  const double per_weight = row.pairs() ? 1.7 : row.block == 2 ? 1.2 : 0.7;
+  const double sums = row.fours() ? density.stored(4) / 4 * latency : density.stored(row.block) * per_weight;
+  return sums * static_cast<double>(p.images) + call_cycles;
+}
+
+// Cycles until an element of A, or of C, is where it should be, with vectors of 16.
+double input_cycles(const Problem& p) {
+  if (!p.in_blocked) return transpose_cycles;
+  return p.pointwise ? 0 : p.window->w.stride == 1 ? gather_row_cycles : gather_pixel_cycles;
+}
+double output_cycles(const Problem& p) { return p.out_blocked ? 0 : transpose_back_cycles; }
+
+// A band of the image at a time: every input channel is laid out once for all taps. (sparse_band.h)
+double band_cycles(const Problem& p, const SpmmRow& row, const SparseBand& band) {
+  const double lanes = level_of(row).lanes, bands = static_cast<double>(divide_up(p.pixels, band.pixels));
+  const double vectors = bands * static_cast<double>(band.width / row.lanes);
+  const double tiles = bands * static_cast<double>(divide_up(band.width, row.pixels));
+  const double sets = tiles * static_cast<double>(divide_up(p.out, row.channels()));
+  const double in = bands * static_cast<double>(p.in * band.channel) * input_cycles(p);
+  const double back = p.out_blocked ? gather_row_cycles : transpose_back_cycles;
+  const double out = static_cast<double>(p.out * p.pixels) * back;
+  const double one = product_cycles(p, row, tiles, vectors) + (in + out) * 16 / lanes +
+                     sets * (row.fours() ? fours_set_cycles : set_cycles);
+  return one * static_cast<double>(p.groups * p.images);
+}
+
+// Every weight is multiplied with all pixels of a tile; before and after that A and C are transposed, unless they are
+// pixel-blocked. (As measured: within a tenth of it for layers of MobileNet, 1x1 and 3x3, at 0 to 95% zeros.)
+double cycles_of(const Problem& p, const SpmmRow& row) {
+  if (p.pixels == 1 && !p.blocked()) return column_cycles(p, row);
+  if (const SparseBand band = sparse_band(p, row); band.fits()) return band_cycles(p, row, band);
+  const Level level = level_of(row);
+  const size_t depth = p.taps() * p.in, vectors = divide_up(p.pixels, row.lanes);
+  const bool alone = row.alone > 0 && p.pixels % row.lanes == 1;
+  // Four channels of the last pixel share a vector; of pairs it is as much as half of one.
+  const double width = static_cast<double>(vectors) - (!alone ? 0 : row.pairs() ? 0.5 : 0.75);
+  const auto transposed = [&](size_t channels, double cycles) {
+    return static_cast<double>(channels * p.pixels) * cycles * 16 / level.lanes;
+  };
+  const size_t chunks = divide_up(depth, sparse_depth(row, p.pixels, depth, p.density->part(row.block)));
+  const size_t tiles = divide_up(vectors * row.lanes, row.pixels),
+               sets = tiles * divide_up(p.out, row.channels()) * chunks;
+  const double one = product_cycles(p, row, static_cast<double>(tiles), width) + transposed(depth, input_cycles(p)) +
+                     transposed(p.out, output_cycles(p)) +
+                     static_cast<double>(sets) * (row.fours() ? fours_set_cycles : set_cycles);
+  return one * static_cast<double>(p.groups * p.images);
+}
+
+// ---- plan
 
 enum { a_operand, c_operand };
 
@@ -25,10 +135,10 @@ size_t stored_pixels(size_t stride) {
 
 class SparsePlan final : public qn_plan {
  public:
-  explicit SparsePlan(const ConvPlan& conv)
-      : row_(*conv.choice.spmm),
+  SparsePlan(const ConvRequest& conv, const Choice& choice)
+      : row_(choice.as<SpmmRow>()),
         transpose_(best(transpose_rows(), KernelType::f32)),
-        packed_(conv.weights.pack(sparse_packing(row_), row_.block, depth_of_chunks(conv))),
+        packed_(conv.weights.pack(sparse_packing(row_), row_.block, depth_of_chunks(conv, row_))),
         weights_(static_cast<const SparseWeights&>(*packed_)),
         clamp_(conv.clamp),
         epilogue_(conv.request),
@@ -47,7 +157,7 @@ class SparsePlan final : public qn_plan {
     c_channel_ = channel_stride(out);
     in_blocked_ = is_blocked(in);
     stored_pixels_ = stored_pixels(c_stride_);
-    input_ = make_tile_input(conv, window, pixels_);
+    input_ = make_tile_input(conv, row_, window, pixels_);
     divide(conv.request.options.tasks);
   }
 
@@ -76,8 +186,7 @@ class SparsePlan final : public qn_plan {
 
   // ---- what there is to do
 
-  static size_t depth_of_chunks(const ConvPlan& conv) {
-    const SpmmRow& row = *conv.choice.spmm;
+  static size_t depth_of_chunks(const ConvRequest& conv, const SpmmRow& row) {
     const qn_tensor& out = conv.request.out;
     size_t pixels = 1;
     for (uint32_t i = 0; i + 1 < out.rank; ++i) pixels *= out.shape[i];
@@ -256,10 +365,22 @@ class SparsePlan final : public qn_plan {
 
 }  // namespace
 
-PlanPointer plan_sparse(const ConvPlan& conv) {
-  const SparseBand band = sparse_band(conv.problem, *conv.choice.spmm);
-  if (band.fits()) return plan_sparse_band(conv, band);
-  return make_plan<SparsePlan>(conv);
+// Asked for, or alone, weights without zeros are sparse, too; where dense was, nobody has looked for zeros.
+void sparse_algorithm::candidates(const Problem& p, Candidates* all) {
+  if (all->asked != id && !p.blocked() && !has_zeros(p)) return;
+  if (p.density == nullptr || p.density->elements > max_elements) return;
+  all->add_rows(id, spmm_rows(), [&](const SpmmRow& row) {
+    const bool fits = layouts_fit(p, row) && (all->kernel != nullptr || mostly_full(*p.density, row.block));
+    return fits ? cycles_of(p, row) : Candidates::never;
+  });
+}
+
+bool sparse_algorithm::knows(std::string_view kernel) { return has_row(spmm_rows(), kernel); }
+
+PlanPointer sparse_algorithm::plan(const ConvRequest& conv, const Choice& choice) {
+  const SparseBand band = sparse_band(conv.problem, choice.as<SpmmRow>());
+  if (band.fits()) return plan_sparse_band(conv, choice.as<SpmmRow>(), band);
+  return make_plan<SparsePlan>(conv, choice);
 }
 
 }  // namespace quern

@@ -14,8 +14,8 @@ constexpr size_t most_transposed = 64;  // pixels at a time: their lines stay in
 
 class SparseBandPlan final : public qn_plan {
  public:
-  SparseBandPlan(const ConvPlan& conv, const SparseBand& band)
-      : row_(*conv.choice.spmm),
+  SparseBandPlan(const ConvRequest& conv, const SpmmRow& row, const SparseBand& band)
+      : row_(row),
         transpose_(best(transpose_rows(), KernelType::f32)),
         window_(conv.window),
         band_(band),
@@ -188,8 +188,8 @@ class SparseBandPlan final : public qn_plan {
 
 }  // namespace
 
-PlanPointer plan_sparse_band(const ConvPlan& conv, const SparseBand& band) {
-  return make_plan<SparseBandPlan>(conv, band);
+PlanPointer plan_sparse_band(const ConvRequest& conv, const SpmmRow& row, const SparseBand& band) {
+  return make_plan<SparseBandPlan>(conv, row, band);
 }
 
 }  // namespace quern

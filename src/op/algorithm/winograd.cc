@@ -11,12 +11,90 @@
 //     A A A B      B  narrow, one of each row        C A      the points that only C has, of these two
 //     C C C D      C  low, one of each column          A B    the points that only B has
 //                  D  the corner                       A      the rest
+#include <cmath>
+
 #include "base/cpu.h"
 #include "base/math.h"
-#include "op/conv/conv.h"
+#include "op/algorithm/algorithm.h"
+#include "op/algorithm/cost.h"
 
 namespace quern {
 namespace {
+
+constexpr size_t max_calls = 2;  // of gemm in a block of tiles
+
+// ---- when it applies
+
+constexpr size_t max_panel = 64;  // channels that panels are padded to, at most
+
+// May this row be chosen? With a row that was asked for by name the user knows what he does.
+bool fits(const Problem& p, const WinogradRow& row, bool by_name) {
+  if (p.kernel.h != 3 || p.kernel.w != 3 || !p.undilated || p.groups != 1) return false;
+  size_t bytes;
+  if (!checked_mul(p.in + 1, round_up(p.out, max_panel), &bytes) ||
+      !checked_mul(bytes, row.points() * sizeof(float), &bytes)) {
+    return false;
+  }
+  return by_name || (bytes <= max_transformed_bytes && winograd_error(row.outputs, p.in) <= max_winograd_error);
+}
+
+// Products are made on the level of the transforms; those of NEON serve both levels of 32-bit ARM, of which a machine's
+// gemm is one.
+uint32_t level_of_products(const WinogradRow& row) {
+  return row.isa == isa_neon && (cpu().isa & isa_neonfma) != 0 ? uint32_t{isa_neonfma} : row.isa;
+}
+
+// ---- cost
+
+constexpr double transform_cycles = 6;       // of one vector at one point, there or back,
+constexpr double far_transform_cycles = 14;  // and where the image does not fit into the L2 cache
+constexpr double interrupted_bytes = 7;  // per cycle, where memory is asked for one panel and, a product later, for the
+                                         // next
+
+// The products at one of winograd's points, of so many tiles. The weights, which are many, go by once per block of
+// tiles; the first time they come from where the other layers of a model have left them.
+double point_cycles(const Problem& p, const GemmRow& gemm, size_t tiles, double first_bytes, double again_bytes) {
+  const size_t calls = divide_up(tiles, gemm.mr), rows = divide_up(tiles, calls), panels = divide_up(p.out, gemm.nr);
+  const size_t blocks = divide_up(calls, max_calls);
+  const double step = step_cycles(gemm, rows, gemm.nr);
+  const double steps = std::max(step, arrival(gemm, first_bytes)) +
+                       static_cast<double>(blocks - 1) * std::max(step, arrival(gemm, again_bytes)) +
+                       static_cast<double>(calls - blocks) * step;
+  const double call = static_cast<double>(rows * gemm.nr) / level_of(gemm).lanes +
+                      call_cycles * static_cast<double>(divide_up(rows, ProductTile(gemm).mr));
+  return static_cast<double>(panels) * (static_cast<double>(p.in) * steps + static_cast<double>(calls) * call);
+}
+
+// Transforms and products.
+double cycles_of(const Problem& p, const WinogradRow& row, const GemmRow& gemm) {
+  const double lanes = level_of(row).lanes;
+  const double vectors = std::ceil(static_cast<double>(p.in) / lanes) + std::ceil(static_cast<double>(p.out) / lanes);
+  const bool far = p.height * p.width * p.images * (p.in + p.out) * sizeof(float) > cpu().l2_bytes;
+  const double per_vector = vectors * (far ? far_transform_cycles : transform_cycles);
+  const double bytes = static_cast<double>(row.points() * round_up(p.out, gemm.nr) * (p.in + 1) * sizeof(float));
+  const double first_bytes = far_weights(p, bytes) ? interrupted_bytes : l3_bytes;
+  const double again_bytes = bytes < cached_bytes ? l3_bytes : interrupted_bytes;
+
+  // Points that the last, smaller tiles along a direction have too, and those that they lack.
+  const WinogradCut h(row.outputs, p.height), w(row.outputs, p.width);
+  const auto points = [&](const WinogradCut& cut, bool last) {
+    const size_t common = cut.rest == 0 ? row.inputs() : std::min(cut.rest + 2, row.inputs());
+    return last ? common : row.inputs() - common;
+  };
+  double cycles = static_cast<double>(h.tiles() * w.tiles() * p.images) * 2 * call_cycles;
+  for (const bool low : {false, true}) {
+    for (const bool narrow : {false, true}) {
+      const size_t tiles = (low ? h.tiles() : h.whole) * (narrow ? w.tiles() : w.whole) * p.images;
+      const auto count = static_cast<double>(points(h, low) * points(w, narrow));
+      if (count == 0 || tiles == 0) continue;
+      cycles +=
+          count * (static_cast<double>(tiles) * per_vector + point_cycles(p, gemm, tiles, first_bytes, again_bytes));
+    }
+  }
+  return cycles;
+}
+
+// ---- plan
 
 // Images of so many times the L2 cache are fetched ahead; smaller ones arrive in time, and fetching takes some.
 constexpr size_t far_caches = 4;
@@ -78,9 +156,9 @@ class Tiles {
 
 class WinogradPlan final : public qn_plan {
  public:
-  explicit WinogradPlan(const ConvPlan& conv)
-      : row_(*conv.choice.winograd),
-        gemm_(*conv.choice.gemm),
+  WinogradPlan(const ConvRequest& conv, const Choice& choice)
+      : row_(choice.as<WinogradRow>()),
+        gemm_(static_cast<const GemmRow&>(*choice.products)),
         packed_(conv.weights.pack(packing_of(row_), gemm_.nr)),
         clamp_(conv.clamp),
         epilogue_(conv.request),
@@ -259,7 +337,7 @@ void WinogradPlan::split_work(size_t tasks) {
   const size_t wanted = wanted_chunks(tasks), half_l2 = cpu().l2_bytes / 2;
   // Blocks of as many tiles as a few calls of gemm take, so that the weights go by less often, if the cache has room.
   // More of them for more threads, an equal number for each, but not of so few tiles that the weights come too slowly.
-  constexpr size_t max_calls = 2, min_tiles = 10;
+  constexpr size_t min_tiles = 10;
   const size_t count = tiles_.count();
   const size_t fit = half_l2 / (row_.points() * spread(shape_.in * sizeof(float)));
   const size_t large = std::clamp<size_t>(fit / gemm_.mr, 1, max_calls) * gemm_.mr;
@@ -279,6 +357,31 @@ void WinogradPlan::split_work(size_t tasks) {
 
 }  // namespace
 
-PlanPointer plan_winograd(const ConvPlan& conv) { return make_plan<WinogradPlan>(conv); }
+// It grows as that of any sum in a row: with the square root of its length.
+double winograd_error(size_t outputs, size_t channels) {
+  const double per_root = outputs == 2 ? 1e-7 : outputs == 4 ? 3e-7 : 2e-6;
+  return per_root * std::sqrt(static_cast<double>(std::max<size_t>(channels, 16)));
+}
+
+// The row of gemm that makes each row's products fastest goes with it.
+void winograd_algorithm::candidates(const Problem& p, Candidates* all) {
+  if (p.blocked()) return;
+  for (const WinogradRow& row : winograd_rows()) {
+    if (!all->allows(row, all->kernel) || !fits(p, row, all->kernel != nullptr)) continue;
+    Choice choice = {id, 0, &row, nullptr, Candidates::never};
+    for (const GemmRow& gemm : gemm_rows()) {
+      if (gemm.isa != level_of_products(row) || !all->allows(gemm, nullptr)) continue;
+      const double cycles = cycles_of(p, row, gemm);
+      if (cycles < choice.cycles) choice.products = &gemm, choice.cycles = cycles;
+    }
+    if (choice.products != nullptr) all->add(choice);
+  }
+}
+
+bool winograd_algorithm::knows(std::string_view kernel) { return has_row(winograd_rows(), kernel); }
+
+PlanPointer winograd_algorithm::plan(const ConvRequest& conv, const Choice& choice) {
+  return make_plan<WinogradPlan>(conv, choice);
+}
 
 }  // namespace quern

@@ -1,4 +1,5 @@
-// Which algorithm and micro-kernel a convolution or matrix product uses: a cost model that reads shapes and the CPU.
+// Which algorithm and micro-kernel a convolution or matrix product uses: the cheapest by the cost models of the
+// algorithms (op/algorithm/), which read shapes and the CPU.
 #pragma once
 
 #include <quern/op.h>
@@ -23,6 +24,8 @@ constexpr size_t few_channels = 8;
 
 // A convolution as the cost model sees it; a matrix product has one tap and is pointwise.
 struct Problem {
+  KernelType type = KernelType::f32;
+  uint8_t weights_are = any;           // which demands of rows the values of the weights meet: mask of Demand
   size_t pixels = 1;                   // rows of one product: output pixels of an image, or all where images join
   size_t images = 1;                   // such products
   size_t groups = 1, in = 1, out = 1;  // channels of one group
@@ -57,25 +60,23 @@ SparsePattern pattern_of(const Problem& problem);
 
 struct Choice {
   qn_algorithm algorithm = QN_ALGORITHM_AUTO;
-  const Row* row = nullptr;  // the one of these that is set
-  const GemmRow* gemm = nullptr;
-  const IgemmRow* igemm = nullptr;
-  const DwconvRow* dwconv = nullptr;
-  const DwconvTileRow* dwconv_tile = nullptr;
-  const DwconvPlaneRow* dwconv_plane = nullptr;
-  const DwconvHalfRow* dwconv_half = nullptr;
-  const WinogradRow* winograd = nullptr;  // with the gemm of its level
-  const SpmmRow* spmm = nullptr;
-  double cycles = 0;  // an estimate
-};
+  unsigned table = 0;             // of rows, where the algorithm has several
+  const Row* row = nullptr;       // its kernel
+  const Row* products = nullptr;  // winograd: the row of gemm that multiplies
+  double cycles = 0;              // an estimate
 
-// A bound of the error of a whole convolution by winograd: its largest by the largest output, without clamp. Measured
-// against exact sums on uniform values, of both signs and of one (test/op/winograd_test.cc), with room for a half more.
-double winograd_error(size_t outputs, size_t channels);
+  template <class KernelRow>
+  const KernelRow& as() const {
+    return static_cast<const KernelRow&>(*row);
+  }
+};
 
 // All that apply, the cheapest first: algorithms with the rows that this CPU runs, within the limits of error and
 // memory. `algorithm` and `kernel`, if not AUTO and NULL, leave only what they name, and a row named keeps no limits.
 Vector<Choice> candidates(const Problem& problem, qn_algorithm algorithm, const char* kernel);
+
+// AUTO for a name that no algorithm has.
+qn_algorithm algorithm_from_name(std::string_view name);
 
 // Is there a row of this name for the algorithm, whatever CPU it needs?
 bool known_kernel(qn_algorithm algorithm, std::string_view name);

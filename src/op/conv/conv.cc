@@ -2,6 +2,7 @@
 
 #include "base/math.h"
 #include "base/tensor.h"
+#include "op/algorithm/algorithm.h"
 #include "op/conv/tune.h"
 #include "op/conv/tuning.h"
 
@@ -17,19 +18,12 @@ uint64_t count_macs(const qn_tensor& out, size_t depth) {
   return macs;
 }
 
-// Choices are among what the build contains; that is asked again so that it refers to nothing else.
-PlanPointer plan_choice(const ConvPlan& conv) {
-  const auto chosen = [&](qn_algorithm algorithm) { return conv.choice.algorithm == algorithm; };
-#define QN_PLAN(ALGORITHM, plan) \
-  if (has_algorithm(QN_ALGORITHM_##ALGORITHM) && chosen(QN_ALGORITHM_##ALGORITHM)) return plan(conv);
-  QN_PLAN(GEMM, plan_gemm)
-  QN_PLAN(IGEMM, plan_igemm)
-  QN_PLAN(DIRECT, plan_direct)
-  QN_PLAN(DEPTHWISE, plan_depthwise)
-  QN_PLAN(WINOGRAD, plan_winograd)
-  QN_PLAN(SPARSE, plan_sparse)
-#undef QN_PLAN
-  return nullptr;
+PlanPointer plan_choice(const ConvRequest& conv, const Choice& choice) {
+  PlanPointer plan;
+  each_algorithm([&](auto each) {
+    if (choice.algorithm == each.id) plan = each.plan(conv, choice);
+  });
+  return plan;
 }
 
 // ---- measured choices
@@ -80,7 +74,8 @@ void measure(const ConvRequest& conv, const Vector<Choice>& list, Vector<Measure
   for (const Choice& c : list) {
     if (c.cycles > worth_trying * list[0].cycles || packed > max_trial_bytes) break;
     const Weights weights = conv.weights.unshared();  // those that another candidate has just read would be warmer
-    trials.emplace_back().plan = plan_choice({conv.request, c, weights, conv.window, conv.clamp, conv.problem});
+    trials.emplace_back().plan =
+        plan_choice({conv.who, conv.problem, conv.request, weights, conv.window, conv.clamp}, c);
     packed += weights.packed_bytes();
   }
   if (trials.size() > 1) time_trials(conv.request, &trials);
@@ -126,7 +121,7 @@ qn_status choose_conv(const ConvRequest& conv, Choice* choice) {
 qn_status plan_conv(const ConvRequest& conv, PlanPointer* plan) {
   Choice choice;
   QN_TRY(choose_conv(conv, &choice));
-  *plan = plan_choice({conv.request, choice, conv.weights, conv.window, conv.clamp, conv.problem});
+  *plan = plan_choice(conv, choice);
   (*plan)->algorithm = choice.algorithm;
   (*plan)->kernel = choice.row->name;
   (*plan)->macs = count_macs(conv.request.out, conv.weights.shape().depth());

@@ -1,4 +1,4 @@
-// The algorithms of convolution and matrix product, each a kind of plan.
+// From a convolution or matrix product to its plan, which an algorithm makes (op/algorithm/).
 #pragma once
 
 #include "base/math.h"
@@ -34,25 +34,7 @@ inline const WeightsDensity* density_for(const Weights& weights, const qn_plan_o
   return may ? &weights.density() : nullptr;
 }
 
-// ---- the algorithms
-
-struct ConvPlan {
-  const Request& request;
-  const Choice& choice;
-  const Weights& weights;
-  const Window& window;  // not read by gemm
-  qn_minmax_f32 clamp;
-  const Problem& problem;  // of a matrix the window means nothing
-};
-
-// Rows of the input, all but its last dimension, times weights. Any rank.
-PlanPointer plan_gemm(const ConvPlan& conv);
-PlanPointer plan_igemm(const ConvPlan& conv);
-PlanPointer plan_direct(const ConvPlan& conv);
-PlanPointer plan_depthwise(const ConvPlan& conv);
-PlanPointer plan_winograd(const ConvPlan& conv);
-// Any problem, matrices too.
-PlanPointer plan_sparse(const ConvPlan& conv);
+// ---- what plans of several algorithms share
 
 // How many products there are and how many rows each has: rows of C that lie at equal distances join.
 struct Rows {

@@ -61,7 +61,7 @@ class Conv2d final : public Operator {
     Choice choice;
     QN_TRY(choose_conv({name, problem(request, window), request, weights_, window, clamp_}, &choice));
     options->algorithm = choice.algorithm;
-    if (choice.spmm != nullptr) options->kernel = choice.row->name;
+    if (choice.algorithm == QN_ALGORITHM_SPARSE) options->kernel = choice.row->name;
     return QN_OK;
   }
 

@@ -57,7 +57,7 @@ qn_status run(const Gemm& g, const qn_parallel* parallel) {
   options.algorithm = QN_ALGORITHM_GEMM;
   Choice choice;
   QN_TRY(choose(gemm, problem, options, &choice));
-  const GemmRow& row = *choice.gemm;
+  const auto& row = choice.as<GemmRow>();
 
   size_t rows, panels;
   if (!checked_add(g.k, size_t{1}, &rows) || !checked_mul(rows, round_up(g.n, row.nr), &panels) ||

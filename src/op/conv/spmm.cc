@@ -84,7 +84,7 @@ qn_status run(const Spmm& s, const qn_parallel* parallel) {
   options.algorithm = QN_ALGORITHM_SPARSE;
   Choice choice;
   QN_TRY(choose(spmm, problem, options, &choice));
-  const SpmmRow& row = *choice.spmm;
+  const auto& row = choice.as<SpmmRow>();
   const Packed packed =
       weights.pack(sparse_packing(row), row.block, sparse_depth(row, s.n, s.k, problem.density->part(row.block)));
   const Columns columns(s, row, static_cast<const SparseWeights&>(*packed));

@@ -118,11 +118,7 @@ qn_status read_level(const char* where, Line& line, TunedProblem* problem) {
 
 qn_status read_choice(const char* where, Line& line, uint32_t isa, TunedChoice* choice) {
   const std::string_view algorithm = line.literal(" ") ? line.word() : "";
-  choice->algorithm = QN_ALGORITHM_AUTO;
-  for (int a = QN_ALGORITHM_AUTO + 1; a <= QN_ALGORITHM_SPARSE; ++a) {
-    if (algorithm == qn_algorithm_string(static_cast<qn_algorithm>(a)))
-      choice->algorithm = static_cast<qn_algorithm>(a);
-  }
+  choice->algorithm = algorithm_from_name(algorithm);
   if (choice->algorithm == QN_ALGORITHM_AUTO) {
     return fail(QN_INVALID_ARGUMENT, "%s: unknown algorithm \"%.*s\"", where, shown(algorithm), algorithm.data());
   }

@@ -25,7 +25,7 @@ qn_status read_options(const char* who, const qn_plan_options* user, bool has_al
   if (user != nullptr) QN_TRY(copy_struct(who, user, options, sizeof *options));
   QN_TRY(check_positive(who, "options.tasks", options->tasks));
   options->tasks = std::min(options->tasks, max_tasks);
-  if (options->algorithm < QN_ALGORITHM_AUTO || options->algorithm > QN_ALGORITHM_DENSE) {
+  if (!is_algorithm(options->algorithm)) {
     return fail(QN_INVALID_ARGUMENT, "%s: unknown algorithm %d", who, static_cast<int>(options->algorithm));
   }
   QN_TRY(check_clamp(who, options->residual_min, options->residual_max));

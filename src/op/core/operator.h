@@ -130,18 +130,16 @@ class MemoryRequest {
 
 // As qn_algorithm_string().
 constexpr const char* algorithm_name(qn_algorithm algorithm) {
-  switch (algorithm) {
-    case QN_ALGORITHM_AUTO: return "auto";
-    case QN_ALGORITHM_DIRECT: return "direct";
-    case QN_ALGORITHM_GEMM: return "gemm";
-    case QN_ALGORITHM_IGEMM: return "igemm";
-    case QN_ALGORITHM_DEPTHWISE: return "depthwise";
-    case QN_ALGORITHM_WINOGRAD: return "winograd";
-    case QN_ALGORITHM_SPARSE: return "sparse";
-    case QN_ALGORITHM_DENSE: return "dense";
-  }
+  if (algorithm == QN_ALGORITHM_AUTO) return "auto";
+  if (algorithm == QN_ALGORITHM_DENSE) return "dense";
+#define QN_ALGORITHM(ID, name) \
+  if (algorithm == QN_ALGORITHM_##ID) return #name;
+#include "op/algorithm/algorithms.inc"
   return "?";
 }
+
+// May a caller ask for this value?
+constexpr bool is_algorithm(qn_algorithm algorithm) { return *algorithm_name(algorithm) != '?'; }
 
 // Does the build contain the algorithm?
 consteval bool has_algorithm(qn_algorithm algorithm) { return has_algorithm(algorithm_name(algorithm)); }

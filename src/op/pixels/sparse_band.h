@@ -34,6 +34,6 @@ struct SparseBand {
 // copy for every tap.)
 SparseBand sparse_band(const Problem& p, const SpmmRow& row);
 
-PlanPointer plan_sparse_band(const ConvPlan& conv, const SparseBand& band);
+PlanPointer plan_sparse_band(const ConvRequest& conv, const SpmmRow& row, const SparseBand& band);
 
 }  // namespace quern

@@ -23,7 +23,7 @@ void walk_taps(size_t begin, size_t end, size_t channels, Each&& each) {
 
 class TransposedInput final : public TileInput {
  public:
-  TransposedInput(const ConvPlan& conv, const Window& window)
+  TransposedInput(const ConvRequest& conv, const Window& window)
       : transpose_(best(transpose_rows(), KernelType::f32)),
         window_(window),
         channels_(conv.weights.shape().in),
@@ -107,7 +107,7 @@ class TransposedInput final : public TileInput {
 // 1x1: rows are where they should be.
 class BlockedInput final : public TileInput {
  public:
-  explicit BlockedInput(const ConvPlan& conv) : in_(conv.request.ins[0]) {}
+  explicit BlockedInput(const ConvRequest& conv) : in_(conv.request.ins[0]) {}
 
   TileRows rows(const Tile& tile, const TilePixels&, size_t begin, size_t, char*, size_t) const override {
     return {tile.a + pixel_offset(in_.stride[1], tile.first) + begin * in_.stride[2], in_.stride[2]};
@@ -120,12 +120,12 @@ class BlockedInput final : public TileInput {
 // Other windows: pixels are gathered, by tables of which lie side by side there and here.
 class GatheredInput final : public TileInput {
  public:
-  GatheredInput(const ConvPlan& conv, const Window& window, size_t pixels)
-      : tile_pixels_(conv.choice.spmm->pixels),
+  GatheredInput(const ConvRequest& conv, const SpmmRow& row, const Window& window, size_t pixels)
+      : tile_pixels_(row.pixels),
         taps_(window.taps()),
         in_(conv.request.ins[0]),
         channels_(conv.weights.shape().in),
-        tables_(conv.choice.spmm->lanes) {
+        tables_(row.lanes) {
     for (size_t first = 0; first < pixels; first += tile_pixels_) {
       for (size_t tap = 0; tap < taps_; ++tap) {
         tables_.begin();
@@ -163,10 +163,11 @@ class GatheredInput final : public TileInput {
 
 }  // namespace
 
-Shared<const TileInput> make_tile_input(const ConvPlan& conv, const Window& window, size_t pixels) {
+Shared<const TileInput> make_tile_input(const ConvRequest& conv, const SpmmRow& row, const Window& window,
+                                        size_t pixels) {
   if (!is_blocked(conv.request.ins[0])) return make_shared<TransposedInput>(conv, window);
   if (conv.problem.pointwise) return make_shared<BlockedInput>(conv);
-  return make_shared<GatheredInput>(conv, window, pixels);
+  return make_shared<GatheredInput>(conv, row, window, pixels);
 }
 
 }  // namespace quern

@@ -42,6 +42,7 @@ class TileInput {
 
 // `pixels` is the number of pixels of all tiles together. Tiles of a pixel-blocked input must begin at multiples of the
 // kernel's pixels.
-Shared<const TileInput> make_tile_input(const ConvPlan& conv, const Window& window, size_t pixels);
+Shared<const TileInput> make_tile_input(const ConvRequest& conv, const SpmmRow& row, const Window& window,
+                                        size_t pixels);
 
 }  // namespace quern

@@ -33,7 +33,7 @@ void store_preprocessing(const ImageFlags& flags, Graph* graph) {
   if (!stored) throw Error("no input of the model takes images: the flags for images cannot be stored");
 }
 
-int convert(const Arguments& arguments) {
+int convert_model(const Arguments& arguments) {
   ImportOptions options = arguments.import;
   if (!arguments.files.is_quern()) options.target = arguments.out;  // a .qn file may be rewritten in place
   Graph graph = load_graph(arguments.files, options);
@@ -55,7 +55,7 @@ Action convert_command(CLI::App& app) {
       ->type_name("NAME,...");
   add_image_flags(app, &arguments->images);
   app.footer("The flags for images are stored in the model, for run and eval to use.");
-  return [arguments] { return convert(*arguments); };
+  return [arguments] { return convert_model(*arguments); };
 }
 
 }  // namespace quern

@@ -14,6 +14,8 @@
 namespace quern {
 namespace {
 
+using namespace predict;
+
 struct Arguments {
   ModelFiles files;
   std::string core;
@@ -124,7 +126,7 @@ nlohmann::ordered_json class_json(const Class& c) {
           {"layers", c.layers}, {"macs", c.macs},           {"ms", c.ms}};
 }
 
-int predict(const Arguments& arguments) {
+int print_prediction(const Arguments& arguments) {
   const PhoneCore* core = find_phone_core(arguments.core);
   if (core == nullptr)
     throw CLI::ValidationError("--core", fmt::format("\"{}\" is none of {}", arguments.core, core_names()));
@@ -186,7 +188,7 @@ Action predict_command(CLI::App& app) {
       "An estimate of the time on a phone's core that is not here, from what models of the core predict for the inner\n"
       "loops of kernels and from assumptions, which it prints. It runs nothing of the model. Shares of the peak count\n"
       "multiply-accumulates with weights that are 0, too.");
-  return [arguments] { return predict(*arguments); };
+  return [arguments] { return print_prediction(*arguments); };
 }
 
 }  // namespace quern

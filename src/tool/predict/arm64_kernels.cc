@@ -13,7 +13,7 @@
 #define QN_ARCH_X86_64 0
 #define QN_ARCH_ARM64 1
 
-namespace quern {
+namespace quern::predict {
 namespace {
 
 constexpr Arm64Kernel kernels[] = {
@@ -72,4 +72,4 @@ Speed speed_of(const Arm64Kernel& kernel, const PhoneCore& core) {
   return {unpredicted_part_of_peak * core.peak, Evidence::assumed};
 }
 
-}  // namespace quern
+}  // namespace quern::predict

@@ -5,7 +5,7 @@
 
 #include "tool/predict/phone_core.h"
 
-namespace quern {
+namespace quern::predict {
 
 enum class KernelFamily { gemm, igemm, dwconv, dwconv_tile, dwconv_plane, winograd, spmm };
 
@@ -38,7 +38,7 @@ struct Speed {
 Speed speed_of(const Arm64Kernel& kernel, const PhoneCore& core);
 
 // Assumptions for kernels without a prediction.
-constexpr double reference_macs_per_cycle = 0.5;  // as op/conv/choose.cc has it
+constexpr double reference_macs_per_cycle = 0.5;  // as op/algorithm/cost.cc has it
 constexpr double unpredicted_part_of_peak = 0.5;
 
-}  // namespace quern
+}  // namespace quern::predict

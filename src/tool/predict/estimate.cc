@@ -7,14 +7,13 @@
 
 #include "base/math.h"
 #include "kernel/winograd.h"
-#include "op/conv/choose.h"
+#include "op/algorithm/cost.h"
 
-namespace quern {
+namespace quern::predict {
 namespace {
 
-// ---- Assumptions. Constants that the cost model of convolution has as well have the same values there.
+// ---- Assumptions. Where op/algorithm/ has a constant of the same kind, it has the same value.
 
-constexpr double call_cycles = 20;       // cycles to begin and end a tile
 constexpr double tap_cycles = 0.4;       // igemm: cycles to find one row of A through a table
 constexpr double gather_cycles = 16;     // direct: cycles to begin a copy
 constexpr double transform_vectors = 7;  // winograd: operations that transform a vector at one point, there or back
@@ -23,9 +22,6 @@ constexpr double index_bytes = 2;        // sparse: bytes that say where a block
 constexpr double word = 16;              // planes: pixels that share a mask
 constexpr double edge_times = 1.5;       // planes: factor for the cycles of a mask in which some pixels do not count
 constexpr double join_ms = 0.005;        // time to start threads and to wait for the last
-constexpr double max_winograd_error = 3e-5;
-constexpr double max_transformed_bytes = 40 << 20;
-constexpr double full_enough = 0.9;  // the part of a block's weights that must not be 0, for blocks to be stored
 constexpr double lanes = 4;
 
 double number(size_t n) { return static_cast<double>(n); }
@@ -114,7 +110,7 @@ bool winograd(const Layer& layer, const Arm64Kernel& kernel, const Machine& mach
   const double points = number((m + 2) * (m + 2));
   const double bytes = points * number((layer.in + 1) * layer.out) * sizeof(float);
   if (layer.kernel.h != 3 || layer.kernel.w != 3 || !layer.undilated || layer.groups != 1) return false;
-  if (bytes > max_transformed_bytes || winograd_error(m, layer.in) > max_winograd_error) return false;
+  if (bytes > number(max_transformed_bytes) || winograd_error(m, layer.in) > max_winograd_error) return false;
   const double tiles = points_along(m, layer.height) * points_along(m, layer.width) * number(layer.images) / points;
   const double vectors = std::ceil(number(layer.in) / lanes) + std::ceil(number(layer.out) / lanes);
   Cost products;
@@ -168,7 +164,7 @@ bool depthwise_planes(const Layer& layer, const Arm64Kernel& kernel, const Machi
 bool sparse(const Layer& layer, const Arm64Kernel& kernel, const Machine& machine, Cost* cost) {
   if (!layer.zeros || kernel.block == 0) return false;
   const WeightsDensity& zeros = *layer.zeros;
-  if (zeros.stored(1) < full_enough * zeros.stored(kernel.block)) return false;
+  if (!mostly_full(zeros, kernel.block)) return false;
   const double vectors = std::ceil(number(layer.pixels()) / lanes) * number(layer.images);
   const double sets = std::ceil(number(layer.out) / number(kernel.channels)) * number(layer.groups) * vectors / 4;
   cost->cycles = zeros.stored(kernel.block) * vectors * lanes / speed_of(kernel, *machine.core).macs_per_cycle +
@@ -245,4 +241,4 @@ Estimate estimate(const Layer& layer, const Machine& machine) {
   return e;
 }
 
-}  // namespace quern
+}  // namespace quern::predict

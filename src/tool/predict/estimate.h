@@ -11,7 +11,7 @@
 #include "tool/predict/arm64_kernels.h"
 #include "tool/predict/phone_core.h"
 
-namespace quern {
+namespace quern::predict {
 
 enum class Work {
   nothing,   // a view: it shares memory with its neighbours
@@ -75,4 +75,4 @@ Estimate time_of(const Cost& cost, const Machine& machine);
 // Returns the estimate of the fastest algorithm that applies.
 Estimate estimate(const Layer& layer, const Machine& machine);
 
-}  // namespace quern
+}  // namespace quern::predict

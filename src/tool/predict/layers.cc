@@ -9,7 +9,7 @@
 #include "graph/file/sparse.h"
 #include "op/weights/density.h"
 
-namespace quern {
+namespace quern::predict {
 namespace {
 
 const Tensor& tensor_of(const Graph& graph, int index) { return graph.tensors[static_cast<size_t>(index)]; }
@@ -197,4 +197,4 @@ std::vector<Estimate> estimate_layers(const Graph& graph, std::vector<Layer> lay
   return total_ms(planes) < total_ms(none) ? planes : none;
 }
 
-}  // namespace quern
+}  // namespace quern::predict

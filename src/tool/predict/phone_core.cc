@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace quern {
+namespace quern::predict {
 namespace {
 
 // Clocks, numbers of cores and sizes of caches are those that the makers of the chips publish. The bandwidths of caches
@@ -39,4 +39,4 @@ const PhoneCore* find_phone_core(const std::string& name) {
   return by_model != std::end(cores) ? by_model : nullptr;
 }
 
-}  // namespace quern
+}  // namespace quern::predict

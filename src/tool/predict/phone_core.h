@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-namespace quern {
+namespace quern::predict {
 
 // Columns of predicted_loops.inc, in its order.
 enum class CoreModel { a53, a55, a57, kryo, n1, n2, v1, v2, count };
@@ -34,4 +34,4 @@ const PhoneCore* find_phone_core(const std::string& name);
 // takes two cycles; out of order, as many loads as multiply-adds start in a cycle.
 inline double vector_cycles(const PhoneCore& core) { return core.in_order ? 2 : 4 / core.peak; }
 
-}  // namespace quern
+}  // namespace quern::predict

@@ -1,0 +1,369 @@
+#include "convert/common/elements.h"
+
+#include <algorithm>
+
+#include "base/math.h"
+#include "convert/common/fold.h"
+
+namespace quern::convert {
+
+// ---- the same elements in another shape -------------------------------------------------------
+
+namespace {
+
+// `shape` has no zeros that copy and at most one -1.
+Shape resolved(const SourceNode& node, const Shape& from, const std::vector<int64_t>& to) {
+  size_t count = 1, known = 1;
+  for (const size_t d : from) count *= d;
+  for (const int64_t d : to) {
+    if (d < -1 || (d > 0 && !checked_mul(known, static_cast<size_t>(d), &known))) node.fail("bad shape");
+    if (d == 0) known = 0;
+  }
+  Shape shape;
+  for (const int64_t d : to) shape.push_back(d >= 0 ? static_cast<size_t>(d) : known == 0 ? 0 : count / known);
+  size_t result = 1;
+  for (const size_t d : shape) result *= d;
+  if (result != count || std::count(to.begin(), to.end(), -1) > 1) node.fail("the new shape has another size");
+  return shape;
+}
+
+// The value of a reshape with which dimension `place` is `number`, a size that changes with the inputs: that of the
+// dimension of the input it is always equal to, if there is one.
+std::optional<int64_t> followed(const SourceNode& node, size_t input, const Symbols::Number& number, size_t place) {
+  const size_t rank = node.dims(input).size();
+  const auto equal = [&](size_t d) { return node.dimension(input, d).symbol == number.symbol; };
+  if (place < rank && equal(place)) return 0;
+  for (size_t d = 0; d < rank; ++d) {
+    if (equal(d)) return copy_dimension(d, place);
+  }
+  return std::nullopt;
+}
+
+// The values for a reshape that only drops and adds dimensions of 1: `source` says which dimension stays.
+std::vector<int64_t> moved(const std::vector<std::optional<size_t>>& source) {
+  std::vector<int64_t> values;
+  for (size_t i = 0; i < source.size(); ++i) values.push_back(source[i] ? copy_dimension(*source[i], i) : 1);
+  return values;
+}
+
+}  // namespace
+
+Value reshape(const SourceNode& node, size_t input, const std::vector<int64_t>& values) {
+  if (!node.is_integer(input)) return node.result(node.builder.reshape(node.name, node.view(input), values));
+  if (values.size() > rank_limit) node.fail("too many dimensions");
+  Integers out = node.symbolic(input);
+  std::vector<int64_t> to = values;
+  for (size_t i = 0; i < to.size(); ++i) {
+    const int64_t copied = copied_dimension(to[i], i);
+    if (copied < 0) continue;
+    if (copied >= static_cast<int64_t>(out.shape.size())) node.fail("bad shape");
+    to[i] = static_cast<int64_t>(out.shape[static_cast<size_t>(copied)]);
+  }
+  out.shape = resolved(node, node.symbolic(input).shape, to);
+  return integer_value(std::move(out), node.value(input).type);
+}
+
+Value reshape_to(const SourceNode& node, size_t input, size_t shape_input, bool zero_is_zero) {
+  const Integers& shape = node.symbolic(shape_input);
+  std::vector<int64_t> values = shape.values;
+  bool infers = std::count(values.begin(), values.end(), -1) > 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i] == 0 && zero_is_zero) node.fail("a dimension of zero");
+    if (values[i] < -1) node.fail("a negative dimension");
+    if (shape.symbols[i] == no_symbol) continue;
+    if (const auto value = followed(node, input, shape.at(i), i)) {
+      values[i] = *value;
+    } else if (!infers && values[i] > 0) {  // what the other dimensions leave
+      values[i] = -1;
+      infers = true;
+    } else {
+      node.fix(shape.symbols[i]);
+    }
+  }
+  return reshape(node, input, values);
+}
+
+Value flatten(const SourceNode& node, size_t input, int64_t axis) {
+  const auto rank = static_cast<int64_t>(node.view(input).rank());
+  if (axis < -rank || axis > rank) node.fail("axis " + std::to_string(axis) + " is out of range");
+  if (axis < 0) axis += rank;
+  if (axis == 1 && rank == 2) return node.value(input);
+  if (axis == 0) return reshape(node, input, {1, -1});
+  if (axis == 1) return reshape(node, input, {0, -1});
+  if (axis == rank) return reshape(node, input, {-1, 1});
+  // First the dimensions from `axis` on become one, then those before it.
+  std::vector<int64_t> values(static_cast<size_t>(axis), 0);
+  values.push_back(-1);
+  const View inner = node.builder.reshape(node.name + "/inner", node.view(input), values);
+  return node.result(node.builder.reshape(node.name, inner, {-1, copy_dimension(static_cast<size_t>(axis), 1)}));
+}
+
+Value squeeze(const SourceNode& node, size_t input, const std::optional<std::vector<int64_t>>& axes) {
+  const Shape shape = node.dims(input);
+  std::vector<char> dropped(shape.size(), 0);
+  if (axes) {
+    for (const int64_t axis : *axes) {
+      const size_t d = node.axis(axis, shape.size());
+      if (shape[d] != 1) node.fail("dimension " + std::to_string(d) + " is not 1");
+      dropped[d] = 1;
+    }
+  } else {
+    for (size_t d = 0; d < shape.size(); ++d) {
+      dropped[d] = shape[d] == 1;
+      node.fix(node.dimension(input, d).symbol);
+    }
+  }
+  std::vector<std::optional<size_t>> source;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (!dropped[d]) source.emplace_back(d);
+  }
+  return reshape(node, input, moved(source));
+}
+
+Value unsqueeze(const SourceNode& node, size_t input, const std::vector<int64_t>& axes) {
+  if (axes.size() > 8) node.fail("too many axes");
+  std::vector<char> added(node.dims(input).size() + axes.size(), 0);
+  for (const int64_t axis : axes) {
+    if (added[node.axis(axis, added.size())]++) node.fail("an axis is given twice");
+  }
+  std::vector<std::optional<size_t>> source;
+  size_t next = 0;
+  for (const char one : added) source.push_back(one ? std::nullopt : std::optional<size_t>(next++));
+  return reshape(node, input, moved(source));
+}
+
+Value transpose(const SourceNode& node, size_t input, const std::vector<int64_t>& perm) {
+  const size_t rank = node.dims(input).size();
+  Order order;
+  std::vector<char> seen(rank, 0);
+  for (const int64_t d : perm) {
+    if (d < 0 || static_cast<size_t>(d) >= rank || seen[static_cast<size_t>(d)]++) node.fail("perm is no permutation");
+    order.push_back(static_cast<uint32_t>(d));
+  }
+  if (order.size() != rank) node.fail("perm does not fit the input");
+  if (rank < 2) return node.value(input);
+  return node.result(node.builder.permute(node.view(input), order));
+}
+
+// ---- parts of constants -----------------------------------------------------------------------
+
+namespace {
+
+// Which elements of each dimension are taken.
+using Lists = std::vector<std::vector<size_t>>;
+
+Lists all_indices(const SourceNode& node, const Shape& shape) {
+  Lists lists(shape.size());
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] > fold_limit) throw Unsupported{"too large"};
+    node.builder.charge(shape[d] * sizeof(size_t));
+    for (size_t i = 0; i < shape[d]; ++i) lists[d].push_back(i);
+  }
+  return lists;
+}
+
+// The elements of a dense tensor that have index list[d][...] in each dimension d.
+std::vector<size_t> elements_at(const Shape& shape, const Lists& lists) {
+  Shape sizes;
+  for (const auto& list : lists) sizes.push_back(list.size());
+  if (limited_product(sizes) == 0) return {};
+  std::vector<size_t> index = {0};
+  for (size_t d = 0; d < shape.size(); ++d) {
+    std::vector<size_t> next;
+    for (const size_t i : index) {
+      for (const size_t at : lists[d]) next.push_back(i * shape[d] + at);
+    }
+    index = std::move(next);
+  }
+  return index;
+}
+
+Value slice_constant(const SourceNode& node, size_t input, const Shape& shape, const std::vector<Part>& parts) {
+  Lists lists = all_indices(node, shape);
+  for (const Part& part : parts) {
+    const auto size = static_cast<int64_t>(shape[part.axis]);
+    const int64_t low = part.step > 0 ? 0 : -1, high = part.step > 0 ? size : size - 1;
+    const auto place = [&](const Symbols::Number& bound) {
+      node.fix(bound.symbol);
+      const int64_t at = bound.value;
+      return std::clamp(at < 0 ? std::max(at, -size - 1) + size : at, low, high);
+    };
+    const int64_t begin = place(part.begin), end = place(part.end);
+    std::vector<size_t>& list = lists[part.axis];
+    list.clear();
+    for (int64_t i = begin; part.step > 0 ? i < end : i > end;) {
+      list.push_back(static_cast<size_t>(i));
+      if (!checked_add(i, part.step, &i)) break;
+    }
+  }
+  Shape out;
+  for (const auto& list : lists) out.push_back(list.size());
+  if (!node.is_integer(input) && std::count(out.begin(), out.end(), 0u) > 0) node.fail("the slice is empty");
+  return take(node, input, out, elements_at(shape, lists));
+}
+
+// ---- parts ------------------------------------------------------------------------------------
+
+// A bound as our slices have it, where a Part moves bounds outside of the dimension to its nearer end. Ours stay where
+// they are and are refused outside, so one that is moved at import fixes the dimension, unless it is always moved.
+int64_t slice_value(const SourceNode& node, const Symbols::Number& bound, const Symbols::Number& size) {
+  constexpr int64_t begin = 0, end = -1;
+  constexpr auto largest = static_cast<int64_t>(max_extent);
+  if (bound.symbol != no_symbol && bound.symbol == size.symbol) return end;
+  node.fix(bound.symbol);
+  const int64_t value = bound.value;
+  if (size.symbol == no_symbol) {
+    const int64_t at = value < 0 ? std::max(value, -size.value) + size.value : value;
+    return at >= size.value ? end : at;
+  }
+  const bool outside = value > size.value || value < -size.value;
+  const bool always = value > largest || value < -largest;
+  if (outside && !always) node.fix(size.symbol);
+  if (value < -size.value) return begin;
+  return value > size.value ? end : value < 0 ? value - 1 : value;
+}
+
+// The places that an input names. Those from behind stay below 0 if the dimension may change.
+std::vector<int64_t> places(const SourceNode& node, size_t index_input, const Symbols::Number& size) {
+  std::vector<int64_t> places = node.integers(index_input).values;
+  for (int64_t& at : places) {
+    if (at < -size.value || at >= size.value) node.fail("an index is out of range");
+    if (at < 0 && size.symbol == no_symbol) at += size.value;
+  }
+  if (places.empty()) node.fail("no indices");
+  return places;
+}
+
+// The elements at these places of one axis: a slice for each run of neighbours, joined.
+View picked(const SourceNode& node, const View& x, const std::vector<int64_t>& at, size_t axis) {
+  const auto bound = [](int64_t index, bool from_behind) { return from_behind ? index - 1 : index; };
+  std::vector<View> pieces;
+  for (size_t i = 0; i < at.size();) {
+    size_t j = i + 1;
+    while (j < at.size() && at[j] == at[j - 1] + 1 && at[j] != 0) ++j;
+    const std::string name = node.name + "/" + std::to_string(pieces.size());
+    const int64_t begin = bound(at[i], at[i] < 0), end = bound(at[j - 1] + 1, at[i] < 0);
+    pieces.push_back(node.builder.slice(name, x, axis, begin, end));
+    i = j;
+    if (pieces.size() > 256) throw Unsupported{"of more than 256 places"};
+  }
+  return pieces.size() == 1 ? pieces[0] : node.builder.concat(node.name, pieces, axis);
+}
+
+}  // namespace
+
+Value slice(const SourceNode& node, size_t input, const std::vector<Part>& parts) {
+  const Shape shape = node.dims(input);
+  if (node.is_constant(input)) return slice_constant(node, input, shape, parts);
+  std::vector<int64_t> begin(shape.size(), 0), end(shape.size(), -1);
+  for (const Part& part : parts) {
+    if (part.step != 1) throw Unsupported{"step " + std::to_string(part.step)};
+    const Symbols::Number size = node.dimension(input, part.axis);
+    const int64_t first = slice_value(node, part.begin, size), last = slice_value(node, part.end, size);
+    if (slice_bound(last, shape[part.axis]) <= slice_bound(first, shape[part.axis])) node.fail("the slice is empty");
+    begin[part.axis] = first;
+    end[part.axis] = last;
+  }
+  return node.result(node.builder.slice(node.name, node.view(input), begin, end));
+}
+
+Values split(const SourceNode& node, size_t input, size_t axis, const std::vector<int64_t>& sizes) {
+  const auto size = static_cast<int64_t>(node.dims(input)[axis]);
+  node.fix(node.dimension(input, axis).symbol);  // the sizes are of this one alone
+  Values values;
+  int64_t begin = 0;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] <= 0 || sizes[i] > size - begin) node.fail("split does not fit the dimension");
+    const int64_t end = begin + sizes[i];
+    const std::string name = node.name + "/" + std::to_string(i);
+    values.push_back(node.result(node.builder.slice(name, node.view(input), axis, begin, end)));
+    begin = end;
+  }
+  if (begin != size) node.fail("split does not cover the dimension");
+  return values;
+}
+
+Value gather(const SourceNode& node, size_t input, size_t index_input, size_t axis) {
+  const Shape shape = node.dims(input);
+  const std::vector<int64_t> at = places(node, index_input, node.dimension(input, axis));
+  const Shape& index_shape = node.integers(index_input).shape;
+  if (index_shape.size() > 1) throw Unsupported{"by a tensor of indices"};
+  const bool drops_axis = index_shape.empty();
+  if (node.is_constant(input)) {
+    Lists lists = all_indices(node, shape);
+    lists[axis].assign(at.begin(), at.end());
+    Shape out = shape;
+    out[axis] = at.size();
+    if (drops_axis) out.erase(out.begin() + static_cast<std::ptrdiff_t>(axis));
+    return take(node, input, out, elements_at(shape, lists));
+  }
+  const View joined = picked(node, node.view(input), at, axis);
+  if (!drops_axis) return node.result(joined);
+  std::vector<std::optional<size_t>> source;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (d != axis) source.emplace_back(d);
+  }
+  return node.result(node.builder.reshape(node.name + "/drop", joined, moved(source)));
+}
+
+// ---- joining ----------------------------------------------------------------------------------
+
+Value concat_integers(const SourceNode& node) {
+  Integers out;
+  for (size_t i = 0; i < node.input_count(); ++i) {
+    const Integers& in = node.symbolic(i);
+    if (in.shape.size() != 1) throw Unsupported{"of integers of rank " + std::to_string(in.shape.size())};
+    out.values.insert(out.values.end(), in.values.begin(), in.values.end());
+    out.symbols.insert(out.symbols.end(), in.symbols.begin(), in.symbols.end());
+    if (out.values.size() > fold_limit) throw Unsupported{"too large"};
+  }
+  out.shape = {out.values.size()};
+  return integer_value(std::move(out), node.value(0).type);
+}
+
+namespace {
+Value concat_floats(const SourceNode& node) {
+  std::vector<float> joined;
+  for (size_t i = 0; i < node.input_count(); ++i) {
+    const std::vector<float> part = node.floats(i);
+    joined.insert(joined.end(), part.begin(), part.end());
+    if (joined.size() > fold_limit) throw Unsupported{"too large"};
+  }
+  return node.result(node.builder.constant({joined.size()}, joined.data()));
+}
+}  // namespace
+
+Value concat(const SourceNode& node, size_t axis) {
+  std::vector<View> views;
+  bool vectors = true;  // of constants
+  for (size_t i = 0; i < node.input_count(); ++i) {
+    views.push_back(node.view(i));
+    vectors &= node.is_constant(i) && views.back().rank() == 1;
+  }
+  return vectors ? concat_floats(node) : node.result(node.builder.concat(node.name, views, axis));
+}
+
+Value expand(const SourceNode& node, size_t input, size_t shape_input) {
+  const Shape from = node.dims(input);
+  Shape to;
+  const Integers& wanted = node.symbolic(shape_input);
+  for (const int64_t d : wanted.values) {
+    if (d <= 0) node.fail("a dimension is not positive");
+    to.push_back(static_cast<size_t>(d));
+  }
+  const Shape shape = broadcast_shape(node, from, to);
+  if (shape != from && !node.is_constant(input)) throw Unsupported{"of a computed tensor"};
+  for (size_t i = 0; i < to.size(); ++i) {
+    const size_t before = shape.size() - to.size(), offset = shape.size() - from.size();
+    const Symbol symbol = before + i < offset ? no_symbol : node.dimension(input, before + i - offset).symbol;
+    const bool follows =
+        shape == from && (wanted.symbols[i] == symbol || (wanted.symbols[i] == no_symbol && to[i] == 1));
+    if (follows) continue;
+    node.fix(symbol);
+    node.fix(wanted.symbols[i]);
+  }
+  if (shape == from) return node.value(input);
+  return take(node, input, shape, broadcast_index(node, from, shape));
+}
+
+}  // namespace quern::convert

@@ -1,0 +1,91 @@
+#include "convert/common/source_node.h"
+
+namespace quern::convert {
+
+void SourceNode::fail(const std::string& what) const { throw Error(what_ + ": " + what); }
+
+float SourceNode::finite(float value, const std::string& what) const {
+  return convert::finite(value, what_ + ": " + what);
+}
+
+size_t SourceNode::axis(int64_t axis, size_t rank, const char* tensor) const {
+  const auto n = static_cast<int64_t>(rank);
+  if (axis < -n || axis >= n) {
+    fail("axis " + std::to_string(axis) + " of a " + tensor + " of rank " + std::to_string(rank));
+  }
+  return static_cast<size_t>(axis < 0 ? axis + n : axis);
+}
+
+void SourceNode::expect_inputs(size_t min, size_t max) const {
+  if (input_count() < min || input_count() > max) fail("has " + std::to_string(input_count()) + " inputs");
+}
+
+const Value& SourceNode::value(size_t index) const {
+  if (!has(index)) fail("input " + std::to_string(index) + " is missing");
+  return *inputs_[index];
+}
+
+bool SourceNode::is_constant(size_t index) const {
+  return has(index) && (is_integer(index) || builder.is_constant(inputs_[index]->view));
+}
+
+const View& SourceNode::view(size_t index) const {
+  if (!value(index).view) throw Unsupported{"integer input"};
+  return inputs_[index]->view;
+}
+
+const View& SourceNode::constant(size_t index) const {
+  if (!builder.is_constant(view(index))) throw Unsupported{"input " + std::to_string(index) + " is not constant"};
+  return inputs_[index]->view;
+}
+
+size_t SourceNode::elements(size_t index) const {
+  if (is_integer(index) && integers(index).values.empty()) return 0;  // no floats are kept like no integers
+  return builder.elements(constant(index));
+}
+
+std::vector<float> SourceNode::floats(size_t index) const {
+  const size_t count = elements(index);
+  if (count == 0) return {};
+  builder.charge(count * sizeof(float));
+  const float* data = builder.floats(constant(index));
+  return std::vector<float>(data, data + count);
+}
+
+float SourceNode::scalar(size_t index) const {
+  if (elements(index) != 1) fail("input " + std::to_string(index) + " is not one number");
+  return builder.floats(constant(index))[0];
+}
+
+const Integers& SourceNode::integers(size_t index) const {
+  for (const Symbol symbol : symbolic(index).symbols) fix(symbol);
+  return symbolic(index);
+}
+
+const Integers& SourceNode::symbolic(size_t index) const {
+  if (value(index).integers == nullptr) {
+    throw Unsupported{"input " + std::to_string(index) + " is not known at import"};
+  }
+  return *inputs_[index]->integers;
+}
+
+Shape SourceNode::dims(size_t index) const {
+  return is_integer(index) ? symbolic(index).shape : builder.shape(view(index));
+}
+
+Symbols::Number SourceNode::dimension(size_t index, size_t d) const {
+  const auto size = static_cast<int64_t>(dims(index)[d]);
+  return {size, is_integer(index) ? no_symbol : builder.symbol(view(index), d)};
+}
+
+Value SourceNode::result(View view) const {
+  Value value(std::move(view));
+  for (const Value* input : inputs_) {
+    if (input == nullptr || !input->view) continue;
+    value.type = input->type;
+    break;
+  }
+  return value;
+}
+
+}  // namespace quern::convert
