@@ -310,7 +310,7 @@ struct Counter {
 
 TEST(SecondMemory, NoRoomOnTheHost) {
   Counter counter;
-  const qn_allocator allocator = {&counter, Counter::allocate, Counter::release};
+  const qn_allocator allocator = {&counter, Counter::allocate, Counter::release, {}};
   Remote near(0, [](const Graph&, size_t node) { return node % 3 == 0; });
   Remote far(1, [](const Graph&, size_t node) { return node % 3 == 1; });
   {

@@ -51,6 +51,7 @@ qn_status infer_output(const NodeView& view, Shape* output);
 // alike, with one scale. Other kinds compute with QN_F32.
 inline bool moves_elements(OpKind kind) {
   switch (kind) {
+    case OpKind::copy:
     case OpKind::concat:
     case OpKind::pad:
     case OpKind::reshape:
