@@ -96,12 +96,12 @@ WeightsDensity count_density(const qn_weights& weights, const WeightsShape& shap
   const bool dense = weights.encoding == QN_WEIGHTS_DENSE;
   if (dense && looks_full(static_cast<const float*>(weights.data), density.elements)) return density;
   std::fill_n(density.blocks, density.kinds, 0);
-  WeightRows rows(weights, shape);
+  WeightNonzeros rows(weights, shape);
   for (size_t group = 0; group < shape.groups; ++group) {
     for (size_t c = 0; c < shape.out; c += widest) {
       const size_t channels = std::min(widest, shape.out - c);
       const size_t first = group * shape.out + c;
-      if (rows.knows_nonzeros()) {
+      if (rows.direct()) {
         count_nonzeros(rows.nonzeros(first, channels), &density);
       } else {
         count_strip(rows.rows(first, channels), channels, shape, &density);

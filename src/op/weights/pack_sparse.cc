@@ -221,7 +221,7 @@ size_t sparse_depth(const SpmmRow& row, size_t pixels, size_t k, double stored) 
 
 Shared<PackedWeights> pack_sparse(const PackKey& key) {
   const WeightsShape& shape = key.shape;
-  WeightRows weights(key.weights, shape);
+  WeightNonzeros weights(key.weights, shape);
   auto packed = make_shared<SparseWeights>();
   packed->depth = key.depth;
   packed->chunks = divide_up(shape.depth(), key.depth);

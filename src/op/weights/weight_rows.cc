@@ -31,13 +31,13 @@ Strip WeightRows::rows(size_t first, size_t count) {
   return {data, stride_};
 }
 
-const Nonzeros& WeightRows::nonzeros(size_t first, size_t count) {
+const Nonzeros& WeightNonzeros::nonzeros(size_t first, size_t count) {
   nonzeros_.depth = source_.shape.depth();
   nonzeros_.masks.assign(nonzeros_.depth, 0);
   const size_t most = count * nonzeros_.depth;
   make_room(most * sizeof(uint32_t), &nonzeros_.positions_room);
   make_room(most * source_.item(), &nonzeros_.values);
-  if (knows_nonzeros()) {
+  if (direct()) {
     encoding_.nonzeros(source_, first, count, &nonzeros_);
   } else {
     find_nonzeros(rows(first, count), count);
@@ -45,7 +45,7 @@ const Nonzeros& WeightRows::nonzeros(size_t first, size_t count) {
   return nonzeros_;
 }
 
-void WeightRows::find_nonzeros(const Strip& strip, size_t count) {
+void WeightNonzeros::find_nonzeros(const Strip& strip, size_t count) {
   const WeightsShape& shape = source_.shape;
   for (size_t c = 0; c < count; ++c) {
     uint32_t* const positions = nonzeros_.positions(c);

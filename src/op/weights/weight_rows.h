@@ -27,20 +27,29 @@ class WeightRows {
   // written to memory of this object's own, where the next call replaces them. Throws Failure if they cannot be
   // decoded.
   Strip rows(size_t first, size_t count);
-  // What is not 0 of up to Nonzeros::most_channels of them, until the next call. Throws as rows() does.
-  const Nonzeros& nonzeros(size_t first, size_t count);
-  // Are they found without a detour over rows?
-  bool knows_nonzeros() const { return has_encodings && encoding_.nonzeros != nullptr; }
   // Tells the owner of dense weights that these channels were read, and all before them.
   void tell_read(size_t first, size_t count) const;
 
- private:
-  void find_nonzeros(const Strip& strip, size_t count);
-
+ protected:
   WeightSource source_;
   const WeightEncoding& encoding_;
   WeightStrides stride_;
   Buffer strip_;
+};
+
+// The same, and what is not 0 of them.
+class WeightNonzeros : public WeightRows {
+ public:
+  using WeightRows::WeightRows;
+
+  // Of up to Nonzeros::most_channels output channels, until the next call. Throws as rows() does.
+  const Nonzeros& nonzeros(size_t first, size_t count);
+  // Are they found without a detour over rows?
+  bool direct() const { return has_encodings && encoding_.nonzeros != nullptr; }
+
+ private:
+  void find_nonzeros(const Strip& strip, size_t count);
+
   Nonzeros nonzeros_;
 };
 
