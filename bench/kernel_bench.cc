@@ -261,7 +261,7 @@ void bench_dwconv_plane(benchmark::State& state, const DwconvPlaneRow& row, size
   });
 }
 
-void bench_dwconv_half(benchmark::State& state, const DwconvHalfRow& row, size_t size) {
+void bench_dwconv_image(benchmark::State& state, const DwconvImageRow& row, size_t size) {
   const Floats a((2 * size + 1) * 2 * size + 64), w(10), c(size * size + 64);
   const auto pixels = static_cast<double>(size * size);
   state.SetLabel(residence(20 * pixels));
@@ -302,8 +302,8 @@ void add_planes() {
             [&row, size, kernel](benchmark::State& state) { bench_dwconv_plane(state, row, size, kernel); });
       }
     }
-    for (const DwconvHalfRow& row : dwconv_half_rows()) {
-      add(row, join({size, size, 9}), [&row, size](benchmark::State& state) { bench_dwconv_half(state, row, size); });
+    for (const DwconvImageRow& row : dwconv_image_rows()) {
+      add(row, join({size, size, 9}), [&row, size](benchmark::State& state) { bench_dwconv_image(state, row, size); });
     }
     for (const UnblockRow& row : unblock_rows()) {
       add(row, join({size, size}), [&row, size](benchmark::State& state) { bench_unblock(state, row, size); });

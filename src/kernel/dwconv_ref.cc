@@ -7,12 +7,12 @@ constexpr DwconvRow row_rows[] = {
 #define QN_DWCONV_ROW(type, nr, isa, layout, name) {{#name, QN_##type, isa_##isa, QN_LAYOUT_##layout}, nr, name},
 #define QN_DWCONV_TILE_ROW(type, kernel, stride, rows, nr, isa, layout, name)
 #define QN_DWCONV_PLANE_ROW(type, kernel, block, lanes, isa, layout, name)
-#define QN_DWCONV_HALF_ROW(type, lanes, isa, layout, name)
+#define QN_DWCONV_IMAGE_ROW(type, lanes, isa, layout, name)
 #include "kernel/dwconv.inc"
 #undef QN_DWCONV_ROW
 #undef QN_DWCONV_TILE_ROW
 #undef QN_DWCONV_PLANE_ROW
-#undef QN_DWCONV_HALF_ROW
+#undef QN_DWCONV_IMAGE_ROW
 };
 
 constexpr DwconvTileRow tile_rows[] = {
@@ -20,12 +20,12 @@ constexpr DwconvTileRow tile_rows[] = {
 #define QN_DWCONV_TILE_ROW(type, kernel, stride, rows, nr, isa, layout, name) \
   {{#name, QN_##type, isa_##isa, QN_LAYOUT_##layout}, kernel, stride, rows, nr, name},
 #define QN_DWCONV_PLANE_ROW(type, kernel, block, lanes, isa, layout, name)
-#define QN_DWCONV_HALF_ROW(type, lanes, isa, layout, name)
+#define QN_DWCONV_IMAGE_ROW(type, lanes, isa, layout, name)
 #include "kernel/dwconv.inc"
 #undef QN_DWCONV_ROW
 #undef QN_DWCONV_TILE_ROW
 #undef QN_DWCONV_PLANE_ROW
-#undef QN_DWCONV_HALF_ROW
+#undef QN_DWCONV_IMAGE_ROW
 };
 
 constexpr DwconvPlaneRow plane_rows[] = {
@@ -33,25 +33,25 @@ constexpr DwconvPlaneRow plane_rows[] = {
 #define QN_DWCONV_TILE_ROW(type, kernel, stride, rows, nr, isa, layout, name)
 #define QN_DWCONV_PLANE_ROW(type, kernel, block, lanes, isa, layout, name) \
   {{#name, QN_##type, isa_##isa, QN_LAYOUT_##layout}, kernel, block, lanes, name},
-#define QN_DWCONV_HALF_ROW(type, lanes, isa, layout, name)
+#define QN_DWCONV_IMAGE_ROW(type, lanes, isa, layout, name)
 #include "kernel/dwconv.inc"
 #undef QN_DWCONV_ROW
 #undef QN_DWCONV_TILE_ROW
 #undef QN_DWCONV_PLANE_ROW
-#undef QN_DWCONV_HALF_ROW
+#undef QN_DWCONV_IMAGE_ROW
 };
 
-constexpr DwconvHalfRow half_rows[] = {
+constexpr DwconvImageRow image_rows[] = {
 #define QN_DWCONV_ROW(type, nr, isa, layout, name)
 #define QN_DWCONV_TILE_ROW(type, kernel, stride, rows, nr, isa, layout, name)
 #define QN_DWCONV_PLANE_ROW(type, kernel, block, lanes, isa, layout, name)
-#define QN_DWCONV_HALF_ROW(type, lanes, isa, layout, name) \
+#define QN_DWCONV_IMAGE_ROW(type, lanes, isa, layout, name) \
   {{#name, QN_##type, isa_##isa, QN_LAYOUT_##layout}, lanes, name},
 #include "kernel/dwconv.inc"
 #undef QN_DWCONV_ROW
 #undef QN_DWCONV_TILE_ROW
 #undef QN_DWCONV_PLANE_ROW
-#undef QN_DWCONV_HALF_ROW
+#undef QN_DWCONV_IMAGE_ROW
 };
 
 constexpr size_t nr = 8;
@@ -92,7 +92,7 @@ void tile(size_t kernel, size_t stride, size_t channels, size_t pixels, size_t r
 std::span<const DwconvRow> dwconv_rows() { return built<row_rows>; }
 std::span<const DwconvTileRow> dwconv_tile_rows() { return built<tile_rows>; }
 std::span<const DwconvPlaneRow> dwconv_plane_rows() { return built<plane_rows>; }
-std::span<const DwconvHalfRow> dwconv_half_rows() { return built<half_rows>; }
+std::span<const DwconvImageRow> dwconv_image_rows() { return built<image_rows>; }
 
 }  // namespace quern
 
@@ -135,8 +135,8 @@ void qn_dwconv_f32_plane_ref(size_t pixels, size_t kernel_h, size_t kernel_w, co
   }
 }
 
-void qn_dwconv_f32_half_k3_ref(size_t rows, size_t columns, const void* a, size_t a_stride, const void* w, void* c,
-                               size_t c_stride, const qn_minmax_f32* p) {
+void qn_dwconv_f32_image_k3s2_ref(size_t rows, size_t columns, const void* a, size_t a_stride, const void* w, void* c,
+                                  size_t c_stride, const qn_minmax_f32* p) {
   const auto* weights = static_cast<const float*>(w);
   for (size_t y = 0; y < rows; ++y) {
     for (size_t x = 0; x < columns; ++x) {

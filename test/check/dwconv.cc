@@ -258,17 +258,17 @@ void check_dwconv_plane(Checker& checker, const DwconvPlaneRow& row) {
   }
 }
 
-struct DwconvHalfMemory {
+struct DwconvImageMemory {
   Guarded a{"a", Access::input}, w{"w", Access::input}, c{"c", Access::output}, p{"p", Access::input};
 };
 
-struct HalfSize {
+struct ImageSize {
   size_t rows, columns;
 };
 
 // Rows lie `gap` floats apart; 0: those of C overlap.
-bool check_half_case(Checker& checker, DwconvHalfMemory& memory, const DwconvHalfRow& row, HalfSize size, Values values,
-                     Clamp limits, Side side, size_t gap) {
+bool check_image_case(Checker& checker, DwconvImageMemory& memory, const DwconvImageRow& row, ImageSize size,
+                      Values values, Clamp limits, Side side, size_t gap) {
   const auto [rows, columns] = size;
   const qn_minmax_f32 clamp = {limits.min, limits.max};
   Random& random = checker.random();
@@ -308,10 +308,10 @@ bool check_half_case(Checker& checker, DwconvHalfMemory& memory, const DwconvHal
                      });
 }
 
-void check_dwconv_half(Checker& checker, const DwconvHalfRow& row) {
-  DwconvHalfMemory memory;
-  const auto check = [&](HalfSize size, Values values, Clamp clamp, Side side, size_t gap) {
-    return check_half_case(checker, memory, row, size, values, clamp, side, gap);
+void check_dwconv_image(Checker& checker, const DwconvImageRow& row) {
+  DwconvImageMemory memory;
+  const auto check = [&](ImageSize size, Values values, Clamp clamp, Side side, size_t gap) {
+    return check_image_case(checker, memory, row, size, values, clamp, side, gap);
   };
   for (const size_t columns : {2 * row.lanes + 1, row.lanes, size_t{1}}) {
     for (const Clamp clamp : clamps) {
@@ -329,8 +329,8 @@ void check_dwconv_half(Checker& checker, const DwconvHalfRow& row) {
 
 }  // namespace
 
-Kernel make_kernel(const DwconvHalfRow& row) {
-  return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) { check_dwconv_half(checker, row); }};
+Kernel make_kernel(const DwconvImageRow& row) {
+  return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) { check_dwconv_image(checker, row); }};
 }
 
 Kernel make_kernel(const DwconvRow& row) {
@@ -350,7 +350,7 @@ std::vector<Kernel> dwconv_kernels() {
   for (const DwconvRow& row : dwconv_rows()) list.push_back(make_kernel(row));
   for (const DwconvTileRow& row : dwconv_tile_rows()) list.push_back(make_kernel(row));
   for (const DwconvPlaneRow& row : dwconv_plane_rows()) list.push_back(make_kernel(row));
-  for (const DwconvHalfRow& row : dwconv_half_rows()) list.push_back(make_kernel(row));
+  for (const DwconvImageRow& row : dwconv_image_rows()) list.push_back(make_kernel(row));
   return list;
 }
 

@@ -107,7 +107,7 @@ bool check_input(Checker& checker, InputMemory& memory, size_t channels, const S
   const Flushing flushing(checker.flushes());
   std::vector<float> v(memory.v.size() / 4, poison_float());
   for (size_t c = 0; c < channels; ++c) {
-    std::vector<std::vector<float>> half(m + 2, std::vector<float>(width));
+    std::vector<std::vector<float>> halfway(m + 2, std::vector<float>(width));
     for (size_t x = 0; x < width; ++x) {
       std::vector<float> column(height);
       for (size_t y = 0; y < height; ++y) {
@@ -116,10 +116,10 @@ bool check_input(Checker& checker, InputMemory& memory, size_t channels, const S
         memory.a.floats()[(y - in.top) * row + (x - in.left) * pixel + c] = column[y];
       }
       const std::vector<float> points = input_line<m>(size.rows, column);
-      for (size_t i = 0; i < m + 2; ++i) half[i][x] = points[i];
+      for (size_t i = 0; i < m + 2; ++i) halfway[i][x] = points[i];
     }
-    for (std::vector<float>& line : half) line = input_line<m>(size.columns, line);
-    for_points<m>(size, plane, [&](size_t i, size_t j, size_t at) { v[at + c] = half[i][j]; });
+    for (std::vector<float>& line : halfway) line = input_line<m>(size.columns, line);
+    for_points<m>(size, plane, [&](size_t i, size_t j, size_t at) { v[at + c] = halfway[i][j]; });
   }
   const qn_winograd_tile tile = {size.rows, size.columns, in.top, in.bottom, in.left, in.right};
   memory.tile.place(sizeof tile, side);

@@ -71,11 +71,11 @@ class DepthwisePlanePlan final : public PlanePlan {
   Packed packed_;
 };
 
-class DepthwiseHalfPlan final : public PlanePlan {
+class DepthwiseImagePlan final : public PlanePlan {
  public:
-  explicit DepthwiseHalfPlan(const ConvPlan& conv)
+  explicit DepthwiseImagePlan(const ConvPlan& conv)
       : PlanePlan(conv.request, conv.window, qn_pixel_block(), 0, Reads::image),
-        row_(*conv.choice.dwconv_half),
+        row_(*conv.choice.dwconv_image),
         clamp_(conv.clamp),
         packed_(conv.weights.pack(Packing::depthwise, 1)),
         rows_(conv.window.h.out),
@@ -89,7 +89,7 @@ class DepthwiseHalfPlan final : public PlanePlan {
     store_blocks(room, c);
   }
 
-  const DwconvHalfRow& row_;
+  const DwconvImageRow& row_;
   qn_minmax_f32 clamp_;
   Packed packed_;
   size_t rows_, columns_;
@@ -98,7 +98,7 @@ class DepthwiseHalfPlan final : public PlanePlan {
 }  // namespace
 
 PlanPointer plan_depthwise(const ConvPlan& conv) {
-  if (has_sparse && conv.choice.dwconv_half != nullptr) return make_plan<DepthwiseHalfPlan>(conv);
+  if (has_sparse && conv.choice.dwconv_image != nullptr) return make_plan<DepthwiseImagePlan>(conv);
   if (has_sparse && conv.choice.dwconv_plane != nullptr) return make_plan<DepthwisePlanePlan>(conv);
   if (conv.choice.dwconv_tile != nullptr) return make_plan<DepthwiseTilePlan>(conv);
   return make_plan<DepthwiseRowPlan>(conv);

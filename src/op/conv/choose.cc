@@ -65,7 +65,7 @@ constexpr double plane_tap_cycles = 0.8;        // depthwise in planes: of a vec
 constexpr double wide_tap_cycles = 1.1;         // one that is as wide as a cache line and crosses two,
 constexpr double plane_neighbour_cycles = 0.7;  // and one that shares its loads with neighbours,
 constexpr double narrow_tap_cycles = 0.95;      // and of arm64, as predicted for Neoverse N1;
-constexpr double half_vector_cycles = 9;        // of a vector with stride 2, 3x3;
+constexpr double image_vector_cycles = 9;       // of a vector with stride 2, 3x3;
 constexpr double unblock_cycles = 0.09;         // to copy an element out of its block or into it,
 constexpr double far_unblock_cycles = 0.13;     // where that is not in the L1 cache,
 constexpr double split_cycles = 0.16;           // and into one of several planes,
@@ -248,11 +248,11 @@ double dwconv_cycles(const Problem& p, const DwconvPlaneRow& row) {
 }
 
 // Row by row, and then into blocks.
-double dwconv_cycles(const Problem& p, const DwconvHalfRow& row) {
+double dwconv_cycles(const Problem& p, const DwconvImageRow& row) {
   const Axis &h = p.window->h, &w = p.window->w;
   const auto vectors = static_cast<double>(h.out * divide_up(w.out, row.lanes));
   const double one = unblock_image_cycles(h, w) + unblock_cycles * static_cast<double>(p.pixels) +
-                     half_vector_cycles * level_of(row).multiply * vectors + call_cycles;
+                     image_vector_cycles * level_of(row).multiply * vectors + call_cycles;
   return one * static_cast<double>(p.groups * p.images);
 }
 
@@ -473,8 +473,8 @@ void add_algorithm(qn_algorithm algorithm, const Problem& p, const char* kernel,
         add(dwconv_plane_rows(), [&](const DwconvPlaneRow& r, Choice* c) {
           return plane_fits(p, r) && complete(&c->dwconv_plane, r, dwconv_cycles(p, r), c);
         });
-        add(dwconv_half_rows(), [&](const DwconvHalfRow& r, Choice* c) {
-          return is_half(*p.window) && planes_fit(p) && complete(&c->dwconv_half, r, dwconv_cycles(p, r), c);
+        add(dwconv_image_rows(), [&](const DwconvImageRow& r, Choice* c) {
+          return is_image_k3s2(*p.window) && planes_fit(p) && complete(&c->dwconv_image, r, dwconv_cycles(p, r), c);
         });
         break;
       }
@@ -557,7 +557,7 @@ bool known_kernel(qn_algorithm algorithm, std::string_view name) {
     case QN_ALGORITHM_DIRECT: return in(gemm_rows());
     case QN_ALGORITHM_IGEMM: return in(igemm_rows());
     case QN_ALGORITHM_DEPTHWISE:
-      return in(dwconv_rows()) || in(dwconv_tile_rows()) || in(dwconv_plane_rows()) || in(dwconv_half_rows());
+      return in(dwconv_rows()) || in(dwconv_tile_rows()) || in(dwconv_plane_rows()) || in(dwconv_image_rows());
     case QN_ALGORITHM_WINOGRAD: return in(winograd_rows());
     case QN_ALGORITHM_SPARSE: return in(spmm_rows());
     case QN_ALGORITHM_AUTO:

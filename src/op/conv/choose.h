@@ -63,7 +63,7 @@ struct Choice {
   const DwconvRow* dwconv = nullptr;
   const DwconvTileRow* dwconv_tile = nullptr;
   const DwconvPlaneRow* dwconv_plane = nullptr;
-  const DwconvHalfRow* dwconv_half = nullptr;
+  const DwconvImageRow* dwconv_image = nullptr;
   const WinogradRow* winograd = nullptr;  // with the gemm of its level
   const SpmmRow* spmm = nullptr;
   double cycles = 0;  // an estimate

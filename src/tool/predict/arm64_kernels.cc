@@ -26,7 +26,7 @@ constexpr Arm64Kernel kernels[] = {
   {KernelFamily::dwconv_tile, #name, #isa, rows, nr, kernel, stride, 1},
 #define QN_DWCONV_PLANE_ROW(type, kernel, block, lanes, isa, layout, name) \
   {KernelFamily::dwconv_plane, #name, #isa, lanes, 1, kernel, kernel == 0 ? 0 : 1, 1},
-#define QN_DWCONV_HALF_ROW(...)
+#define QN_DWCONV_IMAGE_ROW(...)
 #include "kernel/dwconv.inc"
 #define QN_WINOGRAD_ROW(type, outputs, isa, layout, name) \
   {KernelFamily::winograd, #name, #isa, outputs, outputs, 3, 1, 1},
