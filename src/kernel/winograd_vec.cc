@@ -1,4 +1,4 @@
-// The kernels of winograd.h for one vector level; see vector.h for how a level's file includes this.
+// The kernels of winograd.h for one level of vectors; see vector.h.
 #include <algorithm>
 
 #include "kernel/vector.h"
@@ -9,7 +9,6 @@ namespace quern {
 namespace {
 
 inline const char* at(const void* base, size_t bytes) { return static_cast<const char*>(base) + bytes; }
-inline char* at(void* base, size_t bytes) { return static_cast<char*>(base) + bytes; }
 inline const float* floats(const char* address) { return reinterpret_cast<const float*>(address); }
 inline float* floats(char* address) { return reinterpret_cast<float*>(address); }
 
