@@ -242,8 +242,8 @@ void bench_dwconv_plane(benchmark::State& state, const DwconvPlaneRow& row, size
   bench_operands(state, row, row.run, x, {2 * n * static_cast<double>(taps), 8 * n});
 }
 
-void bench_dwconv_half(benchmark::State& state, const DwconvHalfRow& row, size_t size) {
-  operands::DwconvHalfOperands<Room> x;
+void bench_dwconv_image(benchmark::State& state, const DwconvImageRow& row, size_t size) {
+  operands::DwconvImageOperands<Room> x;
   x.place(size, size, row.lanes, 0, Anywhere());
   const auto n = static_cast<double>(size * size);
   bench_operands(state, row, row.run, x, {18 * n, 20 * n});
@@ -273,8 +273,8 @@ void add_planes() {
         add(row, join({size, size, kernel * kernel}), bench_dwconv_plane, size, kernel);
       }
     }
-    for (const DwconvHalfRow& row : dwconv_half_rows()) {
-      add(row, join({size, size, 9}), bench_dwconv_half, size);
+    for (const DwconvImageRow& row : dwconv_image_rows()) {
+      add(row, join({size, size, 9}), bench_dwconv_image, size);
     }
     for (const UnblockRow& row : unblock_rows()) {
       add(row, join({size, size}), bench_unblock, size);

@@ -38,10 +38,10 @@ if(TARGET clog)
   list(APPEND quern_all_libraries $<TARGET_FILE:clog>)
 endif()
 add_custom_command(OUTPUT ${quern_all_object}
-  COMMAND ${CMAKE_CXX_COMPILER} ${quern_relink} $<TARGET_OBJECTS:quern_objects> $<TARGET_OBJECTS:quern_hidden_objects>
+  COMMAND ${CMAKE_CXX_COMPILER} ${quern_relink} ${quern_common_objects} $<TARGET_OBJECTS:quern_hidden_objects>
     ${quern_all_libraries} -o ${quern_all_object}
   COMMAND ${CMAKE_OBJCOPY} ${quern_hide} ${quern_all_object}
-  DEPENDS $<TARGET_OBJECTS:quern_objects> $<TARGET_OBJECTS:quern_hidden_objects> ${quern_all_libraries}
+  DEPENDS ${quern_common_objects} $<TARGET_OBJECTS:quern_hidden_objects> ${quern_all_libraries}
     ${quern_names_file}
   COMMAND_EXPAND_LISTS VERBATIM COMMENT "One object of the runtime, cpuinfo and pthreadpool")
 add_library(quern_all STATIC ${quern_all_object})

@@ -256,7 +256,7 @@ endfn qn_spmm_f32_csr_32x2_neon
 // vector before the next one does; the second half is the last to need it.
 
 // The weights of a half of the channels.
-.macro fetch_half to, number
+.macro fetch_weights to, number
         .if     R == 4
         ldr     d\to, [x16, #8 * \number]
         .else
@@ -292,7 +292,7 @@ endfn qn_spmm_f32_csr_32x2_neon
 .endm
 
 // The products of one vector with R / 2 channels, of which `weights` holds the weights.
-.macro half vector, first, weights
+.macro products_of vector, first, weights
         .set    lane, 0
         .rept   R / 2
         add_product %(16 + APART * (\first + lane) + \vector), \vector, \weights, %lane
@@ -301,7 +301,7 @@ endfn qn_spmm_f32_csr_32x2_neon
 .endm
 
 .macro first_half number, vector, next
-        half    \vector, 0, 8
+        products_of \vector, 0, 8
         .if     \next
         .if     \vector == 0
         ldrh    w17, [x15], #2
@@ -313,7 +313,7 @@ endfn qn_spmm_f32_csr_32x2_neon
 .endm
 
 .macro second_half number, vector, next
-        half    \vector, %(R / 2), 9
+        products_of \vector, %(R / 2), 9
         .if     \next
         fetch   \vector, \vector, x17
         .endif
@@ -324,12 +324,12 @@ endfn qn_spmm_f32_csr_32x2_neon
         add     x16, x16, x10
         vectors first_half, 0, \next
         .if     \next
-        fetch_half 8, 0
+        fetch_weights 8, 0
         subs    w20, w20, #1
         .endif
         vectors second_half, 0, \next
         .if     \next
-        fetch_half 9, 1
+        fetch_weights 9, 1
         .endif
 .endm
 
@@ -337,7 +337,7 @@ endfn qn_spmm_f32_csr_32x2_neon
         ldrh    w17, [x15], #2
         madd    x17, x17, x6, x5
         vectors fetch, 0, x17
-        fetch_half 8, 0
+        fetch_weights 8, 0
 .endm
 
 // The biases of R channels.
@@ -371,7 +371,7 @@ L(\name\variant):
         channels resume
 4:      subs    w20, w0, #1
         b.lo    7f
-        fetch_half 9, 1
+        fetch_weights 9, 1
         b.eq    6f
 5:      step    1
         b.ne    5b

@@ -12,49 +12,27 @@
 //
 // One row of W serves six pixels, whose chains of FMAs overlap: a step is 12 FMAs (6 cycles) and 14 vector loads (7
 // cycles).  Only the pixels of this call are run, read and written.
-#include "asm.h"
-#include "../offset.h"
-
-#define FRAME 48
-#define CHANNELS qword ptr [rsp]        // left
-#define PIXELS qword ptr [rsp + 8]
-#define OFFSETS qword ptr [rsp + 16]
-#define TILE_OFFSETS qword ptr [rsp + 24]
-#define PANEL qword ptr [rsp + 32]      // its bytes
-#define C qword ptr [rsp + 40]          // at the channels of the panel
-#define ARGS rsp + FRAME + 56           // zero  w  c  c_stride  p
+#include "dwconv.h"
+#include "tile_avx2.h"
 
 // Every pixel: its number, where its offset is, its accumulators.
-.macro pixels do
-        \do     5, rsi+r8*2, ymm14, ymm15
-        \do     4, rsi+r8,   ymm12, ymm13
-        \do     3, rsi,      ymm10, ymm11
-        \do     2, rdx+r8*2, ymm8,  ymm9
-        \do     1, rdx+r8,   ymm6,  ymm7
-        \do     0, rdx,      ymm4,  ymm5
+.macro pixels do, arg:vararg
+        \do     5, rsi+r8*2, ymm14, ymm15, \arg
+        \do     4, rsi+r8,   ymm12, ymm13, \arg
+        \do     3, rsi,      ymm10, ymm11, \arg
+        \do     2, rdx+r8*2, ymm8,  ymm9,  \arg
+        \do     1, rdx+r8,   ymm6,  ymm7,  \arg
+        \do     0, rdx,      ymm4,  ymm5,  \arg
 .endm
 
-.macro start m, at, lo, hi
-        vmovaps \lo, ymm0
-        vmovaps \hi, ymm1
-.endm
-
-// rax = the row of A whose offset is at [at].
-.macro row at
-        movsxd  rax, dword ptr [\at]
-        test    rax, rax
-        lea     rax, [rax + r9]
-        cmovs   rax, r10
-.endm
-
-.macro step m, at, lo, hi
-L(step\m):
+.macro step_row m, at, lo, hi, none
+L(step_row\m):
         row     \at
         vfmadd231ps \lo, ymm0, [rax]
         vfmadd231ps \hi, ymm1, [rax + 32]
 .endm
 
-.macro step_part m, at, lo, hi
+.macro step_part m, at, lo, hi, none
 L(step_part\m):
         row     \at
         vmovups ymm2, [rdi]
@@ -65,68 +43,38 @@ L(step_part\m):
         vfmadd231ps \hi, ymm1, ymm2
 .endm
 
-.macro clamp m, at, lo, hi
-        vmaxps  \lo, ymm0, \lo          // a NaN in the second operand is the result
-        vmaxps  \hi, ymm0, \hi
-        vminps  \lo, ymm1, \lo
-        vminps  \hi, ymm1, \hi
-.endm
-
-.macro store m, at, lo, hi
-L(store\m):
-        sub     rax, r12
-        vmovups [rax], \lo
-        vmovups [rax + 32], \hi
-.endm
-
-.macro store_part m, at, lo, hi
-L(store_part\m):
-        sub     rax, r12
-        vmaskmovps [rax], ymm0, \lo
-        vmaskmovps [rax + 32], ymm1, \hi
-.endm
-
 // The pixels of a panel, six at a time.
-.macro tiles step, store
+.macro tiles kind
         mov     r13, C
         mov     rbx, PIXELS
         mov     rdx, OFFSETS
 1:      mov     TILE_OFFSETS, rdx       // a tile of n pixels
         lea     rsi, [rdx + r8 * 2]
         add     rsi, r8
-        mov     eax, 6                  // n
-        cmp     rbx, rax
-        cmovb   rax, rbx
-        entry   r11, rax, \step, r14
-        entry   rbp, rax, \store, r14
-        imul    rax, r12
-        add     r13, rax
-        vmovaps ymm0, [rcx]             // start from the bias
-        vmovaps ymm1, [rcx + 32]
+        begin_tile 6, step_\kind, store_\kind
+        load_weights rcx                // start from the bias
         lea     r14, [rcx + 64]
-        pixels  start
+        pixels  start_row
 
-2:      vmovaps ymm0, [r14]
-        vmovaps ymm1, [r14 + 32]
+2:      load_weights r14
         add     r14, 64
         enter   r11
-        pixels  \step
+        pixels  step_\kind
         add     rdx, 4
         add     rsi, 4
         cmp     r14, r15
         jne     2b
 
         mov     rax, [ARGS + 32]        // p
-        vbroadcastss ymm0, dword ptr [rax + MINMAX_MIN]
-        vbroadcastss ymm1, dword ptr [rax + MINMAX_MAX]
-        pixels  clamp
-        .ifc    \store, store_part
+        load_clamp rax
+        pixels  clamp_row
+        .ifc    \kind, part
         vmovups ymm0, [rdi]
         vmovups ymm1, [rdi + 32]
         .endif
         mov     rax, r13
         enter   rbp
-        pixels  \store
+        pixels  store_\kind, r12
         mov     rdx, TILE_OFFSETS
         lea     rdx, [rdx + r8 * 2]
         lea     rdx, [rdx + r8 * 4]
@@ -135,28 +83,14 @@ L(store_part\m):
 .endm
 
         rodata
-        .fill   16, 4, -1               // 16 lanes from n before the end of these: the first n are set
-L(mask):
-        .fill   16, 4, 0
-        places  step, 0, 1, 2, 3, 4, 5
-        places  store, 0, 1, 2, 3, 4, 5
+        mask_lanes 16
+        places  step_row, 0, 1, 2, 3, 4, 5
+        places  store_row, 0, 1, 2, 3, 4, 5
         places  step_part, 0, 1, 2, 3, 4, 5
         places  store_part, 0, 1, 2, 3, 4, 5
 
 fn qn_dwconv_f32_np16_avx2
-        save    rbx, rbp, r12, r13, r14, r15
-        frame   FRAME
-        mov     CHANNELS, rdi
-        mov     PIXELS, rsi
-        mov     OFFSETS, rcx
-        inc     rdx                     // bias and taps
-        shl     rdx, 6
-        mov     PANEL, rdx
-        mov     r10, [ARGS]
-        mov     rcx, [ARGS + 8]
-        mov     rax, [ARGS + 16]
-        mov     C, rax
-        mov     r12, [ARGS + 24]
+        begin_dwconv 6
 
 0:      mov     r15, rcx                // a panel
         add     r15, PANEL
@@ -166,10 +100,10 @@ fn qn_dwconv_f32_np16_avx2
         neg     rax
         lea     rdi, [rip + L(mask)]
         lea     rdi, [rdi + rax * 4]
-        tiles   step_part, store_part
+        tiles   part
         jmp     4f
 
-3:      tiles   step, store
+3:      tiles   row
         mov     rcx, r15                // the next panel
         add     r9, 64
         add     C, 64
@@ -177,7 +111,5 @@ fn qn_dwconv_f32_np16_avx2
         jnz     0b
 
 4:      vzeroupper
-        unframe FRAME
-        restore rbx, rbp, r12, r13, r14, r15
-        ret
+        end_dwconv
 endfn qn_dwconv_f32_np16_avx2

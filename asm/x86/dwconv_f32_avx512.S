@@ -12,58 +12,25 @@
 //
 // One row of W serves seven pixels, whose chains of FMAs overlap: a step is 14 FMAs (7 cycles) and 16 vector loads (8
 // cycles).  Only the pixels of this call are run, read and written.
-#include "asm.h"
-#include "../offset.h"
-
-#define FRAME 48
-#define CHANNELS qword ptr [rsp]        // left
-#define PIXELS qword ptr [rsp + 8]
-#define OFFSETS qword ptr [rsp + 16]
-#define TILE_OFFSETS qword ptr [rsp + 24]
-#define PANEL qword ptr [rsp + 32]      // its bytes
-#define C qword ptr [rsp + 40]          // at the channels of the panel
-#define ARGS rsp + FRAME + 56           // zero  w  c  c_stride  p
+#include "dwconv.h"
+#include "tile_avx512.h"
 
 // Every pixel: its number, where its offset is, its accumulators.
-.macro pixels do
-        \do     6, rdi,      zmm16, zmm17
-        \do     5, rsi+r8*2, zmm14, zmm15
-        \do     4, rsi+r8,   zmm12, zmm13
-        \do     3, rsi,      zmm10, zmm11
-        \do     2, rdx+r8*2, zmm8,  zmm9
-        \do     1, rdx+r8,   zmm6,  zmm7
-        \do     0, rdx,      zmm4,  zmm5
+.macro pixels do, arg:vararg
+        \do     6, rdi,      zmm16, zmm17, \arg
+        \do     5, rsi+r8*2, zmm14, zmm15, \arg
+        \do     4, rsi+r8,   zmm12, zmm13, \arg
+        \do     3, rsi,      zmm10, zmm11, \arg
+        \do     2, rdx+r8*2, zmm8,  zmm9,  \arg
+        \do     1, rdx+r8,   zmm6,  zmm7,  \arg
+        \do     0, rdx,      zmm4,  zmm5,  \arg
 .endm
 
-.macro start m, at, lo, hi
-        vmovaps \lo, zmm0
-        vmovaps \hi, zmm1
-.endm
-
-// rax = the row of A whose offset is at [at].
-.macro row at
-        movsxd  rax, dword ptr [\at]
-        test    rax, rax
-        lea     rax, [rax + r9]
-        cmovs   rax, r10
-.endm
-
-.macro step m, at, lo, hi
+.macro step m, at, lo, hi, none
 L(step\m):
         row     \at
         vfmadd231ps \lo{k1}, zmm0, [rax]
         vfmadd231ps \hi{k2}, zmm1, [rax + 64]
-.endm
-
-.macro store m, at, lo, hi
-L(store\m):
-        sub     rax, r12
-        vmaxps  \lo, zmm2, \lo          // a NaN in the second operand is the result
-        vmaxps  \hi, zmm2, \hi
-        vminps  \lo, zmm3, \lo
-        vminps  \hi, zmm3, \hi
-        vmovups [rax]{k1}, \lo
-        vmovups [rax + 64]{k2}, \hi
 .endm
 
         rodata
@@ -71,19 +38,7 @@ L(store\m):
         places  store, 0, 1, 2, 3, 4, 5, 6
 
 fn qn_dwconv_f32_np32_avx512
-        save    rbx, rbp, r12, r13, r14, r15
-        frame   FRAME
-        mov     CHANNELS, rdi
-        mov     PIXELS, rsi
-        mov     OFFSETS, rcx
-        inc     rdx                     // bias and taps
-        shl     rdx, 7
-        mov     PANEL, rdx
-        mov     r10, [ARGS]
-        mov     rcx, [ARGS + 8]
-        mov     rax, [ARGS + 16]
-        mov     C, rax
-        mov     r12, [ARGS + 24]
+        begin_dwconv 7
         mov     rax, [ARGS + 32]
         vbroadcastss zmm2, dword ptr [rax + MINMAX_MIN]
         vbroadcastss zmm3, dword ptr [rax + MINMAX_MAX]
@@ -91,8 +46,7 @@ fn qn_dwconv_f32_np32_avx512
 0:      mov     r15, rcx                // a panel
         add     r15, PANEL
         mov     rdi, CHANNELS
-        lanes   k1, rdi, edi, eax
-        kshiftrd k2, k1, 16
+        mask_channels rdi, edi, eax
         mov     r13, C
         mov     rbx, PIXELS
         mov     rdx, OFFSETS
@@ -102,20 +56,12 @@ fn qn_dwconv_f32_np32_avx512
         add     rsi, r8
         lea     rdi, [rsi + r8 * 2]
         add     rdi, r8
-        mov     eax, 7                  // n
-        cmp     rbx, rax
-        cmovb   rax, rbx
-        entry   r11, rax, step, r14
-        entry   rbp, rax, store, r14
-        imul    rax, r12
-        add     r13, rax
-        vmovaps zmm0, [rcx]             // start from the bias
-        vmovaps zmm1, [rcx + 64]
+        begin_tile 7, step, store
+        load_weights rcx                // start from the bias
         lea     r14, [rcx + 128]
-        pixels  start
+        pixels  start_row
 
-2:      vmovaps zmm0, [r14]
-        vmovaps zmm1, [r14 + 64]
+2:      load_weights r14
         sub     r14, -128
         enter   r11
         pixels  step
@@ -127,7 +73,7 @@ fn qn_dwconv_f32_np32_avx512
 
         mov     rax, r13
         enter   rbp
-        pixels  store
+        pixels  store_row, store, r12, zmm2, zmm3
         mov     rdx, TILE_OFFSETS
         lea     rdx, [rdx + r8 * 8]
         sub     rdx, r8
@@ -141,7 +87,5 @@ fn qn_dwconv_f32_np32_avx512
         ja      0b
 
         vzeroupper
-        unframe FRAME
-        restore rbx, rbp, r12, r13, r14, r15
-        ret
+        end_dwconv
 endfn qn_dwconv_f32_np32_avx512

@@ -16,8 +16,8 @@
 // W (or as many as FMAs): 3x3 27 FMAs (13.5 cycles) and 14 loads, or 23 with stride 2; 5x5 50 FMAs (25 cycles) and 56
 // loads, or 39 with stride 2.  A step takes S columns; before it every open pixel grows older by one, and the next one
 // opens; after it, the oldest is complete.  Pixels that are not open take no part.
-#include "asm.h"
-#include "../offset.h"
+#include "dwconv_tile.h"
+#include "tile_avx2.h"
 
 #define ARGS rsp + 48                   // c  row_stride  c_stride  p
 
@@ -60,32 +60,23 @@
 8:
 .endm
 
-// Kernel column x, for the pixel of age g, if it is open: bit 0 of eax tells.
-.macro products g, x
-        shr     eax
-        jnc     7f
-        .set    j, 0
-        .rept   K
-        weight  %(K * \x + j)
-        .set    r, 0
-        .rept   R
-        multiply %(\g * R + r), %(OPEN * R + r * S + j), %(K * \x + j)
-        .set    r, r + 1
-        .endr
-        .set    j, j + 1
-        .endr
-7:
-.endm
-
-.macro limits min, max
+.macro load_limits min, max
         mov     rax, [ARGS + 24]
         vbroadcastss ymm\min, dword ptr [rax + MINMAX_MIN]
         vbroadcastss ymm\max, dword ptr [rax + MINMAX_MAX]
 .endm
 
-.macro clamp acc, min, max
+.macro limits
+        load_limits %(OPEN * R), %(OPEN * R + 1)
+.endm
+
+.macro clamp_to acc, min, max
         vmaxps  ymm\acc, ymm\min, ymm\acc // a NaN in the second operand is the result
         vminps  ymm\acc, ymm\max, ymm\acc
+.endm
+
+.macro clamp acc, none
+        clamp_to \acc, %(OPEN * R), %(OPEN * R + 1)
 .endm
 
 .macro store acc, r
@@ -98,43 +89,6 @@
         .else
         vmovups [rbp + r14 * 2], ymm\acc
         .endif
-.endm
-
-// All pixels of R rows of a panel.
-.macro panel
-        mov     rdx, rcx
-        mov     rbp, r13
-        mov     rbx, rsi
-        xor     r10d, r10d
-
-1:      age
-        column  0
-        .if     S == 2
-        skip_unless %((1 << (K / 2)) - 1), 2f // behind the last window
-        column  1
-2:
-        .endif
-        skip_unless %(1 << (OPEN - 1)), 1b
-        limits  %(OPEN * R), %(OPEN * R + 1)
-        .set    r, 0
-        .rept   R
-        clamp   %((OPEN - 1) * R + r), %(OPEN * R), %(OPEN * R + 1)
-        .set    r, r + 1
-        .endr
-        .set    r, 0
-        .rept   R
-        store   %((OPEN - 1) * R + r), %r
-        .set    r, r + 1
-        .endr
-        add     rbp, r12
-        again_if %((1 << (OPEN - 1)) - 1), 1b
-.endm
-
-.macro next_panel bytes
-        add     r9, \bytes
-        add     r13, 32
-        add     r8, 32
-        sub     rdi, 8
 .endm
 
 .macro next_row bytes
@@ -150,7 +104,7 @@ L(\name\rows):
         cmp     rdi, 8
         jb      L(\name\()_part)
         panel
-        next_panel %(32 * (K * K + 1))
+        next_panel %(32 * (K * K + 1)), 32
         jnz     L(\name\rows)
         jmp     L(\name\()_end)
 .endm
@@ -204,9 +158,7 @@ endfn qn_dwconv_f32_\name\()_\rows\()x8_avx2
 .endm
 
         rodata
-        .fill   8, 4, -1                // 8 lanes from n before the end of these: the first n are set
-L(mask):
-        .fill   8, 4, 0
+        mask_lanes 8
 
         tiles   k3s1, 3, 1, 3
         tiles   k3s2, 3, 2, 3

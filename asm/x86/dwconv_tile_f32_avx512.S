@@ -15,8 +15,8 @@
 // 5x5: 100 FMAs (50 cycles) and 33 loads, or 47.  A step takes S columns; before it every open pixel grows older by
 // one, and the next one opens; after it, the oldest is complete.  Pixels that are not open take no part.  FMAs are the
 // limit as long as A comes from L1.
-#include "asm.h"
-#include "../offset.h"
+#include "dwconv_tile.h"
+#include "tile_avx512.h"
 
 #define ARGS rsp + 56                   // c  row_stride  c_stride  p
 
@@ -30,12 +30,26 @@
         vmovaps zmm\to, [r9]
 .endm
 
-.macro weight to, t
+.macro keep_weight to, t
         vmovaps zmm\to, [r9 + 64 + 64 * \t]
 .endm
 
-.macro multiply acc, w, in
+.macro weight t
+        .if     K == 5
+        keep_weight 29, \t
+        .endif
+.endm
+
+.macro add_product acc, w, in
         vfmadd231ps zmm\acc, zmm\w, zmm\in
+.endm
+
+.macro multiply acc, in, t
+        .if     K == 5
+        add_product \acc, 29, \in
+        .else
+        add_product \acc, %(20 + \t), \in
+        .endif
 .endm
 
 // Zeros without reading them, where the offset is negative.
@@ -48,28 +62,11 @@
 8:
 .endm
 
-// Kernel column x, for the pixel of age g, if it is open: bit 0 of eax tells.
-.macro products g, x
-        shr     eax
-        jnc     7f
-        .set    j, 0
-        .rept   K
-        .set    w, 20 + K * \x + j
-        .if     K == 5
-        .set    w, 29
-        weight  %w, %(K * \x + j)
-        .endif
-        .set    r, 0
-        .rept   R
-        multiply %(\g * R + r), %w, %(OPEN * R + r * S + j)
-        .set    r, r + 1
-        .endr
-        .set    j, j + 1
-        .endr
-7:
+// The limits stay in registers.
+.macro limits
 .endm
 
-.macro clamp acc
+.macro clamp acc, none
         vmaxps  zmm\acc, zmm31, zmm\acc // a NaN in the second operand is the result
         vminps  zmm\acc, zmm30, zmm\acc
 .endm
@@ -86,49 +83,17 @@
         .endif
 .endm
 
-.macro next_panel bytes
-        add     r9, \bytes
-        add     r13, 64
-        add     r8, 64
-        sub     rdi, 16
-.endm
-
 .macro tile name, rows
 L(\name\rows):
         .set    R, \rows
 0:      lanes   k1, rdi, edi, eax       // a panel
         .if     K == 3
         .irp    t, 0, 1, 2, 3, 4, 5, 6, 7, 8
-        weight  %(20 + \t), \t
+        keep_weight %(20 + \t), \t
         .endr
         .endif
-        mov     rdx, rcx
-        mov     rbp, r13
-        mov     rbx, rsi
-        xor     r10d, r10d
-
-1:      age
-        column  0
-        .if     S == 2
-        skip_unless %((1 << (K / 2)) - 1), 2f // behind the last window
-        column  1
-2:
-        .endif
-        skip_unless %(1 << (OPEN - 1)), 1b
-        .set    r, 0
-        .rept   R
-        clamp   %((OPEN - 1) * R + r)
-        .set    r, r + 1
-        .endr
-        .set    r, 0
-        .rept   R
-        store   %((OPEN - 1) * R + r), %r
-        .set    r, r + 1
-        .endr
-        add     rbp, r12
-        again_if %((1 << (OPEN - 1)) - 1), 1b
-
-        next_panel %(64 * (K * K + 1))
+        panel
+        next_panel %(64 * (K * K + 1)), 64
         ja      0b
         .if     R > 1
         jmp     L(\name\()_end)

@@ -11,62 +11,32 @@
 //
 // A step is 12 FMAs (6 cycles) and 10 loads, prefetches among them (5 cycles).  Only the rows of this call are run, read
 // and written.
-#include "asm.h"
-#include "../offset.h"
+#include "gemm.h"
+#include "tile_avx2.h"
 
 // Every row: its number, where its A is, its accumulators.
-.macro rows do
-        \do     5, rbx+r8*2, ymm14, ymm15
-        \do     4, rbx+r8,   ymm12, ymm13
-        \do     3, rbx,      ymm10, ymm11
-        \do     2, rcx+r8*2, ymm8,  ymm9
-        \do     1, rcx+r8,   ymm6,  ymm7
-        \do     0, rcx,      ymm4,  ymm5
+.macro rows do, arg:vararg
+        \do     5, rbx+r8*2, ymm14, ymm15, \arg
+        \do     4, rbx+r8,   ymm12, ymm13, \arg
+        \do     3, rbx,      ymm10, ymm11, \arg
+        \do     2, rcx+r8*2, ymm8,  ymm9,  \arg
+        \do     1, rcx+r8,   ymm6,  ymm7,  \arg
+        \do     0, rcx,      ymm4,  ymm5,  \arg
 .endm
 
-.macro start m, a, lo, hi
-        vmovaps \lo, ymm0
-        vmovaps \hi, ymm1
-.endm
-
-.macro step m, a, lo, hi
+.macro step m, a, lo, hi, none
 L(step\m):
         .if     \m == 3
         fetch_below r14, , 6
         .endif
-        vbroadcastss ymm2, dword ptr [\a]
-        vfmadd231ps \lo, ymm2, ymm0
-        vfmadd231ps \hi, ymm2, ymm1
-.endm
-
-.macro clamp m, a, lo, hi
-        vmaxps  \lo, ymm0, \lo          // a NaN in the second operand is the result
-        vmaxps  \hi, ymm0, \hi
-        vminps  \lo, ymm1, \lo
-        vminps  \hi, ymm1, \hi
-.endm
-
-.macro store m, a, lo, hi
-L(store\m):
-        sub     rax, r11
-        vmovups [rax], \lo
-        vmovups [rax + 32], \hi
-.endm
-
-.macro part m, a, lo, hi
-L(part\m):
-        sub     rax, r11
-        vmaskmovps [rax], ymm0, \lo
-        vmaskmovps [rax + 32], ymm1, \hi
+        multiply_row \a, \lo, \hi
 .endm
 
         rodata
-        .fill   16, 4, -1               // 16 lanes from n before the end of these: the first n are set
-L(mask):
-        .fill   16, 4, 0
+        mask_lanes 16
         places  step, 0, 1, 2, 3, 4, 5
-        places  store, 0, 1, 2, 3, 4, 5
-        places  part, 0, 1, 2, 3, 4, 5
+        places  store_row, 0, 1, 2, 3, 4, 5
+        places  store_part, 0, 1, 2, 3, 4, 5
 
 fn qn_gemm_f32_6x16_avx2
         save    rbx, rbp, r12, r13, r14
@@ -81,19 +51,17 @@ fn qn_gemm_f32_6x16_avx2
         imul    rax, r11
         add     r10, rax
 
-        entry   r12, rdi, store, rax
-        entry   r13, rdi, part, rax
+        entry   r12, rdi, store_row, rax
+        entry   r13, rdi, store_part, rax
         entry   rdi, rdi, step, rax
 
-0:      vmovaps ymm0, [r9]              // a panel: start from the bias
-        vmovaps ymm1, [r9 + 32]
+0:      load_weights r9                 // a panel: start from the bias
         add     r9, 64
-        rows    start
+        rows    start_row
 
         lea     r14, [rbx + r8 * 2]
         mov     rax, rdx
-1:      vmovaps ymm0, [r9]
-        vmovaps ymm1, [r9 + 32]
+1:      load_weights r9
         add     r9, 64
         prefetcht0 [r9 + AHEAD]
         enter   rdi
@@ -103,25 +71,21 @@ fn qn_gemm_f32_6x16_avx2
         sub     rax, 4
         jnz     1b
 
-        vbroadcastss ymm0, dword ptr [rbp + MINMAX_MIN]
-        vbroadcastss ymm1, dword ptr [rbp + MINMAX_MAX]
-        rows    clamp
+        load_clamp rbp
+        rows    clamp_row
 
         mov     rax, r10
         cmp     rsi, 16
         jae     2f
-        lea     r8, [rip + L(mask)]     // fewer than 16 channels: the last panel
-        neg     rsi
-        vmovups ymm0, [r8 + rsi * 4]
-        vmovups ymm1, [r8 + rsi * 4 + 32]
+        mask_channels rsi, r8           // fewer than 16 channels: the last panel
         enter   r13
-        rows    part
+        rows    store_part, r11
         jmp     3f
 
 2:      sub     rcx, rdx                // A again for the next panel
         sub     rbx, rdx
         enter   r12
-        rows    store
+        rows    store_row, r11
         add     r10, 64
         sub     rsi, 16
         jnz     0b
@@ -141,10 +105,7 @@ fn qn_gemm_f32_1x16_avx2
         vmovups [rdi + 32], ymm5
         row_next ymm, 32
 
-3:      lea     r8, [rip + L(mask)]     // fewer than 16 channels: the last panel
-        neg     rsi
-        vmovups ymm0, [r8 + rsi * 4]
-        vmovups ymm1, [r8 + rsi * 4 + 32]
+3:      mask_channels rsi, r8           // fewer than 16 channels: the last panel
         vmaskmovps [rdi], ymm0, ymm4
         vmaskmovps [rdi + 32], ymm1, ymm5
         end_row

@@ -11,51 +11,40 @@
 //
 // 28 accumulators hide the latency of FMA with room to spare; a step is 28 FMAs (14 cycles) and 19 loads,
 // prefetches among them (10 cycles), or 21 in the last 14 steps.
-// Of a last panel with at most 16 channels only half is multiplied.  Only the rows of this call are run, read and
-// written.
-#include "asm.h"
-#include "../offset.h"
+// Of a last panel with at most 16 channels only the lower vector is multiplied.  Only the rows of this call are run,
+// read and written.
+#include "gemm.h"
+#include "tile_avx512.h"
 
 // Every row: its number, where its A is, its accumulators.
-.macro rows do
-        \do     13, r13+r8,   zmm30, zmm31
-        \do     12, r13,      zmm28, zmm29
-        \do     11, r12+r8*2, zmm26, zmm27
-        \do     10, r12+r8,   zmm24, zmm25
-        \do     9,  r12,      zmm22, zmm23
-        \do     8,  rbp+r8*2, zmm20, zmm21
-        \do     7,  rbp+r8,   zmm18, zmm19
-        \do     6,  rbp,      zmm16, zmm17
-        \do     5,  rbx+r8*2, zmm14, zmm15
-        \do     4,  rbx+r8,   zmm12, zmm13
-        \do     3,  rbx,      zmm10, zmm11
-        \do     2,  rcx+r8*2, zmm8,  zmm9
-        \do     1,  rcx+r8,   zmm6,  zmm7
-        \do     0,  rcx,      zmm4,  zmm5
+.macro rows do, arg:vararg
+        \do     13, r13+r8,   zmm30, zmm31, \arg
+        \do     12, r13,      zmm28, zmm29, \arg
+        \do     11, r12+r8*2, zmm26, zmm27, \arg
+        \do     10, r12+r8,   zmm24, zmm25, \arg
+        \do     9,  r12,      zmm22, zmm23, \arg
+        \do     8,  rbp+r8*2, zmm20, zmm21, \arg
+        \do     7,  rbp+r8,   zmm18, zmm19, \arg
+        \do     6,  rbp,      zmm16, zmm17, \arg
+        \do     5,  rbx+r8*2, zmm14, zmm15, \arg
+        \do     4,  rbx+r8,   zmm12, zmm13, \arg
+        \do     3,  rbx,      zmm10, zmm11, \arg
+        \do     2,  rcx+r8*2, zmm8,  zmm9,  \arg
+        \do     1,  rcx+r8,   zmm6,  zmm7,  \arg
+        \do     0,  rcx,      zmm4,  zmm5,  \arg
 .endm
 
-.macro start m, a, lo, hi
-        vmovaps \lo, zmm0
-        vmovaps \hi, zmm1
-.endm
-
-.macro multiply a, lo, hi
-        vbroadcastss zmm2, dword ptr [\a]
-        vfmadd231ps \lo, zmm2, zmm0
-        vfmadd231ps \hi, zmm2, zmm1
-.endm
-
-.macro step m, a, lo, hi
+.macro step m, a, lo, hi, none
 L(step\m):
         .if     \m == 7
         fetch_below r15, r14, 14, 128
         .endif
-        multiply \a, \lo, \hi
+        multiply_row \a, \lo, \hi
 .endm
 
-.macro half m, a, lo, hi
-L(half\m):
-        vfmadd231ps \lo, zmm0, dword ptr [\a]{1to16}
+.macro lower m, a, lo, hi, none
+L(lower\m):
+        multiply_lower \a, \lo
 .endm
 
 .macro next_k
@@ -67,24 +56,9 @@ L(half\m):
         sub     rax, 4
 .endm
 
-.macro clamp_store lo, hi
-        sub     rax, r11
-        vmaxps  \lo, zmm0, \lo          // a NaN in the second operand is the result
-        vmaxps  \hi, zmm0, \hi
-        vminps  \lo, zmm1, \lo
-        vminps  \hi, zmm1, \hi
-        vmovups [rax]{k1}, \lo
-        vmovups [rax + 64]{k2}, \hi
-.endm
-
-.macro store m, a, lo, hi
-L(store\m):
-        clamp_store \lo, \hi
-.endm
-
         rodata
         places  step, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13
-        places  half, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13
+        places  lower, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13
         places  store, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13
 
 fn qn_gemm_f32_14x32_avx512
@@ -108,20 +82,19 @@ fn qn_gemm_f32_14x32_avx512
 
         entry   rdi, rdi, step, rax
 
-0:      vmovaps zmm0, [r9]              // a panel: start from the bias
-        vmovaps zmm1, [r9 + 64]
+0:      load_weights r9                 // a panel: start from the bias
         sub     r9, -128                // as + 128, in fewer bytes
-        rows    start
+        rows    start_row
 
         cmp     rsi, 16
         ja      2f
-        mov     rdi, [rsp + 8]            // at most 16 channels: the lower half of the last panel
-        entry   rdi, rdi, half, rax
+        mov     rdi, [rsp + 8]          // at most 16 channels: the lower half of the last panel
+        entry   rdi, rdi, lower, rax
         mov     rax, rdx
 1:      vmovaps zmm0, [r9]
         sub     r9, -128
         enter   rdi
-        rows    half
+        rows    lower
         next_k
         jnz     1b
         jmp     3f
@@ -129,8 +102,7 @@ fn qn_gemm_f32_14x32_avx512
 2:      lea     r15, [r13 + r8 * 2]
         mov     r14, r10
         mov     rax, rdx
-1:      vmovaps zmm0, [r9]
-        vmovaps zmm1, [r9 + 64]
+1:      load_weights r9
         sub     r9, -128
         prefetcht0 [r9 + AHEAD]
         prefetcht0 [r9 + AHEAD + 64]
@@ -145,14 +117,12 @@ fn qn_gemm_f32_14x32_avx512
         sub     r12, rdx
         sub     r13, rdx
 
-        lanes   k1, rsi, esi, eax
-        kshiftrd k2, k1, 16
+        mask_channels rsi, esi, eax
         mov     rax, [rsp + 88]         // p
-        vbroadcastss zmm0, dword ptr [rax + MINMAX_MIN]
-        vbroadcastss zmm1, dword ptr [rax + MINMAX_MAX]
+        load_clamp rax
         mov     rax, r10
         enter   [rsp]
-        rows    store
+        rows    store_row, store, r11
 
         sub     r10, -128
         sub     rsi, 32
@@ -174,14 +144,9 @@ endfn qn_gemm_f32_14x32_avx512
 // For weights that come from memory, of which half as many go by for as many multiply-adds as with 14 x 32: either time
 // fetches half of the next panel, so that memory is never asked for more than it gives, nor left alone.
 
-.macro twice_step m, a, lo, hi
+.macro twice_step m, a, lo, hi, none
 L(twice_step\m):
-        multiply \a, \lo, \hi
-.endm
-
-.macro twice_store m, a, lo, hi
-L(twice_store\m):
-        clamp_store \lo, \hi
+        multiply_row \a, \lo, \hi
 .endm
 
         rodata
@@ -225,14 +190,12 @@ fn qn_gemm_f32_28x32_avx512
         lea     r12, [rbx + rax * 2]
         lea     r13, [rcx + rax * 4]
 
-        vmovaps zmm0, [r9]              // start from the bias
-        vmovaps zmm1, [r9 + 64]
+        load_weights r9                 // start from the bias
         sub     r9, -128
-        rows    start
+        rows    start_row
 
         mov     rax, rdx
-1:      vmovaps zmm0, [r9]
-        vmovaps zmm1, [r9 + 64]
+1:      load_weights r9
         sub     r9, -128
         prefetcht1 [r15]
         prefetcht1 [r15 + r14 - 64]
@@ -242,14 +205,12 @@ fn qn_gemm_f32_28x32_avx512
         next_k
         jnz     1b
 
-        lanes   k1, rsi, esi, eax
-        kshiftrd k2, k1, 16
+        mask_channels rsi, esi, eax
         mov     rax, [rsp + 128]        // p
-        vbroadcastss zmm0, dword ptr [rax + MINMAX_MIN]
-        vbroadcastss zmm1, dword ptr [rax + MINMAX_MAX]
+        load_clamp rax
         mov     rax, r10
         enter   [rsp + 8]
-        rows    twice_store
+        rows    store_row, twice_store, r11
 
         mov     rcx, [rsp + 16]         // the rows that are left, with the same panel
         mov     rdi, [rsp]
@@ -391,8 +352,7 @@ fn qn_gemm_f32_28x16_avx512
         mov     rsi, [rsp]
         lanes   k1, rsi, esi, eax
         mov     rax, [rsp + 96]         // p
-        vbroadcastss zmm0, dword ptr [rax + MINMAX_MIN]
-        vbroadcastss zmm1, dword ptr [rax + MINMAX_MAX]
+        load_clamp rax
         mov     rax, [rsp + 16]
         enter   [rsp + 8]
         tall_rows tall_store
@@ -410,8 +370,7 @@ endfn qn_gemm_f32_28x16_avx512
 
 fn qn_gemm_f32_1x32_avx512
         one_row zmm, 64
-        lanes   k1, rsi, esi, eax
-        kshiftrd k2, k1, 16
+        mask_channels rsi, esi, eax
         vmovups [rdi]{k1}, zmm4
         vmovups [rdi + 64]{k2}, zmm5
         row_next zmm, 64

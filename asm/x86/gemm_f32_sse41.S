@@ -9,62 +9,25 @@
 //   load   xmm0 xmm1 one row of W   xmm2 xmm3 one A everywhere     then xmm0 min  xmm1 max
 //
 // No FMA: the product is rounded, then added.  Only the rows of this call are run, read and written.
-#include "asm.h"
-#include "../offset.h"
+#include "tile_sse41.h"
 
 // Every row: its number, where its A is, its accumulators.
-.macro rows do
-        \do     3, rbx,      xmm14, xmm15
-        \do     2, rcx+r8*2, xmm12, xmm13
-        \do     1, rcx+r8,   xmm10, xmm11
-        \do     0, rcx,      xmm8,  xmm9
+.macro rows do, arg:vararg
+        \do     3, rbx,      xmm14, xmm15, \arg
+        \do     2, rcx+r8*2, xmm12, xmm13, \arg
+        \do     1, rcx+r8,   xmm10, xmm11, \arg
+        \do     0, rcx,      xmm8,  xmm9,  \arg
 .endm
 
-.macro start m, a, lo, hi
-        movaps  \lo, xmm0
-        movaps  \hi, xmm1
-.endm
-
-.macro step m, a, lo, hi
+.macro step m, a, lo, hi, none
 L(step\m):
-        movss   xmm2, dword ptr [\a]
-        shufps  xmm2, xmm2, 0
-        movaps  xmm3, xmm2
-        mulps   xmm2, xmm0
-        mulps   xmm3, xmm1
-        addps   \lo, xmm2
-        addps   \hi, xmm3
-.endm
-
-.macro clamp m, a, lo, hi
-        clamp1  \lo
-        clamp1  \hi
-.endm
-
-.macro clamp1 acc
-        movaps  xmm2, xmm0
-        maxps   xmm2, \acc              // a NaN in the second operand is the result
-        movaps  \acc, xmm1
-        minps   \acc, xmm2
-.endm
-
-.macro store m, a, lo, hi
-L(store\m):
-        sub     rax, r11
-        movups  [rax], \lo
-        movups  [rax + 16], \hi
-.endm
-
-.macro part m, a, lo, hi
-L(part\m):
-        sub     rax, r11
-        store_first rcx, rax, esi, \lo, \hi
+        multiply_row \a, \lo, \hi
 .endm
 
         rodata
         places  step, 0, 1, 2, 3
-        places  store, 0, 1, 2, 3
-        places  part, 0, 1, 2, 3
+        places  store_row, 0, 1, 2, 3
+        places  store_part, 0, 1, 2, 3
 
 fn qn_gemm_f32_4x8_sse41
         save    rbx, rbp, r12, r13
@@ -79,18 +42,16 @@ fn qn_gemm_f32_4x8_sse41
         imul    rax, r11
         add     r10, rax
 
-        entry   r12, rdi, store, rax
-        entry   r13, rdi, part, rax
+        entry   r12, rdi, store_row, rax
+        entry   r13, rdi, store_part, rax
         entry   rdi, rdi, step, rax
 
-0:      movaps  xmm0, [r9]              // a panel: start from the bias
-        movaps  xmm1, [r9 + 16]
+0:      load_weights_row r9             // a panel: start from the bias
         add     r9, 32
-        rows    start
+        rows    start_row
 
         mov     rax, rdx
-1:      movaps  xmm0, [r9]
-        movaps  xmm1, [r9 + 16]
+1:      load_weights_row r9
         add     r9, 32
         enter   rdi
         rows    step
@@ -99,23 +60,20 @@ fn qn_gemm_f32_4x8_sse41
         sub     rax, 4
         jnz     1b
 
-        movss   xmm0, dword ptr [rbp + MINMAX_MIN]
-        movss   xmm1, dword ptr [rbp + MINMAX_MAX]
-        shufps  xmm0, xmm0, 0
-        shufps  xmm1, xmm1, 0
-        rows    clamp
+        load_clamp_row rbp
+        rows    clamp_row
 
         mov     rax, r10
         cmp     rsi, 8
         jae     2f
         enter   r13                     // fewer than 8 channels: the last panel
-        rows    part
+        rows    store_part, r11, rcx
         jmp     3f
 
 2:      sub     rcx, rdx                // A again for the next panel
         sub     rbx, rdx
         enter   r12
-        rows    store
+        rows    store_row, r11
         add     r10, 32
         sub     rsi, 8
         jnz     0b

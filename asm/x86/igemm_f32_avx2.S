@@ -10,113 +10,49 @@
 //   load   ymm0 ymm1 one row of W   ymm2 one A everywhere     then min, max, masks
 //
 // A step is 12 FMAs (6 cycles) and 8 loads (4 cycles).  Only the rows of this call are run, read and written.
-#include "asm.h"
-#include "../offset.h"
-
-#define FRAME 40
-#define TABLE_BEGIN qword ptr [rsp]
-#define NC qword ptr [rsp + 8]          // channels left
-#define C_END qword ptr [rsp + 16]      // the row after the last
-#define STORE qword ptr [rsp + 24]      // where row mr-1 is stored,
-#define PART qword ptr [rsp + 32]       // or a part of it
-#define ARGS rsp + FRAME + 56
+#include "igemm.h"
+#include "tile_avx2.h"
 
 // Every row: its number, the end of its A, its accumulators.
-.macro rows do
-        \do     5, r9,  ymm14, ymm15
-        \do     4, r8,  ymm12, ymm13
-        \do     3, rcx, ymm10, ymm11
-        \do     2, rdx, ymm8,  ymm9
-        \do     1, rsi, ymm6,  ymm7
-        \do     0, rdi, ymm4,  ymm5
+.macro rows do, arg:vararg
+        \do     5, r9,  ymm14, ymm15, \arg
+        \do     4, r8,  ymm12, ymm13, \arg
+        \do     3, rcx, ymm10, ymm11, \arg
+        \do     2, rdx, ymm8,  ymm9,  \arg
+        \do     1, rsi, ymm6,  ymm7,  \arg
+        \do     0, rdi, ymm4,  ymm5,  \arg
 .endm
 
-.macro start m, a, lo, hi
-        vmovaps \lo, ymm0
-        vmovaps \hi, ymm1
-.endm
-
-.macro row m, a, lo, hi
-L(row\m):
-        movsxd  \a, dword ptr [r12 + 4 * \m]
-        test    \a, \a
-        lea     \a, [\a + rbx]
-        cmovs   \a, r14
-.endm
-
-.macro step m, a, lo, hi
+.macro step m, a, lo, hi, none
 L(step\m):
-        vbroadcastss ymm2, dword ptr [\a + rax]
-        vfmadd231ps \lo, ymm2, ymm0
-        vfmadd231ps \hi, ymm2, ymm1
+        multiply_row \a+rax, \lo, \hi
 .endm
 
-.macro clamp m, a, lo, hi
-        vmaxps  \lo, ymm0, \lo          // a NaN in the second operand is the result
-        vmaxps  \hi, ymm0, \hi
-        vminps  \lo, ymm1, \lo
-        vminps  \hi, ymm1, \hi
-.endm
-
-.macro store m, a, lo, hi
-L(store\m):
-        sub     rax, rcx
-        vmovups [rax], \lo
-        vmovups [rax + 32], \hi
-.endm
-
-.macro part m, a, lo, hi
-L(part\m):
-        sub     rax, rcx
-        vmaskmovps [rax], ymm0, \lo
-        vmaskmovps [rax + 32], ymm1, \hi
+// r13 becomes the end of all offsets, 6 per tap.
+.macro offsets_end
+        lea     rcx, [rcx + rcx * 2]
+        lea     r13, [r8 + rcx * 8]
 .endm
 
         rodata
-        .fill   16, 4, -1               // 16 lanes from n before the end of these: the first n are set
-L(mask):
-        .fill   16, 4, 0
+        mask_lanes 16
         places  row, 0, 1, 2, 3, 4, 5
         places  step, 0, 1, 2, 3, 4, 5
-        places  store, 0, 1, 2, 3, 4, 5
-        places  part, 0, 1, 2, 3, 4, 5
+        places  store_row, 0, 1, 2, 3, 4, 5
+        places  store_part, 0, 1, 2, 3, 4, 5
 
 fn qn_igemm_f32_6x16_avx2
-        save    rbx, rbp, r12, r13, r14, r15
-        frame   FRAME
+        begin_igemm offsets_end
 
-        mov     TABLE_BEGIN, r8
-        lea     rcx, [rcx + rcx * 2]    // 6 offsets per tap
-        lea     r13, [r8 + rcx * 8]
-        lea     rbx, [r9 + rdx]
-        mov     r14, [ARGS]             // zero
-        add     r14, rdx
-        mov     rbp, rdx
-        neg     rbp
-        mov     NC, rsi
-        mov     r10, [ARGS + 8]         // w
-        mov     rax, rdi                // the end of C
-        imul    rax, [ARGS + 24]
-        add     rax, [ARGS + 16]
-        mov     C_END, rax
-        entry   rax, rdi, store, rcx
-        mov     STORE, rax
-        entry   rax, rdi, part, rcx
-        mov     PART, rax
-        entry   r15, rdi, row, rcx
-        entry   r11, rdi, step, rcx
-
-0:      vmovaps ymm0, [r10]             // a panel: start from the bias
-        vmovaps ymm1, [r10 + 32]
+0:      load_weights r10                // a panel: start from the bias
         add     r10, 64
-        rows    start
+        rows    start_row
 
         mov     r12, TABLE_BEGIN
 1:      enter   r15                     // a tap: find the rows of A
         rows    row
         mov     rax, rbp
-2:      vmovaps ymm0, [r10]
-        vmovaps ymm1, [r10 + 32]
+2:      load_weights r10
         add     r10, 64
         prefetcht0 [r10 + AHEAD]
         enter   r11
@@ -128,31 +64,23 @@ fn qn_igemm_f32_6x16_avx2
         jne     1b
 
         mov     rdx, [ARGS + 32]        // p
-        vbroadcastss ymm0, dword ptr [rdx + MINMAX_MIN]
-        vbroadcastss ymm1, dword ptr [rdx + MINMAX_MAX]
-        rows    clamp
+        load_clamp rdx
+        rows    clamp_row
 
-        mov     rcx, [ARGS + 24]        // c_stride
-        mov     rax, C_END
-        mov     rsi, NC
+        place_of_c rcx, rax, rsi
         cmp     rsi, 16
         jae     3f
-        lea     rdx, [rip + L(mask)]    // fewer than 16 channels: the last panel
-        neg     rsi
-        vmovups ymm0, [rdx + rsi * 4]
-        vmovups ymm1, [rdx + rsi * 4 + 32]
+        mask_channels rsi, rdx          // fewer than 16 channels: the last panel
         enter   PART
-        rows    part
+        rows    store_part, rcx
         jmp     4f
 
 3:      enter   STORE
-        rows    store
+        rows    store_row, rcx
         add     C_END, 64
         sub     NC, 16
         jnz     0b
 
 4:      vzeroupper
-        unframe FRAME
-        restore rbx, rbp, r12, r13, r14, r15
-        ret
+        end_igemm
 endfn qn_igemm_f32_6x16_avx2

@@ -10,10 +10,9 @@
 //   load   zmm0 zmm1 one row of W   zmm2 one A everywhere     then zmm0 min  zmm1 max
 //
 // The loop needs every register, so the rest lives in the frame.  A step is 24 FMAs (12 cycles) and 17 loads,
-// prefetches among them (8.5 cycles), or 23 in the last 6 steps of a tap.  Of a last panel with at most 16 channels only half is multiplied.  Only
-// the rows of this call are run, read and written.
-#include "asm.h"
-#include "../offset.h"
+// prefetches among them (8.5 cycles), or 23 in the last 6 steps of a tap.  Of a last panel with at most 16 channels only
+// the lower vector is multiplied.  Only the rows of this call are run, read and written.
+#include "tile_avx512.h"
 
 #define FRAME 96
 #define TABLE qword ptr [rsp]           // offsets of this tap
@@ -27,36 +26,28 @@
 #define ROW qword ptr [rsp + 64]        // row mr-1: where its address is found,
 #define STEP qword ptr [rsp + 72]       // where it is multiplied,
 #define STORE qword ptr [rsp + 80]      // where it is stored
-#define HALF qword ptr [rsp + 88]       // and where half of it is multiplied
+#define LOWER qword ptr [rsp + 88]      // and where its lower vector is
 #define ARGS rsp + FRAME + 56
 
 // Every row: its number, the end of its A, its accumulators.
-.macro rows do
-        \do     11, r13, zmm26, zmm27
-        \do     10, r12, zmm24, zmm25
-        \do     9,  rbp, zmm22, zmm23
-        \do     8,  rbx, zmm20, zmm21
-        \do     7,  r11, zmm18, zmm19
-        \do     6,  r10, zmm16, zmm17
-        \do     5,  r9,  zmm14, zmm15
-        \do     4,  r8,  zmm12, zmm13
-        \do     3,  rcx, zmm10, zmm11
-        \do     2,  rdx, zmm8,  zmm9
-        \do     1,  rsi, zmm6,  zmm7
-        \do     0,  rdi, zmm4,  zmm5
+.macro rows do, arg:vararg
+        \do     11, r13, zmm26, zmm27, \arg
+        \do     10, r12, zmm24, zmm25, \arg
+        \do     9,  rbp, zmm22, zmm23, \arg
+        \do     8,  rbx, zmm20, zmm21, \arg
+        \do     7,  r11, zmm18, zmm19, \arg
+        \do     6,  r10, zmm16, zmm17, \arg
+        \do     5,  r9,  zmm14, zmm15, \arg
+        \do     4,  r8,  zmm12, zmm13, \arg
+        \do     3,  rcx, zmm10, zmm11, \arg
+        \do     2,  rdx, zmm8,  zmm9,  \arg
+        \do     1,  rsi, zmm6,  zmm7,  \arg
+        \do     0,  rdi, zmm4,  zmm5,  \arg
 .endm
 
-.macro start m, a, lo, hi
-        vmovaps \lo, zmm0
-        vmovaps \hi, zmm1
-.endm
-
-.macro row m, a, lo, hi
+.macro row m, a, lo, hi, none
 L(row\m):
-        movsxd  \a, dword ptr [rax + 4 * \m]
-        test    \a, \a
-        lea     \a, [\a + r15]
-        cmovs   \a, ZERO_END
+        find_row \a, rax+4*\m, r15, ZERO_END
 .endm
 
 // A row of C that the next call is likely to write comes into the cache: two in each of the last 6 steps of a tap.
@@ -69,36 +60,23 @@ L(row\m):
 9:
 .endm
 
-.macro step m, a, lo, hi
+.macro step m, a, lo, hi, none
 L(step\m):
         .if     \m == 9 || \m == 3
         claim
         .endif
-        vbroadcastss zmm2, dword ptr [\a + rax]
-        vfmadd231ps \lo, zmm2, zmm0
-        vfmadd231ps \hi, zmm2, zmm1
+        multiply_row \a+rax, \lo, \hi
 .endm
 
-.macro half m, a, lo, hi
-L(half\m):
-        vfmadd231ps \lo, zmm0, dword ptr [\a + rax]{1to16}
-.endm
-
-.macro store m, a, lo, hi
-L(store\m):
-        sub     rax, rcx
-        vmaxps  \lo, zmm0, \lo          // a NaN in the second operand is the result
-        vmaxps  \hi, zmm0, \hi
-        vminps  \lo, zmm1, \lo
-        vminps  \hi, zmm1, \hi
-        vmovups [rax]{k1}, \lo
-        vmovups [rax + 64]{k2}, \hi
+.macro lower m, a, lo, hi, none
+L(lower\m):
+        multiply_lower \a+rax, \lo
 .endm
 
         rodata
         places  row, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
         places  step, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
-        places  half, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
+        places  lower, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
         places  store, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
 
 fn qn_igemm_f32_12x32_avx512
@@ -127,15 +105,14 @@ fn qn_igemm_f32_12x32_avx512
         mov     ROW, rax
         entry   rax, rdi, store, rcx
         mov     STORE, rax
-        entry   rax, rdi, half, rcx
-        mov     HALF, rax
+        entry   rax, rdi, lower, rcx
+        mov     LOWER, rax
         entry   rax, rdi, step, rcx
         mov     STEP, rax
 
-0:      vmovaps zmm0, [r14]             // a panel: start from the bias
-        vmovaps zmm1, [r14 + 64]
+0:      load_weights r14                // a panel: start from the bias
         sub     r14, -128
-        rows    start
+        rows    start_row
 
         mov     rax, TABLE_BEGIN
 1:      mov     TABLE, rax              // a tap: find the rows of A
@@ -145,18 +122,17 @@ fn qn_igemm_f32_12x32_avx512
         mov     rax, MINUS_KC
         cmp     NC, 16
         ja      3f
-        mov     r15, HALF               // at most 16 channels: the lower half of the last panel
+        mov     r15, LOWER              // at most 16 channels: the lower half of the last panel
 2:      vmovaps zmm0, [r14]
         sub     r14, -128
         enter   r15
-        rows    half
+        rows    lower
         add     rax, 4
         jnz     2b
         jmp     4f
 
 3:      mov     r15, C_END
-2:      vmovaps zmm0, [r14]
-        vmovaps zmm1, [r14 + 64]
+2:      load_weights r14
         sub     r14, -128
         prefetcht0 [r14 + AHEAD]
         prefetcht0 [r14 + AHEAD + 64]
@@ -171,16 +147,14 @@ fn qn_igemm_f32_12x32_avx512
         jne     1b
 
         mov     rsi, NC
-        lanes   k1, rsi, esi, eax
-        kshiftrd k2, k1, 16
+        mask_channels rsi, esi, eax
         mov     rdx, [ARGS + 32]        // p
-        vbroadcastss zmm0, dword ptr [rdx + MINMAX_MIN]
-        vbroadcastss zmm1, dword ptr [rdx + MINMAX_MAX]
+        load_clamp rdx
         mov     rcx, [ARGS + 24]        // c_stride
         mov     rax, C_END
         sub     C_END, -128
         enter   STORE
-        rows    store
+        rows    store_row, store, rcx
         sub     NC, 32
         ja      0b
 

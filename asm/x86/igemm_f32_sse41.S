@@ -10,116 +10,46 @@
 //   load   xmm0 xmm1 one row of W   xmm2 xmm3 one A everywhere     then xmm0 min  xmm1 max
 //
 // No FMA: the product is rounded, then added.  Only the rows of this call are run, read and written.
-#include "asm.h"
-#include "../offset.h"
-
-#define FRAME 40
-#define TABLE_BEGIN qword ptr [rsp]
-#define NC qword ptr [rsp + 8]          // channels left
-#define C_END qword ptr [rsp + 16]      // the row after the last
-#define STORE qword ptr [rsp + 24]      // where row mr-1 is stored,
-#define PART qword ptr [rsp + 32]       // or a part of it
-#define ARGS rsp + FRAME + 56
+#include "igemm.h"
+#include "tile_sse41.h"
 
 // Every row: its number, the end of its A, its accumulators.
-.macro rows do
-        \do     3, rcx, xmm14, xmm15
-        \do     2, rdx, xmm12, xmm13
-        \do     1, rsi, xmm10, xmm11
-        \do     0, rdi, xmm8,  xmm9
+.macro rows do, arg:vararg
+        \do     3, rcx, xmm14, xmm15, \arg
+        \do     2, rdx, xmm12, xmm13, \arg
+        \do     1, rsi, xmm10, xmm11, \arg
+        \do     0, rdi, xmm8,  xmm9,  \arg
 .endm
 
-.macro start m, a, lo, hi
-        movaps  \lo, xmm0
-        movaps  \hi, xmm1
-.endm
-
-.macro row m, a, lo, hi
-L(row\m):
-        movsxd  \a, dword ptr [r12 + 4 * \m]
-        test    \a, \a
-        lea     \a, [\a + rbx]
-        cmovs   \a, r14
-.endm
-
-.macro step m, a, lo, hi
+.macro step m, a, lo, hi, none
 L(step\m):
-        movss   xmm2, dword ptr [\a + rax]
-        shufps  xmm2, xmm2, 0
-        movaps  xmm3, xmm2
-        mulps   xmm2, xmm0
-        mulps   xmm3, xmm1
-        addps   \lo, xmm2
-        addps   \hi, xmm3
+        multiply_row \a+rax, \lo, \hi
 .endm
 
-.macro clamp m, a, lo, hi
-        clamp1  \lo
-        clamp1  \hi
-.endm
-
-.macro clamp1 acc
-        movaps  xmm2, xmm0
-        maxps   xmm2, \acc              // a NaN in the second operand is the result
-        movaps  \acc, xmm1
-        minps   \acc, xmm2
-.endm
-
-.macro store m, a, lo, hi
-L(store\m):
-        sub     rax, rcx
-        movups  [rax], \lo
-        movups  [rax + 16], \hi
-.endm
-
-.macro part m, a, lo, hi
-L(part\m):
-        sub     rax, rcx
-        store_first rdi, rax, esi, \lo, \hi
+// r13 becomes the end of all offsets, 4 per tap.
+.macro offsets_end
+        shl     rcx, 4
+        lea     r13, [r8 + rcx]
 .endm
 
         rodata
         places  row, 0, 1, 2, 3
         places  step, 0, 1, 2, 3
-        places  store, 0, 1, 2, 3
-        places  part, 0, 1, 2, 3
+        places  store_row, 0, 1, 2, 3
+        places  store_part, 0, 1, 2, 3
 
 fn qn_igemm_f32_4x8_sse41
-        save    rbx, rbp, r12, r13, r14, r15
-        frame   FRAME
+        begin_igemm offsets_end
 
-        mov     TABLE_BEGIN, r8
-        shl     rcx, 4                  // 4 offsets per tap
-        lea     r13, [r8 + rcx]
-        lea     rbx, [r9 + rdx]
-        mov     r14, [ARGS]             // zero
-        add     r14, rdx
-        mov     rbp, rdx
-        neg     rbp
-        mov     NC, rsi
-        mov     r10, [ARGS + 8]         // w
-        mov     rax, rdi                // the end of C
-        imul    rax, [ARGS + 24]
-        add     rax, [ARGS + 16]
-        mov     C_END, rax
-        entry   rax, rdi, store, rcx
-        mov     STORE, rax
-        entry   rax, rdi, part, rcx
-        mov     PART, rax
-        entry   r15, rdi, row, rcx
-        entry   r11, rdi, step, rcx
-
-0:      movaps  xmm0, [r10]             // a panel: start from the bias
-        movaps  xmm1, [r10 + 16]
+0:      load_weights_row r10            // a panel: start from the bias
         add     r10, 32
-        rows    start
+        rows    start_row
 
         mov     r12, TABLE_BEGIN
 1:      enter   r15                     // a tap: find the rows of A
         rows    row
         mov     rax, rbp
-2:      movaps  xmm0, [r10]
-        movaps  xmm1, [r10 + 16]
+2:      load_weights_row r10
         add     r10, 32
         enter   r11
         rows    step
@@ -130,28 +60,21 @@ fn qn_igemm_f32_4x8_sse41
         jne     1b
 
         mov     rdx, [ARGS + 32]        // p
-        movss   xmm0, dword ptr [rdx + MINMAX_MIN]
-        movss   xmm1, dword ptr [rdx + MINMAX_MAX]
-        shufps  xmm0, xmm0, 0
-        shufps  xmm1, xmm1, 0
-        rows    clamp
+        load_clamp_row rdx
+        rows    clamp_row
 
-        mov     rcx, [ARGS + 24]        // c_stride
-        mov     rax, C_END
-        mov     rsi, NC
+        place_of_c rcx, rax, rsi
         cmp     rsi, 8
         jae     3f
         enter   PART                    // fewer than 8 channels: the last panel
-        rows    part
+        rows    store_part, rcx, rdi
         jmp     4f
 
 3:      enter   STORE
-        rows    store
+        rows    store_row, rcx
         add     C_END, 32
         sub     NC, 8
         jnz     0b
 
-4:      unframe FRAME
-        restore rbx, rbp, r12, r13, r14, r15
-        ret
+4:      end_igemm
 endfn qn_igemm_f32_4x8_sse41

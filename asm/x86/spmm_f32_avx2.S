@@ -10,8 +10,7 @@
 //
 // The rows of a step are found while the one before it multiplies, be it of another set, so that their loads can begin at
 // once: csr gains a tenth.  Nobody asks whether there is a next step; hence the indices that are read beyond the last.
-#include "asm.h"
-#include "../offset.h"
+#include "spmm.h"
 
 #define ARGS rsp + 56                   // a_stride  c  c_stride  bias  p
 

@@ -5,8 +5,7 @@
 //
 // There is a variant for each width: V vectors, or those and one pixel more, which takes the place of a vector in the
 // sums of the channels of a block.  A jump at the start chooses it for all sets.
-#include "asm.h"
-#include "../offset.h"
+#include "spmm.h"
 
 #define ARGS rsp + 64                   // a_stride  c  c_stride  bias  p
 #define CLAMPS rsp + 4                  // 0: from -infinity to infinity, which takes no instructions

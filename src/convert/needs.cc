@@ -95,7 +95,7 @@ class Needs {
     for (const char* family : {"spmm", "transpose", "gather", "unblock", "split"}) kernel(family);
     if (!algorithms_.contains("depthwise")) return;
     kernel("dwconv", "_plane");
-    kernel("dwconv", "_half");
+    kernel("dwconv", "_image");
   }
 
   const Graph& graph_;

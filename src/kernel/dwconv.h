@@ -72,7 +72,7 @@
 // K          0: any kernel. 3: 3x3, columns 4 bytes apart; every pixel has a bit in the middle one, whose mask is not
 //            read.
 //
-// ---- half: one channel of an image, 3x3 with stride 2, C[y][x] = clamp(bias + sum of A[2y + j][2x + i - 1] * W[i][j])
+// ---- image: one channel of an image, 3x3 with stride 2, C[y][x] = clamp(bias + sum of A[2y + j][2x + i - 1] * W[i][j])
 //
 // A[..][-1] is 0; what else is beyond the edges of the image lies in memory.
 //
@@ -108,13 +108,13 @@ typedef void (*qn_dwconv_plane_fn)(size_t pixels, size_t kernel_h, size_t kernel
                                    const void* masks, size_t mask_stride, const void* a, const void* w, void* c,
                                    size_t c_stride, const void* p);
 
-typedef void (*qn_dwconv_half_fn)(size_t rows, size_t columns, const void* a, size_t a_stride, const void* w, void* c,
-                                  size_t c_stride, const void* p);
+typedef void (*qn_dwconv_image_fn)(size_t rows, size_t columns, const void* a, size_t a_stride, const void* w, void* c,
+                                   size_t c_stride, const void* p);
 
 #define QN_DWCONV_ROW(type, nr, isa, layout, name) QN_DECLARE_KERNEL(qn_dwconv_fn, name)
 #define QN_DWCONV_TILE_ROW(type, kernel, stride, rows, nr, isa, layout, name) QN_DECLARE_KERNEL(qn_dwconv_tile_fn, name)
 #define QN_DWCONV_PLANE_ROW(type, kernel, block, lanes, isa, layout, name) QN_DECLARE_KERNEL(qn_dwconv_plane_fn, name)
-#define QN_DWCONV_HALF_ROW(type, lanes, isa, layout, name) QN_DECLARE_KERNEL(qn_dwconv_half_fn, name)
+#define QN_DWCONV_IMAGE_ROW(type, lanes, isa, layout, name) QN_DECLARE_KERNEL(qn_dwconv_image_fn, name)
 #include "kernel/dwconv.inc"
 
 }  // extern "C"
@@ -139,9 +139,9 @@ struct DwconvPlaneRow : Row {
   qn_dwconv_plane_fn run;
 };
 
-struct DwconvHalfRow : Row {
+struct DwconvImageRow : Row {
   size_t lanes;  // pixels of a vector
-  qn_dwconv_half_fn run;
+  qn_dwconv_image_fn run;
 };
 
 // Best first; the reference is last and runs everywhere. Of the tiles, those of each kernel and stride; of the planes,
@@ -149,6 +149,6 @@ struct DwconvHalfRow : Row {
 std::span<const DwconvRow> dwconv_rows();
 std::span<const DwconvTileRow> dwconv_tile_rows();
 std::span<const DwconvPlaneRow> dwconv_plane_rows();
-std::span<const DwconvHalfRow> dwconv_half_rows();
+std::span<const DwconvImageRow> dwconv_image_rows();
 
 }  // namespace quern

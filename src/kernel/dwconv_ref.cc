@@ -20,8 +20,8 @@ constexpr DwconvPlaneRow plane_rows[] = {
 #include "kernel/dwconv.inc"
 };
 
-constexpr DwconvHalfRow half_rows[] = {
-#define QN_DWCONV_HALF_ROW(type, lanes, isa, layout, name) {QN_ROW(type, isa, layout, name), lanes, name},
+constexpr DwconvImageRow image_rows[] = {
+#define QN_DWCONV_IMAGE_ROW(type, lanes, isa, layout, name) {QN_ROW(type, isa, layout, name), lanes, name},
 #include "kernel/dwconv.inc"
 };
 
@@ -62,7 +62,7 @@ void tile(size_t kernel, size_t stride, size_t channels, size_t pixels, size_t r
 std::span<const DwconvRow> dwconv_rows() { return built<row_rows>(); }
 std::span<const DwconvTileRow> dwconv_tile_rows() { return built<tile_rows>(); }
 std::span<const DwconvPlaneRow> dwconv_plane_rows() { return built<plane_rows>(); }
-std::span<const DwconvHalfRow> dwconv_half_rows() { return built<half_rows>(); }
+std::span<const DwconvImageRow> dwconv_image_rows() { return built<image_rows>(); }
 
 }  // namespace quern
 
@@ -105,8 +105,8 @@ void qn_dwconv_f32_plane_ref(size_t pixels, size_t kernel_h, size_t kernel_w, co
   }
 }
 
-void qn_dwconv_f32_half_k3_ref(size_t rows, size_t columns, const void* a, size_t a_stride, const void* w, void* c,
-                               size_t c_stride, const void* p) {
+void qn_dwconv_f32_image_k3s2_ref(size_t rows, size_t columns, const void* a, size_t a_stride, const void* w, void* c,
+                                  size_t c_stride, const void* p) {
   const auto* weights = static_cast<const float*>(w);
   for (size_t y = 0; y < rows; ++y) {
     for (size_t x = 0; x < columns; ++x) {

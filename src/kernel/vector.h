@@ -1,7 +1,8 @@
-// One vector of floats, for kernels that are written once with the compiler's vector types and compiled per level.
+// One vector of floats, for kernels that are written once with the compiler's vector types: NAME_vec.cc.
 //
-// The including file says which level: QN_LEVEL, the suffix of the kernels' names, and QN_VECTOR_BYTES. It is compiled
-// with that level's flags, so nothing in here may have external linkage: the linker would keep one copy for all levels.
+// The build compiles these files once per level, with the level's flags and with QN_LEVEL, its name (src/CMakeLists.txt
+// says which files have which levels). So nothing but kernels, whose names end in the level, may have external linkage:
+// the linker would keep one copy for all levels.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +15,22 @@
 #endif
 
 #include "kernel/eltwise_math.h"
+
+// Of each level: the bytes of a vector, and the pixels of a block of images that are pixel-blocked, 0 where no kernel
+// takes those.
+#define QN_BYTES_sse41 16
+#define QN_BYTES_avx2 32
+#define QN_BYTES_avx512 64
+#define QN_BYTES_neon 16
+#define QN_BLOCK_sse41 0
+#define QN_BLOCK_avx2 48
+#define QN_BLOCK_avx512 64
+#define QN_BLOCK_neon 32
+
+#define QN_JOIN(a, b) QN_JOIN2(a, b)
+#define QN_JOIN2(a, b) a##b
+#define QN_VECTOR_BYTES QN_JOIN(QN_BYTES_, QN_LEVEL)
+#define QN_PLANE_BLOCK QN_JOIN(QN_BLOCK_, QN_LEVEL)
 
 // qn_<stem>_<level>
 #define QN_LEVEL_NAME(stem) QN_LEVEL_NAME2(stem, QN_LEVEL)

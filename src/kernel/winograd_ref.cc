@@ -48,7 +48,7 @@ void input(InputLine* transform, size_t m, size_t channels, const void* a, size_
            const qn_winograd_tile& tile, const void* zero, void* v, size_t v_stride) {
   const size_t n = m + 2;
   for (size_t channel = 0; channel < channels; ++channel) {
-    float half[max_n][max_n], d[max_n] = {}, t[max_n] = {};
+    float halfway[max_n][max_n], d[max_n] = {}, t[max_n] = {};
     for (size_t x = 0; x < winograd_even(tile.columns) + 2; ++x) {
       for (size_t y = 0; y < winograd_even(tile.rows) + 2; ++y) {
         const bool inside = y >= tile.top && y < tile.bottom && x >= tile.left && x < tile.right;
@@ -56,11 +56,11 @@ void input(InputLine* transform, size_t m, size_t channels, const void* a, size_
                        : floats(zero, 0))[channel];
       }
       transform(tile.rows, d, t);
-      for (size_t i = 0; i < n; ++i) half[i][x] = t[i];
+      for (size_t i = 0; i < n; ++i) halfway[i][x] = t[i];
     }
     for (size_t i = 0; i < n; ++i) {
       if (!winograd_has(m, tile.rows, i)) continue;
-      transform(tile.columns, half[i], t);
+      transform(tile.columns, halfway[i], t);
       for (size_t j = 0; j < n; ++j) {
         if (winograd_has(m, tile.columns, j)) floats(v, (i * n + j) * v_stride)[channel] = t[j];
       }
@@ -72,17 +72,17 @@ void output(OutputLine* transform, size_t m, size_t channels, const void* produc
             void* c, size_t row_stride, size_t pixel_stride, size_t rows, size_t columns, const qn_minmax_f32& p) {
   const size_t n = m + 2;
   for (size_t channel = 0; channel < channels; ++channel) {
-    float half[max_n][max_n] = {}, d[max_n] = {}, t[max_n];
+    float halfway[max_n][max_n] = {}, d[max_n] = {}, t[max_n];
     for (size_t x = 0; x < n; ++x) {
       if (!winograd_has(m, columns, x)) continue;
       for (size_t i = 0; i < n; ++i) {
         if (winograd_has(m, rows, i)) d[i] = floats(products, (i * n + x) * m_stride)[channel];
       }
       transform(rows, d, t);
-      for (size_t y = 0; y < rows; ++y) half[y][x] = t[y];
+      for (size_t y = 0; y < rows; ++y) halfway[y][x] = t[y];
     }
     for (size_t y = 0; y < rows; ++y) {
-      transform(columns, half[y], t);
+      transform(columns, halfway[y], t);
       for (size_t x = 0; x < columns; ++x) {
         floats(c, y * row_stride + x * pixel_stride)[channel] = clamp(t[x] + bias[channel], p);
       }

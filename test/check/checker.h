@@ -155,7 +155,7 @@ Kernel make_kernel(const IgemmRow& row);
 Kernel make_kernel(const DwconvRow& row);
 Kernel make_kernel(const DwconvTileRow& row);
 Kernel make_kernel(const DwconvPlaneRow& row);
-Kernel make_kernel(const DwconvHalfRow& row);
+Kernel make_kernel(const DwconvImageRow& row);
 Kernel make_kernel(const PoolRow& row);
 Kernel make_kernel(const PoolPlaneRow& row);
 Kernel make_kernel(const UnaryRow& row);

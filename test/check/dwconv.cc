@@ -260,15 +260,15 @@ void check_dwconv_plane(Checker& checker, const DwconvPlaneRow& row) {
   }
 }
 
-using HalfMemory = operands::DwconvHalfOperands<Guarded>;
+using ImageMemory = operands::DwconvImageOperands<Guarded>;
 
-struct HalfSize {
+struct ImageSize {
   size_t rows, columns;
 };
 
 // Rows lie `gap` floats apart; 0: those of C overlap.
-bool check_half_case(Checker& checker, HalfMemory& memory, const DwconvHalfRow& row, HalfSize size, Values values,
-                     Clamp limits, Side side, size_t gap) {
+bool check_image_case(Checker& checker, ImageMemory& memory, const DwconvImageRow& row, ImageSize size, Values values,
+                      Clamp limits, Side side, size_t gap) {
   Random& random = checker.random();
   memory.place(size.rows, size.columns, row.lanes, gap, Place(side));
   std::vector<float> a(memory.a.size() / 4);
@@ -297,10 +297,10 @@ bool check_half_case(Checker& checker, HalfMemory& memory, const DwconvHalfRow& 
   });
 }
 
-void check_dwconv_half(Checker& checker, const DwconvHalfRow& row) {
-  HalfMemory memory;
-  const auto check = [&](HalfSize size, Values values, Clamp clamp, Side side, size_t gap) {
-    return check_half_case(checker, memory, row, size, values, clamp, side, gap);
+void check_dwconv_image(Checker& checker, const DwconvImageRow& row) {
+  ImageMemory memory;
+  const auto check = [&](ImageSize size, Values values, Clamp clamp, Side side, size_t gap) {
+    return check_image_case(checker, memory, row, size, values, clamp, side, gap);
   };
   for (const size_t columns : {2 * row.lanes + 1, row.lanes, size_t{1}}) {
     for (const Clamp clamp : clamps) {
@@ -334,8 +334,8 @@ Kernel make_kernel(const DwconvPlaneRow& row) {
   return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) { check_dwconv_plane(checker, row); }};
 }
 
-Kernel make_kernel(const DwconvHalfRow& row) {
-  return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) { check_dwconv_half(checker, row); }};
+Kernel make_kernel(const DwconvImageRow& row) {
+  return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) { check_dwconv_image(checker, row); }};
 }
 
 std::vector<Kernel> dwconv_kernels() {
@@ -343,7 +343,7 @@ std::vector<Kernel> dwconv_kernels() {
   for (const DwconvRow& row : dwconv_rows()) list.push_back(make_kernel(row));
   for (const DwconvTileRow& row : dwconv_tile_rows()) list.push_back(make_kernel(row));
   for (const DwconvPlaneRow& row : dwconv_plane_rows()) list.push_back(make_kernel(row));
-  for (const DwconvHalfRow& row : dwconv_half_rows()) list.push_back(make_kernel(row));
+  for (const DwconvImageRow& row : dwconv_image_rows()) list.push_back(make_kernel(row));
   return list;
 }
 

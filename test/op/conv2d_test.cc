@@ -628,7 +628,7 @@ std::vector<Conv> depthwise_cases() {
 constexpr qn_layout blocked = QN_LAYOUT_PIXEL_BLOCKED;
 
 TEST(DwConv2d, PixelBlocked) {
-  size_t special = 0, half = 0;  // cases that rows for one kind of window took
+  size_t special = 0, image = 0;  // cases that rows for one kind of window took
   for (const Conv& c : depthwise_cases()) {
     SCOPED_TRACE(c.text());
     const Case test(c);
@@ -652,7 +652,7 @@ TEST(DwConv2d, PixelBlocked) {
       if (r.status == QN_OK) test.expect(r), special += row.kernel != 0;
       if (HasFatalFailure()) return;
     }
-    for (const DwconvHalfRow& row : dwconv_half_rows()) {
+    for (const DwconvImageRow& row : dwconv_image_rows()) {
       const Result r = run(op, {{c.shape(), test.input}},
                            {.tasks = 2,
                             .algorithm = QN_ALGORITHM_DEPTHWISE,
@@ -661,7 +661,7 @@ TEST(DwConv2d, PixelBlocked) {
                             .out_gap = 1,
                             .in_layout = blocked,
                             .out_layout = blocked});
-      if (r.status == QN_OK) test.expect(r), ++half;
+      if (r.status == QN_OK) test.expect(r), ++image;
       if (HasFatalFailure()) return;
     }
     const bool one_pixel = c.out_height() * c.out_width() == 1;
@@ -674,7 +674,7 @@ TEST(DwConv2d, PixelBlocked) {
   EXPECT_EQ(special > 0, std::any_of(rows.begin(), rows.end(), [](const DwconvPlaneRow& row) {
               return row.kernel != 0 && may_choose(row, KernelType::f32, nullptr) && row.block == qn_pixel_block();
             }));
-  EXPECT_GT(half, 0u);
+  EXPECT_GT(image, 0u);
 }
 
 // What is beyond the edges is 0 in either layout, and what lies behind an image or between its rows is seen by nobody.

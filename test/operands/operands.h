@@ -266,10 +266,10 @@ struct PlaneOperands {
   }
 };
 
-// --- dwconv: half ---
+// --- dwconv: image ---
 
 template <class Memory>
-struct DwconvHalfOperands {
+struct DwconvImageOperands {
   Memory a{"a", Access::input}, w{"w", Access::input}, c{"c", Access::output}, p{"p", Access::input};
   size_t rows = 0, columns = 0, computed = 0, a_stride = 0, c_stride = 0;  // strides in floats
 

@@ -9,7 +9,7 @@ namespace quern {
 namespace {
 
 // Its tables of kernels, as Choice::table numbers them.
-enum Table { rows, tiles, planes, halves };
+enum Table { rows, tiles, planes, images };
 
 // ---- when tables apply
 
@@ -37,7 +37,7 @@ constexpr double plane_tap_cycles = 0.8;        // planes: of a vector and a tap
 constexpr double wide_tap_cycles = 1.1;         // one that is as wide as a cache line and crosses two,
 constexpr double plane_neighbour_cycles = 0.7;  // and one that shares its loads with neighbours,
 constexpr double narrow_tap_cycles = 0.95;      // and of arm64, as predicted for Neoverse N1;
-constexpr double half_vector_cycles = 9;        // of a vector with stride 2, 3x3;
+constexpr double image_vector_cycles = 9;       // of a vector with stride 2, 3x3;
 constexpr double unblock_cycles = 0.09;         // to copy an element out of its block or into it,
 constexpr double far_unblock_cycles = 0.13;     // where that is not in the L1 cache,
 constexpr double split_cycles = 0.16;           // and into one of several planes,
@@ -90,11 +90,11 @@ double cycles_of(const Problem& p, const DwconvPlaneRow& row) {
 }
 
 // Row by row, and then into blocks.
-double cycles_of(const Problem& p, const DwconvHalfRow& row) {
+double cycles_of(const Problem& p, const DwconvImageRow& row) {
   const Axis &h = p.window->h, &w = p.window->w;
   const auto vectors = static_cast<double>(h.out * divide_up(w.out, row.lanes));
   const double one = unblock_image_cycles(h, w) + unblock_cycles * static_cast<double>(p.pixels) +
-                     half_vector_cycles * level_of(row).multiply * vectors + call_cycles;
+                     image_vector_cycles * level_of(row).multiply * vectors + call_cycles;
   return one * static_cast<double>(p.groups * p.images);
 }
 
@@ -166,11 +166,11 @@ class DepthwisePlanePlan final : public PlanePlan {
   Packed packed_;
 };
 
-class DepthwiseHalfPlan final : public PlanePlan {
+class DepthwiseImagePlan final : public PlanePlan {
  public:
-  DepthwiseHalfPlan(const ConvRequest& conv, const Choice& choice)
+  DepthwiseImagePlan(const ConvRequest& conv, const Choice& choice)
       : PlanePlan(conv.request, conv.window, qn_pixel_block(), 0, Reads::image),
-        row_(choice.as<DwconvHalfRow>()),
+        row_(choice.as<DwconvImageRow>()),
         clamp_(conv.clamp),
         packed_(conv.weights.pack(Packing::depthwise, 1)),
         rows_(conv.window.h.out),
@@ -184,7 +184,7 @@ class DepthwiseHalfPlan final : public PlanePlan {
     store_blocks(room, c);
   }
 
-  const DwconvHalfRow& row_;
+  const DwconvImageRow& row_;
   qn_minmax_f32 clamp_;
   Packed packed_;
   size_t rows_, columns_;
@@ -197,11 +197,11 @@ void depthwise_algorithm::candidates(const Problem& p, Candidates* all) {
   if (p.window == nullptr || p.in != 1 || p.out != 1 || p.residual) return;
   if (p.blocked()) {
     const auto plane = [&](const DwconvPlaneRow& row) { return plane_fits(p, row) ? cycles_of(p, row) : never; };
-    const auto half = [&](const DwconvHalfRow& row) {
-      return is_half(*p.window) && planes_fit(p) ? cycles_of(p, row) : never;
+    const auto image = [&](const DwconvImageRow& row) {
+      return is_image_k3s2(*p.window) && planes_fit(p) ? cycles_of(p, row) : never;
     };
     all->add_rows(id, dwconv_plane_rows(), plane, planes);
-    all->add_rows(id, dwconv_half_rows(), half, halves);
+    all->add_rows(id, dwconv_image_rows(), image, images);
     return;
   }
   if (!row_tables_fit(*p.window)) return;
@@ -213,11 +213,11 @@ void depthwise_algorithm::candidates(const Problem& p, Candidates* all) {
 
 bool depthwise_algorithm::knows(std::string_view kernel) {
   return has_row(dwconv_rows(), kernel) || has_row(dwconv_tile_rows(), kernel) ||
-         has_row(dwconv_plane_rows(), kernel) || has_row(dwconv_half_rows(), kernel);
+         has_row(dwconv_plane_rows(), kernel) || has_row(dwconv_image_rows(), kernel);
 }
 
 PlanPointer depthwise_algorithm::plan(const ConvRequest& conv, const Choice& choice) {
-  if (has_sparse && choice.table == halves) return make_plan<DepthwiseHalfPlan>(conv, choice);
+  if (has_sparse && choice.table == images) return make_plan<DepthwiseImagePlan>(conv, choice);
   if (has_sparse && choice.table == planes) return make_plan<DepthwisePlanePlan>(conv, choice);
   if (choice.table == tiles) return make_plan<DepthwiseTilePlan>(conv, choice);
   return make_plan<DepthwiseRowPlan>(conv, choice);

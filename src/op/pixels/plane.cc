@@ -110,7 +110,7 @@ bool is_three_by_three(const Window& window) {
   return window.h.kernel == 3 && w.kernel == 3 && w.stride == 1 && w.dilation == 1 && w.before == 1 && w.in == w.out;
 }
 
-bool is_half(const Window& window) {
+bool is_image_k3s2(const Window& window) {
   const Axis &h = window.h, &w = window.w;
   const bool alike =
       h.kernel == 3 && w.kernel == 3 && h.stride == 2 && w.stride == 2 && h.dilation == 1 && w.dilation == 1;

@@ -46,8 +46,8 @@ bool lay_out_planes(const Window& window, PlaneLayout* layout);
 // the other columns are shifts of it by one pixel.
 bool is_three_by_three(const Window& window);
 
-// 3x3 with stride 2 as DwconvHalfRow takes it: whose last pixels in a row need no padding.
-bool is_half(const Window& window);
+// 3x3 with stride 2 as DwconvImageRow takes it: whose last pixels in a row need no padding.
+bool is_image_k3s2(const Window& window);
 
 // A plan that works through the channels of images. Input and output are in blocks of `block` pixels; an output of one
 // pixel may also be QN_LAYOUT_NHWC.

@@ -1,4 +1,4 @@
-// The kernels of winograd.h for one vector level; see vector.h for how a level's file includes this.
+// The kernels of winograd.h for one level of vectors; see vector.h.
 #include <algorithm>
 
 #include "kernel/vector.h"
@@ -34,7 +34,7 @@ struct Extent {
 
 // A tile, transformed in one direction.
 template <size_t m>
-using Half = Vec[m + 2][m + 2];
+using Halfway = Vec[m + 2][m + 2];
 
 // ---- input ----
 
@@ -42,9 +42,9 @@ using Half = Vec[m + 2][m + 2];
 
 template <size_t m, size_t k = m>
 [[gnu::always_inline]] inline void input_columns(const Extent& h, const Extent& w, const Column* columns,
-                                                 size_t channel, Half<m>& half) {
+                                                 size_t channel, Halfway<m>& halfway) {
   if constexpr (k > 2) {
-    if (h.outputs <= k - 2) return input_columns<m, k - 2>(h, w, columns, channel, half);
+    if (h.outputs <= k - 2) return input_columns<m, k - 2>(h, w, columns, channel, halfway);
   }
 #pragma GCC unroll 1
   for (size_t x = 0; x < w.inputs; ++x) {
@@ -53,15 +53,15 @@ template <size_t m, size_t k = m>
     for (size_t y = 0; y < k + 2; ++y) d[y] = load(columns[x][y] + channel);
     Winograd<m, k>::input(d, t);
 #pragma GCC unroll 8
-    for (size_t i = 0; i < k + 2; ++i) half[i <= k ? i : m + 1][x] = t[i];
+    for (size_t i = 0; i < k + 2; ++i) halfway[i <= k ? i : m + 1][x] = t[i];
   }
 }
 
 template <size_t m, size_t k = m>
-[[gnu::always_inline]] inline void input_rows(const Extent& h, const Extent& w, const Half<m>& half, char* v,
+[[gnu::always_inline]] inline void input_rows(const Extent& h, const Extent& w, const Halfway<m>& halfway, char* v,
                                               size_t v_stride) {
   if constexpr (k > 2) {
-    if (w.outputs <= k - 2) return input_rows<m, k - 2>(h, w, half, v, v_stride);
+    if (w.outputs <= k - 2) return input_rows<m, k - 2>(h, w, halfway, v, v_stride);
   }
   // A tile without infinity has its value overwritten by that of the first point.
   const size_t infinity = w.has_infinity() ? (m + 1) * v_stride : 0;
@@ -70,7 +70,7 @@ template <size_t m, size_t k = m>
     if (!h.has(i)) continue;
     Vec d[k + 2], t[k + 2];
 #pragma GCC unroll 8
-    for (size_t x = 0; x < k + 2; ++x) d[x] = half[i][x];
+    for (size_t x = 0; x < k + 2; ++x) d[x] = halfway[i][x];
     Winograd<m, k>::input(d, t);
     store(floats(v + infinity), t[k + 1]);
 #pragma GCC unroll 8
@@ -81,9 +81,9 @@ template <size_t m, size_t k = m>
 template <size_t m>
 [[gnu::noinline, gnu::noclone]] void input_vec(const Extent& h, const Extent& w, const Column* columns, size_t channel,
                                                char* v, size_t v_stride) {
-  Half<m> half;
-  input_columns<m>(h, w, columns, channel, half);
-  input_rows<m>(h, w, half, v, v_stride);
+  Halfway<m> halfway;
+  input_columns<m>(h, w, columns, channel, halfway);
+  input_rows<m>(h, w, halfway, v, v_stride);
 }
 using InputVec = void(const Extent& h, const Extent& w, const Column* columns, size_t channel, char* v,
                       size_t v_stride);
@@ -147,9 +147,9 @@ struct Place {
 
 template <size_t m, size_t k = m>
 [[gnu::always_inline]] inline void output_columns(const Extent& h, const Extent& w, const char* products,
-                                                  size_t m_stride, Half<m>& half) {
+                                                  size_t m_stride, Halfway<m>& halfway) {
   if constexpr (k > 2) {
-    if (h.outputs <= k - 2) return output_columns<m, k - 2>(h, w, products, m_stride, half);
+    if (h.outputs <= k - 2) return output_columns<m, k - 2>(h, w, products, m_stride, halfway);
   }
   const size_t row = (m + 2) * m_stride, infinity = h.has_infinity() ? (m + 1) * row : 0;
 #pragma GCC unroll 1
@@ -161,15 +161,15 @@ template <size_t m, size_t k = m>
     d[k + 1] = load(floats(products + infinity));
     Winograd<m, k>::output(d, t);
 #pragma GCC unroll 8
-    for (size_t i = 0; i < k; ++i) half[i][x] = t[i];
+    for (size_t i = 0; i < k; ++i) halfway[i][x] = t[i];
   }
 }
 
 template <size_t m, size_t k = m>
-[[gnu::always_inline]] inline void output_rows(const Extent& h, const Extent& w, const Half<m>& half, const Vec& bias,
-                                               const Place& to, const qn_minmax_f32* p) {
+[[gnu::always_inline]] inline void output_rows(const Extent& h, const Extent& w, const Halfway<m>& halfway,
+                                               const Vec& bias, const Place& to, const qn_minmax_f32* p) {
   if constexpr (k > 2) {
-    if (w.outputs <= k - 2) return output_rows<m, k - 2>(h, w, half, bias, to, p);
+    if (w.outputs <= k - 2) return output_rows<m, k - 2>(h, w, halfway, bias, to, p);
   }
   // What is behind references would be loaded again after every store.
   const Vec min = splat<Vec>(p->min), max = splat<Vec>(p->max), b = bias;
@@ -181,8 +181,8 @@ template <size_t m, size_t k = m>
   for (size_t y = 0; y < rows; ++y, row += row_stride) {
     Vec d[k + 2], t[k];
 #pragma GCC unroll 8
-    for (size_t x = 0; x <= k; ++x) d[x] = half[y][x];
-    d[k + 1] = half[y][infinity];
+    for (size_t x = 0; x <= k; ++x) d[x] = halfway[y][x];
+    d[k + 1] = halfway[y][infinity];
     Winograd<m, k>::output(d, t);
 #pragma GCC unroll 8
     for (size_t x = 0; x < k; ++x) t[x] = clamp_to(t[x] + b, min, max);
@@ -196,9 +196,9 @@ template <size_t m, size_t k = m>
 template <size_t m>
 [[gnu::noinline, gnu::noclone]] void output_vec(const Extent& h, const Extent& w, const char* products, size_t m_stride,
                                                 const Vec& bias, const Place& to, const qn_minmax_f32* p) {
-  Half<m> half;
-  output_columns<m>(h, w, products, m_stride, half);
-  output_rows<m>(h, w, half, bias, to, p);
+  Halfway<m> halfway;
+  output_columns<m>(h, w, products, m_stride, halfway);
+  output_rows<m>(h, w, halfway, bias, to, p);
 }
 using OutputVec = void(const Extent& h, const Extent& w, const char* products, size_t m_stride, const Vec& bias,
                        const Place& to, const qn_minmax_f32* p);

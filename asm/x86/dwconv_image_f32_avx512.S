@@ -39,7 +39,7 @@ L(even):
 L(odd):
         .long   1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31
 
-fn qn_dwconv_f32_half_k3_avx512
+fn qn_dwconv_f32_image_k3s2_avx512
         save    rbx, rbp
         mov     rax, [rsp + 32]
         vbroadcastss zmm30, dword ptr [rax + MINMAX_MIN]
@@ -88,4 +88,4 @@ fn qn_dwconv_f32_half_k3_avx512
         vzeroupper
         restore rbx, rbp
         ret
-endfn qn_dwconv_f32_half_k3_avx512
+endfn qn_dwconv_f32_image_k3s2_avx512

@@ -1,4 +1,4 @@
-// The kernels of pool.h for one vector level; see vector.h for how a level's file includes this.
+// The kernels of pool.h for one level of vectors; see vector.h.
 #include "kernel/pool.h"
 #include "kernel/vector.h"
 
@@ -13,7 +13,7 @@ struct Count {
 
 // What a pixel gathers from its taps.
 struct Sum {
-  static constexpr float start = 0;
+  [[maybe_unused]] static constexpr float start = 0;
   Vec value = {};
   inline void add(Vec x) { value += x; }
   inline Vec get() const { return value; }
@@ -69,7 +69,7 @@ inline void pool(size_t channels, size_t pixels, size_t taps, const int32_t* off
 
 // ---- planes
 
-#ifdef QN_PLANE_BLOCK
+#if QN_PLANE_BLOCK > 0
 
 struct Plane {
   size_t kernel_h, kernel_w;
@@ -152,7 +152,7 @@ void QN_LEVEL_NAME(avgpool_f32)(size_t channels, size_t pixels, size_t taps, con
       [=, s = quern::floats(scale)](quern::Vec sum, size_t x) { return quern::clamp_to(s[x] * sum, min, max); });
 }
 
-#ifdef QN_PLANE_BLOCK
+#if QN_PLANE_BLOCK > 0
 
 void QN_PLANE_NAME(maxpool_f32)(size_t pixels, size_t kernel_h, size_t kernel_w, const int32_t* offsets,
                                 const void* masks, size_t mask_stride, const void* a, const void*, void* c,

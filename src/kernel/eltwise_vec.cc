@@ -1,4 +1,4 @@
-// The kernels of eltwise.h for one vector level; see vector.h for how a level's file includes this.
+// The kernels of eltwise.h for one level of vectors; see vector.h.
 #include "kernel/eltwise.h"
 #include "kernel/vector.h"
 

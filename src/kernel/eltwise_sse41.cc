@@ -1,3 +1,0 @@
-#define QN_LEVEL sse41
-#define QN_VECTOR_BYTES 16
-#include "kernel/eltwise_vec.h"

@@ -1,4 +1,0 @@
-#define QN_LEVEL avx2
-#define QN_VECTOR_BYTES 32
-#define QN_PLANE_BLOCK 48
-#include "kernel/unblock_vec.h"
