@@ -129,7 +129,7 @@ struct SparseShape {
 // One tile of pixels against all weights, some k and some output channels at a time, as the operator does it.
 void bench_spmm(benchmark::State& state, const SpmmRow& row, const SparseShape& shape) {
   const SparseMatrix matrix(shape.outputs, shape.depth, row.block, shape.zeros);
-  PackKey key = {sparse_packing(row), row.block, {1, shape.outputs, shape.depth, {1, 1}}, {}, {}, 0};
+  PackKey key = {sparse_packing(row), {row.type, row.block}, {1, shape.outputs, shape.depth, {1, 1}}, {}, {}, 0};
   key.depth = sparse_depth(row, row.pixels, shape.depth, 1 - shape.zeros);
   qn_weights_init(&key.weights);
   key.weights.data = matrix.values.data();

@@ -455,7 +455,8 @@ typedef struct qn_tuning qn_tuning;
 /** Makes an empty one. */
 QN_API qn_status qn_tuning_create(qn_tuning** tuning);
 /** Adds the choices of a text, all or none; where there is one already, the text's replaces it. The text is a line
- *  "quern-tuning 2", then one line per problem as qn_tuning_save_file() writes them, none twice. A line that is not
+ *  "quern-tuning 3", then one line per problem as qn_tuning_save_file() writes them, none twice. ("quern-tuning 2" had no
+ *  types: all its problems are of f32.) A line that is not
  *  understood, or names what this library does not know, is refused; one for another machine's level is kept. */
 QN_API qn_status qn_tuning_load_memory(qn_tuning* tuning, const char* text, size_t size);
 /** The same from a file. Messages name it and the line. */

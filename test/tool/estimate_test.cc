@@ -170,8 +170,8 @@ TEST(Estimate, SparseConvolutionsInARowTransposeNothing) {
 // first, sparse a, what `between` adds, sparse b: how long b takes.
 template <class Between>
 double last_of_row(Between&& between) {
-  ZooBuilder b("row", 5);
-  const ZooValue x = between(b, b.conv("a", b.conv("first", b.input(32), {64, 3, 2}), {64, 1, 1}));
+  zoo::Builder b("row", 5);
+  const zoo::Value x = between(b, b.conv("a", b.conv("first", b.input(32), {64, 3, 2}), {64, 1, 1}));
   b.output("out", b.conv("b", x, {64, 1, 1}).tensor);
   Graph graph = b.finish();
   check(infer_shapes(graph));
@@ -184,11 +184,11 @@ double last_of_row(Between&& between) {
 // The runner leaves tensors around elementwise nodes pixel-blocked, whatever their kind, but not those that are
 // multiplied with factors of one pixel.
 TEST(Estimate, WhatStandsBetweenSparseConvolutionsMayBePixelBlocked) {
-  const double nothing = last_of_row([](ZooBuilder&, const ZooValue& x) { return x; });
-  const double relu = last_of_row([](ZooBuilder& b, const ZooValue& x) { return b.scale_relu("relu", x); });
-  const double gate = last_of_row([](ZooBuilder& b, const ZooValue& x) { return b.squeeze_excite("gate", x, 16); });
+  const double nothing = last_of_row([](zoo::Builder&, const zoo::Value& x) { return x; });
+  const double relu = last_of_row([](zoo::Builder& b, const zoo::Value& x) { return b.scale_relu("relu", x); });
+  const double gate = last_of_row([](zoo::Builder& b, const zoo::Value& x) { return b.squeeze_excite("gate", x, 16); });
   const double sum =
-      last_of_row([](ZooBuilder& b, const ZooValue& x) { return b.add("sum", x, b.add("other", x, x)); });
+      last_of_row([](zoo::Builder& b, const zoo::Value& x) { return b.add("sum", x, b.add("other", x, x)); });
   EXPECT_EQ(relu, nothing);
   EXPECT_EQ(sum, nothing);
   EXPECT_GT(gate, nothing);
@@ -196,8 +196,8 @@ TEST(Estimate, WhatStandsBetweenSparseConvolutionsMayBePixelBlocked) {
 
 TEST(Estimate, LayoutsAreThoseOfTheKinds) {
   const auto with = [](OpKind kind) {
-    ZooBuilder b("row", 5);
-    const ZooValue x = b.conv("a", b.conv("first", b.input(32), {64, 3, 2}), {64, 1, 1, Activation::hard_swish});
+    zoo::Builder b("row", 5);
+    const zoo::Value x = b.conv("a", b.conv("first", b.input(32), {64, 3, 2}), {64, 1, 1, Activation::hard_swish});
     b.output("out", b.conv("b", x, {64, 1, 1}).tensor);
     Graph graph = b.finish();
     for (Node& node : graph.nodes) {

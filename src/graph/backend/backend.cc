@@ -79,7 +79,7 @@ qn_status evaluate(Graph& graph, const Node& node) {
     tensor.constant = static_cast<int>(graph.constants.size() - 1);
   }
   const Buffer workspace(plan->workspace_size());
-  return plan->run(inputs.data(), outputs.data(), workspace.data(), nullptr);
+  return plan->run({inputs.data(), inputs.size()}, {outputs.data(), outputs.size()}, {workspace.data()}, nullptr);
 }
 
 }  // namespace quern

@@ -107,16 +107,16 @@ class DepthwisePlan : public RowPlan {
   DepthwisePlan(const ConvRequest& conv, const KernelRow& row, size_t tile_rows)
       : RowPlan(conv.request, conv.window, row.nr, tile_rows),
         row_(row),
-        clamp_(conv.clamp),
-        zero_(conv.weights.shape().groups),
-        packed_(conv.weights.pack(Packing::depthwise, row.nr)) {}
+        epilogue_(row.type, conv.clamp),
+        zero_(row.type, conv.weights.shape().groups),
+        packed_(conv.weights.pack(Packing::depthwise, row)) {}
   ~DepthwisePlan() = default;
 
   const char* panel(const RowTask& t) const { return packed_->panels(0) + t.channel / row_.nr * packed_->panel_bytes; }
 
   const KernelRow& row_;
-  qn_minmax_f32 clamp_;
-  Vector<float> zero_;  // a pixel of padding
+  KernelEpilogue epilogue_;
+  Padding zero_;  // a pixel
 
  private:
   Packed packed_;
@@ -129,7 +129,8 @@ class DepthwiseRowPlan final : public DepthwisePlan<DwconvRow> {
 
  private:
   void run_row(const RowTask& t) const override {
-    row_.run(t.channels, width_, taps_, t.offsets, step_, t.a, zero_.data(), panel(t), t.c, c_stride_, &clamp_);
+    row_.run(t.channels, width_, taps_, t.offsets, step_, t.a, zero_.data(), panel(t), t.c, c_stride_,
+             epilogue_.at(t.channel));
   }
 
   size_t taps_;
@@ -142,7 +143,8 @@ class DepthwiseTilePlan final : public DepthwisePlan<DwconvTileRow> {
 
  private:
   void run_row(const RowTask& t) const override {
-    row_.run(t.channels, width_, t.rows, t.offsets, t.a, panel(t), t.c, row_stride_, c_stride_, &clamp_, zero_.data());
+    row_.run(t.channels, width_, t.rows, t.offsets, t.a, panel(t), t.c, row_stride_, c_stride_, epilogue_.at(t.channel),
+             zero_.data());
   }
 };
 
@@ -153,7 +155,7 @@ class DepthwisePlanePlan final : public PlanePlan {
                   choice.as<DwconvPlaneRow>().kernel == 0 ? Reads::in_place : Reads::planes),
         row_(choice.as<DwconvPlaneRow>()),
         clamp_(conv.clamp),
-        packed_(conv.weights.pack(Packing::depthwise, 1)) {}
+        packed_(conv.weights.pack(Packing::depthwise, {row_.type, 1})) {}
 
  private:
   void run_plane(size_t channel, const char* a, char* c, char*) const override {
@@ -172,7 +174,7 @@ class DepthwiseImagePlan final : public PlanePlan {
       : PlanePlan(conv.request, conv.window, qn_pixel_block(), 0, Reads::image),
         row_(choice.as<DwconvImageRow>()),
         clamp_(conv.clamp),
-        packed_(conv.weights.pack(Packing::depthwise, 1)),
+        packed_(conv.weights.pack(Packing::depthwise, {row_.type, 1})),
         rows_(conv.window.h.out),
         columns_(conv.window.w.out) {}
 

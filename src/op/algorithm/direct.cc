@@ -26,14 +26,15 @@ class DirectPlan final : public qn_plan {
  public:
   DirectPlan(const ConvRequest& conv, const Choice& choice)
       : row_(choice.as<GemmRow>()),
-        packed_(conv.weights.pack(Packing::panels, row_.nr)),
-        clamp_(conv.clamp),
+        packed_(conv.weights.pack(Packing::panels, row_)),
+        kernel_epilogue_(row_.type, conv.clamp),
         epilogue_(conv.request),
         shape_(conv.weights.shape()),
         rows_(output_rows(conv.request.out)),
         in_(conv.request.ins[0]),
         out_(conv.request.out),
-        window_(conv.window) {
+        window_(conv.window),
+        zero_(row_.type, shape_.in * window_.w.kernel) {
     contiguous_ = window_.w.dilation == 1 && window_.pixel_stride == in_bytes();
     tiling_ = Tiling({.count = out_.shape[0] * rows_.products * shape_.groups,
                       .m = rows_.count,
@@ -62,17 +63,18 @@ class DirectPlan final : public qn_plan {
         if (++x == window_.w.out) x = 0, ++y;
       }
       char* c = run.output + image * out_.stride[0] + line * out_.stride[1] + m * out_.stride[2] +
-                (group * shape_.out + n) * sizeof(float);
+                (group * shape_.out + n) * output_bytes(row_.type);
       const auto sums = epilogue_.sums(run, c, out_.stride[2], channels, scratch + gathered_);
       row_.run(rows, channels, depth_bytes(), scratch, row_stride_,
-               packed_->panels(group) + n / row_.nr * packed_->panel_bytes, sums.data, sums.stride, &clamp_);
+               packed_->panels(group) + n / row_.nr * packed_->panel_bytes, sums.data, sums.stride,
+               kernel_epilogue_.at(group * shape_.out + n));
       epilogue_.run(run, sums, c, rows, out_.stride[2], channels);
     });
   }
 
  private:
-  size_t in_bytes() const { return shape_.in * sizeof(float); }
-  size_t depth_bytes() const { return shape_.depth() * sizeof(float); }
+  size_t in_bytes() const { return shape_.in * input_bytes(row_.type); }
+  size_t depth_bytes() const { return shape_.depth() * input_bytes(row_.type); }
 
   // All taps of output pixel y, x.
   void gather(const char* a, size_t y, size_t x, char* to) const {
@@ -80,7 +82,7 @@ class DirectPlan final : public qn_plan {
     for (size_t k = 0; k < window_.h.kernel; ++k, to += row_bytes) {
       const int64_t iy = window_.h.at(y, k);
       if (!window_.h.inside(iy)) {
-        std::memset(to, 0, row_bytes);
+        fill(to, row_bytes);
       } else {
         gather_row(a + static_cast<size_t>(iy) * window_.row_stride, x, to);
       }
@@ -123,21 +125,20 @@ class DirectPlan final : public qn_plan {
     }
     size_t i = 0;
     for (; i + vector <= bytes; i += vector) std::memcpy(to + i, from + i, vector);
-    for (; i < bytes; i += sizeof(float)) std::memcpy(to + i, from + i, sizeof(float));
+    for (; i + sizeof(float) <= bytes; i += sizeof(float)) std::memcpy(to + i, from + i, sizeof(float));
+    for (; i < bytes; ++i) to[i] = from[i];
   }
-  static void fill(char* to, size_t bytes) {
-    auto* t = reinterpret_cast<float*>(to);
-    for (size_t i = 0; i < bytes / sizeof(float); ++i) t[i] = 0;
-  }
+  void fill(char* to, size_t bytes) const { copy(to, static_cast<const char*>(zero_.data()), bytes); }
 
   const GemmRow& row_;
   Packed packed_;
-  qn_minmax_f32 clamp_;
+  KernelEpilogue kernel_epilogue_;
   Epilogue epilogue_;
   WeightsShape shape_;
   Rows rows_;
   qn_tensor in_, out_;
   Window window_;
+  Padding zero_;  // of a row of taps
   bool contiguous_;
   size_t row_stride_, gathered_;  // of scratch, bytes of a row and of all
   Tiling tiling_;

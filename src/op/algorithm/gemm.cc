@@ -32,8 +32,8 @@ class GemmPlan final : public qn_plan {
  public:
   GemmPlan(const ConvRequest& conv, const Choice& choice)
       : row_(choice.as<GemmRow>()),
-        packed_(conv.weights.pack(Packing::panels, row_.nr)),
-        clamp_(conv.clamp),
+        packed_(conv.weights.pack(Packing::panels, row_)),
+        kernel_epilogue_(row_.type, conv.clamp),
         epilogue_(conv.request) {
     const qn_tensor &in = conv.request.ins[0], &out = conv.request.out;
     const WeightsShape& shape = conv.weights.shape();
@@ -47,8 +47,9 @@ class GemmPlan final : public qn_plan {
     }
     for (size_t i = 1; i < rows.rank; ++i) outer_.add(rows.loops[i].count, rows.loops[i].stride);
     groups_ = shape.groups;
-    in_bytes_ = shape.in * sizeof(float);
-    out_bytes_ = shape.out * sizeof(float);
+    channels_ = shape.out;
+    in_bytes_ = shape.in * input_bytes(row_.type);
+    out_bytes_ = shape.out * output_bytes(row_.type);
     tiling_ = Tiling({.count = outer_.count() * groups_,
                       .m = m,
                       .n = shape.out,
@@ -65,10 +66,11 @@ class GemmPlan final : public qn_plan {
     tiling_.run(index, [&](size_t product, size_t m, size_t rows, size_t n, size_t channels) {
       const size_t group = product % groups_;
       const Cursor<2> at(outer_, product / groups_);
-      char* c = run.output + at.offset(c_operand) + group * out_bytes_ + m * c_stride_ + n * sizeof(float);
+      char* c = run.output + at.offset(c_operand) + group * out_bytes_ + m * c_stride_ + n * output_bytes(row_.type);
       const auto sums = epilogue_.sums(run, c, c_stride_, channels, run.workspace + index * slot);
       row_.run(rows, channels, in_bytes_, run.input(0) + at.offset(a_operand) + group * in_bytes_ + m * a_stride_,
-               a_stride_, packed_->panels(group) + n / row_.nr * packed_->panel_bytes, sums.data, sums.stride, &clamp_);
+               a_stride_, packed_->panels(group) + n / row_.nr * packed_->panel_bytes, sums.data, sums.stride,
+               kernel_epilogue_.at(group * channels_ + n));
       epilogue_.run(run, sums, c, rows, c_stride_, channels);
     });
   }
@@ -76,10 +78,11 @@ class GemmPlan final : public qn_plan {
  private:
   const GemmRow& row_;
   Packed packed_;
-  qn_minmax_f32 clamp_;
+  KernelEpilogue kernel_epilogue_;
   Epilogue epilogue_;
-  Nest<2> outer_;  // products that do not join
-  size_t groups_, in_bytes_, out_bytes_;
+  Nest<2> outer_;             // products that do not join
+  size_t groups_, channels_;  // output channels of a group
+  size_t in_bytes_, out_bytes_;
   size_t a_stride_ = 0, c_stride_ = 0;
   Tiling tiling_;
 };

@@ -44,13 +44,13 @@ class IgemmPlan final : public qn_plan {
  public:
   IgemmPlan(const ConvRequest& conv, const Choice& choice)
       : row_(choice.as<IgemmRow>()),
-        packed_(conv.weights.pack(Packing::panels, row_.nr)),
-        clamp_(conv.clamp),
+        packed_(conv.weights.pack(Packing::panels, row_)),
+        kernel_epilogue_(row_.type, conv.clamp),
         epilogue_(conv.request),
         shape_(conv.weights.shape()),
         in_(conv.request.ins[0]),
         out_(conv.request.out),
-        zero_(shape_.in * shape_.kernel.w) {
+        zero_(row_.type, shape_.in * shape_.kernel.w) {
     if (merges_taps(conv.window, shape_.in)) {
       const auto [begin, end] = columns_inside(conv.window.w);
       const size_t width = conv.window.w.out;
@@ -80,7 +80,7 @@ class IgemmPlan final : public qn_plan {
   size_t tiles(const Part& part) const { return divide_up(part.pixels, part.tiling.rows()); }  // of a line
 
   void run_part(const Run& run, const Part& part, size_t index, char* scratch) const {
-    const size_t in_bytes = shape_.in * sizeof(float), out_bytes = shape_.out * sizeof(float);
+    const size_t in_bytes = shape_.in * input_bytes(row_.type), out_bytes = shape_.out * output_bytes(row_.type);
     const size_t tap_bytes = part.wide_taps ? in_bytes * shape_.kernel.w : in_bytes;
     const size_t c_stride = part.order == Order::columns ? out_.stride[1] : out_.stride[2];
     const size_t line_stride = part.order == Order::columns ? out_.stride[2] : out_.stride[1];
@@ -88,12 +88,13 @@ class IgemmPlan final : public qn_plan {
       const size_t group = product % shape_.groups, line = product / shape_.groups % part.lines;
       const size_t image = product / shape_.groups / part.lines;
       char* c = run.output + image * out_.stride[0] + part.x * out_.stride[2] + line * line_stride + m * c_stride +
-                group * out_bytes + n * sizeof(float);
+                group * out_bytes + n * output_bytes(row_.type);
       const auto sums = epilogue_.sums(run, c, c_stride, channels, scratch);
       row_.run(rows, channels, tap_bytes, taps(part),
                part.table.data() + (line * tiles(part) + m / part.tiling.rows()) * taps(part) * row_.mr,
                run.input(0) + image * in_.stride[0] + group * in_bytes, zero_.data(),
-               packed_->panels(group) + n / row_.nr * packed_->panel_bytes, sums.data, sums.stride, &clamp_);
+               packed_->panels(group) + n / row_.nr * packed_->panel_bytes, sums.data, sums.stride,
+               kernel_epilogue_.at(group * shape_.out + n));
       epilogue_.run(run, sums, c, rows, c_stride, channels);
     });
   }
@@ -108,7 +109,7 @@ class IgemmPlan final : public qn_plan {
                           .n = shape_.out,
                           .mr = row_.mr,
                           .nr = row_.nr,
-                          .row_bytes = shape_.depth() * sizeof(float),
+                          .row_bytes = shape_.depth() * input_bytes(row_.type),
                           .panel_bytes = packed_->panel_bytes},
                          conv.request.options.tasks);
     build_table(conv.window, &part);
@@ -138,11 +139,11 @@ class IgemmPlan final : public qn_plan {
 
   const IgemmRow& row_;
   Packed packed_;
-  qn_minmax_f32 clamp_;
+  KernelEpilogue kernel_epilogue_;
   Epilogue epilogue_;
   WeightsShape shape_;
   qn_tensor in_, out_;
-  Vector<float> zero_;
+  Padding zero_;
   Vector<Part> parts_;
 };
 

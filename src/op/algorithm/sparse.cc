@@ -138,7 +138,7 @@ class SparsePlan final : public qn_plan {
   SparsePlan(const ConvRequest& conv, const Choice& choice)
       : row_(choice.as<SpmmRow>()),
         transpose_(best(transpose_rows(), KernelType::f32)),
-        packed_(conv.weights.pack(sparse_packing(row_), row_.block, depth_of_chunks(conv, row_))),
+        packed_(conv.weights.pack(sparse_packing(row_), {row_.type, row_.block}, depth_of_chunks(conv, row_))),
         weights_(static_cast<const SparseWeights&>(*packed_)),
         clamp_(conv.clamp),
         epilogue_(conv.request),

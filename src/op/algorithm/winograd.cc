@@ -159,7 +159,7 @@ class WinogradPlan final : public qn_plan {
   WinogradPlan(const ConvRequest& conv, const Choice& choice)
       : row_(choice.as<WinogradRow>()),
         gemm_(static_cast<const GemmRow&>(*choice.products)),
-        packed_(conv.weights.pack(packing_of(row_), gemm_.nr)),
+        packed_(conv.weights.pack(packing_of(row_), gemm_)),
         clamp_(conv.clamp),
         epilogue_(conv.request),
         shape_(conv.weights.shape()),

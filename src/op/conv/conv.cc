@@ -56,7 +56,8 @@ String problem_text(const ConvRequest& conv) {
   // clang-format on
   if (!p.matrix) std::copy_n(r.ins[0].shape, 3, &t.numbers[TunedProblem::images]);
   t.places = places_of(r);
-  t.isa = isa_from_name(qn_cpu_level());
+  t.isa = info_of(p.type).activations == Element::s8 ? byte_level() : float_level();
+  t.type = p.type;
   return t.text();
 }
 

@@ -5,6 +5,7 @@
 #include "kernel/minmax.h"
 #include "op/algorithm/epilogue.h"
 #include "op/conv/choose.h"
+#include "op/core/numbers.h"
 #include "op/core/operator.h"
 #include "op/core/window.h"
 #include "op/weights/weights.h"

@@ -13,7 +13,8 @@
 namespace quern {
 namespace {
 
-constexpr std::string_view header = "quern-tuning 2";
+constexpr std::string_view header = "quern-tuning 3";
+constexpr std::string_view header_without_types = "quern-tuning 2";  // all of f32
 constexpr size_t max_line = 1024;
 // Arrays of characters need no relocation, as pointers to them would.
 constexpr char operators[][16] = {"conv2d", "fully_connected"};                               // by TunedProblem::matrix
@@ -116,6 +117,14 @@ qn_status read_level(const char* where, Line& line, TunedProblem* problem) {
   return fail(QN_INVALID_ARGUMENT, "%s: unknown level \"%.48s\"", where, level.c_str());
 }
 
+qn_status read_type(const char* where, Line& line, TunedProblem* problem) {
+  if (!line.literal(" type=")) return fail(QN_INVALID_ARGUMENT, "%s: \"type=\" is missing", where);
+  const std::string_view word = line.word();
+  problem->type = type_from_name(word);
+  if (problem->type != KernelType::count) return QN_OK;
+  return fail(QN_INVALID_ARGUMENT, "%s: unknown type \"%.*s\"", where, shown(word), word.data());
+}
+
 qn_status read_choice(const char* where, Line& line, uint32_t isa, TunedChoice* choice) {
   const std::string_view algorithm = line.literal(" ") ? line.word() : "";
   choice->algorithm = algorithm_from_name(algorithm);
@@ -133,7 +142,7 @@ qn_status read_choice(const char* where, Line& line, uint32_t isa, TunedChoice* 
               line.rest().data());
 }
 
-qn_status read_line(const char* where, std::string_view text, Tuning::Entry* entry) {
+qn_status read_line(const char* where, std::string_view text, bool typed, Tuning::Entry* entry) {
   if (text.size() > max_line) return fail(QN_INVALID_ARGUMENT, "%s: longer than %zu characters", where, max_line);
   Line line(text);
   const std::string_view op = line.word();
@@ -145,7 +154,9 @@ qn_status read_line(const char* where, std::string_view text, Tuning::Entry* ent
   problem.matrix = index == 1;
   QN_TRY(read_numbers(where, line, &problem));
   QN_TRY(read_level(where, line, &problem));
+  if (typed) QN_TRY(read_type(where, line, &problem));
   entry->problem = text.substr(0, text.size() - line.rest().size());
+  if (!typed) entry->problem.append(" type=").append(type_name(KernelType::f32));
   return read_choice(where, line, problem.isa, &entry->choice);
 }
 
@@ -157,12 +168,15 @@ struct Place {
 
 // The entries of a text's lines after the first, line by line.
 qn_status read_lines(const char* name, std::string_view text, Tuning::Entries* entries) {
+  bool typed = true;
   for (size_t number = 1; number == 1 || !text.empty(); ++number) {
     const size_t end = text.find('\n');
     const std::string_view line = text.substr(0, end);
     text.remove_prefix(end == text.npos ? text.size() : end + 1);
     if (number > 1) {
-      QN_TRY(read_line(Place(name, number).text, line, &entries->emplace_back()));
+      QN_TRY(read_line(Place(name, number).text, line, typed, &entries->emplace_back()));
+    } else if (line == header_without_types) {
+      typed = false;
     } else if (line != header) {
       return fail(QN_INVALID_ARGUMENT, "%s: the first line is not \"%s\"", Place(name, 1).text, header.data());
     }
@@ -208,7 +222,12 @@ String TunedProblem::text() const {
       text.append({digits, static_cast<size_t>(std::snprintf(digits, sizeof digits, "%zu", *number++))});
     }
   }
-  return text.append(" strides=").append(strides[places]).append(" isa=").append(isa_name(isa));
+  return text.append(" strides=")
+      .append(strides[places])
+      .append(" isa=")
+      .append(isa_name(isa))
+      .append(" type=")
+      .append(type_name(type));
 }
 
 size_t Tuning::place_of(const String& problem) const {

@@ -17,6 +17,7 @@
 #include "base/shared.h"
 #include "base/string.h"
 #include "base/vector.h"
+#include "kernel/type.h"
 
 namespace quern {
 
@@ -39,7 +40,8 @@ struct TunedProblem {
   std::array<size_t, count> numbers = {};
   // Where elements lie: some tensor is not dense; or the input, the output, both are pixel-blocked.
   enum Places { dense, strided, in_blocked, out_blocked, blocked } places = dense;
-  uint32_t isa = 0;  // the highest level that kernels are chosen from
+  uint32_t isa = 0;  // the highest level that kernels of the type are chosen from
+  KernelType type = KernelType::f32;
 
   String text() const;
 };

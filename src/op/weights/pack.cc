@@ -31,16 +31,16 @@ void begin_panel(size_t k, size_t count, size_t nr, const float* bias, float* pa
 
 void pack_group(const PackKey& key, WeightRows& weights, size_t group, float* panel) {
   const WeightsShape& shape = key.shape;
-  for (size_t j = 0; j < shape.out; j += key.nr, panel += key.nr * (shape.depth() + 1)) {
-    const size_t o = group * shape.out + j, count = std::min(key.nr, shape.out - j);
-    begin_panel(shape.depth(), count, key.nr, key.bias.data() + o, panel);
+  for (size_t j = 0; j < shape.out; j += key.panel.nr, panel += key.panel.nr * (shape.depth() + 1)) {
+    const size_t o = group * shape.out + j, count = std::min(key.panel.nr, shape.out - j);
+    begin_panel(shape.depth(), count, key.panel.nr, key.bias.data() + o, panel);
     const Strip strip = weights.rows(o, count);
     const float* const data = strip.floats();
     const WeightStrides& stride = strip.stride;
-    float* rows = panel + key.nr;
+    float* rows = panel + key.panel.nr;
     for (size_t y = 0; y < shape.kernel.h; ++y) {
-      for (size_t x = 0; x < shape.kernel.w; ++x, rows += key.nr * shape.in) {
-        pack_rows(shape.in, count, key.nr, data + y * stride.h + x * stride.w, stride.in, stride.out, rows);
+      for (size_t x = 0; x < shape.kernel.w; ++x, rows += key.panel.nr * shape.in) {
+        pack_rows(shape.in, count, key.panel.nr, data + y * stride.h + x * stride.w, stride.in, stride.out, rows);
       }
     }
     weights.tell_read(o, count);
@@ -49,16 +49,16 @@ void pack_group(const PackKey& key, WeightRows& weights, size_t group, float* pa
 
 void pack_depthwise(const PackKey& key, WeightRows& weights, float* panel) {
   const WeightsShape& shape = key.shape;
-  for (size_t c = 0; c < shape.groups; c += key.nr, panel += key.nr * (shape.taps() + 1)) {
-    const size_t count = std::min(key.nr, shape.groups - c);
-    begin_panel(shape.taps(), count, key.nr, key.bias.data() + c, panel);
+  for (size_t c = 0; c < shape.groups; c += key.panel.nr, panel += key.panel.nr * (shape.taps() + 1)) {
+    const size_t count = std::min(key.panel.nr, shape.groups - c);
+    begin_panel(shape.taps(), count, key.panel.nr, key.bias.data() + c, panel);
     const Strip strip = weights.rows(c, count);
     const float* const data = strip.floats();
     const WeightStrides& stride = strip.stride;
-    float* row = panel + key.nr;
+    float* row = panel + key.panel.nr;
     for (size_t x = 0; x < shape.kernel.w; ++x) {
-      for (size_t y = 0; y < shape.kernel.h; ++y, row += key.nr) {
-        pack_rows(1, count, key.nr, data + y * stride.h + x * stride.w, stride.in, stride.out, row);
+      for (size_t y = 0; y < shape.kernel.h; ++y, row += key.panel.nr) {
+        pack_rows(1, count, key.panel.nr, data + y * stride.h + x * stride.w, stride.in, stride.out, row);
       }
     }
   }
@@ -120,25 +120,25 @@ void transform_weights(const WinogradTaps& g, const float* w, const WeightStride
 Shared<PackedWeights> pack_winograd(const PackKey& key, const WinogradTaps& taps) {
   const WeightsShape& shape = key.shape;
   WeightRows weights(key.weights, shape);
-  const size_t points = taps.inputs * taps.inputs, panel = key.nr * (shape.in + 1);
+  const size_t points = taps.inputs * taps.inputs, panel = key.panel.nr * (shape.in + 1);
   auto packed = make_shared<PackedWeights>();
   packed->panel_bytes = panel * sizeof(float);
-  packed->group_bytes = divide_up(shape.out, key.nr) * points * packed->panel_bytes;
+  packed->group_bytes = divide_up(shape.out, key.panel.nr) * points * packed->panel_bytes;
   packed->data = Buffer(packed->group_bytes);
   auto* panels = static_cast<float*>(packed->data.data());
-  for (size_t j = 0; j < shape.out; j += key.nr, panels += points * panel) {
+  for (size_t j = 0; j < shape.out; j += key.panel.nr, panels += points * panel) {
     // The bias and the columns nobody uses; the rest, because the cache then has what is written to one panel after
     // the other.
     std::memset(panels, 0, points * panel * sizeof(float));
-    const size_t columns = std::min(key.nr, shape.out - j);
+    const size_t columns = std::min(key.panel.nr, shape.out - j);
     const Strip strip = weights.rows(j, columns);
     const float* const data = strip.floats();
     const WeightStrides& stride = strip.stride;
     for (size_t i = 0; i < shape.in; ++i) {
       for (size_t o = 0; o < columns; o += winograd_block) {
         const size_t count = std::min(winograd_block, columns - o);
-        transform_weights(taps, data + o * stride.out + i * stride.in, stride, count, panels + (i + 1) * key.nr + o,
-                          panel);
+        transform_weights(taps, data + o * stride.out + i * stride.in, stride, count,
+                          panels + (i + 1) * key.panel.nr + o, panel);
       }
     }
     weights.tell_read(j, columns);
@@ -157,8 +157,8 @@ Shared<PackedWeights> pack_weights(const PackKey& key) {
   WeightRows weights(key.weights, shape);
   auto packed = make_shared<PackedWeights>();
   const bool panels = !has_algorithm(QN_ALGORITHM_DEPTHWISE) || key.packing == Packing::panels;
-  packed->panel_bytes = key.nr * ((panels ? shape.depth() : shape.taps()) + 1) * sizeof(float);
-  packed->group_bytes = divide_up(panels ? shape.out : shape.groups, key.nr) * packed->panel_bytes;
+  packed->panel_bytes = key.panel.nr * ((panels ? shape.depth() : shape.taps()) + 1) * sizeof(float);
+  packed->group_bytes = divide_up(panels ? shape.out : shape.groups, key.panel.nr) * packed->panel_bytes;
   packed->data = Buffer(packed->group_bytes * (panels ? shape.groups : 1));
   auto* data = static_cast<float*>(packed->data.data());
   if (panels) {

@@ -156,10 +156,10 @@ void put_part(const Source& from, const PackKey& key, Chunk* to) {
                      static_cast<uint32_t>(to->w.size())};
   if (key.packing == Packing::sparse_fours) {
     put_fours(from, to);
-  } else if (key.nr == 1) {
+  } else if (key.panel.nr == 1) {
     put_pairs(from, to);
   } else {
-    put_blocks(from, key.nr, to);
+    put_blocks(from, key.panel.nr, to);
   }
   part.sets = static_cast<uint32_t>(to->set.size()) - part.set;
   to->parts.push_back(part);

@@ -28,8 +28,8 @@ bool fits_memory(const WeightsShape& s, qn_type type) {
 
 auto as_tuple(const PackKey& k) {
   const qn_weights& w = k.weights;
-  return std::tuple(k.packing, k.nr, w.data, w.type, w.layout, k.shape.groups, k.shape.out, k.shape.in,
-                    k.shape.kernel.h, k.shape.kernel.w, k.bias.size());
+  return std::tuple(k.packing, k.panel.type, k.panel.nr, k.panel.kr, k.input_zero, w.data, w.type, w.layout,
+                    k.shape.groups, k.shape.out, k.shape.in, k.shape.kernel.h, k.shape.kernel.w, k.bias.size());
 }
 
 // What dense weights of floats leave at its default.
@@ -208,8 +208,8 @@ const WeightsDensity& Weights::density() const {
   return density_->density;
 }
 
-Packed Weights::pack(Packing packing, size_t nr, size_t depth, const SparsePlaces& places) const {
-  return cache_->get({packing, nr, shape_, weights_, bias_, depth, places}, &uses_);
+Packed Weights::pack(Packing packing, const PanelShape& panel, size_t depth, const SparsePlaces& places) const {
+  return cache_->get({packing, panel, shape_, weights_, bias_, depth, places}, &uses_);
 }
 
 }  // namespace quern

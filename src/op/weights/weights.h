@@ -9,6 +9,7 @@
 #include "base/math.h"
 #include "base/shared.h"
 #include "base/vector.h"
+#include "kernel/type.h"
 #include "op/core/operator.h"
 
 namespace quern {
@@ -73,14 +74,29 @@ struct PackedWeights {
 };
 using Packed = Shared<const PackedWeights>;
 
+// What panels depend on of the kernel that reads them. A row of a table is one; `nr` also counts the channels of a sparse
+// block.
+struct PanelShape {
+  KernelType type;
+  size_t nr, kr = 1;
+
+  PanelShape(KernelType of, size_t channels) : type(of), nr(channels) {}
+  template <class KernelRow>
+  PanelShape(const KernelRow& row) : type(row.type), nr(row.nr) {
+    if constexpr (requires { row.kr; }) kr = row.kr;
+  }
+  bool operator==(const PanelShape&) const = default;
+};
+
 struct PackKey {
   Packing packing;
-  size_t nr;
+  PanelShape panel;
   WeightsShape shape;
   qn_weights weights;
   Vector<float> bias;  // is part of the panels
   size_t depth = 0;    // sparse only: of a chunk
   SparsePlaces places = {};
+  int32_t input_zero = 0;  // zero point of the input, where the bias absorbs it
 
   bool operator==(const PackKey& other) const;
 };
@@ -112,8 +128,7 @@ class Weights {
   Weights(const qn_weights& weights, const WeightsShape& shape, const void* bias, qn_weights_cache* cache);
   // The same with a cache of their own, for packings that are soon given up.
   Weights unshared() const;
-  // `nr`: of panels, or channels of a sparse block.
-  Packed pack(Packing packing, size_t nr, size_t depth = 0, const SparsePlaces& places = {}) const;
+  Packed pack(Packing packing, const PanelShape& panel, size_t depth = 0, const SparsePlaces& places = {}) const;
   size_t packed_bytes() const { return cache_->bytes(); }
   // Counted when first asked for; weights with hardly any zeros are taken for full. Thread-safe. Throws Failure where
   // the weights cannot be decoded.
