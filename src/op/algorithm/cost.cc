@@ -44,7 +44,8 @@ double step_cycles(const ProductTile& tile, size_t rows, size_t channels, double
   const double vectors = static_cast<double>(channels) / level.lanes;
   const double height = static_cast<double>(tile.computed(rows));
   const double panels = static_cast<double>(tile.together());
-  const double multiplies = height * vectors * level.multiply / m.pipes, loads = (height / panels + vectors) / m.pipes;
+  const double multiplies = height * vectors * level.multiply / m.pipes,
+               loads = height / panels / m.loads + vectors / m.pipes;
   return std::max(multiplies, std::max(loads, m.latency / panels) + stalls);
 }
 

@@ -67,7 +67,9 @@ double cycles_of(const Problem& p, const WinogradRow& row, const GemmRow& gemm) 
   const double lanes = level_of(row).lanes;
   const double vectors = std::ceil(static_cast<double>(p.in) / lanes) + std::ceil(static_cast<double>(p.out) / lanes);
   const bool far = p.height * p.width * p.images * (p.in + p.out) * sizeof(float) > cpu().l2_bytes;
-  const double per_vector = vectors * (far ? m.far_transform_cycles : m.transform_cycles);
+  const double transform =
+      (far ? m.far_transform_cycles : m.transform_cycles) * (row.outputs == 6 ? m.six_transform : 1);
+  const double per_vector = vectors * transform;
   const double bytes = static_cast<double>(row.points() * round_up(p.out, gemm.nr) * (p.in + 1) * sizeof(float));
   const double first_bytes = far_weights(p, bytes) ? m.interrupted_bytes : m.l3_bytes;
   const double again_bytes = bytes < m.cached_bytes ? m.l3_bytes : m.interrupted_bytes;

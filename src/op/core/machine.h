@@ -9,7 +9,8 @@ namespace quern {
 // Members begin with the values of an unknown machine.
 struct MachineRow {
   // Arithmetic.
-  float pipes = 2;             // multiply-adds, and loads, per cycle
+  float pipes = 2;             // multiply-adds, and loads of vectors, per cycle
+  float loads = 2;             // loads of single floats of A per cycle
   float latency = 4;           // cycles from one multiply-add to the next of its chain
   float call_cycles = 20;      // to begin and end a tile
   float tap_cycles = 0.4f;     // igemm: to find one row of A through a table
@@ -17,7 +18,8 @@ struct MachineRow {
   float gather_floats = 4;     // and floats copied per cycle
   float aliasing = 0.15f;      // gemm: how steeply loads slow down where rows of A compete for sets of the L1 cache
   float transform_cycles = 6;  // winograd: of one vector at one point, there or back,
-  float far_transform_cycles = 14;  // and where the image does not fit into the L2 cache
+  float far_transform_cycles = 14;  // and where the image does not fit into the L2 cache,
+  float six_transform = 1;          // times this where tiles are 6x6
 
   // Memory: bytes that arrive per cycle.
   float l2_bytes = 64;            // from the L2 cache,
