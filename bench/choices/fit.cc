@@ -267,7 +267,7 @@ struct Verdict {
 // where candidates of nearly equal cost are chosen with nearly equal probability, so that no choice is a matter of luck;
 // and, by less, how far the costs of good candidates are from their times, as these decide about layouts.
 Verdict judge(const std::vector<Case>& cases) {
-  constexpr double doubt = 0.02, good = 1.3, of_costs = 0.15, clip = 1, very_long = 2e-3;
+  constexpr double doubt = 0.02, good = 1.3, of_costs = 0.1, clip = 1, very_long = 2e-3;
   Verdict verdict;
   std::vector<double> logs;  // cycles per second
   double weights = 0;
@@ -353,6 +353,7 @@ constexpr Constant constants[] = {
     QN_CONSTANT(start_cycles),
     QN_CONSTANT(restart_cycles),
     QN_CONSTANT(unhidden),
+    QN_CONSTANT(passing),
     QN_CONSTANT(pairs_cycles),
     QN_CONSTANT(wide_pairs_cycles),
     QN_CONSTANT(narrow_fours),
@@ -414,11 +415,24 @@ void print_row(std::FILE* to, const MachineRow& row) {
   std::fprintf(to, "%s)\n", line.c_str());
 }
 
+// What times say little about stays as it was.
+double distance(const MachineRow& a, const MachineRow& b) {
+  constexpr double price = 5e-4;
+  double sum = 0;
+  for (const Constant& constant : constants) {
+    const double log = std::log(b.*constant.value / a.*constant.value);
+    if (std::isfinite(log)) sum += log * log;  // some are 0
+  }
+  return price * sum;
+}
+
 MachineRow search(const std::vector<Case>& cases) {
-  constexpr double steps[] = {2, 1.3, 1.12, 1.3, 1.12, 1.05}, worth = 1e-5;  // a change must gain so much
+  constexpr double steps[] = {2, 1.3, 1.12, 1.05}, worth = 1e-5;  // a change must gain so much
   static MachineRow row = machine();
+  const MachineRow first = row;
+  const auto loss_of = [&] { return judge(cases).loss + distance(first, row); };
   replace_machine(&row);
-  double least = judge(cases).loss;
+  double least = loss_of();
   for (const double step : steps) {
     for (bool better = true; better;) {
       better = false;
@@ -426,7 +440,7 @@ MachineRow search(const std::vector<Case>& cases) {
         for (const double factor : {step, 1 / step}) {
           const float before = row.*constant.value;
           row.*constant.value = rounded(before * factor);
-          const double loss = judge(cases).loss;
+          const double loss = loss_of();
           if (loss < least - worth) {
             least = loss;
             better = true;

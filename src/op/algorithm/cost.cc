@@ -72,11 +72,14 @@ double tiles_cycles(const Problem& p, const ProductTile& tile, double per_tile, 
     const double sums = depth * step_cycles(tile, count, channels, waits) + store + m.call_cycles + per_tile;
     return std::max(sums * idle, depth * weights);
   };
+  const auto again = [&](size_t count, size_t channels) {
+    return call(count, channels, warm, stalls) + depth * warm * m.passing;
+  };
   const auto column = [&](size_t channels) {
     const double first = call(rows, channels, cold, stalls + m.unhidden * cold);
     if (tiles == 1) return first;
-    return first + static_cast<double>(tiles - 2) * call(rows, channels, warm, stalls) +
-           call(p.pixels - (tiles - 1) * rows, channels, warm, stalls);
+    return first + static_cast<double>(tiles - 2) * again(rows, channels) +
+           again(p.pixels - (tiles - 1) * rows, channels);
   };
   // A panel that is left alone gets half of the bandwidth.
   const size_t alone = tile.one_row() && panels % tile.together() == 1;

@@ -30,6 +30,7 @@ struct MachineRow {
   float start_cycles = 2000;      // until the weights arrive that nothing has fetched ahead,
   float restart_cycles = 500;     // where others are under way meanwhile
   float unhidden = 0.25f;         // of the time weights take: loads wait though they are fetched ahead
+  float passing = 0;              // of the time weights take from the L2 cache: nothing hides it
   float cached_bytes = 16 << 20;  // that the last cache keeps while a layer runs
 
   // Sparse: of a vector of pixels times one weight, by the kind of row.
