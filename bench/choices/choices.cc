@@ -13,6 +13,7 @@
 
 #include "../median.h"
 #include "convert/zoo/zoo.h"
+#include "fit.h"
 #include "graph/file/format.h"
 #include "graph/pass/passes.h"
 #include "op/conv/tuning.h"
@@ -20,11 +21,12 @@
 namespace quern {
 namespace {
 
-constexpr double close = 1.05;      // as good as the best
-constexpr size_t most_repeats = 4;  // times --repeats, while a case is in doubt
+constexpr double close = 1.05;                                   // as good as the best
+constexpr double long_layer = 50e-6, closer = 1.03, off = 1.08;  // of layers that take so many seconds or more
+constexpr size_t most_repeats = 4;                               // times --repeats, while a case is in doubt
 
 struct Arguments {
-  size_t threads = 1, repeats = 8;
+  size_t threads = 1, repeats = 0;  // 0: as many as are usual
   std::vector<std::string> models = zoo_names();
 };
 
@@ -200,6 +202,21 @@ void print_line(const std::string& problem, const Case& c) {
   std::printf(" %.2f |\n", c.ratio());
 }
 
+void report_long(const Cases& cases) {
+  size_t layers = 0, good = 0, bad = 0;
+  double chosen = 0, best = 0;
+  for (const auto& [problem, c] : cases) {
+    if (!c.open() || c.seconds(0) < long_layer) continue;
+    ++layers;
+    good += c.ratio() <= closer;
+    bad += c.ratio() > off;
+    chosen += c.seconds(0);
+    best += c.seconds(0) / c.ratio();
+  }
+  std::printf("Of %zu that take %.0f us or more, %zu are within %.0f%%, %zu beyond %.0f%%; all of them: %.3f.\n",
+              layers, long_layer * 1e6, good, 100 * (closer - 1), bad, 100 * (off - 1), chosen / std::max(best, 1e-12));
+}
+
 void report(const Arguments& arguments, const Cases& cases) {
   size_t open = 0, good = 0, good_open = 0;
   double chosen = 0, best = 0;
@@ -224,6 +241,7 @@ void report(const Arguments& arguments, const Cases& cases) {
               100 * (close - 1), percent(good, cases.size()), percent(good_open, open));
   std::printf("All of those with more than one, one after the other: %.3f ms, the best candidates %.3f ms: %.3f.\n",
               chosen * 1e3, best * 1e3, chosen / std::max(best, 1e-12));
+  report_long(cases);
   if (misses.empty()) return;
   std::sort(misses.begin(), misses.end(), [](auto a, auto b) { return a->second.ratio() > b->second.ratio(); });
   std::printf(
@@ -262,7 +280,9 @@ bool read_models(std::string list, std::vector<std::string>* models) {
 
 int choices_main(int argc, char** argv) {
   Arguments arguments;
-  bool all = false;
+  bool all = false, fits = false;
+  size_t seconds = 0;
+  std::string times;
   for (int i = 1; i < argc; ++i) {
     const auto value = [&](const char* flag) {
       return std::strncmp(argv[i], flag, std::strlen(flag)) == 0 ? argv[i] + std::strlen(flag) : nullptr;
@@ -271,12 +291,22 @@ int choices_main(int argc, char** argv) {
     if (const char* text = value("--threads=")) good = read_number(text, &arguments.threads);
     if (const char* text = value("--repeats=")) good = read_number(text, &arguments.repeats);
     if (const char* text = value("--models=")) good = read_models(text, &arguments.models);
+    if (const char* text = value("--seconds=")) good = read_number(text, &seconds);
+    if (const char* text = value("--times=")) good = !(times = text).empty();
     if (std::strcmp(argv[i], "--all") == 0) good = all = true;
+    if (std::strcmp(argv[i], "--fit") == 0) good = fits = true;
     if (good) continue;
-    std::fprintf(
-        stderr, "quern-choices: \"%s\"? usage: quern-choices [--threads=N] [--repeats=N] [--models=NAME,...] [--all]\n",
-        argv[i]);
+    std::fprintf(stderr,
+                 "quern-choices: \"%s\"? usage: quern-choices [--threads=N] [--repeats=N] [--models=NAME,...] [--all]\n"
+                 "                          or: quern-choices --fit [--repeats=N] [--models=NAME,...] [--times=FILE]\n"
+                 "              [--seconds=N]\n",
+                 argv[i]);
     return 2;
+  }
+  if (arguments.repeats == 0) arguments.repeats = fits ? 2 : 8;
+  if (fits) {
+    fit({arguments.models, arguments.repeats, seconds, times});
+    return 0;
   }
   const Cases cases = measure_all(arguments);
   report(arguments, cases);

@@ -49,8 +49,9 @@ struct CoreName {
   Core core;
 };
 constexpr CoreName cores[] = {
-    {"other", core_other}, {"a53", core_a53}, {"a55", core_a55}, {"a57", core_a57}, {"kryo", core_kryo},
-    {"n1", core_n1},       {"n2", core_n2},   {"v1", core_v1},   {"v2", core_v2},
+    {"other", core_other}, {"a53", core_a53},   {"a55", core_a55},   {"a57", core_a57},
+    {"kryo", core_kryo},   {"n1", core_n1},     {"n2", core_n2},     {"v1", core_v1},
+    {"v2", core_v2},       {"zen4", core_zen4}, {"zen5", core_zen5},
 };
 
 // ---- what cpuinfo of 2022 does not know
@@ -96,6 +97,17 @@ uint32_t detect() {
   return isa;
 }
 
+#if CPUINFO_ARCH_X86 || CPUINFO_ARCH_X86_64
+// By family and model, of AMD's cores that are younger than cpuinfo.
+Core core_of(const cpuinfo_core& core) {
+  if (core.vendor != cpuinfo_vendor_amd) return core_other;
+  const uint32_t signature = core.cpuid;  // of CPUID's leaf 1
+  const uint32_t family = (signature >> 8 & 0xf) + (signature >> 20 & 0xff);
+  const uint32_t model = (signature >> 4 & 0xf) | (signature >> 12 & 0xf0);
+  const bool zen4 = family == 0x19 && ((model >= 0x10 && model <= 0x1f) || (model >= 0x60 && model <= 0xaf));
+  return zen4 ? core_zen4 : family == 0x1a ? core_zen5 : core_other;
+}
+#else
 Core core_of(const cpuinfo_core& core) {
   switch (core.uarch) {
     case cpuinfo_uarch_cortex_a35:
@@ -116,7 +128,6 @@ Core core_of(const cpuinfo_core& core) {
     case cpuinfo_uarch_neoverse_v1: return core_v1;
     default: break;
   }
-#if CPUINFO_ARCH_ARM || CPUINFO_ARCH_ARM64
   // Arm's that are younger than cpuinfo.
   if (core.midr >> 24 != 0x41) return core_other;
   switch (core.midr >> 4 & 0xfff) {
@@ -129,11 +140,10 @@ Core core_of(const cpuinfo_core& core) {
     case 0xd4e:                   // X3
     case 0xd82:                   // X4
     case 0xd4f: return core_v2;   // Neoverse-V2
-    default: break;
+    default: return core_other;
   }
-#endif
-  return core_other;
 }
+#endif
 
 // cpuinfo's first core is one of the fastest, and those do most of the work. Under emulation it knows none.
 Core detect_core() {

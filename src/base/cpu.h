@@ -38,9 +38,10 @@ constexpr uint32_t isa_fp16 = feature_neon | feature_fp16;
 constexpr uint32_t isa_dotprod = feature_neon | feature_dotprod;
 constexpr uint32_t isa_i8mm = feature_neon | feature_dotprod | feature_i8mm;
 
-// Kinds of cores, one bit each, for rows made for some of them. Cores that run the same code best are one kind.
+// Kinds of cores, one bit each, for rows of kernels made for some of them and for what cost models know of a machine
+// (op/core/machine.h). Cores that run the same code best are one kind.
 enum Core : uint32_t {
-  core_other = 1u << 0,  // unknown, and every x86
+  core_other = 1u << 0,  // unknown
   core_a53 = 1u << 1,    // in order, 128-bit arithmetic beside scalar code alone: Cortex-A35, A53, the first A55
   core_a55 = 1u << 2,    // in order, 128-bit arithmetic beside loads of 64 bits, too: Cortex-A55, A510, A520
   core_a57 = 1u << 3,    // Cortex-A57, A72, A73, A75
@@ -49,6 +50,8 @@ enum Core : uint32_t {
   core_n2 = 1u << 6,     // Cortex-A710, A715, A720, Neoverse-N2
   core_v1 = 1u << 7,     // Cortex-X1, Neoverse-V1
   core_v2 = 1u << 8,     // Cortex-X2, X3, X4, Neoverse-V2
+  core_zen4 = 1u << 9,   // x86: AMD's Zen 4,
+  core_zen5 = 1u << 10,  // and Zen 5
 };
 constexpr uint32_t any_core = ~0u;
 // Pixels of a block of the pixel-blocked layout that references know, and with them levels which have no size of their
@@ -92,7 +95,7 @@ struct Cpu {
 // features alone ("sse41,avx512"); "ref" is always included.  An unknown name is reported to the log and ignored.
 //
 // QUERN_CORE=a55 takes the cores of this machine for others: for measuring, and for machines that cpuinfo does not
-// know. It only decides which of the rows that run anyway are chosen.
+// know. It only decides which of the rows that run anyway are chosen, and by which costs.
 const Cpu& cpu();
 
 // Of clusters from the fastest to the slowest, as cpuinfo sorts them: how many cores are faster than the last

@@ -25,6 +25,7 @@
 #include "kernel/transpose.h"
 #include "kernel/unblock.h"
 #include "op/conv/choose.h"
+#include "op/core/machine.h"
 
 namespace quern {
 namespace {
@@ -201,6 +202,19 @@ TEST(Select, TheCostModelKeepsToTheCore) {
     EXPECT_TRUE(with_core(name, holds)) << name;
     EXPECT_TRUE(with_core(name, [] { return first_of_all(convolution()); })) << name;
   }
+}
+
+// Is winograd the cheapest where its transforms take so many cycles?
+bool takes_winograd(float transform_cycles) {
+  MachineRow row = machine();
+  row.transform_cycles = row.far_transform_cycles = transform_cycles;
+  replace_machine(&row);
+  return candidates(convolution(), QN_ALGORITHM_AUTO, nullptr)[0].algorithm == QN_ALGORITHM_WINOGRAD;
+}
+
+TEST(Select, TheMachineSaysWhatIsCheap) {
+  EXPECT_TRUE(with_core("other", [] { return takes_winograd(0); }));
+  EXPECT_TRUE(with_core("other", [] { return !takes_winograd(1e6f); }));
 }
 
 // ---- levels

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""Runs quern-choices on the smallest models: what it prints adds up, and what it refuses. No timing is judged.
+"""Runs quern-choices on the smallest models: what it prints adds up, and what it refuses. --fit finds the same row again
+from the times that it has kept. No timing is judged.
 
     choices_test.py QUERN_CHOICES
 """
 
+import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 
 def run(*arguments):
@@ -40,8 +43,23 @@ def problems_of(program):
         yield f"a miss is none: {misses}"
 
 
+def problems_of_fit(program):
+    with tempfile.TemporaryDirectory() as folder:
+        times = pathlib.Path(folder, "times.txt")
+        options = ("--fit", "--models=squeezenet_v1.1", "--repeats=1", f"--times={times}")
+        first, kept, second = run(program, *options), times.read_text().splitlines(), run(program, *options)
+        for result in (first, second):
+            if result.returncode != 0 or not re.fullmatch(r"QN_MACHINE\(isa_\w+, core_\w+,(\s+\.\w+ = [\d.]+f?,?)+\)\n",
+                                                          result.stdout):
+                yield f"no row: status {result.returncode}, {result.stdout} {result.stderr}"
+        if first.stdout != second.stdout:
+            yield f"from the same times another row: {first.stdout} {second.stdout}"
+        if len(kept) < 100 or kept != times.read_text().splitlines():
+            yield f"times are measured again, or were not kept: {len(kept)}"
+
+
 def main():
-    found = list(problems_of(sys.argv[1]))
+    found = list(problems_of(sys.argv[1])) + list(problems_of_fit(sys.argv[1]))
     print("\n".join(found) or "quern-choices is all right")
     return 1 if found else 0
 

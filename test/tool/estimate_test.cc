@@ -75,7 +75,7 @@ TEST(Arm64Kernels, AreNoFasterThanTheirCores) {
       EXPECT_EQ(std::string(kernel.name).find("avx"), std::string::npos) << kernel.name;
       const Speed speed = speed_of(kernel, core);
       EXPECT_GT(speed.macs_per_cycle, 0) << kernel.name;
-      EXPECT_LE(speed.macs_per_cycle, core.peak * 1.001) << kernel.name << " on " << core.name;
+      EXPECT_LE(speed.macs_per_cycle, core.machine().peak * 1.001) << kernel.name << " on " << core.name;
       EXPECT_EQ(speed.evidence == Evidence::reference, kernel.reference()) << kernel.name;
       if (made_for(kernel, core)) families.insert(kernel.family);
     }
@@ -101,10 +101,10 @@ TEST(Estimate, TimesOverlapOutOfOrderAndAddUpInOrder) {
     const PhoneCore& core = *machine.core;
     const Estimate e = time_of(cost, machine);
     EXPECT_DOUBLE_EQ(e.compute_ms, 2 / core.ghz);
-    EXPECT_DOUBLE_EQ(e.cache_ms, 8 / core.cache_bytes / core.ghz);
+    EXPECT_DOUBLE_EQ(e.cache_ms, 8 / core.machine().l2_bytes / core.ghz);
     EXPECT_DOUBLE_EQ(e.memory_ms, 1 / core.memory_gbs);
     const double slowest = std::max({e.compute_ms, e.cache_ms, e.memory_ms});
-    EXPECT_DOUBLE_EQ(e.ms, core.in_order ? e.compute_ms + e.cache_ms + e.memory_ms : slowest);
+    EXPECT_DOUBLE_EQ(e.ms, core.machine().in_order ? e.compute_ms + e.cache_ms + e.memory_ms : slowest);
   }
 }
 

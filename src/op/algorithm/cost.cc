@@ -5,17 +5,11 @@
 namespace quern {
 namespace {
 
-constexpr size_t tile_vectors = 28;     // that are summed up at a time
-constexpr double l2_bytes = 64;         // that arrive per cycle from the L2 cache,
-constexpr double arm_l2_bytes = 8;      // on phones as tool/predict/phone_core.cc assumes,
-constexpr double memory_bytes = 10;     // and from memory, to one core
-constexpr double start_cycles = 2000;   // until the weights arrive that nothing has fetched ahead,
-constexpr double restart_cycles = 500;  // where others are under way meanwhile
-constexpr double unhidden = 0.25;       // of the time weights take: loads wait though they are fetched ahead
+constexpr size_t tile_vectors = 28;  // that are summed up at a time
 
 // The part of memory's bandwidth that a kernel gets: the more, the more it has under way at a time. Kernels of one row
 // have four panels side by side, of 8 to 32 channels; the others are in one place at a time.
-double reach(const ProductTile& tile) { return !tile.one_row() ? 0.9 : tile.nr <= 16 ? 0.92 : 1; }
+double reach(const ProductTile& tile) { return !tile.one_row() ? double{machine().reach} : tile.nr <= 16 ? 0.92 : 1; }
 
 // Channels of a last panel with `left` of them that are multiplied: most kernels of wide vectors leave out the second.
 size_t multiplied(const ProductTile& tile, size_t left) {
@@ -45,12 +39,14 @@ size_t ProductTile::most_rows(const Row& row, size_t nr) {
 }
 
 double step_cycles(const ProductTile& tile, size_t rows, size_t channels, double stalls) {
+  const MachineRow& m = machine();
   const Level level = level_of(tile.row);
   const double vectors = static_cast<double>(channels) / level.lanes;
-  const double m = static_cast<double>(tile.computed(rows));
+  const double height = static_cast<double>(tile.computed(rows));
   const double panels = static_cast<double>(tile.together());
-  const double multiplies = m * vectors * level.multiply / pipes, loads = (m / panels + vectors) / pipes;
-  return std::max(multiplies, std::max(loads, latency / panels) + stalls);
+  const double multiplies = height * vectors * level.multiply / m.pipes,
+               loads = height / panels / m.loads + vectors / m.pipes;
+  return std::max(multiplies, std::max(loads, m.latency / panels) + stalls);
 }
 
 double arrival(const ProductTile& tile, double bytes_per_cycle) {
@@ -58,34 +54,38 @@ double arrival(const ProductTile& tile, double bytes_per_cycle) {
 }
 
 bool far_weights(const Problem& p, double bytes) {
-  return std::max(static_cast<double>(p.traffic), bytes) > cached_bytes;
+  return std::max(static_cast<double>(p.traffic), bytes) > machine().cached_bytes;
 }
 
 double tiles_cycles(const Problem& p, const ProductTile& tile, double per_tile, double stalls) {
+  const MachineRow& m = machine();
   const double depth = static_cast<double>(p.taps()) * static_cast<double>(p.in);
   const size_t tiles = divide_up(p.pixels, tile.mr), rows = divide_up(p.pixels, tiles);
   const size_t panels = divide_up(p.out, tile.nr), sets = divide_up(panels, tile.together());
   const bool far = far_weights(p, depth * static_cast<double>(p.out * p.groups * sizeof(float)));
-  const double distance = far ? 1 : memory_bytes / l3_bytes;  // in times of that of memory
-  const double cold = arrival(tile, memory_bytes * reach(tile)) * distance;
-  const double warm = arrival(tile, is_arm(tile.row) ? arm_l2_bytes : l2_bytes);
+  const double distance = far ? 1 : m.memory_bytes / m.l3_bytes;  // in times of that of memory
+  const double cold = arrival(tile, m.memory_bytes * reach(tile)) * distance;
+  const double warm = arrival(tile, m.l2_bytes);
   const double idle = static_cast<double>(sets * tile.together()) / static_cast<double>(panels);  // and busy places
   const auto call = [&](size_t count, size_t channels, double weights, double waits) {
     const double store = static_cast<double>(count * channels) / level_of(tile.row).lanes;
-    const double sums = depth * step_cycles(tile, count, channels, waits) + store + call_cycles + per_tile;
+    const double sums = depth * step_cycles(tile, count, channels, waits) + store + m.call_cycles + per_tile;
     return std::max(sums * idle, depth * weights);
   };
+  const auto again = [&](size_t count, size_t channels) {
+    return call(count, channels, warm, stalls) + depth * warm * m.passing;
+  };
   const auto column = [&](size_t channels) {
-    const double first = call(rows, channels, cold, stalls + unhidden * cold);
+    const double first = call(rows, channels, cold, stalls + m.unhidden * cold);
     if (tiles == 1) return first;
-    return first + static_cast<double>(tiles - 2) * call(rows, channels, warm, stalls) +
-           call(p.pixels - (tiles - 1) * rows, channels, warm, stalls);
+    return first + static_cast<double>(tiles - 2) * again(rows, channels) +
+           again(p.pixels - (tiles - 1) * rows, channels);
   };
   // A panel that is left alone gets half of the bandwidth.
   const size_t alone = tile.one_row() && panels % tile.together() == 1;
   const double all = static_cast<double>(panels - 1 + alone) * column(tile.nr) +
                      column(multiplied(tile, p.out - (panels - 1) * tile.nr)) +
-                     distance * (tile.one_row() ? static_cast<double>(sets) * restart_cycles : start_cycles);
+                     distance * (tile.one_row() ? static_cast<double>(sets) * m.restart_cycles : m.start_cycles);
   return all * static_cast<double>(p.groups * p.images);
 }
 

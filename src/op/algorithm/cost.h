@@ -2,16 +2,9 @@
 #pragma once
 
 #include "op/conv/choose.h"
+#include "op/core/machine.h"
 
 namespace quern {
-
-// ---- the machine
-
-constexpr double pipes = 2;                // multiply-adds, and loads, per cycle
-constexpr double latency = 4;              // cycles from one multiply-add to the next of its chain
-constexpr double call_cycles = 20;         // to begin and end a tile
-constexpr double l3_bytes = 25;            // that arrive per cycle from the last cache
-constexpr double cached_bytes = 16 << 20;  // that the last cache keeps while a layer runs
 
 // ---- limits of what is chosen unasked
 

@@ -32,69 +32,65 @@ bool plane_fits(const Problem& p, const DwconvPlaneRow& row) {
 
 // ---- cost
 
-constexpr size_t competing_bytes = 1024;        // lines at multiples of it share sets of the first cache
-constexpr double plane_tap_cycles = 0.8;        // planes: of a vector and a tap,
-constexpr double wide_tap_cycles = 1.1;         // one that is as wide as a cache line and crosses two,
-constexpr double plane_neighbour_cycles = 0.7;  // and one that shares its loads with neighbours,
-constexpr double narrow_tap_cycles = 0.95;      // and of arm64, as predicted for Neoverse N1;
-constexpr double image_vector_cycles = 9;       // of a vector with stride 2, 3x3;
-constexpr double unblock_cycles = 0.09;         // to copy an element out of its block or into it,
-constexpr double far_unblock_cycles = 0.13;     // where that is not in the L1 cache,
-constexpr double split_cycles = 0.16;           // and into one of several planes,
-constexpr double narrow_copies = 4;             // times these with vectors of 4
+constexpr size_t competing_bytes = 1024;  // lines at multiples of it share sets of the first cache
 
 // Cycles of all pixels at `multiplies` per cycle.
 template <class DepthwiseRow>
 double pixel_cycles(const Problem& p, const DepthwiseRow& row, double multiplies) {
+  const MachineRow& m = machine();
   const Level level = level_of(row);
   const double vectors = static_cast<double>(divide_up(p.groups, row.nr) * row.nr) / level.lanes;
-  const double per_pixel = vectors * static_cast<double>(p.taps()) * level.multiply / multiplies + call_cycles;
+  const double per_pixel = vectors * static_cast<double>(p.taps()) * level.multiply / multiplies + m.call_cycles;
   return per_pixel * static_cast<double>(p.pixels * p.images);
 }
 
 // Rows load as often as they multiply.
-double cycles_of(const Problem& p, const DwconvRow& row) { return pixel_cycles(p, row, 1); }
+double cycles_of(const Problem& p, const DwconvRow& row) { return pixel_cycles(p, row, machine().row_multiplies); }
 
 // Tiles do not. But those whose panels are less than a cache line need each line several times, and between these it is
 // gone where pixels lie so that their lines compete for few sets. Those of arm64 load a column while they multiply
 // another, long enough for it to come from the L2 cache; on 32-bit ARM rows cost so much more that tiles may wait.
 double cycles_of(const Problem& p, const DwconvTileRow& row) {
+  const MachineRow& m = machine();
   const bool compete = p.window->pixel_stride * row.stride % competing_bytes == 0;
   const bool wait = compete && row.nr * sizeof(float) < cache_line && !is_arm(row);
-  return pixel_cycles(p, row, wait ? 0.8 : 1.5);
+  return pixel_cycles(p, row, wait ? m.waiting_multiplies : m.tile_multiplies);
 }
 
 // To copy an image out of its blocks; a large one leaves the L1 cache on the way.
 double unblock_image_cycles(const Axis& h, const Axis& w) {
+  const MachineRow& m = machine();
   const size_t pixels = h.in * w.in;
   const bool far = pixels * sizeof(float) > cpu().l1_bytes;
-  return static_cast<double>(pixels) * (far ? far_unblock_cycles : unblock_cycles);
+  return static_cast<double>(pixels) * (far ? m.far_unblock_cycles : m.unblock_cycles);
 }
 
 // Planes are copied out of their blocks and, with a stride, split. (As measured at both levels of x86, within a sixth
 // for the layers of MobileNet.)
 double cycles_of(const Problem& p, const DwconvPlaneRow& row) {
+  const MachineRow& m = machine();
   const Level level = level_of(row);
   const Axis &h = p.window->h, &w = p.window->w;
   const bool split = w.stride > 1 || h.stride > 1 || w.in != w.out;
   const bool narrow = row.lanes < 8;
-  const double moved = unblock_image_cycles(h, w) + (split ? split_cycles * static_cast<double>(h.in * w.in) : 0);
-  const double copy = moved * (narrow ? narrow_copies : 1);
-  const double tap = narrow            ? narrow_tap_cycles
-                     : row.kernel == 3 ? plane_neighbour_cycles
-                     : row.lanes > 8   ? wide_tap_cycles
-                                       : plane_tap_cycles;
+  const double moved = unblock_image_cycles(h, w) + (split ? m.split_cycles * static_cast<double>(h.in * w.in) : 0);
+  const double copy = moved * (narrow ? m.narrow_copies : 1);
+  const double tap = narrow            ? m.narrow_tap_cycles
+                     : row.kernel == 3 ? m.plane_neighbour_cycles
+                     : row.lanes > 8   ? m.wide_tap_cycles
+                                       : m.plane_tap_cycles;
   const auto vectors = static_cast<double>(divide_up(p.pixels, row.lanes));
-  const double one = copy + tap * level.multiply * vectors * static_cast<double>(p.taps()) + call_cycles;
+  const double one = copy + tap * level.multiply * vectors * static_cast<double>(p.taps()) + m.call_cycles;
   return one * static_cast<double>(p.groups * p.images);
 }
 
 // Row by row, and then into blocks.
 double cycles_of(const Problem& p, const DwconvImageRow& row) {
+  const MachineRow& m = machine();
   const Axis &h = p.window->h, &w = p.window->w;
   const auto vectors = static_cast<double>(h.out * divide_up(w.out, row.lanes));
-  const double one = unblock_image_cycles(h, w) + unblock_cycles * static_cast<double>(p.pixels) +
-                     image_vector_cycles * level_of(row).multiply * vectors + call_cycles;
+  const double one = unblock_image_cycles(h, w) + m.unblock_cycles * static_cast<double>(p.pixels) +
+                     m.image_vector_cycles * level_of(row).multiply * vectors + m.call_cycles;
   return one * static_cast<double>(p.groups * p.images);
 }
 

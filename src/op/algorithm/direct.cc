@@ -10,13 +10,10 @@ namespace {
 
 // ---- cost
 
-constexpr double gather_cycles = 16;  // to begin a copy
-constexpr double gather_floats = 4;   // copied per cycle
-
 double cycles(const Problem& p, const GemmRow& row) {
   const double copies = static_cast<double>(p.contiguous ? p.kernel.h : p.taps());
   const double floats = static_cast<double>(p.taps() * p.in);
-  const double gather = copies * gather_cycles + floats / gather_floats;
+  const double gather = copies * machine().gather_cycles + floats / machine().gather_floats;
   return tiles_cycles(p, row, 0) + gather * static_cast<double>(p.pixels * p.images * p.groups);
 }
 

@@ -17,11 +17,11 @@ namespace {
 // cache. Two of its ways are taken by what passes, weights and other rows; beyond the others, the more the longer. (As
 // measured for tiles of up to 28 rows of 2 and 4 KiB.)
 double aliasing(const Problem& p, size_t mr) {
-  constexpr double way_bytes = 4096, passing = 2, steepness = 0.15;
+  constexpr double way_bytes = 4096, passing = 2;
   const size_t rows = std::min(mr, p.pixels);
   const double together = static_cast<double>(rows * std::gcd(p.row_stride, size_t{4096})) / way_bytes;
   const double beyond = together - static_cast<double>(cpu().l1_bytes) / way_bytes + passing;
-  return beyond > 0 ? steepness * beyond * beyond : 0;
+  return beyond > 0 ? machine().aliasing * beyond * beyond : 0;
 }
 
 // ---- plan

@@ -14,11 +14,9 @@ namespace {
 
 // ---- cost
 
-constexpr double tap_cycles = 0.4;  // to find one row of A through a table
-
 double cycles(const Problem& p, const IgemmRow& row) {
   const size_t taps = p.contiguous && p.in <= few_channels ? p.kernel.h : p.taps();
-  return tiles_cycles(p, row, static_cast<double>(taps * row.mr) * tap_cycles);
+  return tiles_cycles(p, row, static_cast<double>(taps * row.mr) * machine().tap_cycles);
 }
 
 // ---- plan

@@ -31,78 +31,74 @@ bool layouts_fit(const Problem& p, const SpmmRow& row) {
 
 // ---- cost
 
-constexpr double pairs_cycles = 0.73;       // of a vector of pixels times one weight, by the kind of row,
-constexpr double wide_pairs_cycles = 0.67;  // with more than four vectors,
-constexpr double narrow_fours = 1.2;        // and times that of fours, with less than four vectors,
-constexpr double block_of_two_cycles = 0.62;
-constexpr double block_cycles = 0.58;
-constexpr double set_cycles = 20;               // to begin a set of channels,
-constexpr double fours_set_cycles = 50;         // with its fifteen loops,
-constexpr double transpose_cycles = 0.21;       // to transpose an element, with vectors of 16,
-constexpr double transpose_back_cycles = 0.17;  // and back,
-constexpr double gather_row_cycles = 0.2;       // to copy one between images that are pixel-blocked, with neighbours,
-constexpr double gather_pixel_cycles = 1;       // and alone
-
 // Cycles of one k and four channels of fours, with a tile of so many vectors, when this part of the weights is there
 // and scattered: entries multiply, or load their vectors, weights and place, or wait for their sums, whatever takes
 // longest.
 double fours_cycles(double part, double vectors) {
+  const MachineRow& m = machine();
   constexpr double ways[] = {1, 4, 6, 4, 1};
   double cycles = 0;
   for (size_t i = 1; i <= 4; ++i) {
-    const auto m = static_cast<double>(i);
-    const double chance = ways[i] * std::pow(part, m) * std::pow(1 - part, 4 - m);
-    cycles += chance * std::max(latency, std::max(m * vectors, vectors + m + 2) / pipes);
+    const auto count = static_cast<double>(i);
+    const double chance = ways[i] * std::pow(part, count) * std::pow(1 - part, 4 - count);
+    cycles += chance * std::max<double>(m.latency, std::max(count * vectors, vectors + count + 2) / m.pipes);
   }
   return cycles;
 }
 
 // Cycles of the products of one group and image, in so many tiles of so many vectors together.
 double product_cycles(const Problem& p, const SpmmRow& row, double tiles, double vectors) {
+  const MachineRow& m = machine();
   const WeightsDensity& density = *p.density;
   const double multiply = level_of(row).multiply / static_cast<double>(p.groups);
   if (row.fours()) {
     const double fours = static_cast<double>(density.elements) / 4;
-    const double stalls = row.pixels < 4 * row.lanes ? narrow_fours : 1;
+    const double stalls = row.pixels < 4 * row.lanes ? m.narrow_fours : 1;
     return fours * tiles * fours_cycles(density.part(1), vectors / tiles) * stalls * multiply;
   }
-  const double pairs = row.pixels > 4 * row.lanes ? wide_pairs_cycles : pairs_cycles;
-  const double per_weight = row.pairs() ? pairs : row.block == 2 ? block_of_two_cycles : block_cycles;
+  const double pairs = row.pixels > 4 * row.lanes ? m.wide_pairs_cycles : m.pairs_cycles;
+  const double per_weight = row.pairs() ? pairs : row.block == 2 ? m.block_of_two_cycles : m.block_cycles;
   return density.stored(row.block) * vectors * per_weight * multiply;
 }
 
 // One pixel, which is not transposed: its sums wait for each other.
 double column_cycles(const Problem& p, const SpmmRow& row) {
+  const MachineRow& m = machine();
   const WeightsDensity& density = *p.density;
-  const double per_weight = row.pairs() ? 1.7 : row.block == 2 ? 1.2 : 0.7;
-  const double sums = row.fours() ? density.stored(4) / 4 * latency : density.stored(row.block) * per_weight;
-  return sums * static_cast<double>(p.images) + call_cycles;
+  const double per_weight = row.pairs()      ? m.column_pairs_cycles
+                            : row.block == 2 ? m.column_two_cycles
+                                             : m.column_block_cycles;
+  const double sums = row.fours() ? density.stored(4) / 4 * m.latency : density.stored(row.block) * per_weight;
+  return sums * static_cast<double>(p.images) + m.call_cycles;
 }
 
 // Cycles until an element of A, or of C, is where it should be, with vectors of 16.
 double input_cycles(const Problem& p) {
-  if (!p.in_blocked) return transpose_cycles;
-  return p.pointwise ? 0 : p.window->w.stride == 1 ? gather_row_cycles : gather_pixel_cycles;
+  const MachineRow& m = machine();
+  if (!p.in_blocked) return m.transpose_cycles;
+  return p.pointwise ? 0 : p.window->w.stride == 1 ? m.gather_row_cycles : m.gather_pixel_cycles;
 }
-double output_cycles(const Problem& p) { return p.out_blocked ? 0 : transpose_back_cycles; }
+double output_cycles(const Problem& p) { return p.out_blocked ? 0 : machine().transpose_back_cycles; }
 
 // A band of the image at a time: every input channel is laid out once for all taps. (sparse_band.h)
 double band_cycles(const Problem& p, const SpmmRow& row, const SparseBand& band) {
+  const MachineRow& m = machine();
   const double lanes = level_of(row).lanes, bands = static_cast<double>(divide_up(p.pixels, band.pixels));
   const double vectors = bands * static_cast<double>(band.width / row.lanes);
   const double tiles = bands * static_cast<double>(divide_up(band.width, row.pixels));
   const double sets = tiles * static_cast<double>(divide_up(p.out, row.channels()));
   const double in = bands * static_cast<double>(p.in * band.channel) * input_cycles(p);
-  const double back = p.out_blocked ? gather_row_cycles : transpose_back_cycles;
+  const double back = p.out_blocked ? m.gather_row_cycles : m.transpose_back_cycles;
   const double out = static_cast<double>(p.out * p.pixels) * back;
   const double one = product_cycles(p, row, tiles, vectors) + (in + out) * 16 / lanes +
-                     sets * (row.fours() ? fours_set_cycles : set_cycles);
+                     sets * (row.fours() ? m.fours_set_cycles : m.set_cycles);
   return one * static_cast<double>(p.groups * p.images);
 }
 
 // Every weight is multiplied with all pixels of a tile; before and after that A and C are transposed, unless they are
 // pixel-blocked. (As measured: within a tenth of it for layers of MobileNet, 1x1 and 3x3, at 0 to 95% zeros.)
 double cycles_of(const Problem& p, const SpmmRow& row) {
+  const MachineRow& m = machine();
   if (p.pixels == 1 && !p.blocked()) return column_cycles(p, row);
   if (const SparseBand band = sparse_band(p, row); band.fits()) return band_cycles(p, row, band);
   const Level level = level_of(row);
@@ -118,7 +114,7 @@ double cycles_of(const Problem& p, const SpmmRow& row) {
                sets = tiles * divide_up(p.out, row.channels()) * chunks;
   const double one = product_cycles(p, row, static_cast<double>(tiles), width) + transposed(depth, input_cycles(p)) +
                      transposed(p.out, output_cycles(p)) +
-                     static_cast<double>(sets) * (row.fours() ? fours_set_cycles : set_cycles);
+                     static_cast<double>(sets) * (row.fours() ? m.fours_set_cycles : m.set_cycles);
   return one * static_cast<double>(p.groups * p.images);
 }
 

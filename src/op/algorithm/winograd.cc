@@ -46,14 +46,10 @@ uint32_t level_of_products(const WinogradRow& row) {
 
 // ---- cost
 
-constexpr double transform_cycles = 6;       // of one vector at one point, there or back,
-constexpr double far_transform_cycles = 14;  // and where the image does not fit into the L2 cache
-constexpr double interrupted_bytes = 7;  // per cycle, where memory is asked for one panel and, a product later, for the
-                                         // next
-
 // The products at one of winograd's points, of so many tiles. The weights, which are many, go by once per block of
 // tiles; the first time they come from where the other layers of a model have left them.
 double point_cycles(const Problem& p, const GemmRow& gemm, size_t tiles, double first_bytes, double again_bytes) {
+  const MachineRow& m = machine();
   const size_t calls = divide_up(tiles, gemm.mr), rows = divide_up(tiles, calls), panels = divide_up(p.out, gemm.nr);
   const size_t blocks = divide_up(calls, max_calls);
   const double step = step_cycles(gemm, rows, gemm.nr);
@@ -61,19 +57,22 @@ double point_cycles(const Problem& p, const GemmRow& gemm, size_t tiles, double 
                        static_cast<double>(blocks - 1) * std::max(step, arrival(gemm, again_bytes)) +
                        static_cast<double>(calls - blocks) * step;
   const double call = static_cast<double>(rows * gemm.nr) / level_of(gemm).lanes +
-                      call_cycles * static_cast<double>(divide_up(rows, ProductTile(gemm).mr));
+                      m.call_cycles * static_cast<double>(divide_up(rows, ProductTile(gemm).mr));
   return static_cast<double>(panels) * (static_cast<double>(p.in) * steps + static_cast<double>(calls) * call);
 }
 
 // Transforms and products.
 double cycles_of(const Problem& p, const WinogradRow& row, const GemmRow& gemm) {
+  const MachineRow& m = machine();
   const double lanes = level_of(row).lanes;
   const double vectors = std::ceil(static_cast<double>(p.in) / lanes) + std::ceil(static_cast<double>(p.out) / lanes);
   const bool far = p.height * p.width * p.images * (p.in + p.out) * sizeof(float) > cpu().l2_bytes;
-  const double per_vector = vectors * (far ? far_transform_cycles : transform_cycles);
+  const double transform =
+      (far ? m.far_transform_cycles : m.transform_cycles) * (row.outputs == 6 ? m.six_transform : 1);
+  const double per_vector = vectors * transform;
   const double bytes = static_cast<double>(row.points() * round_up(p.out, gemm.nr) * (p.in + 1) * sizeof(float));
-  const double first_bytes = far_weights(p, bytes) ? interrupted_bytes : l3_bytes;
-  const double again_bytes = bytes < cached_bytes ? l3_bytes : interrupted_bytes;
+  const double first_bytes = far_weights(p, bytes) ? m.interrupted_bytes : m.l3_bytes;
+  const double again_bytes = bytes < m.cached_bytes ? m.l3_bytes : m.interrupted_bytes;
 
   // Points that the last, smaller tiles along a direction have too, and those that they lack.
   const WinogradCut h(row.outputs, p.height), w(row.outputs, p.width);
@@ -81,7 +80,7 @@ double cycles_of(const Problem& p, const WinogradRow& row, const GemmRow& gemm) 
     const size_t common = cut.rest == 0 ? row.inputs() : std::min(cut.rest + 2, row.inputs());
     return last ? common : row.inputs() - common;
   };
-  double cycles = static_cast<double>(h.tiles() * w.tiles() * p.images) * 2 * call_cycles;
+  double cycles = static_cast<double>(h.tiles() * w.tiles() * p.images) * 2 * m.call_cycles;
   for (const bool low : {false, true}) {
     for (const bool narrow : {false, true}) {
       const size_t tiles = (low ? h.tiles() : h.whole) * (narrow ? w.tiles() : w.whole) * p.images;

@@ -7,6 +7,7 @@
 #include "base/tensor.h"
 #include "kernel/pool.h"
 #include "kernel/select.h"
+#include "op/core/machine.h"
 #include "op/core/window.h"
 #include "op/pixels/plane.h"
 
@@ -15,9 +16,6 @@ namespace {
 
 constexpr char pool2d[] = "pool2d";
 constexpr size_t channel_step = 16;  // a cache line
-
-// Cycles of a vector and a tap, and of a pixel-blocked image's elements, to copy them, and channels, to begin them.
-constexpr double row_tap_cycles = 1.5, plane_tap_cycles = 3, copy_cycles = 0.15, channel_cycles = 40;
 
 // Pixels of one direction that count for the average of output o.
 size_t counted(const Axis& axis, size_t o, bool count_padding) {
@@ -152,6 +150,7 @@ class Pool2d final : public Operator {
 
   qn_status cost(const Request& request, double* cycles) const override {
     if (!has_sparse) return Operator::cost(request, cycles);
+    const MachineRow& m = machine();
     Window window;
     QN_TRY(check_request(request, &window));
     const bool blocked = is_blocked(request.ins[0]);
@@ -159,8 +158,8 @@ class Pool2d final : public Operator {
     const size_t lanes = blocked ? plane_lanes() : row_lanes;
     const auto taps = static_cast<double>(window.taps()), in = static_cast<double>(window.h.in * window.w.in);
     const auto vectors = static_cast<double>(divide_up(window.pixels(), blocked ? lanes : 1));
-    const double planes = vectors * taps * plane_tap_cycles + in * copy_cycles + channel_cycles;
-    const double rows = vectors * taps * row_tap_cycles / static_cast<double>(lanes);
+    const double planes = vectors * taps * m.pool_plane_tap_cycles + in * m.pool_copy_cycles + m.pool_channel_cycles;
+    const double rows = vectors * taps * m.pool_tap_cycles / static_cast<double>(lanes);
     *cycles = (blocked ? planes : rows) * static_cast<double>(request.out.shape[0] * request.out.shape[3]);
     return QN_OK;
   }

@@ -80,9 +80,9 @@ std::vector<std::string> assumptions(const Machine& machine, const std::vector<C
                   core.model_name),
       fmt::format("assumed: {} bytes a cycle from the caches behind L1 ({} KiB the last), {} GB/s from memory to one "
                   "core, {} to all",
-                  core.cache_bytes, core.last_bytes / 1024, core.memory_gbs, core.all_gbs),
-      core.in_order ? "in order: times of arithmetic, caches and memory add up"
-                    : "out of order: of arithmetic, caches and memory the slowest counts",
+                  core.machine().l2_bytes, core.last_bytes / 1024, core.memory_gbs, core.all_gbs),
+      core.machine().in_order ? "in order: times of arithmetic, caches and memory add up"
+                              : "out of order: of arithmetic, caches and memory the slowest counts",
       fmt::format("assumed: {} core cycles for an operation on four floats and its load, in transforms, pooling and "
                   "elementwise operators; concatenations, slices and views are free",
                   vector_cycles(core)),
@@ -100,7 +100,7 @@ std::vector<std::string> assumptions(const Machine& machine, const std::vector<C
 }
 
 double percent_of_peak(double macs, double ms, const Machine& machine) {
-  const double peak = machine.core->peak * machine.ghz * 1e6 * static_cast<double>(machine.threads);
+  const double peak = machine.core->machine().peak * machine.ghz * 1e6 * static_cast<double>(machine.threads);
   return ms == 0 ? 0 : 100 * macs / ms / peak;
 }
 

@@ -36,9 +36,12 @@ constexpr Arm64Kernel kernels[] = {
 #include "kernel/spmm.inc"
 };
 
+// Columns of predicted_loops.inc, in its order.
+constexpr Core columns[] = {core_a53, core_a55, core_a57, core_kryo, core_n1, core_n2, core_v1, core_v2};
+
 struct PredictedLoop {
   double macs;
-  std::array<double, static_cast<size_t>(CoreModel::count)> cycles;
+  std::array<double, std::size(columns)> cycles;
   const char* kernel;
 };
 constexpr PredictedLoop loops[] = {
@@ -59,17 +62,18 @@ bool made_for(const Arm64Kernel& kernel, const PhoneCore& core) {
                         [&](const Arm64Kernel& other) { return other.family == kernel.family && !other.reference(); });
   }
   const char* made = std::strchr(kernel.target, '_');
-  if (made != nullptr && std::strcmp(made, "_inorder") == 0) return core.in_order;
+  if (made != nullptr && std::strcmp(made, "_inorder") == 0) return core.machine().in_order;
   return made == nullptr || std::string(core.model_name).ends_with(made + 1);
 }
 
 Speed speed_of(const Arm64Kernel& kernel, const PhoneCore& core) {
   if (kernel.reference()) return {reference_macs_per_cycle, Evidence::reference};
+  const auto column = std::find(std::begin(columns), std::end(columns), core.kind) - std::begin(columns);
   for (const PredictedLoop& loop : loops) {
     if (std::strcmp(loop.kernel, kernel.name) == 0)
-      return {loop.macs / loop.cycles[static_cast<size_t>(core.model)], Evidence::predicted};
+      return {loop.macs / loop.cycles[static_cast<size_t>(column)], Evidence::predicted};
   }
-  return {unpredicted_part_of_peak * core.peak, Evidence::assumed};
+  return {unpredicted_part_of_peak * core.machine().peak, Evidence::assumed};
 }
 
 }  // namespace quern::predict

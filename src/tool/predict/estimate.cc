@@ -12,19 +12,16 @@
 namespace quern::predict {
 namespace {
 
-// ---- Assumptions. Where op/algorithm/ has a constant of the same kind, it has the same value.
+// ---- Assumptions, beyond what op/core/machine.inc says of the core.
 
-constexpr double tap_cycles = 0.4;       // igemm: cycles to find one row of A through a table
-constexpr double gather_cycles = 16;     // direct: cycles to begin a copy
-constexpr double transform_vectors = 7;  // winograd: operations that transform a vector at one point, there or back
-constexpr double transpose_vectors = 3;  // sparse: operations that transpose a vector of a tile
-constexpr double index_bytes = 2;        // sparse: bytes that say where a block is
-constexpr double word = 16;              // planes: pixels that share a mask
-constexpr double edge_times = 1.5;       // planes: factor for the cycles of a mask in which some pixels do not count
-constexpr double join_ms = 0.005;        // time to start threads and to wait for the last
+constexpr double index_bytes = 2;   // sparse: bytes that say where a block is
+constexpr double word = 16;         // planes: pixels that share a mask
+constexpr double edge_times = 1.5;  // planes: factor for the cycles of a mask in which some pixels do not count
+constexpr double join_ms = 0.005;   // time to start threads and to wait for the last
 constexpr double lanes = 4;
 
 double number(size_t n) { return static_cast<double>(n); }
+const MachineRow& costs(const Machine& machine) { return machine.core->machine(); }
 
 // ---- Where bytes come from
 
@@ -54,7 +51,7 @@ void add_tiles(const Tiles& t, const Arm64Kernel& kernel, const Machine& machine
   const double calls = t.count * std::ceil(t.rows / mr) * std::ceil(t.channels / nr);
   const double store = mr * nr / lanes * vector_cycles(*machine.core);
   const double multiply = t.depth * mr * nr / speed_of(kernel, *machine.core).macs_per_cycle;
-  cost->cycles += calls * (multiply + store + call_cycles + t.per_call);
+  cost->cycles += calls * (multiply + store + costs(machine).call_cycles + t.per_call);
   const double both = (t.rows + t.channels) * t.depth * sizeof(float);
   const double passing = mr > 1 ? std::min(mr, nr) : nr;
   if (both > number(machine.core->l1_bytes) / 2) cost->cache_bytes += calls * passing * t.depth * sizeof(float);
@@ -81,7 +78,8 @@ bool gemm(const Layer& layer, const Arm64Kernel& kernel, const Machine& machine,
 
 bool igemm(const Layer& layer, const Arm64Kernel& kernel, const Machine& machine, Cost* cost) {
   Tiles tiles = tiles_of(layer);
-  tiles.per_call = number((layer.in <= few_channels ? layer.kernel.h : layer.taps()) * kernel.pixels) * tap_cycles;
+  tiles.per_call =
+      number((layer.in <= few_channels ? layer.kernel.h : layer.taps()) * kernel.pixels) * costs(machine).tap_cycles;
   add_tiles(tiles, kernel, machine, cost);
   add_weights(dense_bytes(layer), machine, cost);
   return true;
@@ -90,9 +88,9 @@ bool igemm(const Layer& layer, const Arm64Kernel& kernel, const Machine& machine
 // Copies the window of each pixel in turn, and multiplies by gemm.
 bool direct(const Layer& layer, const Arm64Kernel& kernel, const Machine& machine, Cost* cost) {
   if (layer.pointwise) return false;
+  const MachineRow& m = costs(machine);
   add_tiles(tiles_of(layer), kernel, machine, cost);
-  const double copy =
-      number(layer.kernel.h) * gather_cycles + number(layer.depth()) / lanes * vector_cycles(*machine.core);
+  const double copy = number(layer.kernel.h) * m.gather_cycles + number(layer.depth()) / m.gather_floats;
   cost->cycles += copy * number(layer.pixels() * layer.images * layer.groups);
   add_weights(dense_bytes(layer), machine, cost);
   return true;
@@ -122,7 +120,7 @@ bool winograd(const Layer& layer, const Arm64Kernel& kernel, const Machine& mach
     if (const double ms = time_of(one, machine).ms; ms < least) least = ms, products = one;
   }
   *cost = products;
-  cost->cycles += tiles * points * vectors * transform_vectors * vector_cycles(*machine.core);
+  cost->cycles += tiles * points * vectors * costs(machine).transform_cycles;
   add_weights(bytes, machine, cost);
   return true;
 }
@@ -135,8 +133,8 @@ bool depthwise(const Layer& layer, const Arm64Kernel& kernel, const Machine& mac
   const double channels = number(round_up(layer.groups, kernel.channels));
   const double rows = number(round_up(layer.height, kernel.pixels) * layer.images);
   const double pixels = rows * number(layer.width);
-  cost->cycles =
-      pixels * number(layer.taps()) * channels / speed_of(kernel, *machine.core).macs_per_cycle + pixels * call_cycles;
+  cost->cycles = pixels * number(layer.taps()) * channels / speed_of(kernel, *machine.core).macs_per_cycle +
+                 pixels * costs(machine).call_cycles;
   cost->parts = rows / number(kernel.pixels);
   add_weights(dense_bytes(layer), machine, cost);
   return true;
@@ -153,7 +151,8 @@ bool depthwise_planes(const Layer& layer, const Arm64Kernel& kernel, const Machi
   const double products =
       number(round_up(layer.pixels(), kernel.pixels) * layer.taps()) * (1 + edges * (edge_times - 1));
   const double copies = layer.input_bytes / sizeof(float) / lanes * vector_cycles(*machine.core) * (moved ? 4 : 2);
-  cost->cycles = planes * (products / speed_of(kernel, *machine.core).macs_per_cycle + call_cycles) + copies;
+  cost->cycles =
+      planes * (products / speed_of(kernel, *machine.core).macs_per_cycle + costs(machine).call_cycles) + copies;
   cost->parts = planes;
   add_weights(dense_bytes(layer), machine, cost);
   return true;
@@ -164,14 +163,16 @@ bool depthwise_planes(const Layer& layer, const Arm64Kernel& kernel, const Machi
 bool sparse(const Layer& layer, const Arm64Kernel& kernel, const Machine& machine, Cost* cost) {
   if (!layer.zeros || kernel.block == 0) return false;
   const WeightsDensity& zeros = *layer.zeros;
+  const MachineRow& m = costs(machine);
   if (!mostly_full(zeros, kernel.block)) return false;
   const double vectors = std::ceil(number(layer.pixels()) / lanes) * number(layer.images);
   const double sets = std::ceil(number(layer.out) / number(kernel.channels)) * number(layer.groups) * vectors / 4;
   cost->cycles = zeros.stored(kernel.block) * vectors * lanes / speed_of(kernel, *machine.core).macs_per_cycle +
-                 sets * call_cycles;
+                 sets * m.call_cycles;
   const double in = layer.in_blocked && layer.pointwise ? 0 : number(layer.groups * layer.depth());
   const double out = layer.out_blocked ? 0 : number(layer.groups * layer.out);
-  cost->cycles += (in + out) * vectors * transpose_vectors * vector_cycles(*machine.core);
+  // Those cycles are of an element, with vectors of 16.
+  cost->cycles += (in * m.transpose_cycles + out * m.transpose_back_cycles) * vectors * 16;
   cost->parts = vectors;
   add_weights(zeros.stored(kernel.block) * (sizeof(float) + index_bytes / number(kernel.block)), machine, cost);
   return true;
@@ -218,13 +219,14 @@ Estimate estimate_products(const Layer& layer, const Machine& machine) {
 
 Estimate time_of(const Cost& cost, const Machine& machine) {
   const PhoneCore& core = *machine.core;
+  const MachineRow& m = core.machine();
   const double threads = std::min(number(machine.threads), cost.parts);
   const double gbs = std::min(threads * core.memory_gbs, core.all_gbs);
   Estimate e;
   e.compute_ms = cost.cycles / threads / machine.ghz / 1e6;
-  e.cache_ms = cost.cache_bytes / core.cache_bytes / threads / machine.ghz / 1e6;
+  e.cache_ms = cost.cache_bytes / m.l2_bytes / threads / machine.ghz / 1e6;
   e.memory_ms = cost.memory_bytes / gbs / 1e6;
-  e.ms = core.in_order ? e.compute_ms + e.cache_ms + e.memory_ms : std::max({e.compute_ms, e.cache_ms, e.memory_ms});
+  e.ms = m.in_order ? e.compute_ms + e.cache_ms + e.memory_ms : std::max({e.compute_ms, e.cache_ms, e.memory_ms});
   if (threads > 1) e.ms += join_ms;
   return e;
 }
