@@ -37,7 +37,7 @@ LIBRARIES = [
     (r"pthreadpool\.h", {"base", "tool"}),
     (r"fp16\.h", {"base", "kernel", "graph"} | PROGRAMS),
     (r"flatbuffers/.*", {"graph"}),
-    (r"immintrin\.h|arm_neon\.h", {"base", "kernel"}),
+    (r"immintrin\.h|arm_neon\.h|cpuid\.h", {"base", "kernel"}),
     (r"sanitizer/.*", {"base"}),
     (r"google/protobuf/.*", {"convert"}),
     (r"(CLI|fmt|nlohmann)/.*", PROGRAMS),

@@ -28,15 +28,16 @@ struct Level {
   uint32_t ceiling;
 };
 constexpr uint32_t up_to_avx2 = isa_ref | isa_sse41 | isa_avx2;
-constexpr uint32_t up_to_neon = isa_ref | isa_neon;
-// From the lowest to the highest of an architecture.
+constexpr uint32_t all_of_x86 = up_to_avx2 | isa_avxvnni | isa_avx512vnni;
+constexpr uint32_t up_to_neon = all_of_x86 | isa_neon;
+// From the lowest to the highest of an architecture. ARM's stand above those of x86, which their ceilings leave alone.
 constexpr Level levels[] = {
     {"ref", true, isa_ref, isa_ref},
     {"sse41", true, isa_sse41, isa_ref | isa_sse41},
     {"avx2", true, isa_avx2, up_to_avx2},
     {"avxvnni", false, isa_avxvnni, up_to_avx2 | isa_avxvnni},
     {"avx512", true, isa_avx512, up_to_avx2 | isa_avx512},
-    {"avx512vnni", false, isa_avx512vnni, up_to_avx2 | isa_avxvnni | isa_avx512vnni},
+    {"avx512vnni", false, isa_avx512vnni, all_of_x86},
     {"neon", true, isa_neon, up_to_neon},
     {"neonfma", true, isa_neonfma, up_to_neon | isa_neonfma},
     {"fp16", false, isa_fp16, up_to_neon | isa_fp16},

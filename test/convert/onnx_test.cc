@@ -666,7 +666,7 @@ TEST_F(Onnx, ErrorsNameTheNode) {
       {"Slice", "starts=[1] ends=[1]", {}, "the slice is empty"},
       {"Squeeze", "axes=[1]", {}, "dimension 1 is not 1"},
       {"Unsqueeze", "axes=[0,0]", {}, "an axis is given twice"},
-      {"Unsqueeze", "axes=[0,1,2]", {}, "y"},
+      {"Unsqueeze", "axes=[0,1,2,3,4]", {}, "y"},
       {"Pad", "pads=[1]", {}, "pads do not fit"},
       {"BatchNormalization", "", {w, w, w, w}, "do not fit the 3 channels"},
       {"DepthToSpace", "blocksize=2", {}, "blocksize does not fit"},

@@ -7,6 +7,7 @@
 #include "base/cpu.h"
 #include "graph/plan/placement.h"
 #include "naive.h"
+#include "op/core/machine.h"
 #include "small_graphs.h"
 
 namespace quern::test {
@@ -190,7 +191,18 @@ class RandomBlock {
   std::mt19937 random_;
 };
 
+// Costs are those of one machine, so that as many layouts are blocked on all.
+class OneMachine {
+ public:
+  OneMachine() { replace_machine(&row_); }
+  ~OneMachine() { replace_machine(nullptr); }
+
+ private:
+  MachineRow row_;
+};
+
 TEST(Threads, NumberOfThemChangesNoBitInEitherLayout) {
+  const OneMachine machine;
   size_t chained = 0, blocked = 0;
   for (unsigned seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);
@@ -213,7 +225,7 @@ TEST(Threads, NumberOfThemChangesNoBitInEitherLayout) {
   EXPECT_GE(chained, 120u);
   // Without vectors for sparse weights no layout gains by them.
   if (std::string(qn_cpu_level()) != "sse41") {
-    EXPECT_GE(blocked, 10u);
+    EXPECT_GE(blocked, 30u);
   }
 }
 

@@ -298,11 +298,11 @@ std::string content_of(const std::string& path) {
 
 // The text and the names of files are the allocator's too, and a save that gets no memory leaves the folder as it was.
 TEST_F(Memory, SavingATuningFailsAtAnyAllocationAndLeavesNothing) {
-  std::string text = "quern-tuning 2\n";
+  std::string text = "quern-tuning 3\n";
   for (size_t tasks = 100; tasks < 400; ++tasks) {
     text += "conv2d inputs=1 input=" + std::to_string(SIZE_MAX) +
             "x14x14x8 channels=8 groups=1 kernel=3x3 stride=1x1 dilation=1x1 padding=1,1,1,1 stored=100,1 tasks=" +
-            std::to_string(tasks) + " strides=dense isa=" + qn_cpu_level() + " direct qn_gemm_f32_4x8_ref\n";
+            std::to_string(tasks) + " strides=dense isa=" + qn_cpu_level() + " type=f32 direct qn_gemm_f32_4x8_ref\n";
   }
   const Folder folder;
   const std::string path = folder.file("tuning"), before = "what was there before";

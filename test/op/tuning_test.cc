@@ -19,7 +19,7 @@ struct ReleaseTuning {
 };
 using TuningHandle = std::unique_ptr<qn_tuning, ReleaseTuning>;
 
-TuningHandle make_tuning(const std::string& text = "quern-tuning 2\n") {
+TuningHandle make_tuning(const std::string& text = "quern-tuning 3\n") {
   qn_tuning* tuning = nullptr;
   EXPECT_QN_OK(qn_tuning_create(&tuning));
   EXPECT_QN_OK(qn_tuning_load_memory(tuning, text.data(), text.size()));
@@ -42,26 +42,34 @@ std::string numbers(const std::string& input = "1x14x14x8") {
   return "conv2d inputs=1 input=" + input +
          " channels=8 groups=1 kernel=3x3 stride=1x1 dilation=1x1 padding=1,1,1,1 stored=100,1 tasks=1";
 }
-std::string problem() { return numbers() + " strides=dense isa=" + our_level; }
+std::string problem() { return numbers() + " strides=dense isa=" + our_level + " type=f32"; }
 
 // ---- text
 
 TEST(TuningText, WhatIsReadIsWritten) {
-  const std::string text = "quern-tuning 2\n" + numbers("10x14x14x8") + " strides=dense isa=" + our_level +
-                           " direct qn_gemm_f32_4x8_ref\n" + numbers(std::to_string(SIZE_MAX) + "x1x1x8") +
-                           " strides=strided isa=" + their_level + " igemm qn_igemm_f32_of_another_machine\n" +
-                           "fully_connected" + numbers("1x1x9x8").substr(6) + " strides=dense isa=" + our_level +
-                           " gemm qn_gemm_f32_4x8_ref\n";
+  const std::string text = "quern-tuning 3\n" + numbers("10x14x14x8") + " strides=dense isa=" + our_level +
+                           " type=f32 direct qn_gemm_f32_4x8_ref\n" + numbers(std::to_string(SIZE_MAX) + "x1x1x8") +
+                           " strides=strided isa=" + their_level +
+                           " type=qs8c igemm qn_igemm_qs8c_of_another_machine\n" + "fully_connected" +
+                           numbers("1x1x9x8").substr(6) + " strides=dense isa=" + our_level +
+                           " type=f32 gemm qn_gemm_f32_4x8_ref\n";
   const TuningHandle tuning = make_tuning(text);
   EXPECT_EQ(text_of(tuning), text);
   EXPECT_EQ(qn_tuning_count(tuning.get()), 3u);
   EXPECT_EQ(text_of(make_tuning(text.substr(0, text.size() - 1))), text) << "the last line needs no end";
-  EXPECT_EQ(text_of(make_tuning("quern-tuning 2")), "quern-tuning 2\n");
+  EXPECT_EQ(text_of(make_tuning("quern-tuning 3")), "quern-tuning 3\n");
+}
+
+// Files of version 2 know no types: their problems are of f32.
+TEST(TuningText, FilesWithoutTypesAreOfFloats) {
+  const std::string lines = numbers() + " strides=dense isa=" + our_level, choice = " igemm qn_igemm_f32_4x8_ref\n";
+  EXPECT_EQ(text_of(make_tuning("quern-tuning 2\n" + lines + choice)),
+            "quern-tuning 3\n" + lines + " type=f32" + choice);
 }
 
 TEST(TuningText, LaterTextsReplaceAndAdd) {
-  const TuningHandle tuning = make_tuning("quern-tuning 2\n" + problem() + " direct qn_gemm_f32_4x8_ref\n");
-  const std::string more = "quern-tuning 2\n" + numbers("2x14x14x8") + " strides=dense isa=ref winograd " +
+  const TuningHandle tuning = make_tuning("quern-tuning 3\n" + problem() + " direct qn_gemm_f32_4x8_ref\n");
+  const std::string more = "quern-tuning 3\n" + numbers("2x14x14x8") + " strides=dense isa=ref type=f32 winograd " +
                            "qn_winograd_f32_2x2_ref\n" + problem() + " igemm qn_igemm_f32_4x8_ref\n";
   ASSERT_QN_OK(qn_tuning_load_memory(tuning.get(), more.data(), more.size()));
   EXPECT_EQ(qn_tuning_count(tuning.get()), 2u);
@@ -105,6 +113,9 @@ TEST(TuningText, HostileLinesAreRefused) {
       {with(std::string("isa=") + our_level, "isa=mmx"), "mmx"},
       {with(std::string("isa=") + our_level, "isa="), "level"},
       {with(std::string(" isa=") + our_level, ""), "isa="},
+      {with(" type=f32", ""), "type="},
+      {with("type=f32", "type=f33"), "f33"},
+      {with("type=f32", "type="), "type"},
       {with("igemm qn", "auto qn"), "\"auto\""},
       {with("igemm qn", "fastest qn"), "fastest"},
       {with("igemm qn", "winograd qn"), "no kernel"},
@@ -119,8 +130,8 @@ TEST(TuningText, HostileLinesAreRefused) {
       {with(our_level, their_level) + "%s", "no kernel"},
       {good + std::string(2000, ' '), "longer"},
   };
-  const std::string header = "quern-tuning 2\n",
-                    first = numbers("5x5x5x8") + " strides=dense isa=ref igemm " + "qn_igemm_f32_4x8_ref\n";
+  const std::string header = "quern-tuning 3\n",
+                    first = numbers("5x5x5x8") + " strides=dense isa=ref type=f32 igemm " + "qn_igemm_f32_4x8_ref\n";
   const TuningHandle tuning = make_tuning();
   const auto refused = [&](const std::string& text, const std::string& words) {
     EXPECT_EQ(qn_tuning_load_memory(tuning.get(), text.data(), text.size()), QN_INVALID_ARGUMENT) << text;
@@ -134,7 +145,7 @@ TEST(TuningText, HostileLinesAreRefused) {
   refused(header + good + "\n" + first + good + "\n", ":4: an earlier line");
   refused("", ":1: the first line");
   refused("quern-tuning 1\n", ":1: the first line");
-  refused("quern-tuning 2 \n" + good, ":1: the first line");
+  refused("quern-tuning 3 \n" + good, ":1: the first line");
   refused("\n" + header + good, ":1: the first line");
   refused(header + header, ":2: unknown operator");
   ASSERT_QN_OK(qn_tuning_load_memory(tuning.get(), (header + good).data(), header.size() + good.size()));
@@ -193,7 +204,7 @@ qn_plan_options options_with(const TuningHandle& tuning, bool tune = false) {
 
 // The text with its only choice replaced.
 std::string replace_choice(std::string text, const std::string& choice) {
-  const size_t isa = text.find(" isa="), at = text.find(' ', isa + 1);
+  const size_t type = text.find(" type="), at = text.find(' ', type + 1);
   return text.replace(at, std::string::npos, " " + choice + "\n");
 }
 
@@ -280,7 +291,7 @@ TEST(Tuning, EveryCandidateHasAText) {
   for (const Problem* p : {&conv, &depthwise, &product}) {
     for (const Choice& c : candidates(*p, QN_ALGORITHM_AUTO, nullptr)) {
       const std::string text =
-          "quern-tuning 2\n" + problem() + " " + qn_algorithm_string(c.algorithm) + " " + c.row->name;
+          "quern-tuning 3\n" + problem() + " " + qn_algorithm_string(c.algorithm) + " " + c.row->name;
       EXPECT_QN_OK(qn_tuning_load_memory(tuning.get(), text.data(), text.size()));
       algorithms.insert(c.algorithm);
     }

@@ -173,7 +173,7 @@ TEST_F(Command, ErrorsExitWith1AndLeaveNothing) {
   spill(dir / "bad.csv", "file,label\nmissing.png,1\n");
   spill(dir / "far.csv", "file,label\na.png,10\n");
   spill(dir / "empty.txt", "");
-  spill(dir / "bad.tuning", "quern-tuning 2\nconv2d inputs=1\n");
+  spill(dir / "bad.tuning", "quern-tuning 3\nconv2d inputs=1\n");
   write_array("wrong.npy", {2, 2}, {1, 2, 3, 4});
   const std::set<std::string> before = files();
   const std::vector<std::vector<std::string>> wrong = {
@@ -226,7 +226,7 @@ TEST_F(Command, ErrorsExitWith1AndLeaveNothing) {
 std::vector<std::string> choices_in(const fs::path& path) {
   std::ifstream file(path);
   std::string line;
-  EXPECT_TRUE(std::getline(file, line) && line == "quern-tuning 2") << line;
+  EXPECT_TRUE(std::getline(file, line) && line == "quern-tuning 3") << line;
   std::vector<std::string> lines;
   while (std::getline(file, line)) lines.push_back(line);
   return lines;
@@ -249,8 +249,8 @@ TEST_F(Command, TuningIsStoredAndUsed) {
 
   // Whatever stands in the file is used, and the file stays.
   for (const std::string choice : {"igemm qn_igemm_f32_4x8_ref", "direct qn_gemm_f32_4x8_ref"}) {
-    const std::string problem = first[0].substr(0, first[0].find(' ', first[0].find(" isa=") + 1));
-    const std::string text = "quern-tuning 2\n" + problem + " " + choice + "\n";
+    const std::string problem = first[0].substr(0, first[0].find(' ', first[0].find(" type=") + 1));
+    const std::string text = "quern-tuning 3\n" + problem + " " + choice + "\n";
     spill(dir / "u.tuning", text);
     const Result r = quern({"profile", "tiny.qn", "--runs", "1", "--tuned", "u.tuning"});
     EXPECT_EQ(r.status, 0) << r.err;
@@ -281,7 +281,7 @@ TEST_F(Command, AlgorithmsCanBeForced) {
 }
 
 TEST_F(Command, MessagesAboutTuningNameFileAndLine) {
-  spill(dir / "bad.tuning", "quern-tuning 2\nconv2d inputs=99999999999999999999\n");
+  spill(dir / "bad.tuning", "quern-tuning 3\nconv2d inputs=99999999999999999999\n");
   EXPECT_NE(fails({"run", "tiny.qn", "--input", "a.png", "--tuned", "bad.tuning"}).find("bad.tuning:2: "),
             std::string::npos);
 }

@@ -197,7 +197,7 @@ TEST(Estimate, WhatStandsBetweenSparseConvolutionsMayBePixelBlocked) {
 TEST(Estimate, LayoutsAreThoseOfTheKinds) {
   const auto with = [](OpKind kind) {
     zoo::Builder b("row", 5);
-    const zoo::Value x = b.conv("a", b.conv("first", b.input(32), {64, 3, 2}), {64, 1, 1, Activation::hard_swish});
+    const zoo::Value x = b.conv("a", b.conv("first", b.input(32), {64, 3, 2}), {64, 1, 1, zoo::Activation::hard_swish});
     b.output("out", b.conv("b", x, {64, 1, 1}).tensor);
     Graph graph = b.finish();
     for (Node& node : graph.nodes) {

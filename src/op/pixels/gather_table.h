@@ -15,7 +15,8 @@ class GatherTables {
   static constexpr size_t nowhere = SIZE_MAX;
 
   explicit GatherTables(size_t lanes)
-      : row_(*select(gather_rows(), KernelType::f32, nullptr, [&](const GatherRow& row) { return row.lanes == lanes; })) {}
+      : row_(*select(gather_rows(), KernelType::f32, nullptr,
+                     [&](const GatherRow& row) { return row.lanes == lanes; })) {}
 
   void begin() {
     tables_.push_back({pieces_.size(), 0});
