@@ -47,12 +47,12 @@ class Candidates {
 // An algorithm is a type with these functions, so that a build which lacks one refers to none of them.
 // candidates() adds what applies to the problem, knows() tells whether a table has a row of that name, whatever CPU it
 // needs, and plan() makes a plan of a choice.
-#define QN_ALGORITHM(ID, name)                                               \
-  struct name##_algorithm {                                                  \
-    static constexpr qn_algorithm id = QN_ALGORITHM_##ID;                    \
-    [[gnu::cold]] static void candidates(const Problem& p, Candidates* all); \
-    [[gnu::cold]] static bool knows(std::string_view kernel);                \
-    static PlanPointer plan(const ConvRequest& conv, const Choice& choice);  \
+#define QN_ALGORITHM(ID, name)                                                            \
+  struct name##_algorithm {                                                               \
+    static constexpr qn_algorithm id = QN_ALGORITHM_##ID;                                 \
+    [[gnu::cold]] static void candidates(const Problem& p, Candidates* all);              \
+    [[gnu::cold]] static bool knows(std::string_view kernel);                             \
+    [[gnu::cold]] static PlanPointer plan(const ConvRequest& conv, const Choice& choice); \
   };
 #include "op/algorithm/algorithms.inc"
 

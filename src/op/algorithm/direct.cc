@@ -123,9 +123,9 @@ class DirectPlan final : public qn_plan {
     size_t i = 0;
     for (; i + vector <= bytes; i += vector) std::memcpy(to + i, from + i, vector);
     for (; i + sizeof(float) <= bytes; i += sizeof(float)) std::memcpy(to + i, from + i, sizeof(float));
-    for (; i < bytes; ++i) to[i] = from[i];
+    if (i < bytes) std::memcpy(to + i, from + i, bytes - i);
   }
-  void fill(char* to, size_t bytes) const { copy(to, static_cast<const char*>(zero_.data()), bytes); }
+  [[gnu::noinline]] void fill(char* to, size_t bytes) const { copy(to, static_cast<const char*>(zero_.data()), bytes); }
 
   const GemmRow& row_;
   Packed packed_;
