@@ -18,7 +18,8 @@ constexpr float operand = 1e-6f;
 
 struct Loop {
   uint32_t isa;
-  size_t flops;  // of one turn
+  PeakOf of;
+  size_t operations;  // of one turn
   void (*run)(size_t turns);
 };
 
@@ -31,21 +32,26 @@ struct Loop {
   "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", \
       "xmm14", "xmm15"
 
-#define QN_FMA_LOOP(bits, reg)                                                                             \
-  void fma_##bits(size_t turns) {                                                                          \
-    asm volatile(QN_FOR_14(QN_ZERO) "vbroadcastss %[x], %%" #reg "14\n\t"                                \
-                 "vbroadcastss %[x], %%" #reg "15\n"                                                     \
-                 "1:\n\t" QN_FOR_14(QN_FMA_##bits) "dec %[n]\n\t"                                        \
-                 "jnz 1b\n\t"                                                                            \
-                 "vzeroupper"                                                                            \
-                 : [n] "+r"(turns)                                                                       \
-                 : [x] "m"(operand)                                                                      \
+// A loop of one instruction that takes two vectors and adds to a third one.
+#define QN_LOOP(name, reg, instruction)                                       \
+  void name(size_t turns) {                                                   \
+    asm volatile(QN_FOR_14(QN_ZERO) "vbroadcastss %[x], %%" #reg "14\n\t"   \
+                 "vbroadcastss %[x], %%" #reg "15\n"                        \
+                 "1:\n\t" QN_FOR_14(instruction) "dec %[n]\n\t"            \
+                 "jnz 1b\n\t"                                               \
+                 "vzeroupper"                                               \
+                 : [n] "+r"(turns)                                          \
+                 : [x] "m"(operand)                                         \
                  : "cc", QN_XMM_CLOBBERS); \
   }
 #define QN_FMA_512(i) "vfmadd231ps %%zmm14, %%zmm15, %%zmm" #i "\n\t"
 #define QN_FMA_256(i) "vfmadd231ps %%ymm14, %%ymm15, %%ymm" #i "\n\t"
-QN_FMA_LOOP(512, zmm)
-QN_FMA_LOOP(256, ymm)
+#define QN_DOT_512(i) "vpdpbusd %%zmm14, %%zmm15, %%zmm" #i "\n\t"
+#define QN_DOT_256(i) "%{vex%} vpdpbusd %%ymm14, %%ymm15, %%ymm" #i "\n\t"
+QN_LOOP(fma_512, zmm, QN_FMA_512)
+QN_LOOP(fma_256, ymm, QN_FMA_256)
+QN_LOOP(dot_512, zmm, QN_DOT_512)
+QN_LOOP(dot_256, ymm, QN_DOT_256)
 
 // Eight products 1 * 1 and eight sums 0 + 0: every accumulator is its own operand, which leaves registers for more.
 void multiply_add_128(size_t turns) {
@@ -69,10 +75,9 @@ void multiply_add_128(size_t turns) {
 }
 
 constexpr Loop loops[] = {
-    {isa_avx512, 14 * 16 * 2, fma_512},
-    {isa_avx2, 14 * 8 * 2, fma_256},
-    {isa_sse41, 2 * 16 * 4, multiply_add_128},
-    {isa_ref, 2 * 16 * 4, multiply_add_128},
+    {isa_avx512, PeakOf::floats, 14 * 16 * 2, fma_512},        {isa_avx2, PeakOf::floats, 14 * 8 * 2, fma_256},
+    {isa_sse41, PeakOf::floats, 2 * 16 * 4, multiply_add_128}, {isa_ref, PeakOf::floats, 2 * 16 * 4, multiply_add_128},
+    {isa_avx512vnni, PeakOf::bytes, 14 * 64 * 2, dot_512},     {isa_avxvnni, PeakOf::bytes, 14 * 32 * 2, dot_256},
 };
 
 #elif defined(__aarch64__)
@@ -94,7 +99,8 @@ void fma_neon(size_t turns) {
                : QN_FOR_24(QN_CLOBBER) "v30", "v31", "cc");
 }
 
-constexpr Loop loops[] = {{isa_neon, 24 * 4 * 2, fma_neon}, {isa_ref, 24 * 4 * 2, fma_neon}};
+constexpr Loop loops[] = {{isa_neon, PeakOf::floats, 24 * 4 * 2, fma_neon},
+                          {isa_ref, PeakOf::floats, 24 * 4 * 2, fma_neon}};
 
 #elif defined(__arm__)
 
@@ -123,9 +129,9 @@ constexpr Loop loops[] = {{isa_neon, 24 * 4 * 2, fma_neon}, {isa_ref, 24 * 4 * 2
 }
 void multiply_add_vfp(size_t turns) { QN_LOOP(QN_START_VFP, QN_MLA_VFP, QN_LOW_CLOBBERS); }
 
-constexpr Loop loops[] = {{isa_neonfma, 14 * 4 * 2, fma_neonfma},
-                          {isa_neon, 14 * 4 * 2, multiply_add_neon},
-                          {isa_ref, 14 * 2, multiply_add_vfp}};
+constexpr Loop loops[] = {{isa_neonfma, PeakOf::floats, 14 * 4 * 2, fma_neonfma},
+                          {isa_neon, PeakOf::floats, 14 * 4 * 2, multiply_add_neon},
+                          {isa_ref, PeakOf::floats, 14 * 2, multiply_add_vfp}};
 
 #endif
 
@@ -138,9 +144,9 @@ double seconds_of(const Loop& loop, size_t turns) {
 
 }  // namespace
 
-double measure_peak_flops(uint32_t isa) {
+double measure_peak(uint32_t isa, PeakOf of) {
   for (const Loop& loop : loops) {
-    if (loop.isa != isa) continue;
+    if (loop.isa != isa || loop.of != of) continue;
     // The best of many short runs: interruptions only ever make a run longer. The first ones also wake the core up.
     constexpr size_t turns = 20000;
     double best = seconds_of(loop, turns), total = best;
@@ -149,7 +155,7 @@ double measure_peak_flops(uint32_t isa) {
       best = std::min(best, seconds);
       total += seconds;
     }
-    return static_cast<double>(loop.flops * turns) / best;
+    return static_cast<double>(loop.operations * turns) / best;
   }
   return 0;
 }

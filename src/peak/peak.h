@@ -8,10 +8,14 @@
 
 namespace quern {
 
-// The peak of one level of base/cpu.h, which this CPU must have; takes about 30 ms. A fused multiply-add counts as two
-// operations, and so does one that rounds twice (neon and ref on 32-bit ARM); other levels without it (ref, sse41) run
-// multiplications beside additions.
-double measure_peak_flops(uint32_t isa);
+// What is multiplied.
+enum class PeakOf { floats, bytes };
+
+// The peak, in operations per second, of one level of base/cpu.h, which this CPU must have; 0 where the level has no
+// instructions of its own for such numbers. Takes about 30 ms. A multiply-add counts as two operations, one that rounds
+// twice, too (neon and ref on 32-bit ARM); levels of floats without it (ref, sse41) run multiplications beside additions.
+double measure_peak(uint32_t isa, PeakOf of);
+inline double measure_peak_flops(uint32_t isa) { return measure_peak(isa, PeakOf::floats); }
 
 // The highest level that kernels are chosen from, after QUERN_ISA.
 uint32_t best_isa();
