@@ -27,6 +27,10 @@ constexpr bool small = false;
 // Backends beside the CPU, and memories beside the host's: nobody can add one to a small build.
 constexpr bool has_backends = !small;
 
+// Tensors of integers, and quantized ones. In a small build nothing computes with them, so that it refuses models with
+// any.
+constexpr bool has_integers = !small;
+
 #ifdef QN_TRIMMED
 constexpr bool trimmed = true;
 

@@ -163,6 +163,7 @@ bool is_quantized(const qn_tensor& tensor) {
 }
 
 bool same_quantization(const qn_tensor& a, const qn_tensor& b) {
+  if (!has_integers) return true;
   const qn_quantization &x = a.quantization, &y = b.quantization;
   if (x.scale != y.scale || x.zero_point != y.zero_point || x.count != y.count || x.axis != y.axis) return false;
   const auto zero = [](const qn_quantization& q, size_t i) { return q.zero_points == nullptr ? 0 : q.zero_points[i]; };
@@ -174,6 +175,7 @@ bool same_quantization(const qn_tensor& a, const qn_tensor& b) {
 
 qn_status check_quantization(const qn_tensor& tensor, const char* who) {
   const qn_quantization& q = tensor.quantization;
+  if (!has_integers) return is_quantized(tensor) ? fail(QN_UNSUPPORTED, "%s: it is quantized", who) : QN_OK;
   if (!is_quantized(tensor)) {
     if (q.zero_point == 0 && q.zero_points == nullptr && q.count == 0 && q.axis == 0) return QN_OK;
     return fail(QN_INVALID_ARGUMENT, "%s: it has a zero point, an axis or a number of channels, but no scale", who);

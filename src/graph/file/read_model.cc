@@ -249,9 +249,13 @@ qn_status Reader::read_tensor(const format::Tensor& tensor) {
   const size_t index = graph_.tensors.size() - 1;
   QN_TRY(read_string(tensor.name(), &to.name));
   QN_TRY(read_vector(tensor.shape(), &to.shape));
+#ifdef QN_SMALL
+  if (tensor.scales() != nullptr || tensor.type() > format::Type::s64) return fail_without("tensors of", "integers");
+#else
   QN_TRY(read_vector(tensor.scales(), &to.quantization.scales));
   QN_TRY(read_vector(tensor.zero_points(), &to.quantization.zero_points));
   to.quantization.axis = tensor.axis();
+#endif
   if (tensor.type() == format::Type::none || tensor.type() > format::Type::MAX) {
     return fail(QN_BAD_MODEL, "tensor %zu: unknown type %u", index, static_cast<unsigned>(tensor.type()));
   }

@@ -53,6 +53,9 @@ qn_status check_shape(const Shape& shape, qn_type type, const char* what, size_t
   return QN_OK;
 }
 
+#ifdef QN_SMALL  // has_integers
+qn_status check_quantized(const Graph&, size_t) { return QN_OK; }
+#else
 // Scales and zero points against each other, then against the type and the shape, which is known and good.
 qn_status check_quantized(const Graph& graph, size_t index) {
   const Tensor& tensor = graph.tensors[index];
@@ -79,6 +82,7 @@ qn_status check_quantized(const Graph& graph, size_t index) {
   described.quantization = quantization_of(tensor);
   return check_quantization(described, who) == QN_OK ? QN_OK : QN_BAD_MODEL;
 }
+#endif
 
 qn_status check_constant(const Graph& graph, size_t index) {
   const Tensor& tensor = graph.tensors[index];
@@ -145,7 +149,7 @@ bool is_sparse(const Graph& graph, const Tensor& tensor) {
 
 // Of an input. What is moved is compared when types are inferred.
 qn_status check_input_type(const Node& node, size_t input, qn_type type) {
-  if (kind_of(node.kind).types != TypeRule::moved) {
+  if (!has_integers || kind_of(node.kind).types != TypeRule::moved) {
     return type == QN_F32 ? QN_OK : fail_node(node, "input %zu is not of type f32", input);
   }
   if (type != QN_F16) return QN_OK;
@@ -294,7 +298,7 @@ qn_status check_graph(const Graph& graph) {
 // The outputs' type, and of elements that are moved the quantization.
 static qn_status infer_type(Graph& graph, const Node& node) {
   const Tensor& first = graph.tensors[static_cast<size_t>(node.inputs[0])];
-  const bool moved = kind_of(node.kind).types == TypeRule::moved;
+  const bool moved = has_integers && kind_of(node.kind).types == TypeRule::moved;
   for (size_t i = 0; moved && i < node.inputs.size(); ++i) {
     const Tensor& input = graph.tensors[static_cast<size_t>(node.inputs[i])];
     if (input.quantization.axis != -1) return fail_node(node, "input %zu is quantized per channel", i);
@@ -313,9 +317,9 @@ static qn_status infer_type(Graph& graph, const Node& node) {
 
 qn_status infer_node(Graph& graph, const Node& node) {
   QN_TRY(infer_type(graph, node));
-  Vector<Shape> shapes(node.outputs.size());
-  QN_TRY(infer_outputs({graph, node}, shapes.data()));
-  for (size_t i = 0; i < shapes.size(); ++i) {
+  Shape shapes[most_outputs];
+  QN_TRY(infer_outputs({graph, node}, shapes));
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
     Tensor& output = graph.tensors[static_cast<size_t>(node.outputs[i])];
     size_t bytes;
     if (!tensor_size(output.type, shapes[i], &bytes)) return fail_node(node, "the size of the output overflows");

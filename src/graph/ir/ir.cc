@@ -14,6 +14,7 @@ bool tensor_size(qn_type type, const Vector<size_t>& shape, size_t* bytes) {
   return size <= static_cast<size_t>(PTRDIFF_MAX);
 }
 
+#ifndef QN_SMALL
 qn_quantization quantization_of(const Tensor& tensor) {
   const Quantization& from = tensor.quantization;
   qn_quantization to = {};
@@ -29,6 +30,7 @@ qn_quantization quantization_of(const Tensor& tensor) {
   to.axis = static_cast<uint32_t>(from.axis);
   return to;
 }
+#endif
 
 int add_tensor(Graph& graph, String name, qn_type type, Vector<size_t> shape) {
   graph.tensors.push_back({std::move(name), type, std::move(shape), -1});

@@ -71,6 +71,12 @@ struct Constant {
 };
 
 // How the integers of a tensor stand for real numbers, as in qn_quantization; empty: they do not.
+#ifdef QN_SMALL  // has_integers
+struct Quantization {
+  static constexpr int axis = -1;
+  bool operator==(const Quantization&) const { return true; }
+};
+#else
 struct Quantization {
   Vector<float> scales;         // one, or one for each channel
   Vector<int32_t> zero_points;  // as many, or none: all 0
@@ -80,6 +86,7 @@ struct Quantization {
     return scales == other.scales && zero_points == other.zero_points && axis == other.axis;
   }
 };
+#endif
 
 struct Tensor {
   String name;  // unique among named tensors; may be empty for temporaries
@@ -89,7 +96,7 @@ struct Tensor {
   qn_layout layout = QN_LAYOUT_NHWC;  // while it is executed
   uint8_t memory = 0;                 // in which it lies while it is executed: an index into Model::memories
   Vector<size_t> stride = {};  // bytes, of a tensor that lies within another while it is executed; else empty: dense
-  Quantization quantization = {};
+  [[no_unique_address]] Quantization quantization = {};
 };
 
 // An input or output of the graph as the user sees it.
@@ -120,7 +127,11 @@ struct Graph {
 bool tensor_size(qn_type type, const Vector<size_t>& shape, size_t* bytes);
 
 // Of a tensor that has passed check_graph(); points into it.
+#ifdef QN_SMALL
+inline qn_quantization quantization_of(const Tensor&) { return {}; }
+#else
 qn_quantization quantization_of(const Tensor& tensor);
+#endif
 
 // Appends a tensor; returns its index.
 int add_tensor(Graph& graph, String name, qn_type type, Vector<size_t> shape);

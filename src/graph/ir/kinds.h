@@ -2,6 +2,7 @@
 // ask here, so that a new kind is a row of op.inc for all of them.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -57,6 +58,13 @@ struct Kind {
   constexpr bool has(Trait trait) const { return (traits & trait) == trait; }
   constexpr bool has_weights() const { return terms == Terms::weights; }
 };
+
+// The most outputs that a node of any kind has.
+constexpr size_t most_outputs = std::max<size_t>({
+#define QN_OP(kind, min_inputs, max_inputs, outputs, ...) outputs,
+#include "graph/ir/op.inc"
+#undef QN_OP
+});
 
 // Of anything that is no kind: one without name and inputs that is not built.
 const Kind& kind_of(OpKind kind);

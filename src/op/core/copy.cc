@@ -139,7 +139,7 @@ struct Job {
 Job make_job(const Copy& copy, size_t item, size_t tasks) {
   Job job;
   job.plane.item = item;
-  if (item != element) job.copy = copy_items;
+  if (has_integers && item != element) job.copy = copy_items;
   job.input = copy.input;
   job.in_offset = copy.in_offset;
   job.out_offset = copy.out_offset;
@@ -180,7 +180,7 @@ class CopiesPlan final : public qn_plan {
  public:
   CopiesPlan(const Request& request, const Vector<Copy>& copies, const FillValue& fill_value)
       : fill_value_(fill_value) {
-    const size_t tasks = request.options.tasks, item = qn_type_size(request.out.type);
+    const size_t tasks = request.options.tasks, item = has_integers ? qn_type_size(request.out.type) : element;
     size_t items = 0, elements = 0;
     if (has_api("op")) find_places(request.ins.size(), copies);
     for (const Copy& copy : copies) {

@@ -81,8 +81,18 @@ struct MachineEntry {
   MachineRow row;
 };
 
+#ifdef QN_SMALL
+// Small builds know one machine, whose constants the compiler computes with.
+#if defined(__x86_64__)
+inline constexpr MachineRow the_machine = {};
+#else
+inline constexpr MachineRow the_machine = {.l2_bytes = 8};
+#endif
+constexpr const MachineRow& machine() { return the_machine; }
+#else
 // The row of this machine: the first of machine.inc that counts here.
 const MachineRow& machine();
+#endif
 
 // Replaces it, for who looks for a better one; NULL: no longer. Not while others plan.
 void replace_machine(const MachineRow* row);

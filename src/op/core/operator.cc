@@ -79,7 +79,7 @@ qn_status infer(const Operator& op, std::span<const qn_tensor> ins, qn_tensor* o
   *out = {};
   out->type = op.type;
   out->layout = ins[0].layout;
-  if (op.moves && ins[0].quantization.scales == nullptr) out->quantization = ins[0].quantization;
+  if (has_integers && op.moves && ins[0].quantization.scales == nullptr) out->quantization = ins[0].quantization;
   return op.infer(ins, out);
 }
 
@@ -132,7 +132,7 @@ class CheckedRequest {
     qn_tensor inferred;
     QN_TRY(infer(op, request.ins, &inferred));
     QN_TRY(read_output(op, outs, n_out, inferred, &request.out));
-    return op.moves ? check_moves(op, request) : QN_OK;
+    return has_integers && op.moves ? check_moves(op, request) : QN_OK;
   }
 
   Request request = {};

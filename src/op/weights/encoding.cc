@@ -57,7 +57,8 @@ qn_status decoded_rows(const WeightSource& source, size_t first, size_t count, v
 
 constexpr WeightEncoding dense = {dense_rows, nullptr, true};
 // In the order of qn_weights_encoding.
-constexpr WeightEncoding encodings[] = {dense, {sparse_rows, sparse_nonzeros, false}, {decoded_rows, nullptr, false}};
+constexpr WeightEncoding sparse = {sparse_rows, sparse_nonzeros, false}, decoded = {decoded_rows, nullptr, false};
+constexpr WeightEncoding encodings[] = {dense, has_api("op") ? sparse : dense, decoded};  // graphs decode theirs
 
 }  // namespace
 

@@ -45,7 +45,7 @@ class WeightNonzeros : public WeightRows {
   // Of up to Nonzeros::most_channels output channels, until the next call. Throws as rows() does.
   const Nonzeros& nonzeros(size_t first, size_t count);
   // Are they found without a detour over rows?
-  bool direct() const { return has_encodings && encoding_.nonzeros != nullptr; }
+  bool direct() const { return has_api("op") && encoding_.nonzeros != nullptr; }
 
  private:
   void find_nonzeros(const Strip& strip, size_t count);
