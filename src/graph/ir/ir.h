@@ -103,7 +103,7 @@ struct Port {
 #ifndef QN_NO_MESSAGES
   String fixed_by = {};  // because the conversion of this node of the source model depends on its size
 #endif
-  uint8_t open = 0;  // of an input: bit d is set if the source model leaves dimension d open; the tensor's size is an example
+  uint8_t open = 0;  // of an input: bit d is set if the source model leaves dimension d open; its size is an example
 #ifndef QN_NO_MESSAGES
   Vector<String> dimensions = {};  // the source model's names of the dimensions, from the first on; "": no name
 #endif
