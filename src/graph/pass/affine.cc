@@ -9,7 +9,7 @@
 namespace quern {
 namespace {
 
-// y = min(max(scale * x + low...)): scale and bias have one element, or one per channel.
+// y = min(max(scale * x + bias, min), max): scale and bias have one element, or one per channel.
 struct Affine {
   Vector<float> scale = {1}, bias = {0};
   float min = -infinity, max = infinity;
