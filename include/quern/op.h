@@ -19,10 +19,11 @@ extern "C" {
 
 /** \defgroup op Operators
  *  Tensors are row-major; images are N, H, W, C.  Any batch size.
- *  Arrays and buffers that a call is given must be aligned to their elements, or it answers QN_INVALID_ARGUMENT.
- *  So it does where what it writes, an output or a workspace, overlaps another buffer of the call, unless the operator
- *  says that it may. What overlaps is elements, not the gaps between them: outputs and inputs may be slices of one
- *  buffer, the channels of an image for example, that have no element in common.
+ *  Arrays and buffers that a call is given must be aligned to their elements; if one is not, the call returns
+ *  QN_INVALID_ARGUMENT. It returns the same if a buffer that it writes, an output or a workspace, overlaps another
+ *  buffer of the call, unless the operator's description allows it. Two buffers overlap if they share elements; gaps
+ *  between elements do not count. So outputs and inputs may be slices of one buffer that have no element in common, for
+ *  example different channels of an image.
  *  @{ */
 
 /** What to compute, with its weights and constants, for inputs of any size. Immutable. */
@@ -56,66 +57,71 @@ typedef enum qn_weights_layout {
   QN_WEIGHTS_HWIO = 2  /**< kh, kw, I, O. Fully connected: I, O. Depthwise: kh, kw, O. */
 } qn_weights_layout;
 
-/** How weights are given. What an encoding does not name below is not read. */
+/** How weights are given. The library does not read members that only other encodings name. */
 typedef enum qn_weights_encoding {
   QN_WEIGHTS_DENSE = 0,  /**< `data`: every element, in the order of `layout`. */
   QN_WEIGHTS_SPARSE = 1, /**< `data`, `block`, `starts`, `positions`, `stored`: the nonzeros. */
-  QN_WEIGHTS_DECODED = 2 /**< `decode` makes the rows of some output channels whenever they are needed. */
+  QN_WEIGHTS_DECODED = 2 /**< `decode` writes the rows of output channels whenever a plan needs them. */
 } qn_weights_encoding;
 
 /** Weights of a convolution or fully-connected operator.
  *
- *  Everything that it points to must stay valid and unchanged until the operator and all its plans are released. The
- *  rows of QN_WEIGHTS_SPARSE and QN_WEIGHTS_DECODED are those of QN_WEIGHTS_OHWI, the one layout they allow: an output
- *  channel's row has `depth` = kernel height x kernel width x I elements in that order.
+ *  Everything that the struct points to must stay valid and unchanged until the operator and all its plans are
+ *  released. QN_WEIGHTS_SPARSE and QN_WEIGHTS_DECODED allow only the layout QN_WEIGHTS_OHWI: the row of an output
+ *  channel has `depth` = kernel height x kernel width x I elements in that order.
  *
- *  QN_WEIGHTS_SPARSE is compressed sparse rows, where `block` output channels of one group, one after the other, share
- *  a row: their block row. A group has as many block rows as its output channels need; the last one's last channels may
- *  not exist. Group after group, block row r has nonzeros at positions[starts[r]], positions[starts[r] + 1] ..
- *  positions[starts[r + 1] - 1], ascending and less than depth; element j of channel c of the block is
- *  data[j * block + c]. Values of channels that do not exist are ignored. A value may be 0.
+ *  QN_WEIGHTS_SPARSE stores compressed sparse rows. Each `block` successive output channels of a group share one row,
+ *  the block row. A group has as many block rows as its output channels need; the last block row may have places for
+ *  channels that do not exist. Block rows are numbered through all groups, one group after the other. Block row r has
+ *  nonzeros at positions[starts[r]], positions[starts[r] + 1] .. positions[starts[r + 1] - 1], ascending and less than
+ *  depth; element j of channel c of the block is data[j * block + c]. Values of channels that do not exist are ignored.
+ *  A value may be 0.
  *
- *  Weights of integers are quantized: real = scale * (element - zero point), with a scale for all weights, for each
- *  output channel, or for each run of `block_length` elements of an output channel's row. The type of the bias stands
- *  here, too. A bias of QN_S32 is added to the sums of products of integers, so its scale is that of the input times
- *  that of the weights (of the channel), and its zero point 0.
+ *  Integer weights are quantized: real = scale * (element - zero point). There is one scale for all weights, one for
+ *  each output channel, or one for each run of `block_length` elements in an output channel's row. This struct also
+ *  gives the type of the bias. A bias of QN_S32 is added to sums of integer products, so its scale is the scale of the
+ *  input times the scale of the (channel's) weights, and its zero point is 0.
  *
- *  This version computes with QN_F32 alone, and answers others with QN_UNSUPPORTED. */
+ *  This version computes with QN_F32 only, and returns QN_UNSUPPORTED for other types. */
 typedef struct qn_weights {
   size_t struct_size;       /**< Written by the init function. */
   qn_type type;             /**< Of the elements. */
   qn_weights_layout layout; /**< Order of the elements. */
-  const void* data;         /**< The elements; sparse: those stored, `block` for each position. */
-  /** Called while dense weights are packed, in the thread that plans, when `bytes` bytes from `read` on will not be
-   *  needed soon: the owner of a mapped file may let go of their pages. They may be read again for another packing.
-   *  NULL: nobody wants to know. */
+  const void* data;         /**< The elements. Sparse: the stored elements, `block` for each position. */
+  /** The thread that plans calls this while it packs dense weights, when it will not soon need the `bytes` bytes from
+   *  `read` on: the owner of a mapped file may then release their pages. Another packing may read them again. NULL: no
+   *  call. */
   void (*was_read)(void* context, const void* read, size_t bytes);
-  void* context;                /**< The first argument of was_read and decode. */
-  qn_weights_encoding encoding; /**< Which members count. */
+  void* context;                /**< First argument of was_read and decode. */
+  qn_weights_encoding encoding; /**< How the weights are given. */
   uint32_t block;               /**< Sparse: 1, 2, 4, 8 or 16. */
-  const uint32_t* starts;       /**< Sparse: one for each block row, the first 0, and `stored`. */
-  const uint32_t* positions;    /**< Sparse: `stored` of them. */
+  const uint32_t* starts;       /**< Sparse: for each block row the index of its first position (the first is 0), then
+                                     `stored`. */
+  const uint32_t* positions;    /**< Sparse: `stored` positions of nonzeros in their block rows. */
   size_t stored;                /**< Sparse: number of positions. */
-  /** Decoded: writes the rows of output channels first .. first + count - 1, of all groups together, to `to`: all
-   *  depth elements of each, of the weights' type. The same rows each time. Called while planning, possibly from several
-   *  threads at once and with locks held: it must not use the operator or its cache. A status other than QN_OK fails the
-   *  plan with that. Operators that share a cache take equal `decode` and `context` for equal weights. */
+  /** Decoded: writes the rows of output channels first .. first + count - 1, counted through all groups, to `to`: each
+   *  row has all its depth elements, of the weights' type. It must write the same rows each time. Planning calls it,
+   *  possibly from several threads at once and while it holds locks, so it must not use the operator or its cache. If
+   *  it returns a status other than QN_OK, planning fails with that status. Operators that share a cache assume that
+   *  equal `decode` and `context` mean equal weights. */
   qn_status (*decode)(void* context, size_t first, size_t count, void* to);
-  const float* scales;        /**< Quantized: `scale_count` of them; NULL: the weights are not quantized. */
-  const int32_t* zero_points; /**< Quantized: one for each scale; NULL: all 0. */
-  size_t scale_count;         /**< 1; or the number of output channels; or that times the runs of a row, those of one
-                                   channel after those of the other. */
-  size_t block_length;        /**< Elements of a row that share a scale, the last run may be shorter; 0: all. */
-  qn_type bias_type;          /**< Of the bias that the create function is given: QN_F32, or QN_S32 as above. */
+  const float* scales;        /**< Quantized: `scale_count` scales; NULL: the weights are not quantized. */
+  const int32_t* zero_points; /**< Quantized: one zero point for each scale; NULL: all are 0. */
+  size_t scale_count;         /**< 1, the number of output channels, or that number times the runs of a row; then all
+                                   scales of one channel come before those of the next. */
+  size_t block_length;        /**< Number of successive elements of a row that share a scale; the last run of a row may
+                                   be shorter. 0: the whole row shares one. */
+  qn_type bias_type;          /**< Type of the bias that the create function takes: QN_F32, or QN_S32 as described
+                                   above. */
 } qn_weights;
 
-/** Writes struct_size and defaults: QN_F32, also of the bias, QN_WEIGHTS_OHWI, QN_WEIGHTS_DENSE, block 1, the rest NULL
- *  or 0. */
+/** Writes struct_size and defaults: QN_F32 for weights and bias, QN_WEIGHTS_OHWI, QN_WEIGHTS_DENSE, block 1, the rest
+ *  NULL or 0. */
 QN_INIT(qn_weights)
 
-/** Packed weights, shared between operators, models and threads: two operators whose weights are at the same
- *  addresses, with the same bias, and want the same packing share one copy, which lives as long as an operator uses it.
- * Thread-safe. */
+/** Makes a cache of packed weights that operators, models and threads can share. Two operators use one packed copy if
+ *  their weights are at the same addresses, they have the same bias, and they need the same packing. The copy lives as
+ *  long as an operator uses it. Thread-safe. */
 QN_API qn_status qn_weights_cache_create(qn_weights_cache** cache);
 /** Bytes of packed weights held now. */
 QN_API size_t qn_weights_cache_bytes(const qn_weights_cache* cache);
@@ -132,12 +138,13 @@ typedef enum qn_algorithm {
   QN_ALGORITHM_IGEMM = 3,  /**< Indirect GEMM: any kernel, through a table of offsets. */
   QN_ALGORITHM_DEPTHWISE = 4, /**< One input channel per group. */
   QN_ALGORITHM_WINOGRAD = 5,  /**< 3x3, stride 1, dilation 1, one group, by tiles of 2x2, 4x4 or 6x6 outputs. */
-  QN_ALGORITHM_SPARSE = 6,    /**< Any: only what is not zero of the weights, single ones or blocks of channels. An
-                                   infinity or NaN of the input times a weight of 0, in a dense product NaN, adds
-                                   nothing then; but some zeros are multiplied, to fill up blocks and steps. An output
-                                   channel without zeros may make NaN of an infinity. */
-  QN_ALGORITHM_DENSE = 7      /**< To ask for: what AUTO would choose if no weight were zero, so that none is left out.
-                                   No plan answers it. */
+  QN_ALGORITHM_SPARSE = 6,    /**< Any convolution or matrix product: multiplies only by weights that are not zero, one
+                                   by one or in blocks of channels. In a dense product, an infinity or NaN of the input
+                                   times a weight of 0 gives NaN; here it adds nothing, except that some zeros are
+                                   multiplied to fill up blocks and steps. An output channel without zeros may make NaN
+                                   of an infinity. */
+  QN_ALGORITHM_DENSE = 7      /**< Only a request: what AUTO would choose if no weight were zero, so that every weight
+                                   is multiplied. qn_plan_algorithm() never returns it. */
 } qn_algorithm;
 
 /** Name as used in benchmarks and profiles, for example "igemm"; "?" for an unknown value. */
@@ -149,14 +156,14 @@ typedef struct qn_conv2d_params {
   size_t struct_size;  /**< Written by the init function. */
   qn_type type;        /**< Of all elements: QN_F32. */
   size_t in_channels;  /**< Of all groups together; a multiple of `groups`. */
-  size_t out_channels; /**< The same. */
+  size_t out_channels; /**< Of all groups together; a multiple of `groups`. */
   size_t groups;       /**< Parts that the channels are divided into; each sees its own input channels only. */
   qn_hw kernel;        /**< Taps. */
   qn_hw stride;        /**< Input pixels from one output pixel to the next. */
   qn_hw dilation;      /**< Input pixels from one tap to the next. */
   qn_padding padding;  /**< Zeros around the input. */
   float min;           /**< Outputs are clamped to [min, max]; infinities allowed, NaN refused. */
-  float max;           /**< At least min. NaN results stay NaN. */
+  float max;           /**< Upper bound; at least min. Results that are NaN stay NaN. */
 } qn_conv2d_params;
 
 /** Defaults: QN_F32, one group, kernel 1x1, stride 1, dilation 1, no padding, no clamp. */
@@ -164,16 +171,19 @@ QN_INIT(qn_conv2d_params)
 
 /** @param bias   out_channels elements of weights->bias_type, copied; NULL for none.
  *  @param cache  NULL for a cache of the operator's own.
- *  A second input, if a plan has one, is a residual: it has the output's shape and strides, may be the output itself,
- *  and is added to the clamped convolution; then qn_plan_options.residual_min and _max clamp the sum.
- *  Algorithms: direct, gemm, igemm, depthwise, winograd where they apply; sparse always, and chosen where enough of the
- *  weights are zero. Sparse takes pixel-blocked tensors, input, output or both; a residual lies as the output. So does
- *  depthwise with a multiplier of 1, where both are pixel-blocked, and into an output of one pixel of either layout. */
+ *  A plan may have a second input, a residual, which is added to the clamped convolution; then
+ *  qn_plan_options.residual_min and residual_max clamp the sum. The residual has the output's shape and strides, and
+ *
+ *  Algorithms: direct, gemm, igemm, depthwise and winograd where they apply. Sparse always applies, and is chosen if
+ *  enough of the weights are zero. With sparse, the input, the output or both may be pixel-blocked; a residual has the
+ *  output's layout. Depthwise with a multiplier of 1 takes an input and an output that are both pixel-blocked; if the
+ *  output has one pixel, it may have either layout. */
 QN_API qn_status qn_conv2d_create(const qn_conv2d_params* params, const qn_weights* weights, const void* bias,
                                   qn_weights_cache* cache, qn_operator** op);
 
 /** Depthwise 2-D convolution: output channel c reads input channel c / multiplier. Input N,H,W,channels; output
- *  channels * multiplier. Sizes as qn_conv2d_params. Weights: O (= channels * multiplier), kh, kw, or kh, kw, O. */
+ *  N,H',W',channels * multiplier. H' and W' are as in qn_conv2d_params. Weights: O (= channels * multiplier), kh, kw,
+ *  or kh, kw, O. */
 typedef struct qn_dwconv2d_params {
   size_t struct_size; /**< Written by the init function. */
   qn_type type;       /**< Of all elements: QN_F32. */
@@ -209,14 +219,14 @@ QN_INIT(qn_fully_connected_params)
 QN_API qn_status qn_fully_connected_create(const qn_fully_connected_params* params, const qn_weights* weights,
                                            const void* bias, qn_weights_cache* cache, qn_operator** op);
 
-/** What pooling takes of a window. */
+/** What pooling computes from a window. */
 typedef enum qn_pool_kind {
   QN_POOL_MAX = 0,    /**< The largest element. */
   QN_POOL_AVERAGE = 1 /**< The mean. */
 } qn_pool_kind;
 
-/** Pooling over windows of an N,H,W,C image. Padding never takes part in a maximum. A window that sees nothing of the
- *  image, as dilation allows, gives -FLT_MAX as its maximum and 0 as its average. */
+/** Pooling over windows of an N,H,W,C image. Padding never takes part in a maximum. With dilation, a window may contain
+ *  no pixel of the image; its maximum is then -FLT_MAX and its average 0. */
 typedef struct qn_pool2d_params {
   size_t struct_size; /**< Written by the init function. */
   qn_type type;       /**< Of all elements: QN_F32. */
@@ -237,10 +247,10 @@ typedef struct qn_pool2d_params {
 
 /** Defaults: QN_F32, max, kernel 1x1, stride 1, dilation 1, no padding, round down, count_padding 0, no clamp. */
 QN_INIT(qn_pool2d_params)
-/** Checks the parameters and makes the operator; one input, one output, of one layout. An output of one pixel may be
- *  QN_LAYOUT_NHWC though the input is pixel-blocked. Images of QN_LAYOUT_NHWC may have any size and strides as long
- *  as the rows that one window sees, all of them if `global`, reach no further than 2 GiB; plans for others are
- *  refused with QN_UNSUPPORTED. */
+/** Checks the parameters and makes the operator; one input and one output, which have the same layout. If the output
+ *  has one pixel, it may be QN_LAYOUT_NHWC although the input is pixel-blocked. Images of QN_LAYOUT_NHWC may have any
+ *  size and strides, as long as the rows of one window (with `global`, all rows) span no more than 2 GiB; planning for
+ *  other images returns QN_UNSUPPORTED. */
 QN_API qn_status qn_pool2d_create(const qn_pool2d_params* params, qn_operator** op);
 
 /** Functions of two numbers. */
@@ -252,8 +262,8 @@ typedef enum qn_binary_kind {
 } qn_binary_kind;
 
 /** Elementwise a (kind) b, two inputs, broadcast as in NumPy: shapes are aligned at the right, dimensions of 1 repeat.
- *  The output may be an input that has the output's shape and strides, or both. Pixel-blocked tensors: all of one
- *  shape. */
+ *  The output may lie in the buffer of an input that has the output's shape and strides, or of both inputs.
+ *  Pixel-blocked tensors must all have the same shape. */
 typedef struct qn_binary_params {
   size_t struct_size;  /**< Written by the init function. */
   qn_type type;        /**< Of all elements: QN_F32. */
@@ -277,8 +287,8 @@ typedef enum qn_unary_kind {
   QN_EXP = 5         /**< e^x. */
 } qn_unary_kind;
 
-/** One function of each element; any shape and layout, but the same of both. The output may be the input, with its
- *  strides. */
+/** Applies one function to each element. Input and output may have any shape and layout, but must have the same. The
+ *  output may lie in the input's buffer, with the input's strides. */
 typedef struct qn_unary_params {
   size_t struct_size; /**< Written by the init function. */
   qn_type type;       /**< Of all elements: QN_F32. */
@@ -293,14 +303,14 @@ QN_INIT(qn_unary_params)
 /** Checks the parameters and makes the operator; one input, one output. */
 QN_API qn_status qn_unary_create(const qn_unary_params* params, qn_operator** op);
 
-/** Per-channel operators on [..., channels], of any layout, but the same of both. The output may be the input, with its
- *  strides. */
+/** Per-channel operators on [..., channels]. Input and output may have any layout, but must have the same. The output
+ *  may lie in the input's buffer, with the input's strides. */
 typedef struct qn_channel_params {
   size_t struct_size; /**< Written by the init function. */
   qn_type type;       /**< Of all elements: QN_F32. */
   size_t channels;    /**< Length of the innermost dimension. */
   float min;          /**< Lower bound of the outputs of scale and batch-norm; prelu ignores it. */
-  float max;          /**< Upper bound, the same. */
+  float max;          /**< Upper bound of the same outputs. */
 } qn_channel_params;
 
 /** Defaults: QN_F32, no clamp. */
@@ -311,7 +321,8 @@ QN_API qn_status qn_prelu_create(const qn_channel_params* params, const float* s
  * bias 0. */
 QN_API qn_status qn_scale_create(const qn_channel_params* params, const float* scale, const float* bias,
                                  qn_operator** op);
-/** (x - mean) / sqrt(variance + epsilon) * gamma + beta, computed as qn_scale.  gamma and beta may be NULL. */
+/** (x - mean) / sqrt(variance + epsilon) * gamma + beta, computed as qn_scale_create() does. gamma and beta may be
+ *  NULL. */
 QN_API qn_status qn_batch_norm_create(const qn_channel_params* params, const float* mean, const float* variance,
                                       const float* gamma, const float* beta, float epsilon, qn_operator** op);
 
@@ -327,9 +338,9 @@ QN_INIT(qn_softmax_params)
 /** Checks the parameters and makes the operator; one input, one output. */
 QN_API qn_status qn_softmax_create(const qn_softmax_params* params, qn_operator** op);
 
-/** Joins inputs of equal shape but for one axis. Quantized tensors all have the same scale and zero point. An input may
- *  lie where its part of the output is, with the output's strides: then nothing is copied. All tensors are of one layout;
- *  pixel-blocked ones are joined by channels. */
+/** Joins inputs along one axis; all their other dimensions must be equal. Quantized tensors must all have the same
+ *  scale and zero point. An input may already lie at its place in the output, with the output's strides: then nothing
+ *  is copied. All tensors must have the same layout; pixel-blocked ones can be joined along channels only. */
 typedef struct qn_concat_params {
   size_t struct_size; /**< Written by the init function. */
   qn_type type;       /**< Of all elements: any. */
@@ -357,15 +368,16 @@ QN_INIT(qn_lrn_params)
 /** Checks the parameters and makes the operator; one input, one output. */
 QN_API qn_status qn_lrn_create(const qn_lrn_params* params, qn_operator** op);
 
-/** Surrounds a tensor with a constant. Quantized, input and output have the same scale and zero point. The input may lie
- *  where it belongs in the output, with the output's strides. */
+/** Surrounds a tensor with a constant. Input and output, if quantized, must have the same scale and zero point. The
+ *  input may already lie at its place in the output, with the output's strides. */
 typedef struct qn_pad_params {
   size_t struct_size;         /**< Written by the init function. */
   qn_type type;               /**< Of all elements: any. */
   uint32_t rank;              /**< Of the input. */
   size_t before[QN_MAX_RANK]; /**< Elements added in front, per dimension. */
   size_t after[QN_MAX_RANK];  /**< Elements added behind, per dimension. */
-  float value;                /**< Of the elements added; of integers one that the type has. Of QN_F16: 0. */
+  float value;                /**< Value of the elements added. For integers, the type must be able to hold it; for
+                                   QN_F16 it must be 0. */
 } qn_pad_params;
 
 /** Defaults: QN_F32, rank 4, nothing added, value 0. */
@@ -387,7 +399,7 @@ typedef enum qn_resize_coordinates {
   QN_COORDINATES_HALF_PIXEL_OR_0 = 3 /**< As QN_COORDINATES_HALF_PIXEL, but 0 where the output is one pixel. */
 } qn_resize_coordinates;
 
-/** How nearest chooses between two pixels. */
+/** How QN_RESIZE_NEAREST chooses between two pixels. */
 typedef enum qn_resize_rounding {
   QN_ROUND_FLOOR = 0,     /**< The lower index. */
   QN_ROUND_CEIL = 1,      /**< The higher index. */
@@ -401,9 +413,9 @@ typedef struct qn_resize2d_params {
   qn_type type;                      /**< Of all elements: QN_F32. */
   qn_resize_kind kind;               /**< One pixel, or a mean of four. */
   qn_resize_coordinates coordinates; /**< Where output pixels lie. */
-  qn_resize_rounding rounding;       /**< Nearest only. */
+  qn_resize_rounding rounding;       /**< Only used with QN_RESIZE_NEAREST. */
   qn_hw size;                        /**< Output size; 0,0: input size times scale, rounded down. */
-  float scale_h;                     /**< Used where size is 0; then also s = 1 / scale. */
+  float scale_h;                     /**< Used if size is 0,0; then s is 1 / scale. */
   float scale_w;                     /**< The same for the width. */
 } qn_resize2d_params;
 
@@ -412,8 +424,8 @@ QN_INIT(qn_resize2d_params)
 /** Checks the parameters and makes the operator; one input, one output. */
 QN_API qn_status qn_resize2d_create(const qn_resize2d_params* params, qn_operator** op);
 
-/** Reorders dimensions: output dimension i is input dimension permutation[i]. Quantized, input and output have the same
- *  scale and zero point. */
+/** Reorders dimensions: output dimension i is input dimension permutation[i]. Input and output, if quantized, must have
+ *  the same scale and zero point. */
 typedef struct qn_transpose_params {
   size_t struct_size;                /**< Written by the init function. */
   qn_type type;                      /**< Of all elements: any. */
@@ -426,10 +438,10 @@ QN_INIT(qn_transpose_params)
 /** Checks the parameters and makes the operator; one input, one output. */
 QN_API qn_status qn_transpose_create(const qn_transpose_params* params, qn_operator** op);
 
-/** Takes begin[i], begin[i]+1 .. end[i]-1 of each dimension. SIZE_MAX - n, with n up to PTRDIFF_MAX, counts from
- * behind: it is the dimension's size less n. Input and output are of one layout; of a pixel-blocked image only channels
- * are left out. Quantized, both have the same scale and zero point. The output may lie where its part of the input is,
- * with the input's strides: then nothing is copied. */
+/** Takes the elements begin[i], begin[i]+1 .. end[i]-1 of each dimension i. SIZE_MAX - n, with n up to PTRDIFF_MAX,
+ *  counts from the end: it means the dimension's size minus n. Input and output must have the same layout; a slice of a
+ *  pixel-blocked image can leave out channels only. If they are quantized, both must have the same scale and zero
+ *  point. The output may lie at its place in the input, with the input's strides: then nothing is copied. */
 typedef struct qn_slice_params {
   size_t struct_size;        /**< Written by the init function. */
   qn_type type;              /**< Of all elements: any. */
@@ -448,22 +460,24 @@ QN_API void qn_operator_release(qn_operator* op);
 
 /* ---- plan and run ----------------------------------------------------------------------------- */
 
-/** Measured choices: which algorithm and micro-kernel of a convolution or matrix product was the fastest, by shapes,
- *  strides, number of tasks and instruction set level. Kept as text, see qn_tuning_load_memory(). Thread-safe. */
+/** Measured choices: the algorithm and micro-kernel that was the fastest for a convolution or matrix product with
+ *  certain shapes, strides, number of tasks and instruction set level. They are saved as text, see
+ *  qn_tuning_load_memory(). Thread-safe. */
 typedef struct qn_tuning qn_tuning;
 
-/** Makes an empty one. */
+/** Makes an object without choices. */
 QN_API qn_status qn_tuning_create(qn_tuning** tuning);
-/** Adds the choices of a text, all or none; where there is one already, the text's replaces it. The text is a line
- *  "quern-tuning 3", then one line per problem as qn_tuning_save_file() writes them, none twice. ("quern-tuning 2" had no
- *  types: all its problems are of f32.) A line that is not
- *  understood, or names what this library does not know, is refused; one for another machine's level is kept. */
+/** Adds the choices in a text, all of them or none. A choice in the text replaces an existing one for the same problem.
+ *  The text is a line "quern-tuning 3", followed by one line per problem as qn_tuning_save_file() writes it; no problem
+ *  may occur twice. ("quern-tuning 2" has no types: all its problems are of f32.) The call refuses a text with a line
+ *  that it does not understand, or that names something this library does not know. It keeps lines for instruction set
+ *  levels of other machines. */
 QN_API qn_status qn_tuning_load_memory(qn_tuning* tuning, const char* text, size_t size);
-/** The same from a file. Messages name it and the line. */
+/** Adds the choices in a file in the same way. Messages name the file and the line. */
 QN_API qn_status qn_tuning_load_file(qn_tuning* tuning, const char* path);
-/** Writes all choices, in an order that does not depend on when they were added. The file is replaced when all is
- *  written, and keeps its permissions; of what is no regular file nothing is. Where `path` is a link, the file that it
- *  points to is. */
+/** Writes all choices to a file, in an order that does not depend on when they were added. The call replaces an
+ *  existing file only after everything is written, and keeps its permissions. If `path` is a link, it replaces the file
+ *  that the link points to. It does not replace anything that is not a regular file. */
 QN_API qn_status qn_tuning_save_file(const qn_tuning* tuning, const char* path);
 /** Number of choices. */
 QN_API size_t qn_tuning_count(const qn_tuning* tuning);
@@ -473,41 +487,44 @@ QN_API void qn_tuning_release(qn_tuning* tuning);
 /** What a plan is made for. */
 typedef struct qn_plan_options {
   size_t struct_size;     /**< Written by the init function. */
-  size_t tasks;           /**< How many tasks run at a time, usually the number of threads; at least 1. The result does
-                               not depend on it. */
-  qn_algorithm algorithm; /**< Anything but AUTO is used or answered with QN_UNSUPPORTED. AUTO may leave out weights
-                               of 0, see QN_ALGORITHM_SPARSE, and DENSE does not. */
+  size_t tasks;           /**< How many tasks run at the same time, usually the number of threads; at least 1. The
+                               result does not depend on it. */
+  qn_algorithm algorithm; /**< If an algorithm other than AUTO does not apply, planning returns QN_UNSUPPORTED. AUTO may
+                               skip weights of 0, see QN_ALGORITHM_SPARSE; DENSE never skips any. */
   const char* kernel;     /**< Name of a micro-kernel to use, for tests and benchmarks; NULL: the best. */
-  qn_tuning* tuning;      /**< Its choice is taken where it has one that applies, unless `algorithm` or `kernel` is set.
-                               Only used while planning. A choice may differ by number of tasks, and the last digits of
-                               results with it; bounds of errors and memory hold for choices from a file, too. NULL:
-                               the cost model chooses. */
-  int tune;               /**< Non-zero: where `tuning` has no choice, run what applies and add the fastest. Takes some
-                               tenths of a second, and memory for inputs, outputs and all the packings tried. */
-  const qn_parallel* parallel; /**< tune: where to run that; NULL: on the calling thread. */
-  size_t traffic; /**< Bytes of other data that pass the caches between two runs, in a model those of all weights: the
-                       cost model, and `tune`, take this operator's weights from where that leaves them. 0: none. */
-  float residual_min; /**< Of a convolution with a residual: the sum with it is clamped to this and */
-  float residual_max; /**< this; no more than that if -INFINITY and INFINITY. */
+  qn_tuning* tuning;      /**< If it has a choice that applies, planning takes that choice, unless `algorithm` or
+                               `kernel` is set. Only used while planning. Choices may differ with the number of tasks,
+                               and the last digits of results differ with them; bounds of errors and memory hold for
+                               choices from a file, too. NULL: the cost model chooses. */
+  int tune;               /**< Non-zero: if `tuning` has no choice, planning runs all candidates that apply and adds the
+                               fastest to `tuning`. This takes some tenths of a second, and memory for inputs, outputs
+                               and the packings of all candidates. */
+  const qn_parallel* parallel; /**< Threads on which `tune` runs the candidates; NULL: the calling thread. */
+  size_t traffic; /**< Bytes of other data that pass through the caches between two runs; in a model, the bytes of all
+                       weights. The cost model and `tune` conclude from this in which cache, or in memory, a run finds
+                       this operator's weights. 0: none. */
+  float residual_min; /**< Lower bound to which a convolution with a residual clamps the sum; -INFINITY: none. */
+  float residual_max; /**< Upper bound of that sum; INFINITY: none. */
 } qn_plan_options;
 
-/** Defaults: one task, QN_ALGORITHM_AUTO, kernel NULL, no tuning, residual_min and _max infinite. */
+/** Defaults: one task, QN_ALGORITHM_AUTO, kernel NULL, no tuning, residual_min -INFINITY, residual_max INFINITY. */
 QN_INIT(qn_plan_options)
 
 /** Fixes shapes, strides, algorithm, splits and workspace.  May pack weights into the cache.
  *  @param ins      n_in descriptions.
- *  @param outs     n_out descriptions, or NULL (n_out then 0): inferred, dense; ask qn_plan_output().
+ *  @param outs     n_out descriptions, or NULL with n_out 0: outputs are then inferred and dense, and qn_plan_output()
+ *                  describes them.
  *  @param options  NULL for defaults.
  *  Thread-safe for one operator. */
 QN_API qn_status qn_operator_plan(const qn_operator* op, const qn_tensor* ins, size_t n_in, const qn_tensor* outs,
                                   size_t n_out, const qn_plan_options* options, qn_plan** plan);
 
-/** Plans second(first(x)) as one pass over the image, which keeps what is between the two in the cache: a depthwise
- *  convolution or pooling and a 1x1 convolution.
+/** Plans second(first(x)) as one pass over the image, so that what the first operator computes stays in the CPU's cache
+ *  until the second reads it. The first is a depthwise convolution or a pooling, the second a 1x1 convolution.
  *  @param in, out, options  the input of the first, the output of the second (NULL: inferred, dense), both as in
  *                           qn_operator_plan().
- *  QN_UNSUPPORTED where that is not possible or does not pay: plan them one after the other then.
- *  The results have the same bits either way. The plan keeps both operators alive. */
+ *  Returns QN_UNSUPPORTED if that is not possible or not faster; then plan the two operators separately. The results
+ *  have the same bits either way. The plan keeps both operators alive. */
 QN_API qn_status qn_operator_plan_chain(const qn_operator* first, const qn_operator* second, const qn_tensor* in,
                                         const qn_tensor* out, const qn_plan_options* options, qn_plan** plan);
 
@@ -515,7 +532,7 @@ QN_API qn_status qn_operator_plan_chain(const qn_operator* first, const qn_opera
 QN_API qn_status qn_plan_output(const qn_plan* plan, size_t index, qn_tensor* tensor);
 /** Bytes of workspace a run needs; 0 for many operators. */
 QN_API size_t qn_plan_workspace_size(const qn_plan* plan);
-/** The algorithm chosen; QN_ALGORITHM_AUTO for operators that have none. */
+/** The algorithm chosen; QN_ALGORITHM_AUTO for operators that have no choice of algorithm. */
 QN_API qn_algorithm qn_plan_algorithm(const qn_plan* plan);
 /** Name of the main micro-kernel, "" for operators without one; lives as long as the plan. */
 QN_API const char* qn_plan_kernel(const qn_plan* plan);
@@ -525,12 +542,12 @@ QN_API uint64_t qn_plan_macs(const qn_plan* plan);
 /** Runs the plan.
  *  @param inputs, outputs  arrays of addresses, aligned to the element type; an output must not overlap an input
  *                          unless the operator says so.
- *  @param workspace        memory aligned to 64 that one run uses at a time, beginning and ending with any values; NULL
- *                          where the plan needs none.
+ *  @param workspace        memory aligned to 64 bytes, which only one run may use at a time. It may hold any values
+ *                          before the run, and holds arbitrary values after it. NULL if the plan needs none.
  *  @param workspace_size   its bytes, at least qn_plan_workspace_size().
  *  @param parallel         NULL: on the calling thread.
- *  Cannot fail on valid buffers; QN_INVALID_ARGUMENT for NULL or misaligned addresses, a workspace that is missing or
- *  too small, and buffers that overlap. Then nothing is written. */
+ *  Cannot fail with valid buffers. Returns QN_INVALID_ARGUMENT, and writes nothing, if an address is NULL or
+ *  misaligned, the workspace is missing or too small, or buffers overlap. */
 QN_API qn_status qn_plan_run(const qn_plan* plan, const void* const* inputs, void* const* outputs, void* workspace,
                              size_t workspace_size, const qn_parallel* parallel);
 
@@ -543,7 +560,8 @@ QN_API void qn_plan_release(qn_plan* plan);
  *  @param lda, ldb, ldc  elements from one row to the next.
  *  @param bias           n floats added to every row, or NULL.
  *  @param min, max       clamp; -INFINITY and INFINITY for none.
- *  C must not overlap A, B or bias. k = 0 gives clamp(bias). Packs B on every call into memory it allocates and frees.
+ *  C must not overlap A, B or bias. k = 0 gives clamp(bias). Every call packs B into memory that it allocates and
+ *  frees.
  */
 QN_API qn_status qn_gemm_f32(size_t m, size_t n, size_t k, const float* a, size_t lda, const float* b, size_t ldb,
                              int transpose_b, const float* bias, float min, float max, float* c, size_t ldc,
@@ -551,15 +569,15 @@ QN_API qn_status qn_gemm_f32(size_t m, size_t n, size_t k, const float* a, size_
 
 /** C = clamp(A * B + bias) for a sparse A, row-major floats: A is m x k, B is k x n, C m x n. Unlike in qn_gemm_f32 the
  *  bias belongs to the rows.
- *  @param a              A as the weights of m output channels and k input channels: its rows with zeros
- *                        (QN_WEIGHTS_DENSE, m * k floats), or what is not zero (QN_WEIGHTS_SPARSE: CSR, or blocks of up
- *                        to 16 rows; positions are columns). Zeros are left out, but for some that fill blocks: there,
- *                        as in a dense product, an infinity of B makes a NaN.
+ *  @param a              A as the weights of m output channels and k input channels: either all its elements
+ *                        (QN_WEIGHTS_DENSE, m * k floats), or those that are not zero (QN_WEIGHTS_SPARSE: CSR, or
+ *                        blocks of up to 16 rows; positions are columns). Zeros are skipped, except for some that fill
+ *                        blocks; as in a dense product, such a zero times an infinity of B makes a NaN.
  *  @param ldb, ldc       elements from one row to the next.
  *  @param bias           m floats, bias[i] added to all of row i, or NULL.
  *  @param min, max       clamp; -INFINITY and INFINITY for none.
- *  C must not overlap the others. k = 0 gives clamp(bias). Packs A on every call, and copies B piece by piece, into
- *  memory it allocates and frees: for many products with the same A make an operator. */
+ *  C must not overlap the others. k = 0 gives clamp(bias). Every call packs A, and copies B piece by piece, into memory
+ *  that it allocates and frees. For many products with the same A, make an operator instead. */
 QN_API qn_status qn_spmm_f32(size_t m, size_t n, size_t k, const qn_weights* a, const float* b, size_t ldb,
                              const float* bias, float min, float max, float* c, size_t ldc,
                              const qn_parallel* parallel);

@@ -9,7 +9,7 @@
 namespace quern {
 namespace {
 
-// In the order in which they are asked.
+// The backends, in the order in which they are asked.
 const Backend* table[max_backends] = {&cpu_backend};
 size_t count = 1;
 

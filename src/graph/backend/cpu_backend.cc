@@ -52,7 +52,7 @@ qn_weights weights_of(const NodeView& v) {
   const Constant& constant = v.graph.constants[static_cast<size_t>(v.tensor(1).constant)];
   if (has_sparse && constant.sparse != nullptr) {
     weights.encoding = QN_WEIGHTS_DECODED;
-    weights.context = const_cast<Constant*>(&constant);  // for decode() to read
+    weights.context = const_cast<Constant*>(&constant);  // decode() only reads it
     weights.decode = decode;
     return weights;
   }
@@ -211,7 +211,7 @@ qn_status create_slice(const NodeView& v, qn_weights_cache*, qn_operator** op) {
   p.type = v.tensor(0).type;
   p.rank = static_cast<uint32_t>(v.shape(0).size());
   std::copy_n(a.values.begin(), p.rank, p.begin);
-  std::copy_n(a.values.begin() + p.rank, p.rank, p.end);  // -1 becomes SIZE_MAX, in both the end
+  std::copy_n(a.values.begin() + p.rank, p.rank, p.end);  // -1 becomes SIZE_MAX; both mean the end of the dimension
   return qn_slice_create(&p, op);
 }
 
@@ -289,7 +289,8 @@ class CpuPlan : public NodePlan {
                 const qn_parallel* parallel) const override {
     const void* addresses[most_inputs];
     for (size_t i = 0; i < inputs.size(); ++i) addresses[i] = address(inputs[i]);
-    // Unlike qn_plan_run() allows, a concat's input may lie within another that is in its place.
+    // Not qn_plan_run(), because it would refuse an overlap that is allowed here: an input of a concat may lie within
+    // another input that is already at its place.
     run_plan(*plan_, addresses, address(outputs[0]), address(workspace), parallel);
     return QN_OK;
   }
@@ -341,7 +342,7 @@ class CpuOperator : public NodeOperator {
     if (data_inputs(node) != 1 || data_inputs(next_node) != 1) return QN_UNSUPPORTED;
     const qn_tensor in = describe(shapes.tensors[static_cast<size_t>(node.inputs[0])]);
     const qn_tensor out = describe(shapes.tensors[static_cast<size_t>(next_node.outputs[0])]);
-    const auto& second = static_cast<const CpuOperator&>(next);  // of the same backend
+    const auto& second = static_cast<const CpuOperator&>(next);  // it belongs to the same backend
     const qn_plan_options plan_options = second.options_of(options);
     qn_plan* made;
     QN_TRY(qn_operator_plan_chain(op_.get(), second.op_.get(), &in, &out, &plan_options, &made));
@@ -397,7 +398,8 @@ class CpuOperator : public NodeOperator {
     qn_plan_options plan_options;
     qn_plan_options_init(&plan_options);
     plan_options.tasks = options.tasks;
-    // One weight per tap and channel shares no load with another: kernels for zeros would take many times longer.
+    // A depthwise convolution has one weight per tap and channel, so no two weights share a load of the input: sparse
+    // kernels would take many times longer.
     const bool apart = depthwise_ && options.algorithm == QN_ALGORITHM_SPARSE;
     if (kind_.has(Kind::algorithms) && !apart) plan_options.algorithm = options.algorithm;
     plan_options.tuning = options.tuning;

@@ -7,24 +7,24 @@
 
 namespace quern {
 
-// Bytes of a block that a memory handed out. Of the host's memory, `block` is an address; another memory may take it
-// for anything.
+// A place in a block of some memory. In the host's memory, `block` is an address; another memory may give it any
+// meaning.
 struct Location {
-  void* block = nullptr;  // NULL: an input that is absent, or a workspace of no bytes
-  size_t offset = 0;      // from its beginning
+  void* block = nullptr;  // NULL: an absent input, or a workspace of size 0
+  size_t offset = 0;      // in bytes, from the beginning of the block
 };
 
-// Of a location in the host's memory.
+// The address of a location in the host's memory.
 inline void* address(const Location& location) { return static_cast<char*>(location.block) + location.offset; }
 
-// A memory other than the host's, which a backend computes in. Backends may share one.
+// A memory, other than the host's, that a backend computes in. Several backends may share one.
 struct Memory {
   const char* name;
-  // A block of at least 1 byte, aligned for whatever the backend runs at offsets that are multiples of 64.
+  // Allocates a block of at least 1 byte. Its alignment lets the backend use all offsets that are multiples of 64.
   qn_status (*allocate)(size_t bytes, void** block);
   void (*release)(void* block);
-  // Copies from the host, and to it. Like the runs of nodes, these may return before they are done, and come after what
-  // the backend has begun before; whoever then touches the bytes calls Backend::synchronise first.
+  // Copy from the host and to the host. Like runs of nodes, these calls may return before they are done, and the
+  // backend does them in the order in which they were begun. Call Backend::synchronise before you touch the bytes.
   qn_status (*write)(const Location& to, const void* from, size_t bytes);
   qn_status (*read)(void* to, const Location& from, size_t bytes);
 };

@@ -16,7 +16,8 @@
 namespace quern {
 namespace {
 
-// Far above any real network; keeps what is quadratic in the number of nodes (the memory plan) bounded.
+// Far above any real network. The limit bounds the time of steps that are quadratic in the number of nodes (the memory
+// plan).
 constexpr size_t max_nodes = 20000;
 constexpr size_t max_name = 1024;
 
@@ -35,7 +36,7 @@ bool is_name(std::string_view name) {
       if ((byte(i) & 0xc0) != 0x80) return false;
       code = code << 6 | (byte(i) & 0x3f);
     }
-    const unsigned least[] = {0xa0, 0x800, 0x10000};  // less has a shorter form, or is a control character
+    const unsigned least[] = {0xa0, 0x800, 0x10000};  // a lower code has a shorter form, or is a control character
     if (code < least[continuations - 1] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return false;
   }
   return true;
@@ -56,7 +57,7 @@ qn_status check_shape(const Shape& shape, qn_type type, const char* what, size_t
 #ifdef QN_SMALL  // has_integers
 qn_status check_quantized(const Graph&, size_t) { return QN_OK; }
 #else
-// Scales and zero points against each other, then against the type and the shape, which is known and good.
+// Checks scales and zero points against each other, then against the type and the shape, which has been checked before.
 qn_status check_quantized(const Graph& graph, size_t index) {
   const Tensor& tensor = graph.tensors[index];
   const Quantization& q = tensor.quantization;
@@ -129,7 +130,7 @@ qn_status check_tensors(const Graph& graph) {
 // ---- nodes
 
 qn_status check_attributes(const Node& node) {
-#ifndef QN_SMALL  // where graphs come from files, whose reader has looked at this
+#ifndef QN_SMALL  // small builds get graphs from files only, and the reader of files has checked this
   const Attributes& a = node.attributes;
 #define QN_ATTRIBUTE(name, field, low, high)                                                     \
   if (!in_range(a.field, low, high)) {                                                           \
@@ -147,7 +148,7 @@ bool is_sparse(const Graph& graph, const Tensor& tensor) {
   return has_sparse && tensor.constant >= 0 && graph.constants[static_cast<size_t>(tensor.constant)].sparse != nullptr;
 }
 
-// Of an input. What is moved is compared when types are inferred.
+// Checks the type of one input. For kinds that move elements, infer_type() compares the types of the inputs.
 qn_status check_input_type(const Node& node, size_t input, qn_type type) {
   if (!has_integers || kind_of(node.kind).types != TypeRule::moved) {
     return type == QN_F32 ? QN_OK : fail_node(node, "input %zu is not of type f32", input);
@@ -295,7 +296,7 @@ qn_status check_graph(const Graph& graph) {
   return check_graph_outputs(graph, defined);
 }
 
-// The outputs' type, and of elements that are moved the quantization.
+// Infers the outputs' type and, for kinds that move elements, their quantization.
 static qn_status infer_type(Graph& graph, const Node& node) {
   const Tensor& first = graph.tensors[static_cast<size_t>(node.inputs[0])];
   const bool moved = has_integers && kind_of(node.kind).types == TypeRule::moved;

@@ -1,8 +1,8 @@
 // The graph that every importer produces, every pass rewrites, the file stores and the runner runs.
 //
 // Tensors are row-major over their shape. Image operators read N,H,W,C; an importer whose source is N,C,H,W adds
-// transposes, so that nothing behind it knows of layouts. Nodes are in execution order (an input is a graph input, a
-// constant, or an output of an earlier node). op.inc says what each kind of node takes.
+// transposes, so that no later stage has to know the layout of the source. Nodes are in execution order (an input is a
+// graph input, a constant, or an output of an earlier node). op.inc says what each kind of node takes.
 #pragma once
 
 #include <quern/graph.h>
@@ -22,15 +22,16 @@ enum class OpKind : uint16_t {
 #include "graph/ir/op.inc"
 #undef QN_OP
   count,
-  copy,  // of no file: x; the same elements in another memory, for whoever reads them there (plan/conversions.h)
+  copy,  // never in a file: copies x to another memory, where other nodes read it (plan/conversions.h)
 };
 
-// Name as in op.inc, or "copy"; "?" for anything else. kinds.h tells more.
+// Name as in op.inc, or "copy"; "?" for anything else. kinds.h says more about a kind.
 const char* op_name(OpKind kind);
 
 constexpr int no_tensor = -1;  // an optional input that is absent
 
-// How padding came about. The sizes of an image decide what SAME padding is: that of `padding` is right for some alone.
+// Where the padding of a node comes from. SAME padding depends on the size of the image, so the numbers in
+// Attributes::padding are right for some sizes only and have to be computed again for others.
 enum class SamePadding : uint8_t { no, odd_pixel_last, odd_pixel_first };
 
 struct Attributes {
@@ -63,14 +64,14 @@ class SparseConstant;  // sparse.h
 // Content of a constant tensor. The bytes belong to `owner` (a mapped file, a buffer) and are aligned to 64.
 struct Constant {
   Shared<const void> owner;
-  const void* data = nullptr;  // NULL: it is sparse
+  const void* data = nullptr;  // NULL: the constant is sparse
   size_t bytes = 0;            // of all elements
-  bool mapped = false;         // from a file, so that its pages can be let go while nobody reads them
-  // Input 1 of kinds with weights alone (Kind::has_weights()): nothing else reads these.
+  bool mapped = false;         // from a mapped file, whose pages may be released while nobody reads them
+  // Only input 1 of kinds with weights (Kind::has_weights()) may be sparse: nothing else reads sparse constants.
   Shared<const SparseConstant> sparse = nullptr;
 };
 
-// How the integers of a tensor stand for real numbers, as in qn_quantization; empty: they do not.
+// How the integers of a tensor stand for real numbers, as in qn_quantization. Empty: the tensor is not quantized.
 #ifdef QN_SMALL  // has_integers
 struct Quantization {
   static constexpr int axis = -1;
@@ -78,8 +79,8 @@ struct Quantization {
 };
 #else
 struct Quantization {
-  Vector<float> scales;         // one, or one for each channel
-  Vector<int32_t> zero_points;  // as many, or none: all 0
+  Vector<float> scales;         // one for all, or one for each channel
+  Vector<int32_t> zero_points;  // as many as scales, or empty: all are 0
   int axis = -1;                // the dimension of the channels; -1: one scale for all
 
   bool operator==(const Quantization& other) const {
@@ -94,23 +95,24 @@ struct Tensor {
   Vector<size_t> shape;               // filled by infer_shapes for outputs of nodes
   int constant = -1;                  // index into Graph::constants, or -1
   qn_layout layout = QN_LAYOUT_NHWC;  // while it is executed
-  uint8_t memory = 0;                 // in which it lies while it is executed: an index into Model::memories
-  Vector<size_t> stride = {};  // bytes, of a tensor that lies within another while it is executed; else empty: dense
+  uint8_t memory = 0;                 // where it lies while it is executed: an index into Model::memories
+  Vector<size_t> stride = {};         // in bytes; only set while the tensor lies within another one. Empty: dense
   [[no_unique_address]] Quantization quantization = {};
 };
 
 // An input or output of the graph as the user sees it.
 struct Port {
   int tensor = no_tensor;
-  qn_type type = QN_F32;                // the user's: that of the tensor, or QN_F16, converted from and to QN_F32
+  qn_type type = QN_F32;                // what the user sees: the tensor's type, or QN_F16, which is converted from and
+                                        // to QN_F32
   qn_preprocessing preprocessing = {};  // without its struct_size
-  uint8_t fixed = 0;                    // of an input: bit d says that a session may not change dimension d,
+  uint8_t fixed = 0;                    // of an input: bit d is set if a session may not change dimension d,
 #ifndef QN_NO_MESSAGES
-  String fixed_by = {};  // because this node of the source model was converted for its size
+  String fixed_by = {};  // because the conversion of this node of the source model depends on its size
 #endif
-  uint8_t open = 0;  // of an input: bit d says that the source model leaves dimension d open; the shape is an example
+  uint8_t open = 0;  // of an input: bit d is set if the source model leaves dimension d open; its size is an example
 #ifndef QN_NO_MESSAGES
-  Vector<String> dimensions = {};  // what the source model calls them, from the first on; empty: this one has no name
+  Vector<String> dimensions = {};  // the source model's names of the dimensions, from the first on; "": no name
 #endif
 };
 
@@ -126,7 +128,7 @@ struct Graph {
 // Bytes of a dense tensor; false when they overflow.
 bool tensor_size(qn_type type, const Vector<size_t>& shape, size_t* bytes);
 
-// Of a tensor that has passed check_graph(); points into it.
+// Returns the quantization of a tensor that has passed check_graph(). The result points into the tensor.
 #ifdef QN_SMALL
 inline qn_quantization quantization_of(const Tensor&) { return {}; }
 #else
@@ -136,7 +138,7 @@ qn_quantization quantization_of(const Tensor& tensor);
 // Appends a tensor; returns its index.
 int add_tensor(Graph& graph, String name, qn_type type, Vector<size_t> shape);
 // Appends a constant tensor with a copy of `data`, which holds as many elements as the shape says. Throws
-// std::bad_alloc when that overflows.
+// std::bad_alloc if their size in bytes overflows.
 int add_constant(Graph& graph, String name, qn_type type, Vector<size_t> shape, const void* data);
 // Appends a node with new output tensors, one after the other (shapes still unknown); returns the index of the first.
 int add_node(Graph& graph, OpKind kind, String name, Vector<int> inputs, Attributes attributes, size_t outputs = 1);

@@ -9,7 +9,8 @@ namespace {
 
 using enum Kind::Trait;
 
-// Behind the kinds of op.inc a row for all numbers that are no kind, and the copy that sessions insert.
+// The kinds of op.inc, followed by one row for all numbers that are not a kind, and one for the copies between
+// memories.
 constexpr Kind kinds[] = {
 #define QN_OP(kind, min_inputs, max_inputs, outputs, traits, layouts, terms, operations, types)      \
   {#kind,      min_inputs,      max_inputs,         outputs, traits, Layouts::layouts, Terms::terms, \
@@ -23,7 +24,7 @@ static_assert(std::size(kinds) == static_cast<size_t>(OpKind::copy) + 1);
 
 const Tensor& tensor_of(const Graph& graph, int index) { return graph.tensors[static_cast<size_t>(index)]; }
 
-// A transpose that moves dimensions of 1 alone leaves the elements where they are.
+// Whether a transpose leaves all elements where they are, because it moves only dimensions of 1.
 bool keeps_order(const Vector<size_t>& shape, const Vector<int64_t>& permutation) {
   int64_t last = -1;
   for (const int64_t d : permutation) {

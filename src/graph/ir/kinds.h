@@ -1,5 +1,5 @@
-// What there is to know about a kind of node, apart from what it computes. Passes, backends, converters and estimates
-// ask here, so that a new kind is a row of op.inc for all of them.
+// Describes each kind of node, except for what it computes. Passes, backends, converters and estimates all read this
+// description, so that none of them has to change for a new kind: it is a row of op.inc.
 #pragma once
 
 #include <algorithm>
@@ -10,40 +10,40 @@
 
 namespace quern {
 
-// What layouts the tensors of a node may have.
+// Layouts that the tensors of a node may have.
 enum class Layouts : uint8_t {
-  nhwc,  // that one
-  same,  // any, but the same for all
-  any,   // the input's and the output's may differ
+  nhwc,  // QN_LAYOUT_NHWC only
+  same,  // any layout, but all tensors have the same
+  any,   // any layout, and the input's and the output's may differ
 };
 
 // What an element of the output is computed from.
 enum class Terms : uint8_t {
   one,      // an element of each input
-  window,   // those under the kernel
+  window,   // the elements under the kernel
   image,    // all pixels of a channel
   nearby,   // `size` channels
   weights,  // products of a row of input 1 with inputs. Its first dimension is output channels; it may be sparse
 };
 
-// Which types of tensors the kind takes, and what the output's is.
+// Which types of tensors the kind takes, and which type the output has.
 enum class TypeRule : uint8_t {
-  floats,  // floats, which it computes with
-  moved,   // any, one for all: elements move as they are, and with them what they stand for
+  floats,  // floats: the kind computes with them
+  moved,   // any type, the same for all tensors: elements are moved unchanged and keep their quantization
 };
 
 struct Kind {
   enum Trait : uint16_t {
-    parameters = 1,            // inputs after the first are constants; those beyond the fewest may be absent
-    clamps = 2,                // what it gives lies between the attributes min and max
+    parameters = 1,            // inputs after the first are constants; those after the first min_inputs may be absent
+    clamps = 2,                // the results are clamped to the attributes min and max
     elementwise = 4,           // the output may lie in the buffer of any data input that has its shape
-    keeps_channels = 8,        // the last dimension is the first input's,
-    keeps_shape = 16 | 8,      // and so are all others
+    keeps_channels = 8,        // the last dimension of the output is the first input's
+    keeps_shape = 16 | 8,      // all dimensions of the output are the first input's
     algorithms = 32,           // the user may choose one
-    placed = 64,               // its tensors lie within each other (plan/placement.h) where that saves copying
-    view = 128,                // the output is the first input under another shape: nothing is to be run,
-    view_if_same_shape = 256,  // where the shapes are equal,
-    view_if_same_order = 512,  // where the permutation moves dimensions of 1 alone
+    placed = 64,               // its tensors may lie within each other (plan/placement.h), which saves copies
+    view = 128,                // the output is the first input with another shape: there is nothing to run
+    view_if_same_shape = 256,  // a view if input and output have the same shape
+    view_if_same_order = 512,  // a view if the permutation moves only dimensions of 1
   };
 
   char name[20];  // not a pointer, which the loader would have to relocate
@@ -51,7 +51,8 @@ struct Kind {
   uint16_t traits;
   Layouts layouts;
   Terms terms;
-  uint8_t operations;  // on a vector, roughly, for each of the output, beyond one for each of several terms
+  uint8_t operations;  // estimate: vector operations per vector of output, not counting the one for each of several
+                       // terms
   TypeRule types;
   bool built;  // trimmed builds may not contain it
 
@@ -66,27 +67,27 @@ constexpr size_t most_outputs = std::max<size_t>({
 #undef QN_OP
 });
 
-// Of anything that is no kind: one without name and inputs that is not built.
+// Returns the description of a kind. For a value that is not a kind, it has no name and no inputs, and is not built.
 const Kind& kind_of(OpKind kind);
 
-// Inputs that a run reads: parameters went into the operator.
+// Number of inputs that a run reads. Parameters do not count: they are already part of the operator.
 size_t data_inputs(const Node& node);
 
-// ---- of a node whose tensors have shapes
+// ---- the following functions need the shapes of the node's tensors
 
-// Elements that each element of the output is computed from; 0 for Terms::one.
+// Number of elements that each element of the output is computed from; 0 for Terms::one.
 uint64_t terms_of(const Graph& graph, const Node& node);
 
-// Is each channel convolved by itself, perhaps into several?
+// Whether the node is a convolution with several groups in which each output channel reads one input channel only.
 bool is_depthwise(const Graph& graph, const Node& node);
 
-// Kind::layouts, but depthwise convolutions do not change the layout.
+// Kind::layouts, except for depthwise convolutions, which do not change the layout.
 Layouts layouts_of(const Graph& graph, const Node& node);
 
-// Images of one pixel, and what is no image, are never pixel-blocked.
+// Whether the tensor may be pixel-blocked. Constants, images of one pixel, and tensors that are not images never are.
 bool may_be_blocked(const Tensor& tensor);
 
-// Whether the output of a node is its first input under another shape, so that there is nothing to run.
+// Whether the output of a node is its first input with another shape, so that there is nothing to run.
 bool is_view(const Graph& graph, const Node& node);
 
 }  // namespace quern

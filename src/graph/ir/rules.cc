@@ -40,7 +40,7 @@ qn_status need_image(const NodeView& v) {
   return fail_node(v.node, "the input has rank %zu, not 4", v.shape(0).size());
 }
 
-// An optional or required vector with one element per channel.
+// Checks that an input, if there is one, is a vector with one element per channel.
 qn_status need_channels(const NodeView& v, size_t input, size_t channels, const char* what) {
   if (!v.has(input) || is_vector_of(v.shape(input), channels)) return QN_OK;
   return fail_node(v.node, "the %s is not a vector of %zu elements", what, channels);
@@ -53,7 +53,7 @@ qn_status check_clamp(const Node& node) {
 
 // ---- windows
 
-// SAME padding is that of the sizes at hand.
+// Checks the padding of a window. SAME padding must be what the present size of the image gives.
 qn_status check_padding(const Node& node, const Shape& x, const qn_hw& kernel) {
   const Attributes& a = node.attributes;
   if (a.same_padding == SamePadding::no) return QN_OK;
@@ -336,7 +336,7 @@ qn_status infer_slice(const NodeView& v, Shape* out) {
 
 struct Rule {
   qn_status (*infer)(const NodeView& view, Shape* outputs);
-  qn_status (*check)(const Node& node) = nullptr;  // beyond the clamp
+  qn_status (*check)(const Node& node) = nullptr;  // checks more than the clamp; NULL: there is no more to check
 };
 
 constexpr Rule conv2d_rule = {infer_conv2d};

@@ -1,4 +1,4 @@
-// What a kind of node demands and produces.
+// What each kind of node requires of its inputs and attributes, and the shapes of its outputs.
 #pragma once
 
 #include <cstdarg>
@@ -12,23 +12,23 @@ namespace quern {
 
 using Shape = Vector<size_t>;
 
-// Largest attribute, and so far below SIZE_MAX that sums of a few with a tensor's dimension cannot overflow.
+// Largest value of an attribute. It is so far below SIZE_MAX that a dimension plus a few attributes cannot overflow.
 constexpr size_t max_extent = size_t{1} << 30;
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-// What an attribute is compared as. Whole numbers need no conversion to floats; from 2^63 on they turn negative, and no
-// range of theirs begins below 0.
+// The type in which an attribute is compared. Whole numbers are compared as int64_t. Those from 2^63 on become
+// negative, and so are out of range: no range of whole numbers begins below 0.
 template <class T>
 using Comparable = std::conditional_t<std::is_floating_point_v<T>, T, int64_t>;
 
-// For the ranges of attributes.inc; false for NaN.
+// Whether a value lies in a range of attributes.inc; false for NaN.
 template <class T>
 bool in_range(T value, Comparable<T> low, Comparable<T> high) {
   const auto x = static_cast<Comparable<T>>(value);
   return x >= low && x <= high;
 }
 
-// A node while it is checked: its inputs exist and have shapes.
+// A node that is being checked. Its inputs exist and have shapes.
 struct NodeView {
   const Graph& graph;
   const Node& node;
@@ -38,13 +38,14 @@ struct NodeView {
   const Shape& shape(size_t input) const { return tensor(input).shape; }
 };
 
-// Checks what the ranges of attributes.inc leave open.
+// Checks the rules for attributes that the ranges of attributes.inc cannot express.
 qn_status check_rule(const Node& node);
 
-// Checks the inputs' shapes against each other and the attributes; gives those of all the node's outputs.
+// Checks the inputs' shapes against each other and against the attributes, and writes the shapes of all outputs of the
+// node.
 qn_status infer_outputs(const NodeView& view, Shape* outputs);
 
-// fail(QN_BAD_MODEL, ...) with the node's name and kind before the text.
+// Calls fail(QN_BAD_MODEL, ...) with the node's name and kind before the text.
 #ifdef QN_NO_MESSAGES
 template <class... Arguments>
 qn_status fail_node(const Node&, const char*, const Arguments&...) {
@@ -54,14 +55,15 @@ qn_status fail_node(const Node&, const char*, const Arguments&...) {
 [[gnu::format(printf, 2, 3)]] qn_status fail_node(const Node& node, const char* format, ...);
 #endif
 
-// The value with which a reshape copies dimension `from` of its input to dimension `to`.
+// The value in a reshape that copies dimension `from` of the input to dimension `to`.
 inline int64_t copy_dimension(size_t from, size_t to) { return from == to ? 0 : -2 - static_cast<int64_t>(from); }
-// The dimension that value `value` of a reshape, at place `to`, copies; -1: none.
+// The input's dimension that `value`, at place `to` in a reshape, copies; -1: none.
 inline int64_t copied_dimension(int64_t value, size_t to) {
   return value == 0 ? static_cast<int64_t>(to) : value <= -2 ? -2 - value : -1;
 }
 
-// Padding with which a window gives ceil(size / stride) pixels; the odd pixel lies behind or before them.
+// Computes the padding with which a window gives ceil(size / stride) pixels. If the padding is odd, `kind` says whether
+// the extra pixel comes after or before the image.
 void same_padding(SamePadding kind, size_t size, size_t kernel, size_t stride, size_t dilation, size_t* before,
                   size_t* after);
 

@@ -9,7 +9,7 @@
 namespace quern {
 namespace {
 
-// y = min(max(scale * x + low...)): scale and bias have one element, or one per channel.
+// y = min(max(scale * x + bias, min), max): scale and bias have one element, or one per channel.
 struct Affine {
   Vector<float> scale = {1}, bias = {0};
   float min = -infinity, max = infinity;
@@ -25,7 +25,7 @@ bool is_finite(const Vector<float>& v) {
   return std::all_of(v.begin(), v.end(), [](float x) { return std::isfinite(x); });
 }
 
-// Many equal elements become one.
+// Returns one element if all elements are equal, or else the vector as it is.
 Vector<float> reduced(Vector<float> v) {
   if (std::all_of(v.begin(), v.end(), [&](float x) { return x == v[0]; })) v.resize(1);
   return v;
@@ -66,12 +66,12 @@ bool read_binary(Rewriter& r, const Node& node, Affine* f, int* x) {
       f->bias = first ? c : map(c, negative);
       f->scale = {first ? -1.0f : 1.0f};
       return true;
-    case OpKind::div: f->scale = map(c, inverse); return !first && is_finite(c);  // what is infinite leaves no inverse
+    case OpKind::div: f->scale = map(c, inverse); return !first && is_finite(c);  // an infinite divisor has no inverse
     default: return false;
   }
 }
 
-// False for nodes that are nothing of the kind.
+// Reads a node as an affine function of x. Returns false if the node is none.
 bool read_affine(Rewriter& r, const Node& node, Affine* f, int* x) {
   const Attributes& a = node.attributes;
   *f = Affine();
@@ -135,7 +135,7 @@ int spread(Rewriter& r, const Vector<float>& v, size_t channels) {
   return r.add_constant({channels}, v.size() == channels ? v : Vector<float>(channels, v[0]));
 }
 
-// Has x the same channels whatever shapes the inputs of the graph get?
+// Whether the number of channels of x is the same for all shapes that the inputs of the graph may get.
 bool has_fixed_channels(Rewriter& r, int x) {
   for (const Node* node = r.writer(x); node != nullptr; node = r.writer(node->inputs[0])) {
     const Kind& kind = kind_of(node->kind);
@@ -145,7 +145,7 @@ bool has_fixed_channels(Rewriter& r, int x) {
   return false;
 }
 
-// Turns the node into f(x), as the simplest kind that can be it. False where none can.
+// Turns the node into f(x), of the simplest kind that can compute it. Returns false if no kind can.
 bool write_affine(Rewriter& r, Node& node, const Affine& f, int x) {
   Attributes attributes;
   if (f.only_clamps()) {

@@ -15,7 +15,8 @@ bool same_attributes(const Attributes& a, const Attributes& b) {
   return a.values == b.values;
 }
 
-// Finds what may be equal: indices below `count` that were added with the same hash, in the order they came.
+// Finds candidates for equality: indices below `count` that were added with the same hash, in the order in which they
+// were added.
 class Candidates {
  public:
   explicit Candidates(size_t count) : first_(count | 1, none), last_(count | 1, none), next_(count, none) {}

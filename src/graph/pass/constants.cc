@@ -1,4 +1,4 @@
-// Passes about values known beforehand, and nodes nobody needs.
+// Passes that compute values which are known before a run, and remove nodes that nobody needs.
 #include <algorithm>
 #include <cmath>
 
@@ -10,8 +10,8 @@
 namespace quern {
 namespace {
 
-// Folding trades file size for time, so results must be small or not much larger than what they are made from. This
-// also keeps what a hostile model can make us compute and store within bounds.
+// Folding trades file size for time, so a result must be small, or not much larger than the constants from which it is
+// computed. This also limits the time and memory that a hostile model can cost.
 constexpr size_t small_bytes = size_t{1} << 20;
 constexpr size_t max_growth = 4;
 constexpr uint64_t max_work = uint64_t{1} << 32;

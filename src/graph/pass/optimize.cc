@@ -11,8 +11,8 @@ struct Pass {
   qn_status (*run)(Rewriter& rewriter);
 };
 
-// In this order, again and again until none finds anything to do. The rules hold for every input shape the graph takes,
-// not only for the one it has now.
+// optimize() runs the passes in this order, again and again until no pass changes anything. Each change must be correct
+// for all input shapes that the graph can take, not only for the present ones.
 constexpr Pass passes[] = {
     {"nodes whose inputs are constants become constants", fold_constants},
     {"nodes that change nothing go", remove_identities},
@@ -27,7 +27,7 @@ constexpr Pass passes[] = {
     {"nodes that no output depends on go", remove_dead},
 };
 
-// Each round takes something away from any chain; no real graph needs more than a few.
+// Each round shortens every chain of nodes that it can change, so that a real graph needs only a few rounds.
 constexpr int max_rounds = 100;
 
 }  // namespace

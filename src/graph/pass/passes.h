@@ -1,23 +1,24 @@
-// Work on a graph before it runs.
+// Functions that check, complete and optimize a graph before it runs.
 #pragma once
 
 #include "graph/ir/ir.h"
 
 namespace quern {
 
-// Checks that the graph is well formed: indices in range, arities of op.inc, each tensor written once and before it is
-// read, constants where op.inc wants them and of the right size, ranks and attributes in range. Trusts nothing.
+// Checks that the graph is well formed: indices are in range, nodes have as many inputs and outputs as op.inc allows,
+// each tensor is written once and before it is read, constants are where op.inc demands them and have the right size,
+// and ranks and attributes are in range. Trusts nothing.
 qn_status check_graph(const Graph& graph);
 
 // Computes type and shape of every node's outputs from the inputs' shapes, in order. The graph has passed check_graph.
 // Names the node on failure.
 qn_status infer_shapes(Graph& graph);
 
-// The same for one node of the graph, which check_graph would accept.
+// Computes type and shape of the outputs of one node, in a graph that check_graph would accept.
 qn_status infer_node(Graph& graph, const Node& node);
 
-// Folds and fuses; see optimize.cc for the list of passes and their order. Shapes must be known. Keeps all outputs.
-// Sparse constants become dense: passes read and rewrite single elements.
+// Folds constants and fuses nodes; optimize.cc lists the passes in their order. Shapes must be known. Keeps all outputs
+// of the graph. Makes sparse constants dense, because passes read and rewrite single elements.
 qn_status optimize(Graph& graph);
 
 }  // namespace quern

@@ -1,4 +1,4 @@
-// What optimiser passes have in common: a graph with an index of who writes and reads each tensor.
+// A graph together with an index of the nodes that write and read each tensor. All optimizer passes work on it.
 #pragma once
 
 #include <span>
@@ -28,25 +28,26 @@ class Rewriter {
 
   // The node that writes a tensor and, unless `kind` is OpKind::count, is of this kind; NULL if there is none.
   Node* writer(int tensor, OpKind kind = OpKind::count);
-  // Whether a node reads the tensor or the graph puts it out.
+  // Whether a node reads the tensor or it is an output of the graph.
   bool is_read(int tensor) const { return reads_[static_cast<size_t>(tensor)] > 0 || is_output(tensor); }
-  // Whether exactly one input of a node reads the tensor and the graph does not put it out.
+  // Whether exactly one input of one node reads the tensor, and it is not an output of the graph.
   bool read_once(int tensor) const;
 
-  // A constant that no tensor names yet.
+  // Adds a constant tensor without a name; returns its index.
   int add_constant(Shape shape, const Vector<float>& values);
   void set_input(Node& node, size_t input, int tensor);
   void set_inputs(Node& node, Vector<int> inputs);
   void remove(Node& node);
-  // Where `node` wrote `output` it writes what `reader` wrote, a node with one output, which is removed.
+  // Makes `node` write the only output of `reader` in place of its own `output`, and removes `reader`.
   void take_output(Node& node, int output, Node& reader);
-  // Who read the output of `node`, which has one, reads `tensor`, which has the same elements; the node is removed.
-  // False when the names of the graph's inputs and outputs forbid it, or the elements stand for other numbers.
+  // Removes `node`, which has one output, and makes the readers of that output read `tensor`, which has the same
+  // elements. Returns false if the names of the graph's inputs and outputs forbid this, or if the elements stand for
+  // other real numbers.
   bool bypass(Node& node, int tensor);
-  // The same for all outputs of a node that gives what `other` does.
+  // Does the same for all outputs of `node`, which computes the same as `other`.
   bool merge(Node& node, const Node& other);
 
-  // Whether anything was changed.
+  // Whether the pass has changed anything.
   bool changed() const { return changed_; }
   void finish();
 
@@ -62,7 +63,7 @@ class Rewriter {
   bool changed_ = false;
 };
 
-// Passes; each makes one sweep over the graph. optimize.cc says what they do.
+// The passes. Each of them goes over the graph once. optimize.cc says what they do.
 qn_status fold_constants(Rewriter& r);
 qn_status remove_identities(Rewriter& r);
 qn_status merge_reshapes(Rewriter& r);

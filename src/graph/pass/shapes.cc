@@ -8,7 +8,8 @@
 namespace quern {
 namespace {
 
-// What `second` makes of what `first` gives, as one list of values; false where that cannot be said.
+// Replaces `second` by one reshape that does what `first` and then `second` do. Returns false if no list of values can
+// express it.
 bool compose_reshapes(const Vector<int64_t>& first, Vector<int64_t>* second) {
   const bool infers = std::find(second->begin(), second->end(), -1) != second->end();
   for (size_t d = 0; d < second->size(); ++d) {
@@ -39,24 +40,24 @@ qn_padding enlarged(qn_padding p, const Vector<int64_t>& widths) {
 
 bool has_padding(const qn_padding& p) { return p.top + p.left + p.bottom + p.right != 0; }
 
-// Nothing the writer of the tensor gives is less than this.
+// A lower bound of the elements that the tensor's writer computes.
 float lower_bound(Rewriter& r, int tensor) {
   const Node* node = r.writer(tensor);
   return node != nullptr && kind_of(node->kind).has(Kind::clamps) ? node->attributes.min : -infinity;
 }
 
-// Whether padding by the node itself does what `pad` does, and the node has a rule for it.
+// Whether the node can do the work of `pad` with its own padding.
 bool absorbs(Rewriter& r, const Node& pad, Node& node) {
   const Attributes& a = node.attributes;
   if (a.same_padding != SamePadding::no) return false;
   if (node.kind == OpKind::conv2d) return pad.attributes.alpha == 0;
   const qn_padding p = enlarged(a.padding, pad.attributes.values);
-  // With dilation, a window could have nothing of the image in it but what `pad` put around it.
+  // With dilation, a window could contain only elements that `pad` has added, and no pixel of the image.
   if (a.dilation.h != 1 || a.dilation.w != 1) return false;
   if (a.ceil_mode || std::max(p.top, p.bottom) >= a.kernel.h || std::max(p.left, p.right) >= a.kernel.w) return false;
-  // Padding never is a maximum, and neither is what no pixel is less than.
+  // Padding never takes part in a maximum, and a value that is not above any pixel does not change one.
   if (node.kind == OpKind::max_pool) return pad.attributes.alpha <= lower_bound(r, pad.inputs[0]);
-  // The pixels of `pad` count; those of the pooling itself have to, too.
+  // The elements that `pad` adds count in the average, so the pooling's own padding must count, too.
   return node.kind == OpKind::average_pool && pad.attributes.alpha == 0 && (a.count_padding || !has_padding(a.padding));
 }
 
@@ -116,9 +117,9 @@ qn_status fold_pads(Rewriter& r) {
   return QN_OK;
 }
 
-// transpose to N,C,H,W, reshape to N,C*H*W, fully connected: a convolution whose kernel is the whole image does the
-// same without the transpose. Unlike a fully-connected layer with its weights reordered, it still refuses images of
-// another height and width when the model is resized.
+// Replaces a transpose to N,C,H,W, a reshape to N,C*H*W and a fully connected layer by a convolution whose kernel is
+// the whole image, which needs no transpose. Unlike a fully connected layer with reordered weights, the convolution
+// still refuses images of another height and width when the model is resized.
 qn_status flatten_without_transpose(Rewriter& r) {
   for (size_t i = 0; i < r.size(); ++i) {
     Node& layer = r.node(i);

@@ -27,7 +27,7 @@ class CopyPlan : public NodePlan {
   size_t bytes_;
 };
 
-// Between the host's memory and another one. What it copies lies within no other tensor.
+// Copies a tensor between the host's memory and another one. The tensor never lies within another tensor.
 class CopyOperator : public NodeOperator {
  public:
   CopyOperator(const Memory& memory, bool to_host) : memory_(memory), to_host_(to_host) {}
@@ -58,7 +58,7 @@ class CopyOperator : public NodeOperator {
 
 // ---- where they go
 
-// What nodes differ in: the form in which they take their inputs and give their outputs.
+// The form in which a node takes its inputs and writes its outputs.
 struct Form {
   uint8_t memory = 0;  // as in Tensor
   bool operator==(const Form&) const = default;
@@ -97,7 +97,7 @@ class Converter {
 
   static Form form_of(const Tensor& tensor) { return {tensor.memory}; }
 
-  // What a node takes and gives. A view has no backend, and shows what is there.
+  // The form of a node's inputs and outputs. A view has no backend, so it keeps the form of its input.
   Form form_of(const Node& node, const Backend* backend) {
     if (backend == nullptr) return form_of(tensor(node.inputs[0]));
     const Memory* const* const end = model_.memories + model_.memory_count;
@@ -108,7 +108,7 @@ class Converter {
     return {memory};
   }
 
-  // A tensor with the elements of this one.
+  // Adds a tensor that holds the same elements as this one in another form.
   int add_variant(int index, Form form) {
     Tensor variant = {String(), tensor(index).type, tensor(index).shape};
     variant.memory = form.memory;
@@ -119,19 +119,20 @@ class Converter {
     return made;
   }
 
-  // The tensor that a node writes in place of this one, which is the same unless it must be in the form of outputs.
+  // Returns the tensor that a node writes in `form`. It is this one, unless this one is an output of the graph and must
+  // have the form of outputs; then it is a new one.
   int written(int index, Form form) {
     if (is_output_[at(index)] && form != host) return add_variant(index, form);
     tensor(index).memory = form.memory;
     return index;
   }
 
-  // The tensor to read in place of this one.
+  // Returns a tensor in the wanted form that holds this one's elements.
   int in_form(int index, Form wanted) {
     for (int other = index; other != no_tensor; other = also_[at(other)]) {
       if (form_of(tensor(other)) == wanted) return other;
     }
-    // Copies begin or end in the host's memory.
+    // Every copy begins or ends in the host's memory.
     const int from = wanted == host ? index : in_form(index, host);
     const int made = add_variant(index, wanted);
     convert(from, made);
@@ -156,9 +157,9 @@ class Converter {
   Model& model_;
   Graph& graph_;
   Vector<int> also_;        // per tensor: another one with the same elements in another form, or none
-  Vector<bool> is_output_;  // per tensor that was there: of the graph
-  const Backend* backends_[max_memories] = {};  // per memory: one that has it
-  String name_;                                 // of the node that is being looked at
+  Vector<bool> is_output_;  // per tensor that the graph had before: whether it is an output of the graph
+  const Backend* backends_[max_memories] = {};  // per memory: a backend that computes in it
+  String name_;                                 // name of the node that is being converted
 };
 
 }  // namespace

@@ -1,15 +1,15 @@
-// Nodes between nodes: where a tensor is not in the form that one of its readers takes, a node that converts it.
+// Adds nodes that convert a tensor which is not in the form that one of its readers takes.
 //
-// A form is so far the memory that the elements lie in, and all such nodes are copies (OpKind::copy).
+// So far, the form of a tensor is only the memory in which it lies, so all these nodes are copies (OpKind::copy).
 #pragma once
 
 #include "graph/session/model.h"
 
 namespace quern {
 
-// Places them in the graph of a model whose nodes have their operators. Inputs and outputs of the graph, with their
-// names, are in the host's memory. The graph gets nodes and tensors, whose shapes are known if the others' are; tensors
-// that were there keep their indices.
+// Adds such nodes to the graph of a model whose nodes have their operators. Inputs and outputs of the graph keep their
+// names and lie in the host's memory. The new tensors have shapes if the other tensors have. The existing tensors keep
+// their indices.
 void place_conversions(Model& model);
 
 }  // namespace quern

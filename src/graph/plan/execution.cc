@@ -35,7 +35,7 @@ size_t count(const Tensor& tensor) {
 
 }  // namespace
 
-// Of a tensor that lies within no other.
+// Bytes of a tensor that does not lie within another one.
 size_t Execution::bytes(int index) const {
   qn_tensor whole = describe(tensor(index));
   std::fill_n(whole.stride, whole.rank, size_t{0});
@@ -92,7 +92,7 @@ void Execution::find_lifetimes() {
     for (const int output : node.outputs) last_use_[at(output)] = std::max(last_use_[at(output)], i + 1);
   }
   for (const Port& port : graph_.outputs) last_use_[at(source_[at(port.tensor)])] = last_step();
-  // What parts are within lives as long as any of them.
+  // A tensor that contains parts is in use as long as any of its parts.
   for (size_t t = 0; t < places_.size(); ++t) {
     if (places_[t].kind != Placement::part) continue;
     size_t& last = last_use_[at(places_[t].within)];
@@ -124,7 +124,7 @@ bool Execution::run_in_place(size_t node_index) {
   return false;
 }
 
-// Of an output of the node.
+// Decides where an output of the node lies.
 void Execution::assign_home(size_t node, int index) {
   const size_t output = at(index);
   const Placement& place = places_[output];
@@ -155,12 +155,13 @@ void Execution::assign_homes() {
         port.type == QN_F16 ? add_block(port.tensor, 0) : Home{Home::user, 0, static_cast<uint32_t>(i)};
   }
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-    if (fusions_[i].absorbed) continue;  // what it writes never lies anywhere as a whole
+    if (fusions_[i].absorbed) continue;  // its output is never in memory as a whole
     for (const int output : graph_.nodes[i].outputs) assign_home(i, output);
   }
 }
 
-// Views need nothing done, nor does a concat whose inputs all lie where they belong, nor what another plan does.
+// Whether a node has to run. A view does not, nor does a concat whose inputs all lie at their places, nor a node whose
+// work another plan does.
 bool Execution::runs(const Node& node) const {
   const int output = node.outputs[0];
   if (source_[at(output)] != output) return false;
@@ -180,7 +181,7 @@ void Execution::assign_outputs() {
       const size_t size = count(tensor(port.tensor)) * qn_type_size(port.type);
       output.block = add_block(uint8_t{0}, size, last_step(), last_step()).index;
     } else if (home.kind == Home::arena && block(home).bytes == bytes(port.tensor)) {
-      output.block = home.index;  // with room for this output and nothing else
+      output.block = home.index;  // the block holds this output and nothing else
     }
   }
   if (!has_api("bind")) return;
@@ -191,7 +192,7 @@ void Execution::assign_outputs() {
     if (owner == nowhere) {
       owner = i;
     } else {
-      outputs_[i].block = nowhere;  // another output has it
+      outputs_[i].block = nowhere;  // another output uses the block
     }
   }
 }
@@ -246,7 +247,7 @@ qn_status Execution::make(Shared<const Model> model, Graph graph, const Executio
 
 // ---- sharing
 
-// Measured choices may change, so who has some plans for himself.
+// Measured choices may change, so executions with tuning are not shared.
 bool Execution::fits(const Graph& graph, const ExecutionOptions& options) const {
   if (options.tuning != nullptr || options_.tuning != nullptr) return false;
   if (options.tasks != options_.tasks || options.algorithm != options_.algorithm) return false;
@@ -302,7 +303,7 @@ qn_status Execution::run(size_t index, const Buffers& buffers, const qn_parallel
   return status != QN_OK || leaves_backend ? synchronise(step, status) : QN_OK;
 }
 
-// After a step that has ended so.
+// Waits for the step's backend after the step has returned `status`.
 qn_status Execution::synchronise(const Step& step, qn_status status) const {
   if (has_backends && step.backend->synchronise != nullptr) {
     const EarlierMessage message;
@@ -325,7 +326,7 @@ void Execution::end(const Buffers& buffers) const {
     const Port& port = graph_.outputs[i];
     const void* from = address(locate(homes_[at(port.tensor)], buffers));
     void* to = const_cast<void*>(output(i, buffers));
-    if (to == from) continue;  // the user gets it where it is
+    if (to == from) continue;  // the user reads it there
     if (port.type == QN_F16) {
       to_f16(from, to, count(tensor(port.tensor)));
     } else {

@@ -30,7 +30,7 @@ class Finder {
   }
 
   qn_status run(Vector<Fusion>* fusions) {
-    // Measured choices are of single operators, so that is what they are measured as.
+    // Choices are measured for single operators, so a session that tunes makes no chains.
     for (size_t i = 0; i < graph_.nodes.size() && !options_.tune; ++i) QN_TRY(chain(i));
     for (size_t i = 0; has_residual && i < graph_.nodes.size(); ++i) QN_TRY(add_residual(i));
     *fusions = std::move(fusions_);
@@ -40,7 +40,8 @@ class Finder {
  private:
   static constexpr size_t nobody = SIZE_MAX;
 
-  // The node that writes the tensor, if `reader` is the only one who wants it and nothing is fused yet.
+  // Returns the node that writes the tensor, if `reader` is the only node that needs it and neither of them is fused
+  // yet.
   size_t only_for(size_t reader, int tensor) const {
     const size_t i = writer_[at(tensor)];
     if (i == nobody || reads_[at(tensor)] != 1 || places_[at(tensor)].kind != Placement::own) return nobody;
@@ -63,7 +64,7 @@ class Finder {
     return QN_OK;
   }
 
-  // The node and the one that writes its first input, in one pass.
+  // Fuses the node with the one that writes its first input, so that both run in one pass.
   qn_status chain(size_t i) {
     const Node& second = graph_.nodes[i];
     const size_t first = only_for(i, second.inputs[0]);
@@ -75,7 +76,7 @@ class Finder {
     return fuse(first, i, {node.inputs[0]}, i, status, std::move(plan));
   }
 
-  // A sum of two tensors becomes part of what computes one of them, the later one.
+  // Makes a sum of two tensors part of the node that computes the later one of them.
   qn_status add_residual(size_t i) {
     const Node& add = graph_.nodes[i];
     if (add.kind != OpKind::add || add.inputs[0] == add.inputs[1]) return QN_OK;
@@ -110,7 +111,7 @@ class Finder {
 qn_status find_fusions(const Model& model, const Graph& graph, const Vector<Placement>& places,
                        const ExecutionOptions& options, Vector<Fusion>* fusions) {
   const bool open = options.algorithm == QN_ALGORITHM_AUTO || options.algorithm == QN_ALGORITHM_DENSE;
-  if (!open) {  // who asks for one means every operator
+  if (!open) {  // a user who asks for an algorithm wants it for every operator
     fusions->resize(graph.nodes.size());
     return QN_OK;
   }

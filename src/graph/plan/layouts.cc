@@ -12,8 +12,9 @@
 namespace quern {
 namespace {
 
-constexpr int max_rounds = 20;  // of trying every class; two or three do
-// For an operator that does not work that way, and for each pixel-blocked side: more than anything, less with one side.
+constexpr int max_rounds = 20;  // in each round every class is tried; two or three rounds are enough
+// Cost of each pixel-blocked side of an operator that cannot take these layouts: more than any real cost, and less for
+// one such side than for two.
 constexpr double impossible = 1e15;
 
 size_t at(int index) { return static_cast<size_t>(index); }
@@ -51,7 +52,7 @@ class Assigner {
     fixed_[a] = fixed_[a] || fixed_[b];
   }
 
-  // Data that the node reads or writes.
+  // Calls the function for each tensor of data that the node reads or writes.
   template <class Each>
   void walk_tensors(const Node& node, Each&& each) const {
     for (const int output : node.outputs) each(at(output));
@@ -68,7 +69,7 @@ class Assigner {
       const Node& node = graph_.nodes[i];
       const NodeOperator* op = is_view(graph_, node) ? nullptr : model_.operators[i].op.get();
       Layouts takes = op == nullptr ? Layouts::nhwc : op->layouts();
-      if (takes == Layouts::any && node.outputs.size() > 1) takes = Layouts::nhwc;  // costs know of two classes
+      if (takes == Layouts::any && node.outputs.size() > 1) takes = Layouts::nhwc;  // costs tell two classes apart
       walk_tensors(node, [&](size_t tensor) {
         const size_t c = class_of(tensor);
         if (takes == Layouts::nhwc) fixed_[c] = true;
@@ -77,7 +78,8 @@ class Assigner {
     }
   }
 
-  // What each node costs, by the layouts of its first input and its first output. False if nothing can be blocked.
+  // Finds the cost of each node for each layout of its first input and first output. Returns false if no tensor can be
+  // blocked.
   bool find_costs() {
     nodes_of_.resize(class_.size());
     costs_.resize(graph_.nodes.size());
@@ -105,7 +107,7 @@ class Assigner {
         (in_blocked && fixed_[in]) || (out_blocked && fixed_[out]) || (in == out && in_blocked != out_blocked);
     if (never) return 0;
     const Node& node = graph_.nodes[i];
-    // All data are of one of the two classes.
+    // Every tensor of data belongs to one of the two classes.
     const auto set = [&](bool a, bool c) {
       walk_tensors(node, [&](size_t tensor) {
         const bool blocked = class_of(tensor) == out ? c : a;
@@ -122,14 +124,14 @@ class Assigner {
     return costs_[i][blocked[ends_[i].in]][blocked[ends_[i].out]];
   }
 
-  // What the nodes around a class cost.
+  // The cost of all nodes that read or write tensors of a class.
   double cost_around(size_t c, const Vector<bool>& blocked) const {
     double cycles = 0;
     for (const size_t i : nodes_of_[c]) cycles += cost_of(i, blocked);
     return cycles;
   }
 
-  // Returns what all nodes cost in the end.
+  // Switches classes as long as that saves time. Returns the cost of all nodes in the end.
   double improve(Vector<bool>* blocked) {
     bool changed = true;
     for (int round = 0; changed && round < max_rounds; ++round) {
@@ -158,9 +160,9 @@ class Assigner {
   const Model& model_;
   const ExecutionOptions& options_;
   Graph& graph_;
-  Vector<size_t> class_;  // of each tensor: another one of its class, at last itself
-  Vector<bool> fixed_;    // NHWC; of classes
-  Vector<Ends> ends_;     // of each node
+  Vector<size_t> class_;  // per tensor: another tensor of its class, and so on up to one that names itself
+  Vector<bool> fixed_;    // per class: it has to stay NHWC
+  Vector<Ends> ends_;     // per node
   Vector<Vector<size_t>> nodes_of_;
   Vector<std::array<std::array<double, 2>, 2>> costs_;
 };
@@ -168,9 +170,9 @@ class Assigner {
 }  // namespace
 
 void assign_layouts(const Model& model, const ExecutionOptions& options, Graph& graph) {
-  if (!has_sparse) return;  // nothing gains by it
+  if (!has_sparse) return;  // without sparse kernels, pixel-blocked tensors save no time
   Assigner assigner(model, options, graph);
-  // Who asks for an algorithm that knows no other layout gets none.
+  // If the user asks for an algorithm that works with NHWC only, all tensors stay NHWC.
   if (options.algorithm == QN_ALGORITHM_AUTO || options.algorithm == QN_ALGORITHM_SPARSE) assigner.run();
 }
 

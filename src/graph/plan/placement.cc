@@ -16,7 +16,8 @@ Vector<size_t> strides_of(const Tensor& tensor) {
   return {t.stride, t.stride + t.rank};
 }
 
-// The dimension of memory that an axis of the shape is: of pixel-blocked tensors channels alone can be parts.
+// The dimension of the tensor's strides that belongs to an axis of its shape. In a pixel-blocked tensor only the
+// channels can be split into parts.
 size_t in_memory(const Tensor& tensor, size_t axis) { return tensor.layout == QN_LAYOUT_PIXEL_BLOCKED ? 2 : axis; }
 
 class Placer {
@@ -28,7 +29,7 @@ class Placer {
   }
 
   Vector<Placement> run() {
-    // A concat stands before the one it is part of, a slice after what it is cut from.
+    // A concat comes before the concat whose part it is; a slice comes after the tensor from which it is cut.
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       if (is_slice(i)) places_[output(i)].kind = Placement::slice;
     }
@@ -42,14 +43,14 @@ class Placer {
   }
 
  private:
-  // The only one of what is looked at here.
+  // The node's output; the nodes in question have only one.
   size_t output(size_t node) const { return at(graph_.nodes[node].outputs[0]); }
   bool strided(size_t node) const {
     return model_.operators[node].op != nullptr && model_.operators[node].op->strided();
   }
 
-  // A tensor must be dense where the user gets it or gives it, where its elements are seen in another shape, and where
-  // an operator asks for that. A part must have a node that writes it.
+  // A tensor must be dense if it is an input or output of the graph, if a view shows its elements in another shape, or
+  // if an operator needs that. A part must have a node that writes it.
   void find_needs() {
     written_.resize(graph_.tensors.size());
     for (const Port& port : graph_.inputs) needs_dense_[at(port.tensor)] = true;

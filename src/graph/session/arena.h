@@ -1,4 +1,4 @@
-// Memory for activations and workspaces: of one session, or of several that never run at the same time.
+// Memory for the activations and workspaces of one session, or of several sessions that never run at the same time.
 #pragma once
 
 #include <quern/graph.h>
@@ -12,7 +12,7 @@
 
 namespace quern {
 
-// Blocks of memories other than the host's, one of each.
+// Blocks in memories other than the host's, at most one block in each memory.
 class ForeignBlocks {
  public:
   ForeignBlocks() = default;
@@ -26,12 +26,12 @@ class ForeignBlocks {
   }
 
   bool empty() const { return !has_backends || first_ == nullptr; }
-  // NULL, and of no bytes, where there is none of the memory.
+  // The block in this memory and its size; NULL and 0 if there is none.
   void* data(const Memory& memory) const;
   size_t size(const Memory& memory) const;
-  // There is none of the memory yet.
+  // Adds a block in a memory that has none yet.
   qn_status add(const Memory& memory, size_t bytes);
-  // Takes all of them, each of which takes the place of a smaller one of its memory. Cannot fail.
+  // Takes over all blocks of `others`. Each replaces a smaller block in the same memory, if there is one. Cannot fail.
   void take(ForeignBlocks&& others);
 
  private:
@@ -46,23 +46,24 @@ class ForeignBlocks {
 class Arena {
  public:
   Arena() = default;
-  // The caller's memory, which cannot grow.
+  // An arena in the caller's memory, which cannot grow.
   Arena(void* memory, size_t size) : data_(static_cast<char*>(memory)), size_(size), fixed_(true) {}
 
   char* data() const { return data_; }
   size_t size() const { return size_; }
 
-  // Where the arena has to grow for a session that needs so many bytes, `memory` receives what adopt() then takes.
+  // If the arena has to grow for a session that needs `bytes` bytes, allocates `memory`, which adopt() then takes.
   qn_status prepare(size_t bytes, Buffer* memory) const;
-  // Cannot fail. What was there before is lost.
+  // Replaces the arena's memory, whose content is lost. Cannot fail.
   void adopt(Buffer memory);
 
-  // Who works in it stands between the two. False: somebody does.
+  // Whoever works in the arena calls enter() before and leave() after. enter() returns false if somebody already works
+  // in it.
   bool enter() { return !has_api("arena") || !in_use_.exchange(true, std::memory_order_acquire); }
   void leave() { in_use_.store(false, std::memory_order_release); }
 
-  const void* last = nullptr;  // the session whose outputs lie there
-  ForeignBlocks foreign;       // of other memories; they grow whoever's the host's is
+  const void* last = nullptr;  // the session whose outputs lie in the arena
+  ForeignBlocks foreign;       // in other memories; they can grow even if the host's part is the caller's memory
 
  private:
   Buffer memory_;

@@ -35,7 +35,7 @@ qn_status check_ports(const Graph& graph) {
   return QN_OK;
 }
 
-// An image whose address is aligned. `mapped`: its pages can be read again, see Constant.
+// Loads the image of a .qn file at an aligned address. `mapped`: the image is a mapped file, see Constant.
 qn_status load(const void* data, size_t size, Shared<const void> owner, bool mapped, const char* who,
                const qn_model_options* options, qn_model** model) {
   const MemoryLimit limit(memory_limit(size));

@@ -1,4 +1,4 @@
-// What a loaded model is inside.
+// The internals of a loaded model.
 #pragma once
 
 #include "base/vector.h"
@@ -7,7 +7,7 @@
 
 namespace quern {
 
-// A caller's options over defaults; NULL: defaults.
+// Writes defaults to `options`, then the caller's options over them unless `user` is NULL.
 template <class Options>
 qn_status read_options(const char* who, const Options* user, void (*init)(Options*), Options* options) {
   init(options);
@@ -21,14 +21,15 @@ struct ReleaseCache {
 // Puts the node's name before the message of an operator that failed.
 qn_status name_culprit(qn_status status, const Node& node);
 
-// One per node of the graph.
+// The backend and operator of one node of the graph.
 struct ModelOperator {
-  const Backend* backend = nullptr;  // NULL for a reshape; of a copy, the one whose memory is not the host's
-  std::unique_ptr<NodeOperator> op;  // NULL for what is always a view
+  const Backend* backend = nullptr;  // NULL for a reshape; for a copy, the backend whose memory is not the host's
+  std::unique_ptr<NodeOperator> op;  // NULL for nodes that are always views
 };
 
-// What loading a model of so many bytes may take, and again a session for the shapes of its file: weights grow when
-// they are packed, and activations should find room, but a file of a few bytes could ask for anything.
+// Limit of the memory that loading a model of so many bytes may take. A session for the shapes in the model's file may
+// take as much again. Weights grow when they are packed, and activations need room, but without a limit a file of a few
+// bytes could ask for any amount.
 constexpr size_t memory_limit(size_t model_bytes) {
   constexpr size_t floor = size_t{1} << 30;
   return model_bytes < (SIZE_MAX - floor) / 4 ? floor + 4 * model_bytes : SIZE_MAX;
@@ -36,17 +37,17 @@ constexpr size_t memory_limit(size_t model_bytes) {
 
 class Execution;
 
-// Memories that a model's tensors may lie in: each backend has one, some the same.
+// Largest number of memories that a model's tensors may lie in: each backend has one, and some share one.
 constexpr size_t max_memories = max_backends;
 
 struct Model {
   Graph graph;
-  // Which ones they are, by Tensor::memory. The first is the host's, and NULL.
+  // The memories by Tensor::memory. The first is NULL and stands for the host's memory.
   const Memory* memories[max_memories] = {};
   size_t memory_count = 1;
   std::unique_ptr<qn_weights_cache, ReleaseCache> own_cache;
-  Vector<ModelOperator> operators;  // after the weights they refer to
-  // What sessions share, see execution.h.
+  Vector<ModelOperator> operators;  // declared after the graph and own_cache, whose weights they refer to
+  // Executions that sessions share, see execution.h. The mutex guards the list.
   mutable Mutex mutex;
   mutable Execution* executions = nullptr;
 };

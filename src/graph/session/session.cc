@@ -23,12 +23,12 @@ struct qn_session : quern::Allocated {
   qn_tuning tuning = {};  // a reference of its own, if options.tuning is set
   quern::ExecutionOptions options;
   bool profiling = false;
-  size_t user_limit = 0;  // bytes that planning may take; 0: the user did not say
+  size_t user_limit = 0;  // bytes that planning may take; 0: the user gave no limit
   quern::Shared<const quern::Execution> execution;
   quern::Arena own_arena;
-  quern::Shared<quern::Arena> shared_arena;  // NULL: its own
-  // Where the last run found its inputs and left its outputs, in the host's memory, and room for what a node reads and
-  // writes.
+  quern::Shared<quern::Arena> shared_arena;  // NULL: the session uses own_arena
+  // Where the last run found its inputs and left its outputs, in the host's memory, followed by room for the locations
+  // that a node reads and writes.
   quern::Vector<quern::Location> places;
   quern::Vector<quern::Bound> bound_inputs, bound_outputs;  // one per input, per output
   quern::Vector<qn_profile_entry> profile;                  // one per step, if profiling
@@ -96,7 +96,7 @@ size_t port_bytes(const Graph& graph, const Port& port) {
 
 // ---- buffers of the caller's: `what` and `index` name them in messages
 
-// No sums: buffers may end where the address space does.
+// Computes no end addresses: a buffer may end at the end of the address space.
 bool overlap(const void* a, size_t a_bytes, const void* b, size_t b_bytes) {
   const auto x = reinterpret_cast<uintptr_t>(a), y = reinterpret_cast<uintptr_t>(b);
   return x < y ? y - x < a_bytes : x - y < b_bytes;
@@ -107,7 +107,7 @@ qn_status check_aligned(const void* data, qn_type type, const char* what, size_t
   return fail(QN_INVALID_ARGUMENT, "%s %zu is not aligned to its elements", what, index);
 }
 
-// Fails where one of these buffers, other than the one at `but`, has some of the bytes.
+// Fails if one of these buffers, except the one at index `but`, contains some of the bytes.
 qn_status check_apart(const Vector<Bound>& bound, size_t but, const char* whose, const void* data, size_t bytes,
                       const char* what, size_t index) {
   for (size_t i = 0; i < bound.size(); ++i) {
@@ -117,7 +117,7 @@ qn_status check_apart(const Vector<Bound>& bound, size_t but, const char* whose,
   return QN_OK;
 }
 
-// Fails where the buffer has bytes of the arena, which the run overwrites.
+// Fails if the buffer contains bytes of the arena, because the run overwrites them.
 qn_status check_outside(const Arena& arena, const void* data, size_t bytes, const char* what, size_t index) {
   if (!has_api("arena") || !overlap(data, bytes, arena.data(), arena.size())) return QN_OK;
   return fail(QN_INVALID_ARGUMENT, "%s %zu lies in the session's arena", what, index);
@@ -129,7 +129,7 @@ qn_status check_room(const Graph& graph, const Port& port, const Bound& bound, c
   return fail(QN_INVALID_ARGUMENT, "%s %zu takes %zu bytes, but its buffer has %zu", what, index, needed, bound.bytes);
 }
 
-// Fails unless what is bound has room for the inputs and outputs of `graph`, which the session is resized to.
+// Fails if a bound buffer is too small for its input or output of `graph`, to which the session is being resized.
 qn_status check_room(const qn_session& session, const Graph& graph) {
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     QN_TRY(check_room(graph, graph.inputs[i], session.bound_inputs[i], "qn_session_resize: input", i));
@@ -140,7 +140,7 @@ qn_status check_room(const qn_session& session, const Graph& graph) {
   return QN_OK;
 }
 
-// Binds an output, or an input.
+// Binds a buffer to an output or an input.
 qn_status bind(qn_session* session, bool output, size_t index, Bound buffer) {
   const char* const what = output ? "qn_session_bind_output: output" : "qn_session_bind_input: input";
   if (session == nullptr) return fail(QN_INVALID_ARGUMENT, "%s %zu: session is NULL", what, index);
@@ -162,7 +162,7 @@ qn_status bind(qn_session* session, bool output, size_t index, Bound buffer) {
 
 qn_status fail_in_use() { return fail(QN_INVALID_ARGUMENT, "a session is using the arena at this time"); }
 
-// What an arena is to take.
+// Memory that an arena is about to take over.
 struct NewMemory {
   Buffer host;
   ForeignBlocks foreign;
@@ -184,11 +184,11 @@ qn_status prepare_memory(const qn_session& session, const Execution& execution, 
   return QN_OK;
 }
 
-// False: the arena is in use.
+// Gives the memory to the session's arena. Returns false if the arena is in use.
 bool use_memory(qn_session& session, NewMemory& memory) {
   Arena& arena = session.arena();
   if (!arena.enter()) return false;
-  // Another session may have made it grow in the meantime.
+  // Another session may have made the arena grow in the meantime.
   if (!session.has_shared_arena() || memory.host.size() > arena.size()) arena.adopt(std::move(memory.host));
   if (has_backends && session.has_shared_arena()) {
     arena.foreign.take(std::move(memory.foreign));
@@ -199,7 +199,7 @@ bool use_memory(qn_session& session, NewMemory& memory) {
   return true;
 }
 
-// Plans for a graph whose inputs have their shapes. Sessions change only when all has worked.
+// Plans a graph whose inputs have their shapes. The session changes only after everything has succeeded.
 qn_status plan(qn_session& session, Graph graph, size_t limit) {
   const MemoryLimit scope(limit);
   QN_TRY(infer_shapes(graph));
@@ -223,7 +223,7 @@ qn_status plan(qn_session& session, Graph graph, size_t limit) {
       profile.push_back({0, node.name.c_str(), op_name(node.kind), info.algorithm, info.kernel, info.macs, 0, 0});
     }
   }
-  // The last that can fail.
+  // The last step that can fail.
   const bool changes = memory.host.data() != nullptr || !memory.foreign.empty();
   if (changes && !use_memory(session, memory)) return fail_in_use();
   if (has_api("arena") && made != nullptr) Execution::share(made);
@@ -240,7 +240,7 @@ size_t constant_bytes(const Graph& graph) {
   return bytes;
 }
 
-// Measured choices: while they are made, the session's threads run what is measured.
+// Sets the session's tuning object. While choices are measured, the session's threads run the candidates.
 void set_tuning(const qn_session_options& options, qn_session& session) {
   if (!has_api("op") || options.tuning == nullptr) return;  // without op.h there are none
   session.tuning.impl = options.tuning->impl;
@@ -271,7 +271,7 @@ qn_status create(qn_model* model, const qn_session_options* user_options, qn_ses
   return QN_OK;
 }
 
-// Of an input that keeps its rank.
+// Checks that an input, which keeps its rank, keeps its fixed dimensions.
 qn_status check_fixed(const Port& port, const Tensor& now, const qn_tensor& wanted) {
   for (size_t d = 0; d < now.shape.size(); ++d) {
     if ((port.fixed >> d & 1) == 0 || wanted.shape[d] == now.shape[d]) continue;
@@ -323,12 +323,12 @@ qn_status get_tensor(const qn_session* session, const Vector<Port> Graph::*ports
   }
   const Port& port = (graph.*ports)[index];
   *tensor = describe(graph, port);
-  // Of the model's, which lives as long as the session: its own graph goes when it is resized.
+  // From the model's graph, which lives as long as the session does: a resize replaces the session's own graph.
   tensor->quantization = quantization_of(session->model->graph.tensors[static_cast<size_t>(port.tensor)]);
   return QN_OK;
 }
 
-// Finds out what the run reads: what it is given, or else what is bound.
+// Finds the buffers that the run reads: the given ones, or else the bound ones.
 qn_status take_inputs(qn_session& session, const void* const* inputs) {
   const char* const what = "qn_session_run: input";
   const Graph& graph = session.graph();
