@@ -1,19 +1,22 @@
 // dwconv (depthwise): C[x][c] = clamp(bias[c] + sum over taps t of A(x, t)[c] * W[t][c]) for output pixels x
 //
-// Four kinds: of a row, for any number of taps; of a tile of several rows, for one kernel size and stride; and, of one
-// channel of a whole image, planes, whose pixels go in blocks, and halves, for stride 2.
+// There are four kinds of kernels. A row kernel computes a run of pixels of one output row, for any number of taps. A
+// tile kernel computes several output rows at once, for one kernel size and one stride. The other two compute one
+// channel of a whole image: a plane kernel writes its output in blocks of pixels, an image kernel serves 3x3 taps with
+// stride 2.
 //
-// Packed weights: one panel per NR channels, the last one padded with zeros; taps column by column (kernel width outer,
-// height inner):
+// Packed weights: one panel holds NR channels; zeros fill up the last panel. The taps are stored column by column: the
+// outer loop runs over the kernel's width, the inner loop over its height.
 //
 //     panel:   bias[0] .. bias[NR-1]  W[0][0] .. W[0][NR-1]  W[1][0] ..  W[T-1][0] .. W[T-1][NR-1]
 //     bytes:   NR * (T + 1) * 4
 //
 // ---- row: a run of output pixels x
 //
-// A(x, t) is a row of `channels` floats: a + offsets(x)[t], or `zero` where that offset is negative (padding).
-// offsets(x) = offsets + x * step: 32-bit offsets in bytes. With taps in the order of the weights, neighbouring pixels
-// share columns: step = stride_w * kernel_h * 4 when the dilation is 1.
+// A(x, t) is a row of `channels` floats at a + offsets(x)[t]. If that offset is negative, the tap lies in the padding
+// and A(x, t) is `zero`. offsets(x) begins at offsets + x * step; its entries are 32-bit numbers of bytes, in the order
+// of the taps. Because taps are stored column by column, neighbouring pixels share columns of the table: with dilation
+// 1, step is stride_w * kernel_h * 4.
 //
 //     stride 1, 3x3:   offsets  [c0: r0 r1 r2][c1: r0 r1 r2][c2: r0 r1 r2][c3: ...
 //                      x = 0    `---------------- 9 taps --------------'
@@ -23,15 +26,15 @@
 //            pixels    output pixels, >= 1
 //            taps      T >= 1
 //            offsets, step, a
-//            zero      a pixel of padding, `channels` elements: zeros, or the zero point of quantized numbers
+//            zero      a pixel of padding: `channels` elements, all 0 (or, for quantized numbers, their zero point)
 //            w         packed weights, aligned to 64
 //            c         pixel x at c + x * c_stride bytes
 //
 // ---- tile: R output rows y, each a run of output pixels x; kernel K x K, stride S, dilation 1
 //
-// The columns of the table are (R - 1) * S + K offsets high: what R windows, one below the other, cover. Kernel column
-// i, row j of the window at (y, x) is entry y * S + j of column x * S + i. A column serves all windows it lies in, so
-// that it is loaded once for R * K * K / S products.
+// Each column of the table has (R - 1) * S + K offsets: the input rows that R windows, one below the other, cover. For
+// the window at (y, x), the tap in kernel column i and row j is entry y * S + j of column x * S + i. One column serves
+// all windows that contain it, so a kernel loads it once for R * K * K / S products.
 //
 //     R 2, K 3, S 1:   offsets  [c0: r0 r1 r2 r3][c1: r0 r1 r2 r3][c2: r0 r1 r2 r3][c3: ...
 //                      y = 0         `------'          `------'          `------'
@@ -40,18 +43,19 @@
 // A negative offset stands for the pixel `zero`.
 //
 // Arguments  channels, pixels, offsets, a, w as above
-//            rows      output rows there are, 1 .. R; entries that none of them needs are not read
+//            rows      output rows to compute, 1 .. R; the kernel does not read entries that none of them needs
 //            c         pixel (y, x) at c + y * row_stride + x * c_stride bytes
-//            zero      as above; kernels of f32 may know that it is zeros, and not read it
+//            zero      as above; f32 kernels may assume that it holds zeros and not read it
 //
-// Memory     of rows and tiles: reads exactly the named rows, `zero` only where the table asks for it, whole panels,
-//            and *p. Writes exactly `channels` floats per pixel. Addresses of A and C: multiples of 4. C overlaps
-//            nothing.
+// Memory     of row and tile kernels: they read exactly the rows of A that the table names, `zero` only where the table
+//            asks for it, whole panels, and *p. They write exactly `channels` floats per pixel. Addresses of A and C
+//            are multiples of 4. C overlaps nothing.
 //
 // ---- plane: pixels p of one channel, C[p] = clamp(bias + sum over taps t of A(p, t) * W[t])
 //
-// A tap is a shift of a plane of pixels: A(p, t) is the float at a + offsets[t] + 4 * p, or 0 where the mask of t's
-// kernel column has no bit for p, because p is so near the left or right edge of the image.
+// A tap reads the plane of pixels shifted by a fixed distance: A(p, t) is the float at a + offsets[t] + 4 * p. For
+// pixels near the left or right edge of the image, a tap may fall outside the image: then the mask of the tap's kernel
+// column has no bit for p, and A(p, t) is 0.
 //
 //     3x3 on rows of 5:   columns of taps     0           1           2
 //                         offsets / 4         -6 -1 4     -5 0 5      -4 1 6
@@ -59,35 +63,36 @@
 //
 // Arguments  pixels    >= 1
 //            kernel_h, kernel_w     taps of a column, and columns
-//            offsets   one per tap, of 32 bits, in bytes, may be negative
-//            masks     of column i at masks + i * mask_stride bytes: pixel p is bit p % 8 of byte p / 8, bits behind
-//                      the last pixel are 0; whole words of 16 bits
+//            offsets   one 32-bit number of bytes per tap; it may be negative
+//            masks     the mask of column i begins at masks + i * mask_stride bytes. Pixel p is bit p % 8 of byte
+//                      p / 8. A mask consists of whole 16-bit words; bits after the last pixel are 0
 //            a
 //            w         a packed panel for NR = 1: bias, then taps column by column
 //            c         pixel p at c + p / BLOCK * c_stride bytes + p % BLOCK * 4
 //            p         clamp
-// Memory     Reads exactly the pixels with a bit, and kernels for a size K whole vectors: those of C, at the offsets of
-//            the middle column, and one on either side. Writes whole vectors of LANES pixels of C: what is behind the
-//            last pixel gets any value. Addresses of A and C: multiples of 4. C overlaps nothing.
-// K          0: any kernel. 3: 3x3, columns 4 bytes apart; every pixel has a bit in the middle one, whose mask is not
-//            read.
+// Memory     Kernels with K = 0 read exactly the pixels whose bit is set. Kernels with K = 3 read whole vectors: at
+//            each offset of the middle column, those of all pixels, and one more vector before and after them. All
+//            kernels write whole vectors of LANES pixels of C; the floats after the last pixel get arbitrary values.
+//            Addresses of A and C are multiples of 4. C overlaps nothing.
+// K          0: the kernel takes any window. 3: it takes 3x3 taps, with columns 4 bytes apart. Then every pixel has its
+//            bit in the middle column, and the kernel does not read that column's mask.
 //
 // ---- image: one channel of an image, 3x3 with stride 2, C[y][x] = clamp(bias + sum of A[2y + j][2x + i - 1] * W[i][j])
 //
-// A[..][-1] is 0; what else is beyond the edges of the image lies in memory.
+// A[..][-1], left of the image, counts as 0. All other padding is stored in memory as part of A.
 //
 // Arguments  rows, columns     of C, >= 1
 //            a         row y of A, 0 .. 2 rows, at a + y * a_stride bytes
 //            w         a packed panel for NR = 1: bias, then taps column by column
 //            c         row y at c + y * c_stride bytes, in ascending order
 //            p         clamp
-// Memory     Reads and writes rows of whole vectors of LANES pixels of C, of which those behind the last column get the
-//            value that the formula has for them: rows of C may lie closer than that. Addresses of A and C: multiples
-//            of 4. C overlaps A nowhere.
+// Memory     Each row of C is written in whole vectors of LANES pixels, and A is read for all of them. Pixels after the
+//            last column get the value that the formula gives them, so rows of C may lie closer together than whole
+//            vectors: the next row overwrites them. Addresses of A and C are multiples of 4. C does not overlap A.
 //
 // ---- all
 //
-// Numbers    Each output is one ascending chain over the taps, as in gemm.h.
+// Numbers    Each output is one chain of multiply-adds over the taps in ascending order, as in gemm.h.
 // Machine    As gemm.h.
 #pragma once
 
@@ -144,8 +149,8 @@ struct DwconvImageRow : Row {
   qn_dwconv_image_fn run;
 };
 
-// Best first; the reference is last and runs everywhere. Of the tiles, those of each kernel and stride; of the planes,
-// those of each block.
+// Each table lists the best row first; the reference is last and runs everywhere. Tile rows are sorted so for each
+// kernel size and stride, plane rows for each block size.
 std::span<const DwconvRow> dwconv_rows();
 std::span<const DwconvTileRow> dwconv_tile_rows();
 std::span<const DwconvPlaneRow> dwconv_plane_rows();

@@ -27,7 +27,8 @@ constexpr DwconvImageRow image_rows[] = {
 
 constexpr size_t nr = 8;
 
-// One pixel. Kernel columns of `kernel` offsets lie `column` entries apart. One copy of it is enough.
+// Computes one pixel. Each kernel column has `kernel` offsets; from one column to the next it is `column` entries. The
+// function is not inlined: one copy serves all kernels here.
 [[gnu::noinline, gnu::noclone]] void pixel(size_t channels, size_t taps, size_t kernel, const int32_t* offsets,
                                            size_t column, const void* a, const void* zero, const void* w, void* c,
                                            const qn_minmax_f32& p) {

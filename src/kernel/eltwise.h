@@ -2,23 +2,24 @@
 //
 // vunary    y[i] = f(x[i])                      f: clamp, sigmoid, tanh, hswish, power, exp; parameters in qn_unary_f32
 // vbinary   y[i] = clamp(a[i] op b[i])          op: add, sub, mul, div
-// vbinaryc  y[i] = clamp(a[i] op b[0])          the same with a scalar; rsub, rdiv: b[0] op a[i]
+// vbinaryc  y[i] = clamp(a[i] op b[0])          the second operand is a scalar; rsub and rdiv compute b[0] op a[i]
 // vchannel  y[r][c] = clamp(x[r][c] * scale[c] + bias[c])   (two roundings), or
 //           y[r][c] = x[r][c] < 0 ? x[r][c] * scale[c] : x[r][c]   (prelu; bias not read)
-//           Rows of layout PIXEL_BLOCKED have a channel in each row: scale[r] and bias[r].
+//           In table rows of layout PIXEL_BLOCKED, each row r of x is one channel: they use scale[r] and bias[r].
 // vreduce   max of x;  or  y[i] = exp(x[i] - shift) and the sum of y   (softmax)
 //
 // Arguments  n: elements, >= 1. rows, channels >= 1; strides in bytes.
-// Memory     Reads and writes exactly the described elements; addresses are multiples of 4; y may be x (or a, or
-//            b; b[0] of vbinaryc is read before y is written), else it overlaps nothing.
-// Numbers    Only +, -, *, /, square root and comparisons in a stated order, without FMA: every level gives the bits of
-//            the reference (but for the sign of a zero maximum and the payload of NaN). Power with an exponent other
-//            than 1, 2, 0.5 (square root), -1 uses the C library everywhere. The sum of vreduce: element i is added to
-//            partial sum i % 16, then these as a tree. exp: error below 1.1 ulp, denormal results included; 0 below
-//            -104, inf above 89. sigmoid: below 3 ulp; tanh: below 3 ulp. NaN in, NaN out; the maximum is NaN if any
-//            element is. hswish: x * (min(max(x + 3, 0), 6) * (1 / 6)).
-//            The vectors of 32-bit ARM flush: denormals count as zeros of their sign, here and in what is computed, and
-//            a result may be either.
+// Memory     Reads and writes exactly the described elements. Addresses are multiples of 4. y may be the same as x (or
+//            a, or b); otherwise it overlaps nothing. vbinaryc reads b[0] before it writes y.
+// Numbers    Kernels use only +, -, *, /, square root and comparisons, in a fixed order and without FMA. So every level
+//            gives the bits of the reference, except for the sign of a zero maximum and the payload of a NaN.
+//            Power calls the C library on every level, except for the exponents 1, 2, 0.5 (square root) and -1.
+//            The sum of vreduce adds element i to partial sum i % 16, then adds the 16 partial sums as a tree.
+//            exp has an error below 1.1 ulp, also for denormal results; it is 0 below -104 and inf above 89. The errors
+//            of sigmoid and tanh are below 3 ulp. hswish is x * (min(max(x + 3, 0), 6) * (1 / 6)).
+//            A NaN gives a NaN; the maximum is NaN if any element is.
+//            Vectors of 32-bit ARM flush denormals: a denormal input or intermediate result counts as a zero of its
+//            sign, and where the result would be denormal it may be that denormal or the zero.
 // Machine    As gemm.h.
 #pragma once
 
@@ -65,7 +66,7 @@ using BinaryRow = EltwiseRow<BinaryKind, qn_vbinary_fn>;
 using ChannelRow = EltwiseRow<ChannelKind, qn_vchannel_fn>;
 using ReduceRow = EltwiseRow<ReduceKind, qn_vreduce_fn>;
 
-// Best first for each kind; the references are last and run everywhere.
+// For each kind the best row comes first. The references are last and run everywhere.
 std::span<const UnaryRow> unary_rows();
 std::span<const BinaryRow> binary_rows();
 std::span<const ChannelRow> channel_rows();

@@ -1,7 +1,7 @@
 // The formulas of eltwise.h, written once for one float and for a vector of floats.
 //
-// Every level compiles this text with its own instructions, so all of it has internal linkage. No FMA and no
-// operation but +, -, *, / and comparisons: the bits are the same on every level.
+// Every level compiles this file with its own instructions, so everything here has internal linkage. The formulas use
+// only +, -, *, / and comparisons, and no FMA, so they give the same bits on every level.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace quern {
 namespace {
 
-// The unsigned integers under a float or under a vector of floats.
+// The unsigned integers that have the size of a float, or of a vector of floats.
 template <class V>
 struct BitsOf {
   typedef uint32_t type __attribute__((vector_size(sizeof(V))));
@@ -29,13 +29,13 @@ template <class V>
 inline V from_bits(Bits<V> bits) {
   return __builtin_bit_cast(V, bits);
 }
-// A scalar in every lane.
+// Puts a scalar into every lane.
 template <class V>
 inline V splat(float x) {
   return x - V{};
 }
 
-// The second operand if one of them is NaN, or both are zero: what x86's instructions do.
+// If one operand is NaN, or both are zero, `larger` and `smaller` return the second one, as x86's instructions do.
 template <class V>
 inline V larger(V a, V b) {
   return a > b ? a : b;
@@ -45,17 +45,17 @@ inline V smaller(V a, V b) {
   return a < b ? a : b;
 }
 
-// A NaN passes.
+// Keeps a NaN.
 template <class V>
 inline V clamp_to(V x, V min, V max) {
   return smaller(max, larger(min, x));
 }
 
-// A maximum over many values that is NaN if one of them is. What it remembers of NaNs is apart from the maximum, so
-// that the chain from one value to the next is a single instruction.
+// The maximum of many values; NaN if one of them is NaN. It remembers NaNs in a variable of their own, so each value
+// lengthens the chain of dependent instructions by only one.
 template <class V>
 struct Maximum {
-  V value;  // the first value to begin with, or -infinity
+  V value;  // begins as the first value, or as -infinity
   decltype(V{} != V{}) nan = value != value;
 
   inline void add(V x) {
@@ -76,8 +76,8 @@ struct ExpParts {
 template <class V>
 inline ExpParts<V> exp_parts(V x) {
   constexpr float log2_e = 0x1.715476p+0f, ln2_high = 0x1.62e4p-1f, ln2_low = 0x1.7f7d1cp-20f;
-  constexpr float round = 0x1.8p+23f;           // adding it rounds to an integer, which its low bits then hold
-  constexpr uint32_t round_bits = 0x4b400000u;  // of that constant
+  constexpr float round = 0x1.8p+23f;           // adding it rounds to an integer, which is then in the low bits
+  constexpr uint32_t round_bits = 0x4b400000u;  // the bits of `round`
   const V shifted = x * log2_e + round;
   const V n = shifted - round;
   const V r = (x - n * ln2_high) - n * ln2_low;
@@ -88,7 +88,8 @@ inline ExpParts<V> exp_parts(V x) {
   return {to_bits(shifted) - (round_bits - 256), r + r * r * q};
 }
 
-// Below -104 the result is 0, above 89 infinity. 2^n in two factors, so that denormal results round once.
+// Below -104 the result is 0, above 89 it is infinity. 2^n is multiplied in as two factors, so that a denormal result
+// is rounded only once.
 template <class V>
 inline V exp_of(V x) {
   const auto [n_plus_256, u] = exp_parts(clamp_to(x, splat<V>(-104), splat<V>(89)));
@@ -105,7 +106,7 @@ inline V sigmoid_of(V x) {
   return (x < 0 ? e : splat<V>(1)) / (1.0f + e);
 }
 
-// With m = e^(-2|x|) - 1 = 2^n * u + (2^n - 1), which cancels nothing: |tanh x| = -m / (m + 2).
+// |tanh x| = -m / (m + 2) with m = e^(-2|x|) - 1. Computed as 2^n * u + (2^n - 1), m loses no digits to cancellation.
 // From |x| = 10 on the result is 1.
 template <class V>
 inline V tanh_of(V x) {
@@ -121,7 +122,7 @@ inline V hswish_of(V x) {
   return x * (clamp_to(x + 3.0f, splat<V>(0), splat<V>(6)) * (1.0f / 6.0f));
 }
 
-// Sum of 16 floats in a fixed order: the upper half is added to the lower half until one is left.
+// Sums 16 floats in a fixed order: it adds the upper half to the lower half until one float is left.
 inline float tree_sum(float* partial) {
   for (int half = 8; half > 0; half /= 2) {
     for (int i = 0; i < half; ++i) partial[i] += partial[i + half];

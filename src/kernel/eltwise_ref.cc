@@ -8,7 +8,7 @@
 namespace quern {
 namespace {
 
-// One table per kind of function from the one list of rows.
+// The list of rows makes one table for each type of function.
 #define QN_ELTWISE_ENTRY(Kind, type, kind, isa, layout, name) {QN_ROW(type, isa, layout, name), Kind::kind, name},
 
 constexpr UnaryRow unary_table[] = {
@@ -74,7 +74,7 @@ void qn_vexp_f32_ref(size_t n, const void* x, void* y, const void*) {
 
 void qn_vpower_f32_ref(size_t n, const void* x, void* y, const void* p) {
   const auto [alpha, beta, gamma] = *static_cast<const qn_unary_f32*>(p);
-  // Exponents with an exact formula do without the C library.
+  // These exponents have a formula of their own and need no C library.
   if (gamma == 1) {
     quern::unary(n, x, y, [=](float v) { return alpha * v + beta; });
   } else if (gamma == 2) {

@@ -5,8 +5,8 @@
 namespace quern {
 namespace {
 
-// Four vectors at a time, even where a level is compiled for size: loads, arithmetic and stores of one need not wait
-// for those of another.
+// Works on four vectors at a time, so that the instructions for one vector need not wait for those of another. The
+// pragmas unroll these loops also where a level is compiled for size.
 template <class F>
 inline void unary(size_t n, const void* from, void* to, F f) {
   const float* x = floats(from);
@@ -46,7 +46,7 @@ inline void binary_scalar(size_t n, const void* a, const void* b, void* y, const
   unary(n, a, y, [=](Vec v) { return clamp_to(f(v, scalar), min, max); });
 }
 
-// f(x, c, count): the function of x, which holds `count` channels from channel c on.
+// Computes f(x, c, count), where x is a vector with `count` channels, the first of which is channel c.
 template <class F>
 inline void channel(size_t rows, size_t channels, const void* from, size_t x_stride, void* to, size_t y_stride, F f) {
   const float* x = floats(from);
@@ -65,7 +65,7 @@ inline void channel(size_t rows, size_t channels, const void* from, size_t x_str
     y = reinterpret_cast<float*>(reinterpret_cast<char*>(y) + y_stride);
   }
 }
-// function(r): the function of all x of row r.
+// function(r) returns the function that is applied to every x of row r.
 template <class Function>
 inline void by_row(size_t rows, size_t columns, const void* from, size_t x_stride, void* to, size_t y_stride,
                    Function function) {
@@ -113,7 +113,7 @@ void QN_LEVEL_NAME(vpower_f32)(size_t n, const void* x, void* y, const void* p) 
   } else if (gamma == -1) {
     quern::unary(n, x, y, [=](quern::Vec v) { return 1 / (alpha * v + beta); });
   } else {
-    qn_vpower_f32_ref(n, x, y, p);  // the C library's pow, one by one
+    qn_vpower_f32_ref(n, x, y, p);  // calls the C library's pow for each element
   }
 }
 
@@ -172,7 +172,7 @@ void QN_LEVEL_NAME(vprelu_blocked_f32)(size_t rows, size_t columns, const void* 
 
 float QN_LEVEL_NAME(vmax_f32)(size_t n, const float* x, float*, float) {
   using quern::width, quern::load, quern::Vec;
-  // Four maxima, so that a comparison need not wait for the one before.
+  // Four separate maxima, so that a comparison need not wait for the one before it.
   quern::Maximum<Vec> max[4] = {
       {quern::splat<Vec>(x[0])}, {quern::splat<Vec>(x[0])}, {quern::splat<Vec>(x[0])}, {quern::splat<Vec>(x[0])}};
   for (; n >= 4 * width; n -= 4 * width, x += 4 * width) {
@@ -190,7 +190,7 @@ float QN_LEVEL_NAME(vmax_f32)(size_t n, const float* x, float*, float) {
 
 float QN_LEVEL_NAME(vexpsum_f32)(size_t n, const float* x, float* y, float shift) {
   using quern::width;
-  constexpr size_t vectors = 16 / width;  // that hold the 16 partial sums
+  constexpr size_t vectors = 16 / width;  // this many vectors hold the 16 partial sums
   quern::Vec sum[vectors] = {};
   for (; n >= 16; n -= 16, x += 16, y += 16) {
     for (size_t i = 0; i < vectors; ++i) {

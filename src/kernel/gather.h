@@ -1,17 +1,18 @@
 // gather: C[r][p] = A[r][from(p)], or 0, for successive output pixels p, elements of 32 bits
 //
-// Rows are cut into vectors of LANES pixels, and each vector is made of pieces: what its first, second .. lane would
-// read at `offset` bytes from the row's beginning and the bytes after that, in the lanes that `lanes` names. No two
-// pieces of a vector name the same lane; the lanes that none names are 0. The last piece of a vector says so:
+// Rows of C are cut into vectors of LANES pixels, and each vector is put together from pieces. A piece stands for a
+// load of a whole vector at `offset` bytes from the beginning of the row of A, of which only the lanes in the mask
+// `lanes` are kept. No two pieces of a vector name the same lane; lanes that no piece names become 0. In the last piece
+// of a vector, `last` is 1:
 //
 //     LANES 4, vectors 2:   {offset, 0b0011, 0}  {offset, 0b1100, 1}     {offset, 0b0111, 1}
 //                           lanes 0 1            lanes 2 3               lanes 0 1 2, and 3 is 0
 //
 // Arguments  rows, vectors  >= 1
-//            pieces    of all vectors, the same for every row
+//            pieces    the pieces of all vectors of a row; every row uses the same ones
 //            a, c      row r at a + r * a_stride, c + r * c_stride bytes
-// Memory     Reads exactly the lanes that are named and the pieces; writes exactly `vectors` vectors in each row. Any
-//            address that is a multiple of 4. C overlaps nothing.
+// Memory     Reads exactly the pieces and the lanes that they name; writes exactly `vectors` vectors in each row.
+//            Addresses are multiples of 4. C overlaps nothing.
 // Numbers    Bits are copied.
 // Machine    As gemm.h.
 #pragma once

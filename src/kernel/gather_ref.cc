@@ -16,7 +16,7 @@ std::span<const GatherRow> gather_rows() { return built<table>(); }
 
 }  // namespace quern
 
-// With one lane each vector is one piece.
+// Vectors have one lane here, so each is one piece.
 extern "C" void qn_gather_f32_1_ref(size_t rows, size_t vectors, const qn_gather_piece* pieces, const void* a,
                                     size_t a_stride, void* c, size_t c_stride) {
   constexpr uint32_t zero = 0;

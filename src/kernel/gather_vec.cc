@@ -5,7 +5,7 @@
 namespace quern {
 namespace {
 
-// A vector of pixels, and some of its lanes: those that a piece names, which add() loads.
+// Pixels is a vector of pixels, Lanes a mask of the lanes that a piece names. add() loads these lanes.
 #if QN_VECTOR_BYTES == 64
 
 #define QN_GATHER gather_f32_16
@@ -56,7 +56,8 @@ inline void put(char* to, const Pixels& pixels) { vst1q_f32(reinterpret_cast<flo
 
 #endif
 
-// Some rows at a time share the decoding of pieces, and go through memory in order.
+// Gathers `count` rows at a time: each piece is decoded once for all of them, and each row is read and written in
+// order.
 template <size_t count>
 inline void gather_rows_of(size_t vectors, const qn_gather_piece* piece, const char* a, size_t a_stride, char* c,
                            size_t c_stride) {

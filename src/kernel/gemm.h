@@ -1,6 +1,6 @@
 // gemm: C[m][n] = clamp(bias[n] + sum over k of A[m][k] * W[k][n])
 //
-// Packed weights W: one panel per NR output channels, the last one padded with zeros, one after the other. Type f32:
+// Packed weights W: panels of NR output channels, one after the other; zeros fill up the last panel. Type f32:
 //
 //     panel:   bias[0] .. bias[NR-1]                NR floats
 //              W[0][0] .. W[0][NR-1]                NR floats    k = 0
@@ -8,27 +8,31 @@
 //              ...                                               k = K-1
 //     bytes:   NR * (K + 1) * 4;  panel j begins at w + j * that
 //
-// Where KR is more than 1, KR successive k of a channel lie together, and zeros fill up the last of them:
+// If KR is more than 1, KR successive k of a channel lie together, and zeros fill up the last KR of them:
 //
 //              W[0][0] .. W[KR-1][0]   W[0][1] .. W[KR-1][1]   ..  W[KR-1][NR-1]    k = 0 .. KR-1
 //
-// A's rows are not padded: k counts what they have, and a kernel reads no more, whether KR divides it or not.
+// Rows of A have no such padding: a kernel reads exactly K elements of a row, even if KR does not divide K.
 //
 // Arguments  mr        rows of this call, 1 <= mr <= MR
-//            nc        output channels, >= 1; NR at a time from successive panels
-//            k         bytes of one row of A, K >= 1 elements
+//            nc        output channels, >= 1; each panel gives NR of them
+//            k         bytes of one row of A, which has K >= 1 elements
 //            a         row m at a + m * a_stride bytes
 //            w         packed weights, aligned to 64
 //            c         row m at c + m * c_stride bytes
-//            p         the epilogue of the type; f32: qn_minmax_f32 of minmax.h, the clamp
+//            p         the epilogue, whose struct depends on the type; f32: the clamp, qn_minmax_f32 of minmax.h
 //
 // Memory     Reads exactly rows 0 .. mr-1 of A, k bytes each, ceil(nc / NR) whole panels, and *p. Writes exactly nc
-//            floats in each of the mr rows of C. A, C: any address that is a multiple of 4. C overlaps nothing.
-// Numbers    Each output is one ascending chain of fused multiply-adds that begins with the bias; a level without FMA
-//            (ref, sse41, neon on 32-bit ARM) rounds the product first. So the bits are equal for all tiles of all FMA
-//            levels.  |error| <= (K + 1) * eps * (|bias| + sum |A| |W|).  Clamp: min, then max, of a NaN is that NaN.
-//            The levels of 32-bit ARM flush: a denormal in A, W, p or of a product or sum counts as a zero of its sign.
-// Machine    The platform's C calling convention; FP control untouched; a leaf; no stack beyond its frame.
+//            floats in each of the mr rows of C. Addresses of A and C are multiples of 4. C overlaps nothing.
+// Numbers    Each output is one chain of fused multiply-adds that begins with the bias and takes k in ascending order.
+//            So all kernels of all FMA levels give equal bits. A level without FMA (ref, sse41, neon on 32-bit ARM)
+//            rounds each product before it adds it.
+//            |error| <= (K + 1) * eps * (|bias| + sum |A| |W|).
+//            The clamp applies min, then max, and keeps a NaN.
+//            The levels of 32-bit ARM flush denormals: one in A, W or p, or as a product or sum, counts as a zero of
+//            its sign.
+// Machine    A kernel follows the platform's C calling convention, leaves the floating-point control register as it is,
+//            calls no function, and uses no stack beyond its own frame.
 #pragma once
 
 #include <cstddef>

@@ -1,24 +1,27 @@
 // igemm (indirect gemm): C[m][n] = clamp(bias[n] + sum over taps t, channels k of A(t, m)[k] * W[t][k][n])
 //
-// A(t, m) is a row of kc bytes: a + offsets[t * MR + m], or `zero` where that offset is negative (padding).
-// The table of one call, 32-bit offsets in bytes, tap by tap; entries of rows mr .. MR-1 are never read:
+// A(t, m) is a row of kc bytes at a + offsets[t * MR + m]. If that offset is negative, the tap lies in the padding and
+// A(t, m) is `zero`. The table of one call holds 32-bit offsets in bytes, tap by tap; a kernel never reads the entries
+// of rows mr .. MR-1:
 //
 //     offsets:  t0: m0 m1 .. m(MR-1)   t1: m0 m1 .. m(MR-1)   ...   t(ks-1): ...
 //
-// Packed weights: the panels of gemm.h with K = ks * kc / 4 rows, tap-major: (t, k) is row 1 + t * kc / 4 + k.
+// Packed weights: the panels of gemm.h with K = ks * kc / 4. All channels of one tap lie together: W[t][k] is row
+// 1 + t * kc / 4 + k of a panel.
 //
 // Arguments  mr        rows of this call, 1 <= mr <= MR
 //            nc        output channels, >= 1
 //            kc        bytes of one row, >= 1 element
 //            ks        taps, >= 1
-//            offsets   ks * MR entries; the table holds offsets, not addresses, so runs with other buffers share it
+//            offsets   ks * MR entries. They are not addresses, so runs with other buffers can use the same table
 //            a         base address of the image (and group)
-//            zero      a row of padding, kc bytes: zeros, or the zero point of quantized numbers
+//            zero      a row of padding, kc bytes: all 0 (or, for quantized numbers, their zero point)
 //            w, c, c_stride, p  as in gemm.h
 //
 // Memory     Reads exactly the rows named by the table, kc bytes each, ceil(nc / NR) whole panels, `zero` only where
-//            the table asks for it, and *p. Writes exactly nc floats in each of the mr rows of C. Aliasing as gemm.h.
-// Numbers    As gemm.h, with the chain over taps first, channels within: the same bits as gemm on the gathered matrix.
+//            the table asks for it, and *p. Writes exactly nc floats in each of the mr rows of C. C overlaps nothing.
+// Numbers    As gemm.h. The chain goes through the taps and, for each tap, through its channels. So the bits are those
+//            of gemm with a matrix A into which all taps were copied.
 // Machine    As gemm.h.
 #pragma once
 

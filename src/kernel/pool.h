@@ -1,29 +1,32 @@
 // maxpool: C[x][c] = clamp(max over taps t of A(x, t)[c])
 // avgpool: C[x][c] = clamp(scale[x] * sum over taps t of A(x, t)[c])
 //
-// A(x, t) as in dwconv.h; a negative offset means that the tap takes no part. Where none does, the maximum is
-// -infinity and the sum 0.
+// A(x, t) as in dwconv.h, but a tap with a negative offset takes no part. If no tap takes part, the maximum is
+// -infinity and the sum is 0.
 //
 // Arguments  channels, pixels, taps >= 1; offsets, step, a, c, c_stride, p as in dwconv.h
-//            scale     avgpool: one float per pixel (the reciprocal of the window's size, as a rule); maxpool: not read
-// Memory     Reads exactly the named rows and scale; writes exactly `channels` floats per pixel. Multiples of 4.
+//            scale     avgpool: one float per pixel, usually 1 / the number of taps that count; maxpool: not read
+// Memory     Reads exactly the rows of A that the table names, and scale; writes exactly `channels` floats per pixel.
+//            Addresses are multiples of 4.
 //
-// ---- plane: the same for the pixels p of one channel, which lie in blocks
+// ---- plane: the same for the pixels p of one channel, whose output lies in blocks
 //
-// A(p, t), offsets and masks as in dwconv.h, its planes; where the mask of its column has no bit for p, a tap takes no
-// part, as above.
+// A(p, t), offsets and masks are those of the plane kernels in dwconv.h, but a tap takes no part in pixel p if the mask
+// of the tap's column has no bit for p.
 //
 // Arguments  pixels, kernel_h, kernel_w, offsets, masks, mask_stride, a, c, c_stride, p as in dwconv.h
 //            scale     avgpool: one float per pixel; maxpool: not read
-// Memory     Reads exactly the pixels with a bit, and whole vectors of LANES pixels of scale. Writes whole vectors of
-//            C: what is behind the last pixel gets any value. Addresses: multiples of 4. C overlaps nothing.
+// Memory     Reads exactly the pixels whose bit is set, and whole vectors of LANES floats of scale. Writes whole
+//            vectors of C; the floats after the last pixel get arbitrary values. Addresses are multiples of 4. C
+//            overlaps nothing.
 //
 // ---- all
 //
-// Numbers    max: a NaN in any tap gives NaN. Average: sums ascending over the taps, then one multiplication; no FMA.
-//            The bits are equal on all levels (but for the sign of a zero maximum and the payload of NaN).
-//            The vectors of 32-bit ARM flush: denormals count as zeros of their sign, here and in what is computed, and
-//            a result may be either.
+// Numbers    Maximum: a NaN in any tap gives a NaN. Average: the kernel adds the taps in ascending order, then
+//            multiplies once; it uses no FMA. All levels give equal bits, except for the sign of a zero maximum and the
+//            payload of a NaN.
+//            Vectors of 32-bit ARM flush denormals: a denormal input or intermediate result counts as a zero of its
+//            sign, and where the result would be denormal it may be that denormal or the zero.
 // Machine    As gemm.h.
 #pragma once
 
@@ -64,7 +67,7 @@ struct PoolPlaneRow : Row {
   qn_pool_plane_fn run;
 };
 
-// Best first for each kind; the references are last and run everywhere.
+// For each kind the best row comes first. The references are last and run everywhere.
 std::span<const PoolRow> pool_rows();
 std::span<const PoolPlaneRow> pool_plane_rows();
 

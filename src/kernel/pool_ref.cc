@@ -16,12 +16,12 @@ constexpr PoolPlaneRow plane_rows[] = {
 #include "kernel/pool.inc"
 };
 
-// What pixels gather, and how they begin.
+// The functions that combine the taps of a pixel; a maximum begins with `lowest`.
 constexpr float lowest = -std::numeric_limits<float>::infinity();
 float larger(float max, float value) { return value > max || value != value ? value : max; }
 float sum(float so_far, float value) { return so_far + value; }
 
-// Folds the taps of every channel of every pixel; finish(value, x) makes the output of pixel x.
+// Combines the taps of every channel of every pixel with fold(); finish(value, x) makes the output of pixel x.
 template <class Fold, class Finish>
 void pool(size_t channels, size_t pixels, size_t taps, const int32_t* offsets, size_t step, const void* a, void* c,
           size_t c_stride, float start, Fold fold, Finish finish) {
@@ -39,7 +39,7 @@ void pool(size_t channels, size_t pixels, size_t taps, const int32_t* offsets, s
   }
 }
 
-// The same for the pixels of one channel, in blocks.
+// Does the same for the pixels of one channel; the output lies in blocks.
 template <class Fold, class Finish>
 void pool_plane(size_t pixels, size_t kernel_h, size_t kernel_w, const int32_t* offsets, const void* masks,
                 size_t mask_stride, const void* a, void* c, size_t c_stride, float start, Fold fold, Finish finish) {

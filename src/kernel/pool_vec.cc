@@ -11,7 +11,7 @@ struct Count {
   constexpr size_t operator()() const { return value; }
 };
 
-// What a pixel gathers from its taps.
+// Sum and Max combine the taps of a pixel.
 struct Sum {
   [[maybe_unused]] static constexpr float start = 0;
   Vec value = {};
@@ -23,8 +23,9 @@ struct Max : Maximum<Vec> {
   Max() : Maximum<Vec>{splat<Vec>(start)} {}
 };
 
-// Gathers `blocks` vectors of channels in registers, as long as the loops over them are unrolled, whatever else a level
-// is compiled for. count < width: the one vector holds that many channels.
+// Combines the taps of one pixel, for `blocks` vectors of channels. The pragmas unroll the loops over these vectors
+// even where a level is compiled for size; otherwise the vectors would not stay in registers. If count < width, blocks
+// is 1 and the vector holds only `count` channels.
 template <class Gather, size_t blocks, class Finish>
 inline void pool_block(size_t taps, const int32_t* table, const char* a, float* out, size_t count, Finish finish) {
   Gather gather[blocks];
@@ -78,7 +79,7 @@ struct Plane {
   size_t mask_stride;
 };
 
-// Which pixels of the vector from p on count.
+// A bit for each pixel of the vector that begins at pixel p: 1 if the tap takes part in that pixel.
 inline uint32_t mask_bits(const uint8_t* mask, size_t p) {
   if (width < 8) return mask[p / 8] >> p % 8 & ((1u << width) - 1);
   if (width == 8) return mask[p / 8];
@@ -87,11 +88,11 @@ inline uint32_t mask_bits(const uint8_t* mask, size_t p) {
   return bits;
 }
 
-// Gathers `count` vectors of pixels from p on in registers. What a tap does not take part in, gets what changes
-// nothing.
+// Combines the taps of `count` vectors of pixels, the first of which is pixel p. Where a tap takes no part in a pixel,
+// Gather::start stands in for it and changes nothing.
 template <class Gather, size_t count, class Finish>
 inline void plane_vectors(const Plane& plane, size_t p, const char* a, float* out, Finish finish) {
-  constexpr bool load_by_pixel = width == 4;  // where some of a vector do not count
+  constexpr bool load_by_pixel = width == 4;  // load_masked() loads pixel by pixel where a tap leaves out some of them
   Gather gather[count];
   const uint8_t* mask = plane.masks;
   const int32_t* offset = plane.offsets;
@@ -113,7 +114,7 @@ inline void plane_vectors(const Plane& plane, size_t p, const char* a, float* ou
   for (size_t i = 0; i < count; ++i) store(out + i * width, finish(gather[i].get(), p + i * width));
 }
 
-// finish(value, p) makes the outputs of pixels p ..
+// finish(value, p) makes the outputs of the vector of pixels that begins at p.
 template <class Gather, class Finish>
 inline void pool_plane(size_t pixels, const Plane& plane, const void* a, void* c, size_t c_stride, Finish finish) {
   constexpr size_t block = QN_PLANE_BLOCK, together = width == 4 ? 4 : block / width;

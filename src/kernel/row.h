@@ -1,4 +1,5 @@
-// What the rows of all kernel tables have in common.
+// The part that the rows of all kernel tables share, and the functions that choose among rows. A row describes one
+// kernel: what it computes and which CPUs run it.
 #pragma once
 
 #include <pthread.h>
@@ -15,7 +16,7 @@
 #include "base/needs.h"
 #include "kernel/type.h"
 
-// The architecture, for the tables: one of these is 1.
+// The architecture of the build: exactly one of these is 1. The tables test them.
 #if defined(__x86_64__)
 #define QN_ARCH_X86_64 1
 #define QN_ARCH_ARM64 0
@@ -32,7 +33,8 @@
 
 namespace quern {
 
-// The machine that a row is made for: the word `isa` of a table's line, where a level alone means all cores.
+// The CPUs that a row is made for. A table's line names one of these, isa_<isa>; a level without a kind of core is made
+// for all cores.
 struct Target {
   uint32_t isa, cores;
   constexpr Target(uint32_t level, uint32_t made_for = any_core) : isa(level), cores(made_for) {}
@@ -41,27 +43,29 @@ inline constexpr Target isa_neon_a53{isa_neon, core_a53};
 inline constexpr Target isa_neon_a55{isa_neon, core_a55};
 inline constexpr Target isa_neon_inorder{isa_neon, core_a53 | core_a55};
 
-// A size of a tile that is so many vectors, where vectors are as long as the machine has them (SVE, RVV). Tables hold it
-// until they are resolved; whoever looks at the rows of a family sees elements.
+// A table may give the size of a tile as a number of vectors, for machines whose vectors have no fixed length (SVE,
+// RVV). resolve() turns it into a number of elements. The functions that return the rows of a family, like gemm_rows(),
+// return resolved tables.
 constexpr size_t in_vectors = size_t{1} << 16;
 constexpr size_t vectors(size_t count) { return in_vectors | count; }
 constexpr size_t resolve(size_t size, KernelType type, size_t vector_bytes) {
   return size < in_vectors ? size : (size - in_vectors) * vector_bytes / bytes_of_sum(type);
 }
 
-// What a row may demand of the values of its weights, one bit each; checked when an operator is created.
+// Conditions that a row may set for the values of its weights, one bit each. They are checked when an operator is
+// created.
 enum Demand : uint8_t {
   any = 0,
-  w127 = 1,  // no weight is -128, so that products of two fit 16 bits
+  w127 = 1,  // no weight is -128, so that the sum of two products fits 16 bits
 };
 
 struct Row {
   char name[40] = {};  // not a pointer, which the loader would have to relocate
   KernelType type;
-  uint8_t demands = any;  // of the values of weights: mask of Demand
-  uint32_t isa;           // the features it needs, all of them: mask of Feature
-  uint32_t cores;         // mask of Core: which it is made for. It runs on all.
-  qn_layout layout;       // of the activations
+  uint8_t demands = any;  // conditions for the values of the weights: mask of Demand
+  uint32_t isa;           // the features that it needs, all of them: mask of Feature
+  uint32_t cores;         // the cores that it is made for: mask of Core. It runs on all cores.
+  qn_layout layout;       // layout of the activations
 
   constexpr Row(const char* row, KernelType of, Target target, qn_layout in, uint8_t demanded = any)
       : type(of), demands(demanded), isa(target.isa), cores(target.cores), layout(in) {
@@ -79,27 +83,28 @@ struct Row {
   { #name, ::quern::KernelType::type, ::quern::isa_##isa, QN_LAYOUT_##layout }
 #define QN_DEMANDING_ROW(type, demands, isa, layout, name) \
   { #name, ::quern::KernelType::type, ::quern::isa_##isa, QN_LAYOUT_##layout, ::quern::demands }
-// Declares a kernel of a family by its type of functions.
+// Declares the kernel `name`; `function` is the function pointer type of its family.
 #define QN_DECLARE_KERNEL(function, name) std::remove_pointer_t<function> name;
 
 // Can this row run on a CPU with these features?
 inline bool runs_on(const Row& row, uint32_t features) { return (row.isa & ~features) == 0; }
 
-// May this row be chosen on this CPU (after QUERN_ISA and QUERN_CORE) for numbers of this type? By its name alone,
-// whatever the core, if `name` is not NULL.
+// May this row be chosen on this CPU (as QUERN_ISA and QUERN_CORE describe it) for numbers of this type? If `name` is
+// NULL, the row must be made for this core. Otherwise it must have that name and may be made for any core.
 inline bool may_choose(const Row& row, KernelType type, const char* name) {
   if (row.type != type || !runs_on(row, cpu().isa)) return false;
   return name == nullptr ? (row.cores & cpu().core) != 0 : std::strcmp(name, row.name) == 0;
 }
 
-// A row for matrices of one row alone, as every CPU has others that do the same.
+// Is this a row for matrices of a single row? Other rows serve such matrices on every CPU, so a trimmed build can do
+// without it.
 template <class TableRow>
 constexpr bool for_one_row(const TableRow& row) {
   if constexpr (requires { row.mr; }) return row.mr == 1 && (row.isa & ~isa_baseline) == 0;
   return false;
 }
 
-// Does a list of what a build needs ask for this row, or for its core?
+// Does the list of what a trimmed build needs ask for this row? A row made for some cores also needs its core listed.
 template <class TableRow>
 constexpr bool is_needed(const TableRow& row) {
   if (!trimmed) return true;
@@ -108,7 +113,7 @@ constexpr bool is_needed(const TableRow& row) {
   return row.cores == any_core || for_core(row.name);
 }
 
-// Do both compute the same, each in its own way?
+// Do both rows compute the same function, so that one can replace the other?
 template <class TableRow>
 constexpr bool same_task(const TableRow& a, const TableRow& b) {
   bool same = a.type == b.type && a.layout == b.layout;
@@ -119,8 +124,9 @@ constexpr bool same_task(const TableRow& a, const TableRow& b) {
   return same;
 }
 
-// Does a build contain this row of a table? A small one leaves out references where every CPU has another row, and what
-// takes FMA on 32-bit ARM, where the kernels without it run, too, and products take fewer instructions (asm/arm/asm.h).
+// Does this build contain this row of a table? A small build leaves out a reference if every CPU runs another row for
+// the same task. On 32-bit ARM it also leaves out rows that use FMA: CPUs with FMA run the rows without it as well, and
+// these need fewer instructions for their products (asm/arm/asm.h).
 template <class TableRow, class Table>
 constexpr bool is_built(const TableRow& row, const Table& table) {
   if (!is_needed(row)) return false;
@@ -148,14 +154,15 @@ constexpr const auto& built_row(size_t i) {
   return table[at];
 }
 
-// The rows of a table that the build contains, as they stand there. What the others point to is never referred to.
+// The rows of a table that the build contains, unresolved. Nothing refers to the kernels of the other rows, so the
+// linker leaves them out.
 template <const auto& table>
 inline constexpr auto built_table = []<size_t... i>(std::index_sequence<i...>) {
   return std::array<std::remove_cvref_t<decltype(table[0])>, sizeof...(i)>{built_row<table>(i)...};
 }
 (std::make_index_sequence<count_built<table>()>());
 
-// A table whose tiles are sizes of this machine.
+// The table with its tile sizes in elements, for vectors of `vector_bytes` bytes.
 template <class Table>
 constexpr Table resolved(Table table, size_t vector_bytes) {
   for (auto& row : table) {
@@ -165,6 +172,7 @@ constexpr Table resolved(Table table, size_t vector_bytes) {
   return table;
 }
 
+// Does the table give a tile size as a number of vectors?
 template <class Table>
 constexpr bool has_vectors(const Table& table) {
   for (const auto& row : table) {
@@ -176,12 +184,12 @@ constexpr bool has_vectors(const Table& table) {
   return false;
 }
 
-// The rows of a table that the build contains, for this machine. Thread-safe.
+// The rows of a table that the build contains, with tile sizes resolved for this machine. Thread-safe.
 template <const auto& table>
 auto built() -> std::span<const std::remove_cvref_t<decltype(table[0])>> {
   if constexpr (!has_vectors(built_table<table>)) return built_table<table>;
   static auto rows = built_table<table>;
-  static pthread_once_t once = PTHREAD_ONCE_INIT;  // needs no C++ runtime, as a constructor would
+  static pthread_once_t once = PTHREAD_ONCE_INIT;  // a static constructor would need the C++ runtime, this does not
   pthread_once(&once, [] { rows = resolved(rows, cpu().vector_bytes); });
   return rows;
 }

@@ -1,4 +1,5 @@
-// The best micro-kernel for a family, type and CPU.  Called when an operator is created or planned, never in a run.
+// Chooses the best micro-kernel of a family for a type and the CPU. Operators do this when they are created or planned,
+// never during a run.
 #pragma once
 
 #include <span>
@@ -8,9 +9,9 @@
 
 namespace quern {
 
-// First row of the table for numbers of this type that this CPU may choose and that `fits` accepts; tables are sorted
-// best first, and rows made for some cores stand before those for all. `name`, if not NULL, asks for that row alone.
-// NULL when there is none.
+// Returns the first row of the table that may be chosen on this CPU for numbers of this type and that `fits` accepts,
+// or NULL if there is none. Tables list the best row first, and rows made for some cores before those for all cores. If
+// `name` is not NULL, only the row with that name counts.
 template <class Table, class Fits>
 auto select(const Table& rows, KernelType type, const char* name, Fits&& fits) -> decltype(rows.data()) {
   for (const auto& row : rows) {
@@ -19,7 +20,8 @@ auto select(const Table& rows, KernelType type, const char* name, Fits&& fits) -
   return nullptr;
 }
 
-// The best row for a type of a table that has a reference for it, all rows of which do the same.
+// Returns the best row for a type. All rows of the table must compute the same function, and one of them must be a
+// reference for the type.
 template <class Table>
 auto best(const Table& rows, KernelType type) -> decltype(*rows.data()) {
   return *select(rows, type, nullptr, [](const auto&) { return true; });

@@ -1,46 +1,51 @@
 // spmm (sparse weights times pixels): C[n][p] = clamp(start[n][p] + sum over the stored k of W[n][k] * A[k][p])
 //
-// A and C hold, for every channel, some pixels side by side; start[n][p] is bias[n], or what C[n][p] held before.
+// A and C hold some pixels of every channel, side by side. start[n][p] is bias[n], or the value that C[n][p] had
+// before.
 //
-// Packed weights W: sets of output channels, in any order, and for each its entries:
+// Packed weights W: sets of output channels, in any order, and the entries of each set. There are three packings:
 //
-//     csr    pairs: two channels f, s. They take turns, two entries each a step, ascending in k; one that has fewer
-//     gets entries of weight 0:
+//     csr    pairs: a set has two channels, f and s. Each step holds two entries of both channels, in turns; the
+//     entries of a channel ascend in k. The channel with fewer entries gets additional ones of weight 0:
 //
 //            index, bytes:       k(f,0) k(s,0) k(f,1) k(s,1)      step 0        k(f,2) k(s,2) k(f,3) k(s,3)  ...
 //            w, floats:          W(f,0) W(s,0) W(f,1) W(s,1)                    W(f,2) W(s,2) W(f,3) W(s,3)  ...
 //
-//            A set may name one channel twice: its first place counts.
-//     csr    fours: four successive channels f .. f+3. An entry is a k and the weights of those channels that have one;
-//     which these are is its pattern, 1 to 15, the sum of 1 for f, 2 for f+1, 4 for f+2, 8 for f+3. Entries of pattern
-//     1 come first, those of pattern 15 last, and ascend in k within each:
+//            If a set names the same channel as f and s, the result of f counts.
+//     csr    fours: a set has four successive channels f .. f+3. An entry is a k and the weights of those channels that
+//     have a weight at this k. The entry's pattern, 1 to 15, says which ones they are: it is the sum of 1 for f, 2 for
+//     f+1, 4 for f+2 and 8 for f+3. Entries are sorted by pattern, and within a pattern by k:
 //
-//            index, 16 bits:     how many entries have pattern 1, 2, .. 15      then k of each entry
+//            index, 16 bits:     the number of entries of pattern 1, 2, .. 15   then k of each entry
 //            w, floats:          pattern 1:  W[f][k]                            pattern 2:  W[f+1][k]
 //                                pattern 3:  W[f][k] W[f+1][k]                  pattern 4:  W[f+2][k]            ...
-//     b1xN   blocks: N successive channels f .. f+N-1, N = 2, 4, 8 or 16, and one k a step, ascending:
+//     b1xN   blocks: a set has N successive channels f .. f+N-1, N = 2, 4, 8 or 16. Each step is one k, in ascending
+//     order, with the weights of all N channels:
 //
 //            index, 16 bits:     k(0)                             step 0        k(1)                         ...
 //            w, floats:          W[f][k(0)] .. W[f+N-1][k(0)]                   W[f][k(1)] .. W[f+N-1][k(1)] ...
 //
 // Arguments  pixels    1 <= pixels <= PIXELS
 //            sets      >= 1
-//            set       of each: its steps, which may be 0 (not of fours), and its channels f and s (s: pairs only)
-//            index, w  of all sets, one after the other
+//            set       for each set: the number of its steps, which may be 0 (fours do not use it), and its channels f
+//                      and s (s: pairs only)
+//            index, w  the entries of all sets, one set after the other
 //            a         row k of the pixels at a + k * a_stride bytes
 //            c         row n at c + n * c_stride bytes
-//            bias      bias[n] for the channels of the sets; NULL: begin with what C holds
+//            bias      bias[n] for the channels of the sets; NULL: start with the values that C holds
 //            p         clamp
 //
-// Memory     Rows of A and C are as wide as spmm_width() says, which is whole vectors of pixels: those of A whose k
-//            occurs are read, those of C that a set names are written, and read if there is no bias. Reads exactly the
-//            sets, their entries and biases, spmm_beyond bytes behind the last index, of any value, because kernels
-//            find rows of A ahead of their products, and *p. A, C: any address and stride that is a multiple of 4; a
-//            multiple of the vector is faster. C overlaps nothing.
+// Memory     Rows of A and C have spmm_width() floats, as a rule whole vectors. A kernel reads the rows of A whose k
+//            occurs. It writes the rows of C that the sets name; it also reads them if bias is NULL. It reads exactly
+//            the sets, their entries and biases, and *p; and spmm_beyond bytes after the last index, which may hold
+//            anything: kernels look up rows of A before they need them. Addresses and strides of A and C are multiples
+//            of 4; multiples of the vector's size are faster. C overlaps nothing.
 // Numbers    Each output is one chain of fused multiply-adds in the order of its entries; a level without FMA (ref)
-//            rounds the product first. All levels take the same packed weights to the same bits. Where entries ascend
-//            in k, all but fours, these are the bits of gemm.h, but for zeros that are not stored. Clamp as gemm.h.
-//            The levels of 32-bit ARM flush, as gemm.h says; a denormal that a chain without entries begins with stays.
+//            rounds each product first. For the same packed weights all FMA levels give the same bits. In pairs and
+//            blocks the entries of a channel ascend in k; their bits are those of gemm.h, except that zeros which are
+//            not stored contribute nothing. Clamp as in gemm.h.
+//            The levels of 32-bit ARM flush denormals as in gemm.h, but a channel without entries keeps a denormal
+//            start.
 // Machine    As gemm.h.
 #pragma once
 
@@ -71,34 +76,34 @@ enum class SpmmPacking { pairs, fours, blocks };
 
 struct SpmmRow : Row {
   SpmmPacking packing;
-  size_t inputs;  // a block of weights: so many input channels,
-  size_t block;   // and N output channels; 1: csr
-  size_t pixels;  // PIXELS
+  size_t inputs;  // input channels in a block of weights
+  size_t block;   // output channels in a block of weights, N; 1: csr
+  size_t pixels;  // PIXELS, the most pixels of a call
   size_t lanes;   // pixels of a vector
-  size_t alone;   // up to so many vectors, one pixel more takes no vector of its own
+  size_t alone;   // after up to this many vectors, a single last pixel takes one float instead of a vector
   qn_spmm_fn run;
 
   bool pairs() const { return packing == SpmmPacking::pairs; }
   bool fours() const { return packing == SpmmPacking::fours; }
-  size_t channels() const { return pairs() ? 2 : fours() ? 4 : block; }  // of a set
-  size_t together() const { return pairs() ? 1 : channels(); }           // channels that lie side by side
+  size_t channels() const { return pairs() ? 2 : fours() ? 4 : block; }  // channels of a set
+  size_t together() const { return pairs() ? 1 : channels(); }           // successive channels that a set names at once
   size_t index_bytes() const { return pairs() ? 1 : 2; }
   size_t max_k() const { return pairs() ? 0x100 : 0x10000; }
 };
 
-// Of fours: patterns, and so numbers before the k of a set.
+// The number of patterns of fours, and so of the counts that stand before the k of a set.
 constexpr size_t spmm_patterns = 15;
 
-// Bytes that can be read behind the last index.
+// Kernels may read this many bytes after the last index.
 constexpr size_t spmm_beyond = 16;
 
-// Floats of a row of A and C.
+// The number of floats in a row of A or C.
 inline size_t spmm_width(const SpmmRow& row, size_t pixels) {
   const size_t vectors = pixels / row.lanes, left = pixels % row.lanes;
   return left == 0 || (left == 1 && vectors <= row.alone) ? pixels : (vectors + 1) * row.lanes;
 }
 
-// By packing and block, best level first; the references are last and run everywhere.
+// For each packing and block the best level comes first. The references are last and run everywhere.
 std::span<const SpmmRow> spmm_rows();
 
 }  // namespace quern

@@ -34,7 +34,7 @@ struct Arguments {
 
 constexpr size_t max_pixels = 8;
 
-// The sums of one output channel: how they begin, one entry of it, and what becomes of them.
+// The sums of one output channel n: start() sets them, add_products() adds one entry, finish() writes the outputs.
 void start(const Arguments& x, size_t n, float* sums) {
   for (size_t p = 0; p < x.pixels; ++p) sums[p] = x.bias == nullptr ? x.out(n)[p] : x.bias[n];
 }
@@ -48,7 +48,8 @@ void finish(const Arguments& x, size_t n, const float* sums) {
   for (size_t p = 0; p < x.pixels; ++p) x.out(n)[p] = clamp(sums[p], x.p);
 }
 
-// One output channel: its entries are every `turns`-th of `index` and `w`, of which there are `count`.
+// Computes the sums of output channel n. It has `count` entries: every `index_turns`-th of `index` and every `turns`-th
+// of `w`.
 template <class Index>
 void channel(const Arguments& x, size_t n, const Index* index, size_t index_turns, const float* w, size_t turns,
              size_t count, float* sums) {

@@ -3,8 +3,9 @@
 // Arguments  rows, columns  of A, >= 1
 //            a         addresses of the rows of A
 //            c         row j of C at c + j * c_stride bytes
-// Memory     Reads exactly `columns` elements of each row of A, and their addresses; writes exactly `rows` elements in
-//            each row of C. Any address that is a multiple of 4. C overlaps nothing; rows of A may.
+// Memory     Reads exactly `columns` elements of each row of A, and the addresses of these rows; writes exactly `rows`
+//            elements in each row of C. Addresses are multiples of 4. C overlaps nothing; rows of A may overlap each
+//            other.
 // Numbers    Bits are copied.
 // Machine    As gemm.h.
 #pragma once

@@ -12,7 +12,8 @@ inline __m256i first(size_t count) {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
-// Row i in the lower half, row i + 4 in the upper one: four floats each, or as many as the mask says.
+// Loads four floats of row i into the lower half of a vector and four of row i + 4 into the upper half. If the columns
+// are not `whole`, it loads only the floats that the mask names.
 inline __m256 pair(const void* const* a, size_t i, size_t column, bool whole, __m128i mask) {
   const auto at = [&](size_t row) {
     const float* p = static_cast<const float*>(a[row]) + column;
@@ -28,7 +29,7 @@ inline __m256 high(__m256 a, __m256 b) {
   return _mm256_castpd_ps(_mm256_unpackhi_pd(_mm256_castps_pd(a), _mm256_castps_pd(b)));
 }
 
-// 8 rows, up to 4 columns.
+// Transposes up to 8 rows and up to 4 columns.
 inline void columns_of(const void* const* a, size_t column, size_t count, char* c, size_t c_stride, size_t rows) {
   const bool whole = count == half;
   const __m128i mask = _mm256_castsi256_si128(first(count));

@@ -17,7 +17,7 @@ std::span<const TransposeRow> transpose_rows() { return built<table>(); }
 
 }  // namespace quern
 
-// Some rows at a time, so that neither side jumps from cache line to cache line.
+// Takes four rows at a time, so that neither the reads nor the writes jump to a new cache line for every element.
 extern "C" void qn_transpose_f32_4x4_ref(size_t rows, size_t columns, const void* const* a, void* c, size_t c_stride) {
   constexpr size_t block = 4;
   for (size_t i0 = 0; i0 < rows; i0 += block) {

@@ -1,4 +1,4 @@
-// The numeric type of a kernel: what its activations, weights and results are.
+// The numeric type of a kernel: the elements of its activations, weights and results.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace quern {
 
-// Elements in memory.
+// The types of elements in memory.
 enum class Element : uint8_t { f32, f16, bf16, s32, s8, s4 };
 
 constexpr size_t bits_of(Element element) {
@@ -23,7 +23,7 @@ constexpr size_t bits_of(Element element) {
 }
 constexpr size_t bytes_of(Element element) { return bits_of(element) / 8; }  // 0 for less than a byte
 
-// How many weights share a scale: quantized ones only.
+// Which weights share a scale; `none` if the weights are not quantized.
 enum class Scales : uint8_t { none, tensor, channel, block };
 
 enum class KernelType : uint8_t {
@@ -45,10 +45,10 @@ inline constexpr KernelTypeInfo kernel_types[] = {
 };
 
 constexpr const KernelTypeInfo& info_of(KernelType type) { return kernel_types[static_cast<size_t>(type)]; }
-// What products are summed up in: half precision in itself, other numbers in 32 bits.
+// Bytes of the sums of products: half precision sums up in half precision, all other types in 32 bits.
 constexpr size_t bytes_of_sum(KernelType type) { return type == KernelType::f16 ? 2 : 4; }
 constexpr const char* type_name(KernelType type) { return info_of(type).name; }
-// KernelType::count for an unknown name.
+// Returns KernelType::count for an unknown name.
 constexpr KernelType type_from_name(std::string_view name) {
   size_t i = 0;
   while (i < static_cast<size_t>(KernelType::count) && name != kernel_types[i].name) ++i;

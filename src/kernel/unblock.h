@@ -1,5 +1,7 @@
-// unblock: D[p] = A[p], the pixels p of one channel, in blocks that lie apart or one behind the other
-// split:   D[r][y][x] = A[y][x * step + r], rows of pixels dealt out to planes r; elements of 32 bits
+// unblock: D[p] = A[p], copies the pixels p of one channel, whose blocks may lie apart or next to each other
+// split:   D[r][y][x] = A[y][x * step + r], deals the pixels of each row out to planes r
+//
+// Elements have 32 bits.
 //
 //     step 2, 5 columns, 2 planes:   A  0 1 2 3 4      D[0]  0 2 4    D[1]  1 3
 //
@@ -8,8 +10,8 @@
 //            split     rows, columns, step, planes     >= 1, planes <= step
 //                      a         row y at a + y * a_stride bytes
 //                      d         row y of plane r at d + r * d_plane + y * d_stride bytes
-// Memory     Reads the pixels and nothing else, writes exactly those of D. Any address that is a multiple of 4.
-//            D overlaps nothing.
+// Memory     Reads exactly the pixels of A and writes exactly those of D. Addresses are multiples of 4. D overlaps
+//            nothing.
 // Numbers    Bits are copied.
 // Machine    As gemm.h.
 #pragma once

@@ -5,7 +5,8 @@
 namespace quern {
 namespace {
 
-// The last vector may hold some elements of the one before once more: faster than a masked store.
+// Copies `count` floats. The last vector may copy some elements of the one before it again, which is faster than a
+// masked store.
 inline void move(float* to, const float* from, size_t count) {
   size_t x = 0;
   for (; x + 4 * width <= count; x += 4 * width) {
@@ -49,7 +50,7 @@ struct Split {
   float* plane(size_t r, size_t y) const { return reinterpret_cast<float*>(d + r * d_plane + y * d_stride); }
 };
 
-// Step 2, rows of two vectors or more. The last ones of a row may be split twice.
+// Splits rows of two vectors or more, with step 2. The last pixels of a row may be split twice.
 inline void split_wide(const Split& s) {
   for (size_t y = 0; y < s.rows; ++y) {
     const float* from = s.row(y);
@@ -70,7 +71,7 @@ inline void split_wide(const Split& s) {
 
 inline uint32_t bits(size_t count) { return count < 16 ? (1u << count) - 1 : 0xffff; }
 
-// Rows of less than two vectors.
+// Splits rows of less than two vectors, with step 2.
 inline void split_narrow(const Split& s) {
   const Vec none = {};
   const uint32_t low = bits(s.columns), high = s.columns > width ? bits(s.columns - width) : 0;

@@ -1,8 +1,9 @@
-// One vector of floats, for kernels that are written once with the compiler's vector types: NAME_vec.cc.
+// One vector of floats, for the files NAME_vec.cc, whose kernels are written once with the compiler's vector types.
 //
-// The build compiles these files once per level, with the level's flags and with QN_LEVEL, its name (src/CMakeLists.txt
-// says which files have which levels). So nothing but kernels, whose names end in the level, may have external linkage:
-// the linker would keep one copy for all levels.
+// The build compiles each of these files once per level, with the level's compiler flags and with QN_LEVEL set to the
+// level's name (src/CMakeLists.txt lists the levels of each file). Only kernels may have external linkage, because
+// their names end in the level. Of any other function with external linkage the linker would keep one copy for all
+// levels.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +17,8 @@
 
 #include "kernel/eltwise_math.h"
 
-// Of each level: the bytes of a vector, and the pixels of a block of images that are pixel-blocked, 0 where no kernel
-// takes those.
+// For each level: the bytes of a vector, and the number of pixels in a block of a pixel-blocked image, which is 0 if
+// the level has no kernels for such images.
 #define QN_BYTES_sse41 16
 #define QN_BYTES_avx2 32
 #define QN_BYTES_avx512 64
@@ -53,13 +54,14 @@ constexpr size_t width = sizeof(Vec) / sizeof(float);
 inline Vec load(const float* p) { return *reinterpret_cast<const UnalignedVec*>(p); }
 inline void store(float* p, Vec v) { *reinterpret_cast<UnalignedVec*>(p) = v; }
 
-// load_some reads p[0] .. p[count-1] and nothing behind, 0 < count < width; the other lanes repeat p[0], so that
-// arithmetic in them raises nothing that it would not raise anyway. store_some writes the first `count` lanes.
+// load_some reads exactly p[0] .. p[count-1], with 0 < count < width. The other lanes repeat p[0], so that arithmetic
+// with them raises no additional floating-point exceptions. store_some writes the first `count` lanes.
 inline Vec load_some(const float* p, size_t count);
 inline void store_some(float* p, Vec v, size_t count);
 inline Vec square_root(Vec v);
 
-// a / b of any numbers. 32-bit ARM divides lane by lane, which takes no denormal for zero as its vectors do.
+// a / b. 32-bit ARM divides lane by lane with scalar instructions, which do not flush denormals. Multiplying by 1 first
+// flushes them, as in all other vector arithmetic.
 #if defined(__arm__)
 [[gnu::noinline]] inline Vec quotient(Vec a, Vec b) { return vmulq_n_f32(a, 1) / vmulq_n_f32(b, 1); }
 #else
@@ -73,14 +75,15 @@ inline Vec load_some(const float* p, size_t count) {
   return _mm512_mask_loadu_ps(_mm512_set1_ps(p[0]), first_lanes(count), p);
 }
 inline void store_some(float* p, Vec v, size_t count) { _mm512_mask_storeu_ps(p, first_lanes(count), v); }
-// Lane i is p[i] if bit i is 1, else not read and `other`.
+// Lane i is p[i] if bit i is 1. Otherwise it is that of `other`, and p[i] is not read.
 inline Vec load_masked(const float* p, uint32_t bits, Vec other) {
   return _mm512_mask_loadu_ps(other, static_cast<__mmask16>(bits), p);
 }
 inline void store_masked(float* p, uint32_t bits, Vec v) { _mm512_mask_storeu_ps(p, static_cast<__mmask16>(bits), v); }
 
-// The masked forms, because GCC 12 warns of an uninitialised operand of the plain ones. It also makes the comparison in
-// `larger` and `smaller` a mask, where other levels get one instruction.
+// These use masked intrinsics because for the plain ones GCC 12 warns of an uninitialised operand. `larger` and
+// `smaller` have versions of their own because GCC compiles the comparison to a mask, and not to one instruction as for
+// other levels.
 constexpr __mmask16 all_lanes = 0xffff;
 inline Vec square_root(Vec v) { return _mm512_maskz_sqrt_ps(all_lanes, v); }
 template <>
@@ -103,7 +106,7 @@ inline Vec load_some(const float* p, size_t count) {
 inline void store_some(float* p, Vec v, size_t count) {
   _mm256_maskstore_ps(p, reinterpret_cast<__m256i>(first_lanes(count)), v);
 }
-// As above.
+// Lane i is p[i] if bit i is 1. Otherwise it is that of `other`, and p[i] is not read.
 inline Vec load_masked(const float* p, uint32_t bits, Vec other) {
   const Mask each = {1, 2, 4, 8, 16, 32, 64, 128};
   const Mask mask = (static_cast<int32_t>(bits) & each) == each;
@@ -119,7 +122,8 @@ inline Vec load_some(const float* p, size_t count) {
   if (count > 2) v = vld1q_lane_f32(p + 2, v, 2);
   return v;
 }
-// Not from v[0]: GCC would compute that lane alone, without vectors, and on 32-bit ARM flush no denormals then.
+// Does not read v[0], v[1] .. : GCC would then compute each lane alone with scalar instructions, which do not flush
+// denormals on 32-bit ARM.
 inline void store_some(float* p, Vec v, size_t count) {
   vst1q_lane_f32(p, v, 0);
   if (count > 1) vst1q_lane_f32(p + 1, v, 1);
@@ -132,7 +136,7 @@ inline Vec load_masked(const float* p, uint32_t bits, Vec other) {
   }
   return other;
 }
-// The instruction itself gives NaN if either is one.
+// The instruction itself gives NaN if either operand is NaN.
 template <>
 struct Maximum<Vec> {
   Vec value;
@@ -142,7 +146,7 @@ struct Maximum<Vec> {
 #if defined(__aarch64__)
 inline Vec square_root(Vec v) { return vsqrtq_f32(v); }
 #else
-// Lane by lane, too.
+// 32-bit ARM has no vector instruction for square roots, so it computes them lane by lane.
 inline Vec square_root(Vec v) {
   return Vec{__builtin_sqrtf(v[0]), __builtin_sqrtf(v[1]), __builtin_sqrtf(v[2]), __builtin_sqrtf(v[3])};
 }

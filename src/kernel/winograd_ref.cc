@@ -18,8 +18,8 @@ float* floats(void* base, size_t bytes) { return reinterpret_cast<float*>(static
 
 constexpr size_t max_n = 8;
 
-// One direction of a tile, of n values at most; at points that it lacks they mean nothing. As everywhere here, one body
-// serves all sizes where it can: this is code that few machines run.
+// Transforms the inputs of a tile along one direction. Values at points that the tile does not have mean nothing. As
+// elsewhere in this file, one function serves all sizes where possible, to keep the code small: few machines run it.
 template <size_t m, size_t k = m>
 void input_line(size_t outputs, const float* d, float* v) {
   if constexpr (k > 2) {

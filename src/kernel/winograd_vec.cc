@@ -11,12 +11,12 @@ namespace {
 inline const char* at(const void* base, size_t bytes) { return static_cast<const char*>(base) + bytes; }
 inline char* at(void* base, size_t bytes) { return static_cast<char*>(base) + bytes; }
 
-// Code stays small: there is one body per kernel, for a whole vector of channels, whose loops over lines stay loops;
-// what is left of the channels goes through it by way of arrays of vectors; what is around the bodies is shared by all
-// sizes.
+// The code is arranged to stay small. Each kernel has one body, which works on a whole vector of channels; its loops
+// over the lines of a tile are not unrolled. Channels that do not fill a vector are copied to arrays of whole vectors
+// and go through the same body. All sizes share the code around the bodies.
 
 constexpr size_t max_n = 8, max_points = max_n * max_n;
-using Column = const float* [max_n];  // where its pixels are
+using Column = const float* [max_n];  // the addresses of its pixels
 
 // One direction of a tile.
 struct Extent {
@@ -38,7 +38,8 @@ using Halfway = Vec[m + 2][m + 2];
 
 // ---- input ----
 
-// Each direction takes the k of the transform, Winograd<m, k>, that makes as many outputs as the tile has.
+// For each direction the functions choose the transform Winograd<m, k> with the smallest k that makes all outputs of
+// the tile.
 
 template <size_t m, size_t k = m>
 [[gnu::always_inline]] inline void input_columns(const Extent& h, const Extent& w, const Column* columns,
@@ -63,7 +64,7 @@ template <size_t m, size_t k = m>
   if constexpr (k > 2) {
     if (w.outputs <= k - 2) return input_rows<m, k - 2>(h, w, halfway, v, v_stride);
   }
-  // A tile without infinity has its value overwritten by that of the first point.
+  // If the tile has no point at infinity, that value is stored at the first point, whose own value then overwrites it.
   const size_t infinity = w.has_infinity() ? (m + 1) * v_stride : 0;
 #pragma GCC unroll 1
   for (size_t i = 0; i < m + 2; ++i, v += (m + 2) * v_stride) {
@@ -100,7 +101,7 @@ using InputVec = void(const Extent& h, const Extent& w, const Column* columns, s
   }
 }
 
-// The first `count` channels of a vector.
+// Transforms the last `count` channels, which do not fill a vector.
 [[gnu::noinline, gnu::cold]] void input_rest(InputVec* input_vec, const Extent& h, const Extent& w, size_t count,
                                              const Column* columns, size_t channel, char* v, size_t v_stride) {
   Column rest_columns[max_n];
@@ -137,13 +138,15 @@ using InputVec = void(const Extent& h, const Extent& w, const Column* columns, s
 
 // ---- output ----
 
-// Where a tile's outputs go.
+// The address and strides of a tile's outputs.
 struct Place {
   char* c;
   size_t row_stride, pixel_stride;
 };
 
-// A tile without infinity takes the first product for it, and has the output that it makes overwritten by the first.
+// If a tile has no point at infinity, the functions use the product of the first point in its place. This spoils only
+// the last output, which the tile does not have: it is stored first, in the place of the first output, which then
+// overwrites it.
 
 template <size_t m, size_t k = m>
 [[gnu::always_inline]] inline void output_columns(const Extent& h, const Extent& w, const char* products,
@@ -171,7 +174,7 @@ template <size_t m, size_t k = m>
   if constexpr (k > 2) {
     if (w.outputs <= k - 2) return output_rows<m, k - 2>(h, w, halfway, bias, to, p);
   }
-  // What is behind references would be loaded again after every store.
+  // Local copies: the compiler would load values behind references again after every store.
   const Vec min = splat<Vec>(p->min), max = splat<Vec>(p->max), b = bias;
   const auto [c, row_stride, pixel_stride] = to;
   const size_t infinity = w.has_infinity() ? m + 1 : 0, last = w.has_infinity() ? (k - 1) * pixel_stride : 0;
