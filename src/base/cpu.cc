@@ -23,14 +23,15 @@ namespace {
 
 struct Level {
   char name[11];  // not a pointer, which the loader would have to relocate
-  bool floats;    // kernels of floats are written for it; kernels of bytes are for every level
+  bool floats;    // are kernels of floats written for it? Kernels of bytes are written for every level
   uint32_t isa;
   uint32_t ceiling;
 };
 constexpr uint32_t up_to_avx2 = isa_ref | isa_sse41 | isa_avx2;
 constexpr uint32_t all_of_x86 = up_to_avx2 | isa_avxvnni | isa_avx512vnni;
 constexpr uint32_t up_to_neon = all_of_x86 | isa_neon;
-// From the lowest to the highest of an architecture. ARM's stand above those of x86, which their ceilings leave alone.
+// For each architecture from the lowest level to the highest. The levels of ARM come after those of x86, and their
+// ceilings leave all features of x86.
 constexpr Level levels[] = {
     {"ref", true, isa_ref, isa_ref},
     {"sse41", true, isa_sse41, isa_ref | isa_sse41},
@@ -55,7 +56,7 @@ constexpr CoreName cores[] = {
     {"v2", core_v2},       {"zen4", core_zen4}, {"zen5", core_zen5},
 };
 
-// ---- what cpuinfo of 2022 does not know
+// ---- features that our version of cpuinfo, of 2022, does not know
 
 #if defined(__x86_64__)
 bool has_avxvnni() {
@@ -99,10 +100,10 @@ uint32_t detect() {
 }
 
 #if CPUINFO_ARCH_X86 || CPUINFO_ARCH_X86_64
-// By family and model, of AMD's cores that are younger than cpuinfo.
+// Finds AMD's cores that are younger than cpuinfo by their family and model.
 Core core_of(const cpuinfo_core& core) {
   if (core.vendor != cpuinfo_vendor_amd) return core_other;
-  const uint32_t signature = core.cpuid;  // of CPUID's leaf 1
+  const uint32_t signature = core.cpuid;  // from leaf 1 of CPUID
   const uint32_t family = (signature >> 8 & 0xf) + (signature >> 20 & 0xff);
   const uint32_t model = (signature >> 4 & 0xf) | (signature >> 12 & 0xf0);
   const bool zen4 = family == 0x19 && ((model >= 0x10 && model <= 0x1f) || (model >= 0x60 && model <= 0xaf));
@@ -129,7 +130,7 @@ Core core_of(const cpuinfo_core& core) {
     case cpuinfo_uarch_neoverse_v1: return core_v1;
     default: break;
   }
-  // Arm's that are younger than cpuinfo.
+  // Arm's cores that are younger than cpuinfo.
   if (core.midr >> 24 != 0x41) return core_other;
   switch (core.midr >> 4 & 0xfff) {
     case 0xd46:                   // A510
@@ -146,20 +147,21 @@ Core core_of(const cpuinfo_core& core) {
 }
 #endif
 
-// cpuinfo's first core is one of the fastest, and those do most of the work. Under emulation it knows none.
+// Takes cpuinfo's first core, which is one of the fastest: these do most of the work. Under emulation cpuinfo may know
+// no core.
 Core detect_core() {
   const cpuinfo_core* core = cpuinfo_get_cores_count() > 0 ? cpuinfo_get_core(0) : nullptr;
   return core != nullptr ? core_of(*core) : core_other;
 }
 
-// What QUERN_CORE asks for.
+// Sets the kind of core that QUERN_CORE names.
 void force_core(const char* name, Core* core) {
   if (name == nullptr || *name == '\0') return;
   if (!core_from_name(name, core)) log(QN_LOG_WARNING, "QUERN_CORE: unknown core '%s'", name);
 }
 
-// The levels that are known without cpuinfo, which may fail: what every CPU of the architecture has, and what the
-// kernel says.
+// The features that are known even if cpuinfo fails: those of every CPU of the architecture, and on Linux for 32-bit
+// ARM those that the kernel reports.
 uint32_t baseline() {
 #if defined(__arm__) && defined(__linux__) && !defined(QN_SMALL)
   constexpr unsigned long neon = 1ul << 12, vfpv4 = 1ul << 16;
@@ -171,7 +173,7 @@ uint32_t baseline() {
 #endif
 }
 
-// QUERN_ISA as a mask of what is allowed.
+// The features that the value of QUERN_ISA allows.
 uint32_t allowed(const char* text) {
   if (text == nullptr || *text == '\0') return ~0u;
   uint32_t mask = 0;
@@ -208,7 +210,7 @@ Cpu make_cpu() {
     cpu.l2_bytes = cache_bytes(cpuinfo_get_l2_cache(0), cpu.l2_bytes);
     cpu.l3_bytes = cache_bytes(cpuinfo_get_l3_cache(0), cpu.l3_bytes);
   }
-  if (!small) {  // such a build lacks rows of levels below what every CPU has
+  if (!small) {  // a small build has no rows for levels below the baseline, so it cannot go down to them
     cpu.isa &= allowed(std::getenv("QUERN_ISA"));
     force_core(std::getenv("QUERN_CORE"), &cpu.core);
   }
@@ -220,7 +222,7 @@ Cpu make_cpu() {
 
 const Cpu& cpu() {
   static Cpu cpu;
-  static pthread_once_t once = PTHREAD_ONCE_INIT;  // needs no C++ runtime, as a constructor would
+  static pthread_once_t once = PTHREAD_ONCE_INIT;  // a static constructor would need the C++ runtime, this does not
   pthread_once(&once, [] { cpu = make_cpu(); });
   return cpu;
 }

@@ -11,7 +11,7 @@
 namespace quern {
 namespace {
 
-// Without dimensions of 0.
+// Fails unless the rank is in range and no dimension is 0. A pixel-blocked tensor also needs rank 4.
 qn_status check_shape(const qn_tensor& tensor, const char* who) {
   if (tensor.rank > QN_MAX_RANK)
     return fail(QN_INVALID_ARGUMENT, "%s: rank %u is above %d", who, tensor.rank, QN_MAX_RANK);
@@ -31,7 +31,7 @@ bool names_strides(const qn_tensor& tensor) {
   return std::any_of(tensor.stride, tensor.stride + tensor.rank, [](size_t stride) { return stride != 0; });
 }
 
-// Strides of a row-major tensor.
+// Checks the strides of a row-major tensor.
 qn_status check_strides(const qn_tensor& tensor, const char* who) {
   const size_t element = qn_type_size(tensor.type);
   const bool dense = !names_strides(tensor);
@@ -62,7 +62,7 @@ struct IntegerRange {
   int32_t low, high;
 };
 
-// Of the types that may be quantized; empty of others.
+// The range of a type that may be quantized; for other types it is empty.
 IntegerRange range_of(qn_type type) {
   switch (type) {
     case QN_S8: return {INT8_MIN, INT8_MAX};
@@ -105,7 +105,7 @@ qn_status check_channels(const qn_tensor& tensor, const char* who) {
   return QN_OK;
 }
 
-// What lies at an address: the elements of a row-major tensor whose outer indices, before `dimension`, are fixed.
+// A part of a row-major tensor at an address: all elements whose indices in the dimensions before `from` are fixed.
 class Part {
  public:
   Part(int64_t first, const qn_tensor& tensor, uint32_t from) : begin(first), tensor_(&tensor), dimension_(from) {
@@ -120,10 +120,10 @@ class Part {
     dense = span == bytes;
   }
 
-  // The next dimension, of a part that is not dense.
+  // The outermost dimension of a part that is not dense.
   int64_t stride() const { return static_cast<int64_t>(tensor_->stride[dimension_]); }
   int64_t count() const { return static_cast<int64_t>(tensor_->shape[dimension_]); }
-  // What it is made of, at an address.
+  // One of the count() equal parts that lie stride() bytes apart, at an address.
   Part block(int64_t first) const { return {first, *tensor_, dimension_ + 1}; }
 
   int64_t begin, span;
@@ -134,8 +134,8 @@ class Part {
   uint32_t dimension_;
 };
 
-// Takes apart what has the larger stride, and looks at the blocks in the range of the other: mostly two at each of the
-// dimensions.
+// Do two parts overlap? Takes the part with the larger stride to pieces, and compares only the pieces within the range
+// of the other part: mostly two in each dimension.
 bool overlap(const Part& a, const Part& b) {
   if (a.begin >= b.begin + b.span || b.begin >= a.begin + a.span) return false;
   if (a.dense && b.dense) return true;
@@ -143,12 +143,12 @@ bool overlap(const Part& a, const Part& b) {
   const int64_t stride = a.stride();
   int64_t begin = a.begin, count = a.count();
   Part other = b;
-  if (!b.dense && b.stride() == stride) {  // all pairs of blocks that are as far apart are alike
+  if (!b.dense && b.stride() == stride) {  // only the distance of two blocks matters: one block of b stands for all
     begin -= (b.count() - 1) * stride;
     count += b.count() - 1;
     other = b.block(b.begin);
   }
-  const int64_t before = other.begin - begin - a.block(begin).span;  // blocks that begin here end before the other
+  const int64_t before = other.begin - begin - a.block(begin).span;  // blocks up to this distance end before `other`
   for (int64_t i = before < 0 ? 0 : before / stride + 1; i < count && begin + i * stride < other.begin + other.span;
        ++i) {
     if (overlap(a.block(begin + i * stride), other)) return true;

@@ -7,39 +7,41 @@
 
 namespace quern {
 
-// Fails with a message that begins with `who` unless the tensor is valid: known type and layout, rank in range, no zero
-// dimension, strides all zero or (innermost equal to the element size, each outer one at least what the inner
-// dimensions span), no overflow, a quantization as below. In the pixel-blocked layout also rank 4 and a channel's
-// stride of P elements.
+// Fails with a message that begins with `who` unless the tensor is valid. A valid tensor has a known type and layout, a
+// rank in range, no dimension of 0, and a size that does not overflow. Its strides are all 0, or the innermost one is
+// the size of an element and each outer one is at least as long as the inner dimensions together. Its quantization
+// passes check_quantization(). A pixel-blocked tensor has rank 4, and blocks of qn_pixel_block() elements in each
+// channel.
 qn_status check_tensor(const qn_tensor& tensor, const char* who);
 
-// Fails with a message that begins with `who` unless type, rank, shape and quantization go together.
+// Fails with a message that begins with `who` unless the quantization suits the tensor's type, rank and shape.
 qn_status check_quantization(const qn_tensor& tensor, const char* who);
 bool is_quantized(const qn_tensor& tensor);
-// Do equal elements of both stand for equal numbers? The types are the same.
+// Do equal elements of both tensors stand for equal numbers? Both must have the same type.
 bool same_quantization(const qn_tensor& a, const qn_tensor& b);
 
-// The same tensor with dense strides written out.
+// Returns the tensor with its strides written out: strides of 0 become those of a dense tensor.
 qn_tensor with_strides(const qn_tensor& tensor);
 
-// What lies in memory, as a row-major tensor: the tensor itself, or of the pixel-blocked layout image, block of pixels,
-// channel, pixel.
+// Describes the tensor's memory as a row-major tensor. For the pixel-blocked layout its dimensions are image, block of
+// pixels, channel, pixel; any other tensor stays as it is.
 qn_tensor in_memory(const qn_tensor& tensor);
 inline bool is_blocked(const qn_tensor& tensor) { return has_sparse && tensor.layout == QN_LAYOUT_PIXEL_BLOCKED; }
-// From one channel of an image to the next, in bytes: of NHWC floats, or pixel-blocked.
+// Bytes from one channel of an image of floats to the next. The image is NHWC or pixel-blocked.
 inline size_t channel_stride(const qn_tensor& image) { return is_blocked(image) ? image.stride[2] : sizeof(float); }
-// Where pixel `index` of a pixel-blocked image of floats lies in one channel, with blocks so many bytes apart.
+// Bytes from the beginning of a channel to its pixel `index`, in a pixel-blocked image of floats whose blocks lie
+// `block_stride` bytes apart.
 inline size_t pixel_offset(size_t block_stride, size_t index) {
   const size_t block = qn_pixel_block();
   return index / block * block_stride + index % block * sizeof(float);
 }
 bool is_dense(const qn_tensor& tensor);
 
-// Number of elements.  Valid tensors only.
+// Number of elements of a valid tensor.
 size_t element_count(const qn_tensor& tensor);
 bool same_shape(const qn_tensor& a, const qn_tensor& b);
-// Do tensors whose first elements lie at these addresses have a byte in common? Both with strides. Gaps do not count:
-// two slices of a larger tensor may be interleaved.
+// Do two tensors at these addresses have a byte in common? Both must have their strides written out. Gaps between rows
+// do not count: two slices of a larger tensor may be interleaved without overlap.
 bool overlap(const void* a_data, const qn_tensor& a, const void* b_data, const qn_tensor& b);
 
 }  // namespace quern
