@@ -1,5 +1,5 @@
-// Two operators in one pass over the image: a band of rows of the first one's output lies in scratch, in the cache,
-// when the second reads it.
+// Runs two operators in one pass over the image. The first one computes a band of output rows into scratch memory, and
+// the second reads the band while it is still in the cache.
 #include "op/conv/chain.h"
 
 #include "base/cpu.h"
@@ -10,13 +10,15 @@
 namespace quern {
 namespace {
 
-// What is between the two would not stay in the L2 cache as a whole; a band does, with the weights of the second.
+// One pass pays if the whole tensor between the two operators would not stay in the L2 cache, but a band of it does,
+// together with the weights of the second.
 bool pays(const qn_tensor& between, size_t weights_bytes) {
   const size_t l2 = cpu().l2_bytes;
   return qn_tensor_bytes(&between) > l2 / 2 && weights_bytes <= l2 / 4;
 }
 
-// Rows of a band: a multiple of the tiles of the first, as many as take an eighth of the cache.
+// The number of rows in a band: a multiple of the first operator's tiles. A band fills at most an eighth of the cache,
+// unless a single tile needs more, and there are enough bands for all threads.
 size_t band_rows(const qn_tensor& between, size_t tile_rows, size_t tasks) {
   const size_t row_bytes = between.shape[2] * between.shape[3] * sizeof(float), height = between.shape[1];
   const size_t fit =
@@ -68,11 +70,11 @@ class ChainPlan final : public qn_plan {
     return second.plan({{&in, 1}, out, options}, plan);
   }
 
-  PlanPointer first_, full_, last_;  // the second for a band, and for the last band of an image
-  qn_tensor between_, out_;          // `between` dense
-  size_t rows_, bands_;              // of a band; of an image
+  PlanPointer first_, full_, last_;  // the first operator; the second for a whole band, and for an image's last band
+  qn_tensor between_, out_;
+  size_t rows_, bands_;  // rows of a band, bands of an image
   size_t scratch_bytes_;
-  Split tasks_;  // of bands
+  Split tasks_;  // divides the bands among tasks
 };
 
 }  // namespace

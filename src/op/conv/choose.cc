@@ -27,7 +27,7 @@ void Candidates::add(const Choice& choice) {
   } else if (list.empty()) {
     list.push_back(choice);
   } else if (cheaper(choice, list.front())) {
-    list.front() = choice;  // without tuning nobody looks at the others
+    list.front() = choice;  // a build without op.h cannot tune, so it only needs the cheapest
   }
 }
 
@@ -47,7 +47,7 @@ qn_algorithm algorithm_from_name(std::string_view name) {
   return QN_ALGORITHM_AUTO;
 }
 
-// Of a tuning file, which may come from a build with more algorithms than this one.
+// The names come from a tuning file, which a build with more algorithms than this one may have written.
 bool known_kernel(qn_algorithm algorithm, std::string_view name) {
 #define QN_ALGORITHM(ID, known) \
   if (algorithm == QN_ALGORITHM_##ID) return known##_algorithm::knows(name);

@@ -9,7 +9,7 @@
 namespace quern {
 namespace {
 
-// Multiply-accumulates, UINT64_MAX if they overflow.
+// The number of multiply-accumulates, or UINT64_MAX if it overflows.
 uint64_t count_macs(const qn_tensor& out, size_t depth) {
   uint64_t macs = depth;
   for (uint32_t i = 0; i < out.rank; ++i) {
@@ -28,11 +28,13 @@ PlanPointer plan_choice(const ConvRequest& conv, const Choice& choice) {
 
 // ---- measured choices
 
-// Candidates whose estimate is further above the cheapest are not tried: the cost model does not err by as much.
+// A candidate is not tried if its estimate is more than this many times the cheapest one's: the cost model does not err
+// that much.
 constexpr double worth_trying = 6;
-// Another choice than the cost model's must be that much faster: what is within the noise stays as it is.
+// Another choice replaces the cost model's only if its time is below this part of the other's. Smaller differences are
+// noise.
 constexpr double advantage = 0.98;
-// Packed weights of all candidates; the cheapest is tried in any case.
+// No further candidate is tried when the packed weights of those before it take more than this.
 constexpr size_t max_trial_bytes = size_t{256} << 20;
 
 TunedProblem::Places places_of(const Request& r) {
@@ -61,20 +63,21 @@ String problem_text(const ConvRequest& conv) {
   return t.text();
 }
 
-// What applies, the cheapest first, if measurements may choose among it.
+// Returns all choices that apply, the cheapest first. If the options name an algorithm or a kernel, measurements have
+// nothing to choose, and the list is empty.
 Vector<Choice> open_choices(const ConvRequest& conv) {
   const qn_plan_options& options = conv.request.options;
   if (options.algorithm != QN_ALGORITHM_AUTO || options.kernel != nullptr) return {};
   return candidates(conv.problem, QN_ALGORITHM_AUTO, nullptr);
 }
 
-// Runs the candidates and puts what they took into `measured`, the fastest into `choice`.
+// Runs the candidates. Adds their times to `measured`, and sets `choice` to the fastest.
 void measure(const ConvRequest& conv, const Vector<Choice>& list, Vector<Measured>* measured, Choice* choice) {
   Vector<Trial> trials;
   size_t packed = 0;
   for (const Choice& c : list) {
     if (c.cycles > worth_trying * list[0].cycles || packed > max_trial_bytes) break;
-    const Weights weights = conv.weights.unshared();  // those that another candidate has just read would be warmer
+    const Weights weights = conv.weights.unshared();  // shared ones would be warm when another candidate has read them
     trials.emplace_back().plan =
         plan_choice({conv.who, conv.problem, conv.request, weights, conv.window, conv.clamp}, c);
     packed += weights.packed_bytes();
@@ -89,7 +92,7 @@ void measure(const ConvRequest& conv, const Vector<Choice>& list, Vector<Measure
   *choice = list[best];
 }
 
-// Replaces the cost model's choice by the measured one.
+// Replaces the cost model's choice by the measured one, if the tuning has one for this problem or may measure it now.
 qn_status choose_measured(const ConvRequest& conv, Choice* choice) {
   const Vector<Choice> list = open_choices(conv);
   if (list.empty()) return QN_OK;

@@ -1,4 +1,4 @@
-// From a convolution or matrix product to its plan, which an algorithm makes (op/algorithm/).
+// Turns a convolution or matrix product into a plan: chooses an algorithm, which then makes the plan (op/algorithm/).
 #pragma once
 
 #include "base/math.h"
@@ -12,7 +12,7 @@
 
 namespace quern {
 
-// What is to be planned. References outlive the call that they are handed to.
+// A convolution or matrix product to be planned. The references are valid as long as the call that takes the request.
 struct ConvRequest {
   const char* who;
   Problem problem;
@@ -22,12 +22,12 @@ struct ConvRequest {
   qn_minmax_f32 clamp;
 };
 
-// The cost model's choice, or a measured one.
+// Makes a choice: the cost model's, or a measured one if the options have a tuning.
 qn_status choose_conv(const ConvRequest& conv, Choice* choice);
-// Makes a choice and plans it.
+// Makes a choice, and a plan for it.
 qn_status plan_conv(const ConvRequest& conv, PlanPointer* plan);
 
-// Counts the weights that are not 0, where that can matter.
+// Counts the weights that are not 0 if the sparse algorithm may be chosen; otherwise returns NULL.
 inline const WeightsDensity* density_for(const Weights& weights, const qn_plan_options& options) {
   if (!has_sparse) return nullptr;
   const bool depthwise = weights.shape().in == 1;
@@ -35,9 +35,10 @@ inline const WeightsDensity* density_for(const Weights& weights, const qn_plan_o
   return may ? &weights.density() : nullptr;
 }
 
-// ---- what plans of several algorithms share
+// ---- helpers of the plans of several algorithms
 
-// How many products there are and how many rows each has: rows of C that lie at equal distances join.
+// How the pixels of an output image become rows of products. Output rows join into one product if all pixels of the
+// image lie at equal distances; otherwise each output row is a product of its own.
 struct Rows {
   size_t count;     // rows of one product
   size_t products;  // per image
@@ -47,14 +48,14 @@ inline Rows output_rows(const qn_tensor& out) {
   return join ? Rows{out.shape[1] * out.shape[2], 1} : Rows{out.shape[2], out.shape[1]};
 }
 
-// Does igemm make one tap of each row of the kernel?
+// Does igemm join the taps of each kernel row into one tap? They must lie side by side in memory.
 inline bool merges_taps(const Window& window, size_t in) {
   return in <= few_channels && window.w.kernel > 1 && window.w.dilation == 1 &&
          window.pixel_stride == in * sizeof(float);
 }
 
-// The distance of rows of `bytes` in scratch memory: an odd number of cache lines, lest a column of them, or all points
-// of a winograd tile, fall into few sets of the L1 cache.
+// The distance from one row of `bytes` bytes to the next in scratch memory. It is an odd number of cache lines, so that
+// a column of the rows, or all points of a winograd tile, are spread over many sets of the L1 cache.
 inline size_t spread(size_t bytes) { return round_up(bytes, cache_line) | cache_line; }
 
 }  // namespace quern

@@ -17,7 +17,7 @@ class Conv2d final : public Operator {
         weights_(weights, shape, bias, cache),
         clamp_{p.min, p.max} {
     takes_blocked = has_algorithms = true;
-    in_place = 2;  // the residual
+    in_place = 2;  // bit 1: the residual
     goes_by_rows = shape.in == 1 && shape.out == 1;
     if (is_pointwise(window) && shape.groups == 1) pointwise_weights = shape.in * shape.out;
     if (has_sparse) {
@@ -53,8 +53,8 @@ class Conv2d final : public Operator {
     return plan_conv({name, problem(request, window), request, weights_, window, clamp_}, plan);
   }
 
-  // Rows of one dense algorithm give the same bits, and each height has its own best; sparse ones sum up in orders of
-  // their own.
+  // Fixes the algorithm for plans of parts of the image. All kernels of one dense algorithm give the same bits, so each
+  // part may choose the best one for its height. Sparse kernels add in different orders, so the kernel is fixed, too.
   qn_status narrow(const Request& request, qn_plan_options* options) const {
     Window window = window_;
     QN_TRY(size_input(request.ins[0], &window));
@@ -71,7 +71,7 @@ class Conv2d final : public Operator {
     QN_TRY(check_residual(request));
     QN_TRY(size_input(request.ins[0], &window));
     const Problem p = problem(request, window);
-    // Full weights are sparse where somebody asks for that, but for no layout's sake.
+    // A layout alone is no reason to treat full weights as sparse; somebody must ask for the algorithm.
     if (p.blocked() && !(p.in == 1 && p.out == 1) && request.options.algorithm == QN_ALGORITHM_AUTO && !has_zeros(p)) {
       return fail(QN_UNSUPPORTED, "%s: no weight is 0", name);
     }
@@ -130,7 +130,7 @@ class Conv2d final : public Operator {
     p.width = window.w.out;
     p.undilated = window.h.stride == 1 && window.w.stride == 1 && window.h.dilation == 1 && window.w.dilation == 1;
     p.contiguous = window.w.dilation == 1 && window.pixel_stride == shape.in * sizeof(float);
-    // Images whose rows lie at equal distances are one matrix.
+    // A pointwise convolution treats the pixels of all images as rows of one matrix.
     if (p.pointwise && !p.blocked()) p.pixels *= p.images, p.images = 1;
     return p;
   }
@@ -163,7 +163,8 @@ qn_status create_conv(const char* who, const qn_conv2d_params& p, const qn_weigh
   return make_operator<Conv2d>(op, who, p, window, weights, shape, bias, cache);
 }
 
-// A depthwise convolution is one with as many groups as channels; its weights' layouts are the same with I = 1.
+// A depthwise convolution is a convolution with as many groups as input channels. Its weights have the same layouts,
+// with one input channel per group.
 qn_status as_conv(const char* who, const qn_dwconv2d_params& d, qn_conv2d_params* p) {
   qn_conv2d_params_init(p);
   p->in_channels = p->groups = d.channels;

@@ -34,8 +34,8 @@ void only_bias(const Spmm& s) {
   }
 }
 
-// Some columns of B and C at a time, as many as the kernel has pixels. They are copied, because it reads and writes
-// whole vectors.
+// Multiplies some columns of B at a time, as many as the kernel takes pixels. The columns of B and C are copied to and
+// from scratch memory, because the kernel reads and writes whole vectors.
 class Columns {
  public:
   Columns(const Spmm& s, const SpmmRow& row, const SparseWeights& weights) : s_(s), row_(row), weights_(weights) {}

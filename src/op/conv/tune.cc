@@ -8,28 +8,28 @@ namespace quern {
 namespace {
 
 constexpr size_t first_counted = 1, fair_rounds = 4, min_rounds = 7, max_rounds = 30;
-constexpr double enough_seconds = 0.2;  // after which there are no more rounds than the fewest
-constexpr double too_many_seconds = 3;  // after which there are no more at all, once every plan has counted
-constexpr double hopeless = 1.5;        // times the shortest time so far: such a plan is not run again
+constexpr double enough_seconds = 0.2;  // after this time there are only the min_rounds
+constexpr double too_many_seconds = 3;  // after this time nothing runs any more, once every plan has a run that counts
+constexpr double hopeless = 1.5;        // a plan that takes this many times the shortest time is not run again
 constexpr size_t max_traffic = size_t{128} << 20;
 
 double now() { return static_cast<double>(now_ns()) * 1e-9; }
 
-// Reads one float of every cache line, so that they are the last that the caches have seen.
+// Reads one float of every cache line of a part of the buffer, so that these lines are the most recent in the caches.
 void touch(const Buffer& buffer, const Split& part, size_t index) {
   const volatile float* data = static_cast<const float*>(buffer.data());
   constexpr size_t step = cache_line / sizeof(float);
   for (size_t line = part.begin(index); line < part.end(index); ++line) static_cast<void>(data[line * step]);
 }
 
-// A buffer that was written to: untouched pages would all be one page of zeros.
+// Returns a buffer that has been written to. The pages of an untouched one would all be the same page of zeros.
 Buffer filled(size_t bytes) {
   Buffer buffer(bytes);
   std::fill_n(static_cast<float*>(buffer.data()), bytes / sizeof(float), 1.0f);
   return buffer;
 }
 
-// What the plans run on, and what passes the caches between two runs.
+// The buffers that the plans run on, and the data that passes the caches between two runs.
 class Stage {
  public:
   Stage(const Request& request, const Vector<Trial>& trials)
@@ -54,7 +54,8 @@ class Stage {
   }
 
  private:
-  // Every task reads all of the traffic, lest a core keep its own data, and its part of the tensors.
+  // Every task reads all of the traffic, so that no core keeps older data in its caches, and then its part of the
+  // tensors.
   void pass_caches() {
     auto task = [&](size_t index) {
       const auto read = [&](const Buffer& buffer, size_t parts) {
@@ -82,12 +83,12 @@ void time_trials(const Request& request, Vector<Trial>* trials) {
   for (size_t round = 0; round < max_rounds; ++round) {
     if (round >= min_rounds && now() - start > enough_seconds) break;
     for (size_t i = 0; i < trials->size(); ++i) {
-      Trial& trial = (*trials)[(round + i) % trials->size()];  // nobody is always the one after another
-      // Whoever else uses the machine may make anything look hopeless once.
+      Trial& trial = (*trials)[(round + i) % trials->size()];  // each round begins with another trial
+      // In the first rounds no plan is hopeless: other programs may have slowed down any of its runs.
       if (round >= fair_rounds && trial.seconds() > hopeless * best) continue;
       if (round > first_counted && now() - start > too_many_seconds) continue;
       const double seconds = stage.run(*trial.plan);
-      if (round < first_counted) continue;  // code and tables are new
+      if (round < first_counted) continue;  // does not count: code and tables are not in the caches yet
       trial.runs.insert(std::upper_bound(trial.runs.begin(), trial.runs.end(), seconds), seconds);
     }
     best = __builtin_inf();

@@ -14,11 +14,11 @@ namespace quern {
 namespace {
 
 constexpr std::string_view header = "quern-tuning 3";
-constexpr std::string_view header_without_types = "quern-tuning 2";  // all of f32
+constexpr std::string_view header_without_types = "quern-tuning 2";  // an older text: all its problems are of f32
 constexpr size_t max_line = 1024;
 // Arrays of characters need no relocation, as pointers to them would.
-constexpr char operators[][16] = {"conv2d", "fully_connected"};                               // by TunedProblem::matrix
-constexpr char strides[][12] = {"dense", "strided", "in_blocked", "out_blocked", "blocked"};  // by TunedProblem::Places
+constexpr char operators[][16] = {"conv2d", "fully_connected"};  // indexed by TunedProblem::matrix
+constexpr char strides[][12] = {"dense", "strided", "in_blocked", "out_blocked", "blocked"};  // indexed by Places
 
 // The numbers of a line, in the order of TunedProblem::numbers.
 struct Field {
@@ -31,7 +31,7 @@ constexpr Field fields[] = {
     {"stride", 2, 'x'}, {"dilation", 2, 'x'}, {"padding", 4, ','},  {"stored", 2, ','}, {"tasks", 1, ' '},
 };
 
-// One line. What comes next is taken off its beginning if it is what was asked for.
+// One line that is being read. Each function takes the text it is asked for off the beginning, if it stands there.
 class Line {
  public:
   explicit Line(std::string_view text) : rest_(text) {}
@@ -41,7 +41,7 @@ class Line {
     rest_.remove_prefix(expected.size());
     return true;
   }
-  // Without leading zeros, so that equal numbers are equal texts.
+  // Accepts no leading zeros, so that equal problems have equal texts.
   bool number(size_t* value) {
     const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), *value);
     const auto digits = static_cast<size_t>(end - rest_.data());
@@ -49,7 +49,7 @@ class Line {
     rest_.remove_prefix(digits);
     return true;
   }
-  // Up to a space or the end.
+  // Takes everything up to a space or the end of the line.
   std::string_view word() {
     const std::string_view found = rest_.substr(0, rest_.find(' '));
     rest_.remove_prefix(found.size());
@@ -62,10 +62,10 @@ class Line {
   std::string_view rest_;
 };
 
-// `text` as an argument of %.*s, the beginning of a long one.
+// How much of `text` a message shows with %.*s: all of a short text, the beginning of a long one.
 int shown(std::string_view text) { return static_cast<int>(std::min<size_t>(text.size(), 48)); }
 
-// The index of `word` in a list of words; its size when it is none of them.
+// The index of `word` in a list of words; the size of the list if it is none of them.
 template <class List>
 size_t index_of(const List& list, std::string_view word) {
   return static_cast<size_t>(std::find(std::begin(list), std::end(list), word) - std::begin(list));
@@ -160,13 +160,13 @@ qn_status read_line(const char* where, std::string_view text, bool typed, Tuning
   return read_choice(where, line, problem.isa, &entry->choice);
 }
 
-// "name:number" as messages show it.
+// The place of a line, "name:number", as messages show it.
 struct Place {
   char text[256];
   Place(const char* name, size_t number) { std::snprintf(text, sizeof text, "%.200s:%zu", name, number); }
 };
 
-// The entries of a text's lines after the first, line by line.
+// Checks the first line of a text, and reads each line after it into an entry.
 qn_status read_lines(const char* name, std::string_view text, Tuning::Entries* entries) {
   bool typed = true;
   for (size_t number = 1; number == 1 || !text.empty(); ++number) {
@@ -184,7 +184,7 @@ qn_status read_lines(const char* name, std::string_view text, Tuning::Entries* e
   return QN_OK;
 }
 
-// Sorts what was read line by line.
+// Sorts the entries, which are in the order of their lines, by problem. Fails if two lines have the same problem.
 qn_status sort_entries(const char* name, Tuning::Entries* entries) {
   Vector<uint32_t> order(entries->size());
   for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -193,7 +193,7 @@ qn_status sort_entries(const char* name, Tuning::Entries* entries) {
     const int compared = compare(problem(a), problem(b));
     return compared < 0 || (compared == 0 && a < b);
   });
-  size_t second = SIZE_MAX;  // the first one with a problem that came before
+  size_t second = SIZE_MAX;  // the first entry that repeats the problem of an earlier line
   for (size_t i = 1; i < order.size(); ++i) {
     if (problem(order[i]) == problem(order[i - 1])) second = std::min<size_t>(second, order[i]);
   }
@@ -217,7 +217,8 @@ String TunedProblem::text() const {
     text.append(" ").append(field.name);
     for (size_t i = 0; i < field.count; ++i) {
       text += i == 0 ? '=' : field.separator;
-      // std::to_string would take its memory elsewhere, and libc++ has std::to_chars in its runtime before 15.
+      // Not std::to_string, which takes memory past our allocator, nor std::to_chars, which libc++ before 15 keeps in
+      // its runtime library.
       char digits[24];
       text.append({digits, static_cast<size_t>(std::snprintf(digits, sizeof digits, "%zu", *number++))});
     }
@@ -270,7 +271,7 @@ qn_status Tuning::read(const char* name, std::string_view text) {
   QN_TRY(sort_entries(name, &read));
   const Lock lock(mutex_);
   all.reserve(read.size() + entries_.size());
-  // From here on nothing takes memory. What is read comes before what was there.
+  // From here on nothing takes memory, so nothing fails. An entry that was read replaces the one for the same problem.
   auto known = entries_.begin();
   for (Entry& entry : read) {
     for (; known != entries_.end() && known->problem < entry.problem; ++known) all.push_back(std::move(*known));
