@@ -1,5 +1,5 @@
-// What an algorithm of convolution is to the rest of the library. Everything else of it stands in its own file: when it
-// applies, with which kernels, what they cost, and its plan.
+// The interface between the convolution algorithms and the rest of the library. Each algorithm has a file of its own,
+// which says when the algorithm applies, with which kernels, what these cost, and how its plan runs.
 #pragma once
 
 #include <algorithm>
@@ -10,30 +10,30 @@
 
 namespace quern {
 
-// What is looked for among the algorithms, and what has been found: the cheapest first.
+// A search among the algorithms: what is asked for, and the choices found so far, the cheapest first.
 class Candidates {
  public:
   Candidates(const Problem& p, qn_algorithm algorithm, const char* name) : problem(p), asked(algorithm), kernel(name) {}
 
   const Problem& problem;
-  const qn_algorithm asked;  // AUTO or DENSE: any
-  const char* const kernel;  // asked for by name, beyond all limits; NULL: any
+  const qn_algorithm asked;  // AUTO: any; DENSE: any but sparse, because nobody has counted zeros
+  const char* const kernel;  // the kernel asked for by name, for which no limits count; NULL: any
   Vector<Choice> list;
 
-  // Says of a row that it does not apply.
+  // The cost of a row that does not apply.
   static constexpr double never = __builtin_inf();
 
-  // May this row be chosen for the problem? The one place that compares a row with the problem's type, the features, the
-  // core, and the values of the weights. `name`: the row that is asked for, if any.
+  // May this row be chosen for the problem? Only this function compares a row with the problem's type, the CPU's
+  // features, its core, and the values of the weights. If `name` is not NULL, the row must have that name.
   bool allows(const Row& row, const char* name) const {
     return may_choose(row, problem.type, name) && (row.demands & ~problem.weights_are) == 0;
   }
 
-  // Of equals, the one that was added first stays first.
+  // Adds a choice to the list. Among choices of equal cost, the one that was added first stays first.
   void add(const Choice& choice);
 
-  // Adds a candidate for each row of a table that is allowed, at so many cycles, unless it is never. Where the
-  // algorithm has several tables, `table_number` says which one this is.
+  // Adds a choice for each allowed row of a table, with the cost that cycles(row) returns, unless that is `never`. If
+  // the algorithm has several tables, `table_number` says which one this is.
   template <class Table, class Cycles>
   void add_rows(qn_algorithm algorithm, const Table& table, Cycles cycles, unsigned table_number = 0) {
     for (const auto& row : table) {
@@ -44,9 +44,9 @@ class Candidates {
   }
 };
 
-// An algorithm is a type with these functions, so that a build which lacks one refers to none of them.
-// candidates() adds what applies to the problem, knows() tells whether a table has a row of that name, whatever CPU it
-// needs, and plan() makes a plan of a choice.
+// Each algorithm is a type with these functions; a build without the algorithm refers to none of them. candidates()
+// adds the choices that apply to the problem. knows() tells whether the algorithm has a row of that name, whether this
+// CPU runs it or not. plan() makes the plan for a choice.
 #define QN_ALGORITHM(ID, name)                                                            \
   struct name##_algorithm {                                                               \
     static constexpr qn_algorithm id = QN_ALGORITHM_##ID;                                 \
@@ -56,7 +56,7 @@ class Candidates {
   };
 #include "op/algorithm/algorithms.inc"
 
-// Calls visit(algorithm) for each one that the build contains.
+// Calls visit(algorithm) for each algorithm that the build contains.
 template <class Visit>
 void each_algorithm(Visit visit) {
 #define QN_ALGORITHM(ID, name) \

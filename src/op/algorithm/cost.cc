@@ -5,13 +5,14 @@
 namespace quern {
 namespace {
 
-constexpr size_t tile_vectors = 28;  // that are summed up at a time
+constexpr size_t tile_vectors = 28;  // vectors of sums that a kernel keeps at a time
 
-// The part of memory's bandwidth that a kernel gets: the more, the more it has under way at a time. Kernels of one row
-// have four panels side by side, of 8 to 32 channels; the others are in one place at a time.
+// The part of memory's bandwidth that a kernel gets. It is larger if the kernel reads several places at a time: kernels
+// of one row read four panels side by side, of 8 to 32 channels each. All others read one panel.
 double reach(const ProductTile& tile) { return !tile.one_row() ? double{machine().reach} : tile.nr <= 16 ? 0.92 : 1; }
 
-// Channels of a last panel with `left` of them that are multiplied: most kernels of wide vectors leave out the second.
+// The number of channels that a kernel multiplies in the last panel, which has `left` channels. Most AVX-512 kernels
+// leave out the second vector of a panel if it has no channels.
 size_t multiplied(const ProductTile& tile, size_t left) {
   return tile.row.isa == isa_avx512 ? round_up(left, size_t{16}) : tile.nr;
 }
@@ -63,10 +64,11 @@ double tiles_cycles(const Problem& p, const ProductTile& tile, double per_tile, 
   const size_t tiles = divide_up(p.pixels, tile.mr), rows = divide_up(p.pixels, tiles);
   const size_t panels = divide_up(p.out, tile.nr), sets = divide_up(panels, tile.together());
   const bool far = far_weights(p, depth * static_cast<double>(p.out * p.groups * sizeof(float)));
-  const double distance = far ? 1 : m.memory_bytes / m.l3_bytes;  // in times of that of memory
+  const double distance = far ? 1 : m.memory_bytes / m.l3_bytes;  // how far the weights are, relative to memory
   const double cold = arrival(tile, m.memory_bytes * reach(tile)) * distance;
   const double warm = arrival(tile, m.l2_bytes);
-  const double idle = static_cast<double>(sets * tile.together()) / static_cast<double>(panels);  // and busy places
+  // Panels that the kernel has room for, relative to those that there are: the rest of its places stays idle.
+  const double idle = static_cast<double>(sets * tile.together()) / static_cast<double>(panels);
   const auto call = [&](size_t count, size_t channels, double weights, double waits) {
     const double store = static_cast<double>(count * channels) / level_of(tile.row).lanes;
     const double sums = depth * step_cycles(tile, count, channels, waits) + store + m.call_cycles + per_tile;
@@ -81,7 +83,7 @@ double tiles_cycles(const Problem& p, const ProductTile& tile, double per_tile, 
     return first + static_cast<double>(tiles - 2) * again(rows, channels) +
            again(p.pixels - (tiles - 1) * rows, channels);
   };
-  // A panel that is left alone gets half of the bandwidth.
+  // If the last panel of a one-row kernel has no others beside it, it gets half of the bandwidth.
   const size_t alone = tile.one_row() && panels % tile.together() == 1;
   const double all = static_cast<double>(panels - 1 + alone) * column(tile.nr) +
                      column(multiplied(tile, p.out - (panels - 1) * tile.nr)) +

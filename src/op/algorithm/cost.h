@@ -1,4 +1,4 @@
-// What the cost models of several algorithms share.
+// Functions and limits that the cost models of several algorithms share.
 #pragma once
 
 #include "op/conv/choose.h"
@@ -6,23 +6,26 @@
 
 namespace quern {
 
-// ---- limits of what is chosen unasked
+// ---- limits for kernels that nobody asked for by name
 
-// Of winograd's transformed weights, which are 1.8, 4 or 7.1 times the weights, and of winograd_error(). The first
-// leaves 4x4 for 512 to 512 channels, the second 6x6 for up to 225 channels.
+// The most bytes of winograd's transformed weights, and the largest winograd_error(). For tiles of 2x2, 4x4 and 6x6 the
+// transformed weights take 1.8, 4 and 7.1 times the memory of the weights. The first limit still allows 4x4 for 512
+// input and 512 output channels, the second 6x6 for up to 225 input channels.
 constexpr size_t max_transformed_bytes = size_t{40} << 20;
 constexpr double max_winograd_error = 3e-5;
 
-// A bound of the error of a whole convolution by winograd: its largest by the largest output, without clamp. Measured
-// against exact sums on uniform values, of both signs and of one (test/op/winograd_test.cc), with room for a half more.
+// A bound for the error of a whole convolution by winograd: the largest error divided by the largest output, without
+// clamp. It follows from measurements against exact sums, with uniformly distributed values of both signs or of one
+// sign (test/op/winograd_test.cc); the bound is one and a half times the measured error.
 double winograd_error(size_t outputs, size_t channels);
 
-// igemm keeps an offset per output pixel and tap, sparse as much where it gathers: beyond so much another algorithm is
-// better though slower.
+// The largest table of igemm, which has an entry for each output pixel and tap, and of sparse where it gathers pixels.
+// A problem with a larger table goes to another algorithm, even if that is slower.
 constexpr size_t max_table_bytes = size_t{64} << 20;
 bool table_fits(const Problem& p, size_t entry_bytes);
 
-// Blocks of weights that are mostly full are as good as single weights, and faster.
+// If at least this part of the stored blocks' weights is not 0, blocks are stored instead of single weights: the few
+// zeros cost little, and kernels for blocks are faster.
 constexpr double full_enough = 0.9;
 inline bool mostly_full(const WeightsDensity& density, size_t block) {
   return density.stored(1) >= full_enough * density.stored(block);
@@ -32,7 +35,7 @@ inline bool mostly_full(const WeightsDensity& density, size_t block) {
 
 struct Level {
   double lanes;     // floats of a vector
-  double multiply;  // instructions of a multiply-add
+  double multiply;  // number of instructions for a multiply-add
 };
 Level level_of(const Row& row);
 
@@ -40,7 +43,8 @@ inline bool is_arm(const Row& row) { return (row.isa & (isa_neon | isa_neonfma))
 
 // ---- products of matrices
 
-// The tile of a kernel of gemm or igemm, or as many rows of it as are multiplied at a time.
+// The tile of a kernel of gemm or igemm. If the kernel multiplies only some rows of its tile at a time, `mr` is that
+// number of rows.
 struct ProductTile {
   const Row& row;
   size_t mr, nr;
@@ -50,23 +54,25 @@ struct ProductTile {
   static size_t most_rows(const Row& row, size_t nr);
 
   bool one_row() const { return mr == 1; }
-  // Rows that are multiplied in a call with so many: on ARM those of the whole tile.
+  // The number of rows that a call with `rows` rows multiplies. Kernels of ARM always multiply the whole tile.
   size_t computed(size_t rows) const { return is_arm(row) ? mr : rows; }
-  size_t together() const { return one_row() ? 4 : 1; }  // panels side by side
+  size_t together() const { return one_row() ? 4 : 1; }  // panels that a kernel works on side by side
 };
 
-// Cycles of one k for a tile of so many rows and channels, where loads wait for so many. Multiplications hide that.
+// Cycles of one k for a tile with this many rows and channels. `stalls` are the cycles that loads wait; multiplications
+// can hide them.
 double step_cycles(const ProductTile& tile, size_t rows, size_t channels, double stalls = 0);
 
-// Cycles until one row of a panel has arrived, at so many bytes per cycle.
+// Cycles until one row of a panel has arrived, at `bytes_per_cycle`.
 double arrival(const ProductTile& tile, double bytes_per_cycle);
 
-// Do weights come from memory? The last cache keeps them from one run to the next if nothing else passes it meanwhile.
+// Do weights of this many bytes come from memory? The last cache keeps them from one run to the next if they fit and if
+// not too much other data passes it in between.
 bool far_weights(const Problem& p, double bytes);
 
-// Cycles of all tiles of all groups and images, each `depth` steps deep. Kernels of x86 run the rows of a call only, so
-// the last tile of an image costs what it has. To the first the weights come from where the other layers of a model
-// have left them, to the others from the L2 cache.
+// Cycles of all tiles of all groups and images. Each tile takes one step per tap and input channel, and `per_tile`
+// cycles in addition. Kernels of x86 compute only the rows of the call, so a smaller last tile costs less. For the
+// first tile the weights come from where the other layers of a model have left them, for the others from the L2 cache.
 double tiles_cycles(const Problem& p, const ProductTile& tile, double per_tile, double stalls = 0);
 
 }  // namespace quern

@@ -1,4 +1,4 @@
-// depthwise: every channel has a kernel of its own.
+// depthwise: every channel is convolved with weights of its own.
 #include "base/cpu.h"
 #include "base/math.h"
 #include "op/algorithm/algorithm.h"
@@ -8,10 +8,10 @@
 namespace quern {
 namespace {
 
-// Its tables of kernels, as Choice::table numbers them.
+// The tables of depthwise kernels, as Choice::table numbers them.
 enum Table { rows, tiles, planes, images };
 
-// ---- when tables apply
+// ---- when the rows of a table apply
 
 bool tile_fits(const Problem& p, const DwconvTileRow& row) {
   const auto along = [&](const Axis& axis) {
@@ -20,7 +20,7 @@ bool tile_fits(const Problem& p, const DwconvTileRow& row) {
   return along(p.window->h) && along(p.window->w) && row_tables_fit(p.window->tall(row.rows));
 }
 
-// Are layouts such that planes can be read and written?
+// Do the layouts of input and output allow kernels of planes?
 bool planes_fit(const Problem& p) {
   PlaneLayout layout;
   return p.in_blocked && (p.out_blocked || p.pixels == 1) && lay_out_planes(*p.window, &layout);
@@ -32,9 +32,9 @@ bool plane_fits(const Problem& p, const DwconvPlaneRow& row) {
 
 // ---- cost
 
-constexpr size_t competing_bytes = 1024;  // lines at multiples of it share sets of the first cache
+constexpr size_t competing_bytes = 1024;  // cache lines this far apart, or a multiple, share few sets of the L1 cache
 
-// Cycles of all pixels at `multiplies` per cycle.
+// Cycles of all pixels, at `multiplies` multiply-adds per cycle.
 template <class DepthwiseRow>
 double pixel_cycles(const Problem& p, const DepthwiseRow& row, double multiplies) {
   const MachineRow& m = machine();
@@ -44,12 +44,14 @@ double pixel_cycles(const Problem& p, const DepthwiseRow& row, double multiplies
   return per_pixel * static_cast<double>(p.pixels * p.images);
 }
 
-// Rows load as often as they multiply.
+// Kernels of rows load a vector for every multiplication.
 double cycles_of(const Problem& p, const DwconvRow& row) { return pixel_cycles(p, row, machine().row_multiplies); }
 
-// Tiles do not. But those whose panels are less than a cache line need each line several times, and between these it is
-// gone where pixels lie so that their lines compete for few sets. Those of arm64 load a column while they multiply
-// another, long enough for it to come from the L2 cache; on 32-bit ARM rows cost so much more that tiles may wait.
+// Kernels of tiles load less often than they multiply. But if their panels are narrower than a cache line, they need
+// each line several times. If the lines of the pixels compete for few sets of the L1 cache, a line is gone each time,
+// and the kernel waits. This does not count on ARM: kernels of arm64 load a column while they multiply another, long
+// enough for it to come from the L2 cache; on 32-bit ARM kernels of rows cost so much that tiles are better even if
+// they wait.
 double cycles_of(const Problem& p, const DwconvTileRow& row) {
   const MachineRow& m = machine();
   const bool compete = p.window->pixel_stride * row.stride % competing_bytes == 0;
@@ -57,7 +59,7 @@ double cycles_of(const Problem& p, const DwconvTileRow& row) {
   return pixel_cycles(p, row, wait ? m.waiting_multiplies : m.tile_multiplies);
 }
 
-// To copy an image out of its blocks; a large one leaves the L1 cache on the way.
+// Cycles to copy one channel of an image out of its blocks. A large image does not stay in the L1 cache meanwhile.
 double unblock_image_cycles(const Axis& h, const Axis& w) {
   const MachineRow& m = machine();
   const size_t pixels = h.in * w.in;
@@ -65,8 +67,8 @@ double unblock_image_cycles(const Axis& h, const Axis& w) {
   return static_cast<double>(pixels) * (far ? m.far_unblock_cycles : m.unblock_cycles);
 }
 
-// Planes are copied out of their blocks and, with a stride, split. (As measured at both levels of x86, within a sixth
-// for the layers of MobileNet.)
+// Kernels of planes: each channel is copied out of its blocks and, with a stride, split into planes. (For the layers of
+// MobileNet the estimate was within a sixth of the time measured with AVX2 and AVX-512.)
 double cycles_of(const Problem& p, const DwconvPlaneRow& row) {
   const MachineRow& m = machine();
   const Level level = level_of(row);
@@ -84,7 +86,7 @@ double cycles_of(const Problem& p, const DwconvPlaneRow& row) {
   return one * static_cast<double>(p.groups * p.images);
 }
 
-// Row by row, and then into blocks.
+// Kernels of images: they write the output row by row, and then it is copied into blocks.
 double cycles_of(const Problem& p, const DwconvImageRow& row) {
   const MachineRow& m = machine();
   const Axis &h = p.window->h, &w = p.window->w;
@@ -96,7 +98,7 @@ double cycles_of(const Problem& p, const DwconvImageRow& row) {
 
 // ---- plans
 
-// What kernels of rows and of tiles have in common: packed weights and the clamp.
+// The common part of the plans for kernels of rows and of tiles.
 template <class KernelRow>
 class DepthwisePlan : public RowPlan {
  protected:
@@ -112,7 +114,7 @@ class DepthwisePlan : public RowPlan {
 
   const KernelRow& row_;
   KernelEpilogue epilogue_;
-  Padding zero_;  // a pixel
+  Padding zero_;  // a pixel of padding
 
  private:
   Packed packed_;
@@ -175,7 +177,7 @@ class DepthwiseImagePlan final : public PlanePlan {
         columns_(conv.window.w.out) {}
 
  private:
-  // Row by row into the room, and from there into blocks.
+  // Computes the output row by row into `room`, then copies it into blocks.
   void run_plane(size_t channel, const char* a, char* c, char* room) const override {
     row_.run(rows_, columns_, first_row(a), in_row_bytes(), packed_->panels(0) + channel * packed_->panel_bytes, room,
              columns_ * sizeof(float), &clamp_);

@@ -1,5 +1,6 @@
-// direct: the pixels of a tile are gathered into scratch, then multiplied as a matrix. For few input channels, where
-// one copy brings a whole row of taps; it needs no table, so it also serves where igemm's would be too large.
+// direct: copies all taps of the pixels of a tile into scratch memory, then multiplies them as a matrix. It suits few
+// input channels, where one copy brings a whole row of taps. It needs no table, so it also serves problems for which
+// the table of igemm would be too large.
 #include "base/math.h"
 #include "op/algorithm/algorithm.h"
 #include "op/algorithm/cost.h"
@@ -73,7 +74,7 @@ class DirectPlan final : public qn_plan {
   size_t in_bytes() const { return shape_.in * input_bytes(row_.type); }
   size_t depth_bytes() const { return shape_.depth() * input_bytes(row_.type); }
 
-  // All taps of output pixel y, x.
+  // Copies all taps of output pixel (y, x).
   void gather(const char* a, size_t y, size_t x, char* to) const {
     const size_t row_bytes = window_.w.kernel * in_bytes();
     for (size_t k = 0; k < window_.h.kernel; ++k, to += row_bytes) {
@@ -113,7 +114,7 @@ class DirectPlan final : public qn_plan {
     }
   }
 
-  // Short runs, where calling the C library would take longer than copying.
+  // Copies short runs itself: calling the C library would take longer than the copy.
   static void copy(char* to, const char* from, size_t bytes) {
     constexpr size_t vector = 16, many = 16 * vector;
     if (bytes > many) {
@@ -135,9 +136,9 @@ class DirectPlan final : public qn_plan {
   Rows rows_;
   qn_tensor in_, out_;
   Window window_;
-  Padding zero_;  // of a row of taps
+  Padding zero_;  // the padding for a row of taps
   bool contiguous_;
-  size_t row_stride_, gathered_;  // of scratch, bytes of a row and of all
+  size_t row_stride_, gathered_;  // scratch: bytes from one row to the next, and of all rows
   Tiling tiling_;
 };
 

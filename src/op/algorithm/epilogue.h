@@ -1,4 +1,5 @@
-// What follows the sums of a convolution while they are in the cache: a residual is added.
+// The step that follows the sums of a convolution while they are still in the cache: it adds the residual, if there is
+// one.
 #pragma once
 
 #include "base/math.h"
@@ -17,7 +18,8 @@ class Epilogue {
     size_t stride;
   };
 
-  // There, or where the residual is the output, which they must not overwrite, densely in scratch.
+  // Usually the sums go to `c`. If the residual lies in the output, they must not overwrite it: then they go to
+  // scratch, densely.
   Sums sums(const Run& run, char* c, size_t row_stride, size_t channels, char* scratch) const {
     if (in_place(run)) return {scratch, channels * sizeof(float)};
     return {c, row_stride};
@@ -25,15 +27,15 @@ class Epilogue {
   bool in_place(const Run& run) const {
     return has_residual && has_api("op") && add_ != nullptr && run.input(1) == run.output;
   }
-  // Bytes of scratch that so many sums may need.
+  // Bytes of scratch memory that this many sums may need.
   size_t scratch_bytes(size_t sums) const {
     return has_residual && has_api("op") && add_ != nullptr ? round_up(sums * sizeof(float), cache_line) : 0;
   }
 
-  // Makes `rows` rows of outputs, or pixels, of these sums.
+  // Turns these sums into `rows` rows of the output `c`.
   void run(const Run& run, const Sums& sums, char* c, size_t rows, size_t row_stride, size_t channels) const {
     if (!has_residual || add_ == nullptr) return;
-    const char* residual = run.input(1) + (c - run.output);  // of the output's strides
+    const char* residual = run.input(1) + (c - run.output);  // it has the strides of the output
     const char* from = sums.data;
     for (size_t i = 0; i < rows; ++i, c += row_stride, residual += row_stride, from += sums.stride) {
       add_->run(channels, reinterpret_cast<const float*>(from), reinterpret_cast<const float*>(residual),

@@ -1,4 +1,4 @@
-// gemm: the input is the matrix.
+// gemm: takes the input itself as the matrix A. It serves matrix products and pointwise convolutions.
 #include <numeric>
 
 #include "base/cpu.h"
@@ -13,9 +13,10 @@ namespace {
 
 // ---- cost
 
-// Cycles per k that loads wait because rows of A compete: those a multiple of 4 KiB apart fall into one set of the L1
-// cache. Two of its ways are taken by what passes, weights and other rows; beyond the others, the more the longer. (As
-// measured for tiles of up to 28 rows of 2 and 4 KiB.)
+// Cycles per k that loads wait because rows of A compete for the L1 cache: rows that lie a multiple of 4 KiB apart fall
+// into the same set. Weights and other data that passes take two ways of the set. If the rows do not fit into the other
+// ways, loads wait, and the longer the more rows there are. (Fitted to measurements of tiles of up to 28 rows, with
+// rows of 2 and 4 KiB.)
 double aliasing(const Problem& p, size_t mr) {
   constexpr double way_bytes = 4096, passing = 2;
   const size_t rows = std::min(mr, p.pixels);
@@ -80,7 +81,7 @@ class GemmPlan final : public qn_plan {
   Packed packed_;
   KernelEpilogue kernel_epilogue_;
   Epilogue epilogue_;
-  Nest<2> outer_;             // products that do not join
+  Nest<2> outer_;             // products that do not join into one
   size_t groups_, channels_;  // output channels of a group
   size_t in_bytes_, out_bytes_;
   size_t a_stride_ = 0, c_stride_ = 0;

@@ -1,9 +1,9 @@
-// igemm: the kernel finds the rows of the matrix through a table of offsets, which all images and groups share.
+// igemm: the kernel finds the rows of the matrix through a table of offsets. All images and groups share the table.
 //
-// With few input channels the kernel would spend its time on the table. There, where the taps of one kernel row lie
-// side by side in memory, they are one tap with as many times the channels: 3x3 taps of 3 channels are 3 of 9. That
-// fails in the columns at the left and right edge, where some of them are padding; those columns are parts of their
-// own.
+// With few input channels the kernel would spend most of its time on the table. Therefore, if the taps of one kernel
+// row lie side by side in memory, the plan joins them into one wide tap with more channels: 3x3 taps of 3 channels
+// become 3 taps of 9 channels. At the left and right edge of the image some of the joined taps would be padding, so the
+// output columns there form parts of their own, with single taps.
 #include "base/math.h"
 #include "op/algorithm/algorithm.h"
 #include "op/algorithm/cost.h"
@@ -21,18 +21,18 @@ double cycles(const Problem& p, const IgemmRow& row) {
 
 // ---- plan
 
-// How the output pixels of a part follow each other: its lines are products of the same size.
+// How the output pixels of a part are divided into lines. Each line is a product; all lines have the same size.
 enum class Order {
-  image,    // all pixels, as many to a line as lie at equal distances
-  rows,     // lines are rows of the image
-  columns,  // lines are columns
+  image,    // the part is the whole image: one line if all pixels lie at equal distances, otherwise a line per row
+  rows,     // a line is a row of the part
+  columns,  // a line is a column of the part
 };
 
-// Columns x .. x + width - 1 of the output.
+// A part of the output: columns x .. x + width - 1.
 struct Part {
   Order order = Order::image;
   size_t x = 0, width = 0;
-  bool wide_taps = false;  // a tap is a row of the kernel
+  bool wide_taps = false;  // the taps of each kernel row are joined into one
   size_t lines = 0, pixels = 0;
   Tiling tiling = {};
   Vector<int32_t> table = {};
@@ -75,7 +75,8 @@ class IgemmPlan final : public qn_plan {
 
  private:
   size_t taps(const Part& part) const { return part.wide_taps ? shape_.kernel.h : shape_.taps(); }
-  size_t tiles(const Part& part) const { return divide_up(part.pixels, part.tiling.rows()); }  // of a line
+  // The number of tiles in a line.
+  size_t tiles(const Part& part) const { return divide_up(part.pixels, part.tiling.rows()); }
 
   void run_part(const Run& run, const Part& part, size_t index, char* scratch) const {
     const size_t in_bytes = shape_.in * input_bytes(row_.type), out_bytes = shape_.out * output_bytes(row_.type);
@@ -114,7 +115,7 @@ class IgemmPlan final : public qn_plan {
     parts_.push_back(std::move(part));
   }
 
-  // Tile by tile, tap by tap, row by row of the tile.
+  // Fills the table: tile by tile, in each tile tap by tap, and for each tap row by row of the tile.
   void build_table(const Window& window, Part* part) const {
     const size_t tile_entries = taps(*part) * row_.mr, rows = part->tiling.rows();
     part->table.resize(part->lines * tiles(*part) * tile_entries, -1);

@@ -1,5 +1,5 @@
-// sparse: tiles of pixels, each channel's side by side (tile_input.h), times the weights that are not zero; then they
-// are transposed back, unless the output is pixel-blocked.
+// sparse: multiplies tiles of pixels with the weights that are not 0. In a tile the pixels of each channel lie side by
+// side (tile_input.h). The results are transposed back, unless the output is pixel-blocked.
 #include <cmath>
 #include <numeric>
 
@@ -21,9 +21,10 @@ namespace {
 
 // ---- when it applies
 
-constexpr size_t max_elements = size_t{1} << 31;  // packed weights are found by 32 bits
+constexpr size_t max_elements = size_t{1} << 31;  // positions in packed weights have 32 bits
 
-// Tiles of pixel-blocked tensors lie within a block; other windows than 1x1 find pixels of the input through tables.
+// Can this row work with the problem's layouts? A tile of a pixel-blocked tensor must lie within a block. If the input
+// is pixel-blocked, windows other than 1x1 find its pixels through tables, which must not be too large.
 bool layouts_fit(const Problem& p, const SpmmRow& row) {
   if (p.blocked() && cpu().pixel_block % row.pixels != 0) return false;
   return !p.in_blocked || p.pointwise || (p.offsets_fit && table_fits(p, sizeof(qn_gather_piece)));
@@ -31,9 +32,9 @@ bool layouts_fit(const Problem& p, const SpmmRow& row) {
 
 // ---- cost
 
-// Cycles of one k and four channels of fours, with a tile of so many vectors, when this part of the weights is there
-// and scattered: entries multiply, or load their vectors, weights and place, or wait for their sums, whatever takes
-// longest.
+// Cycles of one k for four channels in the packing of fours, with a tile of `vectors` vectors, if `part` of the weights
+// are not 0 and lie at random. An entry takes as long as the slowest of three things: its multiplications, its loads
+// (of vectors, weights and index), or waiting for the sums of the entry before.
 double fours_cycles(double part, double vectors) {
   const MachineRow& m = machine();
   constexpr double ways[] = {1, 4, 6, 4, 1};
@@ -46,7 +47,7 @@ double fours_cycles(double part, double vectors) {
   return cycles;
 }
 
-// Cycles of the products of one group and image, in so many tiles of so many vectors together.
+// Cycles of the products of one group and image. All its tiles together have `vectors` vectors.
 double product_cycles(const Problem& p, const SpmmRow& row, double tiles, double vectors) {
   const MachineRow& m = machine();
   const WeightsDensity& density = *p.density;
@@ -61,7 +62,7 @@ double product_cycles(const Problem& p, const SpmmRow& row, double tiles, double
   return density.stored(row.block) * vectors * per_weight * multiply;
 }
 
-// One pixel, which is not transposed: its sums wait for each other.
+// Cycles for a single pixel. It needs no transpose, but each sum waits for the one before.
 double column_cycles(const Problem& p, const SpmmRow& row) {
   const MachineRow& m = machine();
   const WeightsDensity& density = *p.density;
@@ -72,7 +73,7 @@ double column_cycles(const Problem& p, const SpmmRow& row) {
   return sums * static_cast<double>(p.images) + m.call_cycles;
 }
 
-// Cycles until an element of A, or of C, is where it should be, with vectors of 16.
+// Cycles to bring an element of A, or of C, to its place, with vectors of 16.
 double input_cycles(const Problem& p) {
   const MachineRow& m = machine();
   if (!p.in_blocked) return m.transpose_cycles;
@@ -80,7 +81,8 @@ double input_cycles(const Problem& p) {
 }
 double output_cycles(const Problem& p) { return p.out_blocked ? 0 : machine().transpose_back_cycles; }
 
-// A band of the image at a time: every input channel is laid out once for all taps. (sparse_band.h)
+// Cycles if the plan takes a band of the image at a time: it copies every input channel once for all taps
+// (sparse_band.h).
 double band_cycles(const Problem& p, const SpmmRow& row, const SparseBand& band) {
   const MachineRow& m = machine();
   const double lanes = level_of(row).lanes, bands = static_cast<double>(divide_up(p.pixels, band.pixels));
@@ -95,8 +97,9 @@ double band_cycles(const Problem& p, const SpmmRow& row, const SparseBand& band)
   return one * static_cast<double>(p.groups * p.images);
 }
 
-// Every weight is multiplied with all pixels of a tile; before and after that A and C are transposed, unless they are
-// pixel-blocked. (As measured: within a tenth of it for layers of MobileNet, 1x1 and 3x3, at 0 to 95% zeros.)
+// Every weight is multiplied with all pixels of a tile. Before that A is transposed, and after it C, unless they are
+// pixel-blocked. (For layers of MobileNet, 1x1 and 3x3, with 0 to 95% zeros, measured times were within a tenth of the
+// estimate.)
 double cycles_of(const Problem& p, const SpmmRow& row) {
   const MachineRow& m = machine();
   if (p.pixels == 1 && !p.blocked()) return column_cycles(p, row);
@@ -104,7 +107,7 @@ double cycles_of(const Problem& p, const SpmmRow& row) {
   const Level level = level_of(row);
   const size_t depth = p.taps() * p.in, vectors = divide_up(p.pixels, row.lanes);
   const bool alone = row.alone > 0 && p.pixels % row.lanes == 1;
-  // Four channels of the last pixel share a vector; of pairs it is as much as half of one.
+  // If the last pixel is alone, it takes no whole vector: four channels share one, or two with pairs.
   const double width = static_cast<double>(vectors) - (!alone ? 0 : row.pairs() ? 0.5 : 0.75);
   const auto transposed = [&](size_t channels, double cycles) {
     return static_cast<double>(channels * p.pixels) * cycles * 16 / level.lanes;
@@ -122,8 +125,8 @@ double cycles_of(const Problem& p, const SpmmRow& row) {
 
 enum { a_operand, c_operand };
 
-// Pixels that are transposed back together, where they lie this many bytes apart: few enough that their lines do not
-// compete for the same sets of the L1 cache.
+// The number of pixels that are transposed back together, if they lie `stride` bytes apart in the output. They are few
+// enough that their cache lines do not compete for the same sets of the L1 cache.
 size_t stored_pixels(size_t stride) {
   constexpr size_t way_bytes = 4096, ways = 8;
   return ways * way_bytes / std::gcd(stride, way_bytes);
@@ -173,14 +176,14 @@ class SparsePlan final : public qn_plan {
   }
 
  private:
-  // Pixels at equal distances in the output, or an image.
+  // A line: output pixels at equal distances, or all pixels of an image.
   struct Line {
     const char* a;  // the image, or the first row of a matrix
     char* c;
-    size_t first;  // its first pixel: y * width + x
+    size_t first;  // the number of its first pixel: y * width + x
   };
 
-  // ---- what there is to do
+  // ---- dividing the work
 
   static size_t depth_of_chunks(const ConvRequest& conv, const SpmmRow& row) {
     const qn_tensor& out = conv.request.out;
@@ -208,7 +211,7 @@ class SparsePlan final : public qn_plan {
     const Rows rows = output_rows(out);
     pixels_ = rows.count;
     c_stride_ = out.stride[2];
-    if (rows.products == 1 && out.stride[0] == rows.count * c_stride_) {  // images join, too
+    if (rows.products == 1 && out.stride[0] == rows.count * c_stride_) {  // all images are one line
       pixels_ *= out.shape[0];
     } else {
       lines_per_image_ = rows.products;
@@ -231,7 +234,8 @@ class SparsePlan final : public qn_plan {
     return {run.input(0) + at.offset(a_operand), run.output + at.offset(c_operand), index % lines_per_image_ * pixels_};
   }
 
-  // Units for the threads: tiles of pixels, and where these are few, blocks of channels.
+  // Divides the work into units for the threads: tiles of pixels, and if there are too few of these, blocks of
+  // channels.
   void divide(size_t tasks) {
     vectors_ = {divide_up(pixels_, row_.lanes), divide_up(pixels_, row_.pixels)};
     tiles_ = {vectors_.chunks, 1};
@@ -245,7 +249,7 @@ class SparsePlan final : public qn_plan {
 
     const size_t width = std::min(row_.pixels, round_up(pixels_, row_.lanes)) * sizeof(float);
     a_bytes_ = round_up(weights_.depth * width, cache_line);
-    // The sums of all channels if there is another chunk of k to come.
+    // With several chunks of k, the sums of all channels must be kept from one chunk to the next.
     const size_t together = weights_.chunks > 1 ? divide_up(weights_.blocks, blocks_.chunks) : 1;
     sums_end_ = a_bytes_ + together * sparse_channels * width;
     slot = sums_end_ + epilogue_.scratch_bytes(sparse_channels * row_.pixels);
@@ -253,7 +257,8 @@ class SparsePlan final : public qn_plan {
 
   // ---- one tile
 
-  // Tiles are even, unless they must not cross the border of a block.
+  // The first pixel of a tile. All tiles are about equally long, unless a layout is pixel-blocked: then no tile may
+  // cross the border of a block.
   size_t tile_begin(size_t tile) const {
     return std::min(in_blocked_ || out_blocked_ ? tile * row_.pixels : vectors_.begin(tile) * row_.lanes, pixels_);
   }
@@ -261,7 +266,8 @@ class SparsePlan final : public qn_plan {
   void run_tile(const Run& run, const Line& line, size_t group, size_t index, Span blocks, char* scratch) const {
     const size_t m = tile_begin(index), count = tile_begin(index + 1) - m;
     const Tile tile = {line.a, line.first + m, count};
-    // Rows are aligned, unlike those of spmm_width(). A single pixel of NHWC is a column.
+    // Rows are rounded up to whole vectors, so that they are aligned; spmm_width() may be less. A single pixel of an
+    // NHWC input is a column, with one float per row.
     const bool column = count == 1 && !in_blocked_;
     const size_t stride = (column ? 1 : round_up(count, row_.lanes)) * sizeof(float);
     TilePixels pixels;
@@ -287,28 +293,29 @@ class SparsePlan final : public qn_plan {
     size_t first, count, channels;
   };
 
-  // And where their sums are.
+  // An OutputTile and its sums.
   struct Output {
     OutputTile tile;
     char* sums;
     size_t stride;  // from the sums of one channel to those of the next
   };
 
-  // Where pixel `index` of a line lies in one channel.
+  // The address of pixel `index` of a line, for the first channel of the tile.
   char* place(const OutputTile& tile, size_t index) const {
     if (out_blocked_) return tile.line + pixel_offset(c_block_, index);
     return tile.line + index / row_pixels_ * c_block_ + index % row_pixels_ * c_stride_;
   }
 
-  // Sums that lie as outputs should need no scratch; but a last set may have more channels than there are, and a
-  // residual may be in their place.
+  // Decides where the sums go: directly to the output if they lie there as they should, otherwise to scratch memory.
+  // They also need scratch memory if the last set has more channels than the output, or if the residual is in their
+  // place.
   Output find_output(const OutputTile& tile, char* sums, size_t stride, bool apart) const {
     const bool whole = tile.channels % row_.together() == 0;
     if (apart || !whole || (!out_blocked_ && stride != sizeof(float))) return {tile, sums, stride};
     return {tile, place(tile, tile.first), out_blocked_ ? c_channel_ : stride};
   }
 
-  // What remains to be done with the sums of some channels.
+  // Finishes the sums of some channels: brings them to the output and runs the epilogue.
   void finish(const Run& run, const Output& out, char* scratch) const {
     if (!out_blocked_) return finish_rows(run, out, scratch);
     const OutputTile& tile = out.tile;
@@ -322,7 +329,8 @@ class SparsePlan final : public qn_plan {
     epilogue_.run(run, {c, c_channel_}, c, tile.channels, c_channel_, tile.count);
   }
 
-  // The sums are transposed back, unless they are a column, as many pixels at a time as lie at equal distances.
+  // Transposes the sums back, unless they are a column. It takes pixels that lie at equal distances in the output, up
+  // to stored_pixels_ at a time.
   void finish_rows(const Run& run, const Output& out, char* scratch) const {
     const OutputTile& tile = out.tile;
     for (size_t p = 0; p < tile.count;) {
@@ -349,19 +357,20 @@ class SparsePlan final : public qn_plan {
   Shared<const TileInput> input_;
   Nest<2> lines_;
   size_t lines_per_image_ = 1;
-  size_t pixels_ = 1;             // of a line
-  size_t row_pixels_ = SIZE_MAX;  // of a line that lie at equal distances, where it is an image of NHWC
-  size_t a_group_ = 0;            // bytes from one group to the next
-  size_t c_channel_ = 0, c_stride_ = 0, c_block_ = 0;  // from one channel, pixel, block of pixels to the next
-  Split vectors_;                                      // of pixels, into tiles
+  size_t pixels_ = 1;             // pixels of a line
+  size_t row_pixels_ = SIZE_MAX;  // if a line is an NHWC image whose rows lie apart: pixels of a row
+  size_t a_group_ = 0;            // bytes from one group of the input to the next
+  size_t c_channel_ = 0, c_stride_ = 0, c_block_ = 0;  // bytes from one channel, pixel, block of the output to the next
+  Split vectors_;                                      // divides the vectors of pixels of a line into tiles
   Split tiles_, blocks_, tasks_;
-  size_t a_bytes_ = 0, sums_end_ = 0;  // of scratch
-  size_t stored_pixels_ = 1;           // at a time
+  size_t a_bytes_ = 0, sums_end_ = 0;  // scratch: bytes of A, and where the sums end
+  size_t stored_pixels_ = 1;           // pixels that are transposed back at a time
 };
 
 }  // namespace
 
-// Asked for, or alone, weights without zeros are sparse, too; where dense was, nobody has looked for zeros.
+// Weights without zeros are no reason to choose sparse, unless it is asked for or no other algorithm takes the layouts.
+// If a dense algorithm is asked for, nobody has counted zeros, and sparse does not apply.
 void sparse_algorithm::candidates(const Problem& p, Candidates* all) {
   if (all->asked != id && !p.blocked() && !has_zeros(p)) return;
   if (p.density == nullptr || p.density->elements > max_elements) return;

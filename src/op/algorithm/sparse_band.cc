@@ -1,4 +1,4 @@
-// sparse, a band of the image at a time; see sparse_band.h.
+// The sparse algorithm on one band of the image at a time; see sparse_band.h.
 #include "op/pixels/sparse_band.h"
 #include "base/math.h"
 #include "base/tensor.h"
@@ -10,7 +10,7 @@
 namespace quern {
 namespace {
 
-constexpr size_t most_transposed = 64;  // pixels at a time: their lines stay in the L1 cache
+constexpr size_t most_transposed = 64;  // pixels transposed at a time, so that their cache lines stay in the L1 cache
 
 class SparseBandPlan final : public qn_plan {
  public:
@@ -59,7 +59,7 @@ class SparseBandPlan final : public qn_plan {
   size_t first_pixel(size_t band) const { return band * band_.pixels; }
   size_t last_pixel(size_t band) const { return std::min(first_pixel(band) + band_.pixels, window_.pixels()) - 1; }
   size_t place(size_t pixel) const { return band_.place(window_, pixel); }
-  // Places of a band's outputs, whole vectors.
+  // The number of places of a band's outputs, rounded up to whole vectors.
   size_t width(size_t band) const {
     return round_up(place(last_pixel(band)) - place(first_pixel(band)) + 1, row_.lanes);
   }
@@ -80,10 +80,10 @@ class SparseBandPlan final : public qn_plan {
 
   // ---- input
 
-  // The pixel of the input that lies at a place, counted from the image's first one; false for padding.
+  // Finds the input pixel at a place; places are counted from the first one of the image. Returns false for padding.
   bool pixel_at(size_t place, size_t* y, size_t* x) const {
     const Axis &h = window_.h, &w = window_.w;
-    *y = place / band_.pitch - h.before, *x = place % band_.pitch - w.before;  // wraps below 0
+    *y = place / band_.pitch - h.before, *x = place % band_.pitch - w.before;  // below 0 they wrap to large numbers
     return *y < h.in && *x < w.in;
   }
 
@@ -129,7 +129,7 @@ class SparseBandPlan final : public qn_plan {
 
   // ---- output
 
-  // Blocks of pixels of all bands.
+  // Makes a table for each block of output pixels of all bands.
   void make_output_tables() {
     const size_t block = qn_pixel_block();
     for (size_t begin = 0; begin < window_.pixels(); begin += block) {
@@ -142,7 +142,7 @@ class SparseBandPlan final : public qn_plan {
     }
   }
 
-  // `c`: the image, from the channels at hand on.
+  // Writes the outputs of some channels of a band. `c` is the output image, from the first of these channels on.
   void finish(const Run& run, char* c, size_t band, size_t channels, char* scratch) const {
     if (is_blocked(out_)) return finish_blocks(run, c, band, channels, scratch);
     const char* const from = sums(scratch);
@@ -181,10 +181,10 @@ class SparseBandPlan final : public qn_plan {
   Epilogue epilogue_;
   qn_tensor in_, out_;
   Vector<float> zero_;  // a pixel of padding
-  size_t bands_ = 0;    // of an image
+  size_t bands_ = 0;    // bands of an image
   Split blocks_, tasks_;
-  size_t a_bytes_ = 0, sums_end_ = 0;                            // of scratch
-  GatherTables in_tables_{row_.lanes}, out_tables_{row_.lanes};  // of bands; of blocks of pixels
+  size_t a_bytes_ = 0, sums_end_ = 0;                            // scratch: bytes of A, and where the sums end
+  GatherTables in_tables_{row_.lanes}, out_tables_{row_.lanes};  // one per band; one per block of pixels
 };
 
 }  // namespace

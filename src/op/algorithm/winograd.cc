@@ -1,16 +1,17 @@
-// winograd: tiles of the image are transformed, multiplied point by point as matrices, and transformed back.
+// winograd: transforms tiles of the image, multiplies them point by point as matrices, and transforms the products
+// back.
 //
-// A task goes over blocks of tiles. Of a block, all transformed inputs lie in its scratch at once; products only for a
-// few panels of output channels at a time, so that both stay in the L2 cache. The weights go by once per block: the
-// ones of all points of a panel lie after each other, in the order they are read.
+// A task goes through blocks of tiles. Its scratch memory holds all transformed inputs of a block, but the products of
+// only a few panels of output channels at a time, so that both stay in the L2 cache. The weights are read once per
+// block; for each panel the weights of all points lie one after the other, in the order in which they are read.
 //
-// Where m does not divide the image, the last tiles have fewer outputs and lack some of the points. Tiles are numbered
-// so that those of any point come after each other and are the rows of one matrix:
+// If m does not divide the size of the image, the last tiles have fewer outputs and lack some of the points. Tiles are
+// numbered so that the tiles that have a point always follow each other, as the rows of one matrix:
 //
-//     A A A B      A  whole tiles                    C A B D: the points that C and B have
-//     A A A B      B  narrow, one of each row        C A      the points that only C has, of these two
-//     C C C D      C  low, one of each column          A B    the points that only B has
-//                  D  the corner                       A      the rest
+//     A A A B      A  whole tiles                    C A B D: for points that both low and narrow tiles have
+//     A A A B      B  narrow, one in each row        C A      for points that low, but not narrow tiles have
+//     C C C D      C  low, one in each column          A B    for points that narrow, but not low tiles have
+//                  D  the corner: low and narrow       A      for all other points
 #include <cmath>
 
 #include "base/cpu.h"
@@ -21,13 +22,13 @@
 namespace quern {
 namespace {
 
-constexpr size_t max_calls = 2;  // of gemm in a block of tiles
+constexpr size_t max_calls = 2;  // calls of gemm for a block of tiles
 
 // ---- when it applies
 
-constexpr size_t max_panel = 64;  // channels that panels are padded to, at most
+constexpr size_t max_panel = 64;  // the most channels of a panel
 
-// May this row be chosen? With a row that was asked for by name the user knows what he does.
+// May this row be chosen? If the user asked for it by name, the limits for memory and errors do not count.
 bool fits(const Problem& p, const WinogradRow& row, bool by_name) {
   if (p.kernel.h != 3 || p.kernel.w != 3 || !p.undilated || p.groups != 1) return false;
   size_t bytes;
@@ -38,16 +39,16 @@ bool fits(const Problem& p, const WinogradRow& row, bool by_name) {
   return by_name || (bytes <= max_transformed_bytes && winograd_error(row.outputs, p.in) <= max_winograd_error);
 }
 
-// Products are made on the level of the transforms; those of NEON serve both levels of 32-bit ARM, of which a machine's
-// gemm is one.
+// The level of the gemm for the products. It is the level of the transforms, but on 32-bit ARM the NEON transforms also
+// go with the gemm with FMA, if the CPU has that.
 uint32_t level_of_products(const WinogradRow& row) {
   return row.isa == isa_neon && (cpu().isa & isa_neonfma) != 0 ? uint32_t{isa_neonfma} : row.isa;
 }
 
 // ---- cost
 
-// The products at one of winograd's points, of so many tiles. The weights, which are many, go by once per block of
-// tiles; the first time they come from where the other layers of a model have left them.
+// Cycles of the products at one point, for this many tiles. The kernels read all weights once per block of tiles. For
+// the first block the weights come from where the other layers of a model have left them.
 double point_cycles(const Problem& p, const GemmRow& gemm, size_t tiles, double first_bytes, double again_bytes) {
   const MachineRow& m = machine();
   const size_t calls = divide_up(tiles, gemm.mr), rows = divide_up(tiles, calls), panels = divide_up(p.out, gemm.nr);
@@ -61,7 +62,7 @@ double point_cycles(const Problem& p, const GemmRow& gemm, size_t tiles, double 
   return static_cast<double>(panels) * (static_cast<double>(p.in) * steps + static_cast<double>(calls) * call);
 }
 
-// Transforms and products.
+// Cycles of the transforms and the products.
 double cycles_of(const Problem& p, const WinogradRow& row, const GemmRow& gemm) {
   const MachineRow& m = machine();
   const double lanes = level_of(row).lanes;
@@ -74,7 +75,7 @@ double cycles_of(const Problem& p, const WinogradRow& row, const GemmRow& gemm) 
   const double first_bytes = far_weights(p, bytes) ? m.interrupted_bytes : m.l3_bytes;
   const double again_bytes = bytes < m.cached_bytes ? m.l3_bytes : m.interrupted_bytes;
 
-  // Points that the last, smaller tiles along a direction have too, and those that they lack.
+  // The number of points along a direction that the last, smaller tile has, or that it lacks.
   const WinogradCut h(row.outputs, p.height), w(row.outputs, p.width);
   const auto points = [&](const WinogradCut& cut, bool last) {
     const size_t common = cut.rest == 0 ? row.inputs() : std::min(cut.rest + 2, row.inputs());
@@ -95,7 +96,8 @@ double cycles_of(const Problem& p, const WinogradRow& row, const GemmRow& gemm) 
 
 // ---- plan
 
-// Images of so many times the L2 cache are fetched ahead; smaller ones arrive in time, and fetching takes some.
+// Images of more than this many times the L2 cache are prefetched. Smaller ones arrive in time, and prefetching takes
+// time, too.
 constexpr size_t far_caches = 4;
 
 constexpr qn_minmax_f32 no_clamp = {-__builtin_inff(), __builtin_inff()};
@@ -108,12 +110,12 @@ struct Range {
   size_t begin, end;
 };
 
-// A tile: of which image, its first output pixel, its outputs.
+// A tile: the image that it belongs to, its first output pixel, and the number of its rows and columns of outputs.
 struct Tile {
   size_t image, y, x, rows, columns;
 };
 
-// The tiles of all images, numbered as above.
+// The tiles of all images, numbered as at the top of this file.
 class Tiles {
  public:
   Tiles(size_t outputs, size_t images, const Window& window)
@@ -129,10 +131,10 @@ class Tiles {
     return at(true, true, index);
   }
 
-  // Have low tiles a point in the i-th row of points, narrow ones in the j-th column?
+  // Do low tiles have the points of the i-th row, and narrow tiles those of the j-th column?
   bool low_have(size_t i) const { return winograd_has(outputs_, h_.rest, i); }
   bool narrow_have(size_t j) const { return winograd_has(outputs_, w_.rest, j); }
-  // Those that have a point which low, which narrow tiles have.
+  // The tiles that have a point, if low tiles have it or not, and if narrow tiles have it or not.
   Range with(bool low, bool narrow) const {
     const size_t whole = size(true, false), after = whole + size(false, false);
     return {low ? 0 : whole, narrow ? after + size(false, true) + (low ? size(true, true) : 0) : after};
@@ -202,12 +204,12 @@ class WinogradPlan final : public qn_plan {
   };
 
   void split_work(size_t tasks);
-  size_t block() const { return divide_up(blocks_.count, blocks_.chunks); }  // the largest, in tiles
+  size_t block() const { return divide_up(blocks_.count, blocks_.chunks); }  // tiles of the largest block
 
-  // Rows of the matrix of a point, as calls of gemm: of about as many rows each, for a last one of few would take as
-  // long as one of more.
+  // The calls of gemm for the rows of a point's matrix. All calls have about the same number of rows, because a short
+  // last call would take as long as a longer one.
   struct Calls {
-    size_t first, count, each, longer;  // the longer ones have one row more than the others and come first
+    size_t first, count, each, longer;  // the first `longer` calls have each + 1 rows, the others have `each`
   };
   Calls calls_of(size_t block, bool low, bool narrow) const {
     const Range range = tiles_.with(low, narrow);
@@ -223,12 +225,12 @@ class WinogradPlan final : public qn_plan {
     return {begin, begin + std::min(rest, inputs - begin), first};
   }
 
-  // A rectangle of pixels of a tensor, or some of their channels.
+  // A rectangle of pixels of a tensor, with all or some of their channels.
   struct Pixels {
     size_t first;  // bytes from the beginning of the tensor
     size_t rows, columns, row_stride, pixel_stride, bytes;
   };
-  // Brings those of the next tile into the cache. Inlined, for GCC drops calls of a function that does nothing else.
+  // Prefetches the pixels of the next tile. It must be inlined: GCC drops calls of a function that only prefetches.
   [[gnu::always_inline]] static void fetch(const char* tensor, const Pixels& pixels) {
     for (size_t y = 0; y < pixels.rows; ++y) {
       for (size_t x = 0; x < pixels.columns; ++x) {
@@ -238,7 +240,7 @@ class WinogradPlan final : public qn_plan {
     }
   }
 
-  // What a tile reads, and which part of its inputs that is.
+  // The input pixels that a tile reads. Sets `part` to the part of the tile's inputs that they are.
   Pixels input_of(size_t index, qn_winograd_tile* part) const {
     const Tile tile = tiles_.at(index);
     const Inside h = inside(window_.h, tile.y, tile.rows + 2), w = inside(window_.w, tile.x, tile.columns + 2);
@@ -249,7 +251,7 @@ class WinogradPlan final : public qn_plan {
     return {tile.image * in_.stride[0] + first, rows, columns, window_.row_stride, window_.pixel_stride,
             shape_.in * sizeof(float)};
   }
-  // Where a tile goes, of the channels from n on.
+  // The output pixels of a tile, with `channels` channels from channel n on.
   Pixels output_of(size_t index, size_t n, size_t channels) const {
     const Tile tile = tiles_.at(index);
     return {tile.image * out_.stride[0] + tile.y * out_.stride[1] + tile.x * out_.stride[2] + n * sizeof(float),
@@ -270,7 +272,7 @@ class WinogradPlan final : public qn_plan {
     }
   }
 
-  // The products of panels begin .. end-1.
+  // Computes the products of panels begin .. end-1.
   void multiply(size_t block, size_t begin, size_t end, const char* v, char* m) const {
     const Calls calls[2][2] = {{calls_of(block, false, false), calls_of(block, false, true)},
                                {calls_of(block, true, false), calls_of(block, true, true)}};
@@ -323,19 +325,21 @@ class WinogradPlan final : public qn_plan {
   qn_tensor in_, out_;
   Window window_;
   Vector<float> bias_, zero_;
-  Tiles tiles_;                               // of all images
-  bool far_;                                  // are the images much larger than the L2 cache?
-  Split blocks_;                              // of tiles
-  Split panels_;                              // of all panels of output channels, where there are few blocks
-  Split tasks_;                               // of units: blocks x parts of panels
-  size_t chunk_;                              // panels whose products lie in scratch at once
-  size_t v_row_, v_plane_, m_row_, m_plane_;  // bytes from a tile, a point to the next: transformed inputs, products
+  Tiles tiles_;   // of all images
+  bool far_;      // are the images much larger than the L2 cache?
+  Split blocks_;  // divides the tiles into blocks
+  Split panels_;  // divides the panels of output channels into parts, if there are few blocks
+  Split tasks_;   // divides the units among tasks; a unit is a block and a part of the panels
+  size_t chunk_;  // panels whose products lie in scratch memory at the same time
+  // Bytes from one tile to the next and from one point to the next: transformed inputs (v), products (m).
+  size_t v_row_, v_plane_, m_row_, m_plane_;
 };
 
 void WinogradPlan::split_work(size_t tasks) {
   const size_t wanted = wanted_chunks(tasks), half_l2 = cpu().l2_bytes / 2;
-  // Blocks of as many tiles as a few calls of gemm take, so that the weights go by less often, if the cache has room.
-  // More of them for more threads, an equal number for each, but not of so few tiles that the weights come too slowly.
+  // A block has as many tiles as a few calls of gemm take, if the cache has room for them: with large blocks the
+  // weights are read less often. More threads get smaller blocks, if possible the same number each, but not blocks of
+  // so few tiles that the weights arrive too slowly.
   constexpr size_t min_tiles = 10;
   const size_t count = tiles_.count();
   const size_t fit = half_l2 / (row_.points() * spread(shape_.in * sizeof(float)));
@@ -343,7 +347,7 @@ void WinogradPlan::split_work(size_t tasks) {
   size_t blocks = std::max(divide_up(count, large), std::min(wanted, count / min_tiles));
   if (blocks > tasks) blocks = std::min(round_up(blocks, tasks), count);
   blocks_ = {count, blocks};
-  // Each part of the panels transforms the inputs again: no more of them than threads.
+  // Each part of the panels transforms the inputs again, so there are no more parts than the threads need.
   panels_ = {divide_up(shape_.out, gemm_.nr), 1};
   panels_.chunks = std::min(panels_.count, divide_up(tasks, std::min(blocks_.chunks, tasks)));
   const size_t units = blocks_.chunks * panels_.chunks;
@@ -356,13 +360,13 @@ void WinogradPlan::split_work(size_t tasks) {
 
 }  // namespace
 
-// It grows as that of any sum in a row: with the square root of its length.
+// The error grows like that of any long sum: with the square root of its length.
 double winograd_error(size_t outputs, size_t channels) {
   const double per_root = outputs == 2 ? 1e-7 : outputs == 4 ? 3e-7 : 2e-6;
   return per_root * std::sqrt(static_cast<double>(std::max<size_t>(channels, 16)));
 }
 
-// The row of gemm that makes each row's products fastest goes with it.
+// Each row of winograd is combined with the row of gemm that makes it the cheapest.
 void winograd_algorithm::candidates(const Problem& p, Candidates* all) {
   if (p.blocked()) return;
   for (const WinogradRow& row : winograd_rows()) {
