@@ -7,8 +7,8 @@
 namespace quern {
 namespace {
 
-// Reading many megabytes of ordinary weights would take as long as packing them. Those of which a sample has fewer
-// zeros than this are taken for full.
+// Reading many megabytes of ordinary weights would take as long as packing them. So only a sample is read first: if
+// less than this part of it is 0, the weights count as full.
 constexpr size_t sample_runs = 64, sample_run = 64;
 constexpr double few_zeros = 0.01;
 
@@ -33,12 +33,12 @@ WeightsDensity full_density(const WeightsShape& shape) {
   return density;
 }
 
-// Bit c of a mask: channel c of the widest block has something other than 0 at this position.
+// A mask belongs to a position. Bit c is set if channel c of the widest block has a weight other than 0 there.
 using Mask = uint16_t;
 constexpr size_t widest = 16;
 constexpr size_t chunk = 256;  // masks that are made and counted at a time
 
-// In 16-bit arithmetic, which compilers do for many masks at a time.
+// Uses 16-bit arithmetic, so that compilers can count many masks at a time with vectors.
 Mask count_bits(Mask m) {
   m = static_cast<Mask>(m - (m >> 1 & 0x5555));
   m = static_cast<Mask>((m & 0x3333) + (m >> 2 & 0x3333));
@@ -50,9 +50,9 @@ void count_masks(Mask* masks, size_t count, WeightsDensity* density) {
   constexpr Mask first_of[] = {0xffff, 0x5555, 0x1111, 0x0101, 0x0001};
   static_assert(std::size(first_of) == WeightsDensity::kinds);
   for (size_t i = 0; i < density->kinds; ++i) {
-    Mask sum = 0;  // of a chunk: at most 256 times 16
+    Mask sum = 0;  // for a chunk it is at most 256 times 16
     for (size_t p = 0; p < count; ++p) {
-      // Bit c becomes: a block that begins with channel c has something.
+      // From here on bit c says whether the block that begins with channel c has a weight other than 0.
       if (i > 0) masks[p] = static_cast<Mask>(masks[p] | masks[p] >> (1 << (i - 1)));
       sum = static_cast<Mask>(sum + count_bits(masks[p] & first_of[i]));
     }
@@ -60,7 +60,7 @@ void count_masks(Mask* masks, size_t count, WeightsDensity* density) {
   }
 }
 
-// Up to `widest` channels of a strip.
+// Counts up to `widest` channels of a strip.
 void count_strip(const Strip& strip, size_t channels, const WeightsShape& shape, WeightsDensity* density) {
   const WeightStrides& s = strip.stride;
   for (size_t tap = 0; tap < shape.taps(); ++tap) {
@@ -79,7 +79,7 @@ void count_strip(const Strip& strip, size_t channels, const WeightsShape& shape,
   }
 }
 
-// The same of what is known already.
+// Counts weights whose nonzeros are known already.
 void count_nonzeros(const Nonzeros& nonzeros, WeightsDensity* density) {
   for (size_t begin = 0; begin < nonzeros.depth; begin += chunk) {
     const size_t count = std::min(chunk, nonzeros.depth - begin);

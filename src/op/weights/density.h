@@ -5,7 +5,8 @@
 
 namespace quern {
 
-// Reads what it needs of the weights, strip by strip. Throws Failure as WeightRows does.
+// Counts the weights that are not 0. Reads as much of the weights as it needs, strip by strip. Throws Failure if the
+// weights cannot be decoded.
 WeightsDensity count_density(const qn_weights& weights, const WeightsShape& shape);
 
 }  // namespace quern

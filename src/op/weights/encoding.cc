@@ -6,13 +6,13 @@ namespace quern {
 namespace {
 
 qn_status dense_rows(const WeightSource& source, size_t first, size_t, void*, const void** data) {
-  const bool together = source.weights.layout != QN_WEIGHTS_HWIO;  // an output channel's weights
+  const bool together = source.weights.layout != QN_WEIGHTS_HWIO;  // do the weights of an output channel lie together?
   const size_t before = first * (together ? source.shape.depth() : 1);
   *data = static_cast<const char*>(source.weights.data) + before * source.item();
   return QN_OK;
 }
 
-// Calls visit(position, value) for all that is stored of an output channel.
+// Calls visit(position, value) for every stored weight of an output channel.
 template <class Visit>
 void each_stored(const WeightSource& source, size_t channel, Visit&& visit) {
   const qn_weights& w = source.weights;
@@ -58,7 +58,8 @@ qn_status decoded_rows(const WeightSource& source, size_t first, size_t count, v
 constexpr WeightEncoding dense = {dense_rows, nullptr, true};
 // In the order of qn_weights_encoding.
 constexpr WeightEncoding sparse = {sparse_rows, sparse_nonzeros, false}, decoded = {decoded_rows, nullptr, false};
-constexpr WeightEncoding encodings[] = {dense, has_api("op") ? sparse : dense, decoded};  // graphs decode theirs
+// A build without op.h has no entry for sparse weights: graphs hand theirs over as decoded ones.
+constexpr WeightEncoding encodings[] = {dense, has_api("op") ? sparse : dense, decoded};
 
 }  // namespace
 

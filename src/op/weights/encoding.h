@@ -1,11 +1,11 @@
-// The ways in which a user may give weights: one entry of a table for each value of qn_weights_encoding.
+// The encodings in which a user may give weights: a table with one entry for each value of qn_weights_encoding.
 #pragma once
 
 #include "op/weights/weights.h"
 
 namespace quern {
 
-// Weights that an entry reads. They have passed read_weights().
+// The weights that an entry of the table reads. They have passed read_weights().
 struct WeightSource {
   const qn_weights& weights;
   const WeightsShape& shape;
@@ -13,27 +13,30 @@ struct WeightSource {
   size_t item() const { return qn_type_size(weights.type); }  // bytes of an element
 };
 
-// What is not 0 of the rows of some output channels, whose elements are in the order of QN_WEIGHTS_OHWI.
+// The weights of some output channels that are not 0. A row holds the weights of one output channel in the order of
+// QN_WEIGHTS_OHWI.
 struct Nonzeros {
   static constexpr size_t most_channels = 32;
   using Mask = uint32_t;
 
-  size_t depth = 0;               // of a row
-  Vector<Mask> masks;             // one for each position: bit c says that channel c has something there
-  size_t count[most_channels];    // how much each channel has
-  Buffer positions_room, values;  // where, ascending, and what, of the weights' type; room for `depth` per channel
+  size_t depth = 0;               // elements of a row
+  Vector<Mask> masks;             // one for each position: bit c is set if channel c has a nonzero there
+  size_t count[most_channels];    // the number of nonzeros of each channel
+  Buffer positions_room, values;  // their positions, ascending, and their values; room for `depth` per channel
 
   uint32_t* positions(size_t channel) const { return static_cast<uint32_t*>(positions_room.data()) + channel * depth; }
   float* floats(size_t channel) const { return static_cast<float*>(values.data()) + channel * depth; }
 };
 
 struct WeightEncoding {
-  // Gives rows first .. first + count - 1 of all groups together, in the weights' own type: where they lie, with the
-  // strides of the weights' layout, or written to `room`, which has as many bytes as they.
+  // Provides rows first .. first + count - 1, counted through all groups, in the weights' own type. `data` becomes
+  // their address: either they stay where they are, with the strides of the weights' layout, or they are written to
+  // `room`, which has space for them.
   qn_status (*rows)(const WeightSource& source, size_t first, size_t count, void* room, const void** data);
-  // Writes what is not 0 of as many as Nonzeros::most_channels rows, without a detour over rows. NULL: those are read.
+  // Finds the nonzeros of up to Nonzeros::most_channels rows without writing out the rows. NULL: the caller must read
+  // the rows and find the nonzeros itself.
   void (*nonzeros)(const WeightSource& source, size_t first, size_t count, Nonzeros* to);
-  bool in_place;  // rows are where they lie: `room` is not used
+  bool in_place;  // rows stay where they are, and `room` is not used
 };
 
 const WeightEncoding& encoding_of(const qn_weights& weights);

@@ -11,8 +11,8 @@
 namespace quern {
 namespace {
 
-// Rows of one panel: row i, column j from b[i * k_stride + j * n_stride]; columns from `count` on are left alone.
-// In blocks of a cache line of weights, because either direction may have the long stride.
+// Packs the rows of one panel: row i, column j is b[i * k_stride + j * n_stride]. Columns from `count` on stay as they
+// are. Works in blocks of a cache line of weights, because either direction may have the long stride.
 void pack_rows(size_t k, size_t count, size_t nr, const float* b, size_t k_stride, size_t n_stride, float* rows) {
   constexpr size_t block = 16;
   for (size_t i0 = 0; i0 < k; i0 += block) {
@@ -23,7 +23,7 @@ void pack_rows(size_t k, size_t count, size_t nr, const float* b, size_t k_strid
   }
 }
 
-// Sets the bias row of a panel, and zeros in the columns nobody uses.
+// Writes the bias row of a panel, and zeros into its unused columns.
 void begin_panel(size_t k, size_t count, size_t nr, const float* bias, float* panel) {
   if (count < nr) std::memset(panel, 0, nr * (k + 1) * sizeof(float));
   for (size_t j = 0; j < count; ++j) panel[j] = bias == nullptr ? 0.0f : bias[j];
@@ -69,7 +69,7 @@ void pack_depthwise(const PackKey& key, WeightRows& weights, float* panel) {
 constexpr size_t winograd_taps = 3;
 constexpr size_t winograd_block = 16;  // output channels that are transformed at once
 
-// G of winograd_math.h.
+// The matrix G that transforms the weights: `taps` of winograd_math.h.
 struct WinogradTaps {
   size_t inputs;
   const double (*rows)[winograd_taps];
@@ -85,7 +85,7 @@ WinogradTaps winograd_taps_of(Packing packing) {
 
 using WinogradVector = double[winograd_block];
 
-// result = sum of the taps times g, for every output channel of a block.
+// Computes the sum of the taps times g, for every output channel of a block.
 template <class T>
 void weigh_taps(const double* g, const WinogradVector* taps, T* __restrict result) {
 #pragma GCC unroll 8
@@ -94,8 +94,8 @@ void weigh_taps(const double* g, const WinogradVector* taps, T* __restrict resul
   }
 }
 
-// G w G' for `count` neighbouring output channels, in double precision: a row to each of the panels, which are `panel`
-// floats long.
+// Computes G w G' in double precision, for `count` neighbouring output channels. Writes one row to the panel of each
+// point; a panel has `panel` floats.
 void transform_weights(const WinogradTaps& g, const float* w, const WeightStrides& s, size_t count, float* to,
                        size_t panel) {
   const size_t n = g.inputs;
@@ -127,8 +127,8 @@ Shared<PackedWeights> pack_winograd(const PackKey& key, const WinogradTaps& taps
   packed->data = Buffer(packed->group_bytes);
   auto* panels = static_cast<float*>(packed->data.data());
   for (size_t j = 0; j < shape.out; j += key.panel.nr, panels += points * panel) {
-    // The bias and the columns nobody uses; the rest, because the cache then has what is written to one panel after
-    // the other.
+    // The bias and the unused columns must be 0. The rest is cleared, too: then the panels, which are written in turns,
+    // are in the cache.
     std::memset(panels, 0, points * panel * sizeof(float));
     const size_t columns = std::min(key.panel.nr, shape.out - j);
     const Strip strip = weights.rows(j, columns);

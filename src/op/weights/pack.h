@@ -7,7 +7,8 @@ namespace quern {
 
 Shared<PackedWeights> pack_weights(const PackKey& key);
 
-// The panels of gemm.h for one matrix of k x n: element (i, j) at b[i * k_stride + j * n_stride]; bias may be NULL.
+// Packs one k x n matrix into the panels of gemm.h. Its element (i, j) is b[i * k_stride + j * n_stride]. `bias` may be
+// NULL.
 void pack_panels(size_t n, size_t k, size_t nr, const float* b, size_t k_stride, size_t n_stride, const float* bias,
                  float* panels);
 

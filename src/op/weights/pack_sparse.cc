@@ -12,9 +12,9 @@ namespace {
 
 static_assert(sparse_channels <= Nonzeros::most_channels);
 
-// Parts of one chunk of k, one after the other.
+// The parts of one chunk of k, one after the other.
 struct Chunk {
-  Vector<SparsePart> parts;  // what lies before them counts from the chunk's beginning
+  Vector<SparsePart> parts;  // their places count from the beginning of the chunk
   Vector<qn_spmm_set> set;
   Vector<char> index;
   Vector<float> w;
@@ -28,37 +28,39 @@ struct Chunk {
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 
 struct Entry {
-  size_t k;  // from the chunk's beginning
+  size_t k;  // the row of A, see Source::row()
   float w;
 };
 
-// What is not 0 of some output channels, and which part of k is at hand.
+// The nonzeros of some output channels, and the chunk of k that is being packed: begin .. end-1.
 struct Source {
   const Nonzeros& nonzeros;
   const WeightsShape& shape;
   const SparsePlaces& places;
-  size_t* next;  // of each channel, what nobody has read yet
+  size_t* next;  // for each channel, its first nonzero that is not packed yet
   size_t channels, begin, end;
 
-  // Where the row of A lies that belongs to k.
+  // The place of the row of A that belongs to k. Without SparsePlaces, rows are counted from the beginning of the
+  // chunk.
   size_t row(size_t k) const {
     if (places == SparsePlaces()) return k - begin;
     const size_t tap = k / shape.in, i = k % shape.in;
     return i * places.channel + tap / shape.kernel.w * places.tap_row + tap % shape.kernel.w * places.tap_column;
   }
   float take(size_t channel) const { return nonzeros.floats(channel)[next[channel]++]; }
-  // Which of `count` channels, from the first one on, have something at k: bit by bit.
+  // A bit for each of `count` channels from `first` on: 1 if the channel has a nonzero at k.
   unsigned pattern(size_t k, size_t first, size_t count) const {
     return nonzeros.masks[k] >> first & ((1U << count) - 1);
   }
 };
 
-// ---- pairs: channels by their number of entries, two neighbours each a set
+// ---- pairs: channels are sorted by their number of entries; two neighbours in this order are a set
 
-// Weights of an output channel.
+// The weights of an output channel.
 struct Channel {
   Vector<Entry> entries;
-  // For what is missing: a weight of the channel that is 0, if any is, where a dense product makes NaN of an infinity.
+  // Stands in for missing entries. It is one of the channel's own zeros, if there are any: so an infinity in A becomes
+  // NaN only where a dense product makes it NaN, too.
   Entry filler = {0, 0};
 };
 
@@ -85,7 +87,7 @@ void put_pairs(const Source& from, Chunk* to) {
     for (; next < all && positions[next] < from.end; ++next) {
       channel.entries.push_back({from.row(positions[next]), values[next]});
     }
-    size_t zeros_end = from.end;  // where the last zero ends
+    size_t zeros_end = from.end;  // one behind the last zero in the chunk
     for (size_t i = next; i > first && positions[i - 1] + 1 == zeros_end; --i) --zeros_end;
     if (zeros_end > from.begin) channel.filler.k = from.row(zeros_end - 1);
   }
@@ -165,7 +167,8 @@ void put_part(const Source& from, const PackKey& key, Chunk* to) {
   to->parts.push_back(part);
 }
 
-// One buffer for all: weights and biases, then sets, then indices, and room for those of one step more.
+// Joins all chunks in one buffer: weights, biases, sets, indices, and after these spmm_beyond bytes that kernels may
+// read.
 void join(const Vector<Chunk>& chunks, const Vector<float>& bias, SparseWeights* packed) {
   size_t w = 0, sets = 0, index = 0;
   for (const Chunk& chunk : chunks) {
@@ -195,16 +198,17 @@ void join(const Vector<Chunk>& chunks, const Vector<float>& bias, SparseWeights*
   for (const Chunk& chunk : chunks) to = put(to, chunk.index);
 }
 
-// Entries of fours are sorted within a chunk, so its depth is part of the order in which they are summed up: it follows
-// from the weights alone, and all kernels give the same bits. Where most weights are there, rows of A are used so often
-// that the L2 cache is near enough.
+// The depth of a chunk for fours. Entries of fours are sorted within a chunk, so the depth decides the order in which
+// they are added. It depends on the weights alone, so that all kernels give the same bits. If most weights are not 0,
+// rows of A are used so often that they may come from the L2 cache, and chunks can be deeper.
 size_t fours_depth(double stored) { return stored > 0.65 ? 256 : 128; }
 
 }  // namespace
 
-// Rows of A must stay in the L1 cache. Those of two channels, whose sums are read and written after few steps as it is,
-// may fill it. Only where blocks of four channels or more, which use a row so often that the L2 cache is near enough,
-// are rare, chunks are deeper, lest their sums be read and written for a few steps.
+// The rows of A of a chunk must stay in the L1 cache. For sets of two channels, which anyway read and write their sums
+// after a few steps, they may fill all of it; otherwise they take two thirds. Blocks of four channels or more use a row
+// so often that it may come from the L2 cache. If such blocks are rare, their chunks are deeper, so that a set has
+// enough steps between reading and writing its sums.
 size_t sparse_depth(const SpmmRow& row, size_t pixels, size_t k, double stored) {
   constexpr double enough_steps = 64;
   const size_t row_bytes = std::min(row.pixels, pixels) * sizeof(float);
@@ -215,7 +219,7 @@ size_t sparse_depth(const SpmmRow& row, size_t pixels, size_t k, double stored) 
     most = std::max(most, std::min(far, enough_steps / std::max(stored, 1 / far)));
   }
   if (row.fours()) most = static_cast<double>(fours_depth(stored));
-  const size_t countable = std::min<size_t>(row.max_k(), UINT16_MAX);  // steps of a set, rows of A
+  const size_t countable = std::min<size_t>(row.max_k(), UINT16_MAX);  // an index must hold k, 16 bits the steps
   return divide_up(k, divide_up(k, std::clamp<size_t>(static_cast<size_t>(most), 16, countable)));
 }
 

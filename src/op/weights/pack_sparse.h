@@ -1,4 +1,4 @@
-// Sparse weights as spmm.h wants them.
+// Sparse weights, packed for the kernels of spmm.h.
 #pragma once
 
 #include <limits>
@@ -9,24 +9,25 @@
 
 namespace quern {
 
-// Output channels that are computed, and stored, together. A multiple of every block.
+// The number of output channels that are computed and stored together: a block of channels. It is a multiple of every N
+// of spmm.h.
 constexpr size_t sparse_channels = 32;
 
-// The weights of sparse_channels output channels, or fewer, and some successive k.
+// The weights of a block of channels and a chunk of k: up to sparse_channels output channels, and some successive k.
 struct SparsePart {
-  uint32_t set, sets;  // the first one, and how many
-  uint32_t index, w;   // bytes, floats before it
+  uint32_t set, sets;  // number of its first set, and how many sets it has
+  uint32_t index, w;   // bytes of indices and number of weights that lie before it
 };
 
 struct SparseWeights : PackedWeights {
-  Vector<SparsePart> parts;  // of a group: chunks of k, each with all blocks of channels
-  size_t chunks = 0, blocks = 0;
-  size_t depth = 0;  // of a chunk of k; the last one may be shorter
-  // All groups', in `data`:
-  const qn_spmm_set* set = nullptr;  // channels count from the first one of the part
+  Vector<SparsePart> parts;       // for each group its chunks of k, for each chunk all blocks of channels
+  size_t chunks = 0, blocks = 0;  // in each group
+  size_t depth = 0;               // number of k in a chunk; the last chunk may have fewer
+  // These lie in `data`, for all groups:
+  const qn_spmm_set* set = nullptr;  // a set's channels count from the first channel of its part
   const char* index = nullptr;
   const float* w = nullptr;
-  const float* bias = nullptr;  // padded to blocks
+  const float* bias = nullptr;  // the last block of a group is filled up
 
   const SparsePart& part(size_t group, size_t chunk, size_t block) const {
     return parts[(group * chunks + chunk) * blocks + block];
@@ -34,8 +35,8 @@ struct SparseWeights : PackedWeights {
   const float* bias_of(size_t group, size_t block) const { return bias + (group * blocks + block) * sparse_channels; }
 };
 
-// Products with a part of the weights: all channels of a block, some pixels. `a` is where the chunk's rows begin, `c`
-// where the block's rows do.
+// Multiplies some pixels with a part of the weights: a chunk of k and all channels of a block. `a` is the first row of
+// A of the chunk, `c` the first row of C of the block.
 inline void multiply_sparse(const SpmmRow& row, const SparseWeights& weights, size_t group, size_t chunk, size_t block,
                             size_t pixels, const char* a, size_t a_stride, char* c, size_t c_stride,
                             const qn_minmax_f32& clamp) {
@@ -48,8 +49,8 @@ inline void multiply_sparse(const SpmmRow& row, const SparseWeights& weights, si
 
 inline Packing sparse_packing(const SpmmRow& row) { return row.fours() ? Packing::sparse_fours : Packing::sparse; }
 
-// How deep the chunks of k are for this row and so many pixels, when this part of its blocks is stored: A of a chunk
-// stays in a cache while all channels go by.
+// The depth of the chunks of k for this row and this many pixels, if `stored` is the part of the weights that is
+// stored. The rows of A of a chunk stay in a cache while all channels use them.
 size_t sparse_depth(const SpmmRow& row, size_t pixels, size_t k, double stored);
 
 Shared<PackedWeights> pack_sparse(const PackKey& key);

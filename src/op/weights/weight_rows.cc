@@ -58,7 +58,7 @@ void WeightNonzeros::find_nonzeros(const Strip& strip, size_t count) {
         for (size_t i = 0; i < shape.in; ++i, ++position) {
           const float value = from[i * stride_.in];
           const bool other = value != 0;
-          positions[n] = position, values[n] = value;  // they stay if it is not 0
+          positions[n] = position, values[n] = value;  // the next value overwrites them if this one is 0
           n += other;
           nonzeros_.masks[position] |= static_cast<Nonzeros::Mask>(other) << c;
         }
@@ -72,7 +72,7 @@ void WeightRows::tell_read(size_t first, size_t count) const {
   const qn_weights& weights = source_.weights;
   const WeightsShape& shape = source_.shape;
   if (!encoding_.in_place || weights.was_read == nullptr) return;
-  const bool together = weights.layout != QN_WEIGHTS_HWIO;  // an output channel's weights
+  const bool together = weights.layout != QN_WEIGHTS_HWIO;  // do the weights of an output channel lie together?
   const size_t all = shape.groups * shape.out;
   if (!together && first + count < all) return;
   const size_t begin = together ? first * shape.depth() : 0, end = (first + count) * shape.depth();

@@ -1,18 +1,18 @@
-// The rows of some output channels at a time, or what is not 0 of them, however the user gives his weights: who reads
-// weights reads them here, so that the whole dense matrix of those that are sparse never exists.
+// Reads the weights of some output channels at a time, or only their nonzeros, whatever encoding the user gives them
+// in. All code reads weights this way, so a dense matrix of all sparse weights never exists in memory.
 #pragma once
 
 #include "op/weights/encoding.h"
 
 namespace quern {
 
-// Distances of elements: element (o, y, x, i) of a strip lies at data[o * out + y * h + x * w + i * in].
+// Distances of elements: element (o, y, x, i) of a strip is data[o * out + y * h + x * w + i * in].
 struct WeightStrides {
   size_t out, h, w, in;
 };
 
 struct Strip {
-  const void* data;  // of the weights' type
+  const void* data;  // elements of the weights' own type
   WeightStrides stride;
 
   const float* floats() const { return static_cast<const float*>(data); }
@@ -23,11 +23,11 @@ class WeightRows {
   // The weights have passed read_weights(); both outlive this.
   WeightRows(const qn_weights& weights, const WeightsShape& shape);
 
-  // Output channels first .. first + count - 1, of all groups together. Dense weights stay where they are; others are
-  // written to memory of this object's own, where the next call replaces them. Throws Failure if they cannot be
-  // decoded.
+  // Returns output channels first .. first + count - 1, counted through all groups. Dense weights stay where they are.
+  // Other weights are written to memory of this object, where the next call replaces them. Throws Failure if the
+  // weights cannot be decoded.
   Strip rows(size_t first, size_t count);
-  // Tells the owner of dense weights that these channels were read, and all before them.
+  // Tells the owner of dense weights that these channels, and all channels before them, have been read.
   void tell_read(size_t first, size_t count) const;
 
  protected:
@@ -37,14 +37,15 @@ class WeightRows {
   Buffer strip_;
 };
 
-// The same, and what is not 0 of them.
+// Also finds the weights that are not 0.
 class WeightNonzeros : public WeightRows {
  public:
   using WeightRows::WeightRows;
 
-  // Of up to Nonzeros::most_channels output channels, until the next call. Throws as rows() does.
+  // Returns the nonzeros of up to Nonzeros::most_channels output channels; they are valid until the next call. Throws
+  // as rows() does.
   const Nonzeros& nonzeros(size_t first, size_t count);
-  // Are they found without a detour over rows?
+  // Does the encoding give nonzeros directly, without writing out rows?
   bool direct() const { return has_api("op") && encoding_.nonzeros != nullptr; }
 
  private:

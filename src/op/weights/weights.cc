@@ -11,7 +11,7 @@
 namespace quern {
 namespace {
 
-// Kernels' panels are padded to at most so many channels.
+// The most channels of a kernel's panel.
 constexpr size_t max_panel_channels = 1024;
 
 bool fits_memory(const WeightsShape& s, qn_type type) {
@@ -19,7 +19,8 @@ bool fits_memory(const WeightsShape& s, qn_type type) {
   for (const size_t factor : {s.kernel.h, s.kernel.w, s.in}) {
     if (!checked_mul(size, factor, &size)) return false;
   }
-  // Panels: channels rounded up, one more row for the bias, which may be wider than the weights.
+  // In panels the channels are rounded up, and there is one more row for the bias, whose type may be larger than that
+  // of the weights.
   size_t panels, out;
   return checked_add(size, s.groups, &panels) && checked_add(s.out, max_panel_channels, &out) &&
          checked_mul(panels, out, &panels) &&
@@ -32,7 +33,7 @@ auto as_tuple(const PackKey& k) {
                     k.shape.groups, k.shape.out, k.shape.in, k.shape.kernel.h, k.shape.kernel.w, k.bias.size());
 }
 
-// What dense weights of floats leave at its default.
+// The members of a key that have their default values for dense weights of floats.
 auto encoding_as_tuple(const PackKey& k) {
   const qn_weights& w = k.weights;
   const void* decoded = w.encoding == QN_WEIGHTS_DECODED ? w.context : nullptr;
@@ -45,7 +46,7 @@ qn_status check_array(const char* who, const char* what, const void* array) {
   return check_aligned(who, what, array);
 }
 
-// The positions of one block row.
+// Checks the positions of one row of blocks.
 qn_status check_positions(const char* who, const qn_weights& w, size_t row, size_t depth) {
   for (size_t j = w.starts[row]; j < w.starts[row + 1]; ++j) {
     if (w.positions[j] >= depth) {
@@ -92,7 +93,7 @@ qn_status check_content(const char* who, const qn_weights& w, const WeightsShape
   return w.decode != nullptr ? QN_OK : fail(QN_INVALID_ARGUMENT, "%s: weights.decode is NULL", who);
 }
 
-// What this version computes with.
+// Fails for elements that this version does not compute with.
 qn_status check_elements(const char* who, const qn_weights& w) {
   QN_TRY(check_moved_type(who, w.type));
   if (w.type != QN_F32) {
@@ -109,7 +110,7 @@ qn_status check_elements(const char* who, const qn_weights& w) {
 }  // namespace
 
 qn_status read_weights(const char* who, const qn_weights* user, const WeightsShape& shape, qn_weights* weights) {
-  if (!has_api("op")) {  // the graph's own, which are checked
+  if (!has_api("op")) {  // the weights come from a graph, which has checked them
     *weights = *user;
     return fits_memory(shape, weights->type) ? QN_OK
                                              : fail(QN_INVALID_ARGUMENT, "%s: the size of the weights overflows", who);
@@ -144,7 +145,7 @@ Packed WeightsCache::find(const PackKey& key) const {
   return found == entries_.end() ? nullptr : found->second.lock();
 }
 
-// For one more entry and one more use; entries of what is gone go.
+// Makes room for one more entry and one more use. Removes the entries of packings that no longer exist.
 void WeightsCache::make_room(PackUses* uses) {
   const auto grow = [this](auto& list) {
     if (list.size() == list.capacity()) publish(block_of(this), [&] { list.reserve(2 * list.size() + 1); });

@@ -1,4 +1,5 @@
-// Weights as the user gives them, the panels kernels want, and the cache that shares those.
+// Weights as the user gives them, packed weights as kernels read them, and the cache that lets operators share packed
+// weights.
 #pragma once
 
 #include <quern/op.h>
@@ -14,52 +15,54 @@
 
 namespace quern {
 
-// What packing sees: out x kernel x in per group, at `data` in the user's order.
+// The shape of an operator's weights: each group has out x kernel x in weights.
 struct WeightsShape {
   size_t groups = 1;
-  size_t out = 1, in = 1;  // of one group
+  size_t out = 1, in = 1;  // channels of one group
   qn_hw kernel = {1, 1};
 
   size_t taps() const { return kernel.h * kernel.w; }
-  size_t depth() const { return taps() * in; }  // products of one output
-  // Of one group: runs of `block` output channels, the last of which may be shorter.
+  size_t depth() const { return taps() * in; }  // products that are summed up for one output
+  // The number of blocks of `block` output channels in one group; the last block may have fewer channels.
   size_t block_rows(size_t block) const { return divide_up(out, block); }
 };
 
-// How many weights, or blocks of weights, are not 0. A block: neighbouring output channels of one group at one
-// position; it counts if any of its elements does.
+// How many weights, or blocks of weights, are not 0. A block consists of neighbouring output channels of one group at
+// one position; it counts if any of its elements is not 0.
 struct WeightsDensity {
   static constexpr size_t kinds = 5;
-  size_t elements = 0;        // 0 or not
-  size_t blocks[kinds] = {};  // of 1, 2, 4, 8 and 16 channels
+  size_t elements = 0;        // the number of all weights
+  size_t blocks[kinds] = {};  // the number of blocks that count: of 1, 2, 4, 8 and 16 channels
 
-  // Weights that lie in blocks of so many channels, zeros among them, and which part of all that is.
+  // The number of weights in the blocks of `block` channels that count, zeros among them, and its part of all weights.
   double stored(size_t block) const { return static_cast<double>(blocks[std::countr_zero(block)] * block); }
   double part(size_t block) const { return stored(block) / static_cast<double>(elements); }
 };
 
-// Checks the user's weights, every index of sparse ones, and that their size, and that of their panels, does not
-// overflow.
+// Reads and checks the user's weights. It checks every index of sparse weights, and that neither the size of the
+// weights nor that of their panels overflows.
 qn_status read_weights(const char* who, const qn_weights* user, const WeightsShape& shape, qn_weights* weights);
-// A copy of `count` values, nothing for NULL.
+// Returns a copy of `count` values; nothing for NULL.
 Vector<float> copy_floats(const float* values, size_t count);
 
-// May weights be given as nonzeros, or by who decodes them? Graphs do so with sparse ones.
+// May weights come in another encoding than dense? Users of op.h may give sparse or decoded weights, and graphs hand
+// over sparse weights as decoded ones.
 constexpr bool has_encodings = has_sparse || has_api("op");
 
 enum class Packing {
   panels,     // gemm.h, igemm.h: taps row by row, then input channels; groups one after the other
   depthwise,  // dwconv.h: taps column by column; groups are the channels
-  winograd2,  // transformed for winograd.h, with the number of outputs m: panels of gemm.h without bias, the ones of
-              // all
-  winograd4,  // points of one panel of channels after each other
+  // Transformed for winograd.h with m = 2, 4 or 6: panels of gemm.h with a bias of 0. For each panel of channels the
+  // panels of all points lie one after the other.
+  winograd2,
+  winograd4,
   winograd6,
-  sparse,        // pack_sparse.h: pairs, or blocks of `nr` channels,
-  sparse_fours,  // or fours
+  sparse,        // pack_sparse.h: pairs, or blocks of `nr` channels
+  sparse_fours,  // pack_sparse.h: fours
 };
 
-// Where rows of spmm.h's A lie: that of an input channel and tap at so many rows from the first. 0: channel after
-// channel, tap after tap.
+// Where the rows of spmm.h's A lie, as numbers of rows: from one input channel, row of taps, and column of taps to the
+// next. All 0: the rows follow each other, tap by tap, and for each tap channel by channel.
 struct SparsePlaces {
   size_t channel = 0, tap_row = 0, tap_column = 0;
   bool operator==(const SparsePlaces&) const = default;
@@ -68,14 +71,14 @@ struct SparsePlaces {
 struct PackedWeights {
   Buffer data;
   size_t panel_bytes = 0;
-  size_t group_bytes = 0;  // panels only
+  size_t group_bytes = 0;  // from one group's panels to the next; not used by sparse packings
 
   const char* panels(size_t group) const { return static_cast<const char*>(data.data()) + group * group_bytes; }
 };
 using Packed = Shared<const PackedWeights>;
 
-// What panels depend on of the kernel that reads them. A row of a table is one; `nr` also counts the channels of a sparse
-// block.
+// The properties of a kernel that its panels depend on. The row of a kernel converts to them. For sparse packings `nr`
+// is the number of channels in a block.
 struct PanelShape {
   KernelType type;
   size_t nr, kr = 1;
@@ -93,23 +96,24 @@ struct PackKey {
   PanelShape panel;
   WeightsShape shape;
   qn_weights weights;
-  Vector<float> bias;  // is part of the panels
-  size_t depth = 0;    // sparse only: of a chunk
+  Vector<float> bias;  // part of the key, because it is part of the panels
+  size_t depth = 0;    // sparse only: the depth of a chunk
   SparsePlaces places = {};
   int32_t input_zero = 0;  // zero point of the input, where the bias absorbs it
 
   bool operator==(const PackKey& other) const;
 };
 
-// What an operator keeps of the cache: the packings it has used, so that they live as long as it does.
+// The packings that an operator has used. It keeps them, so that they live as long as the operator.
 struct PackUses {
   Vector<Packed> packed;
 };
 
 class WeightsCache {
  public:
-  // The packing for `key`, made if no operator uses it yet. Thread-safe. A cache that is older than the call is used by
-  // operators that are so, too.
+  // Returns the packing for `key`; makes it if no operator uses it yet. Thread-safe. If the cache was there before the
+  // present call of the C API, the operator that owns `uses` must have been, too: what they hold survives a call that
+  // gives up (base/border.h).
   Packed get(const PackKey& key, PackUses* uses);
   size_t bytes() const;
 
@@ -126,12 +130,12 @@ class WeightsCache {
 class Weights {
  public:
   Weights(const qn_weights& weights, const WeightsShape& shape, const void* bias, qn_weights_cache* cache);
-  // The same with a cache of their own, for packings that are soon given up.
+  // Returns the same weights with a cache of their own, for packings that are soon given up.
   Weights unshared() const;
   Packed pack(Packing packing, const PanelShape& panel, size_t depth = 0, const SparsePlaces& places = {}) const;
   size_t packed_bytes() const { return cache_->bytes(); }
-  // Counted when first asked for; weights with hardly any zeros are taken for full. Thread-safe. Throws Failure where
-  // the weights cannot be decoded.
+  // The zeros are counted at the first call. Weights with hardly any zeros count as full. Thread-safe. Throws Failure
+  // if the weights cannot be decoded.
   const WeightsDensity& density() const;
   const WeightsShape& shape() const { return shape_; }
   const Vector<float>& bias() const { return bias_; }
