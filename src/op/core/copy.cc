@@ -5,7 +5,7 @@
 namespace quern {
 namespace {
 
-constexpr size_t element = sizeof(float);  // of what has kernels here; others are copied one by one, or as rows
+constexpr size_t element = sizeof(float);  // the size with fast functions; others are copied one by one, or as rows
 constexpr size_t min_task_elements = 16384;
 constexpr size_t block = 16;  // elements of a cache line
 
@@ -29,7 +29,7 @@ void copy_rows(const Plane& p, const char* in, char* out, Range rows, Range colu
   }
 }
 
-// Any strides, element by element; also repeats a value.
+// Copies element by element, with any strides. With a stride of 0 it repeats a value.
 void copy_elements(const Plane& p, const char* in, char* out, Range rows, Range columns) {
   for (size_t r = rows.begin; r < rows.end; ++r) {
     for (size_t c = columns.begin; c < columns.end; ++c) {
@@ -39,7 +39,7 @@ void copy_elements(const Plane& p, const char* in, char* out, Range rows, Range 
   }
 }
 
-// The same for elements of any size.
+// Does the same for elements of any size.
 void copy_items(const Plane& p, const char* in, char* out, Range rows, Range columns) {
   for (size_t r = rows.begin; r < rows.end; ++r) {
     for (size_t c = columns.begin; c < columns.end; ++c) {
@@ -72,7 +72,7 @@ void transpose_4x4(const char* in, size_t in_stride, char* out, size_t out_strid
   store4(out + 3 * out_stride, __builtin_shufflevector(ab1, cd1, 2, 3, 6, 7));
 }
 
-// What is left of a transpose: rows of fewer columns than a vector has.
+// Transposes the remaining columns, which are fewer than a vector has.
 template <size_t count>
 void transpose_narrow(const char* in, size_t in_stride, char* out, size_t out_stride, size_t rows) {
   for (size_t r = 0; r < rows; ++r) {
@@ -83,8 +83,8 @@ void transpose_narrow(const char* in, size_t in_stride, char* out, size_t out_st
   }
 }
 
-// Rows follow each other in the input, columns in the output. A block of rows uses up the cache lines it reads before
-// they are gone, and writes few streams.
+// Transposes a plane: rows follow each other in the input, columns in the output. It takes a block of rows at a time.
+// So it uses all of a cache line that it reads before the line leaves the cache, and it writes to few rows at a time.
 void transpose(const Plane& p, const char* in, char* out, Range rows, Range columns) {
   const size_t in_stride = p.column.stride[from], out_stride = p.row.stride[to];
   for (size_t r0 = rows.begin; r0 < rows.end; r0 += block) {
@@ -109,7 +109,7 @@ void transpose(const Plane& p, const char* in, char* out, Range rows, Range colu
   }
 }
 
-// Two columns that become pairs next to each other: a transpose of a shuffle of channels in two groups.
+// Transposes two columns into pairs that follow each other, as a channel shuffle with two groups needs it.
 void interleave(const Plane& p, const char* in, char* out, Range rows, Range) {
   const char* second = in + p.column.stride[from];
   size_t r = rows.begin;
@@ -221,7 +221,7 @@ class CopiesPlan final : public qn_plan {
   void run_items(const Run& run, const Job& job, size_t begin, size_t end) const {
     const char* in = job.input == Copy::fill ? fill_value_.bytes : run.input(job.input) + job.in_offset;
     char* out = run.output + job.out_offset;
-    if (in == out) return;  // it lies where it belongs
+    if (in == out) return;  // the input already lies where it belongs
     size_t piece = begin % (job.rows.chunks * job.columns.chunks);
     Cursor<2> at(job.outer, begin / (job.rows.chunks * job.columns.chunks));
     for (size_t i = begin; i < end; ++i) {

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <iterator>
 
-#include "kernel/row.h"  // what machine.inc is compiled for
+#include "kernel/row.h"  // QN_ARCH_..., which machine.inc tests
 
 namespace quern {
 namespace {
@@ -28,7 +28,7 @@ const MachineRow* find() {
 
 const MachineRow& machine() {
   const MachineRow* row = current.load(std::memory_order_acquire);
-  if (row == nullptr) current.store(row = find(), std::memory_order_release);  // all threads find the same
+  if (row == nullptr) current.store(row = find(), std::memory_order_release);  // all threads find the same row
   return *row;
 }
 

@@ -1,88 +1,91 @@
-// What the cost models know of a machine: one row per kind of core. Cycles are those in which `pipes` vectors of floats
-// are multiplied and added. Only their proportions matter, as nothing but costs is compared with costs.
+// The constants of a machine that the cost models use: one row per kind of core. In one cycle a core multiplies and
+// adds `pipes` vectors of floats. Only the proportions of costs matter, because costs are only compared with each
+// other.
 #pragma once
 
 #include "base/cpu.h"
 
 namespace quern {
 
-// Members begin with the values of an unknown machine.
+// The initial values of the members are those of an unknown machine.
 struct MachineRow {
   // Arithmetic.
-  float pipes = 2;             // multiply-adds, and loads of vectors, per cycle
-  float loads = 2;             // loads of single floats of A per cycle
-  float latency = 4;           // cycles from one multiply-add to the next of its chain
-  float call_cycles = 20;      // to begin and end a tile
-  float tap_cycles = 0.4f;     // igemm: to find one row of A through a table
-  float gather_cycles = 16;    // direct: to begin a copy,
-  float gather_floats = 4;     // and floats copied per cycle
-  float aliasing = 0.15f;      // gemm: how steeply loads slow down where rows of A compete for sets of the L1 cache
-  float transform_cycles = 6;  // winograd: of one vector at one point, there or back,
-  float far_transform_cycles = 14;  // and where the image does not fit into the L2 cache,
-  float six_transform = 1;          // times this where tiles are 6x6
+  float pipes = 2;                  // multiply-adds, and loads of vectors, per cycle
+  float loads = 2;                  // loads of single floats of A per cycle
+  float latency = 4;                // cycles from one multiply-add to the next one that adds to the same sum
+  float call_cycles = 20;           // cycles to begin and end a tile
+  float tap_cycles = 0.4f;          // igemm: cycles to find one row of A through the table
+  float gather_cycles = 16;         // direct: cycles to begin a copy
+  float gather_floats = 4;          // direct: floats copied per cycle
+  float aliasing = 0.15f;           // gemm: how much loads slow down when rows of A compete for sets of the L1 cache
+  float transform_cycles = 6;       // winograd: cycles to transform one vector at one point, in either direction
+  float far_transform_cycles = 14;  // winograd: the same if the image does not fit into the L2 cache
+  float six_transform = 1;          // winograd: factor of these cycles for tiles of 6x6
 
-  // Memory: bytes that arrive per cycle.
-  float l2_bytes = 64;            // from the L2 cache,
-  float l3_bytes = 25;            // from the last cache,
-  float memory_bytes = 10;        // and from memory, to one core
-  float reach = 0.9f;             // the part of that which kernels of several rows get
-  float interrupted_bytes = 7;    // where memory is asked for one panel and, a product later, for the next
-  float start_cycles = 2000;      // until the weights arrive that nothing has fetched ahead,
-  float restart_cycles = 500;     // where others are under way meanwhile
-  float unhidden = 0.25f;         // of the time weights take: loads wait though they are fetched ahead
-  float passing = 0;              // of the time weights take from the L2 cache: nothing hides it
-  float cached_bytes = 16 << 20;  // that the last cache keeps while a layer runs
+  // Memory.
+  float l2_bytes = 64;            // bytes per cycle from the L2 cache
+  float l3_bytes = 25;            // bytes per cycle from the last cache
+  float memory_bytes = 10;        // bytes per cycle from memory to one core
+  float reach = 0.9f;             // the part of memory_bytes that kernels of several rows get
+  float interrupted_bytes = 7;    // bytes per cycle if panels come from memory with a product after each of them
+  float start_cycles = 2000;      // cycles until the first weights arrive, which nothing has prefetched
+  float restart_cycles = 500;     // the same for a kernel of one row, which has other weights under way
+  float unhidden = 0.25f;         // the part of the weights' way from memory that loads wait despite prefetching
+  float passing = 0;              // the part of the weights' way from the L2 cache that no computation hides
+  float cached_bytes = 16 << 20;  // bytes that the last cache keeps while a layer runs
 
-  // Sparse: of a vector of pixels times one weight, by the kind of row.
+  // Sparse: cycles of one weight times a vector of pixels, for each packing of weights (kernel/spmm.h).
   float pairs_cycles = 0.73f;
-  float wide_pairs_cycles = 0.67f;  // with more than four vectors
-  float narrow_fours = 1.2f;        // times what fours take, with less than four vectors
-  float block_of_two_cycles = 0.62f;
-  float block_cycles = 0.58f;
-  float set_cycles = 20;                // to begin a set of channels,
-  float fours_set_cycles = 50;          // with its fifteen loops
-  float transpose_cycles = 0.21f;       // to transpose an element, with vectors of 16,
-  float transpose_back_cycles = 0.17f;  // and back
-  float gather_row_cycles = 0.2f;       // to copy one between images that are pixel-blocked, with neighbours,
-  float gather_pixel_cycles = 1;        // and alone
-  float column_pairs_cycles = 1.7f;     // of one pixel, whose sums wait for each other: of a weight,
-  float column_two_cycles = 1.2f;       // or a block
+  float wide_pairs_cycles = 0.67f;    // pairs, in tiles of more than four vectors
+  float narrow_fours = 1.2f;          // factor of the cycles of fours, in tiles of less than four vectors
+  float block_of_two_cycles = 0.62f;  // blocks of two channels
+  float block_cycles = 0.58f;         // larger blocks
+  // Sparse: other cycles. Those per element hold for vectors of 16.
+  float set_cycles = 20;                // to begin a set of channels
+  float fours_set_cycles = 50;          // to begin a set of fours, which has fifteen loops
+  float transpose_cycles = 0.21f;       // to transpose an element of the input
+  float transpose_back_cycles = 0.17f;  // to transpose an element of the output back
+  float gather_row_cycles = 0.2f;       // to copy an element of a pixel-blocked image together with its neighbours
+  float gather_pixel_cycles = 1;        // to copy an element of a pixel-blocked image on its own
+  // Sparse: cycles of one weight for a single pixel, where each sum waits for the one before.
+  float column_pairs_cycles = 1.7f;
+  float column_two_cycles = 1.2f;
   float column_block_cycles = 0.7f;
 
-  // Depthwise: multiply-adds per cycle,
+  // Depthwise, rows and tiles: multiply-adds per cycle.
   float row_multiplies = 1;
   float tile_multiplies = 1.5f;
-  float waiting_multiplies = 0.8f;  // of tiles whose lines compete for few sets of the L1 cache
-  // and in planes, of pixel-blocked tensors: of a vector and a tap,
+  float waiting_multiplies = 0.8f;  // tiles whose cache lines compete for few sets of the L1 cache
+  // Depthwise, planes of pixel-blocked tensors: cycles of a vector and a tap.
   float plane_tap_cycles = 0.8f;
-  float wide_tap_cycles = 1.1f;         // where it is as wide as a cache line and crosses two,
-  float plane_neighbour_cycles = 0.7f;  // where it shares its loads with neighbours,
-  float narrow_tap_cycles = 0.95f;      // and with vectors of 4
-  float image_vector_cycles = 9;        // of a vector with stride 2, 3x3
-  float unblock_cycles = 0.09f;         // to copy an element out of its block or into it,
-  float far_unblock_cycles = 0.13f;     // where that is not in the L1 cache,
-  float split_cycles = 0.16f;           // and into one of several planes
-  float narrow_copies = 4;              // times these with vectors of 4
+  float wide_tap_cycles = 1.1f;         // if a vector is as wide as a cache line, so that its loads cross two lines
+  float plane_neighbour_cycles = 0.7f;  // if a vector shares its loads with its neighbours
+  float narrow_tap_cycles = 0.95f;      // with vectors of 4
+  float image_vector_cycles = 9;        // cycles of a vector of output, 3x3 with stride 2
+  float unblock_cycles = 0.09f;         // cycles to copy an element out of its block or into it
+  float far_unblock_cycles = 0.13f;     // the same if the image is not in the L1 cache
+  float split_cycles = 0.16f;           // cycles to copy an element into one of several planes
+  float narrow_copies = 4;              // factor of these copies with vectors of 4
 
-  // Pooling: of a vector and a tap, of rows of channels,
-  float pool_tap_cycles = 1.5f;
-  float pool_plane_tap_cycles = 3;  // and of pixel-blocked images, of which
-  float pool_copy_cycles = 0.15f;   // elements are copied,
-  float pool_channel_cycles = 40;   // and channels begin
+  // Pooling.
+  float pool_tap_cycles = 1.5f;     // cycles of a vector of channels and a tap
+  float pool_plane_tap_cycles = 3;  // pixel-blocked images: cycles of a vector of pixels and a tap
+  float pool_copy_cycles = 0.15f;   // pixel-blocked images: cycles to copy an element
+  float pool_channel_cycles = 40;   // pixel-blocked images: cycles to begin a channel
 
-  // For estimates of time alone (tool/predict/).
+  // Only for estimates of time (tool/predict/).
   float peak = 16;        // f32 multiply-accumulates per cycle
-  bool in_order = false;  // what misses the caches keeps everything behind it waiting
+  bool in_order = false;  // does a load that misses the caches delay all instructions after it?
 };
 
-// A row, and where it counts: on CPUs with this level and of one of these kinds.
+// A row, and the CPUs that it is for: those with this level and one of these kinds of cores.
 struct MachineEntry {
   uint32_t isa, cores;
   MachineRow row;
 };
 
 #ifdef QN_SMALL
-// Small builds know one machine, whose constants the compiler computes with.
+// Small builds know one machine only, so that the compiler can compute with its constants.
 #if defined(__x86_64__)
 inline constexpr MachineRow the_machine = {};
 #else
@@ -90,11 +93,12 @@ inline constexpr MachineRow the_machine = {.l2_bytes = 8};
 #endif
 constexpr const MachineRow& machine() { return the_machine; }
 #else
-// The row of this machine: the first of machine.inc that counts here.
+// The row of this machine: the first one of machine.inc that is for this CPU.
 const MachineRow& machine();
 #endif
 
-// Replaces it, for who looks for a better one; NULL: no longer. Not while others plan.
+// Makes machine() return another row, for programs that search for a better one; NULL ends this. Must not be called
+// while another thread plans.
 void replace_machine(const MachineRow* row);
 
 }  // namespace quern

@@ -1,5 +1,5 @@
-// What the numeric type of a kernel means for the plan that calls it. Each type has its branch here, and nowhere else in
-// the plans of convolution, pooling and elementwise functions.
+// The differences between the numeric types of kernels, as far as plans must know them. Only this file has a branch for
+// each type; the plans of convolution, pooling and elementwise functions have none.
 #pragma once
 
 #include <cstring>
@@ -14,8 +14,8 @@ namespace quern {
 constexpr size_t input_bytes(KernelType type) { return bytes_of(info_of(type).activations); }
 constexpr size_t output_bytes(KernelType type) { return bytes_of(info_of(type).output); }
 
-// The elements that stand for padding: zeros, or of quantized numbers their zero point, whose bits are those of the
-// number itself.
+// The elements that stand for padding: zeros, or for quantized numbers their zero point. An element is filled byte by
+// byte, which works because quantized numbers have one byte.
 class Padding {
  public:
   Padding(KernelType type, size_t elements, int8_t zero_point = 0) : bytes_(elements * input_bytes(type)) {
@@ -27,12 +27,12 @@ class Padding {
   Vector<char> bytes_;
 };
 
-// Makes the epilogues that the kernels of a type take (`p` of their contracts) from what an operator is asked for:
-// outputs between `min` and `max`. Types whose epilogue depends on the channel have one for each tile of channels.
+// Makes the epilogues that kernels of a type take (`p` of their contracts) from the limits of an operator's outputs. A
+// type whose epilogue depends on the channel needs one for each tile of channels.
 class KernelEpilogue {
  public:
   KernelEpilogue(KernelType, const qn_minmax_f32& limits) : limits_(limits) {}
-  // For a call whose first output channel is this one, counted through all groups.
+  // The epilogue for a call of a kernel whose first output channel is this one, counted through all groups.
   const void* at(size_t /*channel*/) const { return &limits_; }
 
  private:

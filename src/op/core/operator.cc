@@ -13,11 +13,11 @@
 namespace quern {
 namespace {
 
-constexpr size_t max_struct_size = 4096;  // more is memory nobody initialised
+constexpr size_t max_struct_size = 4096;  // a larger size comes from a struct that nobody has initialised
 constexpr size_t min_struct_size = sizeof(size_t) + sizeof(qn_type);
 
 qn_status read_options(const char* who, const qn_plan_options* user, bool has_algorithms, qn_plan_options* options) {
-  if (!has_api("op") && user != nullptr) {  // the graph's own
+  if (!has_api("op") && user != nullptr) {  // they come from the graph, which knows all members
     *options = *user;
     return QN_OK;
   }
@@ -74,7 +74,7 @@ qn_status read_output(const Operator& op, const qn_tensor* outs, size_t n_out, c
   return QN_OK;
 }
 
-// The layout, where the user does not say, is that of the first input.
+// Infers the output. If the user does not describe it, it has the layout of the first input.
 qn_status infer(const Operator& op, std::span<const qn_tensor> ins, qn_tensor* out) {
   *out = {};
   out->type = op.type;
@@ -83,7 +83,8 @@ qn_status infer(const Operator& op, std::span<const qn_tensor> ins, qn_tensor* o
   return op.infer(ins, out);
 }
 
-// What is moved stands for the same numbers in its new place. Channels do not keep theirs.
+// Moved elements must stand for the same numbers in their new place, so inputs and output must be quantized alike. A
+// scale for each channel is not possible, because an element may move to another channel.
 qn_status check_moves(const Operator& op, const Request& request) {
   for (const qn_tensor& in : request.ins) {
     const bool alike = same_quantization(in, request.out) && in.quantization.scales == nullptr;
@@ -96,7 +97,7 @@ bool lies_as(const qn_tensor& in, const qn_tensor& out) {
   return in.layout == out.layout && same_shape(in, out) && std::equal(in.stride, in.stride + in.rank, out.stride);
 }
 
-// What all plans have in common, when the operator has made its own.
+// Sets the members that all plans have in common, after the operator has made its plan.
 qn_status complete_plan(const char* who, const Request& request, unsigned in_place, qn_plan* plan) {
   plan->output = request.out;
   if (has_api("op")) {
@@ -114,7 +115,7 @@ qn_status complete_plan(const char* who, const Request& request, unsigned in_pla
   return QN_OK;
 }
 
-// A caller's arguments, checked.
+// Reads and checks a caller's arguments.
 class CheckedRequest {
  public:
   qn_status read(const Operator& op, const qn_tensor* ins, size_t n_in, const qn_tensor* outs, size_t n_out,
@@ -128,7 +129,7 @@ class CheckedRequest {
     inputs_.resize(n_in);
     for (size_t i = 0; i < n_in; ++i) QN_TRY(read_tensor(op, "input", i, ins[i], &inputs_[i]));
     request.ins = inputs_;
-    if (!has_api("op")) return read_tensor(op, "output", 0, outs[0], &request.out);  // of the shape the graph inferred
+    if (!has_api("op")) return read_tensor(op, "output", 0, outs[0], &request.out);  // the graph has inferred its shape
     qn_tensor inferred;
     QN_TRY(infer(op, request.ins, &inferred));
     QN_TRY(read_output(op, outs, n_out, inferred, &request.out));
@@ -195,7 +196,7 @@ qn_status check_workspace(const qn_plan& plan, const void* workspace, size_t siz
   return QN_OK;
 }
 
-// No buffer may overlap another that is written, but for an input in its place.
+// No buffer may overlap another one that is written. The exception is an input that lies at its place in the output.
 qn_status check_apart(const qn_plan& plan, const void* const* inputs, const void* output, const void* workspace) {
   qn_tensor scratch = {};
   scratch.type = QN_U8;
@@ -328,7 +329,8 @@ qn_status check_positive(const char* who, const char* what, size_t value) {
 }
 
 qn_status check_aligned(const char* who, const char* what, const void* array) {
-  if (!has_api("op") || reinterpret_cast<uintptr_t>(array) % sizeof(float) == 0) return QN_OK;  // the graph's own are
+  // Arrays that come from a graph are always aligned.
+  if (!has_api("op") || reinterpret_cast<uintptr_t>(array) % sizeof(float) == 0) return QN_OK;
   return fail(QN_INVALID_ARGUMENT, "%s: %s is not aligned to its elements", who, what);
 }
 
@@ -370,7 +372,7 @@ qn_status resolve_axis(const char* who, int axis, uint32_t rank, uint32_t* resul
 
 }  // namespace quern
 
-// Once, and not in the destructor of every kind of plan.
+// Defined here, so that the code exists once and not in the destructor of every kind of plan.
 qn_plan::~qn_plan() = default;
 
 extern "C" {

@@ -37,22 +37,23 @@ struct qn_plan : quern::Allocated {
 
   size_t workspace_size() const { return slot == 0 ? 0 : slot * *std::max_element(phases.begin(), phases.end()); }
 
-  // What is known of an input's buffer, to refuse those that overlap the output.
+  // An input's tensor. A run refuses an input whose buffer overlaps the output, unless it lies at `place`.
   struct Input {
     static constexpr ptrdiff_t nowhere = PTRDIFF_MAX;
     qn_tensor tensor = {};
-    ptrdiff_t place = nowhere;  // in the output, where it may lie all the same, in bytes
+    ptrdiff_t place = nowhere;  // bytes from the output's beginning to where the input may lie within it
   };
   quern::Vector<Input> inputs;  // empty in builds without op.h
   qn_tensor output = {};
-  quern::Vector<size_t> phases;  // how many tasks each has
+  quern::Vector<size_t> phases;  // the number of tasks of each phase
   size_t slot = 0;               // bytes of workspace of one task, a multiple of the cache line
   qn_algorithm algorithm = QN_ALGORITHM_AUTO;
   const char* kernel = "";
   uint64_t macs = 0;
-  const quern::RowPlan* by_rows = nullptr;  // this, if it can compute some rows of its output at a time
+  const quern::RowPlan* by_rows = nullptr;  // `this`, if the plan can compute some rows of its output at a time
 
-  // Deletes it. In a virtual destructor's place, for which each kind's table has two addresses to relocate.
+  // Deletes the plan. It replaces a virtual destructor, which would add two addresses that need relocation to the table
+  // of every kind of plan.
   void (*destroy)(qn_plan*) = nullptr;
 
  protected:
@@ -73,10 +74,10 @@ std::unique_ptr<Plan, DestroyPlan> make_plan(A&&... arguments) {
   return std::unique_ptr<Plan, DestroyPlan>(plan);
 }
 
-constexpr size_t max_tasks = 1024;  // more threads than that get no further chunks
+constexpr size_t max_tasks = 1024;  // a larger number of threads counts as this many
 
-// What a plan is made from. Descriptions are checked: the operator's type, a layout that it takes, shapes as infer()
-// wants, strides written out.
+// What a plan is made from. The tensors are checked: they have the operator's type and a layout that it takes, infer()
+// accepts their shapes, and their strides are written out.
 struct Request {
   std::span<const qn_tensor> ins;
   qn_tensor out;
@@ -90,32 +91,37 @@ class Operator : public Allocated {
   // Checks the shapes of the inputs and sets rank and shape of the output.
   virtual qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const = 0;
   virtual qn_status plan(const Request& request, PlanPointer* plan) const = 0;
-  // Estimates the cycles of a plan, beyond those it takes in any layout. Fails where plan() would, for layouts at
-  // least. Asked for where layouts are chosen, which sparse kernels are for.
+  // Estimates the cycles of a plan, without those that it takes in every layout. The graph compares these costs to
+  // choose between NHWC and the pixel-blocked layout of the sparse kernels. Fails if plan() would fail because of the
+  // layouts.
   virtual qn_status cost(const Request& request, double* cycles) const;
 
   const char* const name;  // begins every message
-  qn_type type = QN_F32;   // of inputs and output; set by constructors, as what follows
+  // The constructors of operators set the following members.
+  qn_type type = QN_F32;  // of inputs and output
   const size_t min_inputs, max_inputs;
-  bool moves = false;  // elements as they are: inputs and output are quantized alike
+  bool moves = false;  // the operator moves elements without changing them: inputs and output are quantized alike
   // May inputs and output be pixel-blocked? Not every combination of layouts has to work.
   bool takes_blocked = false;
-  // Chains of operators ask for these.
-  bool goes_by_rows = false;    // plans may be a RowPlan
-  bool has_algorithms = false;  // options.algorithm means something
-  unsigned in_place = 0;        // bit i: input i may be the output, if it lies as that
-  // Narrows options.algorithm and options.kernel to what gives the bits of plan(request), for plans of parts of it: on
-  // their own, parts of other heights might choose otherwise. NULL: the bits are the same whatever they choose.
+  bool goes_by_rows = false;    // plans may be a RowPlan, so the operator can be the first of a chain
+  bool has_algorithms = false;  // the operator obeys options.algorithm
+  unsigned in_place = 0;        // bit i: the output may replace input i if both have the same layout and strides
+  // For plans of parts of the request: limits options.algorithm and options.kernel to those that give the same bits as
+  // plan(request). Without it, a part with fewer rows might choose another algorithm. NULL: all choices give the same
+  // bits.
   qn_status (*settle)(const Operator&, const Request&, qn_plan_options*) = nullptr;
-  size_t pointwise_weights = 0;  // elements of the weights, if each output pixel sees one pixel of the input
+  // The number of weights, if each output pixel depends on one input pixel only: then the operator can be the second of
+  // a chain. Otherwise 0.
+  size_t pointwise_weights = 0;
 
  protected:
-  ~Operator() = default;  // make_shared() knows what it made
+  ~Operator() = default;  // not virtual: make_shared() knows the class that it made
   void move_elements(qn_type of_type) { type = of_type, moves = true; }
 };
 
-// The request as it lies in memory, for operators to which one element is like the other: row-major tensors, of the
-// same shape where they are pixel-blocked. Fails where some are and others are not.
+// A request for operators that treat all elements alike, such as elementwise ones: it describes the tensors as they lie
+// in memory, as row-major tensors (in_memory() of base/tensor.h). Either all tensors are pixel-blocked, with the same
+// shape, or none is; otherwise check() fails.
 class MemoryRequest {
  public:
   explicit MemoryRequest(const Request& request);
@@ -128,7 +134,7 @@ class MemoryRequest {
   bool mixed_ = false;
 };
 
-// As qn_algorithm_string().
+// The name of an algorithm, as qn_algorithm_string() returns it.
 constexpr const char* algorithm_name(qn_algorithm algorithm) {
   if (algorithm == QN_ALGORITHM_AUTO) return "auto";
   if (algorithm == QN_ALGORITHM_DENSE) return "dense";
@@ -144,21 +150,22 @@ constexpr bool is_algorithm(qn_algorithm algorithm) { return *algorithm_name(alg
 // Does the build contain the algorithm?
 consteval bool has_algorithm(qn_algorithm algorithm) { return has_algorithm(algorithm_name(algorithm)); }
 
-// What plans with these descriptions cost, see Operator::cost(). Allocates no workspace and packs nothing.
+// Estimates the cost of a plan for these tensors, see Operator::cost(). Allocates no workspace and packs no weights.
 qn_status estimate(const Operator& op, std::span<const qn_tensor> ins, const qn_tensor& out,
                    const qn_plan_options& options, double* cycles);
 
-// Runs a plan on buffers that are right.
+// Runs a plan. Does not check the buffers.
 void run_plan(const qn_plan& plan, const void* const* inputs, void* output, void* workspace,
               const qn_parallel* parallel);
 
 // ---- create ----
 
-// Copies a caller's struct, whose first member is its size, over defaults. A caller that was built with an older header
-// has a shorter struct; one with a newer header may only have zeros in what this library does not know.
+// Copies a caller's struct, whose first member is its size, over `defaults`. A caller that was built with an older
+// header has a shorter struct; the other members keep their defaults. A caller with a newer header has a longer struct;
+// the members that this library does not know must be 0.
 qn_status copy_struct(const char* who, const void* user, void* defaults, size_t size);
 
-// Writes defaults to a caller's struct of `size` bytes: no more than that, and zeros where this library knows nothing.
+// Writes defaults to a caller's struct of `size` bytes, and zeros to the members that this library does not know.
 void init_struct(void* user, size_t size, void* defaults, size_t known);
 
 template <class Params>
@@ -166,7 +173,8 @@ void init_struct(Params* user, size_t size, Params& defaults) {
   init_struct(user, size, &defaults, sizeof defaults);
 }
 
-// Writes a result to a caller's struct whose first member says, and keeps saying, how long it is: as much as it has.
+// Writes a result to a caller's struct, as much as fits. The first member of the struct is its size, and keeps its
+// value.
 qn_status give_struct(const char* who, void* user, void* result, size_t size);
 
 template <class Params>
@@ -175,15 +183,17 @@ qn_status read_struct(const char* who, const Params* user, void (*init)(Params*)
   return copy_struct(who, user, params, sizeof *params);
 }
 
-// The type an operator works on: QN_F32, and of those that move elements any.
+// Check the type that an operator works on: check_type() accepts QN_F32 only. check_moved_type() is for operators that
+// only move elements; it accepts every type.
 qn_status check_type(const char* who, qn_type type);
 qn_status check_moved_type(const char* who, qn_type type);
 qn_status check_clamp(const char* who, float min, float max);
 qn_status check_positive(const char* who, const char* what, size_t value);
-// Fails where the caller's array of floats, or of integers as large, is not aligned to them. NULL is.
+// Fails if the caller's array, of floats or of integers with the same size, is not aligned to its elements. Accepts
+// NULL.
 qn_status check_aligned(const char* who, const char* what, const void* array);
 
-// Reads and checks what all create calls have: params with a type, and somewhere to put the operator.
+// Reads and checks the arguments of every create call: params with a type, and the pointer that receives the operator.
 template <class Params>
 qn_status read_params(const char* who, const Params* user, void (*init)(Params*), qn_operator** op, Params* params,
                       qn_status (*check)(const char* who, qn_type type) = check_type) {
@@ -191,7 +201,7 @@ qn_status read_params(const char* who, const Params* user, void (*init)(Params*)
   if (has_api("op")) {
     QN_TRY(read_struct(who, user, init, params));
   } else {
-    *params = *user;  // the graph's own
+    *params = *user;  // they come from the graph, which knows all members
   }
   return check(who, params->type);
 }
@@ -213,8 +223,8 @@ qn_status make_operator(qn_operator** op, A&&... arguments) {
 
 // ---- plan ----
 
-// Work of `count` equal items in `chunks` runs of successive items, whose lengths differ by one at most. The longer
-// ones are spread out: of an even number of chunks, either half has half of the items.
+// Divides `count` equal items into `chunks` runs of successive items. The lengths of the runs differ by one at most,
+// and the longer runs are spread out: if the number of chunks is even, each half of them has half of the items.
 struct Split {
   size_t count = 0, chunks = 1;
 
@@ -225,17 +235,18 @@ struct Split {
   size_t end(size_t chunk) const { return begin(chunk + 1); }
 };
 
-// How many chunks keep `tasks` threads evenly busy: one for one thread, else a few for each, because threads differ.
+// The number of chunks that keep `tasks` threads evenly busy: one for one thread, otherwise a few for each thread,
+// because threads are not equally fast.
 size_t wanted_chunks(size_t tasks);
-// At most wanted_chunks(tasks), each of at least `grain` items; at least one.
+// Splits items into at most wanted_chunks(tasks) chunks of at least `grain` items; into one if there are fewer items.
 Split split(size_t count, size_t tasks, size_t grain);
 
-// Fails because no row of a table fits, or not the one that options.kernel asks for.
+// Fails because no row of a table fits, or because the row that options.kernel asks for does not.
 qn_status no_kernel(const char* who, const char* kernel);
 
-// `value`, to show in messages: shapes as "1x224x224x3".
+// A tensor's shape as messages show it: "1x224x224x3".
 struct ShapeText {
-#ifdef QN_NO_MESSAGES  // messages have no room for it
+#ifdef QN_NO_MESSAGES  // there are no messages that could show it
   explicit ShapeText(const qn_tensor&) {}
   const char* text = "";
 #else

@@ -7,34 +7,34 @@
 namespace quern {
 namespace {
 
-// Multiply-adds that are worth a task of their own: a few microseconds.
+// A task has at least this many multiply-adds: a few microseconds of work.
 constexpr double min_task_macs = 2e5;
 
-// Shares that differ by less are alike.
+// Two values of waste() that differ by less than this count as equal.
 constexpr double even_enough = 0.03;
 
-// At most `wanted` chunks, as many for each of the tasks where there are enough.
+// At most `wanted` chunks. If there are more chunks than tasks, their number is a multiple of the tasks.
 size_t even_chunks(size_t count, size_t wanted, size_t tasks) {
   const size_t chunks = std::min(count, wanted);
   return chunks > tasks ? chunks / tasks * tasks : chunks;
 }
 
-// What the busiest of `tasks` threads has to do, in times of its fair share.
+// The work of the busiest of `tasks` threads, divided by its fair share.
 double waste(size_t count, size_t tasks) {
   return static_cast<double>(divide_up(count, tasks) * tasks) / static_cast<double>(count);
 }
 
 }  // namespace
 
-// Units for the threads: about wanted_chunks() of them, fewer where that would be less than a few microseconds' work.
+// Divides the work into units for the threads: about wanted_chunks() units, but fewer if they would be too small.
 void Tiling::divide(size_t tasks) {
   const double macs = static_cast<double>(shape_.count) * static_cast<double>(shape_.m) *
                       static_cast<double>(shape_.n) * static_cast<double>(shape_.row_bytes / sizeof(float));
   const size_t worth = static_cast<size_t>(std::clamp(macs / min_task_macs, 1.0, 1.0 * wanted_chunks(tasks)));
-  const size_t pieces = divide_up(worth, shape_.count);  // of each product
+  const size_t pieces = divide_up(worth, shape_.count);  // pieces of each product
 
-  // Divide what gives even shares; of both, the larger operand: each thread then reads a part of it, and all of the
-  // smaller one.
+  // First divide the direction, rows or panels, that gives the more even shares. If both are equally even, divide the
+  // larger operand: each thread then reads a part of it, and all of the smaller one.
   const bool weights_larger = static_cast<double>(n_.count) * static_cast<double>(shape_.panel_bytes) >
                               static_cast<double>(shape_.m) * static_cast<double>(shape_.row_bytes);
   const double m_waste = waste(m_.count, tasks), n_waste = waste(n_.count, tasks);

@@ -9,7 +9,7 @@ namespace {
 // Far above anything real, low enough that positions in an image never overflow 64 bits.
 constexpr size_t max_size = size_t{1} << 30;
 constexpr size_t max_table_entries = size_t{1} << 26;
-constexpr size_t min_task_elements = 4096;  // output elements that are worth a task of their own
+constexpr size_t min_task_elements = 4096;  // multiply-adds of a task, at least
 
 qn_status check_axis(const char* who, const char* direction, const Axis& axis) {
   const struct {
@@ -111,7 +111,7 @@ bool row_tables_fit(const Window& window) {
   for (const Axis* axis : {&h, &w}) {
     if (!checked_mul(axis->out, axis->kernel, &entries) || entries > max_table_entries) return false;
   }
-  size_t tables = 1;  // the shared one, and one for each row at the edges
+  size_t tables = 1;  // the shared table, and one more for each row at the edges
   for (size_t y = 0; y < h.out; ++y) tables += !rows_inside(h, y);
   return checked_mul(table_columns(w), h.kernel, &entries) && checked_mul(entries, tables, &entries) &&
          entries <= max_table_entries;

@@ -58,7 +58,7 @@ class Concat final : public Operator {
   }
 
  private:
-  // Pixel-blocked images can be joined channel by channel.
+  // Pixel-blocked images can only be joined along their channels.
   qn_status check_layouts(const Request& request) const {
     const bool blocked = is_blocked(request.out);
     bool fits = !blocked || axis_ == 3 || axis_ == -1;

@@ -18,8 +18,8 @@ constexpr size_t piece_step = 16;           // long rows are divided at multiple
 
 // ---- rows of a nest, divided among tasks ----
 
-// Peels the innermost loop off a nest. Kernels want it dense (or, of operands that repeat, with stride 0); where
-// dimensions of 1 hide a gap, rows have one element.
+// Takes the innermost loop off a nest: a row for the kernels. Kernels need dense rows; only an operand that repeats may
+// have stride 0. If dimensions of 1 hide a gap, the innermost loop is not dense, and rows have one element.
 template <size_t operands>
 struct Row1 {
   size_t count = 1;
@@ -37,7 +37,7 @@ struct Row1 {
   }
 };
 
-// Divides all rows into pieces and these among tasks.
+// Divides all rows into pieces, and the pieces among tasks.
 template <size_t operands>
 class Pieces {
  public:
@@ -68,8 +68,8 @@ class Pieces {
 
  private:
   Row1<operands> row_;
-  Split row_split_;   // of a row, in steps
-  Split task_split_;  // of all pieces
+  Split row_split_;   // divides a row into pieces, at multiples of piece_step
+  Split task_split_;  // divides all pieces among tasks
 };
 
 const float* floats(const char* p) { return reinterpret_cast<const float*>(p); }
@@ -85,7 +85,7 @@ qn_status infer_same(std::span<const qn_tensor> ins, qn_tensor* out) {
 
 constexpr char binary[] = "binary";
 
-// Strides of an input seen with the output's shape: 0 where it repeats.
+// The stride of an input along dimension i of the output; 0 if the input repeats there.
 size_t broadcast_stride(const qn_tensor& in, const qn_tensor& out, uint32_t i) {
   const uint32_t missing = out.rank - in.rank;
   return i < missing || in.shape[i - missing] == 1 ? 0 : in.stride[i - missing];
@@ -100,7 +100,7 @@ class BinaryPlan final : public qn_plan {
   }
 
   void task(const Run& run, size_t, size_t index) const override {
-    const size_t vector = swapped_, other = !swapped_;  // the operand that is a vector in any case
+    const size_t vector = swapped_, other = !swapped_;  // `vector` is never a scalar, `other` may be one
     pieces_.run(index, [&](const Cursor<3>& at, size_t first, size_t count) {
       row_.run(count, floats(run.input(vector) + at.offset(vector) + first * element),
                floats(run.input(other) + at.offset(other) + first * pieces_.stride(other)),
@@ -125,7 +125,7 @@ class Binary final : public Operator {
   qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const override {
     const qn_tensor &a = ins[0], &b = ins[1];
     out->rank = std::max(a.rank, b.rank);
-    for (uint32_t i = 0; i < out->rank; ++i) {  // from the right
+    for (uint32_t i = 0; i < out->rank; ++i) {  // dimensions are matched from the last one on
       const size_t x = i < a.rank ? a.shape[a.rank - 1 - i] : 1, y = i < b.rank ? b.shape[b.rank - 1 - i] : 1;
       if (x != y && x != 1 && y != 1) {
         return fail(QN_INVALID_ARGUMENT, "%s: shapes %s and %s do not broadcast", name, ShapeText(a).text,
@@ -156,7 +156,7 @@ class Binary final : public Operator {
   }
 
  private:
-  // Both vectors, b a scalar, a a scalar.
+  // For each operator three kinds: both operands are vectors, b is a scalar, a is a scalar.
   static constexpr BinaryKind kinds[][3] = {{BinaryKind::add, BinaryKind::addc, BinaryKind::addc},
                                             {BinaryKind::sub, BinaryKind::subc, BinaryKind::rsubc},
                                             {BinaryKind::mul, BinaryKind::mulc, BinaryKind::mulc},
@@ -250,7 +250,7 @@ class ChannelPlan final : public qn_plan {
     columns_ = out.rank == 0 ? 1 : out.shape[out.rank - 1];
     find_rows(in, out);
     const size_t grain = divide_up(min_task_elements, columns_);
-    // Blocks of rows: whole blocks for the kernel, enough of them for the tasks.
+    // Rows are divided into blocks. A block is one call of the kernel; there are enough blocks for the tasks.
     const size_t wanted = wanted_chunks(request.options.tasks);
     const size_t outer = outer_.count();
     const size_t blocks = divide_up(wanted, std::min(outer, wanted));
@@ -264,7 +264,7 @@ class ChannelPlan final : public qn_plan {
     for (size_t i = task_split_.begin(index); i < task_split_.end(index); ++i) {
       const Cursor<2> at(outer_, i / row_split_.chunks);
       const size_t first = row_split_.begin(i % row_split_.chunks), end = row_split_.end(i % row_split_.chunks);
-      const size_t channel = blocked_ ? first : 0;  // each row has one, or all
+      const size_t channel = blocked_ ? first : 0;  // a row is one channel, or has all channels
       row_.run(end - first, columns_, floats(run.input(0) + at.offset(0) + first * stride_[0]), stride_[0],
                scale_.data() + channel, bias_.empty() ? nullptr : bias_.data() + channel,
                floats(run.output + at.offset(1) + first * stride_[1]), stride_[1], &clamp_);
@@ -272,7 +272,8 @@ class ChannelPlan final : public qn_plan {
   }
 
  private:
-  // What the kernel goes over at a time, as long as possible, but all channels of a pixel-blocked image at most.
+  // Finds the rows that one call of the kernel can take: as many as possible, but of a pixel-blocked image at most all
+  // channels of one block.
   void find_rows(const qn_tensor& in, const qn_tensor& out) {
     Nest<2> rows, outer;
     for (uint32_t i = out.rank - 1; i-- > 0;) {
@@ -356,7 +357,7 @@ qn_status create_scale(const qn_channel_params* params, const float* scale, cons
 
 qn_status create_batch_norm(const qn_channel_params* params, const float* mean, const float* variance,
                             const float* gamma, const float* beta, float epsilon, qn_operator** op) {
-  static constexpr char who[] = "batch_norm";  // the operator keeps it
+  static constexpr char who[] = "batch_norm";  // static, because the operator keeps its address
   qn_channel_params p;
   QN_TRY(read_channel_params(who, params, op, &p));
   if (mean == nullptr || variance == nullptr) {

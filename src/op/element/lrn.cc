@@ -17,7 +17,7 @@ class LrnPlan final : public qn_plan {
     for (uint32_t i = out.rank - 1; i-- > 0;) rows_.add(out.shape[i], {in.stride[i], out.stride[i]});
     tasks_ = split(rows_.count(), request.options.tasks, divide_up(min_task_elements, channels_));
     phases = {tasks_.chunks};
-    // More neighbours than there are channels change nothing.
+    // Neighbours beyond the first and the last channel count as 0, so no more are needed than there are channels.
     before_ = std::min((p.size - 1) / 2, channels_ - 1);
     after_ = std::min(p.size / 2, channels_ - 1);
     slot = round_up((before_ + 2 * channels_ + after_) * sizeof(float), cache_line);
@@ -32,7 +32,7 @@ class LrnPlan final : public qn_plan {
   }
 
  private:
-  // In loops over channels, which the compiler makes vectors of.
+  // Computes a row with loops over channels, which the compiler turns into vector instructions.
   void row(const float* x, float* y, float* scratch) const {
     float *squares = scratch, *sums = scratch + before_ + channels_ + after_;
     std::fill_n(squares, before_, 0.0f);
@@ -43,7 +43,7 @@ class LrnPlan final : public qn_plan {
       for (size_t c = 0; c < channels_; ++c) sums[c] += squares[c + i];
     }
     const float factor = p_.alpha / static_cast<float>(p_.size), k = p_.k, beta = p_.beta;
-    if (beta == 0.75f) {  // the exponent that everybody uses needs no logarithm
+    if (beta == 0.75f) {  // the most common exponent: square roots are enough
       for (size_t c = 0; c < channels_; ++c) {
         const float root = std::sqrt(k + factor * sums[c]);
         y[c] = x[c] / (root * std::sqrt(root));

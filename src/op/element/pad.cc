@@ -8,10 +8,10 @@ namespace {
 
 constexpr char pad[] = "pad";
 
-// The value as an element of the type; false: the type has none.
+// Writes the value as an integer of type T. Returns false if T does not have this value.
 template <class T>
 bool put_integer(float value, FillValue* fill) {
-  const auto integer = static_cast<int64_t>(value);  // in range, see below
+  const auto integer = static_cast<int64_t>(value);  // the caller has checked that it is in range
   if (static_cast<float>(integer) != value || !std::in_range<T>(integer)) return false;
   const T element = static_cast<T>(integer);
   std::memcpy(fill->bytes, &element, sizeof element);
@@ -53,13 +53,13 @@ class Pad final : public Operator {
     return QN_OK;
   }
 
-  // The middle is the input. Around it lie two slabs per dimension, in dimensions further out as narrow as the input,
-  // in those further in as wide as the output: nothing is written twice.
+  // The output is the input with two slabs of padding in each dimension, before and after it. In the dimensions further
+  // out a slab is as narrow as the input, in those further in it is as wide as the output. So nothing is written twice.
   qn_status plan(const Request& request, PlanPointer* plan) const override {
     const qn_tensor &in = request.ins[0], &out = request.out;
     constexpr size_t repeat[QN_MAX_RANK] = {};
     Vector<Copy> copies;
-    size_t middle = 0;  // where the part of the output begins that is left
+    size_t middle = 0;  // where the part of the output begins that is not copied yet
     for (uint32_t i = 0; i < p_.rank; ++i) {
       size_t shape[QN_MAX_RANK];
       std::copy_n(in.shape, i, shape);

@@ -17,7 +17,7 @@ namespace {
 constexpr char pool2d[] = "pool2d";
 constexpr size_t channel_step = 16;  // a cache line
 
-// Pixels of one direction that count for the average of output o.
+// The number of pixels along one direction that count for the average of output o.
 size_t counted(const Axis& axis, size_t o, bool count_padding) {
   size_t count = 0;
   const int64_t low = count_padding ? -static_cast<int64_t>(axis.before) : 0;
@@ -29,7 +29,7 @@ size_t counted(const Axis& axis, size_t o, bool count_padding) {
   return count;
 }
 
-// One by how many pixels count, for every output pixel; 0 where none does.
+// For every output pixel, 1 / the number of pixels that count; 0 if none counts.
 Vector<float> scales(const Window& window, bool count_padding) {
   Vector<size_t> widths;
   for (size_t x = 0; x < window.w.out; ++x) widths.push_back(counted(window.w, x, count_padding));
@@ -58,10 +58,10 @@ Vector<size_t> blind_pixels(const Window& window) {
   return blind;
 }
 
-// A global maximum sees all of the image.
+// Does the build need blind pixels? A global maximum sees the whole image, so it has none.
 constexpr bool has_blind = has_operator("max_pool");
 
-// Their maximum. ONNX leaves it open; this is what ONNX Runtime gives.
+// The maximum of a blind pixel. ONNX leaves it open; this is the result of ONNX Runtime.
 float blind_maximum(const qn_minmax_f32& limits) { return clamp(std::numeric_limits<float>::lowest(), limits); }
 
 class PoolPlan final : public RowPlan {
@@ -92,11 +92,11 @@ class PoolPlan final : public RowPlan {
   const PoolRow& row_;
   size_t taps_;
   qn_minmax_f32 clamp_;
-  Vector<float> scale_;   // averages: of every output pixel
-  Vector<size_t> blind_;  // maxima: the pixels that see no image
+  Vector<float> scale_;   // for averages: the scale of every output pixel
+  Vector<size_t> blind_;  // for maxima: the output pixels that see only padding
 };
 
-// The same of pixel-blocked images.
+// Does the same for pixel-blocked images.
 class PoolPlanePlan final : public PlanePlan {
  public:
   PoolPlanePlan(const Request& request, const Window& window, const PoolPlaneRow& row, bool count_padding,
@@ -112,7 +112,7 @@ class PoolPlanePlan final : public PlanePlan {
   }
 
  private:
-  // What changes nothing.
+  // The value that changes neither a maximum nor a sum.
   static float padding_of(PoolKind kind) {
     return kind == PoolKind::max ? -std::numeric_limits<float>::infinity() : 0.0f;
   }
@@ -127,8 +127,8 @@ class PoolPlanePlan final : public PlanePlan {
 
   const PoolPlaneRow& row_;
   qn_minmax_f32 clamp_;
-  Vector<float> scale_;   // averages: of whole vectors of output pixels
-  Vector<size_t> blind_;  // maxima: the pixels that see no image
+  Vector<float> scale_;   // for averages: the scale of every output pixel, filled up to whole vectors
+  Vector<size_t> blind_;  // for maxima: the output pixels that see only padding
 };
 
 class Pool2d final : public Operator {

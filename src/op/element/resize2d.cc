@@ -10,7 +10,8 @@ constexpr char resize2d[] = "resize2d";
 constexpr size_t min_task_elements = 8192;
 constexpr size_t max_size = size_t{1} << 30;
 
-// Where the output positions of one direction read: weight of the second, 1 - weight of the first.
+// The two input positions that each output position of one direction reads. The second one counts with `weight`, the
+// first one with 1 - `weight`.
 struct Taps {
   Vector<size_t> first, second;  // offsets in bytes
   Vector<float> weight;

@@ -48,12 +48,12 @@ class Slice final : public Operator {
   }
 
  private:
-  // What counts from behind too far becomes larger than any size.
+  // A bound that counts from the end too far becomes larger than any size.
   static size_t bound(size_t value, size_t size) {
     return static_cast<size_t>(slice_bound(static_cast<ptrdiff_t>(value), size));
   }
 
-  // Channels can be cut out of pixel-blocked images.
+  // A slice of a pixel-blocked image may leave out channels, but no pixels and no images.
   qn_status check_layouts(const Request& request) const {
     const qn_tensor &in = request.ins[0], &out = request.out;
     const bool fits =

@@ -14,7 +14,7 @@ constexpr size_t element = sizeof(float);
 constexpr size_t block = 16;                // columns gathered together: a cache line
 constexpr size_t min_task_elements = 4096;  // a few microseconds
 
-// The kernels of one level: y = e^(x - max of x) / sum.
+// The kernels of one level that compute y = e^(x - max of x) / sum.
 struct Kernels {
   const ReduceRow *max, *sum;
   const BinaryRow* scale;
@@ -42,7 +42,7 @@ class SoftmaxPlan final : public qn_plan {
     }
     if (rows.rank > 0) row_ = rows.loops[0];
     for (size_t i = 1; i < rows.rank; ++i) outer_.add(rows.loops[i].count, rows.loops[i].stride);
-    // Rows that do not lie in one piece are gathered first, some at a time.
+    // Rows whose elements lie apart are gathered first, some rows at a time.
     gathered_ = in_stride_ != element || out_stride_ != element;
     block_ = gathered_ ? std::min(block, row_.count) : 1;
     const size_t items = outer_.count() * divide_up(row_.count, block_);
@@ -83,9 +83,9 @@ class SoftmaxPlan final : public qn_plan {
   }
 
   Kernels kernels_;
-  size_t n_, in_stride_, out_stride_;  // along the axis
+  size_t n_, in_stride_, out_stride_;  // size and strides along the axis
   bool gathered_;
-  size_t block_;  // rows of an item
+  size_t block_;  // rows that are computed together
   Nest<2>::Loop row_ = {1, {0, 0}};
   Nest<2> outer_;
   Split tasks_;
@@ -114,7 +114,7 @@ class Softmax final : public Operator {
     k.sum = select(reduce_rows(), KernelType::f32, request.options.kernel,
                    [](const auto& r) { return r.kind == ReduceKind::expsum; });
     if (k.sum == nullptr) return no_kernel(name, request.options.kernel);
-    // The others of its level.
+    // The other kernels are of the same level.
     const auto same = [&](const Row& r) { return r.isa == k.sum->isa; };
     k.max = select(reduce_rows(), KernelType::f32, nullptr,
                    [&](const auto& r) { return same(r) && r.kind == ReduceKind::max; });

@@ -22,7 +22,8 @@ class GatherTables {
     tables_.push_back({pieces_.size(), 0});
     lane_ = 0;
   }
-  // The next pixel lies `offset` bytes behind the beginning of a row, at most INT32_MAX; `nowhere`: the pixel is 0.
+  // Adds the next pixel. It lies `offset` bytes after the beginning of a row, at most INT32_MAX; with `nowhere` it is
+  // 0.
   void add(size_t offset) {
     if (lane_ == 0) first_ = pieces_.size(), ++tables_.back().vectors;
     if (offset != nowhere) {

@@ -9,12 +9,14 @@ namespace quern {
 namespace {
 
 constexpr size_t max_taps = size_t{1} << 22;
-constexpr size_t max_bytes = size_t{1} << 28;  // of planes, and of masks
-constexpr size_t slack = 128;                  // kernels of 3x3 read whole vectors on either side
-constexpr size_t min_task_products = 32768;    // that are worth a task of their own
-constexpr size_t word = 16;                    // pixels of a mask
-constexpr size_t together_bytes = 16384;       // of the channels that go through one step after the other:
-constexpr size_t max_together = 8;             // a step does not wait then for what the one before has just written
+constexpr size_t max_bytes = size_t{1} << 28;  // the most bytes of planes, and of masks
+constexpr size_t slack = 128;                  // bytes around the planes: 3x3 kernels read whole vectors
+constexpr size_t min_task_products = 32768;    // products of a task, at least
+constexpr size_t word = 16;                    // pixels in a word of a mask
+// Several channels go through a step before any of them goes through the next one. So a step need not wait for data
+// that the step before has only just written.
+constexpr size_t together_bytes = 16384;  // the most bytes of these channels
+constexpr size_t max_together = 8;        // the most channels
 
 PlaneLayout::Tap find_tap(const Axis& axis, size_t k) {
   const int64_t at = axis.at(0, k), stride = static_cast<int64_t>(axis.stride);
@@ -22,18 +24,18 @@ PlaneLayout::Tap find_tap(const Axis& axis, size_t k) {
   return {static_cast<size_t>(remainder), (at - remainder) / stride};
 }
 
-// Pixels of one direction that share a remainder.
+// The number of pixels of one direction that belong to a plane: those that share its remainder.
 size_t plane_pixels(const Axis& axis, size_t plane) {
   return plane < axis.in ? divide_up(axis.in - plane, axis.stride) : 0;
 }
 
-// Calls visit for the plane of every remainder that occurs.
+// Calls visit(plane) for the plane of every remainder that some tap has.
 template <class Visit>
 void each_plane(const Axis& axis, Visit visit) {
   for (size_t k = 0; k < std::min(axis.kernel, axis.stride); ++k) visit(find_tap(axis, k).plane);
 }
 
-// The outputs whose tap k is inside the image.
+// The outputs whose tap k lies inside the image.
 Span outputs_inside(const Axis& axis, size_t k) {
   const size_t tap = k * axis.dilation;
   const size_t begin = tap >= axis.before ? 0 : divide_up(axis.before - tap, axis.stride);
@@ -62,7 +64,7 @@ void lay_out_rows(const Axis& axis, PlaneLayout* layout) {
   layout->below = static_cast<size_t>(std::max<int64_t>(last - static_cast<int64_t>(layout->rows), 0)) + 1;
 }
 
-// Where the image of the first plane is, and how much they are together.
+// Sets the place of the first plane's image, and the size of all planes together.
 void place_planes(PlaneLayout* layout) {
   const size_t row_bytes = layout->width * sizeof(float);
   layout->plane_bytes = spread((layout->above + layout->rows + layout->below) * row_bytes);
@@ -71,7 +73,7 @@ void place_planes(PlaneLayout* layout) {
   layout->bytes = round_up(layout->image + planes * layout->plane_bytes + slack, cache_line);
 }
 
-// One plane, as wide as the image.
+// The layout for Reads::image: one plane, as wide as the image.
 PlaneLayout lay_out_image(const Window& window) {
   const Axis& h = window.h;
   PlaneLayout layout;
@@ -102,7 +104,7 @@ bool lay_out_planes(const Window& window, PlaneLayout* layout) {
     return false;
   }
   place_planes(layout);
-  return layout->bytes <= max_bytes;  // small planes take whole cache lines
+  return layout->bytes <= max_bytes;  // checked again, because planes are rounded up to whole cache lines
 }
 
 bool is_three_by_three(const Window& window) {
@@ -173,14 +175,15 @@ void PlanePlan::find_taps(const Window& window) {
     }
     PlaneLayout::Tap column = {k, 0};
     if (!layout_.own_columns) column = find_tap(window.w, k);
-    if (inside.begin == inside.end) column = {};  // nobody reads it
+    if (inside.begin == inside.end) column = {};  // no pixel reads this column
     for (size_t j = 0; j < kernel_h_; ++j) {
       offsets_.push_back(static_cast<int32_t>(layout_.at(find_tap(window.h, j), column)));
     }
   }
 }
 
-// Every tap has a mask of its own, so that nothing outside the image is read.
+// Gives every tap a mask of its own, so that kernels read nothing outside the image: to the kernel each tap is a
+// column.
 void PlanePlan::find_taps_in_place(const Window& window) {
   const size_t taps = window.taps();
   mask_stride_ = divide_up(pixels_, word) * sizeof(uint16_t);
@@ -217,13 +220,14 @@ void PlanePlan::find_columns(const Axis& axis) {
   }
 }
 
-// The image of a channel out of its blocks: straight into its plane, or to where it is split from.
+// Copies the image of a channel out of its blocks: straight into its plane, or to the place from where it is split.
 void PlanePlan::unblock(const char* a, char* scratch) const {
   if (!straight_ && one_block_) return;
   unblock_.run(in_.shape[1] * in_.shape[2], a, in_.stride[1], scratch + (straight_ ? layout_.image : layout_.bytes),
                block_bytes());
 }
 
+// Splits the image of a channel into its planes.
 void PlanePlan::split_image(const char* a, char* scratch) const {
   const size_t height = in_.shape[1], row_bytes = in_.shape[2] * sizeof(float);
   const char* const image = one_block_ ? a : scratch + layout_.bytes;
@@ -237,7 +241,7 @@ void PlanePlan::split_image(const char* a, char* scratch) const {
   }
 }
 
-// Some successive channels of an image, one step after the other.
+// Computes some successive channels of an image. All of them go through a step before the next step begins.
 void PlanePlan::run_channels(const Run& run, size_t image, size_t begin, size_t end, char* scratch) const {
   const char* const a = run.input(0) + image * in_.stride[0];
   char* const c = run.output + image * out_.stride[0];
@@ -259,8 +263,8 @@ void PlanePlan::run_channels(const Run& run, size_t image, size_t begin, size_t 
   });
 }
 
-// Rows above and below the images, which stay as they are while channels come and go. The last row of a plane may be
-// one that others have.
+// Fills the rows above and below the images of all planes. These rows stay as they are while channels come and go. It
+// also fills the last row of each image: some planes have one row less than others, and for them it is padding.
 void PlanePlan::pad(char* scratch) const {
   const size_t width = layout_.width;
   for (size_t i = 0; i < together_; ++i) {

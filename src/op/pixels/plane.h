@@ -46,7 +46,7 @@ bool lay_out_planes(const Window& window, PlaneLayout* layout);
 // the other columns are shifts of it by one pixel.
 bool is_three_by_three(const Window& window);
 
-// 3x3 with stride 2 as DwconvImageRow takes it: whose last pixels in a row need no padding.
+// Is this a 3x3 window with stride 2, as DwconvImageRow takes it? The last pixels of a row need no padding.
 bool is_image_k3s2(const Window& window);
 
 // A plan that works through the channels of images. Input and output are in blocks of `block` pixels; an output of one

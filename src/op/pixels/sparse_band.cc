@@ -6,7 +6,7 @@
 namespace quern {
 namespace {
 
-// Bands begin and end anywhere in a row.
+// The most places that `pixels` output pixels can take. A band may begin and end anywhere in a row.
 size_t places_of(const Window& window, size_t pitch, size_t pixels) {
   const size_t rows = std::min((pixels + window.w.out - 2) / window.w.out, window.h.out - 1);
   return pixels + rows * (pitch - window.w.out);
@@ -19,7 +19,7 @@ SparseBand sparse_band(const Problem& p, const SpmmRow& row) {
   if (row.block == 1 || p.window == nullptr || p.taps() == 1) return {};
   const Window& window = *p.window;
   const Axis &h = window.h, &w = window.w;
-  if (h.stride != 1 || w.stride != 1 || p.taps() * p.in > UINT16_MAX) return {};  // steps of a set
+  if (h.stride != 1 || w.stride != 1 || p.taps() * p.in > UINT16_MAX) return {};  // a set counts its steps in 16 bits
   SparseBand band;
   band.pitch = w.in + std::max(w.before, w.after);
   band.span = (h.kernel - 1) * h.dilation * band.pitch + (w.kernel - 1) * w.dilation;
@@ -37,7 +37,7 @@ SparseBand sparse_band(const Problem& p, const SpmmRow& row) {
     if (n > 1 && next.channel * p.in > most_floats) break;
     band = next;
   }
-  if (band.channel > p.taps() * band.pixels) return {};  // more places than taps see
+  if (band.channel > p.taps() * band.pixels) return {};  // one copy for every tap would be smaller
   return band;
 }
 

@@ -9,7 +9,8 @@
 namespace quern {
 namespace {
 
-// Splits k = begin .. end-1, which counts taps and of each all channels, into runs of channels of one tap.
+// Splits k = begin .. end-1 into runs of channels that belong to the same tap. k counts the taps, and for each tap all
+// channels.
 template <class Each>
 void walk_taps(size_t begin, size_t end, size_t channels, Each&& each) {
   for (size_t k = begin; k < end;) {
@@ -41,7 +42,7 @@ class TransposedInput final : public TileInput {
     const char* a = tile.a + image * image_stride_;
     pixels->inside = true;
     for (size_t i = 0; i < tile.count;) {
-      const size_t end = std::min(tile.count, i + width - x);  // of this row
+      const size_t end = std::min(tile.count, i + width - x);  // where this row ends
       const bool inside = inside_rows_.has(y) && x >= inside_columns_.begin && x + end - i <= inside_columns_.end;
       pixels->inside = pixels->inside && inside;
       const int64_t first_y = window_.h.at(y, 0);
@@ -61,7 +62,7 @@ class TransposedInput final : public TileInput {
 
   TileRows rows(const Tile& tile, const TilePixels& pixels, size_t begin, size_t end, char* scratch,
                 size_t stride) const override {
-    // The channels of a single pixel lie as they should.
+    // The channels of a single pixel already lie as the kernel needs them.
     if (tile.count == 1 && window_.taps() == 1 && pixels.inside) {
       return {pixels.first[0] + begin * sizeof(float), sizeof(float)};
     }
@@ -76,7 +77,7 @@ class TransposedInput final : public TileInput {
   }
 
  private:
-  // Where a tap of each pixel is, and some bytes beyond.
+  // Finds the address of a tap for each pixel, plus `bytes`.
   void find_tap(const TilePixels& pixels, size_t count, size_t tap, size_t bytes, const void** from) const {
     const auto y = static_cast<int64_t>(tap / window_.w.kernel * window_.h.dilation);
     const auto x = static_cast<int64_t>(tap % window_.w.kernel * window_.w.dilation);
@@ -86,7 +87,7 @@ class TransposedInput final : public TileInput {
       return;
     }
     const char* const zero = reinterpret_cast<const char*>(zero_.data());
-    for (size_t p = 0; p < count; ++p) {  // without a branch: where the edges are, no processor foresees
+    for (size_t p = 0; p < count; ++p) {  // without branches, because processors cannot predict where the edges are
       const bool in_rows = static_cast<uint64_t>(pixels.y[p] + y) < window_.h.in;
       const bool in_columns = static_cast<uint64_t>(pixels.x[p] + x) < window_.w.in;
       from[p] = (in_rows & in_columns) != 0 ? pixels.first[p] + distance : zero;
@@ -96,7 +97,7 @@ class TransposedInput final : public TileInput {
   const TransposeRow& transpose_;
   Window window_;
   size_t channels_;
-  int64_t row_stride_, pixel_stride_;  // of the window, with a sign
+  int64_t row_stride_, pixel_stride_;  // the strides of the window, as signed numbers
   size_t image_stride_;
   Span inside_rows_, inside_columns_;  // outputs that need no padding
   Vector<float> zero_;                 // a pixel of padding
@@ -104,7 +105,7 @@ class TransposedInput final : public TileInput {
 
 // ---- pixel-blocked
 
-// 1x1: rows are where they should be.
+// For 1x1: the kernel can read the rows where they lie.
 class BlockedInput final : public TileInput {
  public:
   explicit BlockedInput(const ConvRequest& conv) : in_(conv.request.ins[0]) {}
@@ -117,7 +118,8 @@ class BlockedInput final : public TileInput {
   qn_tensor in_;
 };
 
-// Other windows: pixels are gathered, by tables of which lie side by side there and here.
+// For other windows: pixels are gathered. The tables know which pixels lie side by side both in the input and in the
+// row.
 class GatheredInput final : public TileInput {
  public:
   GatheredInput(const ConvRequest& conv, const SpmmRow& row, const Window& window, size_t pixels)
@@ -147,7 +149,7 @@ class GatheredInput final : public TileInput {
   }
 
  private:
-  // What a tap sees of a pixel.
+  // The offset of the input pixel that a tap reads for an output pixel.
   size_t offset(const Window& window, size_t pixel, size_t tap) const {
     const int64_t y = window.h.at(pixel / window.w.out, tap / window.w.kernel);
     const int64_t x = window.w.at(pixel % window.w.out, tap % window.w.kernel);
@@ -158,7 +160,7 @@ class GatheredInput final : public TileInput {
   size_t tile_pixels_, taps_;
   qn_tensor in_;
   size_t channels_;
-  GatherTables tables_;  // of each tile and tap
+  GatherTables tables_;  // one for each tile and tap
 };
 
 }  // namespace
