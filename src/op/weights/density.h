@@ -5,7 +5,7 @@
 
 namespace quern {
 
-// Reads what it needs of the weights, strip by strip. Throws Failure as WeightRows does.
+// Counts them, reading the weights strip by strip. Throws Failure as WeightRows does.
 WeightsDensity count_density(const qn_weights& weights, const WeightsShape& shape);
 
 }  // namespace quern
