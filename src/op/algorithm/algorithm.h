@@ -29,7 +29,8 @@ class Candidates {
     return may_choose(row, problem.type, name) && (row.demands & ~problem.weights_are) == 0;
   }
 
-  // Keeps the list sorted by cycles; builds without op.h keep the cheapest choice alone. Of equally cheap choices, the one added first stays first.
+  // Keeps the list sorted by cycles; builds without op.h keep the cheapest choice alone. Of equally cheap choices, the
+  // one added first stays first.
   void add(const Choice& choice);
 
   // Adds a candidate for each row of a table that is allowed, at so many cycles, unless it is never. Where the
