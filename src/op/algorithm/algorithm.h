@@ -20,7 +20,7 @@ class Candidates {
   const char* const kernel;  // asked for by name, beyond all limits; NULL: any
   Vector<Choice> list;
 
-  // Says of a row that it does not apply.
+  // The cycles of a row that does not apply to the problem.
   static constexpr double never = __builtin_inf();
 
   // May this row be chosen for the problem? The one place that compares a row with the problem's type, the features, the
@@ -29,7 +29,8 @@ class Candidates {
     return may_choose(row, problem.type, name) && (row.demands & ~problem.weights_are) == 0;
   }
 
-  // Of equals, the one that was added first stays first.
+  // Keeps the list sorted by cycles; builds without op.h keep the cheapest choice alone. Of equally cheap choices, the
+  // one added first stays first.
   void add(const Choice& choice);
 
   // Adds a candidate for each row of a table that is allowed, at so many cycles, unless it is never. Where the

@@ -19,7 +19,7 @@
 
 namespace quern {
 
-// With at most so many input channels igemm joins taps that lie side by side.
+// igemm joins taps that lie side by side if the input has at most so many channels.
 constexpr size_t few_channels = 8;
 
 // A convolution as the cost model sees it; a matrix product has one tap and is pointwise.

@@ -52,7 +52,7 @@ struct qn_plan : quern::Allocated {
   uint64_t macs = 0;
   const quern::RowPlan* by_rows = nullptr;  // this, if it can compute some rows of its output at a time
 
-  // Deletes it. In a virtual destructor's place, for which each kind's table has two addresses to relocate.
+  // Deletes the plan. A virtual destructor would add two addresses to relocate to the table of each kind of plan.
   void (*destroy)(qn_plan*) = nullptr;
 
  protected:
@@ -73,7 +73,7 @@ std::unique_ptr<Plan, DestroyPlan> make_plan(A&&... arguments) {
   return std::unique_ptr<Plan, DestroyPlan>(plan);
 }
 
-constexpr size_t max_tasks = 1024;  // more threads than that get no further chunks
+constexpr size_t max_tasks = 1024;  // work is cut for at most so many threads
 
 // What a plan is made from. Descriptions are checked: the operator's type, a layout that it takes, shapes as infer()
 // wants, strides written out.
@@ -90,8 +90,9 @@ class Operator : public Allocated {
   // Checks the shapes of the inputs and sets rank and shape of the output.
   virtual qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const = 0;
   virtual qn_status plan(const Request& request, PlanPointer* plan) const = 0;
-  // Estimates the cycles of a plan, beyond those it takes in any layout. Fails where plan() would, for layouts at
-  // least. Asked for where layouts are chosen, which sparse kernels are for.
+  // Estimates the cycles that a plan takes because of its layouts; cycles that every layout costs are left out. Fails
+  // at least for those layouts for which plan() fails. The graph calls it to choose layouts, in builds with sparse
+  // kernels.
   virtual qn_status cost(const Request& request, double* cycles) const;
 
   const char* const name;  // begins every message

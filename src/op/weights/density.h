@@ -5,7 +5,7 @@
 
 namespace quern {
 
-// Reads what it needs of the weights, strip by strip. Throws Failure as WeightRows does.
+// Counts them. It reads the weights strip by strip, and only as many as it needs. Throws Failure as WeightRows does.
 WeightsDensity count_density(const qn_weights& weights, const WeightsShape& shape);
 
 }  // namespace quern

@@ -44,7 +44,7 @@ qn_status read_weights(const char* who, const qn_weights* user, const WeightsSha
 // A copy of `count` values, nothing for NULL.
 Vector<float> copy_floats(const float* values, size_t count);
 
-// May weights be given as nonzeros, or by who decodes them? Graphs do so with sparse ones.
+// May users give weights as nonzeros, or through a decoder of their own? Graphs give sparse weights so.
 constexpr bool has_encodings = has_sparse || has_api("op");
 
 enum class Packing {
