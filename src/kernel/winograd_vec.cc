@@ -9,7 +9,6 @@ namespace quern {
 namespace {
 
 inline const char* at(const void* base, size_t bytes) { return static_cast<const char*>(base) + bytes; }
-inline char* at(void* base, size_t bytes) { return static_cast<char*>(base) + bytes; }
 
 // Code stays small: there is one body per kernel, for a whole vector of channels, whose loops over lines stay loops;
 // what is left of the channels goes through it by way of arrays of vectors; what is around the bodies is shared by all

@@ -1,9 +1,9 @@
 // Measured choices, in memory and as text: one line per problem, words and numbers in a fixed order,
 //
-//     quern-tuning 2
+//     quern-tuning 3
 //     conv2d inputs=1 input=1x56x56x64 channels=64 groups=1 kernel=3x3 stride=1x1 dilation=1x1 padding=1,1,1,1
-//         stored=100,1 tasks=2 strides=dense isa=avx512 winograd qn_winograd_f32_6x6_avx512                  (this is
-//         one line)
+//         stored=100,1 tasks=2 strides=dense isa=avx512 type=f32 winograd qn_winograd_f32_6x6_avx512
+//         (this is one line)
 //
 // All but the last two words are the problem, whose text is also its key in memory.
 #pragma once
