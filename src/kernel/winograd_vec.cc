@@ -9,7 +9,6 @@ namespace quern {
 namespace {
 
 inline const char* at(const void* base, size_t bytes) { return static_cast<const char*>(base) + bytes; }
-inline char* at(void* base, size_t bytes) { return static_cast<char*>(base) + bytes; }
 
 // The code is arranged to stay small. Each kernel has one body, which works on a whole vector of channels; its loops
 // over the lines of a tile are not unrolled. Channels that do not fill a vector are copied to arrays of whole vectors

@@ -114,7 +114,7 @@ TEST(Session, FailedResizeKeepsTheOldSizes) {
   EXPECT_NE(std::string(qn_last_message()).find("conv2d0"), std::string::npos) << qn_last_message();
   EXPECT_EQ(qn_session_resize(session.get(), 0, 4, zero), QN_INVALID_ARGUMENT);
   EXPECT_EQ(qn_session_resize(session.get(), 0, 4, too_small), QN_INVALID_ARGUMENT);
-  EXPECT_EQ(qn_session_resize(session.get(), 0, 7, wrong_channels), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(qn_session_resize(session.get(), 0, QN_MAX_RANK + 1, wrong_channels), QN_INVALID_ARGUMENT);
   EXPECT_EQ(qn_session_resize(session.get(), 2, 4, too_small), QN_INVALID_ARGUMENT);
   const size_t huge[] = {size_t{15} << (sizeof(size_t) > 4 ? 40 : 16), 8, 8, 3};  // for each tensor alone there is room
   EXPECT_EQ(qn_session_resize(session.get(), 0, 4, huge), QN_OUT_OF_MEMORY) << qn_last_message();
