@@ -29,7 +29,8 @@ class Candidates {
     return may_choose(row, problem.type, name) && (row.demands & ~problem.weights_are) == 0;
   }
 
-  // Adds a choice to the list. Among choices of equal cost, the one that was added first stays first.
+  // Adds a choice to the list, which stays sorted by cost; builds without op.h keep only the cheapest choice. Among
+  // choices of equal cost, the one that was added first stays first.
   void add(const Choice& choice);
 
   // Adds a choice for each allowed row of a table, with the cost that cycles(row) returns, unless that is `never`. If
