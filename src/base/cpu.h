@@ -9,7 +9,7 @@ struct cpuinfo_cluster;
 
 namespace quern {
 
-// What a CPU can do, one bit each.
+// The features that a CPU may have, one bit each.
 enum Feature : uint32_t {
   feature_ref = 1u << 0,       // plain C++, runs everywhere
   feature_sse41 = 1u << 1,     // x86 SSE4.1

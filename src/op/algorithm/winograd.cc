@@ -325,7 +325,7 @@ class WinogradPlan final : public qn_plan {
   qn_tensor in_, out_;
   Window window_;
   Vector<float> bias_, zero_;
-  Tiles tiles_;   // of all images
+  Tiles tiles_;   // the tiles of all images
   bool far_;      // are the images much larger than the L2 cache?
   Split blocks_;  // divides the tiles into blocks
   Split panels_;  // divides the panels of output channels into parts, if there are few blocks

@@ -31,7 +31,7 @@ constexpr Field fields[] = {
     {"stride", 2, 'x'}, {"dilation", 2, 'x'}, {"padding", 4, ','},  {"stored", 2, ','}, {"tasks", 1, ' '},
 };
 
-// One line that is being read. Each function takes the text it is asked for off the beginning, if it stands there.
+// A line that is being read. Each function takes what it looks for off the beginning of the line, if it stands there.
 class Line {
  public:
   explicit Line(std::string_view text) : rest_(text) {}

@@ -144,7 +144,7 @@ Job make_job(const Copy& copy, size_t item, size_t tasks) {
   job.in_offset = copy.in_offset;
   job.out_offset = copy.out_offset;
   const Nest<2>& nest = copy.nest;
-  size_t row = 1;  // which loop is the row
+  size_t row = 1;  // number of the loop that becomes the row of a plane
   if (nest.rank > 0) {
     job.plane.column = nest.loops[0];
     const size_t in_stride = nest.loops[0].stride[from], out_stride = nest.loops[0].stride[to];

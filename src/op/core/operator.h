@@ -1,4 +1,4 @@
-// What all operators share.
+// The base classes of all operators and their plans, and the helpers that operators share.
 //
 // An Operator is what a create call made of its parameters; it never changes. Its plan() makes a qn_plan for one set of
 // shapes: a list of phases, each a number of tasks that may run at the same time. A task is a function of its index

@@ -23,7 +23,7 @@ struct Axis {
   size_t in = 1, out = 1;
 
   size_t extent() const { return (kernel - 1) * dilation + 1; }
-  // Where tap `k` of output `o` reads; outside 0 .. in-1 is padding.
+  // The position that tap `k` of output `o` reads. Positions outside 0 .. in-1 are padding.
   int64_t at(size_t o, size_t k) const {
     return static_cast<int64_t>(o * stride + k * dilation) - static_cast<int64_t>(before);
   }
@@ -115,8 +115,8 @@ class RowPlan : public qn_plan {
   RowTables tables_;
   qn_tensor in_, out_;
   size_t channel_step_, tile_rows_, tiles_;  // tiles of an image
-  Split channel_split_;                      // of channels / channel_step
-  Split task_split_;                         // of images * tiles * chunks of channels
+  Split channel_split_;                      // divides the channels, in steps of channel_step_, into chunks
+  Split task_split_;                         // divides the units among tasks; a unit is a tile and a chunk of channels
 };
 
 }  // namespace quern

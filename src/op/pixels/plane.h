@@ -27,9 +27,9 @@ struct PlaneLayout {
   size_t row_planes = 1, column_planes = 1;
   bool own_columns = false;  // a plane for every kernel column
   size_t above = 0, rows = 0, below = 0;
-  size_t plane_bytes = 0;  // from one plane to the next
-  size_t image = 0;        // where the image of the first plane begins
-  size_t bytes = 0;        // of all planes
+  size_t plane_bytes = 0;  // bytes from one plane to the next
+  size_t image = 0;        // bytes from the beginning of the memory to the image of the first plane
+  size_t bytes = 0;        // bytes of all planes
 
   // Where a tap reads for output pixel (0, 0), in bytes from the first plane.
   int64_t at(const Tap& row, const Tap& column) const {
@@ -110,13 +110,13 @@ class PlanePlan : public qn_plan {
   bool one_block_;  // the image lies in one block
   size_t row_step_, column_step_;
   PlaneLayout layout_;
-  size_t image_bytes_ = 0;    // of an image copied out of its blocks, before it is split into planes
-  size_t channel_bytes_ = 0;  // of a channel's planes and image
+  size_t image_bytes_ = 0;    // bytes of an image copied out of its blocks, before it is split into planes
+  size_t channel_bytes_ = 0;  // bytes of a channel's planes and image
   size_t together_ = 1;       // channels that go through one step after the other
-  size_t pixel_bytes_ = 0;    // of a block that stands in for an output of NHWC
-  size_t room_bytes_ = 0;     // of the room that run_plane() gets
+  size_t pixel_bytes_ = 0;    // bytes of a block that stands in for an output of NHWC
+  size_t room_bytes_ = 0;     // bytes of the room that run_plane() gets
   Vector<Columns> columns_;
-  Split task_split_;  // of images * channels
+  Split task_split_;  // divides the channels of all images among tasks
 };
 
 }  // namespace quern
