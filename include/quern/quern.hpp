@@ -14,8 +14,8 @@
 
 #include "quern.h"
 
-/** Quern for C++17. QN_API gives the namespace the same visibility as the functions of the C API: a shared library that
- *  links libquern.a does not export it. */
+/** Quern for C++17. QN_API gives the namespace the visibility that the functions of the C API have: with QN_STATIC, a
+ *  shared library does not export it. */
 namespace qn QN_API {
 
 /** \defgroup cpp C++
