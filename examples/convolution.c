@@ -81,7 +81,7 @@ int main(void) {
   params.kernel = (qn_hw){KERNEL, KERNEL};
   params.padding = (qn_padding){KERNEL / 2, KERNEL / 2, KERNEL / 2, KERNEL / 2};
   params.min = 0;   /* relu */
-  qn_weights given; /* operator and plan use the weights in place; they copy the bias */
+  qn_weights given; /* must stay unchanged until operator and plan are released; the bias is copied */
   qn_weights_init(&given);
   given.data = weights;
   qn_operator* convolution;
