@@ -1,9 +1,9 @@
-/* Classifies a picture: loads a model, brings the picture into the range the model wants, and runs it.
+/* Classifies a picture: loads a model, scales the pixels to the range that the model wants, and runs the model.
  *
  *     classify MODEL.qn PICTURE [CLASS]
  *
- * PICTURE is a binary PGM (gray) or PPM (colours) without comments, of the model's size. With CLASS, the number of the
- * right class, the exit status is 1 if another one is seen. */
+ * PICTURE is a binary PGM (gray) or PPM (colours) without comments. It must have the size that the model takes. CLASS
+ * is the number of the right class: with it, the exit status is 1 if the model finds another class. */
 #include <quern/quern.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static void check(qn_status status) {
   if (status != QN_OK) fail(qn_status_string(status), qn_last_message());
 }
 
-/* The bytes of a picture of this size: row by row, `channels` for each pixel. */
+/* Reads a picture, which must have this size. Returns its bytes row by row, `channels` for each pixel. */
 static unsigned char* read_picture(const char* path, size_t height, size_t width, size_t channels) {
   FILE* file = fopen(path, "rb");
   if (file == NULL) fail(path, "cannot be opened");
@@ -33,7 +33,8 @@ static unsigned char* read_picture(const char* path, size_t height, size_t width
   return pixels;
 }
 
-/* What the model wants: channel after channel, as in ONNX and Caffe, each pixel less a mean and scaled. */
+/* Makes the model's input from a picture: one channel after the other, as in ONNX and Caffe. Subtracts a mean from each
+ * pixel and scales the difference. */
 static float* make_input(const qn_model* model, const char* path) {
   qn_port port;
   qn_port_init(&port);
@@ -64,10 +65,10 @@ int main(int argc, char** argv) {
   qn_model* model;
   check(qn_model_load_file(argv[1], NULL, &model));
   qn_session* session;
-  check(qn_session_create(model, NULL, &session)); /* NULL: one thread, and whatever is the fastest */
+  check(qn_session_create(model, NULL, &session)); /* NULL: one thread, the fastest algorithms */
 
   float* input = make_input(model, argv[2]);
-  qn_model_release(model); /* the session keeps it */
+  qn_model_release(model); /* the session keeps the model alive */
   const void* inputs[1] = {input};
   check(qn_session_run(session, inputs));
   free(input);
@@ -76,7 +77,7 @@ int main(int argc, char** argv) {
   check(qn_session_output_tensor(session, 0, &tensor));
   if (tensor.type != QN_F32) fail(argv[1], "not a model whose output is floats");
   const void* output;
-  check(qn_session_output(session, 0, &output)); /* the session's memory, until its next run */
+  check(qn_session_output(session, 0, &output)); /* valid until the session's next run */
   const float* scores = output;
   size_t best = 0;
   for (size_t i = 1; i < qn_tensor_bytes(&tensor) / sizeof *scores; i++)

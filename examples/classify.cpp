@@ -1,9 +1,10 @@
-// Classifies a picture, as classify.c does, in C++17: handles release what they own, and failures are exceptions.
+// Classifies a picture, as classify.c does, in C++17. Handles release the objects that they own, and a call that fails
+// throws an exception.
 //
 //     classify MODEL.qn PICTURE [CLASS]
 //
-// PICTURE is a binary PGM (gray) or PPM (colours) without comments, of the model's size. With CLASS, the number of the
-// right class, the exit status is 1 if another one is seen.
+// PICTURE is a binary PGM (gray) or PPM (colours) without comments. It must have the size that the model takes. CLASS
+// is the number of the right class: with it, the exit status is 1 if the model finds another class.
 #include <algorithm>
 #include <fstream>
 #include <iostream>
@@ -12,7 +13,7 @@
 #include <string>
 #include <vector>
 
-// The bytes of a picture of this size: row by row, `channels` for each pixel.
+// Reads a picture, which must have this size. Returns its bytes row by row, `channels` for each pixel.
 static std::vector<char> read_picture(const char* path, size_t height, size_t width, size_t channels) {
   std::ifstream file(path, std::ios::binary);
   std::string kind;
@@ -26,7 +27,8 @@ static std::vector<char> read_picture(const char* path, size_t height, size_t wi
   return pixels;
 }
 
-// What the model wants: channel after channel, as in ONNX and Caffe, each pixel less a mean and scaled.
+// Makes the model's input from a picture: one channel after the other, as in ONNX and Caffe. Subtracts a mean from each
+// pixel and scales the difference.
 static std::vector<float> make_input(const qn::Model& model, const char* path) {
   const qn_tensor tensor = model.input(0).tensor;
   const qn_preprocessing wanted = model.preprocessing(0);
@@ -60,7 +62,7 @@ int main(int argc, char** argv) try {
   const auto best = std::max_element(scores.begin(), scores.end()) - scores.begin();
   std::cout << "class " << best << ", " << 100 * scores[best] << "%\n";
   return argc > 3 && std::stol(argv[3]) != best;
-} catch (const std::exception& error) {  // qn::Error, too, which has a status
+} catch (const std::exception& error) {  // also catches qn::Error, which has a status
   std::cerr << error.what() << '\n';
   return 1;
 }

@@ -1,4 +1,4 @@
-/* One convolution without a model: create, plan, run, on threads of this program's own. */
+/* Runs one convolution without a model, in three steps: create, plan, run. The program brings its own threads. */
 #include <math.h>
 #include <pthread.h>
 #include <quern/quern.h>
@@ -14,7 +14,7 @@ static void check(qn_status status) {
   exit(1);
 }
 
-/* The tasks of one call of run_tasks(), which threads take one after the other. */
+/* The tasks of one call of run_tasks(). Each thread takes one task after the other until none is left. */
 struct work {
   void (*task)(void* arg, size_t index);
   void* arg;
@@ -28,7 +28,8 @@ static void* take_tasks(void* context) {
   return NULL;
 }
 
-/* For qn_parallel. A program of some size has threads that wait for work; here they are made for each call. */
+/* The function for qn_parallel.run. A real program keeps threads that wait for work; to stay short, this one makes new
+ * threads for each call. */
 static void run_tasks(void* context, void (*task)(void* arg, size_t index), void* arg, size_t count) {
   atomic_size_t* calls = context;
   atomic_fetch_add(calls, 1);
@@ -36,11 +37,11 @@ static void run_tasks(void* context, void (*task)(void* arg, size_t index), void
   pthread_t threads[THREADS - 1];
   int running = 0;
   while (running < THREADS - 1 && pthread_create(&threads[running], NULL, take_tasks, &work) == 0) running++;
-  take_tasks(&work); /* all that is left, if there were no threads to be had */
+  take_tasks(&work); /* takes all tasks if the system gave no threads */
   while (running > 0) pthread_join(threads[--running], NULL);
 }
 
-/* The convolution as a formula: output channel `o` of the pixel at row `y`, column `x`. */
+/* Computes the right result from the formula: output channel `o` of the pixel at row `y`, column `x`. */
 static float expected(const float* image, const float* weights, const float* bias, int y, int x, int o) {
   double sum = bias[o];
   for (int v = 0; v < KERNEL; v++)
@@ -53,7 +54,7 @@ static float expected(const float* image, const float* weights, const float* bia
   return sum > 0 ? (float)sum : 0;
 }
 
-/* Where the answer is furthest from the formula, as a part of the largest value. */
+/* Returns the largest difference between the result and the formula, divided by the largest value of the formula. */
 static double largest_error(const float* image, const float* weights, const float* bias, const float* result) {
   double error = 0, largest = 0;
   for (int y = 0; y < SIDE; y++)
@@ -72,7 +73,7 @@ int main(void) {
   for (int i = 0; i < OUT * KERNEL * KERNEL * IN; i++) weights[i] = cosf((float)i);
   for (int i = 0; i < OUT; i++) bias[i] = (float)i / OUT;
 
-  /* The operator: for images of any size. */
+  /* Create the operator, which works for images of any size. */
   qn_conv2d_params params;
   qn_conv2d_params_init(&params);
   params.in_channels = IN;
@@ -80,13 +81,13 @@ int main(void) {
   params.kernel = (qn_hw){KERNEL, KERNEL};
   params.padding = (qn_padding){KERNEL / 2, KERNEL / 2, KERNEL / 2, KERNEL / 2};
   params.min = 0;   /* relu */
-  qn_weights given; /* must stay where they are, unlike the bias, until operator and plan are released */
+  qn_weights given; /* must stay unchanged until operator and plan are released; the bias is copied */
   qn_weights_init(&given);
   given.data = weights;
   qn_operator* convolution;
   check(qn_conv2d_create(&params, &given, bias, NULL, &convolution));
 
-  /* The plan: for one size, and for so many threads. Packs the weights. */
+  /* Plan the operator for images of one size and for THREADS threads. Planning packs the weights. */
   const size_t shape[4] = {1, SIDE, SIDE, IN};
   qn_tensor input;
   check(qn_tensor_init(&input, QN_F32, 4, shape));
@@ -95,9 +96,9 @@ int main(void) {
   options.tasks = THREADS;
   qn_plan* plan;
   check(qn_operator_plan(convolution, &input, 1, NULL, 0, &options, &plan));
-  qn_operator_release(convolution); /* the plan keeps it */
+  qn_operator_release(convolution); /* the plan keeps the operator alive */
 
-  /* The run: as often as wanted. */
+  /* Run the plan. A program can do this as often as it likes. */
   atomic_size_t calls = 0;
   const qn_parallel parallel = {.context = &calls, .run = run_tasks, .threads = THREADS};
   const size_t size = (qn_plan_workspace_size(plan) + 63) / 64 * 64;

@@ -1,5 +1,6 @@
-/* One plan in several threads at a time: a plan never changes, so threads share it, with its packed weights, and each
- * has a workspace, an input and an output of its own. For programs that answer many requests at once. */
+/* Several threads run one plan at the same time. A plan never changes, so threads can share it and its packed weights.
+ * Each thread has its own workspace, input and output. Programs that answer many requests at once can work like
+ * this. */
 #include <math.h>
 #include <pthread.h>
 #include <quern/quern.h>
@@ -14,9 +15,9 @@ static void check(qn_status status) {
   exit(1);
 }
 
-/* A 3x3 convolution whose weights are all 1. */
+/* Plans a 3x3 convolution whose weights are all 1. */
 static qn_plan* make_plan(void) {
-  static float weights[CHANNELS * KERNEL * KERNEL * CHANNELS]; /* must stay where they are as long as the plan */
+  static float weights[CHANNELS * KERNEL * KERNEL * CHANNELS]; /* must live as long as the plan */
   for (size_t i = 0; i < sizeof weights / sizeof *weights; i++) weights[i] = 1;
 
   qn_conv2d_params params;
@@ -35,7 +36,7 @@ static qn_plan* make_plan(void) {
   check(qn_tensor_init(&input, QN_F32, 4, shape));
   qn_plan_options options;
   qn_plan_options_init(&options);
-  options.algorithm = QN_ALGORITHM_WINOGRAD; /* one that has a workspace on every machine */
+  options.algorithm = QN_ALGORITHM_WINOGRAD; /* needs a workspace on every machine */
   qn_plan* plan;
   check(qn_operator_plan(convolution, &input, 1, NULL, 0, &options, &plan));
   qn_operator_release(convolution);
@@ -61,9 +62,9 @@ static void* work(void* context) {
   for (int i = 0; i < IMAGE; i++) input[i] = worker->pixel;
   const void* inputs[1] = {input};
   void* outputs[1] = {output};
-  const float want = worker->pixel * KERNEL * KERNEL * CHANNELS; /* where there is no padding */
+  const float want = worker->pixel * KERNEL * KERNEL * CHANNELS; /* for all pixels but those at the border */
   for (int run = 0; run < RUNS; run++) {
-    check(qn_plan_run(worker->plan, inputs, outputs, workspace, size, NULL)); /* NULL: on this thread alone */
+    check(qn_plan_run(worker->plan, inputs, outputs, workspace, size, NULL)); /* NULL: use this thread only */
     int right = 1;
     for (int y = 1; y < SIDE - 1; y++)
       for (int i = CHANNELS; i < (SIDE - 1) * CHANNELS; i++)

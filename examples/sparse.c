@@ -1,5 +1,5 @@
-/* A matrix of which few elements are not zero, as the weights of a fully-connected layer: given as nonzeros, in rows
- * (CSR) and in blocks of rows, it gives the numbers of the whole matrix. */
+/* A fully-connected layer whose weights are a matrix with few nonzeros. The program gives the nonzeros to the library
+ * row by row (CSR) and in blocks of rows, and checks that the results are those of the whole matrix. */
 #include <quern/quern.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,13 +13,14 @@ static void check(qn_status status) {
   exit(1);
 }
 
-/* What qn_weights wants to know of the nonzeros. */
+/* The arrays that qn_weights needs to describe the nonzeros. */
 struct nonzeros {
   float values[OUT * IN];
   uint32_t positions[OUT * IN], starts[OUT + 1];
 };
 
-/* Every column in which a block of `block` output channels, one below the other, has something. */
+/* Divides the matrix into blocks of `block` successive rows (output channels). For each block, stores every column in
+ * which at least one row is not zero, and describes the result in `weights`. */
 static void find_nonzeros(const float* matrix, uint32_t block, struct nonzeros* found, qn_weights* weights) {
   uint32_t stored = 0, block_row = 0;
   for (uint32_t first = 0; first < OUT; first += block) {
@@ -28,7 +29,7 @@ static void find_nonzeros(const float* matrix, uint32_t block, struct nonzeros* 
       int any = 0;
       for (uint32_t c = 0; c < block; c++) {
         const float value = matrix[(first + c) * IN + column];
-        found->values[stored * block + c] = value; /* is written over if the whole block is zero */
+        found->values[stored * block + c] = value; /* the next column overwrites it if all rows are zero */
         any |= value != 0;
       }
       found->positions[stored] = column;
@@ -46,7 +47,7 @@ static void find_nonzeros(const float* matrix, uint32_t block, struct nonzeros* 
   weights->stored = stored;
 }
 
-/* The layer: ROWS rows of IN numbers become ROWS rows of OUT. */
+/* Runs the layer: from ROWS rows of IN numbers it makes ROWS rows of OUT numbers. */
 static void multiply(const char* name, const qn_weights* weights, const float* x, float* y) {
   qn_fully_connected_params params;
   qn_fully_connected_params_init(&params);
@@ -73,7 +74,8 @@ static void multiply(const char* name, const qn_weights* weights, const float* x
 }
 
 int main(void) {
-  /* Small integers: all sums are exact, in whatever order. One block of four rows in ten has something. */
+  /* All numbers are small integers, so that sums are exact in any order. Of ten blocks (four rows of one column), nine
+   * are all zeros. */
   static float matrix[OUT * IN], x[ROWS * IN], want[ROWS * OUT], y[ROWS * OUT];
   for (int i = 0; i < OUT * IN; i++) {
     const int block = i / IN / LARGEST_BLOCK * IN + i % IN;
@@ -86,7 +88,7 @@ int main(void) {
 
   int wrong = 0;
   for (uint32_t block = 1; block <= LARGEST_BLOCK; block *= LARGEST_BLOCK) {
-    static struct nonzeros found; /* must stay as it is until operator and plan are released */
+    static struct nonzeros found; /* must not change while the operator or plan lives */
     qn_weights weights;
     find_nonzeros(matrix, block, &found, &weights);
     char name[32];
@@ -95,7 +97,7 @@ int main(void) {
     wrong |= memcmp(y, want, sizeof y) != 0;
   }
 
-  /* The same from the matrix as it is: Quern finds the zeros by itself. */
+  /* The same with the whole matrix: Quern finds the zeros by itself. */
   qn_weights whole;
   qn_weights_init(&whole);
   whole.data = matrix;

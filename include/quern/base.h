@@ -178,9 +178,9 @@ typedef void (*qn_log_fn)(void* context, qn_log_level level, const char* line);
  *  of the library. */
 QN_API void qn_set_log(qn_log_fn log, void* context);
 
-/** A host's way to run tasks. `run` must call task(arg, i) once for every i in 0 .. count-1, on any
- *  threads and in any order, and return when all have returned. Initialise it to zeros: reserved words may get a
- *  meaning. */
+/** A host's way to run tasks. `run` must call task(arg, i) once for every i in 0 .. count-1, on any threads and in any
+ *  order, and must return only after all these calls have returned. Set the whole struct to zeros first, because later
+ *  versions may give a meaning to reserved words. */
 typedef struct qn_parallel {
   void* context; /**< First argument of `run`. */
   /** Runs the tasks. */

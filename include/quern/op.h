@@ -173,6 +173,7 @@ QN_INIT(qn_conv2d_params)
  *  @param cache  NULL for a cache of the operator's own.
  *  A plan may have a second input, a residual, which is added to the clamped convolution; then
  *  qn_plan_options.residual_min and residual_max clamp the sum. The residual has the output's shape and strides, and
+ *  may lie in the output's buffer.
  *
  *  Algorithms: direct, gemm, igemm, depthwise and winograd where they apply. Sparse always applies, and is chosen if
  *  enough of the weights are zero. With sparse, the input, the output or both may be pixel-blocked; a residual has the
@@ -236,11 +237,12 @@ typedef struct qn_pool2d_params {
   qn_hw stride;   /**< Input pixels from one window to the next. */
   qn_hw dilation; /**< Input pixels from one pixel of a window to the next. */
   qn_padding padding; /**< Each side must be smaller than the (dilated) kernel. */
-  int ceil_mode;      /**< Non-zero: round the output size up, to 1 where the padded image is smaller than a window by
-                           less than a stride; a last window that would start in the bottom or right padding is
-                           dropped (Caffe, PyTorch, ONNX). */
-  int count_padding;  /**< Average: non-zero divides by the window's size, its padding included (but not what
-                           ceil_mode lets it reach beyond the padding); zero by the pixels inside the image. */
+  int ceil_mode;      /**< Non-zero: the output size is rounded up. If the padded image is smaller than a window, but by
+                           less than a stride, the output size is 1. A last window that would start in the bottom or
+                           right padding is dropped, as in Caffe, PyTorch and ONNX. */
+  int count_padding;  /**< Only for averages. Non-zero: the sum is divided by the size of the window with its padding,
+                           but without what ceil_mode lets it reach beyond the padding. Zero: the sum is divided by the
+                           number of the window's pixels inside the image. */
   float min;          /**< Lower bound of outputs, as in qn_conv2d_params. */
   float max;          /**< Upper bound of outputs. */
 } qn_pool2d_params;
@@ -317,8 +319,8 @@ typedef struct qn_channel_params {
 QN_INIT(qn_channel_params)
 /** x < 0 ? x * slope[c] : x.  `slope`: channels floats, copied. */
 QN_API qn_status qn_prelu_create(const qn_channel_params* params, const float* slope, qn_operator** op);
-/** x * scale[c] + bias[c] (multiply, then add: rounded twice).  channels floats each, copied; NULL scale is 1, NULL
- * bias 0. */
+/** x * scale[c] + bias[c], rounded after the multiplication and again after the addition.  `scale` and `bias`: channels
+ *  floats each, copied. A NULL scale stands for ones, a NULL bias for zeros. */
 QN_API qn_status qn_scale_create(const qn_channel_params* params, const float* scale, const float* bias,
                                  qn_operator** op);
 /** (x - mean) / sqrt(variance + epsilon) * gamma + beta, computed as qn_scale_create() does. gamma and beta may be
@@ -415,7 +417,7 @@ typedef struct qn_resize2d_params {
   qn_resize_coordinates coordinates; /**< Where output pixels lie. */
   qn_resize_rounding rounding;       /**< Only used with QN_RESIZE_NEAREST. */
   qn_hw size;                        /**< Output size; 0,0: input size times scale, rounded down. */
-  float scale_h;                     /**< Used if size is 0,0; then s is 1 / scale. */
+  float scale_h;                     /**< Factor for the height, used if size is 0,0; then s is 1 / scale. */
   float scale_w;                     /**< The same for the width. */
 } qn_resize2d_params;
 

@@ -1,4 +1,4 @@
-/* Quern for C++17: handles that own the objects of quern.h, and errors as exceptions. Header only. */
+/* Quern for C++17: handles that own the objects of quern.h, and exceptions for errors. Only this header is needed. */
 #ifndef QUERN_QUERN_HPP
 #define QUERN_QUERN_HPP
 
@@ -14,41 +14,44 @@
 
 #include "quern.h"
 
-/** Quern for C++17. Seen from outside a shared library, or not, as the functions of the C API. */
+/** Quern for C++17. QN_API gives the namespace the visibility that the functions of the C API have: with QN_STATIC, a
+ *  shared library does not export it. */
 namespace qn QN_API {
 
 /** \defgroup cpp C++
- *  Handles that own the objects of the C API, and errors as exceptions, for C++17: `quern/quern.hpp`. Nothing is linked
- *  but the library.
+ *  `quern/quern.hpp`, for C++17, has handles that own the objects of the C API, and reports errors as exceptions. A
+ *  program that includes it links the library and nothing else.
  *
  *      const qn::Model model = qn::Model::load_file("net.qn");
  *      qn::Session session = qn::Session::create(model);
  *      session.run({pixels});
  *      const auto* scores = static_cast<const float*>(session.output(0));
  *
- *  What the functions do, how long pointers stay valid, and which calls may be made at the same time, the C API says:
- *  each member calls the function of its name. A handle is as thin as std::unique_ptr: it can be moved but not copied,
- *  and gives up the caller's reference at its end; of an empty one, no member but those of qn::Handle may be called.
- *  get() and put() lend it to functions of C, of which not all have a member here.
+ *  Each member calls the C function of its name. The description of that function says what it does, how long pointers
+ *  stay valid, and which calls may be made at the same time. A handle works like a std::unique_ptr: it can be moved but
+ *  not copied, and its destructor gives up the caller's reference. Of an empty handle, only the members of qn::Handle
+ *  may be called. Some C functions have no member here; get() and put() pass a handle to them.
  *
- *  A call that fails throws qn::Error. Compiled without exceptions (`-fno-exceptions`) it writes the message to stderr
- *  and ends the process by std::abort(). Who wants to go on then, or likes a qn_status better, calls the function of C:
+ *  A call that fails throws qn::Error. In a program compiled without exceptions (`-fno-exceptions`), it writes the
+ *  message to stderr and ends the process with std::abort(). Such a program, if it must go on after an error, and any
+ *  program that prefers a qn_status, calls the C function:
  *
  *      qn::Model model;
  *      if (qn_model_load_file("net.qn", nullptr, model.put()) != QN_OK) return qn_last_message();
  *
- *  The namespace is not called quern, because the library's own C++ lies there, with classes of the same names.
+ *  The namespace is not called quern, because the library itself uses that namespace for its own classes, some of which
+ *  have the same names.
  *  @{ */
 
-/** What a call that failed throws: its status, and what qn_last_message() said. */
+/** The exception that a failed call throws. It holds the status of the call and the text of qn_last_message(). */
 class Error : public std::exception {
  public:
-  /** A trimmed library has no messages; what() is then the name of the status. */
+  /** If the message is empty, as in a trimmed library, what() returns the name of the status. */
   Error(qn_status status, const char* message)
       : status_(status), message_(*message != '\0' ? message : qn_status_string(status)) {}
-  /** Never QN_OK. */
+  /** The status of the call; never QN_OK. */
   qn_status status() const noexcept { return status_; }
-  /** One line that names what is wrong and where. */
+  /** One line that says what is wrong and where. */
   const char* what() const noexcept override { return message_.c_str(); }
 
  private:
@@ -56,7 +59,8 @@ class Error : public std::exception {
   std::string message_;
 };
 
-/** Throws qn::Error, or aborts where there are no exceptions, unless `status` is QN_OK: for calls of C functions. */
+/** Checks the status that a C function returned. Unless it is QN_OK, throws qn::Error or, in a program without
+ *  exceptions, aborts. */
 inline void check(qn_status status) {
   if (status == QN_OK) return;
   const Error error(status, qn_last_message());
@@ -68,7 +72,8 @@ inline void check(qn_status status) {
 #endif
 }
 
-/** A struct of the C API made ready by its init function: `auto params = qn::init(qn_conv2d_params_init);`. */
+/** Returns a struct of the C API that its init function has filled in:
+ *  `auto params = qn::init(qn_conv2d_params_init);`. */
 template <class T>
 T init(void (*init_function)(T*)) {
   T value;
@@ -76,14 +81,14 @@ T init(void (*init_function)(T*)) {
   return value;
 }
 
-/** The description of a dense tensor: `qn::tensor({1, height, width, channels})`. */
+/** Returns the description of a dense tensor: `qn::tensor({1, height, width, channels})`. */
 inline qn_tensor tensor(std::initializer_list<size_t> shape, qn_type type = QN_F32) {
   qn_tensor result;
   check(qn_tensor_init(&result, type, static_cast<uint32_t>(shape.size()), shape.begin()));
   return result;
 }
 
-/** Owns an object of the C API, or nothing; `give_up` is its release function. */
+/** Owns an object of the C API, or nothing. `give_up` is the C function that releases the object. */
 template <class T, void (*give_up)(T*)>
 class Handle {
  public:
@@ -93,22 +98,22 @@ class Handle {
   explicit Handle(T* object) noexcept : object_(object) {}
   /** Leaves `other` empty. */
   Handle(Handle&& other) noexcept : object_(other.release()) {}
-  /** Gives up what it owned, and leaves `other` empty. */
+  /** Releases the object that it owned, takes over that of `other`, and leaves `other` empty. */
   Handle& operator=(Handle&& other) noexcept {
     reset(other.release());
     return *this;
   }
   ~Handle() { give_up(object_); }
 
-  /** For functions of the C API; NULL if empty. */
+  /** Returns the object for a call of a C function; NULL if the handle is empty. */
   T* get() const noexcept { return object_; }
-  /** Whether it owns something. */
+  /** Whether the handle owns an object. */
   explicit operator bool() const noexcept { return object_ != nullptr; }
-  /** Hands the reference over to the caller. */
+  /** Leaves the handle empty and returns the object, which the caller must release from now on. */
   T* release() noexcept { return std::exchange(object_, nullptr); }
-  /** Gives up what it owned, and takes over `object`. */
+  /** Releases the object that the handle owned, and takes over `object`. */
   void reset(T* object = nullptr) noexcept { give_up(std::exchange(object_, object)); }
-  /** Gives up what it owned; for functions of the C API, as the place of what they make. */
+  /** Releases the object that the handle owned, and returns the address at which a C function can store a new one. */
   T** put() noexcept {
     reset();
     return &object_;
@@ -156,8 +161,8 @@ class Tuning : public Handle<qn_tuning, qn_tuning_release> {
 class Operator : public Handle<qn_operator, qn_operator_release> {
  public:
   using Handle::Handle;
-  /** Calls one of the functions of op.h that make operators with all its arguments but the last:
-   *  `qn::Operator::create(qn_conv2d_create, &params, &weights, bias, nullptr)`. */
+  /** Makes an operator with one of the create functions of op.h. Takes that function, then all of its arguments but the
+   *  last: `qn::Operator::create(qn_conv2d_create, &params, &weights, bias, nullptr)`. */
   template <class Function, class... Arguments>
   static Operator create(Function create_function, const Arguments&... arguments) {
     Operator op;
@@ -166,14 +171,14 @@ class Operator : public Handle<qn_operator, qn_operator_release> {
   }
 };
 
-/** Memory for one run of a plan at a time. */
+/** Memory that a plan uses while it runs. Only one run may use it at a time. */
 class Workspace {
  public:
-  /** At least `size` bytes, aligned to 64. */
+  /** Allocates at least `size` bytes, aligned to 64. */
   explicit Workspace(size_t size) : size_((size + sizeof(Line) - 1) / sizeof(Line)), lines_(new Line[size_]) {}
-  /** Its first byte. */
+  /** Address of its first byte. */
   void* data() const noexcept { return lines_.get(); }
-  /** Its bytes. */
+  /** Number of its bytes. */
   size_t size() const noexcept { return size_ * sizeof(Line); }
 
  private:
@@ -188,7 +193,7 @@ class Workspace {
 class Plan : public Handle<qn_plan, qn_plan_release> {
  public:
   using Handle::Handle;
-  /** qn_operator_plan() with dense outputs, which follow from the inputs. */
+  /** qn_operator_plan() with dense outputs, whose shapes follow from the inputs. */
   static Plan create(const Operator& op, std::initializer_list<qn_tensor> inputs,
                      const qn_plan_options* options = nullptr) {
     return create(op, inputs, {}, options);
@@ -222,7 +227,7 @@ class Plan : public Handle<qn_plan, qn_plan_release> {
   const char* kernel() const noexcept { return qn_plan_kernel(get()); }
   /** qn_plan_macs() */
   uint64_t macs() const noexcept { return qn_plan_macs(get()); }
-  /** qn_plan_run(); one address for every input and output that the plan was made for. */
+  /** qn_plan_run(). Takes one address for every input and output of the plan. */
   void run(std::initializer_list<const void*> inputs, std::initializer_list<void*> outputs, const Workspace& workspace,
            const qn_parallel* parallel = nullptr) const {
     check(qn_plan_run(get(), inputs.begin(), outputs.begin(), workspace.data(), workspace.size(), parallel));
@@ -279,9 +284,9 @@ class Model : public Handle<qn_model, qn_model_release> {
 class Arena : public Handle<qn_arena, qn_arena_release> {
  public:
   using Handle::Handle;
-  /** qn_arena_create(): one that grows. */
+  /** qn_arena_create(): makes an arena that grows. */
   static Arena create(size_t size = 0) { return create(nullptr, size); }
-  /** qn_arena_create(): one in the caller's memory. */
+  /** qn_arena_create(): makes an arena in the caller's memory. */
   static Arena create(void* memory, size_t size) {
     Arena arena;
     check(qn_arena_create(memory, size, arena.put()));
@@ -305,7 +310,7 @@ class Session : public Handle<qn_session, qn_session_release> {
   void resize(size_t index, std::initializer_list<size_t> shape) {
     check(qn_session_resize(get(), index, static_cast<uint32_t>(shape.size()), shape.begin()));
   }
-  /** qn_session_resize_all(); one description for every input of the model. */
+  /** qn_session_resize_all(). Takes one description for every input of the model. */
   void resize_all(std::initializer_list<qn_tensor> inputs) { check(qn_session_resize_all(get(), inputs.begin())); }
   /** qn_session_input_tensor() */
   qn_tensor input_tensor(size_t index) const {
@@ -325,9 +330,10 @@ class Session : public Handle<qn_session, qn_session_release> {
   }
   /** qn_session_bind_output() */
   void bind_output(size_t index, void* data, size_t size) { check(qn_session_bind_output(get(), index, data, size)); }
-  /** qn_session_run() with one address for every input of the model. Throws QN_CANCELLED, too. */
+  /** qn_session_run(). Takes one address for every input of the model. A cancelled run throws, too, with
+   *  QN_CANCELLED. */
   void run(std::initializer_list<const void*> inputs) { run(inputs.begin()); }
-  /** The same; NULL where all inputs are bound. */
+  /** The same. `inputs` may be NULL if all inputs are bound. */
   void run(const void* const* inputs = nullptr) { check(qn_session_run(get(), inputs)); }
   /** qn_session_output() */
   const void* output(size_t index) const {
@@ -352,7 +358,7 @@ class Session : public Handle<qn_session, qn_session_release> {
 
 /** @} */
 
-// It would say QN_API here.
+// clang-format would write "namespace qn QN_API" into the next comment.
 // clang-format off
 }  // namespace qn
 // clang-format on

@@ -1,7 +1,8 @@
-// Models of other frameworks as graphs of ours, and back.
+// Converts models of other frameworks to Quern's graphs, and back.
 //
-// An imported graph has passed check_graph and infer_shapes; it is not optimised yet. Its inputs and outputs keep the
-// names, layout and type of the source model. All functions throw quern::Error, also for damaged and hostile files.
+// An imported graph has passed check_graph and infer_shapes, but is not optimised yet. Its inputs and outputs keep the
+// names, layout and type of the source model. All functions throw quern::Error if they fail, also for damaged and
+// hostile files.
 #pragma once
 
 #include <string>
@@ -13,19 +14,21 @@
 namespace quern {
 
 struct ImportOptions {
-  // Names of source tensors to make outputs, in this order; empty: the model's own outputs. Any intermediate tensor
-  // will do. A Caffe blob that layers rewrite in place is meant with its final value.
+  // Names of the source's tensors that become the outputs, in this order. Empty: the outputs of the model. Intermediate
+  // tensors are allowed. If Caffe layers rewrite a blob in place, its name means the final value.
   std::vector<std::string> outputs;
-  // If not empty, a file about to be written: a model that is read from it, be it by another name, is refused.
+  // The file that the caller is about to write, or empty. The importer refuses a model that is read from this file,
+  // even if the path is another one.
   std::string target = {};
 };
 
-// `caffemodel` may be empty when no layer of the net has weights.
+// `caffemodel` may be empty if no layer of the net has weights.
 Graph import_caffe(const std::string& prototxt, const std::string& caffemodel, const ImportOptions& options = {});
 Graph import_onnx(const std::string& path, const ImportOptions& options = {});
 
-// Chooses by the files' names and contents: {net.prototxt, net.caffemodel} in any order, {net.onnx} or {net.qn}.
-// A .qn file has no source names left but those of its outputs, so that options.outputs can only choose among them.
+// Chooses the importer from the names and contents of the files: {net.prototxt, net.caffemodel} in any order,
+// {net.onnx} or {net.qn}. Of the source's names, a .qn file keeps only those of its outputs, so options.outputs can
+// only choose among these.
 Graph import_model(const std::vector<std::string>& paths, const ImportOptions& options = {});
 
 // Writes an ONNX model whose inputs and outputs have the names, shapes, layout and type of the graph's.

@@ -1,4 +1,4 @@
-// Which importer reads which file.
+// Chooses the importer for a file.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -17,7 +17,7 @@ bool ends_with(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
-// By name; text under another name is taken for a net.
+// Finds the format from the file's name. A text file with any other name is taken for a Caffe net.
 Format format_of(const std::string& path) {
   if (ends_with(path, ".prototxt") || ends_with(path, ".pbtxt")) return Format::caffe_net;
   if (ends_with(path, ".caffemodel")) return Format::caffe_weights;

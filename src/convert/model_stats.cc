@@ -33,7 +33,7 @@ uint64_t count_zeros(const Constant& constant) {
 ModelStats model_stats(const Graph& graph) {
   const auto tensor = [&](int index) -> const Tensor& { return graph.tensors[static_cast<size_t>(index)]; };
   ModelStats stats;
-  std::map<int, uint64_t> zeros_of;  // by tensor
+  std::map<int, uint64_t> zeros_of;  // per tensor: its number of zeros
   for (const Node& node : graph.nodes) {
     const bool has_weights = kind_of(node.kind).has_weights();
     if (has_weights) stats.macs += product(tensor(node.outputs[0]).shape) * terms_of(graph, node);

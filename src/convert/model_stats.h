@@ -1,4 +1,4 @@
-// Figures about a model that its graph alone tells.
+// Figures about a model that follow from its graph, without running it.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ struct LayerStats {
 
 struct ModelStats {
   uint64_t parameters = 0;  // elements of the float constants that nodes read
-  uint64_t nonzeros = 0;    // those of them that are not zero
+  uint64_t nonzeros = 0;    // how many of these elements are not zero
   uint64_t macs = 0;        // multiply-accumulates of convolutions and fully connected layers, padding taps included
   std::vector<LayerStats> layers;
 };
 
-// Shapes must be known. Throws Error where sparse weights cannot be decoded.
+// The graph's shapes must be known. Throws Error if sparse weights cannot be decoded.
 ModelStats model_stats(const Graph& graph);
 
 }  // namespace quern

@@ -9,7 +9,7 @@
 namespace quern {
 namespace {
 
-// With fewer zeros than this no cost model prefers sparse kernels.
+// If a smaller part of the weights is zero, no cost model prefers sparse kernels.
 constexpr double worth_sparse = 0.25;
 constexpr size_t few_channels = 8;
 
@@ -42,7 +42,7 @@ class Needs {
  private:
   std::string name() const { return graph_.name.empty() ? "a model" : std::string(graph_.name); }
 
-  // Kernels of floats; `family` is what rows of src/kernel/ are called after, with what follows "_f32_".
+  // Adds kernels of floats. Their names in src/kernel/ begin with `family`, "_f32" and `variant`.
   void kernel(const std::string& family, const std::string& variant = "") {
     kernels_.insert(family + "_f32" + variant);
   }
@@ -70,7 +70,7 @@ class Needs {
     const bool padded = p.top + p.bottom + p.left + p.right > 0, square = w[1] == w[2];
     if (w[3] == 1 && w[0] == a.groups) return add_depthwise(w[1], square && all(a.dilation, 1) ? a.stride : qn_hw{});
     if (square && w[1] == 1 && all(a.stride, 1) && !padded) return add_gemm();
-    // Of few channels igemm gains little on direct, and does not work at all sizes.
+    // For few channels igemm is hardly faster than direct, and it does not work for all sizes.
     algorithms_.insert("direct");
     kernel("gemm");
     if (w[3] > few_channels) {
@@ -82,14 +82,15 @@ class Needs {
     for (const char* size : {"_2x2", "_4x4", "_6x6"}) kernel("winograd", size);
   }
 
-  // There are tiles for the usual kernels that are as large, and move as far, in both directions.
+  // Depthwise tiles exist for the usual sizes and strides, if these are the same in both directions. Other convolutions
+  // use the general kernels ("_np").
   void add_depthwise(size_t size, qn_hw stride) {
     algorithms_.insert("depthwise");
     const bool tile = (size == 3 || size == 5) && stride.h == stride.w && (stride.h == 1 || stride.h == 2);
     kernel("dwconv", tile ? "_k" + std::to_string(size) + "s" + std::to_string(stride.h) : "_np");
   }
 
-  // Tensors are pixel-blocked around sparse layers, which everything else must then be able to read.
+  // Around sparse layers tensors are pixel-blocked, so other operators need kernels that read this layout.
   void add_sparse() {
     algorithms_.insert("sparse");
     for (const char* family : {"spmm", "transpose", "gather", "unblock", "split"}) kernel(family);

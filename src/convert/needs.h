@@ -1,4 +1,4 @@
-// What a build must contain to run a model: the list for QUERN_NEEDS.
+// Lists what a trimmed build must contain to run a model. The build option QUERN_NEEDS names a file with this list.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace quern {
 
-// One line per operator, algorithm and kernel that plans of the graph may use, whatever CPU they are made for and
-// whatever size the inputs get (src/README.md has the format). Shapes must be known. Throws Error where sparse weights
+// Returns one line for each operator, algorithm and kernel that plans of the graph may use, on any CPU and for any size
+// of the inputs. src/README.md describes the format. The graph's shapes must be known. Throws Error if sparse weights
 // cannot be decoded.
 std::string needs_of(const Graph& graph);
 

@@ -11,15 +11,16 @@
 namespace quern {
 namespace {
 
-// The loops are inline assembly, because a compiler may not be trusted to keep a loop with no result as it is. Every
-// accumulator depends on itself alone; there are more of them than any core has multiply-add units times cycles of
-// latency. The operands of the fused loops are tiny, so that sums stay ordinary numbers.
+// The loops are inline assembly, because a compiler may change or remove a loop whose result nobody uses. Every
+// accumulator depends only on itself. To keep a core busy, it takes as many accumulators as the core has multiply-add
+// units times cycles of latency; the loops have more than any core needs. The operands of the fused loops are tiny, so
+// that the sums stay finite.
 constexpr float operand = 1e-6f;
 
 struct Loop {
   uint32_t isa;
   PeakOf of;
-  size_t operations;  // of one turn
+  size_t operations;  // in one turn of the loop
   void (*run)(size_t turns);
 };
 
@@ -32,7 +33,7 @@ struct Loop {
   "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", \
       "xmm14", "xmm15"
 
-// A loop of one instruction that takes two vectors and adds to a third one.
+// Defines a function whose loop repeats one instruction: it multiplies two vectors and adds the products to a third.
 #define QN_LOOP(name, reg, instruction)                                       \
   void name(size_t turns) {                                                   \
     asm volatile(QN_FOR_14(QN_ZERO) "vbroadcastss %[x], %%" #reg "14\n\t"   \
@@ -53,7 +54,8 @@ QN_LOOP(fma_256, ymm, QN_FMA_256)
 QN_LOOP(dot_512, zmm, QN_DOT_512)
 QN_LOOP(dot_256, ymm, QN_DOT_256)
 
-// Eight products 1 * 1 and eight sums 0 + 0: every accumulator is its own operand, which leaves registers for more.
+// Computes eight products 1 * 1 and eight sums 0 + 0. Every accumulator is also its own operand, so no register is
+// spent on other operands and all sixteen can be accumulators.
 void multiply_add_128(size_t turns) {
   static constexpr float one = 1;
 #define QN_START(product, sum)                   \
@@ -147,7 +149,8 @@ double seconds_of(const Loop& loop, size_t turns) {
 double measure_peak(uint32_t isa, PeakOf of) {
   for (const Loop& loop : loops) {
     if (loop.isa != isa || loop.of != of) continue;
-    // The best of many short runs: interruptions only ever make a run longer. The first ones also wake the core up.
+    // Takes the best of many short runs, because an interruption only makes a run longer. The first runs also bring the
+    // core to its full clock.
     constexpr size_t turns = 20000;
     double best = seconds_of(loop, turns), total = best;
     while (total < 0.03) {

@@ -1,23 +1,24 @@
-// How many floating-point operations one core can do per second, for "percent of peak".
+// Measures how many operations one core can do per second. Benchmarks compare with this to print "percent of peak".
 //
-// Measured, not computed from a data sheet: a loop of multiply-adds between registers alone, on the calling thread. The
-// tools link this; the runtime library does not carry it.
+// The figure is measured, not computed from a data sheet: the calling thread runs a loop of multiply-adds that touches
+// registers only. The tools link this code; the runtime library does not contain it.
 #pragma once
 
 #include <cstdint>
 
 namespace quern {
 
-// What is multiplied.
+// The numbers that the loop multiplies.
 enum class PeakOf { floats, bytes };
 
-// The peak, in operations per second, of one level of base/cpu.h, which this CPU must have; 0 where the level has no
-// instructions of its own for such numbers. Takes about 30 ms. A multiply-add counts as two operations, one that rounds
-// twice, too (neon and ref on 32-bit ARM); levels of floats without it (ref, sse41) run multiplications beside additions.
+// Returns the peak in operations per second of one level of base/cpu.h. This CPU must have the level. Returns 0 if the
+// level has no instructions of its own for such numbers. Takes about 30 ms. A multiply-add counts as two operations,
+// even if it rounds twice (neon and ref on 32-bit ARM). Levels without a multiply-add of floats (ref and sse41 on x86)
+// run multiplications and additions side by side.
 double measure_peak(uint32_t isa, PeakOf of);
 inline double measure_peak_flops(uint32_t isa) { return measure_peak(isa, PeakOf::floats); }
 
-// The highest level that kernels are chosen from, after QUERN_ISA.
+// Returns the highest level from which kernels of floats are chosen. The environment variable QUERN_ISA can lower it.
 uint32_t best_isa();
 
 }  // namespace quern

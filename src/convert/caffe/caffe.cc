@@ -1,4 +1,4 @@
-// Caffe nets: wiring of blobs, then one function per type of layer.
+// Imports Caffe nets: connects the blobs, then imports each layer with a function for its type.
 #include <google/protobuf/stubs/logging.h>
 
 #include <algorithm>
@@ -28,12 +28,12 @@ bool is_input_type(const std::string& type) {
   return types.count(type) > 0;
 }
 
-// A blob rewritten in place is a tensor per version.
+// Adds a layer to the wiring. If layers rewrite a blob in place, each version becomes a tensor of its own.
 void wire(const LayerParameter& layer, Wiring* wiring) {
   Wires bottoms, tops;
   for (const std::string& name : layer.bottom()) {
     const auto bottom = wiring->find(name);
-    if (!bottom && layer.type() == "Silence") continue;  // labels, which are gone
+    if (!bottom && layer.type() == "Silence") continue;  // a blob of labels, which were dropped
     if (!bottom) throw Error("layer '" + layer.name() + "' reads '" + name + "', which no layer before it writes");
     bottoms.push_back(*bottom);
   }
@@ -48,7 +48,7 @@ void wire(const LayerParameter& layer, Wiring* wiring) {
   wiring->add_node(std::move(bottoms), std::move(tops));
 }
 
-// The blobs asked for, or those that nobody reads and that are no inputs.
+// Returns the blobs with these names. Without names, returns the blobs that no layer reads and that are not inputs.
 Wires choose_outputs(const CaffeNet& net, const Wiring& wiring, const std::vector<std::string>& names) {
   Wires outputs;
   for (const std::string& name : names) {
@@ -77,7 +77,7 @@ std::string text_of(const Shape& shape) {
   return text.empty() ? "one number" : text;
 }
 
-// What a layer's function sees: its parameters, inputs and weights.
+// A layer as the function for its type sees it: parameters, inputs and weights.
 struct Layer : SourceNode {
   Layer(Builder& to, const LayerParameter& from, std::vector<const Value*> bottoms, const CaffeBlobs* its_blobs,
         bool file)
@@ -125,7 +125,8 @@ Shape shape_of(const schema::BlobProto& blob, const Layer& layer) {
   return shape;
 }
 
-// The numbers of a blob. Old files have four dimensions whatever the blob is, so dimensions of 1 do not count.
+// Returns the numbers of a blob of weights, which must have the expected shape. Dimensions of 1 are not compared,
+// because in old files every blob has four dimensions.
 std::vector<float> Layer::blob(int index, const Shape& expected) const {
   const schema::BlobProto& blob = blobs->Get(index);
   Shape wanted = expected;
@@ -147,7 +148,7 @@ std::vector<float> Layer::blob(int index, const Shape& expected) const {
   return {blob.data().begin(), blob.data().end()};
 }
 
-// Height and width from the two forms: NAME once for both or twice, or NAME_h and NAME_w.
+// Reads a height and a width. Files have NAME once for both, NAME twice, or NAME_h and NAME_w.
 qn_hw pair_of(const Layer& layer, const char* field, const google::protobuf::RepeatedField<uint32_t>& list, bool has_h,
               uint32_t h, bool has_w, uint32_t w, uint32_t otherwise) {
   if (has_h || has_w) {
@@ -159,7 +160,7 @@ qn_hw pair_of(const Layer& layer, const char* field, const google::protobuf::Rep
   return {list[0], list[list.size() - 1]};
 }
 
-// What convolution and pooling have in common.
+// Reads the parameters that convolution and pooling share.
 template <class Param>
 Attributes window(const Layer& layer, const Param& p) {
   Attributes a;
@@ -191,7 +192,7 @@ Values convolution(const Layer& layer) {
   return {layer.builder.conv2d(layer.name, layer.x(), weights, bias, a)};
 }
 
-// Without padding, the last window may begin behind the image, and then has nothing in it.
+// Whether the last window begins beyond the image and contains no pixel. That can happen without padding.
 bool leaves_image(size_t in, size_t kernel, size_t stride) {
   return in > kernel && divide_up(in - kernel, stride) * stride >= in;
 }
@@ -242,7 +243,7 @@ Values batch_norm(const Layer& layer) {
   layer.expect_blobs(3);
   const std::vector<float> mean = layer.blob(0, {channels}), variance = layer.blob(1, {channels});
   const double factor = layer.blob(2, {1})[0];
-  const double unit = factor == 0 ? 0 : 1 / factor;  // the blobs are sums
+  const double unit = factor == 0 ? 0 : 1 / factor;  // the blobs hold `factor` times the statistics
   const double epsilon = layer.finite(p.eps(), "eps");
   std::vector<float> scale(channels), bias(channels);
   for (size_t c = 0; c < channels; ++c) {
@@ -253,8 +254,8 @@ Values batch_norm(const Layer& layer) {
   return {layer.builder.scale(layer.name, layer.x(), scale, bias, 1)};
 }
 
-// The shape of a blob that covers `num_axes` dimensions of x from `axis` on (-1: all), with ones for the others, so
-// that it broadcasts.
+// Returns the shape, for broadcasting to x, of a blob that covers `num_axes` dimensions of x from `axis` on (-1: all of
+// them). The other dimensions are 1.
 Shape covering(const Layer& layer, int32_t axis, int32_t num_axes) {
   Shape shape = layer.shape();
   if (num_axes == 0) return Shape(shape.size(), 1);
@@ -267,7 +268,8 @@ Shape covering(const Layer& layer, int32_t axis, int32_t num_axes) {
   return shape;
 }
 
-// The second bottom, whose dimensions are x's from `axis` on, with ones for the others.
+// Returns the second bottom, reshaped to broadcast to x. Its dimensions are those of x from `axis` on; the others
+// become 1.
 View aligned(const Layer& layer, int32_t axis) {
   const View& other = layer.view(1);
   const size_t rank = layer.x().rank();
@@ -335,7 +337,7 @@ Values sigmoid(const Layer& layer) { return {layer.builder.unary(OpKind::sigmoid
 
 Values tanh(const Layer& layer) { return {layer.builder.unary(OpKind::tanh, layer.name, layer.x())}; }
 
-// scale * x + shift, without a node when that is x.
+// Computes scale * x + shift. Adds no node if that is x.
 View affine(const Layer& layer, float scale, float shift, const char* suffix) {
   if (scale == 1 && shift == 0) return layer.x();
   return layer.builder.power(layer.name + suffix, layer.x(), scale, shift, 1);
@@ -429,7 +431,7 @@ Values flatten(const Layer& layer) {
   return {layer.builder.reshape(layer.name, layer.x(), values)};
 }
 
-// Dimensions axis .. axis + num_axes - 1 are replaced by `shape`, whose zeros copy the dimensions they replace.
+// Replaces dimensions axis .. axis + num_axes - 1 by `shape`. A 0 in `shape` copies the dimension that it replaces.
 Values reshape(const Layer& layer) {
   const schema::ReshapeParameter& p = layer.param.reshape_param();
   const auto rank = static_cast<int64_t>(layer.x().rank());
@@ -461,7 +463,7 @@ Values permute(const Layer& layer) {
   return {layer.builder.permute(layer.x(), order)};
 }
 
-// The channels as a matrix of `group` rows, transposed.
+// Reorders channels: takes them as a matrix of `group` rows and transposes it.
 Values shuffle_channel(const Layer& layer) {
   const auto group = static_cast<int64_t>(layer.param.shuffle_channel_param().group());
   const auto channels = static_cast<int64_t>(layer.channels());
@@ -538,7 +540,7 @@ const ImportRow<Layer>* find_row(const std::string& type) {
 
 // ---- inputs -----------------------------------------------------------------------------------
 
-// The shape of top `index` of an input layer; empty when the layer does not say.
+// Returns the shape of top `index` of an input layer; empty if the layer does not say it.
 Shape input_shape(const LayerParameter& layer, int index) {
   std::vector<int64_t> dims;
   const auto pick = [index](const auto& list) { return list[list.size() == 1 ? 0 : index]; };
@@ -570,7 +572,8 @@ Shape input_shape(const LayerParameter& layer, int index) {
   return shape;
 }
 
-// (x - mean_value) * scale on a centre crop; Caffe's colours are blue, green, red. A mean image cannot be expressed.
+// Returns the preprocessing of an input layer: a centre crop, then (x - mean_value) * scale. Caffe's order of colours
+// is blue, green, red. Layers with a mean image get no preprocessing, because ours cannot express it.
 qn_preprocessing preprocessing(const LayerParameter& layer, const Shape& shape) {
   qn_preprocessing result = {};
   const schema::TransformationParameter& t = layer.transform_param();
@@ -637,7 +640,7 @@ class Importer {
     const ImportRow<Layer>* row = find_row(param.type());
     if (row == nullptr) throw Unsupported{};
     auto bottoms = wiring_.values(index, "layer '" + param.name() + "'");
-    if (!bottoms) return;  // comes from something that is not supported, which is reported
+    if (!bottoms) return;  // an input is lost; the list of unsupported layers has the cause
     const CaffeBlobs* blobs = weights_ == nullptr ? nullptr : weights_->find(param.name());
     const Layer layer(builder_, param, std::move(*bottoms), blobs, weights_ != nullptr);
     layer.expect_inputs(row->min_inputs, row->max_inputs);
@@ -659,7 +662,7 @@ class Importer {
 namespace quern {
 
 Graph import_caffe(const std::string& prototxt, const std::string& caffemodel, const ImportOptions& options) {
-  const google::protobuf::LogSilencer silence;  // errors are ours to tell
+  const google::protobuf::LogSilencer silence;  // the importer reports errors itself
   const caffe::CaffeNet net = caffe::read_caffe_net(prototxt);
   try {
     if (caffemodel.empty()) return caffe::Importer(net, nullptr).import(options.outputs);

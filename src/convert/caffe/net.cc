@@ -21,21 +21,23 @@ using schema::LayerParameter;
 using schema::NetParameter;
 using schema::V1LayerParameter;
 
-// Far above any real net. Parsed text takes up to a hundred times its size. Not every layer becomes a node of ours.
+// Limits far above any real net. The limit of text is low because parsed text takes up to a hundred times its size in
+// memory. The limit of layers is higher than that of our nodes because not every layer becomes a node.
 constexpr size_t text_limit = size_t{4} << 20;
 constexpr int layer_limit = 40000;
 constexpr int nesting_limit = 32;
 
 // ---- text -------------------------------------------------------------------------------------
 
-// Of a layer's parameters, those that change nothing about a trained net.
+// Parameters of layers that make no difference to a trained net.
 constexpr std::array ignored_parameters = {
     "weight_filler", "bias_filler",      "filler",      "engine",      "force_nd_im2col",    "moving_average_fraction",
     "mirror",        "stable_prod_grad", "source",      "backend",     "rand_skip",          "prefetch",
     "shuffle",       "root_folder",      "data_filler", "force_color", "force_encoded_color"};
 
-// Nets of forks have fields that we do not know. Between layers and beside a layer's parameters they are skipped;
-// within parameters that we read, skipping one could give wrong results in silence, so that is an error.
+// Collects errors of the parser. Forks of Caffe have fields that we do not know. Outside the parameters of layers, such
+// fields are skipped. Inside parameters that we read, an unknown field is an error, because a net without it could give
+// wrong results.
 class TextErrors : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int line, int column, const std::string& message) override { keep(line, column, message); }
@@ -151,7 +153,7 @@ LayerParameter upgraded(const V1LayerParameter& old) {
   return layer;
 }
 
-// `input: "data"` with input_shape or input_dim, as a layer.
+// Makes Input layers from the old form of inputs: `input: "data"` with input_shape or input_dim.
 std::vector<LayerParameter> declared_inputs(const NetParameter& net) {
   if (net.input_shape_size() > 0 && net.input_dim_size() > 0) throw Error("both input_shape and input_dim are given");
   const bool by_dim = net.input_dim_size() > 0;
@@ -176,7 +178,7 @@ std::vector<LayerParameter> declared_inputs(const NetParameter& net) {
   return layers;
 }
 
-// Data layers once had what transform_param has now.
+// Moves to transform_param the fields that old files have in the parameters of data layers.
 template <class DataParameter>
 void upgrade_transformation(const DataParameter& data, LayerParameter* layer) {
   schema::TransformationParameter* transform = layer->mutable_transform_param();
@@ -187,7 +189,7 @@ void upgrade_transformation(const DataParameter& data, LayerParameter* layer) {
 
 // ---- phase ------------------------------------------------------------------------------------
 
-// Whether a net for testing, of level 0 and no stage, meets the rule.
+// Whether the rule holds for a net in the test phase with level 0 and no stages.
 bool meets(const schema::NetStateRule& rule) {
   if (rule.has_phase() && rule.phase() != schema::TEST) return false;
   if (rule.has_min_level() && rule.min_level() > 0) return false;
@@ -214,15 +216,15 @@ bool reads_labels(const std::string& type) {
   return std::find(types.begin(), types.end(), type) != types.end();
 }
 
-// What a deployed net has instead of the layer.
+// Returns the layer that a deployed net has in place of this one.
 LayerParameter deployed(LayerParameter layer) {
   const std::string& type = layer.type();
   if (type == "SoftmaxWithLoss" || type == "SigmoidCrossEntropyLoss") {
     layer.set_type(type == "SoftmaxWithLoss" ? "Softmax" : "Sigmoid");
     if (layer.bottom_size() > 1) layer.mutable_bottom()->DeleteSubrange(1, layer.bottom_size() - 1);  // labels
     if (layer.top_size() > 1)
-      layer.mutable_top()->DeleteSubrange(0, layer.top_size() - 1);  // the second one is softmax
-    if (layer.top_size() == 0) layer.add_top(layer.name());          // Caffe names a loss by itself
+      layer.mutable_top()->DeleteSubrange(0, layer.top_size() - 1);  // the last output is softmax
+    if (layer.top_size() == 0) layer.add_top(layer.name());          // a loss needs no top in Caffe
   }
   if (reads_labels(type) && layer.top_size() > 1) layer.mutable_top()->DeleteSubrange(1, layer.top_size() - 1);
   if (layer.has_data_param()) upgrade_transformation(layer.data_param(), &layer);

@@ -1,8 +1,8 @@
-// Caffe's files as a plain list of layers.
+// Reads Caffe's files as a plain list of layers.
 //
-// Whatever age the files have, what comes out is the present form: inputs are Input layers, old layers have names for
-// types, layers of the training phase are gone, and what only training needs (losses, accuracy) is gone or replaced by
-// what a deployed net has in its place.
+// The list has the present form, however old the files are: inputs are Input layers, and layers have names for types.
+// It has no layers of the training phase. Layers that only training needs (losses, accuracy) are dropped or replaced by
+// those that a deployed net has in their place.
 #pragma once
 
 #include <map>
@@ -27,7 +27,7 @@ class CaffeWeights {
   CaffeWeights() = default;
   explicit CaffeWeights(const std::string& caffemodel);
   CaffeWeights(const CaffeWeights&) = delete;
-  // Null when the file says nothing about the layer.
+  // Returns the weights of a layer; null if the file does not have the layer.
   const CaffeBlobs* find(const std::string& layer) const;
   size_t bytes() const { return bytes_; }  // of the file
 

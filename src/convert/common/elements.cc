@@ -11,7 +11,7 @@ namespace quern::convert {
 
 namespace {
 
-// `shape` has no zeros that copy and at most one -1.
+// Returns the shape with the inferred dimension in place of -1. `to` may have one -1, and no values that copy.
 Shape resolved(const SourceNode& node, const Shape& from, const std::vector<int64_t>& to) {
   size_t count = 1, known = 1;
   for (const size_t d : from) count *= d;
@@ -27,8 +27,8 @@ Shape resolved(const SourceNode& node, const Shape& from, const std::vector<int6
   return shape;
 }
 
-// The value of a reshape with which dimension `place` is `number`, a size that changes with the inputs: that of the
-// dimension of the input it is always equal to, if there is one.
+// `number` is a size that changes with the model's inputs. Returns the value that makes a reshape copy this size to
+// dimension `place`. Returns nothing if no dimension of the input is always equal to it.
 std::optional<int64_t> followed(const SourceNode& node, size_t input, const Symbols::Number& number, size_t place) {
   const size_t rank = node.dims(input).size();
   const auto equal = [&](size_t d) { return node.dimension(input, d).symbol == number.symbol; };
@@ -39,7 +39,8 @@ std::optional<int64_t> followed(const SourceNode& node, size_t input, const Symb
   return std::nullopt;
 }
 
-// The values for a reshape that only drops and adds dimensions of 1: `source` says which dimension stays.
+// Returns the values of a reshape that only drops and adds dimensions of 1. For each dimension of the result, `source`
+// names the input's dimension that is kept there, or is empty for a new dimension of 1.
 std::vector<int64_t> moved(const std::vector<std::optional<size_t>>& source) {
   std::vector<int64_t> values;
   for (size_t i = 0; i < source.size(); ++i) values.push_back(source[i] ? copy_dimension(*source[i], i) : 1);
@@ -73,7 +74,7 @@ Value reshape_to(const SourceNode& node, size_t input, size_t shape_input, bool 
     if (shape.symbols[i] == no_symbol) continue;
     if (const auto value = followed(node, input, shape.at(i), i)) {
       values[i] = *value;
-    } else if (!infers && values[i] > 0) {  // what the other dimensions leave
+    } else if (!infers && values[i] > 0) {  // infer it from the other dimensions
       values[i] = -1;
       infers = true;
     } else {
@@ -91,7 +92,7 @@ Value flatten(const SourceNode& node, size_t input, int64_t axis) {
   if (axis == 0) return reshape(node, input, {1, -1});
   if (axis == 1) return reshape(node, input, {0, -1});
   if (axis == rank) return reshape(node, input, {-1, 1});
-  // First the dimensions from `axis` on become one, then those before it.
+  // One reshape joins the dimensions from `axis` on, a second one joins those before it.
   std::vector<int64_t> values(static_cast<size_t>(axis), 0);
   values.push_back(-1);
   const View inner = node.builder.reshape(node.name + "/inner", node.view(input), values);
@@ -149,7 +150,7 @@ Value transpose(const SourceNode& node, size_t input, const std::vector<int64_t>
 
 namespace {
 
-// Which elements of each dimension are taken.
+// For each dimension, the indices that are taken.
 using Lists = std::vector<std::vector<size_t>>;
 
 Lists all_indices(const SourceNode& node, const Shape& shape) {
@@ -162,7 +163,7 @@ Lists all_indices(const SourceNode& node, const Shape& shape) {
   return lists;
 }
 
-// The elements of a dense tensor that have index list[d][...] in each dimension d.
+// Returns the positions, in a dense tensor, of the elements whose index in each dimension d is in lists[d].
 std::vector<size_t> elements_at(const Shape& shape, const Lists& lists) {
   Shape sizes;
   for (const auto& list : lists) sizes.push_back(list.size());
@@ -204,8 +205,9 @@ Value slice_constant(const SourceNode& node, size_t input, const Shape& shape, c
 
 // ---- parts ------------------------------------------------------------------------------------
 
-// A bound as our slices have it, where a Part moves bounds outside of the dimension to its nearer end. Ours stay where
-// they are and are refused outside, so one that is moved at import fixes the dimension, unless it is always moved.
+// Returns a bound of a Part as our slices have it. A Part moves a bound outside the dimension to the nearer end; our
+// slices refuse such a bound. So the bound is moved at import, which is right for this size only and fixes the
+// dimension. It does not if the bound is so large that it lies outside at any size.
 int64_t slice_value(const SourceNode& node, const Symbols::Number& bound, const Symbols::Number& size) {
   constexpr int64_t begin = 0, end = -1;
   constexpr auto largest = static_cast<int64_t>(max_extent);
@@ -223,7 +225,7 @@ int64_t slice_value(const SourceNode& node, const Symbols::Number& bound, const 
   return value > size.value ? end : value < 0 ? value - 1 : value;
 }
 
-// The places that an input names. Those from behind stay below 0 if the dimension may change.
+// Returns the indices that an input holds. Indices that count from the end stay below 0 if the dimension may change.
 std::vector<int64_t> places(const SourceNode& node, size_t index_input, const Symbols::Number& size) {
   std::vector<int64_t> places = node.integers(index_input).values;
   for (int64_t& at : places) {
@@ -234,7 +236,7 @@ std::vector<int64_t> places(const SourceNode& node, size_t index_input, const Sy
   return places;
 }
 
-// The elements at these places of one axis: a slice for each run of neighbours, joined.
+// Takes the elements at these indices of one axis: makes a slice for each run of successive indices, and joins them.
 View picked(const SourceNode& node, const View& x, const std::vector<int64_t>& at, size_t axis) {
   const auto bound = [](int64_t index, bool from_behind) { return from_behind ? index - 1 : index; };
   std::vector<View> pieces;
@@ -269,7 +271,7 @@ Value slice(const SourceNode& node, size_t input, const std::vector<Part>& parts
 
 Values split(const SourceNode& node, size_t input, size_t axis, const std::vector<int64_t>& sizes) {
   const auto size = static_cast<int64_t>(node.dims(input)[axis]);
-  node.fix(node.dimension(input, axis).symbol);  // the sizes are of this one alone
+  node.fix(node.dimension(input, axis).symbol);  // the sizes fit only the present size
   Values values;
   int64_t begin = 0;
   for (size_t i = 0; i < sizes.size(); ++i) {
@@ -335,7 +337,7 @@ Value concat_floats(const SourceNode& node) {
 
 Value concat(const SourceNode& node, size_t axis) {
   std::vector<View> views;
-  bool vectors = true;  // of constants
+  bool vectors = true;  // whether all inputs are constant vectors
   for (size_t i = 0; i < node.input_count(); ++i) {
     views.push_back(node.view(i));
     vectors &= node.is_constant(i) && views.back().rank() == 1;

@@ -1,7 +1,8 @@
-// Operators that move or name elements: the same code for constants that are known at import and for tensors that
-// nodes compute. All in the source's terms, and with sizes that follow those of the inputs where they can.
+// Imports operators that move or select elements. Results for integers and constants are computed at import; for other
+// tensors, nodes are added. Arguments are in the source's terms. Where possible, the sizes of results follow the sizes
+// of the model's inputs.
 //
-// Functions take the number of the input that they work on.
+// `input` is the number of the node's input on which a function works.
 #pragma once
 
 #include <optional>
@@ -13,13 +14,15 @@ namespace quern::convert {
 
 // ---- the same elements in another shape -------------------------------------------------------
 
-// `values` as in op.inc: 0 copies, so does copy_dimension(), -1 is inferred.
+// Reshapes as OpKind::reshape does (op.inc): 0 and the values of copy_dimension() copy a dimension, -1 is inferred.
 Value reshape(const SourceNode& node, size_t input, const std::vector<int64_t>& values);
-// To the sizes that are the elements of another input: 0 copies (or, if `zero_is_zero`, is an error), -1 is inferred.
+// Reshapes to the sizes that input `shape_input` holds: 0 copies a dimension (or, if `zero_is_zero`, is an error), and
+// -1 is inferred.
 Value reshape_to(const SourceNode& node, size_t input, size_t shape_input, bool zero_is_zero);
-// Dimensions before `axis`, which may be the rank, become one, and so do those from it on.
+// Makes a matrix: the dimensions before `axis` become one dimension, and those from `axis` on become the other. `axis`
+// may be the rank.
 Value flatten(const SourceNode& node, size_t input, int64_t axis);
-// Without the dimensions of 1 that are named, or without any.
+// Drops the dimensions of 1 in `axes` or, without `axes`, all dimensions of 1.
 Value squeeze(const SourceNode& node, size_t input, const std::optional<std::vector<int64_t>>& axes);
 Value unsqueeze(const SourceNode& node, size_t input, const std::vector<int64_t>& axes);
 
@@ -28,7 +31,7 @@ Value transpose(const SourceNode& node, size_t input, const std::vector<int64_t>
 
 // ---- parts ------------------------------------------------------------------------------------
 
-// Of one dimension: bounds may count from behind, and are moved to the nearer end where they lie outside.
+// A part of one dimension. Bounds below 0 count from the end. A bound outside the dimension means its nearer end.
 struct Part {
   size_t axis;
   Symbols::Number begin, end;
@@ -36,16 +39,17 @@ struct Part {
 };
 Value slice(const SourceNode& node, size_t input, const std::vector<Part>& parts);
 Values split(const SourceNode& node, size_t input, size_t axis, const std::vector<int64_t>& sizes);
-// The places of one dimension that are the elements of another input. A single number drops the dimension.
+// Takes the indices of one dimension that input `index_input` holds. If that is a scalar, the result does not have the
+// dimension.
 Value gather(const SourceNode& node, size_t input, size_t index_input, size_t axis);
 
 // ---- joining ----------------------------------------------------------------------------------
 
-// All inputs, vectors of integers.
+// Joins all inputs, which are vectors of integers.
 Value concat_integers(const SourceNode& node);
-// All inputs, of which none is integers.
+// Joins all inputs, none of which is integers.
 Value concat(const SourceNode& node, size_t axis);
-// Repeats dimensions of 1, by the sizes that are the elements of another input.
+// Repeats dimensions of 1 to reach the sizes that input `shape_input` holds.
 Value expand(const SourceNode& node, size_t input, size_t shape_input);
 
 }  // namespace quern::convert

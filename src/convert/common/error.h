@@ -1,4 +1,4 @@
-// What programs (importers, exporter, the quern command) throw.
+// The exception that importers, the exporter and the quern command throw.
 #pragma once
 
 #include <quern/base.h>
@@ -8,8 +8,8 @@
 
 namespace quern {
 
-// One line that names what is wrong and where. Messages quote names from files: control characters are replaced, so
-// that a file cannot break the line or talk to the terminal.
+// Its message is one line that says what is wrong and where. Messages quote names from files, so control characters are
+// replaced: a file must not break the line or send commands to the terminal.
 struct Error : std::runtime_error {
   explicit Error(const std::string& message) : std::runtime_error(printable(message)) {}
 
@@ -22,7 +22,7 @@ struct Error : std::runtime_error {
   }
 };
 
-// Throws the library's message unless all is well.
+// Throws an Error with the library's message, unless the status is QN_OK.
 inline void expect_ok(qn_status status) {
   if (status == QN_OK) return;
   const std::string message = qn_last_message();

@@ -28,7 +28,7 @@ using File = std::unique_ptr<std::FILE, Close>;
 std::string read_file(const std::string& path, uint64_t limit) {
   struct stat status;
   if (stat(path.c_str(), &status) != 0) fail_with_errno(path, "cannot open");
-  if (!S_ISREG(status.st_mode)) throw Error(path + ": not a regular file");  // opening a pipe would wait
+  if (!S_ISREG(status.st_mode)) throw Error(path + ": not a regular file");  // opening a pipe would block
   const File file(std::fopen(path.c_str(), "rb"));
   if (!file) fail_with_errno(path, "cannot open");
   std::string content;
@@ -50,7 +50,7 @@ void write_file(const std::string& path, const std::string& content) {
 }
 
 void keep_source(const std::string& source, const std::string& target) {
-  std::error_code error;  // where either is missing
+  std::error_code error;  // set if one of the files does not exist
   if (target.empty() || !std::filesystem::equivalent(source, target, error)) return;
   throw Error(target + ": the model is read from this file, which would be lost");
 }

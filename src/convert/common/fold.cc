@@ -148,7 +148,7 @@ int64_t integer_result(const SourceNode& node, OpKind kind, int64_t a, int64_t b
 Symbols::Number symbolic_result(const SourceNode& node, OpKind kind, const Symbols::Number& a,
                                 const Symbols::Number& b) {
   const int64_t value = integer_result(node, kind, a.value, b.value);
-  if (a.symbol == no_symbol && b.symbol == no_symbol) return {value};  // among 2^20, perhaps
+  if (a.symbol == no_symbol && b.symbol == no_symbol) return {value};  // without a look-up: there may be 2^20
   const auto is = [](const Symbols::Number& x, int64_t y) { return x.symbol == no_symbol && x.value == y; };
   if (is(b, kind == OpKind::add || kind == OpKind::sub ? 0 : 1)) return {value, a.symbol};
   if (is(a, 0) && kind == OpKind::add) return {value, b.symbol};

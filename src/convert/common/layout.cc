@@ -27,8 +27,8 @@ To converted(const From& from) {
   return To(from.begin(), from.end());
 }
 
-// Checks the last node of `graph` alone and infers its output's shape. Doing this at once lets importers ask for
-// shapes, and names the node that is to blame.
+// Checks only the last node of `graph` and infers its output's shape. Builders do this after each node, so that
+// importers can ask for shapes and messages name the node that is wrong.
 void infer_last(Graph& graph) {
   const Node& node = graph.nodes.back();
   Graph one;
@@ -130,7 +130,8 @@ void UnsupportedList::throw_if_any() const {
 }
 
 namespace {
-// The bytes of the character that `text` begins with; 0 if it is none, or one that controls.
+// Returns the number of bytes of the character at the beginning of `text`; 0 if no valid character is there, or a
+// control character.
 size_t character_size(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   if (byte(0) < 0x80) return byte(0) >= 0x20 && byte(0) != 0x7f;
@@ -167,7 +168,7 @@ Builder::Builder(const char* source) { graph_.source = source; }
 
 // ---- tensors ----------------------------------------------------------------------------------
 
-// Plain, and unlike all others.
+// Makes a plain name that no other input or output has.
 std::string Builder::port_name(const std::string& name) {
   std::string plain = plain_name(name);
   while (!port_names_.insert(plain).second) {
@@ -281,7 +282,7 @@ View Builder::power(const std::string& name, const View& x, float scale, float s
   return unary(OpKind::power, name, x, attributes);
 }
 
-// The same elements with dimensions of 1 in front.
+// Adds dimensions of 1 in front until x has this rank.
 View Builder::with_rank(const std::string& name, const View& x, size_t rank) {
   if (x.rank() == rank) return x;
   std::vector<int64_t> values(rank, 1);
@@ -300,14 +301,15 @@ bool Builder::along_axis(const View& x, const View& constant, size_t* axis) cons
   return n == 1 || (n == c[*axis + c.size() - x.rank()] && n == shape_x[*axis]);
 }
 
-// The same where it costs no transpose, or the one to channels last that a convolution wants anyway.
+// Whether `c` is a constant along one axis of x, see along_axis(), and by_constant() needs no transpose, or only the
+// one to channels last that a convolution needs anyway.
 bool Builder::is_cheap_along(const View& x, const View& c, size_t* axis) {
   if (!is_constant(c) || is_constant(x) || !along_axis(x, c, axis)) return false;
-  if (elements(c) == 1) return std::isfinite(*floats(c));  // what by_constant() makes of it takes no others
+  if (elements(c) == 1) return std::isfinite(*floats(c));  // by_constant() makes it an attribute, which must be finite
   return x.order.back() == *axis || (*axis == 1 && x.rank() == 4);
 }
 
-// x (kind) constant, where is_cheap_along() holds.
+// Computes x (kind) constant without a tensor for the constant where is_cheap_along() is true.
 View Builder::by_constant(OpKind kind, const std::string& name, const View& x, const View& constant, size_t axis) {
   const size_t n = elements(constant);
   const float* c = floats(constant);
@@ -438,7 +440,7 @@ View Builder::concat(const std::string& name, const std::vector<View>& inputs, s
 }
 
 namespace {
-// Two lists by source dimension, one after the other in our order.
+// Reorders two lists with one number per dimension of the source to our order, and joins them.
 Vector<int64_t> pairs_in_order(const Order& order, const std::vector<int64_t>& first,
                                const std::vector<int64_t>& second) {
   Vector<int64_t> values;
@@ -479,7 +481,7 @@ View Builder::reshape(const std::string& name, const View& x, const std::vector<
   attributes.values = converted<Vector<int64_t>>(shape);
   const int in = in_order(x, source_order(x.rank()));
   const int out = add(OpKind::reshape, name, {in}, attributes);
-  if (graph_.tensors[static_cast<size_t>(in)].constant >= 0) {  // the node did its work: it found the shape
+  if (graph_.tensors[static_cast<size_t>(in)].constant >= 0) {  // the node was only needed to infer the shape
     graph_.nodes.pop_back();
     graph_.tensors[static_cast<size_t>(out)].constant = graph_.tensors[static_cast<size_t>(in)].constant;
   }
@@ -501,7 +503,8 @@ void Builder::output(const View& view, const std::string& name, qn_type type) {
   graph_.outputs.push_back({.tensor = port.tensor, .type = type, .preprocessing = {}});
 }
 
-// Drops nodes, tensors and constants that no output depends on: constants in another order, say.
+// Drops nodes, tensors and constants on which no output depends, for example constants that were copied to another
+// order.
 Graph Builder::finish() {
   std::vector<char> live(graph_.tensors.size(), 0);
   for (const auto* ports : {&graph_.inputs, &graph_.outputs}) {

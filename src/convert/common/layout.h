@@ -1,9 +1,9 @@
-// Building a graph of ours from a source whose images are N, C, H, W.
+// Builds one of our graphs from a source whose images are N, C, H, W.
 //
-// Our image operators read N, H, W, C. A View is a source tensor as we hold it: one of our tensors and how its
-// dimensions are ordered. The builder's operators take arguments in the source's terms (axes, shapes, permutations) and
-// bring their inputs into the form they need; a transpose is added at most once per tensor and form. Elementwise
-// operators take what they get, so that layouts flow through a network and few transposes remain.
+// Our image operators read N, H, W, C. A View stands for a tensor of the source: it names one of our tensors and the
+// order of its dimensions. The builder's functions take arguments in the source's terms (axes, shapes, permutations).
+// If a node needs an input in another order, they add a transpose, at most one per tensor and order. Elementwise
+// operators accept any order, so one order can pass through many nodes and few transposes remain.
 #pragma once
 
 #include <cstdint>
@@ -25,17 +25,19 @@ Order source_order(size_t rank);  // 0, 1, 2, ...
 Order axis_last(size_t rank, size_t axis);
 Order channels_last(size_t rank);  // 0, 2, 3, ..., 1
 
-// Where dimension `axis` is in `order`.
+// Returns the position in `order` of the source's dimension `axis`.
 size_t position(const Order& order, size_t axis);
-// The order of the dimensions after a transpose, whose dimension k is dimension permutation[k] of what it reads.
+// Returns the order that a tensor of order `order` has after a transpose in the source. Dimension k of the transposed
+// tensor is dimension permutation[k] of the tensor before.
 Order permuted(const Order& order, const Order& permutation);
-// The permutation that brings a tensor from one order into another.
+// Returns the permutation that brings a tensor from one order into another.
 Order permutation_between(const Order& from, const Order& to);
-// out[j0, j1, ...] = in[...] where dimension k of out is dimension permutation[k] of in; both dense, of elements of so
-// many bytes.
+// Copies a dense tensor with its dimensions reordered: dimension k of `out` is dimension permutation[k] of `in`.
+// `shape` is that of `in`. An element has `element_size` bytes.
 void permute_elements(const void* in, size_t element_size, const Shape& shape, const Order& permutation, void* out);
 
-// Calls visit(offset) for each element of `shape` in turn, where the next index of dimension d lies stride[d] further.
+// Calls visit(offset) for each element of `shape`, in row-major order. One step in dimension d adds stride[d] to the
+// offset.
 template <class Visit>
 void walk(const Shape& shape, const Shape& stride, Visit&& visit) {
   size_t count = 1, offset = 0;
@@ -60,12 +62,13 @@ struct View {
   explicit operator bool() const { return tensor != no_tensor; }
 };
 
-// Thrown for what is valid but not expressible in our operators. Importers collect these and report all at once.
+// Thrown for a node that is valid, but that our operators cannot express. Importers collect these exceptions and report
+// all of them at once.
 struct Unsupported {
-  std::string reason;  // "" when the type of the layer says it all
+  std::string reason;  // "" if the type of the layer is reason enough
 };
 
-// "3 layers are not supported: a (LSTM), b (Pooling: stochastic), ..." as it grows.
+// Collects the text of a message like "3 layers are not supported: a (LSTM), b (Pooling: stochastic), ...".
 class UnsupportedList {
  public:
   void add(const std::string& name, const std::string& type, const std::string& reason);
@@ -76,12 +79,12 @@ class UnsupportedList {
   std::string text_;
 };
 
-// A name as graphs of ours have them: UTF-8 without control characters, of at most `limit` bytes. What a file has
-// instead of a character becomes '?'.
+// Turns a name of a file into one that our graphs may have: UTF-8 without control characters, of at most `limit` bytes.
+// Bytes that are not a valid character become '?'.
 constexpr size_t name_limit = 1024;
 std::string plain_name(const std::string& name, size_t limit = name_limit);
 
-// A number of a file that must be finite; the message says `where`.
+// Returns a number of a file. Throws Error if it is not finite; the message says `where`.
 float finite(float value, const std::string& where);
 
 class Builder {
@@ -90,8 +93,9 @@ class Builder {
 
   void set_name(const std::string& name) { graph_.name = plain_name(name).c_str(); }
 
-  // Files of a few bytes may ask for constants of any size (spread, reordered, worked out), and for much work on them:
-  // what is made, copied and gone through may together be a multiple of the files' bytes, and no more.
+  // A file of a few bytes can ask for huge constants (repeated, reordered, computed) and for much work on them. So the
+  // builder has a budget of bytes that it may make, copy or read: a fixed sum and a multiple of the files' bytes.
+  // allow() raises the budget for a file of so many bytes. charge() spends it, and throws if not enough is left.
   void allow(size_t bytes_read);
   void charge(size_t bytes);
 
@@ -102,26 +106,28 @@ class Builder {
   Shape shape(const View& view) const;                      // in the source's order
   Symbol symbol(const View& view, size_t dimension) const;  // of the source's
   Symbols& symbols() { return symbols_; }
-  // The node `name` of the source was converted for the present value of `symbol` alone: sessions refuse other sizes of
-  // the inputs' dimensions that it depends on.
+  // Says that the node `name` of the source was converted for the present value of `symbol` only. Sessions will refuse
+  // to change the dimensions of inputs on which the symbol depends.
   void fix(Symbol symbol, const std::string& name);
   size_t elements(const View& view) const;
   bool is_constant(const View& view) const;
-  // Whether `constant`, broadcast to x, has one number per index of one dimension, or one for all; and which dimension.
+  // Whether `constant`, broadcast to x, has one number for each index of one dimension, or one number for all elements.
+  // Sets `axis` to that dimension.
   bool along_axis(const View& x, const View& constant, size_t* axis) const;
   const float* floats(const View& constant);  // of type QN_F32, in the source's order
 
-  // The same elements read in another order; adds no node.
+  // Returns a view of the transposed tensor. Adds no node: the elements stay where they are.
   View permute(const View& x, const Order& permutation) const;
 
-  // One input and one output of the same shape, each element by itself.
+  // Applies a function to each element.
   View unary(OpKind kind, const std::string& name, const View& x, const Attributes& attributes = {});
   View clamp(const std::string& name, const View& x, float min, float max);
   View power(const std::string& name, const View& x, float scale, float shift, float power);
   // add, sub, mul, div; shapes are aligned at the right, dimensions of 1 repeat.
   View binary(OpKind kind, const std::string& name, const View& a, const View& b);
 
-  // Along one dimension of x: channels, as a rule. `slope` and the like: one number per index, or one for all.
+  // Operators along one dimension of x, usually the channels. `slope`, `scale` and `bias` have one number for each
+  // index of the dimension, or one for all.
   View prelu(const std::string& name, const View& x, const std::vector<float>& slope, size_t axis);
   View scale(const std::string& name, const View& x, const std::vector<float>& scale, const std::vector<float>& bias,
              size_t axis);
@@ -129,7 +135,7 @@ class Builder {
   View leaky_relu(const std::string& name, const View& x, float slope);
   View lrn(const std::string& name, const View& x, size_t size, float alpha, float beta, float k);
 
-  // Images. Weights: O, I, kh, kw; bias may be absent.
+  // Operators on images. Weights are O, I, kh, kw. `bias` may be an empty view.
   View conv2d(const std::string& name, const View& x, const View& weights, const View& bias, const Attributes&);
   View pool(OpKind kind, const std::string& name, const View& x, const Attributes& attributes);
   View resize(const std::string& name, const View& x, const Attributes& attributes);
@@ -141,17 +147,17 @@ class Builder {
   View concat(const std::string& name, const std::vector<View>& inputs, size_t axis);
   View slice(const std::string& name, const View& x, const std::vector<int64_t>& begin,
              const std::vector<int64_t>& end);
-  // The part of one dimension from `begin` to `end`, which may count from behind as in op.inc.
+  // Takes the part of one dimension from `begin` to `end`. Bounds below 0 count from the end, as op.inc says.
   View slice(const std::string& name, const View& x, size_t axis, int64_t begin, int64_t end);
   View pad(const std::string& name, const View& x, const std::vector<int64_t>& before,
            const std::vector<int64_t>& after, float value);
-  // `shape` as in op.inc: 0 copies, so does copy_dimension(), -1 is inferred.
+  // `shape` is as in op.inc: 0 and the values of copy_dimension() copy a dimension, -1 is inferred.
   View reshape(const std::string& name, const View& x, const std::vector<int64_t>& shape);
 
-  // The name may be that of an input or of another output with the same elements.
+  // Makes the tensor an output. An input or another output may have the same name if it has the same elements.
   void output(const View& view, const std::string& name, qn_type type);
 
-  // The whole graph without what no node reads, checked. The builder is empty afterwards.
+  // Returns the graph, checked, and without the nodes and tensors that no output needs. Leaves the builder empty.
   Graph finish();
 
  private:
@@ -164,18 +170,18 @@ class Builder {
   Tensor& tensor(const View& view) { return graph_.tensors[static_cast<size_t>(view.tensor)]; }
   const Tensor& tensor(const View& view) const { return graph_.tensors[static_cast<size_t>(view.tensor)]; }
 
-  // An input or output: the tensor with its name, and the one with its elements, which may have another name.
+  // An input or output of the graph. `tensor` has its name. `shows` has its elements, and may have another name.
   struct NamedPort {
     int shows, tensor;
   };
 
   Graph graph_;
   Symbols symbols_;
-  std::map<std::pair<size_t, size_t>, std::string> fixed_;  // (input, dimension) -> the node it is fixed for
+  std::map<std::pair<size_t, size_t>, std::string> fixed_;  // (input, dimension) -> the node that fixes it
   size_t budget_ = size_t{64} << 20;
   std::map<std::pair<int, Order>, int> transposed_;  // (tensor, permutation) -> tensor
-  std::map<std::string, NamedPort> ports_;           // by their names in the source
-  std::set<std::string> port_names_;                 // and in our graph
+  std::map<std::string, NamedPort> ports_;           // name in the source -> port
+  std::set<std::string> port_names_;                 // names in our graph
   size_t renamed_ports_ = 0;
 };
 

@@ -40,7 +40,7 @@ const View& SourceNode::constant(size_t index) const {
 }
 
 size_t SourceNode::elements(size_t index) const {
-  if (is_integer(index) && integers(index).values.empty()) return 0;  // no floats are kept like no integers
+  if (is_integer(index) && integers(index).values.empty()) return 0;  // a constant without elements
   return builder.elements(constant(index));
 }
 

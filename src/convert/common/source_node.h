@@ -1,4 +1,4 @@
-// A node of a source model as the functions that import it see it, whatever the format.
+// A node of a source model, as the functions that import nodes see it, in any format.
 #pragma once
 
 #include <string>
@@ -8,10 +8,11 @@
 
 namespace quern::convert {
 
-// Its inputs are values. What nodes have besides, attributes or weights, is added by each importer's own class.
+// The node's inputs are values. Each importer derives a class that adds what else its nodes have: attributes or
+// weights.
 class SourceNode {
  public:
-  // `what` begins its messages: "node 'x' (Conv)".
+  // Error messages about the node begin with `what`, for example "node 'x' (Conv)".
   SourceNode(Builder& to, const std::string& its_name, std::string what, std::vector<const Value*> inputs)
       : builder(to), name(its_name), what_(std::move(what)), inputs_(std::move(inputs)) {}
 
@@ -19,9 +20,9 @@ class SourceNode {
   const std::string& name;
 
   [[noreturn]] void fail(const std::string& what) const;
-  // A number of the file that must be finite.
+  // Returns a number of the file. Fails unless the number is finite; the message calls it `what`.
   float finite(float value, const std::string& what) const;
-  // `axis` may count from the end. `tensor`: what messages call it.
+  // Returns the axis as a number from 0 on; `axis` may count from the end. Messages call the tensor `tensor`.
   size_t axis(int64_t axis, size_t rank, const char* tensor = "tensor") const;
 
   size_t input_count() const { return inputs_.size(); }
@@ -31,24 +32,25 @@ class SourceNode {
   bool is_integer(size_t index) const { return has(index) && inputs_[index]->integers != nullptr; }
   bool is_constant(size_t index) const;
 
-  // Tensors of our graph, computed or constant.
+  // The input as a tensor of our graph. view() returns computed ones and constants, constant() only constants.
   const View& view(size_t index) const;
   const View& constant(size_t index) const;
-  std::vector<float> floats(size_t index) const;  // a copy of a constant; `{}` when it is empty
-  size_t elements(size_t index) const;            // of a constant, as many as floats() has
+  std::vector<float> floats(size_t index) const;  // a copy of a constant's elements; `{}` if it has none
+  size_t elements(size_t index) const;            // number of elements that floats() returns
   float scalar(size_t index) const;
 
-  // Integers as they are at import: sizes that they come from cannot change any more. And as symbols, for who follows.
+  // The input's integers. integers() is for callers that use the values: sizes from which these come may not change any
+  // more. symbolic() is for callers that use the symbols, so that the result can follow the sizes.
   const Integers& integers(size_t index) const;
   const Integers& symbolic(size_t index) const;
-  // The node is imported for the present value alone.
+  // Says that the node was converted for the symbol's present value only, see Builder::fix().
   void fix(Symbol symbol) const { builder.fix(symbol, name); }
 
-  // The shape of either kind of value, and one of its sizes.
+  // The shape of an input, a tensor or integers, and one size of that shape with its symbol.
   Shape dims(size_t index) const;
   Symbols::Number dimension(size_t index, size_t d) const;
 
-  // The result of a node that computes floats, of the first such input's type.
+  // Makes the result of a node that computes floats. Its type in the source is that of the first input of floats.
   Value result(View view) const;
 
  private:

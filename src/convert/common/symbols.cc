@@ -11,7 +11,8 @@ namespace quern::convert {
 
 // ---- symbols ----------------------------------------------------------------------------------
 
-// The symbol of this recipe, made at its first use. Without a product it is one factor of its own.
+// Returns the symbol of this recipe, and makes it at the first use. If `product` has no factors, the new symbol is its
+// own only factor.
 Symbol Symbols::add(const std::vector<int64_t>& recipe, Sources sources, Product product) {
   const auto [at, fresh] = known_.try_emplace(recipe, static_cast<Symbol>(entries_.size()));
   if (fresh) {
@@ -42,7 +43,7 @@ bool Symbols::multiply(Product* product, const Number& by) const {
          checked_mul(product->denominator, other.denominator, &product->denominator);
 }
 
-// False when the result is no product of symbols.
+// Divides the product by a number. Returns false if the result is not a product of symbols.
 bool Symbols::divide(Product* product, const Number& by) const {
   if (by.symbol == no_symbol)
     return by.value != 0 && checked_mul(product->denominator, by.value, &product->denominator);
@@ -95,7 +96,7 @@ void Symbols::add_node(const Graph& graph, const Node& node) {
 
 Symbol Symbols::of(int tensor, size_t dimension) const {
   const auto at = symbols_of_.find(tensor);
-  return at == symbols_of_.end() ? no_symbol : at->second.at(dimension);  // a constant has none
+  return at == symbols_of_.end() ? no_symbol : at->second.at(dimension);  // constants have no symbols
 }
 
 Symbols::Dimensions Symbols::dimensions(const Graph& graph, int tensor) const {
@@ -125,13 +126,13 @@ Symbol Symbols::window(const Number& in, size_t kernel, size_t stride, size_t di
 
 Symbol Symbols::broadcast(const Number& a, const Number& b) {
   if (a.symbol == b.symbol) return a.symbol;
-  // A number other than 1 is what the other has to be, too, or 1.
+  // If one size is fixed and not 1, the other must be 1 or equal to it: the result is the fixed size.
   if (a.symbol == no_symbol) return a.value == 1 ? b.symbol : no_symbol;
   if (b.symbol == no_symbol) return b.value == 1 ? a.symbol : no_symbol;
   return result('b', {}, {a, b});
 }
 
-// The -1 of a reshape.
+// Returns the symbol of the dimension that a reshape infers (-1).
 Symbol Symbols::inferred(const Dimensions& from, const Vector<int64_t>& values) {
   Product rest;
   bool fits = true;
@@ -144,7 +145,7 @@ Symbol Symbols::inferred(const Dimensions& from, const Vector<int64_t>& values) 
   return fits ? symbol_of(rest) : result('r', {values.begin(), values.end()}, from);
 }
 
-// Bounds on the same side are a fixed number of elements apart.
+// If both bounds count from the same end, the number of elements between them does not change.
 Symbol Symbols::sliced(const Number& in, int64_t begin, int64_t end) {
   if (begin == 0 && end == -1) return in.symbol;
   return (begin < 0) == (end < 0) ? no_symbol : result('s', {begin, end}, {in});
@@ -172,7 +173,7 @@ std::vector<Symbol> Symbols::joined(const Graph& graph, const Node& node) {
     const Dimensions part = dimensions(graph, input);
     parts.push_back(part[axis]);
     for (size_t d = 0; d < part.size(); ++d) {
-      if (part[d].symbol == no_symbol) out[d] = no_symbol;  // the others have to be equal
+      if (part[d].symbol == no_symbol) out[d] = no_symbol;  // all inputs have this size
     }
   }
   out[axis] = parts.size() == 1 ? parts[0].symbol : result('c', {}, parts);
@@ -192,13 +193,13 @@ std::vector<Symbol> Symbols::reshaped(const Dimensions& from, const Vector<int64
 
 Symbol Symbols::padded(const Number& in, int64_t more) { return more == 0 ? in.symbol : result('p', {more}, {in}); }
 
-// A scale of 0: to a size that is given.
+// A scale of 0 means that the node resizes to a given size.
 Symbol Symbols::scaled(const Number& in, float scale) {
   if (scale == 0) return no_symbol;
   return scale == 1 ? in.symbol : result('z', {std::bit_cast<int32_t>(scale)}, {in});
 }
 
-// Sizes that depend on all of the inputs' and equal no other.
+// Returns new symbols for an output. The sizes depend on all sizes of the node's inputs, and equal no other size.
 std::vector<Symbol> Symbols::unknown(const Graph& graph, const Node& node, size_t index) {
   Dimensions all;
   for (const int input : node.inputs) {

@@ -1,8 +1,8 @@
 // Symbolic sizes: how the sizes of a graph's tensors follow from those of its inputs, which sessions may change.
 //
-// A symbol stands for one size, whatever the inputs' sizes: two dimensions with the same symbol are always equal. (The
-// reverse does not hold: two symbols may be equal, too.) Each dimension of an input is a symbol; what nodes make of
-// symbols are others.
+// A symbol stands for a size that depends on the inputs' sizes. Two dimensions with the same symbol are equal for all
+// sizes of the inputs. (Two dimensions with different symbols may be equal, too.) Each dimension of an input has a
+// symbol; nodes make further symbols from the symbols of their inputs.
 #pragma once
 
 #include <cstdint>
@@ -16,40 +16,41 @@
 namespace quern::convert {
 
 using Symbol = int;
-constexpr Symbol no_symbol = 0;  // of a size that never changes
+constexpr Symbol no_symbol = 0;  // the size never changes
 
 class Symbols {
  public:
   // (input of the graph, dimension)
   using Sources = std::set<std::pair<size_t, size_t>>;
 
-  // The dimensions of an input.
+  // Gives each dimension of an input a symbol.
   void add_input(size_t input, int tensor, size_t rank);
-  // The dimensions of the outputs of a node whose shapes are known.
+  // Gives the dimensions of a node's outputs their symbols. The shapes of the node's tensors must be known.
   void add_node(const Graph& graph, const Node& node);
 
   Symbol of(int tensor, size_t dimension) const;
-  // The dimensions of inputs that the size depends on.
+  // Returns the dimensions of inputs on which the size depends.
   const Sources& sources(Symbol symbol) const { return entries_[static_cast<size_t>(symbol)].sources; }
 
-  // A size or, at import, any integer, of which `value` is known.
+  // A size or another integer known at import. `value` is its value at the present sizes of the inputs.
   struct Number {
     int64_t value;
     Symbol symbol = no_symbol;
   };
-  // What an operation with this name and these arguments makes of numbers: the same symbol for the same operation.
+  // Returns the symbol for the result of an operation on numbers. The same operation with the same arguments and
+  // numbers always gives the same symbol.
   Symbol result(char operation, const std::vector<int64_t>& arguments, const std::vector<Number>& numbers);
   Symbol product(const Number& a, const Number& b);
 
  private:
-  // numerator / denominator times the symbols, in ascending order.
+  // The product of numerator / denominator and the symbols, which are in ascending order.
   struct Product {
     int64_t numerator = 1, denominator = 1;
     std::vector<Symbol> symbols;
   };
   struct Entry {
     Sources sources;
-    Product product;  // the symbol itself, if it is none
+    Product product;  // the symbol as a product; if it is not one, the symbol itself is the only factor
   };
   using Dimensions = std::vector<Number>;
 
@@ -73,8 +74,8 @@ class Symbols {
   std::vector<Symbol> infer(const Graph& graph, const Node& node);
 
   std::vector<Entry> entries_ = {{}};              // [no_symbol] depends on nothing
-  std::map<std::vector<int64_t>, Symbol> known_;   // by how they came about
-  std::map<int, std::vector<Symbol>> symbols_of_;  // tensors that have some
+  std::map<std::vector<int64_t>, Symbol> known_;   // the symbol of each recipe, see add()
+  std::map<int, std::vector<Symbol>> symbols_of_;  // of each tensor that is not constant: one per dimension
 };
 
 }  // namespace quern::convert

@@ -1,4 +1,4 @@
-// Importers are tables.
+// Each importer has tables that say which function imports which operator.
 #pragma once
 
 #include <map>
@@ -8,7 +8,7 @@
 
 namespace quern::convert {
 
-// What imports the operators of one name, and how many inputs these have.
+// The function that imports operators of one name, and how many inputs such operators have.
 template <class Node>
 struct ImportRow {
   Values (*import)(const Node&);
@@ -18,7 +18,7 @@ template <class Node>
 using ImportTable = std::map<std::string, ImportRow<Node>>;
 constexpr size_t many_inputs = 256;
 
-// Null when the map has no such key.
+// Returns the value of a key; null if the map does not have the key.
 template <class Map>
 const typename Map::mapped_type* find_in(const Map& map, const typename Map::key_type& key) {
   const auto at = map.find(key);

@@ -1,4 +1,4 @@
-// Tensors of a source model as importers of every format hold them.
+// The form in which importers of all formats hold the tensors of a source model.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,16 @@
 
 namespace quern::convert {
 
-// What the elements of a source's tensor are. Every format numbers its types in its own way and translates.
+// Type of the elements of a source's tensor. Each importer translates the numbers that its format has for types.
 enum class ElementType : uint8_t { f32, f16, f64, i64, s32, s8, u8, boolean };
 
 size_t element_size(ElementType type);  // in bytes
 bool is_float(ElementType type);
-// An input or output of this type at the border of our graph. Throws Unsupported for types that the border lacks.
+// Returns the type of a graph's input or output that has this type in the source. Throws Unsupported if inputs and
+// outputs of graphs cannot have the type.
 qn_type port_type(ElementType type);
 
-// A constant as a file holds it: dense, in its own type.
+// A constant as the file holds it: dense, and with the type that it has there.
 struct Array {
   ElementType type = ElementType::f32;
   Shape shape;  // may have zeros
@@ -27,7 +28,7 @@ struct Array {
   size_t elements() const { return bytes.size() / element_size(type); }
 };
 
-// `T` is what `type` stores.
+// Makes an array. `T` must be the C++ type of an element of `type`.
 template <class T>
 Array make_array(ElementType type, Shape shape, const std::vector<T>& values) {
   Array array{type, std::move(shape), std::vector<uint8_t>(values.size() * sizeof(T))};
@@ -35,11 +36,12 @@ Array make_array(ElementType type, Shape shape, const std::vector<T>& values) {
   return array;
 }
 
-// Integers known at import: shapes, axes, sizes.
+// Integers whose values are known at import: shapes, axes, sizes.
 struct Integers {
   Shape shape;
   std::vector<int64_t> values;
-  // Per value: what it is where inputs have other sizes, if it comes from the shape of a tensor.
+  // One per value. If the value comes from the shape of a tensor, the symbol says how it follows from the sizes of the
+  // inputs.
   std::vector<Symbol> symbols;
 
   Symbols::Number at(size_t index) const { return {values[index], symbols[index]}; }
@@ -49,11 +51,11 @@ struct Integers {
   }
 };
 
-// A tensor of the source: one of our graph, computed or constant, or known integers.
+// A tensor of the source. It is either a tensor of our graph, computed or constant (`view`), or known integers.
 struct Value {
   View view;
   std::shared_ptr<const Integers> integers;
-  ElementType type = ElementType::f32;  // in the source; what floats of fewer or more bits are computed as is float
+  ElementType type = ElementType::f32;  // in the source; our graph computes all types of floats as 32-bit floats
 
   Value() = default;
   Value(View of) : view(std::move(of)) {}  // NOLINT(google-explicit-constructor): importers return lists of views
@@ -62,13 +64,13 @@ struct Value {
 };
 using Values = std::vector<Value>;
 
-// `integers` may have no symbols yet, if no value has one.
+// Makes a value of known integers. `integers.symbols` may be empty if no integer has a symbol.
 Value integer_value(Integers integers, ElementType type = ElementType::i64);
-// A constant of the file: floats become a constant of our graph, integers are known. Without any elements, floats are
-// kept like integers: a tensor of ours has no empty dimension.
+// Makes a value of a constant of the file: floats become a constant of our graph, and integers become known integers.
+// So do floats without any elements, because our tensors cannot have empty dimensions.
 Value constant_value(Builder& builder, const Array& array);
 
-// Counts integers that are read or made against what the builder allows.
+// Counts integers that are read or made towards the limit of Builder::allow().
 void charge_integers(Builder& builder, const Value& value);
 
 }  // namespace quern::convert

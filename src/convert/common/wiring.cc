@@ -38,7 +38,7 @@ Wires Wiring::unread() const {
   return unread;
 }
 
-// Each node is seen after all that read what it writes.
+// Goes backwards, so that the nodes that read a tensor come before the node that writes it.
 void Wiring::need(const Wires& outputs) {
   for (const Wire output : outputs) tensors_[output].needed = true;
   for (size_t i = nodes_.size(); i-- > 0;) {

@@ -1,8 +1,9 @@
-// Which nodes of a source model need which tensors, and what is known of these.
+// Knows which nodes of a source model read and write which tensors, and the values of these tensors.
 //
-// An importer first says what each node reads and writes, then which tensors are outputs, and imports the nodes that
-// are needed in the order of the file. What is not supported is collected, so that a user learns of all of it at once:
-// tensors that depend on it are lost, and nodes that read lost tensors are passed over.
+// An importer first says what each node reads and writes, then which tensors are outputs. Then it imports, in the order
+// of the file, the nodes that the outputs need. Nodes that are not supported are collected, so that a user sees all of
+// them in one message. The outputs of such a node are lost: nodes that read a lost tensor are skipped, and their
+// outputs are lost, too.
 #pragma once
 
 #include <deque>
@@ -18,54 +19,57 @@ namespace quern::convert {
 
 // The number of a tensor of the source.
 using Wire = size_t;
-constexpr Wire no_wire = SIZE_MAX;  // an input or output that a node leaves out
+constexpr Wire no_wire = SIZE_MAX;  // an optional input or output that the node does not have
 using Wires = std::vector<Wire>;
 
 class Wiring {
  public:
   explicit Wiring(Builder& builder) : builder_(builder) {}
 
-  // ---- tensors by name: formats that number their tensors name them by their numbers
+  // ---- tensors by name: if a format has numbers for its tensors, the numbers are the names
 
-  // The tensor that the name means, made at the first mention.
+  // Returns the tensor with this name, and makes it at the first mention.
   Wire mention(const std::string& name);
-  // A new tensor, which the name means from now on: a format whose nodes write in place has a tensor per version.
+  // Makes a new tensor, which the name means from now on. If nodes of a format write in place, each version of a tensor
+  // becomes a tensor of its own.
   Wire rewrite(const std::string& name);
   std::optional<Wire> find(const std::string& name) const;
   const std::string& name(Wire wire) const { return tensors_[wire].name; }
 
-  // ---- nodes, each after those that it reads
+  // ---- nodes: each is added after the nodes whose outputs it reads
 
   void add_node(Wires inputs, Wires outputs) { nodes_.push_back({std::move(inputs), std::move(outputs)}); }
   const Wires& inputs(size_t node) const { return nodes_[node].inputs; }
   const Wires& outputs(size_t node) const { return nodes_[node].outputs; }
-  // Tensors that no node reads, in the order of their numbers.
+  // Returns the tensors that no node reads, in the order of their numbers.
   Wires unread() const;
-  // The tensors, and all nodes and tensors that they depend on, are needed.
+  // Marks these tensors as needed, and all nodes and tensors on which they depend.
   void need(const Wires& outputs);
   bool is_needed(Wire wire) const { return wire != no_wire && tensors_[wire].needed; }
   bool is_node_needed(size_t node) const { return nodes_[node].needed; }
 
   // ---- values
 
-  // `read` is called when the constant is first used.
+  // Says that the tensor is a constant. `read` makes its value; it is called when the constant is first used.
   void define_constant(Wire wire, std::function<Value()> read);
   void define(Wire wire, Value value);
-  // The outputs of a node. Throws Unsupported when one that is needed has no value.
+  // Defines the outputs of a node. Throws Unsupported if one that is needed has no value.
   void define_outputs(size_t node, const Values& values);
-  // Nothing says what it is.
+  // Whether nothing has defined the tensor.
   bool is_unknown(Wire wire) const;
   bool is_constant(Wire wire) const { return constants_.count(wire) > 0; }
-  // Null when the tensor is lost. `reader` begins the message when nothing has defined it.
+  // Returns the value of a tensor; null if the tensor is lost. Throws Error if nothing has defined it; the message
+  // begins with `reader`.
   const Value* value(Wire wire, const std::string& reader);
-  // The values of a node's inputs, null for those that it leaves out; none at all, and its outputs are lost, when an
-  // input is.
+  // Returns the values of a node's inputs, with null for optional inputs that it does not have. If an input is lost,
+  // the node's outputs are lost, too, and the function returns nothing.
   std::optional<std::vector<const Value*>> values(size_t node, const std::string& reader);
 
   // ---- what is not supported
 
   void lose(const Wires& wires);
-  // Calls `body`, which imports something that has a name and a type. Where that throws Unsupported, `outputs` are lost.
+  // Calls `body`, which imports the node with this name and type. If it throws Unsupported, adds the node to the
+  // message and loses `outputs`.
   template <class Body>
   void collect(const std::string& name, const std::string& type, const Wires& outputs, Body&& body) {
     try {
@@ -89,7 +93,7 @@ class Wiring {
   };
 
   Builder& builder_;
-  std::deque<Tensor> tensors_;  // whose values nodes hold pointers to
+  std::deque<Tensor> tensors_;  // not a vector, because nodes hold pointers to the values
   std::map<std::string, Wire> wires_;
   std::vector<Node> nodes_;
   std::map<Wire, std::function<Value()>> constants_;

@@ -1,7 +1,8 @@
-// Any graph of ours as an ONNX model.
+// Writes any of our graphs as an ONNX model.
 //
-// ONNX images are N, C, H, W. As in the importers, a tensor of ours is held as a value with an order of dimensions;
-// image operators ask for channels first, and the transposes at our graph's border cancel against that.
+// ONNX images are N, C, H, W. As in the importers, each tensor has an order of dimensions: `Held` says which value of
+// the ONNX graph stands for our tensor, and in which order. Image operators ask for channels first. The transposes that
+// our graph has at its inputs and outputs only change the order, so most of them disappear.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -29,7 +30,8 @@ struct Held {
   Order order;
 };
 
-// The batch, the dimensions from `inner` on, then those between: of N, H, W, C with `inner` 3, N, C, H, W.
+// Returns the order: the batch, then the dimensions from `inner` on, then those between. With N, H, W, C and `inner` 3
+// that is N, C, H, W.
 Order pixels_last(size_t rank, size_t inner) {
   Order order = source_order(rank);
   std::rotate(order.begin() + 1, order.begin() + static_cast<ptrdiff_t>(inner), order.end());
@@ -100,7 +102,7 @@ class Exporter {
     return initializer->name();
   }
 
-  // Our constant as an initializer in the order asked for.
+  // Adds a constant as an initializer with its dimensions in this order. Returns its name.
   std::string constant(int index, const Order& order) {
     const Tensor& t = tensor(index);
     if (t.type != QN_F32) throw Error("a constant is not of floats");
@@ -115,7 +117,7 @@ class Exporter {
     return floats(shape, data.data());
   }
 
-  // The order a tensor is held in; constants are in any.
+  // Returns the order of the value that stands for a tensor. Not for constants, which are written in any order.
   const Order& order_of(int index) const { return held_.at(index).order; }
   bool is_constant(int index) const { return tensor(index).constant >= 0; }
 
@@ -163,7 +165,7 @@ class Exporter {
     for (const auto value : values) a->add_ints(static_cast<int64_t>(value));
   }
 
-  // The result of a node of ours: `value`, clamped as its attributes say.
+  // Makes `value` the result of one of our nodes, after a clamp if the node's attributes have one.
   void define(const Node& node, std::string value, const Order& order) {
     const float min = node.attributes.min, max = node.attributes.max;
     if (min == 0 && max == infinity) {
@@ -240,8 +242,8 @@ class Exporter {
     const qn_padding& p = a.padding;
     const bool average = node.kind == OpKind::average_pool, dilated = a.dilation.h != 1 || a.dilation.w != 1;
     const bool counts = average && a.count_padding && p.top + p.left + p.bottom + p.right > 0;
-    // Windows that overhang the padding are divided by what they cover of it, as ours are, from this operator set on;
-    // runtimes divided by the whole kernel before.
+    // Some windows reach beyond the padding. From this operator set on, their sum is divided by the number of pixels
+    // inside the image and its padding, as in our operator. Before, runtimes divided by the size of the kernel.
     if ((average && dilated) || (counts && a.ceil_mode)) opset_ = std::max(opset_, average_opset);
     schema::NodeProto* pool = add_op(type, node_name(node), {in_order(node.inputs[0], channels_first(4))});
     set_window(pool, a, dilated);
@@ -298,7 +300,7 @@ class Exporter {
     define(node, value, order);
   }
 
-  // The order of the first input that is computed.
+  // Returns the order of the node's first input that is not a constant.
   Order following(const Node& node) const {
     for (const int input : node.inputs) {
       if (input != no_tensor && !is_constant(input)) return order_of(input);
@@ -325,7 +327,8 @@ class Exporter {
     define(node, value, order);
   }
 
-  // A constant of one number per channel, our last dimension, shaped to broadcast in `order`.
+  // Adds a constant with one number per channel. Channels are our last dimension. The shape is such that the constant
+  // broadcasts to a tensor in `order`.
   std::string per_channel(int index, const Order& order) {
     const size_t channels = tensor(index).shape[0];
     Shape shape(order.size() - position(order, order.size() - 1), 1);
@@ -392,7 +395,7 @@ class Exporter {
     return static_cast<int64_t>(position(order, static_cast<size_t>(node.attributes.axis)));
   }
 
-  // Half of a list of two numbers per dimension of ours, in another order.
+  // Takes the first or second half of `values`, each with one number per dimension of our tensor, and reorders it.
   static Vector<int64_t> half(const Vector<int64_t>& values, bool second, const Order& order) {
     Vector<int64_t> result;
     for (const uint32_t d : order) result.push_back(values[second ? order.size() + d : d]);
@@ -408,7 +411,7 @@ class Exporter {
     define(node, add_op("Pad", node_name(node), {x, integers(pads), number(node.attributes.alpha)})->output(0), order);
   }
 
-  // Names only the dimensions that are cut: some converters cannot read a slice of several.
+  // Names only the dimensions that are cut, because some converters cannot read a slice of several dimensions.
   void add_slice(const Node& node) {
     const Order order = following(node);
     const Vector<int64_t>& values = node.attributes.values;
@@ -427,14 +430,14 @@ class Exporter {
     define(node, value, order);
   }
 
-  // At the start, short of the last dimension of either.
+  // Counts the leading dimensions that are equal in both shapes. The last dimension of a shape never counts.
   static size_t kept_dimensions(const Shape& from, const Shape& to) {
     size_t kept = 0;
     while (kept + 1 < std::min(from.size(), to.size()) && from[kept] == to[kept]) ++kept;
     return kept;
   }
 
-  // A reshape that splits or merges the channels of each pixel does so where they lie in a channels-first value.
+  // A reshape that only splits or joins channels works directly on a channels-first value, without transposes.
   void add_reshape(const Node& node) {
     const int x = node.inputs[0];
     const Shape &from = tensor(x).shape, &to = tensor(node.outputs[0]).shape;
@@ -451,8 +454,8 @@ class Exporter {
     define(node, add_op("Reshape", node_name(node), {value, new_shape(node, value, shape)})->output(0), after);
   }
 
-  // ONNX has no number for a dimension that is copied to another place. One such dimension can be inferred; several
-  // make the shape a tensor that is computed from the shape of x.
+  // Our reshape can copy a dimension to another place; ONNX has no number for that. If there is one such dimension, it
+  // can be inferred (-1). If there are several, further nodes compute the new shape from the shape of x.
   std::string new_shape(const Node& node, const std::string& x, Vector<int64_t> shape) {
     const auto is_moved = [](int64_t d) { return d < -1; };
     const auto moved = std::count_if(shape.begin(), shape.end(), is_moved);
@@ -524,7 +527,7 @@ class Exporter {
   void add_output(const Port& port) {
     describe(port, out_.add_output());
     const auto [at, fresh] = port_types_.try_emplace(port.tensor, port.type);
-    if (!fresh && at->second == port.type) return;  // an input, or an output twice
+    if (!fresh && at->second == port.type) return;  // the port is also an input, or an output twice
     if (!fresh) throw Error("'" + name_of(port.tensor) + "' is an input or output in two types, which ONNX cannot say");
     const std::string value = plain(port.tensor);
     schema::NodeProto* node = add_op(port.type == QN_F16 ? "Cast" : "Identity", "", {value});
@@ -536,9 +539,9 @@ class Exporter {
   schema::ModelProto model_;
   schema::GraphProto& out_;
   int64_t opset_ = base_opset;
-  std::map<int, Held> held_;                                // by tensor of ours
-  std::map<int, qn_type> port_types_;                       // of inputs and outputs, by tensor
-  std::map<std::pair<int, Order>, std::string> reordered_;  // what in_order added
+  std::map<int, Held> held_;                                // per tensor of our graph
+  std::map<int, qn_type> port_types_;                       // per tensor that is an input or output
+  std::map<std::pair<int, Order>, std::string> reordered_;  // values that in_order() added
   std::set<std::string> taken_;
   size_t next_name_ = 0;
 };

@@ -1,4 +1,4 @@
-// ONNX operators that compute: convolution, pooling, activations, arithmetic.
+// Imports ONNX operators that compute: convolution, pooling, activations, arithmetic.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -25,7 +25,7 @@ qn_hw pair_of(const OnnxNode& node, const char* attribute, int64_t otherwise) {
   return {static_cast<size_t>(list[0]), static_cast<size_t>(list[1])};
 }
 
-// kernel_shape, strides, dilations, pads and auto_pad.
+// Reads kernel_shape, strides, dilations, pads and auto_pad.
 Attributes window(const OnnxNode& node, qn_hw kernel) {
   Attributes a;
   a.kernel = kernel;
@@ -76,7 +76,7 @@ Values pool(const OnnxNode& node, OpKind kind) {
   Attributes a = window(node, pair_of(node, "kernel_shape", 0));
   a.ceil_mode = node.integer("ceil_mode", 0) != 0;
   if (kind == OpKind::average_pool) a.count_padding = node.integer("count_include_pad", 0) != 0;
-  node.ignore("storage_order");  // of the second output, which we do not give
+  node.ignore("storage_order");  // only about the second output, which is not supported
   return {node.result(node.builder.pool(kind, node.name, node.view(0), a))};
 }
 Values max_pool(const OnnxNode& node) { return pool(node, OpKind::max_pool); }
@@ -89,7 +89,7 @@ Values global_max_pool(const OnnxNode& node) {
   return {node.result(node.builder.pool(OpKind::global_max_pool, node.name, node.view(0), {}))};
 }
 
-// Over two of four dimensions, which become those of an image.
+// Imports a reduction over two of four dimensions as global pooling: these two become height and width of an image.
 Values reduce(const OnnxNode& node, OpKind kind, int64_t axes_are_input_since) {
   std::vector<int64_t> axes;
   const bool given = node.list("axes", 1, axes_are_input_since, &axes);
@@ -175,7 +175,7 @@ Values prelu(const OnnxNode& node) {
   return {node.result(node.builder.prelu(node.name, node.view(0), node.floats(1), axis))};
 }
 
-// The largest finite number stands for "no bound".
+// Returns a bound of a clamp. Models write the largest finite number for "no bound".
 float bound(const OnnxNode& node, float value) {
   if (std::isnan(value)) node.fail("a bound is not a number");
   const float largest = std::numeric_limits<float>::max();
@@ -228,7 +228,7 @@ Values sum(const OnnxNode& node) {
   return {node.result(total)};
 }
 
-// Max and Min with a number are a clamp; of two tensors we have none.
+// Imports Max and Min. With one constant number they are a clamp; we have no operator for two tensors.
 Values bounded(const OnnxNode& node, bool below) {
   const size_t number = node.is_constant(0) ? 0 : 1;
   if (node.input_count() != 2 || !node.is_constant(number) || node.elements(number) != 1) {
@@ -266,7 +266,7 @@ Values gemm(const OnnxNode& node) {
   if (node.view(0).rank() != 2 || node.view(1).rank() != 2) node.fail("inputs are not matrices");
   Builder& builder = node.builder;
   const View a = transpose_a ? builder.permute(node.view(0), {1, 0}) : node.view(0);
-  View weights = scaled(node, node.constant(1), alpha);  // K, N, or N, K if transposed
+  View weights = scaled(node, node.constant(1), alpha);  // [K, N], or [N, K] if transposed
   if (!transpose_b) weights = builder.permute(weights, {1, 0});
   const size_t columns = builder.shape(weights)[0];
   View bias;
@@ -283,7 +283,7 @@ Values gemm(const OnnxNode& node) {
 
 // ---- softmax ----------------------------------------------------------------------------------
 
-// Before opset 13 softmax ran over all dimensions from `axis` on, as one.
+// Before opset 13, softmax runs over all dimensions from `axis` on, as if they were one.
 Values softmax(const OnnxNode& node) {
   const View& x = node.view(0);
   const bool flattens = node.opset < 13;
@@ -291,7 +291,7 @@ Values softmax(const OnnxNode& node) {
   const Shape shape = node.builder.shape(x);
   const bool alone =
       std::all_of(shape.begin() + static_cast<std::ptrdiff_t>(axis) + 1, shape.end(), [](size_t d) { return d == 1; });
-  if (flattens) {  // other sizes than these would be others to sum over
+  if (flattens) {  // if these sizes change, this conversion would sum over the wrong elements
     for (size_t d = alone ? axis + 1 : axis == 0 ? 0 : 1; d < shape.size(); ++d) node.fix(node.builder.symbol(x, d));
   }
   if (!flattens || alone) return {node.result(node.builder.softmax(node.name, x, axis))};
@@ -306,13 +306,13 @@ Values softmax(const OnnxNode& node) {
 
 // ---- resize -----------------------------------------------------------------------------------
 
-// The factors, or output sizes, of height and width; the other dimensions must stay.
+// The size to which an image is resized, as factors or as sizes. Only height and width may change.
 struct Target {
-  std::vector<float> scales;           // per dimension; empty: sizes count
-  std::vector<Symbols::Number> sizes;  // per dimension
+  std::vector<float> scales;           // one per dimension; empty: `sizes` is used
+  std::vector<Symbols::Number> sizes;  // one per dimension
 };
 
-// By how much `size` is always larger than dimension d of the input; 0 if that cannot be said.
+// Returns the whole number by which `size` is always a multiple of dimension d of the input; 0 if none is known.
 float whole_factor(const OnnxNode& node, const Symbols::Number& size, size_t d) {
   const Symbols::Number from = node.dimension(0, d);
   const int64_t factor = size.value / from.value;
@@ -361,7 +361,7 @@ void set_mode(const OnnxNode& node, Attributes* a) {
   }
 }
 
-// Upsample, and Resize as it was in opset 10.
+// Imports Upsample, and Resize before opset 11.
 Values upsample(const OnnxNode& node) {
   Attributes a;
   set_mode(node, &a);
@@ -393,7 +393,7 @@ void set_coordinates(const OnnxNode& node, Attributes* a) {
   a->rounding = roundings.at(rounding);
 }
 
-// Spreads values for `axes` over four dimensions; the others keep their size.
+// Returns one value per dimension from values for `axes`. The other dimensions get their values from `kept`.
 template <class T>
 std::vector<T> for_all_axes(const OnnxNode& node, const std::vector<T>& values, const std::vector<T>& kept) {
   if (!node.has_attribute("axes") || values.empty()) return values;

@@ -1,4 +1,4 @@
-// What the functions that import ONNX operators see.
+// The form in which functions that import ONNX operators see a node, and the tables of these functions.
 #pragma once
 
 #include <set>
@@ -11,7 +11,7 @@
 
 namespace quern::onnx {
 
-// `schema` is the generated code of the file format; what importers share is used as our own.
+// Namespace `schema` is the generated code of the file format. Names that all importers share need no prefix here.
 using namespace convert;
 
 class OnnxNode : public SourceNode {
@@ -27,11 +27,12 @@ class OnnxNode : public SourceNode {
   const int64_t opset;
   const std::string& folder;
 
-  // Attributes. Those that nobody asked for are found by unread_attribute().
+  // Attributes. `otherwise` is the value of an attribute that the node does not have. unread_attribute() returns the
+  // name of an attribute for which nobody has asked, or "".
   bool has_attribute(const char* attribute) const { return find(attribute) != nullptr; }
   int64_t integer(const char* attribute, int64_t otherwise) const;
-  float number(const char* attribute, float otherwise) const;      // finite
-  float any_number(const char* attribute, float otherwise) const;  // infinite and NaN too
+  float number(const char* attribute, float otherwise) const;      // must be finite
+  float any_number(const char* attribute, float otherwise) const;  // may be infinite or NaN
   std::string text(const char* attribute, const std::string& otherwise) const;
   std::vector<int64_t> integer_list(const char* attribute) const;
   std::vector<float> number_list(const char* attribute) const;
@@ -39,7 +40,8 @@ class OnnxNode : public SourceNode {
   void ignore(const char* attribute) const { read_.insert(attribute); }
   std::string unread_attribute() const;
 
-  // A list that was an attribute and became an input with opset `since`; false when it is absent.
+  // Reads a list that was an attribute before opset `since` and is an input from it on. Returns false if the node does
+  // not have it.
   bool list(const char* attribute, size_t input, int64_t since, std::vector<int64_t>* values) const;
   bool symbolic_list(const char* attribute, size_t input, int64_t since, std::vector<Symbols::Number>* values) const;
 
@@ -52,8 +54,8 @@ class OnnxNode : public SourceNode {
 using OnnxRow = ImportRow<OnnxNode>;
 using OnnxTable = ImportTable<OnnxNode>;
 
-// Null for operators that the file of the name does not have.
-const OnnxRow* find_layer(const std::string& op_type);  // layers.cc: what computes
+// Each finds the function that imports an operator, in the table of one file. Returns null if the table has none.
+const OnnxRow* find_layer(const std::string& op_type);  // layers.cc: operators that compute
 const OnnxRow* find_shape(const std::string& op_type);  // shapes.cc: shapes, constants, views
 
 }  // namespace quern::onnx

@@ -1,4 +1,4 @@
-// ONNX models: wiring of nodes and the border of the graph. What the operators mean is in layers.cc and shapes.cc.
+// Imports ONNX models: connects nodes, inputs and outputs. layers.cc and shapes.cc import the single operators.
 #include <google/protobuf/stubs/logging.h>
 
 #include <climits>
@@ -28,7 +28,7 @@ int64_t opset_of(const schema::ModelProto& model) {
   return opset;
 }
 
-// Whatever of the model lies in other files, even if nothing needs it.
+// Throws if writing `target` would replace a file with external data of the model, even if no node needs this data.
 void keep_external_files(const schema::GraphProto& graph, const std::string& folder, const std::string& target) {
   for (const schema::TensorProto& tensor : graph.initializer()) keep_external_file(tensor, folder, target);
   for (const schema::NodeProto& node : graph.node()) {
@@ -110,7 +110,7 @@ class Importer {
     wiring_.define(wire, std::move(value));
   }
 
-  // However many tensors name the same bytes of a file, it counts once.
+  // Raises the builder's budget for a file. Each file counts once, however many tensors are read from it.
   void allow_file(const std::filesystem::path& path) {
     std::error_code error;
     const std::filesystem::path file = std::filesystem::canonical(path, error);
@@ -129,10 +129,10 @@ class Importer {
     if (row == nullptr) row = find_shape(proto.op_type());
     if (row == nullptr) throw Unsupported{};
     const auto inputs = wiring_.values(index, "node '" + name + "'");
-    if (!inputs) return;  // the cause is in the list already
+    if (!inputs) return;  // the list of unsupported nodes has the cause
     const OnnxNode node(builder_, proto, name, opset_, folder_, *inputs);
     node.expect_inputs(row->min_inputs, row->max_inputs);
-    // What is read counts too: many nodes may read much and give little.
+    // Inputs are charged, too, because many nodes may read a lot and produce little.
     for (const Value* input : *inputs) {
       if (input != nullptr) charge_integers(builder_, *input);
     }
@@ -157,7 +157,7 @@ class Importer {
   const std::string folder_;
   Builder builder_{"onnx"};
   Wiring wiring_{builder_};
-  std::set<std::filesystem::path> files_;  // that constants are read from
+  std::set<std::filesystem::path> files_;  // from which constants are read
 };
 
 }  // namespace
@@ -166,7 +166,7 @@ class Importer {
 namespace quern {
 
 Graph import_onnx(const std::string& path, const ImportOptions& options) {
-  const google::protobuf::LogSilencer silence;  // errors are ours to tell
+  const google::protobuf::LogSilencer silence;  // the importer reports errors itself
   onnx::schema::ModelProto model;
   {
     const std::string content = read_file(path, INT_MAX);

@@ -1,4 +1,4 @@
-// ONNX operators that move or name elements: shapes, slices, constants.
+// Imports ONNX operators that move or select elements: shapes, slices, constants.
 #include <algorithm>
 #include <cmath>
 
@@ -166,7 +166,7 @@ Values gather(const OnnxNode& node) {
 
 Values concat(const OnnxNode& node) {
   if (node.is_integer(0)) {
-    node.ignore("axis");  // vectors have one
+    node.ignore("axis");  // a vector has only one
     return {concat_integers(node)};
   }
   return {convert::concat(node, node.axis(node.integer("axis", 1), node.view(0).rank()))};
@@ -199,7 +199,7 @@ Values pad(const OnnxNode& node) {
 
 Values expand(const OnnxNode& node) { return {convert::expand(node, 0, 1)}; }
 
-// Channels become pixels: a block of b x b channels is a square of pixels.
+// Turns channels into pixels: b * b channels of one pixel become one channel of b x b pixels.
 Values depth_to_space(const OnnxNode& node) {
   const int64_t b = node.integer("blocksize", 0);
   const std::string mode = node.text("mode", "DCR");
@@ -215,7 +215,7 @@ Values depth_to_space(const OnnxNode& node) {
       blocks_first ? std::vector<int64_t>{0, 0, 0, b, b, depth} : std::vector<int64_t>{0, 0, 0, depth, b, b};
   const View parts = builder.reshape(node.name + "/split", pixels, split);
   const Order order = blocks_first ? Order{0, 1, 3, 2, 4, 5} : Order{0, 1, 4, 2, 5, 3};
-  // N, H, b, W, b, depth: first the height becomes one dimension, then the width.
+  // The parts are N, H, b, W, b, depth. One reshape joins H and b to the height, a second one W and b to the width.
   const std::vector<int64_t> rows = {0, -1, copy_dimension(3, 2), copy_dimension(4, 3), copy_dimension(5, 4)};
   const View high = builder.reshape(node.name + "/rows", builder.permute(parts, order), rows);
   const View joined = builder.reshape(node.name, high, {0, 0, -1, copy_dimension(4, 3)});

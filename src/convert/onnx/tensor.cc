@@ -13,7 +13,7 @@ namespace {
 using namespace convert;
 using schema::TensorProto;
 
-constexpr int max_rank = 16;  // the graph's own limit is lower, but what is only worked with at import may have more
+constexpr int max_rank = 16;  // graphs allow fewer dimensions, but some tensors are needed at import only
 
 [[noreturn]] void fail(const TensorProto& tensor, const std::string& what) {
   throw Error("tensor '" + tensor.name() + "': " + what);
@@ -88,7 +88,7 @@ std::string external_bytes(const TensorProto& tensor, const std::string& folder,
 
 // ---- numbers ----------------------------------------------------------------------------------
 
-// A file may have its numbers in a list of a wider type than theirs.
+// Makes an array from a list whose elements have a wider type in the file than in the tensor.
 template <class T, class List>
 Array narrowed(ElementType type, const Shape& shape, const List& list) {
   return make_array<T>(type, shape, std::vector<T>(list.begin(), list.end()));

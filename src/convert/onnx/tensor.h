@@ -11,16 +11,18 @@
 
 namespace quern::onnx {
 
-// What our importers call a schema::TensorProto::DataType; nothing for types that they do not read.
+// Translates a schema::TensorProto::DataType. Returns nothing for types that importers do not read.
 std::optional<convert::ElementType> element_type(int32_t type);
 
-// Of a tensor whose data lies outside the model: where. Links are resolved; throws if it leads out of the folder.
+// Returns the file with the data of a tensor whose data lies outside the model. Resolves links. Throws if the file is
+// not inside the folder.
 std::filesystem::path external_file(const schema::TensorProto& tensor, const std::string& folder);
 
-// Throws if writing `target` would replace what the tensor's data is read from.
+// Throws if writing `target` would replace the file from which the tensor's data is read.
 void keep_external_file(const schema::TensorProto& tensor, const std::string& folder, const std::string& target);
 
-// `folder`: of the model, where external data lies; nothing outside it is read. Throws Unsupported for other types.
+// Reads a tensor. External data is read from `folder`, the model's, and never from outside it. Throws Unsupported for
+// types that importers do not read.
 convert::Array read_tensor(const schema::TensorProto& tensor, const std::string& folder);
 
 }  // namespace quern::onnx

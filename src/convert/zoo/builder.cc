@@ -8,7 +8,8 @@
 namespace quern::zoo {
 namespace {
 
-// What an activation function makes of normally distributed values with mean 0 and mean square `before`.
+// What an activation function does to normally distributed values with mean 0 and mean square `before`: its results
+// have this mean and this mean square (`square`), and lie in [min, max].
 struct Moments {
   double before, mean, square;
   float min, max;
@@ -19,13 +20,13 @@ Moments moments(Activation act, double wanted) {
   switch (act) {
     case Activation::none: return {wanted, 0, wanted, -inf, inf};
     case Activation::relu: return {2, 0.56418958, 1, 0, inf};
-    case Activation::relu6: return {2, 0.56418958, 1, 0, 6};  // 6 lies beyond four standard deviations
+    case Activation::relu6: return {2, 0.56418958, 1, 0, 6};  // 6 is more than four standard deviations away
     case Activation::hard_swish: return {4, 0.58, 1.65, -inf, inf};
   }
   return {};
 }
 
-// Mean over the outputs of how many of `kernel` taps fall inside the image, along one axis.
+// Returns how many of the `kernel` taps along one axis fall inside the image, as a mean over the outputs.
 double taps_inside(size_t size, size_t out, size_t kernel, size_t stride, size_t padding) {
   size_t inside = 0;
   for (size_t i = 0; i < out; ++i)
@@ -46,7 +47,7 @@ Value Builder::input(size_t side) {
   const int user = add_tensor(graph_, "input", QN_F32, {1, 3, side, side});
   Port port;
   port.tensor = user;
-  // Photographs, brought to variance one.
+  // The usual mean and scale for photographs, which give variance one.
   port.preprocessing = {0, 1, 0, {123.675f, 116.28f, 103.53f, 0}, {0.01712475f, 0.017507f, 0.01742919f, 1}, 0, {0, 0}};
   graph_.inputs.push_back(port);
   Attributes attributes;
@@ -158,7 +159,8 @@ Value Builder::max_pool(const std::string& name, const Value& x, size_t kernel, 
 }
 
 Value Builder::global_average(const std::string& name, const Value& x) {
-  // Between the square of the mean (pixels independent) and the mean square (pixels alike).
+  // If all pixels were independent, this would be the square of the mean; if they were equal, the mean square. The
+  // estimate is in the middle.
   const double square = (x.mean * x.mean + x.square) / 2;
   return node(name, OpKind::global_average_pool, {x.tensor}, {}, {no_tensor, 1, 1, x.c, x.mean, square});
 }
@@ -171,7 +173,7 @@ Value Builder::add(const std::string& name, const Value& a, const Value& b, Acti
   if (act == Activation::relu) {
     attributes.min = 0;
     if (a.mean > 0) {
-      // a is itself the result of a relu and b is smaller: about half of what b adds is lost.
+      // `a` is the result of a relu and `b` is smaller. The relu removes about half of what `b` adds.
       like.square -= b.square / 2;
     } else {
       const Moments m = moments(act, 1);
@@ -205,7 +207,7 @@ Value Builder::squeeze_excite(const std::string& name, const Value& x, size_t ch
   const Value mean = global_average(name + ".mean", x);
   const Value squeezed = conv(name + ".squeeze", mean, {channels, 1, 1, Activation::relu});
   const Value excited = conv(name + ".excite", squeezed, {.out = x.c, .square = 1});
-  Attributes line;  // the hard sigmoid: x / 6 + 1/2 within [0, 1]
+  Attributes line;  // hard sigmoid: x / 6 + 1/2, clamped to [0, 1]
   line.alpha = 1.0f / 6;
   line.beta = 0.5f;
   line.gamma = 1;

@@ -1,4 +1,4 @@
-// Random weights that are the same bits on every platform: integer arithmetic, then one exact conversion.
+// Random weights with the same bits on every platform: they are computed with integers and then converted exactly.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,15 @@ class Random {
     return z ^ (z >> 31);
   }
 
-  // Nearly normal: the sum of four independent 16-bit integers, moved to mean zero. An integer below 2^18 in
-  // magnitude, so a float holds it exactly; its variance is bell_variance.
+  // Returns a nearly normally distributed integer: the sum of four independent 16-bit integers, moved to mean zero. Its
+  // magnitude is below 2^18, so a float holds it exactly. Its variance is bell_variance.
   int bell() {
     const uint64_t z = bits();
     return static_cast<int>((z & 0xffff) + (z >> 16 & 0xffff) + (z >> 32 & 0xffff) + (z >> 48)) - 2 * 0xffff;
   }
   static constexpr double bell_variance = 4.0 * (65536.0 * 65536.0 - 1.0) / 12.0;
 
-  // Evenly distributed over [-1, 1), a multiple of 2^-23.
+  // Returns an evenly distributed number in [-1, 1), a multiple of 2^-23.
   float even() { return static_cast<float>(static_cast<int64_t>(bits() >> 40) - (1 << 23)) * 0x1p-23f; }
 
  private:

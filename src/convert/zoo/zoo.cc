@@ -7,7 +7,8 @@ namespace {
 
 using enum Activation;
 constexpr size_t classes = 1000;
-// Mean square that a residual branch adds to its block's input: small, so that a chain of blocks stays near one.
+// Mean square that a residual branch adds to the input of its block. It is small, so that the mean square stays near
+// one in a chain of blocks.
 constexpr double residual = 0.25;
 
 std::string number(const std::string& prefix, size_t i) { return prefix + std::to_string(i); }
@@ -45,7 +46,8 @@ Backbone mobilenet_backbone(Builder& b, size_t side, Activation act) {
 
 void mobilenet_v1(Builder& b) { classify(b, mobilenet_backbone(b, 224, relu6).last); }
 
-// Six feature maps; `boxes` priors at every pixel, each with four offsets and the probabilities of 21 classes.
+// The detector reads six feature maps. At every pixel it has `boxes` priors, each with four offsets and the
+// probabilities of 21 classes.
 void mobilenet_ssd(Builder& b) {
   constexpr size_t labels = 21;
   struct Extra {
@@ -119,7 +121,7 @@ void mobilenet_v3_large(Builder& b) {
 // ---- SqueezeNet 1.1 (Iandola 2016) ----------------------------------------------------------------------------------
 
 void squeezenet(Builder& b) {
-  constexpr size_t squeezes[] = {16, 16, 32, 32, 48, 48, 64, 64};  // each fire module expands to 4 + 4 times as many
+  constexpr size_t squeezes[] = {16, 16, 32, 32, 48, 48, 64, 64};  // a fire module has 4 + 4 times as many outputs
   Value x = b.conv("conv1", b.input(227), {.out = 64, .kernel = 3, .stride = 2, .act = relu, .padding = 0});
   size_t i = 1;
   for (const size_t squeeze : squeezes) {
@@ -184,7 +186,7 @@ Value basic_block(Builder& b, const std::string& name, const Value& x, size_t wi
   return b.add(name, shortcut, b.conv(name + ".conv2", y, {.out = width, .kernel = 3, .square = residual}), relu);
 }
 
-// The first version: the 1x1 convolution that enters the bottleneck has the stride.
+// The first version of the block: its first 1x1 convolution has the stride.
 Value bottleneck_v1(Builder& b, const std::string& name, const Value& x, size_t width, size_t stride) {
   const size_t out = bottleneck_expansion * width;
   const Value shortcut = x.c == out ? x : projection(b, name, x, out, stride);
@@ -193,7 +195,8 @@ Value bottleneck_v1(Builder& b, const std::string& name, const Value& x, size_t 
   return b.add(name, shortcut, b.conv(name + ".conv3", y, {.out = out, .square = residual}), relu);
 }
 
-// Normalization and relu come before the convolutions; the 3x3 has the stride.
+// The second version of the block: normalization and relu come before the convolutions, and the 3x3 convolution has the
+// stride.
 Value bottleneck_v2(Builder& b, const std::string& name, const Value& x, size_t width, size_t stride) {
   const size_t out = bottleneck_expansion * width;
   const Value active = b.scale_relu(name + ".norm", x);

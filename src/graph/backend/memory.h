@@ -17,7 +17,7 @@ struct Location {
 // The address of a location in the host's memory.
 inline void* address(const Location& location) { return static_cast<char*>(location.block) + location.offset; }
 
-// A memory, other than the host's, that a backend computes in. Several backends may share one.
+// A memory in which a backend computes and which is not the host's. Several backends may share one.
 struct Memory {
   const char* name;
   // Allocates a block of at least 1 byte. Its alignment lets the backend use all offsets that are multiples of 64.

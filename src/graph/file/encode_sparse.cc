@@ -11,7 +11,8 @@ namespace {
 constexpr size_t blocks[] = {1, 2, 4, 8, 16};
 constexpr size_t widest = 16;
 
-// Bit r: row r of a strip is not 0 at this position. -0 counts as 0, because masks that multiply weights make it.
+// One mask for each position of a row: bit r is set if row r of the strip is not 0 there. -0 counts as 0, because
+// pruning multiplies weights by masks, which turns negative weights into -0.
 using Masks = Vector<uint16_t>;
 
 void find_nonzeros(const float* strip, size_t rows, Masks* masks) {

@@ -15,7 +15,7 @@ struct SparsePlan {
 // Finds the block that takes the fewest bytes; of several equal ones, the largest.
 qn_status plan_sparse(const Constant& constant, size_t rows, SparsePlan* plan);
 
-// Makes the segment by the plan that plan_sparse() has found.
+// Makes the segment of a matrix by the plan that plan_sparse() has found for it.
 qn_status encode_sparse(const Constant& constant, size_t rows, const SparsePlan& plan, Vector<unsigned char>* segment);
 
 }  // namespace quern

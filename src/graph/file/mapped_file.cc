@@ -59,7 +59,7 @@ void forget_pages(const void* data, size_t bytes) {
   const size_t page = page_size();
   const auto address = reinterpret_cast<uintptr_t>(data);
   const uintptr_t begin = address / page * page, end = (address + bytes) / page * page;
-  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);  // private, never written
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);  // no page has changed
 }
 
 qn_status map_part(int descriptor, uint64_t offset, uint64_t length, const char* name, Shared<const MappedFile>* file) {
@@ -84,7 +84,7 @@ qn_status map_part(int descriptor, uint64_t offset, uint64_t length, const char*
 }
 
 qn_status map_file(const char* path, Shared<const MappedFile>* file) {
-  // O_NONBLOCK: opening a named pipe must not wait for a writer.
+  // O_NONBLOCK, because opening a named pipe must not wait for a writer.
   const Descriptor descriptor(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (descriptor.value < 0) return fail_system(path);
   return map_part(descriptor.value, 0, QN_TO_END, path, file);

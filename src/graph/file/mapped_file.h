@@ -1,4 +1,4 @@
-// A file as memory, read only.
+// Maps files into memory, for reading only.
 #pragma once
 
 #include <quern/graph.h>
@@ -26,8 +26,9 @@ class MappedFile {
   size_t skipped_ = 0, size_ = 0;  // bytes of the first page before the data; bytes of the data
 };
 
-// Gives the memory of a part of a mapped file back to the system until somebody reads the part again. The caller has
-// read everything before it, too, so the page in which the part begins goes; the page in which it ends stays.
+// Gives the memory of a part of a mapped file back to the system until somebody reads the part again. The page in which
+// the part begins is given back, too, because the caller has already read everything before the part. The page in which
+// the part ends is kept.
 void forget_pages(const void* data, size_t bytes);
 
 // Maps a regular file; an empty one is an error.

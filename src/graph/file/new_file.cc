@@ -26,7 +26,8 @@ qn_status NewFile::failed(const char* why) const {
   return fail(QN_IO_ERROR, "%s: cannot write: %s", path_.c_str(), why);
 }
 
-// Sets `replaced` to the description of the file that exists; its mode is 0 if there is none.
+// Finds the file to write, behind links. Sets `replaced` to the description of the existing file, or its mode to 0 if
+// there is no such file.
 qn_status NewFile::find_target(struct stat* replaced) {
   char resolved[PATH_MAX];
   if (realpath(path_.c_str(), resolved) == nullptr) {
@@ -41,8 +42,8 @@ qn_status NewFile::find_target(struct stat* replaced) {
   return S_ISREG(replaced->st_mode) ? QN_OK : failed("not a regular file");
 }
 
-// Opens a file beside the target under a name that nobody else uses: no other thread, no process that shares the folder
-// but has numbers of processes of its own, no killed process that left its file behind.
+// Opens a file beside the target under a name that is free. A name may be taken by another thread, by a process in
+// another container with the same process number, or by the file that a killed process left behind.
 qn_status NewFile::open_temporary(mode_t mode) {
   static std::atomic<unsigned> files{0};
   constexpr int attempts = 10000;
@@ -58,8 +59,8 @@ qn_status NewFile::open_temporary(mode_t mode) {
   return failed(std::strerror(errno));
 }
 
-// Those who may read the replaced file may read the new one, and nobody else. If the group cannot be kept, the new
-// group gets no more permissions than all others.
+// Lets those users read the new file who may read the replaced file, and nobody else. If the group cannot be kept, the
+// new group gets no more permissions than all other users have.
 void NewFile::take_permissions(const struct stat& replaced) const {
   mode_t mode = replaced.st_mode & 0777;
   const bool has_group = fchown(descriptor_, replaced.st_uid, replaced.st_gid) == 0 ||

@@ -1,4 +1,4 @@
-// A file that is being written.
+// Writes a file that appears under its name only when it is complete.
 #pragma once
 
 #include <sys/stat.h>
@@ -8,10 +8,10 @@
 
 namespace quern {
 
-// The file gets its name when it is complete; an incomplete one leaves nothing behind. Of several writers of one name
-// the last one wins. It replaces only regular files, because renaming over a device or a pipe would remove that. If
-// `path` is a link, it replaces the file that the link points to. It takes over the permissions of the file that it
-// replaces, and its owner and group if the process may give files away.
+// The bytes go to a temporary file, which finish() renames. An incomplete file leaves nothing behind. If several
+// writers write one name, the last one wins. The new file replaces only regular files, because renaming over a device
+// or a pipe would remove that. If `path` is a link, the new file replaces the file that the link points to. It takes
+// over the permissions of the replaced file, and its owner and group if the process may give files away.
 class NewFile {
  public:
   NewFile() = default;

@@ -1,5 +1,5 @@
-// Reads .qn files. Nothing in the file is believed: sizes are checked before use, the FlatBuffer by its verifier, each
-// value while it is copied into a Graph, and the graph as a whole by check_graph.
+// Reads .qn files. The reader trusts nothing in a file: it checks sizes before it uses them, the FlatBuffer with its
+// verifier, each value while it is copied into a Graph, and the whole graph with check_graph.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -18,7 +18,8 @@
 namespace quern {
 namespace {
 
-// Sparse weights that are nearly all zeros take few bytes in a file; the bytes that they decode to are limited by this.
+// Sparse weights that are nearly all zeros take few bytes in a file. This limits the bytes that they take when they are
+// decoded.
 constexpr uint64_t decoded_limit(uint64_t file_size) { return (uint64_t{1} << 30) + 64 * file_size; }
 
 class Reader {
@@ -28,7 +29,7 @@ class Reader {
 
   qn_status read() {
     QN_TRY(read_header());
-    // A copy: what has been verified must not change, whatever happens to a mapped file.
+    // Reads from a copy, because a mapped file may change after the verifier has seen it.
     Buffer description(header_.description_size);
     std::memcpy(description.data(), data_ + sizeof(FileHeader), description.size());
     QN_TRY(verify(description));
@@ -90,7 +91,7 @@ qn_status Reader::read_header() {
 }
 
 // A table takes at least 8 bytes: its offset in a vector, and the offset to its layout. If a file has more tables than
-// that allows, it refers to the same table many times.
+// its size allows, it refers to the same table many times.
 qn_status Reader::verify(const Buffer& description) {
   const size_t size = description.size();
   if (size < 8 || size >= FLATBUFFERS_MAX_BUFFER_SIZE) return fail(QN_BAD_MODEL, "a description of %zu bytes", size);
@@ -125,7 +126,7 @@ qn_status Reader::read_vector(const flatbuffers::Vector<From>* from, Vector<To>*
   to->clear();
   if (from == nullptr) return QN_OK;
   QN_TRY(spend(from->size() * sizeof(From)));
-  // The verifier checks the length of a vector, not where its elements lie.
+  // The verifier checks the length of a vector, but not the alignment of its elements.
   if (from->size() != 0 && reinterpret_cast<uintptr_t>(from->Data()) % alignof(From) != 0) {
     return fail(QN_BAD_MODEL, "a list in the description is misaligned");
   }
@@ -224,8 +225,8 @@ qn_status Reader::fail_decoded() const {
               static_cast<unsigned long long>(decoded_limit(size_)));
 }
 
-// Counts each segment once, as if somebody makes it dense, and once for each node that reads it, because it is packed
-// for that node.
+// Compares two sums with the limit. One counts each segment once, in case somebody makes all of them dense. The other
+// counts a segment once for each node that reads it, because it is packed for each of them.
 qn_status Reader::check_decoded() const {
   uint64_t once = 0, packed = 0;
   const auto add = [&](const Constant& constant, uint64_t* sum) {

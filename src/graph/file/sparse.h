@@ -1,4 +1,5 @@
-// Constants that stay as nonzeros in memory: weights of which most are 0. model.fbs describes their segments.
+// Sparse constants: weights of which most are 0 and which stay in memory as nonzeros. model.fbs describes their
+// segments.
 #pragma once
 
 #include <span>
@@ -8,7 +9,8 @@
 
 namespace quern {
 
-// A matrix of floats that reads the bytes of a segment where they lie. Whoever holds the object keeps these bytes.
+// A matrix of floats, which is read from the bytes of a segment without a copy of them. The owner of the object must
+// keep these bytes alive.
 class SparseConstant {
  public:
   // Checks the whole segment: sizes, counts and every position. Copies the counts but not the positions: decode()
@@ -18,7 +20,7 @@ class SparseConstant {
 
   // Writes rows first .. first + count - 1, of depth() elements each.
   qn_status decode(size_t first, size_t count, float* to) const;
-  // Gives the memory of those rows back to the system until somebody reads them again. Only for a mapped file.
+  // Gives the memory of these rows back to the system until somebody reads them again. Only for a mapped file.
   void forget(size_t first, size_t count) const;
 
   size_t rows() const { return rows_; }
@@ -37,7 +39,8 @@ class SparseConstant {
   Vector<uint32_t> starts_;  // index of each block row's first position; at the end the number of positions
 };
 
-// A distance between positions takes one byte. A longer distance is made of several, with zeros stored in between.
+// Each position is stored as one byte: the number of elements between it and the position before. If this many elements
+// or more lie between two nonzeros, some of the zeros between them are stored, too.
 constexpr size_t longest_step = 256;
 
 // The sizes in bytes of a segment's parts, by the numbers of its block rows and positions. Values come last.
@@ -61,7 +64,7 @@ class ConstantRows {
   Vector<float> strip_;
 };
 
-// The bytes that a constant takes where it lies.
+// Returns the bytes that a constant takes in the form in which it is stored.
 size_t stored_bytes(const Constant& constant);
 
 // Makes every sparse constant dense, for code that needs all elements at once.

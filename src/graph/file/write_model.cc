@@ -17,7 +17,7 @@ namespace {
 
 using flatbuffers::Offset;
 
-// Lets FlatBuffers' builder take its memory from the library, too.
+// Makes FlatBuffers' builder take its memory from the library's allocator.
 class BuilderMemory : public flatbuffers::Allocator {
  public:
   uint8_t* allocate(size_t size) override { return static_cast<uint8_t*>(quern::allocate(size)); }
@@ -82,8 +82,8 @@ void Writer::find_segments() {
   }
 }
 
-// A constant may be stored sparse if only layers refer to it, as their weights, and all of them as a matrix of as many
-// rows.
+// Finds the constants that may be stored sparse: only layers read them, as their weights, and all of these layers read
+// them as a matrix with the same number of rows.
 void Writer::find_matrices() {
   const auto segment_of = [&](int tensor) -> Segment* {
     const int constant = tensor == no_tensor ? -1 : graph_.tensors[static_cast<size_t>(tensor)].constant;
@@ -126,7 +126,7 @@ Offset<flatbuffers::Vector<T>> Writer::numbers(const Vector<From>& from) {
   return builder_.CreateVector<T>(from.size(), [&](size_t i) { return static_cast<T>(from[i]); });
 }
 
-// Writes a vector of the tables that build() makes of the elements.
+// Makes a table from each element with build(), and writes a vector of these tables.
 template <class From, class Build>
 auto Writer::tables(const Vector<From>& from, Build&& build) {
   Vector<decltype(build(from[0]))> offsets;

@@ -22,7 +22,7 @@ enum class OpKind : uint16_t {
 #include "graph/ir/op.inc"
 #undef QN_OP
   count,
-  copy,  // never in a file: copies x to another memory, where other nodes read it (plan/conversions.h)
+  copy,  // copies x to another memory, where other nodes read it (plan/conversions.h); never in a file
 };
 
 // Name as in op.inc, or "copy"; "?" for anything else. kinds.h says more about a kind.
@@ -106,9 +106,9 @@ struct Port {
   qn_type type = QN_F32;                // what the user sees: the tensor's type, or QN_F16, which is converted from and
                                         // to QN_F32
   qn_preprocessing preprocessing = {};  // without its struct_size
-  uint8_t fixed = 0;                    // of an input: bit d is set if a session may not change dimension d,
+  uint8_t fixed = 0;                    // of an input: bit d is set if a session may not change dimension d
 #ifndef QN_NO_MESSAGES
-  String fixed_by = {};  // because the conversion of this node of the source model depends on its size
+  String fixed_by = {};  // the node of the source model whose conversion depends on the sizes of fixed dimensions
 #endif
   uint8_t open = 0;  // of an input: bit d is set if the source model leaves dimension d open; its size is an example
 #ifndef QN_NO_MESSAGES

@@ -261,7 +261,7 @@ Shared<const Execution> Execution::find(const Model& model, const Graph& graph, 
   for (const Execution* e = model.executions; e != nullptr; e = e->next_) {
     if (!e->fits(graph, options)) continue;
     Shared<const Execution> found = e->self_.lock();
-    if (found != nullptr) return found;  // else its end waits for the mutex
+    if (found != nullptr) return found;  // NULL: its destructor has begun and waits for the mutex
   }
   return nullptr;
 }

@@ -112,9 +112,9 @@ class Execution : public Allocated {
   Shared<const Model> model_;
   ExecutionOptions options_;
   Vector<Placement> places_;  // per tensor
-  Vector<int> source_;        // per tensor: the tensor whose elements it shows; a tensor that is no view shows its own
+  Vector<int> source_;        // per tensor: the tensor whose elements it shows; itself, if it is not a view
   Vector<Fusion> fusions_;    // per node; the steps take over the plans
-  Vector<size_t> last_use_;   // per tensor that is no view: the last step that reads it or a view of it
+  Vector<size_t> last_use_;   // per tensor that is not a view: the last step that reads it or a view of it
   Vector<Home> homes_;        // per tensor
   Arena arenas_[max_memories];
   Vector<size_t> owners_;  // per block in the host's memory: the output whose bound buffer replaces it, or nowhere

@@ -7,7 +7,7 @@
 
 namespace quern {
 
-// Of one node. Of nodes that run as one, the last has the plan; the plan writes that node's output.
+// How one node is fused. If several nodes run as one, the last of them has the plan, which writes that node's output.
 struct Fusion {
   bool absorbed = false;           // another node's plan does the work of this one
   std::unique_ptr<NodePlan> plan;  // NULL: the node runs alone

@@ -1,5 +1,5 @@
-// Tensors whose elements lie within another tensor, so that no copy is needed. An input of a concat is computed at its
-// place in the concat's output, and a slice is read at its place in the slice's input.
+// Finds tensors whose elements can lie within another tensor, which saves copies: an input of a concat is computed at
+// its place in the concat's output, and the output of a slice is read at its place in the slice's input.
 #pragma once
 
 #include "base/vector.h"

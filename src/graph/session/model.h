@@ -37,7 +37,7 @@ constexpr size_t memory_limit(size_t model_bytes) {
 
 class Execution;
 
-// Largest number of memories that a model's tensors may lie in: each backend has one, and some share one.
+// Largest number of memories in which a model's tensors may lie: no more than one for each backend.
 constexpr size_t max_memories = max_backends;
 
 struct Model {

@@ -172,7 +172,7 @@ qn_status prepare_memory(const qn_session& session, const Execution& execution, 
   if (session.has_shared_arena()) {
     QN_TRY(session.shared_arena->prepare(execution.arena_bytes(), &made->host));
   } else {
-    made->host = Buffer(execution.arena_bytes());  // it may become smaller, too
+    made->host = Buffer(execution.arena_bytes());  // may be smaller than before
   }
   const Model& model = *session.model;
   for (size_t m = 1; has_backends && m < model.memory_count; ++m) {
@@ -204,7 +204,7 @@ qn_status plan(qn_session& session, Graph graph, size_t limit) {
   const MemoryLimit scope(limit);
   QN_TRY(infer_shapes(graph));
   Shared<const Execution> execution;
-  Shared<Execution> made;  // if there is none to share
+  Shared<Execution> made;  // a new execution, if none can be shared
   if (has_api("arena")) execution = Execution::find(*session.model, graph, session.options);
   if (execution == nullptr) {
     QN_TRY(Execution::make(session.model, std::move(graph), session.options, &made));
@@ -242,7 +242,7 @@ size_t constant_bytes(const Graph& graph) {
 
 // Sets the session's tuning object. While choices are measured, the session's threads run the candidates.
 void set_tuning(const qn_session_options& options, qn_session& session) {
-  if (!has_api("op") || options.tuning == nullptr) return;  // without op.h there are none
+  if (!has_api("op") || options.tuning == nullptr) return;  // builds without op.h have no tuning objects
   session.tuning.impl = options.tuning->impl;
   session.options.tuning = &session.tuning;
   session.options.tune = options.tune != 0;
@@ -293,7 +293,7 @@ qn_status resize(qn_session& session, const qn_tensor* tensors) {
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     char who[64];
     who[0] = '\0';
-    if (!trimmed) std::snprintf(who, sizeof who, "qn_session_resize: input %zu", i);  // else without messages
+    if (!trimmed) std::snprintf(who, sizeof who, "qn_session_resize: input %zu", i);  // trimmed: no messages
     QN_TRY(check_tensor(tensors[i], who));
     if (tensors[i].type != graph.inputs[i].type) return fail(QN_INVALID_ARGUMENT, "%s has another type", who);
     if (is_quantized(tensors[i]) && !same_quantization(tensors[i], describe(graph, graph.inputs[i]))) {
@@ -340,7 +340,7 @@ qn_status take_inputs(qn_session& session, const void* const* inputs) {
     const size_t bytes = port_bytes(graph, graph.inputs[i]);
     if (has_api("bind")) QN_TRY(check_apart(session.bound_outputs, SIZE_MAX, "output", data, bytes, what, i));
     QN_TRY(check_outside(session.arena(), data, bytes, what, i));
-    session.inputs()[i] = {const_cast<void*>(data)};  // which is only read
+    session.inputs()[i] = {const_cast<void*>(data)};  // the run only reads it
   }
   return QN_OK;
 }
@@ -384,7 +384,7 @@ qn_status run(qn_session& session) {
     session.profile[i].start_ns = before - start;
     session.profile[i].time_ns = now_ns() - before;
   }
-  session.cancelled = false;  // too late for this run, and no later one was meant
+  session.cancelled = false;  // a cancel that came too late must not stop the next run
   execution.end(buffers);
   for (size_t i = 0; i < outputs; ++i) session.outputs()[i] = {const_cast<void*>(execution.output(i, buffers))};
   session.has_run = true;
@@ -476,7 +476,7 @@ qn_status qn_session_output(const qn_session* session, size_t index, const void*
 
 qn_status qn_session_bind_input(qn_session* session, size_t index, const void* data, size_t size) {
   return quern::guarded([=] {
-    return quern::bind(session, false, index, {const_cast<void*>(data), size});  // which is only read
+    return quern::bind(session, false, index, {const_cast<void*>(data), size});  // runs only read it
   });
 }
 
