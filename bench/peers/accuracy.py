@@ -26,9 +26,16 @@ class SessionOptions(ctypes.Structure):
                 ("tuning", ctypes.c_void_p), ("tune", ctypes.c_int)]
 
 
+class Quantization(ctypes.Structure):
+    _fields_ = [("scale", ctypes.c_float), ("zero_point", ctypes.c_int32), ("scales", ctypes.c_void_p),
+                ("zero_points", ctypes.c_void_p), ("count", ctypes.c_size_t), ("axis", ctypes.c_uint32),
+                ("reserved", ctypes.c_uint32)]
+
+
 class Tensor(ctypes.Structure):
     _fields_ = [("type", ctypes.c_int), ("layout", ctypes.c_int), ("rank", ctypes.c_uint32),
-                ("shape", ctypes.c_size_t * 6), ("stride", ctypes.c_size_t * 6)]
+                ("shape", ctypes.c_size_t * 8), ("stride", ctypes.c_size_t * 8), ("quantization", Quantization),
+                ("reserved", ctypes.c_size_t * 4)]
 
 
 class ProfileEntry(ctypes.Structure):
