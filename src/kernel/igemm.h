@@ -7,7 +7,8 @@
 //     offsets:  t0: m0 m1 .. m(MR-1)   t1: m0 m1 .. m(MR-1)   ...   t(ks-1): ...
 //
 // Packed weights: the panels of gemm.h with K = ks * kc / 4. All channels of one tap lie together: W[t][k] is row
-// 1 + t * kc / 4 + k of a panel.
+// 1 + t * kc / 4 + k of a panel. If KR is more than 1, zeros fill up the last KR channels of every tap, so that each tap
+// begins a group of its own.
 //
 // Arguments  mr        rows of this call, 1 <= mr <= MR
 //            nc        output channels, >= 1
