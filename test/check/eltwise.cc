@@ -204,9 +204,9 @@ bool check_binary_case(Checker& checker, BinaryMemory& memory, const Type& type,
   put(a, left, place);
   put(b, right, place);
   put_parameters(p, type.p, place);
-  const auto check = [&, &a = a, &b = b, &y = y, &p = p](uint64_t a_address, uint64_t b_address, const char* where) {
-    return checker.run({n, a_address, b_address, y.address(), p.address()}, {&a, &b, &y, &p},
-                       {{&y, expected, false, checker.flushes()}},
+  const auto check = [&, m = &memory](uint64_t a_address, uint64_t b_address, const char* where) {
+    return checker.run({n, a_address, b_address, m->y.address(), m->p.address()}, {&m->a, &m->b, &m->y, &m->p},
+                       {{&m->y, expected, false, checker.flushes()}},
                        [&] { return describe(n, place.side, where, values); });
   };
   y.place(a.size(), place, sizeof(typename Type::T));

@@ -42,9 +42,9 @@ class IgemmProblem {
   }
 
   bool check(Checker& checker, IgemmMemory& memory, size_t m, Side side, size_t gap) const {
-    const auto [n, k, taps] = size_;
-    return every_fill<Sums>(side, [&, n = n, k = k, taps = taps](Place place) {
-      memory.place({m, n, k, taps, gap}, panels_.layout(), a_.table(), place);
+    const size_t n = size_.n;
+    return every_fill<Sums>(side, [&](Place place) {
+      memory.place({m, n, size_.k, size_.taps, gap}, panels_.layout(), a_.table(), place);
       a_.write(memory.a, gap);
       spoil_entries(memory.offsets, [&](size_t entry) { return entry % mr_ >= m; });
       write_padding(memory.zero, sums_.padding);
