@@ -25,26 +25,33 @@ struct Level {
   char name[11];  // not a pointer, which the loader would have to relocate
   bool floats;    // are kernels of floats written for it? Kernels of bytes are written for every level
   uint32_t isa;
-  uint32_t ceiling;
 };
+// For each architecture from the lowest level to the highest. The levels of ARM come after those of x86.
+constexpr Level levels[] = {
+    {"ref", true, isa_ref},          {"sse41", true, isa_sse41},     {"avx2", true, isa_avx2},
+    {"avxvnni", false, isa_avxvnni}, {"avx512", true, isa_avx512},   {"avx512vnni", false, isa_avx512vnni},
+    {"neon", true, isa_neon},        {"neonfma", true, isa_neonfma}, {"fp16", false, isa_fp16},
+    {"dotprod", false, isa_dotprod}, {"i8mm", false, isa_i8mm},
+};
+
+// The features that remain below each ceiling, in the order of `levels`. The ceilings of ARM leave all features of x86.
 constexpr uint32_t up_to_avx2 = isa_ref | isa_sse41 | isa_avx2;
 constexpr uint32_t all_of_x86 = up_to_avx2 | isa_avxvnni | isa_avx512vnni;
 constexpr uint32_t up_to_neon = all_of_x86 | isa_neon;
-// For each architecture from the lowest level to the highest. The levels of ARM come after those of x86, and their
-// ceilings leave all features of x86.
-constexpr Level levels[] = {
-    {"ref", true, isa_ref, isa_ref},
-    {"sse41", true, isa_sse41, isa_ref | isa_sse41},
-    {"avx2", true, isa_avx2, up_to_avx2},
-    {"avxvnni", false, isa_avxvnni, up_to_avx2 | isa_avxvnni},
-    {"avx512", true, isa_avx512, up_to_avx2 | isa_avx512},
-    {"avx512vnni", false, isa_avx512vnni, all_of_x86},
-    {"neon", true, isa_neon, up_to_neon},
-    {"neonfma", true, isa_neonfma, up_to_neon | isa_neonfma},
-    {"fp16", false, isa_fp16, up_to_neon | isa_fp16},
-    {"dotprod", false, isa_dotprod, up_to_neon | isa_fp16 | isa_dotprod},
-    {"i8mm", false, isa_i8mm, up_to_neon | isa_fp16 | isa_i8mm},
+constexpr uint32_t ceilings[] = {
+    isa_ref,
+    isa_ref | isa_sse41,
+    up_to_avx2,
+    up_to_avx2 | isa_avxvnni,
+    up_to_avx2 | isa_avx512,
+    all_of_x86,
+    up_to_neon,
+    up_to_neon | isa_neonfma,
+    up_to_neon | isa_fp16,
+    up_to_neon | isa_fp16 | isa_dotprod,
+    up_to_neon | isa_fp16 | isa_i8mm,
 };
+static_assert(std::size(ceilings) == std::size(levels));
 
 struct CoreName {
   const char* name;
@@ -89,6 +96,7 @@ uint32_t detect() {
   }
   if ((isa & isa_avx2) != 0 && has_avxvnni()) isa |= feature_avxvnni;
 #elif defined(__aarch64__)
+  if (!has_integers) return isa;  // all kernels of floats are for the baseline
   if (cpuinfo_has_arm_fp16_arith()) isa |= feature_fp16;
   if (cpuinfo_has_arm_neon_dot()) isa |= feature_dotprod;
   if ((isa & feature_dotprod) != 0 && has_i8mm()) isa |= feature_i8mm;
@@ -252,8 +260,8 @@ uint32_t isa_from_name(const char* name) {
 }
 
 uint32_t isa_ceiling(uint32_t isa) {
-  for (const Level& level : levels) {
-    if (level.isa == isa) return level.ceiling;
+  for (size_t i = 0; i < std::size(levels); ++i) {
+    if (levels[i].isa == isa) return ceilings[i];
   }
   return isa;
 }

@@ -56,7 +56,7 @@ enum Core : uint32_t {
   core_zen4 = 1u << 9,   // x86: AMD's Zen 4
   core_zen5 = 1u << 10,  // x86: AMD's Zen 5
 };
-constexpr uint32_t any_core = ~0u;
+constexpr uint32_t any_core = 0xffffff;
 // The number of pixels in a block of the pixel-blocked layout as the references take it. It holds for all levels
 // without a block size of their own. On ARM it is the block size of the NEON kernels.
 #if defined(__aarch64__) || defined(__arm__)

@@ -19,11 +19,11 @@ template <class T>
 }
 
 template <class T>
-constexpr T divide_up(T a, T b) {
+constexpr T divide_up(T a, std::type_identity_t<T> b) {
   return (a + b - 1) / b;
 }
 template <class T>
-constexpr T round_up(T a, T b) {
+constexpr T round_up(T a, std::type_identity_t<T> b) {
   return divide_up(a, b) * b;
 }
 

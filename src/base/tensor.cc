@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <span>
 
 #include "base/cpu.h"
 #include "base/math.h"
+#include "base/search.h"
 #include "base/status.h"
 
 namespace quern {
@@ -28,7 +30,7 @@ qn_status check_shape(const qn_tensor& tensor, const char* who) {
 }
 
 bool names_strides(const qn_tensor& tensor) {
-  return std::any_of(tensor.stride, tensor.stride + tensor.rank, [](size_t stride) { return stride != 0; });
+  return any_of(std::span(tensor.stride, tensor.rank), [](size_t stride) { return stride != 0; });
 }
 
 // Checks the strides of a row-major tensor.
@@ -204,8 +206,7 @@ qn_status check_tensor(const qn_tensor& tensor, const char* who) {
                 tensor.stride[2], channel);
   }
   QN_TRY(check_strides(in_memory(tensor), who));
-  if (tensor.quantization.reserved != 0 ||
-      std::any_of(std::begin(tensor.reserved), std::end(tensor.reserved), [](size_t word) { return word != 0; })) {
+  if (tensor.quantization.reserved != 0 || any_of(tensor.reserved, [](size_t word) { return word != 0; })) {
     return fail(QN_INVALID_ARGUMENT, "%s: a reserved word is not 0; was the struct initialised?", who);
   }
   return check_quantization(tensor, who);

@@ -127,25 +127,25 @@ typedef void (*qn_dwconv_image_fn)(size_t rows, size_t columns, const void* a, s
 namespace quern {
 
 struct DwconvRow : Row {
-  size_t nr;
+  uint32_t nr;
   qn_dwconv_fn run;
 };
 
 struct DwconvTileRow : Row {
-  size_t kernel, stride;
-  size_t rows, nr;
+  uint32_t kernel, stride;
+  uint32_t rows, nr;
   qn_dwconv_tile_fn run;
 };
 
 struct DwconvPlaneRow : Row {
-  size_t kernel;  // K
-  size_t block;   // pixels of a block
-  size_t lanes;   // pixels of a vector
+  uint32_t kernel;  // K
+  uint32_t block;   // pixels of a block
+  uint32_t lanes;   // pixels of a vector
   qn_dwconv_plane_fn run;
 };
 
 struct DwconvImageRow : Row {
-  size_t lanes;  // pixels of a vector
+  uint32_t lanes;  // pixels of a vector
   qn_dwconv_image_fn run;
 };
 

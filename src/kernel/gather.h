@@ -40,7 +40,7 @@ typedef void (*qn_gather_fn)(size_t rows, size_t vectors, const qn_gather_piece*
 namespace quern {
 
 struct GatherRow : Row {
-  size_t lanes;
+  uint32_t lanes;
   qn_gather_fn run;
 };
 

@@ -53,8 +53,8 @@ typedef void (*qn_gemm_fn)(size_t mr, size_t nc, size_t k, const void* a, size_t
 namespace quern {
 
 struct GemmRow : Row {
-  size_t mr, nr;
-  size_t kr;  // successive k that lie together in a panel
+  uint32_t mr, nr;
+  uint32_t kr;  // successive k that lie together in a panel
   qn_gemm_fn run;
 };
 

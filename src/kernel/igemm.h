@@ -45,8 +45,8 @@ typedef void (*qn_igemm_fn)(size_t mr, size_t nc, size_t kc, size_t ks, const in
 namespace quern {
 
 struct IgemmRow : Row {
-  size_t mr, nr;
-  size_t kr;  // successive k that lie together in a panel
+  uint32_t mr, nr;
+  uint32_t kr;  // successive k that lie together in a panel
   qn_igemm_fn run;
 };
 

@@ -62,8 +62,8 @@ struct PoolRow : Row {
 
 struct PoolPlaneRow : Row {
   PoolKind kind;
-  size_t block;  // pixels of a block
-  size_t lanes;  // pixels of a vector
+  uint32_t block;  // pixels of a block
+  uint32_t lanes;  // pixels of a vector
   qn_pool_plane_fn run;
 };
 

@@ -60,12 +60,12 @@ enum Demand : uint8_t {
 };
 
 struct Row {
-  char name[40] = {};  // not a pointer, which the loader would have to relocate
+  char name[38] = {};  // not a pointer, which the loader would have to relocate
   KernelType type;
   uint8_t demands = any;  // conditions for the values of the weights: mask of Demand
   uint32_t isa;           // the features that it needs, all of them: mask of Feature
-  uint32_t cores;         // the cores that it is made for: mask of Core. It runs on all cores.
-  qn_layout layout;       // layout of the activations
+  uint32_t cores : 24;    // the cores that it is made for: mask of Core. It runs on all cores.
+  qn_layout layout : 8;   // layout of the activations
 
   constexpr Row(const char* row, KernelType of, Target target, qn_layout in, uint8_t demanded = any)
       : type(of), demands(demanded), isa(target.isa), cores(target.cores), layout(in) {
@@ -77,6 +77,7 @@ struct Row {
     name[i] = '\0';
   }
 };
+static_assert(sizeof(Row) == 48, "small builds have tables of a hundred rows");
 
 // The beginning of each line of a table, as a Row.
 #define QN_ROW(type, isa, layout, name) \

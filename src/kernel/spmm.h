@@ -76,11 +76,11 @@ enum class SpmmPacking { pairs, fours, blocks };
 
 struct SpmmRow : Row {
   SpmmPacking packing;
-  size_t inputs;  // input channels in a block of weights
-  size_t block;   // output channels in a block of weights, N; 1: csr
-  size_t pixels;  // PIXELS, the most pixels of a call
-  size_t lanes;   // pixels of a vector
-  size_t alone;   // after up to this many vectors, a single last pixel takes one float instead of a vector
+  uint32_t inputs;  // input channels in a block of weights
+  uint32_t block;   // output channels in a block of weights, N; 1: csr
+  uint32_t pixels;  // PIXELS, the most pixels of a call
+  uint32_t lanes;   // pixels of a vector
+  uint32_t alone;   // after up to this many vectors, a single last pixel takes one float instead of a vector
   qn_spmm_fn run;
 
   bool pairs() const { return packing == SpmmPacking::pairs; }

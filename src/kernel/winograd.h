@@ -86,7 +86,7 @@ struct WinogradCut {
 };
 
 struct WinogradRow : Row {
-  size_t outputs;  // m, the outputs of a tile along each direction
+  uint32_t outputs;  // m, the outputs of a tile along each direction
   qn_winograd_input_fn input;
   qn_winograd_output_fn output;
 

@@ -24,7 +24,7 @@ std::vector<float> product(const GemmRow& row) {
   w.place(panels.layout().bytes(), Side::low, 64);
   panels.write(w);
   for (size_t i = 0; i < m; i += row.mr) {
-    row.run(std::min(row.mr, m - i), n, k * 4, &a[i * k], k * 4, w.address(), &c[i * n], n * 4, &sums.p);
+    row.run(std::min<size_t>(row.mr, m - i), n, k * 4, &a[i * k], k * 4, w.address(), &c[i * n], n * 4, &sums.p);
   }
   return c;
 }

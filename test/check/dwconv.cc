@@ -65,7 +65,7 @@ void check_dwconv(Checker& checker, const DwconvRow& row) {
   };
 
   // The extremes, with every kind of clamp, at sizes with and without remainders.
-  for (const size_t channels : {2 * row.nr + 1, row.nr, row.nr - 1, row.nr + 1, size_t{1}}) {
+  for (const size_t channels : std::initializer_list<size_t>{2 * row.nr + 1, row.nr, row.nr - 1, row.nr + 1, 1}) {
     for (const size_t taps : {5, 1, 2, 9}) {
       for (const Clamp clamp : clamps) {
         if (!check({channels, 3, taps, taps}, Values::extreme, clamp, Side::high, 0)) return;
@@ -86,7 +86,7 @@ void check_dwconv(Checker& checker, const DwconvRow& row) {
   }
   // Larger ones.
   for (const size_t taps : {9, 25, 49, 10}) {
-    for (const size_t channels : {3 * row.nr, 5 * row.nr + 3, 6 * row.nr - 1, size_t{256}}) {
+    for (const size_t channels : std::initializer_list<size_t>{3 * row.nr, 5 * row.nr + 3, 6 * row.nr - 1, 256}) {
       if (!check({channels, 17, taps, 3}, Values::random, clamps[0], Side::high, 0)) return;
       if (!check({channels, 8, taps, taps}, Values::random, {-1, 1}, Side::low, 16)) return;
     }
@@ -186,7 +186,7 @@ void check_dwconv_tile(Checker& checker, const DwconvTileRow& row) {
   }
   // The extremes, with every kind of clamp, at sizes with and without remainders.
   for (const Clamp clamp : clamps) {
-    for (const size_t channels : {2 * row.nr + 1, row.nr, row.nr - 1, row.nr + 1, size_t{1}}) {
+    for (const size_t channels : std::initializer_list<size_t>{2 * row.nr + 1, row.nr, row.nr - 1, row.nr + 1, 1}) {
       for (size_t rows = row.rows; rows >= 1; --rows) {
         if (!check({channels, row.kernel + 1, rows}, Values::extreme, clamp, Side::high, 0)) return;
         if (!check({channels, 3, rows}, Values::random, clamp, Side::low, 5)) return;
@@ -209,7 +209,7 @@ void check_dwconv_tile(Checker& checker, const DwconvTileRow& row) {
     }
   }
   // Larger ones.
-  for (const size_t channels : {3 * row.nr, 5 * row.nr + 3, 6 * row.nr - 1, size_t{256}}) {
+  for (const size_t channels : std::initializer_list<size_t>{3 * row.nr, 5 * row.nr + 3, 6 * row.nr - 1, 256}) {
     if (!check({channels, 17, row.rows}, Values::random, clamps[0], Side::high, 0)) return;
     if (!check({channels, 56, row.rows}, Values::random, {-1, 1}, Side::low, 16)) return;
     if (!check({channels, 17, row.rows}, Values::integers, {-50, -0.0f}, Side::high, 0)) return;  // +0 stays
@@ -302,7 +302,7 @@ void check_dwconv_image(Checker& checker, const DwconvImageRow& row) {
   const auto check = [&](ImageSize size, Values values, Clamp clamp, Side side, size_t gap) {
     return check_image_case(checker, memory, row, size, values, clamp, side, gap);
   };
-  for (const size_t columns : {2 * row.lanes + 1, row.lanes, size_t{1}}) {
+  for (const size_t columns : std::initializer_list<size_t>{2 * row.lanes + 1, row.lanes, 1}) {
     for (const Clamp clamp : clamps) {
       if (!check({3, columns}, Values::extreme, clamp, Side::high, 0)) return;
       if (!check({2, columns}, Values::random, clamp, Side::low, 5)) return;

@@ -45,7 +45,8 @@ class PlaneTaps {
 template <class PlaneRow, class Check>
 void walk_planes(const PlaneRow& row, Clamp integers, Check&& check) {
   // The extremes, with every kind of clamp, at sizes with and without remainders.
-  for (const size_t pixels : {2 * row.block + row.lanes + 1, row.block, row.block - 1, row.block + 1, size_t{1}}) {
+  for (const size_t pixels :
+       std::initializer_list<size_t>{2 * row.block + row.lanes + 1, row.block, row.block - 1, row.block + 1, 1}) {
     for (const Clamp clamp : clamps) {
       if (!check(pixels, Values::extreme, clamp, Side::high, 0)) return;
       if (!check(pixels, Values::random, clamp, Side::low, 5)) return;
@@ -56,7 +57,7 @@ void walk_planes(const PlaneRow& row, Clamp integers, Check&& check) {
     if (!check(pixels, Values::random, clamps[0], Side::high, 0)) return;
     if (!check(pixels, Values::integers, integers, Side::low, 3)) return;
   }
-  for (const size_t pixels : {7 * row.block, 5 * row.block + 3, size_t{784}}) {
+  for (const size_t pixels : std::initializer_list<size_t>{7 * row.block, 5 * row.block + 3, 784}) {
     if (!check(pixels, Values::random, clamps[0], Side::high, 0)) return;
     if (!check(pixels, Values::extreme, {-1, 1}, Side::low, 64)) return;
   }

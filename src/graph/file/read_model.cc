@@ -1,5 +1,5 @@
-// Reads .qn files. The reader trusts nothing in a file: it checks sizes before it uses them, the FlatBuffer with its
-// verifier, each value while it is copied into a Graph, and the whole graph with check_graph.
+// Reads .qn files. The reader trusts nothing in a file: it checks sizes before it uses them, the FlatBuffer as a
+// whole (description.h), each value while it is copied into a Graph, and the whole graph with check_graph.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -7,6 +7,7 @@
 #include "base/math.h"
 #include "base/needs.h"
 #include "base/status.h"
+#include "graph/file/description.h"
 #include "graph/file/file_header.h"
 #include "graph/file/format.h"
 #include "graph/file/mapped_file.h"
@@ -90,17 +91,13 @@ qn_status Reader::read_header() {
   return QN_OK;
 }
 
-// A table takes at least 8 bytes: its offset in a vector, and the offset to its layout. If a file has more tables than
-// its size allows, it refers to the same table many times.
 qn_status Reader::verify(const Buffer& description) {
   const size_t size = description.size();
   if (size < 8 || size >= FLATBUFFERS_MAX_BUFFER_SIZE) return fail(QN_BAD_MODEL, "a description of %zu bytes", size);
-  constexpr flatbuffers::uoffset_t max_depth = 8;
   const auto* const bytes = static_cast<const uint8_t*>(description.data());
-  flatbuffers::Verifier verifier(bytes, size, max_depth, static_cast<flatbuffers::uoffset_t>(size / 8));
   // FlatBuffers' own test of the identifier would need a function of the C library that nothing else needs.
   const bool named = std::memcmp(bytes + sizeof(flatbuffers::uoffset_t), format::ModelIdentifier(), 4) == 0;
-  if (!named || !verifier.VerifyBuffer<format::Model>(nullptr)) {
+  if (!named || !verify_description(bytes, size)) {
     return fail(QN_BAD_MODEL, "the description of the graph is damaged");
   }
   budget_ = size;

@@ -7,6 +7,7 @@
 
 #include "base/math.h"
 #include "base/needs.h"
+#include "base/search.h"
 #include "base/status.h"
 #include "base/tensor.h"
 #include "graph/file/sparse.h"
@@ -46,7 +47,7 @@ qn_status check_shape(const Shape& shape, qn_type type, const char* what, size_t
   if (shape.size() > QN_MAX_RANK) {
     return fail(QN_BAD_MODEL, "%s %zu: rank %zu is above %d", what, index, shape.size(), QN_MAX_RANK);
   }
-  if (std::find(shape.begin(), shape.end(), size_t{0}) != shape.end()) {
+  if (contains(shape, size_t{0})) {
     return fail(QN_BAD_MODEL, "%s %zu: a dimension is 0", what, index);
   }
   size_t bytes;

@@ -12,9 +12,9 @@ using enum Kind::Trait;
 // The kinds of op.inc, followed by one row for all numbers that are not a kind, and one for the copies between
 // memories.
 constexpr Kind kinds[] = {
-#define QN_OP(kind, min_inputs, max_inputs, outputs, traits, layouts, terms, operations, types)      \
-  {#kind,      min_inputs,      max_inputs,         outputs, traits, Layouts::layouts, Terms::terms, \
-   operations, TypeRule::types, has_operator(#kind)},
+#define QN_OP(kind, min_inputs, max_inputs, outputs, traits, layouts, terms, operations, types) \
+  {#kind,        min_inputs, outputs,         max_inputs,         traits, Layouts::layouts,     \
+   Terms::terms, operations, TypeRule::types, has_operator(#kind)},
 #include "graph/ir/op.inc"
 #undef QN_OP
     {"?", 0, 0, 0, 0, Layouts::nhwc, Terms::one, 0, TypeRule::floats, false},

@@ -47,7 +47,8 @@ struct Kind {
   };
 
   char name[20];  // not a pointer, which the loader would have to relocate
-  uint16_t min_inputs, max_inputs, max_outputs;
+  uint8_t min_inputs, max_outputs;
+  uint16_t max_inputs;
   uint16_t traits;
   Layouts layouts;
   Terms terms;

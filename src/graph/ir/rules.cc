@@ -7,6 +7,7 @@
 
 #include "base/math.h"
 #include "base/needs.h"
+#include "base/search.h"
 #include "base/status.h"
 #include "op/core/window.h"
 
@@ -272,7 +273,7 @@ qn_status infer_pad(const NodeView& v, Shape* out) {
 qn_status check_reshape(const Node& node) {
   const Vector<int64_t>& values = node.attributes.values;
   if (values.size() > QN_MAX_RANK) return fail_node(node, "rank %zu is above %d", values.size(), QN_MAX_RANK);
-  if (std::any_of(values.begin(), values.end(), [](int64_t x) { return x < -1 - QN_MAX_RANK; })) {
+  if (any_of(values, [](int64_t x) { return x < -1 - QN_MAX_RANK; })) {
     return fail_node(node, "a dimension is negative");
   }
   if (std::count(values.begin(), values.end(), -1) > 1) return fail_node(node, "two dimensions are to be inferred");
@@ -294,9 +295,9 @@ qn_status infer_reshape(const NodeView& v, Shape* out) {
     (*out)[d] = values[d] > 0 ? static_cast<size_t>(values[d]) : copied >= 0 ? x[static_cast<size_t>(copied)] : 1;
     if (!fits || !checked_mul(known, (*out)[d], &known)) return fail_node(v.node, "the size overflows");
   }
-  const auto inferred = std::find(values.begin(), values.end(), -1);
-  if (inferred != values.end() && total % known == 0) {
-    (*out)[static_cast<size_t>(inferred - values.begin())] = total / known;
+  const size_t inferred = place_of(values, [](int64_t value) { return value == -1; });
+  if (inferred < values.size() && total % known == 0) {
+    (*out)[inferred] = total / known;
   } else if (total != known) {
     return fail_node(v.node, "%zu elements cannot take the new shape", total);
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/search.h"
+
 namespace quern {
 namespace {
 
@@ -165,7 +167,7 @@ class Converter {
 }  // namespace
 
 void place_conversions(Model& model) {
-  const bool all_alike = std::all_of(model.operators.begin(), model.operators.end(), [](const ModelOperator& made) {
+  const bool all_alike = all_of(model.operators, [](const ModelOperator& made) {
     return made.backend == nullptr || made.backend->memory == nullptr;
   });
   if (!all_alike) Converter(model).run();

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/needs.h"
+#include "base/search.h"
 #include "base/status.h"
 #include "graph/pass/passes.h"
 #include "graph/plan/layouts.h"
@@ -112,7 +113,7 @@ bool Execution::run_in_place(size_t node_index) {
     if (input == no_tensor || !op.in_place(i) || homes_[at(input)].kind != Home::arena) continue;
     if (!tensor(input).stride.empty()) continue;
     if (last_use_[at(source_[at(input)])] != node_index + 1 || tensor(input).shape != tensor(output).shape) continue;
-    const bool alone = std::all_of(node.inputs.begin(), node.inputs.end(), [&](int other) {
+    const bool alone = all_of(node.inputs, [&](int other) {
       return other == no_tensor || other == input || source_[at(other)] != source_[at(input)];
     });
     if (!alone) continue;
@@ -165,7 +166,7 @@ void Execution::assign_homes() {
 bool Execution::runs(const Node& node) const {
   const int output = node.outputs[0];
   if (source_[at(output)] != output) return false;
-  return node.kind != OpKind::concat || !std::all_of(node.inputs.begin(), node.inputs.end(), [&](int input) {
+  return node.kind != OpKind::concat || !all_of(node.inputs, [&](int input) {
            return places_[at(input)].kind == Placement::part && places_[at(input)].of == output;
          });
 }
@@ -251,9 +252,8 @@ qn_status Execution::make(Shared<const Model> model, Graph graph, const Executio
 bool Execution::fits(const Graph& graph, const ExecutionOptions& options) const {
   if (options.tuning != nullptr || options_.tuning != nullptr) return false;
   if (options.tasks != options_.tasks || options.algorithm != options_.algorithm) return false;
-  return std::all_of(graph.inputs.begin(), graph.inputs.end(), [&](const Port& port) {
-    return graph.tensors[at(port.tensor)].shape == tensor(port.tensor).shape;
-  });
+  return all_of(graph.inputs,
+                [&](const Port& port) { return graph.tensors[at(port.tensor)].shape == tensor(port.tensor).shape; });
 }
 
 Shared<const Execution> Execution::find(const Model& model, const Graph& graph, const ExecutionOptions& options) {

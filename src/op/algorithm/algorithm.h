@@ -65,9 +65,11 @@ void each_algorithm(Visit visit) {
 #include "op/algorithm/algorithms.inc"
 }
 
+// Does one of `count` rows, which lie `bytes` apart, have this name?
+[[gnu::cold]] bool has_row(const Row* rows, size_t count, size_t bytes, std::string_view name);
 template <class Table>
 bool has_row(const Table& table, std::string_view name) {
-  return std::any_of(table.begin(), table.end(), [&](const Row& row) { return row.name == name; });
+  return has_row(table.data(), table.size(), sizeof table[0], name);
 }
 
 }  // namespace quern

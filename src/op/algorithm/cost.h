@@ -50,7 +50,7 @@ struct ProductTile {
   size_t mr, nr;
 
   template <class TileRow>
-  ProductTile(const TileRow& tile) : row(tile), mr(std::min(tile.mr, most_rows(tile, tile.nr))), nr(tile.nr) {}
+  ProductTile(const TileRow& tile) : row(tile), mr(std::min<size_t>(tile.mr, most_rows(tile, tile.nr))), nr(tile.nr) {}
   static size_t most_rows(const Row& row, size_t nr);
 
   bool one_row() const { return mr == 1; }

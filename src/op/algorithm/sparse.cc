@@ -247,7 +247,7 @@ class SparsePlan final : public qn_plan {
     tasks_ = {units, std::min(units, wanted)};
     phases = {tasks_.chunks};
 
-    const size_t width = std::min(row_.pixels, round_up(pixels_, row_.lanes)) * sizeof(float);
+    const size_t width = std::min<size_t>(row_.pixels, round_up(pixels_, row_.lanes)) * sizeof(float);
     a_bytes_ = round_up(weights_.depth * width, cache_line);
     // With several chunks of k, the sums of all channels must be kept from one chunk to the next.
     const size_t together = weights_.chunks > 1 ? divide_up(weights_.blocks, blocks_.chunks) : 1;

@@ -278,7 +278,7 @@ class WinogradPlan final : public qn_plan {
                                {calls_of(block, true, false), calls_of(block, true, true)}};
     for (size_t panel = begin; panel < end; ++panel) {
       const char* weights = packed_->panels(0) + panel * row_.points() * packed_->panel_bytes;
-      const size_t channels = std::min(gemm_.nr, shape_.out - panel * gemm_.nr);
+      const size_t channels = std::min<size_t>(gemm_.nr, shape_.out - panel * gemm_.nr);
       const char* from = v;
       char* to = m + (panel - begin) * gemm_.nr * sizeof(float);
       for (size_t i = 0; i < row_.inputs(); ++i) {

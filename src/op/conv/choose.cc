@@ -40,6 +40,13 @@ Vector<Choice> candidates(const Problem& problem, qn_algorithm algorithm, const 
   return std::move(all.list);
 }
 
+bool has_row(const Row* rows, size_t count, size_t bytes, std::string_view name) {
+  for (const char* row = reinterpret_cast<const char*>(rows); count > 0; --count, row += bytes) {
+    if (name == reinterpret_cast<const Row*>(row)->name) return true;
+  }
+  return false;
+}
+
 qn_algorithm algorithm_from_name(std::string_view name) {
 #define QN_ALGORITHM(ID, known) \
   if (name == #known) return QN_ALGORITHM_##ID;

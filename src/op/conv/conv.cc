@@ -1,6 +1,7 @@
 #include "op/conv/conv.h"
 
 #include "base/math.h"
+#include "base/search.h"
 #include "base/tensor.h"
 #include "op/algorithm/algorithm.h"
 #include "op/conv/tune.h"
@@ -40,7 +41,7 @@ constexpr size_t max_trial_bytes = size_t{256} << 20;
 TunedProblem::Places places_of(const Request& r) {
   const bool in = is_blocked(r.ins[0]), out = is_blocked(r.out);
   if (in || out) return in && out ? TunedProblem::blocked : in ? TunedProblem::in_blocked : TunedProblem::out_blocked;
-  const bool dense = is_dense(r.out) && std::all_of(r.ins.begin(), r.ins.end(), is_dense);
+  const bool dense = is_dense(r.out) && all_of(r.ins, is_dense);
   return dense ? TunedProblem::dense : TunedProblem::strided;
 }
 
@@ -58,7 +59,7 @@ String problem_text(const ConvRequest& conv) {
   // clang-format on
   if (!p.matrix) std::copy_n(r.ins[0].shape, 3, &t.numbers[TunedProblem::images]);
   t.places = places_of(r);
-  t.isa = info_of(p.type).activations == Element::s8 ? byte_level() : float_level();
+  t.isa = has_integers && info_of(p.type).activations == Element::s8 ? byte_level() : float_level();
   t.type = p.type;
   return t.text();
 }

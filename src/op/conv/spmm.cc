@@ -97,7 +97,7 @@ qn_status run(const Spmm& s, const qn_parallel* parallel) {
     auto* mine = reinterpret_cast<float*>(static_cast<char*>(scratch.data()) + index * slot);
     for (size_t tile = tasks.begin(index); tile < tasks.end(index); ++tile) {
       const size_t first = tile * row.pixels;
-      columns.run(first, std::min(row.pixels, s.n - first), mine);
+      columns.run(first, std::min<size_t>(row.pixels, s.n - first), mine);
     }
   };
   run_tasks(parallel, tasks.chunks, task);

@@ -7,6 +7,7 @@
 
 #include "base/cpu.h"
 #include "base/math.h"
+#include "base/search.h"
 #include "base/status.h"
 #include "op/conv/choose.h"
 
@@ -68,17 +69,17 @@ int shown(std::string_view text) { return static_cast<int>(std::min<size_t>(text
 // The index of `word` in a list of words; the size of the list if it is none of them.
 template <class List>
 size_t index_of(const List& list, std::string_view word) {
-  return static_cast<size_t>(std::find(std::begin(list), std::end(list), word) - std::begin(list));
+  return quern::place_of(list, [&](std::string_view known) { return known == word; });
 }
 
 // Do kernels of this level exist on this architecture?
 bool level_of_ours(uint32_t isa) {
-  return std::any_of(gemm_rows().begin(), gemm_rows().end(), [&](const GemmRow& row) { return row.isa == isa; });
+  return any_of(gemm_rows(), [&](const GemmRow& row) { return row.isa == isa; });
 }
 
 bool is_name(std::string_view text) {
   const auto allowed = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; };
-  return !text.empty() && text.size() <= 64 && std::all_of(text.begin(), text.end(), allowed);
+  return !text.empty() && text.size() <= 64 && all_of(text, allowed);
 }
 
 qn_status read_numbers(const char* where, Line& line, TunedProblem* problem) {

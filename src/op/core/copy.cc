@@ -1,6 +1,7 @@
 #include "op/core/copy.h"
 
 #include "base/math.h"
+#include "base/search.h"
 
 namespace quern {
 namespace {
@@ -214,8 +215,8 @@ class CopiesPlan final : public qn_plan {
     }
   }
   static bool same_strides(const Nest<2>& nest) {
-    return std::all_of(nest.loops.begin(), nest.loops.begin() + nest.rank,
-                       [](const auto& loop) { return loop.stride[from] == loop.stride[to]; });
+    return all_of(std::span(nest.loops.data(), nest.rank),
+                  [](const auto& loop) { return loop.stride[from] == loop.stride[to]; });
   }
 
   void run_items(const Run& run, const Job& job, size_t begin, size_t end) const {

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "base/needs.h"
 #include "base/vector.h"
 #include "kernel/minmax.h"
 #include "kernel/type.h"
@@ -11,15 +12,15 @@
 namespace quern {
 
 // Bytes of one element of a kernel's input and of its output.
-constexpr size_t input_bytes(KernelType type) { return bytes_of(info_of(type).activations); }
-constexpr size_t output_bytes(KernelType type) { return bytes_of(info_of(type).output); }
+constexpr size_t input_bytes(KernelType type) { return has_integers ? bytes_of(info_of(type).activations) : 4; }
+constexpr size_t output_bytes(KernelType type) { return has_integers ? bytes_of(info_of(type).output) : 4; }
 
 // The elements that stand for padding: zeros, or for quantized numbers their zero point. An element is filled byte by
 // byte, which works because quantized numbers have one byte.
 class Padding {
  public:
   Padding(KernelType type, size_t elements, int8_t zero_point = 0) : bytes_(elements * input_bytes(type)) {
-    std::memset(bytes_.data(), zero_point, bytes_.size());
+    if (zero_point != 0) std::memset(bytes_.data(), zero_point, bytes_.size());
   }
   const void* data() const { return bytes_.data(); }
 

@@ -19,7 +19,7 @@ bool put_integer(float value, FillValue* fill) {
 }
 
 bool put_value(qn_type type, float value, FillValue* fill) {
-  if (type == QN_F32) {
+  if (!has_integers || type == QN_F32) {
     std::memcpy(fill->bytes, &value, sizeof value);
     return true;
   }

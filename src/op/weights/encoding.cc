@@ -5,11 +5,10 @@
 namespace quern {
 namespace {
 
-qn_status dense_rows(const WeightSource& source, size_t first, size_t, void*, const void** data) {
+const void* dense_rows(const WeightSource& source, size_t first) {
   const bool together = source.weights.layout != QN_WEIGHTS_HWIO;  // do the weights of an output channel lie together?
   const size_t before = first * (together ? source.shape.depth() : 1);
-  *data = static_cast<const char*>(source.weights.data) + before * source.item();
-  return QN_OK;
+  return static_cast<const char*>(source.weights.data) + before * source.item();
 }
 
 // Calls visit(position, value) for every stored weight of an output channel.
@@ -22,18 +21,45 @@ void each_stored(const WeightSource& source, size_t channel, Visit&& visit) {
   for (size_t j = w.starts[row]; j < w.starts[row + 1]; ++j) visit(w.positions[j], values[j * block]);
 }
 
-qn_status sparse_rows(const WeightSource& source, size_t first, size_t count, void* room, const void** data) {
+void sparse_rows(const WeightSource& source, size_t first, size_t count, float* to) {
   const size_t depth = source.shape.depth();
-  auto* to = static_cast<float*>(room);
-  *data = room;
   std::memset(to, 0, count * depth * sizeof(float));
   for (size_t o = first; o < first + count; ++o, to += depth) {
     each_stored(source, o, [&](size_t position, float value) { to[position] = value; });
   }
+}
+
+qn_status decode_rows(const WeightSource& source, size_t first, size_t count, void* room) {
+  const qn_status status = call_host(source.weights.decode, source.weights.context, first, count, room);
+  if (status == QN_OK) return QN_OK;
+  return fail(status, "output channels %zu to %zu: decoding the weights failed: %s", first, first + count - 1,
+              qn_status_string(status));
+}
+
+// A build without op.h has no code for sparse weights: graphs hand theirs over as decoded ones.
+qn_weights_encoding encoding(const WeightSource& source) {
+  if (!has_encodings) return QN_WEIGHTS_DENSE;
+  const qn_weights_encoding given = source.weights.encoding;
+  return has_api("op") || given != QN_WEIGHTS_SPARSE ? given : QN_WEIGHTS_DENSE;
+}
+
+}  // namespace
+
+bool stays_in_place(const WeightSource& source) { return encoding(source) == QN_WEIGHTS_DENSE; }
+
+bool gives_nonzeros(const WeightSource& source) { return has_api("op") && encoding(source) == QN_WEIGHTS_SPARSE; }
+
+qn_status rows_of(const WeightSource& source, size_t first, size_t count, void* room, const void** data) {
+  switch (encoding(source)) {
+    case QN_WEIGHTS_DENSE: *data = dense_rows(source, first); return QN_OK;
+    case QN_WEIGHTS_SPARSE: sparse_rows(source, first, count, static_cast<float*>(room)); break;
+    case QN_WEIGHTS_DECODED: QN_TRY(decode_rows(source, first, count, room)); break;
+  }
+  *data = room;
   return QN_OK;
 }
 
-void sparse_nonzeros(const WeightSource& source, size_t first, size_t count, Nonzeros* to) {
+void nonzeros_of(const WeightSource& source, size_t first, size_t count, Nonzeros* to) {
   for (size_t c = 0; c < count; ++c) {
     uint32_t* const positions = to->positions(c);
     float* const values = to->floats(c);
@@ -45,26 +71,6 @@ void sparse_nonzeros(const WeightSource& source, size_t first, size_t count, Non
       values[n++] = value;
     });
   }
-}
-
-qn_status decoded_rows(const WeightSource& source, size_t first, size_t count, void* room, const void** data) {
-  *data = room;
-  const qn_status status = call_host(source.weights.decode, source.weights.context, first, count, room);
-  if (status == QN_OK) return QN_OK;
-  return fail(status, "output channels %zu to %zu: decoding the weights failed: %s", first, first + count - 1,
-              qn_status_string(status));
-}
-
-constexpr WeightEncoding dense = {dense_rows, nullptr, true};
-// In the order of qn_weights_encoding.
-constexpr WeightEncoding sparse = {sparse_rows, sparse_nonzeros, false}, decoded = {decoded_rows, nullptr, false};
-// A build without op.h has no entry for sparse weights: graphs hand theirs over as decoded ones.
-constexpr WeightEncoding encodings[] = {dense, has_api("op") ? sparse : dense, decoded};
-
-}  // namespace
-
-const WeightEncoding& encoding_of(const qn_weights& weights) {
-  return has_encodings ? encodings[weights.encoding] : dense;
 }
 
 }  // namespace quern

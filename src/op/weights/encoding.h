@@ -1,11 +1,12 @@
-// The encodings in which a user may give weights: a table with one entry for each value of qn_weights_encoding.
+// The encodings in which a user may give weights. Only encoding.cc has a branch for each of them: not a table of
+// functions, which the loader would have to relocate.
 #pragma once
 
 #include "op/weights/weights.h"
 
 namespace quern {
 
-// The weights that an entry of the table reads. They have passed read_weights().
+// The weights to read. They have passed read_weights().
 struct WeightSource {
   const qn_weights& weights;
   const WeightsShape& shape;
@@ -28,17 +29,18 @@ struct Nonzeros {
   float* floats(size_t channel) const { return static_cast<float*>(values.data()) + channel * depth; }
 };
 
-struct WeightEncoding {
-  // Provides rows first .. first + count - 1, counted through all groups, in the weights' own type. `data` becomes
-  // their address: either they stay where they are, with the strides of the weights' layout, or they are written to
-  // `room`, which has space for them.
-  qn_status (*rows)(const WeightSource& source, size_t first, size_t count, void* room, const void** data);
-  // Finds the nonzeros of up to Nonzeros::most_channels rows without writing out the rows. NULL: the caller must read
-  // the rows and find the nonzeros itself.
-  void (*nonzeros)(const WeightSource& source, size_t first, size_t count, Nonzeros* to);
-  bool in_place;  // rows stay where they are, and `room` is not used
-};
+// Do the rows of the encoding stay where they are, so that rows_of() needs no room?
+bool stays_in_place(const WeightSource& source);
 
-const WeightEncoding& encoding_of(const qn_weights& weights);
+// Provides rows first .. first + count - 1, counted through all groups, in the weights' own type. `data` becomes their
+// address: either they stay where they are, with the strides of the weights' layout, or they are written to `room`,
+// which has space for them.
+qn_status rows_of(const WeightSource& source, size_t first, size_t count, void* room, const void** data);
+
+// Does nonzeros_of() know the encoding? Otherwise the caller must read the rows and find the nonzeros itself.
+bool gives_nonzeros(const WeightSource& source);
+
+// Finds the nonzeros of up to Nonzeros::most_channels rows without writing out the rows.
+void nonzeros_of(const WeightSource& source, size_t first, size_t count, Nonzeros* to);
 
 }  // namespace quern

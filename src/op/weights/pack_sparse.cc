@@ -211,7 +211,7 @@ size_t fours_depth(double stored) { return stored > 0.65 ? 256 : 128; }
 // enough steps between reading and writing its sums.
 size_t sparse_depth(const SpmmRow& row, size_t pixels, size_t k, double stored) {
   constexpr double enough_steps = 64;
-  const size_t row_bytes = std::min(row.pixels, pixels) * sizeof(float);
+  const size_t row_bytes = std::min<size_t>(row.pixels, pixels) * sizeof(float);
   const size_t near_bytes = row.channels() == 2 ? cpu().l1_bytes : cpu().l1_bytes * 2 / 3;
   double most = static_cast<double>(near_bytes / row_bytes);
   if (row.block >= 4) {

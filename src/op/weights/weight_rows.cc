@@ -20,13 +20,13 @@ void make_room(size_t bytes, Buffer* buffer) {
 }  // namespace
 
 WeightRows::WeightRows(const qn_weights& weights, const WeightsShape& shape)
-    : source_{weights, shape}, encoding_(encoding_of(weights)), stride_(strides_of(weights.layout, shape)) {}
+    : source_{weights, shape}, stride_(strides_of(weights.layout, shape)) {}
 
 Strip WeightRows::rows(size_t first, size_t count) {
-  const size_t bytes = encoding_.in_place ? 0 : count * source_.shape.depth() * source_.item();
+  const size_t bytes = stays_in_place(source_) ? 0 : count * source_.shape.depth() * source_.item();
   make_room(bytes, &strip_);
   const void* data;
-  const qn_status status = encoding_.rows(source_, first, count, strip_.data(), &data);
+  const qn_status status = rows_of(source_, first, count, strip_.data(), &data);
   if (has_encodings && status != QN_OK) give_up(status);
   return {data, stride_};
 }
@@ -38,7 +38,7 @@ const Nonzeros& WeightNonzeros::nonzeros(size_t first, size_t count) {
   make_room(most * sizeof(uint32_t), &nonzeros_.positions_room);
   make_room(most * source_.item(), &nonzeros_.values);
   if (direct()) {
-    encoding_.nonzeros(source_, first, count, &nonzeros_);
+    nonzeros_of(source_, first, count, &nonzeros_);
   } else {
     find_nonzeros(rows(first, count), count);
   }
@@ -71,7 +71,7 @@ void WeightNonzeros::find_nonzeros(const Strip& strip, size_t count) {
 void WeightRows::tell_read(size_t first, size_t count) const {
   const qn_weights& weights = source_.weights;
   const WeightsShape& shape = source_.shape;
-  if (!encoding_.in_place || weights.was_read == nullptr) return;
+  if (!stays_in_place(source_) || weights.was_read == nullptr) return;
   const bool together = weights.layout != QN_WEIGHTS_HWIO;  // do the weights of an output channel lie together?
   const size_t all = shape.groups * shape.out;
   if (!together && first + count < all) return;

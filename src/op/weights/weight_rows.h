@@ -32,7 +32,6 @@ class WeightRows {
 
  protected:
   WeightSource source_;
-  const WeightEncoding& encoding_;
   WeightStrides stride_;
   Buffer strip_;
 };
@@ -46,7 +45,7 @@ class WeightNonzeros : public WeightRows {
   // as rows() does.
   const Nonzeros& nonzeros(size_t first, size_t count);
   // Does the encoding give nonzeros directly, without writing out rows?
-  bool direct() const { return has_api("op") && encoding_.nonzeros != nullptr; }
+  bool direct() const { return gives_nonzeros(source_); }
 
  private:
   void find_nonzeros(const Strip& strip, size_t count);

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "base/math.h"
+#include "base/search.h"
 #include "op/weights/density.h"
 #include "op/weights/pack.h"
 
@@ -29,16 +30,22 @@ bool fits_memory(const WeightsShape& s, qn_type type) {
 
 auto as_tuple(const PackKey& k) {
   const qn_weights& w = k.weights;
-  return std::tuple(k.packing, k.panel.type, k.panel.nr, k.panel.kr, k.input_zero, w.data, w.type, w.layout,
-                    k.shape.groups, k.shape.out, k.shape.in, k.shape.kernel.h, k.shape.kernel.w, k.bias.size());
+  return std::tuple(k.packing, k.panel.nr, w.data, w.layout, k.shape.groups, k.shape.out, k.shape.in, k.shape.kernel.h,
+                    k.shape.kernel.w, k.bias.size());
 }
 
-// The members of a key that have their default values for dense weights of floats.
+// The members that have their default values for floats.
+auto quantization_as_tuple(const PackKey& k) {
+  const qn_weights& w = k.weights;
+  return std::tuple(k.panel.type, k.panel.kr, k.input_zero, w.type, w.scales, w.zero_points, w.scale_count,
+                    w.block_length, w.bias_type);
+}
+
+// The members that have their default values for dense weights.
 auto encoding_as_tuple(const PackKey& k) {
   const qn_weights& w = k.weights;
   const void* decoded = w.encoding == QN_WEIGHTS_DECODED ? w.context : nullptr;
-  return std::tuple(k.depth, k.places, w.encoding, w.block, w.starts, w.positions, w.decode, decoded, w.scales,
-                    w.zero_points, w.scale_count, w.block_length, w.bias_type);
+  return std::tuple(k.depth, k.places, w.encoding, w.block, w.starts, w.positions, w.decode, decoded);
 }
 
 qn_status check_array(const char* who, const char* what, const void* array) {
@@ -136,13 +143,13 @@ Vector<float> copy_floats(const float* values, size_t count) {
 bool PackKey::operator==(const PackKey& other) const {
   return as_tuple(*this) == as_tuple(other) &&
          (!has_encodings || encoding_as_tuple(*this) == encoding_as_tuple(other)) &&
+         (!has_integers || quantization_as_tuple(*this) == quantization_as_tuple(other)) &&
          (bias.empty() || std::memcmp(bias.data(), other.bias.data(), bias.size() * sizeof(float)) == 0);
 }
 
 Packed WeightsCache::find(const PackKey& key) const {
-  const auto found =
-      std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.first == key; });
-  return found == entries_.end() ? nullptr : found->second.lock();
+  const size_t found = place_of(entries_, [&](const Entry& entry) { return entry.first == key; });
+  return found == entries_.size() ? nullptr : entries_[found].second.lock();
 }
 
 // Makes room for one more entry and one more use. Removes the entries of packings that no longer exist.
@@ -165,9 +172,7 @@ Packed WeightsCache::get(const PackKey& key, PackUses* uses) {
       packed = pack_weights(key);
       entries_.emplace_back(std::move(copy), packed);
     }
-    if (std::find(uses->packed.begin(), uses->packed.end(), packed) == uses->packed.end()) {
-      uses->packed.push_back(std::move(packed));
-    }
+    if (!contains(uses->packed, packed)) uses->packed.push_back(std::move(packed));
   });
   return find(key);
 }
