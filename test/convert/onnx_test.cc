@@ -509,6 +509,24 @@ TEST_F(Onnx, ViewByComputedShapeFollowsTheBatch) {
   }
 }
 
+TEST_F(Onnx, TellsWhichDimensionIsOpen) {
+  OnnxModel model(11);
+  model.input("x", {2, 3, 4, 5}).input("y", {2, 3, 4, 5}).output("z").node("Add", {"x", "y"}, {"z"});
+  const auto first_of = [&](int input) {
+    auto* type = model.model.mutable_graph()->mutable_input(input)->mutable_type()->mutable_tensor_type();
+    return type->mutable_shape()->mutable_dim(0);
+  };
+  first_of(0)->clear_dim_value();
+  first_of(0)->set_dim_param("batch");
+  first_of(1)->set_dim_value(1);
+  const Graph graph = import(model);
+  EXPECT_EQ(graph.inputs[0].open, 1);
+  ASSERT_EQ(graph.inputs[0].dimensions.size(), 1u);
+  EXPECT_EQ(graph.inputs[0].dimensions[0], "batch");
+  EXPECT_EQ(graph.inputs[1].open, 0);
+  EXPECT_TRUE(graph.inputs[1].dimensions.empty());
+}
+
 TEST_F(Onnx, SizesWorkedOutAtImport) {
   // resize(x, (shape(x)[2:] as floats * 2) as integers)
   OnnxModel model(13);

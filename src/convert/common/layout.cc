@@ -189,6 +189,15 @@ View Builder::input(const std::string& name, const Shape& shape, qn_type type, c
   return {tensor, source_order(shape.size())};
 }
 
+void Builder::leave_open(const View& input, size_t dimension, const std::string& name) {
+  const size_t place = position(input.order, dimension);
+  const auto has_tensor = [&](const Port& port) { return port.tensor == input.tensor; };
+  Port& port = *std::find_if(graph_.inputs.begin(), graph_.inputs.end(), has_tensor);
+  port.open = static_cast<uint8_t>(port.open | 1u << place);
+  if (port.dimensions.size() <= place) port.dimensions.resize(place + 1);
+  port.dimensions[place] = plain_name(name, name_limit).c_str();
+}
+
 void Builder::allow(size_t bytes_read) {
   size_t more;
   if (!checked_mul(bytes_read, size_t{8}, &more) || !checked_add(budget_, more, &budget_)) throw Error("too large");

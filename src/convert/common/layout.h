@@ -100,6 +100,8 @@ class Builder {
   void charge(size_t bytes);
 
   View input(const std::string& name, const Shape& shape, qn_type type, const qn_preprocessing& preprocessing);
+  // Says that the source leaves a dimension of this input open, under a name that may be empty.
+  void leave_open(const View& input, size_t dimension, const std::string& name);
   View constant(const Shape& shape, qn_type type, const void* data);
   View constant(const Shape& shape, const float* data) { return constant(shape, QN_F32, data); }
 

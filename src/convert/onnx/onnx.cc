@@ -106,6 +106,8 @@ class Importer {
       shape.push_back(dim.dim_value() <= 0 ? 1 : static_cast<size_t>(dim.dim_value()));
     }
     Value value = builder_.input(input.name(), shape, port_type(*element), {});
+    const bool open = !shape.empty() && type.shape().dim(0).dim_value() <= 0;
+    if (open) builder_.leave_open(value.view, 0, type.shape().dim(0).dim_param());
     value.type = *element;
     wiring_.define(wire, std::move(value));
   }

@@ -29,6 +29,11 @@ nlohmann::ordered_json port_json(const Graph& graph, const Port& port) {
   nlohmann::ordered_json json = {{"name", std::string(tensor.name)},
                                  {"type", qn_type_string(port.type)},
                                  {"shape", std::vector<size_t>(tensor.shape.begin(), tensor.shape.end())}};
+  for (size_t d = 0; d < tensor.shape.size(); ++d) {
+    if ((port.open >> d & 1) == 0) continue;
+    const bool named = d < port.dimensions.size() && !port.dimensions[d].empty();
+    json["open"].push_back({{"dimension", d}, {"name", named ? port.dimensions[d].c_str() : ""}});
+  }
   const qn_preprocessing& how = port.preprocessing;
   const auto image = image_port(tensor.shape.data(), tensor.shape.size());
   if (how.present && image) {
@@ -73,6 +78,10 @@ void print_ports(const char* what, const nlohmann::ordered_json& ports) {
     const auto shape = port["shape"].get<std::vector<size_t>>();
     fmt::print("{:<11}{}  {} {}\n", what, port["name"].get<std::string>(), port["type"].get<std::string>(),
                shape_text(shape.data(), shape.size()));
+    for (const auto& open : port.value("open", nlohmann::ordered_json::array())) {
+      fmt::print("{:<11}  dimension {} is open ({})\n", "", open["dimension"].get<size_t>(),
+                 open["name"].get<std::string>());
+    }
     if (port.contains("preprocessing")) fmt::print("{:<11}  images: {}\n", "", port["preprocessing"].dump());
   }
 }
