@@ -9,11 +9,11 @@
 // outer loop runs over the kernel's width, the inner loop over its height.
 //
 //     panel:   bias[0] .. bias[NR-1]  W[0][0] .. W[0][NR-1]  W[1][0] ..  W[T-1][0] .. W[T-1][NR-1]
-//     bytes:   NR * (T + 1) * 4
+//     bytes:   f32: NR * (T + 1) * 4;  qs8c: NR * (T + 4), as in gemm.h
 //
 // ---- row: a run of output pixels x
 //
-// A(x, t) is a row of `channels` floats at a + offsets(x)[t]. If that offset is negative, the tap lies in the padding
+// A(x, t) is a row of `channels` elements at a + offsets(x)[t]. If that offset is negative, the tap lies in the padding
 // and A(x, t) is `zero`. offsets(x) begins at offsets + x * step; its entries are 32-bit numbers of bytes, in the order
 // of the taps. Because taps are stored column by column, neighbouring pixels share columns of the table: with dilation
 // 1, step is stride_w * kernel_h * 4.
@@ -48,8 +48,8 @@
 //            zero      as above; f32 kernels may assume that it holds zeros and not read it
 //
 // Memory     of row and tile kernels: they read exactly the rows of A that the table names, `zero` only where the table
-//            asks for it, whole panels, and *p. They write exactly `channels` floats per pixel. Addresses of A and C
-//            are multiples of 4. C overlaps nothing.
+//            asks for it, whole panels, and *p. They write exactly `channels` elements per pixel. Addresses of A and
+//            C are multiples of an element. C overlaps nothing.
 //
 // ---- plane: pixels p of one channel, C[p] = clamp(bias + sum over taps t of A(p, t) * W[t])
 //
@@ -92,7 +92,8 @@
 //
 // ---- all
 //
-// Numbers    Each output is one chain of multiply-adds over the taps in ascending order, as in gemm.h.
+// Numbers    f32: Each output is one chain of multiply-adds over the taps in ascending order, as in gemm.h. qs8c: as in
+//            gemm.h; row kernels only.
 // Machine    As gemm.h.
 #pragma once
 

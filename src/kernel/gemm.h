@@ -12,6 +12,13 @@
 //
 //              W[0][0] .. W[KR-1][0]   W[0][1] .. W[KR-1][1]   ..  W[KR-1][NR-1]    k = 0 .. KR-1
 //
+// Type qs8c: A, W and C are bytes, and biases and sums are 32-bit integers.
+//
+//     panel:   bias[0] .. bias[NR-1]                NR int32
+//              W[0][0] .. W[0][NR-1]                NR int8     k = 0
+//              ...                                              k = K-1
+//     bytes:   NR * (K + 4);  panel j begins at w + j * that
+//
 // Rows of A have no such padding: a kernel reads exactly K elements of a row, even if KR does not divide K.
 //
 // Arguments  mr        rows of this call, 1 <= mr <= MR
@@ -20,17 +27,22 @@
 //            a         row m at a + m * a_stride bytes
 //            w         packed weights, aligned to 64
 //            c         row m at c + m * c_stride bytes
-//            p         the epilogue, whose struct depends on the type; f32: the clamp, qn_minmax_f32 of minmax.h
+//            p         the epilogue, which depends on the type. f32: the clamp, qn_minmax_f32 of minmax.h. qs8c: for
+//                      each panel a qn_requantize and NR scales (requantize.h); the scales of channels that do not
+//                      exist may be anything
 //
 // Memory     Reads exactly rows 0 .. mr-1 of A, k bytes each, ceil(nc / NR) whole panels, and *p. Writes exactly nc
-//            floats in each of the mr rows of C. Addresses of A and C are multiples of 4. C overlaps nothing.
-// Numbers    Each output is one chain of fused multiply-adds that begins with the bias and takes k in ascending order.
+//            elements in each of the mr rows of C. Addresses of A and C are multiples of an element. C overlaps
+//            nothing.
+// Numbers    f32: Each output is one chain of fused multiply-adds that begins with the bias and takes k in ascending order.
 //            So all kernels of all FMA levels give equal bits. A level without FMA (ref, sse41, neon on 32-bit ARM)
 //            rounds each product before it adds it.
 //            |error| <= (K + 1) * eps * (|bias| + sum |A| |W|).
 //            The clamp applies min, then max, and keeps a NaN.
 //            The levels of 32-bit ARM flush denormals: one in A, W or p, or as a product or sum, counts as a zero of
 //            its sign.
+//            qs8c: Sums are exact; the caller sees to it that none overflows. They end as requantize() says, so all
+//            kernels give equal bits.
 // Machine    A kernel follows the platform's C calling convention, leaves the floating-point control register as it is,
 //            calls no function, and uses no stack beyond its own frame.
 #pragma once

@@ -6,8 +6,8 @@
 //
 //     offsets:  t0: m0 m1 .. m(MR-1)   t1: m0 m1 .. m(MR-1)   ...   t(ks-1): ...
 //
-// Packed weights: the panels of gemm.h with K = ks * kc / 4. All channels of one tap lie together: W[t][k] is row
-// 1 + t * kc / 4 + k of a panel. If KR is more than 1, zeros fill up the last KR channels of every tap, so that each tap
+// Packed weights: the panels of gemm.h, with K = ks times the elements of a row. All channels of one tap lie together:
+// after the row of biases come those of tap 0, then those of tap 1 and so on. If KR is more than 1, zeros fill up the last KR channels of every tap, so that each tap
 // begins a group of its own.
 //
 // Arguments  mr        rows of this call, 1 <= mr <= MR
@@ -20,7 +20,7 @@
 //            w, c, c_stride, p  as in gemm.h
 //
 // Memory     Reads exactly the rows named by the table, kc bytes each, ceil(nc / NR) whole panels, `zero` only where
-//            the table asks for it, and *p. Writes exactly nc floats in each of the mr rows of C. C overlaps nothing.
+//            the table asks for it, and *p. Writes exactly nc elements in each of the mr rows of C. C overlaps nothing.
 // Numbers    As gemm.h. The chain goes through the taps and, for each tap, through its channels. So the bits are those
 //            of gemm with a matrix A into which all taps were copied.
 // Machine    As gemm.h.

@@ -108,6 +108,7 @@ constexpr bool for_one_row(const TableRow& row) {
 // Does the list of what a trimmed build needs ask for this row? A row made for some cores also needs its core listed.
 template <class TableRow>
 constexpr bool is_needed(const TableRow& row) {
+  if (!has_integers && info_of(row.type).activations == Element::s8) return false;
   if (!trimmed) return true;
   if (for_one_row(row) && !has_all_kernels) return false;
   if (!has_kernel(row.name) || (row.layout == QN_LAYOUT_PIXEL_BLOCKED && !has_sparse)) return false;

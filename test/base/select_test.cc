@@ -223,7 +223,7 @@ TEST(Select, TheMachineSaysWhatIsCheap) {
 template <class R>
 bool keeps_to(uint32_t levels, std::span<const R> rows) {
   return runs_on(best(rows, KernelType::f32), levels) && std::all_of(rows.begin(), rows.end(), [&](const R& row) {
-           return (select(rows, KernelType::f32, row.name, any<R>) != nullptr) == runs_on(row, levels);
+           return (select(rows, row.type, row.name, any<R>) != nullptr) == runs_on(row, levels);
          });
 }
 

@@ -448,9 +448,9 @@ const Row& reference(std::span<const Row> rows, Kind kind) {
 }  // namespace
 
 std::vector<BadKernel> bad_kernels() {
-  const GemmRow& gemm = gemm_rows().back();
-  const IgemmRow& igemm = igemm_rows().back();
-  const DwconvRow& dwconv = dwconv_rows().back();
+  const GemmRow& gemm = reference_of(gemm_rows(), KernelType::f32);
+  const IgemmRow& igemm = reference_of(igemm_rows(), KernelType::f32);
+  const DwconvRow& dwconv = reference_of(dwconv_rows(), KernelType::f32);
   const DwconvTileRow& tile = *std::find_if(dwconv_tile_rows().begin(), dwconv_tile_rows().end(),
                                             [](const auto& row) { return row.run == qn_dwconv_f32_k3s1_2x8_ref; });
   const PoolRow& maxpool = reference(pool_rows(), PoolKind::max);
@@ -459,9 +459,9 @@ std::vector<BadKernel> bad_kernels() {
                                        [](const auto& row) { return row.run == qn_spmm_f32_csr_8x2_ref; });
   const SpmmRow& fours = *std::find_if(spmm_rows().begin(), spmm_rows().end(),
                                        [](const auto& row) { return row.run == qn_spmm_f32_csr_8x4_ref; });
-  const TransposeRow& transpose = transpose_rows().back();
-  const GatherRow& gather = gather_rows().back();
-  const DwconvPlaneRow& plane = dwconv_plane_rows().back();
+  const TransposeRow& transpose = reference_of(transpose_rows(), KernelType::f32);
+  const GatherRow& gather = reference_of(gather_rows(), KernelType::f32);
+  const DwconvPlaneRow& plane = reference_of(dwconv_plane_rows(), KernelType::f32);
   return {
 #define BAD(name, finding, isa) bad(#name, gemm, bad_##name, finding, isa_##isa),
 #include BAD_TABLE

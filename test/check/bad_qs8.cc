@@ -1,5 +1,5 @@
-// Kernels of int8, which no table has yet: right ones, and ones that are wrong in one way each. What is wrong shows in a
-// byte, and some of it with one of two fills alone.
+// Kernels of int8: right ones, and ones that are wrong in one way each. What is wrong shows in a byte, and some of it
+// with one of two fills alone.
 #include <algorithm>
 #include <cmath>
 #include <deque>
@@ -18,12 +18,17 @@ void write(void* base, size_t at, int value) {
   *(static_cast<volatile int8_t*>(base) + at) = static_cast<int8_t>(value);
 }
 
-const Qs8Parameters& parameters(const void* p) { return *static_cast<const Qs8Parameters*>(p); }
+// What a sum ends with.
+struct Ending {
+  const qn_requantize& p;
+  float scale;
 
-int steps(int32_t sum, const Qs8Parameters& p) {
-  return static_cast<int>(std::nearbyint(static_cast<float>(sum) * p.scale)) + p.zero;
-}
-int requantize(int32_t sum, const Qs8Parameters& p) { return std::clamp(steps(sum, p), p.min, p.max); }
+  Ending(const void* epilogue, size_t channel)
+      : p(requantize_of(static_cast<const char*>(epilogue) + channel / nr * requantize_bytes(nr))),
+        scale(scales_of(&p)[channel % nr]) {}
+  int steps(int32_t sum) const { return static_cast<int>(std::nearbyint(static_cast<float>(sum) * scale)) + p.zero; }
+  int end(int32_t sum) const { return std::clamp(steps(sum), p.min, p.max); }
+};
 
 // --- gemm ---
 
@@ -40,7 +45,7 @@ struct GemmCall {
   size_t end_of_c() const { return (rows - 1) * c_stride + n; }
 
   int32_t sum(size_t m, size_t channel, size_t kr = 1) const {
-    const operands::PanelLayout panels = {nr, n, k, Qs8Sums::elements, kr};
+    const operands::PanelLayout panels = {nr, n, k, Qs8cSums::elements, kr};
     int32_t sum;
     std::memcpy(&sum, static_cast<const char*>(w) + panels.bias(channel), sizeof sum);
     for (size_t i = 0; i < k; ++i) sum += read(a, m * a_stride + i) * read(w, panels.weight(i, channel));
@@ -53,8 +58,9 @@ struct GemmCall {
       for (size_t i = 0; i < n; ++i) write(c, m * c_stride + i, finish(sum(m, i, kr), m, i));
     }
   }
+  Ending ending(size_t channel) const { return {p, channel}; }
   void compute(size_t kr = 1) const {
-    each_output([this](int32_t sum, size_t, size_t) { return requantize(sum, parameters(p)); }, kr);
+    each_output([this](int32_t sum, size_t, size_t channel) { return ending(channel).end(sum); }, kr);
   }
 };
 
@@ -99,35 +105,40 @@ void leaves_the_last_byte(const GemmCall& x) {
 void leaves_what_lies_there_already(const GemmCall& x) {
   for (size_t m = 0; m < x.rows; ++m) {
     for (size_t i = 0; i < x.n; ++i) {
-      const int value = requantize(x.sum(m, i), parameters(x.p));
+      const int value = x.ending(i).end(x.sum(m, i));
       if (value != 0x55) write(x.c, m * x.c_stride + i, value);
     }
   }
 }
 void is_off_by_one_step(const GemmCall& x) {
-  const Qs8Parameters& p = parameters(x.p);
   x.compute();
   const int last = read(x.c, x.end_of_c() - 1);
-  write(x.c, x.end_of_c() - 1, last < p.max ? last + 1 : last);
+  write(x.c, x.end_of_c() - 1, last < x.ending(0).p.max ? last + 1 : last);
 }
 void rounds_halves_up(const GemmCall& x) {
-  x.each_output([&](int32_t sum, size_t, size_t) {
-    const Qs8Parameters& p = parameters(x.p);
-    const int up = static_cast<int>(std::floor(static_cast<float>(sum) * p.scale + 0.5f));
-    return std::clamp(up + p.zero, p.min, p.max);
+  x.each_output([&](int32_t sum, size_t, size_t channel) {
+    const Ending& ending = x.ending(channel);
+    const int up = static_cast<int>(std::floor(static_cast<float>(sum) * ending.scale + 0.5f));
+    return std::clamp(up + ending.p.zero, ending.p.min, ending.p.max);
   });
 }
 void wraps_around(const GemmCall& x) {
-  x.each_output([&](int32_t sum, size_t, size_t) {
-    const Qs8Parameters& p = parameters(x.p);
-    return std::clamp(int{static_cast<int8_t>(steps(sum, p))}, p.min, p.max);
+  x.each_output([&](int32_t sum, size_t, size_t channel) {
+    const Ending& ending = x.ending(channel);
+    return std::clamp(int{static_cast<int8_t>(ending.steps(sum))}, ending.p.min, ending.p.max);
   });
 }
 void clamps_before_the_zero_point(const GemmCall& x) {
-  x.each_output([&](int32_t sum, size_t, size_t) {
-    const Qs8Parameters& p = parameters(x.p);
-    return std::clamp(steps(sum, p) - p.zero, p.min, p.max) + p.zero;
+  x.each_output([&](int32_t sum, size_t, size_t channel) {
+    const Ending& ending = x.ending(channel);
+    return std::clamp(ending.steps(sum) - ending.p.zero, ending.p.min, ending.p.max) + ending.p.zero;
   });
+}
+void takes_one_scale_for_a_panel(const GemmCall& x) {
+  x.each_output([&](int32_t sum, size_t, size_t channel) { return x.ending(channel / nr * nr).end(sum); });
+}
+void takes_the_scales_of_the_first_panel(const GemmCall& x) {
+  x.each_output([&](int32_t sum, size_t, size_t channel) { return x.ending(channel % nr).end(sum); });
 }
 void uses_a_gap_of_a(const GemmCall& x) {
   x.compute();
@@ -136,7 +147,7 @@ void uses_a_gap_of_a(const GemmCall& x) {
 void uses_a_padding_lane(const GemmCall& x) {
   x.compute();
   if (x.n >= nr) return;
-  const operands::PanelLayout panels = {nr, x.n, x.k, Qs8Sums::elements};
+  const operands::PanelLayout panels = {nr, x.n, x.k, Qs8cSums::elements};
   write(x.c, 0, read(x.c, 0) + (read(x.w, panels.weight(0, nr - 1)) & 1));
 }
 void begins_with_what_c_held(const GemmCall& x) {
@@ -150,7 +161,7 @@ void begins_with_what_c_held(const GemmCall& x) {
 template <class Pad>
 void igemm_by(size_t rows, size_t n, size_t kc, size_t ks, const int32_t* offsets, const void* a, const void* w,
               void* c, size_t c_stride, const void* p, Pad pad) {
-  const operands::PanelLayout panels = {nr, n, kc * ks, Qs8Sums::elements, 1, ks};
+  const operands::PanelLayout panels = {nr, n, kc * ks, Qs8cSums::elements, 1, ks};
   for (size_t m = 0; m < rows; ++m) {
     for (size_t i = 0; i < n; ++i) {
       int32_t sum;
@@ -160,7 +171,7 @@ void igemm_by(size_t rows, size_t n, size_t kc, size_t ks, const int32_t* offset
         const int value = offset < 0 ? pad(k % kc) : read(a, static_cast<size_t>(offset) + k % kc);
         sum += value * read(w, panels.weight(k, i));
       }
-      write(c, m * c_stride + i, requantize(sum, parameters(p)));
+      write(c, m * c_stride + i, Ending(p, i).end(sum));
     }
   }
 }
@@ -177,7 +188,7 @@ void pads_with_zeros(size_t rows, size_t n, size_t kc, size_t ks, const int32_t*
 
 void dwconv_is_right(size_t channels, size_t pixels, size_t taps, const int32_t* offsets, size_t step, const void* a,
                      const void* zero, const void* w, void* c, size_t c_stride, const void* p) {
-  const operands::PanelLayout panels = {nr, channels, taps, Qs8Sums::elements};
+  const operands::PanelLayout panels = {nr, channels, taps, Qs8cSums::elements};
   for (size_t x = 0; x < pixels; ++x) {
     for (size_t i = 0; i < channels; ++i) {
       int32_t sum;
@@ -187,7 +198,7 @@ void dwconv_is_right(size_t channels, size_t pixels, size_t taps, const int32_t*
         const int value = offset < 0 ? read(zero, i) : read(a, static_cast<size_t>(offset) + i);
         sum += value * read(w, panels.weight(t, i));
       }
-      write(c, x * c_stride + i, requantize(sum, parameters(p)));
+      write(c, x * c_stride + i, Ending(p, i).end(sum));
     }
   }
 }
@@ -207,7 +218,6 @@ BadKernel bad(const char* name, const Row& like, Function* function, const char*
   static std::deque<Row> rows;  // kernels point to their rows
   Row& row = rows.emplace_back(like);
   row.set_name(name);
-  row.type = KernelType::qs8;
   row.nr = nr;
   if constexpr (requires { row.mr; }) row.mr = mr, row.kr = kr;
   row.run = function;
@@ -217,9 +227,9 @@ BadKernel bad(const char* name, const Row& like, Function* function, const char*
 }  // namespace
 
 std::vector<BadKernel> bad_qs8_kernels() {
-  const GemmRow& like = gemm_rows().back();
-  const IgemmRow& igemm = igemm_rows().back();
-  const DwconvRow& dwconv = dwconv_rows().back();
+  const GemmRow& like = reference_of(gemm_rows(), KernelType::qs8c);
+  const IgemmRow& igemm = reference_of(igemm_rows(), KernelType::qs8c);
+  const DwconvRow& dwconv = reference_of(dwconv_rows(), KernelType::qs8c);
   return {
       bad("is_right", like, gemm<is_right>, ""),
       bad("is_right_by_fours", like, gemm<is_right_by_fours>, "", 4),
@@ -236,6 +246,8 @@ std::vector<BadKernel> bad_qs8_kernels() {
       bad("rounds_halves_up", like, gemm<rounds_halves_up>, "c["),
       bad("wraps_around", like, gemm<wraps_around>, "c["),
       bad("clamps_before_the_zero_point", like, gemm<clamps_before_the_zero_point>, "c["),
+      bad("takes_one_scale_for_a_panel", like, gemm<takes_one_scale_for_a_panel>, "c["),
+      bad("takes_the_scales_of_the_first_panel", like, gemm<takes_the_scales_of_the_first_panel>, "c["),
       bad("uses_a_gap_of_a", like, gemm<uses_a_gap_of_a>, "fill=55"),
       bad("uses_a_padding_lane", like, gemm<uses_a_padding_lane>, "fill=55"),
       bad("begins_with_what_c_held", like, gemm<begins_with_what_c_held>, "fill=55"),

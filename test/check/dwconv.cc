@@ -31,7 +31,7 @@ bool check_case(Checker& checker, DwconvMemory& memory, const DwconvRow& row, co
       const A* in = a.row(x * size.step + t);
       sum = sums.add(in == nullptr ? sums.padding : in[i], panels.weight(t, i), sum);
     }
-    return sums.end(sum);
+    return sums.end(sum, i);
   };
   std::vector<typename Sums::C> pixels;
   for (size_t x = 0; x < size.pixels; ++x) {
@@ -43,7 +43,7 @@ bool check_case(Checker& checker, DwconvMemory& memory, const DwconvRow& row, co
     spoil_entries(memory.offsets, [&](size_t entry) { return entry % size.step >= size.taps; });
     write_padding(memory.zero, sums.padding);
     panels.write(memory.w);
-    write_parameters(memory.p, sums.p);
+    sums.write_parameters(memory.p, panels.layout());
     auto c = memory.c.blank<typename Sums::C>();
     for (size_t x = 0; x < size.pixels; ++x) {
       std::copy_n(&pixels[x * size.channels], size.channels, &c[x * (size.channels + size.gap)]);
@@ -139,7 +139,7 @@ class TileProblem {
       spoil_entries(memory.offsets, [&](size_t entry) { return entry % column_ >= used; });
       write_padding(memory.zero, sums_.padding);
       panels_.write(memory.w);
-      write_parameters(memory.p, sums_.p);
+      sums_.write_parameters(memory.p, panels_.layout());
       std::vector<C> c = memory.c.blank<C>();
       for (size_t i = 0; i < size_.rows * size_.pixels; ++i) {
         const size_t at = i / size_.pixels * (size_.pixels * c_stride + gap) + i % size_.pixels * c_stride;
@@ -160,7 +160,7 @@ class TileProblem {
       const A* in = a_.row((x * s + t / k) * column_ + y * s + t % k);
       sum = sums_.add(in == nullptr ? sums_.padding : in[i], panels_.weight(t, i), sum);
     }
-    return sums_.end(sum);
+    return sums_.end(sum, i);
   }
 
   const DwconvTileRow& row_;
@@ -233,7 +233,7 @@ bool check_plane_case(Checker& checker, operands::PlaneOperands<Guarded>& memory
     for (size_t t = 0; t < taps.taps(); ++t) {
       sum = sums.add(taps.counts(t, p) ? taps.value(t, p) : 0, panel.weight(t, 0), sum);
     }
-    c[taps.kind().at(p, row.block + gap)] = sums.end(sum);
+    c[taps.kind().at(p, row.block + gap)] = sums.end(sum, 0);
   }
   return checker.run(memory, {{&memory.c, c}}, [&] {
     return "pixels=" + std::to_string(size.pixels) + " kernel_h=" + std::to_string(size.kernel_h) +
@@ -288,7 +288,7 @@ bool check_image_case(Checker& checker, ImageMemory& memory, const DwconvImageRo
         const float tap = x == 0 && t < 3 ? 0 : a[(2 * y + t % 3) * memory.a_stride + 2 * x + t / 3 - 1];
         sum = sums.add(tap, panel.weight(t, 0), sum);
       }
-      c[y * memory.c_stride + x] = sums.end(sum);
+      c[y * memory.c_stride + x] = sums.end(sum, 0);
     }
   }
   return checker.run(memory, {{&memory.c, c}}, [&] {

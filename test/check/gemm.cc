@@ -40,7 +40,7 @@ class GemmProblem {
     return every_fill<Sums>(side, [&](Place place) {
       memory.place({m, n_, k_, gap}, panels_.layout(), place);
       panels_.write(memory.w);
-      write_parameters(memory.p, sums_.p);
+      sums_.write_parameters(memory.p, panels_.layout());
       std::vector<C> c = memory.c.blank<C>();
       for (size_t i = 0; i < m; ++i) {
         std::copy_n(&a_[i * k_], k_, memory.a.as<A>() + i * (k_ + gap));
@@ -57,7 +57,7 @@ class GemmProblem {
   C one_output(size_t m, size_t n) const {
     typename Sums::Sum sum = panels_.bias(n);
     for (size_t i = 0; i < k_; ++i) sum = sums_.add(a_[m * k_ + i], panels_.weight(i, n), sum);
-    return sums_.end(sum);
+    return sums_.end(sum, n);
   }
 
   size_t n_, k_;

@@ -49,7 +49,7 @@ class IgemmProblem {
       spoil_entries(memory.offsets, [&](size_t entry) { return entry % mr_ >= m; });
       write_padding(memory.zero, sums_.padding);
       panels_.write(memory.w);
-      write_parameters(memory.p, sums_.p);
+      sums_.write_parameters(memory.p, panels_.layout());
       std::vector<C> c = memory.c.blank<C>();
       for (size_t i = 0; i < m; ++i) std::copy_n(&expected_[i * n], n, &c[i * (n + gap)]);
       return checker.run(memory, {{&memory.c, c}}, [&] { return describe(m, side, gap); });
@@ -65,7 +65,7 @@ class IgemmProblem {
         sum = sums_.add(row == nullptr ? sums_.padding : row[i], panels_.weight(t * size_.k + i, n), sum);
       }
     }
-    return sums_.end(sum);
+    return sums_.end(sum, n);
   }
 
   std::string describe(size_t m, Side side, size_t gap) const {

@@ -2,6 +2,7 @@
 // it.
 #pragma once
 
+#include <cstdlib>
 #include <span>
 #include <string>
 
@@ -17,6 +18,15 @@ struct BadKernel {
 };
 
 inline void PrintTo(const BadKernel& bad, std::ostream* out) { *out << bad.name; }
+
+// The reference of a table for numbers of this type.
+template <class Row>
+const Row& reference_of(std::span<const Row> rows, KernelType type) {
+  for (const Row& row : rows) {
+    if (row.type == type && row.isa == isa_ref) return row;
+  }
+  std::abort();
+}
 
 // Faults of the machine (assembly, one file per ISA) and of memory and numbers (C++).
 std::vector<BadKernel> bad_kernels();

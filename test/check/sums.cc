@@ -48,30 +48,43 @@ int32_t steps_of(float bound, int32_t zero) {
 
 // Results spread over most of the steps there are. Of small integers the scale is a power of two, so that some results
 // lie in the middle between two steps.
-Qs8Sums::Qs8Sums(Numbers numbers, Values of, Clamp clamp, size_t depth, Random& random)
+Qs8cSums::Qs8cSums(Numbers numbers, Values of, Clamp clamp, size_t depth, Random& random)
     : values(of), padding(any_byte(random, least)), lowest_weight(numbers.w127 ? -most : least) {
   p.zero = values == Values::extreme ? draw(values, least, random) : static_cast<int>(random.below(41)) - 20;
-  p.scale = 50 / (spread_of(values) * std::sqrt(static_cast<float>(depth)));
-  p.scale = values == Values::integers ? std::exp2(std::round(std::log2(p.scale)))
-                                       : p.scale * (1 + static_cast<float>(random.below(1000)) * 1e-3f);
+  scale = 50 / (spread_of(values) * std::sqrt(static_cast<float>(depth)));
+  scale = values == Values::integers ? std::exp2(std::round(std::log2(scale)))
+                                     : scale * (1 + static_cast<float>(random.below(1000)) * 1e-3f);
   p.min = steps_of(clamp.min, p.zero);
   p.max = steps_of(clamp.max, p.zero);
 }
 
-Qs8Sums::A Qs8Sums::draw_a(Random& random) const { return draw(values, least, random); }
-Qs8Sums::W Qs8Sums::draw_weight(Random& random) const { return draw(values, lowest_weight, random); }
+Qs8cSums::A Qs8cSums::draw_a(Random& random) const { return draw(values, least, random); }
+Qs8cSums::W Qs8cSums::draw_weight(Random& random) const { return draw(values, lowest_weight, random); }
 
 // Now and then one so large that a float cannot hold the sum.
-Qs8Sums::Bias Qs8Sums::draw_bias(Random& random) const {
+Qs8cSums::Bias Qs8cSums::draw_bias(Random& random) const {
   const auto spread = static_cast<size_t>(spread_of(values));
   const auto bias = static_cast<int32_t>(random.below(4 * spread + 1)) - static_cast<int32_t>(2 * spread);
   return values == Values::extreme && random.below(8) == 0 ? bias * 4001 : bias;
 }
 
-Qs8Sums::C Qs8Sums::end(Sum sum) const {
-  const float steps = std::nearbyint(static_cast<float>(sum) * p.scale);
+float Qs8cSums::scale_of(size_t channel) const {
+  if (values == Values::integers) return std::ldexp(scale, static_cast<int>(channel % 3) - 1);
+  return scale * (1 + static_cast<float>(channel % 7) * 0.03f);
+}
+
+Qs8cSums::C Qs8cSums::end(Sum sum, size_t channel) const {
+  const float steps = std::nearbyint(static_cast<float>(sum) * scale_of(channel));
   const auto limited = static_cast<int32_t>(std::clamp(steps, -1e6f, 1e6f));
   return static_cast<int8_t>(std::clamp(limited + p.zero, p.min, p.max));
+}
+
+void Qs8cSums::write_parameters(Guarded& memory, const operands::PanelLayout& panels) const {
+  for (size_t n = 0; n < panels.n; ++n) {
+    if (n % panels.nr == 0) std::memcpy(memory.as<char>() + n / panels.nr * panels.epilogue_bytes(), &p, sizeof p);
+    const float of_channel = scale_of(n);
+    std::memcpy(memory.as<char>() + panels.scale(n), &of_channel, sizeof of_channel);
+  }
 }
 
 }  // namespace quern::check

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "checker.h"
+#include "kernel/requantize.h"
 #include "operands/layout.h"
 
 namespace quern::check {
@@ -40,36 +41,41 @@ struct F32Sums {
   Bias draw_bias(Random& random) const { return random.value(values); }
   W draw_weight(Random& random) const { return random.value(values); }
   Sum add(A a, W w, Sum sum) const { return multiply_add(a, w, sum, numbers); }
-  C end(Sum sum) const { return quern::clamp(sum, p); }
+  C end(Sum sum, size_t) const { return quern::clamp(sum, p); }
+  void write_parameters(Guarded& memory, const operands::PanelLayout&) const {
+    std::memcpy(memory.as<char>(), &p, sizeof p);
+  }
 };
 
-// Int8 with a scale for all of a tensor: C = clamp(round(float(sum) * scale) + zero), to even.
-struct Qs8Parameters {
-  float scale;
-  int32_t zero, min, max;
-};
-
-struct Qs8Sums {
+// Int8 with a scale for each output channel: requantize.h.
+struct Qs8cSums {
   using A = int8_t;
   using Bias = int32_t;
   using W = int8_t;
   using Sum = int32_t;
   using C = int8_t;
-  static constexpr operands::Elements elements = {1, 4, 1, 1, sizeof(Qs8Parameters)};
+  static constexpr operands::Elements elements = {1, 4, 1, 1, sizeof(qn_requantize), sizeof(float)};
   static constexpr auto fills = integer_fills;
   static constexpr W least_weight = 1;
 
   Values values;
   A padding;  // the zero point of A
   W lowest_weight;
-  Qs8Parameters p;
+  qn_requantize p = {};
+  float scale;  // about that of all channels
 
-  Qs8Sums(Numbers numbers, Values of, Clamp clamp, size_t depth, Random& random);
+  Qs8cSums(Numbers numbers, Values of, Clamp clamp, size_t depth, Random& random);
   A draw_a(Random& random) const;
   Bias draw_bias(Random& random) const;
   W draw_weight(Random& random) const;
   Sum add(A a, W w, Sum sum) const { return sum + a * w; }
-  C end(Sum sum) const;
+  C end(Sum sum, size_t channel) const;
+  // Scales of channels that do not exist keep the fill, for nobody may use them.
+  void write_parameters(Guarded& memory, const operands::PanelLayout& panels) const;
+
+ private:
+  // Differs from that of the next channels. Of small integers all are powers of two.
+  float scale_of(size_t channel) const;
 };
 
 // Calls body(std::type_identity<Sums>()) for the type of a row.
@@ -77,7 +83,7 @@ template <class Body>
 void with_sums(const Row& row, Body&& body) {
   switch (row.type) {
     case KernelType::f32: return body(std::type_identity<F32Sums>());
-    case KernelType::qs8: return body(std::type_identity<Qs8Sums>());
+    case KernelType::qs8c: return body(std::type_identity<Qs8cSums>());
     default: std::abort();  // a type that the checker does not know
   }
 }

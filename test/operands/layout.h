@@ -12,9 +12,10 @@
 
 namespace quern::operands {
 
-// Bytes of an element of each operand of a sum of products, and of the parameters that the sum ends with.
+// Bytes of an element of each operand of a sum of products. Then the parameters that the sum ends with: p bytes, or, if
+// channels have scales, p bytes and NR scales for each panel.
 struct Elements {
-  size_t a, bias, w, c, p;
+  size_t a, bias, w, c, p, scale = 0;
 };
 inline constexpr Elements f32_elements = {4, 4, 4, 4, sizeof(qn_minmax_f32)};
 
@@ -30,7 +31,12 @@ struct PanelLayout {
   size_t rows() const { return taps * rows_of_tap(); }
   size_t panel_bytes() const { return nr * (elements.bias + rows() * elements.w); }
   size_t bytes() const { return divide_up(n, nr) * panel_bytes(); }
+  size_t parameter_bytes() const { return elements.scale == 0 ? elements.p : divide_up(n, nr) * epilogue_bytes(); }
+  size_t epilogue_bytes() const { return elements.p + nr * elements.scale; }  // of a panel
   // Where they lie, in bytes; rows count those that fill up.
+  size_t scale(size_t channel) const {
+    return channel / nr * epilogue_bytes() + elements.p + channel % nr * elements.scale;
+  }
   size_t bias(size_t channel) const { return channel / nr * panel_bytes() + channel % nr * elements.bias; }
   size_t weight(size_t row, size_t channel) const {
     const size_t lane = (row / kr * nr + channel % nr) * kr + row % kr;

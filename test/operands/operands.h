@@ -61,7 +61,7 @@ struct GemmOperands {
     a.place((m - 1) * a_stride + k_bytes, where, e.a);
     w.place(panels.bytes(), where, 64);
     c.place((m - 1) * c_stride + n * e.c, where, e.c);
-    p.place(e.p, where, 4);
+    p.place(panels.parameter_bytes(), where, 4);
   }
   template <class Run>
   decltype(auto) call(Run&& run) const {
@@ -96,7 +96,7 @@ struct IgemmOperands {
     place_if(table.pads(), zero, k_bytes, where, e.a);
     w.place(panels.bytes(), where, 64);
     c.place((m - 1) * c_stride + n * e.c, where, e.c);
-    p.place(e.p, where, 4);
+    p.place(panels.parameter_bytes(), where, 4);
   }
   template <class Run>
   decltype(auto) call(Run&& run) const {
@@ -133,7 +133,7 @@ struct DwconvOperands {
     place_if(table.pads(), zero, channels * e.a, where, e.a);
     w.place(panels.bytes(), where, 64);
     c.place((pixels - 1) * c_stride + channels * e.c, where, e.c);
-    p.place(e.p, where, 4);
+    p.place(panels.parameter_bytes(), where, 4);
   }
   template <class Run>
   decltype(auto) call(Run&& run) const {

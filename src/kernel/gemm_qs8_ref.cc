@@ -1,0 +1,26 @@
+#include "kernel/gemm.h"
+#include "kernel/requantize.h"
+
+extern "C" void qn_gemm_qs8c_4x8_ref(size_t mr, size_t nc, size_t k, const void* a, size_t a_stride, const void* w,
+                                     void* c, size_t c_stride, const void* p) {
+  using namespace quern;
+  constexpr size_t nr = 8;
+  const auto* panel = static_cast<const char*>(w);
+  const auto* epilogue = static_cast<const char*>(p);
+  for (size_t n0 = 0; n0 < nc; n0 += nr, panel += nr * (k + sizeof(int32_t)), epilogue += requantize_bytes(nr)) {
+    const auto* bias = reinterpret_cast<const int32_t*>(panel);
+    const int8_t* weights = bytes(bias + nr);
+    for (size_t m = 0; m < mr; ++m) {
+      const int8_t* row = bytes(a) + m * a_stride;
+      int32_t sum[nr];
+      for (size_t n = 0; n < nr; ++n) sum[n] = bias[n];
+      for (size_t i = 0; i < k; ++i) {
+        for (size_t n = 0; n < nr; ++n) sum[n] += row[i] * weights[i * nr + n];
+      }
+      int8_t* out = bytes(c) + m * c_stride + n0;
+      for (size_t n = 0; n < nr && n0 + n < nc; ++n) {
+        out[n] = requantize(sum[n], scales_of(epilogue)[n], requantize_of(epilogue));
+      }
+    }
+  }
+}
