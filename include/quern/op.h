@@ -82,7 +82,8 @@ typedef enum qn_weights_encoding {
  *  gives the type of the bias. A bias of QN_S32 is added to sums of integer products, so its scale is the scale of the
  *  input times the scale of the (channel's) weights, and its zero point is 0.
  *
- *  This version computes with QN_F32 only, and returns QN_UNSUPPORTED for other types. */
+ *  This version computes with QN_F32, and with QN_S8 if the weights are dense or decoded, their zero points are 0, and
+ *  the bias is of QN_S32. It returns QN_UNSUPPORTED for all else, and for weights whose sums could overflow 32 bits. */
 typedef struct qn_weights {
   size_t struct_size;       /**< Written by the init function. */
   qn_type type;             /**< Of the elements. */
@@ -151,10 +152,16 @@ typedef enum qn_algorithm {
 QN_API const char* qn_algorithm_string(qn_algorithm algorithm);
 
 /** 2-D convolution with groups.  Input N,H,W,in_channels; output N,H',W',out_channels with
- *  H' = (H + top + bottom - ((kernel.h - 1) * dilation.h + 1)) / stride.h + 1, rounded down. */
+ *  H' = (H + top + bottom - ((kernel.h - 1) * dilation.h + 1)) / stride.h + 1, rounded down.
+ *
+ *  With QN_S8 the tensors that are given to a plan must each be quantized with one scale (qn_quantization), the output,
+ *  too. Sums of products are exact. Each is multiplied, in single precision, by scale of the input * scale of the weights
+ *  / scale of the output, rounded to the nearest even integer, and added to the output's zero point; the result is
+ *  limited to -128 .. 127 and to `min` and `max`, which are real numbers. So the bits are the same on every CPU. A
+ *  residual is refused. */
 typedef struct qn_conv2d_params {
   size_t struct_size;  /**< Written by the init function. */
-  qn_type type;        /**< Of all elements: QN_F32. */
+  qn_type type;        /**< Of input, weights and output: QN_F32 or QN_S8. */
   size_t in_channels;  /**< Of all groups together; a multiple of `groups`. */
   size_t out_channels; /**< Of all groups together; a multiple of `groups`. */
   size_t groups;       /**< Parts that the channels are divided into; each sees its own input channels only. */
@@ -187,7 +194,7 @@ QN_API qn_status qn_conv2d_create(const qn_conv2d_params* params, const qn_weigh
  *  or kh, kw, O. */
 typedef struct qn_dwconv2d_params {
   size_t struct_size; /**< Written by the init function. */
-  qn_type type;       /**< Of all elements: QN_F32. */
+  qn_type type;       /**< As in qn_conv2d_params. */
   size_t channels;    /**< Of the input. */
   size_t multiplier;  /**< Output channels per input channel. */
   qn_hw kernel;       /**< As in qn_conv2d_params, like all that follows. */
@@ -207,7 +214,7 @@ QN_API qn_status qn_dwconv2d_create(const qn_dwconv2d_params* params, const qn_w
 /** Fully connected: input [..., in_channels] (all leading dimensions are rows), output [..., out_channels]. */
 typedef struct qn_fully_connected_params {
   size_t struct_size;  /**< Written by the init function. */
-  qn_type type;        /**< Of all elements: QN_F32. */
+  qn_type type;        /**< As in qn_conv2d_params. */
   size_t in_channels;  /**< Length of an input row. */
   size_t out_channels; /**< Length of an output row. */
   float min;           /**< Lower bound of outputs, as in qn_conv2d_params. */

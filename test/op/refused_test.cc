@@ -28,7 +28,8 @@ struct Refused {
 // Valid parameters are accepted; each change alone is refused, and so are the arguments all create calls share.
 template <class Params>
 void check_params(const std::string& name, const Params& valid, const std::vector<Refused<Params>>& list,
-                  const std::function<qn_status(const Params*, qn_operator**)>& create, bool any_type = false) {
+                  const std::function<qn_status(const Params*, qn_operator**)>& create, bool any_type = false,
+                  qn_type other = QN_S8) {
   SCOPED_TRACE(name);
   qn_operator* op = nullptr;
   ASSERT_QN_OK(create(&valid, &op));
@@ -47,8 +48,9 @@ void check_params(const std::string& name, const Params& valid, const std::vecto
   p.struct_size = 0;
   refused("struct_size", QN_INVALID_ARGUMENT, &p);
   p = valid;
-  p.type = QN_S8;
-  if (!any_type) refused("type s8; only QN_F32", QN_UNSUPPORTED, &p);
+  p.type = other;
+  const std::string only = std::string("type ").append(qn_type_string(other)).append("; only QN_F32");
+  if (!any_type) refused(only.c_str(), QN_UNSUPPORTED, &p);
   p.type = static_cast<qn_type>(99);
   refused("type", QN_INVALID_ARGUMENT, &p);
   refused("NULL", QN_INVALID_ARGUMENT, nullptr);
@@ -106,9 +108,12 @@ TEST(Refused, Conv2d) {
   list.push_back({"out_channels 9", [](auto& q) { q.out_channels = 9; }});
   list.push_back({"overflow", [](auto& q) { q.out_channels = huge / 2 * 2; }});
   const qn_weights w = some_weights();
-  check_params<qn_conv2d_params>("conv2d", p, list, [&](const qn_conv2d_params* params, qn_operator** op) {
-    return qn_conv2d_create(params, &w, nullptr, nullptr, op);
-  });
+  check_params<qn_conv2d_params>(
+      "conv2d", p, list,
+      [&](const qn_conv2d_params* params, qn_operator** op) {
+        return qn_conv2d_create(params, &w, nullptr, nullptr, op);
+      },
+      false, QN_U8);
 }
 
 TEST(Refused, Weights) {
@@ -129,12 +134,12 @@ TEST(Refused, Weights) {
   refused("layout 7", QN_INVALID_ARGUMENT, &w);
   w = some_weights();
   w.type = QN_S8;
-  refused("weights of type s8; only QN_F32", QN_UNSUPPORTED, &w);
+  refused("weights of type s8, not f32 as the operator", QN_UNSUPPORTED, &w);
   w.type = static_cast<qn_type>(99);
   refused("unknown type 99", QN_INVALID_ARGUMENT, &w);
   w = some_weights();
   w.bias_type = QN_S32;
-  refused("weights.bias_type is s32; only QN_F32", QN_UNSUPPORTED, &w);
+  refused("weights.bias_type is s32, not f32", QN_UNSUPPORTED, &w);
   w = some_weights();
   w.scales = weights_data;
   w.scale_count = 1;
@@ -144,6 +149,47 @@ TEST(Refused, Weights) {
   refused("struct_size", QN_INVALID_ARGUMENT, &w);
   refused("NULL", QN_INVALID_ARGUMENT, nullptr);
   EXPECT_EQ(qn_weights_cache_create(nullptr), QN_INVALID_ARGUMENT);
+}
+
+TEST(Refused, QuantizedWeights) {
+  qn_conv2d_params p;
+  qn_conv2d_params_init(&p);
+  p.type = QN_S8;
+  p.in_channels = p.out_channels = 4;
+  const std::vector<float> good = {1, 2, 3, 4};
+  const std::vector<int32_t> zeros(4), ones(4, 1);
+  std::vector<int32_t> bias(4);
+  const auto create = [&](const qn_weights& w) {
+    qn_operator* op = nullptr;
+    const qn_status status = qn_conv2d_create(&p, &w, bias.data(), nullptr, &op);
+    qn_operator_release(op);
+    return status;
+  };
+  qn_weights w = some_weights();
+  w.type = QN_S8;
+  w.bias_type = QN_S32;
+  w.scales = good.data();
+  w.scale_count = 4;
+  w.zero_points = zeros.data();
+  ASSERT_QN_OK(create(w));
+  const auto refused = [&](const char* words, qn_status status, const std::function<void(qn_weights&)>& change) {
+    qn_weights changed = w;
+    change(changed);
+    EXPECT_EQ(create(changed), status);
+    EXPECT_NE(std::string(qn_last_message()).find(words), std::string::npos) << qn_last_message();
+  };
+  for (const float bad : {0.0f, -1.0f, infinity, std::nanf("")}) {
+    const std::vector<float> scales = {1, 2, bad, 4};
+    refused("weights.scales[2] is", QN_INVALID_ARGUMENT, [&](qn_weights& x) { x.scales = scales.data(); });
+  }
+  refused("without weights.scales", QN_INVALID_ARGUMENT, [](qn_weights& x) { x.scales = nullptr; });
+  refused("scale_count is 3, not 1 or 4", QN_INVALID_ARGUMENT, [](qn_weights& x) { x.scale_count = 3; });
+  refused("block_length is 32", QN_UNSUPPORTED, [](qn_weights& x) { x.block_length = 32; });
+  refused("zero_points[0] is 1", QN_UNSUPPORTED, [&](qn_weights& x) { x.zero_points = ones.data(); });
+  refused("bias_type is f32, not s32", QN_UNSUPPORTED, [](qn_weights& x) { x.bias_type = QN_F32; });
+  refused("weights of type f32, not s8", QN_UNSUPPORTED, [](qn_weights& x) { x.type = QN_F32; });
+  bias[3] = INT32_MIN;
+  refused("output channel 3 may overflow 32 bits", QN_UNSUPPORTED, [](qn_weights&) {});
 }
 
 // Whatever array of floats an operator, or a call without one, is given beside its weights.
@@ -267,9 +313,12 @@ TEST(Refused, DwConv2d) {
   list.push_back({"multiplier is 0", [](auto& q) { q.multiplier = 0; }});
   list.push_back({"overflows", [](auto& q) { q.multiplier = huge; }});
   const qn_weights w = some_weights();
-  check_params<qn_dwconv2d_params>("dwconv2d", p, list, [&](const qn_dwconv2d_params* params, qn_operator** op) {
-    return qn_dwconv2d_create(params, &w, nullptr, nullptr, op);
-  });
+  check_params<qn_dwconv2d_params>(
+      "dwconv2d", p, list,
+      [&](const qn_dwconv2d_params* params, qn_operator** op) {
+        return qn_dwconv2d_create(params, &w, nullptr, nullptr, op);
+      },
+      false, QN_U8);
 }
 
 TEST(Refused, FullyConnected) {
@@ -277,15 +326,17 @@ TEST(Refused, FullyConnected) {
   qn_fully_connected_params_init(&p);
   p.in_channels = p.out_channels = 4;
   const qn_weights w = some_weights();
-  check_params<qn_fully_connected_params>("fully_connected", p,
-                                          with_clamp<qn_fully_connected_params>({
-                                              {"in_channels is 0", [](auto& q) { q.in_channels = 0; }},
-                                              {"out_channels is 0", [](auto& q) { q.out_channels = 0; }},
-                                              {"overflow", [](auto& q) { q.in_channels = huge; }},
-                                          }),
-                                          [&](const qn_fully_connected_params* params, qn_operator** op) {
-                                            return qn_fully_connected_create(params, &w, nullptr, nullptr, op);
-                                          });
+  check_params<qn_fully_connected_params>(
+      "fully_connected", p,
+      with_clamp<qn_fully_connected_params>({
+          {"in_channels is 0", [](auto& q) { q.in_channels = 0; }},
+          {"out_channels is 0", [](auto& q) { q.out_channels = 0; }},
+          {"overflow", [](auto& q) { q.in_channels = huge; }},
+      }),
+      [&](const qn_fully_connected_params* params, qn_operator** op) {
+        return qn_fully_connected_create(params, &w, nullptr, nullptr, op);
+      },
+      false, QN_U8);
 }
 
 TEST(Refused, Pool2d) {

@@ -105,10 +105,17 @@ class DepthwisePlan : public RowPlan {
   DepthwisePlan(const ConvRequest& conv, const KernelRow& row, size_t tile_rows)
       : RowPlan(conv.request, conv.window, row.nr, tile_rows),
         row_(row),
-        epilogue_(row.type, conv.clamp),
-        zero_(row.type, conv.weights.shape().groups),
-        packed_(conv.weights.pack(Packing::depthwise, row)) {}
+        epilogue_(row.type, epilogue_numbers(conv), row.nr),
+        zero_(row.type, conv.weights.shape().groups, static_cast<int8_t>(conv.input_zero())),
+        packed_(conv.pack(Packing::depthwise, row)) {}
   ~DepthwisePlan() = default;
+
+  // Panels hold the channels of several groups, which have one each.
+  static OutputNumbers epilogue_numbers(const ConvRequest& conv) {
+    OutputNumbers numbers = conv.numbers();
+    std::swap(numbers.groups, numbers.channels);
+    return numbers;
+  }
 
   const char* panel(const RowTask& t) const { return packed_->panels(0) + t.channel / row_.nr * packed_->panel_bytes; }
 
@@ -128,7 +135,7 @@ class DepthwiseRowPlan final : public DepthwisePlan<DwconvRow> {
  private:
   void run_row(const RowTask& t) const override {
     row_.run(t.channels, width_, taps_, t.offsets, step_, t.a, zero_.data(), panel(t), t.c, c_stride_,
-             epilogue_.at(t.channel));
+             epilogue_.at(0, t.channel));
   }
 
   size_t taps_;
@@ -141,8 +148,8 @@ class DepthwiseTilePlan final : public DepthwisePlan<DwconvTileRow> {
 
  private:
   void run_row(const RowTask& t) const override {
-    row_.run(t.channels, width_, t.rows, t.offsets, t.a, panel(t), t.c, row_stride_, c_stride_, epilogue_.at(t.channel),
-             zero_.data());
+    row_.run(t.channels, width_, t.rows, t.offsets, t.a, panel(t), t.c, row_stride_, c_stride_,
+             epilogue_.at(0, t.channel), zero_.data());
   }
 };
 

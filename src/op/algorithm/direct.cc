@@ -24,15 +24,15 @@ class DirectPlan final : public qn_plan {
  public:
   DirectPlan(const ConvRequest& conv, const Choice& choice)
       : row_(choice.as<GemmRow>()),
-        packed_(conv.weights.pack(Packing::panels, row_)),
-        kernel_epilogue_(row_.type, conv.clamp),
+        packed_(conv.pack(Packing::panels, row_)),
+        kernel_epilogue_(row_.type, conv.numbers(), row_.nr),
         epilogue_(conv.request),
         shape_(conv.weights.shape()),
         rows_(output_rows(conv.request.out)),
         in_(conv.request.ins[0]),
         out_(conv.request.out),
         window_(conv.window),
-        zero_(row_.type, shape_.in * window_.w.kernel) {
+        zero_(row_.type, shape_.in * window_.w.kernel, static_cast<int8_t>(conv.input_zero())) {
     contiguous_ = window_.w.dilation == 1 && window_.pixel_stride == in_bytes();
     tiling_ = Tiling({.count = out_.shape[0] * rows_.products * shape_.groups,
                       .m = rows_.count,
@@ -65,7 +65,7 @@ class DirectPlan final : public qn_plan {
       const auto sums = epilogue_.sums(run, c, out_.stride[2], channels, scratch + gathered_);
       row_.run(rows, channels, depth_bytes(), scratch, row_stride_,
                packed_->panels(group) + n / row_.nr * packed_->panel_bytes, sums.data, sums.stride,
-               kernel_epilogue_.at(group * shape_.out + n));
+               kernel_epilogue_.at(group, n));
       epilogue_.run(run, sums, c, rows, out_.stride[2], channels);
     });
   }

@@ -33,8 +33,8 @@ class GemmPlan final : public qn_plan {
  public:
   GemmPlan(const ConvRequest& conv, const Choice& choice)
       : row_(choice.as<GemmRow>()),
-        packed_(conv.weights.pack(Packing::panels, row_)),
-        kernel_epilogue_(row_.type, conv.clamp),
+        packed_(conv.pack(Packing::panels, row_)),
+        kernel_epilogue_(row_.type, conv.numbers(), row_.nr),
         epilogue_(conv.request) {
     const qn_tensor &in = conv.request.ins[0], &out = conv.request.out;
     const WeightsShape& shape = conv.weights.shape();
@@ -71,7 +71,7 @@ class GemmPlan final : public qn_plan {
       const auto sums = epilogue_.sums(run, c, c_stride_, channels, run.workspace + index * slot);
       row_.run(rows, channels, in_bytes_, run.input(0) + at.offset(a_operand) + group * in_bytes_ + m * a_stride_,
                a_stride_, packed_->panels(group) + n / row_.nr * packed_->panel_bytes, sums.data, sums.stride,
-               kernel_epilogue_.at(group * channels_ + n));
+               kernel_epilogue_.at(group, n));
       epilogue_.run(run, sums, c, rows, c_stride_, channels);
     });
   }

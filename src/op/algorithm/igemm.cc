@@ -42,14 +42,14 @@ class IgemmPlan final : public qn_plan {
  public:
   IgemmPlan(const ConvRequest& conv, const Choice& choice)
       : row_(choice.as<IgemmRow>()),
-        packed_(conv.weights.pack(Packing::panels, row_)),
-        kernel_epilogue_(row_.type, conv.clamp),
+        packed_(conv.pack(Packing::panels, row_)),
+        kernel_epilogue_(row_.type, conv.numbers(), row_.nr),
         epilogue_(conv.request),
         shape_(conv.weights.shape()),
         in_(conv.request.ins[0]),
         out_(conv.request.out),
-        zero_(row_.type, shape_.in * shape_.kernel.w) {
-    if (merges_taps(conv.window, shape_.in)) {
+        zero_(row_.type, shape_.in * shape_.kernel.w, static_cast<int8_t>(conv.input_zero())) {
+    if (merges_taps(conv.window, shape_.in, input_bytes(row_.type))) {
       const auto [begin, end] = columns_inside(conv.window.w);
       const size_t width = conv.window.w.out;
       const Order order = end - begin == width ? Order::image : Order::rows;
@@ -93,7 +93,7 @@ class IgemmPlan final : public qn_plan {
                part.table.data() + (line * tiles(part) + m / part.tiling.rows()) * taps(part) * row_.mr,
                run.input(0) + image * in_.stride[0] + group * in_bytes, zero_.data(),
                packed_->panels(group) + n / row_.nr * packed_->panel_bytes, sums.data, sums.stride,
-               kernel_epilogue_.at(group * shape_.out + n));
+               kernel_epilogue_.at(group, n));
       epilogue_.run(run, sums, c, rows, c_stride, channels);
     });
   }

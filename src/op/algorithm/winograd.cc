@@ -167,7 +167,7 @@ class WinogradPlan final : public qn_plan {
         in_(conv.request.ins[0]),
         out_(conv.request.out),
         window_(conv.window),
-        bias_(conv.weights.bias()),
+        bias_(conv.weights.float_bias()),
         zero_(shape_.in),
         tiles_(row_.outputs, out_.shape[0], window_),
         far_(qn_tensor_bytes(&in_) + qn_tensor_bytes(&out_) > far_caches * cpu().l2_bytes) {

@@ -118,6 +118,43 @@ qn_status choose_measured(const ConvRequest& conv, Choice* choice) {
 
 }  // namespace
 
+// Kernels multiply sums by quotients of these numbers: the scale of the input times that of the weights, divided by the
+// scale of the output. ONNX Runtime computes the quotients in the same order, in single precision.
+OutputNumbers ConvRequest::numbers() const {
+  OutputNumbers numbers = {.clamp = clamp};
+  if (!weights.quantized()) return numbers;
+  const WeightsShape& shape = weights.shape();
+  numbers.scale = request.out.quantization.scale;
+  numbers.zero = request.out.quantization.zero_point;
+  numbers.groups = shape.groups;
+  numbers.channels = shape.out;
+  numbers.sum_scales.resize(shape.groups * shape.out);
+  for (size_t o = 0; o < numbers.sum_scales.size(); ++o) {
+    numbers.sum_scales[o] = request.ins[0].quantization.scale * weights.scale(o);
+  }
+  return numbers;
+}
+
+qn_status check_quantized(const ConvRequest& conv) {
+  if (!conv.weights.quantized()) return QN_OK;
+  const Request& r = conv.request;
+  if (r.ins.size() > 1) return fail(QN_UNSUPPORTED, "%s: a residual of quantized numbers", conv.who);
+  const auto has_scale = [](const qn_tensor& t) {
+    return t.quantization.scale != 0 && t.quantization.scales == nullptr;
+  };
+  if (!has_scale(r.ins[0])) return fail(QN_INVALID_ARGUMENT, "%s: the input has no single scale", conv.who);
+  if (!has_scale(r.out)) return fail(QN_INVALID_ARGUMENT, "%s: the output has no single scale", conv.who);
+  const OutputNumbers numbers = conv.numbers();
+  for (size_t o = 0; o < numbers.sum_scales.size(); ++o) {
+    const float scale = numbers.sum_scales[o] / numbers.scale;
+    if (!(scale > 0 && scale < __builtin_inff())) {
+      return fail(QN_UNSUPPORTED, "%s: output channel %zu: the scales of input, weights and output are too far apart",
+                  conv.who, o);
+    }
+  }
+  return QN_OK;
+}
+
 qn_status choose_conv(const ConvRequest& conv, Choice* choice) {
   QN_TRY(choose(conv.who, conv.problem, conv.request.options, choice));
   return has_api("op") && conv.request.options.tuning != nullptr ? choose_measured(conv, choice) : QN_OK;
@@ -125,6 +162,7 @@ qn_status choose_conv(const ConvRequest& conv, Choice* choice) {
 
 qn_status plan_conv(const ConvRequest& conv, PlanPointer* plan) {
   Choice choice;
+  if (has_integers) QN_TRY(check_quantized(conv));
   QN_TRY(choose_conv(conv, &choice));
   *plan = plan_choice(conv, choice);
   (*plan)->algorithm = choice.algorithm;

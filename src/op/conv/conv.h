@@ -20,7 +20,20 @@ struct ConvRequest {
   const Weights& weights;
   const Window& window;  // not read for a matrix
   qn_minmax_f32 clamp;
+
+  // The zero point of the input; 0 if it is not quantized.
+  int32_t input_zero() const { return has_integers ? request.ins[0].quantization.zero_point : 0; }
+  // What becomes of the sums.
+  OutputNumbers numbers() const;
+  // Packs the weights for a kernel of gemm, igemm or depthwise.
+  Packed pack(Packing packing, const PanelShape& panel) const {
+    return weights.pack(packing, panel, 0, {}, input_zero());
+  }
 };
+
+// Fails if input and output of a quantized convolution are not quantized with one scale each, or if no kernel could
+// turn its sums into outputs.
+qn_status check_quantized(const ConvRequest& conv);
 
 // Makes a choice: the cost model's, or a measured one if the options have a tuning.
 qn_status choose_conv(const ConvRequest& conv, Choice* choice);
@@ -29,7 +42,7 @@ qn_status plan_conv(const ConvRequest& conv, PlanPointer* plan);
 
 // Counts the weights that are not 0 if the sparse algorithm may be chosen; otherwise returns NULL.
 inline const WeightsDensity* density_for(const Weights& weights, const qn_plan_options& options) {
-  if (!has_sparse) return nullptr;
+  if (!has_sparse || weights.quantized()) return nullptr;
   const bool depthwise = weights.shape().in == 1;
   const bool may = options.algorithm == QN_ALGORITHM_SPARSE || (options.algorithm == QN_ALGORITHM_AUTO && !depthwise);
   return may ? &weights.density() : nullptr;
@@ -49,9 +62,9 @@ inline Rows output_rows(const qn_tensor& out) {
 }
 
 // Does igemm join the taps of each kernel row into one tap? They must lie side by side in memory.
-inline bool merges_taps(const Window& window, size_t in) {
-  return in <= few_channels && window.w.kernel > 1 && window.w.dilation == 1 &&
-         window.pixel_stride == in * sizeof(float);
+// An input channel has `element` bytes.
+inline bool merges_taps(const Window& window, size_t in, size_t element) {
+  return in <= few_channels && window.w.kernel > 1 && window.w.dilation == 1 && window.pixel_stride == in * element;
 }
 
 // The distance from one row of `bytes` bytes to the next in scratch memory. It is an odd number of cache lines, so that

@@ -3,6 +3,7 @@
 #include "base/math.h"
 #include "base/tensor.h"
 #include "op/conv/conv.h"
+#include "op/weights/quantized.h"
 
 namespace quern {
 namespace {
@@ -10,16 +11,19 @@ namespace {
 class Conv2d final : public Operator {
  public:
   Conv2d(const char* who, const qn_conv2d_params& p, const Window& window, const qn_weights& weights,
-         const WeightsShape& shape, const void* bias, qn_weights_cache* cache)
+         const WeightsShape& shape, const void* bias, uint8_t met, qn_weights_cache* cache)
       : Operator(who, 1, 2),
         in_channels_(p.in_channels),
         window_(window),
         weights_(weights, shape, bias, cache),
         clamp_{p.min, p.max} {
-    takes_blocked = has_algorithms = true;
+    type = p.type;
+    takes_blocked = type == QN_F32;
+    has_algorithms = true;
     in_place = 2;  // bit 1: the residual
     goes_by_rows = shape.in == 1 && shape.out == 1;
     if (is_pointwise(window) && shape.groups == 1) pointwise_weights = shape.in * shape.out;
+    weights_.set_met(met);
     if (has_sparse) {
       settle = [](const Operator& self, const Request& request, qn_plan_options* options) {
         return static_cast<const Conv2d&>(self).narrow(request, options);
@@ -111,6 +115,8 @@ class Conv2d final : public Operator {
   Problem problem(const Request& request, const Window& window) const {
     const WeightsShape& shape = weights_.shape();
     Problem p;
+    p.type = kernel_type(type);
+    p.weights_are = weights_.meet();
     p.pixels = window.pixels();
     p.images = request.out.shape[0];
     p.groups = shape.groups;
@@ -129,7 +135,7 @@ class Conv2d final : public Operator {
     p.height = window.h.out;
     p.width = window.w.out;
     p.undilated = window.h.stride == 1 && window.w.stride == 1 && window.h.dilation == 1 && window.w.dilation == 1;
-    p.contiguous = window.w.dilation == 1 && window.pixel_stride == shape.in * sizeof(float);
+    p.contiguous = window.w.dilation == 1 && window.pixel_stride == shape.in * input_bytes(p.type);
     // A pointwise convolution treats the pixels of all images as rows of one matrix.
     if (p.pointwise && !p.blocked()) p.pixels *= p.images, p.images = 1;
     return p;
@@ -158,15 +164,18 @@ qn_status create_conv(const char* who, const qn_conv2d_params& p, const qn_weigh
   QN_TRY(check_clamp(who, p.min, p.max));
   const WeightsShape shape = {p.groups, p.out_channels / p.groups, p.in_channels / p.groups, p.kernel};
   qn_weights weights;
-  QN_TRY(read_weights(who, user_weights, shape, &weights));
+  QN_TRY(read_weights(who, user_weights, p.type, shape, &weights));
   QN_TRY(check_aligned(who, "bias", bias));
-  return make_operator<Conv2d>(op, who, p, window, weights, shape, bias, cache);
+  uint8_t met = any;
+  if (has_integers && p.type == QN_S8) QN_TRY(check_sums(who, weights, shape, bias, &met));
+  return make_operator<Conv2d>(op, who, p, window, weights, shape, bias, met, cache);
 }
 
 // A depthwise convolution is a convolution with as many groups as input channels. Its weights have the same layouts,
 // with one input channel per group.
 qn_status as_conv(const char* who, const qn_dwconv2d_params& d, qn_conv2d_params* p) {
   qn_conv2d_params_init(p);
+  p->type = d.type;
   p->in_channels = p->groups = d.channels;
   if (!checked_mul(d.channels, d.multiplier, &p->out_channels)) {
     return fail(QN_INVALID_ARGUMENT, "%s: channels %zu times multiplier %zu overflows", who, d.channels, d.multiplier);
@@ -212,7 +221,7 @@ qn_status qn_conv2d_create(const qn_conv2d_params* params, const qn_weights* wei
                            qn_weights_cache* cache, qn_operator** op) {
   return quern::guarded([=] {
     qn_conv2d_params p;
-    QN_TRY(quern::read_params("conv2d", params, qn_conv2d_params_init, op, &p));
+    QN_TRY(quern::read_params("conv2d", params, qn_conv2d_params_init, op, &p, quern::check_computed_type));
     return quern::create_conv("conv2d", p, weights, bias, cache, op);
   });
 }
@@ -221,7 +230,7 @@ qn_status qn_dwconv2d_create(const qn_dwconv2d_params* params, const qn_weights*
                              qn_weights_cache* cache, qn_operator** op) {
   return quern::guarded([=] {
     qn_dwconv2d_params d;
-    QN_TRY(quern::read_params("dwconv2d", params, qn_dwconv2d_params_init, op, &d));
+    QN_TRY(quern::read_params("dwconv2d", params, qn_dwconv2d_params_init, op, &d, quern::check_computed_type));
     qn_conv2d_params p;
     QN_TRY(quern::as_conv("dwconv2d", d, &p));
     return quern::create_conv("dwconv2d", p, weights, bias, cache, op);

@@ -1,6 +1,7 @@
 #include <limits>
 
 #include "op/conv/conv.h"
+#include "op/weights/quantized.h"
 
 namespace quern {
 namespace {
@@ -10,9 +11,11 @@ constexpr char fully_connected[] = "fully_connected";
 class FullyConnected final : public Operator {
  public:
   FullyConnected(const qn_fully_connected_params& p, const qn_weights& weights, const WeightsShape& shape,
-                 const void* bias, qn_weights_cache* cache)
+                 const void* bias, uint8_t met, qn_weights_cache* cache)
       : Operator(fully_connected, 1, 1), weights_(weights, shape, bias, cache), clamp_{p.min, p.max} {
+    type = p.type;
     has_algorithms = true;
+    weights_.set_met(met);
   }
 
   qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const override {
@@ -31,6 +34,8 @@ class FullyConnected final : public Operator {
   qn_status plan(const Request& request, PlanPointer* plan) const override {
     const qn_tensor& in = request.ins[0];
     Problem problem;
+    problem.type = kernel_type(type);
+    problem.weights_are = weights_.meet();
     for (uint32_t i = 0; i + 1 < in.rank; ++i) problem.pixels *= in.shape[i];
     problem.row_stride = in.rank > 1 ? in.stride[in.rank - 2] : 0;
     problem.traffic = request.options.traffic;
@@ -64,15 +69,17 @@ qn_status qn_fully_connected_create(const qn_fully_connected_params* params, con
   return quern::guarded([=] {
     using namespace quern;
     qn_fully_connected_params p;
-    QN_TRY(read_params(fully_connected, params, qn_fully_connected_params_init, op, &p));
+    QN_TRY(read_params(fully_connected, params, qn_fully_connected_params_init, op, &p, check_computed_type));
     QN_TRY(check_positive(fully_connected, "in_channels", p.in_channels));
     QN_TRY(check_positive(fully_connected, "out_channels", p.out_channels));
     QN_TRY(check_clamp(fully_connected, p.min, p.max));
     const WeightsShape shape = {.out = p.out_channels, .in = p.in_channels};
     qn_weights w;
-    QN_TRY(read_weights(fully_connected, weights, shape, &w));
+    QN_TRY(read_weights(fully_connected, weights, p.type, shape, &w));
     QN_TRY(check_aligned(fully_connected, "bias", bias));
-    return make_operator<FullyConnected>(op, p, w, shape, bias, cache);
+    uint8_t met = any;
+    if (has_integers && p.type == QN_S8) QN_TRY(check_sums(fully_connected, w, shape, bias, &met));
+    return make_operator<FullyConnected>(op, p, w, shape, bias, met, cache);
   });
 }
 

@@ -71,7 +71,7 @@ qn_status run(const Spmm& s, const qn_parallel* parallel) {
   }
   const WeightsShape shape = {1, s.m, s.k, {1, 1}};
   qn_weights user;
-  QN_TRY(read_weights(spmm, s.a, shape, &user));
+  QN_TRY(read_weights(spmm, s.a, QN_F32, shape, &user));
   const Weights weights(user, shape, s.bias, nullptr);
   Problem problem;
   problem.pixels = s.n;

@@ -2,6 +2,8 @@
 // each type; the plans of convolution, pooling and elementwise functions have none.
 #pragma once
 
+#include <quern/base.h>
+
 #include <cstring>
 
 #include "base/needs.h"
@@ -28,16 +30,36 @@ class Padding {
   Vector<char> bytes_;
 };
 
-// Makes the epilogues that kernels of a type take (`p` of their contracts) from the limits of an operator's outputs. A
-// type whose epilogue depends on the channel needs one for each tile of channels.
+// The type of kernels that compute with tensors of this type, and with weights if there are any.
+constexpr KernelType kernel_type(qn_type type) { return type == QN_S8 ? KernelType::qs8c : KernelType::f32; }
+
+// What becomes of the sums of an operator.
+struct OutputNumbers {
+  qn_minmax_f32 clamp;  // in real numbers
+  float scale = 1;      // quantized: the output's scale and zero point
+  int32_t zero = 0;
+  size_t groups = 1, channels = 1;  // quantized: output channels are counted within each group
+  Vector<float> sum_scales = {};    // quantized: the real number that 1 of a channel's sum stands for
+};
+
+// Makes the epilogues that kernels of a type take (`p` of their contracts).
 class KernelEpilogue {
  public:
-  KernelEpilogue(KernelType, const qn_minmax_f32& limits) : limits_(limits) {}
-  // The epilogue for a call of a kernel whose first output channel is this one, counted through all groups.
-  const void* at(size_t /*channel*/) const { return &limits_; }
+  // `nr` is the number of channels in a panel.
+  KernelEpilogue(KernelType type, const OutputNumbers& numbers, size_t nr);
+  // The epilogue for a call of a kernel whose first output channel is this one of a group. It begins a panel.
+  const void* at(size_t group, size_t channel) const {
+    if (!has_integers || blocks_.empty()) return &clamp_;
+    return blocks_.data() + (group * panels_ + channel / nr_) * block_bytes_;
+  }
 
  private:
-  qn_minmax_f32 limits_;
+  qn_minmax_f32 clamp_;
+  size_t nr_, panels_ = 0, block_bytes_ = 0;
+  Vector<char> blocks_;  // qs8c: one for each panel
 };
+
+// Turns the bounds of a clamp into steps of a quantized tensor. A bound beyond its range becomes the end of the range.
+int32_t steps_of(float real, float scale, int32_t zero);
 
 }  // namespace quern

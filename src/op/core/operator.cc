@@ -318,6 +318,13 @@ qn_status check_type(const char* who, qn_type type) {
                         : fail(QN_UNSUPPORTED, "%s: type %s; only QN_F32 is supported", who, qn_type_string(type));
 }
 
+qn_status check_computed_type(const char* who, qn_type type) {
+  if (!has_integers) return check_type(who, type);
+  QN_TRY(check_moved_type(who, type));
+  if (type == QN_F32 || type == QN_S8) return QN_OK;
+  return fail(QN_UNSUPPORTED, "%s: type %s; only QN_F32 and QN_S8 are supported", who, qn_type_string(type));
+}
+
 qn_status check_clamp(const char* who, float min, float max) {
   if (min <= max) return QN_OK;
   return fail(QN_INVALID_ARGUMENT, "%s: min %g and max %g are not in order", who, static_cast<double>(min),

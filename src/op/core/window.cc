@@ -188,7 +188,8 @@ void RowPlan::run_tile(const char* a, char* c, size_t top, size_t tile, size_t b
   const RowTables::Row& table = tables_.rows[tile];
   const size_t y = tile * tile_rows_;
   run_row({y, std::min(tile_rows_, out_.shape[1] - y), begin, end - begin, tables_.offsets.data() + table.table,
-           a + table.base + begin * sizeof(float), c + (y - top) * out_.stride[1] + begin * sizeof(float)});
+           a + table.base + begin * qn_type_size(in_.type),
+           c + (y - top) * out_.stride[1] + begin * qn_type_size(out_.type)});
 }
 
 void RowPlan::run_rows(const Run& run, size_t image, size_t begin, size_t end) const {

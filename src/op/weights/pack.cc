@@ -13,8 +13,9 @@ namespace {
 
 // Packs the rows of one panel: row i, column j is b[i * k_stride + j * n_stride]. Columns from `count` on stay as they
 // are. Works in blocks of a cache line of weights, because either direction may have the long stride.
-void pack_rows(size_t k, size_t count, size_t nr, const float* b, size_t k_stride, size_t n_stride, float* rows) {
-  constexpr size_t block = 16;
+template <class T>
+void pack_rows(size_t k, size_t count, size_t nr, const T* b, size_t k_stride, size_t n_stride, T* rows) {
+  constexpr size_t block = 64 / sizeof(T);
   for (size_t i0 = 0; i0 < k; i0 += block) {
     const size_t i1 = std::min(k, i0 + block);
     for (size_t j = 0; j < count; ++j) {
@@ -23,45 +24,93 @@ void pack_rows(size_t k, size_t count, size_t nr, const float* b, size_t k_strid
   }
 }
 
-// Writes the bias row of a panel, and zeros into its unused columns.
-void begin_panel(size_t k, size_t count, size_t nr, const float* bias, float* panel) {
-  if (count < nr) std::memset(panel, 0, nr * (k + 1) * sizeof(float));
-  for (size_t j = 0; j < count; ++j) panel[j] = bias == nullptr ? 0.0f : bias[j];
+constexpr size_t bias_bytes = 4;
+
+// Bytes of a panel with k rows of weights, elements of type T.
+template <class T>
+size_t panel_bytes(size_t k, size_t nr) {
+  return nr * (bias_bytes + k * sizeof(T));
 }
 
-void pack_group(const PackKey& key, WeightRows& weights, size_t group, float* panel) {
+// Writes the bias row of a panel, and zeros into its unused columns. Returns where its weights begin.
+template <class T>
+T* begin_panel(size_t k, size_t count, size_t nr, const void* bias, void* panel) {
+  const size_t used = count * bias_bytes;
+  if (count < nr) std::memset(panel, 0, panel_bytes<T>(k, nr));
+  bias == nullptr ? std::memset(panel, 0, used) : std::memcpy(panel, bias, used);
+  return reinterpret_cast<T*>(static_cast<char*>(panel) + nr * bias_bytes);
+}
+
+// Takes the zero point of the input off the sums: a sum of (a - zero) * w is one of a * w, less zero times the sum of w.
+// All of it is in range (check_sums() in quantized.h).
+void absorb_zero(const PackKey& key, size_t k, size_t count, const int8_t* rows, void* panel) {
+  if (key.input_zero == 0) return;
+  auto* const bias = static_cast<int32_t*>(panel);
+  for (size_t i = 0; i < k; ++i) {
+    for (size_t j = 0; j < count; ++j) bias[j] -= key.input_zero * rows[i * key.panel.nr + j];
+  }
+}
+void absorb_zero(const PackKey&, size_t, size_t, const float*, void*) {}
+
+template <class T>
+void pack_group(const PackKey& key, WeightRows& weights, size_t group, char* panel) {
   const WeightsShape& shape = key.shape;
-  for (size_t j = 0; j < shape.out; j += key.panel.nr, panel += key.panel.nr * (shape.depth() + 1)) {
-    const size_t o = group * shape.out + j, count = std::min(key.panel.nr, shape.out - j);
-    begin_panel(shape.depth(), count, key.panel.nr, key.bias.data() + o, panel);
+  const size_t nr = key.panel.nr;
+  for (size_t j = 0; j < shape.out; j += nr, panel += panel_bytes<T>(shape.depth(), nr)) {
+    const size_t o = group * shape.out + j, count = std::min(nr, shape.out - j);
+    T* const begin = begin_panel<T>(shape.depth(), count, nr, key.bias.data() + o, panel);
     const Strip strip = weights.rows(o, count);
-    const float* const data = strip.floats();
+    const T* const data = static_cast<const T*>(strip.data);
     const WeightStrides& stride = strip.stride;
-    float* rows = panel + key.panel.nr;
+    T* rows = begin;
     for (size_t y = 0; y < shape.kernel.h; ++y) {
-      for (size_t x = 0; x < shape.kernel.w; ++x, rows += key.panel.nr * shape.in) {
-        pack_rows(shape.in, count, key.panel.nr, data + y * stride.h + x * stride.w, stride.in, stride.out, rows);
+      for (size_t x = 0; x < shape.kernel.w; ++x, rows += nr * shape.in) {
+        pack_rows(shape.in, count, nr, data + y * stride.h + x * stride.w, stride.in, stride.out, rows);
       }
     }
+    absorb_zero(key, shape.depth(), count, begin, panel);
     weights.tell_read(o, count);
   }
 }
 
-void pack_depthwise(const PackKey& key, WeightRows& weights, float* panel) {
+template <class T>
+void pack_depthwise(const PackKey& key, WeightRows& weights, char* panel) {
   const WeightsShape& shape = key.shape;
-  for (size_t c = 0; c < shape.groups; c += key.panel.nr, panel += key.panel.nr * (shape.taps() + 1)) {
-    const size_t count = std::min(key.panel.nr, shape.groups - c);
-    begin_panel(shape.taps(), count, key.panel.nr, key.bias.data() + c, panel);
+  const size_t nr = key.panel.nr;
+  for (size_t c = 0; c < shape.groups; c += nr, panel += panel_bytes<T>(shape.taps(), nr)) {
+    const size_t count = std::min(nr, shape.groups - c);
+    T* const begin = begin_panel<T>(shape.taps(), count, nr, key.bias.data() + c, panel);
     const Strip strip = weights.rows(c, count);
-    const float* const data = strip.floats();
+    const T* const data = static_cast<const T*>(strip.data);
     const WeightStrides& stride = strip.stride;
-    float* row = panel + key.panel.nr;
+    T* row = begin;
     for (size_t x = 0; x < shape.kernel.w; ++x) {
-      for (size_t y = 0; y < shape.kernel.h; ++y, row += key.panel.nr) {
-        pack_rows(1, count, key.panel.nr, data + y * stride.h + x * stride.w, stride.in, stride.out, row);
+      for (size_t y = 0; y < shape.kernel.h; ++y, row += nr) {
+        pack_rows(1, count, nr, data + y * stride.h + x * stride.w, stride.in, stride.out, row);
       }
     }
+    absorb_zero(key, shape.taps(), count, begin, panel);
   }
+}
+
+// Packs weights whose elements are of type T as panels of gemm.h and igemm.h, or of dwconv.h.
+template <class T>
+Shared<PackedWeights> pack_dense(const PackKey& key) {
+  const WeightsShape& shape = key.shape;
+  WeightRows weights(key.weights, shape);
+  auto packed = make_shared<PackedWeights>();
+  const bool panels = !has_algorithm(QN_ALGORITHM_DEPTHWISE) || key.packing == Packing::panels;
+  packed->panel_bytes = panel_bytes<T>(panels ? shape.depth() : shape.taps(), key.panel.nr);
+  packed->group_bytes = divide_up(panels ? shape.out : shape.groups, key.panel.nr) * packed->panel_bytes;
+  packed->data = Buffer(packed->group_bytes * (panels ? shape.groups : 1));
+  auto* data = static_cast<char*>(packed->data.data());
+  if (panels) {
+    for (size_t g = 0; g < shape.groups; ++g) pack_group<T>(key, weights, g, data + g * packed->group_bytes);
+  } else {
+    pack_depthwise<T>(key, weights, data);
+    weights.tell_read(0, shape.groups);
+  }
+  return packed;
 }
 
 // ---- winograd ----
@@ -153,31 +202,15 @@ Shared<PackedWeights> pack_weights(const PackKey& key) {
     if (const WinogradTaps taps = winograd_taps_of(key.packing); taps.rows != nullptr) return pack_winograd(key, taps);
   }
   if (has_sparse && (key.packing == Packing::sparse || key.packing == Packing::sparse_fours)) return pack_sparse(key);
-  const WeightsShape& shape = key.shape;
-  WeightRows weights(key.weights, shape);
-  auto packed = make_shared<PackedWeights>();
-  const bool panels = !has_algorithm(QN_ALGORITHM_DEPTHWISE) || key.packing == Packing::panels;
-  packed->panel_bytes = key.panel.nr * ((panels ? shape.depth() : shape.taps()) + 1) * sizeof(float);
-  packed->group_bytes = divide_up(panels ? shape.out : shape.groups, key.panel.nr) * packed->panel_bytes;
-  packed->data = Buffer(packed->group_bytes * (panels ? shape.groups : 1));
-  auto* data = static_cast<float*>(packed->data.data());
-  if (panels) {
-    for (size_t g = 0; g < shape.groups; ++g) {
-      pack_group(key, weights, g, data + g * packed->group_bytes / sizeof(float));
-    }
-  } else {
-    pack_depthwise(key, weights, data);
-    weights.tell_read(0, shape.groups);
-  }
-  return packed;
+  return has_integers && key.weights.type == QN_S8 ? pack_dense<int8_t>(key) : pack_dense<float>(key);
 }
 
 void pack_panels(size_t n, size_t k, size_t nr, const float* b, size_t k_stride, size_t n_stride, const float* bias,
                  float* panels) {
   for (size_t j = 0; j < n; j += nr, panels += nr * (k + 1)) {
     const size_t count = std::min(nr, n - j);
-    begin_panel(k, count, nr, bias == nullptr ? nullptr : bias + j, panels);
-    if (k > 0) pack_rows(k, count, nr, b + j * n_stride, k_stride, n_stride, panels + nr);
+    float* const rows = begin_panel<float>(k, count, nr, bias == nullptr ? nullptr : bias + j, panels);
+    if (k > 0) pack_rows(k, count, nr, b + j * n_stride, k_stride, n_stride, rows);
   }
 }
 

@@ -242,7 +242,7 @@ Shared<PackedWeights> pack_sparse(const PackKey& key) {
         put_part({nonzeros, shape, key.places, next, count, begin, end}, key, &chunks[g * packed->chunks + c]);
       }
       weights.tell_read(o, count);
-      std::copy_n(key.bias.data() + o, count, bias.data() + g * packed->blocks * sparse_channels + n);
+      std::memcpy(&bias[g * packed->blocks * sparse_channels + n], key.bias.data() + o, count * sizeof(float));
     }
   }
   join(chunks, bias, packed.get());

@@ -92,38 +92,68 @@ qn_status check_sparse(const char* who, const qn_weights& w, const WeightsShape&
 }
 
 qn_status check_content(const char* who, const qn_weights& w, const WeightsShape& shape) {
-  if (!has_encodings || w.encoding == QN_WEIGHTS_DENSE) return check_array(who, "weights.data", w.data);
+  if (!has_encodings || w.encoding == QN_WEIGHTS_DENSE) {
+    if (w.data == nullptr) return fail(QN_INVALID_ARGUMENT, "%s: weights.data is NULL", who);
+    return w.type == QN_F32 ? check_aligned(who, "weights.data", w.data) : QN_OK;
+  }
   if (w.layout != QN_WEIGHTS_OHWI) {
     return fail(QN_UNSUPPORTED, "%s: only dense weights may have another layout than QN_WEIGHTS_OHWI", who);
   }
-  if (w.encoding == QN_WEIGHTS_SPARSE) return check_sparse(who, w, shape);
+  if (w.encoding == QN_WEIGHTS_SPARSE && w.type == QN_F32) return check_sparse(who, w, shape);
+  if (w.encoding == QN_WEIGHTS_SPARSE) return fail(QN_UNSUPPORTED, "%s: sparse weights of integers", who);
   return w.decode != nullptr ? QN_OK : fail(QN_INVALID_ARGUMENT, "%s: weights.decode is NULL", who);
 }
 
-// Fails for elements that this version does not compute with.
-qn_status check_elements(const char* who, const qn_weights& w) {
+// Checks the scales of quantized weights: one for all, or one for each output channel.
+qn_status check_scales(const char* who, const qn_weights& w, const WeightsShape& shape) {
+  const size_t channels = shape.groups * shape.out;
+  if (w.scales == nullptr) return fail(QN_INVALID_ARGUMENT, "%s: weights of type qs8 without weights.scales", who);
+  if (w.block_length != 0) {
+    return fail(QN_UNSUPPORTED, "%s: weights.block_length is %zu; only 0 is supported", who, w.block_length);
+  }
+  if (w.scale_count != 1 && w.scale_count != channels) {
+    return fail(QN_INVALID_ARGUMENT, "%s: weights.scale_count is %zu, not 1 or %zu", who, w.scale_count, channels);
+  }
+  for (size_t i = 0; i < w.scale_count; ++i) {
+    if (!(w.scales[i] > 0 && w.scales[i] < __builtin_inff())) {
+      return fail(QN_INVALID_ARGUMENT, "%s: weights.scales[%zu] is %g, not a positive number", who, i,
+                  static_cast<double>(w.scales[i]));
+    }
+    if (w.zero_points != nullptr && w.zero_points[i] != 0) {
+      return fail(QN_UNSUPPORTED, "%s: weights.zero_points[%zu] is %d; only 0 is supported", who, i, w.zero_points[i]);
+    }
+  }
+  return QN_OK;
+}
+
+// Fails for elements that an operator of this type does not compute with.
+qn_status check_elements(const char* who, const qn_weights& w, qn_type type, const WeightsShape& shape) {
   QN_TRY(check_moved_type(who, w.type));
-  if (w.type != QN_F32) {
-    return fail(QN_UNSUPPORTED, "%s: weights of type %s; only QN_F32 is supported", who, qn_type_string(w.type));
+  if (w.type != type) {
+    return fail(QN_UNSUPPORTED, "%s: weights of type %s, not %s as the operator", who, qn_type_string(w.type),
+                qn_type_string(type));
   }
-  if (w.bias_type != QN_F32) {
-    return fail(QN_UNSUPPORTED, "%s: weights.bias_type is %s; only QN_F32 is supported", who,
-                qn_type_string(w.bias_type));
+  const qn_type bias = type == QN_F32 ? QN_F32 : QN_S32;
+  if (w.bias_type != bias) {
+    return fail(QN_UNSUPPORTED, "%s: weights.bias_type is %s, not %s", who, qn_type_string(w.bias_type),
+                qn_type_string(bias));
   }
+  if (has_integers && type != QN_F32) return check_scales(who, w, shape);
   if (w.scales == nullptr && w.zero_points == nullptr && w.scale_count == 0 && w.block_length == 0) return QN_OK;
   return fail(QN_INVALID_ARGUMENT, "%s: the weights have scales, but f32 is not quantized", who);
 }
 
 }  // namespace
 
-qn_status read_weights(const char* who, const qn_weights* user, const WeightsShape& shape, qn_weights* weights) {
+qn_status read_weights(const char* who, const qn_weights* user, qn_type type, const WeightsShape& shape,
+                       qn_weights* weights) {
   if (!has_api("op")) {  // the weights come from a graph, which has checked them
     *weights = *user;
     return fits_memory(shape, weights->type) ? QN_OK
                                              : fail(QN_INVALID_ARGUMENT, "%s: the size of the weights overflows", who);
   }
   QN_TRY(read_struct(who, user, qn_weights_init, weights));
-  QN_TRY(check_elements(who, *weights));
+  QN_TRY(check_elements(who, *weights, type, shape));
   if (weights->layout < QN_WEIGHTS_OHWI || weights->layout > QN_WEIGHTS_HWIO) {
     return fail(QN_INVALID_ARGUMENT, "%s: unknown layout %d of the weights", who, static_cast<int>(weights->layout));
   }
@@ -144,7 +174,7 @@ bool PackKey::operator==(const PackKey& other) const {
   return as_tuple(*this) == as_tuple(other) &&
          (!has_encodings || encoding_as_tuple(*this) == encoding_as_tuple(other)) &&
          (!has_integers || quantization_as_tuple(*this) == quantization_as_tuple(other)) &&
-         (bias.empty() || std::memcmp(bias.data(), other.bias.data(), bias.size() * sizeof(float)) == 0);
+         (bias.empty() || std::memcmp(bias.data(), other.bias.data(), bias.size() * sizeof bias[0]) == 0);
 }
 
 Packed WeightsCache::find(const PackKey& key) const {
@@ -195,15 +225,22 @@ struct Weights::LazyDensity {
 Weights::Weights(const qn_weights& weights, const WeightsShape& shape, const void* bias, qn_weights_cache* cache)
     : weights_(weights),
       shape_(shape),
-      bias_(copy_floats(static_cast<const float*>(bias), shape.groups * shape.out)),
+      bias_(shape.groups * shape.out),
       cache_(cache == nullptr ? make_shared<WeightsCache>() : cache->impl),
       density_(has_sparse ? make_shared<LazyDensity>() : nullptr) {
-  bias_.resize(shape.groups * shape.out);
+  if (bias != nullptr) std::memcpy(bias_.data(), bias, bias_.size() * sizeof bias_[0]);
+}
+
+Vector<float> Weights::float_bias() const {
+  Vector<float> floats(bias_.size());
+  std::memcpy(floats.data(), bias_.data(), bias_.size() * sizeof bias_[0]);
+  return floats;
 }
 
 Weights Weights::unshared() const {
   Weights weights(weights_, shape_, bias_.data(), nullptr);
   weights.density_ = density_;
+  weights.meet_ = meet_;
   return weights;
 }
 
@@ -214,8 +251,9 @@ const WeightsDensity& Weights::density() const {
   return density_->density;
 }
 
-Packed Weights::pack(Packing packing, const PanelShape& panel, size_t depth, const SparsePlaces& places) const {
-  return cache_->get({packing, panel, shape_, weights_, bias_, depth, places}, &uses_);
+Packed Weights::pack(Packing packing, const PanelShape& panel, size_t depth, const SparsePlaces& places,
+                     int32_t input_zero) const {
+  return cache_->get({packing, panel, shape_, weights_, bias_, depth, places, input_zero}, &uses_);
 }
 
 }  // namespace quern

@@ -10,7 +10,7 @@
 #include "base/math.h"
 #include "base/shared.h"
 #include "base/vector.h"
-#include "kernel/type.h"
+#include "kernel/row.h"
 #include "op/core/operator.h"
 
 namespace quern {
@@ -39,9 +39,10 @@ struct WeightsDensity {
   double part(size_t block) const { return stored(block) / static_cast<double>(elements); }
 };
 
-// Reads and checks the user's weights. It checks every index of sparse weights, and that neither the size of the
-// weights nor that of their panels overflows.
-qn_status read_weights(const char* who, const qn_weights* user, const WeightsShape& shape, qn_weights* weights);
+// Reads and checks the user's weights for an operator of this type. It checks every index of sparse weights, every
+// scale, and that neither the size of the weights nor that of their panels overflows.
+qn_status read_weights(const char* who, const qn_weights* user, qn_type type, const WeightsShape& shape,
+                       qn_weights* weights);
 // Returns a copy of `count` values; nothing for NULL.
 Vector<float> copy_floats(const float* values, size_t count);
 
@@ -96,8 +97,8 @@ struct PackKey {
   PanelShape panel;
   WeightsShape shape;
   qn_weights weights;
-  Vector<float> bias;  // part of the key, because it is part of the panels
-  size_t depth = 0;    // sparse only: the depth of a chunk
+  Vector<uint32_t> bias;  // part of the key, because it is part of the panels: floats or 32-bit integers
+  size_t depth = 0;       // sparse only: the depth of a chunk
   SparsePlaces places = {};
   int32_t input_zero = 0;  // zero point of the input, where the bias absorbs it
 
@@ -132,18 +133,26 @@ class Weights {
   Weights(const qn_weights& weights, const WeightsShape& shape, const void* bias, qn_weights_cache* cache);
   // Returns the same weights with a cache of their own, for packings that are soon given up.
   Weights unshared() const;
-  Packed pack(Packing packing, const PanelShape& panel, size_t depth = 0, const SparsePlaces& places = {}) const;
+  Packed pack(Packing packing, const PanelShape& panel, size_t depth = 0, const SparsePlaces& places = {},
+              int32_t input_zero = 0) const;
   size_t packed_bytes() const { return cache_->bytes(); }
   // The zeros are counted at the first call. Weights with hardly any zeros count as full. Thread-safe. Throws Failure
   // if the weights cannot be decoded.
   const WeightsDensity& density() const;
   const WeightsShape& shape() const { return shape_; }
-  const Vector<float>& bias() const { return bias_; }
+  Vector<float> float_bias() const;
+  bool quantized() const { return has_integers && weights_.type != QN_F32; }
+  // The scale of an output channel of quantized weights, counted through all groups.
+  float scale(size_t channel) const { return weights_.scales[weights_.scale_count == 1 ? 0 : channel]; }
+  // The conditions that the values of the weights meet: mask of Demand.
+  uint8_t meet() const { return meet_; }
+  void set_met(uint8_t demands) { meet_ = demands; }
 
  private:
   qn_weights weights_;
   WeightsShape shape_;
-  Vector<float> bias_;  // zeros if there is none
+  Vector<uint32_t> bias_;  // as in PackKey; zeros if there is none
+  uint8_t meet_ = any;
   Shared<WeightsCache> cache_;
   mutable PackUses uses_;
   struct LazyDensity;

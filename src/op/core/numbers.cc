@@ -1,0 +1,36 @@
+#include "op/core/numbers.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/math.h"
+#include "kernel/requantize.h"
+
+namespace quern {
+
+int32_t steps_of(float real, float scale, int32_t zero) {
+  constexpr float far = 1024;  // beyond all steps, even if a zero point is added
+  return std::clamp(static_cast<int32_t>(std::rint(std::clamp(real / scale, -far, far))) + zero, INT8_MIN, INT8_MAX);
+}
+
+KernelEpilogue::KernelEpilogue(KernelType type, const OutputNumbers& numbers, size_t nr)
+    : clamp_(numbers.clamp), nr_(nr) {
+  if (!has_integers || type != KernelType::qs8c) return;
+  panels_ = divide_up(numbers.channels, nr);
+  block_bytes_ = requantize_bytes(nr);
+  blocks_.resize(numbers.groups * panels_ * block_bytes_);
+  const qn_requantize p = {numbers.zero, steps_of(clamp_.min, numbers.scale, numbers.zero),
+                           steps_of(clamp_.max, numbers.scale, numbers.zero), 0};
+  char* block = blocks_.data();
+  for (size_t g = 0; g < numbers.groups; ++g) {
+    for (size_t n = 0; n < numbers.channels; n += nr, block += block_bytes_) {
+      std::memcpy(block, &p, sizeof p);
+      for (size_t i = 0; i < std::min(nr, numbers.channels - n); ++i) {
+        const float scale = numbers.sum_scales[g * numbers.channels + n + i] / numbers.scale;
+        std::memcpy(block + sizeof p + i * sizeof scale, &scale, sizeof scale);
+      }
+    }
+  }
+}
+
+}  // namespace quern

@@ -1,0 +1,281 @@
+// Convolutions and matrix products of bytes: every algorithm and every row of a kernel table against sums in 64 bits,
+// over odd shapes.
+#include <quern/quern.h>
+
+#include <cmath>
+#include <random>
+
+#include "harness.h"
+#include "kernel/dwconv.h"
+#include "kernel/gemm.h"
+#include "kernel/igemm.h"
+
+namespace quern::test {
+namespace {
+
+using Bytes = std::vector<int8_t>;
+using Random = std::mt19937;
+
+int8_t byte(Random& random, int least = -128) {
+  return static_cast<int8_t>(least + static_cast<int>(random() % static_cast<unsigned>(128 - least)));
+}
+
+// A tensor of bytes whose rows of channels lie `gap` bytes apart.
+struct Quantized {
+  Shape shape;
+  float scale;
+  int32_t zero;
+  size_t gap = 0;
+
+  qn_tensor tensor() const {
+    qn_tensor t;
+    EXPECT_EQ(QN_OK, qn_tensor_init(&t, QN_S8, static_cast<uint32_t>(shape.size()), shape.data()));
+    size_t stride = 1;
+    for (size_t i = shape.size(); i-- > 0;) {
+      t.stride[i] = stride;
+      stride = i + 1 == shape.size() ? shape[i] + gap : stride * shape[i];
+    }
+    t.quantization.scale = scale;
+    t.quantization.zero_point = zero;
+    return t;
+  }
+  size_t bytes() const {
+    size_t pixels = 1;
+    for (size_t i = 0; i + 1 < shape.size(); ++i) pixels *= shape[i];
+    return pixels * (shape.back() + gap);
+  }
+};
+
+struct Case {
+  qn_conv2d_params p;
+  Shape in_shape;
+  bool per_channel, bias;
+};
+
+std::string text(const Case& c) {
+  std::string list;
+  for (const size_t x : {c.in_shape[0], c.in_shape[1], c.in_shape[2], c.p.in_channels, c.p.out_channels, c.p.groups,
+                         c.p.kernel.h, c.p.kernel.w, c.p.stride.h, c.p.dilation.w, c.p.padding.top}) {
+    list.append(std::to_string(x)).append(" ");
+  }
+  return list;
+}
+
+Case draw(Random& random) {
+  Case c = {};
+  qn_conv2d_params_init(&c.p);
+  const auto below = [&](size_t n) { return random() % n; };
+  c.p.type = QN_S8;
+  const size_t kind = below(4);  // pointwise, grouped, depthwise, any
+  c.p.groups = kind == 2 ? 1 + below(40) : kind == 1 ? 1 + below(3) : 1;
+  c.p.in_channels = c.p.groups * (kind == 2 ? 1 : 1 + below(20));
+  c.p.out_channels = c.p.groups * (kind == 2 ? 1 : 1 + below(20));
+  if (kind != 0) {
+    c.p.kernel = {1 + below(4), 1 + below(4)};
+    c.p.stride = {1 + below(2), 1 + below(2)};
+    c.p.dilation = {1 + below(2), 1 + below(2)};
+    c.p.padding = {below(3), below(3), below(3), below(3)};
+  }
+  c.in_shape = {1 + below(2), 7 + below(6), 7 + below(6), c.p.in_channels};
+  c.per_channel = below(2) == 0;
+  c.bias = below(3) != 0;
+  if (below(2) == 0) c.p.min = 0, c.p.max = 6;
+  return c;
+}
+
+// A convolution with its operands, and what has to come out.
+class Convolution {
+ public:
+  Convolution(const Case& c, Random& random)
+      : p_(c.p),
+        in_{c.in_shape, 0.05f, byte(random), random() % 3},
+        input_(in_.bytes()),
+        out_{{}, 0.11f, byte(random)} {
+    const size_t depth = p_.kernel.h * p_.kernel.w * p_.in_channels / p_.groups;
+    for (int8_t& x : input_) x = byte(random);
+    weights_.resize(p_.out_channels * depth);
+    for (int8_t& x : weights_) x = byte(random, random() % 4 == 0 ? -128 : -127);
+    scales_.resize(c.per_channel ? p_.out_channels : 1);
+    for (float& x : scales_) x = 0.01f + 1e-4f * static_cast<float>(random() % 100);
+    if (c.bias) bias_.resize(p_.out_channels);
+    for (int32_t& x : bias_) x = static_cast<int32_t>(random() % 20001) - 10000;
+    const auto size = [](size_t in, size_t kernel, size_t stride, size_t dilation, size_t padding) {
+      return (in + padding - ((kernel - 1) * dilation + 1)) / stride + 1;
+    };
+    const auto& [top, left, bottom, right] = p_.padding;
+    out_.shape = {in_.shape[0], size(in_.shape[1], p_.kernel.h, p_.stride.h, p_.dilation.h, top + bottom),
+                  size(in_.shape[2], p_.kernel.w, p_.stride.w, p_.dilation.w, left + right), p_.out_channels};
+    out_.gap = random() % 3;
+  }
+
+  qn_status create(qn_operator** op) const {
+    qn_weights w;
+    qn_weights_init(&w);
+    w.type = QN_S8;
+    w.data = weights_.data();
+    w.scales = scales_.data();
+    w.scale_count = scales_.size();
+    w.bias_type = QN_S32;
+    return qn_conv2d_create(&p_, &w, bias_.empty() ? nullptr : bias_.data(), nullptr, op);
+  }
+
+  // The output is `gap` where nothing is written.
+  Bytes expected(int8_t gap) const {
+    Bytes out(out_.bytes(), gap);
+    const Shape& s = out_.shape;
+    for (size_t pixel = 0; pixel < s[0] * s[1] * s[2]; ++pixel) {
+      for (size_t o = 0; o < s[3]; ++o) {
+        out[pixel * (s[3] + out_.gap) + o] = one(pixel / s[2] / s[1], pixel / s[2] % s[1], pixel % s[2], o);
+      }
+    }
+    return out;
+  }
+
+  const Quantized& in() const { return in_; }
+  const Quantized& out() const { return out_; }
+  const Bytes& input() const { return input_; }
+
+ private:
+  int8_t one(size_t n, size_t y, size_t x, size_t o) const {
+    const size_t in = p_.in_channels / p_.groups, group = o / (p_.out_channels / p_.groups);
+    int64_t sum = bias_.empty() ? 0 : bias_[o];
+    for (size_t i = 0; i < p_.kernel.h; ++i) {
+      for (size_t j = 0; j < p_.kernel.w; ++j) {
+        const size_t iy = y * p_.stride.h + i * p_.dilation.h - p_.padding.top;
+        const size_t ix = x * p_.stride.w + j * p_.dilation.w - p_.padding.left;
+        if (iy >= in_.shape[1] || ix >= in_.shape[2]) continue;  // padding is 0
+        const size_t pixel = (n * in_.shape[1] + iy) * in_.shape[2] + ix;
+        for (size_t k = 0; k < in; ++k) {
+          const int a = input_[pixel * (in_.shape[3] + in_.gap) + group * in + k] - in_.zero;
+          sum += a * weights_[((o * p_.kernel.h + i) * p_.kernel.w + j) * in + k];
+        }
+      }
+    }
+    const float scale = in_.scale * scales_[scales_.size() == 1 ? 0 : o] / out_.scale;
+    const double steps = std::nearbyint(static_cast<double>(static_cast<float>(sum) * scale)) + out_.zero;
+    return static_cast<int8_t>(std::clamp(steps, bound(p_.min), bound(p_.max)));
+  }
+  double bound(float real) const {
+    return std::clamp<double>(std::nearbyint(static_cast<double>(real / out_.scale)) + out_.zero, -128, 127);
+  }
+
+  qn_conv2d_params p_;
+  Quantized in_;
+  Bytes input_, weights_;
+  std::vector<float> scales_;
+  std::vector<int32_t> bias_;
+  Quantized out_;
+};
+
+constexpr int8_t untouched = 0x55;
+
+// Plans and runs; returns the plan's status. Expects the output.
+qn_status run(const Convolution& c, const qn_operator* op, qn_algorithm algorithm, const char* kernel, size_t tasks,
+              const Bytes& expected) {
+  qn_plan_options options;
+  qn_plan_options_init(&options);
+  options.algorithm = algorithm;
+  options.kernel = kernel;
+  options.tasks = tasks;
+  const qn_tensor in = c.in().tensor(), out = c.out().tensor();
+  qn_plan* plan = nullptr;
+  const qn_status status = qn_operator_plan(op, &in, 1, &out, 1, &options, &plan);
+  if (status != QN_OK) return status;
+  Bytes output(c.out().bytes(), untouched);
+  std::vector<char> workspace(qn_plan_workspace_size(plan) + 64);
+  void* aligned = workspace.data();
+  size_t room = workspace.size();
+  std::align(64, qn_plan_workspace_size(plan), aligned, room);
+  const void* inputs[] = {c.input().data()};
+  void* const outputs[] = {output.data()};
+  EXPECT_EQ(qn_plan_run(plan, inputs, outputs, aligned, room, nullptr), QN_OK) << qn_last_message();
+  EXPECT_EQ(output, expected) << qn_plan_kernel(plan) << ", tasks " << tasks;
+  EXPECT_STREQ(qn_plan_kernel(plan), kernel != nullptr ? kernel : qn_plan_kernel(plan));
+  qn_plan_release(plan);
+  return QN_OK;
+}
+
+template <class Table>
+void run_rows(const Convolution& c, const qn_operator* op, const Table& rows, const Bytes& expected, size_t* runs) {
+  for (const auto& row : rows) {
+    for (const qn_algorithm algorithm :
+         {QN_ALGORITHM_GEMM, QN_ALGORITHM_IGEMM, QN_ALGORITHM_DIRECT, QN_ALGORITHM_DEPTHWISE}) {
+      const qn_status status = run(c, op, algorithm, row.name, 1, expected);
+      EXPECT_TRUE(status == QN_OK || status == QN_UNSUPPORTED) << qn_last_message();
+      EXPECT_TRUE(status == QN_UNSUPPORTED || row.type == KernelType::qs8c) << row.name;
+      *runs += status == QN_OK;
+    }
+  }
+}
+
+TEST(Quantized, ConvolutionsAreExact) {
+  Random random(3);
+  size_t runs = 0;
+  for (int round = 0; round < 200; ++round) {
+    const Case drawn = draw(random);
+    SCOPED_TRACE(text(drawn));
+    const Convolution c(drawn, random);
+    qn_operator* op = nullptr;
+    ASSERT_EQ(c.create(&op), QN_OK) << qn_last_message();
+    const Bytes expected = c.expected(untouched);
+    for (const size_t tasks : {1, 2, 4}) {
+      EXPECT_EQ(run(c, op, QN_ALGORITHM_AUTO, nullptr, tasks, expected), QN_OK) << qn_last_message();
+    }
+    run_rows(c, op, gemm_rows(), expected, &runs);
+    run_rows(c, op, igemm_rows(), expected, &runs);
+    run_rows(c, op, dwconv_rows(), expected, &runs);
+    qn_operator_release(op);
+    if (::testing::Test::HasFailure()) return;
+  }
+  EXPECT_GT(runs, 300u);
+}
+
+TEST(Quantized, MatrixProductsAreExact) {
+  Random random(4);
+  for (int round = 0; round < 60; ++round) {
+    const size_t rows = 1 + random() % 9, in = 1 + random() % 70, out = 1 + random() % 40;
+    SCOPED_TRACE(std::to_string(rows) + " " + std::to_string(in) + " " + std::to_string(out));
+    Case drawn = {};
+    qn_conv2d_params_init(&drawn.p);
+    drawn.p.type = QN_S8;
+    drawn.p.in_channels = in;
+    drawn.p.out_channels = out;
+    drawn.in_shape = {1, 1, rows, in};
+    drawn.per_channel = drawn.bias = true;
+    const Convolution c(drawn, random);  // a pointwise convolution is the same product
+    qn_operator* op = nullptr;
+    ASSERT_EQ(c.create(&op), QN_OK) << qn_last_message();
+    EXPECT_EQ(run(c, op, QN_ALGORITHM_GEMM, nullptr, 1 + random() % 3, c.expected(untouched)), QN_OK);
+    qn_operator_release(op);
+  }
+}
+
+TEST(Quantized, RefusesTensorsWithoutAScale) {
+  Random random(5);
+  Case drawn = draw(random);
+  const Convolution c(drawn, random);
+  qn_operator* op = nullptr;
+  ASSERT_EQ(c.create(&op), QN_OK) << qn_last_message();
+  const auto refused = [&](const char* words, const qn_tensor& in, const qn_tensor* out) {
+    qn_plan* plan = nullptr;
+    EXPECT_NE(qn_operator_plan(op, &in, 1, out, out == nullptr ? 0 : 1, nullptr, &plan), QN_OK);
+    EXPECT_NE(std::string(qn_last_message()).find(words), std::string::npos) << qn_last_message();
+  };
+  const qn_tensor in = c.in().tensor(), out = c.out().tensor();
+  qn_tensor bare = in;
+  bare.quantization = {};
+  refused("the input has no single scale", bare, &out);
+  bare = out;
+  bare.quantization = {};
+  refused("the output has no single scale", in, &bare);
+  refused("the output has no single scale", in, nullptr);
+  bare = out;
+  bare.quantization.scale = 1e-38f;
+  qn_tensor large = in;
+  large.quantization.scale = 1e30f;
+  refused("too far apart", large, &bare);
+  qn_operator_release(op);
+}
+
+}  // namespace
+}  // namespace quern::test
