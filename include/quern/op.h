@@ -335,6 +335,23 @@ QN_API qn_status qn_scale_create(const qn_channel_params* params, const float* s
 QN_API qn_status qn_batch_norm_create(const qn_channel_params* params, const float* mean, const float* variance,
                                       const float* gamma, const float* beta, float epsilon, qn_operator** op);
 
+/** Converts between real numbers and quantized ones, or between two quantizations. Input and output have the same shape;
+ *  a tensor of QN_S8 or QN_U8 has one scale (qn_quantization).
+ *  - To quantized: round(x * (1 / scale)) + zero point, limited to the range of the type; a NaN becomes its least number.
+ *  - To real: (element - zero point) * scale.
+ *  - Between quantized: round((element - zero point) * (scale / scale of the output)) + zero point of the output.
+ *  Rounds to the nearest even integer; computes in single precision. */
+typedef struct qn_quantize_params {
+  size_t struct_size; /**< Written by the init function. */
+  qn_type type;       /**< Of the input: QN_F32, QN_S8 or QN_U8. */
+  qn_type to;         /**< Of the output: one of these. Not both may be QN_F32. */
+} qn_quantize_params;
+
+/** Defaults: from QN_F32 to QN_S8. */
+QN_INIT(qn_quantize_params)
+/** Checks the parameters and makes the operator; one input, one output. */
+QN_API qn_status qn_quantize_create(const qn_quantize_params* params, qn_operator** op);
+
 /** Softmax over one axis; NaN in gives NaN out. */
 typedef struct qn_softmax_params {
   size_t struct_size; /**< Written by the init function. */

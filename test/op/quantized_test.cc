@@ -3,6 +3,8 @@
 #include <quern/quern.h>
 
 #include <cmath>
+#include <cstring>
+#include <limits>
 #include <random>
 
 #include "harness.h"
@@ -248,6 +250,120 @@ TEST(Quantized, MatrixProductsAreExact) {
     EXPECT_EQ(run(c, op, QN_ALGORITHM_GEMM, nullptr, 1 + random() % 3, c.expected(untouched)), QN_OK);
     qn_operator_release(op);
   }
+}
+
+// ---- conversions
+
+size_t bytes_of(const qn_tensor& t) { return qn_tensor_bytes(&t); }
+
+// A tensor of a row of elements after another, which lie apart.
+qn_tensor row_tensor(qn_type type, size_t rows, size_t columns, size_t gap, float scale, int32_t zero) {
+  const size_t shape[] = {rows, columns};
+  qn_tensor t;
+  EXPECT_EQ(qn_tensor_init(&t, type, 2, shape), QN_OK);
+  t.stride[1] = qn_type_size(type);
+  t.stride[0] = (columns + gap) * t.stride[1];
+  if (type != QN_F32) t.quantization.scale = scale, t.quantization.zero_point = zero;
+  return t;
+}
+
+// Runs a conversion; returns all bytes of the output, which begins as `untouched`.
+std::vector<char> convert(const qn_tensor& in, const void* input, const qn_tensor& out, size_t tasks) {
+  qn_quantize_params p;
+  qn_quantize_params_init(&p);
+  p.type = in.type;
+  p.to = out.type;
+  qn_operator* op = nullptr;
+  EXPECT_EQ(qn_quantize_create(&p, &op), QN_OK) << qn_last_message();
+  qn_plan_options options;
+  qn_plan_options_init(&options);
+  options.tasks = tasks;
+  qn_plan* plan = nullptr;
+  EXPECT_EQ(qn_operator_plan(op, &in, 1, &out, 1, &options, &plan), QN_OK) << qn_last_message();
+  std::vector<char> output(bytes_of(out), untouched);
+  const void* const inputs[] = {input};
+  void* const outputs[] = {output.data()};
+  EXPECT_EQ(qn_plan_run(plan, inputs, outputs, nullptr, 0, nullptr), QN_OK) << qn_last_message();
+  qn_plan_release(plan);
+  qn_operator_release(op);
+  return output;
+}
+
+int value_of(qn_type type, char byte) { return type == QN_U8 ? static_cast<uint8_t>(byte) : static_cast<int8_t>(byte); }
+int limited(double steps, qn_type type) {
+  const int low = type == QN_U8 ? 0 : -128;
+  return std::isnan(steps) ? low : static_cast<int>(std::clamp<double>(steps, low, low + 255));
+}
+
+TEST(Quantized, ConvertsFloats) {
+  Random random(6);
+  constexpr float inf = std::numeric_limits<float>::infinity();
+  const float special[] = {0, -0.0f, inf, -inf, std::nanf(""), 1e30f, -1e30f, 1e-40f, 0.5f, 1.5f, 2.5f, -0.5f, -1.5f};
+  for (const qn_type type : {QN_S8, QN_U8}) {
+    for (const size_t columns : {1, 13, 300, 40000}) {
+      const float scale = columns == 13 ? 1 : 0.037f;
+      const int32_t zero = type == QN_U8 ? 128 : -3;
+      const qn_tensor in = row_tensor(QN_F32, 3, columns, 2, 0, 0), out = row_tensor(type, 3, columns, 1, scale, zero);
+      std::vector<float> x(bytes_of(in) / sizeof(float));
+      for (size_t i = 0; i < x.size(); ++i) {
+        x[i] = i < std::size(special) ? special[i] : static_cast<float>(random() % 4001) * 0.005f - 10;
+      }
+      for (const size_t tasks : {1, 3}) {
+        const std::vector<char> y = convert(in, x.data(), out, tasks);
+        for (size_t i = 0; i < y.size(); ++i) {
+          const size_t row = i / (columns + 1), column = i % (columns + 1);
+          const double steps = std::nearbyint(double{x[row * (columns + 2) + column] * (1 / scale)}) + zero;
+          const int expected = column == columns ? untouched : limited(steps, type);
+          ASSERT_EQ(value_of(type, y[i]), expected) << i << ": " << x[row * (columns + 2) + column];
+        }
+      }
+      const qn_tensor back = row_tensor(QN_F32, 3, columns, 0, 0, 0);
+      const std::vector<char> y = convert(in, x.data(), out, 1), z = convert(out, y.data(), back, 2);
+      for (size_t i = 0; i < 3 * columns; ++i) {
+        float real;
+        std::memcpy(&real, &z[i * sizeof real], sizeof real);
+        ASSERT_EQ(real,
+                  static_cast<float>(value_of(type, y[i / columns * (columns + 1) + i % columns]) - zero) * scale);
+      }
+    }
+  }
+}
+
+TEST(Quantized, ConvertsBetweenQuantizations) {
+  std::vector<char> x(256);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<char>(i);
+  for (const qn_type from : {QN_S8, QN_U8}) {
+    for (const qn_type to : {QN_S8, QN_U8}) {
+      for (const float scale : {0.01f, 0.05f, 0.4f}) {
+        const qn_tensor in = row_tensor(from, 1, 256, 0, 0.05f, 7), out = row_tensor(to, 1, 256, 0, scale, 11);
+        const std::vector<char> y = convert(in, x.data(), out, 1);
+        for (size_t i = 0; i < x.size(); ++i) {
+          const float steps = static_cast<float>(value_of(from, x[i]) - 7) * (0.05f / scale);
+          EXPECT_EQ(value_of(to, y[i]), limited(std::nearbyint(double{steps}) + 11, to)) << i;
+        }
+      }
+    }
+  }
+}
+
+TEST(Quantized, ConversionsAreChecked) {
+  qn_operator* op = nullptr;
+  qn_quantize_params p;
+  qn_quantize_params_init(&p);
+  p.to = QN_F32;
+  EXPECT_EQ(qn_quantize_create(&p, &op), QN_INVALID_ARGUMENT);
+  p.to = QN_S32;
+  EXPECT_EQ(qn_quantize_create(&p, &op), QN_UNSUPPORTED);
+  p.to = QN_S8;
+  ASSERT_EQ(qn_quantize_create(&p, &op), QN_OK);
+  const qn_tensor in = row_tensor(QN_F32, 2, 2, 0, 0, 0), good = row_tensor(QN_S8, 2, 2, 0, 1, 0);
+  qn_plan* plan = nullptr;
+  for (qn_tensor bad : {good, row_tensor(QN_U8, 2, 2, 0, 1, 0), row_tensor(QN_S8, 2, 3, 0, 1, 0)}) {
+    if (bad.type == QN_S8 && bad.shape[1] == 2) bad.quantization = {};
+    EXPECT_NE(qn_operator_plan(op, &in, 1, &bad, 1, nullptr, &plan), QN_OK);
+  }
+  EXPECT_NE(qn_operator_plan(op, &in, 1, nullptr, 0, nullptr, &plan), QN_OK);
+  qn_operator_release(op);
 }
 
 TEST(Quantized, RefusesTensorsWithoutAScale) {

@@ -139,11 +139,8 @@ qn_status check_quantized(const ConvRequest& conv) {
   if (!conv.weights.quantized()) return QN_OK;
   const Request& r = conv.request;
   if (r.ins.size() > 1) return fail(QN_UNSUPPORTED, "%s: a residual of quantized numbers", conv.who);
-  const auto has_scale = [](const qn_tensor& t) {
-    return t.quantization.scale != 0 && t.quantization.scales == nullptr;
-  };
-  if (!has_scale(r.ins[0])) return fail(QN_INVALID_ARGUMENT, "%s: the input has no single scale", conv.who);
-  if (!has_scale(r.out)) return fail(QN_INVALID_ARGUMENT, "%s: the output has no single scale", conv.who);
+  if (!has_one_scale(r.ins[0])) return fail(QN_INVALID_ARGUMENT, "%s: the input has no single scale", conv.who);
+  if (!has_one_scale(r.out)) return fail(QN_INVALID_ARGUMENT, "%s: the output has no single scale", conv.who);
   const OutputNumbers numbers = conv.numbers();
   for (size_t o = 0; o < numbers.sum_scales.size(); ++o) {
     const float scale = numbers.sum_scales[o] / numbers.scale;

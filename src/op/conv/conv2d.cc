@@ -17,7 +17,7 @@ class Conv2d final : public Operator {
         window_(window),
         weights_(weights, shape, bias, cache),
         clamp_{p.min, p.max} {
-    type = p.type;
+    set_type(p.type);
     takes_blocked = type == QN_F32;
     has_algorithms = true;
     in_place = 2;  // bit 1: the residual

@@ -13,7 +13,7 @@ class FullyConnected final : public Operator {
   FullyConnected(const qn_fully_connected_params& p, const qn_weights& weights, const WeightsShape& shape,
                  const void* bias, uint8_t met, qn_weights_cache* cache)
       : Operator(fully_connected, 1, 1), weights_(weights, shape, bias, cache), clamp_{p.min, p.max} {
-    type = p.type;
+    set_type(p.type);
     has_algorithms = true;
     weights_.set_met(met);
   }

@@ -33,6 +33,11 @@ class Padding {
 // The type of kernels that compute with tensors of this type, and with weights if there are any.
 constexpr KernelType kernel_type(qn_type type) { return type == QN_S8 ? KernelType::qs8c : KernelType::f32; }
 
+// Is the tensor quantized with one scale for all elements?
+inline bool has_one_scale(const qn_tensor& tensor) {
+  return tensor.quantization.scale != 0 && tensor.quantization.scales == nullptr;
+}
+
 // What becomes of the sums of an operator.
 struct OutputNumbers {
   qn_minmax_f32 clamp;  // in real numbers

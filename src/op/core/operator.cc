@@ -39,13 +39,13 @@ qn_status read_options(const char* who, const qn_plan_options* user, bool has_al
   return QN_OK;
 }
 
-qn_status check_user_tensor(const Operator& op, const char* what, size_t index, const qn_tensor& user) {
+qn_status check_user_tensor(const Operator& op, const char* what, size_t index, qn_type type, const qn_tensor& user) {
   char name[64];
   std::snprintf(name, sizeof name, "%s: %s %zu", op.name, what, index);
   QN_TRY(check_tensor(user, name));
-  if (user.type != op.type) {
+  if (user.type != type) {
     return fail(QN_UNSUPPORTED, "%s: it is of type %s, but the operator takes %s", name, qn_type_string(user.type),
-                qn_type_string(op.type));
+                qn_type_string(type));
   }
   if (user.layout == QN_LAYOUT_PIXEL_BLOCKED && !(has_sparse && op.takes_blocked)) {
     return fail(QN_UNSUPPORTED, "%s: only QN_LAYOUT_NHWC is supported", name);
@@ -53,8 +53,14 @@ qn_status check_user_tensor(const Operator& op, const char* what, size_t index, 
   return QN_OK;
 }
 
-qn_status read_tensor(const Operator& op, const char* what, size_t index, const qn_tensor& user, qn_tensor* tensor) {
-  if (has_api("op")) QN_TRY(check_user_tensor(op, what, index, user));
+qn_status read_input(const Operator& op, size_t index, const qn_tensor& user, qn_tensor* tensor) {
+  if (has_api("op")) QN_TRY(check_user_tensor(op, "input", index, op.type, user));
+  *tensor = with_strides(user);
+  return QN_OK;
+}
+
+qn_status read_output(const Operator& op, const qn_tensor& user, qn_tensor* tensor) {
+  if (has_api("op")) QN_TRY(check_user_tensor(op, "output", 0, op.output_type, user));
   *tensor = with_strides(user);
   return QN_OK;
 }
@@ -63,10 +69,10 @@ qn_status read_output(const Operator& op, const qn_tensor* outs, size_t n_out, c
                       qn_tensor* out) {
   if (outs == nullptr) {
     if (n_out != 0) return fail(QN_INVALID_ARGUMENT, "%s: outs is NULL but n_out is %zu", op.name, n_out);
-    return read_tensor(op, "output", 0, inferred, out);
+    return read_output(op, inferred, out);
   }
   if (n_out != 1) return fail(QN_INVALID_ARGUMENT, "%s: n_out is %zu, not 1", op.name, n_out);
-  QN_TRY(read_tensor(op, "output", 0, outs[0], out));
+  QN_TRY(read_output(op, outs[0], out));
   if (!same_shape(*out, inferred)) {
     return fail(QN_INVALID_ARGUMENT, "%s: output 0 is %s but should be %s", op.name, ShapeText(*out).text,
                 ShapeText(inferred).text);
@@ -77,7 +83,7 @@ qn_status read_output(const Operator& op, const qn_tensor* outs, size_t n_out, c
 // Infers the output. If the user does not describe it, it has the layout of the first input.
 qn_status infer(const Operator& op, std::span<const qn_tensor> ins, qn_tensor* out) {
   *out = {};
-  out->type = op.type;
+  out->type = op.output_type;
   out->layout = ins[0].layout;
   if (has_integers && op.moves && ins[0].quantization.scales == nullptr) out->quantization = ins[0].quantization;
   return op.infer(ins, out);
@@ -127,9 +133,9 @@ class CheckedRequest {
     }
     if (ins == nullptr) return fail(QN_INVALID_ARGUMENT, "%s: ins is NULL", op.name);
     inputs_.resize(n_in);
-    for (size_t i = 0; i < n_in; ++i) QN_TRY(read_tensor(op, "input", i, ins[i], &inputs_[i]));
+    for (size_t i = 0; i < n_in; ++i) QN_TRY(read_input(op, i, ins[i], &inputs_[i]));
     request.ins = inputs_;
-    if (!has_api("op")) return read_tensor(op, "output", 0, outs[0], &request.out);  // the graph has inferred its shape
+    if (!has_api("op")) return read_output(op, outs[0], &request.out);  // the graph has inferred its shape
     qn_tensor inferred;
     QN_TRY(infer(op, request.ins, &inferred));
     QN_TRY(read_output(op, outs, n_out, inferred, &request.out));
@@ -161,7 +167,7 @@ qn_status make_chain(const Operator& first, const Operator& second, const qn_ten
   Request request = {};
   QN_TRY(read_options(second.name, user_options, second.has_algorithms, &request.options));
   qn_tensor input, between, inferred;
-  QN_TRY(read_tensor(first, "input", 0, in, &input));
+  QN_TRY(read_input(first, 0, in, &input));
   if (is_blocked(input)) return fail(QN_UNSUPPORTED, "%s: a chain is of QN_LAYOUT_NHWC", first.name);
   request.ins = {&input, 1};
   QN_TRY(infer(first, request.ins, &between));

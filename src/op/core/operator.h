@@ -98,7 +98,8 @@ class Operator : public Allocated {
 
   const char* const name;  // begins every message
   // The constructors of operators set the following members.
-  qn_type type = QN_F32;  // of inputs and output
+  qn_type type = QN_F32;         // of inputs
+  qn_type output_type = QN_F32;  // of the output
   const size_t min_inputs, max_inputs;
   bool moves = false;  // the operator moves elements without changing them: inputs and output are quantized alike
   // May inputs and output be pixel-blocked? Not every combination of layouts has to work.
@@ -116,7 +117,8 @@ class Operator : public Allocated {
 
  protected:
   ~Operator() = default;  // not virtual: make_shared() knows the class that it made
-  void move_elements(qn_type of_type) { type = of_type, moves = true; }
+  void set_type(qn_type of_all) { type = output_type = of_all; }
+  void move_elements(qn_type of_type) { set_type(of_type), moves = true; }
 };
 
 // A request for operators that treat all elements alike, such as elementwise ones: it describes the tensors as they lie

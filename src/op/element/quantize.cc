@@ -1,0 +1,169 @@
+// Real numbers to quantized ones, and back: the borders of the parts of a model that compute with bytes.
+#include <cmath>
+
+#include "base/math.h"
+#include "op/core/nest.h"
+#include "op/core/numbers.h"
+#include "op/core/operator.h"
+
+namespace quern {
+namespace {
+
+constexpr char quantize[] = "quantize";
+constexpr size_t min_task_elements = 1 << 14;
+
+struct Steps {
+  float scale = 1;
+  int32_t zero = 0;
+  int32_t low = 0, high = 0;  // the range of the type
+};
+
+Steps steps_of(const qn_tensor& tensor) {
+  const qn_quantization& q = tensor.quantization;
+  return tensor.type == QN_U8 ? Steps{q.scale, q.zero_point, 0, UINT8_MAX}
+                              : Steps{q.scale, q.zero_point, INT8_MIN, INT8_MAX};
+}
+
+// Returns round(x * factor) + zero, limited to the range; the least number for a NaN. Limits the product first, which
+// is right because the bounds are integers, and makes it small enough to be rounded by the addition of a large number.
+int32_t to_step(float x, float factor, const Steps& to) {
+  constexpr float large = 0x1.8p23f;  // floats of this size have no fraction
+  const auto low = static_cast<float>(to.low - to.zero), high = static_cast<float>(to.high - to.zero);
+  float steps = x * factor;
+  steps = steps > low ? steps : low;
+  steps = steps < high ? steps : high;
+  return static_cast<int32_t>(steps + large - large) + to.zero;
+}
+
+// Converts a row of elements. The functions are loops that compilers turn into vector instructions.
+template <class T>
+void to_bytes(const char* x, char* y, size_t count, const Steps&, const Steps& to) {
+  const auto* from = reinterpret_cast<const float*>(x);
+  auto* bytes = reinterpret_cast<T*>(y);
+  const float factor = 1 / to.scale;
+  for (size_t i = 0; i < count; ++i) bytes[i] = static_cast<T>(to_step(from[i], factor, to));
+}
+
+template <class T>
+void to_floats(const char* x, char* y, size_t count, const Steps& from, const Steps&) {
+  const auto* bytes = reinterpret_cast<const T*>(x);
+  auto* floats = reinterpret_cast<float*>(y);
+  for (size_t i = 0; i < count; ++i) floats[i] = static_cast<float>(bytes[i] - from.zero) * from.scale;
+}
+
+using Convert = void (*)(const char* x, char* y, size_t count, const Steps& from, const Steps& to);
+
+class QuantizePlan final : public qn_plan {
+ public:
+  explicit QuantizePlan(const Request& request)
+      : from_(steps_of(request.ins[0])), to_(steps_of(request.out)), convert_(convert_of(request)) {
+    const qn_tensor &in = request.ins[0], &out = request.out;
+    if (convert_ == nullptr) make_table(in.type);
+    item_in_ = qn_type_size(in.type), item_out_ = qn_type_size(out.type);
+    count_ = out.rank == 0 ? 1 : out.shape[out.rank - 1];
+    for (uint32_t i = out.rank == 0 ? 0 : out.rank - 1; i-- > 0;)
+      rows_.add(out.shape[i], {in.stride[i], out.stride[i]});
+    pieces_ = split(count_, request.options.tasks, min_task_elements);
+    tasks_ = split(rows_.count() * pieces_.chunks, request.options.tasks,
+                   divide_up(min_task_elements, divide_up(count_, pieces_.chunks)));
+    phases = {tasks_.chunks};
+  }
+
+  void task(const Run& run, size_t, size_t index) const override {
+    for (size_t i = tasks_.begin(index); i < tasks_.end(index); ++i) {
+      const Cursor<2> at(rows_, i / pieces_.chunks);
+      const size_t chunk = i % pieces_.chunks, first = pieces_.begin(chunk), count = pieces_.end(chunk) - first;
+      const char* x = run.input(0) + at.offset(0) + first * item_in_;
+      char* y = run.output + at.offset(1) + first * item_out_;
+      if (convert_ != nullptr) {
+        convert_(x, y, count, from_, to_);
+      } else {
+        for (size_t j = 0; j < count; ++j) y[j] = table_[static_cast<uint8_t>(x[j])];
+      }
+    }
+  }
+
+ private:
+  static Convert convert_of(const Request& request) {
+    const qn_type in = request.ins[0].type, out = request.out.type;
+    if (in == QN_F32) return out == QN_U8 ? to_bytes<uint8_t> : to_bytes<int8_t>;
+    if (out == QN_F32) return in == QN_U8 ? to_floats<uint8_t> : to_floats<int8_t>;
+    return nullptr;
+  }
+  // Fills the table with what each byte becomes.
+  void make_table(qn_type in) {
+    const float factor = from_.scale / to_.scale;
+    for (int byte = 0; byte <= UINT8_MAX; ++byte) {
+      const int value = in == QN_U8 ? byte : static_cast<int8_t>(byte);
+      table_[byte] = static_cast<char>(to_step(static_cast<float>(value - from_.zero), factor, to_));
+    }
+  }
+
+  Steps from_, to_;
+  Convert convert_;  // NULL: the table
+  char table_[UINT8_MAX + 1];
+  size_t item_in_, item_out_, count_;
+  Nest<2> rows_;  // around rows of `count_` elements
+  Split pieces_;  // of a row
+  Split tasks_;
+};
+
+class Quantize final : public Operator {
+ public:
+  explicit Quantize(const qn_quantize_params& p) : Operator(quantize, 1, 1) {
+    type = p.type;
+    output_type = p.to;
+  }
+
+  qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const override {
+    out->rank = ins[0].rank;
+    std::copy_n(ins[0].shape, ins[0].rank, out->shape);
+    return QN_OK;
+  }
+
+  qn_status plan(const Request& request, PlanPointer* plan) const override {
+    QN_TRY(check_scale(request.ins[0], "input"));
+    QN_TRY(check_scale(request.out, "output"));
+    *plan = make_plan<QuantizePlan>(request);
+    return QN_OK;
+  }
+
+ private:
+  qn_status check_scale(const qn_tensor& tensor, const char* what) const {
+    if (tensor.type == QN_F32 || has_one_scale(tensor)) return QN_OK;
+    return fail(QN_INVALID_ARGUMENT, "%s: the %s has no single scale", name, what);
+  }
+};
+
+qn_status check_byte_or_float(const char* who, qn_type type) {
+  if (type == QN_F32 || type == QN_S8 || type == QN_U8) return QN_OK;
+  QN_TRY(check_moved_type(who, type));
+  return fail(QN_UNSUPPORTED, "%s: type %s; only QN_F32, QN_S8 and QN_U8 are supported", who, qn_type_string(type));
+}
+
+qn_status create(const qn_quantize_params* params, qn_operator** op) {
+  qn_quantize_params p;
+  QN_TRY(read_params(quantize, params, qn_quantize_params_init, op, &p, check_byte_or_float));
+  QN_TRY(check_byte_or_float(quantize, p.to));
+  if (p.type == QN_F32 && p.to == QN_F32) return fail(QN_INVALID_ARGUMENT, "%s: neither type is quantized", quantize);
+  return make_operator<Quantize>(op, p);
+}
+
+}  // namespace
+}  // namespace quern
+
+extern "C" {
+
+void qn_quantize_params_init_sized(qn_quantize_params* params, size_t size) {
+  qn_quantize_params p = {};
+  p.type = QN_F32;
+  p.to = QN_S8;
+  quern::init_struct(params, size, p);
+}
+
+qn_status qn_quantize_create(const qn_quantize_params* params, qn_operator** op) {
+  if constexpr (!quern::has_integers) return quern::fail(QN_UNSUPPORTED, "quantize: this build has no integers");
+  return quern::guarded([=] { return quern::create(params, op); });
+}
+
+}  // extern "C"
