@@ -16,6 +16,16 @@ uint64_t product(const Vector<size_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), uint64_t{1}, std::multiplies<>());
 }
 
+// Of integers, whose zeros have only bytes of 0.
+uint64_t count_zeros(const Constant& constant, size_t item) {
+  const auto* bytes = static_cast<const char*>(constant.data);
+  uint64_t zeros = 0;
+  for (size_t i = 0; i < constant.bytes; i += item) {
+    zeros += std::all_of(bytes + i, bytes + i + item, [](char byte) { return byte == 0; });
+  }
+  return zeros;
+}
+
 uint64_t count_zeros(const Constant& constant) {
   const size_t rows = constant.sparse == nullptr ? 1 : constant.sparse->rows();
   ConstantRows from(constant, rows);
@@ -38,10 +48,13 @@ ModelStats model_stats(const Graph& graph) {
     const bool has_weights = kind_of(node.kind).has_weights();
     if (has_weights) stats.macs += product(tensor(node.outputs[0]).shape) * terms_of(graph, node);
     for (const int input : node.inputs) {
-      if (input == no_tensor || tensor(input).constant < 0 || tensor(input).type != QN_F32) continue;
+      if (input == no_tensor || tensor(input).constant < 0) continue;
+      const qn_type type = tensor(input).type;
+      if (type != QN_F32 && !has_weights) continue;
       if (zeros_of.contains(input)) continue;
       const uint64_t count = product(tensor(input).shape);
-      const uint64_t zeros = count_zeros(graph.constants[static_cast<size_t>(tensor(input).constant)]);
+      const Constant& constant = graph.constants[static_cast<size_t>(tensor(input).constant)];
+      const uint64_t zeros = type == QN_F32 ? count_zeros(constant) : count_zeros(constant, qn_type_size(type));
       zeros_of[input] = zeros;
       stats.parameters += count;
       stats.nonzeros += count - zeros;

@@ -4,6 +4,7 @@
 #include <set>
 #include <sstream>
 
+#include "convert/common/error.h"
 #include "convert/model_stats.h"
 
 namespace quern {
@@ -105,6 +106,13 @@ class Needs {
 
 }  // namespace
 
-std::string needs_of(const Graph& graph) { return Needs(graph).text(); }
+std::string needs_of(const Graph& graph) {
+  for (const Node& node : graph.nodes) {
+    const qn_type type = graph.tensors[static_cast<size_t>(node.inputs[0])].type;
+    if (type != QN_F32)
+      throw Error("node '" + std::string(node.name) + "' takes integers, which trimmed builds lack yet");
+  }
+  return Needs(graph).text();
+}
 
 }  // namespace quern

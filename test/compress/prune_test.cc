@@ -322,5 +322,38 @@ TEST(Prune, TheFileGivesTheBitsOfTheGraph) {
   }
 }
 
+// A fully-connected layer of bytes, 3 of whose 8 weights are 0.
+Graph layer_of_bytes() {
+  Graph graph;
+  Quantization scale;
+  scale.scales = {0.5f};
+  const int8_t weights[] = {1, 0, -3, 4, 0, 0, 7, 8};
+  const int x = add_tensor(graph, "x", QN_S8, {1, 4});
+  const int w = add_constant(graph, "", QN_S8, {2, 4}, weights);
+  const int y = add_node(graph, OpKind::fully_connected, "layer", {x, w}, {});
+  for (const int tensor : {x, w, y}) graph.tensors[static_cast<size_t>(tensor)].quantization = scale;
+  graph.tensors[static_cast<size_t>(y)].type = QN_S8;
+  graph.inputs.push_back({.tensor = x, .type = QN_S8});
+  graph.outputs.push_back({.tensor = y, .type = QN_S8});
+  expect_ok(check_graph(graph));
+  expect_ok(infer_shapes(graph));
+  return graph;
+}
+
+TEST(Prune, RefusesWeightsOfBytes) {
+  Graph graph = layer_of_bytes();
+  PruneOptions options;
+  options.sparsity = 0.5;
+  EXPECT_EQ(prune(graph, options), QN_UNSUPPORTED);
+  EXPECT_NE(std::string(qn_last_message()).find("the weights of 'layer' are integers"), std::string::npos);
+}
+
+TEST(Prune, BytesAreCounted) {
+  const ModelStats stats = model_stats(layer_of_bytes());
+  EXPECT_EQ(stats.parameters, 8u);
+  EXPECT_EQ(stats.nonzeros, 5u);
+  EXPECT_EQ(stats.macs, 8u);
+}
+
 }  // namespace
 }  // namespace quern

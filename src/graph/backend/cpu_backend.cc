@@ -39,12 +39,30 @@ const float* floats(const NodeView& v, size_t input) {
   return v.has(input) ? constant_floats(v.graph, v.node.inputs[input]) : nullptr;
 }
 
+// The bias, of the weights' bias_type.
+const void* bias_of(const NodeView& v) {
+  return v.has(2) ? v.graph.constants[static_cast<size_t>(v.tensor(2).constant)].data : nullptr;
+}
+
 qn_status decode(void* context, size_t first, size_t count, void* to) {
   const auto& constant = *static_cast<const Constant*>(context);
   QN_TRY(constant.sparse->decode(first, count, static_cast<float*>(to)));
   if (constant.mapped) constant.sparse->forget(first, count);
   return QN_OK;
 }
+
+// Says how integer weights stand for real numbers. The arrays belong to the model's graph.
+#ifdef QN_SMALL  // has_integers
+void set_scales(const Tensor&, qn_weights*) {}
+#else
+void set_scales(const Tensor& tensor, qn_weights* weights) {
+  if (tensor.type == QN_F32) return;
+  weights->type = tensor.type;
+  weights->scales = tensor.quantization.scales.data();
+  weights->scale_count = tensor.quantization.scales.size();
+  weights->bias_type = QN_S32;
+}
+#endif
 
 qn_weights weights_of(const NodeView& v) {
   qn_weights weights;
@@ -57,6 +75,7 @@ qn_weights weights_of(const NodeView& v) {
     return weights;
   }
   weights.data = constant.data;
+  set_scales(v.tensor(1), &weights);
   if (constant.mapped) {
     weights.was_read = [](void*, const void* read, size_t bytes) { forget_pages(read, bytes); };
   }
@@ -68,6 +87,7 @@ qn_status create_conv2d(const NodeView& v, qn_weights_cache* cache, qn_operator*
   const Shape& w = v.shape(1);
   qn_conv2d_params p;
   qn_conv2d_params_init(&p);
+  p.type = v.tensor(0).type;
   p.in_channels = w[3] * a.groups;
   p.out_channels = w[0];
   p.groups = a.groups;
@@ -75,17 +95,18 @@ qn_status create_conv2d(const NodeView& v, qn_weights_cache* cache, qn_operator*
   set_window(a, &p);
   set_clamp(a, &p);
   const qn_weights weights = weights_of(v);
-  return qn_conv2d_create(&p, &weights, floats(v, 2), cache, op);
+  return qn_conv2d_create(&p, &weights, bias_of(v), cache, op);
 }
 
 qn_status create_fully_connected(const NodeView& v, qn_weights_cache* cache, qn_operator** op) {
   qn_fully_connected_params p;
   qn_fully_connected_params_init(&p);
+  p.type = v.tensor(0).type;
   p.out_channels = v.shape(1)[0];
   p.in_channels = v.shape(1)[1];
   set_clamp(v.node.attributes, &p);
   const qn_weights weights = weights_of(v);
-  return qn_fully_connected_create(&p, &weights, floats(v, 2), cache, op);
+  return qn_fully_connected_create(&p, &weights, bias_of(v), cache, op);
 }
 
 qn_status create_pool(const NodeView& v, qn_pool_kind kind, bool global, qn_operator** op) {

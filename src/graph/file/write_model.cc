@@ -94,8 +94,9 @@ void Writer::find_matrices() {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       Segment* segment = segment_of(node.inputs[i]);
       if (segment == nullptr) continue;
-      const bool weights = kind_of(node.kind).has_weights() && i == 1;
-      const size_t rows = weights ? graph_.tensors[static_cast<size_t>(node.inputs[i])].shape[0] : several;
+      const Tensor& tensor = graph_.tensors[static_cast<size_t>(node.inputs[i])];
+      const bool weights = kind_of(node.kind).has_weights() && i == 1 && tensor.type == QN_F32;
+      const size_t rows = weights ? tensor.shape[0] : several;
       segment->rows = segment->rows == 0 || segment->rows == rows ? rows : several;
     }
   }

@@ -149,9 +149,17 @@ bool is_sparse(const Graph& graph, const Tensor& tensor) {
   return has_sparse && tensor.constant >= 0 && graph.constants[static_cast<size_t>(tensor.constant)].sparse != nullptr;
 }
 
-// Checks the type of one input. For kinds that move elements, infer_type() compares the types of the inputs.
-qn_status check_input_type(const Node& node, size_t input, qn_type type) {
-  if (!has_integers || kind_of(node.kind).types != TypeRule::moved) {
+// Checks the type of one input. `first` is the type of input 0. For kinds that move elements, infer_type() compares the
+// types of the inputs.
+qn_status check_input_type(const Node& node, size_t input, qn_type type, qn_type first) {
+  const TypeRule rule = kind_of(node.kind).types;
+  if (has_integers && rule == TypeRule::sums && first == QN_S8) {
+    const qn_type expected = input == 2 ? QN_S32 : QN_S8;
+    if (type == expected) return QN_OK;
+    return fail_node(node, "input %zu is %s, not %s as the input's s8 asks for", input, qn_type_string(type),
+                     qn_type_string(expected));
+  }
+  if (!has_integers || rule != TypeRule::moved) {
     return type == QN_F32 ? QN_OK : fail_node(node, "input %zu is not of type f32", input);
   }
   if (type != QN_F16) return QN_OK;
@@ -175,7 +183,7 @@ qn_status check_inputs(const Graph& graph, const Node& node, const Vector<bool>&
     if (!defined[static_cast<size_t>(input)]) {
       return fail_node(node, "input %zu, tensor %d, has no value yet", i, input);
     }
-    QN_TRY(check_input_type(node, i, tensor.type));
+    QN_TRY(check_input_type(node, i, tensor.type, graph.tensors[static_cast<size_t>(node.inputs[0])].type));
     if (is_sparse(graph, tensor) && !(kind.has_weights() && i == 1)) {
       return fail_node(node, "input %zu is a sparse constant, but only weights may be sparse", i);
     }
@@ -297,6 +305,42 @@ qn_status check_graph(const Graph& graph) {
   return check_graph_outputs(graph, defined);
 }
 
+#ifndef QN_SMALL  // has_integers
+// Checks the quantization of a convolution or matrix product of bytes: one scale for input and output, scales of the
+// weights for output channels, and a bias with the scales of the sums.
+static qn_status check_sums(const Graph& graph, const Node& node) {
+  const auto quantization = [&](int tensor) -> const Quantization& {
+    return graph.tensors[static_cast<size_t>(tensor)].quantization;
+  };
+  const Quantization &in = quantization(node.inputs[0]), &out = quantization(node.outputs[0]);
+  const Quantization& weights = quantization(node.inputs[1]);
+  if (in.scales.empty() || in.axis != -1) return fail_node(node, "the input has no single scale");
+  if (out.scales.empty() || out.axis != -1) return fail_node(node, "the output has no single scale");
+  if (weights.scales.empty()) return fail_node(node, "the weights have no scale");
+  if (weights.axis > 0) return fail_node(node, "the weights are quantized along axis %d, not 0", weights.axis);
+  if (any_of(weights.zero_points, [](int32_t zero) { return zero != 0; })) {
+    return fail_node(node, "the weights have a zero point that is not 0");
+  }
+  if (node.inputs.size() < 3 || node.inputs[2] == no_tensor) return QN_OK;
+  const Quantization& bias = quantization(node.inputs[2]);
+  if (bias.scales.empty()) return QN_OK;  // then it is in the scales of the sums
+  if (any_of(bias.zero_points, [](int32_t zero) { return zero != 0; })) {
+    return fail_node(node, "the bias has a zero point that is not 0");
+  }
+  const size_t channels = std::max(bias.scales.size(), weights.scales.size());
+  for (size_t o = 0; o < channels; ++o) {
+    const double of_bias = bias.scales[bias.scales.size() == 1 ? 0 : o];
+    const double of_sums = double{in.scales[0]} * weights.scales[weights.scales.size() == 1 ? 0 : o];
+    if (std::abs(of_bias - of_sums) <= 1e-5 * of_sums) continue;
+    return fail_node(node, "channel %zu: the bias has scale %g, not %g, that of input times weights", o, of_bias,
+                     of_sums);
+  }
+  return QN_OK;
+}
+#else
+static qn_status check_sums(const Graph&, const Node&) { return QN_OK; }
+#endif
+
 // Infers the outputs' type and, for kinds that move elements, their quantization.
 static qn_status infer_type(Graph& graph, const Node& node) {
   const Tensor& first = graph.tensors[static_cast<size_t>(node.inputs[0])];
@@ -307,14 +351,15 @@ static qn_status infer_type(Graph& graph, const Node& node) {
     if (input.type == first.type && input.quantization == first.quantization) continue;
     return fail_node(node, "input %zu has another type or quantization than the first", i);
   }
-  const qn_type type = moved ? first.type : QN_F32;
+  const bool sums = has_integers && kind_of(node.kind).types == TypeRule::sums;
+  const qn_type type = moved || sums ? first.type : QN_F32;
   for (const int index : node.outputs) {
     Tensor& output = graph.tensors[static_cast<size_t>(index)];
     if (moved) output.quantization = first.quantization;
     if (output.type == type) continue;
     return fail_node(node, "the output is %s, not %s", qn_type_string(output.type), qn_type_string(type));
   }
-  return QN_OK;
+  return sums && type == QN_S8 ? check_sums(graph, node) : QN_OK;
 }
 
 qn_status infer_node(Graph& graph, const Node& node) {

@@ -69,7 +69,8 @@ Layouts layouts_of(const Graph& graph, const Node& node) {
 }
 
 bool may_be_blocked(const Tensor& tensor) {
-  return tensor.constant < 0 && tensor.shape.size() == 4 && tensor.shape[1] * tensor.shape[2] > 1;
+  return tensor.constant < 0 && tensor.type == QN_F32 && tensor.shape.size() == 4 &&
+         tensor.shape[1] * tensor.shape[2] > 1;
 }
 
 bool is_view(const Graph& graph, const Node& node) {

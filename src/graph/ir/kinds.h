@@ -29,6 +29,7 @@ enum class Terms : uint8_t {
 // Which types of tensors the kind takes, and which type the output has.
 enum class TypeRule : uint8_t {
   floats,  // floats: the kind computes with them
+  sums,    // floats; or s8 with weights of s8, a bias of s32, and an output of s8, each with scales of its own
   moved,   // any type, the same for all tensors: elements are moved unchanged and keep their quantization
 };
 
@@ -85,7 +86,8 @@ bool is_depthwise(const Graph& graph, const Node& node);
 // Kind::layouts, except for depthwise convolutions, which do not change the layout.
 Layouts layouts_of(const Graph& graph, const Node& node);
 
-// Whether the tensor may be pixel-blocked. Constants, images of one pixel, and tensors that are not images never are.
+// Whether the tensor may be pixel-blocked. Constants, images of one pixel, integers, and tensors that are not images
+// never are.
 bool may_be_blocked(const Tensor& tensor);
 
 // Whether the output of a node is its first input with another shape, so that there is nothing to run.

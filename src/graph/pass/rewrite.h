@@ -22,6 +22,7 @@ class Rewriter {
   Tensor& tensor(int index) { return graph_.tensors[static_cast<size_t>(index)]; }
   const Shape& shape(int index) { return tensor(index).shape; }
   bool is_constant(int index) { return tensor(index).constant >= 0; }
+  bool is_float(int index) { return tensor(index).type == QN_F32; }
   // All elements of a constant.
   std::span<const float> floats(int index);
   bool is_output(int index) const { return is_output_[static_cast<size_t>(index)]; }

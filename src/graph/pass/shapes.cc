@@ -49,6 +49,7 @@ float lower_bound(Rewriter& r, int tensor) {
 // Whether the node can do the work of `pad` with its own padding.
 bool absorbs(Rewriter& r, const Node& pad, Node& node) {
   const Attributes& a = node.attributes;
+  if (!r.is_float(pad.inputs[0])) return false;  // of integers, the value is an element and no real number
   if (a.same_padding != SamePadding::no) return false;
   if (node.kind == OpKind::conv2d) return pad.attributes.alpha == 0;
   const qn_padding p = enlarged(a.padding, pad.attributes.values);
@@ -123,7 +124,7 @@ qn_status fold_pads(Rewriter& r) {
 qn_status flatten_without_transpose(Rewriter& r) {
   for (size_t i = 0; i < r.size(); ++i) {
     Node& layer = r.node(i);
-    if (r.removed(i) || layer.kind != OpKind::fully_connected) continue;
+    if (r.removed(i) || layer.kind != OpKind::fully_connected || !r.is_float(layer.inputs[0])) continue;
     Node* reshape = r.writer(layer.inputs[0], OpKind::reshape);
     if (reshape == nullptr || !r.read_once(layer.inputs[0]) || r.shape(layer.inputs[0]).size() != 2) continue;
     const Node* transpose = r.writer(reshape->inputs[0], OpKind::transpose);

@@ -20,6 +20,7 @@ double bytes_of(const Tensor& tensor) {
 
 // Returns nothing if hardly any weight is 0: the library takes such weights for dense, too.
 std::optional<WeightsDensity> zeros_of(const Graph& graph, const Node& node, const WeightsShape& shape) {
+  if (tensor_of(graph, node.inputs[1]).type != QN_F32) throw Error("there are no estimates for layers of integers yet");
   const Constant& constant = graph.constants[static_cast<size_t>(tensor_of(graph, node.inputs[1]).constant)];
   const size_t rows = shape.groups * shape.out;
   ConstantRows from(constant, rows);

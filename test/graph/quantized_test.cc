@@ -1,0 +1,209 @@
+// Graphs that compute with bytes: convolutions and fully-connected layers between quantized ports, and what is wrong with
+// their scales.
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <random>
+
+#include "small_graphs.h"
+
+namespace quern::test {
+namespace {
+
+using Bytes = std::vector<int8_t>;
+
+template <class T>
+std::vector<T> drawn(size_t count, int low, int high, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<T> values(count);
+  for (T& x : values) x = static_cast<T>(low + static_cast<int>(random() % static_cast<unsigned>(high - low + 1)));
+  return values;
+}
+
+Quantization one_scale(float scale, int32_t zero) {
+  Quantization q;
+  q.scales = {scale};
+  q.zero_points = {zero};
+  return q;
+}
+
+Quantization channel_scales(size_t channels) {
+  Quantization q;
+  for (size_t i = 0; i < channels; ++i) q.scales.push_back(0.01f + 0.001f * static_cast<float>(i));
+  q.axis = 0;
+  return q;
+}
+
+struct Size {
+  size_t height = 6, width = 5, in = 3, between = 7, out = 4;
+};
+
+const Quantization of_x = one_scale(0.05f, -7), of_c = one_scale(0.2f, 3), of_y = one_scale(0.9f, -20);
+
+int quantized(GraphBuilder& b, int tensor, const Quantization& q) {
+  b.graph.tensors[static_cast<size_t>(tensor)].type = QN_S8;
+  b.graph.tensors[static_cast<size_t>(tensor)].quantization = q;
+  return tensor;
+}
+
+// x -> a convolution with 3x3 taps, clamped to [0, 6] -> reshape -> fully connected -> y. All is bytes.
+Graph quantized_graph(const Size& s) {
+  GraphBuilder b;
+  const int x = quantized(b, b.input("x", {2, s.height, s.width, s.in}, QN_S8), of_x);
+  const size_t taps = s.between * 9 * s.in, features = s.height * s.width * s.between;
+  const Bytes w = drawn<int8_t>(taps, -128, 127, 1), matrix = drawn<int8_t>(s.out * features, -127, 127, 2);
+  const std::vector<int32_t> bias = drawn<int32_t>(s.between, -5000, 5000, 3);
+  const int weights = add_constant(b.graph, "", QN_S8, {s.between, 3, 3, s.in}, w.data());
+  const int biases = add_constant(b.graph, "", QN_S32, {s.between}, bias.data());
+  const int rows = add_constant(b.graph, "", QN_S8, {s.out, features}, matrix.data());
+  b.graph.tensors[static_cast<size_t>(weights)].quantization = channel_scales(s.between);
+  b.graph.tensors[static_cast<size_t>(rows)].quantization = one_scale(0.003f, 0);
+  Attributes a = window(3, 1, 1);
+  a.max = 6;
+  a.min = 0;
+  const int c = quantized(b, b.node(OpKind::conv2d, {x, weights, biases}, a), of_c);
+  const int flat = quantized(b, b.node(OpKind::reshape, {c}, values({0, -1})), of_c);
+  const int y = quantized(b, b.node(OpKind::fully_connected, {flat, rows}), of_y);
+  b.output(y, "y", QN_S8);
+  return b.done();
+}
+
+int8_t ended(int64_t sum, float scale, const Quantization& to, float min, float max) {
+  const auto step = [&](float real) {
+    return std::clamp<double>(std::nearbyint(double{real / to.scales[0]}) + to.zero_points[0], -128, 127);
+  };
+  const double steps = std::nearbyint(double{static_cast<float>(sum) * scale}) + to.zero_points[0];
+  return static_cast<int8_t>(std::clamp(steps, step(min), step(max)));
+}
+
+Bytes expected_of(const Graph& graph, const Size& s, const Bytes& x) {
+  const auto bytes = [&](size_t node) {
+    const Tensor& t = graph.tensors[static_cast<size_t>(graph.nodes[node].inputs[1])];
+    return static_cast<const int8_t*>(graph.constants[static_cast<size_t>(t.constant)].data);
+  };
+  const std::vector<int32_t> bias = drawn<int32_t>(s.between, -5000, 5000, 3);
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const size_t features = s.height * s.width * s.between;
+  Bytes y;
+  for (size_t n = 0; n < 2; ++n) {
+    Bytes between;
+    for (size_t pixel = 0; pixel < s.height * s.width; ++pixel) {
+      for (size_t o = 0; o < s.between; ++o) {
+        int64_t sum = bias[o];
+        for (size_t tap = 0; tap < 9; ++tap) {
+          const size_t row = pixel / s.width + tap / 3 - 1, column = pixel % s.width + tap % 3 - 1;
+          if (row >= s.height || column >= s.width) continue;
+          for (size_t i = 0; i < s.in; ++i) {
+            const int a = x[((n * s.height + row) * s.width + column) * s.in + i] - of_x.zero_points[0];
+            sum += a * bytes(0)[(o * 9 + tap) * s.in + i];
+          }
+        }
+        const float scale = of_x.scales[0] * channel_scales(s.between).scales[o] / of_c.scales[0];
+        between.push_back(ended(sum, scale, of_c, 0, 6));
+      }
+    }
+    for (size_t o = 0; o < s.out; ++o) {
+      int64_t sum = 0;
+      for (size_t i = 0; i < features; ++i) sum += (between[i] - of_c.zero_points[0]) * bytes(2)[o * features + i];
+      y.push_back(ended(sum, of_c.scales[0] * 0.003f / of_y.scales[0], of_y, -infinity, infinity));
+    }
+  }
+  return y;
+}
+
+Bytes run(const Graph& graph, const Bytes& x, size_t threads) {
+  qn_model* model = nullptr;
+  expect_ok(make_model(graph, nullptr, &model));
+  qn_session_options options;
+  qn_session_options_init(&options);
+  options.threads = threads;
+  qn_session* session = nullptr;
+  expect_ok(qn_session_create(model, &options, &session));
+  const void* const inputs[] = {x.data()};
+  expect_ok(qn_session_run(session, inputs));
+  qn_tensor tensor;
+  const void* data = nullptr;
+  expect_ok(qn_session_output_tensor(session, 0, &tensor));
+  EXPECT_EQ(tensor.type, QN_S8);
+  EXPECT_EQ(tensor.quantization.scale, of_y.scales[0]);
+  expect_ok(qn_session_output(session, 0, &data));
+  const auto* bytes = static_cast<const int8_t*>(data);
+  Bytes result(bytes, bytes + qn_tensor_bytes(&tensor));
+  qn_session_release(session);
+  qn_model_release(model);
+  return result;
+}
+
+TEST(QuantizedGraph, ComputesExactlyWithAnyNumberOfThreads) {
+  for (const Size& s : {Size(), Size{1, 1, 1, 1, 1}, Size{9, 11, 16, 33, 10}, Size{4, 4, 4, 8, 17}}) {
+    const Graph graph = quantized_graph(s);
+    const Bytes x = drawn<int8_t>(2 * s.height * s.width * s.in, -128, 127, 9);
+    const Bytes expected = expected_of(graph, s, x);
+    for (const size_t threads : {1, 2, 4}) EXPECT_EQ(run(graph, x, threads), expected);
+  }
+}
+
+TEST(QuantizedGraph, AfterThePassesAndInAFile) {
+  const Size s;
+  Graph graph = quantized_graph(s);
+  const Bytes x = drawn<int8_t>(2 * s.height * s.width * s.in, -128, 127, 9);
+  const Bytes expected = expected_of(graph, s, x);
+  expect_ok(optimize(graph));
+  EXPECT_EQ(run(graph, x, 2), expected);
+  Vector<unsigned char> bytes;
+  expect_ok(write_model(graph, &bytes));
+  auto image = quern::make_shared<Buffer>(bytes.size());
+  std::memcpy(image->data(), bytes.data(), bytes.size());
+  const void* data = image->data();
+  Graph again;
+  expect_ok(read_model(data, bytes.size(), image, "test", &again));
+  EXPECT_EQ(run(again, x, 1), expected);
+}
+
+TEST(QuantizedGraph, FaultsHaveClearMessages) {
+  const auto tensor = [](Graph& g, size_t node, size_t input) -> Tensor& {
+    return g.tensors[static_cast<size_t>(g.nodes[node].inputs[input])];
+  };
+  const auto output = [](Graph& g, size_t node) -> Tensor& {
+    return g.tensors[static_cast<size_t>(g.nodes[node].outputs[0])];
+  };
+  const std::pair<const char*, std::function<void(Graph&)>> faults[] = {
+      {"node 'conv2d0' (conv2d): the input has no single scale", [&](Graph& g) { tensor(g, 0, 0).quantization = {}; }},
+      {"the output has no single scale", [&](Graph& g) { output(g, 0).quantization = {}; }},
+      {"the weights have no scale", [&](Graph& g) { tensor(g, 0, 1).quantization = {}; }},
+      {"the weights are quantized along axis 3, not 0",
+       [&](Graph& g) {
+         tensor(g, 0, 1).quantization = channel_scales(3);
+         tensor(g, 0, 1).quantization.axis = 3;
+       }},
+      {"zero point that is not 0", [&](Graph& g) { tensor(g, 2, 1).quantization.zero_points = {1}; }},
+      {"scale", [&](Graph& g) { tensor(g, 0, 0).quantization.scales = {0}; }},
+      {"scale", [&](Graph& g) { tensor(g, 0, 0).quantization.scales = {std::nanf("")}; }},
+      {"scale", [&](Graph& g) { tensor(g, 0, 1).quantization.scales[2] = -1; }},
+      {"zero point", [&](Graph& g) { tensor(g, 0, 0).quantization.zero_points = {128}; }},
+      {"the bias has scale", [&](Graph& g) { tensor(g, 0, 2).quantization = one_scale(0.5f, 0); }},
+      {"the bias has a zero point",
+       [&](Graph& g) {
+         tensor(g, 0, 2).quantization = one_scale(0.5f, 0);
+         tensor(g, 0, 2).quantization.zero_points = {1};
+       }},
+      {"the output is f32, not s8", [&](Graph& g) { output(g, 0).type = QN_F32, output(g, 0).quantization = {}; }},
+  };
+  for (const auto& [message, spoil] : faults) {
+    Graph graph = quantized_graph({});
+    spoil(graph);
+    const bool refused = check_graph(graph) != QN_OK || infer_shapes(graph) != QN_OK;
+    EXPECT_TRUE(refused) << message;
+    EXPECT_NE(std::string(qn_last_message()).find(message), std::string::npos) << qn_last_message();
+  }
+}
+
+TEST(QuantizedGraph, BytesNeedTheirOwnWeightsAndBias) {
+  Graph graph = quantized_graph({});
+  graph.nodes[0].inputs[2] = graph.nodes[0].inputs[1];
+  EXPECT_EQ(check_graph(graph), QN_BAD_MODEL);
+  EXPECT_NE(std::string(qn_last_message()).find("input 2 is s8, not s32"), std::string::npos) << qn_last_message();
+}
+
+}  // namespace
+}  // namespace quern::test
