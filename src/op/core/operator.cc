@@ -53,14 +53,10 @@ qn_status check_user_tensor(const Operator& op, const char* what, size_t index, 
   return QN_OK;
 }
 
-qn_status read_input(const Operator& op, size_t index, const qn_tensor& user, qn_tensor* tensor) {
-  if (has_api("op")) QN_TRY(check_user_tensor(op, "input", index, op.type, user));
-  *tensor = with_strides(user);
-  return QN_OK;
-}
-
-qn_status read_output(const Operator& op, const qn_tensor& user, qn_tensor* tensor) {
-  if (has_api("op")) QN_TRY(check_user_tensor(op, "output", 0, op.output_type, user));
+// `type` is what the operator takes or gives.
+qn_status read_tensor(const Operator& op, const char* what, size_t index, qn_type type, const qn_tensor& user,
+                      qn_tensor* tensor) {
+  if (has_api("op")) QN_TRY(check_user_tensor(op, what, index, type, user));
   *tensor = with_strides(user);
   return QN_OK;
 }
@@ -69,10 +65,10 @@ qn_status read_output(const Operator& op, const qn_tensor* outs, size_t n_out, c
                       qn_tensor* out) {
   if (outs == nullptr) {
     if (n_out != 0) return fail(QN_INVALID_ARGUMENT, "%s: outs is NULL but n_out is %zu", op.name, n_out);
-    return read_output(op, inferred, out);
+    return read_tensor(op, "output", 0, op.output_type, inferred, out);
   }
   if (n_out != 1) return fail(QN_INVALID_ARGUMENT, "%s: n_out is %zu, not 1", op.name, n_out);
-  QN_TRY(read_output(op, outs[0], out));
+  QN_TRY(read_tensor(op, "output", 0, op.output_type, outs[0], out));
   if (!same_shape(*out, inferred)) {
     return fail(QN_INVALID_ARGUMENT, "%s: output 0 is %s but should be %s", op.name, ShapeText(*out).text,
                 ShapeText(inferred).text);
@@ -133,9 +129,10 @@ class CheckedRequest {
     }
     if (ins == nullptr) return fail(QN_INVALID_ARGUMENT, "%s: ins is NULL", op.name);
     inputs_.resize(n_in);
-    for (size_t i = 0; i < n_in; ++i) QN_TRY(read_input(op, i, ins[i], &inputs_[i]));
+    for (size_t i = 0; i < n_in; ++i) QN_TRY(read_tensor(op, "input", i, op.type, ins[i], &inputs_[i]));
     request.ins = inputs_;
-    if (!has_api("op")) return read_output(op, outs[0], &request.out);  // the graph has inferred its shape
+    if (!has_api("op"))
+      return read_tensor(op, "output", 0, op.output_type, outs[0], &request.out);  // the graph has inferred its shape
     qn_tensor inferred;
     QN_TRY(infer(op, request.ins, &inferred));
     QN_TRY(read_output(op, outs, n_out, inferred, &request.out));
@@ -167,7 +164,7 @@ qn_status make_chain(const Operator& first, const Operator& second, const qn_ten
   Request request = {};
   QN_TRY(read_options(second.name, user_options, second.has_algorithms, &request.options));
   qn_tensor input, between, inferred;
-  QN_TRY(read_input(first, 0, in, &input));
+  QN_TRY(read_tensor(first, "input", 0, first.type, in, &input));
   if (is_blocked(input)) return fail(QN_UNSUPPORTED, "%s: a chain is of QN_LAYOUT_NHWC", first.name);
   request.ins = {&input, 1};
   QN_TRY(infer(first, request.ins, &between));
