@@ -39,7 +39,7 @@ uint64_t digest(const std::vector<float>& values) {
 TEST(Bits, OfEveryFusedGemmAreTheSameOnEveryMachine) {
   size_t rows = 0;
   for (const GemmRow& row : gemm_rows()) {
-    if (!numbers_of(row).fused || !runs_on(row, cpu().isa)) continue;
+    if (row.type != KernelType::f32 || !numbers_of(row).fused || !runs_on(row, cpu().isa)) continue;
     ++rows;
     EXPECT_EQ(digest(product(row)), 0xc6641d926dd746b2u) << row.name;
   }
