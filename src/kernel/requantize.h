@@ -26,16 +26,19 @@ inline const float* scales_of(const void* epilogue) {
   return reinterpret_cast<const float*>(static_cast<const char*>(epilogue) + sizeof(qn_requantize));
 }
 
-// Returns clamp(round(float(sum) * scale) + zero, min, max). The conversion and the product round to nearest even, and
-// so does round(). Clamps before it rounds, which gives the same because the bounds are integers: then all numbers are
-// small enough to be rounded by the addition of a large one.
-inline int8_t requantize(int32_t sum, float scale, const qn_requantize& p) {
+// Returns clamp(round(x), low, high); `low` for a NaN. round() is to nearest even. Limits x first, which gives the same
+// because the bounds are integers: then x is small enough to be rounded by the addition of a large number.
+inline int32_t round_within(float x, int32_t low, int32_t high) {
   constexpr float large = 0x1.8p23f;  // floats of this size have no fraction
-  const auto low = static_cast<float>(p.min - p.zero), high = static_cast<float>(p.max - p.zero);
-  float steps = static_cast<float>(sum) * scale;
-  steps = steps < low ? low : steps;
-  steps = steps > high ? high : steps;
-  return static_cast<int8_t>(static_cast<int32_t>(steps + large - large) + p.zero);
+  const auto least = static_cast<float>(low), most = static_cast<float>(high);
+  x = x > least ? x : least;
+  x = x < most ? x : most;
+  return static_cast<int32_t>(x + large - large);
+}
+
+// Returns clamp(round(float(sum) * scale) + zero, min, max). The conversion and the product round to nearest even, too.
+inline int8_t requantize(int32_t sum, float scale, const qn_requantize& p) {
+  return static_cast<int8_t>(round_within(static_cast<float>(sum) * scale, p.min - p.zero, p.max - p.zero) + p.zero);
 }
 
 // The operands of kernels of bytes, which they take as void pointers.

@@ -150,13 +150,8 @@ TEST(QuantizedGraph, AfterThePassesAndInAFile) {
   const Bytes expected = expected_of(graph, s, x);
   expect_ok(optimize(graph));
   EXPECT_EQ(run(graph, x, 2), expected);
-  Vector<unsigned char> bytes;
-  expect_ok(write_model(graph, &bytes));
-  auto image = quern::make_shared<Buffer>(bytes.size());
-  std::memcpy(image->data(), bytes.data(), bytes.size());
-  const void* data = image->data();
-  Graph again;
-  expect_ok(read_model(data, bytes.size(), image, "test", &again));
+  Shared<Buffer> image;
+  const Graph again = read_back(graph, &image);
   EXPECT_EQ(run(again, x, 1), expected);
 }
 

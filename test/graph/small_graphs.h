@@ -18,6 +18,17 @@ using Shape = Vector<size_t>;
 
 inline void expect_ok(qn_status status) { EXPECT_EQ(status, QN_OK) << qn_last_message(); }
 
+// What the bytes of a file with this graph are read as. `image`, which holds the bytes, must outlive the result.
+inline Graph read_back(const Graph& graph, Shared<Buffer>* image) {
+  Vector<unsigned char> bytes;
+  expect_ok(write_model(graph, &bytes));
+  *image = quern::make_shared<Buffer>(bytes.size());
+  std::memcpy((*image)->data(), bytes.data(), bytes.size());
+  Graph again;
+  expect_ok(read_model((*image)->data(), bytes.size(), *image, "test", &again));
+  return again;
+}
+
 // Builds a graph in order. Values are reproducible.
 class GraphBuilder {
  public:

@@ -94,13 +94,8 @@ TEST(Types, AfterThePasses) {
 
 TEST(Types, InAFile) {
   const Graph graph = integer_graph();
-  Vector<unsigned char> bytes;
-  expect_ok(write_model(graph, &bytes));
-  auto image = quern::make_shared<Buffer>(bytes.size());
-  std::memcpy(image->data(), bytes.data(), bytes.size());
-  const void* data = image->data();
-  Graph again;
-  expect_ok(read_model(data, bytes.size(), image, "test", &again));
+  Shared<Buffer> image;
+  const Graph again = read_back(graph, &image);
   expect_same(graph, again);
   expect_right(again);
 }

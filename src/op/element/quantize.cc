@@ -1,7 +1,6 @@
 // Real numbers to quantized ones, and back: the borders of the parts of a model that compute with bytes.
-#include <cmath>
-
 #include "base/math.h"
+#include "kernel/requantize.h"
 #include "op/core/nest.h"
 #include "op/core/numbers.h"
 #include "op/core/operator.h"
@@ -24,15 +23,9 @@ Steps steps_of(const qn_tensor& tensor) {
                               : Steps{q.scale, q.zero_point, INT8_MIN, INT8_MAX};
 }
 
-// Returns round(x * factor) + zero, limited to the range; the least number for a NaN. Limits the product first, which
-// is right because the bounds are integers, and makes it small enough to be rounded by the addition of a large number.
+// Returns round(x * factor) + zero, limited to the range; the least number for a NaN.
 int32_t to_step(float x, float factor, const Steps& to) {
-  constexpr float large = 0x1.8p23f;  // floats of this size have no fraction
-  const auto low = static_cast<float>(to.low - to.zero), high = static_cast<float>(to.high - to.zero);
-  float steps = x * factor;
-  steps = steps > low ? steps : low;
-  steps = steps < high ? steps : high;
-  return static_cast<int32_t>(steps + large - large) + to.zero;
+  return round_within(x * factor, to.low - to.zero, to.high - to.zero) + to.zero;
 }
 
 // Converts a row of elements. The functions are loops that compilers turn into vector instructions.

@@ -166,10 +166,6 @@ qn_status read_weights(const char* who, const qn_weights* user, qn_type type, co
   return check_content(who, *weights, shape);
 }
 
-Vector<float> copy_floats(const float* values, size_t count) {
-  return values == nullptr ? Vector<float>() : Vector<float>(values, values + count);
-}
-
 bool PackKey::operator==(const PackKey& other) const {
   return as_tuple(*this) == as_tuple(other) &&
          (!has_encodings || encoding_as_tuple(*this) == encoding_as_tuple(other)) &&

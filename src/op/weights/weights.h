@@ -43,8 +43,6 @@ struct WeightsDensity {
 // scale, and that neither the size of the weights nor that of their panels overflows.
 qn_status read_weights(const char* who, const qn_weights* user, qn_type type, const WeightsShape& shape,
                        qn_weights* weights);
-// Returns a copy of `count` values; nothing for NULL.
-Vector<float> copy_floats(const float* values, size_t count);
 
 // May weights come in another encoding than dense? Users of op.h may give sparse or decoded weights, and graphs hand
 // over sparse weights as decoded ones.
