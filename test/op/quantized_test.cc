@@ -295,6 +295,37 @@ int limited(double steps, qn_type type) {
   return std::isnan(steps) ? low : static_cast<int>(std::clamp<double>(steps, low, low + 255));
 }
 
+// An operator of floats gives the same bits as with weights that were made real numbers before.
+TEST(Quantized, BytesAsWeightsOfFloats) {
+  for (const auto& [groups, kernel, channels] :
+       {std::tuple{1u, 1u, 20u}, {1u, 3u, 20u}, {20u, 3u, 20u}, {4u, 2u, 12u}}) {
+    SCOPED_TRACE(std::to_string(groups) + " groups, kernel " + std::to_string(kernel));
+    const size_t out = 2 * channels, depth = kernel * kernel * channels / groups;
+    Random random(5);
+    Bytes bytes(out * depth);
+    for (int8_t& x : bytes) x = byte(random);
+    const std::vector<float> scales = reals(out, 6, 0.01f, 0.02f), bias = reals(out, 7);
+    std::vector<float> real(bytes.size());
+    for (size_t i = 0; i < real.size(); ++i) real[i] = static_cast<float>(bytes[i]) * scales[i / depth];
+    qn_conv2d_params p;
+    qn_conv2d_params_init(&p);
+    p.in_channels = channels, p.out_channels = out, p.groups = groups, p.kernel = {kernel, kernel};
+    qn_weights weights;
+    qn_weights_init(&weights);
+    weights.data = real.data();
+    Op of_floats, of_bytes;
+    ASSERT_QN_OK(qn_conv2d_create(&p, &weights, bias.data(), nullptr, &of_floats));
+    weights.type = QN_S8, weights.data = bytes.data(), weights.scales = scales.data(), weights.scale_count = out;
+    ASSERT_QN_OK(qn_conv2d_create(&p, &weights, bias.data(), nullptr, &of_bytes));
+    const Shape shape = {2, 6, 7, channels};
+    const std::vector<float> x = reals(count_of(shape), 8);
+    const Result expected = run(of_floats, {{shape, x}}), actual = run(of_bytes, {{shape, x}});
+    ASSERT_EQ(actual.status, QN_OK) << actual.message;
+    EXPECT_EQ(actual.kernel, expected.kernel);
+    EXPECT_TRUE(same_bits(actual.values, expected.values));
+  }
+}
+
 TEST(Quantized, ConvertsFloats) {
   Random random(6);
   constexpr float inf = std::numeric_limits<float>::infinity();

@@ -133,8 +133,13 @@ TEST(Refused, Weights) {
   w.layout = static_cast<qn_weights_layout>(7);
   refused("layout 7", QN_INVALID_ARGUMENT, &w);
   w = some_weights();
+  w.type = QN_U8;
+  refused("weights of type u8, not f32 as the operator", QN_UNSUPPORTED, &w);
   w.type = QN_S8;
-  refused("weights of type s8, not f32 as the operator", QN_UNSUPPORTED, &w);
+  refused("weights of type s8 without weights.scales", QN_INVALID_ARGUMENT, &w);
+  w.layout = QN_WEIGHTS_OIHW;
+  refused("weights of type s8 that are not dense and of layout QN_WEIGHTS_OHWI", QN_UNSUPPORTED, &w);
+  w.layout = QN_WEIGHTS_OHWI;
   w.type = static_cast<qn_type>(99);
   refused("unknown type 99", QN_INVALID_ARGUMENT, &w);
   w = some_weights();

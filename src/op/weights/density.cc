@@ -108,7 +108,7 @@ WeightsDensity count_density(const qn_weights& weights, const WeightsShape& shap
       }
     }
   }
-  return density;
+  return has_integers && density.part(1) > 1 - few_zeros ? full_density(shape) : density;
 }
 
 }  // namespace quern

@@ -107,7 +107,7 @@ qn_status check_content(const char* who, const qn_weights& w, const WeightsShape
 // Checks the scales of quantized weights: one for all, or one for each output channel.
 qn_status check_scales(const char* who, const qn_weights& w, const WeightsShape& shape) {
   const size_t channels = shape.groups * shape.out;
-  if (w.scales == nullptr) return fail(QN_INVALID_ARGUMENT, "%s: weights of type qs8 without weights.scales", who);
+  if (w.scales == nullptr) return fail(QN_INVALID_ARGUMENT, "%s: weights of type s8 without weights.scales", who);
   if (w.block_length != 0) {
     return fail(QN_UNSUPPORTED, "%s: weights.block_length is %zu; only 0 is supported", who, w.block_length);
   }
@@ -126,10 +126,17 @@ qn_status check_scales(const char* who, const qn_weights& w, const WeightsShape&
   return QN_OK;
 }
 
+// Does an operator of floats get weights of bytes, which it reads as the real numbers that they stand for?
+bool stands_for_floats(const qn_weights& w, qn_type type) { return has_integers && type == QN_F32 && w.type == QN_S8; }
+
 // Fails for elements that an operator of this type does not compute with.
 qn_status check_elements(const char* who, const qn_weights& w, qn_type type, const WeightsShape& shape) {
   QN_TRY(check_moved_type(who, w.type));
-  if (w.type != type) {
+  if (stands_for_floats(w, type)) {
+    if (w.encoding != QN_WEIGHTS_DENSE || w.layout != QN_WEIGHTS_OHWI) {
+      return fail(QN_UNSUPPORTED, "%s: weights of type s8 that are not dense and of layout QN_WEIGHTS_OHWI", who);
+    }
+  } else if (w.type != type) {
     return fail(QN_UNSUPPORTED, "%s: weights of type %s, not %s as the operator", who, qn_type_string(w.type),
                 qn_type_string(type));
   }
@@ -138,7 +145,7 @@ qn_status check_elements(const char* who, const qn_weights& w, qn_type type, con
     return fail(QN_UNSUPPORTED, "%s: weights.bias_type is %s, not %s", who, qn_type_string(w.bias_type),
                 qn_type_string(bias));
   }
-  if (has_integers && type != QN_F32) return check_scales(who, w, shape);
+  if (has_integers && w.type != QN_F32) return check_scales(who, w, shape);
   if (w.scales == nullptr && w.zero_points == nullptr && w.scale_count == 0 && w.block_length == 0) return QN_OK;
   return fail(QN_INVALID_ARGUMENT, "%s: the weights have scales, but f32 is not quantized", who);
 }
@@ -163,7 +170,13 @@ qn_status read_weights(const char* who, const qn_weights* user, qn_type type, co
   }
   if (!fits_memory(shape, weights->type))
     return fail(QN_INVALID_ARGUMENT, "%s: the size of the weights overflows", who);
-  return check_content(who, *weights, shape);
+  QN_TRY(check_content(who, *weights, shape));
+  if (stands_for_floats(*weights, type)) {  // encoding.cc decodes them: there is no function of the user's
+    weights->type = QN_F32;
+    weights->encoding = QN_WEIGHTS_DECODED;
+    weights->decode = nullptr;
+  }
+  return QN_OK;
 }
 
 bool PackKey::operator==(const PackKey& other) const {
