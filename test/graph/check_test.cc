@@ -51,7 +51,7 @@ const Fault faults[] = {
     {"has no value yet", [](Graph& g) { g.nodes[1].inputs[0] = g.nodes[5].outputs[0]; }},
     {"input 1 is not a constant", [](Graph& g) { g.nodes[0].inputs[1] = 0; }},
     {"f16 is converted at the border", [](Graph& g) { g.tensors[0].type = QN_F16; }},
-    {"input 0 is not of type f32", [](Graph& g) { g.tensors[0].type = g.inputs[0].type = QN_U8; }},
+    {"input 0 is u8, not f32 or s8", [](Graph& g) { g.tensors[0].type = g.inputs[0].type = QN_U8; }},
     {"input 0: its type is f32, that of its tensor u8", [](Graph& g) { g.tensors[0].type = QN_U8; }},
     {"input 0: its type is s64, that of its tensor f32", [](Graph& g) { g.inputs[0].type = QN_S64; }},
     {"tensor 0 ('image'): it has a scale, but f32 is not quantized",

@@ -14,17 +14,21 @@ namespace {
 // A node in a graph whose shapes are inferred.
 struct Made {
   explicit Made(Graph made) : graph(std::move(made)) {}
-  explicit Made(OpKind kind) : graph(graph_of_kind(kind)) {}
+  explicit Made(OpKind kind) : graph(graph_of_kind(kind)) {
+    while (graph.nodes[at].kind != kind) ++at;
+  }
   Made(OpKind kind, const Shape& x, const Attributes& attributes) {
     GraphBuilder b;
     b.output(b.node(kind, {b.input("x", x)}, attributes), "y");
     graph = b.done();
   }
 
-  const Node& node() const { return graph.nodes[0]; }
+  const Node& node() const { return graph.nodes[at]; }
+  Node& node() { return graph.nodes[at]; }
   const Tensor& in() const { return graph.tensors[static_cast<size_t>(node().inputs[0])]; }
   const Tensor& out() const { return graph.tensors[static_cast<size_t>(node().outputs[0])]; }
   Graph graph;
+  size_t at = 0;  // the node's index
 };
 
 // Calls test(kind, a node of it) for every kind.
@@ -58,21 +62,22 @@ TEST(Kinds, KeepWhatTheySay) {
     EXPECT_TRUE(!shape || channels);
     // What is neither broadcasts, and converters ask for its second input.
     EXPECT_TRUE(!kind.has(Kind::elementwise) || shape || kind.min_inputs == 2);
-    EXPECT_EQ(made.out().type, QN_F32);
+    const bool bytes = kind.types == TypeRule::made_quantized || kind.types == TypeRule::made_other;
+    EXPECT_EQ(made.out().type, bytes ? QN_S8 : QN_F32);
   });
 }
 
 // An empty range is an error where the kind clamps, and means nothing elsewhere.
 TEST(Kinds, ClampWhereTheySaySo) {
   each_kind([](const Kind& kind, Made& made) {
-    made.graph.nodes[0].attributes.min = 1, made.graph.nodes[0].attributes.max = 0;
+    made.node().attributes.min = 1, made.node().attributes.max = 0;
     EXPECT_EQ(check_graph(made.graph), kind.has(Kind::clamps) ? QN_BAD_MODEL : QN_OK);
   });
 }
 
 TEST(Kinds, TakeParametersWhereTheySaySo) {
   each_kind([](const Kind& kind, Made& made) {
-    Node& node = made.graph.nodes[0];
+    Node& node = made.node();
     EXPECT_EQ(data_inputs(node), kind.has(Kind::parameters) ? 1 : node.inputs.size());
     EXPECT_FALSE(kind.has(Kind::parameters) && node.inputs.size() == 1);
     if (node.inputs.size() == 1) return;
@@ -83,7 +88,7 @@ TEST(Kinds, TakeParametersWhereTheySaySo) {
 
 TEST(Kinds, TakeAsManyOutputsAsTheySay) {
   each_kind([](const Kind& kind, Made& made) {
-    Node& node = made.graph.nodes[0];
+    Node& node = made.node();
     while (node.outputs.size() <= kind.max_outputs) node.outputs.push_back(add_tensor(made.graph, "", QN_F32, {}));
     EXPECT_EQ(check_graph(made.graph), QN_BAD_MODEL);
     EXPECT_NE(std::string(qn_last_message()).find("outputs instead of"), std::string::npos) << qn_last_message();

@@ -68,6 +68,13 @@ Graph graph_of_kind(OpKind kind) {
     case OpKind::reshape: one({x}, values({0, 10, -1})); break;
     case OpKind::transpose: one({x}, values({3, 0, 2, 1})); break;
     case OpKind::slice: one({x}, values({1, 0, 2, 1, 2, -1, 5, 3})); break;
+    case OpKind::quantize:
+    case OpKind::dequantize: b.output(b.node(OpKind::dequantize, {b.quantized(x, 0.0625f, 3)}), "y"); break;
+    case OpKind::requantize: {
+      const int q = b.as_bytes(b.node(kind, {b.quantized(x, 0.0625f, 3)}), 0.125f, -5);
+      b.output(b.node(OpKind::dequantize, {q}), "y");
+      break;
+    }
     default: one({x}); break;
   }
   return b.done();
@@ -116,14 +123,26 @@ struct Call {
 
   double clamped(double x) const { return std::min<double>(std::max<double>(x, a().min), a().max); }
 
-  // Fills the output from a function of the index.
+  // Fills the output from a function of the index. A quantized output gets the nearest numbers that it can hold.
   void fill(const std::function<double(const Index&)>& f) const {
     const Shape shape = out_shape();
+    const Tensor& tensor = graph.tensors[static_cast<size_t>(node.outputs[0])];
     std::vector<float> out(count(shape));
-    for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<float>(f(unravel(shape, i)));
+    for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<float>(held(tensor, f(unravel(shape, i))));
     values[node.outputs[0]] = out;
   }
+
+  static double held(const Tensor& tensor, double x) {
+    if (tensor.type == QN_F32) return x;
+    const qn_quantization q = quantization_of(tensor);
+    const double low = tensor.type == QN_S8 ? -128 : 0, zero = q.zero_point, scale = double{q.scale};
+    return (std::clamp(std::nearbyint(x / scale) + zero, low, low + 255) - zero) * scale;
+  }
 };
+
+void convert(const Call& c) {
+  c.fill([&](const Index& o) { return double{c.in(0, o)}; });
+}
 
 void conv2d(const Call& c) {
   const Attributes& a = c.a();
@@ -337,6 +356,7 @@ void slice(const Call& c) {
 
 constexpr auto max_pool = pool, average_pool = pool, global_max_pool = pool, global_average_pool = pool;
 constexpr auto add = binary, sub = binary, mul = binary, div = binary;
+constexpr auto quantize = convert, dequantize = convert, requantize = convert;
 constexpr auto clamp = unary, sigmoid = unary, tanh = unary, hard_swish = unary, exp = unary, power = unary;
 
 constexpr void (*functions[])(const Call&) = {
@@ -345,14 +365,34 @@ constexpr void (*functions[])(const Call&) = {
 #undef QN_OP
 };
 
+// The real numbers that the elements of a constant stand for.
+std::vector<float> numbers_of(const Graph& graph, const Tensor& tensor) {
+  const void* data = graph.constants[static_cast<size_t>(tensor.constant)].data;
+  const Quantization& q = tensor.quantization;
+  const Shape shape(tensor.shape.begin(), tensor.shape.end());
+  std::vector<float> numbers(count(shape));
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const size_t channel = q.axis < 0 ? 0 : unravel(shape, i)[static_cast<size_t>(q.axis)];
+    const int32_t zero = q.zero_points.empty() ? 0 : q.zero_points[channel];
+    switch (tensor.type) {
+      case QN_F32: numbers[i] = static_cast<const float*>(data)[i]; break;
+      case QN_S8:
+        numbers[i] = static_cast<float>(static_cast<const int8_t*>(data)[i] - zero) * q.scales[channel];
+        break;
+      case QN_S32:
+        numbers[i] = static_cast<float>(static_cast<const int32_t*>(data)[i] - zero) * q.scales[channel];
+        break;
+      default: break;
+    }
+  }
+  return numbers;
+}
+
 }  // namespace
 
 void evaluate_naively(const Graph& graph, Values& values) {
   for (size_t i = 0; i < graph.tensors.size(); ++i) {
-    const int tensor = static_cast<int>(i);
-    if (graph.tensors[i].constant < 0 || graph.tensors[i].type != QN_F32) continue;
-    const float* data = constant_floats(graph, tensor);
-    values[tensor].assign(data, data + count(shape_of(graph, tensor)));
+    if (graph.tensors[i].constant >= 0) values[static_cast<int>(i)] = numbers_of(graph, graph.tensors[i]);
   }
   for (const Node& node : graph.nodes) functions[static_cast<size_t>(node.kind)]({graph, node, values});
 }

@@ -58,6 +58,16 @@ class GraphBuilder {
     return add_node(graph, kind, std::move(name), std::move(inputs), std::move(attributes));
   }
 
+  // Says that a tensor holds bytes with one scale; returns it.
+  int as_bytes(int tensor, float scale, int32_t zero, qn_type type = QN_S8) {
+    Tensor& t = graph.tensors[static_cast<size_t>(tensor)];
+    t.type = type;
+    t.quantization = {{scale}, {zero}, -1};
+    return tensor;
+  }
+
+  int quantized(int x, float scale, int32_t zero) { return as_bytes(node(OpKind::quantize, {x}), scale, zero); }
+
   int output(int tensor, const char* name, qn_type type = QN_F32) {
     graph.tensors[static_cast<size_t>(tensor)].name = String(name);
     graph.outputs.push_back({.tensor = tensor, .type = type});

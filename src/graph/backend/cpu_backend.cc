@@ -22,6 +22,12 @@ using PlanHandle = std::unique_ptr<qn_plan, Release>;
 
 // ---- one function per kind of operator: from attributes to parameters
 
+// For kinds that compute: their type is f32 if the build has no integers.
+template <class Params>
+void set_type(const NodeView& v, Params* p) {
+  if (has_integers) p->type = v.tensor(0).type;
+}
+
 template <class Params>
 void set_clamp(const Attributes& a, Params* p) {
   p->min = a.min;
@@ -40,9 +46,28 @@ const float* floats(const NodeView& v, size_t input) {
 }
 
 // The bias, of the weights' bias_type.
-const void* bias_of(const NodeView& v) {
-  return v.has(2) ? v.graph.constants[static_cast<size_t>(v.tensor(2).constant)].data : nullptr;
-}
+class Bias {
+ public:
+  explicit Bias(const NodeView& v)
+      : data_(v.has(2) ? v.graph.constants[static_cast<size_t>(v.tensor(2).constant)].data : nullptr) {
+#ifndef QN_SMALL  // has_integers
+    if (data_ == nullptr || v.tensor(0).type != QN_F32 || v.tensor(2).type != QN_S32) return;
+    const Vector<float>& scales = v.tensor(2).quantization.scales;
+    floats_.resize(v.shape(2)[0]);
+    for (size_t o = 0; o < floats_.size(); ++o) {
+      floats_[o] = static_cast<float>(static_cast<const int32_t*>(data_)[o]) * scales[scales.size() == 1 ? 0 : o];
+    }
+    data_ = floats_.data();
+#endif
+  }
+  const void* data() const { return data_; }
+
+ private:
+  const void* data_;
+#ifndef QN_SMALL
+  Vector<float> floats_;  // what integers stand for, where the layer computes with floats
+#endif
+};
 
 qn_status decode(void* context, size_t first, size_t count, void* to) {
   const auto& constant = *static_cast<const Constant*>(context);
@@ -53,14 +78,15 @@ qn_status decode(void* context, size_t first, size_t count, void* to) {
 
 // Says how integer weights stand for real numbers. The arrays belong to the model's graph.
 #ifdef QN_SMALL  // has_integers
-void set_scales(const Tensor&, qn_weights*) {}
+void set_scales(const NodeView&, qn_weights*) {}
 #else
-void set_scales(const Tensor& tensor, qn_weights* weights) {
+void set_scales(const NodeView& v, qn_weights* weights) {
+  const Tensor& tensor = v.tensor(1);
   if (tensor.type == QN_F32) return;
   weights->type = tensor.type;
   weights->scales = tensor.quantization.scales.data();
   weights->scale_count = tensor.quantization.scales.size();
-  weights->bias_type = QN_S32;
+  if (v.tensor(0).type != QN_F32) weights->bias_type = QN_S32;
 }
 #endif
 
@@ -75,7 +101,7 @@ qn_weights weights_of(const NodeView& v) {
     return weights;
   }
   weights.data = constant.data;
-  set_scales(v.tensor(1), &weights);
+  set_scales(v, &weights);
   if (constant.mapped) {
     weights.was_read = [](void*, const void* read, size_t bytes) { forget_pages(read, bytes); };
   }
@@ -95,7 +121,8 @@ qn_status create_conv2d(const NodeView& v, qn_weights_cache* cache, qn_operator*
   set_window(a, &p);
   set_clamp(a, &p);
   const qn_weights weights = weights_of(v);
-  return qn_conv2d_create(&p, &weights, bias_of(v), cache, op);
+  const Bias bias(v);
+  return qn_conv2d_create(&p, &weights, bias.data(), cache, op);
 }
 
 qn_status create_fully_connected(const NodeView& v, qn_weights_cache* cache, qn_operator** op) {
@@ -106,13 +133,15 @@ qn_status create_fully_connected(const NodeView& v, qn_weights_cache* cache, qn_
   p.in_channels = v.shape(1)[1];
   set_clamp(v.node.attributes, &p);
   const qn_weights weights = weights_of(v);
-  return qn_fully_connected_create(&p, &weights, bias_of(v), cache, op);
+  const Bias bias(v);
+  return qn_fully_connected_create(&p, &weights, bias.data(), cache, op);
 }
 
 qn_status create_pool(const NodeView& v, qn_pool_kind kind, bool global, qn_operator** op) {
   const Attributes& a = v.node.attributes;
   qn_pool2d_params p;
   qn_pool2d_params_init(&p);
+  set_type(v, &p);
   p.kind = kind;
   p.global = global;
   set_clamp(a, &p);
@@ -128,6 +157,7 @@ qn_status create_pool(const NodeView& v, qn_pool_kind kind, bool global, qn_oper
 qn_status create_binary(const NodeView& v, qn_binary_kind kind, qn_operator** op) {
   qn_binary_params p;
   qn_binary_params_init(&p);
+  set_type(v, &p);
   p.kind = kind;
   set_clamp(v.node.attributes, &p);
   return qn_binary_create(&p, op);
@@ -137,6 +167,7 @@ qn_status create_unary(const NodeView& v, qn_unary_kind kind, qn_operator** op) 
   const Attributes& a = v.node.attributes;
   qn_unary_params p;
   qn_unary_params_init(&p);
+  set_type(v, &p);
   p.kind = kind;
   p.alpha = kind == QN_CLAMP ? a.min : a.alpha;
   p.beta = kind == QN_CLAMP ? a.max : a.beta;
@@ -204,6 +235,7 @@ qn_status create_resize(const NodeView& v, qn_weights_cache*, qn_operator** op) 
   const Attributes& a = v.node.attributes;
   qn_resize2d_params p;
   qn_resize2d_params_init(&p);
+  set_type(v, &p);
   p.kind = a.mode;
   p.coordinates = a.coordinates;
   p.rounding = a.rounding;
@@ -235,6 +267,17 @@ qn_status create_slice(const NodeView& v, qn_weights_cache*, qn_operator** op) {
   std::copy_n(a.values.begin() + p.rank, p.rank, p.end);  // -1 becomes SIZE_MAX; both mean the end of the dimension
   return qn_slice_create(&p, op);
 }
+
+#ifndef QN_SMALL  // has_integers
+// Creates the operator for quantize, dequantize and requantize: the types of the tensors say what it does.
+qn_status create_converting(const NodeView& v, qn_weights_cache*, qn_operator** op) {
+  qn_quantize_params p;
+  qn_quantize_params_init(&p);
+  p.type = v.tensor(0).type;
+  p.to = v.graph.tensors[static_cast<size_t>(v.node.outputs[0])].type;
+  return qn_quantize_create(&p, op);
+}
+#endif
 
 // For nodes that are always views.
 qn_status create_nothing(const NodeView&, qn_weights_cache*, qn_operator**) { return QN_UNSUPPORTED; }
@@ -271,6 +314,11 @@ constexpr auto create_hard_swish = create_unary<QN_HARD_SWISH>;
 constexpr auto create_exp = create_unary<QN_EXP>;
 constexpr auto create_power = create_unary<QN_POWER>;
 constexpr auto create_reshape = create_nothing;
+#ifndef QN_SMALL  // has_integers
+constexpr auto create_quantize = create_converting;
+constexpr auto create_dequantize = create_converting;
+constexpr auto create_requantize = create_converting;
+#endif
 
 // Branches, not a table: the loader would have to relocate its addresses.
 qn_status create_operator(const NodeView& view, qn_weights_cache* cache, qn_operator** op) {

@@ -149,21 +149,36 @@ bool is_sparse(const Graph& graph, const Tensor& tensor) {
   return has_sparse && tensor.constant >= 0 && graph.constants[static_cast<size_t>(tensor.constant)].sparse != nullptr;
 }
 
+qn_status fail_type(const Node& node, size_t input, qn_type type, const char* expected) {
+  return fail_node(node, "input %zu is %s, not %s", input, qn_type_string(type), expected);
+}
+
+// Checks the type of one input of a convolution or matrix product.
+qn_status check_sums_type(const Node& node, size_t input, qn_type type, qn_type first) {
+  const qn_type expected = input == 0 && first != QN_S8 ? QN_F32 : input == 2 ? QN_S32 : QN_S8;
+  if (type == expected || (type == QN_F32 && first == QN_F32)) return QN_OK;
+  if (first == QN_S8)
+    return fail_type(node, input, type, input == 2 ? "s32 as inputs of s8 ask for" : "s8 as the first");
+  return fail_type(node, input, type, input == 0 ? "f32 or s8" : input == 1 ? "f32 or s8" : "f32 or s32");
+}
+
 // Checks the type of one input. `first` is the type of input 0. For kinds that move elements, infer_type() compares the
 // types of the inputs.
 qn_status check_input_type(const Node& node, size_t input, qn_type type, qn_type first) {
-  const TypeRule rule = kind_of(node.kind).types;
-  if (has_integers && rule == TypeRule::sums && first == QN_S8) {
-    const qn_type expected = input == 2 ? QN_S32 : QN_S8;
-    if (type == expected) return QN_OK;
-    return fail_node(node, "input %zu is %s, not %s as the input's s8 asks for", input, qn_type_string(type),
-                     qn_type_string(expected));
+  const bool is_byte = type == QN_S8 || type == QN_U8;
+  switch (has_integers ? kind_of(node.kind).types : TypeRule::floats) {
+    case TypeRule::floats:
+    case TypeRule::made_quantized: return type == QN_F32 ? QN_OK : fail_type(node, input, type, "f32");
+    case TypeRule::sums: return check_sums_type(node, input, type, first);
+    case TypeRule::steps:
+    case TypeRule::chosen:
+      if (type != first) return fail_type(node, input, type, "of the type of the first");
+      return type == QN_F32 || type == QN_S8 ? QN_OK : fail_type(node, input, type, "f32 or s8");
+    case TypeRule::made_real: return is_byte || type == QN_S32 ? QN_OK : fail_type(node, input, type, "s8, u8 or s32");
+    case TypeRule::made_other: return is_byte ? QN_OK : fail_type(node, input, type, "s8 or u8");
+    case TypeRule::moved: break;
   }
-  if (!has_integers || rule != TypeRule::moved) {
-    return type == QN_F32 ? QN_OK : fail_node(node, "input %zu is not of type f32", input);
-  }
-  if (type != QN_F16) return QN_OK;
-  return fail_node(node, "input %zu is of type f16, which is for the border alone", input);
+  return type != QN_F16 ? QN_OK : fail_node(node, "input %zu is of type f16, which is for the border alone", input);
 }
 
 // `defined` says which tensors have a value when the node runs.
@@ -305,62 +320,131 @@ qn_status check_graph(const Graph& graph) {
   return check_graph_outputs(graph, defined);
 }
 
-#ifndef QN_SMALL  // has_integers
-// Checks the quantization of a convolution or matrix product of bytes: one scale for input and output, scales of the
-// weights for output channels, and a bias with the scales of the sums.
-static qn_status check_sums(const Graph& graph, const Node& node) {
-  const auto quantization = [&](int tensor) -> const Quantization& {
-    return graph.tensors[static_cast<size_t>(tensor)].quantization;
-  };
-  const Quantization &in = quantization(node.inputs[0]), &out = quantization(node.outputs[0]);
-  const Quantization& weights = quantization(node.inputs[1]);
-  if (in.scales.empty() || in.axis != -1) return fail_node(node, "the input has no single scale");
-  if (out.scales.empty() || out.axis != -1) return fail_node(node, "the output has no single scale");
-  if (weights.scales.empty()) return fail_node(node, "the weights have no scale");
-  if (weights.axis > 0) return fail_node(node, "the weights are quantized along axis %d, not 0", weights.axis);
-  if (any_of(weights.zero_points, [](int32_t zero) { return zero != 0; })) {
-    return fail_node(node, "the weights have a zero point that is not 0");
-  }
-  if (node.inputs.size() < 3 || node.inputs[2] == no_tensor) return QN_OK;
-  const Quantization& bias = quantization(node.inputs[2]);
-  if (bias.scales.empty()) return QN_OK;  // then it is in the scales of the sums
-  if (any_of(bias.zero_points, [](int32_t zero) { return zero != 0; })) {
-    return fail_node(node, "the bias has a zero point that is not 0");
-  }
-  const size_t channels = std::max(bias.scales.size(), weights.scales.size());
-  for (size_t o = 0; o < channels; ++o) {
-    const double of_bias = bias.scales[bias.scales.size() == 1 ? 0 : o];
-    const double of_sums = double{in.scales[0]} * weights.scales[weights.scales.size() == 1 ? 0 : o];
-    if (std::abs(of_bias - of_sums) <= 1e-5 * of_sums) continue;
-    return fail_node(node, "channel %zu: the bias has scale %g, not %g, that of input times weights", o, of_bias,
-                     of_sums);
+// ---- types of outputs
+
+#ifdef QN_SMALL  // has_integers: then all tensors that a node computes are floats, or moved elements
+static qn_status infer_type(Graph& graph, const Node& node) {
+  for (const int output : node.outputs) {
+    if (graph.tensors[static_cast<size_t>(output)].type != QN_F32) return fail_node(node, "the output is not f32");
   }
   return QN_OK;
 }
 #else
-static qn_status check_sums(const Graph&, const Node&) { return QN_OK; }
-#endif
+namespace {
 
-// Infers the outputs' type and, for kinds that move elements, their quantization.
-static qn_status infer_type(Graph& graph, const Node& node) {
-  const Tensor& first = graph.tensors[static_cast<size_t>(node.inputs[0])];
-  const bool moved = has_integers && kind_of(node.kind).types == TypeRule::moved;
-  for (size_t i = 0; moved && i < node.inputs.size(); ++i) {
-    const Tensor& input = graph.tensors[static_cast<size_t>(node.inputs[i])];
+const Tensor& tensor_of(const Graph& graph, int index) { return graph.tensors[static_cast<size_t>(index)]; }
+
+bool has_one_scale(const Tensor& tensor) { return tensor.quantization.scales.size() == 1; }
+
+// Has any zero point another value than 0?
+bool is_shifted(const Tensor& tensor) {
+  return any_of(tensor.quantization.zero_points, [](int32_t zero) { return zero != 0; });
+}
+
+// Checks that a bias has the scales of the sums of products.
+qn_status check_bias(const Node& node, const Tensor& in, const Tensor& weights, const Tensor& bias) {
+  if (is_shifted(bias)) return fail_node(node, "the bias has a zero point that is not 0");
+  const Vector<float>&of_weights = weights.quantization.scales, &of_bias = bias.quantization.scales;
+  if (of_bias.empty()) return QN_OK;  // it has the scales of the sums, which are known
+  const size_t channels = std::max(of_bias.size(), of_weights.size());
+  for (size_t o = 0; o < channels; ++o) {
+    const double actual = of_bias[of_bias.size() == 1 ? 0 : o];
+    const double expected = double{in.quantization.scales[0]} * of_weights[of_weights.size() == 1 ? 0 : o];
+    if (std::abs(actual - expected) <= 1e-5 * expected) continue;
+    return fail_node(node, "channel %zu: the bias has scale %g, not %g, that of input times weights", o, actual,
+                     expected);
+  }
+  return QN_OK;
+}
+
+// Checks the quantization of a convolution or matrix product: scales of the weights for output channels; and if the
+// input is quantized, one scale for it and the output, and a bias with the scales of the sums.
+qn_status check_sums(const Graph& graph, const Node& node) {
+  const Tensor &in = tensor_of(graph, node.inputs[0]), &weights = tensor_of(graph, node.inputs[1]);
+  const bool has_bias = node.inputs.size() > 2 && node.inputs[2] != no_tensor;
+  if (in.type == QN_S8) {
+    if (!has_one_scale(in)) return fail_node(node, "the input has no single scale");
+    if (!has_one_scale(tensor_of(graph, node.outputs[0]))) return fail_node(node, "the output has no single scale");
+  }
+  if (weights.type == QN_S8) {
+    if (weights.quantization.scales.empty()) return fail_node(node, "the weights have no scale");
+    if (weights.quantization.axis > 0) {
+      return fail_node(node, "the weights are quantized along axis %d, not 0", weights.quantization.axis);
+    }
+    if (is_shifted(weights)) return fail_node(node, "the weights have a zero point that is not 0");
+  }
+  if (!has_bias) return QN_OK;
+  const Tensor& bias = tensor_of(graph, node.inputs[2]);
+  if (in.type == QN_S8) return check_bias(node, in, weights, bias);
+  if (bias.type != QN_S32) return QN_OK;
+  if (is_shifted(bias)) return fail_node(node, "the bias has a zero point that is not 0");
+  return bias.quantization.scales.empty() ? fail_node(node, "the bias has no scale") : QN_OK;
+}
+
+// Checks that all tensors of the node have one scale, if they are quantized.
+qn_status check_single_scales(const Graph& graph, const Node& node) {
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const Tensor& input = tensor_of(graph, node.inputs[i]);
+    if (input.type != QN_F32 && !has_one_scale(input)) return fail_node(node, "input %zu has no single scale", i);
+  }
+  const Tensor& output = tensor_of(graph, node.outputs[0]);
+  if (output.type == QN_F32 || has_one_scale(output)) return QN_OK;
+  return fail_node(node, "the output has no single scale");
+}
+
+// Gives the output the type and quantization of the inputs, which must agree.
+qn_status infer_moved(Graph& graph, const Node& node) {
+  const Tensor& first = tensor_of(graph, node.inputs[0]);
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const Tensor& input = tensor_of(graph, node.inputs[i]);
     if (input.quantization.axis != -1) return fail_node(node, "input %zu is quantized per channel", i);
     if (input.type == first.type && input.quantization == first.quantization) continue;
     return fail_node(node, "input %zu has another type or quantization than the first", i);
   }
-  const bool sums = has_integers && kind_of(node.kind).types == TypeRule::sums;
-  const qn_type type = moved || sums ? first.type : QN_F32;
-  for (const int index : node.outputs) {
-    Tensor& output = graph.tensors[static_cast<size_t>(index)];
-    if (moved) output.quantization = first.quantization;
-    if (output.type == type) continue;
-    return fail_node(node, "the output is %s, not %s", qn_type_string(output.type), qn_type_string(type));
+  for (const int output : node.outputs) {
+    graph.tensors[static_cast<size_t>(output)].quantization = first.quantization;
   }
-  return sums && type == QN_S8 ? check_sums(graph, node) : QN_OK;
+  return QN_OK;
 }
+
+qn_status check_output_type(const Node& node, qn_type type, qn_type expected) {
+  if (type == expected) return QN_OK;
+  return fail_node(node, "the output is %s, not %s", qn_type_string(type), qn_type_string(expected));
+}
+
+// Infers the quantization of outputs that follows from the inputs', and checks the types and scales of all others.
+qn_status infer_type(Graph& graph, const Node& node) {
+  const qn_type first = tensor_of(graph, node.inputs[0]).type, type = tensor_of(graph, node.outputs[0]).type;
+  const TypeRule rule = kind_of(node.kind).types;
+  switch (rule) {
+    case TypeRule::floats: return check_output_type(node, type, QN_F32);
+    case TypeRule::sums: QN_TRY(check_output_type(node, type, first)); return check_sums(graph, node);
+    case TypeRule::steps: QN_TRY(check_output_type(node, type, first)); return check_single_scales(graph, node);
+    case TypeRule::chosen:
+      QN_TRY(infer_moved(graph, node));
+      QN_TRY(check_output_type(node, type, first));
+      if (type != QN_F32 && node.kind == OpKind::resize && node.attributes.mode != QN_RESIZE_NEAREST) {
+        return fail_node(node, "only the nearest pixels of s8 can be chosen, not averages");
+      }
+      return check_single_scales(graph, node);
+    case TypeRule::moved:
+      QN_TRY(infer_moved(graph, node));
+      for (const int output : node.outputs) QN_TRY(check_output_type(node, tensor_of(graph, output).type, first));
+      return QN_OK;
+    case TypeRule::made_real:
+      QN_TRY(check_output_type(node, type, QN_F32));
+      if (tensor_of(graph, node.inputs[0]).quantization.scales.empty())
+        return fail_node(node, "the input has no scale");
+      return QN_OK;
+    case TypeRule::made_quantized:
+    case TypeRule::made_other: break;
+  }
+  if (type != QN_S8 && type != QN_U8) return fail_node(node, "the output is %s, not s8 or u8", qn_type_string(type));
+  return check_single_scales(graph, node);
+}
+
+}  // namespace
+#endif
 
 qn_status infer_node(Graph& graph, const Node& node) {
   QN_TRY(infer_type(graph, node));

@@ -3,6 +3,8 @@
 #include <cstring>
 
 #include "base/math.h"
+#include "base/needs.h"
+#include "graph/ir/kinds.h"
 
 namespace quern {
 bool tensor_size(qn_type type, const Vector<size_t>& shape, size_t* bytes) {
@@ -52,6 +54,8 @@ int add_constant(Graph& graph, String name, qn_type type, Vector<size_t> shape, 
 int add_node(Graph& graph, OpKind kind, String name, Vector<int> inputs, Attributes attributes, size_t outputs) {
   qn_type type = QN_F32;
   if (!inputs.empty() && inputs[0] != no_tensor) type = graph.tensors[static_cast<size_t>(inputs[0])].type;
+  if (has_integers && kind_of(kind).types == TypeRule::made_real) type = QN_F32;
+  if (has_integers && kind_of(kind).types == TypeRule::made_quantized) type = QN_S8;
   const int first = static_cast<int>(graph.tensors.size());
   Vector<int> made;
   for (size_t i = 0; i < outputs; ++i) made.push_back(add_tensor(graph, String(), type, {}));

@@ -140,7 +140,8 @@ int add_tensor(Graph& graph, String name, qn_type type, Vector<size_t> shape);
 // Appends a constant tensor with a copy of `data`, which holds as many elements as the shape says. Throws
 // std::bad_alloc if their size in bytes overflows.
 int add_constant(Graph& graph, String name, qn_type type, Vector<size_t> shape, const void* data);
-// Appends a node with new output tensors, one after the other (shapes still unknown); returns the index of the first.
+// Appends a node with new output tensors, one after the other; returns the index of the first. Their shapes are still
+// unknown. Their type is that of the first input, unless the kind makes another one; scales are still to be set.
 int add_node(Graph& graph, OpKind kind, String name, Vector<int> inputs, Attributes attributes, size_t outputs = 1);
 
 inline const float* constant_floats(const Graph& graph, int tensor) {

@@ -29,8 +29,14 @@ enum class Terms : uint8_t {
 // Which types of tensors the kind takes, and which type the output has.
 enum class TypeRule : uint8_t {
   floats,  // floats: the kind computes with them
-  sums,    // floats; or s8 with weights of s8, a bias of s32, and an output of s8, each with scales of its own
-  moved,   // any type, the same for all tensors: elements are moved unchanged and keep their quantization
+  sums,   // floats; weights may be s8 and a bias s32, and then have scales. Or s8 with such weights, a bias of s32, and
+          // an output of s8, each with scales of its own
+  steps,  // floats; or s8, where each tensor has a scale of its own
+  chosen,          // floats; or s8: each element of the output is one of the input's and keeps its quantization
+  moved,           // any type, the same for all tensors: elements are moved unchanged and keep their quantization
+  made_quantized,  // f32; the output is s8 or u8, whatever the graph says, and has one scale
+  made_real,       // s8, u8 or s32 with scales; the output is f32
+  made_other,      // s8 or u8 with one scale; so is the output, of another type or with another scale
 };
 
 struct Kind {

@@ -76,6 +76,7 @@ bool read_affine(Rewriter& r, const Node& node, Affine* f, int* x) {
   const Attributes& a = node.attributes;
   *f = Affine();
   *x = node.inputs[0];
+  if (!r.is_float(node.outputs[0])) return false;  // bytes are rounded after each node
   switch (node.kind) {
     case OpKind::power:
       if (a.gamma != 1) return false;
@@ -217,7 +218,7 @@ qn_status fold_affine_into_weights(Rewriter& r) {
     if (r.removed(i) || !read_affine(r, r.node(i), &f, &x) || f.only_clamps()) continue;
     Node* layer = r.writer(x);
     if (layer == nullptr || !r.read_once(x) || !kind_of(layer->kind).has_weights() || !is_unclamped(*layer)) continue;
-    if (!fold_into_weights(r, *layer, f)) continue;
+    if (!r.is_float(layer->inputs[1]) || !fold_into_weights(r, *layer, f)) continue;
     layer->attributes.min = f.min;
     layer->attributes.max = f.max;
     r.take_output(*layer, x, r.node(i));
@@ -228,7 +229,7 @@ qn_status fold_affine_into_weights(Rewriter& r) {
 qn_status fuse_clamps(Rewriter& r) {
   for (size_t i = 0; i < r.size(); ++i) {
     Node& clamp = r.node(i);
-    if (r.removed(i) || clamp.kind != OpKind::clamp) continue;
+    if (r.removed(i) || clamp.kind != OpKind::clamp || !r.is_float(clamp.inputs[0])) continue;
     Node* before = r.writer(clamp.inputs[0]);
     if (before == nullptr || !r.read_once(clamp.inputs[0]) || !kind_of(before->kind).has(Kind::clamps)) continue;
     clamp_range(clamp.attributes.min, clamp.attributes.max, &before->attributes.min, &before->attributes.max);

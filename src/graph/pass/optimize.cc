@@ -14,6 +14,8 @@ struct Pass {
 // optimize() runs the passes in this order, again and again until no pass changes anything. Each change must be correct
 // for all input shapes that the graph can take, not only for the present ones.
 constexpr Pass passes[] = {
+    {"nodes that move or choose elements of bytes do so before these become floats", move_dequantize},
+    {"nodes between dequantize and quantize compute with bytes", fuse_quantized},
     {"nodes whose inputs are constants become constants", fold_constants},
     {"nodes that change nothing go", remove_identities},
     {"equal nodes with equal inputs become one", merge_common},

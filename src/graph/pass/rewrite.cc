@@ -38,12 +38,47 @@ Node* Rewriter::writer(int index, OpKind kind) {
 
 bool Rewriter::read_once(int index) const { return reads_[at(index)] == 1 && !is_output_[at(index)]; }
 
-int Rewriter::add_constant(Shape shape, const Vector<float>& values) {
-  const int index = quern::add_constant(graph_, String(), QN_F32, std::move(shape), values.data());
+int Rewriter::added(int index) {
   writer_.push_back(-1);
   reads_.push_back(0);
   is_output_.push_back(false);
   return index;
+}
+
+int Rewriter::add_constant(Shape shape, qn_type type, const void* data) {
+  return added(quern::add_constant(graph_, String(), type, std::move(shape), data));
+}
+
+int Rewriter::add_constant(Shape shape, const Vector<float>& values) {
+  return add_constant(std::move(shape), QN_F32, values.data());
+}
+
+int Rewriter::add_tensor(qn_type type, Quantization quantization) {
+  const int index = quern::add_tensor(graph_, String(), type, {});
+  tensor(index).quantization = std::move(quantization);
+  return added(index);
+}
+
+void Rewriter::insert(size_t place, OpKind kind, String name, int input, int output) {
+  inserted_.push_back({place, {kind, std::move(name), {input}, {output}, {}}});
+  ++reads_[at(input)];
+  writer_[at(output)] = -1;
+  changed_ = true;
+}
+
+void Rewriter::insert_before(const Node& reader, OpKind kind, String name, int input, int output) {
+  insert(index_of(reader), kind, std::move(name), input, output);
+}
+
+void Rewriter::insert_after(const Node& writer, OpKind kind, String name, int input, int output) {
+  insert(index_of(writer) + 1, kind, std::move(name), input, output);
+}
+
+void Rewriter::set_output(Node& node, int index) {
+  writer_[at(node.outputs[0])] = -1;
+  node.outputs[0] = index;
+  writer_[at(index)] = static_cast<int>(index_of(node));
+  changed_ = true;
 }
 
 void Rewriter::set_input(Node& node, size_t input, int index) {
@@ -86,6 +121,7 @@ void Rewriter::redirect(int from, int to) {
 
 bool Rewriter::bypass(Node& node, int index) {
   const int output = node.outputs[0];
+  if (tensor(output).type != tensor(index).type) return false;
   if (!(tensor(output).quantization == tensor(index).quantization)) return false;
   if (!is_output(output)) {
     remove(node);
@@ -116,13 +152,15 @@ bool Rewriter::merge(Node& node, const Node& other) {
 }
 
 void Rewriter::finish() {
-  size_t kept = 0;
-  for (size_t i = 0; i < size(); ++i) {
-    if (removed_[i]) continue;
-    if (kept != i) graph_.nodes[kept] = std::move(graph_.nodes[i]);
-    ++kept;
+  std::stable_sort(inserted_.begin(), inserted_.end(),
+                   [](const Inserted& a, const Inserted& b) { return a.place < b.place; });
+  Vector<Node> nodes;
+  auto inserted = inserted_.begin();
+  for (size_t i = 0; i <= size(); ++i) {
+    for (; inserted != inserted_.end() && inserted->place == i; ++inserted) nodes.push_back(std::move(inserted->node));
+    if (i < size() && !removed_[i]) nodes.push_back(std::move(graph_.nodes[i]));
   }
-  graph_.nodes.erase(graph_.nodes.begin() + static_cast<std::ptrdiff_t>(kept), graph_.nodes.end());
+  graph_.nodes = std::move(nodes);
 }
 
 void compact(Graph& graph) {

@@ -36,11 +36,19 @@ class Rewriter {
 
   // Adds a constant tensor without a name; returns its index.
   int add_constant(Shape shape, const Vector<float>& values);
+  int add_constant(Shape shape, qn_type type, const void* data);
+  // Adds a tensor that a node is going to write; returns its index.
+  int add_tensor(qn_type type, Quantization quantization);
+  // Inserts a node with one input right before or after another node. Passes see it only when the next one begins.
+  void insert_before(const Node& reader, OpKind kind, String name, int input, int output);
+  void insert_after(const Node& writer, OpKind kind, String name, int input, int output);
   void set_input(Node& node, size_t input, int tensor);
   void set_inputs(Node& node, Vector<int> inputs);
   void remove(Node& node);
   // Makes `node` write the only output of `reader` in place of its own `output`, and removes `reader`.
   void take_output(Node& node, int output, Node& reader);
+  // Makes `node` write another tensor, which nothing writes yet, in place of its only output.
+  void set_output(Node& node, int tensor);
   // Removes `node`, which has one output, and makes the readers of that output read `tensor`, which has the same
   // elements. Returns false if the names of the graph's inputs and outputs forbid this, or if the elements stand for
   // other real numbers.
@@ -53,7 +61,14 @@ class Rewriter {
   void finish();
 
  private:
+  struct Inserted {
+    size_t place;  // it runs before the node of this index
+    Node node;
+  };
+
   void redirect(int from, int to);
+  void insert(size_t place, OpKind kind, String name, int input, int output);
+  int added(int tensor);
   size_t index_of(const Node& node) const { return static_cast<size_t>(&node - graph_.nodes.data()); }
 
   Graph& graph_;
@@ -61,10 +76,13 @@ class Rewriter {
   Vector<size_t> reads_;
   Vector<bool> is_output_;
   Vector<bool> removed_;
+  Vector<Inserted> inserted_;
   bool changed_ = false;
 };
 
 // The passes. Each of them goes over the graph once. optimize.cc says what they do.
+qn_status move_dequantize(Rewriter& r);
+qn_status fuse_quantized(Rewriter& r);
 qn_status fold_constants(Rewriter& r);
 qn_status remove_identities(Rewriter& r);
 qn_status merge_reshapes(Rewriter& r);

@@ -46,12 +46,19 @@ float lower_bound(Rewriter& r, int tensor) {
   return node != nullptr && kind_of(node->kind).has(Kind::clamps) ? node->attributes.min : -infinity;
 }
 
+// The element that stands for 0.
+float zero_of(Rewriter& r, int tensor) {
+  const Vector<int32_t>& zero_points = r.tensor(tensor).quantization.zero_points;
+  if (zero_points.size() == 1) return static_cast<float>(zero_points[0]);
+  return 0;
+}
+
 // Whether the node can do the work of `pad` with its own padding.
 bool absorbs(Rewriter& r, const Node& pad, Node& node) {
   const Attributes& a = node.attributes;
-  if (!r.is_float(pad.inputs[0])) return false;  // of integers, the value is an element and no real number
   if (a.same_padding != SamePadding::no) return false;
-  if (node.kind == OpKind::conv2d) return pad.attributes.alpha == 0;
+  if (node.kind == OpKind::conv2d) return pad.attributes.alpha == zero_of(r, pad.inputs[0]);
+  if (!r.is_float(pad.inputs[0])) return false;  // of integers, the value is an element and no real number
   const qn_padding p = enlarged(a.padding, pad.attributes.values);
   // With dilation, a window could contain only elements that `pad` has added, and no pixel of the image.
   if (a.dilation.h != 1 || a.dilation.w != 1) return false;
@@ -124,7 +131,7 @@ qn_status fold_pads(Rewriter& r) {
 qn_status flatten_without_transpose(Rewriter& r) {
   for (size_t i = 0; i < r.size(); ++i) {
     Node& layer = r.node(i);
-    if (r.removed(i) || layer.kind != OpKind::fully_connected || !r.is_float(layer.inputs[0])) continue;
+    if (r.removed(i) || layer.kind != OpKind::fully_connected || !r.is_float(layer.inputs[1])) continue;
     Node* reshape = r.writer(layer.inputs[0], OpKind::reshape);
     if (reshape == nullptr || !r.read_once(layer.inputs[0]) || r.shape(layer.inputs[0]).size() != 2) continue;
     const Node* transpose = r.writer(reshape->inputs[0], OpKind::transpose);
