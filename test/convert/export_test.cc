@@ -54,6 +54,26 @@ Attributes with(const std::function<void(Attributes&)>& set) {
   return a;
 }
 
+// The input as bytes, with two scales one after the other, and as floats again.
+Graph graph_of_bytes() {
+  Graph graph;
+  graph.source = "test";
+  int x = add_tensor(graph, "a", QN_F32, {2, 5, 6, 4});
+  graph.inputs.push_back({.tensor = x});
+  const auto as_bytes = [&](OpKind kind, const char* name, float scale, int32_t zero) {
+    x = add_node(graph, kind, name, {x}, {});
+    graph.tensors[static_cast<size_t>(x)].quantization = {{scale}, {zero}, -1};
+  };
+  as_bytes(OpKind::quantize, "first", 0.03125f, -3);
+  as_bytes(OpKind::requantize, "second", 0.0625f, 10);
+  x = add_node(graph, OpKind::dequantize, "last", {x}, {});
+  graph.tensors[static_cast<size_t>(x)].name = String("y");
+  graph.outputs.push_back({.tensor = x});
+  EXPECT_EQ(check_graph(graph), QN_OK) << qn_last_message();
+  EXPECT_EQ(infer_shapes(graph), QN_OK) << qn_last_message();
+  return graph;
+}
+
 std::vector<OneNode> all_kinds() {
   const Attributes none;
   const Dims image = {2, 5, 6, 4};
@@ -210,10 +230,11 @@ void expect_sorted(const onnx::schema::GraphProto& graph) {
 
 TEST_F(Export, EveryKindOfNodeSurvives) {
   std::set<OpKind> seen;
-  for (const OneNode& one : all_kinds()) {
-    SCOPED_TRACE(op_name(one.kind));
-    seen.insert(one.kind);
-    const Graph graph = graph_of(one);
+  std::vector<Graph> graphs = {graph_of_bytes()};
+  for (const OneNode& one : all_kinds()) graphs.push_back(graph_of(one));
+  for (const Graph& graph : graphs) {
+    SCOPED_TRACE(op_name(graph.nodes[0].kind));
+    for (const Node& node : graph.nodes) seen.insert(node.kind);
     expect_sorted(exported(graph).graph());
     const Graph copy = again();
     ASSERT_EQ(copy.inputs.size(), graph.inputs.size());

@@ -50,7 +50,7 @@ std::vector<int64_t> moved(const std::vector<std::optional<size_t>>& source) {
 }  // namespace
 
 Value reshape(const SourceNode& node, size_t input, const std::vector<int64_t>& values) {
-  if (!node.is_integer(input)) return node.result(node.builder.reshape(node.name, node.view(input), values));
+  if (!node.is_integer(input)) return node.result(node.builder.reshape(node.name, node.any_view(input), values));
   if (values.size() > rank_limit) node.fail("too many dimensions");
   Integers out = node.symbolic(input);
   std::vector<int64_t> to = values;
@@ -85,7 +85,7 @@ Value reshape_to(const SourceNode& node, size_t input, size_t shape_input, bool 
 }
 
 Value flatten(const SourceNode& node, size_t input, int64_t axis) {
-  const auto rank = static_cast<int64_t>(node.view(input).rank());
+  const auto rank = static_cast<int64_t>(node.any_view(input).rank());
   if (axis < -rank || axis > rank) node.fail("axis " + std::to_string(axis) + " is out of range");
   if (axis < 0) axis += rank;
   if (axis == 1 && rank == 2) return node.value(input);
@@ -95,7 +95,7 @@ Value flatten(const SourceNode& node, size_t input, int64_t axis) {
   // One reshape joins the dimensions from `axis` on, a second one joins those before it.
   std::vector<int64_t> values(static_cast<size_t>(axis), 0);
   values.push_back(-1);
-  const View inner = node.builder.reshape(node.name + "/inner", node.view(input), values);
+  const View inner = node.builder.reshape(node.name + "/inner", node.any_view(input), values);
   return node.result(node.builder.reshape(node.name, inner, {-1, copy_dimension(static_cast<size_t>(axis), 1)}));
 }
 
@@ -143,7 +143,10 @@ Value transpose(const SourceNode& node, size_t input, const std::vector<int64_t>
   }
   if (order.size() != rank) node.fail("perm does not fit the input");
   if (rank < 2) return node.value(input);
-  return node.result(node.builder.permute(node.view(input), order));
+  Value value = node.result(node.builder.permute(node.any_view(input), order));
+  const View& quantized = node.value(input).quantized;
+  if (quantized) value.quantized = node.builder.permute(quantized, order);
+  return value;
 }
 
 // ---- parts of constants -----------------------------------------------------------------------
@@ -266,7 +269,7 @@ Value slice(const SourceNode& node, size_t input, const std::vector<Part>& parts
     begin[part.axis] = first;
     end[part.axis] = last;
   }
-  return node.result(node.builder.slice(node.name, node.view(input), begin, end));
+  return node.result(node.builder.slice(node.name, node.any_view(input), begin, end));
 }
 
 Values split(const SourceNode& node, size_t input, size_t axis, const std::vector<int64_t>& sizes) {
@@ -278,7 +281,7 @@ Values split(const SourceNode& node, size_t input, size_t axis, const std::vecto
     if (sizes[i] <= 0 || sizes[i] > size - begin) node.fail("split does not fit the dimension");
     const int64_t end = begin + sizes[i];
     const std::string name = node.name + "/" + std::to_string(i);
-    values.push_back(node.result(node.builder.slice(name, node.view(input), axis, begin, end)));
+    values.push_back(node.result(node.builder.slice(name, node.any_view(input), axis, begin, end)));
     begin = end;
   }
   if (begin != size) node.fail("split does not cover the dimension");
@@ -299,7 +302,7 @@ Value gather(const SourceNode& node, size_t input, size_t index_input, size_t ax
     if (drops_axis) out.erase(out.begin() + static_cast<std::ptrdiff_t>(axis));
     return take(node, input, out, elements_at(shape, lists));
   }
-  const View joined = picked(node, node.view(input), at, axis);
+  const View joined = picked(node, node.any_view(input), at, axis);
   if (!drops_axis) return node.result(joined);
   std::vector<std::optional<size_t>> source;
   for (size_t d = 0; d < shape.size(); ++d) {
@@ -339,7 +342,7 @@ Value concat(const SourceNode& node, size_t axis) {
   std::vector<View> views;
   bool vectors = true;  // whether all inputs are constant vectors
   for (size_t i = 0; i < node.input_count(); ++i) {
-    views.push_back(node.view(i));
+    views.push_back(node.any_view(i));
     vectors &= node.is_constant(i) && views.back().rank() == 1;
   }
   return vectors ? concat_floats(node) : node.result(node.builder.concat(node.name, views, axis));

@@ -44,20 +44,24 @@ void infer_last(Graph& graph) {
         one.constants.push_back(graph.constants[static_cast<size_t>(tensor.constant)]);
         tensor.constant = static_cast<int>(one.constants.size()) - 1;
       } else {
-        one.inputs.push_back({.tensor = at->second});
+        one.inputs.push_back({.tensor = at->second, .type = tensor.type});
       }
       one.tensors.push_back(std::move(tensor));
     }
     input = at->second;
   }
   const int output = static_cast<int>(one.tensors.size());
-  one.tensors.emplace_back();
+  Tensor& made = graph.tensors[static_cast<size_t>(node.outputs[0])];
+  Tensor& result = one.tensors.emplace_back();
+  result.type = made.type;
+  result.quantization = made.quantization;
   copy.outputs[0] = output;
-  one.outputs.push_back({.tensor = output});
+  one.outputs.push_back({.tensor = output, .type = made.type});
   one.nodes.push_back(std::move(copy));
   expect_ok(check_graph(one));
   expect_ok(infer_shapes(one));
-  graph.tensors[static_cast<size_t>(node.outputs[0])].shape = one.tensors[static_cast<size_t>(output)].shape;
+  made.shape = one.tensors[static_cast<size_t>(output)].shape;
+  made.quantization = one.tensors[static_cast<size_t>(output)].quantization;
 }
 
 }  // namespace
@@ -181,8 +185,9 @@ std::string Builder::port_name(const std::string& name) {
 View Builder::input(const std::string& name, const Shape& shape, qn_type type, const qn_preprocessing& preprocessing) {
   if (ports_.count(name) > 0) throw Error("input '" + name + "' is named twice");
   qn_tensor checked;
-  expect_ok(qn_tensor_init(&checked, QN_F32, static_cast<uint32_t>(shape.size()), shape.data()));
-  const int tensor = add_tensor(graph_, port_name(name).c_str(), QN_F32, shape);
+  const qn_type kept = type == QN_F16 ? QN_F32 : type;
+  expect_ok(qn_tensor_init(&checked, kept, static_cast<uint32_t>(shape.size()), shape.data()));
+  const int tensor = add_tensor(graph_, port_name(name).c_str(), kept, shape);
   symbols_.add_input(graph_.inputs.size(), tensor, shape.size());
   graph_.inputs.push_back({.tensor = tensor, .type = type, .preprocessing = preprocessing});
   ports_[name] = {tensor, tensor};
@@ -200,7 +205,7 @@ void Builder::leave_open(const View& input, size_t dimension, const std::string&
 
 void Builder::allow(size_t bytes_read) {
   size_t more;
-  if (!checked_mul(bytes_read, size_t{8}, &more) || !checked_add(budget_, more, &budget_)) throw Error("too large");
+  if (!checked_mul(bytes_read, size_t{16}, &more) || !checked_add(budget_, more, &budget_)) throw Error("too large");
 }
 
 void Builder::charge(size_t bytes) {
@@ -208,9 +213,11 @@ void Builder::charge(size_t bytes) {
   budget_ -= bytes;
 }
 
-View Builder::constant(const Shape& shape, qn_type type, const void* data) {
+View Builder::constant(const Shape& shape, qn_type type, const void* data, Quantization quantization) {
   charge(product(shape) * qn_type_size(type));
-  return {add_constant(graph_, "", type, shape, data), source_order(shape.size())};
+  const View view = {add_constant(graph_, "", type, shape, data), source_order(shape.size())};
+  tensor(view).quantization = std::move(quantization);
+  return view;
 }
 
 Shape Builder::shape(const View& view) const {
@@ -254,7 +261,11 @@ int Builder::in_order(const View& view, const Order& order) {
                      data.data());
     Shape new_shape;
     for (const uint32_t d : permutation) new_shape.push_back(from.shape[d]);
-    at->second = constant(new_shape, from.type, data.data()).tensor;
+    Quantization quantization = from.quantization;
+    if (quantization.axis >= 0) {
+      quantization.axis = static_cast<int>(position(permutation, static_cast<size_t>(quantization.axis)));
+    }
+    at->second = constant(new_shape, from.type, data.data(), std::move(quantization)).tensor;
   } else {
     Attributes attributes;
     attributes.values = converted<Vector<int64_t>>(permutation);
@@ -268,6 +279,42 @@ int Builder::add(OpKind kind, const std::string& name, std::vector<int> inputs, 
   infer_last(graph_);
   symbols_.add_node(graph_, graph_.nodes.back());
   return output;
+}
+
+// ---- quantized numbers ------------------------------------------------------------------------
+
+int Builder::add(OpKind kind, const std::string& name, int input, qn_type type, Quantization quantization) {
+  const int output = add_node(graph_, kind, plain_name(name).c_str(), {input}, {});
+  Tensor& made = graph_.tensors[static_cast<size_t>(output)];
+  made.type = type;
+  made.quantization = std::move(quantization);
+  infer_last(graph_);
+  symbols_.add_node(graph_, graph_.nodes.back());
+  return output;
+}
+
+bool Builder::is_input(int tensor) const {
+  return std::any_of(graph_.inputs.begin(), graph_.inputs.end(), [&](const Port& p) { return p.tensor == tensor; });
+}
+
+View Builder::quantize(const std::string& name, const View& x, float scale, int32_t zero) {
+  return {add(OpKind::quantize, name, x.tensor, QN_S8, {{scale}, {zero}, -1}), x.order};
+}
+
+View Builder::dequantize(const std::string& name, const View& x) {
+  return {add(OpKind::dequantize, name, x.tensor, QN_F32, {}), x.order};
+}
+
+View Builder::as_quantized(const std::string& name, const View& x, float scale, int32_t zero) {
+  Tensor& from = tensor(x);
+  const bool shifts = from.type == QN_U8;  // only inputs of the model are
+  const Quantization wanted = {{scale}, {zero}, -1}, given = {{scale}, {zero + (shifts ? 128 : 0)}, -1};
+  if (is_input(x.tensor) && from.quantization.scales.empty()) from.quantization = given;
+  if (!(from.quantization == given)) return {};
+  if (!shifts) return x;
+  const auto [at, fresh] = signed_.try_emplace(x.tensor, no_tensor);
+  if (fresh) at->second = add(OpKind::requantize, name + "/signed", x.tensor, QN_S8, wanted);
+  return {at->second, x.order};
 }
 
 // ---- elementwise ------------------------------------------------------------------------------
@@ -500,13 +547,25 @@ View Builder::reshape(const std::string& name, const View& x, const std::vector<
 // ---- the whole --------------------------------------------------------------------------------
 
 void Builder::output(const View& view, const std::string& name, qn_type type) {
-  const int shown = in_order(view, source_order(view.rank()));
+  View as_type = view;
+  if (type == QN_U8 && tensor(view).type == QN_S8) {
+    Quantization quantization = tensor(view).quantization;
+    for (int32_t& zero : quantization.zero_points) zero += 128;
+    as_type.tensor = add(OpKind::requantize, name + "/unsigned", view.tensor, QN_U8, std::move(quantization));
+  }
+  const int shown = in_order(as_type, source_order(view.rank()));
   const auto [at, fresh] = ports_.try_emplace(name, NamedPort{shown, shown});
   NamedPort& port = at->second;
   if (port.shows != shown) throw Error("output '" + name + "' is also the name of another input or output");
   if (fresh) {
     const Tensor& tensor = graph_.tensors[static_cast<size_t>(shown)];
-    if (!tensor.name.empty() || tensor.constant >= 0) port.tensor = add(OpKind::clamp, name, {shown}, {});
+    const bool is_taken = !tensor.name.empty() || tensor.constant >= 0;
+    if (is_taken && tensor.type == QN_F32) port.tensor = add(OpKind::clamp, name, {shown}, {});
+    if (is_taken && tensor.type != QN_F32) {  // a transpose that leaves all elements where they are
+      Attributes same;
+      for (size_t d = 0; d < view.rank(); ++d) same.values.push_back(static_cast<int64_t>(d));
+      port.tensor = add(OpKind::transpose, name, {shown}, same);
+    }
     graph_.tensors[static_cast<size_t>(port.tensor)].name = port_name(name).c_str();
   }
   graph_.outputs.push_back({.tensor = port.tensor, .type = type, .preprocessing = {}});

@@ -102,7 +102,7 @@ class Builder {
   View input(const std::string& name, const Shape& shape, qn_type type, const qn_preprocessing& preprocessing);
   // Says that the source leaves a dimension of this input open, under a name that may be empty.
   void leave_open(const View& input, size_t dimension, const std::string& name);
-  View constant(const Shape& shape, qn_type type, const void* data);
+  View constant(const Shape& shape, qn_type type, const void* data, Quantization quantization = {});
   View constant(const Shape& shape, const float* data) { return constant(shape, QN_F32, data); }
 
   Shape shape(const View& view) const;                      // in the source's order
@@ -127,6 +127,14 @@ class Builder {
   View power(const std::string& name, const View& x, float scale, float shift, float power);
   // add, sub, mul, div; shapes are aligned at the right, dimensions of 1 repeat.
   View binary(OpKind kind, const std::string& name, const View& a, const View& b);
+
+  // Quantized numbers are s8 in our graphs, with one scale for all elements. quantize() makes them from floats, and
+  // dequantize() makes floats of them. as_quantized() says how the elements of a tensor without scales, an input of the
+  // model, stand for real numbers; it returns them as s8, or an empty view if the tensor has other scales. `zero` is a
+  // zero point of s8.
+  View quantize(const std::string& name, const View& x, float scale, int32_t zero);
+  View dequantize(const std::string& name, const View& x);
+  View as_quantized(const std::string& name, const View& x, float scale, int32_t zero);
 
   // Operators along one dimension of x, usually the channels. `slope`, `scale` and `bias` have one number for each
   // index of the dimension, or one for all.
@@ -164,6 +172,8 @@ class Builder {
 
  private:
   int add(OpKind kind, const std::string& name, std::vector<int> inputs, const Attributes& attributes);
+  int add(OpKind kind, const std::string& name, int input, qn_type type, Quantization quantization);
+  bool is_input(int tensor) const;
   std::string port_name(const std::string& name);
   int in_order(const View& view, const Order& order);
   View with_rank(const std::string& name, const View& x, size_t rank);
@@ -182,6 +192,7 @@ class Builder {
   std::map<std::pair<size_t, size_t>, std::string> fixed_;  // (input, dimension) -> the node that fixes it
   size_t budget_ = size_t{64} << 20;
   std::map<std::pair<int, Order>, int> transposed_;  // (tensor, permutation) -> tensor
+  std::map<int, int> signed_;                        // input of u8 -> the same numbers as s8
   std::map<std::string, NamedPort> ports_;           // name in the source -> port
   std::set<std::string> port_names_;                 // names in our graph
   size_t renamed_ports_ = 0;

@@ -29,9 +29,14 @@ bool SourceNode::is_constant(size_t index) const {
   return has(index) && (is_integer(index) || builder.is_constant(inputs_[index]->view));
 }
 
-const View& SourceNode::view(size_t index) const {
+const View& SourceNode::any_view(size_t index) const {
   if (!value(index).view) throw Unsupported{"integer input"};
   return inputs_[index]->view;
+}
+
+const View& SourceNode::view(size_t index) const {
+  if (!is_float(value(index).type)) throw Unsupported{"integer input"};
+  return any_view(index);
 }
 
 const View& SourceNode::constant(size_t index) const {
@@ -70,12 +75,12 @@ const Integers& SourceNode::symbolic(size_t index) const {
 }
 
 Shape SourceNode::dims(size_t index) const {
-  return is_integer(index) ? symbolic(index).shape : builder.shape(view(index));
+  return is_integer(index) ? symbolic(index).shape : builder.shape(any_view(index));
 }
 
 Symbols::Number SourceNode::dimension(size_t index, size_t d) const {
   const auto size = static_cast<int64_t>(dims(index)[d]);
-  return {size, is_integer(index) ? no_symbol : builder.symbol(view(index), d)};
+  return {size, is_integer(index) ? no_symbol : builder.symbol(any_view(index), d)};
 }
 
 Value SourceNode::result(View view) const {

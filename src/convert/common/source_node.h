@@ -32,8 +32,10 @@ class SourceNode {
   bool is_integer(size_t index) const { return has(index) && inputs_[index]->integers != nullptr; }
   bool is_constant(size_t index) const;
 
-  // The input as a tensor of our graph. view() returns computed ones and constants, constant() only constants.
+  // The input as a tensor of our graph. view() returns floats, computed or constant, and constant() only constants.
+  // any_view() also returns bytes, for operators that only move elements.
   const View& view(size_t index) const;
+  const View& any_view(size_t index) const;
   const View& constant(size_t index) const;
   std::vector<float> floats(size_t index) const;  // a copy of a constant's elements; `{}` if it has none
   size_t elements(size_t index) const;            // number of elements that floats() returns

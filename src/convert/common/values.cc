@@ -2,6 +2,9 @@
 
 #include <fp16.h>
 
+#include <algorithm>
+#include <cmath>
+
 namespace quern::convert {
 
 size_t element_size(ElementType type) {
@@ -25,6 +28,8 @@ bool is_float(ElementType type) {
 qn_type port_type(ElementType type) {
   if (type == ElementType::f32 || type == ElementType::f64) return QN_F32;
   if (type == ElementType::f16) return QN_F16;
+  if (type == ElementType::s8) return QN_S8;
+  if (type == ElementType::u8) return QN_U8;
   throw Unsupported{"integers at the border of a model"};
 }
 
@@ -75,6 +80,66 @@ Value constant_value(Builder& builder, const Array& array) {
                                                : builder.constant(array.shape, floats_of(array).data());
   value.type = array.type;
   return value;
+}
+
+// ---- quantized numbers ------------------------------------------------------------------------
+
+size_t Scales::channel(const Shape& shape, size_t element) const {
+  if (scales.size() == 1) return 0;
+  size_t inner = 1;
+  for (size_t d = axis + 1; d < shape.size(); ++d) inner *= shape[d];
+  return element / inner % shape[axis];
+}
+
+namespace {
+
+// Makes a constant of integers that our layers take as weights or bias: their zero points must be 0. An empty view if
+// the integers do not fit.
+View quantized_constant(Builder& builder, const Integers& integers, ElementType type, const Scales& scales) {
+  const Shape& shape = integers.shape;
+  const size_t count = integers.values.size();
+  std::vector<int32_t> wide(count);
+  std::vector<int8_t> narrow(count);
+  for (size_t i = 0; i < count; ++i) {
+    const int64_t value = integers.values[i] - scales.zero_point(scales.channel(shape, i));
+    if (type != ElementType::s32 && (value < INT8_MIN || value > INT8_MAX)) return {};
+    if (value < INT32_MIN || value > INT32_MAX) return {};
+    wide[i] = static_cast<int32_t>(value);
+    narrow[i] = static_cast<int8_t>(value);
+  }
+  Quantization q;
+  q.scales.assign(scales.scales.begin(), scales.scales.end());
+  if (scales.scales.size() > 1) q.axis = static_cast<int>(scales.axis);
+  return type == ElementType::s32 ? builder.constant(shape, QN_S32, wide.data(), std::move(q))
+                                  : builder.constant(shape, QN_S8, narrow.data(), std::move(q));
+}
+
+}  // namespace
+
+Value dequantized_constant(Builder& builder, const Integers& integers, ElementType type, const Scales& scales) {
+  std::vector<float> real(integers.values.size());
+  for (size_t i = 0; i < real.size(); ++i) {
+    const size_t c = scales.channel(integers.shape, i);
+    real[i] = static_cast<float>(integers.values[i] - scales.zero_point(c)) * scales.scales[c];
+  }
+  Value value = builder.constant(integers.shape, real.data());
+  value.quantized = quantized_constant(builder, integers, type, scales);
+  return value;
+}
+
+Integers quantized_integers(const Shape& shape, const float* data, ElementType type, const Scales& scales) {
+  const int64_t low = type == ElementType::s8 ? INT8_MIN : 0;
+  Integers integers{shape, {}, {}};
+  size_t count = 1;
+  for (const size_t d : shape) count *= d;
+  for (size_t i = 0; i < count; ++i) {
+    const size_t c = scales.channel(shape, i);
+    const auto zero = static_cast<double>(scales.zero_point(c));
+    const double x = std::nearbyint(double{data[i] / scales.scales[c]}) + zero;
+    integers.values.push_back(
+        static_cast<int64_t>(std::clamp(std::isnan(x) ? 0.0 : x, double(low), double(low + 255))));
+  }
+  return integers;
 }
 
 void charge_integers(Builder& builder, const Value& value) {

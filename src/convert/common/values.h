@@ -55,7 +55,12 @@ struct Integers {
 struct Value {
   View view;
   std::shared_ptr<const Integers> integers;
-  ElementType type = ElementType::f32;  // in the source; our graph computes all types of floats as 32-bit floats
+  // The type in the source. Our graph computes all types of floats as 32-bit floats. Bytes without a sign become bytes
+  // with a sign, by subtracting 128 from elements and zero points.
+  ElementType type = ElementType::f32;
+  // If `view` is a constant that the file holds as quantized integers: the same numbers as a constant of such integers,
+  // for layers that can compute with them.
+  View quantized = {};
 
   Value() = default;
   Value(View of) : view(std::move(of)) {}  // NOLINT(google-explicit-constructor): importers return lists of views
@@ -63,6 +68,22 @@ struct Value {
   explicit operator bool() const { return view || integers != nullptr; }
 };
 using Values = std::vector<Value>;
+
+// How integers of a source stand for real numbers: one scale for all, or one for each index of a dimension.
+struct Scales {
+  std::vector<float> scales;
+  std::vector<int64_t> zero_points;  // as many, of the source's type; or empty: all are 0
+  size_t axis = 0;                   // the dimension, if there are several scales
+
+  // Returns the scale and zero point of an element, given by its index in a dense tensor.
+  size_t channel(const Shape& shape, size_t element) const;
+  int64_t zero_point(size_t channel) const { return zero_points.empty() ? 0 : zero_points[channel]; }
+};
+
+// Turns quantized integers of the file into real numbers. Value::quantized is set if they fit a layer of bytes.
+Value dequantized_constant(Builder& builder, const Integers& integers, ElementType type, const Scales& scales);
+// Rounds real numbers to integers of a type with eight bits.
+Integers quantized_integers(const Shape& shape, const float* data, ElementType type, const Scales& scales);
 
 // Makes a value of known integers. `integers.symbols` may be empty if no integer has a symbol.
 Value integer_value(Integers integers, ElementType type = ElementType::i64);

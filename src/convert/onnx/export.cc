@@ -3,6 +3,9 @@
 // ONNX images are N, C, H, W. As in the importers, each tensor has an order of dimensions: `Held` says which value of
 // the ONNX graph stands for our tensor, and in which order. Image operators ask for channels first. The transposes that
 // our graph has at its inputs and outputs only change the order, so most of them disappear.
+//
+// Quantized models are written in the form that other engines read best: each operator computes with floats between nodes
+// DequantizeLinear and QuantizeLinear, and the engine replaces the three by an operator of bytes.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -42,7 +45,7 @@ Order channels_first(size_t rank) { return rank > 2 ? pixels_last(rank, rank - 1
 
 class Exporter {
  public:
-  explicit Exporter(const Graph& graph) : graph_(graph), out_(*model_.mutable_graph()) {
+  explicit Exporter(Graph& graph) : graph_(graph), out_(*model_.mutable_graph()) {
     for (const auto* ports : {&graph.inputs, &graph.outputs}) {
       for (const Port& port : *ports) taken_.insert(name_of(port.tensor));
     }
@@ -88,13 +91,14 @@ class Exporter {
     for (const size_t d : shape) initializer->add_dims(static_cast<int64_t>(d));
     return initializer;
   }
-  std::string floats(const Shape& shape, const float* data) {
-    size_t bytes = sizeof(float);
+  std::string initializer(qn_type type, const Shape& shape, const void* data) {
+    size_t bytes = qn_type_size(type);
     for (const size_t d : shape) bytes *= d;
-    schema::TensorProto* initializer = new_initializer(schema::TensorProto::FLOAT, shape);
+    schema::TensorProto* initializer = new_initializer(element_type(type), shape);
     initializer->set_raw_data(data, bytes);
     return initializer->name();
   }
+  std::string floats(const Shape& shape, const float* data) { return initializer(QN_F32, shape, data); }
   std::string number(float value) { return floats({}, &value); }
   std::string integers(const Vector<int64_t>& values) {
     schema::TensorProto* initializer = new_initializer(schema::TensorProto::INT64, {values.size()});
@@ -105,23 +109,52 @@ class Exporter {
   // Adds a constant as an initializer with its dimensions in this order. Returns its name.
   std::string constant(int index, const Order& order) {
     const Tensor& t = tensor(index);
-    if (t.type != QN_F32) throw Error("a constant is not of floats");
+    const Constant& constant = graph_.constants[static_cast<size_t>(t.constant)];
     Shape shape;
-    size_t count = 1;
-    for (const uint32_t d : order) {
-      shape.push_back(t.shape[d]);
-      count *= t.shape[d];
-    }
-    std::vector<float> data(count);
-    permute_elements(constant_floats(graph_, index), sizeof(float), t.shape, order, data.data());
-    return floats(shape, data.data());
+    for (const uint32_t d : order) shape.push_back(t.shape[d]);
+    std::vector<uint8_t> data(constant.bytes);
+    permute_elements(constant.data, qn_type_size(t.type), t.shape, order, data.data());
+    return initializer(t.type, shape, data.data());
   }
+
+  // ---- quantized numbers ------------------------------------------------------------------------
+
+  bool is_quantized(int index) const { return tensor(index).type != QN_F32 && has_scales(index); }
+  bool has_scales(int index) const { return !tensor(index).quantization.scales.empty(); }
+
+  // Adds a node QuantizeLinear or DequantizeLinear for a tensor, which lies in this order. Returns its output.
+  std::string convert(const char* type, const std::string& value, int index, const Order& order) {
+    const Tensor& t = tensor(index);
+    const Quantization& q = t.quantization;
+    const Shape shape = q.axis < 0 ? Shape{} : Shape{q.scales.size()};
+    std::vector<std::string> inputs = {value, floats(shape, q.scales.data())};
+    if (t.type != QN_S32) {  // which has no zero point in ONNX
+      std::vector<uint8_t> zeros(q.scales.size());
+      for (size_t i = 0; i < q.zero_points.size(); ++i) zeros[i] = static_cast<uint8_t>(q.zero_points[i]);
+      inputs.push_back(initializer(t.type, shape, zeros.data()));
+    }
+    schema::NodeProto* node = add_op(type, "", inputs);
+    if (q.axis >= 0) set_integer(node, "axis", static_cast<int64_t>(position(order, static_cast<size_t>(q.axis))));
+    return node->output(0);
+  }
+
+  // Gives the bias of a layer of bytes, if it has none, the scales that follow from those of input and weights.
+  void complete_bias(const Node& node) {
+    if (!has(node, 2) || tensor(node.inputs[2]).type != QN_S32 || has_scales(node.inputs[2])) return;
+    Quantization q = tensor(node.inputs[1]).quantization;
+    for (float& scale : q.scales) scale *= tensor(node.inputs[0]).quantization.scales[0];
+    q.zero_points.clear();
+    graph_.tensors[static_cast<size_t>(node.inputs[2])].quantization = std::move(q);
+  }
+
+  // ---- values -----------------------------------------------------------------------------------
 
   // Returns the order of the value that stands for a tensor. Not for constants, which are written in any order.
   const Order& order_of(int index) const { return held_.at(index).order; }
   bool is_constant(int index) const { return tensor(index).constant >= 0; }
 
-  std::string in_order(int index, const Order& order) {
+  // Returns the value that stands for a tensor, with its dimensions in this order and its elements as they are stored.
+  std::string stored(int index, const Order& order) {
     if (!is_constant(index) && order_of(index) == order) return held_.at(index).value;
     std::string& value = reordered_[{index, order}];
     if (!value.empty()) return value;
@@ -130,6 +163,14 @@ class Exporter {
     schema::NodeProto* node = add_op("Transpose", "", {held.value});
     set_integers(node, "perm", permutation_between(held.order, order));
     return value = node->output(0);
+  }
+  // The same, with the real numbers that the elements stand for.
+  std::string in_order(int index, const Order& order) {
+    const std::string value = stored(index, order);
+    if (!is_quantized(index)) return value;
+    std::string& real = real_[value];
+    if (real.empty()) real = convert("DequantizeLinear", value, index, order);
+    return real;
   }
   std::string plain(int index) { return in_order(index, source_order(tensor(index).shape.size())); }
 
@@ -165,7 +206,7 @@ class Exporter {
     for (const auto value : values) a->add_ints(static_cast<int64_t>(value));
   }
 
-  // Makes `value` the result of one of our nodes, after a clamp if the node's attributes have one.
+  // Makes `value`, of floats, the result of one of our nodes, after a clamp if the node's attributes have one.
   void define(const Node& node, std::string value, const Order& order) {
     const float min = node.attributes.min, max = node.attributes.max;
     if (min == 0 && max == infinity) {
@@ -174,7 +215,9 @@ class Exporter {
       const std::string low = min == -infinity ? "" : number(min), high = max == infinity ? "" : number(max);
       value = add_op("Clip", node_name(node, "clip"), {value, low, high})->output(0);
     }
-    held_[node.outputs[0]] = {std::move(value), order};
+    const int output = node.outputs[0];
+    if (is_quantized(output)) value = convert("QuantizeLinear", value, output, order);
+    held_[output] = {std::move(value), order};
   }
   static std::string node_name(const Node& node, const char* part = "") {
     const std::string name = node.name.c_str();
@@ -209,6 +252,9 @@ class Exporter {
       case OpKind::reshape: return add_reshape(node);
       case OpKind::transpose: return add_transpose(node);
       case OpKind::slice: return add_slice(node);
+      case OpKind::quantize:  // in_order() and define() convert
+      case OpKind::dequantize:
+      case OpKind::requantize: return add_unary(node, nullptr);
       case OpKind::count:
       case OpKind::copy: break;
     }
@@ -226,6 +272,7 @@ class Exporter {
 
   void add_conv(const Node& node) {
     const Order order = channels_first(4);
+    complete_bias(node);
     std::vector<std::string> inputs = {in_order(node.inputs[0], order), in_order(node.inputs[1], order)};
     if (has(node, 2)) inputs.push_back(plain(node.inputs[2]));
     schema::NodeProto* conv = add_op("Conv", node_name(node), inputs);
@@ -360,6 +407,7 @@ class Exporter {
 
   void add_fully_connected(const Node& node) {
     const size_t rank = tensor(node.inputs[0]).shape.size();
+    complete_bias(node);
     const std::string x = plain(node.inputs[0]);
     std::string value;
     if (rank == 2) {
@@ -408,7 +456,15 @@ class Exporter {
     const Vector<int64_t> after = half(node.attributes.values, true, order);
     pads.insert(pads.end(), after.begin(), after.end());
     const std::string x = in_order(node.inputs[0], order);
-    define(node, add_op("Pad", node_name(node), {x, integers(pads), number(node.attributes.alpha)})->output(0), order);
+    const std::string value = number(real_value(node.inputs[0], node.attributes.alpha));
+    define(node, add_op("Pad", node_name(node), {x, integers(pads), value})->output(0), order);
+  }
+
+  // Returns the real number that an element of a tensor stands for.
+  float real_value(int index, float element) const {
+    const Quantization& q = tensor(index).quantization;
+    if (!is_quantized(index)) return element;
+    return (element - (q.zero_points.empty() ? 0 : static_cast<float>(q.zero_points[0]))) * q.scales[0];
   }
 
   // Names only the dimensions that are cut, because some converters cannot read a slice of several dimensions.
@@ -485,7 +541,7 @@ class Exporter {
   void add_transpose(const Node& node) {
     const Order permutation(node.attributes.values.begin(), node.attributes.values.end());
     const Order order = following(node);
-    held_[node.outputs[0]] = {in_order(node.inputs[0], order), permuted(order, permutation)};
+    held_[node.outputs[0]] = {stored(node.inputs[0], order), permuted(order, permutation)};
   }
 
   // ---- border -----------------------------------------------------------------------------------
@@ -529,19 +585,20 @@ class Exporter {
     const auto [at, fresh] = port_types_.try_emplace(port.tensor, port.type);
     if (!fresh && at->second == port.type) return;  // the port is also an input, or an output twice
     if (!fresh) throw Error("'" + name_of(port.tensor) + "' is an input or output in two types, which ONNX cannot say");
-    const std::string value = plain(port.tensor);
+    const std::string value = stored(port.tensor, source_order(tensor(port.tensor).shape.size()));
     schema::NodeProto* node = add_op(port.type == QN_F16 ? "Cast" : "Identity", "", {value});
     if (port.type == QN_F16) set_integer(node, "to", schema::TensorProto::FLOAT16);
     node->set_output(0, name_of(port.tensor));
   }
 
-  const Graph& graph_;
+  Graph& graph_;
   schema::ModelProto model_;
   schema::GraphProto& out_;
   int64_t opset_ = base_opset;
   std::map<int, Held> held_;                                // per tensor of our graph
   std::map<int, qn_type> port_types_;                       // per tensor that is an input or output
-  std::map<std::pair<int, Order>, std::string> reordered_;  // values that in_order() added
+  std::map<std::pair<int, Order>, std::string> reordered_;  // values that stored() added
+  std::map<std::string, std::string> real_;                 // stored value -> the floats that in_order() added for it
   std::set<std::string> taken_;
   size_t next_name_ = 0;
 };
@@ -552,9 +609,6 @@ class Exporter {
 namespace quern {
 
 void export_onnx(const Graph& graph, const std::string& path) {
-  for (const Tensor& tensor : graph.tensors) {
-    if (!tensor.quantization.scales.empty()) throw Error("quantized tensors cannot be exported yet");
-  }
   Graph dense = graph;
   expect_ok(make_dense(dense));
   write_file(path, onnx::Exporter(dense).run());

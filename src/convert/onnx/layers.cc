@@ -26,7 +26,7 @@ qn_hw pair_of(const OnnxNode& node, const char* attribute, int64_t otherwise) {
 }
 
 // Reads kernel_shape, strides, dilations, pads and auto_pad.
-Attributes window(const OnnxNode& node, qn_hw kernel) {
+Attributes window(const OnnxNode& node, const View& x, qn_hw kernel) {
   Attributes a;
   a.kernel = kernel;
   a.stride = pair_of(node, "strides", 1);
@@ -34,7 +34,7 @@ Attributes window(const OnnxNode& node, qn_hw kernel) {
   const std::string mode = node.text("auto_pad", "NOTSET");
   const std::vector<int64_t> pads = node.integer_list("pads");
   if (mode == "SAME_UPPER" || mode == "SAME_LOWER") {
-    const Shape shape = node.builder.shape(node.view(0));
+    const Shape shape = node.builder.shape(x);
     if (shape.size() != 4) throw Unsupported{"on a tensor of rank " + std::to_string(shape.size())};
     a.same_padding = mode == "SAME_UPPER" ? SamePadding::odd_pixel_last : SamePadding::odd_pixel_first;
     same_padding(a.same_padding, shape[2], kernel.h, a.stride.h, a.dilation.h, &a.padding.top, &a.padding.bottom);
@@ -52,41 +52,68 @@ Attributes window(const OnnxNode& node, qn_hw kernel) {
   return a;
 }
 
-Values conv(const OnnxNode& node) {
-  const View& weights = node.constant(1);
-  const Shape w = node.builder.shape(weights), x = node.builder.shape(node.view(0));
-  if (w.size() != 4 || x.size() != 4) throw Unsupported{"on a tensor of rank " + std::to_string(x.size())};
+// Returns a constant as the quantized integers that the file holds, if there are any, or else as floats.
+const View& as_stored(const Value& constant) { return constant.quantized ? constant.quantized : constant.view; }
+
+// Returns a bias, as integers only beside weights that are integers, too.
+View bias_for(const View& weights, const Value& constant_weights, const Value& bias) {
+  return weights.tensor == constant_weights.view.tensor ? bias.view : as_stored(bias);
+}
+
+}  // namespace
+
+View conv(const OnnxNode& node, const View& x, const Value& weights, const Value& bias) {
+  Builder& builder = node.builder;
+  if (!builder.is_constant(weights.view)) throw Unsupported{"weights that are not constant"};
+  const Shape w = builder.shape(weights.view), shape = builder.shape(x);
+  if (w.size() != 4 || shape.size() != 4) throw Unsupported{"on a tensor of rank " + std::to_string(shape.size())};
   const qn_hw kernel = node.has_attribute("kernel_shape") ? pair_of(node, "kernel_shape", 0) : qn_hw{w[2], w[3]};
   if (kernel.h != w[2] || kernel.w != w[3]) node.fail("kernel_shape differs from the weights");
-  Attributes a = window(node, kernel);
+  Attributes a = window(node, x, kernel);
   const int64_t groups = node.integer("group", 1);
-  if (groups <= 0 || x[1] % static_cast<size_t>(groups) != 0 || w[0] % static_cast<size_t>(groups) != 0 ||
-      x[1] / static_cast<size_t>(groups) != w[1]) {
-    node.fail(std::to_string(x[1]) + " channels, weights for " + std::to_string(w[1]) + " and group " +
+  if (groups <= 0 || shape[1] % static_cast<size_t>(groups) != 0 || w[0] % static_cast<size_t>(groups) != 0 ||
+      shape[1] / static_cast<size_t>(groups) != w[1]) {
+    node.fail(std::to_string(shape[1]) + " channels, weights for " + std::to_string(w[1]) + " and group " +
               std::to_string(groups) + " do not fit");
   }
   a.groups = static_cast<size_t>(groups);
-  const View bias = node.has(2) ? node.constant(2) : View{};
-  if (bias && node.builder.shape(bias) != Shape{w[0]}) node.fail("the bias does not fit the weights");
-  return {node.result(node.builder.conv2d(node.name, node.view(0), weights, bias, a))};
+  if (bias.view && builder.shape(bias.view) != Shape{w[0]}) node.fail("the bias does not fit the weights");
+  const View& kept = as_stored(weights);
+  return builder.conv2d(node.name, x, kept, bias_for(kept, weights, bias), a);
 }
 
-Values pool(const OnnxNode& node, OpKind kind) {
+View pool(const OnnxNode& node, OpKind kind, const std::string& name, const View& x) {
+  if (kind == OpKind::global_average_pool || kind == OpKind::global_max_pool) {
+    return node.builder.pool(kind, name, x, {});
+  }
   if (!node.has_attribute("kernel_shape")) node.fail("kernel_shape is missing");
-  Attributes a = window(node, pair_of(node, "kernel_shape", 0));
+  Attributes a = window(node, x, pair_of(node, "kernel_shape", 0));
   a.ceil_mode = node.integer("ceil_mode", 0) != 0;
   if (kind == OpKind::average_pool) a.count_padding = node.integer("count_include_pad", 0) != 0;
   node.ignore("storage_order");  // only about the second output, which is not supported
-  return {node.result(node.builder.pool(kind, node.name, node.view(0), a))};
+  return node.builder.pool(kind, name, x, a);
 }
-Values max_pool(const OnnxNode& node) { return pool(node, OpKind::max_pool); }
-Values average_pool(const OnnxNode& node) { return pool(node, OpKind::average_pool); }
 
-Values global_average_pool(const OnnxNode& node) {
-  return {node.result(node.builder.pool(OpKind::global_average_pool, node.name, node.view(0), {}))};
+namespace {
+
+Values conv(const OnnxNode& node) {
+  node.constant(1);
+  if (node.has(2)) node.constant(2);
+  return {node.result(conv(node, node.view(0), node.value(1), node.has(2) ? node.value(2) : Value()))};
+}
+
+// Maximums of bytes are bytes; averages are not.
+Values max_pool(const OnnxNode& node) {
+  return {node.result(pool(node, OpKind::max_pool, node.name, node.any_view(0)))};
 }
 Values global_max_pool(const OnnxNode& node) {
-  return {node.result(node.builder.pool(OpKind::global_max_pool, node.name, node.view(0), {}))};
+  return {node.result(pool(node, OpKind::global_max_pool, node.name, node.any_view(0)))};
+}
+Values average_pool(const OnnxNode& node) {
+  return {node.result(pool(node, OpKind::average_pool, node.name, node.view(0)))};
+}
+Values global_average_pool(const OnnxNode& node) {
+  return {node.result(pool(node, OpKind::global_average_pool, node.name, node.view(0)))};
 }
 
 // Imports a reduction over two of four dimensions as global pooling: these two become height and width of an image.
@@ -243,12 +270,21 @@ Values min(const OnnxNode& node) { return bounded(node, false); }
 
 // ---- matrix products --------------------------------------------------------------------------
 
+}  // namespace
+
+View mat_mul(const OnnxNode& node, const View& x, const Value& weights) {
+  if (!node.builder.is_constant(weights.view)) throw Unsupported{"two tensors that are not constant"};
+  if (weights.view.rank() != 2) throw Unsupported{"by a tensor of rank " + std::to_string(weights.view.rank())};
+  if (x.rank() == 0) node.fail("the first input is a scalar");
+  const View transposed = node.builder.permute(as_stored(weights), {1, 0});
+  return node.builder.fully_connected(node.name, x, transposed, {});
+}
+
+namespace {
+
 Values mat_mul(const OnnxNode& node) {
-  const View& weights = node.constant(1);
-  if (weights.rank() != 2) throw Unsupported{"by a tensor of rank " + std::to_string(weights.rank())};
-  if (node.view(0).rank() == 0) node.fail("the first input is a scalar");
-  const View transposed = node.builder.permute(weights, {1, 0});
-  return {node.result(node.builder.fully_connected(node.name, node.view(0), transposed, {}))};
+  node.constant(1);
+  return {node.result(mat_mul(node, node.view(0), node.value(1)))};
 }
 
 View scaled(const OnnxNode& node, const View& constant, float factor) {
@@ -259,34 +295,55 @@ View scaled(const OnnxNode& node, const View& constant, float factor) {
   return node.builder.constant(node.builder.shape(constant), values.data());
 }
 
+// Whether `bias` can be the bias of a layer: a constant row of as many numbers as the layer has outputs.
+bool is_row(Builder& builder, const Value& bias, size_t columns) {
+  const View& c = bias.view;
+  return c && builder.is_constant(c) && builder.elements(c) == columns &&
+         (c.rank() == 1 || builder.shape(c) == Shape{1, columns});
+}
+
+}  // namespace
+
 // alpha * A * B + beta * C
-Values gemm(const OnnxNode& node) {
+View gemm(const OnnxNode& node, const View& x, const Value& matrix, const Value& c) {
   const float alpha = node.number("alpha", 1), beta = node.number("beta", 1);
   const bool transpose_a = node.integer("transA", 0) != 0, transpose_b = node.integer("transB", 0) != 0;
-  if (node.view(0).rank() != 2 || node.view(1).rank() != 2) node.fail("inputs are not matrices");
+  if (x.rank() != 2 || matrix.view.rank() != 2) node.fail("inputs are not matrices");
   Builder& builder = node.builder;
-  const View a = transpose_a ? builder.permute(node.view(0), {1, 0}) : node.view(0);
-  View weights = scaled(node, node.constant(1), alpha);  // [K, N], or [N, K] if transposed
-  if (!transpose_b) weights = builder.permute(weights, {1, 0});
+  if (!builder.is_constant(matrix.view)) throw Unsupported{"two tensors that are not constant"};
+  const View a = transpose_a ? builder.permute(x, {1, 0}) : x;
+  const View kept = alpha == 1 ? as_stored(matrix) : scaled(node, matrix.view, alpha);  // [K, N], or [N, K]
+  const View weights = transpose_b ? kept : builder.permute(kept, {1, 0});
   const size_t columns = builder.shape(weights)[0];
+  const bool as_bias = is_row(builder, c, columns), separate = c.view && !as_bias;
   View bias;
-  const bool is_row = node.has(2) && node.is_constant(2) && builder.elements(node.view(2)) == columns &&
-                      (node.view(2).rank() == 1 || builder.shape(node.view(2)) == Shape{1, columns});
-  if (is_row) bias = builder.reshape("", scaled(node, node.constant(2), beta), {static_cast<int64_t>(columns)});
-  const bool separate = node.has(2) && !is_row;
+  if (as_bias && beta == 1 && c.view.rank() == 1) {
+    bias = bias_for(kept, matrix, c);
+  } else if (as_bias) {
+    bias = builder.reshape("", scaled(node, c.view, beta), {static_cast<int64_t>(columns)});
+  }
   const View product = builder.fully_connected(separate ? node.name + "/product" : node.name, a, weights, bias);
-  if (!separate) return {node.result(product)};
-  View c = node.view(2);
-  if (beta != 1) c = node.is_constant(2) ? scaled(node, c, beta) : builder.power(node.name + "/beta", c, beta, 0, 1);
-  return {node.result(builder.binary(OpKind::add, node.name, product, c))};
+  if (!separate) return product;
+  View rest = c.view;
+  if (beta != 1) {
+    rest = builder.is_constant(rest) ? scaled(node, rest, beta) : builder.power(node.name + "/beta", rest, beta, 0, 1);
+  }
+  return builder.binary(OpKind::add, node.name, product, rest);
+}
+
+namespace {
+
+Values gemm(const OnnxNode& node) {
+  node.constant(1);
+  if (node.has(2)) node.view(2);
+  return {node.result(gemm(node, node.view(0), node.value(1), node.has(2) ? node.value(2) : Value()))};
 }
 
 // ---- softmax ----------------------------------------------------------------------------------
 
-// Before opset 13, softmax runs over all dimensions from `axis` on, as if they were one.
-Values softmax(const OnnxNode& node) {
-  const View& x = node.view(0);
-  const bool flattens = node.opset < 13;
+}  // namespace
+
+View softmax(const OnnxNode& node, const View& x, bool flattens) {
   const size_t axis = node.axis(node.integer("axis", flattens ? 1 : -1), x.rank());
   const Shape shape = node.builder.shape(x);
   const bool alone =
@@ -294,15 +351,20 @@ Values softmax(const OnnxNode& node) {
   if (flattens) {  // if these sizes change, this conversion would sum over the wrong elements
     for (size_t d = alone ? axis + 1 : axis == 0 ? 0 : 1; d < shape.size(); ++d) node.fix(node.builder.symbol(x, d));
   }
-  if (!flattens || alone) return {node.result(node.builder.softmax(node.name, x, axis))};
+  if (!flattens || alone) return node.builder.softmax(node.name, x, axis);
   int64_t inner = 1;
   std::vector<int64_t> back = {-1};
   for (size_t i = axis; i < shape.size(); ++i) inner *= static_cast<int64_t>(shape[i]);
   for (size_t i = 1; i < shape.size(); ++i) back.push_back(static_cast<int64_t>(shape[i]));
   const View flat = node.builder.reshape(node.name + "/flatten", x, {-1, inner});
   const View soft = node.builder.softmax(node.name, flat, 1);
-  return {node.result(node.builder.reshape(node.name + "/shape", soft, back))};
+  return node.builder.reshape(node.name + "/shape", soft, back);
 }
+
+namespace {
+
+// Before opset 13, softmax runs over all dimensions from `axis` on, as if they were one.
+Values softmax(const OnnxNode& node) { return {node.result(softmax(node, node.view(0), node.opset < 13))}; }
 
 // ---- resize -----------------------------------------------------------------------------------
 

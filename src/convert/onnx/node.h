@@ -55,7 +55,17 @@ using OnnxRow = ImportRow<OnnxNode>;
 using OnnxTable = ImportTable<OnnxNode>;
 
 // Each finds the function that imports an operator, in the table of one file. Returns null if the table has none.
-const OnnxRow* find_layer(const std::string& op_type);  // layers.cc: operators that compute
-const OnnxRow* find_shape(const std::string& op_type);  // shapes.cc: shapes, constants, views
+const OnnxRow* find_layer(const std::string& op_type);      // layers.cc: operators that compute
+const OnnxRow* find_shape(const std::string& op_type);      // shapes.cc: shapes, constants, views
+const OnnxRow* find_quantized(const std::string& op_type);  // quantized.cc: quantized numbers
+
+// Operators that other operators contain. They read attributes of the node, but take their inputs as arguments. A
+// `bias` without a view stands for none. (layers.cc)
+View conv(const OnnxNode& node, const View& x, const Value& weights, const Value& bias);
+View mat_mul(const OnnxNode& node, const View& x, const Value& weights);
+View gemm(const OnnxNode& node, const View& x, const Value& weights, const Value& bias);
+View pool(const OnnxNode& node, OpKind kind, const std::string& name, const View& x);
+// `flattens`: over all dimensions from `axis` on, as if they were one.
+View softmax(const OnnxNode& node, const View& x, bool flattens);
 
 }  // namespace quern::onnx

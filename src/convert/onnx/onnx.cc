@@ -92,7 +92,8 @@ class Importer {
   void add_input(const schema::ValueInfoProto& input, Wire wire) {
     const schema::TypeProto::Tensor& type = input.type().tensor_type();
     const std::optional<ElementType> element = element_type(type.elem_type());
-    if (element != ElementType::f32 && element != ElementType::f16) {
+    const auto is = [&](ElementType one) { return element == one; };
+    if (!is(ElementType::f32) && !is(ElementType::f16) && !is(ElementType::s8) && !is(ElementType::u8)) {
       if (wiring_.is_needed(wire)) throw Unsupported{"type " + std::to_string(type.elem_type())};
       return wiring_.lose({wire});
     }
@@ -126,8 +127,12 @@ class Importer {
 
   void add_node(size_t index, const schema::NodeProto& proto) {
     const std::string& name = name_of(proto);
-    if (!proto.domain().empty() && proto.domain() != "ai.onnx") throw Unsupported{"of domain " + proto.domain()};
-    const OnnxRow* row = find_layer(proto.op_type());
+    const bool standard = proto.domain().empty() || proto.domain() == "ai.onnx";
+    // Operators that ONNX Runtime's quantizer writes beside the standard ones.
+    const bool quantized = proto.domain() == "com.microsoft" && find_quantized(proto.op_type()) != nullptr;
+    if (!standard && !quantized) throw Unsupported{"of domain " + proto.domain()};
+    const OnnxRow* row = find_quantized(proto.op_type());
+    if (row == nullptr) row = find_layer(proto.op_type());
     if (row == nullptr) row = find_shape(proto.op_type());
     if (row == nullptr) throw Unsupported{};
     const auto inputs = wiring_.values(index, "node '" + name + "'");

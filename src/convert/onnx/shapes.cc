@@ -169,7 +169,7 @@ Values concat(const OnnxNode& node) {
     node.ignore("axis");  // a vector has only one
     return {concat_integers(node)};
   }
-  return {convert::concat(node, node.axis(node.integer("axis", 1), node.view(0).rank()))};
+  return {convert::concat(node, node.axis(node.integer("axis", 1), node.any_view(0).rank()))};
 }
 
 Values pad(const OnnxNode& node) {

@@ -1,0 +1,199 @@
+// Imports ONNX operators about quantized numbers. QuantizeLinear and DequantizeLinear become nodes of our graph. Each
+// operator that computes with bytes itself (QLinearConv and so on) becomes the operator of floats between such nodes, so
+// that both forms of a model give the same graph; passes of the optimizer then make it compute with bytes.
+#include <cmath>
+
+#include "convert/onnx/node.h"
+#include "convert/onnx/tensor.h"
+
+namespace quern::onnx {
+namespace {
+
+// ---- scales and zero points -------------------------------------------------------------------
+
+bool is_byte(ElementType type) { return type == ElementType::s8 || type == ElementType::u8; }
+
+// Reads a scale and a zero point, which may be absent: one number, or one for each index of a dimension.
+Scales scales_at(const OnnxNode& node, size_t scale, size_t zero_point, ElementType type, size_t axis) {
+  if (node.constant(scale).rank() > 1) throw Unsupported{"scales for blocks"};
+  Scales s;
+  s.scales = node.floats(scale);
+  s.axis = axis;
+  if (s.scales.empty()) node.fail("the scale has no elements");
+  for (const float x : s.scales) {
+    if (!(x > 0 && std::isfinite(x))) node.fail("a scale is not a positive number");
+  }
+  if (!node.has(zero_point)) return s;
+  if (node.value(zero_point).type != type) node.fail("the zero point has another type than the elements");
+  s.zero_points = node.integers(zero_point).values;
+  if (s.zero_points.size() != s.scales.size()) node.fail("there are not as many zero points as scales");
+  const int64_t low = type == ElementType::s8 ? INT8_MIN : 0;
+  for (const int64_t z : s.zero_points) {
+    if (type == ElementType::s32 ? z != 0 : z < low || z > low + UINT8_MAX) node.fail("a zero point is out of range");
+  }
+  return s;
+}
+
+// Checks that scales for the indices of a dimension are as many as these.
+void check_axis(const OnnxNode& node, const Scales& s, const Shape& shape) {
+  if (s.scales.size() == 1) return;
+  if (s.axis >= shape.size() || shape[s.axis] != s.scales.size()) node.fail("the scales do not fit the tensor");
+}
+
+// The zero point that the tensor has in our graph, where all bytes have a sign.
+int32_t zero_in_graph(const OnnxNode& node, const Scales& s, ElementType type) {
+  if (s.scales.size() != 1) throw Unsupported{"several scales of a computed tensor"};
+  if (!is_byte(type)) node.fail("elements of another type than int8 or uint8");
+  return static_cast<int32_t>(s.zero_point(0)) - (type == ElementType::u8 ? 128 : 0);
+}
+
+// Returns a quantized input as floats.
+Value dequantized(const OnnxNode& node, size_t input, size_t scale, size_t zero_point, int64_t axis) {
+  const Value& x = node.value(input);
+  const Shape shape = node.dims(input);
+  const size_t dimension =
+      shape.empty() || axis >= static_cast<int64_t>(shape.size()) ? 0 : node.axis(axis, shape.size());
+  const Scales s = scales_at(node, scale, zero_point, x.type, dimension);
+  check_axis(node, s, shape);
+  if (node.is_integer(input)) {
+    if (!is_byte(x.type) && x.type != ElementType::s32) throw Unsupported{"of integers with more than 32 bits"};
+    if (x.integers->values.empty()) throw Unsupported{"of no elements"};
+    return dequantized_constant(node.builder, node.integers(input), x.type, s);
+  }
+  if (!is_byte(x.type)) node.fail("the input is not quantized");
+  const std::string name = node.name + "/input" + std::to_string(input);
+  const View bytes = node.builder.as_quantized(name, x.view, s.scales[0], zero_in_graph(node, s, x.type));
+  if (!bytes) throw Unsupported{"an input whose elements have got another scale, or none, where they are computed"};
+  return node.builder.dequantize(name, bytes);
+}
+
+// Makes `x` a quantized result of the node, with a scale and zero point from its inputs.
+Value quantized(const OnnxNode& node, const View& x, size_t scale, size_t zero_point) {
+  const ElementType type = node.has(zero_point) ? node.value(zero_point).type : ElementType::u8;
+  const Scales s = scales_at(node, scale, zero_point, type, 0);
+  Value value = node.builder.quantize(node.name, x, s.scales[0], zero_in_graph(node, s, type));
+  value.type = type;
+  return value;
+}
+
+// ---- conversions ------------------------------------------------------------------------------
+
+Values dequantize_linear(const OnnxNode& node) {
+  if (node.integer("block_size", 0) != 0) throw Unsupported{"block_size"};
+  if (node.integer("output_dtype", 1) != 1) throw Unsupported{"output_dtype"};
+  return {dequantized(node, 0, 1, 2, node.integer("axis", 1))};
+}
+
+Values quantize_linear(const OnnxNode& node) {
+  if (node.integer("block_size", 0) != 0) throw Unsupported{"block_size"};
+  if (node.integer("precision", 0) > 1) throw Unsupported{"precision"};
+  node.ignore("saturate");  // only about types of 8-bit floats
+  const auto wanted = static_cast<int32_t>(node.integer("output_dtype", 0));
+  const ElementType given = node.has(2) ? node.value(2).type : ElementType::u8;
+  if (!is_byte(given) || (wanted != 0 && element_type(wanted) != given)) throw Unsupported{"to other types than bytes"};
+  const int64_t axis = node.integer("axis", 1);
+  if (!node.is_constant(0)) return {quantized(node, node.view(0), 1, 2)};
+  const Shape shape = node.builder.shape(node.view(0));
+  const size_t dimension = axis >= static_cast<int64_t>(shape.size()) ? 0 : node.axis(axis, shape.size());
+  const Scales s = scales_at(node, 1, 2, given, dimension);
+  check_axis(node, s, shape);
+  return {integer_value(quantized_integers(shape, node.builder.floats(node.view(0)), given, s), given)};
+}
+
+// ---- operators that compute with bytes --------------------------------------------------------
+
+// A bias of 32-bit integers has the scales of the sums of products.
+Value bias_of_sums(const OnnxNode& node, size_t input, size_t x_scale, size_t w_scale) {
+  if (!node.has(input)) return {};
+  Scales s;
+  s.scales = node.floats(w_scale);
+  for (float& scale : s.scales) scale *= node.scalar(x_scale);
+  const Integers& bias = node.integers(input);
+  if (node.value(input).type != ElementType::s32 || bias.shape.size() != 1) node.fail("the bias is no vector of int32");
+  check_axis(node, s, bias.shape);
+  return dequantized_constant(node.builder, bias, ElementType::s32, s);
+}
+
+Values qlinear_conv(const OnnxNode& node) {
+  const Value x = dequantized(node, 0, 1, 2, 1), weights = dequantized(node, 3, 4, 5, 0);
+  return {quantized(node, conv(node, x.view, weights, bias_of_sums(node, 8, 1, 4)), 6, 7)};
+}
+
+Values qlinear_mat_mul(const OnnxNode& node) {
+  const Value a = dequantized(node, 0, 1, 2, 0), b = dequantized(node, 3, 4, 5, -1);
+  return {quantized(node, mat_mul(node, a.view, b), 6, 7)};
+}
+
+// Microsoft's: alpha * A * B + C, where C has the scale alpha * that of A * that of B.
+Values q_gemm(const OnnxNode& node) {
+  if (node.number("alpha", 1) != 1) throw Unsupported{"alpha"};
+  const bool transposed = node.integer("transB", 0) != 0;
+  const Value a = dequantized(node, 0, 1, 2, 0), b = dequantized(node, 3, 4, 5, transposed ? 0 : 1);
+  const View y = gemm(node, a.view, b, bias_of_sums(node, 6, 1, 4));
+  if (!node.has(7)) return {Value(y)};
+  return {quantized(node, y, 7, 8)};
+}
+
+View binary(const OnnxNode& node, OpKind kind) {
+  const Value a = dequantized(node, 0, 1, 2, 0), b = dequantized(node, 3, 4, 5, 0);
+  return node.builder.binary(kind, node.name + "/real", a.view, b.view);
+}
+Values qlinear_add(const OnnxNode& node) { return {quantized(node, binary(node, OpKind::add), 6, 7)}; }
+Values qlinear_mul(const OnnxNode& node) { return {quantized(node, binary(node, OpKind::mul), 6, 7)}; }
+
+Values qlinear_pool(const OnnxNode& node, OpKind kind) {
+  if (node.integer("channels_last", 0) != 0) throw Unsupported{"channels_last"};
+  const View x = dequantized(node, 0, 1, 2, 0).view;
+  return {quantized(node, pool(node, kind, node.name + "/real", x), 3, 4)};
+}
+Values qlinear_average_pool(const OnnxNode& node) { return qlinear_pool(node, OpKind::average_pool); }
+Values qlinear_global_average_pool(const OnnxNode& node) { return qlinear_pool(node, OpKind::global_average_pool); }
+
+Values qlinear_sigmoid(const OnnxNode& node) {
+  const View x = dequantized(node, 0, 1, 2, 0).view;
+  return {quantized(node, node.builder.unary(OpKind::sigmoid, node.name + "/real", x), 3, 4)};
+}
+
+Values qlinear_leaky_relu(const OnnxNode& node) {
+  const View x = dequantized(node, 0, 1, 2, 0).view;
+  const float slope = node.number("alpha", 0.01f);
+  return {quantized(node, node.builder.leaky_relu(node.name + "/real", x, slope), 3, 4)};
+}
+
+Values qlinear_softmax(const OnnxNode& node) {
+  const View x = dequantized(node, 0, 1, 2, 0).view;
+  const bool flattens = node.integer("opset", 13) < 13;
+  return {quantized(node, softmax(node, x, flattens), 3, 4)};
+}
+
+// Inputs: scale and zero point of the output, then each tensor with its own.
+Values qlinear_concat(const OnnxNode& node) {
+  if (node.input_count() % 3 != 2) node.fail("inputs are not scale, zero point, and three for each tensor");
+  std::vector<View> views;
+  for (size_t i = 2; i < node.input_count(); i += 3) views.push_back(dequantized(node, i, i + 1, i + 2, 0).view);
+  const size_t axis = node.axis(node.integer("axis", 0), views.at(0).rank());
+  return {quantized(node, node.builder.concat(node.name + "/real", views, axis), 0, 1)};
+}
+
+}  // namespace
+
+const OnnxRow* find_quantized(const std::string& op_type) {
+  static const OnnxTable kinds = {
+      {"DequantizeLinear", {dequantize_linear, 2, 3}},
+      {"QGemm", {q_gemm, 6, 9}},
+      {"QLinearAdd", {qlinear_add, 7, 8}},
+      {"QLinearAveragePool", {qlinear_average_pool, 4, 5}},
+      {"QLinearConcat", {qlinear_concat, 5, many_inputs}},
+      {"QLinearConv", {qlinear_conv, 8, 9}},
+      {"QLinearGlobalAveragePool", {qlinear_global_average_pool, 5, 5}},
+      {"QLinearLeakyRelu", {qlinear_leaky_relu, 4, 5}},
+      {"QLinearMatMul", {qlinear_mat_mul, 8, 8}},
+      {"QLinearMul", {qlinear_mul, 7, 8}},
+      {"QLinearSigmoid", {qlinear_sigmoid, 4, 5}},
+      {"QLinearSoftmax", {qlinear_softmax, 5, 5}},
+      {"QuantizeLinear", {quantize_linear, 2, 3}},
+  };
+  return find_in(kinds, op_type);
+}
+
+}  // namespace quern::onnx
