@@ -29,6 +29,7 @@ constexpr Command commands[] = {
     {"eval", "Accuracy of a classifier on labelled images", eval_command},
     {"export", "Write a model as ONNX", export_command},
     {"prune", "Set the smallest weights of a model to 0", prune_command},
+    {"quantize", "Make a model compute with bytes", quantize_command},
     {"zoo", "Make a reference architecture with random weights", zoo_command},
 };
 

@@ -15,6 +15,7 @@
 #include "tool/input/named_files.h"
 #include "tool/input/npy.h"
 #include "tool/input/preprocess.h"
+#include "tool/input/rounds.h"
 #include "tool/model.h"
 
 namespace quern {
@@ -30,38 +31,6 @@ struct Arguments {
   TuningFlags tuning;
   qn_algorithm algorithm = QN_ALGORITHM_AUTO;
 };
-
-// The files of one run: one for each input of the model.
-using Round = std::vector<std::string>;
-
-// Makes the rounds. An input with one file gets it in every round; inputs with several files get one after the other,
-// and must have equally many.
-std::vector<Round> plan_rounds(const std::vector<std::vector<std::string>>& files, const std::vector<qn_port>& ports) {
-  size_t rounds = 1;
-  for (size_t i = 0; i < files.size(); ++i) {
-    if (files[i].empty()) throw CLI::ValidationError("--input", fmt::format("nothing for input \"{}\"", ports[i].name));
-    if (files[i].size() == 1) continue;
-    if (rounds != 1 && rounds != files[i].size())
-      throw CLI::ValidationError("--input",
-                                 fmt::format("{} files for one input, {} for another", rounds, files[i].size()));
-    rounds = files[i].size();
-  }
-  std::vector<Round> plan(rounds);
-  for (size_t r = 0; r < rounds; ++r)
-    for (const auto& list : files) plan[r].push_back(list[list.size() == 1 ? 0 : r]);
-  return plan;
-}
-
-InputData read_input(const std::string& path, const qn_model* model, size_t index, const ImageFlags& flags) {
-  const qn_port port = input_port(model, index);
-  if (is_image_name(path)) return image_input(path, port, input_preprocessing(model, index), flags);
-  const NpyArray array = read_npy(path);
-  InputData data;
-  if (qn_tensor_init(&data.tensor, port.tensor.type, static_cast<uint32_t>(array.shape.size()), array.shape.data()))
-    throw Error(fmt::format("{}: {}", path, qn_last_message()));
-  data.bytes = npy_as(array, port.tensor.type, path);
-  return data;
-}
 
 // A session's output, with the port's name.
 struct Output {
@@ -184,7 +153,8 @@ void check_folders(const std::vector<Round>& rounds) {
 int run(const Arguments& arguments) {
   const ModelPtr model = load_model(arguments.files);
   const std::vector<qn_port> inputs = input_ports(model.get()), outputs = output_ports(model.get());
-  const std::vector<Round> rounds = plan_rounds(name_files("--input", "input", arguments.inputs, inputs), inputs);
+  const std::vector<Round> rounds =
+      plan_rounds("--input", name_files("--input", "input", arguments.inputs, inputs), inputs);
   const auto expected = name_files("--expect", "output", arguments.expect, outputs);
   if (!arguments.output.empty()) check_folders(rounds);
   if (rounds.size() > 1 && !arguments.expect.empty())

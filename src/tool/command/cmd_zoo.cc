@@ -8,13 +8,14 @@
 #include "graph/pass/passes.h"
 #include "tool/command/command.h"
 #include "tool/model.h"
+#include "tool/quantization.h"
 #include "tool/sparsity.h"
 
 namespace quern {
 
 Action zoo_command(CLI::App& app) {
   struct Arguments {
-    std::string name, out;
+    std::string name, out, type = "f32";
     uint64_t seed = 1;
     PruneFlags prune;
   };
@@ -28,6 +29,13 @@ Action zoo_command(CLI::App& app) {
       ->type_name("N")
       ->capture_default_str();
   add_prune_flags(app, &arguments->prune);
+  app.add_option(
+         "--type", arguments->type,
+         "qs8: quantized to bytes, with ranges from a run on random numbers. They, and so the scales, may differ in "
+         "their last bits between CPUs")
+      ->check(CLI::IsMember({"f32", "qs8"}).description(""))
+      ->type_name("NAME")
+      ->capture_default_str();
   app.footer(
       fmt::format("Weights are random, scaled so that activations keep a variance near one: for speed and tests.\n{}",
                   what_stays_dense));
@@ -38,6 +46,10 @@ Action zoo_command(CLI::App& app) {
     check(optimize(graph));
     if (arguments->prune.sparsity > 0) {
       check(prune(graph, {arguments->prune.sparsity, arguments->prune.block, Schedule::uniform, true}));
+    }
+    if (arguments->type == "qs8") {
+      const auto sample = [&](const qn_model*, const qn_session* session, size_t) { return random_inputs(session, 1); };
+      quantize_model(graph, 1, sample, 1);
     }
     check(write_model_file(graph, arguments->out.c_str()));
     return 0;

@@ -23,5 +23,6 @@ Action eval_command(CLI::App& app);
 Action export_command(CLI::App& app);
 Action zoo_command(CLI::App& app);
 Action prune_command(CLI::App& app);
+Action quantize_command(CLI::App& app);
 
 }  // namespace quern

@@ -1,0 +1,323 @@
+#include "compress/quantize.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <string>
+
+#include "base/status.h"
+#include "graph/file/sparse.h"
+#include "graph/ir/kinds.h"
+#include "graph/pass/passes.h"
+
+namespace quern {
+namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr float smallest_scale = 1e-20f;  // far below any that matters, so that quotients of scales are floats
+constexpr double most_bias = 0x1p29;      // steps of a bias: leaves room for the sums
+// Sums of products must fit 32 bits. An input, or the zero point of the inputs, can each be -128.
+constexpr double most_weights = 0x1p30 / 256;  // sum of the absolute values of an output channel's weights
+
+size_t at(int index) { return static_cast<size_t>(index); }
+
+// ---- what becomes bytes -----------------------------------------------------------------------
+
+// Decides which nodes compute with bytes, and which tensors are bytes between them.
+class Plan {
+ public:
+  explicit Plan(const Graph& graph)
+      : graph_(graph),
+        readers_(graph.tensors.size(), 0),
+        concat_(graph.tensors.size(), nullptr),
+        bytes_(graph.tensors.size()),
+        follows_(graph.tensors.size()) {
+    for (const Node& node : graph.nodes) {
+      for (const int input : node.inputs) {
+        if (input == no_tensor) continue;
+        ++readers_[at(input)];
+        if (node.kind == OpKind::concat) concat_[at(input)] = &node;
+      }
+    }
+    for (const Port& port : graph.outputs) ++readers_[at(port.tensor)];
+    mark();
+  }
+
+  // Does the node compute with bytes, so that its inputs and its output are bytes?
+  bool computes(const Node& node) const {
+    if (!is_float(node.outputs[0]) || node.outputs.size() != 1) return false;
+    for (size_t i = 0; i < data_inputs(node); ++i) {
+      if (!is_float(node.inputs[i]) || is_constant(node.inputs[i])) return false;
+    }
+    switch (kind_of(node.kind).types) {
+      case TypeRule::sums: return fits(node);
+      case TypeRule::steps: return node.kind != OpKind::div;
+      case TypeRule::chosen: return !moves(node) && (node.kind != OpKind::resize || nearest(node));
+      default: return false;
+    }
+  }
+
+  // Is the tensor bytes with a scale of its own?
+  bool has_numbers(int tensor) const { return bytes_[at(tensor)] && !follows_[at(tensor)]; }
+
+  // The concat whose numbers the tensor takes, because nothing else reads it; NULL if there is none.
+  const Node* part_of(int tensor) const {
+    const Node* concat = concat_[at(tensor)];
+    const bool only = concat != nullptr && readers_[at(tensor)] == 1;
+    return only && has_numbers(tensor) && has_numbers(concat->outputs[0]) ? concat : nullptr;
+  }
+
+ private:
+  bool is_float(int tensor) const { return graph_.tensors[at(tensor)].type == QN_F32; }
+  bool is_constant(int tensor) const { return graph_.tensors[at(tensor)].constant >= 0; }
+  static bool nearest(const Node& node) { return node.attributes.mode == QN_RESIZE_NEAREST; }
+
+  // Are the elements of the output elements of the input, so that they keep its scale?
+  static bool moves(const Node& node) {
+    const Attributes& a = node.attributes;
+    switch (kind_of(node.kind).types) {
+      case TypeRule::moved: return node.kind != OpKind::pad || a.alpha == 0;
+      case TypeRule::chosen:
+        return node.kind == OpKind::resize ? nearest(node) : a.min == -infinity && a.max == infinity;
+      default: return false;
+    }
+  }
+
+  // Are the weights floats whose sums fit when they are bytes?
+  bool fits(const Node& node) const {
+    const Tensor& weights = graph_.tensors[at(node.inputs[1])];
+    if (weights.type != QN_F32 || graph_.constants[at(weights.constant)].sparse != nullptr) return false;
+    const float* w = constant_floats(graph_, node.inputs[1]);
+    const size_t rows = weights.shape[0], depth = graph_.constants[at(weights.constant)].bytes / sizeof(float) / rows;
+    for (size_t o = 0; o < rows; ++o, w += depth) {
+      double sum = 0, largest = 0;
+      for (size_t i = 0; i < depth; ++i) {
+        sum += double{std::abs(w[i])};
+        largest = std::max(largest, double{std::abs(w[i])});
+      }
+      if (!std::isfinite(sum)) return false;
+      if (largest > 0 && sum / largest * 127 + static_cast<double>(depth) / 2 > most_weights) return false;
+    }
+    return true;
+  }
+
+  bool all_float_inputs(const Node& node) const {
+    return std::all_of(node.inputs.begin(), node.inputs.end(), [&](int x) { return is_float(x) && !is_constant(x); });
+  }
+
+  void mark() {
+    for (const Node& node : graph_.nodes) {
+      if (!computes(node)) continue;
+      bytes_[at(node.outputs[0])] = true;
+      for (size_t i = 0; i < data_inputs(node); ++i) bytes_[at(node.inputs[i])] = true;
+    }
+    // What only moves elements does so with bytes if somebody needs its output as bytes.
+    for (size_t i = graph_.nodes.size(); i-- > 0;) {
+      const Node& node = graph_.nodes[i];
+      if (!moves(node) || !bytes_[at(node.outputs[0])] || !all_float_inputs(node)) continue;
+      for (const int input : node.inputs) bytes_[at(input)] = true;
+    }
+    for (const Node& node : graph_.nodes) {
+      if (!moves(node) || node.inputs.size() != 1 || !all_float_inputs(node)) continue;
+      if (bytes_[at(node.inputs[0])]) follows_[at(node.outputs[0])] = true;
+    }
+  }
+
+  const Graph& graph_;
+  // Per tensor:
+  Vector<size_t> readers_;        // being an output of the graph counts
+  Vector<const Node*> concat_;    // that reads it
+  Vector<bool> bytes_, follows_;  // one that follows has the scale of the tensor that it comes from
+};
+
+// ---- numbers ----------------------------------------------------------------------------------
+
+Quantization numbers_of(const Range& range) {
+  const double width = double{range.high} - double{range.low};
+  const float scale = width > 0 ? std::max(static_cast<float>(width / 255), smallest_scale) : 1.0f;
+  const double zero = std::nearbyint(-128 - double{range.low} / double{scale});
+  return {{scale}, {static_cast<int32_t>(std::clamp(zero, -128.0, 127.0))}, -1};
+}
+
+// Adds the weights of a layer as bytes. `noise` becomes their signal to noise, in decibels.
+int quantized_weights(Graph& graph, const Node& node, float input_scale, double* noise) {
+  const Tensor weights = graph.tensors[at(node.inputs[1])];
+  const size_t rows = weights.shape[0], depth = graph.constants[at(weights.constant)].bytes / sizeof(float) / rows;
+  const bool has_bias = node.inputs.size() > 2 && node.inputs[2] != no_tensor;
+  const float* bias = has_bias ? constant_floats(graph, node.inputs[2]) : nullptr;
+  const float* w = constant_floats(graph, node.inputs[1]);
+  Vector<int8_t> bytes(rows * depth);
+  Quantization q;
+  q.axis = 0;
+  double power = 0, error = 0;
+  for (size_t o = 0; o < rows; ++o) {
+    float largest = 0;
+    for (size_t i = 0; i < depth; ++i) largest = std::max(largest, std::abs(w[o * depth + i]));
+    float scale = largest > 0 ? std::max(largest / 127, smallest_scale) : 1.0f;
+    // A bias that is huge beside the weights needs larger steps.
+    if (bias != nullptr)
+      scale = std::max(scale, static_cast<float>(double{std::abs(bias[o])} / most_bias / double{input_scale}));
+    q.scales.push_back(scale);
+    for (size_t i = 0; i < depth; ++i) {
+      const float x = w[o * depth + i], step = std::clamp(std::nearbyint(x / scale), -127.0f, 127.0f);
+      bytes[o * depth + i] = static_cast<int8_t>(step);
+      power += double{x} * double{x};
+      error += std::pow(double{x} - double{step} * double{scale}, 2);
+    }
+  }
+  *noise = 10 * std::log10(power / error);
+  const int tensor = add_constant(graph, String(), QN_S8, weights.shape, bytes.data());
+  graph.tensors[at(tensor)].quantization = std::move(q);
+  return tensor;
+}
+
+// ---- the graph --------------------------------------------------------------------------------
+
+// Puts nodes that convert to bytes and back after the tensors that become bytes. The optimizer then makes the nodes in
+// between compute with them.
+class Quantizer {
+ public:
+  Quantizer(Graph& graph, const std::map<int, Quantization>& numbers) : graph_(graph), numbers_(numbers) {}
+
+  void run() {
+    Vector<Node> nodes = std::move(graph_.nodes);
+    graph_.nodes.clear();
+    std::map<int, int> read_instead;  // inputs of the graph
+    for (const Port& port : graph_.inputs) {
+      const auto found = numbers_.find(port.tensor);
+      if (found == numbers_.end()) continue;
+      const int floats = add_tensor(graph_, String(), QN_F32, graph_.tensors[at(port.tensor)].shape);
+      read_instead[port.tensor] = floats;
+      add_conversions(graph_.tensors[at(port.tensor)].name, port.tensor, found->second, floats);
+    }
+    for (Node& node : nodes) {
+      for (int& input : node.inputs) {
+        if (const auto found = read_instead.find(input); found != read_instead.end()) input = found->second;
+      }
+      const int output = node.outputs[0];
+      const auto found = numbers_.find(output);
+      if (found == numbers_.end()) {
+        graph_.nodes.push_back(std::move(node));
+        continue;
+      }
+      const int floats = add_tensor(graph_, String(), QN_F32, graph_.tensors[at(output)].shape);
+      const String name = node.name;
+      node.outputs[0] = floats;
+      graph_.nodes.push_back(std::move(node));
+      add_conversions(name, floats, found->second, output);
+    }
+  }
+
+ private:
+  void add_conversions(const String& name, int from, const Quantization& numbers, int to) {
+    const auto named = [&](const char* part) {
+      String text = name;
+      text += part;
+      return text;
+    };
+    const int bytes = add_tensor(graph_, String(), QN_S8, graph_.tensors[at(from)].shape);
+    graph_.tensors[at(bytes)].quantization = numbers;
+    graph_.nodes.push_back({OpKind::quantize, named("/quantize"), {from}, {bytes}, {}});
+    graph_.nodes.push_back({OpKind::dequantize, named("/dequantize"), {bytes}, {to}, {}});
+  }
+
+  Graph& graph_;
+  const std::map<int, Quantization>& numbers_;
+};
+
+// The part of a concat takes the numbers of the whole, so that it need not be rounded twice. A concat may itself be a
+// part of another.
+void share_numbers(const Plan& plan, std::map<int, Quantization>* numbers) {
+  for (auto at = numbers->rbegin(); at != numbers->rend(); ++at) {
+    if (const Node* concat = plan.part_of(at->first)) at->second = numbers->at(concat->outputs[0]);
+  }
+}
+
+Vector<QuantizedLayer> layers_of(const Graph& graph, const std::map<std::string, double>& noise) {
+  Vector<QuantizedLayer> layers;
+  for (const Node& node : graph.nodes) {
+    if (!kind_of(node.kind).has_weights()) continue;
+    const Tensor &in = graph.tensors[at(node.inputs[0])], &weights = graph.tensors[at(node.inputs[1])];
+    QuantizedLayer& layer = layers.emplace_back();
+    layer.name = node.name;
+    layer.kind = node.kind;
+    layer.bytes = in.type == QN_S8;
+    layer.weights = graph.constants[at(weights.constant)].bytes / qn_type_size(weights.type);
+    const auto found = noise.find(node.name.c_str());
+    layer.noise_db = found == noise.end() ? double{infinity} : found->second;
+    if (!layer.bytes) continue;
+    layer.input = in.quantization;
+    layer.output = graph.tensors[at(node.outputs[0])].quantization;
+  }
+  return layers;
+}
+
+}  // namespace
+
+void Range::add(const float* data, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    low = std::min(low, data[i]);
+    high = std::max(high, data[i]);
+    if (std::isnan(data[i])) high = infinity;
+  }
+}
+
+Vector<int> tensors_to_observe(const Graph& graph) {
+  const Plan plan(graph);
+  Vector<int> tensors;
+  for (size_t i = 0; i < graph.tensors.size(); ++i) {
+    if (plan.has_numbers(static_cast<int>(i))) tensors.push_back(static_cast<int>(i));
+  }
+  return tensors;
+}
+
+Graph observed(const Graph& graph, const Vector<int>& tensors) {
+  Graph copy = graph;
+  copy.outputs.clear();
+  for (const int tensor : tensors) {
+    String& name = copy.tensors[at(tensor)].name;  // outputs must have one
+    if (name.empty()) name = ("observed " + std::to_string(tensor)).c_str();
+    copy.outputs.push_back({.tensor = tensor, .type = QN_F32});
+  }
+  return copy;
+}
+
+qn_status quantize(Graph& graph, const Vector<Range>& ranges, Vector<QuantizedLayer>* layers) {
+  const Plan plan(graph);
+  const Vector<int> tensors = tensors_to_observe(graph);
+  if (tensors.empty()) return fail(QN_UNSUPPORTED, "no node of the model can compute with bytes");
+  if (ranges.size() != tensors.size())
+    return fail(QN_INVALID_ARGUMENT, "%zu ranges of %zu tensors", ranges.size(), tensors.size());
+  std::map<int, Quantization> numbers;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (!std::isfinite(ranges[i].low) || !std::isfinite(ranges[i].high)) {
+      return fail(QN_BAD_MODEL, "tensor %d ('%.100s') has had numbers that are not finite", tensors[i],
+                  graph.tensors[at(tensors[i])].name.c_str());
+    }
+    numbers[tensors[i]] = numbers_of(ranges[i]);
+  }
+  share_numbers(plan, &numbers);
+  std::map<std::string, double> noise;
+  Vector<size_t> computing;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (kind_of(graph.nodes[i].kind).has_weights() && plan.computes(graph.nodes[i])) computing.push_back(i);
+  }
+  std::map<int, int> source;  // tensor that follows another's numbers -> that tensor
+  for (const Node& node : graph.nodes) {
+    if (!plan.has_numbers(node.outputs[0]) && !node.inputs.empty()) source[node.outputs[0]] = node.inputs[0];
+  }
+  for (const size_t i : computing) {
+    Node& node = graph.nodes[i];
+    int input = node.inputs[0];
+    while (!numbers.contains(input)) input = source.at(input);
+    const int weights = quantized_weights(graph, node, numbers.at(input).scales[0], &noise[node.name.c_str()]);
+    node.inputs[1] = weights;
+  }
+  Quantizer(graph, numbers).run();
+  QN_TRY(optimize(graph));
+  *layers = layers_of(graph, noise);
+  return QN_OK;
+}
+
+}  // namespace quern

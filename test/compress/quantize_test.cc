@@ -1,0 +1,212 @@
+// Quantization after training: which nodes compute with bytes, the numbers that tensors get, and how far results are off.
+#include "compress/quantize.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <random>
+
+#include "graph/file/format.h"
+#include "graph/pass/passes.h"
+
+namespace quern {
+namespace {
+
+void expect_ok(qn_status status) { ASSERT_EQ(status, QN_OK) << qn_last_message(); }
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+struct Release {
+  void operator()(qn_model* model) const { qn_model_release(model); }
+  void operator()(qn_session* session) const { qn_session_release(session); }
+};
+
+using Floats = std::vector<float>;
+
+Floats random(size_t count, unsigned seed) {
+  std::mt19937 generator(seed);
+  Floats values(count);
+  for (float& x : values) x = std::uniform_real_distribution<float>(-1, 1)(generator);
+  return values;
+}
+
+std::vector<Floats> run(const Graph& graph, const Floats& x) {
+  qn_model* made = nullptr;
+  expect_ok(make_model(graph, nullptr, &made));
+  const std::unique_ptr<qn_model, Release> model(made);
+  qn_session* created = nullptr;
+  expect_ok(qn_session_create(made, nullptr, &created));
+  const std::unique_ptr<qn_session, Release> session(created);
+  const void* const inputs[] = {x.data()};
+  expect_ok(qn_session_run(created, inputs));
+  std::vector<Floats> outputs;
+  for (size_t i = 0; i < graph.outputs.size(); ++i) {
+    qn_tensor tensor;
+    const void* data = nullptr;
+    expect_ok(qn_session_output_tensor(created, i, &tensor));
+    expect_ok(qn_session_output(created, i, &data));
+    const auto* floats = static_cast<const float*>(data);
+    outputs.emplace_back(floats, floats + qn_tensor_bytes(&tensor) / sizeof(float));
+  }
+  return outputs;
+}
+
+// Builds graphs; weights are random.
+struct Builder {
+  Graph graph;
+  unsigned seed = 1;
+
+  int input(Vector<size_t> shape) {
+    const int tensor = add_tensor(graph, "x", QN_F32, std::move(shape));
+    graph.inputs.push_back({.tensor = tensor});
+    return tensor;
+  }
+  int weights(Vector<size_t> shape) {
+    size_t count = 1;
+    for (const size_t d : shape) count *= d;
+    return add_constant(graph, "", QN_F32, std::move(shape), random(count, ++seed).data());
+  }
+  int node(OpKind kind, Vector<int> inputs, Attributes a = {}) {
+    String name = op_name(kind);
+    name += std::to_string(graph.nodes.size()).c_str();
+    return add_node(graph, kind, std::move(name), std::move(inputs), std::move(a));
+  }
+  int conv(int x, size_t in, size_t out, size_t kernel) {
+    Attributes a;
+    a.padding = {kernel / 2, kernel / 2, kernel / 2, kernel / 2};
+    a.min = 0;
+    return node(OpKind::conv2d, {x, weights({out, kernel, kernel, in}), weights({out})}, a);
+  }
+  Graph done(int output) {
+    graph.tensors[static_cast<size_t>(output)].name = String("y");
+    graph.outputs.push_back({.tensor = output});
+    expect_ok(check_graph(graph));
+    expect_ok(infer_shapes(graph));
+    return std::move(graph);
+  }
+};
+
+// Two branches that are joined, then a matrix product and a softmax.
+Graph sample_graph() {
+  Builder b;
+  const int x = b.conv(b.input({1, 8, 8, 3}), 3, 8, 3);
+  Attributes channels;
+  channels.axis = 3;
+  const int joined = b.node(OpKind::concat, {b.conv(x, 8, 4, 1), b.conv(x, 8, 6, 3)}, channels);
+  Attributes flat;
+  flat.values = {0, -1};
+  const int y = b.node(OpKind::fully_connected, {b.node(OpKind::reshape, {joined}, flat), b.weights({5, 640})});
+  Attributes last;
+  last.axis = 1;
+  return b.done(b.node(OpKind::softmax, {y}, last));
+}
+
+Vector<Range> ranges_of(const Graph& graph, const Floats& x) {
+  const Vector<int> tensors = tensors_to_observe(graph);
+  Vector<Range> ranges(tensors.size());
+  const std::vector<Floats> values = run(observed(graph, tensors), x);
+  for (size_t i = 0; i < ranges.size(); ++i) ranges[i].add(values[i].data(), values[i].size());
+  return ranges;
+}
+
+std::string kinds(const Graph& graph) {
+  std::string text;
+  for (const Node& node : graph.nodes) {
+    if (!text.empty()) text += ' ';
+    text += op_name(node.kind);
+  }
+  return text;
+}
+
+const Tensor& output_of(const Graph& graph, size_t node) {
+  return graph.tensors[static_cast<size_t>(graph.nodes[node].outputs[0])];
+}
+
+TEST(Quantize, LayersComputeWithBytesAndTheRestWithFloats) {
+  const Graph floats = sample_graph();
+  const Floats x = random(192, 9);
+  Graph graph = floats;
+  Vector<QuantizedLayer> layers;
+  expect_ok(quantize(graph, ranges_of(floats, x), &layers));
+  EXPECT_EQ(kinds(graph), "quantize conv2d conv2d conv2d concat reshape fully_connected dequantize softmax");
+  // The parts of the concat have its scale, so that nothing is rounded twice.
+  EXPECT_TRUE(output_of(graph, 2).quantization == output_of(graph, 4).quantization);
+  ASSERT_EQ(layers.size(), 4u);
+  for (const QuantizedLayer& layer : layers) {
+    EXPECT_TRUE(layer.bytes) << layer.name.c_str();
+    EXPECT_GT(layer.noise_db, 40) << layer.name.c_str();
+  }
+  EXPECT_EQ(layers[0].weights, 8u * 27);
+  const Floats want = run(floats, x)[0], got = run(graph, x)[0];
+  ASSERT_EQ(want.size(), got.size());
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(want[i], got[i], 0.05);
+}
+
+TEST(Quantize, RangesHaveAnExactZero) {
+  const Graph floats = sample_graph();
+  Vector<Range> ranges(tensors_to_observe(floats).size());
+  for (size_t i = 0; i < ranges.size(); ++i) ranges[i] = {i % 2 == 0 ? -1.0f : 0.0f, i == 0 ? 0.0f : 3.0f};
+  ranges.back() = {};  // a tensor that is 0
+  Graph graph = floats;
+  Vector<QuantizedLayer> layers;
+  expect_ok(quantize(graph, ranges, &layers));
+  const Quantization& x = output_of(graph, 0).quantization;
+  EXPECT_FLOAT_EQ(x.scales[0], 1.0f / 255);
+  EXPECT_EQ(x.zero_points[0], 127);
+  EXPECT_EQ(output_of(graph, 1).quantization.zero_points[0], -128);
+  EXPECT_FLOAT_EQ(output_of(graph, 1).quantization.scales[0], 3.0f / 255);
+  EXPECT_EQ(layers[3].output.scales[0], 1);
+}
+
+TEST(Quantize, ALayerWithHugeWeightsStaysFloat) {
+  Graph graph = sample_graph();
+  Vector<QuantizedLayer> layers;
+  Node& conv = graph.nodes[0];
+  Floats spoilt(8 * 27, 1);
+  spoilt[5] = infinity;
+  conv.inputs[1] = add_constant(graph, "", QN_F32, {8, 3, 3, 3}, spoilt.data());
+  const Vector<Range> ranges(tensors_to_observe(graph).size());
+  expect_ok(quantize(graph, ranges, &layers));
+  EXPECT_EQ(kinds(graph), "conv2d quantize conv2d conv2d concat reshape fully_connected dequantize softmax");
+  EXPECT_FALSE(layers[0].bytes);
+}
+
+TEST(Quantize, ABiasMuchLargerThanTheWeightsGetsLargerSteps) {
+  Builder b;
+  const Floats weights(12, 1e-9f), bias = {1000, -2000};
+  const int w = add_constant(b.graph, "", QN_F32, {2, 6}, weights.data());
+  const int c = add_constant(b.graph, "", QN_F32, {2}, bias.data());
+  Graph graph = b.done(b.node(OpKind::fully_connected, {b.input({3, 6}), w, c}));
+  const Floats x = random(18, 3);
+  Vector<QuantizedLayer> layers;
+  const Floats want = run(graph, x)[0];
+  expect_ok(quantize(graph, ranges_of(graph, x), &layers));
+  EXPECT_EQ(kinds(graph), "quantize fully_connected dequantize");
+  const Floats got = run(graph, x)[0];
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(want[i], got[i], 12);  // a step
+}
+
+TEST(Quantize, RefusesNumbersThatAreNotFinite) {
+  for (const float spoilt : {infinity, -infinity, std::nanf("")}) {
+    Graph graph = sample_graph();
+    Vector<Range> ranges(tensors_to_observe(graph).size());
+    ranges[1].add(&spoilt, 1);
+    Vector<QuantizedLayer> layers;
+    EXPECT_EQ(quantize(graph, ranges, &layers), QN_BAD_MODEL);
+    EXPECT_NE(std::string(qn_last_message()).find("not finite"), std::string::npos) << qn_last_message();
+  }
+}
+
+TEST(Quantize, RefusesAModelWithoutANodeForBytes) {
+  Builder b;
+  Attributes last;
+  last.axis = 1;
+  Graph graph = b.done(b.node(OpKind::softmax, {b.input({2, 3})}, last));
+  Vector<QuantizedLayer> layers;
+  EXPECT_EQ(quantize(graph, {}, &layers), QN_UNSUPPORTED);
+}
+
+}  // namespace
+}  // namespace quern
