@@ -559,9 +559,9 @@ void Builder::output(const View& view, const std::string& name, qn_type type) {
   if (port.shows != shown) throw Error("output '" + name + "' is also the name of another input or output");
   if (fresh) {
     const Tensor& tensor = graph_.tensors[static_cast<size_t>(shown)];
-    const bool is_taken = !tensor.name.empty() || tensor.constant >= 0;
-    if (is_taken && tensor.type == QN_F32) port.tensor = add(OpKind::clamp, name, {shown}, {});
-    if (is_taken && tensor.type != QN_F32) {  // a transpose that leaves all elements where they are
+    const bool is_taken = !tensor.name.empty() || tensor.constant >= 0, is_real = tensor.type == QN_F32;
+    if (is_taken && is_real) port.tensor = add(OpKind::clamp, name, {shown}, {});
+    if (is_taken && !is_real) {  // a transpose that leaves all elements where they are
       Attributes same;
       for (size_t d = 0; d < view.rank(); ++d) same.values.push_back(static_cast<int64_t>(d));
       port.tensor = add(OpKind::transpose, name, {shown}, same);
