@@ -4,6 +4,7 @@
 // weights are zero; igemm rows x outputs x taps x channels; dwconv and pool pixels x taps x channels, before these rows
 // where there are tiles; winograd inputs of a tile x channels; elementwise functions elements, or rows x channels;
 // transpose rows x columns.
+#include <cstring>
 #include <limits>
 #include <random>
 
@@ -79,10 +80,18 @@ double bytes_together(const Rooms&... rooms) {
   return static_cast<double>((rooms.bytes() + ...));
 }
 
+// Sizes of the elements of products.
+const operands::Elements& elements_of(const Row& row) {
+  return row.type == KernelType::f32 ? operands::f32_elements : operands::qs8c_elements;
+}
+
 // Times a kernel with its operands.
 template <class Operands, class Function>
 void bench_operands(benchmark::State& state, const Row& row, Function* run, const Operands& x, const Work& work) {
-  if constexpr (requires { x.p; }) *x.p.template as<qn_minmax_f32>() = no_clamp;
+  if constexpr (requires { x.p; }) {
+    std::memset(x.p.template as<char>(), 0, x.p.bytes());
+    if (row.type == KernelType::f32) *x.p.template as<qn_minmax_f32>() = no_clamp;
+  }
   bench_call(state, row, work, [&] { x.call(run); });
 }
 
@@ -90,7 +99,7 @@ void bench_operands(benchmark::State& state, const Row& row, Function* run, cons
 void bench_gemm(benchmark::State& state, const GemmRow& row, size_t panels, size_t k) {
   const size_t nc = panels * row.nr;
   operands::GemmOperands<Room> x;
-  x.place({row.mr, nc, k}, {row.nr, nc, k}, Anywhere());
+  x.place({row.mr, nc, k}, {row.nr, nc, k, elements_of(row), row.kr}, Anywhere());
   const auto macs = static_cast<double>(row.mr * nc * k);
   bench_operands(state, row, row.run, x, {2 * macs, bytes_together(x.a, x.w, x.c)});
 }
@@ -168,7 +177,7 @@ void bench_igemm(benchmark::State& state, const IgemmRow& row, size_t panels, si
   constexpr size_t kernel = 3, taps = kernel * kernel;
   const size_t nc = panels * row.nr;
   operands::IgemmOperands<Room> x;
-  x.place({row.mr, nc, channels, taps}, {row.nr, nc, taps * channels},
+  x.place({row.mr, nc, channels, taps}, {row.nr, nc, taps * channels, elements_of(row), row.kr, taps},
           operands::neighbour_table(kernel, row.mr, channels), Anywhere());
   const auto macs = static_cast<double>(row.mr * nc * taps * channels);
   bench_operands(state, row, row.run, x, {2 * macs, bytes_together(x.a, x.w, x.c, x.offsets)});
@@ -192,8 +201,8 @@ operands::RowTable window_table(size_t kernel, size_t stride, size_t pixels, siz
 void bench_dwconv(benchmark::State& state, const DwconvRow& row, size_t pixels, size_t kernel, size_t channels) {
   const size_t taps = kernel * kernel;
   operands::DwconvOperands<Room> x;
-  x.place({channels, pixels, taps, kernel}, {row.nr, channels, taps}, window_table(kernel, 1, pixels, channels),
-          Anywhere());
+  x.place({channels, pixels, taps, kernel}, {row.nr, channels, taps, elements_of(row)},
+          window_table(kernel, 1, pixels, channels), Anywhere());
   const auto macs = static_cast<double>(pixels * taps * channels);
   bench_operands(state, row, row.run, x, {2 * macs, bytes_together(x.a, x.w, x.c)});
 }
@@ -298,7 +307,8 @@ void bench_pool(benchmark::State& state, const PoolRow& row, const PoolShape& sh
   const size_t taps = shape.kernel * shape.kernel;
   const bool average = row.kind == PoolKind::average;
   operands::PoolOperands<Room> x;
-  x.place({shape.channels, shape.pixels, taps, shape.stride * shape.kernel}, operands::f32_elements,
+  const auto& elements = row.type == KernelType::f32 ? operands::f32_elements : operands::qs8_pool_elements;
+  x.place({shape.channels, shape.pixels, taps, shape.stride * shape.kernel}, elements,
           window_table(shape.kernel, shape.stride, shape.pixels, shape.channels), average, Anywhere());
   // A comparison or addition per tap, the clamp, and for the average the scale.
   const auto ops = static_cast<double>(shape.pixels * shape.channels * (taps + 2 + (average ? 1 : 0)));
@@ -364,25 +374,34 @@ double ops_of(UnaryKind kind) {
     case UnaryKind::hswish: return 5;
     case UnaryKind::power: return 3;  // of the exponent below
     case UnaryKind::exp: return 23;
+    case UnaryKind::lookup: return 1;
   }
   return 0;
 }
+
+size_t element_bytes(const Row& row) { return bytes_of(info_of(row.type).activations); }
 
 constexpr size_t vector_sizes[] = {2048, 14 * 14 * 256};  // L1, L2
 
 void bench_unary(benchmark::State& state, const UnaryRow& row, size_t n) {
   const Floats x(n), y(n);
   const qn_unary_f32 p = {0, 6, 2};
-  const auto elements = static_cast<double>(n);
-  bench_call(state, row, {ops_of(row.kind) * elements, 8 * elements}, [&] { row.run(n, x.data(), y.data(), &p); });
+  const char table[256] = {};
+  const void* parameters = row.kind == UnaryKind::lookup ? static_cast<const void*>(table) : &p;
+  const auto elements = static_cast<double>(n), bytes = 2.0 * static_cast<double>(element_bytes(row));
+  bench_call(state, row, {ops_of(row.kind) * elements, bytes * elements},
+             [&] { row.run(n, x.data(), y.data(), parameters); });
 }
 
 void bench_binary(benchmark::State& state, const BinaryRow& row, size_t n) {
   const bool scalar = row.kind >= BinaryKind::addc;
   const Floats a(n), b(n), y(n);
-  const auto elements = static_cast<double>(n);
-  bench_call(state, row, {3 * elements, (scalar ? 8 : 12) * elements},
-             [&] { row.run(n, a.data(), b.data(), y.data(), &no_clamp); });
+  const qn_binary_qs8 quantized = {0.5f, 0.5f, 0, 0, 0, INT8_MIN, INT8_MAX};
+  const bool floats = row.type == KernelType::f32;
+  const void* parameters = floats ? static_cast<const void*>(&no_clamp) : &quantized;
+  const auto elements = static_cast<double>(n), bytes = (scalar ? 2.0 : 3.0) * static_cast<double>(element_bytes(row));
+  bench_call(state, row, {3 * elements, bytes * elements},
+             [&] { row.run(n, a.data(), b.data(), y.data(), parameters); });
 }
 
 void bench_channel(benchmark::State& state, const ChannelRow& row, size_t rows, size_t channels) {

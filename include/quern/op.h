@@ -236,10 +236,14 @@ typedef enum qn_pool_kind {
 } qn_pool_kind;
 
 /** Pooling over windows of an N,H,W,C image. Padding never takes part in a maximum. With dilation, a window may contain
- *  no pixel of the image; its maximum is then -FLT_MAX and its average 0. */
+ *  no pixel of the image; its maximum is then -FLT_MAX and its average 0.
+ *  QN_S8: each tensor has one scale; for a maximum, input and output have the same scale and zero point (otherwise
+ *  planning returns QN_INVALID_ARGUMENT). An average is round(float(s) * f) + zero point, clamped, where s is the sum of
+ *  the elements minus their zero point, and f the input's scale / (the output's scale * the number that is divided by).
+ *  The maximum of no pixel is the least element. QN_LAYOUT_NHWC only. */
 typedef struct qn_pool2d_params {
   size_t struct_size; /**< Written by the init function. */
-  qn_type type;       /**< Of all elements: QN_F32. */
+  qn_type type;       /**< Of all elements: QN_F32 or QN_S8. */
   qn_pool_kind kind;  /**< Maximum or average. */
   int global;     /**< Non-zero: one window, the whole image; kernel, stride and padding are ignored. Output N,1,1,C. */
   qn_hw kernel;   /**< Size of a window. */
@@ -274,10 +278,14 @@ typedef enum qn_binary_kind {
 
 /** Elementwise a (kind) b, two inputs, broadcast as in NumPy: shapes are aligned at the right, dimensions of 1 repeat.
  *  The output may lie in the buffer of an input that has the output's shape and strides, or of both inputs.
- *  Pixel-blocked tensors must all have the same shape. */
+ *  Pixel-blocked tensors must all have the same shape.
+ *  QN_S8: each tensor has one scale. With x and y the elements minus their zero points, r, s and t the scales of a, b
+ *  and the output, and f() the conversion to float, a sum is round(f(x) * (r / t) + f(y) * (s / t)) and a product
+ *  round(f(x * y) * (r * s / t)); to both the zero point of the output is added before they are clamped. Each operation
+ *  rounds to nearest even. Not QN_DIV. QN_LAYOUT_NHWC only. */
 typedef struct qn_binary_params {
   size_t struct_size;  /**< Written by the init function. */
-  qn_type type;        /**< Of all elements: QN_F32. */
+  qn_type type;        /**< Of all elements: QN_F32 or QN_S8. */
   qn_binary_kind kind; /**< The function. */
   float min;           /**< Lower bound of outputs, as in qn_conv2d_params. */
   float max;           /**< Upper bound of outputs. */
@@ -299,10 +307,12 @@ typedef enum qn_unary_kind {
 } qn_unary_kind;
 
 /** Applies one function to each element. Input and output may have any shape and layout, but must have the same. The
- *  output may lie in the input's buffer, with the input's strides. */
+ *  output may lie in the input's buffer, with the input's strides.
+ *  QN_S8: input and output have one scale each, and the function is computed as for QN_F32 from the real number that an
+ *  element stands for; QN_POWER needs an exponent of 1, 2, 0.5 or -1. QN_LAYOUT_NHWC only. */
 typedef struct qn_unary_params {
   size_t struct_size; /**< Written by the init function. */
-  qn_type type;       /**< Of all elements: QN_F32. */
+  qn_type type;       /**< Of all elements: QN_F32 or QN_S8. */
   qn_unary_kind kind; /**< The function. */
   float alpha;        /**< First constant of the function, where it has one. */
   float beta;         /**< Second constant. */
@@ -339,9 +349,9 @@ QN_API qn_status qn_batch_norm_create(const qn_channel_params* params, const flo
 
 /** Converts between real numbers and quantized ones, or between two quantizations. Input and output have the same shape;
  *  a tensor of QN_S8 or QN_U8 has one scale (qn_quantization).
- *  - To quantized: round(x * (1 / scale)) + zero point, limited to the range of the type; a NaN becomes its least number.
+ *  - To quantized: round(x / scale) + zero point, limited to the range of the type; a NaN becomes its least number.
  *  - To real: (element - zero point) * scale.
- *  - Between quantized: round((element - zero point) * (scale / scale of the output)) + zero point of the output.
+ *  - Between quantized: to real, and then to quantized.
  *  Rounds to the nearest even integer; computes in single precision. */
 typedef struct qn_quantize_params {
   size_t struct_size; /**< Written by the init function. */
@@ -435,10 +445,11 @@ typedef enum qn_resize_rounding {
   QN_ROUND_HALF_UP = 3    /**< To nearest, ties towards the higher index. */
 } qn_resize_rounding;
 
-/** Resizes N,H,W,C images; positions outside the image use the nearest edge pixel. */
+/** Resizes N,H,W,C images; positions outside the image use the nearest edge pixel. Input and output, if quantized, must
+ *  have the same scale and zero point. */
 typedef struct qn_resize2d_params {
   size_t struct_size;                /**< Written by the init function. */
-  qn_type type;                      /**< Of all elements: QN_F32. */
+  qn_type type;                      /**< Of all elements: QN_F32; with QN_RESIZE_NEAREST also QN_S8. */
   qn_resize_kind kind;               /**< One pixel, or a mean of four. */
   qn_resize_coordinates coordinates; /**< Where output pixels lie. */
   qn_resize_rounding rounding;       /**< Only used with QN_RESIZE_NEAREST. */

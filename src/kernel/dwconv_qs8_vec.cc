@@ -2,19 +2,6 @@
 #include "kernel/dwconv.h"
 #include "kernel/vector_qs8.h"
 
-namespace quern {
-namespace {
-
-// Reads `count` bytes, less than a panel has.
-inline Sums widen_some(const int8_t* p, size_t count) {
-  int8_t some[panel_channels] = {};
-  for (size_t i = 0; i < count; ++i) some[i] = p[i];
-  return widen(some);
-}
-
-}  // namespace
-}  // namespace quern
-
 extern "C" void QN_LEVEL_NAME(dwconv_qs8c_vec)(size_t channels, size_t pixels, size_t taps, const int32_t* offsets,
                                                size_t step, const void* a, const void* zero, const void* w, void* c,
                                                size_t c_stride, const void* p) {
@@ -30,7 +17,7 @@ extern "C" void QN_LEVEL_NAME(dwconv_qs8c_vec)(size_t channels, size_t pixels, s
       const int8_t* weights = bytes(panel + nr * sizeof(int32_t));
       for (size_t t = 0; t < taps; ++t, weights += nr) {
         const int8_t* pixel = (table[t] < 0 ? bytes(zero) : bytes(a) + table[t]) + n0;
-        const Sums in = count >= nr ? widen(pixel) : widen_some(pixel, count), factors = widen(weights);
+        const Sums in = widen_some(pixel, count), factors = widen(weights);
         sums.low += in.low * factors.low;
         sums.high += in.high * factors.high;
       }

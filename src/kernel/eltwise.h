@@ -21,9 +21,18 @@
 //            Vectors of 32-bit ARM flush denormals: a denormal input or intermediate result counts as a zero of its
 //            sign, and where the result would be denormal it may be that denormal or the zero.
 // Machine    As gemm.h.
+//
+// ---- bytes: the same for type qs8. All elements are int8; addresses have no alignment.
+//
+// vunary    y[i] = table[x[i] + 128]        the 256 bytes of the table are the parameter
+// vbinary   y[i] = end(f(a[i], b[i]))       f: add, mul; parameters in qn_binary_qs8; vbinaryc as above with addc, mulc
+//           add: float(a - zero_a) * scale_a + float(b - zero_b) * scale_b, each operation rounds to nearest even
+//           mul: float((a - zero_a) * (b - zero_b)) * scale_a
+//           end(x) = clamp(round(x) + zero, min, max), to nearest even; `min` for a NaN
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "kernel/minmax.h"
 #include "kernel/row.h"
@@ -32,6 +41,14 @@ extern "C" {
 
 struct qn_unary_f32 {
   float alpha, beta, gamma;  // clamp: min, max. power: (alpha * x + beta) ^ gamma. Others: not read.
+};
+
+// Of kernels of bytes. The scale of an operand is how many steps of the output are one of its own; a product has one
+// scale, scale_a.
+struct qn_binary_qs8 {
+  float scale_a, scale_b;
+  int32_t zero_a, zero_b, zero;  // zero points, -128 .. 127
+  int32_t min, max;              // what outputs are clamped to, -128 <= min <= max <= 127
 };
 
 typedef void (*qn_vunary_fn)(size_t n, const void* x, void* y, const void* p);
@@ -51,7 +68,7 @@ typedef float (*qn_vreduce_fn)(size_t n, const float* x, float* y, float shift);
 
 namespace quern {
 
-enum class UnaryKind { clamp, sigmoid, tanh, hswish, power, exp };
+enum class UnaryKind { clamp, sigmoid, tanh, hswish, power, exp, lookup };  // lookup: the one kind of bytes
 enum class BinaryKind { add, sub, mul, div, addc, subc, mulc, divc, rsubc, rdivc };
 enum class ChannelKind { scale, prelu };
 enum class ReduceKind { max, expsum };

@@ -28,6 +28,13 @@
 //            Vectors of 32-bit ARM flush denormals: a denormal input or intermediate result counts as a zero of its
 //            sign, and where the result would be denormal it may be that denormal or the zero.
 // Machine    As gemm.h.
+//
+// ---- bytes: the same for type qs8. All elements are int8; p is a qn_pool_qs8.
+//
+// maxpool: C[x][c] = clamp(max over taps t of A(x, t)[c], min, max), where no tap at all counts as -128
+// avgpool: C[x][c] = clamp(round(float(sum over taps t of (A(x, t)[c] - zero_in)) * scale[x]) + zero, min, max)
+//
+// The caller makes sure that no sum exceeds 32 bits. Conversion, product and round() are to nearest even.
 #pragma once
 
 #include <cstddef>
@@ -37,6 +44,11 @@
 #include "kernel/row.h"
 
 extern "C" {
+
+struct qn_pool_qs8 {
+  int32_t zero_in, zero;  // zero points of A (averages only) and C, -128 .. 127
+  int32_t min, max;       // what outputs are clamped to, -128 <= min <= max <= 127
+};
 
 typedef void (*qn_pool_fn)(size_t channels, size_t pixels, size_t taps, const int32_t* offsets, size_t step,
                            const void* a, const void* scale, void* c, size_t c_stride, const void* p);

@@ -18,21 +18,63 @@ struct Sums {
   Ints low, high;
 };
 
-// Reads panel_channels bytes as numbers.
+// widen() reads panel_channels bytes as numbers; narrow() writes numbers of -128 .. 127 as that many bytes.
 #if defined(__aarch64__) || defined(__arm__)
 inline Sums widen(const int8_t* p) {
   const int16x8_t halves = vmovl_s8(vld1_s8(p));
   return {Ints(vmovl_s16(vget_low_s16(halves))), Ints(vmovl_s16(vget_high_s16(halves)))};
 }
+inline void narrow(const Sums& numbers, int8_t* p) {
+  const int16x8_t halves = vcombine_s16(vmovn_s32(int32x4_t(numbers.low)), vmovn_s32(int32x4_t(numbers.high)));
+  vst1_s8(p, vmovn_s16(halves));
+}
+#elif QN_VECTOR_BYTES == 64
+inline Ints widen_one(const int8_t* p) {
+  return Ints(_mm512_maskz_cvtepi8_epi32(all_lanes, _mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+}
+inline Sums widen(const int8_t* p) { return {widen_one(p), widen_one(p + width)}; }
+inline void narrow(const Sums& numbers, int8_t* p) {
+  auto* out = reinterpret_cast<__m128i*>(p);
+  _mm_storeu_si128(out, _mm512_maskz_cvtepi32_epi8(all_lanes, __m512i(numbers.low)));
+  _mm_storeu_si128(out + 1, _mm512_maskz_cvtepi32_epi8(all_lanes, __m512i(numbers.high)));
+}
+#elif QN_VECTOR_BYTES == 32
+inline Ints widen_one(const int8_t* p) {
+  return Ints(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+}
+inline Sums widen(const int8_t* p) { return {widen_one(p), widen_one(p + width)}; }
+inline void narrow(const Sums& numbers, int8_t* p) {
+  const __m256i halves = _mm256_packs_epi32(__m256i(numbers.low), __m256i(numbers.high));  // low, high, low, high
+  const __m256i ordered = _mm256_permute4x64_epi64(halves, 0xd8);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
+                   _mm_packs_epi16(_mm256_castsi256_si128(ordered), _mm256_extracti128_si256(ordered, 1)));
+}
 #else
-inline Sums widen(const int8_t* p) {
-  typedef int8_t Few __attribute__((vector_size(width)));
-  Few low, high;
-  std::memcpy(&low, p, sizeof low);
-  std::memcpy(&high, p + width, sizeof high);
-  return {__builtin_convertvector(low, Ints), __builtin_convertvector(high, Ints)};
+inline Ints widen_one(const int8_t* p) {
+  int32_t four;
+  std::memcpy(&four, p, sizeof four);
+  return Ints(_mm_cvtepi8_epi32(_mm_cvtsi32_si128(four)));
+}
+inline Sums widen(const int8_t* p) { return {widen_one(p), widen_one(p + width)}; }
+inline void narrow(const Sums& numbers, int8_t* p) {
+  const __m128i halves = _mm_packs_epi32(__m128i(numbers.low), __m128i(numbers.high));
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packs_epi16(halves, halves));
 }
 #endif
+
+// The same with the first `count` bytes only, if panel_channels are more.
+inline Sums widen_some(const int8_t* p, size_t count) {
+  if (count >= panel_channels) return widen(p);
+  int8_t some[panel_channels] = {};
+  std::memcpy(some, p, count);
+  return widen(some);
+}
+inline void narrow_some(const Sums& numbers, int8_t* p, size_t count) {
+  if (count >= panel_channels) return narrow(numbers, p);
+  int8_t some[panel_channels];
+  narrow(numbers, some);
+  std::memcpy(p, some, count);
+}
 
 inline Sums load_sums(const void* p) {
   Sums sums;
@@ -45,28 +87,23 @@ inline void add_products(Sums* sums, const Sums& weights, int32_t a) {
   sums->high += weights.high * a;
 }
 
+// round_within() of requantize.h for a vector; low and high are integers.
+inline Ints round_within(Vec x, Vec low, Vec high) {
+  constexpr float large = 0x1.8p23f;
+  return __builtin_convertvector(smaller(larger(x, low), high) + large - large, Ints);
+}
+
 // requantize() of requantize.h for a vector.
 inline Ints requantize(Ints sums, Vec scales, const qn_requantize& p) {
-  constexpr float large = 0x1.8p23f;
   const Vec low = splat<Vec>(static_cast<float>(p.min - p.zero)), high = splat<Vec>(static_cast<float>(p.max - p.zero));
-  const Vec steps = smaller(larger(__builtin_convertvector(sums, Vec) * scales, low), high);
-  return __builtin_convertvector(steps + large - large, Ints) + p.zero;
+  return round_within(__builtin_convertvector(sums, Vec) * scales, low, high) + p.zero;
 }
 
 // Ends the sums of a panel, whose epilogue this is, and writes the first `count` of them.
 inline void end_sums(const Sums& sums, const void* epilogue, int8_t* out, size_t count) {
   const qn_requantize& p = requantize_of(epilogue);
   const float* scales = scales_of(epilogue);
-  const Ints low = requantize(sums.low, load(scales), p), high = requantize(sums.high, load(scales + width), p);
-  int8_t bytes_out[panel_channels];
-  for (size_t i = 0; i < width; ++i) {
-    bytes_out[i] = static_cast<int8_t>(low[i]), bytes_out[width + i] = static_cast<int8_t>(high[i]);
-  }
-  if (count >= panel_channels) {
-    std::memcpy(out, bytes_out, panel_channels);
-  } else {
-    for (size_t i = 0; i < count; ++i) out[i] = bytes_out[i];
-  }
+  narrow_some({requantize(sums.low, load(scales), p), requantize(sums.high, load(scales + width), p)}, out, count);
 }
 
 // The rows that a tile of gemm or igemm computes at once.

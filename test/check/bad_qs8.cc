@@ -210,7 +210,73 @@ void leaves_the_last_channel(size_t channels, size_t pixels, size_t taps, const 
   write(c, last, before);
 }
 
+// --- pool, eltwise ---
+
+template <class Pad>
+void pool_by(size_t channels, size_t pixels, size_t taps, const int32_t* offsets, size_t step, const void* a,
+             const void* scale, void* c, size_t c_stride, const void* p, Pad pad) {
+  const auto& numbers = *static_cast<const qn_pool_qs8*>(p);
+  for (size_t x = 0; x < pixels; ++x) {
+    for (size_t i = 0; i < channels; ++i) {
+      int32_t sum = 0;
+      for (size_t t = 0; t < taps; ++t) {
+        const int32_t offset = offsets[x * step / 4 + t];
+        sum += offset < 0 ? pad(numbers) : read(a, static_cast<size_t>(offset) + i) - numbers.zero_in;
+      }
+      const float steps = static_cast<float>(sum) * static_cast<const float*>(scale)[x];
+      const auto whole = static_cast<int32_t>(std::nearbyint(std::clamp(steps, -1e6f, 1e6f)));
+      write(c, x * c_stride + i, std::clamp(whole + numbers.zero, numbers.min, numbers.max));
+    }
+  }
+}
+void pool_is_right(size_t channels, size_t pixels, size_t taps, const int32_t* offsets, size_t step, const void* a,
+                   const void* scale, void* c, size_t c_stride, const void* p) {
+  pool_by(channels, pixels, taps, offsets, step, a, scale, c, c_stride, p, [](const qn_pool_qs8&) { return 0; });
+}
+void counts_padding_as_step_0(size_t channels, size_t pixels, size_t taps, const int32_t* offsets, size_t step,
+                              const void* a, const void* scale, void* c, size_t c_stride, const void* p) {
+  pool_by(channels, pixels, taps, offsets, step, a, scale, c, c_stride, p,
+          [](const qn_pool_qs8& numbers) { return -numbers.zero_in; });
+}
+
+template <class End>
+void add_by(size_t n, const void* a, const void* b, void* y, const void* p, End end) {
+  const auto& numbers = *static_cast<const qn_binary_qs8*>(p);
+  for (size_t i = 0; i < n; ++i) {
+    const float x = static_cast<float>(read(a, i) - numbers.zero_a) * numbers.scale_a,
+                z = static_cast<float>(read(b, i) - numbers.zero_b) * numbers.scale_b;
+    write(y, i, end(x, z, numbers));
+  }
+}
+int end_sum(float x, const qn_binary_qs8& p) {
+  if (std::isnan(x)) return p.min;
+  return std::clamp(static_cast<int>(std::nearbyint(std::clamp(x, -1e6f, 1e6f))) + p.zero, p.min, p.max);
+}
+void add_is_right(size_t n, const void* a, const void* b, void* y, const void* p) {
+  add_by(n, a, b, y, p, [](float x, float z, const qn_binary_qs8& numbers) { return end_sum(x + z, numbers); });
+}
+void rounds_each_operand(size_t n, const void* a, const void* b, void* y, const void* p) {
+  add_by(n, a, b, y, p, [](float x, float z, const qn_binary_qs8& numbers) {
+    return end_sum(std::nearbyint(x) + std::nearbyint(z), numbers);
+  });
+}
+void lookup_is_right(size_t n, const void* x, void* y, const void* p) {
+  for (size_t i = 0; i < n; ++i) write(y, i, read(p, static_cast<size_t>(read(x, i) + 128)));
+}
+void takes_bytes_as_unsigned(size_t n, const void* x, void* y, const void* p) {
+  for (size_t i = 0; i < n; ++i) write(y, i, read(p, static_cast<uint8_t>(read(x, i))));
+}
+
 // --- the list ---
+
+// The reference of a kind of kernels of bytes.
+template <class Row, class Kind>
+const Row& reference_of(std::span<const Row> rows, Kind kind) {
+  for (const Row& row : rows) {
+    if (row.type == KernelType::qs8 && row.kind == kind && row.isa == isa_ref) return row;
+  }
+  std::abort();
+}
 
 // A row of int8, else like another one but for the function, which takes the same arguments.
 template <class Row, class Function>
@@ -218,7 +284,7 @@ BadKernel bad(const char* name, const Row& like, Function* function, const char*
   static std::deque<Row> rows;  // kernels point to their rows
   Row& row = rows.emplace_back(like);
   row.set_name(name);
-  row.nr = nr;
+  if constexpr (requires { row.nr; }) row.nr = nr;
   if constexpr (requires { row.mr; }) row.mr = mr, row.kr = kr;
   row.run = function;
   return {name, make_kernel(row), finding};
@@ -230,6 +296,9 @@ std::vector<BadKernel> bad_qs8_kernels() {
   const GemmRow& like = reference_of(gemm_rows(), KernelType::qs8c);
   const IgemmRow& igemm = reference_of(igemm_rows(), KernelType::qs8c);
   const DwconvRow& dwconv = reference_of(dwconv_rows(), KernelType::qs8c);
+  const PoolRow& average = reference_of(pool_rows(), PoolKind::average);
+  const BinaryRow& add = reference_of(binary_rows(), BinaryKind::add);
+  const UnaryRow& lookup = reference_of(unary_rows(), KernelType::qs8);
   return {
       bad("is_right", like, gemm<is_right>, ""),
       bad("is_right_by_fours", like, gemm<is_right_by_fours>, "", 4),
@@ -255,6 +324,12 @@ std::vector<BadKernel> bad_qs8_kernels() {
       bad("pads_with_zeros", igemm, pads_with_zeros, "c["),
       bad("dwconv_is_right", dwconv, dwconv_is_right, ""),
       bad("leaves_the_last_channel", dwconv, leaves_the_last_channel, "(or nothing), not"),
+      bad("pool_is_right", average, pool_is_right, ""),
+      bad("counts_padding_as_step_0", average, counts_padding_as_step_0, "c["),
+      bad("add_is_right", add, add_is_right, ""),
+      bad("rounds_each_operand", add, rounds_each_operand, "y["),
+      bad("lookup_is_right", lookup, lookup_is_right, ""),
+      bad("takes_bytes_as_unsigned", lookup, takes_bytes_as_unsigned, "y["),
   };
 }
 

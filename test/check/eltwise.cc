@@ -37,6 +37,12 @@ std::vector<float> draw(size_t n, Sample sample, Random& random) {
   return list;
 }
 
+std::vector<int8_t> draw_bytes(size_t n, Values values, Random& random) {
+  std::vector<int8_t> list(n);
+  for (int8_t& x : list) x = draw_byte(values, INT8_MIN, random);
+  return list;
+}
+
 // With room for `elements`, of which the last ones may be nobody's.
 template <class T>
 void put(Guarded& memory, const std::vector<T>& values, Place place, size_t elements) {
@@ -102,6 +108,28 @@ struct F32Unary {
     } else {
       reference(unary_rows(), row).run(x.size(), x.data(), y.data(), &p);
     }
+    return y;
+  }
+};
+
+// A table of bytes.
+struct Qs8Unary {
+  using T = int8_t;
+  static constexpr auto fills = integer_fills;
+
+  static constexpr Sample samples[] = {{Values::extreme, 1}, {Values::random, 1}};
+  static std::vector<T> draw(size_t n, Sample sample, Random& random) { return draw_bytes(n, sample.values, random); }
+
+  static std::vector<std::array<T, 256>> parameters(UnaryKind) {
+    std::array<T, 256> table;
+    for (size_t i = 0; i < table.size(); ++i) table[i] = static_cast<T>(i * 167 + 3);
+    return {table};
+  }
+  static bool reads_parameters(UnaryKind) { return true; }
+
+  static std::vector<T> expected(const UnaryRow&, const std::vector<T>& x, const std::array<T, 256>& table) {
+    std::vector<T> y(x.size());
+    std::transform(x.begin(), x.end(), y.begin(), [&](T v) { return table[static_cast<size_t>(v + 128)]; });
     return y;
   }
 };
@@ -178,7 +206,7 @@ struct F32Binary {
   const BinaryRow& row;
   qn_minmax_f32 p;
 
-  F32Binary(const BinaryRow& of, Clamp clamp) : row(of), p{clamp.min, clamp.max} {}
+  F32Binary(const BinaryRow& of, Values, Clamp clamp, Random&) : row(of), p{clamp.min, clamp.max} {}
   static std::vector<float> draw(size_t n, Values values, Random& random) {
     return check::draw(n, {values, 1}, random);
   }
@@ -186,6 +214,44 @@ struct F32Binary {
     const Flushing flushing(numbers_of(row).flushes);
     std::vector<float> y(a.size());
     for (size_t i = 0; i < a.size(); ++i) y[i] = quern::clamp(binary(row.kind, a[i], b[i % b.size()]), p);
+    return y;
+  }
+};
+
+// Of small integers the scales are powers of two, so that some results lie in the middle between two steps.
+struct Qs8Binary {
+  using T = int8_t;
+  static constexpr auto fills = integer_fills;
+
+  const BinaryRow& row;
+  qn_binary_qs8 p = {};
+
+  Qs8Binary(const BinaryRow& of, Values values, Clamp clamp, Random& random) : row(of) {
+    const float product = is_product() ? 0x1p-6f : 1;
+    p.scale_a = product * (values == Values::integers ? 0.5f : 0.4f + 1e-3f * static_cast<float>(random.below(600)));
+    p.scale_b = values == Values::integers ? 0.25f : 1.9f - p.scale_a;
+    if (values == Values::extreme && random.below(4) == 0) {  // sums of infinities
+      p.scale_a = std::numeric_limits<float>::max(), p.scale_b = -p.scale_a;
+    }
+    p.zero_a = draw_zero_point(values, random);
+    p.zero_b = draw_zero_point(values, random);
+    p.zero = draw_zero_point(values, random);
+    p.min = steps_of(clamp.min, p.zero);
+    p.max = steps_of(clamp.max, p.zero);
+  }
+  bool is_product() const { return row.kind == BinaryKind::mul || row.kind == BinaryKind::mulc; }
+  static std::vector<T> draw(size_t n, Values values, Random& random) { return draw_bytes(n, values, random); }
+  T one(int a, int b) const {
+    a -= p.zero_a, b -= p.zero_b;
+    const float x = is_product() ? static_cast<float>(a * b) * p.scale_a
+                                 : static_cast<float>(a) * p.scale_a + static_cast<float>(b) * p.scale_b;
+    if (std::isnan(x)) return static_cast<T>(p.min);
+    const float steps = std::nearbyint(std::clamp(x, -1e6f, 1e6f));
+    return static_cast<T>(std::clamp(static_cast<int32_t>(steps) + p.zero, p.min, p.max));
+  }
+  std::vector<T> expected(const std::vector<T>& a, const std::vector<T>& b) const {
+    std::vector<T> y(a.size());
+    for (size_t i = 0; i < a.size(); ++i) y[i] = one(a[i], b[i % b.size()]);
     return y;
   }
 };
@@ -225,7 +291,7 @@ void check_binary(Checker& checker, const BinaryRow& row) {
       const auto left = Type::draw(n, values, checker.random());
       const auto right = Type::draw(is_scalar(row.kind) ? 1 : n, values, checker.random());
       for (const Clamp clamp : clamps) {
-        const Type type(row, clamp);
+        const Type type(row, values, clamp, checker.random());
         const auto expected = type.expected(left, right);
         for (const Side side : {Side::high, Side::low}) {
           const auto check = [&](Place place) {
@@ -347,8 +413,12 @@ Kernel kernel_of(const Row& row, void (*check)(Checker&, const Row&)) {
 
 }  // namespace
 
-Kernel make_kernel(const UnaryRow& row) { return kernel_of(row, check_unary<F32Unary>); }
-Kernel make_kernel(const BinaryRow& row) { return kernel_of(row, check_binary<F32Binary>); }
+Kernel make_kernel(const UnaryRow& row) {
+  return kernel_of(row, row.type == KernelType::qs8 ? check_unary<Qs8Unary> : check_unary<F32Unary>);
+}
+Kernel make_kernel(const BinaryRow& row) {
+  return kernel_of(row, row.type == KernelType::qs8 ? check_binary<Qs8Binary> : check_binary<F32Binary>);
+}
 Kernel make_kernel(const ChannelRow& row) { return kernel_of(row, check_channel); }
 Kernel make_kernel(const ReduceRow& row) { return kernel_of(row, check_reduce); }
 

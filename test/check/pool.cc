@@ -39,6 +39,40 @@ struct F32Pool {
   }
 };
 
+// Of small integers the scales are powers of two, so that some averages lie in the middle between two steps.
+struct Qs8Pool {
+  using A = int8_t;
+  using C = int8_t;
+  static constexpr operands::Elements elements = operands::qs8_pool_elements;
+  static constexpr auto fills = integer_fills;
+
+  PoolKind kind;
+  Values values;
+  qn_pool_qs8 p = {};
+
+  Qs8Pool(PoolKind of_kind, Values of, Clamp clamp, Random& random) : kind(of_kind), values(of) {
+    p.zero_in = draw_zero_point(values, random);
+    p.zero = draw_zero_point(values, random);
+    p.min = steps_of(clamp.min, p.zero);
+    p.max = steps_of(clamp.max, p.zero);
+  }
+  A draw(Random& random) const { return draw_byte(values, INT8_MIN, random); }
+  float scale(size_t pixel) const {
+    if (values == Values::integers) return std::ldexp(0.5f, -static_cast<int>(pixel % 3));
+    if (values == Values::extreme && pixel % 2 == 1) return std::numeric_limits<float>::max();
+    return 1.3f / static_cast<float>(pixel + 3);
+  }
+  int32_t begin() const { return kind == PoolKind::average ? 0 : INT8_MIN; }
+  int32_t fold(int32_t so_far, A tap) const {
+    return kind == PoolKind::average ? so_far + tap - p.zero_in : std::max(so_far, int32_t{tap});
+  }
+  C end(int32_t folded, size_t pixel) const {
+    if (kind == PoolKind::max) return static_cast<C>(std::clamp(folded, p.min, p.max));
+    const float steps = std::nearbyint(std::clamp(static_cast<float>(folded) * scale(pixel), -1e6f, 1e6f));
+    return static_cast<C>(std::clamp(static_cast<int32_t>(steps) + p.zero, p.min, p.max));
+  }
+};
+
 template <class Pool>
 bool check_case(Checker& checker, PoolMemory& memory, const PoolRow& row, const RowsSize& size, Values values,
                 Clamp limits, Side side) {
@@ -161,8 +195,11 @@ void check_pool_plane(Checker& checker, const PoolPlaneRow& row) {
 
 Kernel make_kernel(const PoolRow& row) {
   return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) {
-            if (row.type != KernelType::f32) std::abort();
-            check_pool<F32Pool>(checker, row);
+            switch (row.type) {
+              case KernelType::f32: return check_pool<F32Pool>(checker, row);
+              case KernelType::qs8: return check_pool<Qs8Pool>(checker, row);
+              default: std::abort();  // a type that the checker does not know
+            }
           }};
 }
 

@@ -12,8 +12,20 @@ int8_t any_byte(Random& random, int from) {
   return static_cast<int8_t>(from + static_cast<int>(random.below(static_cast<size_t>(most - from + 1))));
 }
 
-// A number from `from` on.
-int8_t draw(Values values, int from, Random& random) {
+// About how large a product is.
+float spread_of(Values values) {
+  switch (values) {
+    case Values::integers: return 90;
+    case Values::random: return 5400;
+    case Values::zeros: return 1;
+    case Values::extreme: return 8000;
+  }
+  return 1;
+}
+
+}  // namespace
+
+int8_t draw_byte(Values values, int from, Random& random) {
   switch (values) {
     case Values::integers: return static_cast<int8_t>(static_cast<int>(random.below(33)) - 16);
     case Values::random: break;
@@ -27,30 +39,20 @@ int8_t draw(Values values, int from, Random& random) {
   return any_byte(random, from);
 }
 
-// About how large a product is.
-float spread_of(Values values) {
-  switch (values) {
-    case Values::integers: return 90;
-    case Values::random: return 5400;
-    case Values::zeros: return 1;
-    case Values::extreme: return 8000;
-  }
-  return 1;
+int32_t draw_zero_point(Values values, Random& random) {
+  return values == Values::extreme ? draw_byte(values, least, random) : static_cast<int32_t>(random.below(41)) - 20;
 }
 
-// A bound of the clamp in steps of 1/16.
 int32_t steps_of(float bound, int32_t zero) {
   const float steps = std::nearbyint(std::clamp(bound * 16, -1000.0f, 1000.0f));
   return std::clamp(static_cast<int32_t>(steps) + zero, least, most);
 }
 
-}  // namespace
-
 // Results spread over most of the steps there are. Of small integers the scale is a power of two, so that some results
 // lie in the middle between two steps.
 Qs8cSums::Qs8cSums(Numbers numbers, Values of, Clamp clamp, size_t depth, Random& random)
     : values(of), padding(any_byte(random, least)), lowest_weight(numbers.w127 ? -most : least) {
-  p.zero = values == Values::extreme ? draw(values, least, random) : static_cast<int>(random.below(41)) - 20;
+  p.zero = draw_zero_point(values, random);
   scale = 50 / (spread_of(values) * std::sqrt(static_cast<float>(depth)));
   scale = values == Values::integers ? std::exp2(std::round(std::log2(scale)))
                                      : scale * (1 + static_cast<float>(random.below(1000)) * 1e-3f);
@@ -58,8 +60,8 @@ Qs8cSums::Qs8cSums(Numbers numbers, Values of, Clamp clamp, size_t depth, Random
   p.max = steps_of(clamp.max, p.zero);
 }
 
-Qs8cSums::A Qs8cSums::draw_a(Random& random) const { return draw(values, least, random); }
-Qs8cSums::W Qs8cSums::draw_weight(Random& random) const { return draw(values, lowest_weight, random); }
+Qs8cSums::A Qs8cSums::draw_a(Random& random) const { return draw_byte(values, least, random); }
+Qs8cSums::W Qs8cSums::draw_weight(Random& random) const { return draw_byte(values, lowest_weight, random); }
 
 // Now and then one so large that a float cannot hold the sum.
 Qs8cSums::Bias Qs8cSums::draw_bias(Random& random) const {

@@ -19,6 +19,13 @@ namespace quern::check {
 // with one of them at least, and a result that depends on what is read by mistake is, too.
 inline constexpr std::array<Fill, 2> integer_fills = {0x55555555, 0xaaaaaaaa};
 
+// Draws a byte, from `from` on.
+int8_t draw_byte(Values values, int from, Random& random);
+// A zero point, not too far from the middle unless the values are extreme.
+int32_t draw_zero_point(Values values, Random& random);
+// A bound of a clamp in steps of 1/16 of a quantized output.
+int32_t steps_of(float bound, int32_t zero);
+
 // The sums of one case: what its arithmetic needs is drawn at the beginning, values of operands when they are asked for.
 struct F32Sums {
   using A = float;
@@ -54,7 +61,7 @@ struct Qs8cSums {
   using W = int8_t;
   using Sum = int32_t;
   using C = int8_t;
-  static constexpr operands::Elements elements = {1, 4, 1, 1, sizeof(qn_requantize), sizeof(float)};
+  static constexpr operands::Elements elements = operands::qs8c_elements;
   static constexpr auto fills = integer_fills;
   static constexpr W least_weight = 1;
 

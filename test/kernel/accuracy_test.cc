@@ -89,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, Accuracy, testing::ValuesIn(cases));
 TEST(Accuracy, SpecialValues) {
   const std::vector<float> x = {0.f, -0.f, inf, -inf, 89.5f, -104.5f, 1e-42f, -1e-42f};
   for (const UnaryRow& row : unary_rows()) {
-    if (!runs_on(row, cpu().isa)) continue;
+    if (!runs_on(row, cpu().isa) || row.type != KernelType::f32) continue;
     SCOPED_TRACE(row.name);
     const std::vector<float> y = evaluate(row, x);
     if (row.kind == UnaryKind::exp) {

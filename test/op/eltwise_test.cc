@@ -128,7 +128,7 @@ TEST(Binary, EveryRowIsReached) {
   // Both vectors; a scalar on the right; a scalar on the left.
   const std::pair<Shape, Shape> forms[] = {{{33}, {33}}, {{33}, {1}}, {{1}, {33}}};
   for (const BinaryRow& row : binary_rows()) {
-    if (!runs_on(row, cpu().isa)) continue;
+    if (!runs_on(row, cpu().isa) || row.type != KernelType::f32) continue;
     bool reached = false;
     for (const qn_binary_kind kind : {QN_ADD, QN_SUB, QN_MUL, QN_DIV}) {
       qn_binary_params p;

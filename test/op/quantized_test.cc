@@ -343,7 +343,7 @@ TEST(Quantized, ConvertsFloats) {
         const std::vector<char> y = convert(in, x.data(), out, tasks);
         for (size_t i = 0; i < y.size(); ++i) {
           const size_t row = i / (columns + 1), column = i % (columns + 1);
-          const double steps = std::nearbyint(double{x[row * (columns + 2) + column] * (1 / scale)}) + zero;
+          const double steps = std::nearbyint(double{x[row * (columns + 2) + column] / scale}) + zero;
           const int expected = column == columns ? untouched : limited(steps, type);
           ASSERT_EQ(value_of(type, y[i]), expected) << i << ": " << x[row * (columns + 2) + column];
         }
@@ -369,7 +369,7 @@ TEST(Quantized, ConvertsBetweenQuantizations) {
         const qn_tensor in = row_tensor(from, 1, 256, 0, 0.05f, 7), out = row_tensor(to, 1, 256, 0, scale, 11);
         const std::vector<char> y = convert(in, x.data(), out, 1);
         for (size_t i = 0; i < x.size(); ++i) {
-          const float steps = static_cast<float>(value_of(from, x[i]) - 7) * (0.05f / scale);
+          const float steps = static_cast<float>(value_of(from, x[i]) - 7) * 0.05f / scale;
           EXPECT_EQ(value_of(to, y[i]), limited(std::nearbyint(double{steps}) + 11, to)) << i;
         }
       }

@@ -352,7 +352,7 @@ TEST(Refused, Pool2d) {
   list.push_back({"kind 9", [](auto& q) { q.kind = static_cast<qn_pool_kind>(9); }});
   list.push_back({"padding 2", [](auto& q) { q.padding.top = 2; }});
   list.push_back({"padding", [](auto& q) { q.padding.right = 2; }});
-  check_params<qn_pool2d_params>("pool2d", p, list, qn_pool2d_create);
+  check_params<qn_pool2d_params>("pool2d", p, list, qn_pool2d_create, false, QN_U8);
 }
 
 TEST(Refused, Binary) {
@@ -360,7 +360,7 @@ TEST(Refused, Binary) {
   qn_binary_params_init(&p);
   check_params<qn_binary_params>(
       "binary", p, with_clamp<qn_binary_params>({{"kind 4", [](auto& q) { q.kind = static_cast<qn_binary_kind>(4); }}}),
-      qn_binary_create);
+      qn_binary_create, false, QN_U8);
 }
 
 TEST(Refused, Unary) {
@@ -370,7 +370,7 @@ TEST(Refused, Unary) {
                                 {{"kind 6", [](auto& q) { q.kind = static_cast<qn_unary_kind>(6); }},
                                  {"min 3", [](auto& q) { q.alpha = 3, q.beta = 2; }},
                                  {"min", [](auto& q) { q.alpha = std::nanf(""); }}},
-                                qn_unary_create);
+                                qn_unary_create, false, QN_U8);
 }
 
 TEST(Refused, Channel) {
@@ -432,7 +432,7 @@ TEST(Refused, Others) {
        {"scale_w is -1", [](auto& q) { q.scale_w = -1; }},
        {"scale_h is inf", [](auto& q) { q.scale_h = infinity; }},
        {"scale_w is", [](auto& q) { q.scale_w = std::nanf(""); }}},
-      qn_resize2d_create);
+      qn_resize2d_create, false, QN_U8);
   qn_transpose_params transpose;
   qn_transpose_params_init(&transpose);
   transpose.rank = 2;

@@ -8,6 +8,8 @@
 
 #include "base/math.h"
 #include "kernel/minmax.h"
+#include "kernel/pool.h"
+#include "kernel/requantize.h"
 #include "kernel/winograd.h"
 
 namespace quern::operands {
@@ -18,6 +20,8 @@ struct Elements {
   size_t a, bias, w, c, p, scale = 0;
 };
 inline constexpr Elements f32_elements = {4, 4, 4, 4, sizeof(qn_minmax_f32)};
+inline constexpr Elements qs8c_elements = {1, 4, 1, 1, sizeof(qn_requantize), sizeof(float)};
+inline constexpr Elements qs8_pool_elements = {1, 0, 0, 1, sizeof(qn_pool_qs8)};
 
 // Packed weights of n output channels, as gemm.h and dwconv.h draw them: panels of NR channels, first their biases, then
 // K rows of weights. Where kernels take KR rows at a time, those of a channel lie side by side, and each tap, of K / taps

@@ -139,8 +139,7 @@ qn_status check_quantized(const ConvRequest& conv) {
   if (!conv.weights.quantized()) return QN_OK;
   const Request& r = conv.request;
   if (r.ins.size() > 1) return fail(QN_UNSUPPORTED, "%s: a residual of quantized numbers", conv.who);
-  if (!has_one_scale(r.ins[0])) return fail(QN_INVALID_ARGUMENT, "%s: the input has no single scale", conv.who);
-  if (!has_one_scale(r.out)) return fail(QN_INVALID_ARGUMENT, "%s: the output has no single scale", conv.who);
+  QN_TRY(check_one_scale(conv.who, r.ins, r.out));
   const OutputNumbers numbers = conv.numbers();
   for (size_t o = 0; o < numbers.sum_scales.size(); ++o) {
     const float scale = numbers.sum_scales[o] / numbers.scale;

@@ -4,13 +4,27 @@
 #include <cmath>
 
 #include "base/math.h"
-#include "kernel/requantize.h"
+#include "base/status.h"
 
 namespace quern {
 
 int32_t steps_of(float real, float scale, int32_t zero) {
   constexpr float far = 1024;  // beyond all steps, even if a zero point is added
   return std::clamp(static_cast<int32_t>(std::rint(std::clamp(real / scale, -far, far))) + zero, INT8_MIN, INT8_MAX);
+}
+
+qn_status check_one_scale(const char* who, std::span<const qn_tensor> ins, const qn_tensor& out) {
+  const auto check = [=](const qn_tensor& tensor, const char* what) {
+    if ((tensor.type != QN_S8 && tensor.type != QN_U8) || has_one_scale(tensor)) return QN_OK;
+    return fail(QN_INVALID_ARGUMENT, "%s: the %s has no single scale", who, what);
+  };
+  for (const qn_tensor& in : ins) QN_TRY(check(in, "input"));
+  return check(out, "output");
+}
+
+qn_status check_factor(const char* who, float factor) {
+  if (std::isfinite(factor) && factor > 0) return QN_OK;
+  return fail(QN_UNSUPPORTED, "%s: the scales of input and output are too far apart", who);
 }
 
 KernelEpilogue::KernelEpilogue(KernelType type, const OutputNumbers& numbers, size_t nr)

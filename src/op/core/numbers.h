@@ -5,10 +5,12 @@
 #include <quern/base.h>
 
 #include <cstring>
+#include <span>
 
 #include "base/needs.h"
 #include "base/vector.h"
 #include "kernel/minmax.h"
+#include "kernel/requantize.h"
 #include "kernel/type.h"
 
 namespace quern {
@@ -30,12 +32,45 @@ class Padding {
   Vector<char> bytes_;
 };
 
-// The type of kernels that compute with tensors of this type, and with weights if there are any.
+// The type of kernels that multiply tensors of this type by weights.
 constexpr KernelType kernel_type(qn_type type) { return type == QN_S8 ? KernelType::qs8c : KernelType::f32; }
+// The same for kernels without weights.
+constexpr KernelType type_without_weights(qn_type type) { return type == QN_S8 ? KernelType::qs8 : KernelType::f32; }
 
 // Is the tensor quantized with one scale for all elements?
 inline bool has_one_scale(const qn_tensor& tensor) {
   return tensor.quantization.scale != 0 && tensor.quantization.scales == nullptr;
+}
+
+// Fails unless inputs and output, if they are bytes, have one scale each.
+qn_status check_one_scale(const char* who, std::span<const qn_tensor> ins, const qn_tensor& out);
+
+// Fails if a quotient of scales is no ordinary number above 0.
+qn_status check_factor(const char* who, float factor);
+
+// Are powers with this exponent the same on every CPU? Those with others are not, because the C library computes them.
+constexpr bool is_exact_power(float exponent) {
+  return exponent == 1 || exponent == 2 || exponent == 0.5f || exponent == -1;
+}
+
+// How the bytes of a tensor with one scale stand for real numbers.
+struct Steps {
+  float scale = 1;
+  int32_t zero = 0;
+  int32_t low = 0, high = 0;  // the range of the type
+};
+inline Steps steps_of(const qn_tensor& tensor) {
+  const qn_quantization& q = tensor.quantization;
+  return tensor.type == QN_U8 ? Steps{q.scale, q.zero_point, 0, UINT8_MAX}
+                              : Steps{q.scale, q.zero_point, INT8_MIN, INT8_MAX};
+}
+
+inline float to_real(int32_t step, const Steps& from) { return static_cast<float>(step - from.zero) * from.scale; }
+// Returns round(x / scale) + zero, limited to the range; the least number for a NaN. A product with 1 / scale would be
+// faster, but on the way through a model a step of the input becomes many: with the quotient, whole models give the
+// results of ONNX Runtime, which divides.
+inline int32_t to_step(float x, const Steps& to) {
+  return round_within(x / to.scale, to.low - to.zero, to.high - to.zero) + to.zero;
 }
 
 // What becomes of the sums of an operator.

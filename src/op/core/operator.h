@@ -119,6 +119,11 @@ class Operator : public Allocated {
   ~Operator() = default;  // not virtual: make_shared() knows the class that it made
   void set_type(qn_type of_all) { type = output_type = of_all; }
   void move_elements(qn_type of_type) { set_type(of_type), moves = true; }
+  // For operators whose kernels know pixel-blocked floats, and other numbers in rows alone.
+  void compute_with(qn_type of_type) {
+    if (has_integers) set_type(of_type);
+    takes_blocked = !has_integers || of_type == QN_F32;
+  }
 };
 
 // A request for operators that treat all elements alike, such as elementwise ones: it describes the tensors as they lie

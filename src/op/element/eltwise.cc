@@ -1,4 +1,5 @@
 // Elementwise operators: binary with broadcasting, unary, and per channel.
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -7,12 +8,12 @@
 #include "kernel/eltwise.h"
 #include "kernel/select.h"
 #include "op/core/nest.h"
+#include "op/core/numbers.h"
 #include "op/core/operator.h"
 
 namespace quern {
 namespace {
 
-constexpr size_t element = sizeof(float);
 constexpr size_t min_task_elements = 8192;  // a few microseconds
 constexpr size_t piece_step = 16;           // long rows are divided at multiples of it
 
@@ -26,7 +27,7 @@ struct Row1 {
   std::array<size_t, operands> stride;
   Nest<operands> outer;
 
-  explicit Row1(const Nest<operands>& nest) {
+  Row1(const Nest<operands>& nest, size_t element) {
     stride.fill(element);
     bool dense = nest.rank > 0;
     for (size_t i = 0; dense && i < operands; ++i) {
@@ -41,7 +42,8 @@ struct Row1 {
 template <size_t operands>
 class Pieces {
  public:
-  Pieces(const Nest<operands>& nest, size_t tasks) : row_(nest) {
+  Pieces(const Nest<operands>& nest, size_t tasks, KernelType type)
+      : element_(input_bytes(type)), row_(nest, element()) {
     const size_t rows = row_.outer.count(), wanted = wanted_chunks(tasks);
     row_split_ = {divide_up(row_.count, piece_step), 1};
     const size_t pieces = divide_up(wanted, std::min(rows, wanted));
@@ -51,6 +53,7 @@ class Pieces {
   }
 
   size_t tasks() const { return task_split_.chunks; }
+  size_t element() const { return has_integers ? element_ : sizeof(float); }  // bytes of one
   size_t stride(size_t operand) const { return row_.stride[operand]; }
 
   // Calls piece(cursor of the row, first element, number of elements).
@@ -67,6 +70,7 @@ class Pieces {
   }
 
  private:
+  size_t element_;
   Row1<operands> row_;
   Split row_split_;   // divides a row into pieces, at multiples of piece_step
   Split task_split_;  // divides all pieces among tasks
@@ -101,12 +105,16 @@ class BinaryPlan final : public qn_plan {
 
   void task(const Run& run, size_t, size_t index) const override {
     const size_t vector = swapped_, other = !swapped_;  // `vector` is never a scalar, `other` may be one
+    const size_t element = pieces_.element();
+    const void* p = has_integers && row_.type == KernelType::qs8 ? static_cast<const void*>(&bytes) : &clamp_;
     pieces_.run(index, [&](const Cursor<3>& at, size_t first, size_t count) {
-      row_.run(count, floats(run.input(vector) + at.offset(vector) + first * element),
-               floats(run.input(other) + at.offset(other) + first * pieces_.stride(other)),
-               floats(run.output + at.offset(2) + first * element), &clamp_);
+      row_.run(count, run.input(vector) + at.offset(vector) + first * element,
+               run.input(other) + at.offset(other) + first * pieces_.stride(other),
+               run.output + at.offset(2) + first * element, p);
     });
   }
+
+  qn_binary_qs8 bytes;  // parameters of a kernel of bytes
 
  private:
   Pieces<3> pieces_;
@@ -118,7 +126,7 @@ class BinaryPlan final : public qn_plan {
 class Binary final : public Operator {
  public:
   explicit Binary(const qn_binary_params& p) : Operator(binary, 2, 2), p_(p) {
-    takes_blocked = true;
+    compute_with(p.type);
     in_place = 3;
   }
 
@@ -145,17 +153,41 @@ class Binary final : public Operator {
     for (uint32_t i = out.rank; i-- > 0;) {
       nest.add(out.shape[i], {broadcast_stride(a, out, i), broadcast_stride(b, out, i), out.stride[i]});
     }
-    const Pieces<3> pieces(nest, request.options.tasks);
+    const KernelType numbers = type_without_weights(type);
+    const Pieces<3> pieces(nest, request.options.tasks, numbers);
     const bool swapped = pieces.stride(0) == 0;
-    const BinaryKind kind = kinds[p_.kind][swapped ? 2 : pieces.stride(1) == 0 ? 1 : 0];
-    const BinaryRow* row = select(binary_rows(), KernelType::f32, request.options.kernel,
-                                  [&](const BinaryRow& r) { return r.kind == kind; });
+    // Bytes are subtracted by the kernels that add, with a factor below 0.
+    const qn_binary_kind function = type == QN_S8 && p_.kind == QN_SUB ? QN_ADD : p_.kind;
+    const BinaryKind kind = kinds[function][swapped ? 2 : pieces.stride(1) == 0 ? 1 : 0];
+    const BinaryRow* row =
+        select(binary_rows(), numbers, request.options.kernel, [&](const BinaryRow& r) { return r.kind == kind; });
     if (row == nullptr) return no_kernel(name, request.options.kernel);
-    *plan = make_plan<BinaryPlan>(pieces, *row, swapped, qn_minmax_f32{p_.min, p_.max});
+    auto made = make_plan<BinaryPlan>(pieces, *row, swapped, qn_minmax_f32{p_.min, p_.max});
+    if (has_integers && type == QN_S8) QN_TRY(make_parameters(request, swapped, &made->bytes));
+    *plan = std::move(made);
     return QN_OK;
   }
 
  private:
+  // The first operand of the kernel is input 1 if `swapped`.
+  qn_status make_parameters(const Request& request, bool swapped, qn_binary_qs8* p) const {
+    QN_TRY(check_one_scale(name, request.ins, request.out));
+    const Steps a = steps_of(request.ins[swapped]), b = steps_of(request.ins[!swapped]), out = steps_of(request.out);
+    float scale_a = a.scale / out.scale, scale_b = b.scale / out.scale;
+    if (p_.kind == QN_MUL) scale_a = a.scale * b.scale / out.scale;
+    QN_TRY(check_factor(name, scale_a));
+    QN_TRY(check_factor(name, scale_b));
+    if (p_.kind == QN_SUB) (swapped ? scale_a : scale_b) *= -1;
+    *p = {scale_a,
+          scale_b,
+          a.zero,
+          b.zero,
+          out.zero,
+          steps_of(p_.min, out.scale, out.zero),
+          steps_of(p_.max, out.scale, out.zero)};
+    return QN_OK;
+  }
+
   // For each operator three kinds: both operands are vectors, b is a scalar, a is a scalar.
   static constexpr BinaryKind kinds[][3] = {{BinaryKind::add, BinaryKind::addc, BinaryKind::addc},
                                             {BinaryKind::sub, BinaryKind::subc, BinaryKind::rsubc},
@@ -166,10 +198,11 @@ class Binary final : public Operator {
 
 qn_status create_binary(const qn_binary_params* params, qn_operator** op) {
   qn_binary_params p;
-  QN_TRY(read_params(binary, params, qn_binary_params_init, op, &p));
+  QN_TRY(read_params(binary, params, qn_binary_params_init, op, &p, check_computed_type));
   if (p.kind < QN_ADD || p.kind > QN_DIV) {
     return fail(QN_INVALID_ARGUMENT, "%s: unknown kind %d", binary, static_cast<int>(p.kind));
   }
+  if (p.type == QN_S8 && p.kind == QN_DIV) return fail(QN_UNSUPPORTED, "%s: QN_DIV of QN_S8", binary);
   QN_TRY(check_clamp(binary, p.min, p.max));
   return make_operator<Binary>(op, p);
 }
@@ -177,6 +210,19 @@ qn_status create_binary(const qn_binary_params* params, qn_operator** op) {
 // ---- unary ----
 
 constexpr char unary[] = "unary";
+
+// What a function makes of each byte. On every CPU the same, because the reference computes it.
+using LookupTable = std::array<int8_t, 256>;
+LookupTable make_table(UnaryKind kind, const qn_unary_f32& p, const Steps& in, const Steps& out) {
+  float x[256], y[256];
+  for (int i = 0; i < 256; ++i) x[i] = to_real(INT8_MIN + i, in);
+  for (const UnaryRow& row : unary_rows()) {
+    if (row.kind == kind && row.isa == isa_ref) row.run(std::size(x), x, y, &p);
+  }
+  LookupTable table;
+  for (size_t i = 0; i < table.size(); ++i) table[i] = static_cast<int8_t>(to_step(y[i], out));
+  return table;
+}
 
 class UnaryPlan final : public qn_plan {
  public:
@@ -186,11 +232,14 @@ class UnaryPlan final : public qn_plan {
   }
 
   void task(const Run& run, size_t, size_t index) const override {
+    const size_t element = pieces_.element();
+    const void* p = has_integers && row_.kind == UnaryKind::lookup ? static_cast<const void*>(table.data()) : &p_;
     pieces_.run(index, [&](const Cursor<2>& at, size_t first, size_t count) {
-      row_.run(count, floats(run.input(0) + at.offset(0) + first * element),
-               floats(run.output + at.offset(1) + first * element), &p_);
+      row_.run(count, run.input(0) + at.offset(0) + first * element, run.output + at.offset(1) + first * element, p);
     });
   }
+
+  LookupTable table;  // undefined unless bytes are looked up
 
  private:
   Pieces<2> pieces_;
@@ -201,7 +250,7 @@ class UnaryPlan final : public qn_plan {
 class Unary final : public Operator {
  public:
   explicit Unary(const qn_unary_params& p) : Operator(unary, 1, 1), p_(p) {
-    takes_blocked = true;
+    compute_with(p.type);
     in_place = 1;
   }
 
@@ -214,12 +263,19 @@ class Unary final : public Operator {
     const qn_tensor &in = request.ins[0], &out = request.out;
     Nest<2> nest;
     for (uint32_t i = out.rank; i-- > 0;) nest.add(out.shape[i], {in.stride[i], out.stride[i]});
-    const UnaryKind kind = kinds[p_.kind];
-    const UnaryRow* row = select(unary_rows(), KernelType::f32, request.options.kernel,
-                                 [&](const UnaryRow& r) { return r.kind == kind; });
+    const KernelType numbers = type_without_weights(type);
+    const UnaryKind function = kinds[p_.kind], kind = has_integers && type == QN_S8 ? UnaryKind::lookup : function;
+    const UnaryRow* row =
+        select(unary_rows(), numbers, request.options.kernel, [&](const UnaryRow& r) { return r.kind == kind; });
     if (row == nullptr) return no_kernel(name, request.options.kernel);
-    *plan =
-        make_plan<UnaryPlan>(Pieces<2>(nest, request.options.tasks), *row, qn_unary_f32{p_.alpha, p_.beta, p_.gamma});
+    const Pieces<2> pieces(nest, request.options.tasks, numbers);
+    const qn_unary_f32 p = {p_.alpha, p_.beta, p_.gamma};
+    auto made = make_plan<UnaryPlan>(pieces, *row, p);
+    if (has_integers && type == QN_S8) {
+      QN_TRY(check_one_scale(name, request.ins, out));
+      made->table = make_table(function, p, steps_of(in), steps_of(out));
+    }
+    *plan = std::move(made);
     return QN_OK;
   }
 
@@ -231,11 +287,14 @@ class Unary final : public Operator {
 
 qn_status create_unary(const qn_unary_params* params, qn_operator** op) {
   qn_unary_params p;
-  QN_TRY(read_params(unary, params, qn_unary_params_init, op, &p));
+  QN_TRY(read_params(unary, params, qn_unary_params_init, op, &p, check_computed_type));
   if (p.kind < QN_CLAMP || p.kind > QN_EXP) {
     return fail(QN_INVALID_ARGUMENT, "%s: unknown kind %d", unary, static_cast<int>(p.kind));
   }
   if (p.kind == QN_CLAMP) QN_TRY(check_clamp("unary: clamp", p.alpha, p.beta));
+  if (p.type == QN_S8 && p.kind == QN_POWER && !is_exact_power(p.gamma)) {
+    return fail(QN_UNSUPPORTED, "%s: QN_POWER of QN_S8 with the exponent %g", unary, static_cast<double>(p.gamma));
+  }
   return make_operator<Unary>(op, p);
 }
 
@@ -334,7 +393,7 @@ Vector<float> floats_or(const float* values, size_t count, float value) {
 qn_status read_channel_params(const char* who, const qn_channel_params* user, qn_operator** op, qn_channel_params* p) {
   QN_TRY(read_params(who, user, qn_channel_params_init, op, p));
   QN_TRY(check_positive(who, "channels", p->channels));
-  if (p->channels > PTRDIFF_MAX / element) return fail(QN_INVALID_ARGUMENT, "%s: channels overflow", who);
+  if (p->channels > PTRDIFF_MAX / sizeof(float)) return fail(QN_INVALID_ARGUMENT, "%s: channels overflow", who);
   return check_clamp(who, p->min, p->max);
 }
 

@@ -8,6 +8,7 @@
 #include "kernel/pool.h"
 #include "kernel/select.h"
 #include "op/core/machine.h"
+#include "op/core/numbers.h"
 #include "op/core/window.h"
 #include "op/pixels/plane.h"
 
@@ -29,8 +30,20 @@ size_t counted(const Axis& axis, size_t o, bool count_padding) {
   return count;
 }
 
-// For every output pixel, 1 / the number of pixels that count; 0 if none counts.
-Vector<float> scales(const Window& window, bool count_padding) {
+// What pooling does with numbers, for plans. The last three members have no value in builds without integers.
+struct PoolNumbers {
+  bool count_padding;
+  qn_minmax_f32 clamp;
+  float in_scale, out_scale;  // 1 if the tensors are floats
+  qn_pool_qs8 bytes;          // undefined if the tensors are floats
+
+  float scale_of_average(float count) const { return has_integers ? in_scale / (out_scale * count) : 1 / count; }
+};
+
+// For every output pixel, the steps of the output that are one step of the input, divided by the number of pixels that
+// count; 0 if none counts.
+Vector<float> scales(const Window& window, const PoolNumbers& numbers) {
+  const bool count_padding = numbers.count_padding;
   Vector<size_t> widths;
   for (size_t x = 0; x < window.w.out; ++x) widths.push_back(counted(window.w, x, count_padding));
   Vector<float> scale;
@@ -39,7 +52,7 @@ Vector<float> scales(const Window& window, bool count_padding) {
     const size_t height = counted(window.h, y, count_padding);
     for (const size_t width : widths) {
       const size_t count = height * width;
-      scale.push_back(count == 0 ? 0.0f : 1.0f / static_cast<float>(count));
+      scale.push_back(count == 0 ? 0.0f : numbers.scale_of_average(static_cast<float>(count)));
     }
   }
   return scale;
@@ -66,21 +79,22 @@ float blind_maximum(const qn_minmax_f32& limits) { return clamp(std::numeric_lim
 
 class PoolPlan final : public RowPlan {
  public:
-  PoolPlan(const Request& request, const Window& window, const PoolRow& row, bool count_padding,
-           const qn_minmax_f32& clamp)
-      : RowPlan(request, window, channel_step), row_(row), taps_(window.taps()), clamp_(clamp) {
+  PoolPlan(const Request& request, const Window& window, const PoolRow& row, const PoolNumbers& numbers)
+      : RowPlan(request, window, channel_step), row_(row), taps_(window.taps()), clamp_(numbers.clamp) {
     kernel = row.name;
+    if (has_integers && row.type == KernelType::qs8) bytes_ = numbers.bytes;
     if (row.kind == PoolKind::average) {
-      scale_ = scales(window, count_padding);
-    } else if (has_blind) {
+      scale_ = scales(window, numbers);
+    } else if (has_blind && row.type == KernelType::f32) {  // a maximum of no bytes is the least step anyway
       blind_ = blind_pixels(window);
     }
   }
 
  private:
   void run_row(const RowTask& t) const override {
+    const void* epilogue = has_integers && row_.type == KernelType::qs8 ? static_cast<const void*>(&bytes_) : &clamp_;
     row_.run(t.channels, width_, taps_, t.offsets, step_, t.a, scale_.empty() ? nullptr : &scale_[t.y * width_], t.c,
-             c_stride_, &clamp_);
+             c_stride_, epilogue);
     if (!has_blind) return;
     const size_t first = t.y * width_;
     for (auto p = std::lower_bound(blind_.begin(), blind_.end(), first); p != blind_.end() && *p < first + width_;
@@ -92,6 +106,7 @@ class PoolPlan final : public RowPlan {
   const PoolRow& row_;
   size_t taps_;
   qn_minmax_f32 clamp_;
+  qn_pool_qs8 bytes_;
   Vector<float> scale_;   // for averages: the scale of every output pixel
   Vector<size_t> blind_;  // for maxima: the output pixels that see only padding
 };
@@ -99,12 +114,11 @@ class PoolPlan final : public RowPlan {
 // Does the same for pixel-blocked images.
 class PoolPlanePlan final : public PlanePlan {
  public:
-  PoolPlanePlan(const Request& request, const Window& window, const PoolPlaneRow& row, bool count_padding,
-                const qn_minmax_f32& clamp)
-      : PlanePlan(request, window, row.block, padding_of(row.kind), Reads::in_place), row_(row), clamp_(clamp) {
+  PoolPlanePlan(const Request& request, const Window& window, const PoolPlaneRow& row, const PoolNumbers& numbers)
+      : PlanePlan(request, window, row.block, padding_of(row.kind), Reads::in_place), row_(row), clamp_(numbers.clamp) {
     kernel = row.name;
     if (row.kind == PoolKind::average) {
-      scale_ = scales(window, count_padding);
+      scale_ = scales(window, numbers);
       scale_.resize(round_up(scale_.size(), row.lanes));
     } else {
       blind_ = blind_pixels(window);
@@ -134,7 +148,7 @@ class PoolPlanePlan final : public PlanePlan {
 class Pool2d final : public Operator {
  public:
   Pool2d(const qn_pool2d_params& p, const Window& window) : Operator(pool2d, 1, 1), p_(p), window_(window) {
-    takes_blocked = true;
+    compute_with(p.type);
     goes_by_rows = true;
   }
 
@@ -182,10 +196,30 @@ class Pool2d final : public Operator {
   template <class Plan, class Table>
   qn_status plan_with(const Table& table, const Request& request, const Window& window, PlanPointer* plan) const {
     const PoolKind kind = p_.kind == QN_POOL_MAX ? PoolKind::max : PoolKind::average;
-    const auto* row = select(table, KernelType::f32, request.options.kernel,
+    const auto* row = select(table, type_without_weights(type), request.options.kernel,
                              [&](const auto& r) { return r.kind == kind && fits(r); });
     if (row == nullptr) return no_kernel(name, request.options.kernel);
-    *plan = make_plan<Plan>(request, window, *row, p_.count_padding != 0, qn_minmax_f32{p_.min, p_.max});
+    PoolNumbers numbers;
+    numbers.count_padding = p_.count_padding != 0;
+    numbers.clamp = {p_.min, p_.max};
+    if (has_integers) QN_TRY(set_steps(request, window, &numbers));
+    *plan = make_plan<Plan>(request, window, *row, numbers);
+    return QN_OK;
+  }
+  qn_status set_steps(const Request& request, const Window& window, PoolNumbers* numbers) const {
+    numbers->in_scale = numbers->out_scale = 1;
+    if (type != QN_S8) return QN_OK;
+    QN_TRY(check_one_scale(name, request.ins, request.out));
+    const Steps in = steps_of(request.ins[0]), out = steps_of(request.out);
+    if (p_.kind == QN_POOL_MAX && (in.scale != out.scale || in.zero != out.zero)) {
+      return fail(QN_INVALID_ARGUMENT, "%s: input and output of a maximum have different scales or zero points", name);
+    }
+    QN_TRY(check_factor(name, in.scale / out.scale));
+    if (window.taps() > INT32_MAX / 255) {
+      return fail(QN_UNSUPPORTED, "%s: the sum of %zu bytes might overflow", name, window.taps());
+    }
+    numbers->in_scale = in.scale, numbers->out_scale = out.scale;
+    numbers->bytes = {in.zero, out.zero, steps_of(p_.min, out.scale, out.zero), steps_of(p_.max, out.scale, out.zero)};
     return QN_OK;
   }
   static size_t plane_lanes() {
@@ -224,7 +258,7 @@ class Pool2d final : public Operator {
 
 qn_status create(const qn_pool2d_params* params, qn_operator** op) {
   qn_pool2d_params p;
-  QN_TRY(read_params(pool2d, params, qn_pool2d_params_init, op, &p));
+  QN_TRY(read_params(pool2d, params, qn_pool2d_params_init, op, &p, check_computed_type));
   if (p.kind != QN_POOL_MAX && p.kind != QN_POOL_AVERAGE) {
     return fail(QN_INVALID_ARGUMENT, "%s: unknown kind %d", pool2d, static_cast<int>(p.kind));
   }

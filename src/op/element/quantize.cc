@@ -11,37 +11,19 @@ namespace {
 constexpr char quantize[] = "quantize";
 constexpr size_t min_task_elements = 1 << 14;
 
-struct Steps {
-  float scale = 1;
-  int32_t zero = 0;
-  int32_t low = 0, high = 0;  // the range of the type
-};
-
-Steps steps_of(const qn_tensor& tensor) {
-  const qn_quantization& q = tensor.quantization;
-  return tensor.type == QN_U8 ? Steps{q.scale, q.zero_point, 0, UINT8_MAX}
-                              : Steps{q.scale, q.zero_point, INT8_MIN, INT8_MAX};
-}
-
-// Returns round(x * factor) + zero, limited to the range; the least number for a NaN.
-int32_t to_step(float x, float factor, const Steps& to) {
-  return round_within(x * factor, to.low - to.zero, to.high - to.zero) + to.zero;
-}
-
 // Converts a row of elements. The functions are loops that compilers turn into vector instructions.
 template <class T>
 void to_bytes(const char* x, char* y, size_t count, const Steps&, const Steps& to) {
   const auto* from = reinterpret_cast<const float*>(x);
   auto* bytes = reinterpret_cast<T*>(y);
-  const float factor = 1 / to.scale;
-  for (size_t i = 0; i < count; ++i) bytes[i] = static_cast<T>(to_step(from[i], factor, to));
+  for (size_t i = 0; i < count; ++i) bytes[i] = static_cast<T>(to_step(from[i], to));
 }
 
 template <class T>
 void to_floats(const char* x, char* y, size_t count, const Steps& from, const Steps&) {
   const auto* bytes = reinterpret_cast<const T*>(x);
   auto* floats = reinterpret_cast<float*>(y);
-  for (size_t i = 0; i < count; ++i) floats[i] = static_cast<float>(bytes[i] - from.zero) * from.scale;
+  for (size_t i = 0; i < count; ++i) floats[i] = to_real(bytes[i], from);
 }
 
 using Convert = void (*)(const char* x, char* y, size_t count, const Steps& from, const Steps& to);
@@ -85,10 +67,9 @@ class QuantizePlan final : public qn_plan {
   }
   // Fills the table with what each byte becomes.
   void make_table(qn_type in) {
-    const float factor = from_.scale / to_.scale;
     for (int byte = 0; byte <= UINT8_MAX; ++byte) {
       const int value = in == QN_U8 ? byte : static_cast<int8_t>(byte);
-      table_[byte] = static_cast<char>(to_step(static_cast<float>(value - from_.zero), factor, to_));
+      table_[byte] = static_cast<char>(to_step(to_real(value, from_), to_));
     }
   }
 
@@ -115,16 +96,9 @@ class Quantize final : public Operator {
   }
 
   qn_status plan(const Request& request, PlanPointer* plan) const override {
-    QN_TRY(check_scale(request.ins[0], "input"));
-    QN_TRY(check_scale(request.out, "output"));
+    QN_TRY(check_one_scale(name, request.ins, request.out));
     *plan = make_plan<QuantizePlan>(request);
     return QN_OK;
-  }
-
- private:
-  qn_status check_scale(const qn_tensor& tensor, const char* what) const {
-    if (tensor.type == QN_F32 || has_one_scale(tensor)) return QN_OK;
-    return fail(QN_INVALID_ARGUMENT, "%s: the %s has no single scale", name, what);
   }
 };
 

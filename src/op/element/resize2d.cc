@@ -98,8 +98,9 @@ class ResizePlan final : public qn_plan {
 
  private:
   void nearest_row(const char* in, char* out) const {
+    const size_t bytes = out_.shape[3] * (has_integers ? qn_type_size(out_.type) : sizeof(float));
     for (size_t x = 0; x < out_.shape[2]; ++x) {
-      std::memcpy(out + x * out_.stride[2], in + x_.first[x], out_.shape[3] * sizeof(float));
+      std::memcpy(out + x * out_.stride[2], in + x_.first[x], bytes);
     }
   }
 
@@ -128,7 +129,9 @@ class ResizePlan final : public qn_plan {
 
 class Resize2d final : public Operator {
  public:
-  explicit Resize2d(const qn_resize2d_params& p) : Operator(resize2d, 1, 1), p_(p) {}
+  explicit Resize2d(const qn_resize2d_params& p) : Operator(resize2d, 1, 1), p_(p) {
+    if (p.kind == QN_RESIZE_NEAREST) move_elements(p.type);
+  }
 
   qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const override {
     QN_TRY(check_rank(name, ins[0], 4));
@@ -169,7 +172,7 @@ class Resize2d final : public Operator {
 
 qn_status create(const qn_resize2d_params* params, qn_operator** op) {
   qn_resize2d_params p;
-  QN_TRY(read_params(resize2d, params, qn_resize2d_params_init, op, &p));
+  QN_TRY(read_params(resize2d, params, qn_resize2d_params_init, op, &p, check_computed_type));
   const struct {
     const char* what;
     int value, last;
@@ -180,6 +183,9 @@ qn_status create(const qn_resize2d_params* params, qn_operator** op) {
     if (c.value < 0 || c.value > c.last) {
       return fail(QN_INVALID_ARGUMENT, "%s: unknown %s %d", resize2d, c.what, c.value);
     }
+  }
+  if (p.type != QN_F32 && p.kind == QN_RESIZE_BILINEAR) {
+    return fail(QN_UNSUPPORTED, "%s: QN_RESIZE_BILINEAR of %s", resize2d, qn_type_string(p.type));
   }
   const struct {
     const char* what;
