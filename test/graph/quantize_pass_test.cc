@@ -191,6 +191,63 @@ TEST(QuantizePass, LeavesFloatsWithoutAKernelOfBytes) {
   EXPECT_EQ(kinds(graph), "quantize dequantize div quantize dequantize");
 }
 
+TEST(QuantizePass, WhatChoosesElementsMovesBytes) {
+  Bytes b;
+  const int x = b.through(b.input("x", {1, 6, 7, 3}), 0.03125f, -3);
+  const int pooled = b.node(OpKind::max_pool, {x}, window(2, 2, 0));
+  Attributes larger = values({6, 6});
+  larger.mode = QN_RESIZE_NEAREST;
+  const int large = b.node(OpKind::resize, {pooled}, larger);
+  b.output(b.through(large, 0.03125f, -3), "y");
+  expect_optimized(b.done(), "quantize max_pool resize dequantize");
+}
+
+TEST(QuantizePass, AMaximumGetsTheScaleOfItsResult) {
+  Bytes b;
+  const int x = b.through(b.input("x", {1, 6, 7, 3}), 0.03125f, -3);
+  Attributes pool = window(2, 1, 0);
+  pool.min = 0, pool.max = 1;
+  b.output(b.through(b.node(OpKind::max_pool, {x}, pool), 0.125f, 9), "y");
+  expect_optimized(b.done(), "quantize requantize max_pool dequantize");
+}
+
+TEST(QuantizePass, Arithmetic) {
+  for (const OpKind kind : {OpKind::add, OpKind::sub, OpKind::mul}) {
+    Bytes b;
+    const int x = b.through(b.input("x", {1, 3, 4, 5}), 0.0625f, 5), z = b.through(b.input("z", {4, 5}), 0.125f, -9);
+    const int y = b.node(kind, {x, z}, range(-1, 3));
+    b.output(b.through(b.node(OpKind::clamp, {y}, range(0, 9)), 0.25f, 0), "y");
+    expect_optimized(b.done(), std::string("quantize quantize ") + op_name(kind) + " dequantize");
+  }
+}
+
+TEST(QuantizePass, Averages) {
+  Bytes b;
+  const int x = b.through(b.input("x", {1, 8, 4, 5}), 0.0625f, 5);
+  const int pooled = b.through(b.node(OpKind::average_pool, {x}, window(2, 2, 0)), 0.03125f, 4);
+  b.output(b.through(b.node(OpKind::global_average_pool, {pooled}), 0.015625f, 0), "y");
+  expect_optimized(b.done(), "quantize average_pool global_average_pool dequantize");
+}
+
+TEST(QuantizePass, Functions) {
+  Bytes b;
+  const int x = b.through(b.input("x", {3, 70}), 0.0625f, 5);
+  const int s = b.through(b.node(OpKind::power, {x}, power(1, 0.5f, 2)), 0.125f, -128);
+  const int h = b.through(b.node(OpKind::hard_swish, {s}), 0.25f, -100);
+  const int e = b.through(b.node(OpKind::sigmoid, {h}), 0.00390625f, -128);
+  b.output(b.through(b.node(OpKind::clamp, {e}, range(0.25f, 0.75f)), 0.00390625f, 0), "y");
+  expect_optimized(b.done(), "quantize power hard_swish sigmoid clamp dequantize");
+}
+
+TEST(QuantizePass, LeavesPowersThatTheCLibraryComputes) {
+  Bytes b;
+  const int x = b.through(b.input("x", {3, 7}), 0.0625f, 5);
+  b.output(b.through(b.node(OpKind::power, {x}, power(1, 0.5f, 3)), 0.125f, -128), "y");
+  Graph graph = b.done();
+  expect_ok(optimize(graph));
+  EXPECT_EQ(kinds(graph), "quantize dequantize power quantize dequantize");
+}
+
 // Whatever the bias's own scales say, the layer must compute its real numbers.
 TEST(QuantizePass, LeavesALayerWhoseBiasHasOtherScales) {
   Bytes b;

@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "graph/pass/rewrite.h"
+#include "op/core/numbers.h"
 
 namespace quern {
 namespace {
@@ -40,14 +41,18 @@ Vector<int> all_bytes_behind(Rewriter& r, const Node& node) {
 
 // ---- nodes that move or choose elements
 
-// Would the node do the same to bytes as to the real numbers that they stand for?
+// Would the node do the same to bytes as to the real numbers that they stand for, apart from a clamp?
 bool treats_bytes_alike(const Node& node) {
-  const Kind& kind = kind_of(node.kind);
+  const TypeRule types = kind_of(node.kind).types;
   const Attributes& a = node.attributes;
-  if (kind.types != TypeRule::moved) return false;
+  if (types != TypeRule::moved && types != TypeRule::chosen) return false;
   if (node.kind == OpKind::pad) return a.alpha == 0;
-  if (node.kind == OpKind::resize) return a.mode == QN_RESIZE_NEAREST;
-  return !kind.has(Kind::clamps) || (a.min == -infinity && a.max == infinity);
+  return node.kind != OpKind::resize || a.mode == QN_RESIZE_NEAREST;
+}
+
+bool has_clamp(const Node& node) {
+  const Attributes& a = node.attributes;
+  return kind_of(node.kind).has(Kind::clamps) && (a.min != -infinity || a.max != infinity);
 }
 
 // The value of elements that are added is a real number before, and an element after.
@@ -110,7 +115,11 @@ Vector<int> inputs_as_bytes(Rewriter& r, const Node& node, const Tensor& output)
     case TypeRule::sums:
       if (!inputs_of_sums(r, node, &inputs)) inputs.clear();
       return inputs;
-    case TypeRule::moved: break;
+    case TypeRule::steps:
+      if (node.kind == OpKind::power && !is_exact_power(node.attributes.gamma)) return inputs;
+      return all_bytes_behind(r, node);
+    case TypeRule::moved:
+    case TypeRule::chosen: break;
     default: return inputs;
   }
   if (!treats_bytes_alike(node)) return inputs;
@@ -159,7 +168,7 @@ bool fuse(Rewriter& r, Node& quantize) {
 qn_status move_dequantize(Rewriter& r) {
   for (size_t i = 0; i < r.size(); ++i) {
     Node& node = r.node(i);
-    if (r.removed(i) || node.outputs.size() != 1 || !treats_bytes_alike(node)) continue;
+    if (r.removed(i) || node.outputs.size() != 1 || !treats_bytes_alike(node) || has_clamp(node)) continue;
     Vector<int> bytes = all_bytes_behind(r, node);
     if (bytes.empty()) continue;
     const Tensor first = r.tensor(bytes[0]);
