@@ -9,6 +9,9 @@ and compares the bits of all outputs. The first build runs its AVX2 kernels (--f
 every level with fused multiply-adds computes each output by one chain of them, in the same order. Without FMA (armv7's
 `neon`) outputs may differ by a tolerance: --tolerance.
 
+A name NETWORK/qs8 is a network of bytes, which has the same bits everywhere: both builds run it on 1, 2 and 4 threads, and
+the first one at every level of its CPU. The first build quantizes it for both.
+
 The size of Winograd's tiles is chosen by costs, which differ between processors, and tiles of another size give other
 bits. If the two builds choose different sizes, the script names the layers and compares the outputs with a tolerance.
 """
@@ -26,7 +29,9 @@ import sys
 import tempfile
 
 WINOGRAD_TOLERANCE = 1e-4
-MODELS = "squeezenet_v1.1,mobilenet_v1,mobilenet_v2"
+MODELS = "squeezenet_v1.1,mobilenet_v1,mobilenet_v2,squeezenet_v1.1/qs8,mobilenet_v2/qs8"
+LEVELS = ("ref", "sse41", "avx2", "")  # of the first build, for networks of bytes; "" is all that the CPU has
+THREADS = (1, 2, 4)
 ALGORITHMS = "direct,gemm,igemm,winograd"
 
 
@@ -45,7 +50,7 @@ def read_npy(path):
 
 
 def run(command, environment):
-    process = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment})
+    process = subprocess.run(list(map(str, command)), capture_output=True, text=True, env={**os.environ, **environment})
     if process.returncode != 0:
         sys.exit(f"same_bits.py: {shlex.join(map(str, command))} failed:\n{process.stderr}")
     return process.stdout
@@ -54,7 +59,8 @@ def run(command, environment):
 def make_model(quern, name, folder):
     """Makes a model and an image for it."""
     model, image = folder / "model.qn", folder / "image.npy"
-    run([*quern, "zoo", name, "-o", model], {})
+    network, _, numbers = name.partition("/")
+    run([*quern, "zoo", network, "--type", numbers or "f32", "-o", model], {})
     shape = json.loads(run([*quern, "info", model, "--json"], {}))["inputs"][0]["shape"]
     elements = 1
     for size in shape:
@@ -64,8 +70,9 @@ def make_model(quern, name, folder):
     return model, image
 
 
-def outputs(quern, environment, model, image, algorithm, folder):
-    run([*quern, "run", model, "--input", image, "--output", folder, "--algorithm", algorithm], environment)
+def outputs(quern, environment, model, image, algorithm, folder, threads=1):
+    run([*quern, "run", model, "--input", image, "--output", folder, "--algorithm", algorithm, "--threads", threads],
+        environment)
     return {path.name: path for path in sorted(folder.glob("*.npy"))}
 
 
@@ -110,6 +117,21 @@ def check(arguments, model, image, algorithm, root):
     return differences(WINOGRAD_TOLERANCE), f" within {WINOGRAD_TOLERANCE:g}: other tiles in {', '.join(layers)}"
 
 
+def check_bytes(arguments, model, image, root):
+    """Says how the results of a network of bytes differ from those of the first build's reference kernels."""
+    builds = [(arguments.first, level) for level in LEVELS] + [(arguments.second, arguments.second_isa)]
+    found, expected = [], None
+    for i, (quern, level) in enumerate(builds):
+        for threads in THREADS:
+            got = outputs(quern, {"QUERN_ISA": level}, model, image, "auto", root / f"{i}-{threads}", threads)
+            expected = expected or got
+            for name, path in got.items():
+                difference = compare(expected[name], path, 0)
+                if difference:
+                    found.append(f"build {i} ({level or 'all levels'}), {threads} threads: {difference}")
+    return found, ""
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("first", type=shlex.split)
@@ -127,8 +149,11 @@ def main():
         cases = []
         for name in arguments.models.split(","):
             folder = pathlib.Path(root) / name
-            folder.mkdir()
+            folder.mkdir(parents=True)
             model, image = make_model(arguments.first, name, folder)
+            if "/" in name:
+                cases.append((name, pool.submit(check_bytes, arguments, model, image, folder)))
+                continue
             cases += [(f"{name} {algorithm}", pool.submit(check, arguments, model, image, algorithm, folder))
                       for algorithm in arguments.algorithms.split(",")]
         for case, result in cases:
