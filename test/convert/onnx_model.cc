@@ -39,6 +39,16 @@ OnnxModel& OnnxModel::integers(const std::string& name, const std::vector<int64_
   return *this;
 }
 
+OnnxModel& OnnxModel::steps(const std::string& name, onnx::schema::TensorProto::DataType type, const Dims& dims,
+                            const std::vector<int32_t>& values) {
+  onnx::schema::TensorProto* tensor = model.mutable_graph()->add_initializer();
+  tensor->set_name(name);
+  tensor->set_data_type(type);
+  for (const size_t d : dims) tensor->add_dims(static_cast<int64_t>(d));
+  for (const int32_t value : values) tensor->add_int32_data(value);
+  return *this;
+}
+
 namespace {
 
 void set_value(onnx::schema::AttributeProto* attribute, const std::string& text) {

@@ -23,6 +23,9 @@ class OnnxModel {
   OnnxModel& output(const std::string& name);
   OnnxModel& floats(const std::string& name, const Array& array);
   OnnxModel& integers(const std::string& name, const std::vector<int64_t>& values);
+  // A constant of int8, uint8 or int32.
+  OnnxModel& steps(const std::string& name, onnx::schema::TensorProto::DataType type, const Dims& dims,
+                   const std::vector<int32_t>& values);
   OnnxModel& scalar(const std::string& name, float value) { return floats(name, {{}, {value}}); }
 
   // A node named after its first output. `attributes`: "axis=1 pads=[0,0,1,1] mode='linear' alpha=0.5f scales=[1f,2f]".

@@ -3,6 +3,7 @@
 #include <png.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
@@ -11,6 +12,7 @@
 #include "../graph/small_graphs.h"
 #include "../tool/pictures.h"
 #include "compress/prune.h"
+#include "compress/quantize.h"
 #include "convert/caffe/caffe.pb.h"
 #include "convert/convert.h"
 #include "convert/onnx/onnx.pb.h"
@@ -62,6 +64,20 @@ class OnnxModel {
     onnx::schema::TensorProto* t =
         initializer(name, {static_cast<int64_t>(values.size())}, onnx::schema::TensorProto::INT64);
     for (const int64_t v : values) t->add_int64_data(v);
+    return name;
+  }
+
+  std::string scale(const std::string& name, float scale) {
+    initializer(name, {}, onnx::schema::TensorProto::FLOAT)->add_float_data(scale);
+    return name;
+  }
+  std::string zero_point(const std::string& name) {
+    initializer(name, {}, onnx::schema::TensorProto::INT8)->add_int32_data(0);
+    return name;
+  }
+  std::string weights_of_bytes(const std::string& name, const Ints& shape) {
+    onnx::schema::TensorProto* t = initializer(name, shape, onnx::schema::TensorProto::INT8);
+    for (size_t i = 0, n = count(shape); i < n; ++i) t->add_int32_data(static_cast<int32_t>(i * 37 % 255) - 127);
     return name;
   }
 
@@ -286,10 +302,55 @@ std::string npy(const std::string& descr, const std::string& shape, size_t bytes
 
 }  // namespace
 
+namespace {
+
+Graph imported(const std::string& bytes) {
+  const TemporaryFile file(".onnx");
+  file.write(bytes);
+  return import_onnx(file.path());
+}
+
+// A model as `quern quantize` makes it, had all tensors numbers of -3 to 4.
+Graph quantized(Graph graph) {
+  if (optimize(graph) != QN_OK) throw Error(qn_last_message());
+  Vector<QuantizedLayer> layers;
+  const Vector<Range> ranges(tensors_to_observe(graph).size(), {-3, 4});
+  if (quantize(graph, ranges, &layers) != QN_OK) throw Error(qn_last_message());
+  return graph;
+}
+
+std::string quantized_onnx(const std::string& bytes) {
+  const TemporaryFile file(".onnx");
+  export_onnx(quantized(imported(bytes)), file.path());
+  return file.read();
+}
+
+// Operators that compute with bytes themselves.
+std::string qlinear_onnx() {
+  OnnxModel m(13);
+  m.input("x", {1, 3, 8, 8});
+  const std::string scale = m.scale("scale", 0.05f), zero = m.zero_point("zero");
+  const std::string w = m.weights_of_bytes("w", {4, 3, 3, 3}), w_zero = m.zero_point("w_zero");
+  const std::string x = m.node("QuantizeLinear", "q", {"x", scale, zero});
+  const std::string conv = m.node("QLinearConv", "conv", {x, scale, zero, w, scale, w_zero, scale, zero});
+  const std::string sum = m.node("QLinearAdd", "sum", {conv, scale, zero, conv, scale, zero, scale, zero});
+  const std::string joined = m.node("QLinearConcat", "joined", {scale, zero, sum, scale, zero, conv, scale, zero});
+  m.set("axis", int64_t{1});
+  const std::string mean = m.node("QLinearGlobalAveragePool", "mean", {joined, scale, zero, scale, zero});
+  m.node("DequantizeLinear", "y", {mean, scale, zero});
+  m.output("y", {1, 8, 1, 1});
+  return m.bytes();
+}
+
+}  // namespace
+
 std::vector<Seed> onnx_seeds() {
+  const std::string digits = read_file_of_source("examples/digits/digits.onnx");
   return {{"vision.onnx", vision_onnx()},
           {"shapes.onnx", shapes_onnx()},
-          {"digits.onnx", read_file_of_source("examples/digits/digits.onnx")}};
+          {"digits.onnx", digits},
+          {"quantized.onnx", quantized_onnx(digits)},
+          {"qlinear.onnx", qlinear_onnx()}};
 }
 
 Seed external_onnx_seed(const std::string& location, std::string* data) {
@@ -329,14 +390,14 @@ std::vector<Seed> quern_seeds() {
     seeds.push_back({name + ".qn", quern_bytes(graph)});
     if (optimize(graph) != QN_OK) throw Error(qn_last_message());
     seeds.push_back({name + " optimised.qn", quern_bytes(graph)});
+    const bool has_integers =
+        std::any_of(graph.tensors.begin(), graph.tensors.end(), [](const Tensor& t) { return t.type == QN_S8; });
+    if (has_integers) return;  // cannot be pruned
     if (prune(graph, {0.9, 2}) != QN_OK) throw Error(qn_last_message());
     seeds.push_back({name + " pruned.qn", quern_bytes(graph)});
   };
-  for (const Seed& seed : onnx_seeds()) {
-    const TemporaryFile file(".onnx");
-    file.write(seed.bytes);
-    add(seed.name, import_onnx(file.path()));
-  }
+  for (const Seed& seed : onnx_seeds()) add(seed.name, imported(seed.bytes));
+  seeds.push_back({"quantized vision.qn", quern_bytes(quantized(imported(vision_onnx())))});
   for (const CaffeSeed& seed : caffe_seeds()) {
     const TemporaryFile net(".prototxt"), weights(".caffemodel");
     net.write(seed.net);

@@ -1,0 +1,230 @@
+// Quantized ONNX models: each operator of bytes against a plain computation, in both signs; QDQ pairs; and what is
+// refused. Scales are powers of two, so that plain computations with floats are exact.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "convert/convert.h"
+#include "graph/pass/passes.h"
+#include "onnx_model.h"
+
+namespace quern {
+namespace {
+
+using test::Array;
+using test::Dims;
+using test::OnnxModel;
+using Proto = onnx::schema::TensorProto;
+
+// How the bytes of a tensor stand for real numbers.
+struct Steps {
+  float scale;
+  int zero;
+};
+
+class QuantizedOnnx : public testing::TestWithParam<bool> {  // are activations unsigned?
+ protected:
+  Proto::DataType type() const { return GetParam() ? Proto::UINT8 : Proto::INT8; }
+  int low() const { return GetParam() ? 0 : -128; }
+  // Zero points are given for int8.
+  int zero(const Steps& s) const { return s.zero + low() + 128; }
+
+  float snapped(float x, const Steps& s) const {
+    return (std::clamp(std::nearbyint(x / s.scale) + static_cast<float>(s.zero), -128.f, 127.f) -
+            static_cast<float>(s.zero)) *
+           s.scale;
+  }
+  Array snapped(const Array& x, const Steps& s) const {
+    return test::map(x, [&](float v) { return snapped(v, s); });
+  }
+
+  // Adds the constants NAME/scale and NAME/zero.
+  void add(OnnxModel& model, const std::string& name, const Steps& s) const {
+    model.scalar(name + "/scale", s.scale).steps(name + "/zero", type(), {}, {zero(s)});
+  }
+  // Adds a quantized input, and returns the numbers that it is given.
+  Array input(OnnxModel& model, const std::string& name, const Dims& dims, const Steps& s, uint32_t seed) const {
+    add(model, name, s);
+    model.input(name + "/real", dims).node("QuantizeLinear", {name + "/real", name + "/scale", name + "/zero"}, {name});
+    return test::map(test::random(dims, seed), [](float x) { return x * 8; });
+  }
+  // Adds weights of int8 with a scale for each index of a dimension, and returns what they stand for.
+  Array weights(OnnxModel& model, const Dims& dims, size_t axis, bool per_channel) const {
+    std::vector<int32_t> values(test::count(dims));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int32_t>(i * 37 % 255) - 127;
+    const size_t channels = per_channel ? dims[axis] : 1;
+    std::vector<float> scales;
+    for (size_t i = 0; i < channels; ++i) scales.push_back(std::ldexp(1.f, -6 - static_cast<int>(i % 2)));
+    model.steps("w", Proto::INT8, dims, values).floats("w/scale", {per_channel ? Dims{channels} : Dims{}, scales});
+    model.steps("w/zero", Proto::INT8, per_channel ? Dims{channels} : Dims{}, std::vector<int32_t>(channels, 0));
+    size_t at = 0;
+    return test::generate(dims, [&](const Dims& index) {
+      return static_cast<float>(values[at++]) * scales[per_channel ? index[axis] : 0];
+    });
+  }
+  // Adds a bias whose scales are those of the sums, and returns what it stands for.
+  std::vector<float> bias(OnnxModel& model, size_t channels, float x_scale, const std::vector<float>& w_scales) const {
+    std::vector<int32_t> steps(channels);
+    std::vector<float> real(channels);
+    for (size_t c = 0; c < channels; ++c) {
+      steps[c] = static_cast<int32_t>(c * 31 % 200) - 100;
+      real[c] = static_cast<float>(steps[c]) * x_scale * w_scales[w_scales.size() == 1 ? 0 : c];
+    }
+    model.steps("bias", Proto::INT32, {channels}, steps);
+    return real;
+  }
+
+  // Adds the conversion of "y" to floats, imports, and compares: as imported, and after the passes, which must leave
+  // `kinds` of nodes.
+  void expect(OnnxModel& model, const std::vector<Array>& inputs, const Array& want, const std::string& kinds) {
+    model.node("DequantizeLinear", {"y", "y/scale", "y/zero"}, {"out"}).output("out");
+    Graph graph = import_onnx(folder_.write("net.onnx", model.bytes()), {{}});
+    test::expect_near(test::run(graph, inputs).at(0), want, 0);
+    ASSERT_EQ(optimize(graph), QN_OK) << qn_last_message();
+    std::string left;
+    for (const Node& node : graph.nodes) left.append(left.empty() ? "" : " ").append(op_name(node.kind));
+    EXPECT_EQ(left, kinds);
+    test::expect_near(test::run(graph, inputs).at(0), want, 0);
+  }
+  std::string refusal(const OnnxModel& model) {
+    return test::error_of([&] { import_onnx(folder_.write("net.onnx", model.bytes()), {{}}); });
+  }
+
+  test::Folder folder_;
+  const Steps x_ = {0.0625f, 3}, z_ = {0.125f, -20}, y_ = {0.25f, 7};
+  const std::vector<std::string> x_inputs_ = {"x", "x/scale", "x/zero"}, w_inputs_ = {"w", "w/scale", "w/zero"};
+};
+
+std::vector<std::string> joined(std::initializer_list<std::vector<std::string>> lists) {
+  std::vector<std::string> all;
+  for (const auto& list : lists) all.insert(all.end(), list.begin(), list.end());
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Signs, QuantizedOnnx, testing::Bool(),
+                         [](const auto& test) { return test.param ? "uint8" : "int8"; });
+
+TEST_P(QuantizedOnnx, QLinearConv) {
+  for (const bool per_channel : {false, true}) {
+    OnnxModel model(13);
+    const Array x = input(model, "x", {1, 3, 7, 6}, x_, 1), w = weights(model, {4, 3, 3, 3}, 0, per_channel);
+    const std::vector<float> b =
+        bias(model, 4, x_.scale,
+             per_channel ? std::vector<float>{0x1p-6f, 0x1p-7f, 0x1p-6f, 0x1p-7f} : std::vector<float>{0x1p-6f});
+    add(model, "y", y_);
+    model.node("QLinearConv", joined({x_inputs_, w_inputs_, {"y/scale", "y/zero", "bias"}}), {"y"},
+               "pads=[1,1,1,1] strides=[2,2]");
+    test::Window window;
+    window.begin[0] = window.begin[1] = window.end[0] = window.end[1] = 1;
+    window.stride[0] = window.stride[1] = 2;
+    expect(model, {x}, snapped(test::conv(snapped(x, x_), w, b, window, 1), y_),
+           "quantize transpose conv2d transpose dequantize");
+  }
+}
+
+TEST_P(QuantizedOnnx, QLinearMatMul) {
+  OnnxModel model(13);
+  const Array x = input(model, "x", {5, 9}, x_, 1), w = weights(model, {9, 4}, 1, true);
+  add(model, "y", y_);
+  model.node("QLinearMatMul", joined({x_inputs_, w_inputs_, {"y/scale", "y/zero"}}), {"y"});
+  expect(model, {x}, snapped(test::matmul(snapped(x, x_), w), y_), "quantize fully_connected dequantize");
+}
+
+TEST_P(QuantizedOnnx, QGemm) {
+  OnnxModel model(13);
+  const Array x = input(model, "x", {5, 9}, x_, 1), w = weights(model, {4, 9}, 0, false);
+  const std::vector<float> b = bias(model, 4, x_.scale, {0x1p-6f});
+  add(model, "y", y_);
+  model.node("QGemm", joined({x_inputs_, w_inputs_, {"bias", "y/scale", "y/zero"}}), {"y"}, "transB=1");
+  const Array sums = test::matmul(snapped(x, x_), test::transpose(w, {1, 0}));
+  expect(model, {x}, snapped(test::combine(sums, {{4}, b}, std::plus<float>()), y_),
+         "quantize fully_connected dequantize");
+}
+
+TEST_P(QuantizedOnnx, QLinearAddAndMul) {
+  for (const bool product : {false, true}) {
+    OnnxModel model(13);
+    const Array x = input(model, "x", {2, 3, 5}, x_, 1), z = input(model, "z", {3, 1}, z_, 2);
+    add(model, "y", y_);
+    model.node(product ? "QLinearMul" : "QLinearAdd",
+               joined({x_inputs_, {"z", "z/scale", "z/zero", "y/scale", "y/zero"}}), {"y"});
+    const auto f = product ? std::function<float(float, float)>(std::multiplies<float>()) : std::plus<float>();
+    expect(model, {x, z}, snapped(test::combine(snapped(x, x_), snapped(z, z_), f), y_),
+           std::string("quantize quantize reshape ") + (product ? "mul" : "add") + " dequantize");
+  }
+}
+
+TEST_P(QuantizedOnnx, QLinearConcat) {
+  OnnxModel model(13);
+  const Array x = input(model, "x", {2, 3, 5}, x_, 1), z = input(model, "z", {2, 4, 5}, z_, 2);
+  add(model, "y", z_);
+  model.node("QLinearConcat", joined({{"y/scale", "y/zero"}, x_inputs_, {"z", "z/scale", "z/zero"}}), {"y"}, "axis=1");
+  expect(model, {x, z}, test::concat({snapped(snapped(x, x_), z_), snapped(z, z_)}, 1),
+         "quantize quantize requantize concat dequantize");
+}
+
+TEST_P(QuantizedOnnx, QLinearPools) {
+  OnnxModel model(13);
+  const Array x = input(model, "x", {1, 3, 8, 4}, x_, 1);
+  add(model, "y", y_);
+  model.node("QLinearGlobalAveragePool", joined({x_inputs_, {"y/scale", "y/zero"}}), {"y"});
+  test::Window window;
+  window.kernel[0] = 8, window.kernel[1] = 4;
+  expect(model, {x}, snapped(test::average_pool(snapped(x, x_), window, false), y_),
+         "quantize transpose global_average_pool transpose dequantize");
+}
+
+TEST_P(QuantizedOnnx, QLinearFunctions) {
+  const auto leaky = [](float v) { return v < 0 ? v * 0.5f : v; };
+  OnnxModel model(13);
+  const Array x = input(model, "x", {2, 30}, x_, 1);
+  add(model, "y", y_);
+  model.node("QLinearLeakyRelu", joined({x_inputs_, {"y/scale", "y/zero"}}), {"y"}, "alpha=0.5f");
+  model.node("DequantizeLinear", {"y", "y/scale", "y/zero"}, {"out"}).output("out");
+  test::expect_near(test::run(import_onnx(folder_.write("net.onnx", model.bytes()), {{}}), {x}).at(0),
+                    snapped(test::map(snapped(x, x_), leaky), y_), 0);
+}
+
+TEST_P(QuantizedOnnx, PairsAroundAnOperator) {
+  OnnxModel model(13);
+  const Array x = input(model, "x", {1, 3, 7, 6}, x_, 1), w = weights(model, {4, 3, 3, 3}, 0, true);
+  add(model, "y", y_);
+  model.node("DequantizeLinear", x_inputs_, {"x/back"}).node("DequantizeLinear", w_inputs_, {"w/back"}, "axis=0");
+  model.node("Conv", {"x/back", "w/back"}, {"conv"}).node("Relu", {"conv"}, {"relu"});
+  model.node("QuantizeLinear", {"relu", "y/scale", "y/zero"}, {"y"});
+  const Array sums = test::conv(snapped(x, x_), w, {}, {}, 1);
+  expect(model, {x}, snapped(test::map(sums, [](float v) { return std::max(v, 0.f); }), y_),
+         "quantize transpose conv2d transpose dequantize");
+}
+
+TEST_P(QuantizedOnnx, FaultsAreNamed) {
+  const auto refused = [&](const std::string& words, const std::function<void(OnnxModel&)>& change) {
+    OnnxModel model(13);
+    input(model, "x", {5, 9}, x_, 1);
+    weights(model, {9, 4}, 1, true);
+    add(model, "y", y_);
+    std::vector<std::string> bad = joined({x_inputs_, w_inputs_, {"y/scale", "y/zero"}});
+    model.steps("many/zero", type(), {2}, {0, 0}).steps("sum/zero", Proto::INT32, {}, {0});
+    model.scalar("bad/scale", 0).scalar("nan/scale", std::nanf("")).floats("some/scale", {{3}, {1, 1, 1}});
+    model.steps("some/zero", Proto::INT8, {3}, {0, 0, 0});
+    model.node("QLinearMatMul", bad, {"y"}).output("y");
+    change(model);
+    EXPECT_NE(refusal(model).find(words), std::string::npos) << refusal(model);
+  };
+  const auto set = [](size_t index, const char* name) {
+    return [=](OnnxModel& model) {
+      auto* graph = model.model.mutable_graph();
+      graph->mutable_node(graph->node_size() - 1)->set_input(static_cast<int>(index), name);
+    };
+  };
+  refused("'y' (QLinearMatMul): a scale is not a positive number", set(1, "bad/scale"));
+  refused("'y' (QLinearMatMul): a scale is not a positive number", set(6, "nan/scale"));
+  refused("not as many zero points as scales", set(2, "many/zero"));
+  refused("the zero point has another type", set(2, "sum/zero"));
+  refused("scales do not fit the tensor",
+          [&](OnnxModel& model) { set(4, "some/scale")(model), set(5, "some/zero")(model); });
+  refused("'y'", set(1, "nowhere"));
+}
+
+}  // namespace
+}  // namespace quern
