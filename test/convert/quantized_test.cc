@@ -197,6 +197,24 @@ TEST_P(QuantizedOnnx, PairsAroundAnOperator) {
          "quantize transpose conv2d transpose dequantize");
 }
 
+// Activations stay real numbers, so the results are those without their rounding.
+TEST_P(QuantizedOnnx, DynamicallyQuantizedActivations) {
+  for (const bool is_conv : {false, true}) {
+    OnnxModel model(13);
+    const Dims dims = is_conv ? Dims{1, 3, 7, 6} : Dims{5, 9};
+    const Array w = weights(model, is_conv ? Dims{4, 3, 3, 3} : Dims{9, 4}, 0, false), x = test::random(dims, 1);
+    model.input("x", dims).node("DynamicQuantizeLinear", {"x"}, {"q", "q/scale", "q/zero"});
+    model.node("Mul", {"q/scale", "w/scale"}, {"scales"});
+    model.node(is_conv ? "ConvInteger" : "MatMulInteger", {"q", "w", "q/zero", "w/zero"}, {"sums"});
+    model.node("Cast", {"sums"}, {"real"}, "to=1").node("Mul", {"real", "scales"}, {"out"}).output("out");
+    Graph graph = import_onnx(folder_.write("net.onnx", model.bytes()), {{}});
+    const Array want = is_conv ? test::conv(x, w, {}, {}, 1) : test::matmul(x, w);
+    test::expect_near(test::run(graph, {x}).at(0), want);
+    ASSERT_EQ(optimize(graph), QN_OK) << qn_last_message();
+    test::expect_near(test::run(graph, {x}).at(0), want);
+  }
+}
+
 TEST_P(QuantizedOnnx, FaultsAreNamed) {
   const auto refused = [&](const std::string& words, const std::function<void(OnnxModel&)>& change) {
     OnnxModel model(13);

@@ -1,6 +1,7 @@
 // Imports ONNX operators about quantized numbers. QuantizeLinear and DequantizeLinear become nodes of our graph. Each
 // operator that computes with bytes itself (QLinearConv and so on) becomes the operator of floats between such nodes, so
 // that both forms of a model give the same graph; passes of the optimizer then make it compute with bytes.
+#include <algorithm>
 #include <cmath>
 
 #include "convert/onnx/node.h"
@@ -175,11 +176,54 @@ Values qlinear_concat(const OnnxNode& node) {
   return {quantized(node, node.builder.concat(node.name + "/real", views, axis), 0, 1)};
 }
 
+// ---- activations quantized while a model runs -------------------------------------------------
+
+// Activations stay real numbers, as if their steps were infinitely small: y = x, with scale 1 and zero point 0. So the
+// operators below multiply real numbers by integer weights, and the model's own product with both scales does the rest.
+Values dynamic_quantize_linear(const OnnxNode& node) {
+  const float one = 1;
+  return {node.value(0), node.builder.constant({}, &one), integer_value({{}, {0}, {}}, ElementType::u8)};
+}
+
+Value integer_activations(const OnnxNode& node, size_t zero_point) {
+  if (is_byte(node.value(0).type)) throw Unsupported{"of an input that DynamicQuantizeLinear has not made"};
+  if (node.has(zero_point)) {
+    for (const int64_t z : node.integers(zero_point).values) {
+      if (z != 0) throw Unsupported{"a zero point of real numbers"};
+    }
+  }
+  return node.view(0);
+}
+
+// Weights whose steps are 1. `axis` is the dimension of output channels.
+Value integer_weights(const OnnxNode& node, size_t zero_point, size_t axis) {
+  if (!node.is_integer(1)) throw Unsupported{"weights that are computed"};
+  if (!is_byte(node.value(1).type)) node.fail("weights of another type than int8 or uint8");
+  Scales s;
+  if (node.has(zero_point)) s.zero_points = node.integers(zero_point).values;
+  s.scales.assign(std::max<size_t>(s.zero_points.size(), 1), 1);
+  s.axis = axis;
+  check_axis(node, s, node.dims(1));
+  return dequantized_constant(node.builder, node.integers(1), node.value(1).type, s);
+}
+
+Values conv_integer(const OnnxNode& node) {
+  return {conv(node, integer_activations(node, 2).view, integer_weights(node, 3, 0), {})};
+}
+
+Values mat_mul_integer(const OnnxNode& node) {
+  const size_t rank = node.dims(1).size();
+  return {mat_mul(node, integer_activations(node, 2).view, integer_weights(node, 3, rank == 0 ? 0 : rank - 1))};
+}
+
 }  // namespace
 
 const OnnxRow* find_quantized(const std::string& op_type) {
   static const OnnxTable kinds = {
+      {"ConvInteger", {conv_integer, 2, 4}},
       {"DequantizeLinear", {dequantize_linear, 2, 3}},
+      {"DynamicQuantizeLinear", {dynamic_quantize_linear, 1, 1}},
+      {"MatMulInteger", {mat_mul_integer, 2, 4}},
       {"QGemm", {q_gemm, 6, 9}},
       {"QLinearAdd", {qlinear_add, 7, 8}},
       {"QLinearAveragePool", {qlinear_average_pool, 4, 5}},
