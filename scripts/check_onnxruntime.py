@@ -118,6 +118,7 @@ def make_resnet():
 
 def quantize(a):
     from onnxruntime import quantization as q
+    from onnxruntime.quantization.shape_inference import quant_pre_process
     from onnx import version_converter
     if not has_exact_products():
         print("This CPU has no exact products of bytes in ONNX Runtime: weights of 7 bits")
@@ -127,6 +128,8 @@ def quantize(a):
     a.output.mkdir(parents=True, exist_ok=True)
     source = a.output / "float.onnx.tmp"
     onnx.save(model, source)
+    quant_pre_process(source, source, skip_symbolic_shape=True)  # batch normalization becomes part of convolutions
+    model = onnx.load(source)
     name = onnxruntime.InferenceSession(str(source)).get_inputs()[0].name
 
     class Reader(q.CalibrationDataReader):
