@@ -18,6 +18,17 @@ int8_t multiply(int8_t a, int8_t b, const qn_binary_qs8& p) {
   return end(static_cast<float>((a - p.zero_a) * (b - p.zero_b)) * p.scale_a, p);
 }
 
+// f(a, b, p) computes one output.
+template <class F>
+void binary(size_t n, const void* a, const void* b, void* y, const void* p, F f) {
+  for (size_t i = 0; i < n; ++i) bytes(y)[i] = f(bytes(a)[i], bytes(b)[i], binary_of(p));
+}
+template <class F>
+void binary_scalar(size_t n, const void* a, const void* b, void* y, const void* p, F f) {
+  const int8_t scalar = bytes(b)[0];
+  for (size_t i = 0; i < n; ++i) bytes(y)[i] = f(bytes(a)[i], scalar, binary_of(p));
+}
+
 }  // namespace
 }  // namespace quern
 
@@ -30,25 +41,19 @@ void qn_vlookup_qs8_ref(size_t n, const void* x, void* y, const void* p) {
 }
 
 void qn_vadd_qs8_ref(size_t n, const void* a, const void* b, void* y, const void* p) {
-  for (size_t i = 0; i < n; ++i) {
-    quern::bytes(y)[i] = quern::add(quern::bytes(a)[i], quern::bytes(b)[i], quern::binary_of(p));
-  }
+  quern::binary(n, a, b, y, p, quern::add);
 }
 
 void qn_vaddc_qs8_ref(size_t n, const void* a, const void* b, void* y, const void* p) {
-  const int8_t scalar = quern::bytes(b)[0];
-  for (size_t i = 0; i < n; ++i) quern::bytes(y)[i] = quern::add(quern::bytes(a)[i], scalar, quern::binary_of(p));
+  quern::binary_scalar(n, a, b, y, p, quern::add);
 }
 
 void qn_vmul_qs8_ref(size_t n, const void* a, const void* b, void* y, const void* p) {
-  for (size_t i = 0; i < n; ++i) {
-    quern::bytes(y)[i] = quern::multiply(quern::bytes(a)[i], quern::bytes(b)[i], quern::binary_of(p));
-  }
+  quern::binary(n, a, b, y, p, quern::multiply);
 }
 
 void qn_vmulc_qs8_ref(size_t n, const void* a, const void* b, void* y, const void* p) {
-  const int8_t scalar = quern::bytes(b)[0];
-  for (size_t i = 0; i < n; ++i) quern::bytes(y)[i] = quern::multiply(quern::bytes(a)[i], scalar, quern::binary_of(p));
+  quern::binary_scalar(n, a, b, y, p, quern::multiply);
 }
 
 }  // extern "C"

@@ -300,10 +300,6 @@ std::string npy(const std::string& descr, const std::string& shape, size_t bytes
   return s + header + std::string(bytes, '\x3e');
 }
 
-}  // namespace
-
-namespace {
-
 Graph imported(const std::string& bytes) {
   const TemporaryFile file(".onnx");
   file.write(bytes);
@@ -390,9 +386,9 @@ std::vector<Seed> quern_seeds() {
     seeds.push_back({name + ".qn", quern_bytes(graph)});
     if (optimize(graph) != QN_OK) throw Error(qn_last_message());
     seeds.push_back({name + " optimised.qn", quern_bytes(graph)});
-    const bool has_integers =
+    const bool is_quantized =
         std::any_of(graph.tensors.begin(), graph.tensors.end(), [](const Tensor& t) { return t.type == QN_S8; });
-    if (has_integers) return;  // cannot be pruned
+    if (is_quantized) return;  // prune() takes floats only
     if (prune(graph, {0.9, 2}) != QN_OK) throw Error(qn_last_message());
     seeds.push_back({name + " pruned.qn", quern_bytes(graph)});
   };

@@ -215,7 +215,7 @@ class Pool2d final : public Operator {
       return fail(QN_INVALID_ARGUMENT, "%s: input and output of a maximum have different scales or zero points", name);
     }
     QN_TRY(check_factor(name, in.scale / out.scale));
-    if (window.taps() > INT32_MAX / 255) {
+    if (p_.kind == QN_POOL_AVERAGE && window.taps() > INT32_MAX / 255) {
       return fail(QN_UNSUPPORTED, "%s: the sum of %zu bytes might overflow", name, window.taps());
     }
     numbers->in_scale = in.scale, numbers->out_scale = out.scale;
