@@ -13,12 +13,24 @@ if(QUERN_SANITIZE)
   # In instrumented code GCC 12 loses track of the memory of vectors and std::function, and warns of frees and reads
   # that are sound.
   target_compile_options(quern_flags INTERFACE
-    $<$<COMPILE_LANGUAGE:C,CXX>:-Wno-free-nonheap-object -Wno-maybe-uninitialized>
+    $<$<COMPILE_LANG_AND_ID:C,GNU>:-Wno-free-nonheap-object -Wno-maybe-uninitialized>
+    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-free-nonheap-object -Wno-maybe-uninitialized>
     $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${QUERN_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer>
     # A caller in C or a file may put any int into an enumeration; the library checks the value and refuses it.
     $<$<COMPILE_LANGUAGE:C,CXX>:-fno-sanitize=enum>)
   target_link_options(quern_flags INTERFACE -fsanitize=${QUERN_SANITIZE})
 endif()
+
+# quern_precompile(TARGET HEADERS...): the target's sources parse these headers once. Those of the standard library take
+# longer than most of our sources. Each source includes what it needs nevertheless: a build may do without
+# (CMAKE_DISABLE_PRECOMPILE_HEADERS).
+function(quern_precompile target)
+  list(TRANSFORM ARGN REPLACE "(.+)" "$<$<COMPILE_LANGUAGE:CXX>:<\\1$<ANGLE-R>>")
+  target_precompile_headers(${target} PRIVATE ${ARGN})
+  # Clang forgets with a precompiled header where the standard library turned this warning off for itself.
+  target_compile_options(${target} PRIVATE
+    $<$<COMPILE_LANG_AND_ID:CXX,Clang,AppleClang>:-Wno-deprecated-declarations>)
+endfunction()
 
 # Flags for small builds, for our code and for dependencies built with it: as little code as the compiler can make.
 if(QUERN_SMALL)
