@@ -160,7 +160,7 @@ QN_API const char* qn_algorithm_string(qn_algorithm algorithm);
  *  too. Sums of products are exact. Each is multiplied, in single precision, by scale of the input * scale of the weights
  *  / scale of the output, rounded to the nearest even integer, and added to the output's zero point; the result is
  *  limited to -128 .. 127 and to `min` and `max`, which are real numbers. So the bits are the same on every CPU. A
- *  residual is refused. */
+ *  residual gives the bits of a binary operator that adds it to what the convolution would write alone. */
 typedef struct qn_conv2d_params {
   size_t struct_size;  /**< Written by the init function. */
   qn_type type;        /**< Of input, weights and output: QN_F32 or QN_S8. */
@@ -182,7 +182,8 @@ QN_INIT(qn_conv2d_params)
  *  @param cache  NULL for a cache of the operator's own.
  *  A plan may have a second input, a residual, which is added to the clamped convolution; then
  *  qn_plan_options.residual_min and residual_max clamp the sum. The residual has the output's shape and strides, and
- *  may lie in the output's buffer.
+ *  may lie in the output's buffer. Of type QN_S8 it has a scale and zero point of its own, and so has the convolution
+ *  (qn_plan_options.addend_scale).
  *
  *  Algorithms: direct, gemm, igemm, depthwise and winograd where they apply. Sparse always applies, and is chosen if
  *  enough of the weights are zero. With sparse, the input, the output or both may be pixel-blocked; a residual has the
@@ -364,10 +365,11 @@ QN_INIT(qn_quantize_params)
 /** Checks the parameters and makes the operator; one input, one output. */
 QN_API qn_status qn_quantize_create(const qn_quantize_params* params, qn_operator** op);
 
-/** Softmax over one axis; NaN in gives NaN out. */
+/** Softmax over one axis; NaN in gives NaN out. Of QN_S8, input and output have one scale each, and the results are
+ *  those of real numbers, rounded to the nearest step; their bits are the same on every CPU. */
 typedef struct qn_softmax_params {
   size_t struct_size; /**< Written by the init function. */
-  qn_type type;       /**< Of all elements: QN_F32. */
+  qn_type type;       /**< Of all elements: QN_F32 or QN_S8. */
   int axis;           /**< Negative counts from the end. */
 } qn_softmax_params;
 
@@ -544,9 +546,13 @@ typedef struct qn_plan_options {
                        this operator's weights. 0: none. */
   float residual_min; /**< Lower bound to which a convolution with a residual clamps the sum; -INFINITY: none. */
   float residual_max; /**< Upper bound of that sum; INFINITY: none. */
+  float addend_scale;        /**< Of a QN_S8 convolution with a residual: the scale of the convolution's own bytes, which
+                                  the residual is added to. 0: that and the zero point of the output. */
+  int32_t addend_zero_point; /**< The zero point of these bytes, -128 .. 127. */
 } qn_plan_options;
 
-/** Defaults: one task, QN_ALGORITHM_AUTO, kernel NULL, no tuning, residual_min -INFINITY, residual_max INFINITY. */
+/** Defaults: one task, QN_ALGORITHM_AUTO, kernel NULL, no tuning, residual_min -INFINITY, residual_max INFINITY,
+ *  addend_scale 0. */
 QN_INIT(qn_plan_options)
 
 /** Fixes shapes, strides, algorithm, splits and workspace.  May pack weights into the cache.

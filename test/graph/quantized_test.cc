@@ -111,16 +111,21 @@ Bytes expected_of(const Graph& graph, const Size& s, const Bytes& x) {
   return y;
 }
 
-Bytes run(const Graph& graph, const Bytes& x, size_t threads) {
+// `steps` receives how many steps a run has; nodes that run in one step count once.
+Bytes run(const Graph& graph, const Bytes& x, size_t threads, qn_algorithm algorithm = QN_ALGORITHM_AUTO,
+          size_t* steps = nullptr) {
   qn_model* model = nullptr;
   expect_ok(make_model(graph, nullptr, &model));
   qn_session_options options;
   qn_session_options_init(&options);
   options.threads = threads;
+  options.algorithm = algorithm;
+  options.profile = 1;
   qn_session* session = nullptr;
   expect_ok(qn_session_create(model, &options, &session));
   const void* const inputs[] = {x.data()};
   expect_ok(qn_session_run(session, inputs));
+  if (steps != nullptr) *steps = qn_session_profile_count(session);
   qn_tensor tensor;
   const void* data = nullptr;
   expect_ok(qn_session_output_tensor(session, 0, &tensor));
@@ -153,6 +158,29 @@ TEST(QuantizedGraph, AfterThePassesAndInAFile) {
   Shared<Buffer> image;
   const Graph again = read_back(graph, &image);
   EXPECT_EQ(run(again, x, 1), expected);
+}
+
+// A sum is computed with the convolution before it, unless an algorithm is forced, and has the same bits.
+TEST(QuantizedGraph, ResidualsAreFused) {
+  GraphBuilder b;
+  const Shape shape = {2, 6, 5, 19};
+  const int x = quantized(b, b.input("x", shape, QN_S8), of_x);
+  const Bytes w = drawn<int8_t>(19 * 19, -128, 127, 1);
+  const int weights = add_constant(b.graph, "", QN_S8, {19, 1, 1, 19}, w.data());
+  b.graph.tensors[static_cast<size_t>(weights)].quantization = channel_scales(19);
+  Attributes clamped = window(1, 1, 0);
+  clamped.min = -3;
+  const int c = quantized(b, b.node(OpKind::conv2d, {x, weights}, clamped), of_c);
+  Attributes relu;
+  relu.min = 0;
+  b.output(quantized(b, b.node(OpKind::add, {x, c}, relu), of_y), "y", QN_S8);
+  const Graph graph = b.done();
+  const Bytes input = drawn<int8_t>(2 * 6 * 5 * 19, -128, 127, 9);
+  size_t fused = 0, apart = 0;
+  const Bytes expected = run(graph, input, 1, QN_ALGORITHM_GEMM, &apart);
+  EXPECT_EQ(apart, 2u);
+  for (const size_t threads : {1, 2, 4}) EXPECT_EQ(run(graph, input, threads, QN_ALGORITHM_AUTO, &fused), expected);
+  EXPECT_EQ(fused, 1u);
 }
 
 TEST(QuantizedGraph, FaultsHaveClearMessages) {

@@ -8,6 +8,7 @@
 #include <limits>
 #include <random>
 
+#include "base/memory.h"
 #include "harness.h"
 
 namespace quern::test {
@@ -79,7 +80,8 @@ Bytes run(const qn_operator* op, const std::vector<qn_tensor>& ins, const std::v
     if (plan == nullptr) return {};
     Bytes y(qn_tensor_bytes(&out), 0x55);
     void* outputs[] = {y.data()};
-    EXPECT_EQ(QN_OK, qn_plan_run(plan, buffers.data(), outputs, nullptr, 0, nullptr));
+    const Buffer workspace(qn_plan_workspace_size(plan));
+    EXPECT_EQ(QN_OK, qn_plan_run(plan, buffers.data(), outputs, workspace.data(), workspace.size(), nullptr));
     qn_plan_release(plan);
     if (tasks == 1) first = y;
     EXPECT_EQ(y, first);
@@ -190,6 +192,37 @@ TEST(QuantizedElement, Unary) {
       const double real = c.function(in.real(x[i]));
       if (std::abs(real / c.out.scale - std::floor(real / c.out.scale) - 0.5) < 1e-5 && c.kind != QN_CLAMP) continue;
       ASSERT_EQ(got[i], c.out.step(std::isinf(real) ? 1e20 : real)) << "kind " << c.kind << ", byte " << int{x[i]};
+    }
+  }
+}
+
+// ---- softmax
+
+// Probabilities that differ from the exact ones by half a step and by what single precision leaves of halves.
+TEST(QuantizedElement, Softmax) {
+  Drawn drawn(6);
+  const Steps out = {1.0 / 256, -128};
+  for (const Steps& in : {Steps{0.0625, 3}, Steps{0.5, -100}, Steps{1e-3, 0}}) {
+    for (const Shape& shape : {Shape{1}, Shape{2, 1000}, Shape{3, 5, 7}, Shape{1, 4, 17, 21}}) {
+      for (size_t axis = 0; axis < shape.size(); ++axis) {
+        qn_softmax_params p;
+        qn_softmax_params_init(&p);
+        p.type = QN_S8;
+        p.axis = static_cast<int>(axis);
+        const Made op(qn_softmax_create, p);
+        const Bytes x = drawn.bytes(elements(shape));
+        const Bytes got = run(op, {tensor_of(shape, in)}, {x.data()}, tensor_of(shape, out));
+        ASSERT_EQ(got.size(), x.size());
+        size_t inner = 1;
+        for (size_t i = axis + 1; i < shape.size(); ++i) inner *= shape[i];
+        for (size_t i = 0; i < x.size(); ++i) {
+          const size_t first = i / (inner * shape[axis]) * (inner * shape[axis]) + i % inner;
+          double sum = 0;
+          for (size_t j = 0; j < shape[axis]; ++j) sum += std::exp(in.real(x[first + j * inner]) - in.real(x[i]));
+          const double expected = std::min(1 / sum / out.scale + out.zero, 127.0);
+          ASSERT_NEAR(got[i], expected, 0.5 + 1e-4) << i;
+        }
+      }
     }
   }
 }

@@ -7,6 +7,7 @@
 #include <limits>
 #include <random>
 
+#include "base/memory.h"
 #include "harness.h"
 #include "kernel/dwconv.h"
 #include "kernel/gemm.h"
@@ -250,6 +251,124 @@ TEST(Quantized, MatrixProductsAreExact) {
     EXPECT_EQ(run(c, op, QN_ALGORITHM_GEMM, nullptr, 1 + random() % 3, c.expected(untouched)), QN_OK);
     qn_operator_release(op);
   }
+}
+
+// ---- residuals
+
+// What a convolution's bytes and a residual add up to.
+struct Sum {
+  Quantized addend, residual, sum;  // of equal shapes and gaps
+  Bytes residual_bytes;
+  float min = -std::numeric_limits<float>::infinity(), max = -min;
+
+  Sum(const Quantized& convolution, Random& random) : addend(convolution), residual(convolution), sum(convolution) {
+    residual.scale = 0.03f, residual.zero = byte(random);
+    sum.scale = 0.17f, sum.zero = byte(random);
+    residual_bytes.resize(residual.bytes());
+    for (int8_t& x : residual_bytes) x = byte(random);
+    if (random() % 2 == 0) min = 0, max = 6;
+  }
+
+  Bytes expected(Bytes bytes) const {
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      if (i % (sum.shape[3] + sum.gap) >= sum.shape[3]) continue;
+      const float a = static_cast<float>(bytes[i] - addend.zero) * (addend.scale / sum.scale);
+      const float b = static_cast<float>(residual_bytes[i] - residual.zero) * (residual.scale / sum.scale);
+      bytes[i] =
+          static_cast<int8_t>(std::clamp(std::nearbyint(a + b) + static_cast<float>(sum.zero), step(min), step(max)));
+    }
+    return bytes;
+  }
+
+ private:
+  float step(float real) const {
+    return std::clamp(std::nearbyint(real / sum.scale) + static_cast<float>(sum.zero), -128.0f, 127.0f);
+  }
+};
+
+// Plans and runs; returns the plan's status. Expects the sum.
+qn_status run(const Convolution& c, const Sum& s, const qn_operator* op, qn_algorithm algorithm, size_t tasks,
+              bool in_place, const Bytes& expected) {
+  qn_plan_options options;
+  qn_plan_options_init(&options);
+  options.algorithm = algorithm;
+  options.tasks = tasks;
+  options.residual_min = s.min, options.residual_max = s.max;
+  options.addend_scale = s.addend.scale, options.addend_zero_point = s.addend.zero;
+  const qn_tensor ins[] = {c.in().tensor(), s.residual.tensor()}, out = s.sum.tensor();
+  qn_plan* plan = nullptr;
+  const qn_status status = qn_operator_plan(op, ins, 2, &out, 1, &options, &plan);
+  if (status != QN_OK) return status;
+  const Buffer workspace(qn_plan_workspace_size(plan));
+  Bytes output(s.sum.bytes(), untouched);
+  if (in_place) output = s.residual_bytes;
+  const void* inputs[] = {c.input().data(), in_place ? output.data() : s.residual_bytes.data()};
+  void* const outputs[] = {output.data()};
+  EXPECT_QN_OK(qn_plan_run(plan, inputs, outputs, workspace.data(), workspace.size(), nullptr));
+  for (size_t i = 0; i < output.size(); ++i) {
+    const bool gap = i % (s.sum.shape[3] + s.sum.gap) >= s.sum.shape[3];
+    EXPECT_EQ(output[i], in_place && gap ? s.residual_bytes[i] : expected[i]) << qn_plan_kernel(plan) << ", " << i;
+  }
+  qn_plan_release(plan);
+  return QN_OK;
+}
+
+TEST(Quantized, ResidualsAreAddedToTheBytesOfTheConvolution) {
+  Random random(9);
+  size_t runs = 0;
+  for (int round = 0; round < 60; ++round) {
+    const Case drawn = draw(random);
+    SCOPED_TRACE(text(drawn));
+    const Convolution c(drawn, random);
+    Op op;
+    ASSERT_EQ(c.create(&op), QN_OK) << qn_last_message();
+    const Sum s(c.out(), random);
+    const Bytes expected = s.expected(c.expected(untouched));
+    for (const qn_algorithm algorithm :
+         {QN_ALGORITHM_AUTO, QN_ALGORITHM_GEMM, QN_ALGORITHM_IGEMM, QN_ALGORITHM_DIRECT}) {
+      for (const bool in_place : {false, true}) {
+        const qn_status status = run(c, s, op, algorithm, 1 + random() % 3, in_place, expected);
+        if (algorithm == QN_ALGORITHM_AUTO) {
+          EXPECT_QN_OK(status);
+        }
+        EXPECT_TRUE(status == QN_OK || status == QN_UNSUPPORTED) << qn_last_message();
+        runs += status == QN_OK;
+      }
+    }
+    if (::testing::Test::HasFailure()) return;
+  }
+  EXPECT_GT(runs, 200u);
+}
+
+TEST(Quantized, ResidualsNeedScales) {
+  Random random(10);
+  Case drawn = {};
+  qn_conv2d_params_init(&drawn.p);
+  drawn.p.type = QN_S8;
+  drawn.p.in_channels = drawn.p.out_channels = 5;
+  drawn.in_shape = {1, 3, 4, 5};
+  const Convolution c(drawn, random);
+  Op op;
+  ASSERT_EQ(c.create(&op), QN_OK) << qn_last_message();
+  Sum s(c.out(), random);
+  const auto plan = [&](const Sum& changed) {
+    return run(c, changed, op, QN_ALGORITHM_AUTO, 1, false, changed.expected(c.expected(untouched)));
+  };
+  EXPECT_QN_OK(plan(s));
+  Sum other = s;
+  other.residual.scale = 0;
+  EXPECT_EQ(plan(other), QN_INVALID_ARGUMENT) << "no scale";
+  other = s;
+  other.residual.scale = 1e30f, other.sum.scale = 1e-30f;
+  EXPECT_EQ(plan(other), QN_UNSUPPORTED) << "the quotient is infinite";
+  for (const float scale : {-1.0f, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    other = s;
+    other.addend.scale = scale;
+    EXPECT_EQ(plan(other), QN_INVALID_ARGUMENT) << scale;
+  }
+  other = s;
+  other.addend.zero = 128;
+  EXPECT_EQ(plan(other), QN_INVALID_ARGUMENT);
 }
 
 // ---- conversions

@@ -4,10 +4,24 @@
 
 namespace quern {
 
-Epilogue::Epilogue(const Request& request) : clamp_{request.options.residual_min, request.options.residual_max} {
+Steps steps_before_residual(const Request& request) {
+  Steps steps = steps_of(request.out);
+  if (has_residual && request.ins.size() == 2 && request.options.addend_scale != 0) {
+    steps.scale = request.options.addend_scale;
+    steps.zero = request.options.addend_zero_point;
+  }
+  return steps;
+}
+
+Epilogue::Epilogue(const Request& request)
+    : element_(output_bytes(type_without_weights(request.out.type))),
+      clamp_{request.options.residual_min, request.options.residual_max} {
   if (!has_residual || request.ins.size() < 2) return;
-  add_ =
-      select(binary_rows(), KernelType::f32, nullptr, [](const BinaryRow& row) { return row.kind == BinaryKind::add; });
+  add_ = select(binary_rows(), type_without_weights(request.out.type), nullptr,
+                [](const BinaryRow& row) { return row.kind == BinaryKind::add; });
+  if (has_integers && request.out.type == QN_S8) {
+    bytes_ = numbers_of_sum(steps_before_residual(request), steps_of(request.ins[1]), steps_of(request.out), clamp_);
+  }
 }
 
 }  // namespace quern

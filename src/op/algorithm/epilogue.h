@@ -3,10 +3,13 @@
 #pragma once
 
 #include "base/math.h"
-#include "kernel/eltwise.h"
+#include "op/core/numbers.h"
 #include "op/core/operator.h"
 
 namespace quern {
+
+// How the results of a convolution stand for real numbers before a residual is added to them, if one is.
+Steps steps_before_residual(const Request& request);
 
 class Epilogue {
  public:
@@ -21,7 +24,7 @@ class Epilogue {
   // Usually the sums go to `c`. If the residual lies in the output, they must not overwrite it: then they go to
   // scratch, densely.
   Sums sums(const Run& run, char* c, size_t row_stride, size_t channels, char* scratch) const {
-    if (in_place(run)) return {scratch, channels * sizeof(float)};
+    if (in_place(run)) return {scratch, channels * element_};
     return {c, row_stride};
   }
   bool in_place(const Run& run) const {
@@ -29,7 +32,7 @@ class Epilogue {
   }
   // Bytes of scratch memory that this many sums may need.
   size_t scratch_bytes(size_t sums) const {
-    return has_residual && has_api("op") && add_ != nullptr ? round_up(sums * sizeof(float), cache_line) : 0;
+    return has_residual && has_api("op") && add_ != nullptr ? round_up(sums * element_, cache_line) : 0;
   }
 
   // Turns these sums into `rows` rows of the output `c`.
@@ -37,15 +40,18 @@ class Epilogue {
     if (!has_residual || add_ == nullptr) return;
     const char* residual = run.input(1) + (c - run.output);  // it has the strides of the output
     const char* from = sums.data;
+    const void* p = &clamp_;
+    if (has_integers && element_ == 1) p = &bytes_;
     for (size_t i = 0; i < rows; ++i, c += row_stride, residual += row_stride, from += sums.stride) {
-      add_->run(channels, reinterpret_cast<const float*>(from), reinterpret_cast<const float*>(residual),
-                reinterpret_cast<float*>(c), &clamp_);
+      add_->run(channels, from, residual, c, p);
     }
   }
 
  private:
   const BinaryRow* add_ = nullptr;  // NULL: there is no residual
+  size_t element_;                  // bytes of one
   qn_minmax_f32 clamp_;
+  qn_binary_qs8 bytes_ = {};  // what the kernel takes instead if elements are bytes
 };
 
 }  // namespace quern

@@ -4,6 +4,7 @@
 #include "base/search.h"
 #include "base/tensor.h"
 #include "op/algorithm/algorithm.h"
+#include "op/algorithm/epilogue.h"
 #include "op/conv/tune.h"
 #include "op/conv/tuning.h"
 
@@ -124,8 +125,9 @@ OutputNumbers ConvRequest::numbers() const {
   OutputNumbers numbers = {.clamp = clamp};
   if (!weights.quantized()) return numbers;
   const WeightsShape& shape = weights.shape();
-  numbers.scale = request.out.quantization.scale;
-  numbers.zero = request.out.quantization.zero_point;
+  const Steps steps = steps_before_residual(request);
+  numbers.scale = steps.scale;
+  numbers.zero = steps.zero;
   numbers.groups = shape.groups;
   numbers.channels = shape.out;
   numbers.sum_scales.resize(shape.groups * shape.out);
@@ -138,8 +140,11 @@ OutputNumbers ConvRequest::numbers() const {
 qn_status check_quantized(const ConvRequest& conv) {
   if (!conv.weights.quantized()) return QN_OK;
   const Request& r = conv.request;
-  if (r.ins.size() > 1) return fail(QN_UNSUPPORTED, "%s: a residual of quantized numbers", conv.who);
   QN_TRY(check_one_scale(conv.who, r.ins, r.out));
+  if (has_residual && r.ins.size() == 2) {
+    QN_TRY(check_factor(conv.who, steps_before_residual(r).scale / r.out.quantization.scale));
+    QN_TRY(check_factor(conv.who, r.ins[1].quantization.scale / r.out.quantization.scale));
+  }
   const OutputNumbers numbers = conv.numbers();
   for (size_t o = 0; o < numbers.sum_scales.size(); ++o) {
     const float scale = numbers.sum_scales[o] / numbers.scale;

@@ -13,6 +13,16 @@ int32_t steps_of(float real, float scale, int32_t zero) {
   return std::clamp(static_cast<int32_t>(std::rint(std::clamp(real / scale, -far, far))) + zero, INT8_MIN, INT8_MAX);
 }
 
+qn_binary_qs8 numbers_of_sum(const Steps& a, const Steps& b, const Steps& out, const qn_minmax_f32& clamp) {
+  return {a.scale / out.scale,
+          b.scale / out.scale,
+          a.zero,
+          b.zero,
+          out.zero,
+          steps_of(clamp.min, out.scale, out.zero),
+          steps_of(clamp.max, out.scale, out.zero)};
+}
+
 qn_status check_one_scale(const char* who, std::span<const qn_tensor> ins, const qn_tensor& out) {
   const auto check = [=](const qn_tensor& tensor, const char* what) {
     if ((tensor.type != QN_S8 && tensor.type != QN_U8) || has_one_scale(tensor)) return QN_OK;

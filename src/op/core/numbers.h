@@ -9,6 +9,7 @@
 
 #include "base/needs.h"
 #include "base/vector.h"
+#include "kernel/eltwise.h"
 #include "kernel/minmax.h"
 #include "kernel/requantize.h"
 #include "kernel/type.h"
@@ -101,5 +102,8 @@ class KernelEpilogue {
 
 // Turns the bounds of a clamp into steps of a quantized tensor. A bound beyond its range becomes the end of the range.
 int32_t steps_of(float real, float scale, int32_t zero);
+
+// What kernels of bytes need to compute a sum of `a` and `b`. Callers check both scales (check_factor).
+qn_binary_qs8 numbers_of_sum(const Steps& a, const Steps& b, const Steps& out, const qn_minmax_f32& clamp);
 
 }  // namespace quern

@@ -173,18 +173,11 @@ class Binary final : public Operator {
   qn_status make_parameters(const Request& request, bool swapped, qn_binary_qs8* p) const {
     QN_TRY(check_one_scale(name, request.ins, request.out));
     const Steps a = steps_of(request.ins[swapped]), b = steps_of(request.ins[!swapped]), out = steps_of(request.out);
-    float scale_a = a.scale / out.scale, scale_b = b.scale / out.scale;
-    if (p_.kind == QN_MUL) scale_a = a.scale * b.scale / out.scale;
-    QN_TRY(check_factor(name, scale_a));
-    QN_TRY(check_factor(name, scale_b));
-    if (p_.kind == QN_SUB) (swapped ? scale_a : scale_b) *= -1;
-    *p = {scale_a,
-          scale_b,
-          a.zero,
-          b.zero,
-          out.zero,
-          steps_of(p_.min, out.scale, out.zero),
-          steps_of(p_.max, out.scale, out.zero)};
+    *p = numbers_of_sum(a, b, out, {p_.min, p_.max});
+    if (p_.kind == QN_MUL) p->scale_a = a.scale * b.scale / out.scale;
+    QN_TRY(check_factor(name, p->scale_a));
+    QN_TRY(check_factor(name, p->scale_b));
+    if (p_.kind == QN_SUB) (swapped ? p->scale_a : p->scale_b) *= -1;
     return QN_OK;
   }
 

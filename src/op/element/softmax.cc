@@ -2,6 +2,7 @@
 #include "kernel/eltwise.h"
 #include "kernel/select.h"
 #include "op/core/nest.h"
+#include "op/core/numbers.h"
 #include "op/core/operator.h"
 
 #include <limits>
@@ -10,7 +11,6 @@ namespace quern {
 namespace {
 
 constexpr char softmax[] = "softmax";
-constexpr size_t element = sizeof(float);
 constexpr size_t block = 16;                // columns gathered together: a cache line
 constexpr size_t min_task_elements = 4096;  // a few microseconds
 
@@ -28,10 +28,40 @@ struct Kernels {
   }
 };
 
+// The same of bytes. The real result is rounded once, and the same on every CPU, because the reference kernel computes
+// the powers and the sum has an order.
+class ByteSoftmax {
+ public:
+  void set(const Steps& in, const Steps& out) {
+    float x[bytes];
+    for (size_t i = 0; i < bytes; ++i) x[i] = -static_cast<float>(i) * in.scale;
+    for (const ReduceRow& row : reduce_rows()) {
+      if (row.kind == ReduceKind::expsum && row.isa == isa_ref) row.run(bytes, x, powers_, 0);
+    }
+    out_ = out;
+  }
+
+  void run(size_t n, const int8_t* x, int8_t* y) const {
+    const int most = *std::max_element(x, x + n);
+    double sum = 0;
+    for (size_t i = 0; i < n; ++i) sum += double{powers_[most - x[i]]};
+    for (size_t i = 0; i < n; ++i) {
+      y[i] = static_cast<int8_t>(to_step(static_cast<float>(double{powers_[most - x[i]]} / sum), out_));
+    }
+  }
+
+ private:
+  static constexpr size_t bytes = UINT8_MAX + 1;
+  float powers_[bytes];  // e^-x for each distance x from the maximum, in steps
+  Steps out_;
+};
+
 class SoftmaxPlan final : public qn_plan {
  public:
+  // `kernels` are for floats alone.
   SoftmaxPlan(const Request& request, uint32_t axis, const Kernels& kernels)
       : kernels_(kernels),
+        element_(qn_type_size(request.out.type)),
         n_(request.out.shape[axis]),
         in_stride_(request.ins[0].stride[axis]),
         out_stride_(request.out.stride[axis]) {
@@ -43,13 +73,17 @@ class SoftmaxPlan final : public qn_plan {
     if (rows.rank > 0) row_ = rows.loops[0];
     for (size_t i = 1; i < rows.rank; ++i) outer_.add(rows.loops[i].count, rows.loops[i].stride);
     // Rows whose elements lie apart are gathered first, some rows at a time.
-    gathered_ = in_stride_ != element || out_stride_ != element;
+    gathered_ = in_stride_ != element_ || out_stride_ != element_;
     block_ = gathered_ ? std::min(block, row_.count) : 1;
     const size_t items = outer_.count() * divide_up(row_.count, block_);
     tasks_ = split(items, request.options.tasks, divide_up(min_task_elements, n_ * block_));
     phases = {tasks_.chunks};
-    if (gathered_) slot = round_up(block_ * n_ * element, cache_line);
-    kernel = kernels.sum->name;
+    if (gathered_) slot = round_up(block_ * n_ * element_, cache_line);
+    if (of_bytes()) {
+      byte_softmax_.set(steps_of(in), steps_of(out));
+    } else {
+      kernel = kernels.sum->name;
+    }
   }
 
   void task(const Run& run, size_t, size_t index) const override {
@@ -59,30 +93,38 @@ class SoftmaxPlan final : public qn_plan {
       const size_t first = i % blocks * block_, rows = std::min(block_, row_.count - first);
       const char* in = run.input(0) + at.offset(0) + first * row_.stride[0];
       char* out = run.output + at.offset(1) + first * row_.stride[1];
-      if (gathered_) {
-        run_gathered(rows, in, out, reinterpret_cast<float*>(run.workspace + index * slot));
+      char* scratch = run.workspace + index * slot;
+      if (of_bytes()) {
+        run_rows<int8_t>(byte_softmax_, rows, in, out, scratch);
       } else {
-        kernels_.run(n_, reinterpret_cast<const float*>(in), reinterpret_cast<float*>(out));
+        run_rows<float>(kernels_, rows, in, out, scratch);
       }
     }
   }
 
  private:
-  void run_gathered(size_t rows, const char* in, char* out, float* scratch) const {
+  bool of_bytes() const { return has_integers && element_ == 1; }
+
+  template <class T, class Function>
+  void run_rows(const Function& function, size_t rows, const char* in, char* out, char* scratch) const {
+    if (!gathered_) return function.run(n_, reinterpret_cast<const T*>(in), reinterpret_cast<T*>(out));
+    T* gathered = reinterpret_cast<T*>(scratch);
     for (size_t i = 0; i < n_; ++i) {
       for (size_t r = 0; r < rows; ++r) {
-        scratch[r * n_ + i] = *reinterpret_cast<const float*>(in + i * in_stride_ + r * row_.stride[0]);
+        gathered[r * n_ + i] = *reinterpret_cast<const T*>(in + i * in_stride_ + r * row_.stride[0]);
       }
     }
-    for (size_t r = 0; r < rows; ++r) kernels_.run(n_, scratch + r * n_, scratch + r * n_);
+    for (size_t r = 0; r < rows; ++r) function.run(n_, gathered + r * n_, gathered + r * n_);
     for (size_t i = 0; i < n_; ++i) {
       for (size_t r = 0; r < rows; ++r) {
-        *reinterpret_cast<float*>(out + i * out_stride_ + r * row_.stride[1]) = scratch[r * n_ + i];
+        *reinterpret_cast<T*>(out + i * out_stride_ + r * row_.stride[1]) = gathered[r * n_ + i];
       }
     }
   }
 
   Kernels kernels_;
+  ByteSoftmax byte_softmax_;           // undefined unless elements are bytes
+  size_t element_;                     // bytes of one
   size_t n_, in_stride_, out_stride_;  // size and strides along the axis
   bool gathered_;
   size_t block_;  // rows that are computed together
@@ -93,7 +135,9 @@ class SoftmaxPlan final : public qn_plan {
 
 class Softmax final : public Operator {
  public:
-  explicit Softmax(const qn_softmax_params& p) : Operator(softmax, 1, 1), axis_(p.axis) {}
+  explicit Softmax(const qn_softmax_params& p) : Operator(softmax, 1, 1), axis_(p.axis) {
+    if (has_integers) set_type(p.type);
+  }
 
   qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const override {
     uint32_t axis;
@@ -107,10 +151,15 @@ class Softmax final : public Operator {
     uint32_t axis;
     QN_TRY(resolve_axis(name, axis_, request.out.rank, &axis));
     size_t scratch;
-    if (!checked_mul(request.out.shape[axis], block * element, &scratch)) {
+    if (!checked_mul(request.out.shape[axis], block * qn_type_size(type), &scratch)) {
       return fail(QN_UNSUPPORTED, "%s: the workspace overflows", name);
     }
-    Kernels k;
+    Kernels k = {};
+    if (has_integers && type == QN_S8) {
+      QN_TRY(check_one_scale(name, request.ins, request.out));
+      *plan = make_plan<SoftmaxPlan>(request, axis, k);
+      return QN_OK;
+    }
     k.sum = select(reduce_rows(), KernelType::f32, request.options.kernel,
                    [](const auto& r) { return r.kind == ReduceKind::expsum; });
     if (k.sum == nullptr) return no_kernel(name, request.options.kernel);
@@ -144,7 +193,7 @@ void qn_softmax_params_init_sized(qn_softmax_params* params, size_t size) {
 qn_status qn_softmax_create(const qn_softmax_params* params, qn_operator** op) {
   return quern::guarded([=] {
     qn_softmax_params p;
-    QN_TRY(quern::read_params(quern::softmax, params, qn_softmax_params_init, op, &p));
+    QN_TRY(quern::read_params(quern::softmax, params, qn_softmax_params_init, op, &p, quern::check_computed_type));
     return quern::make_operator<quern::Softmax>(op, p);
   });
 }
