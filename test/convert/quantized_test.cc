@@ -62,6 +62,14 @@ class QuantizedOnnx : public testing::TestWithParam<bool> {  // are activations 
       return static_cast<float>(values[at++]) * scales[per_channel ? index[axis] : 0];
     });
   }
+  // Adds weights of uint8 with a zero point, and returns what they stand for.
+  Array unsigned_weights(OnnxModel& model, const Dims& dims, int zero) const {
+    std::vector<int32_t> values(test::count(dims));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int32_t>(i * 37 % 256);
+    model.steps("w", Proto::UINT8, dims, values).scalar("w/scale", 0x1p-6f).steps("w/zero", Proto::UINT8, {}, {zero});
+    size_t at = 0;
+    return test::generate(dims, [&](const Dims&) { return static_cast<float>(values[at++] - zero) * 0x1p-6f; });
+  }
   // Adds a bias whose scales are those of the sums, and returns what it stands for.
   std::vector<float> bias(OnnxModel& model, size_t channels, float x_scale, const std::vector<float>& w_scales) const {
     std::vector<int32_t> steps(channels);
@@ -141,6 +149,38 @@ TEST_P(QuantizedOnnx, QGemm) {
          "quantize fully_connected dequantize");
 }
 
+// Without their zero point, weights are as large as 155 or 255: the sum of two or three bytes.
+TEST_P(QuantizedOnnx, UnsignedWeights) {
+  for (const int zero : {100, 0}) {
+    SCOPED_TRACE(zero);
+    for (const size_t groups : {1, 3}) {
+      OnnxModel model(13);
+      const Array x = input(model, "x", {1, 6, 7, 6}, x_, 1);
+      const Array w = unsigned_weights(model, {9, 6 / groups, 3, 3}, zero);
+      const std::vector<float> b = bias(model, 9, x_.scale, {0x1p-6f});
+      add(model, "y", {2, 7});
+      model.node("QLinearConv", joined({x_inputs_, w_inputs_, {"y/scale", "y/zero", "bias"}}), {"y"},
+                 "pads=[1,1,1,1] group=" + std::to_string(groups));
+      test::Window window;
+      window.begin[0] = window.begin[1] = window.end[0] = window.end[1] = 1;
+      expect(model, {x}, snapped(test::conv(snapped(x, x_), w, b, window, groups), {2, 7}),
+             groups == 1 ? "quantize concat transpose conv2d transpose dequantize"
+                         : "quantize reshape concat reshape transpose conv2d transpose dequantize");
+    }
+    OnnxModel product(13), gemm(13);
+    const Array x = input(product, "x", {5, 9}, x_, 1), w = unsigned_weights(product, {9, 4}, zero);
+    add(product, "y", y_);
+    product.node("QLinearMatMul", joined({x_inputs_, w_inputs_, {"y/scale", "y/zero"}}), {"y"});
+    expect(product, {x}, snapped(test::matmul(snapped(x, x_), w), y_), "quantize concat fully_connected dequantize");
+    input(gemm, "x", {5, 9}, x_, 1);
+    const Array transposed = unsigned_weights(gemm, {4, 9}, zero);
+    add(gemm, "y", y_);
+    gemm.node("QGemm", joined({x_inputs_, w_inputs_, {"", "y/scale", "y/zero"}}), {"y"}, "transB=1");
+    expect(gemm, {x}, snapped(test::matmul(snapped(x, x_), test::transpose(transposed, {1, 0})), y_),
+           "quantize concat fully_connected dequantize");
+  }
+}
+
 TEST_P(QuantizedOnnx, QLinearAddAndMul) {
   for (const bool product : {false, true}) {
     OnnxModel model(13);
@@ -183,6 +223,29 @@ TEST_P(QuantizedOnnx, QLinearFunctions) {
   model.node("DequantizeLinear", {"y", "y/scale", "y/zero"}, {"out"}).output("out");
   test::expect_near(test::run(import_onnx(folder_.write("net.onnx", model.bytes()), {{}}), {x}).at(0),
                     snapped(test::map(snapped(x, x_), leaky), y_), 0);
+}
+
+// The result is the exact one, rounded to steps of 1 / 256.
+TEST_P(QuantizedOnnx, QLinearSoftmax) {
+  const Steps y = {0x1p-8f, -128};
+  OnnxModel model(13);
+  const Array x = input(model, "x", {4, 10}, x_, 1);
+  add(model, "y", y);
+  model.node("QLinearSoftmax", joined({x_inputs_, {"y/scale", "y/zero"}}), {"y"}, "axis=1 opset=13");
+  model.node("DequantizeLinear", {"y", "y/scale", "y/zero"}, {"out"}).output("out");
+  Graph graph = import_onnx(folder_.write("net.onnx", model.bytes()), {{}});
+  ASSERT_EQ(optimize(graph), QN_OK) << qn_last_message();
+  ASSERT_EQ(graph.nodes.size(), 3u);
+  EXPECT_EQ(graph.tensors[static_cast<size_t>(graph.nodes[1].inputs[0])].type, QN_S8);
+  EXPECT_EQ(graph.nodes[1].kind, OpKind::softmax);
+  const Array in = snapped(x, x_), out = test::run(graph, {x}).at(0);
+  for (size_t row = 0; row < 4; ++row) {
+    double sum = 0;
+    for (size_t i = 0; i < 10; ++i) sum += std::exp(double{in.data[row * 10 + i]});
+    for (size_t i = row * 10; i < row * 10 + 10; ++i) {
+      EXPECT_NEAR(out.data[i], std::min(std::exp(double{in.data[i]}) / sum, 255.0 / 256), 0x1p-9 + 1e-6) << i;
+    }
+  }
 }
 
 TEST_P(QuantizedOnnx, PairsAroundAnOperator) {

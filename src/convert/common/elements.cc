@@ -144,8 +144,7 @@ Value transpose(const SourceNode& node, size_t input, const std::vector<int64_t>
   if (order.size() != rank) node.fail("perm does not fit the input");
   if (rank < 2) return node.value(input);
   Value value = node.result(node.builder.permute(node.any_view(input), order));
-  const View& quantized = node.value(input).quantized;
-  if (quantized) value.quantized = node.builder.permute(quantized, order);
+  for (const View& part : node.value(input).quantized) value.quantized.push_back(node.builder.permute(part, order));
   return value;
 }
 

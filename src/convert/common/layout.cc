@@ -243,6 +243,25 @@ const float* Builder::floats(const View& constant) {
   return constant_floats(graph_, in_order(constant, source_order(constant.rank())));
 }
 
+View Builder::join_constants(const std::vector<View>& constants, size_t axis) {
+  const View first = {in_order(constants.at(0), source_order(constants[0].rank())), source_order(constants[0].rank())};
+  Shape all = shape(first);
+  size_t outer = 1, inner = qn_type_size(tensor(first).type);
+  for (size_t d = 0; d < all.size(); ++d) (d < axis ? outer : inner) *= all[d];
+  all[axis] *= constants.size();
+  charge(outer * inner * constants.size());
+  std::vector<uint8_t> joined(outer * inner * constants.size());
+  for (size_t i = 0; i < constants.size(); ++i) {
+    const auto part = static_cast<size_t>(in_order(constants[i], first.order));
+    const auto* data =
+        static_cast<const uint8_t*>(graph_.constants[static_cast<size_t>(graph_.tensors[part].constant)].data);
+    for (size_t o = 0; o < outer; ++o) {
+      std::copy_n(data + o * inner, inner, &joined[(o * constants.size() + i) * inner]);
+    }
+  }
+  return constant(all, tensor(first).type, joined.data(), tensor(first).quantization);
+}
+
 View Builder::permute(const View& x, const Order& permutation) const {
   return {x.tensor, permuted(x.order, permutation)};
 }
@@ -303,6 +322,11 @@ View Builder::quantize(const std::string& name, const View& x, float scale, int3
 
 View Builder::dequantize(const std::string& name, const View& x) {
   return {add(OpKind::dequantize, name, x.tensor, QN_F32, {}), x.order};
+}
+
+bool Builder::is_dequantized(const View& x) const {
+  return std::any_of(graph_.nodes.begin(), graph_.nodes.end(),
+                     [&](const Node& node) { return node.kind == OpKind::dequantize && node.outputs[0] == x.tensor; });
 }
 
 View Builder::as_quantized(const std::string& name, const View& x, float scale, int32_t zero) {

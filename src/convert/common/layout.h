@@ -116,6 +116,8 @@ class Builder {
   // Whether `constant`, broadcast to x, has one number for each index of one dimension, or one number for all elements.
   // Sets `axis` to that dimension.
   bool along_axis(const View& x, const View& constant, size_t* axis) const;
+  // Joins constants of one type and with the same quantization.
+  View join_constants(const std::vector<View>& constants, size_t axis);
   const float* floats(const View& constant);  // of type QN_F32, in the source's order
 
   // Returns a view of the transposed tensor. Adds no node: the elements stay where they are.
@@ -133,6 +135,7 @@ class Builder {
   // model, stand for real numbers; it returns them as s8, or an empty view if the tensor has other scales. `zero` is a
   // zero point of s8.
   View quantize(const std::string& name, const View& x, float scale, int32_t zero);
+  bool is_dequantized(const View& x) const;
   View dequantize(const std::string& name, const View& x);
   View as_quantized(const std::string& name, const View& x, float scale, int32_t zero);
 

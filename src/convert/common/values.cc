@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/math.h"
+
 namespace quern::convert {
 
 size_t element_size(ElementType type) {
@@ -93,25 +95,38 @@ size_t Scales::channel(const Shape& shape, size_t element) const {
 
 namespace {
 
-// Makes a constant of integers that our layers take as weights or bias: their zero points must be 0. An empty view if
-// the integers do not fit.
-View quantized_constant(Builder& builder, const Integers& integers, ElementType type, const Scales& scales) {
+// How many bytes add up to each of these numbers?
+size_t bytes_to_add(const std::vector<int32_t>& numbers) {
+  const auto [least, most] = std::minmax_element(numbers.begin(), numbers.end());
+  const int32_t below = divide_up(std::max(-*least, 1), -INT8_MIN), above = divide_up(std::max(*most, 1), INT8_MAX);
+  return static_cast<size_t>(std::max(below, above));
+}
+
+// Makes constants of integers that our layers take as weights or bias: their zero points must be 0. None if the integers
+// do not fit.
+std::vector<View> quantized_constants(Builder& builder, const Integers& integers, ElementType type,
+                                      const Scales& scales) {
   const Shape& shape = integers.shape;
-  const size_t count = integers.values.size();
-  std::vector<int32_t> wide(count);
-  std::vector<int8_t> narrow(count);
-  for (size_t i = 0; i < count; ++i) {
+  std::vector<int32_t> numbers(integers.values.size());
+  for (size_t i = 0; i < numbers.size(); ++i) {
     const int64_t value = integers.values[i] - scales.zero_point(scales.channel(shape, i));
-    if (type != ElementType::s32 && (value < INT8_MIN || value > INT8_MAX)) return {};
     if (value < INT32_MIN || value > INT32_MAX) return {};
-    wide[i] = static_cast<int32_t>(value);
-    narrow[i] = static_cast<int8_t>(value);
+    numbers[i] = static_cast<int32_t>(value);
   }
   Quantization q;
   q.scales.assign(scales.scales.begin(), scales.scales.end());
   if (scales.scales.size() > 1) q.axis = static_cast<int>(scales.axis);
-  return type == ElementType::s32 ? builder.constant(shape, QN_S32, wide.data(), std::move(q))
-                                  : builder.constant(shape, QN_S8, narrow.data(), std::move(q));
+  if (type == ElementType::s32) return {builder.constant(shape, QN_S32, numbers.data(), std::move(q))};
+  std::vector<View> list;
+  for (size_t left = bytes_to_add(numbers); left > 0; --left) {
+    std::vector<int8_t> bytes(numbers.size());
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      bytes[i] = static_cast<int8_t>(std::clamp(numbers[i], INT8_MIN, INT8_MAX));
+      numbers[i] -= bytes[i];
+    }
+    list.push_back(builder.constant(shape, QN_S8, bytes.data(), q));
+  }
+  return list;
 }
 
 }  // namespace
@@ -123,7 +138,7 @@ Value dequantized_constant(Builder& builder, const Integers& integers, ElementTy
     real[i] = static_cast<float>(integers.values[i] - scales.zero_point(c)) * scales.scales[c];
   }
   Value value = builder.constant(integers.shape, real.data());
-  value.quantized = quantized_constant(builder, integers, type, scales);
+  value.quantized = quantized_constants(builder, integers, type, scales);
   return value;
 }
 

@@ -59,8 +59,9 @@ struct Value {
   // with a sign, by subtracting 128 from elements and zero points.
   ElementType type = ElementType::f32;
   // If `view` is a constant that the file holds as quantized integers: the same numbers as a constant of such integers,
-  // for layers that can compute with them.
-  View quantized = {};
+  // for layers that can compute with them. Bytes minus their zero point may be too large for a byte: then they are the
+  // sum of several constants.
+  std::vector<View> quantized = {};
 
   Value() = default;
   Value(View of) : view(std::move(of)) {}  // NOLINT(google-explicit-constructor): importers return lists of views

@@ -52,8 +52,41 @@ Attributes window(const OnnxNode& node, const View& x, qn_hw kernel) {
   return a;
 }
 
-// Returns a constant as the quantized integers that the file holds, if there are any, or else as floats.
-const View& as_stored(const Value& constant) { return constant.quantized ? constant.quantized : constant.view; }
+// Returns a constant as the quantized integers that the file holds, if one constant has them, or else as floats.
+const View& as_stored(const Value& constant) {
+  return constant.quantized.size() == 1 ? constant.quantized[0] : constant.view;
+}
+
+// Repeats the elements of each group along a dimension: of a and b, where groups are one element, a a b b.
+View repeated(Builder& builder, const std::string& name, const View& x, size_t axis, size_t groups, size_t times) {
+  if (groups == 1) return builder.concat(name, std::vector<View>(times, x), axis);
+  // A dimension is inserted, so that there is one for the groups and one for what is in a group. For reshaping, -2 - d
+  // copies the size of dimension d.
+  const auto count = static_cast<int64_t>(groups), in_group = static_cast<int64_t>(builder.shape(x)[axis] / groups);
+  std::vector<int64_t> divided, merged;
+  for (size_t d = 0; d < x.rank(); ++d) {
+    const auto at = static_cast<int64_t>(d);
+    divided.push_back(d == axis ? count : -2 - at);
+    if (d == axis) divided.push_back(in_group);
+    merged.push_back(d == axis ? count * in_group * static_cast<int64_t>(times) : d < axis ? -2 - at : -3 - at);
+  }
+  const View parts = builder.reshape(name + "/groups", x, divided);
+  const View all = builder.concat(name + "/repeated", std::vector<View>(times, parts), axis + 1);
+  return builder.reshape(name, all, merged);
+}
+
+// What a layer multiplies. Dimension `axis` of x, in groups, is that of `weights_axis`.
+struct Factors {
+  View x, weights;
+};
+// Weights that are sums of several bytes are all read by a layer of bytes, which then reads its input as often.
+Factors factors(const OnnxNode& node, const View& x, size_t axis, size_t groups, const Value& weights,
+                size_t weights_axis) {
+  const size_t times = weights.quantized.size();
+  if (times <= 1 || !node.builder.is_dequantized(x)) return {x, as_stored(weights)};
+  return {repeated(node.builder, node.name + "/input", x, axis, groups, times),
+          node.builder.join_constants(weights.quantized, weights_axis)};
+}
 
 // Returns a bias, as integers only beside weights that are integers, too.
 View bias_for(const View& weights, const Value& constant_weights, const Value& bias) {
@@ -78,8 +111,8 @@ View conv(const OnnxNode& node, const View& x, const Value& weights, const Value
   }
   a.groups = static_cast<size_t>(groups);
   if (bias.view && builder.shape(bias.view) != Shape{w[0]}) node.fail("the bias does not fit the weights");
-  const View& kept = as_stored(weights);
-  return builder.conv2d(node.name, x, kept, bias_for(kept, weights, bias), a);
+  const auto [input, kept] = factors(node, x, 1, a.groups, weights, 1);
+  return builder.conv2d(node.name, input, kept, bias_for(kept, weights, bias), a);
 }
 
 View pool(const OnnxNode& node, OpKind kind, const std::string& name, const View& x) {
@@ -276,8 +309,8 @@ View mat_mul(const OnnxNode& node, const View& x, const Value& weights) {
   if (!node.builder.is_constant(weights.view)) throw Unsupported{"two tensors that are not constant"};
   if (weights.view.rank() != 2) throw Unsupported{"by a tensor of rank " + std::to_string(weights.view.rank())};
   if (x.rank() == 0) node.fail("the first input is a scalar");
-  const View transposed = node.builder.permute(as_stored(weights), {1, 0});
-  return node.builder.fully_connected(node.name, x, transposed, {});
+  const auto [input, kept] = factors(node, x, x.rank() - 1, 1, weights, 0);
+  return node.builder.fully_connected(node.name, input, node.builder.permute(kept, {1, 0}), {});
 }
 
 namespace {
@@ -311,8 +344,9 @@ View gemm(const OnnxNode& node, const View& x, const Value& matrix, const Value&
   if (x.rank() != 2 || matrix.view.rank() != 2) node.fail("inputs are not matrices");
   Builder& builder = node.builder;
   if (!builder.is_constant(matrix.view)) throw Unsupported{"two tensors that are not constant"};
-  const View a = transpose_a ? builder.permute(x, {1, 0}) : x;
-  const View kept = alpha == 1 ? as_stored(matrix) : scaled(node, matrix.view, alpha);  // [K, N], or [N, K]
+  Factors f = {transpose_a ? builder.permute(x, {1, 0}) : x, {}};
+  if (alpha == 1) f = factors(node, f.x, 1, 1, matrix, transpose_b ? 1 : 0);
+  const View kept = alpha == 1 ? f.weights : scaled(node, matrix.view, alpha);  // [K, N], or [N, K]
   const View weights = transpose_b ? kept : builder.permute(kept, {1, 0});
   const size_t columns = builder.shape(weights)[0];
   const bool as_bias = is_row(builder, c, columns), separate = c.view && !as_bias;
@@ -322,7 +356,7 @@ View gemm(const OnnxNode& node, const View& x, const Value& matrix, const Value&
   } else if (as_bias) {
     bias = builder.reshape("", scaled(node, c.view, beta), {static_cast<int64_t>(columns)});
   }
-  const View product = builder.fully_connected(separate ? node.name + "/product" : node.name, a, weights, bias);
+  const View product = builder.fully_connected(separate ? node.name + "/product" : node.name, f.x, weights, bias);
   if (!separate) return product;
   View rest = c.view;
   if (beta != 1) {
