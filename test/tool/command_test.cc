@@ -390,6 +390,24 @@ TEST_F(Command, InfoListsWhatATrimmedBuildNeeds) {
   }
 }
 
+TEST_F(Command, InfoSaysHowBytesStandForNumbers) {
+  Graph graph;
+  const int x = add_tensor(graph, "bytes", QN_S8, {2, 6});
+  graph.tensors[0].quantization = {{0.25f}, {-3}, -1};
+  graph.inputs.push_back({.tensor = x, .type = QN_S8});
+  Attributes a;
+  a.values = {3, 4};
+  graph.outputs.push_back({.tensor = add_node(graph, OpKind::reshape, "r", {x}, a), .type = QN_S8});
+  check(infer_shapes(graph));
+  check(write_model_file(graph, path("bytes.qn").c_str()));
+  const json info = json::parse(quern({"info", "bytes.qn", "--json"}).out);
+  for (const json& port : {info["inputs"][0], info["outputs"][0]}) {
+    EXPECT_EQ(port["type"], "s8");
+    EXPECT_EQ(port["quantization"], (json{{"scale", 0.25}, {"zero_point", -3}}));
+  }
+  EXPECT_NE(quern({"info", "bytes.qn"}).out.find("scale 0.25, zero point -3"), std::string::npos);
+}
+
 TEST_F(Command, InfoDescribesAModel) {
   const Result r = quern({"info", "tiny.qn", "--json"});
   ASSERT_EQ(r.status, 0) << r.err;

@@ -29,6 +29,10 @@ nlohmann::ordered_json port_json(const Graph& graph, const Port& port) {
   nlohmann::ordered_json json = {{"name", std::string(tensor.name)},
                                  {"type", qn_type_string(port.type)},
                                  {"shape", std::vector<size_t>(tensor.shape.begin(), tensor.shape.end())}};
+  const Quantization& q = tensor.quantization;
+  if (q.scales.size() == 1) {
+    json["quantization"] = {{"scale", q.scales[0]}, {"zero_point", q.zero_points.empty() ? 0 : q.zero_points[0]}};
+  }
   for (size_t d = 0; d < tensor.shape.size(); ++d) {
     if ((port.open >> d & 1) == 0) continue;
     const bool named = d < port.dimensions.size() && !port.dimensions[d].empty();
@@ -81,6 +85,10 @@ void print_ports(const char* what, const nlohmann::ordered_json& ports) {
     for (const auto& open : port.value("open", nlohmann::ordered_json::array())) {
       fmt::print("{:<11}  dimension {} is open ({})\n", "", open["dimension"].get<size_t>(),
                  open["name"].get<std::string>());
+    }
+    if (port.contains("quantization")) {
+      fmt::print("{:<11}  scale {:g}, zero point {}\n", "", port["quantization"]["scale"].get<double>(),
+                 port["quantization"]["zero_point"].get<int>());
     }
     if (port.contains("preprocessing")) fmt::print("{:<11}  images: {}\n", "", port["preprocessing"].dump());
   }
