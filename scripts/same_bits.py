@@ -4,6 +4,8 @@
     scripts/same_bits.py build/release/src/tool/quern \\
         "qemu-aarch64 -L build/sysroot-arm64 build/arm64/src/tool/quern" [--models mobilenet_v1,...]
 
+In place of the second quern, a build without tools has quern_trim_run (test/trim/run.c).
+
 Runs networks of `quern zoo` on the same random image with both builds, forces each dense algorithm where it applies,
 and compares the bits of all outputs. The first build runs its AVX2 kernels (--first-isa). The level must not matter:
 every level with fused multiply-adds computes each output by one chain of them, in the same order. Without FMA (armv7's
@@ -33,6 +35,7 @@ MODELS = "squeezenet_v1.1,mobilenet_v1,mobilenet_v2,squeezenet_v1.1/qs8,mobilene
 LEVELS = ("ref", "sse41", "avx2", "")  # of the first build, for networks of bytes; "" is all that the CPU has
 THREADS = (1, 2, 4)
 ALGORITHMS = "direct,gemm,igemm,winograd"
+QN_ALGORITHMS = ("auto", "direct", "gemm", "igemm", "depthwise", "winograd")  # the numbers of qn_algorithm
 
 
 def write_npy(path, shape, values):
@@ -42,11 +45,15 @@ def write_npy(path, shape, values):
                      struct.pack(f"<{len(values)}f", *values))
 
 
-def read_npy(path):
-    """Splits a .npy file into its header and its numbers; the header says how many there are."""
+def split_npy(path):
+    """Splits a .npy file into its header and its data."""
     data = path.read_bytes()
     begin = 10 + struct.unpack_from("<H", data, 8)[0]
-    return data[10:begin].strip(), struct.unpack(f"<{(len(data) - begin) // 4}f", data[begin:])
+    return data[10:begin].strip(), data[begin:]
+
+
+def floats(data):
+    return struct.unpack(f"<{len(data) // 4}f", data)
 
 
 def run(command, environment):
@@ -70,14 +77,33 @@ def make_model(quern, name, folder):
     return model, image
 
 
+def has_tools(quern):
+    return pathlib.Path(quern[-1]).name == "quern"
+
+
+def run_without_tools(quern, environment, model, image, algorithm, folder, threads=1):
+    """Returns the data of the model's only output, and what ran each node."""
+    folder.mkdir(exist_ok=True)
+    source, result = folder / "input.bin", folder / "output.bin"
+    source.write_bytes(split_npy(image)[1])
+    text = run([*quern, model, source, result, QN_ALGORITHMS.index(algorithm), threads], environment)
+    return result.read_bytes(), [line.split("\t") for line in text.splitlines()]
+
+
 def outputs(quern, environment, model, image, algorithm, folder, threads=1):
+    """Returns the header and the data of each output."""
+    if not has_tools(quern):
+        return [(None, run_without_tools(quern, environment, model, image, algorithm, folder, threads)[0])]
     run([*quern, "run", model, "--input", image, "--output", folder, "--algorithm", algorithm, "--threads", threads],
         environment)
-    return {path.name: path for path in sorted(folder.glob("*.npy"))}
+    return [split_npy(path) for path in sorted(folder.glob("*.npy"))]
 
 
-def winograd_tiles(quern, environment, model, algorithm, folder):
+def winograd_tiles(quern, environment, model, image, algorithm, folder):
     """Returns the size of tiles ("6x6") of each layer that runs by Winograd's algorithm."""
+    if not has_tools(quern):
+        nodes = run_without_tools(quern, environment, model, image, algorithm, folder)[1]
+        return {name: kernel.split("_")[3] for name, by, kernel in nodes if by == "winograd"}
     trace = folder / "trace.json"
     run([*quern, "profile", model, "--runs", "1", "--algorithm", algorithm, "--trace", trace], environment)
     return {event["name"]: event["args"]["kernel"].split("_")[3]
@@ -86,12 +112,15 @@ def winograd_tiles(quern, environment, model, algorithm, folder):
 
 
 def compare(one, other, tolerance):
-    """Says how two files differ; an empty text if they do not."""
-    if one.read_bytes() == other.read_bytes():
-        return ""
-    (header, values), (other_header, other_values) = read_npy(one), read_npy(other)
-    if header != other_header:
+    """Says how two outputs differ; an empty text if they do not."""
+    (header, data), (other_header, other_data) = one, other
+    if other_header not in (header, None):
         return f"{header} and {other_header}"
+    if len(data) != len(other_data):
+        return f"{len(data)} and {len(other_data)} bytes"
+    if data == other_data:
+        return ""
+    values, other_values = floats(data), floats(other_data)
     # Written so that a NaN counts as a difference.
     off = [(a, b) for a, b in zip(values, other_values) if not abs(a - b) <= tolerance * max(1, abs(a))]
     return f"{len(off)} of {len(values)} numbers differ, the first {off[0][0]:.9g} and {off[0][1]:.9g}" if off else ""
@@ -104,12 +133,12 @@ def check(arguments, model, image, algorithm, root):
     one, other = (outputs(*build, model, image, algorithm, root / f"{algorithm}-{i}") for i, build in enumerate(builds))
 
     def differences(tolerance):
-        return [text for text in (compare(one[name], other[name], tolerance) for name in one) if text]
+        return [text for text in map(compare, one, other, [tolerance] * len(one)) if text]
 
     found = differences(arguments.tolerance)
     if not found:
         return [], ""
-    first, second = (winograd_tiles(*build, model, algorithm, root / f"{algorithm}-{i}")
+    first, second = (winograd_tiles(*build, model, image, algorithm, root / f"{algorithm}-{i}")
                      for i, build in enumerate(builds))
     layers = [layer for layer in sorted(first.keys() | second.keys()) if first.get(layer) != second.get(layer)]
     if not layers:
@@ -125,10 +154,8 @@ def check_bytes(arguments, model, image, root):
         for threads in THREADS:
             got = outputs(quern, {"QUERN_ISA": level}, model, image, "auto", root / f"{i}-{threads}", threads)
             expected = expected or got
-            for name, path in got.items():
-                difference = compare(expected[name], path, 0)
-                if difference:
-                    found.append(f"build {i} ({level or 'all levels'}), {threads} threads: {difference}")
+            for difference in filter(None, map(compare, expected, got, [0] * len(expected))):
+                found.append(f"build {i} ({level or 'all levels'}), {threads} threads: {difference}")
     return found, ""
 
 

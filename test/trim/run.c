@@ -1,5 +1,6 @@
-/* run MODEL INPUT OUTPUT: runs a model with one input and one output once, through the public interface alone. On
-   failure the library's message goes to stderr, and the exit status is 1. */
+/* run MODEL INPUT OUTPUT [ALGORITHM THREADS]: runs a model with one input and one output once, through the public
+   interface alone. ALGORITHM is a number, a qn_algorithm; with it, the algorithm and the kernel of each node are printed.
+   On failure the library's message goes to stderr, and the exit status is 1. */
 #include <quern/graph.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,13 +10,28 @@ static int fail(const char* what) {
   return 1;
 }
 
+static int print_kernels(const qn_session* session) {
+  for (size_t i = 0; i < qn_session_profile_count(session); ++i) {
+    qn_profile_entry entry;
+    qn_profile_entry_init(&entry);
+    if (qn_session_profile(session, i, &entry)) return 1;
+    printf("%s\t%s\t%s\n", entry.name, entry.algorithm, entry.kernel);
+  }
+  return 0;
+}
+
 int main(int count, char** arguments) {
   qn_model* model;
   qn_session* session;
   qn_session_options options;
   qn_tensor tensor;
-  if (count != 4) return 2;
+  if (count != 4 && count != 6) return 2;
   qn_session_options_init(&options);
+  if (count == 6) {
+    options.algorithm = (qn_algorithm)atoi(arguments[4]);
+    options.threads = (size_t)atoi(arguments[5]);
+    options.profile = 1;
+  }
   if (qn_model_load_file(arguments[1], NULL, &model) || qn_session_create(model, &options, &session))
     return fail("load");
   qn_session_input_tensor(session, 0, &tensor);
@@ -33,6 +49,7 @@ int main(int count, char** arguments) {
   if (file == NULL || fwrite(output, 1, qn_tensor_bytes(&tensor), file) != qn_tensor_bytes(&tensor))
     return fail("write");
   fclose(file);
+  if (print_kernels(session)) return fail("profile");
   free(input);
   qn_session_release(session);
   qn_model_release(model);
