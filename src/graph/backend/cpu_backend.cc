@@ -196,7 +196,7 @@ qn_status create_scale(const NodeView& v, qn_weights_cache*, qn_operator** op) {
 qn_status create_softmax(const NodeView& v, qn_weights_cache*, qn_operator** op) {
   qn_softmax_params p;
   qn_softmax_params_init(&p);
-  p.type = v.tensor(0).type;
+  if (has_integers) p.type = v.tensor(0).type;
   p.axis = v.node.attributes.axis;
   return qn_softmax_create(&p, op);
 }
@@ -431,9 +431,11 @@ class CpuOperator : public NodeOperator {
     qn_plan_options plan_options = options_of(options);
     plan_options.residual_min = residual.min;
     plan_options.residual_max = residual.max;
-    const qn_tensor addend = describe(shapes.tensors[static_cast<size_t>(node.outputs[0])]);
-    plan_options.addend_scale = addend.quantization.scale;
-    plan_options.addend_zero_point = addend.quantization.zero_point;
+    if (has_integers) {
+      const qn_tensor addend = describe(shapes.tensors[static_cast<size_t>(node.outputs[0])]);
+      plan_options.addend_scale = addend.quantization.scale;
+      plan_options.addend_zero_point = addend.quantization.zero_point;
+    }
     qn_plan* made;
     QN_TRY(qn_operator_plan(op_.get(), ins, 2, &out, 1, &plan_options, &made));
     PlanHandle handle(made);

@@ -14,12 +14,11 @@ Steps steps_before_residual(const Request& request) {
 }
 
 Epilogue::Epilogue(const Request& request)
-    : element_(output_bytes(type_without_weights(request.out.type))),
+    : type_(type_without_weights(request.out.type)),
       clamp_{request.options.residual_min, request.options.residual_max} {
   if (!has_residual || request.ins.size() < 2) return;
-  add_ = select(binary_rows(), type_without_weights(request.out.type), nullptr,
-                [](const BinaryRow& row) { return row.kind == BinaryKind::add; });
-  if (has_integers && request.out.type == QN_S8) {
+  add_ = select(binary_rows(), type_, nullptr, [](const BinaryRow& row) { return row.kind == BinaryKind::add; });
+  if (has_integers && type_ == KernelType::qs8) {
     bytes_ = numbers_of_sum(steps_before_residual(request), steps_of(request.ins[1]), steps_of(request.out), clamp_);
   }
 }

@@ -24,7 +24,7 @@ class Epilogue {
   // Usually the sums go to `c`. If the residual lies in the output, they must not overwrite it: then they go to
   // scratch, densely.
   Sums sums(const Run& run, char* c, size_t row_stride, size_t channels, char* scratch) const {
-    if (in_place(run)) return {scratch, channels * element_};
+    if (in_place(run)) return {scratch, channels * element()};
     return {c, row_stride};
   }
   bool in_place(const Run& run) const {
@@ -32,7 +32,7 @@ class Epilogue {
   }
   // Bytes of scratch memory that this many sums may need.
   size_t scratch_bytes(size_t sums) const {
-    return has_residual && has_api("op") && add_ != nullptr ? round_up(sums * element_, cache_line) : 0;
+    return has_residual && has_api("op") && add_ != nullptr ? round_up(sums * element(), cache_line) : 0;
   }
 
   // Turns these sums into `rows` rows of the output `c`.
@@ -41,15 +41,18 @@ class Epilogue {
     const char* residual = run.input(1) + (c - run.output);  // it has the strides of the output
     const char* from = sums.data;
     const void* p = &clamp_;
-    if (has_integers && element_ == 1) p = &bytes_;
+    if (has_integers && type_ == KernelType::qs8) p = &bytes_;
     for (size_t i = 0; i < rows; ++i, c += row_stride, residual += row_stride, from += sums.stride) {
       add_->run(channels, from, residual, c, p);
     }
   }
 
  private:
+  // Bytes of one of the sums, and of the output.
+  size_t element() const { return output_bytes(type_); }
+
+  KernelType type_;                 // of the kernel that adds
   const BinaryRow* add_ = nullptr;  // NULL: there is no residual
-  size_t element_;                  // bytes of one
   qn_minmax_f32 clamp_;
   qn_binary_qs8 bytes_ = {};  // what the kernel takes instead if elements are bytes
 };

@@ -34,9 +34,13 @@ class Padding {
 };
 
 // The type of kernels that multiply tensors of this type by weights.
-constexpr KernelType kernel_type(qn_type type) { return type == QN_S8 ? KernelType::qs8c : KernelType::f32; }
+constexpr KernelType kernel_type(qn_type type) {
+  return has_integers && type == QN_S8 ? KernelType::qs8c : KernelType::f32;
+}
 // The same for kernels without weights.
-constexpr KernelType type_without_weights(qn_type type) { return type == QN_S8 ? KernelType::qs8 : KernelType::f32; }
+constexpr KernelType type_without_weights(qn_type type) {
+  return has_integers && type == QN_S8 ? KernelType::qs8 : KernelType::f32;
+}
 
 // Is the tensor quantized with one scale for all elements?
 inline bool has_one_scale(const qn_tensor& tensor) {

@@ -61,7 +61,7 @@ class SoftmaxPlan final : public qn_plan {
   // `kernels` are for floats alone.
   SoftmaxPlan(const Request& request, uint32_t axis, const Kernels& kernels)
       : kernels_(kernels),
-        element_(qn_type_size(request.out.type)),
+        type_(type_without_weights(request.out.type)),
         n_(request.out.shape[axis]),
         in_stride_(request.ins[0].stride[axis]),
         out_stride_(request.out.stride[axis]) {
@@ -73,12 +73,12 @@ class SoftmaxPlan final : public qn_plan {
     if (rows.rank > 0) row_ = rows.loops[0];
     for (size_t i = 1; i < rows.rank; ++i) outer_.add(rows.loops[i].count, rows.loops[i].stride);
     // Rows whose elements lie apart are gathered first, some rows at a time.
-    gathered_ = in_stride_ != element_ || out_stride_ != element_;
+    gathered_ = in_stride_ != element() || out_stride_ != element();
     block_ = gathered_ ? std::min(block, row_.count) : 1;
     const size_t items = outer_.count() * divide_up(row_.count, block_);
     tasks_ = split(items, request.options.tasks, divide_up(min_task_elements, n_ * block_));
     phases = {tasks_.chunks};
-    if (gathered_) slot = round_up(block_ * n_ * element_, cache_line);
+    if (gathered_) slot = round_up(block_ * n_ * element(), cache_line);
     if (of_bytes()) {
       byte_softmax_.set(steps_of(in), steps_of(out));
     } else {
@@ -103,7 +103,8 @@ class SoftmaxPlan final : public qn_plan {
   }
 
  private:
-  bool of_bytes() const { return has_integers && element_ == 1; }
+  bool of_bytes() const { return has_integers && type_ == KernelType::qs8; }
+  size_t element() const { return output_bytes(type_); }
 
   template <class T, class Function>
   void run_rows(const Function& function, size_t rows, const char* in, char* out, char* scratch) const {
@@ -123,8 +124,8 @@ class SoftmaxPlan final : public qn_plan {
   }
 
   Kernels kernels_;
-  ByteSoftmax byte_softmax_;           // undefined unless elements are bytes
-  size_t element_;                     // bytes of one
+  ByteSoftmax byte_softmax_;  // undefined unless elements are bytes
+  KernelType type_;
   size_t n_, in_stride_, out_stride_;  // size and strides along the axis
   bool gathered_;
   size_t block_;  // rows that are computed together
@@ -151,7 +152,7 @@ class Softmax final : public Operator {
     uint32_t axis;
     QN_TRY(resolve_axis(name, axis_, request.out.rank, &axis));
     size_t scratch;
-    if (!checked_mul(request.out.shape[axis], block * qn_type_size(type), &scratch)) {
+    if (!checked_mul(request.out.shape[axis], block * output_bytes(type_without_weights(type)), &scratch)) {
       return fail(QN_UNSUPPORTED, "%s: the workspace overflows", name);
     }
     Kernels k = {};
