@@ -546,8 +546,8 @@ typedef struct qn_plan_options {
                        this operator's weights. 0: none. */
   float residual_min; /**< Lower bound to which a convolution with a residual clamps the sum; -INFINITY: none. */
   float residual_max; /**< Upper bound of that sum; INFINITY: none. */
-  float addend_scale;        /**< Of a QN_S8 convolution with a residual: the scale of the convolution's own bytes, which
-                                  the residual is added to. 0: that and the zero point of the output. */
+  float addend_scale; /**< Of a QN_S8 convolution with a residual: the scale of the convolution's own bytes, which the
+                           residual is added to. 0: that and the zero point of the output. */
   int32_t addend_zero_point; /**< The zero point of these bytes, -128 .. 127. */
 } qn_plan_options;
 

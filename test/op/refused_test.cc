@@ -403,7 +403,7 @@ TEST(Refused, Channel) {
 TEST(Refused, Others) {
   qn_softmax_params softmax;
   qn_softmax_params_init(&softmax);
-  check_params<qn_softmax_params>("softmax", softmax, {}, qn_softmax_create);
+  check_params<qn_softmax_params>("softmax", softmax, {}, qn_softmax_create, false, QN_U8);
   qn_concat_params concat;
   qn_concat_params_init(&concat);
   check_params<qn_concat_params>("concat", concat, {}, qn_concat_create, true);

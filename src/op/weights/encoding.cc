@@ -17,8 +17,9 @@ void each_stored(const WeightSource& source, size_t channel, Visit&& visit) {
   const qn_weights& w = source.weights;
   const size_t block = w.block, in_group = channel % source.shape.out;
   const size_t row = channel / source.shape.out * source.shape.block_rows(block) + in_group / block;
-  const float* const values = static_cast<const float*>(w.data) + in_group % block;
-  for (size_t j = w.starts[row]; j < w.starts[row + 1]; ++j) visit(w.positions[j], values[j * block]);
+  const auto* values = static_cast<const float*>(w.data);  // NULL if none is stored
+  for (size_t j = w.starts[row]; j < w.starts[row + 1]; ++j)
+    visit(w.positions[j], values[j * block + in_group % block]);
 }
 
 void sparse_rows(const WeightSource& source, size_t first, size_t count, float* to) {
