@@ -16,8 +16,8 @@ test=(binutils doxygen flatbuffers-compiler pkg-config python3 python3-numpy)
 # Cross compilers and emulators: for 64-bit ARM, and for 32-bit ARM with either way to pass floats.
 arm64=(g++-aarch64-linux-gnu qemu-user)
 armv7=(g++-arm-linux-gnueabihf g++-arm-linux-gnueabi qemu-user)
-# clang, lld and libc++, as phones' toolchains have them; googletest is built with these. Clang's sanitizers.
-clang=(clang-19 lld-19 libc++-19-dev libc++abi-19-dev libclang-rt-19-dev googletest)
+# clang, lld and libc++, as phones' toolchains have them; googletest is built with these.
+clang=(clang-19 lld-19 libc++-19-dev libc++abi-19-dev googletest)
 # For virtual environments of Python: scripts/check_apple.py needs the package ziglang in one.
 apple=(python3-venv)
 # llvm-mca: scripts/predict.py predicts the speed of arm64 kernels with it.
