@@ -29,9 +29,11 @@ endif()
 function(quern_precompile target)
   list(TRANSFORM ARGN REPLACE "(.+)" "$<$<COMPILE_LANGUAGE:CXX>:<\\1$<ANGLE-R>>")
   target_precompile_headers(${target} PRIVATE ${ARGN})
-  # Clang forgets with a precompiled header where the standard library turned this warning off for itself.
-  target_compile_options(${target} PRIVATE
-    $<$<COMPILE_LANG_AND_ID:CXX,Clang,AppleClang>:-Wno-deprecated-declarations>)
+  if(NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
+    # Clang forgets with a precompiled header where the standard library turned this warning off for itself.
+    target_compile_options(${target} PRIVATE
+      $<$<COMPILE_LANG_AND_ID:CXX,Clang,AppleClang>:-Wno-deprecated-declarations>)
+  endif()
 endfunction()
 
 # Flags for small builds, for our code and for dependencies built with it: as little code as the compiler can make.

@@ -112,9 +112,9 @@ def compile_for_ios(a, entry, target):
     headers = ["libcxx/include", "libcxxabi/include"] if entry["file"].endswith(".cc") else []
     for folder in (*headers, "include", "libc/include/any-darwin-any"):
         command += ["-isystem", str(lib / folder)]
-    at = command.index("-o")
-    what = ["-o", os.devnull] if entry["file"].endswith(".S") else ["-fsyntax-only"]  # an assembler has no such option
-    run(*command[:at], *command[at + 2:], *what, "-Wno-#warnings", cwd=entry["directory"])
+    command = [part for part in command if part not in ("-O3", "-Os")] + ["-O0", "-Wno-#warnings"]  # nothing runs
+    command[command.index("-o") + 1] = str(a.folder / target / (pathlib.Path(entry["file"]).stem + ".o"))
+    run(*command, cwd=entry["directory"])
 
 
 def check_ios(a, folder):
@@ -122,6 +122,7 @@ def check_ios(a, folder):
     entries = [entry for entry in entries if not (a.deps and entry["file"].startswith(str(a.deps)))]
     entries = list({entry["file"]: entry for entry in entries}.values())  # some are compiled for each of both libraries
     for target in IOS:
+        (a.folder / target).mkdir(exist_ok=True)
         with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
             list(pool.map(lambda entry: compile_for_ios(a, entry, target), entries))
         print(f"{target}: {len(entries)} sources compile")
