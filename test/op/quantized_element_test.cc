@@ -227,6 +227,19 @@ TEST(QuantizedElement, Softmax) {
   }
 }
 
+TEST(QuantizedElement, SoftmaxHasNoKernels) {
+  qn_softmax_params p;
+  qn_softmax_params_init(&p);
+  p.type = QN_S8;
+  const Made op(qn_softmax_create, p);
+  qn_plan_options options;
+  qn_plan_options_init(&options);
+  options.kernel = "qn_vexpsum_f32_ref";
+  const qn_tensor t = tensor_of({2, 3}, {1, 0});
+  qn_plan* plan = nullptr;
+  EXPECT_EQ(qn_operator_plan(op, &t, 1, &t, 1, &options, &plan), QN_UNSUPPORTED);
+}
+
 // ---- pooling
 
 struct PoolCase {

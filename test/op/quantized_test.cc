@@ -172,29 +172,39 @@ class Convolution {
 
 constexpr int8_t untouched = 0x55;
 
-// Plans and runs; returns the plan's status. Expects the output.
-qn_status run(const Convolution& c, const qn_operator* op, qn_algorithm algorithm, const char* kernel, size_t tasks,
-              const Bytes& expected) {
+// Plans and runs, with this output to begin with; returns the plan's status, and leaves the plan's kernel in `kernel`.
+qn_status run(const qn_operator* op, const qn_plan_options& options, const std::vector<qn_tensor>& ins,
+              const std::vector<const void*>& inputs, const qn_tensor& out, Bytes* output, std::string* kernel) {
+  qn_plan* plan = nullptr;
+  const qn_status status = qn_operator_plan(op, ins.data(), ins.size(), &out, 1, &options, &plan);
+  if (status != QN_OK) return status;
+  const Buffer workspace(qn_plan_workspace_size(plan));
+  void* const outputs[] = {output->data()};
+  EXPECT_QN_OK(qn_plan_run(plan, inputs.data(), outputs, workspace.data(), workspace.size(), nullptr));
+  *kernel = qn_plan_kernel(plan);
+  qn_plan_release(plan);
+  return QN_OK;
+}
+
+qn_plan_options options_of(qn_algorithm algorithm, size_t tasks) {
   qn_plan_options options;
   qn_plan_options_init(&options);
   options.algorithm = algorithm;
-  options.kernel = kernel;
   options.tasks = tasks;
-  const qn_tensor in = c.in().tensor(), out = c.out().tensor();
-  qn_plan* plan = nullptr;
-  const qn_status status = qn_operator_plan(op, &in, 1, &out, 1, &options, &plan);
-  if (status != QN_OK) return status;
+  return options;
+}
+
+// Returns the plan's status. Expects the output.
+qn_status run(const Convolution& c, const qn_operator* op, qn_algorithm algorithm, const char* kernel, size_t tasks,
+              const Bytes& expected) {
+  qn_plan_options options = options_of(algorithm, tasks);
+  options.kernel = kernel;
   Bytes output(c.out().bytes(), untouched);
-  std::vector<char> workspace(qn_plan_workspace_size(plan) + 64);
-  void* aligned = workspace.data();
-  size_t room = workspace.size();
-  std::align(64, qn_plan_workspace_size(plan), aligned, room);
-  const void* inputs[] = {c.input().data()};
-  void* const outputs[] = {output.data()};
-  EXPECT_EQ(qn_plan_run(plan, inputs, outputs, aligned, room, nullptr), QN_OK) << qn_last_message();
-  EXPECT_EQ(output, expected) << qn_plan_kernel(plan) << ", tasks " << tasks;
-  EXPECT_STREQ(qn_plan_kernel(plan), kernel != nullptr ? kernel : qn_plan_kernel(plan));
-  qn_plan_release(plan);
+  std::string name;
+  const qn_status status = run(op, options, {c.in().tensor()}, {c.input().data()}, c.out().tensor(), &output, &name);
+  if (status != QN_OK) return status;
+  EXPECT_EQ(output, expected) << name << ", tasks " << tasks;
+  EXPECT_EQ(name, kernel != nullptr ? kernel : name);
   return QN_OK;
 }
 
@@ -286,30 +296,22 @@ struct Sum {
   }
 };
 
-// Plans and runs; returns the plan's status. Expects the sum.
+// Returns the plan's status. Expects the sum.
 qn_status run(const Convolution& c, const Sum& s, const qn_operator* op, qn_algorithm algorithm, size_t tasks,
               bool in_place, const Bytes& expected) {
-  qn_plan_options options;
-  qn_plan_options_init(&options);
-  options.algorithm = algorithm;
-  options.tasks = tasks;
+  qn_plan_options options = options_of(algorithm, tasks);
   options.residual_min = s.min, options.residual_max = s.max;
   options.addend_scale = s.addend.scale, options.addend_zero_point = s.addend.zero;
-  const qn_tensor ins[] = {c.in().tensor(), s.residual.tensor()}, out = s.sum.tensor();
-  qn_plan* plan = nullptr;
-  const qn_status status = qn_operator_plan(op, ins, 2, &out, 1, &options, &plan);
+  Bytes output = in_place ? s.residual_bytes : Bytes(s.sum.bytes(), untouched);
+  std::string name;
+  const qn_status status =
+      run(op, options, {c.in().tensor(), s.residual.tensor()},
+          {c.input().data(), in_place ? output.data() : s.residual_bytes.data()}, s.sum.tensor(), &output, &name);
   if (status != QN_OK) return status;
-  const Buffer workspace(qn_plan_workspace_size(plan));
-  Bytes output(s.sum.bytes(), untouched);
-  if (in_place) output = s.residual_bytes;
-  const void* inputs[] = {c.input().data(), in_place ? output.data() : s.residual_bytes.data()};
-  void* const outputs[] = {output.data()};
-  EXPECT_QN_OK(qn_plan_run(plan, inputs, outputs, workspace.data(), workspace.size(), nullptr));
   for (size_t i = 0; i < output.size(); ++i) {
     const bool gap = i % (s.sum.shape[3] + s.sum.gap) >= s.sum.shape[3];
-    EXPECT_EQ(output[i], in_place && gap ? s.residual_bytes[i] : expected[i]) << qn_plan_kernel(plan) << ", " << i;
+    EXPECT_EQ(output[i], in_place && gap ? s.residual_bytes[i] : expected[i]) << name << ", " << i;
   }
-  qn_plan_release(plan);
   return QN_OK;
 }
 

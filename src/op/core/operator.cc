@@ -31,8 +31,10 @@ qn_status read_options(const char* who, const qn_plan_options* user, bool has_al
   QN_TRY(check_clamp(who, options->residual_min, options->residual_max));
   if (has_integers && (!(options->addend_scale >= 0 && std::isfinite(options->addend_scale)) ||
                        options->addend_zero_point < INT8_MIN || options->addend_zero_point > INT8_MAX)) {
-    return fail(QN_INVALID_ARGUMENT, "%s: options.addend_scale is %g and options.addend_zero_point %d", who,
-                static_cast<double>(options->addend_scale), static_cast<int>(options->addend_zero_point));
+    return fail(QN_INVALID_ARGUMENT,
+                "%s: options.addend_scale is %g, options.addend_zero_point %d: a scale is finite and not below 0, a "
+                "zero point -128 .. 127",
+                who, static_cast<double>(options->addend_scale), static_cast<int>(options->addend_zero_point));
   }
   if (options->algorithm != QN_ALGORITHM_AUTO && !has_algorithms) {
     return fail(QN_UNSUPPORTED, "%s: it has no choice of algorithms, so %s cannot be asked for", who,

@@ -157,6 +157,7 @@ class Softmax final : public Operator {
     }
     Kernels k = {};
     if (has_integers && type == QN_S8) {
+      if (request.options.kernel != nullptr) return no_kernel(name, request.options.kernel);
       QN_TRY(check_one_scale(name, request.ins, request.out));
       *plan = make_plan<SoftmaxPlan>(request, axis, k);
       return QN_OK;
