@@ -18,7 +18,7 @@ if(QUERN_SANITIZE)
     $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${QUERN_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer>
     # A caller in C or a file may put any int into an enumeration; the library checks the value and refuses it.
     $<$<COMPILE_LANGUAGE:C,CXX>:-fno-sanitize=enum>
-    # Of clang's check, programs in C would need the C++ part of its runtime.
+    # Clang's check of virtual functions makes programs in C need the C++ part of its runtime, which they do not link.
     $<$<COMPILE_LANG_AND_ID:CXX,Clang,AppleClang>:-fno-sanitize=vptr>)
   target_link_options(quern_flags INTERFACE -fsanitize=${QUERN_SANITIZE})
 endif()
