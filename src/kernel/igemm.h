@@ -7,8 +7,8 @@
 //     offsets:  t0: m0 m1 .. m(MR-1)   t1: m0 m1 .. m(MR-1)   ...   t(ks-1): ...
 //
 // Packed weights: the panels of gemm.h, with K = ks times the elements of a row. All channels of one tap lie together:
-// after the row of biases come those of tap 0, then those of tap 1 and so on. If KR is more than 1, zeros fill up the last KR channels of every tap, so that each tap
-// begins a group of its own.
+// after the row of biases come those of tap 0, then those of tap 1 and so on. If KR is more than 1, zeros fill up the
+// last KR channels of every tap, so that each tap begins a group of its own.
 //
 // Arguments  mr        rows of this call, 1 <= mr <= MR
 //            nc        output channels, >= 1

@@ -1,23 +1,29 @@
+#include "base/math.h"
 #include "kernel/igemm.h"
 #include "kernel/requantize.h"
 
-extern "C" void qn_igemm_qs8c_4x8_ref(size_t mr, size_t nc, size_t kc, size_t ks, const int32_t* offsets, const void* a,
-                                      const void* zero, const void* w, void* c, size_t c_stride, const void* p) {
-  using namespace quern;
+namespace quern {
+namespace {
+
+// The kernel of tiles of 4 rows and 8 channels, for panels in which `kr` successive k lie together.
+template <size_t kr>
+void multiply(size_t mr, size_t nc, size_t kc, size_t ks, const int32_t* offsets, const void* a, const void* zero,
+              const void* w, void* c, size_t c_stride, const void* p) {
   constexpr size_t table_mr = 4, nr = 8;
+  const size_t tap_bytes = nr * round_up(kc, kr), panel_bytes = ks * tap_bytes + nr * sizeof(int32_t);
   const auto* panel = static_cast<const char*>(w);
   const auto* epilogue = static_cast<const char*>(p);
-  for (size_t n0 = 0; n0 < nc; n0 += nr, panel += nr * (ks * kc + sizeof(int32_t)), epilogue += requantize_bytes(nr)) {
+  for (size_t n0 = 0; n0 < nc; n0 += nr, panel += panel_bytes, epilogue += requantize_bytes(nr)) {
     const auto* bias = reinterpret_cast<const int32_t*>(panel);
     for (size_t m = 0; m < mr; ++m) {
       int32_t sum[nr];
       for (size_t n = 0; n < nr; ++n) sum[n] = bias[n];
       const int8_t* weights = bytes(bias + nr);
-      for (size_t t = 0; t < ks; ++t) {
+      for (size_t t = 0; t < ks; ++t, weights += tap_bytes) {
         const int32_t offset = offsets[t * table_mr + m];
         const int8_t* row = bytes(offset < 0 ? zero : static_cast<const char*>(a) + offset);
-        for (size_t i = 0; i < kc; ++i, weights += nr) {
-          for (size_t n = 0; n < nr; ++n) sum[n] += row[i] * weights[n];
+        for (size_t i = 0; i < kc; ++i) {
+          for (size_t n = 0; n < nr; ++n) sum[n] += row[i] * weights[(i / kr * nr + n) * kr + i % kr];
         }
       }
       int8_t* out = bytes(c) + m * c_stride + n0;
@@ -26,4 +32,18 @@ extern "C" void qn_igemm_qs8c_4x8_ref(size_t mr, size_t nc, size_t kc, size_t ks
       }
     }
   }
+}
+
+}  // namespace
+}  // namespace quern
+
+extern "C" void qn_igemm_qs8c_4x8_ref(size_t mr, size_t nc, size_t kc, size_t ks, const int32_t* offsets, const void* a,
+                                      const void* zero, const void* w, void* c, size_t c_stride, const void* p) {
+  quern::multiply<1>(mr, nc, kc, ks, offsets, a, zero, w, c, c_stride, p);
+}
+
+extern "C" void qn_igemm_qs8c_4x8c4_ref(size_t mr, size_t nc, size_t kc, size_t ks, const int32_t* offsets,
+                                        const void* a, const void* zero, const void* w, void* c, size_t c_stride,
+                                        const void* p) {
+  quern::multiply<4>(mr, nc, kc, ks, offsets, a, zero, w, c, c_stride, p);
 }

@@ -3,7 +3,8 @@
 // With few input channels the kernel would spend most of its time on the table. Therefore, if the taps of one kernel
 // row lie side by side in memory, the plan joins them into one wide tap with more channels: 3x3 taps of 3 channels
 // become 3 taps of 9 channels. At the left and right edge of the image some of the joined taps would be padding, so the
-// output columns there form parts of their own, with single taps.
+// output columns there form parts of their own, with single taps. Both read the same panels, so that joined taps too must
+// be whole groups of the k that a kernel takes together.
 #include "base/math.h"
 #include "op/algorithm/algorithm.h"
 #include "op/algorithm/cost.h"
@@ -14,8 +15,12 @@ namespace {
 
 // ---- cost
 
+// May taps of `in` channels be joined, as far as the kernel's panels go?
+bool has_whole_groups(const IgemmRow& row, size_t in) { return !has_integers || in % row.kr == 0; }
+
 double cycles(const Problem& p, const IgemmRow& row) {
-  const size_t taps = p.contiguous && p.in <= few_channels ? p.kernel.h : p.taps();
+  const bool joined = p.contiguous && p.in <= few_channels && has_whole_groups(row, p.in);
+  const size_t taps = joined ? p.kernel.h : p.taps();
   return tiles_cycles(p, row, static_cast<double>(taps * row.mr) * machine().tap_cycles);
 }
 
@@ -42,14 +47,14 @@ class IgemmPlan final : public qn_plan {
  public:
   IgemmPlan(const ConvRequest& conv, const Choice& choice)
       : row_(choice.as<IgemmRow>()),
-        packed_(conv.pack(Packing::panels, row_)),
+        packed_(conv.pack(Packing::tap_panels, row_)),
         kernel_epilogue_(row_.type, conv.numbers(), row_.nr),
         epilogue_(conv.request),
         shape_(conv.weights.shape()),
         in_(conv.request.ins[0]),
         out_(conv.request.out),
         zero_(row_.type, shape_.in * shape_.kernel.w, static_cast<int8_t>(conv.input_zero())) {
-    if (merges_taps(conv.window, shape_.in, input_bytes(row_.type))) {
+    if (has_whole_groups(row_, shape_.in) && merges_taps(conv.window, shape_.in, input_bytes(row_.type))) {
       const auto [begin, end] = columns_inside(conv.window.w);
       const size_t width = conv.window.w.out;
       const Order order = end - begin == width ? Order::image : Order::rows;

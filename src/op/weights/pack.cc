@@ -11,8 +11,8 @@
 namespace quern {
 namespace {
 
-// Packs the rows of one panel: row i, column j is b[i * k_stride + j * n_stride]. Columns from `count` on stay as they
-// are. Works in blocks of a cache line of weights, because either direction may have the long stride.
+// Packs k rows into a panel: row i, column j is b[i * k_stride + j * n_stride]. Columns from `count` on stay as they are.
+// Works in blocks of a cache line of weights, because either direction may have the long stride.
 template <class T>
 void pack_rows(size_t k, size_t count, size_t nr, const T* b, size_t k_stride, size_t n_stride, T* rows) {
   constexpr size_t block = 64 / sizeof(T);
@@ -24,6 +24,29 @@ void pack_rows(size_t k, size_t count, size_t nr, const T* b, size_t k_stride, s
   }
 }
 
+// The same if `kr` successive rows lie together. The first of these rows is row `first` of the panel.
+template <class T>
+void pack_interleaved(size_t first, size_t k, size_t count, size_t nr, size_t kr, const T* b, size_t k_stride,
+                      size_t n_stride, T* panel) {
+  for (size_t j = 0; j < count; ++j) {
+    for (size_t i = 0; i < k; ++i) {
+      const size_t row = first + i;
+      panel[(row / kr * nr + j) * kr + row % kr] = b[i * k_stride + j * n_stride];
+    }
+  }
+}
+
+// Kernels of floats take every k alone.
+size_t interleave(const PackKey& key) { return has_integers ? key.panel.kr : 1; }
+
+// Rows from one tap of a panel to the next.
+size_t rows_of_tap(const PackKey& key) {
+  return key.packing == Packing::tap_panels ? round_up(key.shape.in, interleave(key)) : key.shape.in;
+}
+
+// All rows of a panel, those of padding at the end of groups of `kr` included.
+size_t panel_rows(const PackKey& key) { return round_up(key.shape.taps() * rows_of_tap(key), interleave(key)); }
+
 constexpr size_t bias_bytes = 4;
 
 // Bytes of a panel with k rows of weights, elements of type T.
@@ -32,11 +55,12 @@ size_t panel_bytes(size_t k, size_t nr) {
   return nr * (bias_bytes + k * sizeof(T));
 }
 
-// Writes the bias row of a panel, and zeros into its unused columns. Returns where its weights begin.
+// Writes the bias row of a panel, and zeros into its unused columns; if it has unused rows, too, `padded` asks for zeros
+// everywhere. Returns where its weights begin.
 template <class T>
-T* begin_panel(size_t k, size_t count, size_t nr, const void* bias, void* panel) {
+T* begin_panel(size_t k, size_t count, size_t nr, const void* bias, void* panel, bool padded = false) {
   const size_t used = count * bias_bytes;
-  if (count < nr) std::memset(panel, 0, panel_bytes<T>(k, nr));
+  if (count < nr || padded) std::memset(panel, 0, panel_bytes<T>(k, nr));
   bias == nullptr ? std::memset(panel, 0, used) : std::memcpy(panel, bias, used);
   return reinterpret_cast<T*>(static_cast<char*>(panel) + nr * bias_bytes);
 }
@@ -45,9 +69,12 @@ T* begin_panel(size_t k, size_t count, size_t nr, const void* bias, void* panel)
 // All of it is in range (check_sums() in quantized.h).
 void absorb_zero(const PackKey& key, size_t k, size_t count, const int8_t* rows, void* panel) {
   if (key.input_zero == 0) return;
+  const size_t kr = interleave(key);
   auto* const bias = static_cast<int32_t*>(panel);
-  for (size_t i = 0; i < k; ++i) {
-    for (size_t j = 0; j < count; ++j) bias[j] -= key.input_zero * rows[i * key.panel.nr + j];
+  for (size_t i = 0; i < k; i += kr, rows += key.panel.nr * kr) {
+    for (size_t j = 0; j < count; ++j) {
+      for (size_t lane = 0; lane < kr; ++lane) bias[j] -= key.input_zero * rows[j * kr + lane];
+    }
   }
 }
 void absorb_zero(const PackKey&, size_t, size_t, const float*, void*) {}
@@ -55,20 +82,22 @@ void absorb_zero(const PackKey&, size_t, size_t, const float*, void*) {}
 template <class T>
 void pack_group(const PackKey& key, WeightRows& weights, size_t group, char* panel) {
   const WeightsShape& shape = key.shape;
-  const size_t nr = key.panel.nr;
-  for (size_t j = 0; j < shape.out; j += nr, panel += panel_bytes<T>(shape.depth(), nr)) {
+  const size_t nr = key.panel.nr, kr = interleave(key), tap_rows = rows_of_tap(key), k = panel_rows(key);
+  for (size_t j = 0; j < shape.out; j += nr, panel += panel_bytes<T>(k, nr)) {
     const size_t o = group * shape.out + j, count = std::min(nr, shape.out - j);
-    T* const begin = begin_panel<T>(shape.depth(), count, nr, key.bias.data() + o, panel);
+    T* const rows = begin_panel<T>(k, count, nr, key.bias.data() + o, panel, k != shape.depth());
     const Strip strip = weights.rows(o, count);
-    const T* const data = static_cast<const T*>(strip.data);
     const WeightStrides& stride = strip.stride;
-    T* rows = begin;
-    for (size_t y = 0; y < shape.kernel.h; ++y) {
-      for (size_t x = 0; x < shape.kernel.w; ++x, rows += nr * shape.in) {
-        pack_rows(shape.in, count, nr, data + y * stride.h + x * stride.w, stride.in, stride.out, rows);
+    for (size_t tap = 0; tap < shape.taps(); ++tap) {
+      const T* const data =
+          static_cast<const T*>(strip.data) + tap / shape.kernel.w * stride.h + tap % shape.kernel.w * stride.w;
+      if (kr == 1) {
+        pack_rows(shape.in, count, nr, data, stride.in, stride.out, rows + tap * shape.in * nr);
+      } else {
+        pack_interleaved(tap * tap_rows, shape.in, count, nr, kr, data, stride.in, stride.out, rows);
       }
     }
-    absorb_zero(key, shape.depth(), count, begin, panel);
+    absorb_zero(key, k, count, rows, panel);
     weights.tell_read(o, count);
   }
 }
@@ -99,8 +128,8 @@ Shared<PackedWeights> pack_dense(const PackKey& key) {
   const WeightsShape& shape = key.shape;
   WeightRows weights(key.weights, shape);
   auto packed = make_shared<PackedWeights>();
-  const bool panels = !has_algorithm(QN_ALGORITHM_DEPTHWISE) || key.packing == Packing::panels;
-  packed->panel_bytes = panel_bytes<T>(panels ? shape.depth() : shape.taps(), key.panel.nr);
+  const bool panels = !has_algorithm(QN_ALGORITHM_DEPTHWISE) || key.packing != Packing::depthwise;
+  packed->panel_bytes = panel_bytes<T>(panels ? panel_rows(key) : shape.taps(), key.panel.nr);
   packed->group_bytes = divide_up(panels ? shape.out : shape.groups, key.panel.nr) * packed->panel_bytes;
   packed->data = Buffer(packed->group_bytes * (panels ? shape.groups : 1));
   auto* data = static_cast<char*>(packed->data.data());

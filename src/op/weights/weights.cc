@@ -12,12 +12,13 @@
 namespace quern {
 namespace {
 
-// The most channels of a kernel's panel.
-constexpr size_t max_panel_channels = 1024;
+// The most channels of a kernel's panel, and the most successive k of bytes that lie together there.
+constexpr size_t max_panel_channels = 1024, max_interleave = 16;
 
 bool fits_memory(const WeightsShape& s, qn_type type) {
-  size_t size = s.groups;
-  for (const size_t factor : {s.kernel.h, s.kernel.w, s.in}) {
+  size_t size = s.groups, in = s.in;
+  if (has_integers && type == QN_S8 && !checked_add(in, max_interleave - 1, &in)) return false;
+  for (const size_t factor : {s.kernel.h, s.kernel.w, in}) {
     if (!checked_mul(size, factor, &size)) return false;
   }
   // In panels the channels are rounded up, and there is one more row for the bias, whose type may be larger than that
@@ -262,6 +263,8 @@ const WeightsDensity& Weights::density() const {
 
 Packed Weights::pack(Packing packing, const PanelShape& panel, size_t depth, const SparsePlaces& places,
                      int32_t input_zero) const {
+  // Algorithms share their panels wherever these are the same.
+  if (packing == Packing::tap_panels && (!has_integers || shape_.in % panel.kr == 0)) packing = Packing::panels;
   return cache_->get({packing, panel, shape_, weights_, bias_, depth, places, input_zero}, &uses_);
 }
 
