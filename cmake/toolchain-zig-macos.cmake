@@ -16,10 +16,12 @@ endif()
 
 set(CMAKE_SYSTEM_NAME Darwin)
 set(CMAKE_SYSTEM_PROCESSOR ${QUERN_MACOS_ARCH})
-string(REPLACE arm64 aarch64 quern_target "-target;${QUERN_MACOS_ARCH}-macos.11.0")  # zig's name of the architecture
-set(CMAKE_C_COMPILER ${QUERN_ZIG} cc ${quern_target})
-set(CMAKE_CXX_COMPILER ${QUERN_ZIG} c++ ${quern_target})
-set(CMAKE_ASM_COMPILER ${QUERN_ZIG} cc ${quern_target})
+string(REPLACE arm64 aarch64 quern_target ${QUERN_MACOS_ARCH}-macos.11.0)  # zig's name of the architecture
+set(CMAKE_C_COMPILER ${QUERN_ZIG} cc)
+set(CMAKE_C_COMPILER_TARGET ${quern_target})
+set(CMAKE_CXX_COMPILER ${QUERN_ZIG} c++)
+set(CMAKE_CXX_COMPILER_TARGET ${quern_target})
+set(CMAKE_ASM_COMPILER ${QUERN_ZIG} cc --target=${quern_target})
 set(CMAKE_DEPFILE_FLAGS_ASM "-MD -MT <DEP_TARGET> -MF <DEP_FILE>")  # CMake does not know this assembler
 
 # zig is one program with many subcommands, where CMake's rules expect many programs.

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Builds the library for Apple's systems with the Python package ziglang.  Nothing runs.
 
-    check_apple.py [--zig ZIG] [--deps DIR] [--folder build/apple]
+    check_apple.py [--quick] [--zig ZIG] [--deps DIR] [--folder build/apple]
 
 - macOS, arm64 and x86-64: both libraries are built, installed, and a program in C is linked with each.
-- iOS 13 and its simulator: every source compiles.
+- iOS 13 and its simulator: every source compiles. --quick leaves out the simulator, whose headers are the same.
 - PrivacyInfo.xcprivacy declares the functions that need a reason, and no others; clang imports the module `quern`.
 
---deps names a folder for QUERN_DEPS_DIR. Without it, cpuinfo and pthreadpool stay undefined, and their headers are
-those of this machine's packages.
+--deps names a folder for QUERN_DEPS_DIR. Without it, cpuinfo, pthreadpool and the C++ library stay undefined, and the
+headers of the two are those of this machine's packages.
 """
 
 import argparse
@@ -25,7 +25,10 @@ from check_clang import N_EXT, N_TYPE, N_UNDF, find_clang, mach_symbols
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEADERS = ("cpuinfo.h", "pthreadpool.h", "fp16.h", "fp16", "flatbuffers")
-IOS = ("aarch64-ios.13.0", "aarch64-ios.13.0-simulator")
+IOS = ["aarch64-ios.13.0"]
+IOS_SIMULATOR = "aarch64-ios.13.0-simulator"
+# Without sources of dependencies these stay undefined, and so does the C++ library, which zig would compile for minutes.
+UNDEFINED = ["-undefined", "dynamic_lookup", "-nostdlib++"]
 # The category to declare, and the functions in C for which Apple wants a reason in that category.
 NEED_REASON = {
     "FileTimestamp": ("getattrlist", "getattrlistbulk", "fgetattrlist", "stat", "fstat", "fstatat", "lstat",
@@ -60,20 +63,24 @@ def undefined_dependencies(a, arch):
     run(a.zig, "ar", "rcs", library, empty)
     settings = [f"-D{name}_INCLUDE_DIR={include}" for name in ("cpuinfo", "pthreadpool", "FP16", "FLATBUFFERS")]
     settings += [f"-D{name}_LIBRARY={library}" for name in ("cpuinfo", "pthreadpool")]
-    return [*settings, "-DCMAKE_SHARED_LINKER_FLAGS=-undefined dynamic_lookup"]
+    flags = " ".join(UNDEFINED)
+    return [*settings, f"-DCMAKE_SHARED_LINKER_FLAGS={flags}", f"-DCMAKE_EXE_LINKER_FLAGS={flags}"]
+
+
+def configure(a, arch, folder, precompile):
+    dependencies = [f"-DQUERN_DEPS_DIR={a.deps}"] if a.deps else undefined_dependencies(a, arch)
+    quick = [f"-DCMAKE_DISABLE_PRECOMPILE_HEADERS={not precompile}"]
+    quick += [f"-DCMAKE_{language}_FLAGS_RELEASE=-O0 -DNDEBUG" for language in ("C", "CXX")]  # nothing runs
+    run("cmake", "--preset", f"macos-{arch}", "-S", ROOT, "-B", folder, f"-DQUERN_ZIG={a.zig}", *quick, *dependencies,
+        cwd=ROOT)
 
 
 def build(a, arch):
-    folder = a.folder / arch
-    dependencies = [f"-DQUERN_DEPS_DIR={a.deps}"] if a.deps else undefined_dependencies(a, arch)
-    quick = ["-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON"]  # so that each source proves that it includes what it needs
-    quick += [f"-DCMAKE_{language}_FLAGS_RELEASE=-O1 -DNDEBUG" for language in ("C", "CXX")]  # nothing runs
-    run("cmake", "--preset", f"macos-{arch}", "-S", ROOT, "-B", folder, f"-DQUERN_ZIG={a.zig}", *quick, *dependencies,
-        cwd=ROOT)
+    folder, installed = a.folder / arch, a.folder / f"installed-{arch}"
+    configure(a, arch, folder, precompile=True)
     run("cmake", "--build", folder)
-    installed = a.folder / f"installed-{arch}"
     run("cmake", "--install", folder, "--prefix", installed)
-    return folder, installed
+    return installed
 
 
 def link(a, arch, installed):
@@ -81,7 +88,7 @@ def link(a, arch, installed):
     lib = installed / "lib"
     static = [lib / f"lib{name}.a" for name in ("quern", *(("cpuinfo", "pthreadpool") if a.deps else ()))]
     for kind, libraries in ("static", static), ("shared", [lib / "libquern.dylib"]):
-        missing = [] if a.deps else ["-undefined", "dynamic_lookup"]
+        missing = [] if a.deps else UNDEFINED
         source = ROOT / "test/install/consumer/consumer.c"
         run(a.zig, "c++", *zig_target(arch), "-std=c11", "-I", installed / "include", "-x", "c", source, "-x", "none",
             *libraries, *missing, "-o", a.folder / f"consumer-{arch}-{kind}")
@@ -107,21 +114,23 @@ def compile_for_ios(a, entry, target):
     """Compiles one source of a build for macOS, for another system. Headers are given by path, because zig has them
     only for macOS; the warning that this libc++ is not for systems that old is off."""
     command = shlex.split(entry["command"])
-    command[command.index("-target") + 1] = target
+    command = [f"--target={target}" if part.startswith("--target=") else part for part in command]
     lib = pathlib.Path(a.zig).parent / "lib"
     headers = ["libcxx/include", "libcxxabi/include"] if entry["file"].endswith(".cc") else []
     for folder in (*headers, "include", "libc/include/any-darwin-any"):
         command += ["-isystem", str(lib / folder)]
-    command = [part for part in command if part not in ("-O3", "-Os")] + ["-O0", "-Wno-#warnings"]  # nothing runs
+    command = [part for part in command if part not in ("-O3", "-Os")] + ["-O0", "-Wno-#warnings"]
     command[command.index("-o") + 1] = str(a.folder / target / (pathlib.Path(entry["file"]).stem + ".o"))
     run(*command, cwd=entry["directory"])
 
 
-def check_ios(a, folder):
+def check_ios(a):
+    folder = a.folder / "ios"
+    configure(a, "arm64", folder, precompile=False)  # so that each source proves that it includes what it needs
     entries = json.loads((folder / "compile_commands.json").read_text())
     entries = [entry for entry in entries if not (a.deps and entry["file"].startswith(str(a.deps)))]
     entries = list({entry["file"]: entry for entry in entries}.values())  # some are compiled for each of both libraries
-    for target in IOS:
+    for target in IOS + [IOS_SIMULATOR] * (not a.quick):
         (a.folder / target).mkdir(exist_ok=True)
         with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
             list(pool.map(lambda entry: compile_for_ios(a, entry, target), entries))
@@ -142,6 +151,7 @@ def check_module(a, installed):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true")
     parser.add_argument("--zig", help="default: that of the Python package ziglang")
     parser.add_argument("--deps", type=pathlib.Path)
     parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build/apple")
@@ -151,10 +161,10 @@ def main():
         a.zig = pathlib.Path(ziglang.__file__).with_name("zig")
     a.folder = a.folder.resolve()
     for arch in ("arm64", "x86_64"):
-        folder, installed = build(a, arch)
+        installed = build(a, arch)
         link(a, arch, installed)
         check_privacy(a, arch, installed)
-    check_ios(a, a.folder / "arm64")
+    check_ios(a)
     check_module(a, installed)
 
 
