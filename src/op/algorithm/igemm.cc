@@ -47,7 +47,7 @@ class IgemmPlan final : public qn_plan {
  public:
   IgemmPlan(const ConvRequest& conv, const Choice& choice)
       : row_(choice.as<IgemmRow>()),
-        packed_(conv.pack(Packing::tap_panels, row_)),
+        packed_(conv.pack(has_integers ? Packing::tap_panels : Packing::panels, row_)),
         kernel_epilogue_(row_.type, conv.numbers(), row_.nr),
         epilogue_(conv.request),
         shape_(conv.weights.shape()),

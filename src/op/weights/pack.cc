@@ -24,28 +24,31 @@ void pack_rows(size_t k, size_t count, size_t nr, const T* b, size_t k_stride, s
   }
 }
 
-// The same if `kr` successive rows lie together. The first of these rows is row `first` of the panel.
-template <class T>
-void pack_interleaved(size_t first, size_t k, size_t count, size_t nr, size_t kr, const T* b, size_t k_stride,
-                      size_t n_stride, T* panel) {
-  for (size_t j = 0; j < count; ++j) {
-    for (size_t i = 0; i < k; ++i) {
-      const size_t row = first + i;
-      panel[(row / kr * nr + j) * kr + row % kr] = b[i * k_stride + j * n_stride];
-    }
-  }
-}
-
 // Kernels of floats take every k alone.
 size_t interleave(const PackKey& key) { return has_integers ? key.panel.kr : 1; }
 
 // Rows from one tap of a panel to the next.
 size_t rows_of_tap(const PackKey& key) {
-  return key.packing == Packing::tap_panels ? round_up(key.shape.in, interleave(key)) : key.shape.in;
+  return has_integers && key.packing == Packing::tap_panels ? round_up(key.shape.in, interleave(key)) : key.shape.in;
 }
 
 // All rows of a panel, those of padding at the end of groups of `kr` included.
-size_t panel_rows(const PackKey& key) { return round_up(key.shape.taps() * rows_of_tap(key), interleave(key)); }
+size_t panel_rows(const PackKey& key) {
+  return has_integers ? round_up(key.shape.taps() * rows_of_tap(key), interleave(key)) : key.shape.depth();
+}
+
+// Packs one tap of a panel in which `kr` successive rows lie together. Its first row is row `first` of the panel.
+template <class T>
+void pack_interleaved(const PackKey& key, size_t first, size_t count, const T* b, const WeightStrides& stride,
+                      T* panel) {
+  const size_t nr = key.panel.nr, kr = key.panel.kr;
+  for (size_t j = 0; j < count; ++j) {
+    for (size_t i = 0; i < key.shape.in; ++i) {
+      const size_t row = first + i;
+      panel[(row / kr * nr + j) * kr + row % kr] = b[i * stride.in + j * stride.out];
+    }
+  }
+}
 
 constexpr size_t bias_bytes = 4;
 
@@ -55,12 +58,11 @@ size_t panel_bytes(size_t k, size_t nr) {
   return nr * (bias_bytes + k * sizeof(T));
 }
 
-// Writes the bias row of a panel, and zeros into its unused columns; if it has unused rows, too, `padded` asks for zeros
-// everywhere. Returns where its weights begin.
+// Writes the bias row of a panel, and zeros into its unused columns. Returns where its weights begin.
 template <class T>
-T* begin_panel(size_t k, size_t count, size_t nr, const void* bias, void* panel, bool padded = false) {
+T* begin_panel(size_t k, size_t count, size_t nr, const void* bias, void* panel) {
   const size_t used = count * bias_bytes;
-  if (count < nr || padded) std::memset(panel, 0, panel_bytes<T>(k, nr));
+  if (count < nr) std::memset(panel, 0, panel_bytes<T>(k, nr));
   bias == nullptr ? std::memset(panel, 0, used) : std::memcpy(panel, bias, used);
   return reinterpret_cast<T*>(static_cast<char*>(panel) + nr * bias_bytes);
 }
@@ -82,22 +84,26 @@ void absorb_zero(const PackKey&, size_t, size_t, const float*, void*) {}
 template <class T>
 void pack_group(const PackKey& key, WeightRows& weights, size_t group, char* panel) {
   const WeightsShape& shape = key.shape;
-  const size_t nr = key.panel.nr, kr = interleave(key), tap_rows = rows_of_tap(key), k = panel_rows(key);
+  const size_t nr = key.panel.nr, k = panel_rows(key);
   for (size_t j = 0; j < shape.out; j += nr, panel += panel_bytes<T>(k, nr)) {
     const size_t o = group * shape.out + j, count = std::min(nr, shape.out - j);
-    T* const rows = begin_panel<T>(k, count, nr, key.bias.data() + o, panel, k != shape.depth());
+    if (has_integers && k != shape.depth()) std::memset(panel, 0, panel_bytes<T>(k, nr));  // some rows are padding
+    T* const begin = begin_panel<T>(k, count, nr, key.bias.data() + o, panel);
     const Strip strip = weights.rows(o, count);
+    const T* const data = static_cast<const T*>(strip.data);
     const WeightStrides& stride = strip.stride;
-    for (size_t tap = 0; tap < shape.taps(); ++tap) {
-      const T* const data =
-          static_cast<const T*>(strip.data) + tap / shape.kernel.w * stride.h + tap % shape.kernel.w * stride.w;
-      if (kr == 1) {
-        pack_rows(shape.in, count, nr, data, stride.in, stride.out, rows + tap * shape.in * nr);
-      } else {
-        pack_interleaved(tap * tap_rows, shape.in, count, nr, kr, data, stride.in, stride.out, rows);
+    T* rows = begin;
+    for (size_t y = 0; y < shape.kernel.h; ++y) {
+      for (size_t x = 0; x < shape.kernel.w; ++x, rows += nr * rows_of_tap(key)) {
+        const T* const tap = data + y * stride.h + x * stride.w;
+        if (interleave(key) == 1) {
+          pack_rows(shape.in, count, nr, tap, stride.in, stride.out, rows);
+        } else {
+          pack_interleaved(key, static_cast<size_t>(rows - begin) / nr, count, tap, stride, begin);
+        }
       }
     }
-    absorb_zero(key, k, count, rows, panel);
+    absorb_zero(key, k, count, begin, panel);
     weights.tell_read(o, count);
   }
 }

@@ -264,7 +264,7 @@ const WeightsDensity& Weights::density() const {
 Packed Weights::pack(Packing packing, const PanelShape& panel, size_t depth, const SparsePlaces& places,
                      int32_t input_zero) const {
   // Algorithms share their panels wherever these are the same.
-  if (packing == Packing::tap_panels && (!has_integers || shape_.in % panel.kr == 0)) packing = Packing::panels;
+  if (has_integers && packing == Packing::tap_panels && shape_.in % panel.kr == 0) packing = Packing::panels;
   return cache_->get({packing, panel, shape_, weights_, bias_, depth, places, input_zero}, &uses_);
 }
 
