@@ -3,8 +3,8 @@
 // With few input channels the kernel would spend most of its time on the table. Therefore, if the taps of one kernel
 // row lie side by side in memory, the plan joins them into one wide tap with more channels: 3x3 taps of 3 channels
 // become 3 taps of 9 channels. At the left and right edge of the image some of the joined taps would be padding, so the
-// output columns there form parts of their own, with single taps. Both read the same panels, so that joined taps too must
-// be whole groups of the k that a kernel takes together.
+// output columns there form parts of their own, with single taps. Joined and single taps read the same panels, so taps
+// are joined only where these have no padding between two taps.
 #include "base/math.h"
 #include "op/algorithm/algorithm.h"
 #include "op/algorithm/cost.h"
@@ -13,10 +13,10 @@
 namespace quern {
 namespace {
 
-// ---- cost
-
-// May taps of `in` channels be joined, as far as the kernel's panels go?
+// Do the panels of this kernel have no padding after a tap of `in` channels?
 bool has_whole_groups(const IgemmRow& row, size_t in) { return !has_integers || in % row.kr == 0; }
+
+// ---- cost
 
 double cycles(const Problem& p, const IgemmRow& row) {
   const bool joined = p.contiguous && p.in <= few_channels && has_whole_groups(row, p.in);
@@ -47,7 +47,7 @@ class IgemmPlan final : public qn_plan {
  public:
   IgemmPlan(const ConvRequest& conv, const Choice& choice)
       : row_(choice.as<IgemmRow>()),
-        packed_(conv.pack(has_integers ? Packing::tap_panels : Packing::panels, row_)),
+        packed_(conv.pack(Packing::tap_panels, row_)),
         kernel_epilogue_(row_.type, conv.numbers(), row_.nr),
         epilogue_(conv.request),
         shape_(conv.weights.shape()),

@@ -24,7 +24,8 @@ void pack_rows(size_t k, size_t count, size_t nr, const T* b, size_t k_stride, s
   }
 }
 
-// Kernels of floats take every k alone.
+// How many successive rows of a panel lie together (kr of gemm.h). It is 1 for floats, which are all that a small build
+// has.
 size_t interleave(const PackKey& key) { return has_integers ? key.panel.kr : 1; }
 
 // Rows from one tap of a panel to the next.
@@ -32,7 +33,7 @@ size_t rows_of_tap(const PackKey& key) {
   return has_integers && key.packing == Packing::tap_panels ? round_up(key.shape.in, interleave(key)) : key.shape.in;
 }
 
-// All rows of a panel, those of padding at the end of groups of `kr` included.
+// All rows of a panel, including those of padding.
 size_t panel_rows(const PackKey& key) {
   return has_integers ? round_up(key.shape.taps() * rows_of_tap(key), interleave(key)) : key.shape.depth();
 }

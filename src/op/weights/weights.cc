@@ -263,8 +263,9 @@ const WeightsDensity& Weights::density() const {
 
 Packed Weights::pack(Packing packing, const PanelShape& panel, size_t depth, const SparsePlaces& places,
                      int32_t input_zero) const {
-  // Algorithms share their panels wherever these are the same.
-  if (has_integers && packing == Packing::tap_panels && shape_.in % panel.kr == 0) packing = Packing::panels;
+  // Algorithms share panels wherever these are the same: where no tap ends in padding.
+  const bool padded = has_integers && shape_.in % panel.kr != 0;
+  if (packing == Packing::tap_panels && !padded) packing = Packing::panels;
   return cache_->get({packing, panel, shape_, weights_, bias_, depth, places, input_zero}, &uses_);
 }
 
