@@ -1,6 +1,5 @@
-#include "base/math.h"
 #include "kernel/gemm.h"
-#include "kernel/requantize.h"
+#include "kernel/panel_qs8.h"
 
 namespace quern {
 namespace {
@@ -20,9 +19,7 @@ void multiply(size_t mr, size_t nc, size_t k, const void* a, size_t a_stride, co
       const int8_t* row = bytes(a) + m * a_stride;
       int32_t sum[nr];
       for (size_t n = 0; n < nr; ++n) sum[n] = bias[n];
-      for (size_t i = 0; i < k; ++i) {
-        for (size_t n = 0; n < nr; ++n) sum[n] += row[i] * weights[(i / kr * nr + n) * kr + i % kr];
-      }
+      add_products<nr, kr>(sum, row, k, weights);
       int8_t* out = bytes(c) + m * c_stride + n0;
       for (size_t n = 0; n < nr && n0 + n < nc; ++n) {
         out[n] = requantize(sum[n], scales_of(epilogue)[n], requantize_of(epilogue));

@@ -1,6 +1,5 @@
-#include "base/math.h"
 #include "kernel/igemm.h"
-#include "kernel/requantize.h"
+#include "kernel/panel_qs8.h"
 
 namespace quern {
 namespace {
@@ -10,7 +9,7 @@ template <size_t kr>
 void multiply(size_t mr, size_t nc, size_t kc, size_t ks, const int32_t* offsets, const void* a, const void* zero,
               const void* w, void* c, size_t c_stride, const void* p) {
   constexpr size_t table_mr = 4, nr = 8;
-  const size_t tap_bytes = nr * round_up(kc, kr), panel_bytes = ks * tap_bytes + nr * sizeof(int32_t);
+  const size_t panel_bytes = nr * (ks * round_up(kc, kr) + sizeof(int32_t));
   const auto* panel = static_cast<const char*>(w);
   const auto* epilogue = static_cast<const char*>(p);
   for (size_t n0 = 0; n0 < nc; n0 += nr, panel += panel_bytes, epilogue += requantize_bytes(nr)) {
@@ -19,12 +18,10 @@ void multiply(size_t mr, size_t nc, size_t kc, size_t ks, const int32_t* offsets
       int32_t sum[nr];
       for (size_t n = 0; n < nr; ++n) sum[n] = bias[n];
       const int8_t* weights = bytes(bias + nr);
-      for (size_t t = 0; t < ks; ++t, weights += tap_bytes) {
+      for (size_t t = 0; t < ks; ++t) {
         const int32_t offset = offsets[t * table_mr + m];
         const int8_t* row = bytes(offset < 0 ? zero : static_cast<const char*>(a) + offset);
-        for (size_t i = 0; i < kc; ++i) {
-          for (size_t n = 0; n < nr; ++n) sum[n] += row[i] * weights[(i / kr * nr + n) * kr + i % kr];
-        }
+        weights = add_products<nr, kr>(sum, row, kc, weights);
       }
       int8_t* out = bytes(c) + m * c_stride + n0;
       for (size_t n = 0; n < nr && n0 + n < nc; ++n) {
