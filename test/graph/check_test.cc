@@ -10,7 +10,7 @@ namespace {
 
 struct Fault {
   const char* message;  // part of what is said about it
-  std::function<void(Graph&)> make;
+  void (*make)(Graph&);
 };
 
 // Tensors of the sample: 0 image, 1 bias, 2 weights, 3 bias, 4 conv2d, 5 clamp, 6 weights, 7 depthwise, ...

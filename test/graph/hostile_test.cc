@@ -199,8 +199,8 @@ struct Crafted {
   std::vector<int> inputs = {0, 1}, outputs = {2};
   unsigned in_port = 0, out_port = 2;
   int port_type = 1;
-  std::function<void(format::AttributesBuilder&)> attributes = [](format::AttributesBuilder&) {};
-  std::function<void(FileHeader&)> header = [](FileHeader&) {};
+  void (*attributes)(format::AttributesBuilder&) = [](format::AttributesBuilder&) {};
+  void (*header)(FileHeader&) = [](FileHeader&) {};
   size_t data_bytes = 64;
   std::vector<uint32_t> data;        // its beginning
   size_t subgraphs = 0, states = 0;  // of the model
@@ -263,7 +263,7 @@ struct Crafted {
 
 struct Trick {
   const char* message;  // part of the answer; NULL: loads
-  std::function<void(Crafted&)> make;
+  void (*make)(Crafted&);
 };
 
 const Trick tricks[] = {

@@ -72,24 +72,29 @@ Strided::Strided(const Shape& shape, size_t gap, qn_layout layout) : tensor_(den
   for (float& v : buffer_) std::memcpy(&v, &canary_bits, sizeof v);
 }
 
-size_t Strided::place(const std::vector<size_t>& index) const {
-  size_t offset = 0;
-  if (is_blocked(tensor_)) {
-    const size_t pixel = index[1] * tensor_.shape[2] + index[2], block = qn_pixel_block();
-    return index[0] * tensor_.stride[0] + pixel / block * tensor_.stride[1] + index[3] * tensor_.stride[2] +
-           pixel % block * sizeof(float);
+// Visits the elements row by row: in a row, the last dimension's stride leads from one to the next.
+template <class Visit>
+void Strided::each(Visit&& visit) const {
+  if (tensor_.rank == 0) return visit(size_t{0}, margin);
+  const uint32_t last = tensor_.rank - 1;
+  const size_t columns = tensor_.shape[last], stride = tensor_.stride[is_blocked(tensor_) ? 2 : last];
+  const size_t count = count_of(Shape(tensor_.shape, tensor_.shape + tensor_.rank));
+  std::vector<size_t> row(tensor_.rank, 0);
+  for (size_t i = 0; i < count; i += columns) {
+    size_t at = margin + place(row) / sizeof(float);
+    for (size_t j = 0; j < columns; ++j, at += stride / sizeof(float)) visit(i + j, at);
+    for (uint32_t d = last; d-- > 0 && ++row[d] == tensor_.shape[d];) row[d] = 0;
   }
-  for (uint32_t d = 0; d < tensor_.rank; ++d) offset += index[d] * tensor_.stride[d];
-  return offset;
 }
 
-void Strided::each(const std::function<void(size_t, size_t)>& visit) const {
-  std::vector<size_t> index(tensor_.rank, 0);
-  const size_t count = count_of(Shape(tensor_.shape, tensor_.shape + tensor_.rank));
-  for (size_t i = 0; i < count; ++i) {
-    visit(i, margin + place(index) / sizeof(float));
-    for (uint32_t d = tensor_.rank; d-- > 0 && ++index[d] == tensor_.shape[d];) index[d] = 0;
+size_t Strided::place(const std::vector<size_t>& row) const {
+  if (is_blocked(tensor_)) {
+    const size_t pixel = row[1] * tensor_.shape[2] + row[2], block = qn_pixel_block();
+    return row[0] * tensor_.stride[0] + pixel / block * tensor_.stride[1] + pixel % block * sizeof(float);
   }
+  size_t offset = 0;
+  for (uint32_t d = 0; d + 1 < tensor_.rank; ++d) offset += row[d] * tensor_.stride[d];
+  return offset;
 }
 
 // Places behind the last pixel of each image.
@@ -110,13 +115,13 @@ void Strided::set(const std::vector<float>& values) {
 }
 
 std::vector<float> Strided::get() const {
-  std::vector<float> values;
-  each([&](size_t, size_t at) { values.push_back(buffer_[at]); });
+  std::vector<float> values(count_of(Shape(tensor_.shape, tensor_.shape + tensor_.rank)));
+  each([&](size_t i, size_t at) { values[i] = buffer_[at]; });
   return values;
 }
 
 bool Strided::canaries_intact() const {
-  std::vector<bool> inside(buffer_.size(), false);
+  std::vector<char> inside(buffer_.size(), false);
   each([&](size_t, size_t at) { inside[at] = true; });
   beyond([&](size_t at) { inside[at] = true; });
   for (size_t i = 0; i < buffer_.size(); ++i) {

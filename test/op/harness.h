@@ -41,8 +41,9 @@ class Strided {
 
  private:
   static constexpr size_t margin = 32;
-  void each(const std::function<void(size_t dense, size_t at)>& visit) const;
-  size_t place(const std::vector<size_t>& index) const;  // in bytes
+  template <class Visit>
+  void each(Visit&& visit) const;                      // visit(index of a dense element, its place in the buffer)
+  size_t place(const std::vector<size_t>& row) const;  // in bytes: where the first element of this row lies
   void beyond(const std::function<void(size_t at)>& visit) const;
   qn_tensor tensor_;
   std::vector<float> buffer_;

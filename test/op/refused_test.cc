@@ -21,7 +21,7 @@ void expect_refused(qn_status status, qn_status expected, const std::string& wor
 template <class Params>
 struct Refused {
   const char* words;
-  std::function<void(Params&)> change;
+  void (*change)(Params&);
   qn_status status = QN_INVALID_ARGUMENT;
 };
 
