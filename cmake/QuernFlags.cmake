@@ -26,9 +26,14 @@ endif()
 # quern_precompile(TARGET HEADERS...): the target's sources parse these headers once. Those of the standard library take
 # longer than most of our sources. Each source includes what it needs nevertheless: a build may do without
 # (CMAKE_DISABLE_PRECOMPILE_HEADERS).
+# quern_precompile(TARGET REUSE_FROM OTHER): the headers of another target with the same options.
 function(quern_precompile target)
-  list(TRANSFORM ARGN REPLACE "(.+)" "$<$<COMPILE_LANGUAGE:CXX>:<\\1$<ANGLE-R>>")
-  target_precompile_headers(${target} PRIVATE ${ARGN})
+  if(ARGV1 STREQUAL "REUSE_FROM")
+    target_precompile_headers(${target} ${ARGN})
+  else()
+    list(TRANSFORM ARGN REPLACE "(.+)" "$<$<COMPILE_LANGUAGE:CXX>:<\\1$<ANGLE-R>>")
+    target_precompile_headers(${target} PRIVATE ${ARGN})
+  endif()
   if(NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
     # Clang forgets with a precompiled header where the standard library turned this warning off for itself.
     target_compile_options(${target} PRIVATE
