@@ -78,8 +78,9 @@ std::vector<double> reference(const Conv& c, const std::vector<float>& input, co
       for (size_t ox = 0; ox < c.out_width(); ++ox) {
         for (size_t o = 0; o < c.out; ++o) {
           double sum = c.bias ? static_cast<double>(bias[o]) : 0;
-          each_product(c, input, n, oy, ox, o, [&](size_t y, size_t x, size_t i, float a) {
-            sum += static_cast<double>(a) * static_cast<double>(weights[weight_index(c, QN_WEIGHTS_OHWI, o, y, x, i)]);
+          const float* weight = &weights[weight_index(c, QN_WEIGHTS_OHWI, o, 0, 0, 0)];  // they lie in that order
+          each_product(c, input, n, oy, ox, o, [&](size_t, size_t, size_t, float a) {
+            sum += static_cast<double>(a) * static_cast<double>(*weight++);
           });
           result.push_back(sum);
         }
@@ -126,9 +127,10 @@ qn_status create(const Conv& c, const float* weights, qn_weights_layout layout, 
 // Makes about this part of all blocks of weights zero: `block` neighbouring output channels of a group at a position.
 void prune(const Conv& c, size_t block, double zeros, std::vector<float>* weights) {
   const size_t depth = c.weights() / c.out, out = c.out / c.groups;
+  std::vector<float> keep;
   for (size_t o = 0; o < c.out; ++o) {
     const size_t row = o / out * out + o % out / block;
-    const std::vector<float> keep = reals(depth, static_cast<uint32_t>(100 + row), 0, 1);
+    if (o % out % block == 0) keep = reals(depth, static_cast<uint32_t>(100 + row), 0, 1);
     for (size_t k = 0; k < depth; ++k) {
       if (static_cast<double>(keep[k]) < zeros) (*weights)[o * depth + k] = 0;
     }
