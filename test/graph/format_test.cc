@@ -226,15 +226,21 @@ TEST_F(NewFiles, StaleOnesAreInNobodysWay) {
 TEST_F(NewFiles, ThreadsMayWriteTheSame) {
   for (const Writer& writer : writers()) {
     std::atomic<int> failures{0};
-    std::vector<std::thread> threads;
-    for (int t = 0; t < 4; ++t) {
-      threads.emplace_back([&] {
-        for (int i = 0; i < 25; ++i) failures += writer.write(path) != QN_OK;
-      });
+    for (int round = 0; round < 100;
+         ++round) {  // each begins without the file: the second one to write finds it, or not
+      std::atomic<int> ready{0};
+      std::vector<std::thread> threads;
+      for (int t = 0; t < 4; ++t) {
+        threads.emplace_back([&] {
+          for (++ready; ready < 4;) std::this_thread::yield();
+          failures += writer.write(path) != QN_OK;
+        });
+      }
+      for (std::thread& thread : threads) thread.join();
+      EXPECT_EQ(count(), 1u);
+      std::filesystem::remove(path);
     }
-    for (std::thread& thread : threads) thread.join();
     EXPECT_EQ(failures, 0) << writer.name;
-    EXPECT_EQ(count(), 1u);
   }
 }
 

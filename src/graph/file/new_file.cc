@@ -30,12 +30,15 @@ qn_status NewFile::failed(const char* why) const {
 // there is no such file.
 qn_status NewFile::find_target(struct stat* replaced) {
   char resolved[PATH_MAX];
-  if (realpath(path_.c_str(), resolved) == nullptr) {
+  while (realpath(path_.c_str(), resolved) == nullptr) {
     const int reason = errno;
-    if (lstat(path_.c_str(), replaced) == 0) return failed(std::strerror(reason));  // a link to nowhere
-    target_ = path_;
-    replaced->st_mode = 0;
-    return QN_OK;
+    if (lstat(path_.c_str(), replaced) != 0) {
+      target_ = path_;
+      replaced->st_mode = 0;
+      return QN_OK;
+    }
+    // A link to nowhere, for example. But if there was no file, another thread has made one since: try again.
+    if (reason != ENOENT || S_ISLNK(replaced->st_mode)) return failed(std::strerror(reason));
   }
   target_ = resolved;
   if (stat(resolved, replaced) != 0) return failed(std::strerror(errno));
