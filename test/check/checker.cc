@@ -209,8 +209,9 @@ float Random::value(Values values) {
       break;
   }
   // A random significand, and an exponent that varies a little.
-  const float value = 1.0f + static_cast<float>(bits >> 41) * 0x1p-23f;
-  return std::ldexp((bits & 8) != 0 ? -value : value, -1 - static_cast<int>(bits >> 4 & 3));
+  constexpr float scale[] = {0x1p-1f, 0x1p-2f, 0x1p-3f, 0x1p-4f};
+  const float value = (1.0f + static_cast<float>(bits >> 41) * 0x1p-23f) * scale[bits >> 4 & 3];
+  return (bits & 8) != 0 ? -value : value;
 }
 
 void Random::fill(std::vector<float>& list, Values values) {

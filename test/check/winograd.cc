@@ -2,6 +2,7 @@
 #include "kernel/winograd.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <deque>
 #include <type_traits>
@@ -33,8 +34,12 @@ void with_transform(size_t outputs, Body body) {
 
 // One direction of a tile, its values and products by points of Winograd<m>. NaN stands where it has none.
 template <size_t m>
-std::vector<float> input_line(size_t outputs, const std::vector<float>& line) {
-  std::vector<float> points(m + 2, NAN);
+using Line = std::array<float, m + 2>;
+
+template <size_t m>
+Line<m> input_line(size_t outputs, const Line<m>& line) {
+  Line<m> points;
+  points.fill(NAN);
   with_transform<m>(outputs, [&](auto k) {
     float d[k + 2] = {}, v[k + 2];
     std::copy_n(line.begin(), outputs + 2, d);
@@ -44,8 +49,8 @@ std::vector<float> input_line(size_t outputs, const std::vector<float>& line) {
   return points;
 }
 template <size_t m>
-std::vector<float> output_line(size_t outputs, const std::vector<float>& points) {
-  std::vector<float> line(m);
+Line<m> output_line(size_t outputs, const Line<m>& points) {
+  Line<m> line = {};
   with_transform<m>(outputs, [&](auto k) {
     float p[k + 2], y[k];
     for (size_t i = 0; i < k + 2; ++i) p[i] = points[i <= k ? i : m + 1];
@@ -83,18 +88,18 @@ bool check_input(Checker& checker, InputMemory& memory, size_t channels, const S
   const Flushing flushing(checker.flushes());
   std::vector<float> v = memory.v.blank<float>();
   for (size_t c = 0; c < channels; ++c) {
-    std::vector<std::vector<float>> half(m + 2, std::vector<float>(width));
+    std::array<Line<m>, m + 2> half = {};
     for (size_t x = 0; x < width; ++x) {
-      std::vector<float> column(height);
+      Line<m> column = {};
       for (size_t y = 0; y < height; ++y) {
         if (!in.has(y, x)) continue;
         column[y] = checker.random().value(values);
         memory.a.floats()[(y - in.top) * row + (x - in.left) * pixel + c] = column[y];
       }
-      const std::vector<float> points = input_line<m>(size.rows, column);
+      const Line<m> points = input_line<m>(size.rows, column);
       for (size_t i = 0; i < m + 2; ++i) half[i][x] = points[i];
     }
-    for (std::vector<float>& line : half) line = input_line<m>(size.columns, line);
+    for (Line<m>& line : half) line = input_line<m>(size.columns, line);
     operands::for_points(m, size.rows, size.columns,
                          [&](size_t i, size_t j) { v[(i * (m + 2) + j) * plane + c] = half[i][j]; });
   }
@@ -163,14 +168,15 @@ bool check_output(Checker& checker, OutputMemory& memory, size_t channels, const
   std::vector<float> c = memory.c.blank<float>();
   for (size_t channel = 0; channel < channels; ++channel) {
     const float bias = memory.bias.floats()[channel] = checker.random().value(values);
-    std::vector<std::vector<float>> columns(m + 2, std::vector<float>(m + 2, NAN));
+    std::array<Line<m>, m + 2> columns;
+    for (Line<m>& column : columns) column.fill(NAN);
     operands::for_points(m, size.rows, size.columns, [&](size_t i, size_t j) {
       columns[j][i] = checker.random().value(values);
       memory.m.floats()[(i * (m + 2) + j) * plane + channel] = columns[j][i];
     });
-    for (std::vector<float>& column : columns) column = output_line<m>(size.rows, column);
+    for (Line<m>& column : columns) column = output_line<m>(size.rows, column);
     for (size_t y = 0; y < size.rows; ++y) {
-      std::vector<float> line(m + 2);
+      Line<m> line;
       for (size_t j = 0; j < m + 2; ++j) line[j] = columns[j][y];
       line = output_line<m>(size.columns, line);
       for (size_t x = 0; x < size.columns; ++x) c[y * row + x * pixel + channel] = quern::clamp(line[x] + bias, clamp);
