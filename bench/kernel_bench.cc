@@ -82,7 +82,8 @@ double bytes_together(const Rooms&... rooms) {
 
 // Sizes of the elements of products.
 const operands::Elements& elements_of(const Row& row) {
-  return row.type == KernelType::f32 ? operands::f32_elements : operands::qs8c_elements;
+  if (row.type == KernelType::f32) return operands::f32_elements;
+  return row.type == KernelType::qd8c ? operands::qd8c_elements : operands::qs8c_elements;
 }
 
 // Times a kernel with its operands.

@@ -19,6 +19,12 @@
 //              ...                                              k = K-1
 //     bytes:   NR * (K + 4);  panel j begins at w + j * that
 //
+// Type qd8c: A and W are bytes, C is floats. Each row of A has a scale and a zero point of its own.
+//
+//     panel:   sum of W[..][0] .. sum of W[..][NR-1]    NR int32, over all k
+//              W[0][0] .. W[0][NR-1]                    NR int8, and so on as for qs8c
+//     A:       before each row, a qn_quantized_row (dequantize.h)
+//
 // Rows of A have no such padding: a kernel reads exactly K elements of a row, even if KR does not divide K.
 //
 // Arguments  mr        rows of this call, 1 <= mr <= MR
@@ -29,11 +35,11 @@
 //            c         row m at c + m * c_stride bytes
 //            p         the epilogue, which depends on the type. f32: the clamp, qn_minmax_f32 of minmax.h. qs8c: for
 //                      each panel a qn_requantize and NR scales (requantize.h); the scales of channels that do not
-//                      exist may be anything
+//                      exist may be anything. qd8c: for each panel a qn_dequantize, NR scales and NR biases, likewise
 //
-// Memory     Reads exactly rows 0 .. mr-1 of A, k bytes each, ceil(nc / NR) whole panels, and *p. Writes exactly nc
-//            elements in each of the mr rows of C. Addresses of A and C are multiples of an element. C overlaps
-//            nothing.
+// Memory     Reads exactly rows 0 .. mr-1 of A, k bytes each (with qd8c also the 8 bytes before each), ceil(nc / NR)
+//            whole panels, and *p. Writes exactly nc elements in each of the mr rows of C. Addresses of A and C are
+//            multiples of an element, with qd8c of 4. C overlaps nothing.
 // Numbers    f32: Each output is one chain of fused multiply-adds that begins with the bias and takes k in ascending order.
 //            So all kernels of all FMA levels give equal bits. A level without FMA (ref, sse41, neon on 32-bit ARM)
 //            rounds each product before it adds it.
@@ -43,6 +49,8 @@
 //            its sign.
 //            qs8c: Sums are exact; the caller sees to it that none overflows. They end as requantize() says, so all
 //            kernels give equal bits.
+//            qd8c: Sums are exact; the caller sees to it that none overflows, nor a zero point times a sum of weights,
+//            nor their difference. They end as dequantize() says, so all kernels give equal bits.
 // Machine    A kernel follows the platform's C calling convention, leaves the floating-point control register as it is,
 //            calls no function, and uses no stack beyond its own frame.
 #pragma once

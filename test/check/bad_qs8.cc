@@ -267,6 +267,56 @@ void takes_bytes_as_unsigned(size_t n, const void* x, void* y, const void* p) {
   for (size_t i = 0; i < n; ++i) write(y, i, read(p, static_cast<uint8_t>(read(x, i))));
 }
 
+// --- gemm of rows that are quantized each on its own ---
+
+const qn_quantized_row& numbers_of(const GemmCall& x, size_t m) {
+  return reinterpret_cast<const qn_quantized_row*>(static_cast<const char*>(x.a) + m * x.a_stride)[-1];
+}
+
+// Writes finish(products, sum of weights, m, scale, bias, epilogue) to each output.
+template <class Finish>
+void each_real_output(const GemmCall& x, Finish finish) {
+  const operands::PanelLayout panels = {nr, x.n, x.k, Qd8cSums::elements};
+  for (size_t m = 0; m < x.rows; ++m) {
+    for (size_t i = 0; i < x.n; ++i) {
+      int32_t weights, products = 0;
+      std::memcpy(&weights, static_cast<const char*>(x.w) + panels.bias(i), sizeof weights);
+      for (size_t j = 0; j < x.k; ++j) products += read(x.a, m * x.a_stride + j) * read(x.w, panels.weight(j, i));
+      const auto* p = static_cast<const char*>(x.p);
+      qn_dequantize end;
+      float of_channel[2];
+      std::memcpy(&end, p + i / nr * panels.epilogue_bytes(), sizeof end);
+      for (const size_t index : {0, 1}) {
+        std::memcpy(&of_channel[index], p + panels.of_channel(i, index), sizeof of_channel[index]);
+      }
+      const float y = finish(products, weights, m, of_channel[0], of_channel[1], end);
+      std::memcpy(static_cast<char*>(x.c) + m * x.c_stride + i * sizeof y, &y, sizeof y);
+    }
+  }
+}
+
+void real_is_right(const GemmCall& x) {
+  each_real_output(x, [&](int32_t sum, int32_t weights, size_t m, float scale, float bias, const qn_dequantize& p) {
+    const qn_quantized_row& row = numbers_of(x, m);
+    return dequantize(sum - row.zero * weights, row, scale, bias, p);
+  });
+}
+void takes_the_first_rows_zero_point(const GemmCall& x) {
+  each_real_output(x, [&](int32_t sum, int32_t weights, size_t m, float scale, float bias, const qn_dequantize& p) {
+    return dequantize(sum - numbers_of(x, 0).zero * weights, numbers_of(x, m), scale, bias, p);
+  });
+}
+void multiplies_the_scales_first(const GemmCall& x) {
+  each_real_output(x, [&](int32_t sum, int32_t weights, size_t m, float scale, float bias, const qn_dequantize& p) {
+    const qn_quantized_row& row = numbers_of(x, m);
+    return clamp(static_cast<float>(sum - row.zero * weights) * (row.scale * scale) + bias, p.clamp);
+  });
+}
+void reads_before_the_first_row(const GemmCall& x) {
+  real_is_right(x);
+  reinterpret_cast<const volatile float*>(x.a)[-3];
+}
+
 // --- the list ---
 
 // The reference of a kind of kernels of bytes.
@@ -280,12 +330,13 @@ const Row& reference_of(std::span<const Row> rows, Kind kind) {
 
 // A row of int8, else like another one but for the function, which takes the same arguments.
 template <class Row, class Function>
-BadKernel bad(const char* name, const Row& like, Function* function, const char* finding, size_t kr = 1) {
+BadKernel bad(const char* name, const Row& like, Function* function, const char* finding, size_t kr = 1,
+              KernelType type = KernelType::qs8c) {
   static std::deque<Row> rows;  // kernels point to their rows
   Row& row = rows.emplace_back(like);
   row.set_name(name);
   if constexpr (requires { row.nr; }) row.nr = nr;
-  if constexpr (requires { row.mr; }) row.mr = mr, row.kr = kr;
+  if constexpr (requires { row.mr; }) row.mr = mr, row.kr = kr, row.type = type;
   row.run = function;
   return {name, make_kernel(row), finding};
 }
@@ -320,6 +371,11 @@ std::vector<BadKernel> bad_qs8_kernels() {
       bad("uses_a_gap_of_a", like, gemm<uses_a_gap_of_a>, "fill=55"),
       bad("uses_a_padding_lane", like, gemm<uses_a_padding_lane>, "fill=55"),
       bad("begins_with_what_c_held", like, gemm<begins_with_what_c_held>, "fill=55"),
+      bad("real_is_right", like, gemm<real_is_right>, "", 1, KernelType::qd8c),
+      bad("takes_the_first_rows_zero_point", like, gemm<takes_the_first_rows_zero_point>, "c[", 1, KernelType::qd8c),
+      bad("multiplies_the_scales_first", like, gemm<multiplies_the_scales_first>, "c[", 1, KernelType::qd8c),
+      bad("reads_before_the_first_row", like, gemm<reads_before_the_first_row>, "4 bytes before a", 1,
+          KernelType::qd8c),
       bad("igemm_is_right", igemm, igemm_is_right, ""),
       bad("pads_with_zeros", igemm, pads_with_zeros, "c["),
       bad("dwconv_is_right", dwconv, dwconv_is_right, ""),

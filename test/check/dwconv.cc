@@ -320,13 +320,15 @@ void check_dwconv_image(Checker& checker, const DwconvImageRow& row) {
 
 Kernel make_kernel(const DwconvRow& row) {
   return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) {
-            with_sums(row, [&]<class Sums>(std::type_identity<Sums>) { check_dwconv<Sums>(checker, row); });
+            with_sums<F32Sums, Qs8cSums>(
+                row, [&]<class Sums>(std::type_identity<Sums>) { check_dwconv<Sums>(checker, row); });
           }};
 }
 
 Kernel make_kernel(const DwconvTileRow& row) {
   return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) {
-            with_sums(row, [&]<class Sums>(std::type_identity<Sums>) { check_dwconv_tile<Sums>(checker, row); });
+            with_sums<F32Sums, Qs8cSums>(
+                row, [&]<class Sums>(std::type_identity<Sums>) { check_dwconv_tile<Sums>(checker, row); });
           }};
 }
 

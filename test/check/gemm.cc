@@ -21,6 +21,7 @@ template <class Sums>
 class GemmProblem {
   using A = typename Sums::A;
   using C = typename Sums::C;
+  static constexpr bool has_rows = requires(Sums sums) { sums.rows; };  // with numbers of their own
 
  public:
   GemmProblem(const GemmTile& tile, size_t n, size_t k, Values values, Clamp clamp, Random& random)
@@ -30,6 +31,7 @@ class GemmProblem {
         a_(tile.mr * k),
         panels_({tile.nr, n, k, Sums::elements, tile.kr}) {
     for (A& a : a_) a = sums_.draw_a(random);
+    if constexpr (has_rows) sums_.draw_rows(tile.mr, random);
     panels_.fill(sums_, random);
     for (size_t m = 0; m < tile.mr; ++m) {
       for (size_t j = 0; j < n; ++j) expected_.push_back(one_output(m, j));
@@ -43,7 +45,9 @@ class GemmProblem {
       sums_.write_parameters(memory.p, panels_.layout());
       std::vector<C> c = memory.c.blank<C>();
       for (size_t i = 0; i < m; ++i) {
-        std::copy_n(&a_[i * k_], k_, memory.a.as<A>() + i * (k_ + gap));
+        char* row = memory.a.as<char>() + i * memory.a_stride;
+        if constexpr (has_rows) std::memcpy(row, &sums_.rows[i], memory.before_row);
+        std::memcpy(row + memory.before_row, &a_[i * k_], k_ * sizeof(A));
         std::copy_n(&expected_[i * n_], n_, &c[i * (n_ + gap)]);
       }
       return checker.run(memory, {{&memory.c, c}}, [&] {
@@ -56,8 +60,12 @@ class GemmProblem {
  private:
   C one_output(size_t m, size_t n) const {
     typename Sums::Sum sum = panels_.bias(n);
+    if constexpr (has_rows) sum = sums_.begin(sum, m);
     for (size_t i = 0; i < k_; ++i) sum = sums_.add(a_[m * k_ + i], panels_.weight(i, n), sum);
-    return sums_.end(sum, n);
+    if constexpr (has_rows)
+      return sums_.end(sum, m, n);
+    else
+      return sums_.end(sum, n);
   }
 
   size_t n_, k_;
@@ -113,7 +121,7 @@ void check_gemm(Checker& checker, const GemmTile& tile) {
 
 Kernel make_kernel(const GemmRow& row) {
   return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) {
-            with_sums(row, [&]<class Sums>(std::type_identity<Sums>) {
+            with_sums<F32Sums, Qs8cSums, Qd8cSums>(row, [&]<class Sums>(std::type_identity<Sums>) {
               check_gemm<Sums>(checker, {row.mr, row.nr, row.kr, numbers_of(row)});
             });
           }};

@@ -129,7 +129,7 @@ void check_igemm(Checker& checker, const IgemmTile& tile) {
 
 Kernel make_kernel(const IgemmRow& row) {
   return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) {
-            with_sums(row, [&]<class Sums>(std::type_identity<Sums>) {
+            with_sums<F32Sums, Qs8cSums>(row, [&]<class Sums>(std::type_identity<Sums>) {
               check_igemm<Sums>(checker, {row.mr, row.nr, row.kr, numbers_of(row)});
             });
           }};

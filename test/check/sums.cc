@@ -85,7 +85,28 @@ void Qs8cSums::write_parameters(Guarded& memory, const operands::PanelLayout& pa
   for (size_t n = 0; n < panels.n; ++n) {
     if (n % panels.nr == 0) std::memcpy(memory.as<char>() + n / panels.nr * panels.epilogue_bytes(), &p, sizeof p);
     const float of_channel = scale_of(n);
-    std::memcpy(memory.as<char>() + panels.scale(n), &of_channel, sizeof of_channel);
+    std::memcpy(memory.as<char>() + panels.of_channel(n), &of_channel, sizeof of_channel);
+  }
+}
+
+void Qd8cSums::draw_rows(size_t count, Random& random) {
+  for (size_t i = 0; i < count; ++i) {
+    rows.push_back({0.05f + static_cast<float>(random.below(1000)) * 1e-4f, draw_zero_point(values, random)});
+  }
+}
+
+Qd8cSums::C Qd8cSums::end(Sum sum, size_t row, size_t channel) const {
+  const float of_row = static_cast<float>(sum) * rows[row].scale;
+  return quern::clamp(of_row * scale_of(channel) + bias_of(channel), p.clamp);
+}
+
+void Qd8cSums::write_parameters(Guarded& memory, const operands::PanelLayout& panels) const {
+  for (size_t n = 0; n < panels.n; ++n) {
+    if (n % panels.nr == 0) std::memcpy(memory.as<char>() + n / panels.nr * panels.epilogue_bytes(), &p, sizeof p);
+    const float of_channel[] = {scale_of(n), bias_of(n)};
+    for (const size_t i : {0, 1}) {
+      std::memcpy(memory.as<char>() + panels.of_channel(n, i), &of_channel[i], sizeof of_channel[i]);
+    }
   }
 }
 

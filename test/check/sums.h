@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "checker.h"
+#include "kernel/dequantize.h"
 #include "kernel/requantize.h"
 #include "operands/layout.h"
 
@@ -28,6 +29,7 @@ int32_t steps_of(float bound, int32_t zero);
 
 // The sums of one case: what its arithmetic needs is drawn at the beginning, values of operands when they are asked for.
 struct F32Sums {
+  static constexpr KernelType type = KernelType::f32;
   using A = float;
   using Bias = float;
   using W = float;
@@ -56,6 +58,7 @@ struct F32Sums {
 
 // Int8 with a scale for each output channel: requantize.h.
 struct Qs8cSums {
+  static constexpr KernelType type = KernelType::qs8c;
   using A = int8_t;
   using Bias = int32_t;
   using W = int8_t;
@@ -85,14 +88,44 @@ struct Qs8cSums {
   float scale_of(size_t channel) const;
 };
 
-// Calls body(std::type_identity<Sums>()) for the type of a row.
-template <class Body>
+// Int8 in rows with a scale and a zero point each, and a scale for each output channel: dequantize.h. What stands in the
+// place of biases is what zero points are multiplied by: any number, as far as a kernel knows.
+struct Qd8cSums {
+  static constexpr KernelType type = KernelType::qd8c;
+  using A = int8_t;
+  using Bias = int32_t;
+  using W = int8_t;
+  using Sum = int32_t;
+  using C = float;
+  static constexpr operands::Elements elements = operands::qd8c_elements;
+  static constexpr auto fills = integer_fills;
+  static constexpr W least_weight = 1;
+
+  Values values;
+  std::vector<qn_quantized_row> rows;
+  qn_dequantize p;
+
+  Qd8cSums(Numbers, Values of, Clamp clamp, size_t, Random&) : values(of), p{{clamp.min, clamp.max}} {}
+  void draw_rows(size_t count, Random& random);
+  A draw_a(Random& random) const { return draw_byte(values, INT8_MIN, random); }
+  Bias draw_bias(Random& random) const { return static_cast<Bias>(random.below(2001)) - 1000; }
+  W draw_weight(Random& random) const { return draw_byte(values, INT8_MIN, random); }
+  Sum begin(Bias bias, size_t row) const { return -rows[row].zero * bias; }
+  Sum add(A a, W w, Sum sum) const { return sum + a * w; }
+  C end(Sum sum, size_t row, size_t channel) const;
+  void write_parameters(Guarded& memory, const operands::PanelLayout& panels) const;
+
+ private:
+  // They differ from those of the next channels.
+  static float scale_of(size_t channel) { return 0.01f * (1 + static_cast<float>(channel % 7) * 0.03f); }
+  static float bias_of(size_t channel) { return static_cast<float>(channel % 5) * 0.7f - 1; }
+};
+
+// Calls body(std::type_identity<Sums>()) for the type of a row, which is one of those that a family has.
+template <class... Sums, class Body>
 void with_sums(const Row& row, Body&& body) {
-  switch (row.type) {
-    case KernelType::f32: return body(std::type_identity<F32Sums>());
-    case KernelType::qs8c: return body(std::type_identity<Qs8cSums>());
-    default: std::abort();  // a type that the checker does not know
-  }
+  const bool known = ((row.type == Sums::type && (body(std::type_identity<Sums>()), true)) || ...);
+  if (!known) std::abort();  // a type that the checker does not know
 }
 
 // Calls check(place) for each fill, up to the first failure.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/math.h"
+#include "kernel/dequantize.h"
 #include "kernel/minmax.h"
 #include "kernel/pool.h"
 #include "kernel/requantize.h"
@@ -15,12 +16,14 @@
 namespace quern::operands {
 
 // Bytes of an element of each operand of a sum of products. Then the parameters that the sum ends with: p bytes, or, if
-// channels have scales, p bytes and NR scales for each panel.
+// channels have parameters, p bytes and NR of each of them for each panel. Then what stands before each row of A.
 struct Elements {
-  size_t a, bias, w, c, p, scale = 0;
+  size_t a, bias, w, c, p, of_channel = 0, before_row = 0;
 };
 inline constexpr Elements f32_elements = {4, 4, 4, 4, sizeof(qn_minmax_f32)};
 inline constexpr Elements qs8c_elements = {1, 4, 1, 1, sizeof(qn_requantize), sizeof(float)};
+inline constexpr Elements qd8c_elements = {
+    1, 4, 1, 4, sizeof(qn_dequantize), 2 * sizeof(float), sizeof(qn_quantized_row)};
 inline constexpr Elements qs8_pool_elements = {1, 0, 0, 1, sizeof(qn_pool_qs8)};
 
 // Packed weights of n output channels, as gemm.h and dwconv.h draw them: panels of NR channels, first their biases, then
@@ -35,11 +38,11 @@ struct PanelLayout {
   size_t rows() const { return taps * rows_of_tap(); }
   size_t panel_bytes() const { return nr * (elements.bias + rows() * elements.w); }
   size_t bytes() const { return divide_up(n, nr) * panel_bytes(); }
-  size_t parameter_bytes() const { return elements.scale == 0 ? elements.p : divide_up(n, nr) * epilogue_bytes(); }
-  size_t epilogue_bytes() const { return elements.p + nr * elements.scale; }  // of a panel
-  // Where they lie, in bytes; rows count those that fill up.
-  size_t scale(size_t channel) const {
-    return channel / nr * epilogue_bytes() + elements.p + channel % nr * elements.scale;
+  size_t parameter_bytes() const { return elements.of_channel == 0 ? elements.p : divide_up(n, nr) * epilogue_bytes(); }
+  size_t epilogue_bytes() const { return elements.p + nr * elements.of_channel; }  // of a panel
+  // Where they lie, in bytes; rows count those that fill up. `index` counts the floats that a channel has.
+  size_t of_channel(size_t channel, size_t index = 0) const {
+    return channel / nr * epilogue_bytes() + elements.p + (index * nr + channel % nr) * sizeof(float);
   }
   size_t bias(size_t channel) const { return channel / nr * panel_bytes() + channel % nr * elements.bias; }
   size_t weight(size_t row, size_t channel) const {

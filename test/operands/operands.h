@@ -29,6 +29,7 @@ class Address {
     return reinterpret_cast<T*>(at_);
   }
   operator uint64_t() const { return at_; }
+  Address operator+(size_t bytes) const { return Address(reinterpret_cast<const void*>(at_ + bytes)); }
   Address operator-(size_t bytes) const { return Address(reinterpret_cast<const void*>(at_ - bytes)); }
 
  private:
@@ -51,21 +52,23 @@ struct GemmSize {
 template <class Memory>
 struct GemmOperands {
   Memory a{"a", Access::input}, w{"w", Access::input}, c{"c", Access::output}, p{"p", Access::input};
-  size_t m = 0, n = 0, k_bytes = 0, a_stride = 0, c_stride = 0;
+  size_t m = 0, n = 0, k_bytes = 0, before_row = 0, a_stride = 0, c_stride = 0;
 
   template <class Where>
   void place(const GemmSize& s, const PanelLayout& panels, const Where& where) {
     const Elements& e = panels.elements;
     m = s.m, n = s.n, k_bytes = s.k * e.a;
+    before_row = e.before_row;
     a_stride = (s.k + s.gap) * e.a, c_stride = (n + s.gap) * e.c;
-    a.place((m - 1) * a_stride + k_bytes, where, e.a);
+    if (before_row != 0) a_stride = round_up(a_stride + before_row, size_t{4});
+    a.place(before_row + (m - 1) * a_stride + k_bytes, where, before_row != 0 ? 4 : e.a);
     w.place(panels.bytes(), where, 64);
     c.place((m - 1) * c_stride + n * e.c, where, e.c);
     p.place(panels.parameter_bytes(), where, 4);
   }
   template <class Run>
   decltype(auto) call(Run&& run) const {
-    return run(m, n, k_bytes, a.address(), a_stride, w.address(), c.address(), c_stride, p.address());
+    return run(m, n, k_bytes, a.address() + before_row, a_stride, w.address(), c.address(), c_stride, p.address());
   }
   template <class Use>
   decltype(auto) each(Use&& use) const {
