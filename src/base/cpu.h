@@ -53,8 +53,9 @@ enum Core : uint32_t {
   core_n2 = 1u << 6,     // Cortex-A710, A715, A720, Neoverse-N2
   core_v1 = 1u << 7,     // Cortex-X1, Neoverse-V1
   core_v2 = 1u << 8,     // Cortex-X2, X3, X4, Neoverse-V2
-  core_zen4 = 1u << 9,   // x86: AMD's Zen 4
-  core_zen5 = 1u << 10,  // x86: AMD's Zen 5
+  core_zen3 = 1u << 9,   // x86: AMD's Zen 3
+  core_zen4 = 1u << 10,  // x86: AMD's Zen 4
+  core_zen5 = 1u << 11,  // x86: AMD's Zen 5
 };
 constexpr uint32_t any_core = 0xffffff;
 // The number of pixels in a block of the pixel-blocked layout as the references take it. It holds for all levels
