@@ -56,17 +56,23 @@ struct F32Sums {
   }
 };
 
-// Int8 with a scale for each output channel: requantize.h.
-struct Qs8cSums {
-  static constexpr KernelType type = KernelType::qs8c;
+// What sums of products of int8 have in common, whatever becomes of them.
+struct Int8Sums {
   using A = int8_t;
   using Bias = int32_t;
   using W = int8_t;
   using Sum = int32_t;
-  using C = int8_t;
-  static constexpr operands::Elements elements = operands::qs8c_elements;
   static constexpr auto fills = integer_fills;
   static constexpr W least_weight = 1;
+
+  Sum add(A a, W w, Sum sum) const { return sum + a * w; }
+};
+
+// Int8 with a scale for each output channel: requantize.h.
+struct Qs8cSums : Int8Sums {
+  static constexpr KernelType type = KernelType::qs8c;
+  using C = int8_t;
+  static constexpr operands::Elements elements = operands::qs8c_elements;
 
   Values values;
   A padding;  // the zero point of A
@@ -78,7 +84,6 @@ struct Qs8cSums {
   A draw_a(Random& random) const;
   Bias draw_bias(Random& random) const;
   W draw_weight(Random& random) const;
-  Sum add(A a, W w, Sum sum) const { return sum + a * w; }
   C end(Sum sum, size_t channel) const;
   // Scales of channels that do not exist keep the fill, for nobody may use them.
   void write_parameters(Guarded& memory, const operands::PanelLayout& panels) const;
@@ -90,16 +95,10 @@ struct Qs8cSums {
 
 // Int8 in rows with a scale and a zero point each, and a scale for each output channel: dequantize.h. What stands in the
 // place of biases is what zero points are multiplied by: any number, as far as a kernel knows.
-struct Qd8cSums {
+struct Qd8cSums : Int8Sums {
   static constexpr KernelType type = KernelType::qd8c;
-  using A = int8_t;
-  using Bias = int32_t;
-  using W = int8_t;
-  using Sum = int32_t;
   using C = float;
   static constexpr operands::Elements elements = operands::qd8c_elements;
-  static constexpr auto fills = integer_fills;
-  static constexpr W least_weight = 1;
 
   Values values;
   std::vector<qn_quantized_row> rows;
@@ -111,7 +110,6 @@ struct Qd8cSums {
   Bias draw_bias(Random& random) const { return static_cast<Bias>(random.below(2001)) - 1000; }
   W draw_weight(Random& random) const { return draw_byte(values, INT8_MIN, random); }
   Sum begin(Bias bias, size_t row) const { return -rows[row].zero * bias; }
-  Sum add(A a, W w, Sum sum) const { return sum + a * w; }
   C end(Sum sum, size_t row, size_t channel) const;
   void write_parameters(Guarded& memory, const operands::PanelLayout& panels) const;
 
