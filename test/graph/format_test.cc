@@ -226,8 +226,8 @@ TEST_F(NewFiles, StaleOnesAreInNobodysWay) {
 TEST_F(NewFiles, ThreadsMayWriteTheSame) {
   for (const Writer& writer : writers()) {
     std::atomic<int> failures{0};
-    for (int round = 0; round < 100;
-         ++round) {  // each begins without the file: the second one to write finds it, or not
+    // Each round begins without the file, so that a writer may or may not find that of another one.
+    for (int round = 0; round < 100; ++round) {
       std::atomic<int> ready{0};
       std::vector<std::thread> threads;
       for (int t = 0; t < 4; ++t) {
