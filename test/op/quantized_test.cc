@@ -263,6 +263,67 @@ TEST(Quantized, MatrixProductsAreExact) {
   }
 }
 
+// ---- sums that come close to overflow
+
+// Two inputs and one output: with these weights and this bias, no sum overflows 32 bits if the input's zero point is
+// `least` or more.
+struct Narrow {
+  static constexpr int least = -10;
+  int sign;  // of the weights and the bias
+  Bytes weights{static_cast<int8_t>(100 * sign), static_cast<int8_t>(-28 * sign)};
+  int32_t bias = sign * (INT32_MAX - 128 * (100 + 28) + least * (100 - 28));
+  float scale = 1;
+
+  qn_status create(qn_operator** op) const {
+    qn_weights w;
+    qn_weights_init(&w);
+    w.type = QN_S8;
+    w.data = weights.data();
+    w.scales = &scale;
+    w.scale_count = 1;
+    w.bias_type = QN_S32;
+    qn_conv2d_params p;
+    qn_conv2d_params_init(&p);
+    p.type = QN_S8;
+    p.in_channels = 2;
+    p.out_channels = 1;
+    return qn_conv2d_create(&p, &w, &bias, nullptr, op);
+  }
+  int8_t expected(int zero, const int8_t* pixel, float factor) const {
+    const int64_t sum = bias + int64_t{pixel[0] - zero} * weights[0] + int64_t{pixel[1] - zero} * weights[1];
+    EXPECT_LE(std::abs(sum), INT32_MAX);
+    return static_cast<int8_t>(std::clamp(std::nearbyint(static_cast<float>(sum) * factor), -128.0f, 127.0f));
+  }
+};
+
+TEST(Quantized, SumsMayComeCloseToOverflow) {
+  const float factor = 0x1p-25f;
+  for (const int sign : {1, -1}) {
+    const Narrow narrow{sign};
+    qn_operator* op = nullptr;
+    ASSERT_QN_OK(narrow.create(&op));
+    const Bytes input = {-128, 127, 127, -128, -128, -128, 127, 127};
+    for (const int zero : {Narrow::least - 1, Narrow::least, 0, 127}) {
+      const Quantized in{{1, 1, 4, 2}, factor, zero}, out{{1, 1, 4, 1}, 1, 0};
+      for (const GemmRow& row : gemm_rows()) {
+        if (row.type != KernelType::qs8c || !runs_on(row, cpu().isa)) continue;
+        Bytes output(4);
+        std::string name;
+        qn_plan_options options = options_of(QN_ALGORITHM_AUTO, 1);
+        options.kernel = row.name;
+        const qn_status status = run(op, options, {in.tensor()}, {input.data()}, out.tensor(), &output, &name);
+        ASSERT_EQ(status, zero < Narrow::least ? QN_UNSUPPORTED : QN_OK) << zero << " " << row.name;
+        if (status != QN_OK) {
+          EXPECT_STREQ(qn_last_message(), "conv2d: with zero point -11 of the input, sums may overflow 32 bits");
+          continue;
+        }
+        for (size_t i = 0; i < 4; ++i) EXPECT_EQ(output[i], narrow.expected(zero, &input[2 * i], factor)) << row.name;
+      }
+    }
+    qn_operator_release(op);
+  }
+}
+
 // ---- residuals
 
 // What a convolution's bytes and a residual add up to.

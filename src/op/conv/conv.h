@@ -31,8 +31,8 @@ struct ConvRequest {
   }
 };
 
-// Fails if input and output of a quantized convolution are not quantized with one scale each, or if no kernel could
-// turn its sums into outputs.
+// Fails if input and output of a quantized convolution are not quantized with one scale each, if its sums may overflow,
+// or if no kernel could turn them into outputs.
 qn_status check_quantized(const ConvRequest& conv);
 
 // Makes a choice: the cost model's, or a measured one if the options have a tuning.

@@ -11,7 +11,7 @@ namespace {
 class Conv2d final : public Operator {
  public:
   Conv2d(const char* who, const qn_conv2d_params& p, const Window& window, const qn_weights& weights,
-         const WeightsShape& shape, const void* bias, uint8_t met, qn_weights_cache* cache)
+         const WeightsShape& shape, const void* bias, const SumFacts& facts, qn_weights_cache* cache)
       : Operator(who, 1, 2),
         in_channels_(p.in_channels),
         window_(window),
@@ -23,7 +23,7 @@ class Conv2d final : public Operator {
     in_place = 2;  // bit 1: the residual
     goes_by_rows = type == QN_F32 && shape.in == 1 && shape.out == 1;
     if (type == QN_F32 && is_pointwise(window) && shape.groups == 1) pointwise_weights = shape.in * shape.out;
-    weights_.set_met(met);
+    if (has_integers) weights_.set_facts(facts);
     if (has_sparse) {
       settle = [](const Operator& self, const Request& request, qn_plan_options* options) {
         return static_cast<const Conv2d&>(self).narrow(request, options);
@@ -116,7 +116,7 @@ class Conv2d final : public Operator {
     const WeightsShape& shape = weights_.shape();
     Problem p;
     p.type = kernel_type(type);
-    p.weights_are = weights_.meet();
+    p.weights_are = weights_.facts().meet;
     p.pixels = window.pixels();
     p.images = request.out.shape[0];
     p.groups = shape.groups;
@@ -166,9 +166,9 @@ qn_status create_conv(const char* who, const qn_conv2d_params& p, const qn_weigh
   qn_weights weights;
   QN_TRY(read_weights(who, user_weights, p.type, shape, &weights));
   QN_TRY(check_aligned(who, "bias", bias));
-  uint8_t met = any;
-  if (has_integers && p.type == QN_S8) QN_TRY(check_sums(who, weights, shape, bias, &met));
-  return make_operator<Conv2d>(op, who, p, window, weights, shape, bias, met, cache);
+  SumFacts facts;
+  if (has_integers && p.type == QN_S8) QN_TRY(check_sums(who, weights, shape, bias, &facts));
+  return make_operator<Conv2d>(op, who, p, window, weights, shape, bias, facts, cache);
 }
 
 // A depthwise convolution is a convolution with as many groups as input channels. Its weights have the same layouts,

@@ -11,11 +11,11 @@ constexpr char fully_connected[] = "fully_connected";
 class FullyConnected final : public Operator {
  public:
   FullyConnected(const qn_fully_connected_params& p, const qn_weights& weights, const WeightsShape& shape,
-                 const void* bias, uint8_t met, qn_weights_cache* cache)
+                 const void* bias, const SumFacts& facts, qn_weights_cache* cache)
       : Operator(fully_connected, 1, 1), weights_(weights, shape, bias, cache), clamp_{p.min, p.max} {
     set_type(p.type);
     has_algorithms = true;
-    weights_.set_met(met);
+    if (has_integers) weights_.set_facts(facts);
   }
 
   qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const override {
@@ -35,7 +35,7 @@ class FullyConnected final : public Operator {
     const qn_tensor& in = request.ins[0];
     Problem problem;
     problem.type = kernel_type(type);
-    problem.weights_are = weights_.meet();
+    problem.weights_are = weights_.facts().meet;
     for (uint32_t i = 0; i + 1 < in.rank; ++i) problem.pixels *= in.shape[i];
     problem.row_stride = in.rank > 1 ? in.stride[in.rank - 2] : 0;
     problem.traffic = request.options.traffic;
@@ -77,9 +77,9 @@ qn_status qn_fully_connected_create(const qn_fully_connected_params* params, con
     qn_weights w;
     QN_TRY(read_weights(fully_connected, weights, p.type, shape, &w));
     QN_TRY(check_aligned(fully_connected, "bias", bias));
-    uint8_t met = any;
-    if (has_integers && p.type == QN_S8) QN_TRY(check_sums(fully_connected, w, shape, bias, &met));
-    return make_operator<FullyConnected>(op, p, w, shape, bias, met, cache);
+    SumFacts facts;
+    if (has_integers && p.type == QN_S8) QN_TRY(check_sums(fully_connected, w, shape, bias, &facts));
+    return make_operator<FullyConnected>(op, p, w, shape, bias, facts, cache);
   });
 }
 

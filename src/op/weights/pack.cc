@@ -69,14 +69,14 @@ T* begin_panel(size_t k, size_t count, size_t nr, const void* bias, void* panel)
 }
 
 // Takes the zero point of the input off the sums: a sum of (a - zero) * w is one of a * w, less zero times the sum of w.
-// All of it is in range (check_sums() in quantized.h).
+// The result is in range (SumFacts); on the way to it, sums may wrap around.
 void absorb_zero(const PackKey& key, size_t k, size_t count, const int8_t* rows, void* panel) {
   if (key.input_zero == 0) return;
   const size_t kr = interleave(key);
-  auto* const bias = static_cast<int32_t*>(panel);
+  auto* const bias = static_cast<uint32_t*>(panel);
   for (size_t i = 0; i < k; i += kr, rows += key.panel.nr * kr) {
     for (size_t j = 0; j < count; ++j) {
-      for (size_t lane = 0; lane < kr; ++lane) bias[j] -= key.input_zero * rows[j * kr + lane];
+      for (size_t lane = 0; lane < kr; ++lane) bias[j] -= static_cast<uint32_t>(key.input_zero * rows[j * kr + lane]);
     }
   }
 }

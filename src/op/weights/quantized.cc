@@ -8,45 +8,58 @@
 namespace quern {
 namespace {
 
-// The largest factor of a weight in a sum: an input, or the zero point of the input, which the bias absorbs, can each
-// be -128.
-constexpr int64_t most_per_weight = 256;
-
-struct Magnitude {
-  int64_t sum = 0;  // of the absolute values
+// Of the weights of one output channel.
+struct Channel {
+  int64_t sum = 0, absolute = 0;  // of the values, and of the absolute values
   int least = 0;
 };
 
-Magnitude magnitude_of(const Strip& strip, const WeightsShape& shape) {
-  Magnitude m;
+Channel channel_of(const Strip& strip, const WeightsShape& shape) {
+  Channel c;
   const auto* const data = static_cast<const int8_t*>(strip.data);
   const WeightStrides& stride = strip.stride;
   for (size_t y = 0; y < shape.kernel.h; ++y) {
     for (size_t x = 0; x < shape.kernel.w; ++x) {
       for (size_t i = 0; i < shape.in; ++i) {
         const int weight = data[y * stride.h + x * stride.w + i * stride.in];
-        m.sum += std::abs(weight);
-        m.least = std::min(m.least, weight);
+        c.sum += weight;
+        c.absolute += std::abs(weight);
+        c.least = std::min(c.least, weight);
       }
     }
   }
-  return m;
+  return c;
+}
+
+int64_t floor_of_quotient(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+
+// Leaves those zero points with which no sum of this channel overflows. Kernels begin with the bias less the zero point
+// times the sum of the weights, and add products of weights and elements of the input, each of which may be -128. Then no
+// sum on the way overflows either, in whatever order they add.
+void limit_zero_point(const Channel& channel, int64_t bias, SumFacts* facts) {
+  int64_t sum = channel.sum;
+  const int64_t most = INT32_MAX + INT8_MIN * channel.absolute;  // of the absolute value that kernels begin with
+  if (most < 0 || (sum == 0 && std::abs(bias) > most)) facts->zero_high = facts->zero_low - 1;
+  if (most < 0 || sum == 0) return;
+  if (sum < 0) sum = -sum, bias = -bias;  // now bias - most <= zero * sum <= bias + most
+  facts->zero_low = static_cast<int>(std::max<int64_t>(facts->zero_low, -floor_of_quotient(most - bias, sum)));
+  facts->zero_high = static_cast<int>(std::min<int64_t>(facts->zero_high, floor_of_quotient(bias + most, sum)));
 }
 
 }  // namespace
 
 qn_status check_sums(const char* who, const qn_weights& weights, const WeightsShape& shape, const void* bias,
-                     uint8_t* met) {
+                     SumFacts* facts) {
   WeightRows rows(weights, shape);
   const auto* const biases = static_cast<const int32_t*>(bias);
-  *met = w127;
+  *facts = {.meet = w127};
   for (size_t o = 0; o < shape.groups * shape.out; ++o) {
-    const Magnitude m = magnitude_of(rows.rows(o, 1), shape);
-    const int64_t begin = biases == nullptr ? 0 : std::abs(int64_t{biases[o]});
-    if (m.sum * most_per_weight + begin > INT32_MAX) {
+    const Channel channel = channel_of(rows.rows(o, 1), shape);
+    limit_zero_point(channel, biases == nullptr ? 0 : biases[o], facts);
+    if (facts->zero_low > facts->zero_high) {
       return fail(QN_UNSUPPORTED, "%s: sums of output channel %zu may overflow 32 bits", who, o);
     }
-    if (m.least == INT8_MIN) *met = any;
+    if (channel.least == INT8_MIN) facts->meet = any;
   }
   return QN_OK;
 }

@@ -250,7 +250,7 @@ Vector<float> Weights::float_bias() const {
 Weights Weights::unshared() const {
   Weights weights(weights_, shape_, bias_.data(), nullptr);
   weights.density_ = density_;
-  weights.meet_ = meet_;
+  weights.facts_ = facts_;
   return weights;
 }
 

@@ -126,6 +126,12 @@ class WeightsCache {
   Vector<Entry> entries_;
 };
 
+// What the values of quantized weights mean for sums of their products.
+struct SumFacts {
+  uint8_t meet = any;                             // the demands that they meet: mask of Demand
+  int zero_low = INT8_MIN, zero_high = INT8_MAX;  // zero points of the input with which no sum overflows
+};
+
 // The weights of one operator.
 class Weights {
  public:
@@ -143,15 +149,14 @@ class Weights {
   bool quantized() const { return has_integers && weights_.type != QN_F32; }
   // The scale of an output channel of quantized weights, counted through all groups.
   float scale(size_t channel) const { return weights_.scales[weights_.scale_count == 1 ? 0 : channel]; }
-  // The conditions that the values of the weights meet: mask of Demand.
-  uint8_t meet() const { return meet_; }
-  void set_met(uint8_t demands) { meet_ = demands; }
+  const SumFacts& facts() const { return facts_; }
+  void set_facts(const SumFacts& facts) { facts_ = facts; }
 
  private:
   qn_weights weights_;
   WeightsShape shape_;
   Vector<uint32_t> bias_;  // as in PackKey; zeros if there is none
-  uint8_t meet_ = any;
+  SumFacts facts_;
   Shared<WeightsCache> cache_;
   mutable PackUses uses_;
   struct LazyDensity;
