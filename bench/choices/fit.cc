@@ -426,6 +426,13 @@ double distance(const MachineRow& a, const MachineRow& b) {
   return price * sum;
 }
 
+// A constant made larger or smaller. One that is 0, which no factor changes, begins small.
+float changed(float value, double factor) {
+  constexpr float least = 0.1f;
+  if (value == 0) return factor > 1 ? least : 0;
+  return rounded(static_cast<double>(value) * factor);
+}
+
 MachineRow search(const std::vector<Case>& cases) {
   constexpr double steps[] = {2, 1.3, 1.12, 1.05}, worth = 1e-5;  // a change must gain so much
   static MachineRow row = machine();
@@ -439,7 +446,7 @@ MachineRow search(const std::vector<Case>& cases) {
       for (const Constant& constant : constants) {
         for (const double factor : {step, 1 / step}) {
           const float before = row.*constant.value;
-          row.*constant.value = rounded(before * factor);
+          row.*constant.value = changed(before, factor);
           const double loss = loss_of();
           if (loss < least - worth) {
             least = loss;

@@ -58,9 +58,19 @@ struct CoreName {
   Core core;
 };
 constexpr CoreName cores[] = {
-    {"other", core_other}, {"a53", core_a53},   {"a55", core_a55},   {"a57", core_a57},
-    {"kryo", core_kryo},   {"n1", core_n1},     {"n2", core_n2},     {"v1", core_v1},
-    {"v2", core_v2},       {"zen3", core_zen3}, {"zen4", core_zen4}, {"zen5", core_zen5},
+    {"other", core_other},
+    {"a53", core_a53},
+    {"a55", core_a55},
+    {"a57", core_a57},
+    {"kryo", core_kryo},
+    {"n1", core_n1},
+    {"n2", core_n2},
+    {"v1", core_v1},
+    {"v2", core_v2},
+    {"zen3", core_zen3},
+    {"zen4", core_zen4},
+    {"zen5", core_zen5},
+    {"golden_cove", core_golden_cove},
 };
 
 // ---- features that our version of cpuinfo, of 2022, does not know
@@ -108,12 +118,15 @@ uint32_t detect() {
 }
 
 #if CPUINFO_ARCH_X86 || CPUINFO_ARCH_X86_64
-// Finds AMD's cores that are younger than cpuinfo by their family and model.
+// Finds cores that are younger than cpuinfo by their family and model.
 Core core_of(const cpuinfo_core& core) {
-  if (core.vendor != cpuinfo_vendor_amd) return core_other;
   const uint32_t signature = core.cpuid;  // from leaf 1 of CPUID
   const uint32_t family = (signature >> 8 & 0xf) + (signature >> 20 & 0xff);
   const uint32_t model = (signature >> 4 & 0xf) | (signature >> 12 & 0xf0);
+  if (core.vendor == cpuinfo_vendor_intel) {
+    return family == 6 && (model == 0x8f || model == 0xcf) ? core_golden_cove : core_other;
+  }
+  if (core.vendor != cpuinfo_vendor_amd) return core_other;
   const bool zen4 = (model >= 0x10 && model <= 0x1f) || (model >= 0x60 && model <= 0xaf);
   if (family == 0x19) return zen4 ? core_zen4 : core_zen3;
   return family == 0x1a ? core_zen5 : core_other;

@@ -45,17 +45,18 @@ enum Core : uint32_t {
   core_other = 1u << 0,  // unknown
   // In-order cores. An a53 issues 128-bit arithmetic together with scalar instructions only, an a55 also with 64-bit
   // loads.
-  core_a53 = 1u << 1,    // Cortex-A35, A53, the first A55
-  core_a55 = 1u << 2,    // Cortex-A55, A510, A520
-  core_a57 = 1u << 3,    // Cortex-A57, A72, A73, A75
-  core_kryo = 1u << 4,   // the first Kryo
-  core_n1 = 1u << 5,     // Cortex-A76, A77, A78, Neoverse-N1
-  core_n2 = 1u << 6,     // Cortex-A710, A715, A720, Neoverse-N2
-  core_v1 = 1u << 7,     // Cortex-X1, Neoverse-V1
-  core_v2 = 1u << 8,     // Cortex-X2, X3, X4, Neoverse-V2
-  core_zen3 = 1u << 9,   // x86: AMD's Zen 3
-  core_zen4 = 1u << 10,  // x86: AMD's Zen 4
-  core_zen5 = 1u << 11,  // x86: AMD's Zen 5
+  core_a53 = 1u << 1,           // Cortex-A35, A53, the first A55
+  core_a55 = 1u << 2,           // Cortex-A55, A510, A520
+  core_a57 = 1u << 3,           // Cortex-A57, A72, A73, A75
+  core_kryo = 1u << 4,          // the first Kryo
+  core_n1 = 1u << 5,            // Cortex-A76, A77, A78, Neoverse-N1
+  core_n2 = 1u << 6,            // Cortex-A710, A715, A720, Neoverse-N2
+  core_v1 = 1u << 7,            // Cortex-X1, Neoverse-V1
+  core_v2 = 1u << 8,            // Cortex-X2, X3, X4, Neoverse-V2
+  core_zen3 = 1u << 9,          // x86: AMD's Zen 3
+  core_zen4 = 1u << 10,         // x86: AMD's Zen 4
+  core_zen5 = 1u << 11,         // x86: AMD's Zen 5
+  core_golden_cove = 1u << 12,  // x86: Intel's Xeons of the 4th and 5th generation
 };
 constexpr uint32_t any_core = 0xffffff;
 // The number of pixels in a block of the pixel-blocked layout as the references take it. It holds for all levels

@@ -141,7 +141,8 @@ TEST(QuernIsa, NeverAddsWhatTheMachineLacks) {
 
 TEST(QuernCore, NamesAndBits) {
   uint32_t seen = 0;
-  for (const char* name : {"other", "a53", "a55", "a57", "kryo", "n1", "n2", "v1", "v2", "zen3", "zen4", "zen5"}) {
+  for (const char* name :
+       {"other", "a53", "a55", "a57", "kryo", "n1", "n2", "v1", "v2", "zen3", "zen4", "zen5", "golden_cove"}) {
     Core core = core_other;
     EXPECT_TRUE(core_from_name(name, &core)) << name;
     EXPECT_STREQ(core_name(core), name);
@@ -179,7 +180,7 @@ TEST(Cpu, FastCoresAreThoseAboveTheSlowestCluster) {
 }
 
 TEST(QuernCore, IsForcedAndChangesNothingElse) {
-  for (const char* name : {"other", "a53", "a55", "v2", "zen3", "zen4", "zen5"}) {
+  for (const char* name : {"other", "a53", "a55", "v2", "zen3", "zen4", "zen5", "golden_cove"}) {
     const Answer answer = ask(nullptr, name);
     EXPECT_STREQ(core_name(answer.core), name);
     EXPECT_EQ(answer.isa, everything()) << name;
