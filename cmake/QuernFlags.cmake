@@ -4,6 +4,9 @@ target_compile_options(quern_flags INTERFACE
   $<$<COMPILE_LANGUAGE:C,CXX>:-ffp-contract=off -fno-math-errno -Wall -Wextra -Wshadow -Wvla -Wundef>
   $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>
   $<$<COMPILE_LANG_AND_ID:CXX,Clang,AppleClang>:-Wno-unknown-attributes>)  # clang does not know gnu::noclone
+if(QUERN_UNITY)  # where a name of one file would hide a name of another one
+  target_compile_options(quern_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-shadow>)
+endif()
 # Files may be larger than 2 GiB on 32-bit systems, too.
 target_compile_definitions(quern_flags INTERFACE _FILE_OFFSET_BITS=64)
 if(QUERN_WERROR)
@@ -39,6 +42,33 @@ function(quern_precompile target)
     target_compile_options(${target} PRIVATE
       $<$<COMPILE_LANG_AND_ID:CXX,Clang,AppleClang>:-Wno-deprecated-declarations>)
   endif()
+endfunction()
+
+# quern_unite(LIST): with QUERN_UNITY, one source that includes them stands for all sources of a folder in LIST, those of
+# kernels excepted. Their headers are parsed once then.
+function(quern_unite list)
+  if(NOT QUERN_UNITY)
+    return()
+  endif()
+  set(united)
+  foreach(source IN LISTS ${list})
+    cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${PROJECT_SOURCE_DIR}/src OUTPUT_VARIABLE path)
+    cmake_path(GET path PARENT_PATH folder)
+    if(folder STREQUAL "kernel" OR NOT path MATCHES "\\.cc$")
+      list(APPEND united ${source})
+    else()
+      string(MAKE_C_IDENTIFIER "${folder}" folder)
+      list(APPEND folders ${folder})
+      string(APPEND text_${folder} "#include \"${source}\"\n")
+    endif()
+  endforeach()
+  list(REMOVE_DUPLICATES folders)
+  foreach(folder IN LISTS folders)
+    set(file ${CMAKE_CURRENT_BINARY_DIR}/${list}/${folder}.cc)
+    file(CONFIGURE OUTPUT ${file} CONTENT "${text_${folder}}" @ONLY)
+    list(APPEND united ${file})
+  endforeach()
+  set(${list} ${united} PARENT_SCOPE)
 endfunction()
 
 # Flags for small builds, for our code and for dependencies built with it: as little code as the compiler can make.

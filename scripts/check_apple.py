@@ -67,9 +67,9 @@ def undefined_dependencies(a, arch):
     return [*settings, f"-DCMAKE_SHARED_LINKER_FLAGS={flags}", f"-DCMAKE_EXE_LINKER_FLAGS={flags}"]
 
 
-def configure(a, arch, folder, precompile):
+def configure(a, arch, folder, united):
     dependencies = [f"-DQUERN_DEPS_DIR={a.deps}"] if a.deps else undefined_dependencies(a, arch)
-    quick = [f"-DCMAKE_DISABLE_PRECOMPILE_HEADERS={not precompile}"]
+    quick = [f"-DCMAKE_DISABLE_PRECOMPILE_HEADERS={not united}", f"-DQUERN_UNITY={united}"]
     quick += [f"-DCMAKE_{language}_FLAGS_RELEASE=-O0 -DNDEBUG" for language in ("C", "CXX")]  # nothing runs
     run("cmake", "--preset", f"macos-{arch}", "-S", ROOT, "-B", folder, f"-DQUERN_ZIG={a.zig}", *quick, *dependencies,
         cwd=ROOT)
@@ -77,7 +77,7 @@ def configure(a, arch, folder, precompile):
 
 def build(a, arch):
     folder, installed = a.folder / arch, a.folder / f"installed-{arch}"
-    configure(a, arch, folder, precompile=True)
+    configure(a, arch, folder, united=True)
     run("cmake", "--build", folder)
     run("cmake", "--install", folder, "--prefix", installed)
     return installed
@@ -126,7 +126,7 @@ def compile_for_ios(a, entry, target):
 
 def check_ios(a):
     folder = a.folder / "ios"
-    configure(a, "arm64", folder, precompile=False)  # so that each source proves that it includes what it needs
+    configure(a, "arm64", folder, united=False)  # so that each source proves that it includes what it needs
     entries = json.loads((folder / "compile_commands.json").read_text())
     entries = [entry for entry in entries if not (a.deps and entry["file"].startswith(str(a.deps)))]
     entries = list({entry["file"]: entry for entry in entries}.values())  # some are compiled for each of both libraries

@@ -27,8 +27,6 @@ struct Layer {
   size_t blocks() const { return groups * block_rows * depth; }
 };
 
-const Tensor& tensor_of(const Graph& graph, int index) { return graph.tensors[static_cast<size_t>(index)]; }
-
 // Weights that several layers share count as one layer here, which is pruned only if all of them may be.
 Vector<Layer> layers_of(const Graph& graph, size_t block) {
   std::set<int> dense, seen;

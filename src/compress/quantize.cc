@@ -20,8 +20,6 @@ constexpr double most_bias = 0x1p29;      // steps of a bias: leaves room for th
 // Sums of products must fit 32 bits. An input, or the zero point of the inputs, can each be -128.
 constexpr double most_weights = 0x1p30 / 256;  // sum of the absolute values of an output channel's weights
 
-size_t at(int index) { return static_cast<size_t>(index); }
-
 // ---- what becomes bytes -----------------------------------------------------------------------
 
 // Decides which nodes compute with bytes, and which tensors are bytes between them.

@@ -332,8 +332,6 @@ static qn_status infer_type(Graph& graph, const Node& node) {
 #else
 namespace {
 
-const Tensor& tensor_of(const Graph& graph, int index) { return graph.tensors[static_cast<size_t>(index)]; }
-
 bool has_one_scale(const Tensor& tensor) { return tensor.quantization.scales.size() == 1; }
 
 // Has any zero point another value than 0?

@@ -125,6 +125,10 @@ struct Graph {
   Vector<Port> inputs, outputs;
 };
 
+// The place in a list that the number of a tensor or constant stands for.
+inline size_t at(int index) { return static_cast<size_t>(index); }
+inline const Tensor& tensor_of(const Graph& graph, int index) { return graph.tensors[at(index)]; }
+
 // Bytes of a dense tensor; false when they overflow.
 bool tensor_size(qn_type type, const Vector<size_t>& shape, size_t* bytes);
 

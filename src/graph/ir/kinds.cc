@@ -22,8 +22,6 @@ constexpr Kind kinds[] = {
 };
 static_assert(std::size(kinds) == static_cast<size_t>(OpKind::copy) + 1);
 
-const Tensor& tensor_of(const Graph& graph, int index) { return graph.tensors[static_cast<size_t>(index)]; }
-
 // Whether a transpose leaves all elements where they are, because it moves only dimensions of 1.
 bool keeps_order(const Vector<size_t>& shape, const Vector<int64_t>& permutation) {
   int64_t last = -1;

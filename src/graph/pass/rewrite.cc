@@ -3,11 +3,6 @@
 #include <algorithm>
 
 namespace quern {
-namespace {
-
-size_t at(int index) { return static_cast<size_t>(index); }
-
-}  // namespace
 
 Rewriter::Rewriter(Graph& graph)
     : graph_(graph),

@@ -7,8 +7,6 @@
 namespace quern {
 namespace {
 
-size_t at(int index) { return static_cast<size_t>(index); }
-
 // ---- copies
 
 class CopyPlan : public NodePlan {

@@ -28,8 +28,6 @@ void to_f16(const void* from, void* to, size_t count) {
   for (size_t i = 0; i < count; ++i) y[i] = fp16_ieee_from_fp32_value(x[i]);
 }
 
-size_t at(int index) { return static_cast<size_t>(index); }
-
 size_t count(const Tensor& tensor) {
   return std::accumulate(tensor.shape.begin(), tensor.shape.end(), size_t{1}, std::multiplies<size_t>());
 }

@@ -8,8 +8,6 @@
 namespace quern {
 namespace {
 
-size_t at(int index) { return static_cast<size_t>(index); }
-
 class Finder {
  public:
   Finder(const Model& model, const Graph& graph, const Vector<Placement>& places, const ExecutionOptions& options)

@@ -17,8 +17,6 @@ constexpr int max_rounds = 20;  // in each round every class is tried; two or th
 // one such side than for two.
 constexpr double impossible = 1e15;
 
-size_t at(int index) { return static_cast<size_t>(index); }
-
 class Assigner {
  public:
   Assigner(const Model& model, const ExecutionOptions& options, Graph& graph)

@@ -9,8 +9,6 @@
 namespace quern {
 namespace {
 
-size_t at(int index) { return static_cast<size_t>(index); }
-
 Vector<size_t> strides_of(const Tensor& tensor) {
   const qn_tensor t = with_strides(describe(tensor));
   return {t.stride, t.stride + t.rank};

@@ -27,8 +27,6 @@ double aliasing(const Problem& p, size_t mr) {
 
 // ---- plan
 
-enum { a_operand, c_operand };
-
 class GemmPlan final : public qn_plan {
  public:
   GemmPlan(const ConvRequest& conv, const Choice& choice)

@@ -123,8 +123,6 @@ double cycles_of(const Problem& p, const SpmmRow& row) {
 
 // ---- plan
 
-enum { a_operand, c_operand };
-
 // The number of pixels that are transposed back together, if they lie `stride` bytes apart in the output. They are few
 // enough that their cache lines do not compete for the same sets of the L1 cache.
 size_t stored_pixels(size_t stride) {

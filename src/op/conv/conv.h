@@ -61,6 +61,9 @@ inline Rows output_rows(const qn_tensor& out) {
   return join ? Rows{out.shape[1] * out.shape[2], 1} : Rows{out.shape[2], out.shape[1]};
 }
 
+// The operands of the loops around products.
+enum { a_operand, c_operand };
+
 // Does igemm join the taps of each kernel row into one tap? They must lie side by side in memory.
 // An input channel has `element` bytes.
 inline bool merges_taps(const Window& window, size_t in, size_t element) {

@@ -7,7 +7,7 @@ namespace quern {
 namespace {
 
 constexpr size_t element = sizeof(float);  // the size with fast functions; others are copied one by one, or as rows
-constexpr size_t min_task_elements = 16384;
+constexpr size_t min_task_copies = 16384;
 constexpr size_t block = 16;  // elements of a cache line
 
 enum { from, to };  // operands
@@ -168,7 +168,7 @@ Job make_job(const Copy& copy, size_t item, size_t tasks) {
 
   const size_t rows = job.plane.row.count, columns = job.plane.column.count, outer = job.outer.count();
   const size_t elements = outer * rows * columns, wanted = wanted_chunks(tasks);
-  const size_t worth = std::clamp<size_t>(elements / min_task_elements, 1, wanted);
+  const size_t worth = std::clamp<size_t>(elements / min_task_copies, 1, wanted);
   const size_t pieces = divide_up(worth, std::min(outer, worth));
   job.rows = {divide_up(rows, job.row_step), 1};
   job.rows.chunks = std::min(pieces, job.rows.count);
@@ -190,7 +190,7 @@ class CopiesPlan final : public qn_plan {
       items += jobs_.back().items();
       elements += copy.nest.count();
     }
-    tasks_ = split(items, tasks, divide_up(items, std::max<size_t>(elements / min_task_elements, 1)));
+    tasks_ = split(items, tasks, divide_up(items, std::max<size_t>(elements / min_task_copies, 1)));
     phases = {tasks_.chunks};
   }
 

@@ -9,7 +9,7 @@ namespace {
 // Far above anything real, low enough that positions in an image never overflow 64 bits.
 constexpr size_t max_size = size_t{1} << 30;
 constexpr size_t max_table_entries = size_t{1} << 26;
-constexpr size_t min_task_elements = 4096;  // multiply-adds of a task, at least
+constexpr size_t min_task_products = 4096;  // multiply-adds of a task, at least
 
 qn_status check_axis(const char* who, const char* direction, const Axis& axis) {
   const struct {
@@ -169,7 +169,7 @@ RowPlan::RowPlan(const Request& request, const Window& window, size_t channel_st
   channel_split_ = {divide_up(channels, channel_step), 1};
   channel_split_.chunks = std::min(channel_split_.count, divide_up(wanted, std::min(rows, wanted)));
   const size_t elements = tile_rows * width_ * divide_up(channels, channel_split_.chunks) * window.taps();
-  task_split_ = split(rows * channel_split_.chunks, request.options.tasks, divide_up(min_task_elements, elements));
+  task_split_ = split(rows * channel_split_.chunks, request.options.tasks, divide_up(min_task_products, elements));
   phases = {task_split_.chunks};
   by_rows = this;
 }

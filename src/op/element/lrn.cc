@@ -8,14 +8,14 @@ namespace quern {
 namespace {
 
 constexpr char lrn[] = "lrn";
-constexpr size_t min_task_elements = 1024;  // powers are slow
+constexpr size_t min_task_powers = 1024;  // powers are slow
 
 class LrnPlan final : public qn_plan {
  public:
   LrnPlan(const Request& request, const qn_lrn_params& p) : p_(p), channels_(request.out.shape[request.out.rank - 1]) {
     const qn_tensor &in = request.ins[0], &out = request.out;
     for (uint32_t i = out.rank - 1; i-- > 0;) rows_.add(out.shape[i], {in.stride[i], out.stride[i]});
-    tasks_ = split(rows_.count(), request.options.tasks, divide_up(min_task_elements, channels_));
+    tasks_ = split(rows_.count(), request.options.tasks, divide_up(min_task_powers, channels_));
     phases = {tasks_.chunks};
     // Neighbours beyond the first and the last channel count as 0, so no more are needed than there are channels.
     before_ = std::min((p.size - 1) / 2, channels_ - 1);

@@ -9,7 +9,7 @@ namespace quern {
 namespace {
 
 constexpr char quantize[] = "quantize";
-constexpr size_t min_task_elements = 1 << 14;
+constexpr size_t min_task_conversions = 1 << 14;
 
 // Converts a row of elements. The functions are loops that compilers turn into vector instructions.
 template <class T>
@@ -38,9 +38,9 @@ class QuantizePlan final : public qn_plan {
     count_ = out.rank == 0 ? 1 : out.shape[out.rank - 1];
     for (uint32_t i = out.rank == 0 ? 0 : out.rank - 1; i-- > 0;)
       rows_.add(out.shape[i], {in.stride[i], out.stride[i]});
-    pieces_ = split(count_, request.options.tasks, min_task_elements);
+    pieces_ = split(count_, request.options.tasks, min_task_conversions);
     tasks_ = split(rows_.count() * pieces_.chunks, request.options.tasks,
-                   divide_up(min_task_elements, divide_up(count_, pieces_.chunks)));
+                   divide_up(min_task_conversions, divide_up(count_, pieces_.chunks)));
     phases = {tasks_.chunks};
   }
 

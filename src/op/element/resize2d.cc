@@ -7,7 +7,7 @@ namespace quern {
 namespace {
 
 constexpr char resize2d[] = "resize2d";
-constexpr size_t min_task_elements = 8192;
+constexpr size_t min_task_samples = 8192;
 constexpr size_t max_size = size_t{1} << 30;
 
 // The two input positions that each output position of one direction reads. The second one counts with `weight`, the
@@ -79,7 +79,7 @@ class ResizePlan final : public qn_plan {
         y_(make_taps(h, p, in_.stride[1])),
         x_(make_taps(w, p, in_.stride[2])) {
     tasks_ = split(out_.shape[0] * out_.shape[1], request.options.tasks,
-                   divide_up(min_task_elements, out_.shape[2] * out_.shape[3]));
+                   divide_up(min_task_samples, out_.shape[2] * out_.shape[3]));
     phases = {tasks_.chunks};
   }
 

@@ -11,8 +11,8 @@ namespace quern {
 namespace {
 
 constexpr char softmax[] = "softmax";
-constexpr size_t block = 16;                // columns gathered together: a cache line
-constexpr size_t min_task_elements = 4096;  // a few microseconds
+constexpr size_t block = 16;                    // columns gathered together: a cache line
+constexpr size_t min_task_exponentials = 4096;  // a few microseconds
 
 // The kernels of one level that compute y = e^(x - max of x) / sum.
 struct Kernels {
@@ -76,7 +76,7 @@ class SoftmaxPlan final : public qn_plan {
     gathered_ = in_stride_ != element() || out_stride_ != element();
     block_ = gathered_ ? std::min(block, row_.count) : 1;
     const size_t items = outer_.count() * divide_up(row_.count, block_);
-    tasks_ = split(items, request.options.tasks, divide_up(min_task_elements, n_ * block_));
+    tasks_ = split(items, request.options.tasks, divide_up(min_task_exponentials, n_ * block_));
     phases = {tasks_.chunks};
     if (gathered_) slot = round_up(block_ * n_ * element(), cache_line);
     if (of_bytes()) {

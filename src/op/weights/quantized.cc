@@ -9,13 +9,13 @@ namespace quern {
 namespace {
 
 // Of the weights of one output channel.
-struct Channel {
+struct ChannelSums {
   int64_t sum = 0, absolute = 0;  // of the values, and of the absolute values
   int least = 0;
 };
 
-Channel channel_of(const Strip& strip, const WeightsShape& shape) {
-  Channel c;
+ChannelSums channel_of(const Strip& strip, const WeightsShape& shape) {
+  ChannelSums c;
   const auto* const data = static_cast<const int8_t*>(strip.data);
   const WeightStrides& stride = strip.stride;
   for (size_t y = 0; y < shape.kernel.h; ++y) {
@@ -36,7 +36,7 @@ int64_t floor_of_quotient(int64_t a, int64_t b) { return a / b - (a % b != 0 && 
 // Leaves those zero points with which no sum of this channel overflows. Kernels begin with the bias less the zero point
 // times the sum of the weights, and add products of weights and elements of the input, each of which may be -128. Then no
 // sum on the way overflows either, in whatever order they add.
-void limit_zero_point(const Channel& channel, int64_t bias, SumFacts* facts) {
+void limit_zero_point(const ChannelSums& channel, int64_t bias, SumFacts* facts) {
   int64_t sum = channel.sum;
   const int64_t most = INT32_MAX + INT8_MIN * channel.absolute;  // of the absolute value that kernels begin with
   if (most < 0 || (sum == 0 && std::abs(bias) > most)) facts->zero_high = facts->zero_low - 1;
@@ -54,7 +54,7 @@ qn_status check_sums(const char* who, const qn_weights& weights, const WeightsSh
   const auto* const biases = static_cast<const int32_t*>(bias);
   *facts = {.meet = w127};
   for (size_t o = 0; o < shape.groups * shape.out; ++o) {
-    const Channel channel = channel_of(rows.rows(o, 1), shape);
+    const ChannelSums channel = channel_of(rows.rows(o, 1), shape);
     limit_zero_point(channel, biases == nullptr ? 0 : biases[o], facts);
     if (facts->zero_low > facts->zero_high) {
       return fail(QN_UNSUPPORTED, "%s: sums of output channel %zu may overflow 32 bits", who, o);

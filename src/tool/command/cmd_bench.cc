@@ -18,7 +18,7 @@
 namespace quern {
 namespace {
 
-struct Arguments {
+struct BenchArguments {
   ModelFiles files;
   TuningFlags tuning;
   qn_algorithm algorithm = QN_ALGORITHM_AUTO;
@@ -26,8 +26,6 @@ struct Arguments {
   size_t threads = 1, runs = 20;
   bool json = false;
 };
-
-constexpr size_t warm_ups = 2;
 
 struct Measured {
   std::vector<double> ms;  // one for each run, ascending
@@ -50,7 +48,7 @@ uint64_t count_macs(qn_model* model) {
   return macs;
 }
 
-Measured measure(const Arguments& arguments) {
+Measured measure(const BenchArguments& arguments) {
   Measured measured;
   const PeakMemory memory;
   const auto start = std::chrono::steady_clock::now();
@@ -90,7 +88,7 @@ void choose_isa(const std::string& isa) {
   if (isa != qn_cpu_level()) throw Error(fmt::format("this CPU has no {}; its level is {}", isa, qn_cpu_level()));
 }
 
-int bench(const Arguments& arguments) {
+int bench(const BenchArguments& arguments) {
   choose_isa(arguments.isa);
   const Measured measured = measure(arguments);
   const double middle = median(measured.ms);
@@ -124,7 +122,7 @@ int bench(const Arguments& arguments) {
 }  // namespace
 
 Action bench_command(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<BenchArguments>();
   add_model_files(app, &arguments->files);
   add_threads(app, &arguments->threads);
   add_tuning(app, &arguments->tuning);

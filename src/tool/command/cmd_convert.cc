@@ -12,7 +12,7 @@
 namespace quern {
 namespace {
 
-struct Arguments {
+struct ConvertArguments {
   ModelFiles files;
   std::string out;
   ImportOptions import;
@@ -33,7 +33,7 @@ void store_preprocessing(const ImageFlags& flags, Graph* graph) {
   if (!stored) throw Error("no input of the model takes images: the flags for images cannot be stored");
 }
 
-int convert_model(const Arguments& arguments) {
+int convert_model(const ConvertArguments& arguments) {
   ImportOptions options = arguments.import;
   if (!arguments.files.is_quern()) options.target = arguments.out;  // a .qn file may be rewritten in place
   Graph graph = load_graph(arguments.files, options);
@@ -45,7 +45,7 @@ int convert_model(const Arguments& arguments) {
 }  // namespace
 
 Action convert_command(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<ConvertArguments>();
   add_model_files(app, &arguments->files);
   app.add_option("-o,--out", arguments->out, "The .qn file to write")->required()->type_name("OUT.qn");
   app.add_option("--outputs", arguments->import.outputs,

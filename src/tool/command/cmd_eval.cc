@@ -18,7 +18,7 @@
 namespace quern {
 namespace {
 
-struct Arguments {
+struct EvalArguments {
   ModelFiles files;
   std::string images, truth;
   ImageFlags flags;
@@ -40,7 +40,7 @@ struct Hits {
   size_t top1 = 0, top5 = 0;
 };
 
-Hits count_hits(const Arguments& arguments, const std::vector<LabelledImage>& images) {
+Hits count_hits(const EvalArguments& arguments, const std::vector<LabelledImage>& images) {
   const ModelPtr model = load_model(arguments.files);
   const size_t inputs = qn_model_input_count(model.get());
   if (inputs != 1 || qn_model_output_count(model.get()) == 0)
@@ -64,7 +64,7 @@ Hits count_hits(const Arguments& arguments, const std::vector<LabelledImage>& im
   return hits;
 }
 
-int eval(const Arguments& arguments) {
+int eval(const EvalArguments& arguments) {
   const std::vector<LabelledImage> images = parse_truth(read_file(arguments.truth, max_truth_bytes), arguments.truth);
   const Hits hits = count_hits(arguments, images);
   const double count = static_cast<double>(images.size());
@@ -82,7 +82,7 @@ int eval(const Arguments& arguments) {
 }  // namespace
 
 Action eval_command(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<EvalArguments>();
   add_model_files(app, &arguments->files);
   app.add_option("--images", arguments->images, "The folder of the images")->required()->type_name("DIR");
   app.add_option("--truth", arguments->truth,

@@ -7,11 +7,11 @@
 namespace quern {
 
 Action export_command(CLI::App& app) {
-  struct Arguments {
+  struct ExportArguments {
     ModelFiles files;
     std::string out;
   };
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<ExportArguments>();
   add_model_files(app, &arguments->files);
   app.add_option("-o,--out", arguments->out, "The ONNX file to write")->required()->type_name("OUT.onnx");
   return [arguments] {

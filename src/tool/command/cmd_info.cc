@@ -18,7 +18,7 @@ namespace {
 
 constexpr double worth_a_line = 0.05;  // the text names a layer if this part of its weights is 0
 
-struct Arguments {
+struct InfoArguments {
   ModelFiles files;
   bool json = false, needs = false;
 };
@@ -94,7 +94,7 @@ void print_ports(const char* what, const nlohmann::ordered_json& ports) {
   }
 }
 
-int info(const Arguments& arguments) {
+int info(const InfoArguments& arguments) {
   const Graph graph = load_graph(arguments.files);
   if (arguments.needs) {
     fmt::print("{}", needs_of(graph));
@@ -124,7 +124,7 @@ int info(const Arguments& arguments) {
 }  // namespace
 
 Action info_command(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<InfoArguments>();
   add_model_files(app, &arguments->files);
   CLI::Option* json = app.add_flag("--json", arguments->json, "One JSON object on standard output");
   app.add_flag("--needs", arguments->needs, "What a trimmed build must contain to run it, the list for QUERN_NEEDS")

@@ -16,7 +16,7 @@ namespace {
 
 using namespace predict;
 
-struct Arguments {
+struct PredictArguments {
   ModelFiles files;
   std::string core;
   double ghz = 0;
@@ -126,7 +126,7 @@ nlohmann::ordered_json class_json(const Class& c) {
           {"layers", c.layers}, {"macs", c.macs},           {"ms", c.ms}};
 }
 
-int print_prediction(const Arguments& arguments) {
+int print_prediction(const PredictArguments& arguments) {
   const PhoneCore* core = find_phone_core(arguments.core);
   if (core == nullptr)
     throw CLI::ValidationError("--core", fmt::format("\"{}\" is none of {}", arguments.core, core_names()));
@@ -169,7 +169,7 @@ int print_prediction(const Arguments& arguments) {
 }  // namespace
 
 Action predict_command(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<PredictArguments>();
   add_model_files(app, &arguments->files);
   add_threads(app, &arguments->threads);
   const auto sensible = CLI::Validator(

@@ -14,15 +14,13 @@
 namespace quern {
 namespace {
 
-struct Arguments {
+struct ProfileArguments {
   ModelFiles files;
   TuningFlags tuning;
   qn_algorithm algorithm = QN_ALGORITHM_AUTO;
   std::string trace;
   size_t threads = 1, runs = 20;
 };
-
-constexpr size_t warm_ups = 2;
 
 using Profile = std::vector<qn_profile_entry>;
 
@@ -94,7 +92,7 @@ void write_trace(const Profile& profile, const std::string& path) {
   write_file(path, trace.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
-int profile(const Arguments& arguments) {
+int profile(const ProfileArguments& arguments) {
   const ModelPtr model = load_model(arguments.files);
   TuningFile tuning(arguments.tuning);
   const SessionPtr session = make_session(model.get(), {arguments.threads, true, &tuning, arguments.algorithm});
@@ -108,7 +106,7 @@ int profile(const Arguments& arguments) {
 }  // namespace
 
 Action profile_command(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<ProfileArguments>();
   add_model_files(app, &arguments->files);
   add_threads(app, &arguments->threads);
   add_tuning(app, &arguments->tuning);

@@ -13,7 +13,7 @@
 namespace quern {
 namespace {
 
-struct Arguments {
+struct PruneArguments {
   std::string in, out, schedule = "uniform";
   PruneFlags prune;
   bool json = false;
@@ -22,7 +22,7 @@ struct Arguments {
 const std::map<std::string, Schedule> schedules = {
     {"uniform", Schedule::uniform}, {"global", Schedule::global}, {"erk", Schedule::erk}};
 
-nlohmann::ordered_json report(const Arguments& arguments, const ModelStats& stats) {
+nlohmann::ordered_json report(const PruneArguments& arguments, const ModelStats& stats) {
   uint64_t elements = 0, zeros = 0;
   for (const LayerStats& layer : stats.layers) {
     elements += layer.elements;
@@ -46,7 +46,7 @@ void print(const nlohmann::ordered_json& report) {
   line("all", report);
 }
 
-int run_prune(const Arguments& arguments) {
+int run_prune(const PruneArguments& arguments) {
   const ModelFiles files = {arguments.in, ""};
   ImportOptions options;
   if (!files.is_quern()) options.target = arguments.out;  // a .qn file may be rewritten in place
@@ -65,7 +65,7 @@ int run_prune(const Arguments& arguments) {
 }  // namespace
 
 Action prune_command(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<PruneArguments>();
   app.add_option("IN", arguments->in, "A .qn file")->required()->type_name("IN.qn");
   app.add_option("-o,--out", arguments->out, "The .qn file to write")->required()->type_name("OUT.qn");
   add_prune_flags(app, &arguments->prune)->required();

@@ -16,7 +16,7 @@
 namespace quern {
 namespace {
 
-struct Arguments {
+struct QuantizeArguments {
   std::string in, out, method = "minmax";
   std::vector<std::string> samples;
   ImageFlags images;
@@ -40,7 +40,7 @@ nlohmann::ordered_json layer_json(const QuantizedLayer& layer) {
   return json;
 }
 
-nlohmann::ordered_json report(const Arguments& arguments, size_t samples, uint64_t source_bytes,
+nlohmann::ordered_json report(const QuantizeArguments& arguments, size_t samples, uint64_t source_bytes,
                               const Vector<QuantizedLayer>& layers) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   size_t bytes = 0;
@@ -56,7 +56,7 @@ nlohmann::ordered_json report(const Arguments& arguments, size_t samples, uint64
           {"file_bytes", std::filesystem::file_size(arguments.out)}};
 }
 
-void print(const nlohmann::ordered_json& report) {
+void print_layers(const nlohmann::ordered_json& report) {
   for (const auto& layer : report["layers"]) {
     const bool quantized = layer.contains("input");
     const std::string noise = layer.contains("weights_sqnr_db")
@@ -84,7 +84,7 @@ std::vector<std::string> expanded(const std::vector<std::string>& arguments) {
   return files;
 }
 
-int run_quantize(const Arguments& arguments) {
+int run_quantize(const QuantizeArguments& arguments) {
   const ModelFiles files = {arguments.in, ""};
   ImportOptions options;
   if (!files.is_quern()) options.target = arguments.out;  // a .qn file may be rewritten in place
@@ -107,7 +107,7 @@ int run_quantize(const Arguments& arguments) {
   if (arguments.json) {
     fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   } else {
-    print(json);
+    print_layers(json);
   }
   return 0;
 }
@@ -115,7 +115,7 @@ int run_quantize(const Arguments& arguments) {
 }  // namespace
 
 Action quantize_command(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<QuantizeArguments>();
   app.add_option("IN", arguments->in, "A .qn file or an ONNX model")->required()->type_name("IN.qn");
   app.add_option("-o,--out", arguments->out, "The .qn file to write")->required()->type_name("OUT.qn");
   app.add_option("--calibrate", arguments->samples,

@@ -21,7 +21,7 @@
 namespace quern {
 namespace {
 
-struct Arguments {
+struct RunArguments {
   ModelFiles files;
   std::vector<std::string> inputs, expect;
   std::string output, labels;
@@ -150,7 +150,7 @@ void check_folders(const std::vector<Round>& rounds) {
   }
 }
 
-int run(const Arguments& arguments) {
+int run(const RunArguments& arguments) {
   const ModelPtr model = load_model(arguments.files);
   const std::vector<qn_port> inputs = input_ports(model.get()), outputs = output_ports(model.get());
   const std::vector<Round> rounds =
@@ -196,7 +196,7 @@ int run(const Arguments& arguments) {
 }  // namespace
 
 Action run_command(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<RunArguments>();
   add_model_files(app, &arguments->files);
   app.add_option(
          "--input", arguments->inputs,

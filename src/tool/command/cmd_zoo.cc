@@ -14,12 +14,12 @@
 namespace quern {
 
 Action zoo_command(CLI::App& app) {
-  struct Arguments {
+  struct ZooArguments {
     std::string name, out, type = "f32";
     uint64_t seed = 1;
     PruneFlags prune;
   };
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<ZooArguments>();
   app.add_option("NAME", arguments->name, fmt::format("One of {}", fmt::join(zoo_names(), ", ")))
       ->required()
       ->check(CLI::IsMember(zoo_names()).description(""));

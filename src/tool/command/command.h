@@ -1,6 +1,7 @@
 // The commands of `quern`. Each has a file of its own and a row in the table of main.cc.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 
 namespace CLI {
@@ -11,6 +12,9 @@ namespace quern {
 
 // Runs a command whose arguments have been read. Returns the exit status; throws Error.
 using Action = std::function<int()>;
+
+// Commands that measure run a model this often before.
+inline constexpr size_t warm_ups = 2;
 
 // Each function declares a command's arguments on `app` and returns its action, which refers to `app`.
 Action convert_command(CLI::App& app);

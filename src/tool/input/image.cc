@@ -17,7 +17,7 @@
 namespace quern {
 namespace {
 
-constexpr size_t max_file_bytes = size_t{256} << 20;
+constexpr size_t max_image_bytes = size_t{256} << 20;
 constexpr size_t max_message = 200;
 constexpr int max_jpeg_scans = 64;  // each scan of a progressive file may cost as much as a full decode
 
@@ -214,7 +214,7 @@ Image decode_image(std::string_view file, const std::string& who) {
   throw Error(fmt::format("{}: neither PNG nor JPEG", who));
 }
 
-Image read_image(const std::string& path) { return decode_image(read_file(path, max_file_bytes), path); }
+Image read_image(const std::string& path) { return decode_image(read_file(path, max_image_bytes), path); }
 
 bool is_image_name(const std::string& path) {
   std::string end = path.substr(std::min(path.rfind('.'), path.size()));

@@ -16,7 +16,7 @@
 namespace quern {
 namespace {
 
-constexpr uint64_t max_file_bytes = uint64_t{4} << 30;
+constexpr uint64_t max_array_bytes = uint64_t{4} << 30;
 constexpr std::string_view magic = "\x93NUMPY";
 constexpr size_t max_rank = 32;
 
@@ -236,7 +236,7 @@ NpyArray decode_npy(std::string_view file, const std::string& who) {
   return array;
 }
 
-NpyArray read_npy(const std::string& path) { return decode_npy(read_file(path, max_file_bytes), path); }
+NpyArray read_npy(const std::string& path) { return decode_npy(read_file(path, max_array_bytes), path); }
 
 void write_npy(const std::string& path, const qn_tensor& tensor, const void* data) {
   const Stored type = stored(tensor.type);

@@ -12,8 +12,6 @@
 namespace quern::predict {
 namespace {
 
-const Tensor& tensor_of(const Graph& graph, int index) { return graph.tensors[static_cast<size_t>(index)]; }
-
 double bytes_of(const Tensor& tensor) {
   return std::accumulate(tensor.shape.begin(), tensor.shape.end(), double{sizeof(float)}, std::multiplies<>());
 }
