@@ -17,6 +17,9 @@ size_t multiplied(const ProductTile& tile, size_t left) {
   return tile.row.isa == isa_avx512 ? round_up(left, size_t{16}) : tile.nr;
 }
 
+// The cache lines that a tile reads of A.
+double lines_of_a(size_t rows, double depth) { return static_cast<double>(rows * sizeof(float)) * depth / cache_line; }
+
 }  // namespace
 
 bool table_fits(const Problem& p, size_t entry_bytes) {
@@ -65,13 +68,15 @@ double tiles_cycles(const Problem& p, const ProductTile& tile, double per_tile, 
   const size_t panels = divide_up(p.out, tile.nr), sets = divide_up(panels, tile.together());
   const bool far = far_weights(p, depth * static_cast<double>(p.out * p.groups * sizeof(float)));
   const double distance = far ? 1 : m.memory_bytes / m.l3_bytes;  // how far the weights are, relative to memory
-  const double cold = arrival(tile, m.memory_bytes * reach(tile)) * distance;
+  const double share = m.kept == 0 ? 1 : 1 - m.kept * (1 - 1 / static_cast<double>(tile.passes));
+  const double cold = arrival(tile, m.memory_bytes * reach(tile)) * distance * share;
   const double warm = arrival(tile, m.l2_bytes);
   // Panels that the kernel has room for, relative to those that there are: the rest of its places stays idle.
   const double idle = static_cast<double>(sets * tile.together()) / static_cast<double>(panels);
   const auto call = [&](size_t count, size_t channels, double weights, double waits) {
     const double store = static_cast<double>(count * channels) / level_of(tile.row).lanes;
-    const double sums = depth * step_cycles(tile, count, channels, waits) + store + m.call_cycles + per_tile;
+    double sums = depth * step_cycles(tile, count, channels, waits) + store + m.call_cycles + per_tile;
+    if (m.pass_cycles > 0 && tile.passes > 1) sums += m.pass_cycles + m.pass_line_cycles * lines_of_a(count, depth);
     return std::max(sums * idle, depth * weights);
   };
   const auto again = [&](size_t count, size_t channels) {

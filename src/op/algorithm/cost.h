@@ -44,13 +44,17 @@ inline bool is_arm(const Row& row) { return (row.isa & (isa_neon | isa_neonfma))
 // ---- products of matrices
 
 // The tile of a kernel of gemm or igemm. If the kernel multiplies only some rows of its tile at a time, `mr` is that
-// number of rows.
+// number of rows, and it passes over each panel several times.
 struct ProductTile {
   const Row& row;
-  size_t mr, nr;
+  size_t mr, nr, passes;
 
   template <class TileRow>
-  ProductTile(const TileRow& tile) : row(tile), mr(std::min<size_t>(tile.mr, most_rows(tile, tile.nr))), nr(tile.nr) {}
+  ProductTile(const TileRow& tile)
+      : row(tile),
+        mr(std::min<size_t>(tile.mr, most_rows(tile, tile.nr))),
+        nr(tile.nr),
+        passes(small ? 1 : tile.mr / mr) {}  // small builds know no machine on which it matters
   static size_t most_rows(const Row& row, size_t nr);
 
   bool one_row() const { return mr == 1; }

@@ -47,16 +47,20 @@ double pixel_cycles(const Problem& p, const DepthwiseRow& row, double multiplies
 // Kernels of rows load a vector for every multiplication.
 double cycles_of(const Problem& p, const DwconvRow& row) { return pixel_cycles(p, row, machine().row_multiplies); }
 
-// Kernels of tiles load less often than they multiply. But if their panels are narrower than a cache line, they need
-// each line several times. If the lines of the pixels compete for few sets of the L1 cache, a line is gone each time,
-// and the kernel waits. This does not count on ARM: kernels of arm64 load a column while they multiply another, long
-// enough for it to come from the L2 cache; on 32-bit ARM kernels of rows cost so much that tiles are better even if
-// they wait.
+bool is_far(const Problem& p) { return p.window->h.in * p.window->w.in * p.window->pixel_stride > cpu().l2_bytes; }
+
+// Kernels of tiles load less often than they multiply. But they take the channels of an image one panel after the other:
+// if the image comes from beyond the L2 cache, prefetchers of some machines help them less than kernels of rows. And if
+// their panels are narrower than a cache line, they need each line several times. If the lines of the pixels compete for
+// few sets of the L1 cache, a line is gone each time, and the kernel waits. This does not count on ARM: kernels of arm64
+// load a column while they multiply another, long enough for it to come from the L2 cache; on 32-bit ARM kernels of rows
+// cost so much that tiles are better even if they wait.
 double cycles_of(const Problem& p, const DwconvTileRow& row) {
   const MachineRow& m = machine();
   const bool compete = p.window->pixel_stride * row.stride % competing_bytes == 0;
   const bool wait = compete && row.nr * sizeof(float) < cache_line && !is_arm(row);
-  return pixel_cycles(p, row, wait ? m.waiting_multiplies : m.tile_multiplies);
+  const float far = m.far_tiles != 1 && is_far(p) ? m.far_tiles : 1;
+  return pixel_cycles(p, row, (wait ? m.waiting_multiplies : m.tile_multiplies) / far);
 }
 
 // Cycles to copy one channel of an image out of its blocks. A large image does not stay in the L1 cache meanwhile.
