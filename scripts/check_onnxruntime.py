@@ -240,6 +240,7 @@ def session_of(model, optimizes=True):
     """Returns a session, and the function that says whether an output is computed with floats."""
     with tempfile.TemporaryDirectory() as folder:
         options = onnxruntime.SessionOptions()
+        options.add_session_config_entry("session.qdqisint8allowed", "1")  # otherwise QDQ of int8 becomes floats on x86
         options.optimized_model_filepath = f"{folder}/optimized.onnx"
         options.log_severity_level = 3
         if not optimizes:
