@@ -194,11 +194,11 @@ qn_status check_inputs(const Graph& graph, const Node& node, const Vector<bool>&
     if (input < 0 || static_cast<size_t>(input) >= graph.tensors.size()) {
       return fail_node(node, "input %zu is tensor %d, which does not exist", i, input);
     }
-    const Tensor& tensor = graph.tensors[static_cast<size_t>(input)];
+    const Tensor& tensor = tensor_of(graph, input);
     if (!defined[static_cast<size_t>(input)]) {
       return fail_node(node, "input %zu, tensor %d, has no value yet", i, input);
     }
-    QN_TRY(check_input_type(node, i, tensor.type, graph.tensors[static_cast<size_t>(node.inputs[0])].type));
+    QN_TRY(check_input_type(node, i, tensor.type, tensor_of(graph, node.inputs[0]).type));
     if (is_sparse(graph, tensor) && !(kind.has_weights() && i == 1)) {
       return fail_node(node, "input %zu is a sparse constant, but only weights may be sparse", i);
     }
@@ -262,7 +262,7 @@ qn_status check_port(const Graph& graph, const Port& port, const char* what, siz
   if (port.tensor < 0 || static_cast<size_t>(port.tensor) >= graph.tensors.size()) {
     return fail(QN_BAD_MODEL, "%s %zu: tensor %d does not exist", what, index, port.tensor);
   }
-  const qn_type type = graph.tensors[static_cast<size_t>(port.tensor)].type;
+  const qn_type type = tensor_of(graph, port.tensor).type;
   if (type == QN_F16) return fail(QN_BAD_MODEL, "%s %zu: f16 is converted at the border, not kept", what, index);
   if (port.type != type && !(port.type == QN_F16 && type == QN_F32)) {
     return fail(QN_BAD_MODEL, "%s %zu: its type is %s, that of its tensor %s", what, index, qn_type_string(port.type),
@@ -293,7 +293,7 @@ qn_status check_graph_outputs(const Graph& graph, const Vector<bool>& defined) {
   if (graph.outputs.empty()) return fail(QN_BAD_MODEL, "the model has no output");
   for (size_t i = 0; i < graph.outputs.size(); ++i) {
     QN_TRY(check_port(graph, graph.outputs[i], "output", i));
-    if (is_sparse(graph, graph.tensors[static_cast<size_t>(graph.outputs[i].tensor)])) {
+    if (is_sparse(graph, tensor_of(graph, graph.outputs[i].tensor))) {
       return fail(QN_BAD_MODEL, "output %zu is a sparse constant, but only weights may be sparse", i);
     }
     if (!defined[static_cast<size_t>(graph.outputs[i].tensor)]) {
@@ -325,7 +325,7 @@ qn_status check_graph(const Graph& graph) {
 #ifdef QN_SMALL  // has_integers: then all tensors that a node computes are floats, or moved elements
 static qn_status infer_type(Graph& graph, const Node& node) {
   for (const int output : node.outputs) {
-    if (graph.tensors[static_cast<size_t>(output)].type != QN_F32) return fail_node(node, "the output is not f32");
+    if (tensor_of(graph, output).type != QN_F32) return fail_node(node, "the output is not f32");
   }
   return QN_OK;
 }

@@ -149,8 +149,7 @@ int add_constant(Graph& graph, String name, qn_type type, Vector<size_t> shape, 
 int add_node(Graph& graph, OpKind kind, String name, Vector<int> inputs, Attributes attributes, size_t outputs = 1);
 
 inline const float* constant_floats(const Graph& graph, int tensor) {
-  return static_cast<const float*>(
-      graph.constants[static_cast<size_t>(graph.tensors[static_cast<size_t>(tensor)].constant)].data);
+  return static_cast<const float*>(graph.constants[at(tensor_of(graph, tensor).constant)].data);
 }
 
 }  // namespace quern

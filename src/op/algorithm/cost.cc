@@ -68,6 +68,7 @@ double tiles_cycles(const Problem& p, const ProductTile& tile, double per_tile, 
   const size_t panels = divide_up(p.out, tile.nr), sets = divide_up(panels, tile.together());
   const bool far = far_weights(p, depth * static_cast<double>(p.out * p.groups * sizeof(float)));
   const double distance = far ? 1 : m.memory_bytes / m.l3_bytes;  // how far the weights are, relative to memory
+  // Of the way from memory, several passes over a panel take a part each.
   const double share = m.kept == 0 ? 1 : 1 - m.kept * (1 - 1 / static_cast<double>(tile.passes));
   const double cold = arrival(tile, m.memory_bytes * reach(tile)) * distance * share;
   const double warm = arrival(tile, m.l2_bytes);

@@ -47,6 +47,7 @@ double pixel_cycles(const Problem& p, const DepthwiseRow& row, double multiplies
 // Kernels of rows load a vector for every multiplication.
 double cycles_of(const Problem& p, const DwconvRow& row) { return pixel_cycles(p, row, machine().row_multiplies); }
 
+// Does an image of the input not fit into the L2 cache?
 bool is_far(const Problem& p) { return p.window->h.in * p.window->w.in * p.window->pixel_stride > cpu().l2_bytes; }
 
 // Kernels of tiles load less often than they multiply. But they take the channels of an image one panel after the other:

@@ -18,8 +18,8 @@ struct MachineRow {
   float gather_cycles = 16;         // direct: cycles to begin a copy
   float gather_floats = 4;          // direct: floats copied per cycle
   float aliasing = 0.15f;           // gemm: how much loads slow down when rows of A compete for sets of the L1 cache
-  float pass_cycles = 0;            // kernels that pass over a panel twice: cycles that each pass takes longer, and
-  float pass_line_cycles = 0;       // that it waits for a cache line of A, as these kernels do not prefetch A
+  float pass_cycles = 0;            // kernels that pass over a panel twice: cycles that each pass takes in addition
+  float pass_line_cycles = 0;       // the same kernels, which do not prefetch A: cycles to wait for a cache line of A
   float transform_cycles = 6;       // winograd: cycles to transform one vector at one point, in either direction
   float far_transform_cycles = 14;  // winograd: the same if the image does not fit into the L2 cache
   float six_transform = 1;          // winograd: factor of these cycles for tiles of 6x6
@@ -34,7 +34,7 @@ struct MachineRow {
   float restart_cycles = 500;     // the same for a kernel of one row, which has other weights under way
   float unhidden = 0.25f;         // the part of the weights' way from memory that loads wait despite prefetching
   float passing = 0;              // the part of the weights' way from the L2 cache that no computation hides
-  float kept = 0;                 // the part of that way that kernels save which pass over a panel twice
+  float kept = 0;                 // the part of the weights' way from memory that a second pass over a panel saves
   float cached_bytes = 16 << 20;  // bytes that the last cache keeps while a layer runs
 
   // Sparse: cycles of one weight times a vector of pixels, for each packing of weights (kernel/spmm.h).

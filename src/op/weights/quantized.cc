@@ -14,7 +14,7 @@ struct ChannelSums {
   int least = 0;
 };
 
-ChannelSums channel_of(const Strip& strip, const WeightsShape& shape) {
+ChannelSums sums_of(const Strip& strip, const WeightsShape& shape) {
   ChannelSums c;
   const auto* const data = static_cast<const int8_t*>(strip.data);
   const WeightStrides& stride = strip.stride;
@@ -39,8 +39,11 @@ int64_t floor_of_quotient(int64_t a, int64_t b) { return a / b - (a % b != 0 && 
 void limit_zero_point(const ChannelSums& channel, int64_t bias, SumFacts* facts) {
   int64_t sum = channel.sum;
   const int64_t most = INT32_MAX + INT8_MIN * channel.absolute;  // of the absolute value that kernels begin with
-  if (most < 0 || (sum == 0 && std::abs(bias) > most)) facts->zero_high = facts->zero_low - 1;
-  if (most < 0 || sum == 0) return;
+  if (most < 0 || (sum == 0 && std::abs(bias) > most)) {
+    facts->zero_high = facts->zero_low - 1;  // none is left
+    return;
+  }
+  if (sum == 0) return;
   if (sum < 0) sum = -sum, bias = -bias;  // now bias - most <= zero * sum <= bias + most
   facts->zero_low = static_cast<int>(std::max<int64_t>(facts->zero_low, -floor_of_quotient(most - bias, sum)));
   facts->zero_high = static_cast<int>(std::min<int64_t>(facts->zero_high, floor_of_quotient(bias + most, sum)));
@@ -54,7 +57,7 @@ qn_status check_sums(const char* who, const qn_weights& weights, const WeightsSh
   const auto* const biases = static_cast<const int32_t*>(bias);
   *facts = {.meet = w127};
   for (size_t o = 0; o < shape.groups * shape.out; ++o) {
-    const ChannelSums channel = channel_of(rows.rows(o, 1), shape);
+    const ChannelSums channel = sums_of(rows.rows(o, 1), shape);
     limit_zero_point(channel, biases == nullptr ? 0 : biases[o], facts);
     if (facts->zero_low > facts->zero_high) {
       return fail(QN_UNSUPPORTED, "%s: sums of output channel %zu may overflow 32 bits", who, o);
