@@ -13,7 +13,7 @@ namespace quern {
 // Runs a command whose arguments have been read. Returns the exit status; throws Error.
 using Action = std::function<int()>;
 
-// Commands that measure run a model this often before.
+// How often commands run a model before the runs that they measure.
 inline constexpr size_t warm_ups = 2;
 
 // Each function declares a command's arguments on `app` and returns its action, which refers to `app`.
