@@ -115,29 +115,32 @@ struct Times {
   }
 };
 
-void compare(const std::array<Library, 2>& libraries, const std::string& path, size_t starts, size_t runs) {
+// paths[i] is the model that library i runs.
+void compare(const std::array<Library, 2>& libraries, const std::array<std::string, 2>& paths, size_t starts,
+             size_t runs) {
   Times start, run;
   std::array<std::unique_ptr<Session>, 2> sessions;
   start.measure(
       starts, [&](size_t which) { sessions[which].reset(); },
-      [&](size_t which) { sessions[which] = std::make_unique<Session>(libraries[which], path); });
+      [&](size_t which) { sessions[which] = std::make_unique<Session>(libraries[which], paths[which]); });
   const std::vector<float> image = sessions[0]->image();
   for (auto& session : sessions) session->run(image);
   run.measure(
       runs, [](size_t) {}, [&](size_t which) { sessions[which]->run(image); });
-  fmt::print("| {} | {} | {} |\n", path.substr(path.rfind('/') + 1), start.row(), run.row());
+  fmt::print("| {} | {} | {} |\n", paths[1].substr(paths[1].rfind('/') + 1), start.row(), run.row());
 }
 
 }  // namespace
 
 int main(int argc, char** argv) try {
   CLI::App app{"Time of two builds of libquern.so, one thread, milliseconds and median of ratios"};
-  std::string first, second;
+  std::string first, second, instead;
   std::vector<std::string> models;
   size_t starts = 25, runs = 100;
   app.add_option("first", first, "libquern.so")->required();
   app.add_option("second", second, "libquern.so")->required();
   app.add_option("models", models, "Models with one input of floats")->required();
+  app.add_option("--instead", instead, "The first runs this model in place of each");
   app.add_option("--starts", starts, "How often each loads a model and creates a session")->capture_default_str();
   app.add_option("--runs", runs, "How often each runs it")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
@@ -145,7 +148,7 @@ int main(int argc, char** argv) try {
   fmt::print(
       "| model | start, first | second | ratio | run, first | second | ratio |\n"
       "| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n");
-  for (const std::string& model : models) compare(libraries, model, starts, runs);
+  for (const std::string& model : models) compare(libraries, {instead.empty() ? model : instead, model}, starts, runs);
   return 0;
 } catch (const std::exception& error) {
   fmt::print(stderr, "quern-libraries: {}\n", error.what());
