@@ -1,7 +1,9 @@
-// spmm (sparse weights times pixels): C[n][p] = clamp(start[n][p] + sum over the stored k of W[n][k] * A[k][p])
+// spmm (sparse weights times pixels): C[n][p] = end(start[n][p] + sum over the stored k of W[n][k] * A[k][p])
 //
 // A and C hold some pixels of every channel, side by side. start[n][p] is bias[n], or the value that C[n][p] had
-// before.
+// before. In type f32 all of them are floats, and end() clamps. In type qs8c A and W are bytes; C and biases are 32-bit
+// integers, and end() leaves the sums as they are: they stay in scratch memory until all k have been added, and whoever
+// brings them to the output requantizes them (requantize.h).
 //
 // Packed weights W: sets of output channels, in any order, and the entries of each set. There are three packings:
 //
@@ -19,33 +21,41 @@
 //            index, 16 bits:     the number of entries of pattern 1, 2, .. 15   then k of each entry
 //            w, floats:          pattern 1:  W[f][k]                            pattern 2:  W[f+1][k]
 //                                pattern 3:  W[f][k] W[f+1][k]                  pattern 4:  W[f+2][k]            ...
-//     b1xN   blocks: a set has N successive channels f .. f+N-1, N = 2, 4, 8 or 16. Each step is one k, in ascending
+//     bIxN   blocks: a set has N successive channels f .. f+N-1, N = 2, 4, 8 or 16. Each step is one k, in ascending
 //     order, with the weights of all N channels:
 //
 //            index, 16 bits:     k(0)                             step 0        k(1)                         ...
-//            w, floats:          W[f][k(0)] .. W[f+N-1][k(0)]                   W[f][k(1)] .. W[f+N-1][k(1)] ...
+//            w:                  W[f][k(0)] .. W[f+N-1][k(0)]                   W[f][k(1)] .. W[f+N-1][k(1)] ...
+//
+//     That is for I = 1, as always in type f32. In type qs8c I may be 4: a step is a row r of A, which holds four
+//     successive k of each pixel, side by side; where a tap has no more input channels, their weights are 0:
+//
+//            A, bytes:           A[4 r][0] A[4 r + 1][0] A[4 r + 2][0] A[4 r + 3][0]   A[4 r][1] ..
+//            index, 16 bits:     r(0)                             step 0        r(1)                         ...
+//            w, bytes:           W[f][4 r(0)] .. W[f][4 r(0) + 3] W[f+1][4 r(0)] .. W[f+N-1][4 r(0) + 3]     ...
 //
 // Arguments  pixels    1 <= pixels <= PIXELS
 //            sets      >= 1
 //            set       for each set: the number of its steps, which may be 0 (fours do not use it), and its channels f
 //                      and s (s: pairs only)
 //            index, w  the entries of all sets, one set after the other
-//            a         row k of the pixels at a + k * a_stride bytes
+//            a         row k (or r) of the pixels at a + k * a_stride bytes
 //            c         row n at c + n * c_stride bytes
 //            bias      bias[n] for the channels of the sets; NULL: start with the values that C holds
-//            p         clamp
+//            p         f32: the clamp. qs8c: not used
 //
-// Memory     Rows of A and C have spmm_width() floats, as a rule whole vectors. A kernel reads the rows of A whose k
+// Memory     Rows of A and C have spmm_width() pixels, as a rule whole vectors. A kernel reads the rows of A whose k
 //            occurs. It writes the rows of C that the sets name; it also reads them if bias is NULL. It reads exactly
 //            the sets, their entries and biases, and *p; and spmm_beyond bytes after the last index, which may hold
 //            anything: kernels look up rows of A before they need them. Addresses and strides of A and C are multiples
 //            of 4; multiples of the vector's size are faster. C overlaps nothing.
-// Numbers    Each output is one chain of fused multiply-adds in the order of its entries; a level without FMA (ref)
+// Numbers    f32: Each output is one chain of fused multiply-adds in the order of its entries; a level without FMA (ref)
 //            rounds each product first. For the same packed weights all FMA levels give the same bits. In pairs and
 //            blocks the entries of a channel ascend in k; their bits are those of gemm.h, except that zeros which are
 //            not stored contribute nothing. Clamp as in gemm.h.
 //            The levels of 32-bit ARM flush denormals as in gemm.h, but a channel without entries keeps a denormal
 //            start.
+//            qs8c: Sums are exact; the caller sees to it that none overflows.
 // Machine    As gemm.h.
 #pragma once
 
@@ -76,7 +86,7 @@ enum class SpmmPacking { pairs, fours, blocks };
 
 struct SpmmRow : Row {
   SpmmPacking packing;
-  uint32_t inputs;  // input channels in a block of weights
+  uint32_t inputs;  // input channels in a block of weights, I; 1 or 4
   uint32_t block;   // output channels in a block of weights, N; 1: csr
   uint32_t pixels;  // PIXELS, the most pixels of a call
   uint32_t lanes;   // pixels of a vector
@@ -97,7 +107,12 @@ constexpr size_t spmm_patterns = 15;
 // Kernels may read this many bytes after the last index.
 constexpr size_t spmm_beyond = 16;
 
-// The number of floats in a row of A or C.
+// Bytes of a pixel in a row of A. In a row of C, it has four.
+inline size_t spmm_bytes(const SpmmRow& row) {
+  return has_integers ? row.inputs * bytes_of(info_of(row.type).activations) : sizeof(float);
+}
+
+// The number of pixels in a row of A or C.
 inline size_t spmm_width(const SpmmRow& row, size_t pixels) {
   const size_t vectors = pixels / row.lanes, left = pixels % row.lanes;
   return left == 0 || (left == 1 && vectors <= row.alone) ? pixels : (vectors + 1) * row.lanes;

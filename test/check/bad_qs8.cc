@@ -4,6 +4,7 @@
 #include <cmath>
 #include <deque>
 
+#include "operands/spmm_blocks.h"
 #include "selftest.h"
 #include "sums.h"
 
@@ -317,6 +318,35 @@ void reads_before_the_first_row(const GemmCall& x) {
   reinterpret_cast<const volatile float*>(x.a)[-3];
 }
 
+// --- spmm ---
+
+#define SPMM_ARGUMENTS                                                                                 \
+  size_t pixels, size_t sets, const qn_spmm_set *set, const void *index, const void *w, const void *a, \
+      size_t a_stride, void *c, size_t c_stride, const void *bias, const void *p
+
+void begins_with_0_where_c_counts(SPMM_ARGUMENTS) {
+  const std::vector<int32_t> zeros(0x10000);
+  operands::spmm_blocks<4, 4>(pixels, sets, set, index, w, a, a_stride, c, c_stride,
+                              bias == nullptr ? zeros.data() : bias, p);
+}
+void keeps_16_bits_of_a_sum(SPMM_ARGUMENTS) {
+  operands::spmm_blocks<4, 4>(pixels, sets, set, index, w, a, a_stride, c, c_stride, bias, p);
+  auto& sum = *reinterpret_cast<int32_t*>(static_cast<char*>(c) + set->first * c_stride);
+  sum = static_cast<int16_t>(sum);
+}
+void takes_blocks_for_four_steps(SPMM_ARGUMENTS) {
+  operands::spmm_blocks<1, 4>(pixels, sets, set, index, w, a, a_stride, c, c_stride, bias, p);
+}
+void reads_a_pixel_too_many(SPMM_ARGUMENTS) {
+  operands::spmm_blocks<4, 4>(pixels, sets, set, index, w, a, a_stride, c, c_stride, bias, p);
+  const auto* row = static_cast<const uint16_t*>(index);
+  if (set->steps > 0) read(a, *std::max_element(row, row + set->steps) * a_stride + pixels * 4);
+}
+void reads_parameters(SPMM_ARGUMENTS) {
+  operands::spmm_blocks<4, 4>(pixels, sets, set, index, w, a, a_stride, c, c_stride, bias, p);
+  read(p, 0);
+}
+
 // --- the list ---
 
 // The reference of a kind of kernels of bytes.
@@ -349,6 +379,7 @@ std::vector<BadKernel> bad_qs8_kernels() {
   const DwconvRow& dwconv = reference_of(dwconv_rows(), KernelType::qs8c);
   const PoolRow& average = reference_of(pool_rows(), PoolKind::average);
   const BinaryRow& add = reference_of(binary_rows(), BinaryKind::add);
+  const SpmmRow blocks = operands::spmm_blocks_row<4, 4>(), columns = operands::spmm_blocks_row<1, 4>();
   const UnaryRow& lookup = reference_of(unary_rows(), KernelType::qs8);
   return {
       bad("is_right", like, gemm<is_right>, ""),
@@ -385,6 +416,13 @@ std::vector<BadKernel> bad_qs8_kernels() {
       bad("add_is_right", add, add_is_right, ""),
       bad("rounds_each_operand", add, rounds_each_operand, "y["),
       bad("lookup_is_right", lookup, lookup_is_right, ""),
+      bad("blocks_are_right", blocks, operands::spmm_blocks<4, 4>, ""),
+      bad("columns_are_right", columns, operands::spmm_blocks<1, 4>, ""),
+      bad("begins_with_0_where_c_counts", blocks, begins_with_0_where_c_counts, "c["),
+      bad("keeps_16_bits_of_a_sum", blocks, keeps_16_bits_of_a_sum, "c["),
+      bad("takes_blocks_for_four_steps", blocks, takes_blocks_for_four_steps, "c["),
+      bad("reads_a_pixel_too_many", blocks, reads_a_pixel_too_many, "0 bytes past the end of a"),
+      bad("reads_parameters", blocks, reads_parameters, "of p"),
       bad("takes_bytes_as_unsigned", lookup, takes_bytes_as_unsigned, "y["),
   };
 }

@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "checker.h"
+#include "sums.h"
 
 namespace quern::check {
 namespace {
@@ -18,6 +18,20 @@ struct SpmmMemory {
 
 enum class Start { bias, c };
 
+// Sums of bytes as they are.
+struct BareInt8Sums : Int8Sums {
+  static constexpr KernelType type = KernelType::qs8c;
+  using C = int32_t;
+
+  Values values;
+
+  BareInt8Sums(Numbers, Values of, Clamp, size_t, Random&) : values(of) {}
+  A draw_a(Random& random) const { return draw_byte(values, INT8_MIN, random); }
+  Bias draw_bias(Random& random) const { return static_cast<Bias>(random.below(1 << 24)) - (1 << 23); }
+  W draw_weight(Random& random) const { return draw_byte(values, INT8_MIN, random); }
+  C end(Sum sum, size_t) const { return sum; }
+};
+
 struct SpmmSize {
   std::vector<size_t> steps;  // of each set; fours: entries
   size_t k_before, depth;     // k_before <= k < depth
@@ -28,15 +42,20 @@ struct SpmmSize {
 };
 
 // One product of the widest rows; a case is called with some of their pixels.
+template <class Sums>
 class SpmmProblem {
+  using A = typename Sums::A;
+  using W = typename Sums::W;
+  using C = typename Sums::C;
+  static constexpr bool has_clamp = requires(Sums sums) { sums.p; };
+
  public:
   SpmmProblem(const SpmmRow& row, SpmmSize size, Start start, Values values, Clamp clamp, Random& random)
       : row_(row),
         size_(std::move(size)),
         width_(spmm_width(row, size_.pixels)),
         start_(start),
-        values_(values),
-        clamp_{clamp.min, clamp.max} {
+        sums_(numbers_of(row), values, clamp, size_.depth, random) {
     name_channels(random);
     for (size_t i = 0; i < sets_.size(); ++i) {
       if (row_.fours()) {
@@ -49,45 +68,50 @@ class SpmmProblem {
     add_outputs(random);
   }
 
-  // Channels and k that do not occur have no memory before the first and behind the last one, and poison between.
+  // Channels and k that do not occur have no memory before the first and behind the last one, and the fill between.
   bool check(Checker& checker, SpmmMemory& memory, size_t pixels, Side side, size_t a_stride, size_t c_stride) const {
+    return every_fill<Sums>(
+        side, [&](Place place) { return check_placed(checker, memory, pixels, place, a_stride, c_stride); });
+  }
+  // `gap` unused floats between the rows of A and of C; one more between those of C.
+  bool check(Checker& checker, SpmmMemory& memory, size_t pixels, Side side, size_t gap) const {
+    const size_t width = spmm_width(row_, pixels);
+    const size_t a_stride = size_.overlap ? 4 : round_up<size_t>(width * spmm_bytes(row_), 4) + gap * 4;
+    return check(checker, memory, pixels, side, a_stride, (width + gap + (gap > 0 ? 1 : 0)) * 4);
+  }
+
+ private:
+  bool check_placed(Checker& checker, SpmmMemory& memory, size_t pixels, Place place, size_t a_stride,
+                    size_t c_stride) const {
     const size_t width = spmm_width(row_, pixels), least_n = outputs_.begin()->first;
     const size_t least_k = rows_.empty() ? 0 : rows_.begin()->first;
-    place_sets(memory, side);
-    place_rows(memory.a, side, width, a_stride);
-    place_bias(memory.bias, side);
-    memory.c.place((outputs_.rbegin()->first - least_n) * c_stride + width * 4, side);
-    memory.p.place(sizeof clamp_, side);
-    *memory.p.as<qn_minmax_f32>() = clamp_;
-    std::vector<float> c = memory.c.blank<float>();
+    place_sets(memory, place);
+    place_rows(memory.a, place, width, a_stride);
+    place_bias(memory.bias, place);
+    place_parameters(memory.p, place);
+    memory.c.place((outputs_.rbegin()->first - least_n) * c_stride + width * 4, place);
+    std::vector<C> c = memory.c.blank<C>();
     for (const auto& [n, output] : outputs_) {
       const size_t at = (n - least_n) * c_stride / 4;
       std::copy_n(output.expected.begin(), width, &c[at]);
-      if (start_ == Start::c) std::copy_n(output.before.begin(), width, memory.c.floats() + at);
+      if (start_ == Start::c) std::copy_n(output.before.begin(), width, memory.c.as<C>() + at);
     }
     const uint64_t bias = start_ == Start::c ? uint64_t{0} : memory.bias.address() - least_n * 4;
     return checker.run({pixels, sets_.size(), memory.sets.address(), memory.index.address(), memory.w.address(),
                         memory.a.address() - least_k * a_stride, a_stride, memory.c.address() - least_n * c_stride,
                         c_stride, bias, memory.p.address()},
                        {&memory.sets, &memory.index, &memory.w, &memory.a, &memory.c, &memory.bias, &memory.p},
-                       {{&memory.c, c}}, [&] { return describe(pixels, side, a_stride, c_stride); });
-  }
-  // `gap` unused floats between the rows of A and of C; one more between those of C.
-  bool check(Checker& checker, SpmmMemory& memory, size_t pixels, Side side, size_t gap) const {
-    const size_t width = spmm_width(row_, pixels);
-    const size_t a_stride = size_.overlap ? 4 : (width + gap) * 4;
-    return check(checker, memory, pixels, side, a_stride, (width + gap + (gap > 0 ? 1 : 0)) * 4);
+                       {{&memory.c, c}}, [&] { return describe(pixels, place.side, a_stride, c_stride); });
   }
 
- private:
   struct Output {
-    float bias;
-    std::vector<float> before, expected;
+    C bias;
+    std::vector<C> before, expected;
   };
-  // A product of one output: the place of its k in index_, and its weight.
+  // A product of one output: the place of its k in index_, which of the input channels of a block it is, and its weight.
   struct Term {
-    size_t at;
-    float w;
+    size_t at, input;
+    W w;
   };
 
   // Sets in any order, with channels between them that no set names; the last set of pairs names one channel twice.
@@ -115,13 +139,13 @@ class SpmmProblem {
   size_t turns() const { return row_.pairs() ? 2 : 1; }
 
   void add_steps(const qn_spmm_set& set, size_t steps, Random& random) {
-    const size_t entries = steps * turns(), channels = row_.channels();
+    const size_t entries = steps * turns(), channels = row_.channels(), inputs = row_.inputs;
     const size_t index_begin = index_.size(), w_begin = w_.size();
     index_.resize(index_begin + entries * turns());
-    w_.resize(w_begin + entries * channels);
+    w_.resize(w_begin + entries * channels * inputs);
     uint16_t* index = index_.data() + index_begin;
-    float* w = w_.data() + w_begin;
-    for (size_t i = 0; i < entries * channels; ++i) w[i] = random.value(values_);
+    W* w = w_.data() + w_begin;
+    for (size_t i = 0; i < entries * channels * inputs; ++i) w[i] = sums_.draw_weight(random);
     for (size_t turn = 0; turn < turns() && entries > 0; ++turn) {
       const size_t depth = size_.depth - size_.k_before;
       const size_t stored = std::min(entries - (row_.pairs() ? random.below(2) : 0), depth);
@@ -136,8 +160,10 @@ class SpmmProblem {
     }
     for (size_t i = 0; i < channels; ++i) {
       const auto [terms, is_new] = terms_.try_emplace(channel_of(set, i));
-      for (size_t e = 0; is_new && e < entries; ++e) {
-        terms->second.push_back({index_begin + e * turns() + i % turns(), w[e * channels + i]});
+      for (size_t e = 0; is_new && e < entries * inputs; ++e) {
+        const size_t entry = e / inputs, input = e % inputs;
+        const W weight = w[(entry * channels + i) * inputs + input];
+        terms->second.push_back({index_begin + entry * turns() + i % turns(), input, weight});
       }
     }
   }
@@ -155,8 +181,8 @@ class SpmmProblem {
       ++counts[pattern - 1];
       for (size_t i = 0; i < row_.channels(); ++i) {
         if ((pattern >> i & 1) == 0) continue;
-        w_.push_back(random.value(values_));
-        terms_[channel_of(set, i)].push_back({index_.size(), w_.back()});
+        w_.push_back(sums_.draw_weight(random));
+        terms_[channel_of(set, i)].push_back({index_.size(), 0, w_.back()});
       }
       index_.push_back(static_cast<uint16_t>(k));
     }
@@ -166,18 +192,24 @@ class SpmmProblem {
   void add_rows(Random& random) {
     if (index_.empty()) return;
     *std::max_element(index_.begin(), index_.end()) = static_cast<uint16_t>(size_.depth - 1);
-    std::vector<float> shared(size_.overlap ? size_.depth + width_ : 0);
-    random.fill(shared, values_);
+    constexpr size_t apart = 4 / sizeof(A);  // rows that overlap
+    const size_t elements = width_ * row_.inputs;
+    std::vector<A> shared(size_.overlap ? size_.depth * apart + elements : 0);
+    draw(shared, random);
     for (const uint16_t k : index_) {
-      std::vector<float>& row = rows_[k];
+      std::vector<A>& row = rows_[k];
       if (!row.empty()) continue;
-      row.resize(width_);
+      row.resize(elements);
       if (size_.overlap) {
-        std::copy_n(&shared[k], width_, row.begin());
+        std::copy_n(&shared[k * apart], elements, row.begin());
       } else {
-        random.fill(row, values_);
+        draw(row, random);
       }
     }
+  }
+
+  void draw(std::vector<A>& list, Random& random) const {
+    for (A& a : list) a = sums_.draw_a(random);
   }
 
   void add_outputs(Random& random) {
@@ -185,16 +217,16 @@ class SpmmProblem {
   }
 
   Output one_output(const std::vector<Term>& terms, Random& random) const {
-    Output output = {random.value(values_), std::vector<float>(width_), std::vector<float>(width_)};
-    random.fill(output.before, values_);
-    std::vector<float>& sums = output.expected;
+    Output output = {sums_.draw_bias(random), std::vector<C>(width_), std::vector<C>(width_)};
+    for (C& before : output.before) before = sums_.draw_bias(random);
+    std::vector<C>& sums = output.expected;
     for (size_t p = 0; p < width_; ++p) sums[p] = start_ == Start::c ? output.before[p] : output.bias;
     for (const Term& term : terms) {
-      const std::vector<float>& in = rows_.at(index_[term.at]);
-      for (size_t p = 0; p < width_; ++p) sums[p] = multiply_add(in[p], term.w, sums[p], numbers_of(row_));
+      const A* const in = &rows_.at(index_[term.at])[term.input];
+      for (size_t p = 0; p < width_; ++p) sums[p] = sums_.add(in[p * row_.inputs], term.w, sums[p]);
     }
     const Flushing flushing(numbers_of(row_).flushes);  // comparisons do it, too
-    for (float& sum : sums) sum = quern::clamp(sum, clamp_);
+    for (C& sum : sums) sum = sums_.end(sum, 0);
     return output;
   }
 
@@ -212,13 +244,13 @@ class SpmmProblem {
     return packed;
   }
 
-  void place_sets(SpmmMemory& memory, Side side) const {
-    memory.sets.place(sets_.size() * sizeof sets_[0], side, alignof(qn_spmm_set));
+  void place_sets(SpmmMemory& memory, Place place) const {
+    memory.sets.place(sets_.size() * sizeof sets_[0], place, alignof(qn_spmm_set));
     std::memcpy(memory.sets.as<char>(), sets_.data(), memory.sets.size());
-    memory.w.place(w_.size() * 4, side);
-    std::copy(w_.begin(), w_.end(), memory.w.floats());
+    memory.w.place(w_.size() * sizeof(W), place);
+    std::copy(w_.begin(), w_.end(), memory.w.as<W>());
     const std::vector<uint16_t> index = packed_index();
-    memory.index.place(index.size() * row_.index_bytes() + spmm_beyond, side, row_.index_bytes());
+    memory.index.place(index.size() * row_.index_bytes() + spmm_beyond, place, row_.index_bytes());
     if (row_.index_bytes() == 1) {
       std::copy(index.begin(), index.end(), memory.index.as<uint8_t>());
     } else {
@@ -226,18 +258,27 @@ class SpmmProblem {
     }
   }
 
-  void place_rows(Guarded& a, Side side, size_t width, size_t stride) const {
-    if (rows_.empty()) return a.place(0, side);
-    const size_t least = rows_.begin()->first;
-    a.place((rows_.rbegin()->first - least) * stride + width * 4, side);
-    for (const auto& [k, row] : rows_) std::copy_n(row.begin(), width, a.floats() + (k - least) * stride / 4);
+  void place_rows(Guarded& a, Place place, size_t width, size_t stride) const {
+    if (rows_.empty()) return a.place(0, place);
+    const size_t least = rows_.begin()->first, bytes = width * spmm_bytes(row_);
+    a.place((rows_.rbegin()->first - least) * stride + bytes, place);
+    for (const auto& [k, row] : rows_) std::memcpy(a.as<char>() + (k - least) * stride, row.data(), bytes);
   }
 
-  void place_bias(Guarded& bias, Side side) const {
-    if (start_ == Start::c) return bias.place(0, side);
+  void place_bias(Guarded& bias, Place place) const {
+    if (start_ == Start::c) return bias.place(0, place);
     const size_t least = outputs_.begin()->first;
-    bias.place((outputs_.rbegin()->first - least + 1) * 4, side);
-    for (const auto& [n, output] : outputs_) bias.floats()[n - least] = output.bias;
+    bias.place((outputs_.rbegin()->first - least + 1) * 4, place);
+    for (const auto& [n, output] : outputs_) bias.as<C>()[n - least] = output.bias;
+  }
+
+  void place_parameters(Guarded& p, Place place) const {
+    if constexpr (has_clamp) {
+      p.place(sizeof sums_.p, place);
+      std::memcpy(p.as<char>(), &sums_.p, sizeof sums_.p);
+    } else {
+      p.place(0, place);
+    }
   }
 
   std::string describe(size_t pixels, Side side, size_t a_stride, size_t c_stride) const {
@@ -245,21 +286,20 @@ class SpmmProblem {
     for (const size_t s : size_.steps) steps += std::to_string(s) + " ";
     return "pixels=" + std::to_string(pixels) + " steps=" + steps + "K=" + std::to_string(size_.depth) +
            (start_ == Start::c ? " from c" : " from bias") + " a_stride=" + std::to_string(a_stride) +
-           " c_stride=" + std::to_string(c_stride) + (side == Side::high ? " high " : " low ") + name_of(values_);
+           " c_stride=" + std::to_string(c_stride) + (side == Side::high ? " high " : " low ") + name_of(sums_.values);
   }
 
   const SpmmRow& row_;
   SpmmSize size_;
   size_t width_;
   Start start_;
-  Values values_;
-  qn_minmax_f32 clamp_;
+  Sums sums_;
   std::vector<qn_spmm_set> sets_;
   std::vector<uint16_t> index_;  // k alone
-  std::vector<float> w_;
+  std::vector<W> w_;
   std::vector<std::vector<uint16_t>> counts_;  // fours: of the entries of each set, by pattern
   std::map<size_t, std::vector<Term>> terms_;  // by channel
-  std::map<size_t, std::vector<float>> rows_;  // of A, by k
+  std::map<size_t, std::vector<A>> rows_;      // of A, by k or r
   std::map<size_t, Output> outputs_;           // by channel
 };
 
@@ -275,6 +315,7 @@ std::vector<size_t> edges(const SpmmRow& row) {
   return {list.rbegin(), list.rend()};
 }
 
+template <class Sums>
 class SpmmCheck {
  public:
   SpmmCheck(Checker& checker, const SpmmRow& row) : checker_(checker), row_(row) {}
@@ -285,7 +326,7 @@ class SpmmCheck {
  private:
   bool check(const SpmmSize& size, Start start, Values values, Clamp clamp, const std::vector<size_t>& pixels,
              Side side, size_t gap) {
-    const SpmmProblem problem(row_, size, start, values, clamp, checker_.random());
+    const SpmmProblem<Sums> problem(row_, size, start, values, clamp, checker_.random());
     return std::all_of(pixels.begin(), pixels.end(),
                        [&](size_t p) { return problem.check(checker_, memory_, p, side, gap); });
   }
@@ -328,7 +369,7 @@ class SpmmCheck {
       if (!check(any_k, start, Values::random, clamps[0], {row_.pixels, 1}, Side::high, 0)) return false;
       for (const size_t pixels : edges(row_)) {
         const SpmmSize last = {{1}, depth - 1, depth, pixels, last_channels};
-        const SpmmProblem problem(row_, last, start, Values::random, clamps[0], checker_.random());
+        const SpmmProblem<Sums> problem(row_, last, start, Values::random, clamps[0], checker_.random());
         if (!problem.check(checker_, memory_, pixels, Side::low, a_stride, c_stride)) return false;
       }
     }
@@ -353,7 +394,10 @@ class SpmmCheck {
 }  // namespace
 
 Kernel make_kernel(const SpmmRow& row) {
-  return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) { SpmmCheck(checker, row).run(); }};
+  return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) {
+            with_sums<F32Sums, BareInt8Sums>(
+                row, [&]<class Sums>(std::type_identity<Sums>) { SpmmCheck<Sums>(checker, row).run(); });
+          }};
 }
 
 std::vector<Kernel> spmm_kernels() {

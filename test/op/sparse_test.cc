@@ -92,13 +92,13 @@ TEST(Sparse, FewZerosAreLeftOutFourChannelsAtATime) {
 }
 
 TEST(Sparse, PatternsAreTheLargestThatAreMostlyFull) {
-  WeightsDensity density = {1000, {100, 52, 27, 17, 12}};
+  WeightsDensity density = {1000, {{100, 52, 27, 17, 12}, {}}};
   Problem problem;
   EXPECT_EQ(pattern_of(problem).percent, 100u) << "nobody has looked";
   problem.density = &density;
   EXPECT_EQ(pattern_of(problem).percent, 10u);
   EXPECT_EQ(pattern_of(problem).block, 4u);  // 100 of 104, of 108, of 136, of 192
-  density.blocks[3] = 13;
+  density.blocks[0][3] = 13;
   EXPECT_EQ(pattern_of(problem).block, 8u);  // 100 of 104
 }
 

@@ -284,7 +284,7 @@ TEST(Tuning, EveryCandidateHasAText) {
   conv.window = depthwise.window = &window;
   conv.in = conv.out = depthwise.groups = product.in = product.out = 32;
   product.pointwise = true;
-  const WeightsDensity density = {32 * 32, {100, 60, 30, 16, 8}};
+  const WeightsDensity density = {32 * 32, {{100, 60, 30, 16, 8}, {}}};
   product.density = &density;
   const TuningHandle tuning = make_tuning();
   std::set<qn_algorithm> algorithms;

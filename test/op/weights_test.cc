@@ -163,7 +163,7 @@ WeightsDensity count(const std::vector<float>& dense, const WeightsShape& s) {
           for (size_t o = c; o < std::min(s.out, c + (size_t{1} << kind)); ++o) {
             any = any || dense[(g * s.out + o) * s.depth() + p] != 0;
           }
-          density.blocks[kind] += any;
+          density.blocks[0][kind] += any;
         }
       }
     }
@@ -187,7 +187,7 @@ std::vector<float> reordered(const std::vector<float>& ohwi, const WeightsShape&
 void expect_density(const WeightsDensity& a, const WeightsDensity& b) {
   EXPECT_EQ(a.elements, b.elements);
   for (size_t kind = 0; kind < a.kinds; ++kind)
-    EXPECT_EQ(a.blocks[kind], b.blocks[kind]) << "blocks of " << (1 << kind);
+    EXPECT_EQ(a.blocks[0][kind], b.blocks[0][kind]) << "blocks of " << (1 << kind);
 }
 
 TEST(Density, IsExactForEveryEncodingAndOrder) {
@@ -224,7 +224,7 @@ TEST(Density, WeightsWithHardlyAnyZerosAreFull) {
   qn_weights w;
   qn_weights_init(&w);
   w.data = dense.data();
-  EXPECT_EQ(Weights(w, shape, nullptr, nullptr).density().blocks[0], dense.size());
+  EXPECT_EQ(Weights(w, shape, nullptr, nullptr).density().blocks[0][0], dense.size());
   for (size_t i = 0; i < dense.size(); i += 50) dense[i] = 0;
   expect_density(Weights(w, shape, nullptr, nullptr).density(), count(dense, shape));
 }

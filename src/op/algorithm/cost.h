@@ -27,8 +27,8 @@ bool table_fits(const Problem& p, size_t entry_bytes);
 // If at least this part of the stored blocks' weights is not 0, blocks are stored instead of single weights: the few
 // zeros cost little, and kernels for blocks are faster.
 constexpr double full_enough = 0.9;
-inline bool mostly_full(const WeightsDensity& density, size_t block) {
-  return density.stored(1) >= full_enough * density.stored(block);
+inline bool mostly_full(const WeightsDensity& density, size_t outputs, size_t inputs = 1) {
+  return density.stored(1) >= full_enough * density.stored(outputs, inputs);
 }
 
 // ---- vectors

@@ -59,7 +59,7 @@ double product_cycles(const Problem& p, const SpmmRow& row, double tiles, double
   }
   const double pairs = row.pixels > 4 * row.lanes ? m.wide_pairs_cycles : m.pairs_cycles;
   const double per_weight = row.pairs() ? pairs : row.block == 2 ? m.block_of_two_cycles : m.block_cycles;
-  return density.stored(row.block) * vectors * per_weight * multiply;
+  return density.stored(row.block, row.inputs) * vectors * per_weight * multiply;
 }
 
 // Cycles for a single pixel. It needs no transpose, but each sum waits for the one before.
@@ -69,7 +69,8 @@ double column_cycles(const Problem& p, const SpmmRow& row) {
   const double per_weight = row.pairs()      ? m.column_pairs_cycles
                             : row.block == 2 ? m.column_two_cycles
                                              : m.column_block_cycles;
-  const double sums = row.fours() ? density.stored(4) / 4 * m.latency : density.stored(row.block) * per_weight;
+  const double sums =
+      row.fours() ? density.stored(4) / 4 * m.latency : density.stored(row.block, row.inputs) * per_weight;
   return sums * static_cast<double>(p.images) + m.call_cycles;
 }
 
@@ -112,7 +113,7 @@ double cycles_of(const Problem& p, const SpmmRow& row) {
   const auto transposed = [&](size_t channels, double cycles) {
     return static_cast<double>(channels * p.pixels) * cycles * 16 / level.lanes;
   };
-  const size_t chunks = divide_up(depth, sparse_depth(row, p.pixels, depth, p.density->part(row.block)));
+  const size_t chunks = divide_up(depth, sparse_depth(row, p.pixels, depth, p.density->part(row.block, row.inputs)));
   const size_t tiles = divide_up(vectors * row.lanes, row.pixels),
                sets = tiles * divide_up(p.out, row.channels()) * chunks;
   const double one = product_cycles(p, row, static_cast<double>(tiles), width) + transposed(depth, input_cycles(p)) +
@@ -135,7 +136,7 @@ class SparsePlan final : public qn_plan {
   SparsePlan(const ConvRequest& conv, const Choice& choice)
       : row_(choice.as<SpmmRow>()),
         transpose_(best(transpose_rows(), KernelType::f32)),
-        packed_(conv.weights.pack(sparse_packing(row_), {row_.type, row_.block}, depth_of_chunks(conv, row_))),
+        packed_(conv.weights.pack(sparse_packing(row_), sparse_block(row_), depth_of_chunks(conv, row_))),
         weights_(static_cast<const SparseWeights&>(*packed_)),
         clamp_(conv.clamp),
         epilogue_(conv.request),
@@ -187,7 +188,8 @@ class SparsePlan final : public qn_plan {
     const qn_tensor& out = conv.request.out;
     size_t pixels = 1;
     for (uint32_t i = 0; i + 1 < out.rank; ++i) pixels *= out.shape[i];
-    return sparse_depth(row, pixels, conv.weights.shape().depth(), conv.weights.density().part(row.block));
+    return sparse_depth(row, pixels, conv.weights.shape().depth(row.inputs),
+                        conv.weights.density().part(row.block, row.inputs));
   }
 
   void find_rows(const Request& request, Window* window) {
@@ -373,7 +375,7 @@ void sparse_algorithm::candidates(const Problem& p, Candidates* all) {
   if (all->asked != id && !p.blocked() && !has_zeros(p)) return;
   if (p.density == nullptr || p.density->elements > max_elements) return;
   all->add_rows(id, spmm_rows(), [&](const SpmmRow& row) {
-    const bool fits = layouts_fit(p, row) && (all->kernel != nullptr || mostly_full(*p.density, row.block));
+    const bool fits = layouts_fit(p, row) && (all->kernel != nullptr || mostly_full(*p.density, row.block, row.inputs));
     return fits ? cycles_of(p, row) : Candidates::never;
   });
 }

@@ -7,13 +7,13 @@
 
 namespace quern {
 
-bool has_zeros(const Problem& p) { return p.density != nullptr && p.density->blocks[0] < p.density->elements; }
+bool has_zeros(const Problem& p) { return p.density != nullptr && p.density->blocks[0][0] < p.density->elements; }
 
 SparsePattern pattern_of(const Problem& p) {
   SparsePattern pattern;
   if (!has_zeros(p)) return pattern;
   const WeightsDensity& density = *p.density;
-  pattern.percent = density.blocks[0] * 100 / density.elements;
+  pattern.percent = density.blocks[0][0] * 100 / density.elements;
   for (size_t i = 1; i < density.kinds; ++i) {
     if (mostly_full(density, size_t{1} << i)) pattern.block = size_t{1} << i;
   }

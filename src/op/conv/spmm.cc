@@ -85,8 +85,8 @@ qn_status run(const Spmm& s, const qn_parallel* parallel) {
   Choice choice;
   QN_TRY(choose(spmm, problem, options, &choice));
   const auto& row = choice.as<SpmmRow>();
-  const Packed packed = weights.pack(sparse_packing(row), {row.type, row.block},
-                                     sparse_depth(row, s.n, s.k, problem.density->part(row.block)));
+  const Packed packed = weights.pack(sparse_packing(row), sparse_block(row),
+                                     sparse_depth(row, s.n, s.k, problem.density->part(row.block, row.inputs)));
   const Columns columns(s, row, static_cast<const SparseWeights&>(*packed));
 
   const size_t tiles = divide_up(s.n, row.pixels);

@@ -1,6 +1,7 @@
 #include "op/weights/density.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "op/weights/weight_rows.h"
 
@@ -24,11 +25,16 @@ bool looks_full(const float* data, size_t elements) {
   return static_cast<double>(zeros) < few_zeros * static_cast<double>(runs * run);
 }
 
+constexpr size_t several_inputs = 4;
+
 WeightsDensity full_density(const WeightsShape& shape) {
   WeightsDensity density;
   density.elements = shape.groups * shape.out * shape.depth();
-  for (size_t i = 0; i < density.kinds; ++i) {
-    density.blocks[i] = shape.groups * shape.block_rows(size_t{1} << i) * shape.depth();
+  for (size_t kind = 0; kind < density.input_kinds; ++kind) {
+    const size_t depth = shape.depth(kind == 0 ? 1 : several_inputs);
+    for (size_t i = 0; i < density.kinds; ++i) {
+      density.blocks[kind][i] = shape.groups * shape.block_rows(size_t{1} << i) * depth;
+    }
   }
   return density;
 }
@@ -46,22 +52,33 @@ Mask count_bits(Mask m) {
   return static_cast<Mask>((m + (m >> 8)) & 0x1f);
 }
 
-void count_masks(Mask* masks, size_t count, WeightsDensity* density) {
+void count_masks(Mask* masks, size_t count, size_t* blocks) {
   constexpr Mask first_of[] = {0xffff, 0x5555, 0x1111, 0x0101, 0x0001};
   static_assert(std::size(first_of) == WeightsDensity::kinds);
-  for (size_t i = 0; i < density->kinds; ++i) {
+  for (size_t i = 0; i < WeightsDensity::kinds; ++i) {
     Mask sum = 0;  // for a chunk it is at most 256 times 16
     for (size_t p = 0; p < count; ++p) {
       // From here on bit c says whether the block that begins with channel c has a weight other than 0.
       if (i > 0) masks[p] = static_cast<Mask>(masks[p] | masks[p] >> (1 << (i - 1)));
       sum = static_cast<Mask>(sum + count_bits(masks[p] & first_of[i]));
     }
-    density->blocks[i] += sum;
+    blocks[i] += sum;
   }
 }
 
-// Counts up to `widest` channels of a strip.
-void count_strip(const Strip& strip, size_t channels, const WeightsShape& shape, WeightsDensity* density) {
+// Counts blocks of several inputs. The first mask is that of a block's first input.
+void count_joined(const Mask* masks, size_t count, WeightsDensity* density) {
+  Mask joined[chunk / several_inputs] = {};
+  for (size_t p = 0; p < count; ++p) {
+    Mask& block = joined[p / several_inputs];
+    block = static_cast<Mask>(block | masks[p]);
+  }
+  count_masks(joined, divide_up(count, several_inputs), density->blocks[density->input_kinds - 1]);
+}
+static_assert(chunk % several_inputs == 0);
+
+// Counts up to `widest` channels of a strip, in blocks of several inputs only if they are `joined`.
+void count_strip(const Strip& strip, size_t channels, const WeightsShape& shape, bool joined, WeightsDensity* density) {
   const WeightStrides& s = strip.stride;
   for (size_t tap = 0; tap < shape.taps(); ++tap) {
     const float* from = strip.floats() + tap / shape.kernel.w * s.h + tap % shape.kernel.w * s.w;
@@ -74,7 +91,8 @@ void count_strip(const Strip& strip, size_t channels, const WeightsShape& shape,
           masks[p] = static_cast<Mask>(masks[p] | static_cast<unsigned>(row[p * s.in] != 0.0f) << c);
         }
       }
-      count_masks(masks, count, density);
+      if (has_integers && joined) count_joined(masks, count, density);
+      count_masks(masks, count, density->blocks[0]);
     }
   }
 }
@@ -85,7 +103,7 @@ void count_nonzeros(const Nonzeros& nonzeros, WeightsDensity* density) {
     const size_t count = std::min(chunk, nonzeros.depth - begin);
     Mask masks[chunk];
     for (size_t p = 0; p < count; ++p) masks[p] = static_cast<Mask>(nonzeros.masks[begin + p]);
-    count_masks(masks, count, density);
+    count_masks(masks, count, density->blocks[0]);
   }
 }
 
@@ -93,9 +111,9 @@ void count_nonzeros(const Nonzeros& nonzeros, WeightsDensity* density) {
 
 WeightsDensity count_density(const qn_weights& weights, const WeightsShape& shape) {
   WeightsDensity density = full_density(shape);
-  const bool dense = weights.encoding == QN_WEIGHTS_DENSE;
+  const bool bytes = has_integers && weights.type != QN_F32, dense = weights.encoding == QN_WEIGHTS_DENSE && !bytes;
   if (dense && looks_full(static_cast<const float*>(weights.data), density.elements)) return density;
-  std::fill_n(density.blocks, density.kinds, 0);
+  std::memset(density.blocks, 0, sizeof density.blocks);
   WeightNonzeros rows(weights, shape);
   for (size_t group = 0; group < shape.groups; ++group) {
     for (size_t c = 0; c < shape.out; c += widest) {
@@ -104,7 +122,7 @@ WeightsDensity count_density(const qn_weights& weights, const WeightsShape& shap
       if (rows.direct()) {
         count_nonzeros(rows.nonzeros(first, channels), &density);
       } else {
-        count_strip(rows.rows(first, channels), channels, shape, &density);
+        count_strip(rows.float_rows(first, channels), channels, shape, bytes, &density);
       }
     }
   }

@@ -5,6 +5,7 @@
 
 #include "base/cpu.h"
 #include "base/math.h"
+#include "op/core/window.h"
 #include "op/weights/weight_rows.h"
 
 namespace quern {
@@ -12,12 +13,15 @@ namespace {
 
 static_assert(sparse_channels <= Nonzeros::most_channels);
 
+// Input channels of a block, if it has several, and the most output channels.
+constexpr size_t joined_inputs = 4, most_outputs = 16;
+
 // The parts of one chunk of k, one after the other.
 struct Chunk {
   Vector<SparsePart> parts;  // their places count from the beginning of the chunk
   Vector<qn_spmm_set> set;
   Vector<char> index;
-  Vector<float> w;
+  Vector<float> w;  // words
 
   void put_index(size_t k, size_t bytes) {
     const auto wide = static_cast<uint16_t>(k);
@@ -28,11 +32,11 @@ struct Chunk {
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 
 struct Entry {
-  size_t k;  // the row of A, see Source::row()
+  size_t row;  // of A, see Source::place()
   float w;
 };
 
-// The nonzeros of some output channels, and the chunk of k that is being packed: begin .. end-1.
+// The nonzeros of some output channels, and the chunk that is being packed: rows begin .. end-1 of A.
 struct Source {
   const Nonzeros& nonzeros;
   const WeightsShape& shape;
@@ -40,16 +44,31 @@ struct Source {
   size_t* next;  // for each channel, its first nonzero that is not packed yet
   size_t channels, begin, end;
 
-  // The place of the row of A that belongs to k. Without SparsePlaces, rows are counted from the beginning of the
-  // chunk.
-  size_t row(size_t k) const {
-    if (places == SparsePlaces()) return k - begin;
-    const size_t tap = k / shape.in, i = k % shape.in;
+  // The place of a row of A, if each row has `inputs` input channels of a tap. Without SparsePlaces, rows are counted
+  // from the beginning of the chunk.
+  template <size_t inputs = 1>
+  size_t place(size_t row) const {
+    if (places == SparsePlaces()) return row - begin;
+    const size_t rows = divide_up(shape.in, inputs), tap = row / rows, i = row % rows;
     return i * places.channel + tap / shape.kernel.w * places.tap_row + tap % shape.kernel.w * places.tap_column;
   }
+  // The k of a row.
+  template <size_t inputs>
+  Span inputs_of(size_t row) const {
+    if (inputs == 1) return {row, row + 1};
+    const size_t rows = divide_up(shape.in, inputs), tap = row / rows * shape.in, i = row % rows * inputs;
+    return {tap + i, tap + std::min(i + inputs, shape.in)};
+  }
+  // Has any of the channels a nonzero at these k?
+  [[gnu::always_inline]] bool any(Span ks, size_t first, size_t count) const {
+    unsigned all = pattern(ks.begin, first, count);
+    for (size_t k = ks.begin + 1; k < ks.end; ++k) all |= pattern(k, first, count);
+    return all != 0;
+  }
   float take(size_t channel) const { return nonzeros.floats(channel)[next[channel]++]; }
-  // A bit for each of `count` channels from `first` on: 1 if the channel has a nonzero at k.
-  unsigned pattern(size_t k, size_t first, size_t count) const {
+  // A bit for each of `count` output channels from `first` on: 1 if the channel has a nonzero at k. Always inlined, as
+  // any() is: at most k there is none, and calls would make packing a fifth slower.
+  [[gnu::always_inline]] unsigned pattern(size_t k, size_t first, size_t count) const {
     return nonzeros.masks[k] >> first & ((1U << count) - 1);
   }
 };
@@ -70,7 +89,7 @@ void put_pair(const Channel& f, const Channel& s, size_t first, size_t second, C
   for (size_t i = 0; i < 2 * steps; ++i) {
     for (const Channel* channel : {&f, &s}) {
       const Entry& entry = i < channel->entries.size() ? channel->entries[i] : channel->filler;
-      to->put_index(entry.k, 1);
+      to->put_index(entry.row, 1);
       to->w.push_back(entry.w);
     }
   }
@@ -85,11 +104,11 @@ void put_pairs(const Source& from, Chunk* to) {
     const size_t first = from.next[n], all = from.nonzeros.count[n];
     size_t& next = from.next[n];
     for (; next < all && positions[next] < from.end; ++next) {
-      channel.entries.push_back({from.row(positions[next]), values[next]});
+      channel.entries.push_back({from.place(positions[next]), values[next]});
     }
     size_t zeros_end = from.end;  // one behind the last zero in the chunk
     for (size_t i = next; i > first && positions[i - 1] + 1 == zeros_end; --i) --zeros_end;
-    if (zeros_end > from.begin) channel.filler.k = from.row(zeros_end - 1);
+    if (zeros_end > from.begin) channel.filler.row = from.place(zeros_end - 1);
   }
   const auto count = [&](size_t n) { return channels[n].entries.size(); };
   size_t order[sparse_channels];
@@ -116,7 +135,7 @@ void put_fours(const Source& from, Chunk* to) {
       const unsigned pattern = from.pattern(k, n, channels);
       if (pattern == 0) continue;
       auto& entries = patterns[pattern];
-      entries.k.push_back(from.row(k));
+      entries.k.push_back(from.place(k));
       for (size_t c = 0; c < channels; ++c) {
         if ((pattern >> c & 1) != 0) entries.w.push_back(from.take(n + c));
       }
@@ -130,22 +149,45 @@ void put_fours(const Source& from, Chunk* to) {
   }
 }
 
-// ---- b1xN
+// ---- bIxN
 
-void put_blocks(const Source& from, size_t block, Chunk* to) {
+// Takes the weights of some output channels, from n on, at some k. They lie output by output, each with its inputs.
+template <size_t inputs>
+void take_block(const Source& from, Span ks, size_t n, size_t channels, float* weights) {
+  for (size_t k = ks.begin; k < ks.end; ++k) {
+    const unsigned pattern = from.pattern(k, n, channels);
+    for (size_t c = 0; c < channels; ++c) {
+      if ((pattern >> c & 1) != 0) weights[c * inputs + k - ks.begin] = from.take(n + c);
+    }
+  }
+}
+
+// Makes words of four bytes of floats with the same values; returns how many words.
+size_t to_bytes(float* weights, size_t count) {
+  for (size_t i = 0; i < count; i += 4) {
+    int8_t word[4];
+    for (size_t j = 0; j < 4; ++j) word[j] = static_cast<int8_t>(weights[i + j]);
+    std::memcpy(&weights[i / 4], word, sizeof word);
+  }
+  return count / 4;
+}
+
+template <size_t inputs>
+void put_blocks(const Source& from, const PackKey& key, Chunk* to) {
+  const size_t block = key.panel.nr;
+  const bool bytes = has_integers && key.weights.type == QN_S8;
   for (size_t n = 0; n < from.channels; n += block) {
     const size_t channels = std::min(block, from.channels - n);
     qn_spmm_set set = {0, static_cast<uint16_t>(n), 0};
-    for (size_t k = from.begin; k < from.end; ++k) {
-      const unsigned pattern = from.pattern(k, n, channels);
-      if (pattern == 0) continue;
-      float weights[16] = {};
-      for (size_t c = 0; c < channels; ++c) {
-        if ((pattern >> c & 1) != 0) weights[c] = from.take(n + c);
-      }
+    for (size_t row = from.begin; row < from.end; ++row) {
+      const Span ks = from.inputs_of<inputs>(row);
+      if (!from.any(ks, n, channels)) continue;
+      float weights[inputs * most_outputs] = {};
+      take_block<inputs>(from, ks, n, channels, weights);
       ++set.steps;
-      to->put_index(from.row(k), 2);
-      to->w.insert(to->w.end(), weights, weights + block);
+      to->put_index(from.place<inputs>(row), 2);
+      const size_t words = bytes ? to_bytes(weights, block * inputs) : block * inputs;
+      to->w.insert(to->w.end(), weights, weights + words);
     }
     to->set.push_back(set);
   }
@@ -160,8 +202,10 @@ void put_part(const Source& from, const PackKey& key, Chunk* to) {
     put_fours(from, to);
   } else if (key.panel.nr == 1) {
     put_pairs(from, to);
+  } else if (has_integers && key.panel.kr == joined_inputs) {
+    put_blocks<joined_inputs>(from, key, to);
   } else {
-    put_blocks(from, key.panel.nr, to);
+    put_blocks<1>(from, key, to);
   }
   part.sets = static_cast<uint32_t>(to->set.size()) - part.set;
   to->parts.push_back(part);
@@ -169,7 +213,7 @@ void put_part(const Source& from, const PackKey& key, Chunk* to) {
 
 // Joins all chunks in one buffer: weights, biases, sets, indices, and after these spmm_beyond bytes that kernels may
 // read.
-void join(const Vector<Chunk>& chunks, const Vector<float>& bias, SparseWeights* packed) {
+void join(const Vector<Chunk>& chunks, const Vector<uint32_t>& bias, SparseWeights* packed) {
   size_t w = 0, sets = 0, index = 0;
   for (const Chunk& chunk : chunks) {
     for (SparsePart part : chunk.parts) {
@@ -179,12 +223,12 @@ void join(const Vector<Chunk>& chunks, const Vector<float>& bias, SparseWeights*
     }
     w += chunk.w.size(), sets += chunk.set.size(), index += chunk.index.size();
   }
-  const size_t w_bytes = w * sizeof(float), bias_bytes = bias.size() * sizeof(float);
+  const size_t w_bytes = w * sizeof(uint32_t), bias_bytes = bias.size() * sizeof(uint32_t);
   const size_t set_bytes = sets * sizeof(qn_spmm_set);
   packed->data = Buffer(w_bytes + bias_bytes + set_bytes + index + spmm_beyond);
   auto* to = static_cast<char*>(packed->data.data());
-  packed->w = reinterpret_cast<const float*>(to);
-  packed->bias = reinterpret_cast<const float*>(to + w_bytes);
+  packed->w = reinterpret_cast<const uint32_t*>(to);
+  packed->bias = reinterpret_cast<const uint32_t*>(to + w_bytes);
   packed->set = reinterpret_cast<const qn_spmm_set*>(to + w_bytes + bias_bytes);
   packed->index = to + w_bytes + bias_bytes + set_bytes;
   const auto put = [](char* at, const auto& list) {
@@ -198,6 +242,16 @@ void join(const Vector<Chunk>& chunks, const Vector<float>& bias, SparseWeights*
   for (const Chunk& chunk : chunks) to = put(to, chunk.index);
 }
 
+// Takes the zero point of the input off the sums, as for panels of gemm.h (pack.cc).
+void absorb_zero(const PackKey& key, const Nonzeros& nonzeros, size_t count, uint32_t* bias) {
+  for (size_t c = 0; c < count; ++c) {
+    const float* const weights = nonzeros.floats(c);
+    for (size_t i = 0; i < nonzeros.count[c]; ++i) {
+      bias[c] -= static_cast<uint32_t>(key.input_zero * static_cast<int32_t>(weights[i]));
+    }
+  }
+}
+
 // The depth of a chunk for fours. Entries of fours are sorted within a chunk, so the depth decides the order in which
 // they are added. It depends on the weights alone, so that all kernels give the same bits. If most weights are not 0,
 // rows of A are used so often that they may come from the L2 cache, and chunks can be deeper.
@@ -209,9 +263,9 @@ size_t fours_depth(double stored) { return stored > 0.65 ? 256 : 128; }
 // after a few steps, they may fill all of it; otherwise they take two thirds. Blocks of four channels or more use a row
 // so often that it may come from the L2 cache. If such blocks are rare, their chunks are deeper, so that a set has
 // enough steps between reading and writing its sums.
-size_t sparse_depth(const SpmmRow& row, size_t pixels, size_t k, double stored) {
+size_t sparse_depth(const SpmmRow& row, size_t pixels, size_t rows, double stored) {
   constexpr double enough_steps = 64;
-  const size_t row_bytes = std::min<size_t>(row.pixels, pixels) * sizeof(float);
+  const size_t row_bytes = std::min<size_t>(row.pixels, pixels) * spmm_bytes(row);
   const size_t near_bytes = row.channels() == 2 ? cpu().l1_bytes : cpu().l1_bytes * 2 / 3;
   double most = static_cast<double>(near_bytes / row_bytes);
   if (row.block >= 4) {
@@ -220,7 +274,7 @@ size_t sparse_depth(const SpmmRow& row, size_t pixels, size_t k, double stored) 
   }
   if (row.fours()) most = static_cast<double>(fours_depth(stored));
   const size_t countable = std::min<size_t>(row.max_k(), UINT16_MAX);  // an index must hold k, 16 bits the steps
-  return divide_up(k, divide_up(k, std::clamp<size_t>(static_cast<size_t>(most), 16, countable)));
+  return divide_up(rows, divide_up(rows, std::clamp<size_t>(static_cast<size_t>(most), 16, countable)));
 }
 
 Shared<PackedWeights> pack_sparse(const PackKey& key) {
@@ -228,21 +282,24 @@ Shared<PackedWeights> pack_sparse(const PackKey& key) {
   WeightNonzeros weights(key.weights, shape);
   auto packed = make_shared<SparseWeights>();
   packed->depth = key.depth;
-  packed->chunks = divide_up(shape.depth(), key.depth);
+  const size_t rows = shape.depth(key.panel.kr);
+  packed->chunks = divide_up(rows, key.depth);
   packed->blocks = divide_up(shape.out, sparse_channels);
   Vector<Chunk> chunks(shape.groups * packed->chunks);
-  Vector<float> bias(shape.groups * packed->blocks * sparse_channels);
+  Vector<uint32_t> bias(shape.groups * packed->blocks * sparse_channels);
   for (size_t g = 0; g < shape.groups; ++g) {
     for (size_t n = 0; n < shape.out; n += sparse_channels) {
       const size_t o = g * shape.out + n, count = std::min(sparse_channels, shape.out - n);
       const Nonzeros& nonzeros = weights.nonzeros(o, count);
       size_t next[sparse_channels] = {};
       for (size_t c = 0; c < packed->chunks; ++c) {
-        const size_t begin = c * key.depth, end = std::min(begin + key.depth, shape.depth());
+        const size_t begin = c * key.depth, end = std::min(begin + key.depth, rows);
         put_part({nonzeros, shape, key.places, next, count, begin, end}, key, &chunks[g * packed->chunks + c]);
       }
       weights.tell_read(o, count);
-      std::memcpy(&bias[g * packed->blocks * sparse_channels + n], key.bias.data() + o, count * sizeof(float));
+      uint32_t* const to = &bias[g * packed->blocks * sparse_channels + n];
+      std::memcpy(to, key.bias.data() + o, count * sizeof(uint32_t));
+      if (has_integers && key.input_zero != 0) absorb_zero(key, nonzeros, count, to);
     }
   }
   join(chunks, bias, packed.get());

@@ -36,17 +36,36 @@ const Nonzeros& WeightNonzeros::nonzeros(size_t first, size_t count) {
   nonzeros_.masks.assign(nonzeros_.depth, 0);
   const size_t most = count * nonzeros_.depth;
   make_room(most * sizeof(uint32_t), &nonzeros_.positions_room);
-  make_room(most * source_.item(), &nonzeros_.values);
+  make_room(most * sizeof(float), &nonzeros_.values);
   if (direct()) {
     nonzeros_of(source_, first, count, &nonzeros_);
   } else {
-    find_nonzeros(rows(first, count), count);
+    find_nonzeros(float_rows(first, count), count);
   }
   return nonzeros_;
 }
 
+#ifndef QN_SMALL
+Strip WeightNonzeros::float_rows(size_t first, size_t count) {
+  const Strip strip = rows(first, count);
+  if (source_.weights.type == QN_F32) return strip;
+  const WeightsShape& s = source_.shape;
+  make_room(count * s.depth() * sizeof(float), &floats_);
+  auto* to = static_cast<float*>(floats_.data());
+  for (size_t c = 0; c < count; ++c) {
+    for (size_t tap = 0; tap < s.taps(); ++tap) {
+      const auto* const from = static_cast<const int8_t*>(strip.data) + c * stride_.out + tap / s.kernel.w * stride_.h +
+                               tap % s.kernel.w * stride_.w;
+      for (size_t i = 0; i < s.in; ++i) *to++ = from[i * stride_.in];
+    }
+  }
+  return {floats_.data(), strides_of(QN_WEIGHTS_OHWI, s)};
+}
+#endif
+
 void WeightNonzeros::find_nonzeros(const Strip& strip, size_t count) {
   const WeightsShape& shape = source_.shape;
+  const WeightStrides& stride = has_integers ? strip.stride : stride_;
   for (size_t c = 0; c < count; ++c) {
     uint32_t* const positions = nonzeros_.positions(c);
     float* const values = nonzeros_.floats(c);
@@ -54,9 +73,9 @@ void WeightNonzeros::find_nonzeros(const Strip& strip, size_t count) {
     uint32_t position = 0;
     for (size_t y = 0; y < shape.kernel.h; ++y) {
       for (size_t x = 0; x < shape.kernel.w; ++x) {
-        const float* from = strip.floats() + c * stride_.out + y * stride_.h + x * stride_.w;
+        const float* from = strip.floats() + c * stride.out + y * stride.h + x * stride.w;
         for (size_t i = 0; i < shape.in; ++i, ++position) {
-          const float value = from[i * stride_.in];
+          const float value = from[i * stride.in];
           const bool other = value != 0;
           positions[n] = position, values[n] = value;  // the next value overwrites them if this one is 0
           n += other;

@@ -36,7 +36,7 @@ class WeightRows {
   Buffer strip_;
 };
 
-// Also finds the weights that are not 0.
+// Also finds the weights that are not 0. Reads bytes as the floats of the same values.
 class WeightNonzeros : public WeightRows {
  public:
   using WeightRows::WeightRows;
@@ -44,6 +44,12 @@ class WeightNonzeros : public WeightRows {
   // Returns the nonzeros of up to Nonzeros::most_channels output channels; they are valid until the next call. Throws
   // as rows() does.
   const Nonzeros& nonzeros(size_t first, size_t count);
+  // Returns the same rows as rows(), as floats.
+#ifdef QN_SMALL  // has_integers
+  Strip float_rows(size_t first, size_t count) { return rows(first, count); }
+#else
+  Strip float_rows(size_t first, size_t count);
+#endif
   // Does the encoding give nonzeros directly, without writing out rows?
   bool direct() const { return gives_nonzeros(source_); }
 
@@ -51,6 +57,9 @@ class WeightNonzeros : public WeightRows {
   void find_nonzeros(const Strip& strip, size_t count);
 
   Nonzeros nonzeros_;
+#ifndef QN_SMALL
+  Buffer floats_;
+#endif
 };
 
 }  // namespace quern

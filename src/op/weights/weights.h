@@ -23,20 +23,30 @@ struct WeightsShape {
 
   size_t taps() const { return kernel.h * kernel.w; }
   size_t depth() const { return taps() * in; }  // products that are summed up for one output
+  // The same in blocks of `inputs` successive input channels; the last block of a tap may have fewer.
+  size_t depth(size_t inputs) const { return has_integers ? taps() * divide_up(in, inputs) : depth(); }
   // The number of blocks of `block` output channels in one group; the last block may have fewer channels.
   size_t block_rows(size_t block) const { return divide_up(out, block); }
 };
 
 // How many weights, or blocks of weights, are not 0. A block consists of neighbouring output channels of one group at
-// one position; it counts if any of its elements is not 0.
+// one position, or at those of four successive input channels of a tap. It counts if any of its elements is not 0.
 struct WeightsDensity {
-  static constexpr size_t kinds = 5;
-  size_t elements = 0;        // the number of all weights
-  size_t blocks[kinds] = {};  // the number of blocks that count: of 1, 2, 4, 8 and 16 channels
+  static constexpr size_t kinds = 5;                           // numbers of output channels: 1, 2, 4, 8 and 16
+  static constexpr size_t input_kinds = has_integers ? 2 : 1;  // numbers of input channels: 1 and 4
+  size_t elements = 0;                                         // the number of all weights
+  // The number of blocks that count. With four input channels only integers are counted: no kernel of floats asks.
+  size_t blocks[input_kinds][kinds] = {};
 
-  // The number of weights in the blocks of `block` channels that count, zeros among them, and its part of all weights.
-  double stored(size_t block) const { return static_cast<double>(blocks[std::countr_zero(block)] * block); }
-  double part(size_t block) const { return stored(block) / static_cast<double>(elements); }
+  // The number of weights in the blocks of this size that count, zeros among them, and its part of all weights.
+  double stored(size_t outputs, size_t inputs = 1) const {
+    const bool joined = has_integers && inputs > 1;
+    const size_t(&counts)[kinds] = blocks[joined ? input_kinds - 1 : 0];
+    return static_cast<double>(counts[std::countr_zero(outputs)] * outputs * (joined ? inputs : 1));
+  }
+  double part(size_t outputs, size_t inputs = 1) const {
+    return stored(outputs, inputs) / static_cast<double>(elements);
+  }
 };
 
 // Reads and checks the user's weights for an operator of this type. It checks every index of sparse weights, every
@@ -57,12 +67,13 @@ enum class Packing {
   winograd2,
   winograd4,
   winograd6,
-  sparse,        // pack_sparse.h: pairs, or blocks of `nr` channels
+  sparse,        // pack_sparse.h: pairs, or blocks of kr x nr channels
   sparse_fours,  // pack_sparse.h: fours
 };
 
-// Where the rows of spmm.h's A lie, as numbers of rows: from one input channel, row of taps, and column of taps to the
-// next. All 0: the rows follow each other, tap by tap, and for each tap channel by channel.
+// Where the rows of spmm.h's A lie, as numbers of rows: from one block of input channels, row of taps, and column of
+// taps to the next. All 0: the rows follow each other, tap by tap, and for each tap
+// block by block.
 struct SparsePlaces {
   size_t channel = 0, tap_row = 0, tap_column = 0;
   bool operator==(const SparsePlaces&) const = default;
@@ -78,12 +89,12 @@ struct PackedWeights {
 using Packed = Shared<const PackedWeights>;
 
 // The properties of a kernel that its panels depend on. The row of a kernel converts to them. For sparse packings `nr`
-// is the number of channels in a block.
+// and `kr` are the numbers of output and input channels in a block.
 struct PanelShape {
   KernelType type;
   size_t nr, kr = 1;
 
-  PanelShape(KernelType of, size_t channels) : type(of), nr(channels) {}
+  PanelShape(KernelType of, size_t outputs, size_t inputs = 1) : type(of), nr(outputs), kr(inputs) {}
   template <class KernelRow>
   PanelShape(const KernelRow& row) : type(row.type), nr(row.nr) {
     if constexpr (requires { row.kr; }) kr = row.kr;

@@ -28,7 +28,7 @@ std::optional<WeightsDensity> zeros_of(const Graph& graph, const Node& node, con
   if (from.read(0, rows, &data) != QN_OK) throw Error(qn_last_message());
   weights.data = data;
   const WeightsDensity density = count_density(weights, shape);
-  if (density.blocks[0] == density.elements) return std::nullopt;
+  if (density.blocks[0][0] == density.elements) return std::nullopt;
   return density;
 }
 
