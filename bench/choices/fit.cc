@@ -39,7 +39,7 @@ struct Form {
   double zeros;
   size_t block;
 };
-constexpr Form forms[] = {{0, 1}, {0.2, 1}, {0.2, 4}, {0.5, 1}, {0.5, 4}, {0.8, 1}, {0.8, 4}};
+constexpr Form forms[] = {{0, 1}, {0.2, 1}, {0.2, 4}, {0.5, 1}, {0.5, 4}, {0.8, 1}, {0.8, 4}, {0.1, 1}};
 // Networks of which layers with zeros are measured, too.
 constexpr const char* pruned_models[] = {"mobilenet_v1", "mobilenet_v2", "squeezenet_v1.1", "shufflenet_v2",
                                          "resnet18"};
@@ -359,6 +359,7 @@ constexpr Constant constants[] = {
     QN_CONSTANT(kept),
     QN_CONSTANT(pairs_cycles),
     QN_CONSTANT(wide_pairs_cycles),
+    QN_CONSTANT(fours_cycles),
     QN_CONSTANT(narrow_fours),
     QN_CONSTANT(block_of_two_cycles),
     QN_CONSTANT(block_cycles),

@@ -42,7 +42,8 @@ double fours_cycles(double part, double vectors) {
   for (size_t i = 1; i <= 4; ++i) {
     const auto count = static_cast<double>(i);
     const double chance = ways[i] * std::pow(part, count) * std::pow(1 - part, 4 - count);
-    cycles += chance * std::max<double>(m.latency, std::max(count * vectors, vectors + count + 2) / m.pipes);
+    const double loads = (vectors + count + 2) / m.pipes;
+    cycles += chance * std::max<double>(m.latency, std::max(count * vectors * m.fours_cycles, loads));
   }
   return cycles;
 }

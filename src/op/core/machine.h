@@ -40,6 +40,7 @@ struct MachineRow {
   // Sparse: cycles of one weight times a vector of pixels, for each packing of weights (kernel/spmm.h).
   float pairs_cycles = 0.73f;
   float wide_pairs_cycles = 0.67f;    // pairs, in tiles of more than four vectors
+  float fours_cycles = 0.5f;          // fours, where multiply-adds take longer than the rest of an entry
   float narrow_fours = 1.2f;          // factor of the cycles of fours, in tiles of less than four vectors
   float block_of_two_cycles = 0.62f;  // blocks of two channels
   float block_cycles = 0.58f;         // larger blocks
