@@ -77,6 +77,7 @@ class Vector : public VectorBase {
     return *this;
   }
   ~Vector() {
+    static_assert(alignof(T) <= alignment);  // here, where T is complete: a class may have a vector of its own objects
     if constexpr (!std::is_trivially_destructible_v<T>) clear();
     free(sizeof(T));
   }
@@ -215,8 +216,6 @@ class Vector : public VectorBase {
     for (T& each : *this) ::new (larger.data() + larger.size_++) T(std::move(each));
     swap(larger);
   }
-
-  static_assert(alignof(T) <= alignment);
 };
 
 template <class T, class Condition>

@@ -1,6 +1,7 @@
 // Common subexpressions: equal constants, then equal nodes.
 #include <cstring>
 
+#include "base/lookup.h"
 #include "base/status.h"
 #include "graph/pass/rewrite.h"
 
@@ -15,31 +16,6 @@ bool same_attributes(const Attributes& a, const Attributes& b) {
   return a.values == b.values;
 }
 
-// Finds candidates for equality: indices below `count` that were added with the same hash, in the order in which they
-// were added.
-class Candidates {
- public:
-  explicit Candidates(size_t count) : first_(count | 1, none), last_(count | 1, none), next_(count, none) {}
-
-  template <class Try>  // calls try_one(index) until that returns true; says whether it did
-  bool any(size_t hash, Try&& try_one) const {
-    for (size_t i = first_[hash % first_.size()]; i != none; i = next_[i]) {
-      if (try_one(i)) return true;
-    }
-    return false;
-  }
-  void add(size_t hash, size_t index) {
-    const size_t bucket = hash % first_.size();
-    (first_[bucket] == none ? first_[bucket] : next_[last_[bucket]]) = index;
-    last_[bucket] = index;
-  }
-
- private:
-  static constexpr size_t none = SIZE_MAX;
-  Vector<size_t> first_, last_;  // per bucket
-  Vector<size_t> next_;          // per index
-};
-
 template <class List>
 size_t hash_of(size_t seed, const List& list) {
   uint32_t hash = static_cast<uint32_t>(seed);
@@ -50,7 +26,7 @@ size_t hash_of(size_t seed, const List& list) {
 // Per tensor: the first one that is the same constant, or itself.
 Vector<int> first_equals(Graph& graph) {
   Vector<int> first(graph.tensors.size());
-  Candidates different(first.size());
+  Lookup different(first.size());
   for (size_t i = 0; i < first.size(); ++i) {
     first[i] = static_cast<int>(i);
     const Tensor& tensor = graph.tensors[i];
@@ -75,7 +51,7 @@ Vector<int> first_equals(Graph& graph) {
 
 qn_status merge_common(Rewriter& r) {
   const Vector<int> first = first_equals(r.graph());
-  Candidates seen(r.size());  // nodes by kind and inputs
+  Lookup seen(r.size());  // nodes by kind and inputs
   for (size_t i = 0; i < r.size(); ++i) {
     Node& node = r.node(i);
     for (size_t k = 0; k < node.inputs.size(); ++k) {
