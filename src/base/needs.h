@@ -31,6 +31,10 @@ constexpr bool has_backends = !small;
 // any.
 constexpr bool has_integers = !small;
 
+// Graphs with subgraphs or states, which can be read, checked and written. Nothing runs them yet, so that a small build
+// refuses them while it reads a file.
+constexpr bool has_subgraphs = !small;
+
 #ifdef QN_TRIMMED
 constexpr bool trimmed = true;
 

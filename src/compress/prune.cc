@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "graph/file/sparse.h"
 #include "graph/ir/kinds.h"
+#include "graph/pass/passes.h"
 
 namespace quern {
 namespace {
@@ -180,6 +181,7 @@ qn_status prune(Graph& graph, const PruneOptions& options) {
   if (!std::has_single_bit(options.block) || options.block > 16) {
     return fail(QN_INVALID_ARGUMENT, "blocks of %zu output channels; 1, 2, 4, 8 or 16 are possible", options.block);
   }
+  QN_TRY(check_runnable(graph));
   for (const Node& node : graph.nodes) {
     if (!kind_of(node.kind).has_weights() || tensor_of(graph, node.inputs[1]).type == QN_F32) continue;
     return fail(QN_UNSUPPORTED, "the weights of '%s' are integers; only f32 can be pruned", node.name.c_str());

@@ -36,6 +36,7 @@ Format format_of(const std::string& path) {
 Graph import_quern(const std::string& path, const ImportOptions& options) {
   Graph graph;
   expect_ok(read_model_file(path.c_str(), &graph));
+  if (check_runnable(graph) != QN_OK) throw Error(path + ": " + qn_last_message());
   if (options.outputs.empty()) return graph;
   Vector<Port> outputs;
   for (const std::string& name : options.outputs) {

@@ -348,6 +348,16 @@ TEST(Prune, RefusesWeightsOfBytes) {
   EXPECT_NE(std::string(qn_last_message()).find("the weights of 'layer' are integers"), std::string::npos);
 }
 
+TEST(Prune, RefusesWhatItWouldLose) {
+  for (const bool subgraph : {false, true}) {
+    Graph graph = matrix(2, 2, {1, 2, 3, 4});
+    if (subgraph) graph.subgraphs.emplace_back();
+    if (!subgraph) graph.states = {{0, 0}};
+    EXPECT_EQ(prune(graph, {}), QN_BAD_MODEL);
+    EXPECT_NE(std::string(qn_last_message()).find("this library runs none"), std::string::npos) << qn_last_message();
+  }
+}
+
 TEST(Prune, BytesAreCounted) {
   const ModelStats stats = model_stats(layer_of_bytes());
   EXPECT_EQ(stats.parameters, 8u);

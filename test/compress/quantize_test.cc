@@ -208,5 +208,15 @@ TEST(Quantize, RefusesAModelWithoutANodeForBytes) {
   EXPECT_EQ(quantize(graph, {}, &layers), QN_UNSUPPORTED);
 }
 
+TEST(Quantize, RefusesStates) {
+  Builder b;
+  Graph graph = b.done(b.input({2, 3}));
+  graph.states = {{0, 0}};
+  Vector<QuantizedLayer> layers;
+  EXPECT_EQ(quantize(graph, {}, &layers), QN_BAD_MODEL);
+  EXPECT_NE(std::string(qn_last_message()).find("carries tensors from run to run"), std::string::npos)
+      << qn_last_message();
+}
+
 }  // namespace
 }  // namespace quern

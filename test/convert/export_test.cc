@@ -364,6 +364,18 @@ TEST_F(Export, PaddingIsCountedWhereThereIsSome) {
   EXPECT_EQ(whole.opset_import(0).version(), 13);
 }
 
+TEST_F(Export, RefusesWhatItWouldLose) {
+  const Graph plain = graph_of({OpKind::exp, {}, {{2}}});
+  const auto refusal = [&](const Graph& graph) {
+    return test::error_of([&] { export_onnx(graph, folder_.path("net.onnx")); });
+  };
+  Graph graph = plain;
+  graph.states = {{0, 0}};
+  EXPECT_EQ(refusal(graph), "a model that carries tensors from run to run; this library runs none");
+  graph.subgraphs.push_back(plain);
+  EXPECT_EQ(refusal(graph), "a model with subgraphs; this library runs none");
+}
+
 TEST_F(Export, AFileThatCannotBeWrittenIsAnError) {
   const Graph graph = graph_of({OpKind::exp, {}, {{2}}});
   const std::string path = folder_.path("absent/net.onnx");

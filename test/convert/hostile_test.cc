@@ -6,6 +6,7 @@
 #include "arrays.h"
 #include "convert/caffe/caffe.pb.h"
 #include "convert/convert.h"
+#include "graph/file/format.h"
 #include "onnx_model.h"
 
 namespace quern {
@@ -191,6 +192,21 @@ TEST(Hostile, FilesAreToldApart) {
   EXPECT_NE(refusal({folder.write("noise", "\x01\x02\x03")}).find("not a .prototxt"), std::string::npos);
   EXPECT_NE(refusal({folder.path("")}).find("cannot"), std::string::npos);
   EXPECT_NE(refusal({folder.write("empty.onnx", "")}).find("not an ONNX model"), std::string::npos);
+}
+
+// Choosing outputs, for one, would give the outputs of states other numbers.
+TEST(Hostile, FilesWithStatesAreNotImported) {
+  const test::Folder folder;
+  Graph graph = import_model({folder.write("net.onnx", onnx_model().bytes())});
+  graph.inputs.push_back({.tensor = add_tensor(graph, "state", QN_F32, {2})});
+  graph.outputs.push_back({.tensor = graph.inputs.back().tensor});
+  const std::string path = folder.path("net.qn");
+  expect_ok(write_model_file(graph, path.c_str()));
+  EXPECT_EQ(import_model({path}).outputs.size(), graph.outputs.size());
+  graph.states = {{static_cast<uint32_t>(graph.inputs.size() - 1), static_cast<uint32_t>(graph.outputs.size() - 1)}};
+  expect_ok(write_model_file(graph, path.c_str()));
+  EXPECT_EQ(test::error_of([&] { import_model({path}); }),
+            path + ": a model that carries tensors from run to run; this library runs none");
 }
 
 }  // namespace

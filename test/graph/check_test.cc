@@ -1,6 +1,7 @@
 // check_graph and infer_shapes refuse whatever the rest of the library could not stand, and say where it is.
 #include <cmath>
 #include <functional>
+#include <span>
 
 #include "graph/ir/rules.h"
 #include "small_graphs.h"
@@ -89,9 +90,44 @@ const Fault faults[] = {
     {"more than", [](Graph& g) { g.nodes.resize(50000, g.nodes[0]); }},
 };
 
-TEST(CheckGraph, Faults) {
-  const Graph good = sample_graph();
-  for (const Fault& fault : faults) {
+// The graph is nested_graph().
+const Fault nested_faults[] = {
+    {"state 0: input 2 or output 1 does not exist", [](Graph& g) { g.states[0].input = 2; }},
+    {"state 0: input 1 or output 4294967295 does not exist", [](Graph& g) { g.states[0].output = UINT32_MAX; }},
+    {"state 1: its input or output belongs to another state",
+     [](Graph& g) {
+       g.states.push_back({1, 0});
+     }},
+    {"state 1: its input or output belongs to another state",
+     [](Graph& g) {
+       g.states.push_back({0, 1});
+     }},
+    {"node 'add1' (add): subgraph 2 does not exist",
+     [](Graph& g) {
+       g.nodes[1].subgraphs = {0, 2};
+     }},
+    {"node 'add1' (add): this kind of node takes no subgraphs",
+     [](Graph& g) {
+       g.nodes[1].subgraphs = {0, 1};
+     }},
+    {"subgraph 0: only the outermost graph may carry tensors",
+     [](Graph& g) {
+       g.subgraphs[0].states = {{0, 0}};
+     }},
+    {"subgraph 1: subgraph 0: only the outermost",
+     [](Graph& g) {
+       g.subgraphs[1].subgraphs[0].states = {{0, 0}};
+     }},
+    {"subgraph 0: the model has no output", [](Graph& g) { g.subgraphs[0].outputs.clear(); }},
+    {"subgraph 1: subgraph 0: node 'fully_connected0' (fully_connected): subgraph 0 does not exist",
+     [](Graph& g) { g.subgraphs[1].subgraphs[0].nodes[0].subgraphs = {0}; }},
+    {"subgraph 1: tensor 1: constant 9 does not exist", [](Graph& g) { g.subgraphs[1].tensors[1].constant = 9; }},
+    {"subgraph 1: 50000 nodes are more than 20000",
+     [](Graph& g) { g.subgraphs[1].nodes.resize(50000, g.subgraphs[1].nodes[0]); }},
+};
+
+void expect_faults(const Graph& good, std::span<const Fault> list) {
+  for (const Fault& fault : list) {
     Graph graph = good;
     fault.make(graph);
     EXPECT_EQ(check_graph(graph), QN_BAD_MODEL) << fault.message;
@@ -101,6 +137,10 @@ TEST(CheckGraph, Faults) {
     EXPECT_EQ(write_model(graph, &bytes), QN_BAD_MODEL) << "is not written either";
   }
 }
+
+TEST(CheckGraph, Faults) { expect_faults(sample_graph(), faults); }
+
+TEST(CheckGraph, FaultsOfStatesAndSubgraphs) { expect_faults(nested_graph(), nested_faults); }
 
 TEST(CheckGraph, NamesMayBeAnyText) {
   Graph graph = sample_graph();
@@ -233,6 +273,50 @@ TEST(InferShapes, Cases) {
       EXPECT_EQ(status, QN_BAD_MODEL) << op_name(c.kind) << ": " << c.message;
       EXPECT_NE(std::string(qn_last_message()).find(c.message), std::string::npos) << qn_last_message();
     }
+  }
+}
+
+TEST(InferShapes, OfSubgraphs) {
+  Graph graph = nested_graph();
+  Graph& inner = graph.subgraphs[1].subgraphs[0];
+  inner.tensors[at(inner.outputs[0].tensor)].shape.clear();
+  EXPECT_EQ(infer_shapes(graph), QN_OK) << qn_last_message();
+  EXPECT_EQ(inner.tensors[at(inner.outputs[0].tensor)].shape, (Shape{1, 16}));
+  inner.tensors[at(inner.inputs[0].tensor)].shape = {1, 15};
+  EXPECT_EQ(check_graph(graph), QN_OK);
+  EXPECT_EQ(infer_shapes(graph), QN_BAD_MODEL);
+  EXPECT_EQ(std::string(qn_last_message()).find("subgraph 1: subgraph 0: node 'fully_connected0'"), 0u)
+      << qn_last_message();
+}
+
+// The tensors of a state must be alike. With bytes, so that they have scales.
+TEST(InferShapes, RefusesStatesWhoseTensorsDiffer) {
+  GraphBuilder b;
+  const auto input = [&b](const char* name, float scale) {
+    const int x = b.as_bytes(b.input(name, {2, 3}, QN_S8), scale, 5);
+    b.graph.outputs.push_back({.tensor = x, .type = QN_S8});
+    return x;
+  };
+  input("x", 0.5f);
+  input("same", 0.5f);
+  input("other scale", 0.25f);
+  b.graph.tensors[at(input("other shape", 0.5f))].shape = {3, 2};
+  const int real = b.input("f16", {2, 3}, QN_F16);
+  b.graph.outputs.push_back({.tensor = real, .type = QN_F16});
+  b.graph.outputs.push_back({.tensor = real, .type = QN_F32});
+  const Graph good = b.done();
+  const auto status = [&good](State state) {
+    Graph graph = good;
+    graph.states = {state};
+    EXPECT_EQ(check_graph(graph), QN_OK) << qn_last_message();
+    return infer_shapes(graph);
+  };
+  EXPECT_EQ(status({0, 1}), QN_OK) << qn_last_message();
+  EXPECT_EQ(status({4, 4}), QN_OK) << qn_last_message();
+  for (const State state : {State{0, 2}, State{0, 3}, State{0, 4}, State{4, 5}}) {
+    EXPECT_EQ(status(state), QN_BAD_MODEL) << state.input << ", " << state.output;
+    EXPECT_NE(std::string(qn_last_message()).find("state 0: input and output differ in type"), std::string::npos)
+        << qn_last_message();
   }
 }
 

@@ -54,6 +54,125 @@ TEST(Format, WritesTheSameBytesAgain) {
   EXPECT_EQ(first, written(again));
 }
 
+// ---- subgraphs and states
+
+const format::Model& description_of(const Vector<unsigned char>& bytes) {
+  return *format::GetModel(bytes.data() + sizeof(FileHeader));
+}
+
+TEST(Format, SubgraphsAndStates) {
+  const Graph graph = nested_graph();
+  const Vector<unsigned char> bytes = written(graph);
+  Graph again;
+  ASSERT_EQ(read_bytes(bytes, &again), QN_OK) << qn_last_message();
+  expect_same(graph, again);
+  EXPECT_EQ(again.states.size(), 1u);
+  ASSERT_EQ(again.subgraphs.size(), 2u);
+  ASSERT_EQ(again.subgraphs[1].subgraphs.size(), 1u);
+  for (const Graph* sharing : {&again.subgraphs[0], &again.subgraphs[1].subgraphs[0]}) {
+    EXPECT_EQ(sharing->constants[0].data, again.constants[0].data);
+    EXPECT_NE(sharing->constants[0].owner.get(), nullptr);
+  }
+  EXPECT_EQ(bytes, written(again));
+  EXPECT_EQ(description_of(bytes).operators()->size(), 2u);
+  EXPECT_EQ(description_of(bytes).subgraphs()->Get(1)->operators()->size(), 1u) << "not those of other graphs";
+}
+
+// Gives a graph a copy of its first constant.
+void copy_constant(Graph& graph) {
+  const Constant from = graph.constants[0];
+  const auto buffer = quern::make_shared<Buffer>(from.bytes);
+  std::memcpy(buffer->data(), from.data, from.bytes);
+  graph.constants[0] = {buffer, buffer->data(), from.bytes};
+}
+
+TEST(Format, ConstantsThatGraphsShareAreOneSegment) {
+  Graph graph = nested_graph();
+  const Vector<unsigned char> shared = written(graph);
+  EXPECT_EQ(description_of(shared).segments()->size(), 2u);
+  copy_constant(graph.subgraphs[0]);
+  const Vector<unsigned char> copied = written(graph);
+  EXPECT_EQ(description_of(copied).segments()->size(), 3u);
+  const size_t of_segment = sizeof(uint32_t) * 8;  // more or less, what it takes in the description
+  EXPECT_NEAR(static_cast<double>(copied.size()), static_cast<double>(shared.size() + 16 * 16 * 4), 64 + of_segment);
+}
+
+// 16 x 16 weights, all but one of them 0, in a graph whose subgraph has a layer with them.
+Graph sparse_nested_graph() {
+  GraphBuilder b;
+  std::vector<float> values(16 * 16);
+  values[100] = 1;
+  const int weights = b.constant_of({16, 16}, values);
+  b.output(b.node(OpKind::fully_connected, {b.input("x", {1, 16}), weights}), "y");
+  b.graph.subgraphs.push_back(layer_with_weights_of(b.graph, weights));
+  return b.done();
+}
+
+TEST(Format, SparseWeightsThatGraphsShareAreOneSegment) {
+  const Graph graph = sparse_nested_graph();
+  const Vector<unsigned char> bytes = written(graph);
+  ASSERT_EQ(description_of(bytes).segments()->size(), 1u);
+  EXPECT_EQ(description_of(bytes).segments()->Get(0)->encoding(), format::Encoding::sparse);
+  Graph again;
+  ASSERT_EQ(read_bytes(bytes, &again), QN_OK) << qn_last_message();
+  expect_same(graph, again);
+  ASSERT_NE(again.constants[0].sparse.get(), nullptr);
+  EXPECT_EQ(again.subgraphs[0].constants[0].sparse.get(), again.constants[0].sparse.get());
+  EXPECT_EQ(bytes, written(again));
+}
+
+TEST(Format, WeightsThatASubgraphReadsInAnotherWayAreDense) {
+  Graph graph = sparse_nested_graph();
+  Graph& subgraph = graph.subgraphs[0];
+  subgraph.outputs.push_back({.tensor = subgraph.nodes[0].inputs[1]});
+  const Vector<unsigned char> bytes = written(graph);
+  ASSERT_EQ(description_of(bytes).segments()->size(), 1u);
+  EXPECT_EQ(description_of(bytes).segments()->Get(0)->encoding(), format::Encoding::raw);
+  Graph again;
+  ASSERT_EQ(read_bytes(bytes, &again), QN_OK) << qn_last_message();
+  expect_same(graph, again);
+}
+
+TEST(Format, SubgraphsAreAsDeepAsTheCheckerAllows) {
+  const auto nested = [](size_t graphs) {
+    Graph graph = sample_graph();
+    for (; graphs > 1; --graphs) {
+      Graph outer = sample_graph();
+      outer.subgraphs.push_back(std::move(graph));
+      graph = std::move(outer);
+    }
+    return graph;
+  };
+  const Graph deepest = nested(6);
+  Graph again;
+  ASSERT_EQ(read_bytes(written(deepest), &again), QN_OK) << qn_last_message();
+  expect_same(deepest, again);
+  Vector<unsigned char> bytes;
+  EXPECT_EQ(write_model(nested(7), &bytes), QN_BAD_MODEL);
+  EXPECT_NE(std::string(qn_last_message()).find("more than 6 graphs"), std::string::npos) << qn_last_message();
+}
+
+TEST(Format, NothingRunsSubgraphsOrStates) {
+  Graph with_subgraph = nested_graph(), with_state = nested_graph();
+  with_subgraph.states.clear();
+  with_state.subgraphs.clear();
+  const auto expect_refused = [](const Graph& graph, const std::string& message) {
+    qn_model* model = nullptr;
+    EXPECT_EQ(make_model(graph, nullptr, &model), QN_BAD_MODEL);
+    EXPECT_EQ(qn_last_message(), message);
+    const Vector<unsigned char> bytes = written(graph);
+    EXPECT_EQ(qn_model_load_memory(bytes.data(), bytes.size(), nullptr, &model), QN_BAD_MODEL);
+    EXPECT_EQ(qn_last_message(), message);
+    EXPECT_EQ(model, nullptr);
+  };
+  expect_refused(with_subgraph, "a model with subgraphs; this library runs none");
+  expect_refused(with_state, "a model that carries tensors from run to run; this library runs none");
+  with_state.states.clear();
+  qn_model* model = nullptr;
+  EXPECT_EQ(make_model(with_state, nullptr, &model), QN_OK) << qn_last_message();
+  qn_model_release(model);
+}
+
 // A file that was written before the format had room for subgraphs, states and open dimensions: nothing is lost on the
 // way through a graph.
 TEST(Format, OlderFilesAreTheSameBytesAgain) {

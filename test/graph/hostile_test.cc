@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
+#include <tuple>
 
 #include "graph/file/file_header.h"
 #include "graph/file/model_generated.h"
@@ -45,6 +46,8 @@ class Hostile : public ::testing::Test {
     EXPECT_LE(meter.most - before, (size_t{1} << 30) + (size_t{64} << 20));
     return QN_OK;
   }
+
+  static void flip_bits(const Bytes& whole, size_t begin, size_t end);
 
   static void use(Graph graph) {
     qn_model* model = nullptr;
@@ -103,25 +106,35 @@ TEST_F(Hostile, EveryTruncation) {
   }
 }
 
-TEST_F(Hostile, EveryFlippedBit) {
-  const Bytes whole = file_of(tiny_graph());
-  Bytes copy = whole;
-  const size_t weights = header_of(copy).segments_offset;
+// Tries every bit from `begin` to `end` (in bytes) the wrong way round. Some files must load, and many must not.
+void Hostile::flip_bits(const Bytes& whole, size_t begin, size_t end) {
   size_t loaded = 0, refused = 0;
-  for (size_t bit = 0; bit < 8 * weights; ++bit) {
+  for (size_t bit = 8 * begin; bit < 8 * end; ++bit) {
     Bytes bytes = whole;
     bytes[bit / 8] = static_cast<unsigned char>(bytes[bit / 8] ^ (1u << bit % 8));
     (load(bytes, true) == QN_OK ? loaded : refused) += 1;
-  }
-  for (size_t at = weights; at < whole.size(); ++at) {
-    Bytes bytes = whole;
-    bytes[at] = static_cast<unsigned char>(~bytes[at]);
-    EXPECT_EQ(load(bytes, at % 16 == 0), QN_OK) << "weights may be anything";
   }
   EXPECT_GT(refused, 1000u);
   EXPECT_GT(loaded, 100u) << "padding, names and numbers that are as good";
   RecordProperty("loaded", static_cast<int>(loaded));
   RecordProperty("refused", static_cast<int>(refused));
+}
+
+TEST_F(Hostile, EveryFlippedBit) {
+  const Bytes whole = file_of(tiny_graph());
+  Bytes copy = whole;
+  const size_t weights = header_of(copy).segments_offset;
+  flip_bits(whole, 0, weights);
+  for (size_t at = weights; at < whole.size(); ++at) {
+    Bytes bytes = whole;
+    bytes[at] = static_cast<unsigned char>(~bytes[at]);
+    EXPECT_EQ(load(bytes, at % 16 == 0), QN_OK) << "weights may be anything";
+  }
+}
+
+TEST_F(Hostile, EveryFlippedBitOfSubgraphsAndStates) {
+  Bytes whole = file_of(nested_graph());
+  flip_bits(whole, sizeof(FileHeader), header_of(whole).segments_offset);
 }
 
 // The same where most weights are 0.
@@ -140,15 +153,7 @@ Graph tiny_sparse_graph() {
 
 TEST_F(Hostile, EveryFlippedBitOfSparseWeights) {
   const Bytes whole = file_of(tiny_sparse_graph());
-  Bytes copy = whole;
-  size_t loaded = 0, refused = 0;
-  for (size_t bit = 8 * sizeof(FileHeader); bit < 8 * whole.size(); ++bit) {
-    Bytes bytes = whole;
-    bytes[bit / 8] = static_cast<unsigned char>(bytes[bit / 8] ^ (1u << bit % 8));
-    (load(bytes, true) == QN_OK ? loaded : refused) += 1;
-  }
-  EXPECT_GT(refused, 1000u);
-  EXPECT_GT(loaded, 100u);
+  flip_bits(whole, sizeof(FileHeader), whole.size());
 }
 
 // Words of the header and the description replaced by numbers that tend to hurt.
@@ -202,10 +207,13 @@ struct Crafted {
   void (*attributes)(format::AttributesBuilder&) = [](format::AttributesBuilder&) {};
   void (*header)(FileHeader&) = [](FileHeader&) {};
   size_t data_bytes = 64;
-  std::vector<uint32_t> data;        // its beginning
-  size_t subgraphs = 0, states = 0;  // of the model
+  std::vector<uint32_t> data;  // its beginning
   std::vector<uint32_t> node_subgraphs = {};
-  size_t repeat_tensor = 1, repeat_node = 1, repeat_port = 1;  // the same table many times
+  std::vector<format::State> states = {};
+  using Subgraph = flatbuffers::Offset<format::Model> (*)(flatbuffers::FlatBufferBuilder&);
+  Subgraph subgraph = nullptr;  // makes a subgraph
+  size_t copies = 0;            // subgraphs that are like the model: its tables, used again
+  size_t repeat_tensor = 1, repeat_node = 1, repeat_port = 1, repeat_subgraph = 1;  // the same table many times
 
   Bytes file() const {
     flatbuffers::FlatBufferBuilder b;
@@ -237,14 +245,18 @@ struct Crafted {
     const std::vector<flatbuffers::Offset<format::Port>> in_ports(1, port(in_port)),
         out_ports(repeat_port, port(out_port));
     const std::vector<flatbuffers::Offset<format::Node>> nodes(repeat_node, node);
+    const auto lists = std::tuple(b.CreateVector(tensor_tables), b.CreateVector(nodes), b.CreateVector(in_ports),
+                                  b.CreateVector(out_ports));
+    const auto& [tensor_list, node_list, in_list, out_list] = lists;
+    const auto name_list = b.CreateVector(names);
     std::vector<flatbuffers::Offset<format::Model>> subgraph_tables;
-    for (size_t i = 0; i < subgraphs; ++i) subgraph_tables.push_back(format::CreateModel(b));
-    const std::vector<format::State> state_structs(states);
+    if (subgraph != nullptr) subgraph_tables.assign(repeat_subgraph, subgraph(b));
+    for (size_t i = 0; i < copies; ++i) {
+      subgraph_tables.push_back(format::CreateModel(b, 0, 0, name_list, 0, tensor_list, node_list, in_list, out_list));
+    }
     format::FinishModelBuffer(
-        b, format::CreateModel(b, 0, 0, b.CreateVector(names), b.CreateVector(segment_tables),
-                               b.CreateVector(tensor_tables), b.CreateVector(nodes), b.CreateVector(in_ports),
-                               b.CreateVector(out_ports), b.CreateVector(subgraph_tables),
-                               b.CreateVectorOfStructs(state_structs)));
+        b, format::CreateModel(b, 0, 0, name_list, b.CreateVector(segment_tables), tensor_list, node_list, in_list,
+                               out_list, b.CreateVector(subgraph_tables), b.CreateVectorOfStructs(states)));
     FileHeader h = {};
     std::memcpy(h.magic, file_magic, sizeof file_magic);
     h.version = file_version;
@@ -330,9 +342,76 @@ const Trick tricks[] = {
     {"no node writes", [](Crafted& c) { c.repeat_node = 0; }},
     {"written twice", [](Crafted& c) { c.repeat_node = 2; }},
     {"its type is s64, that of its tensor f32", [](Crafted& c) { c.port_type = 3; }},
-    {"a model with subgraphs", [](Crafted& c) { c.subgraphs = 1; }},
-    {"node 0: a subgraph, but the model has none", [](Crafted& c) { c.node_subgraphs = {0}; }},
-    {"carries tensors from run to run", [](Crafted& c) { c.states = 1; }},
+    {nullptr, [](Crafted& c) { c.copies = 1; }},
+    {"subgraph 0: the model has no output",
+     [](Crafted& c) { c.subgraph = [](auto& b) { return format::CreateModel(b); }; }},
+    {"subgraph 0: segments of its own",
+     [](Crafted& c) {
+       c.subgraph = [](auto& b) {
+         const std::vector<flatbuffers::Offset<format::Segment>> one(1, format::CreateSegment(b));
+         return format::CreateModel(b, 0, 0, 0, b.CreateVector(one));
+       };
+     }},
+    {"tensor 0: segment 1 does not exist",
+     [](Crafted& c) {
+       c.subgraph = [](auto& b) {
+         const std::vector<flatbuffers::Offset<format::Tensor>> one(
+             1, format::CreateTensor(b, 0, format::Type::f32, 0, 1));
+         return format::CreateModel(b, 0, 0, 0, 0, b.CreateVector(one));
+       };
+     }},
+    {"node 0: operator 0 does not exist",  // although the model has one
+     [](Crafted& c) {
+       c.subgraph = [](auto& b) {
+         const std::vector<flatbuffers::Offset<format::Node>> one(1, format::CreateNode(b));
+         return format::CreateModel(b, 0, 0, 0, 0, 0, b.CreateVector(one));
+       };
+     }},
+    {"damaged",  // too deep
+     [](Crafted& c) {
+       c.subgraph = [](auto& b) {
+         auto model = format::CreateModel(b);
+         for (int i = 0; i < 7; ++i) {
+           const std::vector<flatbuffers::Offset<format::Model>> one(1, model);
+           model = format::CreateModel(b, 0, 0, 0, 0, 0, 0, 0, 0, b.CreateVector(one));
+         }
+         return model;
+       };
+     }},
+    {"node 'node' (fully_connected): subgraph 0 does not exist", [](Crafted& c) { c.node_subgraphs = {0}; }},
+    {"this kind of node takes no subgraphs",
+     [](Crafted& c) {
+       c.copies = 1;
+       c.node_subgraphs = {0};
+     }},
+    {nullptr,
+     [](Crafted& c) {
+       c.states = {{0, 0}};
+     }},
+    {"input 1 or output 0 does not exist",
+     [](Crafted& c) {
+       c.states = {{1, 0}};
+     }},
+    {"input 0 or output 4294967295 does not exist",
+     [](Crafted& c) {
+       c.states = {{0, UINT32_MAX}};
+     }},
+    {"belongs to another state",
+     [](Crafted& c) {
+       c.states = {{0, 0}, {0, 0}};
+     }},
+    {"differ in type, shape",
+     [](Crafted& c) {
+       c.states = {{0, 0}};
+       c.out_port = 1;
+     }},
+    {"only the outermost graph may carry",
+     [](Crafted& c) {
+       c.subgraph = [](auto& b) {
+         const std::vector<format::State> one(1);
+         return format::CreateModel(b, 0, 0, 0, 0, 0, 0, 0, 0, 0, b.CreateVectorOfStructs(one));
+       };
+     }},
     {"stride_h is 0", [](Crafted& c) { c.attributes = [](auto& a) { a.add_stride_h(0); }; }},
     {"kernel_w is", [](Crafted& c) { c.attributes = [](auto& a) { a.add_kernel_w(UINT64_MAX); }; }},
     {"groups is 0", [](Crafted& c) { c.attributes = [](auto& a) { a.add_groups(0); }; }},
@@ -352,6 +431,24 @@ const Trick tricks[] = {
     {"damaged", [](Crafted& c) { c.repeat_tensor = 100000; }},
     {"damaged", [](Crafted& c) { c.repeat_node = 100000; }},
     {"damaged", [](Crafted& c) { c.repeat_port = 100000; }},
+    {"damaged",
+     [](Crafted& c) {
+       c.subgraph = [](auto& b) { return format::CreateModel(b); };
+       c.repeat_subgraph = 100000;
+     }},
+    {"shared too often",
+     [](Crafted& c) {
+       c.subgraph = [](auto& b) { return format::CreateModel(b, b.CreateString(std::string(100000, 'n'))); };
+       c.repeat_subgraph = 5000;
+     }},
+    {"shared too often",
+     [](Crafted& c) {
+       c.subgraph = [](auto& b) {
+         const std::vector<format::State> many(20000);
+         return format::CreateModel(b, 0, 0, 0, 0, 0, 0, 0, 0, 0, b.CreateVectorOfStructs(many));
+       };
+       c.repeat_subgraph = 5000;
+     }},
     {"shared too often",
      [](Crafted& c) {
        c.tensors[2].name.assign(100000, 'n');
@@ -455,6 +552,23 @@ const Trick sparse_tricks[] = {
        c.tensors[1].shape = {4, uint64_t{1} << 25};
        c.tensors[0].shape = {1, uint64_t{1} << 25};
        c.repeat_node = 20;
+     }},
+    // The same, subgraph after subgraph.
+    {"would take more than",
+     [](Crafted& c) {
+       c.data = {0, 0, 0, 0, 0};
+       c.segments[0] = {0, 20, uint64_t{1} << 29, 1, 4, 1};
+       c.tensors[1].shape = {4, uint64_t{1} << 25};
+       c.tensors[0].shape = {1, uint64_t{1} << 25};
+       c.copies = 2;
+     }},
+    {nullptr,  // no more than is allowed
+     [](Crafted& c) {
+       c.data = {0, 0, 0, 0, 0};
+       c.segments[0] = {0, 20, uint64_t{1} << 29, 1, 4, 1};
+       c.tensors[1].shape = {4, uint64_t{1} << 25};
+       c.tensors[0].shape = {1, uint64_t{1} << 25};
+       c.copies = 1;
      }},
 };
 

@@ -276,6 +276,34 @@ TEST(Optimize, ChainsStayResizable) {
   EXPECT_EQ(infer_shapes(graph), QN_OK) << qn_last_message();
 }
 
+// Nodes and tensors go, so that all numbers change but those of the graph's inputs and outputs.
+TEST(Optimize, StatesAndSubgraphsStay) {
+  GraphBuilder b;
+  const int unused = b.node(OpKind::exp, {b.constant({4, 4})});
+  b.node(OpKind::exp, {unused});
+  const int x = b.input("x", {1, 16}), a = b.input("a", {1, 16}), c = b.input("c", {1, 16});
+  const int y = b.node(OpKind::clamp, {b.node(OpKind::add, {x, a})});
+  b.output(y, "y");
+  b.output(b.node(OpKind::clamp, {b.node(OpKind::add, {y, c})}), "next c");
+  b.output(b.node(OpKind::clamp, {b.node(OpKind::sub, {y, a})}), "next a");
+  b.graph.states = {{1, 2}, {2, 1}};
+  b.graph.subgraphs = nested_graph().subgraphs;
+  const Graph before = b.done();
+  const Graph after = expect_optimized(before, "add add sub");
+  ASSERT_EQ(after.states.size(), 2u);
+  for (size_t i = 0; i < after.states.size(); ++i) {
+    const auto names = [i](const Graph& graph) {
+      const State state = graph.states[i];
+      return std::string(tensor_of(graph, graph.inputs[state.input].tensor).name) + " <- " +
+             std::string(tensor_of(graph, graph.outputs[state.output].tensor).name);
+    };
+    EXPECT_EQ(names(after), i == 0 ? "a <- next a" : "c <- next c");
+  }
+  EXPECT_NE(before.outputs[0].tensor, after.outputs[0].tensor) << "the test has lost its point";
+  ASSERT_EQ(after.subgraphs.size(), 2u);
+  for (size_t i = 0; i < 2; ++i) expect_same(before.subgraphs[i], after.subgraphs[i]);
+}
+
 TEST(Optimize, FusesClamps) {
   for (const OpKind kind :
        {OpKind::conv2d, OpKind::fully_connected, OpKind::max_pool, OpKind::average_pool, OpKind::global_max_pool,

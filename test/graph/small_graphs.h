@@ -182,6 +182,42 @@ inline Graph integer_graph() {
   return b.done();
 }
 
+// Appends a constant tensor with the content of a constant of another graph, which both graphs then share.
+inline int share_constant(Graph& graph, const Graph& other, int tensor) {
+  const Tensor& from = tensor_of(other, tensor);
+  graph.constants.push_back(other.constants[at(from.constant)]);
+  const int shared = add_tensor(graph, String(), from.type, from.shape);
+  graph.tensors.back().constant = static_cast<int>(graph.constants.size() - 1);
+  return shared;
+}
+
+// A layer {1, 16} -> {1, 16} whose weights are a constant of another graph.
+inline Graph layer_with_weights_of(const Graph& other, int weights) {
+  GraphBuilder b;
+  const int x = b.input("x", {1, 16});
+  b.output(b.node(OpKind::fully_connected, {x, share_constant(b.graph, other, weights)}), "y");
+  return b.done();
+}
+
+// A graph with a state, the sum of all outputs of a layer; and with two subgraphs. The second one lies around another.
+// That one and the first read the weights of the layer.
+inline Graph nested_graph() {
+  GraphBuilder b;
+  const int x = b.input("x", {1, 16}), sum = b.input("sum", {1, 16});
+  const int weights = b.constant({16, 16});
+  b.output(b.node(OpKind::fully_connected, {x, weights}), "y");
+  b.output(b.node(OpKind::add, {b.graph.outputs[0].tensor, sum}), "next sum");
+  b.graph.states = {{1, 1}};
+  b.graph.subgraphs.push_back(layer_with_weights_of(b.graph, weights));
+  GraphBuilder second(2);
+  const int z = second.input("z", {2, 3});
+  second.output(second.node(OpKind::mul, {z, second.constant({2, 3})}), "product");
+  second.graph.name = String("second");
+  second.graph.subgraphs.push_back(layer_with_weights_of(b.graph, weights));
+  b.graph.subgraphs.push_back(second.done());
+  return b.done();
+}
+
 inline void expect_same(const Attributes& a, const Attributes& b) {
 #define QN_ATTRIBUTE(name, field, low, high) EXPECT_EQ(a.field, b.field);
 #include "graph/ir/attributes.inc"
@@ -223,6 +259,7 @@ inline void expect_same(const Graph& a, const Graph& b) {
     EXPECT_EQ(a.nodes[i].inputs, b.nodes[i].inputs);
     EXPECT_EQ(a.nodes[i].outputs, b.nodes[i].outputs);
     expect_same(a.nodes[i].attributes, b.nodes[i].attributes);
+    EXPECT_EQ(a.nodes[i].subgraphs, b.nodes[i].subgraphs);
   }
   const auto same_ports = [](const Vector<Port>& p, const Vector<Port>& q) {
     ASSERT_EQ(p.size(), q.size());
@@ -239,6 +276,16 @@ inline void expect_same(const Graph& a, const Graph& b) {
   };
   same_ports(a.inputs, b.inputs);
   same_ports(a.outputs, b.outputs);
+  ASSERT_EQ(a.states.size(), b.states.size());
+  for (size_t i = 0; i < a.states.size(); ++i) {
+    EXPECT_EQ(a.states[i].input, b.states[i].input);
+    EXPECT_EQ(a.states[i].output, b.states[i].output);
+  }
+  ASSERT_EQ(a.subgraphs.size(), b.subgraphs.size());
+  for (size_t i = 0; i < a.subgraphs.size(); ++i) {
+    SCOPED_TRACE("subgraph " + std::to_string(i));
+    expect_same(a.subgraphs[i], b.subgraphs[i]);
+  }
 }
 
 }  // namespace quern::test

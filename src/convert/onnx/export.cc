@@ -17,6 +17,7 @@
 #include "convert/onnx/onnx.pb.h"
 #include "graph/file/sparse.h"
 #include "graph/ir/rules.h"
+#include "graph/pass/passes.h"
 
 namespace quern::onnx {
 
@@ -609,6 +610,7 @@ class Exporter {
 namespace quern {
 
 void export_onnx(const Graph& graph, const std::string& path) {
+  expect_ok(check_runnable(graph));
   Graph dense = graph;
   expect_ok(make_dense(dense));
   write_file(path, onnx::Exporter(dense).run());

@@ -26,7 +26,7 @@ constexpr uint64_t decoded_limit(uint64_t file_size) { return (uint64_t{1} << 30
 class Reader {
  public:
   Reader(const unsigned char* data, size_t size, Shared<const void> owner, Graph* graph)
-      : data_(data), size_(size), owner_(std::move(owner)), graph_(*graph) {}
+      : data_(data), size_(size), owner_(std::move(owner)), graph_(graph) {}
 
   qn_status read() {
     QN_TRY(read_header());
@@ -34,7 +34,8 @@ class Reader {
     Buffer description(header_.description_size);
     std::memcpy(description.data(), data_ + sizeof(FileHeader), description.size());
     QN_TRY(verify(description));
-    return read_graph(*format::GetModel(description.data()));
+    QN_TRY(read_graph(*format::GetModel(description.data())));
+    return has_sparse ? check_decoded() : QN_OK;
   }
 
  private:
@@ -55,12 +56,23 @@ class Reader {
   qn_status read_string(const flatbuffers::String* from, String* to);
   template <class From, class To>
   qn_status read_vector(const flatbuffers::Vector<From>* from, Vector<To>* to);
+  qn_status read_states(const format::Model& model);
+  qn_status read_subgraphs(const format::Model& model);
   qn_status spend(size_t bytes);
+  // The graph whose constants are the segments.
+#ifdef QN_SMALL  // has_subgraphs
+  const Graph& outermost() const { return *graph_; }
+#else
+  const Graph& outermost() const { return outermost_; }
+#endif
 
   const unsigned char* data_;
   size_t size_;
   Shared<const void> owner_;
-  Graph& graph_;
+  Graph* graph_;  // the one that is being read: the outermost, or one of its subgraphs
+#ifndef QN_SMALL  // has_subgraphs
+  const Graph& outermost_ = *graph_;
+#endif
   FileHeader header_ = {};
   size_t budget_ = 0;          // bytes that strings and vectors may still take
   uint64_t segments_end_ = 0;  // end of the segments read so far, from segments_offset
@@ -151,20 +163,46 @@ bool has_any(const flatbuffers::Vector<T>* list) {
 }
 
 qn_status Reader::read_graph(const format::Model& model) {
-  if (has_any(model.subgraphs())) return fail(QN_BAD_MODEL, "a model with subgraphs; this library runs none");
-  if (has_any(model.states())) {
-    return fail(QN_BAD_MODEL, "a model that carries tensors from run to run; this library runs none");
-  }
-  QN_TRY(read_string(model.source(), &graph_.source));
-  QN_TRY(read_string(model.name(), &graph_.name));
+  if (!has_subgraphs && has_any(model.subgraphs())) return fail_subgraphs();
+  if (!has_subgraphs && has_any(model.states())) return fail_states();
+  QN_TRY(read_string(model.source(), &graph_->source));
+  QN_TRY(read_string(model.name(), &graph_->name));
   QN_TRY(read_operators(model));
   QN_TRY(each(model.segments(), [&](const auto& x, size_t i) { return read_segment(x, i); }));
   QN_TRY(each(model.tensors(), [&](const auto& x, size_t) { return read_tensor(x); }));
   QN_TRY(each(model.nodes(), [&](const auto& x, size_t) { return read_node(x); }));
-  if (has_sparse) QN_TRY(check_decoded());
-  QN_TRY(each(model.inputs(), [&](const auto& x, size_t) { return read_port(x, &graph_.inputs.emplace_back()); }));
-  return each(model.outputs(), [&](const auto& x, size_t) { return read_port(x, &graph_.outputs.emplace_back()); });
+  QN_TRY(each(model.inputs(), [&](const auto& x, size_t) { return read_port(x, &graph_->inputs.emplace_back()); }));
+  QN_TRY(each(model.outputs(), [&](const auto& x, size_t) { return read_port(x, &graph_->outputs.emplace_back()); }));
+#ifdef QN_SMALL  // has_subgraphs
+  return QN_OK;
+#else
+  QN_TRY(read_states(model));
+  return read_subgraphs(model);
+#endif
 }
+
+#ifndef QN_SMALL  // has_subgraphs
+qn_status Reader::read_states(const format::Model& model) {
+  if (model.states() == nullptr) return QN_OK;
+  QN_TRY(spend(model.states()->size() * sizeof(State)));
+  for (const format::State* state : *model.states()) graph_->states.push_back({state->input(), state->output()});
+  return QN_OK;
+}
+
+// Comes last, because afterwards graph_ and operators_ are those of a subgraph. The verifier has limited how deep and
+// how many subgraphs are.
+qn_status Reader::read_subgraphs(const format::Model& model) {
+  if (model.subgraphs() == nullptr) return QN_OK;
+  Vector<Graph>& subgraphs = graph_->subgraphs;
+  subgraphs.resize(model.subgraphs()->size());
+  return each(model.subgraphs(), [&](const format::Model& subgraph, size_t i) {
+    if (has_any(subgraph.segments())) return fail(QN_BAD_MODEL, "subgraph %zu: segments of its own", i);
+    operators_.clear();
+    graph_ = &subgraphs[i];
+    return read_graph(subgraph);
+  });
+}
+#endif
 
 qn_status Reader::read_operators(const format::Model& model) {
   if (model.operators() == nullptr) return QN_OK;
@@ -191,7 +229,7 @@ qn_status Reader::read_segment(const format::Segment& segment, size_t index) {
   }
   segments_end_ = segment.offset() + segment.stored();
   const unsigned char* data = data_ + header_.segments_offset + segment.offset();
-  const qn_status status = read_content(segment, data, &graph_.constants.emplace_back());
+  const qn_status status = read_content(segment, data, &graph_->constants.emplace_back());
   return status == QN_OK ? QN_OK : fail_within(status, "segment %zu", index);
 }
 
@@ -225,26 +263,29 @@ qn_status Reader::fail_decoded() const {
 // Compares two sums with the limit. One counts each segment once, in case somebody makes all of them dense. The other
 // counts a segment once for each node that reads it, because it is packed for each of them.
 qn_status Reader::check_decoded() const {
+  const Graph& whole = outermost();
   uint64_t once = 0, packed = 0;
   const auto add = [&](const Constant& constant, uint64_t* sum) {
     if (constant.sparse == nullptr) return true;
     return checked_add<uint64_t>(*sum, constant.bytes, sum) && *sum <= decoded_limit(size_);
   };
   bool fits = true;
-  for (const Constant& constant : graph_.constants) fits = fits && add(constant, &once);
-  for (const Node& node : graph_.nodes) {
-    for (const int input : node.inputs) {
-      if (input < 0 || static_cast<size_t>(input) >= graph_.tensors.size()) continue;  // check_graph() will refuse it
-      const int constant = graph_.tensors[static_cast<size_t>(input)].constant;
-      if (constant >= 0) fits = fits && add(graph_.constants[static_cast<size_t>(constant)], &packed);
+  for (const Constant& constant : whole.constants) fits = fits && add(constant, &once);
+  each_graph(whole, [&](const Graph& graph) {
+    for (const Node& node : graph.nodes) {
+      for (const int input : node.inputs) {
+        if (input < 0 || at(input) >= graph.tensors.size()) continue;  // check_graph() will refuse it
+        const int constant = graph.tensors[at(input)].constant;
+        if (constant >= 0) fits = fits && add(graph.constants[at(constant)], &packed);
+      }
     }
-  }
+  });
   return fits ? QN_OK : fail_decoded();
 }
 
 qn_status Reader::read_tensor(const format::Tensor& tensor) {
-  Tensor& to = graph_.tensors.emplace_back();
-  const size_t index = graph_.tensors.size() - 1;
+  Tensor& to = graph_->tensors.emplace_back();
+  const size_t index = graph_->tensors.size() - 1;
   QN_TRY(read_string(tensor.name(), &to.name));
   QN_TRY(read_vector(tensor.shape(), &to.shape));
 #ifdef QN_SMALL
@@ -260,18 +301,28 @@ qn_status Reader::read_tensor(const format::Tensor& tensor) {
   to.type = static_cast<qn_type>(tensor.type());
   to.constant = tensor.segment();
   if (to.constant == -1) return QN_OK;
-  if (to.constant < 0 || static_cast<size_t>(to.constant) >= graph_.constants.size()) {
+  const Vector<Constant>& segments = outermost().constants;
+  if (to.constant < 0 || static_cast<size_t>(to.constant) >= segments.size()) {
     return fail(QN_BAD_MODEL, "tensor %zu: segment %d does not exist", index, to.constant);
   }
+#ifndef QN_SMALL  // has_subgraphs
+  if (&segments == &graph_->constants) return QN_OK;
+  graph_->constants.push_back(segments[static_cast<size_t>(to.constant)]);
+  to.constant = static_cast<int>(graph_->constants.size() - 1);
+#endif
   return QN_OK;
 }
 
 qn_status Reader::read_node(const format::Node& node) {
-  const size_t index = graph_.nodes.size();
+  const size_t index = graph_->nodes.size();
   if (node.operator_() >= operators_.size())
     return fail(QN_BAD_MODEL, "node %zu: operator %u does not exist", index, node.operator_());
+  Node& to = graph_->nodes.emplace_back();
+#ifdef QN_SMALL  // has_subgraphs
   if (has_any(node.subgraphs())) return fail(QN_BAD_MODEL, "node %zu: a subgraph, but the model has none", index);
-  Node& to = graph_.nodes.emplace_back();
+#else
+  QN_TRY(read_vector(node.subgraphs(), &to.subgraphs));
+#endif
   to.kind = operators_[node.operator_()];
   QN_TRY(read_string(node.name(), &to.name));
   QN_TRY(read_vector(node.inputs(), &to.inputs));
@@ -299,7 +350,7 @@ void copy(const flatbuffers::Array<T, n>& from, T* to) {
 }
 
 qn_status Reader::read_port(const format::Port& port, Port* to) {
-  if (port.tensor() >= graph_.tensors.size())
+  if (port.tensor() >= graph_->tensors.size())
     return fail(QN_BAD_MODEL, "an input or output is tensor %u of none", port.tensor());
   to->tensor = static_cast<int>(port.tensor());
   if (port.type() == format::Type::none || port.type() > format::Type::MAX) {

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/lookup.h"
 #include "base/math.h"
 #include "base/status.h"
 #include "graph/file/encode_sparse.h"
@@ -26,7 +27,7 @@ class BuilderMemory : public flatbuffers::Allocator {
 
 class Writer {
  public:
-  explicit Writer(const Graph& graph) : graph_(graph), builder_(1024, &memory_) {}
+  explicit Writer(const Graph& graph) : outermost_(graph), builder_(1024, &memory_) {}
 
   // Lays out the file and calls put(data, size) for each piece in order, also for the zeros between pieces.
   template <class Put>
@@ -34,13 +35,16 @@ class Writer {
 
  private:
   struct Segment {
-    size_t constant;  // index
-    size_t rows = 0;  // of the matrix, if it may be stored sparse; else 0
+    const Constant* constant;  // one of those with this content
+    size_t rows = 0;           // of the matrix, if it may be stored sparse; else 0
     SparsePlan plan = {};
   };
 
   void find_segments();
+  size_t find_segment(const Constant& constant) const;
+  int segment_of(const Graph& graph, int tensor) const;
   void find_matrices();
+  void find_matrices_of(const Graph& graph);
   qn_status plan_segments();
   qn_status build();
   Offset<flatbuffers::String> text(const String& string);
@@ -56,64 +60,98 @@ class Writer {
   Offset<format::Attributes> attributes(const Attributes& attributes);
   Offset<format::Port> port(const Port& port);
   uint32_t operator_index(OpKind kind);
+  void begin(const Graph& graph);
+  Offset<format::Model> model(const Graph& graph, Offset<flatbuffers::Vector<Offset<format::Segment>>> segments);
 
-  const Graph& graph_;
+  const Graph& outermost_;
   BuilderMemory memory_;
   flatbuffers::FlatBufferBuilder builder_;
-  Vector<int> segment_of_;  // for each constant its segment, or -1 while no tensor uses it
   Vector<Segment> segments_;
+  Lookup known_{0};  // segments by the address of their content
+  // Of the graph that is being described:
+  const Graph* graph_ = nullptr;
   Vector<bool> computed_;  // for each tensor: does a node write it?
   Vector<OpKind> operators_;
 };
 
-// Gives every constant a segment, except those that no tensor uses.
-void Writer::find_segments() {
-  segment_of_.assign(graph_.constants.size(), -1);
-  for (const Tensor& tensor : graph_.tensors) {
-    if (tensor.constant < 0) continue;
-    int& segment = segment_of_[static_cast<size_t>(tensor.constant)];
-    if (segment >= 0) continue;
-    segment = static_cast<int>(segments_.size());
-    segments_.push_back({static_cast<size_t>(tensor.constant)});
-  }
-  computed_.assign(graph_.tensors.size(), false);
-  for (const Node& node : graph_.nodes) {
-    for (const int output : node.outputs) computed_[static_cast<size_t>(output)] = true;
-  }
+// Returns the address by which constants with the same content are known.
+const void* content_of(const Constant& constant) {
+  return constant.sparse != nullptr ? constant.sparse.get() : constant.data;
 }
+
+size_t hash_of(const Constant& constant) {
+  return reinterpret_cast<uintptr_t>(content_of(constant)) / segment_alignment;
+}
+
+// Gives the constants of all graphs segments, except those that no tensor uses. Constants with the same content share a
+// segment.
+void Writer::find_segments() {
+  size_t constants = 0;
+  each_graph(outermost_, [&](const Graph& graph) { constants += graph.constants.size(); });
+  known_ = Lookup(constants);
+  each_graph(outermost_, [&](const Graph& graph) {
+    for (const Tensor& tensor : graph.tensors) {
+      if (tensor.constant < 0) continue;
+      const Constant& constant = graph.constants[at(tensor.constant)];
+      if (find_segment(constant) < segments_.size()) continue;
+      known_.add(hash_of(constant), segments_.size());
+      segments_.push_back({&constant});
+    }
+  });
+}
+
+// Returns the segment with the content of this constant; the number of segments if there is none yet.
+size_t Writer::find_segment(const Constant& constant) const {
+  size_t found = segments_.size();
+  known_.any(hash_of(constant), [&](size_t i) {
+    const Constant& other = *segments_[i].constant;
+    const bool same = content_of(other) == content_of(constant) && other.bytes == constant.bytes;
+    if (same) found = i;
+    return same;
+  });
+  return found;
+}
+
+// Returns the segment of a tensor; -1 if it is not a constant.
+int Writer::segment_of(const Graph& graph, int tensor) const {
+  const int constant = tensor == no_tensor ? -1 : tensor_of(graph, tensor).constant;
+  return constant < 0 ? -1 : static_cast<int>(find_segment(graph.constants[at(constant)]));
+}
+
+constexpr size_t several = SIZE_MAX;  // rows of a segment whose uses differ
 
 // Finds the constants that may be stored sparse: only layers read them, as their weights, and all of these layers read
 // them as a matrix with the same number of rows.
 void Writer::find_matrices() {
-  const auto segment_of = [&](int tensor) -> Segment* {
-    const int constant = tensor == no_tensor ? -1 : graph_.tensors[static_cast<size_t>(tensor)].constant;
-    return constant < 0 ? nullptr : &segments_[static_cast<size_t>(segment_of_[static_cast<size_t>(constant)])];
-  };
-  constexpr size_t several = SIZE_MAX;  // the constant has uses that differ
-  for (const Node& node : graph_.nodes) {
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      Segment* segment = segment_of(node.inputs[i]);
-      if (segment == nullptr) continue;
-      const Tensor& tensor = graph_.tensors[static_cast<size_t>(node.inputs[i])];
-      const bool weights = kind_of(node.kind).has_weights() && i == 1 && tensor.type == QN_F32;
-      const size_t rows = weights ? tensor.shape[0] : several;
-      segment->rows = segment->rows == 0 || segment->rows == rows ? rows : several;
-    }
-  }
-  for (const Port& port : graph_.outputs) {
-    if (Segment* segment = segment_of(port.tensor)) segment->rows = several;
-  }
+  each_graph(outermost_, [&](const Graph& graph) { find_matrices_of(graph); });
   for (Segment& segment : segments_) {
     if (segment.rows == several) segment.rows = 0;
+  }
+}
+
+void Writer::find_matrices_of(const Graph& graph) {
+  for (const Node& node : graph.nodes) {
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const int index = segment_of(graph, node.inputs[i]);
+      if (index < 0) continue;
+      Segment& segment = segments_[at(index)];
+      const Tensor& tensor = tensor_of(graph, node.inputs[i]);
+      const bool weights = kind_of(node.kind).has_weights() && i == 1 && tensor.type == QN_F32;
+      const size_t rows = weights ? tensor.shape[0] : several;
+      segment.rows = segment.rows == 0 || segment.rows == rows ? rows : several;
+    }
+  }
+  for (const Port& port : graph.outputs) {
+    const int index = segment_of(graph, port.tensor);
+    if (index >= 0) segments_[at(index)].rows = several;
   }
 }
 
 qn_status Writer::plan_segments() {
   find_matrices();
   for (Segment& segment : segments_) {
-    const Constant& constant = graph_.constants[segment.constant];
-    segment.plan.bytes = constant.bytes;
-    if (segment.rows != 0) QN_TRY(plan_sparse(constant, segment.rows, &segment.plan));
+    segment.plan.bytes = segment.constant->bytes;
+    if (segment.rows != 0) QN_TRY(plan_sparse(*segment.constant, segment.rows, &segment.plan));
   }
   return QN_OK;
 }
@@ -139,8 +177,9 @@ auto Writer::tables(const Vector<From>& from, Build&& build) {
 Offset<format::Tensor> Writer::tensor(const Tensor& from) {
   const auto name = text(from.name);
   Offset<flatbuffers::Vector<uint64_t>> shape;
-  if (!computed_[static_cast<size_t>(&from - graph_.tensors.data())]) shape = numbers<uint64_t>(from.shape);
-  const int segment = from.constant < 0 ? -1 : segment_of_[static_cast<size_t>(from.constant)];
+  const auto index = static_cast<int>(&from - graph_->tensors.data());
+  if (!computed_[at(index)]) shape = numbers<uint64_t>(from.shape);
+  const int segment = segment_of(*graph_, index);
   const Quantization& q = from.quantization;
   Offset<flatbuffers::Vector<float>> scales;
   Offset<flatbuffers::Vector<int32_t>> zero_points;
@@ -177,7 +216,11 @@ Offset<format::Node> Writer::node(const Node& from) {
   const auto inputs = numbers<int32_t>(from.inputs);
   const auto outputs = numbers<int32_t>(from.outputs);
   const auto all = attributes(from.attributes);
-  return format::CreateNode(builder_, operator_index(from.kind), name, inputs, outputs, all);
+  Offset<flatbuffers::Vector<uint32_t>> subgraphs;
+#ifndef QN_SMALL  // has_subgraphs
+  if (!from.subgraphs.empty()) subgraphs = numbers<uint32_t>(from.subgraphs);
+#endif
+  return format::CreateNode(builder_, operator_index(from.kind), name, inputs, outputs, all, subgraphs);
 }
 
 Offset<format::Port> Writer::port(const Port& from) {
@@ -196,7 +239,7 @@ Offset<format::Port> Writer::port(const Port& from) {
 
 Offset<format::Segment> Writer::segment(const Segment& from, uint64_t* offset) {
   const bool sparse = from.plan.block != 0;
-  const auto result = format::CreateSegment(builder_, *offset, from.plan.bytes, graph_.constants[from.constant].bytes,
+  const auto result = format::CreateSegment(builder_, *offset, from.plan.bytes, from.constant->bytes,
                                             sparse ? format::Encoding::sparse : format::Encoding::raw,
                                             sparse ? from.rows : 0, static_cast<uint8_t>(from.plan.block));
   *offset = round_up(*offset + from.plan.bytes, segment_alignment);
@@ -205,7 +248,7 @@ Offset<format::Segment> Writer::segment(const Segment& from, uint64_t* offset) {
 
 template <class Put>
 qn_status Writer::put_segment(const Segment& from, Put&& put) {
-  const Constant& constant = graph_.constants[from.constant];
+  const Constant& constant = *from.constant;
   Vector<unsigned char> bytes;
   if (from.plan.block != 0) {
     QN_TRY(encode_sparse(constant, from.rows, from.plan, &bytes));
@@ -217,19 +260,43 @@ qn_status Writer::put_segment(const Segment& from, Put&& put) {
   return put(bytes.data(), bytes.size());
 }
 
+void Writer::begin(const Graph& graph) {
+  graph_ = &graph;
+  operators_.clear();
+  computed_.assign(graph.tensors.size(), false);
+  for (const Node& node : graph.nodes) {
+    for (const int output : node.outputs) computed_[at(output)] = true;
+  }
+}
+
+// Describes a graph and its subgraphs. Only the outermost graph has segments.
+Offset<format::Model> Writer::model(const Graph& graph, Offset<flatbuffers::Vector<Offset<format::Segment>>> segments) {
+  begin(graph);
+  const auto inputs = tables(graph.inputs, [&](const Port& x) { return port(x); });
+  const auto outputs = tables(graph.outputs, [&](const Port& x) { return port(x); });
+  const auto tensors = tables(graph.tensors, [&](const Tensor& x) { return tensor(x); });
+  const auto nodes = tables(graph.nodes, [&](const Node& x) { return node(x); });
+  const auto operators = tables(operators_, [&](OpKind x) { return builder_.CreateString(op_name(x)); });
+  const auto source = text(graph.source), name = text(graph.name);
+  Offset<flatbuffers::Vector<Offset<format::Model>>> subgraphs;
+  Offset<flatbuffers::Vector<const format::State*>> states;
+#ifndef QN_SMALL  // has_subgraphs
+  if (!graph.subgraphs.empty()) subgraphs = tables(graph.subgraphs, [&](const Graph& x) { return model(x, {}); });
+  if (!graph.states.empty()) {
+    const auto state = [&](size_t i, format::State* to) { *to = {graph.states[i].input, graph.states[i].output}; };
+    states = builder_.CreateVectorOfStructs<format::State>(graph.states.size(), state);
+  }
+#endif
+  return format::CreateModel(builder_, source, name, operators, segments, tensors, nodes, inputs, outputs, subgraphs,
+                             states);
+}
+
 qn_status Writer::build() {
   find_segments();
   QN_TRY(plan_segments());
   uint64_t offset = 0;
   const auto segments = tables(segments_, [&](const Segment& x) { return segment(x, &offset); });
-  const auto inputs = tables(graph_.inputs, [&](const Port& x) { return port(x); });
-  const auto outputs = tables(graph_.outputs, [&](const Port& x) { return port(x); });
-  const auto tensors = tables(graph_.tensors, [&](const Tensor& x) { return tensor(x); });
-  const auto nodes = tables(graph_.nodes, [&](const Node& x) { return node(x); });
-  const auto operators = tables(operators_, [&](OpKind x) { return builder_.CreateString(op_name(x)); });
-  const auto source = text(graph_.source), name = text(graph_.name);
-  format::FinishModelBuffer(
-      builder_, format::CreateModel(builder_, source, name, operators, segments, tensors, nodes, inputs, outputs));
+  format::FinishModelBuffer(builder_, model(outermost_, segments));
   return QN_OK;
 }
 

@@ -21,6 +21,11 @@ namespace {
 // plan).
 constexpr size_t max_nodes = 20000;
 constexpr size_t max_name = 1024;
+#ifndef QN_SMALL  // has_subgraphs
+// How many graphs may lie within each other, with the outermost one. Readers of files take no more if the innermost
+// graph has nodes.
+constexpr size_t max_depth = 6;
+#endif
 
 // UTF-8 without control characters: names go into messages, file names and JSON.
 bool is_name(std::string_view name) {
@@ -223,11 +228,24 @@ qn_status check_outputs(const Graph& graph, const Node& node, Vector<bool>* defi
   return QN_OK;
 }
 
+#ifdef QN_SMALL  // has_subgraphs
+qn_status check_subgraphs_of(const Graph&, const Node&) { return QN_OK; }
+#else
+// No kind of node takes subgraphs yet.
+qn_status check_subgraphs_of(const Graph& graph, const Node& node) {
+  for (const uint32_t index : node.subgraphs) {
+    if (index >= graph.subgraphs.size()) return fail_node(node, "subgraph %u does not exist", index);
+  }
+  return node.subgraphs.empty() ? QN_OK : fail_node(node, "this kind of node takes no subgraphs");
+}
+#endif
+
 qn_status check_node(const Graph& graph, const Node& node, Vector<bool>* defined) {
   if (node.kind >= OpKind::count) return fail(QN_BAD_MODEL, "node '%.100s': unknown operator", node.name.c_str());
   if (!kind_of(node.kind).built) return fail_without("operator", op_name(node.kind));
   if (!is_name(node.name)) return fail(QN_BAD_MODEL, "a node's name is not plain text");
   QN_TRY(check_attributes(node));
+  QN_TRY(check_subgraphs_of(graph, node));
   QN_TRY(check_inputs(graph, node, *defined));
   return check_outputs(graph, node, defined);
 }
@@ -303,9 +321,8 @@ qn_status check_graph_outputs(const Graph& graph, const Vector<bool>& defined) {
   return QN_OK;
 }
 
-}  // namespace
-
-qn_status check_graph(const Graph& graph) {
+// Checks a graph apart from its states and subgraphs.
+qn_status check_flat(const Graph& graph) {
   if (graph.nodes.size() > max_nodes) {
     return fail(QN_BAD_MODEL, "%zu nodes are more than %zu", graph.nodes.size(), max_nodes);
   }
@@ -319,6 +336,76 @@ qn_status check_graph(const Graph& graph) {
   for (const Node& node : graph.nodes) QN_TRY(check_node(graph, node, &defined));
   return check_graph_outputs(graph, defined);
 }
+
+// ---- states and subgraphs
+
+#ifndef QN_SMALL  // has_subgraphs
+qn_status check_states(const Graph& graph) {
+  Vector<bool> read(graph.inputs.size()), left(graph.outputs.size());
+  for (size_t i = 0; i < graph.states.size(); ++i) {
+    const auto [input, output] = graph.states[i];
+    if (input >= read.size() || output >= left.size()) {
+      return fail(QN_BAD_MODEL, "state %zu: input %u or output %u does not exist", i, input, output);
+    }
+    if (read[input] || left[output]) {
+      return fail(QN_BAD_MODEL, "state %zu: its input or output belongs to another state", i);
+    }
+    read[input] = left[output] = true;
+  }
+  return QN_OK;
+}
+
+// Calls run() for each subgraph. If it fails, the message says for which one.
+template <class AnyGraph, class Run>
+qn_status each_subgraph(AnyGraph& graph, Run&& run) {
+  for (size_t i = 0; i < graph.subgraphs.size(); ++i) {
+    const qn_status status = run(graph.subgraphs[i]);
+    if (status != QN_OK) return fail_within(status, "subgraph %zu", i);
+  }
+  return QN_OK;
+}
+
+// Checks all graphs within a graph. `depth`: the number of graphs that lie within each other, up to this one.
+qn_status check_subgraphs(const Graph& graph, size_t depth) {
+  return each_subgraph(graph, [depth](const Graph& subgraph) {
+    if (depth == max_depth) return fail(QN_BAD_MODEL, "more than %zu graphs lie within each other", max_depth);
+    if (!subgraph.states.empty()) {
+      return fail(QN_BAD_MODEL, "only the outermost graph may carry tensors from run to run");
+    }
+    QN_TRY(check_flat(subgraph));
+    return check_subgraphs(subgraph, depth + 1);
+  });
+}
+
+// Checks that what a run leaves in an output can be what the next one reads in the input. Shapes must be known.
+qn_status check_carried(const Graph& graph) {
+  for (size_t i = 0; i < graph.states.size(); ++i) {
+    const Port &input = graph.inputs[graph.states[i].input], &output = graph.outputs[graph.states[i].output];
+    const Tensor &to = tensor_of(graph, input.tensor), &from = tensor_of(graph, output.tensor);
+    // Tensors have equal types if their ports have.
+    if (input.type == output.type && to.shape == from.shape && to.quantization == from.quantization) continue;
+    return fail(QN_BAD_MODEL, "state %zu: input and output differ in type, shape or quantization", i);
+  }
+  return QN_OK;
+}
+#endif
+
+}  // namespace
+
+#ifdef QN_SMALL  // has_subgraphs
+qn_status check_graph(const Graph& graph) { return check_flat(graph); }
+#else
+qn_status check_graph(const Graph& graph) {
+  QN_TRY(check_flat(graph));
+  QN_TRY(check_states(graph));
+  return check_subgraphs(graph, 1);
+}
+
+qn_status check_runnable(const Graph& graph) {
+  if (!graph.subgraphs.empty()) return fail_subgraphs();
+  return graph.states.empty() ? QN_OK : fail_states();
+}
+#endif
 
 // ---- types of outputs
 
@@ -461,7 +548,12 @@ qn_status infer_node(Graph& graph, const Node& node) {
 
 qn_status infer_shapes(Graph& graph) {
   for (const Node& node : graph.nodes) QN_TRY(infer_node(graph, node));
+#ifdef QN_SMALL  // has_subgraphs
   return QN_OK;
+#else
+  QN_TRY(check_carried(graph));
+  return each_subgraph(graph, infer_shapes);
+#endif
 }
 
 }  // namespace quern

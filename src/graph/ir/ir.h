@@ -57,6 +57,10 @@ struct Node {
   Vector<int> inputs;   // tensor indices or no_tensor
   Vector<int> outputs;  // tensor indices
   Attributes attributes;
+#ifndef QN_SMALL  // has_subgraphs
+  // Indices into Graph::subgraphs: graphs that the node runs, such as the body of a loop.
+  Vector<uint32_t> subgraphs = {};
+#endif
 };
 
 class SparseConstant;  // sparse.h
@@ -116,6 +120,11 @@ struct Port {
 #endif
 };
 
+// A tensor that is carried from run to run: the next run reads in the input what a run has left in the output.
+struct State {
+  uint32_t input, output;  // indices into Graph::inputs and Graph::outputs
+};
+
 struct Graph {
   String source;  // "caffe", "onnx", "zoo"
   String name;    // of the model, may be empty
@@ -123,7 +132,22 @@ struct Graph {
   Vector<Node> nodes;
   Vector<Constant> constants;
   Vector<Port> inputs, outputs;
+#ifndef QN_SMALL  // has_subgraphs
+  // What nodes of this graph run. Each subgraph is a whole graph: it has its own constants, which may share their
+  // content with those of other graphs, and its own subgraphs, but no states.
+  Vector<Graph> subgraphs = {};
+  Vector<State> states = {};
+#endif
 };
+
+// Calls visit() for the graph, then in the same way for each of its subgraphs.
+template <class Visit>
+void each_graph(const Graph& graph, const Visit& visit) {
+  visit(graph);
+#ifndef QN_SMALL  // has_subgraphs
+  for (const Graph& subgraph : graph.subgraphs) each_graph(subgraph, visit);
+#endif
+}
 
 // The place in a list that the number of a tensor or constant stands for.
 inline size_t at(int index) { return static_cast<size_t>(index); }

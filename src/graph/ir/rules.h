@@ -55,6 +55,12 @@ qn_status fail_node(const Node&, const char*, const Arguments&...) {
 [[gnu::format(printf, 2, 3)]] qn_status fail_node(const Node& node, const char* format, ...);
 #endif
 
+// Refuse what no code runs yet: a graph with subgraphs, or one with states.
+inline qn_status fail_subgraphs() { return fail(QN_BAD_MODEL, "a model with subgraphs; this library runs none"); }
+inline qn_status fail_states() {
+  return fail(QN_BAD_MODEL, "a model that carries tensors from run to run; this library runs none");
+}
+
 // The value in a reshape that copies dimension `from` of the input to dimension `to`.
 inline int64_t copy_dimension(size_t from, size_t to) { return from == to ? 0 : -2 - static_cast<int64_t>(from); }
 // The input's dimension that `value`, at place `to` in a reshape, copies; -1: none.

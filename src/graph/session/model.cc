@@ -77,6 +77,7 @@ qn_status get_port(const qn_model* model, const Vector<Port> Graph::*ports, size
 qn_status make_model(Graph graph, const qn_model_options* user_options, qn_model** model) {
   qn_model_options options;
   QN_TRY(read_options("qn_model_options", user_options, qn_model_options_init, &options));
+  QN_TRY(check_runnable(graph));
   QN_TRY(check_graph(graph));
   QN_TRY(infer_shapes(graph));
   QN_TRY(check_ports(graph));
