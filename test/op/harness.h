@@ -89,6 +89,21 @@ inline const char* layout_text(qn_layout layout) { return layout == QN_LAYOUT_NH
 // The same bits, NaN included.
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b);
 
+// Dense OHWI weights of `out` output channels in another order.
+template <class T>
+std::vector<T> reordered(const std::vector<T>& ohwi, size_t out, size_t in, qn_weights_layout layout) {
+  std::vector<T> result(ohwi.size());
+  const size_t depth = ohwi.size() / out, taps = depth / in;
+  for (size_t at = 0; at < ohwi.size(); ++at) {
+    const size_t i = at % in, tap = at / in % taps, o = at / depth;
+    const size_t to = layout == QN_WEIGHTS_OHWI   ? at
+                      : layout == QN_WEIGHTS_OIHW ? (o * in + i) * taps + tap
+                                                  : (tap * in + i) * out + o;
+    result[to] = ohwi[at];
+  }
+  return result;
+}
+
 // Dense OHWI weights as QN_WEIGHTS_SPARSE: positions where any of `block` channels has other bits than 0.
 struct SparseWeights {
   std::vector<uint32_t> starts, positions;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "op/harness.h"
 #include "op/weights/density.h"
@@ -35,6 +36,7 @@ class ByteWeights {
   ByteWeights& operator=(const ByteWeights&) = delete;
 
   const qn_weights& get() const { return weights_; }
+  const std::vector<int8_t>& values() const { return values_; }
   size_t rows() const { return shape_.groups * shape_.out; }
   int8_t at(size_t o, size_t k) const { return values_[o * shape_.depth() + k]; }
   // Has the block of this size that begins with output o and input i of a tap any weight other than 0?
@@ -62,6 +64,14 @@ TEST(SparseBlocks, AreCounted) {
   for (const WeightsShape& shape : shapes) {
     const ByteWeights weights(shape, 5);
     const WeightsDensity density = count_density(weights.get(), shape);
+    for (const qn_weights_layout layout : {QN_WEIGHTS_OIHW, QN_WEIGHTS_HWIO}) {
+      const std::vector<int8_t> values = reordered(weights.values(), weights.rows(), shape.in, layout);
+      qn_weights other = weights.get();
+      other.layout = layout;
+      other.data = values.data();
+      const WeightsDensity same = count_density(other, shape);
+      EXPECT_EQ(std::memcmp(same.blocks, density.blocks, sizeof density.blocks), 0) << "layout " << layout;
+    }
     for (const size_t inputs : {1, 4}) {
       for (size_t outputs = 1; outputs <= 16; outputs *= 2) {
         size_t count = 0;

@@ -171,19 +171,6 @@ WeightsDensity count(const std::vector<float>& dense, const WeightsShape& s) {
   return density;
 }
 
-std::vector<float> reordered(const std::vector<float>& ohwi, const WeightsShape& s, qn_weights_layout layout) {
-  std::vector<float> result(ohwi.size());
-  const size_t all = s.groups * s.out;
-  for (size_t at = 0; at < ohwi.size(); ++at) {
-    const size_t i = at % s.in, tap = at / s.in % s.taps(), o = at / s.depth();
-    const size_t to = layout == QN_WEIGHTS_OHWI   ? at
-                      : layout == QN_WEIGHTS_OIHW ? (o * s.in + i) * s.taps() + tap
-                                                  : (tap * s.in + i) * all + o;
-    result[to] = ohwi[at];
-  }
-  return result;
-}
-
 void expect_density(const WeightsDensity& a, const WeightsDensity& b) {
   EXPECT_EQ(a.elements, b.elements);
   for (size_t kind = 0; kind < a.kinds; ++kind)
@@ -201,7 +188,7 @@ TEST(Density, IsExactForEveryEncodingAndOrder) {
         expect_density(Weights(w, shape, nullptr, nullptr).density(), expected);
       };
       for (const qn_weights_layout layout : {QN_WEIGHTS_OHWI, QN_WEIGHTS_OIHW, QN_WEIGHTS_HWIO}) {
-        const std::vector<float> values = reordered(dense, shape, layout);
+        const std::vector<float> values = reordered(dense, shape.groups * shape.out, shape.in, layout);
         qn_weights w;
         qn_weights_init(&w);
         w.layout = layout;

@@ -72,8 +72,7 @@ enum class Packing {
 };
 
 // Where the rows of spmm.h's A lie, as numbers of rows: from one block of input channels, row of taps, and column of
-// taps to the next. All 0: the rows follow each other, tap by tap, and for each tap
-// block by block.
+// taps to the next. All 0: the rows follow each other, tap by tap, and for each tap block by block.
 struct SparsePlaces {
   size_t channel = 0, tap_row = 0, tap_column = 0;
   bool operator==(const SparsePlaces&) const = default;
