@@ -25,13 +25,11 @@ bool looks_full(const float* data, size_t elements) {
   return static_cast<double>(zeros) < few_zeros * static_cast<double>(runs * run);
 }
 
-constexpr size_t several_inputs = 4;
-
 WeightsDensity full_density(const WeightsShape& shape) {
   WeightsDensity density;
   density.elements = shape.groups * shape.out * shape.depth();
   for (size_t kind = 0; kind < density.input_kinds; ++kind) {
-    const size_t depth = shape.depth(kind == 0 ? 1 : several_inputs);
+    const size_t depth = shape.depth(kind == 0 ? 1 : joined_inputs);
     for (size_t i = 0; i < density.kinds; ++i) {
       density.blocks[kind][i] = shape.groups * shape.block_rows(size_t{1} << i) * depth;
     }
@@ -68,14 +66,14 @@ void count_masks(Mask* masks, size_t count, size_t* blocks) {
 
 // Counts blocks of several inputs. The first mask is that of a block's first input.
 void count_joined(const Mask* masks, size_t count, WeightsDensity* density) {
-  Mask joined[chunk / several_inputs] = {};
+  Mask joined[chunk / joined_inputs] = {};
   for (size_t p = 0; p < count; ++p) {
-    Mask& block = joined[p / several_inputs];
+    Mask& block = joined[p / joined_inputs];
     block = static_cast<Mask>(block | masks[p]);
   }
-  count_masks(joined, divide_up(count, several_inputs), density->blocks[density->input_kinds - 1]);
+  count_masks(joined, divide_up(count, joined_inputs), density->blocks[density->input_kinds - 1]);
 }
-static_assert(chunk % several_inputs == 0);
+static_assert(chunk % joined_inputs == 0);
 
 // Counts up to `widest` channels of a strip, in blocks of several inputs only if they are `joined`.
 void count_strip(const Strip& strip, size_t channels, const WeightsShape& shape, bool joined, WeightsDensity* density) {

@@ -13,8 +13,7 @@ namespace {
 
 static_assert(sparse_channels <= Nonzeros::most_channels);
 
-// Input channels of a block, if it has several, and the most output channels.
-constexpr size_t joined_inputs = 4, most_outputs = 16;
+constexpr size_t most_outputs = 16;  // output channels of a block
 
 // The parts of one chunk of k, one after the other.
 struct Chunk {

@@ -29,13 +29,17 @@ struct WeightsShape {
   size_t block_rows(size_t block) const { return divide_up(out, block); }
 };
 
+// The number of input channels of a block of weights that has several.
+constexpr size_t joined_inputs = 4;
+
 // How many weights, or blocks of weights, are not 0. A block consists of neighbouring output channels of one group at
-// one position, or at those of four successive input channels of a tap. It counts if any of its elements is not 0.
+// one position, or at those of `joined_inputs` successive input channels of a tap. It counts if any of its elements is
+// not 0.
 struct WeightsDensity {
   static constexpr size_t kinds = 5;                           // numbers of output channels: 1, 2, 4, 8 and 16
-  static constexpr size_t input_kinds = has_integers ? 2 : 1;  // numbers of input channels: 1 and 4
+  static constexpr size_t input_kinds = has_integers ? 2 : 1;  // numbers of input channels: 1 and joined_inputs
   size_t elements = 0;                                         // the number of all weights
-  // The number of blocks that count. With four input channels only integers are counted: no kernel of floats asks.
+  // The number of blocks that count. Those of several inputs are counted of integers only: no kernel of floats asks.
   size_t blocks[input_kinds][kinds] = {};
 
   // The number of weights in the blocks of this size that count, zeros among them, and its part of all weights.
