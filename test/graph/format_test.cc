@@ -162,7 +162,7 @@ TEST(Format, NothingRunsSubgraphsOrStates) {
     EXPECT_EQ(qn_last_message(), message);
     const Vector<unsigned char> bytes = written(graph);
     EXPECT_EQ(qn_model_load_memory(bytes.data(), bytes.size(), nullptr, &model), QN_BAD_MODEL);
-    EXPECT_EQ(qn_last_message(), message);
+    EXPECT_EQ(qn_last_message(), "qn_model_load_memory: " + message);
     EXPECT_EQ(model, nullptr);
   };
   expect_refused(with_subgraph, "a model with subgraphs; this library runs none");

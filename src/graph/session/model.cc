@@ -41,6 +41,8 @@ qn_status load(const void* data, size_t size, Shared<const void> owner, bool map
   const MemoryLimit limit(memory_limit(size));
   Graph graph;
   QN_TRY(read_model(data, size, std::move(owner), who, &graph));
+  // make_model() checks this, too, but does not know the file's name.
+  if (const qn_status status = check_runnable(graph); status != QN_OK) return fail_within(status, "%s", who);
   for (Constant& constant : graph.constants) constant.mapped = mapped;
   return make_model(std::move(graph), options, model);
 }
