@@ -273,6 +273,11 @@ struct Crafted {
   }
 };
 
+flatbuffers::Offset<format::Model> model_with_states(flatbuffers::FlatBufferBuilder& b, size_t count) {
+  const std::vector<format::State> states(count);
+  return format::CreateModel(b, 0, 0, 0, 0, 0, 0, 0, 0, 0, b.CreateVectorOfStructs(states));
+}
+
 struct Trick {
   const char* message;  // part of the answer; NULL: loads
   void (*make)(Crafted&);
@@ -406,12 +411,7 @@ const Trick tricks[] = {
        c.out_port = 1;
      }},
     {"only the outermost graph may carry",
-     [](Crafted& c) {
-       c.subgraph = [](auto& b) {
-         const std::vector<format::State> one(1);
-         return format::CreateModel(b, 0, 0, 0, 0, 0, 0, 0, 0, 0, b.CreateVectorOfStructs(one));
-       };
-     }},
+     [](Crafted& c) { c.subgraph = [](auto& b) { return model_with_states(b, 1); }; }},
     {"stride_h is 0", [](Crafted& c) { c.attributes = [](auto& a) { a.add_stride_h(0); }; }},
     {"kernel_w is", [](Crafted& c) { c.attributes = [](auto& a) { a.add_kernel_w(UINT64_MAX); }; }},
     {"groups is 0", [](Crafted& c) { c.attributes = [](auto& a) { a.add_groups(0); }; }},
@@ -443,10 +443,7 @@ const Trick tricks[] = {
      }},
     {"shared too often",
      [](Crafted& c) {
-       c.subgraph = [](auto& b) {
-         const std::vector<format::State> many(20000);
-         return format::CreateModel(b, 0, 0, 0, 0, 0, 0, 0, 0, 0, b.CreateVectorOfStructs(many));
-       };
+       c.subgraph = [](auto& b) { return model_with_states(b, 20000); };
        c.repeat_subgraph = 5000;
      }},
     {"shared too often",
