@@ -100,7 +100,7 @@ void bench_operands(benchmark::State& state, const Row& row, Function* run, cons
 void bench_gemm(benchmark::State& state, const GemmRow& row, size_t panels, size_t k) {
   const size_t nc = panels * row.nr;
   operands::GemmOperands<Room> x;
-  x.place({row.mr, nc, k}, {row.nr, nc, k, elements_of(row), row.kr}, Anywhere());
+  x.place({row.mr, nc, k}, {row.nr, nc, k, elements_of(row), row.panel}, Anywhere());
   const auto macs = static_cast<double>(row.mr * nc * k);
   bench_operands(state, row, row.run, x, {2 * macs, bytes_together(x.a, x.w, x.c)});
 }
@@ -178,7 +178,7 @@ void bench_igemm(benchmark::State& state, const IgemmRow& row, size_t panels, si
   constexpr size_t kernel = 3, taps = kernel * kernel;
   const size_t nc = panels * row.nr;
   operands::IgemmOperands<Room> x;
-  x.place({row.mr, nc, channels, taps}, {row.nr, nc, taps * channels, elements_of(row), row.kr, taps},
+  x.place({row.mr, nc, channels, taps}, {row.nr, nc, taps * channels, elements_of(row), row.panel, taps},
           operands::neighbour_table(kernel, row.mr, channels), Anywhere());
   const auto macs = static_cast<double>(row.mr * nc * taps * channels);
   bench_operands(state, row, row.run, x, {2 * macs, bytes_together(x.a, x.w, x.c, x.offsets)});
@@ -211,7 +211,7 @@ void bench_dwconv(benchmark::State& state, const DwconvRow& row, size_t pixels, 
 void bench_dwconv_tile(benchmark::State& state, const DwconvTileRow& row, size_t pixels, size_t channels) {
   const size_t taps = row.kernel * row.kernel;
   operands::DwconvTileOperands<Room> x;
-  x.place({channels, pixels, row.rows}, {row.nr, channels, taps},
+  x.place({channels, pixels, row.rows}, {row.nr, channels, taps, elements_of(row), row.panel, row.kernel},
           window_table(row.kernel, row.stride, pixels, channels, row.rows), Anywhere());
   const auto macs = static_cast<double>(row.rows * pixels * taps * channels);
   bench_operands(state, row, row.run, x, {2 * macs, bytes_together(x.a, x.w, x.c)});

@@ -11,6 +11,9 @@
 //     panel:   bias[0] .. bias[NR-1]  W[0][0] .. W[0][NR-1]  W[1][0] ..  W[T-1][0] .. W[T-1][NR-1]
 //     bytes:   f32: NR * (T + 1) * 4;  qs8c: NR * (T + 4), as in gemm.h
 //
+// Panels of tile kernels may have a format (panel.h). If kr is more than 1, kr successive taps of a column lie together,
+// as in gemm.h, and zeros fill up the last kr of each column.
+//
 // ---- row: a run of output pixels x
 //
 // A(x, t) is a row of `channels` elements at a + offsets(x)[t]. If that offset is negative, the tap lies in the padding
@@ -101,6 +104,7 @@
 #include <cstdint>
 
 #include "kernel/minmax.h"
+#include "kernel/panel.h"
 #include "kernel/row.h"
 
 extern "C" {
@@ -118,7 +122,8 @@ typedef void (*qn_dwconv_image_fn)(size_t rows, size_t columns, const void* a, s
                                    size_t c_stride, const void* p);
 
 #define QN_DWCONV_ROW(type, nr, isa, layout, name) QN_DECLARE_KERNEL(qn_dwconv_fn, name)
-#define QN_DWCONV_TILE_ROW(type, kernel, stride, rows, nr, isa, layout, name) QN_DECLARE_KERNEL(qn_dwconv_tile_fn, name)
+#define QN_DWCONV_TILE_ROW(type, kernel, stride, rows, nr, panel, isa, layout, name) \
+  QN_DECLARE_KERNEL(qn_dwconv_tile_fn, name)
 #define QN_DWCONV_PLANE_ROW(type, kernel, block, lanes, isa, layout, name) QN_DECLARE_KERNEL(qn_dwconv_plane_fn, name)
 #define QN_DWCONV_IMAGE_ROW(type, lanes, isa, layout, name) QN_DECLARE_KERNEL(qn_dwconv_image_fn, name)
 #include "kernel/dwconv.inc"
@@ -135,6 +140,7 @@ struct DwconvRow : Row {
 struct DwconvTileRow : Row {
   uint32_t kernel, stride;
   uint32_t rows, nr;
+  PanelFormat panel;
   qn_dwconv_tile_fn run;
 };
 

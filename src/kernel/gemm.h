@@ -8,7 +8,8 @@
 //              ...                                               k = K-1
 //     bytes:   NR * (K + 1) * 4;  panel j begins at w + j * that
 //
-// If KR is more than 1, KR successive k of a channel lie together, and zeros fill up the last KR of them:
+// A row may give panels another format (panel.h). If KR is more than 1, KR successive k of a channel lie together, and
+// zeros fill up the last KR of them. If the kernel adds 128 to A, the biases are less by 128 times the sum of the weights:
 //
 //              W[0][0] .. W[KR-1][0]   W[0][1] .. W[KR-1][1]   ..  W[KR-1][NR-1]    k = 0 .. KR-1
 //
@@ -58,6 +59,7 @@
 #include <cstddef>
 
 #include "kernel/minmax.h"
+#include "kernel/panel.h"
 #include "kernel/row.h"
 
 extern "C" {
@@ -65,7 +67,7 @@ extern "C" {
 typedef void (*qn_gemm_fn)(size_t mr, size_t nc, size_t k, const void* a, size_t a_stride, const void* w, void* c,
                            size_t c_stride, const void* p);
 
-#define QN_GEMM_ROW(type, mr, nr, kr, demands, isa, layout, name) QN_DECLARE_KERNEL(qn_gemm_fn, name)
+#define QN_GEMM_ROW(type, mr, nr, panel, demands, isa, layout, name) QN_DECLARE_KERNEL(qn_gemm_fn, name)
 #include "kernel/gemm.inc"
 
 }  // extern "C"
@@ -74,7 +76,7 @@ namespace quern {
 
 struct GemmRow : Row {
   uint32_t mr, nr;
-  uint32_t kr;  // successive k that lie together in a panel
+  PanelFormat panel;
   qn_gemm_fn run;
 };
 

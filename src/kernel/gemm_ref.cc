@@ -10,8 +10,8 @@ namespace quern {
 namespace {
 
 constexpr GemmRow rows[] = {
-#define QN_GEMM_ROW(type, mr, nr, kr, demands, isa, layout, name) \
-  {QN_DEMANDING_ROW(type, demands, isa, layout, name), mr, nr, kr, name},
+#define QN_GEMM_ROW(type, mr, nr, panel, demands, isa, layout, name) \
+  {QN_DEMANDING_ROW(type, demands, isa, layout, name), mr, nr, panel_##panel, name},
 #include "kernel/gemm.inc"
 };
 

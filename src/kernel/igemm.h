@@ -30,6 +30,7 @@
 #include <cstdint>
 
 #include "kernel/minmax.h"
+#include "kernel/panel.h"
 #include "kernel/row.h"
 
 extern "C" {
@@ -37,7 +38,7 @@ extern "C" {
 typedef void (*qn_igemm_fn)(size_t mr, size_t nc, size_t kc, size_t ks, const int32_t* offsets, const void* a,
                             const void* zero, const void* w, void* c, size_t c_stride, const void* p);
 
-#define QN_IGEMM_ROW(type, mr, nr, kr, demands, isa, layout, name) QN_DECLARE_KERNEL(qn_igemm_fn, name)
+#define QN_IGEMM_ROW(type, mr, nr, panel, demands, isa, layout, name) QN_DECLARE_KERNEL(qn_igemm_fn, name)
 #include "kernel/igemm.inc"
 
 }  // extern "C"
@@ -46,7 +47,7 @@ namespace quern {
 
 struct IgemmRow : Row {
   uint32_t mr, nr;
-  uint32_t kr;  // successive k that lie together in a panel
+  PanelFormat panel;
   qn_igemm_fn run;
 };
 

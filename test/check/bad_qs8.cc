@@ -45,8 +45,8 @@ struct GemmCall {
   size_t end_of_a() const { return (rows - 1) * a_stride + k; }
   size_t end_of_c() const { return (rows - 1) * c_stride + n; }
 
-  int32_t sum(size_t m, size_t channel, size_t kr = 1) const {
-    const operands::PanelLayout panels = {nr, n, k, Qs8cSums::elements, kr};
+  int32_t sum(size_t m, size_t channel, uint8_t kr = 1) const {
+    const operands::PanelLayout panels = {nr, n, k, Qs8cSums::elements, {kr}};
     int32_t sum;
     std::memcpy(&sum, static_cast<const char*>(w) + panels.bias(channel), sizeof sum);
     for (size_t i = 0; i < k; ++i) sum += read(a, m * a_stride + i) * read(w, panels.weight(i, channel));
@@ -54,13 +54,13 @@ struct GemmCall {
   }
   // Writes finish(sum, m, channel) to each output.
   template <class Finish>
-  void each_output(Finish finish, size_t kr = 1) const {
+  void each_output(Finish finish, uint8_t kr = 1) const {
     for (size_t m = 0; m < rows; ++m) {
       for (size_t i = 0; i < n; ++i) write(c, m * c_stride + i, finish(sum(m, i, kr), m, i));
     }
   }
   Ending ending(size_t channel) const { return {p, channel}; }
-  void compute(size_t kr = 1) const {
+  void compute(uint8_t kr = 1) const {
     each_output([this](int32_t sum, size_t, size_t channel) { return ending(channel).end(sum); }, kr);
   }
 };
@@ -162,7 +162,7 @@ void begins_with_what_c_held(const GemmCall& x) {
 template <class Pad>
 void igemm_by(size_t rows, size_t n, size_t kc, size_t ks, const int32_t* offsets, const void* a, const void* w,
               void* c, size_t c_stride, const void* p, Pad pad) {
-  const operands::PanelLayout panels = {nr, n, kc * ks, Qs8cSums::elements, 1, ks};
+  const operands::PanelLayout panels = {nr, n, kc * ks, Qs8cSums::elements, {}, ks};
   for (size_t m = 0; m < rows; ++m) {
     for (size_t i = 0; i < n; ++i) {
       int32_t sum;
@@ -360,13 +360,13 @@ const Row& reference_of(std::span<const Row> rows, Kind kind) {
 
 // A row of int8, else like another one but for the function, which takes the same arguments.
 template <class Row, class Function>
-BadKernel bad(const char* name, const Row& like, Function* function, const char* finding, size_t kr = 1,
+BadKernel bad(const char* name, const Row& like, Function* function, const char* finding, uint8_t kr = 1,
               KernelType type = KernelType::qs8c) {
   static std::deque<Row> rows;  // kernels point to their rows
   Row& row = rows.emplace_back(like);
   row.set_name(name);
   if constexpr (requires { row.nr; }) row.nr = nr;
-  if constexpr (requires { row.mr; }) row.mr = mr, row.kr = kr, row.type = type;
+  if constexpr (requires { row.mr; }) row.mr = mr, row.panel.kr = kr, row.type = type;
   row.run = function;
   return {name, make_kernel(row), finding};
 }

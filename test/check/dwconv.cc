@@ -121,7 +121,7 @@ class TileProblem {
         sums_(numbers_of(row), values, clamp, row.kernel * row.kernel, random),
         a_(((size.pixels - 1) * row.stride + row.kernel) * column_, size.channels, [&] { return sums_.draw_a(random); },
            random, [&](size_t entry) { return size.padding == every_entry || entry % column_ == size.padding; }),
-        panels_({row.nr, size.channels, row.kernel * row.kernel, Sums::elements}) {
+        panels_({row.nr, size.channels, row.kernel * row.kernel, Sums::elements, row.panel, row.kernel}) {
     panels_.fill(sums_, random);
     if (size.tiny) panels_.fill_tiny();
     for (size_t y = 0; y < size.rows; ++y) {

@@ -12,7 +12,8 @@ using GemmMemory = operands::GemmOperands<Guarded>;
 
 // What the cases depend on.
 struct GemmTile {
-  size_t mr, nr, kr;
+  size_t mr, nr;
+  PanelFormat panel;
   Numbers numbers;
 };
 
@@ -29,7 +30,7 @@ class GemmProblem {
         k_(k),
         sums_(tile.numbers, values, clamp, k, random),
         a_(tile.mr * k),
-        panels_({tile.nr, n, k, Sums::elements, tile.kr}) {
+        panels_({tile.nr, n, k, Sums::elements, tile.panel}) {
     for (A& a : a_) a = sums_.draw_a(random);
     if constexpr (has_rows) sums_.draw_rows(tile.mr, random);
     panels_.fill(sums_, random);
@@ -122,7 +123,7 @@ void check_gemm(Checker& checker, const GemmTile& tile) {
 Kernel make_kernel(const GemmRow& row) {
   return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) {
             with_sums<F32Sums, Qs8cSums, Qd8cSums>(row, [&]<class Sums>(std::type_identity<Sums>) {
-              check_gemm<Sums>(checker, {row.mr, row.nr, row.kr, numbers_of(row)});
+              check_gemm<Sums>(checker, {row.mr, row.nr, row.panel, numbers_of(row)});
             });
           }};
 }

@@ -13,7 +13,8 @@ using IgemmMemory = operands::IgemmOperands<Guarded>;
 
 // What the cases depend on.
 struct IgemmTile {
-  size_t mr, nr, kr;
+  size_t mr, nr;
+  PanelFormat panel;
   Numbers numbers;
 };
 
@@ -34,7 +35,7 @@ class IgemmProblem {
         sums_(tile.numbers, values, clamp, size.taps * size.k, random),
         a_(
             size.taps * tile.mr, size.k, [&] { return sums_.draw_a(random); }, random, [=](size_t) { return padding; }),
-        panels_({tile.nr, size.n, size.taps * size.k, Sums::elements, tile.kr, size.taps}) {
+        panels_({tile.nr, size.n, size.taps * size.k, Sums::elements, tile.panel, size.taps}) {
     panels_.fill(sums_, random);
     for (size_t m = 0; m < mr_; ++m) {
       for (size_t n = 0; n < size.n; ++n) expected_.push_back(one_output(m, n));
@@ -130,7 +131,7 @@ void check_igemm(Checker& checker, const IgemmTile& tile) {
 Kernel make_kernel(const IgemmRow& row) {
   return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) {
             with_sums<F32Sums, Qs8cSums>(row, [&]<class Sums>(std::type_identity<Sums>) {
-              check_igemm<Sums>(checker, {row.mr, row.nr, row.kr, numbers_of(row)});
+              check_igemm<Sums>(checker, {row.mr, row.nr, row.panel, numbers_of(row)});
             });
           }};
 }

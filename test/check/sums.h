@@ -172,10 +172,21 @@ class Panels {
       packed_[i].resize(divide_up(layout_.bytes(), sizeof(Fill)), Sums::fills[i]);
       auto* bytes = reinterpret_cast<char*>(packed_[i].data());
       for (size_t n = 0; n < layout_.n; ++n) {
-        put(bytes + layout_.bias(n), bias_[n]);
+        put(bytes + layout_.bias(n), packed_bias(n));
         for (size_t row = 0; row < layout_.rows(); ++row) put(bytes + layout_.weight(row, n), packed_weight(row, n));
       }
     }
+  }
+  // Less what comes of the kernel's 128, modulo 2^32.
+  typename Sums::Bias packed_bias(size_t n) const {
+    if constexpr (std::is_same_v<Sums, Qs8cSums>) {
+      if (layout_.format.plus_128) {
+        auto bias = static_cast<uint32_t>(bias_[n]);
+        for (size_t k = 0; k < layout_.k; ++k) bias -= static_cast<uint32_t>(128 * weight(k, n));
+        return static_cast<int32_t>(bias);
+      }
+    }
+    return bias_[n];
   }
   // Of a row that may fill up a tap.
   typename Sums::W packed_weight(size_t row, size_t n) const {

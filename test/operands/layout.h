@@ -9,6 +9,7 @@
 #include "base/math.h"
 #include "kernel/dequantize.h"
 #include "kernel/minmax.h"
+#include "kernel/panel.h"
 #include "kernel/pool.h"
 #include "kernel/requantize.h"
 #include "kernel/winograd.h"
@@ -27,14 +28,15 @@ inline constexpr Elements qd8c_elements = {
 inline constexpr Elements qs8_pool_elements = {1, 0, 0, 1, sizeof(qn_pool_qs8)};
 
 // Packed weights of n output channels, as gemm.h and dwconv.h draw them: panels of NR channels, first their biases, then
-// K rows of weights. Where kernels take KR rows at a time, those of a channel lie side by side, and each tap, of K / taps
-// rows, is filled up to a multiple of KR.
+// K rows of weights. Where kernels take KR rows at a time, those of a channel lie side by side, and each tap (in dwconv.h
+// each column), of K / taps rows, is filled up to a multiple of KR.
 struct PanelLayout {
   size_t nr, n, k;
   Elements elements = f32_elements;
-  size_t kr = 1, taps = 1;
+  PanelFormat format = {};
+  size_t taps = 1;
 
-  size_t rows_of_tap() const { return round_up(k / taps, kr); }
+  size_t rows_of_tap() const { return round_up(k / taps, size_t{format.kr}); }
   size_t rows() const { return taps * rows_of_tap(); }
   size_t panel_bytes() const { return nr * (elements.bias + rows() * elements.w); }
   size_t bytes() const { return divide_up(n, nr) * panel_bytes(); }
@@ -42,13 +44,14 @@ struct PanelLayout {
   size_t epilogue_bytes() const { return elements.p + nr * elements.of_channel; }  // of a panel
   // Where they lie, in bytes; rows count those that fill up. `index` counts the floats that a channel has.
   size_t of_channel(size_t channel, size_t index = 0) const {
-    return channel / nr * epilogue_bytes() + elements.p + (index * nr + channel % nr) * sizeof(float);
+    return channel / nr * epilogue_bytes() + elements.p + (index * nr + place(channel)) * sizeof(float);
   }
-  size_t bias(size_t channel) const { return channel / nr * panel_bytes() + channel % nr * elements.bias; }
+  size_t bias(size_t channel) const { return channel / nr * panel_bytes() + place(channel) * elements.bias; }
   size_t weight(size_t row, size_t channel) const {
-    const size_t lane = (row / kr * nr + channel % nr) * kr + row % kr;
+    const size_t kr = format.kr, lane = (row / kr * nr + place(channel)) * kr + row % kr;
     return channel / nr * panel_bytes() + nr * elements.bias + lane * elements.w;
   }
+  size_t place(size_t channel) const { return place_in_panel(format, nr, channel % nr); }
 };
 
 // Rows of an image behind a table of offsets, as igemm, dwconv and pool read them.

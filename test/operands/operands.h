@@ -200,7 +200,7 @@ struct DwconvTileOperands {
     place_if(table.pads(), zero, channels * e.a, where, e.a);
     w.place(panels.bytes(), where, 64);
     c.place((rows - 1) * row_stride + (pixels - 1) * c_stride + channels * e.c, where, e.c);
-    p.place(e.p, where, 4);
+    p.place(panels.parameter_bytes(), where, 4);
   }
   template <class Run>
   decltype(auto) call(Run&& run) const {

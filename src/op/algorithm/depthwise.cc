@@ -110,7 +110,7 @@ class DepthwisePlan : public RowPlan {
   DepthwisePlan(const ConvRequest& conv, const KernelRow& row, size_t tile_rows)
       : RowPlan(conv.request, conv.window, row.nr, tile_rows),
         row_(row),
-        epilogue_(row.type, epilogue_numbers(conv), row.nr),
+        epilogue_(row, epilogue_numbers(conv)),
         zero_(row.type, conv.weights.shape().groups, static_cast<int8_t>(conv.input_zero())),
         packed_(conv.pack(Packing::depthwise, row)) {}
   ~DepthwisePlan() = default;

@@ -25,7 +25,7 @@ class DirectPlan final : public qn_plan {
   DirectPlan(const ConvRequest& conv, const Choice& choice)
       : row_(choice.as<GemmRow>()),
         packed_(conv.pack(Packing::panels, row_)),
-        kernel_epilogue_(row_.type, conv.numbers(), row_.nr),
+        kernel_epilogue_(row_, conv.numbers()),
         epilogue_(conv.request),
         shape_(conv.weights.shape()),
         rows_(output_rows(conv.request.out)),

@@ -32,7 +32,7 @@ class GemmPlan final : public qn_plan {
   GemmPlan(const ConvRequest& conv, const Choice& choice)
       : row_(choice.as<GemmRow>()),
         packed_(conv.pack(Packing::panels, row_)),
-        kernel_epilogue_(row_.type, conv.numbers(), row_.nr),
+        kernel_epilogue_(row_, conv.numbers()),
         epilogue_(conv.request) {
     const qn_tensor &in = conv.request.ins[0], &out = conv.request.out;
     const WeightsShape& shape = conv.weights.shape();

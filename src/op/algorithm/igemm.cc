@@ -14,7 +14,7 @@ namespace quern {
 namespace {
 
 // Do the panels of this kernel have no padding after a tap of `in` channels?
-bool has_whole_groups(const IgemmRow& row, size_t in) { return !has_integers || in % row.kr == 0; }
+bool has_whole_groups(const IgemmRow& row, size_t in) { return !has_integers || in % row.panel.kr == 0; }
 
 // ---- cost
 
@@ -48,7 +48,7 @@ class IgemmPlan final : public qn_plan {
   IgemmPlan(const ConvRequest& conv, const Choice& choice)
       : row_(choice.as<IgemmRow>()),
         packed_(conv.pack(Packing::tap_panels, row_)),
-        kernel_epilogue_(row_.type, conv.numbers(), row_.nr),
+        kernel_epilogue_(row_, conv.numbers()),
         epilogue_(conv.request),
         shape_(conv.weights.shape()),
         in_(conv.request.ins[0]),

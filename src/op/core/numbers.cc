@@ -37,7 +37,7 @@ qn_status check_factor(const char* who, float factor) {
   return fail(QN_UNSUPPORTED, "%s: the scales of input and output are too far apart", who);
 }
 
-KernelEpilogue::KernelEpilogue(KernelType type, const OutputNumbers& numbers, size_t nr)
+KernelEpilogue::KernelEpilogue(KernelType type, size_t nr, const PanelFormat& format, const OutputNumbers& numbers)
     : clamp_(numbers.clamp), nr_(nr) {
   if (!has_integers || type != KernelType::qs8c) return;
   panels_ = divide_up(numbers.channels, nr);
@@ -51,7 +51,7 @@ KernelEpilogue::KernelEpilogue(KernelType type, const OutputNumbers& numbers, si
       std::memcpy(block, &p, sizeof p);
       for (size_t i = 0; i < std::min(nr, numbers.channels - n); ++i) {
         const float scale = numbers.sum_scales[g * numbers.channels + n + i] / numbers.scale;
-        std::memcpy(block + sizeof p + i * sizeof scale, &scale, sizeof scale);
+        std::memcpy(block + sizeof p + place_in_panel(format, nr, i) * sizeof scale, &scale, sizeof scale);
       }
     }
   }

@@ -11,6 +11,7 @@
 #include "base/vector.h"
 #include "kernel/eltwise.h"
 #include "kernel/minmax.h"
+#include "kernel/panel.h"
 #include "kernel/requantize.h"
 #include "kernel/type.h"
 
@@ -90,8 +91,10 @@ struct OutputNumbers {
 // Makes the epilogues that kernels of a type take (`p` of their contracts).
 class KernelEpilogue {
  public:
-  // `nr` is the number of channels in a panel.
-  KernelEpilogue(KernelType type, const OutputNumbers& numbers, size_t nr);
+  // `row` has panels: of gemm, igemm or depthwise kernels.
+  template <class KernelRow>
+  KernelEpilogue(const KernelRow& row, const OutputNumbers& numbers)
+      : KernelEpilogue(row.type, row.nr, format_of(row), numbers) {}
   // The epilogue for a call of a kernel whose first output channel is this one of a group. It begins a panel.
   const void* at(size_t group, size_t channel) const {
     if (!has_integers || blocks_.empty()) return &clamp_;
@@ -99,6 +102,8 @@ class KernelEpilogue {
   }
 
  private:
+  KernelEpilogue(KernelType type, size_t nr, const PanelFormat& format, const OutputNumbers& numbers);
+
   qn_minmax_f32 clamp_;
   size_t nr_, panels_ = 0, block_bytes_ = 0;
   Vector<char> blocks_;  // qs8c: one for each panel

@@ -26,7 +26,7 @@ void pack_rows(size_t k, size_t count, size_t nr, const T* b, size_t k_stride, s
 
 // How many successive rows of a panel lie together (kr of gemm.h). It is 1 for floats, which are all that a small build
 // has.
-size_t interleave(const PackKey& key) { return has_integers ? key.panel.kr : 1; }
+size_t interleave(const PackKey& key) { return has_integers ? key.panel.format.kr : 1; }
 
 // Rows from one tap of a panel to the next.
 size_t rows_of_tap(const PackKey& key) {
@@ -38,13 +38,19 @@ size_t panel_rows(const PackKey& key) {
   return has_integers ? round_up(key.shape.taps() * rows_of_tap(key), interleave(key)) : key.shape.depth();
 }
 
-// Packs one tap of a panel in which `kr` successive rows lie together. Its first row is row `first` of the panel.
+// The same for depthwise panels, whose taps lie column by column.
+size_t depthwise_rows(const PackKey& key) {
+  return has_integers ? key.shape.kernel.w * round_up(key.shape.kernel.h, interleave(key)) : key.shape.taps();
+}
+
+// Packs one tap, of `depth` input channels, of a panel in which `kr` successive rows lie together. Its first row is row
+// `first` of the panel.
 template <class T>
-void pack_interleaved(const PackKey& key, size_t first, size_t count, const T* b, const WeightStrides& stride,
-                      T* panel) {
-  const size_t nr = key.panel.nr, kr = key.panel.kr;
+void pack_interleaved(const PackKey& key, size_t first, size_t depth, size_t count, const T* b,
+                      const WeightStrides& stride, T* panel) {
+  const size_t nr = key.panel.nr, kr = key.panel.format.kr;
   for (size_t j = 0; j < count; ++j) {
-    for (size_t i = 0; i < key.shape.in; ++i) {
+    for (size_t i = 0; i < depth; ++i) {
       const size_t row = first + i;
       panel[(row / kr * nr + j) * kr + row % kr] = b[i * stride.in + j * stride.out];
     }
@@ -69,18 +75,36 @@ T* begin_panel(size_t k, size_t count, size_t nr, const void* bias, void* panel)
 }
 
 // Takes the zero point of the input off the sums: a sum of (a - zero) * w is one of a * w, less zero times the sum of w.
-// The result is in range (SumFacts); on the way to it, sums may wrap around.
+// Likewise what a kernel adds to the input. The result is in range (SumFacts); on the way to it, sums may wrap around.
 void absorb_zero(const PackKey& key, size_t k, size_t count, const int8_t* rows, void* panel) {
-  if (key.input_zero == 0) return;
+  const int32_t zero = key.input_zero + (key.panel.format.plus_128 ? 128 : 0);
+  if (zero == 0) return;
   const size_t kr = interleave(key);
   auto* const bias = static_cast<uint32_t*>(panel);
   for (size_t i = 0; i < k; i += kr, rows += key.panel.nr * kr) {
     for (size_t j = 0; j < count; ++j) {
-      for (size_t lane = 0; lane < kr; ++lane) bias[j] -= static_cast<uint32_t>(key.input_zero * rows[j * kr + lane]);
+      for (size_t lane = 0; lane < kr; ++lane) bias[j] -= static_cast<uint32_t>(zero * rows[j * kr + lane]);
     }
   }
 }
 void absorb_zero(const PackKey&, size_t, size_t, const float*, void*) {}
+
+// Puts the channels of a panel with k rows of bytes into the places that its format gives them.
+void order_channels(const PanelShape& shape, size_t k, void* panel) {
+  if (shape.format.lanes == 1) return;
+  const size_t kr = shape.format.kr;
+  Vector<char> row(shape.nr * std::max(kr, bias_bytes));
+  const auto order = [&](char* of, size_t bytes) {
+    std::memcpy(row.data(), of, shape.nr * bytes);
+    for (size_t i = 0; i < shape.nr; ++i) {
+      std::memcpy(of + place_in_panel(shape.format, shape.nr, i) * bytes, row.data() + i * bytes, bytes);
+    }
+  };
+  auto* at = static_cast<char*>(panel);
+  order(at, bias_bytes);
+  at += shape.nr * bias_bytes;
+  for (size_t i = 0; i < k; i += kr, at += shape.nr * kr) order(at, kr);
+}
 
 template <class T>
 void pack_group(const PackKey& key, WeightRows& weights, size_t group, char* panel) {
@@ -100,7 +124,7 @@ void pack_group(const PackKey& key, WeightRows& weights, size_t group, char* pan
         if (interleave(key) == 1) {
           pack_rows(shape.in, count, nr, tap, stride.in, stride.out, rows);
         } else {
-          pack_interleaved(key, static_cast<size_t>(rows - begin) / nr, count, tap, stride, begin);
+          pack_interleaved(key, static_cast<size_t>(rows - begin) / nr, shape.in, count, tap, stride, begin);
         }
       }
     }
@@ -112,20 +136,27 @@ void pack_group(const PackKey& key, WeightRows& weights, size_t group, char* pan
 template <class T>
 void pack_depthwise(const PackKey& key, WeightRows& weights, char* panel) {
   const WeightsShape& shape = key.shape;
-  const size_t nr = key.panel.nr;
-  for (size_t c = 0; c < shape.groups; c += nr, panel += panel_bytes<T>(shape.taps(), nr)) {
+  const size_t nr = key.panel.nr, k = depthwise_rows(key);
+  for (size_t c = 0; c < shape.groups; c += nr, panel += panel_bytes<T>(k, nr)) {
     const size_t count = std::min(nr, shape.groups - c);
-    T* const begin = begin_panel<T>(shape.taps(), count, nr, key.bias.data() + c, panel);
+    if (has_integers && k != shape.taps()) std::memset(panel, 0, panel_bytes<T>(k, nr));  // some rows are padding
+    T* const begin = begin_panel<T>(k, count, nr, key.bias.data() + c, panel);
     const Strip strip = weights.rows(c, count);
     const T* const data = static_cast<const T*>(strip.data);
     const WeightStrides& stride = strip.stride;
-    T* row = begin;
     for (size_t x = 0; x < shape.kernel.w; ++x) {
-      for (size_t y = 0; y < shape.kernel.h; ++y, row += nr) {
-        pack_rows(1, count, nr, data + y * stride.h + x * stride.w, stride.in, stride.out, row);
+      for (size_t y = 0; y < shape.kernel.h; ++y) {
+        const T* const tap = data + y * stride.h + x * stride.w;
+        const size_t row = x * (k / shape.kernel.w) + y;
+        if (interleave(key) == 1) {
+          pack_rows(1, count, nr, tap, stride.in, stride.out, begin + row * nr);
+        } else {
+          pack_interleaved(key, row, 1, count, tap, stride, begin);
+        }
       }
     }
-    absorb_zero(key, shape.taps(), count, begin, panel);
+    absorb_zero(key, k, count, begin, panel);
+    if (has_integers) order_channels(key.panel, k, panel);
   }
 }
 
@@ -136,7 +167,7 @@ Shared<PackedWeights> pack_dense(const PackKey& key) {
   WeightRows weights(key.weights, shape);
   auto packed = make_shared<PackedWeights>();
   const bool panels = !has_algorithm(QN_ALGORITHM_DEPTHWISE) || key.packing != Packing::depthwise;
-  packed->panel_bytes = panel_bytes<T>(panels ? panel_rows(key) : shape.taps(), key.panel.nr);
+  packed->panel_bytes = panel_bytes<T>(panels ? panel_rows(key) : depthwise_rows(key), key.panel.nr);
   packed->group_bytes = divide_up(panels ? shape.out : shape.groups, key.panel.nr) * packed->panel_bytes;
   packed->data = Buffer(packed->group_bytes * (panels ? shape.groups : 1));
   auto* data = static_cast<char*>(packed->data.data());

@@ -201,7 +201,7 @@ void put_part(const Source& from, const PackKey& key, Chunk* to) {
     put_fours(from, to);
   } else if (key.panel.nr == 1) {
     put_pairs(from, to);
-  } else if (has_integers && key.panel.kr == joined_inputs) {
+  } else if (has_integers && key.panel.format.kr == joined_inputs) {
     put_blocks<joined_inputs>(from, key, to);
   } else {
     put_blocks<1>(from, key, to);
@@ -281,7 +281,7 @@ Shared<PackedWeights> pack_sparse(const PackKey& key) {
   WeightNonzeros weights(key.weights, shape);
   auto packed = make_shared<SparseWeights>();
   packed->depth = key.depth;
-  const size_t rows = shape.depth(key.panel.kr);
+  const size_t rows = shape.depth(key.panel.format.kr);
   packed->chunks = divide_up(rows, key.depth);
   packed->blocks = divide_up(shape.out, sparse_channels);
   Vector<Chunk> chunks(shape.groups * packed->chunks);

@@ -38,8 +38,8 @@ auto as_tuple(const PackKey& k) {
 // The members that have their default values for floats.
 auto quantization_as_tuple(const PackKey& k) {
   const qn_weights& w = k.weights;
-  return std::tuple(k.panel.type, k.panel.kr, k.input_zero, w.type, w.scales, w.zero_points, w.scale_count,
-                    w.block_length, w.bias_type);
+  return std::tuple(k.panel.type, k.panel.format.kr, k.panel.format.lanes, k.panel.format.plus_128, k.input_zero,
+                    w.type, w.scales, w.zero_points, w.scale_count, w.block_length, w.bias_type);
 }
 
 // The members that have their default values for dense weights.
@@ -264,7 +264,7 @@ const WeightsDensity& Weights::density() const {
 Packed Weights::pack(Packing packing, const PanelShape& panel, size_t depth, const SparsePlaces& places,
                      int32_t input_zero) const {
   // Algorithms share panels wherever these are the same: where no tap ends in padding.
-  const bool padded = has_integers && shape_.in % panel.kr != 0;
+  const bool padded = has_integers && shape_.in % panel.format.kr != 0;
   if (packing == Packing::tap_panels && !padded) packing = Packing::panels;
   return cache_->get({packing, panel, shape_, weights_, bias_, depth, places, input_zero}, &uses_);
 }

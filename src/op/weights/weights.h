@@ -10,6 +10,7 @@
 #include "base/math.h"
 #include "base/shared.h"
 #include "base/vector.h"
+#include "kernel/panel.h"
 #include "kernel/row.h"
 #include "op/core/operator.h"
 
@@ -65,7 +66,7 @@ constexpr bool has_encodings = has_sparse || has_api("op");
 enum class Packing {
   panels,      // gemm.h: taps row by row, then input channels; groups one after the other
   tap_panels,  // igemm.h: the same, but each tap begins a group of successive k, which the kernel takes together
-  depthwise,   // dwconv.h: taps column by column; groups are the channels
+  depthwise,   // dwconv.h: taps column by column; groups are the channels; a column may end in padding
   // Transformed for winograd.h with m = 2, 4 or 6: panels of gemm.h with a bias of 0. For each panel of channels the
   // panels of all points lie one after the other.
   winograd2,
@@ -92,16 +93,16 @@ struct PackedWeights {
 using Packed = Shared<const PackedWeights>;
 
 // The properties of a kernel that its panels depend on. The row of a kernel converts to them. For sparse packings `nr`
-// and `kr` are the numbers of output and input channels in a block.
+// and `format.kr` are the numbers of output and input channels in a block.
 struct PanelShape {
   KernelType type;
-  size_t nr, kr = 1;
+  size_t nr;
+  PanelFormat format = {};
 
-  PanelShape(KernelType of, size_t outputs, size_t inputs = 1) : type(of), nr(outputs), kr(inputs) {}
+  PanelShape(KernelType of, size_t outputs, size_t inputs = 1)
+      : type(of), nr(outputs), format{static_cast<uint8_t>(inputs)} {}
   template <class KernelRow>
-  PanelShape(const KernelRow& row) : type(row.type), nr(row.nr) {
-    if constexpr (requires { row.kr; }) kr = row.kr;
-  }
+  PanelShape(const KernelRow& row) : type(row.type), nr(row.nr), format(format_of(row)) {}
   bool operator==(const PanelShape&) const = default;
 };
 

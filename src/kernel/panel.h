@@ -1,0 +1,40 @@
+// How the weights of a panel lie, which rows of products and of depthwise convolutions say (gemm.h, igemm.h, dwconv.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace quern {
+
+// Kernels of floats have the initial format.
+struct PanelFormat {
+  uint8_t kr = 1;  // successive k that lie together
+  // If more than 1: the kernel interleaves bytes of its input within lanes of 16 bytes, of which its vectors have so
+  // many. Its sums then come in another order than the channels: place_in_panel().
+  uint8_t lanes = 1;
+  // The kernel multiplies bytes of the input plus 128, as unsigned numbers; biases make up for it.
+  bool plus_128 = false;
+
+  bool operator==(const PanelFormat&) const = default;
+};
+
+// The formats that tables name, panel_<name>.
+inline constexpr PanelFormat panel_k1 = {};
+inline constexpr PanelFormat panel_k4 = {4};
+inline constexpr PanelFormat panel_k4u = {4, 1, true};
+
+template <class KernelRow>
+constexpr PanelFormat format_of(const KernelRow& row) {
+  if constexpr (requires { row.panel; }) return row.panel;
+  return {};
+}
+
+// The place of a channel in each row of its panel of nr channels, also in its rows of biases and scales. A lane of 16
+// bytes of the input has 16 channels. Interleaving gives vectors of sums: the first one has the first four channels of
+// each lane, the second one the next four, and so on.
+constexpr size_t place_in_panel(const PanelFormat& format, size_t nr, size_t channel) {
+  const size_t in_lane = nr / format.lanes, lane = channel / in_lane, i = channel % in_lane;
+  return (i / 4 * format.lanes + lane) * 4 + i % 4;
+}
+
+}  // namespace quern
