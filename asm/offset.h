@@ -6,6 +6,12 @@
 #define MINMAX_MIN 0
 #define MINMAX_MAX 4
 
+// qn_requantize, and the scales behind it
+#define REQUANTIZE_ZERO 0
+#define REQUANTIZE_MIN 4
+#define REQUANTIZE_MAX 8
+#define REQUANTIZE_SCALES 16
+
 // qn_spmm_set
 #define SPMM_SET_STEPS 0
 #define SPMM_SET_FIRST 2

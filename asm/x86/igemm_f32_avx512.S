@@ -2,53 +2,17 @@
 // Contract: src/kernel/igemm.h
 //
 //   args   rdi mr  rsi nc  rdx kc(bytes)  rcx ks  r8 offsets  r9 a  [rsp+8] zero  w  c  c_stride  p
-//   A      the end of row m of this tap: rdi rsi rdx rcx r8 r9 r10 r11 rbx rbp r12 r13 for m = 0 .. 11
+//   A, tap, acc   igemm_12x32.h
 //   loop   rax from -kc up to 0, r14 w, r15 row mr-1 or, of whole panels, the rows of C below
-//   tap    rax its offsets, r15 a
 //   store  rax the row at hand, rcx stride
-//   acc    zmm4-zmm27: row m holds zmm(4+2m), zmm(5+2m)
 //   load   zmm0 zmm1 one row of W   zmm2 one A everywhere     then zmm0 min  zmm1 max
 //
-// The loop needs every register, so the rest lives in the frame.  A step is 24 FMAs (12 cycles) and 17 loads,
-// prefetches among them (8.5 cycles), or 23 in the last 6 steps of a tap.  Of a last panel with at most 16 channels only
-// the lower vector is multiplied.  Only the rows of this call are run, read and written.
-#include "tile_avx512.h"
-
+// A step is 24 FMAs (12 cycles) and 17 loads, prefetches among them (8.5 cycles), or 23 in the last 6 steps of a tap.  Of
+// a last panel with at most 16 channels only the lower vector is multiplied.  Only the rows of this call are run, read
+// and written.
 #define FRAME 96
-#define TABLE qword ptr [rsp]           // offsets of this tap
-#define TABLE_BEGIN qword ptr [rsp + 8]
-#define TABLE_END qword ptr [rsp + 16]
-#define A_END qword ptr [rsp + 24]      // a + kc
-#define ZERO_END qword ptr [rsp + 32]   // zero + kc
-#define MINUS_KC qword ptr [rsp + 40]
-#define NC qword ptr [rsp + 48]         // channels left
-#define C_END qword ptr [rsp + 56]      // the row after the last
-#define ROW qword ptr [rsp + 64]        // row mr-1: where its address is found,
-#define STEP qword ptr [rsp + 72]       // where it is multiplied,
-#define STORE qword ptr [rsp + 80]      // where it is stored
-#define LOWER qword ptr [rsp + 88]      // and where its lower vector is
-#define ARGS rsp + FRAME + 56
-
-// Every row: its number, the end of its A, its accumulators.
-.macro rows do, arg:vararg
-        \do     11, r13, zmm26, zmm27, \arg
-        \do     10, r12, zmm24, zmm25, \arg
-        \do     9,  rbp, zmm22, zmm23, \arg
-        \do     8,  rbx, zmm20, zmm21, \arg
-        \do     7,  r11, zmm18, zmm19, \arg
-        \do     6,  r10, zmm16, zmm17, \arg
-        \do     5,  r9,  zmm14, zmm15, \arg
-        \do     4,  r8,  zmm12, zmm13, \arg
-        \do     3,  rcx, zmm10, zmm11, \arg
-        \do     2,  rdx, zmm8,  zmm9,  \arg
-        \do     1,  rsi, zmm6,  zmm7,  \arg
-        \do     0,  rdi, zmm4,  zmm5,  \arg
-.endm
-
-.macro row m, a, lo, hi, none
-L(row\m):
-        find_row \a, rax+4*\m, r15, ZERO_END
-.endm
+#include "igemm_12x32.h"
+#include "tile_avx512.h"
 
 // A row of C that the next call is likely to write comes into the cache: two in each of the last 6 steps of a tap.
 .macro claim
@@ -80,35 +44,7 @@ L(lower\m):
         places  store, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
 
 fn qn_igemm_f32_12x32_avx512
-        save    rbx, rbp, r12, r13, r14, r15
-        frame   FRAME
-
-        mov     TABLE_BEGIN, r8
-        lea     rcx, [rcx + rcx * 2]    // 12 offsets per tap
-        shl     rcx, 4
-        add     r8, rcx
-        mov     TABLE_END, r8
-        add     r9, rdx
-        mov     A_END, r9
-        mov     rax, [ARGS]             // zero
-        add     rax, rdx
-        mov     ZERO_END, rax
-        neg     rdx
-        mov     MINUS_KC, rdx
-        mov     NC, rsi
-        mov     r14, [ARGS + 8]         // w
-        mov     rax, rdi                // the end of C
-        imul    rax, [ARGS + 24]
-        add     rax, [ARGS + 16]
-        mov     C_END, rax
-        entry   rax, rdi, row, rcx
-        mov     ROW, rax
-        entry   rax, rdi, store, rcx
-        mov     STORE, rax
-        entry   rax, rdi, lower, rcx
-        mov     LOWER, rax
-        entry   rax, rdi, step, rcx
-        mov     STEP, rax
+        begin_igemm_12x32
 
 0:      load_weights r14                // a panel: start from the bias
         sub     r14, -128

@@ -1,5 +1,11 @@
+#include <cstddef>
+
+#include "../../asm/offset.h"
 #include "kernel/gemm.h"
 #include "kernel/panel_qs8.h"
+
+static_assert(offsetof(qn_requantize, zero) == REQUANTIZE_ZERO && offsetof(qn_requantize, min) == REQUANTIZE_MIN &&
+              offsetof(qn_requantize, max) == REQUANTIZE_MAX && sizeof(qn_requantize) == REQUANTIZE_SCALES);
 
 namespace quern {
 namespace {

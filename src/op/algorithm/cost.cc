@@ -14,7 +14,7 @@ double reach(const ProductTile& tile) { return !tile.one_row() ? double{machine(
 // The number of channels that a kernel multiplies in the last panel, which has `left` channels. Most AVX-512 kernels
 // leave out the second vector of a panel if it has no channels.
 size_t multiplied(const ProductTile& tile, size_t left) {
-  return tile.row.isa == isa_avx512 ? round_up(left, size_t{16}) : tile.nr;
+  return (tile.row.isa & isa_avx512) != 0 ? round_up(left, size_t{16}) : tile.nr;
 }
 
 // The cache lines that a tile reads of A.
@@ -34,8 +34,20 @@ Level level_of(const Row& row) {
     case isa_sse41: return {4, 2};
     case isa_neon: return {4, 1};
     case isa_neonfma: return {4, 1};
+    case isa_avx512vnni: return {16, 1};
+    case isa_avxvnni: return {8, 1};
+    case isa_dotprod: return {4, 1};
+    case isa_i8mm: return {4, 0.5};
     default: return {1, 2};
   }
+}
+
+// Where there are no dot products, kernels of bytes multiply pairs of them and add up pairs of the products, or (kr of 1)
+// widen each byte.
+double ProductTile::multiply() const {
+  constexpr uint32_t dot_products = feature_vnni | feature_avxvnni | feature_dotprod;
+  const double instructions = !of_bytes() || (row.isa & dot_products) != 0 ? 1 : kr > 1 ? 3 : 12;
+  return instructions * level_of(row).multiply;
 }
 
 size_t ProductTile::most_rows(const Row& row, size_t nr) {
@@ -44,11 +56,10 @@ size_t ProductTile::most_rows(const Row& row, size_t nr) {
 
 double step_cycles(const ProductTile& tile, size_t rows, size_t channels, double stalls) {
   const MachineRow& m = machine();
-  const Level level = level_of(tile.row);
-  const double vectors = static_cast<double>(channels) / level.lanes;
+  const double vectors = static_cast<double>(channels) / level_of(tile.row).lanes;
   const double height = static_cast<double>(tile.computed(rows));
   const double panels = static_cast<double>(tile.together());
-  const double multiplies = height * vectors * level.multiply / m.pipes,
+  const double multiplies = height * vectors * tile.multiply() / m.pipes,
                loads = height / panels / m.loads + vectors / m.pipes;
   return std::max(multiplies, std::max(loads, m.latency / panels) + stalls);
 }
@@ -61,9 +72,8 @@ bool far_weights(const Problem& p, double bytes) {
   return std::max(static_cast<double>(p.traffic), bytes) > machine().cached_bytes;
 }
 
-double tiles_cycles(const Problem& p, const ProductTile& tile, double per_tile, double stalls) {
+double tiles_cycles(const Problem& p, const ProductTile& tile, double depth, double per_tile, double stalls) {
   const MachineRow& m = machine();
-  const double depth = static_cast<double>(p.taps()) * static_cast<double>(p.in);
   const size_t tiles = divide_up(p.pixels, tile.mr), rows = divide_up(p.pixels, tiles);
   const size_t panels = divide_up(p.out, tile.nr), sets = divide_up(panels, tile.together());
   const bool far = far_weights(p, depth * static_cast<double>(p.out * p.groups * sizeof(float)));
@@ -75,7 +85,7 @@ double tiles_cycles(const Problem& p, const ProductTile& tile, double per_tile, 
   // Panels that the kernel has room for, relative to those that there are: the rest of its places stays idle.
   const double idle = static_cast<double>(sets * tile.together()) / static_cast<double>(panels);
   const auto call = [&](size_t count, size_t channels, double weights, double waits) {
-    const double store = static_cast<double>(count * channels) / level_of(tile.row).lanes;
+    const double store = static_cast<double>(count * channels) / level_of(tile.row).lanes * tile.end_cycles();
     double sums = depth * step_cycles(tile, count, channels, waits) + store + m.call_cycles + per_tile;
     if (m.pass_cycles > 0 && tile.passes > 1) sums += m.pass_cycles + m.pass_line_cycles * lines_of_a(count, depth);
     return std::max(sums * idle, depth * weights);

@@ -1,6 +1,7 @@
 // Functions and limits that the cost models of several algorithms share.
 #pragma once
 
+#include "base/math.h"
 #include "op/conv/choose.h"
 #include "op/core/machine.h"
 
@@ -45,25 +46,37 @@ inline bool is_arm(const Row& row) { return (row.isa & (isa_neon | isa_neonfma))
 
 // The tile of a kernel of gemm or igemm. If the kernel multiplies only some rows of its tile at a time, `mr` is that
 // number of rows, and it passes over each panel several times.
+//
+// The cost models count in steps of four bytes of a row of A: a float, or four bytes that dot products take together.
 struct ProductTile {
   const Row& row;
-  size_t mr, nr, passes;
+  size_t mr, nr, kr, passes;
 
   template <class TileRow>
   ProductTile(const TileRow& tile)
       : row(tile),
         mr(std::min<size_t>(tile.mr, most_rows(tile, tile.nr))),
         nr(tile.nr),
+        kr(tile.panel.kr),
         passes(small ? 1 : tile.mr / mr) {}  // small builds know no machine on which it matters
   static size_t most_rows(const Row& row, size_t nr);
 
   bool one_row() const { return mr == 1; }
+  bool of_bytes() const { return has_integers && info_of(row.type).activations == Element::s8; }
+  // The number of steps for so many elements of A that lie together; kernels of bytes fill up the last kr of them.
+  double steps(size_t elements) const {
+    return of_bytes() ? static_cast<double>(round_up(elements, kr)) / 4 : static_cast<double>(elements);
+  }
+  // Instructions to multiply and add a vector of channels in one step.
+  double multiply() const;
+  // Cycles to end a vector of sums and to store it.
+  double end_cycles() const { return of_bytes() ? 1.4 : 1; }
   // The number of rows that a call with `rows` rows multiplies. Kernels of ARM always multiply the whole tile.
   size_t computed(size_t rows) const { return is_arm(row) ? mr : rows; }
   size_t together() const { return one_row() ? 4 : 1; }  // panels that a kernel works on side by side
 };
 
-// Cycles of one k for a tile with this many rows and channels. `stalls` are the cycles that loads wait; multiplications
+// Cycles of one step for a tile with this many rows and channels. `stalls` are the cycles that loads wait; multiplications
 // can hide them.
 double step_cycles(const ProductTile& tile, size_t rows, size_t channels, double stalls = 0);
 
@@ -74,9 +87,8 @@ double arrival(const ProductTile& tile, double bytes_per_cycle);
 // not too much other data passes it in between.
 bool far_weights(const Problem& p, double bytes);
 
-// Cycles of all tiles of all groups and images. Each tile takes one step per tap and input channel, and `per_tile`
-// cycles in addition. Kernels of x86 compute only the rows of the call, so a smaller last tile costs less. For the
+// Cycles of all tiles of all groups and images. Each tile takes `depth` steps, and `per_tile` cycles in addition. Kernels of x86 compute only the rows of the call, so a smaller last tile costs less. For the
 // first tile the weights come from where the other layers of a model have left them, for the others from the L2 cache.
-double tiles_cycles(const Problem& p, const ProductTile& tile, double per_tile, double stalls = 0);
+double tiles_cycles(const Problem& p, const ProductTile& tile, double depth, double per_tile, double stalls = 0);
 
 }  // namespace quern

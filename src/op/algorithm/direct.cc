@@ -13,9 +13,11 @@ namespace {
 
 double cycles(const Problem& p, const GemmRow& row) {
   const double copies = static_cast<double>(p.contiguous ? p.kernel.h : p.taps());
-  const double floats = static_cast<double>(p.taps() * p.in);
+  const double floats = static_cast<double>(p.taps() * p.in * input_bytes(p.type)) / sizeof(float);
   const double gather = copies * machine().gather_cycles + floats / machine().gather_floats;
-  return tiles_cycles(p, row, 0) + gather * static_cast<double>(p.pixels * p.images * p.groups);
+  const ProductTile tile(row);
+  return tiles_cycles(p, tile, tile.steps(p.taps() * p.in), 0) +
+         gather * static_cast<double>(p.pixels * p.images * p.groups);
 }
 
 // ---- plan

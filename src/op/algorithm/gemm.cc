@@ -90,8 +90,10 @@ class GemmPlan final : public qn_plan {
 
 void gemm_algorithm::candidates(const Problem& p, Candidates* all) {
   if (!p.pointwise || p.blocked()) return;
-  all->add_rows(id, gemm_rows(),
-                [&](const GemmRow& row) { return tiles_cycles(p, row, 0, aliasing(p, ProductTile(row).mr)); });
+  all->add_rows(id, gemm_rows(), [&](const GemmRow& row) {
+    const ProductTile tile(row);
+    return tiles_cycles(p, tile, tile.steps(p.in), 0, aliasing(p, tile.mr));
+  });
 }
 
 bool gemm_algorithm::knows(std::string_view kernel) { return has_row(gemm_rows(), kernel); }

@@ -21,7 +21,9 @@ bool has_whole_groups(const IgemmRow& row, size_t in) { return !has_integers || 
 double cycles(const Problem& p, const IgemmRow& row) {
   const bool joined = p.contiguous && p.in <= few_channels && has_whole_groups(row, p.in);
   const size_t taps = joined ? p.kernel.h : p.taps();
-  return tiles_cycles(p, row, static_cast<double>(taps * row.mr) * machine().tap_cycles);
+  const ProductTile tile(row);
+  return tiles_cycles(p, tile, static_cast<double>(p.taps()) * tile.steps(p.in),
+                      static_cast<double>(taps * row.mr) * machine().tap_cycles);
 }
 
 // ---- plan

@@ -1,0 +1,219 @@
+// C[m][n] = requantize(bias[n] + sum over k of A[m][k] * W[k][n]) of bytes, 14 rows x 32 channels.
+// Contract: src/kernel/gemm.h; panels have the format k4u
+//
+//   args   rdi mr  rsi nc  rdx k(bytes)  rcx a  r8 a_stride  r9 w  [rsp+8] c  c_stride  p
+//   A      gemm_14x32.h; rdx whole fours of k
+//   C      r10 the row after the last, r11 stride, rax the even row at hand, r14 from there to the odd one
+//   jumps  rdi row mr-1 in the loop; in the frame, for the tail of k and for the store
+//   below  r15 in the next 14 rows of A     r14 in those of C
+//   left   rax bytes of k     rsi channels
+//   acc    zmm4-zmm31: row m holds zmm(4+2m), zmm(5+2m)
+//   load, ends, masks   tile_avx512vnni.h
+//
+// A step of four k is 28 dot products (28 cycles where they take one each) and 18 loads, prefetches among them.  Of a
+// last panel with at most 16 channels only the lower vector is multiplied.  Only the rows of this call are run, read and
+// written.
+#include "gemm_14x32.h"
+#include "tile_avx512vnni.h"
+
+#define FRAME 56
+#define ENDS rsp                        // 12 bytes
+#define ROWS qword ptr [rsp + 16]       // mr
+#define TAIL qword ptr [rsp + 24]       // row mr-1 in the tail; 0: there is none
+#define STORE qword ptr [rsp + 32]      // the pair of row mr-1 in the store
+#define ODD qword ptr [rsp + 40]        // of that pair, from its even row of C to its odd one
+#define EPILOGUE qword ptr [rsp + 48]   // of the panel
+#define ARGS rsp + FRAME + 56           // c  c_stride  p
+
+.macro step m, a, lo, hi, none
+L(step\m):
+        .if     \m == 7
+        fetch_below r15, r14, 14, 32
+        .endif
+        dot_row \a, \lo, \hi
+.endm
+
+.macro lower m, a, lo, hi, none
+L(lower\m):
+        dot_lower \a, \lo
+.endm
+
+.macro tail m, a, lo, hi, none
+L(tail\m):
+        dot_tail \a, \lo, \hi
+.endm
+
+        rodata
+        places  step, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13
+        places  lower, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13
+        places  tail, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13
+        places  store, 0, 0, 2, 2, 4, 4, 6, 6, 8, 8, 10, 10, 12, 12
+
+fn qn_gemm_qs8c_14x32_avx512vnni
+        save    rbx, rbp, r12, r13, r14, r15
+        frame   FRAME
+        mov     ROWS, rdi
+        mov     r11, [ARGS + 8]
+        mov     rax, [ARGS + 16]        // p
+        mov     EPILOGUE, rax
+        prepare_ends ENDS, rax, ebx
+
+        way_to_odd r10, rdi, r11
+        mov     ODD, r10
+        mov     r10, rdi                // the end of C
+        imul    r10, r11
+        add     r10, [ARGS]
+        entry   rax, rdi, store, rbx
+        mov     STORE, rax
+
+        mov     rbx, rdx
+        mask_tail rbx, ebx, eax
+        and     rdx, -4
+        xor     eax, eax
+        test    ebx, ebx
+        jz      1f
+        entry   rax, rdi, tail, rbx
+1:      mov     TAIL, rax
+        load_signs eax
+        bases
+        entry   rdi, rdi, step, rax
+
+0:      load_weights r9                 // a panel: start from the bias
+        sub     r9, -128
+        rows    start_row
+        mov     rax, rdx
+        test    rdx, rdx
+        jz      4f
+
+        cmp     rsi, 16
+        ja      2f
+        mov     rdi, ROWS               // at most 16 channels: the lower half of the last panel
+        entry   rdi, rdi, lower, r15
+1:      vmovdqa64 zmm0, [r9]
+        sub     r9, -128
+        enter   rdi
+        rows    lower
+        next_k
+        jnz     1b
+        jmp     4f
+
+2:      lea     r15, [r13 + r8 * 2]
+        mov     r14, r10
+1:      load_weights r9
+        sub     r9, -128
+        prefetcht0 [r9 + AHEAD]
+        prefetcht0 [r9 + AHEAD + 64]
+        enter   rdi
+        rows    step
+        next_k
+        jnz     1b
+
+4:      mov     rax, TAIL
+        test    rax, rax
+        jz      3f
+        load_weights r9
+        sub     r9, -128
+        enter   rax
+        rows    tail
+
+3:      rewind  rdx
+        lanes   k1, rsi, esi, eax
+        load_ends ENDS
+        mov     r14, ODD
+        mov     rax, r10
+        sub     rax, r11
+        sub     rax, r14
+        mov     r15, EPILOGUE
+        enter   STORE
+        store_pair 12, 28, 29, 30, 31, r14, r11, r15, ENDS
+        store_pair 10, 24, 25, 26, 27, r14, r11, r15, ENDS
+        store_pair 8, 20, 21, 22, 23, r14, r11, r15, ENDS
+        store_pair 6, 16, 17, 18, 19, r14, r11, r15, ENDS
+        store_pair 4, 12, 13, 14, 15, r14, r11, r15, ENDS
+        store_pair 2, 8, 9, 10, 11, r14, r11, r15, ENDS
+        store_pair 0, 4, 5, 6, 7, r14, r11, r15, ENDS
+
+        add     EPILOGUE, REQUANTIZE_SCALES + 128
+        add     r10, 32
+        sub     rsi, 32
+        ja      0b
+
+        vzeroupper
+        unframe FRAME
+        restore rbx, rbp, r12, r13, r14, r15
+        ret
+endfn qn_gemm_qs8c_14x32_avx512vnni
+
+// One row x 32 channels.
+//
+//   A      rcx the end of its whole fours, rdx from minus them up to 0     rbp minus them
+//   W      gemm.h; rbx bytes of k with those that fill up the last four
+//   C      rdi
+//   left   rsi channels, edx panels to store     r12 p
+//   acc    zmm4-zmm11: panel i holds zmm(4+2i), zmm(5+2i)
+
+.macro row_dots v, bytes, i, j, w
+        vpdpbusd zmm\i, zmm2, [\w + rax]
+        vpdpbusd zmm\j, zmm2, [\w + rax + 64]
+.endm
+
+fn qn_gemm_qs8c_1x32_avx512vnni
+        save    rbx, rbp, r12
+        frame   16
+        mov     r12, [rsp + 64]         // p
+        prepare_ends rsp, r12, eax
+        mov     rdi, [rsp + 48]         // c
+        mov     rbx, rdx
+        mask_tail rbx, ebx, eax
+        and     rdx, -4
+        add     rcx, rdx
+        mov     rbp, rdx
+        neg     rbp
+        neg     ebx                     // the carry: is there a tail?
+        sbb     rbx, rbx
+        and     ebx, 4
+        add     rbx, rdx
+        load_signs eax
+
+0:      row_places 64
+        row_panels row_biases, zmm, 64
+        mov     eax, 128
+        mov     rdx, rbp
+        test    rdx, rdx
+        jz      3f
+1:      vpxord  zmm2, zmm3, dword ptr [rcx + rdx]{1to16}
+        row_panels row_dots, zmm, 64
+        row_further 64
+        add     rdx, 4
+        jnz     1b
+
+3:      mov     edx, ebx
+        add     edx, ebp
+        jz      3f
+        vmovdqu8 xmm2{k3}{z}, [rcx]
+        vpbroadcastd zmm2, xmm2
+        vpxord  zmm2, zmm2, zmm3
+        row_panels row_dots, zmm, 64
+        sub     rax, -128
+
+3:      lea     r9, [r11 + rax]
+        load_ends rsp
+        mov     edx, 4
+2:      end_row_16 4, 5, r12, rsp
+        end_pair 4, 4
+        lanes   k1, rsi, esi, eax
+        vmovdqu8 [rdi]{k1}, ymm4
+        add     r12, REQUANTIZE_SCALES + 128
+        add     rdi, 32
+        sub     rsi, 32
+        jbe     4f
+        next_panel zmm
+        dec     edx
+        jnz     2b
+        jmp     0b
+
+4:      vzeroupper
+        unframe 16
+        restore rbx, rbp, r12
+        ret
+endfn qn_gemm_qs8c_1x32_avx512vnni

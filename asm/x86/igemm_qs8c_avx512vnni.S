@@ -1,0 +1,145 @@
+// C[m][n] = requantize(bias[n] + sum over taps t, channels k of A(t, m)[k] * W[t][k][n]) of bytes, 12 rows x 32 channels.
+// Contract: src/kernel/igemm.h; panels have the format k4u
+//
+//   args   rdi mr  rsi nc  rdx kc(bytes)  rcx ks  r8 offsets  r9 a  [rsp+8] zero  w  c  c_stride  p
+//   A, tap, acc   igemm_12x32.h; rows end behind their whole fours
+//   loop   rax from minus the whole fours of kc up to 0, r14 w, r15 row mr-1 or, of whole panels, the rows of C below
+//   store  rax the even row at hand, rdx from there to the odd one, rcx stride, rdi p
+//   load, ends, masks   tile_avx512vnni.h
+//
+// A step of four channels is 24 dot products (24 cycles where they take one each) and 17 loads, prefetches among them.
+// Of a last panel with at most 16 channels only the lower vector is multiplied.  Only the rows of this call are run, read
+// and written.
+#define FRAME 136
+#include "igemm_12x32.h"
+#include "tile_avx512vnni.h"
+
+#define ENDS rsp + TILE_FRAME           // 12 bytes
+#define TAIL qword ptr [rsp + TILE_FRAME + 16]      // row mr-1 in the tail of a tap; 0: there is none
+#define ODD qword ptr [rsp + TILE_FRAME + 24]       // of the pair of row mr-1, from its even row of C to its odd one
+#define EPILOGUE qword ptr [rsp + TILE_FRAME + 32]  // of the panel
+
+// A row of C that the next call is likely to write comes into the cache: two in each of the last 6 steps of a tap.
+.macro claim
+        cmp     rax, -6 * 4
+        jl      9f
+        prefetchw [r15]
+        add     r15, [ARGS + 24]
+9:
+.endm
+
+.macro step m, a, lo, hi, none
+L(step\m):
+        .if     \m == 9 || \m == 3
+        claim
+        .endif
+        dot_row \a+rax, \lo, \hi
+.endm
+
+.macro lower m, a, lo, hi, none
+L(lower\m):
+        dot_lower \a+rax, \lo
+.endm
+
+.macro tail m, a, lo, hi, none
+L(tail\m):
+        dot_tail \a, \lo, \hi
+.endm
+
+        rodata
+        places  row, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
+        places  step, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
+        places  lower, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
+        places  tail, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
+        places  store, 0, 0, 2, 2, 4, 4, 6, 6, 8, 8, 10, 10
+
+fn qn_igemm_qs8c_12x32_avx512vnni
+        mov     r10, rdx
+        mask_tail r10, r10d, eax
+        and     rdx, -4
+        begin_igemm_12x32
+        xor     eax, eax
+        test    r10d, r10d
+        jz      1f
+        entry   rax, rdi, tail, rcx
+1:      mov     TAIL, rax
+        way_to_odd rax, rdi, [ARGS + 24]
+        mov     ODD, rax
+        mov     rax, [ARGS + 32]        // p
+        mov     EPILOGUE, rax
+        prepare_ends ENDS, rax, ecx
+
+0:      load_signs eax
+        load_weights r14                // a panel: start from the bias
+        sub     r14, -128
+        rows    start_row
+
+        mov     rax, TABLE_BEGIN
+1:      mov     TABLE, rax              // a tap: find the rows of A
+        mov     r15, A_END
+        enter   ROW
+        rows    row
+        mov     rax, MINUS_KC
+        test    rax, rax
+        jz      4f
+        cmp     NC, 16
+        ja      3f
+        mov     r15, LOWER              // at most 16 channels: the lower half of the last panel
+2:      vmovdqa64 zmm0, [r14]
+        sub     r14, -128
+        enter   r15
+        rows    lower
+        add     rax, 4
+        jnz     2b
+        jmp     4f
+
+3:      mov     r15, C_END
+2:      load_weights r14
+        sub     r14, -128
+        prefetcht0 [r14 + AHEAD]
+        prefetcht0 [r14 + AHEAD + 64]
+        enter   STEP
+        rows    step
+        add     rax, 4
+        jnz     2b
+
+4:      mov     rax, TAIL
+        test    rax, rax
+        jz      5f
+        load_weights r14
+        sub     r14, -128
+        enter   rax
+        rows    tail
+
+5:      mov     rax, TABLE
+        add     rax, 48
+        cmp     rax, TABLE_END
+        jne     1b
+
+        mov     rsi, NC
+        lanes   k1, rsi, esi, eax
+        load_ends ENDS
+        mov     rdi, EPILOGUE
+        mov     rcx, [ARGS + 24]        // c_stride
+        mov     rdx, ODD
+        mov     rax, C_END
+        sub     rax, rcx
+        sub     rax, rdx
+        enter   STORE
+        store_pair 10, 24, 25, 26, 27, rdx, rcx, rdi, ENDS
+        store_pair 8, 20, 21, 22, 23, rdx, rcx, rdi, ENDS
+        store_pair 6, 16, 17, 18, 19, rdx, rcx, rdi, ENDS
+        store_pair 4, 12, 13, 14, 15, rdx, rcx, rdi, ENDS
+        store_pair 2, 8, 9, 10, 11, rdx, rcx, rdi, ENDS
+        store_pair 0, 4, 5, 6, 7, rdx, rcx, rdi, ENDS
+
+        add     EPILOGUE, REQUANTIZE_SCALES + 128
+        add     C_END, 32
+        sub     NC, 32
+        ja      0b
+
+        vzeroupper
+        unframe FRAME
+        restore rbx, rbp, r12, r13, r14, r15
+        ret
+endfn qn_igemm_qs8c_12x32_avx512vnni

@@ -1,0 +1,122 @@
+// Tiles of AVX-512 with dot products of bytes: rows of two vectors, 32 channels, of 32-bit sums.
+//
+//   row    its number, where its A is, its accumulators lo and hi; then what is the same for all rows
+//   load   zmm0 zmm1 four rows of W   zmm2 four bytes of A everywhere   zmm3 signs
+//   ends   zmm0 the least byte   zmm1 the order of channels   zmm2 the zero point in 16 bits
+//   masks  k1 the channels that exist   k3 the bytes of A that are left behind whole fours
+//
+// A dot product multiplies unsigned bytes by signed ones.  So the signs of A are flipped, which adds 128 to each byte;
+// biases make up for it.
+#ifndef QN_ASM_X86_TILE_AVX512VNNI_H
+#define QN_ASM_X86_TILE_AVX512VNNI_H
+
+#include "tile_avx512.h"
+
+.macro load_signs scratch
+        mov     \scratch, 0x80808080
+        vpbroadcastd zmm3, \scratch
+.endm
+
+// k3, of k bytes; k32 is the lower half of k.  Leaves in k how many are left.
+.macro mask_tail k, k32, scratch
+        and     \k32, 3
+        lanes   k3, \k, \k32, \scratch
+.endm
+
+.macro dot_row a, lo, hi
+        vpxord  zmm2, zmm3, dword ptr [\a]{1to16}
+        vpdpbusd \lo, zmm2, zmm0
+        vpdpbusd \hi, zmm2, zmm1
+.endm
+
+// The lower vector alone.
+.macro dot_lower a, lo
+        vpxord  zmm2, zmm3, dword ptr [\a]{1to16}
+        vpdpbusd \lo, zmm2, zmm0
+.endm
+
+// The bytes that are left.  What stands for the others is multiplied by zeros.
+.macro dot_tail a, lo, hi
+        vmovdqu8 xmm2{k3}{z}, [\a]
+        vpbroadcastd zmm2, xmm2
+        vpxord  zmm2, zmm2, zmm3
+        vpdpbusd \lo, zmm2, zmm0
+        vpdpbusd \hi, zmm2, zmm1
+.endm
+
+// ---- the end of sums
+
+// Three dwords: a limit for floats, the zero point twice, the least byte four times.  Floats are limited from above, as
+// conversion makes the least integer of one that is too large, and of one that is too small as well.
+#define LIMIT 0
+#define ZERO_POINT 4
+#define LEAST 8
+
+.macro prepare_ends at, p, scratch
+        mov     \scratch, [\p + REQUANTIZE_MAX]
+        sub     \scratch, [\p + REQUANTIZE_ZERO]
+        vcvtsi2ss xmm0, xmm0, \scratch
+        vmovss  dword ptr [\at + LIMIT], xmm0
+        movzx   \scratch, word ptr [\p + REQUANTIZE_ZERO]
+        imul    \scratch, \scratch, 0x10001
+        mov     [\at + ZERO_POINT], \scratch
+        movzx   \scratch, byte ptr [\p + REQUANTIZE_MIN]
+        imul    \scratch, \scratch, 0x1010101
+        mov     [\at + LEAST], \scratch
+.endm
+
+.macro load_ends at
+        vpbroadcastd zmm0, dword ptr [\at + LEAST]
+        vmovdqa64 zmm1, [rip + PLACES(order)]
+        vpbroadcastd zmm2, dword ptr [\at + ZERO_POINT]
+.endm
+
+// A row of sums becomes 16-bit integers, in lo.  Their channels take turns: in each 16 bytes, four of lo and four of hi.
+.macro end_row_16 lo, hi, p, at
+        vcvtdq2ps zmm\lo, zmm\lo
+        vcvtdq2ps zmm\hi, zmm\hi
+        vmulps  zmm\lo, zmm\lo, [\p + REQUANTIZE_SCALES]
+        vmulps  zmm\hi, zmm\hi, [\p + REQUANTIZE_SCALES + 64]
+        vminps  zmm\lo, zmm\lo, dword ptr [\at + LIMIT]{1to16}
+        vminps  zmm\hi, zmm\hi, dword ptr [\at + LIMIT]{1to16}
+        vcvtps2dq zmm\lo, zmm\lo
+        vcvtps2dq zmm\hi, zmm\hi
+        vpackssdw zmm\lo, zmm\lo, zmm\hi
+        vpaddsw zmm\lo, zmm\lo, zmm2
+.endm
+
+// 16-bit integers of a row and, in `next`, of the row after it become bytes in the order of channels: the lower 32 are
+// those of the row.
+.macro end_pair row, next
+        vpacksswb zmm\row, zmm\row, zmm\next
+        vpermd  zmm\row, zmm1, zmm\row
+        vpmaxsb zmm\row, zmm\row, zmm0
+.endm
+
+// A pair of rows of C, and what is to be the next pair.  The even row is at rax, the odd one is `odd` bytes behind it; if
+// that is 0, there is no odd row, and the even one, which is stored last, stands.
+.macro store_pair m, lo, hi, next_lo, next_hi, odd, stride, p, at
+L(store\m):
+        end_row_16 \lo, \hi, \p, \at
+        end_row_16 \next_lo, \next_hi, \p, \at
+        end_pair \lo, \next_lo
+        vextracti64x4 ymm\hi, zmm\lo, 1
+        vmovdqu8 [rax + \odd]{k1}, ymm\hi
+        vmovdqu8 [rax]{k1}, ymm\lo
+        mov     \odd, \stride
+        sub     rax, \stride
+        sub     rax, \stride
+.endm
+
+// From the last even one of mr rows to the odd row behind it.
+.macro way_to_odd odd, mr, stride
+        xor     \odd, \odd
+        test    \mr, 1
+        cmovz   \odd, \stride
+.endm
+
+        rodata
+PLACES(order):                          // lo and hi of a row, lo and hi of the next row take turns
+        .long   0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15
+
+#endif
