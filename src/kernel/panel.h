@@ -22,6 +22,7 @@ struct PanelFormat {
 inline constexpr PanelFormat panel_k1 = {};
 inline constexpr PanelFormat panel_k4 = {4};
 inline constexpr PanelFormat panel_k4u = {4, 1, true};
+inline constexpr PanelFormat panel_k4x512u = {4, 4, true};
 
 template <class KernelRow>
 constexpr PanelFormat format_of(const KernelRow& row) {
