@@ -12,10 +12,12 @@ namespace {
 
 std::map<uint32_t, double> measure_peaks() {
   std::map<uint32_t, double> peaks;
-  for (uint32_t isa = 1; isa != 0; isa <<= 1) {
-    const double flops = (cpu().isa & isa) != 0 ? measure_peak_flops(isa) : 0;
+  const auto measure = [&](uint32_t isa, PeakOf of) {
+    const double flops = (cpu().isa & isa) == isa ? measure_peak(isa, of) : 0;
     if (flops != 0) peaks[isa] = flops;
-  }
+  };
+  for (uint32_t isa = 1; isa != 0; isa <<= 1) measure(isa, PeakOf::floats);
+  for (const uint32_t isa : {isa_avxvnni, isa_avx512vnni}) measure(isa, PeakOf::bytes);
   return peaks;
 }
 

@@ -5,6 +5,7 @@
 #include <quern/op.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <iterator>
 #include <limits>
@@ -39,11 +40,12 @@ struct ImageShape {
 constexpr ImageShape residual_shapes[] = {{56, 24}, {14, 96}, {7, 160}, {56, 256}, {14, 1024}};
 constexpr ImageShape activation_shapes[] = {{112, 16}, {28, 120}, {14, 480}};
 
-// A benchmark of one operator: how to make it (from `weights` floats), what it reads, which algorithm it must use.
+// A benchmark of one operator: how to make it (from `weights` elements), what it reads, which algorithm it must use.
 struct OpCase {
   std::string name;  // <operator>/<type>/<algorithm>/<shape>
-  std::function<qn_status(const float* weights, qn_operator**)> create;
+  std::function<qn_status(const void* weights, qn_operator**)> create;
   std::vector<qn_tensor> inputs;
+  std::vector<qn_tensor> outputs = {};  // of bytes: their quantization; none for floats
   size_t weights = 0;
   qn_algorithm algorithm = QN_ALGORITHM_AUTO;
   double ops_per_output = 1;  // where the plan counts no multiply-accumulates
@@ -74,6 +76,8 @@ struct Room {
   Floats floats;
 };
 
+size_t weight_bytes(const OpCase& test) { return test.weights * (test.inputs[0].type == QN_S8 ? 1 : sizeof(float)); }
+
 // Everything one run needs.
 struct Prepared {
   Floats weights{0};
@@ -87,7 +91,7 @@ struct Prepared {
 };
 
 qn_status prepare(const OpCase& test, size_t threads, Prepared* prepared) {
-  prepared->weights = Floats(test.weights);
+  prepared->weights = Floats(divide_up(weight_bytes(test), sizeof(float)));
   qn_operator* op = nullptr;
   QN_TRY(test.create(prepared->weights.data(), &op));
   prepared->op.reset(op);
@@ -97,7 +101,8 @@ qn_status prepare(const OpCase& test, size_t threads, Prepared* prepared) {
   options.tasks = threads;
   options.algorithm = test.algorithm;
   qn_plan* plan = nullptr;
-  QN_TRY(qn_operator_plan(op, test.inputs.data(), test.inputs.size(), nullptr, 0, &options, &plan));
+  QN_TRY(qn_operator_plan(op, test.inputs.data(), test.inputs.size(), test.outputs.data(), test.outputs.size(),
+                          &options, &plan));
   prepared->plan.reset(plan);
 
   qn_tensor output;
@@ -107,7 +112,7 @@ qn_status prepare(const OpCase& test, size_t threads, Prepared* prepared) {
     prepared->work.bytes += static_cast<double>(qn_tensor_bytes(&input));
   }
   prepared->tensors.emplace_back(output);
-  prepared->work.bytes += static_cast<double>(qn_tensor_bytes(&output) + test.weights * sizeof(float));
+  prepared->work.bytes += static_cast<double>(qn_tensor_bytes(&output) + weight_bytes(test));
   const auto macs = static_cast<double>(qn_plan_macs(plan));
   prepared->work.ops = macs > 0 ? 2 * macs : test.ops_per_output * static_cast<double>(element_count(output));
   prepared->workspace = Buffer(qn_plan_workspace_size(plan));
@@ -125,7 +130,8 @@ void bench_op(benchmark::State& state, const OpCase& test, size_t threads) {
   const std::span<const Place> places =
       test.algorithm == QN_ALGORITHM_DEPTHWISE ? std::span<const Place>(many_places) : one_place;
   std::vector<const void*> inputs(p.tensors.size() - 1);
-  measure(state, p.work, best_isa(), threads, places.size(), [&](size_t place) {
+  const uint32_t isa = test.inputs[0].type == QN_S8 ? best_isa_of_bytes() : best_isa();
+  measure(state, p.work, isa, threads, places.size(), [&](size_t place) {
     for (size_t i = 0; i < inputs.size(); ++i) inputs[i] = p.tensors[i].at(places[place].in);
     void* const output = p.tensors.back().at(places[place].out);
     qn_plan_run(p.plan.get(), inputs.data(), &output, p.workspace.data(), p.workspace.size(),
@@ -141,67 +147,105 @@ qn_tensor tensor_of(std::initializer_list<size_t> shape) {
 qn_tensor image_of(size_t size, size_t channels) { return tensor_of({1, size, size, channels}); }
 qn_padding half(size_t kernel) { return {kernel / 2, kernel / 2, kernel / 2, kernel / 2}; }
 
-qn_weights weights_at(const float* data) {
+// The same of bytes, with a scale and a zero point.
+qn_tensor quantized(qn_tensor tensor, float scale, int32_t zero) {
+  qn_tensor_init(&tensor, QN_S8, tensor.rank, tensor.shape);
+  tensor.quantization.scale = scale;
+  tensor.quantization.zero_point = zero;
+  return tensor;
+}
+
+constexpr float weight_scale = 0.01f;
+
+qn_weights weights_at(const void* data, qn_type type) {
   qn_weights weights;
   qn_weights_init(&weights);
   weights.data = data;
+  if (type == QN_S8) {
+    weights.type = QN_S8;
+    weights.bias_type = QN_S32;
+    weights.scales = &weight_scale;
+    weights.scale_count = 1;
+  }
   return weights;
 }
 
-OpCase conv_case(const ConvShape& s, qn_algorithm algorithm) {
+const char* name_of(qn_type type) { return type == QN_S8 ? "qs8" : "f32"; }
+
+// Makes tensors of a case bytes, if it is one of bytes. Results spread over most of the steps there are.
+void set_type(qn_type type, size_t products, const qn_tensor& output, OpCase* test) {
+  if (type == QN_F32) return;
+  constexpr float in_scale = 0.02f, spread = 5000;  // of a product of bytes, about
+  test->inputs = {quantized(test->inputs[0], in_scale, 3)};
+  const float sum = in_scale * weight_scale * spread * std::sqrt(static_cast<float>(products));
+  test->outputs = {quantized(output, sum / 50, -5)};
+}
+
+// The size of an output image.
+size_t size_of_output(size_t size, size_t kernel, size_t stride) {
+  return (size + kernel / 2 * 2 - kernel) / stride + 1;
+}
+
+OpCase conv_case(const ConvShape& s, qn_algorithm algorithm, qn_type type) {
   OpCase test;
-  test.name = text("conv2d/f32/", qn_algorithm_string(algorithm), "/", shape_name(s));
-  test.create = [s](const float* data, qn_operator** op) {
+  test.name = text("conv2d/", name_of(type), "/", qn_algorithm_string(algorithm), "/", shape_name(s));
+  test.create = [s, type](const void* data, qn_operator** op) {
     qn_conv2d_params p;
     qn_conv2d_params_init(&p);
+    p.type = type;
     p.in_channels = s.in;
     p.out_channels = s.out;
     p.kernel = {s.kernel, s.kernel};
     p.stride = {s.stride, s.stride};
     p.padding = half(s.kernel);
-    const qn_weights weights = weights_at(data);
+    const qn_weights weights = weights_at(data, type);
     return qn_conv2d_create(&p, &weights, nullptr, nullptr, op);
   };
   test.inputs = {image_of(s.size, s.in)};
+  set_type(type, s.kernel * s.kernel * s.in, image_of(size_of_output(s.size, s.kernel, s.stride), s.out), &test);
   test.weights = s.out * s.kernel * s.kernel * s.in;
   test.algorithm = algorithm;
   return test;
 }
 
-OpCase depthwise_case(const DepthwiseShape& s, qn_layout layout) {
+OpCase depthwise_case(const DepthwiseShape& s, qn_layout layout, qn_type type) {
   OpCase test;
   const bool blocked = layout == QN_LAYOUT_PIXEL_BLOCKED;
-  test.name = text("dwconv2d/f32/depthwise/", shape_name(s), blocked ? "_blocked" : "");
-  test.create = [s](const float* data, qn_operator** op) {
+  test.name = text("dwconv2d/", name_of(type), "/depthwise/", shape_name(s), blocked ? "_blocked" : "");
+  test.create = [s, type](const void* data, qn_operator** op) {
     qn_dwconv2d_params p;
     qn_dwconv2d_params_init(&p);
+    p.type = type;
     p.channels = s.channels;
     p.kernel = {s.kernel, s.kernel};
     p.stride = {s.stride, s.stride};
     p.padding = half(s.kernel);
-    const qn_weights weights = weights_at(data);
+    const qn_weights weights = weights_at(data, type);
     return qn_dwconv2d_create(&p, &weights, nullptr, nullptr, op);
   };
   test.inputs = {image_of(s.size, s.channels)};
   test.inputs[0].layout = layout;
   std::fill_n(test.inputs[0].stride, 4, 0);  // dense in this layout
+  set_type(type, s.kernel * s.kernel, image_of(size_of_output(s.size, s.kernel, s.stride), s.channels), &test);
   test.weights = s.channels * s.kernel * s.kernel;
   test.algorithm = QN_ALGORITHM_DEPTHWISE;
   return test;
 }
 
-OpCase matrix_case(const MatrixShape& s) {
+OpCase matrix_case(const MatrixShape& s, qn_type type) {
   OpCase test;
-  test.name = text("fully_connected/f32/gemm/", shape_name(s));
-  test.create = [s](const float* data, qn_operator** op) {
+  test.name = text("fully_connected/", name_of(type), "/gemm/", shape_name(s));
+  test.create = [s, type](const void* data, qn_operator** op) {
     qn_fully_connected_params p;
     qn_fully_connected_params_init(&p);
+    p.type = type;
     p.in_channels = s.in;
     p.out_channels = s.out;
-    const qn_weights weights = weights_at(data);
+    const qn_weights weights = weights_at(data, type);
     return qn_fully_connected_create(&p, &weights, nullptr, nullptr, op);
   };
   test.inputs = {tensor_of({s.rows, s.in})};
+  set_type(type, s.in, tensor_of({s.rows, s.out}), &test);
   test.weights = s.in * s.out;
   test.algorithm = QN_ALGORITHM_GEMM;
   return test;
@@ -212,7 +256,7 @@ OpCase pool_case(const PoolShape& s) {
   const bool global = s.kernel == 0;
   test.name = text(s.kind == QN_POOL_MAX ? "max" : "average", "_pool2d/f32/auto/", image_name(s.size, s.channels), "_",
                    global ? "global" : window_name(s.kernel, s.stride));
-  test.create = [s, global](const float*, qn_operator** op) {
+  test.create = [s, global](const void*, qn_operator** op) {
     qn_pool2d_params p;
     qn_pool2d_params_init(&p);
     p.kind = s.kind;
@@ -231,7 +275,7 @@ OpCase pool_case(const PoolShape& s) {
 OpCase add_case(const ImageShape& s) {
   OpCase test;
   test.name = text("add/f32/auto/", image_name(s.size, s.channels));
-  test.create = [](const float*, qn_operator** op) {
+  test.create = [](const void*, qn_operator** op) {
     qn_binary_params p;
     qn_binary_params_init(&p);
     return qn_binary_create(&p, op);
@@ -243,7 +287,7 @@ OpCase add_case(const ImageShape& s) {
 OpCase unary_case(const char* name, qn_unary_kind kind, const ImageShape& s) {
   OpCase test;
   test.name = text(name, "/f32/auto/", image_name(s.size, s.channels));
-  test.create = [kind](const float*, qn_operator** op) {
+  test.create = [kind](const void*, qn_operator** op) {
     qn_unary_params p;
     qn_unary_params_init(&p);
     p.kind = kind;
@@ -256,7 +300,7 @@ OpCase unary_case(const char* name, qn_unary_kind kind, const ImageShape& s) {
 OpCase softmax_case(size_t rows, size_t classes) {
   OpCase test;
   test.name = text("softmax/f32/auto/", join({rows, classes}));
-  test.create = [](const float*, qn_operator** op) {
+  test.create = [](const void*, qn_operator** op) {
     qn_softmax_params p;
     qn_softmax_params_init(&p);
     return qn_softmax_create(&p, op);
@@ -268,7 +312,7 @@ OpCase softmax_case(size_t rows, size_t classes) {
 OpCase concat_case(size_t size, size_t channels) {
   OpCase test;
   test.name = text("concat/f32/auto/", image_name(size, channels), "_twice");
-  test.create = [](const float*, qn_operator** op) {
+  test.create = [](const void*, qn_operator** op) {
     qn_concat_params p;
     qn_concat_params_init(&p);
     return qn_concat_create(&p, op);
@@ -281,7 +325,7 @@ OpCase concat_case(size_t size, size_t channels) {
 OpCase transpose_case(size_t channels, size_t size) {
   OpCase test;
   test.name = text("transpose/f32/auto/", join({channels, size, size}), "_to_nhwc");
-  test.create = [](const float*, qn_operator** op) {
+  test.create = [](const void*, qn_operator** op) {
     qn_transpose_params p;
     qn_transpose_params_init(&p);
     p.rank = 4;
@@ -296,7 +340,7 @@ OpCase transpose_case(size_t channels, size_t size) {
 OpCase lrn_case(size_t size, size_t channels) {
   OpCase test;
   test.name = text("lrn/f32/auto/", image_name(size, channels));
-  test.create = [](const float*, qn_operator** op) {
+  test.create = [](const void*, qn_operator** op) {
     qn_lrn_params p;
     qn_lrn_params_init(&p);
     return qn_lrn_create(&p, op);
@@ -308,7 +352,7 @@ OpCase lrn_case(size_t size, size_t channels) {
 OpCase resize_case(const char* name, qn_resize_kind kind, size_t size, size_t channels) {
   OpCase test;
   test.name = text("resize_", name, "/f32/auto/", image_name(size, channels), "_twice");
-  test.create = [kind, size](const float*, qn_operator** op) {
+  test.create = [kind, size](const void*, qn_operator** op) {
     qn_resize2d_params p;
     qn_resize2d_params_init(&p);
     p.kind = kind;
@@ -320,23 +364,25 @@ OpCase resize_case(const char* name, qn_resize_kind kind, size_t size, size_t ch
 }
 
 // The algorithms worth measuring for a shape: the one of choice and its alternatives.
-std::vector<qn_algorithm> algorithms_of(const ConvShape& s) {
+std::vector<qn_algorithm> algorithms_of(const ConvShape& s, qn_type type) {
   if (s.kernel == 1 && s.stride == 1) return {QN_ALGORITHM_GEMM};
   if (s.in <= 4) return {QN_ALGORITHM_DIRECT, QN_ALGORITHM_IGEMM};
-  if (s.kernel == 3 && s.stride == 1) return {QN_ALGORITHM_IGEMM, QN_ALGORITHM_WINOGRAD};
+  if (s.kernel == 3 && s.stride == 1 && type == QN_F32) return {QN_ALGORITHM_IGEMM, QN_ALGORITHM_WINOGRAD};
   return {QN_ALGORITHM_IGEMM};
 }
 
 std::vector<OpCase> all_cases() {
   std::vector<OpCase> cases;
-  for (const ConvShape& s : conv_shapes) {
-    for (const qn_algorithm algorithm : algorithms_of(s)) cases.push_back(conv_case(s, algorithm));
+  for (const qn_type type : {QN_F32, QN_S8}) {
+    for (const ConvShape& s : conv_shapes) {
+      for (const qn_algorithm algorithm : algorithms_of(s, type)) cases.push_back(conv_case(s, algorithm, type));
+    }
+    for (const DepthwiseShape& s : depthwise_shapes) {
+      cases.push_back(depthwise_case(s, QN_LAYOUT_NHWC, type));
+      if (type == QN_F32) cases.push_back(depthwise_case(s, QN_LAYOUT_PIXEL_BLOCKED, type));
+    }
+    for (const MatrixShape& s : matrix_shapes) cases.push_back(matrix_case(s, type));
   }
-  for (const DepthwiseShape& s : depthwise_shapes) {
-    cases.push_back(depthwise_case(s, QN_LAYOUT_NHWC));
-    cases.push_back(depthwise_case(s, QN_LAYOUT_PIXEL_BLOCKED));
-  }
-  for (const MatrixShape& s : matrix_shapes) cases.push_back(matrix_case(s));
   for (const PoolShape& s : pool_shapes) cases.push_back(pool_case(s));
   for (const ImageShape& s : residual_shapes) cases.push_back(add_case(s));
   for (const ImageShape& s : activation_shapes) {

@@ -1,5 +1,5 @@
 // C[y][x][c] = requantize(bias[c] + sum over 3x3 taps of A * W) of bytes, 64 channels: tiles of 1 or 2 rows with stride
-// 1, of one row with stride 2.  Contract: src/kernel/dwconv.h; panels have the format k4x512u
+// 1, of one row with stride 2.  Contract: src/kernel/dwconv.h; panels have the format k4x512u, scales are below 1
 //
 //   args   rdi channels  rsi pixels  rdx rows  rcx offsets  r8 a  r9 w  [rsp+8] c  row_stride  c_stride  p  zero
 //   panel  r9 W of the upper row   r14 W of the lower row   r8 a, rbx zero at its channels   r13 C   r12 p
@@ -8,13 +8,13 @@
 //   masks  k1 the channels that exist: the others are neither read nor written
 //   quads  zmm0-zmm11: those of column i, q in zmm(4i+q)
 //   acc    zmm12-zmm15, which hold A before
-//   fixed  zmm16 signs  zmm17 limit  zmm18 zero point  zmm19 least byte  zmm20-zmm23 biases  zmm24-zmm27 scales
+//   fixed  zmm16 signs  zmm17 most byte  zmm18 zero point  zmm19 least byte  zmm20-zmm23 biases  zmm24-zmm27 scales
 //
 // The bytes of a channel in four rows of the input become a dword, by eight interleavings of bytes and words for 64
 // channels.  These quads serve two rows of windows of stride 1: the weights of the upper one are [w0 w1 w2 0], those of
 // the lower one [0 w0 w1 w2].  So three dot products make a sum of nine, and a quad serves three pixels side by side.
 // Quads q have the channels 16 l + 4 q + i, for i below 4 in lane l of 16 bytes; packing the sums twice restores the
-// order.  For two rows: 12 operations with A, 24 dot products, 46 to end the sums.  Of a panel with at most 32 channels
+// order.  For two rows: 12 operations with A, 24 dot products, 36 to end the sums.  Of a panel with at most 32 channels
 // only the lower halves of vectors are computed.
 #include "tile_avx512vnni.h"
 
@@ -87,9 +87,6 @@
         vmulps  \v\()14, \v\()14, \v\()26
         vmulps  \v\()15, \v\()15, \v\()27
         .irp    q, 12, 13, 14, 15
-        vminps  \v\q, \v\q, \v\()17
-        .endr
-        .irp    q, 12, 13, 14, 15
         vcvtps2dq \v\q, \v\q
         .endr
         vpackssdw \v\()12, \v\()12, \v\()13
@@ -98,6 +95,7 @@
         vpaddsw \v\()14, \v\()14, \v\()18
         vpacksswb \v\()12, \v\()12, \v\()14
         vpmaxsb \v\()12, \v\()12, \v\()19
+        vpminsb \v\()12, \v\()12, \v\()17
 .endm
 
 .macro dot v, acc, quad, w:vararg
@@ -178,7 +176,7 @@
 4:      kmovq   k1, rax
         mov     eax, 0x80808080
         vpbroadcastd zmm16, eax
-        vbroadcastss zmm17, dword ptr [ENDS + LIMIT]
+        vpbroadcastd zmm17, dword ptr [ENDS + MOST]
         vpbroadcastd zmm18, dword ptr [ENDS + ZERO_POINT]
         vpbroadcastd zmm19, dword ptr [ENDS + LEAST]
         .irp    q, 0, 1, 2, 3

@@ -1,5 +1,5 @@
 // C[m][n] = requantize(bias[n] + sum over k of A[m][k] * W[k][n]) of bytes, 14 rows x 32 channels.
-// Contract: src/kernel/gemm.h; panels have the format k4u
+// Contract: src/kernel/gemm.h; panels have the format k4u, scales are below 1
 //
 //   args   rdi mr  rsi nc  rdx k(bytes)  rcx a  r8 a_stride  r9 w  [rsp+8] c  c_stride  p
 //   A      gemm_14x32.h; rdx whole fours of k
@@ -74,11 +74,11 @@ fn qn_gemm_qs8c_14x32_avx512vnni
         jz      1f
         entry   rax, rdi, tail, rbx
 1:      mov     TAIL, rax
-        load_signs eax
         bases
         entry   rdi, rdi, step, rax
 
-0:      load_weights r9                 // a panel: start from the bias
+0:      load_signs eax
+        load_weights r9                 // a panel: start from the bias
         sub     r9, -128
         rows    start_row
         mov     rax, rdx
@@ -125,13 +125,13 @@ fn qn_gemm_qs8c_14x32_avx512vnni
         sub     rax, r14
         mov     r15, EPILOGUE
         enter   STORE
-        store_pair 12, 28, 29, 30, 31, r14, r11, r15, ENDS
-        store_pair 10, 24, 25, 26, 27, r14, r11, r15, ENDS
-        store_pair 8, 20, 21, 22, 23, r14, r11, r15, ENDS
-        store_pair 6, 16, 17, 18, 19, r14, r11, r15, ENDS
-        store_pair 4, 12, 13, 14, 15, r14, r11, r15, ENDS
-        store_pair 2, 8, 9, 10, 11, r14, r11, r15, ENDS
-        store_pair 0, 4, 5, 6, 7, r14, r11, r15, ENDS
+        store_pair 12, 28, 29, 30, 31, r14, r11, r15
+        store_pair 10, 24, 25, 26, 27, r14, r11, r15
+        store_pair 8, 20, 21, 22, 23, r14, r11, r15
+        store_pair 6, 16, 17, 18, 19, r14, r11, r15
+        store_pair 4, 12, 13, 14, 15, r14, r11, r15
+        store_pair 2, 8, 9, 10, 11, r14, r11, r15
+        store_pair 0, 4, 5, 6, 7, r14, r11, r15
 
         add     EPILOGUE, REQUANTIZE_SCALES + 128
         add     r10, 32
@@ -173,9 +173,9 @@ fn qn_gemm_qs8c_1x32_avx512vnni
         sbb     rbx, rbx
         and     ebx, 4
         add     rbx, rdx
-        load_signs eax
 
-0:      row_places 64
+0:      load_signs eax
+        row_places 64
         row_panels row_biases, zmm, 64
         mov     eax, 128
         mov     rdx, rbp
@@ -199,7 +199,7 @@ fn qn_gemm_qs8c_1x32_avx512vnni
 3:      lea     r9, [r11 + rax]
         load_ends rsp
         mov     edx, 4
-2:      end_row_16 4, 5, r12, rsp
+2:      end_row_16 4, 5, r12
         end_pair 4, 4
         lanes   k1, rsi, esi, eax
         vmovdqu8 [rdi]{k1}, ymm4

@@ -1,5 +1,5 @@
 // C[m][n] = requantize(bias[n] + sum over taps t, channels k of A(t, m)[k] * W[t][k][n]) of bytes, 12 rows x 32 channels.
-// Contract: src/kernel/igemm.h; panels have the format k4u
+// Contract: src/kernel/igemm.h; panels have the format k4u, scales are below 1
 //
 //   args   rdi mr  rsi nc  rdx kc(bytes)  rcx ks  r8 offsets  r9 a  [rsp+8] zero  w  c  c_stride  p
 //   A, tap, acc   igemm_12x32.h; rows end behind their whole fours
@@ -126,12 +126,12 @@ fn qn_igemm_qs8c_12x32_avx512vnni
         sub     rax, rcx
         sub     rax, rdx
         enter   STORE
-        store_pair 10, 24, 25, 26, 27, rdx, rcx, rdi, ENDS
-        store_pair 8, 20, 21, 22, 23, rdx, rcx, rdi, ENDS
-        store_pair 6, 16, 17, 18, 19, rdx, rcx, rdi, ENDS
-        store_pair 4, 12, 13, 14, 15, rdx, rcx, rdi, ENDS
-        store_pair 2, 8, 9, 10, 11, rdx, rcx, rdi, ENDS
-        store_pair 0, 4, 5, 6, 7, rdx, rcx, rdi, ENDS
+        store_pair 10, 24, 25, 26, 27, rdx, rcx, rdi
+        store_pair 8, 20, 21, 22, 23, rdx, rcx, rdi
+        store_pair 6, 16, 17, 18, 19, rdx, rcx, rdi
+        store_pair 4, 12, 13, 14, 15, rdx, rcx, rdi
+        store_pair 2, 8, 9, 10, 11, rdx, rcx, rdi
+        store_pair 0, 4, 5, 6, 7, rdx, rcx, rdi
 
         add     EPILOGUE, REQUANTIZE_SCALES + 128
         add     C_END, 32

@@ -2,7 +2,7 @@
 //
 //   row    its number, where its A is, its accumulators lo and hi; then what is the same for all rows
 //   load   zmm0 zmm1 four rows of W   zmm2 four bytes of A everywhere   zmm3 signs
-//   ends   zmm0 the least byte   zmm1 the order of channels   zmm2 the zero point in 16 bits
+//   ends   zmm0 the least byte   zmm3 the most   zmm2 the zero point in 16 bits   zmm1 the order of channels
 //   masks  k1 the channels that exist   k3 the bytes of A that are left behind whole fours
 //
 // A dot product multiplies unsigned bytes by signed ones.  So the signs of A are flipped, which adds 128 to each byte;
@@ -46,39 +46,36 @@
 
 // ---- the end of sums
 
-// Three dwords: a limit for floats, the zero point twice, the least byte four times.  Floats are limited from above, as
-// conversion makes the least integer of one that is too large, and of one that is too small as well.
-#define LIMIT 0
-#define ZERO_POINT 4
-#define LEAST 8
+// Three dwords: the zero point twice, the least byte and the most four times each.
+#define ZERO_POINT 0
+#define LEAST 4
+#define MOST 8
 
 .macro prepare_ends at, p, scratch
-        mov     \scratch, [\p + REQUANTIZE_MAX]
-        sub     \scratch, [\p + REQUANTIZE_ZERO]
-        vcvtsi2ss xmm0, xmm0, \scratch
-        vmovss  dword ptr [\at + LIMIT], xmm0
         movzx   \scratch, word ptr [\p + REQUANTIZE_ZERO]
         imul    \scratch, \scratch, 0x10001
         mov     [\at + ZERO_POINT], \scratch
         movzx   \scratch, byte ptr [\p + REQUANTIZE_MIN]
         imul    \scratch, \scratch, 0x1010101
         mov     [\at + LEAST], \scratch
+        movzx   \scratch, byte ptr [\p + REQUANTIZE_MAX]
+        imul    \scratch, \scratch, 0x1010101
+        mov     [\at + MOST], \scratch
 .endm
 
 .macro load_ends at
         vpbroadcastd zmm0, dword ptr [\at + LEAST]
         vmovdqa64 zmm1, [rip + PLACES(order)]
         vpbroadcastd zmm2, dword ptr [\at + ZERO_POINT]
+        vpbroadcastd zmm3, dword ptr [\at + MOST]
 .endm
 
 // A row of sums becomes 16-bit integers, in lo.  Their channels take turns: in each 16 bytes, four of lo and four of hi.
-.macro end_row_16 lo, hi, p, at
+.macro end_row_16 lo, hi, p
         vcvtdq2ps zmm\lo, zmm\lo
         vcvtdq2ps zmm\hi, zmm\hi
         vmulps  zmm\lo, zmm\lo, [\p + REQUANTIZE_SCALES]
         vmulps  zmm\hi, zmm\hi, [\p + REQUANTIZE_SCALES + 64]
-        vminps  zmm\lo, zmm\lo, dword ptr [\at + LIMIT]{1to16}
-        vminps  zmm\hi, zmm\hi, dword ptr [\at + LIMIT]{1to16}
         vcvtps2dq zmm\lo, zmm\lo
         vcvtps2dq zmm\hi, zmm\hi
         vpackssdw zmm\lo, zmm\lo, zmm\hi
@@ -91,14 +88,15 @@
         vpacksswb zmm\row, zmm\row, zmm\next
         vpermd  zmm\row, zmm1, zmm\row
         vpmaxsb zmm\row, zmm\row, zmm0
+        vpminsb zmm\row, zmm\row, zmm3
 .endm
 
 // A pair of rows of C, and what is to be the next pair.  The even row is at rax, the odd one is `odd` bytes behind it; if
 // that is 0, there is no odd row, and the even one, which is stored last, stands.
-.macro store_pair m, lo, hi, next_lo, next_hi, odd, stride, p, at
+.macro store_pair m, lo, hi, next_lo, next_hi, odd, stride, p
 L(store\m):
-        end_row_16 \lo, \hi, \p, \at
-        end_row_16 \next_lo, \next_hi, \p, \at
+        end_row_16 \lo, \hi, \p
+        end_row_16 \next_lo, \next_hi, \p
         end_pair \lo, \next_lo
         vextracti64x4 ymm\hi, zmm\lo, 1
         vmovdqu8 [rax + \odd]{k1}, ymm\hi

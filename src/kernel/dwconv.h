@@ -96,7 +96,7 @@
 // ---- all
 //
 // Numbers    f32: Each output is one chain of multiply-adds over the taps in ascending order, as in gemm.h. qs8c: as in
-//            gemm.h; row kernels only.
+//            gemm.h; row and tile kernels only.
 // Machine    As gemm.h.
 #pragma once
 
@@ -122,7 +122,7 @@ typedef void (*qn_dwconv_image_fn)(size_t rows, size_t columns, const void* a, s
                                    size_t c_stride, const void* p);
 
 #define QN_DWCONV_ROW(type, nr, isa, layout, name) QN_DECLARE_KERNEL(qn_dwconv_fn, name)
-#define QN_DWCONV_TILE_ROW(type, kernel, stride, rows, nr, panel, isa, layout, name) \
+#define QN_DWCONV_TILE_ROW(type, kernel, stride, rows, nr, panel, demands, isa, layout, name) \
   QN_DECLARE_KERNEL(qn_dwconv_tile_fn, name)
 #define QN_DWCONV_PLANE_ROW(type, kernel, block, lanes, isa, layout, name) QN_DECLARE_KERNEL(qn_dwconv_plane_fn, name)
 #define QN_DWCONV_IMAGE_ROW(type, lanes, isa, layout, name) QN_DECLARE_KERNEL(qn_dwconv_image_fn, name)

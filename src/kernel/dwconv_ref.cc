@@ -9,8 +9,8 @@ constexpr DwconvRow row_rows[] = {
 };
 
 constexpr DwconvTileRow tile_rows[] = {
-#define QN_DWCONV_TILE_ROW(type, kernel, stride, rows, nr, panel, isa, layout, name) \
-  {QN_ROW(type, isa, layout, name), kernel, stride, rows, nr, panel_##panel, name},
+#define QN_DWCONV_TILE_ROW(type, kernel, stride, rows, nr, panel, demands, isa, layout, name) \
+  {QN_DEMANDING_ROW(type, demands, isa, layout, name), kernel, stride, rows, nr, panel_##panel, name},
 #include "kernel/dwconv.inc"
 };
 

@@ -52,17 +52,18 @@ constexpr size_t resolve(size_t size, KernelType type, size_t vector_bytes) {
   return size < in_vectors ? size : (size - in_vectors) * vector_bytes / bytes_of_sum(type);
 }
 
-// Conditions that a row may set for the values of its weights, one bit each. They are checked when an operator is
-// created.
+// Conditions that a row may set for the values of its weights and scales, one bit each. They are checked when an operator
+// is created or planned.
 enum Demand : uint8_t {
   any = 0,
-  w127 = 1,  // no weight is -128, so that the sum of two products fits 16 bits
+  w127 = 1,    // no weight is -128, so that the sum of two products fits 16 bits
+  below1 = 2,  // the scales of sums (requantize.h) are below 1, so that products with them fit 32 bits
 };
 
 struct Row {
   char name[38] = {};  // not a pointer, which the loader would have to relocate
   KernelType type;
-  uint8_t demands = any;  // conditions for the values of the weights: mask of Demand
+  uint8_t demands = any;  // conditions for weights and scales: mask of Demand
   uint32_t isa;           // the features that it needs, all of them: mask of Feature
   uint32_t cores : 24;    // the cores that it is made for: mask of Core. It runs on all cores.
   qn_layout layout : 8;   // layout of the activations

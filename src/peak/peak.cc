@@ -164,5 +164,6 @@ double measure_peak(uint32_t isa, PeakOf of) {
 }
 
 uint32_t best_isa() { return float_level(); }
+uint32_t best_isa_of_bytes() { return byte_level(); }
 
 }  // namespace quern

@@ -20,5 +20,7 @@ inline double measure_peak_flops(uint32_t isa) { return measure_peak(isa, PeakOf
 
 // Returns the highest level from which kernels of floats are chosen. The environment variable QUERN_ISA can lower it.
 uint32_t best_isa();
+// The same for bytes.
+uint32_t best_isa_of_bytes();
 
 }  // namespace quern

@@ -88,7 +88,8 @@ struct Expectation {
 // What a row says of its numbers. For its level, see fused_levels and flushing_levels in base/cpu.h.
 struct Numbers {
   bool fused, flushes;
-  bool w127;  // no weight of 8 bits is -128
+  bool w127;    // no weight of 8 bits is -128
+  bool below1;  // scales of sums are below 1
 };
 Numbers numbers_of(const Row& row);
 // One link of the chain that every sum of products is.

@@ -24,7 +24,7 @@ class Candidates {
   static constexpr double never = __builtin_inf();
 
   // May this row be chosen for the problem? Only this function compares a row with the problem's type, the CPU's
-  // features, its core, and the values of the weights. If `name` is not NULL, the row must have that name.
+  // features, its core, and the values of weights and scales. If `name` is not NULL, the row must have that name.
   bool allows(const Row& row, const char* name) const {
     return may_choose(row, problem.type, name) && (row.demands & ~problem.weights_are) == 0;
   }

@@ -25,7 +25,7 @@ constexpr size_t few_channels = 8;
 // A convolution as the cost model sees it; a matrix product has one tap and is pointwise.
 struct Problem {
   KernelType type = KernelType::f32;
-  uint8_t weights_are = any;           // the demands that the values of the weights meet: mask of Demand
+  uint8_t weights_are = any;           // the demands that weights and scales meet: mask of Demand
   size_t pixels = 1;                   // rows of one product: output pixels of one image, or of all if images join
   size_t images = 1;                   // number of such products
   size_t groups = 1, in = 1, out = 1;  // in, out: channels of one group

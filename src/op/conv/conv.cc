@@ -137,6 +137,17 @@ OutputNumbers ConvRequest::numbers() const {
   return numbers;
 }
 
+uint8_t demands_met(const Request& request, const Weights& weights) {
+  const uint8_t met = weights.facts().meet;
+  if (!weights.quantized()) return met;
+  const WeightsShape& shape = weights.shape();
+  const float factor = request.ins[0].quantization.scale, out = steps_before_residual(request).scale;
+  for (size_t o = 0; o < shape.groups * shape.out; ++o) {
+    if (!(factor * weights.scale(o) / out < 1)) return met;
+  }
+  return met | below1;
+}
+
 qn_status check_quantized(const ConvRequest& conv) {
   if (!conv.weights.quantized()) return QN_OK;
   const Request& r = conv.request;

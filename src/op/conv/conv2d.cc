@@ -116,7 +116,7 @@ class Conv2d final : public Operator {
     const WeightsShape& shape = weights_.shape();
     Problem p;
     p.type = kernel_type(type);
-    p.weights_are = weights_.facts().meet;
+    p.weights_are = demands_met(request, weights_);
     p.pixels = window.pixels();
     p.images = request.out.shape[0];
     p.groups = shape.groups;

@@ -35,7 +35,7 @@ class FullyConnected final : public Operator {
     const qn_tensor& in = request.ins[0];
     Problem problem;
     problem.type = kernel_type(type);
-    problem.weights_are = weights_.facts().meet;
+    problem.weights_are = demands_met(request, weights_);
     for (uint32_t i = 0; i + 1 < in.rank; ++i) problem.pixels *= in.shape[i];
     problem.row_stride = in.rank > 1 ? in.stride[in.rank - 2] : 0;
     problem.traffic = request.options.traffic;

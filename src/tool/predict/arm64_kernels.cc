@@ -23,7 +23,7 @@ constexpr Arm64Kernel kernels[] = {
   {KernelFamily::igemm, #name, #isa, mr, nr, 0, 0, 1},
 #include "kernel/igemm.inc"
 #define QN_DWCONV_ROW(type, nr, isa, layout, name) {KernelFamily::dwconv, #name, #isa, 1, nr, 0, 0, 1},
-#define QN_DWCONV_TILE_ROW(type, kernel, stride, rows, nr, panel, isa, layout, name) \
+#define QN_DWCONV_TILE_ROW(type, kernel, stride, rows, nr, panel, demands, isa, layout, name) \
   {KernelFamily::dwconv_tile, #name, #isa, rows, nr, kernel, stride, 1},
 #define QN_DWCONV_PLANE_ROW(type, kernel, block, lanes, isa, layout, name) \
   {KernelFamily::dwconv_plane, #name, #isa, lanes, 1, kernel, kernel == 0 ? 0 : 1, 1},
