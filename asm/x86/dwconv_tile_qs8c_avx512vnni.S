@@ -1,9 +1,9 @@
-// C[y][x][c] = requantize(bias[c] + sum over 3x3 taps of A * W) of bytes, 64 channels: tiles of 1 or 2 rows with stride
-// 1, of one row with stride 2.  Contract: src/kernel/dwconv.h; panels have the format k4x512u, scales are below 1
+// C[y][x][c] = requantize(bias[c] + sum over 3x3 taps of A * W) of bytes, tiles of 1 to 4 rows x 64 channels.
+// Contract: src/kernel/dwconv.h; panels have the format k4x512u, scales are below 1
 //
 //   args   rdi channels  rsi pixels  rdx rows  rcx offsets  r8 a  r9 w  [rsp+8] c  row_stride  c_stride  p  zero
 //   panel  r9 W of the upper row   r14 W of the lower row   r8 a, rbx zero at its channels   r13 C   r12 p
-//   column rcx its offsets   rdi from there to the last one   rax rdx rbp r15 its rows of A
+//   column rcx its offsets in this pass   rdi from there to the last one   rax rdx rbp r15 its rows of A
 //   pixel  r10 C   r11 pixels left
 //   masks  k1 the channels that exist: the others are neither read nor written
 //   quads  zmm0-zmm11: those of column i, q in zmm(4i+q)
@@ -18,15 +18,19 @@
 // only the lower halves of vectors are computed.
 #include "tile_avx512vnni.h"
 
-#define FRAME 888
+#define FRAME 920
 #define CHANNELS qword ptr [rsp]        // left
 #define OFFSETS qword ptr [rsp + 8]
 #define PIXELS qword ptr [rsp + 16]
 #define C_STRIDE qword ptr [rsp + 24]
 #define ROW_STRIDE qword ptr [rsp + 32]
-#define ENDS rsp + 40                   // 12 bytes
+#define ROWS qword ptr [rsp + 40]
+#define ROWS_LEFT qword ptr [rsp + 48]  // of this panel
+#define FIRST qword ptr [rsp + 56]      // offsets of the first column, from the upper row of this pass on
+#define C_ROW qword ptr [rsp + 64]      // its C
+#define ENDS rsp + 72                   // 12 bytes
 #define ARGS rsp + FRAME + 56           // c  row_stride  c_stride  p  zero
-#define ROOM rsp + 56                   // 768 bytes aligned to 64: the weights of the lower row
+#define ROOM rsp + 88                   // 768 bytes aligned to 64: the weights of the lower row
 
 // Bytes of A, their signs flipped.
 .macro load_a v, reg, row, whole
@@ -53,7 +57,7 @@
         .else
         .set    last, 14                // weights of 0 meet the fourth row
         .endif
-        add     rcx, 4 * \rows
+        add     rcx, COLUMN
         quads_of \v, \a, \b, \c, \d, %last
 .endm
 
@@ -149,10 +153,12 @@
 .endm
 
 .macro dwconv_tile stride
+        .set    COLUMN, 4 * (3 * \stride + 3) // bytes of its offsets, for four rows of C
         save    rbx, rbp, r12, r13, r14, r15
         frame   FRAME
         mov     CHANNELS, rdi
         mov     PIXELS, rsi
+        mov     ROWS, rdx
         mov     OFFSETS, rcx
         mov     r13, [ARGS]
         mov     rax, [ARGS + 8]
@@ -163,7 +169,6 @@
         mov     rbx, [ARGS + 32]
         prepare_ends ENDS, r12, eax
         .if     \stride == 1
-        lea     edi, [rdx * 4 + 4]      // one row of C needs three rows of A: then the last one stands for a fourth
         lea     r14, [ROOM + 63]
         and     r14, -64
         .endif
@@ -191,10 +196,21 @@
         .endr
         .endif
 
-        mov     r10, r13
-        mov     r11, PIXELS
-        cmp     rcx, 64
+        mov     rax, ROWS
+        mov     ROWS_LEFT, rax
         mov     rcx, OFFSETS
+        mov     r10, r13
+
+7:      mov     FIRST, rcx              // a pass: two rows of C, or one of stride 2
+        mov     C_ROW, r10
+        .if     \stride == 1
+        xor     edi, edi
+        cmp     ROWS_LEFT, 2
+        setae   dil
+        lea     edi, [rdi * 4 + 8]      // a row alone needs three rows of A: the last one stands for a fourth
+        .endif
+        mov     r11, PIXELS
+        cmp     CHANNELS, 64
         jb      4f
         pixels  zmm, \stride, 1
         jmp     6f
@@ -204,7 +220,17 @@
         jmp     6f
 5:      pixels  zmm, \stride, 0
 
-6:      add     r9, 768
+6:      mov     rcx, FIRST
+        add     rcx, 8
+        mov     r10, C_ROW
+        add     r10, ROW_STRIDE
+        .if     \stride == 1
+        add     r10, ROW_STRIDE
+        .endif
+        sub     ROWS_LEFT, 3 - \stride
+        ja      7b
+
+        add     r9, 768
         add     r8, 64
         add     rbx, 64
         add     r13, 64
@@ -224,10 +250,10 @@
 
         .altmacro
 
-fn qn_dwconv_qs8c_k3s1_2x64_avx512vnni
+fn qn_dwconv_qs8c_k3s1_4x64_avx512vnni
         dwconv_tile 1
-endfn qn_dwconv_qs8c_k3s1_2x64_avx512vnni
+endfn qn_dwconv_qs8c_k3s1_4x64_avx512vnni
 
-fn qn_dwconv_qs8c_k3s2_1x64_avx512vnni
+fn qn_dwconv_qs8c_k3s2_4x64_avx512vnni
         dwconv_tile 2
-endfn qn_dwconv_qs8c_k3s2_1x64_avx512vnni
+endfn qn_dwconv_qs8c_k3s2_4x64_avx512vnni

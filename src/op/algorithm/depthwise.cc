@@ -34,13 +34,29 @@ bool plane_fits(const Problem& p, const DwconvPlaneRow& row) {
 
 constexpr size_t competing_bytes = 1024;  // cache lines this far apart, or a multiple, share few sets of the L1 cache
 
+// Products of bytes that a kernel of a wide panel computes in halves take no longer than those of a narrow one.
+constexpr size_t most_idle_channels = 32;
+
+// Instructions for a vector of sums of bytes and one tap: widening, multiplying and adding; or dot products of a column
+// of taps, for which rows are interleaved. Then those to end the sums.
+template <class DepthwiseRow>
+double instructions_of_bytes(const Problem& p, const DepthwiseRow& row) {
+  constexpr double widened = 4, interleaved = 1.5, end = 8;
+  const bool dots = format_of(row).kr > 1;
+  return (dots ? static_cast<double>(p.kernel.w * divide_up(p.kernel.h, size_t{4})) * interleaved
+               : static_cast<double>(p.taps()) * widened) +
+         end;
+}
+
 // Cycles of all pixels, at `multiplies` multiply-adds per cycle.
 template <class DepthwiseRow>
 double pixel_cycles(const Problem& p, const DepthwiseRow& row, double multiplies) {
   const MachineRow& m = machine();
   const Level level = level_of(row);
-  const double vectors = static_cast<double>(divide_up(p.groups, row.nr) * row.nr) / level.lanes;
-  const double per_pixel = vectors * static_cast<double>(p.taps()) * level.multiply / multiplies + m.call_cycles;
+  const bool bytes = has_integers && row.type != KernelType::f32;
+  const size_t computed = round_up(p.groups, bytes ? std::min<size_t>(row.nr, most_idle_channels) : row.nr);
+  const double instructions = bytes ? instructions_of_bytes(p, row) : static_cast<double>(p.taps()) * level.multiply;
+  const double per_pixel = static_cast<double>(computed) / level.lanes * instructions / multiplies + m.call_cycles;
   return per_pixel * static_cast<double>(p.pixels * p.images);
 }
 
