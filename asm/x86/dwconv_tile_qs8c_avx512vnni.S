@@ -2,7 +2,7 @@
 // Contract: src/kernel/dwconv.h; panels have the format k4x512u, scales are below 1
 //
 //   args   rdi channels  rsi pixels  rdx rows  rcx offsets  r8 a  r9 w  [rsp+8] c  row_stride  c_stride  p  zero
-//   panel  r9 W of the upper row   r14 W of the lower row   r8 a, rbx zero at its channels   r13 C   r12 p
+//   panel  r9 W of the upper row   r14 W of the lower row   r8 a, r13 C at its channels   r12 p   rbx zero, any bytes of it
 //   column rcx its offsets in this pass   rdi from there to the last one   rax rdx rbp r15 its rows of A
 //   pixel  r10 C   r11 pixels left
 //   masks  k1 the channels that exist: the others are neither read nor written
@@ -175,10 +175,8 @@
 
 3:      mov     rcx, CHANNELS           // a panel
         mov     rax, -1
-        cmp     rcx, 64
-        jae     4f
-        bzhi    rax, rax, rcx
-4:      kmovq   k1, rax
+        bzhi    rax, rax, rcx           // more than 64 need no mask
+        kmovq   k1, rax
         mov     eax, 0x80808080
         vpbroadcastd zmm16, eax
         vpbroadcastd zmm17, dword ptr [ENDS + MOST]
@@ -232,7 +230,6 @@
 
         add     r9, 768
         add     r8, 64
-        add     rbx, 64
         add     r13, 64
         add     r12, REQUANTIZE_SCALES + 256
         sub     CHANNELS, 64

@@ -67,10 +67,8 @@ fn qn_gemm_qs8c_14x32_avx512vnni
         mov     STORE, rax
 
         mov     rbx, rdx
-        mask_tail rbx, ebx, eax
         and     rdx, -4
-        xor     eax, eax
-        test    ebx, ebx
+        mask_tail ebx, eax
         jz      1f
         entry   rax, rdi, tail, rbx
 1:      mov     TAIL, rax
@@ -164,15 +162,13 @@ fn qn_gemm_qs8c_1x32_avx512vnni
         prepare_ends rsp, r12, eax
         mov     rdi, [rsp + 48]         // c
         mov     rbx, rdx
-        mask_tail rbx, ebx, eax
+        mask_tail ebx, eax
         and     rdx, -4
         add     rcx, rdx
         mov     rbp, rdx
         neg     rbp
-        neg     ebx                     // the carry: is there a tail?
-        sbb     rbx, rbx
-        and     ebx, 4
-        add     rbx, rdx
+        lea     rbx, [rbx + rdx + 3]
+        and     rbx, -4
 
 0:      load_signs eax
         row_places 64

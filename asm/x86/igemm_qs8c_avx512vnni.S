@@ -55,7 +55,7 @@ L(tail\m):
 
 fn qn_igemm_qs8c_12x32_avx512vnni
         mov     r10, rdx
-        mask_tail r10, r10d, eax
+        mask_tail r10d, eax
         and     rdx, -4
         begin_igemm_12x32
         xor     eax, eax

@@ -17,10 +17,12 @@
         vpbroadcastd zmm3, \scratch
 .endm
 
-// k3, of k bytes; k32 is the lower half of k.  Leaves in k how many are left.
-.macro mask_tail k, k32, scratch
-        and     \k32, 3
-        lanes   k3, \k, \k32, \scratch
+// k3, of k bytes.  Leaves in k how many are left, and flags and scratch at 0 if there are none.
+.macro mask_tail k, scratch
+        and     \k, 3
+        mov     \scratch, -1
+        bzhi    \scratch, \scratch, \k
+        kmovd   k3, \scratch
 .endm
 
 .macro dot_row a, lo, hi
@@ -101,9 +103,11 @@ L(store\m):
         vextracti64x4 ymm\hi, zmm\lo, 1
         vmovdqu8 [rax + \odd]{k1}, ymm\hi
         vmovdqu8 [rax]{k1}, ymm\lo
+        .if     \m
         mov     \odd, \stride
         sub     rax, \stride
         sub     rax, \stride
+        .endif
 .endm
 
 // From the last even one of mr rows to the odd row behind it.
