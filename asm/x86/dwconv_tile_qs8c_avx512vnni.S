@@ -1,11 +1,8 @@
 // C[y][x][c] = requantize(bias[c] + sum over 3x3 taps of A * W) of bytes, tiles of 1 to 4 rows x 64 channels.
 // Contract: src/kernel/dwconv.h; panels have the format k4x512u, scales are below 1
 //
-//   args   rdi channels  rsi pixels  rdx rows  rcx offsets  r8 a  r9 w  [rsp+8] c  row_stride  c_stride  p  zero
-//   panel  r9 W of the upper row   r14 W of the lower row   r8 a, r13 C at its channels   r12 p   rbx zero, any bytes of it
-//   column rcx its offsets in this pass   rdi from there to the last one   rax rdx rbp r15 its rows of A
-//   pixel  r10 C   r11 pixels left
-//   masks  k1 the channels that exist: the others are neither read nor written
+//   args, panel, column, pixel, masks   dwconv_tile_qs8c.h
+//   column rax rdx rbp r15 its rows of A
 //   quads  zmm0-zmm11: those of column i, q in zmm(4i+q)
 //   acc    zmm12-zmm15, which hold A before
 //   fixed  zmm16 signs  zmm17 most byte  zmm18 zero point  zmm19 least byte  zmm20-zmm23 biases  zmm24-zmm27 scales
@@ -16,21 +13,8 @@
 // Quads q have the channels 16 l + 4 q + i, for i below 4 in lane l of 16 bytes; packing the sums twice restores the
 // order.  For two rows: 12 operations with A, 24 dot products, 36 to end the sums.  Of a panel with at most 32 channels
 // only the lower halves of vectors are computed.
-#include "tile_avx512vnni.h"
-
 #define FRAME 920
-#define CHANNELS qword ptr [rsp]        // left
-#define OFFSETS qword ptr [rsp + 8]
-#define PIXELS qword ptr [rsp + 16]
-#define C_STRIDE qword ptr [rsp + 24]
-#define ROW_STRIDE qword ptr [rsp + 32]
-#define ROWS qword ptr [rsp + 40]
-#define ROWS_LEFT qword ptr [rsp + 48]  // of this panel
-#define FIRST qword ptr [rsp + 56]      // offsets of the first column, from the upper row of this pass on
-#define C_ROW qword ptr [rsp + 64]      // its C
-#define ENDS rsp + 72                   // 12 bytes
-#define ARGS rsp + FRAME + 56           // c  row_stride  c_stride  p  zero
-#define ROOM rsp + 88                   // 768 bytes aligned to 64: the weights of the lower row
+#include "dwconv_tile_qs8c.h"
 
 // Bytes of A, their signs flipped.
 .macro load_a v, reg, row, whole
@@ -132,8 +116,7 @@
         sums    \v, r9
         store   \v, r10, \whole
         .if     \stride == 1
-        cmp     edi, 12
-        jne     2f
+        skip_lower 3, 2f
         sums    \v, r14
         mov     rax, ROW_STRIDE
         store   \v, r10+rax, \whole
@@ -147,29 +130,14 @@
         copy_quads \v, \q, %(\q + 8)
         .endr
         .endif
-        add     r10, C_STRIDE
-        dec     r11
-        jnz     1b
+        next_pixel 1b
 .endm
 
 .macro dwconv_tile stride
         .set    COLUMN, 4 * (3 * \stride + 3) // bytes of its offsets, for four rows of C
-        save    rbx, rbp, r12, r13, r14, r15
-        frame   FRAME
-        mov     CHANNELS, rdi
-        mov     PIXELS, rsi
-        mov     ROWS, rdx
-        mov     OFFSETS, rcx
-        mov     r13, [ARGS]
-        mov     rax, [ARGS + 8]
-        mov     ROW_STRIDE, rax
-        mov     rax, [ARGS + 16]
-        mov     C_STRIDE, rax
-        mov     r12, [ARGS + 24]
-        mov     rbx, [ARGS + 32]
-        prepare_ends ENDS, r12, eax
+        begin_tile
         .if     \stride == 1
-        lea     r14, [ROOM + 63]
+        lea     r14, [LOWER + 63]
         and     r14, -64
         .endif
 
@@ -194,20 +162,8 @@
         .endr
         .endif
 
-        mov     rax, ROWS
-        mov     ROWS_LEFT, rax
-        mov     rcx, OFFSETS
-        mov     r10, r13
-
-7:      mov     FIRST, rcx              // a pass: two rows of C, or one of stride 2
-        mov     C_ROW, r10
-        .if     \stride == 1
-        xor     edi, edi
-        cmp     ROWS_LEFT, 2
-        setae   dil
-        lea     edi, [rdi * 4 + 8]      // a row alone needs three rows of A: the last one stands for a fourth
-        .endif
-        mov     r11, PIXELS
+        begin_passes
+7:      begin_pass 3, \stride
         cmp     CHANNELS, 64
         jb      4f
         pixels  zmm, \stride, 1
@@ -218,27 +174,9 @@
         jmp     6f
 5:      pixels  zmm, \stride, 0
 
-6:      mov     rcx, FIRST
-        add     rcx, 8
-        mov     r10, C_ROW
-        add     r10, ROW_STRIDE
-        .if     \stride == 1
-        add     r10, ROW_STRIDE
-        .endif
-        sub     ROWS_LEFT, 3 - \stride
-        ja      7b
-
-        add     r9, 768
-        add     r8, 64
-        add     r13, 64
-        add     r12, REQUANTIZE_SCALES + 256
-        sub     CHANNELS, 64
-        ja      3b
-
-        vzeroupper
-        unframe FRAME
-        restore rbx, rbp, r12, r13, r14, r15
-        ret
+6:      next_pass \stride, 7b
+        next_panel 64, 768, 3b
+        end_tile
 .endm
 
 .macro row_of_panel to, from:vararg
