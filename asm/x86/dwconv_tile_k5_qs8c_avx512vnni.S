@@ -31,7 +31,9 @@
         .if     STRIDE == 1
         pair    22, 23, rcx+16, rcx+rdi
         .else
-        pair    22, 23, rcx+16, rcx+16  // a weight of 0 meets the second
+        find_row rax, rcx+16, r8, rbx   // weights of 0 meet the others
+        vpmovzxbw zmm22{k1}{z}, [rax]
+        vpxord  zmm22, zmm22, zmm24
         .endif
         add     rcx, 4 * (3 * STRIDE + 5)
         vpunpcklwd zmm\a, zmm20, zmm21

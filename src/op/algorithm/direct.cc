@@ -11,10 +11,13 @@ namespace {
 
 // ---- cost
 
+constexpr double bytes_begin = 3;  // how much longer it takes to begin a copy whose length is no multiple of a word
+
 double cycles(const Problem& p, const GemmRow& row) {
   const double copies = static_cast<double>(p.contiguous ? p.kernel.h : p.taps());
   const double floats = static_cast<double>(p.taps() * p.in * input_bytes(p.type)) / sizeof(float);
-  const double gather = copies * machine().gather_cycles + floats / machine().gather_floats;
+  const double begin = machine().gather_cycles * (input_bytes(p.type) == 1 ? bytes_begin : 1);
+  const double gather = copies * begin + floats / machine().gather_floats;
   const ProductTile tile(row);
   return tiles_cycles(p, tile, tile.steps(p.taps() * p.in), 0) +
          gather * static_cast<double>(p.pixels * p.images * p.groups);
@@ -116,17 +119,29 @@ class DirectPlan final : public qn_plan {
     }
   }
 
-  // Copies short runs itself: calling the C library would take longer than the copy.
+  // Copies short runs itself: calling the C library would take longer than the copy. Parts of a run overlap.
   static void copy(char* to, const char* from, size_t bytes) {
     constexpr size_t vector = 16, many = 16 * vector;
     if (bytes > many) {
       std::memcpy(to, from, bytes);
       return;
     }
-    size_t i = 0;
-    for (; i + vector <= bytes; i += vector) std::memcpy(to + i, from + i, vector);
-    for (; i + sizeof(float) <= bytes; i += sizeof(float)) std::memcpy(to + i, from + i, sizeof(float));
-    if (i < bytes) std::memcpy(to + i, from + i, bytes - i);
+    if (bytes >= vector) {
+      for (size_t i = 0; i < bytes - vector; i += vector) std::memcpy(to + i, from + i, vector);
+      std::memcpy(to + bytes - vector, from + bytes - vector, vector);
+    } else if (bytes >= 8) {
+      copy_ends<8>(to, from, bytes);
+    } else if (bytes >= 4) {
+      copy_ends<4>(to, from, bytes);
+    } else {
+      for (size_t i = 0; i < bytes; ++i) to[i] = from[i];
+    }
+  }
+  // Copies the first and the last `part` bytes, which are all that there are.
+  template <size_t part>
+  static void copy_ends(char* to, const char* from, size_t bytes) {
+    std::memcpy(to, from, part);
+    std::memcpy(to + bytes - part, from + bytes - part, part);
   }
   [[gnu::noinline]] void fill(char* to, size_t bytes) const { copy(to, static_cast<const char*>(zero_.data()), bytes); }
 

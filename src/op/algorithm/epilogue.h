@@ -42,6 +42,10 @@ class Epilogue {
     const char* from = sums.data;
     const void* p = &clamp_;
     if (has_integers && type_ == KernelType::qs8) p = &bytes_;
+    if (const size_t bytes = channels * element(); row_stride == bytes && sums.stride == bytes) {  // one long row
+      channels *= rows;
+      rows = 1;
+    }
     for (size_t i = 0; i < rows; ++i, c += row_stride, residual += row_stride, from += sums.stride) {
       add_->run(channels, from, residual, c, p);
     }
