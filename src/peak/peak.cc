@@ -163,6 +163,15 @@ double measure_peak(uint32_t isa, PeakOf of) {
   return 0;
 }
 
+double measure_peak_of_bytes() {
+  double best = 0;
+  for (const Loop& loop : loops) {
+    if (loop.of != PeakOf::bytes || (cpu().isa & loop.isa) != loop.isa) continue;
+    best = std::max(best, measure_peak(loop.isa, PeakOf::bytes));
+  }
+  return best;
+}
+
 uint32_t best_isa() { return float_level(); }
 uint32_t best_isa_of_bytes() { return byte_level(); }
 

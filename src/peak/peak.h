@@ -18,6 +18,10 @@ enum class PeakOf { floats, bytes };
 double measure_peak(uint32_t isa, PeakOf of);
 inline double measure_peak_flops(uint32_t isa) { return measure_peak(isa, PeakOf::floats); }
 
+// Returns the largest peak of bytes among the levels that QUERN_ISA allows; 0 if no such level has instructions for
+// them.
+double measure_peak_of_bytes();
+
 // Returns the highest level from which kernels of floats are chosen. The environment variable QUERN_ISA can lower it.
 uint32_t best_isa();
 // The same for bytes.

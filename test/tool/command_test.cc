@@ -745,6 +745,15 @@ TEST_F(Command, BenchMeasures) {
   EXPECT_EQ(quern({"bench", "tiny.qn", "--runs", "1"}).status, 0);
 }
 
+TEST_F(Command, BenchComparesModelsOfBytesWithThePeakOfBytes) {
+  succeeds({"quantize", "tiny.qn", "-o", "bytes.qn", "--calibrate", "a.png"});
+  const json bench = json::parse(quern({"bench", "bytes.qn", "--runs", "1", "--json"}).out);
+  EXPECT_EQ(bench["type"], "qs8c");
+  EXPECT_TRUE(bench["percent_of_peak"].is_null() || bench["percent_of_peak"] < 100) << bench["percent_of_peak"];
+  EXPECT_EQ(json::parse(quern({"bench", "bytes.qn", "--runs", "1", "--isa", "ref", "--json"}).out)["percent_of_peak"],
+            nullptr);
+}
+
 TEST_F(Command, ProfileShowsEveryOperator) {
   const Result r = quern({"profile", "tiny.qn", "--runs", "3", "--trace", "trace.json"});
   ASSERT_EQ(r.status, 0) << r.err;

@@ -4,11 +4,13 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/cpu.h"
 #include "convert/common/error.h"
+#include "kernel/type.h"
 #include "peak/peak.h"
 #include "tool/command/command.h"
 #include "tool/memory.h"
@@ -32,20 +34,34 @@ struct Measured {
   double load_ms;
   uint64_t peak_memory;
   uint64_t macs;
+  KernelType type;  // of the kernels that do most of the multiply-accumulates
 };
 
-// Returns the multiply-accumulates of one run as the plans count them; asks a session that profiles.
-uint64_t count_macs(qn_model* model) {
+// Returns the type that a kernel has in its name: qn_<family>_<type>_<more>.
+KernelType type_in(std::string_view kernel) {
+  for (size_t end, start = 0; start < kernel.size(); start = end + 1) {
+    end = std::min(kernel.find('_', start), kernel.size());
+    const KernelType type = type_from_name(kernel.substr(start, end - start));
+    if (type != KernelType::count) return type;
+  }
+  return KernelType::f32;
+}
+
+// Sets the multiply-accumulates of one run as the plans count them, and their type; asks a session that profiles.
+void count_macs(qn_model* model, Measured* measured) {
   const SessionPtr session = make_session(model, {1, true});
   run_session(session.get(), random_inputs(session.get(), qn_model_input_count(model)));
-  uint64_t macs = 0;
+  std::map<KernelType, uint64_t> macs = {{KernelType::f32, 0}};
   for (size_t i = 0; i < qn_session_profile_count(session.get()); ++i) {
     qn_profile_entry entry;
     qn_profile_entry_init(&entry);
     check(qn_session_profile(session.get(), i, &entry));
-    macs += entry.macs;
+    macs[type_in(entry.kernel)] += entry.macs;
   }
-  return macs;
+  measured->macs = 0;
+  for (const auto& [type, count] : macs) measured->macs += count;
+  const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
+  measured->type = std::max_element(macs.begin(), macs.end(), less)->first;
 }
 
 Measured measure(const BenchArguments& arguments) {
@@ -65,7 +81,7 @@ Measured measure(const BenchArguments& arguments) {
     progress.step();
   }
   measured.peak_memory = memory.growth();
-  measured.macs = count_macs(model.get());
+  count_macs(model.get(), &measured);
   std::sort(measured.ms.begin(), measured.ms.end());
   return measured;
 }
@@ -88,32 +104,40 @@ void choose_isa(const std::string& isa) {
   if (isa != qn_cpu_level()) throw Error(fmt::format("this CPU has no {}; its level is {}", isa, qn_cpu_level()));
 }
 
+// The peak of one core for the numbers that the model computes with, in operations per second; 0 if there is none.
+double peak_for(KernelType type) {
+  return info_of(type).activations == Element::s8 ? measure_peak_of_bytes() : measure_peak_flops(best_isa());
+}
+
 int bench(const BenchArguments& arguments) {
   choose_isa(arguments.isa);
   const Measured measured = measure(arguments);
   const double middle = median(measured.ms);
   const double gflops = 2 * static_cast<double>(measured.macs) / (middle * 1e6);
-  const double peak = measure_peak_flops(best_isa()) / 1e9 * static_cast<double>(arguments.threads);
-  const nlohmann::ordered_json json = {{"model", arguments.files.model},
-                                       {"type", "f32"},
-                                       {"isa", qn_cpu_level()},
-                                       {"threads", arguments.threads},
-                                       {"runs", arguments.runs},
-                                       {"min_ms", measured.ms.front()},
-                                       {"median_ms", middle},
-                                       {"p90_ms", quantile(measured.ms, 0.9)},
-                                       {"gflops", gflops},
-                                       {"percent_of_peak", 100 * gflops / peak},
-                                       {"load_ms", measured.load_ms},
-                                       {"peak_memory_bytes", measured.peak_memory}};
+  const double peak = peak_for(measured.type) / 1e9 * static_cast<double>(arguments.threads);
+  const char* const type = type_name(measured.type);
+  nlohmann::ordered_json json = {{"model", arguments.files.model},
+                                 {"type", type},
+                                 {"isa", qn_cpu_level()},
+                                 {"threads", arguments.threads},
+                                 {"runs", arguments.runs},
+                                 {"min_ms", measured.ms.front()},
+                                 {"median_ms", middle},
+                                 {"p90_ms", quantile(measured.ms, 0.9)},
+                                 {"gflops", gflops},
+                                 {"percent_of_peak", nullptr},
+                                 {"load_ms", measured.load_ms},
+                                 {"peak_memory_bytes", measured.peak_memory}};
+  if (peak != 0) json["percent_of_peak"] = 100 * gflops / peak;
   if (arguments.json) {
     fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
     return 0;
   }
-  fmt::print("{}: {} at {}, {} thread{}, {} runs\n", arguments.files.model, "f32", qn_cpu_level(), arguments.threads,
+  fmt::print("{}: {} at {}, {} thread{}, {} runs\n", arguments.files.model, type, qn_cpu_level(), arguments.threads,
              arguments.threads == 1 ? "" : "s", arguments.runs);
   fmt::print("  {:.3f} ms median, {:.3f} min, {:.3f} p90\n", middle, measured.ms.front(), quantile(measured.ms, 0.9));
-  fmt::print("  {:.1f} GFLOP/s, {:.1f}% of the peak of {:.1f}\n", gflops, 100 * gflops / peak, peak);
+  const std::string part = peak == 0 ? "" : fmt::format(", {:.1f}% of the peak of {:.1f}", 100 * gflops / peak, peak);
+  fmt::print("  {:.1f} {}/s{}\n", gflops, info_of(measured.type).activations == Element::s8 ? "GOP" : "GFLOP", part);
   fmt::print("  {:.1f} ms to load, {:.1f} MiB at most\n", measured.load_ms,
              static_cast<double>(measured.peak_memory) / (1 << 20));
   return 0;
@@ -136,9 +160,9 @@ Action bench_command(CLI::App& app) {
       ->type_name("LEVEL");
   app.footer(
       "GFLOP/s counts two operations per multiply-accumulate of convolutions and fully connected layers, over the\n"
-      "median. The peak is that of one core, measured right after, times the threads. Loading counts until the first\n"
-      "run can begin, measuring by --tune included. Memory is the growth of the peak resident size from before\n"
-      "loading.");
+      "median. The type is that of most of them. The peak is that of one core for this type, measured right after,\n"
+      "times the threads; CPUs without dot products of bytes have none for bytes. Loading counts until the first run\n"
+      "can begin, measuring by --tune included. Memory is the growth of the peak resident size from before loading.");
   return [arguments] { return bench(*arguments); };
 }
 
