@@ -5,7 +5,10 @@
     engines.py run ENGINE FOLDER THREADS RUNS OUTPUT.npy    FOLDER/input.npy in, the output out
 
 Each engine is a class: `prepare` makes the engine's files beside model.onnx, the constructor loads them, and `run`
-returns the output for an array N,C,H,W.  Each engine is told to compute in binary32.
+returns the output for an array N,C,H,W.  What is not quantized is computed in binary32.
+
+For a quantized model.onnx, with activations of signed bytes, there are engines named ENGINE-s8, which take it as it is,
+ENGINE-u8, which take it with activations of unsigned bytes, and mnn-int8, which quantizes FOLDER/float.onnx itself.
 """
 
 import importlib.metadata
@@ -37,8 +40,38 @@ class ReadsOnnx:
         """Does nothing: the engine reads ONNX."""
 
 
+class Unsigned:
+    """For engines that read ONNX: the same quantized model with activations of unsigned bytes."""
+
+    file = "unsigned.onnx"
+
+    @classmethod
+    def prepare(cls, folder):
+        import onnx
+
+        model = onnx.load(folder / "model.onnx")
+        make_unsigned(model.graph)
+        onnx.save(model, folder / cls.file)
+
+
+def make_unsigned(graph):
+    """Adds 128 to all zero points of activations, and so to all their bytes; real numbers stay the same."""
+    import onnx
+
+    constants = {tensor.name: tensor for tensor in graph.initializer}
+    for node in graph.node:
+        if node.op_type not in ("QuantizeLinear", "DequantizeLinear") or node.input[0] in constants:
+            continue  # weights and biases stay signed
+        tensor = constants[node.input[2]]
+        if tensor.data_type == onnx.TensorProto.INT8:  # otherwise another node shares the constant, and it is done
+            shifted = onnx.numpy_helper.to_array(tensor).astype(int) + 128
+            tensor.CopyFrom(onnx.numpy_helper.from_array(shifted.astype(numpy.uint8), tensor.name))
+
+
 class OnnxRuntime(ReadsOnnx):
     package = "onnxruntime"
+    file = "model.onnx"
+    settings = {}
 
     def __init__(self, folder, threads):
         import onnxruntime
@@ -46,7 +79,9 @@ class OnnxRuntime(ReadsOnnx):
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
-        self.session = onnxruntime.InferenceSession(str(folder / "model.onnx"), options,
+        for name, value in self.settings.items():
+            options.add_session_config_entry(name, value)
+        self.session = onnxruntime.InferenceSession(str(folder / self.file), options,
                                                     providers=["CPUExecutionProvider"])
         self.name = self.session.get_inputs()[0].name
 
@@ -54,18 +89,31 @@ class OnnxRuntime(ReadsOnnx):
         return self.session.run(None, {self.name: x})[0]
 
 
+class OnnxRuntimeSigned(OnnxRuntime):
+    settings = {"session.qdqisint8allowed": "1"}  # otherwise it computes with floats on x86
+
+
+class OnnxRuntimeUnsigned(Unsigned, OnnxRuntime):
+    pass
+
+
 class OpenVino(ReadsOnnx):
     package = "openvino"
+    file = "model.onnx"
 
     def __init__(self, folder, threads):
         import openvino
 
         options = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, "PERFORMANCE_HINT": "LATENCY",
                    "INFERENCE_PRECISION_HINT": "f32"}
-        self.request = openvino.Core().compile_model(str(folder / "model.onnx"), "CPU", options).create_infer_request()
+        self.request = openvino.Core().compile_model(str(folder / self.file), "CPU", options).create_infer_request()
 
     def run(self, x):
         return self.request.infer([x], share_inputs=True)[0]
+
+
+class OpenVinoUnsigned(Unsigned, OpenVino):
+    pass
 
 
 class Mnn:
@@ -73,12 +121,20 @@ class Mnn:
     file = "model.mnn"
     flags = ()
 
+    @staticmethod
+    def run_tool(name, *arguments, folder):
+        # These are the functions that the commands mnnconvert and mnnquant call; the commands would also install a
+        # package and report their use.
+        call(sys.executable, "-c", f"import sys, _tools; _tools.{name}(sys.argv)", *arguments, cwd=folder)
+
+    @classmethod
+    def convert(cls, source, target, folder):
+        cls.run_tool("mnnconvert", "-f", "ONNX", "--modelFile", source, "--MNNModel", target, "--bizCode", "quern",
+                 *cls.flags, folder=folder)
+
     @classmethod
     def prepare(cls, folder):
-        # This is the function that the command mnnconvert calls; the command would also install a package and report
-        # its use.
-        call(sys.executable, "-c", "import sys, _tools; _tools.mnnconvert(sys.argv)", "-f", "ONNX", "--modelFile",
-             "model.onnx", "--MNNModel", cls.file, "--bizCode", "quern", *cls.flags, cwd=folder)
+        cls.convert("model.onnx", cls.file, folder)
 
     def __init__(self, folder, threads):
         import MNN
@@ -104,6 +160,31 @@ class MnnSparse(Mnn):
 
     file = "sparse.mnn"
     flags = ("--detectSparseSpeedUp", "--compressionParamsFile", "zeros.json")
+
+
+class MnnInt8(Mnn):
+    """MNN after its own quantizer, with the input as the one sample to calibrate with."""
+
+    file = "int8.mnn"
+
+    @classmethod
+    def prepare(cls, folder):
+        from PIL import Image
+
+        # The quantizer reads pictures: 32 steps of a pixel make a unit of the input.
+        x = numpy.load(folder / "input.npy")
+        samples = folder / "samples"
+        samples.mkdir()
+        pixels = numpy.clip(numpy.rint(32 * x[0].transpose(1, 2, 0) + 128), 0, 255)
+        Image.fromarray(pixels.astype(numpy.uint8)).save(samples / "input.png")
+        settings = {"format": "RGB", "mean": [128] * 3, "normal": [1 / 32] * 3, "width": x.shape[3],
+                    "height": x.shape[2], "path": "samples/", "used_image_num": 1, "feature_quantize_method": "EMA",
+                    "weight_quantize_method": "MAX_ABS"}
+        (folder / "settings.json").write_text(json.dumps(settings))
+        cls.convert("float.onnx", "float.mnn", folder)
+        cls.run_tool("mnnquant", "float.mnn", cls.file, "settings.json", folder=folder)
+        if not (folder / cls.file).exists():
+            raise RuntimeError("the quantizer has written no file")
 
 
 class Ncnn:
@@ -132,7 +213,9 @@ class Ncnn:
         return numpy.array(output)
 
 
-ENGINES = {"onnxruntime": OnnxRuntime, "mnn": Mnn, "mnn-sparse": MnnSparse, "ncnn": Ncnn, "openvino": OpenVino}
+ENGINES = {"onnxruntime": OnnxRuntime, "onnxruntime-s8": OnnxRuntimeSigned, "onnxruntime-u8": OnnxRuntimeUnsigned,
+           "mnn": Mnn, "mnn-sparse": MnnSparse, "mnn-int8": MnnInt8, "ncnn": Ncnn, "openvino": OpenVino,
+           "openvino-s8": OpenVino, "openvino-u8": OpenVinoUnsigned}
 
 
 def peak_memory():
