@@ -24,7 +24,7 @@ class Sgemm : public Task {
       for (size_t i = 0; i < layer.in; ++i) transposed_[i * layer.out + o] = weights[o * layer.in + i];
     }
   }
-  void bind(const void* input, void* output) override {
+  void bind(void* input, void* output) override {
     set_threads_(threads_);
     input_ = static_cast<const float*>(input);
     output_ = static_cast<float*>(output);
@@ -51,9 +51,10 @@ class Sgemm : public Task {
 class Blas : public Engine {
  public:
   Blas(const char* name, void (*set_threads)(int)) : Engine(name), set_threads_(set_threads) {}
-  std::unique_ptr<Task> prepare(const Layer& layer, const void* weights, size_t threads) const override {
+  std::unique_ptr<Task> prepare(const Layer& layer, const Weights& weights, size_t threads) const override {
     if (layer.type != Type::f32 || !layer.is_product()) return nullptr;
-    return std::make_unique<Sgemm>(layer, static_cast<const float*>(weights), static_cast<int>(threads), set_threads_);
+    return std::make_unique<Sgemm>(layer, static_cast<const float*>(weights.data), static_cast<int>(threads),
+                                   set_threads_);
   }
 
  private:

@@ -178,7 +178,7 @@ class MnnInt8(Mnn):
         pixels = numpy.clip(numpy.rint(32 * x[0].transpose(1, 2, 0) + 128), 0, 255)
         Image.fromarray(pixels.astype(numpy.uint8)).save(samples / "input.png")
         settings = {"format": "RGB", "mean": [128] * 3, "normal": [1 / 32] * 3, "width": x.shape[3],
-                    "height": x.shape[2], "path": "samples/", "used_image_num": 1, "feature_quantize_method": "EMA",
+                    "height": x.shape[2], "path": "samples/", "used_image_num": 1, "feature_quantize_method": "KL",
                     "weight_quantize_method": "MAX_ABS"}
         (folder / "settings.json").write_text(json.dumps(settings))
         cls.convert("float.onnx", "float.mnn", folder)

@@ -5,8 +5,10 @@
 //   --threads=1,2          numbers of threads that layers run with; default 1
 //   --rounds=15            turns of each engine
 //   --peers=xnnpack,blis   which libraries, instead of all
+//   --types=f32,qs8c       what layers compute with; default f32
 // A line of google-benchmark is one layer in all engines. Its time is that of one turn of all engines; only the
 // counters matter. The exit status is 1 when a library is missing, fails, or computes something else.
+#include <algorithm>
 #include <cstdio>
 #include <iterator>
 
@@ -29,23 +31,37 @@ const std::vector<Placement> one_placement = {{0, 0}};
 // Pixels a power of two apart share sets of the first cache; where the buffers lie then decides who evicts whom.
 const std::vector<Placement> placements = {{0, 0}, {0, 2048}, {64, 1088}, {1024, 64}, {2112, 3520}, {3072, 1536}};
 
-Case product(const MatrixShape& s) {
-  return {text("product/fully_connected/f32/", shape_name(s)),
-          {.kind = Kind::fully_connected, .rows = s.rows, .in = s.in, .out = s.out},
+struct TypeName {
+  Type type;
+  const char* name;
+};
+constexpr TypeName types[] = {
+    {Type::f32, "f32"}, {Type::qs8c, "qs8c"}, {Type::qd8c, "qd8c"}, {Type::qd8c4, "qd8c4"}, {Type::qd8b4, "qd8b4"}};
+
+Case product(const TypeName& type, const MatrixShape& s) {
+  return {text("product/fully_connected/", type.name, "/", shape_name(s)),
+          {.kind = Kind::fully_connected, .type = type.type, .rows = s.rows, .in = s.in, .out = s.out},
           one_placement,
           ""};
 }
 
-Case convolution(const char* table, const ConvShape& s) {
-  return {text(table, "/conv2d/f32/", shape_name(s)),
-          {.kind = Kind::conv2d, .size = s.size, .in = s.in, .out = s.out, .kernel = s.kernel, .stride = s.stride},
+Case convolution(const char* table, const TypeName& type, const ConvShape& s) {
+  return {text(table, "/conv2d/", type.name, "/", shape_name(s)),
+          {.kind = Kind::conv2d,
+           .type = type.type,
+           .size = s.size,
+           .in = s.in,
+           .out = s.out,
+           .kernel = s.kernel,
+           .stride = s.stride},
           one_placement,
           ""};
 }
 
-Case depthwise(const DepthwiseShape& s) {
-  return {text("depthwise/dwconv2d/f32/", shape_name(s)),
+Case depthwise(const TypeName& type, const DepthwiseShape& s) {
+  return {text("depthwise/dwconv2d/", type.name, "/", shape_name(s)),
           {.kind = Kind::dwconv2d,
+           .type = type.type,
            .size = s.size,
            .in = s.channels,
            .out = s.channels,
@@ -55,32 +71,39 @@ Case depthwise(const DepthwiseShape& s) {
           ""};
 }
 
-std::vector<Case> all_cases() {
-  std::vector<Case> cases;
+// Adds the cases of a type. Types that quantize their input themselves have products only.
+void add_cases(const TypeName& type, std::vector<Case>* cases) {
   for (const ConvShape& s : conv_shapes) {
-    if (s.in_tables == listed && s.kernel == 1) cases.push_back(product({s.size * s.size, s.in, s.out}));
+    if (s.in_tables == listed && s.kernel == 1) cases->push_back(product(type, {s.size * s.size, s.in, s.out}));
   }
   for (const MatrixShape& s : matrix_shapes) {
-    if (s.in_tables == listed) cases.push_back(product(s));
+    if (s.in_tables == listed) cases->push_back(product(type, s));
   }
+  if (type.type != Type::f32 && type.type != Type::qs8c) return;
   for (const ConvShape& s : conv_shapes) {
-    if (s.in_tables == listed && s.kernel > 1) cases.push_back(convolution("convolution", s));
+    if (s.in_tables == listed && s.kernel > 1) cases->push_back(convolution("convolution", type, s));
   }
   for (const DepthwiseShape& s : depthwise_shapes) {
-    if (s.in_tables == listed) cases.push_back(depthwise(s));
+    if (s.in_tables == listed) cases->push_back(depthwise(type, s));
   }
   for (const ConvShape& s : conv_shapes) {
     if (s.top_of == nullptr) continue;
-    cases.push_back(convolution("top", s));
-    cases.back().comment = s.top_of;
+    cases->push_back(convolution("top", type, s));
+    cases->back().comment = s.top_of;
   }
-  return cases;
+}
+
+// The peak of one core for a type; 0 if it has none.
+double peak_of(Type type) {
+  static const double of_bytes = measure_peak_of_bytes();
+  return type == Type::f32 ? quern::peak_of(best_isa()) : of_bytes;
 }
 
 struct Options {
   std::vector<size_t> threads = {1};
   std::vector<size_t> rounds = {15};
   std::vector<std::string> peers = peer_names();
+  std::vector<TypeName> types = {quern::peers::types[0]};
 };
 
 class Program {
@@ -101,7 +124,9 @@ class Program {
   }
 
   void register_cases() {
-    for (const Case& test : all_cases()) {
+    std::vector<Case> cases;
+    for (const TypeName& type : options_.types) add_cases(type, &cases);
+    for (const Case& test : cases) {
       for (const size_t threads : options_.threads) {
         benchmark::RegisterBenchmark(text(test.name, "/threads:", threads).c_str(),
                                      [this, test, threads](benchmark::State& state) { run(state, test, threads); })
@@ -149,7 +174,8 @@ class Program {
         fastest_rival = result.fastest;
       if (!result.implementation.empty()) label += text(label.empty() ? "" : "; ", name, ": ", result.implementation);
     }
-    state.counters["percent_of_peak"] = 100 * ops / ours / (peak_of(best_isa()) * static_cast<double>(threads));
+    if (const double peak = peak_of(test.layer.type); peak > 0)
+      state.counters["percent_of_peak"] = 100 * ops / ours / (peak * static_cast<double>(threads));
     if (fastest_rival > 0) state.counters["ratio"] = fastest_rival / ours;
     state.SetLabel(label);
   }
@@ -171,11 +197,24 @@ std::vector<std::string> split(const std::string& list) {
   return parts;
 }
 
+// False if one of the names is none of a type.
+bool parse_types(const char* list, std::vector<TypeName>* chosen) {
+  chosen->clear();
+  for (const std::string& name : split(list)) {
+    const auto* const found =
+        std::find_if(std::begin(types), std::end(types), [&](const TypeName& type) { return name == type.name; });
+    if (found == std::end(types)) return false;
+    chosen->push_back(*found);
+  }
+  return true;
+}
+
 // Returns false, and prints a message, for values that cannot be used.
 bool take_options(int* argc, char** argv, Options* options) {
   const char* const threads = take_flag(argc, argv, "--threads=");
   const char* const rounds = take_flag(argc, argv, "--rounds=");
   const char* const peers = take_flag(argc, argv, "--peers=");
+  const char* const names = take_flag(argc, argv, "--types=");
   if (threads != nullptr && !parse_counts(threads, &options->threads)) {
     std::fprintf(stderr, "quern-peers-bench: --threads takes numbers with commas between, like 1,2\n");
     return false;
@@ -185,6 +224,10 @@ bool take_options(int* argc, char** argv, Options* options) {
     return false;
   }
   if (peers != nullptr) options->peers = split(peers);
+  if (names != nullptr && !parse_types(names, &options->types)) {
+    std::fprintf(stderr, "quern-peers-bench: --types takes names of types with commas between, like f32,qs8c\n");
+    return false;
+  }
   return true;
 }
 
@@ -195,7 +238,8 @@ int main(int argc, char** argv) {
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
 
   benchmark::AddCustomContext("quern_isa", isa_name(best_isa()));
-  benchmark::AddCustomContext("quern_peak_gflops", std::to_string(peak_of(best_isa()) * 1e-9));
+  benchmark::AddCustomContext("quern_peak_gflops", std::to_string(peak_of(Type::f32) * 1e-9));
+  benchmark::AddCustomContext("quern_peak_gops_of_bytes", std::to_string(peak_of(Type::qs8c) * 1e-9));
   Program program(options);
   program.open_peers();
   program.register_cases();

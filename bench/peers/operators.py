@@ -3,8 +3,8 @@
 
     bench/peers/operators.py QUERN_PEERS_BENCH [--json FILE] [flags of the program, as --threads=1,2]
 
-The flags are those of google-benchmark, --threads, --rounds and --peers.  If a library is missing, fails or computes
-something else, the script names it and exits with 1.
+The flags are those of google-benchmark, --threads, --rounds, --peers and --types.  If a library is missing, fails or
+computes something else, the script names it and exits with 1.
 """
 
 import argparse
@@ -20,21 +20,25 @@ import tempfile
 TABLES = {"product": "Matrix products: rows x inputs x outputs", "convolution": "Convolutions",
           "depthwise": "Depthwise convolutions; ours where the buffers lie worst, the others where they lie best",
           "top": "The twenty layers that the zoo spends most multiply-accumulates on"}
-NAME = re.compile(r"(\w+)/\w+/\w+/(\w+)/threads:(\d+)/.*")
+TYPES = {"f32": "floats", "qs8c": "bytes",
+         "qd8c": "rows of floats that become bytes, weights of 8 bits; Quern multiplies floats",
+         "qd8c4": "rows of floats that become bytes, weights of 4 bits; Quern multiplies floats",
+         "qd8b4": "rows of floats that become bytes, weights of 4 bits with a scale for each 32; Quern multiplies floats"}
+NAME = re.compile(r"(\w+)/\w+/(\w+)/(\w+)/threads:(\d+)/.*")
 
 
 def read_lines(output):
-    """Returns a dictionary: (threads, table) -> lines (shape, label, counters), with medians of repeated lines."""
+    """Returns a dictionary: (threads, type, table) -> lines (shape, label, counters), medians of repeated lines."""
     repetitions = {}
     for line in output["benchmarks"]:
         if line.get("run_type") != "aggregate" and not line.get("error_occurred"):
             repetitions.setdefault(line["run_name"], []).append(line)
     tables = {}
     for name, lines in repetitions.items():
-        table, shape, threads = NAME.fullmatch(name).groups()
+        table, kind, shape, threads = NAME.fullmatch(name).groups()
         counters = {key: statistics.median(line[key] for line in lines if key in line)
                     for key, value in lines[0].items() if isinstance(value, float)}
-        tables.setdefault((int(threads), table), []).append((shape, lines[0].get("label", ""), counters))
+        tables.setdefault((int(threads), kind, table), []).append((shape, lines[0].get("label", ""), counters))
     return tables
 
 
@@ -46,14 +50,17 @@ def engines_of(lines):
 
 def cell(counters, engine, peak):
     speed = counters.get(f"{engine}/ops_per_second")
-    return f"{speed / 1e9:.1f} ({100 * speed / peak:.0f}%)" if speed else ""
+    if not speed:
+        return ""
+    return f"{speed / 1e9:.1f}" + (f" ({100 * speed / peak:.0f}%)" if peak else "")
 
 
-def print_table(table, threads, lines, peak):
-    """Formats a table. `peak` is the peak of all threads together."""
+def print_table(table, kind, threads, lines, peak):
+    """Formats a table. `peak` is the peak of all threads together; 0 if there is none."""
     engines, has_model = engines_of(lines), table == "top"
     header = ["shape", *["model"] * has_model, *engines, "fastest peer / ours"]
-    print(f"\n### {TABLES[table]}; {threads} thread{'s' if threads > 1 else ''}\n")
+    numbers = "" if kind == "f32" else f"; {kind}: {TYPES[kind]}"
+    print(f"\n### {TABLES[table]}{numbers}; {threads} thread{'s' if threads > 1 else ''}\n")
     print("| " + " | ".join(header) + " |\n|" + " --- |" * (1 + has_model) + " ---: |" * (len(engines) + 1))
     ratios = []
     for shape, label, counters in lines:
@@ -84,13 +91,15 @@ def main():
 
     context = output["context"]
     peak = 1e9 * float(context["quern_peak_gflops"])
+    peak_of_bytes = 1e9 * float(context["quern_peak_gops_of_bytes"])
     versions = [f"{key.removeprefix('quern_peer_')} {value}" for key, value in context.items()
                 if key.startswith("quern_peer_")]
     print(f"quern {context['quern_version']} ({context['quern_isa']}), {', '.join(versions)}; "
-          f"peak of one core {peak / 1e9:.1f}; GFLOP/s (of peak)")
+          f"peak of one core {peak / 1e9:.1f}, of bytes {peak_of_bytes / 1e9:.1f}; GFLOP/s or GOP/s (of peak)")
     tables = read_lines(output)
-    for threads, table in sorted(tables, key=lambda key: (key[0], list(TABLES).index(key[1]))):
-        print_table(table, threads, tables[threads, table], threads * peak)
+    for threads, kind, table in sorted(tables, key=lambda k: (list(TYPES).index(k[1]), k[0], list(TABLES).index(k[2]))):
+        print_table(table, kind, threads, tables[threads, kind, table],
+                    threads * (peak if kind == "f32" else peak_of_bytes))
     return status
 
 

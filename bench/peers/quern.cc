@@ -17,11 +17,21 @@ struct Release {
   void operator()(qn_plan* plan) const { qn_plan_release(plan); }
 };
 
-qn_status create(const Layer& layer, const void* data, qn_operator** op) {
+// The floats of layers that quantize their input themselves are multiplied as floats: no operator of Quern does so.
+qn_type type_of(const Layer& layer) { return layer.type == Type::qs8c ? QN_S8 : QN_F32; }
+
+qn_status create(const Layer& layer, const Weights& given, qn_operator** op) {
   qn_weights weights;
   qn_weights_init(&weights);
-  weights.data = data;
+  weights.data = given.data;
+  if (layer.type != Type::f32) {
+    weights.type = QN_S8;
+    weights.scales = given.scales;
+    weights.scale_count = layer.out;
+    if (layer.type == Type::qs8c) weights.bias_type = QN_S32;
+  }
   const auto shape_window = [&](auto& p) {
+    p.type = type_of(layer);
     p.kernel = {layer.kernel, layer.kernel};
     p.stride = {layer.stride, layer.stride};
     p.padding = {layer.padding(), layer.padding(), layer.padding(), layer.padding()};
@@ -29,6 +39,7 @@ qn_status create(const Layer& layer, const void* data, qn_operator** op) {
   if (layer.kind == Kind::fully_connected) {
     qn_fully_connected_params p;
     qn_fully_connected_params_init(&p);
+    p.type = type_of(layer);
     p.in_channels = layer.in;
     p.out_channels = layer.out;
     return qn_fully_connected_create(&p, &weights, nullptr, nullptr, op);
@@ -48,29 +59,35 @@ qn_status create(const Layer& layer, const void* data, qn_operator** op) {
   return qn_conv2d_create(&p, &weights, nullptr, nullptr, op);
 }
 
-qn_tensor input_of(const Layer& layer) {
-  const size_t image[] = {1, layer.size, layer.size, layer.in}, matrix[] = {layer.rows, layer.in};
+qn_tensor tensor_of(const Layer& layer, size_t size, size_t channels, float scale, int32_t zero_point) {
+  const size_t image[] = {1, size, size, channels}, matrix[] = {layer.rows, channels};
   qn_tensor tensor;
   if (layer.kind == Kind::fully_connected) {
-    qn_tensor_init(&tensor, QN_F32, 2, matrix);
+    qn_tensor_init(&tensor, type_of(layer), 2, matrix);
   } else {
-    qn_tensor_init(&tensor, QN_F32, 4, image);
+    qn_tensor_init(&tensor, type_of(layer), 4, image);
+  }
+  if (layer.type == Type::qs8c) {
+    tensor.quantization.scale = scale;
+    tensor.quantization.zero_point = zero_point;
   }
   return tensor;
 }
 
 class QuernTask : public Task {
  public:
-  QuernTask(const Layer& layer, const void* weights, size_t threads) {
+  QuernTask(const Layer& layer, const Weights& weights, size_t threads) {
     qn_operator* op = nullptr;
     check(create(layer, weights, &op));
     op_.reset(op);
     qn_plan_options options;
     qn_plan_options_init(&options);
     options.tasks = threads;
-    const qn_tensor input = input_of(layer);
+    const qn_tensor input = tensor_of(layer, layer.size, layer.in, layer.input_scale, layer.input_zero_point);
+    const qn_tensor output =
+        tensor_of(layer, layer.out_size(), layer.out, layer.output_scale(), layer.output_zero_point);
     qn_plan* plan = nullptr;
-    check(qn_operator_plan(op, &input, 1, nullptr, 0, &options, &plan));
+    check(qn_operator_plan(op, &input, 1, &output, 1, &options, &plan));
     plan_.reset(plan);
     workspace_ = Buffer(qn_plan_workspace_size(plan));
     check(make_pool(threads, &pool_));
@@ -78,7 +95,7 @@ class QuernTask : public Task {
     check(qn_parallel_from_pthreadpool(pool_.get(), &pool_functions_));
     parallel_ = &pool_functions_;
   }
-  void bind(const void* input, void* output) override {
+  void bind(void* input, void* output) override {
     input_ = input;
     output_ = output;
   }
@@ -103,7 +120,7 @@ class QuernTask : public Task {
 class Quern : public Engine {
  public:
   Quern() : Engine("quern", false) {}
-  std::unique_ptr<Task> prepare(const Layer& layer, const void* weights, size_t threads) const override {
+  std::unique_ptr<Task> prepare(const Layer& layer, const Weights& weights, size_t threads) const override {
     return std::make_unique<QuernTask>(layer, weights, threads);
   }
 };

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <ctime>
 #include <limits>
+#include <numeric>
+#include <random>
 #include <thread>
 
 #include "../median.h"
@@ -18,9 +20,9 @@ constexpr double chunk_seconds = 1e-3;
 // The number of calls until large weights are back in the last cache, from which the other engines' weights displace
 // them.
 constexpr size_t least_warm_up = 3;
-// The largest difference between outputs, relative to the largest output: sums in another order, and Winograd, differ a
-// little.
-constexpr float tolerance = 1e-4f;
+// The largest difference between outputs, relative to the largest output. Sums in another order, and Winograd, differ a
+// little; rows that become bytes while an operator runs lose some bits. Bytes must be the same.
+constexpr float tolerance = 1e-4f, tolerance_of_rounded_rows = 2e-2f;
 // Longer than the threads of any library look for work before they sleep.
 constexpr std::chrono::milliseconds settling_time(20);
 
@@ -39,11 +41,51 @@ double seconds_per_call(Task& task, size_t calls, size_t threads) {
   return (clock_seconds(threads) - start) / static_cast<double>(calls);
 }
 
+Buffer random_floats(size_t count) {
+  Buffer buffer(count * sizeof(float));
+  std::memcpy(buffer.data(), Floats(count).data(), buffer.size());
+  return buffer;
+}
+
+Buffer random_bytes(size_t count, int least, int most) {
+  Buffer buffer(count);
+  std::minstd_rand random;
+  for (size_t i = 0; i < count; ++i) {
+    const auto step = static_cast<int>((random() >> 8) % static_cast<unsigned>(most - least + 1));
+    static_cast<int8_t*>(buffer.data())[i] = static_cast<int8_t>(least + step);
+  }
+  return buffer;
+}
+
+bool has_4_bits(Type type) { return type == Type::qd8c4 || type == Type::qd8b4; }
+
+// None is 0: Quern would leave out zeros.
+Buffer random_weights(const Layer& layer) {
+  if (layer.type == Type::f32) return random_floats(layer.weights());
+  const int most = has_4_bits(layer.type) ? 7 : 127, least = has_4_bits(layer.type) ? -8 : -127;
+  Buffer buffer = random_bytes(layer.weights(), least, most);
+  auto* const weights = static_cast<int8_t*>(buffer.data());
+  std::replace(weights, weights + layer.weights(), int8_t{0}, static_cast<int8_t>(most));
+  return buffer;
+}
+
+Buffer random_input(const Layer& layer) {
+  return layer.type == Type::qs8c ? random_bytes(layer.inputs(), -128, 127) : random_floats(layer.inputs());
+}
+
+// Scales around 1/127 or 1/7. They have few significant bits, so that bfloat16 holds them exactly.
+std::vector<float> scales_of(const Layer& layer) {
+  std::vector<float> scales(layer.type == Type::f32 ? 0 : layer.out);
+  const float least = has_4_bits(layer.type) ? 0x1p-3f : 0x1p-7f;
+  for (size_t o = 0; o < scales.size(); ++o) scales[o] = least * (1 + static_cast<float>(o % 8) / 16);
+  return scales;
+}
+
 }  // namespace
 
-float* Race::PlacedFloats::at(size_t offset) const {
-  const auto page = (reinterpret_cast<uintptr_t>(floats_.data()) + 4095) / 4096 * 4096;
-  return reinterpret_cast<float*>(page + offset % 4096);
+void* Race::Placed::at(size_t offset) const {
+  const auto page = (reinterpret_cast<uintptr_t>(buffer_.data()) + 4095) / 4096 * 4096;
+  return reinterpret_cast<void*>(page + offset % 4096);
 }
 
 Race::Race(const Layer& layer, const std::vector<const Engine*>& engines, const std::vector<Placement>& placements,
@@ -51,10 +93,11 @@ Race::Race(const Layer& layer, const std::vector<const Engine*>& engines, const 
     : layer_(layer),
       placements_(placements),
       threads_(threads),
-      weights_(layer.weights()),
-      random_(layer.inputs()),
-      input_(layer.inputs()),
-      output_(layer.outputs()) {
+      scales_(scales_of(layer)),
+      weights_(random_weights(layer)),
+      random_(random_input(layer)),
+      input_(layer.inputs() * layer.element()),
+      output_(layer.outputs() * layer.element()) {
   std::this_thread::sleep_for(settling_time);
   for (const Engine* engine : engines) {
     try {
@@ -68,12 +111,13 @@ Race::Race(const Layer& layer, const std::vector<const Engine*>& engines, const 
 }
 
 Race::Runner Race::prepare(const Engine& engine, size_t threads) {
-  Runner runner = {&engine, engine.prepare(layer_, weights_.data(), threads), 1, {}};
+  const Weights weights = {weights_.data(), scales_.empty() ? nullptr : scales_.data()};
+  Runner runner = {&engine, engine.prepare(layer_, weights, threads), 1, {}};
   if (runner.task == nullptr) return runner;
   runner.seconds.resize(placements_.size());
   for (const Placement& placement : placements_) {
     bind(runner, placement);
-    std::fill_n(output_.at(placement.output), output_.count(), std::numeric_limits<float>::quiet_NaN());
+    spoil(output_.at(placement.output));
     runner.task->run();
     runner.task->finish();
     compare(output_.at(placement.output));
@@ -83,20 +127,38 @@ Race::Runner Race::prepare(const Engine& engine, size_t threads) {
 }
 
 void Race::bind(Runner& runner, const Placement& placement) const {
-  float* const input = input_.at(placement.input);
-  std::memcpy(input, random_.data(), input_.count() * sizeof(float));
+  void* const input = input_.at(placement.input);
+  std::memcpy(input, random_.data(), input_.bytes());
   runner.task->bind(input, output_.at(placement.output));
 }
 
-void Race::compare(const float* output) {
-  if (expected_.empty()) expected_.assign(output, output + output_.count());
-  float largest = 0, furthest = 0;
-  for (size_t i = 0; i < output_.count(); ++i) {
-    if (std::isnan(output[i])) throw std::runtime_error("its output has NaN or gaps");
-    furthest = std::max(furthest, std::fabs(output[i] - expected_[i]));
-    largest = std::max(largest, std::fabs(expected_[i]));
+void Race::spoil(void* output) const {
+  if (layer_.element() == sizeof(float)) {
+    std::fill_n(static_cast<float*>(output), layer_.outputs(), std::numeric_limits<float>::quiet_NaN());
+  } else {
+    for (size_t i = 0; i < expected_.size(); ++i)
+      static_cast<char*>(output)[i] = static_cast<char>(expected_[i] ^ 0x80);
   }
-  if (furthest > tolerance * largest)
+}
+
+void Race::compare(const void* output) {
+  const auto* const bytes = static_cast<const char*>(output);
+  if (expected_.empty()) expected_.assign(bytes, bytes + output_.bytes());
+  if (layer_.element() == 1) {
+    const auto differ = [](char a, char b) { return a != b; };
+    const auto wrong = std::inner_product(expected_.begin(), expected_.end(), bytes, size_t{0}, std::plus<>(), differ);
+    if (wrong != 0) throw std::runtime_error(text(wrong, " of ", expected_.size(), " bytes of its output are others"));
+    return;
+  }
+  const auto* const floats = static_cast<const float*>(output);
+  const auto* const expected = reinterpret_cast<const float*>(expected_.data());
+  float largest = 0, furthest = 0;
+  for (size_t i = 0; i < layer_.outputs(); ++i) {
+    if (std::isnan(floats[i])) throw std::runtime_error("its output has NaN or gaps");
+    furthest = std::max(furthest, std::fabs(floats[i] - expected[i]));
+    largest = std::max(largest, std::fabs(expected[i]));
+  }
+  if (furthest > (layer_.type == Type::f32 ? tolerance : tolerance_of_rounded_rows) * largest)
     throw std::runtime_error(text("its output is off by ", furthest / largest, " of the largest element"));
 }
 

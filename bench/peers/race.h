@@ -41,28 +41,31 @@ class Race {
     std::vector<std::vector<double>> seconds;  // of a call, by placement and round
   };
   // A buffer that starts anywhere in a page and may be read a little beyond its end, as some libraries do.
-  class PlacedFloats {
+  class Placed {
    public:
-    explicit PlacedFloats(size_t count) : count_(count), floats_(count + 2 * slack / sizeof(float)) {}
-    float* at(size_t offset) const;
-    size_t count() const { return count_; }
+    explicit Placed(size_t bytes) : bytes_(bytes), buffer_(bytes + 2 * slack) {}
+    void* at(size_t offset) const;
+    size_t bytes() const { return bytes_; }
 
    private:
     static constexpr size_t slack = 8192;
-    size_t count_;
-    Floats floats_;
+    size_t bytes_;
+    Buffer buffer_;
   };
 
   Runner prepare(const Engine& engine, size_t threads);
   void bind(Runner& runner, const Placement& placement) const;
-  void compare(const float* output);
+  // Fills the output with what no engine that writes all of it leaves there.
+  void spoil(void* output) const;
+  void compare(const void* output);
 
   Layer layer_;
   std::vector<Placement> placements_;
   size_t threads_;
-  Floats weights_, random_;
-  PlacedFloats input_, output_;
-  std::vector<float> expected_;
+  std::vector<float> scales_;
+  Buffer weights_, random_;
+  Placed input_, output_;
+  std::vector<char> expected_;
   std::vector<Runner> runners_;
   std::vector<std::string> failures_;
   size_t rounds_ = 0;

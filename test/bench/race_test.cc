@@ -18,11 +18,11 @@ class FakeEngine : public Engine {
   using Function = std::function<void(const float* input, float* output)>;
   explicit FakeEngine(const char* name, Function function = compute) : Engine(name), function_(std::move(function)) {}
 
-  std::unique_ptr<Task> prepare(const Layer&, const void*, size_t) const override {
+  std::unique_ptr<Task> prepare(const Layer&, const Weights&, size_t) const override {
     class FakeTask : public Task {
      public:
       explicit FakeTask(Function function) : function_(std::move(function)) {}
-      void bind(const void* input, void* output) override {
+      void bind(void* input, void* output) override {
         input_ = static_cast<const float*>(input);
         output_ = static_cast<float*>(output);
       }
@@ -80,6 +80,82 @@ TEST(Race, NamesAnEngineThatLeavesGaps) {
   const Race race = race_of({&ours, &gaps});
   ASSERT_EQ(race.failures().size(), 1u);
   EXPECT_EQ(race.failures()[0], "gaps: its output has NaN or gaps");
+}
+
+// An engine for layers of bytes, which writes all of its output or only the first byte.
+FakeEngine engine_of_bytes(const char* name, int8_t added, size_t written) {
+  return FakeEngine(name, [=](const float* input, float* output) {
+    const auto* const from = reinterpret_cast<const int8_t*>(input);
+    auto* const to = reinterpret_cast<int8_t*>(output);
+    for (size_t i = 0; i < written; ++i) to[i] = static_cast<int8_t>((from[i % layer.inputs()] >> 1) + added);
+  });
+}
+
+TEST(Race, NamesAnEngineWhoseBytesAreOthers) {
+  Layer bytes = layer;
+  bytes.type = Type::qs8c;
+  const FakeEngine ours = engine_of_bytes("ours", 0, layer.outputs()),
+                   same = engine_of_bytes("same", 0, layer.outputs()), off = engine_of_bytes("off", 1, layer.outputs()),
+                   gaps = engine_of_bytes("gaps", 0, 1);
+  Race race(bytes, {&ours, &same, &off, &gaps}, {{0, 0}, {64, 128}}, 1);
+  race.round();
+  EXPECT_EQ(race.failures(), (std::vector<std::string>{"off: 21 of 21 bytes of its output are others",
+                                                       "gaps: 20 of 21 bytes of its output are others"}));
+  EXPECT_EQ(race.results().size(), 2u);
+}
+
+TEST(Race, LetsRowsThatBecomeBytesRound) {
+  Layer rows = layer;
+  rows.type = Type::qd8c;
+  const auto added = [](float step) {
+    return [step](const float* input, float* output) {
+      FakeEngine::compute(input, output);
+      output[4] += step;
+    };
+  };
+  const FakeEngine ours("ours"), near("near", added(0.02f)), far("far", added(0.1f));
+  const Race race(rows, {&ours, &near, &far}, {{0, 0}}, 1);
+  ASSERT_EQ(race.failures().size(), 1u);
+  EXPECT_EQ(race.failures()[0].find("far: its output is off by"), 0u) << race.failures()[0];
+}
+
+// Writes only the first byte of the input to the output, and then changes it, as tasks may.
+class ProbeTask : public Task {
+ public:
+  void bind(void* input, void* output) override {
+    input_ = static_cast<int8_t*>(input);
+    output_ = static_cast<int8_t*>(output);
+    EXPECT_NE(*input_, 0);
+  }
+  void run() override {
+    *output_ = *input_;
+    *input_ = 0;
+  }
+
+ private:
+  int8_t *input_ = nullptr, *output_ = nullptr;
+};
+
+class ProbeEngine : public Engine {
+ public:
+  ProbeEngine() : Engine("probe") {}
+  std::unique_ptr<Task> prepare(const Layer& wanted, const Weights& weights, size_t) const override {
+    const auto* const data = static_cast<const int8_t*>(weights.data);
+    const auto [least, most] = std::minmax_element(data, data + wanted.weights());
+    EXPECT_EQ(*least, wanted.type == Type::qs8c ? -127 : -8);
+    EXPECT_EQ(*most, wanted.type == Type::qs8c ? 127 : 7);
+    EXPECT_EQ(std::count(data, data + wanted.weights(), 0), 0);
+    for (size_t o = 0; o < wanted.out; ++o) EXPECT_GT(weights.scales[o], 0);
+    return std::make_unique<ProbeTask>();
+  }
+};
+
+TEST(Race, HandsOutQuantizedWeightsAndACopyOfTheInput) {
+  const ProbeEngine probe;
+  Layer one = {.kind = Kind::fully_connected, .type = Type::qs8c, .rows = 1, .in = 3000, .out = 1};
+  Race(one, {&probe}, {{0, 0}, {64, 64}}, 1).round();
+  one.type = Type::qd8c4;
+  EXPECT_THROW(Race(one, {&probe}, {{0, 0}}, 1), std::runtime_error);  // the output of floats has gaps
 }
 
 TEST(Race, NamesAnEngineThatThrows) {
