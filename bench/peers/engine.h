@@ -74,7 +74,7 @@ struct Layer {
 class Task {
  public:
   virtual ~Task() = default;
-  // Says where the layer's data lie. The input is the task's own copy: it may write it in another form there. Not timed.
+  // Says where the layer's data lie. The task may change its input there, which is a copy. Not timed.
   virtual void bind(void* input, void* output) = 0;
   virtual void run() = 0;
   // Converts the output of the last run to N,H,W,C if `run` leaves it in another layout. Not timed.

@@ -24,7 +24,7 @@ VENV = HERE.parents[1] / "build/peers-venv"
 PEERS = {"f32": {"onnxruntime": ["onnxruntime"], "mnn": ["mnn"], "ncnn": ["ncnn"], "openvino": ["openvino"]},
          "qs8": {"onnxruntime": ["onnxruntime-u8", "onnxruntime-s8"], "mnn": ["mnn-int8"],
                  "openvino": ["openvino-u8", "openvino-s8"]}}
-NOTES = {"f32": "", "qs8": "ncnn takes no part: its package has no quantizer, and it does not read quantized ONNX models."}
+NOTES = {"f32": "", "qs8": "ncnn takes no part: its package has no quantizer, and it reads no quantized ONNX models."}
 MODELS = ("mobilenet_v1", "mobilenet_v2", "mobilenet_v3_large", "squeezenet_v1.1", "shufflenet_v2", "resnet18", "resnet50",
           "vgg16")
 TOLERANCE = 1e-3  # times the largest element of our output; other orders of sums, and Winograd, differ a little

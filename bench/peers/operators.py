@@ -23,7 +23,7 @@ TABLES = {"product": "Matrix products: rows x inputs x outputs", "convolution": 
 TYPES = {"f32": "floats", "qs8c": "bytes",
          "qd8c": "rows of floats that become bytes, weights of 8 bits; Quern multiplies floats",
          "qd8c4": "rows of floats that become bytes, weights of 4 bits; Quern multiplies floats",
-         "qd8b4": "rows of floats that become bytes, weights of 4 bits with a scale for each 32; Quern multiplies floats"}
+         "qd8b4": "rows of floats that become bytes, weights of 4 bits with scales for each 32; Quern multiplies floats"}
 NAME = re.compile(r"(\w+)/\w+/(\w+)/(\w+)/threads:(\d+)/.*")
 
 
