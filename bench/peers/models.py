@@ -24,13 +24,14 @@ VENV = HERE.parents[1] / "build/peers-venv"
 PEERS = {"f32": {"onnxruntime": ["onnxruntime"], "mnn": ["mnn"], "ncnn": ["ncnn"], "openvino": ["openvino"]},
          "qs8": {"onnxruntime": ["onnxruntime-u8", "onnxruntime-s8"], "mnn": ["mnn-int8"],
                  "openvino": ["openvino-u8", "openvino-s8"]}}
-NOTES = {"f32": "", "qs8": "ncnn takes no part: its package has no quantizer, and it reads no quantized ONNX models."}
+NOTES = {"f32": "", "qs8": "ncnn takes no part: its package has no quantizer."}
 MODELS = ("mobilenet_v1", "mobilenet_v2", "mobilenet_v3_large", "squeezenet_v1.1", "shufflenet_v2", "resnet18", "resnet50",
           "vgg16")
 TOLERANCE = 1e-3  # times the largest element of our output; other orders of sums, and Winograd, differ a little
 # With bytes a number that lies between two steps may round to either one, and the next layers pass the step on.
 TOLERANCE_OF_BYTES = 0.1
 TOLERANCE_OF_OTHER_BYTES = 0.5  # for an engine that has chosen scales of its own
+MUCH_SLOWER = 1.5
 
 
 def enter_environment():
@@ -119,6 +120,13 @@ class Bench:
         difference = float(numpy.abs(ours - theirs).max() / numpy.abs(ours).max())
         if not difference <= tolerance:
             raise RuntimeError(f"another output: {difference:.1e} of the largest element")
+
+
+def has_lost(rounds, kind, model, engine, threads):
+    """Was the engine so much slower than another one of the same peer that it needs no more rounds?"""
+    peers = next((engines for engines in PEERS[kind].values() if engine in engines), [])
+    first = {other: rounds[model, other, threads][0]["median_ms"] for other in peers if rounds[model, other, threads]}
+    return engine in first and first[engine] > MUCH_SLOWER * min(first.values())
 
 
 def records_of(rounds, kind):
@@ -225,7 +233,7 @@ def main():
             bench.prepare(model)
             for _ in range(options.rounds):
                 for (name, engine, threads), lines in rounds.items():
-                    if name != model:
+                    if name != model or has_lost(rounds, options.type, name, engine, threads):
                         continue
                     line = bench.attempt(model, engine, lambda: bench.measure(model, engine, threads))
                     if line:

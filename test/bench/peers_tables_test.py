@@ -37,6 +37,11 @@ class Tables(unittest.TestCase):
         self.assertEqual(records["quern"]["percent_of_peak"], 40)
         self.assertEqual(records["onnxruntime-u8"]["percent_of_peak"], 20)  # twice our time
 
+    def test_a_much_slower_engine_of_a_peer_has_lost(self):
+        rounds = {**self.rounds, ("net", "onnxruntime-s8", 1): [line(9.1)]}
+        lost = [engine for _, engine, _ in rounds if models.has_lost(rounds, "qs8", "net", engine, 1)]
+        self.assertEqual(lost, ["onnxruntime-s8"])
+
     def test_the_faster_engine_of_a_peer_counts(self):
         text = table_of(models.records_of(self.rounds, "qs8"), "qs8")
         self.assertIn("| net | 3.00 (40%, 7) | 6.00 (20%, 7, u8) | failed | 4.00 (30%, 7, s8) | 1.33 |", text)
