@@ -27,9 +27,13 @@ constexpr bool small = false;
 // Backends beside the CPU, and memories beside the host's: nobody can add one to a small build.
 constexpr bool has_backends = !small;
 
-// Tensors of integers, and quantized ones. In a small build nothing computes with them, so that it refuses models with
+// Tensors of integers, and quantized ones. A trimmed build has them if its list has "type qs8"; others refuse models with
 // any.
-constexpr bool has_integers = !small;
+#ifdef QN_NO_INTEGERS
+constexpr bool has_integers = false;
+#else
+constexpr bool has_integers = true;
+#endif
 
 // Graphs with subgraphs or states, which can be read, checked and written. Nothing runs them yet, so that a small build
 // refuses them while it reads a file.

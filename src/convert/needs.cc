@@ -6,6 +6,7 @@
 
 #include "convert/common/error.h"
 #include "convert/model_stats.h"
+#include "kernel/type.h"
 
 namespace quern {
 namespace {
@@ -19,6 +20,19 @@ const std::map<OpKind, std::string> kernels_of = {
 #include "graph/ir/op.inc"
 #undef QN_KERNELS
 };
+
+// Does a table replace this function of one number where elements are bytes?
+bool is_table(OpKind kind) {
+  switch (kind) {
+    case OpKind::clamp:
+    case OpKind::sigmoid:
+    case OpKind::tanh:
+    case OpKind::hard_swish:
+    case OpKind::exp:
+    case OpKind::power: return true;
+    default: return false;
+  }
+}
 
 class Needs {
  public:
@@ -34,6 +48,7 @@ class Needs {
     const auto add = [&](const std::string& kind, const std::set<std::string>& names) {
       for (const std::string& each : names) text += kind + " " + each + "\n";
     };
+    if (integers_) text += "type qs8\n";
     add("operator", operators_);
     add("algorithm", algorithms_);
     add("kernel", kernels_);
@@ -43,13 +58,23 @@ class Needs {
  private:
   std::string name() const { return graph_.name.empty() ? "a model" : std::string(graph_.name); }
 
-  // Adds kernels of floats. Their names in src/kernel/ begin with `family`, "_f32" and `variant`.
+  // Adds kernels of the type of the node at hand. Their names in src/kernel/ begin with `family`, "_f32" or another type,
+  // and `variant`.
   void kernel(const std::string& family, const std::string& variant = "") {
-    kernels_.insert(family + "_f32" + variant);
+    kernels_.insert(family + "_" + type_name(type_) + variant);
   }
 
   void add_node(const Node& node) {
     operators_.insert(op_name(node.kind));
+    const auto is_float = [&](int tensor) { return tensor_of(graph_, tensor).type == QN_F32; };
+    const bool weights = node.kind == OpKind::conv2d || node.kind == OpKind::fully_connected;
+    const bool bytes = !is_float(node.inputs[0]);
+    type_ = !bytes ? KernelType::f32 : weights ? KernelType::qs8c : KernelType::qs8;
+    integers_ = integers_ || bytes || !is_float(node.outputs[0]) || (weights && !is_float(node.inputs[1]));
+    if (bytes && is_table(node.kind)) {
+      kernel("vlookup");
+      type_ = KernelType::f32;  // of the kernel that makes the table
+    }
     if (node.kind == OpKind::conv2d) add_conv(node);
     if (node.kind == OpKind::fully_connected) add_gemm();
     if (const auto found = kernels_of.find(node.kind); found != kernels_of.end()) {
@@ -71,14 +96,15 @@ class Needs {
     const bool padded = p.top + p.bottom + p.left + p.right > 0, square = w[1] == w[2];
     if (w[3] == 1 && w[0] == a.groups) return add_depthwise(w[1], square && all(a.dilation, 1) ? a.stride : qn_hw{});
     if (square && w[1] == 1 && all(a.stride, 1) && !padded) return add_gemm();
-    // For few channels igemm is hardly faster than direct, and it does not work for all sizes.
+    // For few channels igemm of floats is hardly faster than direct, and it does not work for all sizes.
     algorithms_.insert("direct");
     kernel("gemm");
-    if (w[3] > few_channels) {
+    if (w[3] > few_channels || type_ != KernelType::f32) {
       algorithms_.insert("igemm");
       kernel("igemm");
     }
-    if (!square || w[1] != 3 || !all(a.stride, 1) || !all(a.dilation, 1) || a.groups != 1) return;
+    if (type_ != KernelType::f32 || !square || w[1] != 3 || !all(a.stride, 1) || !all(a.dilation, 1) || a.groups != 1)
+      return;
     algorithms_.insert("winograd");
     for (const char* size : {"_2x2", "_4x4", "_6x6"}) kernel("winograd", size);
   }
@@ -88,7 +114,11 @@ class Needs {
   void add_depthwise(size_t size, qn_hw stride) {
     algorithms_.insert("depthwise");
     const bool tile = (size == 3 || size == 5) && stride.h == stride.w && (stride.h == 1 || stride.h == 2);
-    kernel("dwconv", tile ? "_k" + std::to_string(size) + "s" + std::to_string(stride.h) : "_np");
+    if (tile) kernel("dwconv", "_k" + std::to_string(size) + "s" + std::to_string(stride.h));
+    // Tiles of bytes do not exist on every level, nor for all scales.
+    if (!tile || type_ != KernelType::f32) {
+      for (const char* general : {"_np", "_vec"}) kernel("dwconv", general);
+    }
   }
 
   // Around sparse layers tensors are pixel-blocked, so other operators need kernels that read this layout.
@@ -101,18 +131,13 @@ class Needs {
   }
 
   const Graph& graph_;
+  KernelType type_ = KernelType::f32;  // of the node at hand
+  bool integers_ = false;              // are there any?
   std::set<std::string> operators_, algorithms_, kernels_;
 };
 
 }  // namespace
 
-std::string needs_of(const Graph& graph) {
-  for (const Node& node : graph.nodes) {
-    const qn_type type = graph.tensors[static_cast<size_t>(node.inputs[0])].type;
-    if (type != QN_F32)
-      throw Error("node '" + std::string(node.name) + "' takes integers, which trimmed builds lack yet");
-  }
-  return Needs(graph).text();
-}
+std::string needs_of(const Graph& graph) { return Needs(graph).text(); }
 
 }  // namespace quern

@@ -50,7 +50,7 @@ class Bias {
  public:
   explicit Bias(const NodeView& v)
       : data_(v.has(2) ? v.graph.constants[static_cast<size_t>(v.tensor(2).constant)].data : nullptr) {
-#ifndef QN_SMALL  // has_integers
+#ifndef QN_NO_INTEGERS
     if (data_ == nullptr || v.tensor(0).type != QN_F32 || v.tensor(2).type != QN_S32) return;
     const Vector<float>& scales = v.tensor(2).quantization.scales;
     floats_.resize(v.shape(2)[0]);
@@ -64,7 +64,7 @@ class Bias {
 
  private:
   const void* data_;
-#ifndef QN_SMALL
+#ifndef QN_NO_INTEGERS
   Vector<float> floats_;  // what integers stand for, where the layer computes with floats
 #endif
 };
@@ -77,7 +77,7 @@ qn_status decode(void* context, size_t first, size_t count, void* to) {
 }
 
 // Says how integer weights stand for real numbers. The arrays belong to the model's graph.
-#ifdef QN_SMALL  // has_integers
+#ifdef QN_NO_INTEGERS
 void set_scales(const NodeView&, qn_weights*) {}
 #else
 void set_scales(const NodeView& v, qn_weights* weights) {
@@ -269,7 +269,7 @@ qn_status create_slice(const NodeView& v, qn_weights_cache*, qn_operator** op) {
   return qn_slice_create(&p, op);
 }
 
-#ifndef QN_SMALL  // has_integers
+#ifndef QN_NO_INTEGERS
 // Creates the operator for quantize, dequantize and requantize: the types of the tensors say what it does.
 qn_status create_converting(const NodeView& v, qn_weights_cache*, qn_operator** op) {
   qn_quantize_params p;
@@ -315,7 +315,7 @@ constexpr auto create_hard_swish = create_unary<QN_HARD_SWISH>;
 constexpr auto create_exp = create_unary<QN_EXP>;
 constexpr auto create_power = create_unary<QN_POWER>;
 constexpr auto create_reshape = create_nothing;
-#ifndef QN_SMALL  // has_integers
+#ifndef QN_NO_INTEGERS
 constexpr auto create_quantize = create_converting;
 constexpr auto create_dequantize = create_converting;
 constexpr auto create_requantize = create_converting;

@@ -288,7 +288,7 @@ qn_status Reader::read_tensor(const format::Tensor& tensor) {
   const size_t index = graph_->tensors.size() - 1;
   QN_TRY(read_string(tensor.name(), &to.name));
   QN_TRY(read_vector(tensor.shape(), &to.shape));
-#ifdef QN_SMALL
+#ifdef QN_NO_INTEGERS
   if (tensor.scales() != nullptr || tensor.type() > format::Type::s64) return fail_without("tensors of", "integers");
 #else
   QN_TRY(read_vector(tensor.scales(), &to.quantization.scales));

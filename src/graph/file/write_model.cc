@@ -183,7 +183,7 @@ Offset<format::Tensor> Writer::tensor(const Tensor& from) {
   const Quantization& q = from.quantization;
   Offset<flatbuffers::Vector<float>> scales;
   Offset<flatbuffers::Vector<int32_t>> zero_points;
-#ifndef QN_SMALL  // has_integers
+#ifndef QN_NO_INTEGERS
   if (!q.scales.empty()) scales = numbers<float>(q.scales);
   if (!q.zero_points.empty()) zero_points = numbers<int32_t>(q.zero_points);
 #endif

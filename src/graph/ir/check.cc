@@ -60,7 +60,7 @@ qn_status check_shape(const Shape& shape, qn_type type, const char* what, size_t
   return QN_OK;
 }
 
-#ifdef QN_SMALL  // has_integers
+#ifdef QN_NO_INTEGERS
 qn_status check_quantized(const Graph&, size_t) { return QN_OK; }
 #else
 // Checks scales and zero points against each other, then against the type and the shape, which has been checked before.
@@ -409,7 +409,7 @@ qn_status check_runnable(const Graph& graph) {
 
 // ---- types of outputs
 
-#ifdef QN_SMALL  // has_integers: then all tensors that a node computes are floats, or moved elements
+#ifdef QN_NO_INTEGERS  // then all tensors that a node computes are floats, or moved elements
 static qn_status infer_type(Graph& graph, const Node& node) {
   for (const int output : node.outputs) {
     if (tensor_of(graph, output).type != QN_F32) return fail_node(node, "the output is not f32");

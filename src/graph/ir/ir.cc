@@ -16,7 +16,7 @@ bool tensor_size(qn_type type, const Vector<size_t>& shape, size_t* bytes) {
   return size <= static_cast<size_t>(PTRDIFF_MAX);
 }
 
-#ifndef QN_SMALL
+#ifndef QN_NO_INTEGERS
 qn_quantization quantization_of(const Tensor& tensor) {
   const Quantization& from = tensor.quantization;
   qn_quantization to = {};

@@ -76,7 +76,7 @@ struct Constant {
 };
 
 // How the integers of a tensor stand for real numbers, as in qn_quantization. Empty: the tensor is not quantized.
-#ifdef QN_SMALL  // has_integers
+#ifdef QN_NO_INTEGERS
 struct Quantization {
   static constexpr int axis = -1;
   bool operator==(const Quantization&) const { return true; }
@@ -157,7 +157,7 @@ inline const Tensor& tensor_of(const Graph& graph, int index) { return graph.ten
 bool tensor_size(qn_type type, const Vector<size_t>& shape, size_t* bytes);
 
 // Returns the quantization of a tensor that has passed check_graph(). The result points into the tensor.
-#ifdef QN_SMALL
+#ifdef QN_NO_INTEGERS
 inline qn_quantization quantization_of(const Tensor&) { return {}; }
 #else
 qn_quantization quantization_of(const Tensor& tensor);

@@ -366,7 +366,7 @@ constexpr Rule resize_rule = {infer_resize, check_resize};
 constexpr Rule reshape_rule = {infer_reshape, check_reshape};
 constexpr Rule transpose_rule = {infer_transpose};
 constexpr Rule slice_rule = {infer_slice};
-#ifndef QN_SMALL  // has_integers
+#ifndef QN_NO_INTEGERS
 constexpr Rule quantize_rule = {infer_same};
 constexpr Rule dequantize_rule = {infer_same};
 constexpr Rule requantize_rule = {infer_same};

@@ -204,13 +204,14 @@ qn_status create_binary(const qn_binary_params* params, qn_operator** op) {
 
 constexpr char unary[] = "unary";
 
-// What a function makes of each byte. On every CPU the same, because the reference computes it.
+// What a function makes of each byte. On every CPU the same, because the reference computes it; in a small build without
+// one, the row that replaces it on every CPU.
 using LookupTable = std::array<int8_t, 256>;
 LookupTable make_table(UnaryKind kind, const qn_unary_f32& p, const Steps& in, const Steps& out) {
   float x[256], y[256];
   for (int i = 0; i < 256; ++i) x[i] = to_real(INT8_MIN + i, in);
   for (const UnaryRow& row : unary_rows()) {
-    if (row.kind == kind && row.isa == isa_ref) row.run(std::size(x), x, y, &p);
+    if (row.kind == kind && (row.isa & ~isa_baseline) == 0) row.run(std::size(x), x, y, &p);
   }
   LookupTable table;
   for (size_t i = 0; i < table.size(); ++i) table[i] = static_cast<int8_t>(to_step(y[i], out));

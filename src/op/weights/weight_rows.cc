@@ -45,7 +45,7 @@ const Nonzeros& WeightNonzeros::nonzeros(size_t first, size_t count) {
   return nonzeros_;
 }
 
-#ifndef QN_SMALL
+#ifndef QN_NO_INTEGERS
 Strip WeightNonzeros::float_rows(size_t first, size_t count) {
   const Strip strip = rows(first, count);
   if (source_.weights.type == QN_F32) return strip;

@@ -45,7 +45,7 @@ class WeightNonzeros : public WeightRows {
   // as rows() does.
   const Nonzeros& nonzeros(size_t first, size_t count);
   // Returns the same rows as rows(), as floats.
-#ifdef QN_SMALL  // has_integers
+#ifdef QN_NO_INTEGERS
   Strip float_rows(size_t first, size_t count) { return rows(first, count); }
 #else
   Strip float_rows(size_t first, size_t count);
@@ -57,7 +57,7 @@ class WeightNonzeros : public WeightRows {
   void find_nonzeros(const Strip& strip, size_t count);
 
   Nonzeros nonzeros_;
-#ifndef QN_SMALL
+#ifndef QN_NO_INTEGERS
   Buffer floats_;
 #endif
 };
