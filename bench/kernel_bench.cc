@@ -107,7 +107,7 @@ void bench_gemm(benchmark::State& state, const GemmRow& row, size_t panels, size
 
 void add_gemm() {
   for (const GemmRow& row : gemm_rows()) {
-    static constexpr size_t shapes[][2] = {{1, 64}, {1, 128}, {1, 256}, {2, 256}, {4, 512}, {4, 1024}};
+    static constexpr size_t shapes[][2] = {{2, 32}, {1, 64}, {1, 128}, {1, 256}, {2, 256}, {4, 512}, {4, 1024}};
     for (const auto& shape : shapes) {
       const size_t panels = shape[0], k = shape[1];
       add(row, join({row.mr, panels * row.nr, k}), bench_gemm, panels, k);

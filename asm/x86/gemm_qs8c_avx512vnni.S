@@ -1,34 +1,77 @@
-// C[m][n] = requantize(bias[n] + sum over k of A[m][k] * W[k][n]) of bytes, 14 rows x 32 channels.
+// C[m][n] = requantize(bias[n] + sum over k of A[m][k] * W[k][n]) of bytes, 12 rows x 32 channels.
 // Contract: src/kernel/gemm.h; panels have the format k4u, scales are below 1
 //
 //   args   rdi mr  rsi nc  rdx k(bytes)  rcx a  r8 a_stride  r9 w  [rsp+8] c  c_stride  p
-//   A      gemm_14x32.h; rdx whole fours of k
-//   C      r10 the row after the last, r11 stride, rax the even row at hand, r14 from there to the odd one
-//   jumps  rdi row mr-1 in the loop; in the frame, for the tail of k and for the store
-//   below  r15 in the next 14 rows of A     r14 in those of C
+//   A      row 3i+j is at base i + j strides: bases rcx rbx rbp r12, stride r8; rdx whole fours of k
+//   C      r10 the row after the last, r11 stride
+//   jumps  rdi row mr-1 in the loop; others in the frame
 //   left   rax bytes of k     rsi channels
-//   acc    zmm4-zmm31: row m holds zmm(4+2m), zmm(5+2m)
+//   acc    zmm4-zmm27: row m holds zmm(4+2m), zmm(5+2m)
 //   load, ends, masks   tile_avx512vnni.h
 //
-// A step of four k is 28 dot products (28 cycles where they take one each) and 18 loads, prefetches among them.  Of a
-// last panel with at most 16 channels only the lower vector is multiplied.  Only the rows of this call are run, read and
-// written.
-#include "gemm_14x32.h"
+// A step of four k is 24 dot products (24 cycles where they take one each) and 16 loads, prefetches among them.  To end
+// the sums takes 126 operations of other kinds, about as long as three steps: too long where k is small.  So panels turn
+// into each other, where there is an even number of rows, and k is made up of fours:
+//
+//      - the last step of a panel, the end of its sums, and the first step of the next panel come pair of rows by pair
+//        of rows, so that dot products fill the gaps between other operations;
+//      - the next panel goes the other way through k, and so begins where the last one has ended in A.
+//
+// Of a last panel with at most 16 channels only the lower vector is multiplied.  Only the rows of this call are run, read
+// and written.
+#include "gemm.h"
 #include "tile_avx512vnni.h"
 
-#define FRAME 56
+#define FRAME 88
 #define ENDS rsp                        // 12 bytes
 #define ROWS qword ptr [rsp + 16]       // mr
-#define TAIL qword ptr [rsp + 24]       // row mr-1 in the tail; 0: there is none
-#define STORE qword ptr [rsp + 32]      // the pair of row mr-1 in the store
-#define ODD qword ptr [rsp + 40]        // of that pair, from its even row of C to its odd one
-#define EPILOGUE qword ptr [rsp + 48]   // of the panel
+#define TAIL qword ptr [rsp + 24]       // row mr-1 in the tail of k; 0: there is none
+#define STORE qword ptr [rsp + 32]      // the pair of row mr-1 in the store,
+#define TURN qword ptr [rsp + 40]       // where a panel turns into the next,
+#define LAST qword ptr [rsp + 48]       // and where there is no next
+#define ODD qword ptr [rsp + 56]        // of that pair, from its even row of C to its odd one
+#define EPILOGUE qword ptr [rsp + 64]   // of the panel
+#define PAIR qword ptr [rsp + 72]       // the last even row of C, at the panel
+#define STEPS qword ptr [rsp + 80]      // of a panel
 #define ARGS rsp + FRAME + 56           // c  c_stride  p
+
+// Every row: its number, where its A is, its accumulators.
+.macro rows do, arg:vararg
+        \do     11, r12+r8*2, zmm26, zmm27, \arg
+        \do     10, r12+r8,   zmm24, zmm25, \arg
+        \do     9,  r12,      zmm22, zmm23, \arg
+        \do     8,  rbp+r8*2, zmm20, zmm21, \arg
+        \do     7,  rbp+r8,   zmm18, zmm19, \arg
+        \do     6,  rbp,      zmm16, zmm17, \arg
+        \do     5,  rbx+r8*2, zmm14, zmm15, \arg
+        \do     4,  rbx+r8,   zmm12, zmm13, \arg
+        \do     3,  rbx,      zmm10, zmm11, \arg
+        \do     2,  rcx+r8*2, zmm8,  zmm9,  \arg
+        \do     1,  rcx+r8,   zmm6,  zmm7,  \arg
+        \do     0,  rcx,      zmm4,  zmm5,  \arg
+.endm
+
+// Every pair of rows.
+.macro pairs do, arg:vararg
+        \do     10, r12+r8,   24, 25, r12+r8*2, 26, 27, \arg
+        \do     8,  rbp+r8*2, 20, 21, r12,      22, 23, \arg
+        \do     6,  rbp,      16, 17, rbp+r8,   18, 19, \arg
+        \do     4,  rbx+r8,   12, 13, rbx+r8*2, 14, 15, \arg
+        \do     2,  rcx+r8*2, 8,  9,  rbx,      10, 11, \arg
+        \do     0,  rcx,      4,  5,  rcx+r8,   6,  7,  \arg
+.endm
+
+.macro move bytes
+        add     rcx, \bytes
+        add     rbx, \bytes
+        add     rbp, \bytes
+        add     r12, \bytes
+.endm
 
 .macro step m, a, lo, hi, none
 L(step\m):
-        .if     \m == 7
-        fetch_below r15, r14, 14, 32
+        .if     \m == 6
+        fetch_below r15, r14, 12, 32
         .endif
         dot_row \a, \lo, \hi
 .endm
@@ -43,20 +86,66 @@ L(tail\m):
         dot_tail \a, \lo, \hi
 .endm
 
-        rodata
-        places  step, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13
-        places  lower, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13
-        places  tail, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13
-        places  store, 0, 0, 2, 2, 4, 4, 6, 6, 8, 8, 10, 10, 12, 12
+.macro middle m, a, lo, hi, none
+L(middle\m):
+        dot_row \a, \lo, \hi
+.endm
 
-fn qn_gemm_qs8c_14x32_avx512vnni
+.macro dot_memory a, lo, hi, w:vararg
+        vpxord  zmm2, zmm3, dword ptr [\a]{1to16}
+        vpdpbusd zmm\lo, zmm2, [\w]
+        vpdpbusd zmm\hi, zmm2, [\w + 64]
+.endm
+
+// A pair of rows in the last step of a panel, at r9, the end of their sums, and where a panel follows, whose biases are
+// at rax, its first step.
+.macro turn m, a, lo, hi, odd_a, odd_lo, odd_hi, name, next
+L(\name\m):
+        dot_memory \odd_a, \odd_lo, \odd_hi, r9
+        dot_memory \a, \lo, \hi, r9
+        end_row_16 \odd_lo, \odd_hi, zmm0, zmm1
+        end_row_16 \lo, \hi, zmm0, zmm1
+        end_pair \lo, \odd_lo
+        vextracti64x4 ymm\hi, zmm\lo, 1
+        vmovdqu8 [r10 + r11]{k1}, ymm\hi
+        vmovdqu8 [r10]{k1}, ymm\lo
+        .if     \m
+        sub     r10, r11
+        sub     r10, r11
+        .endif
+        .if     \next
+        vmovdqa64 zmm\odd_lo, [rax]
+        vmovdqa64 zmm\odd_hi, [rax + 64]
+        vmovdqa64 zmm\lo, [rax]
+        vmovdqa64 zmm\hi, [rax + 64]
+        dot_memory \odd_a, \odd_lo, \odd_hi, r9 + r13
+        dot_memory \a, \lo, \hi, r9 + r13
+        .endif
+.endm
+
+.macro store_rows m, a, lo, hi, odd_a, odd_lo, odd_hi, none
+        store_pair \m, \lo, \hi, \odd_lo, \odd_hi, r14, r11
+.endm
+
+        rodata
+        places  step, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
+        places  lower, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
+        places  tail, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
+        places  middle, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
+        places  store, 0, 0, 2, 2, 4, 4, 6, 6, 8, 8, 10, 10
+        places  turn, 0, 0, 2, 2, 4, 4, 6, 6, 8, 8, 10, 10
+        places  last, 0, 0, 2, 2, 4, 4, 6, 6, 8, 8, 10, 10
+
+fn qn_gemm_qs8c_12x32_avx512vnni
         save    rbx, rbp, r12, r13, r14, r15
         frame   FRAME
         mov     ROWS, rdi
         mov     r11, [ARGS + 8]
         mov     rax, [ARGS + 16]        // p
         mov     EPILOGUE, rax
-        prepare_ends ENDS, rax, ebx
+        prepare_ends ENDS, rax, r10d
+        load_ends ENDS
+        load_signs eax
 
         way_to_odd r10, rdi, r11
         mov     ODD, r10
@@ -66,17 +155,32 @@ fn qn_gemm_qs8c_14x32_avx512vnni
         entry   rax, rdi, store, rbx
         mov     STORE, rax
 
-        mov     rbx, rdx
-        and     rdx, -4
-        mask_tail ebx, eax
-        jz      1f
-        entry   rax, rdi, tail, rbx
-1:      mov     TAIL, rax
-        bases
-        entry   rdi, rdi, step, rax
+        lea     rbx, [rcx + r8 * 2]     // bases of A: rows 3, 6, 9
+        add     rbx, r8
+        lea     rbp, [rbx + r8 * 2]
+        add     rbp, r8
+        lea     r12, [rbp + r8 * 2]
+        add     r12, r8
 
-0:      load_signs eax
-        load_weights r9                 // a panel: start from the bias
+        mov     r14, rdx
+        and     rdx, -4
+        mask_tail r14d, eax
+        jz      1f
+        entry   rax, rdi, tail, r14
+1:      mov     TAIL, rax
+
+        test    rax, rax                // do panels turn?  Not with a tail,
+        jnz     6f
+        test    edi, 1                  // an odd row,
+        jnz     6f
+        cmp     rdx, 8                  // less than two steps,
+        jb      6f
+        cmp     rsi, 16                 // or half a panel
+        ja      7f
+
+6:      mov     rdi, ROWS
+        entry   rdi, rdi, step, rax
+0:      load_weights r9                 // a panel: start from the bias
         sub     r9, -128
         rows    start_row
         mov     rax, rdx
@@ -91,11 +195,12 @@ fn qn_gemm_qs8c_14x32_avx512vnni
         sub     r9, -128
         enter   rdi
         rows    lower
-        next_k
+        move    4
+        sub     rax, 4
         jnz     1b
         jmp     4f
 
-2:      lea     r15, [r13 + r8 * 2]
+2:      lea     r15, [r12 + r8 * 2]
         mov     r14, r10
 1:      load_weights r9
         sub     r9, -128
@@ -103,7 +208,8 @@ fn qn_gemm_qs8c_14x32_avx512vnni
         prefetcht0 [r9 + AHEAD + 64]
         enter   rdi
         rows    step
-        next_k
+        move    4
+        sub     rax, 4
         jnz     1b
 
 4:      mov     rax, TAIL
@@ -114,33 +220,108 @@ fn qn_gemm_qs8c_14x32_avx512vnni
         enter   rax
         rows    tail
 
-3:      rewind  rdx
+3:      sub     rcx, rdx                // A again for the next panel
+        sub     rbx, rdx
+        sub     rbp, rdx
+        sub     r12, rdx
         lanes   k1, rsi, esi, eax
-        load_ends ENDS
+        mov     rax, EPILOGUE
+        load_scales rax
+        add     rax, REQUANTIZE_SCALES + 128
+        mov     EPILOGUE, rax
         mov     r14, ODD
         mov     rax, r10
         sub     rax, r11
         sub     rax, r14
-        mov     r15, EPILOGUE
         enter   STORE
-        store_pair 12, 28, 29, 30, 31, r14, r11, r15
-        store_pair 10, 24, 25, 26, 27, r14, r11, r15
-        store_pair 8, 20, 21, 22, 23, r14, r11, r15
-        store_pair 6, 16, 17, 18, 19, r14, r11, r15
-        store_pair 4, 12, 13, 14, 15, r14, r11, r15
-        store_pair 2, 8, 9, 10, 11, r14, r11, r15
-        store_pair 0, 4, 5, 6, 7, r14, r11, r15
-
-        add     EPILOGUE, REQUANTIZE_SCALES + 128
+        pairs   store_rows
         add     r10, 32
         sub     rsi, 32
         ja      0b
 
-        vzeroupper
+5:      vzeroupper
         unframe FRAME
         restore rbx, rbp, r12, r13, r14, r15
         ret
-endfn qn_gemm_qs8c_14x32_avx512vnni
+
+// Panels that turn.
+//
+//   A, W   r14 and r15 a step, 4 and 128 or -4 and -128     r13 from a panel to the next
+//   turn   r9 W of its last step   rax biases of the next panel   r10 the even row of C at hand   zmm0 zmm1 scales
+//   left   rax steps
+
+7:      entry   rax, rdi, turn, r14
+        mov     TURN, rax
+        entry   rax, rdi, last, r14
+        mov     LAST, rax
+        entry   rdi, rdi, middle, r14
+        sub     r10, r11
+        sub     r10, r11
+        mov     PAIR, r10
+        lea     r13, [rdx + 4]
+        shl     r13, 5
+        shr     rdx, 2
+        mov     STEPS, rdx
+        mov     r14d, 4
+        mov     r15d, 128
+
+        load_weights r9
+        add     r9, r15
+        rows    start_row
+        lea     rax, [rdx - 1]
+1:      load_weights r9
+        prefetcht0 [r9 + AHEAD]
+        prefetcht0 [r9 + AHEAD + 64]
+        add     r9, r15
+        enter   rdi
+        rows    middle
+        move    r14
+        dec     rax
+        jnz     1b
+
+2:      lanes   k1, rsi, esi, eax
+        mov     rdx, EPILOGUE
+        load_scales rdx
+        add     rdx, REQUANTIZE_SCALES + 128
+        mov     EPILOGUE, rdx
+        mov     r10, PAIR
+        add     PAIR, 32
+        lea     rax, [r9 + r13 - 128]   // biases of the next panel
+        lea     rdx, [r9 + 128]
+        test    r14, r14
+        cmovns  rax, rdx
+        sub     rsi, 32
+        cmp     rsi, 16
+        jle     3f
+        enter   TURN
+        pairs   turn, turn, 1
+        add     r9, r13
+        neg     r14
+        neg     r15
+        move    r14
+        add     r9, r15
+        mov     rax, STEPS
+        sub     rax, 2
+        jnz     1b
+        jmp     2b
+
+3:      enter   LAST
+        pairs   turn, last, 0
+        test    rsi, rsi
+        jle     5b
+
+        mov     r9, rax                 // half a panel is left
+        mov     r10, PAIR
+        lea     r10, [r10 + r11 * 2]
+        mov     rdx, STEPS
+        shl     rdx, 2
+        test    r14, r14
+        js      6b
+        lea     rax, [rdx - 4]          // A from its beginning
+        neg     rax
+        move    rax
+        jmp     6b
+endfn qn_gemm_qs8c_12x32_avx512vnni
 
 // One row x 32 channels.
 //
@@ -173,8 +354,10 @@ fn qn_gemm_qs8c_1x32_avx512vnni
         mov     rbx, rdx
         and     rbx, -16
 
-0:      load_signs eax
-        vmovdqa64 zmm4, [r9]
+        load_ends rsp
+        load_signs eax
+
+0:      vmovdqa64 zmm4, [r9]
         vmovdqa64 zmm5, [r9 + 64]
         sub     r9, -128
         .irp    i, 6, 7, 8, 9, 10, 11
@@ -210,14 +393,13 @@ fn qn_gemm_qs8c_1x32_avx512vnni
         vpdpbusd zmm5, zmm2, [r9 + 64]
         sub     r9, -128
 
-3:      load_ends rsp
-        vpaddd  zmm4, zmm4, zmm6
+3:      vpaddd  zmm4, zmm4, zmm6
         vpaddd  zmm5, zmm5, zmm7
         vpaddd  zmm8, zmm8, zmm10
         vpaddd  zmm9, zmm9, zmm11
         vpaddd  zmm4, zmm4, zmm8
         vpaddd  zmm5, zmm5, zmm9
-        end_row_16 4, 5, r12
+        end_row_16 4, 5, [r12 + REQUANTIZE_SCALES], [r12 + REQUANTIZE_SCALES + 64]
         end_pair 4, 4
         lanes   k1, rsi, esi, eax
         vmovdqu8 [rdi]{k1}, ymm4

@@ -4,7 +4,7 @@
 //   args   rdi mr  rsi nc  rdx kc(bytes)  rcx ks  r8 offsets  r9 a  [rsp+8] zero  w  c  c_stride  p
 //   A, tap, acc   igemm_12x32.h; rows end behind their whole fours
 //   loop   rax from minus the whole fours of kc up to 0, r14 w, r15 row mr-1 or, of whole panels, the rows of C below
-//   store  rax the even row at hand, rdx from there to the odd one, rcx stride, rdi p
+//   store  rax the even row at hand, rdx from there to the odd one, rcx stride
 //   load, ends, masks   tile_avx512vnni.h
 //
 // A step of four channels is 24 dot products (24 cycles where they take one each) and 17 loads, prefetches among them.
@@ -69,8 +69,10 @@ fn qn_igemm_qs8c_12x32_avx512vnni
         mov     EPILOGUE, rax
         prepare_ends ENDS, rax, ecx
 
-0:      load_signs eax
-        load_weights r14                // a panel: start from the bias
+        load_ends ENDS
+        load_signs eax
+
+0:      load_weights r14                // a panel: start from the bias
         sub     r14, -128
         rows    start_row
 
@@ -118,20 +120,20 @@ fn qn_igemm_qs8c_12x32_avx512vnni
 
         mov     rsi, NC
         lanes   k1, rsi, esi, eax
-        load_ends ENDS
         mov     rdi, EPILOGUE
+        load_scales rdi
         mov     rcx, [ARGS + 24]        // c_stride
         mov     rdx, ODD
         mov     rax, C_END
         sub     rax, rcx
         sub     rax, rdx
         enter   STORE
-        store_pair 10, 24, 25, 26, 27, rdx, rcx, rdi
-        store_pair 8, 20, 21, 22, 23, rdx, rcx, rdi
-        store_pair 6, 16, 17, 18, 19, rdx, rcx, rdi
-        store_pair 4, 12, 13, 14, 15, rdx, rcx, rdi
-        store_pair 2, 8, 9, 10, 11, rdx, rcx, rdi
-        store_pair 0, 4, 5, 6, 7, rdx, rcx, rdi
+        store_pair 10, 24, 25, 26, 27, rdx, rcx
+        store_pair 8, 20, 21, 22, 23, rdx, rcx
+        store_pair 6, 16, 17, 18, 19, rdx, rcx
+        store_pair 4, 12, 13, 14, 15, rdx, rcx
+        store_pair 2, 8, 9, 10, 11, rdx, rcx
+        store_pair 0, 4, 5, 6, 7, rdx, rcx
 
         add     EPILOGUE, REQUANTIZE_SCALES + 128
         add     C_END, 32

@@ -2,7 +2,7 @@
 //
 //   row    its number, where its A is, its accumulators lo and hi; then what is the same for all rows
 //   load   zmm0 zmm1 four rows of W   zmm2 four bytes of A everywhere   zmm3 signs
-//   ends   zmm0 the least byte   zmm3 the most   zmm2 the zero point in 16 bits   zmm1 the order of channels
+//   ends   zmm28 the least byte   zmm29 the most   zmm30 the zero point in 16 bits   zmm31 the order of channels
 //   masks  k1 the channels that exist   k3 the bytes of A that are left behind whole fours
 //
 // A dot product multiplies unsigned bytes by signed ones.  So the signs of A are flipped, which adds 128 to each byte;
@@ -66,39 +66,44 @@
 .endm
 
 .macro load_ends at
-        vpbroadcastd zmm0, dword ptr [\at + LEAST]
-        vmovdqa64 zmm1, [rip + PLACES(order)]
-        vpbroadcastd zmm2, dword ptr [\at + ZERO_POINT]
-        vpbroadcastd zmm3, dword ptr [\at + MOST]
+        vpbroadcastd zmm28, dword ptr [\at + LEAST]
+        vpbroadcastd zmm29, dword ptr [\at + MOST]
+        vpbroadcastd zmm30, dword ptr [\at + ZERO_POINT]
+        vmovdqa64 zmm31, [rip + PLACES(order)]
 .endm
 
-// A row of sums becomes 16-bit integers, in lo.  Their channels take turns: in each 16 bytes, four of lo and four of hi.
-.macro end_row_16 lo, hi, p
+// A row of sums, times scales, becomes 16-bit integers, in lo.  Their channels take turns: in each 16 bytes, four of lo and four of hi.
+.macro end_row_16 lo, hi, scale_lo, scale_hi
         vcvtdq2ps zmm\lo, zmm\lo
         vcvtdq2ps zmm\hi, zmm\hi
-        vmulps  zmm\lo, zmm\lo, [\p + REQUANTIZE_SCALES]
-        vmulps  zmm\hi, zmm\hi, [\p + REQUANTIZE_SCALES + 64]
+        vmulps  zmm\lo, zmm\lo, \scale_lo
+        vmulps  zmm\hi, zmm\hi, \scale_hi
         vcvtps2dq zmm\lo, zmm\lo
         vcvtps2dq zmm\hi, zmm\hi
         vpackssdw zmm\lo, zmm\lo, zmm\hi
-        vpaddsw zmm\lo, zmm\lo, zmm2
+        vpaddsw zmm\lo, zmm\lo, zmm30
 .endm
 
 // 16-bit integers of a row and, in `next`, of the row after it become bytes in the order of channels: the lower 32 are
 // those of the row.
 .macro end_pair row, next
         vpacksswb zmm\row, zmm\row, zmm\next
-        vpermd  zmm\row, zmm1, zmm\row
-        vpmaxsb zmm\row, zmm\row, zmm0
-        vpminsb zmm\row, zmm\row, zmm3
+        vpermd  zmm\row, zmm31, zmm\row
+        vpmaxsb zmm\row, zmm\row, zmm28
+        vpminsb zmm\row, zmm\row, zmm29
 .endm
 
-// A pair of rows of C, and what is to be the next pair.  The even row is at rax, the odd one is `odd` bytes behind it; if
+.macro load_scales p
+        vmovups zmm0, [\p + REQUANTIZE_SCALES]
+        vmovups zmm1, [\p + REQUANTIZE_SCALES + 64]
+.endm
+
+// A pair of rows of C, by the scales in zmm0 and zmm1, and what is to be the next pair.  The even row is at rax, the odd one is `odd` bytes behind it; if
 // that is 0, there is no odd row, and the even one, which is stored last, stands.
-.macro store_pair m, lo, hi, next_lo, next_hi, odd, stride, p
+.macro store_pair m, lo, hi, next_lo, next_hi, odd, stride
 L(store\m):
-        end_row_16 \lo, \hi, \p
-        end_row_16 \next_lo, \next_hi, \p
+        end_row_16 \lo, \hi, zmm0, zmm1
+        end_row_16 \next_lo, \next_hi, zmm0, zmm1
         end_pair \lo, \next_lo
         vextracti64x4 ymm\hi, zmm\lo, 1
         vmovdqu8 [rax + \odd]{k1}, ymm\hi
