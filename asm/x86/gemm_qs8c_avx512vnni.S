@@ -11,10 +11,10 @@
 //
 // A step of four k is 24 dot products (24 cycles where they take one each) and 16 loads, prefetches among them.  To end
 // the sums takes 126 operations of other kinds, about as long as three steps: too long where k is small.  So panels turn
-// into each other, where there is an even number of rows, and k is made up of fours:
+// into each other, if all rows are there and k is made up of fours:
 //
-//      - the last step of a panel, the end of its sums, and the first step of the next panel come pair of rows by pair
-//        of rows, so that dot products fill the gaps between other operations;
+//      - the last step of a panel, the end of its sums, and the first step of the next panel go through the pairs of rows
+//        in stages, so that operations of many kinds, which do not wait for each other, stand side by side;
 //      - the next panel goes the other way through k, and so begins where the last one has ended in A.
 //
 // Of a last panel with at most 16 channels only the lower vector is multiplied.  Only the rows of this call are run, read
@@ -22,17 +22,15 @@
 #include "gemm.h"
 #include "tile_avx512vnni.h"
 
-#define FRAME 88
+#define FRAME 72
 #define ENDS rsp                        // 12 bytes
 #define ROWS qword ptr [rsp + 16]       // mr
 #define TAIL qword ptr [rsp + 24]       // row mr-1 in the tail of k; 0: there is none
-#define STORE qword ptr [rsp + 32]      // the pair of row mr-1 in the store,
-#define TURN qword ptr [rsp + 40]       // where a panel turns into the next,
-#define LAST qword ptr [rsp + 48]       // and where there is no next
-#define ODD qword ptr [rsp + 56]        // of that pair, from its even row of C to its odd one
-#define EPILOGUE qword ptr [rsp + 64]   // of the panel
-#define PAIR qword ptr [rsp + 72]       // the last even row of C, at the panel
-#define STEPS qword ptr [rsp + 80]      // of a panel
+#define STORE qword ptr [rsp + 32]      // the pair of row mr-1 in the store
+#define ODD qword ptr [rsp + 40]        // of that pair, from its even row of C to its odd one
+#define EPILOGUE qword ptr [rsp + 48]   // of the panel
+#define PAIR qword ptr [rsp + 56]       // row 10 of C, at the panel
+#define STEPS qword ptr [rsp + 64]      // of a panel
 #define ARGS rsp + FRAME + 56           // c  c_stride  p
 
 // Every row: its number, where its A is, its accumulators.
@@ -49,16 +47,6 @@
         \do     2,  rcx+r8*2, zmm8,  zmm9,  \arg
         \do     1,  rcx+r8,   zmm6,  zmm7,  \arg
         \do     0,  rcx,      zmm4,  zmm5,  \arg
-.endm
-
-// Every pair of rows.
-.macro pairs do, arg:vararg
-        \do     10, r12+r8,   24, 25, r12+r8*2, 26, 27, \arg
-        \do     8,  rbp+r8*2, 20, 21, r12,      22, 23, \arg
-        \do     6,  rbp,      16, 17, rbp+r8,   18, 19, \arg
-        \do     4,  rbx+r8,   12, 13, rbx+r8*2, 14, 15, \arg
-        \do     2,  rcx+r8*2, 8,  9,  rbx,      10, 11, \arg
-        \do     0,  rcx,      4,  5,  rcx+r8,   6,  7,  \arg
 .endm
 
 .macro move bytes
@@ -87,54 +75,121 @@ L(tail\m):
 .endm
 
 .macro middle m, a, lo, hi, none
-L(middle\m):
         dot_row \a, \lo, \hi
 .endm
 
-.macro dot_memory a, lo, hi, w:vararg
-        vpxord  zmm2, zmm3, dword ptr [\a]{1to16}
+.macro store_rows m
+        store_pair \m, %(2 * \m + 4), %(2 * \m + 5), %(2 * \m + 6), %(2 * \m + 7), r14, r11
+.endm
+
+// A row in a step with the weights at w.
+.macro dot_memory m, w:vararg
+        .irp    base, rcx, rbx, rbp, r12
+        .if     \m / 3 == BASE
+        .if     \m % 3 == 0
+        vpxord  zmm2, zmm3, dword ptr [\base]{1to16}
+        .elseif \m % 3 == 1
+        vpxord  zmm2, zmm3, dword ptr [\base + r8]{1to16}
+        .else
+        vpxord  zmm2, zmm3, dword ptr [\base + r8 * 2]{1to16}
+        .endif
+        .endif
+        .set    BASE, (BASE + 1) % 4
+        .endr
+        dot_both %(4 + 2 * \m), %(5 + 2 * \m), \w
+.endm
+
+.macro dot_both lo, hi, w:vararg
         vpdpbusd zmm\lo, zmm2, [\w]
         vpdpbusd zmm\hi, zmm2, [\w + 64]
 .endm
 
-// A pair of rows in the last step of a panel, at r9, the end of their sums, and where a panel follows, whose biases are
+// Stage i of pair j of rows: the last step of a panel, at r9; the end of the sums; where a panel follows, whose biases are
 // at rax, its first step.
-.macro turn m, a, lo, hi, odd_a, odd_lo, odd_hi, name, next
-L(\name\m):
-        dot_memory \odd_a, \odd_lo, \odd_hi, r9
-        dot_memory \a, \lo, \hi, r9
-        end_row_16 \odd_lo, \odd_hi, zmm0, zmm1
-        end_row_16 \lo, \hi, zmm0, zmm1
-        end_pair \lo, \odd_lo
-        vextracti64x4 ymm\hi, zmm\lo, 1
-        vmovdqu8 [r10 + r11]{k1}, ymm\hi
-        vmovdqu8 [r10]{k1}, ymm\lo
-        .if     \m
-        sub     r10, r11
-        sub     r10, r11
-        .endif
-        .if     \next
-        vmovdqa64 zmm\odd_lo, [rax]
-        vmovdqa64 zmm\odd_hi, [rax + 64]
-        vmovdqa64 zmm\lo, [rax]
-        vmovdqa64 zmm\hi, [rax + 64]
-        dot_memory \odd_a, \odd_lo, \odd_hi, r9 + r13
-        dot_memory \a, \lo, \hi, r9 + r13
+#define STAGES 11
+.macro stage i, j, next
+        .if     \i == 0
+        dot_memory %(2 * \j + 1), r9
+        dot_memory %(2 * \j), r9
+        .elseif \i < 10
+        end_stage \i, %(4 * \j + 4), %(4 * \j + 5), %(4 * \j + 6), %(4 * \j + 7)
+        .elseif \next
+        begin_pair %(4 * \j + 4), %(4 * \j + 5), %(4 * \j + 6), %(4 * \j + 7)
+        dot_memory %(2 * \j + 1), r9 + r13
+        dot_memory %(2 * \j), r9 + r13
         .endif
 .endm
 
-.macro store_rows m, a, lo, hi, odd_a, odd_lo, odd_hi, none
-        store_pair \m, \lo, \hi, \odd_lo, \odd_hi, r14, r11
+.macro end_stage i, lo, hi, odd_lo, odd_hi
+        .if     \i == 1
+        .irp    r, \lo, \hi, \odd_lo, \odd_hi
+        vcvtdq2ps zmm\r, zmm\r
+        .endr
+        .elseif \i == 2
+        vmulps  zmm\lo, zmm\lo, zmm0
+        vmulps  zmm\hi, zmm\hi, zmm1
+        vmulps  zmm\odd_lo, zmm\odd_lo, zmm0
+        vmulps  zmm\odd_hi, zmm\odd_hi, zmm1
+        .elseif \i == 3
+        .irp    r, \lo, \hi, \odd_lo, \odd_hi
+        vcvtps2dq zmm\r, zmm\r
+        .endr
+        .elseif \i == 4
+        vpackssdw zmm\lo, zmm\lo, zmm\hi
+        vpackssdw zmm\odd_lo, zmm\odd_lo, zmm\odd_hi
+        .elseif \i == 5
+        vpaddsw zmm\lo, zmm\lo, zmm30
+        vpaddsw zmm\odd_lo, zmm\odd_lo, zmm30
+        .elseif \i == 6
+        vpacksswb zmm\lo, zmm\lo, zmm\odd_lo
+        .elseif \i == 7
+        vpermd  zmm\lo, zmm31, zmm\lo
+        .elseif \i == 8
+        vpmaxsb zmm\lo, zmm\lo, zmm28
+        vpminsb zmm\lo, zmm\lo, zmm29
+        .else
+        vextracti64x4 ymm\hi, zmm\lo, 1
+        vmovdqu8 [r10]{k1}, ymm\lo
+        vmovdqu8 [r10 + r11]{k1}, ymm\hi
+        .if     \lo > 4
+        sub     r10, r11
+        sub     r10, r11
+        .endif
+        .endif
 .endm
+
+.macro begin_pair lo, hi, odd_lo, odd_hi
+        vmovdqa64 zmm\lo, [rax]
+        vmovdqa64 zmm\hi, [rax + 64]
+        vmovdqa64 zmm\odd_lo, [rax]
+        vmovdqa64 zmm\odd_hi, [rax + 64]
+.endm
+
+// All stages of all pairs: in each slot the next stage of those that are under way, the first pair first.
+.macro turn next
+        .set    BASE, 0
+        .set    SLOT, 0
+        .rept   STAGES + 5
+        .set    AGE, 0
+        .rept   6
+        .if     SLOT >= AGE
+        .if     SLOT - AGE < STAGES
+        stage   %(SLOT - AGE), %(5 - AGE), \next
+        .endif
+        .endif
+        .set    AGE, AGE + 1
+        .endr
+        .set    SLOT, SLOT + 1
+        .endr
+.endm
+
+        .altmacro
 
         rodata
         places  step, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
         places  lower, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
         places  tail, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
-        places  middle, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
         places  store, 0, 0, 2, 2, 4, 4, 6, 6, 8, 8, 10, 10
-        places  turn, 0, 0, 2, 2, 4, 4, 6, 6, 8, 8, 10, 10
-        places  last, 0, 0, 2, 2, 4, 4, 6, 6, 8, 8, 10, 10
 
 fn qn_gemm_qs8c_12x32_avx512vnni
         save    rbx, rbp, r12, r13, r14, r15
@@ -165,21 +220,20 @@ fn qn_gemm_qs8c_12x32_avx512vnni
         mov     r14, rdx
         and     rdx, -4
         mask_tail r14d, eax
+        mov     TAIL, rax
         jz      1f
         entry   rax, rdi, tail, r14
-1:      mov     TAIL, rax
+        mov     TAIL, rax
+        jmp     6f
 
-        test    rax, rax                // do panels turn?  Not with a tail,
-        jnz     6f
-        test    edi, 1                  // an odd row,
-        jnz     6f
+1:      cmp     rdi, 12                 // panels turn unless there are fewer rows,
+        jne     6f
         cmp     rdx, 8                  // less than two steps,
         jb      6f
-        cmp     rsi, 16                 // or half a panel
+        cmp     rsi, 16                 // or only half a panel
         ja      7f
 
-6:      mov     rdi, ROWS
-        entry   rdi, rdi, step, rax
+6:      entry   rdi, rdi, step, rax
 0:      load_weights r9                 // a panel: start from the bias
         sub     r9, -128
         rows    start_row
@@ -234,7 +288,9 @@ fn qn_gemm_qs8c_12x32_avx512vnni
         sub     rax, r11
         sub     rax, r14
         enter   STORE
-        pairs   store_rows
+        .irp    m, 10, 8, 6, 4, 2, 0
+        store_rows \m
+        .endr
         add     r10, 32
         sub     rsi, 32
         ja      0b
@@ -250,12 +306,7 @@ fn qn_gemm_qs8c_12x32_avx512vnni
 //   turn   r9 W of its last step   rax biases of the next panel   r10 the even row of C at hand   zmm0 zmm1 scales
 //   left   rax steps
 
-7:      entry   rax, rdi, turn, r14
-        mov     TURN, rax
-        entry   rax, rdi, last, r14
-        mov     LAST, rax
-        entry   rdi, rdi, middle, r14
-        sub     r10, r11
+7:      sub     r10, r11                // the last pair
         sub     r10, r11
         mov     PAIR, r10
         lea     r13, [rdx + 4]
@@ -273,7 +324,6 @@ fn qn_gemm_qs8c_12x32_avx512vnni
         prefetcht0 [r9 + AHEAD]
         prefetcht0 [r9 + AHEAD + 64]
         add     r9, r15
-        enter   rdi
         rows    middle
         move    r14
         dec     rax
@@ -293,8 +343,7 @@ fn qn_gemm_qs8c_12x32_avx512vnni
         sub     rsi, 32
         cmp     rsi, 16
         jle     3f
-        enter   TURN
-        pairs   turn, turn, 1
+        turn    1
         add     r9, r13
         neg     r14
         neg     r15
@@ -305,8 +354,7 @@ fn qn_gemm_qs8c_12x32_avx512vnni
         jnz     1b
         jmp     2b
 
-3:      enter   LAST
-        pairs   turn, last, 0
+3:      turn    0
         test    rsi, rsi
         jle     5b
 
