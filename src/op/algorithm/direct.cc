@@ -4,6 +4,7 @@
 #include "base/math.h"
 #include "op/algorithm/algorithm.h"
 #include "op/algorithm/cost.h"
+#include "op/algorithm/tap_copies.h"
 #include "op/core/tiling.h"
 
 namespace quern {
@@ -37,8 +38,7 @@ class DirectPlan final : public qn_plan {
         in_(conv.request.ins[0]),
         out_(conv.request.out),
         window_(conv.window),
-        zero_(row_.type, shape_.in * window_.w.kernel, static_cast<int8_t>(conv.input_zero())) {
-    contiguous_ = window_.w.dilation == 1 && window_.pixel_stride == in_bytes();
+        copies_(conv, shape_.in, row_.type) {
     tiling_ = Tiling({.count = out_.shape[0] * rows_.products * shape_.groups,
                       .m = rows_.count,
                       .n = shape_.out,
@@ -62,7 +62,7 @@ class DirectPlan final : public qn_plan {
       const char* a = run.input(0) + image * in_.stride[0] + group * in_bytes();
       size_t y = (line * rows_.count + m) / window_.w.out, x = (line * rows_.count + m) % window_.w.out;
       for (size_t i = 0; i < rows; ++i) {
-        gather(a, y, x, scratch + i * row_stride_);
+        copies_.pixel(a, y, x, copies_.row_bytes(), scratch + i * row_stride_);
         if (++x == window_.w.out) x = 0, ++y;
       }
       char* c = run.output + image * out_.stride[0] + line * out_.stride[1] + m * out_.stride[2] +
@@ -79,72 +79,6 @@ class DirectPlan final : public qn_plan {
   size_t in_bytes() const { return shape_.in * input_bytes(row_.type); }
   size_t depth_bytes() const { return shape_.depth() * input_bytes(row_.type); }
 
-  // Copies all taps of output pixel (y, x).
-  void gather(const char* a, size_t y, size_t x, char* to) const {
-    const size_t row_bytes = window_.w.kernel * in_bytes();
-    for (size_t k = 0; k < window_.h.kernel; ++k, to += row_bytes) {
-      const int64_t iy = window_.h.at(y, k);
-      if (!window_.h.inside(iy)) {
-        fill(to, row_bytes);
-      } else {
-        gather_row(a + static_cast<size_t>(iy) * window_.row_stride, x, to);
-      }
-    }
-  }
-
-  void gather_row(const char* a, size_t x, char* to) const {
-    const Axis& w = window_.w;
-    if (contiguous_) {
-      const int64_t first = w.at(x, 0), end = first + static_cast<int64_t>(w.kernel);
-      if (first >= 0 && end <= static_cast<int64_t>(w.in)) {
-        copy(to, a + static_cast<size_t>(first) * in_bytes(), w.kernel * in_bytes());
-        return;
-      }
-      const int64_t from = std::clamp<int64_t>(first, 0, static_cast<int64_t>(w.in));
-      const int64_t until = std::clamp<int64_t>(end, from, static_cast<int64_t>(w.in));
-      const size_t before = std::min(static_cast<size_t>(from - first), w.kernel);
-      const size_t count = static_cast<size_t>(until - from);
-      fill(to, before * in_bytes());
-      copy(to + before * in_bytes(), a + static_cast<size_t>(from) * in_bytes(), count * in_bytes());
-      fill(to + (before + count) * in_bytes(), (w.kernel - before - count) * in_bytes());
-      return;
-    }
-    for (size_t k = 0; k < w.kernel; ++k, to += in_bytes()) {
-      const int64_t ix = w.at(x, k);
-      if (w.inside(ix)) {
-        copy(to, a + static_cast<size_t>(ix) * window_.pixel_stride, in_bytes());
-      } else {
-        fill(to, in_bytes());
-      }
-    }
-  }
-
-  // Copies short runs itself: calling the C library would take longer than the copy. Parts of a run overlap.
-  static void copy(char* to, const char* from, size_t bytes) {
-    constexpr size_t vector = 16, many = 16 * vector;
-    if (bytes > many) {
-      std::memcpy(to, from, bytes);
-      return;
-    }
-    if (bytes >= vector) {
-      for (size_t i = 0; i < bytes - vector; i += vector) std::memcpy(to + i, from + i, vector);
-      std::memcpy(to + bytes - vector, from + bytes - vector, vector);
-    } else if (bytes >= 8) {
-      copy_ends<8>(to, from, bytes);
-    } else if (bytes >= 4) {
-      copy_ends<4>(to, from, bytes);
-    } else {
-      for (size_t i = 0; i < bytes; ++i) to[i] = from[i];
-    }
-  }
-  // Copies the first and the last `part` bytes, which are all that there are.
-  template <size_t part>
-  static void copy_ends(char* to, const char* from, size_t bytes) {
-    std::memcpy(to, from, part);
-    std::memcpy(to + bytes - part, from + bytes - part, part);
-  }
-  [[gnu::noinline]] void fill(char* to, size_t bytes) const { copy(to, static_cast<const char*>(zero_.data()), bytes); }
-
   const GemmRow& row_;
   Packed packed_;
   KernelEpilogue kernel_epilogue_;
@@ -153,8 +87,7 @@ class DirectPlan final : public qn_plan {
   Rows rows_;
   qn_tensor in_, out_;
   Window window_;
-  Padding zero_;  // the padding for a row of taps
-  bool contiguous_;
+  TapCopies copies_;
   size_t row_stride_, gathered_;  // scratch: bytes from one row to the next, and of all rows
   Tiling tiling_;
 };

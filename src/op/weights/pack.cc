@@ -28,14 +28,18 @@ void pack_rows(size_t k, size_t count, size_t nr, const T* b, size_t k_stride, s
 // has.
 size_t interleave(const PackKey& key) { return has_integers ? key.panel.format.kr : 1; }
 
-// Rows from one tap of a panel to the next.
+// Rows from one tap of a panel to the next, and from one row of taps to the next.
 size_t rows_of_tap(const PackKey& key) {
   return has_integers && key.packing == Packing::tap_panels ? round_up(key.shape.in, interleave(key)) : key.shape.in;
+}
+size_t rows_of_tap_row(const PackKey& key) {
+  const size_t rows = key.shape.kernel.w * rows_of_tap(key);
+  return has_integers && key.packing == Packing::row_panels ? round_up(rows, interleave(key)) : rows;
 }
 
 // All rows of a panel, including those of padding.
 size_t panel_rows(const PackKey& key) {
-  return has_integers ? round_up(key.shape.taps() * rows_of_tap(key), interleave(key)) : key.shape.depth();
+  return has_integers ? round_up(key.shape.kernel.h * rows_of_tap_row(key), interleave(key)) : key.shape.depth();
 }
 
 // The same for depthwise panels, whose taps lie column by column.
@@ -117,14 +121,14 @@ void pack_group(const PackKey& key, WeightRows& weights, size_t group, char* pan
     const Strip strip = weights.rows(o, count);
     const T* const data = static_cast<const T*>(strip.data);
     const WeightStrides& stride = strip.stride;
-    T* rows = begin;
     for (size_t y = 0; y < shape.kernel.h; ++y) {
-      for (size_t x = 0; x < shape.kernel.w; ++x, rows += nr * rows_of_tap(key)) {
+      for (size_t x = 0; x < shape.kernel.w; ++x) {
         const T* const tap = data + y * stride.h + x * stride.w;
+        const size_t row = y * rows_of_tap_row(key) + x * rows_of_tap(key);
         if (interleave(key) == 1) {
-          pack_rows(shape.in, count, nr, tap, stride.in, stride.out, rows);
+          pack_rows(shape.in, count, nr, tap, stride.in, stride.out, begin + row * nr);
         } else {
-          pack_interleaved(key, static_cast<size_t>(rows - begin) / nr, shape.in, count, tap, stride, begin);
+          pack_interleaved(key, row, shape.in, count, tap, stride, begin);
         }
       }
     }
