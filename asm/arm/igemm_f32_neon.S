@@ -14,22 +14,6 @@
 #define C_STRIDE (TILE_STACK + 20)
 #define P (TILE_STACK + 24)
 
-#define TAP 16                          // bytes of the offsets of a tap
-
-// Offsets of rows past mr are not read: such a row is the one before it.
-.macro load_offset m, row, before
-        cmp     r0, #\m
-        ldrhi   \row, [r8, #\m * 4]
-        movls   \row, \before
-.endm
-
-// A negative offset stands for zeros.
-.macro address_of m, row, lo, hi, none
-        cmp     \row, #0
-        addge   \row, lr, \row
-        movlt   \row, r12
-.endm
-
 .macro igemm_4x8 level
 fn qn_igemm_f32_4x8_\level
         save_registers
@@ -41,13 +25,7 @@ fn qn_igemm_f32_4x8_\level
 0:      begin_panel
         ldr     r8, [sp, #OFFSETS]
         ldr     r9, [sp, #KS]
-9:      ldr     r3, [r8]                // a tap
-        load_offset 1, r4, r3
-        load_offset 2, r5, r4
-        load_offset 3, r6, r5
-        add     r8, r8, #TAP
-        ldr     r12, [sp, #ZERO]
-        rows    address_of
+9:      load_tap ZERO
         multiply \level
         subs    r9, r9, #1
         bne     9b

@@ -20,6 +20,7 @@ struct PanelFormat {
 
 // The formats that tables name, panel_<name>.
 inline constexpr PanelFormat panel_k1 = {};
+inline constexpr PanelFormat panel_k2 = {2};
 inline constexpr PanelFormat panel_k4 = {4};
 inline constexpr PanelFormat panel_k4u = {4, 1, true};
 inline constexpr PanelFormat panel_k4x512u = {4, 4, true};

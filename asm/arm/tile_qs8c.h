@@ -1,0 +1,218 @@
+// Tiles of 4 rows x 8 channels of bytes (type qs8c), for gemm and igemm.  Panels hold two k of a channel together (k2).
+//
+//   r0-r12  as in asm.h; rows of A in r3-r6
+//   acc     q8-q15: row m holds q(8+2m), q(9+2m), as 32-bit sums
+//   load    q6 q7 four k of W    q0 q1 the same k of two rows of A: two k in a register, four times
+//   prod    q2-q5: 16-bit products of two rows with eight channels
+//   then    q0 what makes integers  q1 what rounds  q2 min  q3 max  q4 q5 scales
+//
+// A byte of W times one of A fits 16 bits, and so does the sum of two such products if no weight is -128: at most
+// 2 * 128 * 127.  So vmull multiplies the first two k, vmlal adds the products of the other two, and vpadal adds
+// neighbours to the sums.  Four k of the tile, 128 products, are 24 such instructions, 9 loads, and 2 for the loop.  For
+// any weights each product goes to the sums at once: two k are 16 instructions and 5 loads.
+//
+// A core that executes in order would wait for products before it adds them, and for the loads of the next step.  So the
+// products of the last two rows stay where they are until that step has begun to load, or the panel ends.
+#ifndef QN_ASM_ARM_TILE_QS8C_H
+#define QN_ASM_ARM_TILE_QS8C_H
+
+#include "asm.h"
+
+// The first products that wait are zeros.
+.macro begin_panel_qs8c
+        vld1.32 {q8, q9}, [r7:128]!
+        .irp    product, 2, 3, 4, 5
+        vmov.i32 q\product, #0
+        .endr
+        rows    start
+.endm
+
+// Some successive k of a row of A, to all places: the first two, and the other two of four.  The weight that stands
+// beside a single k is zero.
+.macro load_two k, to, row
+        .if     \k == 1
+        vld1.8  {d\to[]}, [\row]
+        .else
+        vld1.16 {d\to[]}, [\row]!
+        .endif
+.endm
+.macro load_two_more k, to, row
+        .if     \k == 4
+        vld1.16 {d\to[]}, [\row]!
+        .endif
+.endm
+
+// The products of two rows.
+.macro multiply_two
+        vmull.s8 q2, d12, d0
+        vmull.s8 q3, d13, d0
+        vmull.s8 q4, d12, d2
+        vmull.s8 q5, d13, d2
+.endm
+.macro multiply_two_more k
+        .if     \k == 4
+        vmlal.s8 q2, d14, d1
+        vmlal.s8 q3, d15, d1
+        vmlal.s8 q4, d14, d3
+        vmlal.s8 q5, d15, d3
+        .endif
+.endm
+.macro add_products s0, s1, s2, s3
+        vpadal.s16 q\s0, q2
+        vpadal.s16 q\s1, q3
+        vpadal.s16 q\s2, q4
+        vpadal.s16 q\s3, q5
+.endm
+
+// acc += A * W for four, two or one k.
+.macro step k
+        .if     \k == 4
+        vld1.8  {q6, q7}, [r7:128]!
+        .else
+        vld1.8  {q6}, [r7:128]!
+        .endif
+        load_two \k, 0, r3
+        load_two \k, 2, r4
+        load_two_more \k, 1, r3
+        load_two_more \k, 3, r4
+        add_products 12, 13, 14, 15     // of the step before
+        multiply_two
+        load_two \k, 0, r5
+        load_two \k, 2, r6
+        multiply_two_more \k
+        load_two_more \k, 1, r5
+        load_two_more \k, 3, r6
+        add_products 8, 9, 10, 11
+        multiply_two
+        multiply_two_more \k
+.endm
+
+// acc += A * W over r2 bytes of each row, with weights above -128 or with any.
+.macro multiply_w127
+        subs    r12, r2, #4
+        blo     2f
+1:      step    4
+        subs    r12, r12, #4
+        bhs     1b
+2:      tst     r2, #2
+        beq     3f
+        step    2
+3:      tst     r2, #1
+        beq     4f
+        step    1
+4:
+.endm
+.macro multiply_any
+        subs    r12, r2, #2
+        blo     2f
+1:      step    2
+        subs    r12, r12, #2
+        bhs     1b
+2:      tst     r2, #1
+        beq     4f
+        step    1
+4:
+.endm
+
+// ---- The end of sums: float, times scale, rounded, plus zero point, clamped.
+//
+// NEON's conversion to integers does not round to nearest.  But addition does, and the sum of a number and 1.5 * 2^23 has
+// no fraction: its bits are those of 1.5 * 2^23 plus the rounded number, if that is below 2^22.  The bits of larger
+// floats are larger integers, those of negative ones lie below all others, and the subtraction saturates; so whatever is
+// beyond 2^22 ends as 127 or -128, as it should.
+//
+// NEON counts denormals as zeros.  A scale, or a product, as small as that would be rounded to zero anyway.
+
+// *p of this panel, which is an argument on the stack; it goes on to the next panel.
+.macro load_requantize p
+        ldr     r12, [sp, #\p]
+        vmov.i32 q1, #0x4b000000        // 1.5 * 2^23
+        vorr.i32 q1, #0x400000
+        vld1.32 {d0[], d1[]}, [r12]!
+        vsub.i32 q0, q1, q0             // less the zero point
+        vld1.8  {d4[], d5[]}, [r12]
+        add     r12, r12, #(REQUANTIZE_MAX - REQUANTIZE_MIN)
+        vld1.8  {d6[], d7[]}, [r12]
+        add     r12, r12, #(REQUANTIZE_BYTES - REQUANTIZE_MAX)
+        vld1.32 {q4, q5}, [r12]!
+        str     r12, [sp, #\p]
+.endm
+
+.macro convert m, address, lo, hi, none
+        vcvt.f32.s32 q\lo, q\lo
+        vcvt.f32.s32 q\hi, q\hi
+.endm
+.macro scale m, address, lo, hi, none
+        vmul.f32 q\lo, q\lo, q4
+        vmul.f32 q\hi, q\hi, q5
+.endm
+.macro round m, address, lo, hi, none
+        vadd.f32 q\lo, q\lo, q1
+        vadd.f32 q\hi, q\hi, q1
+.endm
+.macro add_zero m, address, lo, hi, none
+        vqsub.s32 q\lo, q\lo, q0
+        vqsub.s32 q\hi, q\hi, q0
+.endm
+.macro narrow m, address, lo, hi, none
+        vqmovn.s32 low\lo, q\lo
+        vqmovn.s32 high\lo, q\hi
+.endm
+// Of two rows, which then share a vector.
+.macro narrow_more m, lo, hi, n, lo2, hi2, none
+        vqmovn.s16 low\lo, q\lo
+        vqmovn.s16 high\lo, q\lo2
+.endm
+.macro clamp_qs8c m, lo, hi, n, lo2, hi2, none
+        vmax.s8 q\lo, q\lo, q2
+        vmin.s8 q\lo, q\lo, q3
+.endm
+
+// Stores some bytes of each row, and goes on to those behind them.
+.macro store_part bits
+        vst1.\bits {low8[0]}, [r3]!
+        vst1.\bits {high8[0]}, [r4]!
+        vst1.\bits {low12[0]}, [r5]!
+        vst1.\bits {high12[0]}, [r6]!
+        .if     \bits > 8
+        vshr.u64 q8, q8, #\bits
+        vshr.u64 q12, q12, #\bits
+        .endif
+.endm
+
+// Ends the sums with *p, which is an argument on the stack, stores them, and goes on with the next panel at 0 or returns.
+.macro end_panel_qs8c p
+        add_products 12, 13, 14, 15
+        load_requantize \p
+        rows    convert
+        rows    scale
+        rows    round
+        rows    add_zero
+        rows    narrow
+        pairs   narrow_more
+        pairs   clamp_qs8c
+        mov     r3, r10
+        locate  r11
+        cmp     r1, #8
+        blo     5f
+        vst1.8  {low8}, [r3]
+        vst1.8  {high8}, [r4]
+        vst1.8  {low12}, [r5]
+        vst1.8  {high12}, [r6]
+        add     r10, r10, #8
+        subs    r1, r1, #8
+        bne     0b
+        leave
+5:      tst     r1, #4                  // nc mod 8 channels: four, two and one of them
+        beq     6f
+        store_part 32
+6:      tst     r1, #2
+        beq     7f
+        store_part 16
+7:      tst     r1, #1
+        beq     8f
+        store_part 8
+8:      leave
+.endm
+
+#endif
