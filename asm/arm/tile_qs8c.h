@@ -8,7 +8,7 @@
 //
 // A byte of W times one of A fits 16 bits, and so does the sum of two such products if no weight is -128: at most
 // 2 * 128 * 127.  So vmull multiplies the first two k, vmlal adds the products of the other two, and vpadal adds
-// neighbours to the sums.  Four k of the tile, 128 products, are 24 such instructions, 9 loads, and 2 for the loop.  For
+// neighbours to the sums.  Four k of the tile, 128 products, are 24 such instructions, 5 loads, and 2 for the loop.  For
 // any weights each product goes to the sums at once: two k are 16 instructions and 5 loads.
 //
 // A core that executes in order would wait for products before it adds them, and for the loads of the next step.  So the
@@ -27,34 +27,27 @@
         rows    start
 .endm
 
-// Some successive k of a row of A, to all places: the first two, and the other two of four.  The weight that stands
-// beside a single k is zero.
-.macro load_two k, to, row
-        .if     \k == 1
-        vld1.8  {d\to[]}, [\row]
-        .else
-        vld1.16 {d\to[]}, [\row]!
-        .endif
-.endm
-.macro load_two_more k, to, row
+// Some successive k of a row of A: two in all places of a register, two more in all those of the next one.  The weight
+// that stands beside a single k is zero.
+.macro load_k k, first, second, row
         .if     \k == 4
-        vld1.16 {d\to[]}, [\row]!
+        vld2.16 {d\first[], d\second[]}, [\row]!
+        .elseif \k == 2
+        vld1.16 {d\first[]}, [\row]!
+        .else
+        vld1.8  {d\first[]}, [\row]
         .endif
 .endm
 
-// The products of two rows.
-.macro multiply_two
-        vmull.s8 q2, d12, d0
-        vmull.s8 q3, d13, d0
-        vmull.s8 q4, d12, d2
-        vmull.s8 q5, d13, d2
+// The products of a row with two k of all channels, and with two more.
+.macro multiply_first lo, hi, in
+        vmull.s8 q\lo, d12, d\in
+        vmull.s8 q\hi, d13, d\in
 .endm
-.macro multiply_two_more k
+.macro multiply_more k, lo, hi, in
         .if     \k == 4
-        vmlal.s8 q2, d14, d1
-        vmlal.s8 q3, d15, d1
-        vmlal.s8 q4, d14, d3
-        vmlal.s8 q5, d15, d3
+        vmlal.s8 q\lo, d14, d\in
+        vmlal.s8 q\hi, d15, d\in
         .endif
 .endm
 .macro add_products s0, s1, s2, s3
@@ -71,20 +64,20 @@
         .else
         vld1.8  {q6}, [r7:128]!
         .endif
-        load_two \k, 0, r3
-        load_two \k, 2, r4
-        load_two_more \k, 1, r3
-        load_two_more \k, 3, r4
+        load_k  \k, 0, 1, r3
+        load_k  \k, 2, 3, r4
         add_products 12, 13, 14, 15     // of the step before
-        multiply_two
-        load_two \k, 0, r5
-        load_two \k, 2, r6
-        multiply_two_more \k
-        load_two_more \k, 1, r5
-        load_two_more \k, 3, r6
+        multiply_first 2, 3, 0
+        multiply_first 4, 5, 2
+        multiply_more \k, 2, 3, 1
+        load_k  \k, 0, 1, r5
+        multiply_more \k, 4, 5, 3
+        load_k  \k, 2, 3, r6
         add_products 8, 9, 10, 11
-        multiply_two
-        multiply_two_more \k
+        multiply_first 2, 3, 0
+        multiply_first 4, 5, 2
+        multiply_more \k, 2, 3, 1
+        multiply_more \k, 4, 5, 3
 .endm
 
 // acc += A * W over r2 bytes of each row, with weights above -128 or with any.
