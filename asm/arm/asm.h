@@ -113,7 +113,9 @@ high\number .req d\high
 .macro find_rows zeros, a, first, second, others:vararg
         orrs    lr, \first, \second
         .irp    offset, \others
+        .ifnb   \offset                // there may be none
         orrs    lr, lr, \offset
+        .endif
         .endr
         blmi    \zeros
         .irp    offset, \first, \second, \others

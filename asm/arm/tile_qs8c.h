@@ -4,7 +4,7 @@
 //   acc     q8-q15: row m holds q(8+2m), q(9+2m), as 32-bit sums
 //   load    q6 q7 four k of W    q0 q1 the same k of two rows of A: two k in a register, four times
 //   prod    q2-q5: 16-bit products of two rows with eight channels
-//   then    q0 what makes integers  q1 what rounds  q2 min  q3 max  q4 q5 scales
+//   then    see requantize.h, and q4 q5 scales
 //
 // A byte of W times one of A fits 16 bits, and so does the sum of two such products if no weight is -128: at most
 // 2 * 128 * 127.  So vmull multiplies the first two k, vmlal adds the products of the other two, and vpadal adds
@@ -16,7 +16,7 @@
 #ifndef QN_ASM_ARM_TILE_QS8C_H
 #define QN_ASM_ARM_TILE_QS8C_H
 
-#include "asm.h"
+#include "requantize.h"
 
 // The first products that wait are zeros.
 .macro begin_panel_qs8c
@@ -107,58 +107,9 @@
 4:
 .endm
 
-// ---- The end of sums: float, times scale, rounded, plus zero point, clamped.
-//
-// NEON's conversion to integers does not round to nearest.  But addition does, and the sum of a number and 1.5 * 2^23 has
-// no fraction: its bits are those of 1.5 * 2^23 plus the rounded number, if that is below 2^22.  The bits of larger
-// floats are larger integers, those of negative ones lie below all others, and the subtraction saturates; so whatever is
-// beyond 2^22 ends as 127 or -128, as it should.
-//
-// NEON counts denormals as zeros.  A scale, or a product, as small as that would be rounded to zero anyway.
-
-// *p of this panel, which is an argument on the stack; it goes on to the next panel.
-.macro load_requantize p
-        ldr     r12, [sp, #\p]
-        vmov.i32 q1, #0x4b000000        // 1.5 * 2^23
-        vorr.i32 q1, #0x400000
-        vld1.32 {d0[], d1[]}, [r12]!
-        vsub.i32 q0, q1, q0             // less the zero point
-        vld1.8  {d4[], d5[]}, [r12]
-        add     r12, r12, #(REQUANTIZE_MAX - REQUANTIZE_MIN)
-        vld1.8  {d6[], d7[]}, [r12]
-        add     r12, r12, #(REQUANTIZE_BYTES - REQUANTIZE_MAX)
-        vld1.32 {q4, q5}, [r12]!
-        str     r12, [sp, #\p]
-.endm
-
-.macro convert m, address, lo, hi, none
-        vcvt.f32.s32 q\lo, q\lo
-        vcvt.f32.s32 q\hi, q\hi
-.endm
 .macro scale m, address, lo, hi, none
         vmul.f32 q\lo, q\lo, q4
         vmul.f32 q\hi, q\hi, q5
-.endm
-.macro round m, address, lo, hi, none
-        vadd.f32 q\lo, q\lo, q1
-        vadd.f32 q\hi, q\hi, q1
-.endm
-.macro add_zero m, address, lo, hi, none
-        vqsub.s32 q\lo, q\lo, q0
-        vqsub.s32 q\hi, q\hi, q0
-.endm
-.macro narrow m, address, lo, hi, none
-        vqmovn.s32 low\lo, q\lo
-        vqmovn.s32 high\lo, q\hi
-.endm
-// Of two rows, which then share a vector.
-.macro narrow_more m, lo, hi, n, lo2, hi2, none
-        vqmovn.s16 low\lo, q\lo
-        vqmovn.s16 high\lo, q\lo2
-.endm
-.macro clamp_qs8c m, lo, hi, n, lo2, hi2, none
-        vmax.s8 q\lo, q\lo, q2
-        vmin.s8 q\lo, q\lo, q3
 .endm
 
 // Stores some bytes of each row, and goes on to those behind them.
@@ -176,14 +127,13 @@
 // Ends the sums with *p, which is an argument on the stack, stores them, and goes on with the next panel at 0 or returns.
 .macro end_panel_qs8c p
         add_products 12, 13, 14, 15
-        load_requantize \p
+        ldr     r12, [sp, #\p]
+        load_requantize r12
+        vld1.32 {q4, q5}, [r12]!
+        str     r12, [sp, #\p]         // the next panel's
         rows    convert
         rows    scale
-        rows    round
-        rows    add_zero
-        rows    narrow
-        pairs   narrow_more
-        pairs   clamp_qs8c
+        requantize
         mov     r3, r10
         locate  r11
         cmp     r1, #8

@@ -1,0 +1,241 @@
+// C[x][c] = requantize(bias[c] + sum over taps t of A(x, t)[c] * W[t][c]) of bytes, 2 pixels x 16 channels.
+// Contract: src/kernel/dwconv.h
+//
+//   args   r0 channels  r1 pixels  r2 taps  r3 offsets  stack: step a zero w c c_stride p
+//   panel  r8 a at its channels  r5 the first of these in the panel  r6 step  r11 c_stride
+//          channels left, W, C, p and zero - a on the stack
+//   tile   r0 pixels left  r1 C of the next one  r12 its offsets  r7 W  r2 taps left  lr scratch
+//   pixels r3 r4, of offsets    r9 r10, of rows of A, then r9 of C
+//   acc    q8-q11 one pixel, q12-q15 the other
+//   load   q0 q1 of A  q2 of W    prod  q3-q6, 16 bits each
+//   then   see requantize.h, and q4-q7 scales
+//
+// A row of W serves two pixels: a step is 4 products and 8 sums, 3 loads of vectors and 2 of offsets.  The sums of a
+// step are made while the next one loads, because a core that executes in order would wait for these loads.  A pixel
+// behind the last one is that one again.  Of a panel with fewer than 16 channels 8 go together, then one at a time.
+#include "requantize.h"
+
+// What the stack holds.
+#define CHANNELS 64
+#define PIXELS 68
+#define TAPS 72
+#define OFFSETS 76
+#define STEP 120
+#define A 124
+#define ZERO 128                        // then zero - a
+#define W 132
+#define C 136
+#define C_STRIDE 140
+#define P 144
+
+#define NR 16
+
+// Bytes of one row, 16, 8 or 1.
+.macro load_bytes q, d, address
+        .if     AT_ONCE == 16
+        vld1.8  {q\q}, [\address]
+        .elseif AT_ONCE == 8
+        vld1.8  {d\d}, [\address]
+        .else
+        vld1.8  {d\d[]}, [\address]
+        .endif
+.endm
+
+// As many words, biases or scales, from the first of four vectors on.
+.macro load_words first, second, third, fourth, low, high, address
+        .if     AT_ONCE == 16
+        vld1.32 {q\first, q\second}, [\address]!
+        vld1.32 {q\third, q\fourth}, [\address]!
+        .else
+        add     \address, \address, r5, lsl #2
+        .if     AT_ONCE == 8
+        vld1.32 {q\first, q\second}, [\address]
+        .else
+        vld1.32 {d\low[], d\high[]}, [\address]
+        .endif
+        .endif
+.endm
+
+// Both pixels: q\first of one and q\second of the other, or only those that AT_ONCE channels have.
+.macro each_sum do
+        \do     8, 12
+        .if     AT_ONCE >= 8
+        \do     9, 13
+        .endif
+        .if     AT_ONCE == 16
+        \do     10, 14
+        \do     11, 15
+        .endif
+.endm
+.macro begin first, second
+        vmov    q\second, q\first
+.endm
+
+// The next tap: W and the rows of A.  \meanwhile and \then are what to do until they have come.
+.macro fetch meanwhile, then
+        ldr     r9, [r3], #4
+        ldr     r10, [r4], #4
+        load_bytes 2, 4, r7
+        add     r7, r7, #NR
+        \meanwhile
+        find_rows 7f, r8, r9, r10
+        load_bytes 0, 0, r9
+        load_bytes 1, 2, r10
+        \then
+.endm
+.macro nothing
+.endm
+
+.macro multiply_bytes
+        vmull.s8 q3, d0, d4
+        vmull.s8 q5, d2, d4
+        .if     AT_ONCE == 16
+        vmull.s8 q4, d1, d5
+        vmull.s8 q6, d3, d5
+        .endif
+.endm
+
+// The products of a pixel to its sums.
+.macro add_first
+        vaddw.s16 q8, q8, d6
+        .if     AT_ONCE >= 8
+        vaddw.s16 q9, q9, d7
+        .endif
+        .if     AT_ONCE == 16
+        vaddw.s16 q10, q10, d8
+        vaddw.s16 q11, q11, d9
+        .endif
+.endm
+.macro add_second
+        vaddw.s16 q12, q12, d10
+        .if     AT_ONCE >= 8
+        vaddw.s16 q13, q13, d11
+        .endif
+        .if     AT_ONCE == 16
+        vaddw.s16 q14, q14, d12
+        vaddw.s16 q15, q15, d13
+        .endif
+.endm
+
+.macro float first, second
+        vcvt.f32.s32 q\first, q\first
+        vcvt.f32.s32 q\second, q\second
+.endm
+.macro scale first, second, by
+        vmul.f32 q\first, q\first, q\by
+        vmul.f32 q\second, q\second, q\by
+.endm
+
+.macro store q, d, address
+        .if     AT_ONCE == 16
+        vst1.8  {q\q}, [\address]
+        .elseif AT_ONCE == 8
+        vst1.8  {d\d}, [\address]
+        .else
+        vst1.8  {d\d[0]}, [\address]
+        .endif
+.endm
+
+// All pixels of some channels, two pixels at a time.
+.macro tiles channels
+        .set    AT_ONCE, \channels
+        ldr     r0, [sp, #PIXELS]
+        ldr     r1, [sp, #C]
+        ldr     r12, [sp, #OFFSETS]
+1:      mov     r3, r12
+        mov     r4, r12
+        cmp     r0, #2
+        addhs   r4, r4, r6
+        ldr     r2, [sp, #TAPS]
+        ldr     lr, [sp, #W]
+        load_words 8, 9, 10, 11, 16, 17, lr
+        .if     AT_ONCE == 16
+        mov     r7, lr
+        .else
+        ldr     r7, [sp, #W]
+        add     r7, r7, #(4 * NR)
+        add     r7, r7, r5
+        .endif
+        each_sum begin
+
+        fetch   nothing, nothing
+        multiply_bytes
+        subs    r2, r2, #1
+        beq     3f
+2:      fetch   add_first, add_second
+        multiply_bytes
+        subs    r2, r2, #1
+        bne     2b
+3:      add_first
+        add_second
+
+        ldr     lr, [sp, #P]
+        load_requantize lr
+        load_words 4, 5, 6, 7, 8, 9, lr
+        each_sum float
+        scale   8, 12, 4
+        .if     AT_ONCE >= 8
+        scale   9, 13, 5
+        .endif
+        .if     AT_ONCE == 16
+        scale   10, 14, 6
+        scale   11, 15, 7
+        .endif
+        requantize
+        mov     r9, r1
+        cmp     r0, #2
+        addhs   r9, r9, r11
+        store   8, 16, r1
+        store   12, 24, r9
+        add     r1, r1, r11, lsl #1
+        add     r12, r12, r6, lsl #1
+        subs    r0, r0, #2
+        bhi     1b
+.endm
+
+// On to other channels.
+.macro next channels
+        ldr     r10, [sp, #C]
+        ldr     r9, [sp, #CHANNELS]
+        add     r8, r8, #\channels
+        add     r10, r10, #\channels
+        str     r10, [sp, #C]
+        subs    r9, r9, #\channels
+        str     r9, [sp, #CHANNELS]
+.endm
+
+fn qn_dwconv_qs8c_np16_neon
+        save    r0, r1, r2, r3, r4, r5, r6, r7, r8, r9, r10, r11, r12, lr
+        vsave   d8, d9, d10, d11, d12, d13, d14, d15
+        ldr     r8, [sp, #A]
+        ldr     lr, [sp, #ZERO]
+        ldr     r6, [sp, #STEP]
+        ldr     r11, [sp, #C_STRIDE]
+        sub     lr, lr, r8
+        str     lr, [sp, #ZERO]
+        mov     r5, #0
+        mov     r9, r0
+
+0:      cmp     r9, #16
+        blo     4f
+        tiles   16
+        str     r7, [sp, #W]            // behind the panel
+        str     lr, [sp, #P]            // and its scales
+        next    16
+        bne     0b
+        b       6f
+4:      cmp     r9, #8
+        blo     5f
+        tiles   8
+        mov     r5, #8
+        next    8
+        beq     6f
+5:      tiles   1
+        add     r5, r5, #1
+        next    1
+        bne     5b
+6:      vpop    {d8-d15}
+        add     sp, sp, #16
+        pop     {r4-r12, pc}
+7:      choose_zeros ZERO, r9, r10
+endfn qn_dwconv_qs8c_np16_neon
