@@ -41,34 +41,32 @@
         .endif
 .endm
 
-// As many words, biases or scales, from the first of four vectors on.
+// As many words, biases or scales.  Eight are the first of a panel, a single one may be any.
 .macro load_words first, second, third, fourth, low, high, address
         .if     AT_ONCE == 16
         vld1.32 {q\first, q\second}, [\address]!
         vld1.32 {q\third, q\fourth}, [\address]!
-        .else
-        add     \address, \address, r5, lsl #2
-        .if     AT_ONCE == 8
+        .elseif AT_ONCE == 8
         vld1.32 {q\first, q\second}, [\address]
         .else
+        add     \address, \address, r5, lsl #2
         vld1.32 {d\low[], d\high[]}, [\address]
-        .endif
         .endif
 .endm
 
-// Both pixels: q\first of one and q\second of the other, or only those that AT_ONCE channels have.
+// The sums that AT_ONCE channels have, those of one pixel and of the other at a time, as requantize.h takes rows.
 .macro each_sum do
-        \do     8, 12
+        \do     0, none, 8, 12
         .if     AT_ONCE >= 8
-        \do     9, 13
+        \do     0, none, 9, 13
         .endif
         .if     AT_ONCE == 16
-        \do     10, 14
-        \do     11, 15
+        \do     0, none, 10, 14
+        \do     0, none, 11, 15
         .endif
 .endm
-.macro begin first, second
-        vmov    q\second, q\first
+.macro begin m, address, one, other
+        vmov    q\other, q\one
 .endm
 
 // The next tap: W and the rows of A.  \meanwhile and \then are what to do until they have come.
@@ -117,13 +115,37 @@
         .endif
 .endm
 
-.macro float first, second
-        vcvt.f32.s32 q\first, q\first
-        vcvt.f32.s32 q\second, q\second
+.macro scale one, other, by
+        vmul.f32 q\one, q\one, q\by
+        vmul.f32 q\other, q\other, q\by
 .endm
-.macro scale first, second, by
-        vmul.f32 q\first, q\first, q\by
-        vmul.f32 q\second, q\second, q\by
+
+.macro to_bytes
+        each_sum convert
+        scale   8, 12, 4
+        .if     AT_ONCE >= 8
+        scale   9, 13, 5
+        .endif
+        .if     AT_ONCE == 16
+        scale   10, 14, 6
+        scale   11, 15, 7
+        .endif
+        each_sum round
+        each_sum add_zero
+        .if     AT_ONCE == 16
+        rows    narrow
+        pairs   narrow_more
+        .else
+        vqmovn.s32 d16, q8
+        vqmovn.s32 d24, q12
+        .if     AT_ONCE == 8
+        vqmovn.s32 d17, q9
+        vqmovn.s32 d25, q13
+        .endif
+        vqmovn.s16 d16, q8
+        vqmovn.s16 d24, q12
+        .endif
+        pairs   clamp_qs8c
 .endm
 
 .macro store q, d, address
@@ -154,7 +176,9 @@
         .else
         ldr     r7, [sp, #W]
         add     r7, r7, #(4 * NR)
+        .if     AT_ONCE == 1
         add     r7, r7, r5
+        .endif
         .endif
         each_sum begin
 
@@ -172,16 +196,7 @@
         ldr     lr, [sp, #P]
         load_requantize lr
         load_words 4, 5, 6, 7, 8, 9, lr
-        each_sum float
-        scale   8, 12, 4
-        .if     AT_ONCE >= 8
-        scale   9, 13, 5
-        .endif
-        .if     AT_ONCE == 16
-        scale   10, 14, 6
-        scale   11, 15, 7
-        .endif
-        requantize
+        to_bytes
         mov     r9, r1
         cmp     r0, #2
         addhs   r9, r9, r11
