@@ -181,28 +181,18 @@ high\number .req d\high
         movls   r6, r5
 .endm
 
-// Rows of the tap whose offsets are at r8, which goes on to the next tap; A is at lr, zeros at an argument on the stack.
-// Offsets of rows past mr are not read: such a row is the one before it.
-#define TAP 16                          // bytes of the offsets of a tap
+// The offsets of a tap, at r8.  Those of rows past mr are not read: such a row is the one before it.
+#define TAP 16                          // their bytes
 .macro load_offset m, row, before
         cmp     r0, #\m
         ldrhi   \row, [r8, #\m * 4]
         movls   \row, \before
 .endm
-// A negative offset stands for zeros.
-.macro address_of m, row, lo, hi, none
-        cmp     \row, #0
-        addge   \row, lr, \row
-        movlt   \row, r12
-.endm
-.macro load_tap zeros
+.macro load_tap
         ldr     r3, [r8]
         load_offset 1, r4, r3
         load_offset 2, r5, r4
         load_offset 3, r6, r5
-        add     r8, r8, #TAP
-        ldr     r12, [sp, #\zeros]
-        rows    address_of
 .endm
 
 // The sums of a panel begin with its bias.

@@ -14,6 +14,13 @@
 #define C_STRIDE (TILE_STACK + 20)
 #define P (TILE_STACK + 24)
 
+// A negative offset stands for zeros.
+.macro address_of m, row, lo, hi, none
+        cmp     \row, #0
+        addge   \row, lr, \row
+        movlt   \row, r12
+.endm
+
 .macro igemm_4x8 level
 fn qn_igemm_f32_4x8_\level
         save_registers
@@ -25,7 +32,10 @@ fn qn_igemm_f32_4x8_\level
 0:      begin_panel
         ldr     r8, [sp, #OFFSETS]
         ldr     r9, [sp, #KS]
-9:      load_tap ZERO
+9:      load_tap
+        add     r8, r8, #TAP
+        ldr     r12, [sp, #ZERO]
+        rows    address_of
         multiply \level
         subs    r9, r9, #1
         bne     9b

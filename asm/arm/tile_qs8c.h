@@ -27,11 +27,14 @@
         rows    start
 .endm
 
-// Some successive k of a row of A: two in all places of a register, two more in all those of the next one.  The weight
-// that stands beside a single k is zero.
+// One to four successive k of a row of A: the first two in all places of a register, the others in all those of the next
+// one.  The weight that would stand beside the last one of an odd number is zero.
 .macro load_k k, first, second, row
         .if     \k == 4
         vld2.16 {d\first[], d\second[]}, [\row]!
+        .elseif \k == 3
+        vld1.16 {d\first[]}, [\row]!
+        vld1.8  {d\second[]}, [\row]
         .elseif \k == 2
         vld1.16 {d\first[]}, [\row]!
         .else
@@ -39,13 +42,13 @@
         .endif
 .endm
 
-// The products of a row with two k of all channels, and with two more.
+// The products of a row with two k of all channels, and with the others.
 .macro multiply_first lo, hi, in
         vmull.s8 q\lo, d12, d\in
         vmull.s8 q\hi, d13, d\in
 .endm
 .macro multiply_more k, lo, hi, in
-        .if     \k == 4
+        .if     \k > 2
         vmlal.s8 q\lo, d14, d\in
         vmlal.s8 q\hi, d15, d\in
         .endif
@@ -57,9 +60,9 @@
         vpadal.s16 q\s3, q5
 .endm
 
-// acc += A * W for four, two or one k.
+// acc += A * W for one to four k.
 .macro step k
-        .if     \k == 4
+        .if     \k > 2
         vld1.8  {q6, q7}, [r7:128]!
         .else
         vld1.8  {q6}, [r7:128]!
@@ -87,13 +90,17 @@
 1:      step    4
         subs    r12, r12, #4
         bhs     1b
-2:      tst     r2, #2
+2:      ands    r12, r2, #3
+        beq     5f
+        cmp     r12, #2
+        bhi     4f
         beq     3f
-        step    2
-3:      tst     r2, #1
-        beq     4f
         step    1
-4:
+        b       5f
+3:      step    2
+        b       5f
+4:      step    3
+5:
 .endm
 .macro multiply_any
         subs    r12, r2, #2
