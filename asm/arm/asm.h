@@ -181,18 +181,12 @@ high\number .req d\high
         movls   r6, r5
 .endm
 
-// The offsets of a tap, at r8.  Those of rows past mr are not read: such a row is the one before it.
+// An offset of a tap, whose offsets are at r8.  Those of rows past mr are not read: such a row is the one before it.
 #define TAP 16                          // their bytes
 .macro load_offset m, row, before
         cmp     r0, #\m
         ldrhi   \row, [r8, #\m * 4]
         movls   \row, \before
-.endm
-.macro load_tap
-        ldr     r3, [r8]
-        load_offset 1, r4, r3
-        load_offset 2, r5, r4
-        load_offset 3, r6, r5
 .endm
 
 // The sums of a panel begin with its bias.

@@ -32,7 +32,10 @@ fn qn_igemm_f32_4x8_\level
 0:      begin_panel
         ldr     r8, [sp, #OFFSETS]
         ldr     r9, [sp, #KS]
-9:      load_tap
+9:      ldr     r3, [r8]                // a tap
+        load_offset 1, r4, r3
+        load_offset 2, r5, r4
+        load_offset 3, r6, r5
         add     r8, r8, #TAP
         ldr     r12, [sp, #ZERO]
         rows    address_of

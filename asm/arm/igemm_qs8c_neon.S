@@ -38,7 +38,10 @@ fn \name
         bne     9b
         ldr     r11, [sp, #C_STRIDE]
         end_panel_qs8c P
-11:     load_tap
+11:     ldr     r3, [r8]
+        load_offset 1, r4, r3
+        load_offset 2, r5, r4
+        mov     r6, r5
         b       10b
 12:     choose_zeros ZERO, r3, r4, r5, r6
 endfn \name

@@ -2,6 +2,7 @@
 #include "kernel/dwconv.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "indirect.h"
 #include "plane.h"
@@ -13,18 +14,27 @@ namespace {
 using operands::RowsSize;
 using DwconvMemory = operands::DwconvOperands<Guarded>;
 
+constexpr size_t no_channel = ~size_t{0};
+
+// If `lowest` is a channel, then all of A and the weights of this channel are the lowest numbers of their type.
 template <class Sums>
 bool check_case(Checker& checker, DwconvMemory& memory, const DwconvRow& row, const RowsSize& size, Values values,
-                Clamp limits, Side side) {
+                Clamp limits, Side side, size_t lowest = no_channel) {
   using A = typename Sums::A;
   Random& random = checker.random();
   const size_t entries = (size.pixels - 1) * size.step + size.taps;
   const Sums sums(numbers_of(row), values, limits, size.taps, random);
   const bool padding = side == Side::low || values == Values::extreme;  // `zero` is unreadable in the rest
   const IndirectRows<A> a(
-      entries, size.channels, [&] { return sums.draw_a(random); }, random, [=](size_t) { return padding; });
+      entries, size.channels,
+      [&] { return lowest == no_channel ? sums.draw_a(random) : std::numeric_limits<A>::lowest(); }, random,
+      [=](size_t) { return padding; });
   Panels<Sums> panels({row.nr, size.channels, size.taps, Sums::elements});
-  panels.fill(sums, random);
+  if constexpr (std::is_integral_v<A>) {
+    lowest == no_channel ? panels.fill(sums, random) : panels.fill_lowest(sums, lowest);
+  } else {
+    panels.fill(sums, random);
+  }
   const auto expected = [&](size_t x, size_t i) {
     typename Sums::Sum sum = panels.bias(i);
     for (size_t t = 0; t < size.taps; ++t) {
@@ -72,6 +82,13 @@ void check_dwconv(Checker& checker, const DwconvRow& row) {
         if (!check({channels, 3, taps, taps}, Values::random, clamp, Side::low, 5)) return;
         if (!check({channels, 9, taps, divide_up(taps, size_t{3})}, Values::extreme, clamp, Side::low, 0)) return;
       }
+    }
+  }
+  // Sums of two products that fit 16 bits but for this one value.
+  if constexpr (std::is_integral_v<typename Sums::A>) {
+    for (size_t channel = 0; channel < row.nr; ++channel) {
+      const RowsSize size = {row.nr, 2, 3, 1};
+      if (!check_case<Sums>(checker, memory, row, size, Values::random, clamps[0], Side::high, channel)) return;
     }
   }
   // Every small size; pixels that share columns, that share nothing, and that leave entries of the table out.

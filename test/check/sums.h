@@ -155,6 +155,13 @@ class Panels {
     std::fill(weights_.begin(), weights_.end(), Sums::least_weight);
     pack();
   }
+  // Weights of 0, but those of one channel are the lowest there are.
+  void fill_lowest(const Sums& sums, size_t channel) {
+    std::fill(bias_.begin(), bias_.end(), typename Sums::Bias(0));
+    std::fill(weights_.begin(), weights_.end(), typename Sums::W(0));
+    std::fill_n(&weights_[channel * layout_.k], layout_.k, sums.lowest_weight);
+    pack();
+  }
   typename Sums::Bias bias(size_t n) const { return bias_[n]; }
   typename Sums::W weight(size_t k, size_t n) const { return weights_[n * layout_.k + k]; }
   const operands::PanelLayout& layout() const { return layout_; }
