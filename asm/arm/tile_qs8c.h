@@ -53,11 +53,11 @@
         vmlal.s8 q\hi, d15, d\in
         .endif
 .endm
-.macro add_products s0, s1, s2, s3
+.macro add_products s0, s1, s2, s3, third=4, fourth=5
         vpadal.s16 q\s0, q2
         vpadal.s16 q\s1, q3
-        vpadal.s16 q\s2, q4
-        vpadal.s16 q\s3, q5
+        vpadal.s16 q\s2, q\third
+        vpadal.s16 q\s3, q\fourth
 .endm
 
 // acc += A * W for one to four k.
