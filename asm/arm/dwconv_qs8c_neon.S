@@ -11,13 +11,13 @@
 //   load   q0 q1 of A  q2 q3 of W    prod  q4 q5 one pixel, q6 q7 the other, 16 bits each
 //   then   see requantize.h, and q4-q7 scales
 //
-// The products of two taps fit 16 bits if no weight is -128.  So two taps are 8 products, the second half of which are
-// added to the first by vmlal, and 8 sums, with 5 loads of vectors and 2 of offsets.  If a weight of the panel is -128,
-// and where one tap is left over, a tap alone is 4 products and 8 sums.
+// Two products fit 16 bits if no weight is -128.  So two taps are 8 products, of which vmlal adds the second half to
+// the first, and 8 sums, with 5 loads of vectors and 2 of offsets.  A tap that is left over goes alone, and all of them
+// do if a weight of the panel is -128: 4 products and 8 sums each.
 //
 // The sums of a step are made while the next one loads, because a core that executes in order would wait for these
-// loads.  A pixel behind the last one is that one again.  Of a panel with fewer than 16 channels 8 go together, then one
-// at a time.
+// loads.  A pixel behind the last one is that one again.  Of a panel with fewer than 16 channels 8 go together, then
+// one at a time.
 #include "requantize.h"
 
 // What the stack holds.

@@ -7,13 +7,13 @@
 
 #include "asm.h"
 
-// A sum becomes a float, which the kernel multiplies by its scale; the product is rounded, the zero point is added, and
-// the result is clamped.
+// A sum becomes a float, which the kernel multiplies by its scale.  The product is rounded, the zero point is added,
+// and the result is clamped.
 //
-// NEON's conversion to integers does not round to nearest.  But addition does, and the sum of a number and 1.5 * 2^23 has
-// no fraction: its bits are those of 1.5 * 2^23 plus the rounded number, if that is below 2^22.  The bits of larger
-// floats are larger integers, those of negative ones lie below all others, and the subtraction saturates; so whatever is
-// beyond 2^22 ends as 127 or -128, as it should.
+// NEON's conversion to integers does not round to nearest.  But addition does, and the sum of a number and 1.5 * 2^23
+// has no fraction: its bits are those of 1.5 * 2^23 plus the rounded number, if that is below 2^22.  The bits of larger
+// floats are larger integers, those of negative ones lie below all others, and the subtraction saturates.  So whatever
+// is beyond 2^22 ends as 127 or -128, as it should.
 //
 // NEON counts denormals as zeros.  A scale, or a product, as small as that would be rounded to zero anyway.
 

@@ -8,11 +8,11 @@
 //
 // A byte of W times one of A fits 16 bits, and so does the sum of two such products if no weight is -128: at most
 // 2 * 128 * 127.  So vmull multiplies the first two k, vmlal adds the products of the other two, and vpadal adds
-// neighbours to the sums.  Four k of the tile, 128 products, are 24 such instructions, 5 loads, and 2 for the loop.  For
-// any weights each product goes to the sums at once: two k are 16 instructions and 5 loads.
+// neighbours to the sums.  Four k of the tile, 128 products, are 24 such instructions, 5 loads, and 2 for the loop.
+// For any weights each product goes to the sums at once: two k are 16 instructions, 5 loads, and 2.
 //
-// A core that executes in order would wait for products before it adds them, and for the loads of the next step.  So the
-// products of the last two rows stay where they are until that step has begun to load, or the panel ends.
+// A core that executes in order would wait for products before it adds them, and for the loads of the next step.  So
+// the products of the last two rows stay where they are until that step has begun to load, or the panel ends.
 #ifndef QN_ASM_ARM_TILE_QS8C_H
 #define QN_ASM_ARM_TILE_QS8C_H
 
@@ -27,8 +27,8 @@
         rows    start
 .endm
 
-// One to four successive k of a row of A: the first two in all places of a register, the others in all those of the next
-// one.  The weight that would stand beside the last one of an odd number is zero.
+// One to four successive k of a row of A: the first two in all places of a register, the others in all those of the
+// next one.  Where their number is odd, a weight of zero stands beside the last one.
 .macro load_k k, first, second, row
         .if     \k == 4
         vld2.16 {d\first[], d\second[]}, [\row]!
@@ -131,7 +131,8 @@
         .endif
 .endm
 
-// Ends the sums with *p, which is an argument on the stack, stores them, and goes on with the next panel at 0 or returns.
+// Ends the sums with *p, which is an argument on the stack, stores them, and goes on with the next panel at 0 or
+// returns.
 .macro end_panel_qs8c p
         add_products 12, 13, 14, 15
         ldr     r12, [sp, #\p]
