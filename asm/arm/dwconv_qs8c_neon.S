@@ -183,19 +183,19 @@
         .endif
 .endm
 
-// Finds out how the taps of a panel go.
+// Finds out how the taps of a panel go, from the least of the weights.
 .macro count_pairs
         ldr     r7, [sp, #W]
         ldr     r5, [sp, #TAPS]
         add     r7, r7, #(4 * NR)
         mov     r2, r5
-        vmov.i8 q2, #0x80
         vmov.i8 q0, #0
+        vmov.i8 q2, #0x80
 1:      vld1.8  {q1}, [r7:128]!
-        vceq.i8 q1, q1, q2
         subs    r2, r2, #1
-        vorr    q0, q0, q1
+        vmin.s8 q0, q0, q1
         bne     1b
+        vceq.i8 q0, q0, q2
         vorr    d0, d0, d1
         vmov    r9, r10, d0
         orrs    r9, r9, r10
