@@ -9,7 +9,9 @@
 
 #include "tile.h"
 
+#ifndef FRAME                           // a kernel may need more of it
 #define FRAME 48
+#endif
 #define CHANNELS qword ptr [rsp]        // left
 #define PIXELS qword ptr [rsp + 8]
 #define OFFSETS qword ptr [rsp + 16]
@@ -18,14 +20,18 @@
 #define C qword ptr [rsp + 40]          // at the channels of the panel
 #define ARGS rsp + FRAME + 56           // zero  w  c  c_stride  p
 
-// 1 << log2_row: the bytes of a row of W in a panel.
-.macro begin_dwconv log2_row
+// 1 << log2_row: the bytes of a row of W in a panel, which begins with `bias` times as many.
+.macro begin_dwconv log2_row, bias=1
         save    rbx, rbp, r12, r13, r14, r15
         frame   FRAME
         mov     CHANNELS, rdi
         mov     PIXELS, rsi
         mov     OFFSETS, rcx
+        .if     \bias == 1
         inc     rdx                     // bias and taps
+        .else
+        add     rdx, \bias
+        .endif
         shl     rdx, \log2_row
         mov     PANEL, rdx
         mov     r10, [ARGS]

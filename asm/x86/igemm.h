@@ -8,7 +8,9 @@
 
 #include "tile.h"
 
+#ifndef FRAME                           // a kernel may need more of it
 #define FRAME 40
+#endif
 #define TABLE_BEGIN qword ptr [rsp]
 #define NC qword ptr [rsp + 8]          // channels left
 #define C_END qword ptr [rsp + 16]      // the row after the last
@@ -17,13 +19,13 @@
 #define ARGS rsp + FRAME + 56
 
 // The end of row m of A of this tap.
-.macro row m, a, lo, hi, none
-L(row\m):
+.macro row m, a, lo, hi, prefix
+L(\prefix\()row\m):
         find_row \a, r12+4*\m, rbx, r14
 .endm
 
-// r13 becomes the end of the offsets.
-.macro begin_igemm offsets_end
+// r13 becomes the end of the offsets.  A file with several kernels has a prefix for the places of each.
+.macro begin_igemm offsets_end, prefix
         save    rbx, rbp, r12, r13, r14, r15
         frame   FRAME
 
@@ -40,12 +42,12 @@ L(row\m):
         imul    rax, [ARGS + 24]
         add     rax, [ARGS + 16]
         mov     C_END, rax
-        entry   rax, rdi, store_row, rcx
+        entry   rax, rdi, \prefix\()store_row, rcx
         mov     STORE, rax
-        entry   rax, rdi, store_part, rcx
+        entry   rax, rdi, \prefix\()store_part, rcx
         mov     PART, rax
-        entry   r15, rdi, row, rcx
-        entry   r11, rdi, step, rcx
+        entry   r15, rdi, \prefix\()row, rcx
+        entry   r11, rdi, \prefix\()step, rcx
 .endm
 
 // The stride of C, the row after the last, and the channels that are left.

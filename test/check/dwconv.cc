@@ -103,7 +103,8 @@ void check_dwconv(Checker& checker, const DwconvRow& row) {
   }
   // Larger ones.
   for (const size_t taps : {9, 25, 49, 10}) {
-    for (const size_t channels : std::initializer_list<size_t>{3 * row.nr, 5 * row.nr + 3, 6 * row.nr - 1, 256}) {
+    for (const size_t channels :
+         std::initializer_list<size_t>{3 * row.nr, 5 * row.nr + 3, 4 * row.nr + 6, 6 * row.nr - 1, 256}) {
       if (!check({channels, 17, taps, 3}, Values::random, clamps[0], Side::high, 0)) return;
       if (!check({channels, 8, taps, taps}, Values::random, {-1, 1}, Side::low, 16)) return;
     }
