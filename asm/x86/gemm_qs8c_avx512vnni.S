@@ -120,44 +120,6 @@ L(tail\m):
         .endif
 .endm
 
-.macro end_stage i, lo, hi, odd_lo, odd_hi
-        .if     \i == 1
-        .irp    r, \lo, \hi, \odd_lo, \odd_hi
-        vcvtdq2ps zmm\r, zmm\r
-        .endr
-        .elseif \i == 2
-        vmulps  zmm\lo, zmm\lo, zmm0
-        vmulps  zmm\hi, zmm\hi, zmm1
-        vmulps  zmm\odd_lo, zmm\odd_lo, zmm0
-        vmulps  zmm\odd_hi, zmm\odd_hi, zmm1
-        .elseif \i == 3
-        .irp    r, \lo, \hi, \odd_lo, \odd_hi
-        vcvtps2dq zmm\r, zmm\r
-        .endr
-        .elseif \i == 4
-        vpackssdw zmm\lo, zmm\lo, zmm\hi
-        vpackssdw zmm\odd_lo, zmm\odd_lo, zmm\odd_hi
-        .elseif \i == 5
-        vpaddsw zmm\lo, zmm\lo, zmm30
-        vpaddsw zmm\odd_lo, zmm\odd_lo, zmm30
-        .elseif \i == 6
-        vpacksswb zmm\lo, zmm\lo, zmm\odd_lo
-        .elseif \i == 7
-        vpermd  zmm\lo, zmm31, zmm\lo
-        .elseif \i == 8
-        vpmaxsb zmm\lo, zmm\lo, zmm28
-        vpminsb zmm\lo, zmm\lo, zmm29
-        .else
-        vextracti64x4 ymm\hi, zmm\lo, 1
-        vmovdqu8 [r10]{k1}, ymm\lo
-        vmovdqu8 [r10 + r11]{k1}, ymm\hi
-        .if     \lo > 4
-        sub     r10, r11
-        sub     r10, r11
-        .endif
-        .endif
-.endm
-
 .macro begin_pair lo, hi, odd_lo, odd_hi
         vmovdqa64 zmm\lo, [rax]
         vmovdqa64 zmm\hi, [rax + 64]
@@ -165,22 +127,9 @@ L(tail\m):
         vmovdqa64 zmm\odd_hi, [rax + 64]
 .endm
 
-// All stages of all pairs: in each slot the next stage of those that are under way, the first pair first.
 .macro turn next
         .set    BASE, 0
-        .set    SLOT, 0
-        .rept   STAGES + 5
-        .set    AGE, 0
-        .rept   6
-        .if     SLOT >= AGE
-        .if     SLOT - AGE < STAGES
-        stage   %(SLOT - AGE), %(5 - AGE), \next
-        .endif
-        .endif
-        .set    AGE, AGE + 1
-        .endr
-        .set    SLOT, SLOT + 1
-        .endr
+        staged  stage, STAGES, \next
 .endm
 
         .altmacro

@@ -4,13 +4,13 @@
 //   args   rdi mr  rsi nc  rdx kc(bytes)  rcx ks  r8 offsets  r9 a  [rsp+8] zero  w  c  c_stride  p
 //   A, tap, acc   igemm_12x32.h; rows end behind their whole fours
 //   loop   rax from minus the whole fours of kc up to 0, r14 w, r15 row mr-1 or, of whole panels, the rows of C below
-//   store  rax the even row at hand, rdx from there to the odd one, rcx stride
+//   store  rax the even row at hand, rdx from there to the odd one, rcx stride; of twelve rows r10 and r11
 //   load, ends, masks   tile_avx512vnni.h
 //
 // A step of four channels is 24 dot products (24 cycles where they take one each) and 17 loads, prefetches among them.
-// Of a last panel with at most 16 channels only the lower vector is multiplied.  Only the rows of this call are run, read
+// Twelve rows end in stages.  Of a last panel with at most 16 channels only the lower vector is multiplied.  Only the rows of this call are run, read
 // and written.
-#define FRAME 136
+#define FRAME 152
 #include "igemm_12x32.h"
 #include "tile_avx512vnni.h"
 
@@ -18,6 +18,7 @@
 #define TAIL qword ptr [rsp + TILE_FRAME + 16]      // row mr-1 in the tail of a tap; 0: there is none
 #define ODD qword ptr [rsp + TILE_FRAME + 24]       // of the pair of row mr-1, from its even row of C to its odd one
 #define EPILOGUE qword ptr [rsp + TILE_FRAME + 32]  // of the panel
+#define ROWS qword ptr [rsp + TILE_FRAME + 40]      // mr
 
 // A row of C that the next call is likely to write comes into the cache: two in each of the last 6 steps of a tap.
 .macro claim
@@ -46,6 +47,12 @@ L(tail\m):
         dot_tail \a, \lo, \hi
 .endm
 
+.macro end_of_pair i, j, none
+        end_stage %(\i + 1), %(4 * \j + 4), %(4 * \j + 5), %(4 * \j + 6), %(4 * \j + 7)
+.endm
+
+        .altmacro
+
         rodata
         places  row, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
         places  step, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
@@ -63,6 +70,7 @@ fn qn_igemm_qs8c_12x32_avx512vnni
         jz      1f
         entry   rax, rdi, tail, rcx
 1:      mov     TAIL, rax
+        mov     ROWS, rdi
         way_to_odd rax, rdi, [ARGS + 24]
         mov     ODD, rax
         mov     rax, [ARGS + 32]        // p
@@ -127,15 +135,21 @@ fn qn_igemm_qs8c_12x32_avx512vnni
         mov     rax, C_END
         sub     rax, rcx
         sub     rax, rdx
-        enter   STORE
-        store_pair 10, 24, 25, 26, 27, rdx, rcx
+        cmp     ROWS, 12
+        jne     6f
+        mov     r10, rax
+        mov     r11, rcx
+        staged  end_of_pair, 9
+        jmp     7f
+6:      enter   STORE
+        store_one 10, 24, 25, rdx, rcx
         store_pair 8, 20, 21, 22, 23, rdx, rcx
         store_pair 6, 16, 17, 18, 19, rdx, rcx
         store_pair 4, 12, 13, 14, 15, rdx, rcx
         store_pair 2, 8, 9, 10, 11, rdx, rcx
         store_pair 0, 4, 5, 6, 7, rdx, rcx
 
-        add     EPILOGUE, REQUANTIZE_SCALES + 128
+7:      add     EPILOGUE, REQUANTIZE_SCALES + 128
         add     C_END, 32
         sub     NC, 32
         ja      0b

@@ -115,6 +115,77 @@ L(store\m):
         .endif
 .endm
 
+// The same for a last row, without one behind it.
+.macro store_one m, lo, hi, odd, stride
+L(store\m):
+        end_row_16 \lo, \hi, zmm0, zmm1
+        end_pair \lo, \lo
+        vmovdqu8 [rax]{k1}, ymm\lo
+        mov     \odd, \stride
+        sub     rax, \stride
+        sub     rax, \stride
+.endm
+
+// The same for twelve rows, in stages: operations of many kinds, which do not wait for each other, stand side by side.  It
+// uses .altmacro.
+//
+// All stages of six pairs of rows: in each slot the next stage, `do i, j`, of those that are under way, the first pair
+// first, which is number 5.
+.macro staged do, stages, arg
+        .set    SLOT, 0
+        .rept   \stages + 5
+        .set    AGE, 0
+        .rept   6
+        .if     SLOT >= AGE
+        .if     SLOT - AGE < \stages
+        \do     %(SLOT - AGE), %(5 - AGE), \arg
+        .endif
+        .endif
+        .set    AGE, AGE + 1
+        .endr
+        .set    SLOT, SLOT + 1
+        .endr
+.endm
+
+// Stages 1 to 9 of the end of a pair of rows, whose even row of C is at r10, at stride r11.
+.macro end_stage i, lo, hi, odd_lo, odd_hi
+        .if     \i == 1
+        .irp    r, \lo, \hi, \odd_lo, \odd_hi
+        vcvtdq2ps zmm\r, zmm\r
+        .endr
+        .elseif \i == 2
+        vmulps  zmm\lo, zmm\lo, zmm0
+        vmulps  zmm\hi, zmm\hi, zmm1
+        vmulps  zmm\odd_lo, zmm\odd_lo, zmm0
+        vmulps  zmm\odd_hi, zmm\odd_hi, zmm1
+        .elseif \i == 3
+        .irp    r, \lo, \hi, \odd_lo, \odd_hi
+        vcvtps2dq zmm\r, zmm\r
+        .endr
+        .elseif \i == 4
+        vpackssdw zmm\lo, zmm\lo, zmm\hi
+        vpackssdw zmm\odd_lo, zmm\odd_lo, zmm\odd_hi
+        .elseif \i == 5
+        vpaddsw zmm\lo, zmm\lo, zmm30
+        vpaddsw zmm\odd_lo, zmm\odd_lo, zmm30
+        .elseif \i == 6
+        vpacksswb zmm\lo, zmm\lo, zmm\odd_lo
+        .elseif \i == 7
+        vpermd  zmm\lo, zmm31, zmm\lo
+        .elseif \i == 8
+        vpmaxsb zmm\lo, zmm\lo, zmm28
+        vpminsb zmm\lo, zmm\lo, zmm29
+        .else
+        vextracti64x4 ymm\hi, zmm\lo, 1
+        vmovdqu8 [r10]{k1}, ymm\lo
+        vmovdqu8 [r10 + r11]{k1}, ymm\hi
+        .if     \lo > 4
+        sub     r10, r11
+        sub     r10, r11
+        .endif
+        .endif
+.endm
+
 // From the last even one of mr rows to the odd row behind it.
 .macro way_to_odd odd, mr, stride
         xor     \odd, \odd
