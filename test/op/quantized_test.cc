@@ -69,15 +69,25 @@ Case draw(Random& random) {
   qn_conv2d_params_init(&c.p);
   const auto below = [&](size_t n) { return random() % n; };
   c.p.type = QN_S8;
-  const size_t kind = below(4);  // pointwise, grouped, depthwise, any
-  c.p.groups = kind == 2 ? 1 + below(40) : kind == 1 ? 1 + below(3) : 1;
-  c.p.in_channels = c.p.groups * (kind == 2 ? 1 : 1 + below(20));
-  c.p.out_channels = c.p.groups * (kind == 2 ? 1 : 1 + below(20));
+  const size_t kind = below(6);  // pointwise, grouped, depthwise, any, few channels, depthwise of the usual kind
+  const bool depthwise = kind == 2 || kind == 5;
+  c.p.groups = depthwise ? 1 + below(kind == 5 ? 150 : 40) : kind == 1 ? 1 + below(3) : 1;
+  c.p.in_channels = c.p.groups * (depthwise ? 1 : 1 + below(kind == 4 ? 7 : 20));
+  c.p.out_channels = c.p.groups * (depthwise ? 1 : 1 + below(20));
   if (kind != 0) {
     c.p.kernel = {1 + below(4), 1 + below(4)};
     c.p.stride = {1 + below(2), 1 + below(2)};
     c.p.dilation = {1 + below(2), 1 + below(2)};
     c.p.padding = {below(3), below(3), below(3), below(3)};
+  }
+  if (kind == 4) {
+    c.p.kernel = {1 + below(7), 2 + below(6)};
+    c.p.dilation = {1, 1};
+  }
+  if (kind == 5) {
+    c.p.kernel.h = c.p.kernel.w = 3 + 2 * below(2);
+    c.p.stride.h = c.p.stride.w;
+    c.p.dilation = {1, 1};
   }
   c.in_shape = {1 + below(2), 7 + below(6), 7 + below(6), c.p.in_channels};
   c.per_channel = below(2) == 0;
@@ -224,7 +234,7 @@ void run_rows(const Convolution& c, const qn_operator* op, const Table& rows, co
 TEST(Quantized, ConvolutionsAreExact) {
   Random random(3);
   size_t runs = 0;
-  for (int round = 0; round < 200; ++round) {
+  for (int round = 0; round < 300; ++round) {
     const Case drawn = draw(random);
     SCOPED_TRACE(text(drawn));
     const Convolution c(drawn, random);
@@ -237,6 +247,7 @@ TEST(Quantized, ConvolutionsAreExact) {
     run_rows(c, op, gemm_rows(), expected, &runs);
     run_rows(c, op, igemm_rows(), expected, &runs);
     run_rows(c, op, dwconv_rows(), expected, &runs);
+    run_rows(c, op, dwconv_tile_rows(), expected, &runs);
     qn_operator_release(op);
     if (::testing::Test::HasFailure()) return;
   }
