@@ -28,15 +28,23 @@ struct Level {
 };
 // For each architecture from the lowest level to the highest. The levels of ARM come after those of x86.
 constexpr Level levels[] = {
-    {"ref", true, isa_ref},          {"sse41", true, isa_sse41},     {"avx2", true, isa_avx2},
-    {"avxvnni", false, isa_avxvnni}, {"avx512", true, isa_avx512},   {"avx512vnni", false, isa_avx512vnni},
-    {"neon", true, isa_neon},        {"neonfma", true, isa_neonfma}, {"fp16", false, isa_fp16},
-    {"dotprod", false, isa_dotprod}, {"i8mm", false, isa_i8mm},
+    {"ref", true, isa_ref},
+    {"sse41", true, isa_sse41},
+    {"avx2", true, isa_avx2},
+    {"avxvnni", false, isa_avxvnni},
+    {"avx512", true, isa_avx512},
+    {"avx512vbmi", false, isa_avx512vbmi},
+    {"avx512vnni", false, isa_avx512vnni},
+    {"neon", true, isa_neon},
+    {"neonfma", true, isa_neonfma},
+    {"fp16", false, isa_fp16},
+    {"dotprod", false, isa_dotprod},
+    {"i8mm", false, isa_i8mm},
 };
 
 // The features that remain below each ceiling, in the order of `levels`. The ceilings of ARM leave all features of x86.
 constexpr uint32_t up_to_avx2 = isa_ref | isa_sse41 | isa_avx2;
-constexpr uint32_t all_of_x86 = up_to_avx2 | isa_avxvnni | isa_avx512vnni;
+constexpr uint32_t all_of_x86 = up_to_avx2 | isa_avxvnni | isa_avx512vbmi | isa_avx512vnni;
 constexpr uint32_t up_to_neon = all_of_x86 | isa_neon;
 constexpr uint32_t ceilings[] = {
     isa_ref,
@@ -44,6 +52,7 @@ constexpr uint32_t ceilings[] = {
     up_to_avx2,
     up_to_avx2 | isa_avxvnni,
     up_to_avx2 | isa_avx512,
+    up_to_avx2 | isa_avx512vbmi,
     all_of_x86,
     up_to_neon,
     up_to_neon | isa_neonfma,
@@ -103,6 +112,7 @@ uint32_t detect() {
       cpuinfo_has_x86_avx512vl()) {
     isa |= isa_avx512;
     if (cpuinfo_has_x86_avx512vnni()) isa |= feature_vnni;
+    if (cpuinfo_has_x86_avx512vbmi()) isa |= feature_vbmi;
   }
   if ((isa & isa_avx2) != 0 && has_avxvnni()) isa |= feature_avxvnni;
 #elif defined(__aarch64__)

@@ -17,6 +17,7 @@ enum Feature : uint32_t {
   feature_avx512 = 1u << 3,    // AVX-512 F, DQ, BW, VL
   feature_avxvnni = 1u << 4,   // dot products of bytes in vectors of 256 bits, encoded as AVX
   feature_vnni = 1u << 5,      // the same, encoded as AVX-512
+  feature_vbmi = 1u << 6,      // permutations of bytes in vectors of 512 bits
   feature_neon = 1u << 8,      // ARM's Advanced SIMD; on arm64 it includes FMA
   feature_neonfma = 1u << 9,   // Advanced SIMD on 32-bit ARM with VFPv4, which adds FMA
   feature_fp16 = 1u << 10,     // arithmetic of half precision
@@ -32,6 +33,7 @@ constexpr uint32_t isa_sse41 = feature_sse41;
 constexpr uint32_t isa_avx2 = feature_avx2;
 constexpr uint32_t isa_avxvnni = feature_avx2 | feature_avxvnni;
 constexpr uint32_t isa_avx512 = feature_avx512;
+constexpr uint32_t isa_avx512vbmi = feature_avx512 | feature_vbmi;
 constexpr uint32_t isa_avx512vnni = feature_avx512 | feature_vnni;
 constexpr uint32_t isa_neon = feature_neon;
 constexpr uint32_t isa_neonfma = feature_neonfma;

@@ -22,10 +22,12 @@
 #define QN_BYTES_sse41 16
 #define QN_BYTES_avx2 32
 #define QN_BYTES_avx512 64
+#define QN_BYTES_avx512vbmi 64
 #define QN_BYTES_neon 16
 #define QN_BLOCK_sse41 0
 #define QN_BLOCK_avx2 48
 #define QN_BLOCK_avx512 64
+#define QN_BLOCK_avx512vbmi 64
 #define QN_BLOCK_neon 32
 
 #define QN_JOIN(a, b) QN_JOIN2(a, b)

@@ -107,7 +107,8 @@ inline Word unpack_low_shorts(Word a, Word b) { return _mm512_maskz_unpacklo_epi
 inline Word unpack_high_shorts(Word a, Word b) { return _mm512_maskz_unpackhi_epi16(~__mmask32{0}, a, b); }
 inline Word rounded(Vec x) { return _mm512_maskz_cvtps_epi32(all_lanes, Reals(x)); }
 inline Vec least(Vec a, Vec b) { return Vec(_mm512_maskz_min_ps(all_lanes, Reals(a), Reals(b))); }
-inline Word most_bytes(Word a, Word b) { return _mm512_maskz_max_epi8(~__mmask64{0}, a, b); }
+inline Bytes larger_bytes(Bytes a, Bytes b) { return Bytes(_mm512_max_epi8(Word(a), Word(b))); }
+inline Bytes smaller_bytes(Bytes a, Bytes b) { return Bytes(_mm512_min_epi8(Word(a), Word(b))); }
 #elif QN_VECTOR_BYTES == 32 || defined(__x86_64__)
 #if QN_VECTOR_BYTES == 32
 #define QN_X86(name) _mm256_##name
@@ -124,7 +125,8 @@ inline Word unpack_low_shorts(Word a, Word b) { return QN_X86(unpacklo_epi16)(a,
 inline Word unpack_high_shorts(Word a, Word b) { return QN_X86(unpackhi_epi16)(a, b); }
 inline Word rounded(Vec x) { return QN_X86(cvtps_epi32)(Reals(x)); }
 inline Vec least(Vec a, Vec b) { return Vec(QN_X86(min_ps)(Reals(a), Reals(b))); }
-inline Word most_bytes(Word a, Word b) { return QN_X86(max_epi8)(a, b); }
+inline Bytes larger_bytes(Bytes a, Bytes b) { return Bytes(QN_X86(max_epi8)(Word(a), Word(b))); }
+inline Bytes smaller_bytes(Bytes a, Bytes b) { return Bytes(QN_X86(min_epi8)(Word(a), Word(b))); }
 #endif
 
 #ifdef QN_X86
@@ -160,7 +162,7 @@ class Ending {
     for (size_t k = 0; k < 4; ++k) i[k] = rounded(least(high_, x.part[k]));
     const Word low = QN_X86(adds_epi16)(QN_X86(packs_epi32)(i[0], i[1]), Word(zero_));
     const Word high = QN_X86(adds_epi16)(QN_X86(packs_epi32)(i[2], i[3]), Word(zero_));
-    return Bytes(most_bytes(QN_X86(packs_epi16)(low, high), Word(min_)));
+    return larger_bytes(Bytes(QN_X86(packs_epi16)(low, high)), min_);
   }
 
  private:
@@ -170,6 +172,9 @@ class Ending {
 };
 
 #else
+
+inline Bytes larger_bytes(Bytes a, Bytes b) { return Bytes(vmaxq_s8(int8x16_t(a), int8x16_t(b))); }
+inline Bytes smaller_bytes(Bytes a, Bytes b) { return Bytes(vminq_s8(int8x16_t(a), int8x16_t(b))); }
 
 inline Integers widen(const Halves& x) {
   const int16x8_t low = int16x8_t(x.low), high = int16x8_t(x.high);
@@ -205,7 +210,7 @@ class Ending {
     const int16x8_t zero = vdupq_n_s16(zero_);
     const int8x8_t low = vqmovn_s16(vqaddq_s16(vcombine_s16(i[0], i[1]), zero));
     const int8x8_t high = vqmovn_s16(vqaddq_s16(vcombine_s16(i[2], i[3]), zero));
-    return Bytes(vminq_s8(vcombine_s8(low, high), vdupq_n_s8(max_)));
+    return smaller_bytes(Bytes(vcombine_s8(low, high)), splat_byte(max_));
   }
 
  private:

@@ -112,8 +112,9 @@ TEST(QuernIsa, AListIsExact) {
 
 // Two features of one level go and come together; bytes have levels that floats lack.
 TEST(QuernIsa, LevelsAreSetsOfFeatures) {
-  EXPECT_EQ(ask("avx512vnni").isa, everything() & (up_to_avx2 | isa_avxvnni | isa_avx512vnni));
-  EXPECT_EQ(ask("avx512").isa & (feature_vnni | feature_avxvnni), 0u);
+  EXPECT_EQ(ask("avx512vnni").isa, everything() & (up_to_avx2 | isa_avxvnni | isa_avx512vbmi | isa_avx512vnni));
+  EXPECT_EQ(ask("avx512vbmi").isa, everything() & (up_to_avx2 | isa_avx512vbmi));
+  EXPECT_EQ(ask("avx512").isa & (feature_vnni | feature_vbmi | feature_avxvnni), 0u);
   EXPECT_EQ(ask("avxvnni").isa, everything() & (up_to_avx2 | isa_avxvnni));
   EXPECT_EQ(ask("i8mm").isa & ~feature_neonfma, everything() & ~feature_neonfma);
   EXPECT_EQ(ask("dotprod").isa & feature_i8mm, 0u);

@@ -143,8 +143,8 @@ void check_pool(Checker& checker, const PoolRow& row) {
       }
     }
   }
-  // Larger ones; 49 taps are a global pool.
-  for (const size_t taps : {9, 49, 196}) {
+  // Larger ones; 49 taps and more are a global pool.
+  for (const size_t taps : {9, 49, 196, 600}) {
     for (const size_t channels : {193, 256, 1000}) {
       if (!check({channels, 7, taps, 3}, Values::random, clamps[0], Side::high, 0)) return;
       if (!check({channels, 1, taps, taps}, Values::random, {-1, 1}, Side::low, 16)) return;
