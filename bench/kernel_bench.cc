@@ -376,6 +376,8 @@ double ops_of(UnaryKind kind) {
     case UnaryKind::power: return 3;  // of the exponent below
     case UnaryKind::exp: return 23;
     case UnaryKind::lookup: return 1;
+    case UnaryKind::quantize: return 4;
+    case UnaryKind::dequantize: return 3;
   }
   return 0;
 }
@@ -388,8 +390,13 @@ void bench_unary(benchmark::State& state, const UnaryRow& row, size_t n) {
   const Floats x(n), y(n);
   const qn_unary_f32 p = {0, 6, 2};
   const char table[256] = {};
-  const void* parameters = row.kind == UnaryKind::lookup ? static_cast<const void*>(table) : &p;
-  const auto elements = static_cast<double>(n), bytes = 2.0 * static_cast<double>(element_bytes(row));
+  const qn_convert_qs8 conversion = {0.02f, 3, 0};
+  const bool converts = row.kind == UnaryKind::quantize || row.kind == UnaryKind::dequantize;
+  const void* parameters = converts                        ? static_cast<const void*>(&conversion)
+                           : row.kind == UnaryKind::lookup ? static_cast<const void*>(table)
+                                                           : &p;
+  const auto elements = static_cast<double>(n);
+  const double bytes = converts ? 5 : 2.0 * static_cast<double>(element_bytes(row));
   bench_call(state, row, {ops_of(row.kind) * elements, bytes * elements},
              [&] { row.run(n, x.data(), y.data(), parameters); });
 }

@@ -24,7 +24,11 @@
 //
 // ---- bytes: the same for type qs8. All elements are int8; addresses have no alignment.
 //
-// vunary    y[i] = table[x[i] + 128]        the 256 bytes of the table are the parameter
+// vunary    lookup: y[i] = table[x[i] + 128]      the 256 bytes of the table are the parameter
+//           quantize, dequantize: from floats to bytes, and back; parameters in qn_convert_qs8. y does not overlap x.
+//             quantize    y[i] = (round(x[i] / scale) + zero, limited to -128 .. 127) ^ flip, to nearest even; a NaN
+//                         counts as the least number. The quotient is rounded, and no denormal flushed, on all levels.
+//             dequantize  y[i] = float((x[i] ^ flip) - zero) * scale
 // vbinary   y[i] = end(f(a[i], b[i]))       f: add, mul; parameters in qn_binary_qs8; vbinaryc as above with addc, mulc
 //           add: float(a - zero_a) * scale_a + float(b - zero_b) * scale_b, each operation rounds to nearest even
 //           mul: float((a - zero_a) * (b - zero_b)) * scale_a
@@ -41,6 +45,13 @@ extern "C" {
 
 struct qn_unary_f32 {
   float alpha, beta, gamma;  // clamp: min, max. power: (alpha * x + beta) ^ gamma. Others: not read.
+};
+
+// Of kernels that convert. Bytes from 0 to 255 are the signed ones with the upper bit flipped (`flip` 128), and so with a
+// zero point that is less by 128; of signed bytes `flip` is 0.
+struct qn_convert_qs8 {
+  float scale;  // above 0: the real number that a step stands for
+  int32_t zero, flip;
 };
 
 // Of kernels of bytes. The scale of an operand is how many steps of the output are one of its own; a product has one
@@ -68,7 +79,17 @@ typedef float (*qn_vreduce_fn)(size_t n, const float* x, float* y, float shift);
 
 namespace quern {
 
-enum class UnaryKind { clamp, sigmoid, tanh, hswish, power, exp, lookup };  // lookup: the one kind of bytes
+enum class UnaryKind {
+  clamp,
+  sigmoid,
+  tanh,
+  hswish,
+  power,
+  exp,
+  lookup,
+  quantize,
+  dequantize
+};  // from lookup on: bytes
 enum class BinaryKind { add, sub, mul, div, addc, subc, mulc, divc, rsubc, rdivc };
 enum class ChannelKind { scale, prelu };
 enum class ReduceKind { max, expsum };

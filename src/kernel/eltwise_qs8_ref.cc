@@ -40,6 +40,23 @@ void qn_vlookup_qs8_ref(size_t n, const void* x, void* y, const void* p) {
   for (size_t i = 0; i < n; ++i) to[i] = quern::bytes(p)[from[i] + 128];
 }
 
+void qn_vquantize_qs8_ref(size_t n, const void* x, void* y, const void* parameters) {
+  const auto& p = *static_cast<const qn_convert_qs8*>(parameters);
+  for (size_t i = 0; i < n; ++i) {
+    const float steps = static_cast<const float*>(x)[i] / p.scale;
+    const int32_t step = quern::round_within(steps, INT8_MIN - p.zero, INT8_MAX - p.zero) + p.zero;
+    quern::bytes(y)[i] = static_cast<int8_t>(step ^ p.flip);
+  }
+}
+
+void qn_vdequantize_qs8_ref(size_t n, const void* x, void* y, const void* parameters) {
+  const auto& p = *static_cast<const qn_convert_qs8*>(parameters);
+  for (size_t i = 0; i < n; ++i) {
+    const auto step = static_cast<int8_t>(quern::bytes(x)[i] ^ p.flip);
+    static_cast<float*>(y)[i] = static_cast<float>(step - p.zero) * p.scale;
+  }
+}
+
 void qn_vadd_qs8_ref(size_t n, const void* a, const void* b, void* y, const void* p) {
   quern::binary(n, a, b, y, p, quern::add);
 }

@@ -178,6 +178,70 @@ void check_unary(Checker& checker, const UnaryRow& row) {
   }
 }
 
+// --- vunary: conversions ---
+
+// Of floats as they come, of steps that are halves, and of those that are too many.
+std::vector<float> draw_reals(size_t n, Values values, float scale, Random& random) {
+  std::vector<float> list = draw(n, {values, 1}, random);
+  for (float& x : list) {
+    if (values == Values::random) x *= 100 * scale;
+    if (values == Values::integers) x = (x + 0.5f * static_cast<float>(random.below(2))) * scale * 16;
+  }
+  return list;
+}
+
+int8_t to_byte(float x, const qn_convert_qs8& p) {
+  x /= p.scale;
+  const float steps = std::isnan(x) ? -1e6f : std::nearbyint(std::clamp(x, -1e6f, 1e6f));
+  const int32_t step = std::clamp(static_cast<int32_t>(steps) + p.zero, INT8_MIN, INT8_MAX);
+  return static_cast<int8_t>(step ^ p.flip);
+}
+float to_float(int8_t x, const qn_convert_qs8& p) {
+  return static_cast<float>(static_cast<int8_t>(x ^ p.flip) - p.zero) * p.scale;
+}
+
+// `from` and `to` are values and what becomes of them.
+template <class From, class To>
+bool check_conversion(Checker& checker, UnaryMemory& memory, const std::vector<From>& from, const std::vector<To>& to,
+                      const qn_convert_qs8& parameters, Values values, Side side) {
+  auto& [x, y, p] = memory;
+  const auto check = [&](Place place) {
+    put(x, from, place);
+    y.place(to.size() * sizeof(To), place, sizeof(To));
+    put_parameters(p, parameters, place);
+    return checker.run({from.size(), x.address(), y.address(), p.address()}, {&x, &y, &p},
+                       {{&y, to, false, checker.flushes()}},
+                       [&] { return describe(from.size(), side, apart, values); });
+  };
+  return every_fill<Qs8Unary>(side, check);
+}
+
+void check_convert(Checker& checker, const UnaryRow& row) {
+  UnaryMemory memory;
+  Random& random = checker.random();
+  for (const size_t n : lengths()) {
+    for (const Values values : {Values::extreme, Values::random, Values::integers}) {
+      for (const int32_t flip : {0, 128}) {
+        const float scale = values == Values::integers ? 0.25f : 0.037f;
+        const qn_convert_qs8 p = {scale, draw_zero_point(values, random), flip};
+        for (const Side side : {Side::high, Side::low}) {
+          if (row.kind == UnaryKind::quantize) {
+            const auto reals = draw_reals(n, values, scale, random);
+            std::vector<int8_t> steps(n);
+            std::transform(reals.begin(), reals.end(), steps.begin(), [&](float x) { return to_byte(x, p); });
+            if (!check_conversion(checker, memory, reals, steps, p, values, side)) return;
+          } else {
+            const auto steps = draw_bytes(n, values, random);
+            std::vector<float> reals(n);
+            std::transform(steps.begin(), steps.end(), reals.begin(), [&](int8_t x) { return to_float(x, p); });
+            if (!check_conversion(checker, memory, steps, reals, p, values, side)) return;
+          }
+        }
+      }
+    }
+  }
+}
+
 // --- vbinary ---
 
 bool is_scalar(BinaryKind kind) { return kind >= BinaryKind::addc; }
@@ -414,6 +478,7 @@ Kernel kernel_of(const Row& row, void (*check)(Checker&, const Row&)) {
 }  // namespace
 
 Kernel make_kernel(const UnaryRow& row) {
+  if (row.kind == UnaryKind::quantize || row.kind == UnaryKind::dequantize) return kernel_of(row, check_convert);
   return kernel_of(row, row.type == KernelType::qs8 ? check_unary<Qs8Unary> : check_unary<F32Unary>);
 }
 Kernel make_kernel(const BinaryRow& row) {

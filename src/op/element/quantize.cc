@@ -1,6 +1,7 @@
 // Real numbers to quantized ones, and back: the borders of the parts of a model that compute with bytes.
 #include "base/math.h"
-#include "kernel/requantize.h"
+#include "kernel/eltwise.h"
+#include "kernel/select.h"
 #include "op/core/nest.h"
 #include "op/core/numbers.h"
 #include "op/core/operator.h"
@@ -11,29 +12,31 @@ namespace {
 constexpr char quantize[] = "quantize";
 constexpr size_t min_task_conversions = 1 << 14;
 
-// Converts a row of elements. The functions are loops that compilers turn into vector instructions.
-template <class T>
-void to_bytes(const char* x, char* y, size_t count, const Steps&, const Steps& to) {
-  const auto* from = reinterpret_cast<const float*>(x);
-  auto* bytes = reinterpret_cast<T*>(y);
-  for (size_t i = 0; i < count; ++i) bytes[i] = static_cast<T>(to_step(from[i], to));
+// The kernel for a request. Bytes become other bytes by a table.
+const UnaryRow* row_for(const Request& request) {
+  const qn_type in = request.ins[0].type, out = request.out.type;
+  const UnaryKind kind = in == QN_F32 ? UnaryKind::quantize : out == QN_F32 ? UnaryKind::dequantize : UnaryKind::lookup;
+  return select(unary_rows(), KernelType::qs8, request.options.kernel,
+                [kind](const UnaryRow& row) { return row.kind == kind; });
 }
 
-template <class T>
-void to_floats(const char* x, char* y, size_t count, const Steps& from, const Steps&) {
-  const auto* bytes = reinterpret_cast<const T*>(x);
-  auto* floats = reinterpret_cast<float*>(y);
-  for (size_t i = 0; i < count; ++i) floats[i] = to_real(bytes[i], from);
+// What a kernel makes of unsigned bytes is what it makes of signed ones whose upper bit is flipped.
+qn_convert_qs8 parameters_of(const qn_tensor& tensor) {
+  const Steps steps = steps_of(tensor);
+  if (tensor.type == QN_U8) return {steps.scale, steps.zero + INT8_MIN, 1 << 7};
+  return {steps.scale, steps.zero, 0};
 }
-
-using Convert = void (*)(const char* x, char* y, size_t count, const Steps& from, const Steps& to);
 
 class QuantizePlan final : public qn_plan {
  public:
-  explicit QuantizePlan(const Request& request)
-      : from_(steps_of(request.ins[0])), to_(steps_of(request.out)), convert_(convert_of(request)) {
+  QuantizePlan(const Request& request, const UnaryRow& row) : row_(row) {
     const qn_tensor &in = request.ins[0], &out = request.out;
-    if (convert_ == nullptr) make_table(in.type);
+    kernel = row.name;
+    if (row.kind == UnaryKind::lookup) {
+      make_table(in, out);
+    } else {
+      numbers_ = parameters_of(row.kind == UnaryKind::quantize ? out : in);
+    }
     item_in_ = qn_type_size(in.type), item_out_ = qn_type_size(out.type);
     count_ = out.rank == 0 ? 1 : out.shape[out.rank - 1];
     for (uint32_t i = out.rank == 0 ? 0 : out.rank - 1; i-- > 0;)
@@ -50,31 +53,22 @@ class QuantizePlan final : public qn_plan {
       const size_t chunk = i % pieces_.chunks, first = pieces_.begin(chunk), count = pieces_.end(chunk) - first;
       const char* x = run.input(0) + at.offset(0) + first * item_in_;
       char* y = run.output + at.offset(1) + first * item_out_;
-      if (convert_ != nullptr) {
-        convert_(x, y, count, from_, to_);
-      } else {
-        for (size_t j = 0; j < count; ++j) y[j] = table_[static_cast<uint8_t>(x[j])];
-      }
+      row_.run(count, x, y, row_.kind == UnaryKind::lookup ? static_cast<const void*>(table_) : &numbers_);
     }
   }
 
  private:
-  static Convert convert_of(const Request& request) {
-    const qn_type in = request.ins[0].type, out = request.out.type;
-    if (in == QN_F32) return out == QN_U8 ? to_bytes<uint8_t> : to_bytes<int8_t>;
-    if (out == QN_F32) return in == QN_U8 ? to_floats<uint8_t> : to_floats<int8_t>;
-    return nullptr;
-  }
-  // Fills the table with what each byte becomes.
-  void make_table(qn_type in) {
-    for (int byte = 0; byte <= UINT8_MAX; ++byte) {
-      const int value = in == QN_U8 ? byte : static_cast<int8_t>(byte);
-      table_[byte] = static_cast<char>(to_step(to_real(value, from_), to_));
+  // Fills the table with what each byte becomes, of which kernels think as signed ones.
+  void make_table(const qn_tensor& in, const qn_tensor& out) {
+    const Steps from = steps_of(in), to = steps_of(out);
+    for (int byte = INT8_MIN; byte <= INT8_MAX; ++byte) {
+      const int value = in.type == QN_U8 ? static_cast<uint8_t>(byte) : byte;
+      table_[byte - INT8_MIN] = static_cast<char>(to_step(to_real(value, from), to));
     }
   }
 
-  Steps from_, to_;
-  Convert convert_;  // NULL: the table
+  const UnaryRow& row_;
+  qn_convert_qs8 numbers_;  // undefined where the table is what counts
   char table_[UINT8_MAX + 1];
   size_t item_in_, item_out_, count_;
   Nest<2> rows_;  // around rows of `count_` elements
@@ -97,7 +91,9 @@ class Quantize final : public Operator {
 
   qn_status plan(const Request& request, PlanPointer* plan) const override {
     QN_TRY(check_one_scale(name, request.ins, request.out));
-    *plan = make_plan<QuantizePlan>(request);
+    const UnaryRow* row = row_for(request);
+    if (row == nullptr) return no_kernel(name, request.options.kernel);
+    *plan = make_plan<QuantizePlan>(request, *row);
     return QN_OK;
   }
 };
