@@ -251,14 +251,22 @@ OpCase matrix_case(const MatrixShape& s, qn_type type) {
   return test;
 }
 
-OpCase pool_case(const PoolShape& s) {
+// Makes tensors of a case bytes, whose results have the same numbers as the inputs.
+void set_type(qn_type type, const qn_tensor& output, OpCase* test) {
+  if (type == QN_F32) return;
+  for (qn_tensor& input : test->inputs) input = quantized(input, 0.02f, 3);
+  test->outputs = {quantized(output, 0.02f, 3)};
+}
+
+OpCase pool_case(const PoolShape& s, qn_type type) {
   OpCase test;
   const bool global = s.kernel == 0;
-  test.name = text(s.kind == QN_POOL_MAX ? "max" : "average", "_pool2d/f32/auto/", image_name(s.size, s.channels), "_",
-                   global ? "global" : window_name(s.kernel, s.stride));
-  test.create = [s, global](const void*, qn_operator** op) {
+  test.name = text(s.kind == QN_POOL_MAX ? "max" : "average", "_pool2d/", name_of(type), "/auto/",
+                   image_name(s.size, s.channels), "_", global ? "global" : window_name(s.kernel, s.stride));
+  test.create = [s, global, type](const void*, qn_operator** op) {
     qn_pool2d_params p;
     qn_pool2d_params_init(&p);
+    p.type = type;
     p.kind = s.kind;
     p.global = global;
     if (!global) {
@@ -268,32 +276,54 @@ OpCase pool_case(const PoolShape& s) {
     return qn_pool2d_create(&p, op);
   };
   test.inputs = {image_of(s.size, s.channels)};
+  set_type(type, image_of(global ? 1 : (s.size - s.kernel) / s.stride + 1, s.channels), &test);
   test.ops_per_output = static_cast<double>(global ? s.size * s.size : s.kernel * s.kernel);
   return test;
 }
 
-OpCase add_case(const ImageShape& s) {
+OpCase add_case(const ImageShape& s, qn_type type) {
   OpCase test;
-  test.name = text("add/f32/auto/", image_name(s.size, s.channels));
-  test.create = [](const void*, qn_operator** op) {
+  test.name = text("add/", name_of(type), "/auto/", image_name(s.size, s.channels));
+  test.create = [type](const void*, qn_operator** op) {
     qn_binary_params p;
     qn_binary_params_init(&p);
+    p.type = type;
     return qn_binary_create(&p, op);
   };
   test.inputs = {image_of(s.size, s.channels), image_of(s.size, s.channels)};
+  set_type(type, image_of(s.size, s.channels), &test);
   return test;
 }
 
-OpCase unary_case(const char* name, qn_unary_kind kind, const ImageShape& s) {
+OpCase unary_case(const char* name, qn_unary_kind kind, const ImageShape& s, qn_type type) {
   OpCase test;
-  test.name = text(name, "/f32/auto/", image_name(s.size, s.channels));
-  test.create = [kind](const void*, qn_operator** op) {
+  test.name = text(name, "/", name_of(type), "/auto/", image_name(s.size, s.channels));
+  test.create = [kind, type](const void*, qn_operator** op) {
     qn_unary_params p;
     qn_unary_params_init(&p);
+    p.type = type;
     p.kind = kind;
     return qn_unary_create(&p, op);
   };
   test.inputs = {image_of(s.size, s.channels)};
+  set_type(type, image_of(s.size, s.channels), &test);
+  return test;
+}
+
+// What a quantized model does at its borders, to an image with colours.
+OpCase quantize_case(qn_type from, qn_type to) {
+  OpCase test;
+  const qn_tensor image = image_of(224, 3);
+  test.name = text("quantize/", name_of(from), "_to_", name_of(to), "/auto/", image_name(224, 3));
+  test.create = [from, to](const void*, qn_operator** op) {
+    qn_quantize_params p;
+    qn_quantize_params_init(&p);
+    p.type = from;
+    p.to = to;
+    return qn_quantize_create(&p, op);
+  };
+  test.inputs = {from == QN_F32 ? image : quantized(image, 0.02f, 3)};
+  test.outputs = {to == QN_F32 ? image : quantized(image, 0.03f, 5)};
   return test;
 }
 
@@ -309,31 +339,35 @@ OpCase softmax_case(size_t rows, size_t classes) {
   return test;
 }
 
-OpCase concat_case(size_t size, size_t channels) {
+OpCase concat_case(size_t size, size_t channels, qn_type type) {
   OpCase test;
-  test.name = text("concat/f32/auto/", image_name(size, channels), "_twice");
-  test.create = [](const void*, qn_operator** op) {
+  test.name = text("concat/", name_of(type), "/auto/", image_name(size, channels), "_twice");
+  test.create = [type](const void*, qn_operator** op) {
     qn_concat_params p;
     qn_concat_params_init(&p);
+    p.type = type;
     return qn_concat_create(&p, op);
   };
   test.inputs = {image_of(size, channels), image_of(size, channels)};
+  set_type(type, image_of(size, 2 * channels), &test);
   return test;
 }
 
 // What a model whose source is N,C,H,W does at its border.
-OpCase transpose_case(size_t channels, size_t size) {
+OpCase transpose_case(size_t channels, size_t size, qn_type type) {
   OpCase test;
-  test.name = text("transpose/f32/auto/", join({channels, size, size}), "_to_nhwc");
-  test.create = [](const void*, qn_operator** op) {
+  test.name = text("transpose/", name_of(type), "/auto/", join({channels, size, size}), "_to_nhwc");
+  test.create = [type](const void*, qn_operator** op) {
     qn_transpose_params p;
     qn_transpose_params_init(&p);
+    p.type = type;
     p.rank = 4;
     constexpr uint32_t permutation[] = {0, 2, 3, 1};
     std::copy(std::begin(permutation), std::end(permutation), p.permutation);
     return qn_transpose_create(&p, op);
   };
   test.inputs = {tensor_of({1, channels, size, size})};
+  set_type(type, image_of(size, channels), &test);
   return test;
 }
 
@@ -382,18 +416,21 @@ std::vector<OpCase> all_cases() {
       if (type == QN_F32) cases.push_back(depthwise_case(s, QN_LAYOUT_PIXEL_BLOCKED, type));
     }
     for (const MatrixShape& s : matrix_shapes) cases.push_back(matrix_case(s, type));
+    for (const PoolShape& s : pool_shapes) cases.push_back(pool_case(s, type));
+    for (const ImageShape& s : residual_shapes) cases.push_back(add_case(s, type));
+    for (const ImageShape& s : activation_shapes) {
+      cases.push_back(unary_case("relu", QN_CLAMP, s, type));
+      cases.push_back(unary_case("hard_swish", QN_HARD_SWISH, s, type));
+      cases.push_back(unary_case("sigmoid", QN_SIGMOID, s, type));
+    }
+    cases.push_back(concat_case(56, 64, type));
+    cases.push_back(transpose_case(3, 224, type));
+    cases.push_back(transpose_case(64, 56, type));
   }
-  for (const PoolShape& s : pool_shapes) cases.push_back(pool_case(s));
-  for (const ImageShape& s : residual_shapes) cases.push_back(add_case(s));
-  for (const ImageShape& s : activation_shapes) {
-    cases.push_back(unary_case("relu", QN_CLAMP, s));
-    cases.push_back(unary_case("hard_swish", QN_HARD_SWISH, s));
-    cases.push_back(unary_case("sigmoid", QN_SIGMOID, s));
-  }
+  cases.push_back(quantize_case(QN_F32, QN_S8));
+  cases.push_back(quantize_case(QN_S8, QN_F32));
+  cases.push_back(quantize_case(QN_S8, QN_S8));
   cases.push_back(softmax_case(1, 1000));
-  cases.push_back(concat_case(56, 64));
-  cases.push_back(transpose_case(3, 224));
-  cases.push_back(transpose_case(64, 56));
   cases.push_back(lrn_case(56, 64));
   cases.push_back(resize_case("nearest", QN_RESIZE_NEAREST, 28, 128));
   cases.push_back(resize_case("bilinear", QN_RESIZE_BILINEAR, 28, 128));

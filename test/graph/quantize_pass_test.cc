@@ -118,6 +118,25 @@ TEST(QuantizePass, LayersAndWhatMovesTheirBytes) {
   expect_optimized(b.done(), "quantize conv2d transpose reshape fully_connected dequantize");
 }
 
+TEST(QuantizePass, FloatsBecomeBytesBeforeTheyMove) {
+  Bytes b;
+  const int x = b.input("x", {1, 3, 6, 7});
+  const int image = b.through(b.node(OpKind::transpose, {x}, values({0, 2, 3, 1})), 0.03125f, -3);
+  const int c = b.node(OpKind::conv2d, {image, b.weights({4, 3, 3, 3}), b.bias(4, 0.03125f)}, window(1, 2, 1));
+  const int turned = b.node(OpKind::transpose, {c}, values({0, 3, 1, 2}));
+  b.output(b.through(b.node(OpKind::reshape, {turned}, values({0, -1})), 0.0625f, 5), "y");
+  expect_optimized(b.done(), "quantize transpose conv2d transpose reshape dequantize");
+}
+
+TEST(QuantizePass, FloatsThatSomebodyReadsMoveThemselves) {
+  Bytes b;
+  const int x = b.input("x", {1, 3, 6, 7});
+  const int image = b.node(OpKind::transpose, {x}, values({0, 2, 3, 1}));
+  b.output(b.through(image, 0.03125f, -3), "y");
+  b.output(image, "floats");
+  expect_optimized(b.done(), "transpose quantize dequantize");
+}
+
 TEST(QuantizePass, PartsOfAConcatGetItsScale) {
   Bytes b;
   const int x = b.through(b.input("x", {1, 3, 4, 5}), 0.0625f, 5), z = b.through(b.input("z", {1, 3, 4, 2}), 0.125f, 0);

@@ -15,6 +15,7 @@ struct Pass {
 // for all input shapes that the graph can take, not only for the present ones.
 constexpr Pass passes[] = {
     {"nodes that move or choose elements of bytes do so before these become floats", move_dequantize},
+    {"nodes that move elements of floats do so after these have become bytes", move_quantize},
     {"nodes between dequantize and quantize compute with bytes", fuse_quantized},
     {"nodes whose inputs are constants become constants", fold_constants},
     {"nodes that change nothing go", remove_identities},

@@ -82,6 +82,7 @@ class Rewriter {
 
 // The passes. Each of them goes over the graph once. optimize.cc says what they do.
 qn_status move_dequantize(Rewriter& r);
+qn_status move_quantize(Rewriter& r);
 qn_status fuse_quantized(Rewriter& r);
 qn_status fold_constants(Rewriter& r);
 qn_status remove_identities(Rewriter& r);

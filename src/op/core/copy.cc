@@ -6,9 +6,11 @@
 namespace quern {
 namespace {
 
-constexpr size_t element = sizeof(float);  // the size with fast functions; others are copied one by one, or as rows
+constexpr size_t element =
+    sizeof(float);  // the size with the most functions; bytes have some, others are copied one by one
 constexpr size_t min_task_copies = 16384;
-constexpr size_t block = 16;  // elements of a cache line
+constexpr size_t block = 16;       // floats of a cache line
+constexpr size_t byte_block = 64;  // bytes of a cache line
 
 enum { from, to };  // operands
 
@@ -74,14 +76,34 @@ void transpose_4x4(const char* in, size_t in_stride, char* out, size_t out_strid
 }
 
 // Transposes the remaining columns, which are fewer than a vector has.
-template <size_t count>
+template <size_t count, size_t item = element>
 void transpose_narrow(const char* in, size_t in_stride, char* out, size_t out_stride, size_t rows) {
   for (size_t r = 0; r < rows; ++r) {
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (size_t c = 0; c < count; ++c) {
-      std::memcpy(out + r * out_stride + c * element, in + c * in_stride + r * element, element);
+      std::memcpy(out + r * out_stride + c * item, in + c * in_stride + r * item, item);
     }
   }
+}
+
+// The same for up to `most` columns, or none.
+template <size_t item, size_t most>
+void transpose_few(const char* in, size_t in_stride, char* out, size_t out_stride, size_t rows, size_t count) {
+  if (count == most) return transpose_narrow<most, item>(in, in_stride, out, out_stride, rows);
+  if constexpr (most > 1) transpose_few<item, most - 1>(in, in_stride, out, out_stride, rows, count);
+}
+
+// Transposes three columns into rows that follow each other, as the channels of an image with colours.
+size_t interleave_three(const char* in, size_t in_stride, char* out, size_t rows) {
+  size_t r = 0;
+  for (; r + 4 <= rows; r += 4, in += sizeof(Vec4), out += 3 * sizeof(Vec4)) {
+    const Vec4 a = load4(in), b = load4(in + in_stride), c = load4(in + 2 * in_stride);
+    const Vec4 low = interleave_low(a, b), high = interleave_high(a, b);
+    store4(out, __builtin_shufflevector(low, c, 0, 1, 4, 2));
+    store4(out + sizeof(Vec4), __builtin_shufflevector(__builtin_shufflevector(low, c, 3, 5, 3, 5), high, 0, 1, 4, 5));
+    store4(out + 2 * sizeof(Vec4), __builtin_shufflevector(high, c, 6, 2, 3, 7));
+  }
+  return r;
 }
 
 // Transposes a plane: rows follow each other in the input, columns in the output. It takes a block of rows at a time.
@@ -101,12 +123,95 @@ void transpose(const Plane& p, const char* in, char* out, Range rows, Range colu
     }
     const char* from_row = in + c * in_stride + r0 * element;
     char* to_row = out + c * element + r0 * out_stride;
-    switch (columns.end - c) {
-      case 3: transpose_narrow<3>(from_row, in_stride, to_row, out_stride, r1 - r0); break;
-      case 2: transpose_narrow<2>(from_row, in_stride, to_row, out_stride, r1 - r0); break;
-      case 1: transpose_narrow<1>(from_row, in_stride, to_row, out_stride, r1 - r0); break;
-      default: break;
+    size_t rows_done = 0;
+    if (columns.end - c == 3 && out_stride == 3 * element) {
+      rows_done = interleave_three(from_row, in_stride, to_row, r1 - r0);
     }
+    transpose_few<element, 3>(from_row + rows_done * element, in_stride, to_row + rows_done * out_stride, out_stride,
+                              r1 - r0 - rows_done, columns.end - c);
+  }
+}
+
+// ---- bytes
+
+typedef uint8_t Bytes16 __attribute__((vector_size(16)));
+typedef uint16_t Pairs8 __attribute__((vector_size(16)));
+typedef uint32_t Quads4 __attribute__((vector_size(16)));
+typedef uint64_t Words2 __attribute__((vector_size(16)));
+
+template <class T>
+T load_as(const char* p) {
+  T x;
+  std::memcpy(&x, p, sizeof x);
+  return x;
+}
+// 8 bytes, and zeros behind them.
+Bytes16 load8(const char* p) { return Bytes16(Words2{load_as<uint64_t>(p), 0}); }
+void store8(char* p, uint64_t x) { std::memcpy(p, &x, sizeof x); }
+
+Bytes16 zip_bytes(Bytes16 a, Bytes16 b) {
+  return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+}
+Pairs8 zip_low(Pairs8 a, Pairs8 b) { return __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11); }
+Pairs8 zip_high(Pairs8 a, Pairs8 b) { return __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15); }
+Words2 zip_low(Quads4 a, Quads4 b) { return Words2(__builtin_shufflevector(a, b, 0, 4, 1, 5)); }
+Words2 zip_high(Quads4 a, Quads4 b) { return Words2(__builtin_shufflevector(a, b, 2, 6, 3, 7)); }
+
+// out[row j][i] = in[column i][j] for i, j in 0 .. 7
+void transpose_8x8(const char* in, size_t in_stride, char* out, size_t out_stride) {
+  Pairs8 pairs[4];
+#pragma GCC unroll 4
+  for (size_t i = 0; i < 4; ++i) {
+    pairs[i] = Pairs8(zip_bytes(load8(in + 2 * i * in_stride), load8(in + (2 * i + 1) * in_stride)));
+  }
+  const Quads4 first_low = Quads4(zip_low(pairs[0], pairs[1])), first_high = Quads4(zip_high(pairs[0], pairs[1]));
+  const Quads4 last_low = Quads4(zip_low(pairs[2], pairs[3])), last_high = Quads4(zip_high(pairs[2], pairs[3]));
+  const Words2 rows[] = {zip_low(first_low, last_low), zip_high(first_low, last_low), zip_low(first_high, last_high),
+                         zip_high(first_high, last_high)};
+#pragma GCC unroll 4
+  for (size_t j = 0; j < 4; ++j) {
+    store8(out + 2 * j * out_stride, rows[j][0]);
+    store8(out + (2 * j + 1) * out_stride, rows[j][1]);
+  }
+}
+
+// As interleave_three. Of each pair of rows it writes two bytes too many, which belong to the next rows.
+size_t interleave_three_bytes(const char* in, size_t in_stride, char* out, size_t rows) {
+  size_t r = 0;
+  for (; r + 9 <= rows; r += 8, in += 8, out += 24) {
+    const Pairs8 ab = Pairs8(zip_bytes(load8(in), load8(in + in_stride)));
+    const Pairs8 c = Pairs8(zip_bytes(load8(in + 2 * in_stride), Bytes16{}));
+    const Words2 low = Words2(zip_low(ab, c)), high = Words2(zip_high(ab, c));  // rows of a, b, c and 0
+    constexpr uint64_t first = 0xffffff, second = first << 24;
+    const Words2 four = (low & first) | (low >> 8 & second), next = (high & first) | (high >> 8 & second);
+    store8(out, four[0]), store8(out + 6, four[1]);
+    store8(out + 12, next[0]), store8(out + 18, next[1]);
+  }
+  return r;
+}
+
+// `transpose` for bytes.
+void transpose_bytes(const Plane& p, const char* in, char* out, Range rows, Range columns) {
+  const size_t in_stride = p.column.stride[from], out_stride = p.row.stride[to];
+  const size_t step = columns.end - columns.begin < 8 ? rows.end - rows.begin : byte_block;
+  for (size_t r0 = rows.begin; r0 < rows.end; r0 += step) {
+    const size_t r1 = std::min(r0 + step, rows.end), r8 = r0 + (r1 - r0) / 8 * 8;
+    size_t c = columns.begin;
+    for (; c + 8 <= columns.end; c += 8) {
+      const char* from_column = in + c * in_stride;
+      char* to_column = out + c;
+      for (size_t r = r0; r < r8; r += 8)
+        transpose_8x8(from_column + r, in_stride, to_column + r * out_stride, out_stride);
+      transpose_narrow<8, 1>(from_column + r8, in_stride, to_column + r8 * out_stride, out_stride, r1 - r8);
+    }
+    const char* from_row = in + c * in_stride + r0;
+    char* to_row = out + c + r0 * out_stride;
+    size_t rows_done = 0;
+    if (columns.end - c == 3 && out_stride == 3) {
+      rows_done = interleave_three_bytes(from_row, in_stride, to_row, r1 - r0);
+    }
+    transpose_few<1, 7>(from_row + rows_done, in_stride, to_row + rows_done * out_stride, out_stride,
+                        r1 - r0 - rows_done, columns.end - c);
   }
 }
 
@@ -145,19 +250,21 @@ Job make_job(const Copy& copy, size_t item, size_t tasks) {
   job.in_offset = copy.in_offset;
   job.out_offset = copy.out_offset;
   const Nest<2>& nest = copy.nest;
+  const bool are_bytes = has_integers && item == 1;
   size_t row = 1;  // number of the loop that becomes the row of a plane
   if (nest.rank > 0) {
     job.plane.column = nest.loops[0];
     const size_t in_stride = nest.loops[0].stride[from], out_stride = nest.loops[0].stride[to];
     if (in_stride == item && out_stride == item) {
       job.copy = copy_rows;
-    } else if (item == element && in_stride != 0 && out_stride == element) {
+    } else if ((item == element || are_bytes) && in_stride != 0 && out_stride == item) {
       for (size_t i = 1; i < nest.rank; ++i) {
-        if (nest.loops[i].stride[from] == element) row = i, job.copy = transpose;
+        if (nest.loops[i].stride[from] == item) row = i, job.copy = are_bytes ? transpose_bytes : transpose;
       }
     }
   }
   if (row < nest.rank) job.plane.row = nest.loops[row];
+  if (has_integers && job.copy == transpose_bytes) job.row_step = byte_block;
   if (job.copy == transpose) {
     job.row_step = block;
     if (job.plane.column.count == 2 && job.plane.row.stride[to] == 2 * element) job.copy = interleave;

@@ -38,9 +38,12 @@ class QuantizePlan final : public qn_plan {
       numbers_ = parameters_of(row.kind == UnaryKind::quantize ? out : in);
     }
     item_in_ = qn_type_size(in.type), item_out_ = qn_type_size(out.type);
-    count_ = out.rank == 0 ? 1 : out.shape[out.rank - 1];
-    for (uint32_t i = out.rank == 0 ? 0 : out.rank - 1; i-- > 0;)
-      rows_.add(out.shape[i], {in.stride[i], out.stride[i]});
+    // The innermost loop is a row for the kernel, unless dimensions of 1 hide a gap.
+    Nest<2> nest;
+    for (uint32_t i = out.rank; i-- > 0;) nest.add(out.shape[i], {in.stride[i], out.stride[i]});
+    const bool dense = nest.rank > 0 && nest.loops[0].stride == Nest<2>::Strides{item_in_, item_out_};
+    if (dense) count_ = nest.loops[0].count;
+    for (size_t i = dense; i < nest.rank; ++i) rows_.add(nest.loops[i].count, nest.loops[i].stride);
     pieces_ = split(count_, request.options.tasks, min_task_conversions);
     tasks_ = split(rows_.count() * pieces_.chunks, request.options.tasks,
                    divide_up(min_task_conversions, divide_up(count_, pieces_.chunks)));
@@ -70,7 +73,7 @@ class QuantizePlan final : public qn_plan {
   const UnaryRow& row_;
   qn_convert_qs8 numbers_;  // undefined where the table is what counts
   char table_[UINT8_MAX + 1];
-  size_t item_in_, item_out_, count_;
+  size_t item_in_, item_out_, count_ = 1;
   Nest<2> rows_;  // around rows of `count_` elements
   Split pieces_;  // of a row
   Split tasks_;
