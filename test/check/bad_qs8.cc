@@ -268,6 +268,23 @@ void takes_bytes_as_unsigned(size_t n, const void* x, void* y, const void* p) {
   for (size_t i = 0; i < n; ++i) write(y, i, read(p, static_cast<uint8_t>(read(x, i))));
 }
 
+// Writes byte i as step(x[i], parameters).
+template <class Step>
+void quantize_by(size_t n, const void* x, void* y, const void* p, Step step) {
+  const auto& numbers = *static_cast<const qn_convert_qs8*>(p);
+  for (size_t i = 0; i < n; ++i) {
+    const float steps = step(static_cast<const float*>(x)[i], numbers);
+    const auto rounded = static_cast<int>(std::nearbyint(std::fmin(std::fmax(-1000.0f, steps), 1000.0f)));
+    write(y, i, std::clamp(rounded + numbers.zero, -128, 127) ^ numbers.flip);
+  }
+}
+void quantize_is_right(size_t n, const void* x, void* y, const void* p) {
+  quantize_by(n, x, y, p, [](float real, const qn_convert_qs8& numbers) { return real / numbers.scale; });
+}
+void multiplies_by_the_reciprocal(size_t n, const void* x, void* y, const void* p) {
+  quantize_by(n, x, y, p, [](float real, const qn_convert_qs8& numbers) { return real * (1 / numbers.scale); });
+}
+
 // --- gemm of rows that are quantized each on its own ---
 
 const qn_quantized_row& numbers_of(const GemmCall& x, size_t m) {
@@ -381,6 +398,7 @@ std::vector<BadKernel> bad_qs8_kernels() {
   const BinaryRow& add = reference_of(binary_rows(), BinaryKind::add);
   const SpmmRow blocks = operands::spmm_blocks_row<4, 4>(), columns = operands::spmm_blocks_row<1, 4>();
   const UnaryRow& lookup = reference_of(unary_rows(), KernelType::qs8);
+  const UnaryRow& quantize = reference_of(unary_rows(), UnaryKind::quantize);
   return {
       bad("is_right", like, gemm<is_right>, ""),
       bad("is_right_by_fours", like, gemm<is_right_by_fours>, "", 4),
@@ -416,6 +434,8 @@ std::vector<BadKernel> bad_qs8_kernels() {
       bad("add_is_right", add, add_is_right, ""),
       bad("rounds_each_operand", add, rounds_each_operand, "y["),
       bad("lookup_is_right", lookup, lookup_is_right, ""),
+      bad("quantize_is_right", quantize, quantize_is_right, ""),
+      bad("multiplies_by_the_reciprocal", quantize, multiplies_by_the_reciprocal, "y["),
       bad("blocks_are_right", blocks, operands::spmm_blocks<4, 4>, ""),
       bad("columns_are_right", columns, operands::spmm_blocks<1, 4>, ""),
       bad("begins_with_0_where_c_counts", blocks, begins_with_0_where_c_counts, "c["),

@@ -184,7 +184,10 @@ void check_unary(Checker& checker, const UnaryRow& row) {
 std::vector<float> draw_reals(size_t n, Values values, float scale, Random& random) {
   std::vector<float> list = draw(n, {values, 1}, random);
   for (float& x : list) {
-    if (values == Values::random) x *= 100 * scale;
+    if (values == Values::random && random.below(2) == 0) x *= 100 * scale;
+    // Quotients that round to halves, products with the reciprocal that do not.
+    else if (values == Values::random)
+      x = (static_cast<float>(random.below(255)) - 127.5f) * scale;
     if (values == Values::integers) x = (x + 0.5f * static_cast<float>(random.below(2))) * scale * 16;
   }
   return list;

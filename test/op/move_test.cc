@@ -228,6 +228,8 @@ std::vector<Moved> movers() {
   const auto slice = [](qn_slice_params& p) { p.rank = 3, p.begin[0] = p.begin[2] = 1, p.end[1] = 4; };
   const auto pad = [](qn_pad_params& p) { p.rank = 3, p.before[0] = p.before[2] = 2, p.after[1] = 3; };
   return {{"transpose", {{1, 19, 23, 5}}, transpose({0, 3, 1, 2})},
+          {"transpose of planes", {{1, 21, 9, 30}}, transpose({0, 2, 3, 1})},
+          {"transpose of colours", {{1, 3, 130, 131}}, transpose({0, 2, 3, 1})},
           {"shuffle", {{2, 2, 37}}, transpose({0, 2, 1})},
           {"transpose of 8", {{2, 3, 1, 2, 2, 3, 2, 5}}, transpose({7, 0, 5, 3, 1, 2, 4, 6})},
           {"slice", {{3, 5, 40}}, mover<qn_slice_params>(qn_slice_params_init, qn_slice_create, slice)},
