@@ -69,7 +69,7 @@ class Needs {
     const auto is_float = [&](int tensor) { return tensor_of(graph_, tensor).type == QN_F32; };
     const bool weights = node.kind == OpKind::conv2d || node.kind == OpKind::fully_connected;
     const bool bytes = !is_float(node.inputs[0]);
-    type_ = !bytes ? KernelType::f32 : weights ? KernelType::qs8c : KernelType::qs8;
+    type_ = !bytes && node.kind != OpKind::quantize ? KernelType::f32 : weights ? KernelType::qs8c : KernelType::qs8;
     integers_ = integers_ || bytes || !is_float(node.outputs[0]) || (weights && !is_float(node.inputs[1]));
     if (bytes && is_table(node.kind)) {
       kernel("vlookup");
