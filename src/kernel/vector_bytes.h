@@ -1,5 +1,5 @@
-// Vectors of bytes, for the files NAME_qs8_vec.cc that have as many bytes in a vector as it holds. See vector.h for how
-// these are compiled.
+// Vectors of bytes, and what turns them into vectors of numbers and back, for the files NAME_qs8_vec.cc without weights.
+// See vector.h for how these are compiled.
 #pragma once
 
 #include <cstring>
@@ -71,14 +71,6 @@ inline void store_some_bytes(int8_t* p, Bytes v, size_t count) {
 }
 
 #endif
-
-inline Bytes load_up_to(const int8_t* p, size_t count) {
-  return count >= byte_lanes ? load_bytes(p) : load_some_bytes(p, count);
-}
-inline void store_up_to(int8_t* p, Bytes v, size_t count) {
-  if (count >= byte_lanes) return store_bytes(p, v);
-  store_some_bytes(p, v, count);
-}
 
 // ---- vectors of bytes as four vectors of numbers of 32 bits
 
