@@ -42,16 +42,12 @@
         restore d8, d9
 .endm
 
-.macro fma acc, w, a, lane
-        fmla    v\acc\().4s, v\w\().4s, v\a\().s[\lane]
-.endm
-
 // The next of 64 multiply-adds: k by k, row by row, four channels and the other four.
 .macro mul
         .set    L(set), L(n) / 32 * 8   // the first register of these two k
         .set    L(odd), L(n) / 16 % 2   // the second of them?
         .altmacro
-        fma     %(16 + L(n) % 16), %(L(set) + 4 + 2 * L(odd) + L(n) % 2), %(L(set) + L(n) % 16 / 4), %(L(n) / 2 % 2 * 2 + L(odd))
+        mac     %(16 + L(n) % 16), %(L(set) + 4 + 2 * L(odd) + L(n) % 2), %(L(set) + L(n) % 16 / 4), %(L(n) / 2 % 2 * 2 + L(odd))
         .noaltmacro
         .set    L(n), L(n) + 1
 .endm
