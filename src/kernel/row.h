@@ -41,6 +41,7 @@ struct Target {
 };
 inline constexpr Target isa_neon_a53{isa_neon, core_a53};
 inline constexpr Target isa_neon_a55{isa_neon, core_a55};
+inline constexpr Target isa_dotprod_a55{isa_dotprod, core_a55};
 inline constexpr Target isa_neon_inorder{isa_neon, core_a53 | core_a55};
 
 // A table may give the size of a tile as a number of vectors, for machines whose vectors have no fixed length (SVE,

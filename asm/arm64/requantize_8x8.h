@@ -1,0 +1,165 @@
+// How a tile of 8 rows x 8 channels (tile_8x8.h) of 32-bit sums ends as bytes: finish_qs8c is the part `finish`.
+// Contract: src/kernel/requantize.h
+//
+// Sums are in v16-v31: of row m 0-3 in v(16+2m), 4-7 in v(17+2m).  A file whose sums lie otherwise says so by `paired`: it
+// is 2, see tile_8x8_i8mm.h, or else 0.
+//
+//   in     x0 rows  x1 channels left  x6 last row of C  x7 c_stride  x8 the panel's qn_requantize
+//   v0 v1  scales; with `paired` v0-v3     v4 zero point, 8 times    v5 min  v6 max, 16 times
+//
+// Each conversion rounds to nearest even and saturates, fcvtns and both that narrow; a NaN, which only a channel that
+// does not exist can have, becomes 0.  The zero point is added to numbers of 16 bits, so no result that saturated before
+// comes back within the bounds.
+#ifndef QN_ASM_ARM64_REQUANTIZE_8X8_H
+#define QN_ASM_ARM64_REQUANTIZE_8X8_H
+
+#include "tile_8x8.h"
+
+.macro to_float m, a, lo, hi, none
+        scvtf   v\lo\().4s, v\lo\().4s
+        scvtf   v\hi\().4s, v\hi\().4s
+.endm
+
+.macro scale m, a, lo, hi, paired
+        .if     \m % 2 * \paired
+        fmul    v\lo\().4s, v\lo\().4s, v2.4s
+        fmul    v\hi\().4s, v\hi\().4s, v3.4s
+        .else
+        fmul    v\lo\().4s, v\lo\().4s, v0.4s
+        fmul    v\hi\().4s, v\hi\().4s, v1.4s
+        .endif
+.endm
+
+.macro to_integer m, a, lo, hi, none
+        fcvtns  v\lo\().4s, v\lo\().4s
+        fcvtns  v\hi\().4s, v\hi\().4s
+.endm
+
+.macro narrow m, a, lo, hi, none
+        sqxtn   v\lo\().4h, v\lo\().4s
+.endm
+
+.macro narrow_high m, a, lo, hi, none
+        sqxtn2  v\lo\().8h, v\hi\().4s
+.endm
+
+.macro add_zero m, a, lo, hi, none
+        sqadd   v\lo\().8h, v\lo\().8h, v4.8h
+.endm
+
+// Two rows: the register that they share from now on, the first row, the second one.
+.macro two_rows do
+        \do     16, 16, 18
+        \do     20, 20, 22
+        \do     24, 24, 26
+        \do     28, 28, 30
+.endm
+
+.macro narrow_again both, first, second
+        sqxtn   v\first\().8b, v\first\().8h
+.endm
+
+.macro narrow_again_high both, first, second
+        sqxtn2  v\both\().16b, v\second\().8h
+.endm
+
+.macro clamp_bytes both, first, second
+        smax    v\both\().16b, v\both\().16b, v5.16b
+        smin    v\both\().16b, v\both\().16b, v6.16b
+.endm
+
+// The last row first, for the address of the last row is known: x17 the row at hand.
+.macro store_two m, both
+        cmp     x0, #(\m + 1)
+        b.ls    1f
+        st1     {v\both\().d}[1], [x17]
+        sub     x17, x17, x7
+1:
+        .if     \m > 0
+        cmp     x0, #\m
+        b.ls    1f
+        .endif
+        str     d\both, [x17]
+        .if     \m > 0
+        sub     x17, x17, x7
+1:
+        .endif
+.endm
+
+// Stores the first n (1 .. 7, in a register) of the bytes in x\bytes at [at], which moves on.
+.macro store_first_bytes at, n, bytes
+        tbz     \n, #2, L(first\@_two)
+        str     w\bytes, [\at], #4
+        lsr     x\bytes, x\bytes, #32
+L(first\@_two):
+        tbz     \n, #1, L(first\@_one)
+        strh    w\bytes, [\at], #2
+        lsr     x\bytes, x\bytes, #16
+L(first\@_one):
+        tbz     \n, #0, L(first\@_done)
+        strb    w\bytes, [\at]
+L(first\@_done):
+.endm
+
+.macro load_zero_and_bounds
+        add     x16, x8, #REQUANTIZE_MIN
+        add     x17, x8, #REQUANTIZE_MAX
+        ld1r    {v4.8h}, [x8]
+        ld1r    {v5.16b}, [x16]
+        ld1r    {v6.16b}, [x17]
+.endm
+
+.macro finish_qs8c paired
+L(finish):
+        ldp     q0, q1, [x8, #REQUANTIZE_SCALES]
+        .if     \paired
+        dup     v2.2d, v1.d[0]          // of channels 4 5, 6 7, 0 1, 2 3, twice
+        dup     v3.2d, v1.d[1]
+        dup     v1.2d, v0.d[1]
+        dup     v0.2d, v0.d[0]
+        .endif
+        load_zero_and_bounds
+        rows    to_float
+        rows    scale, \paired
+        rows    to_integer
+        rows    narrow
+        rows    narrow_high
+        rows    add_zero
+        two_rows narrow_again
+        two_rows narrow_again_high
+        .if     \paired
+        part_rows
+        .endif
+        two_rows clamp_bytes
+        add     x8, x8, #(REQUANTIZE_SCALES + 32)
+        cmp     x1, #8
+        b.lo    5f
+        mov     x17, x6
+        store_two 6, 28
+        store_two 4, 24
+        store_two 2, 20
+        store_two 0, 16
+        add     x6, x6, #8
+        subs    x1, x1, #8
+        b.ne    L(start)
+        ret
+
+5:      sub     sp, sp, #64             // x1 channels, from memory: x9 the row at hand
+        .cfi_adjust_cfa_offset 64
+        stp     q16, q20, [sp]
+        stp     q24, q28, [sp, #32]
+        mov     x9, sp
+        add     x9, x9, x0, lsl #3
+6:      ldr     x16, [x9, #-8]!
+        mov     x17, x6
+        store_first_bytes x17, x1, 16
+        sub     x6, x6, x7
+        subs    x0, x0, #1
+        b.ne    6b
+        add     sp, sp, #64
+        .cfi_adjust_cfa_offset -64
+        mov     x1, #0
+        ret
+.endm
+
+#endif
