@@ -82,6 +82,17 @@ SYM(\name):
         .cfi_negate_ra_state
 .endm
 
+// The return address from here on: in the register `to`.
+.macro keep_return to
+        mov     \to, x30
+        .cfi_register x30, \to
+.endm
+
+.macro return_from kept
+        mov     x30, \kept
+        .cfi_restore x30
+.endm
+
 // What a clamp of dwconv does with a vector of sums, where v30 is min and v31 max; gemm_f32_neon.S says why so.
 .macro below_min acc, mask
         fcmgt   v\mask\().4s, v30.4s, v\acc\().4s

@@ -3,7 +3,8 @@
 //   args   x0 mr  x1 nc  x2 k(bytes)  x3 a  x4 a_stride  x5 w  x6 c  x7 c_stride  [sp] p
 //   tile   tile_8x8.h and tile_8x8_inorder.h
 #include "tile_8x8_f32.h"
-#include "gemm_8x8.h"
+#include "tile_8x8_inorder.h"
+#include "gemm_tile.h"
 #include "row_1x8.h"
 
 gemm    qn_gemm_f32_8x8_neon

@@ -2,9 +2,10 @@
 // Contract: src/kernel/gemm.h
 //
 //   args   x0 mr  x1 nc  x2 k(bytes)  x3 a  x4 a_stride  x5 w  x6 c  x7 c_stride  [sp] p
-//   code   gemm_8x8.h, row_1x8.h   tile   tile_8x8.h and tile_8x8_inorder.h
+//   code   gemm_tile.h, row_1x8.h   tile   tile_8x8.h and tile_8x8_inorder.h
 #include "tile_8x8_qs8c.h"
-#include "gemm_8x8.h"
+#include "tile_8x8_inorder.h"
+#include "gemm_tile.h"
 #include "row_1x8.h"
 
 gemm    qn_gemm_qs8c_8x8_dotprod

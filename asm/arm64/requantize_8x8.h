@@ -1,18 +1,15 @@
 // How a tile of 8 rows x 8 channels (tile_8x8.h) of 32-bit sums ends as bytes: finish_qs8c is the part `finish`.
-// Contract: src/kernel/requantize.h
+// See requantize.h.
 //
 // Sums are in v16-v31: of row m 0-3 in v(16+2m), 4-7 in v(17+2m).  A file whose sums lie otherwise says so by `paired`: it
 // is 2, see tile_8x8_i8mm.h, or else 0.
 //
 //   in     x0 rows  x1 channels left  x6 last row of C  x7 c_stride  x8 the panel's qn_requantize
 //   v0 v1  scales; with `paired` v0-v3     v4 zero point, 8 times    v5 min  v6 max, 16 times
-//
-// Each conversion rounds to nearest even and saturates, fcvtns and both that narrow; a NaN, which only a channel that
-// does not exist can have, becomes 0.  The zero point is added to numbers of 16 bits, so no result that saturated before
-// comes back within the bounds.
 #ifndef QN_ASM_ARM64_REQUANTIZE_8X8_H
 #define QN_ASM_ARM64_REQUANTIZE_8X8_H
 
+#include "requantize.h"
 #include "tile_8x8.h"
 
 .macro to_float m, a, lo, hi, none
@@ -84,29 +81,6 @@
         sub     x17, x17, x7
 1:
         .endif
-.endm
-
-// Stores the first n (1 .. 7, in a register) of the bytes in x\bytes at [at], which moves on.
-.macro store_first_bytes at, n, bytes
-        tbz     \n, #2, L(first\@_two)
-        str     w\bytes, [\at], #4
-        lsr     x\bytes, x\bytes, #32
-L(first\@_two):
-        tbz     \n, #1, L(first\@_one)
-        strh    w\bytes, [\at], #2
-        lsr     x\bytes, x\bytes, #16
-L(first\@_one):
-        tbz     \n, #0, L(first\@_done)
-        strb    w\bytes, [\at]
-L(first\@_done):
-.endm
-
-.macro load_zero_and_bounds
-        add     x16, x8, #REQUANTIZE_MIN
-        add     x17, x8, #REQUANTIZE_MAX
-        ld1r    {v4.8h}, [x8]
-        ld1r    {v5.16b}, [x16]
-        ld1r    {v6.16b}, [x17]
 .endm
 
 .macro finish_qs8c paired

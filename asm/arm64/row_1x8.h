@@ -6,7 +6,7 @@
 //
 // Four words (tile_8x8.h) are 32 multiply-accumulates and 17 loads (16 of 32 bytes).
 //
-// Include the tile of the type before this; x13 is for panel_address the bytes of a panel.
+// Include the tile before this; x13 is for panel_address the bytes of a panel.
 #ifndef QN_ASM_ARM64_ROW_1X8_H
 #define QN_ASM_ARM64_ROW_1X8_H
 

@@ -22,6 +22,8 @@
 #include "asm.h"
 #include "../offset.h"
 
+#define TILE_ROWS 8
+
 // Every row: its number, its A, its accumulators.
 .macro rows do, arg:vararg
         \do     0, x3,  16, 17, \arg
@@ -32,17 +34,6 @@
         \do     5, x13, 26, 27, \arg
         \do     6, x14, 28, 29, \arg
         \do     7, x15, 30, 31, \arg
-.endm
-
-// The return address from here on: in the register `to`.
-.macro keep_return to
-        mov     \to, x30
-        .cfi_register x30, \to
-.endm
-
-.macro return_from kept
-        mov     x30, \kept
-        .cfi_restore x30
 .endm
 
 .macro load4 m, a, lo, hi, none

@@ -22,6 +22,7 @@
 #include "tile_8x8.h"
 
 // Bytes of W that are fetched ahead.
+#define INORDER_FRAME 96  // bytes of saved registers
 #define AHEAD 512
 
 .macro save_inorder

@@ -22,6 +22,8 @@ struct PanelFormat {
 inline constexpr PanelFormat panel_k1 = {};
 inline constexpr PanelFormat panel_k2 = {2};
 inline constexpr PanelFormat panel_k4 = {4};
+inline constexpr PanelFormat panel_k8 = {8};
+inline constexpr PanelFormat panel_k16 = {16};
 inline constexpr PanelFormat panel_k4u = {4, 1, true};
 inline constexpr PanelFormat panel_k4x512u = {4, 4, true};
 

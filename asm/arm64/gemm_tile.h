@@ -1,13 +1,11 @@
-// gemm with the tile of tile_8x8.h: C[m][n] = end of (bias[n] + sum over k of A[m][k] * W[k][n]), 8 rows x 8 channels.
-// Contract: src/kernel/gemm.h
+// gemm with the tile of tile_8x8.h or another one of TILE_ROWS rows: C[m][n] = end of (bias[n] + sum over k of
+// A[m][k] * W[k][n]).  Contract: src/kernel/gemm.h
 //
 //   args   x0 mr  x1 nc  x2 k(bytes)  x3 a  x4 a_stride  x5 w  x6 c  x7 c_stride  [sp] p
 //
-// Include the tile of the type before this.
-#ifndef QN_ASM_ARM64_GEMM_8X8_H
-#define QN_ASM_ARM64_GEMM_8X8_H
-
-#include "tile_8x8_inorder.h"
+// Include the tile before this.
+#ifndef QN_ASM_ARM64_GEMM_TILE_H
+#define QN_ASM_ARM64_GEMM_TILE_H
 
 // A of row m is one stride after that of the row before, or the same when there is no row m.
 .macro locate m, a, before
@@ -17,7 +15,7 @@
 .endm
 
 // Behind the last whole 16 bytes of k.
-.macro rewind m, a, lo, hi, none
+.macro rewind m, a, sums:vararg
         sub     \a, \a, x16
 .endm
 
@@ -54,10 +52,12 @@ L(place):
         locate  1, x9,  x3
         locate  2, x10, x9
         locate  3, x11, x10
+        .if     TILE_ROWS == 8
         locate  4, x12, x11
         locate  5, x13, x12
         locate  6, x14, x13
         locate  7, x15, x14
+        .endif
         parts
 endfn \name
 .endm

@@ -1,32 +1,34 @@
-// igemm with the tile of tile_8x8.h: C[m][n] = end of (bias[n] + sum over taps t, channels k of A(t, m)[k] * W[t][k][n]),
-// 8 rows x 8 channels.  Contract: src/kernel/igemm.h
+// igemm with the tile of tile_8x8.h or another one of TILE_ROWS rows: C[m][n] = end of (bias[n] + sum over taps t,
+// channels k of A(t, m)[k] * W[t][k][n]).  Contract: src/kernel/igemm.h
 //
 //   args   x0 mr  x1 nc  x2 kc(bytes)  x3 ks  x4 offsets  x5 a  x6 zero  x7 w  [sp] c  c_stride  p
 //   tap    x4 its offsets   x19 the first tap's, x20 their end   x21 a   x22 zero    x28 return address
 //
-// Include the tile of the type before this.
-#ifndef QN_ASM_ARM64_IGEMM_8X8_H
-#define QN_ASM_ARM64_IGEMM_8X8_H
-
-#include "tile_8x8_inorder.h"
+// Include the tile before this.
+#ifndef QN_ASM_ARM64_IGEMM_TILE_H
+#define QN_ASM_ARM64_IGEMM_TILE_H
 
 // `frame` bytes of registers lie below the arguments.
 .macro place frame
         keep_return x28
         mov     x19, x4
-        add     x20, x4, x3, lsl #5     // 8 offsets per tap
+        .if     TILE_ROWS == 8
+        add     x20, x4, x3, lsl #5     // as many offsets per tap
+        .else
+        add     x20, x4, x3, lsl #4
+        .endif
         mov     x21, x5
         mov     x22, x6
         mov     x5, x7
-        ldp     x6, x7, [sp, #\frame]
-        ldr     x8, [sp, #\frame + 16]
+        ldp     x6, x7, [sp, #(\frame)]
+        ldr     x8, [sp, #(\frame) + 16]
         sub     x16, x0, #1             // last row of C
         madd    x6, x16, x7, x6
         bl      L(start)
 .endm
 
 // A of row m.  Where there is no row m it is the row before, and so are those after it.
-.macro locate m, a, lo, hi, none
+.macro locate m, a, sums:vararg
         .if     \m > 0
         cmp     x0, #\m
         b.ls    L(no_row\m)
@@ -65,15 +67,17 @@ fn \name
         .cfi_startproc                  // whatever the caller's frame
 L(locate):                              // the rows of a tap
         rows    locate
-8:      add     x4, x4, #32
+8:      add     x4, x4, #(4 * TILE_ROWS)
         ret
 L(no_row1): mov x9, x3
 L(no_row2): mov x10, x9
 L(no_row3): mov x11, x10
+        .if     TILE_ROWS == 8
 L(no_row4): mov x12, x11
 L(no_row5): mov x13, x12
 L(no_row6): mov x14, x13
 L(no_row7): mov x15, x14
+        .endif
         b       8b
         parts
 endfn \name
@@ -86,7 +90,7 @@ fn \name
         save    x19, x20
         save    x21, x22
         save    x27, x28
-        place   144
+        place   INORDER_FRAME + 48
 0:      mov     x4, x19
 7:      bl      L(locate)
         sum_inorder \core
