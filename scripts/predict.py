@@ -176,9 +176,11 @@ PRODUCTS = [  # instructions that add several products to a lane of the result
 
 
 def macs(line):
-    """Returns how many multiply-accumulates an instruction does; 0 for SVE, whose vectors have no fixed length."""
+    """Returns how many multiply-accumulates an instruction does; 0 for SVE, whose vectors have no fixed length.  A product
+    of vectors of integers that adds nothing (smull) counts: another instruction adds it."""
     name, _, rest = line.partition(" ")
-    if not (scoreboard.FLOAT_MAC.match(name) or scoreboard.INTEGER_MACS.match(name)):
+    product = scoreboard.INTEGER_PRODUCTS.match(name) and rest.startswith("v")
+    if not (product or scoreboard.FLOAT_MAC.match(name) or scoreboard.INTEGER_MACS.match(name)):
         return 0
     lanes = re.match(r"v\d+\.(\d+)[bhsd]\b", rest)
     products = next((count for pattern, count in PRODUCTS if re.match(pattern, name)), 1)

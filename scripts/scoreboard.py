@@ -40,7 +40,8 @@ Vector arithmetic
     Peak 4 f32 MAC a cycle on both cores.  (LLVM's A55 allows two 128-bit fmla a cycle, newer models of the A53 one in
     two cycles; OpenBLAS' pull request 2643 measured 2.2 MAC a cycle on an A53 for a whole sgemm.)
   - fmla: 8 cycles on the A53, 4 to the accumulator of the next [gcc][llvm]; 4 on the A55 [llvm].
-  - Integer multiply-accumulate and dot product: 4 [llvm], 1 to the accumulator of the next [guess].
+  - Integer multiply-accumulate, product of matrices and dot product: 4 [llvm], 1 to the accumulator of the next
+    [guess]; a product (smull) the same.  sadalp: 4, also to the next one [llvm].
   - Other f32 arithmetic 4, the rest 3 on the A53, 2 on the A55.                                     [llvm][slothy]
   - From a general register into a vector (ins, dup, fmov): 4 cycles later on the A53 [gcc], 2 on the A55 [slothy].
     A53: one a cycle, of ins two [qsdr]; pairs with a load, but not with 128-bit arithmetic.  A55: one; with both.
@@ -94,17 +95,19 @@ TO_GENERAL = 3
 SIZES = {"q": 16, "d": 8, "s": 4, "h": 2, "b": 1, "x": 8, "w": 4}
 FLOAT_MAC = re.compile(r"f(n?m(add|sub)|ml[as]l?2?)$|bfmlal[bt]$|bfm?mla$|bfdot$")
 INTEGER_MACS = re.compile(r"ml[as]$|[su]ml[as]l2?$|sqdml[as]l2?$|(s|u|us|su)dot$|(s|u|us)mmla$|sqrdml[as]h$")
+INTEGER_PRODUCTS = re.compile(r"[su]mull2?$")  # of vectors: as multiply-accumulates, but they read no accumulator
+PAIRWISE = re.compile(r"[su]adalp$")
 FLAGS = re.compile(r"(adds|subs|ands|bics|cmp|cmn|tst|ccmp|ccmn|fcmpe?|adcs|sbcs|negs)$")
 READS_FLAGS = re.compile(r"(b\.\w+|csel|cset|csetm|csinc|csinv|csneg|cinc|cinv|cneg|fcsel|ccmp|ccmn|adc|sbc)$")
 # Vector instructions that keep a part of their destination.
-MERGES = re.compile(r"(ins|bit|bif|bsl|tbx|sli|sri|[su]r?sra|[su]aba.*|\w+n2|fcvtn2)$")
+MERGES = re.compile(r"(ins|bit|bif|bsl|tbx|sli|sri|[su]r?sra|[su]aba.*|\w+n2|fcvtn2|[su]adalp)$")
 
 
 @dataclasses.dataclass
 class Op:
     """The properties of an instruction that the scoreboard needs."""
     text: str
-    kind: str = "integer"  # integer multiply divide load store branch nop float_mac integer_mac float simple
+    kind: str = "integer"  # integer multiply divide load store branch nop float_mac integer_mac pairwise float simple
                            # from_general to_general
     cycles: int = 1  # to issue
     alone: bool = False
@@ -185,6 +188,10 @@ def decode_vector(name, operands, op):
     if FLOAT_MAC.match(name) or INTEGER_MACS.match(name):
         op.kind = "float_mac" if FLOAT_MAC.match(name) else "integer_mac"
         accumulates = True
+    elif INTEGER_PRODUCTS.match(name):
+        op.kind = "integer_mac"
+    elif PAIRWISE.match(name):
+        op.kind = "pairwise"
     elif is_general(target):
         op.kind = "to_general"
     elif sources and is_general(sources[0]):
@@ -268,8 +275,8 @@ def latency(core, producer, register, role, reader):
         return core.fma_chain if role == "accumulator" and reader.kind == "float_mac" else core.fma
     if producer.kind == "integer_mac":
         return INTEGER_MAC_CHAIN if role == "accumulator" and reader.kind == "integer_mac" else INTEGER_MAC
-    return {"multiply": MULTIPLY, "divide": DIVIDE, "float": FLOAT_ARITHMETIC, "simple": core.simple,
-            "from_general": core.from_general, "to_general": TO_GENERAL}.get(producer.kind, 1)
+    return {"multiply": MULTIPLY, "divide": DIVIDE, "float": FLOAT_ARITHMETIC, "pairwise": INTEGER_MAC,
+            "simple": core.simple, "from_general": core.from_general, "to_general": TO_GENERAL}.get(producer.kind, 1)
 
 
 def halves(core, op):

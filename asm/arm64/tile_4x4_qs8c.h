@@ -75,57 +75,70 @@
 3:
 .endm
 
-// All k for cores that issue in order: loads of 64 bits, which take a cycle and on Cortex-A55 go beside a multiplication,
-// stand between the instructions of the channel before.
+// All k for cores that issue in order: loads, of 64 bits, stand between the instructions of the channel before.
 //
 //   place  x16 in the rows of A, and x17 of the upper half: of the loop's next 16 k     x25 in W: the same
 //   left   x26 bytes of k
 //   A      v0-v7: row m in v(2m), and its upper eight k in v(2m+1)
 //   W      v8 v9, v10 v11 in turn
 //   sums   v12-v15 of two products
+//   high   x12-x15 of A, x23 of W: on their way to a register of vectors
 //
-// 16 k are 48 instructions that multiply or add, and 16 loads: 64 cycles on Cortex-A53, 48 on Cortex-A55.
+// Of two halves one is loaded by ldr d, the other one by ldr x and fmov.
+//
+// Cortex-A53: ldr x goes beside a multiplication, and ldr d beside fmov, in a cycle of their own.  So 16 k, 48 instructions
+// that multiply or add, take 56 cycles.  (With 16 ldr d they would take 64.)
+// Cortex-A55: any of them goes beside a multiplication: 48 cycles.
 .macro save_inorder
         save    d8, d9
         save    d10, d11
         save    d12, d13
         save    d14, d15
+        save    x23, x24
         save    x25, x26
 .endm
 
 .macro restore_inorder
         restore x25, x26
+        restore x23, x24
         restore d14, d15
         restore d12, d13
         restore d10, d11
         restore d8, d9
 .endm
-#define INORDER_FRAME 80
+#define INORDER_FRAME 96                // bytes of saved registers
 
-// The next channel's W comes into v\next v\then from [at]; whatever else there is to do stands between, an instruction each.
-.macro channel_inorder w, upper, next, then, at, offset, r0, r1, r2, r3, i0, i1, i2, i3, j0, j1, j2, j3
+// 16 k of a channel.  The next channel's W comes into v\next v\then from [at]; what else there is to do stands between.
+.macro channel_inorder w, upper, next, then, at, offset, r0, r1, r2, r3, i0, i1, i2, j0, j1, j2, j3, j4
         smull   v12.8h, v0.8b, v\w\().8b
-        ldr     d\next, [\at, #\offset]
-        smull   v13.8h, v2.8b, v\w\().8b
-        ldr     d\then, [\at, #(\offset + 8)]
-        smull   v14.8h, v4.8b, v\w\().8b
-        smull   v15.8h, v6.8b, v\w\().8b
-        smlal   v12.8h, v1.8b, v\upper\().8b
         \i0
-        smlal   v13.8h, v3.8b, v\upper\().8b
+        smull   v13.8h, v2.8b, v\w\().8b
+        ldr     x23, [\at, #(\offset + 8)]
+        smull   v14.8h, v4.8b, v\w\().8b
         \i1
-        smlal   v14.8h, v5.8b, v\upper\().8b
+        smull   v15.8h, v6.8b, v\w\().8b
         \i2
-        smlal   v15.8h, v7.8b, v\upper\().8b
-        \i3
-        sadalp  v\r0\().4s, v12.8h
+        smlal   v12.8h, v1.8b, v\upper\().8b
+        ldr     d\next, [\at, #\offset]
+        fmov    d\then, x23
+        smlal   v13.8h, v3.8b, v\upper\().8b
         \j0
-        sadalp  v\r1\().4s, v13.8h
+        smlal   v14.8h, v5.8b, v\upper\().8b
         \j1
-        sadalp  v\r2\().4s, v14.8h
+        smlal   v15.8h, v7.8b, v\upper\().8b
         \j2
-        sadalp  v\r3\().4s, v15.8h
+        sadalp  v\r0\().4s, v12.8h
         \j3
+        sadalp  v\r1\().4s, v13.8h
+        \j4
+        sadalp  v\r2\().4s, v14.8h
+        sadalp  v\r3\().4s, v15.8h
+.endm
+
+// The next 16 k of a row, whose upper half has come.
+.macro next_row lo, hi, a, upper
+        ldr     d\lo, [\a, x16]
+        fmov    d\hi, \upper
 .endm
 
 .macro fetch_weights
@@ -142,14 +155,12 @@
         ldp     d6, d7, [x11]
         ldp     d8, d9, [x5]
 1:      channel_inorder 8, 9, 10, 11, x5, 16, 16, 20, 24, 28, "subs x26, x26, #16", "add x25, x16, #16", \
-                fetch_weights
-        channel_inorder 10, 11, 8, 9, x5, 32, 17, 21, 25, 29, "csel x16, x25, x16, ne", "add x25, x5, #64", \
-                "csel x25, x25, x5, ne", "add x17, x16, #8"     // the last time these again
-        channel_inorder 8, 9, 10, 11, x5, 48, 18, 22, 26, 30
+                "csel x16, x25, x16, ne", , "add x25, x5, #64", "csel x25, x25, x5, ne" // the last time these again
+        channel_inorder 10, 11, 8, 9, x5, 32, 17, 21, 25, 29, "add x17, x16, #8", fetch_weights
+        channel_inorder 8, 9, 10, 11, x5, 48, 18, 22, 26, 30, , , , , , , "ldr x12, [x3, x17]"
         channel_inorder 10, 11, 8, 9, x25, 0, 19, 23, 27, 31, \
-                "ldr d0, [x3, x16]", "ldr d2, [x9, x16]", "ldr d4, [x10, x16]", "ldr d6, [x11, x16]", \
-                "ldr d1, [x3, x17]", "ldr d3, [x9, x17]", "ldr d5, [x10, x17]", "ldr d7, [x11, x17]"
-        mov     x5, x25
+                "ldr x13, [x9, x17]", "ldr x14, [x10, x17]", "ldr x15, [x11, x17]", "next_row 0, 1, x3, x12", \
+                "next_row 2, 3, x9, x13", "next_row 4, 5, x10, x14", "next_row 6, 7, x11, x15", "mov x5, x25"
         b.ne    1b
         add     x16, x16, #16
         add     x5, x5, #64

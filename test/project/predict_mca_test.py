@@ -13,6 +13,11 @@ import predict
 
 FMLAS = tuple(f"fmla v{8 + index}.4s, v1.4s, v0.s[0]" for index in range(24))
 PEAK = {"cortex-a57": 4, "kryo": 4, "neoverse-n1": 8, "neoverse-n2": 8, "neoverse-v1": 16, "neoverse-v2": 16}
+BYTES = {  # products of bytes: the instruction, and the peak of the cores that have it
+    "smull v{}.8h, v1.8b, v0.8b": {"cortex-a57": 8, "kryo": 8, "neoverse-n1": 8, "neoverse-v2": 16},
+    "sdot v{}.4s, v1.16b, v0.4b[0]": {"neoverse-n1": 32, "neoverse-n2": 32, "neoverse-v1": 64, "neoverse-v2": 64},
+    "smmla v{}.4s, v1.16b, v0.16b": {"neoverse-n2": 64, "neoverse-v1": 128, "neoverse-v2": 128},
+}
 
 
 class Mca(unittest.TestCase):
@@ -23,6 +28,14 @@ class Mca(unittest.TestCase):
                 self.assertAlmostEqual(prediction.macs_per_cycle, wanted, delta=0.02)
                 self.assertAlmostEqual(prediction.percent_of_peak, 100, delta=0.1)
                 self.assertRegex(prediction.bottleneck, "^units .*100%")
+
+    def test_peak_of_bytes(self):
+        for instruction, cores in BYTES.items():
+            for core, wanted in cores.items():
+                with self.subTest(core, instruction=instruction):
+                    prediction = predict.predict(core, [instruction.format(8 + index) for index in range(24)])
+                    self.assertAlmostEqual(prediction.macs_per_cycle, wanted, delta=0.1)
+                    self.assertAlmostEqual(prediction.percent_of_peak, 100, delta=0.1)
 
     def test_chain(self):
         prediction = predict.predict("neoverse-n1", [FMLAS[0].replace("v0.s[0]", "v0.4s")] + ["b.ne 0"])

@@ -94,6 +94,8 @@ class Instructions(unittest.TestCase):
                 ("smlal2 v0.4s, v1.8h, v2.h[0]", 4), ("sdot v0.4s, v1.16b, v2.4b[0]", 16),
                 ("usdot v0.2s, v1.8b, v2.8b", 8), ("smmla v0.4s, v1.16b, v2.16b", 32),
                 ("bfdot v0.4s, v1.8h, v2.8h", 8), ("bfmmla v0.4s, v1.8h, v2.8h", 16),
+                ("smull v0.8h, v1.8b, v2.8b", 8), ("smlal2 v0.8h, v1.16b, v2.16b", 8),
+                ("umull2 v0.4s, v1.8h, v2.8h", 4), ("smull x0, w1, w2", 0), ("sadalp v0.4s, v1.8h", 0),
                 ("fmul v0.4s, v1.4s, v2.4s", 0), ("madd x0, x1, x2, x3", 0), ("add v0.4s, v1.4s, v2.4s", 0),
                 ("fmla z0.s, p0/m, z1.s, z2.s", 0)]:
             self.assertEqual(predict.macs(line), wanted, line)
@@ -104,6 +106,7 @@ class Instructions(unittest.TestCase):
         self.assertEqual(len(peak), 24)
         self.assertEqual((peak[0], peak[-1]), ("fmla v8.4s, v1.4s, v1.s[0]", "fmla v31.4s, v1.4s, v1.s[0]"))
         self.assertEqual(predict.peak_loop(["fmadd s0, s1, s2, s3"])[1], "fmadd s9, s1, s1, s9")
+        self.assertEqual(predict.peak_loop(["smull v16.8h, v0.8b, v4.8b"])[1], "smull v9.8h, v1.8b, v1.8b")
         self.assertEqual(predict.peak_loop(["nop"]), [])
 
     def test_without_updates(self):

@@ -47,7 +47,19 @@ class Scoreboard(unittest.TestCase):
         self.cycles(["sdot v8.4s, v0.16b, v1.16b"], 1)
         self.cycles(["sdot v8.4s, v0.16b, v1.4b[0]", "sdot v8.4s, v0.16b, v1.4b[1]"], 2)
         self.cycles(["smlal v8.4s, v8.4h, v1.4h"], 4)
+        self.cycles(["smmla v8.4s, v0.16b, v1.16b", "smmla v9.4s, v0.16b, v1.16b"], 2)
         self.cycles(["fmla v8.8h, v0.8h, v1.h[0]"] + ["fmla v9.8h, v0.8h, v1.h[0]"], 4)
+
+    def test_integer_products(self):
+        product = ["smull v8.8h, v0.8b, v1.8b", "smlal2 v8.8h, v0.16b, v1.16b"]
+        self.cycles(product, 2)  # the accumulator's chain is short, and smull begins another
+        self.cycles(["sadalp v9.4s, v8.8h"], 4)  # reads what it wrote
+        self.cycles(product + ["sadalp v9.4s, v8.8h", "b 0"], 6)  # 1 from smull to smlal2, 4 to sadalp, and its own
+        channels = [f"smull v{row}.8h, v0.8b, v1.8b" for row in range(8, 12)]
+        channels += [f"smlal v{row}.8h, v2.8b, v3.8b" for row in range(8, 12)]
+        channels += [f"sadalp v{12 + row}.4s, v{row}.8h" for row in range(8, 12)]
+        self.cycles(channels, 12)  # four rows in turn never wait
+        self.cycles(["smull x0, w1, w2", "add x3, x3, #1"], 1)  # of general registers
 
     def test_arithmetic(self):
         self.cycles(["fmax v0.4s, v0.4s, v1.4s"], 4)
