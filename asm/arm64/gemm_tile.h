@@ -14,6 +14,19 @@
         csel    \a, \a, \before, hi
 .endm
 
+// All rows, of which the first is at x3.
+.macro locate_rows
+        locate  1, x9,  x3
+        locate  2, x10, x9
+        locate  3, x11, x10
+        .if     TILE_ROWS == 8
+        locate  4, x12, x11
+        locate  5, x13, x12
+        locate  6, x14, x13
+        locate  7, x15, x14
+        .endif
+.endm
+
 // Behind the last whole 16 bytes of k.
 .macro rewind m, a, sums:vararg
         sub     \a, \a, x16
@@ -49,15 +62,7 @@ fn \name
 L(place):
         sub     x16, x0, #1             // last row of C
         madd    x6, x16, x7, x6
-        locate  1, x9,  x3
-        locate  2, x10, x9
-        locate  3, x11, x10
-        .if     TILE_ROWS == 8
-        locate  4, x12, x11
-        locate  5, x13, x12
-        locate  6, x14, x13
-        locate  7, x15, x14
-        .endif
+        locate_rows
         parts
 endfn \name
 .endm

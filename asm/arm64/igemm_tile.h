@@ -39,6 +39,24 @@
         csel    \a, \a, x22, ge
 .endm
 
+// Rows of a tap, once in a file: x4 moves on to the next tap.
+.macro locate_part
+L(locate):
+        rows    locate
+8:      add     x4, x4, #(4 * TILE_ROWS)
+        ret
+L(no_row1): mov x9, x3
+L(no_row2): mov x10, x9
+L(no_row3): mov x11, x10
+        .if     TILE_ROWS == 8
+L(no_row4): mov x12, x11
+L(no_row5): mov x13, x12
+L(no_row6): mov x14, x13
+L(no_row7): mov x15, x14
+        .endif
+        b       8b
+.endm
+
 // The first function of a file.
 .macro igemm name
 fn \name
@@ -65,20 +83,7 @@ fn \name
         .cfi_endproc
 
         .cfi_startproc                  // whatever the caller's frame
-L(locate):                              // the rows of a tap
-        rows    locate
-8:      add     x4, x4, #(4 * TILE_ROWS)
-        ret
-L(no_row1): mov x9, x3
-L(no_row2): mov x10, x9
-L(no_row3): mov x11, x10
-        .if     TILE_ROWS == 8
-L(no_row4): mov x12, x11
-L(no_row5): mov x13, x12
-L(no_row6): mov x14, x13
-L(no_row7): mov x15, x14
-        .endif
-        b       8b
+        locate_part
         parts
 endfn \name
 .endm

@@ -116,6 +116,8 @@ void check_gemm(Checker& checker, const GemmTile& tile) {
       if (!check_size<Sums>(checker, memory, tile, n, k, {tile.mr, 1}, Values::random, {-1, 1}, Side::low, 16)) return;
     }
   }
+  // Rows that a kernel cannot copy as a whole, because they are too long for its stack.
+  check_size<Sums>(checker, memory, tile, tile.nr + 1, 4620, {tile.mr, 1}, Values::random, clamps[0], Side::high, 0);
 }
 
 }  // namespace
