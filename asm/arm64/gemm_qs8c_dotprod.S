@@ -64,6 +64,6 @@ fn qn_gemm_qs8c_1x8_dotprod
         b.ne    8b
         b       0b
 9:      fmov    x16, d16
-        store_first_bytes x6, x1, 16
+        store_first_bytes x6, x1, 16, 8
 10:     ret
 endfn qn_gemm_qs8c_1x8_dotprod

@@ -33,9 +33,9 @@ fn qn_gemm_qs8c_8x8_i8mm
         .cfi_endproc
 
         .cfi_startproc                  // whatever the caller's frame
+        parts
 L(locate):
         mov     x3, x21
         locate_rows
         ret
-        parts
 endfn qn_gemm_qs8c_8x8_i8mm

@@ -86,6 +86,6 @@ fn qn_gemm_qs8c_1x4_neon
         b.ne    0b
         ret
 5:      fmov    w16, s16
-        store_first_bytes x6, x1, 16
+        store_first_bytes x6, x1, 16, 4
         ret
 endfn qn_gemm_qs8c_1x4_neon

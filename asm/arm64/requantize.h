@@ -9,11 +9,13 @@
 #include "asm.h"
 #include "../offset.h"
 
-// Stores the first n (1 .. 7, in a register) of the bytes in x\bytes at [at], which moves on.
-.macro store_first_bytes at, n, bytes
+// Stores the first n (in a register, fewer than `of`, which is 4 or 8) of the bytes in x\bytes at [at], which moves on.
+.macro store_first_bytes at, n, bytes, of
+        .if     \of == 8
         tbz     \n, #2, L(first\@_two)
         str     w\bytes, [\at], #4
         lsr     x\bytes, x\bytes, #32
+        .endif
 L(first\@_two):
         tbz     \n, #1, L(first\@_one)
         strh    w\bytes, [\at], #2

@@ -118,20 +118,24 @@ L(finish):
         b.ne    L(start)
         ret
 
-5:      sub     sp, sp, #64             // x1 channels, from memory: x9 the row at hand
+5:      .if     \paired == 0            // x1 channels, from memory: x9 the row at hand
+        sub     sp, sp, #64             // (otherwise there is memory)
         .cfi_adjust_cfa_offset 64
+        .endif
         stp     q16, q20, [sp]
         stp     q24, q28, [sp, #32]
         mov     x9, sp
         add     x9, x9, x0, lsl #3
 6:      ldr     x16, [x9, #-8]!
         mov     x17, x6
-        store_first_bytes x17, x1, 16
+        store_first_bytes x17, x1, 16, 8
         sub     x6, x6, x7
         subs    x0, x0, #1
         b.ne    6b
+        .if     \paired == 0
         add     sp, sp, #64
         .cfi_adjust_cfa_offset -64
+        .endif
         mov     x1, #0
         ret
 .endm

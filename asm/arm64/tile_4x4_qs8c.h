@@ -304,7 +304,7 @@ L(finish):                              // v0 scales  v4 zero point  v5 min  v6 
         add     x9, x9, x0, lsl #2
 6:      ldr     w16, [x9, #-4]!
         mov     x17, x6
-        store_first_bytes x17, x1, 16
+        store_first_bytes x17, x1, 16, 4
         sub     x6, x6, x7
         subs    x0, x0, #1
         b.ne    6b

@@ -16,7 +16,6 @@
 // Besides the parts of tile_8x8.h that have the same names:
 //
 //   pack      x16 bytes of k of all rows to x17; both, and the rows, move on; the last group may have less than 8 bytes
-//   multiply  x16 groups, more than none, at x17
 #ifndef QN_ASM_ARM64_TILE_8X8_I8MM_H
 #define QN_ASM_ARM64_TILE_8X8_I8MM_H
 
@@ -123,7 +122,11 @@ L(pack):
         join8
 5:      ret
 
-L(multiply):
+        finish_qs8c 2
+.endm
+
+// x16 groups, more than none, at x17.
+.macro multiply
         subs    x16, x16, #2
         b.lo    2f
 1:      group   0
@@ -135,9 +138,7 @@ L(multiply):
 2:      tbz     x16, #0, 3f
         group   0
         add     x5, x5, #64
-3:      ret
-
-        finish_qs8c 2
+3:
 .endm
 
 // 8 k of all rows.
@@ -150,19 +151,19 @@ L(multiply):
         stp     q4, q5, [x17], #32
 .endm
 
-// All panels of a tile: x23 groups of its k.  Three macros say what to do with taps: first_tap, locate_tap, and more_taps,
-// which branches if there is another one.  x24 keeps the stack pointer.
+// All panels of a tile: x23 groups of its k.  Three macros say what to do with taps: first_tap (again), locate_tap, and
+// more_taps, which branches if there is another one.  x24 keeps the stack pointer.
 .macro products
         mov     x24, sp
         .cfi_def_cfa_register x24
         cmp     x23, #PACKED_GROUPS
-        b.ls    4f
+        b.le    4f
 
         sub     sp, sp, #(8 * PART)
-1:      first_tap                       // a panel
-2:      locate_tap
+5:      first_tap                       // a panel
+6:      locate_tap
         mov     x25, x2                 // bytes left of the tap
-3:      mov     x16, #PART
+7:      mov     x16, #PART
         cmp     x25, x16
         csel    x16, x25, x16, lo
         sub     x25, x25, x16
@@ -172,27 +173,26 @@ L(multiply):
         bl      L(pack)
         mov     x16, x23
         mov     x17, sp
-        bl      L(multiply)
-        cbnz    x25, 3b
-        more_taps 2b
+        multiply
+        cbnz    x25, 7b
+        more_taps 6b
         bl      L(finish)
-        cbnz    x1, 1b
-        b       7f
+        cbnz    x1, 5b
+        b       8f
 
 4:      lsl     x16, x23, #6
         sub     sp, sp, x16
         mov     x17, sp
-        first_tap
 5:      locate_tap
         mov     x16, x2
         bl      L(pack)
         more_taps 5b
 6:      mov     x16, x23                // a panel
         mov     x17, sp
-        bl      L(multiply)
+        multiply
         bl      L(finish)
         cbnz    x1, 6b
-7:      mov     sp, x24
+8:      mov     sp, x24
         .cfi_def_cfa_register sp
 .endm
 

@@ -117,7 +117,10 @@ void check_gemm(Checker& checker, const GemmTile& tile) {
     }
   }
   // Rows that a kernel cannot copy as a whole, because they are too long for its stack.
-  check_size<Sums>(checker, memory, tile, tile.nr + 1, 4620, {tile.mr, 1}, Values::random, clamps[0], Side::high, 0);
+  for (const size_t k : {4613, 4629}) {
+    const size_t n = tile.nr + 1;
+    if (!check_size<Sums>(checker, memory, tile, n, k, {tile.mr, 1}, Values::random, clamps[0], Side::high, 0)) return;
+  }
 }
 
 }  // namespace
