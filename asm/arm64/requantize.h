@@ -1,8 +1,8 @@
 // What ends of sums as bytes have in common, whatever the tile.  Contract: src/kernel/requantize.h
 //
 // Each conversion rounds to nearest even and saturates, fcvtns and both that narrow; a NaN, which only a channel that
-// does not exist can have, becomes 0.  The zero point is added to numbers of 16 bits, so no result that saturated before
-// comes back within the bounds.
+// does not exist can have, becomes 0.  The zero point is added to numbers of 16 bits, so no result that saturated
+// before comes back within the bounds.
 #ifndef QN_ASM_ARM64_REQUANTIZE_H
 #define QN_ASM_ARM64_REQUANTIZE_H
 

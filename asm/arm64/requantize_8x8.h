@@ -1,8 +1,8 @@
 // How a tile of 8 rows x 8 channels (tile_8x8.h) of 32-bit sums ends as bytes: finish_qs8c is the part `finish`.
 // See requantize.h.
 //
-// Sums are in v16-v31: of row m 0-3 in v(16+2m), 4-7 in v(17+2m).  A file whose sums lie otherwise says so by `paired`: it
-// is 2, see tile_8x8_i8mm.h, or else 0.
+// Sums are in v16-v31: of row m 0-3 in v(16+2m), 4-7 in v(17+2m).  A file whose sums lie otherwise says so by `paired`:
+// it is 2, see tile_8x8_i8mm.h, or else 0.
 //
 //   in     x0 rows  x1 channels left  x6 last row of C  x7 c_stride  x8 the panel's qn_requantize
 //   v0 v1  scales; with `paired` v0-v3     v4 zero point, 8 times    v5 min  v6 max, 16 times

@@ -6,9 +6,9 @@
 //   acc    v16-v31: row m, channel n in v(16+4m+n), four sums of it that finish adds up
 //   free   v0-v15 x12-x17
 //
-// Of 16 k of a row and a channel, smull multiplies the first eight and smlal adds the products of the others: two products
-// fit 16 bits, as 2 * 128 * 127 < 2^15.  sadalp adds them to four sums of 32 bits.  So 16 k of the tile, 256 products, are
-// 48 such instructions.
+// Of 16 k of a row and a channel, smull multiplies the first eight and smlal adds the products of the others: two
+// products fit 16 bits, as 2 * 128 * 127 < 2^15.  sadalp adds them to four sums of 32 bits.  So 16 k of the tile, 256
+// products, are 48 such instructions.
 //
 // Rows past the last one are computed as its copies and not stored.  `parts` is what tile_8x8.h says.
 #ifndef QN_ASM_ARM64_TILE_4X4_QS8C_H
@@ -56,8 +56,8 @@
         channel 7, 19, 23, 27, 31
 .endm
 
-// All k for cores that look ahead.  v0-v3 A  v4-v7 W: 16 k are 48 instructions that multiply or add, and 6 loads (of 16 or
-// 32 bytes).
+// All k for cores that look ahead.  v0-v3 A  v4-v7 W: 16 k are 48 instructions that multiply or add, and 6 loads (of 16
+// or 32 bytes).
 .macro sum
         subs    x16, x2, #16
         b.lo    2f
@@ -86,9 +86,9 @@
 //
 // Of two halves one is loaded by ldr d, the other one by ldr x and fmov.
 //
-// Cortex-A53: ldr x goes beside a multiplication, and ldr d beside fmov, in a cycle of their own.  So 16 k, 48 instructions
-// that multiply or add, take 56 cycles.  (With 16 ldr d they would take 64.)
-// Cortex-A55: any of them goes beside a multiplication: 48 cycles.
+// Cortex-A53: ldr x goes beside a multiplication, and ldr d beside fmov, in a cycle of their own.  So 16 k, 48
+// instructions that multiply or add, take 56 cycles.  (With 16 ldr d they would take 64.)
+// Cortex-A55: any of them goes beside a multiplication: 50 cycles.
 .macro save_inorder
         save    d8, d9
         save    d10, d11
@@ -236,7 +236,7 @@
         .endif
 .endm
 
-// What the functions of a file call, behind one of them; what it says at tile_8x8.h.
+// What the functions of a file call, behind one of them, as tile_8x8.h says.
 .macro parts
 L(start):                               // each bias is one of four sums, the others are 0
         ldr     s16, [x5], #4

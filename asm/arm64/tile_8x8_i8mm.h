@@ -1,15 +1,15 @@
-// The tile of 8 rows x 8 channels of bytes with smmla, which multiplies 8 k of two rows with those of two channels.  Panels
-// have 8 k together.
+// The tile of 8 rows x 8 channels of bytes with smmla, which multiplies 8 k of two rows with those of two channels.
+// Panels have 8 k together.
 //
 //   args   x0 mr     x1 channels left   x2 k(bytes)   x5 w   x6 last row of C in the tile   x7 c_stride   x8 p
 //   A      rows 0-7 at x3 x9 x10 x11 x12 x13 x14 x15
 //   acc    v16-v31: pair p of rows, pair c of channels in v(16+4p+c).  Pairs are rows 0 2, 1 3, 4 6, 5 7, for finish
 //   free   v0-v7 x16 x17 x26
 //
-// smmla wants 8 k of two rows in one register, but rows lie apart.  To join them takes an instruction for a pair and 8 k,
-// one for every four smmla, and both kinds share their units.  So a tile joins its rows once for all panels, into memory
-// that the kernel has on the stack, and then the loop does nothing but load and multiply.  `packed`: groups of 8 k, in each
-// of them the four pairs.
+// smmla wants 8 k of two rows in one register, but rows lie apart.  To join them takes an instruction for a pair and 8
+// k, one for every four smmla, and both kinds share their units.  So a tile joins its rows once for all panels, into
+// memory that the kernel has on the stack, and then the loop does nothing but load and multiply.  `packed`: groups of 8
+// k, in each of them the four pairs.
 //
 // If all k of the tile, taps included, are too many for that memory, each panel joins them again, a part at a time.
 //
@@ -21,7 +21,8 @@
 
 #include "requantize_8x8.h"
 
-// Groups that a tile's memory has: 36 KiB, enough for the 3x3 taps of 512 channels.  And k of a part, if it is too small.
+// Groups that a tile's memory has: 36 KiB, enough for the 3x3 taps of 512 channels.  And k of a part, if it is too
+// small.
 #define PACKED_GROUPS 576
 #define PART 512
 
@@ -80,8 +81,8 @@
         mov     v\p3\().16b, v19.16b
 .endm
 
-// Of requantize_8x8.h: a register has two pairs of rows, two channels of each in turn.  It becomes two rows, and the other
-// one the other two.
+// Of requantize_8x8.h: a register has two pairs of rows, two channels of each in turn.  It becomes two rows, and the
+// other one the other two.
 .macro part_rows
         uzp1    v0.8h, v16.8h, v20.8h
         uzp1    v1.8h, v24.8h, v28.8h

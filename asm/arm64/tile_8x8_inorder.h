@@ -48,7 +48,8 @@
         .set    L(set), L(n) / 32 * 8   // the first register of these two k
         .set    L(odd), L(n) / 16 % 2   // the second of them?
         .altmacro
-        mac     %(16 + L(n) % 16), %(L(set) + 4 + 2 * L(odd) + L(n) % 2), %(L(set) + L(n) % 16 / 4), %(L(n) / 2 % 2 * 2 + L(odd))
+        mac     %(16 + L(n) % 16), %(L(set) + 4 + 2 * L(odd) + L(n) % 2), \
+                %(L(set) + L(n) % 16 / 4), %(L(n) / 2 % 2 * 2 + L(odd))
         .noaltmacro
         .set    L(n), L(n) + 1
 .endm

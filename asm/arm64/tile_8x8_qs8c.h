@@ -1,5 +1,5 @@
-// The part of the tile of 8 rows x 8 channels (tile_8x8.h) that depends on the numbers: bytes, with dot products.  Panels
-// have four k together, so a word of weights is four k of one channel.
+// The part of the tile of 8 rows x 8 channels (tile_8x8.h) that depends on the numbers: bytes, with dot products.
+// Panels have four k together, so a word of weights is four k of one channel.
 #ifndef QN_ASM_ARM64_TILE_8X8_QS8C_H
 #define QN_ASM_ARM64_TILE_8X8_QS8C_H
 

@@ -17,23 +17,28 @@ namespace quern::predict {
 namespace {
 
 constexpr Arm64Kernel kernels[] = {
-#define QN_GEMM_ROW(type, mr, nr, panel, demands, isa, layout, name) {KernelFamily::gemm, #name, #isa, mr, nr, 0, 0, 1},
+#define QN_GEMM_ROW(type, mr, nr, panel, demands, isa, layout, name) \
+  {KernelFamily::gemm, KernelType::type, #name, #isa, mr, nr, 0, 0, 1},
 #include "kernel/gemm.inc"
 #define QN_IGEMM_ROW(type, mr, nr, panel, demands, isa, layout, name) \
-  {KernelFamily::igemm, #name, #isa, mr, nr, 0, 0, 1},
+  {KernelFamily::igemm, KernelType::type, #name, #isa, mr, nr, 0, 0, 1},
 #include "kernel/igemm.inc"
-#define QN_DWCONV_ROW(type, nr, isa, layout, name) {KernelFamily::dwconv, #name, #isa, 1, nr, 0, 0, 1},
+#define QN_DWCONV_ROW(type, nr, isa, layout, name) \
+  {KernelFamily::dwconv, KernelType::type, #name, #isa, 1, nr, 0, 0, 1},
 #define QN_DWCONV_TILE_ROW(type, kernel, stride, rows, nr, panel, demands, isa, layout, name) \
-  {KernelFamily::dwconv_tile, #name, #isa, rows, nr, kernel, stride, 1},
+  {KernelFamily::dwconv_tile, KernelType::type, #name, #isa, rows, nr, kernel, stride, 1},
 #define QN_DWCONV_PLANE_ROW(type, kernel, block, lanes, isa, layout, name) \
-  {KernelFamily::dwconv_plane, #name, #isa, lanes, 1, kernel, kernel == 0 ? 0 : 1, 1},
+  {KernelFamily::dwconv_plane, KernelType::type, #name, #isa, lanes, 1, kernel, kernel == 0 ? 0 : 1, 1},
 #include "kernel/dwconv.inc"
 #define QN_WINOGRAD_ROW(type, outputs, isa, layout, name) \
-  {KernelFamily::winograd, #name, #isa, outputs, outputs, 3, 1, 1},
+  {KernelFamily::winograd, KernelType::type, #name, #isa, outputs, outputs, 3, 1, 1},
 #include "kernel/winograd.inc"
 // How fast loops of fours are depends on how many weights share a row. They are left out, by a block of 0.
+// clang-format off
 #define QN_SPMM_ROW(type, packing, inputs, block, pixels, lanes, alone, isa, layout, name) \
-  {KernelFamily::spmm, #name, #isa, lanes, block > 2 ? block : 2, 0, 0, #packing[0] == 'f' ? 0 : block},
+  {KernelFamily::spmm, KernelType::type, #name, #isa, lanes, block > 2 ? block : 2, 0, 0, \
+   #packing[0] == 'f' ? 0 : block},
+// clang-format on
 #include "kernel/spmm.inc"
 };
 
@@ -58,9 +63,11 @@ bool Arm64Kernel::reference() const { return std::strcmp(target, "ref") == 0; }
 std::span<const Arm64Kernel> arm64_kernels() { return kernels; }
 
 bool made_for(const Arm64Kernel& kernel, const PhoneCore& core) {
+  if (kernel.type != KernelType::f32) return false;
   if (kernel.reference()) {
-    return std::none_of(std::begin(kernels), std::end(kernels),
-                        [&](const Arm64Kernel& other) { return other.family == kernel.family && !other.reference(); });
+    return std::none_of(std::begin(kernels), std::end(kernels), [&](const Arm64Kernel& other) {
+      return other.family == kernel.family && other.type == kernel.type && !other.reference();
+    });
   }
   const char* made = std::strchr(kernel.target, '_');
   if (made != nullptr && std::strcmp(made, "_inorder") == 0) return core.machine().in_order;

@@ -3,6 +3,7 @@
 
 #include <span>
 
+#include "kernel/type.h"
 #include "tool/predict/phone_core.h"
 
 namespace quern::predict {
@@ -11,6 +12,7 @@ enum class KernelFamily { gemm, igemm, dwconv, dwconv_tile, dwconv_plane, winogr
 
 struct Arm64Kernel {
   KernelFamily family;
+  KernelType type;
   const char* name;
   const char* target;       // "neon"; "neon_a55", "neon_inorder": only for such cores; "ref"
   size_t pixels, channels;  // of a tile; winograd: outputs in one direction
@@ -21,7 +23,8 @@ struct Arm64Kernel {
 
 std::span<const Arm64Kernel> arm64_kernels();
 
-// May the kernel be chosen on this core? A reference may only if its family has no other kernel.
+// May the kernel be chosen on this core, for floats? (Models of bytes have no estimates.) A reference may only if its
+// family has no other kernel.
 bool made_for(const Arm64Kernel& kernel, const PhoneCore& core);
 
 // What the speed of a kernel rests on.
