@@ -42,10 +42,10 @@ fn qn_gemm_qs8c_1x8_dotprod
         load_zero_and_bounds
         to_float 0, , 16, 17
         scale   0, , 16, 17, 0
+        round   0, , 16, 17
         to_integer 0, , 16, 17
         narrow  0, , 16, 17
         narrow_high 0, , 16, 17
-        add_zero 0, , 16, 17
         narrow_again 16, 16, 16
         clamp_bytes 16, 16, 16
         cmp     x1, #8

@@ -72,9 +72,9 @@ fn qn_gemm_qs8c_1x4_neon
         addp    v16.4s, v16.4s, v18.4s
         scvtf   v16.4s, v16.4s
         fmul    v16.4s, v16.4s, v0.4s
-        fcvtns  v16.4s, v16.4s
+        fadd    v16.4s, v16.4s, v7.4s
+        sqsub   v16.4s, v16.4s, v4.4s
         sqxtn   v16.4h, v16.4s
-        sqadd   v16.4h, v16.4h, v4.4h
         sqxtn   v16.8b, v16.8h
         smax    v16.8b, v16.8b, v5.8b
         smin    v16.8b, v16.8b, v6.8b

@@ -1,8 +1,10 @@
 // What ends of sums as bytes have in common, whatever the tile.  Contract: src/kernel/requantize.h
 //
-// Each conversion rounds to nearest even and saturates, fcvtns and both that narrow; a NaN, which only a channel that
-// does not exist can have, becomes 0.  The zero point is added to numbers of 16 bits, so no result that saturated
-// before comes back within the bounds.
+// A product with a scale is rounded to an integer by adding 1.5 * 2^23, as floats of this size have no fraction: the
+// integer is what the sum's bits are more than those of 1.5 * 2^23.  (fcvtns would wait for the unit that scvtf needs.)
+// Of a product beyond +-2^22 the bits tell no integer, but they are so much more or less that the difference saturates
+// in 8 bits, and sqsub keeps it from wrapping around.  The zero point joins the bits that are subtracted.  Only a
+// channel that does not exist can have a NaN.
 #ifndef QN_ASM_ARM64_REQUANTIZE_H
 #define QN_ASM_ARM64_REQUANTIZE_H
 
@@ -26,12 +28,16 @@ L(first\@_one):
 L(first\@_done):
 .endm
 
+// v4 what to subtract  v5 min  v6 max, as bytes  v7 1.5 * 2^23
 .macro load_zero_and_bounds
         add     x16, x8, #REQUANTIZE_MIN
         add     x17, x8, #REQUANTIZE_MAX
-        ld1r    {v4.8h}, [x8]
+        ld1r    {v4.4s}, [x8]
+        movi    v7.4s, #0x4b, lsl #24
         ld1r    {v5.16b}, [x16]
+        orr     v7.4s, #0x40, lsl #16
         ld1r    {v6.16b}, [x17]
+        sub     v4.4s, v7.4s, v4.4s
 .endm
 
 #endif

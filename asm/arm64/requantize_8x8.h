@@ -5,7 +5,7 @@
 // it is 2, see tile_8x8_i8mm.h, or else 0.
 //
 //   in     x0 rows  x1 channels left  x6 last row of C  x7 c_stride  x8 the panel's qn_requantize
-//   v0 v1  scales; with `paired` v0-v3     v4 zero point, 8 times    v5 min  v6 max, 16 times
+//   v0 v1  scales; with `paired` v0-v3     v4-v7 load_zero_and_bounds
 #ifndef QN_ASM_ARM64_REQUANTIZE_8X8_H
 #define QN_ASM_ARM64_REQUANTIZE_8X8_H
 
@@ -27,9 +27,14 @@
         .endif
 .endm
 
+.macro round m, a, lo, hi, none
+        fadd    v\lo\().4s, v\lo\().4s, v7.4s
+        fadd    v\hi\().4s, v\hi\().4s, v7.4s
+.endm
+
 .macro to_integer m, a, lo, hi, none
-        fcvtns  v\lo\().4s, v\lo\().4s
-        fcvtns  v\hi\().4s, v\hi\().4s
+        sqsub   v\lo\().4s, v\lo\().4s, v4.4s
+        sqsub   v\hi\().4s, v\hi\().4s, v4.4s
 .endm
 
 .macro narrow m, a, lo, hi, none
@@ -38,10 +43,6 @@
 
 .macro narrow_high m, a, lo, hi, none
         sqxtn2  v\lo\().8h, v\hi\().4s
-.endm
-
-.macro add_zero m, a, lo, hi, none
-        sqadd   v\lo\().8h, v\lo\().8h, v4.8h
 .endm
 
 // Two rows: the register that they share from now on, the first row, the second one.
@@ -95,10 +96,10 @@ L(finish):
         load_zero_and_bounds
         rows    to_float
         rows    scale, \paired
+        rows    round
         rows    to_integer
         rows    narrow
         rows    narrow_high
-        rows    add_zero
         two_rows narrow_again
         two_rows narrow_again_high
         .if     \paired

@@ -220,8 +220,12 @@
         fmul    v\c0\().4s, v\c0\().4s, v0.4s
 .endm
 
+.macro round m, a, c0, c1, c2, c3, none
+        fadd    v\c0\().4s, v\c0\().4s, v7.4s
+.endm
+
 .macro to_integer m, a, c0, c1, c2, c3, none
-        fcvtns  v\c0\().4s, v\c0\().4s
+        sqsub   v\c0\().4s, v\c0\().4s, v4.4s
 .endm
 
 .macro store_four m
@@ -267,20 +271,19 @@ L(singly):                              // v0-v3 A  v4-v7 W
         channels
         ret
 
-L(finish):                              // v0 scales  v4 zero point  v5 min  v6 max
+L(finish):                              // v0 scales  v4-v7 load_zero_and_bounds
         ldr     q0, [x8, #REQUANTIZE_SCALES]
         load_zero_and_bounds
         rows    add_fours
         rows    add_twos
         rows    to_float
         rows    scale
+        rows    round
         rows    to_integer
         sqxtn   v16.4h, v16.4s
         sqxtn   v24.4h, v24.4s
         sqxtn2  v16.8h, v20.4s
         sqxtn2  v24.8h, v28.4s
-        sqadd   v16.8h, v16.8h, v4.8h
-        sqadd   v24.8h, v24.8h, v4.8h
         sqxtn   v16.8b, v16.8h
         sqxtn2  v16.16b, v24.8h
         smax    v16.16b, v16.16b, v5.16b
