@@ -126,7 +126,9 @@ void check_igemm(Checker& checker, const IgemmTile& tile) {
     }
   }
   // Rows that a kernel cannot copy as a whole, because they are too long for its stack.
-  check_size({tile.nr + 1, 1030, 5}, tile.mr, Values::random, clamps[0], Side::high, 0);
+  for (const size_t k : {1030, 1046}) {
+    if (!check_size({tile.nr + 1, k, 5}, tile.mr, Values::random, clamps[0], Side::high, 0)) return;
+  }
 }
 
 }  // namespace
