@@ -5,12 +5,10 @@
 //
 // There is a variant for each width: V vectors, or those and one pixel more, which takes the place of a vector in the
 // sums of the channels of a block.  A jump at the start chooses it for all sets.
-#include "spmm.h"
+#include "spmm_avx512.h"
 
 #define ARGS rsp + 64                   // a_stride  c  c_stride  bias  p
 #define CLAMPS rsp + 4                  // 0: from -infinity to infinity, which takes no instructions
-
-        .altmacro
 
 .macro begin
         save    rbx, rbp, r12, r13, r14, r15, rdi
@@ -33,15 +31,6 @@
         ret
 .endm
 
-// Where variant 0, for one pixel, or V, for up to 16 V of them, begins.
-.macro entry_vectors name
-        lea     eax, [rdi + 15]
-        shr     eax, 4
-        cmp     edi, 2
-        sbb     eax, -1
-        entry   rdi, rax, \name, rbx
-.endm
-
 // Where the variant with V vectors, and maybe one pixel more, begins.
 .macro entry_with_one name
         mov     eax, edi                // 16 q + r pixels: place 2 q + min(r, 2), counted from 1
@@ -55,54 +44,15 @@
         entry   rdi, rax, \name, rbx
 .endm
 
-// The pixels of one channel are the accumulators acc .. acc+V-1.
-
-.macro copy to, from
-        vmovaps zmm\to, zmm\from
-.endm
-
-.macro fetch acc, at, v
-        vmovups zmm\acc, [\at + 64 * \v]
-.endm
-
 .macro clamp acc
         vmaxps  zmm\acc, zmm30, zmm\acc // a NaN in the second operand is the result
         vminps  zmm\acc, zmm31, zmm\acc
-.endm
-
-.macro store acc, at, v
-        vmovups [\at + 64 * \v], zmm\acc
-.endm
-
-.macro from_bias V, acc, at
-        vbroadcastss zmm\acc, dword ptr [\at]
-        .set    v, 1
-        .rept   \V - 1
-        copy    %(\acc + v), \acc
-        .set    v, v + 1
-        .endr
-.endm
-
-.macro from_c V, acc, at
-        .set    v, 0
-        .rept   \V
-        fetch   %(\acc + v), \at, %v
-        .set    v, v + 1
-        .endr
 .endm
 
 .macro clamp_vectors V, acc
         .set    v, 0
         .rept   \V
         clamp   %(\acc + v)
-        .set    v, v + 1
-        .endr
-.endm
-
-.macro to_c V, acc, at
-        .set    v, 0
-        .rept   \V
-        store   %(\acc + v), \at, %v
         .set    v, v + 1
         .endr
 .endm

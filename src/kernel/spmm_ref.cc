@@ -11,8 +11,16 @@ namespace quern {
 namespace {
 
 constexpr SpmmRow table[] = {
-#define QN_SPMM_ROW(type, packing, inputs, block, pixels, lanes, alone, isa, layout, name) \
-  {QN_ROW(type, isa, layout, name), SpmmPacking::packing, inputs, block, pixels, lanes, alone, name},
+#define QN_SPMM_ROW(type, packing, inputs, block, pixels, lanes, alone, panel, demands, isa, layout, name) \
+  {QN_DEMANDING_ROW(type, demands, isa, layout, name),                                                     \
+   SpmmPacking::packing,                                                                                   \
+   inputs,                                                                                                 \
+   block,                                                                                                  \
+   pixels,                                                                                                 \
+   lanes,                                                                                                  \
+   alone,                                                                                                  \
+   panel_##panel,                                                                                          \
+   name},
 #include "kernel/spmm.inc"
 };
 

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <deque>
 
-#include "operands/spmm_blocks.h"
 #include "selftest.h"
 #include "sums.h"
 
@@ -343,25 +342,35 @@ void reads_before_the_first_row(const GemmCall& x) {
 
 void begins_with_0_where_c_counts(SPMM_ARGUMENTS) {
   const std::vector<int32_t> zeros(0x10000);
-  operands::spmm_blocks<4, 4>(pixels, sets, set, index, w, a, a_stride, c, c_stride,
-                              bias == nullptr ? zeros.data() : bias, p);
+  qn_spmm_qs8c_b4x4_8x4_ref(pixels, sets, set, index, w, a, a_stride, c, c_stride,
+                            bias == nullptr ? zeros.data() : bias, p);
 }
 void keeps_16_bits_of_a_sum(SPMM_ARGUMENTS) {
-  operands::spmm_blocks<4, 4>(pixels, sets, set, index, w, a, a_stride, c, c_stride, bias, p);
+  qn_spmm_qs8c_b4x4_8x4_ref(pixels, sets, set, index, w, a, a_stride, c, c_stride, bias, p);
   auto& sum = *reinterpret_cast<int32_t*>(static_cast<char*>(c) + set->first * c_stride);
   sum = static_cast<int16_t>(sum);
 }
 void takes_blocks_for_four_steps(SPMM_ARGUMENTS) {
-  operands::spmm_blocks<1, 4>(pixels, sets, set, index, w, a, a_stride, c, c_stride, bias, p);
+  qn_spmm_qs8c_b1x4_8x4_ref(pixels, sets, set, index, w, a, a_stride, c, c_stride, bias, p);
 }
 void reads_a_pixel_too_many(SPMM_ARGUMENTS) {
-  operands::spmm_blocks<4, 4>(pixels, sets, set, index, w, a, a_stride, c, c_stride, bias, p);
+  qn_spmm_qs8c_b4x4_8x4_ref(pixels, sets, set, index, w, a, a_stride, c, c_stride, bias, p);
   const auto* row = static_cast<const uint16_t*>(index);
   if (set->steps > 0) read(a, *std::max_element(row, row + set->steps) * a_stride + pixels * 4);
 }
-void reads_parameters(SPMM_ARGUMENTS) {
-  operands::spmm_blocks<4, 4>(pixels, sets, set, index, w, a, a_stride, c, c_stride, bias, p);
-  read(p, 0);
+void ends_with_the_first_scale(SPMM_ARGUMENTS) {
+  std::vector<char> same(requantize_bytes(0x10000));
+  if (p != nullptr) std::memcpy(same.data(), p, sizeof(qn_requantize));
+  const float* const first = p == nullptr ? nullptr : scales_of(p) + set->first;
+  for (size_t n = 0; p != nullptr && n < 0x10000; ++n) {
+    std::memcpy(same.data() + requantize_bytes(n), first, sizeof *first);
+  }
+  qn_spmm_qs8c_b4x4_8x4_ref(pixels, sets, set, index, w, a, a_stride, c, c_stride, bias,
+                            p == nullptr ? nullptr : same.data());
+}
+void leaves_sums_behind_the_bytes(SPMM_ARGUMENTS) {
+  if (p != nullptr) qn_spmm_qs8c_b4x4_8x4_ref(pixels, sets, set, index, w, a, a_stride, c, c_stride, bias, nullptr);
+  qn_spmm_qs8c_b4x4_8x4_ref(pixels, sets, set, index, w, a, a_stride, c, c_stride, bias, p);
 }
 
 // --- the list ---
@@ -371,6 +380,14 @@ template <class Row, class Kind>
 const Row& reference_of(std::span<const Row> rows, Kind kind) {
   for (const Row& row : rows) {
     if (row.type == KernelType::qs8 && row.kind == kind && row.isa == isa_ref) return row;
+  }
+  std::abort();
+}
+
+// The reference for blocks of four outputs of bytes.
+const SpmmRow& spmm_reference(size_t inputs) {
+  for (const SpmmRow& row : spmm_rows()) {
+    if (row.type == KernelType::qs8c && row.isa == isa_ref && row.inputs == inputs && row.block == 4) return row;
   }
   std::abort();
 }
@@ -396,7 +413,7 @@ std::vector<BadKernel> bad_qs8_kernels() {
   const DwconvRow& dwconv = reference_of(dwconv_rows(), KernelType::qs8c);
   const PoolRow& average = reference_of(pool_rows(), PoolKind::average);
   const BinaryRow& add = reference_of(binary_rows(), BinaryKind::add);
-  const SpmmRow blocks = operands::spmm_blocks_row<4, 4>(), columns = operands::spmm_blocks_row<1, 4>();
+  const SpmmRow &blocks = spmm_reference(4), &columns = spmm_reference(1);
   const UnaryRow& lookup = reference_of(unary_rows(), KernelType::qs8);
   const UnaryRow& quantize = reference_of(unary_rows(), UnaryKind::quantize);
   return {
@@ -436,13 +453,14 @@ std::vector<BadKernel> bad_qs8_kernels() {
       bad("lookup_is_right", lookup, lookup_is_right, ""),
       bad("quantize_is_right", quantize, quantize_is_right, ""),
       bad("multiplies_by_the_reciprocal", quantize, multiplies_by_the_reciprocal, "y["),
-      bad("blocks_are_right", blocks, operands::spmm_blocks<4, 4>, ""),
-      bad("columns_are_right", columns, operands::spmm_blocks<1, 4>, ""),
+      bad("blocks_are_right", blocks, qn_spmm_qs8c_b4x4_8x4_ref, ""),
+      bad("columns_are_right", columns, qn_spmm_qs8c_b1x4_8x4_ref, ""),
       bad("begins_with_0_where_c_counts", blocks, begins_with_0_where_c_counts, "c["),
       bad("keeps_16_bits_of_a_sum", blocks, keeps_16_bits_of_a_sum, "c["),
       bad("takes_blocks_for_four_steps", blocks, takes_blocks_for_four_steps, "c["),
       bad("reads_a_pixel_too_many", blocks, reads_a_pixel_too_many, "0 bytes past the end of a"),
-      bad("reads_parameters", blocks, reads_parameters, "of p"),
+      bad("ends_with_the_first_scale", blocks, ends_with_the_first_scale, "c["),
+      bad("leaves_sums_behind_the_bytes", blocks, leaves_sums_behind_the_bytes, "c["),
       bad("takes_bytes_as_unsigned", lookup, takes_bytes_as_unsigned, "y["),
   };
 }

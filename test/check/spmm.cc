@@ -17,19 +17,12 @@ struct SpmmMemory {
 };
 
 enum class Start { bias, c };
+enum class End { sums, bytes };  // floats always end
 
-// Sums of bytes as they are.
-struct BareInt8Sums : Int8Sums {
-  static constexpr KernelType type = KernelType::qs8c;
+// Sums of bytes as C holds them until they end.
+struct KeptInt8Sums : Qs8cSums {
   using C = int32_t;
-
-  Values values;
-
-  BareInt8Sums(Numbers, Values of, Clamp, size_t, Random&) : values(of) {}
-  A draw_a(Random& random) const { return draw_byte(values, INT8_MIN, random); }
-  Bias draw_bias(Random& random) const { return static_cast<Bias>(random.below(1 << 24)) - (1 << 23); }
-  W draw_weight(Random& random) const { return draw_byte(values, INT8_MIN, random); }
-  C end(Sum sum, size_t) const { return sum; }
+  using Qs8cSums::Qs8cSums;
 };
 
 struct SpmmSize {
@@ -47,13 +40,14 @@ class SpmmProblem {
   using A = typename Sums::A;
   using W = typename Sums::W;
   using C = typename Sums::C;
-  static constexpr bool has_clamp = requires(Sums sums) { sums.p; };
+  static constexpr bool of_bytes = sizeof(A) == 1;
 
  public:
   SpmmProblem(const SpmmRow& row, SpmmSize size, Start start, Values values, Clamp clamp, Random& random)
       : row_(row),
         size_(std::move(size)),
         width_(spmm_width(row, size_.pixels)),
+        a_width_(spmm_a_width(row, size_.pixels)),
         start_(start),
         sums_(numbers_of(row), values, clamp, size_.depth, random) {
     name_channels(random);
@@ -70,41 +64,54 @@ class SpmmProblem {
 
   // Channels and k that do not occur have no memory before the first and behind the last one, and the fill between.
   bool check(Checker& checker, SpmmMemory& memory, size_t pixels, Side side, size_t a_stride, size_t c_stride) const {
-    return every_fill<Sums>(
-        side, [&](Place place) { return check_placed(checker, memory, pixels, place, a_stride, c_stride); });
+    return every_fill<Sums>(side, [&](Place place) {
+      return check_placed(checker, memory, pixels, place, a_stride, c_stride, End::sums) &&
+             (!of_bytes || check_placed(checker, memory, pixels, place, a_stride, c_stride, End::bytes));
+    });
   }
   // `gap` unused floats between the rows of A and of C; one more between those of C.
   bool check(Checker& checker, SpmmMemory& memory, size_t pixels, Side side, size_t gap) const {
     const size_t width = spmm_width(row_, pixels);
-    const size_t a_stride = size_.overlap ? 4 : round_up<size_t>(width * spmm_bytes(row_), 4) + gap * 4;
+    const size_t a_bytes = spmm_a_width(row_, pixels) * spmm_bytes(row_);
+    const size_t a_stride = size_.overlap ? 4 : round_up<size_t>(a_bytes, 4) + gap * 4;
     return check(checker, memory, pixels, side, a_stride, (width + gap + (gap > 0 ? 1 : 0)) * 4);
   }
 
  private:
-  bool check_placed(Checker& checker, SpmmMemory& memory, size_t pixels, Place place, size_t a_stride,
-                    size_t c_stride) const {
+  bool check_placed(Checker& checker, SpmmMemory& memory, size_t pixels, Place place, size_t a_stride, size_t c_stride,
+                    End end) const {
     const size_t width = spmm_width(row_, pixels), least_n = outputs_.begin()->first;
     const size_t least_k = rows_.empty() ? 0 : rows_.begin()->first;
     place_sets(memory, place);
-    place_rows(memory.a, place, width, a_stride);
+    place_rows(memory.a, place, spmm_a_width(row_, pixels), a_stride);
     place_bias(memory.bias, place);
-    place_parameters(memory.p, place);
+    place_parameters(memory.p, place, end);
     memory.c.place((outputs_.rbegin()->first - least_n) * c_stride + width * 4, place);
     std::vector<C> c = memory.c.blank<C>();
     for (const auto& [n, output] : outputs_) {
       const size_t at = (n - least_n) * c_stride / 4;
-      std::copy_n(output.expected.begin(), width, &c[at]);
       if (start_ == Start::c) std::copy_n(output.before.begin(), width, memory.c.as<C>() + at);
+      if (end == End::sums) {
+        std::copy_n(output.expected.begin(), width, &c[at]);
+      } else if (start_ == Start::c) {
+        std::copy_n(output.before.begin(), width, &c[at]);
+      }
+    }
+    if (end == End::bytes) {
+      for (const auto& [n, output] : outputs_)
+        end_as_bytes(n, output, width, &c[(n - least_n) * c_stride / 4], c_stride);
     }
     const uint64_t bias = start_ == Start::c ? uint64_t{0} : memory.bias.address() - least_n * 4;
-    return checker.run({pixels, sets_.size(), memory.sets.address(), memory.index.address(), memory.w.address(),
-                        memory.a.address() - least_k * a_stride, a_stride, memory.c.address() - least_n * c_stride,
-                        c_stride, bias, memory.p.address()},
-                       {&memory.sets, &memory.index, &memory.w, &memory.a, &memory.c, &memory.bias, &memory.p},
-                       {{&memory.c, c}}, [&] { return describe(pixels, place.side, a_stride, c_stride); });
+    const uint64_t p = of_bytes && end == End::sums ? uint64_t{0} : memory.p.address();
+    return checker.run(
+        {pixels, sets_.size(), memory.sets.address(), memory.index.address(), memory.w.address(),
+         memory.a.address() - least_k * a_stride, a_stride, memory.c.address() - least_n * c_stride, c_stride, bias, p},
+        {&memory.sets, &memory.index, &memory.w, &memory.a, &memory.c, &memory.bias, &memory.p}, {{&memory.c, c}},
+        [&] { return describe(pixels, place.side, a_stride, c_stride, end); });
   }
 
   struct Output {
+    size_t in_set;  // its number in its set
     C bias;
     std::vector<C> before, expected;
   };
@@ -113,6 +120,23 @@ class SpmmProblem {
     size_t at, input;
     W w;
   };
+
+  // Channels four by four lie in the first one's row.
+  void end_as_bytes(size_t n, const Output& output, size_t width, C* row, size_t c_stride) const {
+    if constexpr (of_bytes) {
+      const size_t byte = output.in_set % 4;
+      char* to = reinterpret_cast<char*>(row) - byte * c_stride + byte;
+      for (size_t p = 0; p < width; ++p, to += sizeof(C)) *to = static_cast<char>(sums_.end(output.expected[p], n));
+    }
+  }
+
+  // The place of a pixel in a row of A.
+  size_t place_of(size_t pixel) const {
+    if (spmm_bytes(row_) == 4) return pixel;
+    const size_t parts = std::max<size_t>(1, row_.lanes / 4), first = pixel / (16 * parts) * (16 * parts);
+    const size_t four = (pixel - first) / 4;
+    return first + four % parts * 16 + four / parts * 4 + pixel % 4;
+  }
 
   // Sets in any order, with channels between them that no set names; the last set of pairs names one channel twice.
   void name_channels(Random& random) {
@@ -139,31 +163,34 @@ class SpmmProblem {
   size_t turns() const { return row_.pairs() ? 2 : 1; }
 
   void add_steps(const qn_spmm_set& set, size_t steps, Random& random) {
-    const size_t entries = steps * turns(), channels = row_.channels(), inputs = row_.inputs;
-    const size_t index_begin = index_.size(), w_begin = w_.size();
+    const size_t places = row_.places(), entries = steps * turns() * places, channels = row_.channels();
+    const size_t index_begin = index_.size(), w_begin = w_.size(), kr = row_.panel.kr;
     index_.resize(index_begin + entries * turns());
-    w_.resize(w_begin + entries * channels * inputs);
+    w_.resize(w_begin + steps * turns() * channels * kr);
     uint16_t* index = index_.data() + index_begin;
     W* w = w_.data() + w_begin;
-    for (size_t i = 0; i < entries * channels * inputs; ++i) w[i] = sums_.draw_weight(random);
+    for (size_t i = w_begin; i < w_.size(); ++i) w_[i] = sums_.draw_weight(random);
     for (size_t turn = 0; turn < turns() && entries > 0; ++turn) {
       const size_t depth = size_.depth - size_.k_before;
-      const size_t stored = std::min(entries - (row_.pairs() ? random.below(2) : 0), depth);
+      const size_t less = row_.pairs() ? random.below(2) : random.below(places);
+      const size_t stored = std::min(entries - less, depth);
       std::set<size_t> ascending;
       while (ascending.size() < stored) ascending.insert(size_.k_before + random.below(depth));
       size_t i = 0;
       for (const size_t k : ascending) index[i++ * turns() + turn] = static_cast<uint16_t>(k);
       for (; i < entries; ++i) {
-        index[i * 2 + turn] = index[(i - 1) * 2 + turn];
-        w[i * 2 + turn] = 0;
+        index[i * turns() + turn] = index[(i - 1) * turns() + turn];
+        for (size_t n = 0; n < channels / turns(); ++n)
+          w[(i / places * channels + n * turns() + turn) * kr + i % places] = 0;
       }
     }
     for (size_t i = 0; i < channels; ++i) {
       const auto [terms, is_new] = terms_.try_emplace(channel_of(set, i));
-      for (size_t e = 0; is_new && e < entries * inputs; ++e) {
-        const size_t entry = e / inputs, input = e % inputs;
-        const W weight = w[(entry * channels + i) * inputs + input];
-        terms->second.push_back({index_begin + entry * turns() + i % turns(), input, weight});
+      if (is_new) in_set_[channel_of(set, i)] = i;
+      for (size_t e = 0; is_new && e < steps * turns() * kr; ++e) {
+        const size_t step = e / kr, j = e % kr;
+        const size_t at = index_begin + (step * places + j % places) * turns() + i % turns();
+        terms->second.push_back({at, j / places, w[(step * channels + i) * kr + j]});
       }
     }
   }
@@ -193,7 +220,7 @@ class SpmmProblem {
     if (index_.empty()) return;
     *std::max_element(index_.begin(), index_.end()) = static_cast<uint16_t>(size_.depth - 1);
     constexpr size_t apart = 4 / sizeof(A);  // rows that overlap
-    const size_t elements = width_ * row_.inputs;
+    const size_t elements = a_width_ * row_.inputs;
     std::vector<A> shared(size_.overlap ? size_.depth * apart + elements : 0);
     draw(shared, random);
     for (const uint16_t k : index_) {
@@ -213,21 +240,33 @@ class SpmmProblem {
   }
 
   void add_outputs(Random& random) {
-    for (const auto& [n, terms] : terms_) outputs_[n] = one_output(terms, random);
+    for (const auto& [n, terms] : terms_) outputs_[n] = one_output(n, terms, random);
   }
 
-  Output one_output(const std::vector<Term>& terms, Random& random) const {
-    Output output = {sums_.draw_bias(random), std::vector<C>(width_), std::vector<C>(width_)};
+  Output one_output(size_t n, const std::vector<Term>& terms, Random& random) {
+    Output output = {in_set_[n], sums_.draw_bias(random), std::vector<C>(width_), std::vector<C>(width_)};
     for (C& before : output.before) before = sums_.draw_bias(random);
     std::vector<C>& sums = output.expected;
     for (size_t p = 0; p < width_; ++p) sums[p] = start_ == Start::c ? output.before[p] : output.bias;
     for (const Term& term : terms) {
       const A* const in = &rows_.at(index_[term.at])[term.input];
-      for (size_t p = 0; p < width_; ++p) sums[p] = sums_.add(in[p * row_.inputs], term.w, sums[p]);
+      for (size_t p = 0; p < width_; ++p) sums[p] = sums_.add(in[place_of(p) * row_.inputs], term.w, sums[p]);
+    }
+    if constexpr (of_bytes) {
+      if (row_.panel.plus_128) make_up(terms, &output);
+      return output;
     }
     const Flushing flushing(numbers_of(row_).flushes);  // comparisons do it, too
-    for (C& sum : sums) sum = sums_.end(sum, 0);
+    for (C& sum : sums) sum = static_cast<C>(sums_.end(sum, 0));
     return output;
+  }
+
+  // Makes sums begin with less, because the kernel adds 128 to A.
+  static void make_up(const std::vector<Term>& terms, Output* output) {
+    C sum = 0;
+    for (const Term& term : terms) sum += term.w;
+    output->bias -= 128 * sum;
+    for (C& before : output->before) before -= 128 * sum;
   }
 
   // The index as it is packed: before the k of each set of fours are the numbers of entries.
@@ -272,26 +311,30 @@ class SpmmProblem {
     for (const auto& [n, output] : outputs_) bias.as<C>()[n - least] = output.bias;
   }
 
-  void place_parameters(Guarded& p, Place place) const {
-    if constexpr (has_clamp) {
-      p.place(sizeof sums_.p, place);
-      std::memcpy(p.as<char>(), &sums_.p, sizeof sums_.p);
-    } else {
-      p.place(0, place);
+  void place_parameters(Guarded& p, Place place, End end) const {
+    if (of_bytes && end == End::sums) return p.place(0, place);
+    p.place(of_bytes ? requantize_bytes(outputs_.rbegin()->first + 1) : sizeof sums_.p, place);
+    std::memcpy(p.as<char>(), &sums_.p, sizeof sums_.p);
+    if constexpr (of_bytes) {
+      for (const auto& [n, output] : outputs_) {
+        const float scale = sums_.scale_of(n);
+        std::memcpy(p.as<char>() + requantize_bytes(n), &scale, sizeof scale);
+      }
     }
   }
 
-  std::string describe(size_t pixels, Side side, size_t a_stride, size_t c_stride) const {
+  std::string describe(size_t pixels, Side side, size_t a_stride, size_t c_stride, End end) const {
     std::string steps;
     for (const size_t s : size_.steps) steps += std::to_string(s) + " ";
     return "pixels=" + std::to_string(pixels) + " steps=" + steps + "K=" + std::to_string(size_.depth) +
-           (start_ == Start::c ? " from c" : " from bias") + " a_stride=" + std::to_string(a_stride) +
-           " c_stride=" + std::to_string(c_stride) + (side == Side::high ? " high " : " low ") + name_of(sums_.values);
+           (start_ == Start::c ? " from c" : " from bias") + (of_bytes && end == End::bytes ? " to bytes" : "") +
+           " a_stride=" + std::to_string(a_stride) + " c_stride=" + std::to_string(c_stride) +
+           (side == Side::high ? " high " : " low ") + name_of(sums_.values);
   }
 
   const SpmmRow& row_;
   SpmmSize size_;
-  size_t width_;
+  size_t width_, a_width_;
   Start start_;
   Sums sums_;
   std::vector<qn_spmm_set> sets_;
@@ -299,6 +342,7 @@ class SpmmProblem {
   std::vector<W> w_;
   std::vector<std::vector<uint16_t>> counts_;  // fours: of the entries of each set, by pattern
   std::map<size_t, std::vector<Term>> terms_;  // by channel
+  std::map<size_t, size_t> in_set_;            // the number of a channel in its set
   std::map<size_t, std::vector<A>> rows_;      // of A, by k or r
   std::map<size_t, Output> outputs_;           // by channel
 };
@@ -395,7 +439,7 @@ class SpmmCheck {
 
 Kernel make_kernel(const SpmmRow& row) {
   return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) {
-            with_sums<F32Sums, BareInt8Sums>(
+            with_sums<F32Sums, KeptInt8Sums>(
                 row, [&]<class Sums>(std::type_identity<Sums>) { SpmmCheck<Sums>(checker, row).run(); });
           }};
 }

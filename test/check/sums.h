@@ -87,8 +87,6 @@ struct Qs8cSums : Int8Sums {
   C end(Sum sum, size_t channel) const;
   // Scales of channels that do not exist keep the fill, for nobody may use them.
   void write_parameters(Guarded& memory, const operands::PanelLayout& panels) const;
-
- private:
   // Differs from that of the next channels. Of small integers all are powers of two.
   float scale_of(size_t channel) const;
 };

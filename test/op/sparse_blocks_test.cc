@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernel/select.h"
 #include "op/harness.h"
 #include "op/weights/density.h"
 #include "op/weights/pack_sparse.h"
-#include "operands/spmm_blocks.h"
 
 namespace quern::test {
 namespace {
@@ -104,10 +104,17 @@ TEST(SparseBlocks, OfFullWeightsAreAll) {
   EXPECT_EQ(density.stored(4, 4), 2 * 24 * 9 * 12);
 }
 
+// The reference for blocks of bytes of this size.
+const SpmmRow& reference(size_t inputs, size_t outputs) {
+  return *select(spmm_rows(), KernelType::qs8c, nullptr, [=](const SpmmRow& row) {
+    return row.isa == isa_ref && row.inputs == inputs && row.block == outputs;
+  });
+}
+
 // Multiplies random pixels with packed weights; compares all sums with those of all weights.
 template <size_t inputs, size_t outputs>
 void check_product(const WeightsShape& shape, size_t depth, int32_t input_zero) {
-  const SpmmRow row = operands::spmm_blocks_row<inputs, outputs>();
+  const SpmmRow& row = reference(inputs, outputs);
   const ByteWeights user(shape, 7);
   std::vector<int32_t> bias(user.rows());
   for (size_t o = 0; o < bias.size(); ++o) bias[o] = static_cast<int32_t>(o * 37 % 201) - 100;
@@ -132,7 +139,8 @@ void check_product(const WeightsShape& shape, size_t depth, int32_t input_zero) 
       for (size_t block = 0; block < sparse.blocks; ++block) {
         multiply_sparse(row, sparse, group, chunk, block, pixels,
                         reinterpret_cast<const char*>(a.data()) + chunk * depth * row_bytes, row_bytes,
-                        reinterpret_cast<char*>(&c[block * sparse_channels * pixels]), pixels * sizeof(int32_t), {});
+                        reinterpret_cast<char*>(&c[block * sparse_channels * pixels]), pixels * sizeof(int32_t),
+                        nullptr);
       }
     }
     for (size_t o = 0; o < shape.out; ++o) {

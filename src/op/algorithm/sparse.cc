@@ -26,7 +26,7 @@ constexpr size_t max_elements = size_t{1} << 31;  // positions in packed weights
 // Can this row work with the problem's layouts? A tile of a pixel-blocked tensor must lie within a block. If the input
 // is pixel-blocked, windows other than 1x1 find its pixels through tables, which must not be too large.
 bool layouts_fit(const Problem& p, const SpmmRow& row) {
-  if (p.blocked() && cpu().pixel_block % row.pixels != 0) return false;
+  if (p.blocked() && (p.type != KernelType::f32 || cpu().pixel_block % row.pixels != 0)) return false;
   return !p.in_blocked || p.pointwise || (p.offsets_fit && table_fits(p, sizeof(qn_gather_piece)));
 }
 
@@ -137,9 +137,10 @@ class SparsePlan final : public qn_plan {
   SparsePlan(const ConvRequest& conv, const Choice& choice)
       : row_(choice.as<SpmmRow>()),
         transpose_(best(transpose_rows(), KernelType::f32)),
-        packed_(conv.weights.pack(sparse_packing(row_), sparse_block(row_), depth_of_chunks(conv, row_))),
+        packed_(conv.weights.pack(sparse_packing(row_), sparse_block(row_), depth_of_chunks(conv, row_), {},
+                                  conv.input_zero())),
         weights_(static_cast<const SparseWeights&>(*packed_)),
-        clamp_(conv.clamp),
+        kernel_epilogue_(row_.type, sparse_channels, {}, conv.numbers()),
         epilogue_(conv.request),
         shape_(conv.weights.shape()),
         out_blocked_(is_blocked(conv.request.out)) {
@@ -248,8 +249,8 @@ class SparsePlan final : public qn_plan {
     tasks_ = {units, std::min(units, wanted)};
     phases = {tasks_.chunks};
 
-    const size_t width = std::min<size_t>(row_.pixels, round_up(pixels_, row_.lanes)) * sizeof(float);
-    a_bytes_ = round_up(weights_.depth * width, cache_line);
+    const size_t most = std::min<size_t>(row_.pixels, round_up(pixels_, row_.lanes)), width = most * sizeof(float);
+    a_bytes_ = round_up(weights_.depth * a_stride(most), cache_line);
     // With several chunks of k, the sums of all channels must be kept from one chunk to the next.
     const size_t together = weights_.chunks > 1 ? divide_up(weights_.blocks, blocks_.chunks) : 1;
     sums_end_ = a_bytes_ + together * sparse_channels * width;
@@ -257,6 +258,10 @@ class SparsePlan final : public qn_plan {
   }
 
   // ---- one tile
+
+  bool of_bytes() const { return has_integers && row_.type != KernelType::f32; }
+  // Bytes from one row of A to the next in scratch memory.
+  size_t a_stride(size_t pixels) const { return round_up(spmm_a_width(row_, pixels), row_.lanes) * spmm_bytes(row_); }
 
   // The first pixel of a tile. All tiles are about equally long, unless a layout is pixel-blocked: then no tile may
   // cross the border of a block.
@@ -271,18 +276,20 @@ class SparsePlan final : public qn_plan {
     // NHWC input is a column, with one float per row.
     const bool column = count == 1 && !in_blocked_;
     const size_t stride = (column ? 1 : round_up(count, row_.lanes)) * sizeof(float);
+    const size_t a_stride = column ? spmm_bytes(row_) : this->a_stride(count);
     TilePixels pixels;
     input_->find(tile, &pixels);
     for (size_t chunk = 0; chunk < weights_.chunks; ++chunk) {
-      const size_t begin = chunk * weights_.depth, end = std::min(begin + weights_.depth, shape_.depth());
-      const TileRows a = input_->rows(tile, pixels, begin, end, scratch, stride);
+      const size_t begin = chunk * weights_.depth, end = std::min(begin + weights_.depth, shape_.depth(row_.inputs));
+      const TileRows a = input_->rows(tile, pixels, begin, end, scratch, a_stride);
       for (size_t block = blocks.begin; block < blocks.end; ++block) {
         const size_t n = block * sparse_channels, channels = std::min(sparse_channels, shape_.out - n);
         char* const sums =
             scratch + a_bytes_ + (weights_.chunks == 1 ? 0 : block - blocks.begin) * sparse_channels * stride;
         const bool apart = epilogue_.in_place(run);
         const Output out = find_output({line.c + n * c_channel_, m, count, channels}, sums, stride, apart);
-        multiply_sparse(row_, weights_, group, chunk, block, count, a.first, a.stride, out.sums, out.stride, clamp_);
+        multiply_sparse(row_, weights_, group, chunk, block, count, a.first, a.stride, out.sums, out.stride,
+                        kernel_epilogue_.at(group, n));
         if (chunk + 1 == weights_.chunks) finish(run, out, scratch + sums_end_);
       }
     }
@@ -309,10 +316,10 @@ class SparsePlan final : public qn_plan {
 
   // Decides where the sums go: directly to the output if they lie there as they should, otherwise to scratch memory.
   // They also need scratch memory if the last set has more channels than the output, or if the residual is in their
-  // place.
+  // place. Bytes are not where their sums are.
   Output find_output(const OutputTile& tile, char* sums, size_t stride, bool apart) const {
     const bool whole = tile.channels % row_.together() == 0;
-    if (apart || !whole || (!out_blocked_ && stride != sizeof(float))) return {tile, sums, stride};
+    if (of_bytes() || apart || !whole || (!out_blocked_ && stride != sizeof(float))) return {tile, sums, stride};
     return {tile, place(tile, tile.first), out_blocked_ ? c_channel_ : stride};
   }
 
@@ -338,10 +345,15 @@ class SparsePlan final : public qn_plan {
       const size_t left = row_pixels_ - (tile.first + p) % row_pixels_;
       const size_t count = std::min({stored_pixels_, tile.count - p, left});
       char* const c = place(tile, tile.first + p);
-      const void* rows[sparse_channels];
-      for (size_t i = 0; i < tile.channels; ++i) rows[i] = out.sums + i * out.stride + p * sizeof(float);
       const auto sums = epilogue_.sums(run, c, c_stride_, tile.channels, scratch);
-      if (out.sums != c) transpose_.run(tile.channels, count, rows, sums.data, sums.stride);
+      const char* const from = out.sums + p * sizeof(float);
+      if (of_bytes()) {
+        store_bytes(transpose_, from, out.stride, tile.channels, count, sums.data, sums.stride);
+      } else if (out.sums != c) {
+        const void* rows[sparse_channels];
+        for (size_t i = 0; i < tile.channels; ++i) rows[i] = from + i * out.stride;
+        transpose_.run(tile.channels, count, rows, sums.data, sums.stride);
+      }
       epilogue_.run(run, sums, c, count, c_stride_, tile.channels);
       p += count;
     }
@@ -351,7 +363,7 @@ class SparsePlan final : public qn_plan {
   const TransposeRow& transpose_;
   Packed packed_;
   const SparseWeights& weights_;
-  qn_minmax_f32 clamp_;
+  KernelEpilogue kernel_epilogue_;
   Epilogue epilogue_;
   WeightsShape shape_;
   bool in_blocked_ = false, out_blocked_;

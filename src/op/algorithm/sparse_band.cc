@@ -5,6 +5,7 @@
 #include "kernel/select.h"
 #include "kernel/transpose.h"
 #include "op/pixels/gather_table.h"
+#include "op/pixels/tile_input.h"
 #include "op/weights/pack_sparse.h"
 
 namespace quern {
@@ -20,13 +21,14 @@ class SparseBandPlan final : public qn_plan {
         window_(conv.window),
         band_(band),
         shape_(conv.weights.shape()),
-        packed_(conv.weights.pack(sparse_packing(row_), sparse_block(row_), shape_.depth(), places(conv.window, band))),
+        packed_(conv.weights.pack(sparse_packing(row_), sparse_block(row_), shape_.depth(), places(conv.window, band),
+                                  conv.input_zero())),
         weights_(static_cast<const SparseWeights&>(*packed_)),
-        clamp_(conv.clamp),
+        kernel_epilogue_(row_.type, sparse_channels, {}, conv.numbers()),
         epilogue_(conv.request),
         in_(conv.request.ins[0]),
         out_(conv.request.out),
-        zero_(shape_.in) {
+        zero_(row_.type, shape_.in, static_cast<int8_t>(conv.input_zero())) {
     bands_ = divide_up(window_.pixels(), band_.pixels);
     if (is_blocked(in_)) make_input_tables();
     if (is_blocked(out_)) make_output_tables();
@@ -72,7 +74,7 @@ class SparseBandPlan final : public qn_plan {
     const size_t units = products * blocks_.chunks;
     tasks_ = {units, std::min(units, wanted)};
     phases = {tasks_.chunks};
-    a_bytes_ = round_up(shape_.in * band_.channel * sizeof(float), cache_line);
+    a_bytes_ = round_up(divide_up(shape_.in, row_.inputs) * band_.channel * sizeof(float), cache_line);
     sums_end_ = a_bytes_ + round_up(sparse_channels * sums_stride(), cache_line);
     slot = sums_end_ + epilogue_.scratch_bytes(sparse_channels * std::max(most_transposed, qn_pixel_block()));
   }
@@ -108,9 +110,10 @@ class SparseBandPlan final : public qn_plan {
       for (size_t p = begin; p < end; ++p) {
         size_t y, x;
         const bool inside = pixel_at(first + p, &y, &x);
-        from[p - begin] = inside ? static_cast<const void*>(a + y * in_.stride[1] + x * in_.stride[2]) : zero_.data();
+        from[p - begin] = inside ? a + y * in_.stride[1] + x * in_.stride[2] : zero_.data();
       }
-      transpose_.run(end - begin, shape_.in, from, to + begin * sizeof(float), stride);
+      transpose_rows_of(transpose_, end - begin, shape_.in, spmm_bytes(row_) / row_.inputs, from,
+                        to + begin * sizeof(float), stride);
     }
   }
 
@@ -122,7 +125,8 @@ class SparseBandPlan final : public qn_plan {
     for (size_t t = 0; t < tiles.chunks; ++t) {
       const size_t begin = tiles.begin(t) * row_.lanes, count = tiles.end(t) * row_.lanes - begin;
       multiply_sparse(row_, weights_, group, 0, block, count, scratch + begin * sizeof(float), sizeof(float),
-                      sums(scratch) + begin * sizeof(float), sums_stride(), clamp_);
+                      sums(scratch) + begin * sizeof(float), sums_stride(),
+                      kernel_epilogue_.at(group, block * sparse_channels));
     }
   }
 
@@ -150,10 +154,15 @@ class SparseBandPlan final : public qn_plan {
       const size_t y = p / width, x = p % width;
       const size_t count = std::min({width - x, last_pixel(band) + 1 - p, most_transposed});
       char* const to = c + y * out_.stride[1] + x * out_.stride[2];
-      const void* rows[sparse_channels];
-      for (size_t i = 0; i < channels; ++i) rows[i] = from + i * sums_stride() + (place(p) - origin) * sizeof(float);
+      const char* const sums = from + (place(p) - origin) * sizeof(float);
       const auto pixels = epilogue_.sums(run, to, out_.stride[2], channels, scratch + sums_end_);
-      transpose_.run(channels, count, rows, pixels.data, pixels.stride);
+      if (has_integers && row_.type != KernelType::f32) {
+        store_bytes(transpose_, sums, sums_stride(), channels, count, pixels.data, pixels.stride);
+      } else {
+        const void* rows[sparse_channels];
+        for (size_t i = 0; i < channels; ++i) rows[i] = sums + i * sums_stride();
+        transpose_.run(channels, count, rows, pixels.data, pixels.stride);
+      }
       epilogue_.run(run, pixels, to, count, out_.stride[2], channels);
       p += count;
     }
@@ -176,11 +185,11 @@ class SparseBandPlan final : public qn_plan {
   WeightsShape shape_;
   Packed packed_;
   const SparseWeights& weights_;
-  qn_minmax_f32 clamp_;
+  KernelEpilogue kernel_epilogue_;
   Epilogue epilogue_;
   qn_tensor in_, out_;
-  Vector<float> zero_;  // a pixel of padding
-  size_t bands_ = 0;    // bands of an image
+  Padding zero_;      // a pixel
+  size_t bands_ = 0;  // bands of an image
   Split blocks_, tasks_;
   size_t a_bytes_ = 0, sums_end_ = 0;                            // scratch: bytes of A, and where the sums end
   GatherTables in_tables_{row_.lanes}, out_tables_{row_.lanes};  // one per band; one per block of pixels

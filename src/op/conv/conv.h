@@ -44,7 +44,7 @@ qn_status plan_conv(const ConvRequest& conv, PlanPointer* plan);
 
 // Counts the weights that are not 0 if the sparse algorithm may be chosen; otherwise returns NULL.
 inline const WeightsDensity* density_for(const Weights& weights, const qn_plan_options& options) {
-  if (!has_sparse || weights.quantized()) return nullptr;
+  if (!has_sparse) return nullptr;
   const bool depthwise = weights.shape().in == 1;
   const bool may = options.algorithm == QN_ALGORITHM_SPARSE || (options.algorithm == QN_ALGORITHM_AUTO && !depthwise);
   return may ? &weights.density() : nullptr;

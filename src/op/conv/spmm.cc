@@ -50,7 +50,7 @@ class Columns {
       for (size_t k = begin; k < end; ++k) std::copy_n(s_.b + k * s_.ldb + first, count, scratch + (k - begin) * width);
       for (size_t block = 0; block < weights_.blocks; ++block) {
         multiply_sparse(row_, weights_, 0, chunk, block, count, reinterpret_cast<const char*>(scratch), stride,
-                        reinterpret_cast<char*>(c + block * sparse_channels * width), stride, s_.clamp);
+                        reinterpret_cast<char*>(c + block * sparse_channels * width), stride, &s_.clamp);
       }
     }
     for (size_t i = 0; i < s_.m; ++i) std::copy_n(c + i * width, count, s_.c + i * s_.ldc + first);

@@ -95,6 +95,8 @@ class KernelEpilogue {
   template <class KernelRow>
   KernelEpilogue(const KernelRow& row, const OutputNumbers& numbers)
       : KernelEpilogue(row.type, row.nr, format_of(row), numbers) {}
+  // For kernels of other families, whose epilogues stand for `nr` channels each.
+  KernelEpilogue(KernelType type, size_t nr, const PanelFormat& format, const OutputNumbers& numbers);
   // The epilogue for a call of a kernel whose first output channel is this one of a group. It begins a panel.
   const void* at(size_t group, size_t channel) const {
     if (!has_integers || blocks_.empty()) return &clamp_;
@@ -102,8 +104,6 @@ class KernelEpilogue {
   }
 
  private:
-  KernelEpilogue(KernelType type, size_t nr, const PanelFormat& format, const OutputNumbers& numbers);
-
   qn_minmax_f32 clamp_;
   size_t nr_, panels_ = 0, block_bytes_ = 0;
   Vector<char> blocks_;  // qs8c: one for each panel

@@ -1,5 +1,7 @@
 #include "op/pixels/tile_input.h"
 
+#include <cstring>
+
 #include "base/math.h"
 #include "base/tensor.h"
 #include "kernel/select.h"
@@ -20,20 +22,53 @@ void walk_taps(size_t begin, size_t end, size_t channels, Each&& each) {
   }
 }
 
+}  // namespace
+
+void transpose_rows_of(const TransposeRow& transpose, size_t rows, size_t elements, size_t bytes,
+                       const void* const* from, char* to, size_t stride) {
+  constexpr size_t column = sizeof(float);
+  const size_t whole = elements * bytes / column, left = elements * bytes % column;
+  if (whole > 0) transpose.run(rows, whole, from, to, stride);
+  if (!has_integers || left == 0) return;
+  to += whole * stride;
+  for (size_t i = 0; i < rows; ++i) {
+    uint32_t some = 0;
+    std::memcpy(&some, static_cast<const char*>(from[i]) + whole * column, left);
+    std::memcpy(to + i * column, &some, column);
+  }
+}
+
+void store_bytes(const TransposeRow& transpose, const char* sums, size_t sums_stride, size_t channels, size_t pixels,
+                 char* to, size_t stride) {
+  constexpr size_t most = 64;
+  const void* rows[most];
+  const size_t whole = channels / 4, left = channels % 4;
+  for (size_t i = 0; i < whole; ++i) rows[i] = sums + 4 * i * sums_stride;
+  if (whole > 0) transpose.run(whole, pixels, rows, to, stride);
+  if (left == 0) return;
+  const char* const last = sums + 4 * whole * sums_stride;
+  for (size_t p = 0; p < pixels; ++p) std::memcpy(to + p * stride + 4 * whole, last + 4 * p, left);
+}
+
+namespace {
+
 // ---- NHWC: pixels are transposed
 
 class TransposedInput final : public TileInput {
  public:
-  TransposedInput(const ConvRequest& conv, const Window& window)
+  TransposedInput(const ConvRequest& conv, const SpmmRow& row, const Window& window)
       : transpose_(best(transpose_rows(), KernelType::f32)),
         window_(window),
-        channels_(conv.weights.shape().in),
+        in_(conv.weights.shape().in),
+        inputs_(has_integers ? row.inputs : 1),
+        bytes_(spmm_bytes(row)),
+        channels_(divide_up(in_, inputs_)),
         row_stride_(static_cast<int64_t>(window.row_stride)),
         pixel_stride_(static_cast<int64_t>(window.pixel_stride)),
         image_stride_(conv.problem.matrix ? 0 : conv.request.ins[0].stride[0]),
         inside_rows_(columns_inside(window.h)),
         inside_columns_(columns_inside(window.w)),
-        zero_(channels_) {}
+        zero_(row.type, in_, static_cast<int8_t>(conv.input_zero())) {}
 
   void find(const Tile& tile, TilePixels* pixels) const override {
     const size_t width = window_.w.out, image_pixels = window_.h.out * width;
@@ -63,14 +98,15 @@ class TransposedInput final : public TileInput {
   TileRows rows(const Tile& tile, const TilePixels& pixels, size_t begin, size_t end, char* scratch,
                 size_t stride) const override {
     // The channels of a single pixel already lie as the kernel needs them.
-    if (tile.count == 1 && window_.taps() == 1 && pixels.inside) {
-      return {pixels.first[0] + begin * sizeof(float), sizeof(float)};
+    if (tile.count == 1 && window_.taps() == 1 && pixels.inside && in_ % inputs_ == 0) {
+      return {pixels.first[0] + begin * bytes_, bytes_};
     }
     char* to = scratch;
     walk_taps(begin, end, channels_, [&](size_t tap, size_t i, size_t count) {
       const void* from[TilePixels::max];
-      find_tap(pixels, tile.count, tap, i * sizeof(float), from);
-      transpose_.run(tile.count, count, from, to, stride);
+      find_tap(pixels, tile.count, tap, i * bytes_, from);
+      transpose_rows_of(transpose_, tile.count, std::min(count * inputs_, in_ - i * inputs_), bytes_ / inputs_, from,
+                        to, stride);
       to += count * stride;
     });
     return {scratch, stride};
@@ -86,7 +122,7 @@ class TransposedInput final : public TileInput {
       for (size_t p = 0; p < count; ++p) from[p] = pixels.first[p] + distance;
       return;
     }
-    const char* const zero = reinterpret_cast<const char*>(zero_.data());
+    const char* const zero = static_cast<const char*>(zero_.data());
     for (size_t p = 0; p < count; ++p) {  // without branches, because processors cannot predict where the edges are
       const bool in_rows = static_cast<uint64_t>(pixels.y[p] + y) < window_.h.in;
       const bool in_columns = static_cast<uint64_t>(pixels.x[p] + x) < window_.w.in;
@@ -96,11 +132,13 @@ class TransposedInput final : public TileInput {
 
   const TransposeRow& transpose_;
   Window window_;
-  size_t channels_;
+  size_t in_;                          // input channels
+  size_t inputs_, bytes_;              // channels of a row of A, and bytes of its pixels
+  size_t channels_;                    // rows of A for each tap
   int64_t row_stride_, pixel_stride_;  // the strides of the window, as signed numbers
   size_t image_stride_;
   Span inside_rows_, inside_columns_;  // outputs that need no padding
-  Vector<float> zero_;                 // a pixel of padding
+  Padding zero_;                       // a pixel
 };
 
 // ---- pixel-blocked
@@ -167,7 +205,7 @@ class GatheredInput final : public TileInput {
 
 Shared<const TileInput> make_tile_input(const ConvRequest& conv, const SpmmRow& row, const Window& window,
                                         size_t pixels) {
-  if (!is_blocked(conv.request.ins[0])) return make_shared<TransposedInput>(conv, window);
+  if (!is_blocked(conv.request.ins[0])) return make_shared<TransposedInput>(conv, row, window);
   if (conv.problem.pointwise) return make_shared<BlockedInput>(conv);
   return make_shared<GatheredInput>(conv, row, window, pixels);
 }

@@ -4,6 +4,7 @@
 
 #include "base/shared.h"
 #include "kernel/spmm.h"
+#include "kernel/transpose.h"
 #include "op/conv/conv.h"
 
 namespace quern {
@@ -39,6 +40,15 @@ class TileInput {
  protected:
   ~TileInput() = default;  // not virtual: make_shared() knows the class that it made
 };
+
+// Transposes `rows` rows of `elements` numbers, of `bytes` bytes each, in columns of four bytes. If a row does not fill
+// the last column, the rest of that may be anything.
+void transpose_rows_of(const TransposeRow& transpose, size_t rows, size_t elements, size_t bytes,
+                       const void* const* from, char* to, size_t stride);
+
+// Brings bytes of `channels` channels from where kernels of spmm.h leave them to pixels that lie `stride` bytes apart.
+void store_bytes(const TransposeRow& transpose, const char* sums, size_t sums_stride, size_t channels, size_t pixels,
+                 char* to, size_t stride);
 
 // `pixels` is the number of pixels of all tiles together. Tiles of a pixel-blocked input must begin at multiples of the
 // kernel's pixels.

@@ -174,7 +174,7 @@ size_t to_bytes(float* weights, size_t count) {
 template <size_t inputs>
 void put_blocks(const Source& from, const PackKey& key, Chunk* to) {
   const size_t block = key.panel.nr;
-  const bool bytes = has_integers && key.weights.type == QN_S8;
+  constexpr bool bytes = inputs > 1;
   for (size_t n = 0; n < from.channels; n += block) {
     const size_t channels = std::min(block, from.channels - n);
     qn_spmm_set set = {0, static_cast<uint16_t>(n), 0};
@@ -192,6 +192,39 @@ void put_blocks(const Source& from, const PackKey& key, Chunk* to) {
   }
 }
 
+// Blocks of one input, of bytes: a step has four of them.
+void put_joined(const Source& from, const PackKey& key, Chunk* to) {
+  const size_t block = key.panel.nr;
+  for (size_t n = 0; n < from.channels; n += block) {
+    const size_t channels = std::min(block, from.channels - n);
+    qn_spmm_set set = {0, static_cast<uint16_t>(n), 0};
+    size_t joined = 0, place = 0;
+    float weights[joined_inputs * most_outputs] = {};
+    const auto end_step = [&] {
+      const size_t words = to_bytes(weights, block * joined_inputs);
+      to->w.insert(to->w.end(), weights, weights + words);
+      std::fill_n(weights, block * joined_inputs, 0.0f);
+      ++set.steps;
+      joined = 0;
+    };
+    for (size_t row = from.begin; row < from.end; ++row) {
+      const unsigned pattern = from.pattern(row, n, channels);
+      if (pattern == 0) continue;
+      place = from.place(row);
+      to->put_index(place, 2);
+      for (size_t c = 0; c < channels; ++c) {
+        if ((pattern >> c & 1) != 0) weights[c * joined_inputs + joined] = from.take(n + c);
+      }
+      if (++joined == joined_inputs) end_step();
+    }
+    if (joined > 0) {
+      for (; joined < joined_inputs; ++joined) to->put_index(place, 2);
+      end_step();
+    }
+    to->set.push_back(set);
+  }
+}
+
 // ----
 
 void put_part(const Source& from, const PackKey& key, Chunk* to) {
@@ -203,6 +236,8 @@ void put_part(const Source& from, const PackKey& key, Chunk* to) {
     put_pairs(from, to);
   } else if (has_integers && key.panel.format.kr == joined_inputs) {
     put_blocks<joined_inputs>(from, key, to);
+  } else if (has_integers && key.weights.type == QN_S8) {
+    put_joined(from, key, to);
   } else {
     put_blocks<1>(from, key, to);
   }
@@ -241,12 +276,12 @@ void join(const Vector<Chunk>& chunks, const Vector<uint32_t>& bias, SparseWeigh
   for (const Chunk& chunk : chunks) to = put(to, chunk.index);
 }
 
-// Takes the zero point of the input off the sums, as for panels of gemm.h (pack.cc).
-void absorb_zero(const PackKey& key, const Nonzeros& nonzeros, size_t count, uint32_t* bias) {
+// Takes `zero` for every element of the input off the sums, as for panels of gemm.h (pack.cc).
+void absorb_zero(int32_t zero, const Nonzeros& nonzeros, size_t count, uint32_t* bias) {
   for (size_t c = 0; c < count; ++c) {
     const float* const weights = nonzeros.floats(c);
     for (size_t i = 0; i < nonzeros.count[c]; ++i) {
-      bias[c] -= static_cast<uint32_t>(key.input_zero * static_cast<int32_t>(weights[i]));
+      bias[c] -= static_cast<uint32_t>(zero * static_cast<int32_t>(weights[i]));
     }
   }
 }
@@ -298,7 +333,8 @@ Shared<PackedWeights> pack_sparse(const PackKey& key) {
       weights.tell_read(o, count);
       uint32_t* const to = &bias[g * packed->blocks * sparse_channels + n];
       std::memcpy(to, key.bias.data() + o, count * sizeof(uint32_t));
-      if (has_integers && key.input_zero != 0) absorb_zero(key, nonzeros, count, to);
+      const int32_t zero = key.input_zero + (key.panel.format.plus_128 ? 128 : 0);
+      if (has_integers && zero != 0) absorb_zero(zero, nonzeros, count, to);
     }
   }
   join(chunks, bias, packed.get());

@@ -39,19 +39,25 @@ struct SparseWeights : PackedWeights {
 };
 
 // Multiplies some pixels with a part of the weights: a chunk of k and all channels of a block. `a` is the first row of
-// A of the chunk, `c` the first row of C of the block. Kernels of integers have no clamp.
+// A of the chunk, `c` the first row of C of the block. `p` ends the sums after the last chunk.
 inline void multiply_sparse(const SpmmRow& row, const SparseWeights& weights, size_t group, size_t chunk, size_t block,
-                            size_t pixels, const char* a, size_t a_stride, char* c, size_t c_stride,
-                            const qn_minmax_f32& clamp) {
+                            size_t pixels, const char* a, size_t a_stride, char* c, size_t c_stride, const void* p) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
-  constexpr qn_minmax_f32 open = {-infinity, infinity};
+  static constexpr qn_minmax_f32 open = {-infinity, infinity};
   const SparsePart& part = weights.part(group, chunk, block);
   row.run(pixels, part.sets, weights.set + part.set, weights.index + part.index, weights.w + part.w, a, a_stride, c,
-          c_stride, chunk == 0 ? weights.bias_of(group, block) : nullptr, chunk + 1 == weights.chunks ? &clamp : &open);
+          c_stride, chunk == 0 ? weights.bias_of(group, block) : nullptr,
+          chunk + 1 == weights.chunks                   ? p
+          : has_integers && row.type != KernelType::f32 ? nullptr
+                                                        : &open);
 }
 
 inline Packing sparse_packing(const SpmmRow& row) { return row.fours() ? Packing::sparse_fours : Packing::sparse; }
-inline PanelShape sparse_block(const SpmmRow& row) { return {row.type, row.block, has_integers ? row.inputs : 1}; }
+inline PanelShape sparse_block(const SpmmRow& row) {
+  PanelShape shape = {row.type, row.block, has_integers ? row.inputs : 1};
+  shape.format.plus_128 = has_integers && row.panel.plus_128;
+  return shape;
+}
 
 // How many of all `rows` of A a chunk has, for this kernel and this many pixels, if `stored` is the part of the weights
 // that is stored. The rows of A of a chunk stay in a cache while all channels use them.

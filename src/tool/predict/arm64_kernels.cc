@@ -35,7 +35,7 @@ constexpr Arm64Kernel kernels[] = {
 #include "kernel/winograd.inc"
 // How fast loops of fours are depends on how many weights share a row. They are left out, by a block of 0.
 // clang-format off
-#define QN_SPMM_ROW(type, packing, inputs, block, pixels, lanes, alone, isa, layout, name) \
+#define QN_SPMM_ROW(type, packing, inputs, block, pixels, lanes, alone, panel, demands, isa, layout, name) \
   {KernelFamily::spmm, KernelType::type, #name, #isa, lanes, block > 2 ? block : 2, 0, 0, \
    #packing[0] == 'f' ? 0 : block},
 // clang-format on
