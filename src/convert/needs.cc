@@ -124,7 +124,7 @@ class Needs {
   // Around sparse layers tensors are pixel-blocked, so other operators need kernels that read this layout.
   void add_sparse() {
     algorithms_.insert("sparse");
-    for (const char* family : {"spmm", "transpose", "gather", "unblock", "split"}) kernel(family);
+    for (const char* family : {"spmm", "transpose", "deal", "gather", "unblock", "split"}) kernel(family);
     if (!algorithms_.contains("depthwise")) return;
     kernel("dwconv", "_plane");
     kernel("dwconv", "_image");

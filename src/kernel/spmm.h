@@ -41,9 +41,8 @@
 //            w, bytes:           W[f][4 r(0)] .. W[f][4 r(0) + 3] W[f+1][4 r(0)] .. W[f+N-1][4 r(0) + 3]     ...
 //
 //     If I is 1, a step is any four k in ascending order. Weights of 0, at any k that occurs before, fill up the last
-//     step. Kernels join the four bytes of each pixel. They interleave bytes within L = max(1, lanes / 4) parts of a
-//     vector, of 16 bytes each, so a row of A has them in an order that turns out right: at place 16 l + 4 v + j, with
-//     l < L and v, j < 4, stands pixel 4 (L v + l) + j. After 16 L pixels this begins again.
+//     step. Kernels join the four bytes of each pixel by interleaving, so a row of A has its pixels in the order of
+//     deal.h, from which they come out right.
 //
 //            index, 16 bits:     k(0) k(1) k(2) k(3)              step 0        k(4) ..
 //            w, bytes:           W[f][k(0)] .. W[f][k(3)] W[f+1][k(0)] .. W[f+N-1][k(3)]                     ...
@@ -81,6 +80,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernel/deal.h"
 #include "kernel/minmax.h"
 #include "kernel/panel.h"
 #include "kernel/requantize.h"
@@ -144,7 +144,7 @@ inline size_t spmm_width(const SpmmRow& row, size_t pixels) {
 
 // The same for a row of A: single bytes of a pixel are interleaved in whole vectors.
 inline size_t spmm_a_width(const SpmmRow& row, size_t pixels) {
-  const size_t width = spmm_width(row, pixels), together = 4 * std::max<size_t>(row.lanes, 4);
+  const size_t width = spmm_width(row, pixels), together = dealt_pixels(row.lanes);
   return spmm_bytes(row) == 4 || pixels == 1 ? width : (width + together - 1) / together * together;
 }
 

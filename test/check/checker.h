@@ -11,6 +11,7 @@
 #include "flushing.h"
 #include "kernel/dwconv.h"
 #include "kernel/eltwise.h"
+#include "kernel/deal.h"
 #include "kernel/gather.h"
 #include "kernel/gemm.h"
 #include "kernel/igemm.h"
@@ -177,6 +178,7 @@ std::vector<Kernel> pool_kernels();
 std::vector<Kernel> eltwise_kernels();
 std::vector<Kernel> spmm_kernels();
 std::vector<Kernel> transpose_kernels();
+std::vector<Kernel> deal_kernels();
 std::vector<Kernel> gather_kernels();
 std::vector<Kernel> unblock_kernels();
 std::vector<Kernel> winograd_kernels();

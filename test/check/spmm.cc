@@ -133,9 +133,8 @@ class SpmmProblem {
   // The place of a pixel in a row of A.
   size_t place_of(size_t pixel) const {
     if (spmm_bytes(row_) == 4) return pixel;
-    const size_t parts = std::max<size_t>(1, row_.lanes / 4), first = pixel / (16 * parts) * (16 * parts);
-    const size_t four = (pixel - first) / 4;
-    return first + four % parts * 16 + four / parts * 4 + pixel % 4;
+    const size_t group = dealt_pixels(row_.lanes);
+    return pixel / group * group + dealt_place(row_.lanes, pixel % group);
   }
 
   // Sets in any order, with channels between them that no set names; the last set of pairs names one channel twice.

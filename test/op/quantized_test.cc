@@ -12,6 +12,7 @@
 #include "kernel/dwconv.h"
 #include "kernel/gemm.h"
 #include "kernel/igemm.h"
+#include "kernel/spmm.h"
 
 namespace quern::test {
 namespace {
@@ -53,6 +54,7 @@ struct Case {
   qn_conv2d_params p;
   Shape in_shape;
   bool per_channel, bias;
+  size_t zeros;  // blocks of weights that are 0, of eight
 };
 
 std::string text(const Case& c) {
@@ -93,6 +95,8 @@ Case draw(Random& random) {
   c.per_channel = below(2) == 0;
   c.bias = below(3) != 0;
   if (below(2) == 0) c.p.min = 0, c.p.max = 6;
+  if (kind == 0 && below(4) == 0) c.in_shape[3] = c.p.in_channels = 1 + below(300), c.p.out_channels = 1 + below(80);
+  c.zeros = below(2) * below(9);
   return c;
 }
 
@@ -107,7 +111,10 @@ class Convolution {
     const size_t depth = p_.kernel.h * p_.kernel.w * p_.in_channels / p_.groups;
     for (int8_t& x : input_) x = byte(random);
     weights_.resize(p_.out_channels * depth);
-    for (int8_t& x : weights_) x = byte(random, random() % 4 == 0 ? -128 : -127);
+    for (size_t i = 0; i < weights_.size(); ++i) {
+      const size_t block = i / depth / 4 * 77 + i % depth / 4;
+      weights_[i] = block * 2654435761u % 97 % 8 < c.zeros ? int8_t{0} : byte(random, random() % 4 == 0 ? -128 : -127);
+    }
     scales_.resize(c.per_channel ? p_.out_channels : 1);
     for (float& x : scales_) x = 0.01f + 1e-4f * static_cast<float>(random() % 100);
     if (c.bias) bias_.resize(p_.out_channels);
@@ -222,7 +229,7 @@ template <class Table>
 void run_rows(const Convolution& c, const qn_operator* op, const Table& rows, const Bytes& expected, size_t* runs) {
   for (const auto& row : rows) {
     for (const qn_algorithm algorithm :
-         {QN_ALGORITHM_GEMM, QN_ALGORITHM_IGEMM, QN_ALGORITHM_DIRECT, QN_ALGORITHM_DEPTHWISE}) {
+         {QN_ALGORITHM_GEMM, QN_ALGORITHM_IGEMM, QN_ALGORITHM_DIRECT, QN_ALGORITHM_DEPTHWISE, QN_ALGORITHM_SPARSE}) {
       const qn_status status = run(c, op, algorithm, row.name, 1, expected);
       EXPECT_TRUE(status == QN_OK || status == QN_UNSUPPORTED) << qn_last_message();
       EXPECT_TRUE(status == QN_UNSUPPORTED || row.type == KernelType::qs8c) << row.name;
@@ -248,6 +255,7 @@ TEST(Quantized, ConvolutionsAreExact) {
     run_rows(c, op, igemm_rows(), expected, &runs);
     run_rows(c, op, dwconv_rows(), expected, &runs);
     run_rows(c, op, dwconv_tile_rows(), expected, &runs);
+    run_rows(c, op, spmm_rows(), expected, &runs);
     qn_operator_release(op);
     if (::testing::Test::HasFailure()) return;
   }
@@ -399,7 +407,7 @@ TEST(Quantized, ResidualsAreAddedToTheBytesOfTheConvolution) {
     const Sum s(c.out(), random);
     const Bytes expected = s.expected(c.expected(untouched));
     for (const qn_algorithm algorithm :
-         {QN_ALGORITHM_AUTO, QN_ALGORITHM_GEMM, QN_ALGORITHM_IGEMM, QN_ALGORITHM_DIRECT}) {
+         {QN_ALGORITHM_AUTO, QN_ALGORITHM_GEMM, QN_ALGORITHM_IGEMM, QN_ALGORITHM_DIRECT, QN_ALGORITHM_SPARSE}) {
       for (const bool in_place : {false, true}) {
         const qn_status status = run(c, s, op, algorithm, 1 + random() % 3, in_place, expected);
         if (algorithm == QN_ALGORITHM_AUTO) {

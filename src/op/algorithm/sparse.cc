@@ -153,8 +153,8 @@ class SparsePlan final : public qn_plan {
       find_lines(conv.request);
     }
     const qn_tensor &in = conv.request.ins[0], &out = conv.request.out;
-    a_group_ = shape_.in * channel_stride(in);
-    c_channel_ = channel_stride(out);
+    a_group_ = shape_.in * channel_stride(row_, in);
+    c_channel_ = channel_stride(row_, out);
     in_blocked_ = is_blocked(in);
     stored_pixels_ = stored_pixels(c_stride_);
     input_ = make_tile_input(conv, row_, window, pixels_);
@@ -250,7 +250,8 @@ class SparsePlan final : public qn_plan {
     phases = {tasks_.chunks};
 
     const size_t most = std::min<size_t>(row_.pixels, round_up(pixels_, row_.lanes)), width = most * sizeof(float);
-    a_bytes_ = round_up(weights_.depth * a_stride(most), cache_line);
+    const size_t beyond = spmm_bytes(row_) == 1 ? 3 : 0;  // rows, see TileInput
+    a_bytes_ = round_up((weights_.depth + beyond) * a_stride(most), cache_line);
     // With several chunks of k, the sums of all channels must be kept from one chunk to the next.
     const size_t together = weights_.chunks > 1 ? divide_up(weights_.blocks, blocks_.chunks) : 1;
     sums_end_ = a_bytes_ + together * sparse_channels * width;
@@ -259,7 +260,6 @@ class SparsePlan final : public qn_plan {
 
   // ---- one tile
 
-  bool of_bytes() const { return has_integers && row_.type != KernelType::f32; }
   // Bytes from one row of A to the next in scratch memory.
   size_t a_stride(size_t pixels) const { return round_up(spmm_a_width(row_, pixels), row_.lanes) * spmm_bytes(row_); }
 
@@ -319,7 +319,7 @@ class SparsePlan final : public qn_plan {
   // place. Bytes are not where their sums are.
   Output find_output(const OutputTile& tile, char* sums, size_t stride, bool apart) const {
     const bool whole = tile.channels % row_.together() == 0;
-    if (of_bytes() || apart || !whole || (!out_blocked_ && stride != sizeof(float))) return {tile, sums, stride};
+    if (of_bytes(row_) || apart || !whole || (!out_blocked_ && stride != sizeof(float))) return {tile, sums, stride};
     return {tile, place(tile, tile.first), out_blocked_ ? c_channel_ : stride};
   }
 
@@ -347,7 +347,7 @@ class SparsePlan final : public qn_plan {
       char* const c = place(tile, tile.first + p);
       const auto sums = epilogue_.sums(run, c, c_stride_, tile.channels, scratch);
       const char* const from = out.sums + p * sizeof(float);
-      if (of_bytes()) {
+      if (of_bytes(row_)) {
         store_bytes(transpose_, from, out.stride, tile.channels, count, sums.data, sums.stride);
       } else if (out.sums != c) {
         const void* rows[sparse_channels];

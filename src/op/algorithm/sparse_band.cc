@@ -41,13 +41,13 @@ class SparseBandPlan final : public qn_plan {
       const size_t n_chunk = unit % blocks_.chunks, rest = unit / blocks_.chunks;
       const size_t band = rest % bands_, product = rest / bands_;
       const size_t group = product % shape_.groups, image = product / shape_.groups;
-      const char* const a = run.input(0) + image * in_.stride[0] + group * shape_.in * channel_stride(in_);
-      char* const c = run.output + image * out_.stride[0] + group * shape_.out * channel_stride(out_);
+      const char* const a = run.input(0) + image * in_.stride[0] + group * shape_.in * channel_stride(row_, in_);
+      char* const c = run.output + image * out_.stride[0] + group * shape_.out * channel_stride(row_, out_);
       lay_out(a, band, scratch);
       for (size_t block = blocks_.begin(n_chunk); block < blocks_.end(n_chunk); ++block) {
         const size_t n = block * sparse_channels;
         multiply(group, band, block, scratch);
-        finish(run, c + n * channel_stride(out_), band, std::min(sparse_channels, shape_.out - n), scratch);
+        finish(run, c + n * channel_stride(row_, out_), band, std::min(sparse_channels, shape_.out - n), scratch);
       }
     }
   }
@@ -156,7 +156,7 @@ class SparseBandPlan final : public qn_plan {
       char* const to = c + y * out_.stride[1] + x * out_.stride[2];
       const char* const sums = from + (place(p) - origin) * sizeof(float);
       const auto pixels = epilogue_.sums(run, to, out_.stride[2], channels, scratch + sums_end_);
-      if (has_integers && row_.type != KernelType::f32) {
+      if (of_bytes(row_)) {
         store_bytes(transpose_, sums, sums_stride(), channels, count, pixels.data, pixels.stride);
       } else {
         const void* rows[sparse_channels];

@@ -4,6 +4,7 @@
 
 #include "base/math.h"
 #include "base/tensor.h"
+#include "kernel/deal.h"
 #include "kernel/select.h"
 #include "kernel/transpose.h"
 #include "op/pixels/gather_table.h"
@@ -58,6 +59,9 @@ class TransposedInput final : public TileInput {
  public:
   TransposedInput(const ConvRequest& conv, const SpmmRow& row, const Window& window)
       : transpose_(best(transpose_rows(), KernelType::f32)),
+        deal_(has_integers ? select(deal_rows(), KernelType::qs8, nullptr,
+                                    [&](const DealRow& deal) { return deal.lanes == row.lanes; })
+                           : nullptr),
         window_(window),
         in_(conv.weights.shape().in),
         inputs_(has_integers ? row.inputs : 1),
@@ -105,6 +109,11 @@ class TransposedInput final : public TileInput {
     walk_taps(begin, end, channels_, [&](size_t tap, size_t i, size_t count) {
       const void* from[TilePixels::max];
       find_tap(pixels, tile.count, tap, i * bytes_, from);
+      if (has_integers && bytes_ == 1) {
+        deal(from, tile.count, count, to, stride);
+        to += count * stride;
+        return;
+      }
       transpose_rows_of(transpose_, tile.count, std::min(count * inputs_, in_ - i * inputs_), bytes_ / inputs_, from,
                         to, stride);
       to += count * stride;
@@ -113,6 +122,24 @@ class TransposedInput final : public TileInput {
   }
 
  private:
+  // Lays out `count` channels of single bytes. The rows of up to three more get anything.
+  void deal(const void** from, size_t pixels, size_t count, char* to, size_t stride) const {
+    if (pixels == 1) {
+      std::memcpy(to, from[0], count);
+      return;
+    }
+    constexpr size_t most = 64, row_bytes = TilePixels::max * sizeof(float);
+    char fours[most / 4 * row_bytes];
+    for (size_t i = 0; i < count; i += most) {
+      const size_t channels = std::min(most, count - i);
+      transpose_rows_of(transpose_, pixels, channels, 1, from, fours, row_bytes);
+      deal_->run(divide_up(channels, size_t{4}), divide_up(pixels, dealt_pixels(deal_->lanes)), fours, row_bytes, to,
+                 stride);
+      to += channels * stride;
+      for (size_t p = 0; p < pixels; ++p) from[p] = static_cast<const char*>(from[p]) + most;
+    }
+  }
+
   // Finds the address of a tap for each pixel, plus `bytes`.
   void find_tap(const TilePixels& pixels, size_t count, size_t tap, size_t bytes, const void** from) const {
     const auto y = static_cast<int64_t>(tap / window_.w.kernel * window_.h.dilation);
@@ -131,6 +158,7 @@ class TransposedInput final : public TileInput {
   }
 
   const TransposeRow& transpose_;
+  const DealRow* deal_;  // for kernels that take single bytes
   Window window_;
   size_t in_;                          // input channels
   size_t inputs_, bytes_;              // channels of a row of A, and bytes of its pixels

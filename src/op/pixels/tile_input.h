@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/shared.h"
+#include "base/tensor.h"
 #include "kernel/spmm.h"
 #include "kernel/transpose.h"
 #include "op/conv/conv.h"
@@ -33,13 +34,20 @@ class TileInput {
  public:
   virtual void find(const Tile&, TilePixels*) const {}
   // Returns the rows of k = begin .. end-1, each rounded up to whole vectors. `scratch` has room for them, `stride`
-  // bytes each; rows that can be read where they lie are not copied there.
+  // bytes each; rows that can be read where they lie are not copied there. If
+  // pixels are single bytes, `scratch` has room for three rows more.
   virtual TileRows rows(const Tile& tile, const TilePixels& pixels, size_t begin, size_t end, char* scratch,
                         size_t stride) const = 0;
 
  protected:
   ~TileInput() = default;  // not virtual: make_shared() knows the class that it made
 };
+
+inline bool of_bytes(const SpmmRow& row) { return has_integers && row.type != KernelType::f32; }
+// Bytes from one channel of an image to the next.
+inline size_t channel_stride(const SpmmRow& row, const qn_tensor& image) {
+  return of_bytes(row) ? 1 : channel_stride(image);
+}
 
 // Transposes `rows` rows of `elements` numbers, of `bytes` bytes each, in columns of four bytes. If a row does not fill
 // the last column, the rest of that may be anything.
