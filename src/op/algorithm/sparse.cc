@@ -48,8 +48,28 @@ double fours_cycles(double part, double vectors) {
   return cycles;
 }
 
+// Kernels of bytes, in the unit of machine.h; measured on a Zen 4.
+constexpr double end_cycles = 1.65;       // to end a vector of sums
+constexpr double deal_cycles = 0.074;     // to deal an element of the input out to its row, with vectors of 16
+constexpr double column_step_cycles = 3;  // a step of four rows for a single pixel
+constexpr double plan_cycles = 200;       // to begin a run
+// Estimates for dense kernels expect weights from far away. What sparse kernels read of them is less, but where they are
+// near after all, dense kernels gain more; this favours these where the difference is small.
+constexpr double caution = 1.1;
+constexpr double reference_cycles = 16;  // what a product of the reference takes, relative to an instruction
+
+// The number of times that kernels multiply a vector of pixels. Kernels of bytes take four weights at a time, and fill up
+// the last four of a set.
+double products(const Problem& p, const SpmmRow& row, size_t chunks) {
+  const double stored = p.density->stored(row.block, row.inputs);
+  if (!of_bytes(row)) return stored;
+  const double sets = static_cast<double>(divide_up(p.out, row.channels()) * chunks * p.groups);
+  const double filled = row.inputs == 1 ? 1.5 * static_cast<double>(row.block) * sets : 0;
+  return (stored + std::min(filled, 3 * stored)) / 4 * (row.isa == isa_ref ? reference_cycles : 1);
+}
+
 // Cycles of the products of one group and image. All its tiles together have `vectors` vectors.
-double product_cycles(const Problem& p, const SpmmRow& row, double tiles, double vectors) {
+double product_cycles(const Problem& p, const SpmmRow& row, double tiles, double vectors, size_t chunks) {
   const MachineRow& m = machine();
   const WeightsDensity& density = *p.density;
   const double multiply = level_of(row).multiply / static_cast<double>(p.groups);
@@ -60,13 +80,19 @@ double product_cycles(const Problem& p, const SpmmRow& row, double tiles, double
   }
   const double pairs = row.pixels > 4 * row.lanes ? m.wide_pairs_cycles : m.pairs_cycles;
   const double per_weight = row.pairs() ? pairs : row.block == 2 ? m.block_of_two_cycles : m.block_cycles;
-  return density.stored(row.block, row.inputs) * vectors * per_weight * multiply;
+  return products(p, row, chunks) * vectors * per_weight * multiply;
 }
 
 // Cycles for a single pixel. It needs no transpose, but each sum waits for the one before.
 double column_cycles(const Problem& p, const SpmmRow& row) {
   const MachineRow& m = machine();
   const WeightsDensity& density = *p.density;
+  if (of_bytes(row)) {
+    const double step = row.inputs == 1 ? column_step_cycles : m.latency;
+    return (products(p, row, 1) / 4 * step + static_cast<double>(p.out * p.groups) / 4 * end_cycles) *
+               static_cast<double>(p.images) +
+           m.call_cycles;
+  }
   const double per_weight = row.pairs()      ? m.column_pairs_cycles
                             : row.block == 2 ? m.column_two_cycles
                                              : m.column_block_cycles;
@@ -83,6 +109,25 @@ double input_cycles(const Problem& p) {
 }
 double output_cycles(const Problem& p) { return p.out_blocked ? 0 : machine().transpose_back_cycles; }
 
+// Cycles for all groups and images, if one takes as many as this.
+double all_cycles(const Problem& p, const SpmmRow& row, double one) {
+  const double all = one * static_cast<double>(p.groups * p.images);
+  if (!of_bytes(row)) return all;
+  const MachineRow& m = machine();
+  const double distance = far_weights(p, p.density->stored(row.block, row.inputs)) ? 1 : m.memory_bytes / m.l3_bytes;
+  return (all + plan_cycles + distance * m.start_cycles) * caution;
+}
+
+// The number of sets that kernels begin for a tile of pixels. Kernels of bytes take four channels at a time.
+size_t begun_sets(const Problem& p, const SpmmRow& row) {
+  return divide_up<size_t>(p.out, of_bytes(row) ? 4 : row.channels());
+}
+
+// Of kernels of bytes: cycles to end the sums of some pixels of a channel, apart from bringing them to the output.
+double ends_cycles(const SpmmRow& row, size_t pixels) {
+  return of_bytes(row) ? static_cast<double>(divide_up<size_t>(pixels, row.lanes)) * end_cycles : 0;
+}
+
 // Cycles if the plan takes a band of the image at a time: it copies every input channel once for all taps
 // (sparse_band.h).
 double band_cycles(const Problem& p, const SpmmRow& row, const SparseBand& band) {
@@ -90,13 +135,14 @@ double band_cycles(const Problem& p, const SpmmRow& row, const SparseBand& band)
   const double lanes = level_of(row).lanes, bands = static_cast<double>(divide_up(p.pixels, band.pixels));
   const double vectors = bands * static_cast<double>(band.width / row.lanes);
   const double tiles = bands * static_cast<double>(divide_up(band.width, row.pixels));
-  const double sets = tiles * static_cast<double>(divide_up(p.out, row.channels()));
-  const double in = bands * static_cast<double>(p.in * band.channel) * input_cycles(p);
+  const double sets = tiles * static_cast<double>(begun_sets(p, row));
+  const double in = bands * static_cast<double>(divide_up(p.in, row.inputs) * band.channel) * input_cycles(p);
   const double back = p.out_blocked ? m.gather_row_cycles : m.transpose_back_cycles;
-  const double out = static_cast<double>(p.out * p.pixels) * back;
-  const double one = product_cycles(p, row, tiles, vectors) + (in + out) * 16 / lanes +
+  const double out = static_cast<double>(p.out * p.pixels) * back / (of_bytes(row) ? 4 : 1);
+  const double one = product_cycles(p, row, tiles, vectors, 1) + (in + out) * 16 / lanes +
+                     static_cast<double>(p.out) * ends_cycles(row, p.pixels) +
                      sets * (row.fours() ? m.fours_set_cycles : m.set_cycles);
-  return one * static_cast<double>(p.groups * p.images);
+  return all_cycles(p, row, one);
 }
 
 // Every weight is multiplied with all pixels of a tile. Before that A is transposed, and after it C, unless they are
@@ -107,7 +153,7 @@ double cycles_of(const Problem& p, const SpmmRow& row) {
   if (p.pixels == 1 && !p.blocked()) return column_cycles(p, row);
   if (const SparseBand band = sparse_band(p, row); band.fits()) return band_cycles(p, row, band);
   const Level level = level_of(row);
-  const size_t depth = p.taps() * p.in, vectors = divide_up(p.pixels, row.lanes);
+  const size_t depth = p.taps() * divide_up(p.in, row.inputs), vectors = divide_up(p.pixels, row.lanes);
   const bool alone = row.alone > 0 && p.pixels % row.lanes == 1;
   // If the last pixel is alone, it takes no whole vector: four channels share one, or two with pairs.
   const double width = static_cast<double>(vectors) - (!alone ? 0 : row.pairs() ? 0.5 : 0.75);
@@ -115,12 +161,13 @@ double cycles_of(const Problem& p, const SpmmRow& row) {
     return static_cast<double>(channels * p.pixels) * cycles * 16 / level.lanes;
   };
   const size_t chunks = divide_up(depth, sparse_depth(row, p.pixels, depth, p.density->part(row.block, row.inputs)));
-  const size_t tiles = divide_up(vectors * row.lanes, row.pixels),
-               sets = tiles * divide_up(p.out, row.channels()) * chunks;
-  const double one = product_cycles(p, row, static_cast<double>(tiles), width) + transposed(depth, input_cycles(p)) +
-                     transposed(p.out, output_cycles(p)) +
+  const size_t tiles = divide_up(vectors * row.lanes, row.pixels), sets = tiles * begun_sets(p, row) * chunks;
+  const double in = spmm_bytes(row) == 1 ? input_cycles(p) / 4 + deal_cycles : input_cycles(p);
+  const double one = product_cycles(p, row, static_cast<double>(tiles), width, chunks) + transposed(depth, in) +
+                     transposed(p.out, output_cycles(p) / (of_bytes(row) ? 4 : 1)) +
+                     static_cast<double>(p.out) * ends_cycles(row, p.pixels) +
                      static_cast<double>(sets) * (row.fours() ? m.fours_set_cycles : m.set_cycles);
-  return one * static_cast<double>(p.groups * p.images);
+  return all_cycles(p, row, one);
 }
 
 // ---- plan
@@ -388,7 +435,8 @@ void sparse_algorithm::candidates(const Problem& p, Candidates* all) {
   if (all->asked != id && !p.blocked() && !has_zeros(p)) return;
   if (p.density == nullptr || p.density->elements > max_elements) return;
   all->add_rows(id, spmm_rows(), [&](const SpmmRow& row) {
-    const bool fits = layouts_fit(p, row) && (all->kernel != nullptr || mostly_full(*p.density, row.block, row.inputs));
+    const bool full = of_bytes(row) || all->kernel != nullptr || mostly_full(*p.density, row.block);
+    const bool fits = full && layouts_fit(p, row);
     return fits ? cycles_of(p, row) : Candidates::never;
   });
 }
