@@ -21,15 +21,17 @@ struct Layer {
   size_t constant;                // index
   Vector<size_t> shape;           // O, ..., I
   size_t groups, out, depth;      // output channels of one group; elements of a row
+  size_t inputs = 1;              // of one group: successive elements of a row that belong to a tap
   size_t block_rows = 0;          // of one group
+  size_t row_blocks = 0;          // blocks of a block row
   double density = 1;             // the part of the blocks that the schedule wants to keep
   Vector<float> magnitudes = {};  // of every block: by block rows of all groups, then by positions
 
-  size_t blocks() const { return groups * block_rows * depth; }
+  size_t blocks() const { return groups * block_rows * row_blocks; }
 };
 
 // Weights that several layers share count as one layer here, which is pruned only if all of them may be.
-Vector<Layer> layers_of(const Graph& graph, size_t block) {
+Vector<Layer> layers_of(const Graph& graph, size_t block, size_t inputs) {
   std::set<int> dense, seen;
   Vector<Layer> layers;
   bool first = true;
@@ -42,33 +44,47 @@ Vector<Layer> layers_of(const Graph& graph, size_t block) {
     const size_t groups = node.kind == OpKind::conv2d ? node.attributes.groups : 1;
     Layer layer = {static_cast<size_t>(weights.constant), weights.shape, groups, weights.shape[0] / groups,
                    std::accumulate(weights.shape.begin() + 1, weights.shape.end(), size_t{1}, std::multiplies<>())};
+    layer.inputs = weights.shape.back();
     layer.block_rows = divide_up(layer.out, block);
+    layer.row_blocks = layer.inputs == 0 ? 0 : layer.depth / layer.inputs * divide_up(layer.inputs, inputs);
     layers.push_back(std::move(layer));
   }
   erase_if(layers, [&](const Layer& layer) { return dense.contains(static_cast<int>(layer.constant)); });
   return layers;
 }
 
-// Calls visit(block, first, rows) for every block: `block` is its index. It has `rows` weights in successive rows of
-// the matrix, the first of them at element `first`.
+// The weights of a block: `columns` in each of `rows` successive rows of the matrix, the first at element `first`.
+struct Block {
+  size_t first, rows, columns;
+};
+
+// Calls visit(i, block) for every block; i is its index.
 template <class Visit>
-void each_block(const Layer& layer, size_t block, Visit&& visit) {
+void each_block(const Layer& layer, const PruneOptions& options, Visit&& visit) {
   size_t index = 0;
   for (size_t group = 0; group < layer.groups; ++group) {
-    for (size_t channel = 0; channel < layer.out; channel += block) {
-      const size_t first = (group * layer.out + channel) * layer.depth, rows = std::min(block, layer.out - channel);
-      for (size_t p = 0; p < layer.depth; ++p) visit(index++, first + p, rows);
+    for (size_t channel = 0; channel < layer.out; channel += options.block) {
+      const size_t first = (group * layer.out + channel) * layer.depth;
+      const size_t rows = std::min(options.block, layer.out - channel);
+      for (size_t tap = 0; tap < layer.depth; tap += layer.inputs) {
+        for (size_t i = 0; i < layer.inputs; i += options.inputs) {
+          visit(index++, Block{first + tap + i, rows, std::min(options.inputs, layer.inputs - i)});
+        }
+      }
     }
   }
 }
 
 // A block that holds a NaN stays.
-void measure(const float* weights, size_t block, Layer* layer) {
+void measure(const float* weights, const PruneOptions& options, Layer* layer) {
   layer->magnitudes.resize(layer->blocks());
-  each_block(*layer, block, [&](size_t index, size_t first, size_t rows) {
+  each_block(*layer, options, [&](size_t index, const Block& block) {
     double sum = 0;
-    for (size_t r = 0; r < rows; ++r) sum += std::fabs(double{weights[first + r * layer->depth]});
-    const auto mean = static_cast<float>(sum / static_cast<double>(rows));
+    for (size_t r = 0; r < block.rows; ++r) {
+      const float* const row = weights + block.first + r * layer->depth;
+      for (size_t i = 0; i < block.columns; ++i) sum += std::fabs(double{row[i]});
+    }
+    const auto mean = static_cast<float>(sum / static_cast<double>(block.rows * block.columns));
     layer->magnitudes[index] = std::isnan(mean) ? std::numeric_limits<float>::infinity() : mean;
   });
 }
@@ -160,9 +176,9 @@ void apply(const PruneOptions& options, const Layer& layer, const Vector<bool>& 
   auto buffer = make_shared<Buffer>(constant->bytes);
   auto* to = static_cast<float*>(buffer->data());
   std::copy_n(from, count, to);
-  each_block(layer, options.block, [&](size_t index, size_t first, size_t rows) {
+  each_block(layer, options, [&](size_t index, const Block& block) {
     if (!removed[index]) return;
-    for (size_t r = 0; r < rows; ++r) to[first + r * layer.depth] = 0;
+    for (size_t r = 0; r < block.rows; ++r) std::fill_n(to + block.first + r * layer.depth, block.columns, 0.0f);
   });
   const double left = squares(to, count);
   if (options.rescale && left > 0) {
@@ -181,15 +197,18 @@ qn_status prune(Graph& graph, const PruneOptions& options) {
   if (!std::has_single_bit(options.block) || options.block > 16) {
     return fail(QN_INVALID_ARGUMENT, "blocks of %zu output channels; 1, 2, 4, 8 or 16 are possible", options.block);
   }
+  if (options.inputs != 1 && options.inputs != 4) {
+    return fail(QN_INVALID_ARGUMENT, "blocks of %zu input channels; 1 or 4 are possible", options.inputs);
+  }
   QN_TRY(check_runnable(graph));
   for (const Node& node : graph.nodes) {
     if (!kind_of(node.kind).has_weights() || tensor_of(graph, node.inputs[1]).type == QN_F32) continue;
     return fail(QN_UNSUPPORTED, "the weights of '%s' are integers; only f32 can be pruned", node.name.c_str());
   }
   QN_TRY(make_dense(graph));
-  Vector<Layer> layers = layers_of(graph, options.block);
+  Vector<Layer> layers = layers_of(graph, options.block, options.inputs);
   for (Layer& layer : layers) {
-    measure(static_cast<const float*>(graph.constants[layer.constant].data), options.block, &layer);
+    measure(static_cast<const float*>(graph.constants[layer.constant].data), options, &layer);
   }
   const Vector<Vector<bool>> removed = choose(options, &layers);
   for (size_t i = 0; i < layers.size(); ++i) {

@@ -1,7 +1,7 @@
 // Pruning by magnitude: the smallest blocks of weights become 0.
 //
-// A block is `block` neighbouring output channels of one group at one position of their rows, the unit that kernels for
-// sparse weights work with. A block becomes 0 or stays as a whole, by the mean magnitude of its weights.
+// A block is `block` neighbouring output channels of one group at one position of their rows, or at those of `inputs`
+// successive input channels of a tap: the unit that kernels for sparse weights work with. A block becomes 0 or stays as a whole, by the mean magnitude of its weights.
 #pragma once
 
 #include "graph/ir/ir.h"
@@ -22,6 +22,7 @@ struct PruneOptions {
   // Enlarges the weights that are left in each layer, so that the sum of their squares is as before. With random
   // weights activations then keep their variance.
   bool rescale = false;
+  size_t inputs = 1;  // input channels: 1 or 4. Kernels of floats gain nothing by 4
 };
 
 // Prunes the weights of convolutions and fully-connected layers, except those of the first convolution and of depthwise

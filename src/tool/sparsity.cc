@@ -19,6 +19,11 @@ CLI::Option* add_prune_flags(CLI::App& app, PruneFlags* flags) {
       ->check(CLI::IsMember({1, 2, 4, 8, 16}).description(""))
       ->type_name("N")
       ->capture_default_str();
+  app.add_option("--block-inputs", flags->inputs,
+                 "The same for successive input channels: 1, or 4 for kernels of bytes")
+      ->check(CLI::IsMember({1, 4}).description(""))
+      ->type_name("N")
+      ->capture_default_str();
   return app.add_option("--sparsity", flags->sparsity, "Part of the weights that becomes 0: from 0, below 1")
       ->check(below_one)
       ->type_name("S");

@@ -16,10 +16,12 @@ namespace quern {
 inline constexpr const char* what_stays_dense =
     "Zeros go to convolutions and fully-connected layers, but not to the first convolution or to depthwise ones.";
 
-// --sparsity S --block N
+// --sparsity S --block N --block-inputs I
 struct PruneFlags {
   double sparsity = 0;
-  size_t block = 1;
+  size_t block = 1, inputs = 1;
+
+  PruneOptions options(Schedule schedule, bool rescale) const { return {sparsity, block, schedule, rescale, inputs}; }
 };
 // Returns the option --sparsity.
 CLI::Option* add_prune_flags(CLI::App& app, PruneFlags* flags);

@@ -213,6 +213,43 @@ TEST(Prune, AShorterBlockCountsByItsMean) {
   EXPECT_EQ(std::count(left.begin(), left.end(), 0.0f), 12);
 }
 
+// Blocks of four inputs end with a tap.
+TEST(Prune, BlocksMayHaveFourInputs) {
+  Graph graph;
+  const int x = add_tensor(graph, "x", QN_F32, {1, 4, 4, 6});
+  graph.inputs.push_back({.tensor = x});
+  std::vector<float> values(3 * 2 * 6);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(1 + i * 7 % 36);
+  const int first = add_constant(graph, String(), QN_F32, {6, 1, 1, 6}, std::vector<float>(36, 1.0f).data());
+  const int w = add_constant(graph, String(), QN_F32, {3, 1, 2, 6}, values.data());
+  int y = add_node(graph, OpKind::conv2d, "first", {x, first}, {});
+  y = add_node(graph, OpKind::conv2d, "second", {y, w}, {});
+  graph.tensors[static_cast<size_t>(y)].name = String("y");
+  graph.outputs.push_back({.tensor = y});
+  const std::vector<float> left = pruned(graph, {0.5, 2, Schedule::uniform, false, 4})[1].values;
+
+  struct Part {
+    double mean = 0;
+    std::vector<size_t> at;
+  };
+  std::vector<Part> parts;  // two block rows, two taps, two blocks each
+  for (const size_t row : {0, 2}) {
+    for (const size_t column : {0, 4, 6, 10}) {
+      Part part;
+      for (size_t r = row; r < std::min<size_t>(row + 2, 3); ++r) {
+        for (size_t i = column; i < column + (column % 6 == 0 ? 4 : 2); ++i) part.at.push_back(r * 12 + i);
+      }
+      for (const size_t at : part.at) part.mean += static_cast<double>(values[at]);
+      part.mean /= static_cast<double>(part.at.size());
+      parts.push_back(part);
+    }
+  }
+  std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.mean < b.mean; });
+  for (size_t i = 0; i < parts.size(); ++i) {
+    for (const size_t at : parts[i].at) EXPECT_EQ(left[at], i < 4 ? 0 : values[at]) << at;
+  }
+}
+
 TEST(Prune, WhatIsNoNumberStays) {
   std::vector<float> values = {1, std::numeric_limits<float>::quiet_NaN(), 2, -3};
   const std::vector<float> left = pruned(matrix(1, 4, values), {0.5, 1})[0].values;

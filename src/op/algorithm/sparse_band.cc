@@ -44,10 +44,12 @@ class SparseBandPlan final : public qn_plan {
       const char* const a = run.input(0) + image * in_.stride[0] + group * shape_.in * channel_stride(row_, in_);
       char* const c = run.output + image * out_.stride[0] + group * shape_.out * channel_stride(row_, out_);
       lay_out(a, band, scratch);
-      for (size_t block = blocks_.begin(n_chunk); block < blocks_.end(n_chunk); ++block) {
-        const size_t n = block * sparse_channels;
-        multiply(group, band, block, scratch);
-        finish(run, c + n * channel_stride(row_, out_), band, std::min(sparse_channels, shape_.out - n), scratch);
+      const size_t together = finished_blocks(row_);
+      for (size_t block = blocks_.begin(n_chunk); block < blocks_.end(n_chunk); block += together) {
+        const size_t last = std::min(block + together, blocks_.end(n_chunk)), n = block * sparse_channels;
+        for (size_t b = block; b < last; ++b) multiply(group, band, b, (b - block) * sparse_channels, scratch);
+        finish(run, c + n * channel_stride(row_, out_), band, std::min(last * sparse_channels, shape_.out) - n,
+               scratch);
       }
     }
   }
@@ -75,8 +77,9 @@ class SparseBandPlan final : public qn_plan {
     tasks_ = {units, std::min(units, wanted)};
     phases = {tasks_.chunks};
     a_bytes_ = round_up(divide_up(shape_.in, row_.inputs) * band_.channel * sizeof(float), cache_line);
-    sums_end_ = a_bytes_ + round_up(sparse_channels * sums_stride(), cache_line);
-    slot = sums_end_ + epilogue_.scratch_bytes(sparse_channels * std::max(most_transposed, qn_pixel_block()));
+    const size_t channels = finished_blocks(row_) * sparse_channels;
+    sums_end_ = a_bytes_ + round_up(channels * sums_stride(), cache_line);
+    slot = sums_end_ + epilogue_.scratch_bytes(channels * std::max(most_transposed, qn_pixel_block()));
   }
 
   // ---- input
@@ -119,13 +122,14 @@ class SparseBandPlan final : public qn_plan {
 
   // ---- products
 
-  void multiply(size_t group, size_t band, size_t block, char* scratch) const {
+  // The sums go to rows from `row` on.
+  void multiply(size_t group, size_t band, size_t block, size_t row, char* scratch) const {
     const size_t vectors = width(band) / row_.lanes;
     const Split tiles = {vectors, divide_up(vectors, row_.pixels / row_.lanes)};
     for (size_t t = 0; t < tiles.chunks; ++t) {
       const size_t begin = tiles.begin(t) * row_.lanes, count = tiles.end(t) * row_.lanes - begin;
       multiply_sparse(row_, weights_, group, 0, block, count, scratch + begin * sizeof(float), sizeof(float),
-                      sums(scratch) + begin * sizeof(float), sums_stride(),
+                      sums(scratch) + row * sums_stride() + begin * sizeof(float), sums_stride(),
                       kernel_epilogue_.at(group, block * sparse_channels));
     }
   }

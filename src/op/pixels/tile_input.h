@@ -49,6 +49,10 @@ inline size_t channel_stride(const SpmmRow& row, const qn_tensor& image) {
   return of_bytes(row) ? 1 : channel_stride(image);
 }
 
+// The number of blocks of channels (pack_sparse.h) that are brought to the output at a time: with two, each pixel gets a
+// whole cache line of bytes.
+inline size_t finished_blocks(const SpmmRow& row) { return of_bytes(row) ? 2 : 1; }
+
 // Transposes `rows` rows of `elements` numbers, of `bytes` bytes each, in columns of four bytes. If a row does not fill
 // the last column, the rest of that may be anything.
 void transpose_rows_of(const TransposeRow& transpose, size_t rows, size_t elements, size_t bytes,

@@ -30,6 +30,7 @@ nlohmann::ordered_json report(const PruneArguments& arguments, const ModelStats&
   }
   return {{"schedule", arguments.schedule},
           {"block", arguments.prune.block},
+          {"block_inputs", arguments.prune.inputs},
           {"layers", layers_json(stats.layers)},
           {"elements", elements},
           {"zeros", zeros},
@@ -51,7 +52,7 @@ int run_prune(const PruneArguments& arguments) {
   ImportOptions options;
   if (!files.is_quern()) options.target = arguments.out;  // a .qn file may be rewritten in place
   Graph graph = load_graph(files, options);
-  check(prune(graph, {arguments.prune.sparsity, arguments.prune.block, schedules.at(arguments.schedule)}));
+  check(prune(graph, arguments.prune.options(schedules.at(arguments.schedule), false)));
   check(write_model_file(graph, arguments.out.c_str()));
   const nlohmann::ordered_json json = report(arguments, model_stats(graph));
   if (arguments.json) {

@@ -45,7 +45,7 @@ Action zoo_command(CLI::App& app) {
     check(infer_shapes(graph));
     check(optimize(graph));
     if (arguments->prune.sparsity > 0) {
-      check(prune(graph, {arguments->prune.sparsity, arguments->prune.block, Schedule::uniform, true}));
+      check(prune(graph, arguments->prune.options(Schedule::uniform, true)));
     }
     if (arguments->type == "qs8") {
       const auto sample = [&](const qn_model*, const qn_session* session, size_t) { return random_inputs(session, 1); };
