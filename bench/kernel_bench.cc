@@ -115,19 +115,22 @@ void add_gemm() {
   }
 }
 
-// Weights of which some are zero, in random places, those of all channels of a block together.
+// Weights of which some are zero, in random places, those of a block together.
 struct SparseMatrix {
-  SparseMatrix(size_t outputs, size_t depth, size_t block, double zeros) : values(outputs * depth) {
+  SparseMatrix(const SpmmRow& row, size_t outputs, size_t depth, double zeros) : values(outputs * depth) {
     std::mt19937 random(1);
-    for (size_t n = 0; n < outputs; n += block) {
-      for (size_t k = 0; k < depth; ++k) {
+    for (size_t n = 0; n < outputs; n += row.block) {
+      for (size_t k = 0; k < depth; k += row.inputs) {
         const bool zero = static_cast<double>(random()) < zeros * 0x1p32;
-        for (size_t i = n; zero && i < n + block; ++i) values.data()[i * depth + k] = 0;
-        nonzeros += zero ? 0 : block;
+        for (size_t i = n; zero && i < n + row.block; ++i) std::fill_n(values.data() + i * depth + k, row.inputs, 0.0f);
+        nonzeros += zero ? 0 : row.block * row.inputs;
       }
     }
+    bytes.resize(outputs * depth);
+    for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = values.data()[i] == 0 ? int8_t{0} : int8_t{1};
   }
   Floats values;
+  std::vector<int8_t> bytes;
   size_t nonzeros = 0;
 };
 
@@ -138,15 +141,20 @@ struct SparseShape {
 
 // One tile of pixels against all weights, some k and some output channels at a time, as the operator does it.
 void bench_spmm(benchmark::State& state, const SpmmRow& row, const SparseShape& shape) {
-  const SparseMatrix matrix(shape.outputs, shape.depth, row.block, shape.zeros);
-  PackKey key = {sparse_packing(row), {row.type, row.block}, {1, shape.outputs, shape.depth, {1, 1}}, {}, {}, 0};
-  key.depth = sparse_depth(row, row.pixels, shape.depth, 1 - shape.zeros);
+  const SparseMatrix matrix(row, shape.outputs, shape.depth, shape.zeros);
+  const bool of_bytes = row.type != KernelType::f32;
+  PackKey key = {sparse_packing(row), sparse_block(row), {1, shape.outputs, shape.depth, {1, 1}}, {}, {}, 0};
+  key.depth = sparse_depth(row, row.pixels, shape.depth / row.inputs, 1 - shape.zeros);
   qn_weights_init(&key.weights);
-  key.weights.data = matrix.values.data();
+  key.weights.type = of_bytes ? QN_S8 : QN_F32;
+  key.weights.data = of_bytes ? static_cast<const void*>(matrix.bytes.data()) : matrix.values.data();
   key.bias.resize(shape.outputs);
   const auto packed = pack_sparse(key);
   const auto& w = static_cast<const SparseWeights&>(*packed);
-  const size_t stride = row.pixels * sizeof(float), a_bytes = w.depth * stride;
+  const size_t stride = row.pixels * sizeof(float), a_stride = spmm_a_width(row, row.pixels) * spmm_bytes(row);
+  const size_t a_bytes = w.depth * a_stride;
+  const std::vector<char> epilogue(requantize_bytes(sparse_channels));
+  const void* const p = of_bytes ? static_cast<const void*>(epilogue.data()) : &no_clamp;
   const size_t c_bytes = sparse_channels * stride;
   const bool one_chunk = w.chunks == 1;  // then the sums of a block of channels are complete at once
   const Floats a(w.chunks * a_bytes / sizeof(float)), c((one_chunk ? 1 : w.blocks) * c_bytes / sizeof(float));
@@ -155,8 +163,7 @@ void bench_spmm(benchmark::State& state, const SpmmRow& row, const SparseShape& 
     for (size_t chunk = 0; chunk < w.chunks; ++chunk) {
       for (size_t block = 0; block < w.blocks; ++block) {
         multiply_sparse(row, w, 0, chunk, block, row.pixels, reinterpret_cast<const char*>(a.data()) + chunk * a_bytes,
-                        stride, reinterpret_cast<char*>(c.data()) + (one_chunk ? 0 : block * c_bytes), stride,
-                        no_clamp);
+                        a_stride, reinterpret_cast<char*>(c.data()) + (one_chunk ? 0 : block * c_bytes), stride, p);
       }
     }
   });

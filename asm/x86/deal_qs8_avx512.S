@@ -1,4 +1,5 @@
-// C[4 r + j] = bytes j of A[r], in the order that interleaving undoes, 64 pixels at a time.  Contract: src/kernel/deal.h
+// C[4 r + j] = bytes j of A[r], in the order that interleaving undoes, 64 pixels at a time.
+// Contract: src/kernel/deal.h
 //
 //   args   rdi rows left  rsi groups  rdx a  rcx a_stride  r8 c  r9 c_stride
 //   A      r10 its group     C  r11 its group  rax the same two rows on     left  rbx groups

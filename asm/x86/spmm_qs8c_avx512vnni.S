@@ -1,5 +1,5 @@
-// C[n][p] = requantize(start[n][p] + sum over the stored k of W[n][k] * A[k][p]) of bytes, 64 pixels, or the sums as they
-// are.  Contract: src/kernel/spmm.h; biases make up for the 128 that are added to A, scales are below 1
+// C[n][p] = requantize(start[n][p] + sum over the stored k of W[n][k] * A[k][p]) of bytes, 64 pixels, or the bare sums.
+// Contract: src/kernel/spmm.h; biases make up for the 128 that are added to A
 //
 //   args   rdi pixels  rsi sets  rdx set  rcx index  r8 w  r9 a  [rsp+8] a_stride  c  c_stride  bias  p
 //   keep   r12 a_stride  r14 c_stride
@@ -8,6 +8,7 @@
 //   acc    channel r: zmm(4 r) ..  of one pixel: the lanes of xmm0
 //   load   zmm16-zmm19 four bytes of each pixel  zmm20 W     joined: zmm20-zmm23 pairs of bytes
 //   ends   zmm24 signs  zmm25 the zero point in 16 bits  zmm26 the least byte  zmm27 the most  zmm28 the order of bytes
+//          zmm29 a limit: a float beyond all bytes, but not beyond 32 bits, as larger ones would become negative numbers
 //
 // Sets are computed four channels at a time, N / 4 times with the same index.  There is a variant for each width: V
 // vectors, or one pixel.  A jump at the start chooses it for all sets.
@@ -40,6 +41,8 @@ PLACES(order):                          // four channels of four pixels each: th
         vpbroadcastb zmm26, byte ptr [rax + REQUANTIZE_MIN]
         vpbroadcastb zmm27, byte ptr [rax + REQUANTIZE_MAX]
         vbroadcasti32x4 zmm28, [rip + PLACES(order)]
+        mov     eax, 0x47800000         // 65536
+        vpbroadcastd zmm29, eax
 1:
 .endm
 
@@ -94,6 +97,7 @@ PLACES(order):                          // four channels of four pixels each: th
 .macro scale acc, r
         vcvtdq2ps zmm\acc, zmm\acc
         vmulps  zmm\acc, zmm\acc, dword ptr [rax + 4 * \r]{1to16}
+        vminps  zmm\acc, zmm\acc, zmm29
         vcvtps2dq zmm\acc, zmm\acc
 .endm
 
@@ -125,6 +129,7 @@ PLACES(order):                          // four channels of four pixels each: th
         .else
         vcvtdq2ps xmm0, xmm0
         vmulps  xmm0, xmm0, [rax]
+        vminps  xmm0, xmm0, xmm29
         vcvtps2dq xmm0, xmm0
         vpackssdw xmm0, xmm0, xmm0
         vpaddsw xmm0, xmm0, xmm25
@@ -298,7 +303,9 @@ L(\name\()\V):
         add     rdx, SPMM_SET_BYTES
         dec     rsi
         jnz     0b
+        .if     \V                      // the last variant leads to the end
         jmp     L(\name\()_end)
+        .endif
 .endm
 
 .macro kernel inputs, N, name, do_fetch

@@ -1,7 +1,8 @@
 // Pruning by magnitude: the smallest blocks of weights become 0.
 //
 // A block is `block` neighbouring output channels of one group at one position of their rows, or at those of `inputs`
-// successive input channels of a tap: the unit that kernels for sparse weights work with. A block becomes 0 or stays as a whole, by the mean magnitude of its weights.
+// successive input channels of a tap: the unit that kernels for sparse weights work with. A block becomes 0 or stays as a
+// whole, by the mean magnitude of its weights.
 #pragma once
 
 #include "graph/ir/ir.h"

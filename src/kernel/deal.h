@@ -1,5 +1,5 @@
-// deal: C[4 r + j][place of p] = byte j of A[r][p], deals the four bytes of each pixel out to four rows, for the kernels of
-// spmm.h that take single bytes
+// deal: C[4 r + j][place of p] = byte j of A[r][p], deals the four bytes of each pixel out to four rows, for the kernels
+// of spmm.h that take single bytes
 //
 // Pixels are dealt in groups of 16 L, with L = max(1, LANES / 4): pixel 4 (L v + l) + j of a group comes to place
 // 16 l + 4 v + j, with l < L and v, j < 4. That is what interleaving of bytes within the L parts of a vector undoes.
@@ -7,8 +7,8 @@
 // Arguments  rows, groups  >= 1
 //            a             row r at a + r * a_stride bytes
 //            c             row i at c + i * c_stride bytes
-// Memory     Reads exactly `groups` groups of pixels, four bytes each, in the rows of A; writes exactly `groups` groups,
-//            a byte each, in the 4 * rows rows of C. Any addresses. C overlaps nothing.
+// Memory     Reads exactly `groups` groups of pixels, four bytes each, in the rows of A; writes exactly `groups`
+//            groups, a byte each, in the 4 * rows rows of C. Any addresses. C overlaps nothing.
 // Numbers    Bits are copied.
 // Machine    As gemm.h.
 #pragma once

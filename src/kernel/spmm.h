@@ -3,12 +3,12 @@
 // A and C hold some pixels of every channel, side by side. start[n][p] is bias[n], or the value that C[n][p] had
 // before. In type f32 all of them are floats, and end() clamps.
 //
-// In type qs8c A and W are bytes, and sums and biases are 32-bit integers. C holds the sums until all k have been added.
-// Then they end as bytes (requantize.h), four channels side by side: the first of the four rows of C gets them, and
-// the other three stay as they are.
+// In type qs8c A and W are bytes, and sums and biases are 32-bit integers. C holds the sums until all k have been
+// added. Then they end as bytes (requantize.h), four channels side by side: the first of the four rows of C gets them,
+// and the other three stay as they are.
 //
-//     sums, integers:   row f      C[f][0]   C[f][1] ..           the end, bytes:  C[f][0] C[f+1][0] C[f+2][0] C[f+3][0]
-//                       row f + 1  C[f+1][0] C[f+1][1] ..                          C[f][1] C[f+1][1] ..
+//     sums, integers:   row f      C[f][0]   C[f][1] ..       bytes, row f:  C[f][0] C[f+1][0] C[f+2][0] C[f+3][0]
+//                       row f + 1  C[f+1][0] C[f+1][1] ..                    C[f][1] C[f+1][1] ..
 //
 // Packed weights W: sets of output channels, in any order, and the entries of each set. There are three packings:
 //
@@ -61,10 +61,10 @@
 //                      all channels from 0 on; those of channels that do not exist may be anything
 //
 // Memory     Rows of A and C have spmm_width() pixels, as a rule whole vectors; if I is 1, bytes of A have
-//            spmm_a_width(). A kernel reads the rows of A whose k occurs. It writes the rows of C that the sets name; it
-//            also reads them if bias is NULL. It reads exactly the sets, their entries, biases and scales, and *p; and
-//            spmm_beyond bytes after the last index, which may hold anything: kernels look up rows of A before they need
-//            them. Addresses and strides of A and C are multiples of 4; multiples of the vector's size are faster. (A
+//            spmm_a_width(). A kernel reads the rows of A whose k occurs. It writes the rows of C that the sets name;
+//            it also reads them if bias is NULL. It reads exactly the sets, their entries, biases and scales, and *p;
+//            and spmm_beyond bytes after the last index, which may hold anything: kernels look up rows of A before they
+//            need them. Addresses and strides of A and C are multiples of 4; multiples of the vector's size are faster. (A
 //            single pixel of bytes may lie anywhere.) C overlaps nothing.
 // Numbers    f32: Each output is one chain of fused multiply-adds in the order of its entries; a level without FMA (ref)
 //            rounds each product first. For the same packed weights all FMA levels give the same bits. In pairs and

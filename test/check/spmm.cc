@@ -22,7 +22,12 @@ enum class End { sums, bytes };  // floats always end
 // Sums of bytes as C holds them until they end.
 struct KeptInt8Sums : Qs8cSums {
   using C = int32_t;
-  using Qs8cSums::Qs8cSums;
+
+  // Some products of sums and scales do not fit 32 bits.
+  KeptInt8Sums(Numbers numbers, Values of, Clamp clamp, size_t depth, Random& random)
+      : Qs8cSums(numbers, of, clamp, depth, random) {
+    if (values == Values::extreme && !numbers.below1 && random.below(2) == 0) scale *= 0x1p30f;
+  }
 };
 
 struct SpmmSize {

@@ -351,7 +351,7 @@ TEST(Conv2d, EverySpmmRowAtEveryDensity) {
         ASSERT_QN_OK(
             create(c, test.weights.data(), QN_WEIGHTS_OHWI, c.bias ? test.bias.data() : nullptr, nullptr, &op));
         for (const SpmmRow& row : spmm_rows()) {
-          if (!runs_on(row, cpu().isa)) continue;
+          if (row.type != KernelType::f32 || !runs_on(row, cpu().isa)) continue;
           const Result r = run(op, {{c.shape(), test.input}}, {.algorithm = QN_ALGORITHM_SPARSE, .kernel = row.name});
           EXPECT_EQ(r.kernel, row.name);
           test.expect(r);
@@ -374,7 +374,8 @@ TEST(Conv2d, EverySpmmRowInEveryLayout) {
             create(c, test.weights.data(), QN_WEIGHTS_OHWI, c.bias ? test.bias.data() : nullptr, nullptr, &op));
         for (const SpmmRow& row : spmm_rows()) {
           for (const auto& [in, out] : layouts) {
-            if (!runs_on(row, cpu().isa) || (in == out && in == QN_LAYOUT_NHWC)) continue;
+            if (row.type != KernelType::f32 || !runs_on(row, cpu().isa) || (in == out && in == QN_LAYOUT_NHWC))
+              continue;
             SCOPED_TRACE(std::string(row.name) + ", " + layout_text(in) + " to " + layout_text(out));
             const size_t gap = zeros == 0 ? 0 : 3;
             const Result r = run(op, {{c.shape(), test.input}},
@@ -405,7 +406,7 @@ TEST(Conv2d, SparseWindowsMayBeLargerThanASetCounts) {
   Op op;
   ASSERT_QN_OK(create(c, test.weights.data(), QN_WEIGHTS_OHWI, test.bias.data(), nullptr, &op));
   for (const SpmmRow& row : spmm_rows()) {
-    if (!runs_on(row, cpu().isa)) continue;
+    if (row.type != KernelType::f32 || !runs_on(row, cpu().isa)) continue;
     test.expect(run(op, {{c.shape(), test.input}}, {.algorithm = QN_ALGORITHM_SPARSE, .kernel = row.name}));
   }
 }

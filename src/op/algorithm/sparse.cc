@@ -53,13 +53,13 @@ constexpr double end_cycles = 1.65;       // to end a vector of sums
 constexpr double deal_cycles = 0.074;     // to deal an element of the input out to its row, with vectors of 16
 constexpr double column_step_cycles = 3;  // a step of four rows for a single pixel
 constexpr double plan_cycles = 200;       // to begin a run
-// Estimates for dense kernels expect weights from far away. What sparse kernels read of them is less, but where they are
-// near after all, dense kernels gain more; this favours these where the difference is small.
+// Estimates for dense kernels expect weights from far away. Sparse kernels read less of them, but where weights are near
+// after all, dense kernels gain more: this favours them where the difference is small.
 constexpr double caution = 1.1;
 constexpr double reference_cycles = 16;  // what a product of the reference takes, relative to an instruction
 
-// The number of times that kernels multiply a vector of pixels. Kernels of bytes take four weights at a time, and fill up
-// the last four of a set.
+// The number of times that kernels multiply a vector of pixels. Kernels of bytes take four weights at a time, and fill
+// up the last four of a set.
 double products(const Problem& p, const SpmmRow& row, size_t chunks) {
   const double stored = p.density->stored(row.block, row.inputs);
   if (!of_bytes(row)) return stored;

@@ -49,8 +49,8 @@ inline size_t channel_stride(const SpmmRow& row, const qn_tensor& image) {
   return of_bytes(row) ? 1 : channel_stride(image);
 }
 
-// The number of blocks of channels (pack_sparse.h) that are brought to the output at a time: with two, each pixel gets a
-// whole cache line of bytes.
+// The number of blocks of channels (pack_sparse.h) that are brought to the output at a time: with two, each pixel gets
+// a whole cache line of bytes.
 inline size_t finished_blocks(const SpmmRow& row) { return of_bytes(row) ? 2 : 1; }
 
 // Transposes `rows` rows of `elements` numbers, of `bytes` bytes each, in columns of four bytes. If a row does not fill

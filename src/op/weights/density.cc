@@ -96,12 +96,16 @@ void count_strip(const Strip& strip, size_t channels, const WeightsShape& shape,
 }
 
 // Counts weights whose nonzeros are known already.
-void count_nonzeros(const Nonzeros& nonzeros, WeightsDensity* density) {
-  for (size_t begin = 0; begin < nonzeros.depth; begin += chunk) {
-    const size_t count = std::min(chunk, nonzeros.depth - begin);
-    Mask masks[chunk];
-    for (size_t p = 0; p < count; ++p) masks[p] = static_cast<Mask>(nonzeros.masks[begin + p]);
-    count_masks(masks, count, density->blocks[0]);
+void count_nonzeros(const Nonzeros& nonzeros, const WeightsShape& shape, bool joined, WeightsDensity* density) {
+  const size_t run = has_integers && joined ? shape.in : nonzeros.depth;  // a block of several inputs ends with its tap
+  for (size_t tap = 0; tap < nonzeros.depth; tap += run) {
+    for (size_t begin = tap; begin < tap + run; begin += chunk) {
+      const size_t count = std::min(chunk, tap + run - begin);
+      Mask masks[chunk];
+      for (size_t p = 0; p < count; ++p) masks[p] = static_cast<Mask>(nonzeros.masks[begin + p]);
+      if (has_integers && joined) count_joined(masks, count, density);
+      count_masks(masks, count, density->blocks[0]);
+    }
   }
 }
 
@@ -118,7 +122,7 @@ WeightsDensity count_density(const qn_weights& weights, const WeightsShape& shap
       const size_t channels = std::min(widest, shape.out - c);
       const size_t first = group * shape.out + c;
       if (rows.direct()) {
-        count_nonzeros(rows.nonzeros(first, channels), &density);
+        count_nonzeros(rows.nonzeros(first, channels), shape, bytes, &density);
       } else {
         count_strip(rows.float_rows(first, channels), channels, shape, bytes, &density);
       }
