@@ -1,5 +1,5 @@
 // C[y][x][c] = requantize(bias[c] + sum over 3x3 taps of A * W) of bytes, tiles of 1 to 4 rows x 64 channels.
-// Contract: src/kernel/dwconv.h; panels have the format k4x512u, scales are below 1
+// Contract: src/kernel/dwconv.h; panels have the format k4x512u, sums times scales fit 32 bits
 //
 //   args, panel, column, pixel, masks   dwconv_tile_qs8c.h
 //   column rax rdx rbp r15 its rows of A

@@ -1,5 +1,5 @@
 // C[m][n] = requantize(bias[n] + sum over k of A[m][k] * W[k][n]) of bytes, 12 rows x 32 channels.
-// Contract: src/kernel/gemm.h; panels have the format k4u, scales are below 1
+// Contract: src/kernel/gemm.h; panels have the format k4u, sums times scales fit 32 bits
 //
 //   args   rdi mr  rsi nc  rdx k(bytes)  rcx a  r8 a_stride  r9 w  [rsp+8] c  c_stride  p
 //   A      row 3i+j is at base i + j strides: bases rcx rbx rbp r12, stride r8; rdx whole fours of k

@@ -1,5 +1,5 @@
 // C[m][n] = requantize(bias[n] + sum over taps t, channels k of A(t, m)[k] * W[t][k][n]) of bytes, 12 rows x 32 channels.
-// Contract: src/kernel/igemm.h; panels have the format k4u, scales are below 1
+// Contract: src/kernel/igemm.h; panels have the format k4u, sums times scales fit 32 bits
 //
 //   args   rdi mr  rsi nc  rdx kc(bytes)  rcx ks  r8 offsets  r9 a  [rsp+8] zero  w  c  c_stride  p
 //   A, tap, acc   igemm_12x32.h; rows end behind their whole fours

@@ -58,7 +58,7 @@ constexpr size_t resolve(size_t size, KernelType type, size_t vector_bytes) {
 enum Demand : uint8_t {
   any = 0,
   w127 = 1,    // no weight is -128, so that the sum of two products fits 16 bits
-  below1 = 2,  // the scales of sums (requantize.h) are below 1, so that products with them fit 32 bits
+  fits32 = 2,  // the product of any sum and its scale (requantize.h) fits 32 bits
 };
 
 struct Row {

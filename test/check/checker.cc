@@ -220,7 +220,7 @@ void Random::fill(std::vector<float>& list, Values values) {
 
 Numbers numbers_of(const Row& row) {
   return {(row.isa & fused_levels) != 0, (row.isa & flushing_levels) != 0, (row.demands & w127) != 0,
-          (row.demands & below1) != 0};
+          (row.demands & fits32) != 0};
 }
 
 float multiply_add(float a, float b, float sum, Numbers numbers) {

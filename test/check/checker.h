@@ -9,9 +9,9 @@
 
 #include "call.h"
 #include "flushing.h"
+#include "kernel/deal.h"
 #include "kernel/dwconv.h"
 #include "kernel/eltwise.h"
-#include "kernel/deal.h"
 #include "kernel/gather.h"
 #include "kernel/gemm.h"
 #include "kernel/igemm.h"
@@ -90,7 +90,7 @@ struct Expectation {
 struct Numbers {
   bool fused, flushes;
   bool w127;    // no weight of 8 bits is -128
-  bool below1;  // scales of sums are below 1
+  bool fits32;  // products of sums and scales fit 32 bits
 };
 Numbers numbers_of(const Row& row);
 // One link of the chain that every sum of products is.

@@ -26,7 +26,7 @@ struct KeptInt8Sums : Qs8cSums {
   // Some products of sums and scales do not fit 32 bits.
   KeptInt8Sums(Numbers numbers, Values of, Clamp clamp, size_t depth, Random& random)
       : Qs8cSums(numbers, of, clamp, depth, random) {
-    if (values == Values::extreme && !numbers.below1 && random.below(2) == 0) scale *= 0x1p30f;
+    if (values == Values::extreme && !numbers.fits32 && random.below(2) == 0) scale *= 0x1p30f;
   }
 };
 

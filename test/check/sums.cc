@@ -56,7 +56,7 @@ Qs8cSums::Qs8cSums(Numbers numbers, Values of, Clamp clamp, size_t depth, Random
   scale = 50 / (spread_of(values) * std::sqrt(static_cast<float>(depth)));
   scale = values == Values::integers ? std::exp2(std::round(std::log2(scale)))
                                      : scale * (1 + static_cast<float>(random.below(1000)) * 1e-3f);
-  if (numbers.below1) scale = std::min(scale, values == Values::integers ? 0.25f : 0.8f);  // scale_of() is larger
+  if (values == Values::extreme && !numbers.fits32 && random.below(4) == 0) scale *= 0x1p28f;
   p.min = steps_of(clamp.min, p.zero);
   p.max = steps_of(clamp.max, p.zero);
 }

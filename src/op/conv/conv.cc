@@ -138,14 +138,17 @@ OutputNumbers ConvRequest::numbers() const {
 }
 
 uint8_t demands_met(const Request& request, const Weights& weights) {
-  const uint8_t met = weights.facts().meet;
-  if (!weights.quantized()) return met;
+  const SumFacts& facts = weights.facts();
+  if (!weights.quantized()) return facts.meet;
   const WeightsShape& shape = weights.shape();
   const float factor = request.ins[0].quantization.scale, out = steps_before_residual(request).scale;
+  float largest = 0;
   for (size_t o = 0; o < shape.groups * shape.out; ++o) {
-    if (!(factor * weights.scale(o) / out < 1)) return met;
+    largest = std::max(largest, factor * weights.scale(o) / out);
   }
-  return met | below1;
+  constexpr double beyond_32_bits = 0x1p31 * (1 - 0x1p-20);  // after any rounding
+  const bool fits = static_cast<double>(facts.largest) * static_cast<double>(largest) < beyond_32_bits;
+  return fits ? facts.meet | fits32 : facts.meet;
 }
 
 qn_status check_quantized(const ConvRequest& conv) {

@@ -58,7 +58,9 @@ qn_status check_sums(const char* who, const qn_weights& weights, const WeightsSh
   *facts = {.meet = w127};
   for (size_t o = 0; o < shape.groups * shape.out; ++o) {
     const ChannelSums channel = sums_of(rows.rows(o, 1), shape);
-    limit_zero_point(channel, biases == nullptr ? 0 : biases[o], facts);
+    const int64_t bias_of_channel = biases == nullptr ? 0 : biases[o];
+    limit_zero_point(channel, bias_of_channel, facts);
+    facts->largest = std::max(facts->largest, UINT8_MAX * channel.absolute + std::abs(bias_of_channel));
     if (facts->zero_low > facts->zero_high) {
       return fail(QN_UNSUPPORTED, "%s: sums of output channel %zu may overflow 32 bits", who, o);
     }

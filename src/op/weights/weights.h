@@ -146,6 +146,7 @@ class WeightsCache {
 struct SumFacts {
   uint8_t meet = any;                             // the demands that they meet: mask of Demand
   int zero_low = INT8_MIN, zero_high = INT8_MAX;  // zero points of the input with which no sum overflows
+  int64_t largest = 0;                            // no absolute value of a sum exceeds this
 };
 
 // The weights of one operator.
