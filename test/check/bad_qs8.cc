@@ -18,6 +18,9 @@ void write(void* base, size_t at, int value) {
   *(static_cast<volatile int8_t*>(base) + at) = static_cast<int8_t>(value);
 }
 
+// To nearest; of what no byte comes close to, something alike.
+int round(float steps) { return static_cast<int>(std::clamp(std::nearbyint(steps), -1e6f, 1e6f)); }
+
 // What a sum ends with.
 struct Ending {
   const qn_requantize& p;
@@ -26,7 +29,7 @@ struct Ending {
   Ending(const void* epilogue, size_t channel)
       : p(requantize_of(static_cast<const char*>(epilogue) + channel / nr * requantize_bytes(nr))),
         scale(scales_of(&p)[channel % nr]) {}
-  int steps(int32_t sum) const { return static_cast<int>(std::nearbyint(static_cast<float>(sum) * scale)) + p.zero; }
+  int steps(int32_t sum) const { return round(static_cast<float>(sum) * scale) + p.zero; }
   int end(int32_t sum) const { return std::clamp(steps(sum), p.min, p.max); }
 };
 
@@ -118,7 +121,7 @@ void is_off_by_one_step(const GemmCall& x) {
 void rounds_halves_up(const GemmCall& x) {
   x.each_output([&](int32_t sum, size_t, size_t channel) {
     const Ending& ending = x.ending(channel);
-    const int up = static_cast<int>(std::floor(static_cast<float>(sum) * ending.scale + 0.5f));
+    const int up = round(std::floor(static_cast<float>(sum) * ending.scale + 0.5f));
     return std::clamp(up + ending.p.zero, ending.p.min, ending.p.max);
   });
 }
