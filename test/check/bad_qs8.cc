@@ -353,8 +353,13 @@ void keeps_16_bits_of_a_sum(SPMM_ARGUMENTS) {
   auto& sum = *reinterpret_cast<int32_t*>(static_cast<char*>(c) + set->first * c_stride);
   sum = static_cast<int16_t>(sum);
 }
-void takes_blocks_for_four_steps(SPMM_ARGUMENTS) {
-  qn_spmm_qs8c_b1x4_8x4_ref(pixels, sets, set, index, w, a, a_stride, c, c_stride, bias, p);
+void takes_the_rows_of_a_set_in_reverse(SPMM_ARGUMENTS) {
+  const auto* const row = static_cast<const uint16_t*>(index);
+  size_t steps = 0;
+  for (size_t i = 0; i < sets; ++i) steps += set[i].steps;
+  std::vector<uint16_t> rows(row, row + steps);
+  std::reverse(rows.begin(), rows.begin() + set->steps);
+  qn_spmm_qs8c_b4x4_8x4_ref(pixels, sets, set, rows.data(), w, a, a_stride, c, c_stride, bias, p);
 }
 void reads_a_pixel_too_many(SPMM_ARGUMENTS) {
   qn_spmm_qs8c_b4x4_8x4_ref(pixels, sets, set, index, w, a, a_stride, c, c_stride, bias, p);
@@ -460,7 +465,7 @@ std::vector<BadKernel> bad_qs8_kernels() {
       bad("columns_are_right", columns, qn_spmm_qs8c_b1x4_8x4_ref, ""),
       bad("begins_with_0_where_c_counts", blocks, begins_with_0_where_c_counts, "c["),
       bad("keeps_16_bits_of_a_sum", blocks, keeps_16_bits_of_a_sum, "c["),
-      bad("takes_blocks_for_four_steps", blocks, takes_blocks_for_four_steps, "c["),
+      bad("takes_the_rows_of_a_set_in_reverse", blocks, takes_the_rows_of_a_set_in_reverse, "c["),
       bad("reads_a_pixel_too_many", blocks, reads_a_pixel_too_many, "0 bytes past the end of a"),
       bad("ends_with_the_first_scale", blocks, ends_with_the_first_scale, "c["),
       bad("leaves_sums_behind_the_bytes", blocks, leaves_sums_behind_the_bytes, "c["),
