@@ -7,7 +7,8 @@
 //   acc    zmm4-zmm27: row m holds zmm(4+2m), zmm(5+2m)
 //
 // The loop needs every register, so the rest lives in the frame, of which a kernel may use what lies above TILE_FRAME.
-// Before it includes this header, it says how large its FRAME is.
+// Before it includes this header, a kernel says how large its FRAME is, how many LINES_OF_ROW of the cache a row of C
+// fills, and which macros multiply a row and, of a last panel with at most 16 channels, its lower vector.
 #ifndef QN_ASM_X86_IGEMM_12X32_H
 #define QN_ASM_X86_IGEMM_12X32_H
 
@@ -49,7 +50,38 @@ L(row\m):
         find_row \a, rax+4*\m, r15, ZERO_END
 .endm
 
-// Places named row, step, lower and store are those of the kernel.
+// A row of C that the next call is likely to write comes into the cache: two in each of the last 6 steps of a tap.
+.macro claim
+        cmp     rax, -6 * 4
+        jl      9f
+        .set    LINE, 0
+        .rept   LINES_OF_ROW
+        prefetchw [r15 + LINE]
+        .set    LINE, LINE + 64
+        .endr
+        add     r15, [ARGS + 24]
+9:
+.endm
+
+.macro step m, a, lo, hi, none
+L(step\m):
+        .if     \m == 9 || \m == 3
+        claim
+        .endif
+        MULTIPLY_ROW \a+rax, \lo, \hi
+.endm
+
+.macro lower m, a, lo, hi, none
+L(lower\m):
+        MULTIPLY_LOWER \a+rax, \lo
+.endm
+
+        rodata
+        places  row, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
+        places  step, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
+        places  lower, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
+
+// The places named store are those of the kernel.
 .macro begin_igemm_12x32
         save    rbx, rbp, r12, r13, r14, r15
         frame   FRAME
@@ -80,6 +112,47 @@ L(row\m):
         mov     LOWER, rax
         entry   rax, rdi, step, rcx
         mov     STEP, rax
+.endm
+
+// Begins the tap whose offsets are at rax: finds its rows of A.
+.macro begin_tap
+        mov     TABLE, rax
+        mov     r15, A_END
+        enter   ROW
+        rows    row
+        mov     rax, MINUS_KC
+.endm
+
+// Multiplies the rows of a tap by its part of a panel: rax goes from MINUS_KC up to 0.
+.macro multiply_tap
+        cmp     NC, 16
+        ja      3f
+        mov     r15, LOWER              // at most 16 channels: the lower half of the last panel
+2:      vmovaps zmm0, [r14]
+        sub     r14, -128
+        enter   r15
+        rows    lower
+        add     rax, 4
+        jnz     2b
+        jmp     4f
+
+3:      mov     r15, C_END
+2:      load_weights r14
+        sub     r14, -128
+        prefetcht0 [r14 + AHEAD]
+        prefetcht0 [r14 + AHEAD + 64]
+        enter   STEP
+        rows    step
+        add     rax, 4
+        jnz     2b
+4:
+.endm
+
+.macro end_tap next
+        mov     rax, TABLE
+        add     rax, 48
+        cmp     rax, TABLE_END
+        jne     \next
 .endm
 
 #endif

@@ -11,36 +11,13 @@
 // a last panel with at most 16 channels only the lower vector is multiplied.  Only the rows of this call are run, read
 // and written.
 #define FRAME 96
+#define LINES_OF_ROW 2
+#define MULTIPLY_ROW multiply_row
+#define MULTIPLY_LOWER multiply_lower
 #include "igemm_12x32.h"
 #include "tile_avx512.h"
 
-// A row of C that the next call is likely to write comes into the cache: two in each of the last 6 steps of a tap.
-.macro claim
-        cmp     rax, -6 * 4
-        jl      9f
-        prefetchw [r15]
-        prefetchw [r15 + 64]
-        add     r15, [ARGS + 24]
-9:
-.endm
-
-.macro step m, a, lo, hi, none
-L(step\m):
-        .if     \m == 9 || \m == 3
-        claim
-        .endif
-        multiply_row \a+rax, \lo, \hi
-.endm
-
-.macro lower m, a, lo, hi, none
-L(lower\m):
-        multiply_lower \a+rax, \lo
-.endm
-
         rodata
-        places  row, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
-        places  step, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
-        places  lower, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
         places  store, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
 
 fn qn_igemm_f32_12x32_avx512
@@ -51,36 +28,9 @@ fn qn_igemm_f32_12x32_avx512
         rows    start_row
 
         mov     rax, TABLE_BEGIN
-1:      mov     TABLE, rax              // a tap: find the rows of A
-        mov     r15, A_END
-        enter   ROW
-        rows    row
-        mov     rax, MINUS_KC
-        cmp     NC, 16
-        ja      3f
-        mov     r15, LOWER              // at most 16 channels: the lower half of the last panel
-2:      vmovaps zmm0, [r14]
-        sub     r14, -128
-        enter   r15
-        rows    lower
-        add     rax, 4
-        jnz     2b
-        jmp     4f
-
-3:      mov     r15, C_END
-2:      load_weights r14
-        sub     r14, -128
-        prefetcht0 [r14 + AHEAD]
-        prefetcht0 [r14 + AHEAD + 64]
-        enter   STEP
-        rows    step
-        add     rax, 4
-        jnz     2b
-
-4:      mov     rax, TABLE
-        add     rax, 48
-        cmp     rax, TABLE_END
-        jne     1b
+1:      begin_tap
+        multiply_tap
+        end_tap 1b
 
         mov     rsi, NC
         mask_channels rsi, esi, eax

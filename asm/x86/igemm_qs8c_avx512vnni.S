@@ -11,6 +11,9 @@
 // Twelve rows end in stages.  Of a last panel with at most 16 channels only the lower vector is multiplied.  Only the rows of this call are run, read
 // and written.
 #define FRAME 152
+#define LINES_OF_ROW 1
+#define MULTIPLY_ROW dot_row
+#define MULTIPLY_LOWER dot_lower
 #include "igemm_12x32.h"
 #include "tile_avx512vnni.h"
 
@@ -19,28 +22,6 @@
 #define ODD qword ptr [rsp + TILE_FRAME + 24]       // of the pair of row mr-1, from its even row of C to its odd one
 #define EPILOGUE qword ptr [rsp + TILE_FRAME + 32]  // of the panel
 #define ROWS qword ptr [rsp + TILE_FRAME + 40]      // mr
-
-// A row of C that the next call is likely to write comes into the cache: two in each of the last 6 steps of a tap.
-.macro claim
-        cmp     rax, -6 * 4
-        jl      9f
-        prefetchw [r15]
-        add     r15, [ARGS + 24]
-9:
-.endm
-
-.macro step m, a, lo, hi, none
-L(step\m):
-        .if     \m == 9 || \m == 3
-        claim
-        .endif
-        dot_row \a+rax, \lo, \hi
-.endm
-
-.macro lower m, a, lo, hi, none
-L(lower\m):
-        dot_lower \a+rax, \lo
-.endm
 
 .macro tail m, a, lo, hi, none
 L(tail\m):
@@ -54,9 +35,6 @@ L(tail\m):
         .altmacro
 
         rodata
-        places  row, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
-        places  step, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
-        places  lower, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
         places  tail, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
         places  store, 0, 0, 2, 2, 4, 4, 6, 6, 8, 8, 10, 10
 
@@ -85,34 +63,10 @@ fn qn_igemm_qs8c_12x32_avx512vnni
         rows    start_row
 
         mov     rax, TABLE_BEGIN
-1:      mov     TABLE, rax              // a tap: find the rows of A
-        mov     r15, A_END
-        enter   ROW
-        rows    row
-        mov     rax, MINUS_KC
+1:      begin_tap
         test    rax, rax
         jz      4f
-        cmp     NC, 16
-        ja      3f
-        mov     r15, LOWER              // at most 16 channels: the lower half of the last panel
-2:      vmovdqa64 zmm0, [r14]
-        sub     r14, -128
-        enter   r15
-        rows    lower
-        add     rax, 4
-        jnz     2b
-        jmp     4f
-
-3:      mov     r15, C_END
-2:      load_weights r14
-        sub     r14, -128
-        prefetcht0 [r14 + AHEAD]
-        prefetcht0 [r14 + AHEAD + 64]
-        enter   STEP
-        rows    step
-        add     rax, 4
-        jnz     2b
-
+        multiply_tap
 4:      mov     rax, TAIL
         test    rax, rax
         jz      5f
@@ -121,10 +75,7 @@ fn qn_igemm_qs8c_12x32_avx512vnni
         enter   rax
         rows    tail
 
-5:      mov     rax, TABLE
-        add     rax, 48
-        cmp     rax, TABLE_END
-        jne     1b
+5:      end_tap 1b
 
         mov     rsi, NC
         lanes   k1, rsi, esi, eax
