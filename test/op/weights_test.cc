@@ -216,6 +216,20 @@ TEST(Density, WeightsWithHardlyAnyZerosAreFull) {
   expect_density(Weights(w, shape, nullptr, nullptr).density(), count(dense, shape));
 }
 
+// Of integers, more are 0 anyway.
+TEST(Density, IntegersWithFewZerosAreFull) {
+  const WeightsShape shape = {1, 96, 1024, {1, 1}};
+  std::vector<int8_t> bytes(96 * 1024, 3);
+  qn_weights w;
+  qn_weights_init(&w);
+  w.type = QN_S8;
+  w.data = bytes.data();
+  for (size_t i = 0; i < bytes.size(); i += 19) bytes[i] = 0;
+  EXPECT_EQ(Weights(w, shape, nullptr, nullptr).density().blocks[0][0], bytes.size());
+  for (size_t i = 0; i < bytes.size(); i += 5) bytes[i] = 0;
+  expect_density(Weights(w, shape, nullptr, nullptr).density(), count({bytes.begin(), bytes.end()}, shape));
+}
+
 TEST(Density, IsCountedOnceWhoeverAsks) {
   const WeightsShape shape = {1, 70, 40, {3, 3}};
   const std::vector<float> dense = with_zeros(70 * 360, 0.7, 4);

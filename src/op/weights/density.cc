@@ -11,18 +11,21 @@ namespace {
 // Reading many megabytes of ordinary weights would take as long as packing them. So only a sample is read first: if
 // less than this part of it is 0, the weights count as full.
 constexpr size_t sample_runs = 64, sample_run = 64;
-constexpr double few_zeros = 0.01;
+// Integers are more often 0, because small weights are rounded to it; no sparse algorithm gains by so few of them.
+constexpr double few_zeros = 0.01, few_zeros_of_integers = 0.1;
 
-bool looks_full(const float* data, size_t elements) {
+template <class T>
+bool looks_full(const qn_weights& weights, size_t elements, double few) {
+  const T* const data = static_cast<const T*>(weights.data);
   const size_t run = std::min(sample_run, elements);
   const size_t runs = std::min(sample_runs, elements / run);
   size_t zeros = 0;
   for (size_t i = 0; i < runs; ++i) {
     const size_t last = elements - run;  // where the last run begins
-    const float* from = data + (runs == 1 ? 0 : last / (runs - 1) * i + last % (runs - 1) * i / (runs - 1));
-    zeros += static_cast<size_t>(std::count(from, from + run, 0.0f));
+    const T* from = data + (runs == 1 ? 0 : last / (runs - 1) * i + last % (runs - 1) * i / (runs - 1));
+    zeros += static_cast<size_t>(std::count(from, from + run, T{0}));
   }
-  return static_cast<double>(zeros) < few_zeros * static_cast<double>(runs * run);
+  return static_cast<double>(zeros) < few * static_cast<double>(runs * run);
 }
 
 WeightsDensity full_density(const WeightsShape& shape) {
@@ -113,8 +116,10 @@ void count_nonzeros(const Nonzeros& nonzeros, const WeightsShape& shape, bool jo
 
 WeightsDensity count_density(const qn_weights& weights, const WeightsShape& shape) {
   WeightsDensity density = full_density(shape);
-  const bool bytes = has_integers && weights.type != QN_F32, dense = weights.encoding == QN_WEIGHTS_DENSE && !bytes;
-  if (dense && looks_full(static_cast<const float*>(weights.data), density.elements)) return density;
+  const bool bytes = has_integers && weights.type != QN_F32;
+  const double few = bytes ? few_zeros_of_integers : few_zeros;
+  const auto full = bytes ? looks_full<int8_t> : looks_full<float>;
+  if (weights.encoding == QN_WEIGHTS_DENSE && full(weights, density.elements, few)) return density;
   std::memset(density.blocks, 0, sizeof density.blocks);
   WeightNonzeros rows(weights, shape);
   for (size_t group = 0; group < shape.groups; ++group) {
@@ -128,7 +133,7 @@ WeightsDensity count_density(const qn_weights& weights, const WeightsShape& shap
       }
     }
   }
-  return has_integers && density.part(1) > 1 - few_zeros ? full_density(shape) : density;
+  return has_integers && density.part(1) > 1 - few ? full_density(shape) : density;
 }
 
 }  // namespace quern

@@ -53,10 +53,15 @@ template <class T>
 void pack_interleaved(const PackKey& key, size_t first, size_t depth, size_t count, const T* b,
                       const WeightStrides& stride, T* panel) {
   const size_t nr = key.panel.nr, kr = key.panel.format.kr;
+  constexpr size_t word = 4 / sizeof(T);
+  const bool words = kr == word && stride.in == 1 && first % word == 0;  // the elements of a word lie together, too
+  const size_t whole = words ? depth / word * word : 0;
   for (size_t j = 0; j < count; ++j) {
-    for (size_t i = 0; i < depth; ++i) {
+    const T* const from = b + j * stride.out;
+    for (size_t i = 0; i < whole; i += word) std::memcpy(panel + (first + i) * nr + j * word, from + i, 4);
+    for (size_t i = whole; i < depth; ++i) {
       const size_t row = first + i;
-      panel[(row / kr * nr + j) * kr + row % kr] = b[i * stride.in + j * stride.out];
+      panel[(row / kr * nr + j) * kr + row % kr] = from[i * stride.in];
     }
   }
 }

@@ -8,23 +8,38 @@
 namespace quern {
 namespace {
 
-// Of the weights of one output channel.
+// Of some weights of one output channel.
+template <class Int>
 struct ChannelSums {
-  int64_t sum = 0, absolute = 0;  // of the values, and of the absolute values
+  Int sum = 0, absolute = 0;  // of the values, and of the absolute values
   int least = 0;
 };
 
-ChannelSums sums_of(const Strip& strip, const WeightsShape& shape) {
-  ChannelSums c;
+// Adds up weights few enough for 32-bit sums, so that compilers can make vectors of them.
+constexpr size_t chunk = 1 << 20;
+ChannelSums<int> sums_of_chunk(const int8_t* data, size_t count, size_t stride) {
+  ChannelSums<int> c;
+  for (size_t i = 0; i < count; ++i) {
+    const int weight = data[i * stride];
+    c.sum += weight;
+    c.absolute += std::abs(weight);
+    c.least = std::min(c.least, weight);
+  }
+  return c;
+}
+
+ChannelSums<int64_t> sums_of(const Strip& strip, const WeightsShape& shape) {
+  ChannelSums<int64_t> c;
   const auto* const data = static_cast<const int8_t*>(strip.data);
   const WeightStrides& stride = strip.stride;
   for (size_t y = 0; y < shape.kernel.h; ++y) {
     for (size_t x = 0; x < shape.kernel.w; ++x) {
-      for (size_t i = 0; i < shape.in; ++i) {
-        const int weight = data[y * stride.h + x * stride.w + i * stride.in];
-        c.sum += weight;
-        c.absolute += std::abs(weight);
-        c.least = std::min(c.least, weight);
+      const int8_t* const tap = data + y * stride.h + x * stride.w;
+      for (size_t i = 0; i < shape.in; i += chunk) {
+        const ChannelSums<int> part = sums_of_chunk(tap + i * stride.in, std::min(chunk, shape.in - i), stride.in);
+        c.sum += part.sum;
+        c.absolute += part.absolute;
+        c.least = std::min(c.least, part.least);
       }
     }
   }
@@ -36,7 +51,7 @@ int64_t floor_of_quotient(int64_t a, int64_t b) { return a / b - (a % b != 0 && 
 // Leaves those zero points with which no sum of this channel overflows. Kernels begin with the bias less the zero point
 // times the sum of the weights, and add products of weights and elements of the input, each of which may be -128. Then no
 // sum on the way overflows either, in whatever order they add.
-void limit_zero_point(const ChannelSums& channel, int64_t bias, SumFacts* facts) {
+void limit_zero_point(const ChannelSums<int64_t>& channel, int64_t bias, SumFacts* facts) {
   int64_t sum = channel.sum;
   const int64_t most = INT32_MAX + INT8_MIN * channel.absolute;  // of the absolute value that kernels begin with
   if (most < 0 || (sum == 0 && std::abs(bias) > most)) {
@@ -57,7 +72,7 @@ qn_status check_sums(const char* who, const qn_weights& weights, const WeightsSh
   const auto* const biases = static_cast<const int32_t*>(bias);
   *facts = {.meet = w127};
   for (size_t o = 0; o < shape.groups * shape.out; ++o) {
-    const ChannelSums channel = sums_of(rows.rows(o, 1), shape);
+    const ChannelSums<int64_t> channel = sums_of(rows.rows(o, 1), shape);
     const int64_t bias_of_channel = biases == nullptr ? 0 : biases[o];
     limit_zero_point(channel, bias_of_channel, facts);
     facts->largest = std::max(facts->largest, UINT8_MAX * channel.absolute + std::abs(bias_of_channel));
