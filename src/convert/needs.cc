@@ -6,6 +6,7 @@
 
 #include "convert/common/error.h"
 #include "convert/model_stats.h"
+#include "graph/ir/kinds.h"
 #include "kernel/type.h"
 
 namespace quern {
@@ -21,17 +22,9 @@ const std::map<OpKind, std::string> kernels_of = {
 #undef QN_KERNELS
 };
 
-// Does a table replace this function of one number where elements are bytes?
-bool is_table(OpKind kind) {
-  switch (kind) {
-    case OpKind::clamp:
-    case OpKind::sigmoid:
-    case OpKind::tanh:
-    case OpKind::hard_swish:
-    case OpKind::exp:
-    case OpKind::power: return true;
-    default: return false;
-  }
+// Does a table replace this kind of node where elements are bytes? It does so with each function of one number.
+bool is_table(const Kind& kind) {
+  return kind.has(Kind::elementwise) && kind.max_inputs == 1 && kind.types == TypeRule::steps;
 }
 
 class Needs {
@@ -67,11 +60,11 @@ class Needs {
   void add_node(const Node& node) {
     operators_.insert(op_name(node.kind));
     const auto is_float = [&](int tensor) { return tensor_of(graph_, tensor).type == QN_F32; };
-    const bool weights = node.kind == OpKind::conv2d || node.kind == OpKind::fully_connected;
+    const bool weights = kind_of(node.kind).has_weights();
     const bool bytes = !is_float(node.inputs[0]);
     type_ = !bytes && node.kind != OpKind::quantize ? KernelType::f32 : weights ? KernelType::qs8c : KernelType::qs8;
     integers_ = integers_ || bytes || !is_float(node.outputs[0]) || (weights && !is_float(node.inputs[1]));
-    if (bytes && is_table(node.kind)) {
+    if (bytes && is_table(kind_of(node.kind))) {
       kernel("vlookup");
       type_ = KernelType::f32;  // of the kernel that makes the table
     }

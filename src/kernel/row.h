@@ -89,6 +89,9 @@ static_assert(sizeof(Row) == 48, "small builds have tables of a hundred rows");
 // Declares the kernel `name`; `function` is the function pointer type of its family.
 #define QN_DECLARE_KERNEL(function, name) std::remove_pointer_t<function> name;
 
+// Does this row read activations of bytes? No row of a build without integers does.
+inline bool of_bytes(const Row& row) { return has_integers && info_of(row.type).activations == Element::s8; }
+
 // Can this row run on a CPU with these features?
 inline bool runs_on(const Row& row, uint32_t features) { return (row.isa & ~features) == 0; }
 

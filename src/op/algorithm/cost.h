@@ -62,7 +62,7 @@ struct ProductTile {
   static size_t most_rows(const Row& row, size_t nr);
 
   bool one_row() const { return mr == 1; }
-  bool of_bytes() const { return has_integers && info_of(row.type).activations == Element::s8; }
+  bool of_bytes() const { return quern::of_bytes(row); }
   // The number of steps for so many elements of A that lie together; kernels of bytes fill up the last kr of them.
   double steps(size_t elements) const {
     return of_bytes() ? static_cast<double>(round_up(elements, kr)) / 4 : static_cast<double>(elements);

@@ -53,7 +53,7 @@ template <class DepthwiseRow>
 double pixel_cycles(const Problem& p, const DepthwiseRow& row, double multiplies) {
   const MachineRow& m = machine();
   const Level level = level_of(row);
-  const bool bytes = has_integers && row.type != KernelType::f32;
+  const bool bytes = of_bytes(row);
   const size_t computed = round_up(p.groups, bytes ? std::min<size_t>(row.nr, most_idle_channels) : row.nr);
   const double instructions = bytes ? instructions_of_bytes(p, row) : static_cast<double>(p.taps()) * level.multiply;
   const double per_pixel = static_cast<double>(computed) / level.lanes * instructions / multiplies + m.call_cycles;

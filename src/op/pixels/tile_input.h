@@ -34,8 +34,8 @@ class TileInput {
  public:
   virtual void find(const Tile&, TilePixels*) const {}
   // Returns the rows of k = begin .. end-1, each rounded up to whole vectors. `scratch` has room for them, `stride`
-  // bytes each; rows that can be read where they lie are not copied there. If
-  // pixels are single bytes, `scratch` has room for three rows more.
+  // bytes each; rows that can be read where they lie are not copied there. If pixels are single bytes, `scratch` has room
+  // for three rows more.
   virtual TileRows rows(const Tile& tile, const TilePixels& pixels, size_t begin, size_t end, char* scratch,
                         size_t stride) const = 0;
 
@@ -43,7 +43,6 @@ class TileInput {
   ~TileInput() = default;  // not virtual: make_shared() knows the class that it made
 };
 
-inline bool of_bytes(const SpmmRow& row) { return has_integers && row.type != KernelType::f32; }
 // Bytes from one channel of an image to the next.
 inline size_t channel_stride(const SpmmRow& row, const qn_tensor& image) {
   return of_bytes(row) ? 1 : channel_stride(image);

@@ -86,7 +86,7 @@ T* begin_panel(size_t k, size_t count, size_t nr, const void* bias, void* panel)
 // Takes the zero point of the input off the sums: a sum of (a - zero) * w is one of a * w, less zero times the sum of w.
 // Likewise what a kernel adds to the input. The result is in range (SumFacts); on the way to it, sums may wrap around.
 void absorb_zero(const PackKey& key, size_t k, size_t count, const int8_t* rows, void* panel) {
-  const int32_t zero = key.input_zero + (key.panel.format.plus_128 ? 128 : 0);
+  const int32_t zero = key.absorbed_zero();
   if (zero == 0) return;
   const size_t kr = interleave(key);
   auto* const bias = static_cast<uint32_t*>(panel);

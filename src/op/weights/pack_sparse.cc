@@ -333,7 +333,7 @@ Shared<PackedWeights> pack_sparse(const PackKey& key) {
       weights.tell_read(o, count);
       uint32_t* const to = &bias[g * packed->blocks * sparse_channels + n];
       std::memcpy(to, key.bias.data() + o, count * sizeof(uint32_t));
-      const int32_t zero = key.input_zero + (key.panel.format.plus_128 ? 128 : 0);
+      const int32_t zero = key.absorbed_zero();
       if (has_integers && zero != 0) absorb_zero(zero, nonzeros, count, to);
     }
   }

@@ -47,9 +47,9 @@ inline void multiply_sparse(const SpmmRow& row, const SparseWeights& weights, si
   const SparsePart& part = weights.part(group, chunk, block);
   row.run(pixels, part.sets, weights.set + part.set, weights.index + part.index, weights.w + part.w, a, a_stride, c,
           c_stride, chunk == 0 ? weights.bias_of(group, block) : nullptr,
-          chunk + 1 == weights.chunks                   ? p
-          : has_integers && row.type != KernelType::f32 ? nullptr
-                                                        : &open);
+          chunk + 1 == weights.chunks ? p
+          : of_bytes(row)             ? nullptr
+                                      : &open);
 }
 
 inline Packing sparse_packing(const SpmmRow& row) { return row.fours() ? Packing::sparse_fours : Packing::sparse; }

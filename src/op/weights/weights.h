@@ -117,6 +117,8 @@ struct PackKey {
   SparsePlaces places = {};
   int32_t input_zero = 0;  // zero point of the input, where the bias absorbs it
 
+  // The zero point of the elements that the kernel multiplies: the input's, and what the kernel adds to the input.
+  int32_t absorbed_zero() const { return input_zero + (has_integers && panel.format.plus_128 ? 128 : 0); }
   bool operator==(const PackKey& other) const;
 };
 
