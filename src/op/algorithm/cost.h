@@ -70,7 +70,7 @@ struct ProductTile {
   // Instructions to multiply and add a vector of channels in one step.
   double multiply() const;
   // Cycles to end a vector of sums and to store it.
-  double end_cycles() const { return of_bytes() ? 1.4 : 1; }
+  double end_cycles() const { return of_bytes() ? double{machine().end_cycles} : 1; }
   // The number of rows that a call with `rows` rows multiplies. Kernels of ARM always multiply the whole tile.
   size_t computed(size_t rows) const { return is_arm(row) ? mr : rows; }
   size_t together() const { return one_row() ? 4 : 1; }  // panels that a kernel works on side by side

@@ -12,12 +12,10 @@ namespace {
 
 // ---- cost
 
-constexpr double bytes_begin = 3;  // how much longer it takes to begin a copy whose length is no multiple of a word
-
 double cycles(const Problem& p, const GemmRow& row) {
   const double copies = static_cast<double>(p.contiguous ? p.kernel.h : p.taps());
   const double floats = static_cast<double>(p.taps() * p.in * input_bytes(p.type)) / sizeof(float);
-  const double begin = machine().gather_cycles * (input_bytes(p.type) == 1 ? bytes_begin : 1);
+  const double begin = machine().gather_cycles * (input_bytes(p.type) == 1 ? machine().gather_bytes : 1);
   const double gather = copies * begin + floats / machine().gather_floats;
   const ProductTile tile(row);
   return tiles_cycles(p, tile, tile.steps(p.taps() * p.in), 0) +

@@ -48,15 +48,7 @@ double fours_cycles(double part, double vectors) {
   return cycles;
 }
 
-// Kernels of bytes, in the unit of machine.h; measured on a Zen 4.
-constexpr double end_cycles = 1.65;       // to end a vector of sums
-constexpr double deal_cycles = 0.074;     // to deal an element of the input out to its row, with vectors of 16
-constexpr double column_step_cycles = 3;  // a step of four rows for a single pixel
-constexpr double plan_cycles = 200;       // to begin a run
-// Estimates for dense kernels expect weights from far away. Sparse kernels read less of them, but where weights are near
-// after all, dense kernels gain more: this favours them where the difference is small.
-constexpr double caution = 1.1;
-constexpr double reference_cycles = 16;  // what a product of the reference takes, relative to an instruction
+constexpr double reference_cycles = 16;  // what a product of bytes by the reference takes, relative to an instruction
 
 // The number of times that kernels multiply a vector of pixels. Kernels of bytes take four weights at a time, and fill
 // up the last four of a set.
@@ -88,8 +80,8 @@ double column_cycles(const Problem& p, const SpmmRow& row) {
   const MachineRow& m = machine();
   const WeightsDensity& density = *p.density;
   if (of_bytes(row)) {
-    const double step = row.inputs == 1 ? column_step_cycles : m.latency;
-    return (products(p, row, 1) / 4 * step + static_cast<double>(p.out * p.groups) / 4 * end_cycles) *
+    const double step = row.inputs == 1 ? m.column_step_cycles : m.latency;
+    return (products(p, row, 1) / 4 * step + static_cast<double>(p.out * p.groups) / 4 * m.sparse_end_cycles) *
                static_cast<double>(p.images) +
            m.call_cycles;
   }
@@ -115,7 +107,7 @@ double all_cycles(const Problem& p, const SpmmRow& row, double one) {
   if (!of_bytes(row)) return all;
   const MachineRow& m = machine();
   const double distance = far_weights(p, p.density->stored(row.block, row.inputs)) ? 1 : m.memory_bytes / m.l3_bytes;
-  return (all + plan_cycles + distance * m.start_cycles) * caution;
+  return (all + m.sparse_run_cycles + distance * m.start_cycles) * m.sparse_caution;
 }
 
 // The number of sets that kernels begin for a tile of pixels. Kernels of bytes take four channels at a time.
@@ -125,7 +117,7 @@ size_t begun_sets(const Problem& p, const SpmmRow& row) {
 
 // Of kernels of bytes: cycles to end the sums of some pixels of a channel, apart from bringing them to the output.
 double ends_cycles(const SpmmRow& row, size_t pixels) {
-  return of_bytes(row) ? static_cast<double>(divide_up<size_t>(pixels, row.lanes)) * end_cycles : 0;
+  return of_bytes(row) ? static_cast<double>(divide_up<size_t>(pixels, row.lanes)) * machine().sparse_end_cycles : 0;
 }
 
 // Cycles if the plan takes a band of the image at a time: it copies every input channel once for all taps
@@ -162,7 +154,7 @@ double cycles_of(const Problem& p, const SpmmRow& row) {
   };
   const size_t chunks = divide_up(depth, sparse_depth(row, p.pixels, depth, p.density->part(row.block, row.inputs)));
   const size_t tiles = divide_up(vectors * row.lanes, row.pixels), sets = tiles * begun_sets(p, row) * chunks;
-  const double in = spmm_bytes(row) == 1 ? input_cycles(p) / 4 + deal_cycles : input_cycles(p);
+  const double in = spmm_bytes(row) == 1 ? input_cycles(p) / 4 + m.deal_cycles : input_cycles(p);
   const double one = product_cycles(p, row, static_cast<double>(tiles), width, chunks) + transposed(depth, in) +
                      transposed(p.out, output_cycles(p) / (of_bytes(row) ? 4 : 1)) +
                      static_cast<double>(p.out) * ends_cycles(row, p.pixels) +

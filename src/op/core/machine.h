@@ -78,6 +78,17 @@ struct MachineRow {
   float pool_copy_cycles = 0.15f;   // pixel-blocked images: cycles to copy an element
   float pool_channel_cycles = 40;   // pixel-blocked images: cycles to begin a channel
 
+  // Kernels of bytes, where they differ from those above.
+  float end_cycles = 1.4f;          // gemm, igemm: cycles to end a vector of sums and to store it; floats take 1
+  float gather_bytes = 3;           // direct: factor of gather_cycles, because copies are no multiples of a word
+  float sparse_end_cycles = 1.65f;  // sparse: cycles to end a vector of sums
+  float deal_cycles = 0.074f;       // sparse: cycles to deal an element of the input out to its row, vectors of 16
+  float column_step_cycles = 3;     // sparse: cycles of a step of four rows for a single pixel
+  float sparse_run_cycles = 200;    // sparse: cycles to begin a run
+  // Estimates for dense kernels expect weights from far away. Sparse kernels read less of them, but where weights are
+  // near after all, dense kernels gain more: this factor of sparse kernels favours those where the difference is small.
+  float sparse_caution = 1.1f;
+
   // Only for estimates of time (tool/predict/).
   float peak = 16;        // f32 multiply-accumulates per cycle
   bool in_order = false;  // does a load that misses the caches delay all instructions after it?
