@@ -4,8 +4,8 @@
 //            a         addresses of the rows of A
 //            c         row j of C at c + j * c_stride bytes
 // Memory     Reads exactly `columns` elements of each row of A, and the addresses of these rows; writes exactly `rows`
-//            elements in each row of C. Addresses are multiples of 4. C overlaps nothing; rows of A may overlap each
-//            other.
+//            elements in each row of C. Rows of both begin at any addresses: they may be bytes, four to an element.
+//            C overlaps nothing; rows of A may overlap each other.
 // Numbers    Bits are copied.
 // Machine    As gemm.h.
 #pragma once

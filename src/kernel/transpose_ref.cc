@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <cstdint>
+#include <cstring>
 
 #include "kernel/transpose.h"
 
@@ -19,12 +19,14 @@ std::span<const TransposeRow> transpose_rows() { return built<table>(); }
 
 // Takes four rows at a time, so that neither the reads nor the writes jump to a new cache line for every element.
 extern "C" void qn_transpose_f32_4x4_ref(size_t rows, size_t columns, const void* const* a, void* c, size_t c_stride) {
-  constexpr size_t block = 4;
+  constexpr size_t block = 4, element = sizeof(float);
   for (size_t i0 = 0; i0 < rows; i0 += block) {
     const size_t i1 = std::min(rows, i0 + block);
     for (size_t j = 0; j < columns; ++j) {
-      auto* to = reinterpret_cast<uint32_t*>(static_cast<char*>(c) + j * c_stride);
-      for (size_t i = i0; i < i1; ++i) to[i] = static_cast<const uint32_t*>(a[i])[j];
+      char* const to = static_cast<char*>(c) + j * c_stride;
+      for (size_t i = i0; i < i1; ++i) {
+        std::memcpy(to + i * element, static_cast<const char*>(a[i]) + j * element, element);
+      }
     }
   }
 }

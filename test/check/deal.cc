@@ -12,17 +12,12 @@ struct DealMemory {
   Guarded a{"a", Access::input}, c{"c", Access::output};
 };
 
-struct Bytes {
-  using A = int8_t;
-  static constexpr auto fills = integer_fills;
-};
-
 bool check_size(Checker& checker, DealMemory& memory, size_t lanes, size_t rows, size_t groups, Side side, size_t gap) {
   const size_t group = dealt_pixels(lanes), pixels = groups * group;
   const size_t a_stride = 4 * pixels + gap, c_stride = pixels + gap;
   std::vector<int8_t> a(rows * 4 * pixels);
   for (int8_t& x : a) x = static_cast<int8_t>(checker.random().below(256));
-  return every_fill<Bytes>(side, [&](Place place) {
+  return every_fill<Int8Sums>(side, [&](Place place) {
     memory.a.place((rows - 1) * a_stride + 4 * pixels, place);
     memory.c.place((4 * rows - 1) * c_stride + pixels, place);
     std::vector<int8_t> c = memory.c.blank<int8_t>();

@@ -365,23 +365,22 @@ struct WinogradOutputOperands {
 template <class Memory>
 struct TransposeOperands {
   Memory addresses{"addresses", Access::input}, a{"a", Access::input}, c{"c", Access::output};
-  size_t rows = 0, columns = 0, c_stride = 0;  // in floats
+  size_t rows = 0, columns = 0, a_stride = 0, c_stride = 0;  // strides in bytes
 
-  // A has a_rows rows, a_stride floats apart; row i of the call is number row_of(i) of them.
+  // A has a_rows rows; row i of the call is number row_of(i) of them. Rows of A and C lie `gap` bytes apart.
   template <class Where, class RowOf>
   void place(size_t of_rows, size_t of_columns, size_t a_rows, size_t gap, const Where& where, RowOf&& row_of) {
-    rows = of_rows, columns = of_columns, c_stride = rows + gap;
-    const size_t a_stride = columns + gap;
-    a.place(((a_rows - 1) * a_stride + columns) * 4, where, 4);
-    c.place(((columns - 1) * c_stride + rows) * 4, where, 4);
+    rows = of_rows, columns = of_columns, a_stride = columns * 4 + gap, c_stride = rows * 4 + gap;
+    a.place((a_rows - 1) * a_stride + columns * 4, where, 4);
+    c.place((columns - 1) * c_stride + rows * 4, where, 4);
     addresses.place(rows * sizeof(void*), where, sizeof(void*));
     for (size_t i = 0; i < rows; ++i) {
-      addresses.template as<const char*>()[i] = static_cast<const char*>(a.address()) + row_of(i) * a_stride * 4;
+      addresses.template as<const char*>()[i] = static_cast<const char*>(a.address()) + row_of(i) * a_stride;
     }
   }
   template <class Run>
   decltype(auto) call(Run&& run) const {
-    return run(rows, columns, addresses.address(), c.address(), c_stride * 4);
+    return run(rows, columns, addresses.address(), c.address(), c_stride);
   }
   template <class Use>
   decltype(auto) each(Use&& use) const {
