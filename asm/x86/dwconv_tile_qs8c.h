@@ -2,7 +2,8 @@
 // stride 2.
 //
 //   args   rdi channels  rsi pixels  rdx rows  rcx offsets  r8 a  r9 w  [rsp+8] c  row_stride  c_stride  p  zero
-//   panel  r9 W of the upper row   r14 W of the lower row   r8 a, r13 C at its channels   r12 p   rbx zero, any bytes of it
+//   panel  r9 W of the upper row   r14 W of the lower row   r8 a, r13 C at its channels   r12 p
+//          rbx zero, any bytes of it
 //   column rcx its offsets in this pass   rdi from there to the last one
 //   pixel  r10 C   r11 pixels left
 //   masks  k1 the channels that exist: the others are neither read nor written

@@ -7,8 +7,8 @@
 //   acc    zmm4-zmm27: row m holds zmm(4+2m), zmm(5+2m)
 //
 // The loop needs every register, so the rest lives in the frame, of which a kernel may use what lies above TILE_FRAME.
-// Before it includes this header, a kernel says how large its FRAME is, how many LINES_OF_ROW of the cache a row of C
-// fills, and which macros multiply a row and, of a last panel with at most 16 channels, its lower vector.
+// Before a kernel includes this header, it defines FRAME, the bytes of its frame; LINES_OF_ROW, the cache lines of a row
+// of C; MULTIPLY_ROW and, for a last panel with at most 16 channels, MULTIPLY_LOWER, the macros that multiply a row.
 #ifndef QN_ASM_X86_IGEMM_12X32_H
 #define QN_ASM_X86_IGEMM_12X32_H
 

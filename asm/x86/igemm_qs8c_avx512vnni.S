@@ -1,5 +1,5 @@
-// C[m][n] = requantize(bias[n] + sum over taps t, channels k of A(t, m)[k] * W[t][k][n]) of bytes, 12 rows x 32 channels.
-// Contract: src/kernel/igemm.h; panels have the format k4u, sums times scales fit 32 bits
+// C[m][n] = requantize(bias[n] + sum over taps t, channels k of A(t, m)[k] * W[t][k][n]) of bytes, 12 rows x 32
+// channels.  Contract: src/kernel/igemm.h; panels have the format k4u, sums times scales fit 32 bits
 //
 //   args   rdi mr  rsi nc  rdx kc(bytes)  rcx ks  r8 offsets  r9 a  [rsp+8] zero  w  c  c_stride  p
 //   A, tap, acc   igemm_12x32.h; rows end behind their whole fours
@@ -8,8 +8,8 @@
 //   load, ends, masks   tile_avx512vnni.h
 //
 // A step of four channels is 24 dot products (24 cycles where they take one each) and 17 loads, prefetches among them.
-// Twelve rows end in stages.  Of a last panel with at most 16 channels only the lower vector is multiplied.  Only the rows of this call are run, read
-// and written.
+// Twelve rows end in stages.  Of a last panel with at most 16 channels only the lower vector is multiplied.  Only the
+// rows of this call are run, read and written.
 #define FRAME 152
 #define LINES_OF_ROW 1
 #define MULTIPLY_ROW dot_row

@@ -72,7 +72,8 @@
         vmovdqa64 zmm31, [rip + PLACES(order)]
 .endm
 
-// A row of sums, times scales, becomes 16-bit integers, in lo.  Their channels take turns: in each 16 bytes, four of lo and four of hi.
+// A row of sums, times scales, becomes 16-bit integers, in lo.  Their channels take turns: in each 16 bytes, four of lo
+// and four of hi.
 .macro end_row_16 lo, hi, scale_lo, scale_hi
         vcvtdq2ps zmm\lo, zmm\lo
         vcvtdq2ps zmm\hi, zmm\hi
@@ -98,8 +99,9 @@
         vmovups zmm1, [\p + REQUANTIZE_SCALES + 64]
 .endm
 
-// A pair of rows of C, by the scales in zmm0 and zmm1, and what is to be the next pair.  The even row is at rax, the odd one is `odd` bytes behind it; if
-// that is 0, there is no odd row, and the even one, which is stored last, stands.
+// Ends and stores a pair of rows of C, by the scales in zmm0 and zmm1; then rax and `odd` are those of the next pair.
+// The even row is at rax, the odd one `odd` bytes behind it.  If `odd` is 0, there is no odd row: the even one is stored
+// last, over it.
 .macro store_pair m, lo, hi, next_lo, next_hi, odd, stride
 L(store\m):
         end_row_16 \lo, \hi, zmm0, zmm1
@@ -126,8 +128,8 @@ L(store\m):
         sub     rax, \stride
 .endm
 
-// The same for twelve rows, in stages: operations of many kinds, which do not wait for each other, stand side by side.  It
-// uses .altmacro.
+// The same for twelve rows, in stages: operations of many kinds, which do not wait for each other, stand side by side.
+// It uses .altmacro.
 //
 // All stages of six pairs of rows: in each slot the next stage, `do i, j`, of those that are under way, the first pair
 // first, which is number 5.

@@ -76,8 +76,8 @@ struct ProductTile {
   size_t together() const { return one_row() ? 4 : 1; }  // panels that a kernel works on side by side
 };
 
-// Cycles of one step for a tile with this many rows and channels. `stalls` are the cycles that loads wait; multiplications
-// can hide them.
+// Cycles of one step for a tile with this many rows and channels. `stalls` are the cycles that loads wait;
+// multiplications can hide them.
 double step_cycles(const ProductTile& tile, size_t rows, size_t channels, double stalls = 0);
 
 // Cycles until one row of a panel has arrived, at `bytes_per_cycle`.
@@ -87,8 +87,9 @@ double arrival(const ProductTile& tile, double bytes_per_cycle);
 // not too much other data passes it in between.
 bool far_weights(const Problem& p, double bytes);
 
-// Cycles of all tiles of all groups and images. Each tile takes `depth` steps, and `per_tile` cycles in addition. Kernels of x86 compute only the rows of the call, so a smaller last tile costs less. For the
-// first tile the weights come from where the other layers of a model have left them, for the others from the L2 cache.
+// Cycles of all tiles of all groups and images. Each tile takes `depth` steps, and `per_tile` cycles in addition. Kernels
+// of x86 compute only the rows of the call, so a smaller last tile costs less. For the first tile the weights come from
+// where the other layers of a model have left them, for the others from the L2 cache.
 double tiles_cycles(const Problem& p, const ProductTile& tile, double depth, double per_tile, double stalls = 0);
 
 }  // namespace quern

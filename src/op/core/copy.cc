@@ -6,8 +6,8 @@
 namespace quern {
 namespace {
 
-constexpr size_t element =
-    sizeof(float);  // the size with the most functions; bytes have some, others are copied one by one
+// The size that has the most fast functions; bytes have some, elements of other sizes are copied one by one.
+constexpr size_t element = sizeof(float);
 constexpr size_t min_task_copies = 16384;
 constexpr size_t block = 16;       // floats of a cache line
 constexpr size_t byte_block = 64;  // bytes of a cache line
