@@ -68,7 +68,7 @@ void register_streams() {
 #if defined(__x86_64__)
   for (const Stream& stream : streams) {
     if ((cpu().isa & stream.isa) == 0) continue;
-    for (const size_t n : {2048, 14 * 14 * 256}) {
+    for (const size_t n : {2048, 14 * 14 * 256, 512 * 1000, 4096 * 1024}) {  // the last two are large weights of bytes
       benchmark::RegisterBenchmark(text(stream.name, "/", n).c_str(), [&stream, n](benchmark::State& state) {
         bench_stream(state, stream, n);
       })->Threads(1);
