@@ -5,6 +5,7 @@
 #include <limits>
 #include <random>
 
+#include "base/cpu.h"
 #include "small_graphs.h"
 
 namespace quern::test {
@@ -176,6 +177,29 @@ TEST(QuantizedGraph, ResidualsAreFused) {
   b.output(quantized(b, b.node(OpKind::add, {x, c}, relu), of_y), "y", QN_S8);
   const Graph graph = b.done();
   const Bytes input = drawn<int8_t>(2 * 6 * 5 * 19, -128, 127, 9);
+  size_t fused = 0, apart = 0;
+  const Bytes expected = run(graph, input, 1, QN_ALGORITHM_GEMM, &apart);
+  EXPECT_EQ(apart, 2u);
+  for (const size_t threads : {1, 2, 4}) EXPECT_EQ(run(graph, input, threads, QN_ALGORITHM_AUTO, &fused), expected);
+  EXPECT_EQ(fused, 1u);
+}
+
+// A depthwise convolution runs with the pointwise one behind it where the cache would not hold what lies between them.
+TEST(QuantizedGraph, ChainsAreFused) {
+  const size_t c = 64, width = 64, height = cpu().l2_bytes / 2 / (c * width) + 20, outputs = 10;
+  GraphBuilder b;
+  const int x = quantized(b, b.input("x", {1, height, width, c}, QN_S8), of_x);
+  const Bytes taps = drawn<int8_t>(c * 9, -128, 127, 1), w = drawn<int8_t>(outputs * c, -128, 127, 2);
+  const int depth = add_constant(b.graph, "", QN_S8, {c, 3, 3, 1}, taps.data());
+  const int point = add_constant(b.graph, "", QN_S8, {outputs, 1, 1, c}, w.data());
+  b.graph.tensors[static_cast<size_t>(depth)].quantization = channel_scales(c);
+  b.graph.tensors[static_cast<size_t>(point)].quantization = channel_scales(outputs);
+  Attributes a = window(3, 1, 1);
+  a.groups = c;
+  const int between = quantized(b, b.node(OpKind::conv2d, {x, depth}, a), of_c);
+  b.output(quantized(b, b.node(OpKind::conv2d, {between, point}, window(1, 1, 0)), of_y), "y", QN_S8);
+  const Graph graph = b.done();
+  const Bytes input = drawn<int8_t>(height * width * c, -128, 127, 9);
   size_t fused = 0, apart = 0;
   const Bytes expected = run(graph, input, 1, QN_ALGORITHM_GEMM, &apart);
   EXPECT_EQ(apart, 2u);

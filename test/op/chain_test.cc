@@ -166,6 +166,126 @@ TEST(Chain, GivesTheSameBitsWithSparseWeightsForAnyNumberOfTasks) {
   EXPECT_GE(sparse, has_kernels ? 300u : 20u);
 }
 
+// ---- bytes
+
+qn_tensor bytes_of(const Shape& shape, float scale, int32_t zero) {
+  qn_tensor t;
+  EXPECT_QN_OK(qn_tensor_init(&t, QN_S8, static_cast<uint32_t>(shape.size()), shape.data()));
+  t.quantization.scale = scale;
+  t.quantization.zero_point = zero;
+  return t;
+}
+
+std::vector<int8_t> drawn_bytes(size_t count, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<int8_t> list(count);
+  for (int8_t& x : list) x = static_cast<int8_t>(static_cast<int>(random() % 255) - 127);
+  return list;
+}
+
+qn_weights weights_of(const std::vector<int8_t>& data, const float* scale) {
+  qn_weights w;
+  qn_weights_init(&w);
+  w.type = QN_S8;
+  w.data = data.data();
+  w.scales = scale;
+  w.scale_count = 1;
+  w.bias_type = QN_S32;
+  return w;
+}
+
+// A layer as above, of bytes; an even kernel is one of average pooling.
+void make_first_of_bytes(const Layer& l, const qn_weights& w, qn_operator** op) {
+  const size_t half = l.kernel / 2;
+  if (l.kernel % 2 == 0) {
+    qn_pool2d_params p;
+    qn_pool2d_params_init(&p);
+    p.type = QN_S8;
+    p.kind = QN_POOL_AVERAGE;
+    p.kernel = {l.kernel, l.kernel};
+    p.stride = {l.stride, l.stride};
+    ASSERT_QN_OK(qn_pool2d_create(&p, op));
+    return;
+  }
+  qn_dwconv2d_params p;
+  qn_dwconv2d_params_init(&p);
+  p.type = QN_S8;
+  p.channels = l.channels;
+  p.kernel = {l.kernel, l.kernel};
+  p.stride = {l.stride, l.stride};
+  p.dilation = {l.dilation, l.dilation};
+  p.padding = {half, half, half, half};
+  ASSERT_QN_OK(qn_dwconv2d_create(&p, &w, nullptr, nullptr, op));
+}
+
+std::vector<int8_t> run_bytes(const qn_plan* plan, const std::vector<int8_t>& x) {
+  qn_tensor out;
+  EXPECT_QN_OK(qn_plan_output(plan, 0, &out));
+  std::vector<int8_t> y(qn_tensor_bytes(&out));
+  const Buffer workspace(qn_plan_workspace_size(plan));
+  const void* const inputs[] = {x.data()};
+  void* const outputs[] = {y.data()};
+  EXPECT_QN_OK(qn_plan_run(plan, inputs, outputs, workspace.data(), workspace.size(), nullptr));
+  return y;
+}
+
+std::vector<int8_t> run_alone(const qn_operator* op, const qn_tensor& in, const qn_tensor& out,
+                              const std::vector<int8_t>& x) {
+  qn_plan* plan = nullptr;
+  EXPECT_QN_OK(qn_operator_plan(op, &in, 1, &out, 1, nullptr, &plan));
+  const std::vector<int8_t> y = run_bytes(plan, x);
+  qn_plan_release(plan);
+  return y;
+}
+
+TEST(Chain, GivesTheSameBitsOfBytes) {
+  const struct {
+    Layer first;
+    Shape in, between;
+    size_t out;
+  } cases[] = {
+      {{64, 3, 1, 1}, {1, 112, 133, 64}, {1, 112, 133, 64}, 33},
+      {{72, 5, 2, 1}, {2, 181, 217, 72}, {2, 91, 109, 72}, 40},
+      {{80, 3, 1, 2}, {1, 115, 117, 80}, {1, 113, 115, 80}, 50},
+      {{64, 2, 2, 1}, {1, 250, 249, 64}, {1, 125, 124, 64}, 10},
+  };
+  const float scale = 0.01f;
+  for (const auto& c : cases) {
+    SCOPED_TRACE(testing::Message() << c.first.channels << " channels, kernel " << c.first.kernel);
+    const std::vector<int8_t> w1 = drawn_bytes(c.first.channels * c.first.kernel * c.first.kernel, 1);
+    const std::vector<int8_t> w2 = drawn_bytes(c.first.channels * c.out, 2), x = drawn_bytes(count_of(c.in), 3);
+    Op first, second;
+    make_first_of_bytes(c.first, weights_of(w1, &scale), &first);
+    qn_conv2d_params p;
+    qn_conv2d_params_init(&p);
+    p.type = QN_S8;
+    p.in_channels = c.first.channels;
+    p.out_channels = c.out;
+    const qn_weights w = weights_of(w2, &scale);
+    ASSERT_QN_OK(qn_conv2d_create(&p, &w, nullptr, nullptr, &second));
+    const qn_tensor in = bytes_of(c.in, 0.05f, 3), between = bytes_of(c.between, 0.07f, -11);
+    const qn_tensor out = bytes_of({c.in[0], c.between[1], c.between[2], c.out}, 0.4f, 5);
+    const std::vector<int8_t> expected = run_alone(second, between, out, run_alone(first, in, between, x));
+    qn_plan_options options;
+    qn_plan_options_init(&options);
+    options.between_scale = between.quantization.scale;
+    options.between_zero_point = between.quantization.zero_point;
+    for (const size_t tasks : {1, 3}) {
+      options.tasks = tasks;
+      qn_plan* plan = nullptr;
+      ASSERT_QN_OK(qn_operator_plan_chain(first, second, &in, &out, &options, &plan));
+      EXPECT_EQ(expected, run_bytes(plan, x)) << tasks << " tasks";
+      EXPECT_LT(qn_plan_workspace_size(plan), count_of(c.between) * tasks);
+      qn_plan_release(plan);
+    }
+    qn_plan* plan = nullptr;
+    options.between_scale = 0, options.between_zero_point = 0;
+    EXPECT_NE(qn_operator_plan_chain(first, second, &in, &out, &options, &plan), QN_OK) << "no scale is given";
+    options.between_scale = -1;
+    EXPECT_EQ(qn_operator_plan_chain(first, second, &in, &out, &options, &plan), QN_INVALID_ARGUMENT);
+  }
+}
+
 TEST(Chain, IsRefusedWhereItDoesNotSuit) {
   const std::vector<float> weights = reals(64 * 64, 1);
   Op depthwise, pointwise, grouped, strided;

@@ -413,7 +413,12 @@ class CpuOperator : public NodeOperator {
     const qn_tensor in = describe(shapes.tensors[static_cast<size_t>(node.inputs[0])]);
     const qn_tensor out = describe(shapes.tensors[static_cast<size_t>(next_node.outputs[0])]);
     const auto& second = static_cast<const CpuOperator&>(next);  // it belongs to the same backend
-    const qn_plan_options plan_options = second.options_of(options);
+    qn_plan_options plan_options = second.options_of(options);
+    if (has_integers) {
+      const qn_quantization between = describe(shapes.tensors[static_cast<size_t>(next_node.inputs[0])]).quantization;
+      plan_options.between_scale = between.scale;
+      plan_options.between_zero_point = between.zero_point;
+    }
     qn_plan* made;
     QN_TRY(qn_operator_plan_chain(op_.get(), second.op_.get(), &in, &out, &plan_options, &made));
     PlanHandle handle(made);

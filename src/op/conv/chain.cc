@@ -20,7 +20,7 @@ bool pays(const qn_tensor& between, size_t weights_bytes) {
 // The number of rows in a band: a multiple of the first operator's tiles. A band fills at most an eighth of the cache,
 // unless a single tile needs more, and there are enough bands for all threads.
 size_t band_rows(const qn_tensor& between, size_t tile_rows, size_t tasks) {
-  const size_t row_bytes = between.shape[2] * between.shape[3] * sizeof(float), height = between.shape[1];
+  const size_t row_bytes = between.stride[1], height = between.shape[1];
   const size_t fit =
       std::min(cpu().l2_bytes / 8 / row_bytes, divide_up(height * between.shape[0], wanted_chunks(tasks)));
   return std::min(std::max<size_t>(fit / tile_rows, 1) * tile_rows, round_up(height, tile_rows));
@@ -84,7 +84,7 @@ qn_status plan_chain(const Operator& first, const Operator& second, const Reques
   const auto no = [&] {
     return fail(QN_UNSUPPORTED, "%s: nothing to gain from one pass with %s", second.name, first.name);
   };
-  const size_t weights_bytes = second.pointwise_weights * sizeof(float);
+  const size_t weights_bytes = second.pointwise_weights * qn_type_size(second.type);
   if (between.rank != 4 || !pays(between, weights_bytes)) return no();
   PlanPointer begun;
   qn_plan_options options = request.options;
@@ -101,7 +101,7 @@ qn_status plan_chain(const Operator& first, const Operator& second, const Reques
   }
   QN_TRY(made->plan_second(second, settled));
   const uint64_t pixels = between.shape[0] * between.shape[1] * between.shape[2];
-  made->macs = first_macs + pixels * (weights_bytes / sizeof(float));
+  made->macs = first_macs + pixels * second.pointwise_weights;
   *plan = std::move(made);
   return QN_OK;
 }

@@ -21,8 +21,8 @@ class Conv2d final : public Operator {
     takes_blocked = type == QN_F32;
     has_algorithms = true;
     in_place = 2;  // bit 1: the residual
-    goes_by_rows = type == QN_F32 && shape.in == 1 && shape.out == 1;
-    if (type == QN_F32 && is_pointwise(window) && shape.groups == 1) pointwise_weights = shape.in * shape.out;
+    goes_by_rows = shape.in == 1 && shape.out == 1;
+    if (is_pointwise(window) && shape.groups == 1) pointwise_weights = shape.in * shape.out;
     if (has_integers) weights_.set_facts(facts);
     if (has_sparse) {
       settle = [](const Operator& self, const Request& request, qn_plan_options* options) {

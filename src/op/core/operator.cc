@@ -16,6 +16,15 @@ namespace {
 constexpr size_t max_struct_size = 4096;  // a larger size comes from a struct that nobody has initialised
 constexpr size_t min_struct_size = sizeof(size_t) + sizeof(qn_type);
 
+// Checks a scale, which is 0 if it is not given, and its zero point.
+qn_status check_steps(const char* who, const char* what, float scale, int32_t zero_point) {
+  if (scale >= 0 && std::isfinite(scale) && zero_point >= INT8_MIN && zero_point <= INT8_MAX) return QN_OK;
+  return fail(QN_INVALID_ARGUMENT,
+              "%s: options.%s_scale is %g, options.%s_zero_point %d: a scale is finite and not below 0, a zero point "
+              "-128 .. 127",
+              who, what, static_cast<double>(scale), what, static_cast<int>(zero_point));
+}
+
 qn_status read_options(const char* who, const qn_plan_options* user, bool has_algorithms, qn_plan_options* options) {
   if (!has_api("op") && user != nullptr) {  // they come from the graph, which knows all members
     *options = *user;
@@ -29,12 +38,9 @@ qn_status read_options(const char* who, const qn_plan_options* user, bool has_al
     return fail(QN_INVALID_ARGUMENT, "%s: unknown algorithm %d", who, static_cast<int>(options->algorithm));
   }
   QN_TRY(check_clamp(who, options->residual_min, options->residual_max));
-  if (has_integers && (!(options->addend_scale >= 0 && std::isfinite(options->addend_scale)) ||
-                       options->addend_zero_point < INT8_MIN || options->addend_zero_point > INT8_MAX)) {
-    return fail(QN_INVALID_ARGUMENT,
-                "%s: options.addend_scale is %g, options.addend_zero_point %d: a scale is finite and not below 0, a "
-                "zero point -128 .. 127",
-                who, static_cast<double>(options->addend_scale), static_cast<int>(options->addend_zero_point));
+  if (has_integers) {
+    QN_TRY(check_steps(who, "addend", options->addend_scale, options->addend_zero_point));
+    QN_TRY(check_steps(who, "between", options->between_scale, options->between_zero_point));
   }
   if (options->algorithm != QN_ALGORITHM_AUTO && !has_algorithms) {
     return fail(QN_UNSUPPORTED, "%s: it has no choice of algorithms, so %s cannot be asked for", who,
@@ -175,7 +181,15 @@ qn_status make_chain(const Operator& first, const Operator& second, const qn_ten
   if (is_blocked(input)) return fail(QN_UNSUPPORTED, "%s: a chain is of QN_LAYOUT_NHWC", first.name);
   request.ins = {&input, 1};
   QN_TRY(infer(first, request.ins, &between));
+  if (has_integers) {
+    between.quantization.scale = request.options.between_scale;
+    between.quantization.zero_point = request.options.between_zero_point;
+  }
   QN_TRY(read_output(first, nullptr, 0, between, &between));
+  if (between.type != second.type) {
+    return fail(QN_UNSUPPORTED, "%s: it takes %s but %s gives %s", second.name, qn_type_string(second.type), first.name,
+                qn_type_string(between.type));
+  }
   QN_TRY(infer(second, {&between, 1}, &inferred));
   QN_TRY(read_output(second, out, out == nullptr ? 0 : 1, inferred, &request.out));
   if (is_blocked(request.out)) return fail(QN_UNSUPPORTED, "%s: a chain is of QN_LAYOUT_NHWC", second.name);
