@@ -7,7 +7,14 @@
 Assembles and links asm/arm64/*.S, so that jumps from kernel to kernel have targets, and asks scripts/predict.py, which
 says what a main loop is and where the cycles come from.  Where a model lets updates of base registers wait, which no
 core does, the cycles are those with additions in their place.
-$CC names the assembler, aarch64-linux-gnu-gcc without it.  Another llvm-mca than that of FILE may say something else.
+
+Kernels of bytes that are the compiler's vectors (src/kernel/*_qs8_vec.cc) are compiled as the library compiles them.
+Their main loop is the innermost one with the most MACs for each instruction, because a path for few channels, which
+leaves a loop and comes back, makes it seem longer.  A kernel without MACs counts if it has loops without a branch: the
+longest of them.  Its work is the elements that an iteration stores.
+
+$CC and $CXX name the compilers, aarch64-linux-gnu-gcc and -g++ without them.  Other versions of llvm-mca and GCC than
+those of FILE may say something else.
 """
 
 import argparse
@@ -25,32 +32,66 @@ import scoreboard
 UNKNOWN = 77  # for ctest: skipped
 
 HEAD = """\
-// Written by gen/predicted_loops.py; llvm-mca {version}. Cycles of one iteration of a kernel's main loop.
-//                MACs  {cores}  kernel
+// Written by gen/predicted_loops.py; {versions}. Cycles of one iteration of a kernel's main loop.
+//                work  {cores}  kernel
 """
 
+VECTORS = ("-std=c++20", "-O2", "-DNDEBUG", "-DQN_LEVEL=neon", "-ffp-contract=off", "-fno-math-errno",
+           f"-I{ROOT / 'include'}", f"-I{ROOT / 'src'}", "-c", "-fPIC")
 
-def assemble(source, target):
-    compiler = predict.tool("CC", ["aarch64-linux-gnu-gcc"])
-    done = subprocess.run([compiler, "-shared", "-nostdlib", source, "-o", target], capture_output=True, text=True, check=False)
+
+def compilers():
+    return predict.tool("CC", ["aarch64-linux-gnu-gcc"]), predict.tool("CXX", ["aarch64-linux-gnu-g++"])
+
+
+def functions_of(source, folder):
+    """Yields the functions of a source whose names stand in the tables, with the rest of its object."""
+    assembler, compiler = compilers()
+    how = [compiler, *VECTORS] if source.suffix == ".cc" else [assembler, "-shared", "-nostdlib"]
+    target = pathlib.Path(folder, source.stem + ".o")
+    done = subprocess.run([*how, source, "-o", target], capture_output=True, text=True, check=False)
     if done.returncode:
         raise predict.Error(done.stderr.strip())
+    functions = predict.disassemble(target)
+    wanted = predict.rows() | elementwise_rows()
+    return [(name, instructions, functions) for name, instructions in functions if name in wanted]
+
+
+def elementwise_rows():
+    """The kernels of bytes that eltwise.inc lists for each level at once."""
+    table = (ROOT / "src" / "kernel" / "eltwise.inc").read_text()
+    return {f"{name}neon" for name in re.findall(r"\b(qn_\w+_qs8_)##isa", table)}
+
+
+def compiled_loop(loops):
+    """The main loop of a kernel that a compiler made."""
+    if any(loop.macs for loop in loops):
+        return max(loops, key=lambda loop: loop.macs / len(loop.lines))
+    return max((loop for loop in loops if not loop.branches), key=lambda loop: len(loop.lines), default=None)
+
+
+def stored(loop):
+    """The elements that an iteration stores: floats, or bytes."""
+    registers = {"b": 1, "h": 2, "s": 4, "d": 8, "q": 16}
+    size = 4 if "dequantize" in loop.function else 1
+    stores = (re.match(r"st[rpu]\w* (.*)\[", line) for line in loop.lines)
+    return sum(registers.get(name[0], 0) for store in stores if store for name in store[1].split(", ") if name) // size
 
 
 def main_loops():
-    """The main loops with multiply-accumulates of all kernels in the tables, by file and place there."""
-    wanted = predict.rows()
-    loops = []
+    """The main loops of the kernels in the tables and their work, by file and place there."""
+    kernels = ROOT / "src" / "kernel"
+    sources = [*sorted((ROOT / "asm" / "arm64").glob("*.S")), *sorted(kernels.glob("*_qs8_vec.cc"))]
+    found = []
     with tempfile.TemporaryDirectory() as folder:
-        for source in sorted((ROOT / "asm" / "arm64").glob("*.S")):
-            target = pathlib.Path(folder, source.stem + ".so")
-            assemble(source, target)
-            functions = predict.disassemble(target)
-            for name, instructions in functions:
-                loop = predict.main_loop(predict.loops_of(name, instructions, functions)) if name in wanted else None
-                if loop and loop.macs:
-                    loops.append(loop)
-    return loops
+        for source in sources:
+            for name, instructions, functions in functions_of(source, folder):
+                loops = predict.loops_of(name, instructions, functions)
+                loop = compiled_loop(loops) if source.suffix == ".cc" else predict.main_loop(loops)
+                work = loop and (loop.macs or (stored(loop) if source.suffix == ".cc" else 0))
+                if work:
+                    found.append((loop, work))
+    return found
 
 
 def cycles(core, lines):
@@ -63,24 +104,25 @@ def table():
     def cells(values):
         return " ".join(f"{value:>7}" for value in values)
     lines = []
-    for loop in main_loops():
+    for loop, work in main_loops():
         each = cells(f"{cycles(core, loop.lines):.5g}," for core in predict.CORES)
-        lines.append(f"QN_PREDICTED_LOOP({loop.macs:4}, {each}  {loop.function})\n")
+        lines.append(f"QN_PREDICTED_LOOP({work:4}, {each}  {loop.function})\n")
     names = cells(core.split("-")[1] if "-" in core else core for core in predict.CORES)
-    return HEAD.format(version=version_here(), cores=names) + "".join(lines)
+    return HEAD.format(versions=versions_here(), cores=names) + "".join(lines)
 
 
-def version_here():
-    return predict.find_mca()[1].split(".")[0]
+def versions_here():
+    _, compiler = compilers()
+    done = subprocess.run([compiler, "-dumpversion"], capture_output=True, text=True, check=True)
+    return f"llvm-mca {predict.find_mca()[1].split('.')[0]}, GCC {done.stdout.split('.')[0].strip()}"
 
 
 def check(path):
     text = pathlib.Path(path).read_text()
-    found = re.search(r"llvm-mca (\d+)", text)
+    found = re.search(r"llvm-mca \d+, GCC \d+", text)
     try:
-        if found and found[1] != version_here():
-            raise predict.Error(f"this is llvm-mca {version_here()}, {path} is of {found[1]}")
-        predict.tool("CC", ["aarch64-linux-gnu-gcc"])
+        if found and found[0] != versions_here():
+            raise predict.Error(f"these are {versions_here()}, {path} is of {found[0]}")
     except predict.Error as error:
         print(error)
         return UNKNOWN

@@ -140,6 +140,7 @@ TEST_F(Command, UsageErrorsExitWith2) {
       {"predict", "tiny.qn", "--core", "a53", "--threads", "0"},
       {"predict", "tiny.qn", "--core", "a53", "--ghz", "0"},
       {"predict", "tiny.qn", "--core", "a53", "--ghz", "nan"},
+      {"predict", "tiny.qn", "--core", "a53", "--isa", "avx2"},
       {"eval", "tiny.qn"},
       {"zoo", "alexnet", "-o", "x.qn"},
       {"zoo", "vgg16"},
@@ -457,6 +458,30 @@ TEST_F(Command, PredictSaysThatItEstimates) {
   EXPECT_NE(text.out.find("assumed: 16 bytes a cycle"), std::string::npos) << text.out;
   EXPECT_NE(quern({"predict", "tiny.qn", "--core", "x1", "--threads", "2"}).out.find("more than there are"),
             std::string::npos);
+}
+
+TEST_F(Command, PredictEstimatesModelsOfBytes) {
+  succeeds({"zoo", "squeezenet_v1.1", "--type", "qs8", "-o", "bytes.qn"});
+  const auto predict = [this](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"predict", "bytes.qn", "--core", "a76", "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Result r = quern(words);
+    EXPECT_EQ(r.status, 0) << r.err;
+    return json::parse(r.out);
+  };
+  const auto uses = [](const json& found, const char* part) {
+    return std::any_of(found["classes"].begin(), found["classes"].end(),
+                       [&](const json& c) { return c["kernel"].get<std::string>().find(part) != std::string::npos; });
+  };
+  const json dots = predict({}), none = predict({"--isa", "neon"});
+  EXPECT_EQ(dots["isa"], "dotprod");
+  EXPECT_EQ(none["isa"], "neon");
+  EXPECT_TRUE(uses(dots, "qs8c") && uses(dots, "_dotprod") && uses(dots, "qn_vquantize_qs8_neon"));
+  EXPECT_FALSE(uses(none, "_dotprod"));
+  EXPECT_GT(none["total_ms"], 2 * dots["total_ms"].get<double>());
+  EXPECT_LT(dots["percent_of_peak"], 100);
+  const std::string assumptions = dots["assumptions"].dump();
+  EXPECT_NE(assumptions.find("bytes: kernels of level dotprod"), std::string::npos) << assumptions;
 }
 
 // The fully-connected layer alone: the convolution is the first one.

@@ -18,7 +18,7 @@ using namespace predict;
 
 struct PredictArguments {
   ModelFiles files;
-  std::string core;
+  std::string core, isa;
   double ghz = 0;
   size_t threads = 1;
   bool json = false;
@@ -28,8 +28,10 @@ struct PredictArguments {
 struct Class {
   std::string op, algorithm, kernel;
   Evidence evidence;
+  bool bytes = false;
   size_t layers = 0;
   double macs = 0, ms = 0;
+  double peak_cycles = 0;  // that the multiply-accumulates take at the peak of their type
 };
 
 std::string core_names() {
@@ -48,8 +50,17 @@ const char* evidence_name(Evidence evidence) {
   return "?";
 }
 
+// The highest level of the features that kernels of bytes are written for.
+const char* level_name(uint32_t features) {
+  const uint32_t level = (features & feature_i8mm) != 0      ? isa_i8mm
+                         : (features & feature_dotprod) != 0 ? isa_dotprod
+                                                             : isa_neon;
+  return isa_name(level);
+}
+
 // Groups layers into classes; the class that takes the most time comes first.
-std::vector<Class> classes_of(const std::vector<Layer>& layers, const std::vector<Estimate>& estimates) {
+std::vector<Class> classes_of(const std::vector<Layer>& layers, const std::vector<Estimate>& estimates,
+                              const Machine& machine) {
   std::vector<Class> classes;
   for (size_t i = 0; i < layers.size(); ++i) {
     const Layer& layer = layers[i];
@@ -60,9 +71,11 @@ std::vector<Class> classes_of(const std::vector<Layer>& layers, const std::vecto
     };
     auto found = std::find_if(classes.begin(), classes.end(), same);
     if (found == classes.end()) found = classes.insert(found, {layer.op, e.algorithm, e.kernel, e.evidence});
+    found->bytes |= layer.type != KernelType::f32;
     ++found->layers;
     found->macs += layer.macs();
     found->ms += e.ms;
+    found->peak_cycles += layer.macs() / peak_of(layer.type, *machine.core, machine.features);
   }
   std::sort(classes.begin(), classes.end(), [](const Class& a, const Class& b) {
     return std::tie(b.ms, a.op, a.algorithm, a.kernel) < std::tie(a.ms, b.op, b.algorithm, b.kernel);
@@ -90,6 +103,14 @@ std::vector<std::string> assumptions(const Machine& machine, const std::vector<C
       fmt::format("the core keeps its clock; all {} of {} are alike and {} used", core.count, core.chip,
                   machine.threads == 1 ? "one is" : fmt::format("{} are", machine.threads))};
   if (machine.threads > core.count) list.back() += ", more than there are";
+  if (std::any_of(classes.begin(), classes.end(), [](const Class& c) { return c.bytes; })) {
+    list.push_back(fmt::format("bytes: kernels of level {}; their peak counts as {} multiply-accumulates a cycle",
+                               level_name(machine.features), peak_of(KernelType::qs8c, core, machine.features)));
+    list.push_back(fmt::format(
+        "bytes: elementwise operators take what the model predicts for their loops, pooling as long as that of floats; "
+        "assumed: {} instructions to make bytes of four sums",
+        end_instructions));
+  }
   if (any(Evidence::partly)) list.push_back("partly: products are predicted, the transforms around them are assumed");
   if (any(Evidence::reference))
     list.push_back(
@@ -99,9 +120,8 @@ std::vector<std::string> assumptions(const Machine& machine, const std::vector<C
   return list;
 }
 
-double percent_of_peak(double macs, double ms, const Machine& machine) {
-  const double peak = machine.core->machine().peak * machine.ghz * 1e6 * static_cast<double>(machine.threads);
-  return ms == 0 ? 0 : 100 * macs / ms / peak;
+double percent_of_peak(const Class& c, const Machine& machine) {
+  return c.ms == 0 ? 0 : 100 * c.peak_cycles / c.ms / (machine.ghz * 1e6 * static_cast<double>(machine.threads));
 }
 
 void print_line(double ms, double share, const std::string& peak, const std::string& rest) {
@@ -112,7 +132,7 @@ void print_table(const Machine& machine, const std::vector<Class>& classes, cons
   fmt::print("{:>10} {:>6} {:>6}  {:<20} {:>6}  {:<10} {:<30} {}\n", "ms", "share%", "peak%", "operator", "layers",
              "algorithm", "kernel", "figure");
   const auto peak = [&](const Class& c) {
-    return c.macs == 0 ? "" : fmt::format("{:.1f}", percent_of_peak(c.macs, c.ms, machine));
+    return c.macs == 0 ? "" : fmt::format("{:.1f}", percent_of_peak(c, machine));
   };
   for (const Class& c : classes)
     print_line(c.ms, 100 * c.ms / all.ms, peak(c),
@@ -130,15 +150,17 @@ int print_prediction(const PredictArguments& arguments) {
   const PhoneCore* core = find_phone_core(arguments.core);
   if (core == nullptr)
     throw CLI::ValidationError("--core", fmt::format("\"{}\" is none of {}", arguments.core, core_names()));
-  const Machine machine = {core, arguments.ghz > 0 ? arguments.ghz : core->ghz, arguments.threads};
+  const uint32_t features = arguments.isa.empty() ? core->features : isa_from_name(arguments.isa.c_str()) | isa_ref;
+  const Machine machine = {core, arguments.ghz > 0 ? arguments.ghz : core->ghz, arguments.threads, features};
   const Graph graph = load_graph(arguments.files);
   const std::vector<Layer> layers = layers_of(graph);
-  const std::vector<Class> classes = classes_of(layers, estimate_layers(graph, layers, machine));
+  const std::vector<Class> classes = classes_of(layers, estimate_layers(graph, layers, machine), machine);
   Class all = {};
   for (const Class& c : classes) {
     all.layers += c.layers;
     all.macs += c.macs;
     all.ms += c.ms;
+    all.peak_cycles += c.peak_cycles;
   }
   const std::vector<std::string> assumed = assumptions(machine, classes);
   if (arguments.json) {
@@ -147,11 +169,12 @@ int print_prediction(const PredictArguments& arguments) {
                                    {"core", core->name},
                                    {"core_model", core->model_name},
                                    {"chip", core->chip},
+                                   {"isa", level_name(features)},
                                    {"ghz", machine.ghz},
                                    {"threads", machine.threads},
                                    {"total_ms", all.ms},
                                    {"macs", all.macs},
-                                   {"percent_of_peak", percent_of_peak(all.macs, all.ms, machine)},
+                                   {"percent_of_peak", percent_of_peak(all, machine)},
                                    {"classes", nlohmann::ordered_json::array()},
                                    {"assumptions", assumed}};
     for (const Class& c : classes) json["classes"].push_back(class_json(c));
@@ -183,6 +206,9 @@ Action predict_command(CLI::App& app) {
   app.add_option("--ghz", arguments->ghz, "Its clock, instead of that in the phone named")
       ->check(sensible)
       ->type_name("GHZ");
+  app.add_option("--isa", arguments->isa, "Its level, neon, dotprod or i8mm, instead of that in the phone named")
+      ->check(CLI::IsMember({"neon", "dotprod", "i8mm"}).description(""))
+      ->type_name("LEVEL");
   app.add_flag("--json", arguments->json, "One JSON object on standard output");
   app.footer(
       "An estimate of the time on a phone's core that is not here, from what models of the core predict for the inner\n"

@@ -19,9 +19,24 @@ constexpr double word = 16;         // planes: pixels that share a mask
 constexpr double edge_times = 1.5;  // planes: factor for the cycles of a mask in which some pixels do not count
 constexpr double join_ms = 0.005;   // time to start threads and to wait for the last
 constexpr double lanes = 4;
+// Instructions that join 16 bytes of a row with those of its neighbour, as kernels with i8mm do once for all panels.
+constexpr double join_instructions = 4;
 
 double number(size_t n) { return static_cast<double>(n); }
 const MachineRow& costs(const Machine& machine) { return machine.core->machine(); }
+bool of_bytes(KernelType type) { return info_of(type).activations == Element::s8; }
+double element_bytes(KernelType type) { return of_bytes(type) ? 1 : sizeof(float); }
+bool made_for(const Arm64Kernel& kernel, const Machine& machine) {
+  return made_for(kernel, *machine.core, machine.features);
+}
+double macs_per_cycle(const Arm64Kernel& kernel, const Machine& machine) {
+  return speed_of(kernel, *machine.core, machine.features).macs_per_cycle;
+}
+
+// Cycles to end a vector of four sums and to store it.
+double end_cycles(KernelType type, const PhoneCore& core) {
+  return of_bytes(type) ? end_instructions * lanes / core.machine().peak : vector_cycles(core);
+}
 
 // ---- Where bytes come from
 
@@ -49,37 +64,47 @@ struct Tiles {
 void add_tiles(const Tiles& t, const Arm64Kernel& kernel, const Machine& machine, Cost* cost) {
   const double mr = number(kernel.pixels), nr = number(kernel.channels);
   const double calls = t.count * std::ceil(t.rows / mr) * std::ceil(t.channels / nr);
-  const double store = mr * nr / lanes * vector_cycles(*machine.core);
-  const double multiply = t.depth * mr * nr / speed_of(kernel, *machine.core).macs_per_cycle;
-  cost->cycles += calls * (multiply + store + costs(machine).call_cycles + t.per_call);
-  const double both = (t.rows + t.channels) * t.depth * sizeof(float);
+  const double end = mr * nr / lanes * end_cycles(kernel.type, *machine.core);
+  const double multiply = t.depth * mr * nr / macs_per_cycle(kernel, machine);
+  cost->cycles += calls * (multiply + end + costs(machine).call_cycles + t.per_call);
+  if ((kernel.target.isa & feature_i8mm) != 0) {
+    const double vectors = t.count * std::ceil(t.rows / mr) * mr * t.depth / 16;
+    cost->cycles += vectors * join_instructions * lanes / costs(machine).peak;
+  }
+  const double depth_bytes = t.depth * element_bytes(kernel.type);
+  const double both = (t.rows + t.channels) * depth_bytes;
   const double passing = mr > 1 ? std::min(mr, nr) : nr;
-  if (both > number(machine.core->l1_bytes) / 2) cost->cache_bytes += calls * passing * t.depth * sizeof(float);
+  if (both > number(machine.core->l1_bytes) / 2) cost->cache_bytes += calls * passing * depth_bytes;
   cost->parts = std::max(cost->parts, calls);
 }
 
+// Bytes of the weights and of what comes with them: a bias, and of bytes a scale, for each channel.
 double dense_bytes(const Layer& layer) {
-  return number(layer.groups * layer.out * (layer.depth() + 1)) * sizeof(float);
+  const double channel = of_bytes(layer.type) ? sizeof(int32_t) + sizeof(float) : sizeof(float);
+  return number(layer.groups * layer.out) * (number(layer.depth()) * element_bytes(layer.type) + channel);
 }
 
-// The rows of a matrix are pixels of an image; of all images if these lie behind each other.
-Tiles tiles_of(const Layer& layer) {
+// The rows of a matrix are pixels of an image; of all images if these lie behind each other. Each of `runs` runs of
+// successive k begins a group of those that the kernel takes together.
+Tiles tiles_of(const Layer& layer, const Arm64Kernel& kernel, size_t runs = 1) {
   const size_t joined = layer.pointwise ? layer.images : 1;
-  return {number(layer.pixels() * joined), number(layer.depth()), number(layer.out),
+  const size_t depth = runs * round_up(layer.depth() / runs, size_t{kernel.panel.kr});
+  return {number(layer.pixels() * joined), number(depth), number(layer.out),
           number(layer.groups * layer.images / joined)};
 }
 
 bool gemm(const Layer& layer, const Arm64Kernel& kernel, const Machine& machine, Cost* cost) {
   if (!layer.pointwise) return false;
-  add_tiles(tiles_of(layer), kernel, machine, cost);
+  add_tiles(tiles_of(layer, kernel), kernel, machine, cost);
   add_weights(dense_bytes(layer), machine, cost);
   return true;
 }
 
 bool igemm(const Layer& layer, const Arm64Kernel& kernel, const Machine& machine, Cost* cost) {
-  Tiles tiles = tiles_of(layer);
-  tiles.per_call =
-      number((layer.in <= few_channels ? layer.kernel.h : layer.taps()) * kernel.pixels) * costs(machine).tap_cycles;
+  const bool joined = layer.groups == 1 && layer.in <= few_channels;  // only then do taps lie side by side
+  const size_t runs = joined ? layer.kernel.h : layer.taps();
+  Tiles tiles = tiles_of(layer, kernel, runs);
+  tiles.per_call = number(runs * kernel.pixels) * costs(machine).tap_cycles;
   add_tiles(tiles, kernel, machine, cost);
   add_weights(dense_bytes(layer), machine, cost);
   return true;
@@ -89,8 +114,10 @@ bool igemm(const Layer& layer, const Arm64Kernel& kernel, const Machine& machine
 bool direct(const Layer& layer, const Arm64Kernel& kernel, const Machine& machine, Cost* cost) {
   if (layer.pointwise) return false;
   const MachineRow& m = costs(machine);
-  add_tiles(tiles_of(layer), kernel, machine, cost);
-  const double copy = number(layer.kernel.h) * m.gather_cycles + number(layer.depth()) / m.gather_floats;
+  add_tiles(tiles_of(layer, kernel), kernel, machine, cost);
+  const double begin = m.gather_cycles * (of_bytes(layer.type) ? m.gather_bytes : 1);
+  const double words = number(layer.depth()) * element_bytes(layer.type) / sizeof(float);
+  const double copy = number(layer.kernel.h) * begin + words / m.gather_floats;
   cost->cycles += copy * number(layer.pixels() * layer.images * layer.groups);
   add_weights(dense_bytes(layer), machine, cost);
   return true;
@@ -114,7 +141,7 @@ bool winograd(const Layer& layer, const Arm64Kernel& kernel, const Machine& mach
   Cost products;
   double least = std::numeric_limits<double>::infinity();
   for (const Arm64Kernel& each : arm64_kernels()) {
-    if (each.family != KernelFamily::gemm || !made_for(each, *machine.core)) continue;
+    if (each.family != KernelFamily::gemm || each.type != kernel.type || !made_for(each, machine)) continue;
     Cost one;
     add_tiles({tiles, number(layer.in), number(layer.out), points}, each, machine, &one);
     if (const double ms = time_of(one, machine).ms; ms < least) least = ms, products = one;
@@ -133,8 +160,12 @@ bool depthwise(const Layer& layer, const Arm64Kernel& kernel, const Machine& mac
   const double channels = number(round_up(layer.groups, kernel.channels));
   const double rows = number(round_up(layer.height, kernel.pixels) * layer.images);
   const double pixels = rows * number(layer.width);
-  cost->cycles = pixels * number(layer.taps()) * channels / speed_of(kernel, *machine.core).macs_per_cycle +
-                 pixels * costs(machine).call_cycles;
+  const size_t taps = layer.kernel.w * round_up(layer.kernel.h, size_t{kernel.panel.kr});
+  cost->cycles =
+      pixels * number(taps) * channels / macs_per_cycle(kernel, machine) + pixels * costs(machine).call_cycles;
+  // The loop of a tile ends its sums; that of a row does not, which counts only if they become bytes.
+  if (!tile && of_bytes(kernel.type))
+    cost->cycles += pixels * channels / lanes * end_cycles(kernel.type, *machine.core);
   cost->parts = rows / number(kernel.pixels);
   add_weights(dense_bytes(layer), machine, cost);
   return true;
@@ -151,8 +182,7 @@ bool depthwise_planes(const Layer& layer, const Arm64Kernel& kernel, const Machi
   const double products =
       number(round_up(layer.pixels(), kernel.pixels) * layer.taps()) * (1 + edges * (edge_times - 1));
   const double copies = layer.input_bytes / sizeof(float) / lanes * vector_cycles(*machine.core) * (moved ? 4 : 2);
-  cost->cycles =
-      planes * (products / speed_of(kernel, *machine.core).macs_per_cycle + costs(machine).call_cycles) + copies;
+  cost->cycles = planes * (products / macs_per_cycle(kernel, machine) + costs(machine).call_cycles) + copies;
   cost->parts = planes;
   add_weights(dense_bytes(layer), machine, cost);
   return true;
@@ -164,17 +194,18 @@ bool sparse(const Layer& layer, const Arm64Kernel& kernel, const Machine& machin
   if (!layer.zeros || kernel.block == 0) return false;
   const WeightsDensity& zeros = *layer.zeros;
   const MachineRow& m = costs(machine);
-  if (!mostly_full(zeros, kernel.block)) return false;
+  if (!mostly_full(zeros, kernel.block, kernel.inputs)) return false;
+  const double stored = zeros.stored(kernel.block, kernel.inputs);
   const double vectors = std::ceil(number(layer.pixels()) / lanes) * number(layer.images);
   const double sets = std::ceil(number(layer.out) / number(kernel.channels)) * number(layer.groups) * vectors / 4;
-  cost->cycles = zeros.stored(kernel.block) * vectors * lanes / speed_of(kernel, *machine.core).macs_per_cycle +
-                 sets * m.call_cycles;
+  cost->cycles = stored * vectors * lanes / macs_per_cycle(kernel, machine) + sets * m.call_cycles;
   const double in = layer.in_blocked && layer.pointwise ? 0 : number(layer.groups * layer.depth());
   const double out = layer.out_blocked ? 0 : number(layer.groups * layer.out);
   // Those cycles are of an element, with vectors of 16.
   cost->cycles += (in * m.transpose_cycles + out * m.transpose_back_cycles) * vectors * 16;
   cost->parts = vectors;
-  add_weights(zeros.stored(kernel.block) * (sizeof(float) + index_bytes / number(kernel.block)), machine, cost);
+  const double index = index_bytes / number(kernel.block * kernel.inputs);
+  add_weights(stored * (element_bytes(layer.type) + index), machine, cost);
   return true;
 }
 
@@ -200,7 +231,8 @@ Estimate estimate_products(const Layer& layer, const Machine& machine) {
   for (const Algorithm& algorithm : algorithms) {
     for (const Arm64Kernel& kernel : arm64_kernels()) {
       Cost cost;
-      if (kernel.family != algorithm.family || !made_for(kernel, *machine.core)) continue;
+      if (kernel.family != algorithm.family || kernel.type != layer.type || !made_for(kernel, machine)) continue;
+      if ((kernel.demands & ~layer.weights_are) != 0) continue;
       if (!algorithm.cost(layer, kernel, machine, &cost)) continue;
       add_activations(layer, machine, &cost);
       Estimate one = time_of(cost, machine);
@@ -208,7 +240,7 @@ Estimate estimate_products(const Layer& layer, const Machine& machine) {
       one.algorithm = algorithm.name;
       one.kernel = kernel.name;
       const bool transforms = kernel.family == KernelFamily::winograd;
-      one.evidence = transforms ? Evidence::partly : speed_of(kernel, *machine.core).evidence;
+      one.evidence = transforms ? Evidence::partly : speed_of(kernel, *machine.core, machine.features).evidence;
       best = one;
     }
   }
@@ -234,12 +266,14 @@ Estimate time_of(const Cost& cost, const Machine& machine) {
 Estimate estimate(const Layer& layer, const Machine& machine) {
   if (layer.work == Work::nothing) return {};
   if (layer.work == Work::products) return estimate_products(layer, machine);
+  const auto element = layer.loop == nullptr ? std::nullopt : cycles_of_element(layer.loop, *machine.core);
   Cost cost;
-  cost.cycles = layer.outputs() / lanes * layer.operations * vector_cycles(*machine.core);
-  cost.parts = std::max(1.0, layer.outputs() / 1024);
+  cost.cycles = layer.outputs * element.value_or(layer.operations / lanes * vector_cycles(*machine.core));
+  cost.parts = std::max(1.0, layer.outputs / 1024);
   add_activations(layer, machine, &cost);
   Estimate e = time_of(cost, machine);
-  e.evidence = Evidence::assumed;
+  e.kernel = element ? layer.loop : "";
+  e.evidence = element ? Evidence::predicted : Evidence::assumed;
   return e;
 }
 

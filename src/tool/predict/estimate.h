@@ -23,14 +23,18 @@ enum class Work {
 struct Layer {
   std::string name, op;
   Work work = Work::nothing;
+  KernelType type = KernelType::f32;  // of its kernels; elementwise operators and pooling of bytes have qs8
   double input_bytes = 0, output_bytes = 0;
-  double operations = 1;  // vectors: operations for each output
+  double outputs = 0;          // elements of the output
+  double operations = 1;       // vectors: operations for each output
+  const char* loop = nullptr;  // vectors: the kernel whose loop does all of the work, where there is one
 
   // Of products alone:
   size_t images = 1;
   size_t height = 1, width = 1;        // output pixels of an image
   size_t groups = 1, in = 1, out = 1;  // groups, and the channels in each
   qn_hw kernel = {1, 1}, stride = {1, 1};
+  uint8_t weights_are = any;            // the demands of kernels that the weights meet: mask of Demand
   bool pointwise = true;                // pixels of the input are rows of a matrix
   bool undilated = true;                // no dilation, and stride 1
   std::optional<WeightsDensity> zeros;  // if some weights are 0
@@ -41,14 +45,14 @@ struct Layer {
   size_t depth() const { return taps() * in; }
   size_t pixels() const { return height * width; }
   bool depthwise() const { return groups > 1 && in == 1 && out == 1; }
-  double outputs() const { return output_bytes / sizeof(float); }
-  double macs() const { return work == Work::products ? outputs() * static_cast<double>(depth()) : 0; }
+  double macs() const { return work == Work::products ? outputs * static_cast<double>(depth()) : 0; }
 };
 
 struct Machine {
   const PhoneCore* core = nullptr;
   double ghz = 0;
-  size_t threads = 1;         // each on a core of its own
+  size_t threads = 1;  // each on a core of its own
+  uint32_t features = isa_ref | isa_neon;
   bool weights_stay = false;  // weights stay in the caches from one run to the next
 };
 
@@ -59,6 +63,9 @@ struct Estimate {
   double compute_ms = 0, cache_ms = 0, memory_ms = 0;
   double ms = 0;
 };
+
+// An assumption, near what models of cores say of the ends of kernels: instructions that make bytes of four sums.
+constexpr double end_instructions = 8;
 
 // The work of a layer on one core, whatever else the machine does.
 struct Cost {

@@ -1,5 +1,6 @@
 #include "tool/predict/layers.h"
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <numeric>
@@ -12,24 +13,35 @@
 namespace quern::predict {
 namespace {
 
-double bytes_of(const Tensor& tensor) {
-  return std::accumulate(tensor.shape.begin(), tensor.shape.end(), double{sizeof(float)}, std::multiplies<>());
+double elements_of(const Tensor& tensor) {
+  return std::accumulate(tensor.shape.begin(), tensor.shape.end(), 1.0, std::multiplies<>());
 }
 
-// Returns nothing if hardly any weight is 0: the library takes such weights for dense, too.
-std::optional<WeightsDensity> zeros_of(const Graph& graph, const Node& node, const WeightsShape& shape) {
-  if (tensor_of(graph, node.inputs[1]).type != QN_F32) throw Error("there are no estimates for layers of integers yet");
-  const Constant& constant = graph.constants[static_cast<size_t>(tensor_of(graph, node.inputs[1]).constant)];
-  const size_t rows = shape.groups * shape.out;
-  ConstantRows from(constant, rows);
+double bytes_of(const Tensor& tensor) { return elements_of(tensor) * static_cast<double>(qn_type_size(tensor.type)); }
+
+bool of_bytes(const Tensor& tensor) { return tensor.type == QN_S8 || tensor.type == QN_U8; }
+
+// Counts the zeros of a product's weights, and finds out which demands of kernels they meet. A few zeros do not count: the
+// library takes such weights for dense, too.
+void describe_weights(const Graph& graph, const Node& node, Layer* layer) {
+  const Tensor& tensor = tensor_of(graph, node.inputs[1]);
+  const Constant& constant = graph.constants[static_cast<size_t>(tensor.constant)];
+  const WeightsShape shape = {layer->groups, layer->out, layer->in, layer->kernel};
   qn_weights weights;
   qn_weights_init(&weights);
-  const float* data;
-  if (from.read(0, rows, &data) != QN_OK) throw Error(qn_last_message());
-  weights.data = data;
+  weights.type = tensor.type;
+  ConstantRows rows(constant, shape.groups * shape.out);
+  if (tensor.type == QN_S8) {
+    const auto* bytes = static_cast<const int8_t*>(constant.data);
+    weights.data = bytes;
+    if (std::find(bytes, bytes + constant.bytes, int8_t{-128}) == bytes + constant.bytes) layer->weights_are |= w127;
+  } else {
+    const float* data;
+    if (rows.read(0, shape.groups * shape.out, &data) != QN_OK) throw Error(qn_last_message());
+    weights.data = data;
+  }
   const WeightsDensity density = count_density(weights, shape);
-  if (density.blocks[0][0] == density.elements) return std::nullopt;
-  return density;
+  if (density.blocks[0][0] != density.elements) layer->zeros = density;
 }
 
 void describe_convolution(const Graph& graph, const Node& node, Layer* layer) {
@@ -52,7 +64,22 @@ void describe_matrix(const Graph& graph, const Node& node, Layer* layer) {
   const auto& weights = tensor_of(graph, node.inputs[1]).shape;
   layer->out = weights[0];
   layer->in = weights[1];
-  layer->width = static_cast<size_t>(layer->outputs()) / layer->out;
+  layer->width = static_cast<size_t>(layer->outputs) / layer->out;
+}
+
+// The kernel of bytes whose loop does all the work of an elementwise node. A function of one number is a table.
+const char* loop_of(const Graph& graph, const Node& node) {
+  const Kind& kind = kind_of(node.kind);
+  const bool from_bytes = of_bytes(tensor_of(graph, node.inputs[0]));
+  const bool to_bytes = of_bytes(tensor_of(graph, node.outputs[0]));
+  if (node.kind == OpKind::quantize) return "qn_vquantize_qs8_neon";
+  if (node.kind == OpKind::dequantize && from_bytes) return "qn_vdequantize_qs8_neon";
+  if (!from_bytes || !to_bytes) return nullptr;
+  const bool one_number = kind.min_inputs == 2 && elements_of(tensor_of(graph, node.inputs[1])) == 1;
+  if (node.kind == OpKind::mul) return one_number ? "qn_vmulc_qs8_neon" : "qn_vmul_qs8_neon";
+  if (kind.min_inputs == 2) return one_number ? "qn_vaddc_qs8_neon" : "qn_vadd_qs8_neon";
+  const bool table = node.kind == OpKind::requantize || (kind.has(Kind::elementwise) && kind.types == TypeRule::steps);
+  return table ? "qn_vlookup_qs8_neon" : nullptr;
 }
 
 Layer layer_of(const Graph& graph, const Node& node) {
@@ -63,15 +90,22 @@ Layer layer_of(const Graph& graph, const Node& node) {
     if (input != no_tensor && tensor_of(graph, input).constant < 0)
       layer.input_bytes += bytes_of(tensor_of(graph, input));
   }
-  for (const int output : node.outputs) layer.output_bytes += bytes_of(tensor_of(graph, output));
+  for (const int output : node.outputs) {
+    layer.output_bytes += bytes_of(tensor_of(graph, output));
+    layer.outputs += elements_of(tensor_of(graph, output));
+  }
   const Kind& kind = kind_of(node.kind);
+  const bool bytes = of_bytes(tensor_of(graph, node.inputs[0]));
   if (kind.has_weights()) {
     layer.work = Work::products;
+    if (bytes) layer.type = KernelType::qs8c;
     (node.kind == OpKind::conv2d ? describe_convolution : describe_matrix)(graph, node, &layer);
-    layer.zeros = zeros_of(graph, node, {layer.groups, layer.out, layer.in, layer.kernel});
+    describe_weights(graph, node, &layer);
   } else if (!is_view(graph, node) && !kind.has(Kind::placed)) {
     layer.work = Work::vectors;
+    if (bytes) layer.type = KernelType::qs8;
     layer.operations = static_cast<double>(terms_of(graph, node) + kind.operations);
+    layer.loop = loop_of(graph, node);
   }
   return layer;
 }
@@ -81,8 +115,10 @@ bool weights_stay(const std::vector<Layer>& layers, const PhoneCore& core) {
   double bytes = 0;
   for (const Layer& layer : layers) {
     bytes += layer.output_bytes;
-    if (layer.work == Work::products)
-      bytes += static_cast<double>(layer.groups * layer.out * layer.depth() * sizeof(float));
+    if (layer.work == Work::products) {
+      const size_t element = bytes_of(info_of(layer.type).weights);
+      bytes += static_cast<double>(layer.groups * layer.out * layer.depth() * element);
+    }
   }
   return bytes <= static_cast<double>(core.last_bytes);
 }

@@ -19,24 +19,25 @@ constexpr MachineEntry machines[] = {
 #include "op/core/machine.inc"
 };
 
-// Clocks, numbers of cores and sizes of caches are those that the makers of the chips publish. The bandwidths of memory,
-// and of caches in machine.inc, are assumptions: round figures, about as large as published benchmarks of memory show for
-// such phones.
+// Clocks, numbers of cores and sizes of caches are those that the makers of the chips publish, features those that Linux
+// names on them (asimddp, i8mm in /proc/cpuinfo). The bandwidths of memory, and of caches in machine.inc, are assumptions:
+// round figures, about as large as published benchmarks of memory show for such phones.
 constexpr size_t k = 1024;
+constexpr uint32_t neon = isa_ref | isa_neon, dotprod = neon | isa_dotprod, i8mm = dotprod | isa_i8mm;
 constexpr PhoneCore cores[] = {
-    // name, kind, model, chip, count, GHz, L1, last cache, GB/s of one core and of all
-    {"a53", core_a53, "cortex-a53", "Snapdragon 625", 8, 2.0, 32 * k, 512 * k, 3, 5},
-    {"a55", core_a55, "cortex-a55", "Snapdragon 845", 4, 1.77, 32 * k, 2048 * k, 4, 8},
-    {"a57", core_a57, "cortex-a57", "Snapdragon 810", 4, 2.0, 32 * k, 2048 * k, 6, 10},
-    {"a72", core_a57, "cortex-a57", "Snapdragon 652", 4, 1.8, 32 * k, 1024 * k, 6, 10},
-    {"a73", core_a57, "cortex-a57", "Snapdragon 835", 4, 2.45, 32 * k, 2048 * k, 9, 15},
-    {"a75", core_a57, "cortex-a57", "Snapdragon 845", 4, 2.8, 64 * k, 2048 * k, 12, 18},
-    {"kryo", core_kryo, "kryo", "Snapdragon 820", 2, 2.15, 32 * k, 1024 * k, 10, 15},
-    {"a76", core_n1, "neoverse-n1", "Snapdragon 855", 4, 2.84, 64 * k, 2048 * k, 14, 20},
-    {"a78", core_n1, "neoverse-n1", "Snapdragon 888", 3, 2.42, 64 * k, 4096 * k, 16, 30},
-    {"a710", core_n2, "neoverse-n2", "Snapdragon 8 Gen 1", 3, 2.5, 64 * k, 6144 * k, 18, 35},
-    {"x1", core_v1, "neoverse-v1", "Snapdragon 888", 1, 2.84, 64 * k, 4096 * k, 20, 30},
-    {"x3", core_v2, "neoverse-v2", "Snapdragon 8 Gen 2", 1, 3.2, 64 * k, 8192 * k, 25, 45},
+    // name, kind, model, chip, features, count, GHz, L1, last cache, GB/s of one core and of all
+    {"a53", core_a53, "cortex-a53", "Snapdragon 625", neon, 8, 2.0, 32 * k, 512 * k, 3, 5},
+    {"a55", core_a55, "cortex-a55", "Snapdragon 855", dotprod, 4, 1.78, 32 * k, 2048 * k, 4, 8},
+    {"a57", core_a57, "cortex-a57", "Snapdragon 810", neon, 4, 2.0, 32 * k, 2048 * k, 6, 10},
+    {"a72", core_a57, "cortex-a57", "Snapdragon 652", neon, 4, 1.8, 32 * k, 1024 * k, 6, 10},
+    {"a73", core_a57, "cortex-a57", "Snapdragon 835", neon, 4, 2.45, 32 * k, 2048 * k, 9, 15},
+    {"a75", core_a57, "cortex-a57", "Snapdragon 845", neon, 4, 2.8, 64 * k, 2048 * k, 12, 18},
+    {"kryo", core_kryo, "kryo", "Snapdragon 820", neon, 2, 2.15, 32 * k, 1024 * k, 10, 15},
+    {"a76", core_n1, "neoverse-n1", "Snapdragon 855", dotprod, 4, 2.84, 64 * k, 2048 * k, 14, 20},
+    {"a78", core_n1, "neoverse-n1", "Snapdragon 888", dotprod, 3, 2.42, 64 * k, 4096 * k, 16, 30},
+    {"a710", core_n2, "neoverse-n2", "Snapdragon 8 Gen 1", i8mm, 3, 2.5, 64 * k, 6144 * k, 18, 35},
+    {"x1", core_v1, "neoverse-v1", "Snapdragon 888", dotprod, 1, 2.84, 64 * k, 4096 * k, 20, 30},
+    {"x3", core_v2, "neoverse-v2", "Snapdragon 8 Gen 2", i8mm, 1, 3.2, 64 * k, 8192 * k, 25, 45},
 };
 
 }  // namespace

@@ -18,6 +18,7 @@ struct PhoneCore {
   Core kind;
   const char* model_name;       // the model's name in llvm-mca or scripts/scoreboard.py
   const char* chip;             // a phone's chip with such cores
+  uint32_t features;            // mask of Feature, of these cores in this chip
   size_t count;                 // number of these cores in the chip
   double ghz;                   // their clock there
   size_t l1_bytes, last_bytes;  // of the first cache of data, and of the last one before memory
