@@ -27,9 +27,21 @@ EXPORT int qemu_plugin_version = 1;
 
 static uint64_t instructions, multiply_adds;  // exact with one thread
 
-// Is this an fmla of four floats or of two, by element or of whole vectors?
+// Is this an fmla of four floats or of two, by element or of whole vectors? Or one that multiplies vectors of integers:
+// mla, smlal, smull, sdot, smmla?
 static int is_multiply_add(uint32_t code) {
-  return (code & 0xbfc0f400) == 0x0f801000 || (code & 0xbfe0fc00) == 0x0e20cc00;
+  static const struct {
+    uint32_t mask, value;
+  } kinds[] = {
+      {0xbfc0f400, 0x0f801000}, {0xbfe0fc00, 0x0e20cc00},  // fmla
+      {0xbf20fc00, 0x0e209400}, {0xbf20fc00, 0x0e208000},  // mla, smlal
+      {0xbf00f400, 0x0f002000}, {0xbf20fc00, 0x0e20c000},  // smlal by element, smull
+      {0xbfe0fc00, 0x0e809400}, {0xbfc0f400, 0x0f80e000},  // sdot, by element
+      {0xffe0fc00, 0x4e80a400},                            // smmla
+  };
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; ++i)
+    if ((code & kinds[i].mask) == kinds[i].value) return 1;
+  return 0;
 }
 
 static void translated(plugin_id id, struct block* block) {
