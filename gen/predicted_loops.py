@@ -9,9 +9,8 @@ says what a main loop is and where the cycles come from.  Where a model lets upd
 core does, the cycles are those with additions in their place.
 
 Kernels of bytes that are the compiler's vectors (src/kernel/*_qs8_vec.cc) are compiled as the library compiles them.
-Their main loop is the innermost one with the most MACs for each instruction, because a path for few channels, which
-leaves a loop and comes back, makes it seem longer.  A kernel without MACs counts if it has loops without a branch: the
-longest of them.  Its work is the elements that an iteration stores.
+Those without MACs count if they have a loop without a branch: the longest one.  Its work is the elements that an
+iteration stores.
 
 $CC and $CXX name the compilers, aarch64-linux-gnu-gcc and -g++ without them.  Other versions of llvm-mca and GCC than
 those of FILE may say something else.
@@ -63,10 +62,8 @@ def elementwise_rows():
     return {f"{name}neon" for name in re.findall(r"\b(qn_\w+_qs8_)##isa", table)}
 
 
-def compiled_loop(loops):
-    """The main loop of a kernel that a compiler made."""
-    if any(loop.macs for loop in loops):
-        return max(loops, key=lambda loop: loop.macs / len(loop.lines))
+def storing_loop(loops):
+    """The main loop of a kernel without multiply-accumulates."""
     return max((loop for loop in loops if not loop.branches), key=lambda loop: len(loop.lines), default=None)
 
 
@@ -87,10 +84,11 @@ def main_loops():
         for source in sources:
             for name, instructions, functions in functions_of(source, folder):
                 loops = predict.loops_of(name, instructions, functions)
-                loop = compiled_loop(loops) if source.suffix == ".cc" else predict.main_loop(loops)
-                work = loop and (loop.macs or (stored(loop) if source.suffix == ".cc" else 0))
-                if work:
-                    found.append((loop, work))
+                loop = predict.main_loop(loops)
+                if loop and loop.macs:
+                    found.append((loop, loop.macs))
+                elif source.suffix == ".cc" and (loop := storing_loop(loops)):
+                    found.append((loop, stored(loop)))
     return found
 
 

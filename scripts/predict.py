@@ -14,9 +14,9 @@ $LLVM_MCA the script takes the newest llvm-mca that is installed, from version 1
 
 A loop is the code between a backward branch and its target; it is innermost if no other loop lies within it.  The main
 loop of a function is the innermost loop with the most multiply-accumulates (MACs), or with the most instructions if
-none has any; of several such loops the first.  Branches within a loop count as not taken, except those that skip a
-call.  A call of code within the function is replaced by that code, up to its ret.  If a function has no loop, the loops
-of the function that it jumps into count.
+none has any; of several such loops the first.  Loops that call other functions stand back.  Branches within a loop
+count as not taken, except those that skip a call.  A call of code within the function is replaced by that code, up to
+its ret.  If a function has no loop, the loops of the function that it jumps into count.
 
 Cores that issue out of order are simulated by LLVM's models (its cortex-a76 to x1 are copies of the A57's, and so are
 not offered); Cortex-A53 and A55 by a scoreboard of our own, and scoreboard.py says what it assumes.  All operands lie
@@ -165,7 +165,10 @@ def is_skipped(before, instruction):
 
 
 def main_loop(loops):
-    return max(loops, key=lambda loop: (loop.macs, len(loop.lines) if not loop.macs else 0), default=None)
+    def merits(loop):
+        calls = any(line.startswith("bl ") for line in loop.lines)
+        return not calls, loop.macs, 0 if loop.macs else len(loop.lines)
+    return max(loops, key=merits, default=None)
 
 
 # The work of an instruction

@@ -77,6 +77,7 @@ class Disassembly(unittest.TestCase):
         work, same = loop(2, ["fmla v0.4s, v1.4s, v2.4s"]), loop(3, ["fmla v0.4s, v1.4s, v2.4s", "nop"])
         self.assertEqual(predict.main_loop([short, long]), long)
         self.assertEqual(predict.main_loop([short, long, work, same]), work)
+        self.assertEqual(predict.main_loop([loop(0, work.lines * 2 + ["bl 0"]), work]), work)
         self.assertIsNone(predict.main_loop([]))
 
     def test_labels(self):
