@@ -43,11 +43,14 @@ Vector arithmetic
   - Integer multiply-accumulate, product of matrices and dot product: 4 [llvm], 1 to the accumulator of the next
     [guess]; a product (smull) the same.  sadalp: 4, also to the next one [llvm].
   - Other f32 arithmetic 4, the rest 3 on the A53, 2 on the A55.                                     [llvm][slothy]
+  - f32 divisions: 18 cycles on the A53, 13 on the A55; the next one issues 14 and 10 cycles later, and only
+    divisions wait for that.                                                                                   [llvm]
   - From a general register into a vector (ins, dup, fmov): 4 cycles later on the A53 [gcc], 2 on the A55 [slothy].
     A53: one a cycle, of ins two [qsdr]; pairs with a load, but not with 128-bit arithmetic.  A55: one; with both.
                                                                                                           [ncnn][xnn]
   - From a vector to a general register: 3 cycles.                                                    [gcc][slothy]
-Not modelled: cache misses, fetch, branch misprediction, divisions beyond a guess of their latency, write-after-write.
+Not modelled: cache misses, fetch, branch misprediction, integer divisions beyond a guess of their latency,
+write-after-write.
 
 One rule is known only by hearsay: on the A53 "any vector load cannot be issued on the 4th cycle of each fmla" [ncnn],
 the cycle in which the addition of the multiply-add begins; [xnn] places its loads four cycles apart for that.  Nobody
@@ -72,17 +75,19 @@ class Core:
     vector_load: int  # loaded vector register of 64 bits or less to any use
     address: int  # integer operation to address
     from_general: int  # ins, dup, fmov from a general register
+    division: int  # of floats
+    next_division: int  # cycles from one to the next
     load_beside_vector: bool  # a short vector load pairs with vector arithmetic
     transfer_halves: int  # units that ins from a general register takes
     two_inserts: bool  # ins from general registers pair
 
 
 A53 = Core("cortex-a53", fma=8, fma_chain=4, simple=3, load_integer=2, load_address=3, load_transfer=3,
-           vector_load=4, address=3, from_general=4, load_beside_vector=False, transfer_halves=1,
-           two_inserts=True)
+           vector_load=4, address=3, from_general=4, division=18, next_division=14, load_beside_vector=False,
+           transfer_halves=1, two_inserts=True)
 A55 = Core("cortex-a55", fma=4, fma_chain=4, simple=2, load_integer=3, load_address=2, load_transfer=2,
-           vector_load=3, address=2, from_general=2, load_beside_vector=True, transfer_halves=0,
-           two_inserts=False)
+           vector_load=3, address=2, from_general=2, division=13, next_division=10, load_beside_vector=True,
+           transfer_halves=0, two_inserts=False)
 CORES = {core.name: core for core in (A53, A55)}
 
 FLOAT_ARITHMETIC = 4
@@ -107,8 +112,8 @@ MERGES = re.compile(r"(ins|bit|bif|bsl|tbx|sli|sri|[su]r?sra|[su]aba.*|\w+n2|fcv
 class Op:
     """The properties of an instruction that the scoreboard needs."""
     text: str
-    kind: str = "integer"  # integer multiply divide load store branch nop float_mac integer_mac pairwise float simple
-                           # from_general to_general
+    kind: str = "integer"  # integer multiply divide load store branch nop float_mac integer_mac pairwise float
+                           # division simple from_general to_general
     cycles: int = 1  # to issue
     alone: bool = False
     halves: int = 0  # of the vector unit
@@ -197,7 +202,7 @@ def decode_vector(name, operands, op):
     elif sources and is_general(sources[0]):
         op.kind = "from_general"
     elif name.startswith("f") and not name.startswith("fcm") and name != "fmov":
-        op.kind = "float"
+        op.kind = "division" if name == "fdiv" else "float"
     sizes = [view_bytes(operand) for operand in operands if is_vector(operand) and "[" not in operand]
     op.halves = 2 if max(sizes, default=8) > 8 else 1
     if op.kind == "from_general":
@@ -275,8 +280,9 @@ def latency(core, producer, register, role, reader):
         return core.fma_chain if role == "accumulator" and reader.kind == "float_mac" else core.fma
     if producer.kind == "integer_mac":
         return INTEGER_MAC_CHAIN if role == "accumulator" and reader.kind == "integer_mac" else INTEGER_MAC
-    return {"multiply": MULTIPLY, "divide": DIVIDE, "float": FLOAT_ARITHMETIC, "pairwise": INTEGER_MAC,
-            "simple": core.simple, "from_general": core.from_general, "to_general": TO_GENERAL}.get(producer.kind, 1)
+    return {"multiply": MULTIPLY, "divide": DIVIDE, "float": FLOAT_ARITHMETIC, "division": core.division,
+            "pairwise": INTEGER_MAC, "simple": core.simple, "from_general": core.from_general,
+            "to_general": TO_GENERAL}.get(producer.kind, 1)
 
 
 def halves(core, op):
@@ -310,13 +316,14 @@ class Scoreboard:
         self.cycle, self.group = 0, []
         self.free = 0  # first cycle in which another instruction may issue alone
         self.written = {}  # register -> (cycle of issue, Op)
+        self.division = 0, None  # first cycle in which another division may issue, and the last one
         self.macs = collections.deque(maxlen=16)  # cycles in which float multiply-adds were issued
         self.spent = collections.Counter()  # kind of instruction, or wait -> cycles spent on it
         self.waits = collections.Counter()  # (producer, consumer) -> cycles lost between them
 
     def operands(self, op):
-        """The first cycle in which all operands are there, and the Op whose result comes last."""
-        ready, last = 0, None
+        """The first cycle in which all operands, and the divider if need be, are there, and the Op that comes last."""
+        ready, last = self.division if op.kind == "division" else (0, None)
         for register, role in op.reads:
             if register in self.written:
                 issued, producer = self.written[register]
@@ -350,6 +357,8 @@ class Scoreboard:
             self.spent[op.kind] += 1
         if op.kind == "float_mac":
             self.macs.append(self.cycle)
+        if op.kind == "division":
+            self.division = self.cycle + self.core.next_division, op
         for register in op.writes + [op.base] * bool(op.base):
             self.written[register] = (self.cycle, op)
 

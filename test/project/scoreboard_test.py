@@ -70,6 +70,12 @@ class Scoreboard(unittest.TestCase):
         self.cycles(["mov v0.s[1], v1.s[0]"], 3, 2)
         self.cycles(["umov w0, v1.s[0]", "ins v1.s[0], w0"], 7, 5)
 
+    def test_divisions(self):
+        division = "fdiv v0.4s, v8.4s, v9.4s"
+        self.cycles([division], 14, 10)
+        self.cycles([division, "add v3.4s, v4.4s, v5.4s"], 14, 10)  # waits for nothing
+        self.cycles([division, "fadd v8.4s, v0.4s, v9.4s"], 22, 17)  # a chain
+
     def test_loads(self):
         self.cycles(["ldr x0, [x1]", "ldr x2, [x1, #8]"], 2)
         self.cycles(["ldr q0, [x1], #16"], 2)
