@@ -120,6 +120,14 @@ def parse_disassembly(text):
     return functions
 
 
+def called_code(body, instructions):
+    """Returns the first and last addresses of the code within the function that these instructions call."""
+    begins = [int(call[1], 16) for call in (re.match(r"bl (?:0x)?([0-9a-f]+)$", i.text) for i in body) if call]
+    rets = [instruction.address for instruction in instructions if instruction.text == "ret"]
+    ends = [min((ret for ret in rets if ret >= begin), default=None) for begin in begins]
+    return [span for span in zip(begins, ends) if span[1] is not None]
+
+
 def with_calls(body, instructions):
     """Returns the lines of a loop; a call within the function is replaced by the code that it runs, up to its ret."""
     lines = []
@@ -131,7 +139,7 @@ def with_calls(body, instructions):
 
 
 def innermost_loops(name, instructions):
-    """Returns the loops of a function that contain no other loop, by address."""
+    """Returns the loops of a function that contain no other loop, and call none within the function, by address."""
     spans = {}  # first address -> last address
     first = instructions[0].address if instructions else 0
     for instruction in instructions:
@@ -139,10 +147,15 @@ def innermost_loops(name, instructions):
             spans[instruction.target] = instruction.address
     def holds(outer, inner):
         return outer != inner and outer[0] <= inner[0] and inner[1] <= outer[1]
-    innermost = [span for span in sorted(spans.items()) if not any(holds(span, other) for other in spans.items())]
+    def body_of(span):
+        return [instruction for instruction in instructions if span[0] <= instruction.address <= span[1]]
+    def calls(outer, inner):
+        return any(begin <= inner[0] and inner[1] <= end for begin, end in called_code(body_of(outer), instructions))
+    innermost = [span for span in sorted(spans.items())
+                 if not any(holds(span, other) or calls(span, other) for other in spans.items())]
     loops = []
     for begin, end in innermost:
-        body = [instruction for instruction in instructions if begin <= instruction.address <= end]
+        body = body_of((begin, end))
         branches = sum(instruction.target is not None for instruction in body[:-1])
         body = [instruction for before, instruction in zip([None] + body, body) if not is_skipped(before, instruction)]
         loops.append(Loop(name, len(loops), begin, with_calls(body, instructions), branches))

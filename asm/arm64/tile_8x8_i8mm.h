@@ -15,6 +15,7 @@
 //
 // Besides the parts of tile_8x8.h that have the same names:
 //
+//   multiply  x16 groups, more than none, at x17; x17 and x5 move on
 //   pack      x16 bytes of k of all rows to x17; both, and the rows, move on; the last group may have less than 8 bytes
 #ifndef QN_ASM_ARM64_TILE_8X8_I8MM_H
 #define QN_ASM_ARM64_TILE_8X8_I8MM_H
@@ -123,11 +124,7 @@ L(pack):
         join8
 5:      ret
 
-        finish_qs8c 2
-.endm
-
-// x16 groups, more than none, at x17.
-.macro multiply
+L(multiply):
         subs    x16, x16, #2
         b.lo    2f
 1:      group   0
@@ -139,7 +136,9 @@ L(pack):
 2:      tbz     x16, #0, 3f
         group   0
         add     x5, x5, #64
-3:
+3:      ret
+
+        finish_qs8c 2
 .endm
 
 // 8 k of all rows.
@@ -174,7 +173,7 @@ L(pack):
         bl      L(pack)
         mov     x16, x23
         mov     x17, sp
-        multiply
+        bl      L(multiply)
         cbnz    x25, 7b
         more_taps 6b
         bl      L(finish)
@@ -190,7 +189,7 @@ L(pack):
         more_taps 5b
 6:      mov     x16, x23                // a panel
         mov     x17, sp
-        multiply
+        bl      L(multiply)
         bl      L(finish)
         cbnz    x1, 6b
 8:      mov     sp, x24
