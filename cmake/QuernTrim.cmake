@@ -3,7 +3,7 @@
 # exports.
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${QUERN_NEEDS})
 file(STRINGS ${QUERN_NEEDS} lines)
-set(kinds operator algorithm kernel core api type)
+set(kinds operator algorithm kernel core api type weight)
 foreach(line IN LISTS lines)
   string(REGEX REPLACE "#.*" "" line "${line}")
   string(STRIP "${line}" line)
@@ -22,10 +22,11 @@ file(STRINGS ${PROJECT_SOURCE_DIR}/src/op/algorithm/algorithms.inc known_algorit
 list(TRANSFORM known_algorithm REPLACE "^QN_ALGORITHM\\([A-Z0-9_]+, *([a-z0-9_]+).*" "\\1")
 set(known_api op fd bind arena)
 set(known_type qs8)
+set(known_weight any)
 set(functions_fd qn_model_load_fd)  # functions of graph.h that are exported only if the list says "api fd", and so on
 set(functions_bind qn_session_bind_input qn_session_bind_output)
 set(functions_arena qn_arena_create qn_arena_release qn_arena_bytes)
-foreach(kind operator algorithm api type)
+foreach(kind operator algorithm api type weight)
   foreach(name IN LISTS quern_needed_${kind})
     if(NOT name IN_LIST known_${kind} AND NOT name STREQUAL "*")
       message(FATAL_ERROR "${QUERN_NEEDS}: there is no ${kind} '${name}'")

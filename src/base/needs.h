@@ -76,6 +76,16 @@ constexpr bool for_core(std::string_view row) {
   if (row.ends_with("_inorder")) return names(needed::cores, "a53") || names(needed::cores, "a55");
   return names(needed::cores, row.substr(row.rfind('_') + 1));
 }
+// Does the list name kernels of this family and type, as "gemm_f32"? Then it has its entry, or longer ones.
+consteval bool has_family(std::string_view family) {
+  for (const std::string_view entry : needed::kernels) {
+    if (entry == "*" || entry == family) return true;
+    if (entry.starts_with(family) && entry[family.size()] == '_') return true;
+  }
+  return false;
+}
+// Weights of bytes that hold -128.
+constexpr bool has_any_weights = names(needed::weights, "any") || names(needed::kernels, "*");
 // Does the build contain any row of that kind?
 constexpr bool has_cores = !needed::cores[0].empty();
 constexpr bool has_all_kernels = names(needed::kernels, "*");
@@ -86,12 +96,19 @@ consteval bool has_algorithm(std::string_view) { return true; }
 consteval bool has_api(std::string_view) { return true; }
 constexpr bool has_kernel(std::string_view) { return true; }
 constexpr bool for_core(std::string_view) { return true; }
+consteval bool has_family(std::string_view) { return true; }
+constexpr bool has_any_weights = true;
 constexpr bool has_cores = true;
 constexpr bool has_all_kernels = true;
 #endif
 
 // Only sparse kernels need weights that are stored as nonzeros, and pixel-blocked tensors.
 constexpr bool has_sparse = has_algorithm("sparse");
+// Convolutions and matrix products of floats. A build for models whose layers are all quantized refuses them.
+constexpr bool has_float_products = has_family("gemm_f32") || has_family("igemm_f32") || has_family("dwconv_f32") ||
+                                    has_family("winograd_f32") || has_family("spmm_f32");
+// A depthwise convolution, or pooling, in one pass with the 1x1 convolution behind it: of floats only.
+constexpr bool has_chains = has_float_products;
 // A convolution can be asked to add a residual by a graph with sums, or by a caller of op.h.
 constexpr bool has_residual = has_operator("add") || has_api("op");
 

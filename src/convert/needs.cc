@@ -1,5 +1,6 @@
 #include "convert/needs.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <sstream>
@@ -42,6 +43,7 @@ class Needs {
       for (const std::string& each : names) text += kind + " " + each + "\n";
     };
     if (integers_) text += "type qs8\n";
+    if (least_weight_) text += "weight any\n";
     add("operator", operators_);
     add("algorithm", algorithms_);
     add("kernel", kernels_);
@@ -64,9 +66,14 @@ class Needs {
     const bool bytes = !is_float(node.inputs[0]);
     type_ = !bytes && node.kind != OpKind::quantize ? KernelType::f32 : weights ? KernelType::qs8c : KernelType::qs8;
     integers_ = integers_ || bytes || !is_float(node.outputs[0]) || (weights && !is_float(node.inputs[1]));
+    if (weights && bytes) least_weight_ = least_weight_ || holds_least(tensor_of(graph_, node.inputs[1]));
     if (bytes && is_table(kind_of(node.kind))) {
       kernel("vlookup");
       type_ = KernelType::f32;  // of the kernel that makes the table
+    }
+    if (bytes && node.kind == OpKind::softmax) {
+      kernel("vexpsum");
+      type_ = KernelType::f32;  // of the kernel that makes a table of powers
     }
     if (node.kind == OpKind::conv2d) add_conv(node);
     if (node.kind == OpKind::fully_connected) add_gemm();
@@ -74,6 +81,15 @@ class Needs {
       std::istringstream families(found->second);
       for (std::string family; families >> family;) kernel(family);
     }
+  }
+
+  // Is one of these weights -128? Some kernels cannot multiply it.
+  bool holds_least(const Tensor& weights) const {
+    if (weights.type != QN_S8 || weights.constant < 0) return true;
+    const Constant& constant = graph_.constants[static_cast<size_t>(weights.constant)];
+    if (constant.sparse != nullptr) return true;
+    const auto* const data = static_cast<const int8_t*>(constant.data);
+    return std::find(data, data + constant.bytes, INT8_MIN) != data + constant.bytes;
   }
 
   void add_gemm() {
@@ -89,10 +105,10 @@ class Needs {
     const bool padded = p.top + p.bottom + p.left + p.right > 0, square = w[1] == w[2];
     if (w[3] == 1 && w[0] == a.groups) return add_depthwise(w[1], square && all(a.dilation, 1) ? a.stride : qn_hw{});
     if (square && w[1] == 1 && all(a.stride, 1) && !padded) return add_gemm();
-    // For few channels igemm of floats is hardly faster than direct, and it does not work for all sizes.
+    // For few channels igemm is hardly faster than direct, and it does not work for all sizes.
     algorithms_.insert("direct");
     kernel("gemm");
-    if (w[3] > few_channels || type_ != KernelType::f32) {
+    if (w[3] > few_channels) {
       algorithms_.insert("igemm");
       kernel("igemm");
     }
@@ -126,6 +142,7 @@ class Needs {
   const Graph& graph_;
   KernelType type_ = KernelType::f32;  // of the node at hand
   bool integers_ = false;              // are there any?
+  bool least_weight_ = false;          // does a layer of bytes have a weight of -128?
   std::set<std::string> operators_, algorithms_, kernels_;
 };
 

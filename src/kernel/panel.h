@@ -6,6 +6,13 @@
 
 namespace quern {
 
+// Only vectors of x86 have several lanes.
+#if defined(__x86_64__)
+constexpr bool has_lanes = true;
+#else
+constexpr bool has_lanes = false;
+#endif
+
 // Kernels of floats have the initial format.
 struct PanelFormat {
   uint8_t kr = 1;  // successive k that lie together

@@ -19,7 +19,7 @@ struct Taps {
 
 // Calls block.vectors<n>(taps, x, out) for n vectors of channels of pixel x, which share a loop over the taps. The last
 // channels are computed twice where they do not fill a vector; block.some(taps, x, out, count) is for fewer than a
-// vector.
+// vector, or for all of them if most_vectors is 0.
 template <class Block>
 inline void pool(size_t channels, size_t pixels, size_t taps, const int32_t* offsets, size_t step, const void* a,
                  void* c, size_t c_stride, const Block& block) {
@@ -27,20 +27,22 @@ inline void pool(size_t channels, size_t pixels, size_t taps, const int32_t* off
     const auto* table = reinterpret_cast<const int32_t*>(reinterpret_cast<const char*>(offsets) + x * step);
     const Taps all = {table, taps, bytes(a)};
     int8_t* const out = bytes(c) + x * c_stride;
-    if (channels < byte_lanes) {
-      block.some(all, x, out, channels);
-      continue;
-    }
     size_t n = 0;
     constexpr size_t most = Block::most_vectors;
-    for (; n + most * byte_lanes <= channels; n += most * byte_lanes)
-      block.template vectors<most>(all.from(n), x, out + n);
+    if (most == 0 || channels < byte_lanes) {
+      for (; n < channels; n += byte_lanes) block.some(all.from(n), x, out + n, std::min(channels - n, byte_lanes));
+      continue;
+    }
+    if constexpr (most > 1)
+      for (; n + most * byte_lanes <= channels; n += most * byte_lanes)
+        block.template vectors<most>(all.from(n), x, out + n);
     if constexpr (most > 2)
       for (; n + 2 * byte_lanes <= channels; n += 2 * byte_lanes) block.template vectors<2>(all.from(n), x, out + n);
-    for (; n < channels; n += byte_lanes) {
-      if (n + byte_lanes > channels) n = channels - byte_lanes;
-      block.template vectors<1>(all.from(n), x, out + n);
-    }
+    if constexpr (most > 0)
+      for (; n < channels; n += byte_lanes) {
+        if (n + byte_lanes > channels) n = channels - byte_lanes;
+        block.template vectors<1>(all.from(n), x, out + n);
+      }
   }
 }
 
@@ -54,7 +56,7 @@ struct Some {
 };
 
 struct Maxima {
-  static constexpr size_t most_vectors = 4;
+  static constexpr size_t most_vectors = small ? 1 : 4;
   Bytes min, max;  // what outputs are clamped to
 
   explicit Maxima(const qn_pool_qs8& p) : min(splat_byte(p.min)), max(splat_byte(p.max)) {}
@@ -106,7 +108,7 @@ inline void add_pair(Halves* sums, Bytes a, Bytes b) {
 constexpr size_t short_taps = 256;
 
 struct Averages {
-  static constexpr size_t most_vectors = 2;
+  static constexpr size_t most_vectors = small ? 0 : 2;  // small builds have the code once
   Ending end;
   int32_t zero;
   const float* scale;
@@ -127,14 +129,16 @@ struct Averages {
     return {{x.part[0] + y.part[0], x.part[1] + y.part[1], x.part[2] + y.part[2], x.part[3] + y.part[3]}};
   }
 
-  // Returns how many taps take part, of up to short_taps, and adds them two by two.
+  // Returns how many taps take part, of up to short_taps, and adds them two by two (one by one in small builds).
   template <size_t n, class Load>
   [[gnu::always_inline]] static inline int32_t add(const Taps& taps, Load load, Halves (&sums)[n]) {
 #pragma GCC unroll 4
     for (size_t i = 0; i < n; ++i) sums[i] = {Shorts{}, Shorts{}};
     int32_t count = 0;
-    for (size_t t = 0; t < taps.count; t += 2) {
-      const int32_t first = taps.offsets[t], second = t + 1 < taps.count ? taps.offsets[t + 1] : -1;
+    constexpr size_t together = small ? 1 : 2;
+    for (size_t t = 0; t < taps.count; t += together) {
+      const int32_t first = taps.offsets[t];
+      const int32_t second = together == 2 && t + 1 < taps.count ? taps.offsets[t + 1] : -1;
       if ((first | second) >= 0) {
         count += 2;
 #pragma GCC unroll 4

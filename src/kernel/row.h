@@ -102,11 +102,11 @@ inline bool may_choose(const Row& row, KernelType type, const char* name) {
   return name == nullptr ? (row.cores & cpu().core) != 0 : std::strcmp(name, row.name) == 0;
 }
 
-// Is this a row for matrices of a single row? Other rows serve such matrices on every CPU, so a trimmed build can do
-// without it.
+// Is this a row for matrices of a single row, of the baseline or of ARM? Rows for several rows also serve such matrices,
+// so a trimmed build can do without it. (On x86 this would take several times as long.)
 template <class TableRow>
 constexpr bool for_one_row(const TableRow& row) {
-  if constexpr (requires { row.mr; }) return row.mr == 1 && (row.isa & ~isa_baseline) == 0;
+  if constexpr (requires { row.mr; }) return row.mr == 1 && (!QN_ARCH_X86_64 || (row.isa & ~isa_baseline) == 0);
   return false;
 }
 
@@ -131,12 +131,25 @@ constexpr bool same_task(const TableRow& a, const TableRow& b) {
   return same;
 }
 
+// Is this row needed for weights of -128 alone? A row that demands other weights is for the same task and CPUs.
+template <class TableRow, class Table>
+constexpr bool for_any_weights(const TableRow& row, const Table& table) {
+  if ((row.demands & w127) != 0) return false;
+  for (const TableRow& other : table) {
+    if (other.demands == (row.demands | w127) && other.isa == row.isa && other.cores == any_core && is_needed(other) &&
+        same_task(row, other))
+      return true;
+  }
+  return false;
+}
+
 // Does this build contain this row of a table? A small build leaves out a reference if every CPU runs another row for
 // the same task. On 32-bit ARM it also leaves out rows that use FMA: CPUs with FMA run the rows without it as well, and
 // these need fewer instructions for their products (asm/arm/asm.h).
 template <class TableRow, class Table>
 constexpr bool is_built(const TableRow& row, const Table& table) {
   if (!is_needed(row)) return false;
+  if (!has_any_weights && for_any_weights(row, table)) return false;
   if (small && row.isa == isa_neonfma) return false;
   if (!small || row.isa != isa_ref) return true;
   for (const TableRow& other : table) {

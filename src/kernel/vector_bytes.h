@@ -18,11 +18,11 @@ inline Bytes load_bytes(const int8_t* p) { return *reinterpret_cast<const Unalig
 inline void store_bytes(int8_t* p, Bytes v) { *reinterpret_cast<UnalignedBytes*>(p) = v; }
 inline Bytes splat_byte(int32_t x) { return Bytes{} + static_cast<int8_t>(x); }
 
-// load_some_bytes reads exactly p[0] .. p[count - 1], with 0 < count < byte_lanes, and store_some_bytes writes as many.
+// load_some_bytes reads exactly p[0] .. p[count - 1], with 0 < count <= byte_lanes, and store_some_bytes writes as many.
 // What the other bytes of the vector are nobody may rely on.
 #if QN_VECTOR_BYTES == 64
 
-inline __mmask64 first_bytes(size_t count) { return (__mmask64{1} << count) - 1; }
+inline __mmask64 first_bytes(size_t count) { return ~__mmask64{0} >> (byte_lanes - count); }
 inline Bytes load_some_bytes(const int8_t* p, size_t count) {
   return Bytes(_mm512_maskz_loadu_epi8(first_bytes(count), p));
 }

@@ -86,15 +86,16 @@ double tiles_cycles(const Problem& p, const ProductTile& tile, double depth, dou
   const double idle = static_cast<double>(sets * tile.together()) / static_cast<double>(panels);
   const auto call = [&](size_t count, size_t channels, double weights, double waits) {
     const double store = static_cast<double>(count * channels) / level_of(tile.row).lanes * tile.end_cycles();
-    double sums = depth * step_cycles(tile, count, channels, waits) + store + m.call_cycles + per_tile;
-    if (m.pass_cycles > 0 && tile.passes > 1) sums += m.pass_cycles + m.pass_line_cycles * lines_of_a(count, depth);
+    double sums = depth * step_cycles(tile, count, channels, waits) + store + machine().call_cycles + per_tile;
+    if (machine().pass_cycles > 0 && tile.passes > 1)
+      sums += machine().pass_cycles + machine().pass_line_cycles * lines_of_a(count, depth);
     return std::max(sums * idle, depth * weights);
   };
   const auto again = [&](size_t count, size_t channels) {
-    return call(count, channels, warm, stalls) + depth * warm * m.passing;
+    return call(count, channels, warm, stalls) + depth * warm * machine().passing;
   };
   const auto column = [&](size_t channels) {
-    const double first = call(rows, channels, cold, stalls + m.unhidden * cold);
+    const double first = call(rows, channels, cold, stalls + machine().unhidden * cold);
     if (tiles == 1) return first;
     return first + static_cast<double>(tiles - 2) * again(rows, channels) +
            again(p.pixels - (tiles - 1) * rows, channels);

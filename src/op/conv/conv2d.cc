@@ -221,7 +221,7 @@ qn_status qn_conv2d_create(const qn_conv2d_params* params, const qn_weights* wei
                            qn_weights_cache* cache, qn_operator** op) {
   return quern::guarded([=] {
     qn_conv2d_params p;
-    QN_TRY(quern::read_params("conv2d", params, qn_conv2d_params_init, op, &p, quern::check_computed_type));
+    QN_TRY(quern::read_params("conv2d", params, qn_conv2d_params_init, op, &p, quern::check_product_type));
     return quern::create_conv("conv2d", p, weights, bias, cache, op);
   });
 }
@@ -230,7 +230,7 @@ qn_status qn_dwconv2d_create(const qn_dwconv2d_params* params, const qn_weights*
                              qn_weights_cache* cache, qn_operator** op) {
   return quern::guarded([=] {
     qn_dwconv2d_params d;
-    QN_TRY(quern::read_params("dwconv2d", params, qn_dwconv2d_params_init, op, &d, quern::check_computed_type));
+    QN_TRY(quern::read_params("dwconv2d", params, qn_dwconv2d_params_init, op, &d, quern::check_product_type));
     qn_conv2d_params p;
     QN_TRY(quern::as_conv("dwconv2d", d, &p));
     return quern::create_conv("dwconv2d", p, weights, bias, cache, op);

@@ -69,7 +69,7 @@ qn_status qn_fully_connected_create(const qn_fully_connected_params* params, con
   return quern::guarded([=] {
     using namespace quern;
     qn_fully_connected_params p;
-    QN_TRY(read_params(fully_connected, params, qn_fully_connected_params_init, op, &p, check_computed_type));
+    QN_TRY(read_params(fully_connected, params, qn_fully_connected_params_init, op, &p, check_product_type));
     QN_TRY(check_positive(fully_connected, "in_channels", p.in_channels));
     QN_TRY(check_positive(fully_connected, "out_channels", p.out_channels));
     QN_TRY(check_clamp(fully_connected, p.min, p.max));

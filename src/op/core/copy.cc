@@ -14,6 +14,10 @@ constexpr size_t byte_block = 64;  // bytes of a cache line
 
 enum { from, to };  // operands
 
+// Which elements have fast functions that transpose them? Lists of trimmed builds name these like kernels. Without them
+// they are copied one by one.
+constexpr bool transposes_floats = has_family("copy_f32"), transposes_bytes = has_integers && has_family("copy_qs8");
+
 // Two loops of a copy. Columns follow each other in the output; rows follow each other in the input where columns do
 // not (a transpose).
 struct Plane {
@@ -89,6 +93,10 @@ void transpose_narrow(const char* in, size_t in_stride, char* out, size_t out_st
 // The same for up to `most` columns, or none.
 template <size_t item, size_t most>
 void transpose_few(const char* in, size_t in_stride, char* out, size_t out_stride, size_t rows, size_t count) {
+  if (small && item == 1) {  // not written out for each number
+    for (size_t c = 0; c < count; ++c) transpose_narrow<1, item>(in + c * in_stride, 0, out + c, out_stride, rows);
+    return;
+  }
   if (count == most) return transpose_narrow<most, item>(in, in_stride, out, out_stride, rows);
   if constexpr (most > 1) transpose_few<item, most - 1>(in, in_stride, out, out_stride, rows, count);
 }
@@ -250,22 +258,23 @@ Job make_job(const Copy& copy, size_t item, size_t tasks) {
   job.in_offset = copy.in_offset;
   job.out_offset = copy.out_offset;
   const Nest<2>& nest = copy.nest;
-  const bool are_bytes = has_integers && item == 1;
+  const bool are_bytes = transposes_bytes && item == 1, are_floats = transposes_floats && item == element;
+  const CopyPlane fast = transposes_bytes && (are_bytes || !transposes_floats) ? transpose_bytes : transpose;
   size_t row = 1;  // number of the loop that becomes the row of a plane
   if (nest.rank > 0) {
     job.plane.column = nest.loops[0];
     const size_t in_stride = nest.loops[0].stride[from], out_stride = nest.loops[0].stride[to];
     if (in_stride == item && out_stride == item) {
       job.copy = copy_rows;
-    } else if ((item == element || are_bytes) && in_stride != 0 && out_stride == item) {
+    } else if ((are_floats || are_bytes) && in_stride != 0 && out_stride == item) {
       for (size_t i = 1; i < nest.rank; ++i) {
-        if (nest.loops[i].stride[from] == item) row = i, job.copy = are_bytes ? transpose_bytes : transpose;
+        if (nest.loops[i].stride[from] == item) row = i, job.copy = fast;
       }
     }
   }
   if (row < nest.rank) job.plane.row = nest.loops[row];
-  if (has_integers && job.copy == transpose_bytes) job.row_step = byte_block;
-  if (job.copy == transpose) {
+  if (transposes_bytes && job.copy == transpose_bytes) job.row_step = byte_block;
+  if (transposes_floats && job.copy == transpose) {
     job.row_step = block;
     if (job.plane.column.count == 2 && job.plane.row.stride[to] == 2 * element) job.copy = interleave;
   }

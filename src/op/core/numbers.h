@@ -34,9 +34,10 @@ class Padding {
   Vector<char> bytes_;
 };
 
-// The type of kernels that multiply tensors of this type by weights.
+// The type of kernels that multiply tensors of this type by weights. (check_product_type() has refused floats where there
+// are no such kernels of floats.)
 constexpr KernelType kernel_type(qn_type type) {
-  return has_integers && type == QN_S8 ? KernelType::qs8c : KernelType::f32;
+  return has_integers && (type == QN_S8 || !has_float_products) ? KernelType::qs8c : KernelType::f32;
 }
 // The same for kernels without weights.
 constexpr KernelType type_without_weights(qn_type type) {

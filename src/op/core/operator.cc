@@ -349,6 +349,11 @@ qn_status check_computed_type(const char* who, qn_type type) {
   return fail(QN_UNSUPPORTED, "%s: type %s; only QN_F32 and QN_S8 are supported", who, qn_type_string(type));
 }
 
+qn_status check_product_type(const char* who, qn_type type) {
+  if (!has_float_products && type == QN_F32) return fail_without("kernel of type", "f32 for a layer with weights");
+  return check_computed_type(who, type);
+}
+
 qn_status check_clamp(const char* who, float min, float max) {
   if (min <= max) return QN_OK;
   return fail(QN_INVALID_ARGUMENT, "%s: min %g and max %g are not in order", who, static_cast<double>(min),
@@ -434,6 +439,8 @@ qn_status qn_operator_plan(const qn_operator* op, const qn_tensor* ins, size_t n
 
 qn_status qn_operator_plan_chain(const qn_operator* first, const qn_operator* second, const qn_tensor* in,
                                  const qn_tensor* out, const qn_plan_options* options, qn_plan** plan) {
+  if constexpr (!quern::has_chains)
+    return quern::fail(QN_UNSUPPORTED, "qn_operator_plan_chain: this build has no chains");
   return quern::guarded([=] {
     if (first == nullptr || second == nullptr || in == nullptr || plan == nullptr) {
       return quern::fail(QN_INVALID_ARGUMENT, "qn_operator_plan_chain: an argument is NULL");

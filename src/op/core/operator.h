@@ -191,9 +191,11 @@ qn_status read_struct(const char* who, const Params* user, void (*init)(Params*)
 }
 
 // Check the type that an operator works on: check_type() accepts QN_F32 only, check_computed_type() also QN_S8.
+// check_product_type() is for operators with weights: a trimmed build may have them for one of these types alone.
 // check_moved_type() is for operators that only move elements; it accepts every type.
 qn_status check_type(const char* who, qn_type type);
 qn_status check_computed_type(const char* who, qn_type type);
+qn_status check_product_type(const char* who, qn_type type);
 qn_status check_moved_type(const char* who, qn_type type);
 qn_status check_clamp(const char* who, float min, float max);
 qn_status check_positive(const char* who, const char* what, size_t value);

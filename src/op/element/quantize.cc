@@ -11,6 +11,8 @@ namespace {
 
 constexpr char quantize[] = "quantize";
 constexpr size_t min_task_conversions = 1 << 14;
+// Bytes of one type or scale to those of another.
+constexpr bool has_tables = has_operator("requantize") || has_api("op");
 
 // The kernel for a request. Bytes become other bytes by a table.
 const UnaryRow* row_for(const Request& request) {
@@ -32,7 +34,7 @@ class QuantizePlan final : public qn_plan {
   QuantizePlan(const Request& request, const UnaryRow& row) : row_(row) {
     const qn_tensor &in = request.ins[0], &out = request.out;
     kernel = row.name;
-    if (row.kind == UnaryKind::lookup) {
+    if (has_tables && row.kind == UnaryKind::lookup) {
       make_table(in, out);
     } else {
       numbers_ = parameters_of(row.kind == UnaryKind::quantize ? out : in);
@@ -56,7 +58,8 @@ class QuantizePlan final : public qn_plan {
       const size_t chunk = i % pieces_.chunks, first = pieces_.begin(chunk), count = pieces_.end(chunk) - first;
       const char* x = run.input(0) + at.offset(0) + first * item_in_;
       char* y = run.output + at.offset(1) + first * item_out_;
-      row_.run(count, x, y, row_.kind == UnaryKind::lookup ? static_cast<const void*>(table_) : &numbers_);
+      row_.run(count, x, y,
+               has_tables && row_.kind == UnaryKind::lookup ? static_cast<const void*>(table_) : &numbers_);
     }
   }
 

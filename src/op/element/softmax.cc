@@ -11,6 +11,8 @@ namespace quern {
 namespace {
 
 constexpr char softmax[] = "softmax";
+// Lists of trimmed builds name softmax of bytes like a kernel, although the reference of floats computes it.
+constexpr bool has_bytes = has_integers && has_family("vexpsum_qs8");
 constexpr size_t block = 16;                    // columns gathered together: a cache line
 constexpr size_t min_task_exponentials = 4096;  // a few microseconds
 
@@ -29,14 +31,15 @@ struct Kernels {
 };
 
 // The same of bytes. The real result is rounded once, and the same on every CPU, because the reference kernel computes
-// the powers and the sum has an order.
+// the powers and the sum has an order. In a small build without a reference the row computes them that replaces it on
+// every CPU.
 class ByteSoftmax {
  public:
   void set(const Steps& in, const Steps& out) {
     float x[bytes];
     for (size_t i = 0; i < bytes; ++i) x[i] = -static_cast<float>(i) * in.scale;
     for (const ReduceRow& row : reduce_rows()) {
-      if (row.kind == ReduceKind::expsum && row.isa == isa_ref) row.run(bytes, x, powers_, 0);
+      if (row.kind == ReduceKind::expsum && (row.isa & ~isa_baseline) == 0) row.run(bytes, x, powers_, 0);
     }
     out_ = out;
   }
@@ -103,7 +106,7 @@ class SoftmaxPlan final : public qn_plan {
   }
 
  private:
-  bool of_bytes() const { return has_integers && type_ == KernelType::qs8; }
+  bool of_bytes() const { return has_bytes && type_ == KernelType::qs8; }
   size_t element() const { return output_bytes(type_); }
 
   template <class T, class Function>
@@ -157,6 +160,7 @@ class Softmax final : public Operator {
     }
     Kernels k = {};
     if (has_integers && type == QN_S8) {
+      if (!has_bytes) return fail_without("kernel", "vexpsum_qs8");
       if (request.options.kernel != nullptr) return no_kernel(name, request.options.kernel);
       QN_TRY(check_one_scale(name, request.ins, request.out));
       *plan = make_plan<SoftmaxPlan>(request, axis, k);

@@ -42,11 +42,6 @@ size_t panel_rows(const PackKey& key) {
   return has_integers ? round_up(key.shape.kernel.h * rows_of_tap_row(key), interleave(key)) : key.shape.depth();
 }
 
-// The same for depthwise panels, whose taps lie column by column.
-size_t depthwise_rows(const PackKey& key) {
-  return has_integers ? key.shape.kernel.w * round_up(key.shape.kernel.h, interleave(key)) : key.shape.taps();
-}
-
 // Packs one tap, of `depth` input channels, of a panel in which `kr` successive rows lie together. Its first row is row
 // `first` of the panel.
 template <class T>
@@ -54,14 +49,15 @@ void pack_interleaved(const PackKey& key, size_t first, size_t depth, size_t cou
                       const WeightStrides& stride, T* panel) {
   const size_t nr = key.panel.nr, kr = key.panel.format.kr;
   constexpr size_t word = 4 / sizeof(T);
-  const bool words = kr == word && stride.in == 1 && first % word == 0;  // the elements of a word lie together, too
+  const bool words =
+      kr == word && stride.input() == 1 && first % word == 0;  // the elements of a word lie together, too
   const size_t whole = words ? depth / word * word : 0;
   for (size_t j = 0; j < count; ++j) {
     const T* const from = b + j * stride.out;
     for (size_t i = 0; i < whole; i += word) std::memcpy(panel + (first + i) * nr + j * word, from + i, 4);
     for (size_t i = whole; i < depth; ++i) {
       const size_t row = first + i;
-      panel[(row / kr * nr + j) * kr + row % kr] = from[i * stride.in];
+      panel[(row / kr * nr + j) * kr + row % kr] = from[i * stride.input()];
     }
   }
 }
@@ -115,12 +111,26 @@ void order_channels(const PanelShape& shape, size_t k, void* panel) {
   for (size_t i = 0; i < k; i += kr, at += shape.nr * kr) order(at, kr);
 }
 
+// How the rows of a panel lie: how many there are, and from one row of taps, and one tap, to the next.
+struct PanelRows {
+  size_t all, tap_row, tap;
+};
+PanelRows rows_of(const PackKey& key) {
+  if (!has_algorithm(QN_ALGORITHM_DEPTHWISE) || key.packing != Packing::depthwise)
+    return {panel_rows(key), rows_of_tap_row(key), rows_of_tap(key)};
+  // Depthwise panels have their taps column by column.
+  const size_t column = has_integers ? round_up(key.shape.kernel.h, interleave(key)) : key.shape.kernel.h;
+  return {key.shape.kernel.w * column, 1, column};
+}
+
+// Packs `channels` output channels from `first` on.
 template <class T>
-void pack_group(const PackKey& key, WeightRows& weights, size_t group, char* panel) {
+void pack_channels(const PackKey& key, const PanelRows& rows, WeightRows& weights, size_t first, size_t channels,
+                   char* panel) {
   const WeightsShape& shape = key.shape;
-  const size_t nr = key.panel.nr, k = panel_rows(key);
-  for (size_t j = 0; j < shape.out; j += nr, panel += panel_bytes<T>(k, nr)) {
-    const size_t o = group * shape.out + j, count = std::min(nr, shape.out - j);
+  const size_t nr = key.panel.nr, k = rows.all;
+  for (size_t j = 0; j < channels; j += nr, panel += panel_bytes<T>(k, nr)) {
+    const size_t o = first + j, count = std::min(nr, channels - j);
     if (has_integers && k != shape.depth()) std::memset(panel, 0, panel_bytes<T>(k, nr));  // some rows are padding
     T* const begin = begin_panel<T>(k, count, nr, key.bias.data() + o, panel);
     const Strip strip = weights.rows(o, count);
@@ -129,43 +139,17 @@ void pack_group(const PackKey& key, WeightRows& weights, size_t group, char* pan
     for (size_t y = 0; y < shape.kernel.h; ++y) {
       for (size_t x = 0; x < shape.kernel.w; ++x) {
         const T* const tap = data + y * stride.h + x * stride.w;
-        const size_t row = y * rows_of_tap_row(key) + x * rows_of_tap(key);
-        if (interleave(key) == 1) {
-          pack_rows(shape.in, count, nr, tap, stride.in, stride.out, begin + row * nr);
+        const size_t row = y * rows.tap_row + x * rows.tap;
+        if (interleave(key) == 1 && !(small && sizeof(T) == 1)) {
+          pack_rows(shape.in, count, nr, tap, stride.input(), stride.out, begin + row * nr);
         } else {
           pack_interleaved(key, row, shape.in, count, tap, stride, begin);
         }
       }
     }
     absorb_zero(key, k, count, begin, panel);
+    if (has_integers && has_lanes) order_channels(key.panel, k, panel);
     weights.tell_read(o, count);
-  }
-}
-
-template <class T>
-void pack_depthwise(const PackKey& key, WeightRows& weights, char* panel) {
-  const WeightsShape& shape = key.shape;
-  const size_t nr = key.panel.nr, k = depthwise_rows(key);
-  for (size_t c = 0; c < shape.groups; c += nr, panel += panel_bytes<T>(k, nr)) {
-    const size_t count = std::min(nr, shape.groups - c);
-    if (has_integers && k != shape.taps()) std::memset(panel, 0, panel_bytes<T>(k, nr));  // some rows are padding
-    T* const begin = begin_panel<T>(k, count, nr, key.bias.data() + c, panel);
-    const Strip strip = weights.rows(c, count);
-    const T* const data = static_cast<const T*>(strip.data);
-    const WeightStrides& stride = strip.stride;
-    for (size_t x = 0; x < shape.kernel.w; ++x) {
-      for (size_t y = 0; y < shape.kernel.h; ++y) {
-        const T* const tap = data + y * stride.h + x * stride.w;
-        const size_t row = x * (k / shape.kernel.w) + y;
-        if (interleave(key) == 1) {
-          pack_rows(1, count, nr, tap, stride.in, stride.out, begin + row * nr);
-        } else {
-          pack_interleaved(key, row, 1, count, tap, stride, begin);
-        }
-      }
-    }
-    absorb_zero(key, k, count, begin, panel);
-    if (has_integers) order_channels(key.panel, k, panel);
   }
 }
 
@@ -173,19 +157,18 @@ void pack_depthwise(const PackKey& key, WeightRows& weights, char* panel) {
 template <class T>
 Shared<PackedWeights> pack_dense(const PackKey& key) {
   const WeightsShape& shape = key.shape;
+  const PanelRows rows = rows_of(key);
   WeightRows weights(key.weights, shape);
   auto packed = make_shared<PackedWeights>();
-  const bool panels = !has_algorithm(QN_ALGORITHM_DEPTHWISE) || key.packing != Packing::depthwise;
-  packed->panel_bytes = panel_bytes<T>(panels ? panel_rows(key) : depthwise_rows(key), key.panel.nr);
-  packed->group_bytes = divide_up(panels ? shape.out : shape.groups, key.panel.nr) * packed->panel_bytes;
-  packed->data = Buffer(packed->group_bytes * (panels ? shape.groups : 1));
+  // The channels of depthwise panels are groups of their own.
+  const bool depthwise = has_algorithm(QN_ALGORITHM_DEPTHWISE) && key.packing == Packing::depthwise;
+  const size_t groups = depthwise ? 1 : shape.groups, channels = depthwise ? shape.groups : shape.out;
+  packed->panel_bytes = panel_bytes<T>(rows.all, key.panel.nr);
+  packed->group_bytes = divide_up(channels, key.panel.nr) * packed->panel_bytes;
+  packed->data = Buffer(packed->group_bytes * groups);
   auto* data = static_cast<char*>(packed->data.data());
-  if (panels) {
-    for (size_t g = 0; g < shape.groups; ++g) pack_group<T>(key, weights, g, data + g * packed->group_bytes);
-  } else {
-    pack_depthwise<T>(key, weights, data);
-    weights.tell_read(0, shape.groups);
-  }
+  for (size_t g = 0; g < groups; ++g, data += packed->group_bytes)
+    pack_channels<T>(key, rows, weights, g * channels, channels, data);
   return packed;
 }
 
@@ -278,7 +261,8 @@ Shared<PackedWeights> pack_weights(const PackKey& key) {
     if (const WinogradTaps taps = winograd_taps_of(key.packing); taps.rows != nullptr) return pack_winograd(key, taps);
   }
   if (has_sparse && (key.packing == Packing::sparse || key.packing == Packing::sparse_fours)) return pack_sparse(key);
-  return has_integers && key.weights.type == QN_S8 ? pack_dense<int8_t>(key) : pack_dense<float>(key);
+  const bool bytes = has_integers && (!has_float_products || key.weights.type == QN_S8);
+  return bytes ? pack_dense<int8_t>(key) : pack_dense<float>(key);
 }
 
 void pack_panels(size_t n, size_t k, size_t nr, const float* b, size_t k_stride, size_t n_stride, const float* bias,

@@ -12,17 +12,17 @@ namespace {
 template <class Int>
 struct ChannelSums {
   Int sum = 0, absolute = 0;  // of the values, and of the absolute values
-  int least = 0;
+  int8_t least = 0;
 };
 
-// Adds up weights few enough for 32-bit sums, so that compilers can make vectors of them.
-constexpr size_t chunk = 1 << 20;
-ChannelSums<int> sums_of_chunk(const int8_t* data, size_t count, size_t stride) {
-  ChannelSums<int> c;
+// Adds up weights few enough for 16-bit sums, of which the vectors are short that compilers make.
+constexpr size_t chunk = 128;
+ChannelSums<int16_t> sums_of_chunk(const int8_t* data, size_t count, size_t stride) {
+  ChannelSums<int16_t> c;
   for (size_t i = 0; i < count; ++i) {
-    const int weight = data[i * stride];
-    c.sum += weight;
-    c.absolute += std::abs(weight);
+    const int8_t weight = data[i * stride];
+    c.sum = static_cast<int16_t>(c.sum + weight);
+    c.absolute = static_cast<int16_t>(c.absolute + std::abs(weight));
     c.least = std::min(c.least, weight);
   }
   return c;
@@ -32,15 +32,17 @@ ChannelSums<int64_t> sums_of(const Strip& strip, const WeightsShape& shape) {
   ChannelSums<int64_t> c;
   const auto* const data = static_cast<const int8_t*>(strip.data);
   const WeightStrides& stride = strip.stride;
-  for (size_t y = 0; y < shape.kernel.h; ++y) {
-    for (size_t x = 0; x < shape.kernel.w; ++x) {
-      const int8_t* const tap = data + y * stride.h + x * stride.w;
-      for (size_t i = 0; i < shape.in; i += chunk) {
-        const ChannelSums<int> part = sums_of_chunk(tap + i * stride.in, std::min(chunk, shape.in - i), stride.in);
-        c.sum += part.sum;
-        c.absolute += part.absolute;
-        c.least = std::min(c.least, part.least);
-      }
+  // Of QN_WEIGHTS_OHWI, which is all that graphs give, the weights of a channel are one run.
+  const bool together = !has_api("op") || (stride.in == 1 && stride.out == shape.depth());
+  const size_t runs = together ? 1 : shape.taps(), length = together ? shape.depth() : shape.in;
+  for (size_t t = 0; t < runs; ++t) {
+    const int8_t* const run = data + t / shape.kernel.w * stride.h + t % shape.kernel.w * stride.w;
+    for (size_t i = 0; i < length; i += chunk) {
+      const size_t count = std::min(chunk, length - i);
+      const ChannelSums<int16_t> part = sums_of_chunk(run + i * stride.input(), count, stride.input());
+      c.sum += part.sum;
+      c.absolute += part.absolute;
+      c.least = std::min(c.least, part.least);
     }
   }
   return c;

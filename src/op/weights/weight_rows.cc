@@ -5,6 +5,7 @@ namespace {
 
 WeightStrides strides_of(qn_weights_layout layout, const WeightsShape& s) {
   const size_t all_out = s.groups * s.out;
+  if (!has_api("op")) layout = QN_WEIGHTS_OHWI;  // a graph has no other one
   switch (layout) {
     case QN_WEIGHTS_OHWI: return {s.depth(), s.kernel.w * s.in, s.in, 1};
     case QN_WEIGHTS_OIHW: return {s.depth(), s.kernel.w, 1, s.taps()};

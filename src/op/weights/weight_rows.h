@@ -9,6 +9,8 @@ namespace quern {
 // Distances of elements: element (o, y, x, i) of a strip is data[o * out + y * h + x * w + i * in].
 struct WeightStrides {
   size_t out, h, w, in;
+
+  size_t input() const { return has_api("op") ? in : 1; }  // graphs give weights of QN_WEIGHTS_OHWI only
 };
 
 struct Strip {
