@@ -1,10 +1,12 @@
 // Writes what the tests work with: FOLDER/mobilenet_v1.qn, the list of what it needs, an input for it;
-// FOLDER/other.qn, a model with an operator that is not on the list; and models of a few small layers to run out of
-// memory with: FOLDER/few.qn with operators of MobileNet alone, FOLDER/more.qn with others, FOLDER/one.qn to be tuned.
+// the same as a model of bytes, FOLDER/mobilenet_v1_qs8.qn and its list; FOLDER/other.qn, a model with an operator that is not on the list; and models of a few small layers to run out of
+// memory with: FOLDER/few.qn with operators of MobileNet alone, FOLDER/few_qs8.qn of bytes, FOLDER/more.qn with other
+// operators, FOLDER/one.qn to be tuned.
 #include <cstdio>
 #include <fstream>
 #include <string>
 
+#include "compress/quantize.h"
 #include "convert/needs.h"
 #include "convert/zoo/zoo.h"
 #include "graph/file/format.h"
@@ -88,13 +90,27 @@ Graph more_layers() {
   return c.done();
 }
 
+// Each tensor gets the same range, as good as any for weights of no meaning.
+Graph quantized(Graph graph) {
+  Vector<Range> ranges(tensors_to_observe(graph).size());
+  for (Range& range : ranges) range = {-4, 4};
+  Vector<QuantizedLayer> layers;
+  check(quantize(graph, ranges, &layers));
+  return graph;
+}
+
+void write_with_needs(const Graph& graph, const std::string& path) {
+  check(write_model_file(graph, (path + ".qn").c_str()));
+  std::ofstream(path + ".needs") << needs_of(graph);
+}
+
 void write(const std::string& folder) {
   Graph graph = build_zoo("mobilenet_v1", 1);
   check(check_graph(graph));
   check(infer_shapes(graph));
   check(optimize(graph));
-  check(write_model_file(graph, (folder + "/mobilenet_v1.qn").c_str()));
-  std::ofstream(folder + "/mobilenet_v1.needs") << needs_of(graph);
+  write_with_needs(graph, folder + "/mobilenet_v1");
+  write_with_needs(quantized(graph), folder + "/mobilenet_v1_qs8");
 
   const Tensor& input = graph.tensors[static_cast<size_t>(graph.inputs[0].tensor)];
   std::ofstream numbers(folder + "/input.bin", std::ios::binary);
@@ -106,6 +122,7 @@ void write(const std::string& folder) {
   }
   check(write_model_file(other_model(), (folder + "/other.qn").c_str()));
   check(write_model_file(few_layers(), (folder + "/few.qn").c_str()));
+  check(write_model_file(quantized(few_layers()), (folder + "/few_qs8.qn").c_str()));
   check(write_model_file(more_layers(), (folder + "/more.qn").c_str()));
   check(write_model_file(Chain().conv(16, 3, 3, 1).done(), (folder + "/one.qn").c_str()));
 }

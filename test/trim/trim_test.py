@@ -3,7 +3,7 @@
 should, needs no C++ runtime, fits pages of 16 KiB, answers QN_OUT_OF_MEMORY wherever memory runs out, loses none of it,
 and keeps to its size. Memory also runs out for the whole library, in the test that builds everything.
 
-    trim_test.py --build trimmed|everything|... --source DIR --folder DIR ... -- [settings of CMake]
+    trim_test.py --build trimmed|trimmed_bytes|everything|... --source DIR --folder DIR ... -- [settings of CMake]
 """
 
 import argparse
@@ -46,10 +46,15 @@ class Build(NamedTuple):
     headers: tuple  # whose functions it exports
     models: tuple  # to run out of memory with
     bound: str  # in bench/size_budget.json
+    runs: str = "mobilenet_v1"  # the model that gives the same bits as with the whole library
+    refuses: tuple = ()  # models of other operators or types, and what the message about them says
 
 
 BUILDS = {
-    "trimmed": Build("mobilenet_v1.needs", ("base", "graph"), ("few",), "mobilenet_v1"),
+    "trimmed": Build("mobilenet_v1.needs", ("base", "graph"), ("few",), "mobilenet_v1",
+                     refuses=(("other", "max_pool"),)),
+    "trimmed_bytes": Build("mobilenet_v1_qs8.needs", ("base", "graph"), ("few_qs8",), "mobilenet_v1_qs8",
+                           "mobilenet_v1_qs8", (("other", "max_pool"), ("few", "f32"))),
     "everything": Build("", ("base", "graph", "op"), ("few", "more", "one"), "everything"),
     "graph": Build("cmake/needs/graph.txt", ("base", "graph"), ("more",), "graph"),
     "graph_dense": Build("cmake/needs/graph_dense.txt", ("base", "graph"), ("few",), "graph_dense"),
@@ -75,7 +80,7 @@ def check_exports(a, what, library):
     os.environ["NM"] = a.nm
     public = {name for header in what.headers
               for name in declared((a.source / "include" / "quern" / f"{header}.h").read_text())}
-    if a.build == "trimmed":
+    if a.build.startswith("trimmed"):
         table = (a.source / "cmake" / "QuernTrim.cmake").read_text()
         asked_for = set(" ".join(re.findall(r"set\(functions_\w+ ([^)]*)\)", table)).split())
         expect(public.issuperset(asked_for), f"declared nowhere: {sorted(asked_for - public)}")
@@ -158,7 +163,7 @@ def main():
     must([*model_command, a.folder])
     library = build(a, what)
     program = compile_program(a, "run", library)
-    model, image = a.folder / "mobilenet_v1.qn", a.folder / "input.bin"
+    model, image = a.folder / f"{what.runs}.qn", a.folder / "input.bin"
     whole, small = a.folder / "whole.bin", a.folder / "small.bin"
     # A ceiling that takes nothing away but FMA on 32-bit ARM, which small builds do without. They choose algorithms as for
     # an unknown core.
@@ -166,9 +171,9 @@ def main():
     must([*emulator, program, model, image, small])
     expect(filecmp.cmp(whole, small, shallow=False), "the small library gives other bits")
 
-    if a.build == "trimmed":
-        status, output = run([*emulator, program, a.folder / "other.qn", image, os.devnull])
-        expect(status == 1 and "max_pool" in output and "trimmed" in output, f"another model: status {status}, {output}")
+    for name, lacks in what.refuses:
+        status, output = run([*emulator, program, a.folder / f"{name}.qn", image, os.devnull])
+        expect(status == 1 and lacks in output and "trimmed" in output, f"another model: status {status}, {output}")
     status, output = run([*emulator, program, image, image, os.devnull])  # a model that is none
     expect(status == 1 and ("not a .qn model" in output) == a.messages, f"no model: status {status}, {output}")
     check_exports(a, what, library)
