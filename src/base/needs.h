@@ -107,8 +107,6 @@ constexpr bool has_sparse = has_algorithm("sparse");
 // Convolutions and matrix products of floats. A build for models whose layers are all quantized refuses them.
 constexpr bool has_float_products = has_family("gemm_f32") || has_family("igemm_f32") || has_family("dwconv_f32") ||
                                     has_family("winograd_f32") || has_family("spmm_f32");
-// A depthwise convolution, or pooling, in one pass with the 1x1 convolution behind it: of floats only.
-constexpr bool has_chains = has_float_products;
 // A convolution can be asked to add a residual by a graph with sums, or by a caller of op.h.
 constexpr bool has_residual = has_operator("add") || has_api("op");
 

@@ -29,7 +29,7 @@ class Finder {
 
   qn_status run(Vector<Fusion>* fusions) {
     // Choices are measured for single operators, so a session that tunes makes no chains.
-    for (size_t i = 0; has_chains && i < graph_.nodes.size() && !options_.tune; ++i) QN_TRY(chain(i));
+    for (size_t i = 0; i < graph_.nodes.size() && !options_.tune; ++i) QN_TRY(chain(i));
     for (size_t i = 0; has_residual && i < graph_.nodes.size(); ++i) QN_TRY(add_residual(i));
     *fusions = std::move(fusions_);
     return QN_OK;

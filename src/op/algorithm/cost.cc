@@ -34,10 +34,12 @@ Level level_of(const Row& row) {
     case isa_sse41: return {4, 2};
     case isa_neon: return {4, 1};
     case isa_neonfma: return {4, 1};
+#ifndef QN_NO_INTEGERS
     case isa_avx512vnni: return {16, 1};
     case isa_avxvnni: return {8, 1};
     case isa_dotprod: return {4, 1};
     case isa_i8mm: return {4, 0.5};
+#endif
     default: return {1, 2};
   }
 }

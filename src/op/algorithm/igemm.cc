@@ -57,14 +57,14 @@ class IgemmPlan final : public qn_plan {
       : row_(choice.as<IgemmRow>()),
         joins_(merges_taps(conv.window, conv.weights.shape().in, input_bytes(row_.type))),
         fills_(joins_ && !has_whole_groups(row_, conv.weights.shape().in)),
-        packed_(conv.pack(fills_ ? Packing::row_panels : Packing::tap_panels, row_)),
+        packed_(conv.pack(fills() ? Packing::row_panels : Packing::tap_panels, row_)),
         kernel_epilogue_(row_, conv.numbers()),
         epilogue_(conv.request),
         shape_(conv.weights.shape()),
         in_(conv.request.ins[0]),
         out_(conv.request.out),
-        row_elements_(fills_ ? round_up(shape_.in * shape_.kernel.w, size_t{row_.panel.kr})
-                             : shape_.in * shape_.kernel.w),
+        row_elements_(fills() ? round_up(shape_.in * shape_.kernel.w, size_t{row_.panel.kr})
+                              : shape_.in * shape_.kernel.w),
         zero_(row_.type, row_elements_, static_cast<int8_t>(conv.input_zero())),
         copies_(conv, shape_.in, row_.type) {
     if (joins_) {
@@ -75,10 +75,10 @@ class IgemmPlan final : public qn_plan {
       const Order order = end - begin == width ? Order::image : Order::rows;
       if (begin < end) add_part(conv, {.order = order, .x = begin, .width = end - begin, .wide_taps = true});
       if (begin > 0)
-        add_part(conv, {.order = Order::columns, .x = 0, .width = begin, .wide_taps = fills_, .copied = fills_});
+        add_part(conv, {.order = Order::columns, .x = 0, .width = begin, .wide_taps = fills(), .copied = fills()});
       if (end < width)
         add_part(conv,
-                 {.order = Order::columns, .x = end, .width = width - end, .wide_taps = fills_, .copied = fills_});
+                 {.order = Order::columns, .x = end, .width = width - end, .wide_taps = fills(), .copied = fills()});
     } else {
       add_part(conv, {.order = Order::image, .x = 0, .width = conv.window.w.out, .wide_taps = false});
     }
@@ -97,10 +97,13 @@ class IgemmPlan final : public qn_plan {
   }
 
  private:
+  // Neither happens to floats.
+  bool fills() const { return has_integers && fills_; }
+  static bool is_copied(const Part& part) { return has_integers && part.copied; }
   size_t row_bytes() const { return row_elements_ * input_bytes(row_.type); }
   // Scratch memory for the taps of a tile.
   size_t copied_bytes(const Part& part) const {
-    return part.copied ? round_up(row_.mr * shape_.kernel.h * row_bytes(), cache_line) : 0;
+    return is_copied(part) ? round_up(row_.mr * shape_.kernel.h * row_bytes(), cache_line) : 0;
   }
   size_t taps(const Part& part) const { return part.wide_taps ? shape_.kernel.h : shape_.taps(); }
   // The number of tiles in a line.
@@ -119,7 +122,7 @@ class IgemmPlan final : public qn_plan {
       const auto sums = epilogue_.sums(run, c, c_stride, channels, scratch + copied_bytes(part));
       const char* a = run.input(0) + image * in_.stride[0] + group * in_bytes;
       const int32_t* table = part.table.data();
-      if (part.copied) {
+      if (is_copied(part)) {
         const size_t pixel_bytes = shape_.kernel.h * row_bytes();
         for (size_t i = 0; i < rows; ++i) {
           copies_.pixel(a, m + i, part.x + line, row_bytes(), scratch + i * pixel_bytes);
@@ -148,7 +151,7 @@ class IgemmPlan final : public qn_plan {
                           .row_bytes = shape_.depth() * input_bytes(row_.type),
                           .panel_bytes = packed_->panel_bytes},
                          conv.request.options.tasks);
-    part.copied ? build_table_of_copies(&part) : build_table(conv.window, &part);
+    is_copied(part) ? build_table_of_copies(&part) : build_table(conv.window, &part);
     parts_.push_back(std::move(part));
   }
 

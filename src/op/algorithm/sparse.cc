@@ -196,7 +196,6 @@ class SparsePlan final : public qn_plan {
     c_channel_ = channel_stride(row_, out);
     in_blocked_ = is_blocked(in);
     stored_pixels_ = stored_pixels(c_stride_);
-    finished_ = finished_blocks(row_);
     input_ = make_tile_input(conv, row_, window, pixels_);
     divide(conv.request.options.tasks);
   }
@@ -293,9 +292,9 @@ class SparsePlan final : public qn_plan {
     const size_t beyond = spmm_bytes(row_) == 1 ? 3 : 0;  // rows, see TileInput
     a_bytes_ = round_up((weights_.depth + beyond) * a_stride(most), cache_line);
     // With several chunks of k, the sums of all channels must be kept from one chunk to the next.
-    const size_t together = weights_.chunks > 1 ? divide_up(weights_.blocks, blocks_.chunks) : finished_;
+    const size_t together = weights_.chunks > 1 ? divide_up(weights_.blocks, blocks_.chunks) : finished_blocks(row_);
     sums_end_ = a_bytes_ + together * sparse_channels * width;
-    slot = sums_end_ + epilogue_.scratch_bytes(finished_ * sparse_channels * row_.pixels);
+    slot = sums_end_ + epilogue_.scratch_bytes(finished_blocks(row_) * sparse_channels * row_.pixels);
   }
 
   // ---- one tile
@@ -323,8 +322,9 @@ class SparsePlan final : public qn_plan {
       const size_t begin = chunk * weights_.depth, end = std::min(begin + weights_.depth, shape_.depth(row_.inputs));
       const TileRows a = input_->rows(tile, pixels, begin, end, scratch, a_stride);
       for (size_t block = blocks.begin; block < blocks.end; ++block) {
-        const size_t at = (block - blocks.begin) % finished_, first = block - at, n = first * sparse_channels;
-        const size_t last = std::min({first + finished_, blocks.end}),
+        const size_t at = (block - blocks.begin) % finished_blocks(row_), first = block - at,
+                     n = first * sparse_channels;
+        const size_t last = std::min({first + finished_blocks(row_), blocks.end}),
                      channels = std::min(last * sparse_channels, shape_.out) - n;
         char* const sums =
             scratch + a_bytes_ + (weights_.chunks == 1 ? 0 : first - blocks.begin) * sparse_channels * stride;
@@ -420,7 +420,6 @@ class SparsePlan final : public qn_plan {
   Split vectors_;                                      // divides the vectors of pixels of a line into tiles
   Split tiles_, blocks_, tasks_;
   size_t a_bytes_ = 0, sums_end_ = 0;  // scratch: bytes of A, and where the sums end
-  size_t finished_ = 1;                // blocks of channels that are brought to the output at a time
   size_t stored_pixels_ = 1;           // pixels that are transposed back at a time
 };
 

@@ -439,8 +439,6 @@ qn_status qn_operator_plan(const qn_operator* op, const qn_tensor* ins, size_t n
 
 qn_status qn_operator_plan_chain(const qn_operator* first, const qn_operator* second, const qn_tensor* in,
                                  const qn_tensor* out, const qn_plan_options* options, qn_plan** plan) {
-  if constexpr (!quern::has_chains)
-    return quern::fail(QN_UNSUPPORTED, "qn_operator_plan_chain: this build has no chains");
   return quern::guarded([=] {
     if (first == nullptr || second == nullptr || in == nullptr || plan == nullptr) {
       return quern::fail(QN_INVALID_ARGUMENT, "qn_operator_plan_chain: an argument is NULL");
