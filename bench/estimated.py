@@ -25,8 +25,8 @@ CORES_OF_BYTES = "a53,a55,a57,a73,a76"
 TYPES = {"floats": (), "bytes": ("--type", "qs8")}
 
 # Milliseconds of models of 8-bit integers on one big core that others published: core, GHz, device, engine, models.
-# ncnn: benchmark/README.md of its repository in July 2026, one thread, minimum; its squeezenet takes 227x227 pixels.
-# TNN: the tables of its documentation.  TFLite: research/slim/nets/mobilenet/README.md of TensorFlow's models.
+# ncnn: benchmark/README.md of its repository in July 2026, one thread, minimum.  TNN: the tables of its documentation.
+# TFLite: research/slim/nets/mobilenet/README.md of TensorFlow's models.
 PUBLISHED = [
     ("a53", 2.0, "QRB2210 (Arduino UNO Q)", "ncnn",
      {"mobilenet_v1": 123.7, "squeezenet_v1.1": 78.2, "resnet18": 190.1, "resnet50": 591.3}),
