@@ -9,6 +9,8 @@
 //   load   zmm16-zmm19 four bytes of each pixel  zmm20 W     joined: zmm20-zmm23 pairs of bytes
 //   ends   zmm24 signs  zmm25 the zero point in 16 bits  zmm26 the least byte  zmm27 the most  zmm28 the order of bytes
 //          zmm29 a limit: a float beyond all bytes, but not beyond 32 bits, as larger ones would become negative numbers
+//          (It limits the bits of floats as integers, which have the same order if the limit is positive: a minimum of
+//          floats would wait for the unit that conversions need.)
 //
 // Sets are computed four channels at a time, N / 4 times with the same index.  There is a variant for each width: V
 // vectors, or one pixel.  A jump at the start chooses it for all sets.
@@ -97,7 +99,7 @@ PLACES(order):                          // four channels of four pixels each: th
 .macro scale acc, r
         vcvtdq2ps zmm\acc, zmm\acc
         vmulps  zmm\acc, zmm\acc, dword ptr [rax + 4 * \r]{1to16}
-        vminps  zmm\acc, zmm\acc, zmm29
+        vpminsd zmm\acc, zmm\acc, zmm29
         vcvtps2dq zmm\acc, zmm\acc
 .endm
 
@@ -129,7 +131,7 @@ PLACES(order):                          // four channels of four pixels each: th
         .else
         vcvtdq2ps xmm0, xmm0
         vmulps  xmm0, xmm0, [rax]
-        vminps  xmm0, xmm0, xmm29
+        vpminsd xmm0, xmm0, xmm29
         vcvtps2dq xmm0, xmm0
         vpackssdw xmm0, xmm0, xmm0
         vpaddsw xmm0, xmm0, xmm25
