@@ -28,16 +28,16 @@ L(first\@_one):
 L(first\@_done):
 .endm
 
-// v4 what to subtract  v5 min  v6 max, as bytes  v7 1.5 * 2^23
-.macro load_zero_and_bounds
-        add     x16, x8, #REQUANTIZE_MIN
-        add     x17, x8, #REQUANTIZE_MAX
-        ld1r    {v4.4s}, [x8]
-        movi    v7.4s, #0x4b, lsl #24
-        ld1r    {v5.16b}, [x16]
-        orr     v7.4s, #0x40, lsl #16
-        ld1r    {v6.16b}, [x17]
-        sub     v4.4s, v7.4s, v4.4s
+// v\zero what to subtract  v\min  v\max, as bytes  v\large 1.5 * 2^23, of the qn_requantize at \p.  x16 and x17 are scratch.
+.macro load_zero_and_bounds zero=4, min=5, max=6, large=7, p=x8
+        add     x16, \p, #REQUANTIZE_MIN
+        add     x17, \p, #REQUANTIZE_MAX
+        ld1r    {v\zero\().4s}, [\p]
+        movi    v\large\().4s, #0x4b, lsl #24
+        ld1r    {v\min\().16b}, [x16]
+        orr     v\large\().4s, #0x40, lsl #16
+        ld1r    {v\max\().16b}, [x17]
+        sub     v\zero\().4s, v\large\().4s, v\zero\().4s
 .endm
 
 #endif

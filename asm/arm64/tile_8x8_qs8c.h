@@ -3,12 +3,8 @@
 #ifndef QN_ASM_ARM64_TILE_8X8_QS8C_H
 #define QN_ASM_ARM64_TILE_8X8_QS8C_H
 
+#include "dot.h"
 #include "requantize_8x8.h"
-
-// sdot acc.4s, w.16b, a.4b[lane].  As a number, because no directive makes clang 14 take its name for every system.
-.macro mac acc, w, a, lane
-        .inst   0x4f80e000 + (\a) * 0x10000 + (\w) * 32 + (\acc) + (\lane) % 2 * 0x200000 + (\lane) / 2 * 0x800
-.endm
 
 .macro load_word m, a, lo, hi, none
         ldr     s\m, [\a, x17]
