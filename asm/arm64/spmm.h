@@ -12,6 +12,7 @@
 //
 //   add_product  acc, vector, weights, lane: v\acc += v\vector * a word of v\weights
 //   found_set    may look at w12, the first channel of the set that begins
+//   resume       channel: loads its sums from x17, which moves on to the next channel
 //   end_set      ends the sums of R channels and stores them at x12; of four channels x12 moves on
 //
 //   KIND_loads   the loads of the first step of a set, before v9 is free; here is row_loads, for steps of one row of A
@@ -144,20 +145,6 @@ L(\name\()_end):
 
 .macro start channel
         vectors from_bias, %(16 + APART * \channel), \channel
-.endm
-
-.macro resume channel
-        vectors fetch, %(16 + APART * \channel), x17
-        .if     \channel + 1 - R
-        add     x17, x17, x8
-        .endif
-.endm
-
-.macro finish channel
-        vectors store, %(16 + APART * \channel), x12
-        .if     R == 4 || \channel == 0 // four more channels may follow
-        add     x12, x12, x8
-        .endif
 .endm
 
 // The products of one vector with R / 2 channels, of which `weights` holds the weights.

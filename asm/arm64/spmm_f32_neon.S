@@ -159,6 +159,20 @@ endfn qn_spmm_f32_csr_32x2_neon
 .macro found_set
 .endm
 
+.macro resume channel
+        vectors fetch, %(16 + APART * \channel), x17
+        .if     \channel + 1 - R
+        add     x17, x17, x8
+        .endif
+.endm
+
+.macro finish channel
+        vectors store, %(16 + APART * \channel), x12
+        .if     R == 4 || \channel == 0 // four more channels may follow
+        add     x12, x12, x8
+        .endif
+.endm
+
 .macro end_set
         bl      L(clamp)
         channels finish

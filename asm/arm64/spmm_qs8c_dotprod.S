@@ -2,7 +2,8 @@
 // dot products.  Contract: src/kernel/spmm.h
 //
 //   args   x0 pixels  x1 sets  x2 set  x3 index  x4 w  x5 a  x6 a_stride  x7 c  [sp] c_stride  bias  p
-//   code   spmm.h     keep  x8 c_stride  x9 biases or 0  x11 p or 0  x19 return address     set  x21 scales
+//   code   spmm.h     keep  x8 c_stride  x9 biases or 0  x11 p or 0  x19 return address  x25 scales
+//   set    x21 its scales
 //   ends   v10 what to subtract  v11 min  v12 max, as bytes  v13 1.5 * 2^23: requantize.h     v14 the order of bytes
 //   acc    channel r: v(16 + 4 r) ..
 //
@@ -27,8 +28,7 @@
         save    d10, d11
         save    d12, d13
         save    d14, d15
-        and     x25, x10, #1
-        sub     x10, x10, x25
+        add     x25, x11, #REQUANTIZE_SCALES
         cbz     x11, 1f
         load_zero_and_bounds 10, 11, 12, 13, x11
         mov     x16, #0x0400            // 0 4 8 12, 1 5 9 13, 2 6 10 14, 3 7 11 15
@@ -52,13 +52,39 @@
 .endm
 
 .macro found_set
-        add     x21, x11, x12, lsl #2
-        add     x21, x21, #REQUANTIZE_SCALES
+        add     x21, x25, x12, lsl #2
+.endm
+
+// Loads or stores the sums of a channel, of which there are V vectors.
+.macro move do, at, a, b, c, d
+        .if     ONE
+        \do     {v\a\().s}[0], [\at], x8
+        .elseif V == 1
+        \do     {v\a\().4s}, [\at], x8
+        .elseif V == 2
+        \do     {v\a\().4s, v\b\().4s}, [\at], x8
+        .elseif V == 3
+        \do     {v\a\().4s, v\b\().4s, v\c\().4s}, [\at], x8
+        .else
+        \do     {v\a\().4s, v\b\().4s, v\c\().4s, v\d\().4s}, [\at], x8
+        .endif
+.endm
+
+.macro move_channel do, at, channel
+        move    \do, \at, %(16 + 4 * \channel), %(17 + 4 * \channel), %(18 + 4 * \channel), %(19 + 4 * \channel)
+.endm
+
+.macro resume channel
+        move_channel ld1, x17, \channel
+.endm
+
+.macro put channel
+        move_channel st1, x12, \channel
 .endm
 
 .macro end_set
         cbnz    x11, 8f
-        channels finish
+        channels put
         b       9f
 8:      bl      L(bytes)
         vectors store, 16, x12
@@ -108,6 +134,43 @@
         smin    v\a\().16b, v\a\().16b, v12.16b
         tbl     v\a\().16b, {v\a\().16b}, v14.16b
 .endm
+
+// ---- b4xN: spmm.h
+
+.macro rows variant
+        blocks  rows, \variant, row
+.endm
+
+fn qn_spmm_qs8c_b4x16_16x16_dotprod
+        mov     x10, #64
+L(rows):
+        begin_bytes
+        choose  rows, 4
+        variants rows, 4
+        end     rows, restore_bytes
+
+// Ends all accumulators: v16-v19 are bytes then.
+L(bytes):
+        ldr     q0, [x21], #16
+        each_sum to_float
+        each_sum scale
+        each_sum round
+        each_sum to_integer
+        .irp    vector, 0, 1, 2, 3
+        to_bytes %(16 + \vector), %(20 + \vector), %(24 + \vector), %(28 + \vector)
+        .endr
+        ret
+endfn qn_spmm_qs8c_b4x16_16x16_dotprod
+
+fn qn_spmm_qs8c_b4x8_16x8_dotprod
+        mov     x10, #32
+        b       L(rows)
+endfn qn_spmm_qs8c_b4x8_16x8_dotprod
+
+fn qn_spmm_qs8c_b4x4_16x4_dotprod
+        mov     x10, #16
+        b       L(rows)
+endfn qn_spmm_qs8c_b4x4_16x4_dotprod
 
 // ---- b1xN: a step is four rows of 16 bytes, or of one.
 //
@@ -207,61 +270,25 @@
 7:
 .endm
 
-// ---- both: x25 is 1 if rows are joined
-
-.macro either_loads
-        cbnz    x25, 10f
-        row_loads
-        b       11f
-10:
-        joined_loads
-11:
+.macro joined variant
+        blocks  joined, \variant, joined
 .endm
 
-.macro either_steps
-        cbnz    x25, 10f
-        row_steps
-        b       11f
-10:
-        joined_steps
-11:
-.endm
-
-.macro either variant
-        blocks  either, \variant, either
-.endm
-
-// The bytes of W of a step; plus 1 if rows are joined.
-.macro kernel name, bytes
-fn \name
-        mov     x10, #\bytes
-        b       L(blocks)
-endfn \name
-.endm
-
-        kernel  qn_spmm_qs8c_b4x4_16x4_dotprod, 16
-        kernel  qn_spmm_qs8c_b4x8_16x8_dotprod, 32
-        kernel  qn_spmm_qs8c_b1x4_16x4_dotprod, 16 + 1
-        kernel  qn_spmm_qs8c_b1x8_16x8_dotprod, 32 + 1
-        kernel  qn_spmm_qs8c_b1x16_16x16_dotprod, 64 + 1
-
-fn qn_spmm_qs8c_b4x16_16x16_dotprod
+fn qn_spmm_qs8c_b1x16_16x16_dotprod
         mov     x10, #64
-L(blocks):
+L(joined):
         begin_bytes
-        choose  either, 4
-        variants either, 4
-        end     either, restore_bytes
+        choose  joined, 4
+        variants joined, 4
+        end     joined, restore_bytes
+endfn qn_spmm_qs8c_b1x16_16x16_dotprod
 
-// Ends all accumulators: v16-v19 are bytes then.
-L(bytes):
-        ldr     q0, [x21], #16
-        each_sum to_float
-        each_sum scale
-        each_sum round
-        each_sum to_integer
-        .irp    vector, 0, 1, 2, 3
-        to_bytes %(16 + \vector), %(20 + \vector), %(24 + \vector), %(28 + \vector)
-        .endr
-        ret
-endfn qn_spmm_qs8c_b4x16_16x16_dotprod
+fn qn_spmm_qs8c_b1x8_16x8_dotprod
+        mov     x10, #32
+        b       L(joined)
+endfn qn_spmm_qs8c_b1x8_16x8_dotprod
+
+fn qn_spmm_qs8c_b1x4_16x4_dotprod
+        mov     x10, #16
+        b       L(joined)
+endfn qn_spmm_qs8c_b1x4_16x4_dotprod
