@@ -66,6 +66,8 @@ namespace {
 
 // ---- NHWC: pixels are transposed
 
+size_t size_of(Span span) { return span.end - span.begin; }
+
 class TransposedInput final : public TileInput {
  public:
   TransposedInput(const ConvRequest& conv, const SpmmRow& row, const Window& window)
@@ -83,6 +85,7 @@ class TransposedInput final : public TileInput {
         image_stride_(conv.problem.matrix ? 0 : conv.request.ins[0].stride[0]),
         inside_rows_(columns_inside(window.h)),
         inside_columns_(columns_inside(window.w)),
+        padded_(size_of(inside_rows_) < window.h.out || size_of(inside_columns_) < window.w.out),
         zero_(row.type, in_, static_cast<int8_t>(conv.input_zero())) {}
 
   void find(const Tile& tile, TilePixels* pixels) const override {
@@ -97,12 +100,14 @@ class TransposedInput final : public TileInput {
       pixels->inside = pixels->inside && inside;
       const int64_t first_y = window_.h.at(y, 0);
       int64_t first_x = window_.w.at(x, 0);
-      const char* row = a + first_y * row_stride_;
-      for (; i < end; ++i, first_x += static_cast<int64_t>(window_.w.stride)) {
-        pixels->first[i] = row + first_x * pixel_stride_;
-        pixels->y[i] = first_y;
-        pixels->x[i] = first_x;
+      const char* from = a + first_y * row_stride_ + first_x * pixel_stride_;
+      const int64_t step = static_cast<int64_t>(window_.w.stride) * pixel_stride_;
+      for (size_t j = i; j < end; ++j, from += step) pixels->first[j] = from;
+      for (size_t j = i; padded_ && j < end; ++j, first_x += static_cast<int64_t>(window_.w.stride)) {
+        pixels->y[j] = first_y;
+        pixels->x[j] = first_x;
       }
+      i = end;
       x = 0;
       if (++y < window_.h.out) continue;
       y = 0;
@@ -177,6 +182,7 @@ class TransposedInput final : public TileInput {
   int64_t row_stride_, pixel_stride_;  // the strides of the window, as signed numbers
   size_t image_stride_;
   Span inside_rows_, inside_columns_;  // outputs that need no padding
+  bool padded_;                        // are there others?
   Padding zero_;                       // a pixel
 };
 
