@@ -75,15 +75,28 @@ double product_cycles(const Problem& p, const SpmmRow& row, double tiles, double
   return products(p, row, chunks) * vectors * per_weight * multiply;
 }
 
+// Kernels of bytes: cycles of a run, if all its sums take as many as this.
+double run_cycles(const Problem& p, const SpmmRow& row, double sums) {
+  const MachineRow& m = machine();
+  const double distance = far_weights(p, p.density->stored(row.block, row.inputs)) ? 1 : m.memory_bytes / m.l3_bytes;
+  return (sums + m.sparse_run_cycles + distance * m.start_cycles) * m.sparse_caution;
+}
+
+// Cycles for all groups and images, if one takes as many as this.
+double all_cycles(const Problem& p, const SpmmRow& row, double one) {
+  const double all = one * static_cast<double>(p.groups * p.images);
+  return of_bytes(row) ? run_cycles(p, row, all) : all;
+}
+
 // Cycles for a single pixel. It needs no transpose, but each sum waits for the one before.
 double column_cycles(const Problem& p, const SpmmRow& row) {
   const MachineRow& m = machine();
   const WeightsDensity& density = *p.density;
   if (of_bytes(row)) {
-    const double step = row.inputs == 1 ? m.column_step_cycles : m.latency;
-    return (products(p, row, 1) / 4 * step + static_cast<double>(p.out * p.groups) / 4 * m.sparse_end_cycles) *
-               static_cast<double>(p.images) +
-           m.call_cycles;
+    constexpr double waiting = 0.85;  // the part of a sum's time in which the next set does not begin yet
+    const double step = row.inputs == 1 ? m.column_step_cycles : m.latency * waiting;
+    const double one = products(p, row, 1) / 4 * step + static_cast<double>(p.out * p.groups) / 4 * m.sparse_end_cycles;
+    return run_cycles(p, row, one * static_cast<double>(p.images) + m.call_cycles);
   }
   const double per_weight = row.pairs()      ? m.column_pairs_cycles
                             : row.block == 2 ? m.column_two_cycles
@@ -100,15 +113,6 @@ double input_cycles(const Problem& p) {
   return p.pointwise ? 0 : p.window->w.stride == 1 ? m.gather_row_cycles : m.gather_pixel_cycles;
 }
 double output_cycles(const Problem& p) { return p.out_blocked ? 0 : machine().transpose_back_cycles; }
-
-// Cycles for all groups and images, if one takes as many as this.
-double all_cycles(const Problem& p, const SpmmRow& row, double one) {
-  const double all = one * static_cast<double>(p.groups * p.images);
-  if (!of_bytes(row)) return all;
-  const MachineRow& m = machine();
-  const double distance = far_weights(p, p.density->stored(row.block, row.inputs)) ? 1 : m.memory_bytes / m.l3_bytes;
-  return (all + m.sparse_run_cycles + distance * m.start_cycles) * m.sparse_caution;
-}
 
 // The number of sets that kernels begin for a tile of pixels. Kernels of bytes take four channels at a time.
 size_t begun_sets(const Problem& p, const SpmmRow& row) {
