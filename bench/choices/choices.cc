@@ -1,5 +1,6 @@
-// quern-choices: how good the cost model's choices are. Every convolution and fully connected layer of the zoo, each
-// distinct problem once: what the model chose, and what every candidate takes when all are measured as --tune does.
+// quern-choices: how good the cost model's choices are. Every convolution and fully connected layer of the zoo, or of
+// models in files, each distinct problem once: what the model chose, and what every candidate takes when all are measured
+// as --tune does.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -98,11 +99,17 @@ struct Release {
   void operator()(qn_tuning* tuning) const { qn_tuning_release(tuning); }
 };
 
+bool is_file(const std::string& model) { return model.ends_with(".qn"); }
+
 std::unique_ptr<qn_model, Release> load(const std::string& name) {
+  qn_model* model = nullptr;
+  if (is_file(name)) {
+    check(qn_model_load_file(name.c_str(), nullptr, &model));
+    return std::unique_ptr<qn_model, Release>(model);
+  }
   Graph graph = build_zoo(name, 1);
   check(infer_shapes(graph));
   check(optimize(graph));
-  qn_model* model = nullptr;
   check(make_model(std::move(graph), nullptr, &model));
   return std::unique_ptr<qn_model, Release>(model);
 }
@@ -273,7 +280,8 @@ bool read_models(std::string list, std::vector<std::string>* models) {
   for (size_t end = 0; end != list.npos; list.erase(0, end + 1)) {
     end = list.find(',');
     models->push_back(list.substr(0, end));
-    if (std::find(known.begin(), known.end(), models->back()) == known.end()) return false;
+    const bool is_known = std::find(known.begin(), known.end(), models->back()) != known.end();
+    if (!is_known && !is_file(models->back())) return false;
   }
   return true;
 }
@@ -297,13 +305,18 @@ int choices_main(int argc, char** argv) {
     if (std::strcmp(argv[i], "--fit") == 0) good = fits = true;
     if (good) continue;
     std::fprintf(stderr,
-                 "quern-choices: \"%s\"? usage: quern-choices [--threads=N] [--repeats=N] [--models=NAME,...] [--all]\n"
+                 "quern-choices: \"%s\"? usage: quern-choices [--threads=N] [--repeats=N] [--models=NAME|FILE.qn,...]\n"
+                 "              [--all]\n"
                  "                          or: quern-choices --fit [--repeats=N] [--models=NAME,...] [--times=FILE]\n"
                  "              [--seconds=N]\n",
                  argv[i]);
     return 2;
   }
   if (arguments.repeats == 0) arguments.repeats = fits ? 2 : 8;
+  if (fits && std::any_of(arguments.models.begin(), arguments.models.end(), is_file)) {
+    std::fprintf(stderr, "quern-choices: --fit takes networks of the zoo\n");
+    return 2;
+  }
   if (fits) {
     fit({arguments.models, arguments.repeats, seconds, times});
     return 0;
