@@ -28,7 +28,8 @@ L(first\@_one):
 L(first\@_done):
 .endm
 
-// v\zero what to subtract  v\min  v\max, as bytes  v\large 1.5 * 2^23, of the qn_requantize at \p.  x16 and x17 are scratch.
+// v\zero what to subtract  v\min  v\max, as bytes  v\large 1.5 * 2^23, for the qn_requantize at \p.
+// x16 and x17 are scratch.
 .macro load_zero_and_bounds zero=4, min=5, max=6, large=7, p=x8
         add     x16, \p, #REQUANTIZE_MIN
         add     x17, \p, #REQUANTIZE_MAX

@@ -1,12 +1,12 @@
-// What the sparse kernels of arm64 share: a variant for each width, V vectors of four pixels or one pixel, and the sets of
-// blocks of channels.  Contract: src/kernel/spmm.h
+// What the sparse kernels of arm64 share: a variant for each width, V vectors of four pixels or one pixel, and the sets
+// of blocks of channels.  Contract: src/kernel/spmm.h
 //
 //   args   x0 pixels  x1 sets  x2 set  x3 index  x4 w  x5 a  x6 a_stride  x7 c  [sp] c_stride  bias  p
 //   keep   x8 c_stride  x9 biases or 0  x11 p  x19 return address
 //   acc    v16-v31, APART of them for each channel
 //
-// One pixel is a vector of which one lane is loaded and stored.  Jumps at the start choose a variant for all sets.  V, ONE,
-// APART, and for blocks R are assembly variables.
+// One pixel is a vector of which one lane is loaded and stored.  Jumps at the start choose a variant for all sets.  V,
+// ONE, APART, and for blocks R are assembly variables.
 //
 // A file says by macros what its numbers need:
 //

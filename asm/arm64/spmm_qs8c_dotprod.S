@@ -1,5 +1,5 @@
-// C[n][p] = requantize(start[n][p] + sum over the stored k of W[n][k] * A[k][p]) of bytes, 16 pixels, or the bare sums, with
-// dot products.  Contract: src/kernel/spmm.h
+// C[n][p] = requantize(start[n][p] + sum over the stored k of W[n][k] * A[k][p]) of bytes, 16 pixels, or the bare sums,
+// with dot products.  Contract: src/kernel/spmm.h
 //
 //   args   x0 pixels  x1 sets  x2 set  x3 index  x4 w  x5 a  x6 a_stride  x7 c  [sp] c_stride  bias  p
 //   code   spmm.h     keep  x8 c_stride  x9 biases or 0  x11 p or 0  x19 return address  x25 scales
@@ -7,8 +7,8 @@
 //   ends   v10 what to subtract  v11 min  v12 max, as bytes  v13 1.5 * 2^23: requantize.h     v14 the order of bytes
 //   acc    channel r: v(16 + 4 r) ..
 //
-// Sets are computed four channels at a time, N / 4 times with the same index.  Blocks of four inputs differ from those of
-// floats in the product alone: a word is four bytes.
+// Sets are computed four channels at a time, N / 4 times with the same index.  Blocks of four inputs differ from those
+// of floats in the product alone: a word is four bytes.
 #include "dot.h"
 #include "requantize.h"
 #include "spmm.h"

@@ -1,6 +1,6 @@
 // quern-choices: how good the cost model's choices are. Every convolution and fully connected layer of the zoo, or of
-// models in files, each distinct problem once: what the model chose, and what every candidate takes when all are measured
-// as --tune does.
+// models in files, each distinct problem once: what the model chose, and what every candidate takes when all are
+// measured as --tune does.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
