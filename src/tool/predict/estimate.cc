@@ -201,8 +201,12 @@ bool sparse(const Layer& layer, const Arm64Kernel& kernel, const Machine& machin
   cost->cycles = stored * vectors * lanes / macs_per_cycle(kernel, machine) + sets * m.call_cycles;
   const double in = layer.in_blocked && layer.pointwise ? 0 : number(layer.groups * layer.depth());
   const double out = layer.out_blocked ? 0 : number(layer.groups * layer.out);
-  // Those cycles are of an element, with vectors of 16.
-  cost->cycles += (in * m.transpose_cycles + out * m.transpose_back_cycles) * vectors * 16;
+  // Those cycles are of a float, or of the bytes of four channels, with vectors of 16.
+  const double moved = 16 * element_bytes(layer.type) / sizeof(float);
+  cost->cycles += (in * m.transpose_cycles + out * m.transpose_back_cycles) * vectors * moved;
+  if (of_bytes(layer.type)) {
+    cost->cycles += number(layer.groups * layer.out) * vectors * end_cycles(layer.type, *machine.core);
+  }
   cost->parts = vectors;
   const double index = index_bytes / number(kernel.block * kernel.inputs);
   add_weights(stored * (element_bytes(layer.type) + index), machine, cost);
