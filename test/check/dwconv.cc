@@ -16,14 +16,17 @@ using DwconvMemory = operands::DwconvOperands<Guarded>;
 
 constexpr size_t no_channel = ~size_t{0};
 
-// If `lowest` is a channel, then all of A and the weights of this channel are the lowest numbers of their type.
+enum class Limit { none, sums, products };  // see Qs8cSums::at_limit
+
+// If `lowest` is a channel, then all of A and the weights of this channel are the lowest numbers of their type, and its
+// sums may be at a limit.
 template <class Sums>
 bool check_case(Checker& checker, DwconvMemory& memory, const DwconvRow& row, const RowsSize& size, Values values,
-                Clamp limits, Side side, size_t lowest = no_channel) {
+                Clamp limits, Side side, size_t lowest = no_channel, Limit limit = Limit::none) {
   using A = typename Sums::A;
   Random& random = checker.random();
   const size_t entries = (size.pixels - 1) * size.step + size.taps;
-  const Sums sums(numbers_of(row), values, limits, size.taps, random);
+  Sums sums(numbers_of(row), values, limits, size.taps, random);
   const bool padding = side == Side::low || values == Values::extreme;  // `zero` is unreadable in the rest
   const IndirectRows<A> a(
       entries, size.channels,
@@ -32,6 +35,10 @@ bool check_case(Checker& checker, DwconvMemory& memory, const DwconvRow& row, co
   Panels<Sums> panels({row.nr, size.channels, size.taps, Sums::elements});
   if constexpr (std::is_integral_v<A>) {
     lowest == no_channel ? panels.fill(sums, random) : panels.fill_lowest(sums, lowest);
+    if (limit != Limit::none) {
+      sums.at_limit = lowest, sums.large_sums = limit == Limit::sums;
+      panels.fill_at_limit(sums);
+    }
   } else {
     panels.fill(sums, random);
   }
@@ -87,8 +94,11 @@ void check_dwconv(Checker& checker, const DwconvRow& row) {
   // Sums of two products that fit 16 bits but for this one value.
   if constexpr (std::is_integral_v<typename Sums::A>) {
     for (size_t channel = 0; channel < row.nr; ++channel) {
-      const RowsSize size = {row.nr, 2, 3, 1};
-      if (!check_case<Sums>(checker, memory, row, size, Values::random, clamps[0], Side::high, channel)) return;
+      const auto check_lowest = [&](size_t taps, Limit limit) {
+        const RowsSize size = {row.nr, 2, taps, 1};
+        return check_case<Sums>(checker, memory, row, size, Values::random, clamps[0], Side::high, channel, limit);
+      };
+      if (!check_lowest(3, Limit::none) || !check_lowest(9, Limit::sums) || !check_lowest(2, Limit::products)) return;
     }
   }
   // Every small size; pixels that share columns, that share nothing, and that leave entries of the table out.
@@ -117,11 +127,14 @@ struct TileCase {
   size_t channels, pixels, rows;
   size_t padding = every_entry;  // the only entry of columns that may be padding
   bool tiny = false;             // weights
+  size_t at_limit = no_channel;  // of bytes: Qs8cSums::at_limit
+  bool large_sums = false;
 
   std::string text() const {
     return "channels=" + std::to_string(channels) + " pixels=" + std::to_string(pixels) +
            " rows=" + std::to_string(rows) + (padding == every_entry ? "" : " padding=" + std::to_string(padding)) +
-           (tiny ? " tiny" : "");
+           (tiny ? " tiny" : "") + (at_limit == no_channel ? "" : " at_limit=" + std::to_string(at_limit)) +
+           (large_sums ? " large sums" : "");
   }
 };
 
@@ -136,12 +149,15 @@ class TileProblem {
       : row_(row),
         size_(size),
         column_((row.rows - 1) * row.stride + row.kernel),
-        sums_(numbers_of(row), values, clamp, row.kernel * row.kernel, random),
+        sums_(sums_of(row, size, values, clamp, random)),
         a_(((size.pixels - 1) * row.stride + row.kernel) * column_, size.channels, [&] { return sums_.draw_a(random); },
            random, [&](size_t entry) { return size.padding == every_entry || entry % column_ == size.padding; }),
         panels_({row.nr, size.channels, row.kernel * row.kernel, Sums::elements, row.panel, row.kernel}) {
     panels_.fill(sums_, random);
     if (size.tiny) panels_.fill_tiny();
+    if constexpr (std::is_integral_v<A>) {
+      if (size.at_limit != no_channel) panels_.fill_at_limit(sums_);
+    }
     for (size_t y = 0; y < size.rows; ++y) {
       for (size_t x = 0; x < size.pixels; ++x) {
         for (size_t i = 0; i < size.channels; ++i) expected_.push_back(one_output(y, x, i));
@@ -171,6 +187,12 @@ class TileProblem {
   }
 
  private:
+  static Sums sums_of(const DwconvTileRow& row, const TileCase& size, Values values, Clamp clamp, Random& random) {
+    Sums sums(numbers_of(row), values, clamp, row.kernel * row.kernel, random);
+    if constexpr (std::is_integral_v<A>) sums.at_limit = size.at_limit, sums.large_sums = size.large_sums;
+    return sums;
+  }
+
   C one_output(size_t y, size_t x, size_t i) const {
     const size_t k = row_.kernel, s = row_.stride;
     typename Sums::Sum sum = panels_.bias(i);
@@ -209,6 +231,12 @@ void check_dwconv_tile(Checker& checker, const DwconvTileRow& row) {
         if (!check({channels, row.kernel + 1, rows}, Values::extreme, clamp, Side::high, 0)) return;
         if (!check({channels, 3, rows}, Values::random, clamp, Side::low, 5)) return;
       }
+    }
+  }
+  if constexpr (std::is_integral_v<typename Sums::A>) {
+    for (size_t channel = 0; channel < row.nr; ++channel) {
+      if (!check({row.nr, 5, row.rows, 0, false, channel}, Values::extreme, clamps[0], Side::high, 0)) return;
+      if (!check({row.nr, 1, row.rows, 0, false, channel, true}, Values::random, clamps[0], Side::high, 0)) return;
     }
   }
   // Every small size: fewer pixels than lie in one window, and more.

@@ -61,7 +61,7 @@ Qs8cSums::Qs8cSums(Numbers numbers, Values of, Clamp clamp, size_t depth, Random
   p.max = steps_of(clamp.max, p.zero);
 }
 
-Qs8cSums::A Qs8cSums::draw_a(Random& random) const { return draw_byte(values, least, random); }
+Qs8cSums::A Qs8cSums::draw_a(Random& random) const { return large_sums ? least : draw_byte(values, least, random); }
 Qs8cSums::W Qs8cSums::draw_weight(Random& random) const { return draw_byte(values, lowest_weight, random); }
 
 // Now and then one so large that a float cannot hold the sum.
@@ -72,6 +72,7 @@ Qs8cSums::Bias Qs8cSums::draw_bias(Random& random) const {
 }
 
 float Qs8cSums::scale_of(size_t channel) const {
+  if (channel == at_limit) return large_sums ? 0x1p-16f : 1.5f;
   if (values == Values::integers) return std::ldexp(scale, static_cast<int>(channel % 3) - 1);
   return scale * (1 + static_cast<float>(channel % 7) * 0.03f);
 }

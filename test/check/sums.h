@@ -79,12 +79,17 @@ struct Qs8cSums : Int8Sums {
   W lowest_weight;
   qn_requantize p = {};
   float scale;  // about that of all channels
+  // A channel, if it is one, at the limits of short ways to end sums. With large sums, all of A and its weights are as
+  // low as can be, and its sums exceed 2^22. Otherwise products of its sums and its scale exceed 2^15.
+  size_t at_limit = ~size_t{0};
+  bool large_sums = false;
 
   Qs8cSums(Numbers numbers, Values of, Clamp clamp, size_t depth, Random& random);
   A draw_a(Random& random) const;
   Bias draw_bias(Random& random) const;
   W draw_weight(Random& random) const;
   C end(Sum sum, size_t channel) const;
+  Bias bias_at_limit() const { return large_sums ? (1 << 22) - 60000 : 0; }
   // Scales of channels that do not exist keep the fill, for nobody may use them.
   void write_parameters(Guarded& memory, const operands::PanelLayout& panels) const;
   // Differs from that of the next channels. Of small integers all are powers of two.
@@ -151,6 +156,13 @@ class Panels {
   void fill_tiny() {
     std::fill(bias_.begin(), bias_.end(), typename Sums::Bias(0));
     std::fill(weights_.begin(), weights_.end(), Sums::least_weight);
+    pack();
+  }
+  // Biases of 0, but that of a channel at the limits.
+  void fill_at_limit(const Sums& sums) {
+    std::fill(bias_.begin(), bias_.end(), typename Sums::Bias(0));
+    bias_[sums.at_limit] = sums.bias_at_limit();
+    if (sums.large_sums) std::fill_n(&weights_[sums.at_limit * layout_.k], layout_.k, sums.lowest_weight);
     pack();
   }
   // Weights of 0, but those of one channel are the lowest there are.
