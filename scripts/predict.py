@@ -133,7 +133,8 @@ def with_calls(body, instructions):
     lines = []
     for instruction in body:
         call = re.match(r"bl (?:0x)?([0-9a-f]+)$", instruction.text)
-        called = [other.text for other in instructions if call and other.address >= int(call[1], 16)]
+        target = int(call[1], 16) if call else 0
+        called = [other.text for other in instructions if instructions[0].address <= target <= other.address]
         lines += called[:called.index("ret")] if "ret" in called else [instruction.text]
     return lines
 
