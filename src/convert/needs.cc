@@ -125,9 +125,7 @@ class Needs {
     const bool tile = (size == 3 || size == 5) && stride.h == stride.w && (stride.h == 1 || stride.h == 2);
     if (tile) kernel("dwconv", "_k" + std::to_string(size) + "s" + std::to_string(stride.h));
     // Tiles of bytes do not exist on every level, nor for all scales.
-    if (!tile || type_ != KernelType::f32) {
-      for (const char* general : {"_np", "_vec"}) kernel("dwconv", general);
-    }
+    if (!tile || type_ != KernelType::f32) kernel("dwconv", "_np");
   }
 
   // Around sparse layers tensors are pixel-blocked, so other operators need kernels that read this layout.

@@ -143,12 +143,20 @@ constexpr bool for_any_weights(const TableRow& row, const Table& table) {
   return false;
 }
 
+// Can a small build of everything do without this row? In place of depthwise tiles that demand something of weights of
+// bytes, kernels of rows do the work, more slowly.
+template <class TableRow>
+constexpr bool is_spare(const TableRow& row) {
+  if constexpr (requires { row.stride; }) return small && !trimmed && (row.demands & w127) != 0;
+  return false;
+}
+
 // Does this build contain this row of a table? A small build leaves out a reference if every CPU runs another row for
 // the same task. On 32-bit ARM it also leaves out rows that use FMA: CPUs with FMA run the rows without it as well, and
 // these need fewer instructions for their products (asm/arm/asm.h).
 template <class TableRow, class Table>
 constexpr bool is_built(const TableRow& row, const Table& table) {
-  if (!is_needed(row)) return false;
+  if (!is_needed(row) || is_spare(row)) return false;
   if (!has_any_weights && for_any_weights(row, table)) return false;
   if (small && row.isa == isa_neonfma) return false;
   if (!small || row.isa != isa_ref) return true;
