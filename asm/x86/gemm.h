@@ -59,31 +59,23 @@
         \do     \v, \bytes, 10, 11, r11
 .endm
 
-.macro one_row v, bytes
-        save    rbx
-        mov     rbx, rdx
-        add     rcx, rdx
-        mov     rdi, [rsp + 16]
-        .set    nr, \bytes / 2
-
-0:      lea     rax, [rbx + 4]          // bytes of a panel
-        imul    rax, rax, nr
+// Four panels of rbx bytes of k, and their biases, at `w`.
+.macro row_places bytes
+        lea     rax, [rbx + 4]          // bytes of a panel
+        imul    rax, rax, \bytes / 2
         lea     r8, [r9 + rax]
-        cmp     rsi, nr
+        cmp     rsi, \bytes / 2
         cmovbe  r8, r9
         lea     r10, [r8 + rax]
-        cmp     rsi, 2 * nr
+        cmp     rsi, \bytes
         cmovbe  r10, r8
         lea     r11, [r10 + rax]
-        cmp     rsi, 3 * nr
+        cmp     rsi, 3 * \bytes / 2
         cmovbe  r11, r10
+.endm
 
-        row_panels row_biases, \v, \bytes
-        mov     eax, 2 * \bytes
-        mov     rdx, rbx
-        neg     rdx
-1:      vbroadcastss \v\()0, dword ptr [rcx + rdx]
-        row_panels row_products, \v, \bytes
+// A step further in them.
+.macro row_further bytes
         .irp    w, r9, r10
         prefetcht0 [\w + rax + NEAR]
         .if     \bytes == 64
@@ -91,6 +83,23 @@
         .endif
         .endr
         add     rax, 2 * \bytes
+.endm
+
+.macro one_row v, bytes
+        save    rbx
+        mov     rbx, rdx
+        add     rcx, rdx
+        mov     rdi, [rsp + 16]
+        .set    nr, \bytes / 2
+
+0:      row_places \bytes
+        row_panels row_biases, \v, \bytes
+        mov     eax, 2 * \bytes
+        mov     rdx, rbx
+        neg     rdx
+1:      vbroadcastss \v\()0, dword ptr [rcx + rdx]
+        row_panels row_products, \v, \bytes
+        row_further \bytes
         add     rdx, 4
         jnz     1b
 
@@ -105,17 +114,21 @@
         vminps  \v\()5, \v\()1, \v\()5
 .endm
 
-// After a panel is stored: the next one, as many as are left of the four, then the next four.
-.macro row_next v, bytes
-        add     rdi, 2 * \bytes
-        sub     rsi, nr
-        jbe     4f
+.macro next_panel v
         vmovaps \v\()4, \v\()6
         vmovaps \v\()5, \v\()7
         vmovaps \v\()6, \v\()8
         vmovaps \v\()7, \v\()9
         vmovaps \v\()8, \v\()10
         vmovaps \v\()9, \v\()11
+.endm
+
+// After a panel is stored: the next one, as many as are left of the four, then the next four.
+.macro row_next v, bytes
+        add     rdi, 2 * \bytes
+        sub     rsi, nr
+        jbe     4f
+        next_panel \v
         dec     edx
         jnz     2b
         jmp     0b

@@ -13,26 +13,8 @@
 // prefetches among them (10 cycles), or 21 in the last 14 steps.
 // Of a last panel with at most 16 channels only the lower vector is multiplied.  Only the rows of this call are run,
 // read and written.
-#include "gemm.h"
+#include "gemm_14x32.h"
 #include "tile_avx512.h"
-
-// Every row: its number, where its A is, its accumulators.
-.macro rows do, arg:vararg
-        \do     13, r13+r8,   zmm30, zmm31, \arg
-        \do     12, r13,      zmm28, zmm29, \arg
-        \do     11, r12+r8*2, zmm26, zmm27, \arg
-        \do     10, r12+r8,   zmm24, zmm25, \arg
-        \do     9,  r12,      zmm22, zmm23, \arg
-        \do     8,  rbp+r8*2, zmm20, zmm21, \arg
-        \do     7,  rbp+r8,   zmm18, zmm19, \arg
-        \do     6,  rbp,      zmm16, zmm17, \arg
-        \do     5,  rbx+r8*2, zmm14, zmm15, \arg
-        \do     4,  rbx+r8,   zmm12, zmm13, \arg
-        \do     3,  rbx,      zmm10, zmm11, \arg
-        \do     2,  rcx+r8*2, zmm8,  zmm9,  \arg
-        \do     1,  rcx+r8,   zmm6,  zmm7,  \arg
-        \do     0,  rcx,      zmm4,  zmm5,  \arg
-.endm
 
 .macro step m, a, lo, hi, none
 L(step\m):
@@ -47,15 +29,6 @@ L(lower\m):
         multiply_lower \a, \lo
 .endm
 
-.macro next_k
-        add     rcx, 4
-        add     rbx, 4
-        add     rbp, 4
-        add     r12, 4
-        add     r13, 4
-        sub     rax, 4
-.endm
-
         rodata
         places  step, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13
         places  lower, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13
@@ -67,14 +40,7 @@ fn qn_gemm_f32_14x32_avx512
         save    rbx, rbp, r12, r13, r14, r15, rdi, rax
         mov     r11, [rsp + 80]
 
-        lea     rbx, [rcx + r8 * 2]     // bases of A: rows 3, 6, 9, 12
-        add     rbx, r8
-        lea     rbp, [rbx + r8 * 2]
-        add     rbp, r8
-        lea     r12, [rbp + r8 * 2]
-        add     r12, r8
-        lea     r13, [r12 + r8 * 2]
-        add     r13, r8
+        bases
 
         mov     rax, rdi                // the end of C
         imul    rax, r11
@@ -111,11 +77,7 @@ fn qn_gemm_f32_14x32_avx512
         next_k
         jnz     1b
 
-3:      sub     rcx, rdx                // A again for the next panel
-        sub     rbx, rdx
-        sub     rbp, rdx
-        sub     r12, rdx
-        sub     r13, rdx
+3:      rewind  rdx
 
         mask_channels rsi, esi, eax
         mov     rax, [rsp + 88]         // p
