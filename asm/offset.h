@@ -12,6 +12,13 @@
 #define REQUANTIZE_MAX 8
 #define REQUANTIZE_SCALES 16
 
+// qn_quantized_row, as seen from the row behind it
+#define QUANTIZED_ROW_SCALE -8
+#define QUANTIZED_ROW_ZERO -4
+
+// qn_dequantize, and the scales behind it; then come as many biases
+#define DEQUANTIZE_SCALES 8
+
 // qn_spmm_set
 #define SPMM_SET_STEPS 0
 #define SPMM_SET_FIRST 2

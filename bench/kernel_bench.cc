@@ -14,6 +14,7 @@
 #include "kernel/gemm.h"
 #include "kernel/igemm.h"
 #include "kernel/pool.h"
+#include "kernel/quantize_rows.h"
 #include "kernel/spmm.h"
 #include "kernel/transpose.h"
 #include "kernel/unblock.h"
@@ -83,6 +84,7 @@ double bytes_together(const Rooms&... rooms) {
 // Sizes of the elements of products.
 const operands::Elements& elements_of(const Row& row) {
   if (row.type == KernelType::f32) return operands::f32_elements;
+  if (row.type == KernelType::qd8c4) return operands::qd8c4_elements;
   return row.type == KernelType::qd8c ? operands::qd8c_elements : operands::qs8c_elements;
 }
 
@@ -280,6 +282,21 @@ void bench_split(benchmark::State& state, const SplitRow& row, size_t size, size
   x.place({size, size, step, step}, Anywhere());
   const auto n = static_cast<double>(size * size);
   bench_operands(state, row, row.run, x, {n, 8 * n});
+}
+
+// An element counts as an operation.
+void bench_quantize_rows(benchmark::State& state, const QuantizeRowsRow& row, size_t rows, size_t k) {
+  operands::QuantizeRowsOperands<Room> x;
+  x.place(rows, k, 0, Anywhere());
+  for (size_t i = 0; i < rows * k; ++i) x.a.as<float>()[i] = static_cast<float>(i % 17);
+  const auto n = static_cast<double>(rows * k);
+  bench_operands(state, row, row.run, x, {n, 5 * n});
+}
+
+void add_quantize_rows() {
+  for (const QuantizeRowsRow& row : quantize_rows_rows()) {
+    for (const size_t k : {64, 256, 1024}) add(row, join({14, k}), bench_quantize_rows, 14, k);
+  }
 }
 
 void add_planes() {
@@ -482,6 +499,7 @@ void register_kernels() {
   add_spmm();
   add_igemm();
   add_dwconv();
+  add_quantize_rows();
   add_planes();
   add_pool();
   add_winograd();

@@ -63,6 +63,11 @@
 .macro row_places bytes
         lea     rax, [rbx + 4]          // bytes of a panel
         imul    rax, rax, \bytes / 2
+        row_panel_places \bytes
+.endm
+
+// The same, if a panel has rax bytes.
+.macro row_panel_places bytes
         lea     r8, [r9 + rax]
         cmp     rsi, \bytes / 2
         cmovbe  r8, r9

@@ -2,6 +2,7 @@
 // activations row by row, so each row of A has a scale and a zero point of its own.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernel/minmax.h"
@@ -23,6 +24,8 @@ struct qn_dequantize {
 }  // extern "C"
 
 namespace quern {
+
+constexpr size_t dequantize_bytes(size_t nr) { return sizeof(qn_dequantize) + 2 * nr * sizeof(float); }
 
 // Returns the result of a channel: `sum` is that of the products, less the zero point of the row times the sum of the
 // weights, so that it is exact. Each operation rounds.

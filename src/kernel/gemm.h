@@ -26,6 +26,11 @@
 //              W[0][0] .. W[0][NR-1]                    NR int8, and so on as for qs8c
 //     A:       before each row, a qn_quantized_row (dequantize.h)
 //
+// Type qd8c4: the same with weights of 4 bits, -8 .. 7. A byte of a panel's row holds the weights of two channels: that
+// of channel i < NR / 2 in its lower half, that of channel i + NR / 2 in its upper half (half_of() in panel.h).
+//
+//     bytes:   NR * (K / 2 + 4)
+//
 // Rows of A have no such padding: a kernel reads exactly K elements of a row, even if KR does not divide K.
 //
 // Arguments  mr        rows of this call, 1 <= mr <= MR
@@ -36,7 +41,8 @@
 //            c         row m at c + m * c_stride bytes
 //            p         the epilogue, which depends on the type. f32: the clamp, qn_minmax_f32 of minmax.h. qs8c: for
 //                      each panel a qn_requantize and NR scales (requantize.h); the scales of channels that do not
-//                      exist may be anything. qd8c: for each panel a qn_dequantize, NR scales and NR biases, likewise
+//                      exist may be anything. qd8c and what is like it: for each panel a qn_dequantize, NR scales
+//                      and NR biases, likewise
 //
 // Memory     Reads exactly rows 0 .. mr-1 of A, k bytes each (with qd8c also the 8 bytes before each), ceil(nc / NR)
 //            whole panels, and *p. Writes exactly nc elements in each of the mr rows of C. Addresses of A and C are
@@ -51,7 +57,9 @@
 //            qs8c: Sums are exact; the caller sees to it that none overflows. They end as requantize() says, so all
 //            kernels give equal bits.
 //            qd8c: Sums are exact; the caller sees to it that none overflows, nor a zero point times a sum of weights,
-//            nor their difference. They end as dequantize() says, so all kernels give equal bits.
+//            nor their difference. With weights of 4 bits the same holds for 16 times these numbers, so that a kernel
+//            may leave weights in the upper halves of bytes. Sums end as dequantize() says, so all kernels give equal
+//            bits.
 // Machine    A kernel follows the platform's C calling convention, leaves the floating-point control register as it is,
 //            calls no function, and uses no stack beyond its own frame.
 #pragma once

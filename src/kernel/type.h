@@ -47,6 +47,10 @@ inline constexpr KernelTypeInfo kernel_types[] = {
 constexpr const KernelTypeInfo& info_of(KernelType type) { return kernel_types[static_cast<size_t>(type)]; }
 // Bytes of the sums of products: half precision sums up in half precision, all other types in 32 bits.
 constexpr size_t bytes_of_sum(KernelType type) { return type == KernelType::f16 ? 2 : 4; }
+// Do operators of this type quantize their activations, which they get as floats, row by row?
+constexpr bool quantizes_rows(KernelType type) {
+  return info_of(type).activations == Element::s8 && info_of(type).output == Element::f32;
+}
 constexpr const char* type_name(KernelType type) { return info_of(type).name; }
 // Returns KernelType::count for an unknown name.
 constexpr KernelType type_from_name(std::string_view name) {

@@ -16,6 +16,7 @@
 #include "kernel/gemm.h"
 #include "kernel/igemm.h"
 #include "kernel/pool.h"
+#include "kernel/quantize_rows.h"
 #include "kernel/spmm.h"
 #include "kernel/transpose.h"
 #include "kernel/unblock.h"
@@ -165,6 +166,7 @@ Kernel make_kernel(const BinaryRow& row);
 Kernel make_kernel(const ChannelRow& row);
 Kernel make_kernel(const ReduceRow& row);
 Kernel make_kernel(const SpmmRow& row);
+Kernel make_kernel(const QuantizeRowsRow& row);
 Kernel make_kernel(const TransposeRow& row);
 Kernel make_kernel(const GatherRow& row);
 Kernel make_kernel(const UnblockRow& row);
@@ -177,6 +179,7 @@ std::vector<Kernel> dwconv_kernels();
 std::vector<Kernel> pool_kernels();
 std::vector<Kernel> eltwise_kernels();
 std::vector<Kernel> spmm_kernels();
+std::vector<Kernel> quantize_rows_kernels();
 std::vector<Kernel> transpose_kernels();
 std::vector<Kernel> deal_kernels();
 std::vector<Kernel> gather_kernels();

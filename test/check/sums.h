@@ -97,11 +97,12 @@ struct Qs8cSums : Int8Sums {
 };
 
 // Int8 in rows with a scale and a zero point each, and a scale for each output channel: dequantize.h. What stands in the
-// place of biases is what zero points are multiplied by: any number, as far as a kernel knows.
+// place of biases is the sum of a channel's weights.
 struct Qd8cSums : Int8Sums {
   static constexpr KernelType type = KernelType::qd8c;
   using C = float;
   static constexpr operands::Elements elements = operands::qd8c_elements;
+  static constexpr bool begins_with_sum = true;
 
   Values values;
   std::vector<qn_quantized_row> rows;
@@ -110,7 +111,7 @@ struct Qd8cSums : Int8Sums {
   Qd8cSums(Numbers, Values of, Clamp clamp, size_t, Random&) : values(of), p{{clamp.min, clamp.max}} {}
   void draw_rows(size_t count, Random& random);
   A draw_a(Random& random) const { return draw_byte(values, INT8_MIN, random); }
-  Bias draw_bias(Random& random) const { return static_cast<Bias>(random.below(2001)) - 1000; }
+  Bias draw_bias(Random&) const { return 0; }
   W draw_weight(Random& random) const { return draw_byte(values, INT8_MIN, random); }
   Sum begin(Bias bias, size_t row) const { return -rows[row].zero * bias; }
   C end(Sum sum, size_t row, size_t channel) const;
@@ -120,6 +121,15 @@ struct Qd8cSums : Int8Sums {
   // They differ from those of the next channels.
   static float scale_of(size_t channel) { return 0.01f * (1 + static_cast<float>(channel % 7) * 0.03f); }
   static float bias_of(size_t channel) { return static_cast<float>(channel % 5) * 0.7f - 1; }
+};
+
+// The same with weights of 4 bits.
+struct Qd8c4Sums : Qd8cSums {
+  static constexpr KernelType type = KernelType::qd8c4;
+  static constexpr operands::Elements elements = operands::qd8c4_elements;
+
+  using Qd8cSums::Qd8cSums;
+  W draw_weight(Random& random) const { return static_cast<W>(Qd8cSums::draw_weight(random) >> 4); }
 };
 
 // Calls body(std::type_identity<Sums>()) for the type of a row, which is one of those that a family has.
@@ -149,6 +159,10 @@ class Panels {
     for (size_t n = 0; n < layout_.n; ++n) {
       bias_[n] = sums.draw_bias(random);
       for (size_t k = 0; k < layout_.k; ++k) weights_[n * layout_.k + k] = sums.draw_weight(random);
+      if constexpr (requires { Sums::begins_with_sum; }) {
+        bias_[n] = 0;
+        for (size_t k = 0; k < layout_.k; ++k) bias_[n] += weight(k, n);
+      }
     }
     pack();
   }
@@ -190,8 +204,18 @@ class Panels {
       auto* bytes = reinterpret_cast<char*>(packed_[i].data());
       for (size_t n = 0; n < layout_.n; ++n) {
         put(bytes + layout_.bias(n), packed_bias(n));
-        for (size_t row = 0; row < layout_.rows(); ++row) put(bytes + layout_.weight(row, n), packed_weight(row, n));
+        for (size_t row = 0; row < layout_.rows(); ++row) put_weight(bytes, row, n);
       }
+    }
+  }
+  void put_weight(char* bytes, size_t row, size_t n) {
+    char* const at = bytes + layout_.weight(row, n);
+    const typename Sums::W weight = packed_weight(row, n);
+    if constexpr (Sums::elements.in_byte == 1) {
+      put(at, weight);
+    } else {
+      const int shift = layout_.half(n) == 0 ? 0 : 4;
+      *at = static_cast<char>((*at & ~(0xf << shift)) | (weight & 0xf) << shift);
     }
   }
   // Less what comes of the kernel's 128, modulo 2^32.

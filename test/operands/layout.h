@@ -20,11 +20,14 @@ namespace quern::operands {
 // channels have parameters, p bytes and NR of each of them for each panel. Then what stands before each row of A.
 struct Elements {
   size_t a, bias, w, c, p, of_channel = 0, before_row = 0;
+  size_t in_byte = 1;  // how many weights of 1 byte share one: 2 for those of 4 bits
 };
 inline constexpr Elements f32_elements = {4, 4, 4, 4, sizeof(qn_minmax_f32)};
 inline constexpr Elements qs8c_elements = {1, 4, 1, 1, sizeof(qn_requantize), sizeof(float)};
 inline constexpr Elements qd8c_elements = {
     1, 4, 1, 4, sizeof(qn_dequantize), 2 * sizeof(float), sizeof(qn_quantized_row)};
+inline constexpr Elements qd8c4_elements = {
+    1, 4, 1, 4, sizeof(qn_dequantize), 2 * sizeof(float), sizeof(qn_quantized_row), 2};
 inline constexpr Elements qs8_pool_elements = {1, 0, 0, 1, sizeof(qn_pool_qs8)};
 
 // Packed weights of n output channels, as gemm.h and dwconv.h draw them: panels of NR channels, first their biases, then
@@ -38,7 +41,8 @@ struct PanelLayout {
 
   size_t rows_of_tap() const { return round_up(k / taps, size_t{format.kr}); }
   size_t rows() const { return taps * rows_of_tap(); }
-  size_t panel_bytes() const { return nr * (elements.bias + rows() * elements.w); }
+  size_t panel_bytes() const { return nr * elements.bias + rows() * row_bytes(); }
+  size_t row_bytes() const { return nr * elements.w / elements.in_byte; }
   size_t bytes() const { return divide_up(n, nr) * panel_bytes(); }
   size_t parameter_bytes() const { return elements.of_channel == 0 ? elements.p : divide_up(n, nr) * epilogue_bytes(); }
   size_t epilogue_bytes() const { return elements.p + nr * elements.of_channel; }  // of a panel
@@ -48,9 +52,12 @@ struct PanelLayout {
   }
   size_t bias(size_t channel) const { return channel / nr * panel_bytes() + place(channel) * elements.bias; }
   size_t weight(size_t row, size_t channel) const {
-    const size_t kr = format.kr, lane = (row / kr * nr + place(channel)) * kr + row % kr;
+    const size_t kr = format.kr, columns = nr / elements.in_byte;
+    const size_t lane = (row / kr * columns + place(channel) % columns) * kr + row % kr;
     return channel / nr * panel_bytes() + nr * elements.bias + lane * elements.w;
   }
+  // In which part of its byte a weight of 4 bits lies: 0 is the lower half.
+  size_t half(size_t channel) const { return place(channel) / (nr / elements.in_byte); }
   size_t place(size_t channel) const { return place_in_panel(format, nr, channel % nr); }
 };
 
