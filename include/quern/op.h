@@ -87,7 +87,8 @@ typedef enum qn_weights_encoding {
  *  are. If they may overflow with every zero point of the input, the operator is not created; if they may with the zero
  *  point of a plan's input, the plan is not made: QN_UNSUPPORTED.
  *  Operators of QN_F32 also take dense weights of QN_S8 in QN_WEIGHTS_OHWI, with a bias of QN_F32: they compute with the
- *  real numbers that these stand for, and so need a quarter of the memory for the weights as they are given. */
+ *  real numbers that these stand for, and so need a quarter of the memory for the weights as they are given. With
+ *  `quantize_input` (qn_fully_connected_params) they compute with the bytes themselves. */
 typedef struct qn_weights {
   size_t struct_size;       /**< Written by the init function. */
   qn_type type;             /**< Of the elements. */
@@ -175,6 +176,7 @@ typedef struct qn_conv2d_params {
   qn_padding padding;  /**< Zeros around the input. */
   float min;           /**< Outputs are clamped to [min, max]; infinities allowed, NaN refused. */
   float max;           /**< Upper bound; at least min. Results that are NaN stay NaN. */
+  int quantize_input;  /**< As in qn_fully_connected_params; a pixel is a row. 1x1, stride 1, no padding, one group. */
 } qn_conv2d_params;
 
 /** Defaults: QN_F32, one group, kernel 1x1, stride 1, dilation 1, no padding, no clamp. */
@@ -216,7 +218,19 @@ QN_INIT(qn_dwconv2d_params)
 QN_API qn_status qn_dwconv2d_create(const qn_dwconv2d_params* params, const qn_weights* weights, const void* bias,
                                     qn_weights_cache* cache, qn_operator** op);
 
-/** Fully connected: input [..., in_channels] (all leading dimensions are rows), output [..., out_channels]. */
+/** Fully connected: input [..., in_channels] (all leading dimensions are rows), output [..., out_channels].
+ *
+ *  With `quantize_input`, input, bias and output are QN_F32, and the weights QN_S8 with a scale for all or for each
+ *  output channel and zero points of 0. While it runs, the operator quantizes each row of the input to 8 bits, with a
+ *  scale and a zero point of the row's own: scale = (most - least) / 255, where least and most are the least and the
+ *  greatest of 0 and the row's elements; zero = round(-least * (1 / scale)) - 128; q = round(x * (1 / scale)) + zero,
+ *  limited to -128 .. 127. A result is ((s - zero * w) * scale) * (the channel's scale) + bias, where s is the sum of
+ *  the products of the row's q and the weights, and w the sum of the weights; s - zero * w is exact, then each
+ *  operation rounds. So the bits are the same on every CPU. A row whose elements lie within 2^-100 of 0 counts as a row
+ *  of zeros, whose results are the biases; all results of a row with a NaN or an infinity are NaN. The sum of the
+ *  absolute weights of a channel must not exceed 2^31 / 256 (QN_UNSUPPORTED). The weights may have any layout, and be
+ *  dense or decoded. If all of them lie in -8 .. 7, they are packed with 4 bits each where that is faster, with the
+ *  same results. */
 typedef struct qn_fully_connected_params {
   size_t struct_size;  /**< Written by the init function. */
   qn_type type;        /**< As in qn_conv2d_params. */
@@ -224,6 +238,7 @@ typedef struct qn_fully_connected_params {
   size_t out_channels; /**< Length of an output row. */
   float min;           /**< Lower bound of outputs, as in qn_conv2d_params. */
   float max;           /**< Upper bound of outputs. */
+  int quantize_input;  /**< Non-zero, with QN_F32: the weights are QN_S8, and rows of the input are quantized. */
 } qn_fully_connected_params;
 
 /** Defaults: QN_F32, no clamp. */
@@ -615,6 +630,36 @@ QN_API void qn_plan_release(qn_plan* plan);
 QN_API qn_status qn_gemm_f32(size_t m, size_t n, size_t k, const float* a, size_t lda, const float* b, size_t ldb,
                              int transpose_b, const float* bias, float min, float max, float* c, size_t ldc,
                              const qn_parallel* parallel);
+
+/** C = clamp(A * B + bias) with A and C of floats and B of bytes with scales: each row of A is quantized as
+ *  `quantize_input` of qn_fully_connected_params describes, and the results have the bits of that operator.
+ *  A is m x k floats, B is k x n bytes (or n x k when transpose_b), C m x n floats, all row-major.
+ *  @param lda, ldb, ldc  elements from one row to the next.
+ *  @param scales         `scale_count` scales of B, finite and above 0: 1, or n, one for each column of C. A byte b of
+ *                        column j stands for the real number b * scales[j].
+ *  @param bias           n floats added to every row, in units of C, or NULL.
+ *  @param min, max       clamp; -INFINITY and INFINITY for none.
+ *  The call keeps nothing of its arguments. C must not overlap A, B, scales or bias. k = 0 gives clamp(bias). Every
+ *  call packs B, and quantizes A, into memory that it allocates and frees; for many products with the same B, make an
+ *  operator instead. Returns QN_INVALID_ARGUMENT for NULL or misaligned arrays, distances below a row's length, bounds
+ *  out of order, bad scales, or overlaps, and QN_UNSUPPORTED if sums may overflow 32 bits. */
+QN_API qn_status qn_gemm_qd8(size_t m, size_t n, size_t k, const float* a, size_t lda, const int8_t* b, size_t ldb,
+                             int transpose_b, const float* scales, size_t scale_count, const float* bias, float min,
+                             float max, float* c, size_t ldc, const qn_parallel* parallel);
+
+/** C = clamp(A * B + bias) of bytes, row-major: A is m x k, B is k x n (or n x k when transpose_b), C m x n. The
+ *  results have the bits of a fully-connected operator of QN_S8.
+ *  @param lda, ldb, ldc     elements from one row to the next.
+ *  @param a_scale, a_zero   a byte x of A stands for the real number (x - a_zero) * a_scale; likewise c_scale
+ *                           and c_zero.
+ *  @param scales            as in qn_gemm_qd8().
+ *  @param bias              n 32-bit integers added to the sums of products, in units of a_scale * scales[j]; or NULL.
+ *  @param min, max          clamp, real numbers; -INFINITY and INFINITY for none.
+ *  For the rest see qn_gemm_qd8(); k = 0 is refused. */
+QN_API qn_status qn_gemm_qs8(size_t m, size_t n, size_t k, const int8_t* a, size_t lda, float a_scale, int32_t a_zero,
+                             const int8_t* b, size_t ldb, int transpose_b, const float* scales, size_t scale_count,
+                             const int32_t* bias, float min, float max, int8_t* c, size_t ldc, float c_scale,
+                             int32_t c_zero, const qn_parallel* parallel);
 
 /** C = clamp(A * B + bias) for a sparse A, row-major floats: A is m x k, B is k x n, C m x n. Unlike in qn_gemm_f32 the
  *  bias belongs to the rows.

@@ -93,7 +93,7 @@ class DirectPlan final : public qn_plan {
 }  // namespace
 
 void direct_algorithm::candidates(const Problem& p, Candidates* all) {
-  if (p.matrix || p.blocked()) return;
+  if (p.matrix || p.blocked() || quantizes_rows(p.type)) return;
   all->add_rows(id, gemm_rows(), [&](const GemmRow& row) { return cycles(p, row); });
 }
 

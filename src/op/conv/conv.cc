@@ -123,8 +123,14 @@ qn_status choose_measured(const ConvRequest& conv, Choice* choice) {
 // scale of the output. ONNX Runtime computes the quotients in the same order, in single precision.
 OutputNumbers ConvRequest::numbers() const {
   OutputNumbers numbers = {.clamp = clamp};
-  if (!weights.quantized()) return numbers;
+  if (!weights.quantized() && !weights.dynamic()) return numbers;
   const WeightsShape& shape = weights.shape();
+  if (weights.dynamic()) {
+    numbers.channels = shape.out;
+    for (size_t o = 0; o < shape.out; ++o) numbers.sum_scales.push_back(weights.scale(o));
+    numbers.biases = weights.float_bias();
+    return numbers;
+  }
   const Steps steps = steps_before_residual(request);
   numbers.scale = steps.scale;
   numbers.zero = steps.zero;
@@ -149,6 +155,19 @@ uint8_t demands_met(const Request& request, const Weights& weights) {
   constexpr double beyond_32_bits = 0x1p31 * (1 - 0x1p-20);  // after any rounding
   const bool fits = static_cast<double>(facts.largest) * static_cast<double>(largest) < beyond_32_bits;
   return fits ? facts.meet | fits32 : facts.meet;
+}
+
+qn_status read_activations(const char* who, int quantize_input, qn_type type, Activations* activations) {
+  *activations = quantize_input != 0 ? Activations::by_the_row : Activations::given;
+  if (quantize_input == 0 || (has_integers && type == QN_F32)) return QN_OK;
+  return fail(QN_UNSUPPORTED, "%s: quantize_input with type %s; only QN_F32 is supported", who, qn_type_string(type));
+}
+
+// Weights of 4 bits give the same results in half the memory, where there is a kernel for them.
+KernelType kernel_type(qn_type type, const Weights& weights) {
+  if (!weights.dynamic()) return kernel_type(type);
+  const bool halves = weights.facts().fit_4_bits && best(gemm_rows(), KernelType::qd8c4).isa != isa_ref;
+  return halves ? KernelType::qd8c4 : KernelType::qd8c;
 }
 
 qn_status check_quantized(const ConvRequest& conv) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/math.h"
+#include "kernel/dequantize.h"
 #include "kernel/minmax.h"
 #include "op/algorithm/epilogue.h"
 #include "op/conv/choose.h"
@@ -37,14 +38,26 @@ uint8_t demands_met(const Request& request, const Weights& weights);
 // or if no kernel could turn them into outputs.
 qn_status check_quantized(const ConvRequest& conv);
 
+// The type of the kernels that multiply with these weights in an operator of this type.
+KernelType kernel_type(qn_type type, const Weights& weights);
+
+// Reads and checks the parameter quantize_input of an operator of this type. It cannot be set in a build that has
+// neither integers nor op.h.
+constexpr bool reads_activations = has_integers || has_api("op");
+qn_status read_activations(const char* who, int quantize_input, qn_type type, Activations* activations);
+
 // Makes a choice: the cost model's, or a measured one if the options have a tuning.
 qn_status choose_conv(const ConvRequest& conv, Choice* choice);
+// Plans the product of a fully-connected operator.
+qn_status plan_matrix(const char* who, const Request& request, const Weights& weights, const qn_minmax_f32& clamp,
+                      PlanPointer* plan);
+
 // Makes a choice, and a plan for it.
 qn_status plan_conv(const ConvRequest& conv, PlanPointer* plan);
 
 // Counts the weights that are not 0 if the sparse algorithm may be chosen; otherwise returns NULL.
 inline const WeightsDensity* density_for(const Weights& weights, const qn_plan_options& options) {
-  if (!has_sparse) return nullptr;
+  if (!has_sparse || weights.dynamic()) return nullptr;
   const bool depthwise = weights.shape().in == 1;
   const bool may = options.algorithm == QN_ALGORITHM_SPARSE || (options.algorithm == QN_ALGORITHM_AUTO && !depthwise);
   return may ? &weights.density() : nullptr;
@@ -75,5 +88,9 @@ inline bool merges_taps(const Window& window, size_t in, size_t element) {
 // The distance from one row of `bytes` bytes to the next in scratch memory. It is an odd number of cache lines, so that
 // a column of the rows, or all points of a winograd tile, are spread over many sets of the L1 cache.
 inline size_t spread(size_t bytes) { return round_up(bytes, cache_line) | cache_line; }
+
+// Bytes from one row of k elements to the next, where an operator quantizes its rows itself. In front of each there is
+// room for its numbers.
+inline size_t quantized_row_stride(size_t k) { return spread(k + sizeof(qn_quantized_row)); }
 
 }  // namespace quern

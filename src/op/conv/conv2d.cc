@@ -8,21 +8,27 @@
 namespace quern {
 namespace {
 
+bool is_pointwise(const Window& window) {
+  const auto one = [](const Axis& a) { return a.kernel == 1 && a.stride == 1 && a.before == 0 && a.after == 0; };
+  return one(window.h) && one(window.w);
+}
+
 class Conv2d final : public Operator {
  public:
   Conv2d(const char* who, const qn_conv2d_params& p, const Window& window, const qn_weights& weights,
-         const WeightsShape& shape, const void* bias, const SumFacts& facts, qn_weights_cache* cache)
+         const WeightsShape& shape, const void* bias, Activations activations, const SumFacts& facts,
+         qn_weights_cache* cache)
       : Operator(who, 1, 2),
         in_channels_(p.in_channels),
         window_(window),
-        weights_(weights, shape, bias, cache),
+        weights_(weights, shape, bias, cache, activations),
         clamp_{p.min, p.max} {
     set_type(p.type);
-    takes_blocked = type == QN_F32;
+    takes_blocked = type == QN_F32 && !weights_.dynamic();
     has_algorithms = true;
     in_place = 2;  // bit 1: the residual
     goes_by_rows = shape.in == 1 && shape.out == 1;
-    if (is_pointwise(window) && shape.groups == 1) pointwise_weights = shape.in * shape.out;
+    if (!weights_.dynamic() && is_pointwise(window) && shape.groups == 1) pointwise_weights = shape.in * shape.out;
     if (has_integers) weights_.set_facts(facts);
     if (has_sparse) {
       settle = [](const Operator& self, const Request& request, qn_plan_options* options) {
@@ -107,15 +113,10 @@ class Conv2d final : public Operator {
     return blocks.shape[1] * blocks.stride[1] <= INT32_MAX;
   }
 
-  static bool is_pointwise(const Window& window) {
-    const auto one = [](const Axis& a) { return a.kernel == 1 && a.stride == 1 && a.before == 0 && a.after == 0; };
-    return one(window.h) && one(window.w);
-  }
-
   Problem problem(const Request& request, const Window& window) const {
     const WeightsShape& shape = weights_.shape();
     Problem p;
-    p.type = kernel_type(type);
+    p.type = kernel_type(type, weights_);
     p.weights_are = demands_met(request, weights_);
     p.pixels = window.pixels();
     p.images = request.out.shape[0];
@@ -125,7 +126,7 @@ class Conv2d final : public Operator {
     p.out = shape.out;
     p.kernel = shape.kernel;
     p.pointwise = is_pointwise(window);
-    p.row_stride = window.pixel_stride;
+    p.row_stride = weights_.dynamic() ? quantized_row_stride(shape.in) : window.pixel_stride;
     p.traffic = request.options.traffic;
     p.density = density_for(weights_, request.options);
     p.in_blocked = is_blocked(request.ins[0]);
@@ -164,11 +165,17 @@ qn_status create_conv(const char* who, const qn_conv2d_params& p, const qn_weigh
   QN_TRY(check_clamp(who, p.min, p.max));
   const WeightsShape shape = {p.groups, p.out_channels / p.groups, p.in_channels / p.groups, p.kernel};
   qn_weights weights;
-  QN_TRY(read_weights(who, user_weights, p.type, shape, &weights));
+  Activations activations = Activations::given;
+  if (reads_activations) QN_TRY(read_activations(who, p.quantize_input, p.type, &activations));
+  if (activations == Activations::by_the_row && !(is_pointwise(window) && p.groups == 1)) {
+    return fail(QN_UNSUPPORTED, "%s: quantize_input with a kernel, stride or padding, or several groups", who);
+  }
+  QN_TRY(read_weights(who, user_weights, p.type, shape, &weights, activations));
   QN_TRY(check_aligned(who, "bias", bias));
   SumFacts facts;
+  if (activations == Activations::by_the_row) QN_TRY(check_dynamic_sums(who, weights, shape, &facts));
   if (has_integers && p.type == QN_S8) QN_TRY(check_sums(who, weights, shape, bias, &facts));
-  return make_operator<Conv2d>(op, who, p, window, weights, shape, bias, facts, cache);
+  return make_operator<Conv2d>(op, who, p, window, weights, shape, bias, activations, facts, cache);
 }
 
 // A depthwise convolution is a convolution with as many groups as input channels. Its weights have the same layouts,

@@ -11,8 +11,8 @@ constexpr char fully_connected[] = "fully_connected";
 class FullyConnected final : public Operator {
  public:
   FullyConnected(const qn_fully_connected_params& p, const qn_weights& weights, const WeightsShape& shape,
-                 const void* bias, const SumFacts& facts, qn_weights_cache* cache)
-      : Operator(fully_connected, 1, 1), weights_(weights, shape, bias, cache), clamp_{p.min, p.max} {
+                 const void* bias, Activations activations, const SumFacts& facts, qn_weights_cache* cache)
+      : Operator(fully_connected, 1, 1), weights_(weights, shape, bias, cache, activations), clamp_{p.min, p.max} {
     set_type(p.type);
     has_algorithms = true;
     if (has_integers) weights_.set_facts(facts);
@@ -32,18 +32,7 @@ class FullyConnected final : public Operator {
   }
 
   qn_status plan(const Request& request, PlanPointer* plan) const override {
-    const qn_tensor& in = request.ins[0];
-    Problem problem;
-    problem.type = kernel_type(type);
-    problem.weights_are = demands_met(request, weights_);
-    for (uint32_t i = 0; i + 1 < in.rank; ++i) problem.pixels *= in.shape[i];
-    problem.row_stride = in.rank > 1 ? in.stride[in.rank - 2] : 0;
-    problem.traffic = request.options.traffic;
-    problem.density = density_for(weights_, request.options);
-    problem.in = weights_.shape().in;
-    problem.out = weights_.shape().out;
-    problem.pointwise = problem.matrix = true;
-    return plan_conv({name, problem, request, weights_, Window(), clamp_}, plan);
+    return plan_matrix(name, request, weights_, clamp_, plan);
   }
 
  private:
@@ -52,6 +41,24 @@ class FullyConnected final : public Operator {
 };
 
 }  // namespace
+
+qn_status plan_matrix(const char* who, const Request& request, const Weights& weights, const qn_minmax_f32& clamp,
+                      PlanPointer* plan) {
+  const qn_tensor& in = request.ins[0];
+  Problem problem;
+  problem.type = kernel_type(request.ins[0].type, weights);
+  problem.weights_are = demands_met(request, weights);
+  for (uint32_t i = 0; i + 1 < in.rank; ++i) problem.pixels *= in.shape[i];
+  problem.row_stride = in.rank > 1 ? in.stride[in.rank - 2] : 0;
+  if (weights.dynamic()) problem.row_stride = quantized_row_stride(weights.shape().in);
+  problem.traffic = request.options.traffic;
+  problem.density = density_for(weights, request.options);
+  problem.in = weights.shape().in;
+  problem.out = weights.shape().out;
+  problem.pointwise = problem.matrix = true;
+  return plan_conv({who, problem, request, weights, Window(), clamp}, plan);
+}
+
 }  // namespace quern
 
 extern "C" {
@@ -75,11 +82,14 @@ qn_status qn_fully_connected_create(const qn_fully_connected_params* params, con
     QN_TRY(check_clamp(fully_connected, p.min, p.max));
     const WeightsShape shape = {.out = p.out_channels, .in = p.in_channels};
     qn_weights w;
-    QN_TRY(read_weights(fully_connected, weights, p.type, shape, &w));
+    Activations activations = Activations::given;
+    if (reads_activations) QN_TRY(read_activations(fully_connected, p.quantize_input, p.type, &activations));
+    QN_TRY(read_weights(fully_connected, weights, p.type, shape, &w, activations));
     QN_TRY(check_aligned(fully_connected, "bias", bias));
     SumFacts facts;
+    if (activations == Activations::by_the_row) QN_TRY(check_dynamic_sums(fully_connected, w, shape, &facts));
     if (has_integers && p.type == QN_S8) QN_TRY(check_sums(fully_connected, w, shape, bias, &facts));
-    return make_operator<FullyConnected>(op, p, w, shape, bias, facts, cache);
+    return make_operator<FullyConnected>(op, p, w, shape, bias, activations, facts, cache);
   });
 }
 

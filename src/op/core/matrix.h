@@ -17,15 +17,15 @@ inline size_t tasks_of(const qn_parallel* parallel) {
   return parallel->threads == 0 ? assumed : std::min(parallel->threads, max_tasks);
 }
 
-// A row-major matrix of floats, with `ld` elements from one row to the next.
+// A row-major matrix of floats, or of integers, with `ld` elements from one row to the next.
 struct Matrix {
   const char* what;
   const void* data;
   size_t rows, columns, ld;
+  qn_type type = QN_F32;
 
-  qn_tensor tensor() const {
-    return {QN_F32, QN_LAYOUT_NHWC, 2, {rows, columns}, {ld * sizeof(float), sizeof(float)}, {}, {}};
-  }
+  size_t item() const { return has_integers ? qn_type_size(type) : sizeof(float); }
+  qn_tensor tensor() const { return {type, QN_LAYOUT_NHWC, 2, {rows, columns}, {ld * item(), item()}, {}, {}}; }
   bool empty() const { return data == nullptr || rows == 0 || columns == 0; }
 };
 
@@ -37,10 +37,10 @@ inline qn_status check_matrix(const char* who, const Matrix& m) {
                 m.what);
   }
   size_t bytes;
-  if (!checked_mul(m.rows, m.ld, &bytes) || !checked_mul(bytes, sizeof(float), &bytes) || bytes > PTRDIFF_MAX) {
+  if (!checked_mul(m.rows, m.ld, &bytes) || !checked_mul(bytes, m.item(), &bytes) || bytes > PTRDIFF_MAX) {
     return fail(QN_INVALID_ARGUMENT, "%s: the size of %s overflows", who, m.what);
   }
-  return check_aligned(who, m.what, m.data);
+  return m.item() == sizeof(float) ? check_aligned(who, m.what, m.data) : QN_OK;
 }
 
 // Fails if c, which the product writes, overlaps an operand.

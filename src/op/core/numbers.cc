@@ -5,6 +5,7 @@
 
 #include "base/math.h"
 #include "base/status.h"
+#include "kernel/dequantize.h"
 
 namespace quern {
 
@@ -39,19 +40,25 @@ qn_status check_factor(const char* who, float factor) {
 
 KernelEpilogue::KernelEpilogue(KernelType type, size_t nr, const PanelFormat& format, const OutputNumbers& numbers)
     : clamp_(numbers.clamp), nr_(nr) {
-  if (!has_integers || type != KernelType::qs8c) return;
+  if (!has_integers || info_of(type).scales == Scales::none) return;
+  const bool real = quantizes_rows(type);  // scales and biases, not scales of outputs alone
   panels_ = divide_up(numbers.channels, nr);
-  block_bytes_ = requantize_bytes(nr);
+  block_bytes_ = real ? dequantize_bytes(nr) : requantize_bytes(nr);
   blocks_.resize(numbers.groups * panels_ * block_bytes_);
-  const qn_requantize p = {numbers.zero, steps_of(clamp_.min, numbers.scale, numbers.zero),
-                           steps_of(clamp_.max, numbers.scale, numbers.zero), 0};
+  const qn_requantize steps = {numbers.zero, steps_of(clamp_.min, numbers.scale, numbers.zero),
+                               steps_of(clamp_.max, numbers.scale, numbers.zero), 0};
+  const qn_dequantize open = {clamp_};
+  const size_t head = real ? sizeof open : sizeof steps;
   char* block = blocks_.data();
   for (size_t g = 0; g < numbers.groups; ++g) {
     for (size_t n = 0; n < numbers.channels; n += nr, block += block_bytes_) {
-      std::memcpy(block, &p, sizeof p);
+      std::memcpy(block, real ? static_cast<const void*>(&open) : &steps, head);
       for (size_t i = 0; i < std::min(nr, numbers.channels - n); ++i) {
-        const float scale = numbers.sum_scales[g * numbers.channels + n + i] / numbers.scale;
-        std::memcpy(block + sizeof p + place_in_panel(format, nr, i) * sizeof scale, &scale, sizeof scale);
+        const size_t channel = g * numbers.channels + n + i;
+        char* const at = block + head + place_in_panel(format, nr, i) * sizeof(float);
+        const float scale = real ? numbers.sum_scales[channel] : numbers.sum_scales[channel] / numbers.scale;
+        std::memcpy(at, &scale, sizeof scale);
+        if (real) std::memcpy(at + nr * sizeof scale, &numbers.biases[channel], sizeof scale);
       }
     }
   }

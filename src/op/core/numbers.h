@@ -87,6 +87,7 @@ struct OutputNumbers {
   int32_t zero = 0;
   size_t groups = 1, channels = 1;  // quantized: output channels are counted within each group
   Vector<float> sum_scales = {};    // quantized: the real number that 1 of a channel's sum stands for
+  Vector<float> biases = {};        // rows are quantized one by one: in real numbers
 };
 
 // Makes the epilogues that kernels of a type take (`p` of their contracts).
@@ -107,7 +108,7 @@ class KernelEpilogue {
  private:
   qn_minmax_f32 clamp_;
   size_t nr_, panels_ = 0, block_bytes_ = 0;
-  Vector<char> blocks_;  // qs8c: one for each panel
+  Vector<char> blocks_;  // of types with scales for each channel: one for each panel
 };
 
 // Turns the bounds of a clamp into steps of a quantized tensor. A bound beyond its range becomes the end of the range.

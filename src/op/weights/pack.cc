@@ -79,20 +79,41 @@ T* begin_panel(size_t k, size_t count, size_t nr, const void* bias, void* panel)
   return reinterpret_cast<T*>(static_cast<char*>(panel) + nr * bias_bytes);
 }
 
-// Takes the zero point of the input off the sums: a sum of (a - zero) * w is one of a * w, less zero times the sum of w.
-// Likewise what a kernel adds to the input. The result is in range (SumFacts); on the way to it, sums may wrap around.
-void absorb_zero(const PackKey& key, size_t k, size_t count, const int8_t* rows, void* panel) {
-  const int32_t zero = key.absorbed_zero();
-  if (zero == 0) return;
+// Subtracts `factor` times the sum of a channel's weights from its bias; on the way, sums may wrap around.
+void subtract_sums(const PackKey& key, int32_t factor, size_t k, size_t count, const int8_t* rows, void* panel) {
   const size_t kr = interleave(key);
   auto* const bias = static_cast<uint32_t*>(panel);
   for (size_t i = 0; i < k; i += kr, rows += key.panel.nr * kr) {
     for (size_t j = 0; j < count; ++j) {
-      for (size_t lane = 0; lane < kr; ++lane) bias[j] -= static_cast<uint32_t>(zero * rows[j * kr + lane]);
+      for (size_t lane = 0; lane < kr; ++lane) bias[j] -= static_cast<uint32_t>(factor * rows[j * kr + lane]);
     }
   }
 }
+
+// Takes the zero point of the input off the sums: a sum of (a - zero) * w is one of a * w, less zero times the sum of w.
+// Likewise what a kernel adds to the input. The result is in range (SumFacts). Where each row has a zero point of its
+// own, panels have the sums of weights in the place of biases (gemm.h).
+void absorb_zero(const PackKey& key, size_t k, size_t count, const int8_t* rows, void* panel) {
+  const int32_t factor = quantizes_rows(key.panel.type) ? -1 : key.absorbed_zero();
+  if (factor != 0) subtract_sums(key, factor, k, count, rows, panel);
+}
 void absorb_zero(const PackKey&, size_t, size_t, const float*, void*) {}
+
+template <class T>
+bool has_halves(const PackKey& key) {
+  return has_integers && sizeof(T) == 1 && info_of(key.panel.type).weights == Element::s4;
+}
+
+// Copies a panel with k rows of bytes, all of which fit 4 bits. Its weights become halves of bytes (panel.h).
+void join_halves(const PackKey& key, size_t k, const char* panel, char* to) {
+  const size_t nr = key.panel.nr, kr = interleave(key), columns = nr / 2;
+  std::memcpy(to, panel, nr * bias_bytes);
+  panel += nr * bias_bytes, to += nr * bias_bytes;
+  for (size_t i = 0; i < k; i += kr, panel += nr * kr) {
+    for (size_t j = 0; j < columns * kr; ++j)
+      *to++ = static_cast<char>((panel[j] & 0xf) | panel[columns * kr + j] << 4);
+  }
+}
 
 // Puts the channels of a panel with k rows of bytes into the places that its format gives them.
 void order_channels(const PanelShape& shape, size_t k, void* panel) {
@@ -123,16 +144,26 @@ PanelRows rows_of(const PackKey& key) {
   return {key.shape.kernel.w * column, 1, column};
 }
 
+// Bytes of a panel, as a kernel reads it, with k rows of weights.
+template <class T>
+size_t stored_bytes(const PackKey& key, size_t k) {
+  const size_t nr = key.panel.nr;
+  return has_halves<T>(key) ? nr * bias_bytes + nr * k / 2 : panel_bytes<T>(k, nr);
+}
+
 // Packs `channels` output channels from `first` on.
 template <class T>
 void pack_channels(const PackKey& key, const PanelRows& rows, WeightRows& weights, size_t first, size_t channels,
-                   char* panel) {
+                   char* to) {
   const WeightsShape& shape = key.shape;
   const size_t nr = key.panel.nr, k = rows.all;
-  for (size_t j = 0; j < channels; j += nr, panel += panel_bytes<T>(k, nr)) {
+  const bool halves = has_halves<T>(key);
+  const Buffer whole(halves ? panel_bytes<T>(k, nr) : 0);  // where a panel is made whose weights become halves
+  for (size_t j = 0; j < channels; j += nr, to += stored_bytes<T>(key, k)) {
+    char* const panel = halves ? static_cast<char*>(whole.data()) : to;
     const size_t o = first + j, count = std::min(nr, channels - j);
     if (has_integers && k != shape.depth()) std::memset(panel, 0, panel_bytes<T>(k, nr));  // some rows are padding
-    T* const begin = begin_panel<T>(k, count, nr, key.bias.data() + o, panel);
+    T* const begin = begin_panel<T>(k, count, nr, key.bias.empty() ? nullptr : key.bias.data() + o, panel);
     const Strip strip = weights.rows(o, count);
     const T* const data = static_cast<const T*>(strip.data);
     const WeightStrides& stride = strip.stride;
@@ -149,6 +180,7 @@ void pack_channels(const PackKey& key, const PanelRows& rows, WeightRows& weight
     }
     absorb_zero(key, k, count, begin, panel);
     if (has_integers && has_lanes) order_channels(key.panel, k, panel);
+    if (halves) join_halves(key, k, panel, to);
     weights.tell_read(o, count);
   }
 }
@@ -163,7 +195,7 @@ Shared<PackedWeights> pack_dense(const PackKey& key) {
   // The channels of depthwise panels are groups of their own.
   const bool depthwise = has_algorithm(QN_ALGORITHM_DEPTHWISE) && key.packing == Packing::depthwise;
   const size_t groups = depthwise ? 1 : shape.groups, channels = depthwise ? shape.groups : shape.out;
-  packed->panel_bytes = panel_bytes<T>(rows.all, key.panel.nr);
+  packed->panel_bytes = stored_bytes<T>(key, rows.all);
   packed->group_bytes = divide_up(channels, key.panel.nr) * packed->panel_bytes;
   packed->data = Buffer(packed->group_bytes * groups);
   auto* data = static_cast<char*>(packed->data.data());

@@ -12,7 +12,7 @@ namespace {
 template <class Int>
 struct ChannelSums {
   Int sum = 0, absolute = 0;  // of the values, and of the absolute values
-  int8_t least = 0;
+  int8_t least = 0, most = 0;
 };
 
 // Adds up weights few enough for 16-bit sums, of which the vectors are short that compilers make.
@@ -24,6 +24,7 @@ ChannelSums<int16_t> sums_of_chunk(const int8_t* data, size_t count, size_t stri
     c.sum = static_cast<int16_t>(c.sum + weight);
     c.absolute = static_cast<int16_t>(c.absolute + std::abs(weight));
     c.least = std::min(c.least, weight);
+    c.most = std::max(c.most, weight);
   }
   return c;
 }
@@ -43,6 +44,7 @@ ChannelSums<int64_t> sums_of(const Strip& strip, const WeightsShape& shape) {
       c.sum += part.sum;
       c.absolute += part.absolute;
       c.least = std::min(c.least, part.least);
+      c.most = std::max(c.most, part.most);
     }
   }
   return c;
@@ -82,6 +84,22 @@ qn_status check_sums(const char* who, const qn_weights& weights, const WeightsSh
       return fail(QN_UNSUPPORTED, "%s: sums of output channel %zu may overflow 32 bits", who, o);
     }
     if (channel.least == INT8_MIN) facts->meet = any;
+  }
+  return QN_OK;
+}
+
+// Elements less their zero point are at most 255; kernels also form sums of elements from 0 to 255, and products of
+// zero points with sums of weights. Of weights of 4 bits they have 16 times all these.
+qn_status check_dynamic_sums(const char* who, const qn_weights& weights, const WeightsShape& shape, SumFacts* facts) {
+  WeightRows rows(weights, shape);
+  *facts = {.meet = w127, .fit_4_bits = true};
+  for (size_t o = 0; o < shape.groups * shape.out; ++o) {
+    const ChannelSums<int64_t> channel = sums_of(rows.rows(o, 1), shape);
+    if (channel.absolute > INT32_MAX / 256) {
+      return fail(QN_UNSUPPORTED, "%s: sums of output channel %zu may overflow 32 bits", who, o);
+    }
+    if (channel.least == INT8_MIN) facts->meet = any;
+    if (channel.least < -8 || channel.most > 7 || channel.absolute > INT32_MAX / (16 * 256)) facts->fit_4_bits = false;
   }
   return QN_OK;
 }

@@ -12,4 +12,7 @@ namespace quern {
 qn_status check_sums(const char* who, const qn_weights& weights, const WeightsShape& shape, const void* bias,
                      SumFacts* facts);
 
+// The same for weights that are multiplied with rows that an operator quantizes itself, with any zero point.
+qn_status check_dynamic_sums(const char* who, const qn_weights& weights, const WeightsShape& shape, SumFacts* facts);
+
 }  // namespace quern

@@ -131,9 +131,14 @@ qn_status check_scales(const char* who, const qn_weights& w, const WeightsShape&
 bool stands_for_floats(const qn_weights& w, qn_type type) { return has_integers && type == QN_F32 && w.type == QN_S8; }
 
 // Fails for elements that an operator of this type does not compute with.
-qn_status check_elements(const char* who, const qn_weights& w, qn_type type, const WeightsShape& shape) {
+qn_status check_elements(const char* who, const qn_weights& w, qn_type type, const WeightsShape& shape,
+                         Activations activations) {
   QN_TRY(check_moved_type(who, w.type));
-  if (stands_for_floats(w, type)) {
+  if (activations == Activations::by_the_row) {
+    if (w.type != QN_S8) {
+      return fail(QN_UNSUPPORTED, "%s: quantize_input with weights of type %s, not s8", who, qn_type_string(w.type));
+    }
+  } else if (stands_for_floats(w, type)) {
     if (w.encoding != QN_WEIGHTS_DENSE || w.layout != QN_WEIGHTS_OHWI) {
       return fail(QN_UNSUPPORTED, "%s: weights of type s8 that are not dense and of layout QN_WEIGHTS_OHWI", who);
     }
@@ -154,14 +159,14 @@ qn_status check_elements(const char* who, const qn_weights& w, qn_type type, con
 }  // namespace
 
 qn_status read_weights(const char* who, const qn_weights* user, qn_type type, const WeightsShape& shape,
-                       qn_weights* weights) {
+                       qn_weights* weights, Activations activations) {
   if (!has_api("op")) {  // the weights come from a graph, which has checked them
     *weights = *user;
     return fits_memory(shape, weights->type) ? QN_OK
                                              : fail(QN_INVALID_ARGUMENT, "%s: the size of the weights overflows", who);
   }
   QN_TRY(read_struct(who, user, qn_weights_init, weights));
-  QN_TRY(check_elements(who, *weights, type, shape));
+  QN_TRY(check_elements(who, *weights, type, shape, activations));
   if (weights->layout < QN_WEIGHTS_OHWI || weights->layout > QN_WEIGHTS_HWIO) {
     return fail(QN_INVALID_ARGUMENT, "%s: unknown layout %d of the weights", who, static_cast<int>(weights->layout));
   }
@@ -172,7 +177,8 @@ qn_status read_weights(const char* who, const qn_weights* user, qn_type type, co
   if (!fits_memory(shape, weights->type))
     return fail(QN_INVALID_ARGUMENT, "%s: the size of the weights overflows", who);
   QN_TRY(check_content(who, *weights, shape));
-  if (stands_for_floats(*weights, type)) {  // encoding.cc decodes them: there is no function of the user's
+  if (activations == Activations::given &&
+      stands_for_floats(*weights, type)) {  // encoding.cc decodes them: there is no function of the user's
     weights->type = QN_F32;
     weights->encoding = QN_WEIGHTS_DECODED;
     weights->decode = nullptr;
@@ -232,9 +238,11 @@ struct Weights::LazyDensity {
   WeightsDensity density;
 };
 
-Weights::Weights(const qn_weights& weights, const WeightsShape& shape, const void* bias, qn_weights_cache* cache)
+Weights::Weights(const qn_weights& weights, const WeightsShape& shape, const void* bias, qn_weights_cache* cache,
+                 Activations activations)
     : weights_(weights),
       shape_(shape),
+      activations_(activations),
       bias_(shape.groups * shape.out),
       cache_(cache == nullptr ? make_shared<WeightsCache>() : cache->impl),
       density_(has_sparse ? make_shared<LazyDensity>() : nullptr) {
@@ -248,7 +256,7 @@ Vector<float> Weights::float_bias() const {
 }
 
 Weights Weights::unshared() const {
-  Weights weights(weights_, shape_, bias_.data(), nullptr);
+  Weights weights(weights_, shape_, bias_.data(), nullptr, activations_);
   weights.density_ = density_;
   weights.facts_ = facts_;
   return weights;
@@ -266,7 +274,9 @@ Packed Weights::pack(Packing packing, const PanelShape& panel, size_t depth, con
   // Algorithms share panels wherever these are the same: where no tap ends in padding.
   const bool padded = has_integers && shape_.in % panel.format.kr != 0;
   if (packing == Packing::tap_panels && !padded) packing = Packing::panels;
-  return cache_->get({packing, panel, shape_, weights_, bias_, depth, places, input_zero}, &uses_);
+  // Floats are added behind the sums, not by the panels.
+  const Vector<uint32_t> bias = has_integers && quantizes_rows(panel.type) ? Vector<uint32_t>() : bias_;
+  return cache_->get({packing, panel, shape_, weights_, bias, depth, places, input_zero}, &uses_);
 }
 
 }  // namespace quern

@@ -54,10 +54,16 @@ struct WeightsDensity {
   }
 };
 
+// What an operator multiplies weights with.
+enum class Activations : uint8_t {
+  given,      // tensors of the operator's type
+  by_the_row  // floats that it quantizes itself, row by row: the weights are bytes with scales, their bias floats
+};
+
 // Reads and checks the user's weights for an operator of this type. It checks every index of sparse weights, every
 // scale, and that neither the size of the weights nor that of their panels overflows.
 qn_status read_weights(const char* who, const qn_weights* user, qn_type type, const WeightsShape& shape,
-                       qn_weights* weights);
+                       qn_weights* weights, Activations activations = Activations::given);
 
 // May weights come in another encoding than dense? Users of op.h may give sparse or decoded weights, and graphs hand
 // over sparse weights as decoded ones.
@@ -149,12 +155,14 @@ struct SumFacts {
   uint8_t meet = any;                             // the demands that they meet: mask of Demand
   int zero_low = INT8_MIN, zero_high = INT8_MAX;  // zero points of the input with which no sum overflows
   int64_t largest = 0;                            // no absolute value of a sum exceeds this
+  bool fit_4_bits = false;                        // does every weight lie in -8 .. 7?
 };
 
 // The weights of one operator.
 class Weights {
  public:
-  Weights(const qn_weights& weights, const WeightsShape& shape, const void* bias, qn_weights_cache* cache);
+  Weights(const qn_weights& weights, const WeightsShape& shape, const void* bias, qn_weights_cache* cache,
+          Activations activations = Activations::given);
   // Returns the same weights with a cache of their own, for packings that are soon given up.
   Weights unshared() const;
   Packed pack(Packing packing, const PanelShape& panel, size_t depth = 0, const SparsePlaces& places = {},
@@ -165,7 +173,10 @@ class Weights {
   const WeightsDensity& density() const;
   const WeightsShape& shape() const { return shape_; }
   Vector<float> float_bias() const;
-  bool quantized() const { return has_integers && weights_.type != QN_F32; }
+  // Are the weights bytes, and input and output as well?
+  bool quantized() const { return has_integers && weights_.type != QN_F32 && activations_ == Activations::given; }
+  // Are the weights bytes, while input, bias and output are floats?
+  bool dynamic() const { return has_integers && activations_ == Activations::by_the_row; }
   // The scale of an output channel of quantized weights, counted through all groups.
   float scale(size_t channel) const { return weights_.scales[weights_.scale_count == 1 ? 0 : channel]; }
   const SumFacts& facts() const { return facts_; }
@@ -174,6 +185,7 @@ class Weights {
  private:
   qn_weights weights_;
   WeightsShape shape_;
+  Activations activations_;
   Vector<uint32_t> bias_;  // as in PackKey; zeros if there is none
   SumFacts facts_;
   Shared<WeightsCache> cache_;

@@ -1,0 +1,145 @@
+// Matrix products of bytes in one call: those of a fully-connected operator that lives as long as the call.
+#include "base/parallel.h"
+#include "base/tensor.h"
+#include "op/conv/conv.h"
+#include "op/core/matrix.h"
+#include "op/weights/quantized.h"
+
+namespace quern {
+namespace {
+
+struct GemmBytes {
+  const char* who;
+  Matrix a, b, c;
+  bool transpose_b;
+  const float* scales;
+  size_t scale_count;
+  const void* bias;
+  qn_minmax_f32 clamp;
+  qn_quantization a_steps, c_steps;  // not used with floats
+
+  size_t n() const { return c.columns; }
+  size_t k() const { return a.columns; }
+  bool dynamic() const { return a.type == QN_F32; }
+};
+
+qn_status check(const GemmBytes& g) {
+  if (!has_integers) return fail(QN_UNSUPPORTED, "%s: this build computes with floats alone", g.who);
+  QN_TRY(check_clamp(g.who, g.clamp.min, g.clamp.max));
+  QN_TRY(check_aligned(g.who, "bias", g.bias));
+  QN_TRY(check_aligned(g.who, "scales", g.scales));
+  for (const Matrix& matrix : {g.a, g.b, g.c}) QN_TRY(check_matrix(g.who, matrix));
+  return check_apart(
+      g.who, g.c, {g.a, g.b, {"scales", g.scales, 1, g.scale_count, g.scale_count}, {"bias", g.bias, 1, g.n(), g.n()}});
+}
+
+void only_bias(const GemmBytes& g) {
+  const auto* bias = static_cast<const float*>(g.bias);
+  auto* c = static_cast<float*>(const_cast<void*>(g.c.data));
+  for (size_t i = 0; i < g.c.rows; ++i) {
+    for (size_t j = 0; j < g.n(); ++j) c[i * g.c.ld + j] = clamp(bias == nullptr ? 0.0f : bias[j], g.clamp);
+  }
+}
+
+// Writes columns of B as the rows of output channels that weights have.
+qn_status columns_of_b(void* context, size_t first, size_t count, void* to) {
+  const auto& g = *static_cast<const GemmBytes*>(context);
+  const auto* b = static_cast<const int8_t*>(g.b.data);
+  auto* row = static_cast<int8_t*>(to);
+  for (size_t j = first; j < first + count; ++j) {
+    for (size_t i = 0; i < g.k(); ++i) *row++ = g.transpose_b ? b[j * g.b.ld + i] : b[i * g.b.ld + j];
+  }
+  return QN_OK;
+}
+
+qn_status run(GemmBytes g, const qn_parallel* parallel) {
+  QN_TRY(check(g));
+  if (g.c.rows == 0 || g.n() == 0) return QN_OK;
+  if (g.k() == 0 && g.dynamic()) {
+    only_bias(g);
+    return QN_OK;
+  }
+  QN_TRY(check_positive(g.who, "k", g.k()));
+  const WeightsShape shape = {1, g.n(), g.k(), {1, 1}};
+  qn_weights user, checked;
+  qn_weights_init(&user);
+  user.type = QN_S8;
+  user.encoding = QN_WEIGHTS_DECODED;
+  user.decode = columns_of_b;
+  user.context = &g;
+  user.scales = g.scales;
+  user.scale_count = g.scale_count;
+  user.bias_type = g.dynamic() ? QN_F32 : QN_S32;
+  const Activations activations = g.dynamic() ? Activations::by_the_row : Activations::given;
+  QN_TRY(read_weights(g.who, &user, g.a.type, shape, &checked, activations));
+  SumFacts facts;
+  QN_TRY(g.dynamic() ? check_dynamic_sums(g.who, checked, shape, &facts)
+                     : check_sums(g.who, checked, shape, g.bias, &facts));
+  Weights weights(checked, shape, g.bias, nullptr, activations);
+  weights.set_facts(facts);
+
+  qn_tensor in = g.a.tensor();
+  Request request = {{&in, 1}, g.c.tensor(), {}};
+  in.quantization = g.a_steps;
+  request.out.quantization = g.c_steps;
+  QN_TRY(check_quantization(in, g.who));
+  QN_TRY(check_quantization(request.out, g.who));
+  qn_plan_options_init(&request.options);
+  request.options.tasks = tasks_of(parallel);
+  PlanPointer plan;
+  QN_TRY(plan_matrix(g.who, request, weights, g.clamp, &plan));
+  const Buffer workspace(plan->workspace_size());
+  run_plan(*plan, &g.a.data, const_cast<void*>(g.c.data), workspace.data(), parallel);
+  return QN_OK;
+}
+
+}  // namespace
+}  // namespace quern
+
+extern "C" {
+
+qn_status qn_gemm_qd8(size_t m, size_t n, size_t k, const float* a, size_t lda, const int8_t* b, size_t ldb,
+                      int transpose_b, const float* scales, size_t scale_count, const float* bias, float min, float max,
+                      float* c, size_t ldc, const qn_parallel* parallel) {
+  return quern::guarded([=] {
+    const bool t = transpose_b != 0;
+    return quern::run({"qn_gemm_qd8",
+                       {"a", a, m, k, lda},
+                       {"b", b, t ? n : k, t ? k : n, ldb, QN_S8},
+                       {"c", c, m, n, ldc},
+                       t,
+                       scales,
+                       scale_count,
+                       bias,
+                       {min, max},
+                       {},
+                       {}},
+                      parallel);
+  });
+}
+
+qn_status qn_gemm_qs8(size_t m, size_t n, size_t k, const int8_t* a, size_t lda, float a_scale, int32_t a_zero,
+                      const int8_t* b, size_t ldb, int transpose_b, const float* scales, size_t scale_count,
+                      const int32_t* bias, float min, float max, int8_t* c, size_t ldc, float c_scale, int32_t c_zero,
+                      const qn_parallel* parallel) {
+  return quern::guarded([=] {
+    const bool t = transpose_b != 0;
+    qn_quantization a_steps = {}, c_steps = {};
+    a_steps.scale = a_scale, a_steps.zero_point = a_zero;
+    c_steps.scale = c_scale, c_steps.zero_point = c_zero;
+    return quern::run({"qn_gemm_qs8",
+                       {"a", a, m, k, lda, QN_S8},
+                       {"b", b, t ? n : k, t ? k : n, ldb, QN_S8},
+                       {"c", c, m, n, ldc, QN_S8},
+                       t,
+                       scales,
+                       scale_count,
+                       bias,
+                       {min, max},
+                       a_steps,
+                       c_steps},
+                      parallel);
+  });
+}
+
+}  // extern "C"

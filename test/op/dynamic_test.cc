@@ -1,0 +1,351 @@
+// Operators of floats that quantize the rows of their input while they run (quantize_input), and the products of bytes
+// that are one call: every row of the kernel tables, and every path through the plan, against sums in 64 bits.
+#include <quern/quern.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+
+#include "base/cpu.h"
+#include "harness.h"
+#include "kernel/gemm.h"
+
+namespace quern::test {
+namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+using Bytes = std::vector<int8_t>;
+
+// A layer, and what it makes of rows.
+struct Layer {
+  size_t in, out;
+  Bytes weights;              // a row for each output channel
+  std::vector<float> scales;  // one, or one for each output channel
+  std::vector<float> bias;    // may be empty
+  float min = -infinity, max = infinity;
+
+  Layer(size_t in_channels, size_t out_channels, std::mt19937& random, int least = -128, int most = 127)
+      : in(in_channels), out(out_channels), weights(in * out), scales(random() % 2 == 0 ? 1 : out) {
+    for (int8_t& w : weights) {
+      w = static_cast<int8_t>(least + static_cast<int>(random() % static_cast<unsigned>(most - least + 1)));
+    }
+    for (float& s : scales) s = 0.001f * (1 + static_cast<float>(random() % 100));
+    if (random() % 3 != 0) bias = reals(out, random(), -5, 5);
+    if (random() % 3 == 0) min = -3, max = 6;
+  }
+
+  qn_weights given() const {
+    qn_weights w;
+    qn_weights_init(&w);
+    w.type = QN_S8;
+    w.data = weights.data();
+    w.scales = scales.data();
+    w.scale_count = scales.size();
+    return w;
+  }
+
+  std::vector<float> expected(const std::vector<float>& x) const {
+    std::vector<float> y;
+    for (size_t row = 0; row < x.size(); row += in) {
+      float least = 0, most = 0;
+      bool finite = true;
+      for (size_t i = row; i < row + in; ++i) {
+        finite = finite && std::isfinite(x[i]);
+        least = std::min(least, x[i]), most = std::max(most, x[i]);
+      }
+      const float scale = (most - least) / 255, inverse = 1 / scale;
+      const bool zeros = most - least < 0x1p-100f;
+      const float zero = zeros ? 0 : std::nearbyint(-least * inverse) - 128;
+      for (size_t o = 0; o < out; ++o) {
+        int64_t sum = 0;
+        for (size_t i = 0; i < in && finite && !zeros; ++i) {
+          const float q = std::clamp(std::nearbyint(x[row + i] * inverse) + zero, -128.0f, 127.0f) - zero;
+          sum += static_cast<int64_t>(q) * weights[o * in + i];
+        }
+        const float real = static_cast<float>(sum) * (finite ? zeros ? 1 : scale : std::nanf("")) *
+                               scales[scales.size() == 1 ? 0 : o] +
+                           (bias.empty() ? 0 : bias[o]);
+        y.push_back(std::isnan(real) ? real : std::min(std::max(real, min), max));
+      }
+    }
+    return y;
+  }
+};
+
+void expect_same(const std::vector<float>& got, const std::vector<float>& expected) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (std::isnan(expected[i]) && std::isnan(got[i])) continue;
+    ASSERT_EQ(std::memcmp(&got[i], &expected[i], sizeof(float)), 0) << i << ": " << got[i] << ", not " << expected[i];
+  }
+}
+
+class Op {
+ public:
+  ~Op() { qn_operator_release(op_); }
+  qn_status fully_connected(const Layer& layer, const qn_weights& weights) {
+    qn_fully_connected_params p;
+    qn_fully_connected_params_init(&p);
+    p.in_channels = layer.in, p.out_channels = layer.out;
+    p.min = layer.min, p.max = layer.max;
+    p.quantize_input = 1;
+    return qn_fully_connected_create(&p, &weights, layer.bias.empty() ? nullptr : layer.bias.data(), nullptr, &op_);
+  }
+  qn_status conv2d(const Layer& layer, qn_conv2d_params p) {
+    p.in_channels = layer.in, p.out_channels = layer.out;
+    p.min = layer.min, p.max = layer.max;
+    p.quantize_input = 1;
+    const qn_weights w = layer.given();
+    return qn_conv2d_create(&p, &w, layer.bias.empty() ? nullptr : layer.bias.data(), nullptr, &op_);
+  }
+  operator const qn_operator*() const { return op_; }
+
+ private:
+  qn_operator* op_ = nullptr;
+};
+
+TEST(Dynamic, EveryKernelGivesTheBitsOfTheFormula) {
+  std::mt19937 random(1);
+  size_t runs = 0;
+  for (const bool narrow : {false, true}) {
+    for (int round = 0; round < 30; ++round) {
+      const size_t rows = 1 + random() % 40;
+      const Layer layer(1 + random() % 70, 1 + random() % 90, random, narrow ? -8 : -128, narrow ? 7 : 127);
+      Op op;
+      ASSERT_QN_OK(op.fully_connected(layer, layer.given()));
+      const auto x = reals(rows * layer.in, random(), -2, 3);
+      const auto expected = layer.expected(x);
+      for (const GemmRow& row : gemm_rows()) {
+        Options options;
+        options.kernel = row.name;
+        options.tasks = 1 + random() % 4;
+        options.in_gap = random() % 3, options.out_gap = random() % 3;
+        const Result result = run(op, {{{rows, layer.in}, x}}, options);
+        if (result.status == QN_UNSUPPORTED) continue;
+        ASSERT_EQ(result.status, QN_OK) << result.message;
+        SCOPED_TRACE(row.name);
+        EXPECT_EQ(result.kernel, row.name);
+        expect_same(result.values, expected);
+        ++runs;
+      }
+      const Result result = run(op, {{{rows, layer.in}, x}});
+      ASSERT_EQ(result.status, QN_OK) << result.message;
+      expect_same(result.values, expected);
+    }
+  }
+  EXPECT_GE(runs, 30u);
+}
+
+TEST(Dynamic, RowsOfManyDimensions) {
+  std::mt19937 random(2);
+  const Layer layer(33, 47, random);
+  Op op;
+  ASSERT_QN_OK(op.fully_connected(layer, layer.given()));
+  const Shape shape = {3, 5, 7, layer.in};
+  const auto x = reals(count_of(shape), 3);
+  for (const size_t tasks : {1, 2, 5}) {
+    for (const size_t gap : {0, 2}) {
+      Options options;
+      options.tasks = tasks;
+      options.in_gap = options.out_gap = gap;
+      const Result result = run(op, {{shape, x}}, options);
+      ASSERT_EQ(result.status, QN_OK) << result.message;
+      expect_same(result.values, layer.expected(x));
+    }
+  }
+}
+
+TEST(Dynamic, RowsOfSpecialNumbers) {
+  std::mt19937 random(4);
+  const Layer layer(20, 9, random);
+  Op op;
+  ASSERT_QN_OK(op.fully_connected(layer, layer.given()));
+  std::vector<float> x(8 * layer.in, 0);
+  const auto row = [&](size_t i) { return x.begin() + static_cast<ptrdiff_t>(i * layer.in); };
+  std::fill_n(row(1), layer.in, 3.7f);
+  std::fill_n(row(2), layer.in, -3.7f);
+  std::fill_n(row(3), layer.in, 1e-38f);
+  for (size_t i = 4; i < 7; ++i) std::fill_n(row(i), layer.in, 1.0f);
+  row(4)[3] = std::nanf("");
+  row(5)[19] = infinity;
+  row(6)[0] = 3e38f, row(6)[1] = -3e38f;
+  std::fill_n(row(7), layer.in, 3e38f);
+  const Result result = run(op, {{{8, layer.in}, x}});
+  ASSERT_EQ(result.status, QN_OK) << result.message;
+  expect_same(result.values, layer.expected(x));
+  for (size_t o = 0; o < layer.out; ++o) {
+    const float bias = layer.bias.empty() ? 0 : layer.bias[o];
+    EXPECT_EQ(result.values[o], std::min(std::max(bias, layer.min), layer.max));
+    for (size_t i = 4; i < 7; ++i) EXPECT_TRUE(std::isnan(result.values[i * layer.out + o])) << i;
+  }
+}
+
+TEST(Dynamic, WeightsOfOtherLayoutsAndDecodedOnes) {
+  std::mt19937 random(5);
+  const Layer layer(31, 40, random);
+  const auto x = reals(7 * layer.in, 6);
+  Bytes transposed;
+  for (size_t i = 0; i < layer.in; ++i) {
+    for (size_t o = 0; o < layer.out; ++o) transposed.push_back(layer.weights[o * layer.in + i]);
+  }
+  qn_weights given = layer.given();
+  given.layout = QN_WEIGHTS_HWIO;
+  given.data = transposed.data();
+  qn_weights decoded = layer.given();
+  decoded.encoding = QN_WEIGHTS_DECODED;
+  decoded.data = nullptr;
+  decoded.context = const_cast<Layer*>(&layer);
+  decoded.decode = [](void* context, size_t first, size_t count, void* to) {
+    const auto& of = *static_cast<const Layer*>(context);
+    std::memcpy(to, of.weights.data() + first * of.in, count * of.in);
+    return QN_OK;
+  };
+  for (const qn_weights& weights : {given, decoded}) {
+    Op op;
+    ASSERT_QN_OK(op.fully_connected(layer, weights));
+    const Result result = run(op, {{{7, layer.in}, x}});
+    ASSERT_EQ(result.status, QN_OK) << result.message;
+    expect_same(result.values, layer.expected(x));
+  }
+}
+
+TEST(Dynamic, PointwiseConvolutionWithAResidual) {
+  std::mt19937 random(7);
+  Layer layer(24, 36, random);
+  qn_conv2d_params p;
+  qn_conv2d_params_init(&p);
+  Op op;
+  ASSERT_QN_OK(op.conv2d(layer, p));
+  const Shape shape = {2, 5, 3, layer.in}, out = {2, 5, 3, layer.out};
+  const auto x = reals(count_of(shape), 8), residual = reals(count_of(out), 9);
+  for (const size_t tasks : {1, 3}) {
+    for (const size_t in_place : {SIZE_MAX, size_t{1}}) {
+      Options options;
+      options.tasks = tasks;
+      options.in_place = in_place;
+      const Result result = run(op, {{shape, x}, {out, residual}}, options);
+      ASSERT_EQ(result.status, QN_OK) << result.message;
+      auto expected = layer.expected(x);
+      for (size_t i = 0; i < expected.size(); ++i) expected[i] += residual[i];
+      expect_same(result.values, expected);
+    }
+  }
+  p.stride = {2, 2};
+  Op refused;
+  EXPECT_EQ(refused.conv2d(layer, p), QN_UNSUPPORTED);
+  EXPECT_STREQ(qn_last_message(), "conv2d: quantize_input with a kernel, stride or padding, or several groups");
+}
+
+TEST(Dynamic, NeedsBytesWithScales) {
+  std::mt19937 random(10);
+  const Layer layer(5, 4, random);
+  const auto message = [&](void (*change)(qn_weights*)) {
+    qn_weights w = layer.given();
+    change(&w);
+    Op op;
+    EXPECT_NE(op.fully_connected(layer, w), QN_OK);
+    return std::string(qn_last_message());
+  };
+  EXPECT_EQ(message([](qn_weights* w) { w->type = QN_F32; }),
+            "fully_connected: quantize_input with weights of type f32, not s8");
+  EXPECT_EQ(message([](qn_weights* w) { w->scales = nullptr; }),
+            "fully_connected: weights of type s8 without weights.scales");
+  EXPECT_EQ(message([](qn_weights* w) { w->bias_type = QN_S32; }),
+            "fully_connected: weights.bias_type is s32, not f32");
+}
+
+TEST(Dynamic, SumsThatMayOverflowAreRefused) {
+  std::mt19937 random(11);
+  Layer layer(66000, 1, random, -128, -128);
+  Op op;
+  EXPECT_EQ(op.fully_connected(layer, layer.given()), QN_UNSUPPORTED);
+  EXPECT_STREQ(qn_last_message(), "fully_connected: sums of output channel 0 may overflow 32 bits");
+  // Sums of weights of 4 bits fit, but 16 times them do not.
+  std::fill(layer.weights.begin(), layer.weights.end(), int8_t{-8});
+  ASSERT_QN_OK(op.fully_connected(layer, layer.given()));
+  const std::vector<float> x(layer.in, 1);
+  const Result result = run(op, {{{1, layer.in}, x}});
+  ASSERT_EQ(result.status, QN_OK) << result.message;
+  expect_same(result.values, layer.expected(x));
+}
+
+// ---- one call
+
+TEST(GemmQd8, IsTheOperator) {
+  std::mt19937 random(12);
+  for (const bool transpose : {false, true}) {
+    for (const size_t m : {1, 17}) {
+      const Layer layer(29, 35, random);
+      const size_t lda = layer.in + 2, ldc = layer.out + 3, ldb = (transpose ? layer.in : layer.out) + 1;
+      const auto x = reals(m * layer.in, random());
+      std::vector<float> a(m * lda, NAN), c(m * ldc, 99);
+      for (size_t i = 0; i < m; ++i) std::copy_n(&x[i * layer.in], layer.in, &a[i * lda]);
+      Bytes b((transpose ? layer.out : layer.in) * ldb, 77);
+      for (size_t o = 0; o < layer.out; ++o) {
+        for (size_t i = 0; i < layer.in; ++i) {
+          b[transpose ? o * ldb + i : i * ldb + o] = layer.weights[o * layer.in + i];
+        }
+      }
+      ASSERT_QN_OK(qn_gemm_qd8(m, layer.out, layer.in, a.data(), lda, b.data(), ldb, transpose, layer.scales.data(),
+                               layer.scales.size(), layer.bias.empty() ? nullptr : layer.bias.data(), layer.min,
+                               layer.max, c.data(), ldc, nullptr));
+      std::vector<float> got;
+      for (size_t i = 0; i < m; ++i) {
+        got.insert(got.end(), &c[i * ldc], &c[i * ldc] + layer.out);
+        for (size_t j = layer.out; j < ldc; ++j) EXPECT_EQ(c[i * ldc + j], 99);
+      }
+      expect_same(got, layer.expected(x));
+    }
+  }
+}
+
+TEST(GemmQd8, RefusesWhatItCannotDo) {
+  float a[4] = {}, c[4] = {};
+  const float scale = 1, bias[2] = {5, -5};
+  const int8_t b[4] = {};
+  const auto call = [&](size_t k, size_t lda, const float* scales, size_t count, float min, float* to) {
+    return qn_gemm_qd8(2, 2, k, a, lda, b, 2, 0, scales, count, bias, min, 4, to, 2, nullptr);
+  };
+  EXPECT_EQ(call(2, 1, &scale, 1, 0, c), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(call(2, 2, nullptr, 1, 0, c), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(call(2, 2, &scale, 3, 0, c), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(call(2, 2, &scale, 1, 9, c), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(call(2, 2, &scale, 1, 0, a), QN_INVALID_ARGUMENT);
+  ASSERT_QN_OK(call(0, 0, &scale, 1, -3, c));  // only the bias
+  EXPECT_EQ(c[0], 4);
+  EXPECT_EQ(c[3], -3);
+}
+
+TEST(GemmQs8, IsTheFormula) {
+  std::mt19937 random(13);
+  const size_t m = 9, n = 21, k = 18;
+  Bytes a(m * k), b(k * n), c(m * n);
+  for (Bytes* x : {&a, &b}) {
+    for (int8_t& v : *x) v = static_cast<int8_t>(static_cast<int>(random() % 256) - 128);
+  }
+  std::vector<float> scales;
+  std::vector<int32_t> bias;
+  for (size_t j = 0; j < n; ++j) {
+    scales.push_back(0.01f * static_cast<float>(1 + j));
+    bias.push_back(static_cast<int32_t>(random() % 2000) - 1000);
+  }
+  const float a_scale = 0.05f, c_scale = 1.5f;
+  ASSERT_QN_OK(qn_gemm_qs8(m, n, k, a.data(), k, a_scale, 3, b.data(), n, 0, scales.data(), n, bias.data(), -100,
+                           infinity, c.data(), n, c_scale, -7, nullptr));
+  for (size_t i = 0; i < m; ++i) {
+    for (size_t j = 0; j < n; ++j) {
+      int32_t sum = bias[j];
+      for (size_t l = 0; l < k; ++l) sum += (a[i * k + l] - 3) * b[l * n + j];
+      const float steps = std::nearbyint(static_cast<float>(sum) * (a_scale * scales[j] / c_scale)) - 7;
+      EXPECT_EQ(c[i * n + j], std::clamp(steps, std::nearbyint(-100 / c_scale) - 7, 127.0f));
+    }
+  }
+  EXPECT_EQ(qn_gemm_qs8(m, n, k, a.data(), k, 0, 3, b.data(), n, 0, scales.data(), n, nullptr, 0, 1, c.data(), n,
+                        c_scale, -7, nullptr),
+            QN_INVALID_ARGUMENT);
+}
+
+}  // namespace
+}  // namespace quern::test
