@@ -104,9 +104,10 @@ constexpr bool has_all_kernels = true;
 
 // Only sparse kernels need weights that are stored as nonzeros, and pixel-blocked tensors.
 constexpr bool has_sparse = has_algorithm("sparse");
-// Convolutions and matrix products of floats. A build for models whose layers are all quantized refuses them.
+// Convolutions and matrix products of floats, or from floats to floats. A build for models whose layers are all quantized
+// refuses them.
 constexpr bool has_float_products = has_family("gemm_f32") || has_family("igemm_f32") || has_family("dwconv_f32") ||
-                                    has_family("winograd_f32") || has_family("spmm_f32");
+                                    has_family("winograd_f32") || has_family("spmm_f32") || has_family("gemm_qd8c");
 // A convolution can be asked to add a residual by a graph with sums, or by a caller of op.h.
 constexpr bool has_residual = has_operator("add") || has_api("op");
 

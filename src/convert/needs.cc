@@ -75,8 +75,13 @@ class Needs {
       kernel("vexpsum");
       type_ = KernelType::f32;  // of the kernel that makes a table of powers
     }
-    if (node.kind == OpKind::conv2d) add_conv(node);
-    if (node.kind == OpKind::fully_connected) add_gemm();
+    if (node.attributes.quantize_input) {
+      add_gemm_of_rows();
+    } else if (node.kind == OpKind::conv2d) {
+      add_conv(node);
+    } else if (node.kind == OpKind::fully_connected) {
+      add_gemm();
+    }
     if (const auto found = kernels_of.find(node.kind); found != kernels_of.end()) {
       std::istringstream families(found->second);
       for (std::string family; families >> family;) kernel(family);
@@ -95,6 +100,12 @@ class Needs {
   void add_gemm() {
     algorithms_.insert("gemm");
     kernel("gemm");
+  }
+
+  // Of a layer that quantizes its rows itself. Whether weights fit 4 bits, the operator sees.
+  void add_gemm_of_rows() {
+    algorithms_.insert("gemm");
+    for (const char* name : {"gemm_qd8c", "gemm_qd8c4", "quantize_rows_qd8c"}) kernels_.insert(name);
   }
 
   void add_conv(const Node& node) {

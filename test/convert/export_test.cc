@@ -1,6 +1,7 @@
 // Graphs exported to ONNX and imported again give the same outputs under the same names.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <iterator>
@@ -67,6 +68,42 @@ Graph graph_of_bytes() {
   as_bytes(OpKind::quantize, "first", 0.03125f, -3);
   as_bytes(OpKind::requantize, "second", 0.0625f, 10);
   x = add_node(graph, OpKind::dequantize, "last", {x}, {});
+  graph.tensors[static_cast<size_t>(x)].name = String("y");
+  graph.outputs.push_back({.tensor = x});
+  EXPECT_EQ(check_graph(graph), QN_OK) << qn_last_message();
+  EXPECT_EQ(infer_shapes(graph), QN_OK) << qn_last_message();
+  return graph;
+}
+
+// A pointwise convolution and a matrix product that quantize the rows of their inputs, of rank 4 and of `rank`.
+Graph graph_that_quantizes(size_t rank) {
+  Graph graph;
+  graph.source = "test";
+  int x = add_tensor(graph, "a", QN_F32, {2, 5, 6, 4});
+  graph.inputs.push_back({.tensor = x});
+  const Attributes a = with([](Attributes& attributes) {
+    attributes.quantize_input = true;
+    attributes.min = -1;
+  });
+  const auto add_layer = [&](OpKind kind, const Vector<size_t>& shape, Vector<float> scales, bool has_bias) {
+    std::vector<int8_t> bytes(shape[0] * shape.back());
+    for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<int8_t>(37 * i % 256 - 128);
+    const int weights = add_constant(graph, "", QN_S8, shape, bytes.data());
+    const int axis = scales.size() == 1 ? -1 : 0;
+    graph.tensors[static_cast<size_t>(weights)].quantization = {std::move(scales), {}, axis};
+    Vector<int> inputs = {x, weights};
+    const Array bias = random({shape[0]}, 3);
+    if (has_bias) inputs.push_back(add_constant(graph, "", QN_F32, {shape[0]}, bias.data.data()));
+    x = add_node(graph, kind, "layer", inputs, a);
+  };
+  add_layer(OpKind::conv2d, {3, 1, 1, 4}, {0.01f, 0.02f, 0.005f}, true);
+  const Attributes joined = with([&](Attributes& attributes) {
+    attributes.values = rank == 1   ? Vector<int64_t>{-1}
+                        : rank == 2 ? Vector<int64_t>{-1, 3}
+                                    : Vector<int64_t>{2, -1, 3};
+  });
+  x = add_node(graph, OpKind::reshape, "rows", {x}, joined);
+  add_layer(OpKind::fully_connected, {5, rank == 1 ? 180u : 3u}, {0.01f}, false);
   graph.tensors[static_cast<size_t>(x)].name = String("y");
   graph.outputs.push_back({.tensor = x});
   EXPECT_EQ(check_graph(graph), QN_OK) << qn_last_message();
@@ -251,6 +288,22 @@ TEST_F(Export, EveryKindOfNodeSurvives) {
     test::expect_near(got.at(0), want.at(0), 1e-6f);
   }
   EXPECT_EQ(seen.size(), static_cast<size_t>(OpKind::count)) << "a kind of node is not tested";
+}
+
+// Layers that quantize their input come back as such, with the same bits once the graph is optimized.
+TEST_F(Export, LayersThatQuantizeTheirInput) {
+  for (const size_t rank : {1, 2, 3}) {
+    const Graph graph = graph_that_quantizes(rank);
+    const onnx::schema::ModelProto model = exported(graph);
+    expect_sorted(model.graph());
+    Graph copy = again();
+    ASSERT_EQ(optimize(copy), QN_OK) << qn_last_message();
+    const auto quantizing = std::count_if(copy.nodes.begin(), copy.nodes.end(),
+                                          [](const Node& node) { return node.attributes.quantize_input; });
+    EXPECT_EQ(quantizing, 2);
+    const Array x = random({2, 5, 6, 4}, 1);
+    EXPECT_EQ(test::run(copy, {x}).at(0).data, test::run(graph, {x}).at(0).data);
+  }
 }
 
 // The border of an imported network: transposes cancel, and nothing but its own operators is in the file.

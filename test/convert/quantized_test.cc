@@ -2,7 +2,9 @@
 // refused. Scales are powers of two, so that plain computations with floats are exact.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <random>
 
 #include "convert/convert.h"
 #include "graph/pass/passes.h"
@@ -260,7 +262,21 @@ TEST_P(QuantizedOnnx, PairsAroundAnOperator) {
          "quantize transpose conv2d transpose dequantize");
 }
 
-// Activations stay real numbers, so the results are those without their rounding.
+// Rows whose elements are bytes of the row's own, as a layer quantizes them.
+Array quantized_rows(Array x) {
+  const size_t k = x.dims.back();
+  for (size_t row = 0; row < x.data.size(); row += k) {
+    float* const v = &x.data[row];
+    const float least = std::min(0.f, *std::min_element(v, v + k)), most = std::max(0.f, *std::max_element(v, v + k));
+    const float scale = (most - least) / 255, zero = std::nearbyint(-least / scale) - 128;
+    for (size_t i = 0; i < k; ++i)
+      v[i] = (std::clamp(std::nearbyint(v[i] / scale) + zero, -128.f, 127.f) - zero) * scale;
+  }
+  return x;
+}
+
+// Activations of convolutions stay real numbers, so the results are those without their rounding. Matrix products round
+// the activations of each row, and have the model's scales when the graph is optimized.
 TEST_P(QuantizedOnnx, DynamicallyQuantizedActivations) {
   for (const bool is_conv : {false, true}) {
     OnnxModel model(13);
@@ -271,10 +287,57 @@ TEST_P(QuantizedOnnx, DynamicallyQuantizedActivations) {
     model.node(is_conv ? "ConvInteger" : "MatMulInteger", {"q", "w", "q/zero", "w/zero"}, {"sums"});
     model.node("Cast", {"sums"}, {"real"}, "to=1").node("Mul", {"real", "scales"}, {"out"}).output("out");
     Graph graph = import_onnx(folder_.write("net.onnx", model.bytes()), {{}});
-    const Array want = is_conv ? test::conv(x, w, {}, {}, 1) : test::matmul(x, w);
+    const Array want = is_conv ? test::conv(x, w, {}, {}, 1) : test::matmul(quantized_rows(x), w);
     test::expect_near(test::run(graph, {x}).at(0), want);
     ASSERT_EQ(optimize(graph), QN_OK) << qn_last_message();
     test::expect_near(test::run(graph, {x}).at(0), want);
+    if (is_conv) continue;
+    ASSERT_EQ(graph.nodes.size(), 1u);
+    EXPECT_TRUE(graph.nodes[0].attributes.quantize_input);
+  }
+}
+
+// Weights of 4 bits in blocks of a row, with zero points and without; the last block is not full.
+TEST(QuantizedOnnxBits, MatMulNBits) {
+  const test::Folder folder;
+  const size_t k = 40, n = 6;
+  std::mt19937 random(1);
+  for (const size_t block : {16, 64}) {
+    for (const bool has_zeros : {false, true}) {
+      for (const int accuracy : {0, 4}) {
+        const size_t blocks = (k + block - 1) / block, zero_bytes = (blocks + 1) / 2;
+        std::vector<int32_t> bytes(n * blocks * block / 2), zeros(n * zero_bytes);
+        for (auto* list : {&bytes, &zeros}) {
+          for (int32_t& b : *list) b = static_cast<int32_t>(random() % 256);
+        }
+        Array scales = test::random({n * blocks}, 2), x = test::random({5, k}, 3), w{{k, n}, {}};
+        for (float& s : scales.data) s = std::abs(s) + 0.01f;
+        for (size_t i = 0; i < k; ++i) {
+          for (size_t o = 0; o < n; ++o) {
+            const size_t b = i / block;
+            const int32_t element = bytes[(o * blocks * block + i) / 2] >> i % 2 * 4 & 15;
+            const int32_t zero = has_zeros ? zeros[o * zero_bytes + b / 2] >> b % 2 * 4 & 15 : 8;
+            w.data.push_back(static_cast<float>(element - zero) * scales.data[o * blocks + b]);
+          }
+        }
+        OnnxModel model(13);
+        model.input("x", {5, k}).steps("w", Proto::UINT8, {n, blocks, block / 2}, bytes).floats("scales", scales);
+        std::vector<std::string> inputs = {"x", "w", "scales"};
+        if (has_zeros) {
+          model.steps("zeros", Proto::UINT8, {n * zero_bytes}, zeros);
+          inputs.push_back("zeros");
+        }
+        model.node(
+            "MatMulNBits", inputs, {"out"},
+            "K=40 N=6 bits=4 block_size=" + std::to_string(block) + " accuracy_level=" + std::to_string(accuracy));
+        model.output("out");
+        Graph graph = import_onnx(folder.write("net.onnx", model.bytes()), {{}});
+        const bool of_bytes = accuracy == 4 && blocks == 1;
+        EXPECT_EQ(graph.nodes[0].attributes.quantize_input, of_bytes);
+        const Array want = test::matmul(of_bytes ? quantized_rows(x) : x, w);
+        test::expect_near(test::run(graph, {x}).at(0), want);
+      }
+    }
   }
 }
 

@@ -161,6 +161,64 @@ TEST(QuantizedGraph, AfterThePassesAndInAFile) {
   EXPECT_EQ(run(again, x, 1), expected);
 }
 
+// A layer of floats that quantizes its input, as it was made and from a file.
+Graph dynamic_graph(bool quantize_input, qn_type weights_type = QN_S8) {
+  GraphBuilder b;
+  const int x = b.input("x", {3, 6});
+  const Bytes matrix = drawn<int8_t>(4 * 6, -127, 127, 2);
+  int weights = b.constant({4, 6});
+  if (weights_type == QN_S8) {
+    weights = add_constant(b.graph, "", QN_S8, {4, 6}, matrix.data());
+    b.graph.tensors[static_cast<size_t>(weights)].quantization = channel_scales(4);
+  }
+  Attributes a;
+  a.quantize_input = quantize_input;
+  b.output(b.node(OpKind::fully_connected, {x, weights, b.constant({4})}, a), "y");
+  return std::move(b.graph);
+}
+
+std::vector<float> run_floats(const Graph& graph, const std::vector<float>& x) {
+  qn_model* model = nullptr;
+  expect_ok(make_model(graph, nullptr, &model));
+  qn_session* session = nullptr;
+  expect_ok(qn_session_create(model, nullptr, &session));
+  const void* const inputs[] = {x.data()};
+  expect_ok(qn_session_run(session, inputs));
+  const void* data = nullptr;
+  expect_ok(qn_session_output(session, 0, &data));
+  const auto* floats = static_cast<const float*>(data);
+  std::vector<float> result(floats, floats + 12);
+  qn_session_release(session);
+  qn_model_release(model);
+  return result;
+}
+
+TEST(QuantizedGraph, LayersThatQuantizeTheirInput) {
+  Graph graph = dynamic_graph(true), plain = dynamic_graph(false);
+  for (Graph* g : {&graph, &plain}) {
+    expect_ok(check_graph(*g));
+    expect_ok(infer_shapes(*g));
+  }
+  std::vector<float> x;
+  for (int i = 0; i < 18; ++i) x.push_back(std::sin(static_cast<float>(i)));
+  const std::vector<float> y = run_floats(graph, x), real = run_floats(plain, x);
+  bool differs = false;
+  for (size_t i = 0; i < y.size(); ++i) {
+    EXPECT_NEAR(y[i], real[i], 0.05) << i;  // a step is 2 / 255, and weights are about 1
+    differs = differs || y[i] != real[i];
+  }
+  EXPECT_TRUE(differs);
+  Shared<Buffer> image;
+  const Graph again = read_back(graph, &image);
+  EXPECT_TRUE(again.nodes[0].attributes.quantize_input);
+  EXPECT_EQ(run_floats(again, x), y);
+  Graph refused = dynamic_graph(true, QN_F32);
+  EXPECT_EQ(infer_shapes(refused), QN_BAD_MODEL);
+  EXPECT_STREQ(qn_last_message(),
+               "node 'fully_connected0' (fully_connected): quantize_input with an input of f32 and weights of f32, not "
+               "f32 and s8");
+}
+
 // A sum is computed with the convolution before it, unless an algorithm is forced, and has the same bits.
 TEST(QuantizedGraph, ResidualsAreFused) {
   GraphBuilder b;

@@ -493,11 +493,12 @@ View Builder::resize(const std::string& name, const View& x, const Attributes& a
 
 // ---- shapes and axes --------------------------------------------------------------------------
 
-View Builder::fully_connected(const std::string& name, const View& x, const View& weights, const View& bias) {
+View Builder::fully_connected(const std::string& name, const View& x, const View& weights, const View& bias,
+                              const Attributes& attributes) {
   const Order order = source_order(x.rank());
   std::vector<int> inputs = {in_order(x, order), in_order(weights, source_order(2))};
   if (bias) inputs.push_back(in_order(bias, source_order(1)));
-  return {add(OpKind::fully_connected, name, inputs, {}), order};
+  return {add(OpKind::fully_connected, name, inputs, attributes), order};
 }
 
 View Builder::softmax(const std::string& name, const View& x, size_t axis) {

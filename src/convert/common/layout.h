@@ -154,7 +154,8 @@ class Builder {
   View resize(const std::string& name, const View& x, const Attributes& attributes);
 
   // x [..., I], weights [O, I].
-  View fully_connected(const std::string& name, const View& x, const View& weights, const View& bias);
+  View fully_connected(const std::string& name, const View& x, const View& weights, const View& bias,
+                       const Attributes& attributes = {});
 
   View softmax(const std::string& name, const View& x, size_t axis);
   View concat(const std::string& name, const std::vector<View>& inputs, size_t axis);

@@ -5,7 +5,8 @@
 // our graph has at its inputs and outputs only change the order, so most of them disappear.
 //
 // Quantized models are written in the form that other engines read best: each operator computes with floats between nodes
-// DequantizeLinear and QuantizeLinear, and the engine replaces the three by an operator of bytes.
+// DequantizeLinear and QuantizeLinear, and the engine replaces the three by an operator of bytes. Layers that quantize
+// their input while they run become DynamicQuantizeLinear and MatMulInteger.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -227,8 +228,9 @@ class Exporter {
 
   void add_node(const Node& node) {
     switch (node.kind) {
-      case OpKind::conv2d: return add_conv(node);
-      case OpKind::fully_connected: return add_fully_connected(node);
+      case OpKind::conv2d: return node.attributes.quantize_input ? add_quantizing_layer(node) : add_conv(node);
+      case OpKind::fully_connected:
+        return node.attributes.quantize_input ? add_quantizing_layer(node) : add_fully_connected(node);
       case OpKind::max_pool: return add_pool(node, "MaxPool");
       case OpKind::average_pool: return add_pool(node, "AveragePool");
       case OpKind::global_max_pool: return add_image_op(node, "GlobalMaxPool");
@@ -260,6 +262,31 @@ class Exporter {
       case OpKind::copy: break;
     }
     throw Error(std::string("node '") + node.name.c_str() + "' has no form in ONNX");
+  }
+
+  // ---- layers that quantize their input ---------------------------------------------------------
+
+  // Rows, or pixels, times the weights. ONNX quantizes the whole tensor with one scale, where we have one for each row.
+  void add_quantizing_layer(const Node& node) {
+    const int x = node.inputs[0];
+    const Tensor& weights = tensor(node.inputs[1]);
+    const Vector<float>& scales = weights.quantization.scales;
+    const Shape rows = {weights.shape[0], weights.shape.back()}, columns = {rows[1], rows[0]};
+    std::vector<uint8_t> data(rows[0] * rows[1]);
+    permute_elements(graph_.constants[static_cast<size_t>(weights.constant)].data, 1, rows, {1, 0}, data.data());
+    schema::NodeProto* bytes = add_op("DynamicQuantizeLinear", node_name(node, "quantize"), {plain(x)});
+    const std::string scale = new_name(), zero = new_name();
+    bytes->add_output(scale);
+    bytes->add_output(zero);
+    const std::string matrix = initializer(QN_S8, columns, data.data());
+    const std::string sums = add_op("MatMulInteger", node_name(node), {bytes->output(0), matrix, zero})->output(0);
+    schema::NodeProto* real = add_op("Cast", node_name(node, "cast"), {sums});
+    set_integer(real, "to", schema::TensorProto::FLOAT);
+    const std::string of_weights = floats(scales.size() == 1 ? Shape{} : Shape{scales.size()}, scales.data());
+    const std::string factor = add_op("Mul", node_name(node, "scales"), {scale, of_weights})->output(0);
+    std::string value = add_op("Mul", node_name(node, "scale"), {real->output(0), factor})->output(0);
+    if (has(node, 2)) value = add_op("Add", node_name(node, "bias"), {value, plain(node.inputs[2])})->output(0);
+    define(node, value, source_order(tensor(x).shape.size()));
   }
 
   // ---- images -----------------------------------------------------------------------------------

@@ -180,6 +180,8 @@ Values qlinear_concat(const OnnxNode& node) {
 
 // Activations stay real numbers, as if their steps were infinitely small: y = x, with scale 1 and zero point 0. So the
 // operators below multiply real numbers by integer weights, and the model's own product with both scales does the rest.
+// A matrix product with weights of bytes quantizes its input itself: row by row, where the model has one scale for all
+// rows, so results are nearer to those of real numbers than the model's.
 Values dynamic_quantize_linear(const OnnxNode& node) {
   const float one = 1;
   return {node.value(0), node.builder.constant({}, &one), integer_value({{}, {0}, {}}, ElementType::u8)};
@@ -211,9 +213,86 @@ Values conv_integer(const OnnxNode& node) {
   return {conv(node, integer_activations(node, 2).view, integer_weights(node, 3, 0), {})};
 }
 
+Attributes quantizing_input() {
+  Attributes attributes;
+  attributes.quantize_input = true;
+  return attributes;
+}
+
 Values mat_mul_integer(const OnnxNode& node) {
   const size_t rank = node.dims(1).size();
-  return {mat_mul(node, integer_activations(node, 2).view, integer_weights(node, 3, rank == 0 ? 0 : rank - 1))};
+  const View x = integer_activations(node, 2).view;
+  const Value weights = integer_weights(node, 3, rank == 0 ? 0 : rank - 1);
+  if (rank != 2 || x.rank() == 0 || weights.quantized.size() != 1) return {mat_mul(node, x, weights)};
+  const View rows = node.builder.permute(weights.quantized[0], {1, 0});
+  return {node.builder.fully_connected(node.name, x, rows, {}, quantizing_input())};
+}
+
+// ---- Microsoft's weights with scales for blocks
+
+// The unsigned elements of `bits` bits in rows of bytes, the first in the lowest bits. A row begins with a byte.
+std::vector<int32_t> unpacked(const OnnxNode& node, size_t input, size_t rows, size_t elements, size_t bits) {
+  const std::vector<int64_t>& bytes = node.integers(input).values;
+  const size_t in_byte = 8 / bits, row_bytes = (elements + in_byte - 1) / in_byte;
+  if (node.value(input).type != ElementType::u8 || bytes.size() != rows * row_bytes) {
+    node.fail("input " + std::to_string(input) + " is not " + std::to_string(rows * row_bytes) + " elements of uint8");
+  }
+  std::vector<int32_t> list;
+  for (size_t row = 0; row < rows; ++row) {
+    for (size_t i = 0; i < elements; ++i) {
+      const int64_t byte = bytes[row * row_bytes + i / in_byte];
+      list.push_back(static_cast<int32_t>(byte >> i % in_byte * bits & ((1 << bits) - 1)));
+    }
+  }
+  return list;
+}
+
+// A * B' with weights B [N, K] of few bits, of which each block of a row has a scale and a zero point. Where a row is
+// one block and the node allows activations of 8 bits, a layer of bytes quantizes them; else the weights become floats.
+Values mat_mul_n_bits(const OnnxNode& node) {
+  const int64_t bits = node.integer("bits", 4), k = node.integer("K", 0), n = node.integer("N", 0);
+  const int64_t block = node.integer("block_size", 0), accuracy = node.integer("accuracy_level", 0);
+  if (bits != 2 && bits != 4 && bits != 8) throw Unsupported{"elements of " + std::to_string(bits) + " bits"};
+  if (k < 1 || n < 1 || block < 1 || k > INT32_MAX || n > INT32_MAX || block > INT32_MAX) {
+    node.fail("K, N or block_size is out of range");
+  }
+  if (node.has(4)) throw Unsupported{"g_idx"};
+  if (node.integer("weight_prepacked", 0) != 0) throw Unsupported{"weight_prepacked"};
+  const auto rows = static_cast<size_t>(n), depth = static_cast<size_t>(k), each = static_cast<size_t>(block);
+  const size_t blocks = (depth + each - 1) / each;
+  const std::vector<int32_t> elements = unpacked(node, 1, rows, blocks * each, static_cast<size_t>(bits));
+  const std::vector<float> scales = node.floats(2);
+  if (scales.size() != rows * blocks) node.fail("there is not one scale for each block");
+  std::vector<int32_t> zeros(rows * blocks, 1 << (bits - 1));
+  if (node.has(3)) {
+    if (node.value(3).type != ElementType::u8) throw Unsupported{"zero points that are not uint8"};
+    zeros = unpacked(node, 3, rows, blocks, static_cast<size_t>(bits));
+  }
+  Builder& builder = node.builder;
+  const View x = node.view(0);
+  if (x.rank() == 0 || builder.shape(x).back() != depth) node.fail("the rows of A have not K elements");
+  View bias;
+  if (node.has(5)) bias = node.constant(5);
+  std::vector<float> real;
+  std::vector<int8_t> steps;
+  bool positive = true;
+  for (size_t o = 0; o < rows; ++o) {
+    for (size_t i = 0; i < depth; ++i) {
+      const size_t at = o * blocks + i / each;
+      const int32_t step = elements[o * blocks * each + i] - zeros[at];
+      real.push_back(static_cast<float>(step) * scales[at]);
+      steps.push_back(static_cast<int8_t>(std::clamp(step, INT8_MIN, INT8_MAX)));
+      positive = positive && scales[at] > 0 && std::isfinite(scales[at]) && step == steps.back();
+    }
+  }
+  if (accuracy != 4 || blocks != 1 || !positive) {
+    return {builder.fully_connected(node.name, x, builder.constant({rows, depth}, real.data()), bias)};
+  }
+  Quantization q;
+  q.scales.assign(scales.begin(), scales.end());
+  if (rows > 1) q.axis = 0;
+  const View weights = builder.constant({rows, depth}, QN_S8, steps.data(), std::move(q));
+  return {builder.fully_connected(node.name, x, weights, bias, quantizing_input())};
 }
 
 }  // namespace
@@ -224,6 +303,7 @@ const OnnxRow* find_quantized(const std::string& op_type) {
       {"DequantizeLinear", {dequantize_linear, 2, 3}},
       {"DynamicQuantizeLinear", {dynamic_quantize_linear, 1, 1}},
       {"MatMulInteger", {mat_mul_integer, 2, 4}},
+      {"MatMulNBits", {mat_mul_n_bits, 3, 6}},
       {"QGemm", {q_gemm, 6, 9}},
       {"QLinearAdd", {qlinear_add, 7, 8}},
       {"QLinearAveragePool", {qlinear_average_pool, 4, 5}},

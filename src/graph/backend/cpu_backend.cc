@@ -120,6 +120,7 @@ qn_status create_conv2d(const NodeView& v, qn_weights_cache* cache, qn_operator*
   p.kernel = {w[1], w[2]};
   set_window(a, &p);
   set_clamp(a, &p);
+  if (has_integers) p.quantize_input = v.node.attributes.quantize_input;
   const qn_weights weights = weights_of(v);
   const Bias bias(v);
   return qn_conv2d_create(&p, &weights, bias.data(), cache, op);
@@ -132,6 +133,7 @@ qn_status create_fully_connected(const NodeView& v, qn_weights_cache* cache, qn_
   p.out_channels = v.shape(1)[0];
   p.in_channels = v.shape(1)[1];
   set_clamp(v.node.attributes, &p);
+  if (has_integers) p.quantize_input = v.node.attributes.quantize_input;
   const qn_weights weights = weights_of(v);
   const Bias bias(v);
   return qn_fully_connected_create(&p, &weights, bias.data(), cache, op);

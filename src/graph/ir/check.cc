@@ -451,6 +451,19 @@ qn_status check_sums(const Graph& graph, const Node& node) {
     if (!has_one_scale(in)) return fail_node(node, "the input has no single scale");
     if (!has_one_scale(tensor_of(graph, node.outputs[0]))) return fail_node(node, "the output has no single scale");
   }
+  if (node.attributes.quantize_input) {
+    const Attributes& a = node.attributes;
+    if (in.type != QN_F32 || weights.type != QN_S8) {
+      return fail_node(node, "quantize_input with an input of %s and weights of %s, not f32 and s8",
+                       qn_type_string(in.type), qn_type_string(weights.type));
+    }
+    const bool padded = a.padding.top + a.padding.left + a.padding.bottom + a.padding.right > 0;
+    const Shape& w = weights.shape;  // of any rank: rules look at it later
+    const bool taps = w.size() == 4 && (w[1] != 1 || w[2] != 1);
+    if (taps || padded || a.groups != 1 || a.stride.h != 1 || a.stride.w != 1) {
+      return fail_node(node, "quantize_input with a kernel, stride or padding, or several groups");
+    }
+  }
   if (weights.type == QN_S8) {
     if (weights.quantization.scales.empty()) return fail_node(node, "the weights have no scale");
     if (weights.quantization.axis > 0) {

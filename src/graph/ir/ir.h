@@ -40,6 +40,7 @@ struct Attributes {
   SamePadding same_padding = SamePadding::no;
   size_t groups = 1;
   bool ceil_mode = false, count_padding = false;
+  bool quantize_input = false;
   int axis = 0;  // never negative
   size_t size = 0;
   float min = -std::numeric_limits<float>::infinity();

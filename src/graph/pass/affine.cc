@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/needs.h"
 #include "base/status.h"
 #include "graph/pass/rewrite.h"
 
@@ -197,6 +198,35 @@ bool fold_into_weights(Rewriter& r, Node& node, const Affine& f) {
   return true;
 }
 
+// The same for bytes with scales: only these and the bias change. False also if a scale would not be above 0.
+bool fold_into_scales(Rewriter& r, Node& node, const Affine& f) {
+  const int bytes = node.inputs[1];
+  const size_t outputs = r.shape(bytes)[0];
+  const bool has_bias = node.inputs.size() > 2 && node.inputs[2] != no_tensor;
+  if (has_bias && !r.is_float(node.inputs[2])) return false;
+  Quantization q = r.tensor(bytes).quantization;
+  Vector<float> scales(outputs), bias(outputs, 0.0f);
+  if (has_bias) {
+    const std::span<const float> b = r.floats(node.inputs[2]);
+    bias.assign(b.begin(), b.end());
+  }
+  for (size_t o = 0; o < outputs; ++o) {
+    const double s = double{element(f.scale, o)};
+    scales[o] = static_cast<float>(double{q.scales[q.scales.size() == 1 ? 0 : o]} * s);
+    if (!(scales[o] > 0)) return false;
+    bias[o] = static_cast<float>(double{bias[o]} * s + double{element(f.bias, o)});
+  }
+  if (!is_finite(scales) || !is_finite(bias)) return false;
+  q.scales = std::move(scales);
+  q.zero_points.clear();
+  q.axis = 0;
+  const Constant content = r.graph().constants[static_cast<size_t>(r.tensor(bytes).constant)];
+  const int scaled = r.add_constant(Shape(r.shape(bytes)), r.tensor(bytes).type, content.data);
+  r.tensor(scaled).quantization = std::move(q);
+  r.set_inputs(node, {node.inputs[0], scaled, r.add_constant({outputs}, bias)});
+  return true;
+}
+
 }  // namespace
 
 qn_status merge_affine(Rewriter& r) {
@@ -218,7 +248,9 @@ qn_status fold_affine_into_weights(Rewriter& r) {
     if (r.removed(i) || !read_affine(r, r.node(i), &f, &x) || f.only_clamps()) continue;
     Node* layer = r.writer(x);
     if (layer == nullptr || !r.read_once(x) || !kind_of(layer->kind).has_weights() || !is_unclamped(*layer)) continue;
-    if (!r.is_float(layer->inputs[1]) || !fold_into_weights(r, *layer, f)) continue;
+    const bool floats = r.is_float(layer->inputs[1]);
+    if (!floats && (small || !layer->attributes.quantize_input)) continue;
+    if (!(floats ? fold_into_weights(r, *layer, f) : fold_into_scales(r, *layer, f))) continue;
     layer->attributes.min = f.min;
     layer->attributes.max = f.max;
     r.take_output(*layer, x, r.node(i));

@@ -158,6 +158,7 @@ bool fuse(Rewriter& r, Node& quantize) {
     r.take_output(*node, node->outputs[0], *clamp);
   }
   if (node->kind == OpKind::pad) convert_padding(output, node);
+  a.quantize_input = false;  // it is bytes already
   r.set_inputs(*node, std::move(inputs));
   r.take_output(*node, node->outputs[0], quantize);
   return true;
