@@ -16,8 +16,12 @@
 #define QUANTIZED_ROW_SCALE -8
 #define QUANTIZED_ROW_ZERO -4
 
-// qn_dequantize, and the scales behind it; then come as many biases
+// qn_dequantize, and the scales behind it; then come as many biases (of type qd8b4 biases alone)
 #define DEQUANTIZE_SCALES 8
+#define DEQUANTIZE_BIASES 8
+
+// qn_quantized_block
+#define QUANTIZED_BLOCK_BYTES 36
 
 // qn_spmm_set
 #define SPMM_SET_STEPS 0

@@ -1,4 +1,4 @@
-// The epilogue of kernels that end sums of products of bytes as floats (types qd8c ...). An operator has quantized its
+// What kernels read that end sums of products of bytes as floats (types qd8c ...). An operator has quantized its
 // activations row by row, so each row of A has a scale and a zero point of its own.
 #pragma once
 
@@ -15,8 +15,15 @@ struct qn_quantized_row {
   int32_t zero;  // -128 .. 127
 };
 
-// Begins the epilogue of each panel of NR output channels. The NR scales of these channels follow, as floats, then their
-// NR biases, as floats in units of the results, then the epilogue of the next panel.
+// Where weights have a scale for each block (type qd8b4), a row of A is made of these. Zeros fill up the last one.
+struct qn_quantized_block {
+  int32_t start;  // -8 times the sum of the elements
+  int8_t elements[32];
+};
+
+// Begins the epilogue of each panel of NR output channels. The NR scales of these channels follow, as floats, unless
+// weights have scales for blocks, then their NR biases, as floats in units of the results, then the epilogue of the next
+// panel.
 struct qn_dequantize {
   qn_minmax_f32 clamp;
 };
@@ -25,12 +32,25 @@ struct qn_dequantize {
 
 namespace quern {
 
-constexpr size_t dequantize_bytes(size_t nr) { return sizeof(qn_dequantize) + 2 * nr * sizeof(float); }
+// The number of weights of an output channel that share a scale in type qd8b4.
+inline constexpr size_t scale_block = sizeof(qn_quantized_block::elements);
+
+// Bytes of the epilogue of a panel whose channels have `floats` floats each: a scale and a bias, or a bias alone.
+constexpr size_t dequantize_bytes(size_t nr, size_t floats = 2) {
+  return sizeof(qn_dequantize) + floats * nr * sizeof(float);
+}
 
 // Returns the result of a channel: `sum` is that of the products, less the zero point of the row times the sum of the
 // weights, so that it is exact. Each operation rounds.
 inline float dequantize(int32_t sum, const qn_quantized_row& row, float scale, float bias, const qn_dequantize& p) {
   return clamp(static_cast<float>(sum) * row.scale * scale + bias, p.clamp);
+}
+
+// The same where weights have scales for blocks: `sum` is that of the blocks' sums, each times its scale, and `weights`
+// that of the weights of each block, times its scale.
+inline float dequantize_blocks(float sum, const qn_quantized_row& row, float weights, float bias,
+                               const qn_dequantize& p) {
+  return clamp((sum - static_cast<float>(row.zero) * weights) * row.scale + bias, p.clamp);
 }
 
 }  // namespace quern

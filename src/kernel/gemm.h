@@ -31,18 +31,30 @@
 //
 //     bytes:   NR * (K / 2 + 4)
 //
-// Rows of A have no such padding: a kernel reads exactly K elements of a row, even if KR does not divide K.
+// Type qd8b4: the same with a scale for each block of 32 k of a channel. A half of a byte holds its weight plus 8, as a
+// number from 0 to 15. Weights of 0 and elements of 0 fill up the last block.
+//
+//     panel:   sums of weights of 0 .. of NR-1      NR floats: the sum of W[k][n] over the k of a block, times its scale
+//                                                   s[b][n], over all blocks b in ascending order; each operation rounds
+//              W[0][0] ..                           a block of weights, NR * 16 bytes
+//              s[0][0] .. s[0][NR-1]                its scales, NR floats
+//              W[32][0] ..                          the next block
+//     bytes:   NR * (4 + 20 * blocks)
+//     A:       a qn_quantized_row, then for each block a qn_quantized_block (dequantize.h)
+//
+// In other types rows of A have no such padding: a kernel reads exactly K elements of a row, even if KR does not divide
+// K.
 //
 // Arguments  mr        rows of this call, 1 <= mr <= MR
 //            nc        output channels, >= 1; each panel gives NR of them
-//            k         bytes of one row of A, which has K >= 1 elements
+//            k         bytes of one row of A, which has K >= 1 elements; with qd8b4 those of its blocks
 //            a         row m at a + m * a_stride bytes
 //            w         packed weights, aligned to 64
 //            c         row m at c + m * c_stride bytes
 //            p         the epilogue, which depends on the type. f32: the clamp, qn_minmax_f32 of minmax.h. qs8c: for
 //                      each panel a qn_requantize and NR scales (requantize.h); the scales of channels that do not
 //                      exist may be anything. qd8c and what is like it: for each panel a qn_dequantize, NR scales
-//                      and NR biases, likewise
+//                      (not with qd8b4) and NR biases, likewise
 //
 // Memory     Reads exactly rows 0 .. mr-1 of A, k bytes each (with qd8c also the 8 bytes before each), ceil(nc / NR)
 //            whole panels, and *p. Writes exactly nc elements in each of the mr rows of C. Addresses of A and C are
@@ -60,6 +72,9 @@
 //            nor their difference. With weights of 4 bits the same holds for 16 times these numbers, so that a kernel
 //            may leave weights in the upper halves of bytes. Sums end as dequantize() says, so all kernels give equal
 //            bits.
+//            qd8b4: The sum of the products A[m][k] * W[k][n] of a block is exact. It becomes a float and is multiplied
+//            by its scale; these products are added to 0, in ascending order of blocks. Each operation rounds, none is
+//            fused. The sum ends as dequantize_blocks() says.
 // Machine    A kernel follows the platform's C calling convention, leaves the floating-point control register as it is,
 //            calls no function, and uses no stack beyond its own frame.
 #pragma once

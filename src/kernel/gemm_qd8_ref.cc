@@ -9,7 +9,8 @@
 // From a row back to what stands before it.
 static_assert(QUANTIZED_ROW_SCALE + sizeof(qn_quantized_row) == offsetof(qn_quantized_row, scale) &&
               QUANTIZED_ROW_ZERO + sizeof(qn_quantized_row) == offsetof(qn_quantized_row, zero) &&
-              sizeof(qn_dequantize) == DEQUANTIZE_SCALES);
+              sizeof(qn_dequantize) == DEQUANTIZE_SCALES && sizeof(qn_dequantize) == DEQUANTIZE_BIASES &&
+              sizeof(qn_quantized_block) == QUANTIZED_BLOCK_BYTES);
 
 namespace quern {
 namespace {
@@ -55,6 +56,20 @@ void multiply(size_t mr, size_t nc, size_t k, const void* a, size_t a_stride, co
   }
 }
 
+// Multiplies a row by a panel whose weights have scales for blocks.
+void add_blocks(float (&sum)[nr], const qn_quantized_block* row, size_t blocks, const int8_t* weights) {
+  for (size_t b = 0; b < blocks; ++b) {
+    int32_t of_block[nr] = {};
+    for (const int8_t a : row[b].elements) {
+      for (size_t n = 0; n < nr; ++n) of_block[n] += a * raised_half_of(weights[n % (nr / 2)], n / (nr / 2));
+      weights += nr / 2;
+    }
+    const auto* scales = reinterpret_cast<const float*>(weights);
+    for (size_t n = 0; n < nr; ++n) sum[n] += static_cast<float>(of_block[n]) * scales[n];
+    weights += nr * sizeof(float);
+  }
+}
+
 }  // namespace
 }  // namespace quern
 
@@ -66,4 +81,27 @@ extern "C" void qn_gemm_qd8c_4x8_ref(size_t mr, size_t nc, size_t k, const void*
 extern "C" void qn_gemm_qd8c4_4x8_ref(size_t mr, size_t nc, size_t k, const void* a, size_t a_stride, const void* w,
                                       void* c, size_t c_stride, const void* p) {
   quern::multiply<quern::Halves>(mr, nc, k, a, a_stride, w, c, c_stride, p);
+}
+
+extern "C" void qn_gemm_qd8b4_4x8_ref(size_t mr, size_t nc, size_t k, const void* a, size_t a_stride, const void* w,
+                                      void* c, size_t c_stride, const void* p) {
+  using namespace quern;
+  const size_t blocks = k / sizeof(qn_quantized_block);
+  const size_t panel_bytes = nr * (sizeof(float) + blocks * (scale_block / 2 + sizeof(float)));
+  const auto* panel = static_cast<const char*>(w);
+  const auto* epilogue = static_cast<const char*>(p);
+  for (size_t n0 = 0; n0 < nc; n0 += nr, panel += panel_bytes, epilogue += dequantize_bytes(nr, 1)) {
+    const auto* of_weights = reinterpret_cast<const float*>(panel);
+    const auto& end = *reinterpret_cast<const qn_dequantize*>(epilogue);
+    const auto* biases = reinterpret_cast<const float*>(epilogue + sizeof end);
+    for (size_t m = 0; m < mr; ++m) {
+      const int8_t* row = bytes(a) + m * a_stride;
+      float sum[nr] = {};
+      add_blocks(sum, reinterpret_cast<const qn_quantized_block*>(row), blocks, bytes(of_weights + nr));
+      const qn_quantized_row& numbers = reinterpret_cast<const qn_quantized_row*>(row)[-1];
+      auto* out = reinterpret_cast<float*>(static_cast<char*>(c) + m * c_stride) + n0;
+      for (size_t n = 0; n < nr && n0 + n < nc; ++n)
+        out[n] = dequantize_blocks(sum[n], numbers, of_weights[n], biases[n], end);
+    }
+  }
 }

@@ -46,6 +46,11 @@ constexpr int32_t half_of(int8_t both, size_t half) {
   return static_cast<int8_t>(half == 0 ? static_cast<uint8_t>(both) << 4 : both & 0xf0) >> 4;
 }
 
+// The same where a half holds its weight plus 8.
+constexpr int32_t raised_half_of(int8_t both, size_t half) {
+  return (half == 0 ? both & 0xf : static_cast<uint8_t>(both) >> 4) - 8;
+}
+
 // The place of a channel in each row of its panel of nr channels, also in its rows of biases and scales. A lane of 16
 // bytes of the input has 16 channels. Interleaving gives vectors of sums: the first one has the first four channels of
 // each lane, the second one the next four, and so on.

@@ -47,8 +47,10 @@ class GemmProblem {
       std::vector<C> c = memory.c.blank<C>();
       for (size_t i = 0; i < m; ++i) {
         char* row = memory.a.as<char>() + i * memory.a_stride;
-        if constexpr (has_rows) std::memcpy(row, &sums_.rows[i], memory.before_row);
-        std::memcpy(row + memory.before_row, &a_[i * k_], k_ * sizeof(A));
+        if constexpr (has_rows)
+          sums_.write_row(row, i, &a_[i * k_], k_);
+        else
+          std::memcpy(row, &a_[i * k_], k_ * sizeof(A));
         std::copy_n(&expected_[i * n_], n_, &c[i * (n_ + gap)]);
       }
       return checker.run(memory, {{&memory.c, c}}, [&] {
@@ -59,9 +61,14 @@ class GemmProblem {
   }
 
  private:
+  typename Sums::Sum begin(size_t m, size_t n) const {
+    if constexpr (has_rows)
+      return sums_.begin(panels_.bias(n), m, n);
+    else
+      return panels_.bias(n);
+  }
   C one_output(size_t m, size_t n) const {
-    typename Sums::Sum sum = panels_.bias(n);
-    if constexpr (has_rows) sum = sums_.begin(sum, m);
+    typename Sums::Sum sum = begin(m, n);
     for (size_t i = 0; i < k_; ++i) sum = sums_.add(a_[m * k_ + i], panels_.weight(i, n), sum);
     if constexpr (has_rows)
       return sums_.end(sum, m, n);
@@ -127,7 +134,7 @@ void check_gemm(Checker& checker, const GemmTile& tile) {
 
 Kernel make_kernel(const GemmRow& row) {
   return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) {
-            with_sums<F32Sums, Qs8cSums, Qd8cSums, Qd8c4Sums>(row, [&]<class Sums>(std::type_identity<Sums>) {
+            with_sums<F32Sums, Qs8cSums, Qd8cSums, Qd8c4Sums, Qd8b4Sums>(row, [&]<class Sums>(std::type_identity<Sums>) {
               check_gemm<Sums>(checker, {row.mr, row.nr, row.panel, numbers_of(row)});
             });
           }};

@@ -99,17 +99,50 @@ void Qd8cSums::draw_rows(size_t count, Random& random) {
 
 Qd8cSums::C Qd8cSums::end(Sum sum, size_t row, size_t channel) const {
   const float of_row = static_cast<float>(sum) * rows[row].scale;
-  return quern::clamp(of_row * scale_of(channel) + bias_of(channel), p.clamp);
+  return quern::clamp(of_row * scale_of(channel) + bias_of_channel(channel), p.clamp);
 }
 
 void Qd8cSums::write_parameters(Guarded& memory, const operands::PanelLayout& panels) const {
-  for (size_t n = 0; n < panels.n; ++n) {
-    if (n % panels.nr == 0) std::memcpy(memory.as<char>() + n / panels.nr * panels.epilogue_bytes(), &p, sizeof p);
-    const float of_channel[] = {scale_of(n), bias_of(n)};
-    for (const size_t i : {0, 1}) {
-      std::memcpy(memory.as<char>() + panels.of_channel(n, i), &of_channel[i], sizeof of_channel[i]);
-    }
+  write_channels(memory, panels, [](size_t n) { return std::array{scale_of(n), bias_of_channel(n)}; });
+}
+
+Qd8b4Sums::Bias Qd8b4Sums::bias_of(const std::vector<W>& weights, size_t channel) const {
+  float sum = 0;
+  for (size_t i = 0; i < weights.size(); i += scale_block) {
+    const auto first = weights.begin() + static_cast<ptrdiff_t>(i);
+    const auto count = static_cast<ptrdiff_t>(std::min(scale_block, weights.size() - i));
+    sum += static_cast<float>(std::accumulate(first, first + count, 0)) * scale_of(i / scale_block, channel);
   }
+  return sum;
+}
+
+Qd8b4Sums::Sum Qd8b4Sums::add(A a, W w, Sum sum) const {
+  sum.products += a * w;
+  if (++sum.k % scale_block != 0) return sum;
+  sum.of_blocks += static_cast<float>(sum.products) * scale_of(sum.k / scale_block - 1, sum.channel);
+  sum.products = 0;
+  return sum;
+}
+
+Qd8b4Sums::C Qd8b4Sums::end(Sum sum, size_t row, size_t channel) const {
+  while (sum.k % scale_block != 0) sum = add(0, 0, sum);
+  const float of_zero = static_cast<float>(rows[row].zero) * sum.weights;
+  return quern::clamp((sum.of_blocks - of_zero) * rows[row].scale + bias_of_channel(channel), p.clamp);
+}
+
+void Qd8b4Sums::write_row(char* to, size_t row, const A* a, size_t k) const {
+  std::memcpy(to, &rows[row], sizeof rows[row]);
+  to += sizeof rows[row];
+  for (size_t i = 0; i < k; i += scale_block, to += sizeof(qn_quantized_block)) {
+    qn_quantized_block block = {};
+    std::copy_n(a + i, std::min(scale_block, k - i), block.elements);
+    block.start = -8 * std::accumulate(std::begin(block.elements), std::end(block.elements), 0);
+    std::memcpy(to, &block, sizeof block);
+  }
+}
+
+void Qd8b4Sums::write_parameters(Guarded& memory, const operands::PanelLayout& panels) const {
+  write_channels(memory, panels, [this](size_t n) { return std::array{bias_of_channel(n)}; });
 }
 
 }  // namespace quern::check

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 #include <type_traits>
 #include <vector>
 
@@ -113,14 +114,31 @@ struct Qd8cSums : Int8Sums {
   A draw_a(Random& random) const { return draw_byte(values, INT8_MIN, random); }
   Bias draw_bias(Random&) const { return 0; }
   W draw_weight(Random& random) const { return draw_byte(values, INT8_MIN, random); }
-  Sum begin(Bias bias, size_t row) const { return -rows[row].zero * bias; }
+  // What stands in the place of the bias of a channel with these weights.
+  Bias bias_of(const std::vector<W>& weights, size_t) const {
+    return std::accumulate(weights.begin(), weights.end(), Bias(0));
+  }
+  Sum begin(Bias bias, size_t row, size_t) const { return -rows[row].zero * bias; }
+  void write_row(char* to, size_t row, const A* a, size_t k) const {
+    std::memcpy(to, &rows[row], sizeof rows[row]);
+    std::memcpy(to + sizeof rows[row], a, k);
+  }
   C end(Sum sum, size_t row, size_t channel) const;
   void write_parameters(Guarded& memory, const operands::PanelLayout& panels) const;
 
- private:
+ protected:
   // They differ from those of the next channels.
   static float scale_of(size_t channel) { return 0.01f * (1 + static_cast<float>(channel % 7) * 0.03f); }
-  static float bias_of(size_t channel) { return static_cast<float>(channel % 5) * 0.7f - 1; }
+  static float bias_of_channel(size_t channel) { return static_cast<float>(channel % 5) * 0.7f - 1; }
+  // Writes `p` for each panel, and the floats of each channel, of which floats_of(channel) is an array.
+  template <class FloatsOf>
+  void write_channels(Guarded& memory, const operands::PanelLayout& panels, FloatsOf&& floats_of) const {
+    for (size_t n = 0; n < panels.n; ++n) {
+      if (n % panels.nr == 0) std::memcpy(memory.as<char>() + n / panels.nr * panels.epilogue_bytes(), &p, sizeof p);
+      size_t i = 0;
+      for (const float x : floats_of(n)) std::memcpy(memory.as<char>() + panels.of_channel(n, i++), &x, sizeof x);
+    }
+  }
 };
 
 // The same with weights of 4 bits.
@@ -130,6 +148,33 @@ struct Qd8c4Sums : Qd8cSums {
 
   using Qd8cSums::Qd8cSums;
   W draw_weight(Random& random) const { return static_cast<W>(Qd8cSums::draw_weight(random) >> 4); }
+};
+
+// The same with a scale for each block of weights. What stands in the place of biases are floats, too.
+struct Qd8b4Sums : Qd8c4Sums {
+  static constexpr KernelType type = KernelType::qd8b4;
+  static constexpr operands::Elements elements = operands::qd8b4_elements;
+  static constexpr int raised = 8;  // is added to weights
+  using Bias = float;
+  struct Sum {
+    size_t channel, k = 0;
+    float weights;        // those of all blocks
+    float of_blocks = 0;  // that are complete
+    int32_t products = 0;
+  };
+
+  using Qd8c4Sums::Qd8c4Sums;
+  Bias draw_bias(Random&) const { return 0; }
+  Bias bias_of(const std::vector<W>& weights, size_t channel) const;
+  Sum begin(Bias bias, size_t, size_t channel) const { return {.channel = channel, .weights = bias}; }
+  Sum add(A a, W w, Sum sum) const;
+  C end(Sum sum, size_t row, size_t channel) const;
+  void write_row(char* to, size_t row, const A* a, size_t k) const;
+  void write_parameters(Guarded& memory, const operands::PanelLayout& panels) const;
+  // It differs from that of the next block.
+  static float scale_of(size_t block, size_t channel) {
+    return Qd8cSums::scale_of(channel) * (1 + static_cast<float>(block % 5) * 0.07f);
+  }
 };
 
 // Calls body(std::type_identity<Sums>()) for the type of a row, which is one of those that a family has.
@@ -160,8 +205,8 @@ class Panels {
       bias_[n] = sums.draw_bias(random);
       for (size_t k = 0; k < layout_.k; ++k) weights_[n * layout_.k + k] = sums.draw_weight(random);
       if constexpr (requires { Sums::begins_with_sum; }) {
-        bias_[n] = 0;
-        for (size_t k = 0; k < layout_.k; ++k) bias_[n] += weight(k, n);
+        const auto first = weights_.begin() + static_cast<ptrdiff_t>(n * layout_.k);
+        bias_[n] = sums.bias_of({first, first + static_cast<ptrdiff_t>(layout_.k)}, n);
       }
     }
     pack();
@@ -205,6 +250,7 @@ class Panels {
       for (size_t n = 0; n < layout_.n; ++n) {
         put(bytes + layout_.bias(n), packed_bias(n));
         for (size_t row = 0; row < layout_.rows(); ++row) put_weight(bytes, row, n);
+        for (size_t b = 0; b < layout_.blocks_before(layout_.rows()); ++b) put_scale(bytes, b, n);
       }
     }
   }
@@ -214,9 +260,14 @@ class Panels {
     if constexpr (Sums::elements.in_byte == 1) {
       put(at, weight);
     } else {
+      int half = weight;
+      if constexpr (requires { Sums::raised; }) half += Sums::raised;
       const int shift = layout_.half(n) == 0 ? 0 : 4;
-      *at = static_cast<char>((*at & ~(0xf << shift)) | (weight & 0xf) << shift);
+      *at = static_cast<char>((*at & ~(0xf << shift)) | (half & 0xf) << shift);
     }
+  }
+  void put_scale(char* bytes, size_t block, size_t n) {
+    if constexpr (Sums::elements.block != 0) put(bytes + layout_.scale(block, n), Sums::scale_of(block, n));
   }
   // Less what comes of the kernel's 128, modulo 2^32.
   typename Sums::Bias packed_bias(size_t n) const {

@@ -21,6 +21,7 @@ namespace quern::operands {
 struct Elements {
   size_t a, bias, w, c, p, of_channel = 0, before_row = 0;
   size_t in_byte = 1;  // how many weights of 1 byte share one: 2 for those of 4 bits
+  size_t block = 0;    // if not 0: rows of A are made of qn_quantized_block; so many weights share a scale
 };
 inline constexpr Elements f32_elements = {4, 4, 4, 4, sizeof(qn_minmax_f32)};
 inline constexpr Elements qs8c_elements = {1, 4, 1, 1, sizeof(qn_requantize), sizeof(float)};
@@ -28,20 +29,28 @@ inline constexpr Elements qd8c_elements = {
     1, 4, 1, 4, sizeof(qn_dequantize), 2 * sizeof(float), sizeof(qn_quantized_row)};
 inline constexpr Elements qd8c4_elements = {
     1, 4, 1, 4, sizeof(qn_dequantize), 2 * sizeof(float), sizeof(qn_quantized_row), 2};
+inline constexpr Elements qd8b4_elements = {
+    1, 4, 1, 4, sizeof(qn_dequantize), sizeof(float), sizeof(qn_quantized_row), 2, scale_block};
 inline constexpr Elements qs8_pool_elements = {1, 0, 0, 1, sizeof(qn_pool_qs8)};
 
 // Packed weights of n output channels, as gemm.h and dwconv.h draw them: panels of NR channels, first their biases, then
 // K rows of weights. Where kernels take KR rows at a time, those of a channel lie side by side, and each tap (in dwconv.h
-// each column), of K / taps rows, is filled up to a multiple of KR.
+// each column), of K / taps rows, is filled up to a multiple of KR, or to whole blocks.
 struct PanelLayout {
   size_t nr, n, k;
   Elements elements = f32_elements;
   PanelFormat format = {};
   size_t taps = 1;
 
-  size_t rows_of_tap() const { return round_up(k / taps, size_t{format.kr}); }
+  size_t rows_of_tap() const { return round_up(k / taps, elements.block != 0 ? elements.block : size_t{format.kr}); }
   size_t rows() const { return taps * rows_of_tap(); }
-  size_t panel_bytes() const { return nr * elements.bias + rows() * row_bytes(); }
+  size_t blocks_before(size_t row) const { return elements.block != 0 ? row / elements.block : 0; }
+  size_t panel_bytes() const {
+    return nr * elements.bias + rows() * row_bytes() + blocks_before(rows()) * nr * sizeof(float);
+  }
+  size_t row_of_a_bytes() const {
+    return elements.block != 0 ? blocks_before(rows()) * sizeof(qn_quantized_block) : k / taps * elements.a;
+  }
   size_t row_bytes() const { return nr * elements.w / elements.in_byte; }
   size_t bytes() const { return divide_up(n, nr) * panel_bytes(); }
   size_t parameter_bytes() const { return elements.of_channel == 0 ? elements.p : divide_up(n, nr) * epilogue_bytes(); }
@@ -54,7 +63,14 @@ struct PanelLayout {
   size_t weight(size_t row, size_t channel) const {
     const size_t kr = format.kr, columns = nr / elements.in_byte;
     const size_t lane = (row / kr * columns + place(channel) % columns) * kr + row % kr;
-    return channel / nr * panel_bytes() + nr * elements.bias + lane * elements.w;
+    return channel / nr * panel_bytes() + nr * elements.bias + lane * elements.w +
+           blocks_before(row) * nr * sizeof(float);
+  }
+  // The scale of a block; it stands behind its weights.
+  size_t scale(size_t block, size_t channel) const {
+    const size_t rows_before = (block + 1) * elements.block;
+    return channel / nr * panel_bytes() + nr * elements.bias + rows_before * row_bytes() +
+           (block * nr + place(channel)) * sizeof(float);
   }
   // In which part of its byte a weight of 4 bits lies: 0 is the lower half.
   size_t half(size_t channel) const { return place(channel) / (nr / elements.in_byte); }

@@ -57,9 +57,9 @@ struct GemmOperands {
   template <class Where>
   void place(const GemmSize& s, const PanelLayout& panels, const Where& where) {
     const Elements& e = panels.elements;
-    m = s.m, n = s.n, k_bytes = s.k * e.a;
+    m = s.m, n = s.n, k_bytes = panels.row_of_a_bytes();
     before_row = e.before_row;
-    a_stride = (s.k + s.gap) * e.a, c_stride = (n + s.gap) * e.c;
+    a_stride = k_bytes + s.gap * e.a, c_stride = (n + s.gap) * e.c;
     if (before_row != 0) a_stride = round_up(a_stride + before_row, size_t{4});
     a.place(before_row + (m - 1) * a_stride + k_bytes, where, before_row != 0 ? 4 : e.a);
     w.place(panels.bytes(), where, 64);
