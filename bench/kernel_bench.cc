@@ -288,7 +288,7 @@ void bench_split(benchmark::State& state, const SplitRow& row, size_t size, size
 // An element counts as an operation.
 void bench_quantize_rows(benchmark::State& state, const QuantizeRowsRow& row, size_t rows, size_t k) {
   operands::QuantizeRowsOperands<Room> x;
-  x.place(rows, k, 0, Anywhere());
+  x.place(rows, k, quantized_row_bytes(row.type, k), 0, Anywhere());
   for (size_t i = 0; i < rows * k; ++i) x.a.as<float>()[i] = static_cast<float>(i % 17);
   const auto n = static_cast<double>(rows * k);
   bench_operands(state, row, row.run, x, {n, 5 * n});

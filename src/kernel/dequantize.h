@@ -35,6 +35,8 @@ namespace quern {
 // The number of weights of an output channel that share a scale in type qd8b4.
 inline constexpr size_t scale_block = sizeof(qn_quantized_block::elements);
 
+constexpr size_t blocks_of(size_t k) { return (k + scale_block - 1) / scale_block; }
+
 // Bytes of the epilogue of a panel whose channels have `floats` floats each: a scale and a bias, or a bias alone.
 constexpr size_t dequantize_bytes(size_t nr, size_t floats = 2) {
   return sizeof(qn_dequantize) + floats * nr * sizeof(float);

@@ -9,11 +9,14 @@
 // 2^-100, has scale 1, zero 0, and bytes of 0. A row with a NaN, with an infinity, or with most - least beyond the
 // greatest float has a scale of NaN, zero 0, and bytes of 0: all its results are NaN.
 //
+// Type qd8b4: the bytes of a row lie in blocks, qn_quantized_block of dequantize.h, as its multiplication needs them.
+//
 // Arguments  rows, k   >= 1; k elements in each row
 //            a         row m at a + m * a_stride bytes
 //            c         the bytes of row m at c + m * c_stride bytes; the 8 bytes before them are its qn_quantized_row
 //                      (dequantize.h)
-// Memory     Reads exactly the elements of A. Writes exactly the k bytes of each row and the 8 bytes before them.
+// Memory     Reads exactly the elements of A. Writes exactly the k bytes, or the blocks, of each row and the 8 bytes
+//            before them.
 //            Addresses are multiples of 4. C overlaps nothing.
 // Numbers    Each operation rounds to nearest even, so all kernels give equal bits.
 // Machine    As gemm.h.
@@ -41,6 +44,11 @@ struct QuantizeRowsRow : Row {
 
 // Best first; the reference is last and runs everywhere.
 std::span<const QuantizeRowsRow> quantize_rows_rows();
+
+// Bytes of a row of C, without the numbers before it.
+constexpr size_t quantized_row_bytes(KernelType type, size_t k) {
+  return info_of(type).scales == Scales::block ? blocks_of(k) * sizeof(qn_quantized_block) : k;
+}
 
 // The numbers of a row whose elements lie between `least` <= 0 and `most` >= 0. `finite`: does it have no NaN and no
 // infinity? An inverse of 0 says that all bytes are 0.

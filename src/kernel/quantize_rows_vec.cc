@@ -1,7 +1,8 @@
 // The kernel of quantize_rows.h for one level of vectors; see vector.h.
 #include "kernel/quantize_rows.h"
 
-#include <cmath>
+#include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "kernel/vector_qs8.h"
@@ -23,13 +24,13 @@ inline void store_bytes(Vec low, Vec high, Ints zero, int8_t* p) {
 
 // The same of four vectors, with fewer instructions. Packing takes turns between its operands in each 16 bytes.
 constexpr size_t quantized_together = 4 * width;
-inline void store_four(const float* x, Vec inverse, Ints zero, int8_t* p) {
+inline __m512i bytes_of_four(const float* x, Vec inverse, Ints zero) {
   const auto steps = [&](size_t i) { return _mm512_maskz_cvtps_epi32(all_lanes, load(x + i * width) * inverse); };
   const __m512i zeros = _mm512_packs_epi32(__m512i(zero), __m512i(zero));
   const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(steps(0), steps(1)), zeros);
   const __m512i high = _mm512_adds_epi16(_mm512_packs_epi32(steps(2), steps(3)), zeros);
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  _mm512_storeu_si512(p, _mm512_maskz_permutexvar_epi32(all_lanes, order, _mm512_packs_epi16(low, high)));
+  return _mm512_maskz_permutexvar_epi32(all_lanes, order, _mm512_packs_epi16(low, high));
 }
 #elif QN_VECTOR_BYTES == 32
 inline void store_bytes(Vec low, Vec high, Ints zero, int8_t* p) {
@@ -55,7 +56,39 @@ inline Vec load_up_to(const float* p, size_t count) {
   return count >= width ? load(p) : count > 0 ? load_some(p, count) : Vec{};
 }
 
-// Keeps a vector in a register: three operations with an operand in memory would load it three times.
+// The bits of floats, which as integers have the order of the numbers: as signed ones those from 0 on, beyond all of
+// them the infinity, then NaNs; as unsigned ones likewise the negative numbers, away from 0, beyond all others.
+typedef uint32_t Unsigned __attribute__((vector_size(QN_VECTOR_BYTES)));
+
+#if QN_VECTOR_BYTES == 64
+inline Ints greater_of(Ints a, Ints b) { return Ints(_mm512_maskz_max_epi32(all_lanes, __m512i(a), __m512i(b))); }
+inline Unsigned greater_of(Unsigned a, Unsigned b) { return Unsigned(_mm512_maskz_max_epu32(all_lanes, __m512i(a), __m512i(b))); }
+#endif
+template <class T>
+inline T greater_of(T a, T b) {
+  return a > b ? a : b;
+}
+
+// The greatest of all lanes.
+template <class V>
+inline auto greatest(V v) {
+#if QN_VECTOR_BYTES == 64
+  const auto half = greater_of(__builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7),
+                               __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15));
+#else
+  const auto half = v;
+#endif
+#if QN_VECTOR_BYTES > 16
+  const auto four =
+      greater_of(__builtin_shufflevector(half, half, 0, 1, 2, 3), __builtin_shufflevector(half, half, 4, 5, 6, 7));
+#else
+  const auto four = half;
+#endif
+  const auto two = greater_of(four, __builtin_shufflevector(four, four, 2, 3, 0, 1));
+  return greater_of(two, __builtin_shufflevector(two, two, 1, 0, 3, 2))[0];
+}
+
+// Keeps a vector in a register: two operations with an operand in memory would load it twice.
 inline Vec in_register(Vec v) {
 #if QN_VECTOR_BYTES == 64
   asm("" : "+v"(v));
@@ -65,58 +98,32 @@ inline Vec in_register(Vec v) {
   return v;
 }
 
-// f of all lanes, in any order.
-template <class F>
-inline float across(Vec v, F f) {
-#if QN_VECTOR_BYTES == 64
-  const auto half = f(__builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7),
-                      __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15));
-#else
-  const auto half = v;
-#endif
-#if QN_VECTOR_BYTES > 16
-  const auto four = f(__builtin_shufflevector(half, half, 0, 1, 2, 3), __builtin_shufflevector(half, half, 4, 5, 6, 7));
-#else
-  const auto four = half;
-#endif
-  return f(f(four[0], four[1]), f(four[2], four[3]));
-}
-
-// The numbers of a row. A sum tells quickly that all its elements are finite; if it is not, the elements are looked at.
+// The numbers of a row. Integers have no NaN that comparisons lose, and are compared faster than floats.
 inline RowSteps steps_of(const float* x, size_t k) {
-  constexpr size_t vectors = 4;  // so that no operation waits for the one before it
-  Vec least[vectors] = {}, most[vectors] = {}, sum[vectors] = {};
+  constexpr size_t vectors = 2;  // so that no operation waits for the one before it
+  constexpr uint32_t minus = 0x80000000, infinity = 0x7f800000;
+  Ints most[vectors] = {};
+  Unsigned least[vectors];
+  for (Unsigned& bits : least) bits = Unsigned{} + minus;
   const auto add = [&](size_t i, Vec v) {
-    least[i] = smaller(least[i], v);
-    most[i] = larger(most[i], v);
-    sum[i] += v;
+    most[i] = greater_of(most[i], Ints(v));
+    least[i] = greater_of(least[i], Unsigned(v));
   };
   size_t i = 0;
-  for (; i + vectors * width <= k; i += vectors * width) {
+  for (; i + 2 * vectors * width <= k; i += 2 * vectors * width) {
 #pragma GCC unroll 4
-    for (size_t j = 0; j < vectors; ++j) add(j, in_register(load(x + i + j * width)));
+    for (size_t j = 0; j < 2 * vectors; ++j) add(j % vectors, in_register(load(x + i + j * width)));
   }
   for (; i < k; i += width) add(0, load_up_to(x + i, k - i));
-#pragma GCC unroll 4
-  for (size_t j = 1; j < vectors; ++j) {
-    least[0] = smaller(least[0], least[j]);
-    most[0] = larger(most[0], most[j]);
-    sum[0] += sum[j];
-  }
-  float low = across(least[0], [](auto a, auto b) { return a < b ? a : b; });
-  float high = across(most[0], [](auto a, auto b) { return a > b ? a : b; });
-  const float all = across(sum[0], [](auto a, auto b) { return a + b; });
-  bool finite = std::isfinite(all);
-  if (!finite) {
-    finite = true;
-    low = high = 0;  // a NaN may have hidden some elements
-    for (i = 0; i < k; ++i) {
-      finite = finite && std::isfinite(x[i]);
-      low = x[i] < low ? x[i] : low;
-      high = x[i] > high ? x[i] : high;
-    }
-  }
-  return row_steps(low, high, finite);
+  const uint32_t low = greatest(greater_of(least[0], least[1]));
+  const auto high = static_cast<uint32_t>(greatest(greater_of(most[0], most[1])));
+  return row_steps(std::bit_cast<float>(low), std::bit_cast<float>(high), high < infinity && low < minus + infinity);
+}
+
+// Fewer elements than `to` has room for. What stands behind them is arbitrary.
+inline void quantize_some(const float* x, size_t count, Vec inverse, Ints zero, int8_t (&to)[panel_channels]) {
+  store_bytes(load_up_to(x, count) * inverse,
+              load_up_to(x + (count > width ? width : 0), count > width ? count - width : 0) * inverse, zero, to);
 }
 
 inline void quantize(const float* x, size_t k, const RowSteps& steps, int8_t* to) {
@@ -124,18 +131,58 @@ inline void quantize(const float* x, size_t k, const RowSteps& steps, int8_t* to
   const Ints zero = Ints{} + steps.numbers.zero;
   size_t i = 0;
 #if QN_VECTOR_BYTES == 64
-  for (; i + quantized_together <= k; i += quantized_together) store_four(x + i, inverse, zero, to + i);
+  for (; i + quantized_together <= k; i += quantized_together) {
+    _mm512_storeu_si512(to + i, bytes_of_four(x + i, inverse, zero));
+  }
 #endif
   for (; i + panel_channels <= k; i += panel_channels) {
     store_bytes(load(x + i) * inverse, load(x + i + width) * inverse, zero, to + i);
   }
   if (i == k) return;
   int8_t some[panel_channels];
-  const size_t count = k - i;
-  store_bytes(load_up_to(x + i, count) * inverse,
-              load_up_to(x + (count > width ? i + width : i), count > width ? count - width : 0) * inverse, zero, some);
-  std::memcpy(to + i, some, count);
+  quantize_some(x + i, k - i, inverse, zero, some);
+  std::memcpy(to + i, some, k - i);
 }
+
+#if QN_VECTOR_BYTES == 64
+// What a block begins with: two sums, of the lower and the upper half of these bytes, as 32-bit integers in the first
+// place of each half. Sums of bytes are those of unsigned ones, so 128 is added to each.
+inline __m512i starts_of(__m512i both) {
+  const __m512i unsigned_bytes = __m512i(Ints(both) ^ Ints(_mm512_set1_epi8(-128)));
+  __m512i sums = _mm512_sad_epu8(unsigned_bytes, _mm512_setzero_si512());
+  sums = _mm512_add_epi64(sums, _mm512_maskz_permutex_epi64(0xff, sums, 0x4e));
+  sums = _mm512_add_epi64(sums, _mm512_maskz_permutex_epi64(0xff, sums, 0xb1));
+  return __m512i(8 * (Ints{} + 128 * static_cast<int32_t>(scale_block) - Ints(sums)));
+}
+
+inline void store_blocks(__m512i both, size_t blocks, qn_quantized_block* to) {
+  constexpr __mmask8 all_longs = 0xf;
+  const __m512i starts = starts_of(both);
+  const auto store_one = [](qn_quantized_block* block, int32_t start, __m256i elements) {
+    block->start = start;
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(block->elements), elements);
+  };
+  store_one(to, Ints(starts)[0], _mm512_maskz_extracti64x4_epi64(all_longs, both, 0));
+  if (blocks == 1) return;
+  store_one(to + 1, Ints(starts)[width / 2], _mm512_maskz_extracti64x4_epi64(all_longs, both, 1));
+}
+
+inline void quantize_blocks(const float* x, size_t k, const RowSteps& steps, qn_quantized_block* to) {
+  const Vec inverse = splat<Vec>(steps.inverse);
+  const Ints zero = Ints{} + steps.numbers.zero;
+  size_t i = 0;
+  for (; i + quantized_together <= k; i += quantized_together, to += 2) {
+    store_blocks(bytes_of_four(x + i, inverse, zero), 2, to);
+  }
+  for (; i < k; i += scale_block, ++to) {
+    alignas(64) int8_t some[panel_channels];
+    const size_t count = std::min(scale_block, k - i);
+    quantize_some(x + i, count, inverse, zero, some);
+    std::memset(some + count, 0, scale_block - count);
+    store_blocks(_mm512_maskz_loadu_epi32(0xff, some), 1, to);
+  }
+}
+#endif
 
 }  // namespace
 }  // namespace quern
@@ -151,3 +198,19 @@ extern "C" void QN_LEVEL_NAME(quantize_rows_qd8c)(size_t rows, size_t k, const v
     steps.inverse == 0 ? static_cast<void>(std::memset(to, 0, k)) : quantize(x, k, steps, to);
   }
 }
+
+#if QN_VECTOR_BYTES == 64
+extern "C" void QN_LEVEL_NAME(quantize_rows_qd8b4)(size_t rows, size_t k, const void* a, size_t a_stride, void* c,
+                                                   size_t c_stride) {
+  using namespace quern;
+  for (size_t m = 0; m < rows; ++m) {
+    const auto* x = reinterpret_cast<const float*>(static_cast<const char*>(a) + m * a_stride);
+    int8_t* const to = bytes(c) + m * c_stride;
+    const RowSteps steps = steps_of(x, k);
+    reinterpret_cast<qn_quantized_row*>(to)[-1] = steps.numbers;
+    auto* const blocks = reinterpret_cast<qn_quantized_block*>(to);
+    steps.inverse == 0 ? static_cast<void>(std::memset(to, 0, blocks_of(k) * sizeof *blocks))
+                       : quantize_blocks(x, k, steps, blocks);
+  }
+}
+#endif

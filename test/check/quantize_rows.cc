@@ -92,19 +92,32 @@ void quantize(const std::vector<float>& x, qn_quantized_row* numbers, int8_t* to
   }
 }
 
-bool check_size(Checker& checker, QuantizeRowsMemory& memory, size_t rows, size_t k, Elements elements, Side side,
-                size_t gap) {
+// The bytes of a row as blocks.
+void write_blocks(const std::vector<int8_t>& row, int8_t* to) {
+  for (size_t i = 0; i < row.size(); i += scale_block, to += sizeof(qn_quantized_block)) {
+    qn_quantized_block block = {};
+    std::copy_n(row.begin() + static_cast<ptrdiff_t>(i), std::min(scale_block, row.size() - i), block.elements);
+    for (const int8_t e : block.elements) block.start -= 8 * e;
+    std::memcpy(to, &block, sizeof block);
+  }
+}
+
+bool check_size(Checker& checker, KernelType type, QuantizeRowsMemory& memory, size_t rows, size_t k, Elements elements,
+                Side side, size_t gap) {
   std::vector<std::vector<float>> x;
   for (size_t m = 0; m < rows; ++m) x.push_back(draw_row(elements, k, checker.random()));
   return every_fill<Bytes>(side, [&](Place place) {
-    memory.place(rows, k, gap, place);
+    memory.place(rows, k, quantized_row_bytes(type, k), gap, place);
     std::vector<int8_t> c = memory.c.blank<int8_t>();
     for (size_t m = 0; m < rows; ++m) {
       std::memcpy(memory.a.as<char>() + m * memory.a_stride, x[m].data(), k * sizeof(float));
       qn_quantized_row numbers;
-      int8_t* const row = c.data() + m * memory.c_stride;
-      quantize(x[m], &numbers, row + sizeof numbers);
-      std::memcpy(row, &numbers, sizeof numbers);
+      std::vector<int8_t> row(k);
+      quantize(x[m], &numbers, row.data());
+      int8_t* const to = c.data() + m * memory.c_stride;
+      std::memcpy(to, &numbers, sizeof numbers);
+      type == KernelType::qd8b4 ? write_blocks(row, to + sizeof numbers)
+                                : static_cast<void>(std::copy_n(row.begin(), k, to + sizeof numbers));
     }
     return checker.run(memory, {{&memory.c, c}}, [&] {
       return "rows=" + std::to_string(rows) + " k=" + std::to_string(k) + " gap=" + std::to_string(gap) +
@@ -113,25 +126,26 @@ bool check_size(Checker& checker, QuantizeRowsMemory& memory, size_t rows, size_
   });
 }
 
-void check_quantize_rows(Checker& checker) {
+void check_quantize_rows(Checker& checker, KernelType type) {
   QuantizeRowsMemory memory;
   for (const size_t k : {1, 3, 16, 37, 64, 65, 130, 1001}) {
     for (const Elements elements : all_elements) {
-      if (!check_size(checker, memory, 3, k, elements, Side::high, 0)) return;
-      if (!check_size(checker, memory, 2, k, elements, Side::low, 5)) return;
+      if (!check_size(checker, type, memory, 3, k, elements, Side::high, 0)) return;
+      if (!check_size(checker, type, memory, 2, k, elements, Side::low, 5)) return;
     }
   }
   constexpr size_t most = 150;  // two blocks and a rest of every kernel
   for (size_t k = 1; k <= most; ++k) {
-    if (!check_size(checker, memory, 2, k, Elements::random, Side::high, 1)) return;
-    if (!check_size(checker, memory, 1, k, Elements::one_nan, Side::low, 0)) return;
+    if (!check_size(checker, type, memory, 2, k, Elements::random, Side::high, 1)) return;
+    if (!check_size(checker, type, memory, 1, k, Elements::one_nan, Side::low, 0)) return;
   }
 }
 
 }  // namespace
 
 Kernel make_kernel(const QuantizeRowsRow& row) {
-  return {&row, reinterpret_cast<const void*>(row.run), [](Checker& checker) { check_quantize_rows(checker); }};
+  return {&row, reinterpret_cast<const void*>(row.run),
+          [&row](Checker& checker) { check_quantize_rows(checker, row.type); }};
 }
 
 std::vector<Kernel> quantize_rows_kernels() {

@@ -367,13 +367,13 @@ struct QuantizeRowsOperands {
   Memory a{"a", Access::input}, c{"c", Access::output};
   size_t rows = 0, k = 0, before_row = sizeof(qn_quantized_row), a_stride = 0, c_stride = 0;
 
-  // Rows of A lie `gap` floats apart, those of C as many bytes, filled up to whole words.
+  // Rows of A lie `gap` floats apart, those of C, of `row_bytes` bytes, as many bytes, filled up to whole words.
   template <class Where>
-  void place(size_t of_rows, size_t of_k, size_t gap, const Where& where) {
+  void place(size_t of_rows, size_t of_k, size_t row_bytes, size_t gap, const Where& where) {
     rows = of_rows, k = of_k;
-    a_stride = (k + gap) * sizeof(float), c_stride = round_up(before_row + k + gap, size_t{4});
+    a_stride = (k + gap) * sizeof(float), c_stride = round_up(before_row + row_bytes + gap, size_t{4});
     a.place((rows - 1) * a_stride + k * sizeof(float), where, 4);
-    c.place((rows - 1) * c_stride + before_row + k, where, 4);
+    c.place((rows - 1) * c_stride + before_row + row_bytes, where, 4);
   }
   template <class Run>
   decltype(auto) call(Run&& run) const {
