@@ -83,7 +83,7 @@ typedef enum qn_weights_encoding {
  *  input times the scale of the (channel's) weights, and its zero point is 0.
  *
  *  This version computes with QN_F32, and with QN_S8 if the weights are dense or decoded, their zero points are 0, and
- *  the bias is of QN_S32. It returns QN_UNSUPPORTED for all else. Sums must fit 32 bits, whatever the input's elements
+ *  the bias is of QN_S32, without `block_length`. It returns QN_UNSUPPORTED for all else. Sums must fit 32 bits, whatever the input's elements
  *  are. If they may overflow with every zero point of the input, the operator is not created; if they may with the zero
  *  point of a plan's input, the plan is not made: QN_UNSUPPORTED.
  *  Operators of QN_F32 also take dense weights of QN_S8 in QN_WEIGHTS_OHWI, with a bias of QN_F32: they compute with the
@@ -230,7 +230,11 @@ QN_API qn_status qn_dwconv2d_create(const qn_dwconv2d_params* params, const qn_w
  *  of zeros, whose results are the biases; all results of a row with a NaN or an infinity are NaN. The sum of the
  *  absolute weights of a channel must not exceed 2^31 / 256 (QN_UNSUPPORTED). The weights may have any layout, and be
  *  dense or decoded. If all of them lie in -8 .. 7, they are packed with 4 bits each where that is faster, with the
- *  same results. */
+ *  same results.
+ *  If the weights have a scale for each run of `block_length` elements, a multiple of 32, all of them must lie in
+ *  -8 .. 7; they are packed with 4 bits each. Each block of 32 successive elements then has a sum s of products with the
+ *  row's q, and a sum w of weights, both exact. S is the sum over all blocks, in their order, of s * (the block's scale),
+ *  W that of w * (the block's scale), and a result is (S - zero * W) * scale + bias, where each operation rounds. */
 typedef struct qn_fully_connected_params {
   size_t struct_size;  /**< Written by the init function. */
   qn_type type;        /**< As in qn_conv2d_params. */
@@ -637,22 +641,27 @@ QN_API qn_status qn_gemm_f32(size_t m, size_t n, size_t k, const float* a, size_
  *  @param lda, ldb, ldc  elements from one row to the next.
  *  @param scales         `scale_count` scales of B, finite and above 0: 1, or n, one for each column of C. A byte b of
  *                        column j stands for the real number b * scales[j].
+ *  @param block_length   0; or a multiple of 32: a scale holds for so many successive elements of a column of B, whose
+ *                        last run may be shorter. All scales of a column come before those of the next. The bytes must
+ *                        then lie in -8 .. 7.
  *  @param bias           n floats added to every row, in units of C, or NULL.
  *  @param min, max       clamp; -INFINITY and INFINITY for none.
  *  The call keeps nothing of its arguments. C must not overlap A, B, scales or bias. k = 0 gives clamp(bias). Every
  *  call packs B, and quantizes A, into memory that it allocates and frees; for many products with the same B, make an
  *  operator instead. Returns QN_INVALID_ARGUMENT for NULL or misaligned arrays, distances below a row's length, bounds
- *  out of order, bad scales, or overlaps, and QN_UNSUPPORTED if sums may overflow 32 bits. */
+ *  out of order, bad scales, or overlaps, and QN_UNSUPPORTED if sums may overflow 32 bits, or with blocks that it does
+ *  not compute with. */
 QN_API qn_status qn_gemm_qd8(size_t m, size_t n, size_t k, const float* a, size_t lda, const int8_t* b, size_t ldb,
-                             int transpose_b, const float* scales, size_t scale_count, const float* bias, float min,
-                             float max, float* c, size_t ldc, const qn_parallel* parallel);
+                             int transpose_b, const float* scales, size_t scale_count, size_t block_length,
+                             const float* bias, float min, float max, float* c, size_t ldc,
+                             const qn_parallel* parallel);
 
 /** C = clamp(A * B + bias) of bytes, row-major: A is m x k, B is k x n (or n x k when transpose_b), C m x n. The
  *  results have the bits of a fully-connected operator of QN_S8.
  *  @param lda, ldb, ldc     elements from one row to the next.
  *  @param a_scale, a_zero   a byte x of A stands for the real number (x - a_zero) * a_scale; likewise c_scale
  *                           and c_zero.
- *  @param scales            as in qn_gemm_qd8().
+ *  @param scales            as in qn_gemm_qd8(), without blocks.
  *  @param bias              n 32-bit integers added to the sums of products, in units of a_scale * scales[j]; or NULL.
  *  @param min, max          clamp, real numbers; -INFINITY and INFINITY for none.
  *  For the rest see qn_gemm_qd8(); k = 0 is refused. */

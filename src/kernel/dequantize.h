@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernel/minmax.h"
+#include "kernel/type.h"
 
 extern "C" {
 
@@ -36,6 +37,11 @@ namespace quern {
 inline constexpr size_t scale_block = sizeof(qn_quantized_block::elements);
 
 constexpr size_t blocks_of(size_t k) { return (k + scale_block - 1) / scale_block; }
+
+// Bytes of a row of k elements, without the numbers before it.
+constexpr size_t quantized_row_bytes(KernelType type, size_t k) {
+  return has_block_scales(type) ? blocks_of(k) * sizeof(qn_quantized_block) : k;
+}
 
 // Bytes of the epilogue of a panel whose channels have `floats` floats each: a scale and a bias, or a bias alone.
 constexpr size_t dequantize_bytes(size_t nr, size_t floats = 2) {

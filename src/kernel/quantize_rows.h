@@ -45,11 +45,6 @@ struct QuantizeRowsRow : Row {
 // Best first; the reference is last and runs everywhere.
 std::span<const QuantizeRowsRow> quantize_rows_rows();
 
-// Bytes of a row of C, without the numbers before it.
-constexpr size_t quantized_row_bytes(KernelType type, size_t k) {
-  return info_of(type).scales == Scales::block ? blocks_of(k) * sizeof(qn_quantized_block) : k;
-}
-
 // The numbers of a row whose elements lie between `least` <= 0 and `most` >= 0. `finite`: does it have no NaN and no
 // infinity? An inverse of 0 says that all bytes are 0.
 struct RowSteps {

@@ -51,6 +51,8 @@ constexpr size_t bytes_of_sum(KernelType type) { return type == KernelType::f16 
 constexpr bool quantizes_rows(KernelType type) {
   return info_of(type).activations == Element::s8 && info_of(type).output == Element::f32;
 }
+// Do weights of this type have a scale for each block?
+constexpr bool has_block_scales(KernelType type) { return info_of(type).scales == Scales::block; }
 constexpr const char* type_name(KernelType type) { return info_of(type).name; }
 // Returns KernelType::count for an unknown name.
 constexpr KernelType type_from_name(std::string_view name) {

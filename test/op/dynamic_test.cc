@@ -9,6 +9,7 @@
 #include <random>
 
 #include "base/cpu.h"
+#include "base/math.h"
 #include "harness.h"
 #include "kernel/gemm.h"
 
@@ -25,9 +26,18 @@ struct Layer {
   std::vector<float> scales;  // one, or one for each output channel
   std::vector<float> bias;    // may be empty
   float min = -infinity, max = infinity;
+  size_t block = 0;  // so many weights of an output channel share a scale
 
   Layer(size_t in_channels, size_t out_channels, std::mt19937& random, int least = -128, int most = 127)
       : in(in_channels), out(out_channels), weights(in * out), scales(random() % 2 == 0 ? 1 : out) {
+    draw(random, least, most);
+  }
+  // With a scale for each block of weights.
+  Layer(size_t in_channels, size_t out_channels, size_t of_block, std::mt19937& random)
+      : in(in_channels), out(out_channels), weights(in * out), scales(out * divide_up(in, of_block)), block(of_block) {
+    draw(random, -8, 7);
+  }
+  void draw(std::mt19937& random, int least, int most) {
     for (int8_t& w : weights) {
       w = static_cast<int8_t>(least + static_cast<int>(random() % static_cast<unsigned>(most - least + 1)));
     }
@@ -43,6 +53,7 @@ struct Layer {
     w.data = weights.data();
     w.scales = scales.data();
     w.scale_count = scales.size();
+    w.block_length = block;
     return w;
   }
 
@@ -59,18 +70,38 @@ struct Layer {
       const bool zeros = most - least < 0x1p-100f;
       const float zero = zeros ? 0 : std::nearbyint(-least * inverse) - 128;
       for (size_t o = 0; o < out; ++o) {
-        int64_t sum = 0;
+        std::vector<int> q(in);  // less the zero point
         for (size_t i = 0; i < in && finite && !zeros; ++i) {
-          const float q = std::clamp(std::nearbyint(x[row + i] * inverse) + zero, -128.0f, 127.0f) - zero;
-          sum += static_cast<int64_t>(q) * weights[o * in + i];
+          q[i] = static_cast<int>(std::clamp(std::nearbyint(x[row + i] * inverse) + zero, -128.0f, 127.0f) - zero);
         }
-        const float real = static_cast<float>(sum) * (finite ? zeros ? 1 : scale : std::nanf("")) *
-                               scales[scales.size() == 1 ? 0 : o] +
-                           (bias.empty() ? 0 : bias[o]);
+        const float of_row = finite ? zeros ? 1 : scale : std::nanf(""), b = bias.empty() ? 0 : bias[o];
+        const float real = (block == 0 ? sum(q, o, of_row) : sum_of_blocks(q, zero, o) * of_row) + b;
         y.push_back(std::isnan(real) ? real : std::min(std::max(real, min), max));
       }
     }
     return y;
+  }
+  float sum(const std::vector<int>& q, size_t o, float of_row) const {
+    int64_t all = 0;
+    for (size_t i = 0; i < in; ++i) all += int64_t{q[i]} * weights[o * in + i];
+    return static_cast<float>(all) * of_row * scales[scales.size() == 1 ? 0 : o];
+  }
+  // All zeros of q are those of a row that is not finite, or of zeros: their zero point is 0.
+  float sum_of_blocks(const std::vector<int>& q, float zero, size_t o) const {
+    if (std::all_of(q.begin(), q.end(), [](int x) { return x == 0; })) zero = 0;
+    const auto offset = static_cast<int>(zero);
+    float products = 0, of_weights = 0;
+    for (size_t i = 0; i < in; i += 32) {
+      int64_t product = 0, weight = 0;
+      for (size_t j = i; j < std::min(i + 32, in); ++j) {
+        product += int64_t{q[j] + offset} * weights[o * in + j];
+        weight += weights[o * in + j];
+      }
+      const float s = scales[o * divide_up(in, block) + i / block];
+      products += static_cast<float>(product) * s;
+      of_weights += static_cast<float>(weight) * s;
+    }
+    return products - zero * of_weights;
   }
 };
 
@@ -85,12 +116,12 @@ void expect_same(const std::vector<float>& got, const std::vector<float>& expect
 class Op {
  public:
   ~Op() { qn_operator_release(op_); }
-  qn_status fully_connected(const Layer& layer, const qn_weights& weights) {
+  qn_status fully_connected(const Layer& layer, const qn_weights& weights, int quantize_input = 1) {
     qn_fully_connected_params p;
     qn_fully_connected_params_init(&p);
     p.in_channels = layer.in, p.out_channels = layer.out;
     p.min = layer.min, p.max = layer.max;
-    p.quantize_input = 1;
+    p.quantize_input = quantize_input;
     return qn_fully_connected_create(&p, &weights, layer.bias.empty() ? nullptr : layer.bias.data(), nullptr, &op_);
   }
   qn_status conv2d(const Layer& layer, qn_conv2d_params p) {
@@ -106,13 +137,20 @@ class Op {
   qn_operator* op_ = nullptr;
 };
 
+// Weights of bytes, of 4 bits, and of 4 bits with scales for blocks, of small layers of any size.
+Layer any_layer(size_t kind, std::mt19937& random) {
+  const size_t in = 1 + random() % 70, out = 1 + random() % 90;
+  if (kind == 2) return Layer(in + random() % 200, out, 32 * (1 + random() % 3), random);
+  return kind == 0 ? Layer(in, out, random) : Layer(in, out, random, -8, 7);
+}
+
 TEST(Dynamic, EveryKernelGivesTheBitsOfTheFormula) {
   std::mt19937 random(1);
   size_t runs = 0;
-  for (const bool narrow : {false, true}) {
+  for (const size_t kind : {0, 1, 2}) {
     for (int round = 0; round < 30; ++round) {
       const size_t rows = 1 + random() % 40;
-      const Layer layer(1 + random() % 70, 1 + random() % 90, random, narrow ? -8 : -128, narrow ? 7 : 127);
+      const Layer layer = any_layer(kind, random);
       Op op;
       ASSERT_QN_OK(op.fully_connected(layer, layer.given()));
       const auto x = reals(rows * layer.in, random(), -2, 3);
@@ -140,26 +178,25 @@ TEST(Dynamic, EveryKernelGivesTheBitsOfTheFormula) {
 
 TEST(Dynamic, RowsOfManyDimensions) {
   std::mt19937 random(2);
-  const Layer layer(33, 47, random);
-  Op op;
-  ASSERT_QN_OK(op.fully_connected(layer, layer.given()));
-  const Shape shape = {3, 5, 7, layer.in};
-  const auto x = reals(count_of(shape), 3);
-  for (const size_t tasks : {1, 2, 5}) {
-    for (const size_t gap : {0, 2}) {
-      Options options;
-      options.tasks = tasks;
-      options.in_gap = options.out_gap = gap;
-      const Result result = run(op, {{shape, x}}, options);
-      ASSERT_EQ(result.status, QN_OK) << result.message;
-      expect_same(result.values, layer.expected(x));
+  for (const Layer& layer : {Layer(33, 47, random), Layer(33, 47, 32, random)}) {
+    Op op;
+    ASSERT_QN_OK(op.fully_connected(layer, layer.given()));
+    const Shape shape = {3, 5, 7, layer.in};
+    const auto x = reals(count_of(shape), 3);
+    for (const size_t tasks : {1, 2, 5}) {
+      for (const size_t gap : {0, 2}) {
+        Options options;
+        options.tasks = tasks;
+        options.in_gap = options.out_gap = gap;
+        const Result result = run(op, {{shape, x}}, options);
+        ASSERT_EQ(result.status, QN_OK) << result.message;
+        expect_same(result.values, layer.expected(x));
+      }
     }
   }
 }
 
-TEST(Dynamic, RowsOfSpecialNumbers) {
-  std::mt19937 random(4);
-  const Layer layer(20, 9, random);
+void check_special_numbers(const Layer& layer) {
   Op op;
   ASSERT_QN_OK(op.fully_connected(layer, layer.given()));
   std::vector<float> x(8 * layer.in, 0);
@@ -180,6 +217,33 @@ TEST(Dynamic, RowsOfSpecialNumbers) {
     EXPECT_EQ(result.values[o], std::min(std::max(bias, layer.min), layer.max));
     for (size_t i = 4; i < 7; ++i) EXPECT_TRUE(std::isnan(result.values[i * layer.out + o])) << i;
   }
+}
+
+TEST(Dynamic, RowsOfSpecialNumbers) {
+  std::mt19937 random(4);
+  check_special_numbers(Layer(20, 9, random));
+  check_special_numbers(Layer(70, 9, 64, random));
+}
+
+// Operators of floats take them with blocks of any length.
+TEST(Dynamic, BlocksAsRealNumbers) {
+  std::mt19937 random(14);
+  const Layer layer(50, 12, 16, random);
+  std::vector<float> real;
+  for (size_t o = 0; o < layer.out; ++o) {
+    for (size_t i = 0; i < layer.in; ++i) {
+      real.push_back(static_cast<float>(layer.weights[o * layer.in + i]) * layer.scales[o * 4 + i / 16]);
+    }
+  }
+  qn_weights of_floats;
+  qn_weights_init(&of_floats);
+  of_floats.data = real.data();
+  const auto x = reals(3 * layer.in, 15);
+  Op bytes, floats;
+  ASSERT_QN_OK(bytes.fully_connected(layer, layer.given(), 0));
+  ASSERT_QN_OK(floats.fully_connected(layer, of_floats, 0));
+  const auto expected = run(floats, {{{3, layer.in}, x}});
+  expect_same(run(bytes, {{{3, layer.in}, x}}).values, expected.values);
 }
 
 TEST(Dynamic, WeightsOfOtherLayoutsAndDecodedOnes) {
@@ -254,6 +318,21 @@ TEST(Dynamic, NeedsBytesWithScales) {
             "fully_connected: weights of type s8 without weights.scales");
   EXPECT_EQ(message([](qn_weights* w) { w->bias_type = QN_S32; }),
             "fully_connected: weights.bias_type is s32, not f32");
+  EXPECT_EQ(message([](qn_weights* w) { w->block_length = 16; }),
+            "fully_connected: weights.block_length is 16, not a multiple of 32");
+  EXPECT_EQ(message([](qn_weights* w) { w->block_length = 32, w->scale_count = 3; }),
+            "fully_connected: weights.scale_count is 3, not 4");
+}
+
+TEST(Dynamic, WeightsOfBlocksFitFourBits) {
+  std::mt19937 random(16);
+  for (const int8_t outlier : {-9, 8}) {
+    Layer layer(65, 4, 32, random);
+    layer.weights[100] = outlier;
+    Op op;
+    EXPECT_EQ(op.fully_connected(layer, layer.given()), QN_UNSUPPORTED);
+    EXPECT_STREQ(qn_last_message(), "fully_connected: weights with scales for blocks are not all in -8 .. 7");
+  }
 }
 
 TEST(Dynamic, SumsThatMayOverflowAreRefused) {
@@ -277,7 +356,7 @@ TEST(GemmQd8, IsTheOperator) {
   std::mt19937 random(12);
   for (const bool transpose : {false, true}) {
     for (const size_t m : {1, 17}) {
-      const Layer layer(29, 35, random);
+      const Layer layer = m == 1 ? Layer(29, 35, random) : any_layer(random() % 3, random);
       const size_t lda = layer.in + 2, ldc = layer.out + 3, ldb = (transpose ? layer.in : layer.out) + 1;
       const auto x = reals(m * layer.in, random());
       std::vector<float> a(m * lda, NAN), c(m * ldc, 99);
@@ -289,8 +368,8 @@ TEST(GemmQd8, IsTheOperator) {
         }
       }
       ASSERT_QN_OK(qn_gemm_qd8(m, layer.out, layer.in, a.data(), lda, b.data(), ldb, transpose, layer.scales.data(),
-                               layer.scales.size(), layer.bias.empty() ? nullptr : layer.bias.data(), layer.min,
-                               layer.max, c.data(), ldc, nullptr));
+                               layer.scales.size(), layer.block, layer.bias.empty() ? nullptr : layer.bias.data(),
+                               layer.min, layer.max, c.data(), ldc, nullptr));
       std::vector<float> got;
       for (size_t i = 0; i < m; ++i) {
         got.insert(got.end(), &c[i * ldc], &c[i * ldc] + layer.out);
@@ -306,7 +385,7 @@ TEST(GemmQd8, RefusesWhatItCannotDo) {
   const float scale = 1, bias[2] = {5, -5};
   const int8_t b[4] = {};
   const auto call = [&](size_t k, size_t lda, const float* scales, size_t count, float min, float* to) {
-    return qn_gemm_qd8(2, 2, k, a, lda, b, 2, 0, scales, count, bias, min, 4, to, 2, nullptr);
+    return qn_gemm_qd8(2, 2, k, a, lda, b, 2, 0, scales, count, 0, bias, min, 4, to, 2, nullptr);
   };
   EXPECT_EQ(call(2, 1, &scale, 1, 0, c), QN_INVALID_ARGUMENT);
   EXPECT_EQ(call(2, 2, nullptr, 1, 0, c), QN_INVALID_ARGUMENT);

@@ -16,7 +16,7 @@ class DynamicPlan final : public qn_plan {
  public:
   DynamicPlan(const ConvRequest& conv, const Choice& choice)
       : row_(choice.as<GemmRow>()),
-        quantize_(best(quantize_rows_rows(), KernelType::qd8c)),
+        quantize_(best(quantize_rows_rows(), has_block_scales(row_.type) ? row_.type : KernelType::qd8c)),
         packed_(conv.pack(Packing::panels, row_)),
         kernel_epilogue_(row_, conv.numbers()),
         epilogue_(conv.request) {
@@ -32,7 +32,8 @@ class DynamicPlan final : public qn_plan {
     }
     for (size_t i = 1; i < rows.rank; ++i) outer_.add(rows.loops[i].count, rows.loops[i].stride);
     depth_ = shape.in;
-    a_stride_ = quantized_row_stride(depth_);
+    a_bytes_ = quantized_row_bytes(row_.type, depth_);
+    a_stride_ = quantized_row_stride(row_.type, depth_);
     const size_t count = outer_.count() * m_;
     rows_ = split(count, tasks, divide_up(elements_of_task, depth_));
     tiling_ = Tiling({.count = outer_.count(),
@@ -40,7 +41,7 @@ class DynamicPlan final : public qn_plan {
                       .n = shape.out,
                       .mr = row_.mr,
                       .nr = row_.nr,
-                      .row_bytes = depth_,
+                      .row_bytes = a_bytes_,
                       .panel_bytes = packed_->panel_bytes},
                      tasks);
     phases = {rows_.chunks, tiling_.tasks()};
@@ -73,7 +74,7 @@ class DynamicPlan final : public qn_plan {
       const Cursor<2> at(outer_, product);
       char* c = run.output + at.offset(c_operand) + m * c_stride_ + n * sizeof(float);
       const auto sums = epilogue_.sums(run, c, c_stride_, channels, run.workspace + before_own_ + index * own_);
-      row_.run(rows, channels, depth_, quantized + (product * m_ + m) * a_stride_, a_stride_,
+      row_.run(rows, channels, a_bytes_, quantized + (product * m_ + m) * a_stride_, a_stride_,
                packed_->panels(0) + n / row_.nr * packed_->panel_bytes, sums.data, sums.stride,
                kernel_epilogue_.at(0, n));
       epilogue_.run(run, sums, c, rows, c_stride_, channels);
@@ -87,6 +88,7 @@ class DynamicPlan final : public qn_plan {
   Epilogue epilogue_;
   Nest<2> outer_;             // products that do not join into one
   size_t m_ = 1, depth_ = 0;  // rows of a product, and their elements
+  size_t a_bytes_ = 0;        // of a quantized row
   size_t in_stride_ = 0, a_stride_ = 0, c_stride_ = 0;
   size_t own_ = 0, before_own_ = 0;  // bytes of scratch memory of a task, and where that of the first one begins
   Split rows_;

@@ -127,7 +127,7 @@ OutputNumbers ConvRequest::numbers() const {
   const WeightsShape& shape = weights.shape();
   if (weights.dynamic()) {
     numbers.channels = shape.out;
-    for (size_t o = 0; o < shape.out; ++o) numbers.sum_scales.push_back(weights.scale(o));
+    for (size_t o = 0; o < shape.out && !weights.has_blocks(); ++o) numbers.sum_scales.push_back(weights.scale(o));
     numbers.biases = weights.float_bias();
     return numbers;
   }
@@ -166,6 +166,7 @@ qn_status read_activations(const char* who, int quantize_input, qn_type type, Ac
 // Weights of 4 bits give the same results in half the memory, where there is a kernel for them.
 KernelType kernel_type(qn_type type, const Weights& weights) {
   if (!weights.dynamic()) return kernel_type(type);
+  if (weights.has_blocks()) return KernelType::qd8b4;
   const bool halves = weights.facts().fit_4_bits && best(gemm_rows(), KernelType::qd8c4).isa != isa_ref;
   return halves ? KernelType::qd8c4 : KernelType::qd8c;
 }

@@ -91,6 +91,8 @@ inline size_t spread(size_t bytes) { return round_up(bytes, cache_line) | cache_
 
 // Bytes from one row of k elements to the next, where an operator quantizes its rows itself. In front of each there is
 // room for its numbers.
-inline size_t quantized_row_stride(size_t k) { return spread(k + sizeof(qn_quantized_row)); }
+inline size_t quantized_row_stride(KernelType type, size_t k) {
+  return spread(quantized_row_bytes(type, k) + sizeof(qn_quantized_row));
+}
 
 }  // namespace quern

@@ -126,7 +126,7 @@ class Conv2d final : public Operator {
     p.out = shape.out;
     p.kernel = shape.kernel;
     p.pointwise = is_pointwise(window);
-    p.row_stride = weights_.dynamic() ? quantized_row_stride(shape.in) : window.pixel_stride;
+    p.row_stride = weights_.dynamic() ? quantized_row_stride(p.type, shape.in) : window.pixel_stride;
     p.traffic = request.options.traffic;
     p.density = density_for(weights_, request.options);
     p.in_blocked = is_blocked(request.ins[0]);

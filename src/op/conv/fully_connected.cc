@@ -50,7 +50,7 @@ qn_status plan_matrix(const char* who, const Request& request, const Weights& we
   problem.weights_are = demands_met(request, weights);
   for (uint32_t i = 0; i + 1 < in.rank; ++i) problem.pixels *= in.shape[i];
   problem.row_stride = in.rank > 1 ? in.stride[in.rank - 2] : 0;
-  if (weights.dynamic()) problem.row_stride = quantized_row_stride(weights.shape().in);
+  if (weights.dynamic()) problem.row_stride = quantized_row_stride(problem.type, weights.shape().in);
   problem.traffic = request.options.traffic;
   problem.density = density_for(weights, request.options);
   problem.in = weights.shape().in;

@@ -13,7 +13,7 @@ struct GemmBytes {
   Matrix a, b, c;
   bool transpose_b;
   const float* scales;
-  size_t scale_count;
+  size_t scale_count, block_length;
   const void* bias;
   qn_minmax_f32 clamp;
   qn_quantization a_steps, c_steps;  // not used with floats
@@ -69,6 +69,7 @@ qn_status run(GemmBytes g, const qn_parallel* parallel) {
   user.context = &g;
   user.scales = g.scales;
   user.scale_count = g.scale_count;
+  user.block_length = g.block_length;
   user.bias_type = g.dynamic() ? QN_F32 : QN_S32;
   const Activations activations = g.dynamic() ? Activations::by_the_row : Activations::given;
   QN_TRY(read_weights(g.who, &user, g.a.type, shape, &checked, activations));
@@ -99,8 +100,8 @@ qn_status run(GemmBytes g, const qn_parallel* parallel) {
 extern "C" {
 
 qn_status qn_gemm_qd8(size_t m, size_t n, size_t k, const float* a, size_t lda, const int8_t* b, size_t ldb,
-                      int transpose_b, const float* scales, size_t scale_count, const float* bias, float min, float max,
-                      float* c, size_t ldc, const qn_parallel* parallel) {
+                      int transpose_b, const float* scales, size_t scale_count, size_t block_length, const float* bias,
+                      float min, float max, float* c, size_t ldc, const qn_parallel* parallel) {
   return quern::guarded([=] {
     const bool t = transpose_b != 0;
     return quern::run({"qn_gemm_qd8",
@@ -110,6 +111,7 @@ qn_status qn_gemm_qd8(size_t m, size_t n, size_t k, const float* a, size_t lda, 
                        t,
                        scales,
                        scale_count,
+                       block_length,
                        bias,
                        {min, max},
                        {},
@@ -134,6 +136,7 @@ qn_status qn_gemm_qs8(size_t m, size_t n, size_t k, const int8_t* a, size_t lda,
                        t,
                        scales,
                        scale_count,
+                       0,
                        bias,
                        {min, max},
                        a_steps,

@@ -41,9 +41,10 @@ qn_status check_factor(const char* who, float factor) {
 KernelEpilogue::KernelEpilogue(KernelType type, size_t nr, const PanelFormat& format, const OutputNumbers& numbers)
     : clamp_(numbers.clamp), nr_(nr) {
   if (!has_integers || info_of(type).scales == Scales::none) return;
-  const bool real = quantizes_rows(type);  // scales and biases, not scales of outputs alone
+  const bool real = quantizes_rows(type);  // biases, and no zero point of outputs
+  const bool scaled = !has_block_scales(type);
   panels_ = divide_up(numbers.channels, nr);
-  block_bytes_ = real ? dequantize_bytes(nr) : requantize_bytes(nr);
+  block_bytes_ = real ? dequantize_bytes(nr, scaled ? 2 : 1) : requantize_bytes(nr);
   blocks_.resize(numbers.groups * panels_ * block_bytes_);
   const qn_requantize steps = {numbers.zero, steps_of(clamp_.min, numbers.scale, numbers.zero),
                                steps_of(clamp_.max, numbers.scale, numbers.zero), 0};
@@ -55,10 +56,13 @@ KernelEpilogue::KernelEpilogue(KernelType type, size_t nr, const PanelFormat& fo
       std::memcpy(block, real ? static_cast<const void*>(&open) : &steps, head);
       for (size_t i = 0; i < std::min(nr, numbers.channels - n); ++i) {
         const size_t channel = g * numbers.channels + n + i;
-        char* const at = block + head + place_in_panel(format, nr, i) * sizeof(float);
-        const float scale = real ? numbers.sum_scales[channel] : numbers.sum_scales[channel] / numbers.scale;
-        std::memcpy(at, &scale, sizeof scale);
-        if (real) std::memcpy(at + nr * sizeof scale, &numbers.biases[channel], sizeof scale);
+        char* at = block + head + place_in_panel(format, nr, i) * sizeof(float);
+        if (scaled) {
+          const float scale = real ? numbers.sum_scales[channel] : numbers.sum_scales[channel] / numbers.scale;
+          std::memcpy(at, &scale, sizeof scale);
+          at += nr * sizeof scale;
+        }
+        if (real) std::memcpy(at, &numbers.biases[channel], sizeof(float));
       }
     }
   }

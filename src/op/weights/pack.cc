@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/math.h"
+#include "kernel/dequantize.h"
 #include "kernel/winograd_math.h"
 #include "op/weights/pack_sparse.h"
 #include "op/weights/weight_rows.h"
@@ -37,9 +38,12 @@ size_t rows_of_tap_row(const PackKey& key) {
   return has_integers && key.packing == Packing::row_panels ? round_up(rows, interleave(key)) : rows;
 }
 
+bool has_blocks(const PackKey& key) { return has_integers && has_block_scales(key.panel.type); }
+
 // All rows of a panel, including those of padding.
 size_t panel_rows(const PackKey& key) {
-  return has_integers ? round_up(key.shape.kernel.h * rows_of_tap_row(key), interleave(key)) : key.shape.depth();
+  const size_t together = has_blocks(key) ? scale_block : interleave(key);
+  return has_integers ? round_up(key.shape.kernel.h * rows_of_tap_row(key), together) : key.shape.depth();
 }
 
 // Packs one tap, of `depth` input channels, of a panel in which `kr` successive rows lie together. Its first row is row
@@ -94,6 +98,7 @@ void subtract_sums(const PackKey& key, int32_t factor, size_t k, size_t count, c
 // Likewise what a kernel adds to the input. The result is in range (SumFacts). Where each row has a zero point of its
 // own, panels have the sums of weights in the place of biases (gemm.h).
 void absorb_zero(const PackKey& key, size_t k, size_t count, const int8_t* rows, void* panel) {
+  if (has_blocks(key)) return;  // join_blocks()
   const int32_t factor = quantizes_rows(key.panel.type) ? -1 : key.absorbed_zero();
   if (factor != 0) subtract_sums(key, factor, k, count, rows, panel);
 }
@@ -104,14 +109,42 @@ bool has_halves(const PackKey& key) {
   return has_integers && sizeof(T) == 1 && info_of(key.panel.type).weights == Element::s4;
 }
 
-// Copies a panel with k rows of bytes, all of which fit 4 bits. Its weights become halves of bytes (panel.h).
-void join_halves(const PackKey& key, size_t k, const char* panel, char* to) {
+// Copies k rows of bytes, all of which fit 4 bits. They become halves of bytes (panel.h), after `raise` is added.
+void join_rows(const PackKey& key, size_t k, int raise, const char* rows, char* to) {
   const size_t nr = key.panel.nr, kr = interleave(key), columns = nr / 2;
-  std::memcpy(to, panel, nr * bias_bytes);
-  panel += nr * bias_bytes, to += nr * bias_bytes;
-  for (size_t i = 0; i < k; i += kr, panel += nr * kr) {
-    for (size_t j = 0; j < columns * kr; ++j)
-      *to++ = static_cast<char>((panel[j] & 0xf) | panel[columns * kr + j] << 4);
+  for (size_t i = 0; i < k; i += kr, rows += nr * kr) {
+    for (size_t j = 0; j < columns * kr; ++j) {
+      *to++ = static_cast<char>(((rows[j] + raise) & 0xf) | (rows[columns * kr + j] + raise) << 4);
+    }
+  }
+}
+
+// The same for a whole panel.
+void join_halves(const PackKey& key, size_t k, const char* panel, char* to) {
+  const size_t biases = key.panel.nr * bias_bytes;
+  std::memcpy(to, panel, biases);
+  join_rows(key, k, 0, panel + biases, to + biases);
+}
+
+// The same for a panel of type qd8b4 (gemm.h), whose first output channel is number o.
+void join_blocks(const PackKey& key, size_t k, size_t o, size_t count, const char* panel, char* to) {
+  const size_t nr = key.panel.nr, kr = interleave(key), runs = runs_of(key.weights, key.shape);
+  const char* rows = panel + nr * bias_bytes;
+  auto* const of_weights = reinterpret_cast<float*>(to);
+  std::memset(to, 0, nr * sizeof(float));
+  to += nr * sizeof(float);
+  for (size_t i = 0; i < k; i += scale_block, rows += scale_block * nr, to += nr * sizeof(float)) {
+    join_rows(key, scale_block, 8, rows, to);
+    to += scale_block * nr / 2;
+    std::memset(to, 0, nr * sizeof(float));
+    for (size_t j = 0; j < count; ++j) {
+      const float scale = key.weights.scales[(o + j) * runs + i / key.weights.block_length];
+      int32_t sum = 0;
+      for (size_t row = 0; row < scale_block; ++row)
+        sum += static_cast<int8_t>(rows[(row / kr * nr + j) * kr + row % kr]);
+      of_weights[j] += static_cast<float>(sum) * scale;
+      std::memcpy(to + j * sizeof scale, &scale, sizeof scale);
+    }
   }
 }
 
@@ -148,7 +181,8 @@ PanelRows rows_of(const PackKey& key) {
 template <class T>
 size_t stored_bytes(const PackKey& key, size_t k) {
   const size_t nr = key.panel.nr;
-  return has_halves<T>(key) ? nr * bias_bytes + nr * k / 2 : panel_bytes<T>(k, nr);
+  const size_t scales = has_blocks(key) ? nr * k / scale_block * sizeof(float) : 0;
+  return has_halves<T>(key) ? nr * bias_bytes + nr * k / 2 + scales : panel_bytes<T>(k, nr);
 }
 
 // Packs `channels` output channels from `first` on.
@@ -180,7 +214,7 @@ void pack_channels(const PackKey& key, const PanelRows& rows, WeightRows& weight
     }
     absorb_zero(key, k, count, begin, panel);
     if (has_integers && has_lanes) order_channels(key.panel, k, panel);
-    if (halves) join_halves(key, k, panel, to);
+    if (halves) has_blocks(key) ? join_blocks(key, k, o, count, panel, to) : join_halves(key, k, panel, to);
     weights.tell_read(o, count);
   }
 }

@@ -6,14 +6,15 @@
 
 #include "base/math.h"
 #include "base/search.h"
+#include "kernel/dequantize.h"
 #include "op/weights/density.h"
 #include "op/weights/pack.h"
 
 namespace quern {
 namespace {
 
-// The most channels of a kernel's panel, and the most successive k of bytes that lie together there.
-constexpr size_t max_panel_channels = 1024, max_interleave = 16;
+// The most channels of a kernel's panel, and the most successive k of bytes that lie together there, or share a scale.
+constexpr size_t max_panel_channels = 1024, max_interleave = scale_block;
 
 bool fits_memory(const WeightsShape& s, qn_type type) {
   size_t size = s.groups, in = s.in;
@@ -105,16 +106,31 @@ qn_status check_content(const char* who, const qn_weights& w, const WeightsShape
   return w.decode != nullptr ? QN_OK : fail(QN_INVALID_ARGUMENT, "%s: weights.decode is NULL", who);
 }
 
-// Checks the scales of quantized weights: one for all, or one for each output channel.
-qn_status check_scales(const char* who, const qn_weights& w, const WeightsShape& shape) {
-  const size_t channels = shape.groups * shape.out;
-  if (w.scales == nullptr) return fail(QN_INVALID_ARGUMENT, "%s: weights of type s8 without weights.scales", who);
-  if (w.block_length != 0) {
+// Checks how many scales there are: one for all, or one for each output channel; or, where operators of floats take that,
+// one for each run of its elements.
+qn_status check_scale_count(const char* who, const qn_weights& w, qn_type type, const WeightsShape& shape,
+                            Activations activations) {
+  size_t count = shape.groups * shape.out;
+  if (w.block_length == 0) {
+    if (w.scale_count == 1 || w.scale_count == count) return QN_OK;
+    return fail(QN_INVALID_ARGUMENT, "%s: weights.scale_count is %zu, not 1 or %zu", who, w.scale_count, count);
+  }
+  if (type != QN_F32) {
     return fail(QN_UNSUPPORTED, "%s: weights.block_length is %zu; only 0 is supported", who, w.block_length);
   }
-  if (w.scale_count != 1 && w.scale_count != channels) {
-    return fail(QN_INVALID_ARGUMENT, "%s: weights.scale_count is %zu, not 1 or %zu", who, w.scale_count, channels);
+  if (activations == Activations::by_the_row && w.block_length % scale_block != 0) {
+    return fail(QN_UNSUPPORTED, "%s: weights.block_length is %zu, not a multiple of %zu", who, w.block_length,
+                scale_block);
   }
+  if (checked_mul(count, runs_of(w, shape), &count) && w.scale_count == count) return QN_OK;
+  return fail(QN_INVALID_ARGUMENT, "%s: weights.scale_count is %zu, not %zu", who, w.scale_count, count);
+}
+
+// Checks the scales of quantized weights.
+qn_status check_scales(const char* who, const qn_weights& w, qn_type type, const WeightsShape& shape,
+                       Activations activations) {
+  if (w.scales == nullptr) return fail(QN_INVALID_ARGUMENT, "%s: weights of type s8 without weights.scales", who);
+  QN_TRY(check_scale_count(who, w, type, shape, activations));
   for (size_t i = 0; i < w.scale_count; ++i) {
     if (!(w.scales[i] > 0 && w.scales[i] < __builtin_inff())) {
       return fail(QN_INVALID_ARGUMENT, "%s: weights.scales[%zu] is %g, not a positive number", who, i,
@@ -151,7 +167,7 @@ qn_status check_elements(const char* who, const qn_weights& w, qn_type type, con
     return fail(QN_UNSUPPORTED, "%s: weights.bias_type is %s, not %s", who, qn_type_string(w.bias_type),
                 qn_type_string(bias));
   }
-  if (has_integers && w.type != QN_F32) return check_scales(who, w, shape);
+  if (has_integers && w.type != QN_F32) return check_scales(who, w, type, shape, activations);
   if (w.scales == nullptr && w.zero_points == nullptr && w.scale_count == 0 && w.block_length == 0) return QN_OK;
   return fail(QN_INVALID_ARGUMENT, "%s: the weights have scales, but f32 is not quantized", who);
 }

@@ -158,6 +158,11 @@ struct SumFacts {
   bool fit_4_bits = false;                        // does every weight lie in -8 .. 7?
 };
 
+// The number of runs of elements with a scale each in an output channel's row.
+inline size_t runs_of(const qn_weights& weights, const WeightsShape& shape) {
+  return weights.block_length == 0 ? 1 : divide_up(shape.depth(), weights.block_length);
+}
+
 // The weights of one operator.
 class Weights {
  public:
@@ -177,7 +182,9 @@ class Weights {
   bool quantized() const { return has_integers && weights_.type != QN_F32 && activations_ == Activations::given; }
   // Are the weights bytes, while input, bias and output are floats?
   bool dynamic() const { return has_integers && activations_ == Activations::by_the_row; }
-  // The scale of an output channel of quantized weights, counted through all groups.
+  // Do these weights have scales for blocks?
+  bool has_blocks() const { return has_integers && weights_.block_length != 0; }
+  // The scale of an output channel of quantized weights without blocks, counted through all groups.
   float scale(size_t channel) const { return weights_.scales[weights_.scale_count == 1 ? 0 : channel]; }
   const SumFacts& facts() const { return facts_; }
   void set_facts(const SumFacts& facts) { facts_ = facts; }
