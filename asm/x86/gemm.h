@@ -59,37 +59,6 @@
         \do     \v, \bytes, 10, 11, r11
 .endm
 
-// Four panels of rbx bytes of k, and their biases, at `w`.
-.macro row_places bytes
-        lea     rax, [rbx + 4]          // bytes of a panel
-        imul    rax, rax, \bytes / 2
-        row_panel_places \bytes
-.endm
-
-// The same, if a panel has rax bytes.
-.macro row_panel_places bytes
-        lea     r8, [r9 + rax]
-        cmp     rsi, \bytes / 2
-        cmovbe  r8, r9
-        lea     r10, [r8 + rax]
-        cmp     rsi, \bytes
-        cmovbe  r10, r8
-        lea     r11, [r10 + rax]
-        cmp     rsi, 3 * \bytes / 2
-        cmovbe  r11, r10
-.endm
-
-// A step further in them.
-.macro row_further bytes
-        .irp    w, r9, r10
-        prefetcht0 [\w + rax + NEAR]
-        .if     \bytes == 64
-        prefetcht0 [\w + rax + NEAR + 64]
-        .endif
-        .endr
-        add     rax, 2 * \bytes
-.endm
-
 .macro one_row v, bytes
         save    rbx
         mov     rbx, rdx
@@ -97,14 +66,31 @@
         mov     rdi, [rsp + 16]
         .set    nr, \bytes / 2
 
-0:      row_places \bytes
+0:      lea     rax, [rbx + 4]          // bytes of a panel
+        imul    rax, rax, nr
+        lea     r8, [r9 + rax]
+        cmp     rsi, nr
+        cmovbe  r8, r9
+        lea     r10, [r8 + rax]
+        cmp     rsi, 2 * nr
+        cmovbe  r10, r8
+        lea     r11, [r10 + rax]
+        cmp     rsi, 3 * nr
+        cmovbe  r11, r10
+
         row_panels row_biases, \v, \bytes
         mov     eax, 2 * \bytes
         mov     rdx, rbx
         neg     rdx
 1:      vbroadcastss \v\()0, dword ptr [rcx + rdx]
         row_panels row_products, \v, \bytes
-        row_further \bytes
+        .irp    w, r9, r10
+        prefetcht0 [\w + rax + NEAR]
+        .if     \bytes == 64
+        prefetcht0 [\w + rax + NEAR + 64]
+        .endif
+        .endr
+        add     rax, 2 * \bytes
         add     rdx, 4
         jnz     1b
 
@@ -119,21 +105,17 @@
         vminps  \v\()5, \v\()1, \v\()5
 .endm
 
-.macro next_panel v
+// After a panel is stored: the next one, as many as are left of the four, then the next four.
+.macro row_next v, bytes
+        add     rdi, 2 * \bytes
+        sub     rsi, nr
+        jbe     4f
         vmovaps \v\()4, \v\()6
         vmovaps \v\()5, \v\()7
         vmovaps \v\()6, \v\()8
         vmovaps \v\()7, \v\()9
         vmovaps \v\()8, \v\()10
         vmovaps \v\()9, \v\()11
-.endm
-
-// After a panel is stored: the next one, as many as are left of the four, then the next four.
-.macro row_next v, bytes
-        add     rdi, 2 * \bytes
-        sub     rsi, nr
-        jbe     4f
-        next_panel \v
         dec     edx
         jnz     2b
         jmp     0b

@@ -125,88 +125,89 @@ L(tail\m):
 
 // ---- one row
 //
-//   A      rcx the end of its whole fours, rdx from minus them up to 0     rbp minus them
-//   W      gemm.h; rbx bytes of k with those that fill up the last four
-//   left   rsi channels
-//   acc    zmm4-zmm11: panel i holds zmm(4+2i), zmm(5+2i)
+//   A      rcx the end of its whole fours, rax from minus their bytes, rdx, up to 0     r8 the bytes left behind them
+//   W      r9
+//   left   r10 bytes of A for whole steps, rbx of a panel
+//   acc    zmm4-zmm11: the sums of every fourth four k in zmm(4+2i), zmm(5+2i)
+//   load   as above     zmm12 the upper halves of bytes
+//
+// Nothing is used twice, so this is as fast as the weights arrive, and they arrive fastest where one place is read after
+// the other.  Four pairs of sums hide the latency of dot products.
 
 // Needs rdx bytes of k.
-.macro begin_row_steps
-        mov     rbx, rdx
-        mask_tail ebx, eax
+.macro begin_row_steps bits, scratch
+        mov     r8, rdx
+        mask_tail r8d, \scratch
         and     rdx, -4
         add     rcx, rdx
-        mov     rbp, rdx
-        neg     rbp
-        neg     ebx                     // bit 2 is that of -1, -2 and -3: is there a tail?
-        and     ebx, 4
-        add     rbx, rdx
-.endm
-
-.macro row_dots v, bytes, i, j, w
-        vpdpbusd zmm\i, zmm2, [\w + rax]
-        vpdpbusd zmm\j, zmm2, [\w + rax + 64]
-.endm
-
-.macro row_dots_of_halves v, bytes, i, j, w
-        vmovdqa64 zmm1, [\w + rax]
-        vpslld  zmm0, zmm1, 4
-        vpandd  zmm1, zmm1, zmm12
-        vpandd  zmm0, zmm0, zmm12
-        vpdpbusd zmm\j, zmm2, zmm1
-        vpdpbusd zmm\i, zmm2, zmm0
-.endm
-
-// Four panels, as row_places says.  With weights of 4 bits a panel has fewer bytes.
-.macro row_places_of bits
-        .if     \bits == 8
-        row_places 64
-        .else
-        lea     rax, [rbx + 8]          // bytes of a panel
-        shl     rax, 4
-        row_panel_places 64
+        mov     rbx, rdx
+        and     rbx, -16
+        load_signs \scratch
+        .if     \bits == 4
         vpbroadcastd zmm12, dword ptr [rip + PLACES(upper)]
         .endif
 .endm
 
-// Adds the products of four k, zmm2, with four panels.
-.macro row_step bits
+// Adds the products of four k, zmm2, with the weights at r9, and moves r9 behind these.
+.macro dots_of_weights bits, lo, hi
         .if     \bits == 8
-        row_panels row_dots, zmm, 64
+        vpdpbusd \lo, zmm2, [r9]
+        vpdpbusd \hi, zmm2, [r9 + 64]
+        sub     r9, -128
         .else
-        row_panels row_dots_of_halves, zmm, 64
+        vmovdqa64 zmm1, [r9]
+        add     r9, 64
+        vpslld  zmm0, zmm1, 4
+        vpandd  zmm1, zmm1, zmm12
+        vpandd  zmm0, zmm0, zmm12
+        vpdpbusd \hi, zmm2, zmm1
+        vpdpbusd \lo, zmm2, zmm0
         .endif
 .endm
 
-// Adds the products of all k with four panels; rax becomes the place behind them.
+.macro row_dots bits, lo, hi, at
+        vpxord  zmm2, zmm3, dword ptr [\at]{1to16}
+        dots_of_weights \bits, \lo, \hi
+.endm
+
+// Adds the products of all k with the panel whose weights begin at r9, and moves r9 behind it.  What the sums begin with
+// is in zmm4 and zmm5, where they end.
 .macro all_row_products bits
-        mov     eax, 128
-        mov     rdx, rbp
-        test    rdx, rdx
-        jz      3f
-1:      vpxord  zmm2, zmm3, dword ptr [rcx + rdx]{1to16}
-        row_step \bits
-        .if     \bits == 8
-        row_further 64
-        .else
-        row_further 32
-        .endif
-        add     rdx, 4
+        .irp    i, 6, 7, 8, 9, 10, 11
+        vpxord  zmm\i, zmm\i, zmm\i
+        .endr
+        mov     rax, rdx
+        neg     rax
+        mov     r10, rbx
+        test    rbx, rbx
+        jz      2f
+1:      row_dots \bits, zmm4, zmm5, rcx+rax
+        row_dots \bits, zmm6, zmm7, rcx+rax+4
+        row_dots \bits, zmm8, zmm9, rcx+rax+8
+        row_dots \bits, zmm10, zmm11, rcx+rax+12
+        add     rax, 16
+        sub     r10, 16
         jnz     1b
 
-3:      mov     edx, ebx
-        add     edx, ebp
+2:      test    rax, rax
+        jz      3f
+        row_dots \bits, zmm4, zmm5, rcx+rax
+        add     rax, 4
+        jmp     2b
+
+3:      test    r8d, r8d
         jz      3f
         vmovdqu8 xmm2{k3}{z}, [rcx]
         vpbroadcastd zmm2, xmm2
         vpxord  zmm2, zmm2, zmm3
-        row_step \bits
-        .if     \bits == 8
-        sub     rax, -128
-        .else
-        add     rax, 64
-        .endif
-3:
+        dots_of_weights \bits, zmm4, zmm5
+
+3:      vpaddd  zmm4, zmm4, zmm6
+        vpaddd  zmm5, zmm5, zmm7
+        vpaddd  zmm8, zmm8, zmm10
+        vpaddd  zmm9, zmm9, zmm11
+        vpaddd  zmm4, zmm4, zmm8
+        vpaddd  zmm5, zmm5, zmm9
 .endm
 
         rodata

@@ -124,38 +124,31 @@ endfn \name
 
 // ---- one row
 //
-//   C      rdi     row  r13
-//   left   rsi channels, edx panels to store     r12 p
+//   C      rdi     row  r11     p  r12
+//   left   rsi channels
+//   begin  zmm13 -(zero + 128), what sums of weights are multiplied by; with weights of 4 bits 16 times that
 //   mask   k1 k2 the channels that exist
-
-.macro row_begins v, bytes, i, j, w
-        vpmulld zmm\i, zmm2, [\w]
-        vpmulld zmm\j, zmm2, [\w + 64]
-.endm
 
 .macro gemm_qd8_1x32 name, bits
 fn \name
-        save    rbx, rbp, r12, r13
-        mov     rdi, [rsp + 40]         // c
-        mov     r12, [rsp + 56]         // p
-        mov     r13, rcx
-        begin_row_steps
-
-0:      mov     eax, -128
-        vpbroadcastd zmm2, eax
-        vpsubd  zmm2, zmm2, dword ptr [r13 + QUANTIZED_ROW_ZERO]{1to16}
+        save    rbx, r12
+        mov     rdi, [rsp + 24]         // c
+        mov     r12, [rsp + 40]         // p
+        mov     r11, rcx
+        begin_row_steps \bits, eax
+        mov     eax, -128
+        vpbroadcastd zmm13, eax
+        vpsubd  zmm13, zmm13, dword ptr [r11 + QUANTIZED_ROW_ZERO]{1to16}
         .if     \bits == 4
-        vpslld  zmm2, zmm2, 4
+        vpslld  zmm13, zmm13, 4
         .endif
-        load_signs eax
-        row_places_of \bits
-        row_panels row_begins, zmm, 64
-        all_row_products \bits
 
-        lea     r9, [r11 + rax]
-        mov     edx, 4
-2:      load_real_ends r12
-        end_real_row zmm4, zmm5, \bits, r13 + QUANTIZED_ROW_SCALE, [r12 + DEQUANTIZE_SCALES], \
+0:      vpmulld zmm4, zmm13, [r9]
+        vpmulld zmm5, zmm13, [r9 + 64]
+        sub     r9, -128
+        all_row_products \bits
+        load_real_ends r12
+        end_real_row zmm4, zmm5, \bits, r11 + QUANTIZED_ROW_SCALE, [r12 + DEQUANTIZE_SCALES], \
                 [r12 + DEQUANTIZE_SCALES + 64], r12
         mask_channels rsi, esi, eax
         vmovups [rdi]{k1}, zmm4
@@ -163,14 +156,10 @@ fn \name
         add     r12, DEQUANTIZE_SCALES + 256
         sub     rdi, -128
         sub     rsi, 32
-        jbe     4f
-        next_panel zmm
-        dec     edx
-        jnz     2b
-        jmp     0b
+        ja      0b
 
-4:      vzeroupper
-        restore rbx, rbp, r12, r13
+        vzeroupper
+        restore rbx, r12
         ret
 endfn \name
 .endm

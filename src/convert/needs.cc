@@ -76,7 +76,8 @@ class Needs {
       type_ = KernelType::f32;  // of the kernel that makes a table of powers
     }
     if (node.attributes.quantize_input) {
-      add_gemm_of_rows();
+      const Tensor& matrix = tensor_of(graph_, node.inputs[1]);
+      matrix.quantization.block != 0 ? add_gemm_of_blocks() : add_gemm_of_rows();
     } else if (node.kind == OpKind::conv2d) {
       add_conv(node);
     } else if (node.kind == OpKind::fully_connected) {
@@ -106,6 +107,10 @@ class Needs {
   void add_gemm_of_rows() {
     algorithms_.insert("gemm");
     for (const char* name : {"gemm_qd8c", "gemm_qd8c4", "quantize_rows_qd8c"}) kernels_.insert(name);
+  }
+  void add_gemm_of_blocks() {
+    algorithms_.insert("gemm");
+    for (const char* name : {"gemm_qd8b4", "quantize_rows_qd8b4"}) kernels_.insert(name);
   }
 
   void add_conv(const Node& node) {

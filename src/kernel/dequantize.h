@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernel/minmax.h"
+#include "kernel/panel.h"
 #include "kernel/type.h"
 
 extern "C" {
@@ -33,8 +34,7 @@ struct qn_dequantize {
 
 namespace quern {
 
-// The number of weights of an output channel that share a scale in type qd8b4.
-inline constexpr size_t scale_block = sizeof(qn_quantized_block::elements);
+static_assert(sizeof(qn_quantized_block::elements) == scale_block);
 
 constexpr size_t blocks_of(size_t k) { return (k + scale_block - 1) / scale_block; }
 

@@ -40,6 +40,9 @@ constexpr PanelFormat format_of(const KernelRow& row) {
   return {};
 }
 
+// The number of successive weights of an output channel that share a scale in type qd8b4.
+inline constexpr size_t scale_block = 32;
+
 // Two weights of 4 bits lie in a byte: those of the channels at places i and i + nr / 2 of a panel, the first in the
 // lower half. Returns that of one half.
 constexpr int32_t half_of(int8_t both, size_t half) {

@@ -62,7 +62,9 @@ typedef uint32_t Unsigned __attribute__((vector_size(QN_VECTOR_BYTES)));
 
 #if QN_VECTOR_BYTES == 64
 inline Ints greater_of(Ints a, Ints b) { return Ints(_mm512_maskz_max_epi32(all_lanes, __m512i(a), __m512i(b))); }
-inline Unsigned greater_of(Unsigned a, Unsigned b) { return Unsigned(_mm512_maskz_max_epu32(all_lanes, __m512i(a), __m512i(b))); }
+inline Unsigned greater_of(Unsigned a, Unsigned b) {
+  return Unsigned(_mm512_maskz_max_epu32(all_lanes, __m512i(a), __m512i(b)));
+}
 #endif
 template <class T>
 inline T greater_of(T a, T b) {

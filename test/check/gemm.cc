@@ -134,9 +134,10 @@ void check_gemm(Checker& checker, const GemmTile& tile) {
 
 Kernel make_kernel(const GemmRow& row) {
   return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) {
-            with_sums<F32Sums, Qs8cSums, Qd8cSums, Qd8c4Sums, Qd8b4Sums>(row, [&]<class Sums>(std::type_identity<Sums>) {
-              check_gemm<Sums>(checker, {row.mr, row.nr, row.panel, numbers_of(row)});
-            });
+            with_sums<F32Sums, Qs8cSums, Qd8cSums, Qd8c4Sums, Qd8b4Sums>(
+                row, [&]<class Sums>(std::type_identity<Sums>) {
+                  check_gemm<Sums>(checker, {row.mr, row.nr, row.panel, numbers_of(row)});
+                });
           }};
 }
 

@@ -85,12 +85,15 @@ Graph graph_that_quantizes(size_t rank) {
     attributes.quantize_input = true;
     attributes.min = -1;
   });
-  const auto add_layer = [&](OpKind kind, const Vector<size_t>& shape, Vector<float> scales, bool has_bias) {
+  const auto add_layer = [&](OpKind kind, const Vector<size_t>& shape, Vector<float> scales, bool has_bias,
+                             size_t block = 0) {
     std::vector<int8_t> bytes(shape[0] * shape.back());
-    for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<int8_t>(37 * i % 256 - 128);
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      bytes[i] = static_cast<int8_t>(block != 0 ? 7 * i % 16 - 8 : 37 * i % 256 - 128);
+    }
     const int weights = add_constant(graph, "", QN_S8, shape, bytes.data());
     const int axis = scales.size() == 1 ? -1 : 0;
-    graph.tensors[static_cast<size_t>(weights)].quantization = {std::move(scales), {}, axis};
+    graph.tensors[static_cast<size_t>(weights)].quantization = {std::move(scales), {}, axis, block};
     Vector<int> inputs = {x, weights};
     const Array bias = random({shape[0]}, 3);
     if (has_bias) inputs.push_back(add_constant(graph, "", QN_F32, {shape[0]}, bias.data.data()));
@@ -103,7 +106,8 @@ Graph graph_that_quantizes(size_t rank) {
                                     : Vector<int64_t>{2, -1, 3};
   });
   x = add_node(graph, OpKind::reshape, "rows", {x}, joined);
-  add_layer(OpKind::fully_connected, {5, rank == 1 ? 180u : 3u}, {0.01f}, false);
+  add_layer(OpKind::fully_connected, {35, rank == 1 ? 180u : 3u}, {0.01f}, false);
+  add_layer(OpKind::fully_connected, {3, 35}, {0.01f, 0.02f, 0.005f, 0.03f, 0.01f, 0.04f}, true, 32);
   graph.tensors[static_cast<size_t>(x)].name = String("y");
   graph.outputs.push_back({.tensor = x});
   EXPECT_EQ(check_graph(graph), QN_OK) << qn_last_message();
@@ -300,7 +304,7 @@ TEST_F(Export, LayersThatQuantizeTheirInput) {
     ASSERT_EQ(optimize(copy), QN_OK) << qn_last_message();
     const auto quantizing = std::count_if(copy.nodes.begin(), copy.nodes.end(),
                                           [](const Node& node) { return node.attributes.quantize_input; });
-    EXPECT_EQ(quantizing, 2);
+    EXPECT_EQ(quantizing, 3);
     const Array x = random({2, 5, 6, 4}, 1);
     EXPECT_EQ(test::run(copy, {x}).at(0).data, test::run(graph, {x}).at(0).data);
   }

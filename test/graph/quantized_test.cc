@@ -219,6 +219,89 @@ TEST(QuantizedGraph, LayersThatQuantizeTheirInput) {
                "f32 and s8");
 }
 
+// A layer whose weights have scales for blocks of 32 inputs, of which the last one is not full.
+Graph graph_of_blocks() {
+  GraphBuilder b;
+  const int x = b.input("x", {3, 70});
+  const Bytes matrix = drawn<int8_t>(4 * 70, -8, 7, 2);
+  const int weights = add_constant(b.graph, "w", QN_S8, {4, 70}, matrix.data());
+  Quantization& q = b.graph.tensors[static_cast<size_t>(weights)].quantization;
+  for (size_t i = 0; i < 12; ++i) q.scales.push_back(0.01f * static_cast<float>(1 + i));
+  q.axis = 0;
+  q.block = 32;
+  Attributes a;
+  a.quantize_input = true;
+  b.output(b.node(OpKind::fully_connected, {x, weights, b.constant({4})}, a), "y");
+  return std::move(b.graph);
+}
+
+TEST(QuantizedGraph, ScalesForBlocksOfWeights) {
+  Graph graph = graph_of_blocks();
+  expect_ok(check_graph(graph));
+  expect_ok(infer_shapes(graph));
+  const Tensor& weights = graph.tensors[1];
+  const auto* bytes = static_cast<const int8_t*>(graph.constants[static_cast<size_t>(weights.constant)].data);
+  const float* bias = constant_floats(graph, graph.nodes[0].inputs[2]);
+  std::vector<float> x;
+  for (int i = 0; i < 3 * 70; ++i) x.push_back(std::sin(static_cast<float>(i)));
+  const std::vector<float> y = run_floats(graph, x);
+  for (size_t i = 0; i < y.size(); ++i) {
+    double sum = bias[i % 4];
+    for (size_t k = 0; k < 70; ++k) {
+      const double w = bytes[i % 4 * 70 + k] * double{weights.quantization.scales[i % 4 * 3 + k / 32]};
+      sum += w * double{x[i / 4 * 70 + k]};
+    }
+    EXPECT_NEAR(y[i], sum, 0.05) << i;  // a step is 2 / 255, and weights are below 1
+  }
+  Shared<Buffer> image;
+  const Graph again = read_back(graph, &image);
+  EXPECT_EQ(again.tensors[static_cast<size_t>(again.nodes[0].inputs[1])].quantization, weights.quantization);
+  EXPECT_EQ(run_floats(again, x), y);
+}
+
+TEST(QuantizedGraph, FaultsOfBlocksAreRefused) {
+  const auto weights = [](Graph& g) -> Tensor& { return g.tensors[1]; };
+  const std::vector<std::pair<const char*, std::function<void(Graph&)>>> faults = {
+      {"it has 11 scales, which is not one for each block of 32",
+       [&](Graph& g) { weights(g).quantization.scales.pop_back(); }},
+      {"it has 12 scales, which is not one for each block of 64",
+       [&](Graph& g) { weights(g).quantization.block = 64; }},
+      {"a scale is not a positive number", [&](Graph& g) { weights(g).quantization.scales[5] = 0; }},
+      {"a scale is not a positive number", [&](Graph& g) { weights(g).quantization.scales[11] = std::nanf(""); }},
+      {"is no constant of s8 quantized along axis 0", [&](Graph& g) { weights(g).quantization.axis = 1; }},
+      {"is no constant of s8 quantized along axis 0",
+       [&](Graph& g) { weights(g).quantization.zero_points.resize(12); }},
+      {"is no constant of s8 quantized along axis 0", [&](Graph& g) { weights(g).type = QN_U8; }},
+      {"is no constant of s8 quantized along axis 0",
+       [&](Graph& g) { g.tensors[0].quantization = weights(g).quantization; }},
+      {"blocks of 35, not of a multiple of 32",
+       [&](Graph& g) { weights(g).quantization.block = 35, weights(g).quantization.scales.resize(8); }},
+      {"input 1 has scales for blocks, but is not the weights",
+       [&](Graph& g) { g.nodes[0].attributes.quantize_input = false; }},
+      {"input 0 has scales for blocks, but is not the weights",
+       [&](Graph& g) {
+         g.nodes[0].kind = OpKind::dequantize;
+         g.nodes[0].inputs = {1};
+       }},
+      {"output 0 has scales for blocks", [&](Graph& g) { g.outputs[0] = {.tensor = 1, .type = QN_S8}; }},
+      {"weights with scales for blocks are not all in -8 .. 7",
+       [&](Graph& g) {
+         const auto& c = g.constants[static_cast<size_t>(weights(g).constant)];
+         static_cast<int8_t*>(const_cast<void*>(c.data))[7] = 8;
+       }},
+  };
+  for (const auto& [message, spoil] : faults) {
+    Graph graph = graph_of_blocks();
+    spoil(graph);
+    qn_model* model = nullptr;
+    const bool refused =
+        check_graph(graph) != QN_OK || infer_shapes(graph) != QN_OK || make_model(graph, nullptr, &model) != QN_OK;
+    EXPECT_TRUE(refused) << message;
+    EXPECT_NE(std::string(qn_last_message()).find(message), std::string::npos) << qn_last_message();
+    qn_model_release(model);
+  }
+}
+
 // A sum is computed with the convolution before it, unless an algorithm is forced, and has the same bits.
 TEST(QuantizedGraph, ResidualsAreFused) {
   GraphBuilder b;

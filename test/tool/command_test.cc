@@ -391,25 +391,29 @@ TEST_F(Command, InfoListsWhatATrimmedBuildNeeds) {
   }
 }
 
-// All commands that look at a model take one whose layer quantizes its input.
+// All commands that look at a model take one whose layers quantize their input.
 TEST_F(Command, ALayerMayQuantizeItsInput) {
   Graph graph;
   const int x = add_tensor(graph, "x", QN_F32, {3, 8});
   graph.inputs.push_back({.tensor = x});
-  const int8_t bytes[5 * 8] = {1, 2, 3, 4, 5, 6, 7, 8, -8, 7};
+  const int8_t bytes[5 * 8] = {1, 2, 3, 4, 5, 6, 7, -8, 7};
   const int weights = add_constant(graph, "", QN_S8, {5, 8}, bytes);
   graph.tensors[static_cast<size_t>(weights)].quantization = {{0.25f}, {}, -1};
+  const int of_blocks = add_constant(graph, "", QN_S8, {8, 5}, bytes);
+  graph.tensors[static_cast<size_t>(of_blocks)].quantization = {Vector<float>(8, 0.5f), {}, 0, 32};
   Attributes a;
   a.quantize_input = true;
-  const int y = add_node(graph, OpKind::fully_connected, "layer", {x, weights}, a);
+  const int between = add_node(graph, OpKind::fully_connected, "layer", {x, weights}, a);
+  const int y = add_node(graph, OpKind::fully_connected, "blocks", {between, of_blocks}, a);
   graph.tensors[static_cast<size_t>(y)].name = String("y");
   graph.outputs.push_back({.tensor = y});
   check(infer_shapes(graph));
   check(write_model_file(graph, path("rows.qn").c_str()));
   const Result r = quern({"info", "rows.qn", "--needs"});
   ASSERT_EQ(r.status, 0) << r.err;
-  for (const char* line : {"type qs8", "operator fully_connected", "algorithm gemm", "kernel gemm_qd8c",
-                           "kernel gemm_qd8c4", "kernel quantize_rows_qd8c"}) {
+  for (const char* line :
+       {"type qs8", "operator fully_connected", "algorithm gemm", "kernel gemm_qd8c", "kernel gemm_qd8c4",
+        "kernel quantize_rows_qd8c", "kernel gemm_qd8b4", "kernel quantize_rows_qd8b4"}) {
     EXPECT_NE(r.out.find(std::string("\n") + line + "\n"), std::string::npos) << line << " is not in\n" << r.out;
   }
   succeeds({"info", "rows.qn"});

@@ -6,12 +6,14 @@
 //
 // Quantized models are written in the form that other engines read best: each operator computes with floats between nodes
 // DequantizeLinear and QuantizeLinear, and the engine replaces the three by an operator of bytes. Layers that quantize
-// their input while they run become DynamicQuantizeLinear and MatMulInteger.
+// their input while they run become DynamicQuantizeLinear and MatMulInteger, or, with scales for blocks of weights,
+// MatMulNBits of ONNX Runtime.
 #include <algorithm>
 #include <limits>
 #include <map>
 #include <set>
 
+#include "base/math.h"
 #include "convert/common/file.h"
 #include "convert/common/layout.h"
 #include "convert/convert.h"
@@ -64,6 +66,11 @@ class Exporter {
     auto* opset = model_.add_opset_import();
     opset->set_domain("");
     opset->set_version(opset_);
+    if (extended_) {
+      auto* extension = model_.add_opset_import();
+      extension->set_domain("com.microsoft");
+      extension->set_version(1);
+    }
     std::string bytes;
     if (model_.ByteSizeLong() > std::numeric_limits<int>::max() || !model_.SerializeToString(&bytes)) {
       throw Error("an ONNX file cannot be larger than 2 GiB");
@@ -266,8 +273,16 @@ class Exporter {
 
   // ---- layers that quantize their input ---------------------------------------------------------
 
-  // Rows, or pixels, times the weights. ONNX quantizes the whole tensor with one scale, where we have one for each row.
+  // Rows, or pixels, times the weights.
   void add_quantizing_layer(const Node& node) {
+    const bool blocks = tensor(node.inputs[1]).quantization.block != 0;
+    std::string value = blocks ? product_of_blocks(node) : product_of_bytes(node);
+    if (has(node, 2)) value = add_op("Add", node_name(node, "bias"), {value, plain(node.inputs[2])})->output(0);
+    define(node, value, source_order(tensor(node.inputs[0]).shape.size()));
+  }
+
+  // ONNX quantizes the whole tensor with one scale, where we have one for each row.
+  std::string product_of_bytes(const Node& node) {
     const int x = node.inputs[0];
     const Tensor& weights = tensor(node.inputs[1]);
     const Vector<float>& scales = weights.quantization.scales;
@@ -284,9 +299,35 @@ class Exporter {
     set_integer(real, "to", schema::TensorProto::FLOAT);
     const std::string of_weights = floats(scales.size() == 1 ? Shape{} : Shape{scales.size()}, scales.data());
     const std::string factor = add_op("Mul", node_name(node, "scales"), {scale, of_weights})->output(0);
-    std::string value = add_op("Mul", node_name(node, "scale"), {real->output(0), factor})->output(0);
-    if (has(node, 2)) value = add_op("Add", node_name(node, "bias"), {value, plain(node.inputs[2])})->output(0);
-    define(node, value, source_order(tensor(x).shape.size()));
+    return add_op("Mul", node_name(node, "scale"), {real->output(0), factor})->output(0);
+  }
+
+  // Weights of 4 bits, two in a byte, the first in its lower half; 8 is added, and stands alone where a block is not full.
+  std::string product_of_blocks(const Node& node) {
+    const Tensor& weights = tensor(node.inputs[1]);
+    const Quantization& q = weights.quantization;
+    const size_t rows = weights.shape[0], depth = weights.shape.back(), blocks = divide_up(depth, q.block);
+    const auto* from = static_cast<const int8_t*>(graph_.constants[static_cast<size_t>(weights.constant)].data);
+    std::vector<uint8_t> data(rows * blocks * q.block / 2, 0x88);
+    for (size_t o = 0; o < rows; ++o) {
+      for (size_t i = 0; i < depth; ++i) {
+        const int raised = *from++ + 8, shift = i % 2 == 0 ? 0 : 4;
+        if (raised < 0 || raised > 15) throw Error("a weight does not fit 4 bits");
+        uint8_t& byte = data[(o * blocks * q.block + i) / 2];
+        byte = static_cast<uint8_t>((byte & ~(0xf << shift)) | raised << shift);
+      }
+    }
+    const std::string matrix = initializer(QN_U8, {rows, blocks, q.block / 2}, data.data());
+    schema::NodeProto* product = add_op("MatMulNBits", node_name(node),
+                                        {plain(node.inputs[0]), matrix, floats({q.scales.size()}, q.scales.data())});
+    product->set_domain("com.microsoft");
+    extended_ = true;
+    set_integer(product, "K", static_cast<int64_t>(depth));
+    set_integer(product, "N", static_cast<int64_t>(rows));
+    set_integer(product, "bits", 4);
+    set_integer(product, "block_size", static_cast<int64_t>(q.block));
+    set_integer(product, "accuracy_level", 4);
+    return product->output(0);
   }
 
   // ---- images -----------------------------------------------------------------------------------
@@ -623,6 +664,7 @@ class Exporter {
   schema::ModelProto model_;
   schema::GraphProto& out_;
   int64_t opset_ = base_opset;
+  bool extended_ = false;                                   // are there nodes of ONNX Runtime's own?
   std::map<int, Held> held_;                                // per tensor of our graph
   std::map<int, qn_type> port_types_;                       // per tensor that is an input or output
   std::map<std::pair<int, Order>, std::string> reordered_;  // values that stored() added

@@ -6,6 +6,7 @@
 
 #include "convert/onnx/node.h"
 #include "convert/onnx/tensor.h"
+#include "kernel/panel.h"
 
 namespace quern::onnx {
 namespace {
@@ -247,8 +248,9 @@ std::vector<int32_t> unpacked(const OnnxNode& node, size_t input, size_t rows, s
   return list;
 }
 
-// A * B' with weights B [N, K] of few bits, of which each block of a row has a scale and a zero point. Where a row is
-// one block and the node allows activations of 8 bits, a layer of bytes quantizes them; else the weights become floats.
+// A * B' with weights B [N, K] of few bits, of which each block of a row has a scale and a zero point. Where the node
+// allows activations of 8 bits, a layer of bytes quantizes them, if it takes such blocks: a row is one block, or blocks
+// have a multiple of 32 weights, of 4 bits without their zero points. Else the weights become floats.
 Values mat_mul_n_bits(const OnnxNode& node) {
   const int64_t bits = node.integer("bits", 4), k = node.integer("K", 0), n = node.integer("N", 0);
   const int64_t block = node.integer("block_size", 0), accuracy = node.integer("accuracy_level", 0);
@@ -275,7 +277,7 @@ Values mat_mul_n_bits(const OnnxNode& node) {
   if (node.has(5)) bias = node.constant(5);
   std::vector<float> real;
   std::vector<int8_t> steps;
-  bool positive = true;
+  bool positive = true, of_4_bits = true;
   for (size_t o = 0; o < rows; ++o) {
     for (size_t i = 0; i < depth; ++i) {
       const size_t at = o * blocks + i / each;
@@ -283,14 +285,16 @@ Values mat_mul_n_bits(const OnnxNode& node) {
       real.push_back(static_cast<float>(step) * scales[at]);
       steps.push_back(static_cast<int8_t>(std::clamp(step, INT8_MIN, INT8_MAX)));
       positive = positive && scales[at] > 0 && std::isfinite(scales[at]) && step == steps.back();
+      of_4_bits = of_4_bits && step >= -8 && step <= 7;
     }
   }
-  if (accuracy != 4 || blocks != 1 || !positive) {
+  if (accuracy != 4 || !positive || !(blocks == 1 || (of_4_bits && each % scale_block == 0))) {
     return {builder.fully_connected(node.name, x, builder.constant({rows, depth}, real.data()), bias)};
   }
   Quantization q;
   q.scales.assign(scales.begin(), scales.end());
-  if (rows > 1) q.axis = 0;
+  if (rows > 1 || blocks > 1) q.axis = 0;
+  if (blocks > 1) q.block = each;
   const View weights = builder.constant({rows, depth}, QN_S8, steps.data(), std::move(q));
   return {builder.fully_connected(node.name, x, weights, bias, quantizing_input())};
 }

@@ -86,6 +86,7 @@ void set_scales(const NodeView& v, qn_weights* weights) {
   weights->type = tensor.type;
   weights->scales = tensor.quantization.scales.data();
   weights->scale_count = tensor.quantization.scales.size();
+  weights->block_length = tensor.quantization.block;
   if (v.tensor(0).type != QN_F32) weights->bias_type = QN_S32;
 }
 #endif

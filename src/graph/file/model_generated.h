@@ -312,7 +312,8 @@ struct Tensor FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
     VT_SEGMENT = 10,
     VT_SCALES = 12,
     VT_ZERO_POINTS = 14,
-    VT_AXIS = 16
+    VT_AXIS = 16,
+    VT_BLOCK = 18
   };
   const flatbuffers::String *name() const {
     return GetPointer<const flatbuffers::String *>(VT_NAME);
@@ -335,6 +336,9 @@ struct Tensor FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
   int32_t axis() const {
     return GetField<int32_t>(VT_AXIS, -1);
   }
+  uint32_t block() const {
+    return GetField<uint32_t>(VT_BLOCK, 0);
+  }
   bool Verify(flatbuffers::Verifier &verifier) const {
     return VerifyTableStart(verifier) &&
            VerifyOffset(verifier, VT_NAME) &&
@@ -348,6 +352,7 @@ struct Tensor FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
            VerifyOffset(verifier, VT_ZERO_POINTS) &&
            verifier.VerifyVector(zero_points()) &&
            VerifyField<int32_t>(verifier, VT_AXIS, 4) &&
+           VerifyField<uint32_t>(verifier, VT_BLOCK, 4) &&
            verifier.EndTable();
   }
 };
@@ -377,6 +382,9 @@ struct TensorBuilder {
   void add_axis(int32_t axis) {
     fbb_.AddElement<int32_t>(Tensor::VT_AXIS, axis, -1);
   }
+  void add_block(uint32_t block) {
+    fbb_.AddElement<uint32_t>(Tensor::VT_BLOCK, block, 0);
+  }
   explicit TensorBuilder(flatbuffers::FlatBufferBuilder &_fbb)
         : fbb_(_fbb) {
     start_ = fbb_.StartTable();
@@ -396,8 +404,10 @@ inline flatbuffers::Offset<Tensor> CreateTensor(
     int32_t segment = -1,
     flatbuffers::Offset<flatbuffers::Vector<float>> scales = 0,
     flatbuffers::Offset<flatbuffers::Vector<int32_t>> zero_points = 0,
-    int32_t axis = -1) {
+    int32_t axis = -1,
+    uint32_t block = 0) {
   TensorBuilder builder_(_fbb);
+  builder_.add_block(block);
   builder_.add_axis(axis);
   builder_.add_zero_points(zero_points);
   builder_.add_scales(scales);
@@ -421,7 +431,8 @@ inline flatbuffers::Offset<Tensor> CreateTensorDirect(
     int32_t segment = -1,
     const std::vector<float> *scales = nullptr,
     const std::vector<int32_t> *zero_points = nullptr,
-    int32_t axis = -1) {
+    int32_t axis = -1,
+    uint32_t block = 0) {
   auto name__ = name ? _fbb.CreateString(name) : 0;
   auto shape__ = shape ? _fbb.CreateVector<uint64_t>(*shape) : 0;
   auto scales__ = scales ? _fbb.CreateVector<float>(*scales) : 0;
@@ -434,7 +445,8 @@ inline flatbuffers::Offset<Tensor> CreateTensorDirect(
       segment,
       scales__,
       zero_points__,
-      axis);
+      axis,
+      block);
 }
 
 struct Attributes FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
@@ -1288,7 +1300,7 @@ inline void FinishSizePrefixedModelBuffer(
 // The fields of all tables, a byte for each, and a 0 after each table; description.cc says what they mean.
 inline constexpr unsigned char table_fields[] = {
   0x18, 0x18, 0x18, 0x11, 0x18, 0x11, 0,  // 0: Segment
-  0x30, 0x11, 0x48, 0x14, 0x44, 0x44, 0x14, 0,  // 1: Tensor
+  0x30, 0x11, 0x48, 0x14, 0x44, 0x44, 0x14, 0x14, 0,  // 1: Tensor
   0x18, 0x18, 0x18, 0x18, 0x18, 0x18, 0x18, 0x18, 0x18, 0x18, 0x18, 0x11, 0x11, 0x14, 0x18, 0x14, 0x14, 0x14, 0x14, 0x14, 0x11, 0x11, 0x11, 0x48, 0x11, 0x11, 0,  // 2: Attributes
   0x14, 0x30, 0x44, 0x44, 0x62, 0x44, 0,  // 3: Node
   0x14, 0x11, 0x2c, 0x11, 0x30, 0x11, 0x50, 0,  // 4: Port

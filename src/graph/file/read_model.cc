@@ -294,6 +294,7 @@ qn_status Reader::read_tensor(const format::Tensor& tensor) {
   QN_TRY(read_vector(tensor.scales(), &to.quantization.scales));
   QN_TRY(read_vector(tensor.zero_points(), &to.quantization.zero_points));
   to.quantization.axis = tensor.axis();
+  to.quantization.block = tensor.block();
 #endif
   if (tensor.type() == format::Type::none || tensor.type() > format::Type::MAX) {
     return fail(QN_BAD_MODEL, "tensor %zu: unknown type %u", index, static_cast<unsigned>(tensor.type()));

@@ -186,9 +186,12 @@ Offset<format::Tensor> Writer::tensor(const Tensor& from) {
 #ifndef QN_NO_INTEGERS
   if (!q.scales.empty()) scales = numbers<float>(q.scales);
   if (!q.zero_points.empty()) zero_points = numbers<int32_t>(q.zero_points);
+  const auto block = static_cast<uint32_t>(q.block);
+#else
+  constexpr uint32_t block = 0;
 #endif
   return format::CreateTensor(builder_, name, static_cast<format::Type>(from.type), shape, segment, scales, zero_points,
-                              q.axis);
+                              q.axis, block);
 }
 
 Offset<format::Attributes> Writer::attributes(const Attributes& from) {

@@ -13,6 +13,7 @@
 #include "graph/file/sparse.h"
 #include "graph/ir/rules.h"
 #include "graph/pass/passes.h"
+#include "kernel/panel.h"
 
 namespace quern {
 namespace {
@@ -62,7 +63,26 @@ qn_status check_shape(const Shape& shape, qn_type type, const char* what, size_t
 
 #ifdef QN_NO_INTEGERS
 qn_status check_quantized(const Graph&, size_t) { return QN_OK; }
+bool has_blocks(const Tensor&) { return false; }
 #else
+bool has_blocks(const Tensor& tensor) { return tensor.quantization.block != 0; }
+
+// Checks the scales of blocks.
+qn_status check_blocks(const Tensor& tensor, const char* who) {
+  const Quantization& q = tensor.quantization;
+  if (tensor.constant < 0 || tensor.type != QN_S8 || tensor.shape.empty() || q.axis != 0 || !q.zero_points.empty()) {
+    return fail(QN_BAD_MODEL, "%s: it has scales for blocks, but is no constant of s8 quantized along axis 0", who);
+  }
+  size_t elements = 1, scales;
+  for (size_t d = 1; d < tensor.shape.size(); ++d) elements *= tensor.shape[d];  // their product is known to fit
+  if (!checked_mul(tensor.shape[0], divide_up(elements, q.block), &scales) || scales != q.scales.size()) {
+    return fail(QN_BAD_MODEL, "%s: it has %zu scales, which is not one for each block of %zu", who, q.scales.size(),
+                q.block);
+  }
+  const bool valid = !any_of(q.scales, [](float scale) { return !(scale > 0 && scale < __builtin_inff()); });
+  return valid ? QN_OK : fail(QN_BAD_MODEL, "%s: a scale is not a positive number", who);
+}
+
 // Checks scales and zero points against each other, then against the type and the shape, which has been checked before.
 qn_status check_quantized(const Graph& graph, size_t index) {
   const Tensor& tensor = graph.tensors[index];
@@ -70,6 +90,7 @@ qn_status check_quantized(const Graph& graph, size_t index) {
   char who[160];
   who[0] = '\0';
   if (!trimmed) std::snprintf(who, sizeof who, "tensor %zu ('%.100s')", index, tensor.name.c_str());
+  if (has_blocks(tensor)) return check_blocks(tensor, who);
   if (q.scales.empty()) {
     if (q.zero_points.empty() && q.axis == -1) return QN_OK;
     return fail(QN_BAD_MODEL, "%s: it has a zero point or an axis, but no scale", who);
@@ -207,6 +228,10 @@ qn_status check_inputs(const Graph& graph, const Node& node, const Vector<bool>&
     if (is_sparse(graph, tensor) && !(kind.has_weights() && i == 1)) {
       return fail_node(node, "input %zu is a sparse constant, but only weights may be sparse", i);
     }
+    if (has_blocks(tensor) && !(kind.has_weights() && i == 1 && node.attributes.quantize_input)) {
+      return fail_node(node, "input %zu has scales for blocks, but is not the weights of a layer with quantize_input",
+                       i);
+    }
     if (parameters && i > 0 && tensor.constant < 0) return fail_node(node, "input %zu is not a constant", i);
   }
   return QN_OK;
@@ -313,6 +338,9 @@ qn_status check_graph_outputs(const Graph& graph, const Vector<bool>& defined) {
     QN_TRY(check_port(graph, graph.outputs[i], "output", i));
     if (is_sparse(graph, tensor_of(graph, graph.outputs[i].tensor))) {
       return fail(QN_BAD_MODEL, "output %zu is a sparse constant, but only weights may be sparse", i);
+    }
+    if (has_blocks(tensor_of(graph, graph.outputs[i].tensor))) {
+      return fail(QN_BAD_MODEL, "output %zu has scales for blocks, but only weights may have them", i);
     }
     if (!defined[static_cast<size_t>(graph.outputs[i].tensor)]) {
       return fail(QN_BAD_MODEL, "output %zu: no node writes its tensor", i);
@@ -462,6 +490,10 @@ qn_status check_sums(const Graph& graph, const Node& node) {
     const bool taps = w.size() == 4 && (w[1] != 1 || w[2] != 1);
     if (taps || padded || a.groups != 1 || a.stride.h != 1 || a.stride.w != 1) {
       return fail_node(node, "quantize_input with a kernel, stride or padding, or several groups");
+    }
+    const size_t block = weights.quantization.block;
+    if (block % scale_block != 0) {
+      return fail_node(node, "the weights have scales for blocks of %zu, not of a multiple of %zu", block, scale_block);
     }
   }
   if (weights.type == QN_S8) {

@@ -87,9 +87,12 @@ struct Quantization {
   Vector<float> scales;         // one for all, or one for each channel
   Vector<int32_t> zero_points;  // as many as scales, or empty: all are 0
   int axis = -1;                // the dimension of the channels; -1: one scale for all
+  // If not 0: each run of so many successive elements of a channel has a scale, and `axis` is 0. The last run of a channel
+  // may be shorter; all scales of a channel come before those of the next. Only constants may have this.
+  size_t block = 0;
 
   bool operator==(const Quantization& other) const {
-    return scales == other.scales && zero_points == other.zero_points && axis == other.axis;
+    return scales == other.scales && zero_points == other.zero_points && axis == other.axis && block == other.block;
   }
 };
 #endif

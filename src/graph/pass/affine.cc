@@ -205,16 +205,19 @@ bool fold_into_scales(Rewriter& r, Node& node, const Affine& f) {
   const bool has_bias = node.inputs.size() > 2 && node.inputs[2] != no_tensor;
   if (has_bias && !r.is_float(node.inputs[2])) return false;
   Quantization q = r.tensor(bytes).quantization;
-  Vector<float> scales(outputs), bias(outputs, 0.0f);
+  const size_t runs = q.block == 0 ? 1 : q.scales.size() / outputs;  // of elements that share a scale
+  Vector<float> scales(outputs * runs), bias(outputs, 0.0f);
   if (has_bias) {
     const std::span<const float> b = r.floats(node.inputs[2]);
     bias.assign(b.begin(), b.end());
   }
+  for (size_t i = 0; i < scales.size(); ++i) {
+    const double scale = double{q.scales[q.scales.size() == 1 ? 0 : i]};
+    scales[i] = static_cast<float>(scale * double{element(f.scale, i / runs)});
+    if (!(scales[i] > 0)) return false;
+  }
   for (size_t o = 0; o < outputs; ++o) {
-    const double s = double{element(f.scale, o)};
-    scales[o] = static_cast<float>(double{q.scales[q.scales.size() == 1 ? 0 : o]} * s);
-    if (!(scales[o] > 0)) return false;
-    bias[o] = static_cast<float>(double{bias[o]} * s + double{element(f.bias, o)});
+    bias[o] = static_cast<float>(double{bias[o]} * double{element(f.scale, o)} + double{element(f.bias, o)});
   }
   if (!is_finite(scales) || !is_finite(bias)) return false;
   q.scales = std::move(scales);

@@ -95,7 +95,8 @@ bool has_scales_of_sums(const Tensor& bias, const Tensor& in, const Tensor& weig
 // Sets `inputs` to what a layer of bytes reads. Returns false if there is no such layer.
 bool inputs_of_sums(Rewriter& r, const Node& node, Vector<int>* inputs) {
   const int x = bytes_behind(r, node.inputs[0]);
-  if (x == no_tensor || r.tensor(node.inputs[1]).type != QN_S8) return false;
+  const Tensor& bytes = r.tensor(node.inputs[1]);
+  if (x == no_tensor || bytes.type != QN_S8 || bytes.quantization.block != 0) return false;
   *inputs = node.inputs;
   (*inputs)[0] = x;
   if (inputs->size() < 3 || (*inputs)[2] == no_tensor) return true;
