@@ -100,10 +100,19 @@ inline Vec in_register(Vec v) {
   return v;
 }
 
-// The numbers of a row. Integers have no NaN that comparisons lose, and are compared faster than floats.
-inline RowSteps steps_of(const float* x, size_t k) {
+// The bits of the least and the greatest of 0 and the elements of a row. Integers have no NaN that comparisons lose, and
+// are compared faster than floats.
+constexpr uint32_t minus = 0x80000000, infinity = 0x7f800000;
+struct Range {
+  uint32_t least, most;
+
+  RowSteps steps() const {
+    return row_steps(std::bit_cast<float>(least), std::bit_cast<float>(most),
+                     most < infinity && least < minus + infinity);
+  }
+};
+inline Range range_of(const float* x, size_t k) {
   constexpr size_t vectors = 2;  // so that no operation waits for the one before it
-  constexpr uint32_t minus = 0x80000000, infinity = 0x7f800000;
   Ints most[vectors] = {};
   Unsigned least[vectors];
   for (Unsigned& bits : least) bits = Unsigned{} + minus;
@@ -117,9 +126,7 @@ inline RowSteps steps_of(const float* x, size_t k) {
     for (size_t j = 0; j < 2 * vectors; ++j) add(j % vectors, in_register(load(x + i + j * width)));
   }
   for (; i < k; i += width) add(0, load_up_to(x + i, k - i));
-  const uint32_t low = greatest(greater_of(least[0], least[1]));
-  const auto high = static_cast<uint32_t>(greatest(greater_of(most[0], most[1])));
-  return row_steps(std::bit_cast<float>(low), std::bit_cast<float>(high), high < infinity && low < minus + infinity);
+  return {greatest(greater_of(least[0], least[1])), static_cast<uint32_t>(greatest(greater_of(most[0], most[1])))};
 }
 
 // Fewer elements than `to` has room for. What stands behind them is arbitrary.
@@ -186,33 +193,46 @@ inline void quantize_blocks(const float* x, size_t k, const RowSteps& steps, qn_
 }
 #endif
 
+// Calls quantize(x, steps, to) for each row. Looks at the ranges of several rows first, as many as stay in the L1 cache:
+// to conclude from a range takes long, but then that of several rows goes on at the same time.
+template <class Quantize>
+inline void each_row(size_t rows, size_t k, const void* a, size_t a_stride, void* c, size_t c_stride,
+                     Quantize&& quantize) {
+  constexpr size_t most_together = 8, cached_floats = 4096;
+  const size_t together = std::clamp(cached_floats / k, size_t{1}, most_together);
+  const auto row = [=](size_t m) { return reinterpret_cast<const float*>(static_cast<const char*>(a) + m * a_stride); };
+  for (size_t m = 0; m < rows; m += together) {
+    const size_t count = std::min(together, rows - m);
+    Range ranges[most_together];
+    RowSteps steps[most_together];
+    for (size_t i = 0; i < count; ++i) ranges[i] = range_of(row(m + i), k);
+    for (size_t i = 0; i < count; ++i) steps[i] = ranges[i].steps();
+    for (size_t i = 0; i < count; ++i) {
+      int8_t* const to = bytes(c) + (m + i) * c_stride;
+      reinterpret_cast<qn_quantized_row*>(to)[-1] = steps[i].numbers;
+      quantize(row(m + i), steps[i], to);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace quern
 
 extern "C" void QN_LEVEL_NAME(quantize_rows_qd8c)(size_t rows, size_t k, const void* a, size_t a_stride, void* c,
                                                   size_t c_stride) {
   using namespace quern;
-  for (size_t m = 0; m < rows; ++m) {
-    const auto* x = reinterpret_cast<const float*>(static_cast<const char*>(a) + m * a_stride);
-    int8_t* const to = bytes(c) + m * c_stride;
-    const RowSteps steps = steps_of(x, k);
-    reinterpret_cast<qn_quantized_row*>(to)[-1] = steps.numbers;
+  each_row(rows, k, a, a_stride, c, c_stride, [k](const float* x, const RowSteps& steps, int8_t* to) {
     steps.inverse == 0 ? static_cast<void>(std::memset(to, 0, k)) : quantize(x, k, steps, to);
-  }
+  });
 }
 
 #if QN_VECTOR_BYTES == 64
 extern "C" void QN_LEVEL_NAME(quantize_rows_qd8b4)(size_t rows, size_t k, const void* a, size_t a_stride, void* c,
                                                    size_t c_stride) {
   using namespace quern;
-  for (size_t m = 0; m < rows; ++m) {
-    const auto* x = reinterpret_cast<const float*>(static_cast<const char*>(a) + m * a_stride);
-    int8_t* const to = bytes(c) + m * c_stride;
-    const RowSteps steps = steps_of(x, k);
-    reinterpret_cast<qn_quantized_row*>(to)[-1] = steps.numbers;
-    auto* const blocks = reinterpret_cast<qn_quantized_block*>(to);
-    steps.inverse == 0 ? static_cast<void>(std::memset(to, 0, blocks_of(k) * sizeof *blocks))
-                       : quantize_blocks(x, k, steps, blocks);
-  }
+  each_row(rows, k, a, a_stride, c, c_stride, [k](const float* x, const RowSteps& steps, int8_t* to) {
+    steps.inverse == 0 ? static_cast<void>(std::memset(to, 0, quantized_row_bytes(KernelType::qd8b4, k)))
+                       : quantize_blocks(x, k, steps, reinterpret_cast<qn_quantized_block*>(to));
+  });
 }
 #endif
