@@ -102,6 +102,9 @@ constexpr bool has_cores = true;
 constexpr bool has_all_kernels = true;
 #endif
 
+// Weights with a scale for each block (KernelType::qd8b4). A small build has them only if its list names the kernels.
+constexpr bool has_scaled_blocks = has_integers && (!small || (trimmed && has_kernel("qn_gemm_qd8b4_4x8_ref")));
+
 // Only sparse kernels need weights that are stored as nonzeros, and pixel-blocked tensors.
 constexpr bool has_sparse = has_algorithm("sparse");
 // Convolutions and matrix products of floats, or from floats to floats. A build for models whose layers are all quantized

@@ -198,7 +198,7 @@ inline void quantize_blocks(const float* x, size_t k, const RowSteps& steps, qn_
 template <class Quantize>
 inline void each_row(size_t rows, size_t k, const void* a, size_t a_stride, void* c, size_t c_stride,
                      Quantize&& quantize) {
-  constexpr size_t most_together = 8, cached_floats = 4096;
+  constexpr size_t most_together = small ? 1 : 8, cached_floats = 4096;
   const size_t together = std::clamp(cached_floats / k, size_t{1}, most_together);
   const auto row = [=](size_t m) { return reinterpret_cast<const float*>(static_cast<const char*>(a) + m * a_stride); };
   for (size_t m = 0; m < rows; m += together) {

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/needs.h"
+
 namespace quern {
 
 // The types of elements in memory.
@@ -52,7 +54,7 @@ constexpr bool quantizes_rows(KernelType type) {
   return info_of(type).activations == Element::s8 && info_of(type).output == Element::f32;
 }
 // Do weights of this type have a scale for each block?
-constexpr bool has_block_scales(KernelType type) { return info_of(type).scales == Scales::block; }
+constexpr bool has_block_scales(KernelType type) { return has_scaled_blocks && info_of(type).scales == Scales::block; }
 constexpr const char* type_name(KernelType type) { return info_of(type).name; }
 // Returns KernelType::count for an unknown name.
 constexpr KernelType type_from_name(std::string_view name) {

@@ -294,6 +294,7 @@ qn_status Reader::read_tensor(const format::Tensor& tensor) {
   QN_TRY(read_vector(tensor.scales(), &to.quantization.scales));
   QN_TRY(read_vector(tensor.zero_points(), &to.quantization.zero_points));
   to.quantization.axis = tensor.axis();
+  if (!has_scaled_blocks && tensor.block() != 0) return fail_without("weights with", "scales for blocks");
   to.quantization.block = tensor.block();
 #endif
   if (tensor.type() == format::Type::none || tensor.type() > format::Type::MAX) {

@@ -65,7 +65,7 @@ qn_status check_shape(const Shape& shape, qn_type type, const char* what, size_t
 qn_status check_quantized(const Graph&, size_t) { return QN_OK; }
 bool has_blocks(const Tensor&) { return false; }
 #else
-bool has_blocks(const Tensor& tensor) { return tensor.quantization.block != 0; }
+bool has_blocks(const Tensor& tensor) { return has_scaled_blocks && tensor.quantization.block != 0; }
 
 // Checks the scales of blocks.
 qn_status check_blocks(const Tensor& tensor, const char* who) {
@@ -492,7 +492,7 @@ qn_status check_sums(const Graph& graph, const Node& node) {
       return fail_node(node, "quantize_input with a kernel, stride or padding, or several groups");
     }
     const size_t block = weights.quantization.block;
-    if (block % scale_block != 0) {
+    if (has_scaled_blocks && block % scale_block != 0) {
       return fail_node(node, "the weights have scales for blocks of %zu, not of a multiple of %zu", block, scale_block);
     }
   }

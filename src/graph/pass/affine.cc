@@ -205,7 +205,8 @@ bool fold_into_scales(Rewriter& r, Node& node, const Affine& f) {
   const bool has_bias = node.inputs.size() > 2 && node.inputs[2] != no_tensor;
   if (has_bias && !r.is_float(node.inputs[2])) return false;
   Quantization q = r.tensor(bytes).quantization;
-  const size_t runs = q.block == 0 ? 1 : q.scales.size() / outputs;  // of elements that share a scale
+  const size_t runs =
+      !has_scaled_blocks || q.block == 0 ? 1 : q.scales.size() / outputs;  // of elements that share a scale
   Vector<float> scales(outputs * runs), bias(outputs, 0.0f);
   if (has_bias) {
     const std::span<const float> b = r.floats(node.inputs[2]);

@@ -37,7 +37,8 @@ void dequantize_rows(const WeightSource& source, size_t first, size_t count, flo
   const auto* from = static_cast<const int8_t*>(w.data) + first * depth;
   for (size_t o = first; o < first + count; ++o) {
     for (size_t i = 0; i < depth; ++i) {
-      const size_t run = w.block_length == 0 ? o : o * runs_of(w, source.shape) + i / w.block_length;
+      const size_t run =
+          !has_scaled_blocks || w.block_length == 0 ? o : o * runs_of(w, source.shape) + i / w.block_length;
       *to++ = static_cast<float>(*from++) * w.scales[w.scale_count == 1 ? 0 : run];
     }
   }

@@ -95,7 +95,7 @@ qn_status check_dynamic_sums(const char* who, const qn_weights& weights, const W
   *facts = {.meet = w127, .fit_4_bits = true};
   for (size_t o = 0; o < shape.groups * shape.out; ++o) {
     const ChannelSums<int64_t> channel = sums_of(rows.rows(o, 1), shape);
-    if (weights.block_length != 0) {  // sums are those of a block, which are small
+    if (has_scaled_blocks && weights.block_length != 0) {  // sums are those of a block, which are small
       if (channel.least >= -8 && channel.most <= 7) continue;
       return fail(QN_UNSUPPORTED, "%s: weights with scales for blocks are not all in -8 .. 7", who);
     }

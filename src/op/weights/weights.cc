@@ -115,7 +115,7 @@ qn_status check_scale_count(const char* who, const qn_weights& w, qn_type type, 
     if (w.scale_count == 1 || w.scale_count == count) return QN_OK;
     return fail(QN_INVALID_ARGUMENT, "%s: weights.scale_count is %zu, not 1 or %zu", who, w.scale_count, count);
   }
-  if (type != QN_F32) {
+  if (!has_scaled_blocks || type != QN_F32) {
     return fail(QN_UNSUPPORTED, "%s: weights.block_length is %zu; only 0 is supported", who, w.block_length);
   }
   if (activations == Activations::by_the_row && w.block_length % scale_block != 0) {

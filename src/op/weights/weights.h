@@ -183,7 +183,7 @@ class Weights {
   // Are the weights bytes, while input, bias and output are floats?
   bool dynamic() const { return has_integers && activations_ == Activations::by_the_row; }
   // Do these weights have scales for blocks?
-  bool has_blocks() const { return has_integers && weights_.block_length != 0; }
+  bool has_blocks() const { return has_scaled_blocks && weights_.block_length != 0; }
   // The scale of an output channel of quantized weights without blocks, counted through all groups.
   float scale(size_t channel) const { return weights_.scales[weights_.scale_count == 1 ? 0 : channel]; }
   const SumFacts& facts() const { return facts_; }
