@@ -15,9 +15,9 @@
 // needs no change, and comes from memory in the product itself.  A sum begins with what those 8 make too much, which
 // stands before each block of A.
 //
-// A step of four k is 14 dot products (14 cycles where they take one each), 3 operations that take the weights apart, and
-// 15 loads.  A block is 8 steps, then 14 conversions, products and sums of floats.  Only the rows of this call are run
-// and read.
+// A step of four k is 14 dot products (14 cycles where they take one each), 3 operations that take the weights apart,
+// and 15 loads.  A block is 8 steps, then 14 conversions, products and sums of floats.  Only the rows of this call are
+// run and read.
 #include "tile_avx512vnni.h"
 
 #define FRAME 24

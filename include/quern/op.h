@@ -232,9 +232,10 @@ QN_API qn_status qn_dwconv2d_create(const qn_dwconv2d_params* params, const qn_w
  *  dense or decoded. If all of them lie in -8 .. 7, they are packed with 4 bits each where that is faster, with the
  *  same results.
  *  If the weights have a scale for each run of `block_length` elements, a multiple of 32, all of them must lie in
- *  -8 .. 7; they are packed with 4 bits each. Each block of 32 successive elements then has a sum s of products with the
- *  row's q, and a sum w of weights, both exact. S is the sum over all blocks, in their order, of s * (the block's scale),
- *  W that of w * (the block's scale), and a result is (S - zero * W) * scale + bias, where each operation rounds. */
+ *  -8 .. 7; they are packed with 4 bits each. Each block of 32 successive elements then has a sum s of products with
+ *  the row's q, and a sum w of weights, both exact. S is the sum over all blocks, in their order, of s * (the block's
+ *  scale), W that of w * (the block's scale), and a result is (S - zero * W) * scale + bias, where each operation
+ *  rounds. */
 typedef struct qn_fully_connected_params {
   size_t struct_size;  /**< Written by the init function. */
   qn_type type;        /**< As in qn_conv2d_params. */

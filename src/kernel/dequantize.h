@@ -24,8 +24,8 @@ struct qn_quantized_block {
 };
 
 // Begins the epilogue of each panel of NR output channels. The NR scales of these channels follow, as floats, unless
-// weights have scales for blocks, then their NR biases, as floats in units of the results, then the epilogue of the next
-// panel.
+// weights have scales for blocks, then their NR biases, as floats in units of the results, then the epilogue of the
+// next panel.
 struct qn_dequantize {
   qn_minmax_f32 clamp;
 };

@@ -34,8 +34,9 @@
 // Type qd8b4: the same with a scale for each block of 32 k of a channel. A half of a byte holds its weight plus 8, as a
 // number from 0 to 15. Weights of 0 and elements of 0 fill up the last block.
 //
-//     panel:   sums of weights of 0 .. of NR-1      NR floats: the sum of W[k][n] over the k of a block, times its scale
-//                                                   s[b][n], over all blocks b in ascending order; each operation rounds
+//     panel:   sums of weights of 0 .. of NR-1      NR floats: the sum of W[k][n] over the k of a block, times its
+//                                                   scale s[b][n], over all blocks b in ascending order; each operation
+//                                                   rounds
 //              W[0][0] ..                           a block of weights, NR * 16 bytes
 //              s[0][0] .. s[0][NR-1]                its scales, NR floats
 //              W[32][0] ..                          the next block

@@ -106,8 +106,8 @@ qn_status check_content(const char* who, const qn_weights& w, const WeightsShape
   return w.decode != nullptr ? QN_OK : fail(QN_INVALID_ARGUMENT, "%s: weights.decode is NULL", who);
 }
 
-// Checks how many scales there are: one for all, or one for each output channel; or, where operators of floats take that,
-// one for each run of its elements.
+// Checks how many scales there are: one for all, or one for each output channel; or, where operators of floats take
+// that, one for each run of its elements.
 qn_status check_scale_count(const char* who, const qn_weights& w, qn_type type, const WeightsShape& shape,
                             Activations activations) {
   size_t count = shape.groups * shape.out;
