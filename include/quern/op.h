@@ -570,8 +570,8 @@ typedef struct qn_plan_options {
   float residual_max; /**< Upper bound of that sum; INFINITY: none. */
   float addend_scale; /**< Of a QN_S8 convolution with a residual: the scale of the convolution's own bytes, which the
                            residual is added to. 0: that and the zero point of the output. */
-  int32_t addend_zero_point; /**< The zero point of these bytes, -128 .. 127. */
-  float between_scale; /**< Of a chain of QN_S8: the scale of the tensor between its two operators. */
+  int32_t addend_zero_point;  /**< The zero point of these bytes, -128 .. 127. */
+  float between_scale;        /**< Of a chain of QN_S8: the scale of the tensor between its two operators. */
   int32_t between_zero_point; /**< The zero point of that tensor, -128 .. 127. */
 } qn_plan_options;
 

@@ -102,15 +102,18 @@ constexpr bool has_cores = true;
 constexpr bool has_all_kernels = true;
 #endif
 
-// Weights with a scale for each block (KernelType::qd8b4). A small build has them only if its list names the kernels.
+// Weights with a scale for each block (KernelType::qd8b4), and layers that quantize their input (`quantize_input`) at
+// all. A small build has them only if its list names the kernels.
 constexpr bool has_scaled_blocks = has_integers && (!small || (trimmed && has_kernel("qn_gemm_qd8b4_4x8_ref")));
+constexpr bool quantizes_inputs =
+    has_scaled_blocks || (has_integers && (!small || (trimmed && has_kernel("qn_gemm_qd8c_4x8_ref"))));
 
 // Only sparse kernels need weights that are stored as nonzeros, and pixel-blocked tensors.
 constexpr bool has_sparse = has_algorithm("sparse");
 // Convolutions and matrix products of floats, or from floats to floats. A build for models whose layers are all quantized
 // refuses them.
 constexpr bool has_float_products = has_family("gemm_f32") || has_family("igemm_f32") || has_family("dwconv_f32") ||
-                                    has_family("winograd_f32") || has_family("spmm_f32") || has_family("gemm_qd8c");
+                                    has_family("winograd_f32") || has_family("spmm_f32") || quantizes_inputs;
 // A convolution can be asked to add a residual by a graph with sums, or by a caller of op.h.
 constexpr bool has_residual = has_operator("add") || has_api("op");
 

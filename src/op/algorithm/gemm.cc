@@ -100,7 +100,7 @@ void gemm_algorithm::candidates(const Problem& p, Candidates* all) {
 bool gemm_algorithm::knows(std::string_view kernel) { return has_row(gemm_rows(), kernel); }
 
 PlanPointer gemm_algorithm::plan(const ConvRequest& conv, const Choice& choice) {
-  if (has_integers && conv.weights.dynamic()) return plan_dynamic_gemm(conv, choice);
+  if (quantizes_inputs && conv.weights.dynamic()) return plan_dynamic_gemm(conv, choice);
   return make_plan<GemmPlan>(conv, choice);
 }
 

@@ -159,7 +159,9 @@ uint8_t demands_met(const Request& request, const Weights& weights) {
 
 qn_status read_activations(const char* who, int quantize_input, qn_type type, Activations* activations) {
   *activations = quantize_input != 0 ? Activations::by_the_row : Activations::given;
-  if (quantize_input == 0 || (has_integers && type == QN_F32)) return QN_OK;
+  if (quantize_input == 0) return QN_OK;
+  if (has_integers && !quantizes_inputs) return fail_without("kernel", "gemm_qd8c");
+  if (has_integers && type == QN_F32) return QN_OK;
   return fail(QN_UNSUPPORTED, "%s: quantize_input with type %s; only QN_F32 is supported", who, qn_type_string(type));
 }
 

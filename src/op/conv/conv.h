@@ -41,9 +41,8 @@ qn_status check_quantized(const ConvRequest& conv);
 // The type of the kernels that multiply with these weights in an operator of this type.
 KernelType kernel_type(qn_type type, const Weights& weights);
 
-// Reads and checks the parameter quantize_input of an operator of this type. It cannot be set in a build that has
-// neither integers nor op.h.
-constexpr bool reads_activations = has_integers || has_api("op");
+// Reads and checks the parameter quantize_input of an operator of this type.
+constexpr bool reads_activations = quantizes_inputs || has_api("op") || has_integers;
 qn_status read_activations(const char* who, int quantize_input, qn_type type, Activations* activations);
 
 // Makes a choice: the cost model's, or a measured one if the options have a tuning.

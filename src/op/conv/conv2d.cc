@@ -173,7 +173,8 @@ qn_status create_conv(const char* who, const qn_conv2d_params& p, const qn_weigh
   QN_TRY(read_weights(who, user_weights, p.type, shape, &weights, activations));
   QN_TRY(check_aligned(who, "bias", bias));
   SumFacts facts;
-  if (activations == Activations::by_the_row) QN_TRY(check_dynamic_sums(who, weights, shape, &facts));
+  if (quantizes_inputs && activations == Activations::by_the_row)
+    QN_TRY(check_dynamic_sums(who, weights, shape, &facts));
   if (has_integers && p.type == QN_S8) QN_TRY(check_sums(who, weights, shape, bias, &facts));
   return make_operator<Conv2d>(op, who, p, window, weights, shape, bias, activations, facts, cache);
 }

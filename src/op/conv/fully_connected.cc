@@ -87,7 +87,8 @@ qn_status qn_fully_connected_create(const qn_fully_connected_params* params, con
     QN_TRY(read_weights(fully_connected, weights, p.type, shape, &w, activations));
     QN_TRY(check_aligned(fully_connected, "bias", bias));
     SumFacts facts;
-    if (activations == Activations::by_the_row) QN_TRY(check_dynamic_sums(fully_connected, w, shape, &facts));
+    if (quantizes_inputs && activations == Activations::by_the_row)
+      QN_TRY(check_dynamic_sums(fully_connected, w, shape, &facts));
     if (has_integers && p.type == QN_S8) QN_TRY(check_sums(fully_connected, w, shape, bias, &facts));
     return make_operator<FullyConnected>(op, p, w, shape, bias, activations, facts, cache);
   });

@@ -20,11 +20,12 @@ struct GemmBytes {
 
   size_t n() const { return c.columns; }
   size_t k() const { return a.columns; }
-  bool dynamic() const { return a.type == QN_F32; }
+  bool dynamic() const { return quantizes_inputs && a.type == QN_F32; }
 };
 
 qn_status check(const GemmBytes& g) {
   if (!has_integers) return fail(QN_UNSUPPORTED, "%s: this build computes with floats alone", g.who);
+  if (!quantizes_inputs && g.a.type == QN_F32) return fail_without("kernel", "gemm_qd8c");
   QN_TRY(check_clamp(g.who, g.clamp.min, g.clamp.max));
   QN_TRY(check_aligned(g.who, "bias", g.bias));
   QN_TRY(check_aligned(g.who, "scales", g.scales));

@@ -99,7 +99,7 @@ void subtract_sums(const PackKey& key, int32_t factor, size_t k, size_t count, c
 // own, panels have the sums of weights in the place of biases (gemm.h).
 void absorb_zero(const PackKey& key, size_t k, size_t count, const int8_t* rows, void* panel) {
   if (has_blocks(key)) return;  // join_blocks()
-  const int32_t factor = quantizes_rows(key.panel.type) ? -1 : key.absorbed_zero();
+  const int32_t factor = quantizes_inputs && quantizes_rows(key.panel.type) ? -1 : key.absorbed_zero();
   if (factor != 0) subtract_sums(key, factor, k, count, rows, panel);
 }
 void absorb_zero(const PackKey&, size_t, size_t, const float*, void*) {}
@@ -165,13 +165,16 @@ void order_channels(const PanelShape& shape, size_t k, void* panel) {
   for (size_t i = 0; i < k; i += kr, at += shape.nr * kr) order(at, kr);
 }
 
+bool is_depthwise(const PackKey& key) {
+  return has_algorithm(QN_ALGORITHM_DEPTHWISE) && key.packing == Packing::depthwise;
+}
+
 // How the rows of a panel lie: how many there are, and from one row of taps, and one tap, to the next.
 struct PanelRows {
   size_t all, tap_row, tap;
 };
 PanelRows rows_of(const PackKey& key) {
-  if (!has_algorithm(QN_ALGORITHM_DEPTHWISE) || key.packing != Packing::depthwise)
-    return {panel_rows(key), rows_of_tap_row(key), rows_of_tap(key)};
+  if (!is_depthwise(key)) return {panel_rows(key), rows_of_tap_row(key), rows_of_tap(key)};
   // Depthwise panels have their taps column by column.
   const size_t column = has_integers ? round_up(key.shape.kernel.h, interleave(key)) : key.shape.kernel.h;
   return {key.shape.kernel.w * column, 1, column};
@@ -215,7 +218,7 @@ void pack_channels(const PackKey& key, const PanelRows& rows, WeightRows& weight
     absorb_zero(key, k, count, begin, panel);
     if (has_integers && has_lanes) order_channels(key.panel, k, panel);
     if (halves) has_blocks(key) ? join_blocks(key, k, o, count, panel, to) : join_halves(key, k, panel, to);
-    weights.tell_read(o, count);
+    if (!is_depthwise(key)) weights.tell_read(o, count);
   }
 }
 
@@ -227,7 +230,7 @@ Shared<PackedWeights> pack_dense(const PackKey& key) {
   WeightRows weights(key.weights, shape);
   auto packed = make_shared<PackedWeights>();
   // The channels of depthwise panels are groups of their own.
-  const bool depthwise = has_algorithm(QN_ALGORITHM_DEPTHWISE) && key.packing == Packing::depthwise;
+  const bool depthwise = is_depthwise(key);
   const size_t groups = depthwise ? 1 : shape.groups, channels = depthwise ? shape.groups : shape.out;
   packed->panel_bytes = stored_bytes<T>(key, rows.all);
   packed->group_bytes = divide_up(channels, key.panel.nr) * packed->panel_bytes;
@@ -235,6 +238,7 @@ Shared<PackedWeights> pack_dense(const PackKey& key) {
   auto* data = static_cast<char*>(packed->data.data());
   for (size_t g = 0; g < groups; ++g, data += packed->group_bytes)
     pack_channels<T>(key, rows, weights, g * channels, channels, data);
+  if (depthwise) weights.tell_read(0, channels);  // they are few
   return packed;
 }
 

@@ -291,7 +291,7 @@ Packed Weights::pack(Packing packing, const PanelShape& panel, size_t depth, con
   const bool padded = has_integers && shape_.in % panel.format.kr != 0;
   if (packing == Packing::tap_panels && !padded) packing = Packing::panels;
   // Floats are added behind the sums, not by the panels.
-  const Vector<uint32_t> bias = has_integers && quantizes_rows(panel.type) ? Vector<uint32_t>() : bias_;
+  const Vector<uint32_t> bias = quantizes_inputs && quantizes_rows(panel.type) ? Vector<uint32_t>() : bias_;
   return cache_->get({packing, panel, shape_, weights_, bias, depth, places, input_zero}, &uses_);
 }
 

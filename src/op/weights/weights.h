@@ -181,7 +181,7 @@ class Weights {
   // Are the weights bytes, and input and output as well?
   bool quantized() const { return has_integers && weights_.type != QN_F32 && activations_ == Activations::given; }
   // Are the weights bytes, while input, bias and output are floats?
-  bool dynamic() const { return has_integers && activations_ == Activations::by_the_row; }
+  bool dynamic() const { return quantizes_inputs && activations_ == Activations::by_the_row; }
   // Do these weights have scales for blocks?
   bool has_blocks() const { return has_scaled_blocks && weights_.block_length != 0; }
   // The scale of an output channel of quantized weights without blocks, counted through all groups.
