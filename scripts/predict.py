@@ -133,7 +133,7 @@ def with_calls(body, instructions):
     lines = []
     for instruction in body:
         call = re.match(r"bl (?:0x)?([0-9a-f]+)$", instruction.text)
-        target = int(call[1], 16) if call else 0
+        target = int(call[1], 16) if call else -1
         called = [other.text for other in instructions if instructions[0].address <= target <= other.address]
         lines += called[:called.index("ret")] if "ret" in called else [instruction.text]
     return lines
