@@ -84,7 +84,7 @@ qn_status plan_chain(const Operator& first, const Operator& second, const Reques
   const auto no = [&] {
     return fail(QN_UNSUPPORTED, "%s: nothing to gain from one pass with %s", second.name, first.name);
   };
-  const size_t weights_bytes = second.pointwise_weights * qn_type_size(second.type);
+  const size_t weights_bytes = second.pointwise_weights * (has_integers ? qn_type_size(second.type) : sizeof(float));
   if (between.rank != 4 || !pays(between, weights_bytes)) return no();
   PlanPointer begun;
   qn_plan_options options = request.options;

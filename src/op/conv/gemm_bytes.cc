@@ -20,12 +20,10 @@ struct GemmBytes {
 
   size_t n() const { return c.columns; }
   size_t k() const { return a.columns; }
-  bool dynamic() const { return quantizes_inputs && a.type == QN_F32; }
+  bool dynamic() const { return a.type == QN_F32; }
 };
 
 qn_status check(const GemmBytes& g) {
-  if (!has_integers) return fail(QN_UNSUPPORTED, "%s: this build computes with floats alone", g.who);
-  if (!quantizes_inputs && g.a.type == QN_F32) return fail_without("kernel", "gemm_qd8c");
   QN_TRY(check_clamp(g.who, g.clamp.min, g.clamp.max));
   QN_TRY(check_aligned(g.who, "bias", g.bias));
   QN_TRY(check_aligned(g.who, "scales", g.scales));
@@ -54,6 +52,7 @@ qn_status columns_of_b(void* context, size_t first, size_t count, void* to) {
 }
 
 qn_status run(GemmBytes g, const qn_parallel* parallel) {
+  if (small) return fail_without("function", g.who);
   QN_TRY(check(g));
   if (g.c.rows == 0 || g.n() == 0) return QN_OK;
   if (g.k() == 0 && g.dynamic()) {

@@ -186,7 +186,7 @@ qn_status make_chain(const Operator& first, const Operator& second, const qn_ten
     between.quantization.zero_point = request.options.between_zero_point;
   }
   QN_TRY(read_output(first, nullptr, 0, between, &between));
-  if (between.type != second.type) {
+  if (has_integers && between.type != second.type) {
     return fail(QN_UNSUPPORTED, "%s: it takes %s but %s gives %s", second.name, qn_type_string(second.type), first.name,
                 qn_type_string(between.type));
   }

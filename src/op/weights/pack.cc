@@ -200,7 +200,8 @@ void pack_channels(const PackKey& key, const PanelRows& rows, WeightRows& weight
     char* const panel = halves ? static_cast<char*>(whole.data()) : to;
     const size_t o = first + j, count = std::min(nr, channels - j);
     if (has_integers && k != shape.depth()) std::memset(panel, 0, panel_bytes<T>(k, nr));  // some rows are padding
-    T* const begin = begin_panel<T>(k, count, nr, key.bias.empty() ? nullptr : key.bias.data() + o, panel);
+    T* const begin =
+        begin_panel<T>(k, count, nr, quantizes_inputs && key.bias.empty() ? nullptr : key.bias.data() + o, panel);
     const Strip strip = weights.rows(o, count);
     const T* const data = static_cast<const T*>(strip.data);
     const WeightStrides& stride = strip.stride;

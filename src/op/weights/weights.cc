@@ -150,7 +150,7 @@ bool stands_for_floats(const qn_weights& w, qn_type type) { return has_integers 
 qn_status check_elements(const char* who, const qn_weights& w, qn_type type, const WeightsShape& shape,
                          Activations activations) {
   QN_TRY(check_moved_type(who, w.type));
-  if (activations == Activations::by_the_row) {
+  if (quantizes_inputs && activations == Activations::by_the_row) {
     if (w.type != QN_S8) {
       return fail(QN_UNSUPPORTED, "%s: quantize_input with weights of type %s, not s8", who, qn_type_string(w.type));
     }
@@ -193,7 +193,7 @@ qn_status read_weights(const char* who, const qn_weights* user, qn_type type, co
   if (!fits_memory(shape, weights->type))
     return fail(QN_INVALID_ARGUMENT, "%s: the size of the weights overflows", who);
   QN_TRY(check_content(who, *weights, shape));
-  if (activations == Activations::given &&
+  if ((!quantizes_inputs || activations == Activations::given) &&
       stands_for_floats(*weights, type)) {  // encoding.cc decodes them: there is no function of the user's
     weights->type = QN_F32;
     weights->encoding = QN_WEIGHTS_DECODED;
