@@ -419,6 +419,10 @@ TEST_F(Command, ALayerMayQuantizeItsInput) {
   succeeds({"info", "rows.qn"});
   succeeds({"bench", "rows.qn", "--runs", "1"});
   succeeds({"profile", "rows.qn", "--runs", "1"});
+  const Result predicted = quern({"predict", "rows.qn", "--core", "a53"});
+  EXPECT_EQ(predicted.status, 1);
+  EXPECT_NE(predicted.err.find("no estimates for layers that quantize their input, as 'layer'"), std::string::npos)
+      << predicted.err;
   succeeds({"export", "rows.qn", "-o", "rows.onnx"});
   succeeds({"convert", "rows.onnx", "-o", "again.qn"});
 }

@@ -96,6 +96,9 @@ Layer layer_of(const Graph& graph, const Node& node) {
   }
   const Kind& kind = kind_of(node.kind);
   const bool bytes = of_bytes(tensor_of(graph, node.inputs[0]));
+  if (node.attributes.quantize_input) {
+    throw Error("there are no estimates for layers that quantize their input, as '" + std::string(node.name) + "'");
+  }
   if (kind.has_weights()) {
     layer.work = Work::products;
     if (bytes) layer.type = KernelType::qs8c;
