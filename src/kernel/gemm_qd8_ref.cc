@@ -47,7 +47,7 @@ void multiply(size_t mr, size_t nc, size_t k, const void* a, size_t a_stride, co
       const int8_t* row = bytes(a) + m * a_stride;
       const qn_quantized_row& numbers = reinterpret_cast<const qn_quantized_row*>(row)[-1];
       int32_t sum[nr];
-      for (size_t n = 0; n < nr; ++n) sum[n] = -numbers.zero * sums_of_weights[n];
+      for (size_t n = 0; n < nr; ++n) sum[n] = n0 + n < nc ? -numbers.zero * sums_of_weights[n] : 0;
       Weights::add(sum, row, k, bytes(sums_of_weights + nr));
       auto* out = reinterpret_cast<float*>(static_cast<char*>(c) + m * c_stride) + n0;
       for (size_t n = 0; n < nr && n0 + n < nc; ++n)

@@ -82,9 +82,12 @@ inline Sums load_sums(const void* p) {
   return sums;
 }
 
+// Those of channels that do not exist may wrap around.
 inline void add_products(Sums* sums, const Sums& weights, int32_t a) {
-  sums->low += weights.low * a;
-  sums->high += weights.high * a;
+  typedef uint32_t Bits __attribute__((vector_size(sizeof(Ints))));
+  const auto factor = static_cast<uint32_t>(a);
+  sums->low = Ints(Bits(sums->low) + Bits(weights.low) * factor);
+  sums->high = Ints(Bits(sums->high) + Bits(weights.high) * factor);
 }
 
 // round_within() of requantize.h for a vector; low and high are integers.

@@ -142,7 +142,7 @@ void Qd8b4Sums::write_row(char* to, size_t row, const A* a, size_t k) const {
 }
 
 void Qd8b4Sums::write_parameters(Guarded& memory, const operands::PanelLayout& panels) const {
-  write_channels(memory, panels, [this](size_t n) { return std::array{bias_of_channel(n)}; });
+  write_channels(memory, panels, [](size_t n) { return std::array{bias_of_channel(n)}; });
 }
 
 }  // namespace quern::check
