@@ -23,6 +23,18 @@
         .inst   0x4e809400 + \w * 0x10000 + \quad * 32 + \acc
 .endm
 
+// A column of the windows of two rows, two quads and weights each.  i0 .. stand between the dot products.
+.macro dots q0, q1, q2, q3, w0, w1, w2, w3, i0, i1, i2, i3
+        dot     0, \q0, \w0
+        \i0
+        dot     1, \q1, \w1
+        \i1
+        dot     2, \q2, \w2
+        \i2
+        dot     3, \q3, \w3
+        \i3
+.endm
+
 // ---- stride 1
 
 .macro dot_load_k3s1
@@ -39,34 +51,22 @@
         zip2    v\hi\().8h, v4.8h, v6.8h
 .endm
 
-// A column of the windows: quads, weights of the upper and of the lower row.  i0 .. stand between the dot products.
-.macro dots q0, q1, u0, u1, l0, l1, i0, i1, i2, i3
-        dot     0, \q0, \u0
-        \i0
-        dot     1, \q1, \u1
-        \i1
-        dot     2, \q0, \l0
-        \i2
-        dot     3, \q1, \l1
-        \i3
-.endm
-
 // A pixel.  Its columns are in a, b and v4-v7, which go to c.
 .macro dot_step_k3s1 p, a0, a1, b0, b1, c0, c1
         biases
-        dots    \a0, \a1, 8, 9, 14, 15, count_pixel, "try_column 24", next_column, "ldp w19, w20, [x12]"
+        dots    \a0, \a1, \a0, \a1, 8, 9, 14, 15, count_pixel, "try_column 24", next_column, "ldp w19, w20, [x12]"
         zip1    v4.16b, v4.16b, v5.16b
         ldr     w21, [x12, #8]
         zip1    v6.16b, v6.16b, v7.16b
         ldr     w22, [x12, x24]
-        dots    \b0, \b1, 10, 11, 16, 17, "sign_of 19", "choose 19", "sign_of 20", "choose 20"
+        dots    \b0, \b1, \b0, \b1, 10, 11, 16, 17, "sign_of 19", "choose 19", "sign_of 20", "choose 20"
         zip1    v\c0\().8h, v4.8h, v6.8h
         sign_of 21
         zip2    v\c1\().8h, v4.8h, v6.8h
         choose  21
         or_zero 22
         check_rows dot_k3s1, \p
-        dots    \c0, \c1, 12, 13, 18, 19, "load 4, 19", "load 5, 20", "load 6, 21", "load 7, 22"
+        dots    \c0, \c1, \c0, \c1, 12, 13, 18, 19, "load 4, 19", "load 5, 20", "load 6, 21", "load 7, 22"
         end_sums dot_k3s1, \p
 .endm
 
@@ -159,18 +159,6 @@ endfn qn_dwconv_qs8c_k3s1_4x8_dotprod
         \i6
 .endm
 
-// A column of the windows: quads of both rows, weights.
-.macro dot_dots_k3s2 a, b, c, d, lo, hi, i0, i1, i2, i3
-        dot     0, \a, \lo
-        \i0
-        dot     1, \b, \hi
-        \i1
-        dot     2, \c, \lo
-        \i2
-        dot     3, \d, \hi
-        \i3
-.endm
-
 .macro find_last
         or_zero 22
         or_zero 23
@@ -193,13 +181,13 @@ fn qn_dwconv_qs8c_k3s2_4x8_dotprod
         add     x12, x12, #36
         bl      L(column_s2)
 2:      biases                          // a pixel: where its left column is comes the right one
-        dot_dots_k3s2 15, 16, 17, 18, 8, 9, count_pixel, "load 15, 19", "load 16, 20", "load 17, 21"
+        dots    15, 16, 17, 18, 8, 9, 8, 9, count_pixel, "load 15, 19", "load 16, 20", "load 17, 21"
         dot_quads_k3s2 4, 5, 6, 7, 14, "load 18, 22", "load 19, 23", "try_column 72", next_column, \
                 "ldp w19, w20, [x12, #-36]", "add x26, x12, x24", "ldr w21, [x12, #-28]"
-        dot_dots_k3s2 4, 5, 6, 7, 10, 11, "ldp w22, w23, [x26, #-36]", "sign_of 19", "choose 19", "sign_of 20"
+        dots    4, 5, 6, 7, 10, 11, 10, 11, "ldp w22, w23, [x26, #-36]", "sign_of 19", "choose 19", "sign_of 20"
         dot_quads_k3s2 15, 16, 17, 18, 19, "choose 20", "sign_of 21", "choose 21", "sign_of 22", "choose 22", \
                 "or_zero 23", "check_rows dot_k3s2, 0"
-        dot_dots_k3s2 15, 16, 17, 18, 12, 13, "load 4, 19", "load 5, 20", "load 6, 21", "load 7, 22"
+        dots    15, 16, 17, 18, 12, 13, 12, 13, "load 4, 19", "load 5, 20", "load 6, 21", "load 7, 22"
         load    14, 23
         end_sums dot_k3s2, 0, "ldp w19, w20, [x12]", "add x26, x12, x24", "ldr w21, [x12, #8]", "ldp w22, w23, [x26]", \
                 "or_zero 19", "or_zero 20", "or_zero 21", find_last

@@ -18,6 +18,7 @@
 #define ARGS rsp + FRAME + 56           // c  c_stride  p
 
 #include "gemm_14x32_avx512vnni.h"
+#include "gemm_1x32_avx512vnni.h"
 
 // The sums of the weights of a panel, at `w`, and -128, which no zero point is below.  Weights of 4 bits count 16
 // times.
@@ -38,11 +39,6 @@ L(begin\m):
         vpmulld \hi, zmm2, zmm1
 .endm
 
-.macro load_real_ends p
-        vbroadcastss zmm0, dword ptr [\p + MINMAX_MIN]
-        vbroadcastss zmm1, dword ptr [\p + MINMAX_MAX]
-.endm
-
 // Sums of a row become results; the row's scale is at `scale`.
 .macro end_real_row lo, hi, bits, scale, by_lo, by_hi, p
         .if     \bits == 4
@@ -57,10 +53,7 @@ L(begin\m):
         vmulps  \hi, \hi, \by_hi
         vaddps  \lo, \lo, [\p + DEQUANTIZE_SCALES + 128]
         vaddps  \hi, \hi, [\p + DEQUANTIZE_SCALES + 192]
-        vmaxps  \lo, zmm0, \lo          // a NaN in the second operand is the result
-        vmaxps  \hi, zmm0, \hi
-        vminps  \lo, zmm1, \lo
-        vminps  \hi, zmm1, \hi
+        clamp_row \lo, \hi
 .endm
 
 .macro store_real m, a, lo, hi, bits
@@ -103,7 +96,7 @@ fn \name
         rewind  rdx
         mask_channels rsi, esi, eax
         mov     r15, EPILOGUE
-        load_real_ends r15
+        load_clamp r15
         vmovups zmm2, [r15 + DEQUANTIZE_SCALES]
         vmovups zmm3, [r15 + DEQUANTIZE_SCALES + 64]
         mov     rax, r10
@@ -135,19 +128,20 @@ fn \name
         mov     rdi, [rsp + 24]         // c
         mov     r12, [rsp + 40]         // p
         mov     r11, rcx
-        begin_row_steps \bits, eax
+        begin_row_steps eax
         mov     eax, -128
         vpbroadcastd zmm13, eax
         vpsubd  zmm13, zmm13, dword ptr [r11 + QUANTIZED_ROW_ZERO]{1to16}
         .if     \bits == 4
         vpslld  zmm13, zmm13, 4
+        vpbroadcastd zmm12, dword ptr [rip + PLACES(upper)]
         .endif
 
 0:      vpmulld zmm4, zmm13, [r9]
         vpmulld zmm5, zmm13, [r9 + 64]
         sub     r9, -128
         all_row_products \bits
-        load_real_ends r12
+        load_clamp r12
         end_real_row zmm4, zmm5, \bits, r11 + QUANTIZED_ROW_SCALE, [r12 + DEQUANTIZE_SCALES], \
                 [r12 + DEQUANTIZE_SCALES + 64], r12
         mask_channels rsi, esi, eax

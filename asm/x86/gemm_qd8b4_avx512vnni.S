@@ -81,8 +81,7 @@ L(end\m):
 
 // What ends a panel: its sums of weights are at w, its epilogue at p.
 .macro load_real_ends w, p
-        vbroadcastss zmm0, dword ptr [\p + MINMAX_MIN]
-        vbroadcastss zmm1, dword ptr [\p + MINMAX_MAX]
+        load_clamp \p
         vmovaps zmm4, [\w]
         vmovaps zmm5, [\w + 64]
         vmovups zmm6, [\p + DEQUANTIZE_BIASES]
@@ -100,10 +99,7 @@ L(end\m):
         vmulps  \hi, \hi, dword ptr [\a + QUANTIZED_ROW_SCALE]{1to16}
         vaddps  \lo, \lo, zmm6
         vaddps  \hi, \hi, zmm7
-        vmaxps  \lo, zmm0, \lo          // a NaN in the second operand is the result
-        vmaxps  \hi, zmm0, \hi
-        vminps  \lo, zmm1, \lo
-        vminps  \hi, zmm1, \hi
+        clamp_row \lo, \hi
 .endm
 
 .macro store_real m, a, lo, hi, sum_lo, sum_hi, none

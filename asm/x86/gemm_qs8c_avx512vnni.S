@@ -20,6 +20,7 @@
 // Of a last panel with at most 16 channels only the lower vector is multiplied.  Only the rows of this call are run, read
 // and written.
 #include "gemm.h"
+#include "gemm_1x32_avx512vnni.h"
 #include "tile_avx512vnni.h"
 
 #define FRAME 72
@@ -322,21 +323,9 @@ endfn qn_gemm_qs8c_12x32_avx512vnni
 
 // One row x 32 channels.
 //
-//   A      rcx the end of its whole fours, rax from minus their bytes, rdx, up to 0     r8 the bytes left behind them
-//   W      r9
+//   A, W, acc   gemm_1x32_avx512vnni.h
 //   C      rdi
-//   left   rsi channels     r10 bytes of A for whole steps, rbx of a panel     r12 p
-//   acc    zmm4-zmm11: the sums of every fourth four k in zmm(4+2i), zmm(5+2i)
-//
-// Nothing is used twice, so this is as fast as the weights arrive, and they arrive fastest where one place is read after
-// the other: from the last cache a fifth faster than where four panels are read side by side.  Four pairs of sums hide
-// the latency of dot products.
-
-.macro row_dots lo, hi, at, w
-        vpxord  zmm2, zmm3, dword ptr [\at]{1to16}
-        vpdpbusd zmm\lo, zmm2, [\w]
-        vpdpbusd zmm\hi, zmm2, [\w + 64]
-.endm
+//   left   rsi channels     r12 p
 
 fn qn_gemm_qs8c_1x32_avx512vnni
         save    rbx, r12
@@ -344,58 +333,13 @@ fn qn_gemm_qs8c_1x32_avx512vnni
         mov     r12, [rsp + 64]         // p
         prepare_ends rsp, r12, eax
         mov     rdi, [rsp + 48]         // c
-        mov     r8, rdx
-        mask_tail r8d, eax
-        and     rdx, -4
-        add     rcx, rdx
-        mov     rbx, rdx
-        and     rbx, -16
-
+        begin_row_steps eax
         load_ends rsp
-        load_signs eax
 
 0:      vmovdqa64 zmm4, [r9]
         vmovdqa64 zmm5, [r9 + 64]
         sub     r9, -128
-        .irp    i, 6, 7, 8, 9, 10, 11
-        vpxord  zmm\i, zmm\i, zmm\i
-        .endr
-        mov     rax, rdx
-        neg     rax
-        mov     r10, rbx
-        test    rbx, rbx
-        jz      2f
-1:      row_dots 4, 5, rcx+rax, r9
-        row_dots 6, 7, rcx+rax+4, r9+128
-        row_dots 8, 9, rcx+rax+8, r9+256
-        row_dots 10, 11, rcx+rax+12, r9+384
-        add     r9, 512
-        add     rax, 16
-        sub     r10, 16
-        jnz     1b
-
-2:      test    rax, rax
-        jz      3f
-        row_dots 4, 5, rcx+rax, r9
-        sub     r9, -128
-        add     rax, 4
-        jmp     2b
-
-3:      test    r8d, r8d
-        jz      3f
-        vmovdqu8 xmm2{k3}{z}, [rcx]
-        vpbroadcastd zmm2, xmm2
-        vpxord  zmm2, zmm2, zmm3
-        vpdpbusd zmm4, zmm2, [r9]
-        vpdpbusd zmm5, zmm2, [r9 + 64]
-        sub     r9, -128
-
-3:      vpaddd  zmm4, zmm4, zmm6
-        vpaddd  zmm5, zmm5, zmm7
-        vpaddd  zmm8, zmm8, zmm10
-        vpaddd  zmm9, zmm9, zmm11
-        vpaddd  zmm4, zmm4, zmm8
-        vpaddd  zmm5, zmm5, zmm9
+        all_row_products 8
         end_row_16 4, 5, [r12 + REQUANTIZE_SCALES], [r12 + REQUANTIZE_SCALES + 64]
         end_pair 4, 4
         lanes   k1, rsi, esi, eax

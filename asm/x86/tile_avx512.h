@@ -52,14 +52,18 @@
         vbroadcastss zmm1, dword ptr [\p + MINMAX_MAX]
 .endm
 
-// At the place NAMEm: row m of C, the one before that at rax.
-.macro store_row m, a, lo, hi, name, stride, min=zmm0, max=zmm1
-L(\name\m):
-        sub     rax, \stride
+.macro clamp_row lo, hi, min=zmm0, max=zmm1
         vmaxps  \lo, \min, \lo          // a NaN in the second operand is the result
         vmaxps  \hi, \min, \hi
         vminps  \lo, \max, \lo
         vminps  \hi, \max, \hi
+.endm
+
+// At the place NAMEm: row m of C, the one before that at rax.
+.macro store_row m, a, lo, hi, name, stride, min=zmm0, max=zmm1
+L(\name\m):
+        sub     rax, \stride
+        clamp_row \lo, \hi, \min, \max
         vmovups [rax]{k1}, \lo
         vmovups [rax + 64]{k2}, \hi
 .endm
