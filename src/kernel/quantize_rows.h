@@ -16,8 +16,7 @@
 //            c         the bytes of row m at c + m * c_stride bytes; the 8 bytes before them are its qn_quantized_row
 //                      (dequantize.h)
 // Memory     Reads exactly the elements of A. Writes exactly the k bytes, or the blocks, of each row and the 8 bytes
-//            before them.
-//            Addresses are multiples of 4. C overlaps nothing.
+//            before them. Addresses are multiples of 4. C overlaps nothing.
 // Numbers    Each operation rounds to nearest even, so all kernels give equal bits.
 // Machine    As gemm.h.
 #pragma once

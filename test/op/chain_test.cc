@@ -15,24 +15,33 @@ struct Layer {
   size_t channels, kernel, stride, dilation;
 };
 
+template <class Params>
+void set_window(const Layer& l, Params* p) {
+  p->kernel = {l.kernel, l.kernel};
+  p->stride = {l.stride, l.stride};
+}
+
+qn_dwconv2d_params depthwise(const Layer& l) {
+  const size_t half = l.kernel / 2;
+  qn_dwconv2d_params p;
+  qn_dwconv2d_params_init(&p);
+  set_window(l, &p);
+  p.channels = l.channels;
+  p.dilation = {l.dilation, l.dilation};
+  p.padding = {half, half, half, half};
+  return p;
+}
+
 // A depthwise convolution, or maximum pooling where `kernel` is even.
 void make_first(const Layer& l, const std::vector<float>& weights, qn_operator** op) {
-  const size_t half = l.kernel / 2;
   if (l.kernel % 2 == 0) {
     qn_pool2d_params p;
     qn_pool2d_params_init(&p);
-    p.kernel = {l.kernel, l.kernel};
-    p.stride = {l.stride, l.stride};
+    set_window(l, &p);
     ASSERT_QN_OK(qn_pool2d_create(&p, op));
     return;
   }
-  qn_dwconv2d_params p;
-  qn_dwconv2d_params_init(&p);
-  p.channels = l.channels;
-  p.kernel = {l.kernel, l.kernel};
-  p.stride = {l.stride, l.stride};
-  p.dilation = {l.dilation, l.dilation};
-  p.padding = {half, half, half, half};
+  qn_dwconv2d_params p = depthwise(l);
   p.min = 0;
   qn_weights w;
   qn_weights_init(&w);
@@ -196,25 +205,17 @@ qn_weights weights_of(const std::vector<int8_t>& data, const float* scale) {
 
 // A layer as above, of bytes; an even kernel is one of average pooling.
 void make_first_of_bytes(const Layer& l, const qn_weights& w, qn_operator** op) {
-  const size_t half = l.kernel / 2;
   if (l.kernel % 2 == 0) {
     qn_pool2d_params p;
     qn_pool2d_params_init(&p);
+    set_window(l, &p);
     p.type = QN_S8;
     p.kind = QN_POOL_AVERAGE;
-    p.kernel = {l.kernel, l.kernel};
-    p.stride = {l.stride, l.stride};
     ASSERT_QN_OK(qn_pool2d_create(&p, op));
     return;
   }
-  qn_dwconv2d_params p;
-  qn_dwconv2d_params_init(&p);
+  qn_dwconv2d_params p = depthwise(l);
   p.type = QN_S8;
-  p.channels = l.channels;
-  p.kernel = {l.kernel, l.kernel};
-  p.stride = {l.stride, l.stride};
-  p.dilation = {l.dilation, l.dilation};
-  p.padding = {half, half, half, half};
   ASSERT_QN_OK(qn_dwconv2d_create(&p, &w, nullptr, nullptr, op));
 }
 

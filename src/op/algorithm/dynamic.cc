@@ -2,7 +2,6 @@
 
 #include "kernel/quantize_rows.h"
 #include "kernel/select.h"
-#include "op/core/nest.h"
 #include "op/core/tiling.h"
 
 namespace quern {
@@ -19,32 +18,24 @@ class DynamicPlan final : public qn_plan {
         quantize_(best(quantize_rows_rows(), has_block_scales(row_.type) ? row_.type : KernelType::qd8c)),
         packed_(conv.pack(Packing::panels, row_)),
         kernel_epilogue_(row_, conv.numbers()),
-        epilogue_(conv.request) {
-    const qn_tensor &in = conv.request.ins[0], &out = conv.request.out;
+        epilogue_(conv.request),
+        rows_(conv.request.ins[0], conv.request.out) {
     const WeightsShape& shape = conv.weights.shape();
     const size_t tasks = conv.request.options.tasks;
-    Nest<2> rows;
-    for (uint32_t i = in.rank - 1; i-- > 0;) rows.add(in.shape[i], {in.stride[i], out.stride[i]});
-    if (rows.rank > 0) {
-      m_ = rows.loops[0].count;
-      in_stride_ = rows.loops[0].stride[a_operand];
-      c_stride_ = rows.loops[0].stride[c_operand];
-    }
-    for (size_t i = 1; i < rows.rank; ++i) outer_.add(rows.loops[i].count, rows.loops[i].stride);
     depth_ = shape.in;
     a_bytes_ = quantized_row_bytes(row_.type, depth_);
     a_stride_ = quantized_row_stride(row_.type, depth_);
-    const size_t count = outer_.count() * m_;
-    rows_ = split(count, tasks, divide_up(elements_of_task, depth_));
-    tiling_ = Tiling({.count = outer_.count(),
-                      .m = m_,
+    const size_t count = rows_.products.count() * rows_.count;
+    quantized_ = split(count, tasks, divide_up(elements_of_task, depth_));
+    tiling_ = Tiling({.count = rows_.products.count(),
+                      .m = rows_.count,
                       .n = shape.out,
                       .mr = row_.mr,
                       .nr = row_.nr,
                       .row_bytes = a_bytes_,
                       .panel_bytes = packed_->panel_bytes},
                      tasks);
-    phases = {rows_.chunks, tiling_.tasks()};
+    phases = {quantized_.chunks, tiling_.tasks()};
     // The rows lie in front of the tasks' own parts of the workspace.
     const size_t most = std::max(phases[0], phases[1]);
     const size_t each = round_up(divide_up(cache_line + count * a_stride_, most), cache_line);
@@ -60,10 +51,10 @@ class DynamicPlan final : public qn_plan {
 
  private:
   void quantize(const Run& run, size_t index, char* rows) const {
-    for (size_t i = rows_.begin(index), end = rows_.end(index); i < end;) {
-      const size_t product = i / m_, m = i % m_, count = std::min(end - i, m_ - m);
-      const Cursor<2> at(outer_, product);
-      quantize_.run(count, depth_, run.input(0) + at.offset(a_operand) + m * in_stride_, in_stride_,
+    for (size_t i = quantized_.begin(index), end = quantized_.end(index); i < end;) {
+      const size_t product = i / rows_.count, m = i % rows_.count, count = std::min(end - i, rows_.count - m);
+      const Cursor<2> at(rows_.products, product);
+      quantize_.run(count, depth_, run.input(0) + at.offset(a_operand) + m * rows_.a_stride, rows_.a_stride,
                     rows + i * a_stride_, a_stride_);
       i += count;
     }
@@ -71,13 +62,13 @@ class DynamicPlan final : public qn_plan {
 
   void multiply(const Run& run, size_t index, const char* quantized) const {
     tiling_.run(index, [&](size_t product, size_t m, size_t rows, size_t n, size_t channels) {
-      const Cursor<2> at(outer_, product);
-      char* c = run.output + at.offset(c_operand) + m * c_stride_ + n * sizeof(float);
-      const auto sums = epilogue_.sums(run, c, c_stride_, channels, run.workspace + before_own_ + index * own_);
-      row_.run(rows, channels, a_bytes_, quantized + (product * m_ + m) * a_stride_, a_stride_,
+      const Cursor<2> at(rows_.products, product);
+      char* c = run.output + at.offset(c_operand) + m * rows_.c_stride + n * sizeof(float);
+      const auto sums = epilogue_.sums(run, c, rows_.c_stride, channels, run.workspace + before_own_ + index * own_);
+      row_.run(rows, channels, a_bytes_, quantized + (product * rows_.count + m) * a_stride_, a_stride_,
                packed_->panels(0) + n / row_.nr * packed_->panel_bytes, sums.data, sums.stride,
                kernel_epilogue_.at(0, n));
-      epilogue_.run(run, sums, c, rows, c_stride_, channels);
+      epilogue_.run(run, sums, c, rows, rows_.c_stride, channels);
     });
   }
 
@@ -86,12 +77,11 @@ class DynamicPlan final : public qn_plan {
   Packed packed_;
   KernelEpilogue kernel_epilogue_;
   Epilogue epilogue_;
-  Nest<2> outer_;             // products that do not join into one
-  size_t m_ = 1, depth_ = 0;  // rows of a product, and their elements
-  size_t a_bytes_ = 0;        // of a quantized row
-  size_t in_stride_ = 0, a_stride_ = 0, c_stride_ = 0;
-  size_t own_ = 0, before_own_ = 0;  // bytes of scratch memory of a task, and where that of the first one begins
-  Split rows_;
+  ProductRows rows_;
+  size_t depth_ = 0;                   // elements of a row
+  size_t a_bytes_ = 0, a_stride_ = 0;  // of quantized rows
+  size_t own_ = 0, before_own_ = 0;    // bytes of scratch memory of a task, and where that of the first one begins
+  Split quantized_;                    // rows among tasks
   Tiling tiling_;
 };
 

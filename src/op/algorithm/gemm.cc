@@ -6,7 +6,6 @@
 #include "op/algorithm/algorithm.h"
 #include "op/algorithm/cost.h"
 #include "op/algorithm/dynamic.h"
-#include "op/core/nest.h"
 #include "op/core/tiling.h"
 
 namespace quern {
@@ -34,24 +33,15 @@ class GemmPlan final : public qn_plan {
       : row_(choice.as<GemmRow>()),
         packed_(conv.pack(Packing::panels, row_)),
         kernel_epilogue_(row_, conv.numbers()),
-        epilogue_(conv.request) {
-    const qn_tensor &in = conv.request.ins[0], &out = conv.request.out;
+        epilogue_(conv.request),
+        rows_(conv.request.ins[0], conv.request.out) {
     const WeightsShape& shape = conv.weights.shape();
-    Nest<2> rows;
-    for (uint32_t i = in.rank - 1; i-- > 0;) rows.add(in.shape[i], {in.stride[i], out.stride[i]});
-    size_t m = 1;
-    if (rows.rank > 0) {
-      m = rows.loops[0].count;
-      a_stride_ = rows.loops[0].stride[a_operand];
-      c_stride_ = rows.loops[0].stride[c_operand];
-    }
-    for (size_t i = 1; i < rows.rank; ++i) outer_.add(rows.loops[i].count, rows.loops[i].stride);
     groups_ = shape.groups;
     channels_ = shape.out;
     in_bytes_ = shape.in * input_bytes(row_.type);
     out_bytes_ = shape.out * output_bytes(row_.type);
-    tiling_ = Tiling({.count = outer_.count() * groups_,
-                      .m = m,
+    tiling_ = Tiling({.count = rows_.products.count() * groups_,
+                      .m = rows_.count,
                       .n = shape.out,
                       .mr = row_.mr,
                       .nr = row_.nr,
@@ -65,13 +55,14 @@ class GemmPlan final : public qn_plan {
   void task(const Run& run, size_t, size_t index) const override {
     tiling_.run(index, [&](size_t product, size_t m, size_t rows, size_t n, size_t channels) {
       const size_t group = product % groups_;
-      const Cursor<2> at(outer_, product / groups_);
-      char* c = run.output + at.offset(c_operand) + group * out_bytes_ + m * c_stride_ + n * output_bytes(row_.type);
-      const auto sums = epilogue_.sums(run, c, c_stride_, channels, run.workspace + index * slot);
-      row_.run(rows, channels, in_bytes_, run.input(0) + at.offset(a_operand) + group * in_bytes_ + m * a_stride_,
-               a_stride_, packed_->panels(group) + n / row_.nr * packed_->panel_bytes, sums.data, sums.stride,
+      const Cursor<2> at(rows_.products, product / groups_);
+      char* c =
+          run.output + at.offset(c_operand) + group * out_bytes_ + m * rows_.c_stride + n * output_bytes(row_.type);
+      const auto sums = epilogue_.sums(run, c, rows_.c_stride, channels, run.workspace + index * slot);
+      row_.run(rows, channels, in_bytes_, run.input(0) + at.offset(a_operand) + group * in_bytes_ + m * rows_.a_stride,
+               rows_.a_stride, packed_->panels(group) + n / row_.nr * packed_->panel_bytes, sums.data, sums.stride,
                kernel_epilogue_.at(group, n));
-      epilogue_.run(run, sums, c, rows, c_stride_, channels);
+      epilogue_.run(run, sums, c, rows, rows_.c_stride, channels);
     });
   }
 
@@ -80,10 +71,9 @@ class GemmPlan final : public qn_plan {
   Packed packed_;
   KernelEpilogue kernel_epilogue_;
   Epilogue epilogue_;
-  Nest<2> outer_;             // products that do not join into one
+  ProductRows rows_;
   size_t groups_, channels_;  // output channels of a group
   size_t in_bytes_, out_bytes_;
-  size_t a_stride_ = 0, c_stride_ = 0;
   Tiling tiling_;
 };
 

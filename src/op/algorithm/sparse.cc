@@ -11,7 +11,6 @@
 #include "kernel/transpose.h"
 #include "op/algorithm/algorithm.h"
 #include "op/algorithm/cost.h"
-#include "op/core/nest.h"
 #include "op/pixels/sparse_band.h"
 #include "op/pixels/tile_input.h"
 #include "op/weights/pack_sparse.h"
@@ -238,16 +237,11 @@ class SparsePlan final : public qn_plan {
   }
 
   void find_rows(const Request& request, Window* window) {
-    const qn_tensor &in = request.ins[0], &out = request.out;
-    Nest<2> rows;
-    for (uint32_t i = in.rank - 1; i-- > 0;) rows.add(in.shape[i], {in.stride[i], out.stride[i]});
-    pixels_ = 1;
-    if (rows.rank > 0) {
-      pixels_ = rows.loops[0].count;
-      window->pixel_stride = rows.loops[0].stride[a_operand];
-      c_stride_ = rows.loops[0].stride[c_operand];
-    }
-    for (size_t i = 1; i < rows.rank; ++i) lines_.add(rows.loops[i].count, rows.loops[i].stride);
+    const ProductRows rows(request.ins[0], request.out);
+    pixels_ = rows.count;
+    window->pixel_stride = rows.a_stride;
+    c_stride_ = rows.c_stride;
+    lines_ = rows.products;
     window->w.in = window->w.out = pixels_;
   }
 

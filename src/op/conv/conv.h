@@ -6,6 +6,7 @@
 #include "kernel/minmax.h"
 #include "op/algorithm/epilogue.h"
 #include "op/conv/choose.h"
+#include "op/core/nest.h"
 #include "op/core/numbers.h"
 #include "op/core/operator.h"
 #include "op/core/window.h"
@@ -41,8 +42,9 @@ qn_status check_quantized(const ConvRequest& conv);
 // The type of the kernels that multiply with these weights in an operator of this type.
 KernelType kernel_type(qn_type type, const Weights& weights);
 
-// Reads and checks the parameter quantize_input of an operator of this type.
-constexpr bool reads_activations = quantizes_inputs || has_api("op") || has_integers;
+// Reads and checks the parameter quantize_input of an operator of this type. In a build that has neither integers nor
+// op.h, nothing sets it.
+constexpr bool reads_activations = has_integers || has_api("op");
 qn_status read_activations(const char* who, int quantize_input, qn_type type, Activations* activations);
 
 // Makes a choice: the cost model's, or a measured one if the options have a tuning.
@@ -77,6 +79,24 @@ inline Rows output_rows(const qn_tensor& out) {
 
 // The operands of the loops around products.
 enum { a_operand, c_operand };
+
+// How the rows of a matrix product lie, which are all dimensions but the last one. Those that lie at equal distances
+// join into one product.
+struct ProductRows {
+  size_t count = 1, a_stride = 0, c_stride = 0;  // of one product
+  Nest<2> products;
+
+  ProductRows(const qn_tensor& in, const qn_tensor& out) {
+    Nest<2> rows;
+    for (uint32_t i = in.rank - 1; i-- > 0;) rows.add(in.shape[i], {in.stride[i], out.stride[i]});
+    if (rows.rank > 0) {
+      count = rows.loops[0].count;
+      a_stride = rows.loops[0].stride[a_operand];
+      c_stride = rows.loops[0].stride[c_operand];
+    }
+    for (size_t i = 1; i < rows.rank; ++i) products.add(rows.loops[i].count, rows.loops[i].stride);
+  }
+};
 
 // Does igemm join the taps of each kernel row into one tap? They must lie side by side in memory.
 // An input channel has `element` bytes.
