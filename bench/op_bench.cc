@@ -47,6 +47,8 @@ struct OpCase {
   std::vector<qn_tensor> inputs;
   std::vector<qn_tensor> outputs = {};  // of bytes: their quantization; none for floats
   size_t weights = 0;
+  bool of_bytes = false;   // are floats quantized for products of bytes?
+  size_t weight_bits = 0;  // 0: as many as an element of the input has
   qn_algorithm algorithm = QN_ALGORITHM_AUTO;
   double ops_per_output = 1;  // where the plan counts no multiply-accumulates
 };
@@ -76,7 +78,12 @@ struct Room {
   Floats floats;
 };
 
-size_t weight_bytes(const OpCase& test) { return test.weights * (test.inputs[0].type == QN_S8 ? 1 : sizeof(float)); }
+bool multiplies_bytes(const OpCase& test) { return test.of_bytes || test.inputs[0].type == QN_S8; }
+
+size_t weight_bytes(const OpCase& test) {
+  const size_t bits = test.weight_bits != 0 ? test.weight_bits : 8 * qn_type_size(test.inputs[0].type);
+  return test.weights * bits / 8;
+}
 
 // Everything one run needs.
 struct Prepared {
@@ -130,7 +137,7 @@ void bench_op(benchmark::State& state, const OpCase& test, size_t threads) {
   const std::span<const Place> places =
       test.algorithm == QN_ALGORITHM_DEPTHWISE ? std::span<const Place>(many_places) : one_place;
   std::vector<const void*> inputs(p.tensors.size() - 1);
-  const uint32_t isa = test.inputs[0].type == QN_S8 ? best_isa_of_bytes() : best_isa();
+  const uint32_t isa = multiplies_bytes(test) ? best_isa_of_bytes() : best_isa();
   measure(state, p.work, isa, threads, places.size(), [&](size_t place) {
     for (size_t i = 0; i < inputs.size(); ++i) inputs[i] = p.tensors[i].at(places[place].in);
     void* const output = p.tensors.back().at(places[place].out);
@@ -247,6 +254,47 @@ OpCase matrix_case(const MatrixShape& s, qn_type type) {
   test.inputs = {tensor_of({s.rows, s.in})};
   set_type(type, s.in, tensor_of({s.rows, s.out}), &test);
   test.weights = s.in * s.out;
+  test.algorithm = QN_ALGORITHM_GEMM;
+  return test;
+}
+
+// How an operator that quantizes its input is given its weights: how many bits they need, and how many share a scale.
+struct Narrow {
+  const char* type;
+  size_t bits, block;  // 0: all of an output channel
+};
+constexpr Narrow all_narrow[] = {{"qd8c", 8, 0}, {"qd8c4", 4, 0}, {"qd8b4", 4, 32}};
+
+struct NarrowWeights {
+  std::vector<int8_t> steps;
+  std::vector<float> scales;
+};
+
+OpCase narrow_case(const MatrixShape& s, const Narrow& narrow) {
+  OpCase test;
+  test.name = text("fully_connected/", narrow.type, "/gemm/", shape_name(s));
+  test.create = [s, narrow, kept = std::make_shared<NarrowWeights>()](const void*, qn_operator** op) {
+    const int most = (1 << (narrow.bits - 1)) - 1;
+    kept->steps.resize(s.in * s.out);
+    for (size_t i = 0; i < kept->steps.size(); ++i)
+      kept->steps[i] = static_cast<int8_t>(static_cast<int>(i * 37 % static_cast<size_t>(2 * most + 1)) - most);
+    kept->scales.assign(s.out * (narrow.block == 0 ? 1 : divide_up(s.in, narrow.block)), weight_scale);
+    qn_weights weights = weights_at(kept->steps.data(), QN_S8);
+    weights.bias_type = QN_F32;
+    weights.scales = kept->scales.data();
+    weights.scale_count = kept->scales.size();
+    weights.block_length = narrow.block;
+    qn_fully_connected_params p;
+    qn_fully_connected_params_init(&p);
+    p.in_channels = s.in;
+    p.out_channels = s.out;
+    p.quantize_input = 1;
+    return qn_fully_connected_create(&p, &weights, nullptr, nullptr, op);
+  };
+  test.inputs = {tensor_of({s.rows, s.in})};
+  test.weights = s.in * s.out;
+  test.of_bytes = true;
+  test.weight_bits = narrow.bits;
   test.algorithm = QN_ALGORITHM_GEMM;
   return test;
 }
@@ -426,6 +474,9 @@ std::vector<OpCase> all_cases() {
     cases.push_back(concat_case(56, 64, type));
     cases.push_back(transpose_case(3, 224, type));
     cases.push_back(transpose_case(64, 56, type));
+  }
+  for (const Narrow& narrow : all_narrow) {
+    for (const MatrixShape& s : matrix_shapes) cases.push_back(narrow_case(s, narrow));
   }
   cases.push_back(quantize_case(QN_F32, QN_S8));
   cases.push_back(quantize_case(QN_S8, QN_F32));
