@@ -34,6 +34,8 @@ PLACES(order):                          // four channels of four pixels each: th
         mov     r12, [ARGS]
         mov     r14, [ARGS + 16]
         lea     r13, [r14 + r14 * 2]
+        mov     eax, 0x47800000         // 65536
+        vpbroadcastd zmm29, eax
         mov     eax, 0x80808080
         vpbroadcastd zmm24, eax
         mov     rax, [ARGS + 32]
@@ -43,8 +45,6 @@ PLACES(order):                          // four channels of four pixels each: th
         vpbroadcastb zmm26, byte ptr [rax + REQUANTIZE_MIN]
         vpbroadcastb zmm27, byte ptr [rax + REQUANTIZE_MAX]
         vbroadcasti32x4 zmm28, [rip + PLACES(order)]
-        mov     eax, 0x47800000         // 65536
-        vpbroadcastd zmm29, eax
 1:
 .endm
 
