@@ -21,9 +21,9 @@ TABLES = {"product": "Matrix products: rows x inputs x outputs", "convolution": 
           "depthwise": "Depthwise convolutions; ours where the buffers lie worst, the others where they lie best",
           "top": "The twenty layers that the zoo spends most multiply-accumulates on"}
 TYPES = {"f32": "floats", "qs8c": "bytes",
-         "qd8c": "rows of floats that become bytes, weights of 8 bits; Quern multiplies floats",
-         "qd8c4": "rows of floats that become bytes, weights of 4 bits; Quern multiplies floats",
-         "qd8b4": "rows of floats that become bytes, weights of 4 bits with scales for each 32; Quern multiplies floats"}
+         "qd8c": "rows of floats that become bytes, weights of 8 bits",
+         "qd8c4": "rows of floats that become bytes, weights of 4 bits",
+         "qd8b4": "rows of floats that become bytes, weights of 4 bits with scales for each 32"}
 NAME = re.compile(r"(\w+)/\w+/(\w+)/(\w+)/threads:(\d+)/.*")
 
 

@@ -1,6 +1,7 @@
 // Quern, through its public API.
 #include <quern/op.h>
 
+#include "base/math.h"
 #include "base/memory.h"
 #include "base/thread_pool.h"
 #include "peers.h"
@@ -17,17 +18,27 @@ struct Release {
   void operator()(qn_plan* plan) const { qn_plan_release(plan); }
 };
 
-// The floats of layers that quantize their input themselves are multiplied as floats: no operator of Quern does so.
 qn_type type_of(const Layer& layer) { return layer.type == Type::qs8c ? QN_S8 : QN_F32; }
+bool quantizes_input(const Layer& layer) { return layer.type != Type::qs8c && layer.type != Type::f32; }
 
-qn_status create(const Layer& layer, const Weights& given, qn_operator** op) {
+// The scales of each output channel: one, or one for each block.
+std::vector<float> scales_of(const Layer& layer, const Weights& given) {
+  const size_t each = layer.type == Type::qd8b4 ? divide_up(layer.terms(), block) : 1;
+  std::vector<float> scales;
+  for (size_t o = 0; o < layer.out && given.scales != nullptr; ++o) scales.insert(scales.end(), each, given.scales[o]);
+  return scales;
+}
+
+// The operator reads the weights, and the scales, as long as it lives.
+qn_status create(const Layer& layer, const Weights& given, const std::vector<float>& scales, qn_operator** op) {
   qn_weights weights;
   qn_weights_init(&weights);
   weights.data = given.data;
   if (layer.type != Type::f32) {
     weights.type = QN_S8;
-    weights.scales = given.scales;
-    weights.scale_count = layer.out;
+    weights.scales = scales.data();
+    weights.scale_count = scales.size();
+    if (layer.type == Type::qd8b4) weights.block_length = block;
     if (layer.type == Type::qs8c) weights.bias_type = QN_S32;
   }
   const auto shape_window = [&](auto& p) {
@@ -42,6 +53,7 @@ qn_status create(const Layer& layer, const Weights& given, qn_operator** op) {
     p.type = type_of(layer);
     p.in_channels = layer.in;
     p.out_channels = layer.out;
+    p.quantize_input = quantizes_input(layer);
     return qn_fully_connected_create(&p, &weights, nullptr, nullptr, op);
   }
   if (layer.kind == Kind::dwconv2d) {
@@ -55,6 +67,7 @@ qn_status create(const Layer& layer, const Weights& given, qn_operator** op) {
   qn_conv2d_params_init(&p);
   p.in_channels = layer.in;
   p.out_channels = layer.out;
+  p.quantize_input = quantizes_input(layer);
   shape_window(p);
   return qn_conv2d_create(&p, &weights, nullptr, nullptr, op);
 }
@@ -76,9 +89,9 @@ qn_tensor tensor_of(const Layer& layer, size_t size, size_t channels, float scal
 
 class QuernTask : public Task {
  public:
-  QuernTask(const Layer& layer, const Weights& weights, size_t threads) {
+  QuernTask(const Layer& layer, const Weights& weights, size_t threads) : scales_(scales_of(layer, weights)) {
     qn_operator* op = nullptr;
-    check(create(layer, weights, &op));
+    check(create(layer, weights, scales_, &op));
     op_.reset(op);
     qn_plan_options options;
     qn_plan_options_init(&options);
@@ -107,6 +120,7 @@ class QuernTask : public Task {
   }
 
  private:
+  std::vector<float> scales_;
   std::unique_ptr<qn_operator, Release> op_;
   std::unique_ptr<qn_plan, Release> plan_;
   Buffer workspace_;

@@ -59,14 +59,10 @@ Buffer random_bytes(size_t count, int least, int most) {
 
 bool has_4_bits(Type type) { return type == Type::qd8c4 || type == Type::qd8b4; }
 
-// None is 0: Quern would leave out zeros.
 Buffer random_weights(const Layer& layer) {
   if (layer.type == Type::f32) return random_floats(layer.weights());
   const int most = has_4_bits(layer.type) ? 7 : 127, least = has_4_bits(layer.type) ? -8 : -127;
-  Buffer buffer = random_bytes(layer.weights(), least, most);
-  auto* const weights = static_cast<int8_t*>(buffer.data());
-  std::replace(weights, weights + layer.weights(), int8_t{0}, static_cast<int8_t>(most));
-  return buffer;
+  return random_bytes(layer.weights(), least, most);
 }
 
 Buffer random_input(const Layer& layer) {
