@@ -113,6 +113,10 @@ L(tail\m):
         dot_memory %(2 * \j + 1), r9
         dot_memory %(2 * \j), r9
         .elseif \i < 10
+        .if     \i == 9
+        prefetchw [r10 + rdx]
+        prefetchw [r10 + rdi]
+        .endif
         end_stage \i, %(4 * \j + 4), %(4 * \j + 5), %(4 * \j + 6), %(4 * \j + 7)
         .elseif \next
         begin_pair %(4 * \j + 4), %(4 * \j + 5), %(4 * \j + 6), %(4 * \j + 7)
@@ -254,6 +258,7 @@ fn qn_gemm_qs8c_12x32_avx512vnni
 //
 //   A, W   r14 and r15 a step, 4 and 128 or -4 and -128     r13 from a panel to the next
 //   turn   r9 W of its last step   rax biases of the next panel   r10 the even row of C at hand   zmm0 zmm1 scales
+//          rdx rdi from the rows of C at hand to those that the next call is likely to write
 //   left   rax steps
 
 7:      sub     r10, r11                // the last pair
@@ -263,6 +268,7 @@ fn qn_gemm_qs8c_12x32_avx512vnni
         shl     r13, 5
         shr     rdx, 2
         mov     STEPS, rdx
+        imul    rdi, r11, 13
         mov     r14d, 4
         mov     r15d, 128
 
@@ -290,6 +296,7 @@ fn qn_gemm_qs8c_12x32_avx512vnni
         lea     rdx, [r9 + 128]
         test    r14, r14
         cmovns  rax, rdx
+        imul    rdx, r11, 12
         sub     rsi, 32
         cmp     rsi, 16
         jle     3f
@@ -314,11 +321,11 @@ fn qn_gemm_qs8c_12x32_avx512vnni
         mov     rdx, STEPS
         shl     rdx, 2
         test    r14, r14
-        js      6b
+        js      0b
         lea     rax, [rdx - 4]          // A from its beginning
         neg     rax
         move    rax
-        jmp     6b
+        jmp     0b
 endfn qn_gemm_qs8c_12x32_avx512vnni
 
 // One row x 32 channels.
