@@ -92,4 +92,15 @@ bool far_weights(const Problem& p, double bytes);
 // where the other layers of a model have left them, for the others from the L2 cache.
 double tiles_cycles(const Problem& p, const ProductTile& tile, double depth, double per_tile, double stalls = 0);
 
+// ---- copies of taps
+
+// Cycles to copy the taps of a pixel: `runs` of them, each with `elements` elements that lie side by side. Those of bytes
+// are copied as whole vectors if they are rows of taps (tap_copies.h).
+inline double gather_cycles(const MachineRow& m, bool of_bytes, bool rows, size_t runs, size_t elements) {
+  const auto copies = static_cast<double>(runs);
+  if (of_bytes && rows) return copies * static_cast<double>(divide_up(elements, size_t{16})) * m.row_copy_cycles;
+  const double words = static_cast<double>(runs * elements) / (of_bytes ? 4 : 1);
+  return copies * m.gather_cycles * (of_bytes ? m.gather_bytes : 1) + words / m.gather_floats;
+}
+
 }  // namespace quern

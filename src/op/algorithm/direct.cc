@@ -13,16 +13,17 @@ namespace {
 // ---- cost
 
 double cycles(const Problem& p, const GemmRow& row) {
-  const double copies = static_cast<double>(p.contiguous ? p.kernel.h : p.taps());
-  const double floats = static_cast<double>(p.taps() * p.in * input_bytes(p.type)) / sizeof(float);
-  const double begin = machine().gather_cycles * (input_bytes(p.type) == 1 ? machine().gather_bytes : 1);
-  const double gather = copies * begin + floats / machine().gather_floats;
   const ProductTile tile(row);
+  const size_t runs = p.contiguous ? p.kernel.h : p.taps();
+  const double gather = gather_cycles(machine(), tile.of_bytes(), p.contiguous, runs, p.taps() / runs * p.in);
   return tiles_cycles(p, tile, tile.steps(p.taps() * p.in), 0) +
          gather * static_cast<double>(p.pixels * p.images * p.groups);
 }
 
 // ---- plan
+
+// At most about so many bytes are copied at a time, so that they stay in the L1 cache.
+constexpr size_t tile_bytes = 8 << 10;
 
 class DirectPlan final : public qn_plan {
  public:
@@ -37,45 +38,54 @@ class DirectPlan final : public qn_plan {
         out_(conv.request.out),
         window_(conv.window),
         copies_(conv, shape_.in, row_.type) {
+    row_stride_ = spread(depth_bytes() + TapCopies::slack);
+    // Several tiles of the kernel at a time, but enough of these for all threads.
+    const size_t fit = tile_bytes / (row_.mr * row_stride_),
+                 shared = rows_.count / (row_.mr * wanted_chunks(conv.request.options.tasks));
+    tile_rows_ = row_.mr * std::clamp<size_t>(std::min(fit, shared), 1, 8);
     tiling_ = Tiling({.count = out_.shape[0] * rows_.products * shape_.groups,
                       .m = rows_.count,
                       .n = shape_.out,
-                      .mr = row_.mr,
+                      .mr = tile_rows_,
                       .nr = row_.nr,
                       .row_bytes = depth_bytes(),
                       .panel_bytes = packed_->panel_bytes,
                       .whole_channels = true},
                      conv.request.options.tasks);
     phases = {tiling_.tasks()};
-    row_stride_ = spread(depth_bytes());
-    gathered_ = row_.mr * row_stride_;
+    gathered_ = tile_rows_ * row_stride_;
     slot = gathered_ + epilogue_.scratch_bytes(tiling_.tile_elements());
   }
 
   void task(const Run& run, size_t, size_t index) const override {
     char* scratch = run.workspace + index * slot;
-    tiling_.run(index, [&](size_t product, size_t m, size_t rows, size_t n, size_t channels) {
+    tiling_.run(index, [&](size_t product, size_t begin, size_t end, size_t n, size_t channels) {
       const size_t group = product % shape_.groups, line = product / shape_.groups % rows_.products;
       const size_t image = product / shape_.groups / rows_.products;
-      const char* a = run.input(0) + image * in_.stride[0] + group * in_bytes();
-      size_t y = (line * rows_.count + m) / window_.w.out, x = (line * rows_.count + m) % window_.w.out;
-      for (size_t i = 0; i < rows; ++i) {
-        copies_.pixel(a, y, x, copies_.row_bytes(), scratch + i * row_stride_);
-        if (++x == window_.w.out) x = 0, ++y;
-      }
-      char* c = run.output + image * out_.stride[0] + line * out_.stride[1] + m * out_.stride[2] +
-                (group * shape_.out + n) * output_bytes(row_.type);
-      const auto sums = epilogue_.sums(run, c, out_.stride[2], channels, scratch + gathered_);
-      row_.run(rows, channels, depth_bytes(), scratch, row_stride_,
-               packed_->panels(group) + n / row_.nr * packed_->panel_bytes, sums.data, sums.stride,
-               kernel_epilogue_.at(group, n));
-      epilogue_.run(run, sums, c, rows, out_.stride[2], channels);
+      const char* const a = run.input(0) + image * in_.stride[0] + group * in_bytes();
+      char* const c_begin = run.output + image * out_.stride[0] + line * out_.stride[1] +
+                            (group * shape_.out + n) * output_bytes(row_.type);
+      tiling_.tiles(begin, end, [&](size_t m, size_t rows) {
+        copies_.pixels(a, line * rows_.count + m, rows, row_stride_, scratch);
+        char* const c = c_begin + m * out_.stride[2];
+        const auto sums = epilogue_.sums(run, c, out_.stride[2], channels, scratch + gathered_);
+        for (size_t i = 0; i < rows; i += row_.mr) {
+          row_.run(std::min<size_t>(rows - i, row_.mr), channels, whole_groups(), scratch + i * row_stride_,
+                   row_stride_, packed_->panels(group) + n / row_.nr * packed_->panel_bytes,
+                   sums.data + i * sums.stride, sums.stride, kernel_epilogue_.at(group, n));
+        }
+        epilogue_.run(run, sums, c, rows, out_.stride[2], channels);
+      });
     });
   }
 
  private:
   size_t in_bytes() const { return shape_.in * input_bytes(row_.type); }
   size_t depth_bytes() const { return shape_.depth() * input_bytes(row_.type); }
+  // The same with whole groups of successive k, which kernels multiply faster: the bytes behind the taps meet weights of 0.
+  size_t whole_groups() const {
+    return has_integers ? round_up(depth_bytes(), size_t{row_.panel.kr} * input_bytes(row_.type)) : depth_bytes();
+  }
 
   const GemmRow& row_;
   Packed packed_;
@@ -86,7 +96,7 @@ class DirectPlan final : public qn_plan {
   qn_tensor in_, out_;
   Window window_;
   TapCopies copies_;
-  size_t row_stride_, gathered_;  // scratch: bytes from one row to the next, and of all rows
+  size_t tile_rows_, row_stride_, gathered_;  // scratch: bytes from one row to the next, and of all rows
   Tiling tiling_;
 };
 

@@ -61,14 +61,18 @@ class DynamicPlan final : public qn_plan {
   }
 
   void multiply(const Run& run, size_t index, const char* quantized) const {
-    tiling_.run(index, [&](size_t product, size_t m, size_t rows, size_t n, size_t channels) {
+    tiling_.run(index, [&](size_t product, size_t begin, size_t end, size_t n, size_t channels) {
       const Cursor<2> at(rows_.products, product);
-      char* c = run.output + at.offset(c_operand) + m * rows_.c_stride + n * sizeof(float);
-      const auto sums = epilogue_.sums(run, c, rows_.c_stride, channels, run.workspace + before_own_ + index * own_);
-      row_.run(rows, channels, a_bytes_, quantized + (product * rows_.count + m) * a_stride_, a_stride_,
-               packed_->panels(0) + n / row_.nr * packed_->panel_bytes, sums.data, sums.stride,
-               kernel_epilogue_.at(0, n));
-      epilogue_.run(run, sums, c, rows, rows_.c_stride, channels);
+      const char* const a = quantized + product * rows_.count * a_stride_;
+      char* const c_begin = run.output + at.offset(c_operand) + n * sizeof(float);
+      tiling_.tiles(begin, end, [&](size_t m, size_t rows) {
+        char* const c = c_begin + m * rows_.c_stride;
+        const auto sums = epilogue_.sums(run, c, rows_.c_stride, channels, run.workspace + before_own_ + index * own_);
+        row_.run(rows, channels, a_bytes_, a + m * a_stride_, a_stride_,
+                 packed_->panels(0) + n / row_.nr * packed_->panel_bytes, sums.data, sums.stride,
+                 kernel_epilogue_.at(0, n));
+        epilogue_.run(run, sums, c, rows, rows_.c_stride, channels);
+      });
     });
   }
 

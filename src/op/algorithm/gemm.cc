@@ -53,16 +53,20 @@ class GemmPlan final : public qn_plan {
   }
 
   void task(const Run& run, size_t, size_t index) const override {
-    tiling_.run(index, [&](size_t product, size_t m, size_t rows, size_t n, size_t channels) {
+    tiling_.run(index, [&](size_t product, size_t begin, size_t end, size_t n, size_t channels) {
       const size_t group = product % groups_;
       const Cursor<2> at(rows_.products, product / groups_);
-      char* c =
-          run.output + at.offset(c_operand) + group * out_bytes_ + m * rows_.c_stride + n * output_bytes(row_.type);
-      const auto sums = epilogue_.sums(run, c, rows_.c_stride, channels, run.workspace + index * slot);
-      row_.run(rows, channels, in_bytes_, run.input(0) + at.offset(a_operand) + group * in_bytes_ + m * rows_.a_stride,
-               rows_.a_stride, packed_->panels(group) + n / row_.nr * packed_->panel_bytes, sums.data, sums.stride,
-               kernel_epilogue_.at(group, n));
-      epilogue_.run(run, sums, c, rows, rows_.c_stride, channels);
+      const char* const a = run.input(0) + at.offset(a_operand) + group * in_bytes_;
+      char* const c_begin = run.output + at.offset(c_operand) + group * out_bytes_ + n * output_bytes(row_.type);
+      const char* const panels = packed_->panels(group) + n / row_.nr * packed_->panel_bytes;
+      const void* const epilogue = kernel_epilogue_.at(group, n);
+      tiling_.tiles(begin, end, [&](size_t m, size_t rows) {
+        char* const c = c_begin + m * rows_.c_stride;
+        const auto sums = epilogue_.sums(run, c, rows_.c_stride, channels, run.workspace + index * slot);
+        row_.run(rows, channels, in_bytes_, a + m * rows_.a_stride, rows_.a_stride, panels, sums.data, sums.stride,
+                 epilogue);
+        epilogue_.run(run, sums, c, rows, rows_.c_stride, channels);
+      });
     });
   }
 

@@ -5,26 +5,23 @@
 // become 3 taps of 9 channels. At the left and right edge of the image some of the joined taps would be padding, so the
 // output columns there form parts of their own.
 //
-// If single taps fill whole groups of successive k (KR of igemm.h), these parts have single taps, which read the same
-// panels. Otherwise joined taps are filled up to whole groups, and so read a few bytes behind themselves, which meet
-// weights of 0. Where such bytes would not be of the same row of the image, and at its edges, taps are copied to scratch
-// memory.
+// These parts have single taps, which read the same panels. So single taps must fill whole groups of successive k (KR of
+// igemm.h); otherwise none are joined.
 #include "base/math.h"
 #include "op/algorithm/algorithm.h"
 #include "op/algorithm/cost.h"
-#include "op/algorithm/tap_copies.h"
 #include "op/core/tiling.h"
 
 namespace quern {
 namespace {
 
 // Does a tap of `in` channels fill whole groups of successive k?
-bool has_whole_groups(const IgemmRow& row, size_t in) { return !has_integers || in % row.panel.kr == 0; }
+bool fills_groups(const IgemmRow& row, size_t in) { return !has_integers || in % row.panel.kr == 0; }
 
 // ---- cost
 
 double cycles(const Problem& p, const IgemmRow& row) {
-  const bool joined = p.contiguous && p.in <= few_channels;
+  const bool joined = p.contiguous && p.in <= few_channels && fills_groups(row, p.in);
   const size_t taps = joined ? p.kernel.h : p.taps();
   const ProductTile tile(row);
   return tiles_cycles(p, tile, static_cast<double>(taps) * tile.steps(joined ? p.in * p.kernel.w : p.in),
@@ -45,7 +42,6 @@ struct Part {
   Order order = Order::image;
   size_t x = 0, width = 0;
   bool wide_taps = false;  // the taps of each kernel row are joined into one
-  bool copied = false;     // and copied
   size_t lines = 0, pixels = 0;
   Tiling tiling = {};
   Vector<int32_t> table = {};
@@ -55,37 +51,27 @@ class IgemmPlan final : public qn_plan {
  public:
   IgemmPlan(const ConvRequest& conv, const Choice& choice)
       : row_(choice.as<IgemmRow>()),
-        joins_(merges_taps(conv.window, conv.weights.shape().in, input_bytes(row_.type))),
-        fills_(joins_ && !has_whole_groups(row_, conv.weights.shape().in)),
-        packed_(conv.pack(fills() ? Packing::row_panels : Packing::tap_panels, row_)),
+        packed_(conv.pack(Packing::tap_panels, row_)),
         kernel_epilogue_(row_, conv.numbers()),
         epilogue_(conv.request),
         shape_(conv.weights.shape()),
         in_(conv.request.ins[0]),
         out_(conv.request.out),
-        row_elements_(fills() ? round_up(shape_.in * shape_.kernel.w, size_t{row_.panel.kr})
-                              : shape_.in * shape_.kernel.w),
-        zero_(row_.type, row_elements_, static_cast<int8_t>(conv.input_zero())),
-        copies_(conv, shape_.in, row_.type) {
-    if (joins_) {
-      Axis read = conv.window.w;  // the pixels that joined taps read
-      read.kernel = divide_up(row_elements_, shape_.in);
-      const auto [begin, end] = columns_inside(read);
+        zero_(row_.type, shape_.in * shape_.kernel.w, static_cast<int8_t>(conv.input_zero())) {
+    if (merges_taps(conv.window, shape_.in, input_bytes(row_.type)) && fills_groups(row_, shape_.in)) {
+      const auto [begin, end] = columns_inside(conv.window.w);
       const size_t width = conv.window.w.out;
       const Order order = end - begin == width ? Order::image : Order::rows;
       if (begin < end) add_part(conv, {.order = order, .x = begin, .width = end - begin, .wide_taps = true});
-      if (begin > 0)
-        add_part(conv, {.order = Order::columns, .x = 0, .width = begin, .wide_taps = fills(), .copied = fills()});
-      if (end < width)
-        add_part(conv,
-                 {.order = Order::columns, .x = end, .width = width - end, .wide_taps = fills(), .copied = fills()});
+      if (begin > 0) add_part(conv, {.order = Order::columns, .x = 0, .width = begin, .wide_taps = false});
+      if (end < width) add_part(conv, {.order = Order::columns, .x = end, .width = width - end, .wide_taps = false});
     } else {
       add_part(conv, {.order = Order::image, .x = 0, .width = conv.window.w.out, .wide_taps = false});
     }
     phases = {0};
     for (const Part& part : parts_) {
       phases[0] += part.tiling.tasks();
-      slot = std::max(slot, copied_bytes(part) + epilogue_.scratch_bytes(part.tiling.tile_elements()));
+      slot = std::max(slot, epilogue_.scratch_bytes(part.tiling.tile_elements()));
     }
   }
 
@@ -97,44 +83,32 @@ class IgemmPlan final : public qn_plan {
   }
 
  private:
-  // Neither happens to floats.
-  bool fills() const { return has_integers && fills_; }
-  static bool is_copied(const Part& part) { return has_integers && part.copied; }
-  size_t row_bytes() const { return row_elements_ * input_bytes(row_.type); }
-  // Scratch memory for the taps of a tile.
-  size_t copied_bytes(const Part& part) const {
-    return is_copied(part) ? round_up(row_.mr * shape_.kernel.h * row_bytes(), cache_line) : 0;
-  }
   size_t taps(const Part& part) const { return part.wide_taps ? shape_.kernel.h : shape_.taps(); }
   // The number of tiles in a line.
   size_t tiles(const Part& part) const { return divide_up(part.pixels, part.tiling.rows()); }
 
   void run_part(const Run& run, const Part& part, size_t index, char* scratch) const {
     const size_t in_bytes = shape_.in * input_bytes(row_.type), out_bytes = shape_.out * output_bytes(row_.type);
-    const size_t tap_bytes = part.wide_taps ? row_bytes() : in_bytes;
+    const size_t tap_bytes = part.wide_taps ? shape_.kernel.w * in_bytes : in_bytes;
     const size_t c_stride = part.order == Order::columns ? out_.stride[1] : out_.stride[2];
     const size_t line_stride = part.order == Order::columns ? out_.stride[2] : out_.stride[1];
-    part.tiling.run(index, [&](size_t product, size_t m, size_t rows, size_t n, size_t channels) {
+    part.tiling.run(index, [&](size_t product, size_t begin, size_t end, size_t n, size_t channels) {
       const size_t group = product % shape_.groups, line = product / shape_.groups % part.lines;
       const size_t image = product / shape_.groups / part.lines;
-      char* c = run.output + image * out_.stride[0] + part.x * out_.stride[2] + line * line_stride + m * c_stride +
-                group * out_bytes + n * output_bytes(row_.type);
-      const auto sums = epilogue_.sums(run, c, c_stride, channels, scratch + copied_bytes(part));
-      const char* a = run.input(0) + image * in_.stride[0] + group * in_bytes;
-      const int32_t* table = part.table.data();
-      if (is_copied(part)) {
-        const size_t pixel_bytes = shape_.kernel.h * row_bytes();
-        for (size_t i = 0; i < rows; ++i) {
-          copies_.pixel(a, m + i, part.x + line, row_bytes(), scratch + i * pixel_bytes);
-        }
-        a = scratch;
-      } else {
-        table += (line * tiles(part) + m / part.tiling.rows()) * taps(part) * row_.mr;
-      }
-      row_.run(rows, channels, tap_bytes, taps(part), table, a, zero_.data(),
-               packed_->panels(group) + n / row_.nr * packed_->panel_bytes, sums.data, sums.stride,
-               kernel_epilogue_.at(group, n));
-      epilogue_.run(run, sums, c, rows, c_stride, channels);
+      const char* const a = run.input(0) + image * in_.stride[0] + group * in_bytes;
+      char* const c_begin = run.output + image * out_.stride[0] + part.x * out_.stride[2] + line * line_stride +
+                            group * out_bytes + n * output_bytes(row_.type);
+      const char* const panels = packed_->panels(group) + n / row_.nr * packed_->panel_bytes;
+      const void* const epilogue = kernel_epilogue_.at(group, n);
+      const size_t tile_entries = taps(part) * row_.mr;
+      part.tiling.tiles(begin, end, [&](size_t m, size_t rows) {
+        char* const c = c_begin + m * c_stride;
+        const auto sums = epilogue_.sums(run, c, c_stride, channels, scratch);
+        const int32_t* const table = part.table.data() + (line * tiles(part) + m / part.tiling.rows()) * tile_entries;
+        row_.run(rows, channels, tap_bytes, taps(part), table, a, zero_.data(), panels, sums.data, sums.stride,
+                 epilogue);
+        epilogue_.run(run, sums, c, rows, c_stride, channels);
+      });
     });
   }
 
@@ -151,7 +125,7 @@ class IgemmPlan final : public qn_plan {
                           .row_bytes = shape_.depth() * input_bytes(row_.type),
                           .panel_bytes = packed_->panel_bytes},
                          conv.request.options.tasks);
-    is_copied(part) ? build_table_of_copies(&part) : build_table(conv.window, &part);
+    build_table(conv.window, &part);
     parts_.push_back(std::move(part));
   }
 
@@ -176,27 +150,13 @@ class IgemmPlan final : public qn_plan {
     }
   }
 
-  // One table serves all tiles of copied taps.
-  void build_table_of_copies(Part* part) const {
-    const size_t rows_of_taps = shape_.kernel.h;
-    for (size_t t = 0; t < rows_of_taps; ++t) {
-      for (size_t m = 0; m < row_.mr; ++m) {
-        part->table.push_back(static_cast<int32_t>((m * rows_of_taps + t) * row_bytes()));
-      }
-    }
-  }
-
   const IgemmRow& row_;
-  bool joins_;  // are the taps of a kernel row joined wherever they can be?
-  bool fills_;  // and filled up to whole groups?
   Packed packed_;
   KernelEpilogue kernel_epilogue_;
   Epilogue epilogue_;
   WeightsShape shape_;
   qn_tensor in_, out_;
-  size_t row_elements_;  // of a joined tap
   Padding zero_;
-  TapCopies copies_;
   Vector<Part> parts_;
 };
 

@@ -1,6 +1,7 @@
 // Copies the taps of output pixels to where they lie side by side.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/math.h"
@@ -15,14 +16,34 @@ class TapCopies {
       : window_(conv.window),
         in_bytes_(in * input_bytes(type)),
         contiguous_(window_.w.dilation == 1 && window_.pixel_stride == in_bytes_),
+        wide_(columns_of_vectors()),
         zero_(type, in * window_.w.kernel, static_cast<int8_t>(conv.input_zero())) {}
 
-  // Bytes of a row of taps.
-  size_t row_bytes() const { return window_.w.kernel * in_bytes_; }
+  // pixels() may write so many bytes behind the taps of a pixel.
+  static constexpr size_t slack = 15;
 
-  // Copies all taps of output pixel (y, x), row by row of the kernel; rows lie `stride` bytes apart.
-  void pixel(const char* a, size_t y, size_t x, size_t stride, char* to) const {
-    for (size_t k = 0; k < window_.h.kernel; ++k, to += stride) {
+  // Copies the taps of output pixels first .. first+count-1, counted row by row; those of a pixel begin `stride` bytes
+  // behind those of the one before.
+  void pixels(const char* a, size_t first, size_t count, size_t stride, char* to) const {
+    size_t y = first / window_.w.out, x = first % window_.w.out;
+    for (size_t n = 0; count > 0; x += n, to += n * stride, count -= n) {
+      if (x == window_.w.out) x = 0, ++y;
+      if (wide_.has(x)) {
+        n = std::min(count, wide_.end - x);
+        vectors(a, y, x, n, stride, to);
+      } else {
+        n = 1;
+        pixel(a, y, x, to);
+      }
+    }
+  }
+
+ private:
+  static constexpr size_t vector = 16;
+
+  // Copies all taps of output pixel (y, x), row by row of the kernel.
+  void pixel(const char* a, size_t y, size_t x, char* to) const {
+    for (size_t k = 0; k < window_.h.kernel; ++k, to += row_bytes()) {
       const int64_t iy = window_.h.at(y, k);
       if (!window_.h.inside(iy)) {
         fill(to, row_bytes());
@@ -32,37 +53,52 @@ class TapCopies {
     }
   }
 
- private:
-  void row(const char* a, size_t x, char* to) const {
-    const Axis& w = window_.w;
-    if (contiguous_) {
-      const int64_t first = w.at(x, 0), end = first + static_cast<int64_t>(w.kernel);
-      if (first >= 0 && end <= static_cast<int64_t>(w.in)) {
-        copy(to, a + static_cast<size_t>(first) * in_bytes_, w.kernel * in_bytes_);
-        return;
+  // Bytes of a row of taps.
+  size_t row_bytes() const { return window_.w.kernel * in_bytes_; }
+
+  // The output columns whose rows of taps lie side by side and, made up to whole vectors, inside a row of the image.
+  Span columns_of_vectors() const {
+    if (!contiguous_) return {0, 0};
+    Axis read = window_.w;
+    read.kernel = divide_up(round_up(row_bytes(), vector), in_bytes_);
+    return columns_inside(read);
+  }
+
+  // Copies whole vectors: what lies behind a row of taps is overwritten by the next row.
+  void vectors(const char* a, size_t y, size_t x, size_t count, size_t stride, char* to) const {
+    const size_t step = window_.w.stride * in_bytes_;
+    for (size_t k = 0; k < window_.h.kernel; ++k, to += row_bytes()) {
+      const int64_t iy = window_.h.at(y, k);
+      if (!window_.h.inside(iy)) {
+        for (size_t i = 0; i < count; ++i) fill(to + i * stride, row_bytes());
+        continue;
       }
-      const int64_t from = std::clamp<int64_t>(first, 0, static_cast<int64_t>(w.in));
-      const int64_t until = std::clamp<int64_t>(end, from, static_cast<int64_t>(w.in));
-      const size_t before = std::min(static_cast<size_t>(from - first), w.kernel);
-      const size_t count = static_cast<size_t>(until - from);
-      fill(to, before * in_bytes_);
-      copy(to + before * in_bytes_, a + static_cast<size_t>(from) * in_bytes_, count * in_bytes_);
-      fill(to + (before + count) * in_bytes_, (w.kernel - before - count) * in_bytes_);
-      return;
+      const char* from =
+          a + static_cast<size_t>(iy) * window_.row_stride + (x * window_.w.stride - window_.w.before) * in_bytes_;
+      for (size_t v = 0; v < row_bytes(); v += vector) copy_each(from + v, step, count, to + v, stride);
     }
-    for (size_t k = 0; k < w.kernel; ++k, to += in_bytes_) {
-      const int64_t ix = w.at(x, k);
-      if (w.inside(ix)) {
-        copy(to, a + static_cast<size_t>(ix) * window_.pixel_stride, in_bytes_);
-      } else {
-        fill(to, in_bytes_);
-      }
+  }
+  [[gnu::noinline]] static void copy_each(const char* from, size_t step, size_t count, char* to, size_t stride) {
+#pragma GCC unroll 4
+    for (; count > 0; --count, from += step, to += stride) std::memcpy(to, from, vector);
+  }
+
+  void row(const char* a, size_t x, char* to) const {
+    fill(to, row_bytes());
+    const size_t run = contiguous_ ? window_.w.kernel : 1;
+    const auto in = static_cast<int64_t>(window_.w.in);
+    for (size_t k = 0; k < window_.w.kernel; k += run) {
+      const int64_t ix = window_.w.at(x, k), from = std::max<int64_t>(ix, 0),
+                    until = std::min(ix + static_cast<int64_t>(run), in);
+      if (from >= until) continue;
+      copy(to + (k + static_cast<size_t>(from - ix)) * in_bytes_, a + static_cast<size_t>(from) * window_.pixel_stride,
+           static_cast<size_t>(until - from) * in_bytes_);
     }
   }
 
   // Copies short runs itself: calling the C library would take longer than the copy. Parts of a run overlap.
-  static void copy(char* to, const char* from, size_t bytes) {
-    constexpr size_t vector = 16, many = 16 * vector;
+  [[gnu::noinline]] static void copy(char* to, const char* from, size_t bytes) {
+    constexpr size_t many = 16 * vector;
     if (bytes > many) {
       std::memcpy(to, from, bytes);
       return;
@@ -84,11 +120,12 @@ class TapCopies {
     std::memcpy(to, from, part);
     std::memcpy(to + bytes - part, from + bytes - part, part);
   }
-  [[gnu::noinline]] void fill(char* to, size_t bytes) const { copy(to, static_cast<const char*>(zero_.data()), bytes); }
+  void fill(char* to, size_t bytes) const { copy(to, static_cast<const char*>(zero_.data()), bytes); }
 
   Window window_;
   size_t in_bytes_;
   bool contiguous_;  // do the taps of a row lie side by side already?
+  Span wide_;        // the output columns whose rows of taps are copied as whole vectors
   Padding zero_;     // the padding for a row of taps
 };
 

@@ -73,10 +73,12 @@ qn_status run(const Gemm& g, const qn_parallel* parallel) {
       {.m = g.m, .n = g.n, .mr = row.mr, .nr = row.nr, .row_bytes = k_bytes, .panel_bytes = panel_bytes},
       tasks_of(parallel));
   auto task = [&](size_t index) {
-    tiling.run(index, [&](size_t, size_t m, size_t count, size_t n, size_t channels) {
-      row.run(count, channels, k_bytes, g.a + m * g.lda, g.lda * sizeof(float),
-              static_cast<const char*>(packed.data()) + n / row.nr * panel_bytes, g.c + m * g.ldc + n,
-              g.ldc * sizeof(float), &g.clamp);
+    tiling.run(index, [&](size_t, size_t begin, size_t end, size_t n, size_t channels) {
+      const char* const w = static_cast<const char*>(packed.data()) + n / row.nr * panel_bytes;
+      tiling.tiles(begin, end, [&](size_t m, size_t count) {
+        row.run(count, channels, k_bytes, g.a + m * g.lda, g.lda * sizeof(float), w, g.c + m * g.ldc + n,
+                g.ldc * sizeof(float), &g.clamp);
+      });
     });
   };
   run_tasks(parallel, tiling.tasks(), task);

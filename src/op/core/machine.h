@@ -80,7 +80,8 @@ struct MachineRow {
 
   // Kernels of bytes, where they differ from those above.
   float end_cycles = 1.4f;          // gemm, igemm: cycles to end a vector of sums and to store it; floats take 1
-  float gather_bytes = 3;           // direct: factor of gather_cycles, because copies are no multiples of a word
+  float gather_bytes = 3;           // direct: factor of gather_cycles for one tap, no multiple of a word
+  float row_copy_cycles = 2;        // direct: cycles to copy 16 bytes of a row of taps
   float sparse_end_cycles = 1.65f;  // sparse: cycles to end a vector of sums
   float deal_cycles = 0.074f;       // sparse: cycles to deal an element of the input out to its row, vectors of 16
   float column_step_cycles = 3;     // sparse: cycles of a step of four rows for a single pixel

@@ -29,22 +29,25 @@ class Tiling {
   // The number of elements of the largest tile.
   size_t tile_elements() const { return shape_.mr * std::min(block_, shape_.n); }
 
-  // Calls tile(product, m, rows, n, channels) for all tiles of a task. The panels of a block of channels stay in the L2
-  // cache while the task goes through the rows; a tile of rows, if it fits, stays in the L1 cache for all panels of the
-  // block.
-  template <class Tile>
-  void run(size_t task, Tile&& tile) const {
+  // Calls block(product, begin, end, n, channels) for all blocks of a task: of rows begin .. end-1 and so many channels
+  // from n on. The panels of a block stay in the L2 cache while the task goes through its rows, tile by tile; a tile, if
+  // it fits, stays in the L1 cache for all panels of the block.
+  template <class Block>
+  void run(size_t task, Block&& block) const {
     for (size_t unit = tasks_.begin(task); unit < tasks_.end(task); ++unit) {
       const size_t n_chunk = unit % n_.chunks, rest = unit / n_.chunks;
       const size_t m_chunk = rest % m_.chunks, product = rest / m_.chunks;
       const size_t m_begin = m_.begin(m_chunk) * shape_.mr, m_end = std::min(m_.end(m_chunk) * shape_.mr, shape_.m);
       const size_t n_begin = n_.begin(n_chunk) * shape_.nr, n_end = std::min(n_.end(n_chunk) * shape_.nr, shape_.n);
       for (size_t n = n_begin; n < n_end; n += block_) {
-        for (size_t m = m_begin; m < m_end; m += shape_.mr) {
-          tile(product, m, std::min(shape_.mr, m_end - m), n, std::min(block_, n_end - n));
-        }
+        block(product, m_begin, m_end, n, std::min(block_, n_end - n));
       }
     }
+  }
+  // Calls tile(m, rows) for all tiles of rows begin .. end-1.
+  template <class Tile>
+  void tiles(size_t begin, size_t end, Tile&& tile) const {
+    for (size_t m = begin; m < end; m += shape_.mr) tile(m, std::min(shape_.mr, end - m));
   }
 
  private:

@@ -29,13 +29,9 @@ void pack_rows(size_t k, size_t count, size_t nr, const T* b, size_t k_stride, s
 // has.
 size_t interleave(const PackKey& key) { return has_integers ? key.panel.format.kr : 1; }
 
-// Rows from one tap of a panel to the next, and from one row of taps to the next.
+// Rows from one tap of a panel to the next.
 size_t rows_of_tap(const PackKey& key) {
   return has_integers && key.packing == Packing::tap_panels ? round_up(key.shape.in, interleave(key)) : key.shape.in;
-}
-size_t rows_of_tap_row(const PackKey& key) {
-  const size_t rows = key.shape.kernel.w * rows_of_tap(key);
-  return has_integers && key.packing == Packing::row_panels ? round_up(rows, interleave(key)) : rows;
 }
 
 bool has_blocks(const PackKey& key) { return has_integers && has_block_scales(key.panel.type); }
@@ -43,7 +39,7 @@ bool has_blocks(const PackKey& key) { return has_integers && has_block_scales(ke
 // All rows of a panel, including those of padding.
 size_t panel_rows(const PackKey& key) {
   const size_t together = has_blocks(key) ? scale_block : interleave(key);
-  return has_integers ? round_up(key.shape.kernel.h * rows_of_tap_row(key), together) : key.shape.depth();
+  return has_integers ? round_up(key.shape.taps() * rows_of_tap(key), together) : key.shape.depth();
 }
 
 // Packs one tap, of `depth` input channels, of a panel in which `kr` successive rows lie together. Its first row is row
@@ -174,7 +170,7 @@ struct PanelRows {
   size_t all, tap_row, tap;
 };
 PanelRows rows_of(const PackKey& key) {
-  if (!is_depthwise(key)) return {panel_rows(key), rows_of_tap_row(key), rows_of_tap(key)};
+  if (!is_depthwise(key)) return {panel_rows(key), key.shape.kernel.w * rows_of_tap(key), rows_of_tap(key)};
   // Depthwise panels have their taps column by column.
   const size_t column = has_integers ? round_up(key.shape.kernel.h, interleave(key)) : key.shape.kernel.h;
   return {key.shape.kernel.w * column, 1, column};

@@ -101,7 +101,8 @@ bool gemm(const Layer& layer, const Arm64Kernel& kernel, const Machine& machine,
 }
 
 bool igemm(const Layer& layer, const Arm64Kernel& kernel, const Machine& machine, Cost* cost) {
-  const bool joined = layer.groups == 1 && layer.in <= few_channels;  // only then do taps lie side by side
+  // Only then do taps lie side by side, and each fills whole groups of successive k.
+  const bool joined = layer.groups == 1 && layer.in <= few_channels && layer.in % kernel.panel.kr == 0;
   const size_t runs = joined ? layer.kernel.h : layer.taps();
   Tiles tiles = tiles_of(layer, kernel, runs);
   tiles.per_call = number(runs * kernel.pixels) * costs(machine).tap_cycles;
@@ -113,11 +114,10 @@ bool igemm(const Layer& layer, const Arm64Kernel& kernel, const Machine& machine
 // Copies the window of each pixel in turn, and multiplies by gemm.
 bool direct(const Layer& layer, const Arm64Kernel& kernel, const Machine& machine, Cost* cost) {
   if (layer.pointwise) return false;
-  const MachineRow& m = costs(machine);
   add_tiles(tiles_of(layer, kernel), kernel, machine, cost);
-  const double begin = m.gather_cycles * (of_bytes(layer.type) ? m.gather_bytes : 1);
-  const double words = number(layer.depth()) * element_bytes(layer.type) / sizeof(float);
-  const double copy = number(layer.kernel.h) * begin + words / m.gather_floats;
+  const bool rows = layer.groups == 1 && layer.undilated;  // only then do the taps of a row lie side by side
+  const double copy =
+      gather_cycles(costs(machine), of_bytes(layer.type), rows, layer.kernel.h, layer.depth() / layer.kernel.h);
   cost->cycles += copy * number(layer.pixels() * layer.images * layer.groups);
   add_weights(dense_bytes(layer), machine, cost);
   return true;
