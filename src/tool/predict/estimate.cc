@@ -101,8 +101,7 @@ bool gemm(const Layer& layer, const Arm64Kernel& kernel, const Machine& machine,
 }
 
 bool igemm(const Layer& layer, const Arm64Kernel& kernel, const Machine& machine, Cost* cost) {
-  // Only then do taps lie side by side, and each fills whole groups of successive k.
-  const bool joined = layer.groups == 1 && layer.in <= few_channels && layer.in % kernel.panel.kr == 0;
+  const bool joined = layer.contiguous && layer.in <= few_channels && layer.in % kernel.panel.kr == 0;
   const size_t runs = joined ? layer.kernel.h : layer.taps();
   Tiles tiles = tiles_of(layer, kernel, runs);
   tiles.per_call = number(runs * kernel.pixels) * costs(machine).tap_cycles;
@@ -115,9 +114,8 @@ bool igemm(const Layer& layer, const Arm64Kernel& kernel, const Machine& machine
 bool direct(const Layer& layer, const Arm64Kernel& kernel, const Machine& machine, Cost* cost) {
   if (layer.pointwise) return false;
   add_tiles(tiles_of(layer, kernel), kernel, machine, cost);
-  const bool rows = layer.groups == 1 && layer.undilated;  // only then do the taps of a row lie side by side
-  const double copy =
-      gather_cycles(costs(machine), of_bytes(layer.type), rows, layer.kernel.h, layer.depth() / layer.kernel.h);
+  const size_t runs = layer.contiguous ? layer.kernel.h : layer.taps();
+  const double copy = gather_cycles(costs(machine), of_bytes(layer.type), layer.contiguous, runs, layer.depth() / runs);
   cost->cycles += copy * number(layer.pixels() * layer.images * layer.groups);
   add_weights(dense_bytes(layer), machine, cost);
   return true;

@@ -37,6 +37,7 @@ struct Layer {
   uint8_t weights_are = any;            // the demands of kernels that the weights meet: mask of Demand
   bool pointwise = true;                // pixels of the input are rows of a matrix
   bool undilated = true;                // no dilation, and stride 1
+  bool contiguous = true;               // taps of one kernel row lie side by side in memory
   std::optional<WeightsDensity> zeros;  // if some weights are 0
   bool in_blocked = false;              // the input is pixel-blocked, as sparse and depthwise convolution like it
   bool out_blocked = false;             // the output is

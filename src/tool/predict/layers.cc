@@ -56,6 +56,7 @@ void describe_convolution(const Graph& graph, const Node& node, Layer* layer) {
   layer->kernel = {weights[1], weights[2]};
   layer->stride = a.stride;
   layer->undilated = a.stride.h * a.stride.w * a.dilation.h * a.dilation.w == 1;
+  layer->contiguous = a.groups * a.dilation.w == 1;
   const qn_padding& p = a.padding;
   layer->pointwise = layer->taps() == 1 && layer->undilated && p.top + p.left + p.bottom + p.right == 0;
 }
