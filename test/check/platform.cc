@@ -132,6 +132,15 @@ __attribute__((no_sanitize("thread"))) void fill_with(const Opcode& opcode, cons
   __builtin___clear_cache(first, first + size);
 }
 
+// Where the next mapping should lie. A mutant may take an address for a number; where addresses are random, it would be
+// killed in most runs, not in all.
+void* next_place() {
+  constexpr uintptr_t places = 64;
+  static uintptr_t count = 0;
+  return sizeof(void*) == 4 ? nullptr
+                            : reinterpret_cast<void*>(static_cast<uintptr_t>((1 + uint64_t{count++} % places) << 36));
+}
+
 }  // namespace
 
 void Guarded::map(size_t size) {
@@ -141,7 +150,7 @@ void Guarded::map(size_t size) {
   const int file = memfd_create(name_, 0);
   if (file < 0 || ftruncate(file, static_cast<off_t>(body_)) != 0) give_up("memfd_create");
   void* ours = mmap(nullptr, body_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  void* theirs = mmap(nullptr, body_ + 2 * guard, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* theirs = mmap(next_place(), body_ + 2 * guard, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (ours == MAP_FAILED || theirs == MAP_FAILED) give_up("mmap");
   ours_ = static_cast<char*>(ours);
   theirs_ = static_cast<char*>(theirs) + guard;
