@@ -121,13 +121,18 @@ SYM(\name):
         str     q\lo, [\at], #16
         mov     v\lo\().16b, v\hi\().16b
 L(first\@_two):
-        tbz     \n, #1, L(first\@_one)
+        store_below_4 \at, \n, \lo
+.endm
+
+// Fewer than four.
+.macro store_below_4 at, n, lo
+        tbz     \n, #1, L(below\@_one)
         str     d\lo, [\at], #8
         dup     v\lo\().2d, v\lo\().d[1]
-L(first\@_one):
-        tbz     \n, #0, L(first\@_done)
+L(below\@_one):
+        tbz     \n, #0, L(below\@_done)
         str     s\lo, [\at]
-L(first\@_done):
+L(below\@_done):
 .endm
 
 #endif

@@ -23,14 +23,8 @@ fn qn_gemm_f32_1x8_neon
 0:      lsl     x13, x2, #3
         add     x13, x13, #32           // bytes of a panel
         panel_words
-        b.eq    4f
-3:      ldr     s0, [x12], #4
-        panels  panel_load, 0
-        panels  panel_step, 0, 4
-        panels  panel_next, 1
-        subs    x13, x13, #4
-        b.ne    3b
-4:      add     x12, x8, #MINMAX_MIN
+        last_panel_words
+        add     x12, x8, #MINMAX_MIN
         add     x13, x8, #MINMAX_MAX
         ld1r    {v0.4s}, [x12]
         ld1r    {v1.4s}, [x13]

@@ -54,12 +54,7 @@ fn qn_gemm_qs8c_1x8_dotprod
         subs    x1, x1, #8
         b.eq    10f
         add     x8, x8, #(REQUANTIZE_SCALES + 32)
-        mov     v16.16b, v18.16b
-        mov     v17.16b, v19.16b
-        mov     v18.16b, v20.16b
-        mov     v19.16b, v21.16b
-        mov     v20.16b, v22.16b
-        mov     v21.16b, v23.16b
+        move_panels
         subs    x13, x13, #1
         b.ne    8b
         b       0b

@@ -40,10 +40,11 @@
         .cfi_register x30, x4
 .endm
 
-// The first function of a file.
-.macro gemm name
+// The first function of a file, which may begin with something of its own.
+.macro gemm name, begin
 fn \name
         ldr     x8, [sp]
+        \begin
         save    d8, d9
         save    d10, d11
         place
@@ -68,9 +69,10 @@ endfn \name
 .endm
 
 // Another one, for a core that issues in order.
-.macro gemm_inorder name, core
+.macro gemm_inorder name, core, begin
 fn \name
         ldr     x8, [sp]
+        \begin
         save_inorder
         place
 0:      sum_inorder \core

@@ -48,11 +48,11 @@
 
 // Begins the panels, and adds all words but the last, fewer than four: x13 their bytes, of which the flags say whether
 // there are none.
-.macro panel_words
+.macro panel_words begin=panel_bias
         panel_address 1, x9,  x5
         panel_address 2, x10, x9
         panel_address 3, x11, x10
-        panels  panel_bias
+        panels  \begin
         mov     x12, x3
         subs    x13, x2, #16
         b.lo    2f
@@ -66,6 +66,28 @@
         subs    x13, x13, #16
         b.hs    1b
 2:      adds    x13, x13, #16
+.endm
+
+// Adds the last words, where there are any.
+.macro last_panel_words
+        b.eq    4f
+3:      ldr     s0, [x12], #4
+        panels  panel_load, 0
+        panels  panel_step, 0, 4
+        panels  panel_next, 1
+        subs    x13, x13, #4
+        b.ne    3b
+4:
+.endm
+
+// The sums of the next panel come to v16 and v17.
+.macro move_panels
+        mov     v16.16b, v18.16b
+        mov     v17.16b, v19.16b
+        mov     v18.16b, v20.16b
+        mov     v19.16b, v21.16b
+        mov     v20.16b, v22.16b
+        mov     v21.16b, v23.16b
 .endm
 
 #endif

@@ -45,6 +45,22 @@
         mac     \hi, \w1, \m, \lane
 .endm
 
+.macro load_word m, a, lo, hi, none
+        ldr     s\m, [\a, x17]
+.endm
+
+// The part `singly`, of whole words.  v0-v7 A  v8 v9 W
+.macro singly_words
+L(singly):
+        rows    load_word
+        ldp     q8, q9, [x5], #32
+        add     x17, x17, #4
+        subs    x16, x16, #4
+        rows    step, 0, 8, 9
+        b.ne    L(singly)
+        ret
+.endm
+
 // All k for cores that look ahead.  v0-v7 four words of each row of A; v8 v9, v10 v11 rows of W in turn
 // 16 accumulators hide the latency of four multiply-accumulates per cycle; four words are 64 of these and 12 loads (of
 // 16 or 32 bytes).

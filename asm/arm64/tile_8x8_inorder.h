@@ -44,7 +44,7 @@
 .endm
 
 // The next of 64 multiply-adds: k by k, row by row, four channels and the other four.
-.macro mul
+.macro mul_next
         .set    L(set), L(n) / 32 * 8   // the first register of these two k
         .set    L(odd), L(n) / 16 % 2   // the second of them?
         .altmacro
@@ -75,36 +75,36 @@
 .endm
 
 .macro operand_a53 v, low, at_low, high, at_high, way, before, way_before, other:vararg
-        mul
+        mul_next
         ldr     \way, [\high, \at_high]
-        mul
+        mul_next
         \other
-        mul
+        mul_next
         ldr     d\v, [\low, \at_low]
         ins     v\before\().d[1], \way_before
 .endm
 
 .macro four_k_a53
-        mul
+        mul_next
         ldr     x25, [x3, x17]          // the low half of the first, this time
-        mul
+        mul_next
         ldr     x23, [x9, x17]
-        mul
-        mul
+        mul_next
+        mul_next
         ins     v8.d[0], x25
         ins     v7.d[1], x24
         operands operand_a53
 .endm
 
 .macro operand_a55 v, low, at_low, high, at_high, way, before, way_before, other:vararg
-        mul
+        mul_next
         ldr     d\v, [\low, \at_low]
-        mul
+        mul_next
         ldr     \way, [\high, \at_high]
-        mul
+        mul_next
         ins     v\before\().d[1], \way_before
         .ifnb   \other
-        mul
+        mul_next
         \other
         .endif
 .endm
@@ -135,10 +135,10 @@
         ldr     x24, [x5, #56]
 1:      .set    L(n), 0
         four_k_\core
-        mul
+        mul_next
         add     x17, x16, #8
         .rept   64 - L(n)
-        mul
+        mul_next
         .endr
         b.ne    1b
         add     x16, x16, #16

@@ -6,10 +6,6 @@
 #include "dot.h"
 #include "requantize_8x8.h"
 
-.macro load_word m, a, lo, hi, none
-        ldr     s\m, [\a, x17]
-.endm
-
 .macro load_half m, a, lo, hi, none
         ldr     h\m, [\a, x17]
 .endm

@@ -57,9 +57,9 @@
 //                      exist may be anything. qd8c and what is like it: for each panel a qn_dequantize, NR scales
 //                      (not with qd8b4) and NR biases, likewise
 //
-// Memory     Reads exactly rows 0 .. mr-1 of A, k bytes each (with qd8c also the 8 bytes before each), ceil(nc / NR)
-//            whole panels, and *p. Writes exactly nc elements in each of the mr rows of C. Addresses of A and C are
-//            multiples of an element, with qd8c of 4. C overlaps nothing.
+// Memory     Reads exactly rows 0 .. mr-1 of A, k bytes each (with qd8c also the 8 bytes before each, and up to 3 bytes
+//            that make up a last word), ceil(nc / NR) whole panels, and *p. Writes exactly nc elements in each of the mr
+//            rows of C. Addresses of A and C are multiples of an element, with qd8c of 4. C overlaps nothing.
 // Numbers    f32: Each output is one chain of fused multiply-adds that begins with the bias and takes k in ascending order.
 //            So all kernels of all FMA levels give equal bits. A level without FMA (ref, sse41, neon on 32-bit ARM)
 //            rounds each product before it adds it.

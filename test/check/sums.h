@@ -106,14 +106,16 @@ struct Qd8cSums : Int8Sums {
   static constexpr bool begins_with_sum = true;
 
   Values values;
+  int lowest_weight;
   std::vector<qn_quantized_row> rows;
   qn_dequantize p;
 
-  Qd8cSums(Numbers, Values of, Clamp clamp, size_t, Random&) : values(of), p{{clamp.min, clamp.max}} {}
+  Qd8cSums(Numbers numbers, Values of, Clamp clamp, size_t, Random&)
+      : values(of), lowest_weight(numbers.w127 ? -INT8_MAX : INT8_MIN), p{{clamp.min, clamp.max}} {}
   void draw_rows(size_t count, Random& random);
   A draw_a(Random& random) const { return draw_byte(values, INT8_MIN, random); }
   Bias draw_bias(Random&) const { return 0; }
-  W draw_weight(Random& random) const { return draw_byte(values, INT8_MIN, random); }
+  W draw_weight(Random& random) const { return draw_byte(values, lowest_weight, random); }
   // What stands in the place of the bias of a channel with these weights.
   Bias bias_of(const std::vector<W>& weights, size_t) const {
     return std::accumulate(weights.begin(), weights.end(), Bias(0));

@@ -1,0 +1,26 @@
+// Clamps floats.
+#ifndef QN_ASM_ARM64_CLAMP_F32_H
+#define QN_ASM_ARM64_CLAMP_F32_H
+
+// Four vectors.  v0 min  v1 max  v2-v5 masks
+// Comparisons with NaN are false, so a NaN stays; and -0 is not below 0. (fmax would make it +0.)
+.macro clamp_rows a, b, c, d
+        fcmgt   v2.4s, v0.4s, v\a\().4s
+        fcmgt   v3.4s, v0.4s, v\b\().4s
+        fcmgt   v4.4s, v0.4s, v\c\().4s
+        fcmgt   v5.4s, v0.4s, v\d\().4s
+        bit     v\a\().16b, v0.16b, v2.16b
+        bit     v\b\().16b, v0.16b, v3.16b
+        bit     v\c\().16b, v0.16b, v4.16b
+        bit     v\d\().16b, v0.16b, v5.16b
+        fcmgt   v2.4s, v\a\().4s, v1.4s
+        fcmgt   v3.4s, v\b\().4s, v1.4s
+        fcmgt   v4.4s, v\c\().4s, v1.4s
+        fcmgt   v5.4s, v\d\().4s, v1.4s
+        bit     v\a\().16b, v1.16b, v2.16b
+        bit     v\b\().16b, v1.16b, v3.16b
+        bit     v\c\().16b, v1.16b, v4.16b
+        bit     v\d\().16b, v1.16b, v5.16b
+.endm
+
+#endif
