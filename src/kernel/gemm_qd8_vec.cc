@@ -1,5 +1,5 @@
-// The kernel of gemm.h for rows of bytes that are quantized each on its own, for one level of vectors; see
-// vector_qs8.h. A call with fewer rows than a tile has computes its last row several times.
+// The kernels of gemm.h for rows of bytes that are quantized each on its own, for one level of vectors; see
+// vector_qs8.h. They compute one row, or as many as a tile has: of a call with fewer rows the last one several times.
 #include <algorithm>
 
 #include "kernel/dequantize.h"
@@ -16,24 +16,57 @@ inline Vec dequantize(Ints sums, const qn_quantized_row& row, const float* scale
   return clamp_to(x, splat<Vec>(p.clamp.min), splat<Vec>(p.clamp.max));
 }
 
+// dequantize_blocks() for a vector; `weights` are the sums of weights of its channels.
+inline Vec dequantize_blocks(Vec sums, const qn_quantized_row& row, Vec weights, const float* biases,
+                             const qn_dequantize& p) {
+  const Vec x = (sums - static_cast<float>(row.zero) * weights) * row.scale + load(biases);
+  return clamp_to(x, splat<Vec>(p.clamp.min), splat<Vec>(p.clamp.max));
+}
+
+// The weights, plus 8, in bytes that hold one of the lower vector and one of the upper one each.
+inline Sums raised_halves(Ints both) { return {both & 0xf, both >> 4 & 0xf}; }
+
+// Sums of results, of two vectors of channels.
+struct Floats {
+  Vec low, high;
+};
+
+// Adds the products of a block, of which each row has one, times the scales behind its weights.
+template <size_t together>
+inline void add_block(Floats (&sums)[together], const qn_quantized_block* const (&rows)[together],
+                      const int8_t* weights) {
+  Sums products[together];
+  for (size_t m = 0; m < together; ++m) products[m] = {Ints{} + rows[m]->start, Ints{} + rows[m]->start};
+  for (size_t i = 0; i < scale_block; i += 2, weights += panel_channels) {
+    const Sums two = widen(weights);  // rows of weights i and i + 1
+    const Sums first = raised_halves(two.low), second = raised_halves(two.high);
+    for (size_t m = 0; m < together; ++m) {
+      add_products(&products[m], first, rows[m]->elements[i]);
+      add_products(&products[m], second, rows[m]->elements[i + 1]);
+    }
+  }
+  const auto* scales = reinterpret_cast<const float*>(weights);
+  for (size_t m = 0; m < together; ++m) {
+    sums[m].low += __builtin_convertvector(products[m].low, Vec) * load(scales);
+    sums[m].high += __builtin_convertvector(products[m].high, Vec) * load(scales + width);
+  }
+}
+
 inline void store_up_to(float* p, Vec v, size_t count) { count >= width ? store(p, v) : store_some(p, v, count); }
 
-}  // namespace
-}  // namespace quern
-
-extern "C" void QN_LEVEL_NAME(gemm_qd8c_vec)(size_t mr, size_t nc, size_t k, const void* a, size_t a_stride,
-                                             const void* w, void* c, size_t c_stride, const void* p) {
-  using namespace quern;
+template <size_t together>
+inline void multiply(size_t mr, size_t nc, size_t k, const void* a, size_t a_stride, const void* w, void* c,
+                     size_t c_stride, const void* p) {
   constexpr size_t nr = panel_channels;
-  const int8_t* rows[tile_rows];
-  for (size_t m = 0; m < tile_rows; ++m) rows[m] = bytes(a) + std::min(m, mr - 1) * a_stride;
+  const int8_t* rows[together];
+  for (size_t m = 0; m < together; ++m) rows[m] = bytes(a) + std::min(m, mr - 1) * a_stride;
   const auto numbers = [&](size_t m) { return reinterpret_cast<const qn_quantized_row*>(rows[m])[-1]; };
   const auto* panel = static_cast<const char*>(w);
   const auto* epilogue = static_cast<const char*>(p);
   for (size_t n0 = 0; n0 < nc; n0 += nr, panel += nr * (k + sizeof(int32_t)), epilogue += dequantize_bytes(nr)) {
     const Sums of_weights = load_sums(panel);
-    Sums sums[tile_rows] = {};
-    for (size_t m = 0; m < tile_rows; ++m) add_products(&sums[m], of_weights, -numbers(m).zero);
+    Sums sums[together] = {};
+    for (size_t m = 0; m < together; ++m) add_products(&sums[m], of_weights, -numbers(m).zero);
     add_tile(sums, rows, bytes(panel + nr * sizeof(int32_t)), k);
     const auto& end = *reinterpret_cast<const qn_dequantize*>(epilogue);
     const auto *scales = reinterpret_cast<const float*>(epilogue + sizeof end), *biases = scales + nr;
@@ -46,4 +79,52 @@ extern "C" void QN_LEVEL_NAME(gemm_qd8c_vec)(size_t mr, size_t nc, size_t k, con
                   count - width);
     }
   }
+}
+
+template <size_t together>
+inline void multiply_blocks(size_t mr, size_t nc, size_t k, const void* a, size_t a_stride, const void* w, void* c,
+                            size_t c_stride, const void* p) {
+  constexpr size_t nr = panel_channels, block_bytes = nr * (scale_block / 2 + sizeof(float));
+  const size_t blocks = k / sizeof(qn_quantized_block);
+  const auto* panel = static_cast<const char*>(w);
+  const auto* epilogue = static_cast<const char*>(p);
+  for (size_t n0 = 0; n0 < nc; n0 += nr, epilogue += dequantize_bytes(nr, 1)) {
+    const qn_quantized_block* rows[together];
+    for (size_t m = 0; m < together; ++m) {
+      rows[m] = reinterpret_cast<const qn_quantized_block*>(bytes(a) + std::min(m, mr - 1) * a_stride);
+    }
+    const auto* of_weights = reinterpret_cast<const float*>(panel);
+    panel += nr * sizeof(float);
+    Floats sums[together] = {};
+    for (size_t b = 0; b < blocks; ++b, panel += block_bytes) {
+      add_block(sums, rows, bytes(panel));
+      for (const qn_quantized_block*& row : rows) ++row;
+    }
+    const auto& end = *reinterpret_cast<const qn_dequantize*>(epilogue);
+    const auto* biases = reinterpret_cast<const float*>(epilogue + sizeof end);
+    const size_t count = std::min(nr, nc - n0);
+    for (size_t m = 0; m < mr; ++m) {
+      const auto& numbers = reinterpret_cast<const qn_quantized_row*>(bytes(a) + m * a_stride)[-1];
+      auto* out = reinterpret_cast<float*>(static_cast<char*>(c) + m * c_stride) + n0;
+      store_up_to(out, dequantize_blocks(sums[m].low, numbers, load(of_weights), biases, end), count);
+      if (count <= width) continue;
+      store_up_to(out + width, dequantize_blocks(sums[m].high, numbers, load(of_weights + width), biases + width, end),
+                  count - width);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace quern
+
+extern "C" void QN_LEVEL_NAME(gemm_qd8c_vec)(size_t mr, size_t nc, size_t k, const void* a, size_t a_stride,
+                                             const void* w, void* c, size_t c_stride, const void* p) {
+  using namespace quern;
+  (mr == 1 ? multiply<1> : multiply<tile_rows>)(mr, nc, k, a, a_stride, w, c, c_stride, p);
+}
+
+extern "C" void QN_LEVEL_NAME(gemm_qd8b4_vec)(size_t mr, size_t nc, size_t k, const void* a, size_t a_stride,
+                                              const void* w, void* c, size_t c_stride, const void* p) {
+  using namespace quern;
+  (mr == 1 ? multiply_blocks<1> : multiply_blocks<tile_rows>)(mr, nc, k, a, a_stride, w, c, c_stride, p);
 }

@@ -7,6 +7,14 @@
 
 #include "kernel/vector_qs8.h"
 
+// What the kernels of both types have in common. With the longest vectors each has a copy, which is 2% of a product
+// faster.
+#if QN_VECTOR_BYTES == 64
+#define COMMON [[gnu::always_inline]] inline
+#else
+#define COMMON [[gnu::noinline]]
+#endif
+
 namespace quern {
 namespace {
 
@@ -135,7 +143,7 @@ inline void quantize_some(const float* x, size_t count, Vec inverse, Ints zero, 
               load_up_to(x + (count > width ? width : 0), count > width ? count - width : 0) * inverse, zero, to);
 }
 
-inline void quantize(const float* x, size_t k, const RowSteps& steps, int8_t* to) {
+COMMON void quantize(const float* x, size_t k, const RowSteps& steps, int8_t* to) {
   const Vec inverse = splat<Vec>(steps.inverse);
   const Ints zero = Ints{} + steps.numbers.zero;
   size_t i = 0;
@@ -191,13 +199,24 @@ inline void quantize_blocks(const float* x, size_t k, const RowSteps& steps, qn_
     store_blocks(_mm512_maskz_loadu_epi32(0xff, some), 1, to);
   }
 }
+#else
+inline void quantize_blocks(const float* x, size_t k, const RowSteps& steps, qn_quantized_block* to) {
+  for (size_t i = 0; i < k; i += scale_block, ++to) {
+    const size_t count = std::min(scale_block, k - i);
+    quantize(x + i, count, steps, to->elements);
+    std::memset(to->elements + count, 0, scale_block - count);
+    to->start = 0;
+    for (const int8_t element : to->elements) to->start -= 8 * element;
+  }
+}
 #endif
 
-// Calls quantize(x, steps, to) for each row. Looks at the ranges of several rows first, as many as stay in the L1 cache:
+using Quantize = void(const float* x, size_t k, const RowSteps& steps, int8_t* to);
+
+// Calls `quantize` for each row. Looks at the ranges of several rows first, as many as stay in the L1 cache:
 // to conclude from a range takes long, but then that of several rows goes on at the same time.
-template <class Quantize>
-inline void each_row(size_t rows, size_t k, const void* a, size_t a_stride, void* c, size_t c_stride,
-                     Quantize&& quantize) {
+COMMON void each_row(size_t rows, size_t k, const void* a, size_t a_stride, void* c, size_t c_stride,
+                     Quantize* quantize) {
   constexpr size_t most_together = small ? 1 : 8, cached_floats = 4096;
   const size_t together = std::clamp(cached_floats / k, size_t{1}, most_together);
   const auto row = [=](size_t m) { return reinterpret_cast<const float*>(static_cast<const char*>(a) + m * a_stride); };
@@ -210,9 +229,17 @@ inline void each_row(size_t rows, size_t k, const void* a, size_t a_stride, void
     for (size_t i = 0; i < count; ++i) {
       int8_t* const to = bytes(c) + (m + i) * c_stride;
       reinterpret_cast<qn_quantized_row*>(to)[-1] = steps[i].numbers;
-      quantize(row(m + i), steps[i], to);
+      quantize(row(m + i), k, steps[i], to);
     }
   }
+}
+
+inline void quantize_row(const float* x, size_t k, const RowSteps& steps, int8_t* to) {
+  steps.inverse == 0 ? static_cast<void>(std::memset(to, 0, k)) : quantize(x, k, steps, to);
+}
+inline void quantize_row_of_blocks(const float* x, size_t k, const RowSteps& steps, int8_t* to) {
+  steps.inverse == 0 ? static_cast<void>(std::memset(to, 0, quantized_row_bytes(KernelType::qd8b4, k)))
+                     : quantize_blocks(x, k, steps, reinterpret_cast<qn_quantized_block*>(to));
 }
 
 }  // namespace
@@ -220,19 +247,10 @@ inline void each_row(size_t rows, size_t k, const void* a, size_t a_stride, void
 
 extern "C" void QN_LEVEL_NAME(quantize_rows_qd8c)(size_t rows, size_t k, const void* a, size_t a_stride, void* c,
                                                   size_t c_stride) {
-  using namespace quern;
-  each_row(rows, k, a, a_stride, c, c_stride, [k](const float* x, const RowSteps& steps, int8_t* to) {
-    steps.inverse == 0 ? static_cast<void>(std::memset(to, 0, k)) : quantize(x, k, steps, to);
-  });
+  quern::each_row(rows, k, a, a_stride, c, c_stride, quern::quantize_row);
 }
 
-#if QN_VECTOR_BYTES == 64
 extern "C" void QN_LEVEL_NAME(quantize_rows_qd8b4)(size_t rows, size_t k, const void* a, size_t a_stride, void* c,
                                                    size_t c_stride) {
-  using namespace quern;
-  each_row(rows, k, a, a_stride, c, c_stride, [k](const float* x, const RowSteps& steps, int8_t* to) {
-    steps.inverse == 0 ? static_cast<void>(std::memset(to, 0, quantized_row_bytes(KernelType::qd8b4, k)))
-                       : quantize_blocks(x, k, steps, reinterpret_cast<qn_quantized_block*>(to));
-  });
+  quern::each_row(rows, k, a, a_stride, c, c_stride, quern::quantize_row_of_blocks);
 }
-#endif

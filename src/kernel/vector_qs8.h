@@ -113,12 +113,13 @@ inline void end_sums(const Sums& sums, const void* epilogue, int8_t* out, size_t
 constexpr size_t tile_rows = 4;
 
 // Adds the products of `count` elements of each row with rows of weights.
-inline void add_tile(Sums (&sums)[tile_rows], const int8_t* const (&rows)[tile_rows], const int8_t* weights,
+template <size_t together>
+inline void add_tile(Sums (&sums)[together], const int8_t* const (&rows)[together], const int8_t* weights,
                      size_t count) {
   for (size_t i = 0; i < count; ++i, weights += panel_channels) {
     const Sums w = widen(weights);
 #pragma GCC unroll 4
-    for (size_t m = 0; m < tile_rows; ++m) add_products(&sums[m], w, rows[m][i]);
+    for (size_t m = 0; m < together; ++m) add_products(&sums[m], w, rows[m][i]);
   }
 }
 
