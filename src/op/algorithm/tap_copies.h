@@ -28,7 +28,7 @@ class TapCopies {
     size_t y = first / window_.w.out, x = first % window_.w.out;
     for (size_t n = 0; count > 0; x += n, to += n * stride, count -= n) {
       if (x == window_.w.out) x = 0, ++y;
-      if (wide_.has(x)) {
+      if (copies_vectors && wide_.has(x)) {
         n = std::min(count, wide_.end - x);
         vectors(a, y, x, n, stride, to);
       } else {
@@ -40,6 +40,7 @@ class TapCopies {
 
  private:
   static constexpr size_t vector = 16;
+  static constexpr bool copies_vectors = has_integers || !small;  // small builds of floats do without
 
   // Copies all taps of output pixel (y, x), row by row of the kernel.
   void pixel(const char* a, size_t y, size_t x, char* to) const {
@@ -58,7 +59,7 @@ class TapCopies {
 
   // The output columns whose rows of taps lie side by side and, made up to whole vectors, inside a row of the image.
   Span columns_of_vectors() const {
-    if (!contiguous_) return {0, 0};
+    if (!copies_vectors || !contiguous_) return {0, 0};
     Axis read = window_.w;
     read.kernel = divide_up(round_up(row_bytes(), vector), in_bytes_);
     return columns_inside(read);
