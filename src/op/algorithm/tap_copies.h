@@ -16,6 +16,7 @@ class TapCopies {
       : window_(conv.window),
         in_bytes_(in * input_bytes(type)),
         contiguous_(window_.w.dilation == 1 && window_.pixel_stride == in_bytes_),
+        inside_(columns_inside(window_.w)),
         wide_(columns_of_vectors()),
         zero_(type, in * window_.w.kernel, static_cast<int8_t>(conv.input_zero())) {}
 
@@ -39,7 +40,7 @@ class TapCopies {
   }
 
  private:
-  static constexpr size_t vector = 16;
+  static constexpr size_t vector = 16, many = 16 * vector;        // bytes; many are left to the C library
   static constexpr bool copies_vectors = has_integers || !small;  // small builds of floats do without
 
   // Copies all taps of output pixel (y, x), row by row of the kernel.
@@ -59,7 +60,7 @@ class TapCopies {
 
   // The output columns whose rows of taps lie side by side and, made up to whole vectors, inside a row of the image.
   Span columns_of_vectors() const {
-    if (!copies_vectors || !contiguous_) return {0, 0};
+    if (!copies_vectors || !contiguous_ || row_bytes() > many) return {0, 0};
     Axis read = window_.w;
     read.kernel = divide_up(round_up(row_bytes(), vector), in_bytes_);
     return columns_inside(read);
@@ -85,7 +86,7 @@ class TapCopies {
   }
 
   void row(const char* a, size_t x, char* to) const {
-    fill(to, row_bytes());
+    if (!inside_.has(x)) fill(to, row_bytes());
     const size_t run = contiguous_ ? window_.w.kernel : 1;
     const auto in = static_cast<int64_t>(window_.w.in);
     for (size_t k = 0; k < window_.w.kernel; k += run) {
@@ -99,7 +100,6 @@ class TapCopies {
 
   // Copies short runs itself: calling the C library would take longer than the copy. Parts of a run overlap.
   [[gnu::noinline]] static void copy(char* to, const char* from, size_t bytes) {
-    constexpr size_t many = 16 * vector;
     if (bytes > many) {
       std::memcpy(to, from, bytes);
       return;
@@ -126,6 +126,7 @@ class TapCopies {
   Window window_;
   size_t in_bytes_;
   bool contiguous_;  // do the taps of a row lie side by side already?
+  Span inside_;      // the output columns whose taps are all inside the image
   Span wide_;        // the output columns whose rows of taps are copied as whole vectors
   Padding zero_;     // the padding for a row of taps
 };
