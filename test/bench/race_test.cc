@@ -144,7 +144,9 @@ class ProbeEngine : public Engine {
     const auto [least, most] = std::minmax_element(data, data + wanted.weights());
     EXPECT_EQ(*least, wanted.type == Type::qs8c ? -127 : -8);
     EXPECT_EQ(*most, wanted.type == Type::qs8c ? 127 : 7);
-    EXPECT_EQ(std::count(data, data + wanted.weights(), 0), 0);
+    const auto kinds = static_cast<ptrdiff_t>(wanted.type == Type::qs8c ? 255 : 16);  // all are alike, 0 too
+    EXPECT_LT(std::count(data, data + wanted.weights(), 0), 3 * static_cast<ptrdiff_t>(wanted.weights()) / kinds);
+    EXPECT_GT(std::count(data, data + wanted.weights(), 0), 0);
     for (size_t o = 0; o < wanted.out; ++o) EXPECT_GT(weights.scales[o], 0);
     return std::make_unique<ProbeTask>();
   }
