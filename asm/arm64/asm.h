@@ -93,7 +93,7 @@ SYM(\name):
         .cfi_restore x30
 .endm
 
-// What a clamp of dwconv does with a vector of sums, where v30 is min and v31 max; gemm_f32_neon.S says why so.
+// What a clamp of dwconv does with a vector of sums, where v30 is min and v31 max; clamp_f32.h says why so.
 .macro below_min acc, mask
         fcmgt   v\mask\().4s, v30.4s, v\acc\().4s
 .endm

@@ -2,6 +2,8 @@
 #ifndef QN_ASM_ARM64_CLAMP_F32_H
 #define QN_ASM_ARM64_CLAMP_F32_H
 
+#include "../offset.h"
+
 // Four vectors.  v0 min  v1 max  v2-v5 masks
 // Comparisons with NaN are false, so a NaN stays; and -0 is not below 0. (fmax would make it +0.)
 .macro clamp_rows a, b, c, d
@@ -21,6 +23,21 @@
         bit     v\b\().16b, v1.16b, v3.16b
         bit     v\c\().16b, v1.16b, v4.16b
         bit     v\d\().16b, v1.16b, v5.16b
+.endm
+
+// One vector.
+.macro clamp_one v, mask, min=0, max=1
+        fcmgt   v\mask\().4s, v\min\().4s, v\v\().4s
+        bit     v\v\().16b, v\min\().16b, v\mask\().16b
+        fcmgt   v\mask\().4s, v\v\().4s, v\max\().4s
+        bit     v\v\().16b, v\max\().16b, v\mask\().16b
+.endm
+
+// Of the epilogue at x8, which begins with them.
+.macro load_bounds min=0, max=1
+        add     x17, x8, #MINMAX_MAX
+        ld1r    {v\min\().4s}, [x8]
+        ld1r    {v\max\().4s}, [x17]
 .endm
 
 #endif

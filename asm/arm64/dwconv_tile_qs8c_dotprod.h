@@ -18,7 +18,7 @@
 #ifndef QN_ASM_ARM64_DWCONV_TILE_QS8C_DOTPROD_H
 #define QN_ASM_ARM64_DWCONV_TILE_QS8C_DOTPROD_H
 
-// sdot acc.4s, quad.16b, w.16b.  As a number, see tile_8x8_qs8c.h.
+// sdot acc.4s, quad.16b, w.16b.  As a number, see dot.h.
 .macro dot acc, quad, w
         .inst   0x4e809400 + \w * 0x10000 + \quad * 32 + \acc
 .endm

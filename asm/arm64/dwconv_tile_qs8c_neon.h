@@ -13,7 +13,7 @@
 // rows x 8 channels are 18 multiplications and 20 additions; 20 instructions end their sums, and 4 or 10 rows of A are
 // loaded.  Sums of two are added two steps later, when they are complete in cores that issue in order.  For these, too,
 // instructions that load the next column stand between those that multiply.  Of two halves of a register, one is loaded
-// by ldr d, the other one by ldr x and ins, see tile_4x4_qs8c.h.
+// by ldr d, the other one by ldr x and ins, see tile_4x4_bytes.h.
 #ifndef QN_ASM_ARM64_DWCONV_TILE_QS8C_NEON_H
 #define QN_ASM_ARM64_DWCONV_TILE_QS8C_NEON_H
 

@@ -23,8 +23,12 @@
         stp     q\lo, q\hi, [sp, #(32 * \m)]
 .endm
 
-// The end of the part `finish`: stores the tile and begins the next panel.
+// The end of the part `finish`: clamps and stores the tile, and begins the next panel.
 .macro store_floats
+        clamp_rows 16, 17, 18, 19
+        clamp_rows 20, 21, 22, 23
+        clamp_rows 24, 25, 26, 27
+        clamp_rows 28, 29, 30, 31
         cmp     x1, #8
         b.lo    5f
         rows_down store_row

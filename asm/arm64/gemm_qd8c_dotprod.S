@@ -4,8 +4,8 @@
 //   args   x0 mr  x1 nc  x2 k(bytes)  x3 a  x4 a_stride  x5 w  x6 c  x7 c_stride  [sp] p
 //   code   gemm_tile.h, row_1x8.h   tile   tile_8x8.h and tile_8x8_inorder.h
 //
-// A sum begins with minus the row's zero point times the sum of the weights.  The last k are read as a whole word, whose
-// other bytes meet weights of 0.
+// A sum begins with minus the row's zero point times the sum of the weights.  The last k are read as a whole word, of
+// which the other bytes meet weights of 0.
 #include "dot.h"
 #include "floats_8x8.h"
 #include "tile_8x8_inorder.h"
@@ -49,12 +49,6 @@
         fadd    v\hi\().4s, v\hi\().4s, v3.4s
 .endm
 
-.macro load_bounds min, max
-        add     x17, x8, #MINMAX_MAX
-        ld1r    {v\min\().4s}, [x8]
-        ld1r    {v\max\().4s}, [x17]
-.endm
-
 .macro parts
 L(start):
         ldp     q8, q9, [x5], #32
@@ -75,11 +69,7 @@ L(finish):                              // v0-v7 scales of rows, then v0 v1 of c
         ldur    q3, [x8, #(DEQUANTIZE_SCALES + 48)]
         rows    times_channels
         rows    add_biases
-        load_bounds 0, 1
-        clamp_rows 16, 17, 18, 19
-        clamp_rows 20, 21, 22, 23
-        clamp_rows 24, 25, 26, 27
-        clamp_rows 28, 29, 30, 31
+        load_bounds
         add     x8, x8, #DEQUANTIZE_BYTES
         store_floats
 .endm
@@ -92,17 +82,6 @@ gemm_inorder qn_gemm_qd8c_8x8_dotprod_a55, a55, whole_words
         ldp     q\lo, q\hi, [\w], #32
         mul     v\lo\().4s, v\lo\().4s, v1.4s
         mul     v\hi\().4s, v\hi\().4s, v1.4s
-.endm
-
-.macro clamp_both min, max
-        fcmgt   v24.4s, v\min\().4s, v16.4s
-        fcmgt   v25.4s, v\min\().4s, v17.4s
-        bit     v16.16b, v\min\().16b, v24.16b
-        bit     v17.16b, v\min\().16b, v25.16b
-        fcmgt   v24.4s, v16.4s, v\max\().4s
-        fcmgt   v25.4s, v17.4s, v\max\().4s
-        bit     v16.16b, v\max\().16b, v24.16b
-        bit     v17.16b, v\max\().16b, v25.16b
 .endm
 
 fn qn_gemm_qd8c_1x8_dotprod
@@ -128,7 +107,8 @@ fn qn_gemm_qd8c_1x8_dotprod
         fmul    v17.4s, v17.4s, v5.4s
         fadd    v16.4s, v16.4s, v6.4s
         fadd    v17.4s, v17.4s, v7.4s
-        clamp_both 26, 27
+        clamp_one 16, 24, 26, 27
+        clamp_one 17, 25, 26, 27
         cmp     x1, #8
         b.lo    9f
         stp     q16, q17, [x6], #32

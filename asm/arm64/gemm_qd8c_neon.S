@@ -42,9 +42,7 @@
 .macro load_epilogue
         ldur    q2, [x8, #DEQUANTIZE_SCALES]
         ldur    q3, [x8, #(DEQUANTIZE_SCALES + 16)]
-        add     x17, x8, #MINMAX_MAX
-        ld1r    {v0.4s}, [x8]
-        ld1r    {v1.4s}, [x17]
+        load_bounds
 .endm
 
 .macro times_channels m, a, c0, c1, c2, c3, none
@@ -123,10 +121,7 @@ fn qn_gemm_qd8c_1x4_neon
         times_row 0, x3, 16
         load_epilogue
         times_channels 0, , 16
-        fcmgt   v2.4s, v0.4s, v16.4s
-        bit     v16.16b, v0.16b, v2.16b
-        fcmgt   v2.4s, v16.4s, v1.4s
-        bit     v16.16b, v1.16b, v2.16b
+        clamp_one 16, 2
         add     x8, x8, #DEQUANTIZE_BYTES
         cmp     x1, #4
         b.lo    5f

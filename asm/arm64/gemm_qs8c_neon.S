@@ -2,7 +2,7 @@
 // Contract: src/kernel/gemm.h
 //
 //   args   x0 mr  x1 nc  x2 k(bytes)  x3 a  x4 a_stride  x5 w  x6 c  x7 c_stride  [sp] p
-//   code   gemm_tile.h   tile   tile_4x4_qs8c.h
+//   code   gemm_tile.h, row_1x4.h   tile   tile_4x4_qs8c.h
 #include "tile_4x4_qs8c.h"
 #include "gemm_tile.h"
 #include "row_1x4.h"

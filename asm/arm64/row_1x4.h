@@ -35,7 +35,7 @@
         subs    x10, x10, #16
         one_row
         b.hs    1b
-2:      adds    x10, x10, #16           // the last bytes, fewer than 16, as in `parts`
+2:      adds    x10, x10, #16           // the last bytes, fewer than 16, as in `singly_bytes`
         b.eq    3f
         add     x9, x9, x10
         tbz     x10, #0, 4f

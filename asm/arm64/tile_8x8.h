@@ -6,9 +6,10 @@
 //   free   v0-v15 x16 x17
 //
 // Rows past the last one are computed as its copies and not stored.  A word is what a multiply-accumulate takes of a
-// row of A at once: a float or four bytes.  A panel has 32 bytes of biases, then 32 bytes of weights for each word.
+// row of A at once: a float or four bytes.  A panel has 32 bytes of biases, or of sums of weights, then 32 bytes of
+// weights for each word.
 //
-// tile_8x8_f32.h and tile_8x8_qs8c.h include this file and add what depends on the numbers:
+// Who includes this file adds what depends on the numbers:
 //
 //   mac       acc, w, a, lane: a multiply-accumulate of a vector of weights with a word of a row
 //   parts     what is not hot and stands once in a file, for its functions to call; these keep their return address in

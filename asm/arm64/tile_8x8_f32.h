@@ -22,10 +22,6 @@ L(finish):                              // v0 min  v1 max  v2-v5 masks
         add     x17, x8, #MINMAX_MAX
         ld1r    {v0.4s}, [x16]
         ld1r    {v1.4s}, [x17]
-        clamp_rows 16, 17, 18, 19
-        clamp_rows 20, 21, 22, 23
-        clamp_rows 24, 25, 26, 27
-        clamp_rows 28, 29, 30, 31
         store_floats
 .endm
 

@@ -44,7 +44,7 @@
 //     A:       a qn_quantized_row, then for each block a qn_quantized_block (dequantize.h)
 //
 // In other types rows of A have no such padding: a kernel reads exactly K elements of a row, even if KR does not divide
-// K.
+// K, but with qd8c whole words.
 //
 // Arguments  mr        rows of this call, 1 <= mr <= MR
 //            nc        output channels, >= 1; each panel gives NR of them
@@ -58,8 +58,9 @@
 //                      (not with qd8b4) and NR biases, likewise
 //
 // Memory     Reads exactly rows 0 .. mr-1 of A, k bytes each (with qd8c also the 8 bytes before each, and up to 3 bytes
-//            that make up a last word), ceil(nc / NR) whole panels, and *p. Writes exactly nc elements in each of the mr
-//            rows of C. Addresses of A and C are multiples of an element, with qd8c of 4. C overlaps nothing.
+//            that make up a last word, whatever these are), ceil(nc / NR) whole panels, and *p. Writes exactly nc
+//            elements in each of the mr rows of C. Addresses of A and C are multiples of an element, with qd8c of 4. C
+//            overlaps nothing.
 // Numbers    f32: Each output is one chain of fused multiply-adds that begins with the bias and takes k in ascending order.
 //            So all kernels of all FMA levels give equal bits. A level without FMA (ref, sse41, neon on 32-bit ARM)
 //            rounds each product before it adds it.

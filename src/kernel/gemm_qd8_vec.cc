@@ -16,6 +16,50 @@ inline Vec dequantize(Ints sums, const qn_quantized_row& row, const float* scale
   return clamp_to(x, splat<Vec>(p.clamp.min), splat<Vec>(p.clamp.max));
 }
 
+inline void store_up_to(float* p, Vec v, size_t count) { count >= width ? store(p, v) : store_some(p, v, count); }
+
+template <size_t together>
+inline void multiply(size_t mr, size_t nc, size_t k, const void* a, size_t a_stride, const void* w, void* c,
+                     size_t c_stride, const void* p) {
+  constexpr size_t nr = panel_channels;
+  const int8_t* rows[together];
+  for (size_t m = 0; m < together; ++m) rows[m] = bytes(a) + std::min(m, mr - 1) * a_stride;
+  const auto numbers = [&](size_t m) { return reinterpret_cast<const qn_quantized_row*>(rows[m])[-1]; };
+  const auto* panel = static_cast<const char*>(w);
+  const auto* epilogue = static_cast<const char*>(p);
+  for (size_t n0 = 0; n0 < nc; n0 += nr, panel += nr * (k + sizeof(int32_t)), epilogue += dequantize_bytes(nr)) {
+    const Sums of_weights = load_sums(panel);
+    Sums sums[together] = {};
+    for (size_t m = 0; m < together; ++m) add_products(&sums[m], of_weights, -numbers(m).zero);
+    add_tile(sums, rows, bytes(panel + nr * sizeof(int32_t)), k);
+    const auto& end = *reinterpret_cast<const qn_dequantize*>(epilogue);
+    const auto *scales = reinterpret_cast<const float*>(epilogue + sizeof end), *biases = scales + nr;
+    const size_t count = std::min(nr, nc - n0);
+    for (size_t m = 0; m < mr; ++m) {
+      auto* out = reinterpret_cast<float*>(static_cast<char*>(c) + m * c_stride) + n0;
+      store_up_to(out, dequantize(sums[m].low, numbers(m), scales, biases, end), count);
+      if (count <= width) continue;
+      store_up_to(out + width, dequantize(sums[m].high, numbers(m), scales + width, biases + width, end),
+                  count - width);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace quern
+
+extern "C" void QN_LEVEL_NAME(gemm_qd8c_vec)(size_t mr, size_t nc, size_t k, const void* a, size_t a_stride,
+                                             const void* w, void* c, size_t c_stride, const void* p) {
+  using namespace quern;
+  (mr == 1 ? multiply<1> : multiply<tile_rows>)(mr, nc, k, a, a_stride, w, c, c_stride, p);
+}
+
+// ---- weights with scales for blocks
+
+#if QN_VECTOR_BYTES < 64  // what has AVX-512 without dot products of bytes takes the kernel of AVX2
+namespace quern {
+namespace {
+
 // dequantize_blocks() for a vector; `weights` are the sums of weights of its channels.
 inline Vec dequantize_blocks(Vec sums, const qn_quantized_row& row, Vec weights, const float* biases,
                              const qn_dequantize& p) {
@@ -49,35 +93,6 @@ inline void add_block(Floats (&sums)[together], const qn_quantized_block* const 
   for (size_t m = 0; m < together; ++m) {
     sums[m].low += __builtin_convertvector(products[m].low, Vec) * load(scales);
     sums[m].high += __builtin_convertvector(products[m].high, Vec) * load(scales + width);
-  }
-}
-
-inline void store_up_to(float* p, Vec v, size_t count) { count >= width ? store(p, v) : store_some(p, v, count); }
-
-template <size_t together>
-inline void multiply(size_t mr, size_t nc, size_t k, const void* a, size_t a_stride, const void* w, void* c,
-                     size_t c_stride, const void* p) {
-  constexpr size_t nr = panel_channels;
-  const int8_t* rows[together];
-  for (size_t m = 0; m < together; ++m) rows[m] = bytes(a) + std::min(m, mr - 1) * a_stride;
-  const auto numbers = [&](size_t m) { return reinterpret_cast<const qn_quantized_row*>(rows[m])[-1]; };
-  const auto* panel = static_cast<const char*>(w);
-  const auto* epilogue = static_cast<const char*>(p);
-  for (size_t n0 = 0; n0 < nc; n0 += nr, panel += nr * (k + sizeof(int32_t)), epilogue += dequantize_bytes(nr)) {
-    const Sums of_weights = load_sums(panel);
-    Sums sums[together] = {};
-    for (size_t m = 0; m < together; ++m) add_products(&sums[m], of_weights, -numbers(m).zero);
-    add_tile(sums, rows, bytes(panel + nr * sizeof(int32_t)), k);
-    const auto& end = *reinterpret_cast<const qn_dequantize*>(epilogue);
-    const auto *scales = reinterpret_cast<const float*>(epilogue + sizeof end), *biases = scales + nr;
-    const size_t count = std::min(nr, nc - n0);
-    for (size_t m = 0; m < mr; ++m) {
-      auto* out = reinterpret_cast<float*>(static_cast<char*>(c) + m * c_stride) + n0;
-      store_up_to(out, dequantize(sums[m].low, numbers(m), scales, biases, end), count);
-      if (count <= width) continue;
-      store_up_to(out + width, dequantize(sums[m].high, numbers(m), scales + width, biases + width, end),
-                  count - width);
-    }
   }
 }
 
@@ -117,14 +132,9 @@ inline void multiply_blocks(size_t mr, size_t nc, size_t k, const void* a, size_
 }  // namespace
 }  // namespace quern
 
-extern "C" void QN_LEVEL_NAME(gemm_qd8c_vec)(size_t mr, size_t nc, size_t k, const void* a, size_t a_stride,
-                                             const void* w, void* c, size_t c_stride, const void* p) {
-  using namespace quern;
-  (mr == 1 ? multiply<1> : multiply<tile_rows>)(mr, nc, k, a, a_stride, w, c, c_stride, p);
-}
-
 extern "C" void QN_LEVEL_NAME(gemm_qd8b4_vec)(size_t mr, size_t nc, size_t k, const void* a, size_t a_stride,
                                               const void* w, void* c, size_t c_stride, const void* p) {
   using namespace quern;
   (mr == 1 ? multiply_blocks<1> : multiply_blocks<tile_rows>)(mr, nc, k, a, a_stride, w, c, c_stride, p);
 }
+#endif

@@ -1,4 +1,4 @@
-// The kernel of quantize_rows.h for one level of vectors; see vector.h.
+// The kernels of quantize_rows.h for one level of vectors; see vector.h.
 #include "kernel/quantize_rows.h"
 
 #include <algorithm>

@@ -94,8 +94,8 @@ double tiles_cycles(const Problem& p, const ProductTile& tile, double depth, dou
 
 // ---- copies of taps
 
-// Cycles to copy the taps of a pixel: `runs` of them, each with `elements` elements that lie side by side. Those of bytes
-// are copied as whole vectors if they are rows of taps (tap_copies.h).
+// Cycles to copy the taps of a pixel: `runs` of them, each with `elements` elements that lie side by side. Rows of taps
+// of bytes count as whole vectors (tap_copies.h).
 inline double gather_cycles(const MachineRow& m, bool of_bytes, bool rows, size_t runs, size_t elements) {
   const auto copies = static_cast<double>(runs);
   if (of_bytes && rows) return copies * static_cast<double>(divide_up(elements, size_t{16})) * m.row_copy_cycles;

@@ -36,22 +36,23 @@ class DirectPlan final : public qn_plan {
         rows_(output_rows(conv.request.out)),
         in_(conv.request.ins[0]),
         out_(conv.request.out),
-        window_(conv.window),
         copies_(conv, shape_.in, row_.type) {
     row_stride_ = spread(depth_bytes() + TapCopies::slack);
     // Several tiles of the kernel at a time, but enough of these for all threads.
-    const size_t fit = tile_bytes / (row_.mr * row_stride_),
-                 shared = rows_.count / (row_.mr * wanted_chunks(conv.request.options.tasks));
+    const size_t products = out_.shape[0] * rows_.products * shape_.groups, tasks = conv.request.options.tasks;
+    const size_t fit = tile_bytes / (row_.mr * row_stride_);
+    const size_t shared = products * rows_.count / (row_.mr * wanted_chunks(tasks));
     tile_rows_ = row_.mr * std::clamp<size_t>(std::min(fit, shared), 1, 8);
-    tiling_ = Tiling({.count = out_.shape[0] * rows_.products * shape_.groups,
+    tiling_ = Tiling({.count = products,
                       .m = rows_.count,
                       .n = shape_.out,
                       .mr = tile_rows_,
                       .nr = row_.nr,
+                      .unit = row_.mr,
                       .row_bytes = depth_bytes(),
                       .panel_bytes = packed_->panel_bytes,
                       .whole_channels = true},
-                     conv.request.options.tasks);
+                     tasks);
     phases = {tiling_.tasks()};
     gathered_ = tile_rows_ * row_stride_;
     slot = gathered_ + epilogue_.scratch_bytes(tiling_.tile_elements());
@@ -82,7 +83,8 @@ class DirectPlan final : public qn_plan {
  private:
   size_t in_bytes() const { return shape_.in * input_bytes(row_.type); }
   size_t depth_bytes() const { return shape_.depth() * input_bytes(row_.type); }
-  // The same with whole groups of successive k, which kernels multiply faster: the bytes behind the taps meet weights of 0.
+  // The same with whole groups of successive k, which kernels multiply faster: the bytes behind the taps meet weights
+  // of 0.
   size_t whole_groups() const {
     return has_integers ? round_up(depth_bytes(), size_t{row_.panel.kr} * input_bytes(row_.type)) : depth_bytes();
   }
@@ -94,7 +96,6 @@ class DirectPlan final : public qn_plan {
   WeightsShape shape_;
   Rows rows_;
   qn_tensor in_, out_;
-  Window window_;
   TapCopies copies_;
   size_t tile_rows_, row_stride_, gathered_;  // scratch: bytes from one row to the next, and of all rows
   Tiling tiling_;

@@ -1,12 +1,12 @@
 // igemm: the kernel finds the rows of the matrix through a table of offsets. All images and groups share the table.
 //
 // With few input channels the kernel would spend most of its time on the table. Therefore, if the taps of one kernel
-// row lie side by side in memory, the plan joins them into one wide tap with more channels: 3x3 taps of 3 channels
-// become 3 taps of 9 channels. At the left and right edge of the image some of the joined taps would be padding, so the
-// output columns there form parts of their own.
+// row lie side by side in memory, the plan joins them into one wide tap with more channels: 3x3 taps of 3 floats become
+// 3 taps of 9. At the left and right edge of the image some of the joined taps would be padding, so the output columns
+// there form parts of their own.
 //
-// These parts have single taps, which read the same panels. So single taps must fill whole groups of successive k (KR of
-// igemm.h); otherwise none are joined.
+// These parts have single taps, which read the same panels. So single taps must fill whole groups of successive k (KR
+// of igemm.h); otherwise none are joined.
 #include "base/math.h"
 #include "op/algorithm/algorithm.h"
 #include "op/algorithm/cost.h"
@@ -15,13 +15,16 @@
 namespace quern {
 namespace {
 
-// Does a tap of `in` channels fill whole groups of successive k?
-bool fills_groups(const IgemmRow& row, size_t in) { return !has_integers || in % row.panel.kr == 0; }
+// Are taps joined, if those of a kernel row lie side by side? A single one, of `in` channels, must fill whole groups of
+// successive k.
+bool joins_taps(const IgemmRow& row, size_t in) {
+  return in <= few_channels && (!has_integers || in % row.panel.kr == 0);
+}
 
 // ---- cost
 
 double cycles(const Problem& p, const IgemmRow& row) {
-  const bool joined = p.contiguous && p.in <= few_channels && fills_groups(row, p.in);
+  const bool joined = p.contiguous && joins_taps(row, p.in);
   const size_t taps = joined ? p.kernel.h : p.taps();
   const ProductTile tile(row);
   return tiles_cycles(p, tile, static_cast<double>(taps) * tile.steps(joined ? p.in * p.kernel.w : p.in),
@@ -58,9 +61,10 @@ class IgemmPlan final : public qn_plan {
         in_(conv.request.ins[0]),
         out_(conv.request.out),
         zero_(row_.type, shape_.in * shape_.kernel.w, static_cast<int8_t>(conv.input_zero())) {
-    if (merges_taps(conv.window, shape_.in, input_bytes(row_.type)) && fills_groups(row_, shape_.in)) {
-      const auto [begin, end] = columns_inside(conv.window.w);
-      const size_t width = conv.window.w.out;
+    const Axis& columns = conv.window.w;
+    if (columns.kernel > 1 && conv.problem.contiguous && joins_taps(row_, shape_.in)) {
+      const auto [begin, end] = columns_inside(columns);
+      const size_t width = columns.out;
       const Order order = end - begin == width ? Order::image : Order::rows;
       if (begin < end) add_part(conv, {.order = order, .x = begin, .width = end - begin, .wide_taps = true});
       if (begin > 0) add_part(conv, {.order = Order::columns, .x = 0, .width = begin, .wide_taps = false});

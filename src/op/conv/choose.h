@@ -19,7 +19,8 @@
 
 namespace quern {
 
-// With at most this many input channels igemm joins taps that lie side by side in memory.
+// With at most this many input channels igemm joins taps that lie side by side in memory, if single ones fill groups of
+// successive k.
 constexpr size_t few_channels = 8;
 
 // A convolution as the cost model sees it; a matrix product has one tap and is pointwise.

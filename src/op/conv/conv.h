@@ -98,12 +98,6 @@ struct ProductRows {
   }
 };
 
-// Does igemm join the taps of each kernel row into one tap? They must lie side by side in memory.
-// An input channel has `element` bytes.
-inline bool merges_taps(const Window& window, size_t in, size_t element) {
-  return in <= few_channels && window.w.kernel > 1 && window.w.dilation == 1 && window.pixel_stride == in * element;
-}
-
 // The distance from one row of `bytes` bytes to the next in scratch memory. It is an odd number of cache lines, so that
 // a column of the rows, or all points of a winograd tile, are spread over many sets of the L1 cache.
 inline size_t spread(size_t bytes) { return round_up(bytes, cache_line) | cache_line; }

@@ -80,7 +80,7 @@ struct MachineRow {
 
   // Kernels of bytes, where they differ from those above.
   float end_cycles = 1.4f;          // gemm, igemm: cycles to end a vector of sums and to store it; floats take 1
-  float gather_bytes = 3;           // direct: factor of gather_cycles for one tap, no multiple of a word
+  float gather_bytes = 3;           // direct: factor of gather_cycles where taps of bytes are copied one by one
   float row_copy_cycles = 2;        // direct: cycles to copy 16 bytes of a row of taps
   float sparse_end_cycles = 1.65f;  // sparse: cycles to end a vector of sums
   float deal_cycles = 0.074f;       // sparse: cycles to deal an element of the input out to its row, vectors of 16

@@ -51,7 +51,8 @@ void Tiling::divide(size_t tasks) {
 
 Tiling::Tiling(const TilingShape& shape, size_t tasks) : shape_(shape) {
   m_.count = divide_up(shape.m, shape.mr);
-  shape_.mr = divide_up(shape.m, m_.count);
+  shape_.mr = round_up(divide_up(shape.m, m_.count), shape.unit);
+  m_.count = divide_up(shape.m, shape_.mr);
   n_.count = divide_up(shape.n, shape.nr);
   divide(tasks);
 

@@ -13,6 +13,7 @@ namespace quern {
 struct TilingShape {
   size_t count = 1, m = 1, n = 1;
   size_t mr = 1, nr = 1;
+  size_t unit = 1;              // of rows: a tile has a multiple of it, as mr is
   size_t row_bytes = 0;         // bytes of A that one row of C needs
   size_t panel_bytes = 0;       // bytes of a panel of W
   bool whole_channels = false;  // never divide n, because a tile of rows is expensive to make
@@ -30,8 +31,8 @@ class Tiling {
   size_t tile_elements() const { return shape_.mr * std::min(block_, shape_.n); }
 
   // Calls block(product, begin, end, n, channels) for all blocks of a task: of rows begin .. end-1 and so many channels
-  // from n on. The panels of a block stay in the L2 cache while the task goes through its rows, tile by tile; a tile, if
-  // it fits, stays in the L1 cache for all panels of the block.
+  // from n on. The panels of a block stay in the L2 cache while the task goes through its rows, tile by tile; a tile,
+  // if it fits, stays in the L1 cache for all panels of the block.
   template <class Block>
   void run(size_t task, Block&& block) const {
     for (size_t unit = tasks_.begin(task); unit < tasks_.end(task); ++unit) {
