@@ -16,6 +16,7 @@
 #define QN_ASM_ARM64_TILE_4X4_BYTES_H
 
 #include "asm.h"
+#include "inorder.h"
 #include "../offset.h"
 
 #define TILE_ROWS 4
@@ -91,25 +92,6 @@
 // Cortex-A53: ldr x goes beside a multiplication, and ldr d beside fmov, in a cycle of their own.  So 16 k, 48
 // instructions that multiply or add, take 56 cycles.  (With 16 ldr d they would take 64.)
 // Cortex-A55: any of them goes beside a multiplication: 50 cycles.
-.macro save_inorder
-        save    d8, d9
-        save    d10, d11
-        save    d12, d13
-        save    d14, d15
-        save    x23, x24
-        save    x25, x26
-.endm
-
-.macro restore_inorder
-        restore x25, x26
-        restore x23, x24
-        restore d14, d15
-        restore d12, d13
-        restore d10, d11
-        restore d8, d9
-.endm
-#define INORDER_FRAME 96                // bytes of saved registers
-
 // 16 k of a channel.  The next channel's W comes into v\next v\then from [at]; what else there is to do stands between.
 .macro channel_inorder w, upper, next, then, at, offset, r0, r1, r2, r3, i0, i1, i2, j0, j1, j2, j3, j4
         smull   v12.8h, v0.8b, v\w\().8b

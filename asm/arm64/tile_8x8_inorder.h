@@ -19,29 +19,11 @@
 #ifndef QN_ASM_ARM64_TILE_8X8_INORDER_H
 #define QN_ASM_ARM64_TILE_8X8_INORDER_H
 
+#include "inorder.h"
 #include "tile_8x8.h"
 
 // Bytes of W that are fetched ahead.
-#define INORDER_FRAME 96  // bytes of saved registers
 #define AHEAD 512
-
-.macro save_inorder
-        save    d8, d9
-        save    d10, d11
-        save    d12, d13
-        save    d14, d15
-        save    x23, x24
-        save    x25, x26
-.endm
-
-.macro restore_inorder
-        restore x25, x26
-        restore x23, x24
-        restore d14, d15
-        restore d12, d13
-        restore d10, d11
-        restore d8, d9
-.endm
 
 // The next of 64 multiply-adds: k by k, row by row, four channels and the other four.
 .macro mul_next

@@ -18,6 +18,14 @@ inline Vec dequantize(Ints sums, const qn_quantized_row& row, const float* scale
 
 inline void store_up_to(float* p, Vec v, size_t count) { count >= width ? store(p, v) : store_some(p, v, count); }
 
+// Stores the first `count` results of a panel, from n0 on in row m of C. end_of(i) returns vector i of two.
+template <class End>
+inline void store_row(void* c, size_t c_stride, size_t m, size_t n0, size_t count, End&& end_of) {
+  auto* out = reinterpret_cast<float*>(static_cast<char*>(c) + m * c_stride) + n0;
+  store_up_to(out, end_of(0), count);
+  if (count > width) store_up_to(out + width, end_of(1), count - width);
+}
+
 template <size_t together>
 inline void multiply(size_t mr, size_t nc, size_t k, const void* a, size_t a_stride, const void* w, void* c,
                      size_t c_stride, const void* p) {
@@ -36,11 +44,9 @@ inline void multiply(size_t mr, size_t nc, size_t k, const void* a, size_t a_str
     const auto *scales = reinterpret_cast<const float*>(epilogue + sizeof end), *biases = scales + nr;
     const size_t count = std::min(nr, nc - n0);
     for (size_t m = 0; m < mr; ++m) {
-      auto* out = reinterpret_cast<float*>(static_cast<char*>(c) + m * c_stride) + n0;
-      store_up_to(out, dequantize(sums[m].low, numbers(m), scales, biases, end), count);
-      if (count <= width) continue;
-      store_up_to(out + width, dequantize(sums[m].high, numbers(m), scales + width, biases + width, end),
-                  count - width);
+      store_row(c, c_stride, m, n0, count, [&](size_t i) {
+        return dequantize(i == 0 ? sums[m].low : sums[m].high, numbers(m), scales + i * width, biases + i * width, end);
+      });
     }
   }
 }
@@ -120,11 +126,10 @@ inline void multiply_blocks(size_t mr, size_t nc, size_t k, const void* a, size_
     const size_t count = std::min(nr, nc - n0);
     for (size_t m = 0; m < mr; ++m) {
       const auto& numbers = reinterpret_cast<const qn_quantized_row*>(bytes(a) + m * a_stride)[-1];
-      auto* out = reinterpret_cast<float*>(static_cast<char*>(c) + m * c_stride) + n0;
-      store_up_to(out, dequantize_blocks(sums[m].low, numbers, load(of_weights), biases, end), count);
-      if (count <= width) continue;
-      store_up_to(out + width, dequantize_blocks(sums[m].high, numbers, load(of_weights + width), biases + width, end),
-                  count - width);
+      store_row(c, c_stride, m, n0, count, [&](size_t i) {
+        return dequantize_blocks(i == 0 ? sums[m].low : sums[m].high, numbers, load(of_weights + i * width),
+                                 biases + i * width, end);
+      });
     }
   }
 }
