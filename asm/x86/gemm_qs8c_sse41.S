@@ -3,5 +3,6 @@
 //
 // A step is 12 products and 12 sums of pairs of k, 2 weights to widen and 6 loads of A.
 #include "pairs_sse41.h"
+#include "requantize_sse41.h"
 
 gemm_pairs qn_gemm_qs8c_6x8_sse41, 8, 16

@@ -9,8 +9,9 @@
 // Rows may end anywhere; only here it matters.  Behind an odd number of bytes the last pair has a second number, which
 // is whatever the frame holds there: the panel has a zero for it.
 //
-// A level says, in pairs_<level>.h: widen_16, widen_8, widen_4, load_weights, load_bias, start_row, multiply_row,
-// load_end, end_row, store_row, store_part, leave_level.
+// A level says, in pairs_<level>.h: widen_16, widen_8, widen_4, load_weights, load_bias, start_row, multiply_row.  What
+// a sum becomes, requantize_<level>.h or dequantize_<level>.h says: load_end, end_row, load_part, store_row, store_part,
+// leave_level.
 #ifndef QN_ASM_X86_PAIRS_H
 #define QN_ASM_X86_PAIRS_H
 
@@ -22,7 +23,7 @@
 
 // The frame, aligned to 16 when six registers are saved.
 #define SLOTS rsp + 6 * PITCH
-#define FRAME (6 * PITCH + 104)
+#define FRAME (6 * PITCH + 152)
 #define C_END qword ptr [SLOTS]         // the row after the last
 #define C_STRIDE qword ptr [SLOTS + 8]
 #define NC qword ptr [SLOTS + 16]       // channels left
@@ -35,6 +36,7 @@
 #define FILL qword ptr [SLOTS + 72]     // k of the chunk that are not in the frame yet
 #define COLUMN qword ptr [SLOTS + 80]   // where they begin in its row 0
 #define PART_OF_TAP qword ptr [SLOTS + 88]
+#define NUMBERS SLOTS + 96              // of rows that are quantized each on its own: scale, minus the zero point
 #define ARGS rsp + FRAME + 56
 
 // Every row: its number, where its A is, its accumulators.
@@ -140,8 +142,9 @@ L(\name\m):
         jnz     4b
 .endm
 
-// Ends the sums of a panel and stores them; leads to `next` if another panel follows.
-.macro end_panel nr, next
+// Ends the sums of a panel and stores them; leads to `next` if another panel follows.  A result has so many bytes, and
+// so many numbers of a channel stand in the epilogue, behind `head` bytes.
+.macro end_panel nr, next, bytes=1, head=REQUANTIZE_SCALES, numbers=1
         mov     rbx, P
         load_end rbx
         rows    end_row, rbx
@@ -150,15 +153,16 @@ L(\name\m):
         mov     r10, NC
         cmp     r10, \nr
         jae     5f
-        enter   PART                    // the last panel, with fewer channels
+        load_part r10, rbx              // the last panel, with fewer channels
+        enter   PART
         rows    store_part, store_part, r11, r10d, rbx
         jmp     6f
 
-5:      add     rbx, REQUANTIZE_SCALES + 4 * \nr
+5:      add     rbx, \head + 4 * \nr * \numbers
         mov     P, rbx
         enter   STORE
         rows    store_row, store_row, r11
-        add     C_END, \nr
+        add     C_END, \nr * \bytes
         sub     NC, \nr
         jnz     \next
 6:      leave_level
@@ -183,7 +187,24 @@ L(\name\m):
 //   A      rbx in the frame, which holds r14 k; while rows are widened rbx in a row and rbp in the frame
 //   jumps  r12 row mr-1 in the loop, SECOND in every second step
 //   left   r10 pairs of the chunk     r13 k done     r15 rows to widen
-.macro gemm_pairs name, nr, vector
+// Of type qd8c, rows of A have numbers of their own, and a sum begins with minus the zero point times that of the
+// weights.
+.macro copy_numbers
+        mov     r10, rcx
+        lea     r11, [NUMBERS]
+        mov     r15, rdi
+1:      mov     eax, [r10 + QUANTIZED_ROW_SCALE]
+        mov     [r11], eax
+        xor     eax, eax
+        sub     eax, [r10 + QUANTIZED_ROW_ZERO]
+        mov     [r11 + 4], eax
+        add     r10, r8
+        add     r11, 8
+        dec     r15
+        jnz     1b
+.endm
+
+.macro gemm_pairs name, nr, vector, type=qs8c
         places_of_rows
 fn \name
         save    rbx, rbp, r12, r13, r14, r15
@@ -191,10 +212,17 @@ fn \name
         or      qword ptr [SLOTS - 3584], 0     // the stack grows page by page
         keep_arguments rdi, rsi, [ARGS], [ARGS+8], [ARGS+16], rax, rbx
         xor     r14d, r14d
+        .ifc    \type, qd8c
+        copy_numbers
+        .endif
 
 0:      load_bias r9                    // a panel
         add     r9, 2 * \vector
+        .ifc    \type, qd8c
+        rows    start_real_row
+        .else
         rows    start_row
+        .endif
         xor     r13d, r13d
 7:      mov     r10, rdx                // a chunk
         sub     r10, r13
@@ -219,7 +247,11 @@ fn \name
         multiply_chunk r9, \vector
         cmp     r13, rdx
         jne     7b
+        .ifc    \type, qd8c
+        end_panel \nr, 0b, 4, DEQUANTIZE_SCALES, 2
+        .else
         end_panel \nr, 0b
+        .endif
 endfn \name
 .endm
 

@@ -6,7 +6,6 @@
 #define QN_ASM_X86_PAIRS_AVX2_H
 
 #include "pairs.h"
-#include "requantize_avx2.h"
 
 .macro widen_16 from, to
         vpmovsxbw ymm0, [\from]

@@ -6,7 +6,6 @@
 #define QN_ASM_X86_PAIRS_SSE41_H
 
 #include "pairs.h"
-#include "requantize_sse41.h"
 
 .macro widen_8 from, to
         pmovsxbw xmm0, qword ptr [\from]
