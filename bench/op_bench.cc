@@ -258,12 +258,14 @@ OpCase matrix_case(const MatrixShape& s, qn_type type) {
   return test;
 }
 
-// How an operator that quantizes its input is given its weights: how many bits they need, and how many share a scale.
+// How an operator of floats is given weights of integers: how many bits they need, how many share a scale, and whether
+// it quantizes its input.
 struct Narrow {
   const char* type;
   size_t bits, block;  // 0: all of an output channel
+  int quantize_input = 1;
 };
-constexpr Narrow all_narrow[] = {{"qd8c", 8, 0}, {"qd8c4", 4, 0}, {"qd8b4", 4, 32}};
+constexpr Narrow all_narrow[] = {{"qd8c", 8, 0}, {"qd8c4", 4, 0}, {"qd8b4", 4, 32}, {"qw8c", 8, 0, 0}};
 
 struct NarrowWeights {
   std::vector<int8_t> steps;
@@ -288,12 +290,12 @@ OpCase narrow_case(const MatrixShape& s, const Narrow& narrow) {
     qn_fully_connected_params_init(&p);
     p.in_channels = s.in;
     p.out_channels = s.out;
-    p.quantize_input = 1;
+    p.quantize_input = narrow.quantize_input;
     return qn_fully_connected_create(&p, &weights, nullptr, nullptr, op);
   };
   test.inputs = {tensor_of({s.rows, s.in})};
   test.weights = s.in * s.out;
-  test.of_bytes = true;
+  test.of_bytes = narrow.quantize_input != 0;
   test.weight_bits = narrow.bits;
   test.algorithm = QN_ALGORITHM_GEMM;
   return test;

@@ -21,6 +21,7 @@ enum class Type {
   qd8c,   // floats to floats; the library makes bytes of each row of the input while it runs; weights as of qs8c
   qd8c4,  // the same with weights of 4 bits
   qd8b4,  // the same with a scale for each `block` weights of an output channel
+  qw8c,   // floats to floats, without such bytes; weights as of qs8c
 };
 
 constexpr size_t block = 32;

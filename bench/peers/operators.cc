@@ -35,8 +35,8 @@ struct TypeName {
   Type type;
   const char* name;
 };
-constexpr TypeName types[] = {
-    {Type::f32, "f32"}, {Type::qs8c, "qs8c"}, {Type::qd8c, "qd8c"}, {Type::qd8c4, "qd8c4"}, {Type::qd8b4, "qd8b4"}};
+constexpr TypeName types[] = {{Type::f32, "f32"},     {Type::qs8c, "qs8c"},   {Type::qd8c, "qd8c"},
+                              {Type::qd8c4, "qd8c4"}, {Type::qd8b4, "qd8b4"}, {Type::qw8c, "qw8c"}};
 
 Case product(const TypeName& type, const MatrixShape& s) {
   return {text("product/fully_connected/", type.name, "/", shape_name(s)),
@@ -71,8 +71,15 @@ Case depthwise(const TypeName& type, const DepthwiseShape& s) {
           ""};
 }
 
-// Adds the cases of a type. Types that quantize their input themselves have products only.
+// Adds the cases of a type. Types that quantize their input themselves have products only; floats by weights of bytes
+// those of one row only.
 void add_cases(const TypeName& type, std::vector<Case>* cases) {
+  if (type.type == Type::qw8c) {
+    for (const MatrixShape& s : matrix_shapes) {
+      if (s.rows == 1) cases->push_back(product(type, s));
+    }
+    return;
+  }
   for (const ConvShape& s : conv_shapes) {
     if (s.in_tables == listed && s.kernel == 1) cases->push_back(product(type, {s.size * s.size, s.in, s.out}));
   }
@@ -96,7 +103,7 @@ void add_cases(const TypeName& type, std::vector<Case>* cases) {
 // The peak of one core for a type; 0 if it has none.
 double peak_of(Type type) {
   static const double of_bytes = measure_peak_of_bytes();
-  return type == Type::f32 ? quern::peak_of(best_isa()) : of_bytes;
+  return type == Type::f32 || type == Type::qw8c ? quern::peak_of(best_isa()) : of_bytes;
 }
 
 struct Options {

@@ -23,7 +23,8 @@ TABLES = {"product": "Matrix products: rows x inputs x outputs", "convolution": 
 TYPES = {"f32": "floats", "qs8c": "bytes",
          "qd8c": "rows of floats that become bytes, weights of 8 bits",
          "qd8c4": "rows of floats that become bytes, weights of 4 bits",
-         "qd8b4": "rows of floats that become bytes, weights of 4 bits with scales for each 32"}
+         "qd8b4": "rows of floats that become bytes, weights of 4 bits with scales for each 32",
+         "qw8c": "one row of floats, weights of 8 bits"}
 NAME = re.compile(r"(\w+)/\w+/(\w+)/(\w+)/threads:(\d+)/.*")
 
 
@@ -99,7 +100,7 @@ def main():
     tables = read_lines(output)
     for threads, kind, table in sorted(tables, key=lambda k: (list(TYPES).index(k[1]), k[0], list(TABLES).index(k[2]))):
         print_table(table, kind, threads, tables[threads, kind, table],
-                    threads * (peak if kind == "f32" else peak_of_bytes))
+                    threads * (peak if kind in ("f32", "qw8c") else peak_of_bytes))
     return status
 
 

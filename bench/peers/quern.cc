@@ -19,7 +19,9 @@ struct Release {
 };
 
 qn_type type_of(const Layer& layer) { return layer.type == Type::qs8c ? QN_S8 : QN_F32; }
-bool quantizes_input(const Layer& layer) { return layer.type != Type::qs8c && layer.type != Type::f32; }
+bool quantizes_input(const Layer& layer) {
+  return layer.type != Type::qs8c && layer.type != Type::f32 && layer.type != Type::qw8c;
+}
 
 // The scales of each output channel: one, or one for each block.
 std::vector<float> scales_of(const Layer& layer, const Weights& given) {

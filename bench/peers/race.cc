@@ -154,7 +154,8 @@ void Race::compare(const void* output) {
     furthest = std::max(furthest, std::fabs(floats[i] - expected[i]));
     largest = std::max(largest, std::fabs(expected[i]));
   }
-  if (furthest > (layer_.type == Type::f32 ? tolerance : tolerance_of_rounded_rows) * largest)
+  const bool rounded = layer_.type != Type::f32 && layer_.type != Type::qw8c;
+  if (furthest > (rounded ? tolerance_of_rounded_rows : tolerance) * largest)
     throw std::runtime_error(text("its output is off by ", furthest / largest, " of the largest element"));
 }
 

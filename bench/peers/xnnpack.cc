@@ -137,25 +137,22 @@ class ConvolutionOfBytes : public XnnTask {
   Workspace workspace_;
 };
 
-// A graph of a node that quantizes each row of the input and a fully connected node.
+// A graph of a fully connected node, and before it one that quantizes each row of the input, unless the type is qw8c.
 class GraphTask : public Task {
  public:
   GraphTask(const Layer& s, const Weights& weights, size_t threads) {
     const size_t input_shape[] = {s.rows, s.in}, output_shape[] = {s.rows, s.out};
     check(xnn_create_subgraph(2, 0, &graph_), "create a graph");
-    uint32_t in = 0, out = 0, bytes = 0;
+    uint32_t in = 0, out = 0;
     check(xnn_define_tensor_value(graph_, xnn_datatype_fp32, 2, input_shape, nullptr, input_id,
                                   XNN_VALUE_FLAG_EXTERNAL_INPUT, &in),
           "define the input");
     check(xnn_define_tensor_value(graph_, xnn_datatype_fp32, 2, output_shape, nullptr, output_id,
                                   XNN_VALUE_FLAG_EXTERNAL_OUTPUT, &out),
           "define the output");
-    check(xnn_define_dynamically_quantized_tensor_value(graph_, xnn_datatype_qdint8, 2, 1, input_shape,
-                                                        XNN_INVALID_VALUE_ID, 0, &bytes),
-          "define the quantized input");
+    const uint32_t rows = s.type == Type::qw8c ? in : define_quantized(in, input_shape);
     const uint32_t filter = define_weights(s, weights);
-    check(xnn_define_unary(graph_, xnn_unary_convert, nullptr, in, bytes, 0), "define the quantization");
-    check(xnn_define_fully_connected(graph_, -inf, inf, bytes, filter, XNN_INVALID_VALUE_ID, out, 0),
+    check(xnn_define_fully_connected(graph_, -inf, inf, rows, filter, XNN_INVALID_VALUE_ID, out, 0),
           "define the product");
     check(xnn_create_runtime_v4(graph_, nullptr, nullptr, pool_of(threads), 0, &runtime_), "create a runtime");
     check(xnn_reshape_runtime(runtime_), "reshape");
@@ -173,10 +170,18 @@ class GraphTask : public Task {
  private:
   static constexpr uint32_t input_id = 0, output_id = 1;
 
+  uint32_t define_quantized(uint32_t in, const size_t* shape) {
+    uint32_t bytes = 0;
+    check(xnn_define_dynamically_quantized_tensor_value(graph_, xnn_datatype_qdint8, 2, 1, shape, XNN_INVALID_VALUE_ID,
+                                                        0, &bytes),
+          "define the quantized input");
+    check(xnn_define_unary(graph_, xnn_unary_convert, nullptr, in, bytes, 0), "define the quantization");
+    return bytes;
+  }
   uint32_t define_weights(const Layer& s, const Weights& weights) {
     const size_t shape[] = {s.out, s.in};
     uint32_t id = 0;
-    if (s.type == Type::qd8c) {
+    if (s.type == Type::qd8c || s.type == Type::qw8c) {
       check(xnn_define_channelwise_quantized_tensor_value(graph_, xnn_datatype_qcint8, weights.scales, 2, 0, shape,
                                                           weights.data, XNN_INVALID_VALUE_ID, 0, &id),
             "define the weights");

@@ -86,9 +86,12 @@ typedef enum qn_weights_encoding {
  *  have no `block_length`, and the bias is of QN_S32. It returns QN_UNSUPPORTED for all else. Sums must fit 32 bits,
  *  whatever the input's elements are. If they may overflow with every zero point of the input, the operator is not
  *  created; if they may with the zero point of a plan's input, the plan is not made: QN_UNSUPPORTED.
- *  Operators of QN_F32 also take dense weights of QN_S8 in QN_WEIGHTS_OHWI, with a bias of QN_F32: they compute with the
- *  real numbers that these stand for, and so need a quarter of the memory for the weights as they are given. With
- *  `quantize_input` (qn_fully_connected_params) they compute with the bytes themselves. */
+ *  Operators of QN_F32 also take dense weights of QN_S8 in QN_WEIGHTS_OHWI, with a bias of QN_F32. They compute with the
+ *  real numbers that these stand for, and need a quarter of the memory for the weights as they are given. For one row of
+ *  input (fully connected, and 1x1 convolutions) they pack the bytes themselves, unless there is a `block_length`: that
+ *  takes a quarter of the memory again, and of the way from there. A result is then the sum of the products of input and
+ *  bytes, times the scale, plus the bias; its last digits differ from those of a row among several. With
+ *  `quantize_input` (qn_fully_connected_params) operators multiply bytes by bytes. */
 typedef struct qn_weights {
   size_t struct_size;       /**< Written by the init function. */
   qn_type type;             /**< Of the elements. */
@@ -653,6 +656,14 @@ QN_API qn_status qn_gemm_f32(size_t m, size_t n, size_t k, const float* a, size_
  *  out of order, bad scales, or overlaps, and QN_UNSUPPORTED if sums may overflow 32 bits, or with blocks that it does
  *  not compute with. */
 QN_API qn_status qn_gemm_qd8(size_t m, size_t n, size_t k, const float* a, size_t lda, const int8_t* b, size_t ldb,
+                             int transpose_b, const float* scales, size_t scale_count, size_t block_length,
+                             const float* bias, float min, float max, float* c, size_t ldc,
+                             const qn_parallel* parallel);
+
+/** C = clamp(A * B + bias) with A and C of floats and B of bytes with scales, as qn_gemm_qd8() takes them, but A is not
+ *  quantized. The results have the bits of a fully-connected operator of QN_F32 with these weights. Without blocks bytes
+ *  may be -128 .. 127. For the rest see qn_gemm_qd8(). */
+QN_API qn_status qn_gemm_qw8(size_t m, size_t n, size_t k, const float* a, size_t lda, const int8_t* b, size_t ldb,
                              int transpose_b, const float* scales, size_t scale_count, size_t block_length,
                              const float* bias, float min, float max, float* c, size_t ldc,
                              const qn_parallel* parallel);

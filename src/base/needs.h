@@ -108,6 +108,9 @@ constexpr bool has_scaled_blocks = has_integers && (!small || (trimmed && has_ke
 constexpr bool quantizes_inputs =
     has_scaled_blocks || (has_integers && (!small || (trimmed && has_kernel("qn_gemm_qd8c_4x8_ref"))));
 
+// Kernels that multiply floats by weights of bytes as they are; others read such weights as floats when they pack them.
+constexpr bool has_byte_weights = has_integers && !small;
+
 // Only sparse kernels need weights that are stored as nonzeros, and pixel-blocked tensors.
 constexpr bool has_sparse = has_algorithm("sparse");
 // Convolutions and matrix products of floats, or from floats to floats. A build for models whose layers are all quantized

@@ -43,6 +43,8 @@
 //     bytes:   NR * (4 + 20 * blocks)
 //     A:       a qn_quantized_row, then for each block a qn_quantized_block (dequantize.h)
 //
+// Type qw8c: A and C are floats. Panels are those of qd8c; kernels do not read the sums of weights. Only for one row.
+//
 // In other types rows of A have no such padding: a kernel reads exactly K elements of a row, even if KR does not divide
 // K, but with qd8c whole words.
 //
@@ -54,8 +56,8 @@
 //            c         row m at c + m * c_stride bytes
 //            p         the epilogue, which depends on the type. f32: the clamp, qn_minmax_f32 of minmax.h. qs8c: for
 //                      each panel a qn_requantize and NR scales (requantize.h); the scales of channels that do not
-//                      exist may be anything. qd8c and what is like it: for each panel a qn_dequantize, NR scales
-//                      (not with qd8b4) and NR biases, likewise
+//                      exist may be anything. All other types: for each panel a qn_dequantize, NR scales (not with
+//                      qd8b4) and NR biases, likewise
 //
 // Memory     Reads exactly rows 0 .. mr-1 of A, k bytes each (with qd8c also the 8 bytes before each, and up to 3 bytes
 //            that make up a last word, whatever these are), ceil(nc / NR) whole panels, and *p. Writes exactly nc
@@ -77,6 +79,9 @@
 //            qd8b4: The sum of the products A[m][k] * W[k][n] of a block is exact. It becomes a float and is multiplied
 //            by its scale; these products are added to 0, in ascending order of blocks. Each operation rounds, none is
 //            fused. The sum ends as dequantize_blocks() says.
+//            qw8c: Weights become floats, which is exact. Four sums begin with 0 and take every fourth k each, from 0, 1,
+//            2 and 3 on, in ascending order, by multiply-adds as those of f32. The result is
+//            clamp(((s0 + s1) + (s2 + s3)) * scale + bias), where each operation rounds.
 // Machine    A kernel follows the platform's C calling convention, leaves the floating-point control register as it is,
 //            calls no function, and uses no stack beyond its own frame.
 #pragma once

@@ -105,3 +105,27 @@ extern "C" void qn_gemm_qd8b4_4x8_ref(size_t mr, size_t nc, size_t k, const void
     }
   }
 }
+
+// Floats with weights of bytes.
+extern "C" void qn_gemm_qw8c_1x8_ref(size_t, size_t nc, size_t k, const void* a, size_t, const void* w, void* c, size_t,
+                                     const void* p) {
+  using namespace quern;
+  const size_t count = k / sizeof(float);
+  const auto* row = static_cast<const float*>(a);
+  const auto* weights = bytes(w);
+  const auto* epilogue = static_cast<const char*>(p);
+  auto* out = static_cast<float*>(c);
+  for (size_t n0 = 0; n0 < nc; n0 += nr, epilogue += dequantize_bytes(nr)) {
+    weights += nr * sizeof(int32_t);
+    float sums[4][nr] = {};
+    for (size_t i = 0; i < count; ++i, weights += nr) {
+      for (size_t n = 0; n < nr; ++n) sums[i % 4][n] += row[i] * static_cast<float>(weights[n]);
+    }
+    const auto* scales = reinterpret_cast<const float*>(epilogue + sizeof(qn_dequantize));
+    const auto& end = *reinterpret_cast<const qn_dequantize*>(epilogue);
+    for (size_t n = 0; n < nr && n0 + n < nc; ++n) {
+      const float sum = (sums[0][n] + sums[1][n]) + (sums[2][n] + sums[3][n]);
+      out[n0 + n] = clamp(sum * scales[n] + scales[nr + n], end.clamp);
+    }
+  }
+}

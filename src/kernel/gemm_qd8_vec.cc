@@ -1,5 +1,6 @@
-// The kernels of gemm.h for rows of bytes that are quantized each on its own, for one level of vectors; see
-// vector_qs8.h. They compute one row, or as many as a tile has: of a call with fewer rows the last one several times.
+// The kernels of gemm.h for rows of bytes that are quantized each on its own, and for floats with weights of bytes, for
+// one level of vectors; see vector_qs8.h. They compute one row, or as many as a tile has: of a call with fewer rows the
+// last one several times.
 #include <algorithm>
 
 #include "kernel/dequantize.h"
@@ -9,13 +10,6 @@
 namespace quern {
 namespace {
 
-// dequantize() for a vector; `scales` are those of its channels, `biases` their biases.
-inline Vec dequantize(Ints sums, const qn_quantized_row& row, const float* scales, const float* biases,
-                      const qn_dequantize& p) {
-  const Vec x = __builtin_convertvector(sums, Vec) * row.scale * load(scales) + load(biases);
-  return clamp_to(x, splat<Vec>(p.clamp.min), splat<Vec>(p.clamp.max));
-}
-
 inline void store_up_to(float* p, Vec v, size_t count) { count >= width ? store(p, v) : store_some(p, v, count); }
 
 // Stores the first `count` results of a panel, from n0 on in row m of C. end_of(i) returns vector i of two.
@@ -24,6 +18,15 @@ inline void store_row(void* c, size_t c_stride, size_t m, size_t n0, size_t coun
   auto* out = reinterpret_cast<float*>(static_cast<char*>(c) + m * c_stride) + n0;
   store_up_to(out, end_of(0), count);
   if (count > width) store_up_to(out + width, end_of(1), count - width);
+}
+
+#if defined(__aarch64__) || defined(__arm__)  // others have assembly
+
+// dequantize() for a vector; `scales` are those of its channels, `biases` their biases.
+inline Vec dequantize(Ints sums, const qn_quantized_row& row, const float* scales, const float* biases,
+                      const qn_dequantize& p) {
+  const Vec x = __builtin_convertvector(sums, Vec) * row.scale * load(scales) + load(biases);
+  return clamp_to(x, splat<Vec>(p.clamp.min), splat<Vec>(p.clamp.max));
 }
 
 template <size_t together>
@@ -60,11 +63,16 @@ extern "C" void QN_LEVEL_NAME(gemm_qd8c_vec)(size_t mr, size_t nc, size_t k, con
   (mr == 1 ? multiply<1> : multiply<tile_rows>)(mr, nc, k, a, a_stride, w, c, c_stride, p);
 }
 
-// ---- weights with scales for blocks
-
-#if QN_VECTOR_BYTES < 64  // what has AVX-512 without dot products of bytes takes the kernel of AVX2
 namespace quern {
 namespace {
+#endif
+
+// ---- weights with scales for blocks
+
+// Sums of results, of two vectors of channels.
+struct Floats {
+  Vec low, high;
+};
 
 // dequantize_blocks() for a vector; `weights` are the sums of weights of its channels.
 inline Vec dequantize_blocks(Vec sums, const qn_quantized_row& row, Vec weights, const float* biases,
@@ -75,11 +83,6 @@ inline Vec dequantize_blocks(Vec sums, const qn_quantized_row& row, Vec weights,
 
 // The weights, plus 8, in bytes that hold one of the lower vector and one of the upper one each.
 inline Sums raised_halves(Ints both) { return {both & 0xf, both >> 4 & 0xf}; }
-
-// Sums of results, of two vectors of channels.
-struct Floats {
-  Vec low, high;
-};
 
 // Adds the products of a block, of which each row has one, times the scales behind its weights.
 template <size_t together>
@@ -141,5 +144,62 @@ extern "C" void QN_LEVEL_NAME(gemm_qd8b4_vec)(size_t mr, size_t nc, size_t k, co
                                               const void* w, void* c, size_t c_stride, const void* p) {
   using namespace quern;
   (mr == 1 ? multiply_blocks<1> : multiply_blocks<tile_rows>)(mr, nc, k, a, a_stride, w, c, c_stride, p);
+}
+
+// ---- floats with weights of bytes
+
+#if !defined(__aarch64__)  // which has assembly
+
+namespace quern {
+namespace {
+
+#if QN_VECTOR_BYTES == 32
+inline Vec multiply_add(Vec a, Vec b, Vec sum) { return _mm256_fmadd_ps(a, b, sum); }
+#else  // no level that has both, or none
+inline Vec multiply_add(Vec a, Vec b, Vec sum) { return sum + a * b; }
+#endif
+
+// Adds the products of an element of A with a row of a panel.
+inline void add_products(Floats* sums, float a, const int8_t* weights) {
+  const Sums w = widen(weights);
+  sums->low = multiply_add(splat<Vec>(a), __builtin_convertvector(w.low, Vec), sums->low);
+  sums->high = multiply_add(splat<Vec>(a), __builtin_convertvector(w.high, Vec), sums->high);
+}
+
+// Four sums hide the latency of multiply-adds.
+inline void multiply_floats(size_t nc, size_t k, const float* a, const int8_t* weights, void* c, const char* epilogue) {
+  constexpr size_t nr = panel_channels;
+  for (size_t n0 = 0; n0 < nc; n0 += nr, epilogue += dequantize_bytes(nr)) {
+    weights += nr * sizeof(int32_t);
+    Floats sums[4] = {};
+    size_t i = 0;
+    for (; i + 4 <= k; i += 4, weights += 4 * nr) {
+#pragma GCC unroll 4
+      for (size_t j = 0; j < 4; ++j) add_products(&sums[j], a[i + j], weights + j * nr);
+    }
+#pragma GCC unroll 1
+    for (const size_t whole = i; i < whole + 4; ++i) {  // of each sum, all of which take the first place in turn
+      if (i < k) add_products(&sums[0], a[i], weights), weights += nr;
+      const Floats first = sums[0];
+      sums[0] = sums[1], sums[1] = sums[2], sums[2] = sums[3], sums[3] = first;
+    }
+    const auto& end = *reinterpret_cast<const qn_dequantize*>(epilogue);
+    const auto *scales = reinterpret_cast<const float*>(epilogue + sizeof end), *biases = scales + nr;
+    store_row(c, 0, 0, n0, std::min(nr, nc - n0), [&](size_t v) {
+      const auto of = [&](const Floats& x) { return v == 0 ? x.low : x.high; };
+      const Vec sum = (of(sums[0]) + of(sums[1])) + (of(sums[2]) + of(sums[3]));
+      const Vec x = sum * load(scales + v * width) + load(biases + v * width);
+      return clamp_to(x, splat<Vec>(end.clamp.min), splat<Vec>(end.clamp.max));
+    });
+  }
+}
+
+}  // namespace
+}  // namespace quern
+
+extern "C" void QN_LEVEL_NAME(gemm_qw8c_vec)(size_t, size_t nc, size_t k, const void* a, size_t, const void* w, void* c,
+                                             size_t, const void* p) {
+  using namespace quern;
+  multiply_floats(nc, k / sizeof(float), static_cast<const float*>(a), bytes(w), c, static_cast<const char*>(p));
 }
 #endif

@@ -116,6 +116,7 @@ constexpr bool is_needed(const TableRow& row) {
   if (!has_integers && info_of(row.type).activations == Element::s8) return false;
   if (!has_scaled_blocks && info_of(row.type).scales == Scales::block) return false;
   if (!quantizes_inputs && quantizes_rows(row.type)) return false;
+  if (!has_byte_weights && row.type == KernelType::qw8c) return false;
   if (!trimmed) return true;
   if (for_one_row(row) && !has_all_kernels) return false;
   if (!has_kernel(row.name) || (row.layout == QN_LAYOUT_PIXEL_BLOCKED && !has_sparse)) return false;

@@ -53,6 +53,10 @@ constexpr size_t bytes_of_sum(KernelType type) { return type == KernelType::f16 
 constexpr bool quantizes_rows(KernelType type) {
   return info_of(type).activations == Element::s8 && info_of(type).output == Element::f32;
 }
+// Do kernels of this type turn sums of products with quantized weights into floats (dequantize.h)?
+constexpr bool dequantizes(KernelType type) {
+  return info_of(type).scales != Scales::none && info_of(type).output == Element::f32;
+}
 // Do weights of this type have a scale for each block?
 constexpr bool has_block_scales(KernelType type) { return has_scaled_blocks && info_of(type).scales == Scales::block; }
 constexpr const char* type_name(KernelType type) { return info_of(type).name; }

@@ -14,9 +14,10 @@ PEERS = ("xnnpack", "onednn", "openblas", "blis")
 
 
 TYPES = {"qs8c": {"product": 9, "convolution": 5, "depthwise": 8, "top": 20}, "qd8c": {"product": 9},
-         "qd8c4": {"product": 9}, "qd8b4": {"product": 9}}
+         "qd8c4": {"product": 9}, "qd8b4": {"product": 9}, "qw8c": {"product": 3}}
 # The libraries that have operators of these types.
-PEERS_OF = {"qs8c": {"xnnpack", "onednn"}, "qd8c": {"xnnpack"}, "qd8c4": {"xnnpack"}, "qd8b4": {"xnnpack"}}
+PEERS_OF = {"qs8c": {"xnnpack", "onednn"}, "qd8c": {"xnnpack"}, "qd8c4": {"xnnpack"}, "qd8b4": {"xnnpack"},
+            "qw8c": {"xnnpack"}}
 
 
 def run(*arguments):

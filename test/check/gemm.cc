@@ -22,7 +22,7 @@ template <class Sums>
 class GemmProblem {
   using A = typename Sums::A;
   using C = typename Sums::C;
-  static constexpr bool has_rows = requires(Sums sums) { sums.rows; };  // with numbers of their own
+  static constexpr bool has_rows = Sums::elements.before_row != 0;  // with numbers of their own
 
  public:
   GemmProblem(const GemmTile& tile, size_t n, size_t k, Values values, Clamp clamp, Random& random)
@@ -64,6 +64,8 @@ class GemmProblem {
   typename Sums::Sum begin(size_t m, size_t n) const {
     if constexpr (has_rows)
       return sums_.begin(panels_.bias(n), m, n);
+    else if constexpr (requires { sums_.begin(panels_.bias(n)); })
+      return sums_.begin(panels_.bias(n));
     else
       return panels_.bias(n);
   }
@@ -134,7 +136,7 @@ void check_gemm(Checker& checker, const GemmTile& tile) {
 
 Kernel make_kernel(const GemmRow& row) {
   return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) {
-            with_sums<F32Sums, Qs8cSums, Qd8cSums, Qd8c4Sums, Qd8b4Sums>(
+            with_sums<F32Sums, Qs8cSums, Qd8cSums, Qd8c4Sums, Qd8b4Sums, Qw8cSums>(
                 row, [&]<class Sums>(std::type_identity<Sums>) {
                   check_gemm<Sums>(checker, {row.mr, row.nr, row.panel, numbers_of(row)});
                 });

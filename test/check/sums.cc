@@ -145,4 +145,9 @@ void Qd8b4Sums::write_parameters(Guarded& memory, const operands::PanelLayout& p
   write_channels(memory, panels, [](size_t n) { return std::array{bias_of_channel(n)}; });
 }
 
+Qw8cSums::C Qw8cSums::end(const Sum& sum, size_t channel) const {
+  const auto& [a, b, c, d] = sum.of_fours;
+  return quern::clamp(((a + b) + (c + d)) * scale_of(channel) + bias_of_channel(channel), p.clamp);
+}
+
 }  // namespace quern::check

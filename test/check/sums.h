@@ -179,6 +179,31 @@ struct Qd8b4Sums : Qd8c4Sums {
   }
 };
 
+// Floats with weights of bytes, which become floats. What stands in the place of biases may be anything.
+struct Qw8cSums : Qd8cSums {
+  static constexpr KernelType type = KernelType::qw8c;
+  static constexpr operands::Elements elements = operands::qw8c_elements;
+  using A = float;
+  struct Sum {
+    std::array<float, 4> of_fours = {};  // of every fourth k
+    size_t k = 0;
+  };
+
+  Numbers numbers;
+
+  Qw8cSums(Numbers row_numbers, Values of, Clamp clamp, size_t depth, Random& random)
+      : Qd8cSums(row_numbers, of, clamp, depth, random), numbers(row_numbers) {}
+  A draw_a(Random& random) const { return random.value(values); }
+  Bias bias_of(const std::vector<W>&, size_t) const { return 0x2aaaaaaa; }
+  Sum begin(Bias) const { return {}; }
+  Sum add(A a, W w, Sum sum) const {
+    float& each = sum.of_fours[sum.k++ % 4];
+    each = multiply_add(a, w, each, numbers);
+    return sum;
+  }
+  C end(const Sum& sum, size_t channel) const;
+};
+
 // Calls body(std::type_identity<Sums>()) for the type of a row, which is one of those that a family has.
 template <class... Sums, class Body>
 void with_sums(const Row& row, Body&& body) {

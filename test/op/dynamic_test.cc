@@ -1,5 +1,6 @@
-// Operators of floats that quantize the rows of their input while they run (quantize_input), and the products of bytes
-// that are one call: every row of the kernel tables, and every path through the plan, against sums in 64 bits.
+// Operators of floats with weights of bytes: those that quantize the rows of their input while they run (quantize_input),
+// and those that multiply one row of floats. And the products of bytes that are one call. Every row of the kernel tables,
+// and every path through the plan, against sums in 64 bits or their formula.
 #include <quern/quern.h>
 
 #include <algorithm>
@@ -57,6 +58,15 @@ struct Layer {
     return w;
   }
 
+  // The weights as the matrix B of a product, or its transpose.
+  Bytes matrix(size_t ld, bool transposed) const {
+    Bytes b((transposed ? out : in) * ld, 77);
+    for (size_t o = 0; o < out; ++o) {
+      for (size_t i = 0; i < in; ++i) b[transposed ? o * ld + i : i * ld + o] = weights[o * in + i];
+    }
+    return b;
+  }
+
   std::vector<float> expected(const std::vector<float>& x) const {
     std::vector<float> y;
     for (size_t row = 0; row < x.size(); row += in) {
@@ -78,6 +88,20 @@ struct Layer {
         const float real = (block == 0 ? sum(q, o, of_row) : sum_of_blocks(q, zero, o) * of_row) + b;
         y.push_back(std::isnan(real) ? real : std::min(std::max(real, min), max));
       }
+    }
+    return y;
+  }
+  // Of one row that stays floats.
+  std::vector<float> expected_of_floats(const float* x, bool fused) const {
+    std::vector<float> y;
+    for (size_t o = 0; o < out; ++o) {
+      float sums[4] = {};
+      for (size_t i = 0; i < in; ++i) {
+        const float w = weights[o * in + i], product = x[i] * w;
+        sums[i % 4] = fused ? std::fma(x[i], w, sums[i % 4]) : sums[i % 4] + product;
+      }
+      const float real = ((sums[0] + sums[1]) + (sums[2] + sums[3])) * scales[scales.size() == 1 ? 0 : o];
+      y.push_back(std::min(std::max(real + (bias.empty() ? 0 : bias[o]), min), max));
     }
     return y;
   }
@@ -124,10 +148,10 @@ class Op {
     p.quantize_input = quantize_input;
     return qn_fully_connected_create(&p, &weights, layer.bias.empty() ? nullptr : layer.bias.data(), nullptr, &op_);
   }
-  qn_status conv2d(const Layer& layer, qn_conv2d_params p) {
-    p.in_channels = layer.in, p.out_channels = layer.out;
+  qn_status conv2d(const Layer& layer, qn_conv2d_params p, int quantize_input = 1) {
+    p.in_channels = layer.in * p.groups, p.out_channels = layer.out;
     p.min = layer.min, p.max = layer.max;
-    p.quantize_input = 1;
+    p.quantize_input = quantize_input;
     const qn_weights w = layer.given();
     return qn_conv2d_create(&p, &w, layer.bias.empty() ? nullptr : layer.bias.data(), nullptr, &op_);
   }
@@ -352,6 +376,124 @@ TEST(Dynamic, SumsThatMayOverflowAreRefused) {
 
 // ---- one call
 
+// The rows of C. What lies between them has kept its 99.
+std::vector<float> rows_of(const std::vector<float>& c, size_t ld, size_t columns) {
+  std::vector<float> rows;
+  for (size_t i = 0; i < c.size(); ++i) {
+    if (i % ld < columns)
+      rows.push_back(c[i]);
+    else
+      EXPECT_EQ(c[i], 99);
+  }
+  return rows;
+}
+
+// ---- floats by bytes
+
+bool is_fused(const GemmRow& row) { return (row.isa & fused_levels) != 0; }
+// The row of type qw8c that a result names; fails if it names another one.
+const GemmRow& row_of_bytes(const Result& result) {
+  const auto rows = gemm_rows();
+  const auto found =
+      std::find_if(rows.begin(), rows.end(), [&](const GemmRow& row) { return result.kernel == row.name; });
+  EXPECT_TRUE(found != rows.end() && found->type == KernelType::qw8c) << result.kernel;
+  return found != rows.end() ? *found : rows.front();
+}
+
+TEST(ByteWeights, EveryKernelOfOneRowGivesTheBitsOfTheFormula) {
+  std::mt19937 random(21);
+  size_t runs = 0;
+  for (int round = 0; round < 40; ++round) {
+    const Layer layer(1 + random() % 70, 1 + random() % 150, random);
+    Op op;
+    ASSERT_QN_OK(op.fully_connected(layer, layer.given(), 0));
+    const auto x = reals(layer.in, random(), -2, 3);
+    for (const GemmRow& row : gemm_rows()) {
+      if (row.type != KernelType::qw8c || !runs_on(row, cpu().isa)) continue;
+      Options options;
+      options.kernel = row.name;
+      options.tasks = 1 + random() % 4;
+      options.out_gap = random() % 3;
+      const Result result = run(op, {{{layer.in}, x}}, options);
+      ASSERT_EQ(result.status, QN_OK) << result.message;
+      EXPECT_EQ(result.kernel, row.name);
+      expect_same(result.values, layer.expected_of_floats(x.data(), is_fused(row)));
+      ++runs;
+    }
+    const Result result = run(op, {{{1, 1, layer.in}, x}});
+    ASSERT_EQ(result.status, QN_OK) << result.message;
+    expect_same(result.values, layer.expected_of_floats(x.data(), is_fused(row_of_bytes(result))));
+  }
+  EXPECT_GE(runs, 40u);
+}
+
+// Several rows, and kernels of floats that are asked for, read the weights as real numbers.
+TEST(ByteWeights, SeveralRowsAndKernelsOfFloats) {
+  std::mt19937 random(22);
+  const Layer layer(33, 40, random);
+  Op op;
+  ASSERT_QN_OK(op.fully_connected(layer, layer.given(), 0));
+  const auto x = reals(2 * layer.in, 23);
+  const Result two = run(op, {{{2, layer.in}, x}});
+  ASSERT_EQ(two.status, QN_OK) << two.message;
+  EXPECT_EQ(two.kernel.rfind("qn_gemm_f32", 0), 0u) << two.kernel;
+  Options options;
+  options.kernel = "qn_gemm_qw8c_1x8_ref";
+  EXPECT_EQ(run(op, {{{2, layer.in}, x}}, options).status, QN_UNSUPPORTED);
+  options.kernel = "qn_gemm_f32_4x8_ref";
+  const Result one = run(op, {{{layer.in}, {x.begin(), x.begin() + 33}}}, options);
+  ASSERT_EQ(one.status, QN_OK) << one.message;
+  const auto expected = layer.expected_of_floats(x.data(), true);
+  for (size_t o = 0; o < layer.out; ++o) {
+    EXPECT_NEAR(one.values[o], expected[o], 1e-3f) << o;
+    EXPECT_NEAR(two.values[o], expected[o], 1e-3f) << o;
+  }
+}
+
+TEST(ByteWeights, PixelsOfGroupsWithAResidual) {
+  std::mt19937 random(24);
+  Layer layer(12, 60, random);  // three groups of 20 channels each
+  qn_conv2d_params p;
+  qn_conv2d_params_init(&p);
+  p.groups = 3;
+  Op op;
+  ASSERT_QN_OK(op.conv2d(layer, p, 0));
+  const auto x = reals(36, 25), residual = reals(60, 26);
+  for (const size_t in_place : {SIZE_MAX, size_t{1}}) {
+    Options options;
+    options.in_place = in_place;
+    const Result result = run(op, {{{1, 1, 1, 36}, x}, {{1, 1, 1, 60}, residual}}, options);
+    ASSERT_EQ(result.status, QN_OK) << result.message;
+    const bool fused = is_fused(row_of_bytes(result));
+    std::vector<float> expected;
+    for (size_t g = 0; g < 3; ++g) {
+      const auto all = layer.expected_of_floats(&x[g * 12], fused);
+      for (size_t o = g * 20; o < (g + 1) * 20; ++o) expected.push_back(all[o] + residual[o]);
+    }
+    expect_same(result.values, expected);
+  }
+}
+
+TEST(GemmQw8, IsTheOperator) {
+  std::mt19937 random(27);
+  for (const bool transpose : {false, true}) {
+    for (const size_t m : {1, 5}) {
+      const Layer layer = m == 1 ? Layer(29, 35, random) : any_layer(random() % 3, random);
+      const size_t lda = layer.in + 2, ldc = layer.out + 3, ldb = (transpose ? layer.in : layer.out) + 1;
+      const auto x = reals(m * layer.in, random());
+      std::vector<float> a(m * lda, NAN), c(m * ldc, 99);
+      for (size_t i = 0; i < m; ++i) std::copy_n(&x[i * layer.in], layer.in, &a[i * lda]);
+      const Bytes b = layer.matrix(ldb, transpose);
+      ASSERT_QN_OK(qn_gemm_qw8(m, layer.out, layer.in, a.data(), lda, b.data(), ldb, transpose, layer.scales.data(),
+                               layer.scales.size(), layer.block, layer.bias.empty() ? nullptr : layer.bias.data(),
+                               layer.min, layer.max, c.data(), ldc, nullptr));
+      Op op;
+      ASSERT_QN_OK(op.fully_connected(layer, layer.given(), 0));
+      expect_same(rows_of(c, ldc, layer.out), run(op, {{{m, layer.in}, x}}).values);
+    }
+  }
+}
+
 TEST(GemmQd8, IsTheOperator) {
   std::mt19937 random(12);
   for (const bool transpose : {false, true}) {
@@ -361,21 +503,11 @@ TEST(GemmQd8, IsTheOperator) {
       const auto x = reals(m * layer.in, random());
       std::vector<float> a(m * lda, NAN), c(m * ldc, 99);
       for (size_t i = 0; i < m; ++i) std::copy_n(&x[i * layer.in], layer.in, &a[i * lda]);
-      Bytes b((transpose ? layer.out : layer.in) * ldb, 77);
-      for (size_t o = 0; o < layer.out; ++o) {
-        for (size_t i = 0; i < layer.in; ++i) {
-          b[transpose ? o * ldb + i : i * ldb + o] = layer.weights[o * layer.in + i];
-        }
-      }
+      const Bytes b = layer.matrix(ldb, transpose);
       ASSERT_QN_OK(qn_gemm_qd8(m, layer.out, layer.in, a.data(), lda, b.data(), ldb, transpose, layer.scales.data(),
                                layer.scales.size(), layer.block, layer.bias.empty() ? nullptr : layer.bias.data(),
                                layer.min, layer.max, c.data(), ldc, nullptr));
-      std::vector<float> got;
-      for (size_t i = 0; i < m; ++i) {
-        got.insert(got.end(), &c[i * ldc], &c[i * ldc] + layer.out);
-        for (size_t j = layer.out; j < ldc; ++j) EXPECT_EQ(c[i * ldc + j], 99);
-      }
-      expect_same(got, layer.expected(x));
+      expect_same(rows_of(c, ldc, layer.out), layer.expected(x));
     }
   }
 }

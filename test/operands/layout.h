@@ -31,6 +31,7 @@ inline constexpr Elements qd8c4_elements = {
     1, 4, 1, 4, sizeof(qn_dequantize), 2 * sizeof(float), sizeof(qn_quantized_row), 2};
 inline constexpr Elements qd8b4_elements = {
     1, 4, 1, 4, sizeof(qn_dequantize), sizeof(float), sizeof(qn_quantized_row), 2, scale_block};
+inline constexpr Elements qw8c_elements = {4, 4, 1, 4, sizeof(qn_dequantize), 2 * sizeof(float)};
 inline constexpr Elements qs8_pool_elements = {1, 0, 0, 1, sizeof(qn_pool_qs8)};
 
 // Packed weights of n output channels, as gemm.h and dwconv.h draw them: panels of NR channels, first their biases, then

@@ -67,7 +67,7 @@ double step_cycles(const ProductTile& tile, size_t rows, size_t channels, double
 }
 
 double arrival(const ProductTile& tile, double bytes_per_cycle) {
-  return static_cast<double>(tile.nr * sizeof(float)) / bytes_per_cycle;
+  return static_cast<double>(tile.nr) * tile.weight_bytes() / bytes_per_cycle;
 }
 
 bool far_weights(const Problem& p, double bytes) {
@@ -78,7 +78,7 @@ double tiles_cycles(const Problem& p, const ProductTile& tile, double depth, dou
   const MachineRow& m = machine();
   const size_t tiles = divide_up(p.pixels, tile.mr), rows = divide_up(p.pixels, tiles);
   const size_t panels = divide_up(p.out, tile.nr), sets = divide_up(panels, tile.together());
-  const bool far = far_weights(p, depth * static_cast<double>(p.out * p.groups * sizeof(float)));
+  const bool far = far_weights(p, depth * static_cast<double>(p.out * p.groups) * tile.weight_bytes());
   const double distance = far ? 1 : m.memory_bytes / m.l3_bytes;  // how far the weights are, relative to memory
   // Of the way from memory, several passes over a panel take a part each.
   const double share = m.kept == 0 ? 1 : 1 - m.kept * (1 - 1 / static_cast<double>(tile.passes));

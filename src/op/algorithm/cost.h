@@ -63,6 +63,8 @@ struct ProductTile {
 
   bool one_row() const { return mr == 1; }
   bool of_bytes() const { return quern::of_bytes(row); }
+  // Bytes of an output channel's weights for one step.
+  double weight_bytes() const { return has_byte_weights && row.type == KernelType::qw8c ? 1 : 4; }
   // The number of steps for so many elements of A that lie together; kernels of bytes fill up the last kr of them.
   double steps(size_t elements) const {
     return of_bytes() ? static_cast<double>(round_up(elements, kr)) / 4 : static_cast<double>(elements);

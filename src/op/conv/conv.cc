@@ -123,20 +123,20 @@ qn_status choose_measured(const ConvRequest& conv, Choice* choice) {
 // scale of the output. ONNX Runtime computes the quotients in the same order, in single precision.
 OutputNumbers ConvRequest::numbers() const {
   OutputNumbers numbers = {.clamp = clamp};
-  if (!weights.quantized() && !weights.dynamic()) return numbers;
+  if (!weights.quantized() && !weights.dynamic() && !weights.stand_for_floats()) return numbers;
   const WeightsShape& shape = weights.shape();
-  if (weights.dynamic()) {
-    numbers.channels = shape.out;
-    for (size_t o = 0; o < shape.out && !weights.has_blocks(); ++o) numbers.sum_scales.push_back(weights.scale(o));
+  numbers.groups = shape.groups;
+  numbers.channels = shape.out;
+  numbers.sum_scales.resize(shape.groups * shape.out);
+  if (quantizes_inputs && !weights.quantized()) {
+    for (size_t o = 0; o < numbers.sum_scales.size() && !weights.has_blocks(); ++o)
+      numbers.sum_scales[o] = weights.scale(o);
     numbers.biases = weights.float_bias();
     return numbers;
   }
   const Steps steps = steps_before_residual(request);
   numbers.scale = steps.scale;
   numbers.zero = steps.zero;
-  numbers.groups = shape.groups;
-  numbers.channels = shape.out;
-  numbers.sum_scales.resize(shape.groups * shape.out);
   for (size_t o = 0; o < numbers.sum_scales.size(); ++o) {
     numbers.sum_scales[o] = request.ins[0].quantization.scale * weights.scale(o);
   }
@@ -171,6 +171,13 @@ KernelType kernel_type(qn_type type, const Weights& weights) {
   if (weights.has_blocks()) return KernelType::qd8b4;
   const bool halves = weights.facts().fit_4_bits && best(gemm_rows(), KernelType::qd8c4).isa != isa_ref;
   return halves ? KernelType::qd8c4 : KernelType::qd8c;
+}
+
+bool multiplies_bytes(const Problem& p, const Request& request, const Weights& weights) {
+  if (!weights.stand_for_floats() || !p.pointwise || p.blocked() || p.pixels > 1) return false;
+  const qn_algorithm algorithm = request.options.algorithm;
+  if (algorithm != QN_ALGORITHM_AUTO && algorithm != QN_ALGORITHM_DENSE && algorithm != QN_ALGORITHM_GEMM) return false;
+  return select(gemm_rows(), KernelType::qw8c, request.options.kernel, [](const GemmRow&) { return true; }) != nullptr;
 }
 
 qn_status check_quantized(const ConvRequest& conv) {

@@ -139,6 +139,7 @@ class Conv2d final : public Operator {
     p.contiguous = window.w.dilation == 1 && window.pixel_stride == shape.in * input_bytes(p.type);
     // A pointwise convolution treats the pixels of all images as rows of one matrix.
     if (p.pointwise && !p.blocked()) p.pixels *= p.images, p.images = 1;
+    if (multiplies_bytes(p, request, weights_)) p.type = KernelType::qw8c;
     return p;
   }
 

@@ -56,6 +56,7 @@ qn_status plan_matrix(const char* who, const Request& request, const Weights& we
   problem.in = weights.shape().in;
   problem.out = weights.shape().out;
   problem.pointwise = problem.matrix = true;
+  if (multiplies_bytes(problem, request, weights)) problem.type = KernelType::qw8c;
   return plan_conv({who, problem, request, weights, Window(), clamp}, plan);
 }
 

@@ -17,10 +17,11 @@ struct GemmBytes {
   const void* bias;
   qn_minmax_f32 clamp;
   qn_quantization a_steps, c_steps;  // not used with floats
+  bool quantize;                     // are rows of A, which are floats, quantized?
 
   size_t n() const { return c.columns; }
   size_t k() const { return a.columns; }
-  bool dynamic() const { return a.type == QN_F32; }
+  bool of_floats() const { return a.type == QN_F32; }
 };
 
 qn_status check(const GemmBytes& g) {
@@ -51,11 +52,10 @@ qn_status columns_of_b(void* context, size_t first, size_t count, void* to) {
   return QN_OK;
 }
 
-qn_status run(GemmBytes g, const qn_parallel* parallel) {
-  if (small) return fail_without("function", g.who);
+qn_status run(const GemmBytes& g, const qn_parallel* parallel) {
   QN_TRY(check(g));
   if (g.c.rows == 0 || g.n() == 0) return QN_OK;
-  if (g.k() == 0 && g.dynamic()) {
+  if (g.k() == 0 && g.of_floats()) {
     only_bias(g);
     return QN_OK;
   }
@@ -66,16 +66,23 @@ qn_status run(GemmBytes g, const qn_parallel* parallel) {
   user.type = QN_S8;
   user.encoding = QN_WEIGHTS_DECODED;
   user.decode = columns_of_b;
-  user.context = &g;
+  user.context = const_cast<GemmBytes*>(&g);
   user.scales = g.scales;
   user.scale_count = g.scale_count;
   user.block_length = g.block_length;
-  user.bias_type = g.dynamic() ? QN_F32 : QN_S32;
-  const Activations activations = g.dynamic() ? Activations::by_the_row : Activations::given;
+  user.bias_type = g.of_floats() ? QN_F32 : QN_S32;
+  const bool real = g.of_floats() && !g.quantize;
+  const Buffer rows(real ? g.n() * g.k() : 0);  // which operators of floats need in their order
+  if (real) {
+    QN_TRY(columns_of_b(user.context, 0, g.n(), rows.data()));
+    user.encoding = QN_WEIGHTS_DENSE;
+    user.data = rows.data();
+  }
+  const Activations activations = g.quantize ? Activations::by_the_row : Activations::given;
   QN_TRY(read_weights(g.who, &user, g.a.type, shape, &checked, activations));
   SumFacts facts;
-  QN_TRY(g.dynamic() ? check_dynamic_sums(g.who, checked, shape, &facts)
-                     : check_sums(g.who, checked, shape, g.bias, &facts));
+  if (g.quantize) QN_TRY(check_dynamic_sums(g.who, checked, shape, &facts));
+  if (!g.of_floats()) QN_TRY(check_sums(g.who, checked, shape, g.bias, &facts));
   Weights weights(checked, shape, g.bias, nullptr, activations);
   weights.set_facts(facts);
 
@@ -94,6 +101,20 @@ qn_status run(GemmBytes g, const qn_parallel* parallel) {
   return QN_OK;
 }
 
+// A small build has no code for these products.
+qn_status without(const char* who) {
+  return guarded([=] { return fail_without("function", who); });
+}
+
+qn_status guarded_run(const GemmBytes& g, const qn_parallel* parallel) {
+  return guarded([&] { return run(g, parallel); });
+}
+
+// B is k x n, or its transpose.
+Matrix matrix_b(const int8_t* b, size_t k, size_t n, size_t ldb, bool transpose_b) {
+  return {"b", b, transpose_b ? n : k, transpose_b ? k : n, ldb, QN_S8};
+}
+
 }  // namespace
 }  // namespace quern
 
@@ -102,47 +123,68 @@ extern "C" {
 qn_status qn_gemm_qd8(size_t m, size_t n, size_t k, const float* a, size_t lda, const int8_t* b, size_t ldb,
                       int transpose_b, const float* scales, size_t scale_count, size_t block_length, const float* bias,
                       float min, float max, float* c, size_t ldc, const qn_parallel* parallel) {
-  return quern::guarded([=] {
-    const bool t = transpose_b != 0;
-    return quern::run({"qn_gemm_qd8",
-                       {"a", a, m, k, lda},
-                       {"b", b, t ? n : k, t ? k : n, ldb, QN_S8},
-                       {"c", c, m, n, ldc},
-                       t,
-                       scales,
-                       scale_count,
-                       block_length,
-                       bias,
-                       {min, max},
-                       {},
-                       {}},
-                      parallel);
-  });
+  if (quern::small) return quern::without("qn_gemm_qd8");
+  const bool t = transpose_b != 0;
+  return quern::guarded_run({.who = "qn_gemm_qd8",
+                             .a = {"a", a, m, k, lda},
+                             .b = quern::matrix_b(b, k, n, ldb, t),
+                             .c = {"c", c, m, n, ldc},
+                             .transpose_b = t,
+                             .scales = scales,
+                             .scale_count = scale_count,
+                             .block_length = block_length,
+                             .bias = bias,
+                             .clamp = {min, max},
+                             .a_steps = {},
+                             .c_steps = {},
+                             .quantize = true},
+                            parallel);
+}
+
+qn_status qn_gemm_qw8(size_t m, size_t n, size_t k, const float* a, size_t lda, const int8_t* b, size_t ldb,
+                      int transpose_b, const float* scales, size_t scale_count, size_t block_length, const float* bias,
+                      float min, float max, float* c, size_t ldc, const qn_parallel* parallel) {
+  if (quern::small) return quern::without("qn_gemm_qw8");
+  const bool t = transpose_b != 0;
+  return quern::guarded_run({.who = "qn_gemm_qw8",
+                             .a = {"a", a, m, k, lda},
+                             .b = quern::matrix_b(b, k, n, ldb, t),
+                             .c = {"c", c, m, n, ldc},
+                             .transpose_b = t,
+                             .scales = scales,
+                             .scale_count = scale_count,
+                             .block_length = block_length,
+                             .bias = bias,
+                             .clamp = {min, max},
+                             .a_steps = {},
+                             .c_steps = {},
+                             .quantize = false},
+                            parallel);
 }
 
 qn_status qn_gemm_qs8(size_t m, size_t n, size_t k, const int8_t* a, size_t lda, float a_scale, int32_t a_zero,
                       const int8_t* b, size_t ldb, int transpose_b, const float* scales, size_t scale_count,
                       const int32_t* bias, float min, float max, int8_t* c, size_t ldc, float c_scale, int32_t c_zero,
                       const qn_parallel* parallel) {
-  return quern::guarded([=] {
-    const bool t = transpose_b != 0;
-    qn_quantization a_steps = {}, c_steps = {};
-    a_steps.scale = a_scale, a_steps.zero_point = a_zero;
-    c_steps.scale = c_scale, c_steps.zero_point = c_zero;
-    return quern::run({"qn_gemm_qs8",
-                       {"a", a, m, k, lda, QN_S8},
-                       {"b", b, t ? n : k, t ? k : n, ldb, QN_S8},
-                       {"c", c, m, n, ldc, QN_S8},
-                       t,
-                       scales,
-                       scale_count,
-                       0,
-                       bias,
-                       {min, max},
-                       a_steps,
-                       c_steps},
-                      parallel);
-  });
+  if (quern::small) return quern::without("qn_gemm_qs8");
+  const bool t = transpose_b != 0;
+  qn_quantization a_steps = {}, c_steps = {};
+  a_steps.scale = a_scale, a_steps.zero_point = a_zero;
+  c_steps.scale = c_scale, c_steps.zero_point = c_zero;
+  return quern::guarded_run({.who = "qn_gemm_qs8",
+                             .a = {"a", a, m, k, lda, QN_S8},
+                             .b = quern::matrix_b(b, k, n, ldb, t),
+                             .c = {"c", c, m, n, ldc, QN_S8},
+                             .transpose_b = t,
+                             .scales = scales,
+                             .scale_count = scale_count,
+                             .block_length = 0,
+                             .bias = bias,
+                             .clamp = {min, max},
+                             .a_steps = a_steps,
+                             .c_steps = c_steps,
+                             .quantize = false},
+                            parallel);
 }
 
 }  // extern "C"

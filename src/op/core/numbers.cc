@@ -41,7 +41,7 @@ qn_status check_factor(const char* who, float factor) {
 KernelEpilogue::KernelEpilogue(KernelType type, size_t nr, const PanelFormat& format, const OutputNumbers& numbers)
     : clamp_(numbers.clamp), nr_(nr) {
   if (!has_integers || info_of(type).scales == Scales::none) return;
-  const bool real = quantizes_inputs && quantizes_rows(type);  // biases, and no zero point of outputs
+  const bool real = quantizes_inputs && dequantizes(type);  // biases, and no zero point of outputs
   const bool scaled = !has_block_scales(type);
   panels_ = divide_up(numbers.channels, nr);
   block_bytes_ = real ? dequantize_bytes(nr, scaled ? 2 : 1) : requantize_bytes(nr);

@@ -87,7 +87,7 @@ struct OutputNumbers {
   int32_t zero = 0;
   size_t groups = 1, channels = 1;  // quantized: output channels are counted within each group
   Vector<float> sum_scales = {};    // quantized: the real number that 1 of a channel's sum stands for
-  Vector<float> biases = {};        // rows are quantized one by one: in real numbers
+  Vector<float> biases = {};        // of sums that become floats (dequantizes())
 };
 
 // Makes the epilogues that kernels of a type take (`p` of their contracts).

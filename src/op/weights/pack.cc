@@ -95,7 +95,7 @@ void subtract_sums(const PackKey& key, int32_t factor, size_t k, size_t count, c
 // own, panels have the sums of weights in the place of biases (gemm.h).
 void absorb_zero(const PackKey& key, size_t k, size_t count, const int8_t* rows, void* panel) {
   if (has_blocks(key)) return;  // join_blocks()
-  const int32_t factor = quantizes_inputs && quantizes_rows(key.panel.type) ? -1 : key.absorbed_zero();
+  const int32_t factor = quantizes_inputs && dequantizes(key.panel.type) ? -1 : key.absorbed_zero();
   if (factor != 0) subtract_sums(key, factor, k, count, rows, panel);
 }
 void absorb_zero(const PackKey&, size_t, size_t, const float*, void*) {}

@@ -291,8 +291,13 @@ Packed Weights::pack(Packing packing, const PanelShape& panel, size_t depth, con
   const bool padded = has_integers && shape_.in % panel.format.kr != 0;
   if (packing == Packing::tap_panels && !padded) packing = Packing::panels;
   // Floats are added behind the sums, not by the panels.
-  const Vector<uint32_t> bias = quantizes_inputs && quantizes_rows(panel.type) ? Vector<uint32_t>() : bias_;
-  return cache_->get({packing, panel, shape_, weights_, bias, depth, places, input_zero}, &uses_);
+  const Vector<uint32_t> bias = quantizes_inputs && dequantizes(panel.type) ? Vector<uint32_t>() : bias_;
+  PackKey key = {packing, panel, shape_, weights_, bias, depth, places, input_zero};
+  if (has_byte_weights && panel.type == KernelType::qw8c) {  // the bytes themselves
+    key.weights.type = QN_S8;
+    key.weights.encoding = QN_WEIGHTS_DENSE;
+  }
+  return cache_->get(key, &uses_);
 }
 
 }  // namespace quern

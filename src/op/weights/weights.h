@@ -181,6 +181,10 @@ class Weights {
   bool quantized() const { return has_integers && weights_.type != QN_F32 && activations_ == Activations::given; }
   // Are the weights bytes, while input, bias and output are floats?
   bool dynamic() const { return quantizes_inputs && activations_ == Activations::by_the_row; }
+  // Are the weights bytes with scales for channels, which operators of floats read as the numbers they stand for?
+  bool stand_for_floats() const {
+    return has_byte_weights && weights_.encoding == QN_WEIGHTS_DECODED && weights_.decode == nullptr && !has_blocks();
+  }
   // Do these weights have scales for blocks?
   bool has_blocks() const { return has_scaled_blocks && weights_.block_length != 0; }
   // The scale of an output channel of quantized weights without blocks, counted through all groups.
