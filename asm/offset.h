@@ -29,4 +29,7 @@
 #define SPMM_SET_SECOND 4
 #define SPMM_SET_BYTES 6
 
+// igemm: of row 0, a tap that adds nothing
+#define TAP_LEFT_OUT 0x80000000
+
 #endif

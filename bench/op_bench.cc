@@ -182,8 +182,8 @@ const char* name_of(qn_type type) { return type == QN_S8 ? "qs8" : "f32"; }
 // Makes tensors of a case bytes, if it is one of bytes. Results spread over most of the steps there are.
 void set_type(qn_type type, size_t products, const qn_tensor& output, OpCase* test) {
   if (type == QN_F32) return;
-  constexpr float in_scale = 0.02f, spread = 5000;  // of a product of bytes, about
-  test->inputs = {quantized(test->inputs[0], in_scale, 3)};
+  constexpr float in_scale = 0.02f, spread = 5000;              // of a product of bytes, about
+  test->inputs = {quantized(test->inputs[0], in_scale, -128)};  // no negative numbers, as behind a ReLU
   const float sum = in_scale * weight_scale * spread * std::sqrt(static_cast<float>(products));
   test->outputs = {quantized(output, sum / 50, -5)};
 }

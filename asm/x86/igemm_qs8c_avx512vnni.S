@@ -22,6 +22,7 @@
 #define ODD qword ptr [rsp + TILE_FRAME + 24]       // of the pair of row mr-1, from its even row of C to its odd one
 #define EPILOGUE qword ptr [rsp + TILE_FRAME + 32]  // of the panel
 #define ROWS qword ptr [rsp + TILE_FRAME + 40]      // mr
+#define TAP_BYTES qword ptr [rsp + TILE_FRAME + 48] // of a panel
 
 .macro tail m, a, lo, hi, none
 L(tail\m):
@@ -43,6 +44,11 @@ fn qn_igemm_qs8c_12x32_avx512vnni
         mask_tail r10d, eax
         and     rdx, -4
         begin_igemm_12x32
+        lea     rax, [r10 + 3]          // 32 channels for each k, which fill whole fours
+        and     rax, -4
+        sub     rax, rdx
+        shl     rax, 5
+        mov     TAP_BYTES, rax
         xor     eax, eax
         test    r10d, r10d
         jz      1f
@@ -63,7 +69,12 @@ fn qn_igemm_qs8c_12x32_avx512vnni
         rows    start_row
 
         mov     rax, TABLE_BEGIN
-1:      begin_tap
+1:      cmp     dword ptr [rax], TAP_LEFT_OUT
+        jne     8f
+        add     r14, TAP_BYTES
+        mov     TABLE, rax
+        jmp     5f
+8:      begin_tap
         test    rax, rax
         jz      4f
         multiply_tap

@@ -55,7 +55,15 @@ fn qn_igemm_qs8c_6x16_\level
         rows    start_row
 
         mov     r12, TABLE_BEGIN
-7:      enter   r15                     // a tap: find the rows of A
+7:      cmp     dword ptr [r12], TAP_LEFT_OUT
+        jne     8f
+        mov     eax, 3                  // over 16 channels for each k, which fill whole fours
+        sub     rax, rbp
+        and     rax, -4
+        shl     rax, 4
+        add     r10, rax
+        jmp     4f
+8:      enter   r15                     // a tap: find the rows of A
         rows    row, \level\()_
         mov     rax, rbp
         cmp     rax, -4

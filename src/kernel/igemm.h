@@ -6,6 +6,10 @@
 //
 //     offsets:  t0: m0 m1 .. m(MR-1)   t1: m0 m1 .. m(MR-1)   ...   t(ks-1): ...
 //
+// If the padding of a call is 0 in all that the kernel multiplies (`zero` is, or with k4u -128), and all rows of a tap are
+// padding, the caller may make its entry of row 0 `tap_left_out`: a negative number, with which kernels may leave out the
+// tap and those for which it is one like others give the same sums.
+//
 // Packed weights: the panels of gemm.h, with K = ks times the elements of a row. All channels of one tap lie together:
 // after the row of biases come those of tap 0, then those of tap 1 and so on. If KR is more than 1, zeros fill up the
 // last KR channels of every tap, so that each tap begins a group of its own.
@@ -44,6 +48,8 @@ typedef void (*qn_igemm_fn)(size_t mr, size_t nc, size_t kc, size_t ks, const in
 }  // extern "C"
 
 namespace quern {
+
+inline constexpr int32_t tap_left_out = INT32_MIN;
 
 struct IgemmRow : Row {
   uint32_t mr, nr;

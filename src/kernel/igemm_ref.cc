@@ -1,5 +1,9 @@
 #include "kernel/igemm.h"
 
+#include "../../asm/offset.h"
+
+static_assert(static_cast<uint32_t>(quern::tap_left_out) == TAP_LEFT_OUT);
+
 namespace quern {
 namespace {
 

@@ -6,11 +6,11 @@
 
 namespace quern {
 
-// Only vectors of x86 have several lanes.
+// Only vectors of x86 have several lanes, and only its dot products need unsigned numbers (PanelFormat).
 #if defined(__x86_64__)
-constexpr bool has_lanes = true;
+constexpr bool has_lanes = true, has_plus_128 = true;
 #else
-constexpr bool has_lanes = false;
+constexpr bool has_lanes = false, has_plus_128 = false;
 #endif
 
 // Kernels of floats have the initial format.

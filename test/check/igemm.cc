@@ -37,6 +37,7 @@ class IgemmProblem {
             size.taps * tile.mr, size.k, [&] { return sums_.draw_a(random); }, random, [=](size_t) { return padding; }),
         panels_({tile.nr, size.n, size.taps * size.k, Sums::elements, tile.panel, size.taps}) {
     panels_.fill(sums_, random);
+    if (padding && random.below(2) == 0) leave_out_taps(tile.panel, random);
     for (size_t m = 0; m < mr_; ++m) {
       for (size_t n = 0; n < size.n; ++n) expected_.push_back(one_output(m, n));
     }
@@ -48,6 +49,7 @@ class IgemmProblem {
       memory.place({m, n, size_.k, size_.taps, gap}, panels_.layout(), a_.table(), place);
       a_.write(memory.a, gap);
       spoil_entries(memory.offsets, [&](size_t entry) { return entry % mr_ >= m; });
+      for (const size_t tap : left_out_) memory.offsets.as<int32_t>()[tap * mr_] = tap_left_out;
       write_padding(memory.zero, sums_.padding);
       panels_.write(memory.w);
       sums_.write_parameters(memory.p, panels_.layout());
@@ -58,6 +60,15 @@ class IgemmProblem {
   }
 
  private:
+  // Makes padding add nothing, and some taps padding that may be left out. The first one holds both ends of the image.
+  void leave_out_taps(const PanelFormat& panel, Random& random) {
+    if constexpr (std::is_same_v<A, int8_t>) sums_.padding = panel.plus_128 ? -128 : 0;
+    for (size_t tap = 1; tap < size_.taps; ++tap) {
+      if (random.below(3) != 0) continue;
+      left_out_.push_back(tap);
+      for (size_t m = 0; m < mr_; ++m) a_.make_padding(tap * mr_ + m);
+    }
+  }
   C one_output(size_t m, size_t n) const {
     typename Sums::Sum sum = panels_.bias(n);
     for (size_t t = 0; t < size_.taps; ++t) {
@@ -80,6 +91,7 @@ class IgemmProblem {
   Sums sums_;
   IndirectRows<A> a_;
   Panels<Sums> panels_;
+  std::vector<size_t> left_out_;  // taps
   std::vector<C> expected_;
 };
 

@@ -33,6 +33,7 @@ class IndirectRows {
     return number < 0 ? nullptr : &data_[static_cast<size_t>(number) * table_.length];
   }
   const operands::RowTable& table() const { return table_; }
+  void make_padding(size_t entry) { table_.entries[entry] = -1; }
 
   // Fills the image, whose rows lie `gap` elements apart.
   void write(Guarded& image, size_t gap) const {

@@ -54,7 +54,8 @@ struct Case {
   qn_conv2d_params p;
   Shape in_shape;
   bool per_channel, bias;
-  size_t zeros;  // blocks of weights that are 0, of eight
+  size_t zeros;     // blocks of weights that are 0, of eight
+  bool after_relu;  // the input stands for no negative numbers: padding may be left out
 };
 
 std::string text(const Case& c) {
@@ -97,6 +98,7 @@ Case draw(Random& random) {
   if (below(2) == 0) c.p.min = 0, c.p.max = 6;
   if (kind == 0 && below(4) == 0) c.in_shape[3] = c.p.in_channels = 1 + below(300), c.p.out_channels = 1 + below(80);
   c.zeros = below(2) * below(9);
+  c.after_relu = below(2) == 0;
   return c;
 }
 
@@ -105,7 +107,7 @@ class Convolution {
  public:
   Convolution(const Case& c, Random& random)
       : p_(c.p),
-        in_{c.in_shape, 0.05f, byte(random), random() % 3},
+        in_{c.in_shape, 0.05f, c.after_relu ? int8_t{-128} : byte(random), random() % 3},
         input_(in_.bytes()),
         out_{{}, 0.11f, byte(random)} {
     const size_t depth = p_.kernel.h * p_.kernel.w * p_.in_channels / p_.groups;

@@ -7,6 +7,10 @@
 //
 // These parts have single taps, which read the same panels. So single taps must fill whole groups of successive k (KR
 // of igemm.h); otherwise none are joined.
+//
+// Some kernels leave out taps that lie in the padding of all rows of a tile, where padding adds nothing. Then tiles of
+// the top and the bottom row have fewer taps, and so have those of the columns at the edges if these are parts of their
+// own: of 3x3 taps of a 7x7 image a sixth is left out.
 #include "base/math.h"
 #include "op/algorithm/algorithm.h"
 #include "op/algorithm/cost.h"
@@ -33,7 +37,7 @@ double cycles(const Problem& p, const IgemmRow& row) {
 
 // ---- plan
 
-// How the output pixels of a part are divided into lines. Each line is a product; all lines have the same size.
+// How the output pixels of a part are divided into lines, all of the same size. A tile lies in one line.
 enum class Order {
   image,    // the part is the whole image: one line if all pixels lie at equal distances, otherwise a line per row
   rows,     // a line is a row of the part
@@ -44,9 +48,10 @@ enum class Order {
 struct Part {
   Order order = Order::image;
   size_t x = 0, width = 0;
-  bool wide_taps = false;  // the taps of each kernel row are joined into one
-  size_t lines = 0, pixels = 0;
-  Tiling tiling = {};
+  bool wide_taps = false;        // the taps of each kernel row are joined into one
+  size_t lines = 0, pixels = 0;  // pixels: of a line
+  size_t tiles = 0, rows = 0;    // tiles of a line, and rows of each but the last one
+  Tiling tiling = {};            // its rows are those of all tiles as if all had as many
   Vector<int32_t> table = {};
 };
 
@@ -63,14 +68,10 @@ class IgemmPlan final : public qn_plan {
         zero_(row_.type, shape_.in * shape_.kernel.w, static_cast<int8_t>(conv.input_zero())) {
     const Axis& columns = conv.window.w;
     if (columns.kernel > 1 && conv.problem.contiguous && joins_taps(row_, shape_.in)) {
-      const auto [begin, end] = columns_inside(columns);
-      const size_t width = columns.out;
-      const Order order = end - begin == width ? Order::image : Order::rows;
-      if (begin < end) add_part(conv, {.order = order, .x = begin, .width = end - begin, .wide_taps = true});
-      if (begin > 0) add_part(conv, {.order = Order::columns, .x = 0, .width = begin, .wide_taps = false});
-      if (end < width) add_part(conv, {.order = Order::columns, .x = end, .width = width - end, .wide_taps = false});
+      add_three(conv, true);
     } else {
       add_part(conv, {.order = Order::image, .x = 0, .width = conv.window.w.out, .wide_taps = false});
+      if (may_leave_out(conv)) split_if_less(conv);
     }
     phases = {0};
     for (const Part& part : parts_) {
@@ -88,27 +89,25 @@ class IgemmPlan final : public qn_plan {
 
  private:
   size_t taps(const Part& part) const { return part.wide_taps ? shape_.kernel.h : shape_.taps(); }
-  // The number of tiles in a line.
-  size_t tiles(const Part& part) const { return divide_up(part.pixels, part.tiling.rows()); }
-
   void run_part(const Run& run, const Part& part, size_t index, char* scratch) const {
     const size_t in_bytes = shape_.in * input_bytes(row_.type), out_bytes = shape_.out * output_bytes(row_.type);
     const size_t tap_bytes = part.wide_taps ? shape_.kernel.w * in_bytes : in_bytes;
     const size_t c_stride = part.order == Order::columns ? out_.stride[1] : out_.stride[2];
     const size_t line_stride = part.order == Order::columns ? out_.stride[2] : out_.stride[1];
     part.tiling.run(index, [&](size_t product, size_t begin, size_t end, size_t n, size_t channels) {
-      const size_t group = product % shape_.groups, line = product / shape_.groups % part.lines;
-      const size_t image = product / shape_.groups / part.lines;
+      const size_t group = product % shape_.groups, image = product / shape_.groups;
       const char* const a = run.input(0) + image * in_.stride[0] + group * in_bytes;
-      char* const c_begin = run.output + image * out_.stride[0] + part.x * out_.stride[2] + line * line_stride +
-                            group * out_bytes + n * output_bytes(row_.type);
+      char* const c_begin = run.output + image * out_.stride[0] + part.x * out_.stride[2] + group * out_bytes +
+                            n * output_bytes(row_.type);
       const char* const panels = packed_->panels(group) + n / row_.nr * packed_->panel_bytes;
       const void* const epilogue = kernel_epilogue_.at(group, n);
       const size_t tile_entries = taps(part) * row_.mr;
-      part.tiling.tiles(begin, end, [&](size_t m, size_t rows) {
-        char* const c = c_begin + m * c_stride;
+      part.tiling.tiles(begin, end, [&](size_t m, size_t) {
+        const size_t tile = m / part.rows, pixel = tile % part.tiles * part.rows;
+        const size_t rows = std::min(part.rows, part.pixels - pixel);
+        char* const c = c_begin + tile / part.tiles * line_stride + pixel * c_stride;
         const auto sums = epilogue_.sums(run, c, c_stride, channels, scratch);
-        const int32_t* const table = part.table.data() + (line * tiles(part) + m / part.tiling.rows()) * tile_entries;
+        const int32_t* const table = part.table.data() + tile * tile_entries;
         row_.run(rows, channels, tap_bytes, taps(part), table, a, zero_.data(), panels, sums.data, sums.stride,
                  epilogue);
         epilogue_.run(run, sums, c, rows, c_stride, channels);
@@ -116,27 +115,41 @@ class IgemmPlan final : public qn_plan {
     });
   }
 
+  // Adds the columns whose taps all lie inside the image, and the columns left and right of them, as parts.
+  void add_three(const ConvRequest& conv, bool wide_taps) {
+    const auto [begin, end] = columns_inside(conv.window.w);
+    const size_t width = conv.window.w.out;
+    const Order order = end - begin == width ? Order::image : Order::rows;
+    if (begin < end) add_part(conv, {.order = order, .x = begin, .width = end - begin, .wide_taps = wide_taps});
+    if (begin > 0) add_part(conv, {.order = Order::columns, .x = 0, .width = begin, .wide_taps = false});
+    if (end < width) add_part(conv, {.order = Order::columns, .x = end, .width = width - end, .wide_taps = false});
+  }
+
   void add_part(const ConvRequest& conv, Part part) {
     const Rows joined = output_rows(out_);
     const size_t height = out_.shape[1];
     part.lines = part.order == Order::image ? joined.products : part.order == Order::rows ? height : part.width;
     part.pixels = part.order == Order::image ? joined.count : part.order == Order::rows ? part.width : height;
-    part.tiling = Tiling({.count = out_.shape[0] * part.lines * shape_.groups,
-                          .m = part.pixels,
+    part.tiles = divide_up(part.pixels, row_.mr);
+    part.rows = divide_up(part.pixels, part.tiles);
+    part.tiling = Tiling({.count = out_.shape[0] * shape_.groups,
+                          .m = part.lines * part.tiles * part.rows,
                           .n = shape_.out,
-                          .mr = row_.mr,
+                          .mr = part.rows,
                           .nr = row_.nr,
+                          .unit = part.rows,
                           .row_bytes = shape_.depth() * input_bytes(row_.type),
                           .panel_bytes = packed_->panel_bytes},
                          conv.request.options.tasks);
     build_table(conv.window, &part);
+    if (may_leave_out(conv)) leave_out_taps(&part);
     parts_.push_back(std::move(part));
   }
 
   // Fills the table: tile by tile, in each tile tap by tap, and for each tap row by row of the tile.
   void build_table(const Window& window, Part* part) const {
-    const size_t tile_entries = taps(*part) * row_.mr, rows = part->tiling.rows();
-    part->table.resize(part->lines * tiles(*part) * tile_entries, -1);
+    const size_t tile_entries = taps(*part) * row_.mr;
+    part->table.resize(part->lines * part->tiles * tile_entries, -1);
     for (size_t line = 0; line < part->lines; ++line) {
       for (size_t m = 0; m < part->pixels; ++m) {
         const size_t pixel = line * part->pixels + m;
@@ -144,7 +157,7 @@ class IgemmPlan final : public qn_plan {
         const size_t x = part->order == Order::image  ? pixel % window.w.out
                          : part->order == Order::rows ? part->x + m
                                                       : part->x + line;
-        int32_t* entry = part->table.data() + (line * tiles(*part) + m / rows) * tile_entries + m % rows;
+        int32_t* entry = part->table.data() + (line * part->tiles + m / part->rows) * tile_entries + m % part->rows;
         for (size_t ky = 0; ky < window.h.kernel; ++ky) {
           for (size_t kx = 0; kx < (part->wide_taps ? 1 : window.w.kernel); ++kx, entry += row_.mr) {
             *entry = window.offset(window.h.at(y, ky), window.w.at(x, kx));
@@ -152,6 +165,44 @@ class IgemmPlan final : public qn_plan {
         }
       }
     }
+  }
+
+  // ---- padding
+
+  // Does padding add nothing to sums, so that taps of padding alone may be left out?
+  bool may_leave_out(const ConvRequest& conv) const {
+    return has_integers && has_plus_128 && row_.panel.plus_128 && conv.input_zero() == -128;
+  }
+
+  // Marks the taps that lie in the padding of all rows of a tile. (Entries of rows that it does not have are negative.)
+  void leave_out_taps(Part* part) const {
+    for (size_t at = 0; at < part->table.size(); at += row_.mr) {
+      int32_t* const tap = &part->table[at];
+      if (std::all_of(tap, tap + row_.mr, [](int32_t offset) { return offset < 0; })) *tap = tap_left_out;
+    }
+  }
+
+  // The time for all tiles of the parts, in times for a row and a tap.
+  double row_taps() const {
+    constexpr double of_a_tile = 0.5;  // for what the rows of a tile share
+    double sum = 0;
+    for (const Part& part : parts_) {
+      const auto all = static_cast<double>(part.table.size() / row_.mr);
+      double left_out = 0;
+      for (size_t at = 0; at < part.table.size(); at += row_.mr) left_out += part.table[at] == tap_left_out;
+      sum += (all - left_out) * (static_cast<double>(part.rows) + of_a_tile);
+    }
+    return sum;
+  }
+
+  // Takes the columns at the edges of the image as parts of their own, where more taps are left out for it than tiles are
+  // smaller.
+  void split_if_less(const ConvRequest& conv) {
+    const double whole = row_taps();
+    Vector<Part> kept = std::move(parts_);
+    parts_.clear();
+    add_three(conv, false);
+    if (row_taps() >= whole) parts_ = std::move(kept);
   }
 
   const IgemmRow& row_;
