@@ -196,6 +196,24 @@ TEST(Estimate, KernelsDemandWeights) {
   EXPECT_STREQ(estimate(layer, machine_of("a76")).kernel, "qn_gemm_qs8c_8x8_dotprod");
 }
 
+// Rows that a layer quantizes itself cost more than bytes, and weights move as many bytes as they have.
+TEST(Estimate, LayersMayQuantizeTheirInput) {
+  const Machine machine = machine_of("a76");
+  const auto as = [&](size_t rows, KernelType type) {
+    Layer layer = product_of_bytes(rows, 512, 512);
+    layer.type = type;
+    return estimate(layer, machine);
+  };
+  const Estimate bytes = as(1024, KernelType::qs8c), quantized = as(1024, KernelType::qd8c);
+  EXPECT_STREQ(quantized.kernel, "qn_gemm_qd8c_8x8_dotprod");
+  EXPECT_GT(quantized.compute_ms, 1.02 * bytes.compute_ms);
+  EXPECT_LT(quantized.compute_ms, 1.3 * bytes.compute_ms);
+  const double memory = as(1, KernelType::qd8c).memory_ms;
+  EXPECT_NEAR(as(1, KernelType::qd8b4).memory_ms, memory * 5 / 8, 0.02 * memory);  // 4 bits, and 32 for each 32 weights
+  EXPECT_NEAR(as(1, KernelType::qw8c).memory_ms, memory, 0.02 * memory);
+  EXPECT_STREQ(as(1, KernelType::qw8c).kernel, "qn_gemm_qw8c_1x8_neon");
+}
+
 // Kernels take 4 or 16 successive k together, and zeros fill up the last ones.
 TEST(Estimate, DepthIsPadded) {
   const auto cycles = [](size_t depth, const char* core) {

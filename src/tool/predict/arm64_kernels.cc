@@ -82,14 +82,14 @@ bool made_for(const Arm64Kernel& kernel, const PhoneCore& core, uint32_t feature
 
 double peak_of(KernelType type, const PhoneCore& core, uint32_t features) {
   const double floats = core.machine().peak;
-  if (type == KernelType::f32) return floats;
+  if (info_of(type).activations == Element::f32) return floats;
   return floats * ((features & feature_i8mm) != 0 ? 8 : (features & feature_dotprod) != 0 ? 4 : 2);
 }
 
 Speed speed_of(const Arm64Kernel& kernel, const PhoneCore& core, uint32_t features) {
   if (kernel.reference()) return {reference_macs_per_cycle, Evidence::reference};
   if (const auto speed = predicted(kernel.name, core)) return {*speed, Evidence::predicted};
-  return {unpredicted_part_of_peak * peak_of(kernel.type, core, features), Evidence::assumed};
+  return {unpredicted_part_of_peak * peak_of(kernel.type, core, features & kernel.target.isa), Evidence::assumed};
 }
 
 std::optional<double> cycles_of_element(const char* kernel, const PhoneCore& core) {

@@ -19,6 +19,8 @@ constexpr double word = 16;         // planes: pixels that share a mask
 constexpr double edge_times = 1.5;  // planes: factor for the cycles of a mask in which some pixels do not count
 constexpr double join_ms = 0.005;   // time to start threads and to wait for the last
 constexpr double lanes = 4;
+// Instructions that make bytes of a vector of floats, where a layer quantizes its input, and find its range before.
+constexpr double quantize_instructions = 8;
 // Instructions that join 16 bytes of a row with those of its neighbour, as kernels with i8mm do once for all panels.
 constexpr double join_instructions = 4;
 
@@ -26,6 +28,11 @@ double number(size_t n) { return static_cast<double>(n); }
 const MachineRow& costs(const Machine& machine) { return machine.core->machine(); }
 bool of_bytes(KernelType type) { return info_of(type).activations == Element::s8; }
 double element_bytes(KernelType type) { return of_bytes(type) ? 1 : sizeof(float); }
+// Of a weight, with its part of the scale of a block.
+double weight_bytes(KernelType type) {
+  const double block_scale = info_of(type).scales == Scales::block ? sizeof(float) / number(scale_block) : 0;
+  return number(bits_of(info_of(type).weights)) / 8 + block_scale;
+}
 bool made_for(const Arm64Kernel& kernel, const Machine& machine) {
   return made_for(kernel, *machine.core, machine.features);
 }
@@ -78,10 +85,10 @@ void add_tiles(const Tiles& t, const Arm64Kernel& kernel, const Machine& machine
   cost->parts = std::max(cost->parts, calls);
 }
 
-// Bytes of the weights and of what comes with them: a bias, and of bytes a scale, for each channel.
+// Bytes of the weights and of what comes with them: a bias, and of integers a scale, for each channel.
 double dense_bytes(const Layer& layer) {
-  const double channel = of_bytes(layer.type) ? sizeof(int32_t) + sizeof(float) : sizeof(float);
-  return number(layer.groups * layer.out) * (number(layer.depth()) * element_bytes(layer.type) + channel);
+  const double channel = layer.type == KernelType::f32 ? sizeof(float) : sizeof(int32_t) + sizeof(float);
+  return number(layer.groups * layer.out) * (number(layer.depth()) * weight_bytes(layer.type) + channel);
 }
 
 // The rows of a matrix are pixels of an image; of all images if these lie behind each other. Each of `runs` runs of
@@ -96,6 +103,10 @@ Tiles tiles_of(const Layer& layer, const Arm64Kernel& kernel, size_t runs = 1) {
 bool gemm(const Layer& layer, const Arm64Kernel& kernel, const Machine& machine, Cost* cost) {
   if (!layer.pointwise) return false;
   add_tiles(tiles_of(layer, kernel), kernel, machine, cost);
+  if (quantizes_rows(layer.type)) {
+    const double vectors = number(layer.pixels() * layer.images * layer.in) / lanes;
+    cost->cycles += vectors * quantize_instructions * vector_cycles(*machine.core);
+  }
   add_weights(dense_bytes(layer), machine, cost);
   return true;
 }

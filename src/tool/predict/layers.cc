@@ -83,6 +83,16 @@ const char* loop_of(const Graph& graph, const Node& node) {
   return table ? "qn_vlookup_qs8_neon" : nullptr;
 }
 
+// The type of the kernels that multiply by the node's weights.
+KernelType type_of(const Graph& graph, const Node& node, const Layer& layer) {
+  const Tensor& weights = tensor_of(graph, node.inputs[1]);
+  const bool blocks = weights.quantization.block != 0;
+  if (of_bytes(tensor_of(graph, node.inputs[0]))) return KernelType::qs8c;
+  if (node.attributes.quantize_input) return blocks ? KernelType::qd8b4 : KernelType::qd8c;
+  const bool one_row = layer.pointwise && layer.pixels() * layer.images == 1;
+  return one_row && of_bytes(weights) && !blocks ? KernelType::qw8c : KernelType::f32;
+}
+
 Layer layer_of(const Graph& graph, const Node& node) {
   Layer layer;
   layer.name = std::string_view(node.name);
@@ -97,13 +107,10 @@ Layer layer_of(const Graph& graph, const Node& node) {
   }
   const Kind& kind = kind_of(node.kind);
   const bool bytes = of_bytes(tensor_of(graph, node.inputs[0]));
-  if (node.attributes.quantize_input) {
-    throw Error("there are no estimates for layers that quantize their input, as '" + std::string(node.name) + "'");
-  }
   if (kind.has_weights()) {
     layer.work = Work::products;
-    if (bytes) layer.type = KernelType::qs8c;
     (node.kind == OpKind::conv2d ? describe_convolution : describe_matrix)(graph, node, &layer);
+    layer.type = type_of(graph, node, layer);
     describe_weights(graph, node, &layer);
   } else if (!is_view(graph, node) && !kind.has(Kind::placed)) {
     layer.work = Work::vectors;
