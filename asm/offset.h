@@ -29,7 +29,7 @@
 #define SPMM_SET_SECOND 4
 #define SPMM_SET_BYTES 6
 
-// igemm: of row 0, a tap that adds nothing
+// igemm: the offset of row 0 that marks a tap which kernels may leave out
 #define TAP_LEFT_OUT 0x80000000
 
 #endif

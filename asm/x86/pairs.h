@@ -11,7 +11,7 @@
 //
 // A level says, in pairs_<level>.h: widen_16, widen_8, widen_4, load_weights, load_bias, start_row, multiply_row.  What
 // a sum becomes, requantize_<level>.h or dequantize_<level>.h says: load_end, end_row, load_part, store_row, store_part,
-// leave_level.
+// leave_level and, for type qd8c, start_real_row in the place of start_row.
 #ifndef QN_ASM_X86_PAIRS_H
 #define QN_ASM_X86_PAIRS_H
 
@@ -179,16 +179,8 @@ L(\name\m):
         places  store_part, 0, 1, 2, 3, 4, 5
 .endm
 
-// ---- the kernels
-
-// gemm
-//
-//   args   rdi mr  rsi nc  rdx k  rcx a  r8 a_stride  r9 w  [rsp+8] c  c_stride  p
-//   A      rbx in the frame, which holds r14 k; while rows are widened rbx in a row and rbp in the frame
-//   jumps  r12 row mr-1 in the loop, SECOND in every second step
-//   left   r10 pairs of the chunk     r13 k done     r15 rows to widen
-// Of type qd8c, rows of A have numbers of their own, and a sum begins with minus the zero point times that of the
-// weights.
+// Copies the numbers of the mr rows of A, of type qd8c, into the frame.  A sum begins with minus the zero point times the
+// sum of the weights.
 .macro copy_numbers
         mov     r10, rcx
         lea     r11, [NUMBERS]
@@ -204,6 +196,14 @@ L(\name\m):
         jnz     1b
 .endm
 
+// ---- the kernels
+
+// gemm
+//
+//   args   rdi mr  rsi nc  rdx k  rcx a  r8 a_stride  r9 w  [rsp+8] c  c_stride  p
+//   A      rbx in the frame, which holds r14 k; while rows are widened rbx in a row and rbp in the frame
+//   jumps  r12 row mr-1 in the loop, SECOND in every second step
+//   left   r10 pairs of the chunk     r13 k done     r15 rows to widen
 .macro gemm_pairs name, nr, vector, type=qs8c
         places_of_rows
 fn \name

@@ -88,10 +88,11 @@ typedef enum qn_weights_encoding {
  *  created; if they may with the zero point of a plan's input, the plan is not made: QN_UNSUPPORTED.
  *  Operators of QN_F32 also take dense weights of QN_S8 in QN_WEIGHTS_OHWI, with a bias of QN_F32. They compute with the
  *  real numbers that these stand for, and need a quarter of the memory for the weights as they are given. For one row of
- *  input (fully connected, and 1x1 convolutions) they pack the bytes themselves, unless there is a `block_length`: that
- *  takes a quarter of the memory again, and of the way from there. A result is then the sum of the products of input and
- *  bytes, times the scale, plus the bias; its last digits differ from those of a row among several. With
- *  `quantize_input` (qn_fully_connected_params) operators multiply bytes by bytes. */
+ *  input (fully connected, and 1x1 convolutions) they pack the bytes themselves, unless there is a `block_length`, or
+ *  QN_ALGORITHM_SPARSE is faster: these panels take a quarter of the memory that floats would take, and a run reads a
+ *  quarter of the bytes. An operator that is planned for one row and for several keeps both packings. The result of one row is the sum
+ *  of the products of input and bytes, times the scale, plus the bias; its last digits differ from those of a row among
+ *  several. With `quantize_input` (qn_fully_connected_params) operators multiply bytes by bytes. */
 typedef struct qn_weights {
   size_t struct_size;       /**< Written by the init function. */
   qn_type type;             /**< Of the elements. */
@@ -660,9 +661,10 @@ QN_API qn_status qn_gemm_qd8(size_t m, size_t n, size_t k, const float* a, size_
                              const float* bias, float min, float max, float* c, size_t ldc,
                              const qn_parallel* parallel);
 
-/** C = clamp(A * B + bias) with A and C of floats and B of bytes with scales, as qn_gemm_qd8() takes them, but A is not
- *  quantized. The results have the bits of a fully-connected operator of QN_F32 with these weights. Without blocks bytes
- *  may be -128 .. 127. For the rest see qn_gemm_qd8(). */
+/** C = clamp(A * B + bias) with A and C of floats and B of bytes with scales. The results have the bits of a
+ *  fully-connected operator of QN_F32 with these weights: nothing is quantized, and no sum can be refused.
+ *  @param block_length  0, or any number of successive elements of a column of B that share a scale.
+ *  Bytes may be -128 .. 127 in any case. For the other arguments see qn_gemm_qd8(). */
 QN_API qn_status qn_gemm_qw8(size_t m, size_t n, size_t k, const float* a, size_t lda, const int8_t* b, size_t ldb,
                              int transpose_b, const float* scales, size_t scale_count, size_t block_length,
                              const float* bias, float min, float max, float* c, size_t ldc,

@@ -110,6 +110,7 @@ constexpr bool quantizes_inputs =
 
 // Kernels that multiply floats by weights of bytes as they are; others read such weights as floats when they pack them.
 constexpr bool has_byte_weights = has_integers && !small;
+static_assert(!has_byte_weights || quantizes_inputs, "their sums end as those of quantized inputs do");
 
 // Only sparse kernels need weights that are stored as nonzeros, and pixel-blocked tensors.
 constexpr bool has_sparse = has_algorithm("sparse");

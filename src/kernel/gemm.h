@@ -43,10 +43,10 @@
 //     bytes:   NR * (4 + 20 * blocks)
 //     A:       a qn_quantized_row, then for each block a qn_quantized_block (dequantize.h)
 //
-// Type qw8c: A and C are floats. Panels are those of qd8c; kernels do not read the sums of weights. Only for one row.
-//
 // In other types rows of A have no such padding: a kernel reads exactly K elements of a row, even if KR does not divide
 // K, but with qd8c whole words.
+//
+// Type qw8c: A and C are floats. Panels are those of qd8c; kernels do not read the sums of weights. Only for one row.
 //
 // Arguments  mr        rows of this call, 1 <= mr <= MR
 //            nc        output channels, >= 1; each panel gives NR of them

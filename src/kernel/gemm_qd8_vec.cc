@@ -155,7 +155,7 @@ namespace {
 
 #if QN_VECTOR_BYTES == 32
 inline Vec multiply_add(Vec a, Vec b, Vec sum) { return _mm256_fmadd_ps(a, b, sum); }
-#else  // no level that has both, or none
+#else  // SSE4.1, and NEON on 32-bit ARM, have no FMA
 inline Vec multiply_add(Vec a, Vec b, Vec sum) { return sum + a * b; }
 #endif
 
@@ -166,7 +166,7 @@ inline void add_products(Floats* sums, float a, const int8_t* weights) {
   sums->high = multiply_add(splat<Vec>(a), __builtin_convertvector(w.high, Vec), sums->high);
 }
 
-// Four sums hide the latency of multiply-adds.
+// Multiplies one row of floats by all panels. Four sums hide the latency of multiply-adds.
 inline void multiply_floats(size_t nc, size_t k, const float* a, const int8_t* weights, void* c, const char* epilogue) {
   constexpr size_t nr = panel_channels;
   for (size_t n0 = 0; n0 < nc; n0 += nr, epilogue += dequantize_bytes(nr)) {
@@ -177,8 +177,10 @@ inline void multiply_floats(size_t nc, size_t k, const float* a, const int8_t* w
 #pragma GCC unroll 4
       for (size_t j = 0; j < 4; ++j) add_products(&sums[j], a[i + j], weights + j * nr);
     }
+    // The last k: sums take turns in the first place, so that the code stands here once. After four turns each is back in
+    // its own.
 #pragma GCC unroll 1
-    for (const size_t whole = i; i < whole + 4; ++i) {  // of each sum, all of which take the first place in turn
+    for (const size_t whole = i; i < whole + 4; ++i) {
       if (i < k) add_products(&sums[0], a[i], weights), weights += nr;
       const Floats first = sums[0];
       sums[0] = sums[1], sums[1] = sums[2], sums[2] = sums[3], sums[3] = first;

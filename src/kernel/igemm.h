@@ -6,9 +6,9 @@
 //
 //     offsets:  t0: m0 m1 .. m(MR-1)   t1: m0 m1 .. m(MR-1)   ...   t(ks-1): ...
 //
-// If the padding of a call is 0 in all that the kernel multiplies (`zero` is, or with k4u -128), and all rows of a tap are
-// padding, the caller may make its entry of row 0 `tap_left_out`: a negative number, with which kernels may leave out the
-// tap and those for which it is one like others give the same sums.
+// Where padding adds nothing to sums (`zero` is 0, or -128 for kernels that add 128), a caller may mark a tap whose rows
+// are all padding: its entry of row 0 is `tap_left_out`. Kernels may skip such a tap and its weights. To others it is
+// padding, because it is negative; the sums are the same.
 //
 // Packed weights: the panels of gemm.h, with K = ks times the elements of a row. All channels of one tap lie together:
 // after the row of biases come those of tap 0, then those of tap 1 and so on. If KR is more than 1, zeros fill up the

@@ -60,7 +60,8 @@ class IgemmProblem {
   }
 
  private:
-  // Makes padding add nothing, and some taps padding that may be left out. The first one holds both ends of the image.
+  // Makes padding add nothing, and some taps padding that may be left out. Tap 0 stays, because its entries name the
+  // first and the last row of the image.
   void leave_out_taps(const PanelFormat& panel, Random& random) {
     if constexpr (std::is_same_v<A, int8_t>) sums_.padding = panel.plus_128 ? -128 : 0;
     for (size_t tap = 1; tap < size_.taps; ++tap) {

@@ -138,6 +138,34 @@ TEST(Chain, GivesTheSameBits) {
   }
 }
 
+// A band may be one row of input where the whole is many; kernels of one row add in another order.
+TEST(Chain, GivesTheSameBitsWithWeightsOfBytes) {
+  constexpr size_t channels = 256, out_channels = 64;
+  const Layer layer = {channels, 3, 1, 1};
+  for (const Shape& shape : {Shape{700, 1, 1, channels}, Shape{1, 701, 1, channels}}) {
+    const std::vector<float> w1 = reals(channels * 9, 1), x = reals(count_of(shape), 2);
+    std::vector<int8_t> bytes(channels * out_channels);
+    for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<int8_t>(1 + i * 37 % 113);
+    const float scale = 0.01f;
+    qn_weights w;
+    qn_weights_init(&w);
+    w.type = QN_S8, w.data = bytes.data(), w.scales = &scale, w.scale_count = 1;
+    qn_conv2d_params p;
+    qn_conv2d_params_init(&p);
+    p.in_channels = channels, p.out_channels = out_channels;
+    Op first, second;
+    make_first(layer, w1, &first);
+    ASSERT_QN_OK(qn_conv2d_create(&p, &w, nullptr, nullptr, &second));
+    const qn_tensor in = dense(shape);
+    qn_tensor between, out;
+    const std::vector<float> expected = run_alone(second, between, run_alone(first, in, x, &between), &out);
+    for (const size_t tasks : {1, 4}) {
+      qn_algorithm algorithm;
+      EXPECT_TRUE(same_bits(run_chain(first, second, in, x, tasks, &algorithm), expected)) << tasks << " tasks";
+    }
+  }
+}
+
 // Bands are as high as the number of tasks wants them; which kernel a band would be given by itself must not show.
 TEST(Chain, GivesTheSameBitsWithSparseWeightsForAnyNumberOfTasks) {
   std::mt19937 random(1);

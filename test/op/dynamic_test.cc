@@ -140,13 +140,14 @@ void expect_same(const std::vector<float>& got, const std::vector<float>& expect
 class Op {
  public:
   ~Op() { qn_operator_release(op_); }
-  qn_status fully_connected(const Layer& layer, const qn_weights& weights, int quantize_input = 1) {
+  qn_status fully_connected(const Layer& layer, const qn_weights& weights, int quantize_input = 1,
+                            qn_weights_cache* cache = nullptr) {
     qn_fully_connected_params p;
     qn_fully_connected_params_init(&p);
     p.in_channels = layer.in, p.out_channels = layer.out;
     p.min = layer.min, p.max = layer.max;
     p.quantize_input = quantize_input;
-    return qn_fully_connected_create(&p, &weights, layer.bias.empty() ? nullptr : layer.bias.data(), nullptr, &op_);
+    return qn_fully_connected_create(&p, &weights, layer.bias.empty() ? nullptr : layer.bias.data(), cache, &op_);
   }
   qn_status conv2d(const Layer& layer, qn_conv2d_params p, int quantize_input = 1) {
     p.in_channels = layer.in * p.groups, p.out_channels = layer.out;
@@ -404,7 +405,8 @@ TEST(ByteWeights, EveryKernelOfOneRowGivesTheBitsOfTheFormula) {
   std::mt19937 random(21);
   size_t runs = 0;
   for (int round = 0; round < 40; ++round) {
-    const Layer layer(1 + random() % 70, 1 + random() % 150, random);
+    Layer layer(1 + random() % 70, 1 + random() % 150, random);
+    for (int8_t& w : layer.weights) w = w == 0 ? int8_t{1} : w;  // sparse kernels may be faster for tiny layers
     Op op;
     ASSERT_QN_OK(op.fully_connected(layer, layer.given(), 0));
     const auto x = reals(layer.in, random(), -2, 3);
@@ -425,6 +427,77 @@ TEST(ByteWeights, EveryKernelOfOneRowGivesTheBitsOfTheFormula) {
     expect_same(result.values, layer.expected_of_floats(x.data(), is_fused(row_of_bytes(result))));
   }
   EXPECT_GE(runs, 40u);
+}
+
+// Many panels, which tasks share.
+TEST(ByteWeights, TasksShareTheChannels) {
+  std::mt19937 random(28);
+  const Layer layer(701, 1003, random);
+  Op op;
+  ASSERT_QN_OK(op.fully_connected(layer, layer.given(), 0));
+  const auto x = reals(layer.in, 29);
+  for (const GemmRow& row : gemm_rows()) {
+    if (row.type != KernelType::qw8c || !runs_on(row, cpu().isa)) continue;
+    const auto expected = layer.expected_of_floats(x.data(), is_fused(row));
+    for (const size_t tasks : {1, 2, 4}) {
+      SCOPED_TRACE(std::string(row.name) + ", tasks " + std::to_string(tasks));
+      Options options;
+      options.kernel = row.name;
+      options.tasks = tasks;
+      const Result result = run(op, {{{layer.in}, x}}, options);
+      ASSERT_EQ(result.status, QN_OK) << result.message;
+      expect_same(result.values, expected);
+    }
+  }
+}
+
+// One operator keeps both packings, a second one shares them, and the owner hears of the bytes that have been read.
+TEST(ByteWeights, OneRowAndSeveralInTurn) {
+  std::mt19937 random(30);
+  Layer layer(64, 96, random);
+  layer.scales.assign(layer.out, 0.25f);
+  qn_weights weights = layer.given();
+  size_t read = 0;
+  weights.context = &read;
+  weights.was_read = [](void* context, const void*, size_t bytes) { *static_cast<size_t*>(context) += bytes; };
+  qn_weights_cache* cache = nullptr;
+  ASSERT_QN_OK(qn_weights_cache_create(&cache));
+  {
+    Op first, second;
+    ASSERT_QN_OK(first.fully_connected(layer, weights, 0, cache));
+    ASSERT_QN_OK(second.fully_connected(layer, weights, 0, cache));
+    const auto x = reals(2 * layer.in, 31);
+    const std::vector<float> row(x.begin(), x.begin() + static_cast<ptrdiff_t>(layer.in));
+    const auto one = run(first, {{{layer.in}, row}}).values, two = run(first, {{{2, layer.in}, x}}).values;
+    EXPECT_EQ(read, layer.weights.size());  // floats are decoded ones, of which nobody is told
+    const size_t bytes = qn_weights_cache_bytes(cache);
+    EXPECT_GE(bytes, 5 * layer.weights.size());
+    expect_same(run(second, {{{layer.in}, row}}).values, one);
+    expect_same(run(second, {{{2, layer.in}, x}}).values, two);
+    expect_same(run(first, {{{layer.in}, row}}).values, one);
+    EXPECT_EQ(qn_weights_cache_bytes(cache), bytes);
+  }
+  qn_weights_cache_release(cache);
+}
+
+// Kernels of floats leave out zeros, which pays where most weights are 0; and depthwise ones do not multiply rows.
+TEST(ByteWeights, SparseAndDepthwiseLayersStayFloats) {
+  std::mt19937 random(32);
+  Layer layer(1024, 1024, random);
+  for (size_t i = 0; i < layer.weights.size(); ++i) layer.weights[i] *= i / 64 % 50 == 0;
+  Op sparse;
+  ASSERT_QN_OK(sparse.fully_connected(layer, layer.given(), 0));
+  const Result few = run(sparse, {{{layer.in}, reals(layer.in, 33)}});
+  EXPECT_EQ(few.kernel.find("qw8c"), std::string::npos) << few.kernel;
+  Layer channels(1, 40, random);
+  qn_conv2d_params p;
+  qn_conv2d_params_init(&p);
+  p.groups = 40;
+  Op depthwise;
+  ASSERT_QN_OK(depthwise.conv2d(channels, p, 0));
+  const Result each = run(depthwise, {{{1, 1, 1, 40}, reals(40, 34)}});
+  ASSERT_EQ(each.status, QN_OK) << each.message;
+  EXPECT_EQ(each.kernel.find("qw8c"), std::string::npos) << each.kernel;
 }
 
 // Several rows, and kernels of floats that are asked for, read the weights as real numbers.

@@ -89,6 +89,7 @@ class IgemmPlan final : public qn_plan {
 
  private:
   size_t taps(const Part& part) const { return part.wide_taps ? shape_.kernel.h : shape_.taps(); }
+
   void run_part(const Run& run, const Part& part, size_t index, char* scratch) const {
     const size_t in_bytes = shape_.in * input_bytes(row_.type), out_bytes = shape_.out * output_bytes(row_.type);
     const size_t tap_bytes = part.wide_taps ? shape_.kernel.w * in_bytes : in_bytes;
@@ -137,7 +138,6 @@ class IgemmPlan final : public qn_plan {
                           .n = shape_.out,
                           .mr = part.rows,
                           .nr = row_.nr,
-                          .unit = part.rows,
                           .row_bytes = shape_.depth() * input_bytes(row_.type),
                           .panel_bytes = packed_->panel_bytes},
                          conv.request.options.tasks);
@@ -195,9 +195,13 @@ class IgemmPlan final : public qn_plan {
     return sum;
   }
 
-  // Takes the columns at the edges of the image as parts of their own, where more taps are left out for it than tiles are
-  // smaller.
+  // Makes parts of the columns at the edges, if the taps that are then left out save more than the smaller tiles cost.
   void split_if_less(const ConvRequest& conv) {
+    const auto [begin, end] = columns_inside(conv.window.w);
+    const size_t inner = end - begin, width = out_.shape[2], height = out_.shape[1];
+    const size_t entries =
+        (height * round_up(inner, row_.mr) + (width - inner) * round_up(height, row_.mr)) * shape_.taps();
+    if (inner == width || entries > max_table_bytes / sizeof(int32_t)) return;
     const double whole = row_taps();
     Vector<Part> kept = std::move(parts_);
     parts_.clear();

@@ -123,7 +123,7 @@ qn_status choose_measured(const ConvRequest& conv, Choice* choice) {
 // scale of the output. ONNX Runtime computes the quotients in the same order, in single precision.
 OutputNumbers ConvRequest::numbers() const {
   OutputNumbers numbers = {.clamp = clamp};
-  if (!weights.quantized() && !weights.dynamic() && !weights.stand_for_floats()) return numbers;
+  if (!weights.quantized() && !dequantizes(problem.type)) return numbers;
   const WeightsShape& shape = weights.shape();
   numbers.groups = shape.groups;
   numbers.channels = shape.out;
@@ -174,10 +174,17 @@ KernelType kernel_type(qn_type type, const Weights& weights) {
 }
 
 bool multiplies_bytes(const Problem& p, const Request& request, const Weights& weights) {
-  if (!weights.stand_for_floats() || !p.pointwise || p.blocked() || p.pixels > 1) return false;
-  const qn_algorithm algorithm = request.options.algorithm;
+  const bool depthwise = p.in == 1 && p.out == 1;
+  if (!weights.bytes_for_floats() || !p.pointwise || p.blocked() || p.pixels > 1 || depthwise) return false;
+  const auto& [algorithm, kernel] = std::pair(request.options.algorithm, request.options.kernel);
   if (algorithm != QN_ALGORITHM_AUTO && algorithm != QN_ALGORITHM_DENSE && algorithm != QN_ALGORITHM_GEMM) return false;
-  return select(gemm_rows(), KernelType::qw8c, request.options.kernel, [](const GemmRow&) { return true; }) != nullptr;
+  if (select(gemm_rows(), KernelType::qw8c, kernel, [](const GemmRow&) { return true; }) == nullptr) return false;
+  if (kernel != nullptr || !has_zeros(p)) return true;
+  Problem of_bytes = p;
+  of_bytes.type = KernelType::qw8c;
+  const auto cheapest = [](const Problem& problem) { return candidates(problem, QN_ALGORITHM_AUTO, nullptr).front(); };
+  const Choice of_floats = cheapest(p);
+  return of_floats.algorithm != QN_ALGORITHM_SPARSE || of_floats.cycles > cheapest(of_bytes).cycles;
 }
 
 qn_status check_quantized(const ConvRequest& conv) {

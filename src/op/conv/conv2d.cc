@@ -64,14 +64,15 @@ class Conv2d final : public Operator {
   }
 
   // Fixes the algorithm for plans of parts of the image. All kernels of one dense algorithm give the same bits, so each
-  // part may choose the best one for its height. Sparse kernels add in different orders, so the kernel is fixed, too.
+  // part may choose the best one for its height. Sparse kernels add in different orders, and so does a row of floats by
+  // weights of bytes, so the kernel is fixed, too.
   qn_status narrow(const Request& request, qn_plan_options* options) const {
     Window window = window_;
     QN_TRY(size_input(request.ins[0], &window));
     Choice choice;
     QN_TRY(choose_conv({name, problem(request, window), request, weights_, window, clamp_}, &choice));
     options->algorithm = choice.algorithm;
-    if (choice.algorithm == QN_ALGORITHM_SPARSE) options->kernel = choice.row->name;
+    if (choice.algorithm == QN_ALGORITHM_SPARSE || weights_.bytes_for_floats()) options->kernel = choice.row->name;
     return QN_OK;
   }
 

@@ -72,11 +72,12 @@ qn_status run(const GemmBytes& g, const qn_parallel* parallel) {
   user.block_length = g.block_length;
   user.bias_type = g.of_floats() ? QN_F32 : QN_S32;
   const bool real = g.of_floats() && !g.quantize;
-  const Buffer rows(real ? g.n() * g.k() : 0);  // which operators of floats need in their order
+  const bool in_order = g.transpose_b && g.b.ld == g.k();
+  const Buffer rows(real && !in_order ? g.n() * g.k() : 0);  // operators of floats need them as those of weights
   if (real) {
-    QN_TRY(columns_of_b(user.context, 0, g.n(), rows.data()));
+    if (!in_order) QN_TRY(columns_of_b(user.context, 0, g.n(), rows.data()));
     user.encoding = QN_WEIGHTS_DENSE;
-    user.data = rows.data();
+    user.data = in_order ? g.b.data : rows.data();
   }
   const Activations activations = g.quantize ? Activations::by_the_row : Activations::given;
   QN_TRY(read_weights(g.who, &user, g.a.type, shape, &checked, activations));

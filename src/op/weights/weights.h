@@ -179,10 +179,10 @@ class Weights {
   Vector<float> float_bias() const;
   // Are the weights bytes, and input and output as well?
   bool quantized() const { return has_integers && weights_.type != QN_F32 && activations_ == Activations::given; }
-  // Are the weights bytes, while input, bias and output are floats?
+  // Are the weights bytes, while input, bias and output are floats, and does the operator quantize its input?
   bool dynamic() const { return quantizes_inputs && activations_ == Activations::by_the_row; }
-  // Are the weights bytes with scales for channels, which operators of floats read as the numbers they stand for?
-  bool stand_for_floats() const {
+  // Does an operator of floats have weights of bytes with scales for channels, and leave its input floats?
+  bool bytes_for_floats() const {
     return has_byte_weights && weights_.encoding == QN_WEIGHTS_DECODED && weights_.decode == nullptr && !has_blocks();
   }
   // Do these weights have scales for blocks?
