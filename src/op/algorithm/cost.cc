@@ -7,8 +7,9 @@ namespace {
 
 constexpr size_t tile_vectors = 28;  // vectors of sums that a kernel keeps at a time
 
-// The part of memory's bandwidth that a kernel gets. It is larger if the kernel reads several places at a time: kernels
-// of one row read four panels side by side, of 8 to 32 channels each. All others read one panel.
+// The part of memory's bandwidth that a kernel gets. It is larger if the kernel reads several places at a time: most
+// kernels of one row read four panels side by side, of 8 to 32 channels each, and those that read one after the other
+// count like them. All others read one panel.
 double reach(const ProductTile& tile) { return !tile.one_row() ? double{machine().reach} : tile.nr <= 16 ? 0.92 : 1; }
 
 // The number of channels that a kernel multiplies in the last panel, which has `left` channels. Most AVX-512 kernels
