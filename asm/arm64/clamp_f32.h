@@ -2,6 +2,7 @@
 #ifndef QN_ASM_ARM64_CLAMP_F32_H
 #define QN_ASM_ARM64_CLAMP_F32_H
 
+#include "asm.h"
 #include "../offset.h"
 
 // Four vectors.  v0 min  v1 max  v2-v5 masks
@@ -31,6 +32,20 @@
         bit     v\v\().16b, v\min\().16b, v\mask\().16b
         fcmgt   v\mask\().4s, v\v\().4s, v\max\().4s
         bit     v\v\().16b, v\max\().16b, v\mask\().16b
+.endm
+
+// Clamps one row of 8 results, whose bounds are in v0 and v1, and stores it to x6: all of it, and then goes on at `next`
+// if x1 channels are left, or the first x1.  A last panel that is whole leaves none.
+.macro end_one_row lo, hi, mask_lo, mask_hi, next
+        clamp_one \lo, \mask_lo
+        clamp_one \hi, \mask_hi
+        cmp     x1, #8
+        b.lo    8f
+        stp     q\lo, q\hi, [x6], #32
+        subs    x1, x1, #8
+        b.ne    \next
+8:      store_first x6, x1, \lo, \hi
+        ret
 .endm
 
 // Of the epilogue at x8, which begins with them.

@@ -18,22 +18,22 @@
         ushr    v\hi\().16b, v\w\().16b, #4
 .endm
 
+// The products of eight k: words number `word` and `other` of v\a, with the weights in v\w and v\next.
+.macro multiply_8 a, word, other, w, next
+        halves  \w, 16, 17
+        halves  \next, 18, 19
+        mac     20, 16, \a, \word
+        mac     22, 17, \a, \word
+        mac     21, 18, \a, \other
+        mac     23, 19, \a, \other
+.endm
+
 // The products of 16 k, those in v\a.
 .macro multiply_16 a
         ldp     q4, q5, [x5], #32
         ldp     q6, q7, [x5], #32
-        halves  4, 16, 17
-        halves  5, 18, 19
-        mac     20, 16, \a, 0
-        mac     22, 17, \a, 0
-        mac     21, 18, \a, 1
-        mac     23, 19, \a, 1
-        halves  6, 16, 17
-        halves  7, 18, 19
-        mac     20, 16, \a, 2
-        mac     22, 17, \a, 2
-        mac     21, 18, \a, 3
-        mac     23, 19, \a, 3
+        multiply_8 \a, 0, 1, 4, 5
+        multiply_8 \a, 2, 3, 6, 7
 .endm
 
 fn qn_gemm_qd8b4_1x8_dotprod
@@ -78,13 +78,5 @@ fn qn_gemm_qd8b4_1x8_dotprod
         fmul    v25.4s, v25.4s, v4.s[0]
         fadd    v24.4s, v24.4s, v6.4s
         fadd    v25.4s, v25.4s, v7.4s
-        clamp_one 24, 16
-        clamp_one 25, 17
-        cmp     x1, #8
-        b.lo    2f
-        stp     q24, q25, [x6], #32
-        subs    x1, x1, #8
-        b.ne    0b
-2:      store_first x6, x1, 24, 25      // none if the last panel was whole
-        ret
+        end_one_row 24, 25, 16, 17, 0b
 endfn qn_gemm_qd8b4_1x8_dotprod

@@ -94,13 +94,5 @@ fn qn_gemm_qw8c_1x8_neon
         fmul    v17.4s, v17.4s, v25.4s
         fadd    v16.4s, v16.4s, v26.4s
         fadd    v17.4s, v17.4s, v27.4s
-        clamp_one 16, 2
-        clamp_one 17, 3
-        cmp     x1, #8
-        b.lo    4f
-        stp     q16, q17, [x6], #32
-        subs    x1, x1, #8
-        b.ne    0b
-4:      store_first x6, x1, 16, 17      // none if the last panel was whole
-        ret
+        end_one_row 16, 17, 2, 3, 0b
 endfn qn_gemm_qw8c_1x8_neon
