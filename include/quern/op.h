@@ -87,12 +87,13 @@ typedef enum qn_weights_encoding {
  *  whatever the input's elements are. If they may overflow with every zero point of the input, the operator is not
  *  created; if they may with the zero point of a plan's input, the plan is not made: QN_UNSUPPORTED.
  *  Operators of QN_F32 also take dense weights of QN_S8 in QN_WEIGHTS_OHWI, with a bias of QN_F32. They compute with the
- *  real numbers that these stand for, and need a quarter of the memory for the weights as they are given. For one row of
- *  input (fully connected, and 1x1 convolutions) they pack the bytes themselves, unless there is a `block_length`, or
- *  QN_ALGORITHM_SPARSE is faster: these panels take a quarter of the memory that floats would take, and a run reads a
- *  quarter of the bytes. An operator that is planned for one row and for several keeps both packings. The result of one row is the sum
- *  of the products of input and bytes, times the scale, plus the bias; its last digits differ from those of a row among
- *  several. With `quantize_input` (qn_fully_connected_params) operators multiply bytes by bytes. */
+ *  real numbers that these stand for, and need a quarter of the memory for the weights as they are given.
+ *  For one row of input (fully connected, and 1x1 convolutions) they pack the bytes themselves, unless there is a
+ *  `block_length`, or QN_ALGORITHM_SPARSE is faster: these panels take a quarter of the memory that floats would take,
+ *  and a run reads a quarter of the bytes. An operator that is planned for one row and for several keeps both packings.
+ *  The result of one row is the sum of the products of input and bytes, times the scale, plus the bias; its last digits
+ *  differ from those of a row among several.
+ *  With `quantize_input` (qn_fully_connected_params) operators multiply bytes by bytes. */
 typedef struct qn_weights {
   size_t struct_size;       /**< Written by the init function. */
   qn_type type;             /**< Of the elements. */

@@ -116,6 +116,26 @@ Matrix matrix_b(const int8_t* b, size_t k, size_t n, size_t ldb, bool transpose_
   return {"b", b, transpose_b ? n : k, transpose_b ? k : n, ldb, QN_S8};
 }
 
+qn_status floats_by_bytes(const char* who, bool quantize, size_t m, size_t n, size_t k, const float* a, size_t lda,
+                          const int8_t* b, size_t ldb, bool transpose_b, const float* scales, size_t scale_count,
+                          size_t block_length, const float* bias, const qn_minmax_f32& clamp, float* c, size_t ldc,
+                          const qn_parallel* parallel) {
+  return guarded_run({.who = who,
+                      .a = {"a", a, m, k, lda},
+                      .b = matrix_b(b, k, n, ldb, transpose_b),
+                      .c = {"c", c, m, n, ldc},
+                      .transpose_b = transpose_b,
+                      .scales = scales,
+                      .scale_count = scale_count,
+                      .block_length = block_length,
+                      .bias = bias,
+                      .clamp = clamp,
+                      .a_steps = {},
+                      .c_steps = {},
+                      .quantize = quantize},
+                     parallel);
+}
+
 }  // namespace
 }  // namespace quern
 
@@ -125,42 +145,16 @@ qn_status qn_gemm_qd8(size_t m, size_t n, size_t k, const float* a, size_t lda, 
                       int transpose_b, const float* scales, size_t scale_count, size_t block_length, const float* bias,
                       float min, float max, float* c, size_t ldc, const qn_parallel* parallel) {
   if (quern::small) return quern::without("qn_gemm_qd8");
-  const bool t = transpose_b != 0;
-  return quern::guarded_run({.who = "qn_gemm_qd8",
-                             .a = {"a", a, m, k, lda},
-                             .b = quern::matrix_b(b, k, n, ldb, t),
-                             .c = {"c", c, m, n, ldc},
-                             .transpose_b = t,
-                             .scales = scales,
-                             .scale_count = scale_count,
-                             .block_length = block_length,
-                             .bias = bias,
-                             .clamp = {min, max},
-                             .a_steps = {},
-                             .c_steps = {},
-                             .quantize = true},
-                            parallel);
+  return quern::floats_by_bytes("qn_gemm_qd8", true, m, n, k, a, lda, b, ldb, transpose_b != 0, scales, scale_count,
+                                block_length, bias, {min, max}, c, ldc, parallel);
 }
 
 qn_status qn_gemm_qw8(size_t m, size_t n, size_t k, const float* a, size_t lda, const int8_t* b, size_t ldb,
                       int transpose_b, const float* scales, size_t scale_count, size_t block_length, const float* bias,
                       float min, float max, float* c, size_t ldc, const qn_parallel* parallel) {
   if (quern::small) return quern::without("qn_gemm_qw8");
-  const bool t = transpose_b != 0;
-  return quern::guarded_run({.who = "qn_gemm_qw8",
-                             .a = {"a", a, m, k, lda},
-                             .b = quern::matrix_b(b, k, n, ldb, t),
-                             .c = {"c", c, m, n, ldc},
-                             .transpose_b = t,
-                             .scales = scales,
-                             .scale_count = scale_count,
-                             .block_length = block_length,
-                             .bias = bias,
-                             .clamp = {min, max},
-                             .a_steps = {},
-                             .c_steps = {},
-                             .quantize = false},
-                            parallel);
+  return quern::floats_by_bytes("qn_gemm_qw8", false, m, n, k, a, lda, b, ldb, transpose_b != 0, scales, scale_count,
+                                block_length, bias, {min, max}, c, ldc, parallel);
 }
 
 qn_status qn_gemm_qs8(size_t m, size_t n, size_t k, const int8_t* a, size_t lda, float a_scale, int32_t a_zero,
