@@ -547,50 +547,35 @@ TEST(ByteWeights, PixelsOfGroupsWithAResidual) {
   }
 }
 
-TEST(GemmQw8, IsTheOperator) {
-  std::mt19937 random(27);
-  for (const bool transpose : {false, true}) {
-    for (const size_t m : {1, 5}) {
-      const Layer layer = m == 1 ? Layer(29, 35, random) : any_layer(random() % 3, random);
-      const size_t lda = layer.in + 2, ldc = layer.out + 3, ldb = (transpose ? layer.in : layer.out) + 1;
-      const auto x = reals(m * layer.in, random());
-      std::vector<float> a(m * lda, NAN), c(m * ldc, 99);
-      for (size_t i = 0; i < m; ++i) std::copy_n(&x[i * layer.in], layer.in, &a[i * lda]);
-      const Bytes b = layer.matrix(ldb, transpose);
-      ASSERT_QN_OK(qn_gemm_qw8(m, layer.out, layer.in, a.data(), lda, b.data(), ldb, transpose, layer.scales.data(),
-                               layer.scales.size(), layer.block, layer.bias.empty() ? nullptr : layer.bias.data(),
-                               layer.min, layer.max, c.data(), ldc, nullptr));
-      Op op;
-      ASSERT_QN_OK(op.fully_connected(layer, layer.given(), 0));
-      expect_same(rows_of(c, ldc, layer.out), run(op, {{{m, layer.in}, x}}).values);
-    }
-  }
-}
-
-TEST(GemmQd8, IsTheOperator) {
-  std::mt19937 random(12);
+// A product in one call, and what has to come out for a layer's weights.
+using OneCall = decltype(&qn_gemm_qd8);
+template <class Expected>
+void expect_products(OneCall gemm, unsigned seed, Expected&& expected) {
+  std::mt19937 random(seed);
   for (const bool transpose : {false, true}) {
     for (const size_t m : {1, 17}) {
-      const Layer layer = m == 1 ? Layer(29, 35, random) : any_layer(random() % 3, random);
-      const size_t lda = layer.in + 2, ldc = layer.out + 3, ldb = (transpose ? layer.in : layer.out) + 1;
-      const auto x = reals(m * layer.in, random());
-      std::vector<float> a(m * lda, NAN), c(m * ldc, 99);
-      for (size_t i = 0; i < m; ++i) std::copy_n(&x[i * layer.in], layer.in, &a[i * lda]);
-      const Bytes b = layer.matrix(ldb, transpose);
-      ASSERT_QN_OK(qn_gemm_qd8(m, layer.out, layer.in, a.data(), lda, b.data(), ldb, transpose, layer.scales.data(),
-                               layer.scales.size(), layer.block, layer.bias.empty() ? nullptr : layer.bias.data(),
-                               layer.min, layer.max, c.data(), ldc, nullptr));
-      expect_same(rows_of(c, ldc, layer.out), layer.expected(x));
+      for (const size_t gap : {0, 1}) {  // behind rows of B
+        const Layer layer = m == 1 ? Layer(29, 35, random) : any_layer(random() % 3, random);
+        const size_t lda = layer.in + 2, ldc = layer.out + 3, ldb = (transpose ? layer.in : layer.out) + gap;
+        const auto x = reals(m * layer.in, random());
+        std::vector<float> a(m * lda, NAN), c(m * ldc, 99);
+        for (size_t i = 0; i < m; ++i) std::copy_n(&x[i * layer.in], layer.in, &a[i * lda]);
+        const Bytes b = layer.matrix(ldb, transpose);
+        ASSERT_QN_OK(gemm(m, layer.out, layer.in, a.data(), lda, b.data(), ldb, transpose, layer.scales.data(),
+                          layer.scales.size(), layer.block, layer.bias.empty() ? nullptr : layer.bias.data(), layer.min,
+                          layer.max, c.data(), ldc, nullptr));
+        expect_same(rows_of(c, ldc, layer.out), expected(layer, m, x));
+      }
     }
   }
 }
 
-TEST(GemmQd8, RefusesWhatItCannotDo) {
+void expect_refusals(OneCall gemm) {
   float a[4] = {}, c[4] = {};
   const float scale = 1, bias[2] = {5, -5};
   const int8_t b[4] = {};
   const auto call = [&](size_t k, size_t lda, const float* scales, size_t count, float min, float* to) {
-    return qn_gemm_qd8(2, 2, k, a, lda, b, 2, 0, scales, count, 0, bias, min, 4, to, 2, nullptr);
+    return gemm(2, 2, k, a, lda, b, 2, 0, scales, count, 0, bias, min, 4, to, 2, nullptr);
   };
   EXPECT_EQ(call(2, 1, &scale, 1, 0, c), QN_INVALID_ARGUMENT);
   EXPECT_EQ(call(2, 2, nullptr, 1, 0, c), QN_INVALID_ARGUMENT);
@@ -601,6 +586,23 @@ TEST(GemmQd8, RefusesWhatItCannotDo) {
   EXPECT_EQ(c[0], 4);
   EXPECT_EQ(c[3], -3);
 }
+
+TEST(GemmQw8, IsTheOperator) {
+  expect_products(qn_gemm_qw8, 27, [](const Layer& layer, size_t m, const std::vector<float>& x) {
+    Op op;
+    EXPECT_QN_OK(op.fully_connected(layer, layer.given(), 0));
+    return run(op, {{{m, layer.in}, x}}).values;
+  });
+}
+
+TEST(GemmQw8, RefusesWhatItCannotDo) { expect_refusals(qn_gemm_qw8); }
+
+TEST(GemmQd8, IsTheOperator) {
+  expect_products(qn_gemm_qd8, 12,
+                  [](const Layer& layer, size_t, const std::vector<float>& x) { return layer.expected(x); });
+}
+
+TEST(GemmQd8, RefusesWhatItCannotDo) { expect_refusals(qn_gemm_qd8); }
 
 TEST(GemmQs8, IsTheFormula) {
   std::mt19937 random(13);
