@@ -5,32 +5,18 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "peak/peak.h"
-
 namespace quern {
-namespace {
-
-std::map<uint32_t, double> measure_peaks() {
-  std::map<uint32_t, double> peaks;
-  const auto measure = [&](uint32_t isa, PeakOf of) {
-    const double flops = (cpu().isa & isa) == isa ? measure_peak(isa, of) : 0;
-    if (flops != 0) peaks[isa] = flops;
-  };
-  for (uint32_t isa = 1; isa != 0; isa <<= 1) measure(isa, PeakOf::floats);
-  for (const uint32_t isa : {isa_avxvnni, isa_avx512vnni}) measure(isa, PeakOf::bytes);
-  return peaks;
-}
-
-}  // namespace
-
-const std::map<uint32_t, double>& peaks() {
-  static const std::map<uint32_t, double> measured = measure_peaks();
+const std::vector<Peak>& peaks() {
+  static const std::vector<Peak> measured = measure_peaks();
   return measured;
 }
 
-double peak_of(uint32_t isa) {
-  const auto found = peaks().find(isa);
-  return found == peaks().end() ? 0 : found->second;
+double peak_of(uint32_t isa, PeakOf of) {
+  double best = 0;
+  for (const Peak& peak : peaks()) {
+    if (peak.of == of && (peak.isa & ~isa) == 0) best = std::max(best, peak.ops_per_second);
+  }
+  return best != 0 || of == PeakOf::floats ? best : peak_of(isa, PeakOf::floats);
 }
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }

@@ -7,13 +7,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <map>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "base/cpu.h"
 #include "base/memory.h"
+#include "peak/peak.h"
 #include "shapes.h"
 
 namespace quern {
@@ -24,9 +24,11 @@ struct Work {
   double bytes;  // read and written, each byte of the operands once
 };
 
-// Peak of one core at every level this CPU has, in operations per second, measured at the first call.
-const std::map<uint32_t, double>& peaks();
-double peak_of(uint32_t isa);  // 0 if this CPU lacks the level
+// Peaks of one core, measured at the first call.
+const std::vector<Peak>& peaks();
+// The largest one of the levels that these features include, in operations per second. If none of them multiplies bytes,
+// that of floats stands in.
+double peak_of(uint32_t isa, PeakOf of);
 
 double now();  // seconds
 
@@ -51,10 +53,10 @@ class Chunks {
   std::vector<double> seconds_;  // per call, one for each chunk
 };
 
-// Runs the benchmark and writes ops_per_second, bytes_per_second, and percent_of_peak, where the peak is that of
-// `threads` cores at level `isa`. With several variants, call(variant), they take turns and the slowest one counts.
+// Runs the benchmark and writes ops_per_second, bytes_per_second, and percent_of_peak, where `peak` is that of one of
+// `threads` cores. With several variants, call(variant), they take turns and the slowest one counts.
 template <class Call>
-void measure(benchmark::State& state, const Work& work, uint32_t isa, size_t threads, size_t variants, Call&& call) {
+void measure(benchmark::State& state, const Work& work, double peak, size_t threads, size_t variants, Call&& call) {
   std::vector<Chunks> chunks(variants);
   size_t variant = 0;
   for (auto _ : state) {
@@ -69,12 +71,12 @@ void measure(benchmark::State& state, const Work& work, uint32_t isa, size_t thr
   const double ops_per_second = work.ops / seconds;
   state.counters["ops_per_second"] = ops_per_second;
   state.counters["bytes_per_second"] = work.bytes / seconds;
-  state.counters["percent_of_peak"] = 100 * ops_per_second / (peak_of(isa) * static_cast<double>(threads));
+  state.counters["percent_of_peak"] = 100 * ops_per_second / (peak * static_cast<double>(threads));
 }
 
 template <class Call>
-void measure(benchmark::State& state, const Work& work, uint32_t isa, size_t threads, Call&& call) {
-  measure(state, work, isa, threads, 1, [&](size_t) { call(); });
+void measure(benchmark::State& state, const Work& work, double peak, size_t threads, Call&& call) {
+  measure(state, work, peak, threads, 1, [&](size_t) { call(); });
 }
 
 // `count` floats in [-1, 1), none of them denormal; aligned to 64.

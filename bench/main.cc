@@ -5,7 +5,6 @@
 #include <thread>
 
 #include "bench.h"
-#include "peak/peak.h"
 
 namespace quern {
 
@@ -22,8 +21,9 @@ int bench_main(int argc, char** argv) {
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
 
   benchmark::AddCustomContext("quern_isa", isa_name(best_isa()));
-  for (const auto& [isa, flops] : peaks()) {
-    benchmark::AddCustomContext(text("quern_peak_gflops_", isa_name(isa)), std::to_string(flops * 1e-9));
+  for (const Peak& peak : peaks()) {
+    const char* const name = peak.of == PeakOf::bytes ? "quern_peak_gops_of_bytes_" : "quern_peak_gflops_";
+    benchmark::AddCustomContext(text(name, isa_name(peak.isa)), std::to_string(peak.ops_per_second * 1e-9));
   }
   register_kernels();
   register_streams();

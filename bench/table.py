@@ -83,14 +83,18 @@ def operator_rows(lines):
                giga(two) if two else "", f"{two['ops_per_second'] / line['ops_per_second']:.2f}" if two else "")
 
 
+def peaks(context, prefix):
+    found = {key.removeprefix(prefix): value for key, value in context.items() if key.startswith(prefix)}
+    return ", ".join(f"{level} {float(value):.1f}" for level, value in found.items()) or "none"
+
+
 def main():
     if len(sys.argv) != 2:
         print(__doc__.strip(), file=sys.stderr)
         return 2
     context, lines = read_lines(sys.argv[1])
-    peaks = {key.removeprefix("quern_peak_gflops_"): value for key, value in context.items() if "peak_gflops" in key}
-    print(f"Level {context['quern_isa']}; peak of one core in GFLOP/s: "
-          + ", ".join(f"{level} {float(value):.1f}" for level, value in peaks.items()))
+    print(f"Level {context['quern_isa']}; peak of one core in GFLOP/s: {peaks(context, 'quern_peak_gflops_')}; "
+          f"of bytes in Gop/s: {peaks(context, 'quern_peak_gops_of_bytes_')}")
     kernel_header = ("kernel", "shape", "operands in", "GFLOP/s", "of peak")
     print_table("Matrix and depthwise kernels", kernel_header, list(kernel_rows(lines, {"gemm", "igemm", "dwconv"})))
     print_table("Elementwise kernels and a bare load and store loop",

@@ -196,8 +196,10 @@ class Bench:
         file = self.folder / f"kernels-{self.cluster.mask()}.json"
         self.phone.call("pull", f"{REMOTE}/kernels.json", file)
         output = parse(file.read_text())
-        peak = float(output["context"][f"quern_peak_gflops_{output['context']['quern_isa']}"])
-        yield self.row(1, "peak", "", peak, 100)
+        context = output["context"]
+        yield self.row(1, "peak", "", float(context[f"quern_peak_gflops_{context['quern_isa']}"]), 100)
+        of_bytes = [float(value) for key, value in context.items() if key.startswith("quern_peak_gops_of_bytes_")]
+        yield self.row(1, "peak of bytes", "", max(of_bytes), 100)
         for line in output["benchmarks"]:
             if line.get("run_type") != "aggregate" and not line.get("error_occurred"):
                 what = "`" + re.sub(r"/threads:\d+$", "", line["name"].removeprefix("kernel/")) + "`"
@@ -221,8 +223,8 @@ class Bench:
 HEADER = """# {name}
 
 {system}. Measured by `scripts/phone_bench.py`, which appends to this table: kernels with their operands in L1 or L2,
-models as `quern bench` has them (the median run). The peak is that of a loop of multiply-adds in the same run, times
-the threads.
+models as `quern bench` has them (the median run). The peak is that of a loop of multiply-adds in the same run, of floats
+or of bytes, times the threads.
 
 | date | commit | cores | threads | what | ms | GFLOP/s | of peak |
 | --- | --- | --- | --- | --- | ---: | ---: | ---: |

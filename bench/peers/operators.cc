@@ -12,7 +12,6 @@
 #include <cstdio>
 #include <iterator>
 
-#include "peak/peak.h"
 #include "peers.h"
 #include "race.h"
 
@@ -100,10 +99,9 @@ void add_cases(const TypeName& type, std::vector<Case>* cases) {
   }
 }
 
-// The peak of one core for a type; 0 if it has none.
+// The peak of one core for a type.
 double peak_of(Type type) {
-  static const double of_bytes = measure_peak_of_bytes();
-  return type == Type::f32 || type == Type::qw8c ? quern::peak_of(best_isa()) : of_bytes;
+  return quern::peak_of(cpu().isa, type == Type::f32 || type == Type::qw8c ? PeakOf::floats : PeakOf::bytes);
 }
 
 struct Options {
@@ -181,8 +179,7 @@ class Program {
         fastest_rival = result.fastest;
       if (!result.implementation.empty()) label += text(label.empty() ? "" : "; ", name, ": ", result.implementation);
     }
-    if (const double peak = peak_of(test.layer.type); peak > 0)
-      state.counters["percent_of_peak"] = 100 * ops / ours / (peak * static_cast<double>(threads));
+    state.counters["percent_of_peak"] = 100 * ops / ours / (peak_of(test.layer.type) * static_cast<double>(threads));
     if (fastest_rival > 0) state.counters["ratio"] = fastest_rival / ours;
     state.SetLabel(label);
   }
