@@ -2,11 +2,9 @@
 // whose own numbers are at NUMBERS (pairs.h).
 //
 //   row    its number, where its A is, the numbers of its accumulators lo and hi; then what is the same for all rows
-//   end    ymm0 min  ymm1 max  ymm2 the scale of the row     then ymm2 ymm3 masks of the channels that exist
+//   end    ymm0 min  ymm1 max  ymm2 the scale of the row
 #ifndef QN_ASM_X86_DEQUANTIZE_AVX2_H
 #define QN_ASM_X86_DEQUANTIZE_AVX2_H
-
-#include "mask_avx2.h"
 
 .macro start_real_row m, a, lo, hi, none
         vpbroadcastd ymm2, dword ptr [NUMBERS + 8 * \m + 4]
@@ -34,24 +32,12 @@
         end_sums \hi, \p+32
 .endm
 
-// The masks of n channels, fewer than 16; n is negative then.
-.macro load_part n, scratch
-        mask_channels \n, \scratch, ymm2, ymm3
-.endm
-
-// At the places NAMEm: row m of C, the one before that at rax, and those of its channels that exist.
+// At the places NAMEm: row m of C, the one before that at rax.
 .macro store_row m, a, lo, hi, name, stride
 L(\name\m):
         sub     rax, \stride
         vmovups [rax], ymm\lo
         vmovups [rax + 32], ymm\hi
-.endm
-
-.macro store_part m, a, lo, hi, name, stride, n, next
-L(\name\m):
-        sub     rax, \stride
-        vmaskmovps [rax], ymm2, ymm\lo
-        vmaskmovps [rax + 32], ymm3, ymm\hi
 .endm
 
 .macro leave_level

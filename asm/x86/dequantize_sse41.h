@@ -6,8 +6,6 @@
 #ifndef QN_ASM_X86_DEQUANTIZE_SSE41_H
 #define QN_ASM_X86_DEQUANTIZE_SSE41_H
 
-#include "store_sse41.h"
-
 .macro start_real_row m, a, lo, hi, none
         movd    xmm2, dword ptr [NUMBERS + 8 * \m + 4]
         pshufd  xmm\lo, xmm2, 0
@@ -43,22 +41,12 @@
         end_sums \hi, \p+16
 .endm
 
-.macro load_part n, scratch
-.endm
-
-// At the places NAMEm: row m of C, the one before that at rax, and its first n channels (1 .. 7, a 32-bit register);
-// `next` is scratch.
+// At the places NAMEm: row m of C, the one before that at rax.
 .macro store_row m, a, lo, hi, name, stride
 L(\name\m):
         sub     rax, \stride
         movups  [rax], xmm\lo
         movups  [rax + 16], xmm\hi
-.endm
-
-.macro store_part m, a, lo, hi, name, stride, n, next
-L(\name\m):
-        sub     rax, \stride
-        store_first \next, rax, \n, xmm\lo, xmm\hi
 .endm
 
 .macro leave_level

@@ -3,7 +3,4 @@
 #include "pairs_avx2.h"
 #include "dequantize_avx2.h"
 
-        rodata
-        mask_lanes 16
-
 gemm_pairs qn_gemm_qd8c_6x16_avx2, 16, 32, qd8c

@@ -4,14 +4,15 @@
 // pmaddwd multiplies pairs of such numbers and adds the two products, which is exact for all bytes.  Weights are
 // widened when they are loaded, for all rows of the tile at once.  Rows of A are widened before: up to CHUNK bytes of
 // each row go into the frame, row m at rsp + m * PITCH.  What the frame holds serves all panels if the rows are no
-// longer than that.
+// longer than that.  Longer rows take several chunks, and each serves a group of panels: between two chunks the sums of
+// these panels stay in the frame, too.
 //
 // Rows may end anywhere; only here it matters.  Behind an odd number of bytes the last pair has a second number, which
 // is whatever the frame holds there: the panel has a zero for it.
 //
-// A level says, in pairs_<level>.h: widen_16, widen_8, widen_4, load_weights, load_bias, start_row, multiply_row.  What
-// a sum becomes, requantize_<level>.h or dequantize_<level>.h says: load_end, end_row, load_part, store_row, store_part,
-// leave_level and, for type qd8c, start_real_row in the place of start_row.
+// A level says, in pairs_<level>.h: widen_16, widen_8, widen_4, load_weights, load_bias, start_row, multiply_row,
+// load_sums, store_sums.  What a sum becomes, requantize_<level>.h or dequantize_<level>.h says: load_end, end_row,
+// store_row, leave_level and, for type qd8c, start_real_row in the place of start_row.
 #ifndef QN_ASM_X86_PAIRS_H
 #define QN_ASM_X86_PAIRS_H
 
@@ -20,23 +21,30 @@
 // Most rows are no longer.  The rest of the L1 cache is for panels.
 #define CHUNK 640
 #define PITCH (2 * CHUNK)
+#define GROUP 128                       // channels of a group of panels
 
 // The frame, aligned to 16 when six registers are saved.
 #define SLOTS rsp + 6 * PITCH
-#define FRAME (6 * PITCH + 152)
+#define SUMS SLOTS + 192
+#define FRAME (6 * PITCH + 192 + GROUP * 24 + 8)
 #define C_END qword ptr [SLOTS]         // the row after the last
 #define C_STRIDE qword ptr [SLOTS + 8]
 #define NC qword ptr [SLOTS + 16]       // channels left
 #define P qword ptr [SLOTS + 24]        // the epilogue of this panel
-#define STORE qword ptr [SLOTS + 32]    // where row mr-1 is stored,
-#define PART qword ptr [SLOTS + 40]     // or a part of it
+#define STORE qword ptr [SLOTS + 32]    // where row mr-1 is stored
+#define PAIRS qword ptr [SLOTS + 40]    // of this chunk
 #define SECOND qword ptr [SLOTS + 48]   // where row mr-1 enters every second step
 #define TABLE qword ptr [SLOTS + 56]    // of igemm: the offsets
 #define TOTAL qword ptr [SLOTS + 64]    // k of all taps
 #define FILL qword ptr [SLOTS + 72]     // k of the chunk that are not in the frame yet
 #define COLUMN qword ptr [SLOTS + 80]   // where they begin in its row 0
 #define PART_OF_TAP qword ptr [SLOTS + 88]
-#define NUMBERS SLOTS + 96              // of rows that are quantized each on its own: scale, minus the zero point
+#define GROUP_W qword ptr [SLOTS + 96]  // where the panels of the group begin
+#define GROUP_NC qword ptr [SLOTS + 104]
+#define GROUP_LEFT qword ptr [SLOTS + 112]
+#define BEFORE qword ptr [SLOTS + 120]  // k before this chunk
+#define REST qword ptr [SLOTS + 128]    // bytes from the end of a panel's chunk to the next panel's chunk
+#define NUMBERS SLOTS + 136             // of rows that are quantized each on its own: scale, minus the zero point
 #define ARGS rsp + FRAME + 56
 
 // Every row: its number, where its A is, its accumulators.
@@ -113,8 +121,6 @@ L(\name\m):
         mov     P, \scratch
         entry   \scratch, \mr, store_row, \scratch2
         mov     STORE, \scratch
-        entry   \scratch, \mr, store_part, \scratch2
-        mov     PART, \scratch
         entry   \scratch, \mr, second, \scratch2
         mov     SECOND, \scratch
         entry   r12, \mr, step, \scratch
@@ -142,33 +148,162 @@ L(\name\m):
         jnz     4b
 .endm
 
+// The frame is larger than a page, and the stack grows page by page.
+.macro make_frame
+        frame   FRAME
+        or      qword ptr [rsp + 8192], 0
+        or      qword ptr [rsp + 4096], 0
+.endm
+
+// A group of panels begins, at w.
+.macro begin_group w
+        mov     GROUP_W, \w
+        mov     rax, NC
+        mov     ebx, GROUP
+        cmp     rax, rbx
+        cmova   rax, rbx
+        mov     GROUP_NC, rax
+        xor     r13d, r13d
+.endm
+
+// The products of a chunk, r10 pairs of k in the frame, with all panels of the group.  r13 of `k` k are done with it; rax
+// is the number of all pairs.  Then the next chunk or, after the last one, the end of all sums and the next group.
+.macro multiply_group w, nr, vector, k, start, chunk, group, end:vararg
+        mov     PAIRS, r10
+        mov     r15, GROUP_NC
+        mov     GROUP_LEFT, r15
+        lea     r15, [SUMS - 12 * \vector]
+        sub     rax, r10
+        imul    \w, BEFORE, \vector / 2
+        test    \w, \w
+        jz      10f
+        add     \w, 2 * \vector         // there are biases in front
+        add     rax, 2
+10:     add     \w, GROUP_W
+        imul    rax, rax, \vector
+        mov     REST, rax
+
+11:     add     r15, 12 * \vector      // a panel
+        cmp     BEFORE, 0
+        jne     12f
+        load_bias \w
+        add     \w, 2 * \vector
+        rows    \start
+        jmp     13f
+12:     rows    load_sums, r15
+13:     mov     r10, PAIRS
+        multiply_chunk \w, \vector
+        cmp     r13, \k
+        je      14f
+        rows    store_sums, r15
+        add     \w, REST
+        sub     GROUP_LEFT, \nr
+        ja      11b
+        jmp     \chunk
+14:     end_panel \nr, 15f, \end
+15:     sub     GROUP_LEFT, \nr
+        jbe     \group
+        add     \w, REST
+        jmp     11b
+.endm
+
 // Ends the sums of a panel and stores them; leads to `next` if another panel follows.  A result has so many bytes, and
-// so many numbers of a channel stand in the epilogue, behind `head` bytes.
-.macro end_panel nr, next, bytes=1, head=REQUANTIZE_SCALES, numbers=1
+// so many numbers of a channel stand in the epilogue, behind `head` bytes.  Rows of a last panel with fewer channels are
+// stored in the frame, in place of sums, and copied from there.
+.macro end_panel nr, next, bytes, head, numbers
         mov     rbx, P
         load_end rbx
         rows    end_row, rbx
+        add     rbx, \head + 4 * \nr * \numbers
+        mov     P, rbx
         mov     rax, C_END
         mov     r11, C_STRIDE
         mov     r10, NC
         cmp     r10, \nr
         jae     5f
-        load_part r10, rbx              // the last panel, with fewer channels
-        enter   PART
-        rows    store_part, store_part, r11, r10d, rbx
-        jmp     6f
-
-5:      add     rbx, \head + 4 * \nr * \numbers
-        mov     P, rbx
-        enter   STORE
+        imul    eax, edi, \nr * \bytes
+        lea     rax, [SUMS + rax]
+        mov     r11d, \nr * \bytes
+5:      enter   STORE
         rows    store_row, store_row, r11
         add     C_END, \nr * \bytes
         sub     NC, \nr
-        jnz     \next
-6:      leave_level
+        ja      \next
+        je      9f
+        copy_part \nr, \bytes
+9:      leave_level
         unframe FRAME
         restore rbx, rbp, r12, r13, r14, r15
         ret
+.endm
+
+// Copies r10 channels, fewer than a panel's, of rdi rows from the frame, row 0 at rax, to C.
+.macro copy_part nr, bytes
+        mov     rbx, C_STRIDE
+        imul    rbx, rdi
+        neg     rbx
+        add     rbx, C_END
+        sub     rbx, \nr * \bytes       // row 0 of C
+6:
+        .if     \bytes == 1
+        .if     \nr > 8
+        copy_ends 8, rdx, r11           // eight or more
+        .endif
+        copy_ends 4, edx, r11d
+        .else
+        mov     r11, r10
+        sub     r11, 4
+        jb      8f
+7:      copy_four rbx, rax, r11         // the last ones, those before, ...
+        .if     \nr > 8
+        sub     r11, 4
+        ja      7b
+        .endif
+        xor     r11d, r11d              // and the first ones, some of them a second time
+        copy_four rbx, rax, r11
+        jmp     10f
+        .endif
+8:      copy_one rbx, rax, r10, \bytes, 1 // or the last, the middle, the first of three, two or one
+        mov     r11, r10
+        shr     r11
+        copy_one rbx, rax, r11, \bytes
+        xor     r11d, r11d
+        copy_one rbx, rax, r11, \bytes
+10:     add     rax, \nr * \bytes
+        add     rbx, C_STRIDE
+        dec     rdi
+        jnz     6b
+.endm
+
+// At least n of r10 bytes, at most 2 n, as the first and the last n.
+.macro copy_ends n, first, last
+        cmp     r10, \n
+        jb      7f
+        mov     \first, [rax]
+        mov     \last, [rax + r10 - \n]
+        mov     [rbx], \first
+        mov     [rbx + r10 - \n], \last
+        jmp     10f
+7:
+.endm
+
+// Four floats, from number n on.
+.macro copy_four to, from, n
+        mov     rdx, [\from + \n * 4]
+        mov     [\to + \n * 4], rdx
+        mov     rdx, [\from + \n * 4 + 8]
+        mov     [\to + \n * 4 + 8], rdx
+.endm
+
+// The result of so many bytes that is `less` before number n.
+.macro copy_one to, from, n, bytes, less=0
+        .if     \bytes == 1
+        mov     dl, [\from + \n - \less]
+        mov     [\to + \n - \less], dl
+        .else
+        mov     edx, [\from + \n * 4 - 4 * \less]
+        mov     [\to + \n * 4 - 4 * \less], edx
+        .endif
 .endm
 
 .macro places_of_rows
@@ -176,7 +311,6 @@ L(\name\m):
         places  step, 0, 1, 2, 3, 4, 5
         places  second, 0, 1, 2, 3, 4, 5
         places  store_row, 0, 1, 2, 3, 4, 5
-        places  store_part, 0, 1, 2, 3, 4, 5
 .endm
 
 // Copies the numbers of the mr rows of A, of type qd8c, into the frame.  A sum begins with minus the zero point times the
@@ -208,23 +342,16 @@ L(\name\m):
         places_of_rows
 fn \name
         save    rbx, rbp, r12, r13, r14, r15
-        frame   FRAME
-        or      qword ptr [SLOTS - 3584], 0     // the stack grows page by page
+        make_frame
         keep_arguments rdi, rsi, [ARGS], [ARGS+8], [ARGS+16], rax, rbx
         xor     r14d, r14d
         .ifc    \type, qd8c
         copy_numbers
         .endif
 
-0:      load_bias r9                    // a panel
-        add     r9, 2 * \vector
-        .ifc    \type, qd8c
-        rows    start_real_row
-        .else
-        rows    start_row
-        .endif
-        xor     r13d, r13d
-7:      mov     r10, rdx                // a chunk
+0:      begin_group r9
+7:      mov     BEFORE, r13             // a chunk
+        mov     r10, rdx
         sub     r10, r13
         mov     eax, CHUNK
         cmp     r10, rax
@@ -244,13 +371,12 @@ fn \name
 9:      add     r13, r10
         inc     r10
         shr     r10
-        multiply_chunk r9, \vector
-        cmp     r13, rdx
-        jne     7b
+        lea     rax, [rdx + 1]
+        shr     rax
         .ifc    \type, qd8c
-        end_panel \nr, 0b, 4, DEQUANTIZE_SCALES, 2
+        multiply_group r9, \nr, \vector, rdx, start_real_row, 7b, 0b, 4, DEQUANTIZE_SCALES, 2
         .else
-        end_panel \nr, 0b
+        multiply_group r9, \nr, \vector, rdx, start_row, 7b, 0b, 1, REQUANTIZE_SCALES, 1
         .endif
 endfn \name
 .endm
@@ -267,8 +393,7 @@ endfn \name
         places_of_rows
 fn \name
         save    rbx, rbp, r12, r13, r14, r15
-        frame   FRAME
-        or      qword ptr [SLOTS - 3584], 0     // the stack grows page by page
+        make_frame
         keep_arguments rdi, rsi, [ARGS+16], [ARGS+24], [ARGS+32], rax, rbx
         mov     rsi, [ARGS + 8]
         mov     TABLE, r8
@@ -278,13 +403,11 @@ fn \name
         mov     TOTAL, rax
         xor     r14d, r14d
 
-0:      load_bias rsi                   // a panel
-        add     rsi, 2 * \vector
-        rows    start_row
-        xor     r13d, r13d
+0:      begin_group rsi
         mov     r8, TABLE
         xor     ecx, ecx
-7:      mov     r10, TOTAL              // a chunk
+7:      mov     BEFORE, r13             // a chunk
+        mov     r10, TOTAL
         sub     r10, r13
         mov     eax, CHUNK
         cmp     r10, rax
@@ -330,10 +453,10 @@ fn \name
 
 9:      add     r13, r10
         shr     r10
-        multiply_chunk rsi, \vector
-        cmp     r13, TOTAL
-        jne     7b
-        end_panel \nr, 0b
+        mov     rbp, TOTAL
+        mov     rax, rbp
+        shr     rax
+        multiply_group rsi, \nr, \vector, rbp, start_row, 7b, 0b, 1, REQUANTIZE_SCALES, 1
 endfn \name
 .endm
 

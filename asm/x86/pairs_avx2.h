@@ -46,4 +46,14 @@
         vpaddd  ymm\hi, ymm\hi, ymm2
 .endm
 
+.macro load_sums m, a, lo, hi, at
+        vmovdqu ymm\lo, [\at + \m * 64]
+        vmovdqu ymm\hi, [\at + \m * 64 + 32]
+.endm
+
+.macro store_sums m, a, lo, hi, at
+        vmovdqu [\at + \m * 64], ymm\lo
+        vmovdqu [\at + \m * 64 + 32], ymm\hi
+.endm
+
 #endif

@@ -50,4 +50,14 @@
         paddd   xmm\hi, xmm3
 .endm
 
+.macro load_sums m, a, lo, hi, at
+        movdqu xmm\lo, [\at + \m * 32]
+        movdqu xmm\hi, [\at + \m * 32 + 16]
+.endm
+
+.macro store_sums m, a, lo, hi, at
+        movdqu [\at + \m * 32], xmm\lo
+        movdqu [\at + \m * 32 + 16], xmm\hi
+.endm
+
 #endif

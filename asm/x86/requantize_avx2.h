@@ -62,9 +62,6 @@
 4:
 .endm
 
-.macro load_part n, scratch
-.endm
-
 // At the places NAMEm: row m of C, the one before that at rax, and its first n channels (1 .. 15, a 32-bit register);
 // `next` is scratch.
 .macro store_row m, a, lo, hi, name, stride

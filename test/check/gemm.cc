@@ -125,9 +125,10 @@ void check_gemm(Checker& checker, const GemmTile& tile) {
       if (!check_size<Sums>(checker, memory, tile, n, k, {tile.mr, 1}, Values::random, {-1, 1}, Side::low, 16)) return;
     }
   }
-  // Rows that a kernel cannot copy as a whole, because they are too long for its stack.
-  for (const size_t k : {4613, 4629}) {
-    const size_t n = tile.nr + 1;
+  // Rows that a kernel cannot copy as a whole, because they are too long for its stack; and more channels than those
+  // whose sums it can keep there.
+  const std::pair<size_t, size_t> long_rows[] = {{4613, tile.nr + 1}, {4629, tile.nr + 1}, {1001, 145}};
+  for (const auto& [k, n] : long_rows) {
     if (!check_size<Sums>(checker, memory, tile, n, k, {tile.mr, 1}, Values::random, clamps[0], Side::high, 0)) return;
   }
 }

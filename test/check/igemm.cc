@@ -138,9 +138,11 @@ void check_igemm(Checker& checker, const IgemmTile& tile) {
       }
     }
   }
-  // Rows that a kernel cannot copy as a whole, because they are too long for its stack.
-  for (const size_t k : {1030, 1046}) {
-    if (!check_size({tile.nr + 1, k, 5}, tile.mr, Values::random, clamps[0], Side::high, 0)) return;
+  // Rows that a kernel cannot copy as a whole, because they are too long for its stack; and more channels than those
+  // whose sums it can keep there.
+  const std::pair<size_t, size_t> long_rows[] = {{1030, tile.nr + 1}, {1046, tile.nr + 1}, {200, 145}};
+  for (const auto& [k, n] : long_rows) {
+    if (!check_size({n, k, 5}, tile.mr, Values::random, clamps[0], Side::high, 0)) return;
   }
 }
 
