@@ -3,7 +3,7 @@
 //
 // pmaddwd multiplies pairs of such numbers and adds the two products, which is exact for all bytes.  Weights are
 // widened when they are loaded, for all rows of the tile at once.  Rows of A are widened before: up to CHUNK bytes of
-// each row go into the frame, row m at rsp + m * PITCH.  What the frame holds serves all panels if the rows are no
+// each row go into the frame, row m at ROWS + m * PITCH.  What the frame holds serves all panels if the rows are no
 // longer than that.  Longer rows take several chunks, and each serves a group of panels: between two chunks the sums of
 // these panels stay in the frame, too.
 //
@@ -24,27 +24,27 @@
 #define GROUP 128                       // channels of a group of panels
 
 // The frame, aligned to 16 when six registers are saved.
-#define SLOTS rsp + 6 * PITCH
-#define SUMS SLOTS + 192
-#define FRAME (6 * PITCH + 192 + GROUP * 24 + 8)
-#define C_END qword ptr [SLOTS]         // the row after the last
-#define C_STRIDE qword ptr [SLOTS + 8]
-#define NC qword ptr [SLOTS + 16]       // channels left
-#define P qword ptr [SLOTS + 24]        // the epilogue of this panel
-#define STORE qword ptr [SLOTS + 32]    // where row mr-1 is stored
-#define PAIRS qword ptr [SLOTS + 40]    // of this chunk
-#define SECOND qword ptr [SLOTS + 48]   // where row mr-1 enters every second step
-#define TABLE qword ptr [SLOTS + 56]    // of igemm: the offsets
-#define TOTAL qword ptr [SLOTS + 64]    // k of all taps
-#define FILL qword ptr [SLOTS + 72]     // k of the chunk that are not in the frame yet
-#define COLUMN qword ptr [SLOTS + 80]   // where they begin in its row 0
-#define PART_OF_TAP qword ptr [SLOTS + 88]
-#define GROUP_W qword ptr [SLOTS + 96]  // where the panels of the group begin
-#define GROUP_NC qword ptr [SLOTS + 104]
-#define GROUP_LEFT qword ptr [SLOTS + 112]
-#define BEFORE qword ptr [SLOTS + 120]  // k before this chunk
-#define REST qword ptr [SLOTS + 128]    // bytes from the end of a panel's chunk to the next panel's chunk
-#define NUMBERS SLOTS + 136             // of rows that are quantized each on its own: scale, minus the zero point
+#define ROWS rsp + 192
+#define SUMS ROWS + 6 * PITCH           // in what can be aligned to 64
+#define FRAME (192 + 6 * PITCH + GROUP * 24 + 56)
+#define C_END qword ptr [rsp]           // the row after the last
+#define C_STRIDE qword ptr [rsp + 8]
+#define NC qword ptr [rsp + 16]         // channels left
+#define P qword ptr [rsp + 24]          // the epilogue of this panel
+#define STORE qword ptr [rsp + 32]      // where row mr-1 is stored
+#define PAIRS qword ptr [rsp + 40]      // of this chunk
+#define SECOND qword ptr [rsp + 48]     // where row mr-1 enters every second step
+#define TABLE qword ptr [rsp + 56]      // of igemm: the offsets
+#define TOTAL qword ptr [rsp + 64]      // k of all taps
+#define FILL qword ptr [rsp + 72]       // k of the chunk that are not in the frame yet
+#define COLUMN qword ptr [rsp + 80]     // where they begin in its row 0
+#define PART_OF_TAP qword ptr [rsp + 88]
+#define GROUP_W qword ptr [rsp + 96]    // where the panels of the group begin
+#define GROUP_NC qword ptr [rsp + 104]
+#define GROUP_LEFT qword ptr [rsp + 112]
+#define BEFORE qword ptr [rsp + 120]    // k before this chunk
+#define REST qword ptr [rsp + 128]      // bytes from the end of a panel's chunk to the next panel's chunk
+#define NUMBERS rsp + 136               // of rows that are quantized each on its own: scale, minus the zero point
 #define ARGS rsp + FRAME + 56
 
 // Every row: its number, where its A is, its accumulators.
@@ -128,13 +128,14 @@ L(\name\m):
 
 // The products of r10 pairs of k in the frame, two steps at a time.  An odd number begins with the second step.
 .macro multiply_chunk w, vector
-        mov     rbx, rsp
+        lea     rbx, [ROWS]
         test    r10d, 1
         jz      4f
         sub     \w, \vector
         sub     rbx, 4
         inc     r10
         jmp     5f
+        .p2align 6                      // measured: up to a fifth of the time of one row
 4:      load_weights \w
         enter   r12
         rows    step, step, 0
@@ -155,14 +156,17 @@ L(\name\m):
         or      qword ptr [rsp + 4096], 0
 .endm
 
-// A group of panels begins, at w.
-.macro begin_group w
+// A group of panels begins, at w.  For one row, or two, it is a single one: they are soon widened, but take as long as
+// the weights arrive, which they do fastest in their order.
+.macro begin_group w, nr
         mov     GROUP_W, \w
-        mov     rax, NC
         mov     ebx, GROUP
-        cmp     rax, rbx
-        cmova   rax, rbx
-        mov     GROUP_NC, rax
+        mov     eax, \nr
+        cmp     edi, 3
+        cmovb   ebx, eax
+        cmp     NC, rbx
+        cmovb   rbx, NC
+        mov     GROUP_NC, rbx
         xor     r13d, r13d
 .endm
 
@@ -172,7 +176,8 @@ L(\name\m):
         mov     PAIRS, r10
         mov     r15, GROUP_NC
         mov     GROUP_LEFT, r15
-        lea     r15, [SUMS - 12 * \vector]
+        lea     r15, [SUMS + 48 - 12 * \vector]
+        and     r15, -64
         sub     rax, r10
         imul    \w, BEFORE, \vector / 2
         test    \w, \w
@@ -190,11 +195,15 @@ L(\name\m):
         add     \w, 2 * \vector
         rows    \start
         jmp     13f
-12:     rows    load_sums, r15
+12:     cmp     GROUP_NC, \nr           // the sums of a single panel stay in registers
+        jbe     13f
+        rows    load_sums, r15
 13:     mov     r10, PAIRS
         multiply_chunk \w, \vector
         cmp     r13, \k
         je      14f
+        cmp     GROUP_NC, \nr
+        jbe     \chunk
         rows    store_sums, r15
         add     \w, REST
         sub     GROUP_LEFT, \nr
@@ -244,31 +253,37 @@ L(\name\m):
         neg     rbx
         add     rbx, C_END
         sub     rbx, \nr * \bytes       // row 0 of C
-6:
-        .if     \bytes == 1
-        .if     \nr > 8
-        copy_ends 8, rdx, r11           // eight or more
-        .endif
-        copy_ends 4, edx, r11d
-        .else
-        mov     r11, r10
-        sub     r11, 4
-        jb      8f
-7:      copy_four rbx, rax, r11         // the last ones, those before, ...
-        .if     \nr > 8
-        sub     r11, 4
-        ja      7b
-        .endif
-        xor     r11d, r11d              // and the first ones, some of them a second time
-        copy_four rbx, rax, r11
-        jmp     10f
-        .endif
-8:      copy_one rbx, rax, r10, \bytes, 1 // or the last, the middle, the first of three, two or one
+6:      cmp     r10, 4
+        jae     7f
+        copy_one rbx, rax, r10, \bytes, 1 // the last, the middle, the first of three, two or one
         mov     r11, r10
         shr     r11
         copy_one rbx, rax, r11, \bytes
         xor     r11d, r11d
         copy_one rbx, rax, r11, \bytes
+        jmp     10f
+7:
+        .if     \bytes == 1
+        .if     \nr > 8
+        cmp     r10, 8
+        jae     8f
+        copy_ends 4, edx, r11d
+        jmp     10f
+8:      copy_ends 8, rdx, r11
+        .else
+        copy_ends 4, edx, r11d
+        .endif
+        .else
+        mov     r11, r10                // four floats at a time: the last ones, those before, ...
+8:      sub     r11, 4
+        copy_four rbx, rax, r11
+        .if     \nr > 8
+        cmp     r11, 4
+        ja      8b
+        .endif
+        xor     r11d, r11d              // and the first ones, some of them a second time
+        copy_four rbx, rax, r11
+        .endif
 10:     add     rax, \nr * \bytes
         add     rbx, C_STRIDE
         dec     rdi
@@ -277,14 +292,10 @@ L(\name\m):
 
 // At least n of r10 bytes, at most 2 n, as the first and the last n.
 .macro copy_ends n, first, last
-        cmp     r10, \n
-        jb      7f
         mov     \first, [rax]
         mov     \last, [rax + r10 - \n]
         mov     [rbx], \first
         mov     [rbx + r10 - \n], \last
-        jmp     10f
-7:
 .endm
 
 // Four floats, from number n on.
@@ -349,7 +360,7 @@ fn \name
         copy_numbers
         .endif
 
-0:      begin_group r9
+0:      begin_group r9, \nr
 7:      mov     BEFORE, r13             // a chunk
         mov     r10, rdx
         sub     r10, r13
@@ -360,7 +371,7 @@ fn \name
         jbe     9f                      // the frame holds all k already
         mov     r14, r10
         lea     rbx, [rcx + r13]
-        mov     rbp, rsp
+        lea     rbp, [ROWS]
         mov     r15, rdi
 8:      widen_bytes
         sub     rbx, r10
@@ -403,7 +414,7 @@ fn \name
         mov     TOTAL, rax
         xor     r14d, r14d
 
-0:      begin_group rsi
+0:      begin_group rsi, \nr
         mov     r8, TABLE
         xor     ecx, ecx
 7:      mov     BEFORE, r13             // a chunk
@@ -416,7 +427,8 @@ fn \name
         jbe     9f                      // the frame holds all k already
         mov     r14, r10
         mov     FILL, r10
-        mov     COLUMN, rsp
+        lea     rax, [ROWS]
+        mov     COLUMN, rax
 
 8:      mov     r10, rdx                // what is left of a tap
         sub     r10, rcx
@@ -448,7 +460,8 @@ fn \name
 6:      cmp     FILL, 0
         ja      8b
         mov     r10, COLUMN
-        sub     r10, rsp
+        lea     rax, [ROWS]
+        sub     r10, rax
         shr     r10
 
 9:      add     r13, r10

@@ -47,13 +47,13 @@
 .endm
 
 .macro load_sums m, a, lo, hi, at
-        vmovdqu ymm\lo, [\at + \m * 64]
-        vmovdqu ymm\hi, [\at + \m * 64 + 32]
+        vmovdqa ymm\lo, [\at + \m * 64]
+        vmovdqa ymm\hi, [\at + \m * 64 + 32]
 .endm
 
 .macro store_sums m, a, lo, hi, at
-        vmovdqu [\at + \m * 64], ymm\lo
-        vmovdqu [\at + \m * 64 + 32], ymm\hi
+        vmovdqa [\at + \m * 64], ymm\lo
+        vmovdqa [\at + \m * 64 + 32], ymm\hi
 .endm
 
 #endif

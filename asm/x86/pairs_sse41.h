@@ -51,13 +51,13 @@
 .endm
 
 .macro load_sums m, a, lo, hi, at
-        movdqu xmm\lo, [\at + \m * 32]
-        movdqu xmm\hi, [\at + \m * 32 + 16]
+        movdqa xmm\lo, [\at + \m * 32]
+        movdqa xmm\hi, [\at + \m * 32 + 16]
 .endm
 
 .macro store_sums m, a, lo, hi, at
-        movdqu [\at + \m * 32], xmm\lo
-        movdqu [\at + \m * 32 + 16], xmm\hi
+        movdqa [\at + \m * 32], xmm\lo
+        movdqa [\at + \m * 32 + 16], xmm\hi
 .endm
 
 #endif

@@ -142,7 +142,7 @@ void check_igemm(Checker& checker, const IgemmTile& tile) {
   // whose sums it can keep there.
   const std::pair<size_t, size_t> long_rows[] = {{1030, tile.nr + 1}, {1046, tile.nr + 1}, {200, 145}};
   for (const auto& [k, n] : long_rows) {
-    if (!check_size({n, k, 5}, tile.mr, Values::random, clamps[0], Side::high, 0)) return;
+    if (!check_size({n, k, 5}, n == 145 ? 1 : tile.mr, Values::random, clamps[0], Side::high, 0)) return;
   }
 }
 

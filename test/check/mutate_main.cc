@@ -5,7 +5,7 @@
 // say why that is right. A mutant that survivors.txt explains counts as a survivor without being run, because a check
 // that passes takes far longer than one that fails. Explanations may match more than the survivors, so if the score of a
 // file is too low that way, or with --explained, these mutants run, too. Instruction boundaries come from the
-// disassembler.
+// disassembler. No-ops, which align loops, are no mutants: to overwrite them changes nothing.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -32,10 +32,11 @@ using Code = std::vector<Instruction>;
 using Symbols = std::map<std::string, Code>;   // by name
 using Files = std::map<std::string, Symbols>;  // by assembly file: asm/x86/gemm_f32_avx2.S
 
-// Everything the disassembler says about the library's assembly objects.
+// Everything but no-ops that the disassembler says about the library's assembly objects.
 Files disassemble(const std::string& objdump, const std::string& library, const std::string& folder) {
   static const std::regex object(R"((\S+\.S)\.o?b?j?:\s+file format.*)"), symbol(R"([0-9a-f]+ <(\w+)>:)"),
-      instruction(R"(\s+([0-9a-f]+):\t((?:[0-9a-f]{2,8} )+)\s*(?:\t(.*))?)");
+      instruction(R"(\s+([0-9a-f]+):\t((?:[0-9a-f]{2,8} )+)\s*(?:\t(.*))?)"),
+      no_op(R"((nop|xchg\s+%?ax,%?ax|data16.*nop.*|cs nop.*)\b.*)");
   std::istringstream lines(output_of(objdump + " -d --wide --insn-width=16 " + library));
   Files files;
   Symbols* symbols = nullptr;
@@ -52,6 +53,7 @@ Files disassemble(const std::string& objdump, const std::string& library, const 
       code = &(*symbols)[match[1].str()];
       begin = std::stoul(line, nullptr, 16);
     } else if (code != nullptr && std::regex_match(line, match, instruction)) {
+      if (std::regex_match(match[3].str(), no_op)) continue;
       const std::string bytes = match[2].str();
       const auto digits = std::count_if(bytes.begin(), bytes.end(), [](char c) { return c != ' '; });
       const size_t offset = std::stoul(match[1].str(), nullptr, 16) - begin;
