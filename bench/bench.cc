@@ -6,6 +6,7 @@
 #include <cstring>
 
 namespace quern {
+
 const std::vector<Peak>& peaks() {
   static const std::vector<Peak> measured = measure_peaks();
   return measured;
@@ -16,7 +17,12 @@ double peak_of(uint32_t isa, PeakOf of) {
   for (const Peak& peak : peaks()) {
     if (peak.of == of && (peak.isa & ~isa) == 0) best = std::max(best, peak.ops_per_second);
   }
-  return best != 0 || of == PeakOf::floats ? best : peak_of(isa, PeakOf::floats);
+  return best;
+}
+
+double peak_to_reach(uint32_t isa, PeakOf of) {
+  const double peak = peak_of(isa, of);
+  return peak != 0 ? peak : peak_of(isa, PeakOf::floats);
 }
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }

@@ -199,7 +199,8 @@ class Bench:
         context = output["context"]
         yield self.row(1, "peak", "", float(context[f"quern_peak_gflops_{context['quern_isa']}"]), 100)
         of_bytes = [float(value) for key, value in context.items() if key.startswith("quern_peak_gops_of_bytes_")]
-        yield self.row(1, "peak of bytes", "", max(of_bytes), 100)
+        if of_bytes:
+            yield self.row(1, "peak of bytes", "", max(of_bytes), 100)
         for line in output["benchmarks"]:
             if line.get("run_type") != "aggregate" and not line.get("error_occurred"):
                 what = "`" + re.sub(r"/threads:\d+$", "", line["name"].removeprefix("kernel/")) + "`"

@@ -11,12 +11,12 @@ L(mask):
         .fill   \count, 4, 0
 .endm
 
-// Of a last panel with n channels, fewer than 16; n is negative then.
-.macro mask_channels n, scratch, lo=ymm0, hi=ymm1
+// ymm0 and ymm1, of a last panel with n channels, fewer than 16; n is negative then.
+.macro mask_channels n, scratch
         lea     \scratch, [rip + L(mask)]
         neg     \n
-        vmovups \lo, [\scratch + \n * 4]
-        vmovups \hi, [\scratch + \n * 4 + 32]
+        vmovups ymm0, [\scratch + \n * 4]
+        vmovups ymm1, [\scratch + \n * 4 + 32]
 .endm
 
 #endif

@@ -25,7 +25,7 @@
 
 // The frame, aligned to 16 when six registers are saved.
 #define ROWS rsp + 192
-#define SUMS ROWS + 6 * PITCH           // in what can be aligned to 64
+#define SUMS ROWS + 6 * PITCH           // with room to align them to 64
 #define FRAME (192 + 6 * PITCH + GROUP * 24 + 56)
 #define C_END qword ptr [rsp]           // the row after the last
 #define C_STRIDE qword ptr [rsp + 8]
@@ -43,7 +43,7 @@
 #define GROUP_NC qword ptr [rsp + 104]
 #define GROUP_LEFT qword ptr [rsp + 112]
 #define BEFORE qword ptr [rsp + 120]    // k before this chunk
-#define REST qword ptr [rsp + 128]      // bytes from the end of a panel's chunk to the next panel's chunk
+#define REST qword ptr [rsp + 128]      // bytes from the end of a panel's chunk to the next panel's, or to its biases
 #define NUMBERS rsp + 136               // of rows that are quantized each on its own: scale, minus the zero point
 #define ARGS rsp + FRAME + 56
 
@@ -156,8 +156,8 @@ L(\name\m):
         or      qword ptr [rsp + 4096], 0
 .endm
 
-// A group of panels begins, at w.  For one row, or two, it is a single one: they are soon widened, but take as long as
-// the weights arrive, which they do fastest in their order.
+// A group of panels begins, at w.  For one row, or two, it is a single panel: to widen them takes little, and the rest
+// takes as long as the weights take to arrive, which they do fastest in the order of memory.
 .macro begin_group w, nr
         mov     GROUP_W, \w
         mov     ebx, GROUP
@@ -170,8 +170,9 @@ L(\name\m):
         xor     r13d, r13d
 .endm
 
-// The products of a chunk, r10 pairs of k in the frame, with all panels of the group.  r13 of `k` k are done with it; rax
-// is the number of all pairs.  Then the next chunk or, after the last one, the end of all sums and the next group.
+// The products of a chunk, r10 pairs of k in the frame, with all panels of the group.  After it, r13 of all `k` k are
+// done; rax is the number of all pairs.  Then comes the next chunk or, after the last one, the end of all sums and the
+// next group.  What finds the next rows and taps stays as it is: rcx, rdx, rdi, r8, and r9 or rsi, whichever is not w.
 .macro multiply_group w, nr, vector, k, start, chunk, group, end:vararg
         mov     PAIRS, r10
         mov     r15, GROUP_NC
@@ -202,23 +203,23 @@ L(\name\m):
         multiply_chunk \w, \vector
         cmp     r13, \k
         je      14f
-        cmp     GROUP_NC, \nr
-        jbe     \chunk
+        cmp     GROUP_NC, \nr + 1
+        jl      \chunk
         rows    store_sums, r15
         add     \w, REST
         sub     GROUP_LEFT, \nr
         ja      11b
         jmp     \chunk
-14:     end_panel \nr, 15f, \end
-15:     sub     GROUP_LEFT, \nr
+15:     sub     GROUP_LEFT, \nr         // a panel is stored
         jbe     \group
         add     \w, REST
         jmp     11b
+14:     end_panel \nr, 15b, \end
 .endm
 
 // Ends the sums of a panel and stores them; leads to `next` if another panel follows.  A result has so many bytes, and
-// so many numbers of a channel stand in the epilogue, behind `head` bytes.  Rows of a last panel with fewer channels are
-// stored in the frame, in place of sums, and copied from there.
+// behind `head` bytes, the epilogue has so many numbers for each channel.  Rows of a last panel with fewer channels are
+// stored in the frame, in place of sums, and copied from there.  rax, rbx, r10 and r11 are scratch, in the end rdx too.
 .macro end_panel nr, next, bytes, head, numbers
         mov     rbx, P
         load_end rbx
@@ -324,8 +325,8 @@ L(\name\m):
         places  store_row, 0, 1, 2, 3, 4, 5
 .endm
 
-// Copies the numbers of the mr rows of A, of type qd8c, into the frame.  A sum begins with minus the zero point times the
-// sum of the weights.
+// Copies the numbers of the mr rows of A, of type qd8c, into the frame.  A sum begins with minus the zero point times
+// the sum of the weights.
 .macro copy_numbers
         mov     r10, rcx
         lea     r11, [NUMBERS]
@@ -348,7 +349,7 @@ L(\name\m):
 //   args   rdi mr  rsi nc  rdx k  rcx a  r8 a_stride  r9 w  [rsp+8] c  c_stride  p
 //   A      rbx in the frame, which holds r14 k; while rows are widened rbx in a row and rbp in the frame
 //   jumps  r12 row mr-1 in the loop, SECOND in every second step
-//   left   r10 pairs of the chunk     r13 k done     r15 rows to widen
+//   left   r10 pairs of the chunk     r13 k done     r15 rows to widen, then where the sums of a panel lie
 .macro gemm_pairs name, nr, vector, type=qs8c
         places_of_rows
 fn \name
@@ -367,8 +368,8 @@ fn \name
         mov     eax, CHUNK
         cmp     r10, rax
         cmova   r10, rax
-        cmp     rdx, r14
-        jbe     9f                      // the frame holds all k already
+        cmp     r14, rdx
+        jge     9f                      // the frame holds all k already
         mov     r14, r10
         lea     rbx, [rcx + r13]
         lea     rbp, [ROWS]
@@ -399,7 +400,7 @@ endfn \name
 //   tap    r8 its offsets, rcx what is done of its k
 //   W      rsi
 //   jumps  r12 row mr-1 in the loop, SECOND in every second step
-//   left   r10 pairs of the chunk     r13 k done     r15 the row that is widened
+//   left   r10 pairs of the chunk     r13 k done, of rbp     r15 the row that is widened, then where a panel's sums lie
 .macro igemm_pairs name, nr, vector
         places_of_rows
 fn \name
@@ -423,8 +424,8 @@ fn \name
         mov     eax, CHUNK
         cmp     r10, rax
         cmova   r10, rax
-        cmp     TOTAL, r14
-        jbe     9f                      // the frame holds all k already
+        cmp     r14, TOTAL
+        jge     9f                      // the frame holds all k already
         mov     r14, r10
         mov     FILL, r10
         lea     rax, [ROWS]
@@ -457,8 +458,8 @@ fn \name
         jb      6f
         xor     ecx, ecx
         add     r8, 24
-6:      cmp     FILL, 0
-        ja      8b
+6:      cmp     FILL, 1
+        jge     8b
         mov     r10, COLUMN
         lea     rax, [ROWS]
         sub     r10, rax

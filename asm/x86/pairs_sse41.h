@@ -51,8 +51,8 @@
 .endm
 
 .macro load_sums m, a, lo, hi, at
-        movdqa xmm\lo, [\at + \m * 32]
-        movdqa xmm\hi, [\at + \m * 32 + 16]
+        movdqa  xmm\lo, [\at + \m * 32]
+        movdqa  xmm\hi, [\at + \m * 32 + 16]
 .endm
 
 .macro store_sums m, a, lo, hi, at

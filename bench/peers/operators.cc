@@ -99,7 +99,7 @@ void add_cases(const TypeName& type, std::vector<Case>* cases) {
   }
 }
 
-// The peak of one core for a type.
+// The peak of one core for a type; 0 if it has none.
 double peak_of(Type type) {
   return quern::peak_of(cpu().isa, type == Type::f32 || type == Type::qw8c ? PeakOf::floats : PeakOf::bytes);
 }
@@ -179,7 +179,8 @@ class Program {
         fastest_rival = result.fastest;
       if (!result.implementation.empty()) label += text(label.empty() ? "" : "; ", name, ": ", result.implementation);
     }
-    state.counters["percent_of_peak"] = 100 * ops / ours / (peak_of(test.layer.type) * static_cast<double>(threads));
+    if (const double peak = peak_of(test.layer.type); peak > 0)
+      state.counters["percent_of_peak"] = 100 * ops / ours / (peak * static_cast<double>(threads));
     if (fastest_rival > 0) state.counters["ratio"] = fastest_rival / ours;
     state.SetLabel(label);
   }

@@ -18,13 +18,13 @@ struct Peak {
   double ops_per_second;
 };
 
-// Measures all levels that QUERN_ISA allows, those of bytes only if they do not multiply like a lower level. Each takes
-// about 30 ms. A multiply-add counts as two operations, even if it rounds twice (neon and ref on 32-bit ARM) or consists
-// of several instructions (bytes without dot products). Levels without a multiply-add of floats (ref and sse41 on x86)
-// run multiplications and additions side by side.
+// Measures all levels that QUERN_ISA allows, unless they multiply like a lower level. Each takes about 30 ms. A
+// multiply-add counts as two operations, even if it rounds twice (neon and ref on 32-bit ARM) or consists of several
+// instructions (bytes without dot products). Levels without a multiply-add of floats (ref and sse41 on x86) run
+// multiplications and additions side by side.
 std::vector<Peak> measure_peaks();
 
-// Returns the peak of floats of one level, which this CPU must have.
+// Returns the peak of floats of one level, which this CPU must have; 0 if the level multiplies floats like a lower one.
 double measure_peak_flops(uint32_t isa);
 
 // Returns the largest peak of bytes among the levels that QUERN_ISA allows; 0 if ref is the only one.

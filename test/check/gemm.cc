@@ -2,6 +2,7 @@
 #include "kernel/gemm.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "sums.h"
 
@@ -127,7 +128,8 @@ void check_gemm(Checker& checker, const GemmTile& tile) {
   }
   // Rows that a kernel cannot copy as a whole, because they are too long for its stack; and more channels than those
   // whose sums it can keep there.
-  const std::pair<size_t, size_t> long_rows[] = {{4613, tile.nr + 1}, {4629, tile.nr + 1}, {1001, 145}};
+  const std::pair<size_t, size_t> long_rows[] = {
+      {4613, tile.nr + 1}, {4629, tile.nr + 1}, {1001, 128}, {1001, 129}, {1001, 145}};
   for (const auto& [k, n] : long_rows) {
     if (!check_size<Sums>(checker, memory, tile, n, k, {tile.mr, 1}, Values::random, clamps[0], Side::high, 0)) return;
   }

@@ -3,8 +3,8 @@
 // Each instruction of an assembly kernel is overwritten with no-ops in turn, in a process of its own that runs the
 // kernel's whole check. The check fails: the mutant is killed. It passes: the mutant survives, and survivors.txt must
 // say why that is right. A mutant that survivors.txt explains counts as a survivor without being run, because a check
-// that passes takes far longer than one that fails. Explanations may match more than the survivors, so if the score of a
-// file is too low that way, or with --explained, these mutants run, too. Instruction boundaries come from the
+// that passes takes far longer than one that fails. Explanations may match more than the survivors, so if the score of
+// a file is too low that way, or with --explained, these mutants run, too. Instruction boundaries come from the
 // disassembler. No-ops, which align loops, are no mutants: to overwrite them changes nothing.
 #include <algorithm>
 #include <chrono>
@@ -189,10 +189,10 @@ struct Options {
 
 constexpr const char* usage =
     "usage: quern_mutate (--all | --file asm/ISA/NAME.S ... | --kernel NAME ...) [--explained] [--seed N] [--verbose]\n"
-    "Prints the share of instructions per file whose loss the checker notices. Mutants that test/check/survivors.txt\n"
-    "explains run with --explained, and where a file is below 95% without. Exit status: 1 when a file is below 95% or "
-    "a survivor is not explained,\n"
-    "77 when this CPU runs none of the kernels.\n";
+    "Prints the share of instructions per file, no-ops apart, whose loss the checker notices. Mutants that\n"
+    "test/check/survivors.txt explains run with --explained, and where a file is below 95% without.\n"
+    "Exit status: 1 when a file is below 95% or a survivor is not explained, 77 when this CPU runs none of the "
+    "kernels.\n";
 
 std::optional<Options> parse(int argc, char** argv) {
   Options options;
