@@ -28,7 +28,7 @@ struct Work {
 const std::vector<Peak>& peaks();
 // The largest peak of the levels that these features include, in operations per second; 0 if there is none.
 double peak_of(uint32_t isa, PeakOf of);
-// The same; that of floats stands in where no level multiplies bytes in a way of its own.
+// The same, but the peak of floats where no level multiplies bytes in a way of its own.
 double peak_to_reach(uint32_t isa, PeakOf of);
 
 double now();  // seconds

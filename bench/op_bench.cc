@@ -496,11 +496,9 @@ void bench_gemm_call(benchmark::State& state, const MatrixShape& s) {
   const Floats a(s.rows * s.in), b(s.in * s.out), c(s.rows * s.out);
   constexpr float inf = std::numeric_limits<float>::infinity();
   const double bytes = 4.0 * static_cast<double>(s.rows * s.in + s.in * s.out + s.rows * s.out);
-  measure(state, {2.0 * static_cast<double>(s.rows * s.in * s.out), bytes}, peak_to_reach(cpu().isa, PeakOf::floats), 1,
-          [&] {
-            qn_gemm_f32(s.rows, s.out, s.in, a.data(), s.in, b.data(), s.out, 0, nullptr, -inf, inf, c.data(), s.out,
-                        nullptr);
-          });
+  measure(state, {2.0 * static_cast<double>(s.rows * s.in * s.out), bytes}, peak_of(cpu().isa, PeakOf::floats), 1, [&] {
+    qn_gemm_f32(s.rows, s.out, s.in, a.data(), s.in, b.data(), s.out, 0, nullptr, -inf, inf, c.data(), s.out, nullptr);
+  });
 }
 
 }  // namespace

@@ -21,7 +21,7 @@
 // Most rows are no longer.  The rest of the L1 cache is for panels.
 #define CHUNK 640
 #define PITCH (2 * CHUNK)
-#define GROUP 128                       // channels of a group of panels
+#define GROUP 128                       // channels of a group of panels, each with six sums of four bytes
 
 // The frame, aligned to 16 when six registers are saved.
 #define ROWS rsp + 192
@@ -156,8 +156,8 @@ L(\name\m):
         or      qword ptr [rsp + 4096], 0
 .endm
 
-// A group of panels begins, at w.  For one row, or two, it is a single panel: to widen them takes little, and the rest
-// takes as long as the weights take to arrive, which they do fastest in the order of memory.
+// A group of panels begins, at w.  For one row of A, or two, a group is a single panel: to widen so few rows again
+// takes little, but weights arrive fastest if they are read in the order of memory.
 .macro begin_group w, nr
         mov     GROUP_W, \w
         mov     ebx, GROUP
@@ -189,7 +189,7 @@ L(\name\m):
         imul    rax, rax, \vector
         mov     REST, rax
 
-11:     add     r15, 12 * \vector      // a panel
+11:     add     r15, 12 * \vector       // a panel
         cmp     BEFORE, 0
         jne     12f
         load_bias \w

@@ -82,6 +82,8 @@ void multiply_add_128(size_t turns) {
                : "cc", QN_XMM_CLOBBERS);
 }
 
+// Pairs with SSE4.1, whose products replace one of their operands, so that it is copied before. What the operands,
+// xmm13 and xmm15, hold does not matter: integers of any value take as long.
 void pairs_128(size_t turns) {
 #define QN_ZERO_128(i) "pxor %%xmm" #i ", %%xmm" #i "\n\t"
 #define QN_PAIRS_128(i) "movdqa %%xmm15, %%xmm14\n\tpmaddwd %%xmm13, %%xmm14\n\tpaddd %%xmm14, %%xmm" #i "\n\t"
