@@ -263,6 +263,15 @@ typedef enum qn_pool_kind {
   QN_POOL_AVERAGE = 1 /**< The mean. */
 } qn_pool_kind;
 
+/** How averages of bytes are rounded. The last two average the bytes themselves and round halves away from 0, as
+ *  TensorFlow Lite does, exactly for windows of up to 4096 pixels. Input and output have one scale and zero point
+ *  (otherwise planning returns QN_INVALID_ARGUMENT), without count_padding and dilation. */
+typedef enum qn_pool_rounding {
+  QN_POOL_ROUND_REAL = 0, /**< Real numbers become the nearest step of the output. */
+  QN_POOL_ROUND_S8 = 1,   /**< The bytes are those of QN_S8. */
+  QN_POOL_ROUND_U8 = 2    /**< 128 is added to them before, and subtracted afterwards. */
+} qn_pool_rounding;
+
 /** Pooling over windows of an N,H,W,C image. Padding never takes part in a maximum. With dilation, a window may contain
  *  no pixel of the image; its maximum is then -FLT_MAX and its average 0.
  *  QN_S8: each tensor has one scale; for a maximum, input and output have the same scale and zero point (otherwise
@@ -286,9 +295,11 @@ typedef struct qn_pool2d_params {
                            number of the window's pixels inside the image. */
   float min;          /**< Lower bound of outputs, as in qn_conv2d_params. */
   float max;          /**< Upper bound of outputs. */
+  qn_pool_rounding rounding; /**< Only for averages of QN_S8. */
 } qn_pool2d_params;
 
-/** Defaults: QN_F32, max, kernel 1x1, stride 1, dilation 1, no padding, round down, count_padding 0, no clamp. */
+/** Defaults: QN_F32, max, kernel 1x1, stride 1, dilation 1, no padding, round down, count_padding 0, no clamp,
+ *  QN_POOL_ROUND_REAL. */
 QN_INIT(qn_pool2d_params)
 /** Checks the parameters and makes the operator; one input and one output, which have the same layout. If the output
  *  has one pixel, it may be QN_LAYOUT_NHWC although the input is pixel-blocked. Images of QN_LAYOUT_NHWC may have any

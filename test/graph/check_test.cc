@@ -171,6 +171,14 @@ Attributes ceil_window(size_t kernel, size_t stride, size_t padding) {
   return a;
 }
 
+Attributes rounding(qn_pool_rounding rounding, bool count_padding = false, size_t dilation = 1) {
+  Attributes a;
+  a.dilation.h = dilation;
+  a.pool_rounding = rounding;
+  a.count_padding = count_padding;
+  return a;
+}
+
 Attributes sized(size_t n) {
   Attributes a = power(1, 1, 1);
   a.size = n;
@@ -199,6 +207,18 @@ const Case cases[] = {
     {OpKind::average_pool, window(9, 1, 1), {{1, 6, 6, 2}}, {}, "larger than the padded input"},
     {OpKind::global_max_pool, {}, {{3, 6, 6, 2}}, {3, 1, 1, 2}, ""},
     {OpKind::global_average_pool, {}, {{6, 2}}, {}, "rank 2"},
+    {OpKind::average_pool, rounding(QN_POOL_ROUND_S8), {{1, 6, 7, 2}}, {1, 6, 7, 2}, ""},
+    {OpKind::global_average_pool, rounding(QN_POOL_ROUND_U8), {{1, 6, 7, 2}}, {1, 1, 1, 2}, ""},
+    {OpKind::average_pool,
+     rounding(QN_POOL_ROUND_U8, true),
+     {{1, 6, 7, 2}},
+     {},
+     "averages without count_padding or dilation"},
+    {OpKind::average_pool, rounding(QN_POOL_ROUND_U8, false, 2), {{1, 6, 7, 2}}, {}, "count_padding or dilation"},
+    {OpKind::max_pool, rounding(QN_POOL_ROUND_S8), {{1, 6, 7, 2}}, {}, "pool_rounding is for averages"},
+    {OpKind::global_max_pool, rounding(QN_POOL_ROUND_S8), {{1, 6, 7, 2}}, {}, "pool_rounding is for averages"},
+    {OpKind::clamp, rounding(QN_POOL_ROUND_U8), {{2}}, {}, "pool_rounding is for averages"},
+    {OpKind::average_pool, rounding(static_cast<qn_pool_rounding>(3)), {{1, 6, 7, 2}}, {}, "pool_rounding is 3"},
     {OpKind::add, {}, {{2, 1, 4}, {3, 1}}, {2, 3, 4}, ""},
     {OpKind::mul, {}, {{}, {3, 1}}, {3, 1}, ""},
     {OpKind::div, {}, {{2, 3}, {2}}, {}, "3 and 2 do not broadcast"},

@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <thread>
+#include <utility>
 
 #include "graph/file/file_header.h"
 #include "graph/file/model_generated.h"
@@ -211,13 +212,17 @@ TEST(Format, Attributes) {
   a.rounding = QN_ROUND_HALF_UP;
   a.min = -3;
   a.max = 4;
-  const int x = b.input("x", {2, 3});
-  b.output(b.node(OpKind::softmax, {b.node(OpKind::softmax, {x}, a)}), "y");
+  Attributes pooling;  // what only averages may have
+  pooling.pool_rounding = std::exchange(a.pool_rounding, QN_POOL_ROUND_REAL);
+  const int x = b.input("x", {2, 3, 1, 1});
+  const int y = b.node(OpKind::softmax, {b.node(OpKind::softmax, {x}, a)});
+  b.output(b.node(OpKind::global_average_pool, {y}, pooling), "y");
   const Graph graph = b.done();
   Graph again;
   ASSERT_EQ(read_bytes(written(graph), &again), QN_OK) << qn_last_message();
   expect_same(a, again.nodes[0].attributes);
   expect_same(Attributes(), again.nodes[1].attributes);
+  expect_same(pooling, again.nodes[2].attributes);
   flatbuffers::FlatBufferBuilder builder;
   builder.Finish(format::AttributesBuilder(builder).Finish());
   const auto* defaults = flatbuffers::GetRoot<format::Attributes>(builder.GetBufferPointer());

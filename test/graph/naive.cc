@@ -175,6 +175,15 @@ void fully_connected(const Call& c) {
   });
 }
 
+// An average of bytes, rounded as the node says; other averages are left as they are.
+double rounded_average(const Call& c, double average) {
+  const Tensor& tensor = c.graph.tensors[static_cast<size_t>(c.node.inputs[0])];
+  if (c.a().pool_rounding == QN_POOL_ROUND_REAL || tensor.type != QN_S8) return average;
+  const double scale = double{tensor.quantization.scales[0]};
+  const int zero = tensor.quantization.zero_points[0] + (c.a().pool_rounding == QN_POOL_ROUND_U8 ? 128 : 0);
+  return (std::round(average / scale + zero) - zero) * scale;
+}
+
 void pool(const Call& c) {
   const Attributes& a = c.a();
   const Shape x = c.shape(0);
@@ -197,7 +206,8 @@ void pool(const Call& c) {
       }
     }
     if (inside == 0) return c.clamped(average ? 0 : double{std::numeric_limits<float>::lowest()});
-    return c.clamped(!average ? max : sum / static_cast<double>(a.count_padding && !global ? padded : inside));
+    if (!average) return c.clamped(max);
+    return c.clamped(rounded_average(c, sum / static_cast<double>(a.count_padding && !global ? padded : inside)));
   });
 }
 

@@ -118,6 +118,44 @@ TEST(QuantizePass, LayersAndWhatMovesTheirBytes) {
   expect_optimized(b.done(), "quantize conv2d transpose reshape fully_connected dequantize");
 }
 
+// Averages of bytes round as the node says, once they are averages of bytes.
+TEST(QuantizePass, AveragesKeepTheirRounding) {
+  std::vector<std::vector<float>> results;
+  for (const qn_pool_rounding rounding : {QN_POOL_ROUND_REAL, QN_POOL_ROUND_S8, QN_POOL_ROUND_U8}) {
+    for (const OpKind kind : {OpKind::average_pool, OpKind::global_average_pool}) {
+      Bytes b;
+      const int x = b.through(b.input("x", {2, 2, 6, 20}), 0.03125f, -3);
+      Attributes a = kind == OpKind::average_pool ? window(2, 2, 0) : Attributes();
+      a.pool_rounding = rounding;
+      b.output(b.through(b.node(kind, {x}, a), 0.03125f, -3), "y");
+      Graph graph = b.done();
+      expect_ok(optimize(graph));
+      EXPECT_EQ(kinds(graph), std::string("quantize ") + op_name(kind) + " dequantize");
+      Values values = random_inputs(graph, 3);
+      for (float& number : values.at(graph.inputs[0].tensor)) number *= 4;
+      Values expected = values;
+      evaluate_naively(graph, expected);
+      results.push_back(run(graph, values)[0]);
+      EXPECT_EQ(results.back(), expected.at(graph.outputs[0].tensor));
+    }
+  }
+  for (size_t i = 2; i < results.size(); ++i) EXPECT_NE(results[i], results[i % 2]) << "no half was rounded";
+}
+
+// The bytes of a pad count in such an average; the pooling's own padding does not.
+TEST(QuantizePass, PadsStayBeforeRoundedAverages) {
+  for (const qn_pool_rounding rounding : {QN_POOL_ROUND_REAL, QN_POOL_ROUND_U8}) {
+    Bytes b;
+    Attributes a = window(3, 1, 0);
+    a.pool_rounding = rounding;
+    const int padded = b.node(OpKind::pad, {b.input("x", {1, 6, 6, 2})}, values({0, 1, 1, 0, 0, 1, 1, 0}));
+    b.output(b.node(OpKind::average_pool, {padded}, a), "y");
+    Graph graph = b.done();
+    expect_ok(optimize(graph));
+    EXPECT_EQ(kinds(graph), rounding == QN_POOL_ROUND_REAL ? "average_pool" : "pad average_pool");
+  }
+}
+
 TEST(QuantizePass, FloatsBecomeBytesBeforeTheyMove) {
   Bytes b;
   const int x = b.input("x", {1, 3, 6, 7});

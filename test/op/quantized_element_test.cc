@@ -305,6 +305,106 @@ TEST(QuantizedElement, Pool) {
   }
 }
 
+// TensorFlow Lite's averages: of bytes with a sign or without, halves away from 0.
+int8_t average_of_bytes(qn_pool_rounding rounding, int sum, int count) {
+  const int offset = rounding == QN_POOL_ROUND_U8 ? 128 : 0, shifted = sum + offset * count;
+  const int rounded = (shifted > 0 ? shifted + count / 2 : shifted - count / 2) / count;
+  return static_cast<int8_t>(rounded - offset);
+}
+
+qn_pool2d_params average(qn_pool_rounding rounding) {
+  qn_pool2d_params p;
+  qn_pool2d_params_init(&p);
+  p.type = QN_S8;
+  p.kind = QN_POOL_AVERAGE;
+  p.rounding = rounding;
+  return p;
+}
+
+// Every sum that windows of these numbers of pixels can have, or, of large windows, those near each half: a channel has
+// one sum.
+TEST(QuantizedElement, AveragesOfBytesHaveEverySum) {
+  for (const qn_pool_rounding rounding : {QN_POOL_ROUND_S8, QN_POOL_ROUND_U8}) {
+    for (const auto& [height, width] : {std::pair<size_t, size_t>{1, 1},
+                                        {1, 2},
+                                        {2, 2},
+                                        {3, 3},
+                                        {2, 5},
+                                        {7, 7},
+                                        {6, 6},
+                                        {16, 16},
+                                        {32, 64},
+                                        {63, 65},
+                                        {64, 64}}) {
+      const int count = static_cast<int>(height * width);
+      std::vector<int> sums;
+      for (int half = -128 * 2; half <= 127 * 2; ++half) {  // halves of steps
+        for (int near = -1; near <= 1; ++near) {
+          const int sum = half * count / 2 + near;
+          if (sum >= -128 * count && sum <= 127 * count) sums.push_back(sum);
+        }
+      }
+      if (count < 40) {
+        sums.clear();
+        for (int sum = -128 * count; sum <= 127 * count; ++sum) sums.push_back(sum);
+      }
+      const size_t channels = sums.size();
+      Bytes x(height * width * channels);
+      for (size_t c = 0; c < channels; ++c) {
+        int left = sums[c];
+        for (int i = 0; i < count; ++i) {
+          const auto share = static_cast<int>(std::floor(double(left) / (count - i)));
+          x[static_cast<size_t>(i) * channels + c] = static_cast<int8_t>(share);
+          left -= share;
+        }
+      }
+      qn_pool2d_params p = average(rounding);
+      p.global = 1;
+      const Steps steps = {0.3, 17};
+      const Made op(qn_pool2d_create, p);
+      const Bytes got =
+          run(op, {tensor_of({1, height, width, channels}, steps)}, {x.data()}, tensor_of({1, 1, 1, channels}, steps));
+      ASSERT_EQ(got.size(), channels);
+      for (size_t c = 0; c < channels; ++c) {
+        ASSERT_EQ(got[c], average_of_bytes(rounding, sums[c], count)) << sums[c] << " / " << count << ", " << rounding;
+      }
+    }
+  }
+}
+
+// Windows at the edges average the pixels inside the image alone; bounds are real numbers.
+TEST(QuantizedElement, AveragesOfBytesInWindows) {
+  Drawn drawn(7);
+  for (int round = 0; round < 80; ++round) {
+    const qn_pool_rounding rounding = round % 2 == 0 ? QN_POOL_ROUND_S8 : QN_POOL_ROUND_U8;
+    const Shape in = {1 + drawn.below(2), 4 + drawn.below(6), 4 + drawn.below(6), 1 + drawn.below(70)};
+    qn_pool2d_params p = average(rounding);
+    p.kernel = {1 + drawn.below(3), 1 + drawn.below(3)};
+    p.stride = {1 + drawn.below(2), 1 + drawn.below(2)};
+    p.padding = {drawn.below(p.kernel.h), drawn.below(p.kernel.w), drawn.below(p.kernel.h), drawn.below(p.kernel.w)};
+    if (drawn.below(2) == 0) p.min = -3, p.max = 6;
+    const Steps steps = {0.25, static_cast<int>(drawn.below(256)) - 128};
+    const Made op(qn_pool2d_create, p);
+    const Bytes x = drawn.bytes(elements(in));
+    const Shape out = {in[0], (in[1] + p.padding.top + p.padding.bottom - p.kernel.h) / p.stride.h + 1,
+                       (in[2] + p.padding.left + p.padding.right - p.kernel.w) / p.stride.w + 1, in[3]};
+    const Bytes got = run(op, {tensor_of(in, steps)}, {x.data()}, tensor_of(out, steps));
+    ASSERT_EQ(got.size(), elements(out));
+    for (size_t i = 0; i < got.size(); ++i) {
+      const size_t px = i / out[3] % out[2], py = i / out[3] / out[2] % out[1], image = i / out[3] / out[2] / out[1];
+      int sum = 0, count = 0;
+      for (size_t k = 0; k < p.kernel.h * p.kernel.w; ++k) {
+        const size_t row = py * p.stride.h + k / p.kernel.w - p.padding.top;
+        const size_t column = px * p.stride.w + k % p.kernel.w - p.padding.left;
+        if (row >= in[1] || column >= in[2]) continue;
+        sum += x[((image * in[1] + row) * in[2] + column) * in[3] + i % out[3]], ++count;
+      }
+      const double real = steps.real(average_of_bytes(rounding, sum, count));
+      ASSERT_EQ(got[i], steps.step(real, double{p.min}, double{p.max})) << "round " << round << ", element " << i;
+    }
+  }
+}
+
 // ---- resizing
 
 TEST(QuantizedElement, ResizeNearest) {
@@ -384,6 +484,8 @@ TEST(QuantizedElement, RefusesScales) {
   refuse("different scales or zero points", Made(qn_pool2d_create, pool), {good}, other);
   pool.kind = QN_POOL_AVERAGE;
   refuse("too far apart", Made(qn_pool2d_create, pool), {huge}, tiny);
+  pool.rounding = QN_POOL_ROUND_S8;
+  refuse("different scales or zero points", Made(qn_pool2d_create, pool), {good}, other);
 }
 
 }  // namespace

@@ -352,6 +352,15 @@ TEST(Refused, Pool2d) {
   list.push_back({"kind 9", [](auto& q) { q.kind = static_cast<qn_pool_kind>(9); }});
   list.push_back({"padding 2", [](auto& q) { q.padding.top = 2; }});
   list.push_back({"padding", [](auto& q) { q.padding.right = 2; }});
+  const char* const rounding = "this rounding is for averages of QN_S8 without count_padding or dilation";
+  static constexpr auto average = [](auto& q) {
+    q.kind = QN_POOL_AVERAGE, q.type = QN_S8, q.rounding = QN_POOL_ROUND_U8;
+  };
+  list.push_back({rounding, [](auto& q) { average(q), q.kind = QN_POOL_MAX; }});
+  list.push_back({rounding, [](auto& q) { average(q), q.type = QN_F32; }});
+  list.push_back({rounding, [](auto& q) { average(q), q.count_padding = 1; }});
+  list.push_back({rounding, [](auto& q) { average(q), q.dilation.w = 2; }});
+  list.push_back({"unknown rounding 3", [](auto& q) { average(q), q.rounding = static_cast<qn_pool_rounding>(3); }});
   check_params<qn_pool2d_params>("pool2d", p, list, qn_pool2d_create, false, QN_U8);
 }
 

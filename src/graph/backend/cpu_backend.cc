@@ -148,6 +148,7 @@ qn_status create_pool(const NodeView& v, qn_pool_kind kind, bool global, qn_oper
   p.kind = kind;
   p.global = global;
   set_clamp(a, &p);
+  if (has_integers && p.type == QN_S8) p.rounding = a.pool_rounding;
   if (!global) {
     p.kernel = a.kernel;
     set_window(a, &p);

@@ -478,7 +478,8 @@ struct Attributes FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
     VT_ROUNDING = 48,
     VT_VALUES = 50,
     VT_SAME_PADDING = 52,
-    VT_QUANTIZE_INPUT = 54
+    VT_QUANTIZE_INPUT = 54,
+    VT_POOL_ROUNDING = 56
   };
   uint64_t kernel_h() const {
     return GetField<uint64_t>(VT_KERNEL_H, 1ULL);
@@ -558,6 +559,9 @@ struct Attributes FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
   uint8_t quantize_input() const {
     return GetField<uint8_t>(VT_QUANTIZE_INPUT, 0);
   }
+  uint8_t pool_rounding() const {
+    return GetField<uint8_t>(VT_POOL_ROUNDING, 0);
+  }
   bool Verify(flatbuffers::Verifier &verifier) const {
     return VerifyTableStart(verifier) &&
            VerifyField<uint64_t>(verifier, VT_KERNEL_H, 8) &&
@@ -587,6 +591,7 @@ struct Attributes FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
            verifier.VerifyVector(values()) &&
            VerifyField<uint8_t>(verifier, VT_SAME_PADDING, 1) &&
            VerifyField<uint8_t>(verifier, VT_QUANTIZE_INPUT, 1) &&
+           VerifyField<uint8_t>(verifier, VT_POOL_ROUNDING, 1) &&
            verifier.EndTable();
   }
 };
@@ -673,6 +678,9 @@ struct AttributesBuilder {
   void add_quantize_input(uint8_t quantize_input) {
     fbb_.AddElement<uint8_t>(Attributes::VT_QUANTIZE_INPUT, quantize_input, 0);
   }
+  void add_pool_rounding(uint8_t pool_rounding) {
+    fbb_.AddElement<uint8_t>(Attributes::VT_POOL_ROUNDING, pool_rounding, 0);
+  }
   explicit AttributesBuilder(flatbuffers::FlatBufferBuilder &_fbb)
         : fbb_(_fbb) {
     start_ = fbb_.StartTable();
@@ -711,7 +719,8 @@ inline flatbuffers::Offset<Attributes> CreateAttributes(
     uint8_t rounding = 0,
     flatbuffers::Offset<flatbuffers::Vector<int64_t>> values = 0,
     uint8_t same_padding = 0,
-    uint8_t quantize_input = 0) {
+    uint8_t quantize_input = 0,
+    uint8_t pool_rounding = 0) {
   AttributesBuilder builder_(_fbb);
   builder_.add_size(size);
   builder_.add_groups(groups);
@@ -732,6 +741,7 @@ inline flatbuffers::Offset<Attributes> CreateAttributes(
   builder_.add_max(max);
   builder_.add_min(min);
   builder_.add_axis(axis);
+  builder_.add_pool_rounding(pool_rounding);
   builder_.add_quantize_input(quantize_input);
   builder_.add_same_padding(same_padding);
   builder_.add_rounding(rounding);
@@ -774,7 +784,8 @@ inline flatbuffers::Offset<Attributes> CreateAttributesDirect(
     uint8_t rounding = 0,
     const std::vector<int64_t> *values = nullptr,
     uint8_t same_padding = 0,
-    uint8_t quantize_input = 0) {
+    uint8_t quantize_input = 0,
+    uint8_t pool_rounding = 0) {
   auto values__ = values ? _fbb.CreateVector<int64_t>(*values) : 0;
   return quern::format::CreateAttributes(
       _fbb,
@@ -803,7 +814,8 @@ inline flatbuffers::Offset<Attributes> CreateAttributesDirect(
       rounding,
       values__,
       same_padding,
-      quantize_input);
+      quantize_input,
+      pool_rounding);
 }
 
 struct Node FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
@@ -1301,7 +1313,7 @@ inline void FinishSizePrefixedModelBuffer(
 inline constexpr unsigned char table_fields[] = {
   0x18, 0x18, 0x18, 0x11, 0x18, 0x11, 0,  // 0: Segment
   0x30, 0x11, 0x48, 0x14, 0x44, 0x44, 0x14, 0x14, 0,  // 1: Tensor
-  0x18, 0x18, 0x18, 0x18, 0x18, 0x18, 0x18, 0x18, 0x18, 0x18, 0x18, 0x11, 0x11, 0x14, 0x18, 0x14, 0x14, 0x14, 0x14, 0x14, 0x11, 0x11, 0x11, 0x48, 0x11, 0x11, 0,  // 2: Attributes
+  0x18, 0x18, 0x18, 0x18, 0x18, 0x18, 0x18, 0x18, 0x18, 0x18, 0x18, 0x11, 0x11, 0x14, 0x18, 0x14, 0x14, 0x14, 0x14, 0x14, 0x11, 0x11, 0x11, 0x48, 0x11, 0x11, 0x11, 0,  // 2: Attributes
   0x14, 0x30, 0x44, 0x44, 0x62, 0x44, 0,  // 3: Node
   0x14, 0x11, 0x2c, 0x11, 0x30, 0x11, 0x50, 0,  // 4: Port
   0x30, 0x30, 0x50, 0x70, 0x71, 0x73, 0x74, 0x74, 0x75, 0x48, 0,  // 5: Model

@@ -49,6 +49,7 @@ struct Attributes {
   qn_resize_kind mode = QN_RESIZE_NEAREST;
   qn_resize_coordinates coordinates = QN_COORDINATES_HALF_PIXEL;
   qn_resize_rounding rounding = QN_ROUND_FLOOR;
+  qn_pool_rounding pool_rounding = QN_POOL_ROUND_REAL;
   Vector<int64_t> values;
 };
 

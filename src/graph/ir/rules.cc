@@ -97,6 +97,14 @@ qn_status check_pool(const Node& node) {
   return QN_OK;
 }
 
+qn_status check_pool_rounding(const Node& node) {
+  const Attributes& a = node.attributes;
+  const bool averages = node.kind == OpKind::average_pool || node.kind == OpKind::global_average_pool;
+  const bool plain = !a.count_padding && a.dilation.h == 1 && a.dilation.w == 1;
+  if (a.pool_rounding == QN_POOL_ROUND_REAL || (averages && plain)) return QN_OK;
+  return fail_node(node, "pool_rounding is for averages without count_padding or dilation");
+}
+
 qn_status infer_pool(const NodeView& v, Shape* out) {
   QN_TRY(need_image(v));
   const Attributes& a = v.node.attributes;
@@ -378,6 +386,7 @@ constexpr Rule requantize_rule = {infer_same};
 
 qn_status check_rule(const Node& node) {
   if (kind_of(node.kind).has(Kind::clamps)) QN_TRY(check_clamp(node));
+  if (has_integers) QN_TRY(check_pool_rounding(node));
   switch (node.kind) {
 #define QN_OP(kind, ...)                                                                               \
   case OpKind::kind:                                                                                   \

@@ -66,7 +66,8 @@ bool absorbs(Rewriter& r, const Node& pad, Node& node) {
   // Padding never takes part in a maximum, and a value that is not above any pixel does not change one.
   if (node.kind == OpKind::max_pool) return pad.attributes.alpha <= lower_bound(r, pad.inputs[0]);
   // The elements that `pad` adds count in the average, so the pooling's own padding must count, too.
-  return node.kind == OpKind::average_pool && pad.attributes.alpha == 0 && (a.count_padding || !has_padding(a.padding));
+  return node.kind == OpKind::average_pool && pad.attributes.alpha == 0 && a.pool_rounding == QN_POOL_ROUND_REAL &&
+         (a.count_padding || !has_padding(a.padding));
 }
 
 // [O, C*H*W] -> [O, H, W, C]

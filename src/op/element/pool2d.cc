@@ -211,8 +211,9 @@ class Pool2d final : public Operator {
     if (type != QN_S8) return QN_OK;
     QN_TRY(check_one_scale(name, request.ins, request.out));
     const Steps in = steps_of(request.ins[0]), out = steps_of(request.out);
-    if (p_.kind == QN_POOL_MAX && (in.scale != out.scale || in.zero != out.zero)) {
-      return fail(QN_INVALID_ARGUMENT, "%s: input and output of a maximum have different scales or zero points", name);
+    const bool as_bytes = p_.kind == QN_POOL_MAX || p_.rounding != QN_POOL_ROUND_REAL;
+    if (as_bytes && (in.scale != out.scale || in.zero != out.zero)) {
+      return fail(QN_INVALID_ARGUMENT, "%s: input and output have different scales or zero points", name);
     }
     QN_TRY(check_factor(name, in.scale / out.scale));
     if (p_.kind == QN_POOL_AVERAGE && window.taps() > INT32_MAX / 255) {
@@ -220,6 +221,12 @@ class Pool2d final : public Operator {
     }
     numbers->in_scale = in.scale, numbers->out_scale = out.scale;
     numbers->bytes = {in.zero, out.zero, steps_of(p_.min, out.scale, out.zero), steps_of(p_.max, out.scale, out.zero)};
+    if (p_.rounding != QN_POOL_ROUND_REAL) {
+      // Halves become slightly larger, by more than floats lose: 2^-23 of 255 at most. All other averages of n bytes are
+      // at least 1 / 2n away from a half, which is more for up to 4096 bytes.
+      numbers->in_scale = 1 + 0x1p-22f, numbers->out_scale = 1;
+      numbers->bytes.zero_in = numbers->bytes.zero = p_.rounding == QN_POOL_ROUND_U8 ? INT8_MIN : 0;
+    }
     return QN_OK;
   }
   static size_t plane_lanes() {
@@ -256,6 +263,17 @@ class Pool2d final : public Operator {
   Window window_;
 };
 
+qn_status check_rounding(const qn_pool2d_params& p) {
+  if (p.rounding == QN_POOL_ROUND_REAL) return QN_OK;
+  if (p.rounding != QN_POOL_ROUND_S8 && p.rounding != QN_POOL_ROUND_U8) {
+    return fail(QN_INVALID_ARGUMENT, "%s: unknown rounding %d", pool2d, static_cast<int>(p.rounding));
+  }
+  const bool plain = p.count_padding == 0 && p.dilation.h == 1 && p.dilation.w == 1;
+  if (p.kind == QN_POOL_AVERAGE && p.type == QN_S8 && plain) return QN_OK;
+  return fail(QN_INVALID_ARGUMENT, "%s: this rounding is for averages of QN_S8 without count_padding or dilation",
+              pool2d);
+}
+
 qn_status create(const qn_pool2d_params* params, qn_operator** op) {
   qn_pool2d_params p;
   QN_TRY(read_params(pool2d, params, qn_pool2d_params_init, op, &p, check_computed_type));
@@ -263,6 +281,7 @@ qn_status create(const qn_pool2d_params* params, qn_operator** op) {
     return fail(QN_INVALID_ARGUMENT, "%s: unknown kind %d", pool2d, static_cast<int>(p.kind));
   }
   QN_TRY(check_clamp(pool2d, p.min, p.max));
+  if (has_integers) QN_TRY(check_rounding(p));
   Window window;
   if (p.global == 0) {
     QN_TRY(make_window(pool2d, p.kernel, p.stride, p.dilation, p.padding, &window));
