@@ -52,6 +52,11 @@ class SourceNode {
   Shape dims(size_t index) const;
   Symbols::Number dimension(size_t index, size_t d) const;
 
+  // The same node with other inputs, for a part of what it does. `part` names this part, and must live as long.
+  SourceNode with(std::vector<const Value*> inputs, const std::string& part) const {
+    return SourceNode(builder, part, what_, std::move(inputs));
+  }
+
   // Makes the result of a node that computes floats. Its type in the source is that of the first input of floats.
   Value result(View view) const;
 

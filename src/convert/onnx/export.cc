@@ -365,6 +365,7 @@ class Exporter {
     set_window(pool, a, dilated);
     set_integer(pool, "ceil_mode", a.ceil_mode);
     if (counts) set_integer(pool, "count_include_pad", 1);
+    // pool_rounding has no form in ONNX: halves are rounded to even there, and a byte may differ by one step.
     define(node, pool->output(0), channels_first(4));
   }
 

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "convert/common/fold.h"
+#include "convert/common/layers.h"
 #include "convert/onnx/node.h"
 #include "graph/ir/rules.h"
 
@@ -50,47 +51,6 @@ Attributes window(const OnnxNode& node, const View& x, qn_hw kernel) {
     node.fail("auto_pad is '" + mode + "'");
   }
   return a;
-}
-
-// Returns a constant as the quantized integers that the file holds, if one constant has them, or else as floats.
-const View& as_stored(const Value& constant) {
-  return constant.quantized.size() == 1 ? constant.quantized[0] : constant.view;
-}
-
-// Repeats the elements of each group along a dimension: of a and b, where groups are one element, a a b b.
-View repeated(Builder& builder, const std::string& name, const View& x, size_t axis, size_t groups, size_t times) {
-  if (groups == 1) return builder.concat(name, std::vector<View>(times, x), axis);
-  // A dimension is inserted, so that there is one for the groups and one for what is in a group. For reshaping, -2 - d
-  // copies the size of dimension d.
-  const auto count = static_cast<int64_t>(groups), in_group = static_cast<int64_t>(builder.shape(x)[axis] / groups);
-  std::vector<int64_t> divided, merged;
-  for (size_t d = 0; d < x.rank(); ++d) {
-    const auto at = static_cast<int64_t>(d);
-    divided.push_back(d == axis ? count : -2 - at);
-    if (d == axis) divided.push_back(in_group);
-    merged.push_back(d == axis ? count * in_group * static_cast<int64_t>(times) : d < axis ? -2 - at : -3 - at);
-  }
-  const View parts = builder.reshape(name + "/groups", x, divided);
-  const View all = builder.concat(name + "/repeated", std::vector<View>(times, parts), axis + 1);
-  return builder.reshape(name, all, merged);
-}
-
-// What a layer multiplies. Dimension `axis` of x, in groups, is that of `weights_axis`.
-struct Factors {
-  View x, weights;
-};
-// Weights that are sums of several bytes are all read by a layer of bytes, which then reads its input as often.
-Factors factors(const OnnxNode& node, const View& x, size_t axis, size_t groups, const Value& weights,
-                size_t weights_axis) {
-  const size_t times = weights.quantized.size();
-  if (times <= 1 || !node.builder.is_dequantized(x)) return {x, as_stored(weights)};
-  return {repeated(node.builder, node.name + "/input", x, axis, groups, times),
-          node.builder.join_constants(weights.quantized, weights_axis)};
-}
-
-// Returns a bias, as integers only beside weights that are integers, too.
-View bias_for(const View& weights, const Value& constant_weights, const Value& bias) {
-  return weights.tensor == constant_weights.view.tensor ? bias.view : as_stored(bias);
 }
 
 }  // namespace
@@ -149,26 +109,12 @@ Values global_average_pool(const OnnxNode& node) {
   return {node.result(pool(node, OpKind::global_average_pool, node.name, node.view(0)))};
 }
 
-// Imports a reduction over two of four dimensions as global pooling: these two become height and width of an image.
 Values reduce(const OnnxNode& node, OpKind kind, int64_t axes_are_input_since) {
   std::vector<int64_t> axes;
   const bool given = node.list("axes", 1, axes_are_input_since, &axes);
   const bool keep = node.integer("keepdims", 1) != 0;
   if (node.integer("noop_with_empty_axes", 0) != 0 && (!given || axes.empty())) return {node.value(0)};
-  const size_t rank = node.view(0).rank();
-  Order reduced, rest;
-  for (const int64_t axis : axes) reduced.push_back(static_cast<uint32_t>(node.axis(axis, rank)));
-  std::sort(reduced.begin(), reduced.end());
-  for (uint32_t d = 0; d < rank; ++d) {
-    if (std::find(reduced.begin(), reduced.end(), d) == reduced.end()) rest.push_back(d);
-  }
-  if (rank != 4 || reduced.size() != 2 || rest.size() != 2) throw Unsupported{"over other than two of four axes"};
-  const Order order = {rest[0], rest[1], reduced[0], reduced[1]};
-  const View pooled = node.builder.pool(kind, node.name, node.builder.permute(node.view(0), order), {});
-  if (!keep) return {node.result(node.builder.reshape(node.name + "/squeeze", pooled, {0, 0}))};
-  Order back(4);
-  for (uint32_t i = 0; i < 4; ++i) back[order[i]] = i;
-  return {node.result(node.builder.permute(pooled, back))};
+  return {node.result(reduced_image(node, kind, node.view(0), axes, keep))};
 }
 Values reduce_mean(const OnnxNode& node) { return reduce(node, OpKind::global_average_pool, 18); }
 Values reduce_max(const OnnxNode& node) { return reduce(node, OpKind::global_max_pool, 18); }

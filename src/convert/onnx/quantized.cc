@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "convert/common/quantized.h"
 #include "convert/onnx/node.h"
 #include "convert/onnx/tensor.h"
 #include "kernel/panel.h"
@@ -13,69 +14,32 @@ namespace {
 
 // ---- scales and zero points -------------------------------------------------------------------
 
-bool is_byte(ElementType type) { return type == ElementType::s8 || type == ElementType::u8; }
-
 // Reads a scale and a zero point, which may be absent: one number, or one for each index of a dimension.
 Scales scales_at(const OnnxNode& node, size_t scale, size_t zero_point, ElementType type, size_t axis) {
   if (node.constant(scale).rank() > 1) throw Unsupported{"scales for blocks"};
   Scales s;
   s.scales = node.floats(scale);
   s.axis = axis;
-  if (s.scales.empty()) node.fail("the scale has no elements");
-  for (const float x : s.scales) {
-    if (!(x > 0 && std::isfinite(x))) node.fail("a scale is not a positive number");
+  if (node.has(zero_point)) {
+    if (node.value(zero_point).type != type) node.fail("the zero point has another type than the elements");
+    s.zero_points = node.integers(zero_point).values;
   }
-  if (!node.has(zero_point)) return s;
-  if (node.value(zero_point).type != type) node.fail("the zero point has another type than the elements");
-  s.zero_points = node.integers(zero_point).values;
-  if (s.zero_points.size() != s.scales.size()) node.fail("there are not as many zero points as scales");
-  const int64_t low = type == ElementType::s8 ? INT8_MIN : 0;
-  for (const int64_t z : s.zero_points) {
-    if (type == ElementType::s32 ? z != 0 : z < low || z > low + UINT8_MAX) node.fail("a zero point is out of range");
-  }
+  check_scales(node, s, type);
   return s;
-}
-
-// Checks that scales for the indices of a dimension are as many as these.
-void check_axis(const OnnxNode& node, const Scales& s, const Shape& shape) {
-  if (s.scales.size() == 1) return;
-  if (s.axis >= shape.size() || shape[s.axis] != s.scales.size()) node.fail("the scales do not fit the tensor");
-}
-
-// The zero point that the tensor has in our graph, where all bytes have a sign.
-int32_t zero_in_graph(const OnnxNode& node, const Scales& s, ElementType type) {
-  if (s.scales.size() != 1) throw Unsupported{"several scales of a computed tensor"};
-  if (!is_byte(type)) node.fail("elements of another type than int8 or uint8");
-  return static_cast<int32_t>(s.zero_point(0)) - (type == ElementType::u8 ? 128 : 0);
 }
 
 // Returns a quantized input as floats.
 Value dequantized(const OnnxNode& node, size_t input, size_t scale, size_t zero_point, int64_t axis) {
-  const Value& x = node.value(input);
   const Shape shape = node.dims(input);
   const size_t dimension =
       shape.empty() || axis >= static_cast<int64_t>(shape.size()) ? 0 : node.axis(axis, shape.size());
-  const Scales s = scales_at(node, scale, zero_point, x.type, dimension);
-  check_axis(node, s, shape);
-  if (node.is_integer(input)) {
-    if (!is_byte(x.type) && x.type != ElementType::s32) throw Unsupported{"of integers with more than 32 bits"};
-    if (x.integers->values.empty()) throw Unsupported{"of no elements"};
-    return dequantized_constant(node.builder, node.integers(input), x.type, s);
-  }
-  if (!is_byte(x.type)) node.fail("the input is not quantized");
-  const std::string name = node.name + "/input" + std::to_string(input);
-  const View bytes = node.builder.as_quantized(name, x.view, s.scales[0], zero_in_graph(node, s, x.type));
-  if (!bytes) throw Unsupported{"an input whose elements have got another scale, or none, where they are computed"};
-  return node.builder.dequantize(name, bytes);
+  return convert::dequantized(node, input, scales_at(node, scale, zero_point, node.value(input).type, dimension));
 }
 
 // Makes `x` a quantized result of the node, with a scale and zero point from its inputs.
 Value quantized(const OnnxNode& node, const View& x, size_t scale, size_t zero_point) {
   const ElementType type = node.has(zero_point) ? node.value(zero_point).type : ElementType::u8;
-  const Scales s = scales_at(node, scale, zero_point, type, 0);
-  Value value = node.builder.quantize(node.name, x, s.scales[0], zero_in_graph(node, s, type));
-  value.type = type;
-  return value;
+  return convert::quantized(node, node.name, x, scales_at(node, scale, zero_point, type, 0), type);
 }
 
 // ---- conversions ------------------------------------------------------------------------------

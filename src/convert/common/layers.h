@@ -1,0 +1,28 @@
+// Layers that importers of all formats make: their weights may be quantized, their axes are those of the source.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "convert/common/source_node.h"
+
+namespace quern::convert {
+
+// ---- constants that a file may hold as quantized integers
+
+// What a layer multiplies. Dimension `axis` of x, in groups, is that of `weights_axis`. Weights that are sums of several
+// bytes are all read by a layer of bytes, which then reads its input as often.
+struct Factors {
+  View x, weights;
+};
+Factors factors(const SourceNode& node, const View& x, size_t axis, size_t groups, const Value& weights,
+                size_t weights_axis);
+// Returns a bias for the weights that factors() made of `constant_weights`: as integers only beside integers.
+View bias_for(const View& weights, const Value& constant_weights, const Value& bias);
+
+// ---- reductions
+
+// Imports a reduction over two of four dimensions as global pooling: these two become height and width of an image.
+View reduced_image(const SourceNode& node, OpKind kind, const View& x, const std::vector<int64_t>& axes, bool keep);
+
+}  // namespace quern::convert
