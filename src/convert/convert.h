@@ -25,10 +25,11 @@ struct ImportOptions {
 // `caffemodel` may be empty if no layer of the net has weights.
 Graph import_caffe(const std::string& prototxt, const std::string& caffemodel, const ImportOptions& options = {});
 Graph import_onnx(const std::string& path, const ImportOptions& options = {});
+Graph import_tflite(const std::string& path, const ImportOptions& options = {});
 
 // Chooses the importer from the names and contents of the files: {net.prototxt, net.caffemodel} in any order,
-// {net.onnx} or {net.qn}. Of the source's names, a .qn file keeps only those of its outputs, so options.outputs can
-// only choose among these.
+// {net.onnx}, {net.tflite} or {net.qn}. Of the source's names, a .qn file keeps only those of its outputs, so
+// options.outputs can only choose among these.
 Graph import_model(const std::vector<std::string>& paths, const ImportOptions& options = {});
 
 // Writes an ONNX model whose inputs and outputs have the names, shapes, layout and type of the graph's.

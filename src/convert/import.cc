@@ -11,7 +11,7 @@
 namespace quern {
 namespace {
 
-enum class Format { caffe_net, caffe_weights, onnx, quern, unknown };
+enum class Format { caffe_net, caffe_weights, onnx, tflite, quern, unknown };
 
 bool ends_with(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
@@ -22,6 +22,7 @@ Format format_of(const std::string& path) {
   if (ends_with(path, ".prototxt") || ends_with(path, ".pbtxt")) return Format::caffe_net;
   if (ends_with(path, ".caffemodel")) return Format::caffe_weights;
   if (ends_with(path, ".onnx")) return Format::onnx;
+  if (ends_with(path, ".tflite")) return Format::tflite;
   if (ends_with(path, ".qn")) return Format::quern;
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) throw Error(path + ": cannot open, or not a regular file");
@@ -65,11 +66,12 @@ Graph import_any(const std::vector<std::string>& paths, const ImportOptions& opt
   switch (first) {
     case Format::caffe_net: return import_caffe(paths[0], "", options);
     case Format::onnx: return import_onnx(paths[0], options);
+    case Format::tflite: return import_tflite(paths[0], options);
     case Format::quern: return import_quern(paths[0], options);
     case Format::caffe_weights: throw Error(paths[0] + ": a .caffemodel needs its .prototxt");
     case Format::unknown: break;
   }
-  throw Error(paths[0] + ": not a .prototxt, .onnx or .qn file");
+  throw Error(paths[0] + ": not a .prototxt, .onnx, .tflite or .qn file");
 }
 
 }  // namespace

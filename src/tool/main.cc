@@ -20,7 +20,7 @@ struct Command {
   Action (*declare)(CLI::App&);
 };
 constexpr Command commands[] = {
-    {"convert", "Convert a Caffe or ONNX model to .qn", convert_command},
+    {"convert", "Convert a Caffe, ONNX or TensorFlow Lite model to .qn", convert_command},
     {"info", "Describe a model", info_command},
     {"run", "Run a model on arrays or images", run_command},
     {"bench", "Measure how fast a model runs", bench_command},

@@ -250,6 +250,9 @@ std::vector<unsigned char> to_bytes(const Array& array, qn_type type) {
     const uint16_t half = fp16_ieee_from_fp32_value(array.data[i]);
     std::memcpy(bytes.data() + 2 * i, &half, 2);
   }
+  for (size_t i = 0; qn_type_size(type) == 1 && i < array.data.size(); ++i) {
+    bytes[i] = static_cast<unsigned char>(static_cast<int>(array.data[i]));
+  }
   return bytes;
 }
 
@@ -261,6 +264,10 @@ Array from_bytes(const void* data, const qn_tensor& tensor) {
     uint16_t half;
     std::memcpy(&half, static_cast<const char*>(data) + 2 * i, 2);
     array.data[i] = fp16_ieee_to_fp32_value(half);
+  }
+  for (size_t i = 0; qn_type_size(tensor.type) == 1 && i < array.data.size(); ++i) {
+    array.data[i] = static_cast<float>(tensor.type == QN_S8 ? static_cast<const int8_t*>(data)[i]
+                                                            : static_cast<const uint8_t*>(data)[i]);
   }
   return array;
 }

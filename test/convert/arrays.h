@@ -51,7 +51,7 @@ Array max_pool(const Array& x, const Window& window);
 Array average_pool(const Array& x, const Window& window, bool count_padding);
 Array lrn(const Array& x, size_t size, float alpha, float beta, float k);
 
-// Runs a graph through a session, its inputs resized to the arrays' dimensions.
+// Runs a graph through a session, its inputs resized to the arrays' dimensions. Bytes are given and returned as they are.
 std::vector<Array> run(Graph graph, const std::vector<Array>& inputs);
 
 // Every element within `tolerance` times the largest magnitude (at least 1), and equal dimensions.

@@ -8,6 +8,7 @@
 #include "convert/convert.h"
 #include "graph/file/format.h"
 #include "onnx_model.h"
+#include "tflite_model.h"
 
 namespace quern {
 namespace {
@@ -82,6 +83,20 @@ OnnxModel onnx_model() {
   return model;
 }
 
+test::TfliteModel tflite_model() {
+  using Builder = test::TfliteModel::Builder;
+  namespace schema = tflite::schema;
+  test::TfliteModel model;
+  const int x = model.input({1, 8, 8, 3}), c = model.computed({1, 4, 4, 4}), y = model.computed({1, 5});
+  model.node(3, {x, model.floats(test::random({4, 3, 3, 3}, 1)), model.floats(test::random({4}, 2))}, {c},
+             [](Builder& b) { return schema::CreateConv2DOptions(b, schema::Padding::same, 2, 2); });
+  const int flat = model.node(22, {c, model.integers({1, -1})}, {model.computed({1, 64})});
+  model.node(9, {flat, model.floats(test::random({5, 64}, 3))}, {y},
+             [](Builder& b) { return schema::CreateFullyConnectedOptions(b, schema::Activation::relu); });
+  model.output(y);
+  return model;
+}
+
 TEST(Hostile, OnnxVariants) {
   const test::Folder folder;
   const std::string whole = onnx_model().bytes();
@@ -94,6 +109,21 @@ TEST(Hostile, OnnxVariants) {
     count([&] { import_onnx(path); }, &outcome);
   }
   EXPECT_GT(outcome.imported, variants / 20);  // flips in weights load
+  EXPECT_GT(outcome.refused, variants / 20);
+}
+
+TEST(Hostile, TfliteVariants) {
+  const test::Folder folder;
+  const std::string whole = tflite_model().bytes();
+  Outcome outcome;
+  count([&] { import_tflite(folder.write("net.tflite", whole)); }, &outcome);
+  ASSERT_EQ(outcome.imported, 1u);
+  std::mt19937 engine(1);
+  for (size_t i = 0; i < variants; ++i) {
+    const std::string path = folder.write("net.tflite", damaged(whole, engine));
+    count([&] { import_tflite(path); }, &outcome);
+  }
+  EXPECT_GT(outcome.imported, variants / 20);
   EXPECT_GT(outcome.refused, variants / 20);
 }
 
@@ -182,6 +212,7 @@ TEST(Hostile, FilesAreToldApart) {
   EXPECT_EQ(import_model({folder.write("net.txt", caffe_net), folder.write("w.bin", caffe_weights())}).outputs.size(),
             1u);
   EXPECT_EQ(import_model({folder.write("net.onnx", onnx_model().bytes())}).outputs.size(), 2u);
+  EXPECT_EQ(import_model({folder.write("net.tflite", tflite_model().bytes())}).outputs.size(), 1u);
   const auto refusal = [](const std::vector<std::string>& paths) {
     return test::error_of([&] { import_model(paths); });
   };
@@ -192,6 +223,7 @@ TEST(Hostile, FilesAreToldApart) {
   EXPECT_NE(refusal({folder.write("noise", "\x01\x02\x03")}).find("not a .prototxt"), std::string::npos);
   EXPECT_NE(refusal({folder.path("")}).find("cannot"), std::string::npos);
   EXPECT_NE(refusal({folder.write("empty.onnx", "")}).find("not an ONNX model"), std::string::npos);
+  EXPECT_NE(refusal({folder.write("empty.tflite", "")}).find("not a TensorFlow Lite model"), std::string::npos);
 }
 
 // Choosing outputs, for one, would give the outputs of states other numbers.

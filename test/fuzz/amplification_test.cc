@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "../convert/onnx_model.h"
+#include "../convert/tflite_model.h"
 #include "convert/convert.h"
 #include "guard.h"
 #include "seeds.h"
@@ -123,12 +124,14 @@ OnnxModel reads_external(const std::string& location, onnx::schema::TensorProto:
   return model;
 }
 
-void expect_outcomes(const std::vector<Case>& cases, const TemporaryFile& file) {
+void expect_outcomes(
+    const std::vector<Case>& cases, const TemporaryFile& file,
+    const std::function<void(const std::string&)>& import = [](const std::string& path) { import_onnx(path); }) {
   const std::vector<Outcome> outcomes = run_guarded(
       cases.size(),
       [&](size_t i) {
         file.write(cases[i].bytes);
-        import_onnx(file.path());
+        import(file.path());
       },
       seconds);
   for (size_t i = 0; i < cases.size(); ++i) {
@@ -142,6 +145,49 @@ void expect_outcomes(const std::vector<Case>& cases, const TemporaryFile& file) 
 TEST(Amplification, WorkAtImport) {
   const TemporaryFile file(".onnx");
   expect_outcomes(cases_of_work(), file);
+}
+
+// Tables of FlatBuffers may share what they refer to: here `many` operators refer to the same lists and names.
+std::string sharing_tflite(const std::vector<int32_t>& inputs, const std::string& name, const std::string& custom,
+                           const std::vector<float>& scales) {
+  namespace schema = tflite::schema;
+  flatbuffers::FlatBufferBuilder b;
+  const std::vector<int64_t> zero_points(scales.size(), 0);
+  const std::vector<int32_t> dims = {1, 4};
+  const auto quantization = schema::CreateQuantizationDirect(b, nullptr, nullptr, scales.empty() ? nullptr : &scales,
+                                                             scales.empty() ? nullptr : &zero_points);
+  const auto shape = b.CreateVector(dims), from = b.CreateVector(inputs);
+  const auto text = b.CreateString(name);
+  const auto type = scales.empty() ? schema::TensorType::float32 : schema::TensorType::int8;
+  std::vector<flatbuffers::Offset<schema::Tensor>> tensors;
+  std::vector<flatbuffers::Offset<schema::Operator>> operators;
+  std::vector<int32_t> outputs;
+  tensors.push_back(schema::CreateTensor(b, shape));
+  for (size_t i = 1; i <= many; ++i) tensors.push_back(schema::CreateTensor(b, shape, type, 0, text, quantization));
+  for (size_t i = 1; i <= many; ++i) {
+    outputs.push_back(static_cast<int32_t>(i));
+    const std::vector<int32_t> to = {outputs.back()};
+    operators.push_back(schema::CreateOperator(b, 0, from, b.CreateVector(to)));
+  }
+  const std::vector<int32_t> graph_inputs = {0};
+  const std::vector<flatbuffers::Offset<schema::SubGraph>> graphs = {
+      schema::CreateSubGraphDirect(b, &tensors, &graph_inputs, &outputs, &operators)};
+  const std::vector<flatbuffers::Offset<schema::OperatorCode>> codes = {
+      schema::CreateOperatorCodeDirect(b, 19, custom.empty() ? nullptr : custom.c_str())};
+  schema::FinishModelBuffer(b, schema::CreateModelDirect(b, 3, &codes, &graphs));
+  return std::string(reinterpret_cast<const char*>(b.GetBufferPointer()), b.GetSize());
+}
+
+TEST(Amplification, TablesThatShare) {
+  const TemporaryFile file(".tflite");
+  const std::string grows = "constants grow far beyond", big(1 << 20, 'n');
+  const std::vector<Case> cases = {
+      {"lists of inputs", sharing_tflite(std::vector<int32_t>(1 << 18, 0), "", "", {}), grows},
+      {"names", sharing_tflite({0}, big, "", {}), grows},
+      {"names of operators", sharing_tflite({0}, "", big, {}), grows},
+      {"scales", sharing_tflite({0}, "", "", std::vector<float>(1 << 18, 1)), grows},
+  };
+  expect_outcomes(cases, file, [](const std::string& path) { import_tflite(path); });
 }
 
 TEST(Amplification, TextOfManyLayers) {

@@ -26,8 +26,8 @@ namespace quern {
 namespace {
 
 // Variants of each kind of file.
-constexpr size_t quern_variants = 900, onnx_variants = 900, caffe_variants = 500, png_variants = 500,
-                 other_variants = 250;
+constexpr size_t quern_variants = 900, onnx_variants = 900, tflite_variants = 900, caffe_variants = 500,
+                 png_variants = 500, other_variants = 250;
 static_assert(quern_variants + onnx_variants + 2 * caffe_variants + png_variants >= 2000);
 
 // What a session may take for a model of these sizes; damaged ones that want more must get a clear refusal.
@@ -169,6 +169,15 @@ TEST(Fuzz, Onnx) {
   check("onnx", seeds, make_variants(seeds, Format::protobuf, onnx_variants), [&](const std::string& bytes) {
     file.write(bytes);
     use_graph(import_onnx(file.path()));
+  });
+}
+
+TEST(Fuzz, Tflite) {
+  const std::vector<Seed> seeds = tflite_seeds();
+  const TemporaryFile file(".tflite");
+  check("tflite", seeds, make_variants(seeds, Format::bytes, tflite_variants), [&](const std::string& bytes) {
+    file.write(bytes);
+    use_graph(import_tflite(file.path()));
   });
 }
 

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "../convert/tflite_model.h"
 #include "../graph/small_graphs.h"
 #include "../tool/pictures.h"
 #include "compress/prune.h"
@@ -277,6 +278,81 @@ std::string caffe_v1_weights() {
   return net.SerializeAsString();
 }
 
+// ---- tensorflow lite ------------------------------------------------------------------------------------------------
+
+namespace lite = tflite::schema;
+using TfliteBuilder = test::TfliteModel::Builder;
+
+test::Array numbers(const test::Dims& dims) {
+  test::Array array{dims, std::vector<float>(test::count(dims))};
+  for (size_t i = 0; i < array.data.size(); ++i) array.data[i] = weight(i);
+  return array;
+}
+
+// A network of floats, part of whose elements lie behind the tables.
+std::string vision_tflite(bool outside) {
+  test::TfliteModel m;
+  m.outside = outside;
+  const int x = m.input({1, 8, 8, 3}), conv = m.computed({1, 4, 4, 4}), pool = m.computed({1, 2, 2, 4});
+  m.node(3, {x, m.floats(numbers({4, 3, 3, 3})), m.floats(numbers({4}))}, {conv}, [](TfliteBuilder& b) {
+    return lite::CreateConv2DOptions(b, lite::Padding::same, 2, 2, lite::Activation::relu6);
+  });
+  m.node(17, {conv}, {pool},
+         [](TfliteBuilder& b) { return lite::CreatePool2DOptions(b, lite::Padding::valid, 2, 2, 2, 2); });
+  const int flat = m.node(22, {pool, m.integers({1, -1})}, {m.computed({1, 16})});
+  const int half = m.halves(numbers({5, 16})), real = m.computed({5, 16}), sums = m.computed({1, 5});
+  m.node(6, {half}, {real});
+  m.node(9, {flat, real}, {sums}, [](TfliteBuilder& b) { return lite::CreateFullyConnectedOptions(b); });
+  m.output(m.node(25, {sums}, {m.computed({1, 5})}, [](TfliteBuilder& b) { return lite::CreateSoftmaxOptions(b, 1); }));
+  return m.bytes();
+}
+
+std::string quantized_tflite(test::TfliteModel::Type type) {
+  test::TfliteModel m;
+  const int64_t zero = type == test::TfliteModel::Type::uint8 ? 128 : 0;
+  const auto bytes = [&](const test::Dims& dims) { return m.scaled(m.computed(dims, type), {0.05f}, {zero}); };
+  const int x = m.scaled(m.input({1, 8, 8, 3}, type), {0.05f}, {zero});
+  std::vector<int32_t> steps(4 * 3 * 3 * 3);
+  for (size_t i = 0; i < steps.size(); ++i)
+    steps[i] = static_cast<int32_t>(i * 37 % 255) + static_cast<int32_t>(zero) - 127;
+  const int w = m.scaled(m.steps(type, {4, 3, 3, 3}, steps), {0.01f}, {zero});
+  const int bias = m.scaled(m.steps(test::TfliteModel::Type::int32, {4}, {100, -100, 5, 0}), {0.0005f}, {0});
+  const int conv = m.node(3, {x, w, bias}, {bytes({1, 8, 8, 4})}, [](TfliteBuilder& b) {
+    return lite::CreateConv2DOptions(b, lite::Padding::same, 1, 1, lite::Activation::relu);
+  });
+  const int sum =
+      m.node(0, {conv, conv}, {bytes({1, 8, 8, 4})}, [](TfliteBuilder& b) { return lite::CreateAddOptions(b); });
+  const int mean = m.node(1, {sum}, {bytes({1, 4, 4, 4})}, [](TfliteBuilder& b) {
+    return lite::CreatePool2DOptions(b, lite::Padding::same, 2, 2, 3, 3);
+  });
+  m.output(m.node(6, {mean}, {m.computed({1, 4, 4, 4})}));
+  m.output(sum);
+  return m.bytes();
+}
+
+// Shapes that are computed at import, and parts of tensors.
+std::string shapes_tflite() {
+  test::TfliteModel m;
+  const auto integers = [&m](const test::Dims& dims) { return m.computed(dims, test::TfliteModel::Type::int32); };
+  const int x = m.input({2, 3, 4, 2}), shape = m.node(77, {x}, {integers({4})});
+  m.tensors[0].signature = {-1, 3, 4, 2};
+  const int zero = m.integers({0}), one = m.integers({1});
+  const int rows = m.node(45, {shape, zero, one, one}, {integers({})},
+                          [](TfliteBuilder& b) { return lite::CreateStridedSliceOptions(b, 0, 0, 0, 0, 1); });
+  const int to = m.node(83, {rows, m.integer(-1)}, {integers({2})},
+                        [](TfliteBuilder& b) { return lite::CreatePackOptions(b, 2, 0); });
+  const int flat = m.node(22, {x, to}, {m.computed({2, 24})});
+  const std::vector<int32_t> parts = {m.computed({2, 8}), m.computed({2, 16})};
+  m.node(102, {flat, m.integers({8, -1}), m.integer(1)}, parts);
+  const int joined = m.node(2, {parts[1], parts[0]}, {m.computed({2, 24})},
+                            [](TfliteBuilder& b) { return lite::CreateConcatenationOptions(b, 1); });
+  m.output(m.node(34, {joined, m.integers({0, 0, 1, 2})}, {m.computed({2, 27})}));
+  const int image = m.node(97, {x, m.integers({6, 8})}, {m.computed({2, 6, 8, 2})},
+                           [](TfliteBuilder& b) { return lite::CreateResizeNearestNeighborOptions(b, false, true); });
+  m.output(m.node(39, {image, m.integers({0, 3, 1, 2})}, {m.computed({2, 2, 6, 8})}));
+  return m.bytes();
+}
+
 // ---- quern ----------------------------------------------------------------------------------------------------------
 
 std::string quern_bytes(const Graph& graph) {
@@ -349,6 +425,14 @@ std::vector<Seed> onnx_seeds() {
           {"qlinear.onnx", qlinear_onnx()}};
 }
 
+std::vector<Seed> tflite_seeds() {
+  return {{"vision.tflite", vision_tflite(false)},
+          {"outside.tflite", vision_tflite(true)},
+          {"int8.tflite", quantized_tflite(test::TfliteModel::Type::int8)},
+          {"uint8.tflite", quantized_tflite(test::TfliteModel::Type::uint8)},
+          {"shapes.tflite", shapes_tflite()}};
+}
+
 Seed external_onnx_seed(const std::string& location, std::string* data) {
   onnx::schema::ModelProto model;
   model.ParseFromString(vision_onnx());
@@ -393,6 +477,11 @@ std::vector<Seed> quern_seeds() {
     seeds.push_back({name + " pruned.qn", quern_bytes(graph)});
   };
   for (const Seed& seed : onnx_seeds()) add(seed.name, imported(seed.bytes));
+  for (const Seed& seed : tflite_seeds()) {
+    const TemporaryFile file(".tflite");
+    file.write(seed.bytes);
+    add(seed.name, import_tflite(file.path()));
+  }
   seeds.push_back({"quantized vision.qn", quern_bytes(quantized(imported(vision_onnx())))});
   for (const CaffeSeed& seed : caffe_seeds()) {
     const TemporaryFile net(".prototxt"), weights(".caffemodel");

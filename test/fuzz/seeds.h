@@ -14,7 +14,8 @@ struct Seed {
 std::vector<Seed> onnx_seeds();
 // The first of them with its constants in a file beside it, named `location`, whose bytes go to `data`.
 Seed external_onnx_seed(const std::string& location, std::string* data);
-// Models of ours, converted from the ONNX and Caffe ones, as they are, optimised, and with few weights left.
+std::vector<Seed> tflite_seeds();
+// Models of ours, converted from the other ones, as they are, optimised, and with few weights left.
 std::vector<Seed> quern_seeds();
 
 struct CaffeSeed {

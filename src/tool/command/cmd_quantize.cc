@@ -116,7 +116,7 @@ int run_quantize(const QuantizeArguments& arguments) {
 
 Action quantize_command(CLI::App& app) {
   auto arguments = std::make_shared<QuantizeArguments>();
-  app.add_option("IN", arguments->in, "A .qn file or an ONNX model")->required()->type_name("IN.qn");
+  app.add_option("IN", arguments->in, "A .qn file, an ONNX or a TensorFlow Lite model")->required()->type_name("IN.qn");
   app.add_option("-o,--out", arguments->out, "The .qn file to write")->required()->type_name("OUT.qn");
   app.add_option("--calibrate", arguments->samples,
                  "Samples of the input: .npy arrays, pictures, or folders of them; for input NAME, which may be left "

@@ -1,0 +1,75 @@
+// The form in which functions that import TensorFlow Lite's operators see an operator, and the tables of these
+// functions.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "convert/common/quantized.h"
+#include "convert/common/table.h"
+#include "convert/tflite/tflite_generated.h"
+
+namespace quern::tflite {
+
+// Namespace `schema` is the generated code of the file format. Names that all importers share need no prefix here.
+using namespace convert;
+
+// Translates a type of the file. Returns nothing for types that importers do not read.
+std::optional<ElementType> element_type(schema::TensorType type);
+
+class TfliteNode : public SourceNode {
+ public:
+  // `tensors` are those of the inputs, with null for inputs that the operator does not have.
+  TfliteNode(Builder& to, const schema::Operator& from, const std::string& its_name, const std::string& type,
+             std::vector<const Value*> inputs, std::vector<const schema::Tensor*> tensors, const schema::Tensor* output)
+      : SourceNode(to, its_name, "operator '" + its_name + "' (" + type + ")", std::move(inputs)),
+        op(from),
+        tensors_(std::move(tensors)),
+        output_(output) {}
+
+  const schema::Operator& op;
+
+  // The operator's options, which must be there.
+  template <class Table>
+  const Table& options() const {
+    const Table* table = op.options_as<Table>();
+    if (table == nullptr) fail("the options are missing, or another operator's");
+    return *table;
+  }
+
+  // Returns an input as real numbers: computed ones as floats, constants also as the integers that the file holds.
+  Value real(size_t input) const;
+  View real_view(size_t input) const { return real(input).view; }
+  // The same as an image N, C, H, W, as our builder wants it.
+  View image(size_t input) const;
+  // Returns constant real numbers.
+  std::vector<float> real_numbers(size_t input) const;
+  Scales scales(size_t input) const { return scales_of(*tensors_[input]); }
+
+  // Whether the first input and the result are bytes of one scale and zero point.
+  bool keeps_bytes() const;
+
+  // Makes the operator's result of real numbers: with its activation, and quantized if the file says so.
+  Value result(const View& y, schema::Activation activation = schema::Activation::none) const;
+  Value image_result(const View& y, schema::Activation activation = schema::Activation::none) const;
+
+ private:
+  // The scales of a tensor of the file. Without any, the tensor is not quantized.
+  Scales scales_of(const schema::Tensor& tensor) const;
+
+  const std::vector<const schema::Tensor*> tensors_;
+  const schema::Tensor* const output_;
+};
+
+using TfliteRow = ImportRow<TfliteNode>;
+using TfliteTable = ImportTable<TfliteNode>;
+
+// The name of a built-in operator with this number; null if there is none.
+const char* operator_name(int32_t code);
+
+// Each finds the function that imports an operator, in the table of one file. Returns null if the table has none.
+const TfliteRow* find_layer(const std::string& type);  // layers.cc: operators that compute
+const TfliteRow* find_shape(const std::string& type);  // shapes.cc: shapes, constants, views
+
+}  // namespace quern::tflite

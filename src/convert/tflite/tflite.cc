@@ -1,0 +1,264 @@
+// Imports TensorFlow Lite's models: connects operators, inputs and outputs. layers.cc and shapes.cc import the single
+// operators.
+#include <climits>
+#include <filesystem>
+#include <map>
+
+#include "convert/common/file.h"
+#include "convert/common/wiring.h"
+#include "convert/convert.h"
+#include "convert/tflite/node.h"
+
+namespace quern::tflite {
+namespace {
+
+constexpr uint32_t file_version = 3;
+// Far above any real model. (A table takes at least 8 bytes: a file with more than its size allows refers to the same ones
+// many times.)
+constexpr flatbuffers::uoffset_t max_depth = 16;
+
+// Returns a list of the file, which may be absent.
+template <class T>
+std::vector<T> list_of(const flatbuffers::Vector<T>* vector) {
+  return vector == nullptr ? std::vector<T>{} : std::vector<T>(vector->begin(), vector->end());
+}
+
+class Importer {
+ public:
+  Importer(const schema::Model& model, const std::string& content) : model_(model), content_(content) {
+    if (model.version() != file_version) throw Error("schema version " + std::to_string(model.version()) + ", not 3");
+    if (model.subgraphs() == nullptr || model.subgraphs()->size() == 0) throw Error("the model has no graph");
+    graph_ = model.subgraphs()->Get(0);
+    if (graph_->name() != nullptr) builder_.set_name(graph_->name()->str());
+    builder_.allow(content.size());
+    const size_t tensors = graph_->tensors() == nullptr ? 0 : graph_->tensors()->size();
+    for (size_t i = 0; i < tensors; ++i) {
+      wires_.push_back(wiring_.mention(std::to_string(i)));
+      const schema::Buffer* buffer = buffer_of(tensor(i));
+      if (buffer != nullptr) wiring_.define_constant(wires_[i], [this, i, buffer] { return read(tensor(i), *buffer); });
+    }
+    for (size_t i = 0; i < operators(); ++i) {
+      const schema::Operator& op = *graph_->operators()->Get(static_cast<unsigned>(i));
+      charge_list(op.inputs());
+      charge_list(op.outputs());
+      wiring_.add_node(wires_at(list_of(op.inputs()), true), wires_at(list_of(op.outputs()), false));
+    }
+  }
+
+  Graph import(const std::vector<std::string>& names) {
+    const std::vector<std::pair<std::string, Wire>> outputs = names.empty() ? outputs_of_graph() : outputs_named(names);
+    if (outputs.empty()) throw Error("the model has no outputs");
+    Wires needed;
+    for (const auto& [name, wire] : outputs) needed.push_back(wire);
+    wiring_.need(needed);
+    if (model_.subgraphs()->size() > 1) {
+      wiring_.collect("model", "several graphs", {}, [] { throw Unsupported{}; });
+    }
+    for (const int32_t index : list_of(graph_->inputs())) {
+      const Wire wire = wire_at(index);
+      if (wiring_.is_constant(wire) || (!names.empty() && !wiring_.is_needed(wire))) continue;
+      wiring_.collect(name_at(index), "input", {wire}, [&] { add_input(index, wire); });
+    }
+    for (size_t i = 0; i < operators(); ++i) {
+      if (!wiring_.is_node_needed(i)) continue;
+      const schema::Operator& op = *graph_->operators()->Get(static_cast<unsigned>(i));
+      const std::string type = type_of(op);
+      wiring_.collect(name_of(op, i), type, wiring_.outputs(i), [&] { add_operator(i, op, type); });
+    }
+    for (const auto& output : outputs) {
+      wiring_.collect(output.first, "output", {}, [&] { add_output(output.first, output.second); });
+    }
+    wiring_.throw_if_unsupported();
+    return builder_.finish();
+  }
+
+ private:
+  // Tables of a file may share lists and names, so that few bytes stand for many.
+  void charge_list(const flatbuffers::Vector<int32_t>* list) {
+    if (list != nullptr) builder_.charge(list->size() * sizeof(Wire));
+  }
+
+  size_t operators() const { return graph_->operators() == nullptr ? 0 : graph_->operators()->size(); }
+  const schema::Tensor& tensor(size_t index) const { return *graph_->tensors()->Get(static_cast<unsigned>(index)); }
+
+  Wire wire_at(int32_t index) const {
+    if (index < 0 || static_cast<size_t>(index) >= wires_.size()) {
+      throw Error("there is no tensor " + std::to_string(index));
+    }
+    return wires_[static_cast<size_t>(index)];
+  }
+  // -1 stands for an optional tensor that is not there.
+  Wires wires_at(const std::vector<int32_t>& indices, bool optional) const {
+    Wires wires;
+    for (const int32_t index : indices) wires.push_back(optional && index == -1 ? no_wire : wire_at(index));
+    return wires;
+  }
+  std::string name_at(int32_t index) {
+    wire_at(index);
+    const flatbuffers::String* name = tensor(static_cast<size_t>(index)).name();
+    if (name != nullptr) builder_.charge(name->size());
+    return name != nullptr && name->size() > 0 ? name->str() : "tensor " + std::to_string(index);
+  }
+  std::string name_of(const schema::Operator& op, size_t number) {
+    const std::vector<int32_t> outputs = list_of(op.outputs());
+    return outputs.empty() ? "operator " + std::to_string(number) : name_at(outputs[0]);
+  }
+
+  // The buffer with the elements of a constant; null for other tensors.
+  const schema::Buffer* buffer_of(const schema::Tensor& tensor) const {
+    if (tensor.buffer() == 0 || model_.buffers() == nullptr) return nullptr;
+    if (tensor.buffer() >= model_.buffers()->size()) {
+      throw Error("there is no buffer " + std::to_string(tensor.buffer()));
+    }
+    const schema::Buffer* buffer = model_.buffers()->Get(tensor.buffer());
+    const bool is_empty = (buffer->data() == nullptr || buffer->data()->size() == 0) && buffer->size() <= 1;
+    return is_empty ? nullptr : buffer;
+  }
+
+  static Shape shape_of(const schema::Tensor& tensor) {
+    const size_t rank = tensor.shape() == nullptr ? 0 : tensor.shape()->size();
+    if (rank > QN_MAX_RANK) throw Unsupported{"a tensor of rank " + std::to_string(rank)};
+    Shape shape;
+    for (const int32_t d : list_of(tensor.shape())) {
+      if (d < 0) throw Error("a dimension is negative");
+      shape.push_back(static_cast<size_t>(d));
+    }
+    return shape;
+  }
+
+  Value read(const schema::Tensor& tensor, const schema::Buffer& buffer) {
+    const std::optional<ElementType> type = element_type(tensor.type());
+    if (!type) throw Unsupported{"constants of type " + std::to_string(static_cast<int>(tensor.type()))};
+    if (tensor.sparsity() != nullptr) throw Unsupported{"sparse constants"};
+    Array array{*type, shape_of(tensor), {}};
+    if (buffer.data() != nullptr && buffer.data()->size() > 0) {
+      array.bytes.assign(buffer.data()->begin(), buffer.data()->end());
+    } else {
+      if (buffer.offset() > content_.size() || buffer.size() > content_.size() - buffer.offset()) {
+        throw Error("a buffer ends behind the file");
+      }
+      const char* begin = content_.data() + buffer.offset();
+      array.bytes.assign(begin, begin + buffer.size());
+    }
+    size_t elements = 1;
+    for (const size_t d : array.shape) {
+      if (d != 0 && elements > content_.size() / d) throw Error("a constant is larger than the file");
+      elements *= d;
+    }
+    if (array.bytes.size() != elements * element_size(*type)) throw Error("a buffer does not have its tensor's size");
+    return constant_value(builder_, array);
+  }
+
+  std::string type_of(const schema::Operator& op) {
+    if (model_.operator_codes() == nullptr || op.opcode_index() >= model_.operator_codes()->size()) {
+      throw Error("there is no operator code " + std::to_string(op.opcode_index()));
+    }
+    const schema::OperatorCode& code = *model_.operator_codes()->Get(op.opcode_index());
+    const int32_t number = std::max<int32_t>(code.old_code(), code.code());
+    if (code.custom_code() != nullptr && code.custom_code()->size() > 0) {
+      builder_.charge(code.custom_code()->size());
+      return "custom " + code.custom_code()->str();
+    }
+    const char* name = operator_name(number);
+    return name == nullptr ? "operator code " + std::to_string(number) : name;
+  }
+
+  void add_input(int32_t index, Wire wire) {
+    const schema::Tensor& from = tensor(static_cast<size_t>(index));
+    const std::optional<ElementType> type = element_type(from.type());
+    const bool fits = type && (is_byte(*type) || *type == ElementType::f32 || *type == ElementType::f16);
+    if (!fits) {
+      if (wiring_.is_needed(wire)) throw Unsupported{"type " + std::to_string(static_cast<int>(from.type()))};
+      return wiring_.lose({wire});
+    }
+    const Shape shape = shape_of(from);
+    const std::vector<int32_t> open = list_of(from.shape_signature());
+    for (size_t d = 0; d < shape.size(); ++d) {
+      const bool is_open = d < open.size() && open[d] < 0;
+      if (shape[d] == 0 || (is_open && d > 0)) {
+        throw Unsupported{"dimension " + std::to_string(d) + " has no fixed size"};
+      }
+    }
+    Value value = builder_.input(name_at(index), shape, port_type(*type), {});
+    if (!open.empty() && open.size() == shape.size() && open[0] < 0) builder_.leave_open(value.view, 0, "");
+    value.type = *type;
+    wiring_.define(wire, std::move(value));
+  }
+
+  void add_operator(size_t number, const schema::Operator& op, const std::string& type) {
+    const TfliteRow* row = find_layer(type);
+    if (row == nullptr) row = find_shape(type);
+    if (row == nullptr) throw Unsupported{};
+    const std::string name = name_of(op, number);
+    const auto inputs = wiring_.values(number, "operator '" + name + "'");
+    if (!inputs) return;  // the list of unsupported operators has the cause
+    std::vector<const schema::Tensor*> tensors;
+    for (const int32_t index : list_of(op.inputs())) {
+      tensors.push_back(index < 0 ? nullptr : &tensor(static_cast<size_t>(index)));
+    }
+    const std::vector<int32_t> outputs = list_of(op.outputs());
+    if (outputs.empty()) throw Error("operator '" + name + "' has no outputs");
+    const TfliteNode node(builder_, op, name, type, *inputs, std::move(tensors),
+                          &tensor(static_cast<size_t>(outputs[0])));
+    node.expect_inputs(row->min_inputs, row->max_inputs);
+    for (const Value* input : *inputs) {
+      if (input != nullptr) charge_integers(builder_, *input);
+    }
+    const Values values = row->import(node);
+    for (const Value& value : values) charge_integers(builder_, value);
+    wiring_.define_outputs(number, values);
+  }
+
+  std::vector<std::pair<std::string, Wire>> outputs_of_graph() {
+    std::vector<std::pair<std::string, Wire>> outputs;
+    for (const int32_t index : list_of(graph_->outputs())) outputs.emplace_back(name_at(index), wire_at(index));
+    return outputs;
+  }
+  std::vector<std::pair<std::string, Wire>> outputs_named(const std::vector<std::string>& names) {
+    std::map<std::string, Wire> by_name;
+    for (size_t i = 0; i < wires_.size(); ++i) by_name.emplace(name_at(static_cast<int32_t>(i)), wires_[i]);
+    std::vector<std::pair<std::string, Wire>> outputs;
+    for (const std::string& name : names) {
+      const Wire* wire = find_in(by_name, name);
+      if (wire == nullptr) throw Error("the model has no tensor '" + name + "'");
+      outputs.emplace_back(name, *wire);
+    }
+    return outputs;
+  }
+
+  void add_output(const std::string& name, Wire wire) {
+    if (wiring_.is_unknown(wire)) throw Error("nothing computes the tensor '" + name + "'");
+    const Value* value = wiring_.value(wire, "the model");
+    if (value == nullptr) return;
+    if (!value->view) throw Unsupported{"integers that are known at import"};
+    builder_.output(value->view, name, port_type(value->type));
+  }
+
+  const schema::Model& model_;
+  const std::string& content_;
+  const schema::SubGraph* graph_ = nullptr;
+  Builder builder_{"tflite"};
+  Wiring wiring_{builder_};
+  Wires wires_;  // of the graph's tensors
+};
+
+}  // namespace
+}  // namespace quern::tflite
+
+namespace quern {
+
+Graph import_tflite(const std::string& path, const ImportOptions& options) {
+  const std::string content = read_file(path, INT_MAX);
+  flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(content.data()), content.size(), tflite::max_depth,
+                                 static_cast<flatbuffers::uoffset_t>(content.size() / 8));
+  if (content.size() < 16 || !tflite::schema::VerifyModelBuffer(verifier)) {
+    throw Error(path + ": not a TensorFlow Lite model, or damaged");
+  }
+  try {
+    return tflite::Importer(*tflite::schema::GetModel(content.data()), content).import(options.outputs);
+  } catch (const Error& error) {
+    throw Error(path + ": " + error.what());
+  }
+}
+
+}  // namespace quern
