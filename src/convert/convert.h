@@ -20,15 +20,23 @@ struct ImportOptions {
   // The file that the caller is about to write, or empty. The importer refuses a model that is read from this file,
   // even if the path is another one.
   std::string target = {};
+  // Tensors of a TensorFlow graph that become inputs, and are not computed. The shape may be empty if the file has it.
+  struct Input {
+    std::string name;
+    std::vector<size_t> shape = {};
+  };
+  std::vector<Input> inputs = {};
 };
 
 // `caffemodel` may be empty if no layer of the net has weights.
 Graph import_caffe(const std::string& prototxt, const std::string& caffemodel, const ImportOptions& options = {});
 Graph import_onnx(const std::string& path, const ImportOptions& options = {});
 Graph import_tflite(const std::string& path, const ImportOptions& options = {});
+// A frozen graph: a GraphDef, binary (.pb) or text (.pbtxt). Without options.outputs, the outputs are what no node reads.
+Graph import_tensorflow(const std::string& path, const ImportOptions& options = {});
 
 // Chooses the importer from the names and contents of the files: {net.prototxt, net.caffemodel} in any order,
-// {net.onnx}, {net.tflite} or {net.qn}. Of the source's names, a .qn file keeps only those of its outputs, so
+// {net.onnx}, {net.tflite}, {net.pb} or {net.qn}. Of the source's names, a .qn file keeps only those of its outputs, so
 // options.outputs can only choose among these.
 Graph import_model(const std::vector<std::string>& paths, const ImportOptions& options = {});
 

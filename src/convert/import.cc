@@ -11,26 +11,48 @@
 namespace quern {
 namespace {
 
-enum class Format { caffe_net, caffe_weights, onnx, tflite, quern, unknown };
+enum class Format { caffe_net, caffe_weights, onnx, tensorflow, tflite, quern, unknown };
 
 bool ends_with(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
+// Returns the first bytes of a file; none if it cannot be read.
+std::string beginning(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) throw Error(path + ": cannot open, or not a regular file");
+  std::ifstream file(path, std::ios::binary);
+  std::string begin(256, '\0');
+  file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  begin.resize(static_cast<size_t>(file.gcount()));
+  return begin;
+}
+
+// A .pb file may hold an ONNX model: that begins with the number of its version, which is above 1, and not with a node.
+// (A SavedModel begins with a 1.)
+Format format_of_pb(const std::string& path) {
+  const std::string begin = beginning(path);
+  return begin.size() > 1 && begin[0] == 8 && begin[1] != 1 ? Format::onnx : Format::tensorflow;
+}
+
+// A .pbtxt file may hold a Caffe net, in which nothing is a "node".
+Format format_of_pbtxt(const std::string& path) {
+  const std::string begin = beginning(path);
+  return begin.find("node {") == std::string::npos ? Format::caffe_net : Format::tensorflow;
+}
+
 // Finds the format from the file's name. A text file with any other name is taken for a Caffe net.
 Format format_of(const std::string& path) {
-  if (ends_with(path, ".prototxt") || ends_with(path, ".pbtxt")) return Format::caffe_net;
+  if (ends_with(path, ".prototxt")) return Format::caffe_net;
+  if (ends_with(path, ".pbtxt")) return format_of_pbtxt(path);
+  if (ends_with(path, ".pb")) return format_of_pb(path);
   if (ends_with(path, ".caffemodel")) return Format::caffe_weights;
   if (ends_with(path, ".onnx")) return Format::onnx;
   if (ends_with(path, ".tflite")) return Format::tflite;
   if (ends_with(path, ".qn")) return Format::quern;
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) throw Error(path + ": cannot open, or not a regular file");
-  std::ifstream file(path, std::ios::binary);
-  char begin[256];
-  file.read(begin, sizeof begin);
+  const std::string begin = beginning(path);
   const auto is_text = [](char c) { return c == '\t' || c == '\n' || c == '\r' || (c >= ' ' && c <= '~'); };
-  if (file.gcount() > 0 && std::all_of(begin, begin + file.gcount(), is_text)) return Format::caffe_net;
+  if (!begin.empty() && std::all_of(begin.begin(), begin.end(), is_text)) return Format::caffe_net;
   return Format::unknown;
 }
 
@@ -57,6 +79,9 @@ Graph import_any(const std::vector<std::string>& paths, const ImportOptions& opt
   if (paths.empty() || paths.size() > 2) throw Error("a model is one file, or a Caffe net and its weights");
   for (const std::string& path : paths) keep_source(path, options.target);
   const Format first = format_of(paths[0]);
+  if (!options.inputs.empty() && (first != Format::tensorflow || paths.size() > 1)) {
+    throw Error(paths[0] + ": only TensorFlow graphs can get other inputs");
+  }
   if (paths.size() == 2) {
     const Format second = format_of(paths[1]);
     if (first == Format::caffe_net && second != Format::caffe_net) return import_caffe(paths[0], paths[1], options);
@@ -66,12 +91,13 @@ Graph import_any(const std::vector<std::string>& paths, const ImportOptions& opt
   switch (first) {
     case Format::caffe_net: return import_caffe(paths[0], "", options);
     case Format::onnx: return import_onnx(paths[0], options);
+    case Format::tensorflow: return import_tensorflow(paths[0], options);
     case Format::tflite: return import_tflite(paths[0], options);
     case Format::quern: return import_quern(paths[0], options);
     case Format::caffe_weights: throw Error(paths[0] + ": a .caffemodel needs its .prototxt");
     case Format::unknown: break;
   }
-  throw Error(paths[0] + ": not a .prototxt, .onnx, .tflite or .qn file");
+  throw Error(paths[0] + ": not a .prototxt, .onnx, .pb, .tflite or .qn file");
 }
 
 }  // namespace

@@ -28,7 +28,9 @@ std::vector<std::string> ModelFiles::paths() const {
 bool ModelFiles::is_quern() const { return model.ends_with(".qn") && weights.empty(); }
 
 void add_model_files(CLI::App& app, ModelFiles* files) {
-  app.add_option("MODEL", files->model, "A .qn file, an ONNX or TensorFlow Lite model, or a Caffe network (.prototxt)")
+  app.add_option(
+         "MODEL", files->model,
+         "A .qn file, an ONNX or TensorFlow Lite model, a TensorFlow graph (.pb), or a Caffe network (.prototxt)")
       ->required();
   app.add_option("WEIGHTS", files->weights, "The Caffe network's weights (.caffemodel)");
 }

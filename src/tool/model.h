@@ -39,7 +39,7 @@ void add_threads(CLI::App& app, size_t* threads);
 // Imports and optimises a model. A .qn file was optimised when it was made, and is optimised again only if `options`
 // change its outputs.
 Graph load_graph(const ModelFiles& files, const ImportOptions& options = {});
-// Loads a model: maps a .qn file, or converts a Caffe, ONNX or TensorFlow Lite model in memory.
+// Loads a model: maps a .qn file, or converts a model of another format in memory.
 ModelPtr load_model(const ModelFiles& files);
 
 qn_port input_port(const qn_model* model, size_t index);

@@ -21,6 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using test::Array;
+using test::Dims;
 
 std::string assets() {
   const char* named = std::getenv("QUERN_ASSETS");
@@ -139,19 +140,21 @@ TEST_P(Assets, GivesTheReferenceOutputs) {
   EXPECT_GT(ran, 0u) << "no such model";
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Convert, Assets,
-    testing::Values("lenet_mnist_caffe", "mnist_cntk_opset8_onnx", "mtcnn_det1_caffe", "mtcnn_det2_caffe",
-                    "ultraface_slim-320_caffe", "ultraface_slim-320_onnx", "yunet_n_320_onnx", "super_resolution_onnx",
-                    "squeezenet_v1.1_caffe", "squeezenet1.1_fp32_onnx", "squeezenet1.1_fp16_onnx",
-                    "mobilenet_v1_0.75_224_caffe", "mobilenet_v1_0.75_224_onnx", "synthetic_mobilenet_v1_shicai_caffe",
-                    "dtln_model_1_tflite", "ic_resnet8_float_tflite", "ic_resnet8_int8_tflite", "vww_96_float_tflite",
-                    "vww_96_int8_tflite", "mobilenet_v1_0.25_128_quant_tflite", "mobilenet_v1_0.75_192_quant_tflite"),
-    [](const auto& test) {
-      std::string name = test.param;
-      for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
-      return name;
-    });
+INSTANTIATE_TEST_SUITE_P(Convert, Assets,
+                         testing::Values("lenet_mnist_caffe", "mnist_cntk_opset8_onnx", "mtcnn_det1_caffe",
+                                         "mtcnn_det2_caffe", "ultraface_slim-320_caffe", "ultraface_slim-320_onnx",
+                                         "yunet_n_320_onnx", "super_resolution_onnx", "squeezenet_v1.1_caffe",
+                                         "squeezenet1.1_fp32_onnx", "squeezenet1.1_fp16_onnx",
+                                         "mobilenet_v1_0.75_224_caffe", "mobilenet_v1_0.75_224_onnx",
+                                         "synthetic_mobilenet_v1_shicai_caffe", "dtln_model_1_tflite",
+                                         "ic_resnet8_float_tflite", "ic_resnet8_int8_tflite", "vww_96_float_tflite",
+                                         "vww_96_int8_tflite", "vww_96_frozen_tf", "mobilenet_v1_0.25_128_quant_tflite",
+                                         "mobilenet_v1_0.75_192_quant_tflite"),
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+                           return name;
+                         });
 
 // Models with operators that we lack name all of them.
 TEST_F(AssetFiles, UnsupportedLayersAreListed) {
@@ -172,6 +175,54 @@ TEST_F(AssetFiles, UnsupportedLayersAreListed) {
     ++seen;
   }
   EXPECT_GE(seen, named.size() - 1);  // one needs numpy
+}
+
+// ---- a TensorFlow graph with loops --------------------------------------------------------------
+
+std::string cascade() { return assets() + "/models/tf/mtcnn_frozen.pb"; }
+
+TEST_F(AssetFiles, CascadeNamesWhatIsUnsupported) {
+  const std::string message = test::error_of([&] { import_tensorflow(cascade()); });
+  for (const char* part :
+       {"49 layers", "input (input: dimension 1 has no fixed size", "pnet/while/Merge_1 (Merge)",
+        "rnet/cond/CropAndResize (CropAndResize)", "(TensorArrayWriteV3)", "(NonMaxSuppressionV2)"}) {
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  }
+}
+
+struct CutNet {
+  const char *input, *scores, *boxes;
+  size_t size;
+  const char *caffe, *caffe_boxes;  // the same net in its original form; "": not among the assets
+};
+
+// Its networks can be cut out. They are the original ones, which see columns as rows and colours in the other order, and
+// number the coordinates of boxes so, too.
+TEST_F(AssetFiles, NetsOfTheCascade) {
+  for (const CutNet& net :
+       {CutNet{"pnet/while/ResizeBilinear", "pnet/while/prob1", "pnet/while/conv4-2/BiasAdd", 12, "mtcnn_det1",
+               "conv4-2"},
+        CutNet{"rnet/cond/CropAndResize", "rnet/cond/prob1", "rnet/cond/conv5-2/BiasAdd", 24, "mtcnn_det2", "conv5-2"},
+        CutNet{"onet/cond/CropAndResize", "onet/cond/prob1", "onet/cond/conv6-2/BiasAdd", 48, "", ""}}) {
+    SCOPED_TRACE(net.input);
+    const Array x = test::random({1, net.size, net.size, 3}, 1);
+    Graph graph = import_tensorflow(cascade(), {{net.scores, net.boxes}, {}, {{net.input, x.dims}}});
+    ASSERT_EQ(optimize(graph), QN_OK) << qn_last_message();
+    const std::vector<Array> got = test::run(graph, {x});
+    ASSERT_EQ(got.size(), 2u);
+    ASSERT_EQ(got[0].data.size(), 2u);
+    ASSERT_EQ(got[1].data.size(), 4u);
+    if (*net.caffe == '\0') continue;
+    const std::string path = assets() + "/models/caffe/" + net.caffe;
+    const Graph original = import_caffe(path + ".prototxt", path + ".caffemodel", {{"prob1", net.caffe_boxes}});
+    const Array turned = test::generate({1, 3, net.size, net.size}, [&](const Dims& i) {
+      return x.at({0, i[3], i[2], 2 - i[1]});
+    });
+    const std::vector<Array> want = test::run(original, {turned});
+    test::expect_near(test::reshape(got[0], {2}), test::reshape(want[0], {2}));
+    const std::vector<float>& b = want[1].data;
+    test::expect_near(test::reshape(got[1], {4}), test::make({4}, {b[1], b[0], b[3], b[2]}));
+  }
 }
 
 }  // namespace

@@ -148,6 +148,9 @@ TEST_F(Onnx, Pooling) {
   expect_node(11, "ReduceMean", "axes=[2,3]", x, {}, average);
   expect_node(13, "ReduceMean", "axes=[-1,-2] keepdims=0", x, {}, test::reshape(average, {2, 3}));
   expect_shaping(18, "ReduceMean", "keepdims=1", x, {{2, 3}}, average);
+  test::Window row;
+  row.kernel[1] = 9;
+  expect_node(7, "ReduceMean", "axes=[-1] keepdims=1", x, {}, test::average_pool(x, row, false));
   const Array last = test::transpose(x, {0, 2, 3, 1});
   expect_node(13, "ReduceMean", "axes=[1,2] keepdims=0", last, {}, test::reshape(average, {2, 3}));
   expect_node(13, "ReduceMax", "axes=[1,2]", last, {}, test::reshape(test::max_pool(x, whole), {2, 1, 1, 3}));

@@ -5,6 +5,7 @@
 
 #include "../convert/onnx_model.h"
 #include "../convert/tflite_model.h"
+#include "../convert/tensorflow_graph.h"
 #include "convert/convert.h"
 #include "guard.h"
 #include "seeds.h"
@@ -226,6 +227,59 @@ TEST(Amplification, ManyTensorsInOneFile) {
           {"the model itself", itself.bytes(), grows},
       },
       file);
+}
+
+// ---- TensorFlow's graphs ------------------------------------------------------------------------
+
+// Many nodes of one type, each with a name of its own.
+std::string many_nodes(test::TfGraph graph, const std::string& op, const std::vector<std::string>& inputs,
+                       const test::TfAttributes& attributes = {}) {
+  for (size_t i = 0; i < many; ++i) graph.node(op, numbered("r", i), inputs, attributes);
+  std::vector<std::string> results;
+  for (size_t i = 0; i < many; ++i) results.push_back(numbered("r", i));
+  return graph.node("NoOp", "all", {}).node("AddN", "y", results).bytes();
+}
+
+std::vector<Case> tensorflow_cases() {
+  const std::string grows = "constants grow far beyond";
+  const int64_t wide = int64_t{1} << 28;
+  test::TfGraph base;
+  base.placeholder("x", {1, 256}).placeholder("wide", {1, wide}).integer("1", 1).integer("2^20", 1 << 20);
+  base.integers("multiples", {1, 256}).integers("pads", {2, 2}, {0, 0, 1, 1}).integers("size", {1 << 20});
+  test::TfGraph huge = base;
+  huge.constant("c", tensorflow::schema::DT_INT32, {1 << 24});
+  test::TfGraph outputs = base;
+  for (size_t i = 0; i < many; ++i) outputs.node("Split", numbered("s", i), {"1", "x"}, {{"num_split", 256}});
+  test::TfGraph far = base;
+  for (size_t i = 0; i < many; ++i) far.node("Relu", numbered("r", i), {i == 0 ? "x" : numbered("r", i - 1) + ":255"});
+  return {
+      {"Unpack", many_nodes(base, "Unpack", {"x"}, {{"axis", 1}, {"num", 256}}), grows},
+      {"Split", many_nodes(base, "Split", {"1", "x"}, {{"num_split", 256}}), grows},
+      {"Split into many", many_nodes(base, "Split", {"1", "wide"}, {{"num_split", 1 << 28}}), "more than 256 parts"},
+      {"Tile", many_nodes(base, "Tile", {"x", "multiples"}), grows},
+      {"MirrorPad", many_nodes(base, "MirrorPad", {"wide", "pads"}, {{"mode", "REFLECT"}}), grows},
+      {"Fill", many_nodes(base, "Fill", {"size", "1"}), grows},
+      {"constant", many_nodes(huge, "Identity", {"c"}), grows},
+      {"unnamed outputs", outputs.bytes(), "too many outputs"},
+      {"outputs that nodes do not have", far.bytes(), "Relu: output 255"},
+  };
+}
+
+TEST(Amplification, TensorFlow) {
+  const std::vector<Case> cases = tensorflow_cases();
+  const TemporaryFile file(".pb");
+  const std::vector<Outcome> outcomes = run_guarded(
+      cases.size(),
+      [&](size_t i) {
+        file.write(cases[i].bytes);
+        import_tensorflow(file.path());
+      },
+      seconds);
+  for (size_t i = 0; i < cases.size(); ++i) {
+    EXPECT_EQ(outcomes[i].ending, Ending::refused) << cases[i].what << ": " << ending_name(outcomes[i].ending);
+    EXPECT_NE(outcomes[i].message.find(cases[i].message), std::string::npos)
+        << cases[i].what << ": " << outcomes[i].message.substr(0, 300);
+  }
 }
 
 }  // namespace

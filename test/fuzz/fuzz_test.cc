@@ -27,7 +27,7 @@ namespace {
 
 // Variants of each kind of file.
 constexpr size_t quern_variants = 900, onnx_variants = 900, tflite_variants = 900, caffe_variants = 500,
-                 png_variants = 500, other_variants = 250;
+                 png_variants = 500, tensorflow_variants = 600, other_variants = 250;
 static_assert(quern_variants + onnx_variants + 2 * caffe_variants + png_variants >= 2000);
 
 // What a session may take for a model of these sizes; damaged ones that want more must get a clear refusal.
@@ -199,6 +199,25 @@ TEST(Fuzz, OnnxWithExternalData) {
     import_onnx(file.path());
   });
   for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.ending, Ending::refused) << ending_name(outcome.ending);
+}
+
+TEST(Fuzz, TensorFlow) {
+  const std::vector<Seed> seeds = tensorflow_seeds();
+  const TemporaryFile file(".pb");
+  check("tensorflow", seeds, make_variants(seeds, Format::protobuf, tensorflow_variants),
+        [&](const std::string& bytes) {
+          file.write(bytes);
+          use_graph(import_tensorflow(file.path()));
+        });
+}
+
+TEST(Fuzz, TensorFlowText) {
+  const std::vector<Seed> seeds = {tensorflow_text_seed()};
+  const TemporaryFile file(".pbtxt");
+  check("tensorflow text", seeds, make_variants(seeds, Format::text, other_variants), [&](const std::string& bytes) {
+    file.write(bytes);
+    use_graph(import_tensorflow(file.path()));
+  });
 }
 
 TEST(Fuzz, CaffeNet) {

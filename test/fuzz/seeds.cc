@@ -1,5 +1,6 @@
 #include "seeds.h"
 
+#include <google/protobuf/text_format.h>
 #include <png.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <sstream>
 
 #include "../convert/tflite_model.h"
+#include "../convert/tensorflow_graph.h"
 #include "../graph/small_graphs.h"
 #include "../tool/pictures.h"
 #include "compress/prune.h"
@@ -193,6 +195,55 @@ std::string shapes_onnx() {
   t = m.node("Clip", "y", {t});
   m.output(t, {2, 4, 6, 8});
   return m.bytes();
+}
+
+// ---- tensorflow -----------------------------------------------------------------------------------------------------
+
+test::Array numbers(const test::Dims& dims) {
+  test::Array array{dims, std::vector<float>(test::count(dims))};
+  for (size_t i = 0; i < array.data.size(); ++i) array.data[i] = 0.5f + weight(i);
+  return array;
+}
+
+// Convolutions, pools and what stands between them.
+test::TfGraph vision_tensorflow() {
+  test::TfGraph g;
+  const Ints ones = {1, 1, 1, 1}, twos = {1, 2, 2, 1};
+  g.placeholder("x", {-1, 12, 12, 3}).floats("w1", numbers({3, 3, 3, 8})).floats("b", numbers({8}));
+  g.node("Conv2D", "conv", {"x", "w1"}, {{"strides", twos}, {"padding", "SAME"}});
+  g.node("BiasAdd", "biased", {"conv", "b"}).floats("mean", numbers({8})).floats("variance", numbers({8}));
+  g.node("FusedBatchNormV3", "norm", {"biased", "b", "b", "mean", "variance"}, {{"is_training", false}});
+  g.floats("zero", numbers({})).last("value").mutable_tensor()->set_float_val(0, 0);
+  g.floats("slope", numbers({8})).node("Greater", "above", {"norm", "zero"}).node("Mul", "below", {"norm", "slope"});
+  g.node("Select", "prelu", {"above", "norm", "below"}).floats("w2", numbers({3, 3, 8, 1}));
+  g.integers("block", {2, 2}).integers("pads", {2, 2}, {2, 2, 2, 2}).integers("crops", {2, 2}, {0, 0, 0, 0});
+  g.node("SpaceToBatchND", "blocks", {"prelu", "block", "pads"});
+  g.node("DepthwiseConv2dNative", "depthwise", {"blocks", "w2"}, {{"strides", ones}, {"padding", "VALID"}});
+  g.node("BatchToSpaceND", "dilated", {"depthwise", "block", "crops"});
+  g.node("MaxPool", "max", {"dilated"}, {{"ksize", twos}, {"strides", twos}, {"padding", "SAME"}});
+  g.node("AvgPool", "average", {"dilated"}, {{"ksize", twos}, {"strides", twos}, {"padding", "VALID"}});
+  g.integer("three", 3).node("ConcatV2", "joined", {"max", "average", "three"}, {{"N", 2}});
+  g.node("LRN", "lrn", {"joined"}, {{"depth_radius", 2}}).integers("axes", {1, 2});
+  g.node("Mean", "global", {"lrn", "axes"}).floats("w3", numbers({16, 5}));
+  g.node("MatMul", "product", {"global", "w3"}).node("Softmax", "y", {"product"});
+  return g;
+}
+
+// Shapes that are computed, a part of a loop, and the operators that only move elements.
+test::TfGraph shapes_tensorflow() {
+  test::TfGraph g;
+  g.placeholder("x", {2, 4, 6, 6}).node("Shape", "shape", {"x"}).integers("0", {0}).integers("1", {1});
+  g.node("StridedSlice", "batch", {"shape", "0", "1", "1"}, {{"shrink_axis_mask", 1}}).integer("rest", -1);
+  g.node("Pack", "target", {"batch", "rest"}, {{"N", 2}}).node("Reshape", "flat", {"x", "target"});
+  g.integers("four", {2, 4, 6, 6}).node("Reshape", "back", {"flat", "four"}).integers("perm", {0, 2, 1, 3});
+  g.node("Transpose", "transposed", {"back", "perm"}).integers("pads", {4, 2}, {0, 0, 1, 0, 0, 2, 0, 0});
+  g.node("Pad", "padded", {"transposed", "pads"})
+      .node("MirrorPad", "mirrored", {"padded", "pads"}, {{"mode", "REFLECT"}});
+  g.integer("axis", 3).node("Split", "split", {"axis", "mirrored"}, {{"num_split", 3}}).integers("size", {5, 9});
+  g.node("ResizeBilinear", "resized", {"split:1", "size"}, {{"align_corners", true}});
+  g.floats("c", numbers({2})).node("Enter", "entered", {"c"}, {{"is_constant", true}, {"frame_name", "loop"}});
+  g.node("Rsqrt", "scale", {"entered"}).node("Mul", "y", {"resized", "scale", "^split"});
+  return g;
 }
 
 // ---- caffe ----------------------------------------------------------------------------------------------------------
@@ -458,6 +509,16 @@ Seed external_onnx_seed(const std::string& location, std::string* data) {
     *data += bytes;
   }
   return {"external.onnx", model.SerializeAsString()};
+}
+
+std::vector<Seed> tensorflow_seeds() {
+  return {{"vision.pb", vision_tensorflow().bytes()}, {"shapes.pb", shapes_tensorflow().bytes()}};
+}
+
+Seed tensorflow_text_seed() {
+  std::string text;
+  google::protobuf::TextFormat::PrintToString(shapes_tensorflow().graph, &text);
+  return {"shapes.pbtxt", text};
 }
 
 std::vector<CaffeSeed> caffe_seeds() {

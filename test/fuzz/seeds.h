@@ -15,6 +15,8 @@ std::vector<Seed> onnx_seeds();
 // The first of them with its constants in a file beside it, named `location`, whose bytes go to `data`.
 Seed external_onnx_seed(const std::string& location, std::string* data);
 std::vector<Seed> tflite_seeds();
+std::vector<Seed> tensorflow_seeds();
+Seed tensorflow_text_seed();
 // Models of ours, converted from the other ones, as they are, optimised, and with few weights left.
 std::vector<Seed> quern_seeds();
 

@@ -113,6 +113,9 @@ TEST_F(Command, UsageErrorsExitWith2) {
       {"frobnicate"},
       {"convert"},
       {"convert", "tiny.qn"},
+      {"convert", "tiny.qn", "-o", "x.qn", "--inputs", "x=1xx2"},
+      {"convert", "tiny.qn", "-o", "x.qn", "--inputs", "x=0x2"},
+      {"convert", "tiny.qn", "-o", "x.qn", "--inputs", "=2"},
       {"info"},
       {"info", "tiny.qn", "--colour"},
       {"run", "tiny.qn"},
@@ -170,6 +173,8 @@ TEST_F(Command, ErrorsExitWith1AndLeaveNothing) {
   spill(dir / "bad.npy", "\x93NUMPY");
   spill(dir / "bad.prototxt", "layer { type: \"Convolution\" ");
   spill(dir / "bad.onnx", std::string(100, '\xff'));
+  spill(dir / "bad.pb", std::string(100, '\xff'));
+  spill(dir / "bad.pbtxt", "node { name: ");
   spill(dir / "bad.csv", "file,label\nmissing.png,1\n");
   spill(dir / "far.csv", "file,label\na.png,10\n");
   spill(dir / "empty.txt", "");
@@ -180,6 +185,9 @@ TEST_F(Command, ErrorsExitWith1AndLeaveNothing) {
       {"convert", "bad.qn", "-o", "x.qn"},
       {"convert", "bad.prototxt", "-o", "x.qn"},
       {"convert", "bad.onnx", "-o", "x.qn"},
+      {"convert", "bad.pb", "-o", "x.qn"},
+      {"convert", "bad.pbtxt", "-o", "x.qn"},
+      {"convert", "tiny.qn", "-o", "x.qn", "--inputs", "x=1x2"},
       {"convert", "missing.onnx", "-o", "x.qn"},
       {"convert", "tiny.qn", "-o", "no/such/folder/x.qn"},
       {"convert", "tiny.qn", "-o", "x.qn", "--outputs", "nonsense"},

@@ -271,6 +271,75 @@ Value slice(const SourceNode& node, size_t input, const std::vector<Part>& parts
   return node.result(node.builder.slice(node.name, node.any_view(input), begin, end));
 }
 
+Value slice_sizes(const SourceNode& node, size_t input, const std::vector<int64_t>& begin,
+                  const std::vector<int64_t>& size) {
+  const Shape shape = node.dims(input);
+  if (begin.size() != shape.size() || size.size() != shape.size()) node.fail("the part does not fit");
+  std::vector<Part> parts;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    const int64_t from = begin[d], count = size[d], all = static_cast<int64_t>(shape[d]);
+    if (from < 0 || from > all || count < -1 || (count > 0 && count > all - from)) node.fail("the part does not fit");
+    const bool is_whole = count == -1 || (count == all && node.dimension(input, d).symbol == no_symbol);
+    if (from == 0 && is_whole) continue;
+    parts.push_back({d, {from}, {count == -1 ? INT64_MAX : from + count}, 1});
+  }
+  return parts.empty() ? node.value(input) : slice(node, input, parts);
+}
+
+namespace {
+
+bool has_bit(int64_t mask, size_t bit) { return (mask >> bit & 1) != 0; }
+
+// Item i of the brackets as a part of dimension d.
+Part part_of(const SourceNode& node, const Brackets& b, size_t i, size_t d) {
+  if (b.step[i] == 0) node.fail("a stride is zero");
+  if (has_bit(b.one_mask, i)) return {d, {b.begin[i]}, {b.begin[i] == -1 ? INT64_MAX : b.begin[i] + 1}, 1};
+  const bool back = b.step[i] < 0;
+  const int64_t begin = has_bit(b.begin_mask, i) ? (back ? INT64_MAX : 0) : b.begin[i];
+  const int64_t end = has_bit(b.end_mask, i) ? (back ? INT64_MIN : INT64_MAX) : b.end[i];
+  return {d, {begin}, {end}, b.step[i]};
+}
+
+// Whether a part takes a whole dimension, at any size that this can have.
+bool is_whole(const Part& part, const Symbols::Number& size) {
+  const bool to_end = part.end.value == INT64_MAX || (size.symbol == no_symbol && part.end.value >= size.value);
+  return part.step == 1 && part.begin.value == 0 && to_end;
+}
+
+}  // namespace
+
+Value slice_brackets(const SourceNode& node, size_t input, const Brackets& b) {
+  const size_t rank = node.dims(input).size(), items = b.begin.size();
+  if (items > 32 || b.end.size() != items || b.step.size() != items) node.fail("begin, end and strides do not fit");
+  size_t named = 0;  // dimensions that have an item
+  for (size_t i = 0; i < items; ++i) named += !has_bit(b.ellipsis_mask | b.new_axis_mask, i);
+  if (named > rank) node.fail("begin, end and strides do not fit the input");
+  std::vector<Part> parts;
+  std::vector<int64_t> dropped, added;
+  size_t d = 0, place = 0;  // the next dimension of the input and of the result
+  bool seen_ellipsis = false;
+  for (size_t i = 0; i < items; ++i) {
+    if (has_bit(b.ellipsis_mask, i)) {
+      if (seen_ellipsis) node.fail("two ellipses");
+      seen_ellipsis = true;
+      d += rank - named;
+      place += rank - named;
+    } else if (has_bit(b.new_axis_mask, i)) {
+      added.push_back(static_cast<int64_t>(place++));
+    } else {
+      const Part part = part_of(node, b, i, d);
+      if (!is_whole(part, node.dimension(input, d))) parts.push_back(part);
+      has_bit(b.one_mask, i) ? dropped.push_back(static_cast<int64_t>(d)) : static_cast<void>(++place);
+      ++d;
+    }
+  }
+  Value value = parts.empty() ? node.value(input) : slice(node, input, parts);
+  const std::string squeezed = node.name + "/squeeze", expanded = node.name + "/expand";
+  if (!dropped.empty()) value = squeeze(node.with({&value}, squeezed), 0, dropped);
+  if (!added.empty()) value = unsqueeze(node.with({&value}, expanded), 0, added);
+  return value;
+}
+
 Values split(const SourceNode& node, size_t input, size_t axis, const std::vector<int64_t>& sizes) {
   const auto size = static_cast<int64_t>(node.dims(input)[axis]);
   node.fix(node.dimension(input, axis).symbol);  // the sizes fit only the present size
@@ -345,6 +414,43 @@ Value concat(const SourceNode& node, size_t axis) {
     vectors &= node.is_constant(i) && views.back().rank() == 1;
   }
   return vectors ? concat_floats(node) : node.result(node.builder.concat(node.name, views, axis));
+}
+
+Value stack(const SourceNode& node, int64_t axis) {
+  std::vector<Value> values;
+  for (size_t i = 0; i < node.input_count(); ++i) {
+    const std::string name = node.name + "/" + std::to_string(i);
+    values.push_back(unsqueeze(node.with({&node.value(i)}, name), 0, {axis}));
+  }
+  std::vector<const Value*> inputs;
+  for (const Value& value : values) inputs.push_back(&value);
+  const SourceNode joined = node.with(inputs, node.name);
+  if (joined.is_integer(0)) return concat_integers(joined);
+  return concat(joined, node.axis(axis, joined.any_view(0).rank()));
+}
+
+Values unstack(const SourceNode& node, size_t input, int64_t axis) {
+  const Shape shape = node.dims(input);
+  const size_t d = node.axis(axis, shape.size());
+  if (shape[d] > 256) throw Unsupported{"into more than 256 parts"};
+  Values values = split(node, input, d, std::vector<int64_t>(shape[d], 1));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Value part = values[i];
+    const std::string name = node.name + "/" + std::to_string(i);
+    values[i] = squeeze(node.with({&part}, name), 0, std::vector{static_cast<int64_t>(d)});
+  }
+  return values;
+}
+
+View pad(const SourceNode& node, const View& x, const std::vector<int64_t>& pads, float value) {
+  if (pads.size() != 2 * x.rank()) node.fail("pads do not fit the input");
+  std::vector<int64_t> before, after;
+  for (size_t i = 0; i < pads.size(); ++i) {
+    if (pads[i] < 0 || pads[i] > INT32_MAX) node.fail("pads are out of range");
+    (i % 2 == 0 ? before : after).push_back(pads[i]);
+  }
+  if (std::all_of(pads.begin(), pads.end(), [](int64_t p) { return p == 0; })) return x;
+  return node.builder.pad(node.name, x, before, after, value);
 }
 
 Value expand(const SourceNode& node, size_t input, size_t shape_input) {

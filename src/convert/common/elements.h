@@ -38,6 +38,16 @@ struct Part {
   int64_t step;
 };
 Value slice(const SourceNode& node, size_t input, const std::vector<Part>& parts);
+// Takes so many elements of each dimension; -1 takes all from `begin` on.
+Value slice_sizes(const SourceNode& node, size_t input, const std::vector<int64_t>& begin,
+                  const std::vector<int64_t>& size);
+// A part as Python writes it, x[1, ..., :-1, None]: one entry for each item in the brackets. A bit of a mask says that
+// an item has no begin, has no end, is "...", is None, or is one index, whose dimension the result does not have.
+struct Brackets {
+  std::vector<int64_t> begin, end, step;
+  int64_t begin_mask = 0, end_mask = 0, ellipsis_mask = 0, new_axis_mask = 0, one_mask = 0;
+};
+Value slice_brackets(const SourceNode& node, size_t input, const Brackets& brackets);
 Values split(const SourceNode& node, size_t input, size_t axis, const std::vector<int64_t>& sizes);
 // Takes the indices of one dimension that input `index_input` holds. If that is a scalar, the result does not have the
 // dimension.
@@ -49,6 +59,11 @@ Value gather(const SourceNode& node, size_t input, size_t index_input, size_t ax
 Value concat_integers(const SourceNode& node);
 // Joins all inputs, none of which is integers.
 Value concat(const SourceNode& node, size_t axis);
+// Joins all inputs along a new dimension, or divides an input along a dimension that the results do not have.
+Value stack(const SourceNode& node, int64_t axis);
+Values unstack(const SourceNode& node, size_t input, int64_t axis);
+// Pads x. `pads` has two numbers per dimension: before and after.
+View pad(const SourceNode& node, const View& x, const std::vector<int64_t>& pads, float value);
 // Repeats dimensions of 1 to reach the sizes that input `shape_input` holds.
 Value expand(const SourceNode& node, size_t input, size_t shape_input);
 

@@ -231,7 +231,7 @@ Value cast(const SourceNode& node, size_t input, ElementType to) {
   return integer_value(std::move(out), to);
 }
 
-Value rounded(const SourceNode& node, size_t input, float (*function)(float)) {
+Value mapped(const SourceNode& node, size_t input, const std::function<float(float)>& function) {
   if (node.elements(input) > fold_limit) throw Unsupported{"too large"};
   std::vector<float> values = node.floats(input);
   std::transform(values.begin(), values.end(), values.begin(), function);

@@ -4,6 +4,7 @@
 // from the first on.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "convert/common/source_node.h"
@@ -39,7 +40,8 @@ Value product_of(const SourceNode& node, size_t input, bool keeps_rank);
 // Computes add, sub, mul or div at import if both inputs are constant and small, and adds a node otherwise.
 Value arithmetic(const SourceNode& node, OpKind kind);
 Value cast(const SourceNode& node, size_t input, ElementType to);
-Value rounded(const SourceNode& node, size_t input, float (*function)(float));
+// Applies a function to each number of a constant.
+Value mapped(const SourceNode& node, size_t input, const std::function<float(float)>& function);
 Value equal(const SourceNode& node);
 // Takes each element from the second input where the first input is not zero, and from the third elsewhere.
 Value where(const SourceNode& node);

@@ -1,6 +1,7 @@
 #include "convert/common/layers.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace quern::convert {
 namespace {
@@ -42,21 +43,93 @@ View bias_for(const View& weights, const Value& constant_weights, const Value& b
   return weights.tensor == constant_weights.view.tensor ? bias.view : as_stored(bias);
 }
 
-View reduced_image(const SourceNode& node, OpKind kind, const View& x, const std::vector<int64_t>& axes, bool keep) {
-  const size_t rank = x.rank();
-  Order reduced, rest;
-  for (const int64_t axis : axes) reduced.push_back(static_cast<uint32_t>(node.axis(axis, rank)));
-  std::sort(reduced.begin(), reduced.end());
-  for (uint32_t d = 0; d < rank; ++d) {
-    if (std::find(reduced.begin(), reduced.end(), d) == reduced.end()) rest.push_back(d);
+View normalized(const SourceNode& node, const View& x, size_t axis, const Normalization& n) {
+  const size_t channels = axis < x.rank() ? node.builder.shape(x)[axis] : 0;
+  for (const auto* list : {&n.gamma, &n.beta, &n.mean, &n.variance}) {
+    if (list->size() != channels) node.fail("parameters do not fit the " + std::to_string(channels) + " channels");
   }
-  if (rank != 4 || reduced.size() != 2 || rest.size() != 2) throw Unsupported{"over other than two of four axes"};
-  const Order order = {rest[0], rest[1], reduced[0], reduced[1]};
+  std::vector<float> scale(channels), bias(channels);
+  for (size_t c = 0; c < channels; ++c) {
+    const double s = n.gamma[c] / std::sqrt(n.variance[c] + n.epsilon);
+    scale[c] = static_cast<float>(s);
+    bias[c] = static_cast<float>(n.beta[c] - n.mean[c] * s);
+  }
+  return node.builder.scale(node.name, x, scale, bias, axis);
+}
+
+View sum_of(const SourceNode& node, const std::vector<View>& terms) {
+  View total = terms.at(0);
+  for (size_t i = 1; i < terms.size(); ++i) {
+    const std::string name = i + 1 == terms.size() ? node.name : node.name + "/" + std::to_string(i);
+    total = node.builder.binary(OpKind::add, name, total, terms[i]);
+  }
+  return total;
+}
+
+Attributes resize_attributes(const SourceNode& node, qn_resize_kind mode, bool align_corners, bool half_pixel_centers,
+                             size_t size_input) {
+  const std::vector<int64_t>& size = node.integers(size_input).values;
+  if (size.size() != 2 || size[0] < 1 || size[1] < 1) node.fail("the size is not two positive numbers");
+  if (align_corners && half_pixel_centers) node.fail("both align_corners and half_pixel_centers");
+  Attributes a;
+  a.mode = mode;
+  a.coordinates = align_corners        ? QN_COORDINATES_ALIGN_CORNERS
+                  : half_pixel_centers ? QN_COORDINATES_HALF_PIXEL
+                                       : QN_COORDINATES_ASYMMETRIC;
+  a.rounding = align_corners || (mode == QN_RESIZE_NEAREST && half_pixel_centers) ? QN_ROUND_HALF_UP : QN_ROUND_FLOOR;
+  a.values = {size[0], size[1]};
+  return a;
+}
+
+namespace {
+
+View reduced_image(const SourceNode& node, OpKind kind, const View& x, const Order& order, bool keep) {
   const View pooled = node.builder.pool(kind, node.name, node.builder.permute(x, order), {});
   if (!keep) return node.builder.reshape(node.name + "/squeeze", pooled, {0, 0});
   Order back(4);
   for (uint32_t i = 0; i < 4; ++i) back[order[i]] = i;
   return node.builder.permute(pooled, back);
+}
+
+// Reduces the dimensions from `begin` to `end`. They become the height of an image, those after them its channels, and
+// those before them are many images. Only the first dimension may change then.
+View reduced_neighbours(const SourceNode& node, OpKind kind, const View& x, size_t begin, size_t end, bool keep) {
+  Builder& builder = node.builder;
+  const Shape shape = builder.shape(x);
+  int64_t height = 1, channels = 1;
+  std::vector<int64_t> result;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    const auto size = static_cast<int64_t>(shape[d]);
+    const bool is_reduced = d >= begin && d < end;
+    if (d > 0 || is_reduced) node.fix(builder.symbol(x, d));
+    if (is_reduced) height *= size;
+    if (d >= end) channels *= size;
+    if (!is_reduced) result.push_back(d == 0 ? -1 : size);
+    if (is_reduced && keep) result.push_back(1);
+  }
+  const View images = builder.reshape(node.name + "/image", x, {-1, height, 1, channels});
+  const View pooled = builder.pool(kind, node.name, builder.permute(images, {0, 3, 1, 2}), {});
+  return builder.reshape(node.name + "/shape", builder.permute(pooled, {0, 2, 3, 1}), result);
+}
+
+}  // namespace
+
+View reduced(const SourceNode& node, OpKind kind, const View& x, const std::vector<int64_t>& axes, bool keep) {
+  const size_t rank = x.rank();
+  Order order, picked;
+  for (const int64_t axis : axes) picked.push_back(static_cast<uint32_t>(node.axis(axis, rank)));
+  std::sort(picked.begin(), picked.end());
+  picked.erase(std::unique(picked.begin(), picked.end()), picked.end());
+  for (uint32_t d = 0; d < rank; ++d) {
+    if (std::find(picked.begin(), picked.end(), d) == picked.end()) order.push_back(d);
+  }
+  const bool leaves_two = order.size() == 2;
+  order.insert(order.end(), picked.begin(), picked.end());
+  if (rank == 4 && leaves_two) return reduced_image(node, kind, x, order, keep);
+  if (picked.empty()) throw Unsupported{"over no axes"};
+  const size_t begin = picked.front(), end = picked.back() + size_t{1};
+  if (end - begin != picked.size()) throw Unsupported{"over axes that are apart"};
+  return reduced_neighbours(node, kind, x, begin, end, keep);
 }
 
 }  // namespace quern::convert

@@ -20,9 +20,26 @@ Factors factors(const SourceNode& node, const View& x, size_t axis, size_t group
 // Returns a bias for the weights that factors() made of `constant_weights`: as integers only beside integers.
 View bias_for(const View& weights, const Value& constant_weights, const Value& bias);
 
+// ---- normalization, sums, resizing
+
+// The parameters of a batch normalization, one number per channel.
+struct Normalization {
+  std::vector<float> gamma, beta, mean, variance;
+  double epsilon;
+};
+// `axis`: of the channels.
+View normalized(const SourceNode& node, const View& x, size_t axis, const Normalization& n);
+
+View sum_of(const SourceNode& node, const std::vector<View>& terms);
+
+// How TensorFlow and TensorFlow Lite resize an image: its new height and width are the integers of an input.
+Attributes resize_attributes(const SourceNode& node, qn_resize_kind mode, bool align_corners, bool half_pixel_centers,
+                             size_t size_input);
+
 // ---- reductions
 
-// Imports a reduction over two of four dimensions as global pooling: these two become height and width of an image.
-View reduced_image(const SourceNode& node, OpKind kind, const View& x, const std::vector<int64_t>& axes, bool keep);
+// Imports a reduction as global pooling: over two of four dimensions, which become height and width of an image, or over
+// neighbouring dimensions.
+View reduced(const SourceNode& node, OpKind kind, const View& x, const std::vector<int64_t>& axes, bool keep);
 
 }  // namespace quern::convert

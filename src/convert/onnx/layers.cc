@@ -114,7 +114,7 @@ Values reduce(const OnnxNode& node, OpKind kind, int64_t axes_are_input_since) {
   const bool given = node.list("axes", 1, axes_are_input_since, &axes);
   const bool keep = node.integer("keepdims", 1) != 0;
   if (node.integer("noop_with_empty_axes", 0) != 0 && (!given || axes.empty())) return {node.value(0)};
-  return {node.result(reduced_image(node, kind, node.view(0), axes, keep))};
+  return {node.result(reduced(node, kind, node.view(0), axes, keep))};
 }
 Values reduce_mean(const OnnxNode& node) { return reduce(node, OpKind::global_average_pool, 18); }
 Values reduce_max(const OnnxNode& node) { return reduce(node, OpKind::global_max_pool, 18); }
@@ -125,21 +125,8 @@ Values batch_normalization(const OnnxNode& node) {
   node.ignore("momentum");
   if (node.integer("training_mode", 0) != 0) throw Unsupported{"training_mode"};
   if (node.integer("spatial", 1) == 0) throw Unsupported{"spatial: 0"};
-  const double epsilon = node.number("epsilon", 1e-5f);
-  const std::vector<float> gamma = node.floats(1), beta = node.floats(2), mean = node.floats(3),
-                           variance = node.floats(4);
-  const Shape shape = node.builder.shape(node.view(0));
-  const size_t channels = shape.size() < 2 ? 0 : shape[1];
-  for (const auto* list : {&gamma, &beta, &mean, &variance}) {
-    if (list->size() != channels) node.fail("parameters do not fit the " + std::to_string(channels) + " channels");
-  }
-  std::vector<float> scale(channels), bias(channels);
-  for (size_t c = 0; c < channels; ++c) {
-    const double s = gamma[c] / std::sqrt(variance[c] + epsilon);
-    scale[c] = static_cast<float>(s);
-    bias[c] = static_cast<float>(beta[c] - mean[c] * s);
-  }
-  return {node.result(node.builder.scale(node.name, node.view(0), scale, bias, 1))};
+  const Normalization n{node.floats(1), node.floats(2), node.floats(3), node.floats(4), node.number("epsilon", 1e-5f)};
+  return {node.result(normalized(node, node.view(0), 1, n))};
 }
 
 Values lrn(const OnnxNode& node) {
@@ -225,13 +212,9 @@ Values mul(const OnnxNode& node) { return {arithmetic(node, OpKind::mul)}; }
 Values div(const OnnxNode& node) { return {arithmetic(node, OpKind::div)}; }
 
 Values sum(const OnnxNode& node) {
-  View total = node.view(0);
-  for (size_t i = 1; i < node.input_count(); ++i) {
-    const bool last = i + 1 == node.input_count();
-    const std::string name = last ? node.name : node.name + "/" + std::to_string(i);
-    total = node.builder.binary(OpKind::add, name, total, node.view(i));
-  }
-  return {node.result(total)};
+  std::vector<View> terms;
+  for (size_t i = 0; i < node.input_count(); ++i) terms.push_back(node.view(i));
+  return {node.result(sum_of(node, terms))};
 }
 
 // Imports Max and Min. With one constant number they are a clamp; we have no operator for two tensors.

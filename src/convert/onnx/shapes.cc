@@ -62,8 +62,12 @@ Values cast(const OnnxNode& node) {
   return {convert::cast(node, 0, *to)};
 }
 
-Values floor(const OnnxNode& node) { return {rounded(node, 0, std::floor)}; }
-Values ceil(const OnnxNode& node) { return {rounded(node, 0, std::ceil)}; }
+Values floor(const OnnxNode& node) {
+  return {mapped(node, 0, [](float x) { return std::floor(x); })};
+}
+Values ceil(const OnnxNode& node) {
+  return {mapped(node, 0, [](float x) { return std::ceil(x); })};
+}
 Values equal(const OnnxNode& node) { return {convert::equal(node)}; }
 Values where(const OnnxNode& node) { return {convert::where(node)}; }
 

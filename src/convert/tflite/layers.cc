@@ -99,7 +99,7 @@ Values max_pool_2d(const TfliteNode& node) { return pool(node, OpKind::max_pool)
 
 Values reduce(const TfliteNode& node, OpKind kind) {
   const bool keep = node.options<schema::ReducerOptions>().keep_dims();
-  return {node.result(reduced_image(node, kind, node.real_view(0), node.integers(1).values, keep))};
+  return {node.result(reduced(node, kind, node.real_view(0), node.integers(1).values, keep))};
 }
 Values mean(const TfliteNode& node) { return reduce(node, OpKind::global_average_pool); }
 Values reduce_max(const TfliteNode& node) { return reduce(node, OpKind::global_max_pool); }
@@ -116,17 +116,7 @@ Values local_response_normalization(const TfliteNode& node) {
 template <class Options>
 Values resize(const TfliteNode& node, qn_resize_kind mode) {
   const auto& o = node.options<Options>();
-  const std::vector<int64_t>& size = node.integers(1).values;
-  if (size.size() != 2 || size[0] < 1 || size[1] < 1) node.fail("the size is not two positive numbers");
-  if (o.align_corners() && o.half_pixel_centers()) node.fail("both align_corners and half_pixel_centers");
-  Attributes a;
-  a.mode = mode;
-  a.coordinates = o.align_corners()        ? QN_COORDINATES_ALIGN_CORNERS
-                  : o.half_pixel_centers() ? QN_COORDINATES_HALF_PIXEL
-                                           : QN_COORDINATES_ASYMMETRIC;
-  a.rounding = o.align_corners() ? QN_ROUND_HALF_UP : QN_ROUND_FLOOR;
-  a.values = {size[0], size[1]};
-  if (mode == QN_RESIZE_NEAREST && o.half_pixel_centers()) a.rounding = QN_ROUND_HALF_UP;
+  const Attributes a = resize_attributes(node, mode, o.align_corners(), o.half_pixel_centers(), 1);
   return {node.image_result(node.builder.resize(node.name, node.image(0), a))};
 }
 Values resize_bilinear(const TfliteNode& node) {
@@ -236,13 +226,9 @@ Values div(const TfliteNode& node) {
 }
 
 Values add_n(const TfliteNode& node) {
-  View total = node.real_view(0);
-  for (size_t i = 1; i < node.input_count(); ++i) {
-    const bool last = i + 1 == node.input_count();
-    const std::string name = last ? node.name : node.name + "/" + std::to_string(i);
-    total = node.builder.binary(OpKind::add, name, total, node.real_view(i));
-  }
-  return {node.result(total)};
+  std::vector<View> terms;
+  for (size_t i = 0; i < node.input_count(); ++i) terms.push_back(node.real_view(i));
+  return {node.result(sum_of(node, terms))};
 }
 
 Values squared_difference(const TfliteNode& node) {

@@ -1,6 +1,4 @@
 // Imports TensorFlow Lite's operators that move or select elements: shapes, slices, constants.
-#include <algorithm>
-
 #include "convert/common/elements.h"
 #include "convert/common/fold.h"
 #include "convert/tflite/node.h"
@@ -40,52 +38,20 @@ Values transpose(const TfliteNode& node) { return {convert::transpose(node, 0, n
 // ---- parts ------------------------------------------------------------------------------------
 
 Values slice(const TfliteNode& node) {
-  const Integers &begin = node.integers(1), &size = node.integers(2);
-  const Shape shape = node.dims(0);
-  if (begin.values.size() != shape.size() || size.values.size() != shape.size()) node.fail("the part does not fit");
-  std::vector<Part> parts;
-  for (size_t d = 0; d < shape.size(); ++d) {
-    const int64_t from = begin.values[d], count = size.values[d], all = static_cast<int64_t>(shape[d]);
-    if (from < 0 || from > all || count < -1 || (count > 0 && count > all - from)) node.fail("the part does not fit");
-    if (from == 0 && (count == -1 || count == all)) continue;
-    parts.push_back({d, {from}, {count == -1 ? INT64_MAX : from + count}, 1});
-  }
-  if (parts.empty()) return {node.value(0)};
-  return {convert::slice(node, 0, parts)};
+  return {slice_sizes(node, 0, node.integers(1).values, node.integers(2).values)};
 }
 
 // Takes part of each dimension, and drops the dimensions of which one index is taken.
 Values strided_slice(const TfliteNode& node) {
   const auto& o = node.options<schema::StridedSliceOptions>();
-  if (o.ellipsis_mask() != 0 || o.new_axis_mask() != 0 || o.offset()) throw Unsupported{"masks or an offset"};
-  const std::vector<int64_t>&begin = node.integers(1).values, &end = node.integers(2).values,
-        &steps = node.integers(3).values;
-  const Shape shape = node.dims(0);
-  if (begin.size() > shape.size() || end.size() != begin.size() || steps.size() != begin.size()) {
-    node.fail("begin, end and strides do not fit the input");
-  }
-  std::vector<Part> parts;
-  std::vector<int64_t> dropped;
-  for (size_t d = 0; d < begin.size(); ++d) {
-    const auto masked = [d](int32_t mask) { return (mask >> d & 1) != 0; };
-    const bool one = masked(o.shrink_axis_mask());
-    if (steps[d] == 0) node.fail("a stride is zero");
-    if (one) {
-      dropped.push_back(static_cast<int64_t>(d));
-      const int64_t at = masked(o.begin_mask()) ? 0 : begin[d];
-      parts.push_back({d, {at}, {at == -1 ? INT64_MAX : at + 1}, 1});
-      continue;
-    }
-    const bool back = steps[d] < 0;
-    const int64_t first = masked(o.begin_mask()) ? (back ? INT64_MAX : 0) : begin[d];
-    const int64_t last = masked(o.end_mask()) ? (back ? INT64_MIN : INT64_MAX) : end[d];
-    if (steps[d] != 1 || first != 0 || last < static_cast<int64_t>(shape[d]))
-      parts.push_back({d, {first}, {last}, steps[d]});
-  }
-  const Value part = parts.empty() ? node.value(0) : convert::slice(node, 0, parts);
-  if (dropped.empty()) return {part};
-  const std::string name = node.name + "/squeeze";
-  return {convert::squeeze(node.with({&part}, name), 0, dropped)};
+  if (o.offset()) throw Unsupported{"an offset"};
+  Brackets b{node.integers(1).values, node.integers(2).values, node.integers(3).values};
+  b.begin_mask = o.begin_mask();
+  b.end_mask = o.end_mask();
+  b.ellipsis_mask = o.ellipsis_mask();
+  b.new_axis_mask = o.new_axis_mask();
+  b.one_mask = o.shrink_axis_mask();
+  return {slice_brackets(node, 0, b)};
 }
 
 Values split_into(const TfliteNode& node, size_t input, int64_t axis, std::vector<int64_t> sizes) {
@@ -115,18 +81,7 @@ Values split_v(const TfliteNode& node) {
   return split_into(node, 0, axis, sizes);
 }
 
-Values unpack(const TfliteNode& node) {
-  const auto& o = node.options<schema::UnpackOptions>();
-  const Shape shape = node.dims(0);
-  const size_t axis = node.axis(o.axis(), shape.size());
-  Values values = convert::split(node, 0, axis, std::vector<int64_t>(shape[axis], 1));
-  for (size_t i = 0; i < values.size(); ++i) {
-    const Value part = values[i];
-    const std::string name = node.name + "/" + std::to_string(i);
-    values[i] = convert::squeeze(node.with({&part}, name), 0, std::vector{static_cast<int64_t>(axis)});
-  }
-  return values;
-}
+Values unpack(const TfliteNode& node) { return unstack(node, 0, node.options<schema::UnpackOptions>().axis()); }
 
 Values gather(const TfliteNode& node) {
   const auto& o = node.options<schema::GatherOptions>();
@@ -145,35 +100,11 @@ Values concatenation(const TfliteNode& node) {
   return {node.result(node.builder.concat(node.name, views, axis), o.activation())};
 }
 
-// Joins tensors along a new dimension.
-Values pack(const TfliteNode& node) {
-  const auto& o = node.options<schema::PackOptions>();
-  std::vector<Value> values;
-  for (size_t i = 0; i < node.input_count(); ++i) {
-    const std::string name = node.name + "/" + std::to_string(i);
-    values.push_back(unsqueeze(node.with({&node.value(i)}, name), 0, {o.axis()}));
-  }
-  std::vector<const Value*> inputs;
-  for (const Value& value : values) inputs.push_back(&value);
-  const SourceNode joined = node.with(inputs, node.name);
-  if (joined.is_integer(0)) return {concat_integers(joined)};
-  return {convert::concat(joined, node.axis(o.axis(), joined.any_view(0).rank()))};
-}
+Values pack(const TfliteNode& node) { return {stack(node, node.options<schema::PackOptions>().axis())}; }
 
 Values pad_with(const TfliteNode& node, float value) {
-  const View x = node.real_view(0);
-  const std::vector<int64_t>& pads = node.integers(1).values;
-  if (pads.size() != 2 * x.rank()) node.fail("pads do not fit the input");
-  std::vector<int64_t> before, after;
-  for (size_t d = 0; d < x.rank(); ++d) {
-    before.push_back(pads[2 * d]);
-    after.push_back(pads[2 * d + 1]);
-  }
-  if (std::any_of(pads.begin(), pads.end(), [](int64_t p) { return p < 0 || p > INT32_MAX; })) {
-    node.fail("pads are out of range");
-  }
-  if (std::all_of(pads.begin(), pads.end(), [](int64_t p) { return p == 0; })) return {node.value(0)};
-  return {node.result(node.builder.pad(node.name, x, before, after, value))};
+  const View x = node.real_view(0), y = convert::pad(node, x, node.integers(1).values, value);
+  return {y.tensor == x.tensor ? node.value(0) : node.result(y)};
 }
 Values pad(const TfliteNode& node) { return pad_with(node, 0); }
 Values pad_v2(const TfliteNode& node) {

@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
+#include <sstream>
 
 #include "convert/common/error.h"
 #include "graph/file/format.h"
@@ -15,6 +17,7 @@ namespace {
 struct ConvertArguments {
   ModelFiles files;
   std::string out;
+  std::vector<std::string> inputs;
   ImportOptions import;
   ImageFlags images;
 };
@@ -33,8 +36,24 @@ void store_preprocessing(const ImageFlags& flags, Graph* graph) {
   if (!stored) throw Error("no input of the model takes images: the flags for images cannot be stored");
 }
 
+// "NAME" or "NAME=1x24x24x3"
+ImportOptions::Input input_of(const std::string& text) {
+  const size_t equals = std::min(text.rfind('='), text.size());
+  ImportOptions::Input input{text.substr(0, equals)};
+  std::istringstream sizes(text.substr(std::min(equals + 1, text.size())));
+  for (std::string size; std::getline(sizes, size, 'x');) {
+    const bool is_number =
+        !size.empty() && size.size() < 10 && size.find_first_not_of("0123456789") == std::string::npos;
+    if (!is_number || std::stoul(size) == 0) throw CLI::ValidationError("--inputs", "\"" + text + "\" has a bad shape");
+    input.shape.push_back(std::stoul(size));
+  }
+  if (input.name.empty()) throw CLI::ValidationError("--inputs", "a name is empty");
+  return input;
+}
+
 int convert_model(const ConvertArguments& arguments) {
   ImportOptions options = arguments.import;
+  for (const std::string& text : arguments.inputs) options.inputs.push_back(input_of(text));
   if (!arguments.files.is_quern()) options.target = arguments.out;  // a .qn file may be rewritten in place
   Graph graph = load_graph(arguments.files, options);
   store_preprocessing(arguments.images, &graph);
@@ -53,6 +72,12 @@ Action convert_command(CLI::App& app) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("NAME,...");
+  app.add_option("--inputs", arguments->inputs,
+                 "Tensors of a TensorFlow graph to make inputs, so that what computes them is left out; with a shape "
+                 "such as 1x24x24x3 if the graph leaves it open")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("NAME[=SHAPE],...");
   add_image_flags(app, &arguments->images);
   app.footer("The flags for images are stored in the model, for run and eval to use.");
   return [arguments] { return convert_model(*arguments); };

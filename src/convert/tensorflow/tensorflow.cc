@@ -1,0 +1,256 @@
+// Imports TensorFlow's frozen graphs: connects nodes, inputs and outputs. layers.cc and shapes.cc import the single
+// operators.
+#include <google/protobuf/stubs/logging.h>
+#include <google/protobuf/text_format.h>
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "convert/common/file.h"
+#include "convert/common/wiring.h"
+#include "convert/convert.h"
+#include "convert/tensorflow/graph.h"
+#include "convert/tensorflow/node.h"
+
+namespace quern::tensorflow {
+namespace {
+
+// Parsed text takes up to a hundred times its size in memory.
+constexpr size_t text_limit = size_t{4} << 20;
+constexpr int nesting_limit = 32;
+
+constexpr std::array variable_ops = {"Variable", "VariableV2", "VarHandleOp", "ReadVariableOp"};
+
+class Importer {
+ public:
+  Importer(const schema::GraphDef& graph, size_t bytes) : proto_(graph), graph_(graph) { builder_.allow(bytes); }
+
+  quern::Graph import(const ImportOptions& options) {
+    std::vector<TensorName> outputs;
+    for (const std::string& name : options.outputs) outputs.push_back(tensor_name(name));
+    if (outputs.empty()) outputs = graph_.unread();
+    if (outputs.empty()) throw Error("the graph has no outputs");
+    std::vector<std::string> names = options.outputs;
+    for (size_t i = names.size(); i < outputs.size(); ++i) names.push_back(outputs[i].text());
+
+    std::set<TensorName> cut;
+    for (const ImportOptions::Input& input : options.inputs) {
+      if (!cut.insert(tensor_name(input.name)).second) throw Error("input '" + input.name + "' is named twice");
+    }
+    const std::vector<Step> steps = graph_.needed(outputs, cut);
+    connect(steps, outputs, cut);
+    for (const ImportOptions::Input& input : options.inputs) add_cut(input);
+    add_placeholders(steps);
+    for (size_t i = 0; i < steps.size(); ++i) {
+      if (is_source(steps[i])) continue;
+      wiring_.collect(steps[i].node->name(), steps[i].op, wiring_.outputs(i), [&] { add_step(i, steps[i]); });
+    }
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      wiring_.collect(names[i], "output", {}, [&] { add_output(names[i], outputs[i]); });
+    }
+    wiring_.throw_if_unsupported();
+    return builder_.finish();
+  }
+
+ private:
+  static bool is_source(const Step& step) { return step.op == "Const" || step.op == "Placeholder"; }
+  Wire wire(const TensorName& tensor) { return wiring_.mention(tensor.text()); }
+
+  // Describes the steps. A node has the outputs that others read. One that is cut off is not its output any more.
+  void connect(const std::vector<Step>& steps, const std::vector<TensorName>& outputs,
+               const std::set<TensorName>& cut) {
+    std::map<std::string, std::set<size_t>> read_outputs;
+    Wires read;
+    const auto mention = [&](const TensorName& tensor) {
+      read_outputs[tensor.node].insert(tensor.output);
+      read.push_back(wire(tensor));
+      return read.back();
+    };
+    std::vector<Wires> inputs;
+    for (const Step& step : steps) {
+      inputs.emplace_back();
+      for (const TensorName& input : step.inputs) inputs.back().push_back(mention(input));
+    }
+    for (const TensorName& output : outputs) mention(output);
+    for (size_t i = 0; i < steps.size(); ++i) {
+      const std::string& name = steps[i].node->name();
+      const std::set<size_t>& numbers = read_outputs[name];
+      Wires made(numbers.empty() ? 1 : *numbers.rbegin() + 1, no_wire);
+      for (const size_t k : numbers) {
+        if (cut.count({name, k}) == 0) made[k] = wire({name, k});
+      }
+      if (steps[i].op == "Const" && made[0] != no_wire) define_constant(*steps[i].node, made[0]);
+      wiring_.add_node(inputs[i], made);
+    }
+    wiring_.need(read);
+  }
+
+  void define_constant(const schema::NodeDef& node, Wire wire) {
+    const auto value = node.attr().find("value");
+    if (value == node.attr().end() || !value->second.has_tensor())
+      throw Error("constant '" + node.name() + "' has no value");
+    wiring_.define_constant(wire, [this, &node, &tensor = value->second.tensor()] {
+      return constant_value(builder_, read_tensor(builder_, tensor, node.name()));
+    });
+  }
+
+  // ---- inputs
+
+  static const schema::AttrValue* attribute(const schema::NodeDef& node, const char* name) {
+    const auto at = node.attr().find(name);
+    return at == node.attr().end() ? nullptr : &at->second;
+  }
+
+  // The type of a node's outputs. All tensors that can be inputs are as their operators' first inputs are, or are named.
+  static schema::DataType type_of(const schema::NodeDef& node) {
+    for (const char* name : {"dtype", "DstT", "T"}) {
+      if (const auto* type = attribute(node, name); type != nullptr && type->has_type()) return type->type();
+    }
+    return schema::DT_FLOAT;
+  }
+
+  // The shape of an output as the file has it, with -1 for unknown sizes. Nothing if the rank is unknown.
+  static std::optional<std::vector<int64_t>> known_shape(const schema::NodeDef& node, size_t output) {
+    const schema::AttrValue* own = attribute(node, "shape");
+    const schema::AttrValue* inferred = attribute(node, "_output_shapes");
+    const schema::TensorShapeProto* shape = nullptr;
+    if (inferred != nullptr && output < static_cast<size_t>(inferred->list().shape_size())) {
+      shape = &inferred->list().shape(static_cast<int>(output));
+    }
+    if (own != nullptr && own->has_shape() && !own->shape().unknown_rank()) shape = &own->shape();
+    if (shape == nullptr || shape->unknown_rank()) return std::nullopt;
+    std::vector<int64_t> sizes;
+    for (const auto& dim : shape->dim()) sizes.push_back(dim.size());
+    return sizes;
+  }
+
+  void add_input(const schema::NodeDef& node, const TensorName& tensor, const std::vector<size_t>& given) {
+    const std::optional<ElementType> type = element_type(type_of(node));
+    const auto is = [&](ElementType one) { return type == one; };
+    if (!is(ElementType::f32) && !is(ElementType::f16) && !is(ElementType::s8) && !is(ElementType::u8)) {
+      throw Unsupported{"type " + schema::DataType_Name(type_of(node))};
+    }
+    Shape shape(given.begin(), given.end());
+    bool is_open = false;
+    if (given.empty()) {
+      const auto known = known_shape(node, tensor.output);
+      if (!known) throw Unsupported{"without a shape: give one with --inputs"};
+      for (const int64_t size : *known) {
+        const bool is_batch = shape.empty();
+        if (size <= 0 && !is_batch) {
+          throw Unsupported{"dimension " + std::to_string(shape.size()) + " has no fixed size: give one with --inputs"};
+        }
+        is_open |= size <= 0;
+        shape.push_back(size <= 0 ? 1 : static_cast<size_t>(size));
+      }
+    }
+    Value value = builder_.input(tensor.text(), shape, port_type(*type), {});
+    if (is_open) builder_.leave_open(value.view, 0, "");
+    value.type = *type;
+    wiring_.define(wire(tensor), std::move(value));
+  }
+
+  void add_cut(const ImportOptions::Input& input) {
+    const TensorName tensor = tensor_name(input.name);
+    const schema::NodeDef* node = graph_.find(tensor.node);
+    if (node == nullptr) throw Error("the graph has no tensor '" + input.name + "'");
+    if (!wiring_.find(tensor.text())) throw Error("the outputs do not depend on the input '" + input.name + "'");
+    wiring_.collect(input.name, "input", {wire(tensor)}, [&] { add_input(*node, tensor, input.shape); });
+  }
+
+  // In the order of the file.
+  void add_placeholders(const std::vector<Step>& steps) {
+    std::set<const schema::NodeDef*> needed;
+    for (const Step& step : steps) {
+      if (step.op == "Placeholder") needed.insert(step.node);
+    }
+    for (const schema::NodeDef& node : proto_.node()) {
+      if (needed.count(&node) == 0) continue;
+      const TensorName tensor{node.name()};
+      wiring_.collect(node.name(), "input", {wire(tensor)}, [&] { add_input(node, tensor, {}); });
+    }
+  }
+
+  // ---- nodes and outputs
+
+  void add_step(size_t index, const Step& step) {
+    const std::string& name = step.node->name();
+    const TfRow* row = step.is_group ? find_group(step.op) : find_layer(step.op);
+    if (row == nullptr) row = find_shape(step.op);
+    if (row == nullptr) {
+      const bool is_variable = std::find(variable_ops.begin(), variable_ops.end(), step.op) != variable_ops.end();
+      throw Unsupported{is_variable ? "the graph is not frozen" : ""};
+    }
+    const auto inputs = wiring_.values(index, "node '" + name + "'");
+    if (!inputs) return;  // the list of unsupported nodes has the cause
+    const TfNode node(builder_, *step.attributes, name, step.op, *inputs);
+    node.expect_inputs(row->min_inputs, row->max_inputs);
+    for (const Value* input : *inputs) charge_integers(builder_, *input);
+    const Values values = row->import(node);
+    for (const Value& value : values) charge_integers(builder_, value);
+    if (const std::string attribute = node.unread_attribute(); !attribute.empty()) {
+      throw Unsupported{"attribute " + attribute};
+    }
+    wiring_.define_outputs(index, values);
+  }
+
+  void add_output(const std::string& name, const TensorName& tensor) {
+    if (wiring_.is_unknown(wire(tensor))) throw Error("the graph has no tensor '" + name + "'");
+    const Value* value = wiring_.value(wire(tensor), "the model");
+    if (value == nullptr) return;
+    if (!value->view) throw Unsupported{"integers that are known at import"};
+    builder_.output(value->view, name, port_type(value->type));
+  }
+
+  const schema::GraphDef& proto_;
+  const Graph graph_;
+  Builder builder_{"tensorflow"};
+  Wiring wiring_{builder_};
+};
+
+schema::GraphDef parse_text(const std::string& text) {
+  schema::GraphDef graph;
+  google::protobuf::TextFormat::Parser parser;
+  parser.AllowUnknownField(true);  // as in binary files
+  parser.SetRecursionLimit(nesting_limit);
+  if (!parser.ParseFromString(text, &graph)) throw Error("not a TensorFlow graph, or damaged");
+  return graph;
+}
+
+schema::GraphDef parse(const std::string& content) {
+  schema::GraphDef graph;
+  const bool parsed = graph.ParseFromString(content);
+  if (parsed && graph.node_size() > 0) return graph;
+  schema::SavedModel saved;
+  if (saved.ParseFromString(content) && saved.saved_model_schema_version() > 0 && saved.meta_graphs_size() > 0) {
+    throw Error(
+        "a SavedModel keeps its weights in other files: freeze it (convert_variables_to_constants_v2) and convert the "
+        "graph that this gives");
+  }
+  throw Error("not a TensorFlow graph, or damaged");
+}
+
+}  // namespace
+}  // namespace quern::tensorflow
+
+namespace quern {
+
+Graph import_tensorflow(const std::string& path, const ImportOptions& options) {
+  const google::protobuf::LogSilencer silence;  // the importer reports errors itself
+  const bool is_text = path.ends_with(".pbtxt");
+  std::string content = read_file(path, is_text ? tensorflow::text_limit : INT_MAX);
+  try {
+    const tensorflow::schema::GraphDef graph = is_text ? tensorflow::parse_text(content) : tensorflow::parse(content);
+    const size_t bytes = content.size();
+    std::string().swap(content);  // the graph has it all
+    return tensorflow::Importer(graph, bytes).import(options);
+  } catch (const Error& error) {
+    throw Error(path + ": " + error.what());
+  }
+}
+
+}  // namespace quern

@@ -1,0 +1,752 @@
+// Every operator that the TensorFlow importer knows, against plain computations, how a graph is cut, and what is refused.
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "convert/convert.h"
+#include "graph/pass/passes.h"
+#include "onnx_model.h"
+#include "tensorflow_graph.h"
+
+namespace quern {
+namespace {
+
+using test::Array;
+using test::Dims;
+using test::error_of;
+using test::expect_near;
+using test::Ints;
+using test::random;
+using test::TfAttributes;
+using test::TfGraph;
+namespace schema = tensorflow::schema;
+
+Array nchw(const Array& x) { return test::transpose(x, {0, 3, 1, 2}); }
+Array nhwc(const Array& x) { return test::transpose(x, {0, 2, 3, 1}); }
+Array oihw(const Array& w) { return test::transpose(w, {3, 2, 0, 1}); }
+
+class TensorFlow : public testing::Test {
+ protected:
+  Graph import(const TfGraph& graph, const std::vector<std::string>& outputs = {},
+               const std::vector<ImportOptions::Input>& inputs = {}) {
+    return import_tensorflow(folder_.write("net.pb", graph.bytes()), {outputs, {}, inputs});
+  }
+  std::string refusal(const TfGraph& graph, const std::vector<std::string>& outputs = {},
+                      const std::vector<ImportOptions::Input>& inputs = {}) {
+    return error_of([&] { import(graph, outputs, inputs); });
+  }
+  void expect_refusal(const TfGraph& graph, const std::string& part) {
+    const std::string message = refusal(graph);
+    EXPECT_NE(message.find(part), std::string::npos) << message << "\ninstead of " << part;
+  }
+  // A node "y" reads "x" of these dimensions and constants c0, c1, ...; then integers i0, i1, ...
+  static TfGraph one_node(const std::string& op, const TfAttributes& attributes, const Dims& x,
+                          const std::vector<Array>& constants = {}, const std::vector<Ints>& integers = {}) {
+    TfGraph graph;
+    graph.placeholder("x", Ints(x.begin(), x.end()));
+    std::vector<std::string> inputs = {"x"};
+    for (size_t i = 0; i < constants.size(); ++i) {
+      inputs.push_back(std::string("c").append(std::to_string(i)));
+      graph.floats(inputs.back(), constants[i]);
+    }
+    for (size_t i = 0; i < integers.size(); ++i) {
+      inputs.push_back(std::string("i").append(std::to_string(i)));
+      graph.integers(inputs.back(), integers[i]);
+    }
+    return graph.node(op, "y", inputs, attributes);
+  }
+  // As imported, and as optimised.
+  void expect_graph(const TfGraph& graph, const std::vector<Array>& inputs, const Array& want,
+                    float tolerance = 1e-5f) {
+    Graph imported = import(graph);
+    expect_near(test::run(imported, inputs).at(0), want, tolerance);
+    ASSERT_EQ(optimize(imported), QN_OK) << qn_last_message();
+    expect_near(test::run(imported, inputs).at(0), want, tolerance);
+  }
+  void expect_node(const std::string& op, const TfAttributes& attributes, const Array& x,
+                   const std::vector<Array>& constants, const Array& want) {
+    SCOPED_TRACE(op);
+    expect_graph(one_node(op, attributes, x.dims, constants), {x}, want);
+  }
+  void expect_shaping(const std::string& op, const TfAttributes& attributes, const Array& x,
+                      const std::vector<Ints>& integers, const Array& want) {
+    SCOPED_TRACE(op);
+    expect_graph(one_node(op, attributes, x.dims, {}, integers), {x}, want);
+  }
+
+  test::Folder folder_;
+};
+
+// ---- windows ----------------------------------------------------------------------------------
+
+TEST_F(TensorFlow, Conv2D) {
+  const Array x = random({2, 9, 8, 4}, 1), w = random({3, 3, 4, 6}, 2);
+  expect_node("Conv2D", {{"strides", Ints{1, 1, 1, 1}}, {"padding", "VALID"}, {"T", schema::DT_FLOAT}}, x, {w},
+              nhwc(test::conv(nchw(x), oihw(w), {}, {}, 1)));
+  test::Window same;  // 9 by 2 with kernel 3: 2 pixels; 8 by 3 with kernel 3: 1 pixel, behind
+  same.stride[0] = 2, same.stride[1] = 3;
+  same.begin[0] = same.end[0] = same.end[1] = 1;
+  const Array strided = test::conv(nchw(x), oihw(w), {}, same, 1);
+  expect_node("Conv2D", {{"strides", Ints{1, 2, 3, 1}}, {"padding", "SAME"}}, x, {w}, nhwc(strided));
+  expect_node("Conv2D", {{"strides", Ints{1, 1, 2, 3}}, {"padding", "SAME"}, {"data_format", "NCHW"}}, nchw(x), {w},
+              strided);
+  test::Window window;
+  window.dilation[0] = 2, window.dilation[1] = 3;
+  window.begin[0] = 1, window.end[0] = 2, window.begin[1] = 3;
+  const Array dilated = test::conv(nchw(x), oihw(w), {}, window, 1);
+  expect_node("Conv2D",
+              {{"strides", Ints{1, 1, 1, 1}},
+               {"dilations", Ints{1, 2, 3, 1}},
+               {"padding", "EXPLICIT"},
+               {"explicit_paddings", Ints{0, 0, 1, 2, 3, 0, 0, 0}}},
+              x, {w}, nhwc(dilated));
+  expect_node("Conv2D",
+              {{"strides", Ints{1, 1, 1, 1}},
+               {"dilations", Ints{1, 1, 2, 3}},
+               {"padding", "EXPLICIT"},
+               {"explicit_paddings", Ints{0, 0, 0, 0, 1, 2, 3, 0}},
+               {"data_format", "NCHW"}},
+              nchw(x), {w}, dilated);
+  const Array groups = random({3, 3, 2, 6}, 3);
+  expect_node("Conv2D", {{"strides", Ints{1, 1, 1, 1}}, {"padding", "VALID"}}, x, {groups},
+              nhwc(test::conv(nchw(x), oihw(groups), {}, {}, 2)));
+}
+
+// Weights kh, kw, C, M.
+Array depthwise_oihw(const Array& w) {
+  return test::reshape(test::transpose(w, {2, 3, 0, 1}), {w.dims[2] * w.dims[3], 1, w.dims[0], w.dims[1]});
+}
+
+TEST_F(TensorFlow, DepthwiseConv2dNative) {
+  const Array x = random({2, 9, 8, 4}, 1), w = random({3, 2, 4, 2}, 2);
+  const Array want = test::conv(nchw(x), depthwise_oihw(w), {}, {}, 4);
+  expect_node("DepthwiseConv2dNative", {{"strides", Ints{1, 1, 1, 1}}, {"padding", "VALID"}}, x, {w}, nhwc(want));
+  expect_node("DepthwiseConv2dNative", {{"strides", Ints{1, 1, 1, 1}}, {"padding", "VALID"}, {"data_format", "NCHW"}},
+              nchw(x), {w}, want);
+}
+
+TfGraph in_blocks(const std::string& op, const Array& x, const Array& w, const Ints& pads, const Ints& crops,
+                  const Ints& block_after = {2, 2}) {
+  TfGraph graph;
+  graph.placeholder("x", Ints(x.dims.begin(), x.dims.end())).floats("w", w);
+  graph.integers("block", {2, 2}).integers("block_after", block_after);
+  graph.integers("pads", {2, 2}, pads).integers("crops", {2, 2}, crops);
+  graph.node("SpaceToBatchND", "blocks", {"x", "block", "pads"});
+  graph.node(op, "conv", {"blocks", "w"}, {{"strides", Ints{1, 1, 1, 1}}, {"padding", "VALID"}});
+  return graph.node("BatchToSpaceND", "y", {"conv", "block_after", "crops"});
+}
+
+TEST_F(TensorFlow, DilatedConvolutionInBlocks) {
+  const Array x = random({2, 7, 9, 4}, 1), w = random({3, 3, 4, 5}, 2), d = random({3, 3, 4, 2}, 3);
+  test::Window window;
+  window.dilation[0] = window.dilation[1] = 2;
+  for (size_t i = 0; i < 2; ++i) window.begin[i] = window.end[i] = 2;
+  expect_graph(in_blocks("Conv2D", x, w, {2, 3, 2, 3}, {0, 1, 0, 1}), {x},
+               nhwc(test::conv(nchw(x), oihw(w), {}, window, 1)));
+  expect_graph(in_blocks("DepthwiseConv2dNative", x, d, {2, 3, 2, 3}, {0, 1, 0, 1}), {x},
+               nhwc(test::conv(nchw(x), depthwise_oihw(d), {}, window, 4)));
+  window.begin[0] = 1, window.end[0] = 2, window.begin[1] = 0, window.end[1] = 3;
+  expect_graph(in_blocks("Conv2D", x, w, {2, 3, 0, 3}, {1, 1, 0, 0}), {x},
+               nhwc(test::conv(nchw(x), oihw(w), {}, window, 1)));
+  expect_refusal(in_blocks("Conv2D", x, w, {0, 1, 2, 3}, {0, 2, 0, 1}), "y (dilated Conv2D: crops that are larger");
+  expect_refusal(in_blocks("Conv2D", x, w, {2, 3, 2, 3}, {0, 1, 0, 1}, {2, 1}), "of different blocks");
+  expect_refusal(in_blocks("Conv2D", x, w, {2, 2, 2, 3}, {0, 1, 0, 1}), "does not divide into blocks");
+}
+
+TEST_F(TensorFlow, Pooling) {
+  const Array x = random({2, 8, 9, 3}, 1);
+  test::Window window;
+  window.kernel[0] = 3, window.kernel[1] = 2;
+  window.stride[0] = 2, window.stride[1] = 1;
+  const TfAttributes valid = {{"ksize", Ints{1, 3, 2, 1}}, {"strides", Ints{1, 2, 1, 1}}, {"padding", "VALID"}};
+  expect_node("MaxPool", valid, x, {}, nhwc(test::max_pool(nchw(x), window)));
+  expect_node("AvgPool", valid, x, {}, nhwc(test::average_pool(nchw(x), window, false)));
+  window.end[0] = window.end[1] = 1;
+  const TfAttributes same = {
+      {"ksize", Ints{1, 1, 3, 2}}, {"strides", Ints{1, 1, 2, 1}}, {"padding", "SAME"}, {"data_format", "NCHW"}};
+  expect_node("MaxPool", same, nchw(x), {}, test::max_pool(nchw(x), window));
+  expect_node("AvgPool", same, nchw(x), {}, test::average_pool(nchw(x), window, false));
+  window.begin[0] = 1, window.end[0] = 0, window.begin[1] = 0, window.end[1] = 1;
+  TfAttributes padded = {{"ksize", Ints{1, 3, 2, 1}}, {"strides", Ints{1, 2, 1, 1}}, {"padding", "EXPLICIT"}};
+  padded.emplace_back("explicit_paddings", Ints{0, 0, 1, 0, 0, 1, 0, 0});
+  expect_node("MaxPool", padded, x, {}, nhwc(test::max_pool(nchw(x), window)));
+  expect_refusal(one_node("AvgPool", padded, x.dims), "padding is neither SAME nor VALID");
+}
+
+TEST_F(TensorFlow, Reductions) {
+  const Array x = random({2, 3, 4, 5}, 1);
+  test::Window whole;
+  whole.kernel[0] = 3, whole.kernel[1] = 4;
+  const Array mean = nhwc(test::average_pool(nchw(x), whole, false)), max = nhwc(test::max_pool(nchw(x), whole));
+  expect_shaping("Mean", {{"keep_dims", true}}, x, {{1, 2}}, mean);
+  expect_shaping("Mean", {}, x, {{-2, -3}}, test::reshape(mean, {2, 5}));
+  expect_shaping("Max", {}, x, {{1, 2}}, test::reshape(max, {2, 5}));
+  const auto over = [](const Array& a, size_t height, size_t width, const Dims& shape) {  // the last dimensions
+    test::Window all;
+    all.kernel[0] = height, all.kernel[1] = width;
+    return test::reshape(
+        test::average_pool(test::reshape(a, {1, test::count(a.dims) / height / width, height, width}), all, false),
+        shape);
+  };
+  expect_shaping("Mean", {}, x, {{-1}}, over(x, 1, 5, {2, 3, 4}));
+  expect_shaping("Mean", {{"keep_dims", true}}, x, {{3, 2}}, over(x, 4, 5, {2, 3, 1, 1}));
+  expect_shaping("Mean", {}, x, {{1, 2, 3}}, over(x, 12, 5, {2}));
+  expect_shaping("Mean", {{"keep_dims", true}}, x, {{2}},
+                 test::transpose(over(test::transpose(x, {0, 1, 3, 2}), 1, 4, {2, 3, 5, 1}), {0, 1, 3, 2}));
+  expect_shaping("Mean", {}, x, {{0}}, over(test::transpose(x, {1, 2, 3, 0}), 1, 2, {3, 4, 5}));
+  expect_shaping("Mean", {}, x, {{0, 1, 2, 3}}, over(x, 24, 5, {}));
+  expect_refusal(one_node("Mean", {}, {2, 3, 4}, {}, {{0, 2}}), "over axes that are apart");
+  expect_shaping("Sum", {}, x, {{1, 2}}, test::reshape(test::map(mean, [](float m) { return m * 12; }), {2, 5}));
+}
+
+// The nearest pixel, or those around it, at (i + shift) * scale - shift.
+Array resized(const Array& x, size_t height, size_t width, bool corners, bool centers, bool nearest) {
+  const auto place = [&](size_t i, size_t in, size_t out) {
+    const float scale = corners ? static_cast<float>(in - 1) / static_cast<float>(out - 1)
+                                : static_cast<float>(in) / static_cast<float>(out);
+    const float at = centers ? (static_cast<float>(i) + 0.5f) * scale : static_cast<float>(i) * scale;
+    if (nearest) return std::min(corners ? std::round(at) : std::floor(at), static_cast<float>(in - 1));
+    return std::clamp(centers ? at - 0.5f : at, 0.0f, static_cast<float>(in - 1));
+  };
+  return test::generate({x.dims[0], height, width, x.dims[3]}, [&](const Dims& i) {
+    const float h = place(i[1], x.dims[1], height), w = place(i[2], x.dims[2], width);
+    const auto top = static_cast<size_t>(h), left = static_cast<size_t>(w);
+    const size_t bottom = std::min(top + 1, x.dims[1] - 1), right = std::min(left + 1, x.dims[2] - 1);
+    const float dh = h - static_cast<float>(top), dw = w - static_cast<float>(left);
+    const auto row = [&](size_t r) {
+      return x.at({i[0], r, left, i[3]}) * (1 - dw) + x.at({i[0], r, right, i[3]}) * dw;
+    };
+    return row(top) * (1 - dh) + row(bottom) * dh;
+  });
+}
+
+TEST_F(TensorFlow, Resizing) {
+  const Array x = random({2, 7, 9, 3}, 1);
+  for (const bool nearest : {false, true}) {
+    const char* op = nearest ? "ResizeNearestNeighbor" : "ResizeBilinear";
+    expect_shaping(op, {}, x, {{11, 5}}, resized(x, 11, 5, false, false, nearest));
+    expect_shaping(op, {{"align_corners", true}}, x, {{11, 5}}, resized(x, 11, 5, true, false, nearest));
+    expect_shaping(op, {{"half_pixel_centers", true}}, x, {{11, 5}}, resized(x, 11, 5, false, true, nearest));
+  }
+  expect_refusal(
+      one_node("ResizeBilinear", {{"align_corners", true}, {"half_pixel_centers", true}}, x.dims, {}, {{4, 4}}),
+      "both align_corners and half_pixel_centers");
+}
+
+// ---- normalization ----------------------------------------------------------------------------
+
+Array positive(const Dims& dims, uint32_t seed) {
+  return test::map(random(dims, seed), [](float x) { return x * 0.4f + 1; });
+}
+
+Array normalized(const Array& x, const Array& gamma, const Array& beta, const Array& mean, const Array& variance,
+                 float epsilon) {
+  const size_t channel = x.dims.size() - 1;
+  return test::generate(x.dims, [&](const Dims& i) {
+    const Dims c = {i[channel]};
+    return (x.at(i) - mean.at(c)) / std::sqrt(variance.at(c) + epsilon) * gamma.at(c) + beta.at(c);
+  });
+}
+
+TEST_F(TensorFlow, BatchNormalization) {
+  const Array x = random({2, 3, 4, 5}, 1), gamma = positive({5}, 2), beta = random({5}, 3), mean = random({5}, 4),
+              variance = positive({5}, 5), one = test::make({5}, std::vector<float>(5, 1));
+  const Array want = normalized(x, gamma, beta, mean, variance, 0.01f);
+  for (const char* op : {"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"}) {
+    expect_node(op, {{"is_training", false}, {"epsilon", 0.01f}, {"U", schema::DT_FLOAT}}, x,
+                {gamma, beta, mean, variance}, want);
+  }
+  expect_node("FusedBatchNormV3", {{"is_training", false}}, x, {gamma, beta, mean, variance},
+              normalized(x, gamma, beta, mean, variance, 1e-4f));
+  expect_node("FusedBatchNormV3", {{"is_training", false}, {"epsilon", 0.01f}, {"data_format", "NCHW"}}, nchw(x),
+              {gamma, beta, mean, variance}, nchw(want));
+  expect_refusal(one_node("FusedBatchNormV3", {}, x.dims, {gamma, beta, mean, variance}), "is_training");
+  expect_node("BatchNormWithGlobalNormalization", {{"variance_epsilon", 0.01f}, {"scale_after_normalization", true}}, x,
+              {mean, variance, beta, gamma}, want);
+  expect_node("BatchNormWithGlobalNormalization", {{"variance_epsilon", 0.01f}, {"scale_after_normalization", false}},
+              x, {mean, variance, beta, gamma}, normalized(x, one, beta, mean, variance, 0.01f));
+}
+
+TEST_F(TensorFlow, BiasAdd) {
+  const Array x = random({2, 3, 4, 5}, 1), b = random({5}, 2);
+  const Array want = test::combine(x, b, std::plus<float>());
+  expect_node("BiasAdd", {}, x, {b}, want);
+  expect_node("BiasAdd", {{"data_format", "NCHW"}}, nchw(x), {b}, nchw(want));
+  expect_refusal(one_node("BiasAdd", {}, x.dims, {random({4}, 1)}), "the bias does not fit");
+}
+
+TEST_F(TensorFlow, Lrn) {
+  const Array x = random({2, 3, 4, 7}, 1);
+  expect_node("LRN", {{"depth_radius", 2}, {"bias", 1.5f}, {"alpha", 0.3f}, {"beta", 0.7f}}, x, {},
+              nhwc(test::lrn(nchw(x), 5, 1.5f, 0.7f, 1.5f)));  // alpha of ours is 5 times as large
+}
+
+// ---- functions of one number ------------------------------------------------------------------
+
+TEST_F(TensorFlow, Functions) {
+  const std::vector<std::pair<const char*, float (*)(float)>> functions = {
+      {"Abs", [](float x) { return std::fabs(x); }},
+      {"Elu", [](float x) { return x < 0 ? std::expm1(x) : x; }},
+      {"Exp", [](float x) { return std::exp(x); }},
+      {"LeakyRelu", [](float x) { return x < 0 ? 0.2f * x : x; }},
+      {"Neg", [](float x) { return -x; }},
+      {"Relu", [](float x) { return std::max(x, 0.0f); }},
+      {"Relu6", [](float x) { return std::clamp(x, 0.0f, 6.0f); }},
+      {"Selu", [](float x) { return 1.0507009874f * (x < 0 ? 1.6732632423f * std::expm1(x) : x); }},
+      {"Sigmoid", [](float x) { return 1 / (1 + std::exp(-x)); }},
+      {"Square", [](float x) { return x * x; }},
+      {"Tanh", [](float x) { return std::tanh(x); }},
+  };
+  const Array x = test::map(random({2, 3, 4, 5}, 1), [](float f) { return f * 8; });
+  for (const auto& [op, function] : functions) expect_node(op, {}, x, {}, test::map(x, function));
+  expect_node("LeakyRelu", {{"alpha", 0.5f}}, x, {}, test::map(x, [](float f) { return f < 0 ? f / 2 : f; }));
+  const Array p = positive({2, 3, 4, 5}, 2);
+  expect_node("Sqrt", {}, p, {}, test::map(p, [](float f) { return std::sqrt(f); }));
+  expect_node("Rsqrt", {}, p, {}, test::map(p, [](float f) { return 1 / std::sqrt(f); }));
+  expect_node("Pow", {}, p, {test::make({}, {1.7f})}, test::map(p, [](float f) { return std::pow(f, 1.7f); }));
+  expect_node("Softmax", {}, x, {}, test::softmax(x, 3));
+}
+
+// Of constants, functions are computed at import: nothing remains of them.
+TEST_F(TensorFlow, FunctionsOfConstants) {
+  const Array x = random({2, 6}, 1), variance = positive({6}, 2);
+  TfGraph graph;
+  graph.placeholder("x", {2, 6}).floats("variance", variance).node("Rsqrt", "scale", {"variance"});
+  graph.node("Mul", "y", {"x", "scale"});
+  const Array want = test::combine(x, variance, [](float a, float b) { return a / std::sqrt(b); });
+  expect_graph(graph, {x}, want);
+  EXPECT_EQ(import(graph).nodes.size(), 1u);
+}
+
+TfGraph choice(const std::string& select, const std::string& greater, bool slope_first, const Array& x,
+               const Array& slope, float zero = 0) {
+  TfGraph graph;
+  graph.placeholder("x", Ints(x.dims.begin(), x.dims.end()));
+  graph.floats("slope", slope).floats("zero", test::make({}, {zero})).node(greater, "above", {"x", "zero"});
+  graph.node("Mul", "below",
+             slope_first ? std::vector<std::string>{"slope", "x"} : std::vector<std::string>{"x:0", "slope"});
+  return graph.node(select, "y", {"above", "x", "below"});
+}
+
+TEST_F(TensorFlow, PReluByChoice) {
+  const Array x = random({2, 3, 4, 5}, 1), slope = random({1, 1, 5}, 2), one = test::make({}, {0.3f});
+  const auto prelu = [](float a, float b) { return a < 0 ? a * b : a; };
+  expect_graph(choice("Select", "Greater", false, x, slope), {x}, test::combine(x, slope, prelu));
+  expect_graph(choice("SelectV2", "GreaterEqual", true, x, slope), {x}, test::combine(x, slope, prelu));
+  expect_graph(choice("Select", "Greater", false, x, one), {x}, test::combine(x, one, prelu));
+  expect_refusal(choice("Select", "Greater", false, x, slope, 0.5f), "y (PReLU: by other than zero)");
+  expect_refusal(choice("Select", "Less", false, x, slope), "above (Less), y (Select)");
+  expect_refusal(choice("Select", "Greater", false, x, random({3, 4, 5}, 1)), "slope is not per channel");
+}
+
+TEST_F(TensorFlow, FakeQuantization) {
+  // 255 steps from -1 to 1.55: zero is step 100.
+  const float step = 0.01f;
+  const Array x = test::map(random({2, 3, 5}, 1), [](float f) { return 2 * f; });
+  const auto rounded = [&](float first, float last) {
+    return [=](float f) { return std::clamp(std::round(f / step), first, last) * step; };
+  };
+  const Array low = test::make({}, {-1}), high = test::make({}, {1.55f});
+  expect_node("FakeQuantWithMinMaxVars", {}, x, {low, high}, test::map(x, rounded(-100, 155)));
+  expect_node("FakeQuantWithMinMaxVars", {{"num_bits", 4}}, x, {test::make({}, {-0.05f}), test::make({}, {0.1f})},
+              test::map(x, rounded(-5, 10)));
+  expect_node("FakeQuantWithMinMaxVars", {{"narrow_range", true}}, x, {low, test::make({}, {1.54f})},
+              test::map(x, rounded(-100, 154)));
+  expect_node("FakeQuantWithMinMaxArgs", {{"min", -1.0f}, {"max", 1.55f}}, x, {}, test::map(x, rounded(-100, 155)));
+  TfGraph weights;
+  weights.placeholder("x", {2, 3, 5}).floats("w", x).floats("low", low).floats("high", high);
+  weights.node("FakeQuantWithMinMaxVars", "q", {"w", "low", "high"}).node("Add", "y", {"x", "q"});
+  expect_graph(weights, {x}, test::combine(x, test::map(x, rounded(-100, 155)), std::plus<float>()));
+  expect_refusal(one_node("FakeQuantWithMinMaxVars", {{"num_bits", 16}}, x.dims, {low, high}), "more than 8 bits");
+  expect_refusal(one_node("FakeQuantWithMinMaxVars", {}, x.dims, {high, low}), "not around zero");
+}
+
+// ---- arithmetic, products ---------------------------------------------------------------------
+
+TEST_F(TensorFlow, Arithmetic) {
+  const Array x = random({2, 3, 4, 5}, 1), row = positive({5}, 2), plane = positive({3, 1, 5}, 3);
+  for (const Array& c : {row, plane}) {
+    expect_node("Add", {}, x, {c}, test::combine(x, c, std::plus<float>()));
+    expect_node("AddV2", {}, x, {c}, test::combine(x, c, std::plus<float>()));
+    expect_node("Sub", {}, x, {c}, test::combine(x, c, std::minus<float>()));
+    expect_node("Mul", {}, x, {c}, test::combine(x, c, std::multiplies<float>()));
+    expect_node("RealDiv", {}, x, {c}, test::combine(x, c, std::divides<float>()));
+    expect_node("Div", {}, x, {c}, test::combine(x, c, std::divides<float>()));
+    expect_node("SquaredDifference", {}, x, {c},
+                test::combine(x, c, [](float a, float b) { return (a - b) * (a - b); }));
+  }
+  expect_node("AddN", {}, x, {x, x}, test::map(x, [](float f) { return 3 * f; }));
+  const Array limit = test::make({}, {0.25f});
+  expect_node("Maximum", {}, x, {limit}, test::map(x, [](float f) { return std::max(f, 0.25f); }));
+  expect_node("Minimum", {}, x, {limit}, test::map(x, [](float f) { return std::min(f, 0.25f); }));
+  expect_refusal(one_node("Maximum", {}, x.dims, {row}), "of two tensors");
+  TfGraph constants;
+  constants.placeholder("x", {2, 5}).floats("row", row).floats("limit", test::make({}, {1}));
+  constants.node("Maximum", "above", {"limit", "row"}).node("Mul", "y", {"x", "above"});
+  const Array small = random({2, 5}, 4);
+  expect_graph(constants, {small}, test::combine(small, row, [](float a, float b) { return a * std::max(b, 1.0f); }));
+  EXPECT_EQ(import(constants).nodes.size(), 1u);
+}
+
+TEST_F(TensorFlow, Products) {
+  const Array x = random({3, 6}, 1), w = random({6, 5}, 2), wt = test::transpose(w, {1, 0}),
+              xt = test::transpose(x, {1, 0});
+  const Array want = test::matmul(x, w);
+  expect_node("MatMul", {}, x, {w}, want);
+  expect_node("MatMul", {{"transpose_b", true}}, x, {wt}, want);
+  expect_node("MatMul", {{"transpose_a", true}, {"transpose_b", false}}, xt, {w}, want);
+  const auto one = [](const Array& a) { return test::reshape(a, {1, a.dims[0], a.dims[1]}); };
+  expect_node("BatchMatMul", {{"adj_y", true}}, one(x), {one(wt)}, one(want));
+  expect_node("BatchMatMulV2", {{"adj_x", true}}, one(xt), {w}, one(want));
+  expect_refusal(one_node("BatchMatMulV2", {}, {2, 3, 6}, {random({2, 6, 5}, 1)}), "by several matrices");
+  expect_refusal(one_node("MatMul", {}, {3, 4}, {w}), "y");
+}
+
+// ---- shapes -----------------------------------------------------------------------------------
+
+TEST_F(TensorFlow, SameElements) {
+  const Array x = random({2, 1, 4, 5}, 1);
+  for (const char* op : {"Identity", "IdentityN", "StopGradient", "CheckNumerics", "PlaceholderWithDefault"}) {
+    expect_node(op, {}, x, {}, x);
+  }
+  expect_shaping("Reshape", {}, x, {{2, -1, 2}}, test::reshape(x, {2, 10, 2}));
+  expect_node("Squeeze", {{"squeeze_dims", Ints{1}}}, x, {}, test::reshape(x, {2, 4, 5}));
+  expect_node("Squeeze", {}, x, {}, test::reshape(x, {2, 4, 5}));
+  expect_shaping("ExpandDims", {}, x, {{-1}}, test::reshape(x, {2, 1, 4, 5, 1}));
+  expect_shaping("Transpose", {}, x, {{0, 3, 1, 2}}, nchw(x));
+  expect_node("Cast", {{"SrcT", schema::DT_FLOAT}, {"DstT", schema::DT_FLOAT}}, x, {}, x);
+  expect_refusal(one_node("Cast", {{"DstT", schema::DT_INT32}}, x.dims), "of a computed tensor to integers");
+}
+
+// Images are often bytes, which the graph makes floats of.
+TEST_F(TensorFlow, CastOfBytes) {
+  TfGraph graph;
+  graph.placeholder("x", {2, 3}, schema::DT_UINT8).node("Cast", "real", {"x"}, {{"DstT", schema::DT_FLOAT}});
+  graph.floats("half", test::make({}, {0.5f})).node("Mul", "y", {"real", "half"});
+  const Graph imported = import(graph);
+  EXPECT_EQ(imported.inputs[0].type, QN_U8);
+  const Array x = test::make({2, 3}, {0, 1, 127, 128, 200, 255});
+  expect_near(test::run(imported, {x}).at(0), test::map(x, [](float f) { return f / 2; }));
+}
+
+TEST_F(TensorFlow, Parts) {
+  const Array x = random({2, 7, 9, 4}, 1);
+  expect_shaping("Slice", {}, x, {{0, 1, 2, 0}, {2, 3, -1, 4}}, test::slice(x, {0, 1, 2, 0}, {2, 4, 9, 4}));
+  expect_shaping("StridedSlice", {{"begin_mask", 1}, {"end_mask", 5}}, x, {{9, 1, 3}, {0, -2, 0}, {1, 1, 1}},
+                 test::slice(x, {0, 1, 3, 0}, {2, 5, 9, 4}));
+  // x[:, 2, ..., -1, None]
+  expect_shaping(
+      "StridedSlice",
+      {{"begin_mask", 1}, {"end_mask", 1}, {"shrink_axis_mask", 10}, {"ellipsis_mask", 4}, {"new_axis_mask", 16}}, x,
+      {{0, 2, 0, -1, 0}, {0, 3, 0, 0, 0}, {1, 1, 1, 1, 1}},
+      test::reshape(test::slice(x, {0, 2, 0, 3}, {2, 3, 9, 4}), {2, 9, 1}));
+  expect_shaping("GatherV2", {{"batch_dims", 0}}, x, {{1, 3, 5}, {1}},
+                 test::concat({test::slice(x, {0, 1, 0, 0}, {2, 2, 9, 4}), test::slice(x, {0, 3, 0, 0}, {2, 4, 9, 4}),
+                               test::slice(x, {0, 5, 0, 0}, {2, 6, 9, 4})},
+                              1));
+  expect_shaping("Gather", {}, x, {{1}}, test::slice(x, {1, 0, 0, 0}, {2, 7, 9, 4}));
+  expect_refusal(one_node("StridedSlice", {}, x.dims, {}, {{0}, {4}, {2}}), "y (StridedSlice: step 2)");
+  expect_refusal(one_node("Slice", {}, {2, 3}, {}, {{0, 2}, {2, 2}}), "the part does not fit");
+}
+
+TEST_F(TensorFlow, SeveralOutputs) {
+  const Array x = random({2, 6, 4}, 1);
+  TfGraph graph;
+  graph.placeholder("x", {2, 6, 4}).integer("axis", 1).integers("sizes", {2, -1, 1});
+  graph.node("Split", "split", {"axis", "x"}, {{"num_split", 3}});
+  graph.node("SplitV", "split_v", {"x", "sizes", "axis"}, {{"num_split", 3}});
+  graph.node("Unpack", "unpack", {"x"}, {{"axis", 2}, {"num", 4}});
+  const auto part = [&](size_t begin, size_t end) { return test::slice(x, {0, begin, 0}, {2, end, 4}); };
+  const std::vector<Array> some = test::run(import(graph, {"split:2", "split_v:1", "unpack:3", "split"}), {x});
+  expect_near(some.at(0), part(4, 6));
+  expect_near(some.at(1), part(2, 5));
+  expect_near(some.at(2), test::reshape(test::slice(x, {0, 0, 3}, {2, 6, 4}), {2, 6}));
+  expect_near(some.at(3), part(0, 2));
+  const Graph all = import(graph);
+  ASSERT_EQ(all.outputs.size(), 10u);
+  EXPECT_STREQ(all.tensors[static_cast<size_t>(all.outputs[1].tensor)].name.c_str(), "split:1");
+}
+
+TEST_F(TensorFlow, Joining) {
+  const Array x = random({2, 3, 4}, 1), c = random({2, 2, 4}, 2), same = random({2, 3, 4}, 3);
+  TfGraph graph;
+  graph.placeholder("x", {2, 3, 4}).floats("c", c).floats("same", same).integer("axis", 1);
+  graph.node("ConcatV2", "new", {"x", "c", "axis"}, {{"N", 2}}).node("Concat", "old", {"axis", "c", "x"}, {{"N", 2}});
+  graph.node("Pack", "pack", {"x", "same"}, {{"axis", -2}, {"N", 2}});
+  const std::vector<Array> got = test::run(import(graph), {x});
+  expect_near(got.at(0), test::concat({x, c}, 1));
+  expect_near(got.at(1), test::concat({c, x}, 1));
+  expect_near(got.at(2), test::concat({test::reshape(x, {2, 3, 1, 4}), test::reshape(same, {2, 3, 1, 4})}, 2));
+  expect_shaping("Tile", {}, x, {{1, 2, 3}},
+                 test::concat({test::concat({x, x}, 1), test::concat({x, x}, 1), test::concat({x, x}, 1)}, 2));
+}
+
+TEST_F(TensorFlow, Padding) {
+  const Array x = random({2, 3, 4}, 1);
+  const auto row = [&](size_t i) { return test::slice(x, {0, i, 0}, {2, i + 1, 4}); };
+  expect_shaping("Pad", {}, x, {{0, 0, 1, 2, 0, 3}}, test::pad(x, {0, 1, 0}, {0, 2, 3}, 0));
+  expect_shaping("Pad", {}, x, {{0, 0, 0, 0, 0, 0}}, x);
+  expect_shaping("MirrorPad", {{"mode", "REFLECT"}}, x, {{0, 0, 2, 1, 0, 0}},
+                 test::concat({row(2), row(1), x, row(1)}, 1));
+  expect_shaping("MirrorPad", {{"mode", "SYMMETRIC"}}, x, {{0, 0, 1, 2, 0, 0}},
+                 test::concat({row(0), x, row(2), row(1)}, 1));
+  TfGraph graph;
+  graph.placeholder("x", {2, 3, 4}).integers("pads", {3, 2}, {0, 0, 1, 2, 0, 3}).floats("value", test::make({}, {-2}));
+  expect_graph(graph.node("PadV2", "y", {"x", "pads", "value"}), {x}, test::pad(x, {0, 1, 0}, {0, 2, 3}, -2));
+  expect_refusal(one_node("MirrorPad", {{"mode", "REFLECT"}}, x.dims, {}, {{0, 0, 3, 0, 0, 0}}),
+                 "pads are out of range");
+}
+
+// A shape that the graph computes follows the sizes of the inputs, and constants are folded.
+TEST_F(TensorFlow, ComputedShapes) {
+  TfGraph graph;
+  graph.placeholder("x", {-1, 3, 4}).node("Shape", "shape", {"x"}, {{"out_type", schema::DT_INT32}});
+  graph.integers("0", {0}).integers("1", {1}).integers("end", {3}).integer("axis", 0);
+  graph.node("StridedSlice", "batch", {"shape", "0", "1", "1"}, {{"shrink_axis_mask", 1}});
+  graph.node("StridedSlice", "rest", {"shape", "1", "end", "1"});
+  graph.node("Prod", "count", {"rest", "axis"}).node("Pack", "target", {"batch", "count"}, {{"N", 2}});
+  graph.node("Reshape", "flat", {"x", "target"});
+  graph.integer("from", 0).integer("to", 24).integer("step", 2).node("Range", "range", {"from", "to", "step"});
+  graph.node("Cast", "row", {"range"}, {{"DstT", schema::DT_FLOAT}});
+  graph.floats("ten", test::make({}, {10})).integers("twelve", {12}).node("Fill", "tens", {"twelve", "ten"});
+  graph.node("Add", "numbers", {"row", "tens"}).node("Add", "y", {"flat", "numbers"});
+  const Graph imported = import(graph);
+  EXPECT_EQ(imported.inputs[0].open, 1);
+  EXPECT_EQ(imported.inputs[0].fixed & 1, 0);
+  for (const size_t batch : {1, 5}) {
+    const Array x = random({batch, 3, 4}, 1);
+    const Array row = test::generate({12}, [](const Dims& i) { return static_cast<float>(2 * i[0] + 10); });
+    expect_near(test::run(imported, {x}).at(0), test::combine(test::reshape(x, {batch, 12}), row, std::plus<float>()));
+  }
+}
+
+// A slice that takes all of a batch of one is no whole dimension at other sizes.
+TEST_F(TensorFlow, SlicesOfOpenDimensions) {
+  TfGraph graph;
+  graph.placeholder("x", {-1, 3}).integers("begin", {0}).integers("end", {1}).integers("both", {0, 0});
+  graph.integers("size", {1, 3}).node("StridedSlice", "strided", {"x", "begin", "end", "end"});
+  graph.node("Slice", "sized", {"x", "both", "size"});
+  const Array x = random({4, 3}, 1), first = test::slice(x, {0, 0}, {1, 3});
+  for (const Array& y : test::run(import(graph), {x})) expect_near(y, first);
+}
+
+// ---- graphs -----------------------------------------------------------------------------------
+
+// y = relu(x) + c, in the worst order.
+TfGraph shuffled() {
+  TfGraph graph;
+  graph.node("Add", "y", {"relu", "read", "^nothing"}).node("Relu", "relu", {"x:0"}).node("Identity", "read", {"c"});
+  graph.floats("c", test::make({}, {0.5f})).placeholder("x", {2, 3}).node("NoOp", "nothing", {"^y"});
+  graph.placeholder("unused", {-1, -1});
+  return graph;
+}
+
+TEST_F(TensorFlow, NodesInAnyOrder) {
+  TfGraph graph = shuffled();
+  const Array x = random({2, 3}, 1);
+  const Graph imported = import(graph);
+  ASSERT_EQ(imported.inputs.size(), 1u);
+  EXPECT_STREQ(imported.source.c_str(), "tensorflow");
+  EXPECT_STREQ(imported.tensors[static_cast<size_t>(imported.outputs[0].tensor)].name.c_str(), "y");
+  expect_near(test::run(imported, {x}).at(0), test::map(x, [](float f) { return std::max(f, 0.0f) + 0.5f; }));
+}
+
+TEST_F(TensorFlow, Cuts) {
+  const TfGraph graph = shuffled();
+  const Array x = random({2, 3}, 1);
+  expect_near(test::run(import(graph, {"relu"}), {x}).at(0), test::map(x, [](float f) { return std::max(f, 0.0f); }));
+  const Graph cut = import(graph, {"y"}, {{"relu:0", {4, 2}}});
+  EXPECT_STREQ(cut.tensors[static_cast<size_t>(cut.inputs[0].tensor)].name.c_str(), "relu");
+  const Array wide = random({4, 2}, 1);
+  expect_near(test::run(cut, {wide}).at(0), test::map(wide, [](float f) { return f + 0.5f; }));
+  const std::string path = folder_.write("net.pb", graph.bytes());
+  EXPECT_NE(refusal(graph, {"y"}, {{"relu"}}).find("relu (input: without a shape"), std::string::npos);
+  EXPECT_NE(refusal(graph, {"y"}, {{"z", {1}}}).find("has no tensor 'z'"), std::string::npos);
+  EXPECT_NE(refusal(graph, {"relu"}, {{"c", {1}}}).find("do not depend on the input 'c'"), std::string::npos);
+  EXPECT_NE(refusal(graph, {"y"}, {{"relu", {1}}, {"relu:0", {1}}}).find("is named twice"), std::string::npos);
+  EXPECT_NE(refusal(graph, {"y:1"}).find("y (Add: output 1)"), std::string::npos);
+  EXPECT_NE(refusal(graph, {"z"}).find("has no tensor 'z'"), std::string::npos);
+  EXPECT_NE(refusal(graph, {"y:x"}).find("'y:x' names no tensor"), std::string::npos);
+  // Nodes that are one operator of ours are not, where one of their tensors is an input.
+  const Array image = random({1, 2, 2, 5}, 1);
+  EXPECT_NE(refusal(choice("Select", "Greater", false, image, random({5}, 2)), {"y"}, {{"below", image.dims}})
+                .find("above (Greater)"),
+            std::string::npos);
+  TfGraph with_default;
+  with_default.floats("c", test::make({3}, {1, 2, 3}))
+      .node("PlaceholderWithDefault", "x", {"c"})
+      .node("Neg", "y", {"x"});
+  expect_near(test::run(import(with_default, {}, {{"x", {2, 3}}}), {x}).at(0), test::map(x, std::negate<float>()));
+  // Only these graphs can be cut.
+  test::OnnxModel onnx(13);
+  onnx.input("x", {2}).output("y").node("Relu", {"x"}, {"y"});
+  const std::string other = folder_.write("net.onnx", onnx.bytes());
+  EXPECT_NE(error_of([&] {
+              import_model({other}, {{}, {}, {{"x", {2}}}});
+            }).find("only TensorFlow"),
+            std::string::npos);
+}
+
+TEST_F(TensorFlow, OpenSizes) {
+  TfGraph graph;
+  graph.placeholder("x", {-1, -1, 3}).node("Relu", "y", {"x"});
+  expect_refusal(graph, "x (input: dimension 1 has no fixed size: give one with --inputs)");
+  const Array x = random({1, 5, 3}, 1);
+  expect_near(test::run(import(graph, {}, {{"x", {1, 5, 3}}}), {x}).at(0),
+              test::map(x, [](float f) { return std::max(f, 0.0f); }));
+  // Shapes that TensorFlow has inferred.
+  TfGraph inferred;
+  inferred.node("Placeholder", "x", {}, {{"dtype", schema::DT_FLOAT}}).node("Relu", "y", {"x"});
+  expect_refusal(inferred, "x (input: without a shape");
+  schema::AttrValue& shapes = (*inferred.graph.mutable_node(0)->mutable_attr())["_output_shapes"];
+  schema::TensorShapeProto* shape = shapes.mutable_list()->add_shape();
+  for (const int64_t size : {-1, 5, 3}) shape->add_dim()->set_size(size);
+  EXPECT_EQ(import(inferred).inputs[0].open, 1);
+}
+
+// Constants of a loop and of a branch are what they are outside; what changes in a loop is not supported.
+TEST_F(TensorFlow, ControlFlow) {
+  TfGraph graph;
+  graph.placeholder("x", {2, 3}).floats("c", test::make({}, {0.5f})).placeholder("p", {}, schema::DT_BOOL);
+  graph.node("Enter", "invariant", {"c"}, {{"is_constant", true}, {"frame_name", "loop"}, {"parallel_iterations", 10}});
+  graph.node("Enter", "first", {"x"}, {{"frame_name", "loop"}}).node("Merge", "merge", {"first", "next"});
+  graph.node("Switch", "branch", {"invariant", "p"}).node("Add", "body", {"merge", "branch:1"});
+  graph.node("NextIteration", "next", {"unknown"}).node("Unknown", "unknown", {"body"}).node("Exit", "exit", {"merge"});
+  const Array x = random({2, 3}, 1);
+  expect_near(test::run(import(graph, {"body"}, {{"merge", {2, 3}}}), {x}).at(0),
+              test::map(x, [](float f) { return f + 0.5f; }));
+  const std::string message = refusal(graph);
+  EXPECT_NE(message.find("5 layers are not supported: first (Enter: a variable of a loop), next (NextIteration), "
+                         "merge (Merge), exit (Exit), unknown (Unknown)"),
+            std::string::npos)
+      << message;
+}
+
+// ---- what is refused --------------------------------------------------------------------------
+
+TEST_F(TensorFlow, BadGraphs) {
+  TfGraph cyclic;
+  cyclic.placeholder("x", {2}).node("Add", "a", {"x", "b"}).node("Relu", "b", {"a"}).node("Relu", "y", {"b"});
+  expect_refusal(cyclic, "depends on itself");
+  TfGraph missing;
+  missing.node("Relu", "y", {"x"});
+  expect_refusal(missing, "the graph has no tensor 'x', which node 'y' reads");
+  TfGraph twice;
+  twice.placeholder("x", {2}).node("Relu", "y", {"x"}).node("Relu", "y", {"x"});
+  expect_refusal(twice, "two nodes have the name 'y'");
+  TfGraph nothing;
+  nothing.placeholder("x", {2}).integer("c", 1);
+  expect_refusal(nothing, "the graph has no outputs");
+  TfGraph output;
+  output.placeholder("x", {2}).node("Relu", "y", {"x:99999999999"});
+  expect_refusal(output, "'x:99999999999' names no tensor");
+  TfGraph many;
+  many.node("Relu", "y", {"x:3"}).placeholder("x", {2});
+  expect_refusal(many, "reads 'x:3', which nothing before it writes");
+  expect_refusal(TfGraph(), "not a TensorFlow graph, or damaged");
+  TfGraph inputs;
+  inputs.placeholder("x", {2}).node("Relu", "y", {"x", "x"});
+  expect_refusal(inputs, "node 'y' (Relu): has 2 inputs");
+}
+
+TEST_F(TensorFlow, UnsupportedNodesAreListed) {
+  TfGraph graph;
+  graph.placeholder("x", {2, 3}).node("Foo", "a", {"x"}).node("Bar", "b", {"a"}).node("VariableV2", "v", {});
+  graph.node("Relu", "r", {"x"}, {{"surprise", 1}}).node("AddN", "y", {"b", "v", "r"});
+  expect_refusal(graph,
+                 "4 layers are not supported: a (Foo), b (Bar), v (VariableV2: the graph is not frozen), "
+                 "r (Relu: attribute surprise)");
+  // Nor are names of ours.
+  expect_refusal(one_node("PReLU", {}, {2, 3}, {random({3}, 1), test::make({}, {0})}), "y (PReLU)");
+  TfGraph types;
+  types.placeholder("s", {2}, schema::DT_STRING).constant("c", schema::DT_BFLOAT16, {2});
+  types.node("Relu", "r", {"s"}).node("Relu", "q", {"c"});
+  expect_refusal(types, "s (input: type DT_STRING), q (Relu: type DT_BFLOAT16)");
+}
+
+TEST_F(TensorFlow, BadAttributes) {
+  const Dims x = {1, 5, 5, 2};
+  const Array w = random({3, 3, 2, 4}, 1);
+  const auto conv = [&](TfAttributes attributes) { return one_node("Conv2D", attributes, x, {w}); };
+  const Ints ones = {1, 1, 1, 1};
+  expect_refusal(conv({{"padding", "VALID"}}), "strides are not four numbers");
+  expect_refusal(conv({{"strides", ones}}), "attribute padding is missing");
+  expect_refusal(conv({{"strides", ones}, {"padding", 1}}), "attribute padding has a value of another type");
+  expect_refusal(conv({{"strides", ones}, {"padding", "MIRROR"}}), "padding is 'MIRROR'");
+  expect_refusal(conv({{"strides", ones}, {"padding", "EXPLICIT"}}), "explicit_paddings are not eight numbers");
+  expect_refusal(conv({{"strides", ones}, {"padding", "VALID"}, {"explicit_paddings", Ints{1}}}),
+                 "beside padding VALID");
+  expect_refusal(conv({{"strides", Ints{2, 1, 1, 1}}, {"padding", "VALID"}}), "of other than height and width");
+  expect_refusal(conv({{"strides", Ints{1, 0, 1, 1}}, {"padding", "VALID"}}), "strides are out of range");
+  expect_refusal(conv({{"strides", ones}, {"padding", "VALID"}, {"data_format", "NHCW"}}), "data_format NHCW");
+  expect_refusal(one_node("Conv2D", {{"strides", ones}, {"padding", "VALID"}}, {1, 5, 5, 3}, {w}),
+                 "3 channels and weights for 2 do not fit");
+  expect_refusal(one_node("LRN", {{"alpha", NAN}}, x), "alpha is not a finite number");
+}
+
+TEST_F(TensorFlow, Constants) {
+  const auto graph = [](const auto& fill, schema::DataType type = schema::DT_FLOAT, const Dims& dims = {2, 3}) {
+    TfGraph g;
+    g.placeholder("x", {2, 3});
+    fill(*g.constant("c", type, dims));
+    return g.node("Add", "y", {"x", "c"});
+  };
+  const Array x = random({2, 3}, 1);
+  const auto expect_constant = [&](const TfGraph& g, const std::vector<float>& values) {
+    expect_graph(g, {x}, test::combine(x, test::make({2, 3}, values), std::plus<float>()));
+  };
+  expect_constant(graph([](auto& t) { t.add_float_val(2); }), {2, 2, 2, 2, 2, 2});
+  expect_constant(graph([](auto& t) { t.add_float_val(2), t.add_float_val(3); }), {2, 3, 3, 3, 3, 3});
+  expect_constant(graph([](auto&) {}), {0, 0, 0, 0, 0, 0});
+  expect_constant(graph([](auto& t) { t.add_double_val(2), t.add_double_val(0.5); }, schema::DT_DOUBLE),
+                  {2, 0.5, 0.5, 0.5, 0.5, 0.5});
+  expect_constant(graph([](auto& t) { t.add_half_val(0x3c00); }, schema::DT_HALF), {1, 1, 1, 1, 1, 1});
+  const std::vector<float> six = {1, 2, 3, 4, 5, 6};
+  const std::string raw(reinterpret_cast<const char*>(six.data()), 24);
+  expect_constant(graph([&](auto& t) { t.set_tensor_content(raw); }), six);
+  expect_refusal(graph([&](auto& t) { t.set_tensor_content(raw.substr(1)); }),
+                 "constant 'c': holds 23 bytes instead of 24");
+  expect_refusal(graph([](auto& t) {
+                   for (int i = 0; i < 7; ++i) t.add_float_val(1);
+                 }),
+                 "holds 7 numbers instead of 6");
+  expect_refusal(graph([](auto&) {}, schema::DT_FLOAT, {1u << 30, 1u << 30, 1u << 30}), "constant 'c': is too large");
+  expect_refusal(graph([](auto&) {}, schema::DT_FLOAT, {1u << 28}), "constants grow far beyond the size of the file");
+  expect_refusal(graph([](auto& t) { t.mutable_tensor_shape()->mutable_dim(0)->set_size(-2); }),
+                 "has a negative dimension");
+  expect_refusal(graph([](auto& t) { t.mutable_tensor_shape()->set_unknown_rank(true); }),
+                 "constant 'c': has no shape");
+  TfGraph empty;
+  empty.node("Const", "c", {}).node("Relu", "y", {"c"});
+  expect_refusal(empty, "constant 'c' has no value");
+}
+
+// ---- files ------------------------------------------------------------------------------------
+
+TEST_F(TensorFlow, FilesByContent) {
+  const TfGraph graph = shuffled();
+  std::string text;
+  google::protobuf::TextFormat::PrintToString(graph.graph, &text);
+  const std::string unknown = "versions { producer: 38 }\nlibrary { }\n";
+  EXPECT_EQ(import_model({folder_.write("net.pb", graph.bytes())}).nodes.size(), 2u);
+  EXPECT_EQ(import_model({folder_.write("net.pbtxt", text + unknown)}).nodes.size(), 2u);
+  const std::string broken = folder_.write("broken.pbtxt", text + "node {");
+  EXPECT_NE(error_of([&] { import_model({broken}); }).find("not a TensorFlow graph"), std::string::npos);
+
+  const std::string caffe = folder_.write("caffe.pbtxt", "layer { name: \"a\" type: \"Nothing\" top: \"a\" }\n");
+  EXPECT_NE(error_of([&] { import_model({caffe}); }).find("a (Nothing)"), std::string::npos);
+  test::OnnxModel onnx(13);
+  onnx.input("x", {2}).output("y").node("Relu", {"x"}, {"y"});
+  EXPECT_STREQ(import_model({folder_.write("onnx.pb", onnx.bytes())}).source.c_str(), "onnx");
+  schema::SavedModel saved;
+  saved.set_saved_model_schema_version(1);
+  *saved.add_meta_graphs()->mutable_graph_def() = graph.graph;
+  const std::string path = folder_.write("saved_model.pb", saved.SerializeAsString());
+  EXPECT_NE(error_of([&] { import_model({path}); }).find("a SavedModel keeps its weights in other files: freeze it"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace quern
