@@ -40,6 +40,7 @@ LIBRARIES = [
     (r"immintrin\.h|arm_neon\.h|cpuid\.h", {"base", "kernel"}),
     (r"sanitizer/.*", {"base"}),
     (r"google/protobuf/.*", {"convert"}),
+    (r"hdf5\.h", {"src/convert/keras/hdf5.cc"}),
     (r"(CLI|fmt|nlohmann)/.*", PROGRAMS),
     (r"(png|jpeglib|jerror)\.h", {"tool"}),
     (r"std(def|int|io|lib)\.h|unistd\.h|fcntl\.h|poll\.h|pthread\.h|sched\.h|sys/[a-z]+\.h", RUNTIME | PROGRAMS),

@@ -10,7 +10,7 @@ set -euo pipefail
 # For building the library, the tools and the benchmarks.
 build=(g++ cmake ninja-build libcpuinfo-dev libpthreadpool-dev libfp16-dev libflatbuffers-dev flatbuffers-compiler
        libcli11-dev libfmt-dev nlohmann-json3-dev libjpeg62-turbo-dev libpng-dev libprotobuf-dev protobuf-compiler
-       libgtest-dev libbenchmark-dev)
+       libhdf5-dev libgtest-dev libbenchmark-dev)
 # Programs that some tests call.
 test=(binutils doxygen pkg-config python3 python3-numpy)
 # Cross compilers and emulators: for 64-bit ARM, and for 32-bit ARM with either way to pass floats.

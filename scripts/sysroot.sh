@@ -12,7 +12,8 @@ arch=${1:-arm64}
 cd "$(dirname "$0")/.."
 root=${2:-build/sysroot-$arch}
 packages="libcpuinfo-dev libpthreadpool-dev libfp16-dev libflatbuffers-dev libprotobuf-dev
-          libgtest-dev libstdc++6 libcli11-dev libfmt-dev nlohmann-json3-dev libjpeg62-turbo-dev libpng-dev"
+          libgtest-dev libstdc++6 libcli11-dev libfmt-dev nlohmann-json3-dev libjpeg62-turbo-dev libpng-dev
+          libhdf5-dev"
 llvm="libc++-19-dev libc++abi-19-dev"  # for builds with clang
 
 case $arch in

@@ -34,10 +34,11 @@ Graph import_onnx(const std::string& path, const ImportOptions& options = {});
 Graph import_tflite(const std::string& path, const ImportOptions& options = {});
 // A frozen graph: a GraphDef, binary (.pb) or text (.pbtxt). Without options.outputs, the outputs are what no node reads.
 Graph import_tensorflow(const std::string& path, const ImportOptions& options = {});
+Graph import_keras(const std::string& path, const ImportOptions& options = {});  // HDF5, where the build has libhdf5
 
 // Chooses the importer from the names and contents of the files: {net.prototxt, net.caffemodel} in any order,
-// {net.onnx}, {net.tflite}, {net.pb} or {net.qn}. Of the source's names, a .qn file keeps only those of its outputs, so
-// options.outputs can only choose among these.
+// {net.onnx}, {net.tflite}, {net.pb}, {net.h5} or {net.qn}. Of the source's names, a .qn file keeps only those of its
+// outputs, so options.outputs can only choose among these.
 Graph import_model(const std::vector<std::string>& paths, const ImportOptions& options = {});
 
 // Writes an ONNX model whose inputs and outputs have the names, shapes, layout and type of the graph's.

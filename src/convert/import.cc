@@ -11,7 +11,7 @@
 namespace quern {
 namespace {
 
-enum class Format { caffe_net, caffe_weights, onnx, tensorflow, tflite, quern, unknown };
+enum class Format { caffe_net, caffe_weights, onnx, tensorflow, tflite, keras, quern, unknown };
 
 bool ends_with(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
@@ -49,6 +49,7 @@ Format format_of(const std::string& path) {
   if (ends_with(path, ".caffemodel")) return Format::caffe_weights;
   if (ends_with(path, ".onnx")) return Format::onnx;
   if (ends_with(path, ".tflite")) return Format::tflite;
+  if (ends_with(path, ".h5") || ends_with(path, ".hdf5")) return Format::keras;
   if (ends_with(path, ".qn")) return Format::quern;
   const std::string begin = beginning(path);
   const auto is_text = [](char c) { return c == '\t' || c == '\n' || c == '\r' || (c >= ' ' && c <= '~'); };
@@ -93,11 +94,12 @@ Graph import_any(const std::vector<std::string>& paths, const ImportOptions& opt
     case Format::onnx: return import_onnx(paths[0], options);
     case Format::tensorflow: return import_tensorflow(paths[0], options);
     case Format::tflite: return import_tflite(paths[0], options);
+    case Format::keras: return import_keras(paths[0], options);
     case Format::quern: return import_quern(paths[0], options);
     case Format::caffe_weights: throw Error(paths[0] + ": a .caffemodel needs its .prototxt");
     case Format::unknown: break;
   }
-  throw Error(paths[0] + ": not a .prototxt, .onnx, .pb, .tflite or .qn file");
+  throw Error(paths[0] + ": not a .prototxt, .onnx, .pb, .tflite, .h5 or .qn file");
 }
 
 }  // namespace

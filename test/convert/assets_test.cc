@@ -156,6 +156,25 @@ INSTANTIATE_TEST_SUITE_P(Convert, Assets,
                            return name;
                          });
 
+#ifdef QUERN_HAS_HDF5
+// The Keras files from which these models were made have the same outputs, under other names.
+TEST_F(AssetFiles, KerasGivesTheOutputsOfTensorFlowLite) {
+  const std::map<std::string, std::string> files = {{"ic_resnet8_float_tflite", "ic_resnet8"},
+                                                    {"vww_96_float_tflite", "vww_96"}};
+  std::map<std::string, size_t> ran;
+  for (const nlohmann::json& entry : cases()) {
+    const auto at = files.find(entry["model"]);
+    if (at == files.end()) continue;
+    const Graph plain = import_model({assets() + "/models/keras/" + at->second + ".h5"});
+    if (ran[at->first]++ == 0) expect_case(plain, entry);
+    Graph optimized = plain;
+    ASSERT_EQ(optimize(optimized), QN_OK) << qn_last_message();
+    expect_case(optimized, entry);
+  }
+  EXPECT_EQ(ran.size(), files.size());
+}
+#endif
+
 // Models with operators that we lack name all of them.
 TEST_F(AssetFiles, UnsupportedLayersAreListed) {
   const std::map<std::string, std::vector<const char*>> named = {

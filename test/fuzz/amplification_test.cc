@@ -4,8 +4,8 @@
 #include <filesystem>
 
 #include "../convert/onnx_model.h"
-#include "../convert/tflite_model.h"
 #include "../convert/tensorflow_graph.h"
+#include "../convert/tflite_model.h"
 #include "convert/convert.h"
 #include "guard.h"
 #include "seeds.h"

@@ -14,6 +14,7 @@
 
 #include "../tool/pictures.h"
 #include "convert/convert.h"
+#include "convert/keras/keras.h"
 #include "graph/file/format.h"
 #include "graph/pass/passes.h"
 #include "guard.h"
@@ -244,6 +245,38 @@ TEST(Fuzz, CaffeWeights) {
           });
   }
 }
+
+TEST(Fuzz, KerasConfig) {
+  const std::vector<Seed> seeds = keras_configs();
+  check("keras config", seeds, make_variants(seeds, Format::text, caffe_variants),
+        [](const std::string& bytes) { use_graph(keras::import_contents(keras_contents(bytes), {})); });
+}
+
+// What a process that a hostile file has taken over may send.
+TEST(Fuzz, KerasStream) {
+  const std::vector<Seed> seeds = keras_streams();
+  check("keras stream", seeds, make_variants(seeds, Format::bytes, other_variants), [](const std::string& bytes) {
+    size_t at = 0;
+    const keras::Read read = [&](void* data, size_t size) {
+      if (size > bytes.size() - at) throw Error("the end");
+      std::memcpy(data, bytes.data() + at, size);
+      at += size;
+    };
+    use_graph(keras::import_contents(keras::read_contents(read, 8 * bytes.size() + 1024), {}));
+  });
+}
+
+#ifdef QUERN_HAS_HDF5
+// libhdf5 may crash on these, but only its own process.
+TEST(Fuzz, KerasFile) {
+  const std::vector<Seed> seeds = keras_files();
+  const TemporaryFile file(".h5");
+  check("h5", seeds, make_variants(seeds, Format::bytes, other_variants), [&](const std::string& bytes) {
+    file.write(bytes);
+    use_graph(import_keras(file.path()));
+  });
+}
+#endif
 
 void decode_picture(const std::string& bytes) {
   const Image image = decode_image({bytes.begin(), bytes.end()}, "picture");

@@ -10,8 +10,9 @@
 #include <fstream>
 #include <sstream>
 
-#include "../convert/tflite_model.h"
+#include "../convert/keras_model.h"
 #include "../convert/tensorflow_graph.h"
+#include "../convert/tflite_model.h"
 #include "../graph/small_graphs.h"
 #include "../tool/pictures.h"
 #include "compress/prune.h"
@@ -553,6 +554,105 @@ std::vector<Seed> quern_seeds() {
   seeds.push_back({"integers.qn", quern_bytes(test::integer_graph())});
   return seeds;
 }
+
+// ---- keras ----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+using test::keras_layer;
+
+// Layers of most kinds, a model within the model, a layer that is used twice.
+std::string functional_config() {
+  const auto call = [](const std::string& layer, const std::string& number = "0") {
+    return "[[['" + layer + "', " + number + ", 0, {}]]]";
+  };
+  const std::string inner =
+      test::keras_sequential("inner",
+                             {test::keras_input("i", {1, 8, 8, 4}),
+                              keras_layer("DepthwiseConv2D", "dw", "'kernel_size': [3, 3], 'strides': [1, 1]"),
+                              keras_layer("BatchNormalization", "bn", "'axis': [3], 'epsilon': 0.001"),
+                              keras_layer("ZeroPadding2D", "pad", "'padding': [[1, 1], [1, 1]]")},
+                             call("conv"));
+  return test::keras_functional(
+      "net",
+      {test::keras_input("x", {1, 8, 8, 3}),
+       keras_layer("Conv2D", "conv", "'filters': 4, 'kernel_size': [3, 3], 'padding': 'same', 'activation': 'relu'",
+                   call("x")),
+       inner, keras_layer("Add", "add", "", "[[['conv', 0, 0, {}], ['inner', 1, 0, {}]]]"),
+       keras_layer("MaxPooling2D", "pool", "'pool_size': [2, 2], 'strides': [2, 2], 'padding': 'valid'", call("add")),
+       keras_layer("Concatenate", "cat", "'axis': -1", "[[['pool', 0, 0, {}], ['pool', 0, 0, {}]]]"),
+       keras_layer("UpSampling2D", "up", "'size': [2, 2], 'interpolation': 'bilinear'", call("cat")),
+       keras_layer("GlobalAveragePooling2D", "gap", "'keepdims': false", call("up")),
+       keras_layer("Dense", "fc", "'units': 8, 'activation': 'tanh'", "[[['gap', 0, 0, {}]], [['fc', 0, 0, {}]]]")},
+      "[['x', 0, 0]]", "[['fc', 1, 0]]");
+}
+
+std::string sequential_config() {
+  return test::keras_sequential(
+      "net", {test::keras_input("x", {1, 8, 3}),
+              keras_layer("Conv1D", "conv", "'filters': 4, 'kernel_size': [3], 'padding': 'causal'"),
+              keras_layer("PReLU", "prelu", "'shared_axes': [1]"), keras_layer("Permute", "turn", "'dims': [2, 1]"),
+              keras_layer("Reshape", "shape", "'target_shape': [4, -1, 2]"), keras_layer("Flatten", "flat", ""),
+              keras_layer("Rescaling", "rescale", "'scale': 0.5, 'offset': -1.0"),
+              keras_layer("Softmax", "soft", "'axis': -1")});
+}
+
+test::KerasWeights weights_of(const std::string& config) {
+  std::map<std::string, test::Dims> shapes = {
+      {"conv/conv/kernel:0", {3, 3, 4}}, {"conv/conv/bias:0", {4}}, {"prelu/prelu/alpha:0", {1, 4}}};
+  if (config.find("Functional") != std::string::npos) {
+    shapes = {{"conv/conv/kernel:0", {3, 3, 3, 4}},
+              {"conv/conv/bias:0", {4}},
+              {"inner/dw/kernel:0", {3, 3, 4, 1}},
+              {"inner/dw/bias:0", {4}},
+              {"inner/bn/gamma:0", {4}},
+              {"inner/bn/beta:0", {4}},
+              {"inner/bn/moving_mean:0", {4}},
+              {"fc/fc/kernel:0", {8, 8}},
+              {"fc/fc/bias:0", {8}},
+              {"inner/bn/moving_variance:0", {4}}};
+  }
+  test::KerasWeights weights;
+  for (const auto& [path, dims] : shapes) {
+    test::Array& array = weights[path];
+    array.dims = dims;
+    size_t count = 1;
+    for (const size_t d : dims) count *= d;
+    for (size_t i = 0; i < count; ++i) array.data.push_back(0.5f + weight(i));
+  }
+  return weights;
+}
+
+}  // namespace
+
+std::vector<Seed> keras_configs() { return {{"functional", functional_config()}, {"sequential", sequential_config()}}; }
+
+keras::Contents keras_contents(const std::string& config) { return test::keras_contents(config, weights_of(config)); }
+
+std::vector<Seed> keras_streams() {
+  std::vector<Seed> seeds;
+  for (const Seed& config : keras_configs()) {
+    std::string bytes;
+    keras::Sender sender([&](const void* data, size_t size) { bytes.append(static_cast<const char*>(data), size); });
+    const keras::Contents contents = keras_contents(config.bytes);
+    sender.config(contents.config);
+    sender.version(contents.version);
+    for (const auto& [path, weight] : contents.weights) sender.weight(path, weight);
+    sender.end();
+    seeds.push_back({config.name, std::move(bytes)});
+  }
+  return seeds;
+}
+
+#ifdef QUERN_HAS_HDF5
+std::vector<Seed> keras_files() {
+  std::vector<Seed> seeds;
+  for (const Seed& config : keras_configs()) {
+    seeds.push_back({config.name + ".h5", test::keras_bytes(config.bytes, weights_of(config.bytes))});
+  }
+  return seeds;
+}
+#endif
 
 std::vector<Seed> png_seeds() {
   return {{"gray.png", make_png(13, 9, {8, PNG_COLOR_TYPE_GRAY}, sample)},

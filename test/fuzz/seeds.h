@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "convert/keras/contents.h"
+
 namespace quern {
 
 struct Seed {
@@ -24,6 +26,14 @@ struct CaffeSeed {
   std::string name, net, weights;
 };
 std::vector<CaffeSeed> caffe_seeds();
+
+// Architectures of Keras, and the contents of files, as the process that reads them sends them.
+std::vector<Seed> keras_configs();
+keras::Contents keras_contents(const std::string& config);
+std::vector<Seed> keras_streams();
+#ifdef QUERN_HAS_HDF5
+std::vector<Seed> keras_files();
+#endif
 
 std::vector<Seed> png_seeds();
 std::vector<Seed> jpeg_seeds();

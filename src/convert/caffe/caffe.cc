@@ -71,12 +71,6 @@ Wires choose_outputs(const CaffeNet& net, const Wiring& wiring, const std::vecto
 
 // ---- layers -----------------------------------------------------------------------------------
 
-std::string text_of(const Shape& shape) {
-  std::string text;
-  for (const size_t d : shape) text.append(text.empty() ? "" : " x ").append(std::to_string(d));
-  return text.empty() ? "one number" : text;
-}
-
 // A layer as the function for its type sees it: parameters, inputs and weights.
 struct Layer : SourceNode {
   Layer(Builder& to, const LayerParameter& from, std::vector<const Value*> bottoms, const CaffeBlobs* its_blobs,

@@ -43,6 +43,13 @@ View bias_for(const View& weights, const Value& constant_weights, const Value& b
   return weights.tensor == constant_weights.view.tensor ? bias.view : as_stored(bias);
 }
 
+void pad_same(const Builder& builder, const View& x, Attributes* a) {
+  const Shape shape = builder.shape(x);
+  a->same_padding = SamePadding::odd_pixel_last;
+  same_padding(a->same_padding, shape[2], a->kernel.h, a->stride.h, a->dilation.h, &a->padding.top, &a->padding.bottom);
+  same_padding(a->same_padding, shape[3], a->kernel.w, a->stride.w, a->dilation.w, &a->padding.left, &a->padding.right);
+}
+
 View normalized(const SourceNode& node, const View& x, size_t axis, const Normalization& n) {
   const size_t channels = axis < x.rank() ? node.builder.shape(x)[axis] : 0;
   for (const auto* list : {&n.gamma, &n.beta, &n.mean, &n.variance}) {

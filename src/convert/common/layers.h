@@ -35,6 +35,10 @@ View sum_of(const SourceNode& node, const std::vector<View>& terms);
 // How TensorFlow and TensorFlow Lite resize an image: its new height and width are the integers of an input.
 Attributes resize_attributes(const SourceNode& node, qn_resize_kind mode, bool align_corners, bool half_pixel_centers,
                              size_t size_input);
+// ---- windows
+
+// Sets the padding for an image N, C, H, W: as many windows as pixels, divided by the stride, as TensorFlow has it.
+void pad_same(const Builder& builder, const View& x, Attributes* a);
 
 // ---- reductions
 

@@ -163,6 +163,12 @@ std::string plain_name(const std::string& name, size_t limit) {
   return plain;
 }
 
+std::string text_of(const Shape& shape) {
+  std::string text;
+  for (const size_t d : shape) text.append(text.empty() ? "" : " x ").append(std::to_string(d));
+  return text.empty() ? "one number" : text;
+}
+
 float finite(float value, const std::string& where) {
   if (!std::isfinite(value)) throw Error(where + " is not a finite number");
   return value;

@@ -84,6 +84,9 @@ class UnsupportedList {
 constexpr size_t name_limit = 1024;
 std::string plain_name(const std::string& name, size_t limit = name_limit);
 
+// Returns a shape as messages write it: "3 x 3 x 16".
+std::string text_of(const Shape& shape);
+
 // Returns a number of a file. Throws Error if it is not finite; the message says `where`.
 float finite(float value, const std::string& where);
 

@@ -23,10 +23,7 @@ size_t at_least_1(const TfliteNode& node, int32_t number, const char* what) {
 void pad_window(const TfliteNode& node, const View& x, schema::Padding padding, Attributes* a) {
   if (padding == schema::Padding::valid) return;
   if (padding != schema::Padding::same) node.fail("padding is neither SAME nor VALID");
-  const Shape shape = node.builder.shape(x);
-  a->same_padding = SamePadding::odd_pixel_last;
-  same_padding(a->same_padding, shape[2], a->kernel.h, a->stride.h, a->dilation.h, &a->padding.top, &a->padding.bottom);
-  same_padding(a->same_padding, shape[3], a->kernel.w, a->stride.w, a->dilation.w, &a->padding.left, &a->padding.right);
+  pad_same(node.builder, x, a);
 }
 
 // The scales of a bias are the products of those of input and weights.

@@ -1,0 +1,153 @@
+#include "convert/keras/confined.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+
+namespace quern::keras {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool sanitized = true;
+#elif defined(__has_feature)
+constexpr bool sanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
+#else
+constexpr bool sanitized = false;
+#endif
+
+// ---- the child --------------------------------------------------------------------------------
+
+constexpr int pipe_end = 3;  // the first number after standard input, output and error
+
+void limit(int resource, uint64_t value) {
+  const rlimit both = {static_cast<rlim_t>(value), static_cast<rlim_t>(value)};
+  if (setrlimit(static_cast<__rlimit_resource_t>(resource), &both) != 0) _exit(1);
+}
+
+uint64_t address_space() {
+  uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+// Leaves the process nothing but its memory and the pipe.
+void confine(int pipe, const Limits& limits) {
+  const int null = open("/dev/null", O_RDWR);
+  const int last = sanitized ? STDOUT_FILENO : STDERR_FILENO;  // sanitizers report to standard error
+  for (int stream = STDIN_FILENO; stream <= last; ++stream) dup2(null, stream);
+  if (dup2(pipe, pipe_end) < 0) _exit(1);
+  closefrom(pipe_end + 1);
+  // Sanitizers map far more memory than they use.
+  if (!sanitized) limit(RLIMIT_AS, address_space() + limits.memory);
+  limit(RLIMIT_CPU, limits.seconds);
+  limit(RLIMIT_CORE, 0);
+  limit(RLIMIT_FSIZE, 0);  // of files that it writes
+  limit(RLIMIT_NOFILE, pipe_end + 1 + limits.files);
+}
+
+void write_all(int file, const void* data, size_t size) {
+  for (const char* p = static_cast<const char*>(data); size > 0;) {
+    const ssize_t n = ::write(file, p, size);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) _exit(1);
+    p += n;
+    size -= static_cast<size_t>(n);
+  }
+}
+
+// Never returns to the code of the parent: no destructor and no handler of it runs in this process.
+[[noreturn]] void run_child(int pipe, const Limits& limits, const std::function<void(const Write&)>& write) {
+  try {
+    confine(pipe, limits);
+    write([](const void* data, size_t size) { write_all(pipe_end, data, size); });
+    _exit(0);
+  } catch (...) {
+    _exit(1);
+  }
+}
+
+// ---- the parent -------------------------------------------------------------------------------
+
+using Clock = std::chrono::steady_clock;
+
+class Child {
+ public:
+  Child(pid_t process, int pipe, unsigned seconds)
+      : process_(process), pipe_(pipe), deadline_(Clock::now() + std::chrono::seconds(seconds)) {}
+  Child(const Child&) = delete;
+  ~Child() {
+    close(pipe_);
+    if (process_ <= 0) return;
+    kill(process_, SIGKILL);
+    wait();
+  }
+
+  void read_all(void* data, size_t size) {
+    for (char* p = static_cast<char*>(data); size > 0;) {
+      wait_for_bytes();
+      const ssize_t n = ::read(pipe_, p, size);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) throw Error("reading it ended early: " + ending());
+      p += n;
+      size -= static_cast<size_t>(n);
+    }
+  }
+
+ private:
+  void wait_for_bytes() const {
+    for (;;) {
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline_ - Clock::now()).count();
+      pollfd waiting = {pipe_, POLLIN, 0};
+      if (left <= 0) throw Error("reading it takes too long");
+      if (poll(&waiting, 1, static_cast<int>(left)) > 0) return;
+    }
+  }
+
+  int wait() {
+    int status = 0;
+    while (waitpid(process_, &status, 0) < 0 && errno == EINTR) {}
+    process_ = 0;
+    return status;
+  }
+
+  // The pipe is closed, so the process has ended, or has closed it and gets killed.
+  std::string ending() {
+    kill(process_, SIGKILL);
+    const int status = wait();
+    if (WIFEXITED(status)) return "exit status " + std::to_string(WEXITSTATUS(status));
+    if (WTERMSIG(status) == SIGXCPU) return "it takes too long";
+    return strsignal(WTERMSIG(status));
+  }
+
+  pid_t process_;
+  const int pipe_;
+  const Clock::time_point deadline_;
+};
+
+}  // namespace
+
+void run_confined(const Limits& limits, const std::function<void(const Write&)>& write,
+                  const std::function<void(const Read&)>& read) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) throw Error(std::string("no pipe: ") + std::strerror(errno));
+  const pid_t process = fork();
+  if (process == 0) run_child(ends[1], limits, write);
+  const int error = errno;
+  close(ends[1]);
+  if (process < 0) {
+    close(ends[0]);
+    throw Error(std::string("no process to read it: ") + std::strerror(error));
+  }
+  Child child(process, ends[0], limits.seconds);
+  read([&child](void* data, size_t size) { child.read_all(data, size); });
+}
+
+}  // namespace quern::keras

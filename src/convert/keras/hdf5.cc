@@ -1,0 +1,191 @@
+#include "convert/keras/hdf5.h"
+
+#ifdef QUERN_HAS_HDF5
+
+#include <hdf5.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/math.h"
+#include "convert/keras/confined.h"
+
+namespace quern::keras {
+namespace {
+
+constexpr int max_group_depth = 16;      // of groups within each other; links may lead in circles
+constexpr size_t max_objects = 100'000;  // groups and datasets
+
+// An identifier of libhdf5. Nothing closes it: the process ends soon.
+hid_t expect_id(hid_t id, const std::string& what) {
+  if (id < 0) throw Error(what + " cannot be read");
+  return id;
+}
+void expect_success(herr_t status, const std::string& what) {
+  if (status < 0) throw Error(what + " cannot be read");
+}
+
+// Everything below runs in the child process.
+class File {
+ public:
+  File(const std::string& path, uint64_t limit, Sender& sender) : left_(limit), sender_(sender) {
+    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+    H5PLset_loading_state(0);  // no plugins: a file could ask for code from anywhere
+    file_ = H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
+    if (file_ < 0) throw Error("not an HDF5 file, or damaged");
+  }
+
+  void send() {
+    const bool has_weights = H5Lexists(file_, "model_weights", H5P_DEFAULT) > 0;
+    if (H5Aexists(file_, "model_config") <= 0) {
+      const bool only_weights = has_weights || H5Aexists(file_, "layer_names") > 0;
+      throw Error(only_weights ? "weights without an architecture (no 'model_config'): save the whole model"
+                               : "not a model of Keras: there is no 'model_config'");
+    }
+    sender_.config(text("model_config"));
+    if (H5Aexists(file_, "keras_version") > 0) sender_.version(text("keras_version"));
+    if (has_weights) send_group(open(file_, "model_weights", "model_weights"), "", 0);
+  }
+
+ private:
+  static hid_t open(hid_t group, const std::string& name, const std::string& path) {
+    return expect_id(H5Oopen(group, name.c_str(), H5P_DEFAULT), "'" + path + "'");
+  }
+
+  void charge(uint64_t bytes) {
+    if (bytes > left_) throw Error("its content is far larger than the file");
+    left_ -= bytes;
+  }
+
+  // The text of an attribute of the file, of a fixed length or not.
+  std::string text(const char* name) {
+    const std::string what = std::string("the attribute '") + name + "'";
+    const hid_t attribute = expect_id(H5Aopen(file_, name, H5P_DEFAULT), what);
+    const hid_t type = expect_id(H5Aget_type(attribute), what);
+    const hid_t space = expect_id(H5Aget_space(attribute), what);
+    if (H5Tget_class(type) != H5T_STRING || H5Sget_simple_extent_npoints(space) != 1) throw Error(what + " is no text");
+    if (H5Tis_variable_str(type) > 0) {
+      char* text = nullptr;
+      expect_success(H5Aread(attribute, type, &text), what);
+      if (text == nullptr) return "";
+      charge(std::strlen(text));
+      return text;
+    }
+    charge(H5Tget_size(type));
+    std::string text(H5Tget_size(type), '\0');
+    expect_success(H5Aread(attribute, type, text.data()), what);
+    return text.substr(0, text.find('\0'));
+  }
+
+  void send_group(hid_t group, const std::string& path, int depth) {
+    if (depth > max_group_depth) throw Error("groups lie too deep within each other");
+    std::vector<std::string> names;
+    expect_success(H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, nullptr, add_name, &names), "'" + path + "'");
+    for (const std::string& name : names) {
+      if (++objects_ > max_objects) throw Error("more than " + std::to_string(max_objects) + " weights");
+      const std::string inner = path.empty() ? name : path + "/" + name;
+      const hid_t object = open(group, name, inner);
+      const H5I_type_t kind = H5Iget_type(object);
+      if (kind == H5I_GROUP) send_group(object, inner, depth + 1);
+      if (kind == H5I_DATASET) send_dataset(object, inner);
+      H5Oclose(object);
+    }
+  }
+
+  // Names only what is in the file itself: soft and external links are left out.
+  static herr_t add_name(hid_t, const char* name, const H5L_info_t* link, void* names) {
+    if (link->type == H5L_TYPE_HARD) static_cast<std::vector<std::string>*>(names)->emplace_back(name);
+    return 0;
+  }
+
+  void send_dataset(hid_t dataset, const std::string& path) {
+    const std::string what = "the weights '" + path + "'";
+    const hid_t properties = expect_id(H5Dget_create_plist(dataset), what);
+    if (H5Pget_layout(properties) == H5D_VIRTUAL || H5Pget_external_count(properties) != 0) {
+      throw Error(what + " are in another file");
+    }
+    const H5T_class_t type = H5Tget_class(expect_id(H5Dget_type(dataset), what));
+    if (type != H5T_FLOAT && type != H5T_INTEGER) throw Error(what + " are no numbers");
+    Weight weight;
+    weight.shape = shape_of(expect_id(H5Dget_space(dataset), what), what);
+    uint64_t bytes = sizeof(float);
+    for (const size_t d : weight.shape) {
+      if (!checked_mul(bytes, uint64_t{d}, &bytes)) throw Error("its content is far larger than the file");
+    }
+    charge(bytes);
+    weight.data.resize(static_cast<size_t>(bytes) / sizeof(float));
+    if (bytes > 0) {
+      const herr_t status = H5Dread(dataset, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, weight.data.data());
+      expect_success(status, what);
+    }
+    sender_.weight(path, weight);
+  }
+
+  static Shape shape_of(hid_t space, const std::string& what) {
+    const int rank = H5Sget_simple_extent_ndims(space);
+    if (rank < 0 || rank > 8 || H5Sget_simple_extent_type(space) == H5S_NULL) throw Error(what + " have no shape");
+    hsize_t dims[8] = {};
+    expect_success(H5Sget_simple_extent_dims(space, dims, nullptr), what);
+    Shape shape;
+    for (int d = 0; d < rank; ++d) {
+      if (dims[d] > SIZE_MAX) throw Error("its content is far larger than the file");
+      shape.push_back(static_cast<size_t>(dims[d]));
+    }
+    return shape;
+  }
+
+  uint64_t left_;
+  Sender& sender_;
+  hid_t file_;
+  size_t objects_ = 0;
+};
+
+void send_file(const std::string& path, uint64_t limit, const Write& write) {
+  Sender sender(write);
+  try {
+    File(path, limit, sender).send();
+    sender.end();
+  } catch (const Error& error) {
+    sender.fail(error.what());
+  } catch (const std::bad_alloc&) {
+    sender.fail("not enough memory");
+  }
+}
+
+uint64_t size_of_file(const std::string& path) {
+  struct stat status;
+  if (stat(path.c_str(), &status) != 0) throw Error(std::string("cannot open: ") + std::strerror(errno));
+  if (!S_ISREG(status.st_mode)) throw Error("not a regular file");
+  return static_cast<uint64_t>(status.st_size);
+}
+
+}  // namespace
+
+Contents read_hdf5(const std::string& path) {
+  constexpr uint64_t mebibyte = uint64_t{1} << 20;
+  const uint64_t size = size_of_file(path);
+  if (size > uint64_t{1} << 40) throw Error("larger than 2^40 bytes");
+  // Numbers may be halves in the file, or compressed.
+  const uint64_t content = 16 * mebibyte + 8 * size;
+  Limits limits;
+  limits.memory = 256 * mebibyte + 2 * content;  // for a tensor as it is in the file and as it is sent
+  limits.seconds = static_cast<unsigned>(std::min<uint64_t>(60 + size / (4 * mebibyte), 3600));
+  limits.files = 1;  // which libhdf5 keeps open, so that a file cannot make it open another
+  Contents contents;
+  run_confined(
+      limits, [&](const Write& write) { send_file(path, content, write); },
+      [&](const Read& read) { contents = read_contents(read, 2 * content); });
+  return contents;
+}
+
+}  // namespace quern::keras
+
+#else
+
+namespace quern::keras {
+Contents read_hdf5(const std::string&) { throw Error("this build cannot read HDF5: it was made without libhdf5"); }
+}  // namespace quern::keras
+
+#endif

@@ -1,0 +1,184 @@
+// Imports Keras' models: connects calls of layers, inputs and outputs. layers.cc, functions.cc and shapes.cc import the
+// single layers.
+#include "convert/keras/keras.h"
+
+#include <deque>
+
+#include "convert/common/wiring.h"
+#include "convert/convert.h"
+#include "convert/keras/hdf5.h"
+#include "convert/keras/node.h"
+
+namespace quern::keras {
+namespace {
+
+class Importer {
+ public:
+  Importer(const Contents& contents, const Network& network)
+      : network_(network),
+        weights_(contents.weights, network.calls),
+        is_keras_3_(!contents.version.empty() && contents.version[0] >= '3') {
+    builder_.set_name(network.name);
+    builder_.allow(contents.config.size());
+    for (const auto& [path, weight] : contents.weights) builder_.allow(weight.data.size() * sizeof(float));
+    std::vector<size_t> results(network.calls.size(), 1);
+    const auto mention = [&](const Ref& ref) { results[ref.call] = std::max(results[ref.call], ref.output + 1); };
+    for (const Call& call : network.calls) {
+      for (const auto& input : call.inputs) {
+        if (const Ref* ref = std::get_if<Ref>(&input)) mention(*ref);
+      }
+    }
+    for (const Ref& ref : network.outputs) mention(ref);
+    for (size_t i = 0; i < network.calls.size(); ++i) add_call(network.calls[i], results[i]);
+  }
+
+  Graph import(const std::vector<std::string>& names) {
+    const std::vector<Ref> outputs = names.empty() ? network_.outputs : outputs_named(names);
+    if (outputs.empty()) throw Error("the model has no outputs");
+    Wires needed;
+    for (const Ref& ref : outputs) needed.push_back(wire_at(ref));
+    wiring_.need(needed);
+    for (size_t i = 0; i < network_.calls.size(); ++i) {
+      const Call& call = network_.calls[i];
+      const bool is_input = call.type == "InputLayer";
+      if (!wiring_.is_node_needed(i) && !(is_input && names.empty())) continue;
+      wiring_.collect(call.name, call.type, wires_[i], [&] { is_input ? add_input(i) : add_layer(i); });
+    }
+    for (const Ref& ref : outputs) add_output(ref);
+    wiring_.throw_if_unsupported();
+    return builder_.finish();
+  }
+
+ private:
+  Wire wire_at(const Ref& ref) const { return wires_[ref.call][ref.output]; }
+
+  void add_call(const Call& call, size_t results) {
+    Wires inputs, outputs;
+    for (const auto& input : call.inputs) {
+      if (const Ref* ref = std::get_if<Ref>(&input)) inputs.push_back(wire_at(*ref));
+    }
+    for (size_t i = 0; i < results; ++i) {
+      const Wire wire = wiring_.mention(i == 0 ? call.name : call.name + " result " + std::to_string(i));
+      outputs.push_back(wire);
+    }
+    wiring_.add_node(inputs, outputs);
+    wires_.push_back(std::move(outputs));
+  }
+
+  std::vector<Ref> outputs_named(const std::vector<std::string>& names) const {
+    std::map<std::string, size_t> calls;
+    for (size_t i = 0; i < network_.calls.size(); ++i) calls.emplace(network_.calls[i].name, i);
+    std::vector<Ref> outputs;
+    for (const std::string& name : names) {
+      const size_t* call = find_in(calls, name);
+      if (call == nullptr) throw Error("the model has no layer '" + name + "'");
+      outputs.push_back({*call, 0});
+    }
+    return outputs;
+  }
+
+  void add_input(size_t number) {
+    const Call& call = network_.calls[number];
+    const std::string where = "input '" + call.name + "'";
+    expect_floats(call);
+    const Json* sizes = input_shape(*call.config);
+    if (sizes == nullptr || !sizes->is_array() || sizes->empty()) throw Error(where + " has no shape");
+    Shape shape;
+    for (size_t d = 0; d < sizes->size(); ++d) {
+      const Json& size = (*sizes)[d];
+      if (size.is_null() && d > 0) throw Unsupported{"dimension " + std::to_string(d) + " has no fixed size"};
+      const int64_t value = size.is_null() ? 1 : integer_of(size, where + ": a dimension");
+      if (value < 1) throw Error(where + ": a dimension is out of range");
+      shape.push_back(static_cast<size_t>(value));
+    }
+    const Value value = builder_.input(call.name, shape, QN_F32, {});
+    if (sizes->front().is_null()) builder_.leave_open(value.view, 0, "");
+    wiring_.define(wires_[number][0], value);
+  }
+
+  // We compute all types of floats as 32-bit floats.
+  static void expect_floats(const Call& call) {
+    if (!call.config->is_object()) return;
+    const auto at = call.config->find("dtype");
+    if (at == call.config->end() || at->is_null()) return;
+    const Json* type = &*at;
+    if (type->is_object()) type = &member(member(*type, "config", call.name), "name", call.name);
+    const std::string name = string_of(*type, "layer '" + call.name + "': 'dtype'");
+    static const std::set<std::string> floats = {"float16",  "float32",       "float64",
+                                                 "bfloat16", "mixed_float16", "mixed_bfloat16"};
+    if (floats.count(name) == 0) throw Unsupported{"type '" + name + "'"};
+  }
+
+  void add_layer(size_t number) {
+    const Call& call = network_.calls[number];
+    const KerasRow* row = find_layer(call.type);
+    if (row == nullptr) row = find_function(call.type);
+    if (row == nullptr) row = find_shape(call.type);
+    if (row == nullptr) throw Unsupported{};
+    if (!call.config->is_object()) throw Error("layer '" + call.name + "': 'config' is damaged");
+    if (!call.unsupported.empty()) throw Unsupported{call.unsupported};
+    expect_floats(call);
+    const auto values = wiring_.values(number, "layer '" + call.name + "'");
+    if (!values) return;  // the list of unsupported layers has the cause
+    const KerasNode node(builder_, call, weights_, is_keras_3_, with_numbers(call, *values));
+    node.expect_inputs(row->min_inputs, row->max_inputs);
+    const Values results = row->import(node);
+    node.expect_all_read();
+    wiring_.define_outputs(number, results);
+  }
+
+  // The inputs of a call, in order: tensors, and constants of one number.
+  std::vector<const Value*> with_numbers(const Call& call, const std::vector<const Value*>& tensors) {
+    std::vector<const Value*> inputs;
+    size_t next = 0;
+    for (const auto& input : call.inputs) {
+      if (std::holds_alternative<Ref>(input)) {
+        inputs.push_back(tensors[next++]);
+        continue;
+      }
+      const float number = finite(static_cast<float>(std::get<double>(input)), "layer '" + call.name + "': a number");
+      numbers_.emplace_back(builder_.constant({1}, &number));
+      inputs.push_back(&numbers_.back());
+    }
+    return inputs;
+  }
+
+  void add_output(const Ref& ref) {
+    const Value* value = wiring_.value(wire_at(ref), "the model");
+    if (value != nullptr) builder_.output(value->view, wiring_.name(wire_at(ref)), QN_F32);
+  }
+
+  const Network& network_;
+  Builder builder_{"keras"};
+  Wiring wiring_{builder_};
+  Weights weights_;
+  const bool is_keras_3_;
+  std::vector<Wires> wires_;  // the results of each call
+  std::deque<Value> numbers_;
+};
+
+}  // namespace
+
+Graph import_contents(const Contents& contents, const std::vector<std::string>& outputs) {
+  try {
+    const Json config = Json::parse(contents.config);
+    const Network network = read_network(config);
+    return Importer(contents, network).import(outputs);
+  } catch (const Json::exception& error) {
+    throw Error(std::string("model_config is damaged: ") + error.what());
+  }
+}
+
+}  // namespace quern::keras
+
+namespace quern {
+
+Graph import_keras(const std::string& path, const ImportOptions& options) {
+  try {
+    return keras::import_contents(keras::read_hdf5(path), options.outputs);
+  } catch (const Error& error) {
+    throw Error(path + ": " + error.what());
+  }
+}
+
+}  // namespace quern

@@ -1,0 +1,34 @@
+// Small Keras models for tests.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "arrays.h"
+#include "convert/keras/contents.h"
+
+namespace quern::test {
+
+// JSON of a layer. `config` is what its configuration has beside the name: "'filters': 3, 'padding': 'same'", where '
+// stands for ". `calls` are those of a functional model: "[[['x', 0, 0, {}]]]".
+std::string keras_layer(const std::string& type, const std::string& name, const std::string& config,
+                        const std::string& calls = "");
+std::string keras_input(const std::string& name, const Dims& dims, const std::string& calls = "[]");
+// JSON of models, to be files' model_config or layers of another model.
+std::string keras_sequential(const std::string& name, const std::vector<std::string>& layers,
+                             const std::string& calls = "");
+std::string keras_functional(const std::string& name, const std::vector<std::string>& layers, const std::string& inputs,
+                             const std::string& outputs, const std::string& calls = "");
+
+using KerasWeights = std::map<std::string, Array>;
+
+keras::Contents keras_contents(const std::string& config, const KerasWeights& weights,
+                               const std::string& version = "2.4.0");
+
+#ifdef QUERN_HAS_HDF5
+// The bytes of such a model's .h5 file.
+std::string keras_bytes(const std::string& config, const KerasWeights& weights, const std::string& version = "2.4.0");
+#endif
+
+}  // namespace quern::test
