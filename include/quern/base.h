@@ -132,7 +132,8 @@ typedef struct qn_tensor {
   qn_type type;                 /**< Type of every element. */
   qn_layout layout;             /**< Order of the elements in memory; the default is QN_LAYOUT_NHWC. */
   uint32_t rank;                /**< 0 (a scalar) to QN_MAX_RANK; 4 in the pixel-blocked layout. */
-  size_t shape[QN_MAX_RANK];    /**< Outermost first. No dimension may be 0. */
+  size_t shape[QN_MAX_RANK];    /**< Outermost first. A dimension may be 0 in tensors of graphs; operators of op.h take
+                                     none that have no elements. */
   size_t stride[QN_MAX_RANK];   /**< In bytes, outermost first; all 0 means dense. The innermost stride must be the
                                      element size. A slice of a larger tensor has larger outer strides.
                                      QN_LAYOUT_PIXEL_BLOCKED says what its strides mean; there, a tensor that is a part
@@ -141,12 +142,12 @@ typedef struct qn_tensor {
   size_t reserved[4];           /**< 0. */
 } qn_tensor;
 
-/** Fills in the description of a dense row-major tensor that is not quantized. Fails for a rank above QN_MAX_RANK, a
- *  zero dimension, an unknown type, or a size that overflows size_t. */
+/** Fills in the description of a dense row-major tensor that is not quantized. Fails for a rank above QN_MAX_RANK, an
+ *  unknown type, or a size that overflows size_t. */
 QN_API qn_status qn_tensor_init(qn_tensor* tensor, qn_type type, uint32_t rank, const size_t* shape);
 
 /** Number of bytes from the first element to the end of the last one, with all gaps that strides leave between them; 0
- *  if the description is invalid. */
+ *  if it has no elements or the description is invalid. */
 QN_API size_t qn_tensor_bytes(const qn_tensor* tensor);
 
 /** Where the library gets its memory. Both functions may be called from any thread. */

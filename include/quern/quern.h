@@ -8,6 +8,7 @@
 
 #include "base.h"
 #include "graph.h"
+#include "kind.h"
 #include "op.h"
 
 #endif

@@ -35,8 +35,7 @@ constexpr bool has_integers = false;
 constexpr bool has_integers = true;
 #endif
 
-// Graphs with subgraphs or states, which can be read, checked and written. Nothing runs them yet, so that a small build
-// refuses them while it reads a file.
+// Graphs with subgraphs or states. A small build refuses them while it reads a file.
 constexpr bool has_subgraphs = !small;
 
 #ifdef QN_TRIMMED
@@ -101,6 +100,10 @@ constexpr bool has_any_weights = true;
 constexpr bool has_cores = true;
 constexpr bool has_all_kernels = true;
 #endif
+
+// Nodes of registered kinds (quern/kind.h), and nodes that only a run can size. A trimmed build has them if its list has
+// "operator custom".
+constexpr bool has_kinds = has_operator("custom");
 
 // Weights with a scale for each block (KernelType::qd8b4), and layers that quantize their input (`quantize_input`) at
 // all. A small build has them only if its list names the kernels.

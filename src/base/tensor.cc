@@ -212,6 +212,19 @@ qn_status check_tensor(const qn_tensor& tensor, const char* who) {
   return check_quantization(tensor, who);
 }
 
+namespace {
+// The tensor with dimensions of 1 in place of 0.
+qn_tensor without_zeros(const qn_tensor& tensor) {
+  qn_tensor filled = tensor;
+  for (size_t& d : filled.shape) d = std::max(d, size_t{1});
+  return filled;
+}
+}  // namespace
+
+qn_status check_any_tensor(const qn_tensor& tensor, const char* who) {
+  return check_tensor(without_zeros(tensor), who);
+}
+
 qn_tensor in_memory(const qn_tensor& tensor) {
   if (!is_blocked(tensor)) return tensor;
   const size_t block = qn_pixel_block(), pixels = tensor.shape[1] * tensor.shape[2];
@@ -295,7 +308,7 @@ qn_status qn_tensor_init(qn_tensor* tensor, qn_type type, uint32_t rank, const s
     result.layout = QN_LAYOUT_NHWC;
     result.rank = rank;
     for (uint32_t i = 0; i < rank; ++i) result.shape[i] = shape[i];
-    QN_TRY(quern::check_tensor(result, "qn_tensor_init"));
+    QN_TRY(quern::check_any_tensor(result, "qn_tensor_init"));
     *tensor = result;
     return QN_OK;
   });

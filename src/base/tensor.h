@@ -15,6 +15,8 @@ namespace quern {
 qn_status check_tensor(const qn_tensor& tensor, const char* who);
 
 // Fails with a message that begins with `who` unless the quantization suits the tensor's type, rank and shape.
+// As check_tensor(), but the tensor may have no elements. Operators take no such tensors; graphs do.
+qn_status check_any_tensor(const qn_tensor& tensor, const char* who);
 qn_status check_quantization(const qn_tensor& tensor, const char* who);
 bool is_quantized(const qn_tensor& tensor);
 // Do equal elements of both tensors stand for equal numbers? Both must have the same type.

@@ -200,7 +200,7 @@ qn_status prune(Graph& graph, const PruneOptions& options) {
   if (options.inputs != 1 && options.inputs != 4) {
     return fail(QN_INVALID_ARGUMENT, "blocks of %zu input channels; 1 or 4 are possible", options.inputs);
   }
-  QN_TRY(check_runnable(graph));
+  QN_TRY(check_plain(graph));
   for (const Node& node : graph.nodes) {
     if (!kind_of(node.kind).has_weights() || tensor_of(graph, node.inputs[1]).type == QN_F32) continue;
     return fail(QN_UNSUPPORTED, "the weights of '%s' are integers; only f32 can be pruned", node.name.c_str());

@@ -282,7 +282,7 @@ Graph observed(const Graph& graph, const Vector<int>& tensors) {
 }
 
 qn_status quantize(Graph& graph, const Vector<Range>& ranges, Vector<QuantizedLayer>* layers) {
-  QN_TRY(check_runnable(graph));
+  QN_TRY(check_plain(graph));
   const Plan plan(graph);
   const Vector<int> tensors = tensors_to_observe(graph);
   if (tensors.empty()) return fail(QN_UNSUPPORTED, "no node of the model can compute with bytes");

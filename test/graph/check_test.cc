@@ -17,7 +17,6 @@ struct Fault {
 // Tensors of the sample: 0 image, 1 bias, 2 weights, 3 bias, 4 conv2d, 5 clamp, 6 weights, 7 depthwise, ...
 const Fault faults[] = {
     {"rank 9", [](Graph& g) { g.tensors[0].shape.assign(9, 1); }},
-    {"a dimension is 0", [](Graph& g) { g.tensors[0].shape[1] = 0; }},
     {"overflows",
      [](Graph& g) {
        g.tensors[0].shape = {SIZE_MAX / 4, SIZE_MAX / 4, 1, 3};

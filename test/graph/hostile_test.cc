@@ -320,10 +320,6 @@ const Trick tricks[] = {
      [](Crafted& c) {
        c.tensors[0].shape = {uint64_t{1} << 61, 4};
      }},
-    {"dimension is 0",
-     [](Crafted& c) {
-       c.tensors[0].shape = {0, 4};
-     }},
     {"rank 9", [](Crafted& c) { c.tensors[0].shape.assign(9, 1); }},
     {"unknown type 0", [](Crafted& c) { c.tensors[0].type = 0; }},
     {"unknown type 77", [](Crafted& c) { c.tensors[0].type = 77; }},

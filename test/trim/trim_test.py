@@ -55,9 +55,9 @@ BUILDS = {
                      refuses=(("other", "max_pool"),)),
     "trimmed_bytes": Build("mobilenet_v1_qs8.needs", ("base", "graph"), ("few_qs8",), "mobilenet_v1_qs8",
                            "mobilenet_v1_qs8", (("other", "max_pool"), ("few", "f32"))),
-    "everything": Build("", ("base", "graph", "op"), ("few", "more", "one"), "everything"),
-    "graph": Build("cmake/needs/graph.txt", ("base", "graph"), ("more",), "graph"),
-    "graph_dense": Build("cmake/needs/graph_dense.txt", ("base", "graph"), ("few",), "graph_dense"),
+    "everything": Build("", ("base", "graph", "kind", "op"), ("few", "more", "one"), "everything"),
+    "graph": Build("cmake/needs/graph.txt", ("base", "graph", "kind"), ("more",), "graph"),
+    "graph_dense": Build("cmake/needs/graph_dense.txt", ("base", "graph", "kind"), ("few",), "graph_dense"),
 }
 # Besides the C library and what stands in for the dependencies where their sources are not given.
 SYSTEM = re.compile(r"lib(c|m|dl|cpuinfo|pthreadpool)\.so|ld-linux")

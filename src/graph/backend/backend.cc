@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/search.h"
 #include "base/status.h"
 #include "graph/ir/rules.h"
 #include "graph/plan/conversions.h"
@@ -31,6 +32,7 @@ void remove_backend(const Backend& backend) {
 }
 
 const Backend* find_backend(const Graph& graph, const Node& node) {
+  if (has_kinds && node.kind == OpKind::custom) return &custom_backend;
   if (!has_backends) return cpu_backend.claims(graph, node) ? &cpu_backend : nullptr;
   for (size_t i = 0; i < count; ++i) {
     if (table[i]->claims(graph, node)) return table[i];
@@ -61,12 +63,9 @@ qn_status evaluate(Graph& graph, const Node& node) {
   }
   Vector<Location> inputs;
   for (const int input : node.inputs) {
-    inputs.push_back({input == no_tensor ? nullptr : const_cast<float*>(constant_floats(graph, input))});
+    const int constant = input == no_tensor ? -1 : tensor_of(graph, input).constant;
+    inputs.push_back({constant < 0 ? nullptr : const_cast<void*>(graph.constants[at(constant)].data)});
   }
-  std::unique_ptr<NodeOperator> op;
-  std::unique_ptr<NodePlan> plan;
-  QN_TRY(cpu_backend.create(graph, node, nullptr, &op));
-  QN_TRY(op->plan(graph, node, {}, &plan));
   Vector<Location> outputs;
   for (const int output : node.outputs) {
     Tensor& tensor = graph.tensors[static_cast<size_t>(output)];
@@ -78,6 +77,12 @@ qn_status evaluate(Graph& graph, const Node& node) {
     graph.constants.push_back({std::move(buffer), data, bytes});
     tensor.constant = static_cast<int>(graph.constants.size() - 1);
   }
+  const bool computes = any_of(node.outputs, [&](int output) { return !is_empty(tensor_of(graph, output).shape); });
+  if (!computes) return QN_OK;
+  std::unique_ptr<NodeOperator> op;
+  std::unique_ptr<NodePlan> plan;
+  QN_TRY((node.kind == OpKind::custom ? custom_backend : cpu_backend).create(graph, node, nullptr, &op));
+  QN_TRY(op->plan(graph, node, {}, &plan));
   const Buffer workspace(plan->workspace_size());
   return plan->run({inputs.data(), inputs.size()}, {outputs.data(), outputs.size()}, {workspace.data()}, nullptr);
 }

@@ -95,6 +95,7 @@ struct Backend {
 };
 
 extern const Backend cpu_backend;
+extern const Backend custom_backend;  // runs nodes of registered kinds
 
 // Adds a backend, which is asked before those added earlier. It must outlive all models that are loaded from now on,
 // and no model may be loading during the call. Fails if there are too many backends.

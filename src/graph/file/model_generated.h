@@ -20,6 +20,9 @@ struct TensorBuilder;
 struct Attributes;
 struct AttributesBuilder;
 
+struct Parameter;
+struct ParameterBuilder;
+
 struct Node;
 struct NodeBuilder;
 
@@ -818,6 +821,91 @@ inline flatbuffers::Offset<Attributes> CreateAttributesDirect(
       pool_rounding);
 }
 
+struct Parameter FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
+  typedef ParameterBuilder Builder;
+  struct Traits;
+  enum FlatBuffersVTableOffset FLATBUFFERS_VTABLE_UNDERLYING_TYPE {
+    VT_NAME = 4,
+    VT_INTEGERS = 6,
+    VT_FLOATS = 8
+  };
+  const flatbuffers::String *name() const {
+    return GetPointer<const flatbuffers::String *>(VT_NAME);
+  }
+  const flatbuffers::Vector<int64_t> *integers() const {
+    return GetPointer<const flatbuffers::Vector<int64_t> *>(VT_INTEGERS);
+  }
+  const flatbuffers::Vector<float> *floats() const {
+    return GetPointer<const flatbuffers::Vector<float> *>(VT_FLOATS);
+  }
+  bool Verify(flatbuffers::Verifier &verifier) const {
+    return VerifyTableStart(verifier) &&
+           VerifyOffset(verifier, VT_NAME) &&
+           verifier.VerifyString(name()) &&
+           VerifyOffset(verifier, VT_INTEGERS) &&
+           verifier.VerifyVector(integers()) &&
+           VerifyOffset(verifier, VT_FLOATS) &&
+           verifier.VerifyVector(floats()) &&
+           verifier.EndTable();
+  }
+};
+
+struct ParameterBuilder {
+  typedef Parameter Table;
+  flatbuffers::FlatBufferBuilder &fbb_;
+  flatbuffers::uoffset_t start_;
+  void add_name(flatbuffers::Offset<flatbuffers::String> name) {
+    fbb_.AddOffset(Parameter::VT_NAME, name);
+  }
+  void add_integers(flatbuffers::Offset<flatbuffers::Vector<int64_t>> integers) {
+    fbb_.AddOffset(Parameter::VT_INTEGERS, integers);
+  }
+  void add_floats(flatbuffers::Offset<flatbuffers::Vector<float>> floats) {
+    fbb_.AddOffset(Parameter::VT_FLOATS, floats);
+  }
+  explicit ParameterBuilder(flatbuffers::FlatBufferBuilder &_fbb)
+        : fbb_(_fbb) {
+    start_ = fbb_.StartTable();
+  }
+  flatbuffers::Offset<Parameter> Finish() {
+    const auto end = fbb_.EndTable(start_);
+    auto o = flatbuffers::Offset<Parameter>(end);
+    return o;
+  }
+};
+
+inline flatbuffers::Offset<Parameter> CreateParameter(
+    flatbuffers::FlatBufferBuilder &_fbb,
+    flatbuffers::Offset<flatbuffers::String> name = 0,
+    flatbuffers::Offset<flatbuffers::Vector<int64_t>> integers = 0,
+    flatbuffers::Offset<flatbuffers::Vector<float>> floats = 0) {
+  ParameterBuilder builder_(_fbb);
+  builder_.add_floats(floats);
+  builder_.add_integers(integers);
+  builder_.add_name(name);
+  return builder_.Finish();
+}
+
+struct Parameter::Traits {
+  using type = Parameter;
+  static auto constexpr Create = CreateParameter;
+};
+
+inline flatbuffers::Offset<Parameter> CreateParameterDirect(
+    flatbuffers::FlatBufferBuilder &_fbb,
+    const char *name = nullptr,
+    const std::vector<int64_t> *integers = nullptr,
+    const std::vector<float> *floats = nullptr) {
+  auto name__ = name ? _fbb.CreateString(name) : 0;
+  auto integers__ = integers ? _fbb.CreateVector<int64_t>(*integers) : 0;
+  auto floats__ = floats ? _fbb.CreateVector<float>(*floats) : 0;
+  return quern::format::CreateParameter(
+      _fbb,
+      name__,
+      integers__,
+      floats__);
+}
+
 struct Node FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
   typedef NodeBuilder Builder;
   struct Traits;
@@ -827,7 +915,8 @@ struct Node FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
     VT_INPUTS = 8,
     VT_OUTPUTS = 10,
     VT_ATTRIBUTES = 12,
-    VT_SUBGRAPHS = 14
+    VT_SUBGRAPHS = 14,
+    VT_PARAMETERS = 16
   };
   uint32_t operator_() const {
     return GetField<uint32_t>(VT_OPERATOR_, 0);
@@ -847,6 +936,9 @@ struct Node FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
   const flatbuffers::Vector<uint32_t> *subgraphs() const {
     return GetPointer<const flatbuffers::Vector<uint32_t> *>(VT_SUBGRAPHS);
   }
+  const flatbuffers::Vector<flatbuffers::Offset<quern::format::Parameter>> *parameters() const {
+    return GetPointer<const flatbuffers::Vector<flatbuffers::Offset<quern::format::Parameter>> *>(VT_PARAMETERS);
+  }
   bool Verify(flatbuffers::Verifier &verifier) const {
     return VerifyTableStart(verifier) &&
            VerifyField<uint32_t>(verifier, VT_OPERATOR_, 4) &&
@@ -860,6 +952,9 @@ struct Node FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
            verifier.VerifyTable(attributes()) &&
            VerifyOffset(verifier, VT_SUBGRAPHS) &&
            verifier.VerifyVector(subgraphs()) &&
+           VerifyOffset(verifier, VT_PARAMETERS) &&
+           verifier.VerifyVector(parameters()) &&
+           verifier.VerifyVectorOfTables(parameters()) &&
            verifier.EndTable();
   }
 };
@@ -886,6 +981,9 @@ struct NodeBuilder {
   void add_subgraphs(flatbuffers::Offset<flatbuffers::Vector<uint32_t>> subgraphs) {
     fbb_.AddOffset(Node::VT_SUBGRAPHS, subgraphs);
   }
+  void add_parameters(flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<quern::format::Parameter>>> parameters) {
+    fbb_.AddOffset(Node::VT_PARAMETERS, parameters);
+  }
   explicit NodeBuilder(flatbuffers::FlatBufferBuilder &_fbb)
         : fbb_(_fbb) {
     start_ = fbb_.StartTable();
@@ -904,8 +1002,10 @@ inline flatbuffers::Offset<Node> CreateNode(
     flatbuffers::Offset<flatbuffers::Vector<int32_t>> inputs = 0,
     flatbuffers::Offset<flatbuffers::Vector<int32_t>> outputs = 0,
     flatbuffers::Offset<quern::format::Attributes> attributes = 0,
-    flatbuffers::Offset<flatbuffers::Vector<uint32_t>> subgraphs = 0) {
+    flatbuffers::Offset<flatbuffers::Vector<uint32_t>> subgraphs = 0,
+    flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<quern::format::Parameter>>> parameters = 0) {
   NodeBuilder builder_(_fbb);
+  builder_.add_parameters(parameters);
   builder_.add_subgraphs(subgraphs);
   builder_.add_attributes(attributes);
   builder_.add_outputs(outputs);
@@ -927,11 +1027,13 @@ inline flatbuffers::Offset<Node> CreateNodeDirect(
     const std::vector<int32_t> *inputs = nullptr,
     const std::vector<int32_t> *outputs = nullptr,
     flatbuffers::Offset<quern::format::Attributes> attributes = 0,
-    const std::vector<uint32_t> *subgraphs = nullptr) {
+    const std::vector<uint32_t> *subgraphs = nullptr,
+    const std::vector<flatbuffers::Offset<quern::format::Parameter>> *parameters = nullptr) {
   auto name__ = name ? _fbb.CreateString(name) : 0;
   auto inputs__ = inputs ? _fbb.CreateVector<int32_t>(*inputs) : 0;
   auto outputs__ = outputs ? _fbb.CreateVector<int32_t>(*outputs) : 0;
   auto subgraphs__ = subgraphs ? _fbb.CreateVector<uint32_t>(*subgraphs) : 0;
+  auto parameters__ = parameters ? _fbb.CreateVector<flatbuffers::Offset<quern::format::Parameter>>(*parameters) : 0;
   return quern::format::CreateNode(
       _fbb,
       operator_,
@@ -939,7 +1041,8 @@ inline flatbuffers::Offset<Node> CreateNodeDirect(
       inputs__,
       outputs__,
       attributes,
-      subgraphs__);
+      subgraphs__,
+      parameters__);
 }
 
 struct Port FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
@@ -952,7 +1055,8 @@ struct Port FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
     VT_FIXED = 10,
     VT_FIXED_BY = 12,
     VT_OPEN = 14,
-    VT_DIMENSIONS = 16
+    VT_DIMENSIONS = 16,
+    VT_UNSIZED = 18
   };
   uint32_t tensor() const {
     return GetField<uint32_t>(VT_TENSOR, 0);
@@ -975,6 +1079,9 @@ struct Port FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
   const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>> *dimensions() const {
     return GetPointer<const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>> *>(VT_DIMENSIONS);
   }
+  uint8_t unsized() const {
+    return GetField<uint8_t>(VT_UNSIZED, 0);
+  }
   bool Verify(flatbuffers::Verifier &verifier) const {
     return VerifyTableStart(verifier) &&
            VerifyField<uint32_t>(verifier, VT_TENSOR, 4) &&
@@ -987,6 +1094,7 @@ struct Port FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
            VerifyOffset(verifier, VT_DIMENSIONS) &&
            verifier.VerifyVector(dimensions()) &&
            verifier.VerifyVectorOfStrings(dimensions()) &&
+           VerifyField<uint8_t>(verifier, VT_UNSIZED, 1) &&
            verifier.EndTable();
   }
 };
@@ -1016,6 +1124,9 @@ struct PortBuilder {
   void add_dimensions(flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>> dimensions) {
     fbb_.AddOffset(Port::VT_DIMENSIONS, dimensions);
   }
+  void add_unsized(uint8_t unsized) {
+    fbb_.AddElement<uint8_t>(Port::VT_UNSIZED, unsized, 0);
+  }
   explicit PortBuilder(flatbuffers::FlatBufferBuilder &_fbb)
         : fbb_(_fbb) {
     start_ = fbb_.StartTable();
@@ -1035,12 +1146,14 @@ inline flatbuffers::Offset<Port> CreatePort(
     uint8_t fixed = 0,
     flatbuffers::Offset<flatbuffers::String> fixed_by = 0,
     uint8_t open = 0,
-    flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>> dimensions = 0) {
+    flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>> dimensions = 0,
+    uint8_t unsized = 0) {
   PortBuilder builder_(_fbb);
   builder_.add_dimensions(dimensions);
   builder_.add_fixed_by(fixed_by);
   builder_.add_preprocessing(preprocessing);
   builder_.add_tensor(tensor);
+  builder_.add_unsized(unsized);
   builder_.add_open(open);
   builder_.add_fixed(fixed);
   builder_.add_type(type);
@@ -1060,7 +1173,8 @@ inline flatbuffers::Offset<Port> CreatePortDirect(
     uint8_t fixed = 0,
     const char *fixed_by = nullptr,
     uint8_t open = 0,
-    const std::vector<flatbuffers::Offset<flatbuffers::String>> *dimensions = nullptr) {
+    const std::vector<flatbuffers::Offset<flatbuffers::String>> *dimensions = nullptr,
+    uint8_t unsized = 0) {
   auto fixed_by__ = fixed_by ? _fbb.CreateString(fixed_by) : 0;
   auto dimensions__ = dimensions ? _fbb.CreateVector<flatbuffers::Offset<flatbuffers::String>>(*dimensions) : 0;
   return quern::format::CreatePort(
@@ -1071,7 +1185,8 @@ inline flatbuffers::Offset<Port> CreatePortDirect(
       fixed,
       fixed_by__,
       open,
-      dimensions__);
+      dimensions__,
+      unsized);
 }
 
 struct Model FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
@@ -1314,11 +1429,12 @@ inline constexpr unsigned char table_fields[] = {
   0x18, 0x18, 0x18, 0x11, 0x18, 0x11, 0,  // 0: Segment
   0x30, 0x11, 0x48, 0x14, 0x44, 0x44, 0x14, 0x14, 0,  // 1: Tensor
   0x18, 0x18, 0x18, 0x18, 0x18, 0x18, 0x18, 0x18, 0x18, 0x18, 0x18, 0x11, 0x11, 0x14, 0x18, 0x14, 0x14, 0x14, 0x14, 0x14, 0x11, 0x11, 0x11, 0x48, 0x11, 0x11, 0x11, 0,  // 2: Attributes
-  0x14, 0x30, 0x44, 0x44, 0x62, 0x44, 0,  // 3: Node
-  0x14, 0x11, 0x2c, 0x11, 0x30, 0x11, 0x50, 0,  // 4: Port
-  0x30, 0x30, 0x50, 0x70, 0x71, 0x73, 0x74, 0x74, 0x75, 0x48, 0,  // 5: Model
+  0x30, 0x48, 0x44, 0,  // 3: Parameter
+  0x14, 0x30, 0x44, 0x44, 0x62, 0x44, 0x73, 0,  // 4: Node
+  0x14, 0x11, 0x2c, 0x11, 0x30, 0x11, 0x50, 0x11, 0,  // 5: Port
+  0x30, 0x30, 0x50, 0x70, 0x71, 0x74, 0x75, 0x75, 0x76, 0x48, 0,  // 6: Model
 };
-constexpr unsigned model_table = 5;
+constexpr unsigned model_table = 6;
 
 }  // namespace format
 }  // namespace quern

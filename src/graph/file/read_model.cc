@@ -13,7 +13,7 @@
 #include "graph/file/mapped_file.h"
 #include "graph/file/model_generated.h"
 #include "graph/file/sparse.h"
-#include "graph/ir/rules.h"
+#include "graph/ir/custom.h"
 #include "graph/pass/passes.h"
 
 namespace quern {
@@ -49,6 +49,8 @@ class Reader {
   qn_status fail_decoded() const;
   qn_status read_tensor(const format::Tensor& tensor);
   qn_status read_operators(const format::Model& model);
+  qn_status read_kind(const char* name, Node* to);
+  qn_status read_parameter(const format::Parameter& from, Parameter* to);
   qn_status read_node(const format::Node& node);
   qn_status read_attributes(const format::Attributes& from, Attributes* to, size_t node);
   qn_status read_port(const format::Port& port, Port* to);
@@ -74,9 +76,9 @@ class Reader {
   const Graph& outermost_ = *graph_;
 #endif
   FileHeader header_ = {};
-  size_t budget_ = 0;          // bytes that strings and vectors may still take
-  uint64_t segments_end_ = 0;  // end of the segments read so far, from segments_offset
-  Vector<OpKind> operators_;
+  size_t budget_ = 0;              // bytes that strings and vectors may still take
+  uint64_t segments_end_ = 0;      // end of the segments read so far, from segments_offset
+  Vector<const char*> operators_;  // names in the description
 };
 
 qn_status Reader::read_header() {
@@ -208,16 +210,33 @@ qn_status Reader::read_operators(const format::Model& model) {
   if (model.operators() == nullptr) return QN_OK;
   for (const flatbuffers::String* name : *model.operators()) {
     QN_TRY(spend(sizeof(uint32_t)));
-    size_t kind = 0;
-    while (kind < static_cast<size_t>(OpKind::count) &&
-           std::strcmp(name->c_str(), op_name(static_cast<OpKind>(kind))) != 0) {
-      ++kind;
-    }
-    if (kind == static_cast<size_t>(OpKind::count))
-      return fail(QN_BAD_MODEL, "unknown operator '%.60s'", name->c_str());
-    operators_.push_back(static_cast<OpKind>(kind));
+    operators_.push_back(name->c_str());
   }
   return QN_OK;
+}
+
+// Sets the node's kind. Names that are not the library's own are those of registered kinds.
+qn_status Reader::read_kind(const char* name, Node* to) {
+  to->kind = OpKind::custom;
+  for (size_t i = 0; i <= static_cast<size_t>(last_kind); ++i) {
+    const auto kind = static_cast<OpKind>(i);
+    const bool in_files = kind != OpKind::count && kind != OpKind::copy && kind != OpKind::custom;
+    if (in_files && std::strcmp(name, op_name(kind)) == 0) to->kind = kind;
+  }
+  if (to->kind != OpKind::custom) return QN_OK;
+  if (!has_kinds || find_kind(name) == nullptr) {
+    return fail(QN_BAD_MODEL, "unknown operator '%.60s'; libquern-extra may have it", name);
+  }
+  const std::string_view text = name;
+  QN_TRY(spend(text.size()));
+  to->type = String(text);
+  return QN_OK;
+}
+
+qn_status Reader::read_parameter(const format::Parameter& from, Parameter* to) {
+  QN_TRY(read_string(from.name(), &to->name));
+  QN_TRY(read_vector(from.integers(), &to->integers));
+  return read_vector(from.floats(), &to->floats);
 }
 
 qn_status Reader::read_segment(const format::Segment& segment, size_t index) {
@@ -325,10 +344,12 @@ qn_status Reader::read_node(const format::Node& node) {
 #else
   QN_TRY(read_vector(node.subgraphs(), &to.subgraphs));
 #endif
-  to.kind = operators_[node.operator_()];
+  QN_TRY(read_kind(operators_[node.operator_()], &to));
   QN_TRY(read_string(node.name(), &to.name));
   QN_TRY(read_vector(node.inputs(), &to.inputs));
   QN_TRY(read_vector(node.outputs(), &to.outputs));
+  QN_TRY(
+      each(node.parameters(), [&](const auto& x, size_t) { return read_parameter(x, &to.parameters.emplace_back()); }));
   if (node.attributes() == nullptr) return QN_OK;
   return read_attributes(*node.attributes(), &to.attributes, index);
 }
@@ -369,6 +390,7 @@ qn_status Reader::read_port(const format::Port& port, Port* to) {
   }
   to->fixed = port.fixed();
   to->open = port.open();
+  to->unsized = port.unsized() != 0;
 #ifndef QN_NO_MESSAGES
   QN_TRY(read_string(port.fixed_by(), &to->fixed_by));
   QN_TRY(read_dimensions(port, to));

@@ -59,7 +59,8 @@ class Writer {
   Offset<format::Node> node(const Node& node);
   Offset<format::Attributes> attributes(const Attributes& attributes);
   Offset<format::Port> port(const Port& port);
-  uint32_t operator_index(OpKind kind);
+  uint32_t operator_index(const Node& node);
+  Offset<format::Parameter> parameter(const Parameter& parameter);
   void begin(const Graph& graph);
   Offset<format::Model> model(const Graph& graph, Offset<flatbuffers::Vector<Offset<format::Segment>>> segments);
 
@@ -70,8 +71,8 @@ class Writer {
   Lookup known_{0};  // segments by the address of their content
   // Of the graph that is being described:
   const Graph* graph_ = nullptr;
-  Vector<bool> computed_;  // for each tensor: does a node write it?
-  Vector<OpKind> operators_;
+  Vector<bool> computed_;          // for each tensor: does a node write it?
+  Vector<const char*> operators_;  // names of kinds
 };
 
 // Returns the address by which constants with the same content are known.
@@ -206,12 +207,20 @@ Offset<format::Attributes> Writer::attributes(const Attributes& from) {
   return to.Finish();
 }
 
-uint32_t Writer::operator_index(OpKind kind) {
+uint32_t Writer::operator_index(const Node& node) {
+  const char* const name = kind_name(node);
   for (size_t i = 0; i < operators_.size(); ++i) {
-    if (operators_[i] == kind) return static_cast<uint32_t>(i);
+    if (std::strcmp(operators_[i], name) == 0) return static_cast<uint32_t>(i);
   }
-  operators_.push_back(kind);
+  operators_.push_back(name);
   return static_cast<uint32_t>(operators_.size() - 1);
+}
+
+Offset<format::Parameter> Writer::parameter(const Parameter& from) {
+  const auto name = text(from.name);
+  const auto integers = numbers<int64_t>(from.integers);
+  const auto floats = numbers<float>(from.floats);
+  return format::CreateParameter(builder_, name, integers, floats);
 }
 
 Offset<format::Node> Writer::node(const Node& from) {
@@ -223,7 +232,9 @@ Offset<format::Node> Writer::node(const Node& from) {
 #ifndef QN_SMALL  // has_subgraphs
   if (!from.subgraphs.empty()) subgraphs = numbers<uint32_t>(from.subgraphs);
 #endif
-  return format::CreateNode(builder_, operator_index(from.kind), name, inputs, outputs, all, subgraphs);
+  Offset<flatbuffers::Vector<Offset<format::Parameter>>> parameters;
+  if (!from.parameters.empty()) parameters = tables(from.parameters, [&](const Parameter& x) { return parameter(x); });
+  return format::CreateNode(builder_, operator_index(from), name, inputs, outputs, all, subgraphs, parameters);
 }
 
 Offset<format::Port> Writer::port(const Port& from) {
@@ -237,7 +248,7 @@ Offset<format::Port> Writer::port(const Port& from) {
   if (!from.dimensions.empty()) dimensions = tables(from.dimensions, name);
 #endif
   return format::CreatePort(builder_, static_cast<uint32_t>(from.tensor), static_cast<format::Type>(from.type),
-                            p.present != 0 ? &to : nullptr, from.fixed, fixed_by, from.open, dimensions);
+                            p.present != 0 ? &to : nullptr, from.fixed, fixed_by, from.open, dimensions, from.unsized);
 }
 
 Offset<format::Segment> Writer::segment(const Segment& from, uint64_t* offset) {
@@ -279,7 +290,7 @@ Offset<format::Model> Writer::model(const Graph& graph, Offset<flatbuffers::Vect
   const auto outputs = tables(graph.outputs, [&](const Port& x) { return port(x); });
   const auto tensors = tables(graph.tensors, [&](const Tensor& x) { return tensor(x); });
   const auto nodes = tables(graph.nodes, [&](const Node& x) { return node(x); });
-  const auto operators = tables(operators_, [&](OpKind x) { return builder_.CreateString(op_name(x)); });
+  const auto operators = tables(operators_, [&](const char* x) { return builder_.CreateString(x); });
   const auto source = text(graph.source), name = text(graph.name);
   Offset<flatbuffers::Vector<Offset<format::Model>>> subgraphs;
   Offset<flatbuffers::Vector<const format::State*>> states;

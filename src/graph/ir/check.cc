@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "base/tensor.h"
 #include "graph/file/sparse.h"
+#include "graph/ir/custom.h"
 #include "graph/ir/rules.h"
 #include "graph/pass/passes.h"
 #include "kernel/panel.h"
@@ -52,9 +53,6 @@ bool is_name(std::string_view name) {
 qn_status check_shape(const Shape& shape, qn_type type, const char* what, size_t index) {
   if (shape.size() > QN_MAX_RANK) {
     return fail(QN_BAD_MODEL, "%s %zu: rank %zu is above %d", what, index, shape.size(), QN_MAX_RANK);
-  }
-  if (contains(shape, size_t{0})) {
-    return fail(QN_BAD_MODEL, "%s %zu: a dimension is 0", what, index);
   }
   size_t bytes;
   if (!tensor_size(type, shape, &bytes)) return fail(QN_BAD_MODEL, "%s %zu: the size overflows", what, index);
@@ -202,7 +200,8 @@ qn_status check_input_type(const Node& node, size_t input, qn_type type, qn_type
       return type == QN_F32 || type == QN_S8 ? QN_OK : fail_type(node, input, type, "f32 or s8");
     case TypeRule::made_real: return is_byte || type == QN_S32 ? QN_OK : fail_type(node, input, type, "s8, u8 or s32");
     case TypeRule::made_other: return is_byte ? QN_OK : fail_type(node, input, type, "s8 or u8");
-    case TypeRule::moved: break;
+    case TypeRule::moved:
+    case TypeRule::own: break;
   }
   return type != QN_F16 ? QN_OK : fail_node(node, "input %zu is of type f16, which is for the border alone", input);
 }
@@ -210,13 +209,14 @@ qn_status check_input_type(const Node& node, size_t input, qn_type type, qn_type
 // `defined` says which tensors have a value when the node runs.
 qn_status check_inputs(const Graph& graph, const Node& node, const Vector<bool>& defined) {
   const Kind& kind = kind_of(node.kind);
-  const bool parameters = kind.has(Kind::parameters);
+  const bool parameters = kind.has(Kind::parameters), custom = node.kind > OpKind::copy;
   if (node.inputs.size() < kind.min_inputs || node.inputs.size() > kind.max_inputs) {
     return fail_node(node, "%zu inputs instead of %d to %d", node.inputs.size(), kind.min_inputs, kind.max_inputs);
   }
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const int input = node.inputs[i];
-    if (input == no_tensor && parameters && i >= kind.min_inputs) continue;
+    const bool optional = node.kind == OpKind::loop ? i < 2 : (parameters || custom) && i >= kind.min_inputs;
+    if (input == no_tensor && optional) continue;
     if (input < 0 || static_cast<size_t>(input) >= graph.tensors.size()) {
       return fail_node(node, "input %zu is tensor %d, which does not exist", i, input);
     }
@@ -224,7 +224,8 @@ qn_status check_inputs(const Graph& graph, const Node& node, const Vector<bool>&
     if (!defined[static_cast<size_t>(input)]) {
       return fail_node(node, "input %zu, tensor %d, has no value yet", i, input);
     }
-    QN_TRY(check_input_type(node, i, tensor.type, tensor_of(graph, node.inputs[0]).type));
+    const int first = custom ? input : node.inputs[0];
+    QN_TRY(check_input_type(node, i, tensor.type, tensor_of(graph, first).type));
     if (is_sparse(graph, tensor) && !(kind.has_weights() && i == 1)) {
       return fail_node(node, "input %zu is a sparse constant, but only weights may be sparse", i);
     }
@@ -233,6 +234,7 @@ qn_status check_inputs(const Graph& graph, const Node& node, const Vector<bool>&
                        i);
     }
     if (parameters && i > 0 && tensor.constant < 0) return fail_node(node, "input %zu is not a constant", i);
+    if (parameters && i > 0 && is_empty(tensor.shape)) return fail_node(node, "input %zu has no elements", i);
   }
   return QN_OK;
 }
@@ -256,23 +258,80 @@ qn_status check_outputs(const Graph& graph, const Node& node, Vector<bool>* defi
 #ifdef QN_SMALL  // has_subgraphs
 qn_status check_subgraphs_of(const Graph&, const Node&) { return QN_OK; }
 #else
-// No kind of node takes subgraphs yet.
+// Compares types of the tensors of a node, from `first` on, with those of a subgraph's inputs or outputs.
+qn_status check_types(const Graph& graph, const Node& node, const Vector<int>& tensors, size_t first,
+                      const Graph& subgraph, const Vector<Port>& ports, size_t first_port) {
+  if (tensors.size() - first != ports.size() - first_port) {
+    return fail_node(node, "a subgraph has %zu inputs or outputs where the node has %zu", ports.size(), tensors.size());
+  }
+  for (size_t i = first; i < tensors.size(); ++i) {
+    const Port& port = ports[first_port + i - first];
+    if (tensors[i] < 0 || at(tensors[i]) >= graph.tensors.size() || port.tensor < 0 ||
+        at(port.tensor) >= subgraph.tensors.size()) {
+      return fail_node(node, "a tensor of the node or of its subgraph does not exist");
+    }
+    const qn_type type = tensor_of(graph, tensors[i]).type;
+    if (type != tensor_of(subgraph, port.tensor).type || type != port.type) {
+      return fail_node(node, "a subgraph has another type than the node for tensor %zu", i);
+    }
+  }
+  return QN_OK;
+}
+
+qn_status check_branch(const Graph& graph, const Node& node) {
+  if (node.subgraphs.size() != 2) return fail_node(node, "%zu subgraphs instead of two", node.subgraphs.size());
+  if (tensor_of(graph, node.inputs[0]).type != QN_BOOL) return fail_node(node, "the condition is not bool");
+  for (const uint32_t index : node.subgraphs) {
+    const Graph& subgraph = graph.subgraphs[index];
+    QN_TRY(check_types(graph, node, node.inputs, 1, subgraph, subgraph.inputs, 0));
+    QN_TRY(check_types(graph, node, node.outputs, 0, subgraph, subgraph.outputs, 0));
+  }
+  return QN_OK;
+}
+
+qn_status check_loop(const Graph& graph, const Node& node) {
+  const size_t carried = node.attributes.size;
+  if (node.subgraphs.size() != 1) return fail_node(node, "%zu subgraphs instead of one", node.subgraphs.size());
+  if (carried > node.inputs.size() - 2 || carried > node.outputs.size()) {
+    return fail_node(node, "more carried tensors than inputs or outputs");
+  }
+  const Graph& body = graph.subgraphs[node.subgraphs[0]];
+  const qn_type types[] = {QN_S64, QN_BOOL};
+  for (size_t i = 0; i < 2; ++i) {
+    if (node.inputs[i] != no_tensor && tensor_of(graph, node.inputs[i]).type != types[i]) {
+      return fail_node(node, "input %zu is not %s", i, qn_type_string(types[i]));
+    }
+    const bool typed = body.inputs.size() > i && body.inputs[i].type == types[i];
+    if (!typed) return fail_node(node, "input %zu of the body is not %s", i, qn_type_string(types[i]));
+  }
+  if (body.outputs.empty() || body.outputs[0].type != QN_BOOL) {
+    return fail_node(node, "the first output of the body is no condition");
+  }
+  QN_TRY(check_types(graph, node, node.inputs, 2, body, body.inputs, 2));
+  return check_types(graph, node, node.outputs, 0, body, body.outputs, 1);
+}
+
+// The node's tensors have been checked.
 qn_status check_subgraphs_of(const Graph& graph, const Node& node) {
   for (const uint32_t index : node.subgraphs) {
     if (index >= graph.subgraphs.size()) return fail_node(node, "subgraph %u does not exist", index);
   }
+  if (node.kind == OpKind::branch) return check_branch(graph, node);
+  if (node.kind == OpKind::loop) return check_loop(graph, node);
   return node.subgraphs.empty() ? QN_OK : fail_node(node, "this kind of node takes no subgraphs");
 }
 #endif
 
 qn_status check_node(const Graph& graph, const Node& node, Vector<bool>* defined) {
-  if (node.kind >= OpKind::count) return fail(QN_BAD_MODEL, "node '%.100s': unknown operator", node.name.c_str());
+  if (node.kind == OpKind::count || node.kind == OpKind::copy || node.kind > last_kind)
+    return fail(QN_BAD_MODEL, "node '%.100s': unknown operator", node.name.c_str());
   if (!kind_of(node.kind).built) return fail_without("operator", op_name(node.kind));
   if (!is_name(node.name)) return fail(QN_BAD_MODEL, "a node's name is not plain text");
   QN_TRY(check_attributes(node));
-  QN_TRY(check_subgraphs_of(graph, node));
+  if (has_kinds && node.kind == OpKind::custom) QN_TRY(check_custom(node));
   QN_TRY(check_inputs(graph, node, *defined));
-  return check_outputs(graph, node, defined);
+  QN_TRY(check_outputs(graph, node, defined));
+  return check_subgraphs_of(graph, node);
 }
 
 // ---- ports
@@ -429,9 +488,11 @@ qn_status check_graph(const Graph& graph) {
   return check_subgraphs(graph, 1);
 }
 
-qn_status check_runnable(const Graph& graph) {
-  if (!graph.subgraphs.empty()) return fail_subgraphs();
-  return graph.states.empty() ? QN_OK : fail_states();
+qn_status check_runnable(const Graph& graph) { return graph.states.empty() ? QN_OK : fail_states(); }
+
+qn_status check_plain(const Graph& graph) {
+  if (graph.subgraphs.empty()) return check_runnable(graph);
+  return fail(QN_UNSUPPORTED, "a model with subgraphs can be run, but not changed or exported");
 }
 #endif
 
@@ -567,7 +628,8 @@ qn_status infer_type(Graph& graph, const Node& node) {
         return fail_node(node, "the input has no scale");
       return QN_OK;
     case TypeRule::made_quantized:
-    case TypeRule::made_other: break;
+    case TypeRule::made_other:
+    case TypeRule::own: break;
   }
   if (type != QN_S8 && type != QN_U8) return fail_node(node, "the output is %s, not s8 or u8", qn_type_string(type));
   return check_single_scales(graph, node);
@@ -576,8 +638,23 @@ qn_status infer_type(Graph& graph, const Node& node) {
 }  // namespace
 #endif
 
+// Of the CPU's kinds none makes elements of nothing.
+static qn_status check_empty(const Graph& graph, const Node& node, const Shape& output) {
+  if (is_empty(output)) return QN_OK;
+  for (size_t i = 0; i < data_inputs(node); ++i) {
+    if (is_empty(tensor_of(graph, node.inputs[i]).shape)) {
+      return fail_node(node, "input %zu has no elements, but the output has", i);
+    }
+  }
+  return QN_OK;
+}
+
 qn_status infer_node(Graph& graph, const Node& node) {
-  QN_TRY(infer_type(graph, node));
+  if (node.kind <= OpKind::copy) QN_TRY(infer_type(graph, node));
+  const bool sized = !has_kinds || is_sized_before_run(graph, node);
+  for (const int output : node.outputs) graph.tensors[at(output)].sized_by_run = !sized;
+  if (!sized) return QN_OK;
+  if (has_kinds && node.kind == OpKind::custom) return infer_custom(graph, node);
   Shape shapes[most_outputs];
   QN_TRY(infer_outputs({graph, node}, shapes));
   for (size_t i = 0; i < node.outputs.size(); ++i) {
@@ -585,6 +662,7 @@ qn_status infer_node(Graph& graph, const Node& node) {
     size_t bytes;
     if (!tensor_size(output.type, shapes[i], &bytes)) return fail_node(node, "the size of the output overflows");
     if (shapes[i].size() > QN_MAX_RANK) return fail_node(node, "the output has rank %zu", shapes[i].size());
+    QN_TRY(check_empty(graph, node, shapes[i]));
     output.shape = std::move(shapes[i]);
     QN_TRY(check_quantized(graph, static_cast<size_t>(node.outputs[i])));
   }
@@ -592,6 +670,7 @@ qn_status infer_node(Graph& graph, const Node& node) {
 }
 
 qn_status infer_shapes(Graph& graph) {
+  for (const Port& input : graph.inputs) graph.tensors[at(input.tensor)].sized_by_run = input.unsized;
   for (const Node& node : graph.nodes) QN_TRY(infer_node(graph, node));
 #ifdef QN_SMALL  // has_subgraphs
   return QN_OK;

@@ -22,10 +22,15 @@ enum class OpKind : uint16_t {
 #include "graph/ir/op.inc"
 #undef QN_OP
   count,
-  copy,  // copies x to another memory, where other nodes read it (plan/conversions.h); never in a file
+  // Kinds that are not the CPU's: the runner itself, or others, have a hand in them.
+  copy,    // copies x to another memory, where other nodes read it (plan/conversions.h); never in a file
+  custom,  // Node::type names one of the kinds that are registered (custom.h)
+  branch,  // condition, what its graphs read: runs the first graph if the condition is true, else the second
+  loop,    // runs its graph again and again (session/later.cc); size: how many tensors are carried from run to run
 };
+constexpr OpKind last_kind = OpKind::loop;
 
-// Name as in op.inc, or "copy"; "?" for anything else. kinds.h says more about a kind.
+// Name as in op.inc, or of another value of the enumeration; "?" for anything else. kinds.h says more about a kind.
 const char* op_name(OpKind kind);
 
 constexpr int no_tensor = -1;  // an optional input that is absent
@@ -53,6 +58,13 @@ struct Attributes {
   Vector<int64_t> values;
 };
 
+// What a node of a registered kind has beside its inputs: numbers under a name.
+struct Parameter {
+  String name;
+  Vector<int64_t> integers;
+  Vector<float> floats;
+};
+
 struct Node {
   OpKind kind;
   String name;
@@ -63,7 +75,14 @@ struct Node {
   // Indices into Graph::subgraphs: graphs that the node runs, such as the body of a loop.
   Vector<uint32_t> subgraphs = {};
 #endif
+  String type = {};                   // of OpKind::custom: the name of its kind
+  Vector<Parameter> parameters = {};  // of OpKind::custom
 };
+
+// Name of the node's kind, as files and messages call it.
+inline const char* kind_name(const Node& node) {
+  return node.kind == OpKind::custom ? node.type.c_str() : op_name(node.kind);
+}
 
 class SparseConstant;  // sparse.h
 
@@ -107,6 +126,7 @@ struct Tensor {
   uint8_t memory = 0;                 // where it lies while it is executed: an index into Model::memories
   Vector<size_t> stride = {};         // in bytes; only set while the tensor lies within another one. Empty: dense
   [[no_unique_address]] Quantization quantization = {};
+  bool sized_by_run = false;  // only a run knows the shape: it depends on elements of tensors, not on shapes alone
 };
 
 // An input or output of the graph as the user sees it.
@@ -119,6 +139,7 @@ struct Port {
 #ifndef QN_NO_MESSAGES
   String fixed_by = {};  // the node of the source model whose conversion depends on the sizes of fixed dimensions
 #endif
+  bool unsized = false;  // of an input: a session may give it any rank and shape; until then it has no elements
   uint8_t open = 0;  // of an input: bit d is set if the source model leaves dimension d open; its size is an example
 #ifndef QN_NO_MESSAGES
   Vector<String> dimensions = {};  // the source model's names of the dimensions, from the first on; "": no name
@@ -157,6 +178,14 @@ void each_graph(const Graph& graph, const Visit& visit) {
 // The place in a list that the number of a tensor or constant stands for.
 inline size_t at(int index) { return static_cast<size_t>(index); }
 inline const Tensor& tensor_of(const Graph& graph, int index) { return graph.tensors[at(index)]; }
+
+// Whether a tensor of this shape has no elements.
+inline bool is_empty(const Vector<size_t>& shape) {
+  for (const size_t d : shape) {
+    if (d == 0) return true;
+  }
+  return false;
+}
 
 // Bytes of a dense tensor; false when they overflow.
 bool tensor_size(qn_type type, const Vector<size_t>& shape, size_t* bytes);

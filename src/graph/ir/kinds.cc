@@ -9,8 +9,7 @@ namespace {
 
 using enum Kind::Trait;
 
-// The kinds of op.inc, followed by one row for all numbers that are not a kind, and one for the copies between
-// memories.
+// The kinds of op.inc, followed by one row for all numbers that are not a kind, and those that are not the CPU's.
 constexpr Kind kinds[] = {
 #define QN_OP(kind, min_inputs, max_inputs, outputs, traits, layouts, terms, operations, types) \
   {#kind,        min_inputs, outputs,         max_inputs,         traits, Layouts::layouts,     \
@@ -19,8 +18,11 @@ constexpr Kind kinds[] = {
 #undef QN_OP
     {"?", 0, 0, 0, 0, Layouts::nhwc, Terms::one, 0, TypeRule::floats, false},
     {"copy", 1, 1, 1, keeps_shape, Layouts::nhwc, Terms::one, 1, TypeRule::moved, has_backends},
+    {"custom", 0, 255, 256, 0, Layouts::nhwc, Terms::one, 1, TypeRule::own, has_kinds},
+    {"branch", 1, 255, 256, 0, Layouts::nhwc, Terms::one, 1, TypeRule::own, has_subgraphs},
+    {"loop", 2, 255, 256, 0, Layouts::nhwc, Terms::one, 1, TypeRule::own, has_subgraphs},
 };
-static_assert(std::size(kinds) == static_cast<size_t>(OpKind::copy) + 1);
+static_assert(std::size(kinds) == static_cast<size_t>(last_kind) + 1);
 
 // Whether a transpose leaves all elements where they are, because it moves only dimensions of 1.
 bool keeps_order(const Vector<size_t>& shape, const Vector<int64_t>& permutation) {
@@ -35,7 +37,7 @@ bool keeps_order(const Vector<size_t>& shape, const Vector<int64_t>& permutation
 
 }  // namespace
 
-const Kind& kind_of(OpKind kind) { return kinds[static_cast<size_t>(kind <= OpKind::copy ? kind : OpKind::count)]; }
+const Kind& kind_of(OpKind kind) { return kinds[static_cast<size_t>(kind <= last_kind ? kind : OpKind::count)]; }
 
 const char* op_name(OpKind kind) { return kind_of(kind).name; }
 
@@ -43,6 +45,7 @@ size_t data_inputs(const Node& node) { return kind_of(node.kind).has(parameters)
 
 uint64_t terms_of(const Graph& graph, const Node& node) {
   const Attributes& a = node.attributes;
+  if (node.kind > OpKind::copy) return 0;
   const Vector<size_t>& x = tensor_of(graph, node.inputs[0]).shape;
   uint64_t terms = 1;
   switch (kind_of(node.kind).terms) {
@@ -74,6 +77,7 @@ bool may_be_blocked(const Tensor& tensor) {
 bool is_view(const Graph& graph, const Node& node) {
   const Kind& kind = kind_of(node.kind);
   if (kind.has(view)) return true;
+  if (node.kind > OpKind::copy) return false;
   const Vector<size_t>& in = tensor_of(graph, node.inputs[0]).shape;
   if (kind.has(view_if_same_order)) return keeps_order(in, node.attributes.values);
   return kind.has(view_if_same_shape) && in == tensor_of(graph, node.outputs[0]).shape;

@@ -37,6 +37,7 @@ enum class TypeRule : uint8_t {
   made_quantized,  // f32; the output is s8 or u8, whatever the graph says, and has one scale
   made_real,       // s8, u8 or s32 with scales; the output is f32
   made_other,      // s8 or u8 with one scale; so is the output, of another type or with another scale
+  own,             // any; each kind that is registered has a rule of its own
 };
 
 struct Kind {

@@ -20,7 +20,7 @@ qn_status fail_node(const Node& node, const char* format, ...) {
   va_start(arguments, format);
   std::vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  return fail(QN_BAD_MODEL, "node '%.100s' (%s): %s", node.name.c_str(), op_name(node.kind), text);
+  return fail(QN_BAD_MODEL, "node '%.100s' (%s): %s", node.name.c_str(), kind_name(node), text);
 }
 #endif
 
@@ -304,7 +304,7 @@ qn_status infer_reshape(const NodeView& v, Shape* out) {
     if (!fits || !checked_mul(known, (*out)[d], &known)) return fail_node(v.node, "the size overflows");
   }
   const size_t inferred = place_of(values, [](int64_t value) { return value == -1; });
-  if (inferred < values.size() && total % known == 0) {
+  if (inferred < values.size() && known != 0 && total % known == 0) {
     (*out)[inferred] = total / known;
   } else if (total != known) {
     return fail_node(v.node, "%zu elements cannot take the new shape", total);

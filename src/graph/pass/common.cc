@@ -16,6 +16,22 @@ bool same_attributes(const Attributes& a, const Attributes& b) {
   return a.values == b.values;
 }
 
+// Whether nodes of registered kinds compute the same from the same inputs. A kind may depend on the types of its outputs.
+bool same_kind(const Graph& graph, const Node& a, const Node& b) {
+  if (a.kind != OpKind::custom) return true;
+  if (!(a.type == b.type) || a.parameters.size() != b.parameters.size() || a.outputs.size() != b.outputs.size()) {
+    return false;
+  }
+  for (size_t i = 0; i < a.parameters.size(); ++i) {
+    const Parameter &p = a.parameters[i], &q = b.parameters[i];
+    if (!(p.name == q.name && p.integers == q.integers && p.floats == q.floats)) return false;
+  }
+  for (size_t i = 0; i < a.outputs.size(); ++i) {
+    if (tensor_of(graph, a.outputs[i]).type != tensor_of(graph, b.outputs[i]).type) return false;
+  }
+  return true;
+}
+
 template <class List>
 size_t hash_of(size_t seed, const List& list) {
   uint32_t hash = static_cast<uint32_t>(seed);
@@ -64,7 +80,8 @@ qn_status merge_common(Rewriter& r) {
     const bool merged = seen.any(hash, [&](size_t k) {
       const Node& other = r.node(k);
       return other.kind == node.kind && other.inputs == node.inputs &&
-             same_attributes(other.attributes, node.attributes) && r.merge(node, other);
+             same_attributes(other.attributes, node.attributes) && same_kind(r.graph(), node, other) &&
+             r.merge(node, other);
     });
     if (!merged) seen.add(hash, i);
   }

@@ -39,17 +39,23 @@ qn_status optimize(Graph& graph) {
   QN_TRY(check_graph(graph));
   QN_TRY(infer_shapes(graph));
   QN_TRY(make_dense(graph));
+#ifndef QN_SMALL  // has_subgraphs
+  for (Graph& subgraph : graph.subgraphs) QN_TRY(optimize(subgraph));
+#endif
   bool changed = true;
   for (int round = 0; changed && round < max_rounds; ++round) {
     changed = false;
+    Vector<Node> later = take_later_nodes(graph);
     for (const Pass& pass : passes) {
-      Rewriter rewriter(graph);
+      Rewriter rewriter(graph, later);
       QN_TRY(pass.run(rewriter));
       rewriter.finish();
       if (!rewriter.changed()) continue;
       changed = true;
       QN_TRY(infer_shapes(graph));
     }
+    for (Node& node : later) graph.nodes.push_back(std::move(node));
+    QN_TRY(infer_shapes(graph));  // what was known only in a run may be known now
   }
   compact(graph);
   QN_TRY(check_graph(graph));

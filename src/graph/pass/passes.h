@@ -14,18 +14,24 @@ qn_status check_graph(const Graph& graph);
 // the two tensors of every state. The graph has passed check_graph. Names the node on failure.
 qn_status infer_shapes(Graph& graph);
 
-// Refuses a graph that has subgraphs or states. Code that runs graphs, or would lose these parts of them, calls it.
+// Removes the nodes with outputs that only a run can size, and returns them, in order. All other nodes can run before
+// them. Shapes have been inferred.
+Vector<Node> take_later_nodes(Graph& graph);
+
+// check_runnable() refuses a graph that has states, which nothing runs yet. check_plain() also refuses subgraphs: code that
+// would lose them, or leave them as they are where it changes the rest, calls it.
 #ifdef QN_SMALL  // has_subgraphs: the reader has refused them
 inline qn_status check_runnable(const Graph&) { return QN_OK; }
 #else
 qn_status check_runnable(const Graph& graph);
+qn_status check_plain(const Graph& graph);
 #endif
 
 // Computes type and shape of the outputs of one node, in a graph that check_graph would accept.
 qn_status infer_node(Graph& graph, const Node& node);
 
 // Folds constants and fuses nodes; optimize.cc lists the passes in their order. Shapes must be known. Keeps all inputs
-// and outputs of the graph in their order, and does not touch subgraphs. Makes sparse constants dense, because passes
+// and outputs of the graph in their order; the same in subgraphs. Makes sparse constants dense, because passes
 // read and rewrite single elements.
 qn_status optimize(Graph& graph);
 

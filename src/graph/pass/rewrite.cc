@@ -4,7 +4,7 @@
 
 namespace quern {
 
-Rewriter::Rewriter(Graph& graph)
+Rewriter::Rewriter(Graph& graph, const Vector<Node>& later)
     : graph_(graph),
       writer_(graph.tensors.size(), -1),
       reads_(graph.tensors.size(), 0),
@@ -17,6 +17,11 @@ Rewriter::Rewriter(Graph& graph)
     }
   }
   for (const Port& port : graph.outputs) is_output_[at(port.tensor)] = true;
+  for (const Node& node : later) {
+    for (const int input : node.inputs) {
+      if (input != no_tensor) is_output_[at(input)] = true;
+    }
+  }
 }
 
 std::span<const float> Rewriter::floats(int index) {

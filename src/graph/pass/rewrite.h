@@ -13,7 +13,8 @@ namespace quern {
 // graph stays an output with its name, whatever happens to the nodes around it.
 class Rewriter {
  public:
-  explicit Rewriter(Graph& graph);
+  // `later`: nodes that run after those of the graph. The tensors that they read stay, as outputs of the graph do.
+  explicit Rewriter(Graph& graph, const Vector<Node>& later = {});
 
   Graph& graph() { return graph_; }
   size_t size() const { return graph_.nodes.size(); }

@@ -159,9 +159,10 @@ void Execution::assign_homes() {
   }
 }
 
-// Whether a node has to run. A view does not, nor does a concat whose inputs all lie at their places, nor a node whose
+// Whether a node has to run. A view does not, nor a node whose outputs have no elements, nor does a concat whose inputs all lie at their places, nor a node whose
 // work another plan does.
 bool Execution::runs(const Node& node) const {
+  if (all_of(node.outputs, [&](int output) { return is_empty(tensor(output).shape); })) return false;
   const int output = node.outputs[0];
   if (source_[at(output)] != output) return false;
   return node.kind != OpKind::concat || !all_of(node.inputs, [&](int input) {
@@ -327,8 +328,8 @@ void Execution::end(const Buffers& buffers) const {
     if (to == from) continue;  // the user reads it there
     if (port.type == QN_F16) {
       to_f16(from, to, count(tensor(port.tensor)));
-    } else {
-      std::memcpy(to, from, bytes(port.tensor));
+    } else if (const size_t size = bytes(port.tensor); size != 0) {
+      std::memcpy(to, from, size);
     }
   }
 }

@@ -65,8 +65,9 @@ class Finder {
   // Fuses the node with the one that writes its first input, so that both run in one pass.
   qn_status chain(size_t i) {
     const Node& second = graph_.nodes[i];
+    if (second.kind == OpKind::custom) return QN_OK;
     const size_t first = only_for(i, second.inputs[0]);
-    if (first == nobody) return QN_OK;
+    if (first == nobody || is_empty(graph_.tensors[at(second.outputs[0])].shape)) return QN_OK;
     const Node& node = graph_.nodes[first];
     std::unique_ptr<NodePlan> plan;
     const NodeOperator &a = *model_.operators[first].op, &b = *model_.operators[i].op;
@@ -80,7 +81,7 @@ class Finder {
     if (add.kind != OpKind::add || add.inputs[0] == add.inputs[1]) return QN_OK;
     const auto& tensors = graph_.tensors;
     const Tensor &a = tensors[at(add.inputs[0])], &b = tensors[at(add.inputs[1])];
-    if (a.shape != b.shape || a.constant >= 0 || b.constant >= 0) return QN_OK;
+    if (a.shape != b.shape || is_empty(a.shape) || a.constant >= 0 || b.constant >= 0) return QN_OK;
     Vector<int> inputs = add.inputs;
     heap_sort(inputs.begin(), inputs.end(), [&](int x, int y) { return writer_[at(x)] + 1 > writer_[at(y)] + 1; });
     for (const int sum : inputs) {

@@ -84,7 +84,9 @@ class Assigner {
     bool any = false;
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
-      const size_t in = class_of(at(node.inputs[0])), out = class_of(at(node.outputs[0]));
+      const size_t out = class_of(at(node.outputs[0]));
+      const bool reads = !node.inputs.empty() && node.inputs[0] != no_tensor;  // all kinds but registered ones do
+      const size_t in = reads ? class_of(at(node.inputs[0])) : out;
       ends_.push_back({in, out});
       if (fixed_[in] && fixed_[out]) continue;
       for (const size_t c : {in, out}) {

@@ -13,13 +13,69 @@
 namespace quern {
 namespace {
 
+qn_status make_operator(const Graph& graph, const Node& node, qn_weights_cache* cache, ModelOperator* made) {
+  if (kind_of(node.kind).has(Kind::view)) return QN_OK;
+  made->backend = find_backend(graph, node);
+  if (made->backend == nullptr) return fail_node(node, "no backend runs it");
+  return name_culprit(made->backend->create(graph, node, cache, &made->op), node);
+}
+
 qn_status make_operators(Model& model, qn_weights_cache* cache) {
   for (const Node& node : model.graph.nodes) {
-    ModelOperator& made = model.operators.emplace_back();
-    if (kind_of(node.kind).has(Kind::view)) continue;
-    made.backend = find_backend(model.graph, node);
-    if (made.backend == nullptr) return fail_node(node, "no backend runs it");
-    QN_TRY(name_culprit(made.backend->create(model.graph, node, cache, &made.op), node));
+    QN_TRY(make_operator(model.graph, node, cache, &model.operators.emplace_back()));
+  }
+  return QN_OK;
+}
+
+// ---- nodes that run after the others
+
+// Makes the outputs of the planned graph: those of the model that it computes, then what the later nodes read.
+void find_outputs(Model& model) {
+  Graph& graph = model.graph;
+  Vector<bool> given(graph.tensors.size());  // the later nodes get it or write it
+  for (const Node& node : model.later.nodes) {
+    for (const int output : node.outputs) given[at(output)] = true;
+  }
+  model.outputs = graph.outputs;
+  Vector<Port> planned;
+  for (const Port& port : model.outputs) {
+    const bool later = given[at(port.tensor)];
+    model.output_at.push_back(later ? Model::nowhere : planned.size());
+    if (!later) planned.push_back(port);
+  }
+  for (const Node& node : model.later.nodes) {
+    for (const int input : node.inputs) {
+      if (input == no_tensor || given[at(input)] || tensor_of(graph, input).constant >= 0) continue;
+      given[at(input)] = true;
+      model.later.reads.push_back(input);
+      Port& port = planned.emplace_back();
+      port.tensor = input;
+      port.type = tensor_of(graph, input).type;
+    }
+  }
+  graph.outputs = std::move(planned);
+}
+
+#ifndef QN_SMALL  // has_subgraphs
+qn_status make_children(Model& model, const Node& node, const qn_model_options& options) {
+  Vector<std::unique_ptr<qn_model>>& children = model.later.children.emplace_back();
+  for (const uint32_t index : node.subgraphs) {
+    qn_model* made;
+    QN_TRY(name_culprit(make_model(model.graph.subgraphs[index], &options, &made), node));
+    children.emplace_back(made);
+  }
+  return QN_OK;
+}
+#else
+qn_status make_children(Model&, const Node&, const qn_model_options&) { return QN_OK; }
+#endif
+
+qn_status make_later(Model& model, const qn_model_options& options) {
+  for (const Node& node : model.later.nodes) {
+    ModelOperator& made = model.later.operators.emplace_back();
+    const bool runs_graphs = node.kind == OpKind::branch || node.kind == OpKind::loop;
+    if (!runs_graphs) QN_TRY(make_operator(model.graph, node, options.cache, &made));
+    QN_TRY(make_children(model, node, options));
   }
   return QN_OK;
 }
@@ -58,7 +114,7 @@ bool is_aligned(const void* data) { return reinterpret_cast<uintptr_t>(data) % s
 qn_status find_port(const qn_model* model, const Vector<Port> Graph::*ports, size_t index, const char* who,
                     const Port** port) {
   if (model == nullptr) return fail(QN_INVALID_ARGUMENT, "%s: model is NULL", who);
-  const Vector<Port>& list = model->impl->graph.*ports;
+  const Vector<Port>& list = ports == &Graph::outputs ? model->impl->outputs : model->impl->graph.inputs;
   if (index >= list.size()) return fail(QN_INVALID_ARGUMENT, "%s: index %zu of %zu", who, index, list.size());
   *port = &list[index];
   return QN_OK;
@@ -69,7 +125,7 @@ qn_status get_port(const qn_model* model, const Vector<Port> Graph::*ports, size
   const Port* from;
   QN_TRY(find_port(model, ports, index, who, &from));
   const Tensor& tensor = model->impl->graph.tensors[static_cast<size_t>(from->tensor)];
-  qn_port result = {0, tensor.name.c_str(), describe(tensor)};
+  qn_port result = {0, tensor.name.c_str(), describe_shown(tensor)};
   result.tensor.type = from->type;
   return give_struct(who, port, &result, sizeof result);
 }
@@ -84,12 +140,15 @@ qn_status make_model(Graph graph, const qn_model_options* user_options, qn_model
   QN_TRY(infer_shapes(graph));
   QN_TRY(check_ports(graph));
   auto made = make_shared<Model>();
+  if (has_kinds) made->later.nodes = take_later_nodes(graph);
   made->graph = std::move(graph);
+  find_outputs(*made);
   if (options.cache == nullptr) {
     QN_TRY(qn_weights_cache_create(&options.cache));
     made->own_cache.reset(options.cache);
   }
   QN_TRY(make_operators(*made, options.cache));
+  if (has_kinds) QN_TRY(make_later(*made, options));
   if (has_backends && between_backends != nullptr) between_backends(*made);
   *model = new qn_model(std::move(made));
   return QN_OK;
@@ -97,6 +156,12 @@ qn_status make_model(Graph graph, const qn_model_options* user_options, qn_model
 
 qn_status name_culprit(qn_status status, const Node& node) {
   return status == QN_OK ? QN_OK : fail_within(status, "node '%.100s'", node.name.c_str());
+}
+
+qn_tensor describe_shown(const Tensor& tensor) {
+  qn_tensor result = describe(tensor);
+  if (tensor.sized_by_run) result.rank = 1;  // of no elements
+  return result;
 }
 
 const Graph& model_graph(const qn_model& model) { return model.impl->graph; }
@@ -151,7 +216,7 @@ qn_status qn_model_load_memory(const void* data, size_t size, const qn_model_opt
 void qn_model_release(qn_model* model) { delete model; }
 
 size_t qn_model_input_count(const qn_model* model) { return model == nullptr ? 0 : model->impl->graph.inputs.size(); }
-size_t qn_model_output_count(const qn_model* model) { return model == nullptr ? 0 : model->impl->graph.outputs.size(); }
+size_t qn_model_output_count(const qn_model* model) { return model == nullptr ? 0 : model->impl->outputs.size(); }
 
 qn_status qn_model_input(const qn_model* model, size_t index, qn_port* port) {
   return quern::guarded([=] { return quern::get_port(model, &quern::Graph::inputs, index, port, "qn_model_input"); });

@@ -5,6 +5,8 @@
 #include "graph/backend/backend.h"
 #include "op/core/operator.h"
 
+struct qn_model;
+
 namespace quern {
 
 // Writes defaults to `options`, then the caller's options over them unless `user` is NULL.
@@ -20,6 +22,9 @@ struct ReleaseCache {
 
 // Puts the node's name before the message of an operator that failed.
 qn_status name_culprit(qn_status status, const Node& node);
+
+// Describes a tensor as users see it. Before a run, one that only a run can size has no elements.
+qn_tensor describe_shown(const Tensor& tensor);
 
 // The backend and operator of one node of the graph.
 struct ModelOperator {
@@ -37,15 +42,29 @@ constexpr size_t memory_limit(size_t model_bytes) {
 
 class Execution;
 
+// Nodes that run after all others, because only a run can size their tensors (later.h).
+struct LaterNodes {
+  Vector<Node> nodes;
+  Vector<ModelOperator> operators;
+  Vector<Vector<std::unique_ptr<qn_model>>> children;  // per node: the graphs that it runs
+  Vector<int>
+      reads;  // the tensors that others have computed, or that are inputs. The planned graph has them as outputs,
+              // after the model's own
+};
+
 // Largest number of memories in which a model's tensors may lie: no more than one for each backend.
 constexpr size_t max_memories = max_backends;
 
 struct Model {
-  Graph graph;
+  Graph graph;  // of the nodes that are planned before a run
   // The memories by Tensor::memory. The first is NULL and stands for the host's memory.
   const Memory* memories[max_memories] = {};
   size_t memory_count = 1;
   std::unique_ptr<qn_weights_cache, ReleaseCache> own_cache;
+  LaterNodes later;
+  Vector<Port> outputs;      // as the user sees them
+  Vector<size_t> output_at;  // per output: its index in graph.outputs; nowhere: one of the later nodes computes it
+  static constexpr size_t nowhere = SIZE_MAX;
   Vector<ModelOperator> operators;  // declared after the graph and own_cache, whose weights they refer to
   // Executions that sessions share, see execution.h. The mutex guards the list.
   mutable Mutex mutex;

@@ -1,6 +1,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/cpu.h"
@@ -12,11 +13,14 @@
 #include "graph/pass/passes.h"
 #include "graph/plan/execution.h"
 #include "graph/session/arena.h"
+#include "graph/session/later.h"
 #include "op/conv/tuning.h"
 
 using quern::fail;
 
 struct qn_session : quern::Allocated {
+  ~qn_session() { forget_later(); }
+
   quern::Shared<const quern::Model> model;
   quern::Pool pool;
   qn_parallel parallel = {};
@@ -32,6 +36,8 @@ struct qn_session : quern::Allocated {
   quern::Vector<quern::Location> places;
   quern::Vector<quern::Bound> bound_inputs, bound_outputs;  // one per input, per output
   quern::Vector<qn_profile_entry> profile;                  // one per step, if profiling
+  quern::LaterRun* later = nullptr;                         // of the last run, if the model has later nodes; owned
+  size_t later_limit = 0;                                   // bytes that outputs of these nodes may take
   std::atomic<bool> cancelled{false};
   bool has_run = false;  // since the last change of shapes
 
@@ -39,6 +45,14 @@ struct qn_session : quern::Allocated {
   const quern::Graph& graph() const { return execution->graph(); }
   quern::Location* inputs() { return places.data(); }
   quern::Location* outputs() { return inputs() + graph().inputs.size(); }
+  void forget_later() {
+    if (quern::has_kinds) delete std::exchange(later, nullptr);
+  }
+  // The tensor of a later node that the user gets as output `index`; no_tensor if it is planned.
+  int later_output(size_t index) const {
+    return quern::has_kinds && model->output_at[index] == quern::Model::nowhere ? model->outputs[index].tensor
+                                                                                : quern::no_tensor;
+  }
   bool has_shared_arena() const { return quern::has_api("arena") && shared_arena != nullptr; }
 };
 
@@ -145,8 +159,13 @@ qn_status bind(qn_session* session, bool output, size_t index, Bound buffer) {
   const char* const what = output ? "qn_session_bind_output: output" : "qn_session_bind_input: input";
   if (session == nullptr) return fail(QN_INVALID_ARGUMENT, "%s %zu: session is NULL", what, index);
   const Graph& graph = session->graph();
+  const size_t count = output ? session->model->outputs.size() : graph.inputs.size();
+  if (index >= count) return fail(QN_INVALID_ARGUMENT, "%s %zu of %zu", what, index, count);
+  if (output && session->later_output(index) != no_tensor) {
+    return fail(QN_UNSUPPORTED, "%s %zu: its size is known only after a run", what, index);
+  }
+  if (output) index = session->model->output_at[index];
   const Vector<Port>& ports = output ? graph.outputs : graph.inputs;
-  if (index >= ports.size()) return fail(QN_INVALID_ARGUMENT, "%s %zu of %zu", what, index, ports.size());
   if (buffer.data != nullptr) {
     QN_TRY(check_room(graph, ports[index], buffer, what, index));
     QN_TRY(check_aligned(buffer.data, ports[index].type, what, index));
@@ -220,7 +239,7 @@ qn_status plan(qn_session& session, Graph graph, size_t limit) {
     for (const Execution::Step& step : execution->steps()) {
       const Node& node = execution->graph().nodes[step.shown];
       const PlanInfo info = step.plan->info();
-      profile.push_back({0, node.name.c_str(), op_name(node.kind), info.algorithm, info.kernel, info.macs, 0, 0});
+      profile.push_back({0, node.name.c_str(), kind_name(node), info.algorithm, info.kernel, info.macs, 0, 0});
     }
   }
   // The last step that can fail.
@@ -230,6 +249,8 @@ qn_status plan(qn_session& session, Graph graph, size_t limit) {
   session.execution = std::move(execution);
   session.places = std::move(places);
   session.profile = std::move(profile);
+  session.forget_later();
+  session.later_limit = limit;
   session.has_run = false;
   return QN_OK;
 }
@@ -294,15 +315,16 @@ qn_status resize(qn_session& session, const qn_tensor* tensors) {
     char who[64];
     who[0] = '\0';
     if (!trimmed) std::snprintf(who, sizeof who, "qn_session_resize: input %zu", i);  // trimmed: no messages
-    QN_TRY(check_tensor(tensors[i], who));
+    QN_TRY(check_any_tensor(tensors[i], who));
     if (tensors[i].type != graph.inputs[i].type) return fail(QN_INVALID_ARGUMENT, "%s has another type", who);
     if (is_quantized(tensors[i]) && !same_quantization(tensors[i], describe(graph, graph.inputs[i]))) {
       return fail(QN_INVALID_ARGUMENT, "%s is quantized otherwise than the model's", who);
     }
     if (tensors[i].layout != QN_LAYOUT_NHWC) return fail(QN_UNSUPPORTED, "%s: only QN_LAYOUT_NHWC is supported", who);
-    if (!is_dense(tensors[i])) return fail(QN_INVALID_ARGUMENT, "%s is not dense", who);
+    const bool dense = element_count(tensors[i]) == 0 || is_dense(tensors[i]);
+    if (!dense) return fail(QN_INVALID_ARGUMENT, "%s is not dense", who);
     Tensor& tensor = graph.tensors[static_cast<size_t>(graph.inputs[i].tensor)];
-    if (tensors[i].rank != tensor.shape.size()) {
+    if (tensors[i].rank != tensor.shape.size() && !graph.inputs[i].unsized) {
       return fail(QN_INVALID_ARGUMENT, "%s has rank %u instead of %zu", who, tensors[i].rank, tensor.shape.size());
     }
     QN_TRY(check_fixed(graph.inputs[i], tensor, tensors[i]));
@@ -318,11 +340,18 @@ qn_status get_tensor(const qn_session* session, const Vector<Port> Graph::*ports
                      const char* who) {
   if (session == nullptr || tensor == nullptr) return fail(QN_INVALID_ARGUMENT, "%s: an argument is NULL", who);
   const Graph& graph = session->graph();
-  if (index >= (graph.*ports).size()) {
-    return fail(QN_INVALID_ARGUMENT, "%s: index %zu of %zu", who, index, (graph.*ports).size());
+  const Vector<Port>& list = ports == &Graph::outputs ? session->model->outputs : graph.inputs;
+  if (index >= list.size()) {
+    return fail(QN_INVALID_ARGUMENT, "%s: index %zu of %zu", who, index, list.size());
   }
-  const Port& port = (graph.*ports)[index];
-  *tensor = describe(graph, port);
+  const Port& port = list[index];
+  if (ports == &Graph::outputs && session->later_output(index) != no_tensor) {
+    const size_t computed = at(port.tensor);
+    *tensor = describe_shown(session->has_run ? session->later->tensor(computed) : graph.tensors[computed]);
+    tensor->type = port.type;
+  } else {
+    *tensor = describe(graph, port);
+  }
   // From the model's graph, which lives as long as the session does: a resize replaces the session's own graph.
   tensor->quantization = quantization_of(session->model->graph.tensors[static_cast<size_t>(port.tensor)]);
   return QN_OK;
@@ -335,9 +364,13 @@ qn_status take_inputs(qn_session& session, const void* const* inputs) {
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     const void* data = inputs == nullptr ? nullptr : inputs[i];
     if (has_api("bind") && data == nullptr) data = session.bound_inputs[i].data;
+    const size_t bytes = port_bytes(graph, graph.inputs[i]);
+    if (bytes == 0) {  // no elements, so nobody reads it
+      session.inputs()[i] = {};
+      continue;
+    }
     if (data == nullptr) return fail(QN_INVALID_ARGUMENT, "%s %zu is NULL", what, i);
     QN_TRY(check_aligned(data, graph.inputs[i].type, what, i));
-    const size_t bytes = port_bytes(graph, graph.inputs[i]);
     if (has_api("bind")) QN_TRY(check_apart(session.bound_outputs, SIZE_MAX, "output", data, bytes, what, i));
     QN_TRY(check_outside(session.arena(), data, bytes, what, i));
     session.inputs()[i] = {const_cast<void*>(data)};  // the run only reads it
@@ -357,6 +390,27 @@ qn_status check_outputs(qn_session& session) {
 struct Leave {
   void operator()(Arena* arena) const { arena->leave(); }
 };
+
+// Runs the nodes that come after the planned ones.
+qn_status run_later(qn_session& session, const qn_parallel* parallel) {
+  const Model& model = *session.model;
+  if (!has_kinds || model.later.nodes.empty()) return QN_OK;
+  std::unique_ptr<LaterRun> made;
+  // A call of a small build may not change what is older than itself, and gives up, so it begins anew.
+  if (small || session.later == nullptr) made.reset(new LaterRun(model, session.options, session.later_limit));
+  LaterRun& later = made != nullptr ? *made : *session.later;
+  const size_t first = session.graph().outputs.size() - model.later.reads.size();
+  for (size_t i = 0; i < model.later.reads.size(); ++i) {
+    const size_t t = at(model.later.reads[i]);
+    later.give(t, session.graph().tensors[t], session.outputs()[first + i].block);
+  }
+  const qn_status status = later.run(parallel, &session.cancelled);
+  if (made != nullptr) {
+    session.forget_later();
+    session.later = made.release();
+  }
+  return status;
+}
 
 qn_status run(qn_session& session) {
   const Execution& execution = *session.execution;
@@ -384,9 +438,10 @@ qn_status run(qn_session& session) {
     session.profile[i].start_ns = before - start;
     session.profile[i].time_ns = now_ns() - before;
   }
-  session.cancelled = false;  // a cancel that came too late must not stop the next run
   execution.end(buffers);
   for (size_t i = 0; i < outputs; ++i) session.outputs()[i] = {const_cast<void*>(execution.output(i, buffers))};
+  QN_TRY(run_later(session, parallel));
+  session.cancelled = false;  // a cancel that came too late must not stop the next run
   session.has_run = true;
   return QN_OK;
 }
@@ -457,13 +512,19 @@ qn_status qn_session_run(qn_session* session, const void* const* inputs) {
 }
 
 qn_status qn_session_output(const qn_session* session, size_t index, const void** data) {
-  return quern::guarded([=] {
+  return quern::guarded([=]() mutable {
     if (session == nullptr || data == nullptr) {
       return fail(QN_INVALID_ARGUMENT, "qn_session_output: an argument is NULL");
     }
-    const size_t outputs = session->graph().outputs.size();
+    const size_t outputs = session->model->outputs.size();
     if (index >= outputs) return fail(QN_INVALID_ARGUMENT, "qn_session_output: output %zu of %zu", index, outputs);
     if (!session->has_run) return fail(QN_INVALID_ARGUMENT, "qn_session_output: the session has not run");
+    if (const int computed = session->later_output(index); computed != quern::no_tensor) {
+      const bool half = session->model->outputs[index].type == QN_F16;
+      *data = half ? session->later->half(index) : session->later->data(static_cast<size_t>(computed));
+      return QN_OK;
+    }
+    index = session->model->output_at[index];
     const void* const output = session->places[session->graph().inputs.size() + index].block;
     if (session->has_shared_arena() && session->shared_arena->last != session) {
       const bool stays = quern::has_api("bind") && output == session->bound_outputs[index].data;

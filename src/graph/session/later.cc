@@ -1,0 +1,385 @@
+#include "graph/session/later.h"
+
+#include <fp16.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/math.h"
+#include "base/needs.h"
+#include "base/search.h"
+#include "base/status.h"
+#include "base/tensor.h"
+#include "graph/ir/custom.h"
+#include "graph/pass/passes.h"
+
+namespace quern {
+namespace {
+
+uint64_t value_inputs(const Node& node) {
+  return node.kind == OpKind::custom ? find_kind(node.type.c_str())->value_inputs : 0;
+}
+
+bool is_value_input(const Node& node, size_t input) {
+  return input < 64 && (value_inputs(node) >> input & 1) != 0 && node.inputs[input] != no_tensor;
+}
+
+bool is_sized_by_run(const Node& node) {
+  return node.kind == OpKind::custom && (find_kind(node.type.c_str())->flags & QN_KIND_SIZED_BY_RUN) != 0;
+}
+
+size_t bytes_of(const Tensor& tensor) {
+  size_t bytes = 0;
+  return tensor_size(tensor.type, tensor.shape, &bytes) ? bytes : 0;  // it did not overflow when its shape was inferred
+}
+
+}  // namespace
+
+LaterRun::LaterRun(const Model& model, const ExecutionOptions& options, size_t limit)
+    : model_(model),
+      options_(options),
+      left_(limit),
+      data_(model.graph.tensors.size()),
+      buffers_(model.graph.tensors.size()),
+      halves_(model.outputs.size()),
+      planned_(model.later.nodes.size()) {
+  shapes_.tensors = model.graph.tensors;
+  shapes_.constants = model.graph.constants;
+  for (size_t t = 0; t < data_.size(); ++t) {
+    const int constant = shapes_.tensors[t].constant;
+    if (constant >= 0) data_[t] = shapes_.constants[at(constant)].data;
+  }
+}
+
+LaterRun::~LaterRun() {
+  for (const Planned& planned : planned_) {
+    for (qn_session* session : planned.sessions) qn_session_release(session);
+  }
+}
+
+void LaterRun::give(size_t index, const Tensor& tensor, const void* data) {
+  shapes_.tensors[index].shape = tensor.shape;
+  shapes_.tensors[index].sized_by_run = false;
+  data_[index] = data;
+}
+
+qn_status LaterRun::run(const qn_parallel* parallel, std::atomic<bool>* cancelled) {
+  parallel_ = parallel;
+  cancelled_ = cancelled;
+  for (size_t i = 0; i < planned_.size(); ++i) {
+    if (cancelled->exchange(false)) return fail(QN_CANCELLED, "cancelled before operator %zu", i);
+    const Node& node = model_.later.nodes[i];
+    for (const int output : node.outputs) shapes_.tensors[at(output)].sized_by_run = false;
+    QN_TRY(name_culprit(run_node(i), node));
+  }
+  make_halves();
+  return QN_OK;
+}
+
+void LaterRun::make_halves() {
+  for (size_t i = 0; i < halves_.size(); ++i) {
+    const Port& port = model_.outputs[i];
+    if (port.type != QN_F16 || model_.output_at[i] != Model::nowhere) continue;
+    const size_t count = bytes_of(shapes_.tensors[at(port.tensor)]) / sizeof(float);
+    if (halves_[i].size() < 2 * count) halves_[i] = Buffer(2 * count);
+    const auto* const from = static_cast<const float*>(data_[at(port.tensor)]);
+    auto* const to = static_cast<uint16_t*>(halves_[i].data());
+    for (size_t k = 0; k < count; ++k) to[k] = fp16_ieee_from_fp32_value(from[k]);
+  }
+}
+
+qn_status LaterRun::run_node(size_t index) {
+  const Node& node = model_.later.nodes[index];
+#ifndef QN_SMALL  // has_subgraphs
+  if (node.kind == OpKind::branch) return run_branch(index);
+  if (node.kind == OpKind::loop) return run_loop(index);
+#endif
+  if (is_sized_by_run(node)) return run_sized_by_run(index);
+  Planned& planned = planned_[index];
+  Vector<unsigned char> values = values_of(node);
+  if (!has_met(index, values)) QN_TRY(plan(index, std::move(values)));
+  if (kind_of(node.kind).has(Kind::view)) {
+    data_[at(node.outputs[0])] = data_[at(node.inputs[0])];
+    return QN_OK;
+  }
+  for (const int output : node.outputs) QN_TRY(make_room(output));
+  if (planned.plan == nullptr) return QN_OK;  // there are no elements to compute
+  Vector<Location> operands;
+  for (const Vector<int>* tensors : {&node.inputs, &node.outputs}) {
+    for (const int t : *tensors) operands.push_back({t == no_tensor ? nullptr : const_cast<void*>(data_[at(t)])});
+  }
+  const size_t inputs = node.inputs.size();
+  return planned.plan->run({operands.data(), inputs}, {operands.data() + inputs, node.outputs.size()},
+                           {planned.workspace.data()}, parallel_);
+}
+
+// The elements of the inputs on which shapes depend, one after the other.
+Vector<unsigned char> LaterRun::values_of(const Node& node) const {
+  Vector<unsigned char> values;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (!is_value_input(node, i)) continue;
+    const auto* const bytes = static_cast<const unsigned char*>(data_[at(node.inputs[i])]);
+    values.insert(values.end(), bytes, bytes + bytes_of(shapes_.tensors[at(node.inputs[i])]));
+  }
+  return values;
+}
+
+// Whether the node was last planned for the present shapes and values. Its outputs then still have the right shapes.
+bool LaterRun::has_met(size_t index, const Vector<unsigned char>& values) const {
+  const Node& node = model_.later.nodes[index];
+  const Planned& planned = planned_[index];
+  if (!planned.is_planned || !(planned.values == values)) return false;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (node.inputs[i] != no_tensor && !(planned.shapes[i] == shapes_.tensors[at(node.inputs[i])].shape)) return false;
+  }
+  return true;
+}
+
+// Infers the shapes of the outputs and plans the node. Inputs whose elements matter are constants in the meantime.
+qn_status LaterRun::plan(size_t index, Vector<unsigned char> values) {
+  const Node& node = model_.later.nodes[index];
+  Planned& planned = planned_[index];
+  planned.is_planned = false;
+  const size_t constants = shapes_.constants.size();
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (!is_value_input(node, i)) continue;
+    Tensor& tensor = shapes_.tensors[at(node.inputs[i])];
+    if (tensor.constant >= 0) continue;
+    tensor.constant = static_cast<int>(shapes_.constants.size());
+    shapes_.constants.push_back({nullptr, data_[at(node.inputs[i])], bytes_of(tensor)});
+  }
+  const qn_status status = infer_and_plan(index);
+  for (const int input : node.inputs) {
+    if (input == no_tensor) continue;
+    int& constant = shapes_.tensors[at(input)].constant;
+    if (constant >= static_cast<int>(constants)) constant = -1;
+  }
+  shapes_.constants.resize(constants);
+  QN_TRY(status);
+  planned.shapes.clear();
+  for (const int input : node.inputs) {
+    planned.shapes.push_back(input == no_tensor ? Shape() : shapes_.tensors[at(input)].shape);
+  }
+  planned.values = std::move(values);
+  planned.is_planned = true;
+  return QN_OK;
+}
+
+qn_status LaterRun::infer_and_plan(size_t index) {
+  const Node& node = model_.later.nodes[index];
+  Planned& planned = planned_[index];
+  QN_TRY(infer_node(shapes_, node));
+  planned.plan.reset();
+  const bool computes = any_of(node.outputs, [&](int output) { return !is_empty(shapes_.tensors[at(output)].shape); });
+  if (!computes || kind_of(node.kind).has(Kind::view)) return QN_OK;
+  QN_TRY(model_.later.operators[index].op->plan(shapes_, node, options_, &planned.plan));
+  if (planned.workspace.size() < planned.plan->workspace_size()) {
+    planned.workspace = Buffer(planned.plan->workspace_size());
+  }
+  return QN_OK;
+}
+
+// Makes a buffer for a tensor whose shape is known now.
+qn_status LaterRun::make_room(int index) {
+  const size_t bytes = bytes_of(shapes_.tensors[at(index)]);
+  Buffer& buffer = buffers_[at(index)];
+  if (buffer.size() < bytes) {
+    left_ += buffer.size();
+    if (bytes > left_) return fail(QN_OUT_OF_MEMORY, "its outputs exceed the memory limit of the session");
+    left_ -= bytes;
+    buffer = Buffer(bytes);
+  }
+  data_[at(index)] = buffer.data();
+  return QN_OK;
+}
+
+// ---- kinds whose outputs are sized by their runs
+
+// What allocate() needs to know.
+struct LaterRun::Sizing {
+  LaterRun* run;
+  const Node* node;
+};
+
+qn_status LaterRun::allocate(const qn_node_run* run, size_t index, uint32_t rank, const size_t* shape, void** data) {
+  return guarded([=] {
+    const auto& [self, node] = *static_cast<const Sizing*>(run->context);
+    if (index >= node->outputs.size() || rank > QN_MAX_RANK) return fail(QN_BAD_MODEL, "an output that does not exist");
+    Tensor& tensor = self->shapes_.tensors[at(node->outputs[index])];
+    tensor.shape.assign(shape, shape + rank);
+    size_t bytes;
+    if (!tensor_size(tensor.type, tensor.shape, &bytes)) return fail(QN_BAD_MODEL, "the size of an output overflows");
+    QN_TRY(self->make_room(node->outputs[index]));
+    *data = const_cast<void*>(self->data_[at(node->outputs[index])]);
+    return QN_OK;
+  });
+}
+
+qn_status LaterRun::run_sized_by_run(size_t index) {
+  const Node& node = model_.later.nodes[index];
+  Vector<qn_operand> inputs = operands_of(shapes_, node.inputs), outputs(node.outputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (node.inputs[i] != no_tensor) inputs[i].data = const_cast<void*>(data_[at(node.inputs[i])]);
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    outputs[i].tensor.type = shapes_.tensors[at(node.outputs[i])].type;
+    data_[at(node.outputs[i])] = nullptr;
+    shapes_.tensors[at(node.outputs[i])].shape = {0};
+  }
+  Sizing sizing = {this, &node};
+  qn_node_run run = {shown(node), inputs.data(), inputs.size(), outputs.data(), outputs.size(), nullptr,
+                     nullptr,     nullptr,       parallel_,     allocate,       &sizing};
+  return run_custom(*model_.later.operators[index].op, &run);
+}
+
+// ---- nodes that run graphs
+
+#ifndef QN_SMALL  // has_subgraphs
+// Runs one of the graphs of a node.
+qn_status LaterRun::run_child(size_t index, size_t child, const Vector<qn_tensor>& tensors,
+                              const Vector<const void*>& data) {
+  Vector<qn_session*>& sessions = planned_[index].sessions;
+  sessions.resize(model_.later.children[index].size());
+  qn_session*& session = sessions[child];
+  if (session == nullptr) {
+    qn_session_options options;
+    qn_session_options_init(&options);
+    options.threads = options_.tasks;
+    options.parallel = parallel_;
+    options.algorithm = options_.algorithm;
+    options.memory_limit = left_;
+    QN_TRY(qn_session_create(model_.later.children[index][child].get(), &options, &session));
+  }
+  bool fits = true;
+  for (size_t i = 0; i < tensors.size() && fits; ++i) {
+    qn_tensor now;
+    QN_TRY(qn_session_input_tensor(session, i, &now));
+    fits = same_shape(now, tensors[i]);
+  }
+  if (!fits) QN_TRY(qn_session_resize_all(session, tensors.data()));
+  return qn_session_run(session, data.data());
+}
+
+// Copies an output of a session to a tensor of this graph.
+qn_status LaterRun::keep_output(qn_session* session, size_t output, int to) {
+  qn_tensor from;
+  const void* data;
+  QN_TRY(qn_session_output_tensor(session, output, &from));
+  QN_TRY(qn_session_output(session, output, &data));
+  shapes_.tensors[at(to)].shape.assign(from.shape, from.shape + from.rank);
+  QN_TRY(make_room(to));
+  const size_t bytes = bytes_of(shapes_.tensors[at(to)]);
+  if (bytes != 0) std::memcpy(buffers_[at(to)].data(), data, bytes);
+  return QN_OK;
+}
+
+qn_status LaterRun::run_branch(size_t index) {
+  const Node& node = model_.later.nodes[index];
+  if (is_empty(shapes_.tensors[at(node.inputs[0])].shape)) return fail(QN_INVALID_ARGUMENT, "the condition is empty");
+  const size_t child = *static_cast<const bool*>(data_[at(node.inputs[0])]) ? 0 : 1;
+  Vector<qn_tensor> tensors;
+  Vector<const void*> data;
+  for (size_t i = 1; i < node.inputs.size(); ++i) {
+    tensors.push_back(describe(shapes_.tensors[at(node.inputs[i])]));
+    data.push_back(data_[at(node.inputs[i])]);
+  }
+  QN_TRY(run_child(index, child, tensors, data));
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    QN_TRY(keep_output(planned_[index].sessions[child], i, node.outputs[i]));
+  }
+  return QN_OK;
+}
+
+// Appends an output of a session to what earlier runs have left in a tensor, of which each run makes one row.
+qn_status LaterRun::append_output(qn_session* session, size_t output, size_t rows, Vector<unsigned char>* gathered,
+                                  int to) {
+  qn_tensor from;
+  const void* data;
+  QN_TRY(qn_session_output_tensor(session, output, &from));
+  QN_TRY(qn_session_output(session, output, &data));
+  Shape shape(1 + from.rank);
+  shape[0] = rows + 1;
+  std::copy_n(from.shape, from.rank, shape.begin() + 1);
+  if (shape.size() > QN_MAX_RANK) return fail(QN_INVALID_ARGUMENT, "an output of the loop has rank %zu", shape.size());
+  Shape& before = shapes_.tensors[at(to)].shape;
+  if (rows > 0 && !std::equal(shape.begin() + 1, shape.end(), before.begin() + 1, before.end())) {
+    return fail(QN_INVALID_ARGUMENT, "the runs of a loop give rows of different shapes");
+  }
+  before = shape;
+  const size_t bytes = bytes_of(shapes_.tensors[at(to)]) / shape[0];
+  if (gathered->size() + bytes > left_) return fail(QN_OUT_OF_MEMORY, "its outputs exceed the memory limit");
+  const auto* const row = static_cast<const unsigned char*>(data);
+  gathered->insert(gathered->end(), row, row + bytes);
+  return QN_OK;
+}
+
+// Inputs: the number of runs, the condition (either may be absent), `size` carried tensors, what else the graph reads.
+// The graph reads the number of the run and the condition before the latter two. It gives the condition, the carried
+// tensors, and one row for each further output.
+qn_status LaterRun::run_loop(size_t index) {
+  const Node& node = model_.later.nodes[index];
+  const size_t carried = node.attributes.size, inputs = node.inputs.size(), outputs = node.outputs.size();
+  const auto scalar = [&]<class T>(size_t input, T otherwise) {
+    const int t = node.inputs[input];
+    return t == no_tensor || data_[at(t)] == nullptr ? otherwise : *static_cast<const T*>(data_[at(t)]);
+  };
+  const int64_t runs = scalar(0, INT64_MAX);
+  bool goes_on = scalar(1, true);
+  int64_t run = 0;
+  Vector<qn_tensor> tensors(inputs);
+  Vector<const void*> data(inputs);
+  QN_TRY(qn_tensor_init(&tensors[0], QN_S64, 0, nullptr));
+  QN_TRY(qn_tensor_init(&tensors[1], QN_BOOL, 0, nullptr));
+  data[0] = &run;
+  data[1] = &goes_on;
+  const auto take = [&](size_t i, int t) {
+    tensors[i] = describe(shapes_.tensors[at(t)]);
+    data[i] = data_[at(t)];
+  };
+  for (size_t i = 2; i < inputs; ++i) take(i, node.inputs[i]);
+  Vector<Vector<unsigned char>> rows(outputs - carried);
+  for (; run < runs && goes_on; ++run) {
+    if (cancelled_->exchange(false)) return fail(QN_CANCELLED, "cancelled in a loop");
+    QN_TRY(run_child(index, 0, tensors, data));
+    qn_session* const session = planned_[index].sessions[0];
+    for (size_t i = 0; i < carried; ++i) {
+      QN_TRY(keep_output(session, 1 + i, node.outputs[i]));
+      take(2 + i, node.outputs[i]);
+    }
+    for (size_t i = carried; i < outputs; ++i) {
+      QN_TRY(append_output(session, 1 + i, static_cast<size_t>(run), &rows[i - carried], node.outputs[i]));
+    }
+    const void* condition;
+    QN_TRY(qn_session_output(session, 0, &condition));
+    goes_on = *static_cast<const bool*>(condition);
+  }
+  return end_loop(index, run == 0, rows);
+}
+
+// Puts the rows that a loop has given into its outputs. A loop that did not run at all gives what it was given.
+qn_status LaterRun::end_loop(size_t index, bool never_ran, const Vector<Vector<unsigned char>>& rows) {
+  const Node& node = model_.later.nodes[index];
+  const size_t carried = node.attributes.size;
+  for (size_t i = 0; i < carried && never_ran; ++i) {
+    const size_t from = at(node.inputs[2 + i]), to = at(node.outputs[i]);
+    shapes_.tensors[to].shape = shapes_.tensors[from].shape;
+    QN_TRY(make_room(node.outputs[i]));
+    const size_t bytes = bytes_of(shapes_.tensors[to]);
+    if (bytes != 0) std::memcpy(buffers_[to].data(), data_[from], bytes);
+  }
+  for (size_t i = carried; i < node.outputs.size(); ++i) {
+    Tensor& tensor = shapes_.tensors[at(node.outputs[i])];
+    if (never_ran) {
+      const Graph& body = model_.later.children[index][0]->impl->graph;
+      tensor.shape = tensor_of(body, model_.later.children[index][0]->impl->outputs[1 + i].tensor).shape;
+      tensor.shape.insert(tensor.shape.begin(), 0);
+    }
+    QN_TRY(make_room(node.outputs[i]));
+    const Vector<unsigned char>& bytes = rows[i - carried];
+    if (!bytes.empty()) std::memcpy(buffers_[at(node.outputs[i])].data(), bytes.data(), bytes.size());
+  }
+  return QN_OK;
+}
+#endif
+
+}  // namespace quern

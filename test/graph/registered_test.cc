@@ -1,0 +1,458 @@
+// Nodes of registered kinds (quern/kind.h), nodes that only a run can size, and nodes that run graphs.
+#include <fp16.h>
+#include <quern/quern.h>
+
+#include <cstring>
+#include <memory>
+
+#include "graph/ir/custom.h"
+#include "small_graphs.h"
+
+namespace quern::test {
+namespace {
+
+// ---- kinds of the tests
+
+int made = 0, planned = 0;  // what is alive
+
+size_t count(const qn_tensor& tensor) {
+  size_t n = 1;
+  for (uint32_t d = 0; d < tensor.rank; ++d) n *= tensor.shape[d];
+  return n;
+}
+
+qn_status infer_same(const qn_node*, const qn_operand* inputs, size_t, qn_tensor* outputs, size_t) {
+  const qn_type type = inputs[0].tensor.type;
+  outputs[0] = inputs[0].tensor;
+  outputs[0].type = type;
+  return QN_OK;
+}
+
+// test_scaled: y = factor * x, with create() and plan().
+qn_status create_scaled(const qn_node* node, const qn_operand*, size_t, void** result) {
+  size_t n;
+  const float* const factor = qn_node_floats(node, "factor", &n);
+  if (n != 1) return qn_fail(QN_BAD_MODEL, "there is no factor");
+  ++made;
+  *result = new float(*factor);
+  return QN_OK;
+}
+qn_status plan_scaled(const qn_node*, void*, const qn_operand* inputs, size_t, const qn_operand*, size_t, size_t,
+                      void** result, size_t* workspace) {
+  ++planned;
+  *result = new size_t(count(inputs[0].tensor));
+  *workspace = count(inputs[0].tensor) * sizeof(float);
+  return QN_OK;
+}
+qn_status run_scaled(const qn_node_run* run) {
+  const auto* const x = static_cast<const float*>(run->inputs[0].data);
+  auto* const scratch = static_cast<float*>(run->workspace);
+  const size_t n = *static_cast<const size_t*>(run->planned);
+  for (size_t i = 0; i < n; ++i) scratch[i] = *static_cast<const float*>(run->made) * x[i];
+  std::memcpy(run->outputs[0].data, scratch, n * sizeof(float));
+  return QN_OK;
+}
+
+// test_repeated: x, how often (s64) -> [how often, ...x]
+qn_status infer_repeated(const qn_node*, const qn_operand* inputs, size_t, qn_tensor* outputs, size_t) {
+  const int64_t times = *static_cast<const int64_t*>(inputs[1].data);
+  if (times < 0) return qn_fail(QN_INVALID_ARGUMENT, "repeated less than never");
+  outputs[0].rank = inputs[0].tensor.rank + 1;
+  outputs[0].shape[0] = static_cast<size_t>(times);
+  std::copy_n(inputs[0].tensor.shape, inputs[0].tensor.rank, outputs[0].shape + 1);
+  return QN_OK;
+}
+qn_status run_repeated(const qn_node_run* run) {
+  const size_t bytes = count(run->inputs[0].tensor) * sizeof(float);
+  for (size_t i = 0; i < run->outputs[0].tensor.shape[0]; ++i) {
+    std::memcpy(static_cast<char*>(run->outputs[0].data) + i * bytes, run->inputs[0].data, bytes);
+  }
+  return QN_OK;
+}
+
+// test_positive: the elements above 0, as a vector.
+qn_status run_positive(const qn_node_run* run) {
+  const auto* const x = static_cast<const float*>(run->inputs[0].data);
+  const size_t n = count(run->inputs[0].tensor);
+  std::vector<float> found;
+  for (size_t i = 0; i < n; ++i) {
+    if (x[i] > 0) found.push_back(x[i]);
+  }
+  const size_t shape[] = {found.size()};
+  void* data;
+  QN_TRY(run->allocate(run, 0, 1, shape, &data));
+  if (!found.empty()) std::memcpy(data, found.data(), found.size() * sizeof(float));
+  return QN_OK;
+}
+
+// test_less: a, b of s64 -> bool; test_next: s64 + 1
+qn_status infer_flag(const qn_node*, const qn_operand*, size_t, qn_tensor* outputs, size_t) {
+  outputs[0].type = QN_BOOL;
+  outputs[0].rank = 0;
+  return QN_OK;
+}
+qn_status run_less(const qn_node_run* run) {
+  *static_cast<bool*>(run->outputs[0].data) =
+      *static_cast<const int64_t*>(run->inputs[0].data) < *static_cast<const int64_t*>(run->inputs[1].data);
+  return QN_OK;
+}
+
+qn_kind kind(const char* name, uint32_t inputs) {
+  qn_kind kind = {};
+  kind.struct_size = sizeof kind;
+  kind.name = name;
+  kind.min_inputs = kind.max_inputs = inputs;
+  kind.max_outputs = 1;
+  kind.infer = infer_same;
+  return kind;
+}
+
+void register_kinds() {
+  static const qn_kind kinds[] = {
+      [] {
+        qn_kind k = kind("test_scaled", 1);
+        k.create = create_scaled;
+        k.release = [](void* thing) { --made, delete static_cast<float*>(thing); };
+        k.plan = plan_scaled;
+        k.release_plan = [](void* thing) { --planned, delete static_cast<size_t*>(thing); };
+        k.run = run_scaled;
+        return k;
+      }(),
+      [] {
+        qn_kind k = kind("test_repeated", 2);
+        k.value_inputs = 1 << 1;
+        k.infer = infer_repeated;
+        k.run = run_repeated;
+        return k;
+      }(),
+      [] {
+        qn_kind k = kind("test_positive", 1);
+        k.flags = QN_KIND_SIZED_BY_RUN;
+        k.run = run_positive;
+        return k;
+      }(),
+      [] {
+        qn_kind k = kind("test_less", 2);
+        k.infer = infer_flag;
+        k.run = run_less;
+        return k;
+      }(),
+  };
+  static const bool once = (expect_ok(qn_register_kinds(kinds, std::size(kinds))), true);
+  (void)once;
+}
+
+int custom(GraphBuilder& b, const char* kind, Vector<int> inputs, qn_type type = QN_F32) {
+  const int output = b.node(OpKind::custom, std::move(inputs));
+  b.graph.nodes.back().type = kind;
+  b.graph.tensors[at(output)].type = type;
+  return output;
+}
+
+int scaled(GraphBuilder& b, int x, float factor) {
+  const int output = custom(b, "test_scaled", {x});
+  b.graph.nodes.back().parameters.push_back({"factor", {}, {factor}});
+  return output;
+}
+
+int integer_input(GraphBuilder& b, const char* name, Shape shape) {
+  const int tensor = b.input(name, std::move(shape), QN_S64);
+  b.graph.tensors[at(tensor)].type = QN_S64;
+  return tensor;
+}
+
+int flag_input(GraphBuilder& b, const char* name) {
+  const int tensor = b.input(name, {}, QN_BOOL);
+  b.graph.tensors[at(tensor)].type = QN_BOOL;
+  return tensor;
+}
+
+// ---- models and sessions
+
+struct Release {
+  void operator()(qn_model* model) const { qn_model_release(model); }
+  void operator()(qn_session* session) const { qn_session_release(session); }
+};
+
+class Runner {
+ public:
+  // Through a file, as every model is.
+  explicit Runner(const Graph& graph) {
+    expect_ok(write_model(graph, &file_));
+    qn_model* model = nullptr;
+    expect_ok(qn_model_load_memory(file_.data(), file_.size(), nullptr, &model));
+    model_.reset(model);
+    qn_session* session = nullptr;
+    expect_ok(qn_session_create(model, nullptr, &session));
+    session_.reset(session);
+  }
+
+  qn_session* session() { return session_.get(); }
+  qn_model* model() { return model_.get(); }
+  qn_status run(std::vector<const void*> inputs) { return qn_session_run(session_.get(), inputs.data()); }
+
+  std::vector<size_t> shape(size_t output = 0) {
+    qn_tensor tensor;
+    expect_ok(qn_session_output_tensor(session_.get(), output, &tensor));
+    return {tensor.shape, tensor.shape + tensor.rank};
+  }
+  template <class T = float>
+  std::vector<T> output(size_t index = 0) {
+    qn_tensor tensor;
+    const void* data = nullptr;
+    expect_ok(qn_session_output_tensor(session_.get(), index, &tensor));
+    expect_ok(qn_session_output(session_.get(), index, &data));
+    return {static_cast<const T*>(data), static_cast<const T*>(data) + count(tensor)};
+  }
+
+ private:
+  Vector<unsigned char> file_;
+  std::unique_ptr<qn_model, Release> model_;
+  std::unique_ptr<qn_session, Release> session_;
+};
+
+using Floats = std::vector<float>;
+using Sizes = std::vector<size_t>;
+
+class Registered : public testing::Test {
+ protected:
+  void SetUp() override { register_kinds(); }
+  void TearDown() override {
+    EXPECT_EQ(made, 0);
+    EXPECT_EQ(planned, 0);
+  }
+};
+
+TEST_F(Registered, NodesRunBetweenOthers) {
+  GraphBuilder b;
+  const int x = b.input("x", {2, 3});
+  const int y = b.node(OpKind::clamp, {x}, range(0, 10));
+  b.output(b.node(OpKind::clamp, {scaled(b, y, 2)}, range(-100, 5)), "y");
+  Runner r(b.done());
+  EXPECT_EQ(made, 1);
+  const Floats data = {-1, 1, 2, 3, 4, 5};
+  expect_ok(r.run({data.data()}));
+  EXPECT_EQ(r.output(), (Floats{0, 2, 4, 5, 5, 5}));
+  const size_t other[] = {1, 2};
+  expect_ok(qn_session_resize(r.session(), 0, 2, other));
+  expect_ok(r.run({data.data()}));
+  EXPECT_EQ(r.output(), (Floats{0, 2}));
+}
+
+TEST_F(Registered, TensorsMayHaveNoElements) {
+  GraphBuilder b;
+  const int x = b.input("x", {0, 3});
+  b.output(b.node(OpKind::exp, {scaled(b, x, 2)}), "y");
+  Runner r(b.done());
+  EXPECT_EQ(r.shape(), (Sizes{0, 3}));
+  expect_ok(r.run({nullptr}));
+  const size_t other[] = {1, 3};
+  expect_ok(qn_session_resize(r.session(), 0, 2, other));
+  const Floats data = {0, 0, 0};
+  expect_ok(r.run({data.data()}));
+  EXPECT_EQ(r.output(), (Floats{1, 1, 1}));
+}
+
+// Shapes that depend on elements of an input; what comes before is planned, what comes after follows.
+TEST_F(Registered, ShapesMayDependOnElements) {
+  GraphBuilder b;
+  const int x = b.input("x", {2}), times = integer_input(b, "times", {});
+  const int y = custom(b, "test_repeated", {b.node(OpKind::exp, {x}), times});
+  b.output(y, "y");
+  b.output(b.node(OpKind::add, {y, b.constant_of({2}, {1, 2})}), "sum");
+  b.output(b.node(OpKind::clamp, {x}, range(0, 1)), "planned");
+  Runner r(b.done());
+  EXPECT_EQ(r.shape(), (Sizes{0}));  // not known yet
+  const Floats data = {0, 0};
+  for (const int64_t n : {3, 3, 1, 0, 2}) {
+    expect_ok(r.run({data.data(), &n}));
+    EXPECT_EQ(r.shape(0), (Sizes{static_cast<size_t>(n), 2}));
+    EXPECT_EQ(r.output(0), Floats(static_cast<size_t>(2 * n), 1));
+    Floats sums;
+    for (int64_t i = 0; i < n; ++i) sums.insert(sums.end(), {2, 3});
+    EXPECT_EQ(r.output(1), sums);
+    EXPECT_EQ(r.output(2), (Floats{0, 0}));
+  }
+  const int64_t never = -1;
+  EXPECT_EQ(r.run({data.data(), &never}), QN_INVALID_ARGUMENT);
+  EXPECT_STREQ(qn_last_message(), "node 'custom1': node 'custom1' (test_repeated): repeated less than never");
+  float bound[4];
+  EXPECT_EQ(qn_session_bind_output(r.session(), 0, bound, sizeof bound), QN_UNSUPPORTED);
+  expect_ok(qn_session_bind_output(r.session(), 2, bound, sizeof bound));
+}
+
+TEST_F(Registered, RunsMaySizeOutputs) {
+  GraphBuilder b;
+  const int x = b.input("x", {4}, QN_F16);
+  const int y = custom(b, "test_positive", {x});
+  b.output(y, "y");
+  b.output(b.node(OpKind::power, {y}, power(2, 0, 1)), "twice", QN_F16);
+  Runner r(b.done());
+  uint16_t data[4];
+  for (const Floats& list : {Floats{1, -1, 2, -2}, Floats{-1, -1, -1, -1}, Floats{4, 3, 2, 1}}) {
+    Floats wanted, twice;
+    for (size_t i = 0; i < 4; ++i) data[i] = fp16_ieee_from_fp32_value(list[i]);
+    for (const float value : list) {
+      if (value > 0) wanted.push_back(value), twice.push_back(2 * value);
+    }
+    expect_ok(r.run({data}));
+    EXPECT_EQ(r.output(), wanted);
+    Floats got;
+    for (const uint16_t half : r.output<uint16_t>(1)) got.push_back(fp16_ieee_to_fp32_value(half));
+    EXPECT_EQ(got, twice);
+  }
+}
+
+TEST_F(Registered, FilesThatAreWrongAreRefused) {
+  const auto message = [](auto&& spoil) {
+    GraphBuilder b;
+    b.output(scaled(b, b.input("x", {2}), 2), "y");
+    spoil(b.graph);
+    const bool good = check_graph(b.graph) == QN_OK && infer_shapes(b.graph) == QN_OK;
+    return good ? std::string("good") : std::string(qn_last_message());
+  };
+  EXPECT_EQ(message([](Graph&) {}), "good");
+  EXPECT_EQ(message([](Graph& g) { g.nodes[0].type = "nobody's"; }),
+            "node 'custom0' (nobody's): no kind of this name is registered; libquern-extra may have it");
+  EXPECT_EQ(message([](Graph& g) { g.nodes[0].inputs.push_back(0); }),
+            "node 'custom0' (test_scaled): 2 inputs instead of 1 to 1");
+  EXPECT_EQ(message([](Graph& g) { g.nodes[0].inputs[0] = no_tensor; }),
+            "node 'custom0' (test_scaled): input 0 is absent");
+  EXPECT_EQ(message([](Graph& g) { g.tensors[1].type = QN_S64, g.outputs[0].type = QN_S64; }),
+            "node 'custom0' (test_scaled): output 0 is s64, not f32");
+  GraphBuilder b;
+  b.output(custom(b, "test_scaled", {b.input("x", {2})}), "y");  // without its factor
+  Vector<unsigned char> file;
+  expect_ok(write_model(b.done(), &file));
+  qn_model* model;
+  EXPECT_EQ(qn_model_load_memory(file.data(), file.size(), nullptr, &model), QN_BAD_MODEL);
+  EXPECT_STREQ(qn_last_message(), "node 'custom0': there is no factor");
+}
+
+TEST_F(Registered, KindsThatAreWrongAreRefused) {
+  const auto refused = [](auto&& spoil) {
+    qn_kind k = kind("test_other", 1);
+    k.run = run_positive;
+    spoil(k);
+    EXPECT_EQ(qn_register_kinds(&k, 1), QN_INVALID_ARGUMENT);
+    return std::string(qn_last_message());
+  };
+  EXPECT_EQ(refused([](qn_kind& k) { k.struct_size = 8; }),
+            "qn_register_kinds: struct_size is 8, not " + std::to_string(sizeof(qn_kind)));
+  EXPECT_EQ(refused([](qn_kind& k) { k.name = "conv2d"; }), "qn_register_kinds: kind 'conv2d' is the library's own");
+  EXPECT_EQ(refused([](qn_kind& k) { k.name = "test_scaled"; }),
+            "qn_register_kinds: kind 'test_scaled' is registered already");
+  EXPECT_EQ(refused([](qn_kind& k) { k.run = nullptr; }),
+            "qn_register_kinds: kind 'test_other' has no infer() or run()");
+  EXPECT_EQ(refused([](qn_kind& k) { k.create = create_scaled; }),
+            "qn_register_kinds: kind 'test_other' makes what it does not free, or the other way round");
+  EXPECT_EQ(refused([](qn_kind& k) { k.max_outputs = 0; }),
+            "qn_register_kinds: kind 'test_other' has no outputs, or too many");
+}
+
+// ---- graphs that nodes run
+
+// The graph x -> x + addend, whose name is `name`.
+Graph adding(float addend) {
+  GraphBuilder b;
+  const int x = b.input("x", {2});
+  b.output(b.node(OpKind::add, {x, b.constant_of({2}, {addend, addend})}), "y");
+  return b.done();
+}
+
+GraphBuilder branching() {
+  GraphBuilder b;
+  const int condition = flag_input(b, "condition"), x = b.input("x", {2});
+  b.output(b.node(OpKind::branch, {condition, x}), "y");
+  b.graph.tensors[at(b.graph.outputs[0].tensor)].type = QN_F32;
+  b.graph.nodes[0].subgraphs = {0, 1};
+  b.graph.subgraphs.push_back(adding(1));
+  b.graph.subgraphs.push_back(adding(-1));
+  return b;
+}
+
+TEST_F(Registered, ABranchRunsOneOfTwoGraphs) {
+  Runner r(branching().done());
+  const Floats data = {5, 6};
+  for (const bool condition : {true, false, true}) {
+    expect_ok(r.run({&condition, data.data()}));
+    EXPECT_EQ(r.output(), condition ? (Floats{6, 7}) : (Floats{4, 5}));
+  }
+  const size_t other[] = {4, 2};                                                // the graphs follow
+  EXPECT_EQ(qn_session_resize(r.session(), 1, 2, other), QN_INVALID_ARGUMENT);  // another rank
+}
+
+TEST_F(Registered, BranchesThatAreWrongAreRefused) {
+  const auto message = [](auto&& spoil) {
+    GraphBuilder b = branching();
+    spoil(b.graph);
+    return check_graph(b.graph) == QN_OK ? std::string("good") : std::string(qn_last_message());
+  };
+  EXPECT_EQ(message([](Graph&) {}), "good");
+  EXPECT_EQ(message([](Graph& g) { g.nodes[0].subgraphs[1] = 2; }),
+            "node 'branch0' (branch): subgraph 2 does not exist");
+  EXPECT_EQ(message([](Graph& g) { g.nodes[0].subgraphs.pop_back(); }),
+            "node 'branch0' (branch): 1 subgraphs instead of two");
+  EXPECT_EQ(message([](Graph& g) { g.nodes[0].inputs.pop_back(); }),
+            "node 'branch0' (branch): a subgraph has 1 inputs or outputs where the node has 1");
+  EXPECT_EQ(message([](Graph& g) { g.tensors[0].type = g.inputs[0].type = QN_F32; }),
+            "node 'branch0' (branch): the condition is not bool");
+  EXPECT_EQ(message([](Graph& g) { g.subgraphs[0].outputs[0].type = QN_F16; }),
+            "node 'branch0' (branch): a subgraph has another type than the node for tensor 0");
+}
+
+// Inputs: how often, x. Outputs: x + how often, and all sums on the way.
+Graph looping() {
+  GraphBuilder body;
+  integer_input(body, "run", {});
+  const int goes_on = flag_input(body, "goes_on"), x = body.input("x", {2});
+  const int limit = body.input("limit", {}, QN_S64);
+  body.graph.tensors[at(limit)].type = QN_S64;
+  const int sum = body.node(OpKind::add, {x, body.constant_of({2}, {1, 1})});
+  body.output(custom(body, "test_less", {0, limit}, QN_BOOL), "next", QN_BOOL);
+  body.output(sum, "sum");
+  body.output(body.node(OpKind::clamp, {sum}, range(-100, 100)), "row");
+  (void)goes_on;
+  GraphBuilder b;
+  const int times = integer_input(b, "times", {}), start = b.input("x", {2}), last = integer_input(b, "last", {});
+  Attributes a;
+  a.size = 1;
+  const int first = add_node(b.graph, OpKind::loop, "loop", {times, no_tensor, start, last}, a, 2);
+  b.graph.nodes[0].subgraphs = {0};
+  for (const int t : {first, first + 1}) b.graph.tensors[at(t)].type = QN_F32;
+  b.output(first, "sum");
+  b.output(first + 1, "rows");
+  b.graph.subgraphs.push_back(body.done());
+  return b.done();
+}
+
+TEST_F(Registered, ALoopCarriesAndGathers) {
+  Runner r(looping());
+  const Floats data = {1, 2};
+  const auto run = [&](int64_t times, int64_t last, size_t expected) {
+    expect_ok(r.run({&times, data.data(), &last}));
+    const auto n = static_cast<float>(expected);
+    EXPECT_EQ(r.output(0), (Floats{1 + n, 2 + n}));
+    EXPECT_EQ(r.shape(1), (Sizes{expected, 2}));
+    Floats rows;
+    for (size_t i = 1; i <= expected; ++i)
+      rows.insert(rows.end(), {1 + static_cast<float>(i), 2 + static_cast<float>(i)});
+    EXPECT_EQ(r.output(1), rows);
+  };
+  run(3, 100, 3);
+  run(0, 100, 0);
+  run(-1, 100, 0);
+  run(100, 2, 3);  // the condition ends it after run 2
+  run(1, 100, 1);
+}
+
+TEST_F(Registered, ALoopThatDoesNotEndCanBeCancelled) {
+  Runner r(looping());
+  const Floats data = {1, 2};
+  const int64_t forever = INT64_MAX;
+  qn_session_cancel(r.session());
+  EXPECT_EQ(r.run({&forever, data.data(), &forever}), QN_CANCELLED);
+}
+
+}  // namespace
+}  // namespace quern::test
