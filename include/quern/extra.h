@@ -1,0 +1,21 @@
+/* Quern: the operators of libquern-extra.
+ *
+ * The library registers kinds of nodes (kind.h) that convolution networks seldom need: recurrent layers, detection,
+ * arithmetic on integers, operators that move elements. Models that contain any cannot be loaded without them. The shared
+ * library registers them when it is loaded. Programs that link it statically call qn_extra_register(). */
+#ifndef QUERN_EXTRA_H
+#define QUERN_EXTRA_H
+
+#include "kind.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Registers the kinds, unless that has been done before. Call it before models are loaded. Not thread-safe. */
+QN_API qn_status qn_extra_register(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
