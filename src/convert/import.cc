@@ -1,4 +1,6 @@
 // Chooses the importer for a file.
+#include <quern/extra.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -105,6 +107,7 @@ Graph import_any(const std::vector<std::string>& paths, const ImportOptions& opt
 }  // namespace
 
 Graph import_model(const std::vector<std::string>& paths, const ImportOptions& options) {
+  expect_ok(qn_extra_register());
   try {
     return import_any(paths, options);
   } catch (const std::bad_alloc&) {

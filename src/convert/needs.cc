@@ -60,7 +60,15 @@ class Needs {
   }
 
   void add_node(const Node& node) {
+    if (node.kind == OpKind::branch || node.kind == OpKind::loop) {
+      throw Error(std::string("node '") + node.name.c_str() + "' (" + kind_name(node) +
+                  "): small builds run no graphs");
+    }
     operators_.insert(op_name(node.kind));
+    if (node.kind == OpKind::custom) {
+      integers_ = true;
+      return;
+    }
     const auto is_float = [&](int tensor) { return tensor_of(graph_, tensor).type == QN_F32; };
     const bool weights = kind_of(node.kind).has_weights();
     const bool bytes = !is_float(node.inputs[0]);

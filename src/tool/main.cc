@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <quern/extra.h>
 #include <quern/quern.h>
 
 #include <CLI/CLI.hpp>
@@ -44,6 +45,7 @@ int complain(std::string message, int status) {
 }
 
 int run(int argc, char** argv) {
+  if (qn_extra_register() != QN_OK) return complain(qn_last_message(), failure);
   CLI::App app("Runs neural networks on CPUs.", "quern");
   app.set_version_flag("--version", std::string("quern ") + qn_version());
   app.require_subcommand(1);

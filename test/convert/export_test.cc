@@ -430,7 +430,7 @@ TEST_F(Export, RefusesWhatItWouldLose) {
   graph.states = {{0, 0}};
   EXPECT_EQ(refusal(graph), "a model that carries tensors from run to run; this library runs none");
   graph.subgraphs.push_back(plain);
-  EXPECT_EQ(refusal(graph), "a model with subgraphs; this library runs none");
+  EXPECT_EQ(refusal(graph), "a model with subgraphs can be run, but not changed or exported");
 }
 
 TEST_F(Export, AFileThatCannotBeWrittenIsAnError) {

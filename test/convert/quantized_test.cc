@@ -1,6 +1,7 @@
 // Quantized ONNX models: each operator of bytes against a plain computation, in both signs; QDQ pairs; and what is
 // refused. Scales are powers of two, so that plain computations with floats are exact.
 #include <gtest/gtest.h>
+#include <quern/extra.h>
 
 #include <algorithm>
 #include <cmath>
@@ -26,6 +27,7 @@ struct Steps {
 
 class QuantizedOnnx : public testing::TestWithParam<bool> {  // are activations unsigned?
  protected:
+  static void SetUpTestSuite() { ASSERT_EQ(qn_extra_register(), QN_OK) << qn_last_message(); }
   Proto::DataType type() const { return GetParam() ? Proto::UINT8 : Proto::INT8; }
   int low() const { return GetParam() ? 0 : -128; }
   // Zero points are given for int8.
@@ -295,6 +297,24 @@ TEST_P(QuantizedOnnx, DynamicallyQuantizedActivations) {
     ASSERT_EQ(graph.nodes.size(), 1u);
     EXPECT_TRUE(graph.nodes[0].attributes.quantize_input);
   }
+}
+
+// Where both factors are activations, or where the bytes are an output, they are rounded as ONNX says.
+TEST_P(QuantizedOnnx, ActivationsThatMustBeBytes) {
+  const Array x({1, 2}, {-100.0f / 64, 155.0f / 64}), y({2, 1}, {255.0f / 64, 0.3f});
+  OnnxModel model(13);
+  for (const char* name : {"x", "y"}) {
+    const std::string of = name;
+    model.input(of, of == "x" ? x.dims : y.dims).node("DynamicQuantizeLinear", {of}, {of + "q", of + "s", of + "z"});
+  }
+  model.node("MatMulInteger", {"xq", "yq", "xz", "yz"}, {"sums"}).node("Cast", {"sums"}, {"out"}, "to=1").output("out");
+  Graph graph = import_onnx(folder_.write("net.onnx", model.bytes()), {{}});
+  test::expect_near(test::run(graph, {x, y}).at(0), Array({1, 1}, {-100 * 255 + 155 * 19}));
+  OnnxModel shown(13);
+  shown.input("x", x.dims).node("DynamicQuantizeLinear", {"x"}, {"q", "s", "z"});
+  shown.node("Cast", {"q"}, {"out"}, "to=1").output("out");
+  graph = import_onnx(folder_.write("net.onnx", shown.bytes()), {{}});
+  test::expect_near(test::run(graph, {x}).at(0), Array({1, 2}, {0, 255}));
 }
 
 // Weights of 4 bits in blocks of a row, with zero points and without; the last block is not full.

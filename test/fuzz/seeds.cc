@@ -200,7 +200,7 @@ std::string shapes_onnx() {
 
 // ---- tensorflow -----------------------------------------------------------------------------------------------------
 
-test::Array numbers(const test::Dims& dims) {
+test::Array positive_numbers(const test::Dims& dims) {
   test::Array array{dims, std::vector<float>(test::count(dims))};
   for (size_t i = 0; i < array.data.size(); ++i) array.data[i] = 0.5f + weight(i);
   return array;
@@ -210,13 +210,17 @@ test::Array numbers(const test::Dims& dims) {
 test::TfGraph vision_tensorflow() {
   test::TfGraph g;
   const Ints ones = {1, 1, 1, 1}, twos = {1, 2, 2, 1};
-  g.placeholder("x", {-1, 12, 12, 3}).floats("w1", numbers({3, 3, 3, 8})).floats("b", numbers({8}));
+  g.placeholder("x", {-1, 12, 12, 3}).floats("w1", positive_numbers({3, 3, 3, 8})).floats("b", positive_numbers({8}));
   g.node("Conv2D", "conv", {"x", "w1"}, {{"strides", twos}, {"padding", "SAME"}});
-  g.node("BiasAdd", "biased", {"conv", "b"}).floats("mean", numbers({8})).floats("variance", numbers({8}));
+  g.node("BiasAdd", "biased", {"conv", "b"})
+      .floats("mean", positive_numbers({8}))
+      .floats("variance", positive_numbers({8}));
   g.node("FusedBatchNormV3", "norm", {"biased", "b", "b", "mean", "variance"}, {{"is_training", false}});
-  g.floats("zero", numbers({})).last("value").mutable_tensor()->set_float_val(0, 0);
-  g.floats("slope", numbers({8})).node("Greater", "above", {"norm", "zero"}).node("Mul", "below", {"norm", "slope"});
-  g.node("Select", "prelu", {"above", "norm", "below"}).floats("w2", numbers({3, 3, 8, 1}));
+  g.floats("zero", positive_numbers({})).last("value").mutable_tensor()->set_float_val(0, 0);
+  g.floats("slope", positive_numbers({8}))
+      .node("Greater", "above", {"norm", "zero"})
+      .node("Mul", "below", {"norm", "slope"});
+  g.node("Select", "prelu", {"above", "norm", "below"}).floats("w2", positive_numbers({3, 3, 8, 1}));
   g.integers("block", {2, 2}).integers("pads", {2, 2}, {2, 2, 2, 2}).integers("crops", {2, 2}, {0, 0, 0, 0});
   g.node("SpaceToBatchND", "blocks", {"prelu", "block", "pads"});
   g.node("DepthwiseConv2dNative", "depthwise", {"blocks", "w2"}, {{"strides", ones}, {"padding", "VALID"}});
@@ -225,7 +229,7 @@ test::TfGraph vision_tensorflow() {
   g.node("AvgPool", "average", {"dilated"}, {{"ksize", twos}, {"strides", twos}, {"padding", "VALID"}});
   g.integer("three", 3).node("ConcatV2", "joined", {"max", "average", "three"}, {{"N", 2}});
   g.node("LRN", "lrn", {"joined"}, {{"depth_radius", 2}}).integers("axes", {1, 2});
-  g.node("Mean", "global", {"lrn", "axes"}).floats("w3", numbers({16, 5}));
+  g.node("Mean", "global", {"lrn", "axes"}).floats("w3", positive_numbers({16, 5}));
   g.node("MatMul", "product", {"global", "w3"}).node("Softmax", "y", {"product"});
   return g;
 }
@@ -242,7 +246,7 @@ test::TfGraph shapes_tensorflow() {
       .node("MirrorPad", "mirrored", {"padded", "pads"}, {{"mode", "REFLECT"}});
   g.integer("axis", 3).node("Split", "split", {"axis", "mirrored"}, {{"num_split", 3}}).integers("size", {5, 9});
   g.node("ResizeBilinear", "resized", {"split:1", "size"}, {{"align_corners", true}});
-  g.floats("c", numbers({2})).node("Enter", "entered", {"c"}, {{"is_constant", true}, {"frame_name", "loop"}});
+  g.floats("c", positive_numbers({2})).node("Enter", "entered", {"c"}, {{"is_constant", true}, {"frame_name", "loop"}});
   g.node("Rsqrt", "scale", {"entered"}).node("Mul", "y", {"resized", "scale", "^split"});
   return g;
 }

@@ -30,10 +30,14 @@ constexpr int nesting_limit = 32;
 // ---- text -------------------------------------------------------------------------------------
 
 // Parameters of layers that make no difference to a trained net.
-constexpr std::array ignored_parameters = {
-    "weight_filler", "bias_filler",      "filler",      "engine",      "force_nd_im2col",    "moving_average_fraction",
-    "mirror",        "stable_prod_grad", "source",      "backend",     "rand_skip",          "prefetch",
-    "shuffle",       "root_folder",      "data_filler", "force_color", "force_encoded_color"};
+constexpr std::array ignored_parameters = {"weight_filler", "bias_filler",         "filler",
+                                           "engine",        "force_nd_im2col",     "moving_average_fraction",
+                                           "mirror",        "stable_prod_grad",    "source",
+                                           "backend",       "rand_skip",           "prefetch",
+                                           "shuffle",       "root_folder",         "data_filler",
+                                           "force_color",   "force_encoded_color", "scale_filler",
+                                           "visualize",     "visualize_threshold", "save_output_param",
+                                           "save_file"};
 
 // Collects errors of the parser. Forks of Caffe have fields that we do not know. Outside the parameters of layers, such
 // fields are skipped. Inside parameters that we read, an unknown field is an error, because a net without it could give

@@ -69,7 +69,7 @@ Value reshape_to(const SourceNode& node, size_t input, size_t shape_input, bool 
   std::vector<int64_t> values = shape.values;
   bool infers = std::count(values.begin(), values.end(), -1) > 0;
   for (size_t i = 0; i < values.size(); ++i) {
-    if (values[i] == 0 && zero_is_zero) node.fail("a dimension of zero");
+    if (values[i] == 0 && zero_is_zero) throw Unsupported{"a dimension of zero"};
     if (values[i] < -1) node.fail("a negative dimension");
     if (shape.symbols[i] == no_symbol) continue;
     if (const auto value = followed(node, input, shape.at(i), i)) {
@@ -133,6 +133,21 @@ Value unsqueeze(const SourceNode& node, size_t input, const std::vector<int64_t>
   return reshape(node, input, moved(source));
 }
 
+namespace {
+Value transposed_integers(const SourceNode& node, size_t input, const Order& order) {
+  const Shape from = node.dims(input);
+  Shape strides(from.size(), 1), to, to_strides;
+  for (size_t d = from.size(); d-- > 1;) strides[d - 1] = strides[d] * from[d];
+  for (const uint32_t d : order) {
+    to.push_back(from[d]);
+    to_strides.push_back(strides[d]);
+  }
+  std::vector<size_t> index;
+  walk(to, to_strides, [&](size_t element) { index.push_back(element); });
+  return take(node, input, to, index);
+}
+}  // namespace
+
 Value transpose(const SourceNode& node, size_t input, const std::vector<int64_t>& perm) {
   const size_t rank = node.dims(input).size();
   Order order;
@@ -143,6 +158,7 @@ Value transpose(const SourceNode& node, size_t input, const std::vector<int64_t>
   }
   if (order.size() != rank) node.fail("perm does not fit the input");
   if (rank < 2) return node.value(input);
+  if (node.is_integer(input)) return transposed_integers(node, input, order);
   Value value = node.result(node.builder.permute(node.any_view(input), order));
   for (const View& part : node.value(input).quantized) value.quantized.push_back(node.builder.permute(part, order));
   return value;
@@ -185,23 +201,23 @@ Value slice_constant(const SourceNode& node, size_t input, const Shape& shape, c
   Lists lists = all_indices(node, shape);
   for (const Part& part : parts) {
     const auto size = static_cast<int64_t>(shape[part.axis]);
-    const int64_t low = part.step > 0 ? 0 : -1, high = part.step > 0 ? size : size - 1;
-    const auto place = [&](const Symbols::Number& bound) {
+    const bool up = part.step > 0;
+    const auto place = [&](const Symbols::Number& bound, int64_t low) {
       node.fix(bound.symbol);
       const int64_t at = bound.value;
-      return std::clamp(at < 0 ? std::max(at, -size - 1) + size : at, low, high);
+      return std::clamp(at < 0 ? std::max(at, -size - 1) + size : at, low, std::max(low, up ? size : size - 1));
     };
-    const int64_t begin = place(part.begin), end = place(part.end);
+    const int64_t begin = place(part.begin, up || size > 0 ? 0 : -1), end = place(part.end, up ? 0 : -1);
     std::vector<size_t>& list = lists[part.axis];
     list.clear();
-    for (int64_t i = begin; part.step > 0 ? i < end : i > end;) {
+    for (int64_t i = begin; up ? i < end : i > end;) {
       list.push_back(static_cast<size_t>(i));
       if (!checked_add(i, part.step, &i)) break;
     }
   }
   Shape out;
   for (const auto& list : lists) out.push_back(list.size());
-  if (!node.is_integer(input) && std::count(out.begin(), out.end(), 0u) > 0) node.fail("the slice is empty");
+  if (!node.is_integer(input) && std::count(out.begin(), out.end(), 0u) > 0) throw Unsupported{"the slice is empty"};
   return take(node, input, out, elements_at(shape, lists));
 }
 
@@ -234,7 +250,7 @@ std::vector<int64_t> places(const SourceNode& node, size_t index_input, const Sy
     if (at < -size.value || at >= size.value) node.fail("an index is out of range");
     if (at < 0 && size.symbol == no_symbol) at += size.value;
   }
-  if (places.empty()) node.fail("no indices");
+  if (places.empty()) throw Unsupported{"no indices"};
   return places;
 }
 
@@ -264,7 +280,9 @@ Value slice(const SourceNode& node, size_t input, const std::vector<Part>& parts
     if (part.step != 1) throw Unsupported{"step " + std::to_string(part.step)};
     const Symbols::Number size = node.dimension(input, part.axis);
     const int64_t first = slice_value(node, part.begin, size), last = slice_value(node, part.end, size);
-    if (slice_bound(last, shape[part.axis]) <= slice_bound(first, shape[part.axis])) node.fail("the slice is empty");
+    if (slice_bound(last, shape[part.axis]) <= slice_bound(first, shape[part.axis])) {
+      throw Unsupported{"the slice is empty"};
+    }
     begin[part.axis] = first;
     end[part.axis] = last;
   }
@@ -346,7 +364,8 @@ Values split(const SourceNode& node, size_t input, size_t axis, const std::vecto
   Values values;
   int64_t begin = 0;
   for (size_t i = 0; i < sizes.size(); ++i) {
-    if (sizes[i] <= 0 || sizes[i] > size - begin) node.fail("split does not fit the dimension");
+    if (sizes[i] < 0 || sizes[i] > size - begin) node.fail("split does not fit the dimension");
+    if (sizes[i] == 0) throw Unsupported{"empty parts"};
     const int64_t end = begin + sizes[i];
     const std::string name = node.name + "/" + std::to_string(i);
     values.push_back(node.result(node.builder.slice(name, node.any_view(input), axis, begin, end)));
@@ -458,7 +477,8 @@ Value expand(const SourceNode& node, size_t input, size_t shape_input) {
   Shape to;
   const Integers& wanted = node.symbolic(shape_input);
   for (const int64_t d : wanted.values) {
-    if (d <= 0) node.fail("a dimension is not positive");
+    if (d < 0) node.fail("a dimension is negative");
+    if (d == 0) throw Unsupported{"to a dimension of zero"};
     to.push_back(static_cast<size_t>(d));
   }
   const Shape shape = broadcast_shape(node, from, to);

@@ -128,6 +128,17 @@ Value product_of(const SourceNode& node, size_t input, bool keeps_rank) {
 
 namespace {
 
+// Whether an integer type of the source has this number.
+bool fits(ElementType type, int64_t value) {
+  switch (type) {
+    case ElementType::s32: return value == static_cast<int32_t>(value);
+    case ElementType::s8: return value == static_cast<int8_t>(value);
+    case ElementType::u8: return value == static_cast<uint8_t>(value);
+    case ElementType::boolean: return value == 0 || value == 1;
+    default: return true;
+  }
+}
+
 int64_t integer_result(const SourceNode& node, OpKind kind, int64_t a, int64_t b) {
   int64_t result = 0;
   bool fits = true;
@@ -141,7 +152,7 @@ int64_t integer_result(const SourceNode& node, OpKind kind, int64_t a, int64_t b
     fits = b != 0 && !(a == std::numeric_limits<int64_t>::min() && b == -1);
     if (fits) result = a / b;
   }
-  if (!fits) node.fail("integer arithmetic without a result");
+  if (!fits || !convert::fits(node.value(0).type, result)) throw Unsupported{"integer arithmetic that overflows"};
   return result;
 }
 
@@ -195,13 +206,14 @@ Value arithmetic(const SourceNode& node, OpKind kind) {
 
 namespace {
 
-int64_t truncated(const SourceNode& node, float value) {
-  if (!(std::fabs(value) < 9e18f)) node.fail("a number does not fit an integer");
+int64_t truncated(float value) {
+  if (!(std::fabs(value) < 9e18f)) throw Unsupported{"of a number that does not fit"};
   return static_cast<int64_t>(value);
 }
 
 Value cast_to_float(const SourceNode& node, size_t input, ElementType to) {
   Value value = node.value(input);
+  if (!node.is_integer(input) && !is_float(value.type)) throw Unsupported{"of computed integers"};
   if (node.is_integer(input)) {
     const Integers& in = node.integers(input);
     if (in.values.empty()) return integer_value(in, to);
@@ -222,11 +234,14 @@ Value cast(const SourceNode& node, size_t input, ElementType to) {
     out = to == ElementType::boolean ? node.integers(input) : node.symbolic(input);
   } else {
     out.shape = node.dims(input);
-    for (const float value : node.floats(input)) out.values.push_back(truncated(node, value));
+    for (const float value : node.floats(input)) out.values.push_back(truncated(value));
   }
   if (to == ElementType::boolean) {
     out.symbols.clear();
     for (int64_t& value : out.values) value = value != 0;
+  }
+  for (const int64_t value : out.values) {
+    if (!fits(to, value)) throw Unsupported{"of a number that does not fit"};
   }
   return integer_value(std::move(out), to);
 }
@@ -248,6 +263,7 @@ Value equal(const SourceNode& node) {
     const Symbols::Number x = a.at(from_a[i]), y = b.at(from_b[i]);
     out.values.push_back(x.value == y.value);
     if (x.symbol == y.symbol) continue;
+    if (node.builder.is_open(x.symbol) || node.builder.is_open(y.symbol)) throw Unsupported{"of open sizes"};
     node.fix(x.symbol);
     node.fix(y.symbol);
   }

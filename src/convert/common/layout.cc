@@ -1,5 +1,7 @@
 #include "convert/common/layout.h"
 
+#include <quern/extra.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -7,6 +9,8 @@
 #include <string_view>
 
 #include "base/math.h"
+#include "base/tensor.h"
+#include "graph/backend/backend.h"
 #include "graph/pass/passes.h"
 
 namespace quern::convert {
@@ -50,18 +54,24 @@ void infer_last(Graph& graph) {
     }
     input = at->second;
   }
-  const int output = static_cast<int>(one.tensors.size());
-  Tensor& made = graph.tensors[static_cast<size_t>(node.outputs[0])];
-  Tensor& result = one.tensors.emplace_back();
-  result.type = made.type;
-  result.quantization = made.quantization;
-  copy.outputs[0] = output;
-  one.outputs.push_back({.tensor = output, .type = made.type});
+  const size_t first = one.tensors.size();
+  for (int& output : copy.outputs) {
+    const Tensor& made = graph.tensors[static_cast<size_t>(output)];
+    Tensor& result = one.tensors.emplace_back();
+    result.type = made.type;
+    result.quantization = made.quantization;
+    output = static_cast<int>(one.tensors.size() - 1);
+    one.outputs.push_back({.tensor = output, .type = made.type});
+  }
   one.nodes.push_back(std::move(copy));
   expect_ok(check_graph(one));
-  expect_ok(infer_shapes(one));
-  made.shape = one.tensors[static_cast<size_t>(output)].shape;
-  made.quantization = one.tensors[static_cast<size_t>(output)].quantization;
+  expect_ok(infer_node(one, one.nodes[0]));
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    Tensor& made = graph.tensors[static_cast<size_t>(node.outputs[i])];
+    made.shape = one.tensors[first + i].shape;
+    made.quantization = one.tensors[first + i].quantization;
+    made.sized_by_run = one.tensors[first + i].sized_by_run;
+  }
 }
 
 }  // namespace
@@ -174,7 +184,10 @@ float finite(float value, const std::string& where) {
   return value;
 }
 
-Builder::Builder(const char* source) { graph_.source = source; }
+Builder::Builder(const char* source) {
+  expect_ok(qn_extra_register());  // the kinds that importers use
+  graph_.source = source;
+}
 
 // ---- tensors ----------------------------------------------------------------------------------
 
@@ -190,6 +203,8 @@ std::string Builder::port_name(const std::string& name) {
 
 View Builder::input(const std::string& name, const Shape& shape, qn_type type, const qn_preprocessing& preprocessing) {
   if (ports_.count(name) > 0) throw Error("input '" + name + "' is named twice");
+  const bool is_empty = std::find(shape.begin(), shape.end(), 0u) != shape.end();
+  if (is_empty && !takes_empty_) throw Error("input '" + name + "': a dimension is 0");
   qn_tensor checked;
   const qn_type kept = type == QN_F16 ? QN_F32 : type;
   expect_ok(qn_tensor_init(&checked, kept, static_cast<uint32_t>(shape.size()), shape.data()));
@@ -198,6 +213,20 @@ View Builder::input(const std::string& name, const Shape& shape, qn_type type, c
   graph_.inputs.push_back({.tensor = tensor, .type = type, .preprocessing = preprocessing});
   ports_[name] = {tensor, tensor};
   return {tensor, source_order(shape.size())};
+}
+
+View Builder::unsized_input(const std::string& name, qn_type type) {
+  const View view = input(name, {0}, type, {});
+  tensor(view).sized_by_run = true;
+  graph_.inputs.back().unsized = true;
+  return {view.tensor, {}};
+}
+
+View Builder::copy_constant(Builder& from, const View& constant) {
+  const int source = from.in_order(constant, source_order(constant.rank()));
+  const Tensor& tensor = from.graph_.tensors[static_cast<size_t>(source)];
+  return this->constant(tensor.shape, tensor.type, from.graph_.constants[static_cast<size_t>(tensor.constant)].data,
+                        tensor.quantization);
 }
 
 void Builder::leave_open(const View& input, size_t dimension, const std::string& name) {
@@ -209,14 +238,21 @@ void Builder::leave_open(const View& input, size_t dimension, const std::string&
   port.dimensions[place] = plain_name(name, name_limit).c_str();
 }
 
+bool Builder::is_open(Symbol symbol) const {
+  const Symbols::Sources& sources = symbols_.sources(symbol);
+  return std::any_of(sources.begin(), sources.end(),
+                     [&](const auto& source) { return (graph_.inputs[source.first].open >> source.second & 1) != 0; });
+}
+
 void Builder::allow(size_t bytes_read) {
   size_t more;
-  if (!checked_mul(bytes_read, size_t{16}, &more) || !checked_add(budget_, more, &budget_)) throw Error("too large");
+  if (!checked_mul(bytes_read, size_t{16}, &more) || !checked_add(*budget_, more, budget_.get()))
+    throw Error("too large");
 }
 
 void Builder::charge(size_t bytes) {
-  if (bytes > budget_) throw Error("constants grow far beyond the size of the file");
-  budget_ -= bytes;
+  if (bytes > *budget_) throw Error("constants grow far beyond the size of the file");
+  *budget_ -= bytes;
 }
 
 View Builder::constant(const Shape& shape, qn_type type, const void* data, Quantization quantization) {
@@ -227,6 +263,7 @@ View Builder::constant(const Shape& shape, qn_type type, const void* data, Quant
 }
 
 Shape Builder::shape(const View& view) const {
+  if (!is_sized(view)) throw Unsupported{"the shape of an input is known only when the model runs"};
   Shape shape(view.rank());
   for (size_t i = 0; i < shape.size(); ++i) shape[view.order[i]] = tensor(view).shape[i];
   return shape;
@@ -241,12 +278,41 @@ void Builder::fix(Symbol symbol, const std::string& name) {
   for (const auto& source : symbols_.sources(symbol)) fixed_.try_emplace(source, name);
 }
 
+bool Builder::factors(const Symbols::Number& number, std::vector<View>* inputs, std::vector<int64_t>* factors) const {
+  if (number.symbol == no_symbol) {
+    factors->insert(factors->end(), {number.value, 1, 0});
+    return true;
+  }
+  const Symbols::Product& product = symbols_.product_of(number.symbol);
+  factors->insert(factors->end(),
+                  {product.numerator, product.denominator, static_cast<int64_t>(product.symbols.size())});
+  for (const Symbol symbol : product.symbols) {
+    const auto [tensor, dimension] = symbols_.find(symbol);
+    if (tensor == no_tensor) return false;
+    const auto has_tensor = [tensor = tensor](const View& view) { return view.tensor == tensor; };
+    const auto at = std::find_if(inputs->begin(), inputs->end(), has_tensor);
+    factors->insert(factors->end(), {at - inputs->begin(), static_cast<int64_t>(dimension)});
+    if (at == inputs->end()) {
+      inputs->push_back({tensor, source_order(graph_.tensors[static_cast<size_t>(tensor)].shape.size())});
+    }
+  }
+  return true;
+}
+
 size_t Builder::elements(const View& view) const { return product(shape(view)); }
 
 bool Builder::is_constant(const View& view) const { return tensor(view).constant >= 0; }
 
 const float* Builder::floats(const View& constant) {
   return constant_floats(graph_, in_order(constant, source_order(constant.rank())));
+}
+
+std::vector<uint8_t> Builder::bytes(const View& constant) {
+  const Tensor& from = graph_.tensors[static_cast<size_t>(in_order(constant, source_order(constant.rank())))];
+  const auto* const data = static_cast<const uint8_t*>(graph_.constants[static_cast<size_t>(from.constant)].data);
+  const size_t size = product(from.shape) * qn_type_size(from.type);
+  charge(size);
+  return {data, data + size};
 }
 
 View Builder::join_constants(const std::vector<View>& constants, size_t axis) {
@@ -564,15 +630,123 @@ View Builder::reshape(const std::string& name, const View& x, const std::vector<
   const bool keeps =
       shape.size() == x.rank() && std::all_of(shape.begin(), shape.end(), [](int64_t d) { return d == 0; });
   if (keeps) return x;
+  return {reshaped(name, in_order(x, source_order(x.rank())), shape), source_order(shape.size())};
+}
+
+int Builder::reshaped(const std::string& name, int in, const std::vector<int64_t>& shape) {
   Attributes attributes;
   attributes.values = converted<Vector<int64_t>>(shape);
-  const int in = in_order(x, source_order(x.rank()));
   const int out = add(OpKind::reshape, name, {in}, attributes);
   if (graph_.tensors[static_cast<size_t>(in)].constant >= 0) {  // the node was only needed to infer the shape
     graph_.nodes.pop_back();
     graph_.tensors[static_cast<size_t>(out)].constant = graph_.tensors[static_cast<size_t>(in)].constant;
   }
-  return {out, source_order(shape.size())};
+  return out;
+}
+
+// The new dimension lies before the one that follows it in the source.
+View Builder::insert_dimension(const std::string& name, const View& x, size_t axis) {
+  std::vector<int64_t> shape;
+  Order order;
+  for (size_t d = 0; d < x.rank(); ++d) {
+    if (x.order[d] == axis) {
+      order.push_back(static_cast<uint32_t>(axis));
+      shape.push_back(1);
+    }
+    order.push_back(x.order[d] < axis ? x.order[d] : x.order[d] + 1);
+    shape.push_back(copy_dimension(d, shape.size()));
+  }
+  return {reshaped(name, x.tensor, shape), order};
+}
+
+View Builder::remove_dimension(const std::string& name, const View& x, size_t axis) {
+  std::vector<int64_t> shape;
+  Order order;
+  for (size_t d = 0; d < x.rank(); ++d) {
+    if (x.order[d] == axis) continue;
+    order.push_back(x.order[d] < axis ? x.order[d] : x.order[d] - 1);
+    shape.push_back(copy_dimension(d, shape.size()));
+  }
+  return {reshaped(name, x.tensor, shape), order};
+}
+
+// ---- registered kinds -------------------------------------------------------------------------
+
+Parameters&& Parameters::integers(const char* name, const std::vector<int64_t>& values) && {
+  list.push_back({name, converted<Vector<int64_t>>(values), {}});
+  return std::move(*this);
+}
+
+Parameters&& Parameters::floats(const char* name, const std::vector<float>& values) && {
+  list.push_back({name, {}, converted<Vector<float>>(values)});
+  return std::move(*this);
+}
+
+std::vector<View> Builder::custom(const std::string& kind, const std::string& name, const std::vector<View>& inputs,
+                                  Parameters parameters, const std::vector<qn_type>& types) {
+  Vector<int> tensors;
+  for (const View& input : inputs) {
+    tensors.push_back(input ? in_order(input, source_order(input.rank())) : no_tensor);
+  }
+  const auto first = static_cast<size_t>(
+      add_node(graph_, OpKind::custom, plain_name(name).c_str(), std::move(tensors), {}, types.size()));
+  graph_.nodes.back().type = kind.c_str();
+  graph_.nodes.back().parameters = std::move(parameters.list);
+  for (size_t i = 0; i < types.size(); ++i) graph_.tensors[first + i].type = types[i];
+  infer_last(graph_);
+  symbols_.add_node(graph_, graph_.nodes.back());
+  compute_if_constant(first);
+  std::vector<View> outputs;
+  for (size_t i = first; i < first + types.size(); ++i) {
+    outputs.push_back({static_cast<int>(i), source_order(graph_.tensors[i].shape.size())});
+  }
+  return outputs;
+}
+
+// Computes the last node now, whose outputs begin with tensor `first`: the nodes that follow may be better ones if they
+// know its elements.
+void Builder::compute_if_constant(size_t first) {
+  constexpr size_t limit = size_t{1} << 20;  // bytes
+  const Node& node = graph_.nodes.back();
+  for (const int input : node.inputs) {
+    if (input != no_tensor && graph_.tensors[static_cast<size_t>(input)].constant < 0) return;
+  }
+  size_t bytes = 0;
+  for (size_t i = first; i < graph_.tensors.size(); ++i) {
+    const Tensor& output = graph_.tensors[i];
+    size_t size;
+    if (output.sized_by_run || !tensor_size(output.type, output.shape, &size) || size > limit) return;
+    if (size == 0 && output.type == QN_F32) return;
+    bytes += size;
+  }
+  charge(bytes);
+  if (evaluate(graph_, node) == QN_OK) return graph_.nodes.pop_back();
+  for (size_t i = first; i < graph_.tensors.size(); ++i)
+    graph_.tensors[i].constant = -1;  // a run may say what is wrong
+}
+
+std::vector<View> Builder::control(OpKind kind, const std::string& name, const std::vector<View>& inputs,
+                                   std::vector<Graph> graphs, size_t size, const std::vector<qn_type>& types) {
+  Vector<int> tensors;
+  for (const View& input : inputs) {
+    tensors.push_back(input ? in_order(input, source_order(input.rank())) : no_tensor);
+  }
+  Attributes attributes;
+  attributes.size = size;
+  const auto first = static_cast<size_t>(
+      add_node(graph_, kind, plain_name(name).c_str(), std::move(tensors), attributes, types.size()));
+  for (Graph& graph : graphs) {
+    graph_.nodes.back().subgraphs.push_back(static_cast<uint32_t>(graph_.subgraphs.size()));
+    graph_.subgraphs.push_back(std::move(graph));
+  }
+  std::vector<View> outputs;
+  for (size_t i = 0; i < types.size(); ++i) {
+    Tensor& output = graph_.tensors[first + i];
+    output.type = types[i];
+    output.sized_by_run = true;
+    outputs.push_back({static_cast<int>(first + i), {}});
+  }
+  return outputs;
 }
 
 // ---- the whole --------------------------------------------------------------------------------
@@ -591,11 +765,14 @@ void Builder::output(const View& view, const std::string& name, qn_type type) {
   if (fresh) {
     const Tensor& tensor = graph_.tensors[static_cast<size_t>(shown)];
     const bool is_taken = !tensor.name.empty() || tensor.constant >= 0, is_real = tensor.type == QN_F32;
-    if (is_taken && is_real) port.tensor = add(OpKind::clamp, name, {shown}, {});
-    if (is_taken && !is_real) {  // a transpose that leaves all elements where they are
+    if (is_taken && is_real && is_sized(view)) {
+      port.tensor = add(OpKind::clamp, name, {shown}, {});
+    } else if (is_taken && view.rank() > 0) {  // a transpose that leaves all elements where they are
       Attributes same;
       for (size_t d = 0; d < view.rank(); ++d) same.values.push_back(static_cast<int64_t>(d));
       port.tensor = add(OpKind::transpose, name, {shown}, same);
+    } else if (is_taken) {
+      port.tensor = custom("identity", name, {view}, {}, {tensor.type})[0].tensor;
     }
     graph_.tensors[static_cast<size_t>(port.tensor)].name = port_name(name).c_str();
   }
@@ -612,7 +789,9 @@ Graph Builder::finish() {
   Vector<Node> nodes;
   for (size_t i = graph_.nodes.size(); i-- > 0;) {
     Node& node = graph_.nodes[i];
-    if (!live[static_cast<size_t>(node.outputs[0])]) continue;
+    const auto is_live = [&](int output) { return live[static_cast<size_t>(output)] != 0; };
+    if (std::none_of(node.outputs.begin(), node.outputs.end(), is_live)) continue;
+    for (const int output : node.outputs) live[static_cast<size_t>(output)] = 1;
     for (const int input : node.inputs) {
       if (input != no_tensor) live[static_cast<size_t>(input)] = 1;
     }
@@ -650,6 +829,12 @@ Graph Builder::finish() {
     Port& port = graph_.inputs[source.first];
     port.fixed = static_cast<uint8_t>(port.fixed | 1u << source.second);
     if (port.fixed_by.empty()) port.fixed_by = plain_name(name).c_str();
+  }
+  for (Node& node : nodes) {  // those of dropped nodes go
+    for (uint32_t& index : node.subgraphs) {
+      graph.subgraphs.push_back(std::move(graph_.subgraphs[index]));
+      index = static_cast<uint32_t>(graph.subgraphs.size() - 1);
+    }
   }
   graph.nodes = std::move(nodes);
   graph.inputs = std::move(graph_.inputs);

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -73,6 +74,7 @@ class UnsupportedList {
  public:
   void add(const std::string& name, const std::string& type, const std::string& reason);
   void throw_if_any() const;
+  const std::string& text() const { return text_; }
 
  private:
   size_t count_ = 0;
@@ -90,10 +92,23 @@ std::string text_of(const Shape& shape);
 // Returns a number of a file. Throws Error if it is not finite; the message says `where`.
 float finite(float value, const std::string& where);
 
+// What a node of a registered kind has beside its inputs.
+class Parameters {
+ public:
+  Parameters&& integers(const char* name, const std::vector<int64_t>& values) &&;
+  Parameters&& integer(const char* name, int64_t value) && { return std::move(*this).integers(name, {value}); }
+  Parameters&& floats(const char* name, const std::vector<float>& values) &&;
+  Parameters&& number(const char* name, float value) && { return std::move(*this).floats(name, {value}); }
+
+  Vector<Parameter> list;
+};
+
 class Builder {
  public:
   explicit Builder(const char* source);
 
+  // Says that inputs may have dimensions of 0. Importers that do not say so refuse them.
+  void allow_empty() { takes_empty_ = true; }
   void set_name(const std::string& name) { graph_.name = plain_name(name).c_str(); }
 
   // A file of a few bytes can ask for huge constants (repeated, reordered, computed) and for much work on them. So the
@@ -102,9 +117,20 @@ class Builder {
   void allow(size_t bytes_read);
   void charge(size_t bytes);
 
+  // Takes the budget from another builder, and spends it there.
+  void share_budget(Builder& other) { budget_ = other.budget_; }
+  // An input of any rank and shape.
+  View unsized_input(const std::string& name, qn_type type);
+  // Copies a constant of another builder.
+  View copy_constant(Builder& from, const View& constant);
+  // Adds a node that runs graphs, OpKind::branch or loop, whose inputs and outputs the node has. `size`: as in ir.h.
+  std::vector<View> control(OpKind kind, const std::string& name, const std::vector<View>& inputs,
+                            std::vector<Graph> graphs, size_t size, const std::vector<qn_type>& types);
   View input(const std::string& name, const Shape& shape, qn_type type, const qn_preprocessing& preprocessing);
   // Says that the source leaves a dimension of this input open, under a name that may be empty.
   void leave_open(const View& input, size_t dimension, const std::string& name);
+  // Whether the size depends on a dimension that the source leaves open.
+  bool is_open(Symbol symbol) const;
   View constant(const Shape& shape, qn_type type, const void* data, Quantization quantization = {});
   View constant(const Shape& shape, const float* data) { return constant(shape, QN_F32, data); }
 
@@ -114,6 +140,9 @@ class Builder {
   // Says that the node `name` of the source was converted for the present value of `symbol` only. Sessions will refuse
   // to change the dimensions of inputs on which the symbol depends.
   void fix(Symbol symbol, const std::string& name);
+  // Appends how the number follows from dimensions of tensors: numerator, denominator, count, and as often the number of
+  // a tensor in `inputs`, to which missing ones are added, and of a dimension. Returns false if it follows otherwise.
+  bool factors(const Symbols::Number& number, std::vector<View>* inputs, std::vector<int64_t>* factors) const;
   size_t elements(const View& view) const;
   bool is_constant(const View& view) const;
   // Whether `constant`, broadcast to x, has one number for each index of one dimension, or one number for all elements.
@@ -122,6 +151,7 @@ class Builder {
   // Joins constants of one type and with the same quantization.
   View join_constants(const std::vector<View>& constants, size_t axis);
   const float* floats(const View& constant);  // of type QN_F32, in the source's order
+  std::vector<uint8_t> bytes(const View& constant);
 
   // Returns a view of the transposed tensor. Adds no node: the elements stay where they are.
   View permute(const View& x, const Order& permutation) const;
@@ -170,6 +200,20 @@ class Builder {
            const std::vector<int64_t>& after, float value);
   // `shape` is as in op.inc: 0 and the values of copy_dimension() copy a dimension, -1 is inferred.
   View reshape(const std::string& name, const View& x, const std::vector<int64_t>& shape);
+  // Gives x a dimension of size 1 before the source's dimension `axis`, or takes it away. The elements stay in their
+  // order in memory, whichever that is.
+  View insert_dimension(const std::string& name, const View& x, size_t axis);
+  View remove_dimension(const std::string& name, const View& x, size_t axis);
+
+  // Whether the shape of the tensor is known. If it is not, only nodes of registered kinds can read it: shape() throws
+  // Unsupported.
+  bool is_sized(const View& view) const { return !tensor(view).sized_by_run; }
+  qn_type type(const View& view) const { return tensor(view).type; }
+  // Adds a node of a registered kind (quern/kind.h), which reads and writes tensors as the source has them. An empty view
+  // stands for an absent input. Returns one output of each of these types; constants, if all inputs are constants and the
+  // outputs are small.
+  std::vector<View> custom(const std::string& kind, const std::string& name, const std::vector<View>& inputs,
+                           Parameters parameters, const std::vector<qn_type>& types);
 
   // Makes the tensor an output. An input or another output may have the same name if it has the same elements.
   void output(const View& view, const std::string& name, qn_type type);
@@ -183,6 +227,8 @@ class Builder {
   bool is_input(int tensor) const;
   std::string port_name(const std::string& name);
   int in_order(const View& view, const Order& order);
+  void compute_if_constant(size_t first);
+  int reshaped(const std::string& name, int in, const std::vector<int64_t>& shape);
   View with_rank(const std::string& name, const View& x, size_t rank);
   View by_constant(OpKind kind, const std::string& name, const View& x, const View& constant, size_t axis);
   bool is_cheap_along(const View& x, const View& constant, size_t* axis);
@@ -197,7 +243,8 @@ class Builder {
   Graph graph_;
   Symbols symbols_;
   std::map<std::pair<size_t, size_t>, std::string> fixed_;  // (input, dimension) -> the node that fixes it
-  size_t budget_ = size_t{64} << 20;
+  bool takes_empty_ = false;
+  std::shared_ptr<size_t> budget_ = std::make_shared<size_t>(size_t{64} << 20);
   std::map<std::pair<int, Order>, int> transposed_;  // (tensor, permutation) -> tensor
   std::map<int, int> signed_;                        // input of u8 -> the same numbers as s8
   std::map<std::string, NamedPort> ports_;           // name in the source -> port

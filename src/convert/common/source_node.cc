@@ -31,7 +31,16 @@ bool SourceNode::is_constant(size_t index) const {
 
 const View& SourceNode::any_view(size_t index) const {
   if (!value(index).view) throw Unsupported{"integer input"};
+  if (!builder.is_sized(inputs_[index]->view)) throw Unsupported{"the shape of an input is known only in a run"};
   return inputs_[index]->view;
+}
+
+View SourceNode::operand(size_t index) const {
+  if (!has(index)) return {};
+  const Value& value = *inputs_[index];
+  if (value.integers != nullptr) return integer_constant(builder, integers(index), value.type);
+  if (builder.type(value.view) != operand_type(value.type)) throw Unsupported{"a quantized input"};
+  return value.view;
 }
 
 const View& SourceNode::view(size_t index) const {
@@ -81,6 +90,20 @@ Shape SourceNode::dims(size_t index) const {
 Symbols::Number SourceNode::dimension(size_t index, size_t d) const {
   const auto size = static_cast<int64_t>(dims(index)[d]);
   return {size, is_integer(index) ? no_symbol : builder.symbol(any_view(index), d)};
+}
+
+Values SourceNode::custom(const char* kind, const std::vector<View>& inputs, Parameters parameters,
+                          const std::vector<ElementType>& types) const {
+  std::vector<qn_type> ours;
+  for (const ElementType type : types) ours.push_back(operand_type(type));
+  Values values;
+  for (const View& view : builder.custom(kind, name, inputs, std::move(parameters), ours)) {
+    const ElementType type = types[values.size()];
+    const bool known = !is_float(type) && builder.is_constant(view);
+    values.push_back(known ? constant_value(builder, {type, builder.shape(view), builder.bytes(view)}) : Value(view));
+    values.back().type = type;
+  }
+  return values;
 }
 
 Value SourceNode::result(View view) const {

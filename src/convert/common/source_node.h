@@ -37,6 +37,9 @@ class SourceNode {
   const View& view(size_t index) const;
   const View& any_view(size_t index) const;
   const View& constant(size_t index) const;
+  // The input for a node of a registered kind: a tensor of any type, of which the shape may be unknown; known integers
+  // become a constant. An empty view if the node does not have the input.
+  View operand(size_t index) const;
   std::vector<float> floats(size_t index) const;  // a copy of a constant's elements; `{}` if it has none
   size_t elements(size_t index) const;            // number of elements that floats() returns
   float scalar(size_t index) const;
@@ -56,6 +59,10 @@ class SourceNode {
   SourceNode with(std::vector<const Value*> inputs, const std::string& part) const {
     return SourceNode(builder, part, what_, std::move(inputs));
   }
+
+  // Adds a node of a registered kind; see Builder::custom. Types are those of the source.
+  Values custom(const char* kind, const std::vector<View>& inputs, Parameters parameters,
+                const std::vector<ElementType>& types) const;
 
   // Makes the result of a node that computes floats. Its type in the source is that of the first input of floats.
   Value result(View view) const;

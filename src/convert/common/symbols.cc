@@ -90,13 +90,21 @@ void Symbols::add_input(size_t input, int tensor, size_t rank) {
 }
 
 void Symbols::add_node(const Graph& graph, const Node& node) {
-  symbols_of_[node.outputs[0]] = infer(graph, node);
+  symbols_of_[node.outputs[0]] = node.kind == OpKind::custom ? unknown(graph, node, 0) : infer(graph, node);
   for (size_t i = 1; i < node.outputs.size(); ++i) symbols_of_[node.outputs[i]] = unknown(graph, node, i);
 }
 
 Symbol Symbols::of(int tensor, size_t dimension) const {
   const auto at = symbols_of_.find(tensor);
   return at == symbols_of_.end() ? no_symbol : at->second.at(dimension);  // constants have no symbols
+}
+
+std::pair<int, size_t> Symbols::find(Symbol symbol) const {
+  for (const auto& [tensor, symbols] : symbols_of_) {
+    const auto at = std::find(symbols.begin(), symbols.end(), symbol);
+    if (at != symbols.end()) return {tensor, static_cast<size_t>(at - symbols.begin())};
+  }
+  return {no_tensor, 0};
 }
 
 Symbols::Dimensions Symbols::dimensions(const Graph& graph, int tensor) const {

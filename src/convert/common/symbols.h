@@ -42,12 +42,17 @@ class Symbols {
   Symbol result(char operation, const std::vector<int64_t>& arguments, const std::vector<Number>& numbers);
   Symbol product(const Number& a, const Number& b);
 
- private:
   // The product of numerator / denominator and the symbols, which are in ascending order.
   struct Product {
     int64_t numerator = 1, denominator = 1;
     std::vector<Symbol> symbols;
   };
+  // The symbol as a product of symbols that are none.
+  const Product& product_of(Symbol symbol) const { return entries_[static_cast<size_t>(symbol)].product; }
+  // Returns a tensor and its dimension that has the symbol; no_tensor if none has.
+  std::pair<int, size_t> find(Symbol symbol) const;
+
+ private:
   struct Entry {
     Sources sources;
     Product product;  // the symbol as a product; if it is not one, the symbol itself is the only factor

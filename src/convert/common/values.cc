@@ -27,12 +27,20 @@ bool is_float(ElementType type) {
   return type == ElementType::f32 || type == ElementType::f16 || type == ElementType::f64;
 }
 
-qn_type port_type(ElementType type) {
-  if (type == ElementType::f32 || type == ElementType::f64) return QN_F32;
-  if (type == ElementType::f16) return QN_F16;
-  if (type == ElementType::s8) return QN_S8;
-  if (type == ElementType::u8) return QN_U8;
-  throw Unsupported{"integers at the border of a model"};
+qn_type port_type(ElementType type) { return type == ElementType::f16 ? QN_F16 : operand_type(type); }
+
+qn_type operand_type(ElementType type) {
+  switch (type) {
+    case ElementType::i64: return QN_S64;
+    case ElementType::s32: return QN_S32;
+    case ElementType::s8: return QN_S8;
+    case ElementType::u8: return QN_U8;
+    case ElementType::boolean: return QN_BOOL;
+    case ElementType::f16:
+    case ElementType::f32:
+    case ElementType::f64: break;
+  }
+  return QN_F32;
 }
 
 namespace {
@@ -73,6 +81,43 @@ Value integer_value(Integers integers, ElementType type) {
   value.integers = std::make_shared<const Integers>(std::move(integers));
   value.type = type;
   return value;
+}
+
+namespace {
+template <class T>
+View constant_of(Builder& builder, const Integers& from, qn_type type) {
+  std::vector<T> elements;
+  for (const int64_t value : from.values) elements.push_back(static_cast<T>(value));
+  return builder.constant(from.shape, type, elements.data());
+}
+}  // namespace
+
+View integer_constant(Builder& builder, const Integers& integers, ElementType type) {
+  switch (type) {
+    case ElementType::i64: return constant_of<int64_t>(builder, integers, QN_S64);
+    case ElementType::s32: return constant_of<int32_t>(builder, integers, QN_S32);
+    case ElementType::s8: return constant_of<int8_t>(builder, integers, QN_S8);
+    case ElementType::u8:
+    case ElementType::boolean: return constant_of<uint8_t>(builder, integers, operand_type(type));
+    default: return constant_of<float>(builder, integers, QN_F32);  // floats without elements
+  }
+}
+
+View integers_in_run(Builder& builder, const std::string& name, const Integers& integers, ElementType type) {
+  std::vector<View> inputs;
+  std::vector<int64_t> factors;
+  bool follows = false, known = type == ElementType::i64 || type == ElementType::s32;
+  for (size_t i = 0; i < integers.values.size(); ++i) {
+    follows |= integers.symbols[i] != no_symbol;
+    known = known && builder.factors(integers.at(i), &inputs, &factors);
+  }
+  if (!follows || !known) {
+    for (const Symbol symbol : integers.symbols) builder.fix(symbol, name);
+    return integer_constant(builder, integers, type);
+  }
+  const std::vector<int64_t> shape(integers.shape.begin(), integers.shape.end());
+  Parameters parameters = Parameters().integers("factors", factors).integers("shape", shape);
+  return builder.custom("sizes", name, inputs, std::move(parameters), {operand_type(type)})[0];
 }
 
 Value constant_value(Builder& builder, const Array& array) {

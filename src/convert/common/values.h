@@ -18,6 +18,8 @@ bool is_float(ElementType type);
 // Returns the type of a graph's input or output that has this type in the source. Throws Unsupported if inputs and
 // outputs of graphs cannot have the type.
 qn_type port_type(ElementType type);
+// Returns the type that a tensor of the source has within our graphs.
+qn_type operand_type(ElementType type);
 
 // A constant as the file holds it: dense, and with the type that it has there.
 struct Array {
@@ -91,6 +93,11 @@ Value integer_value(Integers integers, ElementType type = ElementType::i64);
 // Makes a value of a constant of the file: floats become a constant of our graph, and integers become known integers.
 // So do floats without any elements, because our tensors cannot have empty dimensions.
 Value constant_value(Builder& builder, const Array& array);
+// Makes a constant of known integers.
+View integer_constant(Builder& builder, const Integers& integers, ElementType type);
+// Makes a tensor of known integers. Those that come from the sizes of inputs follow these sizes: a node computes them. If
+// no node can, the sizes are fixed by the name of what is made.
+View integers_in_run(Builder& builder, const std::string& name, const Integers& integers, ElementType type);
 
 // Counts integers that are read or made towards the limit of Builder::allow().
 void charge_integers(Builder& builder, const Value& value);

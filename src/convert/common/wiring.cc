@@ -1,5 +1,7 @@
 #include "convert/common/wiring.h"
 
+#include <algorithm>
+
 #include "convert/common/table.h"
 
 namespace quern::convert {
@@ -62,9 +64,11 @@ void Wiring::define(Wire wire, Value value) {
 
 void Wiring::define_outputs(size_t node, const Values& values) {
   const Wires& wires = outputs(node);
-  for (size_t i = 0; i < wires.size(); ++i) {
-    if (i >= values.size() && is_needed(wires[i])) throw Unsupported{"output " + std::to_string(i)};
-    if (i < values.size() && wires[i] != no_wire) define(wires[i], values[i]);
+  for (size_t i = values.size(); i < wires.size(); ++i) {
+    if (is_needed(wires[i])) throw Unsupported{"output " + std::to_string(i)};
+  }
+  for (size_t i = 0; i < std::min(values.size(), wires.size()); ++i) {
+    if (wires[i] != no_wire) define(wires[i], values[i]);
   }
 }
 

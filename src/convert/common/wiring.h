@@ -80,6 +80,8 @@ class Wiring {
     }
   }
   void throw_if_unsupported() const { unsupported_.throw_if_any(); }
+  // What has been collected, for the message of a node that contains these nodes; "" if nothing has.
+  const std::string& unsupported() const { return unsupported_.text(); }
 
  private:
   struct Tensor {

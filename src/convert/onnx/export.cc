@@ -266,7 +266,10 @@ class Exporter {
       case OpKind::dequantize:
       case OpKind::requantize: return add_unary(node, nullptr);
       case OpKind::count:
-      case OpKind::copy: break;
+      case OpKind::copy:
+      case OpKind::custom:
+      case OpKind::branch:
+      case OpKind::loop: break;
     }
     throw Error(std::string("node '") + node.name.c_str() + "' has no form in ONNX");
   }
@@ -680,7 +683,7 @@ class Exporter {
 namespace quern {
 
 void export_onnx(const Graph& graph, const std::string& path) {
-  expect_ok(check_runnable(graph));
+  expect_ok(check_plain(graph));
   Graph dense = graph;
   expect_ok(make_dense(dense));
   write_file(path, onnx::Exporter(dense).run());

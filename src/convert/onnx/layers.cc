@@ -14,9 +14,11 @@ namespace {
 
 // ---- windows ----------------------------------------------------------------------------------
 
+// Windows of one dimension are those of an image with one row.
 qn_hw pair_of(const OnnxNode& node, const char* attribute, int64_t otherwise) {
-  const std::vector<int64_t> list = node.integer_list(attribute);
+  std::vector<int64_t> list = node.integer_list(attribute);
   if (list.empty()) return {static_cast<size_t>(otherwise), static_cast<size_t>(otherwise)};
+  if (list.size() == 1) list.insert(list.begin(), 1);
   if (list.size() != 2)
     throw Unsupported{std::string(attribute) + " of " + std::to_string(list.size()) + " dimensions"};
   for (const int64_t value : list) {
@@ -26,6 +28,22 @@ qn_hw pair_of(const OnnxNode& node, const char* attribute, int64_t otherwise) {
   return {static_cast<size_t>(list[0]), static_cast<size_t>(list[1])};
 }
 
+// Calls compute(image), which returns an image. A signal (N, C, L) is an image with one row. Checks that attributes are as
+// long as the rank says.
+template <class Compute>
+View with_rows(const OnnxNode& node, const View& x, Compute&& compute) {
+  const size_t spatial = x.rank() < 3 ? 0 : x.rank() - 2;
+  const std::pair<const char*, size_t> lists[] = {
+      {"kernel_shape", spatial}, {"strides", spatial}, {"dilations", spatial}, {"pads", 2 * spatial}};
+  for (const auto& [attribute, length] : lists) {
+    const size_t has = node.integer_list(attribute).size();
+    if (has != 0 && has != length) node.fail(std::string(attribute) + " has " + std::to_string(has) + " numbers");
+  }
+  if (x.rank() != 3) return compute(x);
+  const View image = compute(node.builder.insert_dimension(node.name + "/row", x, 2));
+  return node.builder.remove_dimension(node.name + "/signal", image, 2);
+}
+
 // Reads kernel_shape, strides, dilations, pads and auto_pad.
 Attributes window(const OnnxNode& node, const View& x, qn_hw kernel) {
   Attributes a;
@@ -33,7 +51,8 @@ Attributes window(const OnnxNode& node, const View& x, qn_hw kernel) {
   a.stride = pair_of(node, "strides", 1);
   a.dilation = pair_of(node, "dilations", 1);
   const std::string mode = node.text("auto_pad", "NOTSET");
-  const std::vector<int64_t> pads = node.integer_list("pads");
+  std::vector<int64_t> pads = node.integer_list("pads");
+  if (pads.size() == 2) pads = {0, pads[0], 0, pads[1]};
   if (mode == "SAME_UPPER" || mode == "SAME_LOWER") {
     const Shape shape = node.builder.shape(x);
     if (shape.size() != 4) throw Unsupported{"on a tensor of rank " + std::to_string(shape.size())};
@@ -53,11 +72,9 @@ Attributes window(const OnnxNode& node, const View& x, qn_hw kernel) {
   return a;
 }
 
-}  // namespace
-
-View conv(const OnnxNode& node, const View& x, const Value& weights, const Value& bias) {
+// Weights are O, I, kh, kw.
+View conv_image(const OnnxNode& node, const View& x, const Value& weights, const Value& bias) {
   Builder& builder = node.builder;
-  if (!builder.is_constant(weights.view)) throw Unsupported{"weights that are not constant"};
   const Shape w = builder.shape(weights.view), shape = builder.shape(x);
   if (w.size() != 4 || shape.size() != 4) throw Unsupported{"on a tensor of rank " + std::to_string(shape.size())};
   const qn_hw kernel = node.has_attribute("kernel_shape") ? pair_of(node, "kernel_shape", 0) : qn_hw{w[2], w[3]};
@@ -75,7 +92,7 @@ View conv(const OnnxNode& node, const View& x, const Value& weights, const Value
   return builder.conv2d(node.name, input, kept, bias_for(kept, weights, bias), a);
 }
 
-View pool(const OnnxNode& node, OpKind kind, const std::string& name, const View& x) {
+View pool_image(const OnnxNode& node, OpKind kind, const std::string& name, const View& x) {
   if (kind == OpKind::global_average_pool || kind == OpKind::global_max_pool) {
     return node.builder.pool(kind, name, x, {});
   }
@@ -87,6 +104,20 @@ View pool(const OnnxNode& node, OpKind kind, const std::string& name, const View
   return node.builder.pool(kind, name, x, a);
 }
 
+}  // namespace
+
+View conv(const OnnxNode& node, const View& x, const Value& weights, const Value& bias) {
+  if (!node.builder.is_constant(weights.view)) throw Unsupported{"weights that are not constant"};
+  if (x.rank() != weights.view.rank()) node.fail("input and weights differ in rank");
+  const bool signal = x.rank() == 3;
+  const Value kernels = signal ? node.builder.insert_dimension("", weights.view, 2) : weights;
+  return with_rows(node, x, [&](const View& image) { return conv_image(node, image, kernels, bias); });
+}
+
+View pool(const OnnxNode& node, OpKind kind, const std::string& name, const View& x) {
+  return with_rows(node, x, [&](const View& image) { return pool_image(node, kind, name, image); });
+}
+
 namespace {
 
 Values conv(const OnnxNode& node) {
@@ -96,12 +127,12 @@ Values conv(const OnnxNode& node) {
 }
 
 // Maximums of bytes are bytes; averages are not.
-Values max_pool(const OnnxNode& node) {
-  return {node.result(pool(node, OpKind::max_pool, node.name, node.any_view(0)))};
+Values maximums(const OnnxNode& node, OpKind kind) {
+  if (node.builder.type(node.any_view(0)) == QN_U8) throw Unsupported{"bytes without a sign"};
+  return {node.result(pool(node, kind, node.name, node.any_view(0)))};
 }
-Values global_max_pool(const OnnxNode& node) {
-  return {node.result(pool(node, OpKind::global_max_pool, node.name, node.any_view(0)))};
-}
+Values max_pool(const OnnxNode& node) { return maximums(node, OpKind::max_pool); }
+Values global_max_pool(const OnnxNode& node) { return maximums(node, OpKind::global_max_pool); }
 Values average_pool(const OnnxNode& node) {
   return {node.result(pool(node, OpKind::average_pool, node.name, node.view(0)))};
 }
@@ -186,7 +217,7 @@ Values clip(const OnnxNode& node) {
   }
   min = bound(node, min);
   max = bound(node, max);
-  if (min > max) node.fail("min is larger than max");
+  if (min > max) throw Unsupported{"min is larger than max"};
   return clamped(node, min, max);
 }
 
@@ -197,10 +228,13 @@ Values hard_sigmoid(const OnnxNode& node) {
 }
 
 Values pow(const OnnxNode& node) {
+  if (!node.is_constant(1) || node.dims(1).size() > node.view(0).rank())
+    throw Unsupported{"exponent is not one number"};
   if (node.is_integer(1)) {
     if (node.integers(1).values.size() != 1) throw Unsupported{"exponent is not one number"};
     return power_of(node, 1, 0, static_cast<float>(node.integers(1).values[0]));
   }
+  if (node.elements(1) != 1) throw Unsupported{"exponent is not one number"};
   return power_of(node, 1, 0, node.finite(node.scalar(1), "exponent"));
 }
 
@@ -225,6 +259,7 @@ Values bounded(const OnnxNode& node, bool below) {
   }
   const float limit = bound(node, node.scalar(number));
   const View& x = node.view(1 - number);
+  if (node.dims(number).size() > x.rank()) throw Unsupported{"of a number of a larger rank"};
   return {node.result(node.builder.clamp(node.name, x, below ? limit : -infinity, below ? infinity : limit))};
 }
 Values max(const OnnxNode& node) { return bounded(node, true); }
@@ -440,6 +475,12 @@ Values resize(const OnnxNode& node) {
   const Shape shape = node.builder.shape(node.view(0));
   Target target;
   if (node.has(2)) target.scales = for_all_axes(node, node.floats(2), std::vector<float>(shape.size(), 1));
+  // ONNX aligns the corners of a size that is not rounded, our operator those of the rounded one.
+  const auto is_whole = [](float scale) { return scale == std::floor(scale); };
+  if (a.coordinates == QN_COORDINATES_ALIGN_CORNERS &&
+      !std::all_of(target.scales.begin(), target.scales.end(), is_whole)) {
+    throw Unsupported{"align_corners with a scale that is no whole number"};
+  }
   std::vector<Symbols::Number> kept, sizes;
   for (size_t d = 0; d < shape.size(); ++d) kept.push_back(node.dimension(0, d));
   if (node.symbolic_list("sizes", 3, 11, &sizes)) target.sizes = for_all_axes(node, sizes, kept);

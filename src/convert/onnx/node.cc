@@ -45,9 +45,20 @@ std::vector<float> OnnxNode::number_list(const char* attribute) const {
   return a == nullptr ? std::vector<float>{} : std::vector<float>(a->floats().begin(), a->floats().end());
 }
 
+std::vector<std::string> OnnxNode::text_list(const char* attribute) const {
+  const AttributeProto* a = find(attribute);
+  return a == nullptr ? std::vector<std::string>{} : std::vector<std::string>(a->strings().begin(), a->strings().end());
+}
+
 const schema::TensorProto* OnnxNode::tensor(const char* attribute) const {
   const AttributeProto* a = find(attribute);
   return a == nullptr || !a->has_t() ? nullptr : &a->t();
+}
+
+const schema::GraphProto& OnnxNode::graph(const char* attribute) const {
+  const AttributeProto* a = find(attribute);
+  if (a == nullptr || !a->has_g()) fail(std::string(attribute) + " is missing");
+  return a->g();
 }
 
 std::string OnnxNode::unread_attribute() const {

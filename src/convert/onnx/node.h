@@ -1,6 +1,8 @@
 // The form in which functions that import ONNX operators see a node, and the tables of these functions.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -14,6 +16,21 @@ namespace quern::onnx {
 // Namespace `schema` is the generated code of the file format. Names that all importers share need no prefix here.
 using namespace convert;
 
+// An input of a graph that a node runs.
+struct Formal {
+  ElementType type;
+  std::optional<Shape> shape;  // absent: it may change from run to run
+  View whole = {};             // if not empty: the input is one row of this tensor, which the number of the run chooses
+  size_t axis = 0;             // of the rows
+};
+
+// Graphs that a node runs, for OpKind::branch and loop.
+struct Bodies {
+  std::vector<Graph> graphs;
+  std::vector<View> captured;        // what they read of the graph around them: their inputs after the formal ones
+  std::vector<ElementType> outputs;  // types of their outputs
+};
+
 class OnnxNode : public SourceNode {
  public:
   OnnxNode(Builder& to, const schema::NodeProto& from, const std::string& its_name, int64_t its_opset,
@@ -26,6 +43,11 @@ class OnnxNode : public SourceNode {
   const schema::NodeProto& proto;
   const int64_t opset;
   const std::string& folder;
+  // Imports graphs of the node. `counted`: they have the number of the run and a condition as first inputs, and give the
+  // condition as first output, although the source's have not.
+  std::function<Bodies(const std::vector<const schema::GraphProto*>&, const std::vector<Formal>&, bool counted)> bodies;
+  // Imports the nodes of a graph without inputs, as if they stood in place of this node. Returns its outputs.
+  std::function<Values(const schema::GraphProto&)> in_place;
 
   // Attributes. `otherwise` is the value of an attribute that the node does not have. unread_attribute() returns the
   // name of an attribute for which nobody has asked, or "".
@@ -36,7 +58,9 @@ class OnnxNode : public SourceNode {
   std::string text(const char* attribute, const std::string& otherwise) const;
   std::vector<int64_t> integer_list(const char* attribute) const;
   std::vector<float> number_list(const char* attribute) const;
+  std::vector<std::string> text_list(const char* attribute) const;
   const schema::TensorProto* tensor(const char* attribute) const;
+  const schema::GraphProto& graph(const char* attribute) const;
   void ignore(const char* attribute) const { read_.insert(attribute); }
   std::string unread_attribute() const;
 
@@ -58,6 +82,13 @@ using OnnxTable = ImportTable<OnnxNode>;
 const OnnxRow* find_layer(const std::string& op_type);      // layers.cc: operators that compute
 const OnnxRow* find_shape(const std::string& op_type);      // shapes.cc: shapes, constants, views
 const OnnxRow* find_quantized(const std::string& op_type);  // quantized.cc: quantized numbers
+
+// activations.cc: the names of tensors that are outputs of the graph, or that some node reads for which activations
+// cannot stay real numbers where the model quantizes them: all but products with weights that are known at import.
+std::set<std::string> read_as_integers(const schema::GraphProto& graph);
+
+// general.cc: operators of any type and shape, for what the others do not have or cannot express.
+const OnnxRow* find_general(const std::string& op_type);
 
 // Operators that other operators contain. They read attributes of the node, but take their inputs as arguments. A
 // `bias` without a view stands for none. (layers.cc)

@@ -10,11 +10,12 @@
 #include "convert/convert.h"
 #include "convert/onnx/node.h"
 #include "convert/onnx/tensor.h"
+#include "graph/pass/passes.h"
 
 namespace quern::onnx {
 namespace {
 
-constexpr int64_t oldest_opset = 7, newest_opset = 21;
+constexpr int64_t oldest_opset = 7, newest_opset = 28;
 
 int64_t opset_of(const schema::ModelProto& model) {
   int64_t opset = 0;
@@ -36,47 +37,230 @@ void keep_external_files(const schema::GraphProto& graph, const std::string& fol
   }
 }
 
+// Adds the names that the nodes of a graph read, but that the graph itself does not define.
+void find_captured(const schema::GraphProto& graph, std::set<std::string>* captured) {
+  std::set<std::string> read, defined;
+  for (const schema::NodeProto& node : graph.node()) {
+    read.insert(node.input().begin(), node.input().end());
+    for (const schema::AttributeProto& attribute : node.attribute()) {
+      if (attribute.has_g()) find_captured(attribute.g(), &read);
+    }
+    defined.insert(node.output().begin(), node.output().end());
+  }
+  for (const schema::ValueInfoProto& output : graph.output()) read.insert(output.name());
+  for (const schema::ValueInfoProto& input : graph.input()) defined.insert(input.name());
+  for (const schema::TensorProto& tensor : graph.initializer()) defined.insert(tensor.name());
+  for (const std::string& name : read) {
+    if (!name.empty() && defined.count(name) == 0) captured->insert(name);
+  }
+}
+
+// The names that the graphs of a node read of the graph around them, in order.
+std::vector<std::string> captured_by(const schema::NodeProto& node) {
+  std::set<std::string> captured;
+  for (const schema::AttributeProto& attribute : node.attribute()) {
+    if (attribute.has_g()) find_captured(attribute.g(), &captured);
+  }
+  return {captured.begin(), captured.end()};
+}
+
+// Sizes that stand for open dimensions, by key_of() of the dimension.
+using OpenSizes = std::map<std::string, size_t>;
+
+// Whether the model leaves a dimension open. Some programs write 0 for the size of a batch.
+bool is_open(const schema::TensorShapeProto& shape, size_t d) {
+  const auto& dim = shape.dim(static_cast<int>(d));
+  const bool is_batch = d == 0 && shape.dim_size() > 1;
+  return !dim.has_dim_value() || dim.dim_value() < 0 || (is_batch && dim.dim_value() == 0);
+}
+
+// Dimensions of one name have one size.
+std::string key_of(const schema::ValueInfoProto& input, int dimension) {
+  const std::string& name = input.type().tensor_type().shape().dim(dimension).dim_param();
+  return name.empty() ? input.name() + ":" + std::to_string(dimension) : name;
+}
+
+// Imports a graph: that of the model, or one that a node runs.
 class Importer {
  public:
-  Importer(const schema::ModelProto& model, const std::filesystem::path& path)
-      : graph_(model.graph()), opset_(opset_of(model)), folder_(path.parent_path().string()) {
-    builder_.set_name(graph_.name());
-    allow_file(path);
+  // Adds to `builder`, if there is one; else to a graph of its own.
+  Importer(const schema::GraphProto& graph, int64_t opset, std::string folder, size_t depth = 1,
+           Builder* builder = nullptr)
+      : graph_(graph),
+        opset_(opset),
+        folder_(std::move(folder)),
+        depth_(depth),
+        builder_(builder != nullptr ? *builder : own_builder_),
+        wiring_(builder_) {
+    if (builder == nullptr) builder_.set_name(graph_.name());
+    builder_.allow_empty();
     for (const schema::TensorProto& tensor : graph_.initializer()) {
       const Wire wire = wiring_.mention(tensor.name());
       if (wiring_.is_constant(wire)) throw Error("initializer '" + tensor.name() + "' is given twice");
       wiring_.define_constant(wire, [this, &tensor] { return read(tensor); });
     }
-    for (const schema::NodeProto& node : graph_.node()) wiring_.add_node(wires(node.input()), wires(node.output()));
+    for (const schema::NodeProto& node : graph_.node()) {
+      Wires inputs = wires(node.input());
+      for (const std::string& name : captured_by(node)) inputs.push_back(wiring_.mention(name));
+      wiring_.add_node(std::move(inputs), wires(node.output()));
+    }
   }
 
-  Graph import(const std::vector<std::string>& names) {
-    std::vector<std::string> outputs = names;
-    if (outputs.empty()) {
-      for (const schema::ValueInfoProto& output : graph_.output()) outputs.push_back(output.name());
-    }
+  Graph import(const std::filesystem::path& path, const std::vector<std::string>& names, const OpenSizes& sizes) {
+    allow_file(path);
+    open_sizes_ = sizes;
+    std::vector<std::string> outputs = names.empty() ? output_names() : names;
     if (outputs.empty()) throw Error("the model has no outputs");
-    Wires needed;
-    for (const std::string& output : outputs) needed.push_back(wiring_.mention(output));
-    wiring_.need(needed);
+    read_as_integers_.insert(outputs.begin(), outputs.end());
+    need(outputs);
     for (const schema::ValueInfoProto& input : graph_.input()) {
       const Wire wire = wiring_.mention(input.name());
       if (wiring_.is_constant(wire) || (!names.empty() && !wiring_.is_needed(wire))) continue;
       wiring_.collect(input.name(), "input", {wire}, [&] { add_input(input, wire); });
     }
-    for (size_t i = 0; i < static_cast<size_t>(graph_.node_size()); ++i) {
-      if (!wiring_.is_node_needed(i)) continue;
-      const schema::NodeProto& node = graph_.node(static_cast<int>(i));
-      wiring_.collect(name_of(node), node.op_type(), wiring_.outputs(i), [&] { add_node(i, node); });
-    }
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      wiring_.collect(outputs[i], "output", {}, [&] { add_output(outputs[i], needed[i]); });
+    add_nodes();
+    for (const std::string& output : outputs) {
+      wiring_.collect(output, "output", {}, [&] { add_output(output, wiring_.mention(output)); });
     }
     wiring_.throw_if_unsupported();
     return builder_.finish();
   }
 
+  // ---- a graph that a node runs
+
+  // Defines its inputs. `around` has what it captures, by name.
+  void add_formals(const std::vector<Formal>& formals, bool counted, Builder& outer,
+                   const std::vector<std::pair<std::string, const Value*>>& around) {
+    builder_.share_budget(outer);
+    need(output_names());
+    if (counted) {
+      run_ = builder_.input("run", {}, QN_S64, {});
+      goes_on_ = builder_.input("goes_on", {}, QN_BOOL, {});
+    }
+    if (static_cast<int>(formals.size()) != graph_.input_size()) throw Error("a graph has a wrong number of inputs");
+    for (size_t i = 0; i < formals.size(); ++i) {
+      const Formal& formal = formals[i];
+      const std::string& name = graph_.input(static_cast<int>(i)).name();
+      Value value = formal.whole   ? row(name, formal, outer)
+                    : formal.shape ? builder_.input(name, *formal.shape, operand_type(formal.type), {})
+                                   : builder_.unsized_input(name, operand_type(formal.type));
+      value.type = formal.type;
+      wiring_.define(wiring_.mention(name), std::move(value));
+    }
+    for (const auto& [name, value] : around) wiring_.define(wiring_.mention(name), capture(name, *value, outer));
+  }
+
+  Graph import_body(std::vector<ElementType>* types) {
+    add_nodes();
+    types->clear();
+    if (goes_on_) builder_.output(goes_on_, "goes_on/next", QN_BOOL);
+    for (const std::string& name : output_names()) {
+      const Value* const value = wiring_.value(wiring_.mention(name), "the graph");
+      if (value == nullptr) break;  // wiring_ has what is unsupported
+      types->push_back(value->type);
+      const View view = value->view ? value->view : constant_of(*value);
+      if (builder_.type(view) != operand_type(value->type)) throw Unsupported{"a quantized output of a graph"};
+      builder_.output(view, name, builder_.type(view));
+    }
+    if (!wiring_.unsupported().empty()) throw Unsupported{"its graph has " + wiring_.unsupported()};
+    return builder_.finish();
+  }
+
  private:
+  std::vector<std::string> output_names() const {
+    std::vector<std::string> names;
+    for (const schema::ValueInfoProto& output : graph_.output()) names.push_back(output.name());
+    return names;
+  }
+
+  void need(const std::vector<std::string>& outputs) {
+    Wires needed;
+    for (const std::string& output : outputs) needed.push_back(wiring_.mention(output));
+    wiring_.need(needed);
+  }
+
+  void add_nodes() {
+    for (size_t i = 0; i < static_cast<size_t>(graph_.node_size()); ++i) {
+      if (!wiring_.is_node_needed(i)) continue;
+      const schema::NodeProto& node = graph_.node(static_cast<int>(i));
+      wiring_.collect(name_of(node), node.op_type(), wiring_.outputs(i), [&] { add_node(i, node); });
+    }
+  }
+
+  View constant_of(const Value& value) {
+    for (const Symbol symbol : value.integers->symbols) builder_.fix(symbol, "output");
+    return integer_constant(builder_, *value.integers, value.type);
+  }
+
+  // An input of which each run reads one row.
+  View row(const std::string& name, const Formal& formal, Builder& outer) {
+    const View whole = outer.is_sized(formal.whole)
+                           ? builder_.input(name + "/whole", outer.shape(formal.whole), outer.type(formal.whole), {})
+                           : builder_.unsized_input(name + "/whole", outer.type(formal.whole));
+    Parameters axis = Parameters().integer("axis", static_cast<int64_t>(formal.axis));
+    return builder_.custom("gather", name, {whole, run_}, std::move(axis), {outer.type(formal.whole)})[0];
+  }
+
+  // A tensor of the graph around this one. Constants are copied; others are inputs, in the same order as in `bodies`.
+  Value capture(const std::string& name, const Value& value, Builder& outer) {
+    if (value.integers != nullptr) {
+      for (const Symbol symbol : value.integers->symbols) outer.fix(symbol, name);
+      return integer_value({value.integers->shape, value.integers->values, {}}, value.type);
+    }
+    Value mine;
+    if (outer.is_constant(value.view)) {
+      mine.view = builder_.copy_constant(outer, value.view);
+      for (const View& part : value.quantized) mine.quantized.push_back(builder_.copy_constant(outer, part));
+    } else {
+      if (outer.type(value.view) != operand_type(value.type)) throw Unsupported{"a graph reads a quantized tensor"};
+      mine.view = outer.is_sized(value.view) ? builder_.input(name, outer.shape(value.view), outer.type(value.view), {})
+                                             : builder_.unsized_input(name, outer.type(value.view));
+      for (size_t d = 0; d < mine.view.rank(); ++d) {
+        if (outer.is_open(outer.symbol(value.view, d))) builder_.leave_open(mine.view, d, "");
+      }
+    }
+    mine.type = value.type;
+    return mine;
+  }
+
+  // Imports the nodes of a graph into this one.
+  Values in_place(const schema::GraphProto& graph, const std::vector<std::pair<std::string, const Value*>>& captured) {
+    if (depth_ == max_depth) throw Unsupported{"more than six graphs within each other"};
+    if (graph.input_size() != 0) throw Error("a graph of If has inputs");
+    Importer inner(graph, opset_, folder_, depth_ + 1, &builder_);
+    inner.need(inner.output_names());
+    for (const auto& [name, value] : captured) inner.wiring_.define(inner.wiring_.mention(name), *value);
+    inner.add_nodes();
+    if (!inner.wiring_.unsupported().empty()) throw Unsupported{"its graph has " + inner.wiring_.unsupported()};
+    Values outputs;
+    for (const std::string& name : inner.output_names()) {
+      outputs.push_back(*inner.wiring_.value(inner.wiring_.mention(name), "the graph"));
+    }
+    return outputs;
+  }
+
+  // Imports graphs of a node; `captured` is what they read of this one.
+  Bodies bodies(const std::vector<const schema::GraphProto*>& graphs, const std::vector<Formal>& formals, bool counted,
+                const std::vector<std::pair<std::string, const Value*>>& captured) {
+    if (depth_ == max_depth) throw Unsupported{"more than six graphs within each other"};
+    Bodies made;
+    for (const Formal& formal : formals) {
+      if (formal.whole) made.captured.push_back(formal.whole);
+    }
+    for (const auto& [name, value] : captured) {
+      if (value->integers == nullptr && !builder_.is_constant(value->view)) made.captured.push_back(value->view);
+    }
+    for (const schema::GraphProto* graph : graphs) {
+      Importer body(*graph, opset_, folder_, depth_ + 1);
+      body.add_formals(formals, counted, builder_, captured);
+      std::vector<ElementType> types;
+      made.graphs.push_back(body.import_body(&types));
+      if (graph != graphs[0] && types != made.outputs) throw Unsupported{"graphs whose outputs differ in type"};
+      made.outputs = std::move(types);
+    }
+    return made;
+  }
+
   static const std::string& name_of(const schema::NodeProto& node) {
     static const std::string nameless;
     if (!node.name().empty()) return node.name();
@@ -92,23 +276,23 @@ class Importer {
   void add_input(const schema::ValueInfoProto& input, Wire wire) {
     const schema::TypeProto::Tensor& type = input.type().tensor_type();
     const std::optional<ElementType> element = element_type(type.elem_type());
-    const auto is = [&](ElementType one) { return element == one; };
-    if (!is(ElementType::f32) && !is(ElementType::f16) && !is(ElementType::s8) && !is(ElementType::u8)) {
+    if (!element || element == ElementType::f64) {
       if (wiring_.is_needed(wire)) throw Unsupported{"type " + std::to_string(type.elem_type())};
       return wiring_.lose({wire});
     }
     if (!type.has_shape()) throw Unsupported{"without a shape"};
     Shape shape;
     for (const auto& dim : type.shape().dim()) {
-      const bool is_batch = shape.empty();
-      if (dim.dim_value() <= 0 && !is_batch) {
-        throw Unsupported{"dimension " + std::to_string(shape.size()) + " has no fixed size"};
-      }
-      shape.push_back(dim.dim_value() <= 0 ? 1 : static_cast<size_t>(dim.dim_value()));
+      const size_t* const size = find_in(open_sizes_, key_of(input, static_cast<int>(shape.size())));
+      shape.push_back(!is_open(type.shape(), shape.size()) ? static_cast<size_t>(dim.dim_value())
+                      : size != nullptr                    ? *size
+                                                           : 1);
     }
     Value value = builder_.input(input.name(), shape, port_type(*element), {});
-    const bool open = !shape.empty() && type.shape().dim(0).dim_value() <= 0;
-    if (open) builder_.leave_open(value.view, 0, type.shape().dim(0).dim_param());
+    for (size_t d = 0; d < shape.size(); ++d) {
+      const auto& dim = type.shape().dim(static_cast<int>(d));
+      if (is_open(type.shape(), d)) builder_.leave_open(value.view, d, dim.dim_param());
+    }
     value.type = *element;
     wiring_.define(wire, std::move(value));
   }
@@ -134,16 +318,56 @@ class Importer {
     const OnnxRow* row = find_quantized(proto.op_type());
     if (row == nullptr) row = find_layer(proto.op_type());
     if (row == nullptr) row = find_shape(proto.op_type());
-    if (row == nullptr) throw Unsupported{};
+    if (proto.op_type() == "DynamicQuantizeLinear" && !becomes_nothing(proto)) row = nullptr;
+    const OnnxRow* const general = standard ? find_general(proto.op_type()) : nullptr;
+    if (row == nullptr && general == nullptr) throw Unsupported{};
     const auto inputs = wiring_.values(index, "node '" + name + "'");
     if (!inputs) return;  // the list of unsupported nodes has the cause
-    const OnnxNode node(builder_, proto, name, opset_, folder_, *inputs);
-    node.expect_inputs(row->min_inputs, row->max_inputs);
+    const bool empty = std::any_of(inputs->begin(), inputs->end(), [this](const Value* x) { return is_empty(x); });
+    if (general != nullptr && empty) row = find_shape(proto.op_type());  // layers need elements
+    if (row != nullptr) {
+      try {
+        return import(index, proto, *row, *inputs);
+      } catch (const Unsupported&) {
+        if (general == nullptr) throw;
+      } catch (const Error&) {  // what is wrong may be that a tensor has no elements
+        if (general == nullptr || !empty) throw;
+      }
+    }
+    import(index, proto, *general, *inputs);
+  }
+
+  // Whether the input is a tensor of our graph without elements.
+  bool is_empty(const Value* input) const {
+    return input != nullptr && input->view && builder_.is_sized(input->view) && builder_.elements(input->view) == 0;
+  }
+
+  // Whether activations that the node quantizes may stay real numbers.
+  bool becomes_nothing(const schema::NodeProto& node) const {
+    return std::none_of(node.output().begin(), node.output().end(),
+                        [this](const std::string& name) { return read_as_integers_.count(name) != 0; });
+  }
+
+  void import(size_t index, const schema::NodeProto& proto, const OnnxRow& row,
+              const std::vector<const Value*>& inputs) {
+    const auto own = static_cast<size_t>(proto.input_size());
+    OnnxNode node(builder_, proto, name_of(proto), opset_, folder_,
+                  {inputs.begin(), inputs.begin() + proto.input_size()});
+    const auto captured = [&] {
+      std::vector<std::pair<std::string, const Value*>> list;
+      const std::vector<std::string> names = captured_by(proto);
+      for (size_t i = 0; i < names.size(); ++i) list.emplace_back(names[i], inputs[own + i]);
+      return list;
+    };
+    node.bodies = [&](const std::vector<const schema::GraphProto*>& graphs, const std::vector<Formal>& formals,
+                      bool counted) { return bodies(graphs, formals, counted, captured()); };
+    node.in_place = [&](const schema::GraphProto& graph) { return in_place(graph, captured()); };
+    node.expect_inputs(row.min_inputs, row.max_inputs);
     // Inputs are charged, too, because many nodes may read a lot and produce little.
-    for (const Value* input : *inputs) {
+    for (const Value* input : inputs) {
       if (input != nullptr) charge_integers(builder_, *input);
     }
-    const Values values = row->import(node);
+    const Values values = row.import(node);
     for (const Value& value : values) charge_integers(builder_, value);
     if (const std::string attribute = node.unread_attribute(); !attribute.empty()) {
       throw Unsupported{"attribute " + attribute};
@@ -155,17 +379,86 @@ class Importer {
     if (wiring_.is_unknown(wire)) throw Error("the model has no tensor '" + name + "'");
     const Value* value = wiring_.value(wire, "the model");
     if (value == nullptr) return;
-    if (!value->view) throw Unsupported{"integers that are known at import"};
-    builder_.output(value->view, name, port_type(value->type));
+    const View view = value->view ? value->view : integers_in_run(builder_, name, *value->integers, value->type);
+    builder_.output(view, name, port_type(value->type));
   }
+
+  static constexpr size_t max_depth = 6;  // as the graph's checker has it
 
   const schema::GraphProto& graph_;
   const int64_t opset_;
   const std::string folder_;
-  Builder builder_{"onnx"};
-  Wiring wiring_{builder_};
+  const size_t depth_;
+  View run_ = {}, goes_on_ = {};  // inputs that the source's graph does not have
+  Builder own_builder_{"onnx"};
+  Builder& builder_;
+  Wiring wiring_;
+  OpenSizes open_sizes_;
+  std::set<std::string> read_as_integers_ = read_as_integers(graph_);
   std::set<std::filesystem::path> files_;  // from which constants are read
 };
+
+// ---- open dimensions
+
+// Sizes that an open dimension may be imported with. Sessions change it, so the first one with which the model makes sense
+// will do: images and signals may have to be large enough for what windows are moved over them.
+constexpr size_t example_sizes[] = {1, 8, 64, 224, 512, 1024};
+constexpr size_t most_attempts = 60;
+
+// The open dimensions apart from batches, which are 1.
+std::vector<std::string> open_dimensions(const schema::GraphProto& graph) {
+  std::set<std::string> batches, constants;
+  std::vector<std::string> open;
+  for (const schema::TensorProto& tensor : graph.initializer()) constants.insert(tensor.name());
+  for (const schema::ValueInfoProto& input : graph.input()) {
+    if (input.type().tensor_type().shape().dim_size() > 0) batches.insert(key_of(input, 0));
+  }
+  for (const schema::ValueInfoProto& input : graph.input()) {
+    for (int d = 0; d < input.type().tensor_type().shape().dim_size(); ++d) {
+      const std::string key = key_of(input, d);
+      const bool known =
+          !is_open(input.type().tensor_type().shape(), static_cast<size_t>(d)) || constants.count(input.name()) != 0;
+      if (!known && batches.count(key) == 0 && std::find(open.begin(), open.end(), key) == open.end())
+        open.push_back(key);
+    }
+  }
+  return open;
+}
+
+// Assignments of example sizes to dimensions, those first that change the least.
+std::vector<OpenSizes> attempts_for(const std::vector<std::string>& dimensions) {
+  std::vector<std::vector<size_t>> lists = {std::vector<size_t>(dimensions.size(), 0)};
+  std::set<std::vector<size_t>> seen(lists.begin(), lists.end());
+  std::vector<OpenSizes> attempts;
+  for (size_t i = 0; i < lists.size() && attempts.size() < most_attempts; ++i) {
+    OpenSizes& sizes = attempts.emplace_back();
+    for (size_t d = 0; d < dimensions.size(); ++d) {
+      sizes[dimensions[d]] = example_sizes[lists[i][d]];
+      std::vector<size_t> next = lists[i];
+      if (++next[d] < std::size(example_sizes) && seen.insert(next).second) lists.push_back(std::move(next));
+    }
+  }
+  return attempts;
+}
+
+// Imports the model with the first example sizes that suit it. If none does, the message is that of the first attempt.
+Graph import_with_examples(const schema::ModelProto& model, const std::filesystem::path& path,
+                           const std::vector<std::string>& outputs) {
+  std::optional<Error> first;
+  const std::vector<OpenSizes> attempts = attempts_for(open_dimensions(model.graph()));
+  for (const OpenSizes& sizes : attempts) {
+    try {
+      Graph graph = Importer(model.graph(), opset_of(model), path.parent_path().string()).import(path, outputs, sizes);
+      if (attempts.size() == 1) return graph;
+      Graph optimized = graph;  // which may show more sizes
+      if (optimize(optimized) != QN_OK) throw Error(qn_last_message());
+      return graph;
+    } catch (const Error& error) {
+      if (!first) first = error;
+    }
+  }
+  throw Error(*first);
+}
 
 }  // namespace
 }  // namespace quern::onnx
@@ -183,7 +476,7 @@ Graph import_onnx(const std::string& path, const ImportOptions& options) {
     if (!options.target.empty()) {
       onnx::keep_external_files(model.graph(), std::filesystem::path(path).parent_path().string(), options.target);
     }
-    return onnx::Importer(model, path).import(options.outputs);
+    return onnx::import_with_examples(model, path, options.outputs);
   } catch (const Error& error) {
     throw Error(path + ": " + error.what());
   }

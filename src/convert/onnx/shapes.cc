@@ -153,10 +153,11 @@ Values split(const OnnxNode& node) {
   const auto size = static_cast<int64_t>(shape[axis]), count = int64_t{node.proto.output_size()};
   std::vector<int64_t> sizes;
   if (!node.list("split", 1, 13, &sizes)) {
-    if (node.integer("num_outputs", count) != count || count == 0 || count > size) node.fail("bad number of outputs");
+    if (node.integer("num_outputs", count) != count || count == 0) node.fail("bad number of outputs");
+    if (count > size) throw Unsupported{"empty parts"};
     const int64_t each = (size + count - 1) / count;
     if (node.opset < 18 && size % count != 0) node.fail("the dimension does not divide into equal parts");
-    for (int64_t i = 0; i < count; ++i) sizes.push_back(std::min(each, size - i * each));
+    for (int64_t i = 0; i < count; ++i) sizes.push_back(std::clamp<int64_t>(size - i * each, 0, each));
   }
   if (static_cast<int64_t>(sizes.size()) != count) node.fail("split does not fit the outputs");
   return convert::split(node, 0, axis, sizes);
@@ -183,7 +184,7 @@ Values pad(const OnnxNode& node) {
   std::vector<int64_t> pads;
   if (!node.list("pads", 1, 11, &pads)) node.fail("pads are missing");
   float value = node.opset < 11 ? node.number("value", 0) : node.has(2) ? node.scalar(2) : 0;
-  value = node.finite(value, "value");
+  if (!std::isfinite(value)) throw Unsupported{"with a value that is not finite"};
   std::vector<size_t> axes;
   if (node.has(3)) {
     for (const int64_t axis : node.integers(3).values) axes.push_back(node.axis(axis, rank));

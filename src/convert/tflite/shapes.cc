@@ -46,6 +46,9 @@ Values strided_slice(const TfliteNode& node) {
   const auto& o = node.options<schema::StridedSliceOptions>();
   if (o.offset()) throw Unsupported{"an offset"};
   Brackets b{node.integers(1).values, node.integers(2).values, node.integers(3).values};
+  for (size_t d = 0; d < b.begin.size(); ++d) {  // where one index is taken, TensorFlow Lite heeds this mask
+    if ((o.begin_mask() & o.shrink_axis_mask()) >> d & 1) b.begin[d] = 0;
+  }
   b.begin_mask = o.begin_mask();
   b.end_mask = o.end_mask();
   b.ellipsis_mask = o.ellipsis_mask();

@@ -58,7 +58,7 @@ nlohmann::ordered_json ports_json(const Graph& graph, const Vector<Port>& ports)
 
 nlohmann::ordered_json describe(const Graph& graph, const ModelFiles& files) {
   std::map<std::string, size_t> operators;
-  for (const Node& node : graph.nodes) ++operators[op_name(node.kind)];
+  for (const Node& node : graph.nodes) ++operators[kind_name(node)];
   const ModelStats stats = model_stats(graph);
   uintmax_t bytes = 0;
   for (const std::string& path : files.paths()) {

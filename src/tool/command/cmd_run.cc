@@ -153,6 +153,7 @@ void check_folders(const std::vector<Round>& rounds) {
 int run(const RunArguments& arguments) {
   const ModelPtr model = load_model(arguments.files);
   const std::vector<qn_port> inputs = input_ports(model.get()), outputs = output_ports(model.get());
+  if (!inputs.empty() && arguments.inputs.empty()) throw CLI::RequiredError("--input");
   const std::vector<Round> rounds =
       plan_rounds("--input", name_files("--input", "input", arguments.inputs, inputs), inputs);
   const auto expected = name_files("--expect", "output", arguments.expect, outputs);
@@ -203,7 +204,6 @@ Action run_command(CLI::App& app) {
          "A .npy array (the model is resized to its shape; padding of mode SAME stays that of the size in the "
          "source model) or a .png or .jpg image for input NAME, which may be left out where there is only one; several "
          "files for one input are run one after another")
-      ->required()
       ->type_name("[NAME=]FILE");
   app.add_option("--output", arguments->output,
                  "Write DIR/NAME.npy for each output ('/' and ':' in a name become '_'); after several files, "

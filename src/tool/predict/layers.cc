@@ -94,6 +94,9 @@ KernelType type_of(const Graph& graph, const Node& node, const Layer& layer) {
 }
 
 Layer layer_of(const Graph& graph, const Node& node) {
+  if (node.kind > OpKind::copy) {
+    throw Error(std::string("node '") + node.name.c_str() + "' (" + kind_name(node) + "): there is no estimate for it");
+  }
   Layer layer;
   layer.name = std::string_view(node.name);
   layer.op = op_name(node.kind);

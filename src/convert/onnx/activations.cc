@@ -1,0 +1,63 @@
+// Finds activations that a model quantizes while it runs, but that may stay real numbers (convert/README.md).
+#include <algorithm>
+
+#include "convert/onnx/node.h"
+
+namespace quern::onnx {
+namespace {
+
+// Tensors that depend on no input of the graph.
+std::set<std::string> known_at_import(const schema::GraphProto& graph) {
+  std::set<std::string> known = {""};  // an absent input
+  for (const schema::TensorProto& tensor : graph.initializer()) known.insert(tensor.name());
+  for (const schema::NodeProto& node : graph.node()) {
+    bool all = true;
+    for (const std::string& input : node.input()) all = all && known.count(input) != 0;
+    for (const schema::AttributeProto& attribute : node.attribute()) all = all && !attribute.has_g();
+    if (all) known.insert(node.output().begin(), node.output().end());
+  }
+  return known;
+}
+
+// MatMulInteger and ConvInteger: activations, weights, and a zero point of each.
+bool is_product_with_known_weights(const schema::NodeProto& node, const std::set<std::string>& known) {
+  if (node.op_type() != "MatMulInteger" && node.op_type() != "ConvInteger") return false;
+  for (int i = 1; i < node.input_size(); i += 2) {
+    if (known.count(node.input(i)) == 0) return false;
+  }
+  return true;
+}
+
+// Adds what a graph that a node runs reads, and more.
+void add_names(const schema::GraphProto& graph, std::set<std::string>* names) {
+  for (const schema::NodeProto& node : graph.node()) {
+    names->insert(node.input().begin(), node.input().end());
+    for (const schema::AttributeProto& attribute : node.attribute()) {
+      if (attribute.has_g()) add_names(attribute.g(), names);
+    }
+  }
+  for (const schema::ValueInfoProto& output : graph.output()) names->insert(output.name());
+}
+
+}  // namespace
+
+std::set<std::string> read_as_integers(const schema::GraphProto& graph) {
+  const std::set<std::string> known = known_at_import(graph);
+  std::set<std::string> names, scales;
+  for (const schema::NodeProto& node : graph.node()) {
+    if (node.op_type() == "DynamicQuantizeLinear" && node.output_size() > 1) scales.insert(node.output(1));
+  }
+  for (const schema::NodeProto& node : graph.node()) {
+    if (is_product_with_known_weights(node, known)) continue;
+    for (const std::string& input : node.input()) {
+      if (scales.count(input) == 0) names.insert(input);  // scales are real numbers anyway
+    }
+    for (const schema::AttributeProto& attribute : node.attribute()) {
+      if (attribute.has_g()) add_names(attribute.g(), &names);
+    }
+  }
+  for (const schema::ValueInfoProto& output : graph.output()) names.insert(output.name());
+  return names;
+}
+
+}  // namespace quern::onnx

@@ -1,0 +1,122 @@
+// If, Loop, Scan.
+#include "convert/onnx/general/general.h"
+
+namespace quern::onnx {
+namespace {
+
+std::vector<qn_type> types_of(const std::vector<ElementType>& types, size_t first) {
+  std::vector<qn_type> ours;
+  for (size_t i = first; i < types.size(); ++i) ours.push_back(operand_type(types[i]));
+  return ours;
+}
+
+Values values_of(const std::vector<View>& views, const std::vector<ElementType>& types, size_t first) {
+  Values values;
+  for (size_t i = 0; i < views.size(); ++i) {
+    values.emplace_back(views[i]);
+    values.back().type = types[first + i];
+  }
+  return values;
+}
+
+Values if_then_else(const OnnxNode& node) {
+  const schema::GraphProto &yes = node.graph("then_branch"), &no = node.graph("else_branch");
+  if (node.is_integer(0)) {  // the condition is known
+    const std::vector<int64_t>& condition = node.integers(0).values;
+    if (condition.size() != 1) node.fail("the condition is not one value");
+    return node.in_place(condition[0] != 0 ? yes : no);
+  }
+  Bodies bodies = node.bodies({&yes, &no}, {}, false);
+  std::vector<View> inputs = {node.operand(0)};
+  inputs.insert(inputs.end(), bodies.captured.begin(), bodies.captured.end());
+  const std::vector<View> outputs =
+      node.builder.control(OpKind::branch, node.name, inputs, std::move(bodies.graphs), 0, types_of(bodies.outputs, 0));
+  return values_of(outputs, bodies.outputs, 0);
+}
+
+// Inputs: number of runs, condition, what is carried. The tensors that are carried may change their shapes.
+Values loop(const OnnxNode& node) {
+  std::vector<Formal> formals = {{ElementType::i64, Shape()}, {ElementType::boolean, Shape()}};
+  std::vector<View> inputs = {node.operand(0), node.operand(1)};
+  for (size_t i = 2; i < node.input_count(); ++i) {
+    formals.push_back({node.value(i).type, std::nullopt});
+    inputs.push_back(node.operand(i));
+  }
+  Bodies bodies = node.bodies({&node.graph("body")}, formals, false);
+  inputs.insert(inputs.end(), bodies.captured.begin(), bodies.captured.end());
+  if (bodies.outputs.empty()) node.fail("the body has no outputs");
+  const std::vector<View> outputs = node.builder.control(OpKind::loop, node.name, inputs, std::move(bodies.graphs),
+                                                         formals.size() - 2, types_of(bodies.outputs, 1));
+  return values_of(outputs, bodies.outputs, 1);
+}
+
+// A constant vector of one index.
+View index_of(const OnnxNode& node, int64_t value) { return node.builder.constant({1}, QN_S64, &value); }
+
+// The tensor with one dimension in reverse.
+View reversed(const OnnxNode& node, const View& x, int64_t axis) {
+  const std::vector<View> inputs = {x, index_of(node, -1), index_of(node, INT64_MIN), index_of(node, axis),
+                                    index_of(node, -1)};
+  return node.builder.custom("slice_by", node.name + "/reverse", inputs, {}, {node.builder.type(x)})[0];
+}
+
+// A number of the list, which is absent if all have the value `otherwise`.
+int64_t at_or(const std::vector<int64_t>& list, size_t index, int64_t otherwise) {
+  return index < list.size() ? list[index] : otherwise;
+}
+
+// A loop whose body reads one row of each scanned input in each run. Outputs are what is carried, then the rows.
+Values scan(const OnnxNode& node) {
+  if (node.opset < 9) throw Unsupported{"of opset 8"};
+  const int64_t scanned = node.integer("num_scan_inputs", 0);
+  const auto all = static_cast<int64_t>(node.input_count());
+  if (scanned < 1 || scanned > all) node.fail("num_scan_inputs is out of range");
+  const auto carried = static_cast<size_t>(all - scanned);
+  const std::vector<int64_t> axes = node.integer_list("scan_input_axes"),
+                             directions = node.integer_list("scan_input_directions"),
+                             out_axes = node.integer_list("scan_output_axes"),
+                             out_directions = node.integer_list("scan_output_directions");
+  std::vector<Formal> formals;
+  std::vector<View> inputs = {{}, {}};
+  int64_t runs = -1;
+  for (size_t i = 0; i < node.input_count(); ++i) {
+    const View x = node.operand(i);
+    const Shape shape = node.builder.shape(x);
+    Formal& formal = formals.emplace_back(Formal{node.value(i).type, shape});
+    if (i < carried) {
+      inputs.push_back(x);
+      continue;
+    }
+    formal.axis = node.axis(at_or(axes, i - carried, 0), shape.size());
+    const bool back = at_or(directions, i - carried, 0) != 0;
+    formal.whole = back ? reversed(node, x, static_cast<int64_t>(formal.axis)) : x;
+    const auto rows = static_cast<int64_t>(shape[formal.axis]);
+    if (runs >= 0 && rows != runs) node.fail("scanned inputs of different lengths");
+    runs = rows;
+    node.fix(node.builder.symbol(x, formal.axis));
+  }
+  inputs[0] = node.builder.constant({}, QN_S64, &runs);
+  Bodies bodies = node.bodies({&node.graph("body")}, formals, true);
+  inputs.insert(inputs.end(), bodies.captured.begin(), bodies.captured.end());
+  if (bodies.outputs.size() < carried) node.fail("the body has too few outputs");
+  std::vector<View> outputs = node.builder.control(OpKind::loop, node.name, inputs, std::move(bodies.graphs), carried,
+                                                   types_of(bodies.outputs, 0));
+  for (size_t i = carried; i < outputs.size(); ++i) {
+    if (at_or(out_axes, i - carried, 0) != 0) throw Unsupported{"scan_output_axes"};
+    if (at_or(out_directions, i - carried, 0) != 0) outputs[i] = reversed(node, outputs[i], 0);
+  }
+  return values_of(outputs, bodies.outputs, 0);
+}
+
+}  // namespace
+
+const OnnxTable& general_control() {
+  static const OnnxTable table = {
+      {"If", {if_then_else, 1, 1}},
+      {"Loop", {loop, 2, many_inputs}},
+      {"Scan", {scan, 1, many_inputs}},
+  };
+  return table;
+}
+
+}  // namespace quern::onnx

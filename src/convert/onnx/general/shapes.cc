@@ -1,0 +1,104 @@
+// Operators that change shapes and orders, or make tensors of numbers.
+#include "convert/onnx/general/general.h"
+#include "convert/onnx/tensor.h"
+
+namespace quern::onnx {
+namespace {
+
+// ---- other shapes and orders
+
+Values reshape(const OnnxNode& node) {
+  return same_type(node, "reshape_to", Parameters().integer("allow_zero", node.integer("allowzero", 0)));
+}
+
+Values flatten(const OnnxNode& node) {
+  return same_type(node, "flatten", Parameters().integer("axis", node.integer("axis", 1)));
+}
+
+template <Name kind>
+Values by_axes(const OnnxNode& node) {
+  return node.custom(kind.text, {node.operand(0), list_operand(node, "axes", 1, 13)}, {}, {node.value(0).type});
+}
+
+Values transpose(const OnnxNode& node) {
+  Parameters parameters;
+  if (node.has_attribute("perm")) parameters = Parameters().integers("perm", node.integer_list("perm"));
+  return same_type(node, "permute", std::move(parameters));
+}
+
+Values depth_to_space(const OnnxNode& node) {
+  const std::string mode = node.text("mode", "DCR");
+  if (mode != "DCR" && mode != "CRD") throw Unsupported{mode};
+  return same_type(node, "depth_to_space",
+                   Parameters().integer("block", node.integer("blocksize", 0)).integer("crd", mode == "CRD"));
+}
+Values space_to_depth(const OnnxNode& node) {
+  return same_type(node, "space_to_depth", Parameters().integer("block", node.integer("blocksize", 0)));
+}
+
+std::optional<ElementType> type_attribute(const OnnxNode& node, const char* attribute) {
+  if (!node.has_attribute(attribute)) return std::nullopt;
+  const auto number = static_cast<int32_t>(node.integer(attribute, 0));
+  const std::optional<ElementType> type = element_type(number);
+  if (!type) throw Unsupported{"type " + std::to_string(number)};
+  return type;
+}
+
+// Our graphs hold all floats as 32-bit ones, so the bits of others are lost.
+Values bit_cast(const OnnxNode& node) {
+  const ElementType from = node.value(0).type, to = type_attribute(node, "to").value_or(from);
+  for (const ElementType type : {from, to}) {
+    if (is_float(type) && type != ElementType::f32) throw Unsupported{"of floats that have not 32 bits"};
+  }
+  return of_kind(node, "bit_cast", {}, {to});
+}
+
+// ---- numbers
+
+Values shape_of(const OnnxNode& node) {
+  Parameters parameters = Parameters().integer("start", node.integer("start", 0));
+  if (node.has_attribute("end")) parameters = std::move(parameters).integer("end", node.integer("end", 0));
+  return of_kind(node, "shape_of", std::move(parameters), {ElementType::i64});
+}
+Values size_of(const OnnxNode& node) { return of_kind(node, "size_of", {}, {ElementType::i64}); }
+
+Values constant_of_shape(const OnnxNode& node) {
+  Array one = make_array<float>(ElementType::f32, {}, {0});
+  if (const schema::TensorProto* tensor = node.tensor("value")) one = read_tensor(*tensor, node.folder);
+  if (one.elements() != 1) node.fail("value is not one number");
+  return node.custom("fill", {node.operand(0), constant_operand(node, constant_value(node.builder, one))}, {},
+                     {one.type});
+}
+
+Values eye_like(const OnnxNode& node) {
+  const ElementType type = type_attribute(node, "dtype").value_or(node.value(0).type);
+  return of_kind(node, "eye_like", Parameters().integer("k", node.integer("k", 0)), {type});
+}
+
+Values one_hot(const OnnxNode& node) {
+  return of_kind(node, "one_hot", Parameters().integer("axis", node.integer("axis", -1)), {node.value(2).type});
+}
+
+}  // namespace
+
+const OnnxTable& general_shapes() {
+  static const OnnxTable table = {
+      {"BitCast", {bit_cast, 1, 1}},
+      {"ConstantOfShape", {constant_of_shape, 1, 1}},
+      {"DepthToSpace", {depth_to_space, 1, 1}},
+      {"EyeLike", {eye_like, 1, 1}},
+      {"Flatten", {flatten, 1, 1}},
+      {"OneHot", {one_hot, 3, 3}},
+      {"Range", {plain<"range">, 3, 3}},
+      {"Reshape", {reshape, 2, 2}},
+      {"Shape", {shape_of, 1, 1}},
+      {"Size", {size_of, 1, 1}},
+      {"SpaceToDepth", {space_to_depth, 1, 1}},
+      {"Squeeze", {by_axes<"squeeze">, 1, 2}},
+      {"Transpose", {transpose, 1, 1}},
+      {"Unsqueeze", {by_axes<"unsqueeze">, 1, 2}},
+  };
+  return table;
+}
+
+}  // namespace quern::onnx
