@@ -1,7 +1,6 @@
 // Imports TensorFlow Lite's operators that compute: convolution, pooling, activations, arithmetic.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "convert/common/fold.h"
 #include "convert/common/layers.h"
@@ -9,8 +8,6 @@
 
 namespace quern::tflite {
 namespace {
-
-constexpr float infinity = std::numeric_limits<float>::infinity();
 
 // ---- windows ----------------------------------------------------------------------------------
 

@@ -2,12 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 
 namespace quern::tflite {
 namespace {
-
-constexpr float infinity = std::numeric_limits<float>::infinity();
 
 // All built-in operators, by their numbers.
 constexpr std::array operator_names = {"ADD",
