@@ -352,7 +352,7 @@ TEST_F(Registered, KindsThatAreWrongAreRefused) {
 
 // ---- graphs that nodes run
 
-// The graph x -> x + addend, whose name is `name`.
+// The graph x -> x + addend.
 Graph adding(float addend) {
   GraphBuilder b;
   const int x = b.input("x", {2});
