@@ -12,8 +12,15 @@
 extern "C" {
 #endif
 
+/** \defgroup extra The operators of libquern-extra
+ *
+ *  libquern-extra is a library of its own: link it in addition to libquern.
+ *  @{ */
+
 /** Registers the kinds, unless that has been done before. Call it before models are loaded. Not thread-safe. */
 QN_API qn_status qn_extra_register(void);
+
+/** @} */
 
 #ifdef __cplusplus
 }
