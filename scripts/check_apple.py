@@ -138,15 +138,16 @@ def check_ios(a):
 
 
 def check_module(a, installed):
-    """Checks that `@import` finds the headers through module.modulemap."""
+    """Checks that `@import` finds the headers through module.modulemap: quern.h, and extra.h in a module of its own."""
     clang = find_clang()
     if not clang:
         return print("no clang here: the module was not imported")
     source = a.folder / "module.m"
-    source.write_text("@import quern;\nint main(void) { return qn_version() == 0; }\n")
+    source.write_text("@import quern;\n@import quern_extra;\n"
+                      "int main(void) { return qn_version() == 0 || qn_extra_register(); }\n")
     run(clang, "-fsyntax-only", "-fmodules", f"-fmodules-cache-path={a.folder}/modules", "-I", installed / "include",
         "-Werror", source)
-    print(f"{clang} imports the module quern")
+    print(f"{clang} imports the modules quern and quern_extra")
 
 
 def main():
