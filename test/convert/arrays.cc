@@ -263,6 +263,7 @@ std::vector<unsigned char> to_bytes(const Array& array, qn_type type) {
 Array from_bytes(const void* data, const qn_tensor& tensor) {
   Array array{Dims(tensor.shape, tensor.shape + tensor.rank), {}};
   array.data.resize(count(array.dims));
+  if (array.data.empty()) return array;  // without elements there may be no address
   if (tensor.type == QN_F32) std::memcpy(array.data.data(), data, 4 * array.data.size());
   for (size_t i = 0; tensor.type == QN_F16 && i < array.data.size(); ++i) {
     uint16_t half;

@@ -50,7 +50,8 @@ void confine(int pipe, const Limits& limits) {
   limit(RLIMIT_CPU, limits.seconds);
   limit(RLIMIT_CORE, 0);
   limit(RLIMIT_FSIZE, 0);  // of files that it writes
-  limit(RLIMIT_NOFILE, pipe_end + 1 + limits.files);
+  // They also look at memory through a pipe of their own before virtual functions are called.
+  limit(RLIMIT_NOFILE, pipe_end + 1 + limits.files + (sanitized ? 2 : 0));
 }
 
 void write_all(int file, const void* data, size_t size) {
