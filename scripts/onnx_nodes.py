@@ -32,9 +32,12 @@ OUT_OF_SCOPE = {"ImageDecoder", "RandomNormal", "RandomNormalLike", "RandomUnifo
                 "Bernoulli", "Dropout", "SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss", "Gradient", "Adam", "Adagrad",
                 "Momentum"}
 
-# Tests whose data contradict the operator's documentation.
+# Tests whose data contradict the operator's documentation, or what it became when ONNX 1.23 corrected it.
 WRONG = {f"test_qlinearmatmul_{n}D_int8_{t}": "its bytes wrap around, but QLinearMatMul saturates"
          for n in (2, 3) for t in ("float16", "float32")}
+WRONG["test_l2normalization_axis_0"] = "NaN where a norm is 0; ONNX 1.23 says 0"
+for name in "3d_with_past_and_present_qk_matmul_softcap", "4d_with_qk_matmul_softcap":
+    WRONG[f"test_attention_{name}"] = "softcap after the mask, which lets masked keys in again; ONNX 1.23 caps first"
 
 
 def graphs_of(graph):

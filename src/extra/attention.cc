@@ -10,7 +10,12 @@ namespace quern::extra {
 namespace attention {
 namespace {
 
-// ---- attention: softmax(scale * q * k^T + mask) * v, for each head
+// ---- attention: softmax(softcap(scale * q * k^T) + mask) * v, for each head
+//
+// A query at position p sees the keys p - `left` .. p + `right` (-1: all on this side); with `causal` none behind p. Its
+// position counts from the first key of all calls; where `lengths` say how many keys an item has, the queries are its
+// last. A query that sees no key gives zeros. `scores` says what the last output shows: 0 products, 1 those after
+// `softcap`, 2 those with the mask, 3 the weights.
 
 enum Input : size_t { input_q, input_k, input_v, input_mask, input_past_k, input_past_v, input_lengths };
 enum Output : size_t { output_y, output_k, output_v, output_scores };
@@ -88,6 +93,9 @@ Attention attention_of(const Node& node) {
   if (node.has(input_lengths)) node.expect_shape(input_lengths, {a.q.batch});
   const int64_t mode = node.integer("scores", 0);
   if (mode < 0 || mode > 3) node.fail("unknown scores " + std::to_string(mode));
+  for (const char* side : {"left", "right"}) {
+    if (node.integer(side, -1) < -1) node.fail("a window of " + std::to_string(node.integer(side, -1)));
+  }
   return a;
 }
 
@@ -142,7 +150,9 @@ Cache cache_of(const Run& node, const Heads& fresh, size_t input, size_t past_in
 // Adds what forbids scores to those of one head.
 class Mask {
  public:
-  Mask(const Run& node, const Attention& a) : node_(node), a_(a), causal_(node.integer("causal", 0) != 0) {
+  Mask(const Run& node, const Attention& a)
+      : node_(node), a_(a), left_(node.integer("left", -1)), right_(node.integer("right", -1)) {
+    if (node.integer("causal", 0) != 0) right_ = 0;
     if (node.has(input_mask)) {
       Shape mask = node.shape(input_mask);
       columns_ = mask.back();
@@ -159,10 +169,22 @@ class Mask {
     for (size_t i = 0; i < a_.q.rows; ++i) {
       float* const row = scores + i * a_.total;
       if (node_.has(input_mask)) add(strides_[0] * b + strides_[1] * head + strides_[2] * i, row);
-      size_t end = a_.total;
-      if (causal_) end = std::min(end, a_.past + i + 1);
-      if (!lengths_.empty()) end = std::min(end, static_cast<size_t>(lengths_[b]));
-      std::fill(row + end, row + a_.total, -INFINITY);
+      const auto total = static_cast<int64_t>(a_.total), keys = lengths_.empty() ? total : lengths_[b];
+      const int64_t position = first_position(b) + static_cast<int64_t>(i);
+      const int64_t end = right_ < 0 || right_ >= keys - position ? keys : std::max<int64_t>(position + right_ + 1, 0);
+      const int64_t begin = left_ < 0 ? 0 : std::clamp<int64_t>(position - std::min(left_, position), 0, end);
+      std::fill(row, row + begin, -INFINITY);
+      std::fill(row + end, row + total, -INFINITY);
+    }
+  }
+
+  // The weights of queries that see no key are 0, where softmax has no answer.
+  void clear_blind(const std::vector<float>& scores, std::vector<float>* weights) const {
+    for (size_t i = 0; i < a_.q.rows; ++i) {
+      const auto row = scores.begin() + static_cast<ptrdiff_t>(i * a_.total),
+                 end = row + static_cast<ptrdiff_t>(a_.total);
+      if (std::all_of(row, end, [](float x) { return x == -INFINITY; }))
+        std::fill_n(weights->begin() + (row - scores.begin()), a_.total, 0.0f);
     }
   }
 
@@ -178,9 +200,15 @@ class Mask {
     std::fill(row + columns_, row + a_.total, -INFINITY);
   }
 
+  // The position of an item's first query among its keys.
+  int64_t first_position(size_t b) const {
+    if (lengths_.empty() || a_.past != 0) return static_cast<int64_t>(a_.past);
+    return lengths_[b] - static_cast<int64_t>(a_.q.rows);
+  }
+
   const Run& node_;
   const Attention& a_;
-  const bool causal_;
+  int64_t left_, right_;  // how many keys a query sees on each side of its position; -1: all
   size_t columns_ = 0;
   Shape strides_;
   std::vector<int64_t> lengths_;
@@ -222,13 +250,14 @@ void run_attention(const Run& node) {
           Factor<float>{k.data + k.heads.at(b, h / a.group), k.heads.distance(), true}, scores.data(), node.parallel());
       for (float& score : scores) score *= scale;
       show(0, scores);
-      mask.apply(b, h, scores.data());
-      show(1, scores);
       if (softcap > 0) {
         for (float& score : scores) score = softcap * std::tanh(score / softcap);
       }
+      show(1, scores);
+      mask.apply(b, h, scores.data());
       show(2, scores);
       if (softmax) run_plan(softmax.get(), scores.data(), weights.data(), workspace.data(), node.parallel());
+      mask.clear_blind(scores, &weights);
       show(3, weights);
       matrix_product(a.q.rows, a.v.size, a.total, Factor<float>{weights.data(), a.total},
                      Factor<float>{v.data + v.heads.at(b, h / a.group), v.heads.distance()}, result.data(),

@@ -253,7 +253,7 @@ void run_lp(const Run& node) {
     if (i / stride % n != 0) continue;  // not the first element of its line
     const double length = norm(node.data<float>(0) + i, n, stride, order_of(node));
     for (size_t k = i; k < i + n * stride; k += stride) {
-      node.output<float>(0)[k] = static_cast<float>(node.data<float>(0)[k] / length);
+      node.output<float>(0)[k] = length == 0 ? 0 : static_cast<float>(node.data<float>(0)[k] / length);
     }
   }
 }

@@ -190,7 +190,7 @@ void run_affine_grid(const Run& node) {
   const size_t n = image.size();
   const auto place = [&](size_t i, size_t size) {
     const auto at = static_cast<double>(i), last = static_cast<double>(size) - 1;
-    if (align) return last == 0 ? -1 : 2 * at / last - 1;
+    if (align) return last == 0 ? 0 : 2 * at / last - 1;
     return (2 * at + 1) / (last + 1) - 1;
   };
   const float* matrix = node.data<float>(0);

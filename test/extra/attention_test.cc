@@ -12,6 +12,7 @@ struct Heads {
   size_t batch = 2, q_heads = 4, kv_heads = 2, queries = 3, keys = 5, past = 0, size = 6, v_size = 7;
   bool joined = false;  // inputs of rank 3
   bool causal = false;
+  int64_t left = -1, right = -1;
   double softcap = 0, scale = 0;
   int64_t scores = 0;
   Elements mask = absent;  // [queries, past + keys], or fewer columns
@@ -49,7 +50,13 @@ double masked(const Heads& a, double score, size_t b, size_t query, size_t key) 
     const double mask = key < columns ? a.mask.values[query * columns + key] : a.mask.type == QN_BOOL ? 0 : -infinity;
     score = a.mask.type != QN_BOOL ? score + mask : mask != 0 ? score : -infinity;
   }
-  if (a.causal && key > a.past + query) score = -infinity;
+  const auto at = static_cast<int64_t>(key);
+  const int64_t position =
+      static_cast<int64_t>(a.past + query) +
+      (a.lengths.empty() || a.past != 0 ? 0 : static_cast<int64_t>(a.lengths[b]) - static_cast<int64_t>(a.queries));
+  if (a.causal && at > position) score = -infinity;
+  if (a.left >= 0 && at < position - a.left) score = -infinity;
+  if (a.right >= 0 && at > position + a.right) score = -infinity;
   if (!a.lengths.empty() && static_cast<double>(key) >= a.lengths[b]) score = -infinity;
   return score;
 }
@@ -66,7 +73,7 @@ NodeCase attention(const Heads& a) {
   for (size_t n = 0; n < a.batch * a.q_heads * a.queries; ++n) {
     const size_t query = n % a.queries, h = n / a.queries % a.q_heads, b = n / a.queries / a.q_heads;
     const size_t kv = b * a.kv_heads + h / (a.q_heads / a.kv_heads);
-    std::vector<double> stages[4];  // products, with the mask, with the cap, softmax
+    std::vector<double> stages[4];  // products, with the cap, with the mask, softmax
     double sum = 0;
     for (size_t j = 0; j < a.total(); ++j) {
       double score = 0;
@@ -74,12 +81,12 @@ NodeCase attention(const Heads& a) {
         score += element(a, q, a.q_heads, a.queries, a.size, b, h, query, i) *
                  keys.values[(kv * a.total() + j) * a.size + i];
       stages[0].push_back(score * scale);
-      stages[1].push_back(masked(a, stages[0][j], b, query, j));
-      stages[2].push_back(a.softcap > 0 ? a.softcap * std::tanh(stages[1][j] / a.softcap) : stages[1][j]);
+      stages[1].push_back(a.softcap > 0 ? a.softcap * std::tanh(stages[0][j] / a.softcap) : stages[0][j]);
+      stages[2].push_back(masked(a, stages[1][j], b, query, j));
       stages[3].push_back(std::exp(stages[2][j]));
       sum += stages[3][j];
     }
-    for (double& weight : stages[3]) weight /= sum;
+    for (double& weight : stages[3]) weight /= sum == 0 ? 1 : sum;
     shown.values.insert(shown.values.end(), stages[a.scores].begin(), stages[a.scores].end());
     for (size_t i = 0; i < a.v_size; ++i) {
       double result = 0;
@@ -92,8 +99,12 @@ NodeCase attention(const Heads& a) {
   NodeCase node = {"attention", {q, k, v, a.mask, past_k, past_v}, {y, keys, values, shown}};
   if (!a.lengths.empty()) node.inputs.push_back(list(a.lengths));
   node.parameters = {integers("q_heads", {static_cast<int64_t>(a.q_heads)}),
-                     integers("kv_heads", {static_cast<int64_t>(a.kv_heads)}), integers("causal", {a.causal}),
-                     integers("scores", {a.scores}), numbers("softcap", {static_cast<float>(a.softcap)})};
+                     integers("kv_heads", {static_cast<int64_t>(a.kv_heads)}),
+                     integers("causal", {a.causal}),
+                     integers("scores", {a.scores}),
+                     integers("left", {a.left}),
+                     integers("right", {a.right}),
+                     numbers("softcap", {static_cast<float>(a.softcap)})};
   if (a.scale != 0) node.parameters.push_back(numbers("scale", {static_cast<float>(a.scale)}));
   return node;
 }
@@ -112,6 +123,11 @@ TEST(ExtraAttention, Forms) {
       {.past = 2, .causal = true, .scores = 3, .mask = mask(3, 7)},
       {.mask = mask(3, 4)},  // the last key is forbidden
       {.lengths = {2, 5}},
+      {.causal = true, .softcap = 0.5},  // the cap would let forbidden keys in again
+      {.left = 1, .right = 2},
+      {.past = 3, .causal = true, .left = 2, .right = 1},
+      {.causal = true, .scores = 3, .lengths = {4, 2}},  // the second item's first query comes before all keys
+      {.left = 0, .right = 0, .lengths = {5, 1}},
       {.mask = {QN_BOOL, {3, 5}, {1, 0, 1, 1, 0, 1, 1, 1, 1, 1, 0, 0, 1, 0, 0}}},
   };
   for (Heads& a : cases) {
@@ -125,9 +141,9 @@ TEST(ExtraAttention, Forms) {
   }
 }
 
-TEST(ExtraAttention, MaskedScores) {
-  Heads a = {.scores = 1, .mask = mask(3, 5)};
-  expect_near(attention(a));
+TEST(ExtraAttention, ShownScores) {
+  expect_near(attention({.softcap = 0.5, .scores = 1, .mask = mask(3, 5)}));
+  expect_near(attention({.softcap = 0.5, .scores = 2, .mask = mask(3, 5)}));
 }
 
 TEST(ExtraAttention, Refusals) {
@@ -147,6 +163,7 @@ TEST(ExtraAttention, Refusals) {
   refused({}, "the mask has 6 columns for 5 keys", [](NodeCase* n) { n->inputs[3] = mask(3, 6); });
   refused({}, "do not broadcast", [](NodeCase* n) { n->inputs[3] = mask(2, 5); });
   refused({}, "input 3 is s64, not f32", [](NodeCase* n) { n->inputs[3] = list({1, 1, 1, 1, 1}); });
+  refused({.left = -2}, "a window of -2", [](NodeCase*) {});
   refused({.past = 2}, "only one of past keys and values", [](NodeCase* n) { n->inputs[5] = absent; });
   refused({.past = 2}, "input 5 is [2, 2, 3, 7], not [2, 2, 2, 7]", [](NodeCase* n) {
     n->inputs[5] = random_floats({2, 2, 3, 7});

@@ -88,6 +88,7 @@ TEST(ExtraNormalization, AxesAndNorms) {
   expect_near({"lp_norm", {y}, {floats({2, 2}, {0.6, -1, 0.8, 0})}, {integers("axis", {0})}});
   expect_near(
       {"lp_norm", {y}, {floats({2, 2}, {3.0 / 7, -1, 4.0 / 7, 0})}, {integers("axis", {0}), integers("p", {1})}});
+  expect_near({"lp_norm", {floats({2, 2}, {3, -4, 0, 0})}, {floats({2, 2}, {0.6, -0.8, 0, 0})}});
   expect_near({"global_lp_pool", {floats({1, 2, 2}, {3, -4, 4, 0})}, {floats({1, 2, 1}, {5, 4})}});
   expect_near(
       {"global_lp_pool", {floats({1, 2, 2}, {3, -4, 4, 0})}, {floats({1, 2, 1}, {7, 4})}, {integers("p", {1})}});

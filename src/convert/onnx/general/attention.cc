@@ -8,12 +8,17 @@ Values attention(const OnnxNode& node) {
   const ElementType type = node.value(0).type;
   // We compute softmax as f32, also where the source's type is f16.
   if (node.integer("softmax_precision", 1) != 1) throw Unsupported{"softmax_precision of other than f32"};
+  const float softcap = node.number("softcap", 0);
+  int64_t scores = node.integer("qk_matmul_output_mode", 0);
+  if (scores == 1 && softcap == 0 && node.opset < 25) scores = 2;  // ONNX came to tell the two apart
   Parameters parameters = Parameters()
                               .integer("causal", node.integer("is_causal", 0))
                               .integer("q_heads", node.integer("q_num_heads", 0))
                               .integer("kv_heads", node.integer("kv_num_heads", 0))
-                              .integer("scores", node.integer("qk_matmul_output_mode", 0))
-                              .number("softcap", node.number("softcap", 0));
+                              .integer("scores", scores)
+                              .integer("left", node.integer("left_window_size", -1))
+                              .integer("right", node.integer("right_window_size", -1))
+                              .number("softcap", softcap);
   if (node.has_attribute("scale")) parameters = std::move(parameters).number("scale", node.number("scale", 1));
   return of_kind(node, "attention", std::move(parameters), std::vector<ElementType>(4, type));
 }
