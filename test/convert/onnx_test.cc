@@ -604,6 +604,13 @@ TEST_F(Onnx, ConstantsOfAllForms) {
   expect_near(run(model, {x}).at(0), test::reshape(want, {3, 2}));
 }
 
+TEST_F(Onnx, NumbersBelowOneAreTrue) {
+  OnnxModel model(13);
+  model.input("x", {4}).output("y").floats("c", {{4}, {0.25f, 0, -0.5f, 2}});
+  model.node("Cast", {"c"}, {"b"}, "to=9").node("Cast", {"b"}, {"f"}, "to=1").node("Mul", {"x", "f"}, {"y"});
+  EXPECT_EQ(run(model, {test::make({4}, {1, 2, 3, 4})}).at(0).data, (std::vector<float>{1, 0, 3, 4}));
+}
+
 // ---- border -----------------------------------------------------------------------------------
 
 TEST_F(Onnx, HalfPrecisionStaysAtTheBorder) {

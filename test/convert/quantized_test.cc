@@ -264,6 +264,16 @@ TEST_P(QuantizedOnnx, PairsAroundAnOperator) {
          "quantize transpose conv2d transpose dequantize");
 }
 
+// Operators that know nothing of scales see the bytes that the source has.
+TEST_P(QuantizedOnnx, BytesAsNumbers) {
+  OnnxModel model(13);
+  const Array x = input(model, "x", {1, 3, 7, 6}, x_, 1);
+  model.node("Cast", {"x"}, {"out"}, "to=1").output("out");
+  const Array want = test::map(
+      snapped(x, x_), [&](float v) { return v / x_.scale + static_cast<float>(x_.zero + (GetParam() ? 128 : 0)); });
+  test::expect_near(test::run(import_onnx(folder_.write("net.onnx", model.bytes()), {{}}), {x}).at(0), want, 0);
+}
+
 // Rows whose elements are bytes of the row's own, as a layer quantizes them.
 Array quantized_rows(Array x) {
   const size_t k = x.dims.back();

@@ -234,7 +234,9 @@ Value cast(const SourceNode& node, size_t input, ElementType to) {
     out = to == ElementType::boolean ? node.integers(input) : node.symbolic(input);
   } else {
     out.shape = node.dims(input);
-    for (const float value : node.floats(input)) out.values.push_back(truncated(value));
+    for (const float value : node.floats(input)) {
+      out.values.push_back(to == ElementType::boolean ? int64_t{value != 0} : truncated(value));
+    }
   }
   if (to == ElementType::boolean) {
     out.symbols.clear();
