@@ -659,6 +659,18 @@ TEST_F(Onnx, SizesMayBeOpen) {
   EXPECT_EQ(import(image).tensors[0].shape, (Vector<size_t>{1, 2, 8, 8}));
   const Array x = random({1, 2, 6, 9}, 1);
   expect_near(run(image, {x}).at(0), test::conv(x, random({3, 2, 5, 5}, 2), {}, {}, 1));
+  // With the first sizes, three rows would be all rows, and the size could not change.
+  OnnxModel rows(13);
+  rows.input("x", {1, 0, 2}).output("y").integers("0", {0}).integers("3", {3}).integers("1", {1});
+  rows.node("Slice", {"x", "0", "3", "1"}, {"y"});
+  open(rows, 1);
+  EXPECT_EQ(run(rows, {random({1, 5, 2}, 1)}).at(0).dims, (Dims{1, 3, 2}));
+  // One slope for all elements does not depend on their number.
+  OnnxModel signal(13);
+  signal.input("x", {0, 0}).output("y").node("Abs", {"x"}, {"y"});
+  open(signal, 1);
+  EXPECT_EQ(run(signal, {test::make({2, 3}, {-1, 2, -3, 4, -5, 6})}).at(0).data,
+            (std::vector<float>{1, 2, 3, 4, 5, 6}));
 }
 
 // ---- refusals ---------------------------------------------------------------------------------

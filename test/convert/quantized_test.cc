@@ -274,6 +274,21 @@ TEST_P(QuantizedOnnx, BytesAsNumbers) {
   test::expect_near(test::run(import_onnx(folder_.write("net.onnx", model.bytes()), {{}}), {x}).at(0), want, 0);
 }
 
+TEST_P(QuantizedOnnx, BytesOfSeveralScalesAreJoinedAsNumbers) {
+  OnnxModel model(13);
+  const Array x = input(model, "x", {2, 3}, x_, 1), z = input(model, "z", {2, 3}, z_, 2);
+  model.node("Concat", {"x", "z"}, {"y"}, "axis=0").node("Cast", {"y"}, {"out"}, "to=1").output("out");
+  const auto number = [&](const Array& of, const Steps& s) {
+    return test::map(snapped(of, s),
+                     [&](float v) { return v / s.scale + static_cast<float>(s.zero + (GetParam() ? 128 : 0)); });
+  };
+  Array want = number(x, x_);
+  const Array rest = number(z, z_);
+  want.dims[0] = 4;
+  want.data.insert(want.data.end(), rest.data.begin(), rest.data.end());
+  test::expect_near(test::run(import_onnx(folder_.write("net.onnx", model.bytes()), {{}}), {x, z}).at(0), want, 0);
+}
+
 // Rows whose elements are bytes of the row's own, as a layer quantizes them.
 Array quantized_rows(Array x) {
   const size_t k = x.dims.back();

@@ -428,9 +428,16 @@ Value concat_floats(const SourceNode& node) {
 Value concat(const SourceNode& node, size_t axis) {
   std::vector<View> views;
   bool vectors = true;  // whether all inputs are constant vectors
+  bool alike = true;
   for (size_t i = 0; i < node.input_count(); ++i) {
     views.push_back(node.any_view(i));
     vectors &= node.is_constant(i) && views.back().rank() == 1;
+    alike &= node.builder.are_alike(views[0], views.back());
+  }
+  // Bytes with several scales, or some with and some without, are joined as the numbers that they are in the source.
+  for (size_t i = 0; !alike && i < views.size(); ++i) {
+    const std::string name = node.name + "/number" + std::to_string(i);
+    views[i] = node.builder.custom("bit_cast", name, {node.operand(i)}, {}, {operand_type(node.value(i).type)})[0];
   }
   return vectors ? concat_floats(node) : node.result(node.builder.concat(node.name, views, axis));
 }

@@ -507,6 +507,7 @@ View Builder::prelu(const std::string& name, const View& x, const std::vector<fl
   if (axis >= x.rank()) throw Unsupported{"on a tensor of rank " + std::to_string(x.rank())};
   const Order order = axis_last(x.rank(), axis);
   const size_t count = shape(x)[axis];
+  fix(symbol(x, axis), name);
   const View slopes = constant({count}, spread(slope, count, name).data());
   return {add(OpKind::prelu, name, {in_order(x, order), slopes.tensor}, {}), order};
 }
@@ -516,13 +517,20 @@ View Builder::scale(const std::string& name, const View& x, const std::vector<fl
   if (axis >= x.rank()) throw Unsupported{"on a tensor of rank " + std::to_string(x.rank())};
   const Order order = axis_last(x.rank(), axis);
   const size_t count = shape(x)[axis];
+  fix(symbol(x, axis), name);
   std::vector<int> inputs = {in_order(x, order), constant({count}, spread(scale, count, name).data()).tensor};
   if (!bias.empty()) inputs.push_back(constant({count}, spread(bias, count, name).data()).tensor);
   return {add(OpKind::scale, name, inputs, {}), order};
 }
 
 View Builder::leaky_relu(const std::string& name, const View& x, float slope) {
-  return prelu(name, x, {slope}, x.rank() > 1 ? 1 : 0);
+  // As all slopes are equal, any dimension may have them: best one that keeps its size, channels before others.
+  if (x.rank() == 0) return prelu(name, x, {slope}, 0);  // which refuses scalars
+  size_t axis = x.rank() > 1 ? 1 : 0;
+  for (size_t d = 0; d < x.rank() && symbol(x, axis) != no_symbol; ++d) axis = d;
+  if (symbol(x, axis) == no_symbol || x.rank() == QN_MAX_RANK) return prelu(name, x, {slope}, axis);
+  const View wide = insert_dimension(name + "/wide", x, x.rank());
+  return remove_dimension(name, prelu(name + "/wide", wide, {slope}, x.rank()), x.rank());
 }
 
 View Builder::lrn(const std::string& name, const View& x, size_t size, float alpha, float beta, float k) {
@@ -655,6 +663,10 @@ View Builder::insert_dimension(const std::string& name, const View& x, size_t ax
     }
     order.push_back(x.order[d] < axis ? x.order[d] : x.order[d] + 1);
     shape.push_back(copy_dimension(d, shape.size()));
+  }
+  if (axis == x.rank()) {
+    order.push_back(static_cast<uint32_t>(axis));
+    shape.push_back(1);
   }
   return {reshaped(name, x.tensor, shape), order};
 }

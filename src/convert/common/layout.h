@@ -209,6 +209,10 @@ class Builder {
   // Unsupported.
   bool is_sized(const View& view) const { return !tensor(view).sized_by_run; }
   qn_type type(const View& view) const { return tensor(view).type; }
+  // Whether elements of two tensors stand for numbers in the same way.
+  bool are_alike(const View& a, const View& b) const {
+    return type(a) == type(b) && tensor(a).quantization == tensor(b).quantization;
+  }
   // Adds a node of a registered kind (quern/kind.h), which reads and writes tensors as the source has them. An empty view
   // stands for an absent input. Returns one output of each of these types; constants, if all inputs are constants and the
   // outputs are small.

@@ -1,6 +1,7 @@
 // Imports ONNX models: connects nodes, inputs and outputs. layers.cc and shapes.cc import the single operators.
 #include <google/protobuf/stubs/logging.h>
 
+#include <bit>
 #include <climits>
 #include <filesystem>
 #include <set>
@@ -404,6 +405,7 @@ class Importer {
 // will do: images and signals may have to be large enough for what windows are moved over them.
 constexpr size_t example_sizes[] = {1, 8, 64, 224, 512, 1024};
 constexpr size_t most_attempts = 60;
+constexpr size_t most_suitable = 8;  // of which the best one is taken
 
 // The open dimensions apart from batches, which are 1.
 std::vector<std::string> open_dimensions(const schema::GraphProto& graph) {
@@ -441,23 +443,36 @@ std::vector<OpenSizes> attempts_for(const std::vector<std::string>& dimensions) 
   return attempts;
 }
 
-// Imports the model with the first example sizes that suit it. If none does, the message is that of the first attempt.
+// How many open dimensions of inputs cannot change, because a node was converted for the example size alone.
+int fixed_dimensions(const Graph& graph) {
+  int n = 0;
+  for (const Port& input : graph.inputs) n += std::popcount(static_cast<unsigned>(input.open & input.fixed));
+  return n;
+}
+
+// Imports the model with the example sizes that suit it best: of those with which it makes sense, the first ones that leave
+// most open dimensions open. If none makes sense, the message is that of the first attempt.
 Graph import_with_examples(const schema::ModelProto& model, const std::filesystem::path& path,
                            const std::vector<std::string>& outputs) {
   std::optional<Error> first;
+  std::optional<Graph> best;
   const std::vector<OpenSizes> attempts = attempts_for(open_dimensions(model.graph()));
-  for (const OpenSizes& sizes : attempts) {
+  for (size_t i = 0, suitable = 0; i < attempts.size() && suitable < most_suitable; ++i) {
     try {
-      Graph graph = Importer(model.graph(), opset_of(model), path.parent_path().string()).import(path, outputs, sizes);
+      Graph graph =
+          Importer(model.graph(), opset_of(model), path.parent_path().string()).import(path, outputs, attempts[i]);
       if (attempts.size() == 1) return graph;
       Graph optimized = graph;  // which may show more sizes
       if (optimize(optimized) != QN_OK) throw Error(qn_last_message());
-      return graph;
+      ++suitable;
+      if (fixed_dimensions(graph) == 0) return graph;
+      if (!best || fixed_dimensions(graph) < fixed_dimensions(*best)) best = std::move(graph);
     } catch (const Error& error) {
       if (!first) first = error;
     }
   }
-  throw Error(*first);
+  if (!best) throw Error(*first);
+  return std::move(*best);
 }
 
 }  // namespace

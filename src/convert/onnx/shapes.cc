@@ -214,6 +214,7 @@ Values depth_to_space(const OnnxNode& node) {
     node.fail("blocksize does not fit the channels");
   const int64_t depth = static_cast<int64_t>(shape[1]) / (b * b);
   Builder& builder = node.builder;
+  node.fix(builder.symbol(node.view(0), 1));
   const bool blocks_first = mode == "DCR";
   const View pixels = builder.permute(node.view(0), {0, 2, 3, 1});
   const std::vector<int64_t> split =
