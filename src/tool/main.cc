@@ -9,6 +9,9 @@
 #include <new>
 #include <string>
 #include <vector>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "tool/command/command.h"
 
@@ -73,6 +76,11 @@ int run(int argc, char** argv) {
 }  // namespace quern
 
 int main(int argc, char** argv) {
+#ifdef __GLIBC__
+  // Blocks as large as weights go back to the system when they are freed, whatever was freed before: glibc would raise
+  // the limit, and keep files that have been read in memory for as long as a model is converted.
+  mallopt(M_MMAP_THRESHOLD, 1 << 18);
+#endif
   try {
     return quern::run(argc, argv);
   } catch (const CLI::ParseError& error) {  // arguments that contradict the model or each other

@@ -2,6 +2,7 @@
 #include <google/protobuf/stubs/logging.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "convert/caffe/layer.h"
@@ -121,10 +122,13 @@ qn_preprocessing preprocessing(const LayerParameter& layer, const Shape& shape) 
 
 class Importer {
  public:
-  Importer(const CaffeNet& net, const CaffeWeights* weights) : net_(net), weights_(weights) {
+  Importer(const CaffeNet& net, CaffeWeights* weights) : net_(net), weights_(weights) {
     builder_.set_name(net.name);
     if (weights != nullptr) builder_.allow(weights->bytes());
-    for (const LayerParameter& layer : net.layers) wire(layer, &wiring_);
+    for (const LayerParameter& layer : net.layers) {
+      wire(layer, &wiring_);
+      ++readers_[layer.name()];
+    }
   }
 
   Graph import(const std::vector<std::string>& names) {
@@ -173,10 +177,13 @@ class Importer {
     const size_t count = wiring_.outputs(index).size();
     if (tops.size() != count) layer.fail("has " + std::to_string(count) + " outputs");
     wiring_.define_outputs(index, tops);
+    // Weights become constants of the graph: they are not needed in memory a second time.
+    if (weights_ != nullptr && readers_[param.name()] == 1) weights_->drop(param.name());
   }
 
   const CaffeNet& net_;
-  const CaffeWeights* weights_;
+  CaffeWeights* weights_;
+  std::map<std::string, int> readers_;  // how many layers have a name, and so the weights of this name
   Builder builder_{"caffe"};
   Wiring wiring_{builder_};
 };
@@ -191,7 +198,7 @@ Graph import_caffe(const std::string& prototxt, const std::string& caffemodel, c
   const caffe::CaffeNet net = caffe::read_caffe_net(prototxt);
   try {
     if (caffemodel.empty()) return caffe::Importer(net, nullptr).import(options.outputs);
-    const caffe::CaffeWeights weights(caffemodel);
+    caffe::CaffeWeights weights(caffemodel);
     return caffe::Importer(net, &weights).import(options.outputs);
   } catch (const Error& error) {
     throw Error(prototxt + ": " + error.what());

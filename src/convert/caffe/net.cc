@@ -265,14 +265,18 @@ CaffeWeights::CaffeWeights(const std::string& caffemodel) {
   const std::string bytes = read_file(caffemodel, INT_MAX);
   bytes_ = bytes.size();
   if (!net_.ParseFromString(bytes)) throw Error(caffemodel + ": not a Caffe model, or damaged");
-  for (const auto& layer : net_.layer()) layers_.emplace(layer.name(), &layer.blobs());
-  for (const auto& layer : net_.layers()) layers_.emplace(layer.name(), &layer.blobs());
+  for (auto& layer : *net_.mutable_layer()) layers_.emplace(layer.name(), layer.mutable_blobs());
+  for (auto& layer : *net_.mutable_layers()) layers_.emplace(layer.name(), layer.mutable_blobs());
   if (layers_.empty()) throw Error(caffemodel + ": holds no layers");
 }
 
 const CaffeBlobs* CaffeWeights::find(const std::string& layer) const {
-  const CaffeBlobs* const* blobs = find_in(layers_, layer);
+  CaffeBlobs* const* blobs = find_in(layers_, layer);
   return blobs == nullptr ? nullptr : *blobs;
+}
+
+void CaffeWeights::drop(const std::string& layer) {
+  if (CaffeBlobs* const* blobs = find_in(layers_, layer)) CaffeBlobs().Swap(*blobs);
 }
 
 }  // namespace quern::caffe

@@ -29,12 +29,14 @@ class CaffeWeights {
   CaffeWeights(const CaffeWeights&) = delete;
   // Returns the weights of a layer; null if the file does not have the layer.
   const CaffeBlobs* find(const std::string& layer) const;
+  // Frees the weights of a layer that nobody will ask for again.
+  void drop(const std::string& layer);
   size_t bytes() const { return bytes_; }  // of the file
 
  private:
   schema::NetWeights net_;
   size_t bytes_ = 0;
-  std::map<std::string, const CaffeBlobs*> layers_;
+  std::map<std::string, CaffeBlobs*> layers_;
 };
 
 }  // namespace quern::caffe

@@ -95,10 +95,10 @@ class Importer {
         wiring_(builder_) {
     if (builder == nullptr) builder_.set_name(graph_.name());
     builder_.allow_empty();
-    for (const schema::TensorProto& tensor : graph_.initializer()) {
-      const Wire wire = wiring_.mention(tensor.name());
-      if (wiring_.is_constant(wire)) throw Error("initializer '" + tensor.name() + "' is given twice");
-      wiring_.define_constant(wire, [this, &tensor] { return read(tensor); });
+    for (int i = 0; i < graph_.initializer_size(); ++i) {
+      const Wire wire = wiring_.mention(graph_.initializer(i).name());
+      if (wiring_.is_constant(wire)) throw Error("initializer '" + graph_.initializer(i).name() + "' is given twice");
+      wiring_.define_constant(wire, [this, i] { return read_initializer(i); });
     }
     for (const schema::NodeProto& node : graph_.node()) {
       Wires inputs = wires(node.input());
@@ -106,6 +106,10 @@ class Importer {
       wiring_.add_node(std::move(inputs), wires(node.output()));
     }
   }
+
+  // Says that nobody else needs the importer's graph: initializers are emptied when they have become constants, so that
+  // weights are not in memory once more than necessary.
+  void use_up(schema::GraphProto* graph) { used_up_ = graph; }
 
   Graph import(const std::filesystem::path& path, const std::vector<std::string>& names, const OpenSizes& sizes) {
     allow_file(path);
@@ -310,6 +314,12 @@ class Importer {
     return constant_value(builder_, read_tensor(tensor, folder_));
   }
 
+  Value read_initializer(int index) {
+    Value value = read(graph_.initializer(index));
+    if (used_up_ != nullptr) schema::TensorProto().Swap(used_up_->mutable_initializer(index));
+    return value;
+  }
+
   void add_node(size_t index, const schema::NodeProto& proto) {
     const std::string& name = name_of(proto);
     const bool standard = proto.domain().empty() || proto.domain() == "ai.onnx";
@@ -394,6 +404,7 @@ class Importer {
   Builder own_builder_{"onnx"};
   Builder& builder_;
   Wiring wiring_;
+  schema::GraphProto* used_up_ = nullptr;
   OpenSizes open_sizes_;
   std::set<std::string> read_as_integers_ = read_as_integers(graph_);
   std::set<std::filesystem::path> files_;  // from which constants are read
@@ -452,15 +463,17 @@ int fixed_dimensions(const Graph& graph) {
 
 // Imports the model with the example sizes that suit it best: of those with which it makes sense, the first ones that leave
 // most open dimensions open. If none makes sense, the message is that of the first attempt.
-Graph import_with_examples(const schema::ModelProto& model, const std::filesystem::path& path,
+// Uses up the model.
+Graph import_with_examples(schema::ModelProto model, const std::filesystem::path& path,
                            const std::vector<std::string>& outputs) {
   std::optional<Error> first;
   std::optional<Graph> best;
   const std::vector<OpenSizes> attempts = attempts_for(open_dimensions(model.graph()));
   for (size_t i = 0, suitable = 0; i < attempts.size() && suitable < most_suitable; ++i) {
     try {
-      Graph graph =
-          Importer(model.graph(), opset_of(model), path.parent_path().string()).import(path, outputs, attempts[i]);
+      Importer importer(model.graph(), opset_of(model), path.parent_path().string());
+      if (attempts.size() == 1) importer.use_up(model.mutable_graph());
+      Graph graph = importer.import(path, outputs, attempts[i]);
       if (attempts.size() == 1) return graph;
       Graph optimized = graph;  // which may show more sizes
       if (optimize(optimized) != QN_OK) throw Error(qn_last_message());
@@ -491,7 +504,7 @@ Graph import_onnx(const std::string& path, const ImportOptions& options) {
     if (!options.target.empty()) {
       onnx::keep_external_files(model.graph(), std::filesystem::path(path).parent_path().string(), options.target);
     }
-    return onnx::import_with_examples(model, path, options.outputs);
+    return onnx::import_with_examples(std::move(model), path, options.outputs);
   } catch (const Error& error) {
     throw Error(path + ": " + error.what());
   }
