@@ -92,4 +92,27 @@ void clamp_range(float low, float high, float* min, float* max) {
   *max = std::min(std::max(*max, low), high);
 }
 
+bool compose(const Affine& second, Affine* first) {
+  Affine f = *first;
+  if (f.clamps()) {
+    if (!second.is_uniform() || second.scale[0] == 0) return false;
+    f.min = f.min * second.scale[0] + second.bias[0];
+    f.max = f.max * second.scale[0] + second.bias[0];
+    if (second.scale[0] < 0) std::swap(f.min, f.max);
+  }
+  const size_t n = std::max({f.scale.size(), f.bias.size(), second.scale.size(), second.bias.size()});
+  Vector<float> scale(n), bias(n);
+  for (size_t i = 0; i < n; ++i) {
+    const double s = double{element(second.scale, i)};
+    scale[i] = static_cast<float>(double{element(f.scale, i)} * s);
+    bias[i] = static_cast<float>(double{element(f.bias, i)} * s + double{element(second.bias, i)});
+  }
+  f.scale = reduced(std::move(scale));
+  f.bias = reduced(std::move(bias));
+  clamp_range(second.min, second.max, &f.min, &f.max);
+  if (!is_finite(f.scale) || !is_finite(f.bias) || !(f.min <= f.max)) return false;
+  *first = std::move(f);
+  return true;
+}
+
 }  // namespace quern

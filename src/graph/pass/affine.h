@@ -26,6 +26,15 @@ Vector<float> reduced(Vector<float> v);
 // Reads a node as an affine function of x. Returns false if the node is none.
 bool read_affine(Rewriter& r, const Node& node, Affine* f, int* x);
 
+// first = second(first(x)). Returns false for chains without this form: a clamp followed by a scale per channel would
+// clamp each channel to another range.
+bool compose(const Affine& second, Affine* first);
+
+// Whether what the node computes is clamped no further.
+inline bool is_unclamped(const Node& node) {
+  return node.attributes.min == -infinity && node.attributes.max == infinity;
+}
+
 // The range [min, max] after a clamp to [low, high].
 void clamp_range(float low, float high, float* min, float* max);
 

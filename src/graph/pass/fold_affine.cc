@@ -6,8 +6,6 @@
 namespace quern {
 namespace {
 
-bool is_unclamped(const Node& node) { return node.attributes.min == -infinity && node.attributes.max == infinity; }
-
 // weights' = weights * scale, bias' = bias * scale + bias of f, per output channel. False when a number overflows.
 bool fold_into_weights(Rewriter& r, Node& node, const Affine& f) {
   const Shape shape = r.shape(node.inputs[1]);
