@@ -13,6 +13,7 @@
 #include "graph/file/format.h"
 #include "graph/pass/observer.h"
 #include "graph/pass/passes.h"
+#include "tool/output/detections.h"
 
 namespace quern {
 
@@ -45,6 +46,7 @@ void add_threads(CLI::App& app, size_t* threads) {
 
 Graph load_graph(const ModelFiles& files, const ImportOptions& options, const PassObserver* observer) {
   Graph graph = import_model(files.paths(), options);
+  recognize_detections(&graph);
   if (files.is_quern() && options.outputs.empty()) return graph;
   check(observer == nullptr ? optimize(graph) : optimize(graph, *observer));
   return graph;

@@ -47,7 +47,6 @@ void store_preprocessing(const ImageFlags& flags, Graph* graph) {
 
 // Stores in the model what its outputs mean.
 void store_postprocessing(const ConvertArguments& arguments, Graph* graph) {
-  recognize_detections(graph);
   std::vector<std::string> names;
   for (const Port& port : graph->outputs) names.push_back(tensor_of(*graph, port.tensor).name.c_str());
   arguments.detections.apply(&graph->postprocessing, names);
@@ -74,7 +73,7 @@ ImportOptions::Input input_of(const std::string& text) {
 
 void print_step(void* rounds, const PassStep& step) {
   *static_cast<int*>(rounds) = std::max(*static_cast<int*>(rounds), step.round);
-  fmt::print("round {}  {:<18}{:>6} -> {:<6} {}\n", step.round, step.name, step.before, step.after, step.sentence);
+  fmt::print("round {}  {:<21}{:>6} -> {:<6} {}\n", step.round, step.name, step.before, step.after, step.sentence);
 }
 
 // Prints what each pass does, if this is wanted.

@@ -227,6 +227,21 @@ std::vector<float> image_tensor(Image image, const qn_preprocessing& how, const 
   return out;
 }
 
+// Returns numbers as elements of the tensor: bytes as its scale and zero point say. Pixels without preprocessing are
+// bytes already, and those of s8 are 128 less.
+static std::vector<unsigned char> elements_of(const std::vector<float>& values, const qn_tensor& tensor, bool pixels) {
+  if (tensor.type != QN_U8 && tensor.type != QN_S8) return floats_as(values, tensor.type);
+  const float low = tensor.type == QN_S8 ? -128 : 0;
+  const qn_quantization& q = tensor.quantization;
+  std::vector<unsigned char> bytes;
+  for (const float x : values) {
+    const float element =
+        pixels || q.scale == 0 ? x + low : std::nearbyint(x / q.scale) + static_cast<float>(q.zero_point);
+    bytes.push_back(static_cast<unsigned char>(static_cast<int>(std::clamp(element, low, low + 255))));
+  }
+  return bytes;
+}
+
 InputData image_input(const std::string& path, const qn_port& port, const qn_preprocessing& model,
                       const ImageFlags& flags) {
   const auto image = image_port(port.tensor.shape, port.tensor.rank);
@@ -236,8 +251,11 @@ InputData image_input(const std::string& path, const qn_port& port, const qn_pre
   const qn_preprocessing how = flags.over(model, image->channels);
   InputData data = {port.tensor, {}};
   data.tensor.shape[0] = 1;
+  const qn_quantization quantization = data.tensor.quantization;
   check(qn_tensor_init(&data.tensor, data.tensor.type, data.tensor.rank, data.tensor.shape));
-  data.bytes = floats_as(image_tensor(read_image(path), how, *image, path), data.tensor.type);
+  data.tensor.quantization = quantization;
+  const bool pixels = !model.present && flags.mean.empty() && flags.scale.empty();
+  data.bytes = elements_of(image_tensor(read_image(path), how, *image, path), data.tensor, pixels);
   return data;
 }
 

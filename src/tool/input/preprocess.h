@@ -55,7 +55,8 @@ struct Frame {
 };
 Frame seen_frame(size_t width, size_t height, const qn_preprocessing& how);
 
-// Makes the content of `port` from a picture file: batch 1, by the model's preprocessing changed by the flags.
+// Makes the content of `port` from a picture file: batch 1, by the model's preprocessing changed by the flags. An input
+// of bytes gets the pixels as they are if neither knows a mean or scale; else the numbers, quantized as the port says.
 InputData image_input(const std::string& path, const qn_port& port, const qn_preprocessing& model,
                       const ImageFlags& flags);
 
