@@ -15,7 +15,7 @@ namespace quern {
 namespace {
 
 using Colour = std::array<uint8_t, 3>;
-constexpr Colour black = {0, 0, 0};
+constexpr Colour black = {0, 0, 0}, white = {255, 255, 255};
 
 // A rectangle in pixels: from left, top to right, bottom exclusively. It may reach beyond the picture.
 struct Area {
@@ -44,6 +44,9 @@ Colour colour_of(size_t label) {
   return {channel(0), channel(4), channel(2)};
 }
 
+// The colour in which text is readable on this one.
+const Colour& text_colour(const Colour& field) { return 3 * field[0] + 6 * field[1] + field[2] < 1280 ? white : black; }
+
 // ---- text
 
 // A character: five rows of three pixels from the top, an octal digit for each row, whose bit 4 is the left pixel.
@@ -68,7 +71,7 @@ unsigned rows_of_glyph(char character) {
   return 0;
 }
 
-// Writes black text on a field of the colour; each pixel of a glyph is a square of `size` pixels.
+// Writes text on a field of the colour; each pixel of a glyph is a square of `size` pixels.
 void write_text(Image* picture, long left, long top, long size, const std::string& text, const Colour& colour) {
   const long step = (glyph_width + 1) * size;
   fill(picture, {left, top, left + static_cast<long>(text.size()) * step + size, top + (glyph_height + 2) * size},
@@ -79,7 +82,7 @@ void write_text(Image* picture, long left, long top, long size, const std::strin
       for (long x = 0; x < glyph_width; ++x) {
         if ((rows >> (3 * (glyph_height - 1 - y) + glyph_width - 1 - x) & 1) == 0) continue;
         const long px = left + (x + 1) * size, py = top + (y + 1) * size;
-        fill(picture, {px, py, px + size, py + size}, black);
+        fill(picture, {px, py, px + size, py + size}, text_colour(colour));
       }
     }
     left += step;
