@@ -38,6 +38,9 @@ constexpr bool has_integers = true;
 // Graphs with subgraphs or states. A small build refuses them while it reads a file.
 constexpr bool has_subgraphs = !small;
 
+// Labels of classes and the meaning of outputs, which a model's file may hold. A small build ignores them.
+constexpr bool has_postprocessing = !small;
+
 #ifdef QN_TRIMMED
 constexpr bool trimmed = true;
 

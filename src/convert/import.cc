@@ -74,6 +74,8 @@ Graph import_quern(const std::string& path, const ImportOptions& options) {
     outputs.push_back(*at);
   }
   graph.outputs = std::move(outputs);
+  graph.postprocessing.detections = String();  // by the numbers of outputs
+  graph.postprocessing.outputs.clear();
   if (check_graph(graph) != QN_OK) throw Error(path + ": " + qn_last_message());
   return graph;
 }

@@ -27,6 +27,7 @@ constexpr Command commands[] = {
     {"convert", "Convert a Caffe, ONNX or TensorFlow Lite model to .qn", convert_command},
     {"info", "Describe a model", info_command},
     {"run", "Run a model on arrays or images", run_command},
+    {"diff", "Find the first tensor in which two models differ", diff_command},
     {"bench", "Measure how fast a model runs", bench_command},
     {"profile", "Time each operator of a model", profile_command},
     {"predict", "Estimate the time on a phone's core that is not here", predict_command},

@@ -11,7 +11,9 @@
 
 #include "convert/zoo/random.h"
 #include "graph/file/format.h"
+#include "graph/pass/observer.h"
 #include "graph/pass/passes.h"
+#include "tool/output/detections.h"
 
 namespace quern {
 
@@ -42,9 +44,11 @@ void add_threads(CLI::App& app, size_t* threads) {
       ->capture_default_str();
 }
 
-Graph load_graph(const ModelFiles& files, const ImportOptions& options) {
+Graph load_graph(const ModelFiles& files, const ImportOptions& options, const PassObserver* observer) {
   Graph graph = import_model(files.paths(), options);
-  if (!files.is_quern() || !options.outputs.empty()) check(optimize(graph));
+  recognize_detections(&graph);
+  if (files.is_quern() && options.outputs.empty()) return graph;
+  check(observer == nullptr ? optimize(graph) : optimize(graph, *observer));
   return graph;
 }
 

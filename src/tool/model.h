@@ -15,6 +15,8 @@ class App;
 
 namespace quern {
 
+struct PassObserver;  // graph/pass/observer.h
+
 // Throws Error with the library's message if `status` is not QN_OK.
 void check(qn_status status);
 
@@ -37,8 +39,8 @@ void add_model_files(CLI::App& app, ModelFiles* files);
 void add_threads(CLI::App& app, size_t* threads);
 
 // Imports and optimises a model. A .qn file was optimised when it was made, and is optimised again only if `options`
-// change its outputs.
-Graph load_graph(const ModelFiles& files, const ImportOptions& options = {});
+// change its outputs. Detections of known kinds of nodes are recognized. The observer, if there is one, sees what passes do.
+Graph load_graph(const ModelFiles& files, const ImportOptions& options = {}, const PassObserver* observer = nullptr);
 // Loads a model: maps a .qn file, or converts a model of another format in memory.
 ModelPtr load_model(const ModelFiles& files);
 

@@ -87,6 +87,14 @@ const Fault faults[] = {
        g.nodes[5].attributes.padding = {2, 0, 0, 0};
      }},
     {"more than", [](Graph& g) { g.nodes.resize(50000, g.nodes[0]); }},
+    {"label 1 is not plain text", [](Graph& g) { g.postprocessing.labels[1] = String("a\033[2J"); }},
+    {"kind of detections", [](Graph& g) { g.postprocessing.detections = String("\n"); }},
+    {"output 2 does not exist",
+     [](Graph& g) {
+       g.postprocessing.outputs = {0, 2};
+     }},
+    {"not between 0 and 1", [](Graph& g) { g.postprocessing.threshold = NAN; }},
+    {"not between 0 and 1", [](Graph& g) { g.postprocessing.overlap = 1.5f; }},
 };
 
 // The graph is nested_graph().
@@ -117,6 +125,8 @@ const Fault nested_faults[] = {
      [](Graph& g) {
        g.subgraphs[1].subgraphs[0].states = {{0, 0}};
      }},
+    {"subgraph 0: only the outermost graph says what its outputs mean",
+     [](Graph& g) { g.subgraphs[0].postprocessing.background = 0; }},
     {"subgraph 0: the model has no output", [](Graph& g) { g.subgraphs[0].outputs.clear(); }},
     {"subgraph 1: subgraph 0: node 'fully_connected0' (fully_connected): subgraph 0 does not exist",
      [](Graph& g) { g.subgraphs[1].subgraphs[0].nodes[0].subgraphs = {0}; }},

@@ -70,10 +70,12 @@ Offset<format::Model> full_model(FlatBufferBuilder& b, int depth) {
                                                                       attributes_table, b.CreateVector(bodies))};
   const std::vector<Offset<format::Port>> ports = {full_port(b), full_port(b)};
   const std::vector<format::State> states = {format::State(1, 2)};
+  const auto meaning = format::CreatePostprocessing(b, b.CreateVector(operators), b.CreateString("rows"),
+                                                    b.CreateVector(bodies), 1, 0, 0.25f, 0.75f);
   return format::CreateModel(b, b.CreateString("source"), b.CreateString("name"), b.CreateVector(operators),
                              b.CreateVector(segments), b.CreateVector(tensors), b.CreateVector(nodes),
                              b.CreateVector(ports), b.CreateVector(ports), b.CreateVector(inner),
-                             b.CreateVectorOfStructs(states));
+                             b.CreateVectorOfStructs(states), meaning);
 }
 
 Bytes full(int depth) {

@@ -139,6 +139,7 @@ TEST(Format, SubgraphsAreAsDeepAsTheCheckerAllows) {
     Graph graph = sample_graph();
     for (; graphs > 1; --graphs) {
       Graph outer = sample_graph();
+      graph.postprocessing = {};  // only the outermost graph has it
       outer.subgraphs.push_back(std::move(graph));
       graph = std::move(outer);
     }

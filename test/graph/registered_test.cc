@@ -3,6 +3,7 @@
 #include <quern/quern.h>
 
 #include <cstring>
+#include <fstream>
 #include <memory>
 
 #include "graph/ir/custom.h"
@@ -301,6 +302,41 @@ TEST_F(Registered, RunsMaySizeOutputs) {
     for (const uint16_t half : r.output<uint16_t>(1)) got.push_back(fp16_ieee_to_fp32_value(half));
     EXPECT_EQ(got, twice);
   }
+}
+
+// The kind of examples/custom_operator.c, which has its functions; a model can only be written if there is such a kind.
+TEST_F(Registered, TheModelOfTheExample) {
+  static qn_kind average = kind("example_moving_average", 1);
+  average.run = run_positive;  // nobody runs it here
+  expect_ok(qn_register_kinds(&average, 1));
+  GraphBuilder b;
+  b.output(custom(b, "example_moving_average", {b.input("x", {2, 4})}), "y");
+  b.graph.nodes.back().parameters.push_back({"window", {3}, {}});
+  Vector<unsigned char> bytes;
+  expect_ok(write_model(b.done(), &bytes));
+  std::ifstream file(QUERN_SOURCE_DIR "/examples/custom/average.qn", std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  if (text == std::string(bytes.begin(), bytes.end())) return;
+  const std::string path = ::testing::TempDir() + "average.qn";
+  std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), std::ssize(bytes));
+  ADD_FAILURE() << "examples/custom/average.qn should be " << path;
+}
+
+// A model that needs kinds which nobody has registered: the message says where they may be.
+TEST_F(Registered, AModelThatNeedsAnotherLibrarySaysSo) {
+  GraphBuilder b;
+  b.output(scaled(b, b.input("x", {2}), 2), "y");
+  Vector<unsigned char> file;
+  expect_ok(write_model(b.done(), &file));
+  const std::string name = "test_scaled", other = "lost_kind_1";
+  const auto at = std::search(file.begin(), file.end(), name.begin(), name.end());
+  ASSERT_NE(at, file.end());
+  std::copy(other.begin(), other.end(), at);
+  qn_model* model;
+  EXPECT_EQ(qn_model_load_memory(file.data(), file.size(), nullptr, &model), QN_BAD_MODEL);
+  EXPECT_NE(std::string(qn_last_message()).find("unknown operator 'lost_kind_1'; libquern-extra may have it"),
+            std::string::npos)
+      << qn_last_message();
 }
 
 TEST_F(Registered, FilesThatAreWrongAreRefused) {

@@ -140,6 +140,7 @@ inline Graph sample_graph() {
   const int flat = b.node(OpKind::reshape, {pooled}, values({0, -1}));
   const int fc = b.node(OpKind::fully_connected, {flat, b.constant({10, 128}), b.constant({10})});
   b.output(b.node(OpKind::softmax, {fc}, axis(1)), "probabilities");
+  b.graph.postprocessing = {{String("cat"), String(), String("dog")}, String("rows"), {1}, true, 2, 0.25f, 0.75f};
   return b.done();
 }
 
@@ -281,6 +282,7 @@ inline void expect_same(const Graph& a, const Graph& b) {
     EXPECT_EQ(a.states[i].input, b.states[i].input);
     EXPECT_EQ(a.states[i].output, b.states[i].output);
   }
+  EXPECT_EQ(a.postprocessing, b.postprocessing);
   ASSERT_EQ(a.subgraphs.size(), b.subgraphs.size());
   for (size_t i = 0; i < a.subgraphs.size(); ++i) {
     SCOPED_TRACE("subgraph " + std::to_string(i));

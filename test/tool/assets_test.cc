@@ -121,6 +121,40 @@ TEST(Assets, PrunedNetworksGiveTheSameSparseAndDense) {
   }
 }
 
+// A detector and a picture with a face, after conversion without any flags.
+TEST(Assets, FacesAreFound) {
+  const fs::path folder = assets();
+  if (folder.empty()) GTEST_SKIP() << "no assets: set QUERN_ASSETS";
+  const fs::path scratch = fs::temp_directory_path() / "quern_faces", models = folder / "models";
+  fs::create_directories(scratch);
+  const std::vector<std::vector<std::string>> detectors = {
+      {(models / "onnx/ultraface_slim-320.onnx").string(), "--mean", "127", "--scale", "0.0078125", "--detections",
+       "scores", "--detection-outputs", "boxes,scores", "--background", "0"},
+      {(models / "caffe/yufacedetectnet-open-v1.prototxt").string(),
+       (models / "caffe/yufacedetectnet-open-v1.caffemodel").string(), "--mean", "104,117,123", "--bgr"}};
+  for (const auto& detector : detectors) {
+    std::vector<std::string> convert = {"convert", "-o", "faces.qn"};
+    convert.insert(convert.end(), detector.begin(), detector.end());
+    const Result converted = run_quern(scratch, convert);
+    ASSERT_EQ(converted.status, 0) << converted.err;
+    const auto faces = [&](const char* image) {
+      const Result r =
+          run_quern(scratch, {"run", "faces.qn", "--json", "--input", (folder / "images/detect" / image).string()});
+      EXPECT_EQ(r.status, 0) << r.err;
+      return nlohmann::json::parse(r.out)["runs"][0]["detections"];
+    };
+    const nlohmann::json found = faces("grace_hopper.png");
+    ASSERT_EQ(found.size(), 1u) << detector[0] << found;
+    EXPECT_GT(found[0]["score"].get<double>(), 0.84);
+    const std::vector<double> box = found[0]["box"];
+    const double width = box[2] - box[0], height = box[3] - box[1];
+    EXPECT_GT(width, 80);
+    EXPECT_NEAR(height / width, 1.25, 0.35) << "a face is a little higher than wide";
+    EXPECT_EQ(faces("cat_720p.jpg").size(), 0u) << detector[0];
+  }
+  fs::remove_all(scratch);
+}
+
 struct Classifier {
   const char* name;
   std::vector<std::string> files, flags;

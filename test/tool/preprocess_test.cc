@@ -1,10 +1,13 @@
 #include "tool/input/preprocess.h"
 
 #include <gtest/gtest.h>
+#include <png.h>
 
 #include <CLI/CLI.hpp>
+#include <fstream>
 
 #include "convert/common/error.h"
+#include "pictures.h"
 
 namespace quern {
 namespace {
@@ -154,6 +157,32 @@ TEST(Preprocess, RefusesPicturesThatGrowBeyondMeasure) {
   const Image image = pattern(3, 1, 1);
   const qn_preprocessing how = {0, 1, 0, {0, 0, 0, 0}, {1, 1, 1, 1}, 4000000000u, {0, 0}};
   EXPECT_THROW(image_tensor(image, how, {1, 2, 2, true}, "x"), Error);
+}
+
+// A picture for inputs of bytes: its pixels as they are, or the numbers that preprocessing makes of them.
+TEST(Preprocess, InputsOfBytes) {
+  const std::string path = ::testing::TempDir() + "quern_bytes.png";
+  std::ofstream(path, std::ios::binary) << make_png(2, 1, {8, PNG_COLOR_TYPE_GRAY},
+                                                    [](size_t x, size_t, size_t) { return x == 0 ? 10u : 255u; });
+  const size_t shape[] = {1, 1, 1, 2};
+  for (const qn_type type : {QN_U8, QN_S8}) {
+    qn_port port = {sizeof(qn_port), "x", {}};
+    check(qn_tensor_init(&port.tensor, type, 4, shape));
+    port.tensor.quantization.scale = 0.5f;
+    port.tensor.quantization.zero_point = 3;
+    const auto elements = [&](const ImageFlags& flags) {
+      std::vector<int> values;
+      for (const unsigned char byte : image_input(path, port, {}, flags).bytes)
+        values.push_back(type == QN_S8 ? static_cast<signed char>(byte) : byte);
+      return values;
+    };
+    const int low = type == QN_S8 ? -128 : 0;
+    EXPECT_EQ(elements({}), (std::vector<int>{10 + low, 255 + low}));
+    ImageFlags flags;
+    flags.mean = {8};
+    EXPECT_EQ(elements(flags), (std::vector<int>{7, low + 255})) << "2 / 0.5 + 3; and what is too much";
+  }
+  std::remove(path.c_str());
 }
 
 }  // namespace

@@ -33,6 +33,9 @@ struct PortBuilder;
 
 struct State;
 
+struct Postprocessing;
+struct PostprocessingBuilder;
+
 struct Model;
 struct ModelBuilder;
 
@@ -1189,6 +1192,140 @@ inline flatbuffers::Offset<Port> CreatePortDirect(
       unsized);
 }
 
+struct Postprocessing FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
+  typedef PostprocessingBuilder Builder;
+  struct Traits;
+  enum FlatBuffersVTableOffset FLATBUFFERS_VTABLE_UNDERLYING_TYPE {
+    VT_LABELS = 4,
+    VT_DETECTIONS = 6,
+    VT_OUTPUTS = 8,
+    VT_PIXELS = 10,
+    VT_BACKGROUND = 12,
+    VT_THRESHOLD = 14,
+    VT_OVERLAP = 16
+  };
+  const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>> *labels() const {
+    return GetPointer<const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>> *>(VT_LABELS);
+  }
+  const flatbuffers::String *detections() const {
+    return GetPointer<const flatbuffers::String *>(VT_DETECTIONS);
+  }
+  const flatbuffers::Vector<uint32_t> *outputs() const {
+    return GetPointer<const flatbuffers::Vector<uint32_t> *>(VT_OUTPUTS);
+  }
+  uint8_t pixels() const {
+    return GetField<uint8_t>(VT_PIXELS, 0);
+  }
+  int32_t background() const {
+    return GetField<int32_t>(VT_BACKGROUND, -1);
+  }
+  float threshold() const {
+    return GetField<float>(VT_THRESHOLD, 0.5f);
+  }
+  float overlap() const {
+    return GetField<float>(VT_OVERLAP, 0.45f);
+  }
+  bool Verify(flatbuffers::Verifier &verifier) const {
+    return VerifyTableStart(verifier) &&
+           VerifyOffset(verifier, VT_LABELS) &&
+           verifier.VerifyVector(labels()) &&
+           verifier.VerifyVectorOfStrings(labels()) &&
+           VerifyOffset(verifier, VT_DETECTIONS) &&
+           verifier.VerifyString(detections()) &&
+           VerifyOffset(verifier, VT_OUTPUTS) &&
+           verifier.VerifyVector(outputs()) &&
+           VerifyField<uint8_t>(verifier, VT_PIXELS, 1) &&
+           VerifyField<int32_t>(verifier, VT_BACKGROUND, 4) &&
+           VerifyField<float>(verifier, VT_THRESHOLD, 4) &&
+           VerifyField<float>(verifier, VT_OVERLAP, 4) &&
+           verifier.EndTable();
+  }
+};
+
+struct PostprocessingBuilder {
+  typedef Postprocessing Table;
+  flatbuffers::FlatBufferBuilder &fbb_;
+  flatbuffers::uoffset_t start_;
+  void add_labels(flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>> labels) {
+    fbb_.AddOffset(Postprocessing::VT_LABELS, labels);
+  }
+  void add_detections(flatbuffers::Offset<flatbuffers::String> detections) {
+    fbb_.AddOffset(Postprocessing::VT_DETECTIONS, detections);
+  }
+  void add_outputs(flatbuffers::Offset<flatbuffers::Vector<uint32_t>> outputs) {
+    fbb_.AddOffset(Postprocessing::VT_OUTPUTS, outputs);
+  }
+  void add_pixels(uint8_t pixels) {
+    fbb_.AddElement<uint8_t>(Postprocessing::VT_PIXELS, pixels, 0);
+  }
+  void add_background(int32_t background) {
+    fbb_.AddElement<int32_t>(Postprocessing::VT_BACKGROUND, background, -1);
+  }
+  void add_threshold(float threshold) {
+    fbb_.AddElement<float>(Postprocessing::VT_THRESHOLD, threshold, 0.5f);
+  }
+  void add_overlap(float overlap) {
+    fbb_.AddElement<float>(Postprocessing::VT_OVERLAP, overlap, 0.45f);
+  }
+  explicit PostprocessingBuilder(flatbuffers::FlatBufferBuilder &_fbb)
+        : fbb_(_fbb) {
+    start_ = fbb_.StartTable();
+  }
+  flatbuffers::Offset<Postprocessing> Finish() {
+    const auto end = fbb_.EndTable(start_);
+    auto o = flatbuffers::Offset<Postprocessing>(end);
+    return o;
+  }
+};
+
+inline flatbuffers::Offset<Postprocessing> CreatePostprocessing(
+    flatbuffers::FlatBufferBuilder &_fbb,
+    flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>> labels = 0,
+    flatbuffers::Offset<flatbuffers::String> detections = 0,
+    flatbuffers::Offset<flatbuffers::Vector<uint32_t>> outputs = 0,
+    uint8_t pixels = 0,
+    int32_t background = -1,
+    float threshold = 0.5f,
+    float overlap = 0.45f) {
+  PostprocessingBuilder builder_(_fbb);
+  builder_.add_overlap(overlap);
+  builder_.add_threshold(threshold);
+  builder_.add_background(background);
+  builder_.add_outputs(outputs);
+  builder_.add_detections(detections);
+  builder_.add_labels(labels);
+  builder_.add_pixels(pixels);
+  return builder_.Finish();
+}
+
+struct Postprocessing::Traits {
+  using type = Postprocessing;
+  static auto constexpr Create = CreatePostprocessing;
+};
+
+inline flatbuffers::Offset<Postprocessing> CreatePostprocessingDirect(
+    flatbuffers::FlatBufferBuilder &_fbb,
+    const std::vector<flatbuffers::Offset<flatbuffers::String>> *labels = nullptr,
+    const char *detections = nullptr,
+    const std::vector<uint32_t> *outputs = nullptr,
+    uint8_t pixels = 0,
+    int32_t background = -1,
+    float threshold = 0.5f,
+    float overlap = 0.45f) {
+  auto labels__ = labels ? _fbb.CreateVector<flatbuffers::Offset<flatbuffers::String>>(*labels) : 0;
+  auto detections__ = detections ? _fbb.CreateString(detections) : 0;
+  auto outputs__ = outputs ? _fbb.CreateVector<uint32_t>(*outputs) : 0;
+  return quern::format::CreatePostprocessing(
+      _fbb,
+      labels__,
+      detections__,
+      outputs__,
+      pixels,
+      background,
+      threshold,
+      overlap);
+}
+
 struct Model FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
   typedef ModelBuilder Builder;
   struct Traits;
@@ -1202,7 +1339,8 @@ struct Model FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
     VT_INPUTS = 16,
     VT_OUTPUTS = 18,
     VT_SUBGRAPHS = 20,
-    VT_STATES = 22
+    VT_STATES = 22,
+    VT_POSTPROCESSING = 24
   };
   const flatbuffers::String *source() const {
     return GetPointer<const flatbuffers::String *>(VT_SOURCE);
@@ -1234,6 +1372,9 @@ struct Model FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
   const flatbuffers::Vector<const quern::format::State *> *states() const {
     return GetPointer<const flatbuffers::Vector<const quern::format::State *> *>(VT_STATES);
   }
+  const quern::format::Postprocessing *postprocessing() const {
+    return GetPointer<const quern::format::Postprocessing *>(VT_POSTPROCESSING);
+  }
   bool Verify(flatbuffers::Verifier &verifier) const {
     return VerifyTableStart(verifier) &&
            VerifyOffset(verifier, VT_SOURCE) &&
@@ -1263,6 +1404,8 @@ struct Model FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
            verifier.VerifyVectorOfTables(subgraphs()) &&
            VerifyOffset(verifier, VT_STATES) &&
            verifier.VerifyVector(states()) &&
+           VerifyOffset(verifier, VT_POSTPROCESSING) &&
+           verifier.VerifyTable(postprocessing()) &&
            verifier.EndTable();
   }
 };
@@ -1301,6 +1444,9 @@ struct ModelBuilder {
   void add_states(flatbuffers::Offset<flatbuffers::Vector<const quern::format::State *>> states) {
     fbb_.AddOffset(Model::VT_STATES, states);
   }
+  void add_postprocessing(flatbuffers::Offset<quern::format::Postprocessing> postprocessing) {
+    fbb_.AddOffset(Model::VT_POSTPROCESSING, postprocessing);
+  }
   explicit ModelBuilder(flatbuffers::FlatBufferBuilder &_fbb)
         : fbb_(_fbb) {
     start_ = fbb_.StartTable();
@@ -1323,8 +1469,10 @@ inline flatbuffers::Offset<Model> CreateModel(
     flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<quern::format::Port>>> inputs = 0,
     flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<quern::format::Port>>> outputs = 0,
     flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<quern::format::Model>>> subgraphs = 0,
-    flatbuffers::Offset<flatbuffers::Vector<const quern::format::State *>> states = 0) {
+    flatbuffers::Offset<flatbuffers::Vector<const quern::format::State *>> states = 0,
+    flatbuffers::Offset<quern::format::Postprocessing> postprocessing = 0) {
   ModelBuilder builder_(_fbb);
+  builder_.add_postprocessing(postprocessing);
   builder_.add_states(states);
   builder_.add_subgraphs(subgraphs);
   builder_.add_outputs(outputs);
@@ -1354,7 +1502,8 @@ inline flatbuffers::Offset<Model> CreateModelDirect(
     const std::vector<flatbuffers::Offset<quern::format::Port>> *inputs = nullptr,
     const std::vector<flatbuffers::Offset<quern::format::Port>> *outputs = nullptr,
     const std::vector<flatbuffers::Offset<quern::format::Model>> *subgraphs = nullptr,
-    const std::vector<quern::format::State> *states = nullptr) {
+    const std::vector<quern::format::State> *states = nullptr,
+    flatbuffers::Offset<quern::format::Postprocessing> postprocessing = 0) {
   auto source__ = source ? _fbb.CreateString(source) : 0;
   auto name__ = name ? _fbb.CreateString(name) : 0;
   auto operators__ = operators ? _fbb.CreateVector<flatbuffers::Offset<flatbuffers::String>>(*operators) : 0;
@@ -1376,7 +1525,8 @@ inline flatbuffers::Offset<Model> CreateModelDirect(
       inputs__,
       outputs__,
       subgraphs__,
-      states__);
+      states__,
+      postprocessing);
 }
 
 inline const quern::format::Model *GetModel(const void *buf) {
@@ -1432,9 +1582,10 @@ inline constexpr unsigned char table_fields[] = {
   0x30, 0x48, 0x44, 0,  // 3: Parameter
   0x14, 0x30, 0x44, 0x44, 0x62, 0x44, 0x73, 0,  // 4: Node
   0x14, 0x11, 0x2c, 0x11, 0x30, 0x11, 0x50, 0x11, 0,  // 5: Port
-  0x30, 0x30, 0x50, 0x70, 0x71, 0x74, 0x75, 0x75, 0x76, 0x48, 0,  // 6: Model
+  0x50, 0x30, 0x44, 0x11, 0x14, 0x14, 0x14, 0,  // 6: Postprocessing
+  0x30, 0x30, 0x50, 0x70, 0x71, 0x74, 0x75, 0x75, 0x77, 0x48, 0x66, 0,  // 7: Model
 };
-constexpr unsigned model_table = 6;
+constexpr unsigned model_table = 7;
 
 }  // namespace format
 }  // namespace quern

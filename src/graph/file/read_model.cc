@@ -54,12 +54,13 @@ class Reader {
   qn_status read_node(const format::Node& node);
   qn_status read_attributes(const format::Attributes& from, Attributes* to, size_t node);
   qn_status read_port(const format::Port& port, Port* to);
-  qn_status read_dimensions(const format::Port& port, Port* to);
+  qn_status read_strings(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>* from, Vector<String>* to);
   qn_status read_string(const flatbuffers::String* from, String* to);
   template <class From, class To>
   qn_status read_vector(const flatbuffers::Vector<From>* from, Vector<To>* to);
   qn_status read_states(const format::Model& model);
   qn_status read_subgraphs(const format::Model& model);
+  qn_status read_postprocessing(const format::Model& model);
   qn_status spend(size_t bytes);
   // The graph whose constants are the segments.
 #ifdef QN_SMALL  // has_subgraphs
@@ -179,6 +180,7 @@ qn_status Reader::read_graph(const format::Model& model) {
   return QN_OK;
 #else
   QN_TRY(read_states(model));
+  QN_TRY(read_postprocessing(model));
   return read_subgraphs(model);
 #endif
 }
@@ -188,6 +190,20 @@ qn_status Reader::read_states(const format::Model& model) {
   if (model.states() == nullptr) return QN_OK;
   QN_TRY(spend(model.states()->size() * sizeof(State)));
   for (const format::State* state : *model.states()) graph_->states.push_back({state->input(), state->output()});
+  return QN_OK;
+}
+
+qn_status Reader::read_postprocessing(const format::Model& model) {
+  const format::Postprocessing* const from = model.postprocessing();
+  if (from == nullptr) return QN_OK;
+  Postprocessing& to = graph_->postprocessing;
+  QN_TRY(read_strings(from->labels(), &to.labels));
+  QN_TRY(read_string(from->detections(), &to.detections));
+  QN_TRY(read_vector(from->outputs(), &to.outputs));
+  to.pixels = from->pixels() != 0;
+  to.background = from->background();
+  to.threshold = from->threshold();
+  to.overlap = from->overlap();
   return QN_OK;
 }
 
@@ -393,17 +409,18 @@ qn_status Reader::read_port(const format::Port& port, Port* to) {
   to->unsized = port.unsized() != 0;
 #ifndef QN_NO_MESSAGES
   QN_TRY(read_string(port.fixed_by(), &to->fixed_by));
-  QN_TRY(read_dimensions(port, to));
+  QN_TRY(read_strings(port.dimensions(), &to->dimensions));
 #endif
   return QN_OK;
 }
 
 #ifndef QN_NO_MESSAGES
-qn_status Reader::read_dimensions(const format::Port& port, Port* to) {
-  if (port.dimensions() == nullptr) return QN_OK;
-  for (const flatbuffers::String* name : *port.dimensions()) {
+qn_status Reader::read_strings(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>* from,
+                               Vector<String>* to) {
+  if (from == nullptr) return QN_OK;
+  for (const flatbuffers::String* text : *from) {
     QN_TRY(spend(sizeof(uint32_t)));
-    QN_TRY(read_string(name, &to->dimensions.emplace_back()));
+    QN_TRY(read_string(text, &to->emplace_back()));
   }
   return QN_OK;
 }

@@ -61,6 +61,8 @@ class Writer {
   Offset<format::Port> port(const Port& port);
   uint32_t operator_index(const Node& node);
   Offset<format::Parameter> parameter(const Parameter& parameter);
+  Offset<flatbuffers::Vector<Offset<flatbuffers::String>>> texts(const Vector<String>& from);
+  Offset<format::Postprocessing> postprocessing(const Graph& graph);
   void begin(const Graph& graph);
   Offset<format::Model> model(const Graph& graph, Offset<flatbuffers::Vector<Offset<format::Segment>>> segments);
 
@@ -244,12 +246,30 @@ Offset<format::Port> Writer::port(const Port& from) {
   Offset<flatbuffers::Vector<Offset<flatbuffers::String>>> dimensions;
 #ifndef QN_NO_MESSAGES
   fixed_by = text(from.fixed_by);
-  const auto name = [&](const String& x) { return builder_.CreateString(x.data(), x.size()); };
-  if (!from.dimensions.empty()) dimensions = tables(from.dimensions, name);
+  if (!from.dimensions.empty()) dimensions = texts(from.dimensions);
 #endif
   return format::CreatePort(builder_, static_cast<uint32_t>(from.tensor), static_cast<format::Type>(from.type),
                             p.present != 0 ? &to : nullptr, from.fixed, fixed_by, from.open, dimensions, from.unsized);
 }
+
+Offset<flatbuffers::Vector<Offset<flatbuffers::String>>> Writer::texts(const Vector<String>& from) {
+  return tables(from, [&](const String& x) { return builder_.CreateString(x.data(), x.size()); });
+}
+
+#ifdef QN_SMALL  // has_postprocessing
+Offset<format::Postprocessing> Writer::postprocessing(const Graph&) { return {}; }
+#else
+Offset<format::Postprocessing> Writer::postprocessing(const Graph& graph) {
+  const Postprocessing& from = graph.postprocessing;
+  if (from == Postprocessing()) return {};
+  Offset<flatbuffers::Vector<Offset<flatbuffers::String>>> labels;
+  Offset<flatbuffers::Vector<uint32_t>> outputs;
+  if (!from.labels.empty()) labels = texts(from.labels);
+  if (!from.outputs.empty()) outputs = numbers<uint32_t>(from.outputs);
+  return format::CreatePostprocessing(builder_, labels, text(from.detections), outputs, from.pixels, from.background,
+                                      from.threshold, from.overlap);
+}
+#endif
 
 Offset<format::Segment> Writer::segment(const Segment& from, uint64_t* offset) {
   const bool sparse = from.plan.block != 0;
@@ -302,7 +322,7 @@ Offset<format::Model> Writer::model(const Graph& graph, Offset<flatbuffers::Vect
   }
 #endif
   return format::CreateModel(builder_, source, name, operators, segments, tensors, nodes, inputs, outputs, subgraphs,
-                             states);
+                             states, postprocessing(graph));
 }
 
 qn_status Writer::build() {

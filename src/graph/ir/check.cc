@@ -424,6 +424,25 @@ qn_status check_flat(const Graph& graph) {
   return check_graph_outputs(graph, defined);
 }
 
+// ---- labels and the meaning of outputs
+
+#ifndef QN_SMALL  // has_postprocessing
+qn_status check_postprocessing(const Graph& graph) {
+  const Postprocessing& p = graph.postprocessing;
+  if (!is_name(p.detections)) return fail(QN_BAD_MODEL, "the kind of detections is not plain text");
+  for (size_t i = 0; i < p.labels.size(); ++i) {
+    if (!is_name(p.labels[i])) return fail(QN_BAD_MODEL, "label %zu is not plain text", i);
+  }
+  for (const uint32_t output : p.outputs) {
+    if (output >= graph.outputs.size()) return fail(QN_BAD_MODEL, "detections: output %u does not exist", output);
+  }
+  for (const float limit : {p.threshold, p.overlap}) {
+    if (!(limit >= 0 && limit <= 1)) return fail(QN_BAD_MODEL, "detections: a limit is not between 0 and 1");
+  }
+  return QN_OK;
+}
+#endif
+
 // ---- states and subgraphs
 
 #ifndef QN_SMALL  // has_subgraphs
@@ -459,6 +478,9 @@ qn_status check_subgraphs(const Graph& graph, size_t depth) {
     if (!subgraph.states.empty()) {
       return fail(QN_BAD_MODEL, "only the outermost graph may carry tensors from run to run");
     }
+    if (subgraph.postprocessing != Postprocessing()) {
+      return fail(QN_BAD_MODEL, "only the outermost graph says what its outputs mean");
+    }
     QN_TRY(check_flat(subgraph));
     return check_subgraphs(subgraph, depth + 1);
   });
@@ -485,6 +507,7 @@ qn_status check_graph(const Graph& graph) { return check_flat(graph); }
 qn_status check_graph(const Graph& graph) {
   QN_TRY(check_flat(graph));
   QN_TRY(check_states(graph));
+  QN_TRY(check_postprocessing(graph));
   return check_subgraphs(graph, 1);
 }
 

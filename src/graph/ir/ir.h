@@ -151,6 +151,20 @@ struct State {
   uint32_t input, output;  // indices into Graph::inputs and Graph::outputs
 };
 
+#ifndef QN_SMALL  // has_postprocessing
+// What the outputs mean, for programs that show results to people. model.fbs describes the fields.
+struct Postprocessing {
+  Vector<String> labels;
+  String detections;
+  Vector<uint32_t> outputs;
+  bool pixels = false;
+  int background = -1;
+  float threshold = 0.5f, overlap = 0.45f;
+
+  bool operator==(const Postprocessing&) const = default;
+};
+#endif
+
 struct Graph {
   String source;  // "caffe", "onnx", "zoo"
   String name;    // of the model, may be empty
@@ -163,6 +177,9 @@ struct Graph {
   // content with those of other graphs, and its own subgraphs, but no states.
   Vector<Graph> subgraphs = {};
   Vector<State> states = {};
+#endif
+#ifndef QN_SMALL  // has_postprocessing
+  Postprocessing postprocessing = {};
 #endif
 };
 

@@ -81,21 +81,10 @@ class Rewriter {
   bool changed_ = false;
 };
 
-// The passes. Each of them goes over the graph once. optimize.cc says what they do.
-qn_status move_dequantize(Rewriter& r);
-qn_status move_quantize(Rewriter& r);
-qn_status fuse_quantized(Rewriter& r);
-qn_status fold_constants(Rewriter& r);
-qn_status remove_identities(Rewriter& r);
-qn_status merge_reshapes(Rewriter& r);
-qn_status merge_transposes(Rewriter& r);
-qn_status merge_affine(Rewriter& r);
-qn_status fold_affine_into_weights(Rewriter& r);
-qn_status fuse_clamps(Rewriter& r);
-qn_status fold_pads(Rewriter& r);
-qn_status flatten_without_transpose(Rewriter& r);
-qn_status merge_common(Rewriter& r);
-qn_status remove_dead(Rewriter& r);
+// The passes. Each of them goes over the graph once.
+#define QN_PASS(name, function, sentence) qn_status function(Rewriter& r);
+#include "graph/pass/passes.inc"
+#undef QN_PASS
 
 // Drops tensors and constants that nothing refers to.
 void compact(Graph& graph);

@@ -7,9 +7,14 @@
 
 #include "convert/common/error.h"
 #include "graph/file/format.h"
+#include "graph/pass/observer.h"
+#include "graph/pass/passes.h"
 #include "tool/command/command.h"
+#include "tool/compare/tensors.h"
 #include "tool/input/preprocess.h"
 #include "tool/model.h"
+#include "tool/output/detections.h"
+#include "tool/output/labels.h"
 
 namespace quern {
 namespace {
@@ -17,9 +22,13 @@ namespace {
 struct ConvertArguments {
   ModelFiles files;
   std::string out;
-  std::vector<std::string> inputs;
+  std::vector<std::string> inputs, verify;
+  double tolerance = 1e-3;
+  bool verbose = false;
   ImportOptions import;
+  std::string labels;
   ImageFlags images;
+  DetectionFlags detections;
 };
 
 // Stores the flags in the model, in every input that takes images.
@@ -34,6 +43,15 @@ void store_preprocessing(const ImageFlags& flags, Graph* graph) {
     stored = true;
   }
   if (!stored) throw Error("no input of the model takes images: the flags for images cannot be stored");
+}
+
+// Stores in the model what its outputs mean.
+void store_postprocessing(const ConvertArguments& arguments, Graph* graph) {
+  std::vector<std::string> names;
+  for (const Port& port : graph->outputs) names.push_back(tensor_of(*graph, port.tensor).name.c_str());
+  arguments.detections.apply(&graph->postprocessing, names);
+  if (arguments.labels.empty()) return;
+  graph->postprocessing.labels = stored_labels(read_labels(arguments.labels), arguments.labels);
 }
 
 // "NAME" or "NAME=1x24x24x3"
@@ -51,12 +69,50 @@ ImportOptions::Input input_of(const std::string& text) {
   return input;
 }
 
+// ---- what the optimizer does
+
+void print_step(void* rounds, const PassStep& step) {
+  *static_cast<int*>(rounds) = std::max(*static_cast<int*>(rounds), step.round);
+  fmt::print("round {}  {:<21}{:>6} -> {:<6} {}\n", step.round, step.name, step.before, step.after, step.sentence);
+}
+
+// Prints what each pass does, if this is wanted.
+Graph load(const ConvertArguments& arguments, const ImportOptions& options) {
+  if (!arguments.verbose) return load_graph(arguments.files, options);
+  int rounds = 0;
+  const PassObserver observer = {print_step, &rounds};
+  Graph graph = load_graph(arguments.files, options, &observer);
+  fmt::print("{} rounds changed something; {} nodes are left\n", rounds, graph.nodes.size());
+  return graph;
+}
+
+// Runs the model as it is imported and as it is after the optimizer. Throws Error if a tensor that both compute differs.
+void verify(const ConvertArguments& arguments, const ImportOptions& options) {
+  Graph before = import_model(arguments.files.paths(), options);
+  if (arguments.images.any()) store_preprocessing(arguments.images, &before);
+  name_tensors(&before);
+  Graph after = before;
+  check(optimize(after));
+  expose_tensors(&before);
+  expose_tensors(&after);
+  const std::vector<Computed> expected = compute(std::move(before), "--verify", arguments.verify, {});
+  const Comparison result =
+      compare(expected, compute(std::move(after), "--verify", arguments.verify, {}), arguments.tolerance);
+  if (!result.first.empty())
+    throw Error(fmt::format("the optimizer changes results; the first tensor that differs is {}: {}", result.first,
+                            result.why));
+  fmt::print("{} of {} tensors are computed after the optimizer, too; the largest difference is {:.3g}, in {}\n",
+             result.compared, expected.size(), result.largest, result.largest_name);
+}
+
 int convert_model(const ConvertArguments& arguments) {
   ImportOptions options = arguments.import;
   for (const std::string& text : arguments.inputs) options.inputs.push_back(input_of(text));
   if (!arguments.files.is_quern()) options.target = arguments.out;  // a .qn file may be rewritten in place
-  Graph graph = load_graph(arguments.files, options);
+  if (!arguments.verify.empty()) verify(arguments, options);
+  Graph graph = load(arguments, options);
   store_preprocessing(arguments.images, &graph);
+  store_postprocessing(arguments, &graph);
   check(write_model_file(graph, arguments.out.c_str()));
   return 0;
 }
@@ -78,8 +134,21 @@ Action convert_command(CLI::App& app) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("NAME[=SHAPE],...");
+  app.add_flag("--verbose", arguments->verbose, "Print what each pass of the optimizer does");
+  app.add_option(
+         "--verify", arguments->verify,
+         "Run the model before and after the optimizer on arrays or pictures, one for each input, and fail if a "
+         "tensor differs")
+      ->type_name("[NAME=]FILE");
+  app.add_option("--tolerance", arguments->tolerance,
+                 "For --verify: a number may be off by T times max(1, |the number before|)")
+      ->check(CLI::Range(0.0, 1e30).description(""))
+      ->type_name("T")
+      ->capture_default_str();
+  app.add_option("--labels", arguments->labels, "Names of the classes, one per line")->type_name("FILE");
   add_image_flags(app, &arguments->images);
-  app.footer("The flags for images are stored in the model, for run and eval to use.");
+  add_detection_flags(app, &arguments->detections);
+  app.footer("Labels and the flags for images and detections are stored in the model, for run and eval to use.");
   return [arguments] { return convert_model(*arguments); };
 }
 

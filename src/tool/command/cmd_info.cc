@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "convert/common/error.h"
 #include "convert/needs.h"
@@ -56,6 +57,31 @@ nlohmann::ordered_json ports_json(const Graph& graph, const Vector<Port>& ports)
   return list;
 }
 
+// The kinds of nodes that libquern-extra has, also of graphs that nodes run.
+std::set<std::string> extra_kinds(const Graph& graph) {
+  std::set<std::string> kinds;
+  each_graph(graph, [&](const Graph& any) {
+    for (const Node& node : any.nodes)
+      if (node.kind == OpKind::custom) kinds.insert(kind_name(node));
+  });
+  return kinds;
+}
+
+nlohmann::ordered_json postprocessing_json(const Graph& graph) {
+  const Postprocessing& p = graph.postprocessing;
+  nlohmann::ordered_json json;
+  if (!p.labels.empty()) json["labels"] = p.labels.size();
+  if (p.detections.empty()) return json;
+  json["detections"] = p.detections.c_str();
+  for (const uint32_t output : p.outputs)
+    json["outputs"].push_back(tensor_of(graph, graph.outputs[output].tensor).name.c_str());
+  json["box_pixels"] = p.pixels;
+  if (p.background >= 0) json["background"] = p.background;
+  json["threshold"] = p.threshold;
+  json["overlap"] = p.overlap;
+  return json;
+}
+
 nlohmann::ordered_json describe(const Graph& graph, const ModelFiles& files) {
   std::map<std::string, size_t> operators;
   for (const Node& node : graph.nodes) ++operators[kind_name(node)];
@@ -66,15 +92,20 @@ nlohmann::ordered_json describe(const Graph& graph, const ModelFiles& files) {
     bytes += std::filesystem::file_size(path, error);
     if (error) throw Error(fmt::format("cannot read the size of {}: {}", path, error.message()));
   }
-  return {{"inputs", ports_json(graph, graph.inputs)},
-          {"outputs", ports_json(graph, graph.outputs)},
-          {"operators", operators},
-          {"parameters", stats.parameters},
-          {"nonzeros", stats.nonzeros},
-          {"sparsity", part_of(stats.parameters - stats.nonzeros, stats.parameters)},
-          {"layers", layers_json(stats.layers)},
-          {"macs", stats.macs},
-          {"file_bytes", bytes}};
+  nlohmann::ordered_json json = {
+      {"inputs", ports_json(graph, graph.inputs)},
+      {"outputs", ports_json(graph, graph.outputs)},
+      {"operators", operators},
+      {"extra_operators", extra_kinds(graph)},
+      {"parameters", stats.parameters},
+      {"nonzeros", stats.nonzeros},
+      {"sparsity", part_of(stats.parameters - stats.nonzeros, stats.parameters)},
+      {"layers", layers_json(stats.layers)},
+      {"macs", stats.macs},
+      {"file_bytes", bytes},
+  };
+  if (const auto results = postprocessing_json(graph); !results.is_null()) json["postprocessing"] = results;
+  return json;
 }
 
 void print_ports(const char* what, const nlohmann::ordered_json& ports) {
@@ -107,8 +138,12 @@ int info(const InfoArguments& arguments) {
   }
   print_ports("input", json["inputs"]);
   print_ports("output", json["outputs"]);
+  if (json.contains("postprocessing")) fmt::print("{:<11}{}\n", "results", json["postprocessing"].dump());
   for (const auto& [kind, count] : json["operators"].items())
     fmt::print("{:<11}{} {}\n", "operators", count.dump(), kind);
+  const auto extra = json["extra_operators"].get<std::vector<std::string>>();
+  if (!extra.empty())
+    fmt::print("{:<11}libquern-extra, for {}; link it where the model runs\n", "needs", fmt::join(extra, ", "));
   fmt::print("{:<11}{}, {:.2f}% of them zero\n", "parameters", json["parameters"].get<uint64_t>(),
              100 * json["sparsity"].get<double>());
   for (const auto& layer : json["layers"]) {

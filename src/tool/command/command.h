@@ -19,6 +19,7 @@ inline constexpr size_t warm_ups = 2;
 // Each function declares a command's arguments on `app` and returns its action, which refers to `app`.
 Action convert_command(CLI::App& app);
 Action info_command(CLI::App& app);
+Action diff_command(CLI::App& app);
 Action run_command(CLI::App& app);
 Action bench_command(CLI::App& app);
 Action profile_command(CLI::App& app);

@@ -89,15 +89,22 @@ void check_scaled(double width, double height, const std::string& who) {
                             max_image_pixels / 1000000));
 }
 
-// Resizes so that the shorter side becomes `side`.
-Image resize_shorter(Image image, size_t side, const std::string& who) {
-  const size_t shorter = std::min(image.width, image.height);
-  if (side == 0 || shorter == side) return image;
-  const double factor = static_cast<double>(side) / static_cast<double>(shorter);
-  const double width = std::max(1.0, std::floor(static_cast<double>(image.width) * factor + 0.5));
-  const double height = std::max(1.0, std::floor(static_cast<double>(image.height) * factor + 0.5));
-  check_scaled(width, height, who);
-  return resize_image(image, static_cast<size_t>(width), static_cast<size_t>(height));
+// The size of a picture after it is resized so that the shorter side becomes `side`; 0: it stays.
+struct Size {
+  double width, height;
+};
+Size scaled_size(size_t width, size_t height, size_t side) {
+  const Size size = {static_cast<double>(width), static_cast<double>(height)};
+  if (side == 0) return size;
+  const double factor = static_cast<double>(side) / std::min(size.width, size.height);
+  const auto scaled = [&](double length) { return std::max(1.0, std::floor(length * factor + 0.5)); };
+  return {scaled(size.width), scaled(size.height)};
+}
+
+Image resize_shorter(const Image& image, size_t side, const std::string& who) {
+  const Size size = scaled_size(image.width, image.height, side);
+  check_scaled(size.width, size.height, who);
+  return resize_image(image, static_cast<size_t>(size.width), static_cast<size_t>(size.height));
 }
 
 }  // namespace
@@ -187,6 +194,18 @@ Image crop_image(const Image& image, size_t side, const std::string& who) {
   return out;
 }
 
+Frame seen_frame(size_t width, size_t height, const qn_preprocessing& how) {
+  const Size all = scaled_size(width, height, how.resize);
+  Frame seen = {0, 0, all.width, all.height};
+  for (const uint32_t side : how.crop) {
+    if (side == 0) continue;
+    seen = {seen.left + std::floor((seen.width - side) / 2), seen.top + std::floor((seen.height - side) / 2),
+            static_cast<double>(side), static_cast<double>(side)};
+  }
+  const double across = static_cast<double>(width) / all.width, down = static_cast<double>(height) / all.height;
+  return {seen.left * across, seen.top * down, seen.width * across, seen.height * down};
+}
+
 std::vector<float> image_tensor(Image image, const qn_preprocessing& how, const ImagePort& port,
                                 const std::string& who) {
   Image picture = resize_shorter(with_channels(std::move(image), port.channels), how.resize, who);
@@ -208,6 +227,21 @@ std::vector<float> image_tensor(Image image, const qn_preprocessing& how, const 
   return out;
 }
 
+// Returns numbers as elements of the tensor: bytes as its scale and zero point say. Pixels without preprocessing are
+// bytes already, and those of s8 are 128 less.
+static std::vector<unsigned char> elements_of(const std::vector<float>& values, const qn_tensor& tensor, bool pixels) {
+  if (tensor.type != QN_U8 && tensor.type != QN_S8) return floats_as(values, tensor.type);
+  const float low = tensor.type == QN_S8 ? -128 : 0;
+  const qn_quantization& q = tensor.quantization;
+  std::vector<unsigned char> bytes;
+  for (const float x : values) {
+    const float element =
+        pixels || q.scale == 0 ? x + low : std::nearbyint(x / q.scale) + static_cast<float>(q.zero_point);
+    bytes.push_back(static_cast<unsigned char>(static_cast<int>(std::clamp(element, low, low + 255))));
+  }
+  return bytes;
+}
+
 InputData image_input(const std::string& path, const qn_port& port, const qn_preprocessing& model,
                       const ImageFlags& flags) {
   const auto image = image_port(port.tensor.shape, port.tensor.rank);
@@ -217,8 +251,11 @@ InputData image_input(const std::string& path, const qn_port& port, const qn_pre
   const qn_preprocessing how = flags.over(model, image->channels);
   InputData data = {port.tensor, {}};
   data.tensor.shape[0] = 1;
+  const qn_quantization quantization = data.tensor.quantization;
   check(qn_tensor_init(&data.tensor, data.tensor.type, data.tensor.rank, data.tensor.shape));
-  data.bytes = floats_as(image_tensor(read_image(path), how, *image, path), data.tensor.type);
+  data.tensor.quantization = quantization;
+  const bool pixels = !model.present && flags.mean.empty() && flags.scale.empty();
+  data.bytes = elements_of(image_tensor(read_image(path), how, *image, path), data.tensor, pixels);
   return data;
 }
 

@@ -49,7 +49,14 @@ Image crop_image(const Image& image, size_t side, const std::string& who);
 std::vector<float> image_tensor(Image image, const qn_preprocessing& how, const ImagePort& port,
                                 const std::string& who);
 
-// Makes the content of `port` from a picture file: batch 1, by the model's preprocessing changed by the flags.
+// The part of a picture of this size that a model sees, in pixels of the picture.
+struct Frame {
+  double left, top, width, height;
+};
+Frame seen_frame(size_t width, size_t height, const qn_preprocessing& how);
+
+// Makes the content of `port` from a picture file: batch 1, by the model's preprocessing changed by the flags. An input
+// of bytes gets the pixels as they are if neither knows a mean or scale; else the numbers, quantized as the port says.
 InputData image_input(const std::string& path, const qn_port& port, const qn_preprocessing& model,
                       const ImageFlags& flags);
 

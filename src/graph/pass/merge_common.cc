@@ -1,4 +1,4 @@
-// Common subexpressions: equal constants, then equal nodes.
+// Pass merge-common: common subexpressions, first equal constants, then equal nodes.
 #include <cstring>
 
 #include "base/lookup.h"

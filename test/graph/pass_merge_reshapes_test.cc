@@ -1,0 +1,18 @@
+// Pass merge-reshapes.
+#include "optimized.h"
+
+namespace quern::test {
+namespace {
+
+TEST(Optimize, MergesReshapes) {
+  GraphBuilder b;
+  const int x = b.input("x", {2, 3, 4});
+  b.output(b.node(OpKind::reshape, {b.node(OpKind::reshape, {x}, values({0, -1, 2}))}, values({0, 0, 1, 2})), "y");
+  b.output(b.node(OpKind::reshape, {b.node(OpKind::reshape, {x}, values({-1, 4}))}, values({0, 2, 2})), "z");
+  b.output(b.node(OpKind::reshape, {b.node(OpKind::reshape, {x}, values({-1, 4}))}, values({0, 2, -1})), "kept");
+  const Graph graph = expect_optimized(b.done(), "reshape reshape reshape reshape");
+  EXPECT_EQ(graph.nodes.back().attributes.values, (Vector<int64_t>{0, 2, -1}));
+}
+
+}  // namespace
+}  // namespace quern::test
