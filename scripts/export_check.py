@@ -3,10 +3,12 @@
 
     export_check.py QUERN [--assets FOLDER] [--only NAME,...] [--jobs N] [--verbose]
 
-A model is converted and exported. The exported file is run by quern, which must give the same bits as the model itself,
-and by ONNX Runtime (Python package onnxruntime), which must agree with what the test expects. Of node tests, those count
-that pass in onnx_nodes.py. ONNX Runtime does not have every operator for every type: what it refuses is counted apart, and
-so is what it computes otherwise from the test's own model, too. Exit status 1 if something failed.
+A model is converted and exported. The exported file is run by quern, which must give the same bits as the model
+itself, and by ONNX Runtime (Python package onnxruntime), which must agree with what the test expects. Of node tests,
+those count that pass in onnx_nodes.py. ONNX Runtime does not have every operator for every type: what it refuses is
+counted apart, and so is what it computes otherwise from the test's own model, too. A file says which sizes its inputs
+have; for cases of other sizes, random inputs of these sizes take their place, and what quern gives is expected.
+Exit status 1 if something failed.
 """
 
 import argparse
@@ -16,6 +18,7 @@ import json
 import os
 import pathlib
 import re
+import subprocess
 import sys
 import tempfile
 
@@ -100,6 +103,9 @@ def check(quern, files, options, original, inputs, names, expected, compare, scr
     else:
         wrong = wrong or first_wrong(names, again, mine, compare)
         results.append(("failed" if wrong else "close", wrong))
+    inputs, others = at_declared_sizes(scratch / "exported.onnx", inputs)
+    if others:
+        _, expected = run_quern(quern, scratch / "model.qn", inputs, names, scratch / "others")
     results.append(judge_onnxruntime(scratch / "exported.onnx", original, inputs, names, expected, compare))
     return results
 
@@ -138,18 +144,40 @@ def compare_model(got, expected):
     return "" if error <= 1e-4 * max(1, numpy.max(numpy.abs(expected), initial=0)) else f"differs by {error:.3g}"
 
 
+def sources_of(assets, case, scratch):
+    """The files of a model. Some have weights that a program makes from a number."""
+    files = [assets / file for file in case["files"]]
+    if not case["files"][-1].startswith("synthetic:"):
+        return files
+    made = scratch / "made.caffemodel"
+    subprocess.run([sys.executable, files[0].parent / "make_synth.py", files[0], made,
+                    case["files"][-1].split(":")[1]], check=True, stdout=subprocess.DEVNULL)
+    return [files[0], made]
+
+
+def at_declared_sizes(model, inputs):
+    """The inputs; random ones of the sizes that the file declares, if these are others. And whether they are."""
+    declared = {value.name: [dim.dim_value or None for dim in value.type.tensor_type.shape.dim]
+                for value in onnx.load(model).graph.input}
+    fits = all(size in (None, given) for name, array in inputs.items()
+               for size, given in zip(declared[name], array.shape))
+    if fits:
+        return inputs, False
+    random = numpy.random.default_rng(1)
+    return {name: random.uniform(0, 1, [size or given for size, given in zip(declared[name], array.shape)])
+                        .astype(array.dtype) for name, array in inputs.items()}, True
+
+
 def check_model(quern, assets, case):
-    sources = case["files"]
-    if sources[-1].startswith("synthetic:"):
-        return "models", None
     folder = assets / "reference" / case["model"]
     inputs = {tensor["name"]: numpy.load(folder / tensor["file"]) for tensor in case["inputs"]}
     expected = [numpy.load(folder / tensor["file"]) for tensor in case["outputs"]]
     outputs = [tensor["name"] for tensor in case["outputs"]]
     bound = compare_bytes if expected[0].dtype.kind != "f" else compare_model
     with tempfile.TemporaryDirectory() as scratch:
-        return "models", check(quern, [assets / file for file in sources], ["--outputs", ",".join(outputs)], None,
-                               inputs, outputs, expected, bound, pathlib.Path(scratch))
+        sources = sources_of(assets, case, pathlib.Path(scratch))
+        return "models", check(quern, sources, ["--outputs", ",".join(outputs)], None, inputs, outputs, expected, bound,
+                               pathlib.Path(scratch))
 
 
 def compare_bytes(got, expected):

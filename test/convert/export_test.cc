@@ -11,6 +11,7 @@
 #include "convert/convert.h"
 #include "convert/onnx/onnx.pb.h"
 #include "graph/pass/passes.h"
+#include "onnx_model.h"
 
 namespace quern {
 namespace {
@@ -476,6 +477,55 @@ TEST_F(Export, OpenDimensionsStayOpen) {
   EXPECT_EQ(shape.dim(1).dim_value(), 3);
   EXPECT_EQ(shape.dim(2).dim_value(), 4);
   EXPECT_FALSE(model.graph().output(0).type().tensor_type().shape().dim(0).has_dim_value());
+}
+
+// A loop of three runs that gives their rows, a scan over rows, and a choice between two graphs.
+test::OnnxModel model_with_graphs() {
+  using Type = onnx::schema::TensorProto;
+  const auto attach = [](test::OnnxModel& to, const char* attribute, const test::OnnxModel& graph) {
+    auto& nodes = *to.model.mutable_graph()->mutable_node();
+    auto* a = nodes[nodes.size() - 1].add_attribute();
+    a->set_name(attribute);
+    a->set_type(onnx::schema::AttributeProto::GRAPH);
+    *a->mutable_g() = graph.model.graph();
+  };
+  test::OnnxModel all(18), loop(18), scan(18), yes(18), no(18);
+  loop.input("i", {}, Type::INT64).input("go", {}, Type::BOOL).input("v", {4, 3});
+  loop.node("Identity", {"go"}, {"on"}).node("Add", {"v", "x"}, {"w"}).node("Identity", {"w"}, {"row"});
+  loop.output("on").output("w").output("row");
+  scan.input("s", {3}).input("r", {3}).node("Add", {"s", "r"}, {"t"}).node("Exp", {"t"}, {"u"});
+  scan.output("t").output("u");
+  yes.node("Exp", {"sums"}, {"yes"}).output("yes");
+  no.node("Neg", {"sums"}, {"no"}).output("no");
+  all.input("x", {4, 3}).integers("three", {3}).floats("start", random({3}, 1)).scalar("zero", 0);
+  all.node("Loop", {"three", "", "x"}, {"sum", "rows"});
+  attach(all, "body", loop);
+  all.node("Scan", {"start", "x"}, {"last", "sums"}, "num_scan_inputs=1");
+  attach(all, "body", scan);
+  all.node("ReduceSum", {"x"}, {"total"}, "keepdims=0").node("Greater", {"total", "zero"}, {"condition"});
+  all.node("If", {"condition"}, {"chosen"});
+  attach(all, "then_branch", yes);
+  attach(all, "else_branch", no);
+  all.output("sum").output("rows").output("last").output("sums").output("chosen");
+  return all;
+}
+
+TEST_F(Export, GraphsOfNodesComeBackWithTheSameBits) {
+  const Graph graph = import_onnx(folder_.write("source.onnx", model_with_graphs().bytes()));
+  const onnx::schema::ModelProto model = exported(graph);
+  std::set<std::string> types;
+  for (const auto& node : model.graph().node()) types.insert(node.op_type());
+  for (const char* type : {"Loop", "Scan", "If"}) EXPECT_EQ(types.count(type), 1u) << type;
+  const Graph copy = again();
+  for (const float sign : {1.0f, -1.0f}) {
+    const Array x = test::map(random({4, 3}, 2), [&](float value) { return sign * std::abs(value); });
+    const std::vector<Array> want = test::run(graph, {x}), got = test::run(copy, {x});
+    ASSERT_EQ(want.size(), 5u);
+    for (size_t i = 0; i < want.size(); ++i) {
+      EXPECT_EQ(got.at(i).dims, want[i].dims);
+      EXPECT_EQ(got.at(i).data, want[i].data);
+    }
+  }
 }
 
 TEST_F(Export, ListsAllThatOnnxCannotExpress) {

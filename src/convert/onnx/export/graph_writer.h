@@ -4,8 +4,8 @@
 // the ONNX graph stands for our tensor, and in which order. Image operators ask for channels first. The transposes that
 // our graph has at its inputs and outputs only change the order, so most of them disappear.
 //
-// Quantized models are written in the form that other engines read best: each operator computes with floats between nodes
-// DequantizeLinear and QuantizeLinear, and the engine replaces the three by an operator of bytes.
+// Quantized models are written in the form that other engines read best: each operator computes with floats between
+// nodes DequantizeLinear and QuantizeLinear, and the engine replaces the three by an operator of bytes.
 #pragma once
 
 #include <map>

@@ -31,7 +31,8 @@ std::string product_of_bytes(GraphWriter& to, const Node& node) {
   return to.add("Mul", node_name(node, "scale"), {real->output(0), factor});
 }
 
-// Weights of 4 bits, two in a byte, the first in its lower half; 8 is added, and stands alone where a block is not full.
+// Weights of 4 bits, two in a byte, the first in its lower half; 8 is added, and stands alone where a block is not
+// full.
 std::string product_of_blocks(GraphWriter& to, const Node& node) {
   const Tensor& weights = to.tensor(node.inputs[1]);
   const Quantization& q = weights.quantization;
