@@ -28,7 +28,8 @@ import onnxruntime
 
 import onnx_nodes
 
-COLUMNS = ["same bits", "close", "failed", "ORT agrees", "ORT differs on the original", "ORT refuses", "ORT fails"]
+COLUMNS = ["same bits", "close", "failed", "ORT agrees", "ORT rounds otherwise", "ORT differs on the original",
+           "ORT refuses", "ORT fails"]
 # What ONNX Runtime says of operators, types and operator sets that it does not have.
 NOT_THERE = re.compile(r"NOT_IMPLEMENTED|is not a registered function|is till opset|not supported|"
                        r"Type 'tensor\(\w+\)' of input parameter .* is invalid|not implemented", re.S)
@@ -64,6 +65,12 @@ def same(got, expected):
     return got.dtype == expected.dtype and got.shape == expected.shape and got.tobytes() == expected.tobytes()
 
 
+def nearly_the_same_bytes(got, expected):
+    """Whether the largest and 98 of 100 bytes are equal: ONNX Runtime scales sums of bytes in another precision."""
+    return (expected.dtype.kind in "iu" and got.shape == expected.shape and got.argmax() == expected.argmax()
+            and numpy.mean(got == expected) >= 0.98)
+
+
 def first_wrong(names, got, expected, compare):
     for name, one, other in zip(names, got, expected):
         if wrong := compare(one, other):
@@ -77,6 +84,8 @@ def judge_onnxruntime(exported, original, inputs, names, expected, compare):
     wrong = error or first_wrong(names, got, expected, compare)
     if not wrong:
         return "ORT agrees", ""
+    if not error and all(map(nearly_the_same_bytes, got, expected)):
+        return "ORT rounds otherwise", wrong
     if original is not None:
         its_error, its = run_onnxruntime(original, inputs, names)
         if not error and (its_error or first_wrong(names, its, expected, compare)):

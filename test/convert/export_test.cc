@@ -9,7 +9,10 @@
 
 #include "arrays.h"
 #include "convert/convert.h"
+#include "convert/onnx/export/rows.h"
 #include "convert/onnx/onnx.pb.h"
+#include "extra/node.h"
+#include "graph/ir/rules.h"
 #include "graph/pass/passes.h"
 #include "onnx_model.h"
 
@@ -422,6 +425,44 @@ TEST_F(Export, PaddingIsCountedWhereThereIsSome) {
   EXPECT_EQ(whole.opset_import(0).version(), 13);
 }
 
+// Averages of four bytes, many of which are halves of a step.
+TEST_F(Export, AveragesOfBytesRoundAsBefore) {
+  const auto graph_with = [](OpKind kind, qn_pool_rounding rounding, float min) {
+    Graph graph;
+    graph.source = "test";
+    int x = add_tensor(graph, "a", QN_F32, {40, 2, 2, 8});
+    graph.inputs.push_back({.tensor = x});
+    const Attributes a = with([&](Attributes& to) {
+      if (kind == OpKind::average_pool) to.kernel = {2, 2};
+      to.pool_rounding = rounding;
+      to.min = min;
+    });
+    x = add_node(graph, OpKind::quantize, "bytes", {x}, {});
+    graph.tensors[static_cast<size_t>(x)].quantization = {{0.0078125f}, {-5}, -1};
+    x = add_node(graph, kind, "mean", {x}, a);
+    graph.tensors[static_cast<size_t>(x)].quantization = {{0.0078125f}, {-5}, -1};
+    x = add_node(graph, OpKind::dequantize, "last", {x}, {});
+    graph.tensors[static_cast<size_t>(x)].name = String("y");
+    graph.outputs.push_back({.tensor = x});
+    EXPECT_EQ(check_graph(graph), QN_OK) << qn_last_message();
+    EXPECT_EQ(infer_shapes(graph), QN_OK) << qn_last_message();
+    return graph;
+  };
+  const Array x = random({40, 2, 2, 8}, 1);
+  for (const OpKind kind : {OpKind::average_pool, OpKind::global_average_pool}) {
+    const Array even = test::run(graph_with(kind, QN_POOL_ROUND_REAL, -infinity), {x}).at(0);
+    for (const qn_pool_rounding rounding : {QN_POOL_ROUND_S8, QN_POOL_ROUND_U8}) {
+      for (const float min : {-infinity, 0.0f}) {
+        const Graph graph = graph_with(kind, rounding, min);
+        exported(graph);
+        const Array want = test::run(graph, {x}).at(0);
+        EXPECT_EQ(test::run(again(), {x}).at(0).data, want.data);
+        EXPECT_NE(even.data, want.data);
+      }
+    }
+  }
+}
+
 // A graph with the input "a" and a node of a registered kind for each name, one after the other. The last gives "y".
 Graph graph_of_kinds(const std::vector<std::pair<const char*, Vector<Parameter>>>& kinds) {
   Graph graph;
@@ -537,6 +578,16 @@ TEST_F(Export, ListsAllThatOnnxCannotExpress) {
             "ONNX has no form for: window_norm (window_norm: a norm of an order that is no integer), "
             "window_norm (window_norm: a norm of an order that is no integer)");
   EXPECT_FALSE(std::ifstream(path).good());
+}
+
+// Each kind of libquern-extra is written, or stands here.
+TEST_F(Export, EveryKindOfTheSecondLibraryHasARow) {
+  const std::set<std::string> without = {"roi_average_by_place"};  // ONNX pools regions, but not each by its place
+  for (const qn_kind& kind : extra::all_kinds()) {
+    Node node = {OpKind::custom, "node", {}, {}, {}};
+    node.type = kind.name;
+    EXPECT_EQ(onnx::find_row(node) == nullptr, without.count(kind.name) != 0) << kind.name;
+  }
 }
 
 // What is carried from run to run is an input and an output in ONNX.

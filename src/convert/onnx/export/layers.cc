@@ -123,6 +123,25 @@ void write_conv(GraphWriter& to, const Node& node, const ExportRow& /*row*/) {
   to.define(node, conv->output(0), order);
 }
 
+// ONNX rounds halves to even. Where our averages of bytes round them away from 0, the mean gets a part of a step that
+// no other number than a half notices: means of n bytes are 1 / n apart.
+std::string without_halves(GraphWriter& to, const Node& node, const std::string& mean) {
+  constexpr size_t most_pixels = 2048;  // of which the error of a mean of floats is small enough
+  const Attributes& a = node.attributes;
+  const int x = node.inputs[0];
+  const bool global = node.kind == OpKind::global_average_pool;
+  const size_t pixels = global ? to.tensor(x).shape[1] * to.tensor(x).shape[2] : a.kernel.h * a.kernel.w;
+  if (a.pool_rounding == QN_POOL_ROUND_REAL || !to.is_quantized(x) || pixels > most_pixels) return mean;
+  const Quantization& q = to.tensor(x).quantization;
+  const float part = 1 / (4 * static_cast<float>(pixels)), step = part * q.scales[0];
+  if (a.pool_rounding == QN_POOL_ROUND_U8) return to.add("Add", node_name(node, "up"), {mean, to.number(step)});
+  const float zero = q.zero_points.empty() ? 0 : static_cast<float>(q.zero_points[0]) * q.scales[0];
+  const std::string byte = to.add("Add", node_name(node, "byte"), {mean, to.number(zero)});
+  const std::string slope = to.add("Mul", node_name(node, "slope"), {byte, to.number(2 * part)});
+  const std::string away = to.add("Clip", node_name(node, "away"), {slope, to.number(-step), to.number(step)});
+  return to.add("Add", node_name(node, "sum"), {mean, away});
+}
+
 void write_pool(GraphWriter& to, const Node& node, const ExportRow& row) {
   const Attributes& a = node.attributes;
   const qn_padding& p = a.padding;
@@ -135,13 +154,12 @@ void write_pool(GraphWriter& to, const Node& node, const ExportRow& row) {
   set_window(pool, a, dilated);
   set_integer(pool, "ceil_mode", a.ceil_mode);
   if (counts) set_integer(pool, "count_include_pad", 1);
-  // pool_rounding has no form in ONNX: halves are rounded to even there, and a byte may differ by one step.
-  to.define(node, pool->output(0), channels_first(4));
+  to.define(node, without_halves(to, node, pool->output(0)), channels_first(4));
 }
 
 void write_image_op(GraphWriter& to, const Node& node, const ExportRow& row) {
   const std::string x = to.in_order(node.inputs[0], channels_first(4));
-  to.define(node, to.add(row.op, node_name(node), {x}), channels_first(4));
+  to.define(node, without_halves(to, node, to.add(row.op, node_name(node), {x})), channels_first(4));
 }
 
 void write_lrn(GraphWriter& to, const Node& node, const ExportRow& /*row*/) {
