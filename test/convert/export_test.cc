@@ -599,6 +599,31 @@ TEST_F(Export, StatesAreInputsAndOutputs) {
   EXPECT_EQ(model.graph().output_size(), 1);
 }
 
+// Graphs that many nodes share are written for each of them, so six levels of them make a small file large.
+TEST_F(Export, SharedGraphsDoNotMultiplyWithoutEnd) {
+  Graph graph = graph_of({OpKind::exp, {}, {{2}}});
+  for (int level = 0; level < 5; ++level) {
+    Graph outer;
+    outer.source = "test";
+    const int x = add_tensor(outer, "a", QN_F32, {2});
+    outer.inputs.push_back({.tensor = x});
+    const bool yes = true;
+    const int condition = add_constant(outer, "", QN_BOOL, {}, &yes);
+    outer.subgraphs.push_back(std::move(graph));
+    for (int i = 0; i < 100; ++i) {
+      const int y = add_node(outer, OpKind::branch, "branch", {condition, x}, {});
+      outer.nodes.back().subgraphs = {0, 0};
+      outer.tensors[static_cast<size_t>(y)].type = QN_F32;
+      if (i == 0) outer.outputs.push_back({.tensor = y});
+    }
+    outer.tensors[static_cast<size_t>(outer.outputs[0].tensor)].name = String("y");
+    graph = std::move(outer);
+  }
+  ASSERT_EQ(check_graph(graph), QN_OK) << qn_last_message();
+  EXPECT_EQ(test::error_of([&] { export_onnx(graph, folder_.path("net.onnx")); }),
+            "the ONNX file would have more than 262144 nodes");
+}
+
 TEST_F(Export, AFileThatCannotBeWrittenIsAnError) {
   const Graph graph = graph_of({OpKind::exp, {}, {{2}}});
   const std::string path = folder_.path("absent/net.onnx");

@@ -49,15 +49,24 @@ constexpr size_t run_input = 0, condition_input = 1, first_carried = 2;
 bool passes_condition(const Graph& body) {
   const int condition = body.inputs[condition_input].tensor, next = body.outputs[0].tensor;
   return next == condition || std::any_of(body.nodes.begin(), body.nodes.end(), [&](const Node& node) {
-           return node.outputs[0] == next && node.inputs[0] == condition && node.kind == OpKind::custom &&
-                  node.type == "identity";
+           return node.kind == OpKind::custom && node.type == "identity" && node.outputs[0] == next &&
+                  node.inputs[0] == condition;
          });
+}
+
+// The number of runs if it is a constant; -1 if it is not, or is too large for a list of the runs.
+int64_t known_runs(const GraphWriter& to, const Node& node) {
+  constexpr int64_t most = 1 << 20;
+  if (!has(node, run_input) || !to.is_constant(node.inputs[run_input])) return -1;
+  const Constant& constant = to.constant_of(node.inputs[run_input]);
+  const int64_t runs = constant.bytes == sizeof(int64_t) ? *static_cast<const int64_t*>(constant.data) : -1;
+  return runs > most ? -1 : runs;
 }
 
 // Whether a loop has carried tensors of a fixed shape, and its number of runs is known. ONNX cannot say that of Loop.
 bool is_scan(const GraphWriter& to, const Node& node, const Graph& body) {
-  const bool counted = has(node, run_input) && to.is_constant(node.inputs[run_input]);
-  if (!counted || has(node, condition_input) || node.attributes.size == 0 || !passes_condition(body)) return false;
+  if (known_runs(to, node) < 0 || has(node, condition_input) || node.attributes.size == 0 || !passes_condition(body))
+    return false;
   for (size_t i = 0; i < node.attributes.size; ++i) {
     if (body.inputs[first_carried + i].unsized) return false;
   }
@@ -72,7 +81,7 @@ void write_body(GraphWriter& inner, const Node& node, const std::vector<std::str
 // Scans the numbers of the runs.
 void write_scan(GraphWriter& to, const Node& node, Graph& body) {
   const std::vector<std::string> values = captured(to, node, first_carried + node.attributes.size);
-  const auto runs = *static_cast<const int64_t*>(to.constant_of(node.inputs[run_input]).data);
+  const int64_t runs = known_runs(to, node);
   Vector<int64_t> numbers;
   for (int64_t run = 0; run < runs; ++run) numbers.push_back(run);
   std::vector<std::string> inputs;

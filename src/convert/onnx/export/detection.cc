@@ -79,9 +79,7 @@ void write_prior_box(GraphWriter& to, const Node& node, const ExportRow& /*row*/
   Node boxes = node;
   for (int& input : boxes.inputs) {
     const Shape& shape = to.tensor(input).shape;
-    size_t bytes = 0;
-    if (!tensor_size(QN_F32, shape, &bytes)) throw Unsupported{"the size of an input overflows"};
-    input = add_constant(graph, "", QN_F32, shape, std::vector<uint8_t>(bytes).data());
+    input = add_tensor(graph, "", QN_F32, shape);
   }
   const Shape& shape = to.tensor(node.outputs[0]).shape;
   boxes.outputs = {add_tensor(graph, "", QN_F32, shape)};
@@ -98,15 +96,23 @@ struct Detector {
 Detector detector_of(const GraphWriter& to, const Node& node) {
   if (to.model.open) throw Unsupported{"its detections depend on open dimensions"};
   if (number_of(node, "eta", 1) < 1) throw Unsupported{"eta below 1"};
-  const Shape &scores = to.tensor(node.inputs[1]).shape, &priors = to.tensor(node.inputs[2]).shape;
   for (const int input : node.inputs) {
-    if (to.tensor(input).sized_by_run) throw Unsupported{"of inputs that only a run sizes"};
+    const bool sized = !to.tensor(input).sized_by_run && !is_empty(to.tensor(input).shape);
+    if (!sized || to.tensor(input).shape.empty()) throw Unsupported{"of inputs that only a run sizes"};
   }
-  size_t numbers = 1;
-  for (size_t d = 2; d < priors.size(); ++d) numbers *= priors[d];
-  const int64_t classes = integer_of(node, "classes", 1);
-  return {static_cast<int64_t>(scores[0]), static_cast<int64_t>(numbers / 4), classes,
-          integer_of(node, "own_boxes", 0) != 0 ? classes : 1};
+  const auto count = [&](size_t input, size_t from) {
+    const Shape& shape = to.tensor(node.inputs[input]).shape;
+    int64_t elements = 1;
+    for (size_t d = from; d < shape.size(); ++d) elements *= static_cast<int64_t>(shape[d]);
+    return elements;
+  };
+  const auto images = static_cast<int64_t>(to.tensor(node.inputs[1]).shape[0]);
+  const int64_t priors = count(2, 2) / 4, classes = priors == 0 ? 0 : count(1, 1) / priors;
+  const int64_t sets = integer_of(node, "own_boxes", 0) != 0 ? classes : 1;
+  const bool fits = classes > 0 && classes == integer_of(node, "classes", 0) && count(1, 1) == priors * classes &&
+                    count(0, 1) == priors * sets * 4 && count(0, 0) == images * count(0, 1);
+  if (!fits) throw Unsupported{"its inputs do not fit"};
+  return {images, priors, classes, sets};
 }
 
 // The boxes [images, priors, sets, 4] that offsets make of priors.
@@ -200,7 +206,9 @@ void define_rows(const Parts& p, const std::string& found, const std::string& be
 void write_ssd_detections(GraphWriter& to, const Node& node, const ExportRow& /*row*/) {
   const Parts p = {to, node};
   const Detector d = detector_of(to, node);
-  const int64_t keep = integer_of(node, "keep", 0), most = std::min(keep, d.classes * d.priors);
+  const int64_t keep = integer_of(node, "keep", 0);
+  if (keep < 1) throw Unsupported{"that keeps none"};
+  const int64_t most = std::min(keep, d.classes * d.priors);
   const auto [rows, are] = detected_rows(p, d, most);
   const std::vector<float> zeros(static_cast<size_t>(d.images * keep) * 7);
   define_rows(p, p.op("Compress", {rows, are}, "axis", 0), to.floats({zeros.size() / 7, 7}, zeros.data()),

@@ -38,7 +38,7 @@ static std::string exported(Graph& graph) {
   if (writer.extended) add_opset(&model, "com.microsoft", 1);
   std::string bytes;
   if (model.ByteSizeLong() > std::numeric_limits<int>::max() || !model.SerializeToString(&bytes)) {
-    throw Error("an ONNX file cannot be larger than 2 GiB");
+    throw Error(too_large);
   }
   return bytes;
 }

@@ -1,6 +1,7 @@
 #include "convert/onnx/export/graph_writer.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "convert/onnx/export/rows.h"
 
@@ -15,6 +16,14 @@ std::string ModelWriter::new_name() {
     name += std::to_string(next_name++);
   } while (taken.count(name) > 0);
   return name;
+}
+
+void ModelWriter::charge(size_t more_nodes, size_t more_bytes) {
+  constexpr size_t most_nodes = size_t{1} << 18;
+  nodes += more_nodes;
+  bytes += more_bytes;
+  if (nodes > most_nodes) throw Error("the ONNX file would have more than " + std::to_string(most_nodes) + " nodes");
+  if (bytes > std::numeric_limits<int>::max()) throw Error(too_large);
 }
 
 std::string ModelWriter::new_node_name(const std::string& name) {
@@ -98,6 +107,7 @@ schema::TensorProto* GraphWriter::new_initializer(schema::TensorProto::DataType 
 std::string GraphWriter::initializer(qn_type type, const Shape& shape, const void* data) {
   size_t bytes = qn_type_size(type);
   for (const size_t d : shape) bytes *= d;
+  model.charge(0, bytes);
   schema::TensorProto* initializer = new_initializer(data_type(type), shape);
   initializer->set_raw_data(data, bytes);
   return initializer->name();
@@ -171,6 +181,7 @@ std::string GraphWriter::in_order(int index, const Order& order) {
 
 schema::NodeProto* GraphWriter::add_op(const char* type, const std::string& name,
                                        const std::vector<std::string>& inputs) {
+  model.charge(1, 0);
   schema::NodeProto* node = out_.add_node();
   node->set_op_type(type);
   node->set_name(model.new_node_name(name));

@@ -22,6 +22,7 @@ namespace quern::onnx {
 using namespace convert;
 
 constexpr int64_t base_opset = 13;
+constexpr const char* too_large = "an ONNX file cannot be larger than 2 GiB";
 
 // What all graphs of a file share.
 struct ModelWriter {
@@ -33,7 +34,12 @@ struct ModelWriter {
   size_t next_name = 0;
   std::map<std::string, size_t> node_names;  // how many nodes there would be of each name
 
+  size_t nodes = 0, bytes = 0;  // in all graphs; bytes of constants only
+
   std::string new_name();
+  // Counts a node and the bytes of a constant. Throws if there are too many: graphs that many nodes run are written
+  // once for each of them.
+  void charge(size_t more_nodes, size_t more_bytes);
   // The name, with a number behind it if another node has it. ONNX Runtime demands different ones.
   std::string new_node_name(const std::string& name);
 };

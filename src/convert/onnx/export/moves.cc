@@ -24,7 +24,8 @@ std::string dimension_of(GraphWriter& to, const Node& node, int64_t input, int64
   const int x = node.inputs[static_cast<size_t>(input)];
   const Order order = to.is_constant(x) ? to.order_as_is(x) : to.order_of(x);
   const std::string shape = to.add("Shape", node_name(node, "shape"), {to.stored(x, order)});
-  const auto at = static_cast<int64_t>(position(order, static_cast<size_t>(d)));
+  const bool sized = d >= 0 && static_cast<size_t>(d) < order.size();
+  const int64_t at = sized ? static_cast<int64_t>(position(order, static_cast<size_t>(d))) : d;
   return to.add("Gather", node_name(node, "dimension"), {shape, to.integers({at})});
 }
 

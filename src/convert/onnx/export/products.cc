@@ -88,13 +88,16 @@ std::string transposed(GraphWriter& to, const Node& node, const std::string& val
 // ONNX Runtime has no layers whose first dimension is the batch, so steps become the first.
 void write_recurrent(GraphWriter& to, const Node& node, const ExportRow& row) {
   constexpr size_t recurrent_weights = 2;
+  const Shape& weights = to.tensor(node.inputs[recurrent_weights]).shape;
+  const int64_t hidden = integer_of(node, "hidden", weights.size() == 3 ? static_cast<int64_t>(weights[2]) : 0);
+  if (hidden <= 0) throw Unsupported{"with weights that only a run sizes"};
   const bool batch_first = integer_of(node, "layout", 0) == 1;
   std::vector<std::string> inputs = stored_inputs(to, node);
   for (const size_t i : {0, 5, 6}) {
     if (batch_first && i < inputs.size()) inputs[i] = transposed(to, node, inputs[i], {1, 0, 2});
   }
   schema::NodeProto* layer = write_with(to, node, row, std::move(inputs));
-  set_integer(layer, "hidden_size", static_cast<int64_t>(to.tensor(node.inputs[recurrent_weights]).shape[2]));
+  set_integer(layer, "hidden_size", hidden);
   set_activations(node, layer);
   for (int i = 0; batch_first && i < layer->output_size(); ++i) {
     const int output = node.outputs[static_cast<size_t>(i)];
@@ -123,10 +126,11 @@ void write_group_norm(GraphWriter& to, const Node& node, const ExportRow& row) {
   }
   std::vector<std::string> inputs = stored_inputs(to, node);
   if (integer_of(node, "scale_groups", 0) != 0) {
-    const auto channels = static_cast<int64_t>(to.tensor(node.inputs[0]).shape[1]);
-    for (size_t i = 1; i < inputs.size(); ++i) {
-      inputs[i] = for_channels(to, node, i, integer_of(node, "groups", channels), channels);
-    }
+    const Shape& shape = to.tensor(node.inputs[0]).shape;
+    const int64_t channels = shape.size() < 2 ? 0 : static_cast<int64_t>(shape[1]);
+    const int64_t groups = integer_of(node, "groups", channels);
+    if (groups < 1) throw Unsupported{"of channels that only a run counts"};
+    for (size_t i = 1; i < inputs.size(); ++i) inputs[i] = for_channels(to, node, i, groups, channels);
   }
   write_with(to, node, of_groups, std::move(inputs));
 }
