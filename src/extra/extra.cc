@@ -5,31 +5,28 @@
 
 #include "extra/node.h"
 
-namespace {
+namespace quern::extra {
 
 std::vector<qn_kind> all_kinds() {
   std::vector<qn_kind> all;
-  for (const quern::extra::Kinds kinds : {
-           quern::extra::elementwise_kinds(), quern::extra::binary_kinds(),      quern::extra::reduce_kinds(),
-           quern::extra::along_kinds(),       quern::extra::convert_kinds(),     quern::extra::integer_kinds(),
-           quern::extra::shape_kinds(),       quern::extra::moving_kinds(),      quern::extra::choosing_kinds(),
-           quern::extra::selecting_kinds(),   quern::extra::making_kinds(),      quern::extra::product_kinds(),
-           quern::extra::einsum_kinds(),      quern::extra::convolution_kinds(), quern::extra::normalization_kinds(),
-           quern::extra::attention_kinds(),   quern::extra::image_kinds(),       quern::extra::recurrent_kinds(),
-           quern::extra::pool_kinds(),        quern::extra::region_kinds(),      quern::extra::detection_kinds(),
-           quern::extra::spectrum_kinds(),    quern::extra::sampling_kinds(),
+  for (const Kinds kinds : {
+           elementwise_kinds(), binary_kinds(),   reduce_kinds(),    along_kinds(),       convert_kinds(),
+           integer_kinds(),     shape_kinds(),    moving_kinds(),    choosing_kinds(),    selecting_kinds(),
+           making_kinds(),      product_kinds(),  einsum_kinds(),    convolution_kinds(), normalization_kinds(),
+           attention_kinds(),   image_kinds(),    recurrent_kinds(), pool_kinds(),        region_kinds(),
+           detection_kinds(),   spectrum_kinds(), sampling_kinds(),
        }) {
     all.insert(all.end(), kinds.begin(), kinds.end());
   }
   return all;
 }
 
-}  // namespace
+}  // namespace quern::extra
 
 extern "C" qn_status qn_extra_register(void) {
   static bool done = false;
   if (done) return QN_OK;
-  static const std::vector<qn_kind> all = all_kinds();
+  static const std::vector<qn_kind> all = quern::extra::all_kinds();
   const qn_status status = qn_register_kinds(all.data(), all.size());
   done = status == QN_OK;
   return status;

@@ -220,5 +220,7 @@ Kinds sampling_kinds();
 Kinds region_kinds();
 Kinds detection_kinds();
 Kinds spectrum_kinds();
+// Those of all files.
+std::vector<qn_kind> all_kinds();
 
 }  // namespace quern::extra

@@ -9,8 +9,12 @@
 
 #include "arrays.h"
 #include "convert/convert.h"
+#include "convert/onnx/export/rows.h"
 #include "convert/onnx/onnx.pb.h"
+#include "extra/node.h"
+#include "graph/ir/rules.h"
 #include "graph/pass/passes.h"
+#include "onnx_model.h"
 
 namespace quern {
 namespace {
@@ -421,16 +425,203 @@ TEST_F(Export, PaddingIsCountedWhereThereIsSome) {
   EXPECT_EQ(whole.opset_import(0).version(), 13);
 }
 
-TEST_F(Export, RefusesWhatItWouldLose) {
-  const Graph plain = graph_of({OpKind::exp, {}, {{2}}});
-  const auto refusal = [&](const Graph& graph) {
-    return test::error_of([&] { export_onnx(graph, folder_.path("net.onnx")); });
+// Averages of four bytes, many of which are halves of a step.
+TEST_F(Export, AveragesOfBytesRoundAsBefore) {
+  const auto graph_with = [](OpKind kind, qn_pool_rounding rounding, float min) {
+    Graph graph;
+    graph.source = "test";
+    int x = add_tensor(graph, "a", QN_F32, {40, 2, 2, 8});
+    graph.inputs.push_back({.tensor = x});
+    const Attributes a = with([&](Attributes& to) {
+      if (kind == OpKind::average_pool) to.kernel = {2, 2};
+      to.pool_rounding = rounding;
+      to.min = min;
+    });
+    x = add_node(graph, OpKind::quantize, "bytes", {x}, {});
+    graph.tensors[static_cast<size_t>(x)].quantization = {{0.0078125f}, {-5}, -1};
+    x = add_node(graph, kind, "mean", {x}, a);
+    graph.tensors[static_cast<size_t>(x)].quantization = {{0.0078125f}, {-5}, -1};
+    x = add_node(graph, OpKind::dequantize, "last", {x}, {});
+    graph.tensors[static_cast<size_t>(x)].name = String("y");
+    graph.outputs.push_back({.tensor = x});
+    EXPECT_EQ(check_graph(graph), QN_OK) << qn_last_message();
+    EXPECT_EQ(infer_shapes(graph), QN_OK) << qn_last_message();
+    return graph;
   };
-  Graph graph = plain;
+  const Array x = random({40, 2, 2, 8}, 1);
+  for (const OpKind kind : {OpKind::average_pool, OpKind::global_average_pool}) {
+    const Array even = test::run(graph_with(kind, QN_POOL_ROUND_REAL, -infinity), {x}).at(0);
+    for (const qn_pool_rounding rounding : {QN_POOL_ROUND_S8, QN_POOL_ROUND_U8}) {
+      for (const float min : {-infinity, 0.0f}) {
+        const Graph graph = graph_with(kind, rounding, min);
+        exported(graph);
+        const Array want = test::run(graph, {x}).at(0);
+        EXPECT_EQ(test::run(again(), {x}).at(0).data, want.data);
+        EXPECT_NE(even.data, want.data);
+      }
+    }
+  }
+}
+
+// A graph with the input "a" and a node of a registered kind for each name, one after the other. The last gives "y".
+Graph graph_of_kinds(const std::vector<std::pair<const char*, Vector<Parameter>>>& kinds) {
+  Graph graph;
+  graph.source = "test";
+  int x = add_tensor(graph, "a", QN_F32, {1, 3, 4});
+  graph.inputs.push_back({.tensor = x});
+  for (const auto& [kind, parameters] : kinds) {
+    x = add_node(graph, OpKind::custom, kind, {x}, {});
+    graph.nodes.back().type = kind;
+    graph.nodes.back().parameters = parameters;
+  }
+  graph.tensors[static_cast<size_t>(x)].name = String("y");
+  graph.outputs.push_back({.tensor = x});
+  EXPECT_EQ(check_graph(graph), QN_OK) << qn_last_message();
+  EXPECT_EQ(infer_shapes(graph), QN_OK) << qn_last_message();
+  return graph;
+}
+
+TEST_F(Export, KindsOfTheSecondLibraryComeBackWithTheSameBits) {
+  const Graph graph = graph_of_kinds({{"leaky_relu", {{"alpha", {}, {0.25f}}}},
+                                      {"any_softmax", {{"to_end", {1}, {}}}},
+                                      {"reduce_mean", {{"axes", {-1}, {}}}},
+                                      {"permute", {{"perm", {2, 0, 1}, {}}}}});
+  const onnx::schema::ModelProto model = exported(graph);
+  expect_sorted(model.graph());
+  std::vector<std::string> types;
+  for (const auto& node : model.graph().node()) types.push_back(node.op_type());
+  EXPECT_EQ(types, (std::vector<std::string>{"LeakyRelu", "Flatten", "Softmax", "Shape", "Reshape", "ReduceMean",
+                                             "Transpose", "Identity"}));
+  EXPECT_EQ(model.opset_import(0).version(), 18);
+  const Array x = random({1, 3, 4}, 1);
+  EXPECT_EQ(test::run(again(), {x}).at(0).data, test::run(graph, {x}).at(0).data);
+}
+
+// ONNX Runtime refuses a model with two nodes of one name.
+TEST_F(Export, NodesHaveDifferentNames) {
+  std::set<std::string> names;
+  const onnx::schema::ModelProto model = exported(graph_of_kinds({{"abs", {}}, {"abs", {}}, {"abs", {}}}));
+  for (const auto& node : model.graph().node()) {
+    EXPECT_TRUE(node.name().empty() || names.insert(node.name()).second) << node.name();
+  }
+  EXPECT_EQ(names.size(), 3u);
+}
+
+TEST_F(Export, OpenDimensionsStayOpen) {
+  Graph graph = graph_of_kinds({{"abs", {}}});
+  graph.inputs[0].open = 5;
+  graph.inputs[0].fixed = 4;
+  graph.inputs[0].dimensions = {"batch"};
+  const onnx::schema::ModelProto model = exported(graph);
+  const auto& shape = model.graph().input(0).type().tensor_type().shape();
+  EXPECT_EQ(shape.dim(0).dim_param(), "batch");
+  EXPECT_EQ(shape.dim(1).dim_value(), 3);
+  EXPECT_EQ(shape.dim(2).dim_value(), 4);
+  EXPECT_FALSE(model.graph().output(0).type().tensor_type().shape().dim(0).has_dim_value());
+}
+
+// A loop of three runs that gives their rows, a scan over rows, and a choice between two graphs.
+test::OnnxModel model_with_graphs() {
+  using Type = onnx::schema::TensorProto;
+  const auto attach = [](test::OnnxModel& to, const char* attribute, const test::OnnxModel& graph) {
+    auto& nodes = *to.model.mutable_graph()->mutable_node();
+    auto* a = nodes[nodes.size() - 1].add_attribute();
+    a->set_name(attribute);
+    a->set_type(onnx::schema::AttributeProto::GRAPH);
+    *a->mutable_g() = graph.model.graph();
+  };
+  test::OnnxModel all(18), loop(18), scan(18), yes(18), no(18);
+  loop.input("i", {}, Type::INT64).input("go", {}, Type::BOOL).input("v", {4, 3});
+  loop.node("Identity", {"go"}, {"on"}).node("Add", {"v", "x"}, {"w"}).node("Identity", {"w"}, {"row"});
+  loop.output("on").output("w").output("row");
+  scan.input("s", {3}).input("r", {3}).node("Add", {"s", "r"}, {"t"}).node("Exp", {"t"}, {"u"});
+  scan.output("t").output("u");
+  yes.node("Exp", {"sums"}, {"yes"}).output("yes");
+  no.node("Neg", {"sums"}, {"no"}).output("no");
+  all.input("x", {4, 3}).integers("three", {3}).floats("start", random({3}, 1)).scalar("zero", 0);
+  all.node("Loop", {"three", "", "x"}, {"sum", "rows"});
+  attach(all, "body", loop);
+  all.node("Scan", {"start", "x"}, {"last", "sums"}, "num_scan_inputs=1");
+  attach(all, "body", scan);
+  all.node("ReduceSum", {"x"}, {"total"}, "keepdims=0").node("Greater", {"total", "zero"}, {"condition"});
+  all.node("If", {"condition"}, {"chosen"});
+  attach(all, "then_branch", yes);
+  attach(all, "else_branch", no);
+  all.output("sum").output("rows").output("last").output("sums").output("chosen");
+  return all;
+}
+
+TEST_F(Export, GraphsOfNodesComeBackWithTheSameBits) {
+  const Graph graph = import_onnx(folder_.write("source.onnx", model_with_graphs().bytes()));
+  const onnx::schema::ModelProto model = exported(graph);
+  std::set<std::string> types;
+  for (const auto& node : model.graph().node()) types.insert(node.op_type());
+  for (const char* type : {"Loop", "Scan", "If"}) EXPECT_EQ(types.count(type), 1u) << type;
+  const Graph copy = again();
+  for (const float sign : {1.0f, -1.0f}) {
+    const Array x = test::map(random({4, 3}, 2), [&](float value) { return sign * std::abs(value); });
+    const std::vector<Array> want = test::run(graph, {x}), got = test::run(copy, {x});
+    ASSERT_EQ(want.size(), 5u);
+    for (size_t i = 0; i < want.size(); ++i) {
+      EXPECT_EQ(got.at(i).dims, want[i].dims);
+      EXPECT_EQ(got.at(i).data, want[i].data);
+    }
+  }
+}
+
+TEST_F(Export, ListsAllThatOnnxCannotExpress) {
+  const Vector<Parameter> odd = {{"kernel", {2}, {}}, {"p", {}, {1.5f}}};
+  const std::string path = folder_.path("net.onnx");
+  EXPECT_EQ(test::error_of([&] {
+              export_onnx(graph_of_kinds({{"window_norm", odd}, {"abs", {}}, {"window_norm", odd}}), path);
+            }),
+            "ONNX has no form for: window_norm (window_norm: a norm of an order that is no integer), "
+            "window_norm (window_norm: a norm of an order that is no integer)");
+  EXPECT_FALSE(std::ifstream(path).good());
+}
+
+// Each kind of libquern-extra is written, or stands here.
+TEST_F(Export, EveryKindOfTheSecondLibraryHasARow) {
+  const std::set<std::string> without = {"roi_average_by_place"};  // ONNX pools regions, but not each by its place
+  for (const qn_kind& kind : extra::all_kinds()) {
+    Node node = {OpKind::custom, "node", {}, {}, {}};
+    node.type = kind.name;
+    EXPECT_EQ(onnx::find_row(node) == nullptr, without.count(kind.name) != 0) << kind.name;
+  }
+}
+
+// What is carried from run to run is an input and an output in ONNX.
+TEST_F(Export, StatesAreInputsAndOutputs) {
+  Graph graph = graph_of({OpKind::exp, {}, {{2}}});
   graph.states = {{0, 0}};
-  EXPECT_EQ(refusal(graph), "a model that carries tensors from run to run; this library runs none");
-  graph.subgraphs.push_back(plain);
-  EXPECT_EQ(refusal(graph), "a model with subgraphs can be run, but not changed or exported");
+  const onnx::schema::ModelProto model = exported(graph);
+  EXPECT_EQ(model.graph().input_size(), 1);
+  EXPECT_EQ(model.graph().output_size(), 1);
+}
+
+// Graphs that many nodes share are written for each of them, so six levels of them make a small file large.
+TEST_F(Export, SharedGraphsDoNotMultiplyWithoutEnd) {
+  Graph graph = graph_of({OpKind::exp, {}, {{2}}});
+  for (int level = 0; level < 5; ++level) {
+    Graph outer;
+    outer.source = "test";
+    const int x = add_tensor(outer, "a", QN_F32, {2});
+    outer.inputs.push_back({.tensor = x});
+    const bool yes = true;
+    const int condition = add_constant(outer, "", QN_BOOL, {}, &yes);
+    outer.subgraphs.push_back(std::move(graph));
+    for (int i = 0; i < 100; ++i) {
+      const int y = add_node(outer, OpKind::branch, "branch", {condition, x}, {});
+      outer.nodes.back().subgraphs = {0, 0};
+      outer.tensors[static_cast<size_t>(y)].type = QN_F32;
+      if (i == 0) outer.outputs.push_back({.tensor = y});
+    }
+    outer.tensors[static_cast<size_t>(outer.outputs[0].tensor)].name = String("y");
+    graph = std::move(outer);
+  }
+  ASSERT_EQ(check_graph(graph), QN_OK) << qn_last_message();
+  EXPECT_EQ(test::error_of([&] { export_onnx(graph, folder_.path("net.onnx")); }),
+            "the ONNX file would have more than 262144 nodes");
 }
 
 TEST_F(Export, AFileThatCannotBeWrittenIsAnError) {

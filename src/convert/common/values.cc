@@ -202,6 +202,10 @@ Integers quantized_integers(const Shape& shape, const float* data, ElementType t
   return integers;
 }
 
+void charge_reading(Builder& builder, const Value& value) {
+  if (value.integers != nullptr) builder.charge(value.integers->values.size() * element_size(value.type));
+}
+
 void charge_integers(Builder& builder, const Value& value) {
   if (value.integers != nullptr) builder.charge(value.integers->values.size() * sizeof(int64_t));
 }

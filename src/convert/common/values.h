@@ -99,7 +99,8 @@ View integer_constant(Builder& builder, const Integers& integers, ElementType ty
 // no node can, the sizes are fixed by the name of what is made.
 View integers_in_run(Builder& builder, const std::string& name, const Integers& integers, ElementType type);
 
-// Counts integers that are read or made towards the limit of Builder::allow().
+// Count integers towards the limit of Builder::allow(): what a node reads, and what is made and held as eight bytes each.
+void charge_reading(Builder& builder, const Value& value);
 void charge_integers(Builder& builder, const Value& value);
 
 }  // namespace quern::convert

@@ -376,7 +376,7 @@ class Importer {
     node.expect_inputs(row.min_inputs, row.max_inputs);
     // Inputs are charged, too, because many nodes may read a lot and produce little.
     for (const Value* input : inputs) {
-      if (input != nullptr) charge_integers(builder_, *input);
+      if (input != nullptr) charge_reading(builder_, *input);
     }
     const Values values = row.import(node);
     for (const Value& value : values) charge_integers(builder_, value);

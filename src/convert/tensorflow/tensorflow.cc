@@ -189,7 +189,7 @@ class Importer {
     if (!inputs) return;  // the list of unsupported nodes has the cause
     const TfNode node(builder_, *step.attributes, name, step.op, *inputs);
     node.expect_inputs(row->min_inputs, row->max_inputs);
-    for (const Value* input : *inputs) charge_integers(builder_, *input);
+    for (const Value* input : *inputs) charge_reading(builder_, *input);
     const Values values = row->import(node);
     for (const Value& value : values) charge_integers(builder_, value);
     if (const std::string attribute = node.unread_attribute(); !attribute.empty()) {

@@ -202,7 +202,7 @@ class Importer {
                           &tensor(static_cast<size_t>(outputs[0])));
     node.expect_inputs(row->min_inputs, row->max_inputs);
     for (const Value* input : *inputs) {
-      if (input != nullptr) charge_integers(builder_, *input);
+      if (input != nullptr) charge_reading(builder_, *input);
     }
     const Values values = row->import(node);
     for (const Value& value : values) charge_integers(builder_, value);

@@ -1,0 +1,163 @@
+// What moves, makes and chooses elements, and shapes as numbers: kinds of libquern-extra.
+#include "convert/onnx/export/rows.h"
+
+namespace quern::onnx {
+namespace {
+
+using Rule = AttributeRule;
+
+// ---- types
+
+// Our graphs hold numbers of 16 bits as floats: they are rounded by a cast there and back.
+void write_cast(GraphWriter& to, const Node& node, const ExportRow& row) {
+  if (integer_of(node, "half", 0) == 0) return write_operator(to, node, row);
+  schema::NodeProto* half = to.add_op("Cast", node_name(node, "half"), {to.stored_plain(node.inputs[0])});
+  set_integer(half, "to", schema::TensorProto::FLOAT16);
+  write_with(to, node, row, {half->output(0)});
+}
+
+// ---- sizes as numbers
+
+// The dimension of an input as a tensor of one number.
+std::string dimension_of(GraphWriter& to, const Node& node, int64_t input, int64_t d) {
+  if (input < 0 || !has(node, static_cast<size_t>(input))) throw Unsupported{"of an input that is not there"};
+  const int x = node.inputs[static_cast<size_t>(input)];
+  const Order order = to.is_constant(x) ? to.order_as_is(x) : to.order_of(x);
+  const std::string shape = to.add("Shape", node_name(node, "shape"), {to.stored(x, order)});
+  const bool sized = d >= 0 && static_cast<size_t>(d) < order.size();
+  const int64_t at = sized ? static_cast<int64_t>(position(order, static_cast<size_t>(d))) : d;
+  return to.add("Gather", node_name(node, "dimension"), {shape, to.integers({at})});
+}
+
+// Reads one number from `factors`: numerator, denominator, how many dimensions, then input and dimension of each.
+std::string size_of(GraphWriter& to, const Node& node, const Vector<int64_t>& factors, size_t* next) {
+  const auto take = [&] {
+    if (*next == factors.size()) throw Unsupported{"without factors"};
+    return factors[(*next)++];
+  };
+  const int64_t numerator = take(), denominator = take();
+  std::string number = to.integers({numerator});
+  for (int64_t left = take(); left > 0; --left) {
+    const int64_t input = take();
+    number = to.add("Mul", node_name(node, "product"), {number, dimension_of(to, node, input, take())});
+  }
+  if (denominator == 1) return number;
+  return to.add("Div", node_name(node, "quotient"), {number, to.integers({denominator})});
+}
+
+void write_sizes(GraphWriter& to, const Node& node, const ExportRow& /*row*/) {
+  const Parameter* const factors = find_parameter(node, "factors");
+  const Parameter* const shape = find_parameter(node, "shape");
+  std::vector<std::string> numbers;
+  for (size_t next = 0; factors != nullptr && next < factors->integers.size();) {
+    numbers.push_back(size_of(to, node, factors->integers, &next));
+  }
+  std::string value = to.integers({});
+  if (!numbers.empty()) {
+    schema::NodeProto* list = to.add_op("Concat", node_name(node), numbers);
+    set_integer(list, "axis", 0);
+    value = list->output(0);
+  }
+  const Vector<int64_t> wanted = shape == nullptr ? Vector<int64_t>() : shape->integers;
+  schema::NodeProto* reshaped = to.add_op("Reshape", node_name(node, "shaped"), {value, to.integers(wanted)});
+  value = reshaped->output(0);
+  const int output = node.outputs[0];
+  if (to.tensor(output).type != QN_S64) {
+    schema::NodeProto* cast = to.add_op("Cast", node_name(node, "cast"), {value});
+    set_integer(cast, "to", data_type(to.tensor(output).type));
+    value = cast->output(0);
+  }
+  to.define_stored(output, value, to.order_as_is(output));
+}
+
+// ---- tensors of one number
+
+void write_fill(GraphWriter& to, const Node& node, const ExportRow& row) {
+  const int number = node.inputs[1];
+  if (!to.is_constant(number)) {
+    const std::string scalar = to.add("Reshape", node_name(node, "number"), {to.stored_plain(number), to.integers({})});
+    const std::string filled = to.add("Expand", node_name(node), {scalar, to.stored_plain(node.inputs[0])});
+    return to.define_stored(node.outputs[0], filled, to.order_as_is(node.outputs[0]));
+  }
+  schema::NodeProto* fill = write_with(to, node, row, {to.stored_plain(node.inputs[0])});
+  schema::TensorProto* value = add_attribute(fill, "value", schema::AttributeProto::TENSOR)->mutable_t();
+  value->set_data_type(data_type(to.tensor(number).type));
+  value->add_dims(1);
+  value->set_raw_data(to.constant_of(number).data, to.constant_of(number).bytes);
+}
+
+// ---- parts
+
+// Without sizes, the number of outputs says into how many parts the dimension is cut.
+void write_split(GraphWriter& to, const Node& node, const ExportRow& row) {
+  ExportRow all = row;
+  all.outputs = node.outputs.size();
+  schema::NodeProto* split = write_with(to, node, all, stored_inputs(to, node));
+  if (!has(node, 1)) set_integer(split, "num_outputs", static_cast<int64_t>(node.outputs.size()));
+}
+
+void write_pad_by(GraphWriter& to, const Node& node, const ExportRow& row) {
+  if (integer_of(node, "mode", 0) == 3) to.need_opset(19);  // wrap
+  write_operator(to, node, row);
+}
+
+const Rule reduction = {Rule::word, "reduction", "reduction", {"none", "add", "mul", "max", "min"}};
+
+}  // namespace
+
+const ExportTable& exported_moves() {
+  static const ExportTable table = {
+      {"bit_cast", {write_operator, "BitCast", 26, {{Rule::type, "to"}}}},
+      {"cast", {write_cast, "Cast", 13, {{Rule::type, "to"}}}},
+      {"center_crop_pad", {write_operator, "CenterCropPad", 18, {{Rule::integers, "axes", "axes"}}}},
+      {"compress", {write_operator, "Compress", 13, axis_rule}},
+      {"depth_to_space",
+       {write_operator,
+        "DepthToSpace",
+        13,
+        {{Rule::integer, "blocksize", "block"}, {Rule::word, "mode", "crd", {"DCR", "CRD"}}}}},
+      {"expand", {write_operator, "Expand"}},
+      {"eye_like", {write_operator, "EyeLike", 13, {{Rule::integer, "k", "k"}, {Rule::type, "dtype"}}}},
+      {"fill", {write_fill, "ConstantOfShape"}},
+      {"flatten", {write_operator, "Flatten", 13, axis_rule}},
+      {"gather", {write_operator, "Gather", 13, axis_rule}},
+      {"gather_elements", {write_operator, "GatherElements", 13, axis_rule}},
+      {"gather_nd", {write_operator, "GatherND", 13, {{Rule::integer, "batch_dims", "batch_dims"}}}},
+      {"join", {write_operator, "Concat", 13, axis_rule}},
+      {"nonzero", {write_operator, "NonZero"}},
+      {"one_hot", {write_operator, "OneHot", 13, axis_rule}},
+      {"pad_by", {write_pad_by, "Pad", 18, {{Rule::word, "mode", "mode", {"constant", "reflect", "edge", "wrap"}}}}},
+      {"permute", {write_operator, "Transpose", 13, {{Rule::integers, "perm", "perm"}}}},
+      {"range", {write_operator, "Range"}},
+      {"reshape_to", {write_operator, "Reshape", 14, {{Rule::integer, "allowzero", "allow_zero"}}}},
+      {"reverse_sequence",
+       {write_operator,
+        "ReverseSequence",
+        13,
+        {{Rule::integer, "batch_axis", "batch_axis"}, {Rule::integer, "time_axis", "time_axis"}}}},
+      {"scatter_elements", {write_operator, "ScatterElements", 18, {{Rule::integer, "axis", "axis"}, reduction}}},
+      {"scatter_nd", {write_operator, "ScatterND", 18, {reduction}}},
+      {"shape_of", {write_operator, "Shape", 15, {{Rule::integer, "start", "start"}, {Rule::integer, "end", "end"}}}},
+      {"size_of", {write_operator, "Size"}},
+      {"sizes", {write_sizes}},
+      {"slice_by", {write_operator, "Slice"}},
+      {"space_to_depth", {write_operator, "SpaceToDepth", 13, {{Rule::integer, "blocksize", "block"}}}},
+      {"split_to", {write_split, "Split", 18, axis_rule}},
+      {"squeeze", {write_operator, "Squeeze"}},
+      {"tensor_scatter",
+       {write_operator,
+        "TensorScatter",
+        24,
+        {{Rule::integer, "axis", "axis"}, {Rule::word, "mode", "circular", {"linear", "circular"}}}}},
+      {"tile", {write_operator, "Tile"}},
+      {"top_k",
+       {write_operator, "TopK", 13, {{Rule::integer, "axis", "axis"}, {Rule::integer, "largest", "largest"}}, 2}},
+      {"trilu", {write_operator, "Trilu", 14, {{Rule::integer, "upper", "upper"}}}},
+      {"unique",
+       {write_operator, "Unique", 13, {{Rule::integer, "axis", "axis"}, {Rule::integer, "sorted", "sorted"}}}},
+      {"unsqueeze", {write_operator, "Unsqueeze"}},
+  };
+  return table;
+}
+
+}  // namespace quern::onnx
