@@ -428,7 +428,7 @@ TEST_F(Export, RefusesWhatItWouldLose) {
   };
   Graph graph = plain;
   graph.states = {{0, 0}};
-  EXPECT_EQ(refusal(graph), "a model that carries tensors from run to run; this library runs none");
+  EXPECT_EQ(refusal(graph), "a model with states can be run, but not changed or exported");
   graph.subgraphs.push_back(plain);
   EXPECT_EQ(refusal(graph), "a model with subgraphs can be run, but not changed or exported");
 }

@@ -17,7 +17,7 @@ namespace {
 struct ConvertArguments {
   ModelFiles files;
   std::string out;
-  std::vector<std::string> inputs;
+  std::vector<std::string> inputs, states;
   ImportOptions import;
   ImageFlags images;
 };
@@ -51,9 +51,19 @@ ImportOptions::Input input_of(const std::string& text) {
   return input;
 }
 
+// "IN=OUT"
+ImportOptions::State state_of(const std::string& text) {
+  const size_t equals = std::min(text.find('='), text.size());
+  ImportOptions::State state = {text.substr(0, equals), text.substr(std::min(equals + 1, text.size()))};
+  if (state.input.empty() || state.output.empty())
+    throw CLI::ValidationError("--state", "\"" + text + "\" is not of the form IN=OUT");
+  return state;
+}
+
 int convert_model(const ConvertArguments& arguments) {
   ImportOptions options = arguments.import;
   for (const std::string& text : arguments.inputs) options.inputs.push_back(input_of(text));
+  for (const std::string& text : arguments.states) options.states.push_back(state_of(text));
   if (!arguments.files.is_quern()) options.target = arguments.out;  // a .qn file may be rewritten in place
   Graph graph = load_graph(arguments.files, options);
   store_preprocessing(arguments.images, &graph);
@@ -78,6 +88,11 @@ Action convert_command(CLI::App& app) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("NAME[=SHAPE],...");
+  app.add_option("--state", arguments->states,
+                 "Carry output OUT from run to run: the next run reads it in input IN, the first run reads zeros")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("IN=OUT,...");
   add_image_flags(app, &arguments->images);
   app.footer("The flags for images are stored in the model, for run and eval to use.");
   return [arguments] { return convert_model(*arguments); };

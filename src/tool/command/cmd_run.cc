@@ -137,7 +137,8 @@ void print_outputs(const std::vector<Output>& outputs) {
 
 // Returns the folder for a round's outputs. Each of several rounds has a folder of its own, named after its first file.
 std::filesystem::path round_folder(const std::filesystem::path& folder, const std::vector<Round>& rounds, size_t r) {
-  return rounds.size() == 1 ? folder : folder / std::filesystem::path(rounds[r][0]).stem();
+  const auto first = std::find_if(rounds[r].begin(), rounds[r].end(), [](const auto& file) { return !file.empty(); });
+  return rounds.size() == 1 ? folder : folder / std::filesystem::path(*first).stem();
 }
 
 void check_folders(const std::vector<Round>& rounds) {
@@ -155,7 +156,7 @@ int run(const RunArguments& arguments) {
   const std::vector<qn_port> inputs = input_ports(model.get()), outputs = output_ports(model.get());
   if (!inputs.empty() && arguments.inputs.empty()) throw CLI::RequiredError("--input");
   const std::vector<Round> rounds =
-      plan_rounds("--input", name_files("--input", "input", arguments.inputs, inputs), inputs);
+      plan_rounds("--input", name_files("--input", "input", arguments.inputs, inputs), model.get());
   const auto expected = name_files("--expect", "output", arguments.expect, outputs);
   if (!arguments.output.empty()) check_folders(rounds);
   if (rounds.size() > 1 && !arguments.expect.empty())
@@ -203,7 +204,9 @@ Action run_command(CLI::App& app) {
          "--input", arguments->inputs,
          "A .npy array (the model is resized to its shape; padding of mode SAME stays that of the size in the "
          "source model) or a .png or .jpg image for input NAME, which may be left out where there is only one; several "
-         "files for one input are run one after another")
+         "files for one input are run one after another; an input that is a state needs none, and takes one in the "
+         "first "
+         "run alone")
       ->type_name("[NAME=]FILE");
   app.add_option("--output", arguments->output,
                  "Write DIR/NAME.npy for each output ('/' and ':' in a name become '_'); after several files, "
