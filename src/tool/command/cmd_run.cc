@@ -135,10 +135,13 @@ void print_outputs(const std::vector<Output>& outputs) {
                shape_text(output.tensor.shape, output.tensor.rank));
 }
 
-// Returns the folder for a round's outputs. Each of several rounds has a folder of its own, named after its first file.
+// Returns the folder for a round's outputs. Each of several rounds has a folder of its own, named after its file for the
+// first input that has one in every round: states may have one in the first round alone.
 std::filesystem::path round_folder(const std::filesystem::path& folder, const std::vector<Round>& rounds, size_t r) {
-  const auto first = std::find_if(rounds[r].begin(), rounds[r].end(), [](const auto& file) { return !file.empty(); });
-  return rounds.size() == 1 ? folder : folder / std::filesystem::path(*first).stem();
+  if (rounds.size() == 1) return folder;
+  size_t input = 0;
+  while (input + 1 < rounds.back().size() && rounds.back()[input].empty()) ++input;
+  return folder / std::filesystem::path(rounds[r][input]).stem();
 }
 
 void check_folders(const std::vector<Round>& rounds) {
