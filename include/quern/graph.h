@@ -90,6 +90,13 @@ QN_API size_t qn_model_output_count(const qn_model* model);
 QN_API qn_status qn_model_input(const qn_model* model, size_t index, qn_port* port);
 /** Describes output `index`, with the shape that follows from the inputs' shapes in the file. */
 QN_API qn_status qn_model_output(const qn_model* model, size_t index, qn_port* port);
+/** As a result of qn_model_state_output(): the input is no state. */
+#define QN_NO_STATE ((size_t)-1)
+
+/** Models that listen to a stream, recurrent ones for example, carry tensors from run to run: the next run of a session
+ *  reads in an input what the run before has left in an output. Such a state is an input and an output of the model like
+ *  others, but a run needs no buffer for the input. Returns the output that belongs to input `input`, or QN_NO_STATE. */
+QN_API size_t qn_model_state_output(const qn_model* model, size_t input);
 /** Says how an image becomes input `index`. `preprocessing` must be initialised. */
 QN_API qn_status qn_model_preprocessing(const qn_model* model, size_t index, qn_preprocessing* preprocessing);
 
@@ -165,10 +172,18 @@ QN_API qn_status qn_session_input_tensor(const qn_session* session, size_t index
 QN_API qn_status qn_session_output_tensor(const qn_session* session, size_t index, qn_tensor* tensor);
 
 /** Runs the model. `inputs` holds the address of one dense buffer per input; the run only reads them. A NULL address
- *  means the buffer that is bound to the input; if all inputs are bound, `inputs` itself may be NULL. Buffers inside
+ *  means the buffer that is bound to the input or, if none is, its state (qn_model_state_output()); if all inputs are
+ *  bound or states, `inputs` itself may be NULL. Buffers inside
  *  the session's arena are refused: to use an output that a session left there, copy it first, or bind the output to a
  *  buffer elsewhere. Returns QN_CANCELLED if qn_session_cancel() stopped the run. */
 QN_API qn_status qn_session_run(qn_session* session, const void* const* inputs);
+
+/** Makes all states of the session zero, as they are before its first run, so that the next run begins a new stream.
+ *  Do not make this call while the session runs; it may overwrite what the last run has left in outputs of states. A
+ *  run that is given a buffer for the input of a state reads the buffer instead of the state: this is how a stream begins
+ *  with other content. A run that fails or is cancelled does not change the states, and a resize keeps those whose shape
+ *  stays; the others become zero. See qn_model_state_output(). */
+QN_API qn_status qn_session_reset_states(qn_session* session);
 
 /** Binds a buffer of `size` bytes at `data` to input `index`: a run that is given no other buffer for this input reads
  *  it there. The buffer holds a dense tensor, may be larger than the tensor, and needs no more alignment than its

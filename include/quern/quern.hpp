@@ -265,6 +265,8 @@ class Model : public Handle<qn_model, qn_model_release> {
   qn_port input(size_t index) const { return describe<qn_port>(qn_model_input, index); }
   /** qn_model_output() */
   qn_port output(size_t index) const { return describe<qn_port>(qn_model_output, index); }
+  /** qn_model_state_output() */
+  size_t state_output(size_t input) const noexcept { return qn_model_state_output(get(), input); }
   /** qn_model_preprocessing() */
   qn_preprocessing preprocessing(size_t index) const {
     return describe<qn_preprocessing>(qn_model_preprocessing, index);
@@ -335,6 +337,8 @@ class Session : public Handle<qn_session, qn_session_release> {
   void run(std::initializer_list<const void*> inputs) { run(inputs.begin()); }
   /** The same. `inputs` may be NULL if all inputs are bound. */
   void run(const void* const* inputs = nullptr) { check(qn_session_run(get(), inputs)); }
+  /** qn_session_reset_states() */
+  void reset_states() { check(qn_session_reset_states(get())); }
   /** qn_session_output() */
   const void* output(size_t index) const {
     const void* data = nullptr;

@@ -26,6 +26,12 @@ struct ImportOptions {
     std::vector<size_t> shape = {};
   };
   std::vector<Input> inputs = {};
+  // Pairs of an input and an output that become states (Graph::states): the next run reads in the input what a run has
+  // left in the output.
+  struct State {
+    std::string input, output;
+  };
+  std::vector<State> states = {};
 };
 
 // `caffemodel` may be empty if no layer of the net has weights.

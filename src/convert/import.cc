@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include "convert/common/file.h"
 #include "convert/convert.h"
+#include "convert/states.h"
 #include "graph/file/format.h"
 #include "graph/pass/passes.h"
 
@@ -59,24 +61,36 @@ Format format_of(const std::string& path) {
   return Format::unknown;
 }
 
+// Runs `body`, whose errors do not say of which file they speak.
+template <class Body>
+auto naming(const std::string& path, Body&& body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    throw Error(path + ": " + error.what());
+  }
+}
+
+// Leaves the graph of a .qn file the outputs of these names.
+void choose_outputs(const std::vector<std::string>& names, Graph& graph) {
+  Vector<Port> outputs;
+  for (const std::string& name : names) {
+    outputs.push_back(graph.outputs[find_port(graph, graph.outputs, "output", name)]);
+  }
+  const Vector<Port> before = std::exchange(graph.outputs, std::move(outputs));
+  graph.postprocessing.detections = String();  // by the numbers of outputs
+  graph.postprocessing.outputs.clear();
+  for (State& state : graph.states) {
+    const std::string name = tensor_of(graph, before[state.output].tensor).name.c_str();
+    state.output = find_port(graph, graph.outputs, "output of a state", name);
+  }
+  expect_ok(check_graph(graph));
+}
+
 Graph import_quern(const std::string& path, const ImportOptions& options) {
   Graph graph;
   expect_ok(read_model_file(path.c_str(), &graph));
-  if (check_runnable(graph) != QN_OK) throw Error(path + ": " + qn_last_message());
-  if (options.outputs.empty()) return graph;
-  Vector<Port> outputs;
-  for (const std::string& name : options.outputs) {
-    const auto has_name = [&](const Port& port) {
-      return name == graph.tensors[static_cast<size_t>(port.tensor)].name.c_str();
-    };
-    const auto at = std::find_if(graph.outputs.begin(), graph.outputs.end(), has_name);
-    if (at == graph.outputs.end()) throw Error(path + ": the model has no output '" + name + "'");
-    outputs.push_back(*at);
-  }
-  graph.outputs = std::move(outputs);
-  graph.postprocessing.detections = String();  // by the numbers of outputs
-  graph.postprocessing.outputs.clear();
-  if (check_graph(graph) != QN_OK) throw Error(path + ": " + qn_last_message());
+  if (!options.outputs.empty()) naming(path, [&] { choose_outputs(options.outputs, graph); });
   return graph;
 }
 
@@ -111,7 +125,9 @@ Graph import_any(const std::vector<std::string>& paths, const ImportOptions& opt
 Graph import_model(const std::vector<std::string>& paths, const ImportOptions& options) {
   expect_ok(qn_extra_register());
   try {
-    return import_any(paths, options);
+    Graph graph = import_any(paths, options);
+    naming(paths[0], [&] { add_states(options.states, &graph); });
+    return graph;
   } catch (const std::bad_alloc&) {
     throw Error(paths[0] + ": not enough memory");
   } catch (const std::length_error&) {

@@ -110,13 +110,16 @@ void each_run(const Axes& axes, Visit&& visit) {
   }
 }
 
-// Writes the columns of one channel.
-void gather(const Axes& axes, const float* image, float* columns) {
-  const size_t places = count(places_of(axes));
-  std::fill_n(columns, count(taps_of(axes)) * places, 0.0f);
+// Writes the columns of some channels, whose images lie one after the other.
+void gather(const Axes& axes, size_t channels, const float* images, float* columns) {
+  const size_t places = count(places_of(axes)), pixels = count(pixels_of(axes)), size = count(taps_of(axes)) * places;
+  std::fill_n(columns, channels * size, 0.0f);
   each_run(axes, [&](size_t row, size_t column, size_t pixel, size_t stride, size_t n) {
-    float* const to = columns + row * places + column;
-    for (size_t i = 0; i < n; ++i) to[i] = image[pixel + i * stride];
+    for (size_t c = 0; c < channels; ++c) {
+      const float* const from = images + c * pixels + pixel;
+      float* const to = columns + c * size + row * places + column;
+      for (size_t i = 0; i < n; ++i) to[i] = from[i * stride];
+    }
   });
 }
 // Adds the columns of one channel to the pixels that they show.
@@ -231,10 +234,7 @@ void convolve(const Run& node, const Convolution& c, Fill&& fill) {
 void run_conv(const Run& node) {
   const Convolution c = convolution_of(node);
   convolve(node, c, [&](size_t n, size_t g, float* columns) {
-    for (size_t i = 0; i < c.in; ++i) {
-      const float* const image = node.data<float>(0) + ((n * c.groups + g) * c.in + i) * c.pixels;
-      gather(c.axes, image, columns + i * c.taps * c.places);
-    }
+    gather(c.axes, c.in, node.data<float>(0) + (n * c.groups + g) * c.in * c.pixels, columns);
   });
   add_bias(node, 2, c.batch, c.groups * c.out, c.places, node.output<float>(0));
 }

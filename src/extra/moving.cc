@@ -203,6 +203,7 @@ void pad_with_constant(const Run& node, const std::vector<Padding>& paddings) {
 size_t repeated(int64_t mode, const Padding& padding, size_t i) {
   const auto n = static_cast<int64_t>(padding.kept);
   int64_t at = static_cast<int64_t>(i) - static_cast<int64_t>(padding.before);
+  if (at >= 0 && at < n) return padding.cut + static_cast<size_t>(at);
   const auto modulo = [](int64_t a, int64_t b) { return (a % b + b) % b; };
   if (mode == pad_edge || n == 1) at = std::clamp<int64_t>(at, 0, n - 1);
   if (mode == pad_wrap) at = modulo(at, n);
@@ -218,10 +219,11 @@ void pad_with_repeats(const Run& node, const std::vector<Padding>& paddings) {
   const Shape y = node.output_shape(0), strides = strides_of(node.shape(0));
   if (count(y) == 0) return;
   if (y.empty()) return copy_all(node);
+  const int64_t mode = node.integer("mode", pad_constant);
   std::vector<std::vector<size_t>> places(y.size());
   for (size_t d = 0; d < y.size(); ++d) {
     for (size_t i = 0; i < y[d]; ++i) {
-      places[d].push_back(repeated(node.integer("mode", 0), paddings[d], i) * strides[d]);
+      places[d].push_back(repeated(mode, paddings[d], i) * strides[d]);
     }
   }
   const size_t row = y.back(), rows = count(y) / row;

@@ -83,7 +83,7 @@ struct SessionSettings {
 };
 SessionPtr make_session(qn_model* model, const SessionSettings& settings);
 
-// One input tensor with its content.
+// One input tensor with its content; without a byte, the session's state is read, in its shape.
 struct InputData {
   qn_tensor tensor;
   std::vector<unsigned char> bytes;

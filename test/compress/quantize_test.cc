@@ -213,8 +213,8 @@ TEST(Quantize, RefusesStates) {
   Graph graph = b.done(b.input({2, 3}));
   graph.states = {{0, 0}};
   Vector<QuantizedLayer> layers;
-  EXPECT_EQ(quantize(graph, {}, &layers), QN_BAD_MODEL);
-  EXPECT_NE(std::string(qn_last_message()).find("carries tensors from run to run"), std::string::npos)
+  EXPECT_EQ(quantize(graph, {}, &layers), QN_UNSUPPORTED);
+  EXPECT_NE(std::string(qn_last_message()).find("a model with states can be run, but"), std::string::npos)
       << qn_last_message();
 }
 

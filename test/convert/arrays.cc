@@ -280,44 +280,45 @@ Array from_bytes(const void* data, const qn_tensor& tensor) {
   return array;
 }
 
-struct Release {
-  void operator()(qn_model* model) const { qn_model_release(model); }
-  void operator()(qn_session* session) const { qn_session_release(session); }
-};
-
 }  // namespace
 
-std::vector<Array> run(Graph graph, const std::vector<Array>& inputs) {
-  qn_model* raw_model = nullptr;
-  check(make_model(std::move(graph), nullptr, &raw_model));
-  const std::unique_ptr<qn_model, Release> model(raw_model);
-  qn_session* raw_session = nullptr;
-  check(qn_session_create(model.get(), nullptr, &raw_session));
-  const std::unique_ptr<qn_session, Release> session(raw_session);
+Runs::Runs(Graph graph) {
+  check(make_model(std::move(graph), nullptr, model_.put()));
+  check(qn_session_create(model_.get(), nullptr, session_.put()));
+}
 
+std::vector<Array> Runs::run(const std::vector<const Array*>& inputs) {
   std::vector<qn_tensor> tensors(inputs.size());
-  std::vector<std::vector<unsigned char>> bytes;
-  std::vector<const void*> pointers;
-  EXPECT_EQ(qn_model_input_count(model.get()), inputs.size());
+  std::vector<std::vector<unsigned char>> bytes(inputs.size());
+  std::vector<const void*> pointers(inputs.size());
+  EXPECT_EQ(model_.input_count(), inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
-    check(qn_session_input_tensor(session.get(), i, &tensors[i]));
+    check(qn_session_input_tensor(session_.get(), i, &tensors[i]));
+    if (inputs[i] == nullptr) continue;
+    const Array& input = *inputs[i];
     const qn_type type = tensors[i].type;
-    check(qn_tensor_init(&tensors[i], type, static_cast<uint32_t>(inputs[i].dims.size()), inputs[i].dims.data()));
-    bytes.push_back(to_bytes(inputs[i], type));
-    pointers.push_back(bytes.back().data());
+    check(qn_tensor_init(&tensors[i], type, static_cast<uint32_t>(input.dims.size()), input.dims.data()));
+    bytes[i] = to_bytes(input, type);
+    pointers[i] = bytes[i].data();
   }
-  check(qn_session_resize_all(session.get(), tensors.data()));
-  check(qn_session_run(session.get(), pointers.data()));
+  check(qn_session_resize_all(session_.get(), tensors.data()));
+  check(qn_session_run(session_.get(), pointers.data()));
 
   std::vector<Array> outputs;
-  for (size_t i = 0; i < qn_model_output_count(model.get()); ++i) {
+  for (size_t i = 0; i < model_.output_count(); ++i) {
     qn_tensor tensor;
     const void* data = nullptr;
-    check(qn_session_output_tensor(session.get(), i, &tensor));
-    check(qn_session_output(session.get(), i, &data));
+    check(qn_session_output_tensor(session_.get(), i, &tensor));
+    check(qn_session_output(session_.get(), i, &data));
     outputs.push_back(from_bytes(data, tensor));
   }
   return outputs;
+}
+
+std::vector<Array> run(Graph graph, const std::vector<Array>& inputs) {
+  std::vector<const Array*> given;
+  for (const Array& input : inputs) given.push_back(&input);
+  return Runs(std::move(graph)).run(given);
 }
 
 void expect_near(const Array& got, const Array& want, float tolerance) {

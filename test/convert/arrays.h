@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <quern/quern.hpp>
 #include <string>
 #include <vector>
 
@@ -51,7 +52,19 @@ Array max_pool(const Array& x, const Window& window);
 Array average_pool(const Array& x, const Window& window, bool count_padding);
 Array lrn(const Array& x, size_t size, float alpha, float beta, float k);
 
-// Runs a graph through a session, its inputs resized to the arrays' dimensions. Bytes are given and returned as they are.
+// A session of a graph, which resizes its inputs to the arrays' dimensions. Bytes are given and returned as they are.
+class Runs {
+ public:
+  explicit Runs(Graph graph);
+  // NULL: the input is a state of the session.
+  std::vector<Array> run(const std::vector<const Array*>& inputs);
+
+ private:
+  qn::Model model_;
+  qn::Session session_;
+};
+
+// Runs a graph once.
 std::vector<Array> run(Graph graph, const std::vector<Array>& inputs);
 
 // Every element within `tolerance` times the largest magnitude (at least 1), and equal dimensions.

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -90,19 +91,30 @@ class AssetFiles : public testing::Test {
     return true;
   }
 
-  static void expect_case(const Graph& graph, const nlohmann::json& entry, bool is_optimized) {
-    SCOPED_TRACE(entry["case"].dump());
-    const std::string folder = assets() + "/reference/" + entry["model"].get<std::string>() + "/";
+  static std::string folder_of(const nlohmann::json& entry) {
+    return assets() + "/reference/" + entry["model"].get<std::string>() + "/";
+  }
+
+  static std::vector<Array> inputs_of(const nlohmann::json& entry) {
     std::vector<Array> inputs;
     std::string type;
     for (const auto& input : entry["inputs"]) {
-      inputs.push_back(read_npy(folder + input["file"].get<std::string>(), &type));
+      inputs.push_back(read_npy(folder_of(entry) + input["file"].get<std::string>(), &type));
     }
-    const std::vector<Array> got = test::run(graph, inputs);
+    return inputs;
+  }
+
+  static void expect_case(const Graph& graph, const nlohmann::json& entry, bool is_optimized) {
+    SCOPED_TRACE(entry["case"].dump());
+    expect_outputs(test::run(graph, inputs_of(entry)), entry, is_optimized);
+  }
+
+  static void expect_outputs(const std::vector<Array>& got, const nlohmann::json& entry, bool is_optimized) {
+    std::string type;
     ASSERT_EQ(got.size(), entry["outputs"].size());
     for (size_t i = 0; i < got.size(); ++i) {
       SCOPED_TRACE(entry["outputs"][i]["name"].dump());
-      const Array want = read_npy(folder + entry["outputs"][i]["file"].get<std::string>(), &type);
+      const Array want = read_npy(folder_of(entry) + entry["outputs"][i]["file"].get<std::string>(), &type);
       if (type == "i1" || type == "u1") {
         // As imported, layers compute with floats, and some bytes become their neighbours: of logits, whose steps change
         // a probability by up to a fifth.
@@ -156,6 +168,37 @@ INSTANTIATE_TEST_SUITE_P(
       for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
       return name;
     });
+
+// The cases of recurrent models follow each other: what a case leaves in the state is what the next one begins with. So
+// only the first case has to give it.
+TEST_F(AssetFiles, StatesAreCarriedFromCaseToCase) {
+  const std::map<std::string, ImportOptions::State> states = {{"dtln_model_1_onnx", {"input_3", "tf_op_layer_stack_2"}},
+                                                              {"dtln_model_1_tflite", {"input_3", "Identity_1"}},
+                                                              {"silero_vad_16k_op15_onnx", {"state", "stateN"}},
+                                                              {"silero_vad_onnx", {"state", "stateN"}}};
+  std::map<std::string, std::unique_ptr<test::Runs>> runs;
+  for (const nlohmann::json& entry : cases()) {
+    const auto state = states.find(entry["model"]);
+    if (state == states.end() || entry["note"] == "8 kHz branch, 256+32 samples") continue;
+    SCOPED_TRACE(entry["model"].dump() + entry["case"].dump());
+    const std::vector<Array> inputs = inputs_of(entry);
+    std::vector<const Array*> given;
+    auto& run = runs[state->first];
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const bool carried = run != nullptr && entry["inputs"][i]["name"] == state->second.input;
+      given.push_back(carried ? nullptr : &inputs[i]);
+    }
+    if (run == nullptr) {
+      ImportOptions options;
+      options.states = {state->second};
+      Graph graph = import_model({assets() + "/" + entry["files"][0].get<std::string>()}, options);
+      ASSERT_EQ(optimize(graph), QN_OK) << qn_last_message();
+      run = std::make_unique<test::Runs>(std::move(graph));
+    }
+    expect_outputs(run->run(given), entry, true);
+  }
+  EXPECT_EQ(runs.size(), states.size());
+}
 
 #ifdef QUERN_HAS_HDF5
 // The Keras files from which these models were made have the same outputs, under other names.

@@ -226,19 +226,38 @@ TEST(Hostile, FilesAreToldApart) {
   EXPECT_NE(refusal({folder.write("empty.tflite", "")}).find("not a TensorFlow Lite model"), std::string::npos);
 }
 
-// Choosing outputs, for one, would give the outputs of states other numbers.
-TEST(Hostile, FilesWithStatesAreNotImported) {
+// A state follows its output when outputs are chosen.
+TEST(Hostile, StatesOfFiles) {
   const test::Folder folder;
   Graph graph = import_model({folder.write("net.onnx", onnx_model().bytes())});
   graph.inputs.push_back({.tensor = add_tensor(graph, "state", QN_F32, {2})});
   graph.outputs.push_back({.tensor = graph.inputs.back().tensor});
   const std::string path = folder.path("net.qn");
   expect_ok(write_model_file(graph, path.c_str()));
-  EXPECT_EQ(import_model({path}).outputs.size(), graph.outputs.size());
+  const auto output = [&](size_t i) { return std::string(tensor_of(graph, graph.outputs[i].tensor).name); };
+  EXPECT_EQ(import_model({path}).states.size(), 0u);
+  const auto with_state = [&](const std::string& to, const std::string& from) {
+    ImportOptions options;
+    options.states = {{to, from}};
+    return import_model({path}, options);
+  };
+  EXPECT_EQ(with_state("state", "state").states.size(), 1u);
+  EXPECT_EQ(test::error_of([&] { with_state("absent", "state"); }), path + ": the model has no input 'absent'");
+  EXPECT_EQ(test::error_of([&] { with_state("state", "absent"); }), path + ": the model has no output 'absent'");
+  EXPECT_EQ(test::error_of([&] { with_state("state", output(0)); }),
+            path + ": state 0: input and output differ in type, shape or quantization");
   graph.states = {{static_cast<uint32_t>(graph.inputs.size() - 1), static_cast<uint32_t>(graph.outputs.size() - 1)}};
   expect_ok(write_model_file(graph, path.c_str()));
-  EXPECT_EQ(test::error_of([&] { import_model({path}); }),
-            path + ": a model that carries tensors from run to run; this library runs none");
+  ImportOptions chosen;
+  chosen.outputs = {"state", output(0)};
+  const Graph again = import_model({path}, chosen);
+  ASSERT_EQ(again.states.size(), 1u);
+  EXPECT_EQ(again.states[0].output, 0u);
+  EXPECT_EQ(test::error_of([&] { with_state("state", "state"); }),
+            path + ": state 1: its input or output belongs to another state");
+  chosen.outputs = {output(0)};
+  EXPECT_EQ(test::error_of([&] { import_model({path}, chosen); }),
+            path + ": the model has no output of a state 'state'");
 }
 
 }  // namespace

@@ -101,8 +101,7 @@ std::string TfliteModel::bytes() const {
           false, sparsity, t.signature.empty() ? nullptr : &t.signature));
     }
     std::vector<flatbuffers::Offset<schema::OperatorCode>> codes;
-    std::vector<flatbuffers::Offset<schema::Operator>> nodes;
-    for (const Operator& op : operators) {
+    const auto add = [&](const Operator& op, auto& nodes) {
       const auto old = static_cast<int8_t>(std::min(op.code, 127));
       codes.push_back(
           schema::CreateOperatorCodeDirect(b, old, op.custom.empty() ? nullptr : op.custom.c_str(), 1, op.code));
@@ -110,9 +109,13 @@ std::string TfliteModel::bytes() const {
       if (op.options.make_) options = op.options.make_(b);
       nodes.push_back(schema::CreateOperatorDirect(b, static_cast<uint32_t>(codes.size() - 1), &op.inputs, &op.outputs,
                                                    op.options.type_, options));
-    }
+    };
+    std::vector<flatbuffers::Offset<schema::Operator>> nodes, first;
+    for (const Operator& op : operators) add(op, nodes);
+    for (const Operator& op : once) add(op, first);
     const auto graph = schema::CreateSubGraphDirect(b, &table, &inputs, &outputs, &nodes, "net");
-    const std::vector<flatbuffers::Offset<schema::SubGraph>> all(graphs, graph);
+    std::vector<flatbuffers::Offset<schema::SubGraph>> all(graphs, graph);
+    if (!once.empty()) all.push_back(schema::CreateSubGraphDirect(b, &table, nullptr, nullptr, &first, "once"));
     schema::FinishModelBuffer(b, schema::CreateModelDirect(b, version, &codes, &all, nullptr, &buffers));
     size = b.GetSize();
   }

@@ -86,7 +86,8 @@ class TfliteModel {
   std::vector<Operator> operators;
   std::vector<int32_t> inputs, outputs;
   size_t graphs = 1;
-  bool outside = false;  // whether elements of constants lie behind the tables
+  std::vector<Operator> once;  // of a further graph, with the same tensors
+  bool outside = false;        // whether elements of constants lie behind the tables
 
  private:
   int constant(Type type, const Dims& dims, const void* data, size_t size);

@@ -767,6 +767,80 @@ TEST_F(Tflite, NamesAndChosenOutputs) {
   EXPECT_EQ(import_model({folder_.write("other.tflite", model.bytes())}).outputs.size(), 1u);
 }
 
+// ---- variables
+
+constexpr int call_once = 129, var_handle = 142, read_variable = 143, assign_variable = 144;
+
+Options variable_named(const char* name) {
+  return [name](Builder& b) { return schema::CreateVarHandleOptionsDirect(b, "", name); };
+}
+
+// y = x + v, which v becomes; z = v, as it is then. Another variable, w, is 5 and 6, and is only read. The tensors of the
+// model are 0: x, 1: v's handle, 2: v, 3: y, 4: z, 5: w's handle, 6: w, 7: z + w, 8: zeros, 9: 5 and 6.
+TfliteModel with_variables() {
+  TfliteModel m;
+  m.input({1, 2}, Type::float32, "x");
+  m.computed({}, Type::resource);
+  for (const char* name : {"v", "y", "z"}) m.computed({1, 2}, Type::float32, name);
+  m.computed({}, Type::resource);
+  for (const char* name : {"w", "sum"}) m.computed({1, 2}, Type::float32, name);
+  m.floats(test::make({1, 2}, {0, 0}));
+  m.floats(test::make({1, 2}, {5, 6}));
+  const auto add = [](Builder& b) { return schema::CreateAddOptions(b); };
+  m.node(var_handle, {}, {1}, variable_named("v"));
+  m.node(var_handle, {}, {5}, variable_named("w"));
+  m.once = m.operators;
+  m.once.push_back({assign_variable, {1, 8}, {}});
+  m.once.push_back({assign_variable, {5, 9}, {}});
+  m.operators.push_back({call_once, {}, {}, [](Builder& b) { return schema::CreateCallOnceOptions(b, 1); }});
+  m.node(read_variable, {1}, {2});
+  m.node(0, {0, 2}, {3}, add);
+  m.operators.push_back({assign_variable, {1, 3}, {}});
+  m.node(read_variable, {1}, {4});
+  m.node(read_variable, {5}, {6});
+  m.node(0, {4, 6}, {7}, add);
+  m.outputs = {3, 7};
+  return m;
+}
+
+TEST_F(Tflite, VariablesBecomeStates) {
+  Graph graph = import(with_variables());
+  ASSERT_EQ(graph.states.size(), 1u);
+  EXPECT_EQ(tensor_of(graph, graph.inputs[graph.states[0].input].tensor).name, "v");
+  ASSERT_EQ(optimize(graph), QN_OK) << qn_last_message();
+  test::Runs runs(graph);
+  for (float run = 1; run < 4; ++run) {
+    const Array x = test::make({1, 2}, {1, 10});
+    const std::vector<Array> got = runs.run({&x, nullptr});
+    ASSERT_GE(got.size(), 2u);
+    expect_near(got[0], test::make({1, 2}, {run, 10 * run}), 0);
+    expect_near(got[1], test::make({1, 2}, {run + 5, 10 * run + 6}), 0);
+  }
+}
+
+TEST_F(Tflite, VariablesThatAreRefused) {
+  const auto refused = [&](auto&& spoil) {
+    TfliteModel model = with_variables();
+    spoil(model);
+    return refusal(model);
+  };
+  EXPECT_EQ(refused([](TfliteModel& m) { m.once[2].inputs[1] = 9; }),
+            "1 layer is not supported: v (variable: it is not zero at the beginning)");
+  EXPECT_EQ(refused([](TfliteModel& m) { m.once[2].inputs[1] = 0; }),
+            "1 layer is not supported: v (variable: its content at the beginning)");
+  EXPECT_EQ(refused([](TfliteModel& m) { m.once.pop_back(); }),
+            "1 layer is not supported: w (variable: nothing assigns it)");
+  EXPECT_EQ(refused([](TfliteModel& m) { m.once[3].code = 0; }),
+            "2 layers are not supported: operator 2 (CALL_ONCE: its graph computes: ADD), "
+            "w (variable: nothing assigns it)");
+  EXPECT_EQ(refused([](TfliteModel& m) { m.operators[3].inputs = {3}; }), "tensor 3 is no variable");
+  EXPECT_EQ(refused([](TfliteModel& m) { m.operators[3].inputs = {}; }), "an operator on a variable lacks an operand");
+  EXPECT_EQ(refused([](TfliteModel& m) { m.operators[5].inputs = {1, 77}; }), "there is no tensor 77");
+  EXPECT_EQ(refused([](TfliteModel& m) { m.operators[0].options = {}; }), "a variable has no options");
+  EXPECT_EQ(refused([](TfliteModel& m) { m.operators[2].options = {}; }), "CALL_ONCE names no graph");
+  EXPECT_EQ(refused([](TfliteModel& m) { m.once.clear(); }), "CALL_ONCE names a graph that does not exist");
+}
+
 TEST_F(Tflite, UnsupportedOperatorsAreListedAtOnce) {
   TfliteModel model = small();
   const int a = model.computed({1, 4}, Type::float32, "a"), b = model.computed({1, 4}, Type::float32, "b"),

@@ -154,25 +154,6 @@ TEST(Format, SubgraphsAreAsDeepAsTheCheckerAllows) {
   EXPECT_NE(std::string(qn_last_message()).find("more than 6 graphs"), std::string::npos) << qn_last_message();
 }
 
-TEST(Format, NothingRunsStates) {
-  Graph with_state = nested_graph();
-  with_state.subgraphs.clear();
-  const auto expect_refused = [](const Graph& graph, const std::string& message) {
-    qn_model* model = nullptr;
-    EXPECT_EQ(make_model(graph, nullptr, &model), QN_BAD_MODEL);
-    EXPECT_EQ(qn_last_message(), message);
-    const Vector<unsigned char> bytes = written(graph);
-    EXPECT_EQ(qn_model_load_memory(bytes.data(), bytes.size(), nullptr, &model), QN_BAD_MODEL);
-    EXPECT_EQ(qn_last_message(), "qn_model_load_memory: " + message);
-    EXPECT_EQ(model, nullptr);
-  };
-  expect_refused(with_state, "a model that carries tensors from run to run; this library runs none");
-  with_state.states.clear();
-  qn_model* model = nullptr;
-  EXPECT_EQ(make_model(with_state, nullptr, &model), QN_OK) << qn_last_message();
-  qn_model_release(model);
-}
-
 // A file that was written before the format had room for subgraphs, states and open dimensions: nothing is lost on the
 // way through a graph.
 TEST(Format, OlderFilesAreTheSameBytesAgain) {

@@ -1,5 +1,6 @@
 // Imports TensorFlow Lite's models: connects operators, inputs and outputs. layers.cc and shapes.cc import the single
 // operators.
+#include <algorithm>
 #include <climits>
 #include <filesystem>
 #include <map>
@@ -7,7 +8,9 @@
 #include "convert/common/file.h"
 #include "convert/common/wiring.h"
 #include "convert/convert.h"
+#include "convert/states.h"
 #include "convert/tflite/node.h"
+#include "convert/tflite/variables.h"
 
 namespace quern::tflite {
 namespace {
@@ -41,24 +44,29 @@ class Importer {
       const schema::Operator& op = *graph_->operators()->Get(static_cast<unsigned>(i));
       charge_list(op.inputs());
       charge_list(op.outputs());
+      if (follow_variable(op, i)) continue;
       wiring_.add_node(wires_at(list_of(op.inputs()), true), wires_at(list_of(op.outputs()), false));
     }
   }
 
   Graph import(const std::vector<std::string>& names) {
-    const std::vector<std::pair<std::string, Wire>> outputs = names.empty() ? outputs_of_graph() : outputs_named(names);
+    std::vector<std::pair<std::string, Wire>> outputs = names.empty() ? outputs_of_graph() : outputs_named(names);
     if (outputs.empty()) throw Error("the model has no outputs");
+    std::vector<Variables::Variable> states = variables_.used();
+    std::erase_if(states, [this](const auto& variable) { return !variable.is_assigned; });
+    for (const auto& variable : states) outputs.emplace_back(next_name(variable), variable.now);
     Wires needed;
     for (const auto& [name, wire] : outputs) needed.push_back(wire);
     wiring_.need(needed);
-    if (model_.subgraphs()->size() > 1) {
+    if (model_.subgraphs()->size() > 1 + called_once_) {
       wiring_.collect("model", "several graphs", {}, [] { throw Unsupported{}; });
     }
     for (const int32_t index : list_of(graph_->inputs())) {
       const Wire wire = wire_at(index);
       if (wiring_.is_constant(wire) || (!names.empty() && !wiring_.is_needed(wire))) continue;
-      wiring_.collect(name_at(index), "input", {wire}, [&] { add_input(index, wire); });
+      wiring_.collect(name_at(index), "input", {wire}, [&] { add_input(index, wire, name_at(index)); });
     }
+    add_variables();
     for (size_t i = 0; i < operators(); ++i) {
       if (!wiring_.is_node_needed(i)) continue;
       const schema::Operator& op = *graph_->operators()->Get(static_cast<unsigned>(i));
@@ -69,10 +77,50 @@ class Importer {
       wiring_.collect(output.first, "output", {}, [&] { add_output(output.first, output.second); });
     }
     wiring_.throw_if_unsupported();
-    return builder_.finish();
+    Graph graph = builder_.finish();
+    std::vector<ImportOptions::State> pairs;
+    for (const auto& variable : states) pairs.push_back({variable.name, next_name(variable)});
+    add_states(pairs, &graph);
+    return graph;
   }
 
  private:
+  // ---- variables
+
+  // Whether an operator reads or assigns a variable; then it becomes no node.
+  bool follow_variable(const schema::Operator& op, size_t number) {
+    if (!variables_.concern(op)) return false;
+    const std::string type = type_of(op);
+    wiring_.collect(name_of(op, number), type, {}, [&] { variables_.follow(op, wiring_, wires_); });
+    called_once_ += type == "CALL_ONCE";
+    wiring_.add_node({}, {});
+    return true;
+  }
+
+  // The output that leaves the variable's content to the next run.
+  static std::string next_name(const Variables::Variable& variable) { return variable.name + " next"; }
+
+  // A variable that is assigned is an input, others are constants.
+  void add_variables() {
+    for (const Variables::Variable& variable : variables_.used()) {
+      wiring_.collect(variable.name, "variable", {variable.begin}, [&] {
+        const schema::Buffer* const buffer = variable.initial == nullptr ? nullptr : buffer_of(*variable.initial);
+        if (variable.initial != nullptr && buffer == nullptr) throw Unsupported{"its content at the beginning"};
+        if (!variable.is_assigned) {
+          if (buffer == nullptr) throw Unsupported{"nothing assigns it"};
+          return wiring_.define(variable.begin, read(*variable.initial, *buffer));
+        }
+        if (buffer != nullptr && !is_zero(*buffer)) throw Unsupported{"it is not zero at the beginning"};
+        add_input(variable.tensor, variable.begin, variable.name);
+      });
+    }
+  }
+
+  static bool is_zero(const schema::Buffer& buffer) {
+    if (buffer.data() == nullptr || buffer.data()->size() == 0) return false;  // it lies behind the tables
+    return std::all_of(buffer.data()->begin(), buffer.data()->end(), [](uint8_t byte) { return byte == 0; });
+  }
+
   // Tables of a file may share lists and names, so that few bytes stand for many.
   void charge_list(const flatbuffers::Vector<int32_t>* list) {
     if (list != nullptr) builder_.charge(list->size() * sizeof(Wire));
@@ -163,7 +211,8 @@ class Importer {
     return name == nullptr ? "operator code " + std::to_string(number) : name;
   }
 
-  void add_input(int32_t index, Wire wire) {
+  // Adds an input with the type and shape of a tensor.
+  void add_input(int32_t index, Wire wire, const std::string& name) {
     const schema::Tensor& from = tensor(static_cast<size_t>(index));
     const std::optional<ElementType> type = element_type(from.type());
     const bool fits = type && (is_byte(*type) || *type == ElementType::f32 || *type == ElementType::f16);
@@ -179,7 +228,7 @@ class Importer {
         throw Unsupported{"dimension " + std::to_string(d) + " has no fixed size"};
       }
     }
-    Value value = builder_.input(name_at(index), shape, port_type(*type), {});
+    Value value = builder_.input(name, shape, port_type(*type), {});
     if (!open.empty() && open.size() == shape.size() && open[0] < 0) builder_.leave_open(value.view, 0, "");
     value.type = *type;
     wiring_.define(wire, std::move(value));
@@ -240,6 +289,8 @@ class Importer {
   Builder builder_{"tflite"};
   Wiring wiring_{builder_};
   Wires wires_;  // of the graph's tensors
+  Variables variables_{model_, builder_};
+  size_t called_once_ = 0;  // graphs that assign variables before the first run
 };
 
 }  // namespace

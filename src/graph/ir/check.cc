@@ -491,8 +491,9 @@ qn_status check_carried(const Graph& graph) {
   for (size_t i = 0; i < graph.states.size(); ++i) {
     const Port &input = graph.inputs[graph.states[i].input], &output = graph.outputs[graph.states[i].output];
     const Tensor &to = tensor_of(graph, input.tensor), &from = tensor_of(graph, output.tensor);
+    const bool same_shape = from.sized_by_run || to.shape == from.shape;  // of the former, a run checks it
     // Tensors have equal types if their ports have.
-    if (input.type == output.type && to.shape == from.shape && to.quantization == from.quantization) continue;
+    if (input.type == output.type && same_shape && to.quantization == from.quantization) continue;
     return fail(QN_BAD_MODEL, "state %zu: input and output differ in type, shape or quantization", i);
   }
   return QN_OK;
@@ -511,11 +512,10 @@ qn_status check_graph(const Graph& graph) {
   return check_subgraphs(graph, 1);
 }
 
-qn_status check_runnable(const Graph& graph) { return graph.states.empty() ? QN_OK : fail_states(); }
-
 qn_status check_plain(const Graph& graph) {
-  if (graph.subgraphs.empty()) return check_runnable(graph);
-  return fail(QN_UNSUPPORTED, "a model with subgraphs can be run, but not changed or exported");
+  if (graph.subgraphs.empty() && graph.states.empty()) return QN_OK;
+  return fail(QN_UNSUPPORTED, "a model with %s can be run, but not changed or exported",
+              graph.subgraphs.empty() ? "states" : "subgraphs");
 }
 #endif
 

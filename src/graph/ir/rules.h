@@ -55,7 +55,7 @@ qn_status fail_node(const Node&, const char*, const Arguments&...) {
 [[gnu::format(printf, 2, 3)]] qn_status fail_node(const Node& node, const char* format, ...);
 #endif
 
-// Refuse what a small build does not read: a graph with subgraphs; and what no code runs yet: one with states.
+// Refuse what a small build does not read: a graph with subgraphs or states.
 inline qn_status fail_subgraphs() { return fail(QN_BAD_MODEL, "a model with subgraphs; this library runs none"); }
 inline qn_status fail_states() {
   return fail(QN_BAD_MODEL, "a model that carries tensors from run to run; this library runs none");

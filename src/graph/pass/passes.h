@@ -18,12 +18,9 @@ qn_status infer_shapes(Graph& graph);
 // them. Shapes have been inferred.
 Vector<Node> take_later_nodes(Graph& graph);
 
-// check_runnable() refuses a graph that has states, which nothing runs yet. check_plain() also refuses subgraphs: code that
-// would lose them, or leave them as they are where it changes the rest, calls it.
-#ifdef QN_SMALL  // has_subgraphs: the reader has refused them
-inline qn_status check_runnable(const Graph&) { return QN_OK; }
-#else
-qn_status check_runnable(const Graph& graph);
+// Refuses a graph that has subgraphs or states: code that would lose them, or leave them as they are where it changes the
+// rest, calls it. Small builds have no such code.
+#ifndef QN_SMALL  // has_subgraphs
 qn_status check_plain(const Graph& graph);
 #endif
 

@@ -14,6 +14,7 @@ namespace quern {
 struct Bound {
   void* data = nullptr;  // NULL: none
   size_t bytes = 0;
+  bool lent = false;  // the session itself has bound it, see States
 };
 
 class Execution : public Allocated {

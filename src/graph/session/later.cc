@@ -16,17 +16,7 @@
 namespace quern {
 namespace {
 
-uint64_t value_inputs(const Node& node) {
-  return node.kind == OpKind::custom ? find_kind(node.type.c_str())->value_inputs : 0;
-}
-
-bool is_value_input(const Node& node, size_t input) {
-  return input < 64 && (value_inputs(node) >> input & 1) != 0 && node.inputs[input] != no_tensor;
-}
-
-bool is_sized_by_run(const Node& node) {
-  return node.kind == OpKind::custom && (find_kind(node.type.c_str())->flags & QN_KIND_SIZED_BY_RUN) != 0;
-}
+bool is_sized_by_run(const qn_kind* kind) { return kind != nullptr && (kind->flags & QN_KIND_SIZED_BY_RUN) != 0; }
 
 size_t bytes_of(const Tensor& tensor) {
   size_t bytes = 0;
@@ -94,56 +84,61 @@ qn_status LaterRun::run_node(size_t index) {
   if (node.kind == OpKind::branch) return run_branch(index);
   if (node.kind == OpKind::loop) return run_loop(index);
 #endif
-  if (is_sized_by_run(node)) return run_sized_by_run(index);
-  Planned& planned = planned_[index];
-  Vector<unsigned char> values = values_of(node);
-  if (!has_met(index, values)) QN_TRY(plan(index, std::move(values)));
+  if (is_sized_by_run(model_.later.kinds[index])) return run_sized_by_run(index);
+  const Planned& planned = planned_[index];
+  if (!has_met(index)) QN_TRY(plan(index));
   if (kind_of(node.kind).has(Kind::view)) {
     data_[at(node.outputs[0])] = data_[at(node.inputs[0])];
     return QN_OK;
   }
   for (const int output : node.outputs) QN_TRY(make_room(output));
   if (planned.plan == nullptr) return QN_OK;  // there are no elements to compute
-  Vector<Location> operands;
+  operands_.clear();
   for (const Vector<int>* tensors : {&node.inputs, &node.outputs}) {
-    for (const int t : *tensors) operands.push_back({t == no_tensor ? nullptr : const_cast<void*>(data_[at(t)])});
+    for (const int t : *tensors) operands_.push_back({t == no_tensor ? nullptr : const_cast<void*>(data_[at(t)])});
   }
   const size_t inputs = node.inputs.size();
-  return planned.plan->run({operands.data(), inputs}, {operands.data() + inputs, node.outputs.size()},
+  return planned.plan->run({operands_.data(), inputs}, {operands_.data() + inputs, node.outputs.size()},
                            {planned.workspace.data()}, parallel_);
 }
 
-// The elements of the inputs on which shapes depend, one after the other.
-Vector<unsigned char> LaterRun::values_of(const Node& node) const {
-  Vector<unsigned char> values;
-  for (size_t i = 0; i < node.inputs.size(); ++i) {
-    if (!is_value_input(node, i)) continue;
-    const auto* const bytes = static_cast<const unsigned char*>(data_[at(node.inputs[i])]);
-    values.insert(values.end(), bytes, bytes + bytes_of(shapes_.tensors[at(node.inputs[i])]));
-  }
-  return values;
+// Whether the shapes of the node's outputs depend on elements of this input.
+bool LaterRun::is_value_input(size_t index, size_t input) const {
+  const qn_kind* const kind = model_.later.kinds[index];
+  if (kind == nullptr || input >= 64 || (kind->value_inputs >> input & 1) == 0) return false;
+  return model_.later.nodes[index].inputs[input] != no_tensor;
 }
 
 // Whether the node was last planned for the present shapes and values. Its outputs then still have the right shapes.
-bool LaterRun::has_met(size_t index, const Vector<unsigned char>& values) const {
+bool LaterRun::has_met(size_t index) const {
   const Node& node = model_.later.nodes[index];
   const Planned& planned = planned_[index];
-  if (!planned.is_planned || !(planned.values == values)) return false;
+  if (!planned.is_planned) return false;
+  size_t begin = 0;  // of the input's elements in planned.values
   for (size_t i = 0; i < node.inputs.size(); ++i) {
-    if (node.inputs[i] != no_tensor && !(planned.shapes[i] == shapes_.tensors[at(node.inputs[i])].shape)) return false;
+    if (node.inputs[i] == no_tensor) continue;
+    const Tensor& input = shapes_.tensors[at(node.inputs[i])];
+    if (!(planned.shapes[i] == input.shape)) return false;
+    if (!is_value_input(index, i)) continue;
+    const size_t bytes = bytes_of(input);
+    if (bytes != 0 && std::memcmp(planned.values.data() + begin, data_[at(node.inputs[i])], bytes) != 0) return false;
+    begin += bytes;
   }
   return true;
 }
 
 // Infers the shapes of the outputs and plans the node. Inputs whose elements matter are constants in the meantime.
-qn_status LaterRun::plan(size_t index, Vector<unsigned char> values) {
+qn_status LaterRun::plan(size_t index) {
   const Node& node = model_.later.nodes[index];
   Planned& planned = planned_[index];
   planned.is_planned = false;
   const size_t constants = shapes_.constants.size();
+  Vector<unsigned char> values;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
-    if (!is_value_input(node, i)) continue;
+    if (!is_value_input(index, i)) continue;
     Tensor& tensor = shapes_.tensors[at(node.inputs[i])];
+    const auto* const bytes = static_cast<const unsigned char*>(data_[at(node.inputs[i])]);
+    values.insert(values.end(), bytes, bytes + bytes_of(tensor));
     if (tensor.constant >= 0) continue;
     tensor.constant = static_cast<int>(shapes_.constants.size());
     shapes_.constants.push_back({nullptr, data_[at(node.inputs[i])], bytes_of(tensor)});

@@ -44,9 +44,9 @@ class LaterRun : public Allocated {
 
   qn_status run_node(size_t index);
   qn_status run_sized_by_run(size_t index);
-  Vector<unsigned char> values_of(const Node& node) const;
-  bool has_met(size_t index, const Vector<unsigned char>& values) const;
-  qn_status plan(size_t index, Vector<unsigned char> values);
+  bool is_value_input(size_t index, size_t input) const;
+  bool has_met(size_t index) const;
+  qn_status plan(size_t index);
   qn_status infer_and_plan(size_t index);
   qn_status make_room(int tensor);
   void make_halves();
@@ -62,12 +62,13 @@ class LaterRun : public Allocated {
 
   const Model& model_;
   const ExecutionOptions& options_;
-  size_t left_;               // bytes that outputs may still take
-  Graph shapes_;              // tensors and constants of the model
-  Vector<const void*> data_;  // per tensor: its elements
-  Vector<Buffer> buffers_;    // per tensor that these nodes write
-  Vector<Buffer> halves_;     // per output of the model
-  Vector<Planned> planned_;   // per node
+  size_t left_;                // bytes that outputs may still take
+  Graph shapes_;               // tensors and constants of the model
+  Vector<const void*> data_;   // per tensor: its elements
+  Vector<Buffer> buffers_;     // per tensor that these nodes write
+  Vector<Buffer> halves_;      // per output of the model
+  Vector<Planned> planned_;    // per node
+  Vector<Location> operands_;  // of the node that runs
   const qn_parallel* parallel_ = nullptr;
   std::atomic<bool>* cancelled_ = nullptr;
 };

@@ -29,6 +29,20 @@ qn_status make_operators(Model& model, qn_weights_cache* cache) {
 
 // ---- nodes that run after the others
 
+#ifndef QN_SMALL  // has_subgraphs
+// Leaves the planned graph the states whose outputs it computes.
+void find_states(Model& model) {
+  model.states = std::move(model.graph.states);
+  model.graph.states = {};
+  for (const auto [input, output] : model.states) {
+    const size_t planned = model.output_at[output];
+    if (planned != Model::nowhere) model.graph.states.push_back({input, static_cast<uint32_t>(planned)});
+  }
+}
+#else
+void find_states(Model&) {}
+#endif
+
 // Makes the outputs of the planned graph: those of the model that it computes, then what the later nodes read.
 void find_outputs(Model& model) {
   Graph& graph = model.graph;
@@ -72,6 +86,7 @@ qn_status make_children(Model&, const Node&, const qn_model_options&) { return Q
 
 qn_status make_later(Model& model, const qn_model_options& options) {
   for (const Node& node : model.later.nodes) {
+    model.later.kinds.push_back(node.kind == OpKind::custom ? find_kind(node.type.c_str()) : nullptr);
     ModelOperator& made = model.later.operators.emplace_back();
     const bool runs_graphs = node.kind == OpKind::branch || node.kind == OpKind::loop;
     if (!runs_graphs) QN_TRY(make_operator(model.graph, node, options.cache, &made));
@@ -97,8 +112,6 @@ qn_status load(const void* data, size_t size, Shared<const void> owner, bool map
   const MemoryLimit limit(memory_limit(size));
   Graph graph;
   QN_TRY(read_model(data, size, std::move(owner), who, &graph));
-  // make_model() checks this, too, but does not know the file's name.
-  if (const qn_status status = check_runnable(graph); status != QN_OK) return fail_within(status, "%s", who);
   for (Constant& constant : graph.constants) constant.mapped = mapped;
   return make_model(std::move(graph), options, model);
 }
@@ -135,7 +148,6 @@ qn_status get_port(const qn_model* model, const Vector<Port> Graph::*ports, size
 qn_status make_model(Graph graph, const qn_model_options* user_options, qn_model** model) {
   qn_model_options options;
   QN_TRY(read_options("qn_model_options", user_options, qn_model_options_init, &options));
-  QN_TRY(check_runnable(graph));
   QN_TRY(check_graph(graph));
   QN_TRY(infer_shapes(graph));
   QN_TRY(check_ports(graph));
@@ -143,6 +155,7 @@ qn_status make_model(Graph graph, const qn_model_options* user_options, qn_model
   if (has_kinds) made->later.nodes = take_later_nodes(graph);
   made->graph = std::move(graph);
   find_outputs(*made);
+  find_states(*made);
   if (options.cache == nullptr) {
     QN_TRY(qn_weights_cache_create(&options.cache));
     made->own_cache.reset(options.cache);
@@ -217,6 +230,16 @@ void qn_model_release(qn_model* model) { delete model; }
 
 size_t qn_model_input_count(const qn_model* model) { return model == nullptr ? 0 : model->impl->graph.inputs.size(); }
 size_t qn_model_output_count(const qn_model* model) { return model == nullptr ? 0 : model->impl->outputs.size(); }
+
+size_t qn_model_state_output([[maybe_unused]] const qn_model* model, [[maybe_unused]] size_t input) {
+#ifndef QN_SMALL  // has_subgraphs
+  if (model == nullptr) return QN_NO_STATE;
+  for (const quern::State& state : model->impl->states) {
+    if (state.input == input) return state.output;
+  }
+#endif
+  return QN_NO_STATE;
+}
 
 qn_status qn_model_input(const qn_model* model, size_t index, qn_port* port) {
   return quern::guarded([=] { return quern::get_port(model, &quern::Graph::inputs, index, port, "qn_model_input"); });

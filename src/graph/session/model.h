@@ -3,6 +3,7 @@
 
 #include "base/vector.h"
 #include "graph/backend/backend.h"
+#include "graph/ir/custom.h"
 #include "op/core/operator.h"
 
 struct qn_model;
@@ -45,6 +46,7 @@ class Execution;
 // Nodes that run after all others, because only a run can size their tensors (later.h).
 struct LaterNodes {
   Vector<Node> nodes;
+  Vector<const qn_kind*> kinds;  // per node: its registered kind; NULL: it is of the library's own
   Vector<ModelOperator> operators;
   Vector<Vector<std::unique_ptr<qn_model>>> children;  // per node: the graphs that it runs
   Vector<int>
@@ -65,6 +67,9 @@ struct Model {
   Vector<Port> outputs;      // as the user sees them
   Vector<size_t> output_at;  // per output: its index in graph.outputs; nowhere: one of the later nodes computes it
   static constexpr size_t nowhere = SIZE_MAX;
+#ifndef QN_SMALL         // has_subgraphs
+  Vector<State> states;  // by inputs and outputs as the user sees them
+#endif
   Vector<ModelOperator> operators;  // declared after the graph and own_cache, whose weights they refer to
   // Executions that sessions share, see execution.h. The mutex guards the list.
   mutable Mutex mutex;

@@ -1,6 +1,5 @@
 
 #include <algorithm>
-#include <atomic>
 #include <utility>
 
 #include "base/clock.h"
@@ -8,53 +7,11 @@
 #include "base/needs.h"
 #include "base/status.h"
 #include "base/tensor.h"
-#include "base/thread_pool.h"
 #include "graph/file/sparse.h"
 #include "graph/pass/passes.h"
-#include "graph/plan/execution.h"
-#include "graph/session/arena.h"
-#include "graph/session/later.h"
-#include "op/conv/tuning.h"
+#include "graph/session/buffers.h"
 
 using quern::fail;
-
-struct qn_session : quern::Allocated {
-  ~qn_session() { forget_later(); }
-
-  quern::Shared<const quern::Model> model;
-  quern::Pool pool;
-  qn_parallel parallel = {};
-  qn_tuning tuning = {};  // a reference of its own, if options.tuning is set
-  quern::ExecutionOptions options;
-  bool profiling = false;
-  size_t user_limit = 0;  // bytes that planning may take; 0: the user gave no limit
-  quern::Shared<const quern::Execution> execution;
-  quern::Arena own_arena;
-  quern::Shared<quern::Arena> shared_arena;  // NULL: the session uses own_arena
-  // Where the last run found its inputs and left its outputs, in the host's memory, followed by room for the locations
-  // that a node reads and writes.
-  quern::Vector<quern::Location> places;
-  quern::Vector<quern::Bound> bound_inputs, bound_outputs;  // one per input, per output
-  quern::Vector<qn_profile_entry> profile;                  // one per step, if profiling
-  quern::LaterRun* later = nullptr;                         // of the last run, if the model has later nodes; owned
-  size_t later_limit = 0;                                   // bytes that outputs of these nodes may take
-  std::atomic<bool> cancelled{false};
-  bool has_run = false;  // since the last change of shapes
-
-  quern::Arena& arena() { return has_shared_arena() ? *shared_arena : own_arena; }
-  const quern::Graph& graph() const { return execution->graph(); }
-  quern::Location* inputs() { return places.data(); }
-  quern::Location* outputs() { return inputs() + graph().inputs.size(); }
-  void forget_later() {
-    if (quern::has_kinds) delete std::exchange(later, nullptr);
-  }
-  // The tensor of a later node that the user gets as output `index`; no_tensor if it is planned.
-  int later_output(size_t index) const {
-    return quern::has_kinds && model->output_at[index] == quern::Model::nowhere ? model->outputs[index].tensor
-                                                                                : quern::no_tensor;
-  }
-  bool has_shared_arena() const { return quern::has_api("arena") && shared_arena != nullptr; }
-};
 
 namespace quern {
 namespace {
@@ -95,86 +52,6 @@ qn_status make_threads(const qn_session_options& options, qn_session& session) {
   if (session.options.tasks == 1) return QN_OK;  // parallel.run stays NULL: everything runs on the caller
   QN_TRY(make_pool(session.options.tasks, &session.pool));
   return qn_parallel_from_pthreadpool(session.pool.get(), &session.parallel);
-}
-
-qn_tensor describe(const Graph& graph, const Port& port) {
-  qn_tensor tensor = describe(graph.tensors[static_cast<size_t>(port.tensor)]);
-  tensor.type = port.type;
-  return tensor;
-}
-
-size_t port_bytes(const Graph& graph, const Port& port) {
-  const qn_tensor tensor = describe(graph, port);
-  return qn_tensor_bytes(&tensor);
-}
-
-// ---- buffers of the caller's: `what` and `index` name them in messages
-
-// Computes no end addresses: a buffer may end at the end of the address space.
-bool overlap(const void* a, size_t a_bytes, const void* b, size_t b_bytes) {
-  const auto x = reinterpret_cast<uintptr_t>(a), y = reinterpret_cast<uintptr_t>(b);
-  return x < y ? y - x < a_bytes : x - y < b_bytes;
-}
-
-qn_status check_aligned(const void* data, qn_type type, const char* what, size_t index) {
-  if (reinterpret_cast<uintptr_t>(data) % qn_type_size(type) == 0) return QN_OK;
-  return fail(QN_INVALID_ARGUMENT, "%s %zu is not aligned to its elements", what, index);
-}
-
-// Fails if one of these buffers, except the one at index `but`, contains some of the bytes.
-qn_status check_apart(const Vector<Bound>& bound, size_t but, const char* whose, const void* data, size_t bytes,
-                      const char* what, size_t index) {
-  for (size_t i = 0; i < bound.size(); ++i) {
-    if (i == but || bound[i].data == nullptr || !overlap(data, bytes, bound[i].data, bound[i].bytes)) continue;
-    return fail(QN_INVALID_ARGUMENT, "%s %zu overlaps the buffer bound to %s %zu", what, index, whose, i);
-  }
-  return QN_OK;
-}
-
-// Fails if the buffer contains bytes of the arena, because the run overwrites them.
-qn_status check_outside(const Arena& arena, const void* data, size_t bytes, const char* what, size_t index) {
-  if (!has_api("arena") || !overlap(data, bytes, arena.data(), arena.size())) return QN_OK;
-  return fail(QN_INVALID_ARGUMENT, "%s %zu lies in the session's arena", what, index);
-}
-
-qn_status check_room(const Graph& graph, const Port& port, const Bound& bound, const char* what, size_t index) {
-  const size_t needed = port_bytes(graph, port);
-  if (bound.data == nullptr || bound.bytes >= needed) return QN_OK;
-  return fail(QN_INVALID_ARGUMENT, "%s %zu takes %zu bytes, but its buffer has %zu", what, index, needed, bound.bytes);
-}
-
-// Fails if a bound buffer is too small for its input or output of `graph`, to which the session is being resized.
-qn_status check_room(const qn_session& session, const Graph& graph) {
-  for (size_t i = 0; i < graph.inputs.size(); ++i) {
-    QN_TRY(check_room(graph, graph.inputs[i], session.bound_inputs[i], "qn_session_resize: input", i));
-  }
-  for (size_t i = 0; i < graph.outputs.size(); ++i) {
-    QN_TRY(check_room(graph, graph.outputs[i], session.bound_outputs[i], "qn_session_resize: output", i));
-  }
-  return QN_OK;
-}
-
-// Binds a buffer to an output or an input.
-qn_status bind(qn_session* session, bool output, size_t index, Bound buffer) {
-  const char* const what = output ? "qn_session_bind_output: output" : "qn_session_bind_input: input";
-  if (session == nullptr) return fail(QN_INVALID_ARGUMENT, "%s %zu: session is NULL", what, index);
-  const Graph& graph = session->graph();
-  const size_t count = output ? session->model->outputs.size() : graph.inputs.size();
-  if (index >= count) return fail(QN_INVALID_ARGUMENT, "%s %zu of %zu", what, index, count);
-  if (output && session->later_output(index) != no_tensor) {
-    return fail(QN_UNSUPPORTED, "%s %zu: its size is known only after a run", what, index);
-  }
-  if (output) index = session->model->output_at[index];
-  const Vector<Port>& ports = output ? graph.outputs : graph.inputs;
-  if (buffer.data != nullptr) {
-    QN_TRY(check_room(graph, ports[index], buffer, what, index));
-    QN_TRY(check_aligned(buffer.data, ports[index].type, what, index));
-    const size_t itself = output ? index : SIZE_MAX;
-    QN_TRY(check_apart(session->bound_outputs, itself, "output", buffer.data, buffer.bytes, what, index));
-    if (output) QN_TRY(check_apart(session->bound_inputs, SIZE_MAX, "input", buffer.data, buffer.bytes, what, index));
-  }
-  (output ? session->bound_outputs : session->bound_inputs)[index] = buffer;
-  return QN_OK;
 }
 
 // ---- planning
@@ -242,6 +119,9 @@ qn_status plan(qn_session& session, Graph graph, size_t limit) {
       profile.push_back({0, node.name.c_str(), kind_name(node), info.algorithm, info.kernel, info.macs, 0, 0});
     }
   }
+#ifndef QN_SMALL  // has_subgraphs
+  States states(*session.model, execution->graph());
+#endif
   // The last step that can fail.
   const bool changes = memory.host.data() != nullptr || !memory.foreign.empty();
   if (changes && !use_memory(session, memory)) return fail_in_use();
@@ -250,6 +130,11 @@ qn_status plan(qn_session& session, Graph graph, size_t limit) {
   session.places = std::move(places);
   session.profile = std::move(profile);
   session.forget_later();
+#ifndef QN_SMALL  // has_subgraphs
+  states.keep(session.states);
+  session.states = std::move(states);
+  session.states.lend(session.bound_outputs);
+#endif
   session.later_limit = limit;
   session.has_run = false;
   return QN_OK;
@@ -336,6 +221,26 @@ qn_status resize(qn_session& session, const qn_tensor* tensors) {
   return status == QN_BAD_MODEL ? QN_INVALID_ARGUMENT : status;  // the model is good; these shapes do not suit it
 }
 
+// Finds output `index` as the user sees it. The session has run.
+const void* output_of(const qn_session& session, size_t index) {
+  if (const int computed = session.later_output(index); computed != no_tensor) {
+    const bool half = session.model->outputs[index].type == QN_F16;
+    return half ? session.later->half(index) : session.later->data(at(computed));
+  }
+  return session.places[session.graph().inputs.size() + session.model->output_at[index]].block;
+}
+
+// Describes output `index` as the user sees it: as the last run has left it, or else before a run.
+qn_tensor output_tensor(const qn_session& session, size_t index, bool has_run) {
+  const Port& port = session.model->outputs[index];
+  const int computed = session.later_output(index);
+  if (computed == no_tensor) return describe(session.graph(), port);
+  qn_tensor tensor =
+      describe_shown(has_run ? session.later->tensor(at(computed)) : tensor_of(session.graph(), computed));
+  tensor.type = port.type;
+  return tensor;
+}
+
 qn_status get_tensor(const qn_session* session, const Vector<Port> Graph::*ports, size_t index, qn_tensor* tensor,
                      const char* who) {
   if (session == nullptr || tensor == nullptr) return fail(QN_INVALID_ARGUMENT, "%s: an argument is NULL", who);
@@ -345,45 +250,9 @@ qn_status get_tensor(const qn_session* session, const Vector<Port> Graph::*ports
     return fail(QN_INVALID_ARGUMENT, "%s: index %zu of %zu", who, index, list.size());
   }
   const Port& port = list[index];
-  if (ports == &Graph::outputs && session->later_output(index) != no_tensor) {
-    const size_t computed = at(port.tensor);
-    *tensor = describe_shown(session->has_run ? session->later->tensor(computed) : graph.tensors[computed]);
-    tensor->type = port.type;
-  } else {
-    *tensor = describe(graph, port);
-  }
+  *tensor = ports == &Graph::outputs ? output_tensor(*session, index, session->has_run) : describe(graph, port);
   // From the model's graph, which lives as long as the session does: a resize replaces the session's own graph.
   tensor->quantization = quantization_of(session->model->graph.tensors[static_cast<size_t>(port.tensor)]);
-  return QN_OK;
-}
-
-// Finds the buffers that the run reads: the given ones, or else the bound ones.
-qn_status take_inputs(qn_session& session, const void* const* inputs) {
-  const char* const what = "qn_session_run: input";
-  const Graph& graph = session.graph();
-  for (size_t i = 0; i < graph.inputs.size(); ++i) {
-    const void* data = inputs == nullptr ? nullptr : inputs[i];
-    if (has_api("bind") && data == nullptr) data = session.bound_inputs[i].data;
-    const size_t bytes = port_bytes(graph, graph.inputs[i]);
-    if (bytes == 0) {  // no elements, so nobody reads it
-      session.inputs()[i] = {};
-      continue;
-    }
-    if (data == nullptr) return fail(QN_INVALID_ARGUMENT, "%s %zu is NULL", what, i);
-    QN_TRY(check_aligned(data, graph.inputs[i].type, what, i));
-    if (has_api("bind")) QN_TRY(check_apart(session.bound_outputs, SIZE_MAX, "output", data, bytes, what, i));
-    QN_TRY(check_outside(session.arena(), data, bytes, what, i));
-    session.inputs()[i] = {const_cast<void*>(data)};  // the run only reads it
-  }
-  return QN_OK;
-}
-
-qn_status check_outputs(qn_session& session) {
-  for (size_t i = 0; has_api("bind") && i < session.bound_outputs.size(); ++i) {
-    const Bound& output = session.bound_outputs[i];
-    if (output.data == nullptr) continue;
-    QN_TRY(check_outside(session.arena(), output.data, output.bytes, "qn_session_run: the buffer bound to output", i));
-  }
   return QN_OK;
 }
 
@@ -411,6 +280,20 @@ qn_status run_later(qn_session& session, const qn_parallel* parallel) {
   }
   return status;
 }
+
+#ifndef QN_SMALL  // has_subgraphs
+// The states become what a run has left in their outputs.
+qn_status advance_states(qn_session& session) {
+  QN_TRY(session.states.advance(session.bound_outputs, [&](size_t output, qn_tensor* tensor, const void** data) {
+    *tensor = output_tensor(session, output, true);
+    *data = output_of(session, output);
+  }));
+  session.states.lend(session.bound_outputs);
+  return QN_OK;
+}
+#else
+qn_status advance_states(qn_session&) { return QN_OK; }
+#endif
 
 qn_status run(qn_session& session) {
   const Execution& execution = *session.execution;
@@ -441,6 +324,7 @@ qn_status run(qn_session& session) {
   execution.end(buffers);
   for (size_t i = 0; i < outputs; ++i) session.outputs()[i] = {const_cast<void*>(execution.output(i, buffers))};
   QN_TRY(run_later(session, parallel));
+  QN_TRY(advance_states(session));
   session.cancelled = false;  // a cancel that came too late must not stop the next run
   session.has_run = true;
   return QN_OK;
@@ -519,20 +403,23 @@ qn_status qn_session_output(const qn_session* session, size_t index, const void*
     const size_t outputs = session->model->outputs.size();
     if (index >= outputs) return fail(QN_INVALID_ARGUMENT, "qn_session_output: output %zu of %zu", index, outputs);
     if (!session->has_run) return fail(QN_INVALID_ARGUMENT, "qn_session_output: the session has not run");
-    if (const int computed = session->later_output(index); computed != quern::no_tensor) {
-      const bool half = session->model->outputs[index].type == QN_F16;
-      *data = half ? session->later->half(index) : session->later->data(static_cast<size_t>(computed));
-      return QN_OK;
-    }
-    index = session->model->output_at[index];
-    const void* const output = session->places[session->graph().inputs.size() + index].block;
-    if (session->has_shared_arena() && session->shared_arena->last != session) {
-      const bool stays = quern::has_api("bind") && output == session->bound_outputs[index].data;
+    const void* const output = quern::output_of(*session, index);
+    const bool planned = session->later_output(index) == quern::no_tensor;
+    if (planned && session->has_shared_arena() && session->shared_arena->last != session) {
+      const bool stays = session->holds(output, session->model->output_at[index]);
       if (!stays) return fail(QN_INVALID_ARGUMENT, "qn_session_output: another session has used the arena since");
     }
     *data = output;
     return QN_OK;
   });
+}
+
+qn_status qn_session_reset_states(qn_session* session) {
+  if (session == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_session_reset_states: session is NULL");
+#ifndef QN_SMALL  // has_subgraphs
+  session->states.reset();
+#endif
+  return QN_OK;
 }
 
 qn_status qn_session_bind_input(qn_session* session, size_t index, const void* data, size_t size) {

@@ -22,7 +22,7 @@ namespace {
 struct ConvertArguments {
   ModelFiles files;
   std::string out;
-  std::vector<std::string> inputs, verify;
+  std::vector<std::string> inputs, states, verify;
   double tolerance = 1e-3;
   bool verbose = false;
   ImportOptions import;
@@ -69,6 +69,15 @@ ImportOptions::Input input_of(const std::string& text) {
   return input;
 }
 
+// "IN=OUT"
+ImportOptions::State state_of(const std::string& text) {
+  const size_t equals = std::min(text.find('='), text.size());
+  ImportOptions::State state = {text.substr(0, equals), text.substr(std::min(equals + 1, text.size()))};
+  if (state.input.empty() || state.output.empty())
+    throw CLI::ValidationError("--state", "\"" + text + "\" is not of the form IN=OUT");
+  return state;
+}
+
 // ---- what the optimizer does
 
 void print_step(void* rounds, const PassStep& step) {
@@ -108,6 +117,7 @@ void verify(const ConvertArguments& arguments, const ImportOptions& options) {
 int convert_model(const ConvertArguments& arguments) {
   ImportOptions options = arguments.import;
   for (const std::string& text : arguments.inputs) options.inputs.push_back(input_of(text));
+  for (const std::string& text : arguments.states) options.states.push_back(state_of(text));
   if (!arguments.files.is_quern()) options.target = arguments.out;  // a .qn file may be rewritten in place
   if (!arguments.verify.empty()) verify(arguments, options);
   Graph graph = load(arguments, options);
@@ -134,6 +144,11 @@ Action convert_command(CLI::App& app) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("NAME[=SHAPE],...");
+  app.add_option("--state", arguments->states,
+                 "Carry output OUT from run to run: the next run reads it in input IN, the first run reads zeros")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("IN=OUT,...");
   app.add_flag("--verbose", arguments->verbose, "Print what each pass of the optimizer does");
   app.add_option(
          "--verify", arguments->verify,

@@ -93,7 +93,7 @@ int run_quantize(const QuantizeArguments& arguments) {
   const ModelPtr model = load_model(files);
   const std::vector<qn_port> ports = input_ports(model.get());
   const auto named = name_files("--calibrate", "input", expanded(arguments.samples), ports);
-  const std::vector<Round> rounds = plan_rounds("--calibrate", named, ports);
+  const std::vector<Round> rounds = plan_rounds("--calibrate", named, model.get());
   const auto sample = [&](const qn_model* observed, const qn_session*, size_t i) {
     std::vector<InputData> inputs;
     for (size_t k = 0; k < ports.size(); ++k) {

@@ -188,9 +188,13 @@ std::vector<Detection> detect(const RunArguments& arguments, const qn_model* mod
 
 // ---- rounds
 
-// Returns the folder for a round's outputs. Each of several rounds has a folder of its own, named after its first file.
+// Returns the folder for a round's outputs. Each of several rounds has a folder of its own, named after its file for the
+// first input that has one in every round: states may have one in the first round alone.
 std::filesystem::path round_folder(const std::filesystem::path& folder, const std::vector<Round>& rounds, size_t r) {
-  return rounds.size() == 1 ? folder : folder / std::filesystem::path(rounds[r][0]).stem();
+  if (rounds.size() == 1) return folder;
+  size_t input = 0;
+  while (input + 1 < rounds.back().size() && rounds.back()[input].empty()) ++input;
+  return folder / std::filesystem::path(rounds[r][input]).stem();
 }
 
 void check_folders(const std::vector<Round>& rounds) {
@@ -212,7 +216,7 @@ class Runner {
         outputs_(output_ports(model_.get())),
         tuning_(arguments.tuning) {
     if (!inputs_.empty() && arguments.inputs.empty()) throw CLI::RequiredError("--input");
-    rounds_ = plan_rounds("--input", name_files("--input", "input", arguments.inputs, inputs_), inputs_);
+    rounds_ = plan_rounds("--input", name_files("--input", "input", arguments.inputs, inputs_), model_.get());
     expected_ = name_files("--expect", "output", arguments.expect, outputs_);
     if (!arguments.output.empty()) check_folders(rounds_);
     for (const auto& [flag, given] :
@@ -315,7 +319,8 @@ Action run_command(CLI::App& app) {
          "--input", arguments->inputs,
          "A .npy array (the model is resized to its shape; padding of mode SAME stays that of the size in the "
          "source model) or a .png or .jpg image for input NAME, which may be left out where there is only one; several "
-         "files for one input are run one after another")
+         "files for one input are run one after another; an input that is a state needs none, and takes one in the "
+         "first run alone")
       ->type_name("[NAME=]FILE");
   add_result_flags(app, arguments.get());
   add_threads(app, &arguments->threads);

@@ -60,6 +60,12 @@ void expose_tensors(Graph* graph) {
   for (const Port& port : given)  // inputs and constants
     if (computed.count(port.tensor) == 0) graph->outputs.push_back(port);
   graph->postprocessing = {};  // it counts outputs
+  for (State& state : graph->states) {
+    const int carried = given[state.output].tensor;
+    const auto is_carried = [carried](const Port& port) { return port.tensor == carried; };
+    const auto now = std::find_if(graph->outputs.begin(), graph->outputs.end(), is_carried);
+    state.output = static_cast<uint32_t>(now - graph->outputs.begin());
+  }
 }
 
 std::vector<Computed> compute(Graph graph, const char* flag, const std::vector<std::string>& files,
@@ -68,7 +74,7 @@ std::vector<Computed> compute(Graph graph, const char* flag, const std::vector<s
   check(make_model(std::move(graph), nullptr, &made));
   const ModelPtr model(made);
   const std::vector<qn_port> inputs = input_ports(made), outputs = output_ports(made);
-  const std::vector<Round> rounds = plan_rounds(flag, name_files(flag, "input", files, inputs), inputs);
+  const std::vector<Round> rounds = plan_rounds(flag, name_files(flag, "input", files, inputs), made);
   if (rounds.size() > 1) throw CLI::ValidationError(flag, "takes one file per input");
   std::vector<InputData> data;
   for (size_t i = 0; i < inputs.size(); ++i) data.push_back(read_input(rounds[0][i], made, i, images));

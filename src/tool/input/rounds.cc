@@ -11,23 +11,29 @@
 namespace quern {
 
 std::vector<Round> plan_rounds(const char* flag, const std::vector<std::vector<std::string>>& files,
-                               const std::vector<qn_port>& ports) {
+                               const qn_model* model) {
+  const auto is_state = [model](size_t input) { return qn_model_state_output(model, input) != QN_NO_STATE; };
   size_t rounds = 1;
   for (size_t i = 0; i < files.size(); ++i) {
-    if (files[i].empty()) throw CLI::ValidationError(flag, fmt::format("nothing for input \"{}\"", ports[i].name));
-    if (files[i].size() == 1) continue;
+    if (files[i].empty() && !is_state(i))
+      throw CLI::ValidationError(flag, fmt::format("nothing for input \"{}\"", input_port(model, i).name));
+    if (files[i].size() <= 1) continue;
     if (rounds != 1 && rounds != files[i].size())
       throw CLI::ValidationError(flag, fmt::format("{} files for one input, {} for another", rounds, files[i].size()));
     rounds = files[i].size();
   }
   std::vector<Round> plan(rounds);
   for (size_t r = 0; r < rounds; ++r)
-    for (const auto& list : files) plan[r].push_back(list[list.size() == 1 ? 0 : r]);
+    for (size_t i = 0; i < files.size(); ++i) {
+      const bool carried = is_state(i) && (files[i].empty() || (files[i].size() == 1 && r > 0));
+      plan[r].push_back(carried ? "" : files[i][files[i].size() == 1 ? 0 : r]);
+    }
   return plan;
 }
 
 InputData read_input(const std::string& path, const qn_model* model, size_t index, const ImageFlags& flags) {
   const qn_port port = input_port(model, index);
+  if (path.empty()) return {port.tensor, {}};
   if (is_image_name(path)) return image_input(path, port, input_preprocessing(model, index), flags);
   const NpyArray array = read_npy(path);
   InputData data;
