@@ -17,7 +17,8 @@ std::vector<qn_kind> all_kinds() {
            quern::extra::einsum_kinds(),      quern::extra::convolution_kinds(), quern::extra::normalization_kinds(),
            quern::extra::attention_kinds(),   quern::extra::image_kinds(),       quern::extra::recurrent_kinds(),
            quern::extra::pool_kinds(),        quern::extra::region_kinds(),      quern::extra::detection_kinds(),
-           quern::extra::spectrum_kinds(),    quern::extra::sampling_kinds(),
+           quern::extra::anchor_kinds(),      quern::extra::gram_kinds(),        quern::extra::spectrum_kinds(),
+           quern::extra::sampling_kinds(),
        }) {
     all.insert(all.end(), kinds.begin(), kinds.end());
   }

@@ -220,7 +220,7 @@ TEST(ExtraMoving, AreChecked) {
   expect_refused({"pad_by", {y, list({most, most})}, {y}}, "too large");
   expect_refused({"pad_by", {y, list({1, 1}), scalar(1)}, {y}}, "input 2 is s64, not f32");
   expect_refused({"pad_by", {counted({0}), list({1, 0})}, {y}, {integers("mode", {2})}}, "nothing to repeat");
-  expect_refused({"pad_by", {y, list({1, 1})}, {y}, {integers("mode", {4})}}, "mode 4");
+  expect_refused({"pad_by", {y, list({1, 1})}, {y}, {integers("mode", {5})}}, "mode 5");
   expect_refused({"center_crop_pad", {y, list({-1})}, {y}}, "a size is -1");
   expect_refused({"center_crop_pad", {x, list({1})}, {y}}, "1 sizes for 2 axes");
   expect_refused({"tile", {x, list({2})}, {x}}, "1 repeats");
