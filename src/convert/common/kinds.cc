@@ -11,17 +11,13 @@ namespace {
 // shapes of outputs depend on them they stay constants, so that these shapes are known before a run.
 View operand(const SourceNode& node, const char* kind, const Value& value, size_t index) {
   if (!value) return {};
-  if (value.integers == nullptr) {
-    if (node.builder.type(value.view) != operand_type(value.type)) throw Unsupported{"a quantized input"};
-    return value.view;
-  }
+  const std::string at = node.name + "/input" + std::to_string(index);
+  if (value.integers == nullptr) return node.operand(value, at);
   const qn_kind* const found = find_kind(kind);
   const bool sizes = found == nullptr || (index < 64 && (found->value_inputs >> index & 1) != 0);
-  if (!sizes) {
-    return integers_in_run(node.builder, node.name + "/" + std::to_string(index), *value.integers, value.type);
-  }
+  if (!sizes) return integers_in_run(node.builder, at, *value.integers, value.type);
   for (const Symbol symbol : value.integers->symbols) node.fix(symbol);
-  return integer_constant(node.builder, *value.integers, value.type);
+  return node.operand(value, at);
 }
 
 }  // namespace
