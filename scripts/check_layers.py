@@ -38,6 +38,7 @@ LIBRARIES = [
     (r"cpuinfo\.h", {"src/base/cpu.cc"}),
     (r"pthreadpool\.h", {"base", "tool"}),
     (r"fp16\.h", {"base", "kernel", "graph"} | PROGRAMS),
+    (r"flatbuffers/flexbuffers\.h", {"src/convert/tflite/custom_options.cc"}),
     (r"flatbuffers/.*", {"graph"}),
     (r"immintrin\.h|arm_neon\.h|cpuid\.h", {"base", "kernel"}),
     (r"sanitizer/.*", {"base"}),

@@ -10,11 +10,11 @@ namespace quern::extra {
 std::vector<qn_kind> all_kinds() {
   std::vector<qn_kind> all;
   for (const Kinds kinds : {
-           elementwise_kinds(), binary_kinds(),   reduce_kinds(),    along_kinds(),       convert_kinds(),
-           integer_kinds(),     shape_kinds(),    moving_kinds(),    choosing_kinds(),    selecting_kinds(),
-           making_kinds(),      product_kinds(),  einsum_kinds(),    convolution_kinds(), normalization_kinds(),
-           attention_kinds(),   image_kinds(),    recurrent_kinds(), pool_kinds(),        region_kinds(),
-           detection_kinds(),   spectrum_kinds(), sampling_kinds(),
+           elementwise_kinds(), binary_kinds(),  reduce_kinds(),    along_kinds(),       convert_kinds(),
+           integer_kinds(),     shape_kinds(),   moving_kinds(),    choosing_kinds(),    selecting_kinds(),
+           making_kinds(),      product_kinds(), einsum_kinds(),    convolution_kinds(), normalization_kinds(),
+           attention_kinds(),   image_kinds(),   recurrent_kinds(), pool_kinds(),        region_kinds(),
+           detection_kinds(),   anchor_kinds(),  gram_kinds(),      spectrum_kinds(),    sampling_kinds(),
        }) {
     all.insert(all.end(), kinds.begin(), kinds.end());
   }

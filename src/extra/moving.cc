@@ -142,7 +142,7 @@ void run_slice(const Run& node) {
 struct Padding {
   size_t cut, kept, before, size;
 };
-enum PadMode : int64_t { pad_constant, pad_reflect, pad_edge, pad_wrap, pad_modes };
+enum PadMode : int64_t { pad_constant, pad_reflect, pad_edge, pad_wrap, pad_symmetric, pad_modes };
 
 Padding padding_of(const Node& node, size_t size, int64_t before, int64_t after) {
   const auto cut = [](int64_t pad) { return pad < 0 ? 0 - static_cast<size_t>(pad) : 0; };
@@ -210,6 +210,10 @@ size_t repeated(int64_t mode, const Padding& padding, size_t i) {
   if (mode == pad_reflect && n > 1) {
     at = modulo(at, 2 * (n - 1));
     at = std::min(at, 2 * (n - 1) - at);
+  }
+  if (mode == pad_symmetric) {
+    at = modulo(at, 2 * n);
+    at = std::min(at, 2 * n - 1 - at);
   }
   return padding.cut + static_cast<size_t>(at);
 }

@@ -219,6 +219,8 @@ Kinds pool_kinds();
 Kinds sampling_kinds();
 Kinds region_kinds();
 Kinds detection_kinds();
+Kinds anchor_kinds();
+Kinds gram_kinds();
 Kinds spectrum_kinds();
 // Those of all files.
 std::vector<qn_kind> all_kinds();

@@ -326,6 +326,7 @@ class Walk {
     run_plan(pass_.recurrent.get(), h_, gates_, inner_, node_.parallel());
     each(step, lengths, [&](size_t b, size_t time) { add(gates_ + b * rows_, input_products(b, time), rows_); });
     const bool peeps = node_.has(input_peepholes);
+    const float cell_clip = node_.number("cell_clip", 0);  // 0: the cells' states are not limited
     if (peeps) {
       peep(i, 0);
       peep(f, 2);
@@ -340,6 +341,9 @@ class Walk {
       const size_t at = b * rows_;
       float* const state = c_ + b * n;
       for (size_t k = 0; k < n; ++k) state[k] = f[at + k] * state[k] + i[at + k] * c[at + k];
+      if (cell_clip > 0) {
+        for (size_t k = 0; k < n; ++k) state[k] = std::min(std::max(state[k], -cell_clip), cell_clip);
+      }
     });
     if (peeps) {
       peep(o, 1);

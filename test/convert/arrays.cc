@@ -250,6 +250,10 @@ std::vector<unsigned char> to_bytes(const Array& array, qn_type type) {
     const uint16_t half = fp16_ieee_from_fp32_value(array.data[i]);
     std::memcpy(bytes.data() + 2 * i, &half, 2);
   }
+  for (size_t i = 0; type == QN_S32 && i < array.data.size(); ++i) {
+    const auto integer = static_cast<int32_t>(array.data[i]);
+    std::memcpy(bytes.data() + 4 * i, &integer, 4);
+  }
   for (size_t i = 0; type == QN_S64 && i < array.data.size(); ++i) {
     const auto integer = static_cast<int64_t>(array.data[i]);
     std::memcpy(bytes.data() + 8 * i, &integer, 8);
@@ -273,6 +277,9 @@ Array from_bytes(const void* data, const qn_tensor& tensor) {
   for (size_t i = 0; qn_type_size(tensor.type) == 1 && i < array.data.size(); ++i) {
     array.data[i] = static_cast<float>(tensor.type == QN_S8 ? static_cast<const int8_t*>(data)[i]
                                                             : static_cast<const uint8_t*>(data)[i]);
+  }
+  for (size_t i = 0; tensor.type == QN_S32 && i < array.data.size(); ++i) {
+    array.data[i] = static_cast<float>(static_cast<const int32_t*>(data)[i]);
   }
   for (size_t i = 0; tensor.type == QN_S64 && i < array.data.size(); ++i) {
     array.data[i] = static_cast<float>(static_cast<const int64_t*>(data)[i]);

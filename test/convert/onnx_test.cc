@@ -319,9 +319,13 @@ TEST_F(Onnx, BatchNormalization) {
               want(x, 0.5f));
   const Array rows = random({4, 3}, 6);
   expect_node(15, "BatchNormalization", "training_mode=0", rows, {gamma, beta, mean, variance}, want(rows, 1e-5f));
-  EXPECT_NE(refusal(one_node(14, "BatchNormalization", "training_mode=1", x.dims, {gamma, beta, mean, variance}))
-                .find("y (BatchNormalization: training_mode)"),
+  EXPECT_NE(refusal(one_node(8, "BatchNormalization", "spatial=0", x.dims, {gamma, beta, mean, variance}))
+                .find("y (BatchNormalization: spatial: 0)"),
             std::string::npos);
+  // In training, a normalization of what is normalized already changes nothing but by gamma and beta.
+  const Array even = test::make({4, 1}, {-1, 1, -1, 1}), two = test::make({1}, {2}), three = test::make({1}, {3});
+  expect_node(14, "BatchNormalization", "training_mode=1 epsilon=0.0f", even, {two, three, three, three},
+              test::map(even, [](float v) { return 2 * v + 3; }));
 }
 
 TEST_F(Onnx, Lrn) {
@@ -675,11 +679,30 @@ TEST_F(Onnx, SizesMayBeOpen) {
 
 // ---- refusals ---------------------------------------------------------------------------------
 
+// Before opset 7, the second input is moved to an axis by attributes, and shapes and types are attributes.
+TEST_F(Onnx, OldOpsets) {
+  const Array x = random({2, 3, 4, 5}, 1), c = random({3}, 2), row = random({5}, 3), inner = random({3, 4}, 4);
+  expect_node(6, "Add", "broadcast=1 axis=1", x, {c}, test::combine(x, test::reshape(c, {3, 1, 1}), plus));
+  expect_node(1, "Add", "broadcast=1 axis=1", x, {inner}, test::combine(x, test::reshape(inner, {3, 4, 1}), plus));
+  expect_node(6, "Mul", "broadcast=1", x, {row}, test::combine(x, row, std::multiplies<float>()));
+  expect_node(1, "Add", "consumed_inputs=[0,1]", x, {x}, test::map(x, [](float v) { return 2 * v; }));
+  expect_node(6, "PRelu", "", x, {c},
+              test::combine(x, test::reshape(c, {3, 1, 1}), [](float a, float b) { return a < 0 ? a * b : a; }));
+  expect_node(1, "Reshape", "shape=[6,-1]", x, {}, test::reshape(x, {6, 20}));
+  expect_node(1, "Pad", "paddings=[0,0,1,0,0,0,0,2]", x, {}, test::pad(x, {0, 0, 1, 0}, {0, 0, 0, 2}, 0));
+  expect_node(1, "Cast", "to='FLOAT'", x, {}, x);
+  expect_node(1, "Dropout", "is_test=1 ratio=0.5f", x, {}, x);
+  EXPECT_NE(refusal(one_node(6, "Add", "", x.dims, {c})).find("the inputs differ in shape"), std::string::npos);
+  EXPECT_NE(refusal(one_node(6, "Add", "broadcast=1 axis=3", x.dims, {inner})).find("axis 3 does not fit"),
+            std::string::npos);
+  EXPECT_NE(refusal(one_node(6, "BatchNormalization", "", x.dims, {c, c, c, c})).find("is_test is 0"),
+            std::string::npos);
+}
+
 TEST_F(Onnx, UnsupportedNodesAreListedTogether) {
   OnnxModel model(13);
   model.input("x", {1, 2, 4, 4}).output("y").node("Optional", {"x"}, {"a"}).node("Relu", {"a"}, {"b"});
-  model.node("StringSplit", {"b"}, {"c"})
-      .node("BatchNormalization", {"x", "x", "x", "x", "x"}, {"d"}, "training_mode=1");
+  model.node("StringSplit", {"b"}, {"c"}).node("BatchNormalization", {"x", "x", "x", "x", "x"}, {"d"}, "spatial=0");
   model.node("Sum", {"c", "d"}, {"y"});
   const std::string message = refusal(model);
   EXPECT_NE(message.find("3 layers are not supported: a (Optional), c (StringSplit), d (BatchNormalization: "),
@@ -766,7 +789,7 @@ TEST_F(Onnx, DamagedModels) {
   EXPECT_NE(with([&](OnnxModel& m) { tensor(m)->set_dims(0, 3); }).find("8 bytes instead of 12"), std::string::npos);
   EXPECT_NE(with([&](OnnxModel& m) { tensor(m)->set_dims(0, INT64_MAX); }).find("too large"), std::string::npos);
   EXPECT_NE(with([&](OnnxModel& m) { tensor(m)->set_data_type(8); }).find("of type 8"), std::string::npos);
-  EXPECT_NE(with([](OnnxModel& m) { m.model.mutable_opset_import(0)->set_version(6); }).find("operator set 6"),
+  EXPECT_NE(with([](OnnxModel& m) { m.model.mutable_opset_import(0)->set_version(0); }).find("operator set 0"),
             std::string::npos);
   EXPECT_NE(with([](OnnxModel& m) { m.model.mutable_opset_import(0)->set_version(99); }).find("operator set 99"),
             std::string::npos);

@@ -64,60 +64,89 @@ int TfliteModel::node(int32_t code, const std::vector<int32_t>& from, const std:
 
 // ---- the file ---------------------------------------------------------------------------------
 
+namespace {
+
+using Builder = TfliteModel::Builder;
+
+// The parts of a file while it is made. Elements of constants may lie behind the tables, which have `size` bytes.
+struct File {
+  Builder& b;
+  bool outside;
+  size_t size;
+  std::string behind = {};
+  std::vector<flatbuffers::Offset<schema::Buffer>> buffers = {schema::CreateBuffer(b)};
+  std::vector<flatbuffers::Offset<schema::OperatorCode>> codes = {};
+};
+
+// Makes the buffer of a constant; returns its number.
+uint32_t add_buffer(File& file, const std::string& constant) {
+  if (constant.empty()) return 0;
+  const std::vector<uint8_t> data(constant.begin(), constant.end());
+  if (file.outside) {
+    const size_t at = std::max<size_t>(file.size + file.behind.size(), 2);
+    file.buffers.push_back(schema::CreateBuffer(file.b, 0, at, data.size()));
+    file.behind += constant;
+  } else {
+    file.buffers.push_back(schema::CreateBufferDirect(file.b, &data));
+  }
+  return static_cast<uint32_t>(file.buffers.size() - 1);
+}
+
+flatbuffers::Offset<schema::Tensor> add_tensor(File& file, const TfliteModel::Tensor& t) {
+  Builder& b = file.b;
+  const uint32_t own = add_buffer(file, t.constant);
+  flatbuffers::Offset<schema::Quantization> quantization;
+  if (t.details) {
+    quantization = schema::CreateQuantization(b, 0, 0, 0, 0, schema::Details::QuantizationDetails,
+                                              schema::CreateQuantizationDetails(b).Union());
+  } else if (!t.scales.empty()) {
+    quantization = schema::CreateQuantizationDirect(b, nullptr, nullptr, &t.scales, &t.zero_points,
+                                                    schema::Details::NONE, 0, t.axis);
+  }
+  flatbuffers::Offset<schema::Sparsity> sparsity;
+  if (t.sparse) sparsity = schema::CreateSparsity(b);
+  return schema::CreateTensorDirect(b, &t.shape, t.type, t.buffer < 0 ? own : static_cast<uint32_t>(t.buffer),
+                                    t.name.c_str(), quantization, t.variable, sparsity,
+                                    t.signature.empty() ? nullptr : &t.signature);
+}
+
+}  // namespace
+
+flatbuffers::Offset<schema::Operator> TfliteModel::add_operator(
+    Builder& b, const Operator& op, std::vector<flatbuffers::Offset<schema::OperatorCode>>* codes) {
+  const auto old = static_cast<int8_t>(std::min(op.code, 127));
+  codes->push_back(
+      schema::CreateOperatorCodeDirect(b, old, op.custom.empty() ? nullptr : op.custom.c_str(), 1, op.code));
+  flatbuffers::Offset<void> options;
+  if (op.options.make_) options = op.options.make_(b);
+  const std::vector<uint8_t> custom(op.custom_options.begin(), op.custom_options.end());
+  return schema::CreateOperatorDirect(b, static_cast<uint32_t>(codes->size() - 1), &op.inputs, &op.outputs,
+                                      op.options.type_, options, custom.empty() ? nullptr : &custom);
+}
+
 std::string TfliteModel::bytes() const {
   Builder b;
-  std::string behind;  // the tables
-  std::vector<flatbuffers::Offset<schema::Buffer>> buffers = {schema::CreateBuffer(b)};
-  std::vector<flatbuffers::Offset<schema::Tensor>> table;
+  std::string behind;
   // The tables are made twice if elements lie behind them, as only then their size is known.
   size_t size = 0;
   for (const size_t pass : {size_t{0}, size_t{1}}) {
     if (pass == 1 && !outside) break;
     b.Clear();
-    behind.clear();
-    buffers = {schema::CreateBuffer(b)};
-    table.clear();
-    for (const Tensor& t : tensors) {
-      const std::vector<uint8_t> data(t.constant.begin(), t.constant.end());
-      if (!data.empty() && outside) {
-        buffers.push_back(schema::CreateBuffer(b, 0, std::max<size_t>(size + behind.size(), 2), data.size()));
-        behind += t.constant;
-      } else if (!data.empty()) {
-        buffers.push_back(schema::CreateBufferDirect(b, &data));
-      }
-      const auto own = static_cast<uint32_t>(data.empty() ? 0 : buffers.size() - 1);
-      flatbuffers::Offset<schema::Quantization> quantization;
-      if (t.details) {
-        quantization = schema::CreateQuantization(b, 0, 0, 0, 0, schema::Details::QuantizationDetails,
-                                                  schema::CreateQuantizationDetails(b).Union());
-      } else if (!t.scales.empty()) {
-        quantization = schema::CreateQuantizationDirect(b, nullptr, nullptr, &t.scales, &t.zero_points,
-                                                        schema::Details::NONE, 0, t.axis);
-      }
-      flatbuffers::Offset<schema::Sparsity> sparsity;
-      if (t.sparse) sparsity = schema::CreateSparsity(b);
-      table.push_back(schema::CreateTensorDirect(
-          b, &t.shape, t.type, t.buffer < 0 ? own : static_cast<uint32_t>(t.buffer), t.name.c_str(), quantization,
-          false, sparsity, t.signature.empty() ? nullptr : &t.signature));
-    }
-    std::vector<flatbuffers::Offset<schema::OperatorCode>> codes;
-    const auto add = [&](const Operator& op, auto& nodes) {
-      const auto old = static_cast<int8_t>(std::min(op.code, 127));
-      codes.push_back(
-          schema::CreateOperatorCodeDirect(b, old, op.custom.empty() ? nullptr : op.custom.c_str(), 1, op.code));
-      flatbuffers::Offset<void> options;
-      if (op.options.make_) options = op.options.make_(b);
-      nodes.push_back(schema::CreateOperatorDirect(b, static_cast<uint32_t>(codes.size() - 1), &op.inputs, &op.outputs,
-                                                   op.options.type_, options));
+    File file{b, outside, size};
+    const auto add_graph = [&](const Graph& graph) {
+      std::vector<flatbuffers::Offset<schema::Tensor>> table;
+      std::vector<flatbuffers::Offset<schema::Operator>> nodes;
+      for (const Tensor& t : graph.tensors) table.push_back(add_tensor(file, t));
+      for (const Operator& op : graph.operators) nodes.push_back(add_operator(b, op, &file.codes));
+      return schema::CreateSubGraphDirect(b, &table, &graph.inputs, &graph.outputs, &nodes, "net");
     };
-    std::vector<flatbuffers::Offset<schema::Operator>> nodes, first;
-    for (const Operator& op : operators) add(op, nodes);
-    for (const Operator& op : once) add(op, first);
-    const auto graph = schema::CreateSubGraphDirect(b, &table, &inputs, &outputs, &nodes, "net");
+    const auto graph = add_graph({tensors, operators, inputs, outputs});
     std::vector<flatbuffers::Offset<schema::SubGraph>> all(graphs, graph);
-    if (!once.empty()) all.push_back(schema::CreateSubGraphDirect(b, &table, nullptr, nullptr, &first, "once"));
-    schema::FinishModelBuffer(b, schema::CreateModelDirect(b, version, &codes, &all, nullptr, &buffers));
+    for (const Graph& inner : called) all.push_back(add_graph(inner));
+    if (!once.empty()) all.push_back(add_graph({tensors, once, {}, {}}));
+    schema::FinishModelBuffer(b, schema::CreateModelDirect(b, version, &file.codes, &all, nullptr, &file.buffers));
     size = b.GetSize();
+    behind = file.behind;
   }
   return std::string(reinterpret_cast<const char*>(b.GetBufferPointer()), b.GetSize()) + behind;
 }

@@ -53,6 +53,7 @@ class TfliteModel {
     std::vector<int32_t> signature = {};
     int32_t buffer = -1;                   // a number of a buffer; -1: its own
     bool sparse = false, details = false;  // whether it has such tables
+    bool variable = false;
   };
 
   struct Operator {
@@ -60,6 +61,13 @@ class TfliteModel {
     std::vector<int32_t> inputs, outputs;
     Options options = {};
     std::string custom = {};  // its name, if it is not built in
+    std::string custom_options = {};
+  };
+
+  struct Graph {
+    std::vector<Tensor> tensors;
+    std::vector<Operator> operators;
+    std::vector<int32_t> inputs, outputs;
   };
 
   // Each adds a tensor and returns its number.
@@ -85,11 +93,14 @@ class TfliteModel {
   std::vector<Tensor> tensors;
   std::vector<Operator> operators;
   std::vector<int32_t> inputs, outputs;
-  size_t graphs = 1;
+  size_t graphs = 1;           // how often the file lists the graph
+  std::vector<Graph> called;   // graphs behind it, which operators run
   std::vector<Operator> once;  // of a further graph, with the same tensors
   bool outside = false;        // whether elements of constants lie behind the tables
 
  private:
+  static flatbuffers::Offset<tflite::schema::Operator> add_operator(
+      Builder& b, const Operator& op, std::vector<flatbuffers::Offset<tflite::schema::OperatorCode>>* codes);
   int constant(Type type, const Dims& dims, const void* data, size_t size);
 };
 

@@ -175,6 +175,7 @@ TEST(ExtraMoving, Padding) {
       {"pad_by", {x, list({4, 1})}, {f32({8}, {2, 0, 1, 2, 0, 1, 2, 0})}, mode(3)},
       {"pad_by", {counted({2, 2}), list({0, 1, 1, 0})}, {f32({3, 3}, {0, 0, 1, 2, 2, 3, 2, 2, 3})}, mode(2)},
       {"pad_by", {counted({0, 2}), list({0, 1, 0, 0})}, {f32({0, 3}, {})}, mode(2)},
+      {"pad_by", {x, list({2, 4})}, {f32({9}, {1, 0, 0, 1, 2, 2, 1, 0, 0})}, mode(4)},
   });
 }
 
@@ -220,7 +221,7 @@ TEST(ExtraMoving, AreChecked) {
   expect_refused({"pad_by", {y, list({most, most})}, {y}}, "too large");
   expect_refused({"pad_by", {y, list({1, 1}), scalar(1)}, {y}}, "input 2 is s64, not f32");
   expect_refused({"pad_by", {counted({0}), list({1, 0})}, {y}, {integers("mode", {2})}}, "nothing to repeat");
-  expect_refused({"pad_by", {y, list({1, 1})}, {y}, {integers("mode", {4})}}, "mode 4");
+  expect_refused({"pad_by", {y, list({1, 1})}, {y}, {integers("mode", {5})}}, "mode 5");
   expect_refused({"center_crop_pad", {y, list({-1})}, {y}}, "a size is -1");
   expect_refused({"center_crop_pad", {x, list({1})}, {y}}, "1 sizes for 2 axes");
   expect_refused({"tile", {x, list({2})}, {x}}, "1 repeats");

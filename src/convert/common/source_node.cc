@@ -37,13 +37,16 @@ const View& SourceNode::any_view(size_t index) const {
 
 View SourceNode::operand(size_t index) const {
   if (!has(index)) return {};
-  const Value& value = *inputs_[index];
-  if (value.integers != nullptr) return integer_constant(builder, integers(index), value.type);
+  for (const Symbol symbol : is_integer(index) ? symbolic(index).symbols : std::vector<Symbol>()) fix(symbol);
+  return operand(*inputs_[index], name + "/input" + std::to_string(index));
+}
+
+View SourceNode::operand(const Value& value, const std::string& at) const {
+  if (value.integers != nullptr) return integer_constant(builder, *value.integers, value.type);
   if (builder.type(value.view) == operand_type(value.type)) return value.view;
   if (builder.type(value.view) != QN_S8 || value.type != ElementType::u8) throw Unsupported{"a quantized input"};
   // Kinds read bytes without a sign, which our graph has as bytes with one (Value::type), as the source has them.
   constexpr uint8_t sign = 128;
-  const std::string at = name + "/input" + std::to_string(index);
   const View bytes = builder.custom("bit_cast", at, {value.view}, {}, {QN_U8})[0];
   return builder.custom("bitwise_xor", at + "/sign", {bytes, builder.constant({}, QN_U8, &sign)}, {}, {QN_U8})[0];
 }

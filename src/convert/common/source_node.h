@@ -40,6 +40,8 @@ class SourceNode {
   // The input for a node of a registered kind: a tensor of any type, of which the shape may be unknown; known integers
   // become a constant. An empty view if the node does not have the input.
   View operand(size_t index) const;
+  // The same of any value; `at` names what is made for it. Sizes of inputs from which known integers come are not fixed.
+  View operand(const Value& value, const std::string& at) const;
   std::vector<float> floats(size_t index) const;  // a copy of a constant's elements; `{}` if it has none
   size_t elements(size_t index) const;            // number of elements that floats() returns
   float scalar(size_t index) const;

@@ -10,13 +10,14 @@
 #include "convert/common/wiring.h"
 #include "convert/convert.h"
 #include "convert/onnx/node.h"
+#include "convert/onnx/old.h"
 #include "convert/onnx/tensor.h"
 #include "graph/pass/passes.h"
 
 namespace quern::onnx {
 namespace {
 
-constexpr int64_t oldest_opset = 7, newest_opset = 28;
+constexpr int64_t oldest_opset = 1, newest_opset = 28;
 
 int64_t opset_of(const schema::ModelProto& model) {
   int64_t opset = 0;
@@ -362,8 +363,15 @@ class Importer {
   void import(size_t index, const schema::NodeProto& proto, const OnnxRow& row,
               const std::vector<const Value*>& inputs) {
     const auto own = static_cast<size_t>(proto.input_size());
-    OnnxNode node(builder_, proto, name_of(proto), opset_, folder_,
-                  {inputs.begin(), inputs.begin() + proto.input_size()});
+    Modern modern;
+    const schema::NodeProto* form = &proto;
+    std::vector<const Value*> of_node(inputs.begin(), inputs.begin() + proto.input_size());
+    if (opset_ < first_modern_opset) {
+      modern = modernized(OnnxNode(builder_, proto, name_of(proto), opset_, folder_, of_node));
+      form = &modern.proto;
+      of_node = modern.inputs;
+    }
+    OnnxNode node(builder_, *form, name_of(proto), opset_, folder_, of_node);
     const auto captured = [&] {
       std::vector<std::pair<std::string, const Value*>> list;
       const std::vector<std::string> names = captured_by(proto);

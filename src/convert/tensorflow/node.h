@@ -60,5 +60,7 @@ using TfTable = ImportTable<TfNode>;
 const TfRow* find_layer(const std::string& op);  // layers.cc: operators that compute
 const TfRow* find_group(const std::string& op);  // layers.cc: groups of nodes, see graph.h
 const TfRow* find_shape(const std::string& op);  // shapes.cc: shapes, constants, views
+// general.cc: operators of any type and shape, for what the others do not have or cannot express.
+const TfRow* find_general(const std::string& op);
 
 }  // namespace quern::tensorflow

@@ -130,10 +130,7 @@ class Importer {
 
   void add_input(const schema::NodeDef& node, const TensorName& tensor, const std::vector<size_t>& given) {
     const std::optional<ElementType> type = element_type(type_of(node));
-    const auto is = [&](ElementType one) { return type == one; };
-    if (!is(ElementType::f32) && !is(ElementType::f16) && !is(ElementType::s8) && !is(ElementType::u8)) {
-      throw Unsupported{"type " + schema::DataType_Name(type_of(node))};
-    }
+    if (!type || type == ElementType::f64) throw Unsupported{"type " + schema::DataType_Name(type_of(node))};
     Shape shape(given.begin(), given.end());
     bool is_open = false;
     if (given.empty()) {
@@ -181,16 +178,28 @@ class Importer {
     const std::string& name = step.node->name();
     const TfRow* row = step.is_group ? find_group(step.op) : find_layer(step.op);
     if (row == nullptr) row = find_shape(step.op);
-    if (row == nullptr) {
+    const TfRow* const general = step.is_group ? nullptr : find_general(step.op);
+    if (row == nullptr && general == nullptr) {
       const bool is_variable = std::find(variable_ops.begin(), variable_ops.end(), step.op) != variable_ops.end();
       throw Unsupported{is_variable ? "the graph is not frozen" : ""};
     }
     const auto inputs = wiring_.values(index, "node '" + name + "'");
     if (!inputs) return;  // the list of unsupported nodes has the cause
-    const TfNode node(builder_, *step.attributes, name, step.op, *inputs);
-    node.expect_inputs(row->min_inputs, row->max_inputs);
-    for (const Value* input : *inputs) charge_reading(builder_, *input);
-    const Values values = row->import(node);
+    if (row != nullptr) {
+      try {
+        return import_step(index, step, *row, *inputs);
+      } catch (const Unsupported&) {
+        if (general == nullptr) throw;
+      }
+    }
+    import_step(index, step, *general, *inputs);
+  }
+
+  void import_step(size_t index, const Step& step, const TfRow& row, const std::vector<const Value*>& inputs) {
+    const TfNode node(builder_, *step.attributes, step.node->name(), step.op, inputs);
+    node.expect_inputs(row.min_inputs, row.max_inputs);
+    for (const Value* input : inputs) charge_reading(builder_, *input);
+    const Values values = row.import(node);
     for (const Value& value : values) charge_integers(builder_, value);
     if (const std::string attribute = node.unread_attribute(); !attribute.empty()) {
       throw Unsupported{"attribute " + attribute};
@@ -202,8 +211,8 @@ class Importer {
     if (wiring_.is_unknown(wire(tensor))) throw Error("the graph has no tensor '" + name + "'");
     const Value* value = wiring_.value(wire(tensor), "the model");
     if (value == nullptr) return;
-    if (!value->view) throw Unsupported{"integers that are known at import"};
-    builder_.output(value->view, name, port_type(value->type));
+    const View view = value->view ? value->view : integers_in_run(builder_, name, *value->integers, value->type);
+    builder_.output(view, name, port_type(value->type));
   }
 
   const schema::GraphDef& proto_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "convert/common/kinds.h"
+
 namespace quern::tflite {
 namespace {
 
@@ -165,7 +167,10 @@ constexpr std::array operator_names = {"ADD",
                                        "UNSORTED_SEGMENT_SUM",
                                        "ATAN2",
                                        "UNSORTED_SEGMENT_MIN",
-                                       "SIGN"};
+                                       "SIGN",
+                                       "BITCAST",
+                                       "BITWISE_XOR",
+                                       "RIGHT_SHIFT"};
 
 View activated(const SourceNode& node, const View& x, schema::Activation activation) {
   Builder& builder = node.builder;
@@ -241,24 +246,50 @@ std::vector<float> TfliteNode::real_numbers(size_t input) const {
 }
 
 bool TfliteNode::keeps_bytes() const {
-  if (!is_byte(value(0).type) || element_type(output_->type()) != value(0).type) return false;
-  const Scales in = scales(0), out = scales_of(*output_);
+  if (!is_byte(value(0).type) || element_type(outputs_[0]->type()) != value(0).type) return false;
+  const Scales in = scales(0), out = scales_of(*outputs_[0]);
   return in.scales.size() == 1 && in.scales == out.scales && in.zero_point(0) == out.zero_point(0);
 }
 
-Value TfliteNode::result(const View& y, schema::Activation activation) const {
+ElementType TfliteNode::output_type(size_t output) const {
+  const schema::TensorType number = outputs_.at(output)->type();
+  const std::optional<ElementType> type = element_type(number);
+  if (!type) throw Unsupported{"a result of type " + std::to_string(static_cast<int>(number))};
+  return *type;
+}
+
+Value TfliteNode::result(const View& y, schema::Activation activation, size_t output) const {
   const View active = activated(*this, y, activation);
-  const std::optional<ElementType> type = element_type(output_->type());
-  if (!type) throw Unsupported{"a result of type " + std::to_string(static_cast<int>(output_->type()))};
-  if (is_float(*type)) {
+  const ElementType type = output_type(output);
+  if (is_float(type)) {
     Value value = active;
-    value.type = *type;
+    value.type = type;
     return value;
   }
-  const Scales s = scales_of(*output_);
-  if (!is_byte(*type) || s.scales.empty()) throw Unsupported{"a result of integers"};
-  check_scales(*this, s, *type);
-  return quantized(*this, name + "/quantized", active, s, *type);
+  const Scales s = scales_of(*outputs_[output]);
+  if (!is_byte(type) || s.scales.empty()) throw Unsupported{"a result of integers"};
+  check_scales(*this, s, type);
+  return quantized(*this, name + "/quantized", active, s, type);
+}
+
+Value TfliteNode::any(size_t input) const {
+  if (!has(input)) return {};
+  const Value& x = value(input);
+  return is_float(x.type) || scales(input).scales.empty() ? x : real(input);
+}
+
+Values TfliteNode::all() const {
+  Values values;
+  for (size_t i = 0; i < input_count(); ++i) values.push_back(any(i));
+  return values;
+}
+
+Value TfliteNode::typed(const Value& y, size_t output, schema::Activation activation) const {
+  const ElementType type = output_type(output);
+  if (is_float(y.type)) return result(y.view, activation, output);
+  if (is_float(type) || !scales_of(*outputs_[output]).scales.empty()) throw Unsupported{"a result of real numbers"};
+  if (activation != schema::Activation::none) throw Unsupported{"an activation of integers"};
+  return cast_to(*this, y, type);
 }
 
 Value TfliteNode::image_result(const View& y, schema::Activation activation) const {

@@ -2,6 +2,10 @@
 // functions.
 #pragma once
 
+// FlatBuffers' headers would need its library to read numbers in texts, of which there are none here.
+#define FLATBUFFERS_LOCALE_INDEPENDENT 0
+
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,15 +24,20 @@ std::optional<ElementType> element_type(schema::TensorType type);
 
 class TfliteNode : public SourceNode {
  public:
-  // `tensors` are those of the inputs, with null for inputs that the operator does not have.
+  // `tensors` are those of the inputs, with null for inputs that the operator does not have. There is an output.
   TfliteNode(Builder& to, const schema::Operator& from, const std::string& its_name, const std::string& type,
-             std::vector<const Value*> inputs, std::vector<const schema::Tensor*> tensors, const schema::Tensor* output)
+             std::vector<const Value*> inputs, std::vector<const schema::Tensor*> tensors,
+             std::vector<const schema::Tensor*> outputs)
       : SourceNode(to, its_name, "operator '" + its_name + "' (" + type + ")", std::move(inputs)),
         op(from),
         tensors_(std::move(tensors)),
-        output_(output) {}
+        outputs_(std::move(outputs)) {}
 
   const schema::Operator& op;
+  // Imports the nodes of another graph of the model into a builder. Returns the graph's outputs.
+  std::function<Values(Builder& to, int32_t graph, const Values& inputs)> call;
+  // For each output of a graph, whether it is the input of the same number.
+  std::function<std::vector<bool>(int32_t graph)> passed_on;
 
   // The operator's options, which must be there.
   template <class Table>
@@ -51,15 +60,23 @@ class TfliteNode : public SourceNode {
   bool keeps_bytes() const;
 
   // Makes the operator's result of real numbers: with its activation, and quantized if the file says so.
-  Value result(const View& y, schema::Activation activation = schema::Activation::none) const;
+  Value result(const View& y, schema::Activation activation = schema::Activation::none, size_t output = 0) const;
   Value image_result(const View& y, schema::Activation activation = schema::Activation::none) const;
+
+  // For operators that compute with all types: an input as real numbers or, if it is not quantized, as it is; an empty
+  // value if the operator does not have it. And a result: integers get the type that the file says, real numbers its scales.
+  Value any(size_t input) const;
+  Values all() const;
+  Value typed(const Value& y, size_t output = 0, schema::Activation activation = schema::Activation::none) const;
+  size_t output_count() const { return outputs_.size(); }
+  ElementType output_type(size_t output) const;
 
  private:
   // The scales of a tensor of the file. Without any, the tensor is not quantized.
   Scales scales_of(const schema::Tensor& tensor) const;
 
   const std::vector<const schema::Tensor*> tensors_;
-  const schema::Tensor* const output_;
+  const std::vector<const schema::Tensor*> outputs_;
 };
 
 using TfliteRow = ImportRow<TfliteNode>;
@@ -71,5 +88,7 @@ const char* operator_name(int32_t code);
 // Each finds the function that imports an operator, in the table of one file. Returns null if the table has none.
 const TfliteRow* find_layer(const std::string& type);  // layers.cc: operators that compute
 const TfliteRow* find_shape(const std::string& type);  // shapes.cc: shapes, constants, views
+// general/: operators of any type and shape, for what the others do not have or cannot express.
+const TfliteRow* find_general(const std::string& type);
 
 }  // namespace quern::tflite

@@ -8,7 +8,11 @@ namespace {
 
 // ---- shapes and types -------------------------------------------------------------------------
 
-Values shape_of(const TfliteNode& node) { return {convert::shape_of(node, 0, 0, node.dims(0).size())}; }
+Values shape_of(const TfliteNode& node) {
+  Value shape = convert::shape_of(node, 0, 0, node.dims(0).size());
+  shape.type = node.output_type(0);
+  return {shape};
+}
 Values range(const TfliteNode& node) { return {convert::range(node)}; }
 
 // ---- the same elements in another shape -------------------------------------------------------

@@ -4,6 +4,7 @@
 #include <climits>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "convert/common/file.h"
 #include "convert/common/wiring.h"
@@ -20,31 +21,56 @@ constexpr uint32_t file_version = 3;
 // many times.)
 constexpr flatbuffers::uoffset_t max_depth = 16;
 
+constexpr size_t max_depth_of_graphs = 6;  // as the graph's checker has it
+
 // Returns a list of the file, which may be absent.
 template <class T>
 std::vector<T> list_of(const flatbuffers::Vector<T>* vector) {
   return vector == nullptr ? std::vector<T>{} : std::vector<T>(vector->begin(), vector->end());
 }
 
+// The graphs that operators of the model run.
+std::set<int32_t> called_graphs(const schema::Model& model) {
+  std::set<int32_t> called;
+  for (const schema::SubGraph* graph : *model.subgraphs()) {
+    for (unsigned i = 0; graph->operators() != nullptr && i < graph->operators()->size(); ++i) {
+      const schema::Operator& op = *graph->operators()->Get(i);
+      if (const auto* o = op.options_as<schema::IfOptions>()) called.insert({o->then_graph(), o->else_graph()});
+      if (const auto* o = op.options_as<schema::CallOnceOptions>()) called.insert(o->init_subgraph_index());
+      if (const auto* o = op.options_as<schema::WhileOptions>()) called.insert({o->condition_graph(), o->body_graph()});
+    }
+  }
+  return called;
+}
+
+// Imports a graph: that of the model, or one that an operator runs.
 class Importer {
  public:
-  Importer(const schema::Model& model, const std::string& content) : model_(model), content_(content) {
+  // Adds to `builder`, if there is one; else to a graph of its own.
+  Importer(const schema::Model& model, const std::string& content, unsigned graph = 0, size_t depth = 1,
+           Builder* builder = nullptr)
+      : model_(model), content_(content), depth_(depth), builder_(builder != nullptr ? *builder : own_builder_) {
     if (model.version() != file_version) throw Error("schema version " + std::to_string(model.version()) + ", not 3");
     if (model.subgraphs() == nullptr || model.subgraphs()->size() == 0) throw Error("the model has no graph");
-    graph_ = model.subgraphs()->Get(0);
-    if (graph_->name() != nullptr) builder_.set_name(graph_->name()->str());
-    builder_.allow(content.size());
+    graph_ = model.subgraphs()->Get(graph);
+    if (builder == nullptr) {
+      if (graph_->name() != nullptr) builder_.set_name(graph_->name()->str());
+      builder_.allow(content.size());
+    }
     const size_t tensors = graph_->tensors() == nullptr ? 0 : graph_->tensors()->size();
     for (size_t i = 0; i < tensors; ++i) {
       wires_.push_back(wiring_.mention(std::to_string(i)));
       const schema::Buffer* buffer = buffer_of(tensor(i));
       if (buffer != nullptr) wiring_.define_constant(wires_[i], [this, i, buffer] { return read(tensor(i), *buffer); });
+      if (buffer == nullptr && tensor(i).is_variable()) {
+        wiring_.define_constant(wires_[i], [this, i] { return zeros(tensor(i)); });
+      }
     }
     for (size_t i = 0; i < operators(); ++i) {
       const schema::Operator& op = *graph_->operators()->Get(static_cast<unsigned>(i));
       charge_list(op.inputs());
       charge_list(op.outputs());
-      if (follow_variable(op, i)) continue;
+      if (depth_ == 1 && follow_variable(op, i)) continue;
       wiring_.add_node(wires_at(list_of(op.inputs()), true), wires_at(list_of(op.outputs()), false));
     }
   }
@@ -58,8 +84,11 @@ class Importer {
     Wires needed;
     for (const auto& [name, wire] : outputs) needed.push_back(wire);
     wiring_.need(needed);
-    if (model_.subgraphs()->size() > 1 + called_once_) {
+    const std::set<int32_t> called = called_graphs(model_);
+    for (size_t i = 1; i < model_.subgraphs()->size(); ++i) {
+      if (called.count(static_cast<int32_t>(i)) != 0) continue;
       wiring_.collect("model", "several graphs", {}, [] { throw Unsupported{}; });
+      break;
     }
     for (const int32_t index : list_of(graph_->inputs())) {
       const Wire wire = wire_at(index);
@@ -67,12 +96,7 @@ class Importer {
       wiring_.collect(name_at(index), "input", {wire}, [&] { add_input(index, wire, name_at(index)); });
     }
     add_variables();
-    for (size_t i = 0; i < operators(); ++i) {
-      if (!wiring_.is_node_needed(i)) continue;
-      const schema::Operator& op = *graph_->operators()->Get(static_cast<unsigned>(i));
-      const std::string type = type_of(op);
-      wiring_.collect(name_of(op, i), type, wiring_.outputs(i), [&] { add_operator(i, op, type); });
-    }
+    add_operators();
     for (const auto& output : outputs) {
       wiring_.collect(output.first, "output", {}, [&] { add_output(output.first, output.second); });
     }
@@ -92,7 +116,6 @@ class Importer {
     if (!variables_.concern(op)) return false;
     const std::string type = type_of(op);
     wiring_.collect(name_of(op, number), type, {}, [&] { variables_.follow(op, wiring_, wires_); });
-    called_once_ += type == "CALL_ONCE";
     wiring_.add_node({}, {});
     return true;
   }
@@ -119,6 +142,50 @@ class Importer {
   static bool is_zero(const schema::Buffer& buffer) {
     if (buffer.data() == nullptr || buffer.data()->size() == 0) return false;  // it lies behind the tables
     return std::all_of(buffer.data()->begin(), buffer.data()->end(), [](uint8_t byte) { return byte == 0; });
+  }
+
+  void add_operators() {
+    for (size_t i = 0; i < operators(); ++i) {
+      if (!wiring_.is_node_needed(i)) continue;
+      const schema::Operator& op = *graph_->operators()->Get(static_cast<unsigned>(i));
+      const std::string type = type_of(op);
+      wiring_.collect(name_of(op, i), type, wiring_.outputs(i), [&] { add_operator(i, op, type); });
+    }
+  }
+
+  // ---- graphs that operators run
+
+  const schema::SubGraph& graph_at(int32_t index) const {
+    if (index < 0 || static_cast<unsigned>(index) >= model_.subgraphs()->size()) {
+      throw Error("there is no graph " + std::to_string(index));
+    }
+    return *model_.subgraphs()->Get(static_cast<unsigned>(index));
+  }
+
+  Values call(Builder& to, int32_t index, const Values& inputs) {
+    if (depth_ == max_depth_of_graphs) throw Unsupported{"more than six graphs within each other"};
+    const std::vector<int32_t> formals = list_of(graph_at(index).inputs());
+    if (formals.size() != inputs.size()) throw Error("a graph has a wrong number of inputs");
+    Importer inner(model_, content_, static_cast<unsigned>(index), depth_ + 1, &to);
+    for (size_t i = 0; i < formals.size(); ++i) inner.wiring_.define(inner.wire_at(formals[i]), inputs[i]);
+    const Wires wires = inner.wires_at(list_of(inner.graph_->outputs()), false);
+    inner.wiring_.need(wires);
+    inner.add_operators();
+    Values outputs;
+    for (const Wire wire : wires) {
+      const Value* const value = inner.wiring_.value(wire, "the graph");
+      if (value == nullptr) break;  // the list has the cause
+      outputs.push_back(*value);
+    }
+    if (!inner.wiring_.unsupported().empty()) throw Unsupported{"its graph has " + inner.wiring_.unsupported()};
+    return outputs;
+  }
+
+  std::vector<bool> passed_on(int32_t index) const {
+    const std::vector<int32_t> inputs = list_of(graph_at(index).inputs()), outputs = list_of(graph_at(index).outputs());
+    std::vector<bool> passed;
+    for (size_t i = 0; i < outputs.size(); ++i) passed.push_back(i < inputs.size() && inputs[i] == outputs[i]);
+    return passed;
   }
 
   // Tables of a file may share lists and names, so that few bytes stand for many.
@@ -197,6 +264,19 @@ class Importer {
     return constant_value(builder_, array);
   }
 
+  // What a variable holds before the first run.
+  Value zeros(const schema::Tensor& tensor) {
+    if (tensor.type() != schema::TensorType::float32) throw Unsupported{"a variable that holds no floats"};
+    const Shape shape = shape_of(tensor);
+    size_t elements = 1;
+    for (const size_t d : shape) {
+      if (d != 0 && elements > content_.size() / d) throw Error("a variable is larger than the file");
+      elements *= d;
+    }
+    builder_.charge(elements * sizeof(float));
+    return builder_.constant(shape, std::vector<float>(std::max<size_t>(elements, 1)).data());
+  }
+
   std::string type_of(const schema::Operator& op) {
     if (model_.operator_codes() == nullptr || op.opcode_index() >= model_.operator_codes()->size()) {
       throw Error("there is no operator code " + std::to_string(op.opcode_index()));
@@ -215,21 +295,19 @@ class Importer {
   void add_input(int32_t index, Wire wire, const std::string& name) {
     const schema::Tensor& from = tensor(static_cast<size_t>(index));
     const std::optional<ElementType> type = element_type(from.type());
-    const bool fits = type && (is_byte(*type) || *type == ElementType::f32 || *type == ElementType::f16);
-    if (!fits) {
+    if (!type || type == ElementType::f64) {
       if (wiring_.is_needed(wire)) throw Unsupported{"type " + std::to_string(static_cast<int>(from.type()))};
       return wiring_.lose({wire});
     }
     const Shape shape = shape_of(from);
     const std::vector<int32_t> open = list_of(from.shape_signature());
     for (size_t d = 0; d < shape.size(); ++d) {
-      const bool is_open = d < open.size() && open[d] < 0;
-      if (shape[d] == 0 || (is_open && d > 0)) {
-        throw Unsupported{"dimension " + std::to_string(d) + " has no fixed size"};
-      }
+      if (shape[d] == 0) throw Unsupported{"dimension " + std::to_string(d) + " has no fixed size"};
     }
     Value value = builder_.input(name, shape, port_type(*type), {});
-    if (!open.empty() && open.size() == shape.size() && open[0] < 0) builder_.leave_open(value.view, 0, "");
+    for (size_t d = 0; d < shape.size() && open.size() == shape.size(); ++d) {
+      if (open[d] < 0) builder_.leave_open(value.view, d, "");
+    }
     value.type = *type;
     wiring_.define(wire, std::move(value));
   }
@@ -237,23 +315,37 @@ class Importer {
   void add_operator(size_t number, const schema::Operator& op, const std::string& type) {
     const TfliteRow* row = find_layer(type);
     if (row == nullptr) row = find_shape(type);
-    if (row == nullptr) throw Unsupported{};
+    const TfliteRow* const general = find_general(type);
+    if (row == nullptr && general == nullptr) throw Unsupported{};
     const std::string name = name_of(op, number);
     const auto inputs = wiring_.values(number, "operator '" + name + "'");
     if (!inputs) return;  // the list of unsupported operators has the cause
-    std::vector<const schema::Tensor*> tensors;
-    for (const int32_t index : list_of(op.inputs())) {
-      tensors.push_back(index < 0 ? nullptr : &tensor(static_cast<size_t>(index)));
+    if (row != nullptr) {
+      try {
+        return import_operator(number, op, type, name, *row, *inputs);
+      } catch (const Unsupported&) {
+        if (general == nullptr) throw;
+      }
     }
-    const std::vector<int32_t> outputs = list_of(op.outputs());
-    if (outputs.empty()) throw Error("operator '" + name + "' has no outputs");
-    const TfliteNode node(builder_, op, name, type, *inputs, std::move(tensors),
-                          &tensor(static_cast<size_t>(outputs[0])));
-    node.expect_inputs(row->min_inputs, row->max_inputs);
-    for (const Value* input : *inputs) {
+    import_operator(number, op, type, name, *general, *inputs);
+  }
+
+  void import_operator(size_t number, const schema::Operator& op, const std::string& type, const std::string& name,
+                       const TfliteRow& row, const std::vector<const Value*>& inputs) {
+    std::vector<const schema::Tensor*> from, to;
+    for (const int32_t index : list_of(op.inputs())) {
+      from.push_back(index < 0 ? nullptr : &tensor(static_cast<size_t>(index)));
+    }
+    for (const int32_t index : list_of(op.outputs())) to.push_back(&tensor(static_cast<size_t>(index)));
+    if (to.empty()) throw Error("operator '" + name + "' has no outputs");
+    TfliteNode node(builder_, op, name, type, inputs, std::move(from), std::move(to));
+    node.call = [this](Builder& builder, int32_t graph, const Values& values) { return call(builder, graph, values); };
+    node.passed_on = [this](int32_t graph) { return passed_on(graph); };
+    node.expect_inputs(row.min_inputs, row.max_inputs);
+    for (const Value* input : inputs) {
       if (input != nullptr) charge_reading(builder_, *input);
     }
-    const Values values = row->import(node);
+    const Values values = row.import(node);
     for (const Value& value : values) charge_integers(builder_, value);
     wiring_.define_outputs(number, values);
   }
@@ -279,18 +371,19 @@ class Importer {
     if (wiring_.is_unknown(wire)) throw Error("nothing computes the tensor '" + name + "'");
     const Value* value = wiring_.value(wire, "the model");
     if (value == nullptr) return;
-    if (!value->view) throw Unsupported{"integers that are known at import"};
-    builder_.output(value->view, name, port_type(value->type));
+    const View view = value->view ? value->view : integers_in_run(builder_, name, *value->integers, value->type);
+    builder_.output(view, name, port_type(value->type));
   }
 
   const schema::Model& model_;
   const std::string& content_;
+  const size_t depth_;
   const schema::SubGraph* graph_ = nullptr;
-  Builder builder_{"tflite"};
+  Builder own_builder_{"tflite"};
+  Builder& builder_;
   Wiring wiring_{builder_};
   Wires wires_;  // of the graph's tensors
   Variables variables_{model_, builder_};
-  size_t called_once_ = 0;  // graphs that assign variables before the first run
 };
 
 }  // namespace

@@ -66,23 +66,22 @@ int64_t at_or(const std::vector<int64_t>& list, size_t index, int64_t otherwise)
 }
 
 // A loop whose body reads one row of each scanned input in each run. Outputs are what is carried, then the rows.
-Values scan(const OnnxNode& node) {
-  if (node.opset < 9) throw Unsupported{"of opset 8"};
+Values scan_of(const OnnxNode& node, const std::vector<View>& operands, const std::vector<ElementType>& operand_types) {
   const int64_t scanned = node.integer("num_scan_inputs", 0);
-  const auto all = static_cast<int64_t>(node.input_count());
+  const auto all = static_cast<int64_t>(operands.size());
   if (scanned < 1 || scanned > all) node.fail("num_scan_inputs is out of range");
   const auto carried = static_cast<size_t>(all - scanned);
   const std::vector<int64_t> axes = node.integer_list("scan_input_axes"),
-                             directions = node.integer_list("scan_input_directions"),
+                             directions = node.integer_list(node.opset < 9 ? "directions" : "scan_input_directions"),
                              out_axes = node.integer_list("scan_output_axes"),
                              out_directions = node.integer_list("scan_output_directions");
   std::vector<Formal> formals;
   std::vector<View> inputs = {{}, {}};
   int64_t runs = -1;
-  for (size_t i = 0; i < node.input_count(); ++i) {
-    const View x = node.operand(i);
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const View x = operands[i];
     const Shape shape = node.builder.shape(x);
-    Formal& formal = formals.emplace_back(Formal{node.value(i).type, shape});
+    Formal& formal = formals.emplace_back(Formal{operand_types[i], shape});
     if (i < carried) {
       inputs.push_back(x);
       continue;
@@ -106,6 +105,34 @@ Values scan(const OnnxNode& node) {
     if (at_or(out_directions, i - carried, 0) != 0) outputs[i] = reversed(node, outputs[i], 0);
   }
   return values_of(outputs, bodies.outputs, 0);
+}
+
+// Scan of opset 8 has a batch in front of all dimensions, and lengths as first input. Each batch is one by itself.
+Values scan_of_batch(const OnnxNode& node) {
+  if (node.has(0)) throw Unsupported{"sequence lengths"};
+  std::vector<View> operands;
+  std::vector<ElementType> types;
+  for (size_t i = 1; i < node.input_count(); ++i) {
+    if (node.dims(i).empty() || node.dims(i)[0] != 1) throw Unsupported{"a batch of more than one"};
+    node.fix(node.dimension(i, 0).symbol);
+    const Value x = make(node, "squeeze", {node.value(i), integer_list({0})});
+    operands.push_back(x.view ? x.view : integer_constant(node.builder, *x.integers, x.type));
+    types.push_back(x.type);
+  }
+  Values outputs = scan_of(node, operands, types);
+  for (Value& y : outputs) y = with_axis(node, y, 0);
+  return outputs;
+}
+
+Values scan(const OnnxNode& node) {
+  if (node.opset < 9) return scan_of_batch(node);
+  std::vector<View> operands;
+  std::vector<ElementType> types;
+  for (size_t i = 0; i < node.input_count(); ++i) {
+    operands.push_back(node.operand(i));
+    types.push_back(node.value(i).type);
+  }
+  return scan_of(node, operands, types);
 }
 
 }  // namespace

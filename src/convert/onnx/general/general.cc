@@ -1,23 +1,11 @@
 #include "convert/onnx/general/general.h"
 
-#include "graph/ir/custom.h"
-
 namespace quern::onnx {
 
-// An input as a kind gets it. Known integers follow the sizes of the model's inputs if they come from these; but where the
-// shapes of outputs depend on them they stay constants, so that these shapes are known before a run.
-static View input_of(const OnnxNode& node, const char* kind, size_t index) {
-  const qn_kind* const found = find_kind(kind);
-  const bool sizes = found == nullptr || (index < 64 && (found->value_inputs >> index & 1) != 0);
-  if (sizes || !node.is_integer(index)) return node.operand(index);
-  const std::string name = node.name + "/" + std::to_string(index);
-  return integers_in_run(node.builder, name, node.symbolic(index), node.value(index).type);
-}
-
 Values of_kind(const OnnxNode& node, const char* kind, Parameters parameters, const std::vector<ElementType>& types) {
-  std::vector<View> inputs;
-  for (size_t i = 0; i < node.input_count(); ++i) inputs.push_back(input_of(node, kind, i));
-  return node.custom(kind, inputs, std::move(parameters), types);
+  Values inputs;
+  for (size_t i = 0; i < node.input_count(); ++i) inputs.push_back(node.has(i) ? node.value(i) : Value());
+  return make_all(node, kind, inputs, std::move(parameters), types);
 }
 
 View constant_operand(const OnnxNode& node, const Value& value) {

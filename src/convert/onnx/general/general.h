@@ -3,9 +3,9 @@
 // this one has a table of some operators, as the file of the same name in src/extra/ has of kinds.
 #pragma once
 
-#include <algorithm>
 #include <vector>
 
+#include "convert/common/kinds.h"
 #include "convert/onnx/node.h"
 
 namespace quern::onnx {
@@ -21,12 +21,6 @@ View constant_operand(const OnnxNode& node, const Value& value);
 // the node does not have it.
 View list_operand(const OnnxNode& node, const char* attribute, size_t input, int64_t since);
 
-// A name as an argument of a template.
-template <size_t n>
-struct Name {
-  char text[n];
-  constexpr Name(const char (&from)[n]) { std::copy_n(from, n, text); }  // NOLINT(google-explicit-constructor)
-};
 // Imports an operator without attributes as a kind whose output has the type of the first input.
 template <Name kind>
 Values plain(const OnnxNode& node) {

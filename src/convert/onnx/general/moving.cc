@@ -110,6 +110,22 @@ Values compress(const OnnxNode& node) { return same_type(node, "compress", items
 Values unique(const OnnxNode& node) {
   return of_kind(node, "unique", items(node).integer("sorted", node.integer("sorted", 1)), with_indices(node));
 }
+
+// Counts sequences of integers that the attributes list.
+Values tf_idf(const OnnxNode& node) {
+  if (node.has_attribute("pool_strings")) throw Unsupported{"of strings"};
+  Parameters parameters =
+      Parameters()
+          .integers("lengths", {node.integer("min_gram_length", 1), node.integer("max_gram_length", 1)})
+          .integer("skips", node.integer("max_skip_count", 0))
+          .integer("mode", choice(node, "mode", {"TF", "IDF", "TFIDF"}))
+          .integers("starts", node.integer_list("ngram_counts"))
+          .integers("places", node.integer_list("ngram_indexes"))
+          .integers("pool", node.integer_list("pool_int64s"))
+          .floats("weights", node.number_list("weights"));
+  return of_kind(node, "tf_idf", std::move(parameters), {ElementType::f32});
+}
+
 Values nonzero(const OnnxNode& node) { return of_kind(node, "nonzero", {}, {ElementType::i64}); }
 
 }  // namespace
@@ -132,6 +148,7 @@ const OnnxTable& general_moving() {
       {"Slice", {slice, 1, 5}},
       {"Split", {split, 1, 2}},
       {"TensorScatter", {tensor_scatter, 2, 3}},
+      {"TfIdfVectorizer", {tf_idf, 1, 1}},
       {"Tile", {plain<"tile">, 2, 2}},
       {"TopK", {top_k, 1, 2}},
       {"Trilu", {trilu, 1, 2}},

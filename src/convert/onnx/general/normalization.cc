@@ -12,10 +12,30 @@ Parameters with_stash_type(const OnnxNode& node) {
   return with_epsilon(node);
 }
 
+// Normalizes by the statistics of the input, and moves those that the model keeps towards them.
+Values batch_in_training(const OnnxNode& node) {
+  const Value x = node.value(0);
+  std::vector<int64_t> axes = {0};
+  for (size_t d = 2; d < rank_of(node, x); ++d) axes.push_back(static_cast<int64_t>(d));
+  const auto mean_of = [&](const Value& of, bool keeps) {
+    return make(node, "reduce_mean", {of}, Parameters().integers("axes", axes).integer("keep_dimensions", keeps));
+  };
+  const Value difference = make(node, "any_sub", {x, mean_of(x, true)});
+  const Value mean = mean_of(x, false), variance = mean_of(make(node, "any_mul", {difference, difference}), false);
+  const float momentum = node.number("momentum", 0.9f);
+  const auto moved = [&](const Value& kept, const Value& now) {
+    const Value old = make(node, "any_mul", {kept, number_of(node, momentum, kept.type)});
+    return make(node, "any_add", {old, make(node, "any_mul", {now, number_of(node, 1 - momentum, kept.type)})});
+  };
+  const Value y =
+      make(node, "batch_norm_computed", {x, node.value(1), node.value(2), mean, variance}, with_epsilon(node));
+  return {y, moved(node.value(3), mean), moved(node.value(4), variance)};
+}
+
 Values batch(const OnnxNode& node) {
-  node.ignore("momentum");
-  if (node.integer("training_mode", 0) != 0) throw Unsupported{"training_mode"};
   if (node.integer("spatial", 1) == 0) throw Unsupported{"spatial: 0"};
+  if (node.integer("training_mode", 0) != 0) return batch_in_training(node);
+  node.ignore("momentum");
   return of_kind(node, "batch_norm_computed", with_epsilon(node), {node.value(0).type});
 }
 

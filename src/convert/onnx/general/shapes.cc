@@ -79,6 +79,12 @@ Values one_hot(const OnnxNode& node) {
   return of_kind(node, "one_hot", Parameters().integer("axis", node.integer("axis", -1)), {node.value(2).type});
 }
 
+// Of tensors; those that may be absent, by their types, are no inputs of our graphs.
+Values has_element(const OnnxNode& node) {
+  return {integer_value({{}, {node.has(0) ? 1 : 0}, {}}, ElementType::boolean)};
+}
+Values get_element(const OnnxNode& node) { return {node.value(0)}; }
+
 }  // namespace
 
 const OnnxTable& general_shapes() {
@@ -89,6 +95,8 @@ const OnnxTable& general_shapes() {
       {"EyeLike", {eye_like, 1, 1}},
       {"Flatten", {flatten, 1, 1}},
       {"OneHot", {one_hot, 3, 3}},
+      {"OptionalGetElement", {get_element, 1, 1}},
+      {"OptionalHasElement", {has_element, 0, 1}},
       {"Range", {plain<"range">, 3, 3}},
       {"Reshape", {reshape, 2, 2}},
       {"Shape", {shape_of, 1, 1}},

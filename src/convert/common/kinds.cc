@@ -1,0 +1,188 @@
+#include "convert/common/kinds.h"
+
+#include <limits>
+
+#include "graph/ir/custom.h"
+
+namespace quern::convert {
+namespace {
+
+// An input as a kind gets it. Known integers follow the sizes of the model's inputs if they come from these; but where the
+// shapes of outputs depend on them they stay constants, so that these shapes are known before a run.
+View operand(const SourceNode& node, const char* kind, const Value& value, size_t index) {
+  if (!value) return {};
+  const std::string at = node.name + "/input" + std::to_string(index);
+  if (value.integers == nullptr) return node.operand(value, at);
+  const qn_kind* const found = find_kind(kind);
+  const bool sizes = found == nullptr || (index < 64 && (found->value_inputs >> index & 1) != 0);
+  if (!sizes) return integers_in_run(node.builder, at, *value.integers, value.type);
+  for (const Symbol symbol : value.integers->symbols) node.fix(symbol);
+  return node.operand(value, at);
+}
+
+}  // namespace
+
+Values make_all(const SourceNode& node, const char* kind, const Values& inputs, Parameters parameters,
+                const std::vector<ElementType>& types) {
+  std::vector<View> views;
+  for (const Value& input : inputs) views.push_back(operand(node, kind, input, views.size()));
+  return node.custom(kind, views, std::move(parameters), types);
+}
+
+Value make(const SourceNode& node, const char* kind, const Values& inputs, Parameters parameters,
+           std::optional<ElementType> type) {
+  return make_all(node, kind, inputs, std::move(parameters), {type.value_or(inputs.at(0).type)})[0];
+}
+
+Value integer_list(const std::vector<int64_t>& values, ElementType type) {
+  return integer_value({{values.size()}, values, {}}, type);
+}
+Value integer_number(int64_t value, ElementType type) { return integer_value({{}, {value}, {}}, type); }
+
+Value number_of(const SourceNode& node, float value, ElementType type) {
+  if (!is_float(type)) return integer_number(static_cast<int64_t>(value), type);
+  Value number = node.builder.constant({}, &value);
+  number.type = type;
+  return number;
+}
+
+Value cast_to(const SourceNode& node, const Value& x, ElementType type) {
+  if (x.type == type) return x;
+  return make(node, "cast", {x}, Parameters().integer("half", type == ElementType::f16 ? 1 : 0), type);
+}
+
+Value permuted(const SourceNode& node, const Value& x, const std::vector<int64_t>& order) {
+  return make(node, "permute", {x}, Parameters().integers("perm", order));
+}
+Value reshaped(const SourceNode& node, const Value& x, const std::vector<int64_t>& shape) {
+  return make(node, "reshape_to", {x, integer_list(shape)}, Parameters().integer("allow_zero", 1));
+}
+Value with_axis(const SourceNode& node, const Value& x, int64_t axis) {
+  return make(node, "unsqueeze", {x, integer_list({axis})});
+}
+
+Value sliced(const SourceNode& node, const Value& x, const std::vector<int64_t>& begin, const std::vector<int64_t>& end,
+             const std::vector<int64_t>& axes, const std::vector<int64_t>& steps) {
+  Values inputs = {x, integer_list(begin), integer_list(end), integer_list(axes)};
+  if (!steps.empty()) inputs.push_back(integer_list(steps));
+  return make(node, "slice_by", inputs);
+}
+
+Value joined(const SourceNode& node, const Values& parts, int64_t axis) {
+  return make(node, "join", parts, Parameters().integer("axis", axis));
+}
+Value filled(const SourceNode& node, const Value& shape, const Value& number) {
+  return make(node, "fill", {shape, number}, {}, number.type);
+}
+Value shape_of(const SourceNode& node, const Value& x) { return make(node, "shape_of", {x}, {}, ElementType::i64); }
+
+// The remainder has the sign of the divisor.
+Value floor_mod(const SourceNode& node, const Value& a, const Value& b) {
+  if (!is_float(a.type)) return make(node, "mod", {a, b});
+  const Value rest = make(node, "mod", {a, b}, Parameters().integer("truncates", 1));
+  const Value zero = number_of(node, 0, a.type);
+  const auto negative = [&](const Value& x) { return make(node, "less", {x, zero}, {}, ElementType::boolean); };
+  const Value differs = make(node, "bitwise_xor", {negative(rest), negative(b)});
+  const Value whole = make(node, "equal", {rest, zero}, {}, ElementType::boolean);
+  const Value wrong = make(node, "bitwise_and", {differs, make(node, "not", {whole})});
+  return make(node, "where", {wrong, make(node, "any_add", {rest, b}), rest}, {}, a.type);
+}
+
+Value floor_div(const SourceNode& node, const Value& a, const Value& b) {
+  if (is_float(a.type)) return make(node, "floor", {make(node, "any_div", {a, b})});
+  return make(node, "any_div", {make(node, "any_sub", {a, floor_mod(node, a, b)}), b});
+}
+
+Value transposed_if(const SourceNode& node, bool transposes, const Value& x) {
+  if (!transposes) return x;
+  const size_t rank = rank_of(node, x);
+  if (rank < 2) node.fail("a factor has rank " + std::to_string(rank));
+  std::vector<int64_t> order;
+  for (size_t d = 0; d < rank; ++d) order.push_back(static_cast<int64_t>(d));
+  std::swap(order[rank - 1], order[rank - 2]);
+  return permuted(node, x, order);
+}
+
+Value scattered(const SourceNode& node, const Value& indices, const Value& updates, const Value& shape) {
+  const Value zeros = filled(node, shape, number_of(node, 0, updates.type));
+  return make(node, "scatter_nd", {zeros, indices, updates}, Parameters().integer("reduction", 1));
+}
+
+Value one_hot(const SourceNode& node, const Value& indices, const Value& depth, const Value& on, const Value& off,
+              int64_t axis) {
+  const Value negative = make(node, "less", {indices, number_of(node, 0, indices.type)}, {}, ElementType::boolean);
+  const Value none = make(node, "where", {negative, cast_to(node, depth, indices.type), indices}, {}, indices.type);
+  const Value values = joined(node, {reshaped(node, off, {1}), reshaped(node, on, {1})}, 0);
+  return make(node, "one_hot", {none, depth, values}, Parameters().integer("axis", axis), on.type);
+}
+
+Value gathered(const SourceNode& node, const Value& x, const Value& indices, int64_t axis, int64_t batch) {
+  if (batch == 0) return make(node, "gather", {x, indices}, Parameters().integer("axis", axis));
+  const auto index_rank = static_cast<int64_t>(rank_of(node, indices));
+  const auto at = static_cast<int64_t>(node.axis(axis, rank_of(node, x)));
+  if (batch < 0) batch += index_rank;
+  if (batch < 0 || batch > at || batch > index_rank) node.fail("batch_dims is out of range");
+  if (batch != at) throw Unsupported{"batch_dims with another axis"};
+  const Value tuples = with_axis(node, indices, index_rank);
+  return make(node, "gather_nd", {x, tuples}, Parameters().integer("batch_dims", batch));
+}
+
+Value sliced_sizes(const SourceNode& node, const Value& x, const std::vector<int64_t>& begin,
+                   const std::vector<int64_t>& size) {
+  if (begin.size() != size.size()) node.fail("begin and size differ in length");
+  std::vector<int64_t> end, axes;
+  for (size_t d = 0; d < begin.size(); ++d) {
+    if (begin[d] < 0 || size[d] < -1) node.fail("begin or size is negative");
+    const bool all = size[d] < 0 || begin[d] > std::numeric_limits<int64_t>::max() - size[d];
+    end.push_back(all ? std::numeric_limits<int64_t>::max() : begin[d] + size[d]);
+    axes.push_back(static_cast<int64_t>(d));
+  }
+  return sliced(node, x, begin, end, axes);
+}
+
+Value reversed(const SourceNode& node, const Value& x, const std::vector<int64_t>& axes) {
+  const std::vector<int64_t> last(axes.size(), -1), before(axes.size(), std::numeric_limits<int64_t>::min());
+  return sliced(node, x, last, before, axes, last);
+}
+
+Value padded(const SourceNode& node, const Value& x, size_t pads, PadMode mode, const Value& filler) {
+  const Integers& pairs = node.integers(pads);
+  if (pairs.shape.size() != 2 || pairs.shape[1] != 2) node.fail("pads are not pairs");
+  std::vector<int64_t> list;
+  for (const size_t side : {0, 1}) {
+    for (size_t d = 0; d < pairs.shape[0]; ++d) list.push_back(pairs.values[2 * d + side]);
+  }
+  Values inputs = {x, integer_list(list)};
+  if (filler) inputs.push_back(filler);
+  return make(node, "pad_by", inputs, Parameters().integer("mode", static_cast<int64_t>(mode)));
+}
+
+Values unique_elements(const SourceNode& node, const Value& x) {
+  const std::vector<ElementType> types = {x.type, ElementType::i64, ElementType::i64, ElementType::i64};
+  const Values found = make_all(node, "unique", {x}, Parameters().integer("sorted", 0), types);
+  return {found[0], found[2]};
+}
+
+Value places_of_nonzero(const SourceNode& node, const Value& x) {
+  return permuted(node, make(node, "nonzero", {x}, {}, ElementType::i64), {1, 0});
+}
+
+Value selected(const SourceNode& node, Value condition, const Value& yes, const Value& no) {
+  const size_t rank = rank_of(node, yes);
+  if (rank_of(node, condition) == 1 && rank > 1) {
+    std::vector<int64_t> shape(rank, 1);
+    shape[0] = static_cast<int64_t>(shape_at_import(node, condition)[0]);
+    if (condition.view) node.fix(node.builder.symbol(condition.view, 0));
+    condition = reshaped(node, condition, shape);
+  }
+  return make(node, "where", {condition, yes, no}, {}, yes.type);
+}
+
+Shape shape_at_import(const SourceNode& node, const Value& x) {
+  if (x.integers != nullptr) return x.integers->shape;
+  if (!node.builder.is_sized(x.view)) throw Unsupported{"the shape of an input is known only in a run"};
+  return node.builder.shape(x.view);
+}
+size_t rank_of(const SourceNode& node, const Value& x) { return shape_at_import(node, x).size(); }
+
+}  // namespace quern::convert

@@ -1,0 +1,250 @@
+// Operators that cut, join, pad and repeat tensors, or change their shapes.
+#include <limits>
+
+#include "convert/tflite/general/general.h"
+
+namespace quern::tflite {
+namespace {
+
+// ---- shapes -----------------------------------------------------------------------------------
+
+Values reshape(const TfliteNode& node) {
+  Value shape = node.any(1);
+  if (!shape) {
+    const auto* const sizes = node.options<schema::ReshapeOptions>().new_shape();
+    if (sizes == nullptr) node.fail("the shape is missing");
+    shape = integer_list({sizes->begin(), sizes->end()});
+  }
+  return {node.typed(make(node, "reshape_to", {node.any(0), shape}, Parameters().integer("allow_zero", 1)))};
+}
+
+Values squeeze(const TfliteNode& node) {
+  const auto* const axes = node.options<schema::SqueezeOptions>().squeeze_dims();
+  Values inputs = {node.any(0)};
+  if (axes != nullptr && axes->size() > 0) inputs.push_back(integer_list({axes->begin(), axes->end()}));
+  return {node.typed(make(node, "squeeze", inputs))};
+}
+
+Values expand_dims(const TfliteNode& node) {
+  return {node.typed(with_axis(node, node.any(0), only_integer_of(node, 1)))};
+}
+Values transpose(const TfliteNode& node) { return {node.typed(permuted(node, node.any(0), node.integers(1).values))}; }
+Values shape(const TfliteNode& node) { return {node.typed(shape_of(node, node.any(0)))}; }
+Values rank(const TfliteNode& node) {
+  return {integer_number(static_cast<int64_t>(rank_of(node, node.any(0))), node.output_type(0))};
+}
+Values fill(const TfliteNode& node) { return {node.typed(filled(node, node.any(0), node.any(1)))}; }
+Values broadcast_args(const TfliteNode& node) {
+  const Value number = number_of(node, 0, ElementType::f32);
+  const Value one = filled(node, node.any(0), number), other = filled(node, node.any(1), number);
+  return {node.typed(shape_of(node, make(node, "any_add", {one, other})))};
+}
+
+// ---- parts ------------------------------------------------------------------------------------
+
+Values slice(const TfliteNode& node) {
+  return {node.typed(sliced_sizes(node, node.any(0), node.integers(1).values, node.integers(2).values))};
+}
+
+Values strided_slice(const TfliteNode& node) {
+  const auto& o = node.options<schema::StridedSliceOptions>();
+  if (o.offset() || o.ellipsis_mask() != 0 || o.new_axis_mask() != 0) throw Unsupported{"of this form"};
+  std::vector<int64_t> begin = node.integers(1).values, end = node.integers(2).values, axes, dropped;
+  const std::vector<int64_t>& step = node.integers(3).values;
+  if (begin.size() != end.size() || begin.size() != step.size() || begin.size() > 31) node.fail("lists do not fit");
+  for (size_t d = 0; d < begin.size(); ++d) {
+    axes.push_back(static_cast<int64_t>(d));
+    const bool one = (o.shrink_axis_mask() >> d & 1) != 0, up = step[d] > 0;
+    if ((o.begin_mask() >> d & 1) != 0) begin[d] = up || one ? 0 : std::numeric_limits<int64_t>::max();
+    if ((o.end_mask() >> d & 1) != 0) end[d] = std::numeric_limits<int64_t>::max() * (up ? 1 : -1);
+    if (!one) continue;
+    if (!up) throw Unsupported{"one index with a negative step"};
+    end[d] = begin[d] == -1 ? std::numeric_limits<int64_t>::max() : begin[d] + 1;
+    dropped.push_back(static_cast<int64_t>(d));
+  }
+  Value y = sliced(node, node.any(0), begin, end, axes, step);
+  if (!dropped.empty()) y = make(node, "squeeze", {y, integer_list(dropped)});
+  return {node.typed(y)};
+}
+
+Values parts_of(const TfliteNode& node, const Value& x, const Values& sizes, int64_t axis) {
+  const size_t count = node.output_count();
+  Values inputs = {x};
+  inputs.insert(inputs.end(), sizes.begin(), sizes.end());
+  Parameters parameters =
+      Parameters().integer("axis", axis).integer("parts", static_cast<int64_t>(count)).integer("even", 1);
+  Values parts = make_all(node, "split_to", inputs, std::move(parameters), std::vector<ElementType>(count, x.type));
+  for (size_t i = 0; i < count; ++i) parts[i] = node.typed(parts[i], i);
+  return parts;
+}
+Values split(const TfliteNode& node) { return parts_of(node, node.any(1), {}, only_integer_of(node, 0)); }
+Values split_v(const TfliteNode& node) {
+  for (const int64_t size : node.integers(1).values) {
+    if (size < 0) throw Unsupported{"a size that is inferred"};
+  }
+  return parts_of(node, node.any(0), {node.any(1)}, only_integer_of(node, 2));
+}
+
+Values unpack(const TfliteNode& node) {
+  const int64_t axis = node.options<schema::UnpackOptions>().axis();
+  const Value x = node.any(0);
+  Values parts;
+  for (size_t i = 0; i < node.output_count(); ++i) {
+    const Value index = integer_number(static_cast<int64_t>(i));
+    parts.push_back(node.typed(make(node, "gather", {x, index}, Parameters().integer("axis", axis)), i));
+  }
+  return parts;
+}
+
+Values reverse_v2(const TfliteNode& node) { return {node.typed(reversed(node, node.any(0), node.integers(1).values))}; }
+Values reverse_sequence(const TfliteNode& node) {
+  const auto& o = node.options<schema::ReverseSequenceOptions>();
+  const Value x = node.any(0);
+  const int64_t batch = o.batch_dim(), time = o.seq_dim();
+  if (!((batch == 0 && time == 1) || (batch == 1 && time == 0))) throw Unsupported{"along these dimensions"};
+  return {node.typed(make(node, "reverse_sequence", {x, node.any(1)},
+                          Parameters().integer("batch_axis", batch).integer("time_axis", time)))};
+}
+
+// ---- joining, padding, repeating --------------------------------------------------------------
+
+Values concatenation(const TfliteNode& node) {
+  const auto& o = node.options<schema::ConcatenationOptions>();
+  return {node.typed(joined(node, node.all(), o.axis()), 0, o.activation())};
+}
+Values pack(const TfliteNode& node) {
+  const int64_t axis = node.options<schema::PackOptions>().axis();
+  Values parts = node.all();
+  for (Value& part : parts) part = with_axis(node, part, axis);
+  return {node.typed(joined(node, parts, axis))};
+}
+
+Values pad(const TfliteNode& node) {
+  return {node.typed(padded(node, node.any(0), 1, PadMode::constant, node.any(2)))};
+}
+Values mirror_pad(const TfliteNode& node) {
+  const bool symmetric = node.options<schema::MirrorPadOptions>().mode() == schema::MirrorPadMode::symmetric;
+  return {node.typed(padded(node, node.any(0), 1, symmetric ? PadMode::symmetric : PadMode::reflect))};
+}
+
+// ---- blocks -----------------------------------------------------------------------------------
+
+// Applies a kind for images N, C, H, W.
+Value of_image(const TfliteNode& node, const char* kind, int64_t block) {
+  const Value image = permuted(node, node.any(0), {0, 3, 1, 2});
+  return permuted(node, make(node, kind, {image}, Parameters().integer("block", block)), {0, 2, 3, 1});
+}
+Values space_to_depth(const TfliteNode& node) {
+  const int64_t block = node.options<schema::SpaceToDepthOptions>().block_size();
+  return {node.typed(of_image(node, "space_to_depth", block))};
+}
+Values depth_to_space(const TfliteNode& node) {
+  const int64_t block = node.options<schema::DepthToSpaceOptions>().block_size();
+  return {node.typed(of_image(node, "depth_to_space", block))};
+}
+
+struct Blocks {
+  Shape shape;
+  std::vector<int64_t> block, pairs;  // pairs: what is padded or cropped of each dimension
+};
+Blocks blocks_of(const TfliteNode& node) {
+  Blocks b = {node.dims(0), node.integers(1).values, node.integers(2).values};
+  if (b.pairs.size() != 2 * b.block.size() || b.shape.size() <= b.block.size()) node.fail("blocks do not fit");
+  for (size_t d = 0; d <= b.block.size(); ++d) node.fix(node.dimension(0, d).symbol);
+  for (const int64_t size : b.block) {
+    if (size < 1 || size > (1 << 20)) node.fail("a block has " + std::to_string(size) + " elements");
+  }
+  for (const int64_t size : b.pairs) {
+    if (size < 0 || size > (1 << 30)) node.fail("pads or crops are out of range");
+  }
+  return b;
+}
+
+Values space_to_batch_nd(const TfliteNode& node) {
+  const Blocks b = blocks_of(node);
+  const size_t n = b.block.size(), rank = b.shape.size();
+  std::vector<int64_t> pads(2 * rank, 0), shape = {static_cast<int64_t>(b.shape[0])}, order, inner = {0}, out = {-1};
+  for (size_t d = 0; d < n; ++d) {
+    pads[1 + d] = b.pairs[2 * d];
+    pads[rank + 1 + d] = b.pairs[2 * d + 1];
+    const int64_t size = static_cast<int64_t>(b.shape[1 + d]) + b.pairs[2 * d] + b.pairs[2 * d + 1];
+    if (size % b.block[d] != 0) node.fail("blocks do not divide dimension " + std::to_string(1 + d));
+    shape.insert(shape.end(), {size / b.block[d], b.block[d]});
+    order.push_back(static_cast<int64_t>(2 + 2 * d));
+    inner.push_back(static_cast<int64_t>(1 + 2 * d));
+    out.push_back(size / b.block[d]);
+  }
+  order.insert(order.end(), inner.begin(), inner.end());
+  for (size_t d = 1 + n; d < rank; ++d) {
+    order.push_back(static_cast<int64_t>(shape.size()));
+    shape.push_back(static_cast<int64_t>(b.shape[d]));
+    out.push_back(static_cast<int64_t>(b.shape[d]));
+  }
+  const Value padded = make(node, "pad_by", {node.any(0), integer_list(pads)});
+  return {node.typed(reshaped(node, permuted(node, reshaped(node, padded, shape), order), out))};
+}
+
+Values batch_to_space_nd(const TfliteNode& node) {
+  const Blocks b = blocks_of(node);
+  const size_t n = b.block.size(), rank = b.shape.size();
+  std::vector<int64_t> shape = b.block, order = {static_cast<int64_t>(n)}, out = {-1}, begin, end, axes;
+  int64_t blocks = 1;
+  for (const int64_t size : b.block) blocks *= size;
+  const auto batch = static_cast<int64_t>(b.shape[0]);
+  if (batch % blocks != 0) node.fail("blocks do not divide the batch");
+  shape.push_back(batch / blocks);
+  for (size_t d = 0; d < n; ++d) {
+    const int64_t size = static_cast<int64_t>(b.shape[1 + d]) * b.block[d];
+    if (b.pairs[2 * d] + b.pairs[2 * d + 1] > size) node.fail("crops are larger than dimension " + std::to_string(d));
+    shape.push_back(static_cast<int64_t>(b.shape[1 + d]));
+    order.insert(order.end(), {static_cast<int64_t>(n + 1 + d), static_cast<int64_t>(d)});
+    out.push_back(size);
+    begin.push_back(b.pairs[2 * d]);
+    end.push_back(size - b.pairs[2 * d + 1]);
+    axes.push_back(static_cast<int64_t>(1 + d));
+  }
+  for (size_t d = 1 + n; d < rank; ++d) {
+    order.push_back(static_cast<int64_t>(shape.size()));
+    shape.push_back(static_cast<int64_t>(b.shape[d]));
+    out.push_back(static_cast<int64_t>(b.shape[d]));
+  }
+  const Value whole = reshaped(node, permuted(node, reshaped(node, node.any(0), shape), order), out);
+  return {node.typed(sliced(node, whole, begin, end, axes))};
+}
+
+}  // namespace
+
+const TfliteTable& general_moving() {
+  static const TfliteTable table = {
+      {"BATCH_TO_SPACE_ND", {batch_to_space_nd, 3, 3}},
+      {"BROADCAST_ARGS", {broadcast_args, 2, 2}},
+      {"BROADCAST_TO", {plain<"expand">, 2, 2}},
+      {"CONCATENATION", {concatenation, 1, many_inputs}},
+      {"DEPTH_TO_SPACE", {depth_to_space, 1, 1}},
+      {"EXPAND_DIMS", {expand_dims, 2, 2}},
+      {"FILL", {fill, 2, 2}},
+      {"MIRROR_PAD", {mirror_pad, 2, 2}},
+      {"PACK", {pack, 1, many_inputs}},
+      {"PAD", {pad, 2, 2}},
+      {"PADV2", {pad, 3, 3}},
+      {"RANGE", {plain<"range">, 3, 3}},
+      {"RANK", {rank, 1, 1}},
+      {"RESHAPE", {reshape, 1, 2}},
+      {"REVERSE_SEQUENCE", {reverse_sequence, 2, 2}},
+      {"REVERSE_V2", {reverse_v2, 2, 2}},
+      {"SHAPE", {shape, 1, 1}},
+      {"SLICE", {slice, 3, 3}},
+      {"SPACE_TO_BATCH_ND", {space_to_batch_nd, 3, 3}},
+      {"SPACE_TO_DEPTH", {space_to_depth, 1, 1}},
+      {"SPLIT", {split, 2, 2}},
+      {"SPLIT_V", {split_v, 3, 3}},
+      {"SQUEEZE", {squeeze, 1, 1}},
+      {"STRIDED_SLICE", {strided_slice, 4, 4}},
+      {"TILE", {plain<"tile">, 2, 2}},
+      {"TRANSPOSE", {transpose, 2, 2}},
+      {"UNPACK", {unpack, 1, 1}},
+  };
+  return table;
+}
+
+}  // namespace quern::tflite

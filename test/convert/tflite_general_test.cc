@@ -1,0 +1,324 @@
+// Operators of TensorFlow Lite that the importer makes nodes of libquern-extra's kinds of, on integers too; recurrent
+// layers, detectors, and graphs that operators run. tflite_models.py beside this file compares more with the engine.
+#include <flatbuffers/flexbuffers.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "convert/convert.h"
+#include "graph/pass/passes.h"
+#include "tflite_model.h"
+
+namespace quern {
+namespace {
+
+namespace schema = tflite::schema;
+using test::Array;
+using test::Dims;
+using test::expect_near;
+using test::make;
+using test::random;
+using test::TfliteModel;
+using Builder = TfliteModel::Builder;
+using Options = TfliteModel::Options;
+using Type = TfliteModel::Type;
+
+class TfliteGeneral : public testing::Test {
+ protected:
+  Graph import(const TfliteModel& model) { return import_tflite(folder_.write("net.tflite", model.bytes()), {}); }
+  std::string refusal(const TfliteModel& model) {
+    return test::error_of([&] { import(model); });
+  }
+  void expect(const TfliteModel& model, const std::vector<Array>& inputs, const std::vector<Array>& want,
+              float tolerance = 1e-5f) {
+    Graph graph = import(model);
+    for (const bool optimized : {false, true}) {
+      SCOPED_TRACE(optimized ? "optimized" : "as imported");
+      if (optimized) {
+        ASSERT_EQ(optimize(graph), QN_OK) << qn_last_message();
+      }
+      const std::vector<Array> got = test::run(graph, inputs);
+      ASSERT_EQ(got.size(), want.size());
+      for (size_t i = 0; i < got.size(); ++i) expect_near(got[i], want[i], tolerance);
+    }
+  }
+  test::Folder folder_;
+};
+
+// A tensor that the model is given, or a constant.
+struct In {
+  Array array;
+  Type type = Type::float32;
+  bool constant = false;
+};
+In ints(const Dims& dims, const std::vector<float>& data) { return {make(dims, data), Type::int32}; }
+In known(const std::vector<float>& data) { return {make({data.size()}, data), Type::int32, true}; }
+In number(float value) { return {make({}, {value}), Type::int32, true}; }
+
+struct Out {
+  Array array;
+  Type type = Type::float32;
+};
+struct Case {
+  int32_t code;
+  std::vector<In> inputs;
+  std::vector<Out> outputs;
+  Options options = {};
+};
+
+TfliteModel model_of(const Case& c) {
+  TfliteModel model;
+  std::vector<int32_t> inputs, outputs;
+  for (const In& in : c.inputs) {
+    const std::vector<int32_t> whole(in.array.data.begin(), in.array.data.end());
+    inputs.push_back(!in.constant               ? model.input(in.array.dims, in.type)
+                     : in.type == Type::float32 ? model.floats(in.array)
+                                                : model.steps(in.type, in.array.dims, whole));
+  }
+  for (const Out& out : c.outputs) {
+    outputs.push_back(model.computed(out.array.dims, out.type));
+    model.output(outputs.back());
+  }
+  model.node(c.code, inputs, outputs, c.options);
+  return model;
+}
+
+std::vector<Case> arithmetic_cases() {
+  const In a = ints({2, 3}, {7, -7, 5, -5, 9, 0}), b = ints({3}, {2, 3, -4});
+  const Type i = Type::int32, t = Type::boolean;
+  const auto keep = Options([](Builder& to) { return schema::CreateReducerOptions(to, true); });
+  const In flags = {make({2, 2}, {1, 0, 1, 1}), t};
+  return {
+      {0, {a, b}, {{make({2, 3}, {9, -4, 1, -3, 12, -4}), i}}, Options([](Builder& to) {
+         return schema::CreateAddOptions(to);
+       })},
+      {90, {a, b}, {{make({2, 3}, {3, -3, -2, -3, 3, 0}), i}}},                                         // FLOOR_DIV
+      {95, {a, b}, {{make({2, 3}, {1, 2, -3, 1, 0, 0}), i}}},                                           // FLOOR_MOD
+      {55, {a, b}, {{make({2, 3}, {7, 3, 5, 2, 9, 0}), i}}},                                            // MAXIMUM
+      {61, {a, b}, {{make({2, 3}, {1, 0, 1, 0, 1, 1}), t}}},                                            // GREATER
+      {72, {a, b}, {{make({2, 3}, {1, 1, 1, 1, 1, 1}), t}}},                                            // NOT_EQUAL
+      {84, {flags, flags}, {{make({2, 2}, {1, 0, 1, 1}), t}}},                                          // LOGICAL_OR
+      {91, {flags, known({0})}, {{make({1, 2}, {1, 1}), t}}, keep},                                     // REDUCE_ANY
+      {74, {a, known({1})}, {{make({2, 1}, {5, 4}), i}}, keep},                                         // SUM
+      {79, {a, number(1)}, {{make({2}, {1, 0}), i}}},                                                   // ARG_MIN
+      {123, {flags, In{make({2}, {1, 2})}, In{make({2, 1}, {8, 9})}}, {{make({2, 2}, {1, 8, 1, 2})}}},  // SELECT_V2
+      {11,
+       {In{make({1, 2}, {3, 4})}},
+       {{make({1, 2}, {0.6f, 0.8f})}},  // L2_NORMALIZATION
+       Options([](Builder& to) { return schema::CreateL2NormOptions(to); })},
+      {53, {In{make({3}, {-1.5f, 2.5f, 0})}}, {{make({3}, {-1, 2, 0}), i}}},  // CAST
+  };
+}
+
+std::vector<Case> moving_cases() {
+  const In x = {make({2, 3}, {1, 2, 3, 4, 5, 6})}, n = ints({2, 3}, {1, 2, 3, 4, 5, 6});
+  const Type i = Type::int32;
+  const auto gather = [](int axis, int batch) {
+    return Options([=](Builder& to) { return schema::CreateGatherOptions(to, axis, batch); });
+  };
+  const auto one_hot = Options([](Builder& to) { return schema::CreateOneHotOptions(to, -1); });
+  const auto mirror =
+      Options([](Builder& to) { return schema::CreateMirrorPadOptions(to, schema::MirrorPadMode::symmetric); });
+  const In pads = {make({2, 2}, {0, 1, 2, 1}), i, true};
+  return {
+      {36, {x, ints({2, 1}, {2, 0})}, {{make({2, 1}, {3, 4})}}, gather(1, 1)},
+      {107, {x, ints({2, 2}, {1, 2, 0, 1})}, {{make({2}, {6, 2})}}},  // GATHER_ND
+      {122,
+       {{make({3, 1}, {1, 3, 1}), i, true}, In{make({3, 2}, {1, 2, 3, 4, 5, 6})}, known({4, 2})},
+       {{make({4, 2}, {0, 0, 6, 8, 0, 0, 3, 4})}}},                                                       // SCATTER_ND
+      {48, {x, number(2)}, {{make({2, 2}, {3, 2, 6, 5})}, {make({2, 2}, {2, 1, 2, 1}), i}}},              // TOPK_V2
+      {109, {{make({2, 2}, {0, 1, 1, 0}), Type::boolean}}, {{make({2, 2}, {0, 1, 1, 0}), Type::int64}}},  // WHERE
+      {85,
+       {ints({3}, {1, -1, 5}), number(2), {make({}, {9}), Type::float32, true}, {make({}, {4}), Type::float32, true}},
+       {{make({3, 2}, {4, 9, 4, 4, 4, 4})}},
+       one_hot},
+      {128,
+       {x, number(1)},
+       {{make({2, 3}, {1, 3, 6, 4, 9, 15})}},  // CUMSUM
+       Options([](Builder& to) { return schema::CreateCumsumOptions(to); })},
+      {105, {n, known({1})}, {{make({2, 3}, {3, 2, 1, 6, 5, 4}), i}}},                      // REVERSE_V2
+      {69, {n, known({1, 2})}, {{make({2, 6}, {1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6}), i}}},  // TILE
+      {100, {x, pads}, {{make({3, 6}, {2, 1, 1, 2, 3, 3, 5, 4, 4, 5, 6, 6, 5, 4, 4, 5, 6, 6})}}, mirror},
+      {103, {ints({5}, {7, 3, 7, 1, 3})}, {{make({3}, {7, 3, 1}), i}, {make({5}, {0, 1, 0, 2, 1}), i}}},  // UNIQUE
+      {45,
+       {x, known({0, -1}), known({2, -9}), known({1, -2})},
+       {{make({2, 2}, {3, 1, 6, 4})}},
+       Options([](Builder& to) { return schema::CreateStridedSliceOptions(to); })},
+      {38,
+       {{make({1, 2, 2, 1}, {1, 2, 3, 4})}, known({2, 2}), {make({2, 2}, {0, 0, 0, 0}), i, true}},
+       {{make({4, 1, 1, 1}, {1, 2, 3, 4})}}},  // SPACE_TO_BATCH_ND
+      {126,
+       {x, {make({2, 3}, {1, 0, 1, 0, 1, 0})}},
+       {{make({2, 2}, {4, 2, 10, 5})}},  // BATCH_MATMUL
+       Options([](Builder& to) { return schema::CreateBatchMatMulOptions(to, false, true); })},
+  };
+}
+
+TEST_F(TfliteGeneral, Operators) {
+  for (const std::vector<Case>& list : {arithmetic_cases(), moving_cases()}) {
+    for (const Case& c : list) {
+      SCOPED_TRACE("operator " + std::to_string(c.code));
+      std::vector<Array> inputs, outputs;
+      for (const In& in : c.inputs) {
+        if (!in.constant) inputs.push_back(in.array);
+      }
+      for (const Out& out : c.outputs) outputs.push_back(out.array);
+      expect(model_of(c), inputs, outputs);
+    }
+  }
+}
+
+TEST_F(TfliteGeneral, TransposedConvolution) {
+  // Every pixel adds the kernel, at twice its place; SAME takes away the last row and column.
+  Case c = {67,
+            {known({1, 4, 4, 1}),
+             {make({1, 3, 3, 1}, {1, 2, 3, 4, 5, 6, 7, 8, 9}), Type::float32, true},
+             {make({1, 2, 2, 1}, {1, 0, 0, 10})}},
+            {{make({1, 4, 4, 1}, {1, 2, 3, 0, 4, 5, 6, 0, 7, 8, 19, 20, 0, 0, 40, 50})}},
+            Options([](Builder& to) { return schema::CreateTransposeConvOptions(to, schema::Padding::same, 2, 2); })};
+  expect(model_of(c), {c.inputs[2].array}, {c.outputs[0].array});
+}
+
+// ---- recurrent layers -------------------------------------------------------------------------
+
+float sigmoid(float x) { return 1 / (1 + std::exp(-x)); }
+
+// One unit, one input, two steps. Gates in the order of the file: input, forget, cell, output.
+TEST_F(TfliteGeneral, Lstm) {
+  const float w[] = {0.5f, -0.3f, 0.8f, 0.2f}, r[] = {0.1f, 0.4f, -0.6f, 0.7f}, b[] = {0.1f, 1, -0.2f, 0.3f};
+  for (const float clip : {0.0f, 0.4f}) {
+    for (const bool coupled : {false, true}) {
+      SCOPED_TRACE(std::to_string(clip) + (coupled ? " coupled" : ""));
+      TfliteModel model;
+      std::vector<int32_t> inputs = {model.input({1, 2, 1})};
+      for (const auto* list : {w, r}) {
+        for (size_t g = 0; g < 4; ++g) inputs.push_back(coupled && g == 0 ? -1 : model.floats(make({1, 1}, {list[g]})));
+      }
+      inputs.insert(inputs.end(), 3, -1);
+      for (size_t g = 0; g < 4; ++g) inputs.push_back(coupled && g == 0 ? -1 : model.floats(make({1}, {b[g]})));
+      inputs.insert(inputs.end(), 2, -1);
+      for (size_t state = 0; state < 2; ++state) {
+        inputs.push_back(model.computed({1, 1}));
+        model.tensors.back().variable = true;
+      }
+      const int y = model.computed({1, 2, 1});
+      model.output(model.node(44, inputs, {y}, [=](Builder& to) {
+        return schema::CreateUnidirectionalSequenceLSTMOptions(to, schema::Activation::tanh, clip);
+      }));
+      float h = 0, c = 0;
+      std::vector<float> want;
+      for (const float x : {1.5f, -2.0f}) {
+        const auto gate = [&](size_t g) { return w[g] * x + r[g] * h + b[g]; };
+        const float f = sigmoid(gate(1)), i = coupled ? 1 - f : sigmoid(gate(0));
+        c = f * c + i * std::tanh(gate(2));
+        if (clip > 0) c = std::min(std::max(c, -clip), clip);
+        h = sigmoid(gate(3)) * std::tanh(c);
+        want.push_back(h);
+      }
+      expect(model, {make({1, 2, 1}, {1.5f, -2})}, {make({1, 2, 1}, want)});
+      model.operators[0].inputs[16] = model.floats(make({1, 1}, {1}));
+      EXPECT_NE(refusal(model).find("(UNIDIRECTIONAL_SEQUENCE_LSTM: a projection)"), std::string::npos);
+    }
+  }
+}
+
+// ---- detectors --------------------------------------------------------------------------------
+
+std::string detector_options(bool by_class) {
+  flexbuffers::Builder to;
+  to.Map([&] {
+    to.Int("max_detections", 3);
+    to.Int("max_classes_per_detection", 1);
+    to.Int("detections_per_class", 2);
+    to.Bool("use_regular_nms", by_class);
+    to.Float("nms_score_threshold", 0.2f);
+    to.Float("nms_iou_threshold", 0.5f);
+    to.Int("num_classes", 2);
+    for (const char* scale : {"y_scale", "x_scale", "h_scale", "w_scale"}) to.Float(scale, 1);
+  });
+  to.Finish();
+  return {to.GetBuffer().begin(), to.GetBuffer().end()};
+}
+
+// Three anchors, of which the first two lie on each other; scores of the background and two classes.
+TEST_F(TfliteGeneral, DetectionPostProcess) {
+  const std::vector<float> anchors = {0.5f, 0.5f, 1, 1, 0.5f, 0.5f, 1, 1, 2, 2, 1, 1};
+  const Array offsets = make({1, 3, 4}, {0, 0, 0, 0, 0.1f, 0, 0, 0, 0, 0, 0, 0});
+  const Array scores = make({1, 3, 3}, {0, 0.9f, 0.1f, 0, 0.3f, 0.8f, 0, 0.1f, 0.7f});
+  for (const bool by_class : {false, true}) {
+    TfliteModel model;
+    const int a = model.input({1, 3, 4}), b = model.input({1, 3, 3}), c = model.floats(make({3, 4}, anchors));
+    const std::vector<int32_t> outputs = {model.computed({1, 3, 4}), model.computed({1, 3}), model.computed({1, 3}),
+                                          model.computed({1})};
+    model.node(32, {a, b, c}, outputs);
+    model.operators[0].custom = "TFLite_Detection_PostProcess";
+    model.operators[0].custom_options = detector_options(by_class);
+    for (const int output : outputs) model.output(output);
+    std::vector<Array> want = {make({1, 3, 4}, {0, 0, 1, 1, 1.5f, 1.5f, 2.5f, 2.5f, 0, 0, 0, 0}),
+                               make({1, 3}, {0, 1, 0}), make({1, 3}, {0.9f, 0.7f, 0}), make({1}, {2})};
+    if (by_class) {
+      want = {make({1, 3, 4}, {0, 0, 1, 1, 0.1f, 0, 1.1f, 1, 1.5f, 1.5f, 2.5f, 2.5f}), make({1, 3}, {0, 1, 1}),
+              make({1, 3}, {0.9f, 0.8f, 0.7f}), make({1}, {3})};
+    }
+    expect(model, {offsets, scores}, want);
+    model.operators[0].custom_options.resize(5);
+    EXPECT_NE(refusal(model).find("the options are missing or damaged"), std::string::npos);
+  }
+}
+
+// ---- graphs that operators run ----------------------------------------------------------------
+
+// A graph of the model whose tensors are given by their shapes and types.
+TfliteModel::Graph graph_of(std::vector<TfliteModel::Tensor> tensors, std::vector<TfliteModel::Operator> operators,
+                            std::vector<int32_t> inputs, std::vector<int32_t> outputs) {
+  return {std::move(tensors), std::move(operators), std::move(inputs), std::move(outputs)};
+}
+const auto adds = Options([](Builder& to) { return schema::CreateAddOptions(to); });
+
+// y = x + x, `count` times.
+TfliteModel doubling() {
+  TfliteModel model;
+  const int x = model.input({2}), count = model.input({}, Type::int32), zero = model.integer(0);
+  const int y = model.computed({2}), n = model.computed({}, Type::int32), limit = model.computed({}, Type::int32);
+  model.output(model.node(119, {x, zero, count}, {y, n, limit},
+                          [](Builder& to) { return schema::CreateWhileOptions(to, 1, 2); }));
+  const TfliteModel::Tensor floats = {"x", {2}}, whole = {"n", {}, Type::int32}, flag = {"b", {}, Type::boolean};
+  TfliteModel::Tensor one = {"one", {}, Type::int32};
+  one.constant = std::string("\1\0\0\0", 4);
+  model.called.push_back(graph_of({floats, whole, whole, flag}, {{58, {1, 2}, {3}}}, {0, 1, 2}, {3}));
+  model.called.push_back(graph_of({floats, whole, whole, floats, whole, one},
+                                  {{0, {0, 0}, {3}, adds}, {0, {1, 5}, {4}, adds}}, {0, 1, 2}, {3, 4, 2}));
+  return model;
+}
+
+TEST_F(TfliteGeneral, While) {
+  for (const float count : {0.f, 1.f, 5.f}) {
+    const float factor = std::pow(2.f, count);
+    expect(doubling(), {make({2}, {3, -1}), make({}, {count})}, {make({2}, {3 * factor, -factor})});
+  }
+  TfliteModel model = doubling();
+  model.called[1].outputs.pop_back();
+  EXPECT_NE(refusal(model).find("the body has another number of outputs"), std::string::npos);
+  model.called.pop_back();
+  EXPECT_NE(refusal(model).find("there is no graph 2"), std::string::npos);
+  TfliteModel endless = doubling();  // a graph that runs itself
+  TfliteModel::Graph& body = endless.called[1];
+  body.tensors.push_back({"more", {}, Type::int32});
+  body.operators = {{119, {0, 1, 2}, {3, 4, 6}, [](Builder& to) { return schema::CreateWhileOptions(to, 1, 2); }}};
+  EXPECT_NE(refusal(endless).find("more than six graphs within each other"), std::string::npos) << refusal(endless);
+}
+
+TEST_F(TfliteGeneral, If) {
+  TfliteModel model;
+  const int flag = model.input({}, Type::boolean), x = model.input({2});
+  model.output(
+      model.node(118, {flag, x}, {model.computed({2})}, [](Builder& to) { return schema::CreateIfOptions(to, 1, 2); }));
+  const TfliteModel::Tensor floats = {"x", {2}};
+  model.called.push_back(graph_of({floats, floats}, {{0, {0, 0}, {1}, adds}}, {0}, {1}));
+  model.called.push_back(graph_of({floats, floats}, {{59, {0}, {1}}}, {0}, {1}));
+  expect(model, {make({}, {1}), make({2}, {3, -1})}, {make({2}, {6, -2})});
+  expect(model, {make({}, {0}), make({2}, {3, -1})}, {make({2}, {-3, 1})});
+}
+
+}  // namespace
+}  // namespace quern
