@@ -142,7 +142,8 @@ def try_reader(reader, seconds, models):
 
 def plain(info):
     """Takes away what of a member of an archive depends on who makes the archive."""
-    return info.replace(mtime=0, mode=0o644, uid=0, gid=0, uname="", gname="")
+    info.mtime, info.mode, info.uid, info.gid, info.uname, info.gname = 0, 0o644, 0, 0, "", ""
+    return info
 
 
 def keep(reader):
