@@ -2,7 +2,7 @@
 # Installs the Debian packages that Quern needs, as root or through sudo. Asks no questions; does nothing if all
 # packages are installed.
 #
-#   scripts/setup.sh [build] [test] [arm64] [armv7] [clang] [apple] [predict] [peers] [check] [ci] [training]
+#   scripts/setup.sh [build] [test] [fuzz] [arm64] [armv7] [clang] [apple] [predict] [peers] [check] [ci] [training]
 #
 # Default: build test.
 set -euo pipefail
@@ -13,6 +13,8 @@ build=(g++ cmake ninja-build libcpuinfo-dev libpthreadpool-dev libfp16-dev libfl
        libhdf5-dev libgtest-dev libbenchmark-dev)
 # Programs that some tests call.
 test=(binutils doxygen pkg-config python3 python3-numpy)
+# libFuzzer and what counts coverage, for scripts/fuzz.py.
+fuzz=(clang-19 libclang-rt-19-dev llvm-19)
 # Cross compilers and emulators: for 64-bit ARM, and for 32-bit ARM with either way to pass floats.
 arm64=(g++-aarch64-linux-gnu qemu-user)
 armv7=(g++-arm-linux-gnueabihf g++-arm-linux-gnueabi qemu-user)
@@ -36,12 +38,12 @@ groups=("$@")
 wanted=()
 for group in "${groups[@]}"; do
   case $group in
-    build | test | arm64 | armv7 | clang | apple | predict | peers | check | ci | training)
+    build | test | fuzz | arm64 | armv7 | clang | apple | predict | peers | check | ci | training)
       declare -n list=$group
       wanted+=("${list[@]}")
       ;;
     *)
-      echo "setup.sh: no group '$group'; there are build, test, arm64, armv7, clang, apple, predict, peers, check, ci, training" >&2
+      echo "setup.sh: no group '$group'; there are build, test, fuzz, arm64, armv7, clang, apple, predict, peers, check, ci, training" >&2
       exit 2
       ;;
   esac

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -287,9 +288,17 @@ Array from_bytes(const void* data, const qn_tensor& tensor) {
   return array;
 }
 
+void keep_graph(const Graph& graph) {
+  Vector<unsigned char> bytes;
+  if (std::getenv("QUERN_KEEP_MODELS") == nullptr) return;
+  check(write_model(graph, &bytes));
+  keep_model("qn", {bytes.begin(), bytes.end()});
+}
+
 }  // namespace
 
 Runs::Runs(Graph graph) {
+  keep_graph(graph);
   check(make_model(std::move(graph), nullptr, model_.put()));
   check(qn_session_create(model_.get(), nullptr, session_.put()));
 }
@@ -337,6 +346,14 @@ void expect_near(const Array& got, const Array& want, float tolerance) {
   }
 }
 
+void keep_model(const std::string& format, const std::string& bytes) {
+  const char* kept = std::getenv("QUERN_KEEP_MODELS");
+  if (kept == nullptr || bytes.size() > 10000) return;  // fuzzing is fast with small ones
+  const std::filesystem::path folder = std::filesystem::path(kept) / format;
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / std::to_string(std::hash<std::string>()(bytes)), std::ios::binary) << bytes;
+}
+
 Folder::Folder() {
   std::string pattern = (std::filesystem::temp_directory_path() / "quern-convert-XXXXXX").string();
   if (mkdtemp(pattern.data()) == nullptr) throw Error("no temporary folder");
@@ -350,6 +367,9 @@ Folder::~Folder() {
 
 std::string Folder::write(const std::string& name, const std::string& content) const {
   std::ofstream(path(name), std::ios::binary) << content;
+  for (const char* format : {"onnx", "tflite", "pb", "pbtxt"}) {
+    if (std::filesystem::path(name).extension() == std::string(".").append(format)) keep_model(format, content);
+  }
   return path(name);
 }
 

@@ -70,6 +70,10 @@ std::vector<Array> run(Graph graph, const std::vector<Array>& inputs);
 // Every element within `tolerance` times the largest magnitude (at least 1), and equal dimensions.
 void expect_near(const Array& got, const Array& want, float tolerance = 1e-5f);
 
+// With QUERN_KEEP_MODELS=FOLDER in the environment, FOLDER/FORMAT gets a copy of the model, for fuzzing to begin with.
+// Formats are the names of the readers of test/fuzz.
+void keep_model(const std::string& format, const std::string& bytes);
+
 // A folder that lives as long as the object.
 class Folder {
  public:

@@ -41,6 +41,7 @@ class Caffe : public testing::Test {
     EXPECT_EQ(qn_extra_register(), QN_OK);
     const std::string net = folder_.write("net.prototxt", text);
     const std::string model = weights.empty() ? "" : folder_.write("net.caffemodel", serialized(weights));
+    test::keep_model("caffe", text + std::string(1, '\0') + serialized(weights));
     return import_caffe(net, model, {outputs});
   }
   std::string refusal(const std::string& text, const Weights& weights = {}) {

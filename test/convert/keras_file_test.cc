@@ -100,6 +100,7 @@ TEST(KerasContents, AreRefusedIfSizesAreWild) {
             }),
             "the weights 'w' are there twice");
   EXPECT_EQ(error_of([&] { received(sent([](Sender& sender) { sender.fail("no such luck"); })); }), "no such luck");
+  expect_in(error_of([&] { received(sent([](Sender& sender) { sender.fail(""); })); }), "for no reason");
 }
 
 // ---- the process ------------------------------------------------------------------------------

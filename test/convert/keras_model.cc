@@ -57,7 +57,22 @@ keras::Contents keras_contents(const std::string& config, const KerasWeights& we
     for (const size_t d : array.dims) weight.shape.push_back(d);
     weight.data = array.data;
   }
+  keep_model("keras", keras_parts(contents));
   return contents;
+}
+
+std::string keras_stream(const keras::Contents& contents) {
+  std::string bytes;
+  keras::Sender sender([&](const void* data, size_t size) { bytes.append(static_cast<const char*>(data), size); });
+  if (!contents.config.empty()) sender.config(contents.config);
+  sender.version(contents.version);
+  for (const auto& [path, weight] : contents.weights) sender.weight(path, weight);
+  sender.end();
+  return bytes;
+}
+
+std::string keras_parts(const keras::Contents& contents) {
+  return contents.config + std::string(1, '\0') + keras_stream({"", contents.version, contents.weights});
 }
 
 #ifdef QUERN_HAS_HDF5

@@ -26,6 +26,10 @@ using KerasWeights = std::map<std::string, Array>;
 keras::Contents keras_contents(const std::string& config, const KerasWeights& weights,
                                const std::string& version = "2.4.0");
 
+// What the process that reads a file sends; and the architecture as text, a NUL, and the stream of the rest.
+std::string keras_stream(const keras::Contents& contents);
+std::string keras_parts(const keras::Contents& contents);
+
 #ifdef QUERN_HAS_HDF5
 // The bytes of such a model's .h5 file.
 std::string keras_bytes(const std::string& config, const KerasWeights& weights, const std::string& version = "2.4.0");

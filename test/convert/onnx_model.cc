@@ -55,6 +55,10 @@ void set_value(onnx::schema::AttributeProto* attribute, const std::string& text)
   if (text[0] == '\'') {
     attribute->set_type(onnx::schema::AttributeProto::STRING);
     attribute->set_s(text.substr(1, text.size() - 2));
+  } else if (text[0] == '[' && text[1] == '\'') {
+    attribute->set_type(onnx::schema::AttributeProto::STRINGS);
+    std::istringstream list(text.substr(1, text.size() - 2));
+    for (std::string item; std::getline(list, item, ',');) attribute->add_strings(item.substr(1, item.size() - 2));
   } else if (text[0] == '[') {
     std::istringstream list(text.substr(1, text.size() - 2));
     attribute->set_type(text.find('f') == std::string::npos ? onnx::schema::AttributeProto::INTS

@@ -31,6 +31,7 @@ class TensorFlow : public testing::Test {
  protected:
   Graph import(const TfGraph& graph, const std::vector<std::string>& outputs = {},
                const std::vector<ImportOptions::Input>& inputs = {}) {
+    test::keep_model("pbtxt", graph.graph.DebugString());
     return import_tensorflow(folder_.write("net.pb", graph.bytes()), {outputs, {}, inputs});
   }
   std::string refusal(const TfGraph& graph, const std::vector<std::string>& outputs = {},

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <ostream>
 
 #include "../tool/pictures.h"
 #include "convert/convert.h"
@@ -19,22 +20,20 @@
 #include "graph/pass/passes.h"
 #include "guard.h"
 #include "mutate.h"
+#include "readers.h"
 #include "seeds.h"
 #include "tool/input/image.h"
 #include "tool/input/npy.h"
 
 namespace quern {
+
+// Names a case.
+static void PrintTo(const Reader& reader, std::ostream* out) { *out << reader.name; }
+
 namespace {
 
-// Variants of each kind of file.
-constexpr size_t quern_variants = 900, onnx_variants = 900, tflite_variants = 900, caffe_variants = 500,
-                 png_variants = 500, tensorflow_variants = 600, other_variants = 250;
-static_assert(quern_variants + onnx_variants + 2 * caffe_variants + png_variants >= 2000);
-
-// What a session may take for a model of these sizes; damaged ones that want more must get a clear refusal.
-constexpr size_t session_memory = size_t{128} << 20;
-// A model that came out larger than this is not run: it would be slow without being wrong.
-constexpr size_t largest_run = size_t{4} << 20;
+// Variants of files that no reader of the table reads.
+constexpr size_t png_variants = 500, other_variants = 250;
 
 uint64_t number_from(const char* variable, uint64_t otherwise) {
   const char* text = std::getenv(variable);
@@ -97,88 +96,23 @@ void check(const char* kind, const std::vector<Seed>& seeds, const std::vector<V
               counts[Ending::loaded]);
 }
 
-void require(qn_status status) {
-  if (status != QN_OK) throw Error(qn_last_message());
+class FuzzReader : public testing::TestWithParam<Reader> {};
+
+TEST_P(FuzzReader, EndsWell) {
+  const Reader& reader = GetParam();
+  const std::vector<Seed> seeds = reader.seeds();
+  check(reader.name, seeds, make_variants(seeds, reader.format, reader.variants), reader.read);
 }
 
-struct Release {
-  void operator()(qn_model* model) const { qn_model_release(model); }
-  void operator()(qn_session* session) const { qn_session_release(session); }
-  void operator()(qn_tuning* tuning) const { qn_tuning_release(tuning); }
-};
-using ModelOwner = std::unique_ptr<qn_model, Release>;
-using TuningOwner = std::unique_ptr<qn_tuning, Release>;
-
-// Plans the model and runs it on zeros.
-void use_model(qn_model* model, const qn_session_options* options = nullptr) {
-  const AllocatorBudget budget(session_memory);
-  qn_session* session = nullptr;
-  require(qn_session_create(model, options, &session));
-  const std::unique_ptr<qn_session, Release> owner(session);
-  if (qn_session_memory(session) > largest_run) return;
-  std::vector<std::vector<char>> buffers;
-  std::vector<const void*> inputs;
-  for (size_t i = 0; i < qn_model_input_count(model); ++i) {
-    qn_tensor tensor;
-    require(qn_session_input_tensor(session, i, &tensor));
-    const size_t bytes = qn_tensor_bytes(&tensor);
-    if (bytes > largest_run) return;
-    buffers.emplace_back(bytes);
-    inputs.push_back(buffers.back().data());
-  }
-  require(qn_session_run(session, inputs.data()));
-  for (size_t i = 0; i < qn_model_output_count(model); ++i) {
-    const void* data = nullptr;
-    require(qn_session_output(session, i, &data));
-  }
-}
-
-void use_graph(Graph graph) {
-  require(optimize(graph));
-  qn_model* model = nullptr;
-  require(make_model(std::move(graph), nullptr, &model));
-  const ModelOwner owner(model);
-  use_model(model);
-}
-
-TEST(Fuzz, Quern) {
-  const std::vector<Seed> seeds = quern_seeds();
-  check("quern", seeds, make_variants(seeds, Format::quern, quern_variants), [](const std::string& bytes) {
-    // Exactly as many bytes as the file has, so that a sanitizer sees a read beyond.
-    const std::unique_ptr<void, void (*)(void*)> image(std::aligned_alloc(64, (bytes.size() + 63) / 64 * 64),
-                                                       std::free);
-    std::memcpy(image.get(), bytes.data(), bytes.size());
-    qn_model* model = nullptr;
-    require(qn_model_load_memory(image.get(), bytes.size(), nullptr, &model));
-    const ModelOwner owner(model);
-    use_model(model);
-  });
-}
+INSTANTIATE_TEST_SUITE_P(All, FuzzReader, testing::ValuesIn(readers()),
+                         [](const auto& row) { return std::string(row.param.name); });
 
 TEST(Fuzz, QuernFile) {
   const std::vector<Seed> seeds = quern_seeds();
   const TemporaryFile file(".qn");
-  check("quern file", seeds, make_variants(seeds, Format::bytes, other_variants), [&](const std::string& bytes) {
+  check("quern file", seeds, make_variants(seeds, Format::bytes, 4 * other_variants), [&](const std::string& bytes) {
     file.write(bytes);
     use_graph(import_model({file.path()}));
-  });
-}
-
-TEST(Fuzz, Onnx) {
-  const std::vector<Seed> seeds = onnx_seeds();
-  const TemporaryFile file(".onnx");
-  check("onnx", seeds, make_variants(seeds, Format::protobuf, onnx_variants), [&](const std::string& bytes) {
-    file.write(bytes);
-    use_graph(import_onnx(file.path()));
-  });
-}
-
-TEST(Fuzz, Tflite) {
-  const std::vector<Seed> seeds = tflite_seeds();
-  const TemporaryFile file(".tflite");
-  check("tflite", seeds, make_variants(seeds, Format::bytes, tflite_variants), [&](const std::string& bytes) {
-    file.write(bytes);
-    use_graph(import_tflite(file.path()));
   });
 }
 
@@ -202,68 +136,11 @@ TEST(Fuzz, OnnxWithExternalData) {
   for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.ending, Ending::refused) << ending_name(outcome.ending);
 }
 
-TEST(Fuzz, TensorFlow) {
-  const std::vector<Seed> seeds = tensorflow_seeds();
-  const TemporaryFile file(".pb");
-  check("tensorflow", seeds, make_variants(seeds, Format::protobuf, tensorflow_variants),
-        [&](const std::string& bytes) {
-          file.write(bytes);
-          use_graph(import_tensorflow(file.path()));
-        });
-}
-
-TEST(Fuzz, TensorFlowText) {
-  const std::vector<Seed> seeds = {tensorflow_text_seed()};
-  const TemporaryFile file(".pbtxt");
-  check("tensorflow text", seeds, make_variants(seeds, Format::text, other_variants), [&](const std::string& bytes) {
-    file.write(bytes);
-    use_graph(import_tensorflow(file.path()));
-  });
-}
-
-TEST(Fuzz, CaffeNet) {
-  for (const CaffeSeed& seed : caffe_seeds()) {
-    const TemporaryFile net(".prototxt"), weights(".caffemodel");
-    weights.write(seed.weights);
-    const std::vector<Seed> seeds = {{seed.name + ".prototxt", seed.net}};
-    check("prototxt", seeds, make_variants(seeds, Format::text, caffe_variants / 2), [&](const std::string& bytes) {
-      net.write(bytes);
-      use_graph(import_caffe(net.path(), weights.path()));
-    });
-  }
-}
-
-TEST(Fuzz, CaffeWeights) {
-  for (const CaffeSeed& seed : caffe_seeds()) {
-    const TemporaryFile net(".prototxt"), weights(".caffemodel");
-    net.write(seed.net);
-    const std::vector<Seed> seeds = {{seed.name + ".caffemodel", seed.weights}};
-    check("caffemodel", seeds, make_variants(seeds, Format::protobuf, caffe_variants / 2),
-          [&](const std::string& bytes) {
-            weights.write(bytes);
-            use_graph(import_caffe(net.path(), weights.path()));
-          });
-  }
-}
-
-TEST(Fuzz, KerasConfig) {
-  const std::vector<Seed> seeds = keras_configs();
-  check("keras config", seeds, make_variants(seeds, Format::text, caffe_variants),
-        [](const std::string& bytes) { use_graph(keras::import_contents(keras_contents(bytes), {})); });
-}
-
 // What a process that a hostile file has taken over may send.
 TEST(Fuzz, KerasStream) {
   const std::vector<Seed> seeds = keras_streams();
-  check("keras stream", seeds, make_variants(seeds, Format::bytes, other_variants), [](const std::string& bytes) {
-    size_t at = 0;
-    const keras::Read read = [&](void* data, size_t size) {
-      if (size > bytes.size() - at) throw Error("the end");
-      std::copy_n(bytes.data() + at, size, static_cast<char*>(data));  // no bytes may have no address
-      at += size;
-    };
-    use_graph(keras::import_contents(keras::read_contents(read, 8 * bytes.size() + 1024), {}));
-  });
+  check("keras stream", seeds, make_variants(seeds, Format::bytes, other_variants),
+        [](const std::string& bytes) { use_graph(keras::import_contents(contents_of_stream(bytes), {})); });
 }
 
 #ifdef QUERN_HAS_HDF5

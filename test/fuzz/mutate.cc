@@ -295,14 +295,11 @@ std::string special(const std::string& s, Format format, Random& random) {
     case Format::text: return random() % 2 ? mutate_number(s, random) : mutate_line(s, random);
     case Format::png: return mutate_chunk(s, random);
     case Format::quern: return mutate_description(s, random);
-    case Format::bytes: break;
+    default: return set_word(s, random);
   }
-  return set_word(s, random);
 }
 
-}  // namespace
-
-std::string mutate(const std::string& valid, Format format, Random& random, std::string* what) {
+std::string mutate_whole(const std::string& valid, Format format, Random& random, std::string* what) {
   if (random() % 2 != 0) {
     const Mutation& mutation = general[below(random, std::size(general))];
     *what = mutation.name;
@@ -312,6 +309,19 @@ std::string mutate(const std::string& valid, Format format, Random& random, std:
   std::string s = special(valid, format, random);
   while (random() % 4 == 0) s = special(s, format, random);
   return s;
+}
+
+}  // namespace
+
+std::string mutate(const std::string& valid, Format format, Random& random, std::string* what) {
+  if (format != Format::text_and_protobuf && format != Format::text_and_bytes) {
+    return mutate_whole(valid, format, random, what);
+  }
+  const size_t text = std::min(valid.find('\0'), valid.size());
+  if (random() % 2 != 0) return mutate_whole(valid.substr(0, text), Format::text, random, what) + valid.substr(text);
+  const Format second = format == Format::text_and_protobuf ? Format::protobuf : Format::bytes;
+  const size_t begin = std::min(text + 1, valid.size());
+  return valid.substr(0, begin) + mutate_whole(valid.substr(begin), second, random, what);
 }
 
 }  // namespace quern

@@ -8,11 +8,13 @@
 namespace quern {
 
 enum class Format {
-  bytes,     // no more is known
-  protobuf,  // fields are found and re-encoded with the right lengths
-  text,      // lines and numbers
-  png,       // checksums are made right again
-  quern      // the description is hit, not the weights
+  bytes,              // no more is known
+  protobuf,           // fields are found and re-encoded with the right lengths
+  text,               // lines and numbers
+  text_and_protobuf,  // a text, a NUL, and a message
+  text_and_bytes,
+  png,   // checksums are made right again
+  quern  // the description is hit, not the weights
 };
 
 using Random = std::mt19937_64;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <sstream>
 
@@ -520,14 +521,24 @@ std::vector<Seed> tensorflow_seeds() {
   return {{"vision.pb", vision_tensorflow().bytes()}, {"shapes.pb", shapes_tensorflow().bytes()}};
 }
 
-Seed tensorflow_text_seed() {
-  std::string text;
-  google::protobuf::TextFormat::PrintToString(shapes_tensorflow().graph, &text);
-  return {"shapes.pbtxt", text};
+std::vector<Seed> tensorflow_text_seeds() {
+  const auto text = [](const test::TfGraph& graph) {
+    std::string printed;
+    google::protobuf::TextFormat::PrintToString(graph.graph, &printed);
+    return printed;
+  };
+  return {{"shapes.pbtxt", text(shapes_tensorflow())}, {"vision.pbtxt", text(vision_tensorflow())}};
 }
 
-std::vector<CaffeSeed> caffe_seeds() {
-  return {{"caffe", caffe_net, caffe_weights()}, {"caffe v1", caffe_v1_net, caffe_v1_weights()}};
+std::pair<std::string, std::string> two_parts(const std::string& bytes) {
+  const size_t end = bytes.find('\0');
+  if (end == std::string::npos) return {bytes, ""};
+  return {bytes.substr(0, end), bytes.substr(end + 1)};
+}
+
+std::vector<Seed> caffe_seeds() {
+  return {{"caffe", caffe_net + std::string(1, '\0') + caffe_weights()},
+          {"caffe v1", caffe_v1_net + std::string(1, '\0') + caffe_v1_weights()}};
 }
 
 std::vector<Seed> quern_seeds() {
@@ -543,16 +554,19 @@ std::vector<Seed> quern_seeds() {
     seeds.push_back({name + " pruned.qn", quern_bytes(graph)});
   };
   for (const Seed& seed : onnx_seeds()) add(seed.name, imported(seed.bytes));
+  for (const Seed& seed : onnx_operator_seeds())
+    seeds.push_back({seed.name + ".qn", quern_bytes(imported(seed.bytes))});
   for (const Seed& seed : tflite_seeds()) {
     const TemporaryFile file(".tflite");
     file.write(seed.bytes);
     add(seed.name, import_tflite(file.path()));
   }
   seeds.push_back({"quantized vision.qn", quern_bytes(quantized(imported(vision_onnx())))});
-  for (const CaffeSeed& seed : caffe_seeds()) {
+  for (const Seed& seed : caffe_seeds()) {
     const TemporaryFile net(".prototxt"), weights(".caffemodel");
-    net.write(seed.net);
-    weights.write(seed.weights);
+    const auto [text, content] = two_parts(seed.bytes);
+    net.write(text);
+    weights.write(content);
     add(seed.name, import_caffe(net.path(), weights.path()));
   }
   seeds.push_back({"integers.qn", quern_bytes(test::integer_graph())});
@@ -627,25 +641,32 @@ test::KerasWeights weights_of(const std::string& config) {
   return weights;
 }
 
-}  // namespace
-
 std::vector<Seed> keras_configs() { return {{"functional", functional_config()}, {"sequential", sequential_config()}}; }
 
-keras::Contents keras_contents(const std::string& config) { return test::keras_contents(config, weights_of(config)); }
+keras::Contents contents_of(const Seed& config) { return test::keras_contents(config.bytes, weights_of(config.bytes)); }
+
+}  // namespace
+
+std::vector<Seed> keras_seeds() {
+  std::vector<Seed> seeds;
+  for (const Seed& config : keras_configs()) seeds.push_back({config.name, test::keras_parts(contents_of(config))});
+  return seeds;
+}
 
 std::vector<Seed> keras_streams() {
   std::vector<Seed> seeds;
-  for (const Seed& config : keras_configs()) {
-    std::string bytes;
-    keras::Sender sender([&](const void* data, size_t size) { bytes.append(static_cast<const char*>(data), size); });
-    const keras::Contents contents = keras_contents(config.bytes);
-    sender.config(contents.config);
-    sender.version(contents.version);
-    for (const auto& [path, weight] : contents.weights) sender.weight(path, weight);
-    sender.end();
-    seeds.push_back({config.name, std::move(bytes)});
-  }
+  for (const Seed& config : keras_configs()) seeds.push_back({config.name, test::keras_stream(contents_of(config))});
   return seeds;
+}
+
+keras::Contents contents_of_stream(const std::string& bytes) {
+  size_t at = 0;
+  const keras::Read read = [&](void* data, size_t size) {
+    if (size > bytes.size() - at) throw Error("the end");
+    std::copy_n(bytes.data() + at, size, static_cast<char*>(data));  // no bytes may have no address
+    at += size;
+  };
+  return keras::read_contents(read, 8 * bytes.size() + 1024);
 }
 
 #ifdef QUERN_HAS_HDF5

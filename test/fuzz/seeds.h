@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "convert/keras/contents.h"
@@ -14,23 +15,28 @@ struct Seed {
 };
 
 std::vector<Seed> onnx_seeds();
+// One node each, of the operators that libquern-extra runs.
+std::vector<Seed> onnx_operator_seeds();
 // The first of them with its constants in a file beside it, named `location`, whose bytes go to `data`.
 Seed external_onnx_seed(const std::string& location, std::string* data);
 std::vector<Seed> tflite_seeds();
 std::vector<Seed> tensorflow_seeds();
-Seed tensorflow_text_seed();
-// Models of ours, converted from the other ones, as they are, optimised, and with few weights left.
+std::vector<Seed> tensorflow_text_seeds();
+// Models of ours, converted from the other ones, as they are, optimised, and with few weights left; those of one node
+// only as they are.
 std::vector<Seed> quern_seeds();
 
-struct CaffeSeed {
-  std::string name, net, weights;
-};
-std::vector<CaffeSeed> caffe_seeds();
+// Models that are two files: a text, a NUL, and bytes, which may be none.
+std::pair<std::string, std::string> two_parts(const std::string& bytes);
+// A net and its weights.
+std::vector<Seed> caffe_seeds();
+// An architecture, and a stream of the rest of a file's contents.
+std::vector<Seed> keras_seeds();
 
-// Architectures of Keras, and the contents of files, as the process that reads them sends them.
-std::vector<Seed> keras_configs();
-keras::Contents keras_contents(const std::string& config);
+// Contents of files of Keras, as the process that reads them sends them.
 std::vector<Seed> keras_streams();
+// Throws an Error if `bytes` end too early.
+keras::Contents contents_of_stream(const std::string& bytes);
 #ifdef QUERN_HAS_HDF5
 std::vector<Seed> keras_files();
 #endif

@@ -34,7 +34,7 @@ class Receiver {
       take(&kind, 1);
       std::string text = this->text();
       if (kind == '.') return all;
-      if (kind == '!') throw Error(text);
+      if (kind == '!') throw Error(text.empty() ? "the process that reads the file fails for no reason" : text);
       if (kind == 'C') {
         all.config = std::move(text);
       } else if (kind == 'V') {

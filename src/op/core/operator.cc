@@ -120,7 +120,8 @@ qn_status complete_plan(const char* who, const Request& request, unsigned in_pla
     for (size_t i = 0; i < request.ins.size(); ++i) {
       qn_plan::Input& input = plan->inputs[i];
       input.tensor = request.ins[i];
-      if ((in_place >> i & 1) != 0 && lies_as(input.tensor, plan->output)) input.place = 0;
+      const bool has_bit = i < 32;  // a concat may have more inputs
+      if (has_bit && (in_place >> i & 1) != 0 && lies_as(input.tensor, plan->output)) input.place = 0;
     }
   }
   size_t bytes;
