@@ -6,6 +6,7 @@
 #include "extra/numbers.h"
 
 namespace quern::extra {
+namespace along_axes {
 namespace {
 
 // ---- softmax and its kin: one axis, or (`to_end`) all dimensions from the axis on as if they were one
@@ -172,7 +173,8 @@ constexpr qn_kind kinds[] = {
 };
 
 }  // namespace
+}  // namespace along_axes
 
-Kinds along_kinds() { return kinds; }
+Kinds along_kinds() { return along_axes::kinds; }
 
 }  // namespace quern::extra

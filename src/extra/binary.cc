@@ -6,6 +6,7 @@
 #include "extra/numbers.h"
 
 namespace quern::extra {
+namespace binary_functions {
 namespace {
 
 // Computes the elements of a row. Steps are 0 or 1.
@@ -318,7 +319,8 @@ constexpr qn_kind kinds[] = {
 };
 
 }  // namespace
+}  // namespace binary_functions
 
-Kinds binary_kinds() { return kinds; }
+Kinds binary_kinds() { return binary_functions::kinds; }
 
 }  // namespace quern::extra

@@ -6,6 +6,7 @@
 #include "extra/copy.h"
 
 namespace quern::extra {
+namespace choice {
 namespace {
 
 // ---- gathering
@@ -241,7 +242,8 @@ constexpr qn_kind kinds[] = {
 };
 
 }  // namespace
+}  // namespace choice
 
-Kinds choosing_kinds() { return kinds; }
+Kinds choosing_kinds() { return choice::kinds; }
 
 }  // namespace quern::extra

@@ -6,6 +6,7 @@
 #include "extra/numbers.h"
 
 namespace quern::extra {
+namespace conversions {
 namespace {
 
 // ---- cast
@@ -171,7 +172,8 @@ constexpr qn_kind kinds[] = {
 };
 
 }  // namespace
+}  // namespace conversions
 
-Kinds convert_kinds() { return kinds; }
+Kinds convert_kinds() { return conversions::kinds; }
 
 }  // namespace quern::extra

@@ -6,6 +6,7 @@
 #include "extra/node.h"
 
 namespace quern::extra {
+namespace detections {
 namespace {
 
 // ---- normalization along some dimensions --------------------------------------------------------
@@ -370,7 +371,8 @@ constexpr qn_kind detection_table[] = {
 };
 
 }  // namespace
+}  // namespace detections
 
-Kinds detection_kinds() { return detection_table; }
+Kinds detection_kinds() { return detections::detection_table; }
 
 }  // namespace quern::extra

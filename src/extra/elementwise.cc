@@ -5,6 +5,7 @@
 #include "extra/numbers.h"
 
 namespace quern::extra {
+namespace elementwise_functions {
 namespace {
 
 void infer_same(Inference& node) { node.set(0, node.type(0), node.shape(0)); }
@@ -199,7 +200,8 @@ constexpr qn_kind kinds[] = {
 };
 
 }  // namespace
+}  // namespace elementwise_functions
 
-Kinds elementwise_kinds() { return kinds; }
+Kinds elementwise_kinds() { return elementwise_functions::kinds; }
 
 }  // namespace quern::extra

@@ -6,6 +6,7 @@
 #include "extra/node.h"
 
 namespace quern::extra {
+namespace resizing {
 namespace {
 
 // Inputs: x, and optionally a region (first places of all axes, then last ones, as parts of the tensor), scales and sizes,
@@ -344,7 +345,8 @@ constexpr qn_kind image_table[] = {
 };
 
 }  // namespace
+}  // namespace resizing
 
-Kinds image_kinds() { return image_table; }
+Kinds image_kinds() { return resizing::image_table; }
 
 }  // namespace quern::extra

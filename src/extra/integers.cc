@@ -5,6 +5,7 @@
 #include "extra/numbers.h"
 
 namespace quern::extra {
+namespace integer_functions {
 namespace {
 
 // Where a node has its operands. Input `zero` holds the zero points of input `bytes`, and may be absent.
@@ -353,7 +354,8 @@ constexpr qn_kind kinds[] = {
 };
 
 }  // namespace
+}  // namespace integer_functions
 
-Kinds integer_kinds() { return kinds; }
+Kinds integer_kinds() { return integer_functions::kinds; }
 
 }  // namespace quern::extra

@@ -5,6 +5,7 @@
 #include "extra/copy.h"
 
 namespace quern::extra {
+namespace making {
 namespace {
 
 // ---- sequences
@@ -137,7 +138,8 @@ constexpr qn_kind kinds[] = {
 };
 
 }  // namespace
+}  // namespace making
 
-Kinds making_kinds() { return kinds; }
+Kinds making_kinds() { return making::kinds; }
 
 }  // namespace quern::extra

@@ -5,6 +5,7 @@
 #include "extra/copy.h"
 
 namespace quern::extra {
+namespace moves {
 namespace {
 
 // ---- joining and splitting
@@ -373,7 +374,8 @@ constexpr qn_kind kinds[] = {
 };
 
 }  // namespace
+}  // namespace moves
 
-Kinds moving_kinds() { return kinds; }
+Kinds moving_kinds() { return moves::kinds; }
 
 }  // namespace quern::extra

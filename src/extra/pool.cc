@@ -5,6 +5,7 @@
 #include "extra/node.h"
 
 namespace quern::extra {
+namespace pools {
 namespace {
 
 // ---- windows ------------------------------------------------------------------------------------
@@ -295,7 +296,8 @@ constexpr qn_kind pool_table[] = {
 };
 
 }  // namespace
+}  // namespace pools
 
-Kinds pool_kinds() { return pool_table; }
+Kinds pool_kinds() { return pools::pool_table; }
 
 }  // namespace quern::extra

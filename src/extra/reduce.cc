@@ -6,6 +6,7 @@
 #include "extra/numbers.h"
 
 namespace quern::extra {
+namespace reductions {
 namespace {
 
 // ---- what is made of the elements
@@ -358,7 +359,8 @@ constexpr qn_kind kinds[] = {
 };
 
 }  // namespace
+}  // namespace reductions
 
-Kinds reduce_kinds() { return kinds; }
+Kinds reduce_kinds() { return reductions::kinds; }
 
 }  // namespace quern::extra

@@ -5,6 +5,7 @@
 #include "extra/node.h"
 
 namespace quern::extra {
+namespace regions {
 namespace {
 
 // Inputs: images [N, C, H, W], and regions. Parameters: `size` (height, width) of the output, and `scale`, by which the
@@ -256,7 +257,8 @@ constexpr qn_kind region_table[] = {
 };
 
 }  // namespace
+}  // namespace regions
 
-Kinds region_kinds() { return region_table; }
+Kinds region_kinds() { return regions::region_table; }
 
 }  // namespace quern::extra

@@ -5,6 +5,7 @@
 #include "extra/node.h"
 
 namespace quern::extra {
+namespace sampling {
 namespace {
 
 constexpr size_t most_spatial = 3;
@@ -321,7 +322,8 @@ constexpr qn_kind sampling_table[] = {
 };
 
 }  // namespace
+}  // namespace sampling
 
-Kinds sampling_kinds() { return sampling_table; }
+Kinds sampling_kinds() { return sampling::sampling_table; }
 
 }  // namespace quern::extra

@@ -7,6 +7,7 @@
 #include "extra/copy.h"
 
 namespace quern::extra {
+namespace selection {
 namespace {
 
 // Whether a comes before b in ascending order. All NaN are equal, and greater than numbers.
@@ -180,7 +181,8 @@ constexpr qn_kind kinds[] = {
 };
 
 }  // namespace
+}  // namespace selection
 
-Kinds selecting_kinds() { return kinds; }
+Kinds selecting_kinds() { return selection::kinds; }
 
 }  // namespace quern::extra

@@ -4,6 +4,7 @@
 #include "extra/copy.h"
 
 namespace quern::extra {
+namespace shape_functions {
 namespace {
 
 // ---- other shapes
@@ -226,7 +227,8 @@ constexpr qn_kind kinds[] = {
 };
 
 }  // namespace
+}  // namespace shape_functions
 
-Kinds shape_kinds() { return kinds; }
+Kinds shape_kinds() { return shape_functions::kinds; }
 
 }  // namespace quern::extra

@@ -6,6 +6,7 @@
 #include "extra/node.h"
 
 namespace quern::extra {
+namespace spectra {
 namespace {
 
 struct Complex {
@@ -293,7 +294,8 @@ constexpr qn_kind spectrum_table[] = {
 };
 
 }  // namespace
+}  // namespace spectra
 
-Kinds spectrum_kinds() { return spectrum_table; }
+Kinds spectrum_kinds() { return spectra::spectrum_table; }
 
 }  // namespace quern::extra

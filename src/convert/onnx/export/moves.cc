@@ -97,8 +97,23 @@ void write_split(GraphWriter& to, const Node& node, const ExportRow& row) {
 }
 
 void write_pad_by(GraphWriter& to, const Node& node, const ExportRow& row) {
-  if (integer_of(node, "mode", 0) == 3) to.need_opset(19);  // wrap
+  const int64_t mode = integer_of(node, "mode", 0);
+  if (mode == 4) throw Unsupported{"with elements mirrored behind the edge"};
+  if (mode == 3) to.need_opset(19);  // wrap
   write_operator(to, node, row);
+}
+
+// The lists of tf_idf: its range of lengths is two attributes in ONNX.
+void write_tf_idf(GraphWriter& to, const Node& node, const ExportRow& row) {
+  schema::NodeProto* counts = write_with(to, node, row, stored_inputs(to, node));
+  const Parameter* const lengths = find_parameter(node, "lengths");
+  if (lengths == nullptr || lengths->integers.size() != 2) throw Unsupported{"without a range of lengths"};
+  set_integer(counts, "min_gram_length", lengths->integers[0]);
+  set_integer(counts, "max_gram_length", lengths->integers[1]);
+  const Parameter* const weights = find_parameter(node, "weights");
+  if (weights == nullptr || weights->floats.empty()) return;
+  schema::AttributeProto* list = add_attribute(counts, "weights", schema::AttributeProto::FLOATS);
+  for (const float weight : weights->floats) list->add_floats(weight);
 }
 
 const Rule reduction = {Rule::word, "reduction", "reduction", {"none", "add", "mul", "max", "min"}};
@@ -149,6 +164,15 @@ const ExportTable& exported_moves() {
         "TensorScatter",
         24,
         {{Rule::integer, "axis", "axis"}, {Rule::word, "mode", "circular", {"linear", "circular"}}}}},
+      {"tf_idf",
+       {write_tf_idf,
+        "TfIdfVectorizer",
+        13,
+        {{Rule::word, "mode", "mode", {"TF", "IDF", "TFIDF"}},
+         {Rule::integer, "max_skip_count", "skips"},
+         {Rule::integers, "ngram_counts", "starts"},
+         {Rule::integers, "ngram_indexes", "places"},
+         {Rule::integers, "pool_int64s", "pool"}}}},
       {"tile", {write_operator, "Tile"}},
       {"top_k",
        {write_operator, "TopK", 13, {{Rule::integer, "axis", "axis"}, {Rule::integer, "largest", "largest"}}, 2}},

@@ -91,6 +91,7 @@ void write_recurrent(GraphWriter& to, const Node& node, const ExportRow& row) {
   const Shape& weights = to.tensor(node.inputs[recurrent_weights]).shape;
   const int64_t hidden = integer_of(node, "hidden", weights.size() == 3 ? static_cast<int64_t>(weights[2]) : 0);
   if (hidden <= 0) throw Unsupported{"with weights that only a run sizes"};
+  if (number_of(node, "cell_clip", 0) > 0) throw Unsupported{"whose cells' states are limited"};
   const bool batch_first = integer_of(node, "layout", 0) == 1;
   std::vector<std::string> inputs = stored_inputs(to, node);
   for (const size_t i : {0, 5, 6}) {
@@ -104,6 +105,20 @@ void write_recurrent(GraphWriter& to, const Node& node, const ExportRow& row) {
     const Order perm = i == 0 ? Order{2, 0, 1, 3} : Order{1, 0, 2};
     to.define_stored(output, transposed(to, node, layer->output(i), perm), to.order_as_is(output));
   }
+}
+
+// ---- attention
+
+// Windows are of operator set 25; there, scores after the softcap are those before it if there is none.
+void write_attention(GraphWriter& to, const Node& node, const ExportRow& row) {
+  const int64_t left = integer_of(node, "left", -1), right = integer_of(node, "right", -1);
+  if (left >= 0 || right >= 0) to.need_opset(25);
+  schema::NodeProto* attention = write_with(to, node, row, stored_inputs(to, node));
+  if (left >= 0) set_integer(attention, "left_window_size", left);
+  if (right >= 0) set_integer(attention, "right_window_size", right);
+  int64_t scores = integer_of(node, "scores", 0);
+  if (scores == 1 && number_of(node, "softcap", 0) == 0) scores = 0;
+  if (scores != 0) set_integer(attention, "qk_matmul_output_mode", scores);
 }
 
 // ---- normalizations
@@ -158,10 +173,11 @@ const std::vector<Rule> recurrent_rules = {
     {Rule::word, "direction", "direction", {"forward", "reverse", "bidirectional"}}, {Rule::number, "clip", "clip"}};
 const std::vector<Rule> epsilon_rules = {{Rule::number, "epsilon", "epsilon"}};
 const std::vector<Rule> rows_rules = with(epsilon_rules, {{Rule::integer, "axis", "axis"}});
-const std::vector<Rule> attention_rules = {
-    {Rule::integer, "is_causal", "causal"},      {Rule::integer, "q_num_heads", "q_heads"},
-    {Rule::integer, "kv_num_heads", "kv_heads"}, {Rule::integer, "qk_matmul_output_mode", "scores"},
-    {Rule::number, "softcap", "softcap"},        {Rule::number, "scale", "scale"}};
+const std::vector<Rule> attention_rules = {{Rule::integer, "is_causal", "causal"},
+                                           {Rule::integer, "q_num_heads", "q_heads"},
+                                           {Rule::integer, "kv_num_heads", "kv_heads"},
+                                           {Rule::number, "softcap", "softcap"},
+                                           {Rule::number, "scale", "scale"}};
 const std::vector<Rule> rotary_rules = {{Rule::integer, "num_heads", "heads"},
                                         {Rule::integer, "rotary_embedding_dim", "rotated"},
                                         {Rule::integer, "interleaved", "interleaved"}};
@@ -170,7 +186,7 @@ const std::vector<Rule> rotary_rules = {{Rule::integer, "num_heads", "heads"},
 
 const ExportTable& exported_products() {
   static const ExportTable table = {
-      {"attention", {write_operator, "Attention", 23, attention_rules}},
+      {"attention", {write_attention, "Attention", 23, attention_rules}},
       {"batch_norm_computed", {write_operator, "BatchNormalization", 15, epsilon_rules}},
       {"conv", {write_operator, "Conv", 13, conv_rules}},
       {"conv_integer", {write_operator, "ConvInteger", 13, padded_rules}},
