@@ -1,5 +1,6 @@
 // Graphs exported to ONNX and imported again give the same outputs under the same names.
 #include <gtest/gtest.h>
+#include <quern/extra.h>
 
 #include <algorithm>
 #include <cmath>
@@ -249,6 +250,7 @@ std::vector<OneNode> all_kinds() {
 
 class Export : public testing::Test {
  protected:
+  static void SetUpTestSuite() { ASSERT_EQ(qn_extra_register(), QN_OK) << qn_last_message(); }
   onnx::schema::ModelProto exported(const Graph& graph) {
     export_onnx(graph, folder_.path("net.onnx"));
     std::ifstream file(folder_.path("net.onnx"), std::ios::binary);

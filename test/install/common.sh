@@ -29,7 +29,9 @@ examples_by_hand() {  # examples_by_hand WHAT FLAG...: without CMake, with these
     compile=("$cc" -std=c11)
     [[ $source != *.cpp ]] || compile=("$cxx" "${cxx_flags[@]}" -std=c++17)
     "${compile[@]}" -Wall -Wextra -Wpedantic -Werror "$source" "$@" -pthread -lm -o example
-    ./example "$examples"/digits/digit{s.qn,_7.pgm} 7 >/dev/null ||
+    local arguments=("$examples"/digits/digit{s.qn,_7.pgm} 7)  # as in CMakeLists.txt
+    [[ $source != */custom* ]] || arguments=("$examples/custom/average.qn")
+    ./example "${arguments[@]}" >/dev/null ||
       { echo "examples, $what: $source failed" >&2; exit 1; }
   done
   echo "examples, $what: ok"

@@ -36,7 +36,31 @@ Factors factors(const SourceNode& node, const View& x, size_t axis, size_t group
   const size_t times = weights.quantized.size();
   if (times <= 1 || !node.builder.is_dequantized(x)) return {x, as_stored(weights)};
   return {repeated(node.builder, node.name + "/input", x, axis, groups, times),
-          node.builder.join_constants(weights.quantized, weights_axis)};
+          node.builder.join_constants(weights.quantized, weights_axis, weights_axis)};
+}
+
+Factors convolution_factors(const SourceNode& node, const View& x, const Value& weights, Attributes* a) {
+  constexpr size_t height = 2, width = 3;
+  Builder& builder = node.builder;
+  const size_t times = weights.quantized.size();
+  const bool alone = a->groups > 1 && a->groups == builder.shape(x)[1];
+  if (times <= 1 || !alone || a->dilation.h != 1 || !builder.is_dequantized(x)) {
+    return factors(node, x, 1, a->groups, weights, 1);
+  }
+  // Padding of mode SAME is divided evenly, unless it is odd: then twice as much would be divided in another way.
+  if (a->same_padding != SamePadding::no && (a->stride.h > 1 || a->kernel.h % 2 == 0)) {
+    for (const size_t d : {height, width}) node.fix(builder.symbol(x, d));
+    a->same_padding = SamePadding::no;
+  }
+  const std::string name = node.name + "/input";
+  const View rows = builder.insert_dimension(name + "/rows", x, width);
+  const View repeated_rows = builder.concat(name + "/repeated", std::vector<View>(times, rows), width);
+  a->kernel.h *= times;
+  a->stride.h *= times;
+  a->padding.top *= times;
+  a->padding.bottom *= times;
+  return {builder.merge_dimensions(name, repeated_rows, height),
+          builder.join_constants(weights.quantized, width, height)};
 }
 
 View bias_for(const View& weights, const Value& constant_weights, const Value& bias) {

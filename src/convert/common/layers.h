@@ -17,6 +17,9 @@ struct Factors {
 };
 Factors factors(const SourceNode& node, const View& x, size_t axis, size_t groups, const Value& weights,
                 size_t weights_axis);
+// The same for a convolution of an image by weights O, I, kh, kw. Where channels are convolved alone, rows of the image are
+// repeated instead of channels: the convolution stays one of single channels, with more rows, which `a` then says.
+Factors convolution_factors(const SourceNode& node, const View& x, const Value& weights, Attributes* a);
 // Returns a bias for the weights that factors() made of `constant_weights`: as integers only beside integers.
 View bias_for(const View& weights, const Value& constant_weights, const Value& bias);
 

@@ -315,12 +315,12 @@ std::vector<uint8_t> Builder::bytes(const View& constant) {
   return {data, data + size};
 }
 
-View Builder::join_constants(const std::vector<View>& constants, size_t axis) {
+View Builder::join_constants(const std::vector<View>& constants, size_t axis, size_t grown) {
   const View first = {in_order(constants.at(0), source_order(constants[0].rank())), source_order(constants[0].rank())};
   Shape all = shape(first);
   size_t outer = 1, inner = qn_type_size(tensor(first).type);
   for (size_t d = 0; d < all.size(); ++d) (d < axis ? outer : inner) *= all[d];
-  all[axis] *= constants.size();
+  all[grown] *= constants.size();
   charge(outer * inner * constants.size());
   std::vector<uint8_t> joined(outer * inner * constants.size());
   for (size_t i = 0; i < constants.size(); ++i) {
@@ -678,6 +678,17 @@ View Builder::remove_dimension(const std::string& name, const View& x, size_t ax
     if (x.order[d] == axis) continue;
     order.push_back(x.order[d] < axis ? x.order[d] : x.order[d] - 1);
     shape.push_back(copy_dimension(d, shape.size()));
+  }
+  return {reshaped(name, x.tensor, shape), order};
+}
+
+View Builder::merge_dimensions(const std::string& name, const View& x, size_t axis) {
+  std::vector<int64_t> shape;
+  Order order;
+  for (size_t d = 0; d < x.rank(); ++d) {
+    if (x.order[d] == axis + 1) continue;
+    order.push_back(x.order[d] <= axis ? x.order[d] : x.order[d] - 1);
+    shape.push_back(x.order[d] == axis ? -1 : copy_dimension(d, shape.size()));
   }
   return {reshaped(name, x.tensor, shape), order};
 }

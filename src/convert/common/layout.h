@@ -148,8 +148,9 @@ class Builder {
   // Whether `constant`, broadcast to x, has one number for each index of one dimension, or one number for all elements.
   // Sets `axis` to that dimension.
   bool along_axis(const View& x, const View& constant, size_t* axis) const;
-  // Joins constants of one type and with the same quantization.
-  View join_constants(const std::vector<View>& constants, size_t axis);
+  // Joins constants of one type and with the same quantization: for each place in the dimensions before `axis`, what lies
+  // there in one constant is followed by what lies there in the next one. So dimension `grown` becomes longer.
+  View join_constants(const std::vector<View>& constants, size_t axis, size_t grown);
   const float* floats(const View& constant);  // of type QN_F32, in the source's order
   std::vector<uint8_t> bytes(const View& constant);
 
@@ -204,6 +205,8 @@ class Builder {
   // order in memory, whichever that is.
   View insert_dimension(const std::string& name, const View& x, size_t axis);
   View remove_dimension(const std::string& name, const View& x, size_t axis);
+  // Makes one dimension of `axis` and the one behind it, which follows it in the graph's order, too.
+  View merge_dimensions(const std::string& name, const View& x, size_t axis);
 
   // Whether the shape of the tensor is known. If it is not, only nodes of registered kinds can read it: shape() throws
   // Unsupported.

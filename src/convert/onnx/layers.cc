@@ -88,7 +88,7 @@ View conv_image(const OnnxNode& node, const View& x, const Value& weights, const
   }
   a.groups = static_cast<size_t>(groups);
   if (bias.view && builder.shape(bias.view) != Shape{w[0]}) node.fail("the bias does not fit the weights");
-  const auto [input, kept] = factors(node, x, 1, a.groups, weights, 1);
+  const auto [input, kept] = convolution_factors(node, x, weights, &a);
   return builder.conv2d(node.name, input, kept, bias_for(kept, weights, bias), a);
 }
 

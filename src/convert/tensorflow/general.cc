@@ -6,6 +6,7 @@
 #include "convert/tensorflow/node.h"
 
 namespace quern::tensorflow {
+namespace general {
 namespace {
 
 // ---- elements ---------------------------------------------------------------------------------
@@ -259,9 +260,7 @@ Values non_max_suppression(const TfNode& node) {
   return {make(node, "compress", {found[0], taken}, Parameters().integer("axis", 0))};
 }
 
-}  // namespace
-
-const TfRow* find_general(const std::string& op) {
+const TfRow* find(const std::string& op) {
   static const TfTable table = {
       {"Abs", {plain<"abs">, 1, 1}},
       {"Acos", {plain<"acos">, 1, 1}},
@@ -379,5 +378,10 @@ const TfRow* find_general(const std::string& op) {
   };
   return find_in(table, op);
 }
+
+}  // namespace
+}  // namespace general
+
+const TfRow* find_general(const std::string& op) { return general::find(op); }
 
 }  // namespace quern::tensorflow

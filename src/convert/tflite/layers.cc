@@ -60,7 +60,7 @@ Values convolution(const TfliteNode& node, const Options& o, const Order& order,
   pad_window(node, x, o.padding(), &a);
   const Value bias = bias_of_products(node, 2);
   if (bias.view && builder.shape(bias.view) != Shape{w[0]}) node.fail("the bias does not fit the weights");
-  const auto [input, kept] = factors(node, x, 1, a.groups, weights, 1);
+  const auto [input, kept] = convolution_factors(node, x, weights, &a);
   const View y = builder.conv2d(node.name, input, kept, bias_for(kept, weights, bias), a);
   return {node.image_result(y, o.activation())};
 }

@@ -61,7 +61,8 @@ class Writer {
   Offset<format::Port> port(const Port& port);
   uint32_t operator_index(const Node& node);
   Offset<format::Parameter> parameter(const Parameter& parameter);
-  Offset<flatbuffers::Vector<Offset<flatbuffers::String>>> texts(const Vector<String>& from);
+  // Small builds have nothing to write with it.
+  [[maybe_unused]] Offset<flatbuffers::Vector<Offset<flatbuffers::String>>> texts(const Vector<String>& from);
   Offset<format::Postprocessing> postprocessing(const Graph& graph);
   void begin(const Graph& graph);
   Offset<format::Model> model(const Graph& graph, Offset<flatbuffers::Vector<Offset<format::Segment>>> segments);
