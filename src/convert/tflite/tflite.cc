@@ -79,7 +79,7 @@ class Importer {
     std::vector<std::pair<std::string, Wire>> outputs = names.empty() ? outputs_of_graph() : outputs_named(names);
     if (outputs.empty()) throw Error("the model has no outputs");
     std::vector<Variables::Variable> states = variables_.used();
-    std::erase_if(states, [this](const auto& variable) { return !variable.is_assigned; });
+    std::erase_if(states, [](const auto& variable) { return !variable.is_assigned; });
     for (const auto& variable : states) outputs.emplace_back(next_name(variable), variable.now);
     Wires needed;
     for (const auto& [name, wire] : outputs) needed.push_back(wire);
