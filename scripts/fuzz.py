@@ -41,8 +41,8 @@ FOLDERS = {
     "caffe": ("src/convert/caffe",),
     "keras": ("src/convert/keras",),
 }
-NO_PARSERS = re.compile(r"(onnx/export|keras/(hdf5|confined)|"
-                        r"file/(write_model|new_file|encode_sparse|tuning_file|.*_generated))\.")
+NO_PARSERS = re.compile(r"onnx/export/|keras/(hdf5|confined)\.|"
+                        r"file/(write_model|new_file|encode_sparse|tuning_file|.*_generated)\.")
 
 # A file may take ten seconds and a gigabyte; sanitizers and other programs on the machine need as much again.
 LIMITS = ["-timeout=30", "-rss_limit_mb=2560", "-malloc_limit_mb=1024", "-max_len=20000"]
