@@ -13,6 +13,7 @@
 
 #include "convert/common/error.h"
 #include "graph/file/format.h"
+#include "graph/pass/passes.h"
 
 namespace quern::test {
 
@@ -343,6 +344,18 @@ void expect_near(const Array& got, const Array& want, float tolerance) {
   for (const float value : want.data) largest = std::max(largest, std::fabs(value));
   for (size_t i = 0; i < want.data.size(); ++i) {
     ASSERT_NEAR(got.data[i], want.data[i], tolerance * largest) << "element " << i;
+  }
+}
+
+void expect_outputs(Graph graph, const std::vector<Array>& inputs, const std::vector<Array>& want, float tolerance) {
+  for (const bool optimized : {false, true}) {
+    SCOPED_TRACE(optimized ? "optimized" : "as imported");
+    if (optimized) {
+      ASSERT_EQ(optimize(graph), QN_OK) << qn_last_message();
+    }
+    const std::vector<Array> got = run(graph, inputs);
+    ASSERT_EQ(got.size(), want.size());
+    for (size_t i = 0; i < got.size(); ++i) expect_near(got[i], want[i], tolerance);
   }
 }
 

@@ -69,6 +69,8 @@ std::vector<Array> run(Graph graph, const std::vector<Array>& inputs);
 
 // Every element within `tolerance` times the largest magnitude (at least 1), and equal dimensions.
 void expect_near(const Array& got, const Array& want, float tolerance = 1e-5f);
+// The same for the outputs of a graph, as it is and after the optimizer.
+void expect_outputs(Graph graph, const std::vector<Array>& inputs, const std::vector<Array>& want, float tolerance);
 
 // With QUERN_KEEP_MODELS=FOLDER in the environment, FOLDER/FORMAT gets a copy of the model, for fuzzing to begin with.
 // Formats are the names of the readers of test/fuzz.

@@ -46,16 +46,7 @@ class Tflite : public testing::Test {
   // As imported and after the optimiser.
   void expect(const TfliteModel& model, const std::vector<Array>& inputs, const std::vector<Array>& want,
               float tolerance = 1e-5f) {
-    Graph graph = import(model);
-    for (const bool optimized : {false, true}) {
-      SCOPED_TRACE(optimized ? "optimized" : "as imported");
-      if (optimized) {
-        ASSERT_EQ(optimize(graph), QN_OK) << qn_last_message();
-      }
-      const std::vector<Array> got = test::run(graph, inputs);
-      ASSERT_EQ(got.size(), want.size());
-      for (size_t i = 0; i < got.size(); ++i) expect_near(got[i], want[i], tolerance);
-    }
+    test::expect_outputs(import(model), inputs, want, tolerance);
   }
 
   test::Folder folder_;
