@@ -153,6 +153,28 @@ TEST_P(QuantizedOnnx, QGemm) {
          "quantize fully_connected dequantize");
 }
 
+// The same for channels that are convolved alone: rows are repeated, and it stays a convolution of single channels.
+TEST_P(QuantizedOnnx, UnsignedWeightsOfSingleChannels) {
+  for (const int zero : {100, 0}) {
+    SCOPED_TRACE(zero);
+    OnnxModel model(13);
+    const Array x = input(model, "x", {1, 6, 7, 6}, x_, 1), w = unsigned_weights(model, {6, 1, 3, 3}, zero);
+    const std::vector<float> b = bias(model, 6, x_.scale, {0x1p-6f});
+    add(model, "y", {2, 7});
+    model.node("QLinearConv", joined({x_inputs_, w_inputs_, {"y/scale", "y/zero", "bias"}}), {"y"},
+               "pads=[1,0,0,1] strides=[2,1] group=6");
+    test::Window window;
+    window.stride[0] = 2;
+    window.begin[0] = window.end[1] = 1;
+    expect(model, {x}, snapped(test::conv(snapped(x, x_), w, b, window, 6), {2, 7}),
+           "quantize reshape concat reshape transpose conv2d transpose dequantize");
+    const Graph graph = import_onnx(folder_.path("net.onnx"), {{}});
+    for (const Node& node : graph.nodes) {
+      EXPECT_EQ(node.attributes.groups, node.kind == OpKind::conv2d ? 6u : 1u);
+    }
+  }
+}
+
 // Without their zero point, weights are as large as 155 or 255: the sum of two or three bytes.
 TEST_P(QuantizedOnnx, UnsignedWeights) {
   for (const int zero : {100, 0}) {
