@@ -12,15 +12,11 @@ void VectorBase::swap(VectorBase& other) noexcept {
 
 void VectorBase::free(size_t element) noexcept { release(data_, capacity_ * element); }
 
-size_t VectorBase::grown(size_t more, size_t element) const {
-  const size_t most = SIZE_MAX / element;
-  if (more > most - size_) out_of_memory();
-  return std::max(size_ + more, std::min(2 * capacity_, most));
-}
-
 void VectorBase::reserve_bytes(size_t count, size_t element) {
   if (count <= capacity_) return;
-  const size_t capacity = grown(count - size_, element);
+  const size_t most = SIZE_MAX / element;
+  if (count > most) out_of_memory();
+  const size_t capacity = std::max(count, std::min(2 * capacity_, most));
   void* const larger = allocate(capacity * element, alignment);
   if (size_ != 0) std::memcpy(larger, data_, size_ * element);
   free(element);

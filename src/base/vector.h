@@ -1,7 +1,8 @@
 // A growing array, like std::vector, in less code. It stores the number of its elements, where std::vector divides a
-// distance by their size whenever somebody asks for the number; and all types whose elements may be copied as bytes
-// share the code that moves them. It has those members of std::vector that the library uses. Its memory is aligned to
-// 16 bytes.
+// distance by their size whenever somebody asks for the number; and all types share the code that moves elements to
+// larger memory as bytes. So an element must not point into itself, as std::string does in some standard libraries; a
+// Vector, a String, a Shared or a std::unique_ptr may be part of it. It has those members of std::vector that the library
+// uses. Its memory is aligned to 16 bytes.
 #pragma once
 
 #include <algorithm>
@@ -33,14 +34,11 @@ class VectorBase {
   ~VectorBase() = default;
   void swap(VectorBase& other) noexcept;
   void free(size_t element) noexcept;
-  // The capacity to allocate for `more` further elements; gives up if it would overflow.
-  size_t grown(size_t more, size_t element) const;
-
-  // For types that are copied as bytes:
   void reserve_bytes(size_t count, size_t element);
-  void resize_bytes(size_t count, size_t element);  // new elements are zeros
   // Makes room for `count` more elements at an index and returns it uninitialised.
   void* insert_bytes(size_t index, size_t count, size_t element);
+  // For types that are copied as bytes:
+  void resize_bytes(size_t count, size_t element);  // new elements are zeros
   void append_bytes(const void* from, size_t count, size_t element);
 
   void* data_ = nullptr;
@@ -99,13 +97,7 @@ class Vector : public VectorBase {
   T& back() { return end()[-1]; }
   const T& back() const { return end()[-1]; }
 
-  void reserve(size_t count) {
-    if constexpr (bytes) {
-      reserve_bytes(count, sizeof(T));
-    } else if (count > capacity_) {
-      grow(count - size_);
-    }
-  }
+  void reserve(size_t count) { reserve_bytes(count, sizeof(T)); }
   void resize(size_t count) {
     if constexpr (bytes && std::is_trivially_default_constructible_v<T>) {
       resize_bytes(count, sizeof(T));
@@ -136,12 +128,7 @@ class Vector : public VectorBase {
   template <class... A>
   T& emplace_back(A&&... arguments) {
     T made(std::forward<A>(arguments)...);  // before the elements move: an argument may be one of them
-    if constexpr (bytes) {
-      return *::new (insert_bytes(size_, 1, sizeof(T))) T(made);
-    } else {
-      if (size_ == capacity_) grow(1);
-      return *::new (data() + size_++) T(std::move(made));
-    }
+    return *::new (insert_bytes(size_, 1, sizeof(T))) T(std::move(made));
   }
   void push_back(const T& value) { emplace_back(value); }
   void push_back(T&& value) { emplace_back(std::move(value)); }
@@ -162,16 +149,7 @@ class Vector : public VectorBase {
     }
   }
   T* insert(const T* at, T value) {
-    const size_t index = static_cast<size_t>(at - begin());
-    if constexpr (bytes) {
-      ::new (insert_bytes(index, 1, sizeof(T))) T(value);
-    } else {
-      emplace_back(std::move(value));
-      T last = std::move(back());
-      std::move_backward(begin() + index, end() - 1, end());
-      (*this)[index] = std::move(last);
-    }
-    return begin() + index;
+    return ::new (insert_bytes(static_cast<size_t>(at - begin()), 1, sizeof(T))) T(std::move(value));
   }
   T* erase(const T* first, const T* last) {
     T* const to = begin() + (first - begin());
@@ -206,15 +184,6 @@ class Vector : public VectorBase {
     } else {
       while (size_ > count) (begin() + --size_)->~T();
     }
-  }
-
-  void grow(size_t more) {
-    Vector larger;
-    const size_t count = grown(more, sizeof(T));
-    larger.data_ = allocate(count * sizeof(T), alignment);
-    larger.capacity_ = count;
-    for (T& each : *this) ::new (larger.data() + larger.size_++) T(std::move(each));
-    swap(larger);
   }
 };
 

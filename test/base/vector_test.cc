@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "base/string.h"
+
 namespace quern {
 namespace {
 
@@ -33,11 +35,11 @@ int VectorOf<int>::value(int i) {
   return i;
 }
 template <>
-std::string VectorOf<std::string>::value(int i) {
-  return i == 0 ? std::string() : std::string(40, static_cast<char>('a' + i));
+String VectorOf<String>::value(int i) {
+  return i == 0 ? String() : String(std::string(40, static_cast<char>('a' + i)));
 }
 
-using Types = testing::Types<int, std::string>;
+using Types = testing::Types<int, String>;
 TYPED_TEST_SUITE(VectorOf, Types);
 
 TYPED_TEST(VectorOf, IsMadeAndAssigned) {
