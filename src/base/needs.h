@@ -58,6 +58,8 @@ consteval bool has_algorithm(std::string_view name) { return names(needed::algor
 // Does the build export more than graph.h needs? "op": the interface of op.h, tuning included; "fd", "bind", "arena":
 // functions of graph.h that only some programs call.
 consteval bool has_api(std::string_view name) { return names(needed::apis, name); }
+// Kinds of libquern-extra.
+constexpr bool has_kind(std::string_view name) { return names(needed::kinds, name); }
 
 // Does an entry of the list name this row of a kernel table? The entry "dwconv_f32_k3s1" names the rows
 // qn_dwconv_f32_k3s1_..., the entry "dwconv_f32_np" the rows qn_dwconv_f32_np8_..., qn_dwconv_f32_np16_... and so on.
@@ -96,6 +98,7 @@ constexpr bool trimmed = false;
 consteval bool has_operator(std::string_view) { return true; }
 consteval bool has_algorithm(std::string_view) { return true; }
 consteval bool has_api(std::string_view) { return true; }
+constexpr bool has_kind(std::string_view) { return true; }
 constexpr bool has_kernel(std::string_view) { return true; }
 constexpr bool for_core(std::string_view) { return true; }
 consteval bool has_family(std::string_view) { return true; }

@@ -4,9 +4,11 @@
 #include <map>
 #include <set>
 #include <sstream>
+#include <vector>
 
 #include "convert/common/error.h"
 #include "convert/model_stats.h"
+#include "extra/node.h"
 #include "graph/ir/kinds.h"
 #include "kernel/type.h"
 
@@ -22,6 +24,25 @@ const std::map<OpKind, std::string> kernels_of = {
 #include "graph/ir/op.inc"
 #undef QN_KERNELS
 };
+
+// The kinds of libquern-extra that compute with operators of op.h, and with which families of kernels.
+const std::map<std::string, std::string> kernels_of_registered = {
+    {"attention", "gemm vmax vexpsum vmulc"},
+    {"conv", "gemm"},
+    {"conv_transposed", "gemm"},
+    {"deform_conv", "gemm"},
+    {"einsum", "gemm"},
+    {"gemm", "gemm"},
+    {"gru", "gemm vsigmoid vtanh"},
+    {"lstm", "gemm vsigmoid vtanh"},
+    {"matmul", "gemm"},
+    {"rnn", "gemm vsigmoid vtanh"},
+};
+
+bool is_extra(const std::string& name) {
+  static const std::vector<qn_kind> kinds = extra::all_kinds();
+  return std::any_of(kinds.begin(), kinds.end(), [&](const qn_kind& kind) { return name == kind.name; });
+}
 
 // Does a table replace this kind of node where elements are bytes? It does so with each function of one number.
 bool is_table(const Kind& kind) {
@@ -47,6 +68,8 @@ class Needs {
     add("operator", operators_);
     add("algorithm", algorithms_);
     add("kernel", kernels_);
+    add("kind", kinds_);
+    if (calls_operators_) text += "api op\n";
     return text;
   }
 
@@ -65,10 +88,7 @@ class Needs {
                   "): small builds run no graphs");
     }
     operators_.insert(op_name(node.kind));
-    if (node.kind == OpKind::custom) {
-      integers_ = true;
-      return;
-    }
+    if (node.kind == OpKind::custom) return add_registered(kind_name(node));
     const auto is_float = [&](int tensor) { return tensor_of(graph_, tensor).type == QN_F32; };
     const bool weights = kind_of(node.kind).has_weights();
     const bool bytes = !is_float(node.inputs[0]);
@@ -95,6 +115,19 @@ class Needs {
       std::istringstream families(found->second);
       for (std::string family; families >> family;) kernel(family);
     }
+  }
+
+  // Of a registered kind: libquern-extra's, or one that only the program which registered it knows.
+  void add_registered(const std::string& name) {
+    integers_ = true;
+    if (is_extra(name)) kinds_.insert(name);
+    const auto found = kernels_of_registered.find(name);
+    if (found == kernels_of_registered.end()) return;
+    calls_operators_ = true;
+    algorithms_.insert("gemm");
+    type_ = KernelType::f32;
+    std::istringstream families(found->second);
+    for (std::string family; families >> family;) kernel(family);
   }
 
   // Is one of these weights -128? Some kernels cannot multiply it.
@@ -165,7 +198,8 @@ class Needs {
   KernelType type_ = KernelType::f32;  // of the node at hand
   bool integers_ = false;              // are there any?
   bool least_weight_ = false;          // does a layer of bytes have a weight of -128?
-  std::set<std::string> operators_, algorithms_, kernels_;
+  bool calls_operators_ = false;       // does a kind of libquern-extra use op.h?
+  std::set<std::string> operators_, algorithms_, kernels_, kinds_;
 };
 
 }  // namespace

@@ -175,6 +175,6 @@ constexpr qn_kind kinds[] = {
 }  // namespace
 }  // namespace along_axes
 
-Kinds along_kinds() { return along_axes::kinds; }
+Kinds along_kinds() { return needed<along_axes::kinds>(); }
 
 }  // namespace quern::extra

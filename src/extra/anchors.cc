@@ -227,6 +227,6 @@ constexpr qn_kind kinds[] = {
 }  // namespace
 }  // namespace anchors
 
-Kinds anchor_kinds() { return anchors::kinds; }
+Kinds anchor_kinds() { return needed<anchors::kinds>(); }
 
 }  // namespace quern::extra

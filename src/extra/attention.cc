@@ -348,6 +348,6 @@ constexpr qn_kind kinds[] = {
 }  // namespace
 }  // namespace attention
 
-Kinds attention_kinds() { return attention::kinds; }
+Kinds attention_kinds() { return needed<attention::kinds>(); }
 
 }  // namespace quern::extra

@@ -321,6 +321,6 @@ constexpr qn_kind kinds[] = {
 }  // namespace
 }  // namespace binary_functions
 
-Kinds binary_kinds() { return binary_functions::kinds; }
+Kinds binary_kinds() { return needed<binary_functions::kinds>(); }
 
 }  // namespace quern::extra

@@ -244,6 +244,6 @@ constexpr qn_kind kinds[] = {
 }  // namespace
 }  // namespace choice
 
-Kinds choosing_kinds() { return choice::kinds; }
+Kinds choosing_kinds() { return needed<choice::kinds>(); }
 
 }  // namespace quern::extra

@@ -174,6 +174,6 @@ constexpr qn_kind kinds[] = {
 }  // namespace
 }  // namespace conversions
 
-Kinds convert_kinds() { return conversions::kinds; }
+Kinds convert_kinds() { return needed<conversions::kinds>(); }
 
 }  // namespace quern::extra

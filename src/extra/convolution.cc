@@ -369,6 +369,6 @@ constexpr qn_kind kinds[] = {
 }  // namespace
 }  // namespace convolution
 
-Kinds convolution_kinds() { return convolution::kinds; }
+Kinds convolution_kinds() { return needed<convolution::kinds>(); }
 
 }  // namespace quern::extra

@@ -373,6 +373,6 @@ constexpr qn_kind detection_table[] = {
 }  // namespace
 }  // namespace detections
 
-Kinds detection_kinds() { return detections::detection_table; }
+Kinds detection_kinds() { return needed<detections::detection_table>(); }
 
 }  // namespace quern::extra

@@ -267,6 +267,6 @@ constexpr qn_kind kinds[] = {
 }  // namespace
 }  // namespace einsum
 
-Kinds einsum_kinds() { return einsum::kinds; }
+Kinds einsum_kinds() { return needed<einsum::kinds>(); }
 
 }  // namespace quern::extra

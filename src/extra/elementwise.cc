@@ -202,6 +202,6 @@ constexpr qn_kind kinds[] = {
 }  // namespace
 }  // namespace elementwise_functions
 
-Kinds elementwise_kinds() { return elementwise_functions::kinds; }
+Kinds elementwise_kinds() { return needed<elementwise_functions::kinds>(); }
 
 }  // namespace quern::extra

@@ -102,6 +102,6 @@ constexpr qn_kind kinds[] = {kind<infer, run>("tf_idf", {1, 1}, 1)};
 }  // namespace
 }  // namespace grams
 
-Kinds gram_kinds() { return grams::kinds; }
+Kinds gram_kinds() { return needed<grams::kinds>(); }
 
 }  // namespace quern::extra

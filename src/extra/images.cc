@@ -347,6 +347,6 @@ constexpr qn_kind image_table[] = {
 }  // namespace
 }  // namespace resizing
 
-Kinds image_kinds() { return resizing::image_table; }
+Kinds image_kinds() { return needed<resizing::image_table>(); }
 
 }  // namespace quern::extra

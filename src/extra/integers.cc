@@ -356,6 +356,6 @@ constexpr qn_kind kinds[] = {
 }  // namespace
 }  // namespace integer_functions
 
-Kinds integer_kinds() { return integer_functions::kinds; }
+Kinds integer_kinds() { return needed<integer_functions::kinds>(); }
 
 }  // namespace quern::extra

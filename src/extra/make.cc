@@ -140,6 +140,6 @@ constexpr qn_kind kinds[] = {
 }  // namespace
 }  // namespace making
 
-Kinds making_kinds() { return making::kinds; }
+Kinds making_kinds() { return needed<making::kinds>(); }
 
 }  // namespace quern::extra

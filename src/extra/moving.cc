@@ -376,6 +376,6 @@ constexpr qn_kind kinds[] = {
 }  // namespace
 }  // namespace moves
 
-Kinds moving_kinds() { return moves::kinds; }
+Kinds moving_kinds() { return needed<moves::kinds>(); }
 
 }  // namespace quern::extra

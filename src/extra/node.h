@@ -4,6 +4,8 @@
 
 #include <quern/kind.h>
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -13,6 +15,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/needs.h"
 #include "extra/shape.h"
 
 namespace quern::extra {
@@ -195,8 +198,26 @@ constexpr qn_kind planned(qn_kind kind) {
   return kind;
 }
 
-// The kinds of each file.
 using Kinds = std::span<const qn_kind>;
+
+// The rows of a file's table that this build contains: all, unless it is trimmed to a list (base/needs.h). Nothing refers
+// to the functions of the others then, and the linker leaves them out.
+template <const auto& table>
+Kinds needed() {
+  if constexpr (trimmed) {
+    constexpr auto is_needed = [](const qn_kind& kind) { return has_kind(kind.name); };
+    static constexpr auto kept = [&] {
+      std::array<qn_kind, std::ranges::count_if(table, is_needed)> rows = {};
+      std::ranges::copy_if(table, rows.begin(), is_needed);
+      return rows;
+    }();
+    return kept;
+  } else {
+    return table;
+  }
+}
+
+// The kinds of each file.
 Kinds along_kinds();
 Kinds binary_kinds();
 Kinds convert_kinds();

@@ -289,6 +289,6 @@ constexpr qn_kind kinds[] = {
 }  // namespace
 }  // namespace normalization
 
-Kinds normalization_kinds() { return normalization::kinds; }
+Kinds normalization_kinds() { return needed<normalization::kinds>(); }
 
 }  // namespace quern::extra

@@ -298,6 +298,6 @@ constexpr qn_kind pool_table[] = {
 }  // namespace
 }  // namespace pools
 
-Kinds pool_kinds() { return pools::pool_table; }
+Kinds pool_kinds() { return needed<pools::pool_table>(); }
 
 }  // namespace quern::extra

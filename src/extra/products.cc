@@ -151,6 +151,6 @@ constexpr qn_kind kinds[] = {
 }  // namespace
 }  // namespace products
 
-Kinds product_kinds() { return products::kinds; }
+Kinds product_kinds() { return needed<products::kinds>(); }
 
 }  // namespace quern::extra

@@ -459,6 +459,6 @@ constexpr qn_kind kinds[] = {
 }  // namespace
 }  // namespace recurrent
 
-Kinds recurrent_kinds() { return recurrent::kinds; }
+Kinds recurrent_kinds() { return needed<recurrent::kinds>(); }
 
 }  // namespace quern::extra

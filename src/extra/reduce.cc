@@ -361,6 +361,6 @@ constexpr qn_kind kinds[] = {
 }  // namespace
 }  // namespace reductions
 
-Kinds reduce_kinds() { return reductions::kinds; }
+Kinds reduce_kinds() { return needed<reductions::kinds>(); }
 
 }  // namespace quern::extra

@@ -259,6 +259,6 @@ constexpr qn_kind region_table[] = {
 }  // namespace
 }  // namespace regions
 
-Kinds region_kinds() { return regions::region_table; }
+Kinds region_kinds() { return needed<regions::region_table>(); }
 
 }  // namespace quern::extra

@@ -324,6 +324,6 @@ constexpr qn_kind sampling_table[] = {
 }  // namespace
 }  // namespace sampling
 
-Kinds sampling_kinds() { return sampling::sampling_table; }
+Kinds sampling_kinds() { return needed<sampling::sampling_table>(); }
 
 }  // namespace quern::extra

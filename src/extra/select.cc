@@ -183,6 +183,6 @@ constexpr qn_kind kinds[] = {
 }  // namespace
 }  // namespace selection
 
-Kinds selecting_kinds() { return selection::kinds; }
+Kinds selecting_kinds() { return needed<selection::kinds>(); }
 
 }  // namespace quern::extra

@@ -229,6 +229,6 @@ constexpr qn_kind kinds[] = {
 }  // namespace
 }  // namespace shape_functions
 
-Kinds shape_kinds() { return shape_functions::kinds; }
+Kinds shape_kinds() { return needed<shape_functions::kinds>(); }
 
 }  // namespace quern::extra

@@ -296,6 +296,6 @@ constexpr qn_kind spectrum_table[] = {
 }  // namespace
 }  // namespace spectra
 
-Kinds spectrum_kinds() { return spectra::spectrum_table; }
+Kinds spectrum_kinds() { return needed<spectra::spectrum_table>(); }
 
 }  // namespace quern::extra

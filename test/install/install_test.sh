@@ -29,6 +29,8 @@ cmake -S "$here/consumer" -B cmake -G Ninja -DCMAKE_C_COMPILER="$cc" -DCMAKE_PRE
   -DQUERN_VERSION="$version" >cmake.log 2>&1 && cmake --build cmake >>cmake.log 2>&1 || { cat cmake.log >&2; exit 1; }
 expect "CMake, shared" cmake/consumer_shared
 expect "CMake, static" cmake/consumer_static
+expect "CMake, libquern-extra" cmake/consumer_extra
+expect "CMake, libquern-extra, static" cmake/consumer_extra_static
 (cd cmake && expect_linkage consumer)
 examples_by_cmake "CMake, shared" -DCMAKE_PREFIX_PATH="$prefix"
 examples_by_cmake "CMake, static" -DCMAKE_PREFIX_PATH="$prefix" -DQUERN_EXAMPLES_LIBRARY=quern::quern_static
@@ -46,6 +48,13 @@ examples_by_hand "pkg-config, static" "${flags[@]}" "${libs[@]}"
 expect "pkg-config, shared" env LD_LIBRARY_PATH="$libdir" ./consumer_shared
 expect "pkg-config, static" ./consumer_static
 expect_linkage consumer
+read -ra extra <<<"$(pkg-config --cflags --libs quern-extra)"
+"$cc" -DWITH_EXTRA "$here/consumer/consumer.c" "${extra[@]}" -o consumer_extra
+expect "pkg-config, libquern-extra" env LD_LIBRARY_PATH="$libdir" ./consumer_extra
+read -ra extra <<<"$(pkg-config --cflags --libs --static quern-extra)"
+extra=("${extra[@]/#-lquern-extra/-l:libquern-extra.a}")
+"$cc" -DWITH_EXTRA "$here/consumer/consumer.c" "${extra[@]/%-lquern/-l:libquern.a}" -o consumer_extra_static
+expect "pkg-config, libquern-extra, static" ./consumer_extra_static
 
 # The package fits requests for its minor version, and for no other.
 version_file=$(dirname "$(find "$prefix" -name quern-config-version.cmake)")/quern-config-version.cmake

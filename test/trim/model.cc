@@ -1,14 +1,20 @@
 // Writes what the tests work with: FOLDER/mobilenet_v1.qn, the list of what it needs, an input for it;
-// the same as a model of bytes, FOLDER/mobilenet_v1_qs8.qn and its list; FOLDER/other.qn, a model with an operator that is not on the list; and models of a few small layers to run out of
-// memory with: FOLDER/few.qn with operators of MobileNet alone, FOLDER/few_qs8.qn of bytes, FOLDER/more.qn with other
+// the same as a model of bytes, FOLDER/mobilenet_v1_qs8.qn and its list; FOLDER/recurrent.qn and its list, a model of
+// kinds of libquern-extra; FOLDER/plain_kinds.needs, a list of the kinds that call no operator of libquern;
+// FOLDER/other.qn, a model with an operator that is not on MobileNet's list; and models of a few small layers to run out
+// of memory with: FOLDER/few.qn with operators of MobileNet alone, FOLDER/few_qs8.qn of bytes, FOLDER/more.qn with other
 // operators, FOLDER/one.qn to be tuned.
+#include <quern/extra.h>
+
 #include <cstdio>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "compress/quantize.h"
 #include "convert/needs.h"
 #include "convert/zoo/zoo.h"
+#include "extra/node.h"
 #include "graph/file/format.h"
 #include "graph/pass/passes.h"
 
@@ -90,6 +96,48 @@ Graph more_layers() {
   return c.done();
 }
 
+// Adds a node of a registered kind whose other inputs are constants.
+int add_registered(Graph& graph, const char* kind, int input, const std::vector<Vector<size_t>>& constants = {}) {
+  Vector<int> inputs = {input};
+  for (const Vector<size_t>& shape : constants) {
+    size_t count = 1;
+    for (const size_t size : shape) count *= size;
+    std::vector<float> values(count);
+    for (size_t i = 0; i < count; ++i) values[i] = 0.1f * static_cast<float>(i * 7 % 11) - 0.5f;
+    inputs.push_back(add_constant(graph, "", QN_F32, shape, values.data()));
+  }
+  const int output = add_node(graph, OpKind::custom, kind, inputs, {}, 1);
+  graph.nodes.back().type = kind;
+  return output;
+}
+
+// A sequence of 6 steps of 8 features, a layer of 16 cells, a product, a function.
+Graph recurrent() {
+  Graph graph;
+  const int x = add_tensor(graph, "x", QN_F32, {6, 1, 8});
+  int y = add_registered(graph, "lstm", x, {{1, 64, 8}, {1, 64, 16}});
+  y = add_registered(graph, "matmul", y, {{16, 5}});
+  y = add_registered(graph, "erf", y);
+  graph.tensors[static_cast<size_t>(y)].name = "y";
+  graph.inputs = {{x}};
+  graph.outputs = {{y}};
+  check(check_graph(graph));
+  check(infer_shapes(graph));
+  return graph;
+}
+
+// What all kinds need that do without op.h.
+std::string needs_of_plain_kinds() {
+  std::string all;
+  for (const qn_kind& kind : extra::all_kinds()) {
+    Graph graph;
+    add_registered(graph, kind.name, add_tensor(graph, "x", QN_F32, {1}));
+    const std::string needs = needs_of(graph);
+    if (needs.find("api op") == std::string::npos) all += needs;
+  }
+  return all;
+}
+
 // Each tensor gets the same range, as good as any for weights of no meaning.
 Graph quantized(Graph graph) {
   Vector<Range> ranges(tensors_to_observe(graph).size());
@@ -120,6 +168,8 @@ void write(const std::string& folder) {
     const float value = static_cast<float>(state >> 8) / (1 << 24) - 0.5f;
     numbers.write(reinterpret_cast<const char*>(&value), sizeof value);
   }
+  write_with_needs(recurrent(), folder + "/recurrent");
+  std::ofstream(folder + "/plain_kinds.needs") << needs_of_plain_kinds();
   check(write_model_file(other_model(), (folder + "/other.qn").c_str()));
   check(write_model_file(few_layers(), (folder + "/few.qn").c_str()));
   check(write_model_file(quantized(few_layers()), (folder + "/few_qs8.qn").c_str()));
@@ -132,6 +182,7 @@ void write(const std::string& folder) {
 
 int main(int, char** arguments) {
   try {
+    quern::check(qn_extra_register());
     quern::write(arguments[1]);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());

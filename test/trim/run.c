@@ -1,6 +1,7 @@
 /* run MODEL INPUT OUTPUT [ALGORITHM THREADS]: runs a model with one input and one output once, through the public
-   interface alone. ALGORITHM is a number, a qn_algorithm; with it, the algorithm and the kernel of each node are printed.
+   interface alone, with libquern-extra if it is compiled WITH_EXTRA. ALGORITHM is a number, a qn_algorithm; with it, the algorithm and the kernel of each node are printed.
    On failure the library's message goes to stderr, and the exit status is 1. */
+#include <quern/extra.h>
 #include <quern/graph.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,9 @@ int main(int count, char** arguments) {
     options.threads = (size_t)atoi(arguments[5]);
     options.profile = 1;
   }
+#ifdef WITH_EXTRA
+  if (qn_extra_register()) return fail("register");
+#endif
   if (qn_model_load_file(arguments[1], NULL, &model) || qn_session_create(model, &options, &session))
     return fail("load");
   qn_session_input_tensor(session, 0, &tensor);

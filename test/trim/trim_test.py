@@ -48,6 +48,7 @@ class Build(NamedTuple):
     bound: str  # in bench/size_budget.json
     runs: str = "mobilenet_v1"  # the model that gives the same bits as with the whole library
     refuses: tuple = ()  # models of other operators or types, and what the message about them says
+    kinds: bool = False  # with libquern-extra
 
 
 BUILDS = {
@@ -55,6 +56,8 @@ BUILDS = {
                      refuses=(("other", "max_pool"),)),
     "trimmed_bytes": Build("mobilenet_v1_qs8.needs", ("base", "graph"), ("few_qs8",), "mobilenet_v1_qs8",
                            "mobilenet_v1_qs8", (("other", "max_pool"), ("few", "f32"))),
+    "trimmed_extra": Build("recurrent.needs", ("base", "graph", "kind", "op"), (), "recurrent", "recurrent",
+                           (("other", "max_pool"),), True),
     "everything": Build("", ("base", "graph", "kind", "op"), ("few", "more", "one"), "everything"),
     "graph": Build("cmake/needs/graph.txt", ("base", "graph", "kind"), ("more",), "graph"),
     "graph_dense": Build("cmake/needs/graph_dense.txt", ("base", "graph", "kind"), ("few",), "graph_dense"),
@@ -63,17 +66,28 @@ BUILDS = {
 SYSTEM = re.compile(r"lib(c|m|dl|cpuinfo|pthreadpool)\.so|ld-linux")
 
 
-def build(a, what):
-    folder = a.folder / "build"
-    if what.needs:
-        needs = [path for path in (a.folder / what.needs, a.source / what.needs) if path.exists()][0]
+def build(a, needs_file, name, target):
+    folder = a.folder / name
+    if needs_file:
+        needs = [path for path in (a.folder / needs_file, a.source / needs_file) if path.exists()][0]
         small = f"-DQUERN_NEEDS={needs}"
     else:
         small = "-DQUERN_SMALL=ON"
     must(["cmake", "-S", a.source, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DQUERN_BUILD_STATIC=OFF",
           "-DQUERN_WERROR=ON", f"-DQUERN_MESSAGES={a.messages:d}", small, *a.settings])
-    must(["cmake", "--build", folder, "--target", "quern_shared"])
+    must(["cmake", "--build", folder, "--target", target])
     return folder / "src" / "libquern.so"
+
+
+def check_kinds(a, library, emulator):
+    """libquern-extra has the kinds on the list alone; kinds that are said to call no operator of libquern call none."""
+    os.environ["NM"] = a.nm
+    extra = library.parent / "extra" / "libquern-extra.so"
+    expect(exported(extra) == {"qn_extra_register"}, f"libquern-extra exports {sorted(exported(extra))}")
+    found = [name for name in (b"lstm", b"matmul", b"erf", b"gru", b"einsum") if name + b"\0" in extra.read_bytes()]
+    expect(found == [b"lstm", b"matmul", b"erf"], f"of its kinds libquern-extra has {found}")
+    if not emulator:
+        build(a, "plain_kinds.needs", "plain_kinds", "quern_extra_shared")  # or the linker misses op.h
 
 
 def check_exports(a, what, library):
@@ -138,8 +152,8 @@ def check_vector_registers(a, library):
 def compile_program(a, name, library, *flags):
     program = a.folder / name
     source = a.source / "test" / "trim" / f"{name}.c"
-    must([*a.cc.split(";"), "-std=c11", "-I", a.source / "include", *flags, source, "-o", program, library,
-          "-Wl,--allow-shlib-undefined", f"-Wl,-rpath,{library.parent}"])
+    must([*a.cc.split(";"), "-std=c11", "-I", a.source / "include", source, *flags, "-o", program, library,
+          "-Wl,--allow-shlib-undefined", f"-Wl,-rpath,{library.parent}:{library.parent / 'extra'}"])
     return program
 
 
@@ -161,8 +175,9 @@ def main():
     a.folder.mkdir(parents=True, exist_ok=True)
 
     must([*model_command, a.folder])
-    library = build(a, what)
-    program = compile_program(a, "run", library)
+    library = build(a, what.needs, "build", "quern_extra_shared" if what.kinds else "quern_shared")
+    extra = [library.parent / "extra" / "libquern-extra.so"] if what.kinds else []
+    program = compile_program(a, "run", library, *extra, *(["-DWITH_EXTRA"] if extra else []))
     model, image = a.folder / f"{what.runs}.qn", a.folder / "input.bin"
     whole, small = a.folder / "whole.bin", a.folder / "small.bin"
     # A ceiling that takes nothing away but FMA on 32-bit ARM, which small builds do without. They choose algorithms as for
@@ -180,6 +195,8 @@ def main():
     check_runtime(a, library)
     check_vector_registers(a, library)
     check_mapping(a, library)
+    if what.kinds:
+        check_kinds(a, library, emulator)
     check_out_of_memory(a, what, library, emulator)
     if a.build == "everything":
         check_out_of_memory(a, what, a.whole, emulator)

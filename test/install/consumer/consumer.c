@@ -1,4 +1,8 @@
-/* A program as a user would write it: asks for a version, multiplies two matrices, runs a 3x3 convolution. */
+/* A program as a user would write it: asks for a version, multiplies two matrices, runs a 3x3 convolution; compiled
+   WITH_EXTRA, it registers the operators of libquern-extra. */
+#ifdef WITH_EXTRA
+#include <quern/extra.h>
+#endif
 #include <quern/quern.h>
 
 #include <math.h>
@@ -63,6 +67,9 @@ int main(void) {
   snprintf(version, sizeof version, "%d.%d.%d", QN_VERSION_MAJOR, QN_VERSION_MINOR, QN_VERSION_PATCH);
   if (strcmp(version, qn_version()) != 0) return fail("header and library are of different versions");
   if (check_gemm() || check_conv()) return 1;
+#ifdef WITH_EXTRA
+  if (qn_extra_register()) return fail("qn_extra_register");
+#endif
   printf("quern %s\n", qn_version());
   return 0;
 }
