@@ -1,4 +1,5 @@
-// Layers that convolution networks seldom have, recurrent ones, and nets in the form of 2013, against plain computations.
+// Layers that convolution networks seldom have, recurrent ones, and nets in the form of 2013, against plain
+// computations.
 #include <algorithm>
 #include <cmath>
 

@@ -86,8 +86,8 @@ TEST_F(KerasExtra, RescalingOfChannels) {
 
 // ---- transposed convolution -------------------------------------------------------------------
 
-// What each pixel adds to the pixels of its window; the result begins `before` pixels behind the first window. Kernel: h,
-// w, out, in.
+// What each pixel adds to the pixels of its window; the result begins `before` pixels behind the first window. Kernel:
+// h, w, out, in.
 Array spread(const Array& x, const Array& kernel, const Array& bias, const Dims& size, size_t stride,
              const Dims& before) {
   Array y = generate({x.dims[0], size[0], size[1], kernel.dims[2]}, [&](const Dims& at) { return bias.data[at[3]]; });
@@ -127,7 +127,8 @@ TEST_F(KerasExtra, TransposedConvolution) {
 
 // ---- normalization ----------------------------------------------------------------------------
 
-// Divides each part of x, which begins at begin(index) and has `size` elements of neighbouring indices, by its deviation.
+// Divides each part of x, which begins at begin(index) and has `size` elements of neighbouring indices, by its
+// deviation.
 Array standardized(const Array& rows, float epsilon) {
   Array y = rows;
   const size_t size = rows.dims[1];

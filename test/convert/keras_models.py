@@ -4,9 +4,10 @@
     test/convert/keras_models.py QUERN [NAME]
 
 Makes a small model with random weights for each layer that the importer knows, and some of several layers, nested and
-shared ones, too. Fails, too, if a layer or an activation of the importer's tables is in none of the models. Needs a build
-with libhdf5, and TensorFlow with Keras 3 or, with KERAS=tf_keras in the environment, with Keras 2; exits with 77 where
-there are none. With NAME, only models whose name contains it.
+shared ones, too; each file of Keras 3 is also rewritten as old versions wrote it. Fails, too, if a layer or an
+activation of the importer's tables is in none of the models. Needs a build with libhdf5, and TensorFlow with Keras 3
+or, with KERAS=tf_keras in the environment, with Keras 2; exits with 77 where there are none. With NAME, only models
+whose name contains it.
 """
 import importlib, json, logging, os, pathlib, re, subprocess, sys, tempfile
 
@@ -16,6 +17,7 @@ for name in ("absl", "tensorflow"):
     logging.getLogger(name).setLevel("ERROR")  # .h5 is called old with each file
 try:
     import h5py
+    import keras_old
     import numpy as np
     keras = importlib.import_module(os.environ.get("KERAS", "keras"))
 except ImportError as error:
@@ -28,8 +30,8 @@ IS_3 = keras.__version__ >= "3"
 IMAGE, ROW, SEQUENCE = (9, 8, 6), (10,), (9, 6)
 IMPORTER = pathlib.Path(__file__).resolve().parents[2] / "src" / "convert" / "keras"
 # Names of layers in old files alone, of operators that are no layers, and a layer that is known to be refused.
-NEVER_MADE = {"BatchNormalizationV1", "BatchNormalizationV2", "Convolution1D", "Convolution2D", "Convolution2DTranspose",
-              "Masking"}
+NEVER_MADE = {"BatchNormalizationV1", "BatchNormalizationV2", "Convolution1D", "Convolution2D",
+              "Convolution2DTranspose", "Masking"}
 ONLY_2 = {"RandomBrightness", "TFOpLambda", "ThresholdedReLU"}  # Keras 3 does not save the first one
 ONLY_3 = {"CenterCrop", "Divide", "GroupedQueryAttention", "Identity", "RMSNormalization", "TrueDivide"}
 
@@ -346,18 +348,12 @@ def input_of(tensor, is_index, random):
     return random.integers(0, 11, shape).astype("int32" if "int" in str(tensor.dtype) else "float32")
 
 
-def compare(quern, model, random, folder, made):
-    randomize(model, random)
-    path = os.path.join(folder, "model.h5")
-    model.save(path)
-    with h5py.File(path) as file:
-        types = layers_of(json.loads(file.attrs["model_config"]))
-    made |= types
-    inputs = [input_of(t, "Embedding" in types, random) for t in model.inputs]
-    want = model(inputs if len(inputs) > 1 else inputs[0], training=False)
-    want = [np.array(y) for y in (want if isinstance(want, (list, tuple)) else [want])]
+def difference(quern, path, model, inputs, want):
+    """Runs the file; returns the largest difference, or what is wrong."""
+    folder = os.path.dirname(path)
     command = [quern, "run", path, "--output", folder]
-    info = json.loads(subprocess.run([quern, "info", "--json", path], capture_output=True, text=True, check=True).stdout)
+    described = subprocess.run([quern, "info", "--json", path], capture_output=True, text=True, check=True)
+    info = json.loads(described.stdout)
     names, outputs = ([port["name"] for port in info[kind]] for kind in ("inputs", "outputs"))
     for name, x in zip([t._keras_history[0].name for t in model.inputs] if len(inputs) > 1 else names, inputs):
         np.save(os.path.join(folder, f"x{len(command)}.npy"), x)
@@ -378,6 +374,39 @@ def compare(quern, model, random, folder, made):
     return worst
 
 
+def compare(quern, model, random, folder, made):
+    """Yields, for the file as Keras writes it and as older versions did, the largest difference or what is wrong."""
+    randomize(model, random)
+    path = os.path.join(folder, "model.h5")
+    model.save(path)
+    with h5py.File(path) as file:
+        types = layers_of(json.loads(file.attrs["model_config"]))
+    made |= types
+    inputs = [input_of(t, "Embedding" in types, random) for t in model.inputs]
+    want = model(inputs if len(inputs) > 1 else inputs[0], training=False)
+    want = [np.array(y) for y in (want if isinstance(want, (list, tuple)) else [want])]
+    yield difference(quern, path, model, inputs, want)
+    if IS_3:
+        try:
+            keras_old.rewrite(path)
+        except keras_old.NotOld:
+            return
+        result = difference(quern, path, model, inputs, want)
+        yield "as an old file: " + result if isinstance(result, str) else result
+
+
+def results_of(quern, make, random, made):
+    results = []
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            results += compare(quern, make(), random, folder, made)
+        except subprocess.CalledProcessError as error:
+            results.append(error.stderr.strip())
+        except Exception as error:
+            results.append(f"Keras says {type(error).__name__}: {error}")
+    return results
+
+
 def main():
     quern, part = str(pathlib.Path(sys.argv[1]).resolve()), sys.argv[2] if len(sys.argv) > 2 else ""
     random = np.random.default_rng(7)
@@ -385,23 +414,16 @@ def main():
     for name, make in models():
         if part not in name:
             continue
-        count += 1
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                result = compare(quern, make(), random, folder, made)
-            except subprocess.CalledProcessError as error:
-                result = error.stderr.strip()
-            except Exception as error:
-                result = f"Keras says {type(error).__name__}: {error}"
-        if isinstance(result, str):
+        results = results_of(quern, make, random, made)
+        for problem in (result for result in results if isinstance(result, str)):
             failed += 1
-            print(f"FAIL  {name}: {result}")
-        else:
-            worst = max(worst, result)
+            print(f"FAIL  {name}: {problem}")
+        count += len(results)
+        worst = max([worst, *(result for result in results if not isinstance(result, str))])
     missing = set() if part else missing_layers(made)
     if missing:
         print("FAIL  no model has the layers", *sorted(missing))
-    print(f"Keras {keras.__version__}: {count - failed} of {count} models agree, largest difference {worst:.1e}")
+    print(f"Keras {keras.__version__}: {count - failed} of {count} files agree, largest difference {worst:.1e}")
     return failed > 0 or count == 0 or len(missing) > 0
 
 

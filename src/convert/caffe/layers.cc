@@ -374,8 +374,8 @@ Values reduction(const Layer& layer) {
   return {builder.reshape(layer.name, sums, kept)};
 }
 
-// The largest of each column of channels, or of all but the first dimension: their places, which are floats in Caffe, or
-// both places and values.
+// The largest of each column of channels, or of all but the first dimension: their places, which are floats in Caffe,
+// or both places and values.
 Values arg_max(const Layer& layer) {
   const schema::ArgMaxParameter& p = layer.param.argmax_param();
   const size_t rank = layer.x().rank();

@@ -1,5 +1,5 @@
-// Imports Caffe's recurrent layers. Their second bottom says for each step and sequence whether the sequence goes on (1) or
-// another one begins (0), which takes away the states. So each step becomes nodes of its own.
+// Imports Caffe's recurrent layers. Their second bottom says for each step and sequence whether the sequence goes on
+// (1) or another one begins (0), which takes away the states. So each step becomes nodes of its own.
 #include "convert/caffe/layer.h"
 
 namespace quern::caffe {
@@ -10,8 +10,8 @@ constexpr size_t max_steps = 256;
 // What both layers have in common. Tensors of one step are [1, sequences, numbers].
 class Recurrence {
  public:
-  // `gates`: how many rows of weights there are for each number of the state. The first two blobs are weights and bias of
-  // the input, the third one has the weights of the state.
+  // `gates`: how many rows of weights there are for each number of the state. The first two blobs are weights and bias
+  // of the input, the third one has the weights of the state.
   Recurrence(const Layer& layer, size_t gates, int blobs) : layer_(layer), builder_(layer.builder) {
     const schema::RecurrentParameter& p = layer.param.recurrent_param();
     const Shape shape = layer.shape(), goes_on = layer.dims(1);

@@ -99,8 +99,8 @@ Values group_query_attention(const KerasNode& node) {
 
 // ---- products of two inputs
 
-// Sums of products along one axis of each input: the rest of the second input follows that of the first one. Dimensions get
-// letters, of which the first dimension, the summed one and all others are different ones.
+// Sums of products along one axis of each input: the rest of the second input follows that of the first one. Dimensions
+// get letters, of which the first dimension, the summed one and all others are different ones.
 Values dot(const KerasNode& node) {
   std::vector<int64_t> axes = node.list("axes");
   if (axes.size() == 1) axes.push_back(axes[0]);

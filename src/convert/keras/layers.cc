@@ -63,8 +63,8 @@ Values convolution(const KerasNode& node, size_t spatial) {
 Values conv_1d(const KerasNode& node) { return convolution(node, 1); }
 Values conv_2d(const KerasNode& node) { return convolution(node, 2); }
 
-// How far the windows of a transposed convolution reach beyond the result (`before`, `after`), or the result beyond them
-// (`more`). Keras sets the size of the result: pixels * stride, and what a "valid" window has beyond that; or as
+// How far the windows of a transposed convolution reach beyond the result (`before`, `after`), or the result beyond
+// them (`more`). Keras sets the size of the result: pixels * stride, and what a "valid" window has beyond that; or as
 // 'output_padding' says. TensorFlow then divides the rest as it does for a convolution that reads such a result.
 struct Reach {
   int64_t before, after, more;

@@ -26,8 +26,8 @@ bool ends_with(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
-// Whether a layer calls its weight so: by the last names of the path, of one or more, without the number of a result that
-// Keras 2 appends. "conv/conv/kernel:0" is "kernel".
+// Whether a layer calls its weight so: by the last names of the path, of one or more, without the number of a result
+// that Keras 2 appends. "conv/conv/kernel:0" is "kernel".
 bool is_named(const std::string& path, const std::string& name) {
   return ends_with(path.substr(0, path.find(':', path.rfind('/') + 1)), "/" + name);
 }
@@ -48,8 +48,8 @@ Paths those(const Paths& all, Lies&& lies, const std::string& folder) {
   return found;
 }
 
-// Within a model, weights have the name of their layer and, from Keras 3 on, before it that of the model. Where a layer has
-// parts, these have folders within the layer's.
+// Within a model, weights have the name of their layer and, from Keras 3 on, before it that of the model. Where a layer
+// has parts, these have folders within the layer's.
 Paths nested_paths(const Paths& all, const Call& call) {
   const std::string in_model = call.model + "/" + call.layer;
   for (auto* const lies : {lies_in, lies_below}) {

@@ -80,8 +80,8 @@ View gate_rows(const KerasNode& node, const char* role, const Cell& cell, size_t
   return node.builder.constant({1, width, depth}, rows.data());
 }
 
-// The biases of the products with the input, then those of the products with the state, which only a GRU has that resets
-// the state after its product.
+// The biases of the products with the input, then those of the products with the state, which only a GRU has that
+// resets the state after its product.
 View gate_bias(const KerasNode& node, const Cell& cell, size_t units, bool has_two) {
   if (!node.flag("use_bias", true)) return {};
   const size_t width = width_of(node, cell, units);
