@@ -5,7 +5,7 @@
 namespace quern::caffe {
 namespace {
 
-constexpr size_t max_steps = 256;
+constexpr size_t max_steps = 256, bytes_of_step = 4096;  // of the nodes that a step becomes, about
 
 // What both layers have in common. Tensors of one step are [1, sequences, numbers].
 class Recurrence {
@@ -23,6 +23,7 @@ class Recurrence {
     steps = shape[0];
     if (steps > max_steps) throw Unsupported{"more than " + std::to_string(max_steps) + " steps"};
     layer.fix(builder_.symbol(layer.x(), 0));
+    builder_.charge(steps * bytes_of_step);
     size = p.num_output();
     layer.expect_blobs(blobs);
     const View x = builder_.reshape(layer.name + "/x", layer.x(), {0, 0, -1});
