@@ -273,6 +273,18 @@ TEST_F(KerasRecurrent, TimeDistributed) {
   expect_in(refusal("TimeDistributed", wrapped("layer", "Dense", "d", "'units': 2"), {2, 5}), "rank 2");
 }
 
+// A number of steps is fixed, a number of images is not, whichever function comes before.
+TEST_F(KerasRecurrent, TimeDistributedBehindFunctions) {
+  const Array x = random({2, 3, 4, 5}, 1);
+  const std::string net = test::keras_sequential(
+      "net", {test::keras_input("x", x.dims), test::keras_layer("Activation", "a", "'activation': 'softplus'"),
+              test::keras_layer("TimeDistributed", "t", wrapped("layer", "Flatten", "f", "'data_format': null"))});
+  const Graph graph = keras::import_contents(test::keras_contents(net, {}), {});
+  const Array want = test::map(test::reshape(x, {2, 3, 20}), [](float v) { return std::log1p(std::exp(v)); });
+  expect_near(test::run(graph, {x}).at(0), want);
+  expect_in(test::error_of([&] { test::run(graph, {random({2, 6, 4, 5}, 1)}); }), "dimension 1 stays 3");
+}
+
 // Weights of a layer with parts, in a model within the model, beside a layer of the same kind.
 TEST_F(KerasRecurrent, PartsWithinNestedModels) {
   const Array x = random({2, 5, 4}, 1), none = constant({2, 3}, std::vector<float>(6, 0.0f));
