@@ -29,9 +29,9 @@ TOLERANCE, HALF_TOLERANCE = 1e-4, 5e-3  # of the largest element, or of 1; the l
 IS_3 = keras.__version__ >= "3"
 IMAGE, ROW, SEQUENCE = (9, 8, 6), (10,), (9, 6)
 IMPORTER = pathlib.Path(__file__).resolve().parents[2] / "src" / "convert" / "keras"
-# Names of layers in old files alone, of operators that are no layers, and a layer that is known to be refused.
+# Names of layers in old files alone, of a layer that is known to be refused, and of one that no file of Keras has.
 NEVER_MADE = {"BatchNormalizationV1", "BatchNormalizationV2", "Convolution1D", "Convolution2D",
-              "Convolution2DTranspose", "Masking"}
+              "Convolution2DTranspose", "Masking", "StochasticDepth"}
 ONLY_2 = {"RandomBrightness", "TFOpLambda", "ThresholdedReLU"}  # Keras 3 does not save the first one
 ONLY_3 = {"CenterCrop", "Divide", "GroupedQueryAttention", "Identity", "RMSNormalization", "TrueDivide"}
 
@@ -302,6 +302,16 @@ def mixed_precision():
     return keras.Model(x, L.Dense(4, dtype="float32")(L.Conv2D(4, 3, dtype="mixed_float16")(x)))
 
 
+def applications():
+    """Networks that come with Keras, for small images."""
+    sizes = {"ConvNeXtTiny": 32, "EfficientNetV2B0": 32, "InceptionResNetV2": 75, "MobileNetV3Small": 32,
+             "NASNetMobile": 32, "ResNet50V2": 32}
+    for name, size in sizes.items():
+        if hasattr(keras.applications, name):
+            make = getattr(keras.applications, name)
+            yield name, lambda make=make, size=size: make(weights=None, input_shape=(size, size, 3), classes=10)
+
+
 def models():
     for name, (shape, layer) in layer_models().items():
         x = keras.Input(shape)
@@ -309,6 +319,7 @@ def models():
     for name in ("Add", "Subtract", "Multiply", "Average", "Maximum", "Minimum", "Concatenate"):
         yield name, lambda name=name: merging(name)
     yield from wrapped_models()
+    yield from applications()
     for make in (states, recurrent_within, indices, indices_of_floats, dots, attention, heads, transformer):
         yield make.__name__, make
     if IS_3:
@@ -321,7 +332,9 @@ def randomize(model, random):
     """Random weights, but for statistics, which are positive."""
     weights = []
     for weight in model.weights:
-        value = random.uniform(-1, 1, weight.shape)
+        # Kernels that keep numbers as large as they are, also in deep networks.
+        depth = float(np.prod(weight.shape[:-1])) if len(model.weights) > 60 and len(weight.shape) > 1 else 3.0
+        value = random.uniform(-1, 1, weight.shape) * np.sqrt(3.0 / depth)
         positive = "variance" in weight.name
         is_real = "float" in str(weight.dtype)
         weights.append((np.abs(value) + 0.5 if positive else value) if is_real else weight.numpy())
@@ -381,7 +394,7 @@ def compare(quern, model, random, folder, made):
     model.save(path)
     with h5py.File(path) as file:
         types = layers_of(json.loads(file.attrs["model_config"]))
-    made |= types
+    made |= {layer.removeprefix("Custom>") for layer in types}
     inputs = [input_of(t, "Embedding" in types, random) for t in model.inputs]
     want = model(inputs if len(inputs) > 1 else inputs[0], training=False)
     want = [np.array(y) for y in (want if isinstance(want, (list, tuple)) else [want])]

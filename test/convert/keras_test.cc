@@ -307,6 +307,26 @@ TEST(Keras, Merging) {
 }
 
 // Operators between layers: Keras 2 has TFOpLambda, Keras 3 layers with numbers among their arguments.
+// Of the networks that come with Keras.
+TEST(Keras, LayersOfApplications) {
+  const Array x = random({2, 3, 4}, 1), gamma = random({4}, 2), y = random({2, 3, 4}, 3);
+  expect_layer("LayerScale", "'init_values': 0.1, 'projection_dim': 4", x, {{"gamma", gamma}},
+               test::combine(x, gamma, times));
+  expect_layer("LayerScale", "'projection_dim': 4", x, {{"variable_7", gamma}}, test::combine(x, gamma, times));
+  expect_in(refusal("LayerScale", "'projection_dim': 4", x.dims), "has 0 weights for it instead of one");
+  expect_in(refusal("LayerScale", "'projection_dim': 3", x.dims, {{"gamma", gamma}}), "does not fit the input");
+  expect_layer("StochasticDepth", "'drop_path_rate': 0.5", x, {}, x);
+  const Array want = test::combine(x, y, [](float a, float b) { return a + 0.25f * b; });
+  for (const char* type : {"CustomScaleLayer", "Custom>CustomScaleLayer"}) {
+    const std::string net =
+        test::keras_functional("net",
+                               {test::keras_input("x", x.dims), test::keras_input("y", x.dims),
+                                test::keras_layer(type, "s", "'scale': 0.25", "[[['x', 0, 0, {}], ['y', 0, 0, {}]]]")},
+                               "[['x', 0, 0], ['y', 0, 0]]", "[['s', 0, 0]]");
+    expect_near(test::run(keras::import_contents(test::keras_contents(net, {}), {}), {x, y}).at(0), want);
+  }
+}
+
 TEST(Keras, Operators) {
   const Array x = random({2, 3}, 1), want = test::map(x, [](float v) { return 2 - v; });
   const std::string ends = "[['x', 0, 0]]", input = test::keras_input("x", x.dims);

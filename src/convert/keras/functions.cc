@@ -318,6 +318,27 @@ Values average(const KerasNode& node) {
   return {node.builder.power(node.name + "/part", combined(node, OpKind::add), part, 0, 1)};
 }
 
+// ---- layers of Keras' own applications ---------------------------------------------------------
+
+// A number for each index of the last dimension.
+Values layer_scale(const KerasNode& node) {
+  node.ignore({"init_values"});
+  const View& x = node.view(0);
+  if (x.rank() == 0) throw Unsupported{"on a tensor of rank 0"};
+  const size_t count = node.builder.shape(x)[x.rank() - 1];
+  if (node.size("projection_dim") != count) node.fail("'projection_dim' does not fit the input");
+  return {node.builder.scale(node.name, x, node.numbers(node.only_weight(), {count}), {}, x.rank() - 1)};
+}
+
+// Adds the second input, times a number.
+Values scaled_sum(const KerasNode& node) {
+  expect_equal_ranks(node);
+  const View part = node.builder.power(node.name + "/part", node.view(1), node.number("scale"), 0, 1);
+  return {node.builder.binary(OpKind::add, node.name, node.view(0), part)};
+}
+
+// ---- extremes and operators --------------------------------------------------------------------
+
 // The largest of several tensors: they become the rows of an image, over which a pooling goes.
 View largest(const KerasNode& node, float sign) {
   Builder& builder = node.builder;
@@ -368,12 +389,15 @@ const KerasRow* find_function(const std::string& type) {
       {"Add", {add, 1, many_inputs}},
       {"AlphaDropout", {identity, 1, 1}},
       {"Average", {average, 1, many_inputs}},
+      {"Custom>CustomScaleLayer", {scaled_sum, 2, 2}},  // as Keras 2 writes it
+      {"CustomScaleLayer", {scaled_sum, 2, 2}},
       {"Divide", {divide, 2, 2}},
       {"Dropout", {identity, 1, 1}},
       {"ELU", {elu_layer, 1, 1}},
       {"GaussianDropout", {identity, 1, 1}},
       {"GaussianNoise", {identity, 1, 1}},
       {"Identity", {identity, 1, 1}},
+      {"LayerScale", {layer_scale, 1, 1}},
       {"LeakyReLU", {leaky_relu_layer, 1, 1}},
       {"Maximum", {maximum, 1, many_inputs}},
       {"Minimum", {minimum, 1, many_inputs}},
@@ -391,6 +415,7 @@ const KerasRow* find_function(const std::string& type) {
       {"SpatialDropout1D", {identity, 1, 1}},
       {"SpatialDropout2D", {identity, 1, 1}},
       {"SpatialDropout3D", {identity, 1, 1}},
+      {"StochasticDepth", {identity, 1, 1}},
       {"Subtract", {subtract, 2, 2}},
       {"TFOpLambda", {operator_of_tensorflow, 1, 2}},
       {"ThresholdedReLU", {thresholded_relu, 1, 1}},

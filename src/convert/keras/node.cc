@@ -175,6 +175,13 @@ bool KerasNode::has_channels_first() const {
 
 // ---- weights of a layer -----------------------------------------------------------------------
 
+std::string KerasNode::only_weight() const {
+  const Paths paths = weights_.of(call);
+  if (paths.size() != 1) fail("the file has " + std::to_string(paths.size()) + " weights for it instead of one");
+  const std::string last = paths[0].substr(paths[0].rfind('/') + 1);
+  return last.substr(0, last.find(':'));
+}
+
 View KerasNode::weight(const std::string& role, const Shape& shape) const {
   return weights_.constant(builder, path_of(role, shape));
 }

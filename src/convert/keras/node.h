@@ -75,6 +75,8 @@ class KerasNode : public SourceNode {
   // ---- weights, of exactly this shape, as the layer names them: "kernel", "query/kernel"
 
   bool has_weight(const std::string& role) const { return !weights_.find(*this, call, role).empty(); }
+  // How the file names the layer's only weight, to which the layer gives no name.
+  std::string only_weight() const;
   View weight(const std::string& role, const Shape& shape) const;
   const std::vector<float>& numbers(const std::string& role, const Shape& shape) const;
 
