@@ -1,13 +1,10 @@
 // Every type of layer that the Caffe importer knows, against plain computations, and what it refuses.
 #include <gtest/gtest.h>
-#include <quern/extra.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "arrays.h"
-#include "convert/caffe/caffe.pb.h"
-#include "convert/convert.h"
+#include "caffe_model.h"
 
 namespace quern {
 namespace {
@@ -18,63 +15,8 @@ using test::error_of;
 using test::expect_near;
 using test::random;
 
-using Weights = std::map<std::string, std::vector<Array>>;
-
-void fill(const Array& array, caffe::schema::BlobProto* blob) {
-  for (const size_t d : array.dims) blob->mutable_shape()->add_dim(static_cast<int64_t>(d));
-  for (const float value : array.data) blob->add_data(value);
-}
-
-std::string serialized(const Weights& weights) {
-  caffe::schema::NetWeights net;
-  for (const auto& [name, blobs] : weights) {
-    caffe::schema::LayerWeights* layer = net.add_layer();
-    layer->set_name(name);
-    for (const Array& blob : blobs) fill(blob, layer->add_blobs());
-  }
-  return net.SerializeAsString();
-}
-
-class Caffe : public testing::Test {
- protected:
-  Graph import(const std::string& text, const Weights& weights = {}, const std::vector<std::string>& outputs = {}) {
-    EXPECT_EQ(qn_extra_register(), QN_OK);
-    const std::string net = folder_.write("net.prototxt", text);
-    const std::string model = weights.empty() ? "" : folder_.write("net.caffemodel", serialized(weights));
-    test::keep_model("caffe", text + std::string(1, '\0') + serialized(weights));
-    return import_caffe(net, model, {outputs});
-  }
-  std::string refusal(const std::string& text, const Weights& weights = {}) {
-    return error_of([&] { import(text, weights); });
-  }
-  // A net of one layer "l" that reads the inputs a, b, ... and writes "y".
-  static std::string one_layer(const std::vector<Dims>& inputs, const std::string& type,
-                               const std::string& parameters) {
-    std::string text, bottoms;
-    char name = 'a';
-    for (const Dims& dims : inputs) {
-      text += std::string("input: \"") + name + "\" input_shape {";
-      for (const size_t d : dims) text.append(" dim: ").append(std::to_string(d));
-      text += " }\n";
-      bottoms += std::string(" bottom: \"") + name++ + "\"";
-    }
-    return text + "layer { name: \"l\" type: \"" + type + "\"" + bottoms + " top: \"y\" " + parameters + " }";
-  }
-  void expect_layer(const std::string& type, const std::string& parameters, const std::vector<Array>& inputs,
-                    const std::vector<Array>& blobs, const Array& want, float tolerance = 1e-5f) {
-    SCOPED_TRACE(type + " " + parameters);
-    std::vector<Dims> dims;
-    for (const Array& input : inputs) dims.push_back(input.dims);
-    const Weights weights = blobs.empty() ? Weights{} : Weights{{"l", blobs}};
-    Graph graph = import(one_layer(dims, type, parameters), weights);
-    ASSERT_EQ(graph.outputs.size(), 1u);
-    EXPECT_STREQ(graph.tensors[static_cast<size_t>(graph.outputs[0].tensor)].name.c_str(), "y");
-    const std::vector<Array> got = test::run(std::move(graph), inputs);
-    expect_near(got.at(0), want, tolerance);
-  }
-
-  test::Folder folder_;
-};
+using Weights = test::CaffeWeights;
+class Caffe : public test::CaffeNets {};
 
 const char* const input_2x3x7x6 = "input: \"x\" input_dim: 2 input_dim: 3 input_dim: 7 input_dim: 6\n";
 
@@ -677,13 +619,14 @@ TEST_F(Caffe, RulesOfPhaseLevelAndStage) {
 
 TEST_F(Caffe, UnsupportedLayersAreListedTogether) {
   const std::string text = std::string(input_2x3x7x6) +
-                           "layer { name: \"n\" type: \"SPP\" bottom: \"x\" top: \"n\" }\n"
+                           "layer { name: \"n\" type: \"Im2col\" bottom: \"x\" top: \"n\" }\n"
                            "layer { name: \"after\" type: \"ReLU\" bottom: \"n\" top: \"after\" }\n"
                            "layer { name: \"p\" type: \"Python\" bottom: \"after\" bottom: \"x\" top: \"p\" }\n"
                            "layer { name: \"s\" type: \"Pooling\" bottom: \"x\" top: \"s\" pooling_param { pool: "
                            "STOCHASTIC kernel_size: 2 } }";
   const std::string message = refusal(text);
-  EXPECT_NE(message.find("3 layers are not supported: n (SPP), p (Python), s (Pooling: stochastic)"), std::string::npos)
+  EXPECT_NE(message.find("3 layers are not supported: n (Im2col), p (Python), s (Pooling: stochastic)"),
+            std::string::npos)
       << message;
   // What the outputs asked for do not need is no obstacle.
   EXPECT_NO_THROW(import(text + "layer { name: \"fine\" type: \"ReLU\" bottom: \"x\" top: \"fine\" }", {}, {"fine"}));

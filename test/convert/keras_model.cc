@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "convert/keras/keras.h"
+
 #ifdef QUERN_HAS_HDF5
 #include <hdf5.h>
 #endif
@@ -59,6 +61,32 @@ keras::Contents keras_contents(const std::string& config, const KerasWeights& we
   }
   keep_model("keras", keras_parts(contents));
   return contents;
+}
+
+keras::Contents one_layer(const std::string& type, const std::string& config, const Dims& x,
+                          const KerasWeights& weights, const std::string& version) {
+  KerasWeights named;
+  for (const auto& [name, array] : weights) named["y/y/" + name + ":0"] = array;
+  return keras_contents(keras_sequential("net", {keras_input("x", x), keras_layer(type, "y", config)}), named, version);
+}
+
+void expect_layer(const std::string& type, const std::string& config, const Array& x, const KerasWeights& weights,
+                  const std::vector<Array>& want, const std::string& version) {
+  SCOPED_TRACE(type + " " + config);
+  const std::vector<Array> got =
+      run(keras::import_contents(one_layer(type, config, x.dims, weights, version), {}), {x});
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < want.size(); ++i) expect_near(got[i], want[i]);
+}
+
+std::string refusal(const keras::Contents& contents) {
+  return error_of([&] { keras::import_contents(contents, {}); });
+}
+std::string refusal(const std::string& type, const std::string& config, const Dims& x, const KerasWeights& weights) {
+  return refusal(one_layer(type, config, x, weights));
+}
+void expect_in(const std::string& message, const std::string& part) {
+  EXPECT_NE(message.find(part), std::string::npos) << message;
 }
 
 std::string keras_stream(const keras::Contents& contents) {

@@ -26,6 +26,22 @@ using KerasWeights = std::map<std::string, Array>;
 keras::Contents keras_contents(const std::string& config, const KerasWeights& weights,
                                const std::string& version = "2.4.0");
 
+// A model of one layer "y" on an input "x"; its weights are "y/y/NAME:0".
+keras::Contents one_layer(const std::string& type, const std::string& config, const Dims& x,
+                          const KerasWeights& weights, const std::string& version = "2.4.0");
+// Runs such a model. `want` is its outputs.
+void expect_layer(const std::string& type, const std::string& config, const Array& x, const KerasWeights& weights,
+                  const std::vector<Array>& want, const std::string& version = "2.4.0");
+inline void expect_layer(const std::string& type, const std::string& config, const Array& x,
+                         const KerasWeights& weights, const Array& want, const std::string& version = "2.4.0") {
+  expect_layer(type, config, x, weights, std::vector<Array>{want}, version);
+}
+// The message with which the importer refuses a model, and whether it has a part.
+std::string refusal(const keras::Contents& contents);
+std::string refusal(const std::string& type, const std::string& config, const Dims& x,
+                    const KerasWeights& weights = {});
+void expect_in(const std::string& message, const std::string& part);
+
 // What the process that reads a file sends; and the architecture as text, a NUL, and the stream of the rest.
 std::string keras_stream(const keras::Contents& contents);
 std::string keras_parts(const keras::Contents& contents);

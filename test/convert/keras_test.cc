@@ -17,39 +17,15 @@ namespace {
 using test::Array;
 using test::Dims;
 using test::error_of;
+using test::expect_in;
+using test::expect_layer;
 using test::expect_near;
 using test::KerasWeights;
+using test::one_layer;
 using test::random;
+using test::refusal;
 
 constexpr const char* call_on_x = "[[['x', 0, 0, {}]]]";
-
-// One layer "y" on an input "x"; its weights are "y/y/NAME:0".
-keras::Contents one_layer(const std::string& type, const std::string& config, const Dims& x,
-                          const KerasWeights& weights, const std::string& version = "2.4.0") {
-  KerasWeights named;
-  for (const auto& [name, array] : weights) named["y/y/" + name + ":0"] = array;
-  const std::string layers =
-      test::keras_sequential("net", {test::keras_input("x", x), test::keras_layer(type, "y", config)});
-  return test::keras_contents(layers, named, version);
-}
-
-void expect_layer(const std::string& type, const std::string& config, const Array& x, const KerasWeights& weights,
-                  const Array& want, const std::string& version = "2.4.0") {
-  SCOPED_TRACE(type + " " + config);
-  const Graph graph = keras::import_contents(one_layer(type, config, x.dims, weights, version), {});
-  expect_near(test::run(graph, {x}).at(0), want);
-}
-
-std::string refusal(const keras::Contents& contents) {
-  return error_of([&] { keras::import_contents(contents, {}); });
-}
-std::string refusal(const std::string& type, const std::string& config, const Dims& x,
-                    const KerasWeights& weights = {}) {
-  return refusal(one_layer(type, config, x, weights));
-}
-void expect_in(const std::string& message, const std::string& part) {
-  EXPECT_NE(message.find(part), std::string::npos) << message;
-}
 
 // Between Keras' order of dimensions and that of the plain computations.
 Array channels_first(const Array& x) { return test::transpose(x, {0, 3, 1, 2}); }
@@ -207,7 +183,7 @@ TEST(Keras, Activations) {
   expect_layer("Softmax", "'axis': 1", x, {}, test::softmax(x, 1));
   expect_layer("Softmax", "'axis': [-1]", x, {}, test::softmax(x, 2));
   expect_layer("ELU", "'alpha': 0.5", x, {}, test::map(x, [](float v) { return v < 0 ? 0.5f * std::expm1(v) : v; }));
-  expect_in(refusal("Activation", "'activation': 'gelu'", x.dims), "y (Activation: activation 'gelu')");
+  expect_in(refusal("Activation", "'activation': 'sparsemax'", x.dims), "y (Activation: activation 'sparsemax')");
   expect_in(refusal("Activation", "'activation': {'class_name': 'F'}", x.dims), "'activation' that is no text");
 }
 
@@ -222,7 +198,6 @@ TEST(Keras, Rectifiers) {
                test::map(x, [&](float v) { return std::min(leaky(v), 2.0f); }));
   expect_layer("LeakyReLU", "'alpha': 0.25", x, {}, test::map(x, leaky));
   expect_layer("LeakyReLU", "'negative_slope': 0.25", x, {}, test::map(x, leaky));
-  expect_in(refusal("ReLU", "'threshold': 1.0", x.dims), "a threshold");
   const auto prelu = [&](const Array& slope) {
     const Array below = test::combine(test::map(x, [](float v) { return std::min(v, 0.0f); }), slope, times);
     return test::combine(test::map(x, relu), below, plus);
@@ -329,10 +304,29 @@ TEST(Keras, Merging) {
   expect_near(test::run(joined, {a, b}).at(0), test::concat({a, b}, 2));
   expect_in(refusal(test::keras_contents(two_inputs("Add", "", a.dims, {2, 5}), {})), "different ranks");
   expect_in(refusal(test::keras_contents(two_inputs("Maximum", "", a.dims, row.dims), {})), "different shapes");
-  expect_in(refusal(test::keras_contents(two_inputs("Dot", "", a.dims, b.dims), {})), "y (Dot)");
 }
 
 // Operators between layers: Keras 2 has TFOpLambda, Keras 3 layers with numbers among their arguments.
+// Of the networks that come with Keras.
+TEST(Keras, LayersOfApplications) {
+  const Array x = random({2, 3, 4}, 1), gamma = random({4}, 2), y = random({2, 3, 4}, 3);
+  expect_layer("LayerScale", "'init_values': 0.1, 'projection_dim': 4", x, {{"gamma", gamma}},
+               test::combine(x, gamma, times));
+  expect_layer("LayerScale", "'projection_dim': 4", x, {{"variable_7", gamma}}, test::combine(x, gamma, times));
+  expect_in(refusal("LayerScale", "'projection_dim': 4", x.dims), "has 0 weights for it instead of one");
+  expect_in(refusal("LayerScale", "'projection_dim': 3", x.dims, {{"gamma", gamma}}), "does not fit the input");
+  expect_layer("StochasticDepth", "'drop_path_rate': 0.5", x, {}, x);
+  const Array want = test::combine(x, y, [](float a, float b) { return a + 0.25f * b; });
+  for (const char* type : {"CustomScaleLayer", "Custom>CustomScaleLayer"}) {
+    const std::string net =
+        test::keras_functional("net",
+                               {test::keras_input("x", x.dims), test::keras_input("y", x.dims),
+                                test::keras_layer(type, "s", "'scale': 0.25", "[[['x', 0, 0, {}], ['y', 0, 0, {}]]]")},
+                               "[['x', 0, 0], ['y', 0, 0]]", "[['s', 0, 0]]");
+    expect_near(test::run(keras::import_contents(test::keras_contents(net, {}), {}), {x, y}).at(0), want);
+  }
+}
+
 TEST(Keras, Operators) {
   const Array x = random({2, 3}, 1), want = test::map(x, [](float v) { return 2 - v; });
   const std::string ends = "[['x', 0, 0]]", input = test::keras_input("x", x.dims);
@@ -440,21 +434,20 @@ TEST(Keras, NamesWithSlashes) {
 TEST(Keras, ListsAllUnsupportedLayers) {
   const std::string net = test::keras_sequential(
       "net",
-      {test::keras_input("x", {1, 8, 8, 2}), test::keras_layer("Conv2DTranspose", "up", "'filters': 2"),
+      {test::keras_input("x", {1, 8, 8, 2}), test::keras_layer("ConvLSTM2D", "up", "'filters': 2"),
        test::keras_layer("ReLU", "r", ""), test::keras_sequential("inner", {test::keras_layer("Lambda", "f", "")})});
-  EXPECT_EQ(refusal(test::keras_contents(net, {})),
-            "2 layers are not supported: up (Conv2DTranspose), inner/f (Lambda)");
+  EXPECT_EQ(refusal(test::keras_contents(net, {})), "2 layers are not supported: up (ConvLSTM2D), inner/f (Lambda)");
   const std::string two = test::keras_functional(
       "net",
-      {test::keras_input("x", {1, 8, 8, 2}), test::keras_layer("Conv2DTranspose", "up", "", call_on_x),
-       test::keras_layer("ReLU", "r", "'threshold': 1.0", call_on_x),
+      {test::keras_input("x", {1, 8, 8, 2}), test::keras_layer("ConvLSTM2D", "up", "", call_on_x),
+       test::keras_layer("Softmax", "r", "'axis': [1, 2]", call_on_x),
        test::keras_layer("Softmax", "s", "'temperature': 2.0", call_on_x),
        test::keras_layer("ReLU", "q", "'dtype': 'int8'", call_on_x)},
       "[['x', 0, 0]]", "[['up', 0, 0], ['r', 0, 0], ['s', 0, 0], ['q', 0, 0]]");
-  EXPECT_EQ(
-      refusal(test::keras_contents(two, {})),
-      "4 layers are not supported: up (Conv2DTranspose), r (ReLU: a threshold), s (Softmax: 'temperature'), q (ReLU: "
-      "type 'int8')");
+  EXPECT_EQ(refusal(test::keras_contents(two, {})),
+            "4 layers are not supported: up (ConvLSTM2D), r (Softmax: over several axes), s (Softmax: 'temperature'), "
+            "q (ReLU: "
+            "type 'int8')");
 }
 
 TEST(Keras, Refuses) {

@@ -118,6 +118,15 @@ qn_preprocessing preprocessing(const LayerParameter& layer, const Shape& shape) 
   return result;
 }
 
+// ---- layers -----------------------------------------------------------------------------------
+
+const LayerRow* find_row(const std::string& type) {
+  for (auto* const find : {find_layer, find_shape, find_detection, find_general, find_recurrent}) {
+    if (const LayerRow* row = find(type)) return row;
+  }
+  return nullptr;
+}
+
 // ---- the net ----------------------------------------------------------------------------------
 
 class Importer {
@@ -164,9 +173,7 @@ class Importer {
   }
 
   void add_layer(const LayerParameter& param, size_t index) {
-    const LayerRow* row = find_layer(param.type());
-    if (row == nullptr) row = find_shape(param.type());
-    if (row == nullptr) row = find_detection(param.type());
+    const LayerRow* row = find_row(param.type());
     if (row == nullptr) throw Unsupported{};
     auto bottoms = wiring_.values(index, "layer '" + param.name() + "'");
     if (!bottoms) return;  // an input is lost; the list of unsupported layers has the cause

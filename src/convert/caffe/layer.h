@@ -57,5 +57,7 @@ using LayerTable = ImportTable<Layer>;
 const LayerRow* find_layer(const std::string& type);      // layers.cc: layers that compute
 const LayerRow* find_shape(const std::string& type);      // shapes.cc: shapes and views
 const LayerRow* find_detection(const std::string& type);  // detection.cc: detectors
+const LayerRow* find_general(const std::string& type);    // general.cc: what convolution networks seldom have
+const LayerRow* find_recurrent(const std::string& type);  // recurrent.cc: recurrent layers
 
 }  // namespace quern::caffe

@@ -4,6 +4,7 @@
 
 #include "base/math.h"
 #include "convert/caffe/layer.h"
+#include "convert/common/kinds.h"
 
 namespace quern::caffe {
 namespace {
@@ -39,8 +40,10 @@ Values convolution(const Layer& layer) {
   if (layer.axis(p.axis(), layer.x().rank()) != 1) throw Unsupported{"axis other than 1"};
   Attributes a = window(layer, p);
   a.dilation = pair_of(layer, "dilation", p.dilation(), false, 0, false, 0, 1);
-  a.groups = p.group();
   const size_t in = layer.channels(), out = p.num_output();
+  a.groups = p.group();
+  // A fork's layer has no groups, because each channel is one.
+  if (layer.param.type() == "ConvolutionDepthwise" && !p.has_group()) a.groups = in;
   if (out == 0) layer.fail("num_output is missing or zero");
   if (a.groups == 0 || in % a.groups != 0 || out % a.groups != 0) {
     layer.fail("group " + std::to_string(a.groups) + " does not divide " + std::to_string(in) + " inputs and " +
@@ -82,6 +85,28 @@ bool leaves_image(size_t in, size_t kernel, size_t stride) {
   return in > kernel && divide_up(in - kernel, stride) * stride >= in;
 }
 
+// Where the largest of each window lies in its channel: as a float, as all is in Caffe. The largest itself comes from a
+// pooling, whose sizes follow those of the input.
+Value places_of_largest(const Layer& layer, const Attributes& a) {
+  const Shape shape = layer.shape();
+  if (shape.size() != 4) layer.fail("the input is no image");
+  for (size_t d = 2; d < 4; ++d) layer.fix(layer.builder.symbol(layer.x(), d));
+  const auto pair = [](size_t h, size_t w) {
+    return std::vector<int64_t>{static_cast<int64_t>(h), static_cast<int64_t>(w)};
+  };
+  std::vector<int64_t> pads = pair(a.padding.top, a.padding.left);
+  pads.insert(pads.end(), {pads[0], pads[1]});
+  Parameters parameters = Parameters()
+                              .integers("kernel", pair(a.kernel.h, a.kernel.w))
+                              .integers("strides", pair(a.stride.h, a.stride.w))
+                              .integers("pads", pads)
+                              .integer("ceil", a.ceil_mode);
+  const Values made =
+      layer.custom("window_max", {layer.x()}, std::move(parameters), {ElementType::f32, ElementType::i64});
+  const Value pixels = integer_number(static_cast<int64_t>(shape[2] * shape[3]));
+  return cast_to(layer, make(layer, "mod", {made[1], pixels}), ElementType::f32);
+}
+
 Values pooling(const Layer& layer) {
   const schema::PoolingParameter& p = layer.param.pooling_param();
   if (p.pool() == schema::PoolingParameter::STOCHASTIC) throw Unsupported{"stochastic"};
@@ -98,7 +123,9 @@ Values pooling(const Layer& layer) {
       (leaves_image(shape[2], a.kernel.h, a.stride.h) || leaves_image(shape[3], a.kernel.w, a.stride.w))) {
     throw Unsupported{"a window behind the image"};
   }
-  return {layer.builder.pool(max ? OpKind::max_pool : OpKind::average_pool, layer.name, layer.x(), a)};
+  Values tops = {layer.builder.pool(max ? OpKind::max_pool : OpKind::average_pool, layer.name, layer.x(), a)};
+  if (max && layer.param.top_size() == 2) tops.push_back(places_of_largest(layer, a));
+  return tops;
 }
 
 Values inner_product(const Layer& layer) {
@@ -347,8 +374,8 @@ Values reduction(const Layer& layer) {
   return {builder.reshape(layer.name, sums, kept)};
 }
 
-// The largest of each column of channels, or of all but the first dimension: their places, which are floats in Caffe, or
-// both places and values.
+// The largest of each column of channels, or of all but the first dimension: their places, which are floats in Caffe,
+// or both places and values.
 Values arg_max(const Layer& layer) {
   const schema::ArgMaxParameter& p = layer.param.argmax_param();
   const size_t rank = layer.x().rank();
@@ -376,25 +403,6 @@ Values axpy(const Layer& layer) {
   const View factors = builder.reshape(layer.name + "/factors", a, {0, 0, 1, 1});
   const View product = builder.binary(OpKind::mul, layer.name + "/product", x, factors);
   return {builder.binary(OpKind::add, layer.name, product, layer.view(2))};
-}
-
-// Bilinear resizing that keeps the corners where they are.
-Values interp(const Layer& layer) {
-  const schema::InterpParameter& p = layer.param.interp_param();
-  const Shape shape = layer.shape();
-  if (shape.size() != 4) layer.fail("the input is no image");
-  if (p.pad_beg() != 0 || p.pad_end() != 0) throw Unsupported{"padding"};
-  if (p.shrink_factor() < 1 || p.zoom_factor() < 1) layer.fail("shrink_factor or zoom_factor is not positive");
-  Attributes a;
-  a.mode = QN_RESIZE_BILINEAR;
-  a.coordinates = QN_COORDINATES_ALIGN_CORNERS;
-  for (size_t d = 2; d < 4; ++d) {
-    const auto in = static_cast<int64_t>(shape[d]);
-    const int64_t small = (in - 1) / p.shrink_factor() + 1, given = d == 2 ? p.height() : p.width();
-    a.values.push_back(given > 0 ? given : small + (small - 1) * (p.zoom_factor() - 1));
-    if (given <= 0) layer.fix(layer.builder.symbol(layer.x(), d));
-  }
-  return {layer.builder.resize(layer.name, layer.x(), a)};
 }
 
 Values softmax(const Layer& layer) {
@@ -459,7 +467,6 @@ const LayerRow* find_layer(const std::string& type) {
       {"Eltwise", {eltwise, 2, many_inputs}},
       {"Exp", {exponential, 1, 1}},
       {"InnerProduct", {inner_product, 1, 1}},
-      {"Interp", {interp, 1, 1}},
       {"LRN", {lrn, 1, 1}},
       {"Log", {logarithm, 1, 1}},
       {"MVN", {mvn, 1, 1}},

@@ -8,6 +8,7 @@
 #include <array>
 #include <climits>
 
+#include "convert/caffe/old.h"
 #include "convert/common/file.h"
 #include "convert/common/table.h"
 
@@ -30,14 +31,33 @@ constexpr int nesting_limit = 32;
 // ---- text -------------------------------------------------------------------------------------
 
 // Parameters of layers that make no difference to a trained net.
-constexpr std::array ignored_parameters = {"weight_filler", "bias_filler",         "filler",
-                                           "engine",        "force_nd_im2col",     "moving_average_fraction",
-                                           "mirror",        "stable_prod_grad",    "source",
-                                           "backend",       "rand_skip",           "prefetch",
-                                           "shuffle",       "root_folder",         "data_filler",
-                                           "force_color",   "force_encoded_color", "scale_filler",
-                                           "visualize",     "visualize_threshold", "save_output_param",
-                                           "save_file"};
+constexpr std::array ignored_parameters = {"weight_filler",
+                                           "bias_filler",
+                                           "filler",
+                                           "engine",
+                                           "force_nd_im2col",
+                                           "moving_average_fraction",
+                                           "mirror",
+                                           "stable_prod_grad",
+                                           "source",
+                                           "backend",
+                                           "rand_skip",
+                                           "prefetch",
+                                           "shuffle",
+                                           "root_folder",
+                                           "data_filler",
+                                           "force_color",
+                                           "force_encoded_color",
+                                           "scale_filler",
+                                           "visualize",
+                                           "visualize_threshold",
+                                           "save_output_param",
+                                           "save_file",
+                                           "shift_filler",
+                                           "slope_filler",
+                                           "momentum",
+                                           "frozen",
+                                           "debug_info"};
 
 // Collects errors of the parser. Forks of Caffe have fields that we do not know. Outside the parameters of layers, such
 // fields are skipped. Inside parameters that we read, an unknown field is an error, because a net without it could give
@@ -147,7 +167,6 @@ void copy_common_fields(const google::protobuf::Message& from, google::protobuf:
 }
 
 LayerParameter upgraded(const V1LayerParameter& old) {
-  if (old.has_layer()) throw Error("layer '" + old.layer().name() + "' has the form of 2013, which is not supported");
   LayerParameter layer;
   layer.set_name(old.name());
   layer.set_type(name_of_v1_type(old.type()));
@@ -248,7 +267,12 @@ CaffeNet read_caffe_net(const std::string& prototxt) {
   result.name = net.name();
   try {
     result.layers = declared_inputs(net);
-    for (const V1LayerParameter& old : net.layers()) *net.add_layer() = upgraded(old);
+    OldLayers old_layers;
+    std::vector<LayerParameter> present;
+    for (const V1LayerParameter& old : net.layers()) {
+      old.has_layer() ? old_layers.upgrade(old, &present) : present.push_back(upgraded(old));
+    }
+    for (LayerParameter& layer : present) *net.add_layer() = std::move(layer);
     for (LayerParameter& layer : *net.mutable_layer()) {
       if (!is_included(layer) || is_for_training_only(layer.type())) continue;
       if (layer.type().empty()) throw Error("layer '" + layer.name() + "' has no type");
@@ -266,7 +290,13 @@ CaffeWeights::CaffeWeights(const std::string& caffemodel) {
   bytes_ = bytes.size();
   if (!net_.ParseFromString(bytes)) throw Error(caffemodel + ": not a Caffe model, or damaged");
   for (auto& layer : *net_.mutable_layer()) layers_.emplace(layer.name(), layer.mutable_blobs());
-  for (auto& layer : *net_.mutable_layers()) layers_.emplace(layer.name(), layer.mutable_blobs());
+  for (auto& layer : *net_.mutable_layers()) {
+    if (layer.has_layer()) {
+      layers_.emplace(layer.layer().name(), layer.mutable_layer()->mutable_blobs());
+    } else {
+      layers_.emplace(layer.name(), layer.mutable_blobs());
+    }
+  }
   if (layers_.empty()) throw Error(caffemodel + ": holds no layers");
 }
 

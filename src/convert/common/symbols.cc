@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
+#include <string>
 
 #include "base/math.h"
 #include "graph/ir/rules.h"
@@ -89,8 +90,36 @@ void Symbols::add_input(size_t input, int tensor, size_t rank) {
   }
 }
 
+namespace {
+
+// Kinds of libquern-extra whose first output has the shape of the first input, whatever that is.
+bool keeps_shape(const Node& node) {
+  static const std::set<std::string> kinds = {
+      "abs",          "any_exp",     "any_hard_swish",
+      "any_sigmoid",  "any_softmax", "any_tanh",
+      "cast",         "celu",        "cos",
+      "elu",          "erf",         "floor",
+      "gelu",         "gelu_tanh",   "group_norm",
+      "hard_sigmoid", "layer_norm",  "leaky_relu",
+      "log",          "log_softmax", "mish",
+      "neg",          "reciprocal",  "relu",
+      "rms_norm",     "selu",        "shrink",
+      "sin",          "softplus",    "softsign",
+      "sqrt",         "swish",       "thresholded_relu",
+  };
+  return node.kind == OpKind::custom && kinds.count(node.type.c_str()) > 0;
+}
+
+}  // namespace
+
 void Symbols::add_node(const Graph& graph, const Node& node) {
-  symbols_of_[node.outputs[0]] = node.kind == OpKind::custom ? unknown(graph, node, 0) : infer(graph, node);
+  std::vector<Symbol> first;
+  if (keeps_shape(node)) {
+    for (const Number& size : dimensions(graph, node.inputs[0])) first.push_back(size.symbol);
+  } else {
+    first = node.kind == OpKind::custom ? unknown(graph, node, 0) : infer(graph, node);
+  }
+  symbols_of_[node.outputs[0]] = std::move(first);
   for (size_t i = 1; i < node.outputs.size(); ++i) symbols_of_[node.outputs[i]] = unknown(graph, node, i);
 }
 

@@ -1,4 +1,5 @@
 // Imports Keras' activations and arithmetic.
+#include <algorithm>
 #include <cmath>
 
 #include "convert/keras/node.h"
@@ -38,10 +39,8 @@ View hard_swish(const KerasNode& node, const std::string& name, const View& x) {
   return node.builder.unary(OpKind::hard_swish, name, x);
 }
 
-// A line between 0 and 1: x / 5 + 1/2 in Keras 2, x / 6 + 1/2 in Keras 3.
 View hard_sigmoid(const KerasNode& node, const std::string& name, const View& x) {
-  const float slope = node.is_keras_3 ? 1.0f / 6 : 0.2f;
-  return node.builder.clamp(name, node.builder.power(name + "/line", x, slope, 0.5f, 1), 0, 1);
+  return node.builder.clamp(name, node.builder.power(name + "/line", x, hard_sigmoid_slope(node), 0.5f, 1), 0, 1);
 }
 
 // scale * (x < 0 ? alpha * (exp(x) - 1) : x)
@@ -64,6 +63,65 @@ View softsign(const KerasNode& node, const std::string& name, const View& x) {
   return node.builder.binary(OpKind::div, name, x, node.builder.power(name + "/divisor", size, 1, 1, 1));
 }
 
+View of_kind(const KerasNode& node, const char* kind, const std::string& name, const View& x,
+             Parameters parameters = {}) {
+  return node.builder.custom(kind, name, {x}, std::move(parameters), {QN_F32})[0];
+}
+View celu(const KerasNode& node, const std::string& name, const View& x) { return of_kind(node, "celu", name, x); }
+View gelu(const KerasNode& node, const std::string& name, const View& x) { return of_kind(node, "gelu", name, x); }
+View mish(const KerasNode& node, const std::string& name, const View& x) { return of_kind(node, "mish", name, x); }
+View softplus(const KerasNode& node, const std::string& name, const View& x) {
+  return of_kind(node, "softplus", name, x);
+}
+View log_sigmoid(const KerasNode& node, const std::string& name, const View& x) {
+  const View negative = node.builder.power(name + "/negative", x, -1, 0, 1);
+  return node.builder.power(name, softplus(node, name + "/softplus", negative), -1, 0, 1);
+}
+View log_softmax(const KerasNode& node, const std::string& name, const View& x) {
+  return of_kind(node, "log_softmax", name, x, Parameters().integer("axis", -1));
+}
+
+// 0 between -1/2 and 1/2; beyond, x or what remains of it.
+View hard_shrink(const KerasNode& node, const std::string& name, const View& x) {
+  return of_kind(node, "shrink", name, x, Parameters().number("bias", 0).number("lambd", 0.5f));
+}
+View soft_shrink(const KerasNode& node, const std::string& name, const View& x) {
+  return of_kind(node, "shrink", name, x, Parameters().number("bias", 0.5f).number("lambd", 0.5f));
+}
+View tanh_shrink(const KerasNode& node, const std::string& name, const View& x) {
+  return node.builder.binary(OpKind::sub, name, x, tanh(node, name + "/tanh", x));
+}
+
+// (x + 1)^2 / 4 between -1 and 1; 0 below, x above.
+View sparse_plus(const KerasNode& node, const std::string& name, const View& x) {
+  Builder& builder = node.builder;
+  const View bend = builder.power(name + "/bend", builder.clamp(name + "/middle", x, -1, 1), 0.5f, 0.5f, 2);
+  const View above = builder.power(name + "/above", builder.clamp(name + "/large", x, 1, infinity), 1, -1, 1);
+  return builder.binary(OpKind::add, name, bend, above);
+}
+View sparse_sigmoid(const KerasNode& node, const std::string& name, const View& x) {
+  return node.builder.clamp(name, node.builder.power(name + "/line", x, 0.5f, 0.5f, 1), 0, 1);
+}
+// (x + sqrt(x^2 + 4)) / 2
+View squareplus(const KerasNode& node, const std::string& name, const View& x) {
+  Builder& builder = node.builder;
+  const View square = builder.power(name + "/square", x, 1, 0, 2);
+  const View root = builder.power(name + "/root", square, 1, 4, 0.5f);
+  return builder.power(name, builder.binary(OpKind::add, name + "/sum", x, root), 0.5f, 0, 1);
+}
+// The first half of the last dimension, times the sigmoid of the second half.
+View glu(const KerasNode& node, const std::string& name, const View& x) {
+  Builder& builder = node.builder;
+  if (x.rank() < 2) throw Unsupported{"glu of a tensor of rank " + std::to_string(x.rank())};
+  const size_t axis = x.rank() - 1, size = builder.shape(x)[axis];
+  if (size % 2 != 0) node.fail("an odd number of channels is not two halves");
+  builder.fix(builder.symbol(x, axis), node.name);
+  const auto half = static_cast<int64_t>(size / 2);
+  const View gate = builder.slice(name + "/gate", x, axis, half, -1);
+  return builder.binary(OpKind::mul, name, builder.slice(name + "/half", x, axis, 0, half),
+                        sigmoid(node, name + "/sigmoid", gate));
+}
+
 View softmax(const KerasNode& node, const std::string& name, const View& x) {
   if (x.rank() < 2) throw Unsupported{"softmax of a tensor of rank " + std::to_string(x.rank())};
   return node.builder.softmax(name, x, x.rank() - 1);
@@ -71,23 +129,36 @@ View softmax(const KerasNode& node, const std::string& name, const View& x) {
 
 Function find_function_named(const std::string& name) {
   static const std::map<std::string, Function> functions = {
+      {"celu", celu},
       {"elu", elu},
       {"exponential", exponential},
+      {"gelu", gelu},
+      {"glu", glu},
+      {"hard_shrink", hard_shrink},
       {"hard_sigmoid", hard_sigmoid},
       {"hard_silu", hard_swish},
       {"hard_swish", hard_swish},
       {"hard_tanh", hard_tanh},
       {"leaky_relu", leaky_relu},
       {"linear", linear},
+      {"log_sigmoid", log_sigmoid},
+      {"log_softmax", log_softmax},
+      {"mish", mish},
       {"relu", relu},
       {"relu6", relu6},
       {"selu", selu},
       {"sigmoid", sigmoid},
       {"silu", swish},
+      {"soft_shrink", soft_shrink},
       {"softmax", softmax},
+      {"softplus", softplus},
       {"softsign", softsign},
+      {"sparse_plus", sparse_plus},
+      {"sparse_sigmoid", sparse_sigmoid},
+      {"squareplus", squareplus},
       {"swish", swish},
       {"tanh", tanh},
+      {"tanh_shrink", tanh_shrink},
   };
   const Function* function = find_in(functions, name);
   if (function == nullptr) throw Unsupported{"activation '" + name + "'"};
@@ -95,6 +166,9 @@ Function find_function_named(const std::string& name) {
 }
 
 }  // namespace
+
+// x / 5 + 1/2 in Keras 2, x / 6 + 1/2 in Keras 3.
+float hard_sigmoid_slope(const KerasNode& node) { return node.is_keras_3 ? 1.0f / 6 : 0.2f; }
 
 View activated(const KerasNode& node, const std::string& name, const View& x, const std::string& function) {
   return find_function_named(function)(node, name, x);
@@ -112,10 +186,24 @@ Values activation(const KerasNode& node) {
   return {activated(node, node.name, node.view(0), node.text("activation", "linear"))};
 }
 
-// Below the threshold: negative_slope * (x - threshold). With another threshold than 0, the function has a step.
+// x above the threshold, clipped to 0 .. max; negative_slope * (x - threshold) at and below it.
+View above_threshold(const KerasNode& node, float threshold, float slope, float max) {
+  Builder& builder = node.builder;
+  const bool clips = max != infinity, slopes = slope != 0;
+  const View& x = node.view(0);
+  View y = of_kind(node, "thresholded_relu", clips || slopes ? node.name + "/above" : node.name, x,
+                   Parameters().number("alpha", threshold));
+  if (clips) y = builder.clamp(slopes ? node.name + "/clipped" : node.name, y, 0, max);
+  if (!slopes) return y;
+  const View below = builder.clamp(node.name + "/below", x, -infinity, threshold);
+  return builder.binary(OpKind::add, node.name, y,
+                        builder.power(node.name + "/slope", below, slope, -slope * threshold, 1));
+}
+
 Values relu_layer(const KerasNode& node) {
   const float slope = node.number("negative_slope", 0.0f), max = node.number("max_value", infinity);
-  if (node.number("threshold", 0.0f) != 0) throw Unsupported{"a threshold"};
+  const float threshold = node.number("threshold", 0.0f);
+  if (threshold != 0) return {above_threshold(node, threshold, slope, max)};
   if (max < 0) node.fail("'max_value' is negative");
   if (slope == 0) return {node.builder.clamp(node.name, node.view(0), 0, max)};
   if (max == infinity) return {node.builder.leaky_relu(node.name, node.view(0), slope)};
@@ -127,6 +215,10 @@ Values relu_layer(const KerasNode& node) {
 Values leaky_relu_layer(const KerasNode& node) {
   const char* const field = node.find("alpha") != nullptr ? "alpha" : "negative_slope";  // since Keras 3
   return {node.builder.leaky_relu(node.name, node.view(0), node.number(field))};
+}
+
+Values thresholded_relu(const KerasNode& node) {
+  return {above_threshold(node, node.number("theta", 1.0f), 0, infinity)};
 }
 
 Values elu_layer(const KerasNode& node) {
@@ -156,15 +248,33 @@ Values prelu(const KerasNode& node) {
 
 Values softmax_layer(const KerasNode& node) {
   const View& x = node.view(0);
+  if (node.find("axis") != nullptr && node.list("axis").size() > 1) throw Unsupported{"over several axes"};
   return {node.builder.softmax(node.name, x, node.axis(node.whole("axis", -1), x.rank()))};
 }
 
+// One number for all, or one for each index of the last dimension.
+std::vector<float> numbers_of_channels(const KerasNode& node, const char* field, float otherwise) {
+  const Json* value = node.find(field);
+  if (value == nullptr) return {otherwise};
+  if (!value->is_array()) return {node.number(*value, field)};
+  std::vector<float> numbers;
+  for (const Json& item : *value) numbers.push_back(node.number(item, field));
+  const Shape shape = node.builder.shape(node.view(0));
+  if (numbers.size() == 1) return numbers;
+  if (shape.empty() || numbers.size() != shape.back()) node.fail(std::string("'") + field + "' does not fit the input");
+  return numbers;
+}
+
 Values rescaling(const KerasNode& node) {
-  for (const char* field : {"scale", "offset"}) {
-    const Json* value = node.find(field);
-    if (value != nullptr && value->is_array()) throw Unsupported{std::string(field) + " of several numbers"};
+  if (node.find("scale") == nullptr) node.fail("'scale' is missing");
+  std::vector<float> scale = numbers_of_channels(node, "scale", 1), offset = numbers_of_channels(node, "offset", 0);
+  const View& x = node.view(0);
+  if (scale.size() == 1 && offset.size() == 1) return {node.builder.power(node.name, x, scale[0], offset[0], 1)};
+  const size_t count = std::max(scale.size(), offset.size());
+  for (auto* list : {&scale, &offset}) {
+    if (list->size() == 1) list->assign(count, list->front());
   }
-  return {node.builder.power(node.name, node.view(0), node.number("scale"), node.number("offset", 0.0f), 1)};
+  return {node.builder.scale(node.name, x, scale, offset, x.rank() - 1)};
 }
 
 // Layers that do something only while a model is trained.
@@ -207,6 +317,27 @@ Values average(const KerasNode& node) {
   const float part = 1 / static_cast<float>(node.input_count());
   return {node.builder.power(node.name + "/part", combined(node, OpKind::add), part, 0, 1)};
 }
+
+// ---- layers of Keras' own applications ---------------------------------------------------------
+
+// A number for each index of the last dimension.
+Values layer_scale(const KerasNode& node) {
+  node.ignore({"init_values"});
+  const View& x = node.view(0);
+  if (x.rank() == 0) throw Unsupported{"on a tensor of rank 0"};
+  const size_t count = node.builder.shape(x)[x.rank() - 1];
+  if (node.size("projection_dim") != count) node.fail("'projection_dim' does not fit the input");
+  return {node.builder.scale(node.name, x, node.numbers(node.only_weight(), {count}), {}, x.rank() - 1)};
+}
+
+// Adds the second input, times a number.
+Values scaled_sum(const KerasNode& node) {
+  expect_equal_ranks(node);
+  const View part = node.builder.power(node.name + "/part", node.view(1), node.number("scale"), 0, 1);
+  return {node.builder.binary(OpKind::add, node.name, node.view(0), part)};
+}
+
+// ---- extremes and operators --------------------------------------------------------------------
 
 // The largest of several tensors: they become the rows of an image, over which a pooling goes.
 View largest(const KerasNode& node, float sign) {
@@ -258,11 +389,15 @@ const KerasRow* find_function(const std::string& type) {
       {"Add", {add, 1, many_inputs}},
       {"AlphaDropout", {identity, 1, 1}},
       {"Average", {average, 1, many_inputs}},
+      {"Custom>CustomScaleLayer", {scaled_sum, 2, 2}},  // as Keras 2 writes it
+      {"CustomScaleLayer", {scaled_sum, 2, 2}},
       {"Divide", {divide, 2, 2}},
       {"Dropout", {identity, 1, 1}},
       {"ELU", {elu_layer, 1, 1}},
       {"GaussianDropout", {identity, 1, 1}},
       {"GaussianNoise", {identity, 1, 1}},
+      {"Identity", {identity, 1, 1}},
+      {"LayerScale", {layer_scale, 1, 1}},
       {"LeakyReLU", {leaky_relu_layer, 1, 1}},
       {"Maximum", {maximum, 1, many_inputs}},
       {"Minimum", {minimum, 1, many_inputs}},
@@ -280,8 +415,10 @@ const KerasRow* find_function(const std::string& type) {
       {"SpatialDropout1D", {identity, 1, 1}},
       {"SpatialDropout2D", {identity, 1, 1}},
       {"SpatialDropout3D", {identity, 1, 1}},
+      {"StochasticDepth", {identity, 1, 1}},
       {"Subtract", {subtract, 2, 2}},
       {"TFOpLambda", {operator_of_tensorflow, 1, 2}},
+      {"ThresholdedReLU", {thresholded_relu, 1, 1}},
       {"TrueDivide", {divide, 2, 2}},
   };
   return find_in(kinds, type);

@@ -80,7 +80,7 @@ class Importer {
   void add_input(size_t number) {
     const Call& call = network_.calls[number];
     const std::string where = "input '" + call.name + "'";
-    expect_floats(call);
+    const ElementType type = type_of(call);
     const Json* sizes = input_shape(*call.config);
     if (sizes == nullptr || !sizes->is_array() || sizes->empty()) throw Error(where + " has no shape");
     Shape shape;
@@ -91,33 +91,37 @@ class Importer {
       if (value < 1) throw Error(where + ": a dimension is out of range");
       shape.push_back(static_cast<size_t>(value));
     }
-    const Value value = builder_.input(call.name, shape, QN_F32, {});
+    Value value = builder_.input(call.name, shape, port_type(type), {});
+    value.type = type;
     if (sizes->front().is_null()) builder_.leave_open(value.view, 0, "");
     wiring_.define(wires_[number][0], value);
   }
 
-  // We compute all types of floats as 32-bit floats.
-  static void expect_floats(const Call& call) {
-    if (!call.config->is_object()) return;
+  // We compute all types of floats as 32-bit floats. Integers may be inputs: indices.
+  static ElementType type_of(const Call& call) {
+    if (!call.config->is_object()) return ElementType::f32;
     const auto at = call.config->find("dtype");
-    if (at == call.config->end() || at->is_null()) return;
+    if (at == call.config->end() || at->is_null()) return ElementType::f32;
     const Json* type = &*at;
     if (type->is_object()) type = &member(member(*type, "config", call.name), "name", call.name);
     const std::string name = string_of(*type, "layer '" + call.name + "': 'dtype'");
-    static const std::set<std::string> floats = {"float16",  "float32",       "float64",
-                                                 "bfloat16", "mixed_float16", "mixed_bfloat16"};
-    if (floats.count(name) == 0) throw Unsupported{"type '" + name + "'"};
+    static const std::map<std::string, ElementType> types = {
+        {"bfloat16", ElementType::f32},       {"float16", ElementType::f32},       {"float32", ElementType::f32},
+        {"float64", ElementType::f32},        {"int32", ElementType::s32},         {"int64", ElementType::i64},
+        {"mixed_bfloat16", ElementType::f32}, {"mixed_float16", ElementType::f32},
+    };
+    const ElementType* found = find_in(types, name);
+    if (found == nullptr) throw Unsupported{"type '" + name + "'"};
+    return *found;
   }
 
   void add_layer(size_t number) {
     const Call& call = network_.calls[number];
-    const KerasRow* row = find_layer(call.type);
-    if (row == nullptr) row = find_function(call.type);
-    if (row == nullptr) row = find_shape(call.type);
+    const KerasRow* row = find_row(call.type);
     if (row == nullptr) throw Unsupported{};
     if (!call.config->is_object()) throw Error("layer '" + call.name + "': 'config' is damaged");
     if (!call.unsupported.empty()) throw Unsupported{call.unsupported};
-    expect_floats(call);
+    if (!is_float(type_of(call))) throw Unsupported{"type of integers"};
     const auto values = wiring_.values(number, "layer '" + call.name + "'");
     if (!values) return;  // the list of unsupported layers has the cause
     const KerasNode node(builder_, call, weights_, is_keras_3_, with_numbers(call, *values));
@@ -145,7 +149,7 @@ class Importer {
 
   void add_output(const Ref& ref) {
     const Value* value = wiring_.value(wire_at(ref), "the model");
-    if (value != nullptr) builder_.output(value->view, wiring_.name(wire_at(ref)), QN_F32);
+    if (value != nullptr) builder_.output(value->view, wiring_.name(wire_at(ref)), port_type(value->type));
   }
 
   const Network& network_;
@@ -158,6 +162,13 @@ class Importer {
 };
 
 }  // namespace
+
+const KerasRow* find_row(const std::string& type) {
+  for (auto* const find : {find_layer, find_function, find_shape, find_normalization, find_product, find_recurrent}) {
+    if (const KerasRow* row = find(type)) return row;
+  }
+  return nullptr;
+}
 
 Graph import_contents(const Contents& contents, const std::vector<std::string>& outputs) {
   try {

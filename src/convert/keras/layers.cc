@@ -63,6 +63,64 @@ Values convolution(const KerasNode& node, size_t spatial) {
 Values conv_1d(const KerasNode& node) { return convolution(node, 1); }
 Values conv_2d(const KerasNode& node) { return convolution(node, 2); }
 
+// How far the windows of a transposed convolution reach beyond the result (`before`, `after`), or the result beyond
+// them (`more`). Keras sets the size of the result: pixels * stride, and what a "valid" window has beyond that; or as
+// 'output_padding' says. TensorFlow then divides the rest as it does for a convolution that reads such a result.
+struct Reach {
+  int64_t before, after, more;
+};
+Reach reach_of(bool is_same, int64_t taps, int64_t stride, std::optional<int64_t> output_padding) {
+  int64_t beyond = is_same ? taps - stride : std::min<int64_t>(taps - stride, 0);
+  if (output_padding) beyond = (is_same ? 2 * (taps / 2) : 0) - *output_padding;
+  const int64_t before = is_same ? std::max<int64_t>(beyond, 0) / 2 : 0, after = beyond - before;
+  return {before, std::max<int64_t>(after, 0), std::max<int64_t>(-after, 0)};
+}
+
+// The field `output_padding` for height and width; nothing for each if the layer does not have it.
+std::vector<std::optional<int64_t>> output_padding(const KerasNode& node, size_t spatial, const Attributes& a) {
+  std::vector<std::optional<int64_t>> padding(2);
+  if (node.find("output_padding") == nullptr) return padding;
+  const std::vector<int64_t> list = node.list("output_padding");
+  if (list.size() != 1 && list.size() != spatial) node.fail("'output_padding' has too many numbers");
+  padding = {spatial == 1 ? 0 : list.front(), list.back()};
+  if (*padding[0] < 0 || *padding[1] < 0 || *padding[0] >= static_cast<int64_t>(a.stride.h) ||
+      *padding[1] >= static_cast<int64_t>(a.stride.w)) {
+    node.fail("'output_padding' is not below the strides");
+  }
+  return padding;
+}
+
+Values transposed_conv(const KerasNode& node, size_t spatial) {
+  Builder& builder = node.builder;
+  const View x = node.image(spatial);
+  const Attributes a = convolution_window(node, spatial);
+  if (node.size("groups", 1) != 1) throw Unsupported{"groups"};
+  const std::string padding = node.text("padding", "valid");
+  if (padding != "valid" && padding != "same") throw Unsupported{"padding '" + padding + "'"};
+  const size_t in = builder.shape(x)[1], out = node.size("filters");
+  std::vector<View> inputs = {x, builder.permute(kernel(node, "kernel", a, spatial, out, in), {3, 2, 0, 1})};
+  if (const View b = bias(node, out)) inputs.push_back(b);
+  const auto pair = [](const qn_hw& v) {
+    return std::vector<int64_t>{static_cast<int64_t>(v.h), static_cast<int64_t>(v.w)};
+  };
+  const std::vector<int64_t> strides = pair(a.stride), dilations = pair(a.dilation), taps = pair(a.kernel);
+  const std::vector<std::optional<int64_t>> given = output_padding(node, spatial, a);
+  std::vector<int64_t> pads(4), more(2);
+  for (size_t d = 0; d < 2; ++d) {
+    const Reach reach = reach_of(padding == "same", (taps[d] - 1) * dilations[d] + 1, strides[d], given[d]);
+    pads[d] = reach.before, pads[2 + d] = reach.after, more[d] = reach.more;
+  }
+  Parameters parameters = Parameters()
+                              .integers("strides", strides)
+                              .integers("dilations", dilations)
+                              .integers("pads", pads)
+                              .integers("output_padding", more);
+  const Values y = node.custom("conv_transposed", inputs, std::move(parameters), {ElementType::f32});
+  return {with_activation(node, node.from_image(y[0].view, spatial))};
+}
+Values transposed_conv_1d(const KerasNode& node) { return transposed_conv(node, 1); }
+Values transposed_conv_2d(const KerasNode& node) { return transposed_conv(node, 2); }
+
 // Each channel has `depth_multiplier` filters of its own.
 View depthwise(const KerasNode& node, const std::string& name, const char* kernel_name, size_t spatial, bool has_bias) {
   Builder& builder = node.builder;
@@ -230,8 +288,12 @@ const KerasRow* find_layer(const std::string& type) {
       {"BatchNormalizationV1", {batch_normalization, 1, 1}},
       {"BatchNormalizationV2", {batch_normalization, 1, 1}},
       {"Conv1D", {conv_1d, 1, 1}},
+      {"Conv1DTranspose", {transposed_conv_1d, 1, 1}},
       {"Conv2D", {conv_2d, 1, 1}},
+      {"Conv2DTranspose", {transposed_conv_2d, 1, 1}},
+      {"Convolution1D", {conv_1d, 1, 1}},
       {"Convolution2D", {conv_2d, 1, 1}},
+      {"Convolution2DTranspose", {transposed_conv_2d, 1, 1}},
       {"Dense", {dense, 1, 1}},
       {"DepthwiseConv1D", {depthwise_conv_1d, 1, 1}},
       {"DepthwiseConv2D", {depthwise_conv_2d, 1, 1}},

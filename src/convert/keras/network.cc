@@ -1,6 +1,7 @@
 #include "convert/keras/network.h"
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <map>
 #include <set>
@@ -90,6 +91,7 @@ struct Source {
 
 struct Arguments {
   std::vector<std::variant<Source, double>> inputs;
+  bool is_causal = false;
   std::string unsupported = {};
 };
 
@@ -111,7 +113,9 @@ void add_sources(const Json& list, const std::string& where, int depth, std::vec
 class ArgumentReader {
  public:
   ArgumentReader(const std::string& where, const std::string& type)
-      : where_(where), notes_training_(type == "Resizing" || type.rfind("Random", 0) == 0) {}
+      : where_(where),
+        notes_training_(type == "CenterCrop" || type == "Resizing" || type.rfind("Random", 0) == 0),
+        attends_(type.rfind("Attention") != std::string::npos) {}
 
   Arguments read(const Json& call) {
     if (call.is_object()) {  // Keras 3: arguments, and those with names
@@ -162,20 +166,35 @@ class ArgumentReader {
     }
   }
 
-  // `training` has no effect unless it is true, and Keras 3 notes true for layers that change images, with no effect on
-  // predictions. Operators have their second tensor or number as 'y'.
+  // Tensors that have names come after those that have none, in the order of this list: the second one of operators,
+  // those of attention, the states of recurrent layers.
   void add_keywords(const Json& keywords) {
+    constexpr std::array tensors = {"y", "query", "value", "key", "initial_state"};
     if (!keywords.is_object()) throw Error(where_ + ": 'inbound_nodes' is damaged");
+    for (const char* name : tensors) {
+      const auto at = keywords.find(name);
+      if (at != keywords.end() && !is_nothing(*at)) add_tensors("the argument '" + std::string(name) + "'", *at);
+    }
     for (const auto& [name, value] : keywords.items()) {
-      const bool trains = name != "training" || (value != false && !(is_keras_3_ && notes_training_));
-      if (is_nothing(value) || name == "name" || !trains) continue;
-      if (name != "y") {
-        arguments_.unsupported = "the argument '" + name + "'";
-      } else if (is_source(value)) {
-        arguments_.inputs.emplace_back(source_of(value, where_));
-      } else {
-        add_value("the argument 'y'", value);
-      }
+      const bool is_tensor = std::find(tensors.begin(), tensors.end(), name) != tensors.end();
+      if (!is_tensor && !is_nothing(value) && name != "name") add_flag(name, value);
+    }
+  }
+
+  void add_tensors(const std::string& what, const Json& value) {
+    if (value.is_structured()) return is_keras_3_ ? add_3(value, 0) : add_2(value, 0);
+    add_value(what, value);
+  }
+
+  // `training` has no effect unless it is true, and Keras 3 notes true for layers that change images, with no effect on
+  // predictions.
+  void add_flag(const std::string& name, const Json& value) {
+    const bool has_no_effect = name == "training" && (value == false || (is_keras_3_ && notes_training_));
+    if (has_no_effect || (attends_ && value == false)) return;
+    if (attends_ && name == "use_causal_mask" && value == true) {
+      arguments_.is_causal = true;
+    } else {
+      arguments_.unsupported = "the argument '" + name + "'";
     }
   }
 
@@ -186,7 +205,7 @@ class ArgumentReader {
   }
 
   const std::string& where_;
-  const bool notes_training_;
+  const bool notes_training_, attends_;
   bool is_keras_3_ = false;
   Arguments arguments_;
 };
@@ -348,22 +367,23 @@ class Flattener {
   }
 
   Ref add_layer(const std::string& type, const std::string& name, const Json& config, Inputs inputs, const Place& place,
-                const std::string& suffix = "", const std::string& unsupported = "") {
+                const std::string& suffix = "", const Arguments& arguments = {}) {
     count_call();
     const std::string& top = place.depth == 0 ? name : place.top;
     calls_.push_back({place.prefix + name + suffix, type, name, place.model, top, place.depth > 0, &config,
-                      std::move(inputs), unsupported});
+                      std::move(inputs), arguments.is_causal, arguments.unsupported});
     return {calls_.size() - 1, 0};
   }
 
   // Adds the call of a layer or of a model within the model.
-  Results add(const LayerJson& layer, size_t number, Inputs inputs, const std::string& unsupported,
-              const Place& place) {
+  Results add(const LayerJson& layer, size_t number, Inputs inputs, const Arguments& arguments, const Place& place) {
     const std::string suffix = number == 0 ? "" : std::string(":").append(std::to_string(number));
     if (!is_model(layer.type)) {
-      return {true, {add_layer(layer.type, layer.name, *layer.config, std::move(inputs), place, suffix, unsupported)}};
+      return {true, {add_layer(layer.type, layer.name, *layer.config, std::move(inputs), place, suffix, arguments)}};
     }
-    if (!unsupported.empty()) throw Error("layer '" + layer.name + "': " + unsupported + " is not supported");
+    if (!arguments.unsupported.empty()) {
+      throw Error("layer '" + layer.name + "': " + arguments.unsupported + " is not supported");
+    }
     const std::string& top = place.depth == 0 ? layer.name : place.top;
     const Place inner = {place.prefix + layer.name + suffix + "/", layer.name, top, place.depth + 1};
     return {false, add_model(layer.type, *layer.config, &inputs, inner)};
@@ -392,7 +412,7 @@ class Flattener {
           arguments.emplace_back(result(model.call_of(*source), *source));
         }
       }
-      results[c] = add(layer, call.number, std::move(arguments), call.arguments.unsupported, place);
+      results[c] = add(layer, call.number, std::move(arguments), call.arguments, place);
     }
     std::vector<Ref> outputs;
     for (const Source& source : model.outputs()) outputs.push_back(result(model.call_of_output(source), source));
@@ -427,7 +447,7 @@ class Flattener {
         count_call();
         continue;
       }
-      const Results results = add(layer, 0, std::move(x), "", place);
+      const Results results = add(layer, 0, std::move(x), {}, place);
       x = {results.at(0, layer.name)};
     }
     if (!std::holds_alternative<Ref>(x[0])) throw Error(where + " is called with a number");

@@ -28,7 +28,9 @@ struct Call {
   bool is_nested;                                 // whether it lies in a model within the model
   const Json* config;                             // what says how to compute it
   std::vector<std::variant<Ref, double>> inputs;  // in order; tensors, or numbers of the file
+  bool is_causal;                                 // whether it is called with use_causal_mask
   std::string unsupported;                        // what we cannot express about the call itself
+  std::string part = {};                          // of a layer within a wrapper: the folder of its weights; empty: any
 };
 
 struct Network {

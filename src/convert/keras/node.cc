@@ -1,6 +1,7 @@
 #include "convert/keras/node.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace quern::keras {
 
@@ -21,35 +22,57 @@ Weights::Weights(const std::map<std::string, Weight>& weights, const std::vector
 
 namespace {
 
-// The last part of a path, without the number of a result that Keras 2 appends: "conv/conv/kernel:0" -> "kernel".
-std::string last_name(const std::string& path) {
-  const std::string name = path.substr(path.rfind('/') + 1);
-  return name.substr(0, name.find(':'));
+bool ends_with(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+// Whether a layer calls its weight so: by the last names of the path, of one or more, without the number of a result
+// that Keras 2 appends. "conv/conv/kernel:0" is "kernel".
+bool is_named(const std::string& path, const std::string& name) {
+  return ends_with(path.substr(0, path.find(':', path.rfind('/') + 1)), "/" + name);
 }
 
 bool lies_in(const std::string& path, const std::string& folder) {
-  const std::string before = path.substr(0, path.rfind('/')), end = "/" + folder;
-  return before.size() >= end.size() && before.compare(before.size() - end.size(), end.size(), end) == 0;
+  return ends_with(path.substr(0, path.rfind('/')), "/" + folder);
+}
+// The same of a folder that may have folders of its own.
+bool lies_below(const std::string& path, const std::string& folder) {
+  return path.find("/" + folder + "/") != std::string::npos;
+}
+
+using Paths = std::vector<std::string>;
+template <class Lies>
+Paths those(const Paths& all, Lies&& lies, const std::string& folder) {
+  Paths found;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(found), [&](auto& path) { return lies(path, folder); });
+  return found;
+}
+
+// Within a model, weights have the name of their layer and, from Keras 3 on, before it that of the model. Where a layer
+// has parts, these have folders within the layer's.
+Paths nested_paths(const Paths& all, const Call& call) {
+  const std::string in_model = call.model + "/" + call.layer;
+  for (auto* const lies : {lies_in, lies_below}) {
+    for (const std::string& folder : {in_model, call.layer}) {
+      Paths found = those(all, lies, folder);
+      if (!found.empty()) return found;
+    }
+  }
+  return {};
 }
 
 }  // namespace
 
-// Within a model, weights have the name of their layer and, from Keras 3 on, before it that of the model.
-std::vector<std::string> Weights::of(const Call& call) const {
-  const std::vector<std::string>& all = paths_.at(call.top);
-  if (!call.is_nested) return all;
-  std::vector<std::string> named, in_model;
-  for (const std::string& path : all) {
-    if (lies_in(path, call.layer)) named.push_back(path);
-    if (lies_in(path, call.model + "/" + call.layer)) in_model.push_back(path);
-  }
-  return in_model.empty() ? named : in_model;
+Paths Weights::of(const Call& call) const {
+  const Paths& all = paths_.at(call.top);
+  const Paths own = call.is_nested ? nested_paths(all, call) : all;
+  return call.part.empty() ? own : those(own, lies_below, call.part);
 }
 
 std::string Weights::find(const SourceNode& node, const Call& call, const std::string& name) const {
   std::string found;
   for (const std::string& path : of(call)) {
-    if (last_name(path) != name) continue;
+    if (!is_named(path, name)) continue;
     if (!found.empty()) node.fail("the weights '" + found + "' and '" + path + "' both may be its " + name);
     found = path;
   }
@@ -81,6 +104,12 @@ bool KerasNode::flag(const char* field, bool otherwise) const {
   if (value == nullptr) return otherwise;
   if (!value->is_boolean()) fail_field(*this, field, "is neither true nor false");
   return value->get<bool>();
+}
+
+bool KerasNode::is_null(const char* field) const {
+  read_.insert(field);
+  const auto at = call.config->find(field);
+  return at != call.config->end() && at->is_null();
 }
 
 std::string KerasNode::text(const char* field, const char* otherwise) const {
@@ -146,6 +175,13 @@ bool KerasNode::has_channels_first() const {
 
 // ---- weights of a layer -----------------------------------------------------------------------
 
+std::string KerasNode::only_weight() const {
+  const Paths paths = weights_.of(call);
+  if (paths.size() != 1) fail("the file has " + std::to_string(paths.size()) + " weights for it instead of one");
+  const std::string last = paths[0].substr(paths[0].rfind('/') + 1);
+  return last.substr(0, last.find(':'));
+}
+
 View KerasNode::weight(const std::string& role, const Shape& shape) const {
   return weights_.constant(builder, path_of(role, shape));
 }
@@ -166,10 +202,6 @@ const std::string& KerasNode::path_of(const std::string& role, const Shape& shap
 
 namespace {
 
-bool ends_with(const std::string& text, const std::string& end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
-
 // Fields that say how to train or to begin.
 bool is_for_training(const std::string& field) {
   static const std::set<std::string> fields = {"name", "trainable", "dtype", "batch_input_shape", "batch_shape"};
@@ -181,12 +213,23 @@ bool is_for_training(const std::string& field) {
 
 }  // namespace
 
-void KerasNode::expect_all_read() const {
+void KerasNode::expect_fields_read() const {
   if (ignores_all_) return;
   for (const auto& [field, value] : call.config->items()) {
     const bool is_known = read_.count(field) > 0 || is_for_training(field);
     if (!is_known && !value.is_null()) throw Unsupported{"'" + field + "'"};
   }
+}
+
+void KerasNode::end_part(const KerasNode& part) const {
+  part.expect_fields_read();
+  read_weights_.insert(part.read_weights_.begin(), part.read_weights_.end());
+  ignores_all_ = ignores_all_ || part.ignores_all_;
+}
+
+void KerasNode::expect_all_read() const {
+  expect_fields_read();
+  if (ignores_all_) return;
   for (const std::string& path : weights_.of(call)) {
     if (read_weights_.count(path) == 0) fail("nothing reads its weights '" + path + "'");
   }

@@ -43,12 +43,17 @@ class KerasNode : public SourceNode {
         is_keras_3(keras_3),
         weights_(weights) {}
 
+  // A layer that lies within `outer`, a wrapper, as `from` says.
+  KerasNode(const KerasNode& outer, const Call& from, std::vector<const Value*> inputs)
+      : KerasNode(outer.builder, from, outer.weights_, outer.is_keras_3, std::move(inputs)) {}
+
   const Call& call;
   const bool is_keras_3;  // some functions have changed
 
   // ---- the configuration. Without a default, a field must be there. null is the same as no field.
 
   const Json* find(const char* field) const;
+  bool is_null(const char* field) const;  // whether the field is there, and null
   bool flag(const char* field, bool otherwise) const;
   std::string text(const char* field, const char* otherwise) const;
   float number(const char* field, std::optional<float> otherwise = std::nullopt) const;
@@ -67,14 +72,18 @@ class KerasNode : public SourceNode {
   void ignore(std::initializer_list<const char*> fields) const { read_.insert(fields.begin(), fields.end()); }
   void ignore_all() const { ignores_all_ = true; }
 
-  // ---- weights, of exactly this shape
+  // ---- weights, of exactly this shape, as the layer names them: "kernel", "query/kernel"
 
   bool has_weight(const std::string& role) const { return !weights_.find(*this, call, role).empty(); }
+  // How the file names the layer's only weight, to which the layer gives no name.
+  std::string only_weight() const;
   View weight(const std::string& role, const Shape& shape) const;
   const std::vector<float>& numbers(const std::string& role, const Shape& shape) const;
 
   // Throws if a field or a weight has not been read.
   void expect_all_read() const;
+  // Throws if `part`, a layer within this one, has not read a field. Weights that it has read are read.
+  void end_part(const KerasNode& part) const;
 
   // ---- tensors
 
@@ -85,6 +94,7 @@ class KerasNode : public SourceNode {
 
  private:
   const std::string& path_of(const std::string& role, const Shape& shape) const;
+  void expect_fields_read() const;
 
   Weights& weights_;
   mutable std::set<std::string> read_, read_weights_;
@@ -97,10 +107,20 @@ using KerasTable = ImportTable<KerasNode>;
 // Returns y with the function that the layer's field `activation` names; that function alone is activated().
 View with_activation(const KerasNode& node, const View& y);
 View activated(const KerasNode& node, const std::string& name, const View& x, const std::string& function);
+// The slope of hard_sigmoid, a line between 0 and 1.
+float hard_sigmoid_slope(const KerasNode& node);
+// x / sqrt(max(sum of squares along `axes`, 1e-12))
+View unit_length(const KerasNode& node, const std::string& name, const View& x, const std::vector<size_t>& axes);
 
-// Each finds the function that imports a layer, in the table of one file. Returns null if the table has none.
-const KerasRow* find_layer(const std::string& type);     // layers.cc: layers with weights, windows
-const KerasRow* find_function(const std::string& type);  // functions.cc: activations, arithmetic
-const KerasRow* find_shape(const std::string& type);     // shapes.cc: layers that move elements
+// The function that imports a layer. Returns null if there is none.
+const KerasRow* find_row(const std::string& type);
+
+// Each looks in the table of one file.
+const KerasRow* find_layer(const std::string& type);          // layers.cc: layers with weights, windows
+const KerasRow* find_function(const std::string& type);       // functions.cc: activations, arithmetic
+const KerasRow* find_shape(const std::string& type);          // shapes.cc: layers that move elements
+const KerasRow* find_normalization(const std::string& type);  // normalization.cc: by statistics of the input
+const KerasRow* find_product(const std::string& type);        // attention.cc: attention, products of inputs, lookups
+const KerasRow* find_recurrent(const std::string& type);      // recurrent.cc: layers of sequences, wrappers
 
 }  // namespace quern::keras

@@ -92,6 +92,21 @@ Values cropping(const KerasNode& node, size_t spatial) {
 Values cropping_1d(const KerasNode& node) { return cropping(node, 1); }
 Values cropping_2d(const KerasNode& node) { return cropping(node, 2); }
 
+// Takes the middle of an image.
+Values center_crop(const KerasNode& node) {
+  const View x = node.image(2);
+  const Shape shape = node.builder.shape(x);
+  const size_t size[] = {node.size("height"), node.size("width")};
+  std::vector<int64_t> begin(4, 0), end(4, -1);
+  for (size_t d = 0; d < 2; ++d) {
+    if (size[d] > shape[2 + d]) throw Unsupported{"of an image that is smaller"};
+    node.builder.fix(node.builder.symbol(x, 2 + d), node.name);
+    begin[2 + d] = static_cast<int64_t>((shape[2 + d] - size[d]) / 2);
+    end[2 + d] = begin[2 + d] + static_cast<int64_t>(size[d]);
+  }
+  return {node.from_image(node.builder.slice(node.name, x, begin, end), 2)};
+}
+
 // ---- joining ----------------------------------------------------------------------------------
 
 Values concatenate(const KerasNode& node) {
@@ -102,6 +117,7 @@ Values concatenate(const KerasNode& node) {
 
 const KerasRow* find_shape(const std::string& type) {
   static const KerasTable kinds = {
+      {"CenterCrop", {center_crop, 1, 1}},
       {"Concatenate", {concatenate, 1, many_inputs}},
       {"Cropping1D", {cropping_1d, 1, 1}},
       {"Cropping2D", {cropping_2d, 1, 1}},
