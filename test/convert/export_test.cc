@@ -582,6 +582,28 @@ TEST_F(Export, ListsAllThatOnnxCannotExpress) {
   EXPECT_FALSE(std::ifstream(path).good());
 }
 
+// A parameter that no row names would be lost.
+TEST_F(Export, ParametersThatOnnxLacksAreRefused) {
+  const std::string path = folder_.path("net.onnx");
+  EXPECT_EQ(
+      test::error_of([&] {
+        export_onnx(graph_of_kinds({{"abs", {{"zoom", {1}, {}}, {"tint", {}, {2}}}},
+                                    {"leaky_relu", {{"alpha", {}, {0.25f}}, {"beta", {}, {0.5f}}}}}),
+                    path);
+      }),
+      "ONNX has no form for: abs (abs: with the parameter zoom, tint), leaky_relu (leaky_relu: with the parameter "
+      "beta)");
+  EXPECT_FALSE(std::ifstream(path).good());
+}
+
+// The last of three parts is read by nobody.
+TEST_F(Export, PartsThatNobodyReadsAreCounted) {
+  const Graph graph = graph_of_kinds({{"split_to", {{"axis", {1}, {}}, {"parts", {3}, {}}}}});
+  expect_sorted(exported(graph).graph());
+  const Array x = random({1, 3, 4}, 1);
+  EXPECT_EQ(test::run(again(), {x}).at(0).data, test::run(graph, {x}).at(0).data);
+}
+
 // Each kind of libquern-extra is written, or stands here.
 TEST_F(Export, EveryKindOfTheSecondLibraryHasARow) {
   const std::set<std::string> without = {

@@ -230,17 +230,21 @@ void write_ssd_detections_found(GraphWriter& to, const Node& node, const ExportR
   define_rows(p, found, rows_of_none, p.op("Where", {is_none, to.integers({d.images}), count}));
 }
 
+const std::vector<const char*> detector_parameters = {"classes",   "background", "own_boxes", "code",       "plain",
+                                                      "threshold", "overlap",    "eta",       "candidates", "keep"};
+
 }  // namespace
 
 const ExportTable& exported_detection() {
   static const ExportTable table = {
-      {"l2_normalize", {write_l2_normalize}},
+      {"l2_normalize", reads({"axes", "epsilon"}, {write_l2_normalize})},
       {"non_max_suppression",
        {write_operator, "NonMaxSuppression", 13, {{Rule::integer, "center_point_box", "centred"}}}},
-      {"prior_box", {write_prior_box}},
-      {"ssd_detections", {write_ssd_detections}},
-      {"ssd_detections_found", {write_ssd_detections_found}},
-      {"top_places", {write_top_places}},
+      {"prior_box",
+       reads({"axes", "widths", "heights", "step", "image", "variances", "offset", "clip"}, {write_prior_box})},
+      {"ssd_detections", reads(detector_parameters, {write_ssd_detections})},
+      {"ssd_detections_found", reads(detector_parameters, {write_ssd_detections_found})},
+      {"top_places", reads({"count", "axis", "values"}, {write_top_places})},
   };
   return table;
 }

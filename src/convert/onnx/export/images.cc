@@ -113,13 +113,15 @@ const ExportTable& exported_images() {
          {Rule::number, "alpha", "alpha"},
          {Rule::number, "beta", "beta"},
          {Rule::number, "bias", "bias"}}}},
-      {"dft", {write_dft, "DFT", 20, {{Rule::integer, "inverse", "inverse"}, {Rule::integer, "onesided", "onesided"}}}},
+      {"dft",
+       reads({"axis"},
+             {write_dft, "DFT", 20, {{Rule::integer, "inverse", "inverse"}, {Rule::integer, "onesided", "onesided"}}})},
       {"grid_sample", {write_operator, "GridSample", 20, grid_sample_rules}},
       {"join_blocks", {write_operator, "Col2Im", 18, block_rules}},
       {"max_unpool", {write_operator, "MaxUnpool", 13, window_rules}},
       {"mel_weights", {write_operator, "MelWeightMatrix", 17, {{Rule::type, "output_datatype"}}}},
       {"resample", {write_resample, "Resize", 18, resample_rules}},
-      {"roi_align", {write_roi_align, "RoiAlign", 16, roi_align_rules}},
+      {"roi_align", reads({"size"}, {write_roi_align, "RoiAlign", 16, roi_align_rules})},
       {"roi_max",
        {write_operator,
         "MaxRoiPool",
@@ -129,7 +131,7 @@ const ExportTable& exported_images() {
       {"window_average",
        {write_operator, "AveragePool", 19, pool_and({Rule::integer, "count_include_pad", "count_padding"})}},
       {"window_max", {write_operator, "MaxPool", 13, pool_and({Rule::integer, "storage_order", "column_major"})}},
-      {"window_norm", {write_window_norm, "LpPool", 18, pool_rules}},
+      {"window_norm", reads({"p"}, {write_window_norm, "LpPool", 18, pool_rules})},
   };
   return table;
 }

@@ -88,12 +88,25 @@ void write_fill(GraphWriter& to, const Node& node, const ExportRow& row) {
 
 // ---- parts
 
-// Without sizes, the number of outputs says into how many parts the dimension is cut.
+// How many numbers a list has.
+int64_t count_of(const GraphWriter& to, int list) {
+  const Shape& shape = to.tensor(list).shape;
+  if (to.tensor(list).sized_by_run || shape.size() != 1) throw Unsupported{"of a list that only a run sizes"};
+  return static_cast<int64_t>(shape[0]);
+}
+
+// ONNX wants as many outputs as there are parts, also where nobody reads the last ones. Parts that are not `even` are
+// an error here where the dimension cannot be cut so; ONNX has no form for the error.
 void write_split(GraphWriter& to, const Node& node, const ExportRow& row) {
+  constexpr int64_t most = 256;
   ExportRow all = row;
   all.outputs = node.outputs.size();
   schema::NodeProto* split = write_with(to, node, all, stored_inputs(to, node));
-  if (!has(node, 1)) set_integer(split, "num_outputs", static_cast<int64_t>(node.outputs.size()));
+  const bool sized = has(node, 1);
+  const int64_t parts = sized ? count_of(to, node.inputs[1]) : integer_of(node, "parts", 1);
+  if (parts > most) throw Unsupported{"into so many parts"};
+  while (split->output_size() < parts) split->add_output(to.model.new_name());
+  if (!sized) set_integer(split, "num_outputs", parts);
 }
 
 void write_pad_by(GraphWriter& to, const Node& node, const ExportRow& row) {
@@ -116,6 +129,11 @@ void write_tf_idf(GraphWriter& to, const Node& node, const ExportRow& row) {
   for (const float weight : weights->floats) list->add_floats(weight);
 }
 
+const std::vector<Rule> tf_idf_rules = {{Rule::word, "mode", "mode", {"TF", "IDF", "TFIDF"}},
+                                        {Rule::integer, "max_skip_count", "skips"},
+                                        {Rule::integers, "ngram_counts", "starts"},
+                                        {Rule::integers, "ngram_indexes", "places"},
+                                        {Rule::integers, "pool_int64s", "pool"}};
 const Rule reduction = {Rule::word, "reduction", "reduction", {"none", "add", "mul", "max", "min"}};
 
 }  // namespace
@@ -123,7 +141,7 @@ const Rule reduction = {Rule::word, "reduction", "reduction", {"none", "add", "m
 const ExportTable& exported_moves() {
   static const ExportTable table = {
       {"bit_cast", {write_operator, "BitCast", 26, {{Rule::type, "to"}}}},
-      {"cast", {write_cast, "Cast", 13, {{Rule::type, "to"}}}},
+      {"cast", reads({"half"}, {write_cast, "Cast", 13, {{Rule::type, "to"}}})},
       {"center_crop_pad", {write_operator, "CenterCropPad", 18, {{Rule::integers, "axes", "axes"}}}},
       {"compress", {write_operator, "Compress", 13, axis_rule}},
       {"depth_to_space",
@@ -154,25 +172,17 @@ const ExportTable& exported_moves() {
       {"scatter_nd", {write_operator, "ScatterND", 18, {reduction}}},
       {"shape_of", {write_operator, "Shape", 15, {{Rule::integer, "start", "start"}, {Rule::integer, "end", "end"}}}},
       {"size_of", {write_operator, "Size"}},
-      {"sizes", {write_sizes}},
+      {"sizes", reads({"factors", "shape"}, {write_sizes})},
       {"slice_by", {write_operator, "Slice"}},
       {"space_to_depth", {write_operator, "SpaceToDepth", 13, {{Rule::integer, "blocksize", "block"}}}},
-      {"split_to", {write_split, "Split", 18, axis_rule}},
+      {"split_to", reads({"parts", "even"}, {write_split, "Split", 18, axis_rule})},
       {"squeeze", {write_operator, "Squeeze"}},
       {"tensor_scatter",
        {write_operator,
         "TensorScatter",
         24,
         {{Rule::integer, "axis", "axis"}, {Rule::word, "mode", "circular", {"linear", "circular"}}}}},
-      {"tf_idf",
-       {write_tf_idf,
-        "TfIdfVectorizer",
-        13,
-        {{Rule::word, "mode", "mode", {"TF", "IDF", "TFIDF"}},
-         {Rule::integer, "max_skip_count", "skips"},
-         {Rule::integers, "ngram_counts", "starts"},
-         {Rule::integers, "ngram_indexes", "places"},
-         {Rule::integers, "pool_int64s", "pool"}}}},
+      {"tf_idf", reads({"lengths", "weights"}, {write_tf_idf, "TfIdfVectorizer", 13, tf_idf_rules})},
       {"tile", {write_operator, "Tile"}},
       {"top_k",
        {write_operator, "TopK", 13, {{Rule::integer, "axis", "axis"}, {Rule::integer, "largest", "largest"}}, 2}},

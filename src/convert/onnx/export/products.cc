@@ -171,6 +171,7 @@ const std::vector<Rule> padded_rules =
                       {Rule::word, "auto_pad", "same", {"NOTSET", "SAME_UPPER", "SAME_LOWER"}}});
 const std::vector<Rule> recurrent_rules = {
     {Rule::word, "direction", "direction", {"forward", "reverse", "bidirectional"}}, {Rule::number, "clip", "clip"}};
+const std::vector<const char*> recurrent_parameters = {"activations", "alpha", "beta", "hidden", "layout"};
 const std::vector<Rule> epsilon_rules = {{Rule::number, "epsilon", "epsilon"}};
 const std::vector<Rule> rows_rules = with(epsilon_rules, {{Rule::integer, "axis", "axis"}});
 const std::vector<Rule> attention_rules = {{Rule::integer, "is_causal", "causal"},
@@ -186,7 +187,7 @@ const std::vector<Rule> rotary_rules = {{Rule::integer, "num_heads", "heads"},
 
 const ExportTable& exported_products() {
   static const ExportTable table = {
-      {"attention", {write_attention, "Attention", 23, attention_rules}},
+      {"attention", reads({"left", "right", "scores"}, {write_attention, "Attention", 23, attention_rules})},
       {"batch_norm_computed", {write_operator, "BatchNormalization", 15, epsilon_rules}},
       {"conv", {write_operator, "Conv", 13, conv_rules}},
       {"conv_integer", {write_operator, "ConvInteger", 13, padded_rules}},
@@ -197,25 +198,27 @@ const ExportTable& exported_products() {
        {write_operator, "DeformConv", 19, with(conv_rules, {{Rule::integer, "offset_group", "offset_groups"}})}},
       {"dequantize_linear", {write_scaled, "DequantizeLinear", 13, scaled_rules}},
       {"dynamic_quantize_linear", {write_operator, "DynamicQuantizeLinear", 13, {}, 3}},
-      {"einsum", {write_einsum, "Einsum"}},
+      {"einsum", reads({"equation"}, {write_einsum, "Einsum"})},
       {"gemm", {write_operator, "Gemm", 13, gemm_rules}},
       {"global_lp_pool", {write_operator, "GlobalLpPool", 13, {{Rule::integer, "p", "p"}}}},
-      {"group_norm",
-       {write_group_norm, "GroupNormalization", 21, with(epsilon_rules, {{Rule::integer, "num_groups", "groups"}})}},
-      {"gru",
-       {write_recurrent, "GRU", 14,
-        with(recurrent_rules, {{Rule::integer, "linear_before_reset", "linear_before_reset"}})}},
+      {"group_norm", reads({"scale_groups"}, {write_group_norm, "GroupNormalization", 21,
+                                              with(epsilon_rules, {{Rule::integer, "num_groups", "groups"}})})},
+      {"gru", reads(recurrent_parameters,
+                    {write_recurrent, "GRU", 14,
+                     with(recurrent_rules, {{Rule::integer, "linear_before_reset", "linear_before_reset"}})})},
       {"layer_norm", {write_operator, "LayerNormalization", 17, rows_rules}},
       {"lp_norm",
        {write_operator, "LpNormalization", 13, {{Rule::integer, "axis", "axis"}, {Rule::integer, "p", "p"}}}},
-      {"lstm", {write_recurrent, "LSTM", 14, with(recurrent_rules, {{Rule::integer, "input_forget", "input_forget"}})}},
+      {"lstm",
+       reads({"activations", "alpha", "beta", "cell_clip", "hidden", "layout"},
+             {write_recurrent, "LSTM", 14, with(recurrent_rules, {{Rule::integer, "input_forget", "input_forget"}})})},
       {"mat_mul_integer", {write_operator, "MatMulInteger"}},
       {"mat_mul_quantized", {write_operator, "QLinearMatMul"}},
       {"matmul", {write_operator, "MatMul"}},
       {"mean_variance_norm", {write_operator, "MeanVarianceNormalization", 13, {{Rule::integers, "axes", "axes"}}}},
       {"quantize_linear", {write_scaled, "QuantizeLinear", 13, scaled_rules}},
       {"rms_norm", {write_operator, "RMSNormalization", 23, rows_rules}},
-      {"rnn", {write_recurrent, "RNN", 14, recurrent_rules}},
+      {"rnn", reads(recurrent_parameters, {write_recurrent, "RNN", 14, recurrent_rules})},
       {"rotary_embedding", {write_operator, "RotaryEmbedding", 23, rotary_rules}},
   };
   return table;
