@@ -1,4 +1,5 @@
 // What moves, makes and chooses elements, and shapes as numbers: kinds of libquern-extra.
+#include "convert/onnx/export/parts.h"
 #include "convert/onnx/export/rows.h"
 
 namespace quern::onnx {
@@ -109,9 +110,53 @@ void write_split(GraphWriter& to, const Node& node, const ExportRow& row) {
   if (!sized) set_integer(split, "num_outputs", parts);
 }
 
+// The axes of a list that the file has, or all of them.
+Vector<int64_t> axes_of(const GraphWriter& to, const Node& node, size_t input, size_t rank) {
+  Vector<int64_t> axes;
+  for (size_t d = 0; !has(node, input) && d < rank; ++d) axes.push_back(static_cast<int64_t>(d));
+  if (!has(node, input)) return axes;
+  const int list = node.inputs[input];
+  if (!to.is_constant(list) || to.tensor(list).type != QN_S64) throw Unsupported{"along axes that a run computes"};
+  const auto* const from = static_cast<const int64_t*>(to.constant_of(list).data);
+  axes.insert(axes.end(), from, from + to.constant_of(list).bytes / sizeof(int64_t));
+  return axes;
+}
+
+// Where the elements of a padded dimension come from: its elements, forwards and backwards by turns. Pads below 0 take
+// elements away before.
+std::string mirrored_places(const Parts& p, const std::string& size, const std::string& before,
+                            const std::string& after) {
+  const std::string zero = p.to.integer(0), one = p.to.integer(1);
+  const auto above_0 = [&](const std::string& x) { return p.op("Max", {x, zero}); };
+  const std::string back = p.op("Neg", {before}), cut = above_0(back);
+  const std::string kept = p.op("Sub", {p.op("Sub", {size, cut}), above_0(p.op("Neg", {after}))});
+  const std::string all = p.op("Range", {p.op("Min", {back, zero}), p.op("Add", {kept, above_0(after)}), one});
+  const std::string both = p.op("Add", {kept, kept}), forwards = p.op("Mod", {all, both});
+  const std::string backwards = p.op("Sub", {p.op("Sub", {both, one}), forwards});
+  return p.op("Add", {p.op("Min", {forwards, backwards}), cut});
+}
+
+// ONNX mirrors around the element at the edge, not behind it.
+void write_symmetric_pad(GraphWriter& to, const Node& node) {
+  const Parts p = {to, node};
+  to.need_opset(14);
+  std::string x = to.stored_plain(node.inputs[0]), pads = to.stored_plain(node.inputs[1]);
+  if (to.tensor(node.inputs[1]).type != QN_S64) pads = p.op("Cast", {pads}, "to", schema::TensorProto::INT64);
+  const Vector<int64_t> axes = axes_of(to, node, 3, to.tensor(node.inputs[0]).shape.size());
+  const auto count = static_cast<int64_t>(axes.size());
+  if (count_of(to, node.inputs[1]) != 2 * count) throw Unsupported{"with pads that do not fit the axes"};
+  for (int64_t i = 0; i < count; ++i) {
+    const std::string axis = to.integer(axes[at(i)]);
+    const std::string size = p.op("Gather", {p.op("Shape", {x}), axis});
+    const auto pad = [&](int64_t index) { return p.op("Gather", {pads, to.integer(index)}); };
+    x = p.op("Gather", {x, mirrored_places(p, size, pad(i), pad(count + i))}, "axis", axes[at(i)]);
+  }
+  p.define(x);
+}
+
 void write_pad_by(GraphWriter& to, const Node& node, const ExportRow& row) {
   const int64_t mode = integer_of(node, "mode", 0);
-  if (mode == 4) throw Unsupported{"with elements mirrored behind the edge"};
+  if (mode == 4) return write_symmetric_pad(to, node);
   if (mode == 3) to.need_opset(19);  // wrap
   write_operator(to, node, row);
 }

@@ -67,8 +67,11 @@ const ExportTable& exported_control();
 const ExportTable& exported_functions();
 const ExportTable& exported_moves();
 const ExportTable& exported_products();
+const ExportTable& exported_recurrent();
 const ExportTable& exported_images();
 const ExportTable& exported_detection();
+const ExportTable& exported_anchors();
+const ExportTable& exported_regions();
 
 // Returns null if there is no row for the node's kind.
 const ExportRow* find_row(const Node& node);
