@@ -495,6 +495,9 @@ TEST_F(Export, KindsOfTheSecondLibraryComeBackWithTheSameBits) {
   EXPECT_EQ(types, (std::vector<std::string>{"LeakyRelu", "Flatten", "Softmax", "Shape", "Reshape", "ReduceMean",
                                              "Transpose", "Identity"}));
   EXPECT_EQ(model.opset_import(0).version(), 18);
+  const onnx::schema::NodeProto& back = model.graph().node(4);  // to a shape that may have a dimension of 0
+  ASSERT_EQ(back.attribute_size(), 1);
+  EXPECT_EQ(back.attribute(0).name(), "allowzero");
   const Array x = random({1, 3, 4}, 1);
   EXPECT_EQ(test::run(again(), {x}).at(0).data, test::run(graph, {x}).at(0).data);
 }

@@ -39,8 +39,9 @@ void write_along_line(GraphWriter& to, const Node& node, const ExportRow& row) {
   schema::NodeProto* lines = to.add_op(row.op, node_name(node), {flat->output(0)});
   set_integer(lines, "axis", 1);
   const std::string shape = to.add("Shape", node_name(node, "shape"), {x});
-  to.define_stored(node.outputs[0], to.add("Reshape", node_name(node, "back"), {lines->output(0), shape}),
-                   to.order_as_is(node.outputs[0]));
+  schema::NodeProto* back = to.add_op("Reshape", node_name(node, "back"), {lines->output(0), shape});
+  set_integer(back, "allowzero", 1);  // a dimension of 0 is meant so
+  to.define_stored(node.outputs[0], back->output(0), to.order_as_is(node.outputs[0]));
 }
 
 // Which window it is, its coefficients say.
