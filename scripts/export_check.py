@@ -1,12 +1,19 @@
 #!/usr/bin/env python3
-"""Checks what `quern export` writes: the node tests of the Python package onnx, and the models of an assets folder.
+"""Checks what `quern export` writes: the node tests of the Python package onnx, or other models.
 
-    export_check.py QUERN [--assets FOLDER] [--only NAME,...] [--jobs N] [--verbose]
+    export_check.py QUERN [--assets FOLDER | --models FOLDER | --zoo TYPE] [--only NAME,...] [--jobs N] [--verbose]
+
+--assets: the models of an assets folder, with its inputs and reference outputs.
+--models: all files of a folder that quern runs, with random inputs. Files without an extension are of the format that
+    their folder is called. Such are the models of Quern's own tests:
+    QUERN_KEEP_MODELS=FOLDER build/release/test/convert/quern_convert_test
+--zoo: the networks of `quern zoo --type TYPE`, with random inputs.
 
 A model is converted and exported. The exported file is run by quern, which must give the same bits as the model
 itself, and by ONNX Runtime (Python package onnxruntime), which must agree with what the test expects. Of node tests,
 those count that pass in onnx_nodes.py. ONNX Runtime does not have every operator for every type: what it refuses is
-counted apart, and so is what it computes otherwise from the test's own model, too. A file says which sizes its inputs
+counted apart, and so is what it computes otherwise from the test's own model, too, or only where it optimizes the file,
+or otherwise than the interpreter of the package onnx. A file says which sizes its inputs
 have; for cases of other sizes, random inputs of these sizes take their place, and what quern gives is expected.
 Exit status 1 if something failed.
 """
@@ -15,6 +22,7 @@ import argparse
 import collections
 import concurrent.futures
 import json
+import math
 import os
 import pathlib
 import re
@@ -25,11 +33,12 @@ import tempfile
 import numpy
 import onnx
 import onnxruntime
+from onnx.reference import ReferenceEvaluator
 
 import onnx_nodes
 
-COLUMNS = ["same bits", "close", "failed", "ORT agrees", "ORT rounds otherwise", "ORT differs on the original",
-           "ORT refuses", "ORT fails"]
+COLUMNS = ["same bits", "close", "failed", "ORT agrees", "ORT unoptimized agrees", "ORT agrees on sums",
+           "ONNX's reference agrees", "ORT rounds otherwise", "ORT differs on the original", "ORT refuses", "ORT fails"]
 # What ONNX Runtime says of operators, types and operator sets that it does not have.
 NOT_THERE = re.compile(r"NOT_IMPLEMENTED|is not a registered function|is till opset|not supported|"
                        r"Type 'tensor\(\w+\)' of input parameter .* is invalid|not implemented", re.S)
@@ -48,9 +57,14 @@ def run_quern(quern, model, inputs, names, folder):
     return "", [numpy.load(folder / (re.sub(r"[/:]", "_", name) + ".npy")) for name in names]
 
 
-def run_onnxruntime(model, inputs, names):
+def run_onnxruntime(model, inputs, names, optimizes=True):
     """Returns what is wrong, and the outputs."""
     options = onnxruntime.SessionOptions()
+    # Otherwise, on x86, some layers of signed bytes stay floats, whose products and sums are rounded on the way: single
+    # bytes become their neighbours, and the layers behind see them.
+    options.add_session_config_entry("session.qdqisint8allowed", "1")
+    if not optimizes:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
     try:
@@ -78,12 +92,44 @@ def first_wrong(names, got, expected, compare):
     return ""
 
 
+def with_float_sums(path):
+    """The model with sums and products of two tensors as outputs, so that ONNX Runtime computes them as they stand.
+
+    What it makes of these and the conversions around them, QLinearAdd and QLinearMul, multiplies with other factors: where
+    the sum lies all but halfway between two bytes, it takes the other one. In resnet18 of the zoo so do six of the 100352
+    elements of block4, the first tensor of bytes that differs. All that differs behind it follows from these.
+    """
+    model = onnx.load(path)
+    known = {value.name for value in model.graph.output}
+    model.graph.output.extend(onnx.helper.make_tensor_value_info(node.output[0], onnx.TensorProto.FLOAT, None)
+                              for node in model.graph.node
+                              if node.op_type in ("Add", "Mul") and node.output[0] not in known)
+    onnx.save(model, path.with_name("sums.onnx"))
+    return path.with_name("sums.onnx")
+
+
+def reference_agrees(model, inputs, names, expected, compare):
+    """Whether the interpreter of the package onnx, which says what operators mean, gives what is expected."""
+    try:
+        got = ReferenceEvaluator(str(model)).run(names, inputs)
+    except Exception:  # it does not have all operators, and fails in many ways
+        return False
+    return not first_wrong(names, got, expected, compare)
+
+
 def judge_onnxruntime(exported, original, inputs, names, expected, compare):
     """The column that ONNX Runtime's run of an exported model belongs to, and what is wrong."""
     error, got = run_onnxruntime(exported, inputs, names)
     wrong = error or first_wrong(names, got, expected, compare)
     if not wrong:
         return "ORT agrees", ""
+    for column, model, optimizes in (("ORT unoptimized agrees", exported, False),
+                                     ("ORT agrees on sums", with_float_sums(exported), True)):
+        its_error, its = run_onnxruntime(model, inputs, names, optimizes)
+        if not error and not its_error and not first_wrong(names, its, expected, compare):
+            return column, wrong
+    if not error and original is None and reference_agrees(exported, inputs, names, expected, compare):
+        return "ONNX's reference agrees", wrong
     if not error and all(map(nearly_the_same_bytes, got, expected)):
         return "ORT rounds otherwise", wrong
     if original is not None:
@@ -95,23 +141,35 @@ def judge_onnxruntime(exported, original, inputs, names, expected, compare):
     return "ORT refuses" if error and NOT_THERE.search(error) else "ORT fails", wrong
 
 
-def check(quern, files, options, original, inputs, names, expected, compare, scratch):
-    """Exports a model and runs both. Returns [(column, what is wrong)]."""
-    for arguments in (["convert", *files, *options, "-o", scratch / "model.qn"],
-                      ["export", scratch / "model.qn", "-o", scratch / "exported.onnx"],
+def export(quern, model, scratch):
+    """Exports a model, and converts the file. Returns what is wrong."""
+    for arguments in (["export", model, "-o", scratch / "exported.onnx"],
                       ["convert", scratch / "exported.onnx", "-o", scratch / "again.qn"]):
         status, text = onnx_nodes.call([quern, *arguments], os.environ)
         if status != 0:
-            return [("failed", f"{arguments[0]}: {text or status}")]
-    results = []
-    wrong, mine = run_quern(quern, scratch / "model.qn", inputs, names, scratch / "mine")
-    if not wrong:
-        wrong, again = run_quern(quern, scratch / "again.qn", inputs, names, scratch / "again")
+            return f"{arguments[0]}: {text or status}"
+    return ""
+
+
+def judge_again(quern, inputs, names, mine, compare, scratch):
+    """The column of the file that came back, and what is wrong."""
+    wrong, again = run_quern(quern, scratch / "again.qn", inputs, names, scratch / "again")
     if not wrong and all(map(same, again, mine)):
-        results.append(("same bits", ""))
-    else:
-        wrong = wrong or first_wrong(names, again, mine, compare)
-        results.append(("failed" if wrong else "close", wrong))
+        return "same bits", ""
+    wrong = wrong or first_wrong(names, again, mine, compare)
+    return "failed" if wrong else "close", wrong
+
+
+def check(quern, files, options, original, inputs, names, expected, compare, scratch):
+    """Exports a model and runs both. Returns [(column, what is wrong)]."""
+    status, text = onnx_nodes.call([quern, "convert", *files, *options, "-o", scratch / "model.qn"], os.environ)
+    wrong = f"convert: {text or status}" if status != 0 else export(quern, scratch / "model.qn", scratch)
+    mine = []
+    if not wrong:
+        wrong, mine = run_quern(quern, scratch / "model.qn", inputs, names, scratch / "mine")
+    if wrong:
+        return [("failed", wrong)]
+    results = [judge_again(quern, inputs, names, mine, compare, scratch)]
     inputs, others = at_declared_sizes(scratch / "exported.onnx", inputs)
     if others:
         _, expected = run_quern(quern, scratch / "model.qn", inputs, names, scratch / "others")
@@ -189,6 +247,76 @@ def check_model(quern, assets, case):
                                pathlib.Path(scratch))
 
 
+# ---- models of a folder, or of the zoo
+
+def random_input(value, random):
+    """What an input takes; a dimension without a size gets 2."""
+    shape = [dim.dim_value or 2 for dim in value.type.tensor_type.shape.dim]
+    kind = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+    if kind.kind == "f":
+        return random.uniform(-1, 1, shape).astype(kind)
+    return random.integers(0, 2 if kind.kind == "b" else 4, shape).astype(kind)
+
+
+def compare_any(got, expected):
+    if got.dtype != expected.dtype or got.shape != expected.shape:
+        return f"{got.dtype} {got.shape}, not {expected.dtype} {expected.shape}"
+    if got.dtype.kind == "f":  # probabilities of many classes are small
+        got, expected = (numpy.nan_to_num(x.astype(numpy.float64)) for x in (got, expected))
+        error, largest = (numpy.max(numpy.abs(x), initial=0) for x in (got - expected, expected))
+        return "" if error <= 1e-4 * largest + 1e-7 else f"differs by {error:.3g} of {largest:.3g}"
+    if got.dtype in (numpy.uint8, numpy.int8):
+        return compare_bytes(got, expected)
+    return "" if numpy.array_equal(got, expected) else f"{numpy.count_nonzero(got != expected)} differ"
+
+
+def check_made(quern, make):
+    """Checks the model that make(scratch) names. Returns no results if quern does not run it."""
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = pathlib.Path(folder)
+        model = make(scratch)
+        if onnx_nodes.call([quern, "info", model], os.environ)[0] != 0:
+            return "models", []
+        if wrong := export(quern, model, scratch):
+            return "models", [("failed", wrong)]
+        graph = onnx.load(scratch / "exported.onnx").graph
+        random = numpy.random.default_rng(1)
+        if any(math.prod(dim.dim_value for dim in value.type.tensor_type.shape.dim) > 1 << 24 for value in graph.input):
+            return "models", []
+        inputs = {value.name: random_input(value, random) for value in graph.input}
+        names = [value.name for value in graph.output]
+        wrong, mine = run_quern(quern, model, inputs, names, scratch / "mine")
+        if wrong:
+            return "models", []
+        return "models", [judge_again(quern, inputs, names, mine, compare_any, scratch),
+                          judge_onnxruntime(scratch / "exported.onnx", None, inputs, names, mine, compare_any)]
+
+
+def link_to(file):
+    def make(scratch):
+        link = scratch / f"source{file.suffix or '.' + file.parent.name}"
+        link.symlink_to(file.absolute())
+        return link
+    return make
+
+
+def zoo(quern, name, kind):
+    def make(scratch):
+        model = scratch / "zoo.qn"
+        subprocess.run([quern, "zoo", name, "--type", kind, "-o", model], check=True, capture_output=True)
+        return model
+    return make
+
+
+def made_models(arguments):
+    """The names of models, and functions that make them."""
+    if arguments.models:
+        return [(str(file), link_to(file)) for file in sorted(arguments.models.rglob("*")) if file.is_file()]
+    text = subprocess.run([arguments.quern, "zoo", "--help"], capture_output=True, text=True, check=True).stdout
+    names = re.search(r"One of (.*)", text)[1].split(", ")
+    return [(f"{name} {arguments.zoo}", zoo(arguments.quern, name, arguments.zoo)) for name in names]
+
+
 def compare_bytes(got, expected):
     """Bytes may differ by a step where a number lies all but halfway between two of them."""
     steps = numpy.max(numpy.abs(got.astype(int).reshape(-1) - expected.astype(int).reshape(-1)), initial=0)
@@ -199,16 +327,22 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("quern")
     parser.add_argument("--assets", type=pathlib.Path)
+    parser.add_argument("--models", type=pathlib.Path)
+    parser.add_argument("--zoo", choices=["f32", "qs8"])
     parser.add_argument("--only", default="")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--verbose", action="store_true", help="also print what ONNX Runtime refuses")
     arguments = parser.parse_args()
     only = arguments.only.split(",")
-    jobs = [(folder.name, check_node, (arguments.quern, folder)) for folder in node_tests(only)]
-    if arguments.assets:
+    if arguments.models or arguments.zoo:
+        jobs = [(name, check_made, (arguments.quern, make)) for name, make in made_models(arguments)
+                if any(part in name for part in only)]
+    elif arguments.assets:
         cases = json.loads((arguments.assets / "reference/cases.json").read_text())
         jobs = [(f"{case['model']} {case['case']}", check_model, (arguments.quern, arguments.assets, case))
                 for case in cases if any(part in case["model"] for part in only)]
+    else:
+        jobs = [(folder.name, check_node, (arguments.quern, folder)) for folder in node_tests(only)]
     table = collections.defaultdict(collections.Counter)
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         for (name, *_), (operator, results) in zip(jobs, pool.map(lambda job: job[1](*job[2]), jobs)):

@@ -495,6 +495,9 @@ TEST_F(Export, KindsOfTheSecondLibraryComeBackWithTheSameBits) {
   EXPECT_EQ(types, (std::vector<std::string>{"LeakyRelu", "Flatten", "Softmax", "Shape", "Reshape", "ReduceMean",
                                              "Transpose", "Identity"}));
   EXPECT_EQ(model.opset_import(0).version(), 18);
+  const onnx::schema::NodeProto& back = model.graph().node(4);  // to a shape that may have a dimension of 0
+  ASSERT_EQ(back.attribute_size(), 1);
+  EXPECT_EQ(back.attribute(0).name(), "allowzero");
   const Array x = random({1, 3, 4}, 1);
   EXPECT_EQ(test::run(again(), {x}).at(0).data, test::run(graph, {x}).at(0).data);
 }
@@ -582,16 +585,38 @@ TEST_F(Export, ListsAllThatOnnxCannotExpress) {
   EXPECT_FALSE(std::ifstream(path).good());
 }
 
-// Each kind of libquern-extra is written, or stands here.
-TEST_F(Export, EveryKindOfTheSecondLibraryHasARow) {
-  const std::set<std::string> without = {
-      "roi_average_by_place",                // ONNX pools regions, but not each by its place
-      "anchor_detections", "suppress_boxes"  // suppression with scores that decay, or with a fixed number of results
-  };
+// A parameter that no row names would be lost.
+TEST_F(Export, ParametersThatOnnxLacksAreRefused) {
+  const std::string path = folder_.path("net.onnx");
+  EXPECT_EQ(
+      test::error_of([&] {
+        export_onnx(graph_of_kinds({{"abs", {{"zoom", {1}, {}}, {"tint", {}, {2}}}},
+                                    {"leaky_relu", {{"alpha", {}, {0.25f}}, {"beta", {}, {0.5f}}}}}),
+                    path);
+      }),
+      "ONNX has no form for: abs (abs: with the parameter zoom, tint), leaky_relu (leaky_relu: with the parameter "
+      "beta)");
+  EXPECT_FALSE(std::ifstream(path).good());
+}
+
+// The last of three parts is read by nobody.
+TEST_F(Export, PartsThatNobodyReadsAreCounted) {
+  const Graph graph = graph_of_kinds({{"split_to", {{"axis", {1}, {}}, {"parts", {3}, {}}}}});
+  expect_sorted(exported(graph).graph());
+  const Array x = random({1, 3, 4}, 1);
+  EXPECT_EQ(test::run(again(), {x}).at(0).data, test::run(graph, {x}).at(0).data);
+}
+
+TEST_F(Export, EveryKindHasARow) {
   for (const qn_kind& kind : extra::all_kinds()) {
     Node node = {OpKind::custom, "node", {}, {}, {}};
     node.type = kind.name;
-    EXPECT_EQ(onnx::find_row(node) == nullptr, without.count(kind.name) != 0) << kind.name;
+    EXPECT_NE(onnx::find_row(node), nullptr) << kind.name;
+  }
+  for (int kind = 0; kind <= static_cast<int>(last_kind); ++kind) {
+    const Node node = {static_cast<OpKind>(kind), "node", {}, {}, {}};
+    const bool in_files = node.kind != OpKind::count && node.kind != OpKind::copy && node.kind != OpKind::custom;
+    EXPECT_EQ(onnx::find_row(node) != nullptr, in_files) << op_name(node.kind);
   }
 }
 

@@ -1,50 +1,26 @@
 // Detection: kinds of libquern-extra. Those of Caffe have no operator of ONNX, and become many.
-#include <limits>
+#include "convert/onnx/export/detection.h"
 
 #include "convert/onnx/export/rows.h"
 #include "graph/backend/backend.h"
 
 namespace quern::onnx {
+
+std::string without_scores(const Parts& p, const std::string& like) {
+  return p.op("Expand", {p.to.number(no_score), p.op("Shape", {like})});
+}
+
+std::string kept_scores(const Parts& p, const std::string& boxes, const std::string& scores, const Suppressed& limits) {
+  if (limits.overlap < 0) throw Unsupported{"an overlap below 0"};
+  const std::string found =
+      p.op("NonMaxSuppression", {boxes, scores, p.to.integer(limits.most), p.to.number(std::min(limits.overlap, 1.0f)),
+                                 p.to.number(limits.threshold)});
+  return p.op("ScatterND", {without_scores(p, scores), found, p.op("GatherND", {scores, found})});
+}
+
 namespace {
 
 using Rule = AttributeRule;
-
-// Adds operators that are parts of a node.
-struct Parts {
-  GraphWriter& to;
-  const Node& node;
-
-  std::string op(const char* type, const std::vector<std::string>& inputs) const {
-    return to.add(type, node_name(node, type), inputs);
-  }
-  std::string op(const char* type, const std::vector<std::string>& inputs, const char* attribute, int64_t value) const {
-    schema::NodeProto* made = to.add_op(type, node_name(node, type), inputs);
-    set_integer(made, attribute, value);
-    return made->output(0);
-  }
-  std::string reshape(const std::string& x, const Vector<int64_t>& shape) const {
-    return op("Reshape", {x, to.integers(shape)});
-  }
-  std::string transpose(const std::string& x, const Order& order) const {
-    schema::NodeProto* made = to.add_op("Transpose", node_name(node, "Transpose"), {x});
-    set_integers(made, "perm", order);
-    return made->output(0);
-  }
-  // Elements `begin` up to `end` of the last dimension.
-  std::string last(const std::string& x, int64_t begin, int64_t end) const {
-    return op("Slice", {x, to.integers({begin}), to.integers({end}), to.integers({-1})});
-  }
-  // The largest elements along an axis in their order, and their places.
-  std::pair<std::string, std::string> largest(const std::string& x, int64_t count, int64_t axis) const {
-    schema::NodeProto* made = to.add_op("TopK", node_name(node, "TopK"), {x, to.integers({count})});
-    made->add_output(to.model.new_name());
-    set_integer(made, "axis", axis);
-    return {made->output(0), made->output(1)};
-  }
-  void define(const std::string& value) const {
-    to.define_stored(node.outputs[0], value, to.order_as_is(node.outputs[0]));
-  }
-};
 
 // x / sqrt(sum of squares + epsilon)
 void write_l2_normalize(GraphWriter& to, const Node& node, const ExportRow& /*row*/) {
@@ -138,12 +114,6 @@ std::string decoded_boxes(const Parts& p, const Detector& d) {
   return p.op("Concat", {p.op("Sub", {place, half}), p.op("Add", {place, half})}, "axis", -1);
 }
 
-constexpr float least = -std::numeric_limits<float>::infinity();  // the score of what is none
-
-std::string filled(const Parts& p, const std::string& like) {
-  return p.op("Expand", {p.to.number(least), p.op("Shape", {like})});
-}
-
 // Scores [images, classes, priors] of candidates: not of the background, and only the best ones of each class.
 std::string candidate_scores(const Parts& p, const Detector& d) {
   std::string scores = p.reshape(p.to.stored_plain(p.node.inputs[1]), {d.images, d.priors, d.classes});
@@ -153,33 +123,30 @@ std::string candidate_scores(const Parts& p, const Detector& d) {
     std::vector<uint8_t> is_background(static_cast<size_t>(d.classes));
     is_background[static_cast<size_t>(background)] = 1;
     const std::string which = p.to.initializer(QN_BOOL, {1, is_background.size(), 1}, is_background.data());
-    scores = p.op("Where", {which, p.to.number(least), scores});
+    scores = p.op("Where", {which, p.to.number(no_score), scores});
   }
   if (most < 0 || most >= d.priors) return scores;
   const auto [values, places] = p.largest(scores, most, 2);
-  return p.op("ScatterElements", {filled(p, scores), places, values}, "axis", 2);
+  return p.op("ScatterElements", {without_scores(p, scores), places, values}, "axis", 2);
 }
 
 // The scores [images, classes * priors] of boxes that no better one overlaps; -infinity for all others.
-std::string kept_scores(const Parts& p, const Detector& d, const std::string& boxes) {
+std::string detected_scores(const Parts& p, const Detector& d, const std::string& boxes) {
   const bool own = d.sets > 1;  // then each class is an image of its own
   const Vector<int64_t> shape =
       own ? Vector<int64_t>{d.images * d.classes, 1, d.priors} : Vector<int64_t>{d.images, d.classes, d.priors};
   const std::string scores = p.reshape(candidate_scores(p, d), shape);
-  const float overlap = std::min(number_of(p.node, "overlap", 1), 1.0f);
-  const float threshold = number_of(p.node, "threshold", -std::numeric_limits<float>::max());
-  const std::string found =
-      p.op("NonMaxSuppression", {p.reshape(boxes, {shape[0], d.priors, 4}), scores, p.to.integer(d.priors),
-                                 p.to.number(overlap), p.to.number(threshold)});
-  const std::string kept = p.op("ScatterND", {filled(p, scores), found, p.op("GatherND", {scores, found})});
-  return p.reshape(kept, {d.images, d.classes * d.priors});
+  const Suppressed limits = {d.priors, number_of(p.node, "overlap", 1),
+                             number_of(p.node, "threshold", -std::numeric_limits<float>::max())};
+  return p.reshape(kept_scores(p, p.reshape(boxes, {shape[0], d.priors, 4}), scores, limits),
+                   {d.images, d.classes * d.priors});
 }
 
 // Rows [images * most, 7] of the best detections of each image, and which of them are some.
 std::pair<std::string, std::string> detected_rows(const Parts& p, const Detector& d, int64_t most) {
   std::string boxes = decoded_boxes(p, d);
   if (d.sets > 1) boxes = p.transpose(boxes, {0, 2, 1, 3});
-  const auto [scores, places] = p.largest(kept_scores(p, d, boxes), most, 1);
+  const auto [scores, places] = p.largest(detected_scores(p, d, boxes), most, 1);
   const std::string priors = p.to.integer(d.priors), label = p.op("Div", {places, priors});
   const std::string within = d.sets > 1 ? places : p.op("Mod", {places, priors});
   const std::string chosen =
@@ -193,7 +160,7 @@ std::pair<std::string, std::string> detected_rows(const Parts& p, const Detector
                                 {p.to.floats({images.size(), 1}, images.data()), p.reshape(labels, column),
                                  p.reshape(scores, column), p.reshape(chosen, {column[0], 4})},
                                 "axis", 1);
-  return {rows, p.op("Greater", {p.reshape(scores, {-1}), p.to.number(least)})};
+  return {rows, p.op("Greater", {p.reshape(scores, {-1}), p.to.number(no_score)})};
 }
 
 // All rows that are there, with `behind` behind them; then the first `count` of all.
@@ -230,17 +197,21 @@ void write_ssd_detections_found(GraphWriter& to, const Node& node, const ExportR
   define_rows(p, found, rows_of_none, p.op("Where", {is_none, to.integers({d.images}), count}));
 }
 
+const std::vector<const char*> detector_parameters = {"classes",   "background", "own_boxes", "code",       "plain",
+                                                      "threshold", "overlap",    "eta",       "candidates", "keep"};
+
 }  // namespace
 
 const ExportTable& exported_detection() {
   static const ExportTable table = {
-      {"l2_normalize", {write_l2_normalize}},
+      {"l2_normalize", reads({"axes", "epsilon"}, {write_l2_normalize})},
       {"non_max_suppression",
        {write_operator, "NonMaxSuppression", 13, {{Rule::integer, "center_point_box", "centred"}}}},
-      {"prior_box", {write_prior_box}},
-      {"ssd_detections", {write_ssd_detections}},
-      {"ssd_detections_found", {write_ssd_detections_found}},
-      {"top_places", {write_top_places}},
+      {"prior_box",
+       reads({"axes", "widths", "heights", "step", "image", "variances", "offset", "clip"}, {write_prior_box})},
+      {"ssd_detections", reads(detector_parameters, {write_ssd_detections})},
+      {"ssd_detections_found", reads(detector_parameters, {write_ssd_detections_found})},
+      {"top_places", reads({"count", "axis", "values"}, {write_top_places})},
   };
   return table;
 }

@@ -16,8 +16,8 @@ const ExportRow* find_row(const Node& node) {
     return nullptr;
   };
   if (node.kind != OpKind::custom) return find({&exported_layers(), &exported_shapes(), &exported_control()});
-  return find(
-      {&exported_functions(), &exported_moves(), &exported_products(), &exported_images(), &exported_detection()});
+  return find({&exported_functions(), &exported_moves(), &exported_products(), &exported_recurrent(),
+               &exported_images(), &exported_regions(), &exported_detection(), &exported_anchors()});
 }
 
 static void add_opset(schema::ModelProto* model, const char* domain, int64_t version) {

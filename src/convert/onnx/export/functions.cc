@@ -39,8 +39,9 @@ void write_along_line(GraphWriter& to, const Node& node, const ExportRow& row) {
   schema::NodeProto* lines = to.add_op(row.op, node_name(node), {flat->output(0)});
   set_integer(lines, "axis", 1);
   const std::string shape = to.add("Shape", node_name(node, "shape"), {x});
-  to.define_stored(node.outputs[0], to.add("Reshape", node_name(node, "back"), {lines->output(0), shape}),
-                   to.order_as_is(node.outputs[0]));
+  schema::NodeProto* back = to.add_op("Reshape", node_name(node, "back"), {lines->output(0), shape});
+  set_integer(back, "allowzero", 1);  // a dimension of 0 is meant so
+  to.define_stored(node.outputs[0], back->output(0), to.order_as_is(node.outputs[0]));
 }
 
 // Which window it is, its coefficients say.
@@ -83,7 +84,7 @@ const ExportTable& exported_functions() {
       {"any_mul", {write_elementwise, "Mul"}},
       {"any_prelu", {write_elementwise, "PRelu"}},
       {"any_sigmoid", {write_elementwise, "Sigmoid"}},
-      {"any_softmax", {write_along_line, "Softmax", 13, axis_rule}},
+      {"any_softmax", reads({"to_end"}, {write_along_line, "Softmax", 13, axis_rule})},
       {"any_sub", {write_elementwise, "Sub"}},
       {"any_tanh", {write_elementwise, "Tanh"}},
       {"arg_max", {write_operator, "ArgMax", 13, place_rules}},
@@ -115,7 +116,7 @@ const ExportTable& exported_functions() {
       {"greater_or_equal", {write_elementwise, "GreaterOrEqual", 16}},
       {"hard_sigmoid",
        {write_elementwise, "HardSigmoid", 13, {{Rule::number, "alpha", "alpha"}, {Rule::number, "beta", "beta"}}}},
-      {"hardmax", {write_along_line, "Hardmax", 13, axis_rule}},
+      {"hardmax", reads({"to_end"}, {write_along_line, "Hardmax", 13, axis_rule})},
       {"identity", {write_elementwise, "Identity"}},
       {"is_inf",
        {write_elementwise,
@@ -127,7 +128,7 @@ const ExportTable& exported_functions() {
       {"less", {write_elementwise, "Less"}},
       {"less_or_equal", {write_elementwise, "LessOrEqual", 16}},
       {"log", {write_elementwise, "Log"}},
-      {"log_softmax", {write_along_line, "LogSoftmax", 13, axis_rule}},
+      {"log_softmax", reads({"to_end"}, {write_along_line, "LogSoftmax", 13, axis_rule})},
       {"max", {write_elementwise, "Max"}},
       {"mean", {write_elementwise, "Mean"}},
       {"min", {write_elementwise, "Min"}},
@@ -137,16 +138,16 @@ const ExportTable& exported_functions() {
       {"not", {write_elementwise, "Not"}},
       {"pow", {write_elementwise, "Pow"}},
       {"reciprocal", {write_elementwise, "Reciprocal"}},
-      {"reduce_l1", {write_reduction, "ReduceL1", 18, kept_rules}},
-      {"reduce_l2", {write_reduction, "ReduceL2", 18, kept_rules}},
-      {"reduce_log_sum", {write_reduction, "ReduceLogSum", 18, kept_rules}},
-      {"reduce_log_sum_exp", {write_reduction, "ReduceLogSumExp", 18, kept_rules}},
-      {"reduce_max", {write_reduction, "ReduceMax", 18, kept_rules}},
-      {"reduce_mean", {write_reduction, "ReduceMean", 18, kept_rules}},
-      {"reduce_min", {write_reduction, "ReduceMin", 18, kept_rules}},
-      {"reduce_prod", {write_reduction, "ReduceProd", 18, kept_rules}},
-      {"reduce_sum", {write_reduction, "ReduceSum", 13, kept_rules}},
-      {"reduce_sum_square", {write_reduction, "ReduceSumSquare", 18, kept_rules}},
+      {"reduce_l1", reads({"axes"}, {write_reduction, "ReduceL1", 18, kept_rules})},
+      {"reduce_l2", reads({"axes"}, {write_reduction, "ReduceL2", 18, kept_rules})},
+      {"reduce_log_sum", reads({"axes"}, {write_reduction, "ReduceLogSum", 18, kept_rules})},
+      {"reduce_log_sum_exp", reads({"axes"}, {write_reduction, "ReduceLogSumExp", 18, kept_rules})},
+      {"reduce_max", reads({"axes"}, {write_reduction, "ReduceMax", 18, kept_rules})},
+      {"reduce_mean", reads({"axes"}, {write_reduction, "ReduceMean", 18, kept_rules})},
+      {"reduce_min", reads({"axes"}, {write_reduction, "ReduceMin", 18, kept_rules})},
+      {"reduce_prod", reads({"axes"}, {write_reduction, "ReduceProd", 18, kept_rules})},
+      {"reduce_sum", reads({"axes"}, {write_reduction, "ReduceSum", 13, kept_rules})},
+      {"reduce_sum_square", reads({"axes"}, {write_reduction, "ReduceSumSquare", 18, kept_rules})},
       {"relu", {write_elementwise, "Relu", 14}},
       {"round", {write_elementwise, "Round"}},
       {"selu", {write_elementwise, "Selu", 13, {{Rule::number, "alpha", "alpha"}, {Rule::number, "gamma", "gamma"}}}},
@@ -163,10 +164,10 @@ const ExportTable& exported_functions() {
       {"thresholded_relu", {write_elementwise, "ThresholdedRelu", 13, alpha_rule}},
       {"where", {write_elementwise, "Where", 16}},
       {"window",
-       {write_window_function,
-        nullptr,
-        17,
-        {{Rule::integer, "periodic", "periodic"}, {Rule::type, "output_datatype"}}}},
+       reads({"a0", "a1", "a2"}, {write_window_function,
+                                  nullptr,
+                                  17,
+                                  {{Rule::integer, "periodic", "periodic"}, {Rule::type, "output_datatype"}}})},
   };
   return table;
 }

@@ -212,6 +212,7 @@ void GraphWriter::write_node(const Node& node) {
   try {
     const ExportRow* const row = find_row(node);
     if (row == nullptr) throw Unsupported{};
+    expect_written(node, *row);
     row->write(*this, node, *row);
   } catch (const Unsupported& unsupported) {
     model.unsupported.add(node.name.c_str(), kind_name(node), unsupported.reason);

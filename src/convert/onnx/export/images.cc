@@ -1,4 +1,4 @@
-// Pooling, resizing, sampling, regions, spectra: kinds of libquern-extra.
+// Pooling, resizing, sampling, spectra: kinds of libquern-extra.
 #include <cmath>
 
 #include "convert/onnx/export/rows.h"
@@ -33,16 +33,6 @@ void write_resample(GraphWriter& to, const Node& node, const ExportRow& row) {
   for (schema::AttributeProto& attribute : *resize->mutable_attribute()) {
     if (attribute.name() == "nearest_mode") attribute.set_s("round_prefer_ceil");
   }
-}
-
-// ---- regions
-
-void write_roi_align(GraphWriter& to, const Node& node, const ExportRow& row) {
-  schema::NodeProto* align = write_with(to, node, row, stored_inputs(to, node));
-  const Parameter* const size = find_parameter(node, "size");
-  if (size == nullptr || size->integers.size() != 2) throw Unsupported{"without a size"};
-  set_integer(align, "output_height", size->integers[0]);
-  set_integer(align, "output_width", size->integers[1]);
 }
 
 // ---- spectra
@@ -88,11 +78,6 @@ const std::vector<Rule> resample_rules = {
 const std::vector<Rule> grid_sample_rules = {{Rule::word, "mode", "mode", {"nearest", "linear", "cubic"}},
                                              {Rule::word, "padding_mode", "padding", {"zeros", "border", "reflection"}},
                                              {Rule::integer, "align_corners", "align_corners"}};
-const std::vector<Rule> roi_align_rules = {
-    {Rule::word, "coordinate_transformation_mode", "half_pixel", {"output_half_pixel", "half_pixel"}},
-    {Rule::word, "mode", "maximum", {"avg", "max"}},
-    {Rule::integer, "sampling_ratio", "samples"},
-    {Rule::number, "spatial_scale", "scale"}};
 const std::vector<Rule> window_rules = {{Rule::integers, "kernel_shape", "kernel"},
                                         {Rule::integers, "strides", "strides"},
                                         {Rule::integers, "pads", "pads"}};
@@ -113,23 +98,19 @@ const ExportTable& exported_images() {
          {Rule::number, "alpha", "alpha"},
          {Rule::number, "beta", "beta"},
          {Rule::number, "bias", "bias"}}}},
-      {"dft", {write_dft, "DFT", 20, {{Rule::integer, "inverse", "inverse"}, {Rule::integer, "onesided", "onesided"}}}},
+      {"dft",
+       reads({"axis"},
+             {write_dft, "DFT", 20, {{Rule::integer, "inverse", "inverse"}, {Rule::integer, "onesided", "onesided"}}})},
       {"grid_sample", {write_operator, "GridSample", 20, grid_sample_rules}},
       {"join_blocks", {write_operator, "Col2Im", 18, block_rules}},
       {"max_unpool", {write_operator, "MaxUnpool", 13, window_rules}},
       {"mel_weights", {write_operator, "MelWeightMatrix", 17, {{Rule::type, "output_datatype"}}}},
       {"resample", {write_resample, "Resize", 18, resample_rules}},
-      {"roi_align", {write_roi_align, "RoiAlign", 16, roi_align_rules}},
-      {"roi_max",
-       {write_operator,
-        "MaxRoiPool",
-        13,
-        {{Rule::integers, "pooled_shape", "size"}, {Rule::number, "spatial_scale", "scale"}}}},
       {"stft", {write_operator, "STFT", 17, {{Rule::integer, "onesided", "onesided"}}}},
       {"window_average",
        {write_operator, "AveragePool", 19, pool_and({Rule::integer, "count_include_pad", "count_padding"})}},
       {"window_max", {write_operator, "MaxPool", 13, pool_and({Rule::integer, "storage_order", "column_major"})}},
-      {"window_norm", {write_window_norm, "LpPool", 18, pool_rules}},
+      {"window_norm", reads({"p"}, {write_window_norm, "LpPool", 18, pool_rules})},
   };
   return table;
 }

@@ -1,4 +1,5 @@
 // What moves, makes and chooses elements, and shapes as numbers: kinds of libquern-extra.
+#include "convert/onnx/export/parts.h"
 #include "convert/onnx/export/rows.h"
 
 namespace quern::onnx {
@@ -88,17 +89,74 @@ void write_fill(GraphWriter& to, const Node& node, const ExportRow& row) {
 
 // ---- parts
 
-// Without sizes, the number of outputs says into how many parts the dimension is cut.
+// How many numbers a list has.
+int64_t count_of(const GraphWriter& to, int list) {
+  const Shape& shape = to.tensor(list).shape;
+  if (to.tensor(list).sized_by_run || shape.size() != 1) throw Unsupported{"of a list that only a run sizes"};
+  return static_cast<int64_t>(shape[0]);
+}
+
+// ONNX wants as many outputs as there are parts, also where nobody reads the last ones. Parts that are not `even` are
+// an error here where the dimension cannot be cut so; ONNX has no form for the error.
 void write_split(GraphWriter& to, const Node& node, const ExportRow& row) {
+  constexpr int64_t most = 256;
   ExportRow all = row;
   all.outputs = node.outputs.size();
   schema::NodeProto* split = write_with(to, node, all, stored_inputs(to, node));
-  if (!has(node, 1)) set_integer(split, "num_outputs", static_cast<int64_t>(node.outputs.size()));
+  const bool sized = has(node, 1);
+  const int64_t parts = sized ? count_of(to, node.inputs[1]) : integer_of(node, "parts", 1);
+  if (parts > most) throw Unsupported{"into so many parts"};
+  while (split->output_size() < parts) split->add_output(to.model.new_name());
+  if (!sized) set_integer(split, "num_outputs", parts);
+}
+
+// The axes of a list that the file has, or all of them.
+Vector<int64_t> axes_of(const GraphWriter& to, const Node& node, size_t input, size_t rank) {
+  Vector<int64_t> axes;
+  for (size_t d = 0; !has(node, input) && d < rank; ++d) axes.push_back(static_cast<int64_t>(d));
+  if (!has(node, input)) return axes;
+  const int list = node.inputs[input];
+  if (!to.is_constant(list) || to.tensor(list).type != QN_S64) throw Unsupported{"along axes that a run computes"};
+  const auto* const from = static_cast<const int64_t*>(to.constant_of(list).data);
+  axes.insert(axes.end(), from, from + to.constant_of(list).bytes / sizeof(int64_t));
+  return axes;
+}
+
+// Where the elements of a padded dimension come from: its elements, forwards and backwards by turns. Pads below 0 take
+// elements away before.
+std::string mirrored_places(const Parts& p, const std::string& size, const std::string& before,
+                            const std::string& after) {
+  const std::string zero = p.to.integer(0), one = p.to.integer(1);
+  const auto above_0 = [&](const std::string& x) { return p.op("Max", {x, zero}); };
+  const std::string back = p.op("Neg", {before}), cut = above_0(back);
+  const std::string kept = p.op("Sub", {p.op("Sub", {size, cut}), above_0(p.op("Neg", {after}))});
+  const std::string all = p.op("Range", {p.op("Min", {back, zero}), p.op("Add", {kept, above_0(after)}), one});
+  const std::string both = p.op("Add", {kept, kept}), forwards = p.op("Mod", {all, both});
+  const std::string backwards = p.op("Sub", {p.op("Sub", {both, one}), forwards});
+  return p.op("Add", {p.op("Min", {forwards, backwards}), cut});
+}
+
+// ONNX mirrors around the element at the edge, not behind it.
+void write_symmetric_pad(GraphWriter& to, const Node& node) {
+  const Parts p = {to, node};
+  to.need_opset(14);
+  std::string x = to.stored_plain(node.inputs[0]), pads = to.stored_plain(node.inputs[1]);
+  if (to.tensor(node.inputs[1]).type != QN_S64) pads = p.op("Cast", {pads}, "to", schema::TensorProto::INT64);
+  const Vector<int64_t> axes = axes_of(to, node, 3, to.tensor(node.inputs[0]).shape.size());
+  const auto count = static_cast<int64_t>(axes.size());
+  if (count_of(to, node.inputs[1]) != 2 * count) throw Unsupported{"with pads that do not fit the axes"};
+  for (int64_t i = 0; i < count; ++i) {
+    const std::string axis = to.integer(axes[at(i)]);
+    const std::string size = p.op("Gather", {p.op("Shape", {x}), axis});
+    const auto pad = [&](int64_t index) { return p.op("Gather", {pads, to.integer(index)}); };
+    x = p.op("Gather", {x, mirrored_places(p, size, pad(i), pad(count + i))}, "axis", axes[at(i)]);
+  }
+  p.define(x);
 }
 
 void write_pad_by(GraphWriter& to, const Node& node, const ExportRow& row) {
   const int64_t mode = integer_of(node, "mode", 0);
-  if (mode == 4) throw Unsupported{"with elements mirrored behind the edge"};
+  if (mode == 4) return write_symmetric_pad(to, node);
   if (mode == 3) to.need_opset(19);  // wrap
   write_operator(to, node, row);
 }
@@ -116,6 +174,11 @@ void write_tf_idf(GraphWriter& to, const Node& node, const ExportRow& row) {
   for (const float weight : weights->floats) list->add_floats(weight);
 }
 
+const std::vector<Rule> tf_idf_rules = {{Rule::word, "mode", "mode", {"TF", "IDF", "TFIDF"}},
+                                        {Rule::integer, "max_skip_count", "skips"},
+                                        {Rule::integers, "ngram_counts", "starts"},
+                                        {Rule::integers, "ngram_indexes", "places"},
+                                        {Rule::integers, "pool_int64s", "pool"}};
 const Rule reduction = {Rule::word, "reduction", "reduction", {"none", "add", "mul", "max", "min"}};
 
 }  // namespace
@@ -123,7 +186,7 @@ const Rule reduction = {Rule::word, "reduction", "reduction", {"none", "add", "m
 const ExportTable& exported_moves() {
   static const ExportTable table = {
       {"bit_cast", {write_operator, "BitCast", 26, {{Rule::type, "to"}}}},
-      {"cast", {write_cast, "Cast", 13, {{Rule::type, "to"}}}},
+      {"cast", reads({"half"}, {write_cast, "Cast", 13, {{Rule::type, "to"}}})},
       {"center_crop_pad", {write_operator, "CenterCropPad", 18, {{Rule::integers, "axes", "axes"}}}},
       {"compress", {write_operator, "Compress", 13, axis_rule}},
       {"depth_to_space",
@@ -154,25 +217,17 @@ const ExportTable& exported_moves() {
       {"scatter_nd", {write_operator, "ScatterND", 18, {reduction}}},
       {"shape_of", {write_operator, "Shape", 15, {{Rule::integer, "start", "start"}, {Rule::integer, "end", "end"}}}},
       {"size_of", {write_operator, "Size"}},
-      {"sizes", {write_sizes}},
+      {"sizes", reads({"factors", "shape"}, {write_sizes})},
       {"slice_by", {write_operator, "Slice"}},
       {"space_to_depth", {write_operator, "SpaceToDepth", 13, {{Rule::integer, "blocksize", "block"}}}},
-      {"split_to", {write_split, "Split", 18, axis_rule}},
+      {"split_to", reads({"parts", "even"}, {write_split, "Split", 18, axis_rule})},
       {"squeeze", {write_operator, "Squeeze"}},
       {"tensor_scatter",
        {write_operator,
         "TensorScatter",
         24,
         {{Rule::integer, "axis", "axis"}, {Rule::word, "mode", "circular", {"linear", "circular"}}}}},
-      {"tf_idf",
-       {write_tf_idf,
-        "TfIdfVectorizer",
-        13,
-        {{Rule::word, "mode", "mode", {"TF", "IDF", "TFIDF"}},
-         {Rule::integer, "max_skip_count", "skips"},
-         {Rule::integers, "ngram_counts", "starts"},
-         {Rule::integers, "ngram_indexes", "places"},
-         {Rule::integers, "pool_int64s", "pool"}}}},
+      {"tf_idf", reads({"lengths", "weights"}, {write_tf_idf, "TfIdfVectorizer", 13, tf_idf_rules})},
       {"tile", {write_operator, "Tile"}},
       {"top_k",
        {write_operator, "TopK", 13, {{Rule::integer, "axis", "axis"}, {Rule::integer, "largest", "largest"}}, 2}},

@@ -1,6 +1,4 @@
-// Products, convolutions, recurrent layers, normalizations, quantized numbers: kinds of libquern-extra.
-#include <iterator>
-
+// Products, convolutions, normalizations, quantized numbers: kinds of libquern-extra.
 #include "convert/onnx/export/rows.h"
 
 namespace quern::onnx {
@@ -38,73 +36,6 @@ void write_scaled(GraphWriter& to, const Node& node, const ExportRow& row) {
   }
   of_scales.op == std::string_view("QuantizeLinear") ? write_quantize(to, node, of_scales)
                                                      : write_operator(to, node, of_scales);
-}
-
-// ---- recurrent layers
-
-// Functions of gates, in the order of their numbers in libquern-extra.
-struct GateFunction {
-  const char* name;
-  bool has_alpha, has_beta;
-};
-constexpr GateFunction gate_functions[] = {
-    {"Sigmoid", false, false},  {"Tanh", false, false},      {"Relu", false, false},
-    {"Affine", true, true},     {"LeakyRelu", true, false},  {"ThresholdedRelu", true, false},
-    {"ScaledTanh", true, true}, {"HardSigmoid", true, true}, {"Elu", true, false},
-    {"Softsign", false, false}, {"Softplus", false, false},
-};
-
-// Lists of constants have numbers only for functions that have constants.
-void set_constants(const Node& node, const char* parameter, bool GateFunction::*has_one, const char* attribute,
-                   const Vector<int64_t>& functions, schema::NodeProto* to) {
-  const Parameter* const list = find_parameter(node, parameter);
-  schema::AttributeProto* made = nullptr;
-  for (size_t i = 0; i < functions.size(); ++i) {
-    if (!(gate_functions[functions[i]].*has_one)) continue;
-    if (made == nullptr) made = add_attribute(to, attribute, schema::AttributeProto::FLOATS);
-    made->add_floats(list == nullptr || i >= list->floats.size() ? 0 : list->floats[i]);
-  }
-}
-
-void set_activations(const Node& node, schema::NodeProto* to) {
-  const Parameter* const functions = find_parameter(node, "activations");
-  if (functions == nullptr || functions->integers.empty()) return;
-  schema::AttributeProto* names = add_attribute(to, "activations", schema::AttributeProto::STRINGS);
-  for (const int64_t function : functions->integers) {
-    if (function < 0 || function >= static_cast<int64_t>(std::size(gate_functions))) throw Unsupported{"activations"};
-    names->add_strings(gate_functions[function].name);
-  }
-  set_constants(node, "alpha", &GateFunction::has_alpha, "activation_alpha", functions->integers, to);
-  set_constants(node, "beta", &GateFunction::has_beta, "activation_beta", functions->integers, to);
-}
-
-std::string transposed(GraphWriter& to, const Node& node, const std::string& value, const Order& perm) {
-  if (value.empty()) return value;
-  schema::NodeProto* transpose = to.add_op("Transpose", node_name(node, "transpose"), {value});
-  set_integers(transpose, "perm", perm);
-  return transpose->output(0);
-}
-
-// ONNX Runtime has no layers whose first dimension is the batch, so steps become the first.
-void write_recurrent(GraphWriter& to, const Node& node, const ExportRow& row) {
-  constexpr size_t recurrent_weights = 2;
-  const Shape& weights = to.tensor(node.inputs[recurrent_weights]).shape;
-  const int64_t hidden = integer_of(node, "hidden", weights.size() == 3 ? static_cast<int64_t>(weights[2]) : 0);
-  if (hidden <= 0) throw Unsupported{"with weights that only a run sizes"};
-  if (number_of(node, "cell_clip", 0) > 0) throw Unsupported{"whose cells' states are limited"};
-  const bool batch_first = integer_of(node, "layout", 0) == 1;
-  std::vector<std::string> inputs = stored_inputs(to, node);
-  for (const size_t i : {0, 5, 6}) {
-    if (batch_first && i < inputs.size()) inputs[i] = transposed(to, node, inputs[i], {1, 0, 2});
-  }
-  schema::NodeProto* layer = write_with(to, node, row, std::move(inputs));
-  set_integer(layer, "hidden_size", hidden);
-  set_activations(node, layer);
-  for (int i = 0; batch_first && i < layer->output_size(); ++i) {
-    const int output = node.outputs[static_cast<size_t>(i)];
-    const Order perm = i == 0 ? Order{2, 0, 1, 3} : Order{1, 0, 2};
-    to.define_stored(output, transposed(to, node, layer->output(i), perm), to.order_as_is(output));
-  }
 }
 
 // ---- attention
@@ -169,8 +100,6 @@ const std::vector<Rule> conv_rules = {{Rule::integers, "strides", "strides"},
 const std::vector<Rule> padded_rules =
     with(conv_rules, {{Rule::integers, "kernel_shape", "kernel"},
                       {Rule::word, "auto_pad", "same", {"NOTSET", "SAME_UPPER", "SAME_LOWER"}}});
-const std::vector<Rule> recurrent_rules = {
-    {Rule::word, "direction", "direction", {"forward", "reverse", "bidirectional"}}, {Rule::number, "clip", "clip"}};
 const std::vector<Rule> epsilon_rules = {{Rule::number, "epsilon", "epsilon"}};
 const std::vector<Rule> rows_rules = with(epsilon_rules, {{Rule::integer, "axis", "axis"}});
 const std::vector<Rule> attention_rules = {{Rule::integer, "is_causal", "causal"},
@@ -186,7 +115,7 @@ const std::vector<Rule> rotary_rules = {{Rule::integer, "num_heads", "heads"},
 
 const ExportTable& exported_products() {
   static const ExportTable table = {
-      {"attention", {write_attention, "Attention", 23, attention_rules}},
+      {"attention", reads({"left", "right", "scores"}, {write_attention, "Attention", 23, attention_rules})},
       {"batch_norm_computed", {write_operator, "BatchNormalization", 15, epsilon_rules}},
       {"conv", {write_operator, "Conv", 13, conv_rules}},
       {"conv_integer", {write_operator, "ConvInteger", 13, padded_rules}},
@@ -197,25 +126,20 @@ const ExportTable& exported_products() {
        {write_operator, "DeformConv", 19, with(conv_rules, {{Rule::integer, "offset_group", "offset_groups"}})}},
       {"dequantize_linear", {write_scaled, "DequantizeLinear", 13, scaled_rules}},
       {"dynamic_quantize_linear", {write_operator, "DynamicQuantizeLinear", 13, {}, 3}},
-      {"einsum", {write_einsum, "Einsum"}},
+      {"einsum", reads({"equation"}, {write_einsum, "Einsum"})},
       {"gemm", {write_operator, "Gemm", 13, gemm_rules}},
       {"global_lp_pool", {write_operator, "GlobalLpPool", 13, {{Rule::integer, "p", "p"}}}},
-      {"group_norm",
-       {write_group_norm, "GroupNormalization", 21, with(epsilon_rules, {{Rule::integer, "num_groups", "groups"}})}},
-      {"gru",
-       {write_recurrent, "GRU", 14,
-        with(recurrent_rules, {{Rule::integer, "linear_before_reset", "linear_before_reset"}})}},
+      {"group_norm", reads({"scale_groups"}, {write_group_norm, "GroupNormalization", 21,
+                                              with(epsilon_rules, {{Rule::integer, "num_groups", "groups"}})})},
       {"layer_norm", {write_operator, "LayerNormalization", 17, rows_rules}},
       {"lp_norm",
        {write_operator, "LpNormalization", 13, {{Rule::integer, "axis", "axis"}, {Rule::integer, "p", "p"}}}},
-      {"lstm", {write_recurrent, "LSTM", 14, with(recurrent_rules, {{Rule::integer, "input_forget", "input_forget"}})}},
       {"mat_mul_integer", {write_operator, "MatMulInteger"}},
       {"mat_mul_quantized", {write_operator, "QLinearMatMul"}},
       {"matmul", {write_operator, "MatMul"}},
       {"mean_variance_norm", {write_operator, "MeanVarianceNormalization", 13, {{Rule::integers, "axes", "axes"}}}},
       {"quantize_linear", {write_scaled, "QuantizeLinear", 13, scaled_rules}},
       {"rms_norm", {write_operator, "RMSNormalization", 23, rows_rules}},
-      {"rnn", {write_recurrent, "RNN", 14, recurrent_rules}},
       {"rotary_embedding", {write_operator, "RotaryEmbedding", 23, rotary_rules}},
   };
   return table;

@@ -1,5 +1,7 @@
 #include "convert/onnx/export/rows.h"
 
+#include <algorithm>
+
 namespace quern::onnx {
 
 namespace {
@@ -43,7 +45,22 @@ schema::NodeProto* add_operator(GraphWriter& to, const Node& node, const ExportR
   return op;
 }
 
+bool is_named(const ExportRow& row, const String& parameter) {
+  return std::any_of(row.parameters.begin(), row.parameters.end(), [&](auto name) { return parameter == name; }) ||
+         std::any_of(row.attributes.begin(), row.attributes.end(), [&](const AttributeRule& rule) {
+           return rule.parameter != nullptr && parameter == rule.parameter;
+         });
+}
+
 }  // namespace
+
+void expect_written(const Node& node, const ExportRow& row) {
+  std::string unknown;
+  for (const Parameter& parameter : node.parameters) {
+    if (!is_named(row, parameter.name)) unknown += (unknown.empty() ? "" : ", ") + std::string(parameter.name.c_str());
+  }
+  if (!unknown.empty()) throw Unsupported{"with the parameter " + unknown};
+}
 
 void set_attributes(const GraphWriter& from, const Node& node, const ExportRow& row, schema::NodeProto* to) {
   for (const AttributeRule& rule : row.attributes) set_attribute(from, node, rule, to);

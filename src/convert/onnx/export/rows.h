@@ -35,9 +35,18 @@ struct ExportRow {
   const char* op = nullptr;  // what write() makes of the node, if it is one operator of ONNX
   int64_t opset = base_opset;
   std::vector<AttributeRule> attributes = {};
-  size_t outputs = 1;  // so many are always named; others only if somebody reads them
+  size_t outputs = 1;                        // so many are always named; others only if somebody reads them
+  std::vector<const char*> parameters = {};  // those that write() reads beside those of `attributes`
 };
 using ExportTable = std::map<std::string, ExportRow>;
+
+// The row, of a function that reads these parameters itself.
+inline ExportRow reads(std::vector<const char*> parameters, ExportRow row) {
+  row.parameters = std::move(parameters);
+  return row;
+}
+// Throws Unsupported if the node has parameters that its row does not name: the file would not say what they say.
+void expect_written(const Node& node, const ExportRow& row);
 
 // Adds the row's operator with these inputs; its outputs become those of the node, with dimensions in their own order.
 schema::NodeProto* write_with(GraphWriter& to, const Node& node, const ExportRow& row, std::vector<std::string> inputs);
@@ -58,8 +67,11 @@ const ExportTable& exported_control();
 const ExportTable& exported_functions();
 const ExportTable& exported_moves();
 const ExportTable& exported_products();
+const ExportTable& exported_recurrent();
 const ExportTable& exported_images();
 const ExportTable& exported_detection();
+const ExportTable& exported_anchors();
+const ExportTable& exported_regions();
 
 // Returns null if there is no row for the node's kind.
 const ExportRow* find_row(const Node& node);
