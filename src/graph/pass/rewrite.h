@@ -32,6 +32,8 @@ class Rewriter {
   Node* writer(int tensor, OpKind kind = OpKind::count);
   // Whether a node reads the tensor or it is an output of the graph.
   bool is_read(int tensor) const { return reads_[static_cast<size_t>(tensor)] > 0 || is_output(tensor); }
+  // How many inputs of nodes read the tensor.
+  size_t reads(int tensor) const { return reads_[static_cast<size_t>(tensor)]; }
   // Whether exactly one input of one node reads the tensor, and it is not an output of the graph.
   bool read_once(int tensor) const;
 

@@ -1,0 +1,148 @@
+// Passes that recognize functions of libquern-extra in what exporters make of them.
+#include <gtest/gtest.h>
+#include <quern/extra.h>
+
+#include <cstdlib>
+#include <sstream>
+
+#include "convert/convert.h"
+#include "graph/pass/passes.h"
+#include "onnx_model.h"
+
+namespace quern {
+namespace {
+
+using test::Array;
+using test::Dims;
+using test::OnnxModel;
+
+// An ONNX model in a few words. A line is a node, "y = Mul x 0.5 attribute=1"; numbers are constants. Outputs are named in
+// the last line.
+class Text {
+ public:
+  explicit Text(int64_t opset = 13) : model_(opset) {}
+
+  Text& input(const std::string& name, const Dims& dims) {
+    model_.input(name, dims);
+    inputs_.push_back(test::random(dims, static_cast<uint32_t>(inputs_.size() + 1)));
+    for (float& x : inputs_.back().data) x *= 3;
+    return *this;
+  }
+  Text& constant(const std::string& name, const Array& array) {
+    model_.floats(name, array);
+    return *this;
+  }
+  Text& integers(const std::string& name, const std::vector<int64_t>& values) {
+    model_.integers(name, values);
+    return *this;
+  }
+  Text& nodes(const std::string& text) {
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) add(line);
+    return *this;
+  }
+  Text& output(const std::string& name) {
+    model_.output(name);
+    return *this;
+  }
+
+  // Optimizes the model, compares results, and expects nodes of these kinds.
+  void expect(const std::string& kinds) {
+    static const test::Folder folder;
+    const Graph before = import_onnx(folder.write("net.onnx", model_.bytes()), {});
+    Graph after = before;
+    ASSERT_EQ(optimize(after), QN_OK) << qn_last_message();
+    std::string got;
+    for (const Node& node : after.nodes) got += (got.empty() ? "" : " ") + std::string(kind_name(node));
+    EXPECT_EQ(got, kinds);
+    const std::vector<Array> want = test::run(before, inputs_), have = test::run(after, inputs_);
+    ASSERT_EQ(have.size(), want.size());
+    for (size_t i = 0; i < want.size(); ++i) test::expect_near(have[i], want[i]);
+  }
+
+ private:
+  void add(const std::string& line) {
+    std::istringstream words(line);
+    std::string output, equals, type, attributes;
+    std::vector<std::string> inputs;
+    if (!(words >> output >> equals >> type)) return;
+    for (std::string word; words >> word;) {
+      char* end;
+      const float number = std::strtof(word.c_str(), &end);
+      if (word.find('=') != std::string::npos) {
+        attributes += word + " ";
+        continue;
+      }
+      if (*end == 0) model_.scalar(word = line + "#" + word, number);
+      inputs.push_back(word);
+    }
+    model_.node(type, inputs, {output}, attributes);
+  }
+
+  OnnxModel model_;
+  std::vector<Array> inputs_;
+};
+
+class Recognize : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { ASSERT_EQ(qn_extra_register(), QN_OK) << qn_last_message(); }
+};
+
+// ---- gelu
+
+Text gelu_of(const std::string& nodes) { return Text().input("x", {2, 3, 4}).nodes(nodes).output("y"); }
+
+TEST_F(Recognize, GeluWithErf) {
+  gelu_of("a = Div x 1.41421356\n b = Erf a\n c = Add b 1\n d = Mul x c\n y = Mul d 0.5").expect("gelu");
+  gelu_of("a = Mul x 0.70710678\n b = Erf a\n c = Add 1 b\n h = Mul 0.5 x\n y = Mul c h").expect("gelu");
+  gelu_of("a = Mul x 0.70710678\n b = Erf a\n c = Add b 1\n h = Mul c 0.5\n y = Mul h x").expect("gelu");
+  gelu_of("h = Mul x 0.5\n a = Div x 1.41421356\n b = Erf a\n c = Mul h b\n y = Add c h").expect("gelu");
+}
+
+// What follows is left; so is what comes before.
+TEST_F(Recognize, GeluAmongOthers) {
+  gelu_of("x2 = Exp x\n a = Div x2 1.41421356\n b = Erf a\n c = Add b 1\n d = Mul x2 c\n e = Mul d 0.5\n y = Mul e 3")
+      .expect("exp gelu power");
+}
+
+TEST_F(Recognize, GeluWithTanh) {
+  const std::string erf = "e = Erf x\n";  // without it the graph would need no kinds of libquern-extra
+  const std::string power = "p = Pow x 3\n q = Mul p 0.044715\n s = Add x q\n";
+  const std::string tail = "t = Mul s 0.7978845608\n u = Tanh t\n v = Add u 1\n w = Mul x v\n y = Mul w 0.5";
+  gelu_of(erf + power + tail).output("e").expect("erf gelu_tanh");
+  gelu_of(erf + "p = Mul x x\n p3 = Mul p x\n q = Mul p3 0.044715\n s = Add q x\n" + tail)
+      .output("e")
+      .expect("erf gelu_tanh");
+  gelu_of(erf + "p = Mul x x\n q = Mul p 0.044715\n r = Add q 1\n s = Mul x r\n" + tail)
+      .output("e")
+      .expect("erf gelu_tanh");
+  gelu_of(power + tail).expect("power power add power tanh power mul power");
+}
+
+TEST_F(Recognize, NoGeluOfOtherConstants) {
+  gelu_of("a = Div x 1.4142\n b = Erf a\n c = Add b 1\n d = Mul x c\n y = Mul d 0.5").expect("div erf power mul power");
+  gelu_of("a = Div x 1.41421356\n b = Erf a\n c = Add b 1.001\n d = Mul x c\n y = Mul d 0.5")
+      .expect("div erf power mul power");
+  gelu_of("a = Div x 1.41421356\n b = Erf a\n c = Sub 1 b\n d = Mul x c\n y = Mul d 0.5")
+      .expect("div erf sub mul power");
+  gelu_of(
+      "e = Erf x\n p = Pow x 3\n q = Mul p 0.0447\n s = Add x q\n t = Mul s 0.7978845608\n u = Tanh t\n"
+      "v = Add u 1\n w = Mul x v\n y = Mul w 0.5")
+      .output("e")
+      .expect("erf power power add power tanh power mul power");
+}
+
+TEST_F(Recognize, NoGeluWhereOthersReadItsParts) {
+  const char* const nodes = "a = Div x 1.41421356\n b = Erf a\n c = Add b 1\n d = Mul x c\n y = Mul d 0.5";
+  gelu_of(nodes).output("b").expect("div erf power mul power");
+  gelu_of(std::string(nodes) + "\n z = Neg a").output("z").expect("div erf power mul power power");
+  Text()
+      .input("x", {2, 3})
+      .input("z", {2, 3})
+      .nodes("a = Div x 1.41421356\n b = Erf a\n c = Add b 1\n d = Mul z c\n y = Mul d 0.5")
+      .output("y")
+      .expect("div erf power mul power");
+}
+
+}  // namespace
+}  // namespace quern
