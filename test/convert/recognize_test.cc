@@ -144,5 +144,95 @@ TEST_F(Recognize, NoGeluWhereOthersReadItsParts) {
       .expect("div erf power mul power");
 }
 
+// ---- layer_norm, rms_norm
+
+const std::string variance =
+    "m = ReduceMean x axes=[-1]\n d = Sub x m\n p = Pow d 2\n v = ReduceMean p axes=[-1]\n"
+    "w = Add v 0.01\n";
+const std::string root = variance + "s = Sqrt w\n", normalized = root + "n = Div d s\n";
+// "erf" and "e" are in these models because graphs that need no kinds of libquern-extra stay without them.
+Text norm_of(const std::string& nodes, const Dims& dims = {2, 3, 8}) {
+  return Text()
+      .input("x", dims)
+      .constant("gamma", test::random({dims.back()}, 11))
+      .constant("beta", test::random({dims.back()}, 12))
+      .nodes("e = Erf x\n" + nodes)
+      .output("e")
+      .output("y");
+}
+
+TEST_F(Recognize, LayerNorm) {
+  for (const Dims& dims : {Dims{2, 3, 8}, Dims{5, 8}, Dims{2, 3, 4, 8}}) {
+    SCOPED_TRACE(dims.size());
+    norm_of(normalized + "g = Mul n gamma\n y = Add g beta", dims).expect("erf layer_norm");
+    norm_of(root + "y = Div d s", dims).expect("erf layer_norm");
+    norm_of(root + "i = Reciprocal s\n n = Mul d i\n y = Mul gamma n", dims).expect("erf layer_norm");
+    norm_of(variance + "i = Pow w -0.5\n n = Mul d i\n g = Mul n gamma\n y = Sub g beta", dims)
+        .expect("erf layer_norm");
+  }
+  norm_of(
+      "m = ReduceMean x axes=[2]\n d = Sub x m\n p = Mul d d\n v = ReduceMean p axes=[2]\n w = Add v 0.01\n"
+      "s = Sqrt w\n y = Div d s")
+      .expect("erf layer_norm");
+}
+
+// TensorFlow's order: x * (gamma / root) + (beta - mean * (gamma / root)).
+TEST_F(Recognize, LayerNormOfTensorFlow) {
+  const std::string factor = variance + "s = Sqrt w\n i = Reciprocal s\n f = Mul i gamma\n a = Mul x f\n b = Mul m f\n";
+  norm_of(factor + "c = Sub beta b\n y = Add a c").expect("erf layer_norm");
+  norm_of(factor + "y = Sub a b").expect("erf layer_norm");
+}
+
+TEST_F(Recognize, RmsNorm) {
+  const std::string squares = "p = Pow x 2\n v = ReduceMean p axes=[-1]\n w = Add v 0.01\n s = Sqrt w\n";
+  norm_of(squares + "n = Div x s\n y = Mul n gamma").expect("erf rms_norm");
+  norm_of(squares + "i = Div 1 s\n n = Mul x i\n y = Mul gamma n").expect("erf rms_norm");
+  norm_of(squares + "n = Div x s\n g = Mul n gamma\n y = Add g beta").expect("erf rms_norm scale");
+}
+
+TEST_F(Recognize, NormsAmongOthers) {
+  norm_of(
+      "u = Exp x\n e1 = Erf u\n m = ReduceMean u axes=[-1]\n d = Sub u m\n p = Pow d 2\n v = ReduceMean p axes=[-1]\n"
+      "w = Add v 0.01\n s = Sqrt w\n n = Div d s\n g = Mul n gamma\n h = Add g u\n y = Add h e1")
+      .expect("erf exp erf layer_norm add add");
+}
+
+constexpr const char* first_mean = "reshape global_average_pool reshape ";
+
+TEST_F(Recognize, NoNormOverOtherDimensions) {
+  const std::string means = first_mean;
+  norm_of(
+      "m = ReduceMean x axes=[1]\n d = Sub x m\n p = Pow d 2\n v = ReduceMean p axes=[1]\n w = Add v 0.01\n"
+      "s = Sqrt w\n y = Div d s")
+      .expect("erf " + means + "sub power " + means + "power power div");
+  norm_of(
+      "m = ReduceMean x axes=[-1]\n d = Sub x m\n p = Pow d 2\n v = ReduceMean p axes=[1,2]\n w = Add v 0.01\n"
+      "s = Sqrt w\n y = Div d s")
+      .expect("erf " + means + "sub power " + means + "power power div");
+}
+
+TEST_F(Recognize, NoNormOfOtherParts) {
+  const std::string means = first_mean, sum = "erf " + means + "sub power " + means;
+  norm_of(
+      "m = ReduceMean x axes=[-1]\n d = Sub x m\n p = Pow d 3\n v = ReduceMean p axes=[-1]\n w = Add v 9999\n"
+      "s = Sqrt w\n y = Div d s")
+      .expect(sum + "power power div");
+  norm_of(variance + "s = Sqrt w\n y = Div e s").expect(sum + "power power div");
+  norm_of(variance + "s = Sqrt w\n a = Mul d 2\n y = Div a s").expect("erf layer_norm");
+  norm_of(variance + "y = Div d w").expect(sum + "power div");
+  norm_of(root + "n = Div d s\n y = Add n x").expect("erf layer_norm add");
+}
+
+TEST_F(Recognize, NoNormWhereOthersReadItsParts) {
+  const std::string means = first_mean;
+  for (const char* part : {"m", "d", "v"}) {
+    SCOPED_TRACE(part);
+    norm_of(normalized + "y = Mul n gamma")
+        .output(part)
+        .expect("erf " + means + "sub power " + means + "power power div scale");
+  }
+  norm_of(normalized + "y = Mul n gamma").output("n").expect("erf layer_norm scale");
+}
+
 }  // namespace
 }  // namespace quern
