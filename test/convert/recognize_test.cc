@@ -234,5 +234,78 @@ TEST_F(Recognize, NoNormWhereOthersReadItsParts) {
   norm_of(normalized + "y = Mul n gamma").output("n").expect("erf layer_norm scale");
 }
 
+// ---- attention
+
+// Heads of 3 inputs [2, rows, 8]: q and v [2, 4, rows, 2], k [2, 4, 2, rows].
+const std::string heads =
+    "q1 = Reshape x split\n q = Transpose q1 perm=[0,2,1,3]\n k1 = Reshape z split\n"
+    "k = Transpose k1 perm=[0,2,3,1]\n v1 = Reshape u split\n v = Transpose v1 perm=[0,2,1,3]\n";
+const std::string joined = "o1 = Transpose o perm=[0,2,1,3]\n y = Reshape o1 join\n";
+Text attention_of(const std::string& nodes) {
+  return Text()
+      .input("x", {2, 5, 8})
+      .input("z", {2, 6, 8})
+      .input("u", {2, 6, 8})
+      .integers("split", {0, 0, 4, 2})
+      .integers("join", {0, 0, 8})
+      .nodes(nodes)
+      .output("y");
+}
+
+TEST_F(Recognize, Attention) {
+  attention_of(heads + "s = MatMul q k\n c = Div s 1.5\n p = Softmax c axis=-1\n o = MatMul p v\n" + joined)
+      .expect("attention");
+  attention_of(heads + "s = MatMul q k\n p = Softmax s axis=3\n o = MatMul p v\n" + joined).expect("attention");
+  attention_of(heads + "s = MatMul q k\n p = Softmax s axis=-1\n y = MatMul p v\n")
+      .expect("reshape reshape reshape transpose transpose transpose attention");
+}
+
+TEST_F(Recognize, AttentionWithMask) {
+  const std::string tail = "p = Softmax t axis=-1\n o = MatMul p v\n" + joined;
+  for (const Dims& dims : {Dims{5, 6}, Dims{2, 1, 1, 6}, Dims{2, 4, 5, 6}}) {
+    // The mask gets dimensions of one element before the others.
+    const std::string kinds = dims.size() == 4 ? "attention" : "reshape attention";
+    attention_of(heads + "s = MatMul q k\n c = Mul 0.5 s\n t = Add c mask\n" + tail).input("mask", dims).expect(kinds);
+    attention_of(heads + "s = MatMul q k\n t = Add mask s\n" + tail)
+        .constant("mask", test::random(dims, 4))
+        .expect("attention");
+  }
+}
+
+// Rows of one head, and a product of k that only exchanges its last dimensions.
+TEST_F(Recognize, AttentionOfOneHead) {
+  attention_of(
+      "k = Transpose z perm=[0,2,1]\n s = MatMul x k\n c = Mul s 0.25\n p = Softmax c axis=-1\n y = MatMul p u")
+      .expect("attention");
+}
+
+TEST_F(Recognize, NoAttentionOfOtherParts) {
+  const std::string moved = "reshape reshape reshape transpose transpose matmul ";
+  const std::string back = "softmax transpose matmul transpose reshape";
+  const std::string end = "o = MatMul p v\n" + joined;
+  attention_of(heads + "s = MatMul q k\n p = Softmax s axis=2\n" + end).expect(moved + back);
+  attention_of(heads + "s = MatMul q k\n c = Add s 2\n d = Tanh c\n p = Softmax d axis=-1\n" + end)
+      .expect(moved + "power tanh " + back);
+  attention_of(heads + "s = MatMul q k\n c = Add s mask\n d = Mul c 0.5\n p = Softmax d axis=-1\n" + end)
+      .input("mask", {5, 6})
+      .expect(moved + "reshape add power " + back);
+  attention_of(heads + "s = MatMul q k\n c = Add s mask\n p = Softmax c axis=-1\n" + end)
+      .input("mask", {5, 1})
+      .expect(moved + "reshape add " + back);
+}
+
+TEST_F(Recognize, NoAttentionWhereOthersReadItsParts) {
+  const std::string end = "o = MatMul p v\n" + joined;
+  attention_of(heads + "s = MatMul q k\n p = Softmax s axis=-1\n" + end)
+      .output("p")
+      .expect("reshape reshape reshape transpose transpose matmul softmax transpose matmul transpose reshape");
+  attention_of(heads + "s = MatMul q k\n p = Softmax s axis=-1\n" + end)
+      .output("k")
+      .expect("reshape reshape reshape transpose transpose matmul softmax transpose matmul transpose reshape");
+  attention_of(heads + "s = MatMul q k\n p = Softmax s axis=-1\n" + end)
+      .output("o")
+      .expect("reshape reshape reshape transpose transpose transpose attention transpose reshape");
+}
+
 }  // namespace
 }  // namespace quern
