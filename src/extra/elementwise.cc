@@ -9,6 +9,8 @@ namespace quern::extra {
 namespace elementwise_functions {
 namespace {
 
+constexpr uint32_t each_element = QN_KIND_IN_PLACE | QN_KIND_ELEMENTWISE;
+
 void infer_same(Inference& node) { node.set(0, node.type(0), node.shape(0)); }
 void infer_number(Inference& node) {
   expect_numbers(node, 0);
@@ -24,13 +26,12 @@ void infer_float(Inference& node) {
 // A kind that applies a function to each element of a tensor of floats.
 template <auto function>
 constexpr qn_kind of_floats(const char* name) {
-  return kind<infer_float, [](const Run& node) { map<float>(node, function); }>(name, {1, 1}, 1, QN_KIND_IN_PLACE);
+  return kind<infer_float, [](const Run& node) { map<float>(node, function); }>(name, {1, 1}, 1, each_element);
 }
 // The same with a function that reads its parameters: `function(node)` returns the function of a number.
 template <auto function>
 constexpr qn_kind with_parameters(const char* name) {
-  return kind<infer_float, [](const Run& node) { map<float>(node, function(node)); }>(name, {1, 1}, 1,
-                                                                                      QN_KIND_IN_PLACE);
+  return kind<infer_float, [](const Run& node) { map<float>(node, function(node)); }>(name, {1, 1}, 1, each_element);
 }
 
 // A NaN stays.
@@ -54,7 +55,7 @@ constexpr qn_kind around(const char* name) {
   return kind<infer_float, [](const Run& node) {
     map_around(
         node, function, [](float x) { return before(x); }, [](float x, float y) { return after(x, y); });
-  }>(name, {1, 1}, 1, QN_KIND_IN_PLACE);
+  }>(name, {1, 1}, 1, each_element);
 }
 template <qn_unary_kind function>
 constexpr qn_kind of_library(const char* name) {
@@ -140,7 +141,7 @@ template <auto function>
 constexpr qn_kind of_numbers(const char* name) {
   return kind<infer_number, [](const Run& node) {
     with_number(node.type(0), [&](auto tag) { map<typename decltype(tag)::type>(node, function); });
-  }>(name, {1, 1}, 1, QN_KIND_IN_PLACE);
+  }>(name, {1, 1}, 1, each_element);
 }
 
 // The least integer has no positive counterpart, and stays.
@@ -235,10 +236,10 @@ constexpr qn_kind kinds[] = {
     around<QN_SIGMOID, twice_gelu_tanh_argument, [](float x, float y) { return x * y; }>("gelu_tanh"),
     around<QN_EXP, limited, mish>("mish"),
     around<QN_EXP, minus_absolute, softplus>("softplus"),
-    kind<infer_float, celu>("celu", {1, 1}, 1, QN_KIND_IN_PLACE),
-    kind<infer_float, elu>("elu", {1, 1}, 1, QN_KIND_IN_PLACE),
-    kind<infer_float, selu>("selu", {1, 1}, 1, QN_KIND_IN_PLACE),
-    kind<infer_float, swish>("swish", {1, 1}, 1, QN_KIND_IN_PLACE),
+    kind<infer_float, celu>("celu", {1, 1}, 1, each_element),
+    kind<infer_float, elu>("elu", {1, 1}, 1, each_element),
+    kind<infer_float, selu>("selu", {1, 1}, 1, each_element),
+    kind<infer_float, swish>("swish", {1, 1}, 1, each_element),
 
     with_parameters<hard_sigmoid>("hard_sigmoid"),
     with_parameters<leaky_relu>("leaky_relu"),
@@ -247,13 +248,13 @@ constexpr qn_kind kinds[] = {
     of_numbers<absolute>("abs"),
     of_numbers<negative>("neg"),
     of_numbers<relu>("relu"),
-    kind<infer_number, shrink>("shrink", {1, 1}, 1, QN_KIND_IN_PLACE),
+    kind<infer_number, shrink>("shrink", {1, 1}, 1, each_element),
     of_numbers<sign>("sign"),
 
-    kind<infer_integer, bitwise_not>("bitwise_not", {1, 1}, 1, QN_KIND_IN_PLACE),
-    kind<infer_not, logical_not>("not", {1, 1}, 1, QN_KIND_IN_PLACE),
-    kind<infer_test, is_nan>("is_nan", {1, 1}, 1),
-    kind<infer_test, is_inf>("is_inf", {1, 1}, 1),
+    kind<infer_integer, bitwise_not>("bitwise_not", {1, 1}, 1, each_element),
+    kind<infer_not, logical_not>("not", {1, 1}, 1, each_element),
+    kind<infer_test, is_nan>("is_nan", {1, 1}, 1, QN_KIND_ELEMENTWISE),
+    kind<infer_test, is_inf>("is_inf", {1, 1}, 1, QN_KIND_ELEMENTWISE),
     kind<infer_mask, all_true>("all_true", {1, 1}, 1),
 };
 

@@ -307,5 +307,30 @@ TEST_F(Recognize, NoAttentionWhereOthersReadItsParts) {
       .expect("reshape reshape reshape transpose transpose transpose attention transpose reshape");
 }
 
+// ---- transposes around registered kinds
+
+Text moved_of(const std::string& nodes) {
+  return Text()
+      .input("x", {1, 4, 5, 3})
+      .input("z", {1, 4, 5, 3})
+      .nodes("t = Transpose x perm=[0,3,1,2]\n u = Transpose z perm=[0,3,1,2]\n" + nodes +
+             "y = Transpose w perm=[0,2,3,1]")
+      .output("y");
+}
+
+TEST_F(Recognize, TransposesMoveBehindRegisteredKinds) {
+  moved_of("w = Erf t\n").expect("erf");
+  moved_of("a = Erf t\n b = Mish u\n c = Mul a b\n w = Elu c\n").expect("erf mish mul elu");
+  moved_of("a = Erf t\n w = PRelu a slope\n").constant("slope", test::random({3, 1, 1}, 4)).expect("erf prelu");
+  moved_of("a = Max t u line\n w = Erf a\n").constant("line", test::random({1, 1, 1, 5}, 4)).expect("max erf");
+  moved_of("a = Erf t\n w = Concat a u axis=1\n").expect("erf concat");
+  moved_of("w = ReduceL1 t axes=[1,-1]\n").expect("reduce_l1");
+}
+
+TEST_F(Recognize, TransposesStayBeforeOtherKinds) {
+  moved_of("w = CumSum t axis\n").integers("axis", {1}).expect("transpose cumulative_sum transpose");
+  moved_of("w = Max t plane\n").constant("plane", test::random({4, 5}, 4)).expect("transpose max transpose");
+}
+
 }  // namespace
 }  // namespace quern

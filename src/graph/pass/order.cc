@@ -11,7 +11,10 @@ Order order_of(const Node& node) {
   if (node.kind == OpKind::transpose) return node.attributes.values;
   if (!is_kind(node, "permute")) return {};
   for (const Parameter& parameter : node.parameters) {
-    if (parameter.name == "perm") return parameter.integers;
+    if (parameter.name != "perm") continue;
+    const bool counts_from_behind =
+        std::any_of(parameter.integers.begin(), parameter.integers.end(), [](int64_t d) { return d < 0; });
+    return counts_from_behind ? Order() : parameter.integers;
   }
   return {};  // all dimensions the other way round
 }

@@ -8,7 +8,7 @@ namespace quern {
 // Dimension d of the result is dimension order[d] of the input.
 using Order = Vector<int64_t>;
 
-// The order that the node gives its input's dimensions; empty if it is none of these nodes.
+// The order that the node gives its input's dimensions; empty if it is none of these nodes, or says it otherwise.
 Order order_of(const Node& node);
 void set_order(Node& node, Order order);
 

@@ -44,7 +44,7 @@ class Rewriter {
   int add_tensor(qn_type type, Quantization quantization);
   // Inserts a node with one input right before or after another node. Passes see it only when the next one begins.
   void insert_before(const Node& reader, OpKind kind, String name, int input, int output);
-  void insert_after(const Node& writer, OpKind kind, String name, int input, int output);
+  void insert_after(const Node& writer, OpKind kind, String name, int input, int output, Attributes attributes = {});
   void set_input(Node& node, size_t input, int tensor);
   void set_inputs(Node& node, Vector<int> inputs);
   void remove(Node& node);
@@ -70,7 +70,7 @@ class Rewriter {
   };
 
   void redirect(int from, int to);
-  void insert(size_t place, OpKind kind, String name, int input, int output);
+  void insert(size_t place, OpKind kind, String name, int input, int output, Attributes attributes);
   int added(int tensor);
   size_t index_of(const Node& node) const { return static_cast<size_t>(&node - graph_.nodes.data()); }
 
