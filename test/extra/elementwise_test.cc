@@ -134,6 +134,7 @@ TEST(ExtraElements, FunctionsOfManyFloats) {
        1e-5},
       {"mish", [](double x) { return x * std::tanh(std::log1p(std::exp(x))); }, 1e-6, -80, 80},
       {"reciprocal", [](double x) { return 1 / x; }, 1e-7, 1, 9},
+      {"softplus", [](double x) { return x > 50 ? x : std::log1p(std::exp(x)); }, 1e-6, -80, 80},
       {"swish", [](double x) { return x / (1 + std::exp(-x)); }, 1e-6, -80, 80},
   };
   constexpr size_t n = 40001;
@@ -165,6 +166,7 @@ TEST(ExtraElements, FunctionsOfInfinities) {
   at_ends("gelu", {not_a_number, 0, 1e30f, infinity, not_a_number});
   at_ends("gelu_tanh", {not_a_number, 0, 1e30f, infinity, not_a_number});
   at_ends("mish", {not_a_number, 0, 1e30f, infinity, not_a_number});
+  at_ends("softplus", {0, 0, 1e30f, infinity, not_a_number});
   at_ends("swish", {not_a_number, 0, 1e30f, infinity, not_a_number});
 }
 
