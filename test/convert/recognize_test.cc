@@ -332,5 +332,34 @@ TEST_F(Recognize, TransposesStayBeforeOtherKinds) {
   moved_of("w = Max t plane\n").constant("plane", test::random({4, 5}, 4)).expect("transpose max transpose");
 }
 
+// ---- a product and a sum become a fully connected layer
+
+Text product_of(const Dims& x, const Array& bias) {
+  return Text()
+      .input("x", x)
+      .constant("weights", test::random({8, 4}, 5))
+      .constant("bias", bias)
+      .nodes("p = MatMul x weights\n y = Add bias p")
+      .output("y");
+}
+
+TEST_F(Recognize, BiasOfProducts) {
+  for (const Dims& x : {Dims{3, 8}, Dims{2, 3, 8}, Dims{2, 5, 3, 8}}) {
+    SCOPED_TRACE(x.size());
+    for (const Dims& bias : {Dims{4}, Dims{1, 4}, Dims{}, Dims{1}}) {
+      product_of(x, test::random(bias, 6)).expect("fully_connected");
+    }
+  }
+}
+
+// A bias for each row, or one that makes the result larger.
+TEST_F(Recognize, NoBiasOfOtherShapes) {
+  product_of({3, 8}, test::random({3, 1}, 6)).expect("fully_connected add");
+  product_of({3, 8}, test::random({3, 4}, 6)).expect("fully_connected add");
+  product_of({1, 8}, test::random({3, 4}, 6)).expect("fully_connected add");
+  product_of({2, 4, 8}, test::random({2, 1, 4}, 6)).expect("fully_connected add");
+  product_of({2, 4, 8}, test::random({4, 1}, 6)).expect("fully_connected add");
+}
+
 }  // namespace
 }  // namespace quern
