@@ -43,9 +43,9 @@ std::optional<Polynomial> times(const Polynomial& a, const Polynomial& b) {
 }
 
 // Reads tensors as polynomials of x and f.
-class Reader {
+class PolynomialReader {
  public:
-  Reader(Rewriter& r, int x, int f) : r_(r), x_(x), f_(f) {}
+  PolynomialReader(Rewriter& r, int x, int f) : r_(r), x_(x), f_(f) {}
 
   std::optional<Polynomial> read(int tensor) {
     if (tensor == x_) return Polynomial{{0, 1}, {}};
@@ -85,9 +85,9 @@ class Reader {
   int left_ = 32;  // nodes that may still be read: more than any form has
 };
 
-bool is_close(const Coefficients& a, const Coefficients& b) {
+bool are_close(const Coefficients& a, const Coefficients& b) {
   for (size_t i = 0; i < 4; ++i) {
-    if (!quern::is_close(a[i], b[i])) return false;
+    if (!is_close(a[i], b[i])) return false;
   }
   return true;
 }
@@ -110,8 +110,8 @@ int find_x(Rewriter& r, int argument, const Coefficients& wanted) {
   constexpr size_t most = 16;
   Vector<int> candidates = {argument};
   for (size_t i = 0; i < candidates.size() && candidates.size() < most; ++i) {
-    const auto polynomial = Reader(r, candidates[i], no_tensor).read(argument);
-    if (polynomial && is_close(polynomial->plain, wanted)) return candidates[i];
+    const auto polynomial = PolynomialReader(r, candidates[i], no_tensor).read(argument);
+    if (polynomial && are_close(polynomial->plain, wanted)) return candidates[i];
     const Node* const node = r.writer(candidates[i]);
     if (node == nullptr) continue;
     for (const int input : node->inputs) {
@@ -128,10 +128,10 @@ int find_y(Rewriter& r, const Readers& readers, int x, int f) {
     const std::span<const size_t> next = readers.of(y);
     if (next.empty() || r.removed(next[0]) || r.node(next[0]).outputs.size() != 1) return no_tensor;
     y = r.node(next[0]).outputs[0];
-    const auto polynomial = Reader(r, x, f).read(y);
+    const auto polynomial = PolynomialReader(r, x, f).read(y);
     if (!polynomial) return no_tensor;
     const Coefficients half_x = {0, 0.5};
-    if (is_close(polynomial->plain, half_x) && is_close(polynomial->gated, half_x)) return y;
+    if (are_close(polynomial->plain, half_x) && are_close(polynomial->gated, half_x)) return y;
   }
   return no_tensor;
 }

@@ -146,9 +146,9 @@ std::optional<Sum> times(const Sum& a, const Sum& b) {
 }
 
 // Reads tensors as such sums.
-class Reader {
+class SumReader {
  public:
-  Reader(Rewriter& r, const Root& root) : r_(r), root_(root), channels_(r.shape(root.x).back()) {}
+  SumReader(Rewriter& r, const Root& root) : r_(r), root_(root), channels_(r.shape(root.x).back()) {}
 
   std::optional<Sum> read(int tensor) {
     if (tensor == root_.x) return single(x_term);
@@ -239,7 +239,7 @@ std::optional<Found> find_last(Rewriter& r, const Readers& readers, const Root& 
     const Node& node = r.node(behind[i]);
     if (r.removed(behind[i]) || node.outputs.size() != 1) continue;
     const int y = node.outputs[0];
-    const std::optional<Sum> sum = Reader(r, root).read(y);
+    const std::optional<Sum> sum = SumReader(r, root).read(y);
     if (!sum) continue;
     Vector<Node*> nodes;
     if (r.shape(y) == r.shape(root.x) && is_normalized(root, *sum) && find_between(r, {root.x}, y, &nodes))
