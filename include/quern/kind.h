@@ -60,6 +60,9 @@ typedef struct qn_node_run {
 #define QN_KIND_SIZED_BY_RUN 1u
 /** An output may lie in the memory of an input that has its type and shape. */
 #define QN_KIND_IN_PLACE 2u
+/** Inputs are broadcast by NumPy's rules, and each element of an output depends on the elements at its place only. So the
+ *  optimizer may compute the node in another order of dimensions. */
+#define QN_KIND_ELEMENTWISE 4u
 
 /** A kind of nodes. */
 typedef struct qn_kind {

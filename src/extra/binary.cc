@@ -168,7 +168,7 @@ constexpr qn_kind bitwise(const char* name) {
       using T = typename decltype(tag)::type;
       combine(node, combine_row<T, T, T, [](T a, T b) { return static_cast<T>(function(a, b)); }>);
     });
-  }>(name, {2, 2}, 1);
+  }>(name, {2, 2}, 1, QN_KIND_ELEMENTWISE);
 }
 
 void infer_shift(Inference& node) {
@@ -190,7 +190,7 @@ constexpr qn_kind comparison(const char* name) {
       using T = typename decltype(tag)::type;
       combine(node, combine_row<T, T, bool, function>);
     });
-  }>(name, {2, 2}, 1);
+  }>(name, {2, 2}, 1, QN_KIND_ELEMENTWISE);
 }
 
 // ---- a choice
@@ -294,28 +294,28 @@ void mean(const Run& node) {
 }
 
 constexpr qn_kind kinds[] = {
-    kind<infer_arithmetic, arithmetic<add>>("any_add", {2, 2}, 1),
-    kind<infer_arithmetic, arithmetic<sub>>("any_sub", {2, 2}, 1),
-    kind<infer_arithmetic, arithmetic<mul>>("any_mul", {2, 2}, 1),
-    kind<infer_arithmetic, arithmetic<divide>>("any_div", {2, 2}, 1),
-    kind<infer_mod, mod>("mod", {2, 2}, 1),
-    kind<infer_pow, pow>("pow", {2, 2}, 1),
-    kind<infer_prelu, arithmetic<prelu>>("any_prelu", {2, 2}, 1),
+    kind<infer_arithmetic, arithmetic<add>>("any_add", {2, 2}, 1, QN_KIND_ELEMENTWISE),
+    kind<infer_arithmetic, arithmetic<sub>>("any_sub", {2, 2}, 1, QN_KIND_ELEMENTWISE),
+    kind<infer_arithmetic, arithmetic<mul>>("any_mul", {2, 2}, 1, QN_KIND_ELEMENTWISE),
+    kind<infer_arithmetic, arithmetic<divide>>("any_div", {2, 2}, 1, QN_KIND_ELEMENTWISE),
+    kind<infer_mod, mod>("mod", {2, 2}, 1, QN_KIND_ELEMENTWISE),
+    kind<infer_pow, pow>("pow", {2, 2}, 1, QN_KIND_ELEMENTWISE),
+    kind<infer_prelu, arithmetic<prelu>>("any_prelu", {2, 2}, 1, QN_KIND_ELEMENTWISE),
     bitwise<[](auto a, auto b) { return a & b; }>("bitwise_and"),
     bitwise<[](auto a, auto b) { return a | b; }>("bitwise_or"),
     bitwise<[](auto a, auto b) { return a ^ b; }>("bitwise_xor"),
-    kind<infer_shift, bit_shift>("bit_shift", {2, 2}, 1),
+    kind<infer_shift, bit_shift>("bit_shift", {2, 2}, 1, QN_KIND_ELEMENTWISE),
     comparison<([](auto a, auto b) { return a == b; })>("equal"),
     comparison<([](auto a, auto b) { return a > b; })>("greater"),
     comparison<([](auto a, auto b) { return a >= b; })>("greater_or_equal"),
     comparison<([](auto a, auto b) { return a < b; })>("less"),
     comparison<([](auto a, auto b) { return a <= b; })>("less_or_equal"),
-    kind<infer_where, where>("where", {3, 3}, 1),
-    kind<infer_clip, clip>("clip", {1, 3}, 1),
-    kind<infer_all, all<larger>>("max", {1, 255}, 1),
-    kind<infer_all, all<smaller>>("min", {1, 255}, 1),
-    kind<infer_all, all<add>>("sum", {1, 255}, 1),
-    kind<infer_mean, mean>("mean", {1, 255}, 1),
+    kind<infer_where, where>("where", {3, 3}, 1, QN_KIND_ELEMENTWISE),
+    kind<infer_clip, clip>("clip", {1, 3}, 1, QN_KIND_ELEMENTWISE),
+    kind<infer_all, all<larger>>("max", {1, 255}, 1, QN_KIND_ELEMENTWISE),
+    kind<infer_all, all<smaller>>("min", {1, 255}, 1, QN_KIND_ELEMENTWISE),
+    kind<infer_all, all<add>>("sum", {1, 255}, 1, QN_KIND_ELEMENTWISE),
+    kind<infer_mean, mean>("mean", {1, 255}, 1, QN_KIND_ELEMENTWISE),
 };
 
 }  // namespace

@@ -165,7 +165,7 @@ void dynamic_quantize(const Run& node) {
 }
 
 constexpr qn_kind kinds[] = {
-    kind<infer_cast, cast>("cast", {1, 1}, 1),
+    kind<infer_cast, cast>("cast", {1, 1}, 1, QN_KIND_ELEMENTWISE),
     kind<infer_quantize, quantize>("quantize_linear", {2, 3}, 1),
     kind<infer_dequantize, dequantize>("dequantize_linear", {2, 3}, 1),
     kind<infer_dynamic, dynamic_quantize>("dynamic_quantize_linear", {1, 1}, 3),

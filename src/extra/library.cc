@@ -3,6 +3,8 @@
 #include <cmath>
 #include <vector>
 
+#include "extra/map.h"
+
 namespace quern::extra {
 
 void check(qn_status status) {
@@ -36,6 +38,21 @@ Plan plan_rows(const qn_operator* product, size_t rows, size_t depth, size_t tas
 
 void run_plan(const qn_plan* plan, const void* input, void* output, void* workspace, const qn_parallel* parallel) {
   check(qn_plan_run(plan, &input, &output, workspace, qn_plan_workspace_size(plan), parallel));
+}
+
+BlockFunction::BlockFunction(qn_unary_kind kind) {
+  qn_unary_params params;
+  qn_unary_params_init(&params);
+  params.kind = kind;
+  qn_operator* op;
+  check(qn_unary_create(&params, &op));
+  plan_ = plan_rows(Operator(op).get(), 1, block_length, 1);
+}
+
+qn_status BlockFunction::operator()(float (&block)[block_length]) const {
+  const void* const input = block;
+  void* const output = block;
+  return qn_plan_run(plan_.get(), &input, &output, nullptr, 0, nullptr);
 }
 
 namespace {

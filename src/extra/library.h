@@ -3,6 +3,7 @@
 
 #include <quern/op.h>
 
+#include <atomic>
 #include <memory>
 
 #include "extra/node.h"
@@ -53,6 +54,31 @@ void matrix_product(size_t m, size_t n, size_t k, Factor<T> a, Factor<T> b, T* c
     }
   }
 }
+
+// Runs body(i) for all i below `count`, on the threads of `parallel` if there are any. It must not throw.
+template <class Body>
+void in_parallel(const qn_parallel* parallel, size_t count, const Body& body) {
+  if (parallel == nullptr || count < 2) {
+    for (size_t i = 0; i < count; ++i) body(i);
+    return;
+  }
+  const auto task = [](void* of, size_t i) { (*static_cast<const Body*>(of))(i); };
+  parallel->run(parallel->context, task, const_cast<Body*>(&body), count);
+}
+
+// Keeps a status other than QN_OK that one of several tasks has got.
+class Failure {
+ public:
+  void note(qn_status status) {
+    if (status != QN_OK) status_ = status;
+  }
+  void check() const {
+    if (status_ != QN_OK) throw Fault{status_, qn_status_string(status_)};
+  }
+
+ private:
+  std::atomic<qn_status> status_ = QN_OK;
+};
 
 // Sizes of a workspace. Its parts begin at multiples of a cache line.
 class Layout {

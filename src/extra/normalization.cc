@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-#include "extra/node.h"
+#include "extra/library.h"
 
 namespace quern::extra {
 namespace normalization {
@@ -25,14 +25,25 @@ Image image_of(const Node& node) {
   return {shape[0], shape[1], count(shape.part(2, shape.size()))};
 }
 
+// The sum of term(x) for n elements, as several sums that do not wait for each other.
+template <class Term>
+double sum_of(const float* x, size_t n, const Term& term) {
+  constexpr size_t lanes = 8;
+  double sums[lanes] = {}, total = 0;
+  for (; n >= lanes; n -= lanes, x += lanes) {
+    for (size_t i = 0; i < lanes; ++i) sums[i] += term(static_cast<double>(x[i]));
+  }
+  for (size_t i = 0; i < n; ++i) sums[i] += term(static_cast<double>(x[i]));
+  for (const double sum : sums) total += sum;
+  return total;
+}
+
 struct Statistics {
   float mean, deviation;  // the square root of the variance and epsilon
 };
 Statistics statistics_of(const float* x, size_t n, float epsilon) {
-  double sum = 0, squares = 0;
-  for (size_t i = 0; i < n; ++i) sum += x[i];
-  const double mean = sum / static_cast<double>(n);
-  for (size_t i = 0; i < n; ++i) squares += (x[i] - mean) * (x[i] - mean);
+  const double mean = sum_of(x, n, [](double v) { return v; }) / static_cast<double>(n);
+  const double squares = sum_of(x, n, [=](double v) { return (v - mean) * (v - mean); });
   return {static_cast<float>(mean), static_cast<float>(std::sqrt(squares / static_cast<double>(n) + epsilon))};
 }
 
@@ -133,52 +144,78 @@ void infer_layer(Inference& node) {
   node.set(2, QN_F32, rows.outer);
 }
 
+// Whether input 1, and input 2 if the node has it, are the same for each row.
+bool repeat_with_rows(const Node& node, const Rows& rows) {
+  const Shape shape = node.shape(0), scale = node.shape(1);
+  return count(scale) != 0 && rows.length % count(scale) == 0 &&
+         scale == shape.part(shape.size() - scale.size(), shape.size()) && (!node.has(2) || scale == node.shape(2));
+}
+
 // Multiplies y by input 1, and adds input 2, if the node has it.
 void scale_and_shift(const Run& node) {
   const Shape shape = node.shape(0);
   const bool has_bias = node.has(2);
   const float *const scale = node.data<float>(1), *const bias = has_bias ? node.data<float>(2) : nullptr;
   float* const y = node.output<float>(0);
-  const size_t n = count(node.shape(1)), total = count(shape);
-  const bool same = !has_bias || node.shape(1) == node.shape(2);
-  if (same && n != 0 && Shape(node.shape(1)) == shape.part(shape.size() - node.rank(1), shape.size())) {
-    for (size_t i = 0; i < total; i += n) {
-      for (size_t k = 0; k < n; ++k) y[i + k] = y[i + k] * scale[k] + (has_bias ? bias[k] : 0);
-    }
-    return;
-  }
   const Shape strides[] = {broadcast_strides(node.shape(1), shape),
                            has_bias ? broadcast_strides(node.shape(2), shape) : Shape(shape.size(), 0)};
   walk(shape, strides, [&](size_t i, const size_t* at) { y[i] = y[i] * scale[at[0]] + (has_bias ? bias[at[1]] : 0); });
 }
 
-void run_layer(const Run& node) {
+// How a row is normalized: y = (x - shift) * factor.
+struct Normal {
+  float shift, factor;
+};
+
+// y = (x - shift) * factor * scale + bias
+void normalize_row(const float* x, size_t n, const Normal& normal, const float* scale, const float* bias, float* y) {
+  const auto [shift, factor] = normal;
+  if (bias == nullptr) {
+    for (size_t i = 0; i < n; ++i) y[i] = (x[i] - shift) * factor * scale[i];
+  } else {
+    for (size_t i = 0; i < n; ++i) y[i] = (x[i] - shift) * factor * scale[i] + bias[i];
+  }
+}
+
+// Normalizes each row as find(x, n) says.
+template <class Find>
+void run_rows(const Run& node, const Find& find) {
   const Rows rows = rows_of(node);
-  const float epsilon = node.number("epsilon", 1e-5f);
-  for (size_t r = 0; r < rows.count; ++r) {
+  const bool repeat = repeat_with_rows(node, rows);
+  const size_t part = repeat ? count(node.shape(1)) : 0, in_task = 16384 / std::clamp<size_t>(rows.length, 1, 16384);
+  const float* const bias = node.has(2) ? node.data<float>(2) : nullptr;
+  const auto run_row = [&](size_t r) {
     const float* const x = node.data<float>(0) + r * rows.length;
     float* const y = node.output<float>(0) + r * rows.length;
-    const Statistics s = statistics_of(x, rows.length, epsilon);
-    const float inverse = 1 / s.deviation;
-    for (size_t i = 0; i < rows.length; ++i) y[i] = (x[i] - s.mean) * inverse;
-    if (node.wants(1)) node.output<float>(1)[r] = s.mean;
-    if (node.wants(2)) node.output<float>(2)[r] = inverse;
-  }
-  scale_and_shift(node);
+    const Normal normal = find(x, rows.length);
+    for (size_t i = 0; repeat && i < rows.length; i += part) {
+      normalize_row(x + i, part, normal, node.data<float>(1), bias, y + i);
+    }
+    for (size_t i = 0; !repeat && i < rows.length; ++i) y[i] = (x[i] - normal.shift) * normal.factor;
+    if (node.wants(1)) node.output<float>(1)[r] = normal.shift;
+    if (node.wants(2)) node.output<float>(2)[r] = normal.factor;
+  };
+  in_parallel(node.parallel(), (rows.count + in_task - 1) / in_task, [&](size_t task) {
+    const size_t end = std::min(rows.count, (task + 1) * in_task);
+    for (size_t r = task * in_task; r < end; ++r) run_row(r);
+  });
+  if (!repeat) scale_and_shift(node);
+}
+
+void run_layer(const Run& node) {
+  const float epsilon = node.number("epsilon", 1e-5f);
+  run_rows(node, [=](const float* x, size_t n) {
+    const Statistics s = statistics_of(x, n, epsilon);
+    return Normal{s.mean, 1 / s.deviation};
+  });
 }
 
 void run_rms(const Run& node) {
-  const Rows rows = rows_of(node);
   const float epsilon = node.number("epsilon", 1e-5f);
-  for (size_t r = 0; r < rows.count; ++r) {
-    const float* const x = node.data<float>(0) + r * rows.length;
-    float* const y = node.output<float>(0) + r * rows.length;
-    double squares = 0;
-    for (size_t i = 0; i < rows.length; ++i) squares += static_cast<double>(x[i]) * x[i];
-    const auto inverse = static_cast<float>(1 / std::sqrt(squares / static_cast<double>(rows.length) + epsilon));
-    for (size_t i = 0; i < rows.length; ++i) y[i] = x[i] * inverse;
-  }
-  scale_and_shift(node);
+  run_rows(node, [=](const float* x, size_t n) {
+    const double mean = sum_of(x, n, [](double v) { return v * v; }) / static_cast<double>(n);
+    return Normal{0, static_cast<float>(1 / std::sqrt(mean + epsilon))};
+  });
 }
 
 // ---- mean_variance_norm: over any axes

@@ -116,6 +116,60 @@ TEST(ExtraElements, FunctionsOfFloats) {
   }
 }
 
+// Of many elements, which are computed in blocks: each function with its largest relative error.
+TEST(ExtraElements, FunctionsOfManyFloats) {
+  struct Case {
+    const char* kind;
+    double (*function)(double);
+    double error, from = -9, to = 9;
+  };
+  const Case cases[] = {
+      {"any_exp", std::exp, 1e-6, -80, 80},
+      {"any_sigmoid", [](double x) { return 1 / (1 + std::exp(-x)); }, 1e-6, -80, 80},
+      {"any_tanh", std::tanh, 1e-6},
+      {"elu", [](double x) { return x < 0 ? std::expm1(x) : x; }, 1e-6, -30, 3},
+      {"erf", std::erf, 4e-7},
+      {"gelu", [](double x) { return x * 0.5 * std::erfc(-x / std::sqrt(2.0)); }, 4e-6},
+      {"gelu_tanh", [](double x) { return x / (1 + std::exp(-2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); },
+       1e-5},
+      {"mish", [](double x) { return x * std::tanh(std::log1p(std::exp(x))); }, 1e-6, -80, 80},
+      {"reciprocal", [](double x) { return 1 / x; }, 1e-7, 1, 9},
+      {"softplus", [](double x) { return x > 50 ? x : std::log1p(std::exp(x)); }, 1e-6, -80, 80},
+      {"swish", [](double x) { return x / (1 + std::exp(-x)); }, 1e-6, -80, 80},
+  };
+  constexpr size_t n = 40001;
+  for (const Case& c : cases) {
+    std::vector<double> x, y;
+    for (size_t i = 0; i < n; ++i) {
+      x.push_back(static_cast<float>(c.from + (c.to - c.from) * static_cast<double>(i) / (n - 1)));
+      y.push_back(c.function(x.back()));
+    }
+    std::vector<Elements> outputs;
+    ASSERT_EQ(NodeModel({c.kind, {f32(x)}, {f32(y)}}, 1).run(&outputs), "");
+    for (size_t i = 0; i < n; ++i) {
+      ASSERT_LE(std::fabs(outputs[0].values[i] - y[i]), c.error * std::fabs(y[i])) << c.kind << " of " << x[i];
+    }
+  }
+}
+
+// What stands at the ends of the numbers, and NaN.
+TEST(ExtraElements, FunctionsOfInfinities) {
+  const auto at_ends = [](const char* kind, const std::vector<double>& y) {
+    expect_close({kind, {f32({-infinity, -1e30, 1e30, infinity, not_a_number})}, {f32(y)}});
+  };
+  at_ends("any_exp", {0, 0, infinity, infinity, not_a_number});
+  at_ends("any_sigmoid", {0, 0, 1, 1, not_a_number});
+  at_ends("any_tanh", {-1, -1, 1, 1, not_a_number});
+  at_ends("celu", {-1, -1, 1e30f, infinity, not_a_number});
+  at_ends("elu", {-1, -1, 1e30f, infinity, not_a_number});
+  at_ends("erf", {-1, -1, 1, 1, not_a_number});
+  at_ends("gelu", {not_a_number, 0, 1e30f, infinity, not_a_number});
+  at_ends("gelu_tanh", {not_a_number, 0, 1e30f, infinity, not_a_number});
+  at_ends("mish", {not_a_number, 0, 1e30f, infinity, not_a_number});
+  at_ends("softplus", {0, 0, 1e30f, infinity, not_a_number});
+  at_ends("swish", {not_a_number, 0, 1e30f, infinity, not_a_number});
+}
+
 TEST(ExtraElements, FunctionsOfIntegersAndBooleans) {
   expect_all({
       {"abs", {s8({-128, -3, 3})}, {s8({-128, 3, 3})}},  // the least integer stays

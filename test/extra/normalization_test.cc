@@ -53,6 +53,36 @@ TEST(ExtraNormalization, Groups) {
   }
 }
 
+// Rows that are longer than what sums are split into, and have a rest; and scales that are longer than a row.
+TEST(ExtraNormalization, LongRowsAndScales) {
+  for (const std::vector<size_t>& shape : {std::vector<size_t>{3, 67}, {300, 128}, {1, 20000}}) {
+    for (const bool longer : {false, true}) {
+      const Elements x = random_floats(shape, 1);
+      const Elements scale = random_floats(longer ? shape : std::vector<size_t>{shape[1]}, 2), bias = scale;
+      Elements y = x, rms = x;
+      for (size_t i = 0; i < x.values.size(); i += shape[1]) {
+        const Moments m = moments_of(
+            {x.values.begin() + static_cast<ptrdiff_t>(i), x.values.begin() + static_cast<ptrdiff_t>(i + shape[1])});
+        for (size_t k = i; k < i + shape[1]; ++k) {
+          const double s = scale.values[longer ? k : k - i];
+          y.values[k] = (x.values[k] - m.mean) / std::sqrt(m.variance + 1e-5) * s + s;
+          rms.values[k] = x.values[k] / std::sqrt(m.variance + m.mean * m.mean + 1e-5) * s;
+        }
+      }
+      expect_near({"layer_norm", {x, scale, bias}, {y}});
+      expect_near({"rms_norm", {x, scale}, {rms}});
+    }
+  }
+}
+
+TEST(ExtraNormalization, RowsWithoutElements) {
+  const Elements x = floats({2, 0}, {}), scale = floats({0}, {});
+  std::vector<Elements> outputs;
+  ASSERT_EQ(NodeModel({"layer_norm", {x, scale}, {x, floats({2, 1}, {}), floats({2, 1}, {})}}, 1).run(&outputs), "");
+  ASSERT_EQ(outputs[1].values.size(), 2u);
+  EXPECT_TRUE(std::isnan(outputs[1].values[1])) << "there is no mean";
+}
+
 TEST(ExtraNormalization, Layers) {
   const std::vector<size_t> shape = {2, 3, 4};
   const Elements x = random_floats(shape, 1);

@@ -3,11 +3,10 @@
 
 #include "base/status.h"
 #include "graph/pass/affine.h"
+#include "graph/pass/match.h"
 
 namespace quern {
 namespace {
-
-bool is_close(float a, double b) { return std::abs(double{a} - b) <= 1e-6 * std::abs(b); }
 
 // Finds the tensor of which `tensor` is an affine function with one scale and one bias, through all nodes that only the
 // next of them reads. Returns false if there is no node.

@@ -59,19 +59,20 @@ int Rewriter::add_tensor(qn_type type, Quantization quantization) {
   return added(index);
 }
 
-void Rewriter::insert(size_t place, OpKind kind, String name, int input, int output) {
-  inserted_.push_back({place, {kind, std::move(name), {input}, {output}, {}}});
+void Rewriter::insert(size_t place, OpKind kind, String name, int input, int output, Attributes attributes) {
+  inserted_.push_back({place, {kind, std::move(name), {input}, {output}, std::move(attributes)}});
   ++reads_[at(input)];
   writer_[at(output)] = -1;
   changed_ = true;
 }
 
 void Rewriter::insert_before(const Node& reader, OpKind kind, String name, int input, int output) {
-  insert(index_of(reader), kind, std::move(name), input, output);
+  insert(index_of(reader), kind, std::move(name), input, output, {});
 }
 
-void Rewriter::insert_after(const Node& writer, OpKind kind, String name, int input, int output) {
-  insert(index_of(writer) + 1, kind, std::move(name), input, output);
+void Rewriter::insert_after(const Node& writer, OpKind kind, String name, int input, int output,
+                            Attributes attributes) {
+  insert(index_of(writer) + 1, kind, std::move(name), input, output, std::move(attributes));
 }
 
 void Rewriter::set_output(Node& node, int index) {

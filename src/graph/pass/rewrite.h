@@ -32,6 +32,8 @@ class Rewriter {
   Node* writer(int tensor, OpKind kind = OpKind::count);
   // Whether a node reads the tensor or it is an output of the graph.
   bool is_read(int tensor) const { return reads_[static_cast<size_t>(tensor)] > 0 || is_output(tensor); }
+  // How many inputs of nodes read the tensor.
+  size_t reads(int tensor) const { return reads_[static_cast<size_t>(tensor)]; }
   // Whether exactly one input of one node reads the tensor, and it is not an output of the graph.
   bool read_once(int tensor) const;
 
@@ -42,7 +44,7 @@ class Rewriter {
   int add_tensor(qn_type type, Quantization quantization);
   // Inserts a node with one input right before or after another node. Passes see it only when the next one begins.
   void insert_before(const Node& reader, OpKind kind, String name, int input, int output);
-  void insert_after(const Node& writer, OpKind kind, String name, int input, int output);
+  void insert_after(const Node& writer, OpKind kind, String name, int input, int output, Attributes attributes = {});
   void set_input(Node& node, size_t input, int tensor);
   void set_inputs(Node& node, Vector<int> inputs);
   void remove(Node& node);
@@ -68,7 +70,7 @@ class Rewriter {
   };
 
   void redirect(int from, int to);
-  void insert(size_t place, OpKind kind, String name, int input, int output);
+  void insert(size_t place, OpKind kind, String name, int input, int output, Attributes attributes);
   int added(int tensor);
   size_t index_of(const Node& node) const { return static_cast<size_t>(&node - graph_.nodes.data()); }
 
