@@ -34,6 +34,8 @@ class TfNode : public SourceNode {
   std::string text(const char* attribute) const;
   std::vector<int64_t> integer_list(const char* attribute) const;  // {} if it is not there
   schema::DataType type(const char* attribute) const;
+  // The type of a result of integers.
+  ElementType index_type(const char* attribute, ElementType otherwise) const;
   void ignore(const char* attribute) const { read_.insert(attribute); }
   std::string unread_attribute() const;
 
@@ -60,7 +62,7 @@ using TfTable = ImportTable<TfNode>;
 const TfRow* find_layer(const std::string& op);  // layers.cc: operators that compute
 const TfRow* find_group(const std::string& op);  // layers.cc: groups of nodes, see graph.h
 const TfRow* find_shape(const std::string& op);  // shapes.cc: shapes, constants, views
-// general.cc: operators of any type and shape, for what the others do not have or cannot express.
+// general/: operators of any type and shape, for what the others do not have or cannot express.
 const TfRow* find_general(const std::string& op);
 
 }  // namespace quern::tensorflow
