@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Compares imported graphs with TensorFlow, by hand: the graphs below and random ones (tensorflow_nodes.py), which together
-have every operator of the importer's tables (but those in NEVER_MADE).
+"""Compares imported graphs with TensorFlow, by hand: the graphs below, random ones (tensorflow_nodes.py) and models with
+functions (tensorflow_functions.py), which together have every operator of the importer's tables (but those in NEVER_MADE).
 
     python test/convert/tensorflow_graphs.py QUERN [--mtcnn MTCNN.pb] [--seeds N] [--only TEXT]
 
@@ -13,6 +13,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 import tensorflow as tf
 
+import tensorflow_functions
 import tensorflow_nodes
 
 v1, nn, raw = tf.compat.v1, tf.nn, tf.raw_ops
@@ -310,6 +311,11 @@ def cases(options):
             definition = graph_of(function, *arrays)
             outputs = [n.name for n in definition.node if re.fullmatch(r"y\d*", n.name)]
             yield f"{name}, seed {seed}", definition, definition, named("x", arrays), outputs, (), LOOSE
+    for name, (function, specs) in tensorflow_functions.MODELS.items():
+        definition, inputs, outputs = tensorflow_functions.graph_of(function, specs)
+        for seed in range(6):
+            feeds = dict(zip(inputs, tensorflow_functions.draw(specs, seed)))
+            yield f"{name}, seed {seed}", definition, definition, feeds, outputs, (), LOOSE
 
 
 NEVER_MADE = {"BatchNormWithGlobalNormalization", "TopK"}  # TensorFlow of today refuses them
@@ -351,6 +357,7 @@ def main():
             if options.only not in name:
                 continue
             made |= {node.op for node in definition.node}
+            made |= {node.op for function in definition.library.function for node in function.node_def}
             what = compare(options, pathlib.Path(folder), name, definition, *rest)
             failures += what
             equal += not what

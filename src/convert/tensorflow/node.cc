@@ -68,6 +68,8 @@ std::vector<int64_t> TfNode::integer_list(const char* attribute) const {
 
 schema::DataType TfNode::type(const char* attribute) const { return get(attribute, AttrValue::kType).type(); }
 
+std::string TfNode::function(const char* attribute) const { return get(attribute, AttrValue::kFunc).func().name(); }
+
 ElementType TfNode::index_type(const char* attribute, ElementType otherwise) const {
   const AttrValue* const value = find(attribute, AttrValue::kType);
   if (value == nullptr) return otherwise;

@@ -20,5 +20,6 @@ const TfTable& general_along();
 const TfTable& general_choosing();
 const TfTable& general_moving();
 const TfTable& general_products();
+const TfTable& general_control();
 
 }  // namespace quern::tensorflow
