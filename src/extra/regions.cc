@@ -250,7 +250,72 @@ void run_roi_average_by_place(const Run& node) {
   });
 }
 
+// ---- regions resized ----------------------------------------------------------------------------
+
+// Regions: top, left, bottom, right, as parts of the way from the first pixel's centre to the last one's; input 2 is the
+// image of each. The outermost pixels of the output lie on the edges of the region. Parameters: `nearest`, and
+// `extrapolation`, the pixels that lie outside of the image.
+
+// Where a pixel of the output lies between pixels of the input, in one dimension.
+struct Place {
+  bool inside;
+  size_t low, high;
+  float part;  // how much of it lies towards `high`
+};
+
+std::vector<Place> places_of(float begin, float end, size_t pixels, size_t size, bool nearest) {
+  const float last = static_cast<float>(size) - 1;
+  const float step = pixels > 1 ? (end - begin) * last / (static_cast<float>(pixels) - 1) : 0;
+  const float first = pixels > 1 ? begin * last : 0.5f * (begin + end) * last;
+  std::vector<Place> places;
+  for (size_t i = 0; i < pixels; ++i) {
+    const float at = first + static_cast<float>(i) * step;
+    const bool inside = at >= 0 && at <= last;  // NaN is outside
+    const float low = !inside ? 0 : nearest ? std::round(at) : std::floor(at);
+    const auto index = static_cast<size_t>(low);
+    places.push_back({inside, index, nearest ? index : std::min(index + 1, size - 1), nearest ? 0 : at - low});
+  }
+  return places;
+}
+
+void infer_crop_and_resize(Inference& node) {
+  const Regions r = regions_of(node, 4);
+  if (node.rank(2) != 1 || node.shape(2)[0] != r.count) node.fail("images of regions do not fit the regions");
+  infer_regions(node, r, r.channels);
+}
+
+void crop_channel(const float* x, size_t width, const std::vector<Place>& rows, const std::vector<Place>& columns,
+                  float outside, float* y) {
+  for (const Place& v : rows) {
+    for (const Place& h : columns) {
+      const float *top = x + v.low * width, *bottom = x + v.high * width;
+      const float above = top[h.low] + (top[h.high] - top[h.low]) * h.part;
+      const float below = bottom[h.low] + (bottom[h.high] - bottom[h.low]) * h.part;
+      *y++ = v.inside && h.inside ? above + (below - above) * v.part : outside;
+    }
+  }
+}
+
+void run_crop_and_resize(const Run& node) {
+  const Regions r = regions_of(node, 4);
+  const bool nearest = node.integer("nearest", 0) != 0;
+  const float outside = node.number("extrapolation", 0);
+  const std::vector<int64_t> images = node.values(2);
+  const size_t size = r.height * r.width;
+  float* y = node.output<float>(0);
+  for (size_t i = 0; i < r.count; ++i) {
+    const float* const region = node.data<float>(1) + 4 * i;
+    const std::vector<Place> rows = places_of(region[0], region[2], r.rows, r.height, nearest);
+    const std::vector<Place> columns = places_of(region[1], region[3], r.columns, r.width, nearest);
+    const float* x = node.data<float>(0) + image_of(node, r, images[i]) * r.channels * size;
+    for (size_t c = 0; c < r.channels; ++c, x += size, y += r.rows * r.columns) {
+      crop_channel(x, r.width, rows, columns, outside, y);
+    }
+  }
+}
+
 constexpr qn_kind region_table[] = {
+    kind<infer_crop_and_resize, run_crop_and_resize>("crop_and_resize", {3, 3}, 1),
     kind<infer_roi_align, run_roi_align>("roi_align", {3, 3}, 1),
     kind<infer_roi_max, run_roi_max>("roi_max", {2, 2}, 1),
     kind<infer_roi_average_by_place, run_roi_average_by_place>("roi_average_by_place", {2, 2}, 1),

@@ -1,19 +1,23 @@
 #!/usr/bin/env python3
-"""Compares imported graphs with TensorFlow, by hand: small graphs for the rows of the importer's tables
-(but BatchNormWithGlobalNormalization, which TensorFlow of today refuses).
+"""Compares imported graphs with TensorFlow, by hand: the graphs below, random ones (tensorflow_nodes.py) and models with
+functions (tensorflow_functions.py), which together have every operator of the importer's tables (but those in NEVER_MADE).
 
-    python test/convert/tensorflow_graphs.py build/release/src/tool/quern [MTCNN.pb]
+    python test/convert/tensorflow_graphs.py QUERN [--mtcnn MTCNN.pb] [--seeds N] [--only TEXT]
 
-With a frozen graph of the MTCNN cascade, its three networks are cut out and compared, too. Needs numpy and tensorflow.
+With a frozen graph of the MTCNN cascade, its three networks are cut out and compared, too. --only runs what has TEXT in its
+name. Needs numpy and tensorflow.
 """
-import os, pathlib, re, subprocess, sys, tempfile
+import argparse, os, pathlib, re, subprocess, sys, tempfile
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 import tensorflow as tf
 
+import tensorflow_functions
+import tensorflow_nodes
+
 v1, nn, raw = tf.compat.v1, tf.nn, tf.raw_ops
-TOLERANCE = 1e-5  # of the largest element, or of 1
+TOLERANCE, LOOSE = 1e-5, 1e-3  # of the largest element, or of 1; of random graphs
 
 random = np.random.default_rng(1)
 
@@ -202,15 +206,21 @@ FIRST_CASES = {
 }
 
 
-def graph_of(shape, function, open_batch=False):
-    """The function as a graph of placeholder "x" and output "y"; the same seed gives the same constants."""
+def graph_of(function, *inputs):
+    """The function as a graph of placeholders and outputs; the same seed gives the same constants. An input is an array,
+    which stands for its shape and type."""
     global random
     random = np.random.default_rng(7)
     graph = tf.Graph()
     with graph.as_default():
-        x = v1.placeholder(tf.float32, [None, *shape[1:]] if open_batch else shape, name="x")
-        tf.identity(function(x), name="y")
+        found = function(*[v1.placeholder(x.dtype, x.shape, name=f"x{i}" if i else "x") for i, x in enumerate(inputs)])
+        for i, y in enumerate(found if isinstance(found, list) else [found]):
+            tf.identity(y, name=f"y{i}" if i else "y")
     return graph.as_graph_def()
+
+
+def named(letter, values):
+    return {f"{letter}{i}" if i else letter: value for i, value in enumerate(values)}
 
 
 def run_tensorflow(definition, feeds, outputs):
@@ -222,21 +232,27 @@ def run_tensorflow(definition, feeds, outputs):
 
 def run_quern(quern, folder, path, feeds, outputs, flags=()):
     model = folder / "model.qn"
-    subprocess.run([quern, "convert", path, "-o", model, "--outputs", ",".join(outputs), *flags], check=True)
+    command = [quern, "convert", path, "-o", model, "--outputs", ",".join(outputs), *flags]
+    subprocess.run(command, check=True, capture_output=True, text=True)
     files = []
-    for name, x in feeds.items():
-        np.save(folder / "in.npy", x)
-        files += ["--input", f"{name}={folder / 'in.npy'}"]
-    subprocess.run([quern, "run", model, *files, "--output", folder], check=True, stdout=subprocess.DEVNULL)
+    for i, (name, x) in enumerate(feeds.items()):
+        np.save(folder / f"in{i}.npy", x)
+        files += ["--input", f"{name}={folder / f'in{i}.npy'}"]
+    subprocess.run([quern, "run", model, *files, "--output", folder], check=True, capture_output=True, text=True)
     return [np.load(folder / (re.sub("[/:]", "_", name) + ".npy")) for name in outputs]
 
 
-def difference(got, want):
+def difference(got, want, tolerance):
     """What differs, or nothing."""
-    if got.shape != want.shape:
-        return f"shape {got.shape} instead of {want.shape}"
-    error = np.abs(got.astype(np.float64) - want).max()
-    limit = TOLERANCE * max(1.0, np.abs(want).max())
+    if got.shape != want.shape or got.dtype != want.dtype:
+        return f"{got.dtype}{got.shape} instead of {want.dtype}{want.shape}"
+    if want.dtype.kind != "f":
+        return "" if (got == want).all() else f"{(got != want).sum()} of {want.size} differ"
+    equal = (got == want) | (np.isnan(got) & np.isnan(want))
+    if equal.all():
+        return ""
+    error = np.abs(got[~equal].astype(np.float64) - want[~equal]).max()
+    limit = tolerance * max(1.0, np.abs(want[~equal]).max())
     return "" if error <= limit else f"differs by {error:.3g}, limit {limit:.3g}"
 
 
@@ -275,35 +291,78 @@ def without_control(definition, outputs, cut):
     return result
 
 
-def cases(quern, folder, mtcnn):
+def cases(options):
+    """Yields name, graph, graph of what is to expect, what is fed, outputs, flags, tolerance."""
     for name, (shape, function) in CASES.items():
-        definition, x = graph_of(shape, function), numbers(*shape)
-        yield name, definition, definition, {"x": x}, ["y"], ()
+        x = numbers(*shape)
+        definition = graph_of(function, x)
+        yield name, definition, definition, {"x": x}, ["y"], (), TOLERANCE
     for name, (function, reference) in FIRST_CASES.items():
         x = numbers(*FIRST)
-        yield name, graph_of(FIRST, function), graph_of(FIRST, reference), {"x": x}, ["y"], ()
-    for name, (cut, shape, outputs) in NETS.items() if mtcnn else ():
-        definition = v1.GraphDef.FromString(pathlib.Path(mtcnn).read_bytes())
+        yield name, graph_of(function, x), graph_of(reference, x), {"x": x}, ["y"], (), TOLERANCE
+    for name, (cut, shape, outputs) in NETS.items() if options.mtcnn else ():
+        definition = v1.GraphDef.FromString(pathlib.Path(options.mtcnn).read_bytes())
         flags = ("--inputs", cut + "=" + "x".join(map(str, shape)))
-        yield name, definition, without_control(definition, outputs, cut), {cut: numbers(*shape)}, outputs, flags
+        feeds = {cut: numbers(*shape)}
+        yield name, definition, without_control(definition, outputs, cut), feeds, outputs, flags, TOLERANCE
+    for name, row in tensorflow_nodes.ROWS.items():
+        for seed in range(options.seeds):
+            arrays, function = row(tensorflow_nodes.Draw(seed))
+            definition = graph_of(function, *arrays)
+            outputs = [n.name for n in definition.node if re.fullmatch(r"y\d*", n.name)]
+            yield f"{name}, seed {seed}", definition, definition, named("x", arrays), outputs, (), LOOSE
+    for name, (function, specs) in tensorflow_functions.MODELS.items():
+        definition, inputs, outputs = tensorflow_functions.graph_of(function, specs)
+        for seed in range(6):
+            feeds = dict(zip(inputs, tensorflow_functions.draw(specs, seed)))
+            yield f"{name}, seed {seed}", definition, definition, feeds, outputs, (), LOOSE
+
+
+NEVER_MADE = {"BatchNormWithGlobalNormalization", "TopK"}  # TensorFlow of today refuses them
+
+
+def unmade(made):
+    """The operators of the importer's tables that no graph had."""
+    folder = pathlib.Path(__file__).resolve().parents[2] / "src/convert/tensorflow"
+    tables = "".join(path.read_text() for path in folder.rglob("*.cc"))
+    known = set(re.findall(r'^ *\{"(\w+)", \{', tables, re.M)) - {"PReLU"}
+    return sorted(known - made - NEVER_MADE)
+
+
+def compare(options, folder, name, definition, reference, feeds, outputs, flags, tolerance):
+    """What is wrong, one line each."""
+    (folder / "graph.pb").write_bytes(definition.SerializeToString())
+    try:
+        want = run_tensorflow(reference, feeds, outputs)
+    except tf.errors.InvalidArgumentError as error:
+        return [f"{name}: TensorFlow refuses it: {error.message.splitlines()[0]}"]
+    try:
+        got = run_quern(options.quern, folder, folder / "graph.pb", feeds, outputs, flags)
+    except subprocess.CalledProcessError as error:
+        return [f"{name}: {error.cmd[1]}: {error.stderr.strip()}"]
+    what = [difference(a, b, tolerance) for a, b in zip(got, want)]
+    return [f"{name}: {text}" for text in what if text]
 
 
 def main():
-    quern, mtcnn = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else ""
-    failures, equal = [], 0
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        for name, definition, reference, feeds, outputs, flags in cases(quern, folder, mtcnn):
-            (folder / "graph.pb").write_bytes(definition.SerializeToString())
-            try:
-                got = run_quern(quern, folder, folder / "graph.pb", feeds, outputs, flags)
-            except subprocess.CalledProcessError:
-                failures.append(f"{name}: refused")
+    parser = argparse.ArgumentParser()
+    parser.add_argument("quern")
+    parser.add_argument("--mtcnn")
+    parser.add_argument("--seeds", type=int, default=4)
+    parser.add_argument("--only", default="")
+    options = parser.parse_args()
+    failures, equal, made = [], 0, set()
+    with tempfile.TemporaryDirectory() as folder:
+        for name, definition, *rest in cases(options):
+            if options.only not in name:
                 continue
-            want = run_tensorflow(reference, feeds, outputs)
-            what = [difference(a, b) for a, b in zip(got, want)]
-            failures += [f"{name}: {text}" for text in what if text]
-            equal += not any(what)
+            made |= {node.op for node in definition.node}
+            made |= {node.op for function in definition.library.function for node in function.node_def}
+            what = compare(options, pathlib.Path(folder), name, definition, *rest)
+            failures += what
+            equal += not what
+    if not options.only:
+        failures += [f"{op}: the importer reads it, but no graph here has it" for op in unmade(made)]
     print(*failures, sep="\n")
     print(f"TensorFlow {tf.__version__}: {equal} equal, {len(failures)} different")
     sys.exit(1 if failures else 0)

@@ -1,4 +1,4 @@
-// Every operator that the TensorFlow importer knows, against plain computations, how a graph is cut, and what is refused.
+// Operators that the TensorFlow importer knows (tensorflow_general_test.cc has more), against plain computations, how a graph is cut, and what is refused.
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
@@ -452,7 +452,9 @@ TEST_F(TensorFlow, Parts) {
                                test::slice(x, {0, 5, 0, 0}, {2, 6, 9, 4})},
                               1));
   expect_shaping("Gather", {}, x, {{1}}, test::slice(x, {1, 0, 0, 0}, {2, 7, 9, 4}));
-  expect_refusal(one_node("StridedSlice", {}, x.dims, {}, {{0}, {4}, {2}}), "y (StridedSlice: step 2)");
+  expect_shaping(
+      "StridedSlice", {}, x, {{0, 1}, {2, 6}, {2, 3}},
+      test::concat({test::slice(x, {0, 1, 0, 0}, {1, 2, 9, 4}), test::slice(x, {0, 4, 0, 0}, {1, 5, 9, 4})}, 1));
   expect_refusal(one_node("Slice", {}, {2, 3}, {}, {{0, 2}, {2, 2}}), "the part does not fit");
 }
 
@@ -684,7 +686,7 @@ TEST_F(TensorFlow, BadAttributes) {
   expect_refusal(conv({{"strides", ones}, {"padding", "EXPLICIT"}}), "explicit_paddings are not eight numbers");
   expect_refusal(conv({{"strides", ones}, {"padding", "VALID"}, {"explicit_paddings", Ints{1}}}),
                  "beside padding VALID");
-  expect_refusal(conv({{"strides", Ints{2, 1, 1, 1}}, {"padding", "VALID"}}), "of other than height and width");
+  expect_refusal(conv({{"strides", Ints{2, 1, 1, 1}}, {"padding", "VALID"}}), "strides of batch or channels");
   expect_refusal(conv({{"strides", Ints{1, 0, 1, 1}}, {"padding", "VALID"}}), "strides are out of range");
   expect_refusal(conv({{"strides", ones}, {"padding", "VALID"}, {"data_format", "NHCW"}}), "data_format NHCW");
   expect_refusal(one_node("Conv2D", {{"strides", ones}, {"padding", "VALID"}}, {1, 5, 5, 3}, {w}),

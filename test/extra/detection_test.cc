@@ -191,6 +191,28 @@ TEST(ExtraRegions, Aligned) {
   expect_refused({"roi_align", {x, whole, first}, {x}, {integers("size", {0, 1})}}, "size of the output");
 }
 
+TEST(ExtraRegions, Resized) {
+  const Elements x = real({1, 1, 2, 3}, {1, 2, 3, 4, 5, 6}), first = list({0}, QN_S32);
+  const Elements whole = real({1, 4}, {0, 0, 1, 1}), beyond = real({1, 4}, {0, 0.5, 1, 1.5});
+  const Parameter one = integers("size", {1, 1}), wide = integers("size", {2, 3}), nearest = integers("nearest", {1});
+  const Elements nan = real({1, 4}, {0, std::nan(""), 1, 1});
+  expect_nodes({
+      {"crop_and_resize", {x, whole, first}, {real({1, 1, 2, 3}, {1, 2, 3, 4, 5, 6})}, {wide}},
+      {"crop_and_resize", {x, whole, first}, {real({1, 1, 1, 1}, {3.5})}, {one}},
+      {"crop_and_resize", {x, whole, first}, {real({1, 1, 1, 1}, {5})}, {one, nearest}},  // halves away from 0
+      {"crop_and_resize",
+       {x, beyond, first},
+       {real({1, 1, 2, 3}, {2, 3, -1, 5, 6, -1})},
+       {wide, numbers("extrapolation", {-1})}},
+      {"crop_and_resize", {x, real({1, 4}, {1, 1, 0, 0}), first}, {real({1, 1, 2, 3}, {6, 5, 4, 3, 2, 1})}, {wide}},
+      {"crop_and_resize", {x, nan, first}, {zeros({1, 1, 2, 3})}, {wide}},
+      {"crop_and_resize", {x, zeros({0, 4}), list({}, QN_S32)}, {zeros({0, 1, 1, 1})}, {one}},
+  });
+  expect_refused({"crop_and_resize", {x, whole, list({1})}, {x}, {one}}, "in no image");
+  expect_refused({"crop_and_resize", {x, whole, list({0, 0})}, {x}, {one}}, "do not fit the regions");
+  expect_refused({"crop_and_resize", {x, whole, first}, {x}}, "size of the output");
+}
+
 TEST(ExtraRegions, Pooled) {
   Elements x = zeros({1, 4, 2, 4});
   for (size_t i = 0; i < 32; ++i) x.values[i] = static_cast<double>(i);

@@ -28,6 +28,11 @@ std::vector<TensorName> data_inputs(const NodeDef& node) {
 size_t output_count(const NodeDef& node) {
   if (node.op() == "NoOp" || node.op() == "Assert") return 0;
   if (node.op() == "IdentityN") return data_inputs(node).size();
+  const bool calls = node.op().ends_with("PartitionedCall") || node.op().ends_with("If");
+  if (calls || node.op().ends_with("While")) {
+    const auto types = node.attr().find(calls ? "Tout" : "T");
+    if (types != node.attr().end()) return static_cast<size_t>(types->second.list().type_size());
+  }
   for (const char* attribute : {"num_split", "num"}) {
     const auto at = node.attr().find(attribute);
     if (at != node.attr().end() && at->second.i() > 0) {

@@ -226,7 +226,11 @@ Values neg(const TfNode& node) { return power_of(node, -1, 1); }
 Values sqrt(const TfNode& node) { return power_of(node, 1, 0.5f); }
 Values rsqrt(const TfNode& node) { return power_of(node, 1, -0.5f); }
 Values square(const TfNode& node) { return power_of(node, 1, 2); }
-Values pow(const TfNode& node) { return power_of(node, 1, node.finite(node.scalar(1), "exponent")); }
+// Other than by one constant number, it is a node of another kind (general/).
+Values pow(const TfNode& node) {
+  if (!node.is_constant(1) || node.elements(1) != 1) throw Unsupported{"by a tensor"};
+  return power_of(node, 1, node.finite(node.scalar(1), "exponent"));
+}
 
 // x < 0 ? slope * x : x. For one slope, any dimension will do: the last in our order needs no transpose.
 Values sloped(const TfNode& node, float slope) {
@@ -318,6 +322,7 @@ Values mat_mul(const TfNode& node) {
 
 // The same constant matrix for all matrices of x.
 Values batch_mat_mul(const TfNode& node) {
+  for (const char* type : {"Ta", "Tb", "Tout"}) node.ignore(type);
   const bool adjoint_x = node.flag("adj_x", false), adjoint_y = node.flag("adj_y", false);
   View x = node.view(0), w = node.constant(1);
   if (x.rank() < 2 || w.rank() < 2) node.fail("inputs are not matrices");
@@ -369,16 +374,18 @@ Steps steps_between(const TfNode& node, float min, float max) {
   return {static_cast<double>(static_cast<float>(scale)), lowest - at, highest - at};
 }
 
+float rounded(float x, const Steps& s) {
+  const double first = s.scale * static_cast<double>(s.first), last = s.scale * static_cast<double>(s.last);
+  return static_cast<float>(std::floor((std::clamp<double>(x, first, last) - first) / s.scale + 0.5) * s.scale + first);
+}
+
 // Computed numbers become bytes and numbers again, so that layers can compute with the bytes. There, halves are rounded
 // to even; TensorFlow rounds them up.
 Values fake_quant(const TfNode& node, float min, float max) {
   const Steps s = steps_between(node, min, max);
   const double first = s.scale * static_cast<double>(s.first), last = s.scale * static_cast<double>(s.last);
   if (node.is_constant(0) && node.elements(0) <= fold_limit) {
-    return {mapped(node, 0, [=](float x) {
-      return static_cast<float>(std::floor((std::clamp<double>(x, first, last) - first) / s.scale + 0.5) * s.scale +
-                                first);
-    })};
+    return {mapped(node, 0, [=](float x) { return rounded(x, s); })};
   }
   if (s.last - s.first > UINT8_MAX) throw Unsupported{"of more than 8 bits"};
   const View x =
@@ -388,6 +395,19 @@ Values fake_quant(const TfNode& node, float min, float max) {
   return {node.result(node.builder.dequantize(node.name, bytes))};
 }
 Values fake_quant_with_min_max_vars(const TfNode& node) { return fake_quant(node, node.scalar(1), node.scalar(2)); }
+// Each channel of constant weights has bounds of its own.
+Values fake_quant_with_min_max_vars_per_channel(const TfNode& node) {
+  if (!node.is_constant(0) || node.elements(0) > fold_limit) throw Unsupported{"of other than constants"};
+  std::vector<float> numbers = node.floats(0);
+  const std::vector<float> min = node.floats(1), max = node.floats(2);
+  const Shape shape = node.dims(0);
+  if (shape.empty() || min.size() != shape.back() || max.size() != min.size()) node.fail("the bounds do not fit");
+  for (size_t c = 0; c < min.size(); ++c) {
+    const Steps s = steps_between(node, min[c], max[c]);
+    for (size_t i = c; i < numbers.size(); i += min.size()) numbers[i] = rounded(numbers[i], s);
+  }
+  return {node.result(node.builder.constant(shape, numbers.data()))};
+}
 Values fake_quant_with_min_max_args(const TfNode& node) {
   return fake_quant(node, node.number("min", -6), node.number("max", 6));
 }
@@ -403,6 +423,7 @@ const TfRow* find_layer(const std::string& op) {
       {"AvgPool", {average_pool, 1, 1}},
       {"BatchMatMul", {batch_mat_mul, 2, 2}},
       {"BatchMatMulV2", {batch_mat_mul, 2, 2}},
+      {"BatchMatMulV3", {batch_mat_mul, 2, 2}},
       {"BatchNormWithGlobalNormalization", {batch_norm_with_global_normalization, 5, 5}},
       {"BiasAdd", {bias_add, 2, 2}},
       {"Conv2D", {conv_2d, 2, 2}},
@@ -412,6 +433,7 @@ const TfRow* find_layer(const std::string& op) {
       {"Exp", {exp, 1, 1}},
       {"FakeQuantWithMinMaxArgs", {fake_quant_with_min_max_args, 1, 1}},
       {"FakeQuantWithMinMaxVars", {fake_quant_with_min_max_vars, 3, 3}},
+      {"FakeQuantWithMinMaxVarsPerChannel", {fake_quant_with_min_max_vars_per_channel, 3, 3}},
       {"FusedBatchNorm", {fused_batch_norm, 5, 5}},
       {"FusedBatchNormV2", {fused_batch_norm, 5, 5}},
       {"FusedBatchNormV3", {fused_batch_norm, 5, 5}},

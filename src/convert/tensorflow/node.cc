@@ -68,6 +68,16 @@ std::vector<int64_t> TfNode::integer_list(const char* attribute) const {
 
 schema::DataType TfNode::type(const char* attribute) const { return get(attribute, AttrValue::kType).type(); }
 
+std::string TfNode::function(const char* attribute) const { return get(attribute, AttrValue::kFunc).func().name(); }
+
+ElementType TfNode::index_type(const char* attribute, ElementType otherwise) const {
+  const AttrValue* const value = find(attribute, AttrValue::kType);
+  if (value == nullptr) return otherwise;
+  const std::optional<ElementType> type = element_type(value->type());
+  if (type != ElementType::s32 && type != ElementType::i64) throw Unsupported{std::string("attribute ") + attribute};
+  return *type;
+}
+
 std::string TfNode::unread_attribute() const {
   std::string unread;  // the first by name: the order of a map of protobuf is random
   for (const auto& [key, value] : proto.attr()) {

@@ -1,6 +1,7 @@
 // The form in which functions that import TensorFlow's operators see a node, and the tables of these functions.
 #pragma once
 
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -22,6 +23,11 @@ class TfNode : public SourceNode {
 
   const schema::NodeDef& proto;  // that has the attributes
 
+  // Imports the nodes of a function into a builder. Returns the function's outputs.
+  std::function<Values(Builder& to, const std::string& function, const Values& inputs)> call;
+  // For each output of a function, whether it is the input of the same number.
+  std::function<std::vector<bool>(const std::string& function)> passed_on;
+
   // Attributes. Graphs may leave out an attribute that has the value `otherwise`; those without must be there.
   // unread_attribute() returns the name of an attribute for which nobody has asked, or "".
   bool flag(const char* attribute, bool otherwise) const;
@@ -34,6 +40,9 @@ class TfNode : public SourceNode {
   std::string text(const char* attribute) const;
   std::vector<int64_t> integer_list(const char* attribute) const;  // {} if it is not there
   schema::DataType type(const char* attribute) const;
+  std::string function(const char* attribute) const;
+  // The type of a result of integers.
+  ElementType index_type(const char* attribute, ElementType otherwise) const;
   void ignore(const char* attribute) const { read_.insert(attribute); }
   std::string unread_attribute() const;
 
@@ -60,7 +69,7 @@ using TfTable = ImportTable<TfNode>;
 const TfRow* find_layer(const std::string& op);  // layers.cc: operators that compute
 const TfRow* find_group(const std::string& op);  // layers.cc: groups of nodes, see graph.h
 const TfRow* find_shape(const std::string& op);  // shapes.cc: shapes, constants, views
-// general.cc: operators of any type and shape, for what the others do not have or cannot express.
+// general/: operators of any type and shape, for what the others do not have or cannot express.
 const TfRow* find_general(const std::string& op);
 
 }  // namespace quern::tensorflow

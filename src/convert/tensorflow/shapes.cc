@@ -19,6 +19,12 @@ Values identity_n(const TfNode& node) {
   return values;
 }
 
+// A shape that the source promises.
+Values ensure_shape(const TfNode& node) {
+  node.ignore("shape");
+  return {node.value(0)};
+}
+
 // Has its default, unless it is made an input.
 Values placeholder_with_default(const TfNode& node) {
   node.ignore("shape");
@@ -38,7 +44,11 @@ Values switched(const TfNode& node) { return {node.value(0), node.value(0)}; }
 
 // ---- shapes and types -------------------------------------------------------------------------
 
-Values shape_of(const TfNode& node) { return {convert::shape_of(node, 0, 0, node.dims(0).size())}; }
+Values shape_of(const TfNode& node) {
+  Value shape = convert::shape_of(node, 0, 0, node.dims(0).size());
+  shape.type = node.index_type("out_type", ElementType::s32);
+  return {shape};
+}
 Values range(const TfNode& node) { return {convert::range(node)}; }
 
 Values fill(const TfNode& node) {
@@ -219,6 +229,7 @@ const TfRow* find_shape(const std::string& op) {
       {"CheckNumerics", {identity, 1, 1}},
       {"Concat", {concat, 2, many_inputs}},
       {"ConcatV2", {concat_v2, 2, many_inputs}},
+      {"EnsureShape", {ensure_shape, 1, 1}},
       {"Enter", {enter, 1, 1}},
       {"ExpandDims", {expand_dims, 2, 2}},
       {"Fill", {fill, 2, 2}},
@@ -230,12 +241,14 @@ const TfRow* find_shape(const std::string& op) {
       {"Pack", {pack, 1, many_inputs}},
       {"Pad", {pad, 2, 2}},
       {"PadV2", {pad_v2, 3, 3}},
+      {"PreventGradient", {identity, 1, 1}},
       {"PlaceholderWithDefault", {placeholder_with_default, 1, 1}},
       {"Prod", {prod, 2, 2}},
       {"Range", {range, 3, 3}},
       {"Reshape", {reshape, 2, 2}},
       {"Shape", {shape_of, 1, 1}},
       {"Slice", {slice, 3, 3}},
+      {"Snapshot", {identity, 1, 1}},
       {"Split", {split, 2, 2}},
       {"SplitV", {split_v, 3, 3}},
       {"Squeeze", {squeeze, 1, 1}},

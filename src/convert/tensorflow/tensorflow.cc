@@ -13,6 +13,7 @@
 #include "convert/common/file.h"
 #include "convert/common/wiring.h"
 #include "convert/convert.h"
+#include "convert/tensorflow/functions.h"
 #include "convert/tensorflow/graph.h"
 #include "convert/tensorflow/node.h"
 
@@ -25,9 +26,22 @@ constexpr int nesting_limit = 32;
 
 constexpr std::array variable_ops = {"Variable", "VariableV2", "VarHandleOp", "ReadVariableOp"};
 
+constexpr size_t max_depth_of_functions = 12;
+constexpr size_t cost_of_called_node = 1024;  // functions that call each other twice would make many nodes of few bytes
+
+// Imports a graph: that of the file, or that of a function which a node calls.
 class Importer {
  public:
-  Importer(const schema::GraphDef& graph, size_t bytes) : proto_(graph), graph_(graph) { builder_.allow(bytes); }
+  // Adds to `builder`, if there is one; else to a graph of its own.
+  Importer(const schema::GraphDef& proto, const Graph& graph, Functions& functions, size_t depth = 1,
+           Builder* builder = nullptr)
+      : proto_(proto),
+        graph_(graph),
+        functions_(functions),
+        depth_(depth),
+        builder_(builder != nullptr ? *builder : own_builder_) {}
+
+  void allow(size_t bytes) { builder_.allow(bytes); }
 
   quern::Graph import(const ImportOptions& options) {
     std::vector<TensorName> outputs;
@@ -45,10 +59,7 @@ class Importer {
     connect(steps, outputs, cut);
     for (const ImportOptions::Input& input : options.inputs) add_cut(input);
     add_placeholders(steps);
-    for (size_t i = 0; i < steps.size(); ++i) {
-      if (is_source(steps[i])) continue;
-      wiring_.collect(steps[i].node->name(), steps[i].op, wiring_.outputs(i), [&] { add_step(i, steps[i]); });
-    }
+    add_steps(steps);
     for (size_t i = 0; i < outputs.size(); ++i) {
       wiring_.collect(names[i], "output", {}, [&] { add_output(names[i], outputs[i]); });
     }
@@ -57,6 +68,59 @@ class Importer {
   }
 
  private:
+  // ---- functions
+
+  Values call(Builder& to, const std::string& name, const Values& inputs) {
+    if (depth_ == max_depth_of_functions) throw Unsupported{"functions that call each other too often"};
+    const Function& function = functions_.find(name);
+    if (function.inputs.size() != inputs.size()) throw Error("function '" + name + "' has other inputs");
+    Importer inner(function.nodes, *function.graph, functions_, depth_ + 1, &to);
+    return inner.import_call(function.outputs, function.inputs, inputs);
+  }
+
+  // Returns what the outputs are if each of the formal tensors is the value at its place.
+  Values import_call(const std::vector<TensorName>& outputs, const std::vector<TensorName>& formals,
+                     const Values& values) {
+    const std::set<TensorName> cut(formals.begin(), formals.end());
+    const std::vector<Step> steps = graph_.needed(outputs, cut);
+    builder_.charge(steps.size() * cost_of_called_node);
+    connect(steps, outputs, cut);
+    for (size_t i = 0; i < formals.size(); ++i) wiring_.define(wire(formals[i]), values[i]);
+    add_steps(steps);
+    Values found;
+    for (const TensorName& output : outputs) {
+      if (wiring_.is_unknown(wire(output))) throw Error("the graph has no tensor '" + output.text() + "'");
+      const Value* const value = wiring_.value(wire(output), "the graph");
+      if (value == nullptr) break;  // the list has the cause
+      found.push_back(*value);
+    }
+    if (!wiring_.unsupported().empty()) throw Unsupported{"its graph has " + wiring_.unsupported()};
+    return found;
+  }
+
+  // For each output of a function, whether it is the input of the same number.
+  std::vector<bool> passed_on(const std::string& name) const {
+    const Function& function = functions_.find(name);
+    std::vector<bool> passed;
+    for (size_t i = 0; i < function.outputs.size(); ++i) {
+      TensorName output = function.outputs[i];
+      for (size_t steps = 0; steps < function.inputs.size() + 8; ++steps) {
+        const schema::NodeDef* const node = function.graph->find(output.node);
+        if (node == nullptr || node->op() != "Identity" || node->input_size() < 1) break;
+        output = tensor_name(node->input(0));
+      }
+      passed.push_back(i < function.inputs.size() && output == function.inputs[i]);
+    }
+    return passed;
+  }
+
+  void add_steps(const std::vector<Step>& steps) {
+    for (size_t i = 0; i < steps.size(); ++i) {
+      if (is_source(steps[i]) && (depth_ == 1 || steps[i].op == "Const")) continue;
+      wiring_.collect(steps[i].node->name(), steps[i].op, wiring_.outputs(i), [&] { add_step(i, steps[i]); });
+    }
+  }
+
   static bool is_source(const Step& step) { return step.op == "Const" || step.op == "Placeholder"; }
   Wire wire(const TensorName& tensor) { return wiring_.mention(tensor.text()); }
 
@@ -196,7 +260,11 @@ class Importer {
   }
 
   void import_step(size_t index, const Step& step, const TfRow& row, const std::vector<const Value*>& inputs) {
-    const TfNode node(builder_, *step.attributes, step.node->name(), step.op, inputs);
+    TfNode node(builder_, *step.attributes, step.node->name(), step.op, inputs);
+    node.call = [this](Builder& to, const std::string& function, const Values& values) {
+      return call(to, function, values);
+    };
+    node.passed_on = [this](const std::string& function) { return passed_on(function); };
     node.expect_inputs(row.min_inputs, row.max_inputs);
     for (const Value* input : inputs) charge_reading(builder_, *input);
     const Values values = row.import(node);
@@ -216,8 +284,11 @@ class Importer {
   }
 
   const schema::GraphDef& proto_;
-  const Graph graph_;
-  Builder builder_{"tensorflow"};
+  const Graph& graph_;
+  Functions& functions_;
+  const size_t depth_;
+  Builder own_builder_{"tensorflow"};
+  Builder& builder_;
   Wiring wiring_{builder_};
 };
 
@@ -256,7 +327,11 @@ Graph import_tensorflow(const std::string& path, const ImportOptions& options) {
     const tensorflow::schema::GraphDef graph = is_text ? tensorflow::parse_text(content) : tensorflow::parse(content);
     const size_t bytes = content.size();
     std::string().swap(content);  // the graph has it all
-    return tensorflow::Importer(graph, bytes).import(options);
+    const tensorflow::Graph nodes(graph);
+    tensorflow::Functions functions(graph.library());
+    tensorflow::Importer importer(graph, nodes, functions);
+    importer.allow(bytes);
+    return importer.import(options);
   } catch (const Error& error) {
     throw Error(path + ": " + error.what());
   }

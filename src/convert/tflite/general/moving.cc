@@ -1,6 +1,7 @@
 // Operators that cut, join, pad and repeat tensors, or change their shapes.
 #include <limits>
 
+#include "convert/common/images.h"
 #include "convert/tflite/general/general.h"
 
 namespace quern::tflite {
@@ -129,87 +130,20 @@ Values mirror_pad(const TfliteNode& node) {
 
 // ---- blocks -----------------------------------------------------------------------------------
 
-// Applies a kind for images N, C, H, W.
-Value of_image(const TfliteNode& node, const char* kind, int64_t block) {
-  const Value image = permuted(node, node.any(0), {0, 3, 1, 2});
-  return permuted(node, make(node, kind, {image}, Parameters().integer("block", block)), {0, 2, 3, 1});
-}
 Values space_to_depth(const TfliteNode& node) {
   const int64_t block = node.options<schema::SpaceToDepthOptions>().block_size();
-  return {node.typed(of_image(node, "space_to_depth", block))};
+  return {node.typed(of_channels_last(node, "space_to_depth", node.any(0), Parameters().integer("block", block)))};
 }
 Values depth_to_space(const TfliteNode& node) {
   const int64_t block = node.options<schema::DepthToSpaceOptions>().block_size();
-  return {node.typed(of_image(node, "depth_to_space", block))};
-}
-
-struct Blocks {
-  Shape shape;
-  std::vector<int64_t> block, pairs;  // pairs: what is padded or cropped of each dimension
-};
-Blocks blocks_of(const TfliteNode& node) {
-  Blocks b = {node.dims(0), node.integers(1).values, node.integers(2).values};
-  if (b.pairs.size() != 2 * b.block.size() || b.shape.size() <= b.block.size()) node.fail("blocks do not fit");
-  for (size_t d = 0; d <= b.block.size(); ++d) node.fix(node.dimension(0, d).symbol);
-  for (const int64_t size : b.block) {
-    if (size < 1 || size > (1 << 20)) node.fail("a block has " + std::to_string(size) + " elements");
-  }
-  for (const int64_t size : b.pairs) {
-    if (size < 0 || size > (1 << 30)) node.fail("pads or crops are out of range");
-  }
-  return b;
+  return {node.typed(of_channels_last(node, "depth_to_space", node.any(0), Parameters().integer("block", block)))};
 }
 
 Values space_to_batch_nd(const TfliteNode& node) {
-  const Blocks b = blocks_of(node);
-  const size_t n = b.block.size(), rank = b.shape.size();
-  std::vector<int64_t> pads(2 * rank, 0), shape = {static_cast<int64_t>(b.shape[0])}, order, inner = {0}, out = {-1};
-  for (size_t d = 0; d < n; ++d) {
-    pads[1 + d] = b.pairs[2 * d];
-    pads[rank + 1 + d] = b.pairs[2 * d + 1];
-    const int64_t size = static_cast<int64_t>(b.shape[1 + d]) + b.pairs[2 * d] + b.pairs[2 * d + 1];
-    if (size % b.block[d] != 0) node.fail("blocks do not divide dimension " + std::to_string(1 + d));
-    shape.insert(shape.end(), {size / b.block[d], b.block[d]});
-    order.push_back(static_cast<int64_t>(2 + 2 * d));
-    inner.push_back(static_cast<int64_t>(1 + 2 * d));
-    out.push_back(size / b.block[d]);
-  }
-  order.insert(order.end(), inner.begin(), inner.end());
-  for (size_t d = 1 + n; d < rank; ++d) {
-    order.push_back(static_cast<int64_t>(shape.size()));
-    shape.push_back(static_cast<int64_t>(b.shape[d]));
-    out.push_back(static_cast<int64_t>(b.shape[d]));
-  }
-  const Value padded = make(node, "pad_by", {node.any(0), integer_list(pads)});
-  return {node.typed(reshaped(node, permuted(node, reshaped(node, padded, shape), order), out))};
+  return {node.typed(space_to_batch(node, node.any(0), node.integers(1).values, node.integers(2).values))};
 }
-
 Values batch_to_space_nd(const TfliteNode& node) {
-  const Blocks b = blocks_of(node);
-  const size_t n = b.block.size(), rank = b.shape.size();
-  std::vector<int64_t> shape = b.block, order = {static_cast<int64_t>(n)}, out = {-1}, begin, end, axes;
-  int64_t blocks = 1;
-  for (const int64_t size : b.block) blocks *= size;
-  const auto batch = static_cast<int64_t>(b.shape[0]);
-  if (batch % blocks != 0) node.fail("blocks do not divide the batch");
-  shape.push_back(batch / blocks);
-  for (size_t d = 0; d < n; ++d) {
-    const int64_t size = static_cast<int64_t>(b.shape[1 + d]) * b.block[d];
-    if (b.pairs[2 * d] + b.pairs[2 * d + 1] > size) node.fail("crops are larger than dimension " + std::to_string(d));
-    shape.push_back(static_cast<int64_t>(b.shape[1 + d]));
-    order.insert(order.end(), {static_cast<int64_t>(n + 1 + d), static_cast<int64_t>(d)});
-    out.push_back(size);
-    begin.push_back(b.pairs[2 * d]);
-    end.push_back(size - b.pairs[2 * d + 1]);
-    axes.push_back(static_cast<int64_t>(1 + d));
-  }
-  for (size_t d = 1 + n; d < rank; ++d) {
-    order.push_back(static_cast<int64_t>(shape.size()));
-    shape.push_back(static_cast<int64_t>(b.shape[d]));
-    out.push_back(static_cast<int64_t>(b.shape[d]));
-  }
-  const Value whole = reshaped(node, permuted(node, reshaped(node, node.any(0), shape), order), out);
-  return {node.typed(sliced(node, whole, begin, end, axes))};
+  return {node.typed(batch_to_space(node, node.any(0), node.integers(1).values, node.integers(2).values))};
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Products of matrices, transposed convolution.
-
+#include "convert/common/images.h"
 #include "convert/tflite/general/general.h"
 
 namespace quern::tflite {
@@ -24,38 +24,15 @@ Values fully_connected(const TfliteNode& node) {
   return {node.typed(y, 0, o.activation())};
 }
 
-// Inputs: shape of the output, weights O, h, w, I, input, bias. An output N, H, W, O is what a convolution of this size,
-// with this padding, would read.
+// Inputs: shape of the output, weights O, h, w, I, input, bias.
 Values transpose_conv(const TfliteNode& node) {
   const auto& o = node.options<schema::TransposeConvOptions>();
   const std::vector<int64_t>& wanted = node.integers(0).values;
-  const Shape w = shape_at_import(node, node.any(1)), x = shape_at_import(node, node.any(2));
-  if (wanted.size() != 4 || w.size() != 4 || x.size() != 4) node.fail("tensors are not of rank 4");
-  const int64_t strides[] = {o.stride_h(), o.stride_w()};
-  std::vector<int64_t> pads(4, 0), more(2, 0);
-  for (size_t d = 0; d < 2; ++d) {
-    if (strides[d] < 1 || strides[d] > 1 << 20) node.fail("a stride is out of range");
-    node.fix(node.dimension(2, 1 + d).symbol);
-    const auto pixels = static_cast<int64_t>(x[1 + d]), taps = static_cast<int64_t>(w[1 + d]);
-    const int64_t size = wanted[1 + d], whole = (pixels - 1) * strides[d] + taps;
-    const bool same = o.padding() == schema::Padding::same;
-    // How far windows reach beyond the output, half of it before.
-    const int64_t beyond = same ? std::max<int64_t>(whole - size, 0) : 0;
-    pads[d] = beyond / 2;
-    pads[2 + d] = whole - pads[d] - size;
-    if (pads[2 + d] < 0) more[d] = -std::exchange(pads[2 + d], 0);
-    if (size < 1 || size >= int64_t{1} << 31) node.fail("the shape of the output is out of range");
-  }
-  Values inputs = {permuted(node, node.any(2), {0, 3, 1, 2}), permuted(node, node.any(1), {3, 0, 1, 2})};
-  if (node.has(3)) inputs.push_back(node.any(3));
-  Parameters parameters = Parameters()
-                              .integers("strides", {strides[0], strides[1]})
-                              .integers("dilations", {1, 1})
-                              .integers("pads", pads)
-                              .integers("output_padding", more)
-                              .integer("groups", 1);
-  const Value y = make(node, "conv_transposed", inputs, std::move(parameters));
-  return {node.typed(permuted(node, y, {0, 2, 3, 1}), 0, o.activation())};
+  if (wanted.size() != 4) node.fail("the shape of the output is not of rank 4");
+  const TransposedConvolution c = {
+      {wanted[1], wanted[2]}, {o.stride_h(), o.stride_w()}, {1, 1}, o.padding() == schema::Padding::same};
+  const Value weights = permuted(node, node.any(1), {3, 0, 1, 2});
+  return {node.typed(transposed_convolution(node, node.any(2), weights, node.any(3), c), 0, o.activation())};
 }
 
 }  // namespace

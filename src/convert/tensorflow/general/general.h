@@ -1,0 +1,25 @@
+// Imports TensorFlow's operators as nodes of libquern-extra's kinds, which compute with all types and shapes. The importer
+// comes here for what layers.cc and shapes.cc do not have or cannot express.
+#pragma once
+
+#include "convert/common/kinds.h"
+#include "convert/tensorflow/node.h"
+
+namespace quern::tensorflow {
+
+Values all_inputs(const TfNode& node);
+
+// Imports an operator as a kind whose output has the type of the first input.
+template <Name kind>
+Values plain(const TfNode& node) {
+  return {make(node, kind.text, all_inputs(node))};
+}
+
+const TfTable& general_elementwise();
+const TfTable& general_along();
+const TfTable& general_choosing();
+const TfTable& general_moving();
+const TfTable& general_products();
+const TfTable& general_control();
+
+}  // namespace quern::tensorflow
