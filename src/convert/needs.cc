@@ -27,16 +27,28 @@ const std::map<OpKind, std::string> kernels_of = {
 
 // The kinds of libquern-extra that compute with operators of op.h, and with which families of kernels.
 const std::map<std::string, std::string> kernels_of_registered = {
+    {"any_exp", "vexp"},
+    {"any_sigmoid", "vsigmoid"},
+    {"any_tanh", "vtanh"},
     {"attention", "gemm vmax vexpsum vmulc"},
+    {"celu", "vtanh"},
     {"conv", "gemm"},
     {"conv_transposed", "gemm"},
     {"deform_conv", "gemm"},
     {"einsum", "gemm"},
+    {"elu", "vtanh"},
+    {"erf", "vexp"},
+    {"gelu", "vexp"},
+    {"gelu_tanh", "vsigmoid"},
     {"gemm", "gemm"},
     {"gru", "gemm vsigmoid vtanh"},
     {"lstm", "gemm vsigmoid vtanh"},
     {"matmul", "gemm"},
+    {"mish", "vexp"},
     {"rnn", "gemm vsigmoid vtanh"},
+    {"selu", "vtanh"},
+    {"softplus", "vexp"},
+    {"swish", "vsigmoid"},
 };
 
 bool is_extra(const std::string& name) {
@@ -124,10 +136,12 @@ class Needs {
     const auto found = kernels_of_registered.find(name);
     if (found == kernels_of_registered.end()) return;
     calls_operators_ = true;
-    algorithms_.insert("gemm");
     type_ = KernelType::f32;
     std::istringstream families(found->second);
-    for (std::string family; families >> family;) kernel(family);
+    for (std::string family; families >> family;) {
+      kernel(family);
+      if (family == "gemm") algorithms_.insert(family);
+    }
   }
 
   // Is one of these weights -128? Some kernels cannot multiply it.
