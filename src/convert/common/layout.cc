@@ -289,7 +289,7 @@ bool Builder::factors(const Symbols::Number& number, std::vector<View>* inputs, 
   for (const Symbol symbol : product.symbols) {
     const auto [tensor, dimension] = symbols_.find(symbol);
     if (tensor == no_tensor) return false;
-    const auto has_tensor = [tensor = tensor](const View& view) { return view.tensor == tensor; };
+    const auto has_tensor = [wanted = tensor](const View& view) { return view.tensor == wanted; };
     const auto at = std::find_if(inputs->begin(), inputs->end(), has_tensor);
     factors->insert(factors->end(), {at - inputs->begin(), static_cast<int64_t>(dimension)});
     if (at == inputs->end()) {

@@ -23,35 +23,35 @@ bool is_kind(const Node& node, const char* registered) {
 bool is_close(double a, double b) { return std::abs(a - b) <= 1e-6 * std::abs(b); }
 
 Arithmetic arithmetic_of(Rewriter& r, const Node& node) {
-  struct Row {
+  struct Form {
     OpKind kind;
     const char* registered;
     Arithmetic arithmetic;
   };
-  constexpr Row rows[] = {{OpKind::add, "any_add", Arithmetic::add},
+  constexpr Form forms[] = {{OpKind::add, "any_add", Arithmetic::add},
                           {OpKind::sub, "any_sub", Arithmetic::sub},
                           {OpKind::mul, "any_mul", Arithmetic::mul},
                           {OpKind::div, "any_div", Arithmetic::div}};
-  for (const Row& row : rows) {
-    if (node.kind != row.kind && !is_kind(node, row.registered)) continue;
+  for (const Form& form : forms) {
+    if (node.kind != form.kind && !is_kind(node, form.registered)) continue;
     const bool plain = is_unclamped(node) && r.is_float(node.inputs[0]) && r.is_float(node.outputs[0]);
-    return plain ? row.arithmetic : Arithmetic::none;
+    return plain ? form.arithmetic : Arithmetic::none;
   }
   return Arithmetic::none;
 }
 
 bool read_power(Rewriter& r, const Node& node, Power* power, int* x) {
-  struct Row {
+  struct Function {
     const char* registered;
     double exponent;
   };
-  constexpr Row rows[] = {{"sqrt", 0.5}, {"reciprocal", -1}};
+  constexpr Function functions[] = {{"sqrt", 0.5}, {"reciprocal", -1}};
   *power = {};
   if (node.inputs.empty()) return false;
   *x = node.inputs[0];
-  for (const Row& row : rows) {
-    power->exponent = row.exponent;
-    if (is_kind(node, row.registered)) return true;
+  for (const Function& function : functions) {
+    power->exponent = function.exponent;
+    if (is_kind(node, function.registered)) return true;
   }
   const Attributes& a = node.attributes;
   *power = {double{a.alpha}, double{a.beta}, double{a.gamma}};

@@ -9,7 +9,7 @@ namespace {
 
 enum Input : size_t { input_x, input_w, input_r, input_b, input_lengths, input_h, input_c, input_peepholes };
 enum Gate : int64_t { gate_i, gate_o, gate_f, gate_c };
-constexpr int64_t gates = 4, functions = 3;  // of a direction
+constexpr int64_t gates = 4, functions_each = 3;  // of a direction
 
 // What one direction reads, as values of the graph around the Scan. "" stands for what is not there.
 struct Direction {
@@ -73,7 +73,7 @@ std::string Layer::state(Input input, int64_t direction) const {
 Direction Layer::direction_of(int64_t index) const {
   const Order columns = {0, 2, 1};
   Direction d;
-  d.first_function = index * functions;
+  d.first_function = index * functions_each;
   d.reverse = index == 1 || integer_of(p_.node, "direction", 0) == 1;
   d.products = p_.op("MatMul", {x_, part(p_.to.stored(p_.node.inputs[input_w], columns), index)});
   d.recurrent = part(p_.to.stored(p_.node.inputs[input_r], columns), index);
@@ -100,7 +100,7 @@ Lengths Layer::lengths() const {
 // Function `index` of the layer; `clips`: the parameter `clip` limits its input.
 std::string Layer::applied(const Parts& p, std::string x, int64_t index, bool clips) const {
   const Parameter* const list = find_parameter(p.node, "activations");
-  int64_t number = index % functions == 0 ? 0 : 1;
+  int64_t number = index % functions_each == 0 ? 0 : 1;
   if (list != nullptr && !list->integers.empty()) {
     if (at(index) >= list->integers.size()) throw Unsupported{"activations"};
     number = list->integers[at(index)];
