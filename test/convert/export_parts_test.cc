@@ -3,6 +3,7 @@
 #include <quern/extra.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "arrays.h"
 #include "convert/convert.h"
@@ -105,6 +106,31 @@ TEST_F(ExportParts, AveragesOfRegionsByPlace) {
     EXPECT_EQ(found.at(0).dims, (Dims{5, 2, 2, 3}));
     EXPECT_GT(others_than_0(found.at(0)), 20u);
   }
+}
+
+// Regions that lie within the image, beyond it, backwards, on pixels and between them (halves for `nearest`), on one
+// point, and nowhere.
+TEST_F(ExportParts, RegionsCutOutAndResized) {
+  const Array images = random({2, 3, 5, 9}, 1);
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const Array regions =
+      test::make({6, 4}, {0,    0,    1,     1,    0.125f, 0.0625f, 0.625f, 0.9f, -0.5f, 0.25f, 0.75f, 1.5f,
+                          0.9f, 0.8f, 0.25f, 0.1f, 0.5f,   0.5f,    0.5f,   0.5f, nan,   0,     1,     1});
+  for (const Vector<int64_t>& size : std::vector<Vector<int64_t>>{{4, 5}, {1, 3}, {9, 1}}) {
+    for (const int64_t nearest : {0, 1}) {
+      const Array found = expect_same({"crop_and_resize",
+                                       {images, regions},
+                                       {{"size", size, {}}, {"nearest", {nearest}, {}}, {"extrapolation", {}, {-7}}},
+                                       {QN_F32},
+                                       {{1, 0, 1, 0, 1, 0}}})
+                              .at(0);
+      EXPECT_EQ(found.dims, (Dims{6, 3, static_cast<size_t>(size[0]), static_cast<size_t>(size[1])}));
+      EXPECT_GT(std::count(found.data.begin(), found.data.end(), -7), 3 * size[0] * size[1]);
+      EXPECT_LT(std::count(found.data.begin(), found.data.end(), -7), 9 * size[0] * size[1]);
+    }
+  }
+  const Array one_pixel = random({1, 2, 1, 1}, 2), all = test::make({1, 4}, {0, 0, 1, 1});
+  expect_same({"crop_and_resize", {one_pixel, all}, {{"size", {2, 2}, {}}}, {QN_F32}, {{0}}});
 }
 
 // All that an LSTM can have, in each of its directions.

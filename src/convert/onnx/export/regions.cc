@@ -91,6 +91,79 @@ void write_roi_average_by_place(GraphWriter& to, const Node& node, const ExportR
   around.define(scan.give(p.op("Div", {sums, p.op("Max", {counts, p.to.number(1)})}), QN_F32));
 }
 
+// ---- regions resized -----------------------------------------------------------------------------
+
+// Where the pixels of a line of the output lie between pixels of the images, [regions, pixels] each.
+struct Places {
+  std::string inside;     // whether they lie on the image
+  std::string low, high;  // pixels of the images, as whole numbers; `high` only of places between pixels
+  std::string part;       // how much of a pixel they lie towards `high`
+  std::string size;       // of the images' line
+};
+
+std::string place_of_pixels(const Parts& p, const std::string& begin, const std::string& end, const std::string& last,
+                            int64_t pixels) {
+  if (pixels == 1) return p.op("Mul", {p.op("Mul", {p.op("Add", {begin, end}), p.to.number(0.5f)}), last});
+  std::vector<float> numbers;
+  for (int64_t i = 0; i < pixels; ++i) numbers.push_back(static_cast<float>(i));
+  const std::string length = p.op("Mul", {p.op("Sub", {end, begin}), last});
+  const std::string step = p.op("Div", {length, p.to.number(static_cast<float>(pixels - 1))});
+  const std::string ways = p.op("Mul", {p.to.floats({numbers.size()}, numbers.data()), step});
+  return p.op("Add", {p.op("Mul", {begin, last}), ways});
+}
+
+// Regions begin at the first of their four numbers, or at the second; `dimension` of the images has the line.
+Places places_of_pixels(const Parts& p, int64_t first_number, int64_t dimension, int64_t pixels, bool nearest) {
+  const std::string images = p.to.stored_plain(p.node.inputs[0]), regions = p.to.stored_plain(p.node.inputs[1]);
+  const std::string one = p.to.integer(1), zero = p.to.number(0);
+  const auto real = [&](const std::string& x) { return p.op("Cast", {x}, "to", schema::TensorProto::FLOAT); };
+  const auto whole = [&](const std::string& x) { return p.op("Cast", {x}, "to", schema::TensorProto::INT64); };
+  Places places;
+  places.size = p.op("Gather", {p.op("Shape", {images}), p.to.integer(dimension)});
+  const std::string last_pixel = p.op("Sub", {places.size, one}), last = real(last_pixel);
+  const std::string at = place_of_pixels(p, p.last(regions, first_number, first_number + 1),
+                                         p.last(regions, first_number + 2, first_number + 3), last, pixels);
+  places.inside = p.op("And", {p.op("GreaterOrEqual", {at, zero}), p.op("LessOrEqual", {at, last})});
+  const std::string low = p.op("Where", {places.inside, nearest ? rounded(p, at) : p.op("Floor", {at}), zero});
+  places.low = whole(low);
+  if (nearest) return places;
+  places.high = p.op("Min", {p.op("Add", {places.low, one}), last_pixel});
+  places.part = p.op("Sub", {at, low});
+  return places;
+}
+
+// The four pixels around each place are rows of a matrix with a row for each pixel of all images. A part of the way is
+// taken as our kind does it, for the same bits: first along lines, then between them.
+void write_crop_and_resize(GraphWriter& to, const Node& node, const ExportRow& /*row*/) {
+  const Parts p = {to, node};
+  const RegionSize size = region_size(node);
+  const bool nearest = integer_of(node, "nearest", 0) != 0;
+  to.need_opset(18);
+  const Places rows = places_of_pixels(p, 0, 2, size.rows, nearest);
+  const Places columns = places_of_pixels(p, 1, 3, size.columns, nearest);
+  const std::string channels_last = p.transpose(to.stored_plain(node.inputs[0]), {0, 2, 3, 1});
+  const std::string pixels = p.op("Flatten", {channels_last}, "axis", 3);
+  const std::string numbers = p.op("Cast", {to.stored_plain(node.inputs[2])}, "to", schema::TensorProto::INT64);
+  const std::string first_rows = p.op("Mul", {with_dimensions(p, numbers, {1}), rows.size});
+  const auto pixels_at = [&](const std::string& row, const std::string& column) {
+    const std::string lines = p.op("Mul", {p.op("Add", {first_rows, row}), columns.size});
+    return p.op("Gather", {pixels, p.op("Add", {with_dimensions(p, lines, {2}), with_dimensions(p, column, {1})})});
+  };
+  const auto between = [&](const std::string& low, const std::string& high, const std::string& part) {
+    return p.op("Add", {low, p.op("Mul", {p.op("Sub", {high, low}), part})});
+  };
+  const auto line = [&](const std::string& row) {
+    if (nearest) return pixels_at(row, columns.low);
+    return between(pixels_at(row, columns.low), pixels_at(row, columns.high), with_dimensions(p, columns.part, {1, 3}));
+  };
+  std::string value = line(rows.low);
+  if (!nearest) value = between(value, line(rows.high), with_dimensions(p, rows.part, {2, 3}));
+  const std::string inside =
+      p.op("And", {with_dimensions(p, rows.inside, {2, 3}), with_dimensions(p, columns.inside, {1, 3})});
+  value = p.op("Where", {inside, value, to.number(number_of(node, "extrapolation", 0))});
+  p.define(p.transpose(value, {0, 3, 1, 2}));
+}
+
 const std::vector<Rule> roi_align_rules = {
     {Rule::word, "coordinate_transformation_mode", "half_pixel", {"output_half_pixel", "half_pixel"}},
     {Rule::word, "mode", "maximum", {"avg", "max"}},
@@ -101,6 +174,7 @@ const std::vector<Rule> roi_align_rules = {
 
 const ExportTable& exported_regions() {
   static const ExportTable table = {
+      {"crop_and_resize", reads({"size", "nearest", "extrapolation"}, {write_crop_and_resize})},
       {"roi_align", reads({"size"}, {write_roi_align, "RoiAlign", 16, roi_align_rules})},
       {"roi_max",
        {write_operator,
