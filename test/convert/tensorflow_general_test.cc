@@ -105,6 +105,16 @@ TEST_F(TensorFlowGeneral, Elements) {
   }
 }
 
+// Biases that are no constants, or integers.
+TEST_F(TensorFlowGeneral, Biases) {
+  const In image = given({1, 2, 2, 1}, {1, 2, 3, 4}), bias = given({2}, {10, 20});
+  expect({"BiasAdd", {given({2, 2}, {1, 2, 3, 4}), bias}, {make({2, 2}, {11, 22, 13, 24})}});
+  expect({"BiasAdd", {image, bias}, {make({1, 2, 2, 1}, {11, 12, 23, 24})}, {{"data_format", "NCHW"}}});
+  expect({"BiasAdd", {ints({1, 2}, {1, 2}), known({3, 4})}, {make({1, 2}, {4, 6})}});
+  expect_refusal({"BiasAdd", {given({2}, {1, 2}), bias}, {}}, "the input has no channels");
+  expect_refusal({"BiasAdd", {image, given({1, 2}, {10, 20})}, {}}, "the bias does not fit");
+}
+
 // Small numbers keep their digits.
 TEST_F(TensorFlowGeneral, ExponentialsAndLogarithmsNearZero) {
   for (const char* op : {"Expm1", "Log1p"}) {

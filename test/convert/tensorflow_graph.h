@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "arrays.h"
@@ -10,6 +11,11 @@
 namespace quern::test {
 
 using Ints = std::vector<int64_t>;
+
+// The name of a function, as an attribute.
+struct TfFunction {
+  std::string name;
+};
 
 // An attribute of a node.
 struct TfAttribute {
@@ -21,6 +27,12 @@ struct TfAttribute {
   TfAttribute(const char* its_name, int number) : name(its_name) { value.set_i(number); }
   TfAttribute(const char* its_name, float number) : name(its_name) { value.set_f(number); }
   TfAttribute(const char* its_name, tensorflow::schema::DataType type) : name(its_name) { value.set_type(type); }
+  TfAttribute(const char* its_name, const TfFunction& function) : name(its_name) {
+    value.mutable_func()->set_name(function.name);
+  }
+  TfAttribute(const char* its_name, const std::vector<tensorflow::schema::DataType>& types) : name(its_name) {
+    for (const auto type : types) value.mutable_list()->add_type(type);
+  }
   TfAttribute(const char* its_name, const Ints& numbers) : name(its_name) {
     value.mutable_list();
     for (const int64_t number : numbers) value.mutable_list()->add_i(number);
@@ -71,8 +83,30 @@ class TfGraph {
     for (const size_t d : dims) tensor->mutable_tensor_shape()->add_dim()->set_size(static_cast<int64_t>(d));
     return tensor;
   }
+  tensorflow::schema::NodeDef* mutable_node(const std::string& name) {
+    for (tensorflow::schema::NodeDef& node : *graph.mutable_node()) {
+      if (node.name() == name) return &node;
+    }
+    return nullptr;
+  }
   tensorflow::schema::AttrValue& last(const std::string& attribute) {
     return (*graph.mutable_node(graph.node_size() - 1)->mutable_attr())[attribute];
+  }
+
+  // Adds a function to the library: the nodes of `body`, which read the arguments by their names. Inputs of its nodes and
+  // results are an argument or "node:name of an output:number".
+  tensorflow::schema::FunctionDef& function(const std::string& name, const std::vector<std::string>& arguments,
+                                            const TfGraph& body, const std::vector<std::string>& results) {
+    tensorflow::schema::FunctionDef* made = graph.mutable_library()->add_function();
+    made->mutable_signature()->set_name(name);
+    for (const std::string& argument : arguments) made->mutable_signature()->add_input_arg()->set_name(argument);
+    *made->mutable_node_def() = body.graph.node();
+    for (const std::string& result : results) {
+      const std::string argument = "result" + std::to_string(made->ret_size());
+      made->mutable_signature()->add_output_arg()->set_name(argument);
+      (*made->mutable_ret())[argument] = result;
+    }
+    return *made;
   }
 
   std::string bytes() const { return graph.SerializeAsString(); }

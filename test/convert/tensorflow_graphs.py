@@ -88,6 +88,7 @@ CASES = {
     "DepthwiseConv2dNative dilated": (IMAGE, depthwise(padding="SAME", dilations=(2, 2))),
     "BiasAdd": (IMAGE, lambda x: raw.BiasAdd(value=conv(x, numbers(1, 1, 4, 5)), bias=numbers(5))),
     "BiasAdd of a matrix": (MATRIX, lambda x: raw.BiasAdd(value=x, bias=numbers(6))),
+    "BiasAdd of a computed bias": (MATRIX, lambda x: raw.BiasAdd(value=x, bias=tf.sin(x[1]))),
     "BiasAdd NCHW": (FIRST, lambda x: raw.BiasAdd(value=x, bias=numbers(4), data_format="NCHW")),
     "FusedBatchNorm": (IMAGE, lambda x: batch_norm(x, 4, op=raw.FusedBatchNorm)),
     "FusedBatchNormV2": (IMAGE, lambda x: raw.FusedBatchNormV2(

@@ -299,6 +299,16 @@ TEST_F(TfliteGeneral, While) {
   EXPECT_NE(refusal(endless).find("more than six graphs within each other"), std::string::npos) << refusal(endless);
 }
 
+// A tensor is twice as long after each round.
+TEST_F(TfliteGeneral, WhileThatGrows) {
+  TfliteModel model = doubling();
+  model.called[1].operators[0] = {
+      2, {0, 0}, {3}, [](Builder& to) { return schema::CreateConcatenationOptions(to, 0, schema::Activation::none); }};
+  model.called[1].tensors[3].shape = {4};
+  expect(model, {make({2}, {3, -1}), make({}, {0})}, {make({2}, {3, -1})});
+  expect(model, {make({2}, {3, -1}), make({}, {2})}, {make({8}, {3, -1, 3, -1, 3, -1, 3, -1})});
+}
+
 TEST_F(TfliteGeneral, If) {
   TfliteModel model;
   const int flag = model.input({}, Type::boolean), x = model.input({2});

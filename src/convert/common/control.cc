@@ -1,5 +1,6 @@
 #include "convert/common/control.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "convert/common/kinds.h"
@@ -12,6 +13,30 @@ std::vector<qn_type> our_types(const Values& values) {
   for (const Value& value : values) types.push_back(operand_type(value.type));
   return types;
 }
+
+// What is not supported in several graphs of a node, in one message.
+class Reasons {
+ public:
+  template <class Import>
+  void collect(Import&& import) {
+    try {
+      import();
+    } catch (const Unsupported& unsupported) {
+      if (std::find(reasons_.begin(), reasons_.end(), unsupported.reason) == reasons_.end()) {
+        reasons_.push_back(unsupported.reason);
+      }
+    }
+  }
+  void throw_if_any() const {
+    if (reasons_.empty()) return;
+    std::string all = reasons_[0];
+    for (size_t i = 1; i < reasons_.size(); ++i) all += "; " + reasons_[i];
+    throw Unsupported{all};
+  }
+
+ private:
+  std::vector<std::string> reasons_;
+};
 
 // A value as a graph has it that the node runs: a copy of what is known, or an input.
 Value formal_of(const SourceNode& node, Builder& inner, const Value& value, const std::string& name, bool copies,
@@ -43,9 +68,10 @@ Value formal_of(const SourceNode& node, Builder& inner, const Value& value, cons
 void put_outputs(Builder& inner, const Values& values) {
   for (size_t i = 0; i < values.size(); ++i) {
     const Value& value = values[i];
-    const View view = value.view ? value.view : integer_constant(inner, *value.integers, value.type);
+    const std::string name = "output " + std::to_string(i);
+    const View view = value.view ? value.view : integers_in_run(inner, name, *value.integers, value.type);
     if (inner.type(view) != operand_type(value.type)) throw Unsupported{"a quantized output of a graph"};
-    inner.output(view, "output " + std::to_string(i), inner.type(view));
+    inner.output(view, name, inner.type(view));
   }
 }
 
@@ -63,7 +89,24 @@ bool is_known(const SourceNode& node, const Value& value) {
 }
 
 View operand(const SourceNode& node, const Value& value, size_t index) {
-  return node.operand(value, node.name + "/operand" + std::to_string(index));
+  const std::string name = node.name + "/operand" + std::to_string(index);
+  return value.view ? node.operand(value, name) : integers_in_run(node.builder, name, *value.integers, value.type);
+}
+
+// Sizes of the source that are open are known at import as examples only, so graphs get them as tensors.
+Values without_open_sizes(const SourceNode& node, const Values& inputs) {
+  Values values = inputs;
+  for (size_t i = 0; i < values.size(); ++i) {
+    Value& value = values[i];
+    if (value.integers == nullptr) continue;
+    const std::vector<Symbol>& symbols = value.integers->symbols;
+    const auto is_open = [&](Symbol symbol) { return symbol != no_symbol && node.builder.is_open(symbol); };
+    if (std::none_of(symbols.begin(), symbols.end(), is_open)) continue;
+    const ElementType type = value.type;
+    value = Value(operand(node, value, 1 + i));
+    value.type = type;
+  }
+  return values;
 }
 
 // What a loop carries. Values that are known, and that the body passes on, are constants in the body.
@@ -106,52 +149,64 @@ std::optional<Graph> graph_of_run(const SourceNode& node, const Carried& carried
   return inner.finish();
 }
 
+// Makes the graph of a branch. Returns what its outputs are in that graph.
+Values graph_of_branch(const SourceNode& node, const Values& inputs, const Body& body, std::vector<Graph>* graphs) {
+  Builder inner("part");
+  inner.share_budget(node.builder);
+  inner.allow_empty();  // as tensors of unknown shape may be
+  Values formals;
+  for (const Value& value : inputs) {
+    formals.push_back(formal_of(node, inner, value, "input " + std::to_string(formals.size()), true, true));
+  }
+  Values outputs = body(inner, formals);
+  put_outputs(inner, outputs);
+  graphs->push_back(inner.finish());
+  return outputs;
+}
+
 }  // namespace
 
-Values branch(const SourceNode& node, const Value& condition, const Values& inputs, const Body& yes, const Body& no) {
+Values branch(const SourceNode& node, const Value& condition, const Values& given, const Body& yes, const Body& no) {
   if (condition.integers != nullptr) {
     if (condition.integers->values.size() != 1) node.fail("the condition is not one value");
     for (const Symbol symbol : condition.integers->symbols) node.fix(symbol);
-    return (condition.integers->values[0] != 0 ? yes : no)(node.builder, inputs);
+    return (condition.integers->values[0] != 0 ? yes : no)(node.builder, given);
   }
+  const bool is_sized = node.builder.is_sized(condition.view);
+  if (is_sized && node.builder.elements(condition.view) != 1) node.fail("the condition is not one value");
+  const Values inputs = without_open_sizes(node, given);
   std::vector<View> operands = {operand(node, condition, 0)};
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!is_known(node, inputs[i])) operands.push_back(operand(node, inputs[i], 1 + i));
   }
   std::vector<Graph> graphs;
-  Values outputs;
-  for (const Body* body : {&yes, &no}) {
-    Builder inner("part");
-    inner.share_budget(node.builder);
-    inner.allow_empty();  // as tensors of unknown shape may be
-    Values formals;
-    for (const Value& value : inputs) {
-      formals.push_back(formal_of(node, inner, value, "input " + std::to_string(formals.size()), true, true));
-    }
-    const Values found = (*body)(inner, formals);
-    put_outputs(inner, found);
-    graphs.push_back(inner.finish());
-    if (!outputs.empty() && our_types(outputs) != our_types(found)) throw Unsupported{"graphs that differ in type"};
-    outputs = found;
-  }
+  Values outputs, others;
+  Reasons reasons;
+  reasons.collect([&] { outputs = graph_of_branch(node, inputs, yes, &graphs); });
+  reasons.collect([&] { others = graph_of_branch(node, inputs, no, &graphs); });
+  reasons.throw_if_any();
   const std::vector<qn_type> types = our_types(outputs);
+  if (types != our_types(others)) throw Unsupported{"graphs that differ in type"};
   return outputs_of(node.builder.control(OpKind::branch, node.name, operands, std::move(graphs), 0, types), outputs);
 }
 
-Values while_loop(const SourceNode& node, const Values& inputs, const std::vector<bool>& passed, const Body& condition,
+Values while_loop(const SourceNode& node, const Values& given, const std::vector<bool>& passed, const Body& condition,
                   const Body& body) {
+  const Values inputs = without_open_sizes(node, given);
   Carried carried;
   for (size_t i = 0; i < inputs.size(); ++i) {
     carried.all.push_back(inputs[i]);
     carried.constant.push_back(i < passed.size() && passed[i] && is_known(node, inputs[i]));
   }
-  const Values goes_on = condition(node.builder, carried.all);
-  if (goes_on.size() != 1) node.fail("the condition is not one bool");
-  std::optional<Graph> run = graph_of_run(node, carried, condition, body, true);
+  Values goes_on;
+  std::optional<Graph> run;
+  Reasons reasons;
+  reasons.collect([&] { goes_on = condition(node.builder, carried.all); });
+  reasons.collect([&] { run = graph_of_run(node, carried, condition, body, true); });
+  reasons.throw_if_any();
   if (!run) run = graph_of_run(node, carried, condition, body, false);
-  const Value& first = goes_on[0];
-  std::vector<View> operands = {{},
-                                first.view ? first.view : integer_constant(node.builder, *first.integers, first.type)};
+  if (goes_on.size() != 1) node.fail("the condition is not one bool");
+  std::vector<View> operands = {{}, operand(node, goes_on[0], inputs.size())};
   Values changing;
   for (size_t i = 0; i < carried.all.size(); ++i) {
     if (carried.constant[i]) continue;

@@ -250,8 +250,8 @@ void Builder::allow(size_t bytes_read) {
     throw Error("too large");
 }
 
-void Builder::charge(size_t bytes) {
-  if (bytes > *budget_) throw Error("constants grow far beyond the size of the file");
+void Builder::charge(size_t bytes, const char* otherwise) {
+  if (bytes > *budget_) throw Error(otherwise);
   *budget_ -= bytes;
 }
 

@@ -113,9 +113,10 @@ class Builder {
 
   // A file of a few bytes can ask for huge constants (repeated, reordered, computed) and for much work on them. So the
   // builder has a budget of bytes that it may make, copy or read: a fixed sum and a multiple of the files' bytes.
-  // allow() raises the budget for a file of so many bytes. charge() spends it, and throws if not enough is left.
+  // allow() raises the budget for a file of so many bytes. charge() spends it, and throws `otherwise` if not enough
+  // is left.
   void allow(size_t bytes_read);
-  void charge(size_t bytes);
+  void charge(size_t bytes, const char* otherwise = "constants grow far beyond the size of the file");
 
   // Takes the budget from another builder, and spends it there.
   void share_budget(Builder& other) { budget_ = other.budget_; }

@@ -48,7 +48,8 @@ class Names {
     const char *begin = input.data() + (second == std::string::npos ? input.size() : second + 1),
                *end = input.data() + input.size();
     const auto [stop, error] = std::from_chars(begin, end, number);
-    if (begin == end || error != std::errc() || stop != end) throw Error(where_ + ": '" + input + "' names no tensor");
+    const bool is_number = begin != end && error == std::errc() && stop == end;
+    if (!is_number || number >= max_outputs) throw Error(where_ + ": '" + input + "' names no tensor");
     return node + ":" + std::to_string(number + place_of(node, output, input));
   }
 
@@ -83,7 +84,9 @@ Function function_of(const FunctionDef& definition) {
   }
   for (const auto& argument : definition.signature().output_arg()) {
     const auto at = definition.ret().find(argument.name());
-    if (at == definition.ret().end()) throw Error("a function does not return '" + argument.name() + "'");
+    if (at == definition.ret().end()) {
+      throw Error("function '" + definition.signature().name() + "' does not return '" + argument.name() + "'");
+    }
     function.outputs.push_back(tensor_name(names.translated(at->second)));
   }
   return function;

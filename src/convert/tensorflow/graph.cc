@@ -11,7 +11,6 @@ using schema::NodeDef;
 
 namespace {
 
-constexpr size_t max_outputs = 256;            // of a node
 constexpr size_t max_outputs_of_graph = 4096;  // that nobody has named
 
 bool is_control(const std::string& input) { return !input.empty() && input[0] == '^'; }

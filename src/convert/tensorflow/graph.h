@@ -13,6 +13,8 @@
 
 namespace quern::tensorflow {
 
+constexpr size_t max_outputs = 256;  // of a node
+
 // An output of a node.
 struct TensorName {
   std::string node;

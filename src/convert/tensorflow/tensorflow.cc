@@ -26,19 +26,21 @@ constexpr int nesting_limit = 32;
 
 constexpr std::array variable_ops = {"Variable", "VariableV2", "VarHandleOp", "ReadVariableOp"};
 
+// Functions that call each other twice would make many nodes of few bytes.
 constexpr size_t max_depth_of_functions = 12;
-constexpr size_t cost_of_called_node = 1024;  // functions that call each other twice would make many nodes of few bytes
+constexpr size_t cost_of_called_node = 1024;  // or of an argument
+constexpr size_t max_passing_nodes = 16;      // between an argument and a result
 
 // Imports a graph: that of the file, or that of a function which a node calls.
 class Importer {
  public:
-  // Adds to `builder`, if there is one; else to a graph of its own.
-  Importer(const schema::GraphDef& proto, const Graph& graph, Functions& functions, size_t depth = 1,
+  // Adds to `builder`, if there is one; else to a graph of its own. `calls` names the functions that led here.
+  Importer(const schema::GraphDef& proto, const Graph& graph, Functions& functions, std::vector<std::string> calls = {},
            Builder* builder = nullptr)
       : proto_(proto),
         graph_(graph),
         functions_(functions),
-        depth_(depth),
+        calls_(std::move(calls)),
         builder_(builder != nullptr ? *builder : own_builder_) {}
 
   void allow(size_t bytes) { builder_.allow(bytes); }
@@ -71,10 +73,15 @@ class Importer {
   // ---- functions
 
   Values call(Builder& to, const std::string& name, const Values& inputs) {
-    if (depth_ == max_depth_of_functions) throw Unsupported{"functions that call each other too often"};
+    if (std::find(calls_.begin(), calls_.end(), name) != calls_.end()) {
+      throw Unsupported{"function '" + name + "' calls itself"};
+    }
+    if (calls_.size() == max_depth_of_functions) throw Unsupported{"functions within functions, too deep"};
     const Function& function = functions_.find(name);
     if (function.inputs.size() != inputs.size()) throw Error("function '" + name + "' has other inputs");
-    Importer inner(function.nodes, *function.graph, functions_, depth_ + 1, &to);
+    std::vector<std::string> calls = calls_;
+    calls.push_back(name);
+    Importer inner(function.nodes, *function.graph, functions_, std::move(calls), &to);
     return inner.import_call(function.outputs, function.inputs, inputs);
   }
 
@@ -83,7 +90,7 @@ class Importer {
                      const Values& values) {
     const std::set<TensorName> cut(formals.begin(), formals.end());
     const std::vector<Step> steps = graph_.needed(outputs, cut);
-    builder_.charge(steps.size() * cost_of_called_node);
+    builder_.charge((steps.size() + formals.size()) * cost_of_called_node, "functions call each other too often");
     connect(steps, outputs, cut);
     for (size_t i = 0; i < formals.size(); ++i) wiring_.define(wire(formals[i]), values[i]);
     add_steps(steps);
@@ -104,7 +111,7 @@ class Importer {
     std::vector<bool> passed;
     for (size_t i = 0; i < function.outputs.size(); ++i) {
       TensorName output = function.outputs[i];
-      for (size_t steps = 0; steps < function.inputs.size() + 8; ++steps) {
+      for (size_t steps = 0; steps < max_passing_nodes; ++steps) {
         const schema::NodeDef* const node = function.graph->find(output.node);
         if (node == nullptr || node->op() != "Identity" || node->input_size() < 1) break;
         output = tensor_name(node->input(0));
@@ -116,7 +123,7 @@ class Importer {
 
   void add_steps(const std::vector<Step>& steps) {
     for (size_t i = 0; i < steps.size(); ++i) {
-      if (is_source(steps[i]) && (depth_ == 1 || steps[i].op == "Const")) continue;
+      if (is_source(steps[i]) && (calls_.empty() || steps[i].op == "Const")) continue;
       wiring_.collect(steps[i].node->name(), steps[i].op, wiring_.outputs(i), [&] { add_step(i, steps[i]); });
     }
   }
@@ -286,7 +293,7 @@ class Importer {
   const schema::GraphDef& proto_;
   const Graph& graph_;
   Functions& functions_;
-  const size_t depth_;
+  const std::vector<std::string> calls_;
   Builder own_builder_{"tensorflow"};
   Builder& builder_;
   Wiring wiring_{builder_};

@@ -23,8 +23,11 @@ Values call_function(const TfNode& node) {
   return node.call(node.builder, node.function("f"), all_inputs(node));
 }
 
-// Whether a number is not 0.
+// Whether a number is not 0. (A list would be true if it has any elements.)
 Value as_condition(const TfNode& node, const Value& value) {
+  const bool is_sized = value.integers != nullptr || node.builder.is_sized(value.view);
+  if (is_sized && !shape_at_import(node, value).empty()) throw Unsupported{"a condition that is no single number"};
+  if (value.integers != nullptr) return value;
   if (value.type == ElementType::boolean) return value;
   const Value zero = number_of(node, 0, value.type);
   return make(node, "not", {make(node, "equal", {value, zero}, {}, ElementType::boolean)});
@@ -34,8 +37,8 @@ Values if_function(const TfNode& node) {
   ignore_shapes_and_types(node);
   Values inputs = all_inputs(node);
   inputs.erase(inputs.begin());
-  const Value condition = node.is_integer(0) ? node.value(0) : as_condition(node, node.value(0));
-  return branch(node, condition, inputs, body_of(node, "then_branch"), body_of(node, "else_branch"));
+  return branch(node, as_condition(node, node.value(0)), inputs, body_of(node, "then_branch"),
+                body_of(node, "else_branch"));
 }
 
 Values while_function(const TfNode& node) {

@@ -108,6 +108,17 @@ Values cast(const TfNode& node) {
   return {cast_to(node, node.value(0), *type)};
 }
 
+// Biases that a run computes, or of any type. They belong to the last dimension, or to the second of N, C, H, W.
+Values bias_add(const TfNode& node) {
+  const size_t rank = rank_of(node, node.value(0));
+  if (rank < 2) node.fail("the input has no channels");
+  if (rank_of(node, node.value(1)) != 1) node.fail("the bias does not fit");
+  if (!node.channels_first()) return plain<"any_add">(node);
+  std::vector<int64_t> shape(rank - 1, 1);
+  shape[0] = -1;
+  return {make(node, "any_add", {node.value(0), reshaped(node, node.value(1), shape)})};
+}
+
 }  // namespace
 
 const TfTable& general_elementwise() {
@@ -122,6 +133,7 @@ const TfTable& general_elementwise() {
       {"Asinh", {plain<"asinh">, 1, 1}},
       {"Atan", {plain<"atan">, 1, 1}},
       {"Atanh", {plain<"atanh">, 1, 1}},
+      {"BiasAdd", {bias_add, 2, 2}},
       {"BitwiseAnd", {plain<"bitwise_and">, 2, 2}},
       {"BitwiseOr", {plain<"bitwise_or">, 2, 2}},
       {"BitwiseXor", {plain<"bitwise_xor">, 2, 2}},
