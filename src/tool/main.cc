@@ -24,7 +24,7 @@ struct Command {
   Action (*declare)(CLI::App&);
 };
 constexpr Command commands[] = {
-    {"convert", "Convert a Caffe, ONNX or TensorFlow Lite model to .qn", convert_command},
+    {"convert", "Convert a model of ONNX, TensorFlow, TensorFlow Lite, Keras or Caffe to .qn", convert_command},
     {"info", "Describe a model", info_command},
     {"run", "Run a model on arrays or images", run_command},
     {"diff", "Find the first tensor in which two models differ", diff_command},

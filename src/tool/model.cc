@@ -32,7 +32,8 @@ bool ModelFiles::is_quern() const { return model.ends_with(".qn") && weights.emp
 void add_model_files(CLI::App& app, ModelFiles* files) {
   app.add_option(
          "MODEL", files->model,
-         "A .qn file, an ONNX or TensorFlow Lite model, a TensorFlow graph (.pb), or a Caffe network (.prototxt)")
+         "A .qn file, a model of ONNX, TensorFlow Lite (.tflite), TensorFlow (.pb) or Keras (.h5), or a Caffe network "
+         "(.prototxt)")
       ->required();
   app.add_option("WEIGHTS", files->weights, "The Caffe network's weights (.caffemodel)");
 }
