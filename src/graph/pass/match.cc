@@ -29,9 +29,9 @@ Arithmetic arithmetic_of(Rewriter& r, const Node& node) {
     Arithmetic arithmetic;
   };
   constexpr Form forms[] = {{OpKind::add, "any_add", Arithmetic::add},
-                          {OpKind::sub, "any_sub", Arithmetic::sub},
-                          {OpKind::mul, "any_mul", Arithmetic::mul},
-                          {OpKind::div, "any_div", Arithmetic::div}};
+                            {OpKind::sub, "any_sub", Arithmetic::sub},
+                            {OpKind::mul, "any_mul", Arithmetic::mul},
+                            {OpKind::div, "any_div", Arithmetic::div}};
   for (const Form& form : forms) {
     if (node.kind != form.kind && !is_kind(node, form.registered)) continue;
     const bool plain = is_unclamped(node) && r.is_float(node.inputs[0]) && r.is_float(node.outputs[0]);
