@@ -257,6 +257,24 @@ TEST_F(TensorFlowGeneral, Images) {
   }
 }
 
+TEST_F(TensorFlowGeneral, ResizeBicubic) {
+  const In two = given({1, 1, 2, 1}, {0, 1}), size = known({1, 4});
+  for (const Case& c : std::vector<Case>{
+           {"ResizeBicubic", {two, size}, {make({1, 1, 4, 1}, {0, 0.5f, 1, 1.09375f})}},
+           {"ResizeBicubic", {ints({1, 1, 2, 1}, {0, 2}), size}, {make({1, 1, 4, 1}, {0, 1, 2, 2.1875f})}},
+           {"ResizeBicubic", {two, known({1, 3})}, {make({1, 1, 3, 1}, {0, 0.5f, 1})}, {{"align_corners", true}}},
+           {"ResizeBicubic",
+            {two, size},
+            {make({1, 1, 4, 1}, {-0.0882353f, 0.2071429f, 0.7928571f, 1.0882353f})},
+            {{"half_pixel_centers", true}}},
+       }) {
+    expect(c);
+  }
+  expect_refusal({"ResizeBicubic", {two, size}, {}, {{"align_corners", true}, {"half_pixel_centers", true}}},
+                 "align_corners and half_pixel_centers");
+  expect_refusal({"ResizeBicubic", {given({2, 2}, {1, 2, 3, 4}), size}, {}}, "the input is no image");
+}
+
 // Weights whose channels are rounded to steps of their own.
 TEST_F(TensorFlowGeneral, FakeQuantizationOfChannels) {
   TfGraph graph;

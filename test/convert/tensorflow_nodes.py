@@ -636,6 +636,21 @@ def resize_of_open_size(r):
     return [r.floats((2, 4, 5, 3))], function
 
 
+# TensorFlow rounds places to 1/1024 of a pixel, so these are multiples.
+@row
+def resize_bicubic(r):
+    options = r.choose([{}, {"align_corners": True}, {"half_pixel_centers": True}])
+    more = 1 if "align_corners" in options else 0
+    ih, iw, h, w = (2 ** r.integer(0, 3) + more for _ in range(4))
+    x = r.floats((2, ih, iw, 3))
+    return [x], lambda x: raw.ResizeBicubic(images=x, size=[h, w], **options)
+
+
+@row
+def resize_bicubic_of_open_size(r):
+    return [r.floats((2, 4, 5, 3))], lambda x: raw.ResizeBicubic(images=x, size=tf.shape(x)[1:3] * 2)
+
+
 @row
 def crop_and_resize(r):
     n, method = r.integer(1, 5), r.choose(["bilinear", "nearest"])
