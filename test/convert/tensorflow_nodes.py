@@ -704,3 +704,15 @@ def padded_suppression(r):
     return [b, s], lambda b, s: list(raw.NonMaxSuppressionV5(
         boxes=b, scores=s, max_output_size=most, iou_threshold=1.0, score_threshold=0.1, soft_nms_sigma=0.5,
         pad_to_max_output_size=pad))
+
+
+@row
+def combined_suppression(r):
+    images, n, classes = r.integer(1, 3), r.integer(1, 9), r.integer(1, 4)
+    sets = r.choose([1, classes])
+    b = np.stack([boxes(r, n)[0] for _ in range(images * sets)]).reshape(images, sets, n, 4).transpose(0, 2, 1, 3)
+    s = r.floats((images, n, classes), 0, 1)
+    most, kept, pad, clip = r.integer(1, 5), r.integer(1, 9), r.chance(), r.chance()
+    return [np.ascontiguousarray(b), s], lambda b, s: list(raw.CombinedNonMaxSuppression(
+        boxes=b, scores=s, max_output_size_per_class=most, max_total_size=kept, iou_threshold=0.4, score_threshold=0.3,
+        pad_per_class=pad, clip_boxes=clip))
