@@ -698,12 +698,10 @@ def non_max_suppression(r):
 def padded_suppression(r):
     b, s = boxes(r, r.integer(3, 9))
     most, pad = r.integer(1, 9), r.chance()
-    if r.chance():
-        return [b, s], lambda b, s: list(raw.NonMaxSuppressionV4(
-            boxes=b, scores=s, max_output_size=most, iou_threshold=0.4, score_threshold=0.2, pad_to_max_output_size=pad))
-    return [b, s], lambda b, s: list(raw.NonMaxSuppressionV5(
-        boxes=b, scores=s, max_output_size=most, iou_threshold=1.0, score_threshold=0.1, soft_nms_sigma=0.5,
-        pad_to_max_output_size=pad))
+    common = {"max_output_size": most, "pad_to_max_output_size": pad}
+    return [b, s], lambda b, s: [
+        *raw.NonMaxSuppressionV4(boxes=b, scores=s, iou_threshold=0.4, score_threshold=0.2, **common),
+        *raw.NonMaxSuppressionV5(boxes=b, scores=s, iou_threshold=1.0, score_threshold=0.1, soft_nms_sigma=0.5, **common)]
 
 
 @row
