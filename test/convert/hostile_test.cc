@@ -8,6 +8,7 @@
 #include "convert/convert.h"
 #include "graph/file/format.h"
 #include "onnx_model.h"
+#include "tensorflow_graph.h"
 #include "tflite_model.h"
 
 namespace quern {
@@ -153,6 +154,42 @@ std::string caffe_weights() {
   add("c", {test::random({4, 3, 3, 3}, 1), test::random({4}, 2)});
   add("f", {test::random({5, 16}, 3), test::random({5}, 4)});
   return net.SerializeAsString();
+}
+
+// y = x while n > 0: n -= 1, x = n is odd ? -x : concat(x, x)
+test::TfGraph tensorflow_graph() {
+  namespace schema = tensorflow::schema;
+  using test::TfFunction;
+  using test::TfGraph;
+  TfGraph graph, body, more;
+  graph.placeholder("n", {}, schema::DT_INT32).placeholder("x", {1, 2});
+  graph.node("While", "y", {"n", "x"}, {{"cond", TfFunction{"goes_on"}}, {"body", TfFunction{"body"}}});
+  graph.function("goes_on", {"n", "x"}, TfGraph().integer("zero", 0).node("Greater", "more", {"n", "zero:output:0"}),
+                 {"more:z:0"});
+  body.integer("one", 1).integer("two", 2).node("Sub", "next", {"n", "one:output:0"});
+  body.node("FloorMod", "odd", {"n", "two:output:0"});
+  body.node("If", "z", {"odd:z:0", "x"}, {{"then_branch", TfFunction{"neg"}}, {"else_branch", TfFunction{"more"}}});
+  graph.function("body", {"n", "x"}, body, {"next:z:0", "z:output:0"});
+  graph.function("neg", {"x"}, TfGraph().node("Neg", "z", {"x"}), {"z:y:0"});
+  more.integer("axis", 0).node("ConcatV2", "z", {"x", "x", "axis:output:0"});
+  more.node("PartitionedCall", "w", {"z:output:0"}, {{"f", TfFunction{"neg"}}});
+  graph.function("more", {"x"}, more, {"w:output:0"});
+  return graph;
+}
+
+TEST(Hostile, TensorFlowVariants) {
+  const test::Folder folder;
+  const std::string whole = tensorflow_graph().bytes();
+  Outcome outcome;
+  count([&] { import_tensorflow(folder.write("net.pb", whole), {{"y:1"}, {}, {}}); }, &outcome);
+  ASSERT_EQ(outcome.imported, 1u);
+  std::mt19937 engine(1);
+  for (size_t i = 0; i < variants; ++i) {
+    const std::string path = folder.write("net.pb", damaged(whole, engine));
+    count([&] { import_tensorflow(path, {{"y:1"}, {}, {}}); }, &outcome);
+  }
+  EXPECT_GT(outcome.imported, 1u);
+  EXPECT_GT(outcome.refused, variants / 20);
 }
 
 TEST(Hostile, CaffeNetVariants) {

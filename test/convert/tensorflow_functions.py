@@ -5,6 +5,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 import tensorflow as tf
 
+raw = tf.raw_ops
 x34 = tf.TensorSpec([3, 4], tf.float32)
 number = tf.TensorSpec([], tf.int32)
 
@@ -27,9 +28,19 @@ def chosen_within(x, n):
 
 
 def chosen_by_number(x, n):
-    return tf.raw_ops.StatelessIf(cond=n, input=[x], Tout=[tf.float32], then_branch=tf.function(lambda x: -x)
-                                  .get_concrete_function(x34), else_branch=tf.function(lambda x: x * 3.0)
-                                  .get_concrete_function(x34))
+    negative = tf.function(lambda x: -x).get_concrete_function(x34)
+    more = tf.function(lambda x: x * 3.0).get_concrete_function(x34)
+    return raw.StatelessIf(cond=n, input=[x], Tout=[tf.float32], then_branch=negative, else_branch=more)
+
+
+def stateful(x, n):
+    """What TensorFlow makes of functions with side effects, which have other names."""
+    halves = tf.function(lambda x: x * 0.5).get_concrete_function(x34)
+    goes_on = tf.function(lambda i, n, x: i < n).get_concrete_function(number, number, x34)
+    body = tf.function(lambda i, n, x: (i + 1, n, x * 0.5)).get_concrete_function(number, number, x34)
+    y = raw.StatefulPartitionedCall(args=[x], Tout=[tf.float32], f=halves)[0]
+    z = raw.If(cond=n > 2, input=[y], Tout=[tf.float32], then_branch=halves, else_branch=halves)[0]
+    return raw.While(input=[tf.constant(0), n, z], cond=goes_on, body=body)[2]
 
 
 def repeated(x, n):
@@ -52,7 +63,8 @@ def repeated_choice(x, n):
 # name: (function, its inputs)
 MODELS = {"called": (called, [x34]), "chosen": (chosen, [x34, number]), "chosen within": (chosen_within, [x34, number]),
           "chosen by number": (chosen_by_number, [x34, number]), "repeated": (repeated, [x34, number]),
-          "growing": (growing, [x34, number]), "repeated choice": (repeated_choice, [x34, number])}
+          "growing": (growing, [x34, number]), "repeated choice": (repeated_choice, [x34, number]),
+          "stateful": (stateful, [x34, number])}
 
 
 def graph_of(function, specs):

@@ -257,6 +257,24 @@ TEST_F(TensorFlowGeneral, Images) {
   }
 }
 
+TEST_F(TensorFlowGeneral, ResizeBicubic) {
+  const In two = given({1, 1, 2, 1}, {0, 1}), size = known({1, 4});
+  for (const Case& c : std::vector<Case>{
+           {"ResizeBicubic", {two, size}, {make({1, 1, 4, 1}, {0, 0.5f, 1, 1.09375f})}},
+           {"ResizeBicubic", {ints({1, 1, 2, 1}, {0, 2}), size}, {make({1, 1, 4, 1}, {0, 1, 2, 2.1875f})}},
+           {"ResizeBicubic", {two, known({1, 3})}, {make({1, 1, 3, 1}, {0, 0.5f, 1})}, {{"align_corners", true}}},
+           {"ResizeBicubic",
+            {two, size},
+            {make({1, 1, 4, 1}, {-0.0882353f, 0.2071429f, 0.7928571f, 1.0882353f})},
+            {{"half_pixel_centers", true}}},
+       }) {
+    expect(c);
+  }
+  expect_refusal({"ResizeBicubic", {two, size}, {}, {{"align_corners", true}, {"half_pixel_centers", true}}},
+                 "align_corners and half_pixel_centers");
+  expect_refusal({"ResizeBicubic", {given({2, 2}, {1, 2, 3, 4}), size}, {}}, "the input is no image");
+}
+
 // Weights whose channels are rounded to steps of their own.
 TEST_F(TensorFlowGeneral, FakeQuantizationOfChannels) {
   TfGraph graph;
@@ -289,6 +307,41 @@ TEST_F(TensorFlowGeneral, Boxes) {
        }) {
     expect(c);
   }
+}
+
+// The best boxes of two classes: three boxes that both share, of which the first two lie on each other, or one for each.
+TEST_F(TensorFlowGeneral, CombinedSuppression) {
+  const In boxes = given({1, 3, 1, 4}, {0, 0, 1, 1, 0, 0, 1, 0.9f, 2, 2, 3, 3});
+  const In scores = given({1, 3, 2}, {0.5f, 0.8f, 0.9f, 0.3f, 0.05f, 0.7f});
+  const auto limits = [](const In& x, const In& s, float total) {
+    return std::vector<In>{x, s, number(2), number(total), real({}, {0.5f}), real({}, {0.1f})};
+  };
+  const char* const op = "CombinedNonMaxSuppression";
+  expect({op,
+          limits(boxes, scores, 4),
+          {make({1, 4, 4}, {0, 0, 1, 0.9f, 0, 0, 1, 1, 2, 2, 3, 3, 0, 0, 0, 0}), make({1, 4}, {0.9f, 0.8f, 0.7f, 0}),
+           make({1, 4}, {0, 1, 1, 0}), make({1}, {3})},
+          {{"clip_boxes", false}}});
+  expect(
+      {op,
+       limits(boxes, scores, 2),
+       {make({1, 2, 4}, {0, 0, 1, 0.9f, 0, 0, 1, 1}), make({1, 2}, {0.9f, 0.8f}), make({1, 2}, {0, 1}), make({1}, {2})},
+       {{"pad_per_class", true}}});
+  const In own = given({2, 1, 2, 4}, {0, 0, 1, 1, 2, 2, 3, 3, 0, 0, 0.5f, 1, 4, 4, 5, 5});
+  const In none_and_both = given({2, 1, 2}, {0, 0.1f, 0.2f, 0.4f});
+  expect({op,
+          limits(own, none_and_both, 9),
+          {make({2, 4, 4},
+                {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 4, 5, 5, 0, 0, 0.5f, 1, 0, 0, 0, 0, 0, 0, 0, 0}),
+           make({2, 4}, {0, 0, 0, 0, 0.4f, 0.2f, 0, 0}), make({2, 4}, {0, 0, 0, 0, 1, 0, 0, 0}), make({2}, {0, 2})},
+          {{"pad_per_class", true}, {"clip_boxes", false}}});
+  expect_refusal({op, limits(boxes, given({1, 2, 2}, {1, 2, 3, 4}), 4), {}}, "boxes and scores do not fit");
+  expect_refusal({op, limits(given({1, 3, 3, 4}, std::vector<float>(36)), scores, 4), {}},
+                 "boxes and scores do not fit");
+  expect_refusal({op, limits(boxes, scores, 0), {}}, "input 3 is out of range");
+  expect_refusal(
+      {op, limits(given({65, 1, 1, 4}, std::vector<float>(260)), given({65, 1, 1}, std::vector<float>(65)), 4), {}},
+      "of 65 images");
 }
 
 }  // namespace

@@ -636,6 +636,21 @@ def resize_of_open_size(r):
     return [r.floats((2, 4, 5, 3))], function
 
 
+# TensorFlow rounds places to 1/1024 of a pixel, so these are multiples.
+@row
+def resize_bicubic(r):
+    options = r.choose([{}, {"align_corners": True}, {"half_pixel_centers": True}])
+    more = 1 if "align_corners" in options else 0
+    ih, iw, h, w = (2 ** r.integer(0, 3) + more for _ in range(4))
+    x = r.floats((2, ih, iw, 3))
+    return [x], lambda x: raw.ResizeBicubic(images=x, size=[h, w], **options)
+
+
+@row
+def resize_bicubic_of_open_size(r):
+    return [r.floats((2, 4, 5, 3))], lambda x: raw.ResizeBicubic(images=x, size=tf.shape(x)[1:3] * 2)
+
+
 @row
 def crop_and_resize(r):
     n, method = r.integer(1, 5), r.choose(["bilinear", "nearest"])
@@ -683,9 +698,19 @@ def non_max_suppression(r):
 def padded_suppression(r):
     b, s = boxes(r, r.integer(3, 9))
     most, pad = r.integer(1, 9), r.chance()
-    if r.chance():
-        return [b, s], lambda b, s: list(raw.NonMaxSuppressionV4(
-            boxes=b, scores=s, max_output_size=most, iou_threshold=0.4, score_threshold=0.2, pad_to_max_output_size=pad))
-    return [b, s], lambda b, s: list(raw.NonMaxSuppressionV5(
-        boxes=b, scores=s, max_output_size=most, iou_threshold=1.0, score_threshold=0.1, soft_nms_sigma=0.5,
-        pad_to_max_output_size=pad))
+    common = {"max_output_size": most, "pad_to_max_output_size": pad}
+    return [b, s], lambda b, s: [
+        *raw.NonMaxSuppressionV4(boxes=b, scores=s, iou_threshold=0.4, score_threshold=0.2, **common),
+        *raw.NonMaxSuppressionV5(boxes=b, scores=s, iou_threshold=1.0, score_threshold=0.1, soft_nms_sigma=0.5, **common)]
+
+
+@row
+def combined_suppression(r):
+    images, n, classes = r.integer(1, 3), r.integer(1, 9), r.integer(1, 4)
+    sets = r.choose([1, classes])
+    b = np.stack([boxes(r, n)[0] for _ in range(images * sets)]).reshape(images, sets, n, 4).transpose(0, 2, 1, 3)
+    s = r.floats((images, n, classes), 0, 1)
+    most, kept, pad, clip = r.integer(1, 5), r.integer(1, 9), r.chance(), r.chance()
+    return [np.ascontiguousarray(b), s], lambda b, s: list(raw.CombinedNonMaxSuppression(
+        boxes=b, scores=s, max_output_size_per_class=most, max_total_size=kept, iou_threshold=0.4, score_threshold=0.3,
+        pad_per_class=pad, clip_boxes=clip))

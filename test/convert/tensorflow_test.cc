@@ -263,7 +263,8 @@ TEST_F(TensorFlow, BatchNormalization) {
               normalized(x, gamma, beta, mean, variance, 1e-4f));
   expect_node("FusedBatchNormV3", {{"is_training", false}, {"epsilon", 0.01f}, {"data_format", "NCHW"}}, nchw(x),
               {gamma, beta, mean, variance}, nchw(want));
-  expect_refusal(one_node("FusedBatchNormV3", {}, x.dims, {gamma, beta, mean, variance}), "is_training");
+  expect_refusal(one_node("FusedBatchNormV3", {}, x.dims, {gamma, beta, mean, variance}),
+                 "is_training, so it computes the statistics of the batch");
   expect_node("BatchNormWithGlobalNormalization", {{"variance_epsilon", 0.01f}, {"scale_after_normalization", true}}, x,
               {mean, variance, beta, gamma}, want);
   expect_node("BatchNormWithGlobalNormalization", {{"variance_epsilon", 0.01f}, {"scale_after_normalization", false}},

@@ -17,6 +17,7 @@ const std::vector<std::string>* output_names(const std::string& op) {
   static const std::vector<std::string> norm = {
       "y", "batch_mean", "batch_variance", "reserve_space_1", "reserve_space_2", "reserve_space_3"};
   static const std::map<std::string, std::vector<std::string>> names = {
+      {"CombinedNonMaxSuppression", {"nmsed_boxes", "nmsed_scores", "nmsed_classes", "valid_detections"}},
       {"FusedBatchNorm", norm},
       {"FusedBatchNormV2", norm},
       {"FusedBatchNormV3", norm},

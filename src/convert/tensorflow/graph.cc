@@ -26,6 +26,7 @@ std::vector<TensorName> data_inputs(const NodeDef& node) {
 // How many outputs a node has that nobody reads. Those of other operators after the first are about training.
 size_t output_count(const NodeDef& node) {
   if (node.op() == "NoOp" || node.op() == "Assert") return 0;
+  if (node.op() == "CombinedNonMaxSuppression") return 4;
   if (node.op() == "IdentityN") return data_inputs(node).size();
   const bool calls = node.op().ends_with("PartitionedCall") || node.op().ends_with("If");
   if (calls || node.op().ends_with("While")) {

@@ -165,7 +165,7 @@ Values sum(const TfNode& node) {
 
 // Inputs: x, scale, offset, mean, variance.
 Values fused_batch_norm(const TfNode& node) {
-  if (node.flag("is_training", true)) throw Unsupported{"is_training"};
+  if (node.flag("is_training", true)) throw Unsupported{"is_training, so it computes the statistics of the batch"};
   node.ignore("exponential_avg_factor");  // only about training
   const size_t axis = node.channels_first() ? 1 : node.view(0).rank() - 1;
   if (node.view(0).rank() != 4) throw Unsupported{"on a tensor of rank " + std::to_string(node.view(0).rank())};

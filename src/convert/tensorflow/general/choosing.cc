@@ -1,4 +1,4 @@
-// Elements at places that tensors name, or that are chosen by what they are; boxes.
+// Elements at places that tensors name, or that are chosen by what they are; boxes; pixels between others.
 #include <limits>
 
 #include "convert/common/images.h"
@@ -105,6 +105,25 @@ Values crop_and_resize(const TfNode& node) {
   return {permuted(node, make(node, "crop_and_resize", inputs, std::move(parameters)), {0, 2, 3, 1})};
 }
 
+// TensorFlow has another cubic for places that are half pixels, and there only pixels within the image count. It takes its
+// weights from a table, for parts of 1/1024 of a pixel; ours are those of the exact place.
+Values resize_bicubic(const TfNode& node) {
+  enum : int64_t { cubic = 2, half_pixel = 0, asymmetric = 3, align_corners = 4 };  // of the kind
+  const bool aligns = node.flag("align_corners", false), halves = node.flag("half_pixel_centers", false);
+  if (aligns && halves) node.fail("align_corners and half_pixel_centers");
+  if (rank_of(node, node.value(0)) != 4) node.fail("the input is no image");
+  Parameters parameters = Parameters()
+                              .integer("mode", cubic)
+                              .integer("coordinates", halves   ? half_pixel
+                                                      : aligns ? align_corners
+                                                               : asymmetric)
+                              .integer("exclude_outside", halves)
+                              .integers("axes", {1, 2})
+                              .number("cubic", halves ? -0.5f : -0.75f);
+  const Value x = cast_to(node, node.value(0), ElementType::f32);
+  return {make(node, "resample", {x, {}, {}, node.value(1)}, std::move(parameters))};
+}
+
 }  // namespace
 
 const TfTable& general_choosing() {
@@ -119,6 +138,7 @@ const TfTable& general_choosing() {
       {"NonMaxSuppressionV4", {padded_suppression, 5, 5}},
       {"NonMaxSuppressionV5", {padded_suppression, 6, 6}},
       {"OneHot", {one_hot_of, 4, 4}},
+      {"ResizeBicubic", {resize_bicubic, 2, 2}},
       {"ScatterNd", {scatter_nd, 3, 3}},
       {"TensorScatterAdd", {tensor_scatter<1>, 3, 3}},
       {"TensorScatterMax", {tensor_scatter<3>, 3, 3}},

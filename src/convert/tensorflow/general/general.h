@@ -21,5 +21,6 @@ const TfTable& general_choosing();
 const TfTable& general_moving();
 const TfTable& general_products();
 const TfTable& general_control();
+const TfTable& general_detection();
 
 }  // namespace quern::tensorflow
