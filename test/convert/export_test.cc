@@ -525,6 +525,16 @@ TEST_F(Export, OpenDimensionsStayOpen) {
   EXPECT_FALSE(model.graph().output(0).type().tensor_type().shape().dim(0).has_dim_value());
 }
 
+// The slope is no size: the dimension that has it in our graph may change in the other's.
+TEST_F(Export, OneSlopeLeavesSizesOpen) {
+  Graph graph = graph_of({OpKind::prelu, {}, {{2, 3, 1}}, {test::make({1}, {-0.5f})}});
+  graph.inputs[0].open = 3;
+  exported(graph);
+  const Array x = random({4, 5, 1}, 1);
+  test::Runs got(again());
+  test::expect_near(got.run({&x}).at(0), test::map(x, [](float v) { return v < 0 ? v * -0.5f : v; }));
+}
+
 // A loop of three runs that gives their rows, a scan over rows, and a choice between two graphs.
 test::OnnxModel model_with_graphs() {
   using Type = onnx::schema::TensorProto;
