@@ -502,6 +502,14 @@ TEST_F(Export, KindsOfTheSecondLibraryComeBackWithTheSameBits) {
   EXPECT_EQ(test::run(again(), {x}).at(0).data, test::run(graph, {x}).at(0).data);
 }
 
+// allowzero came with operator set 14.
+TEST_F(Export, LinesThatReachToTheEndNeedAllowzero) {
+  for (const char* kind : {"any_softmax", "log_softmax", "hardmax"}) {
+    const onnx::schema::ModelProto model = exported(graph_of_kinds({{kind, {{"to_end", {1}, {}}}}}));
+    EXPECT_EQ(model.opset_import(0).version(), 14) << kind;
+  }
+}
+
 // ONNX Runtime refuses a model with two nodes of one name.
 TEST_F(Export, NodesHaveDifferentNames) {
   std::set<std::string> names;
