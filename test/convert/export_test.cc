@@ -502,6 +502,14 @@ TEST_F(Export, KindsOfTheSecondLibraryComeBackWithTheSameBits) {
   EXPECT_EQ(test::run(again(), {x}).at(0).data, test::run(graph, {x}).at(0).data);
 }
 
+// allowzero came with operator set 14.
+TEST_F(Export, LinesThatReachToTheEndNeedAllowzero) {
+  for (const char* kind : {"any_softmax", "log_softmax", "hardmax"}) {
+    const onnx::schema::ModelProto model = exported(graph_of_kinds({{kind, {{"to_end", {1}, {}}}}}));
+    EXPECT_EQ(model.opset_import(0).version(), 14) << kind;
+  }
+}
+
 // ONNX Runtime refuses a model with two nodes of one name.
 TEST_F(Export, NodesHaveDifferentNames) {
   std::set<std::string> names;
@@ -523,6 +531,71 @@ TEST_F(Export, OpenDimensionsStayOpen) {
   EXPECT_EQ(shape.dim(1).dim_value(), 3);
   EXPECT_EQ(shape.dim(2).dim_value(), 4);
   EXPECT_FALSE(model.graph().output(0).type().tensor_type().shape().dim(0).has_dim_value());
+}
+
+// Dimensions of 0 in one run. A dimension that is inferred beside one of 0 is lost.
+TEST_F(Export, ReshapesKeepOpenDimensionsOfZero) {
+  struct Case {
+    Dims dims;
+    Vector<int64_t> values;
+  };
+  for (const Case& one : std::vector<Case>{{{0, 1, 5}, {0, -4}},
+                                           {{0, 5}, {0, 1, -3, 1}},
+                                           {{1, 0, 5}, {1, -3, 1, -4}},
+                                           {{0, 4, 6}, {0, 2, 2, -4}},
+                                           {{0, 4, 6}, {6, -2, 4}},
+                                           {{2, 0, 3}, {0, -4, -3}},
+                                           {{0, 2, 3, 4}, {0, -4, 8, 1}},
+                                           {{0, 3}, {0, 3}}}) {
+    for (const bool declared : {false, true}) {
+      Graph graph = graph_of({OpKind::reshape, with([&](Attributes& a) { a.values = one.values; }), {one.dims}});
+      if (declared) graph.inputs[0].open = 1u << (std::find(one.dims.begin(), one.dims.end(), 0) - one.dims.begin());
+      exported(graph);
+      test::Runs want(graph), got(again());
+      for (const size_t size : {0, 3}) {
+        Dims dims = one.dims;
+        std::replace(dims.begin(), dims.end(), size_t{0}, size);
+        const Array x = random(dims, 1), wanted = want.run({&x}).at(0), given = got.run({&x}).at(0);
+        EXPECT_EQ(given.dims, wanted.dims);
+        EXPECT_EQ(given.data, wanted.data);
+      }
+    }
+  }
+}
+
+// A dimension that is always 0 stands in the new shape as such.
+TEST_F(Export, ReshapesKeepFixedDimensionsOfZero) {
+  Graph graph;
+  const int x = add_tensor(graph, "a", QN_F32, {2, 3});
+  graph.inputs.push_back({.tensor = x});
+  const int64_t zero = 0, one = 1;
+  const Vector<int> cut = {x, add_constant(graph, "", QN_S64, {1}, &zero), add_constant(graph, "", QN_S64, {1}, &zero),
+                           add_constant(graph, "", QN_S64, {1}, &one)};
+  const int none = add_node(graph, OpKind::custom, "cut", cut, {});
+  graph.nodes.back().type = "slice_by";
+  const int y = add_node(graph, OpKind::reshape, "node", {none}, with([](Attributes& a) { a.values = {0, 5, -3}; }));
+  graph.tensors[static_cast<size_t>(y)].name = String("y");
+  graph.outputs.push_back({.tensor = y});
+  ASSERT_EQ(check_graph(graph), QN_OK) << qn_last_message();
+  ASSERT_EQ(infer_shapes(graph), QN_OK) << qn_last_message();
+  const onnx::schema::ModelProto model = exported(graph);
+  const onnx::schema::NodeProto& reshape = model.graph().node(1);
+  ASSERT_EQ(reshape.op_type(), "Reshape");
+  ASSERT_EQ(reshape.attribute_size(), 1);
+  EXPECT_EQ(reshape.attribute(0).name(), "allowzero");
+  const int64_t shape[] = {2, 5, 0};
+  EXPECT_EQ(model.graph().initializer(3).raw_data(), std::string(reinterpret_cast<const char*>(shape), sizeof shape));
+  EXPECT_EQ(test::run(again(), {random({2, 3}, 1)}).at(0).dims, (Dims{2, 5, 0}));
+}
+
+// The slope is no size: the dimension that has it in our graph may change in the other's.
+TEST_F(Export, OneSlopeLeavesSizesOpen) {
+  Graph graph = graph_of({OpKind::prelu, {}, {{2, 3, 1}}, {test::make({1}, {-0.5f})}});
+  graph.inputs[0].open = 3;
+  exported(graph);
+  const Array x = random({4, 5, 1}, 1);
+  test::Runs got(again());
+  test::expect_near(got.run({&x}).at(0), test::map(x, [](float v) { return v < 0 ? v * -0.5f : v; }));
 }
 
 // A loop of three runs that gives their rows, a scan over rows, and a choice between two graphs.

@@ -200,6 +200,14 @@ TEST_F(Onnx, Activations) {
   expect_near(run(upper_only, {x}).at(0), test::map(x, [](float v) { return std::min(v, 3.0f); }));
 }
 
+TEST_F(Onnx, JoinedDimensionsOfZero) {
+  for (const Dims& dims : std::vector<Dims>{{2, 0, 4, 3}, {2, 4, 0, 3}}) {
+    const Array x = random(dims, 1);
+    expect_node(13, "Flatten", "axis=2", x, {}, random({dims[0] * dims[1], dims[2] * dims[3]}, 1));
+    expect_node(13, "DepthToSpace", "blocksize=2", x, {}, random({dims[0], dims[1] / 4, 2 * dims[2], 2 * dims[3]}, 1));
+  }
+}
+
 TEST_F(Onnx, PRelu) {
   const Array x = random({2, 3, 4, 5}, 1), slope = random({3, 1, 1}, 2);
   const Array want = test::combine(x, slope, [](float v, float s) { return v < 0 ? v * s : v; });

@@ -69,11 +69,14 @@ Value reshape_to(const SourceNode& node, size_t input, size_t shape_input, bool 
   std::vector<int64_t> values = shape.values;
   bool infers = std::count(values.begin(), values.end(), -1) > 0;
   for (size_t i = 0; i < values.size(); ++i) {
-    if (values[i] == 0 && zero_is_zero) throw Unsupported{"a dimension of zero"};
     if (values[i] < -1) node.fail("a negative dimension");
-    if (shape.symbols[i] == no_symbol) continue;
-    if (const auto value = followed(node, input, shape.at(i), i)) {
+    const auto value = shape.symbols[i] == no_symbol ? std::nullopt : followed(node, input, shape.at(i), i);
+    if (value) {
       values[i] = *value;
+    } else if (values[i] == 0 && zero_is_zero) {
+      throw Unsupported{"a dimension of zero"};
+    } else if (shape.symbols[i] == no_symbol) {
+      continue;
     } else if (!infers && values[i] > 0) {  // infer it from the other dimensions
       values[i] = -1;
       infers = true;

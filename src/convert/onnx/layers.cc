@@ -196,7 +196,9 @@ Values reciprocal(const OnnxNode& node) { return power_of(node, 1, 0, -1); }
 Values prelu(const OnnxNode& node) {
   size_t axis;
   if (!node.builder.along_axis(node.view(0), node.constant(1), &axis)) throw Unsupported{"slope is not per channel"};
-  return {node.result(node.builder.prelu(node.name, node.view(0), node.floats(1), axis))};
+  const std::vector<float> slope = node.floats(1);
+  if (slope.size() == 1) return sloped(node, slope[0]);  // which needs no dimension to keep its size
+  return {node.result(node.builder.prelu(node.name, node.view(0), slope, axis))};
 }
 
 // Returns a bound of a clamp. Models write the largest finite number for "no bound".

@@ -101,7 +101,16 @@ Values transpose(const OnnxNode& node) {
 
 Values reshape(const OnnxNode& node) { return {reshape_to(node, 0, 1, node.integer("allowzero", 0) != 0)}; }
 
-Values flatten(const OnnxNode& node) { return {convert::flatten(node, 0, node.integer("axis", 1))}; }
+// A reshape of ours infers a dimension beside one of 0 as 1.
+void expect_elements(const OnnxNode& node) {
+  const Shape x = node.dims(0);
+  if (std::count(x.begin(), x.end(), 0) > 0) throw Unsupported{"a tensor without elements"};
+}
+
+Values flatten(const OnnxNode& node) {
+  expect_elements(node);
+  return {convert::flatten(node, 0, node.integer("axis", 1))};
+}
 
 Values squeeze(const OnnxNode& node) {
   std::vector<int64_t> axes;
@@ -208,6 +217,7 @@ Values expand(const OnnxNode& node) { return {convert::expand(node, 0, 1)}; }
 Values depth_to_space(const OnnxNode& node) {
   const int64_t b = node.integer("blocksize", 0);
   const std::string mode = node.text("mode", "DCR");
+  expect_elements(node);
   const Shape shape = node.builder.shape(node.view(0));
   if (shape.size() != 4 || (mode != "DCR" && mode != "CRD")) throw Unsupported{mode};
   if (b <= 0 || b > 1024 || shape[1] % static_cast<size_t>(b * b) != 0)

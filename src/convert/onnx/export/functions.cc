@@ -33,6 +33,7 @@ void write_reduction(GraphWriter& to, const Node& node, const ExportRow& row) {
 // With `to_end`, all dimensions from `axis` on are as one.
 void write_along_line(GraphWriter& to, const Node& node, const ExportRow& row) {
   if (integer_of(node, "to_end", 0) == 0) return write_operator(to, node, row);
+  to.need_opset(14);  // of allowzero
   const std::string x = to.stored_plain(node.inputs[0]);
   schema::NodeProto* flat = to.add_op("Flatten", node_name(node, "flat"), {x});
   set_integer(flat, "axis", integer_of(node, "axis", 1));

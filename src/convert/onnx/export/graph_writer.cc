@@ -238,7 +238,8 @@ void GraphWriter::write_model() {
     for (const Port& port : *ports) model.taken.insert(name_of(port.tensor));
   }
   for (const Port& port : graph_.inputs) {
-    model.open |= (port.open & ~port.fixed) != 0;
+    const Shape& shape = tensor(port.tensor).shape;  // importers read a size of 0 as none
+    model.open |= (port.open & ~port.fixed) != 0 || std::count(shape.begin(), shape.end(), 0) > 0;
     add_input(port);
   }
   write_nodes();

@@ -1,5 +1,6 @@
 // Elementwise kinds of graph/ir/op.inc, and those that change shapes.
 #include <algorithm>
+#include <optional>
 
 #include "convert/onnx/export/rows.h"
 
@@ -174,34 +175,89 @@ Vector<int64_t> reordered_shape(const GraphWriter& to, const Node& node, const O
   return shape;
 }
 
-// Our reshape can copy a dimension to another place; ONNX has no number for that. If there is one such dimension, it
-// can be inferred (-1). If there are several, further nodes compute the new shape from the shape of x.
-std::string new_shape(GraphWriter& to, const Node& node, const std::string& x, Vector<int64_t> shape) {
+// Adds a Reshape to a shape in which a 0 is no number for a dimension that is copied.
+std::string reshaped_as_is(GraphWriter& to, const Node& node, const std::string& x, const std::string& shape) {
+  to.need_opset(14);
+  schema::NodeProto* reshaped = to.add_op("Reshape", node_name(node), {x, shape});
+  set_integer(reshaped, "allowzero", 1);
+  return reshaped->output(0);
+}
+
+// Our reshape can copy a dimension to another place; ONNX has no number for that. If there is one such dimension among
+// plain numbers, it can be inferred (-1). Beside a dimension that is copied it cannot, because that may be 0 in a run:
+// further nodes compute the new shape from the shape of x.
+std::string reshaped(GraphWriter& to, const Node& node, const std::string& x, Vector<int64_t> shape) {
   const auto is_moved = [](int64_t d) { return d < -1; };
   const auto moved = std::count_if(shape.begin(), shape.end(), is_moved);
-  if (moved == 1 && std::count(shape.begin(), shape.end(), -1) == 0) {
+  const bool infers = std::count(shape.begin(), shape.end(), -1) > 0;
+  const bool copies = to.model.open && std::count(shape.begin(), shape.end(), 0) > 0;
+  if (moved == 1 && !infers && !copies) {
     std::replace_if(shape.begin(), shape.end(), is_moved, int64_t{-1});
   } else if (moved > 0) {
-    return computed_shape(to, node, x, shape);
+    const std::string computed = computed_shape(to, node, x, shape);
+    if (to.model.open && !infers) return reshaped_as_is(to, node, x, computed);
+    return to.add("Reshape", node_name(node), {x, computed});
   }
-  return to.integers(shape);
+  return to.add("Reshape", node_name(node), {x, to.integers(shape)});
+}
+
+// The axes of a reshape that only drops dimensions of 1 from x, and adds such to the result.
+struct Ones {
+  Vector<int64_t> dropped, added;
+};
+std::optional<Ones> ones_of(const Shape& from, const Vector<int64_t>& shape) {
+  Ones ones;
+  int64_t next = 0;  // dimension of x
+  const auto drop_before = [&](int64_t end) {
+    for (; next < end; ++next) ones.dropped.push_back(next);
+  };
+  for (size_t d = 0; d < shape.size(); ++d) {
+    const int64_t copied = copied_dimension(shape[d], d);
+    if (copied < 0 ? shape[d] != 1 : copied < next) return {};
+    if (copied < 0) {
+      ones.added.push_back(static_cast<int64_t>(d));
+    } else {
+      drop_before(copied);
+      ++next;
+    }
+  }
+  drop_before(static_cast<int64_t>(from.size()));
+  for (const int64_t d : ones.dropped) {
+    if (from[at(d)] != 1) return {};
+  }
+  return ones;
+}
+
+std::string with_ones(GraphWriter& to, const Node& node, std::string x, const Ones& ones) {
+  if (!ones.dropped.empty()) x = to.add("Squeeze", node_name(node, "squeeze"), {x, to.integers(ones.dropped)});
+  if (!ones.added.empty()) x = to.add("Unsqueeze", node_name(node), {x, to.integers(ones.added)});
+  return x;
 }
 
 // A reshape that only splits or joins channels works directly on a channels-first value, without transposes.
 void write_reshape(GraphWriter& to, const Node& node, const ExportRow& /*row*/) {
   const int x = node.inputs[0];
-  const Shape &from = to.tensor(x).shape, &wanted = to.tensor(node.outputs[0]).shape;
-  const size_t kept = kept_dimensions(from, wanted);
+  const Tensor &from = to.tensor(x), &result = to.tensor(node.outputs[0]);
+  const size_t kept = kept_dimensions(from.shape, result.shape);
   const bool pixels_are_last = kept > 0 && !to.is_constant(x) && to.order_of(x).back() < kept;
-  Order before = source_order(from.size()), after = source_order(wanted.size());
+  const bool sized = !from.sized_by_run && !result.sized_by_run;
+  if (const auto ones = ones_of(from.shape, node.attributes.values); sized && ones && !pixels_are_last) {
+    return to.define(node, with_ones(to, node, to.plain(x), *ones), source_order(result.shape.size()));
+  }
+  Order before = source_order(from.shape.size()), after = source_order(result.shape.size());
   Vector<int64_t> shape = node.attributes.values;
   if (pixels_are_last) {
-    before = pixels_last(from.size(), kept);
-    after = pixels_last(wanted.size(), kept);
+    before = pixels_last(from.shape.size(), kept);
+    after = pixels_last(result.shape.size(), kept);
     shape = reordered_shape(to, node, before, after);
   }
   const std::string value = to.in_order(x, before);
-  to.define(node, to.add("Reshape", node_name(node), {value, new_shape(to, node, value, shape)}), after);
+  if (sized && !to.model.open && std::count(result.shape.begin(), result.shape.end(), 0) > 0) {
+    shape.clear();
+    for (const uint32_t d : after) shape.push_back(static_cast<int64_t>(result.shape[d]));
+    return to.define(node, reshaped_as_is(to, node, value, to.integers(shape)), after);
+  }
+  to.define(node, reshaped(to, node, value, shape), after);
 }
 
 void write_transpose(GraphWriter& to, const Node& node, const ExportRow& /*row*/) {
