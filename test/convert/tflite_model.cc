@@ -92,6 +92,20 @@ uint32_t add_buffer(File& file, const std::string& constant) {
   return static_cast<uint32_t>(file.buffers.size() - 1);
 }
 
+flatbuffers::Offset<flatbuffers::Vector<int64_t>> add_zero_points(Builder& b, const TfliteModel::Tensor& t) {
+  if (!t.misaligned) return b.CreateVector(t.zero_points);
+  b.CreateVector<int64_t>({0});  // now the file's size is a multiple of 8, and so is the distance of what lies aligned
+  const size_t words = 2 * t.zero_points.size();
+  if ((b.GetSize() + words * sizeof(int32_t)) % sizeof(int64_t) == 0) b.PushElement(int32_t{0});
+  b.StartVector(words, sizeof(int32_t));
+  for (size_t i = t.zero_points.size(); i-- > 0;) {
+    const auto bits = static_cast<uint64_t>(t.zero_points[i]);
+    b.PushElement(static_cast<uint32_t>(bits >> 32));
+    b.PushElement(static_cast<uint32_t>(bits));
+  }
+  return {b.EndVector(t.zero_points.size())};
+}
+
 flatbuffers::Offset<schema::Tensor> add_tensor(File& file, const TfliteModel::Tensor& t) {
   Builder& b = file.b;
   const uint32_t own = add_buffer(file, t.constant);
@@ -100,8 +114,8 @@ flatbuffers::Offset<schema::Tensor> add_tensor(File& file, const TfliteModel::Te
     quantization = schema::CreateQuantization(b, 0, 0, 0, 0, schema::Details::QuantizationDetails,
                                               schema::CreateQuantizationDetails(b).Union());
   } else if (!t.scales.empty()) {
-    quantization = schema::CreateQuantizationDirect(b, nullptr, nullptr, &t.scales, &t.zero_points,
-                                                    schema::Details::NONE, 0, t.axis);
+    const auto scales = b.CreateVector(t.scales);
+    quantization = schema::CreateQuantization(b, 0, 0, scales, add_zero_points(b, t), schema::Details::NONE, 0, t.axis);
   }
   flatbuffers::Offset<schema::Sparsity> sparsity;
   if (t.sparse) sparsity = schema::CreateSparsity(b);

@@ -54,6 +54,7 @@ class TfliteModel {
     int32_t buffer = -1;                   // a number of a buffer; -1: its own
     bool sparse = false, details = false;  // whether it has such tables
     bool variable = false;
+    bool misaligned = false;  // zero points lie where no number of 64 bits should
   };
 
   struct Operator {

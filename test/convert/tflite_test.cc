@@ -899,6 +899,8 @@ TEST_F(Tflite, DamagedModels) {
        [](auto& m) { m.tensors[2].type = Type::int8, m.scaled(2, {1}, {128}); }},
       {"operator 'z' (RELU): a zero point is out of range",
        [](auto& m) { m.tensors[2].type = Type::uint8, m.scaled(2, {1}, {-1}); }},
+      {"operator 'z' (RELU): a zero point is out of range",
+       [](auto& m) { m.tensors[2].type = Type::int8, m.tensors[2].misaligned = true, m.scaled(2, {1}, {128}); }},
       {"operator 'z' (RELU): there are not as many zero points as scales",
        [](auto& m) {
          m.tensors[2].type = Type::int8, m.scaled(2, {1}, {0, 0});

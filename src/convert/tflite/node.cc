@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "convert/common/kinds.h"
 
@@ -216,7 +217,10 @@ Scales TfliteNode::scales_of(const schema::Tensor& tensor) const {
   const size_t zero_points = q->zero_point() == nullptr ? 0 : q->zero_point()->size();
   builder.charge(q->scale()->size() * sizeof(float) + zero_points * sizeof(int64_t));  // many tensors may share a list
   s.scales.assign(q->scale()->begin(), q->scale()->end());
-  if (q->zero_point() != nullptr) s.zero_points.assign(q->zero_point()->begin(), q->zero_point()->end());
+  s.zero_points.resize(zero_points);
+  if (zero_points != 0) {  // a damaged file may have them where numbers of 64 bits cannot be read
+    std::memcpy(s.zero_points.data(), q->zero_point()->Data(), zero_points * sizeof(int64_t));
+  }
   if (s.scales.size() > 1) s.axis = static_cast<size_t>(std::max(q->dimension(), 0));
   return s;
 }
