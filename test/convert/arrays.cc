@@ -247,7 +247,7 @@ void check(qn_status status) {
 
 std::vector<unsigned char> to_bytes(const Array& array, qn_type type) {
   std::vector<unsigned char> bytes(array.data.size() * qn_type_size(type));
-  if (type == QN_F32) std::memcpy(bytes.data(), array.data.data(), bytes.size());
+  if (type == QN_F32 && !bytes.empty()) std::memcpy(bytes.data(), array.data.data(), bytes.size());
   for (size_t i = 0; type == QN_F16 && i < array.data.size(); ++i) {
     const uint16_t half = fp16_ieee_from_fp32_value(array.data[i]);
     std::memcpy(bytes.data() + 2 * i, &half, 2);
@@ -270,7 +270,7 @@ Array from_bytes(const void* data, const qn_tensor& tensor) {
   Array array{Dims(tensor.shape, tensor.shape + tensor.rank), {}};
   array.data.resize(count(array.dims));
   if (array.data.empty()) return array;  // without elements there may be no address
-  if (tensor.type == QN_F32) std::memcpy(array.data.data(), data, 4 * array.data.size());
+  if (tensor.type == QN_F32 && !array.data.empty()) std::memcpy(array.data.data(), data, 4 * array.data.size());
   for (size_t i = 0; tensor.type == QN_F16 && i < array.data.size(); ++i) {
     uint16_t half;
     std::memcpy(&half, static_cast<const char*>(data) + 2 * i, 2);
