@@ -52,10 +52,10 @@ constexpr auto hard_sigmoid = [](const Run& node) {
 template <qn_unary_kind function, auto before, auto after>
 constexpr qn_kind around(const char* name) {
   // Lambdas, unlike addresses of functions, are compiled into the loops.
-  return kind<infer_float, [](const Run& node) {
+  return with_function<function>(kind<infer_float, [](const Run& node) {
     map_around(
-        node, function, [](float x) { return before(x); }, [](float x, float y) { return after(x, y); });
-  }>(name, {1, 1}, 1, each_element);
+        node, [](float x) { return before(x); }, [](float x, float y) { return after(x, y); });
+  }>(name, {1, 1}, 1, each_element));
 }
 template <qn_unary_kind function>
 constexpr qn_kind of_library(const char* name) {
@@ -70,7 +70,7 @@ float half_if_negative(float x) { return choose(x < 0, 0.5f * x, x); }  // a NaN
 void run_exponential(const Run& node, float alpha, float scale, float gamma) {
   const auto below = [=](float x, float t) { return choose(x < 0, scale * expm1_of(t), gamma * x); };
   map_around(
-      node, QN_TANH, [=](float x) { return half_if_negative(x / alpha); }, below);
+      node, [=](float x) { return half_if_negative(x / alpha); }, below);
 }
 void elu(const Run& node) { run_exponential(node, 1, node.number("alpha", 1), 1); }
 void celu(const Run& node) { run_exponential(node, node.number("alpha", 1), node.number("alpha", 1), 1); }
@@ -82,7 +82,7 @@ void selu(const Run& node) {
 void swish(const Run& node) {
   const float alpha = node.number("alpha", 1);
   map_around(
-      node, QN_SIGMOID, [=](float x) { return alpha * x; }, [](float x, float y) { return x * y; });
+      node, [=](float x) { return alpha * x; }, [](float x, float y) { return x * y; });
 }
 
 // log(1 + e) for 0 <= e <= 1: 2 * atanh(s) for s = e / (2 + e), with a relative error of 4e-9 before it is rounded. The
@@ -246,10 +246,10 @@ constexpr qn_kind kinds[] = {
     around<QN_SIGMOID, twice_gelu_tanh_argument, [](float x, float y) { return x * y; }>("gelu_tanh"),
     around<QN_EXP, limited, mish>("mish"),
     around<QN_EXP, minus_absolute, softplus>("softplus"),
-    kind<infer_float, celu>("celu", {1, 1}, 1, each_element),
-    kind<infer_float, elu>("elu", {1, 1}, 1, each_element),
-    kind<infer_float, selu>("selu", {1, 1}, 1, each_element),
-    kind<infer_float, swish>("swish", {1, 1}, 1, each_element),
+    with_function<QN_TANH>(kind<infer_float, celu>("celu", {1, 1}, 1, each_element)),
+    with_function<QN_TANH>(kind<infer_float, elu>("elu", {1, 1}, 1, each_element)),
+    with_function<QN_TANH>(kind<infer_float, selu>("selu", {1, 1}, 1, each_element)),
+    with_function<QN_SIGMOID>(kind<infer_float, swish>("swish", {1, 1}, 1, each_element)),
 
     with_parameters<hard_sigmoid>("hard_sigmoid"),
     with_parameters<leaky_relu>("leaky_relu"),

@@ -52,12 +52,22 @@ class BlockFunction {
   Plan plan_;
 };
 
-// y = after(x, f(before(x))), where f is a function of libquern.
+// Adds to a kind the function of libquern that its runs need, which is made once per model.
+template <qn_unary_kind function>
+constexpr qn_kind with_function(qn_kind kind) {
+  kind.create = [](const qn_node*, const qn_operand*, size_t, void** made) {
+    return guarded([&] { *made = new BlockFunction(function); });
+  };
+  kind.release = [](void* made) { delete static_cast<BlockFunction*>(made); };
+  return kind;
+}
+
+// y = after(x, f(before(x))), where f is the function of libquern that the node's kind has.
 template <class Before, class After>
-void map_around(const Run& node, qn_unary_kind kind, const Before& before, const After& after) {
+void map_around(const Run& node, const Before& before, const After& after) {
   const float* const x = node.data<float>(0);
   float* const y = node.output<float>(0);
-  const BlockFunction function(kind);
+  const BlockFunction& function = *static_cast<const BlockFunction*>(node.made());
   Failure failure;
   for_blocks(node, count(node.shape(0)), [&](size_t begin, size_t count) {
     float block[block_length] = {};
