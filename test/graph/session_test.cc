@@ -578,6 +578,25 @@ TEST(Session, PartsThatCannotBeAreCopied) {
   EXPECT_EQ(count_steps(b.done()), 5u);
 }
 
+// The past of a model that generates text has no elements at first.
+TEST(Session, PartsWithoutElementsAreLeftOut) {
+  GraphBuilder b;
+  const int past = b.input("past", {2, 3, 4}), present = b.input("present", {2, 1, 4});
+  const int computed = b.node(OpKind::tanh, {past});
+  b.output(b.node(OpKind::concat, {past, present, past}, axis(1)), "of inputs");
+  b.output(b.node(OpKind::concat, {computed, b.node(OpKind::tanh, {present})}, axis(1)), "of results");
+  Graph graph = b.done();
+  const ModelHandle model = model_of(graph);
+  const SessionHandle session = session_of(model);
+  for (const size_t length : {size_t{0}, size_t{2}, size_t{0}}) {
+    const size_t shape[] = {2, length, 4};
+    ASSERT_EQ(qn_session_resize(session.get(), 0, 3, shape), QN_OK) << qn_last_message();
+    graph.tensors[at(past)].shape.assign(shape, shape + 3);
+    expect_ok(infer_shapes(graph));
+    expect_right(graph, session, 1);
+  }
+}
+
 TEST(Session, SlicesAreReadWhereTheyLie) {
   GraphBuilder b;
   const int x = b.input("x", {2, 5, 6, 9});

@@ -288,6 +288,13 @@ qn_status check_reshape(const Node& node) {
   return QN_OK;
 }
 
+// The number of elements if dimensions of 0 were 1.
+size_t count_of_one(const Shape& shape) {
+  size_t count = 1;
+  for (const size_t d : shape) count *= std::max<size_t>(d, 1);
+  return count;
+}
+
 qn_status infer_reshape(const NodeView& v, Shape* out) {
   const Vector<int64_t>& values = v.node.attributes.values;
   const Shape& x = v.shape(0);
@@ -304,11 +311,14 @@ qn_status infer_reshape(const NodeView& v, Shape* out) {
     if (!fits || !checked_mul(known, (*out)[d], &known)) return fail_node(v.node, "the size overflows");
   }
   const size_t inferred = place_of(values, [](int64_t value) { return value == -1; });
-  if (inferred < values.size() && known != 0 && total % known == 0) {
-    (*out)[inferred] = total / known;
-  } else if (total != known) {
-    return fail_node(v.node, "%zu elements cannot take the new shape", total);
+  bool equal = total == known;
+  if (inferred < values.size()) {
+    const bool any = total == 0 && known == 0;  // any size would do: take that for a batch of one
+    const size_t of = any ? count_of_one(x) : total, to = any ? count_of_one(*out) : known;
+    equal = to != 0 && of % to == 0;
+    if (equal) (*out)[inferred] = of / to;
   }
+  if (!equal) return fail_node(v.node, "%zu elements cannot take the new shape", total);
   return QN_OK;
 }
 
