@@ -471,15 +471,39 @@ std::string qlinear_onnx() {
   return m.bytes();
 }
 
+// A function that the model defines, called twice, with and without an attribute.
+std::string functions_onnx() {
+  OnnxModel m(13);
+  m.input("x", {1, 6});
+  m.node("Slope", "a", {"x"});
+  m.node("Slope", "y", {"a"});
+  m.set("slope", 0.25f).output("y", {1, 6});
+  onnx::schema::ModelProto model;
+  model.ParseFromString(m.bytes());
+  for (onnx::schema::NodeProto& node : *model.mutable_graph()->mutable_node()) node.set_domain("mine");
+  onnx::schema::FunctionProto* const function = model.add_functions();
+  function->set_name("Slope");
+  function->set_domain("mine");
+  function->add_opset_import()->set_version(13);
+  function->add_input("in");
+  function->add_output("out");
+  onnx::schema::NodeProto* const node = function->add_node();
+  node->set_op_type("LeakyRelu");
+  node->add_input("in");
+  node->add_output("out");
+  onnx::schema::AttributeProto* const alpha = node->add_attribute();
+  alpha->set_name("alpha");
+  alpha->set_ref_attr_name("slope");
+  return model.SerializeAsString();
+}
+
 }  // namespace
 
 std::vector<Seed> onnx_seeds() {
   const std::string digits = read_file_of_source("examples/digits/digits.onnx");
-  return {{"vision.onnx", vision_onnx()},
-          {"shapes.onnx", shapes_onnx()},
-          {"digits.onnx", digits},
-          {"quantized.onnx", quantized_onnx(digits)},
-          {"qlinear.onnx", qlinear_onnx()}};
+  return {{"vision.onnx", vision_onnx()},   {"shapes.onnx", shapes_onnx()},
+          {"digits.onnx", digits},          {"quantized.onnx", quantized_onnx(digits)},
+          {"qlinear.onnx", qlinear_onnx()}, {"functions.onnx", functions_onnx()}};
 }
 
 std::vector<Seed> tflite_seeds() {

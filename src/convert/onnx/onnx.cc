@@ -9,6 +9,7 @@
 #include "convert/common/file.h"
 #include "convert/common/wiring.h"
 #include "convert/convert.h"
+#include "convert/onnx/functions.h"
 #include "convert/onnx/node.h"
 #include "convert/onnx/old.h"
 #include "convert/onnx/tensor.h"
@@ -509,6 +510,7 @@ Graph import_onnx(const std::string& path, const ImportOptions& options) {
     if (!model.ParseFromString(content) || !model.has_graph()) throw Error(path + ": not an ONNX model, or damaged");
   }
   try {
+    onnx::inline_functions(&model);
     if (!options.target.empty()) {
       onnx::keep_external_files(model.graph(), std::filesystem::path(path).parent_path().string(), options.target);
     }
