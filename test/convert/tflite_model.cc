@@ -106,6 +106,34 @@ flatbuffers::Offset<flatbuffers::Vector<int64_t>> add_zero_points(Builder& b, co
   return {b.EndVector(t.zero_points.size())};
 }
 
+std::pair<schema::Numbers, flatbuffers::Offset<void>> add_numbers(Builder& b, const std::vector<int32_t>& numbers,
+                                                                  int bits) {
+  if (bits == 8) {
+    const std::vector<uint8_t> bytes(numbers.begin(), numbers.end());
+    return {schema::Numbers::Numbers8, schema::CreateNumbers8Direct(b, &bytes).Union()};
+  }
+  if (bits == 16) {
+    const std::vector<uint16_t> words(numbers.begin(), numbers.end());
+    return {schema::Numbers::Numbers16, schema::CreateNumbers16Direct(b, &words).Union()};
+  }
+  return {schema::Numbers::Numbers32, schema::CreateNumbers32Direct(b, &numbers).Union()};
+}
+
+flatbuffers::Offset<schema::Sparsity> add_sparsity(Builder& b, const TfliteModel::Sparsity& from) {
+  std::vector<flatbuffers::Offset<schema::Level>> levels;
+  for (const TfliteModel::Level& level : from.levels) {
+    if (level.segments.empty()) {
+      levels.push_back(schema::CreateLevel(b, schema::LevelFormat::dense, level.size));
+      continue;
+    }
+    const auto [segments_type, segments] = add_numbers(b, level.segments, level.bits);
+    const auto [indices_type, indices] = add_numbers(b, level.indices, level.bits);
+    levels.push_back(schema::CreateLevel(b, schema::LevelFormat::sparse, level.size, segments_type, segments,
+                                         indices_type, indices));
+  }
+  return schema::CreateSparsityDirect(b, &from.order, &from.block_map, &levels);
+}
+
 flatbuffers::Offset<schema::Tensor> add_tensor(File& file, const TfliteModel::Tensor& t) {
   Builder& b = file.b;
   const uint32_t own = add_buffer(file, t.constant);
@@ -118,7 +146,7 @@ flatbuffers::Offset<schema::Tensor> add_tensor(File& file, const TfliteModel::Te
     quantization = schema::CreateQuantization(b, 0, 0, scales, add_zero_points(b, t), schema::Details::NONE, 0, t.axis);
   }
   flatbuffers::Offset<schema::Sparsity> sparsity;
-  if (t.sparse) sparsity = schema::CreateSparsity(b);
+  if (t.sparsity) sparsity = add_sparsity(b, *t.sparsity);
   return schema::CreateTensorDirect(b, &t.shape, t.type, t.buffer < 0 ? own : static_cast<uint32_t>(t.buffer),
                                     t.name.c_str(), quantization, t.variable, sparsity,
                                     t.signature.empty() ? nullptr : &t.signature);

@@ -11,6 +11,7 @@
 #include "convert/convert.h"
 #include "convert/states.h"
 #include "convert/tflite/node.h"
+#include "convert/tflite/sparse.h"
 #include "convert/tflite/variables.h"
 
 namespace quern::tflite {
@@ -244,7 +245,6 @@ class Importer {
   Value read(const schema::Tensor& tensor, const schema::Buffer& buffer) {
     const std::optional<ElementType> type = element_type(tensor.type());
     if (!type) throw Unsupported{"constants of type " + std::to_string(static_cast<int>(tensor.type()))};
-    if (tensor.sparsity() != nullptr) throw Unsupported{"sparse constants"};
     Array array{*type, shape_of(tensor), {}};
     if (buffer.data() != nullptr && buffer.data()->size() > 0) {
       array.bytes.assign(buffer.data()->begin(), buffer.data()->end());
@@ -255,6 +255,7 @@ class Importer {
       const char* begin = content_.data() + buffer.offset();
       array.bytes.assign(begin, begin + buffer.size());
     }
+    if (tensor.sparsity() != nullptr) return constant_value(builder_, densify(array, *tensor.sparsity(), builder_));
     size_t elements = 1;
     for (const size_t d : array.shape) {
       if (d != 0 && elements > content_.size() / d) throw Error("a constant is larger than the file");

@@ -64,6 +64,7 @@ const TfliteTable& general_elementwise() {
       {"CAST", {cast, 1, 1}},
       {"CEIL", {plain<"ceil">, 1, 1}},
       {"COS", {plain<"cos">, 1, 1}},
+      {"DENSIFY", {identity, 1, 1}},  // constants are dense already
       {"DEQUANTIZE", {identity, 1, 1}},
       {"DIV", {arithmetic<"any_div", schema::DivOptions>, 2, 2}},
       {"ELU", {elu, 1, 1}},
