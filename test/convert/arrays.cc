@@ -399,4 +399,8 @@ std::string error_of(const std::function<void()>& body) {
   return "";
 }
 
+void expect_in(const std::string& message, const std::string& part) {
+  EXPECT_NE(message.find(part), std::string::npos) << message;
+}
+
 }  // namespace quern::test

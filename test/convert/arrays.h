@@ -1,6 +1,7 @@
 // Dense arrays in the source's order of dimensions, and plain computations on them: what an imported model must equal.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <quern/quern.hpp>
@@ -30,6 +31,14 @@ void for_each_index(const Dims& dims, const std::function<void(const Dims&)>& f)
 // An array whose elements are f(index).
 Array generate(const Dims& dims, const std::function<float(const Dims&)>& f);
 
+// Functions for map() and combine().
+inline constexpr std::plus<float> plus;
+inline constexpr std::minus<float> minus;
+inline constexpr std::multiplies<float> times;
+inline constexpr std::divides<float> over;
+inline float sigmoid(float v) { return 1 / (1 + std::exp(-v)); }
+inline float tanh_of(float v) { return std::tanh(v); }
+
 Array map(const Array& x, const std::function<float(float)>& f);
 // With NumPy's broadcasting.
 Array combine(const Array& a, const Array& b, const std::function<float(float, float)>& f);
@@ -46,6 +55,9 @@ struct Window {
   size_t begin[2] = {0, 0}, end[2] = {0, 0};  // padding
   bool ceil = false;
 };
+// N, H, W, C as N, C, H, W, and back.
+inline Array nchw(const Array& x) { return transpose(x, {0, 3, 1, 2}); }
+inline Array nhwc(const Array& x) { return transpose(x, {0, 2, 3, 1}); }
 // N, C, H, W; weights O, I, kh, kw.
 Array conv(const Array& x, const Array& weights, const std::vector<float>& bias, const Window& window, size_t groups);
 Array max_pool(const Array& x, const Window& window);
@@ -90,5 +102,7 @@ class Folder {
 
 // The message of the quern::Error that `body` throws; fails the test when it throws none.
 std::string error_of(const std::function<void()>& body);
+// Whether a message has a part.
+void expect_in(const std::string& message, const std::string& part);
 
 }  // namespace quern::test

@@ -10,21 +10,17 @@ namespace {
 
 using test::Array;
 using test::Dims;
+using test::expect_in;
 using test::expect_near;
 using test::generate;
 using test::make;
+using test::plus;
 using test::random;
+using test::sigmoid;
+using test::tanh_of;
+using test::times;
 
 class CaffeGeneral : public test::CaffeNets {};
-
-const auto plus = std::plus<float>();
-const auto times = std::multiplies<float>();
-float sigmoid(float v) { return 1 / (1 + std::exp(-v)); }
-float tanh_of(float v) { return std::tanh(v); }
-
-void expect_in(const std::string& message, const std::string& part) {
-  EXPECT_NE(message.find(part), std::string::npos) << message;
-}
 
 // ---- lookups and choices ----------------------------------------------------------------------
 

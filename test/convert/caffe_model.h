@@ -74,4 +74,7 @@ class CaffeNets : public testing::Test {
   Folder folder_;
 };
 
+// Tests of layers and nets, in more than one file.
+class Caffe : public CaffeNets {};
+
 }  // namespace quern::test

@@ -1,7 +1,4 @@
 // Keras' layers that need libquern-extra, but for recurrent ones, against plain computations.
-#include <gtest/gtest.h>
-#include <quern/extra.h>
-
 #include <algorithm>
 #include <cmath>
 
@@ -18,19 +15,14 @@ using test::expect_layer;
 using test::expect_near;
 using test::generate;
 using test::KerasWeights;
+using test::make;
+using test::plus;
 using test::random;
 using test::refusal;
+using test::sigmoid;
+using test::times;
 
-class KerasExtra : public testing::Test {
- protected:
-  void SetUp() override { ASSERT_EQ(qn_extra_register(), QN_OK); }
-};
-
-float sigmoid(float v) { return 1 / (1 + std::exp(-v)); }
-const auto plus = std::plus<float>();
-const auto times = std::multiplies<float>();
-
-Array constant(const Dims& dims, const std::vector<float>& numbers) { return {dims, numbers}; }
+class KerasExtra : public test::KerasWithExtra {};
 
 // ---- functions --------------------------------------------------------------------------------
 
@@ -76,7 +68,7 @@ TEST_F(KerasExtra, Thresholds) {
 }
 
 TEST_F(KerasExtra, RescalingOfChannels) {
-  const Array x = random({2, 3, 2}, 1), scale = constant({2}, {2, 3}), offset = constant({2}, {1, -1});
+  const Array x = random({2, 3, 2}, 1), scale = make({2}, {2, 3}), offset = make({2}, {1, -1});
   const Array want = test::combine(test::combine(x, scale, times), offset, plus);
   expect_layer("Rescaling", "'scale': [2, 3], 'offset': [1, -1]", x, {}, want);
   expect_layer("Rescaling", "'scale': [2], 'offset': [1, -1]", x, {},
@@ -182,7 +174,7 @@ TEST_F(KerasExtra, OtherNormalizations) {
     rms.data[i] *= gamma.data[i % 4] / std::sqrt(squares(i / 4 * 4) / 4 + 0.1f);
   }
   expect_layer("UnitNormalization", "", x, {}, unit);
-  expect_layer("UnitNormalization", "'axis': [3]", constant({1, 1, 1, 2}, {0, 0}), {}, constant({1, 1, 1, 2}, {0, 0}));
+  expect_layer("UnitNormalization", "'axis': [3]", make({1, 1, 1, 2}, {0, 0}), {}, make({1, 1, 1, 2}, {0, 0}));
   expect_layer("RMSNormalization", "'epsilon': 0.1", x, {{"scale", gamma}}, rms);
   expect_in(refusal("RMSNormalization", "'axis': [1]", x.dims), "axes that are not the last");
 }
@@ -228,7 +220,7 @@ TEST_F(KerasExtra, Attention) {
     return test::concat(images, 0);
   };
   expect_near(called("Attention", "'dropout': 0.5", call, {}, {q, v, k}).at(0), want(1, false));
-  expect_near(called("Attention", "'use_scale': true", call, {{"y/y/scale:0", constant({}, {0.5f})}}, {q, v, k}).at(0),
+  expect_near(called("Attention", "'use_scale': true", call, {{"y/y/scale:0", make({}, {0.5f})}}, {q, v, k}).at(0),
               want(0.5f, false));
   const std::string causal = "[[['a', 0, 0, {'use_causal_mask': true}], ['b', 0, 0, {}], ['c', 0, 0, {}]]]";
   expect_near(called("Attention", "", causal, {}, {q, v, k}).at(0), want(1, true));
@@ -278,7 +270,7 @@ TEST_F(KerasExtra, Dot) {
   const std::string call = "[[['a', 0, 0, {}], ['b', 0, 0, {}]]]";
   const Array want = test::reshape(test::matmul(matrix(a, 0), test::transpose(matrix(b, 0), {1, 0})), {1, 3, 5});
   expect_near(called("Dot", "'axes': [2, 2], 'normalize': false", call, {}, {a, b}).at(0), want);
-  Array rows = constant({2, 1}, {0, 0}), cosines = rows;
+  Array rows = make({2, 1}, {0, 0}), cosines = rows;
   for (size_t r = 0; r < 2; ++r) {
     float products = 0, left = 0, right = 0;
     for (size_t i = 0; i < 4; ++i) {
@@ -294,7 +286,7 @@ TEST_F(KerasExtra, Dot) {
 }
 
 TEST_F(KerasExtra, Embedding) {
-  const Array table = random({5, 3}, 1), x = constant({2, 2}, {0, 4, 2.7f, 1});
+  const Array table = random({5, 3}, 1), x = make({2, 2}, {0, 4, 2.7f, 1});
   const Array want = generate({2, 2, 3}, [&](const Dims& at) {
     return table.at({static_cast<size_t>(x.at({at[0], at[1]})), at[2]});
   });

@@ -26,10 +26,7 @@ using keras::run_confined;
 using keras::Sender;
 using keras::Write;
 using test::error_of;
-
-void expect_in(const std::string& message, const std::string& part) {
-  EXPECT_NE(message.find(part), std::string::npos) << message;
-}
+using test::expect_in;
 
 // ---- what the process sends -------------------------------------------------------------------
 

@@ -85,9 +85,6 @@ std::string refusal(const keras::Contents& contents) {
 std::string refusal(const std::string& type, const std::string& config, const Dims& x, const KerasWeights& weights) {
   return refusal(one_layer(type, config, x, weights));
 }
-void expect_in(const std::string& message, const std::string& part) {
-  EXPECT_NE(message.find(part), std::string::npos) << message;
-}
 
 std::string keras_stream(const keras::Contents& contents) {
   std::string bytes;

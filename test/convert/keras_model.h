@@ -1,6 +1,9 @@
 // Small Keras models for tests.
 #pragma once
 
+#include <gtest/gtest.h>
+#include <quern/extra.h>
+
 #include <map>
 #include <string>
 #include <vector>
@@ -36,11 +39,16 @@ inline void expect_layer(const std::string& type, const std::string& config, con
                          const KerasWeights& weights, const Array& want, const std::string& version = "2.4.0") {
   expect_layer(type, config, x, weights, std::vector<Array>{want}, version);
 }
-// The message with which the importer refuses a model, and whether it has a part.
+// The message with which the importer refuses a model.
 std::string refusal(const keras::Contents& contents);
 std::string refusal(const std::string& type, const std::string& config, const Dims& x,
                     const KerasWeights& weights = {});
-void expect_in(const std::string& message, const std::string& part);
+
+// Tests of layers that need libquern-extra.
+class KerasWithExtra : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_EQ(qn_extra_register(), QN_OK); }
+};
 
 // What the process that reads a file sends; and the architecture as text, a NUL, and the stream of the rest.
 std::string keras_stream(const keras::Contents& contents);

@@ -1,7 +1,4 @@
 // Keras' recurrent layers and layers that wrap other layers, against plain computations.
-#include <gtest/gtest.h>
-#include <quern/extra.h>
-
 #include <algorithm>
 #include <cmath>
 
@@ -18,20 +15,15 @@ using test::expect_layer;
 using test::expect_near;
 using test::generate;
 using test::KerasWeights;
+using test::make;
+using test::plus;
 using test::random;
 using test::refusal;
+using test::sigmoid;
+using test::tanh_of;
+using test::times;
 
-class KerasRecurrent : public testing::Test {
- protected:
-  void SetUp() override { ASSERT_EQ(qn_extra_register(), QN_OK); }
-};
-
-float sigmoid(float v) { return 1 / (1 + std::exp(-v)); }
-float tanh_of(float v) { return std::tanh(v); }
-const auto plus = std::plus<float>();
-const auto times = std::multiplies<float>();
-
-Array constant(const Dims& dims, const std::vector<float>& numbers) { return {dims, numbers}; }
+class KerasRecurrent : public test::KerasWithExtra {};
 
 // ---- recurrent layers -------------------------------------------------------------------------
 
@@ -131,7 +123,7 @@ KerasWeights weights_of(const Cell& cell, const std::string& folder) {
 }
 
 TEST_F(KerasRecurrent, RecurrentLayers) {
-  const Array x = random({2, 5, 4}, 1), none = constant({2, 3}, std::vector<float>(6, 0.0f));
+  const Array x = random({2, 5, 4}, 1), none = make({2, 3}, std::vector<float>(6, 0.0f));
   for (const Kind& kind : kinds) {
     const Cell cell = cell_of(kind, 7);
     const KerasWeights weights = weights_of(cell, "cell/");
@@ -155,7 +147,7 @@ TEST_F(KerasRecurrent, RecurrentLayers) {
 TEST_F(KerasRecurrent, FunctionsOfGates) {
   const Array x = random({1, 2, 4}, 1);
   Cell cell = cell_of(kinds[0], 3);
-  std::vector<Array> states = {constant({1, 3}, {0, 0, 0})};
+  std::vector<Array> states = {make({1, 3}, {0, 0, 0})};
   for (const bool is_3 : {false, true}) {
     const auto line = [&](float v) { return std::clamp(v * (is_3 ? 1.0f / 6 : 0.2f) + 0.5f, 0.0f, 1.0f); };
     Array h = states[0];
@@ -169,7 +161,7 @@ TEST_F(KerasRecurrent, FunctionsOfGates) {
 
 // An encoder's states begin a decoder, in the forms of both versions.
 TEST_F(KerasRecurrent, StatesOfRecurrentLayers) {
-  const Array x = random({2, 5, 4}, 1), none = constant({2, 3}, std::vector<float>(6, 0.0f));
+  const Array x = random({2, 5, 4}, 1), none = make({2, 3}, std::vector<float>(6, 0.0f));
   const Kind& kind = kinds[1];
   const Cell first = cell_of(kind, 7), second = cell_of(kind, 17);
   const Sequence encoded = run_cell(kind.step, first, x, false, {none, none});
@@ -205,7 +197,7 @@ std::string wrapped(const std::string& field, const std::string& type, const std
 }
 
 TEST_F(KerasRecurrent, Bidirectional) {
-  const Array x = random({2, 5, 4}, 1), none = constant({2, 3}, std::vector<float>(6, 0.0f));
+  const Array x = random({2, 5, 4}, 1), none = make({2, 3}, std::vector<float>(6, 0.0f));
   const Kind& kind = kinds[1];
   const Cell cells[] = {cell_of(kind, 7), cell_of(kind, 17)};
   const Sequence forward = run_cell(kind.step, cells[0], x, false, {none, none});
@@ -237,7 +229,7 @@ TEST_F(KerasRecurrent, Bidirectional) {
 
 // Without a merge mode each direction is a result, and behind them come the states of both.
 TEST_F(KerasRecurrent, ResultsOfBothDirections) {
-  const Array x = random({2, 5, 4}, 1), none = constant({2, 3}, std::vector<float>(6, 0.0f));
+  const Array x = random({2, 5, 4}, 1), none = make({2, 3}, std::vector<float>(6, 0.0f));
   const Kind& kind = kinds[0];
   const Cell cells[] = {cell_of(kind, 7), cell_of(kind, 17)};
   const Sequence runs[] = {run_cell(kind.step, cells[0], x, false, {none}),
@@ -287,7 +279,7 @@ TEST_F(KerasRecurrent, TimeDistributedBehindFunctions) {
 
 // Weights of a layer with parts, in a model within the model, beside a layer of the same kind.
 TEST_F(KerasRecurrent, PartsWithinNestedModels) {
-  const Array x = random({2, 5, 4}, 1), none = constant({2, 3}, std::vector<float>(6, 0.0f));
+  const Array x = random({2, 5, 4}, 1), none = make({2, 3}, std::vector<float>(6, 0.0f));
   const Kind& kind = kinds[0];
   Cell cells[] = {cell_of(kind, 7), cell_of(kind, 17)};
   cells[1].kernel = random({3, 3}, 20);

@@ -18,6 +18,7 @@ using test::Dims;
 using test::expect_near;
 using test::make;
 using test::random;
+using test::sigmoid;
 using test::TfliteModel;
 using Builder = TfliteModel::Builder;
 using Options = TfliteModel::Options;
@@ -171,8 +172,6 @@ TEST_F(TfliteGeneral, TransposedConvolution) {
 }
 
 // ---- recurrent layers -------------------------------------------------------------------------
-
-float sigmoid(float x) { return 1 / (1 + std::exp(-x)); }
 
 // One unit, one input, two steps. Gates in the order of the file: input, forget, cell, output.
 TEST_F(TfliteGeneral, Lstm) {

@@ -14,46 +14,13 @@
 #include <utility>
 #include <vector>
 
+#include "convert/common/dimensions.h"
 #include "convert/common/error.h"
+#include "convert/common/messages.h"
 #include "convert/common/symbols.h"
 #include "graph/ir/rules.h"
 
 namespace quern::convert {
-
-using Order = std::vector<uint32_t>;  // our dimension i is the source's dimension order[i]
-
-Order source_order(size_t rank);  // 0, 1, 2, ...
-Order axis_last(size_t rank, size_t axis);
-Order channels_last(size_t rank);  // 0, 2, 3, ..., 1
-
-// Returns the position in `order` of the source's dimension `axis`.
-size_t position(const Order& order, size_t axis);
-// Returns the order that a tensor of order `order` has after a transpose in the source. Dimension k of the transposed
-// tensor is dimension permutation[k] of the tensor before.
-Order permuted(const Order& order, const Order& permutation);
-// Returns the permutation that brings a tensor from one order into another.
-Order permutation_between(const Order& from, const Order& to);
-// Copies a dense tensor with its dimensions reordered: dimension k of `out` is dimension permutation[k] of `in`.
-// `shape` is that of `in`. An element has `element_size` bytes.
-void permute_elements(const void* in, size_t element_size, const Shape& shape, const Order& permutation, void* out);
-
-// Calls visit(offset) for each element of `shape`, in row-major order. One step in dimension d adds stride[d] to the
-// offset.
-template <class Visit>
-void walk(const Shape& shape, const Shape& stride, Visit&& visit) {
-  size_t count = 1, offset = 0;
-  for (const size_t d : shape) count *= d;
-  Shape at(shape.size(), 0);
-  for (size_t n = 0; n < count; ++n) {
-    visit(offset);
-    for (size_t d = shape.size(); d-- > 0;) {
-      offset += stride[d];
-      if (++at[d] < shape[d]) break;
-      offset -= stride[d] * shape[d];
-      at[d] = 0;
-    }
-  }
-}
 
 struct View {
   int tensor = no_tensor;
@@ -62,35 +29,6 @@ struct View {
   size_t rank() const { return order.size(); }
   explicit operator bool() const { return tensor != no_tensor; }
 };
-
-// Thrown for a node that is valid, but that our operators cannot express. Importers collect these exceptions and report
-// all of them at once.
-struct Unsupported {
-  std::string reason;  // "" if the type of the layer is reason enough
-};
-
-// Collects the text of a message like "3 layers are not supported: a (LSTM), b (Pooling: stochastic), ...".
-class UnsupportedList {
- public:
-  void add(const std::string& name, const std::string& type, const std::string& reason);
-  void throw_if_any() const;
-  const std::string& text() const { return text_; }
-
- private:
-  size_t count_ = 0;
-  std::string text_;
-};
-
-// Turns a name of a file into one that our graphs may have: UTF-8 without control characters, of at most `limit` bytes.
-// Bytes that are not a valid character become '?'.
-constexpr size_t name_limit = 1024;
-std::string plain_name(const std::string& name, size_t limit = name_limit);
-
-// Returns a shape as messages write it: "3 x 3 x 16".
-std::string text_of(const Shape& shape);
-
-// Returns a number of a file. Throws Error if it is not finite; the message says `where`.
-float finite(float value, const std::string& where);
 
 // What a node of a registered kind has beside its inputs.
 class Parameters {
@@ -232,6 +170,8 @@ class Builder {
  private:
   int add(OpKind kind, const std::string& name, std::vector<int> inputs, const Attributes& attributes);
   int add(OpKind kind, const std::string& name, int input, qn_type type, Quantization quantization);
+  // Checks the node that was added last, and infers types, shapes and symbols of its outputs.
+  void infer_last();
   bool is_input(int tensor) const;
   std::string port_name(const std::string& name);
   int in_order(const View& view, const Order& order);

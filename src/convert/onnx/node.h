@@ -78,10 +78,14 @@ class OnnxNode : public SourceNode {
 using OnnxRow = ImportRow<OnnxNode>;
 using OnnxTable = ImportTable<OnnxNode>;
 
-// Each finds the function that imports an operator, in the table of one file. Returns null if the table has none.
-const OnnxRow* find_layer(const std::string& op_type);      // layers.cc: operators that compute
+// Each finds the function that imports an operator, in tables of the files. Returns null if they have none.
+const OnnxRow* find_layer(const std::string& op_type);      // layers.cc, windows.cc, resize.cc: operators that compute
 const OnnxRow* find_shape(const std::string& op_type);      // shapes.cc: shapes, constants, views
 const OnnxRow* find_quantized(const std::string& op_type);  // quantized.cc: quantized numbers
+
+// The tables that find_layer() has beside that of layers.cc.
+const OnnxTable& window_layers();    // windows.cc
+const OnnxTable& resizing_layers();  // resize.cc
 
 // activations.cc: the names of tensors that are outputs of the graph, or that some node reads for which activations
 // cannot stay real numbers where the model quantizes them: all but products with weights that are known at import.
@@ -91,7 +95,7 @@ std::set<std::string> read_as_integers(const schema::GraphProto& graph);
 const OnnxRow* find_general(const std::string& op_type);
 
 // Operators that other operators contain. They read attributes of the node, but take their inputs as arguments. A
-// `bias` without a view stands for none. (layers.cc)
+// `bias` without a view stands for none. (layers.cc, windows.cc)
 View conv(const OnnxNode& node, const View& x, const Value& weights, const Value& bias);
 View mat_mul(const OnnxNode& node, const View& x, const Value& weights);
 View gemm(const OnnxNode& node, const View& x, const Value& weights, const Value& bias);

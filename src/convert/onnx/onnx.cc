@@ -12,6 +12,7 @@
 #include "convert/onnx/functions.h"
 #include "convert/onnx/node.h"
 #include "convert/onnx/old.h"
+#include "convert/onnx/open_sizes.h"
 #include "convert/onnx/tensor.h"
 #include "graph/pass/passes.h"
 
@@ -65,22 +66,6 @@ std::vector<std::string> captured_by(const schema::NodeProto& node) {
     if (attribute.has_g()) find_captured(attribute.g(), &captured);
   }
   return {captured.begin(), captured.end()};
-}
-
-// Sizes that stand for open dimensions, by key_of() of the dimension.
-using OpenSizes = std::map<std::string, size_t>;
-
-// Whether the model leaves a dimension open. Some programs write 0 for the size of a batch.
-bool is_open(const schema::TensorShapeProto& shape, size_t d) {
-  const auto& dim = shape.dim(static_cast<int>(d));
-  const bool is_batch = d == 0 && shape.dim_size() > 1;
-  return !dim.has_dim_value() || dim.dim_value() < 0 || (is_batch && dim.dim_value() == 0);
-}
-
-// Dimensions of one name have one size.
-std::string key_of(const schema::ValueInfoProto& input, int dimension) {
-  const std::string& name = input.type().tensor_type().shape().dim(dimension).dim_param();
-  return name.empty() ? input.name() + ":" + std::to_string(dimension) : name;
 }
 
 // Imports a graph: that of the model, or one that a node runs.
@@ -421,48 +406,6 @@ class Importer {
 
 // ---- open dimensions
 
-// Sizes that an open dimension may be imported with. Sessions change it, so the first one with which the model makes sense
-// will do: images and signals may have to be large enough for what windows are moved over them.
-constexpr size_t example_sizes[] = {1, 8, 64, 224, 512, 1024};
-constexpr size_t most_attempts = 60;
-constexpr size_t most_suitable = 8;  // of which the best one is taken
-
-// The open dimensions apart from batches, which are 1.
-std::vector<std::string> open_dimensions(const schema::GraphProto& graph) {
-  std::set<std::string> batches, constants;
-  std::vector<std::string> open;
-  for (const schema::TensorProto& tensor : graph.initializer()) constants.insert(tensor.name());
-  for (const schema::ValueInfoProto& input : graph.input()) {
-    if (input.type().tensor_type().shape().dim_size() > 0) batches.insert(key_of(input, 0));
-  }
-  for (const schema::ValueInfoProto& input : graph.input()) {
-    for (int d = 0; d < input.type().tensor_type().shape().dim_size(); ++d) {
-      const std::string key = key_of(input, d);
-      const bool known =
-          !is_open(input.type().tensor_type().shape(), static_cast<size_t>(d)) || constants.count(input.name()) != 0;
-      if (!known && batches.count(key) == 0 && std::find(open.begin(), open.end(), key) == open.end())
-        open.push_back(key);
-    }
-  }
-  return open;
-}
-
-// Assignments of example sizes to dimensions, those first that change the least.
-std::vector<OpenSizes> attempts_for(const std::vector<std::string>& dimensions) {
-  std::vector<std::vector<size_t>> lists = {std::vector<size_t>(dimensions.size(), 0)};
-  std::set<std::vector<size_t>> seen(lists.begin(), lists.end());
-  std::vector<OpenSizes> attempts;
-  for (size_t i = 0; i < lists.size() && attempts.size() < most_attempts; ++i) {
-    OpenSizes& sizes = attempts.emplace_back();
-    for (size_t d = 0; d < dimensions.size(); ++d) {
-      sizes[dimensions[d]] = example_sizes[lists[i][d]];
-      std::vector<size_t> next = lists[i];
-      if (++next[d] < std::size(example_sizes) && seen.insert(next).second) lists.push_back(std::move(next));
-    }
-  }
-  return attempts;
-}
-
 // How many open dimensions of inputs cannot change, because a node was converted for the example size alone.
 int fixed_dimensions(const Graph& graph) {
   int n = 0;
@@ -470,14 +413,15 @@ int fixed_dimensions(const Graph& graph) {
   return n;
 }
 
-// Imports the model with the example sizes that suit it best: of those with which it makes sense, the first ones that leave
-// most open dimensions open. If none makes sense, the message is that of the first attempt.
-// Uses up the model.
+constexpr size_t most_suitable = 8;  // attempts of which the best one is taken
+
+// Imports the model with the example sizes that suit it best: of those with which it makes sense, the first ones that
+// leave most open dimensions open. If none makes sense, the message is that of the first attempt. Uses up the model.
 Graph import_with_examples(schema::ModelProto model, const std::filesystem::path& path,
                            const std::vector<std::string>& outputs) {
   std::optional<Error> first;
   std::optional<Graph> best;
-  const std::vector<OpenSizes> attempts = attempts_for(open_dimensions(model.graph()));
+  const std::vector<OpenSizes> attempts = example_sizes(model.graph());
   for (size_t i = 0, suitable = 0; i < attempts.size() && suitable < most_suitable; ++i) {
     try {
       Importer importer(model.graph(), opset_of(model), path.parent_path().string());

@@ -1,0 +1,86 @@
+// Nodes of registered kinds, and those that run graphs.
+#include "convert/common/layout.h"
+
+#include "base/tensor.h"
+#include "graph/backend/backend.h"
+#include "graph/pass/passes.h"
+
+namespace quern::convert {
+
+Parameters&& Parameters::integers(const char* name, const std::vector<int64_t>& values) && {
+  list.push_back({name, Vector<int64_t>(values.begin(), values.end()), {}});
+  return std::move(*this);
+}
+
+Parameters&& Parameters::floats(const char* name, const std::vector<float>& values) && {
+  list.push_back({name, {}, Vector<float>(values.begin(), values.end())});
+  return std::move(*this);
+}
+
+std::vector<View> Builder::custom(const std::string& kind, const std::string& name, const std::vector<View>& inputs,
+                                  Parameters parameters, const std::vector<qn_type>& types) {
+  Vector<int> tensors;
+  for (const View& input : inputs) {
+    tensors.push_back(input ? in_order(input, source_order(input.rank())) : no_tensor);
+  }
+  const auto first = static_cast<size_t>(
+      add_node(graph_, OpKind::custom, plain_name(name).c_str(), std::move(tensors), {}, types.size()));
+  graph_.nodes.back().type = kind.c_str();
+  graph_.nodes.back().parameters = std::move(parameters.list);
+  for (size_t i = 0; i < types.size(); ++i) graph_.tensors[first + i].type = types[i];
+  infer_last();
+  compute_if_constant(first);
+  std::vector<View> outputs;
+  for (size_t i = first; i < first + types.size(); ++i) {
+    outputs.push_back({static_cast<int>(i), source_order(graph_.tensors[i].shape.size())});
+  }
+  return outputs;
+}
+
+// Computes the last node now, whose outputs begin with tensor `first`: the nodes that follow may be better ones if they
+// know its elements.
+void Builder::compute_if_constant(size_t first) {
+  constexpr size_t limit = size_t{1} << 20;  // bytes
+  const Node& node = graph_.nodes.back();
+  for (const int input : node.inputs) {
+    if (input != no_tensor && graph_.tensors[static_cast<size_t>(input)].constant < 0) return;
+  }
+  size_t bytes = 0;
+  for (size_t i = first; i < graph_.tensors.size(); ++i) {
+    const Tensor& output = graph_.tensors[i];
+    size_t size;
+    if (output.sized_by_run || !tensor_size(output.type, output.shape, &size) || size > limit) return;
+    if (size == 0 && output.type == QN_F32) return;
+    bytes += size;
+  }
+  charge(bytes);
+  if (evaluate(graph_, node) == QN_OK) return graph_.nodes.pop_back();
+  for (size_t i = first; i < graph_.tensors.size(); ++i)
+    graph_.tensors[i].constant = -1;  // a run may say what is wrong
+}
+
+std::vector<View> Builder::control(OpKind kind, const std::string& name, const std::vector<View>& inputs,
+                                   std::vector<Graph> graphs, size_t size, const std::vector<qn_type>& types) {
+  Vector<int> tensors;
+  for (const View& input : inputs) {
+    tensors.push_back(input ? in_order(input, source_order(input.rank())) : no_tensor);
+  }
+  Attributes attributes;
+  attributes.size = size;
+  const auto first = static_cast<size_t>(
+      add_node(graph_, kind, plain_name(name).c_str(), std::move(tensors), attributes, types.size()));
+  for (Graph& graph : graphs) {
+    graph_.nodes.back().subgraphs.push_back(static_cast<uint32_t>(graph_.subgraphs.size()));
+    graph_.subgraphs.push_back(std::move(graph));
+  }
+  std::vector<View> outputs;
+  for (size_t i = 0; i < types.size(); ++i) {
+    Tensor& output = graph_.tensors[first + i];
+    output.type = types[i];
+    output.sized_by_run = true;
+    outputs.push_back({static_cast<int>(first + i), {}});
+  }
+  return outputs;
+}
+
+}  // namespace quern::convert

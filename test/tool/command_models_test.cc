@@ -1,0 +1,298 @@
+// The commands that describe models, estimate and make them: info, predict, prune, quantize and zoo.
+#include <gtest/gtest.h>
+#include <quern/quern.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "command_fixture.h"
+
+namespace quern {
+namespace {
+
+using nlohmann::json;
+
+TEST_F(Command, InfoListsWhatATrimmedBuildNeeds) {
+  const Result r = quern({"info", "tiny.qn", "--needs"});
+  ASSERT_EQ(r.status, 0) << r.err;
+  EXPECT_EQ(r.out[0], '#');
+  // A convolution of three channels with a stride.
+  for (const char* line : {"operator conv2d", "operator fully_connected", "operator softmax", "algorithm direct",
+                           "algorithm gemm", "kernel gemm_f32", "kernel vexpsum_f32"}) {
+    EXPECT_NE(r.out.find(std::string("\n") + line + "\n"), std::string::npos) << line << " is not in\n" << r.out;
+  }
+  for (const char* absent : {"igemm", "winograd", "sparse", "depthwise", "operator add"}) {
+    EXPECT_EQ(r.out.find(absent), std::string::npos) << absent << " is in\n" << r.out;
+  }
+}
+
+// All commands that look at a model take one whose layers quantize their input.
+TEST_F(Command, ALayerMayQuantizeItsInput) {
+  Graph graph;
+  const int x = add_tensor(graph, "x", QN_F32, {3, 8});
+  graph.inputs.push_back({.tensor = x});
+  const int8_t bytes[5 * 8] = {1, 2, 3, 4, 5, 6, 7, -8, 7};
+  const int weights = add_constant(graph, "", QN_S8, {5, 8}, bytes);
+  graph.tensors[static_cast<size_t>(weights)].quantization = {{0.25f}, {}, -1};
+  const int of_blocks = add_constant(graph, "", QN_S8, {8, 5}, bytes);
+  graph.tensors[static_cast<size_t>(of_blocks)].quantization = {Vector<float>(8, 0.5f), {}, 0, 32};
+  Attributes a;
+  a.quantize_input = true;
+  const int between = add_node(graph, OpKind::fully_connected, "layer", {x, weights}, a);
+  const int y = add_node(graph, OpKind::fully_connected, "blocks", {between, of_blocks}, a);
+  graph.tensors[static_cast<size_t>(y)].name = String("y");
+  graph.outputs.push_back({.tensor = y});
+  check(infer_shapes(graph));
+  check(write_model_file(graph, path("rows.qn").c_str()));
+  const Result r = quern({"info", "rows.qn", "--needs"});
+  ASSERT_EQ(r.status, 0) << r.err;
+  for (const char* line :
+       {"type qs8", "operator fully_connected", "algorithm gemm", "kernel gemm_qd8c", "kernel gemm_qd8c4",
+        "kernel quantize_rows_qd8c", "kernel gemm_qd8b4", "kernel quantize_rows_qd8b4"}) {
+    EXPECT_NE(r.out.find(std::string("\n") + line + "\n"), std::string::npos) << line << " is not in\n" << r.out;
+  }
+  succeeds({"info", "rows.qn"});
+  succeeds({"bench", "rows.qn", "--runs", "1"});
+  succeeds({"profile", "rows.qn", "--runs", "1"});
+  const Result predicted = quern({"predict", "rows.qn", "--core", "a76"});
+  ASSERT_EQ(predicted.status, 0) << predicted.err;
+  for (const char* kernel : {"qn_gemm_qd8c_", "qn_gemm_qd8b4_"}) {
+    EXPECT_NE(predicted.out.find(kernel), std::string::npos) << kernel << " is not in\n" << predicted.out;
+  }
+  succeeds({"export", "rows.qn", "-o", "rows.onnx"});
+  succeeds({"convert", "rows.onnx", "-o", "again.qn"});
+}
+
+TEST_F(Command, InfoSaysHowBytesStandForNumbers) {
+  Graph graph;
+  const int x = add_tensor(graph, "bytes", QN_S8, {2, 6});
+  graph.tensors[0].quantization = {{0.25f}, {-3}, -1};
+  graph.inputs.push_back({.tensor = x, .type = QN_S8});
+  Attributes a;
+  a.values = {3, 4};
+  graph.outputs.push_back({.tensor = add_node(graph, OpKind::reshape, "r", {x}, a), .type = QN_S8});
+  check(infer_shapes(graph));
+  check(write_model_file(graph, path("bytes.qn").c_str()));
+  const json info = json::parse(quern({"info", "bytes.qn", "--json"}).out);
+  for (const json& port : {info["inputs"][0], info["outputs"][0]}) {
+    EXPECT_EQ(port["type"], "s8");
+    EXPECT_EQ(port["quantization"], (json{{"scale", 0.25}, {"zero_point", -3}}));
+  }
+  EXPECT_NE(quern({"info", "bytes.qn"}).out.find("scale 0.25, zero point -3"), std::string::npos);
+}
+
+TEST_F(Command, InfoDescribesAModel) {
+  const Result r = quern({"info", "tiny.qn", "--json"});
+  ASSERT_EQ(r.status, 0) << r.err;
+  const json info = json::parse(r.out);
+  std::set<std::string> keys;
+  for (const auto& [key, value] : info.items()) keys.insert(key);
+  EXPECT_EQ(keys, (std::set<std::string>{"inputs", "outputs", "operators", "extra_operators", "parameters", "nonzeros",
+                                         "sparsity", "layers", "macs", "file_bytes"}));
+  EXPECT_EQ(info["inputs"][0]["name"], "input");
+  EXPECT_EQ(info["inputs"][0]["type"], "f32");
+  EXPECT_EQ(info["inputs"][0]["shape"], (std::vector<size_t>{1, 3, 8, 8}));
+  EXPECT_EQ(info["outputs"][0]["name"], "prob");
+  EXPECT_EQ(info["outputs"][0]["shape"], (std::vector<size_t>{1, 10}));
+  EXPECT_EQ(info["operators"]["conv2d"], 1);
+  EXPECT_EQ(info["parameters"], 4 * 27 + 4 + 64 * 10 + 10);
+  EXPECT_EQ(info["nonzeros"], info["parameters"]);
+  EXPECT_EQ(info["sparsity"], 0);
+  EXPECT_EQ(info["layers"][0], (json{{"name", "conv"}, {"elements", 4 * 27}, {"zeros", 0}, {"sparsity", 0.0}}));
+  EXPECT_EQ(info["layers"].size(), 2u);
+  EXPECT_EQ(info["macs"], 16 * 4 * 27 + 64 * 10);
+  EXPECT_EQ(info["file_bytes"], fs::file_size(dir / "tiny.qn"));
+  const Result text = quern({"info", "tiny.qn"});
+  EXPECT_EQ(text.status, 0);
+  EXPECT_NE(text.out.find("1x3x8x8"), std::string::npos);
+}
+
+TEST_F(Command, PredictSaysThatItEstimates) {
+  const Result r = quern({"predict", "tiny.qn", "--core", "a73", "--ghz", "2.5", "--threads", "2", "--json"});
+  ASSERT_EQ(r.status, 0) << r.err;
+  const json found = json::parse(r.out);
+  EXPECT_EQ(found["estimate"], true);
+  EXPECT_EQ(found["core"], "a73");
+  EXPECT_EQ(found["core_model"], "cortex-a57");
+  EXPECT_EQ(found["ghz"], 2.5);
+  EXPECT_EQ(found["threads"], 2);
+  EXPECT_EQ(found["macs"], 16 * 4 * 27 + 64 * 10);
+  double sum = 0;
+  for (const json& c : found["classes"]) sum += c["ms"].get<double>();
+  EXPECT_GT(sum, 0);
+  EXPECT_NEAR(found["total_ms"].get<double>(), sum, 1e-9);
+  EXPECT_GE(found["assumptions"].size(), 6u);
+
+  const Result text = quern({"predict", "tiny.qn", "--core", "neoverse-n1"});
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_EQ(text.out.rfind("ESTIMATE, not measured: tiny.qn on a76 of Snapdragon 855, 2.84 GHz, 1 thread\n", 0), 0u)
+      << text.out;
+  EXPECT_NE(text.out.find("assumed: 16 bytes a cycle"), std::string::npos) << text.out;
+  EXPECT_NE(quern({"predict", "tiny.qn", "--core", "x1", "--threads", "2"}).out.find("more than there are"),
+            std::string::npos);
+}
+
+TEST_F(Command, PredictEstimatesModelsOfBytes) {
+  succeeds({"zoo", "squeezenet_v1.1", "--type", "qs8", "-o", "bytes.qn"});
+  const auto predict = [this](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"predict", "bytes.qn", "--core", "a76", "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Result r = quern(words);
+    EXPECT_EQ(r.status, 0) << r.err;
+    return json::parse(r.out);
+  };
+  const auto uses = [](const json& found, const char* part) {
+    return std::any_of(found["classes"].begin(), found["classes"].end(),
+                       [&](const json& c) { return c["kernel"].get<std::string>().find(part) != std::string::npos; });
+  };
+  const json dots = predict({}), none = predict({"--isa", "neon"});
+  EXPECT_EQ(dots["isa"], "dotprod");
+  EXPECT_EQ(none["isa"], "neon");
+  EXPECT_TRUE(uses(dots, "qs8c") && uses(dots, "_dotprod") && uses(dots, "qn_vquantize_qs8_neon"));
+  EXPECT_FALSE(uses(none, "_dotprod"));
+  EXPECT_GT(none["total_ms"], 2 * dots["total_ms"].get<double>());
+  EXPECT_LT(dots["percent_of_peak"], 100);
+  const std::string assumptions = dots["assumptions"].dump();
+  EXPECT_NE(assumptions.find("bytes: kernels of level dotprod"), std::string::npos) << assumptions;
+}
+
+// The fully-connected layer alone: the convolution is the first one.
+TEST_F(Command, PruneReportsAndShrinksTheFile) {
+  const Result r = quern({"prune", "tiny.qn", "-o", "small.qn", "--sparsity", "0.9", "--json"});
+  ASSERT_EQ(r.status, 0) << r.err;
+  const json report = json::parse(r.out);
+  EXPECT_EQ(report["schedule"], "uniform");
+  EXPECT_EQ(report["block"], 1);
+  EXPECT_EQ(report["elements"], 108 + 640);
+  EXPECT_EQ(report["zeros"], 576);
+  EXPECT_EQ(report["sparsity"], 576.0 / 748);
+  EXPECT_EQ(report["layers"], (json{{{"name", "conv"}, {"elements", 108}, {"zeros", 0}, {"sparsity", 0.0}},
+                                    {{"name", "fc"}, {"elements", 640}, {"zeros", 576}, {"sparsity", 0.9}}}));
+  EXPECT_EQ(report["file_bytes"], fs::file_size(dir / "small.qn"));
+  EXPECT_LT(fs::file_size(dir / "small.qn") + 2000, fs::file_size(dir / "tiny.qn"));
+
+  const json info = json::parse(quern({"info", "small.qn", "--json"}).out);
+  EXPECT_EQ(info["parameters"], 108 + 4 + 640 + 10);
+  EXPECT_EQ(info["nonzeros"], 108 + 4 + 64 + 10);
+  EXPECT_EQ(info["layers"], report["layers"]);
+  EXPECT_NE(quern({"info", "small.qn"}).out.find("90.00% of 640 zero in fc"), std::string::npos);
+  EXPECT_EQ(quern({"info", "tiny.qn"}).out.find("zero in"), std::string::npos);
+
+  for (const char* schedule : {"uniform", "global", "erk"}) {
+    const Result text =
+        quern({"prune", "tiny.qn", "-o", "s.qn", "--sparsity", "0.5", "--block", "2", "--schedule", schedule});
+    EXPECT_EQ(text.status, 0) << text.err;
+    EXPECT_NE(text.out.find("320 of        640 zeros   50.00%  fc\n"), std::string::npos) << text.out;
+  }
+  // Nothing to do.
+  succeeds({"prune", "tiny.qn", "-o", "same.qn", "--sparsity", "0"});
+  EXPECT_EQ(read_whole(dir / "same.qn"), read_whole(dir / "tiny.qn"));
+}
+
+// Zeros outlast export, import and conversion, and the file is small again.
+TEST_F(Command, ZerosSurviveConversion) {
+  succeeds({"prune", "tiny.qn", "-o", "small.qn", "--sparsity", "0.9", "--block", "2"});
+  succeeds({"export", "small.qn", "-o", "small.onnx"});
+  succeeds({"convert", "small.onnx", "-o", "back.qn"});
+  succeeds({"convert", "small.qn", "-o", "again.qn"});
+  const json first = json::parse(quern({"info", "small.qn", "--json"}).out);
+  EXPECT_EQ(first["nonzeros"], 108 + 4 + 64 + 10);
+  for (const char* other : {"back.qn", "again.qn"}) {
+    const json info = json::parse(quern({"info", other, "--json"}).out);
+    EXPECT_EQ(info["nonzeros"], first["nonzeros"]) << other;
+    EXPECT_LT(info["file_bytes"], fs::file_size(dir / "tiny.qn") - 1500) << other;
+  }
+  EXPECT_EQ(read_whole(dir / "again.qn"), read_whole(dir / "small.qn"));
+  succeeds({"run", "small.qn", "--input", "a.png", "--output", "out"});
+  for (const char* other : {"back.qn", "again.qn"}) {
+    succeeds({"run", other, "--input", "a.png", "--mean", "123.675,116.28,103.53", "--scale",
+              "0.01712475,0.017507,0.01742919", "--expect", "out/prob.npy", "--tolerance", "1e-6"});
+  }
+}
+
+TEST_F(Command, QuantizeReportsAndShrinksTheFile) {
+  fs::create_directory(dir / "samples");
+  fs::copy_file(dir / "a.png", dir / "samples" / "a.png");
+  std::ofstream(dir / "samples" / "notes.txt") << "no sample";
+  const Result r = quern({"quantize", "tiny.qn", "-o", "bytes.qn", "--calibrate", "samples", "--json"});
+  ASSERT_EQ(r.status, 0) << r.err;
+  const json report = json::parse(r.out);
+  EXPECT_EQ(report["method"], "minmax");
+  EXPECT_EQ(report["samples"], 1);
+  EXPECT_EQ(report["quantized_layers"], 2);
+  EXPECT_EQ(report["layers"][0]["name"], "conv");
+  EXPECT_EQ(report["layers"][0]["type"], "qs8c");
+  EXPECT_EQ(report["layers"][1]["kind"], "fully_connected");
+  EXPECT_EQ(report["layers"][1]["weights"], 640);
+  EXPECT_GT(report["layers"][1]["weights_sqnr_db"], 30);
+  EXPECT_GT(report["layers"][1]["output"]["scale"], 0);
+  EXPECT_EQ(report["source_bytes"], fs::file_size(dir / "tiny.qn"));
+  EXPECT_EQ(report["file_bytes"], fs::file_size(dir / "bytes.qn"));
+  EXPECT_LT(fs::file_size(dir / "bytes.qn"), fs::file_size(dir / "tiny.qn"));
+
+  // About the same results, here and from the exported model; and the same file again, also in place.
+  succeeds({"run", "tiny.qn", "--input", "a.png", "--output", "out"});
+  succeeds({"run", "bytes.qn", "--input", "a.png", "--expect", "out/prob.npy", "--tolerance", "0.05", "--output", "q"});
+  succeeds({"export", "bytes.qn", "-o", "bytes.onnx"});
+  succeeds({"convert", "bytes.onnx", "-o", "back.qn"});
+  succeeds({"run", "back.qn", "--input", "a.png", "--mean", "123.675,116.28,103.53", "--scale",
+            "0.01712475,0.017507,0.01742919", "--expect", "q/prob.npy", "--tolerance", "1e-6"});
+  fs::copy_file(dir / "tiny.qn", dir / "copy.qn");
+  const Result text = quern({"quantize", "copy.qn", "-o", "copy.qn", "--calibrate", "a.png", "--method", "minmax"});
+  EXPECT_NE(text.out.find("2 of 2 layers compute with bytes; 1 samples"), std::string::npos) << text.out << text.err;
+  EXPECT_EQ(read_whole(dir / "copy.qn"), read_whole(dir / "bytes.qn"));
+}
+
+TEST_F(Command, QuantizeExplainsWhatIsWrong) {
+  fs::create_directory(dir / "empty");
+  EXPECT_NE(fails({"quantize", "tiny.qn", "-o", "q.qn", "--calibrate", "empty"}).find("no .npy arrays or pictures"),
+            std::string::npos);
+  EXPECT_NE(fails({"quantize", "tiny.qn", "-o", "q.qn", "--calibrate", "none.png"}).find("none.png"),
+            std::string::npos);
+  std::vector<float> pixels(3 * 64, std::numeric_limits<float>::infinity());
+  write_array("x.npy", {1, 3, 8, 8}, pixels);
+  EXPECT_NE(fails({"quantize", "tiny.qn", "-o", "q.qn", "--calibrate", "x.npy"}).find("not finite"), std::string::npos);
+  fails({"quantize", "tiny.qn", "-o", "q.qn", "--calibrate", "a.png", "--method", "kl"}, 2);
+  EXPECT_FALSE(fs::exists(dir / "q.qn"));
+}
+
+TEST_F(Command, ZooMakesQuantizedNetworks) {
+  succeeds({"zoo", "squeezenet_v1.1", "-o", "floats.qn"});
+  for (const char* name : {"a.qn", "b.qn"}) succeeds({"zoo", "squeezenet_v1.1", "-o", name, "--type", "qs8"});
+  EXPECT_EQ(read_whole(dir / "a.qn"), read_whole(dir / "b.qn"));
+  EXPECT_LT(static_cast<double>(fs::file_size(dir / "a.qn")),
+            0.27 * static_cast<double>(fs::file_size(dir / "floats.qn")));
+}
+
+TEST_F(Command, ZooMakesSparseNetworks) {
+  succeeds({"zoo", "squeezenet_v1.1", "-o", "dense.qn"});
+  for (const char* block : {"1", "4"}) {
+    succeeds({"zoo", "squeezenet_v1.1", "-o", "a.qn", "--sparsity", "0.9", "--block", block});
+    succeeds({"zoo", "squeezenet_v1.1", "-o", "b.qn", "--sparsity", "0.9", "--block", block});
+    EXPECT_EQ(read_whole(dir / "a.qn"), read_whole(dir / "b.qn"));
+    const json info = json::parse(quern({"info", "a.qn", "--json"}).out);
+    for (size_t i = 0; i < info["layers"].size(); ++i) {
+      const json& layer = info["layers"][i];
+      const double exact = i == 0 ? 0 : 0.9 * layer["elements"].get<double>();
+      EXPECT_NEAR(layer["zeros"].get<double>(), exact, 2) << layer["name"];
+    }
+    EXPECT_LT(static_cast<double>(fs::file_size(dir / "a.qn")),
+              0.16 * static_cast<double>(fs::file_size(dir / "dense.qn")));
+  }
+  succeeds({"zoo", "squeezenet_v1.1", "-o", "a.qn", "--sparsity", "0"});
+  EXPECT_EQ(read_whole(dir / "a.qn"), read_whole(dir / "dense.qn"));
+}
+
+TEST_F(Command, ZooIsReproducible) {
+  succeeds({"zoo", "shufflenet_v2", "-o", "a.qn"});
+  succeeds({"zoo", "shufflenet_v2", "-o", "b.qn", "--seed", "1"});
+  succeeds({"zoo", "shufflenet_v2", "-o", "c.qn", "--seed", "2"});
+  EXPECT_EQ(read_whole(dir / "a.qn"), read_whole(dir / "b.qn"));
+  EXPECT_NE(read_whole(dir / "a.qn"), read_whole(dir / "c.qn"));
+  EXPECT_NEAR(json::parse(quern({"info", "a.qn", "--json"}).out)["macs"].get<double>(), 146e6, 1.5e6);
+}
+
+}  // namespace
+}  // namespace quern
