@@ -32,10 +32,10 @@ void for_each_index(const Dims& dims, const std::function<void(const Dims&)>& f)
 Array generate(const Dims& dims, const std::function<float(const Dims&)>& f);
 
 // Functions for map() and combine().
-inline constexpr std::plus<float> plus;
-inline constexpr std::minus<float> minus;
-inline constexpr std::multiplies<float> times;
-inline constexpr std::divides<float> over;
+inline constexpr std::plus<float> plus{};
+inline constexpr std::minus<float> minus{};
+inline constexpr std::multiplies<float> times{};
+inline constexpr std::divides<float> over{};
 inline float sigmoid(float v) { return 1 / (1 + std::exp(-v)); }
 inline float tanh_of(float v) { return std::tanh(v); }
 

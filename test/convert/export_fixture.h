@@ -9,6 +9,7 @@
 #include <iterator>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "arrays.h"
@@ -27,6 +28,15 @@ struct OneNode {
   std::vector<Array> constants = {};
 };
 
+// Makes a tensor the output "y" of a graph, and checks this.
+inline Graph finished(Graph graph, int output) {
+  graph.tensors[static_cast<size_t>(output)].name = String("y");
+  graph.outputs.push_back({.tensor = output});
+  EXPECT_EQ(check_graph(graph), QN_OK) << qn_last_message();
+  EXPECT_EQ(infer_shapes(graph), QN_OK) << qn_last_message();
+  return graph;
+}
+
 inline Graph graph_of(const OneNode& one) {
   Graph graph;
   graph.source = "test";
@@ -42,11 +52,7 @@ inline Graph graph_of(const OneNode& one) {
     inputs.push_back(add_constant(graph, "", QN_F32, Vector<size_t>(c.dims.begin(), c.dims.end()), c.data.data()));
   }
   const int output = add_node(graph, one.kind, "node", inputs, one.attributes);
-  graph.tensors[static_cast<size_t>(output)].name = String("y");
-  graph.outputs.push_back({.tensor = output, .type = QN_F32, .preprocessing = {}});
-  EXPECT_EQ(check_graph(graph), QN_OK) << qn_last_message();
-  EXPECT_EQ(infer_shapes(graph), QN_OK) << qn_last_message();
-  return graph;
+  return finished(std::move(graph), output);
 }
 
 inline Attributes with(const std::function<void(Attributes&)>& set) {

@@ -13,6 +13,7 @@ using test::Array;
 using test::Dims;
 using test::expect_sorted;
 using test::Export;
+using test::finished;
 using test::graph_of;
 using test::OneNode;
 using test::random;
@@ -31,11 +32,7 @@ Graph graph_of_bytes() {
   as_bytes(OpKind::quantize, "first", 0.03125f, -3);
   as_bytes(OpKind::requantize, "second", 0.0625f, 10);
   x = add_node(graph, OpKind::dequantize, "last", {x}, {});
-  graph.tensors[static_cast<size_t>(x)].name = String("y");
-  graph.outputs.push_back({.tensor = x});
-  EXPECT_EQ(check_graph(graph), QN_OK) << qn_last_message();
-  EXPECT_EQ(infer_shapes(graph), QN_OK) << qn_last_message();
-  return graph;
+  return finished(std::move(graph), x);
 }
 
 // A pointwise convolution and a matrix product that quantize the rows of their inputs, of rank 4 and of `rank`.
@@ -71,11 +68,7 @@ Graph graph_that_quantizes(size_t rank) {
   x = add_node(graph, OpKind::reshape, "rows", {x}, joined);
   add_layer(OpKind::fully_connected, {35, rank == 1 ? 180u : 3u}, {0.01f}, false);
   add_layer(OpKind::fully_connected, {3, 35}, {0.01f, 0.02f, 0.005f, 0.03f, 0.01f, 0.04f}, true, 32);
-  graph.tensors[static_cast<size_t>(x)].name = String("y");
-  graph.outputs.push_back({.tensor = x});
-  EXPECT_EQ(check_graph(graph), QN_OK) << qn_last_message();
-  EXPECT_EQ(infer_shapes(graph), QN_OK) << qn_last_message();
-  return graph;
+  return finished(std::move(graph), x);
 }
 
 std::vector<OneNode> all_kinds() {

@@ -16,6 +16,7 @@ using test::Array;
 using test::Dims;
 using test::expect_sorted;
 using test::Export;
+using test::finished;
 using test::graph_of;
 using test::random;
 using test::with;
@@ -31,11 +32,7 @@ Graph graph_of_kinds(const std::vector<std::pair<const char*, Vector<Parameter>>
     graph.nodes.back().type = kind;
     graph.nodes.back().parameters = parameters;
   }
-  graph.tensors[static_cast<size_t>(x)].name = String("y");
-  graph.outputs.push_back({.tensor = x});
-  EXPECT_EQ(check_graph(graph), QN_OK) << qn_last_message();
-  EXPECT_EQ(infer_shapes(graph), QN_OK) << qn_last_message();
-  return graph;
+  return finished(std::move(graph), x);
 }
 
 TEST_F(Export, KindsOfTheSecondLibraryComeBackWithTheSameBits) {

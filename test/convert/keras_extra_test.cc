@@ -5,29 +5,15 @@
 #include "convert/keras/keras.h"
 #include "keras_model.h"
 
-namespace quern {
+namespace quern::test {
 namespace {
 
-using test::Array;
-using test::Dims;
-using test::expect_in;
-using test::expect_layer;
-using test::expect_near;
-using test::generate;
-using test::KerasWeights;
-using test::make;
-using test::plus;
-using test::random;
-using test::refusal;
-using test::sigmoid;
-using test::times;
-
-class KerasExtra : public test::KerasWithExtra {};
+class KerasExtra : public KerasWithExtra {};
 
 // ---- functions --------------------------------------------------------------------------------
 
 TEST_F(KerasExtra, Activations) {
-  const Array x = test::map(random({2, 3, 4}, 1), [](float v) { return 3 * v; });
+  const Array x = map(random({2, 3, 4}, 1), [](float v) { return 3 * v; });
   const auto softplus = [](float v) { return std::log1p(std::exp(v)); };
   const auto shrink = [](float v, float left) { return v > 0.5f ? v - left : v < -0.5f ? v + left : 0; };
   const std::map<std::string, std::function<float(float)>> functions = {
@@ -46,33 +32,33 @@ TEST_F(KerasExtra, Activations) {
       {"tanh_shrink", [](float v) { return v - std::tanh(v); }},
   };
   for (const auto& [name, function] : functions) {
-    expect_layer("Activation", "'activation': '" + name + "'", x, {}, test::map(x, function), "3.1.0");
+    expect_layer("Activation", "'activation': '" + name + "'", x, {}, map(x, function), "3.1.0");
   }
-  const Array weight = test::softmax(x, 2);
-  expect_layer("Activation", "'activation': 'log_softmax'", x, {}, test::map(weight, logf));
-  const Array first = test::slice(x, {0, 0, 0}, {2, 3, 2}), second = test::slice(x, {0, 0, 2}, {2, 3, 4});
-  expect_layer("Activation", "'activation': 'glu'", x, {}, test::combine(first, test::map(second, sigmoid), times));
+  const Array weight = softmax(x, 2);
+  expect_layer("Activation", "'activation': 'log_softmax'", x, {}, map(weight, logf));
+  const Array first = slice(x, {0, 0, 0}, {2, 3, 2}), second = slice(x, {0, 0, 2}, {2, 3, 4});
+  expect_layer("Activation", "'activation': 'glu'", x, {}, combine(first, map(second, sigmoid), times));
   expect_in(refusal("Activation", "'activation': 'glu'", {1, 3}), "odd number of channels");
 }
 
 TEST_F(KerasExtra, Thresholds) {
-  const Array x = test::map(random({2, 3, 4}, 1), [](float v) { return 3 * v; });
+  const Array x = map(random({2, 3, 4}, 1), [](float v) { return 3 * v; });
   const auto above = [](float v) { return v > 0.5f ? v : 0; };
   const auto below = [](float v) { return v > 0.5f ? 0 : 0.25f * (v - 0.5f); };
-  expect_layer("ThresholdedReLU", "'theta': 0.5", x, {}, test::map(x, above));
-  expect_layer("ReLU", "'threshold': 0.5", x, {}, test::map(x, above));
+  expect_layer("ThresholdedReLU", "'theta': 0.5", x, {}, map(x, above));
+  expect_layer("ReLU", "'threshold': 0.5", x, {}, map(x, above));
   expect_layer("ReLU", "'threshold': 0.5, 'max_value': 2.0", x, {},
-               test::map(x, [&](float v) { return std::min(above(v), 2.0f); }));
+               map(x, [&](float v) { return std::min(above(v), 2.0f); }));
   expect_layer("ReLU", "'threshold': 0.5, 'max_value': 2.0, 'negative_slope': 0.25", x, {},
-               test::map(x, [&](float v) { return std::min(above(v), 2.0f) + below(v); }));
+               map(x, [&](float v) { return std::min(above(v), 2.0f) + below(v); }));
 }
 
 TEST_F(KerasExtra, RescalingOfChannels) {
   const Array x = random({2, 3, 2}, 1), scale = make({2}, {2, 3}), offset = make({2}, {1, -1});
-  const Array want = test::combine(test::combine(x, scale, times), offset, plus);
+  const Array want = combine(combine(x, scale, times), offset, plus);
   expect_layer("Rescaling", "'scale': [2, 3], 'offset': [1, -1]", x, {}, want);
   expect_layer("Rescaling", "'scale': [2], 'offset': [1, -1]", x, {},
-               test::combine(test::map(x, [](float v) { return 2 * v; }), offset, plus));
+               combine(map(x, [](float v) { return 2 * v; }), offset, plus));
   expect_in(refusal("Rescaling", "'scale': [2, 3, 4]", x.dims), "'scale' does not fit the input");
 }
 
@@ -83,8 +69,8 @@ TEST_F(KerasExtra, RescalingOfChannels) {
 Array spread(const Array& x, const Array& kernel, const Array& bias, const Dims& size, size_t stride,
              const Dims& before) {
   Array y = generate({x.dims[0], size[0], size[1], kernel.dims[2]}, [&](const Dims& at) { return bias.data[at[3]]; });
-  test::for_each_index(kernel.dims, [&](const Dims& k) {
-    test::for_each_index({x.dims[0], x.dims[1], x.dims[2]}, [&](const Dims& p) {
+  for_each_index(kernel.dims, [&](const Dims& k) {
+    for_each_index({x.dims[0], x.dims[1], x.dims[2]}, [&](const Dims& p) {
       const size_t row = p[1] * stride + k[0], column = p[2] * stride + k[1];
       if (row < before[0] || column < before[1] || row - before[0] >= size[0] || column - before[1] >= size[1]) return;
       y.at({p[0], row - before[0], column - before[1], k[2]}) += x.at({p[0], p[1], p[2], k[3]}) * kernel.at(k);
@@ -104,13 +90,12 @@ TEST_F(KerasExtra, TransposedConvolution) {
                spread(x, kernel, bias, {10, 9}, 2, {0, 0}));
   const Array small = random({1, 1, 2, 3}, 4);  // windows that leave pixels between them, and behind the last one
   expect_layer("Conv2DTranspose", "'filters': 2, 'kernel_size': 1, 'strides': 3, 'activation': 'sigmoid'", x,
-               {{"kernel", test::reshape(random({1, 1, 2, 3}, 4), {1, 1, 2, 3})}, {"bias", bias}},
-               test::map(spread(x, small, bias, {12, 9}, 3, {0, 0}), sigmoid));
+               {{"kernel", reshape(random({1, 1, 2, 3}, 4), {1, 1, 2, 3})}, {"bias", bias}},
+               map(spread(x, small, bias, {12, 9}, 3, {0, 0}), sigmoid));
   const Array row = random({2, 5, 3}, 5), taps = random({3, 2, 3}, 6);
-  const Array wide =
-      spread(test::reshape(row, {2, 1, 5, 3}), test::reshape(taps, {1, 3, 2, 3}), bias, {1, 11}, 2, {0, 0});
+  const Array wide = spread(reshape(row, {2, 1, 5, 3}), reshape(taps, {1, 3, 2, 3}), bias, {1, 11}, 2, {0, 0});
   expect_layer("Conv1DTranspose", "'filters': 2, 'kernel_size': [3], 'strides': [2]", row,
-               {{"kernel", taps}, {"bias", bias}}, test::reshape(wide, {2, 11, 2}));
+               {{"kernel", taps}, {"bias", bias}}, reshape(wide, {2, 11, 2}));
   expect_in(refusal("Conv2DTranspose", sizes + ", 'output_padding': 2", x.dims, weights), "not below the strides");
   expect_in(refusal("Conv2DTranspose", sizes + ", 'dilation_rate': 1000000000", x.dims, weights),
             "window is too large");
@@ -139,13 +124,13 @@ Array standardized(const Array& rows, float epsilon) {
 TEST_F(KerasExtra, LayerNormalization) {
   const Array x = random({2, 3, 4}, 1), gamma = random({4}, 2), beta = random({4}, 3);
   const KerasWeights weights = {{"gamma", gamma}, {"beta", beta}};
-  const Array y = test::reshape(standardized(test::reshape(x, {6, 4}), 0.1f), x.dims);
+  const Array y = reshape(standardized(reshape(x, {6, 4}), 0.1f), x.dims);
   expect_layer("LayerNormalization", "'axis': [2], 'epsilon': 0.1", x, weights,
-               test::combine(test::combine(y, gamma, times), beta, plus));
+               combine(combine(y, gamma, times), beta, plus));
   expect_layer("LayerNormalization", "'axis': -1, 'epsilon': 0.1, 'center': false, 'scale': false", x, {}, y);
-  const Array turned = test::transpose(x, {0, 2, 1});
+  const Array turned = transpose(x, {0, 2, 1});
   expect_layer("LayerNormalization", "'axis': 1, 'epsilon': 0.1, 'center': false", turned, {{"gamma", gamma}},
-               test::transpose(test::combine(y, gamma, times), {0, 2, 1}));
+               transpose(combine(y, gamma, times), {0, 2, 1}));
   expect_in(refusal("LayerNormalization", "'rms_scaling': true", x.dims), "rms_scaling");
   expect_in(refusal("LayerNormalization", "'axis': [2, 1]", x.dims), "axes in another order");
   expect_in(refusal("LayerNormalization", "'axis': []", x.dims), "'axis' is empty");
@@ -154,13 +139,13 @@ TEST_F(KerasExtra, LayerNormalization) {
 
 TEST_F(KerasExtra, OtherNormalizations) {
   const Array x = random({2, 2, 3, 4}, 1), gamma = random({4}, 2), beta = random({4}, 3);
-  const Array groups = test::reshape(test::transpose(x, {0, 3, 1, 2}), {4, 12});  // of two channels each
-  const Array y = test::transpose(test::reshape(standardized(groups, 0.1f), {2, 4, 2, 3}), {0, 2, 3, 1});
+  const Array groups = reshape(transpose(x, {0, 3, 1, 2}), {4, 12});  // of two channels each
+  const Array y = transpose(reshape(standardized(groups, 0.1f), {2, 4, 2, 3}), {0, 2, 3, 1});
   const std::string config = "'groups': 2, 'epsilon': 0.1";
   expect_layer("GroupNormalization", config, x, {{"gamma", gamma}, {"beta", beta}},
-               test::combine(test::combine(y, gamma, times), beta, plus));
+               combine(combine(y, gamma, times), beta, plus));
   expect_layer("GroupNormalization", config + ", 'axis': 1, 'center': false, 'scale': false",
-               test::transpose(x, {0, 3, 1, 2}), {}, test::transpose(y, {0, 3, 1, 2}));
+               transpose(x, {0, 3, 1, 2}), {}, transpose(y, {0, 3, 1, 2}));
   expect_in(refusal("GroupNormalization", "'groups': 3", x.dims), "'groups' does not divide the 4 channels");
 
   const auto squares = [&](size_t first) {
@@ -183,14 +168,14 @@ TEST_F(KerasExtra, OtherNormalizations) {
 
 // softmax(scale * q * k^T) * v of matrices; with `causal` no key behind the query.
 Array attended(const Array& q, const Array& k, const Array& v, float scale, bool causal) {
-  Array scores = test::matmul(q, test::transpose(k, {1, 0}));
-  test::for_each_index(
-      scores.dims, [&](const Dims& at) { scores.at(at) = causal && at[1] > at[0] ? -1e30f : scores.at(at) * scale; });
-  return test::matmul(test::softmax(scores, 1), v);
+  Array scores = matmul(q, transpose(k, {1, 0}));
+  for_each_index(scores.dims,
+                 [&](const Dims& at) { scores.at(at) = causal && at[1] > at[0] ? -1e30f : scores.at(at) * scale; });
+  return matmul(softmax(scores, 1), v);
 }
 
 Array matrix(const Array& x, size_t number) {
-  return test::reshape(test::slice(x, {number, 0, 0}, {number + 1, x.dims[1], x.dims[2]}), {x.dims[1], x.dims[2]});
+  return reshape(slice(x, {number, 0, 0}, {number + 1, x.dims[1], x.dims[2]}), {x.dims[1], x.dims[2]});
 }
 
 // A model of one layer called on inputs a, b, c; `call` is a call of Keras 2.
@@ -200,12 +185,12 @@ std::vector<Array> called(const std::string& type, const std::string& config, co
   std::string names;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const std::string name(1, static_cast<char>('a' + i));
-    layers.push_back(test::keras_input(name, inputs[i].dims));
+    layers.push_back(keras_input(name, inputs[i].dims));
     names += std::string(i == 0 ? "" : ", ") + "['" + name + "', 0, 0]";
   }
-  layers.push_back(test::keras_layer(type, "y", config, call));
-  const std::string net = test::keras_functional("net", layers, "[" + names + "]", "[['y', 0, 0]]");
-  return test::run(keras::import_contents(test::keras_contents(net, weights), {}), inputs);
+  layers.push_back(keras_layer(type, "y", config, call));
+  const std::string net = keras_functional("net", layers, "[" + names + "]", "[['y', 0, 0]]");
+  return run(keras::import_contents(keras_contents(net, weights), {}), inputs);
 }
 
 TEST_F(KerasExtra, Attention) {
@@ -215,9 +200,9 @@ TEST_F(KerasExtra, Attention) {
     std::vector<Array> images;
     for (size_t i = 0; i < 2; ++i) {
       const Array y = attended(matrix(q, i), matrix(k, i), matrix(v, i), scale, causal);
-      images.push_back(test::reshape(y, {1, 3, 2}));
+      images.push_back(reshape(y, {1, 3, 2}));
     }
-    return test::concat(images, 0);
+    return concat(images, 0);
   };
   expect_near(called("Attention", "'dropout': 0.5", call, {}, {q, v, k}).at(0), want(1, false));
   expect_near(called("Attention", "'use_scale': true", call, {{"y/y/scale:0", make({}, {0.5f})}}, {q, v, k}).at(0),
@@ -225,7 +210,7 @@ TEST_F(KerasExtra, Attention) {
   const std::string causal = "[[['a', 0, 0, {'use_causal_mask': true}], ['b', 0, 0, {}], ['c', 0, 0, {}]]]";
   expect_near(called("Attention", "", causal, {}, {q, v, k}).at(0), want(1, true));
   const auto refused = [&](const std::string& config, const std::string& how) {
-    return test::error_of([&] { called("Attention", config, how, {}, {q, v, k}); });
+    return error_of([&] { called("Attention", config, how, {}, {q, v, k}); });
   };
   expect_in(refused("'score_mode': 'concat'", call), "score_mode 'concat'");
   expect_in(refused("", "[[['a', 0, 0, {'return_attention_scores': true}], ['b', 0, 0, {}]]]"),
@@ -245,21 +230,21 @@ TEST_F(KerasExtra, MultiHeadAttention) {
                                 {"y/y/attention_output/kernel:0", wo},
                                 {"y/y/attention_output/bias:0", bo}};
   const auto head = [](const Array& x, const Array& w, const Array& b, size_t h) {
-    const Array own = test::reshape(test::slice(w, {0, h, 0}, {w.dims[0], h + 1, 3}), {w.dims[0], 3});
-    return test::combine(test::matmul(matrix(x, 0), own), test::slice(b, {h, 0}, {h + 1, 3}), plus);
+    const Array own = reshape(slice(w, {0, h, 0}, {w.dims[0], h + 1, 3}), {w.dims[0], 3});
+    return combine(matmul(matrix(x, 0), own), slice(b, {h, 0}, {h + 1, 3}), plus);
   };
   std::vector<Array> heads;
   for (size_t h = 0; h < 2; ++h) {
     heads.push_back(attended(head(q, wq, bq, h), head(v, wk, bk, h), head(v, wv, bv, h), 1 / std::sqrt(3.0f), false));
   }
-  const Array sum = test::matmul(test::concat(heads, 1), test::reshape(wo, {6, 4}));
-  const Array want = test::reshape(test::combine(sum, bo, plus), {1, 3, 4});
+  const Array sum = matmul(concat(heads, 1), reshape(wo, {6, 4}));
+  const Array want = reshape(combine(sum, bo, plus), {1, 3, 4});
   const std::string config =
       "'num_heads': 2, 'key_dim': 3, 'value_dim': 3, 'attention_axes': [1], 'output_shape': null";
   const std::string call = "[[['a', 0, 0, {'value': ['b', 0, 0], 'use_causal_mask': false}]]]";
   expect_near(called("MultiHeadAttention", config, call, weights, {q, v}).at(0), want);
   const auto refused = [&](const std::string& more) {
-    return test::error_of([&] { called("MultiHeadAttention", config + more, call, weights, {q, v}); });
+    return error_of([&] { called("MultiHeadAttention", config + more, call, weights, {q, v}); });
   };
   expect_in(refused(", 'use_gate': true"), "use_gate");
   expect_in(refused(", 'sliding_window': 3"), "'sliding_window'");
@@ -268,7 +253,7 @@ TEST_F(KerasExtra, MultiHeadAttention) {
 TEST_F(KerasExtra, Dot) {
   const Array a = random({1, 3, 4}, 1), b = random({1, 5, 4}, 2), c = random({2, 4}, 3), d = random({2, 4}, 4);
   const std::string call = "[[['a', 0, 0, {}], ['b', 0, 0, {}]]]";
-  const Array want = test::reshape(test::matmul(matrix(a, 0), test::transpose(matrix(b, 0), {1, 0})), {1, 3, 5});
+  const Array want = reshape(matmul(matrix(a, 0), transpose(matrix(b, 0), {1, 0})), {1, 3, 5});
   expect_near(called("Dot", "'axes': [2, 2], 'normalize': false", call, {}, {a, b}).at(0), want);
   Array rows = make({2, 1}, {0, 0}), cosines = rows;
   for (size_t r = 0; r < 2; ++r) {
@@ -282,7 +267,7 @@ TEST_F(KerasExtra, Dot) {
   }
   expect_near(called("Dot", "'axes': 1", call, {}, {c, d}).at(0), rows);
   expect_near(called("Dot", "'axes': -1, 'normalize': true", call, {}, {c, d}).at(0), cosines);
-  expect_in(test::error_of([&] { called("Dot", "'axes': 0", call, {}, {c, d}); }), "along the first dimension");
+  expect_in(error_of([&] { called("Dot", "'axes': 0", call, {}, {c, d}); }), "along the first dimension");
 }
 
 TEST_F(KerasExtra, Embedding) {
@@ -298,9 +283,9 @@ TEST_F(KerasExtra, Embedding) {
 
 TEST_F(KerasExtra, CenterCrop) {
   const Array x = random({1, 6, 5, 2}, 1);
-  expect_layer("CenterCrop", "'height': 3, 'width': 4", x, {}, test::slice(x, {0, 1, 0, 0}, {1, 4, 4, 2}));
+  expect_layer("CenterCrop", "'height': 3, 'width': 4", x, {}, slice(x, {0, 1, 0, 0}, {1, 4, 4, 2}));
   expect_in(refusal("CenterCrop", "'height': 7, 'width': 4", x.dims), "an image that is smaller");
 }
 
 }  // namespace
-}  // namespace quern
+}  // namespace quern::test

@@ -9,20 +9,8 @@
 #include "convert/keras/keras.h"
 #include "keras_model.h"
 
-namespace quern {
+namespace quern::test {
 namespace {
-
-using test::Array;
-using test::Dims;
-using test::error_of;
-using test::expect_in;
-using test::expect_layer;
-using test::expect_near;
-using test::KerasWeights;
-using test::nhwc;
-using test::random;
-using test::refusal;
-using test::times;
 
 constexpr const char* call_on_x = "[[['x', 0, 0, {}]]]";
 float relu(float v) { return std::max(v, 0.0f); }
@@ -32,17 +20,16 @@ float relu(float v) { return std::max(v, 0.0f); }
 // Two inputs a, b of these dimensions, which a layer "y" reads.
 std::string two_inputs(const std::string& type, const std::string& config, const Dims& a, const Dims& b,
                        const std::string& calls = "[[['a', 0, 0, {}], ['b', 0, 0, {}]]]") {
-  return test::keras_functional(
-      "net", {test::keras_input("a", a), test::keras_input("b", b), test::keras_layer(type, "y", config, calls)},
-      "[['a', 0, 0], ['b', 0, 0]]", "[['y', 0, 0]]");
+  return keras_functional("net", {keras_input("a", a), keras_input("b", b), keras_layer(type, "y", config, calls)},
+                          "[['a', 0, 0], ['b', 0, 0]]", "[['y', 0, 0]]");
 }
 
 TEST(Keras, Merging) {
   const Array a = random({2, 3, 4, 5}, 1), b = random({2, 3, 4, 5}, 2), row = random({2, 1, 1, 5}, 3);
   const auto expect_merged = [&](const std::string& type, const Array& second, float (*f)(float, float)) {
     SCOPED_TRACE(type);
-    const Graph graph = keras::import_contents(test::keras_contents(two_inputs(type, "", a.dims, second.dims), {}), {});
-    expect_near(test::run(graph, {a, second}).at(0), test::combine(a, second, f));
+    const Graph graph = keras::import_contents(keras_contents(two_inputs(type, "", a.dims, second.dims), {}), {});
+    expect_near(run(graph, {a, second}).at(0), combine(a, second, f));
   };
   expect_merged("Add", b, [](float u, float v) { return u + v; });
   expect_merged("Add", row, [](float u, float v) { return u + v; });
@@ -52,10 +39,10 @@ TEST(Keras, Merging) {
   expect_merged("Maximum", b, [](float u, float v) { return std::max(u, v); });
   expect_merged("Minimum", b, [](float u, float v) { return std::min(u, v); });
   const Graph joined =
-      keras::import_contents(test::keras_contents(two_inputs("Concatenate", "'axis': 2", a.dims, b.dims), {}), {});
-  expect_near(test::run(joined, {a, b}).at(0), test::concat({a, b}, 2));
-  expect_in(refusal(test::keras_contents(two_inputs("Add", "", a.dims, {2, 5}), {})), "different ranks");
-  expect_in(refusal(test::keras_contents(two_inputs("Maximum", "", a.dims, row.dims), {})), "different shapes");
+      keras::import_contents(keras_contents(two_inputs("Concatenate", "'axis': 2", a.dims, b.dims), {}), {});
+  expect_near(run(joined, {a, b}).at(0), concat({a, b}, 2));
+  expect_in(refusal(keras_contents(two_inputs("Add", "", a.dims, {2, 5}), {})), "different ranks");
+  expect_in(refusal(keras_contents(two_inputs("Maximum", "", a.dims, row.dims), {})), "different shapes");
 }
 
 // Operators between layers: Keras 2 has TFOpLambda, Keras 3 layers with numbers among their arguments.
@@ -63,57 +50,57 @@ TEST(Keras, Merging) {
 TEST(Keras, LayersOfApplications) {
   const Array x = random({2, 3, 4}, 1), gamma = random({4}, 2), y = random({2, 3, 4}, 3);
   expect_layer("LayerScale", "'init_values': 0.1, 'projection_dim': 4", x, {{"gamma", gamma}},
-               test::combine(x, gamma, times));
-  expect_layer("LayerScale", "'projection_dim': 4", x, {{"variable_7", gamma}}, test::combine(x, gamma, times));
+               combine(x, gamma, times));
+  expect_layer("LayerScale", "'projection_dim': 4", x, {{"variable_7", gamma}}, combine(x, gamma, times));
   expect_in(refusal("LayerScale", "'projection_dim': 4", x.dims), "has 0 weights for it instead of one");
   expect_in(refusal("LayerScale", "'projection_dim': 3", x.dims, {{"gamma", gamma}}), "does not fit the input");
   expect_layer("StochasticDepth", "'drop_path_rate': 0.5", x, {}, x);
-  const Array want = test::combine(x, y, [](float a, float b) { return a + 0.25f * b; });
+  const Array want = combine(x, y, [](float a, float b) { return a + 0.25f * b; });
   for (const char* type : {"CustomScaleLayer", "Custom>CustomScaleLayer"}) {
     const std::string net =
-        test::keras_functional("net",
-                               {test::keras_input("x", x.dims), test::keras_input("y", x.dims),
-                                test::keras_layer(type, "s", "'scale': 0.25", "[[['x', 0, 0, {}], ['y', 0, 0, {}]]]")},
-                               "[['x', 0, 0], ['y', 0, 0]]", "[['s', 0, 0]]");
-    expect_near(test::run(keras::import_contents(test::keras_contents(net, {}), {}), {x, y}).at(0), want);
+        keras_functional("net",
+                         {keras_input("x", x.dims), keras_input("y", x.dims),
+                          keras_layer(type, "s", "'scale': 0.25", "[[['x', 0, 0, {}], ['y', 0, 0, {}]]]")},
+                         "[['x', 0, 0], ['y', 0, 0]]", "[['s', 0, 0]]");
+    expect_near(run(keras::import_contents(keras_contents(net, {}), {}), {x, y}).at(0), want);
   }
 }
 
 TEST(Keras, Operators) {
-  const Array x = random({2, 3}, 1), want = test::map(x, [](float v) { return 2 - v; });
-  const std::string ends = "[['x', 0, 0]]", input = test::keras_input("x", x.dims);
-  const std::string lambda = test::keras_layer("TFOpLambda", "y", "'function': 'math.subtract'",
-                                               "[['_CONSTANT_VALUE', -1, 2, {'y': ['x', 0, 0], 'name': null}]]");
+  const Array x = random({2, 3}, 1), want = map(x, [](float v) { return 2 - v; });
+  const std::string ends = "[['x', 0, 0]]", input = keras_input("x", x.dims);
+  const std::string lambda = keras_layer("TFOpLambda", "y", "'function': 'math.subtract'",
+                                         "[['_CONSTANT_VALUE', -1, 2, {'y': ['x', 0, 0], 'name': null}]]");
   const std::string tensor = "{'class_name': '__keras_tensor__', 'config': {'keras_history': ['x', 0, 0]}}";
-  const std::string layer = test::keras_layer("Subtract", "y", "", "[{'args': [2.0, " + tensor + "], 'kwargs': {}}]");
+  const std::string layer = keras_layer("Subtract", "y", "", "[{'args': [2.0, " + tensor + "], 'kwargs': {}}]");
   for (const std::string& each : {lambda, layer}) {
-    const std::string net = test::keras_functional("net", {input, each}, ends, "[['y', 0, 0]]");
-    expect_near(test::run(keras::import_contents(test::keras_contents(net, {}), {}), {x}).at(0), want);
+    const std::string net = keras_functional("net", {input, each}, ends, "[['y', 0, 0]]");
+    expect_near(run(keras::import_contents(keras_contents(net, {}), {}), {x}).at(0), want);
   }
-  const std::string argument = test::keras_layer("Add", "y", "", "[[['x', 0, 0, {'mask': 3}]]]");
-  const std::string training = test::keras_layer("Dropout", "y", "", "[[['x', 0, 0, {'training': true}]]]");
+  const std::string argument = keras_layer("Add", "y", "", "[[['x', 0, 0, {'mask': 3}]]]");
+  const std::string training = keras_layer("Dropout", "y", "", "[[['x', 0, 0, {'training': true}]]]");
   for (const auto& [each, part] : {std::pair(argument, "'mask'"), std::pair(training, "'training'")}) {
-    const std::string net = test::keras_functional("net", {input, each}, ends, "[['y', 0, 0]]");
-    expect_in(refusal(test::keras_contents(net, {})), std::string("the argument ") + part);
+    const std::string net = keras_functional("net", {input, each}, ends, "[['y', 0, 0]]");
+    expect_in(refusal(keras_contents(net, {})), std::string("the argument ") + part);
   }
 }
 
 // A layer that is called twice; the file lists it before the layer whose result it reads.
 TEST(Keras, SharedLayers) {
   const Array x = random({2, 3}, 1), kernel = random({3, 3}, 2);
-  const std::string net = test::keras_functional(
+  const std::string net = keras_functional(
       "net",
-      {test::keras_input("x", x.dims),
-       test::keras_layer("Dense", "y", "'units': 3, 'use_bias': false", "[[['x', 0, 0, {}]], [['z', 0, 0, {}]]]"),
-       test::keras_layer("ReLU", "z", "", "[[['y', 0, 0, {}]]]")},
+      {keras_input("x", x.dims),
+       keras_layer("Dense", "y", "'units': 3, 'use_bias': false", "[[['x', 0, 0, {}]], [['z', 0, 0, {}]]]"),
+       keras_layer("ReLU", "z", "", "[[['y', 0, 0, {}]]]")},
       "[['x', 0, 0]]", "[['y', 1, 0], ['z', 0, 0]]");
-  const keras::Contents contents = test::keras_contents(net, {{"y/y/kernel:0", kernel}});
-  const Array z = test::map(test::matmul(x, kernel), relu);
-  const std::vector<Array> got = test::run(keras::import_contents(contents, {}), {x});
-  expect_near(got.at(0), test::matmul(z, kernel));
+  const keras::Contents contents = keras_contents(net, {{"y/y/kernel:0", kernel}});
+  const Array z = map(matmul(x, kernel), relu);
+  const std::vector<Array> got = run(keras::import_contents(contents, {}), {x});
+  expect_near(got.at(0), matmul(z, kernel));
   expect_near(got.at(1), z);
   EXPECT_EQ(keras::import_contents(contents, {}).outputs.size(), 2u);
-  expect_near(test::run(keras::import_contents(contents, {"y"}), {x}).at(0), test::matmul(x, kernel));
+  expect_near(run(keras::import_contents(contents, {"y"}), {x}).at(0), matmul(x, kernel));
   expect_in(error_of([&] { keras::import_contents(contents, {"w"}); }), "the model has no layer 'w'");
 }
 
@@ -122,9 +109,9 @@ TEST(Keras, SharedLayers) {
 TEST(Keras, NestedModels) {
   const Array x = random({2, 3}, 1), kernel = random({3, 3}, 2), outer = random({3, 3}, 3);
   const std::string dense = "'units': 3, 'use_bias': false";
-  const std::string own_input = test::keras_input("i", x.dims);
-  const Array once = test::map(test::matmul(test::matmul(x, outer), kernel), relu);
-  const Array want = test::map(test::matmul(once, kernel), relu);
+  const std::string own_input = keras_input("i", x.dims);
+  const Array once = map(matmul(matmul(x, outer), kernel), relu);
+  const Array want = map(matmul(once, kernel), relu);
   const std::string old_calls = "[[['fc', 0, 0, {}]], [['inner', 1, 0, {}]]]";
   const auto tensor = [](const std::string& layer) {
     return "{'args': [{'class_name': '__keras_tensor__', 'config': {'keras_history': ['" + layer +
@@ -133,40 +120,39 @@ TEST(Keras, NestedModels) {
   const std::string new_calls = "[" + tensor("fc") + ", " + tensor("inner") + "]";
   for (const bool is_new : {false, true}) {
     const std::string calls = is_new ? new_calls : old_calls, first = is_new ? "[" + tensor("x") + "]" : call_on_x;
-    const std::vector<std::string> layers = {own_input, test::keras_layer("Dense", "fc", dense, "[[['i', 0, 0, {}]]]"),
-                                             test::keras_layer("ReLU", "r", "", "[[['fc', 0, 0, {}]]]")};
-    const std::string functional = test::keras_functional("inner", layers, "[['i', 0, 0]]", "[['r', 0, 0]]", calls);
-    const std::string sequential = test::keras_sequential(
-        "inner", {own_input, test::keras_layer("Dense", "fc", dense), test::keras_layer("ReLU", "r", "")}, calls);
+    const std::vector<std::string> layers = {own_input, keras_layer("Dense", "fc", dense, "[[['i', 0, 0, {}]]]"),
+                                             keras_layer("ReLU", "r", "", "[[['fc', 0, 0, {}]]]")};
+    const std::string functional = keras_functional("inner", layers, "[['i', 0, 0]]", "[['r', 0, 0]]", calls);
+    const std::string sequential =
+        keras_sequential("inner", {own_input, keras_layer("Dense", "fc", dense), keras_layer("ReLU", "r", "")}, calls);
     for (const std::string& inner : {functional, sequential}) {
       const bool counts_from_1 = !is_new || inner == functional;  // where the model names its outputs
-      const std::string net = test::keras_functional(
-          "net", {test::keras_input("x", x.dims), test::keras_layer("Dense", "fc", dense, first), inner}, "['x', 0, 0]",
-          "['inner', " + std::string(counts_from_1 ? "2" : "1") + ", 0]");
+      const std::string net =
+          keras_functional("net", {keras_input("x", x.dims), keras_layer("Dense", "fc", dense, first), inner},
+                           "['x', 0, 0]", "['inner', " + std::string(counts_from_1 ? "2" : "1") + ", 0]");
       const std::string folder = is_new ? "inner/inner/" : "inner/";
-      const keras::Contents contents = test::keras_contents(
+      const keras::Contents contents = keras_contents(
           net, {{"fc/fc/kernel:0", outer}, {folder + "fc/kernel:0", kernel}}, is_new ? "3.1.0" : "2.4.0");
-      expect_near(test::run(keras::import_contents(contents, {}), {x}).at(0), want);
-      expect_near(test::run(keras::import_contents(contents, {"inner/r"}), {x}).at(0), once);
+      expect_near(run(keras::import_contents(contents, {}), {x}).at(0), want);
+      expect_near(run(keras::import_contents(contents, {"inner/r"}), {x}).at(0), once);
     }
   }
 }
 
 TEST(Keras, SequentialWithoutInputLayer) {
   const Array x = random({2, 3}, 1), kernel = random({3, 2}, 2);
-  const std::string dense =
-      test::keras_layer("Dense", "fc", "'batch_input_shape': [null, 3], 'units': 2, 'use_bias': false");
-  const std::string inner = test::keras_sequential("inner", {dense});
-  for (const std::string& net : {inner, test::keras_sequential("net", {inner})}) {
+  const std::string dense = keras_layer("Dense", "fc", "'batch_input_shape': [null, 3], 'units': 2, 'use_bias': false");
+  const std::string inner = keras_sequential("inner", {dense});
+  for (const std::string& net : {inner, keras_sequential("net", {inner})}) {
     const std::string path = net == inner ? "fc/fc/kernel:0" : "inner/fc/kernel:0";
-    const Graph graph = keras::import_contents(test::keras_contents(net, {{path, kernel}}), {});
-    expect_near(test::run(graph, {x}).at(0), test::matmul(x, kernel));
+    const Graph graph = keras::import_contents(keras_contents(net, {{path, kernel}}), {});
+    expect_near(run(graph, {x}).at(0), matmul(x, kernel));
   }
   // Old files have nothing but a list of layers.
   const std::string list = R"({"class_name": "Sequential", "config": [)" + dense + "]}";
-  const Graph graph = keras::import_contents(test::keras_contents(list, {{"fc/kernel:0", kernel}}), {});
-  expect_near(test::run(graph, {x}).at(0), test::matmul(x, kernel));
-  expect_in(refusal(test::keras_contents(test::keras_sequential("net", {test::keras_layer("ReLU", "r", "")}), {})),
+  const Graph graph = keras::import_contents(keras_contents(list, {{"fc/kernel:0", kernel}}), {});
+  expect_near(run(graph, {x}).at(0), matmul(x, kernel));
+  expect_in(refusal(keras_contents(keras_sequential("net", {keras_layer("ReLU", "r", "")}), {})),
             "does not say which shape its input has");
 }
 
@@ -174,29 +160,27 @@ TEST(Keras, SequentialWithoutInputLayer) {
 TEST(Keras, NamesWithSlashes) {
   const Array x = random({2, 3}, 1), first = random({3, 3}, 2), second = random({3, 3}, 3);
   const std::string config = "'units': 3, 'use_bias': false";
-  const std::string net =
-      test::keras_sequential("net", {test::keras_input("x", x.dims), test::keras_layer("Dense", "a", config),
-                                     test::keras_layer("Dense", "a/b", config)});
-  const keras::Contents contents = test::keras_contents(net, {{"a/a/kernel:0", first}, {"a/b/a/b/kernel:0", second}});
-  expect_near(test::run(keras::import_contents(contents, {}), {x}).at(0), test::matmul(test::matmul(x, first), second));
+  const std::string net = keras_sequential(
+      "net", {keras_input("x", x.dims), keras_layer("Dense", "a", config), keras_layer("Dense", "a/b", config)});
+  const keras::Contents contents = keras_contents(net, {{"a/a/kernel:0", first}, {"a/b/a/b/kernel:0", second}});
+  expect_near(run(keras::import_contents(contents, {}), {x}).at(0), matmul(matmul(x, first), second));
 }
 
 // ---- what is refused --------------------------------------------------------------------------
 
 TEST(Keras, ListsAllUnsupportedLayers) {
-  const std::string net = test::keras_sequential(
-      "net",
-      {test::keras_input("x", {1, 8, 8, 2}), test::keras_layer("ConvLSTM2D", "up", "'filters': 2"),
-       test::keras_layer("ReLU", "r", ""), test::keras_sequential("inner", {test::keras_layer("Lambda", "f", "")})});
-  EXPECT_EQ(refusal(test::keras_contents(net, {})), "2 layers are not supported: up (ConvLSTM2D), inner/f (Lambda)");
-  const std::string two = test::keras_functional(
-      "net",
-      {test::keras_input("x", {1, 8, 8, 2}), test::keras_layer("ConvLSTM2D", "up", "", call_on_x),
-       test::keras_layer("Softmax", "r", "'axis': [1, 2]", call_on_x),
-       test::keras_layer("Softmax", "s", "'temperature': 2.0", call_on_x),
-       test::keras_layer("ReLU", "q", "'dtype': 'int8'", call_on_x)},
-      "[['x', 0, 0]]", "[['up', 0, 0], ['r', 0, 0], ['s', 0, 0], ['q', 0, 0]]");
-  EXPECT_EQ(refusal(test::keras_contents(two, {})),
+  const std::string net = keras_sequential(
+      "net", {keras_input("x", {1, 8, 8, 2}), keras_layer("ConvLSTM2D", "up", "'filters': 2"),
+              keras_layer("ReLU", "r", ""), keras_sequential("inner", {keras_layer("Lambda", "f", "")})});
+  EXPECT_EQ(refusal(keras_contents(net, {})), "2 layers are not supported: up (ConvLSTM2D), inner/f (Lambda)");
+  const std::string two =
+      keras_functional("net",
+                       {keras_input("x", {1, 8, 8, 2}), keras_layer("ConvLSTM2D", "up", "", call_on_x),
+                        keras_layer("Softmax", "r", "'axis': [1, 2]", call_on_x),
+                        keras_layer("Softmax", "s", "'temperature': 2.0", call_on_x),
+                        keras_layer("ReLU", "q", "'dtype': 'int8'", call_on_x)},
+                       "[['x', 0, 0]]", "[['up', 0, 0], ['r', 0, 0], ['s', 0, 0], ['q', 0, 0]]");
+  EXPECT_EQ(refusal(keras_contents(two, {})),
             "4 layers are not supported: up (ConvLSTM2D), r (Softmax: over several axes), s (Softmax: 'temperature'), "
             "q (ReLU: "
             "type 'int8')");
@@ -234,47 +218,41 @@ TEST(Keras, RefusesDamagedModels) {
   expect_in(refused(R"({"class_name": "MyModel", "config": {}})"), "a model of the class 'MyModel'");
   expect_in(refused(R"({"class_name": "Sequential", "config": {"layers": []}})"), "has no layers");
   expect_in(refused(R"({"class_name": "Sequential", "config": {"layers": [3]}})"), "layer 0: 'class_name' is missing");
-  const std::string x = test::keras_input("x", {1, 3}), ends = "[['x', 0, 0]]";
+  const std::string x = keras_input("x", {1, 3}), ends = "[['x', 0, 0]]";
   const auto net = [&](const std::vector<std::string>& layers, const std::string& outputs) {
-    return refused(test::keras_functional("net", layers, ends, outputs));
+    return refused(keras_functional("net", layers, ends, outputs));
   };
   const auto call = [](const std::string& source) { return "[[['" + source + "', 0, 0, {}]]]"; };
-  expect_in(net({x, test::keras_layer("ReLU", "a", "", call("b")), test::keras_layer("ReLU", "b", "", call("a"))},
-                "[['b', 0, 0]]"),
+  expect_in(net({x, keras_layer("ReLU", "a", "", call("b")), keras_layer("ReLU", "b", "", call("a"))}, "[['b', 0, 0]]"),
             "layer 'a' depends on its own result");
-  expect_in(net({x, test::keras_layer("ReLU", "a", "", call("c"))}, "[['a', 0, 0]]"), "there is no layer 'c'");
+  expect_in(net({x, keras_layer("ReLU", "a", "", call("c"))}, "[['a', 0, 0]]"), "there is no layer 'c'");
   expect_in(net({x, x}, ends), "layer 'x' is there twice");
   expect_in(net({x}, "[['x', 1, 0]]"), "layer 'x' has no call 1");
   expect_in(net({x}, "[['x', -1, 0]]"), "layer 'x' has no call -1");
   expect_in(net({x}, "[['x', 0, 99999]]"), "layer 'x' has no result 99999");
-  expect_in(net({x, test::keras_layer("ReLU", "a", "", "[[['x', 0]]]")}, "[['a', 0, 0]]"),
-            "'inbound_nodes' is damaged");
+  expect_in(net({x, keras_layer("ReLU", "a", "", "[[['x', 0]]]")}, "[['a', 0, 0]]"), "'inbound_nodes' is damaged");
   expect_in(net({x}, "[]"), "the model has no outputs");
+  expect_in(refused(keras_sequential("net", {keras_layer("InputLayer", "x", "'batch_input_shape': [1, -3]")})),
+            "out of range");
+  expect_in(refused(keras_sequential("net", {keras_layer("InputLayer", "x", "'batch_shape': [1, null, 3]")})),
+            "dimension 1 has no fixed size");
   expect_in(
-      refused(test::keras_sequential("net", {test::keras_layer("InputLayer", "x", "'batch_input_shape': [1, -3]")})),
-      "out of range");
-  expect_in(
-      refused(test::keras_sequential("net", {test::keras_layer("InputLayer", "x", "'batch_shape': [1, null, 3]")})),
-      "dimension 1 has no fixed size");
-  expect_in(refused(test::keras_sequential(
-                "net", {test::keras_layer("InputLayer", "x", "'batch_shape': [1, 3], 'dtype': 'uint8'")})),
-            "type 'uint8'");
+      refused(keras_sequential("net", {keras_layer("InputLayer", "x", "'batch_shape': [1, 3], 'dtype': 'uint8'")})),
+      "type 'uint8'");
 }
 
 // Each model calls the one within it ten times: 10^16 layers.
 TEST(Keras, RefusesModelsThatExplode) {
-  std::string model = test::keras_layer("ReLU", "r", "");
+  std::string model = keras_layer("ReLU", "r", "");
   for (int depth = 0; depth < 16; ++depth) {
-    model = test::keras_sequential("m" + std::to_string(depth), std::vector<std::string>(depth < 4 ? 10 : 1, model));
+    model = keras_sequential("m" + std::to_string(depth), std::vector<std::string>(depth < 4 ? 10 : 1, model));
   }
-  expect_in(refusal(test::keras_contents(
-                test::keras_sequential("net", {test::keras_input("x", {1, 3}), model, model, model}), {})),
+  expect_in(refusal(keras_contents(keras_sequential("net", {keras_input("x", {1, 3}), model, model, model}), {})),
             "more than 20000 layers");
-  std::string deep = test::keras_layer("ReLU", "r", "");
-  for (int depth = 0; depth < 20; ++depth) deep = test::keras_sequential("m", {deep});
-  expect_in(refusal(test::keras_contents(test::keras_sequential("net", {test::keras_input("x", {1, 3}), deep}), {})),
-            "too deep");
+  std::string deep = keras_layer("ReLU", "r", "");
+  for (int depth = 0; depth < 20; ++depth) deep = keras_sequential("m", {deep});
+  expect_in(refusal(keras_contents(keras_sequential("net", {keras_input("x", {1, 3}), deep}), {})), "too deep");
 }
 
 }  // namespace
-}  // namespace quern
+}  // namespace quern::test

@@ -5,25 +5,10 @@
 #include "convert/keras/keras.h"
 #include "keras_model.h"
 
-namespace quern {
+namespace quern::test {
 namespace {
 
-using test::Array;
-using test::Dims;
-using test::expect_in;
-using test::expect_layer;
-using test::expect_near;
-using test::generate;
-using test::KerasWeights;
-using test::make;
-using test::plus;
-using test::random;
-using test::refusal;
-using test::sigmoid;
-using test::tanh_of;
-using test::times;
-
-class KerasRecurrent : public test::KerasWithExtra {};
+class KerasRecurrent : public KerasWithExtra {};
 
 // ---- recurrent layers -------------------------------------------------------------------------
 
@@ -32,7 +17,7 @@ Array gate(const Array& matrix, size_t number, size_t units) {
   Dims begin(matrix.dims.size(), 0), end = matrix.dims;
   begin.back() = number * units;
   end.back() = begin.back() + units;
-  return test::slice(matrix, begin, end);
+  return slice(matrix, begin, end);
 }
 
 // The cells as Keras describes them. `step` gets an input [batch, depth] and changes the states.
@@ -42,37 +27,32 @@ struct Cell {
   bool resets_after = false;
 
   Array of_input(const Array& x, size_t g) const {
-    const Array& b = resets_after ? test::slice(bias, {0, 0}, {1, bias.dims[1]}) : bias;
-    return test::combine(test::matmul(x, gate(kernel, g, units)), gate(b, g, units), plus);
+    const Array& b = resets_after ? slice(bias, {0, 0}, {1, bias.dims[1]}) : bias;
+    return combine(matmul(x, gate(kernel, g, units)), gate(b, g, units), plus);
   }
   Array of_state(const Array& h, size_t g) const {
-    const Array y = test::matmul(h, gate(recurrent, g, units));
+    const Array y = matmul(h, gate(recurrent, g, units));
     if (!resets_after) return y;
-    return test::combine(y, gate(test::slice(bias, {1, 0}, {2, bias.dims[1]}), g, units), plus);
+    return combine(y, gate(slice(bias, {1, 0}, {2, bias.dims[1]}), g, units), plus);
   }
-  Array sum(const Array& x, const Array& h, size_t g) const {
-    return test::combine(of_input(x, g), of_state(h, g), plus);
-  }
+  Array sum(const Array& x, const Array& h, size_t g) const { return combine(of_input(x, g), of_state(h, g), plus); }
 };
 
-void step_rnn(const Cell& cell, const Array& x, std::vector<Array>& s) {
-  s[0] = test::map(cell.sum(x, s[0], 0), tanh_of);
-}
+void step_rnn(const Cell& cell, const Array& x, std::vector<Array>& s) { s[0] = map(cell.sum(x, s[0], 0), tanh_of); }
 
 void step_lstm(const Cell& cell, const Array& x, std::vector<Array>& s) {
   Array gates[4];
-  for (size_t g = 0; g < 4; ++g) gates[g] = test::map(cell.sum(x, s[0], g), g == 2 ? tanh_of : sigmoid);
-  s[1] = test::combine(test::combine(gates[1], s[1], times), test::combine(gates[0], gates[2], times), plus);
-  s[0] = test::combine(gates[3], test::map(s[1], tanh_of), times);
+  for (size_t g = 0; g < 4; ++g) gates[g] = map(cell.sum(x, s[0], g), g == 2 ? tanh_of : sigmoid);
+  s[1] = combine(combine(gates[1], s[1], times), combine(gates[0], gates[2], times), plus);
+  s[0] = combine(gates[3], map(s[1], tanh_of), times);
 }
 
 void step_gru(const Cell& cell, const Array& x, std::vector<Array>& s) {
-  const Array z = test::map(cell.sum(x, s[0], 0), sigmoid), r = test::map(cell.sum(x, s[0], 1), sigmoid);
-  const Array kept = cell.resets_after ? test::combine(r, cell.of_state(s[0], 2), times)
-                                       : cell.of_state(test::combine(r, s[0], times), 2);
-  const Array fresh = test::map(test::combine(cell.of_input(x, 2), kept, plus), tanh_of);
-  s[0] = test::combine(test::combine(z, s[0], times),
-                       test::combine(test::map(z, [](float v) { return 1 - v; }), fresh, times), plus);
+  const Array z = map(cell.sum(x, s[0], 0), sigmoid), r = map(cell.sum(x, s[0], 1), sigmoid);
+  const Array kept =
+      cell.resets_after ? combine(r, cell.of_state(s[0], 2), times) : cell.of_state(combine(r, s[0], times), 2);
+  const Array fresh = map(combine(cell.of_input(x, 2), kept, plus), tanh_of);
+  s[0] = combine(combine(z, s[0], times), combine(map(z, [](float v) { return 1 - v; }), fresh, times), plus);
 }
 
 using Step = void (*)(const Cell& cell, const Array& x, std::vector<Array>& states);
@@ -86,11 +66,11 @@ Sequence run_cell(Step step, const Cell& cell, const Array& x, bool backwards, s
   std::vector<Array> rows(x.dims[1]);
   for (size_t i = 0; i < x.dims[1]; ++i) {
     const size_t t = backwards ? x.dims[1] - 1 - i : i;
-    const Array now = test::slice(x, {0, t, 0}, {x.dims[0], t + 1, x.dims[2]});
-    step(cell, test::reshape(now, {x.dims[0], x.dims[2]}), states);
-    rows[t] = test::reshape(states[0], {x.dims[0], 1, cell.units});
+    const Array now = slice(x, {0, t, 0}, {x.dims[0], t + 1, x.dims[2]});
+    step(cell, reshape(now, {x.dims[0], x.dims[2]}), states);
+    rows[t] = reshape(states[0], {x.dims[0], 1, cell.units});
   }
-  return {test::concat(rows, 1), states};
+  return {concat(rows, 1), states};
 }
 
 Array backwards(const Array& x) {
@@ -152,7 +132,7 @@ TEST_F(KerasRecurrent, FunctionsOfGates) {
     const auto line = [&](float v) { return std::clamp(v * (is_3 ? 1.0f / 6 : 0.2f) + 0.5f, 0.0f, 1.0f); };
     Array h = states[0];
     for (size_t t = 0; t < 2; ++t) {
-      h = test::map(cell.sum(test::reshape(test::slice(x, {0, t, 0}, {1, t + 1, 4}), {1, 4}), h, 0), line);
+      h = map(cell.sum(reshape(slice(x, {0, t, 0}, {1, t + 1, 4}), {1, 4}), h, 0), line);
     }
     expect_layer("SimpleRNN", "'units': 3, 'activation': 'hard_sigmoid'", x, weights_of(cell, ""), h,
                  is_3 ? "3.0.0" : "2.4.0");
@@ -176,14 +156,14 @@ TEST_F(KerasRecurrent, StatesOfRecurrentLayers) {
   for (const std::string& calls : {new_calls, old_calls}) {
     const std::string on_x =
         calls == new_calls ? "[{'args': [" + tensor("x", 0) + "], 'kwargs': {}}]" : "[[['x', 0, 0, {}]]]";
-    const std::string net = test::keras_functional(
-        "net",
-        {test::keras_input("x", x.dims), test::keras_layer("LSTM", "a", "'units': 3, 'return_state': true", on_x),
-         test::keras_layer("LSTM", "b", "'units': 3", calls)},
-        "[['x', 0, 0]]", "[['b', 0, 0], ['a', 0, 2]]");
+    const std::string net =
+        keras_functional("net",
+                         {keras_input("x", x.dims), keras_layer("LSTM", "a", "'units': 3, 'return_state': true", on_x),
+                          keras_layer("LSTM", "b", "'units': 3", calls)},
+                         "[['x', 0, 0]]", "[['b', 0, 0], ['a', 0, 2]]");
     KerasWeights weights = weights_of(first, "a/a/");
     weights.merge(weights_of(second, "b/b/"));
-    const std::vector<Array> got = test::run(keras::import_contents(test::keras_contents(net, weights), {}), {x});
+    const std::vector<Array> got = run(keras::import_contents(keras_contents(net, weights), {}), {x});
     expect_near(got.at(0), decoded.states[0]);
     expect_near(got.at(1), encoded.states[1]);
   }
@@ -206,18 +186,16 @@ TEST_F(KerasRecurrent, Bidirectional) {
   weights.merge(weights_of(cells[1], "backward_l/lstm_cell/"));
   const auto layer = [](const std::string& more) { return wrapped("layer", "LSTM", "l", "'units': 3" + more) + ", "; };
   const std::string all = layer(", 'return_sequences': true");
-  expect_layer("Bidirectional", all + "'merge_mode': 'concat'", x, weights,
-               test::concat({forward.steps, back.steps}, 2));
-  const Array sum = test::combine(forward.steps, back.steps, plus);
+  expect_layer("Bidirectional", all + "'merge_mode': 'concat'", x, weights, concat({forward.steps, back.steps}, 2));
+  const Array sum = combine(forward.steps, back.steps, plus);
   expect_layer("Bidirectional", all + "'merge_mode': 'sum'", x, weights, sum);
-  expect_layer("Bidirectional", all + "'merge_mode': 'ave'", x, weights, test::map(sum, [](float v) { return v / 2; }));
-  expect_layer("Bidirectional", all + "'merge_mode': 'mul'", x, weights,
-               test::combine(forward.steps, back.steps, times));
+  expect_layer("Bidirectional", all + "'merge_mode': 'ave'", x, weights, map(sum, [](float v) { return v / 2; }));
+  expect_layer("Bidirectional", all + "'merge_mode': 'mul'", x, weights, combine(forward.steps, back.steps, times));
   expect_layer("Bidirectional", layer("") + "'merge_mode': 'concat'", x, weights,
-               test::concat({forward.states[0], back.states[0]}, 1));
+               concat({forward.states[0], back.states[0]}, 1));
   const std::string new_layers = wrapped("layer", "LSTM", "forward_l", "'units': 3") + ", " +
                                  wrapped("backward_layer", "LSTM", "backward_l", "'units': 3, 'go_backwards': true");
-  expect_layer("Bidirectional", new_layers, x, weights, test::concat({forward.states[0], back.states[0]}, 1), "3.1.0");
+  expect_layer("Bidirectional", new_layers, x, weights, concat({forward.states[0], back.states[0]}, 1), "3.1.0");
   expect_in(refusal("Bidirectional", all + "'merge_mode': 'max'", x.dims, weights), "'merge_mode' is 'max'");
   expect_in(refusal("Bidirectional", layer(", 'go_backwards': true") + "'merge_mode': 'sum'", x.dims, weights),
             "goes backwards");
@@ -239,10 +217,10 @@ TEST_F(KerasRecurrent, ResultsOfBothDirections) {
   const std::string config =
       wrapped("layer", "SimpleRNN", "r", "'units': 3, 'return_sequences': true, 'return_state': true") +
       ", 'merge_mode': null";
-  const std::string net = test::keras_functional(
-      "net", {test::keras_input("x", x.dims), test::keras_layer("Bidirectional", "b", config, "[[['x', 0, 0, {}]]]")},
+  const std::string net = keras_functional(
+      "net", {keras_input("x", x.dims), keras_layer("Bidirectional", "b", config, "[[['x', 0, 0, {}]]]")},
       "[['x', 0, 0]]", "[['b', 0, 0], ['b', 0, 1], ['b', 0, 2], ['b', 0, 3]]");
-  const std::vector<Array> got = test::run(keras::import_contents(test::keras_contents(net, weights), {}), {x});
+  const std::vector<Array> got = run(keras::import_contents(keras_contents(net, weights), {}), {x});
   for (size_t i = 0; i < 2; ++i) {
     expect_near(got.at(i), runs[i].steps);
     expect_near(got.at(2 + i), runs[i].states[0]);
@@ -252,11 +230,11 @@ TEST_F(KerasRecurrent, ResultsOfBothDirections) {
 TEST_F(KerasRecurrent, TimeDistributed) {
   const Array x = random({2, 3, 4, 5}, 1), kernel = random({5, 2}, 2), wide = random({20, 2}, 3);
   expect_layer("TimeDistributed", wrapped("layer", "Dense", "d", "'units': 2, 'use_bias': false"), x,
-               {{"kernel", kernel}}, test::reshape(test::matmul(test::reshape(x, {24, 5}), kernel), {2, 3, 4, 2}));
+               {{"kernel", kernel}}, reshape(matmul(reshape(x, {24, 5}), kernel), {2, 3, 4, 2}));
   expect_layer("TimeDistributed", wrapped("layer", "Flatten", "f", "'data_format': 'channels_last'"), x, {},
-               test::reshape(x, {2, 3, 20}));
+               reshape(x, {2, 3, 20}));
   expect_layer("TimeDistributed", wrapped("layer", "Permute", "p", "'dims': [2, 1]"), x, {},
-               test::transpose(x, {0, 1, 3, 2}));
+               transpose(x, {0, 1, 3, 2}));
   expect_in(refusal("TimeDistributed", wrapped("layer", "LSTM", "l", "'units': 3"), x.dims), "of LSTM");
   expect_in(refusal("TimeDistributed", wrapped("layer", "Sequential", "s", "'layers': []"), x.dims), "of Sequential");
   expect_in(refusal("TimeDistributed", wrapped("layer", "Dense", "d", "'units': 2, 'wild': 1"), x.dims,
@@ -268,13 +246,13 @@ TEST_F(KerasRecurrent, TimeDistributed) {
 // A number of steps is fixed, a number of images is not, whichever function comes before.
 TEST_F(KerasRecurrent, TimeDistributedBehindFunctions) {
   const Array x = random({2, 3, 4, 5}, 1);
-  const std::string net = test::keras_sequential(
-      "net", {test::keras_input("x", x.dims), test::keras_layer("Activation", "a", "'activation': 'softplus'"),
-              test::keras_layer("TimeDistributed", "t", wrapped("layer", "Flatten", "f", "'data_format': null"))});
-  const Graph graph = keras::import_contents(test::keras_contents(net, {}), {});
-  const Array want = test::map(test::reshape(x, {2, 3, 20}), [](float v) { return std::log1p(std::exp(v)); });
-  expect_near(test::run(graph, {x}).at(0), want);
-  expect_in(test::error_of([&] { test::run(graph, {random({2, 6, 4, 5}, 1)}); }), "dimension 1 stays 3");
+  const std::string net = keras_sequential(
+      "net", {keras_input("x", x.dims), keras_layer("Activation", "a", "'activation': 'softplus'"),
+              keras_layer("TimeDistributed", "t", wrapped("layer", "Flatten", "f", "'data_format': null"))});
+  const Graph graph = keras::import_contents(keras_contents(net, {}), {});
+  const Array want = map(reshape(x, {2, 3, 20}), [](float v) { return std::log1p(std::exp(v)); });
+  expect_near(run(graph, {x}).at(0), want);
+  expect_in(error_of([&] { run(graph, {random({2, 6, 4, 5}, 1)}); }), "dimension 1 stays 3");
 }
 
 // Weights of a layer with parts, in a model within the model, beside a layer of the same kind.
@@ -287,14 +265,14 @@ TEST_F(KerasRecurrent, PartsWithinNestedModels) {
   const Array want = run_cell(kind.step, cells[1], steps, false, {none}).states[0];
   for (const std::string folder : {"in/", "in/in/"}) {
     const std::string inner =
-        test::keras_sequential("in", {test::keras_layer("SimpleRNN", "r", "'units': 3, 'return_sequences': true"),
-                                      test::keras_layer("SimpleRNN", "r_1", "'units': 3")});
+        keras_sequential("in", {keras_layer("SimpleRNN", "r", "'units': 3, 'return_sequences': true"),
+                                keras_layer("SimpleRNN", "r_1", "'units': 3")});
     KerasWeights weights = weights_of(cells[0], folder + "r/cell/");
     weights.merge(weights_of(cells[1], folder + "r_1/cell/"));
-    const std::string net = test::keras_sequential("net", {test::keras_input("x", x.dims), inner});
-    expect_near(test::run(keras::import_contents(test::keras_contents(net, weights), {}), {x}).at(0), want);
+    const std::string net = keras_sequential("net", {keras_input("x", x.dims), inner});
+    expect_near(run(keras::import_contents(keras_contents(net, weights), {}), {x}).at(0), want);
   }
 }
 
 }  // namespace
-}  // namespace quern
+}  // namespace quern::test

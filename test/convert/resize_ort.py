@@ -1,10 +1,11 @@
-#!/usr/bin/env python3
+#!/ usr / bin / env python3
 """Compares resized models with ONNX Runtime, whose inputs have open dimensions.
 
     test/convert/resize_ort.py build/release/test/convert/quern_convert_test
 
 Runs the random graphs of resize_test.cc, and each of them with ONNX Runtime on the same input. Needs numpy and onnxruntime,
-which it looks for in build/peers-venv (bench/peers/README.md), too; exits with 77 where there are none.
+which it looks for in build/peers-venv (bench/peers/README.md), too;
+exits with 77 where there are none.
 """
 import collections, glob, os, pathlib, subprocess, sys, tempfile
 

@@ -1,13 +1,11 @@
 // Operators of TensorFlow Lite that the importer makes nodes of libquern-extra's kinds of, on integers too; recurrent
 // layers, detectors, and graphs that operators run. tflite_models.py beside this file compares more with the engine.
 #include <flatbuffers/flexbuffers.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "convert/convert.h"
 #include "graph/pass/passes.h"
-#include "tflite_model.h"
+#include "tflite_fixture.h"
 
 namespace quern {
 namespace {
@@ -24,18 +22,7 @@ using Builder = TfliteModel::Builder;
 using Options = TfliteModel::Options;
 using Type = TfliteModel::Type;
 
-class TfliteGeneral : public testing::Test {
- protected:
-  Graph import(const TfliteModel& model) { return import_tflite(folder_.write("net.tflite", model.bytes()), {}); }
-  std::string refusal(const TfliteModel& model) {
-    return test::error_of([&] { import(model); });
-  }
-  void expect(const TfliteModel& model, const std::vector<Array>& inputs, const std::vector<Array>& want,
-              float tolerance = 1e-5f) {
-    test::expect_outputs(import(model), inputs, want, tolerance);
-  }
-  test::Folder folder_;
-};
+class TfliteGeneral : public test::Tflite {};
 
 // A tensor that the model is given, or a constant.
 struct In {
