@@ -718,6 +718,7 @@ std::vector<View> Builder::custom(const std::string& kind, const std::string& na
   for (size_t i = 0; i < types.size(); ++i) graph_.tensors[first + i].type = types[i];
   infer_last(graph_);
   symbols_.add_node(graph_, graph_.nodes.back());
+  expect_of_last();
   compute_if_constant(first);
   std::vector<View> outputs;
   for (size_t i = first; i < first + types.size(); ++i) {

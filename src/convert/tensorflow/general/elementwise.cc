@@ -110,9 +110,10 @@ Values cast(const TfNode& node) {
 
 // Biases that a run computes, or of any type. They belong to the last dimension, or to the second of N, C, H, W.
 Values bias_add(const TfNode& node) {
+  if (rank_of(node, node.value(1)) != 1) node.fail("the bias does not fit");
+  if (!node.channels_first() && !has_rank(node, node.value(0))) return plain<"any_add">(node);
   const size_t rank = rank_of(node, node.value(0));
   if (rank < 2) node.fail("the input has no channels");
-  if (rank_of(node, node.value(1)) != 1) node.fail("the bias does not fit");
   if (!node.channels_first()) return plain<"any_add">(node);
   std::vector<int64_t> shape(rank - 1, 1);
   shape[0] = -1;
