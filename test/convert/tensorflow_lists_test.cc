@@ -127,6 +127,30 @@ TEST_F(TensorFlowLists, LoopAfterLoop) {
   expect(graph, {make({2, 3}, {1, 2, 3, 10, 20, 30})}, make({3, 2}, {1, 10, 4, 40, 10, 100}));
 }
 
+// What reads the result of a loop, whose rank is known.
+TEST_F(TensorFlowLists, LayersAfterALoop) {
+  TfGraph graph = summing(2, {-1});
+  graph.mutable_node("y")->set_name("stored");
+  graph.floats("bias", make({2}, {1, 2})).node("BiasAdd", "biased", {"stored", "bias"});
+  graph.integers("image", {1, 3, 2, 1}).node("Reshape", "shaped", {"biased", "image"});
+  graph.floats("weights", make({2, 1, 1, 1}, {2, 1}));
+  graph.node("Conv2D", "conv", {"shaped", "weights"}, {{"padding", "SAME"}, {"strides", Ints{1, 1, 1, 1}}});
+  graph.node("DepthwiseConv2dNative", "alone", {"conv", "weights"},
+             {{"padding", "VALID"}, {"strides", Ints{1, 1, 1, 1}}});
+  graph.node("MaxPool", "pool", {"alone"},
+             {{"padding", "VALID"}, {"strides", Ints{1, 1, 1, 1}}, {"ksize", Ints{1, 2, 1, 1}}});
+  graph.integers("flat", {2}).node("Reshape", "y", {"pool", "flat"});
+  // Columns 2, 4, 7 and 12, 32, 62; then, with weights 2 and 1: 8, 15, 14 and 56, 126, 124.
+  expect(graph, {make({2, 3}, {1, 2, 3, 10, 20, 30})}, make({2}, {44, 376}));
+  graph.mutable_node("conv")->mutable_attr()->at("strides").mutable_list()->set_i(1, 2);
+  expect_refusal(graph, "conv (Conv2D: the shape of an input is known only in a run)");
+  graph = summing(2, {-1});
+  graph.mutable_node("y")->set_name("stored");
+  graph.floats("few", make({3, 2}, {0, 0, 0, 0, 0, 0})).node("Mul", "zeros here", {"stored", "few"});
+  graph.node("Softmax", "y", {"zeros here"});
+  expect(graph, {test::random({2, 3}, 1)}, make({3, 2}, std::vector<float>(6, 0.5f)));
+}
+
 // A branch stores, or does not.
 TEST_F(TensorFlowLists, Branch) {
   TfGraph graph = reserved(2, {-1});

@@ -38,10 +38,6 @@ class Reasons {
   std::vector<std::string> reasons_;
 };
 
-std::optional<Shape> expected_shape(const Builder& builder, const Value& value) {
-  return value.integers != nullptr ? std::optional(value.integers->shape) : builder.expected_shape(value.view);
-}
-
 // A value as a graph has it that the node runs: a copy of what is known, or an input.
 Value formal_of(const SourceNode& node, Builder& inner, const Value& value, const std::string& name, bool copies,
                 bool sized) {

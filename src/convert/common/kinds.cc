@@ -240,14 +240,12 @@ Shape shape_at_import(const SourceNode& node, const Value& x) {
   if (!node.builder.is_sized(x.view)) throw Unsupported{"the shape of an input is known only in a run"};
   return node.builder.shape(x.view);
 }
-bool has_rank(const SourceNode& node, const Value& x) {
-  return x.integers != nullptr || node.builder.expected_shape(x.view).has_value();
+std::optional<Shape> expected_shape(const Builder& builder, const Value& x) {
+  return x.integers != nullptr ? std::optional(x.integers->shape) : builder.expected_shape(x.view);
 }
 size_t rank_of(const SourceNode& node, const Value& x) {
-  if (x.integers != nullptr) return x.integers->shape.size();
-  const std::optional<Shape> expected = node.builder.expected_shape(x.view);
-  if (!expected) throw Unsupported{"the shape of an input is known only in a run"};
-  return expected->size();
+  const std::optional<Shape> expected = expected_shape(node.builder, x);
+  return (expected ? *expected : shape_at_import(node, x)).size();
 }
 
 }  // namespace quern::convert

@@ -76,7 +76,8 @@ Value selected(const SourceNode& node, Value condition, const Value& yes, const 
 
 // The number of dimensions, which the source must fix.
 size_t rank_of(const SourceNode& node, const Value& x);
-bool has_rank(const SourceNode& node, const Value& x);
+// What is known of the shape, see Builder::expect_shape.
+std::optional<Shape> expected_shape(const Builder& builder, const Value& x);
 Shape shape_at_import(const SourceNode& node, const Value& x);
 
 }  // namespace quern::convert
