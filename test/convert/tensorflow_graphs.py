@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Compares imported graphs with TensorFlow, by hand: the graphs below, random ones (tensorflow_nodes.py) and models with
-functions (tensorflow_functions.py), which together have every operator of the importer's tables (but those in NEVER_MADE).
+functions (tensorflow_functions.py) or recurrent layers of Keras (tensorflow_lists.py), which together have every operator of the importer's tables (but those in NEVER_MADE).
 
     python test/convert/tensorflow_graphs.py QUERN [--mtcnn MTCNN.pb] [--seeds N] [--only TEXT]
 
@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 import tensorflow_functions
+import tensorflow_lists
 import tensorflow_nodes
 
 v1, nn, raw = tf.compat.v1, tf.nn, tf.raw_ops
@@ -317,6 +318,11 @@ def cases(options):
         for seed in range(6):
             feeds = dict(zip(inputs, tensorflow_functions.draw(specs, seed)))
             yield f"{name}, seed {seed}", definition, definition, feeds, outputs, (), LOOSE
+    x = numbers(3, 4)
+    definition = graph_of(tensorflow_lists.listed, x)
+    yield "lists", definition, definition, {"x": x}, ["y", "y1", "y2", "y3"], (), TOLERANCE
+    for name, definition, feeds, outputs in tensorflow_lists.cases():
+        yield name, definition, definition, feeds, outputs, (), TOLERANCE
 
 
 NEVER_MADE = {"BatchNormWithGlobalNormalization", "TopK"}  # TensorFlow of today refuses them

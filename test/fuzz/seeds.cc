@@ -252,6 +252,26 @@ test::TfGraph shapes_tensorflow() {
   return g;
 }
 
+// A loop that reads one list and stores in another.
+test::TfGraph lists_tensorflow() {
+  test::TfGraph g;
+  const test::TfAttributes of_floats = {{"element_dtype", tensorflow::schema::DT_FLOAT}};
+  g.placeholder("x", {3, 2}).integers("shape", {-1}).integer("0", 0).integer("3", 3);
+  g.node("TensorListFromTensor", "from", {"x", "shape"}, of_floats);
+  g.node("TensorListReserve", "to", {"shape", "3"}, of_floats);
+  g.node("While", "loop", {"0", "to", "from"},
+         {{"cond", test::TfFunction{"goes_on"}}, {"body", test::TfFunction{"body"}}});
+  g.node("TensorListStack", "y", {"loop:1", "shape"}, of_floats).node("TensorListLength", "n", {"to"});
+  g.function("goes_on", {"i", "to", "from"}, test::TfGraph().integer("3", 3).node("Less", "z", {"i", "3:output:0"}),
+             {"z:z:0"});
+  test::TfGraph body;
+  body.integer("1", 1).node("AddV2", "next", {"i", "1:output:0"}).integers("shape", {-1});
+  body.node("TensorListGetItem", "row", {"from", "i", "shape:output:0"}, of_floats).node("Neg", "item", {"row:item:0"});
+  body.node("TensorListSetItem", "set", {"to", "i", "item:y:0"}, of_floats);
+  g.function("body", {"i", "to", "from"}, body, {"next:z:0", "set:output_handle:0", "from"});
+  return g;
+}
+
 // ---- caffe ----------------------------------------------------------------------------------------------------------
 
 const char* const caffe_net = R"(name: "seed"
@@ -542,7 +562,9 @@ Seed external_onnx_seed(const std::string& location, std::string* data) {
 }
 
 std::vector<Seed> tensorflow_seeds() {
-  return {{"vision.pb", vision_tensorflow().bytes()}, {"shapes.pb", shapes_tensorflow().bytes()}};
+  return {{"vision.pb", vision_tensorflow().bytes()},
+          {"shapes.pb", shapes_tensorflow().bytes()},
+          {"lists.pb", lists_tensorflow().bytes()}};
 }
 
 std::vector<Seed> tensorflow_text_seeds() {
@@ -551,7 +573,9 @@ std::vector<Seed> tensorflow_text_seeds() {
     google::protobuf::TextFormat::PrintToString(graph.graph, &printed);
     return printed;
   };
-  return {{"shapes.pbtxt", text(shapes_tensorflow())}, {"vision.pbtxt", text(vision_tensorflow())}};
+  return {{"shapes.pbtxt", text(shapes_tensorflow())},
+          {"vision.pbtxt", text(vision_tensorflow())},
+          {"lists.pbtxt", text(lists_tensorflow())}};
 }
 
 std::pair<std::string, std::string> two_parts(const std::string& bytes) {

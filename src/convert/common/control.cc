@@ -43,9 +43,11 @@ Value formal_of(const SourceNode& node, Builder& inner, const Value& value, cons
                 bool sized) {
   Value formal;
   formal.type = value.type;
+  formal.list = value.list;
   if (copies && value.integers != nullptr) {
     for (const Symbol symbol : value.integers->symbols) node.fix(symbol);
-    return integer_value({value.integers->shape, value.integers->values, {}}, value.type);
+    formal.integers = integer_value({value.integers->shape, value.integers->values, {}}).integers;
+    return formal;
   }
   if (copies && node.builder.is_constant(value.view)) {
     formal.view = inner.copy_constant(node.builder, value.view);
@@ -55,6 +57,8 @@ Value formal_of(const SourceNode& node, Builder& inner, const Value& value, cons
   const bool known = value.integers != nullptr || node.builder.is_sized(value.view);
   if (!sized || !known) {
     formal.view = inner.unsized_input(name, type);
+    const std::optional<Shape> expected = sized ? expected_shape(node.builder, value) : std::nullopt;
+    if (expected) inner.expect_shape(formal.view, *expected);
     return formal;
   }
   formal.view = inner.input(name, shape_at_import(node, value), type, {});
@@ -64,8 +68,15 @@ Value formal_of(const SourceNode& node, Builder& inner, const Value& value, cons
   return formal;
 }
 
+void refuse_unshaped(const Values& values) {
+  for (const Value& value : values) {
+    if (value.is_unshaped()) throw Unsupported{"a list of tensors whose shape is not known"};
+  }
+}
+
 // Makes values the outputs of a graph that the node runs.
 void put_outputs(Builder& inner, const Values& values) {
+  refuse_unshaped(values);
   for (size_t i = 0; i < values.size(); ++i) {
     const Value& value = values[i];
     const std::string name = "output " + std::to_string(i);
@@ -80,6 +91,7 @@ Values outputs_of(const std::vector<View>& views, const Values& like) {
   for (size_t i = 0; i < views.size(); ++i) {
     outputs.emplace_back(views[i]);
     outputs.back().type = like[i].type;
+    outputs.back().list = like[i].list;
   }
   return outputs;
 }
@@ -102,9 +114,8 @@ Values without_open_sizes(const SourceNode& node, const Values& inputs) {
     const std::vector<Symbol>& symbols = value.integers->symbols;
     const auto is_open = [&](Symbol symbol) { return symbol != no_symbol && node.builder.is_open(symbol); };
     if (std::none_of(symbols.begin(), symbols.end(), is_open)) continue;
-    const ElementType type = value.type;
-    value = Value(operand(node, value, 1 + i));
-    value.type = type;
+    value.view = operand(node, value, 1 + i);
+    value.integers = nullptr;
   }
   return values;
 }
@@ -116,9 +127,10 @@ struct Carried {
 };
 
 bool same_shapes(const Builder& inner, const Value& formal, const Value& next) {
-  if (!formal.view || !inner.is_sized(formal.view)) return true;
-  if (next.integers != nullptr) return next.integers->shape == inner.shape(formal.view);
-  return inner.is_sized(next.view) && inner.shape(next.view) == inner.shape(formal.view);
+  if (!formal.view) return true;
+  const std::optional<Shape> expected = inner.expected_shape(formal.view);
+  const bool sized = next.integers != nullptr || inner.is_sized(next.view) || !inner.is_sized(formal.view);
+  return !expected || (sized && expected_shape(inner, next) == expected);
 }
 
 // Makes the graph of one run: the body, then the condition of the next run. Returns nothing if `sized` and shapes change.
@@ -137,7 +149,9 @@ std::optional<Graph> graph_of_run(const SourceNode& node, const Carried& carried
   Values next = body(inner, formals);
   if (next.size() != formals.size()) node.fail("the body has another number of outputs");
   for (size_t i = 0; i < next.size(); ++i) {
-    if (next[i].type != formals[i].type) throw Unsupported{"a value that changes its type"};
+    const bool changes = next[i].type != formals[i].type || (next[i].list == nullptr) != (formals[i].list == nullptr);
+    if (changes) throw Unsupported{"a value that changes its type"};
+    if (next[i].is_unshaped()) throw Unsupported{"a list of tensors whose shape is not known"};
     if (sized && !same_shapes(inner, formals[i], next[i])) return std::nullopt;
   }
   Values outputs = condition(inner, next);
@@ -149,8 +163,13 @@ std::optional<Graph> graph_of_run(const SourceNode& node, const Carried& carried
   return inner.finish();
 }
 
-// Makes the graph of a branch. Returns what its outputs are in that graph.
-Values graph_of_branch(const SourceNode& node, const Values& inputs, const Body& body, std::vector<Graph>* graphs) {
+struct Branch {
+  Values outputs;  // in the graph of the branch
+  std::vector<std::optional<Shape>> shapes;
+};
+
+// Makes the graph of a branch.
+Branch graph_of_branch(const SourceNode& node, const Values& inputs, const Body& body, std::vector<Graph>* graphs) {
   Builder inner("part");
   inner.share_budget(node.builder);
   inner.allow_empty();  // as tensors of unknown shape may be
@@ -158,10 +177,11 @@ Values graph_of_branch(const SourceNode& node, const Values& inputs, const Body&
   for (const Value& value : inputs) {
     formals.push_back(formal_of(node, inner, value, "input " + std::to_string(formals.size()), true, true));
   }
-  Values outputs = body(inner, formals);
-  put_outputs(inner, outputs);
+  Branch branch{body(inner, formals), {}};
+  put_outputs(inner, branch.outputs);
+  for (const Value& output : branch.outputs) branch.shapes.push_back(expected_shape(inner, output));
   graphs->push_back(inner.finish());
-  return outputs;
+  return branch;
 }
 
 }  // namespace
@@ -172,6 +192,7 @@ Values branch(const SourceNode& node, const Value& condition, const Values& give
     for (const Symbol symbol : condition.integers->symbols) node.fix(symbol);
     return (condition.integers->values[0] != 0 ? yes : no)(node.builder, given);
   }
+  refuse_unshaped(given);
   const bool is_sized = node.builder.is_sized(condition.view);
   if (is_sized && node.builder.elements(condition.view) != 1) node.fail("the condition is not one value");
   const Values inputs = without_open_sizes(node, given);
@@ -180,18 +201,24 @@ Values branch(const SourceNode& node, const Value& condition, const Values& give
     if (!is_known(node, inputs[i])) operands.push_back(operand(node, inputs[i], 1 + i));
   }
   std::vector<Graph> graphs;
-  Values outputs, others;
+  Branch one, other;
   Reasons reasons;
-  reasons.collect([&] { outputs = graph_of_branch(node, inputs, yes, &graphs); });
-  reasons.collect([&] { others = graph_of_branch(node, inputs, no, &graphs); });
+  reasons.collect([&] { one = graph_of_branch(node, inputs, yes, &graphs); });
+  reasons.collect([&] { other = graph_of_branch(node, inputs, no, &graphs); });
   reasons.throw_if_any();
-  const std::vector<qn_type> types = our_types(outputs);
-  if (types != our_types(others)) throw Unsupported{"graphs that differ in type"};
-  return outputs_of(node.builder.control(OpKind::branch, node.name, operands, std::move(graphs), 0, types), outputs);
+  const std::vector<qn_type> types = our_types(one.outputs);
+  if (types != our_types(other.outputs)) throw Unsupported{"graphs that differ in type"};
+  const std::vector<View> results =
+      node.builder.control(OpKind::branch, node.name, operands, std::move(graphs), 0, types);
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (one.shapes[i] && one.shapes[i] == other.shapes[i]) node.builder.expect_shape(results[i], *one.shapes[i]);
+  }
+  return outputs_of(results, one.outputs);
 }
 
 Values while_loop(const SourceNode& node, const Values& given, const std::vector<bool>& passed, const Body& condition,
                   const Body& body) {
+  refuse_unshaped(given);
   const Values inputs = without_open_sizes(node, given);
   Carried carried;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -204,6 +231,7 @@ Values while_loop(const SourceNode& node, const Values& given, const std::vector
   reasons.collect([&] { goes_on = condition(node.builder, carried.all); });
   reasons.collect([&] { run = graph_of_run(node, carried, condition, body, true); });
   reasons.throw_if_any();
+  const bool keeps_shapes = run.has_value();
   if (!run) run = graph_of_run(node, carried, condition, body, false);
   if (goes_on.size() != 1) node.fail("the condition is not one bool");
   std::vector<View> operands = {{}, operand(node, goes_on[0], inputs.size())};
@@ -220,9 +248,11 @@ Values while_loop(const SourceNode& node, const Values& given, const std::vector
   Values outputs = carried.all;
   for (size_t i = 0, k = 0; i < outputs.size(); ++i) {
     if (carried.constant[i]) continue;
-    const ElementType type = outputs[i].type;
-    outputs[i] = Value(results[k++]);
-    outputs[i].type = type;
+    const std::optional<Shape> shape = expected_shape(node.builder, outputs[i]);
+    outputs[i].view = results[k++];
+    if (keeps_shapes && shape) node.builder.expect_shape(outputs[i].view, *shape);
+    outputs[i].integers = nullptr;
+    outputs[i].quantized.clear();
   }
   return outputs;
 }

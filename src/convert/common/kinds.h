@@ -39,6 +39,10 @@ Value sliced(const SourceNode& node, const Value& x, const std::vector<int64_t>&
              const std::vector<int64_t>& axes, const std::vector<int64_t>& steps = {});
 Value joined(const SourceNode& node, const Values& parts, int64_t axis);
 Value filled(const SourceNode& node, const Value& shape, const Value& number);
+// The same for a shape some of whose sizes are open dimensions of tensors. The result follows them, and its shape is known
+// before a run. Throws Unsupported if a size that is open is something else, such as a product.
+Value filled_open(const SourceNode& node, const Integers& shape, const Value& number);
+bool has_open_sizes(const SourceNode& node, const Integers& shape);
 Value shape_of(const SourceNode& node, const Value& x);
 
 // The remainder and the quotient of a division that rounds down.
@@ -72,6 +76,8 @@ Value selected(const SourceNode& node, Value condition, const Value& yes, const 
 
 // The number of dimensions, which the source must fix.
 size_t rank_of(const SourceNode& node, const Value& x);
+// What is known of the shape, see Builder::expect_shape.
+std::optional<Shape> expected_shape(const Builder& builder, const Value& x);
 Shape shape_at_import(const SourceNode& node, const Value& x);
 
 }  // namespace quern::convert

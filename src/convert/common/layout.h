@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -150,6 +151,10 @@ class Builder {
   // Whether the shape of the tensor is known. If it is not, only nodes of registered kinds can read it: shape() throws
   // Unsupported.
   bool is_sized(const View& view) const { return !tensor(view).sized_by_run; }
+  // What is known of the shape of a tensor that only a run sizes (expected.cc): its rank, and the sizes that it will have
+  // unless others, from which they come, are open. shape() of others.
+  void expect_shape(const View& view, const Shape& shape);
+  std::optional<Shape> expected_shape(const View& view) const;
   qn_type type(const View& view) const { return tensor(view).type; }
   // Whether elements of two tensors stand for numbers in the same way.
   bool are_alike(const View& a, const View& b) const {
@@ -176,6 +181,7 @@ class Builder {
   std::string port_name(const std::string& name);
   int in_order(const View& view, const Order& order);
   void compute_if_constant(size_t first);
+  void expect_of_last();
   int reshaped(const std::string& name, int in, const std::vector<int64_t>& shape);
   View with_rank(const std::string& name, const View& x, size_t rank);
   View by_constant(OpKind kind, const std::string& name, const View& x, const View& constant, size_t axis);
@@ -194,6 +200,7 @@ class Builder {
   bool takes_empty_ = false;
   std::shared_ptr<size_t> budget_ = std::make_shared<size_t>(size_t{64} << 20);
   std::map<std::pair<int, Order>, int> transposed_;  // (tensor, permutation) -> tensor
+  std::map<int, Shape> expected_;                    // of tensors that only a run sizes
   std::map<int, int> signed_;                        // input of u8 -> the same numbers as s8
   std::map<std::string, NamedPort> ports_;           // name in the source -> port
   std::set<std::string> port_names_;                 // names in our graph

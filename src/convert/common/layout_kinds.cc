@@ -29,6 +29,7 @@ std::vector<View> Builder::custom(const std::string& kind, const std::string& na
   graph_.nodes.back().parameters = std::move(parameters.list);
   for (size_t i = 0; i < types.size(); ++i) graph_.tensors[first + i].type = types[i];
   infer_last();
+  expect_of_last();
   compute_if_constant(first);
   std::vector<View> outputs;
   for (size_t i = first; i < first + types.size(); ++i) {

@@ -76,6 +76,7 @@ class Symbols {
   std::vector<Symbol> joined(const Graph& graph, const Node& node);
   std::vector<Symbol> reshaped(const Dimensions& from, const Vector<int64_t>& values);
   std::vector<Symbol> unknown(const Graph& graph, const Node& node, size_t output);
+  std::vector<Symbol> of_registered(const Graph& graph, const Node& node);
   std::vector<Symbol> infer(const Graph& graph, const Node& node);
 
   std::vector<Entry> entries_ = {{}};              // [no_symbol] depends on nothing

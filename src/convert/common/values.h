@@ -53,6 +53,8 @@ struct Integers {
   }
 };
 
+struct TensorList;
+
 // A tensor of the source. It is either a tensor of our graph, computed or constant (`view`), or known integers.
 struct Value {
   View view;
@@ -64,13 +66,23 @@ struct Value {
   // for layers that can compute with them. Bytes minus their zero point may be too large for a byte: then they are the
   // sum of several constants.
   std::vector<View> quantized = {};
+  // If this is no tensor, but a list of tensors of one shape: what is known of it. Its elements are the rows of the tensor
+  // that `view` or `integers` is. A list into which nothing has been stored yet may be neither.
+  std::shared_ptr<const TensorList> list;
 
   Value() = default;
   Value(View of) : view(std::move(of)) {}  // NOLINT(google-explicit-constructor): importers return lists of views
 
-  explicit operator bool() const { return view || integers != nullptr; }
+  explicit operator bool() const { return view || integers != nullptr || list != nullptr; }
+  // Whether this is a list of tensors whose shape is not known yet.
+  bool is_unshaped() const { return list != nullptr && !view && integers == nullptr; }
 };
 using Values = std::vector<Value>;
+
+struct TensorList {
+  Value length = {};         // of an unshaped list
+  mutable Value shape = {};  // of the tensor that an unshaped list will be, once something has been stored in it
+};
 
 // How integers of a source stand for real numbers: one scale for all, or one for each index of a dimension.
 struct Scales {

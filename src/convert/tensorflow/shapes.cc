@@ -3,6 +3,7 @@
 
 #include "convert/common/elements.h"
 #include "convert/common/fold.h"
+#include "convert/common/kinds.h"
 #include "convert/common/quantized.h"
 #include "convert/tensorflow/node.h"
 
@@ -52,6 +53,7 @@ Values shape_of(const TfNode& node) {
 Values range(const TfNode& node) { return {convert::range(node)}; }
 
 Values fill(const TfNode& node) {
+  if (has_open_sizes(node, node.symbolic(0))) return {filled_open(node, node.symbolic(0), node.value(1))};
   const std::vector<int64_t>& shape = node.integers(0).values;
   const Array one = node.is_integer(1) ? make_array<int64_t>(ElementType::i64, {}, {node.only_integer(1)})
                                        : make_array<float>(ElementType::f32, {}, {node.scalar(1)});

@@ -273,7 +273,10 @@ class Importer {
     };
     node.passed_on = [this](const std::string& function) { return passed_on(function); };
     node.expect_inputs(row.min_inputs, row.max_inputs);
-    for (const Value* input : inputs) charge_reading(builder_, *input);
+    for (const Value* input : inputs) {
+      charge_reading(builder_, *input);
+      if (input->list != nullptr && !takes_lists(step.op)) node.fail("reads a list of tensors as a tensor");
+    }
     const Values values = row.import(node);
     for (const Value& value : values) charge_integers(builder_, value);
     if (const std::string attribute = node.unread_attribute(); !attribute.empty()) {
@@ -286,6 +289,7 @@ class Importer {
     if (wiring_.is_unknown(wire(tensor))) throw Error("the graph has no tensor '" + name + "'");
     const Value* value = wiring_.value(wire(tensor), "the model");
     if (value == nullptr) return;
+    if (value->list != nullptr) throw Unsupported{"a list of tensors"};
     const View view = value->view ? value->view : integers_in_run(builder_, name, *value->integers, value->type);
     builder_.output(view, name, port_type(value->type));
   }

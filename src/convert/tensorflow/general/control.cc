@@ -37,14 +37,19 @@ Values if_function(const TfNode& node) {
   ignore_shapes_and_types(node);
   Values inputs = all_inputs(node);
   inputs.erase(inputs.begin());
-  return branch(node, as_condition(node, node.value(0)), inputs, body_of(node, "then_branch"),
-                body_of(node, "else_branch"));
+  const Value condition = as_condition(node, node.value(0));
+  for (const char* branch : {"then_branch", "else_branch"}) {
+    if (condition.integers == nullptr) shape_lists(node, &inputs, node.function(branch));
+  }
+  return branch(node, condition, inputs, body_of(node, "then_branch"), body_of(node, "else_branch"));
 }
 
 Values while_function(const TfNode& node) {
   ignore_shapes_and_types(node);
   const std::vector<bool> passed = node.passed_on(node.function("body"));
-  return while_loop(node, all_inputs(node), passed, body_of(node, "cond"), body_of(node, "body"));
+  Values inputs = all_inputs(node);
+  shape_lists(node, &inputs, node.function("body"));
+  return while_loop(node, inputs, passed, body_of(node, "cond"), body_of(node, "body"));
 }
 
 }  // namespace

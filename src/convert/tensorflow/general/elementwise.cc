@@ -110,13 +110,18 @@ Values cast(const TfNode& node) {
 
 // Biases that a run computes, or of any type. They belong to the last dimension, or to the second of N, C, H, W.
 Values bias_add(const TfNode& node) {
+  if (rank_of(node, node.value(1)) != 1) node.fail("the bias does not fit");
+  if (!node.channels_first() && !expected_shape(node.builder, node.value(0))) return plain<"any_add">(node);
   const size_t rank = rank_of(node, node.value(0));
   if (rank < 2) node.fail("the input has no channels");
-  if (rank_of(node, node.value(1)) != 1) node.fail("the bias does not fit");
   if (!node.channels_first()) return plain<"any_add">(node);
   std::vector<int64_t> shape(rank - 1, 1);
   shape[0] = -1;
   return {make(node, "any_add", {node.value(0), reshaped(node, node.value(1), shape)})};
+}
+
+Values softmax_of(const TfNode& node) {
+  return {make(node, "any_softmax", {node.value(0)}, Parameters().integer("axis", -1))};
 }
 
 }  // namespace
@@ -191,6 +196,7 @@ const TfTable& general_elementwise() {
       {"Sign", {plain<"sign">, 1, 1}},
       {"Sin", {plain<"sin">, 1, 1}},
       {"Sinh", {plain<"sinh">, 1, 1}},
+      {"Softmax", {softmax_of, 1, 1}},
       {"Softplus", {plain<"softplus">, 1, 1}},
       {"Softsign", {plain<"softsign">, 1, 1}},
       {"Sqrt", {plain<"sqrt">, 1, 1}},

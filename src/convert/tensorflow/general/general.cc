@@ -10,7 +10,7 @@ Values all_inputs(const TfNode& node) {
 
 const TfRow* find_general(const std::string& op) {
   for (const TfTable* table : {&general_elementwise(), &general_along(), &general_choosing(), &general_moving(),
-                               &general_products(), &general_control(), &general_detection()}) {
+                               &general_products(), &general_control(), &general_lists(), &general_detection()}) {
     if (const TfRow* row = find_in(*table, op)) return row;
   }
   return nullptr;

@@ -15,12 +15,17 @@ Values plain(const TfNode& node) {
   return {make(node, kind.text, all_inputs(node))};
 }
 
+// Gives lists of tensors into which nothing has been stored yet the shape of what the function stores there. It is
+// imported for this alone: nodes on which no shape depends vanish.
+void shape_lists(const TfNode& node, Values* values, const std::string& function);
+
 const TfTable& general_elementwise();
 const TfTable& general_along();
 const TfTable& general_choosing();
 const TfTable& general_moving();
 const TfTable& general_products();
 const TfTable& general_control();
+const TfTable& general_lists();
 const TfTable& general_detection();
 
 }  // namespace quern::tensorflow

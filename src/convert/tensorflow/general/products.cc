@@ -47,7 +47,7 @@ Value weights_first(const TfNode& node, const Value& w, size_t rank) {
   return permuted(node, w, order);
 }
 
-// Padding that follows the size of the image is that of its present size.
+// Padding that follows the size of the image is that of its present size. With strides of 1 it follows the window alone.
 std::vector<int64_t> pads_of(const TfNode& node, const Shape& x, const Shape& w, const std::vector<int64_t>& strides,
                              const std::vector<int64_t>& dilations) {
   const size_t rank = strides.size();
@@ -61,7 +61,10 @@ std::vector<int64_t> pads_of(const TfNode& node, const Shape& x, const Shape& w,
     if (strides[d] < 1 || strides[d] > most || dilations[d] < 1 || dilations[d] > most || w[d] < 1 || w[d] > most) {
       node.fail("a window is out of range");
     }
-    fix_dimension(node, node.value(0), 1 + d);
+    if (strides[d] > 1) {
+      shape_at_import(node, node.value(0));  // must be known
+      fix_dimension(node, node.value(0), 1 + d);
+    }
     const auto size = static_cast<int64_t>(x[1 + d]), reach = static_cast<int64_t>(w[d] - 1) * dilations[d] + 1;
     const int64_t places = (size + strides[d] - 1) / strides[d];
     const int64_t all = std::max<int64_t>((places - 1) * strides[d] + reach - size, 0);
@@ -72,10 +75,11 @@ std::vector<int64_t> pads_of(const TfNode& node, const Shape& x, const Shape& w,
 }
 
 template <size_t rank>
-Values convolution_of(const TfNode& node) {
+Values convolution_with(const TfNode& node, const Value& weights) {
   expect_channels_last(node);
   node.ignore("use_cudnn_on_gpu");
-  const Shape x = shape_at_import(node, node.value(0)), w = shape_at_import(node, node.value(1));
+  const std::optional<Shape> expected = expected_shape(node.builder, node.value(0));
+  const Shape x = expected ? *expected : shape_at_import(node, node.value(0)), w = shape_at_import(node, weights);
   if (x.size() != rank + 2 || w.size() != rank + 2) node.fail("tensors are not of rank " + std::to_string(rank + 2));
   const size_t groups = w[rank] == 0 ? 0 : x[rank + 1] / w[rank];
   if (groups == 0 || groups * w[rank] != x[rank + 1]) node.fail("the channels do not fit the weights");
@@ -91,8 +95,21 @@ Values convolution_of(const TfNode& node) {
     out.push_back(d + 1);
   }
   out.push_back(1);
-  const Values inputs = {permuted(node, node.value(0), in), weights_first(node, node.value(1), rank)};
+  const Values inputs = {permuted(node, node.value(0), in), weights_first(node, weights, rank)};
   return {permuted(node, make(node, "conv", inputs, std::move(parameters)), out)};
+}
+
+template <size_t rank>
+Values convolution_of(const TfNode& node) {
+  return convolution_with<rank>(node, node.value(1));
+}
+
+// Weights are h, w, I, M; the M outputs of each channel of the input follow each other.
+Values depthwise_convolution_of(const TfNode& node) {
+  const Shape w = shape_at_import(node, node.value(1));
+  if (w.size() != 4) node.fail("the weights are not of rank 4");
+  return convolution_with<2>(
+      node, reshaped(node, node.value(1), {static_cast<int64_t>(w[0]), static_cast<int64_t>(w[1]), 1, -1}));
 }
 
 // Inputs: shape of the output, weights h, w, O, I, input.
@@ -121,14 +138,15 @@ Values conv_2d_backprop_input(const TfNode& node) {
   return {y};
 }
 
-template <Name kind>
-Values pool_3d(const TfNode& node) {
+template <Name kind, size_t rank>
+Values pool(const TfNode& node) {
   expect_channels_last(node);
+  if (!node.integer_list("explicit_paddings").empty()) throw Unsupported{"explicit padding"};
   const std::string padding = node.text("padding");
   if (padding != "SAME" && padding != "VALID") node.fail("padding is '" + padding + "'");
   Parameters parameters = Parameters()
-                              .integers("kernel", spatial(node, "ksize", 3))
-                              .integers("strides", spatial(node, "strides", 3))
+                              .integers("kernel", spatial(node, "ksize", rank))
+                              .integers("strides", spatial(node, "strides", rank))
                               .integer("same", padding == "SAME");
   return {of_channels_last(node, kind.text, node.value(0), std::move(parameters))};
 }
@@ -137,16 +155,19 @@ Values pool_3d(const TfNode& node) {
 
 const TfTable& general_products() {
   static const TfTable table = {
-      {"AvgPool3D", {pool_3d<"window_average">, 1, 1}},
+      {"AvgPool", {pool<"window_average", 2>, 1, 1}},
+      {"AvgPool3D", {pool<"window_average", 3>, 1, 1}},
       {"BatchMatMul", {batch_mat_mul, 2, 2}},
       {"BatchMatMulV2", {batch_mat_mul, 2, 2}},
       {"BatchMatMulV3", {batch_mat_mul, 2, 2}},
       {"Conv2D", {convolution_of<2>, 2, 2}},
       {"Conv2DBackpropInput", {conv_2d_backprop_input, 3, 3}},
       {"Conv3D", {convolution_of<3>, 2, 2}},
+      {"DepthwiseConv2dNative", {depthwise_convolution_of, 2, 2}},
       {"Einsum", {einsum, 1, 64}},
       {"MatMul", {mat_mul, 2, 2}},
-      {"MaxPool3D", {pool_3d<"window_max">, 1, 1}},
+      {"MaxPool", {pool<"window_max", 2>, 1, 1}},
+      {"MaxPool3D", {pool<"window_max", 3>, 1, 1}},
   };
   return table;
 }
