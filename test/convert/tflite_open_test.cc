@@ -89,6 +89,21 @@ TEST_F(TfliteOpen, TransposedConvolution) {
   expect({make({2, 1, 2, 1}, {1, 2, 3, 4})}, make({2, 1, 4, 1}, {1, 10, 2, 20, 3, 30, 4, 40}));
 }
 
+// Padding SAME, and an output that is the input times the stride: height and width are open as well.
+TEST_F(TfliteOpen, TransposedConvolutionOfAnImageOfAnySize) {
+  const int x = input({1, 1, 2, 1}), shape = model_.node(77, {x}, {integers({4})});
+  model_.tensors[0].signature = {-1, -1, -1, 1};
+  const int factors = model_.integers({1, 2, 2, 1});
+  const int size =
+      model_.node(18, {shape, factors}, {integers({4})}, [](Builder& b) { return schema::CreateMulOptions(b); });
+  const int weights = model_.floats(make({1, 2, 2, 1}, {1, 10, 100, 1000}));
+  model_.output(model_.node(67, {size, weights, x}, {floats({1, 2, 4, 1})},
+                            [](Builder& b) { return schema::CreateTransposeConvOptions(b, Padding::same, 2, 2); }));
+  expect({make({1, 1, 2, 1}, {1, 2})}, make({1, 2, 4, 1}, {1, 10, 2, 20, 100, 1000, 200, 2000}));
+  expect({make({2, 2, 1, 1}, {1, 2, 3, 4})},
+         make({2, 4, 2, 1}, {1, 10, 100, 1000, 2, 20, 200, 2000, 3, 30, 300, 3000, 4, 40, 400, 4000}));
+}
+
 // A dilated convolution along time, of which the converter makes one on every second step.
 TEST_F(TfliteOpen, DilatedConvolutionOfASequence) {
   const int x = input({1, 4, 1}), block = model_.integers({2});
