@@ -94,6 +94,20 @@ Value batch_to_space(const SourceNode& node, const Value& x, const std::vector<i
 
 // ---- transposed convolution -------------------------------------------------------------------
 
+namespace {
+
+// Fixes a dimension of the input and of the output, unless the padding is the same for all: where it follows the output,
+// and this is the input times the stride.
+void fix_pads(const SourceNode& node, const Value& x, const TransposedConvolution& c, size_t d, int64_t reach) {
+  const Symbol from = x.view ? node.builder.symbol(x.view, 1 + d) : no_symbol;
+  const Symbol scaled = node.builder.symbols().product({0, from}, {c.strides[d]});
+  if (c.same && c.size[d].symbol == scaled && reach >= c.strides[d]) return;
+  node.fix(from);
+  node.fix(c.size[d].symbol);
+}
+
+}  // namespace
+
 Value transposed_convolution(const SourceNode& node, const Value& x, const Value& weights, const Value& bias,
                              const TransposedConvolution& c) {
   const Shape image = shape_at_import(node, x), taps = shape_at_import(node, weights);
@@ -101,24 +115,23 @@ Value transposed_convolution(const SourceNode& node, const Value& x, const Value
   std::vector<int64_t> pads = c.pads, more(2, 0);
   for (size_t d = 0; d < 2; ++d) {
     constexpr int64_t most = 1 << 20;
+    const int64_t size = c.size[d].value;
     if (c.strides[d] < 1 || c.strides[d] > most) node.fail("a stride is out of range");
     if (c.dilations[d] < 1 || c.dilations[d] > most) node.fail("a dilation is out of range");
-    if (c.size[d] < 1 || c.size[d] >= int64_t{1} << 31) node.fail("the shape of the output is out of range");
+    if (size < 1 || size >= int64_t{1} << 31) node.fail("the shape of the output is out of range");
     if (taps[2 + d] < 1 || taps[2 + d] > most) node.fail("the weights have no such window");
-    fix_dimension(node, x, 1 + d);
     const auto pixels = static_cast<int64_t>(image[1 + d]);
     const int64_t reach = static_cast<int64_t>(taps[2 + d] - 1) * c.dilations[d] + 1;
+    fix_pads(node, x, c, d, reach);
     const int64_t whole = (pixels - 1) * c.strides[d] + reach;
     // How far windows reach beyond the output, half of it before.
-    const int64_t beyond = std::max<int64_t>(whole - c.size[d], 0);
+    const int64_t beyond = std::max<int64_t>(whole - size, 0);
     if (c.same) pads[d] = beyond / 2;
-    const int64_t read =
-        c.same ? c.size[d] + c.strides[d] - 1 : c.size[d] + pads[d] + pads[2 + d] - reach + c.strides[d];
+    const int64_t read = c.same ? size + c.strides[d] - 1 : size + pads[d] + pads[2 + d] - reach + c.strides[d];
     if (read < c.strides[d] || read / c.strides[d] != pixels) {
-      node.fail("an output of " + std::to_string(c.size[d]) + " pixels does not fit an input of " +
-                std::to_string(pixels));
+      node.fail("an output of " + std::to_string(size) + " pixels does not fit an input of " + std::to_string(pixels));
     }
-    pads[2 + d] = whole - pads[d] - c.size[d];
+    pads[2 + d] = whole - pads[d] - size;
     if (pads[2 + d] < 0) more[d] = -std::exchange(pads[2 + d], 0);
   }
   Values inputs = {permuted(node, x, {0, 3, 1, 2}), weights};

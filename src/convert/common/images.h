@@ -24,7 +24,7 @@ Value batch_to_space(const SourceNode& node, const Value& x, const std::vector<i
 
 // A transposed convolution: its output is what a convolution with these attributes would read that gives `x`.
 struct TransposedConvolution {
-  std::vector<int64_t> size;                // height and width of the output
+  std::vector<Symbols::Number> size;        // height and width of the output
   std::vector<int64_t> strides, dilations;  // of height and width
   bool same = false;                        // padding follows the size; else it is `pads`: top, left, bottom, right
   std::vector<int64_t> pads = {0, 0, 0, 0};

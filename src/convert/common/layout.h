@@ -105,12 +105,13 @@ class Builder {
   View binary(OpKind kind, const std::string& name, const View& a, const View& b);
 
   // Quantized numbers are s8 in our graphs, with one scale for all elements. quantize() makes them from floats, and
-  // dequantize() makes floats of them. as_quantized() says how the elements of a tensor without scales, an input of the
-  // model, stand for real numbers; it returns them as s8, or an empty view if the tensor has other scales. `zero` is a
-  // zero point of s8.
+  // dequantize() makes floats of them. set_scale() says how the elements of a tensor without scales, an input of the
+  // model, stand for real numbers. as_quantized() does so, too, and returns them as s8, or an empty view if the tensor
+  // has other scales. `zero` is a zero point of s8.
   View quantize(const std::string& name, const View& x, float scale, int32_t zero);
   bool is_dequantized(const View& x) const;
   View dequantize(const std::string& name, const View& x);
+  bool set_scale(const View& x, float scale, int32_t zero);  // false: it has other scales
   View as_quantized(const std::string& name, const View& x, float scale, int32_t zero);
 
   // Operators along one dimension of x, usually the channels. `slope`, `scale` and `bias` have one number for each

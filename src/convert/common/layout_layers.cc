@@ -21,15 +21,18 @@ bool Builder::is_dequantized(const View& x) const {
                      [&](const Node& node) { return node.kind == OpKind::dequantize && node.outputs[0] == x.tensor; });
 }
 
-View Builder::as_quantized(const std::string& name, const View& x, float scale, int32_t zero) {
+bool Builder::set_scale(const View& x, float scale, int32_t zero) {
   Tensor& from = tensor(x);
-  const bool shifts = from.type == QN_U8;  // only inputs of the model are
-  const Quantization wanted = {{scale}, {zero}, -1}, given = {{scale}, {zero + (shifts ? 128 : 0)}, -1};
+  const Quantization given = {{scale}, {zero + (from.type == QN_U8 ? 128 : 0)}, -1};
   if (is_input(x.tensor) && from.quantization.scales.empty()) from.quantization = given;
-  if (!(from.quantization == given)) return {};
-  if (!shifts) return x;
+  return from.quantization == given;
+}
+
+View Builder::as_quantized(const std::string& name, const View& x, float scale, int32_t zero) {
+  if (!set_scale(x, scale, zero)) return {};
+  if (tensor(x).type != QN_U8) return x;  // only inputs of the model are, and what moves their elements
   const auto [at, fresh] = signed_.try_emplace(x.tensor, no_tensor);
-  if (fresh) at->second = add(OpKind::requantize, name + "/signed", x.tensor, QN_S8, wanted);
+  if (fresh) at->second = add(OpKind::requantize, name + "/signed", x.tensor, QN_S8, {{scale}, {zero}, -1});
   return {at->second, x.order};
 }
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/math.h"
-#include "graph/ir/custom.h"
+#include "convert/common/kind_symbols.h"
 #include "graph/ir/rules.h"
 
 namespace quern::convert {
@@ -91,60 +91,13 @@ void Symbols::add_input(size_t input, int tensor, size_t rank) {
   }
 }
 
-namespace {
-
-// Kinds of libquern-extra whose first output has the shape of the first input, whatever that is.
-bool keeps_shape(const Node& node) {
-  static const std::set<std::string> kinds = {
-      "abs",
-      "any_exp",
-      "any_hard_swish",
-      "any_sigmoid",
-      "any_softmax",
-      "any_tanh",
-      "cast",
-      "celu",
-      "cos",
-      "elu",
-      "erf",
-      "floor",
-      "gelu",
-      "gelu_tanh",
-      "group_norm",
-      "hard_sigmoid",
-      "layer_norm",
-      "leaky_relu",
-      "log",
-      "log_softmax",
-      "mish",
-      "neg",
-      "reciprocal",
-      "relu",
-      "rms_norm",
-      "scatter_nd",
-      "selu",
-      "shrink",
-      "sin",
-      "softplus",
-      "softsign",
-      "sqrt",
-      "swish",
-      "thresholded_relu",
-  };
-  return node.kind == OpKind::custom && kinds.count(node.type.c_str()) > 0;
-}
-
-}  // namespace
-
 void Symbols::add_node(const Graph& graph, const Node& node) {
-  std::vector<Symbol> first;
-  if (keeps_shape(node)) {
-    for (const Number& size : dimensions(graph, node.inputs[0])) first.push_back(size.symbol);
-  } else {
-    first = node.kind == OpKind::custom ? of_registered(graph, node) : infer(graph, node);
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    std::optional<std::vector<Symbol>> known;
+    if (node.kind == OpKind::custom) known = symbols_of_kind(*this, graph, node, i);
+    if (node.kind != OpKind::custom && i == 0) known = infer(graph, node);
+    symbols_of_[node.outputs[i]] = known ? *std::move(known) : unknown(graph, node, i);
   }
-  symbols_of_[node.outputs[0]] = std::move(first);
-  for (size_t i = 1; i < node.outputs.size(); ++i) symbols_of_[node.outputs[i]] = unknown(graph, node, i);
 }
 
 Symbol Symbols::of(int tensor, size_t dimension) const {
@@ -274,25 +227,6 @@ std::vector<Symbol> Symbols::unknown(const Graph& graph, const Node& node, size_
     out.push_back(result('u', {output, static_cast<int64_t>(d)}, all));
   }
   return out;
-}
-
-// Registered kinds (quern/kind.h) that compute element by element broadcast all inputs.
-std::vector<Symbol> Symbols::of_registered(const Graph& graph, const Node& node) {
-  const qn_kind* const kind = find_kind(node.type.c_str());
-  if (kind == nullptr || (kind->flags & QN_KIND_ELEMENTWISE) == 0) return unknown(graph, node, 0);
-  const auto rank = graph.tensors[static_cast<size_t>(node.outputs[0])].shape.size();
-  Dimensions all(rank, Number{1});
-  for (const int input : node.inputs) {
-    if (input == no_tensor) continue;
-    const Dimensions next = dimensions(graph, input);
-    const std::vector<Symbol> symbols = broadcast(all, next);
-    for (size_t d = 0; d < rank; ++d) {
-      const size_t missing = rank - next.size();
-      const int64_t size = d < missing ? 1 : next[d - missing].value;
-      all[d] = {std::max(all[d].value, size), symbols[d]};
-    }
-  }
-  return symbols(all);
 }
 
 std::vector<Symbol> Symbols::infer(const Graph& graph, const Node& node) {

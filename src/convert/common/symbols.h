@@ -42,6 +42,11 @@ class Symbols {
   Symbol result(char operation, const std::vector<int64_t>& arguments, const std::vector<Number>& numbers);
   Symbol product(const Number& a, const Number& b);
 
+  using Dimensions = std::vector<Number>;
+  Dimensions dimensions(const Graph& graph, int tensor) const;
+  // Returns the symbols of what two tensors are broadcast to.
+  std::vector<Symbol> broadcast(Dimensions a, Dimensions b);
+
   // The product of numerator / denominator and the symbols, which are in ascending order.
   struct Product {
     int64_t numerator = 1, denominator = 1;
@@ -57,14 +62,11 @@ class Symbols {
     Sources sources;
     Product product;  // the symbol as a product; if it is not one, the symbol itself is the only factor
   };
-  using Dimensions = std::vector<Number>;
-
   Symbol add(const std::vector<int64_t>& recipe, Sources sources, Product product);
   bool multiply(Product* product, const Number& by) const;
   bool divide(Product* product, const Number& by) const;
   Symbol symbol_of(const Product& product);
 
-  Dimensions dimensions(const Graph& graph, int tensor) const;
   Symbol window(const Number& in, size_t kernel, size_t stride, size_t dilation, size_t padding, bool ceil);
   Symbol broadcast(const Number& a, const Number& b);
   Symbol inferred(const Dimensions& from, const Vector<int64_t>& values);
@@ -72,11 +74,9 @@ class Symbols {
   Symbol scaled(const Number& in, float scale);
   Symbol sliced(const Number& in, int64_t begin, int64_t end);
   std::vector<Symbol> windows(const Dimensions& x, qn_hw kernel, const Attributes& a, Symbol channels);
-  std::vector<Symbol> broadcast(Dimensions a, Dimensions b);
   std::vector<Symbol> joined(const Graph& graph, const Node& node);
   std::vector<Symbol> reshaped(const Dimensions& from, const Vector<int64_t>& values);
   std::vector<Symbol> unknown(const Graph& graph, const Node& node, size_t output);
-  std::vector<Symbol> of_registered(const Graph& graph, const Node& node);
   std::vector<Symbol> infer(const Graph& graph, const Node& node);
 
   std::vector<Entry> entries_ = {{}};              // [no_symbol] depends on nothing

@@ -209,7 +209,7 @@ std::optional<ElementType> element_type(schema::TensorType type) {
   return std::nullopt;
 }
 
-Scales TfliteNode::scales_of(const schema::Tensor& tensor) const {
+Scales scales_of(Builder& builder, const schema::Tensor& tensor) {
   Scales s;
   const schema::Quantization* q = tensor.quantization();
   if (q != nullptr && q->details_type() != schema::Details::NONE) throw Unsupported{"quantization of another form"};

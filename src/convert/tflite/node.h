@@ -22,6 +22,9 @@ using namespace convert;
 // Translates a type of the file. Returns nothing for types that importers do not read.
 std::optional<ElementType> element_type(schema::TensorType type);
 
+// The scales of a tensor of the file. Without any, the tensor is not quantized.
+Scales scales_of(Builder& builder, const schema::Tensor& tensor);
+
 class TfliteNode : public SourceNode {
  public:
   // `tensors` are those of the inputs, with null for inputs that the operator does not have. There is an output.
@@ -72,8 +75,7 @@ class TfliteNode : public SourceNode {
   ElementType output_type(size_t output) const;
 
  private:
-  // The scales of a tensor of the file. Without any, the tensor is not quantized.
-  Scales scales_of(const schema::Tensor& tensor) const;
+  Scales scales_of(const schema::Tensor& tensor) const { return tflite::scales_of(builder, tensor); }
 
   const std::vector<const schema::Tensor*> tensors_;
   const std::vector<const schema::Tensor*> outputs_;

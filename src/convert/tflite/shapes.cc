@@ -107,6 +107,14 @@ Values concatenation(const TfliteNode& node) {
   return {node.result(node.builder.concat(node.name, views, axis), o.activation())};
 }
 
+// How many elements a tensor has, of its shape.
+Values reduce_prod(const TfliteNode& node) {
+  if (!node.is_integer(0) || node.symbolic(0).shape.size() != 1) throw Unsupported{"of other than a shape"};
+  const std::vector<int64_t>& axes = node.integers(1).values;
+  if (axes.size() != 1 || node.axis(axes[0], 1) != 0) throw Unsupported{"over other axes"};
+  return {product_of(node, 0, node.options<schema::ReducerOptions>().keep_dims())};
+}
+
 Values pack(const TfliteNode& node) { return {stack(node, node.options<schema::PackOptions>().axis())}; }
 
 Values pad_with(const TfliteNode& node, float value) {
@@ -131,6 +139,7 @@ const TfliteRow* find_shape(const std::string& type) {
       {"PAD", {pad, 2, 2}},
       {"PADV2", {pad_v2, 3, 3}},
       {"RANGE", {range, 3, 3}},
+      {"REDUCE_PROD", {reduce_prod, 2, 2}},
       {"RESHAPE", {reshape, 1, 2}},
       {"SHAPE", {shape_of, 1, 1}},
       {"SLICE", {slice, 3, 3}},

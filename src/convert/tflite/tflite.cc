@@ -2,6 +2,7 @@
 // operators.
 #include <algorithm>
 #include <climits>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -310,7 +311,17 @@ class Importer {
       if (open[d] < 0) builder_.leave_open(value.view, d, "");
     }
     value.type = *type;
+    if (is_byte(*type)) set_scale(value, from);
     wiring_.define(wire, std::move(value));
+  }
+
+  // Bytes get their scale where they enter, because operators that only move them, such as RESHAPE, have none to give.
+  // What is no scale, the operators that read it will say.
+  void set_scale(const Value& bytes, const schema::Tensor& from) {
+    const Scales s = scales_of(builder_, from);
+    if (s.scales.size() != 1 || s.zero_points.size() > 1 || !(s.scales[0] > 0 && std::isfinite(s.scales[0]))) return;
+    const int64_t zero = s.zero_point(0) - (bytes.type == ElementType::u8 ? 128 : 0);
+    if (zero >= INT8_MIN && zero <= INT8_MAX) builder_.set_scale(bytes.view, s.scales[0], static_cast<int32_t>(zero));
   }
 
   void add_operator(size_t number, const schema::Operator& op, const std::string& type) {

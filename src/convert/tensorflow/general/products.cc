@@ -118,9 +118,8 @@ Values conv_2d_backprop_input(const TfNode& node) {
   const Integers& wanted = node.symbolic(0);
   const size_t first = wanted.values.size() == 4 ? 1 : 0;  // or height and width alone
   if (wanted.values.size() != first + 2 && wanted.values.size() != 4) node.fail("the shape of the output is no list");
-  for (size_t d = first; d < first + 2; ++d) node.fix(wanted.symbols[d]);
   const std::string padding = node.text("padding");
-  TransposedConvolution c = {{wanted.values[first], wanted.values[first + 1]},
+  TransposedConvolution c = {{wanted.at(first), wanted.at(first + 1)},
                              spatial(node, "strides", 2),
                              spatial(node, "dilations", 2),
                              padding == "SAME"};

@@ -27,10 +27,11 @@ Values fully_connected(const TfliteNode& node) {
 // Inputs: shape of the output, weights O, h, w, I, input, bias.
 Values transpose_conv(const TfliteNode& node) {
   const auto& o = node.options<schema::TransposeConvOptions>();
-  const std::vector<int64_t>& wanted = node.integers(0).values;
-  if (wanted.size() != 4) node.fail("the shape of the output is not of rank 4");
+  const Integers& wanted = node.symbolic(0);  // the batch is that of the input
+  if (wanted.values.size() != 4) node.fail("the shape of the output is not of rank 4");
+  node.fix(wanted.symbols[3]);
   const TransposedConvolution c = {
-      {wanted[1], wanted[2]}, {o.stride_h(), o.stride_w()}, {1, 1}, o.padding() == schema::Padding::same};
+      {wanted.at(1), wanted.at(2)}, {o.stride_h(), o.stride_w()}, {1, 1}, o.padding() == schema::Padding::same};
   const Value weights = permuted(node, node.any(1), {3, 0, 1, 2});
   return {node.typed(transposed_convolution(node, node.any(2), weights, node.any(3), c), 0, o.activation())};
 }

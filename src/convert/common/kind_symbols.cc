@@ -1,0 +1,460 @@
+#include "convert/common/kind_symbols.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include "base/math.h"
+#include "graph/ir/custom.h"
+
+namespace quern::convert {
+namespace {
+
+using Number = Symbols::Number;
+using Dimensions = Symbols::Dimensions;
+using Integers = std::vector<int64_t>;
+
+// What a rule throws if it needs to know what only a run knows.
+struct Unknown {};
+
+// A node, and an output of it.
+class Shown {
+ public:
+  Shown(Symbols& to, const Graph& graph, const Node& node, size_t output)
+      : symbols(to), node_(node), graph_(graph), output_(node.outputs[output]) {}
+
+  Symbols& symbols;
+
+  size_t inputs() const { return node_.inputs.size(); }
+  bool has(size_t input) const { return input < inputs() && node_.inputs[input] != no_tensor; }
+  Dimensions dimensions(size_t input = 0) const {
+    return has(input) ? symbols.dimensions(graph_, node_.inputs[input]) : Dimensions();
+  }
+  size_t rank() const { return graph_.tensors[static_cast<size_t>(output_)].shape.size(); }
+
+  Integers list(const char* name) const {
+    const Parameter* const found = find(name);
+    return found == nullptr ? Integers() : Integers(found->integers.begin(), found->integers.end());
+  }
+  int64_t integer(const char* name, int64_t otherwise) const {
+    const Parameter* const found = find(name);
+    return found == nullptr || found->integers.empty() ? otherwise : found->integers[0];
+  }
+  // The integers of an input that is constant; none if it is absent.
+  Integers constant(size_t input) const {
+    if (!has(input)) return {};
+    const Tensor& from = graph_.tensors[static_cast<size_t>(node_.inputs[input])];
+    if (from.constant < 0 || (from.type != QN_S64 && from.type != QN_S32)) throw Unknown{};
+    const void* const data = graph_.constants[static_cast<size_t>(from.constant)].data;
+    size_t count = 1;
+    for (const size_t d : from.shape) count *= d;
+    if (data == nullptr && count != 0) throw Unknown{};
+    return from.type == QN_S64 ? numbers<int64_t>(data, count) : numbers<int32_t>(data, count);
+  }
+
+  // A size that the node makes of these sizes.
+  Symbol made_of(size_t dimension, const Dimensions& sizes) const {
+    return symbols.result('u', {output_, static_cast<int64_t>(dimension)}, sizes);
+  }
+
+ private:
+  const Parameter* find(const char* name) const {
+    for (const Parameter& parameter : node_.parameters) {
+      if (parameter.name == name) return &parameter;
+    }
+    return nullptr;
+  }
+  template <class T>
+  static Integers numbers(const void* data, size_t count) {
+    std::vector<T> copied(count);
+    if (count != 0) std::memcpy(copied.data(), data, count * sizeof(T));
+    return {copied.begin(), copied.end()};
+  }
+
+  const Node& node_;
+  const Graph& graph_;
+  const int output_;
+};
+
+// The node has been checked, so axes are valid; a rule that does not fit gives another rank, which is refused below.
+size_t place(int64_t axis, size_t rank) {
+  const int64_t from_begin = axis < 0 ? axis + static_cast<int64_t>(rank) : axis;
+  if (from_begin < 0 || from_begin >= static_cast<int64_t>(rank)) throw Unknown{};
+  return static_cast<size_t>(from_begin);
+}
+
+void append(Dimensions* to, const Dimensions& from, size_t first, size_t last) {
+  if (first > last || last > from.size()) throw Unknown{};
+  to->insert(to->end(), from.begin() + static_cast<std::ptrdiff_t>(first),
+             from.begin() + static_cast<std::ptrdiff_t>(last));
+}
+
+Number known(int64_t value) { return {value}; }
+Number named(Symbol symbol) { return {0, symbol}; }
+
+// ---- rules --------------------------------------------------------------------------------------
+
+Dimensions first(const Shown& node) { return node.dimensions(0); }
+Dimensions second(const Shown& node) { return node.dimensions(1); }
+
+Dimensions broadcast(const Shown& node) {
+  Dimensions all = node.dimensions(0);
+  for (size_t i = 1; i < node.inputs(); ++i) {
+    Dimensions next;
+    const Dimensions other = node.dimensions(i);
+    const std::vector<Symbol> both = node.symbols.broadcast(all, other);
+    for (size_t d = 0; d < both.size(); ++d) {  // from the right
+      const size_t back = both.size() - d;
+      const int64_t a = back <= all.size() ? all[all.size() - back].value : 1;
+      const int64_t b = back <= other.size() ? other[other.size() - back].value : 1;
+      next.push_back({a == 1 ? b : a, both[d]});
+    }
+    all = next;
+  }
+  return all;
+}
+
+Dimensions gather(const Shown& node) {
+  const Dimensions x = node.dimensions(0), indices = node.dimensions(1);
+  const size_t axis = place(node.integer("axis", 0), x.size());
+  Dimensions out;
+  append(&out, x, 0, axis);
+  append(&out, indices, 0, indices.size());
+  append(&out, x, axis + 1, x.size());
+  return out;
+}
+
+Dimensions gather_nd(const Shown& node) {
+  const Dimensions x = node.dimensions(0), indices = node.dimensions(1);
+  if (indices.empty()) throw Unknown{};
+  // The length of a tuple says how many dimensions there are, and so stays what it is.
+  const int64_t taken = node.integer("batch_dims", 0) + indices.back().value;
+  Dimensions out;
+  append(&out, indices, 0, indices.size() - 1);
+  append(&out, x, static_cast<size_t>(taken), x.size());
+  return out;
+}
+
+Dimensions permute(const Shown& node) {
+  const Dimensions x = node.dimensions();
+  Dimensions out(x.rbegin(), x.rend());
+  const Integers order = node.list("perm");
+  for (size_t d = 0; d < order.size() && d < x.size(); ++d) out[d] = x[place(order[d], x.size())];
+  return out;
+}
+
+// What a reshape infers (-1): the input's elements divided by those of the other dimensions.
+Number left_over(const Shown& node, size_t dimension, const Dimensions& x, const Dimensions& others) {
+  Dimensions from;
+  int64_t above = 1, below = 1;
+  const auto multiply = [](int64_t* product, int64_t by) {
+    if (!checked_mul(*product, by, product)) throw Unknown{};
+  };
+  for (const Number& size : x) {
+    const auto same = std::count_if(others.begin(), others.end(), [&](const Number& o) {
+      return size.symbol != no_symbol && o.symbol == size.symbol;
+    });
+    if (same > 1) throw Unknown{};
+    if (same == 1) continue;
+    const Symbols::Product& product = node.symbols.product_of(size.symbol);
+    multiply(&above, size.symbol == no_symbol ? size.value : product.numerator);
+    multiply(&below, product.denominator);
+    for (const Symbol symbol : product.symbols) from.push_back(named(symbol));
+  }
+  for (const Number& size : others) {
+    if (size.symbol == no_symbol) multiply(&below, size.value);
+  }
+  const bool is_multiple = from.size() == 1 && below != 0 && above % below == 0;
+  return named(is_multiple ? node.symbols.product(from[0], known(above / below)) : node.made_of(dimension, from));
+}
+
+// All sizes have to be numbers, those of the input or inferred; each size of the input is copied at most once.
+Dimensions reshape(const Shown& node) {
+  const Dimensions x = node.dimensions();
+  const Integers wanted = node.constant(1);
+  Dimensions out, others;
+  std::optional<size_t> inferred;
+  for (size_t d = 0; d < wanted.size(); ++d) {
+    const bool copies = wanted[d] == 0 && node.integer("allow_zero", 0) == 0 && d < x.size();
+    if (wanted[d] == 0 && !copies) throw Unknown{};
+    if (wanted[d] < 0) inferred = d;
+    out.push_back(copies ? x[d] : known(wanted[d]));
+    if (wanted[d] >= 0) others.push_back(out[d]);
+  }
+  if (inferred) out[*inferred] = left_over(node, *inferred, x, others);
+  return out;
+}
+
+Dimensions squeeze(const Shown& node) {
+  Dimensions out = node.dimensions();
+  if (!node.has(1)) throw Unknown{};  // what is 1 now may be another number later
+  std::vector<bool> dropped(out.size(), false);
+  for (const int64_t axis : node.constant(1)) dropped[place(axis, out.size())] = true;
+  size_t kept = 0;
+  for (size_t d = 0; d < out.size(); ++d) {
+    if (!dropped[d]) out[kept++] = out[d];
+  }
+  out.resize(kept);
+  return out;
+}
+
+Dimensions unsqueeze(const Shown& node) {
+  const Dimensions x = node.dimensions();
+  const Integers axes = node.constant(1);
+  std::vector<bool> is_new(x.size() + axes.size(), false);
+  for (const int64_t axis : axes) is_new[place(axis, is_new.size())] = true;
+  Dimensions out;
+  size_t next = 0;
+  for (const bool fresh : is_new) out.push_back(fresh || next == x.size() ? known(1) : x[next++]);
+  return out;
+}
+
+Dimensions reduce(const Shown& node) {
+  const Dimensions x = node.dimensions();
+  const Integers axes = node.has(1) ? node.constant(1) : node.list("axes");
+  std::vector<bool> reduced(x.size(), axes.empty() && node.integer("none_without_axes", 0) == 0);
+  for (const int64_t axis : axes) reduced[place(axis, x.size())] = true;
+  Dimensions out;
+  for (size_t d = 0; d < x.size(); ++d) {
+    if (!reduced[d]) out.push_back(x[d]);
+    if (reduced[d] && node.integer("keep_dimensions", 1) != 0) out.push_back(known(1));
+  }
+  return out;
+}
+
+Dimensions place_of_extreme(const Shown& node) {
+  Dimensions out = node.dimensions();
+  const size_t axis = place(node.integer("axis", 0), out.size());
+  if (node.integer("keep_dimensions", 1) == 0) {
+    out.erase(out.begin() + static_cast<std::ptrdiff_t>(axis));
+  } else {
+    out[axis] = known(1);
+  }
+  return out;
+}
+
+Dimensions matmul(const Shown& node) {
+  Dimensions a = node.dimensions(0), b = node.dimensions(1), out;
+  if (a.size() < 2 || b.size() < 2) throw Unknown{};
+  const Number rows = a[a.size() - 2], columns = b.back();
+  for (Dimensions* of : {&a, &b}) of->resize(of->size() - 2);
+  for (const Symbol symbol : node.symbols.broadcast(a, b)) out.push_back(named(symbol));
+  out.push_back(rows);
+  out.push_back(columns);
+  return out;
+}
+
+Dimensions join(const Shown& node) {
+  Dimensions out = node.dimensions(), parts;
+  const size_t axis = place(node.integer("axis", 0), out.size());
+  for (size_t i = 0; i < node.inputs(); ++i) {
+    const Dimensions part = node.dimensions(i);
+    if (part.size() != out.size()) throw Unknown{};
+    for (size_t d = 0; d < part.size(); ++d) {
+      if (d == axis) parts.push_back(part[d]);
+      if (d != axis && part[d].symbol == no_symbol) out[d] = part[d];  // all inputs have this size
+    }
+  }
+  out[axis] = named(node.made_of(axis, parts));
+  return out;
+}
+
+Dimensions split(const Shown& node) {
+  Dimensions out = node.dimensions();
+  const size_t axis = place(node.integer("axis", 0), out.size());
+  const bool evenly = !node.has(1);
+  node.constant(1);  // sizes that are given have to be known
+  out[axis] = evenly ? named(node.made_of(axis, {out[axis]})) : known(0);
+  return out;
+}
+
+Dimensions slice(const Shown& node) {
+  Dimensions out = node.dimensions();
+  const Integers begin = node.constant(1);
+  Integers axes = node.constant(3);
+  for (const size_t list : {2, 4}) node.constant(list);  // they have to be known, too
+  for (size_t d = 0; !node.has(3) && d < begin.size(); ++d) axes.push_back(static_cast<int64_t>(d));
+  for (const int64_t axis : axes) {
+    const size_t d = place(axis, out.size());
+    out[d] = named(node.made_of(d, {out[d]}));
+  }
+  return out;
+}
+
+Dimensions pad(const Shown& node) {
+  Dimensions out = node.dimensions();
+  const Integers pads = node.constant(1);
+  Integers axes = node.constant(3);
+  for (size_t d = 0; !node.has(3) && d < out.size(); ++d) axes.push_back(static_cast<int64_t>(d));
+  if (pads.size() != 2 * axes.size()) throw Unknown{};
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const size_t d = place(axes[i], out.size());
+    if (pads[i] != 0 || pads[axes.size() + i] != 0) out[d] = named(node.made_of(d, {out[d]}));
+  }
+  return out;
+}
+
+Dimensions tile(const Shown& node) {
+  Dimensions out = node.dimensions();
+  const Integers repeats = node.constant(1);
+  if (repeats.size() != out.size()) throw Unknown{};
+  for (size_t d = 0; d < out.size(); ++d) out[d] = named(node.symbols.product(out[d], known(repeats[d])));
+  return out;
+}
+
+Dimensions expand(const Shown& node) {
+  Dimensions to, out;
+  for (const int64_t size : node.constant(1)) to.push_back(known(size));
+  for (const Symbol symbol : node.symbols.broadcast(node.dimensions(), to)) out.push_back(named(symbol));
+  return out;
+}
+
+Dimensions fill(const Shown& node) {
+  Dimensions out;
+  for (const int64_t size : node.constant(0)) out.push_back(known(size));
+  return out;
+}
+
+Dimensions one_hot(const Shown& node) {
+  Dimensions out = node.dimensions();
+  node.constant(1);
+  const size_t axis = place(node.integer("axis", -1), out.size() + 1);
+  out.insert(out.begin() + static_cast<std::ptrdiff_t>(axis), known(0));
+  return out;
+}
+
+Dimensions top_k(const Shown& node) {
+  Dimensions out = node.dimensions();
+  const Integers k = node.constant(1);
+  out[place(node.integer("axis", -1), out.size())] = known(k.empty() ? 0 : k[0]);
+  return out;
+}
+
+// Windows on images N, C, ...: the weights, if there are any, say how many channels there are, and their size.
+Dimensions windows(const Shown& node) {
+  Dimensions out = node.dimensions(0);
+  const Dimensions weights = node.dimensions(1);
+  for (size_t d = 1; d < out.size(); ++d) {
+    if (d == 1 && weights.empty()) continue;
+    Dimensions from = weights;
+    if (d > 1) from.push_back(out[d]);
+    out[d] = named(node.made_of(d, from));
+  }
+  return out;
+}
+
+// Each size follows from that of the input alone, if all else is known.
+Dimensions each_alone(const Shown& node) {
+  Dimensions out = node.dimensions();
+  for (size_t d = 0; d < out.size(); ++d) {
+    if (d != 0) out[d] = named(node.made_of(d, {out[d]}));
+  }
+  return out;
+}
+
+Dimensions depth_to_space(const Shown& node) {
+  Dimensions out = node.dimensions();
+  const Number block = known(node.integer("block", 1));
+  if (out.size() != 4) throw Unknown{};
+  out[1] = named(node.made_of(1, {out[1]}));
+  for (const size_t d : {2, 3}) out[d] = named(node.symbols.product(out[d], block));
+  return out;
+}
+
+// A layer's results at all steps, and its last states.
+Dimensions recurrent(const Shown& node) {
+  const Dimensions x = node.dimensions(0), weights = node.dimensions(2);
+  if (x.size() != 3 || weights.size() != 3) throw Unknown{};
+  const bool batch_first = node.integer("layout", 0) != 0;
+  const Number batch = x[batch_first ? 0 : 1], steps = x[batch_first ? 1 : 0], both = weights[0], size = weights[2];
+  if (node.rank() == 4) {
+    return batch_first ? Dimensions{batch, steps, both, size} : Dimensions{steps, both, batch, size};
+  }
+  return batch_first ? Dimensions{batch, both, size} : Dimensions{both, batch, size};
+}
+
+struct Rule {
+  const char* kind;
+  Dimensions (*apply)(const Shown& node);
+};
+
+constexpr Rule rules[] = {
+    {"any_exp", first},
+    {"any_hard_swish", first},
+    {"any_lrn", first},
+    {"any_sigmoid", first},
+    {"any_softmax", first},
+    {"any_tanh", first},
+    {"arg_max", place_of_extreme},
+    {"arg_min", place_of_extreme},
+    {"batch_norm_computed", first},
+    {"conv", windows},
+    {"conv_transposed", windows},
+    {"cumulative_product", first},
+    {"cumulative_sum", first},
+    {"depth_to_space", depth_to_space},
+    {"expand", expand},
+    {"fill", fill},
+    {"gather", gather},
+    {"gather_elements", second},
+    {"gather_nd", gather_nd},
+    {"group_norm", first},
+    {"gru", recurrent},
+    {"identity", first},
+    {"join", join},
+    {"l2_normalize", first},
+    {"layer_norm", first},
+    {"log_softmax", first},
+    {"lp_norm", first},
+    {"lstm", recurrent},
+    {"matmul", matmul},
+    {"mean_variance_norm", first},
+    {"one_hot", one_hot},
+    {"pad_by", pad},
+    {"permute", permute},
+    {"reshape_to", reshape},
+    {"reverse_sequence", first},
+    {"rms_norm", first},
+    {"rnn", recurrent},
+    {"scatter_elements", first},
+    {"scatter_nd", first},
+    {"slice_by", slice},
+    {"space_to_depth", each_alone},
+    {"split_to", split},
+    {"squeeze", squeeze},
+    {"tensor_scatter", first},
+    {"tile", tile},
+    {"top_k", top_k},
+    {"trilu", first},
+    {"unsqueeze", unsqueeze},
+    {"window_average", windows},
+    {"window_norm", windows},
+};
+
+// Kinds whose rule is that of a group.
+decltype(Rule::apply) find_rule(const Node& node) {
+  const std::string_view name = node.type.c_str();
+  const auto at = std::find_if(std::begin(rules), std::end(rules), [&](const Rule& rule) { return name == rule.kind; });
+  if (at != std::end(rules)) return at->apply;
+  if (name.starts_with("reduce_")) return reduce;
+  const qn_kind* const kind = find_kind(node.type.c_str());
+  return kind != nullptr && (kind->flags & QN_KIND_ELEMENTWISE) != 0 ? broadcast : nullptr;
+}
+
+}  // namespace
+
+std::optional<std::vector<Symbol>> symbols_of_kind(Symbols& symbols, const Graph& graph, const Node& node,
+                                                   size_t output) {
+  const auto rule = find_rule(node);
+  const Shown shown(symbols, graph, node, output);
+  // The statistics of a normalization have another shape than its first output.
+  if (rule == nullptr || (rule == first && output != 0)) return std::nullopt;
+  try {
+    std::vector<Symbol> out;
+    for (const Number& size : rule(shown)) out.push_back(size.symbol);
+    if (out.size() == shown.rank()) return out;
+  } catch (const Unknown&) {}
+  return std::nullopt;
+}
+
+}  // namespace quern::convert
