@@ -106,6 +106,19 @@ flatbuffers::Offset<flatbuffers::Vector<int64_t>> add_zero_points(Builder& b, co
   return {b.EndVector(t.zero_points.size())};
 }
 
+flatbuffers::Offset<schema::Sparsity> add_sparsity(Builder& b, const TfliteModel::Sparsity& from) {
+  const auto indices = [&](const std::vector<uint8_t>& list) {
+    return schema::CreateUint8VectorDirect(b, &list).Union();
+  };
+  std::vector<flatbuffers::Offset<schema::Level>> levels;
+  for (const TfliteModel::Level& level : from.levels) {
+    const auto type = level.sparse ? schema::Indices::Uint8Vector : schema::Indices::NONE;
+    const auto segments = level.sparse ? indices(level.segments) : 0, places = level.sparse ? indices(level.places) : 0;
+    levels.push_back(schema::CreateLevel(b, level.sparse, level.size, type, segments, type, places));
+  }
+  return schema::CreateSparsityDirect(b, &from.order, from.blocks.empty() ? nullptr : &from.blocks, &levels);
+}
+
 flatbuffers::Offset<schema::Tensor> add_tensor(File& file, const TfliteModel::Tensor& t) {
   Builder& b = file.b;
   const uint32_t own = add_buffer(file, t.constant);
@@ -118,7 +131,7 @@ flatbuffers::Offset<schema::Tensor> add_tensor(File& file, const TfliteModel::Te
     quantization = schema::CreateQuantization(b, 0, 0, scales, add_zero_points(b, t), schema::Details::NONE, 0, t.axis);
   }
   flatbuffers::Offset<schema::Sparsity> sparsity;
-  if (t.sparse) sparsity = schema::CreateSparsity(b);
+  if (t.sparsity) sparsity = add_sparsity(b, *t.sparsity);
   return schema::CreateTensorDirect(b, &t.shape, t.type, t.buffer < 0 ? own : static_cast<uint32_t>(t.buffer),
                                     t.name.c_str(), quantization, t.variable, sparsity,
                                     t.signature.empty() ? nullptr : &t.signature);

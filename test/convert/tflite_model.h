@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,17 @@ class TfliteModel {
   using Options = TfliteOptions;
   using Type = tflite::schema::TensorType;
 
+  // A level of a constant that is stored without its zeros, and all of them.
+  struct Level {
+    bool sparse = false;
+    int32_t size = 0;
+    std::vector<uint8_t> segments = {}, places = {};
+  };
+  struct Sparsity {
+    std::vector<int32_t> order = {}, blocks = {};
+    std::vector<Level> levels = {};
+  };
+
   // What the file says about a tensor.
   struct Tensor {
     std::string name;
@@ -51,8 +63,9 @@ class TfliteModel {
     std::vector<int64_t> zero_points = {};
     int axis = 0;
     std::vector<int32_t> signature = {};
-    int32_t buffer = -1;                   // a number of a buffer; -1: its own
-    bool sparse = false, details = false;  // whether it has such tables
+    int32_t buffer = -1;   // a number of a buffer; -1: its own
+    bool details = false;  // whether it has such a table
+    std::optional<Sparsity> sparsity = {};
     bool variable = false;
     bool misaligned = false;  // zero points lie where no number of 64 bits should
   };

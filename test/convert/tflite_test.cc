@@ -435,9 +435,9 @@ TEST_F(Tflite, OperatorsOfFloats) {
   }
 }
 
-// The rest has tests of its own: DEQUANTIZE, QUANTIZE, and SHAPE, REDUCE_PROD and RANGE, whose results are integers.
+// The rest has tests of its own: DENSIFY, DEQUANTIZE, QUANTIZE, and SHAPE, REDUCE_PROD and RANGE, whose results are integers.
 TEST_F(Tflite, EveryOperatorHasACase) {
-  std::set<int32_t> seen = {6, 77, 81, 96, 114};
+  std::set<int32_t> seen = {6, 77, 81, 96, 114, 124};
   for (const Case& c : cases()) seen.insert(c.code);
   size_t known = 0;
   for (int32_t code = 0; tflite::operator_name(code) != nullptr; ++code) {
@@ -888,7 +888,6 @@ TEST_F(Tflite, DamagedModels) {
        }},
       {"1 layer is not supported: x (input: a tensor of rank 9)", [](auto& m) { m.tensors[0].shape.assign(9, 1); }},
       {"1 layer is not supported: x (input: type 8)", [](auto& m) { m.tensors[0].type = Type::complex64; }},
-      {"1 layer is not supported: y (ADD: sparse constants)", [](auto& m) { m.tensors[3].sparse = true; }},
       {"1 layer is not supported: y (ADD: constants of type 17)", [](auto& m) { m.tensors[3].type = Type::int4; }},
       {"1 layer is not supported: z (RELU: a result of integers)", [](auto& m) { m.tensors[2].type = Type::int8; }},
       {"operator 'z' (RELU): a scale is not a positive number",

@@ -107,6 +107,9 @@ Values concatenation(const TfliteNode& node) {
   return {node.result(node.builder.concat(node.name, views, axis), o.activation())};
 }
 
+// Sparse constants get their zeros where they are read.
+Values densify(const TfliteNode& node) { return {node.value(0)}; }
+
 // How many elements a tensor has, of its shape.
 Values reduce_prod(const TfliteNode& node) {
   if (!node.is_integer(0) || node.symbolic(0).shape.size() != 1) throw Unsupported{"of other than a shape"};
@@ -133,6 +136,7 @@ Values pad_v2(const TfliteNode& node) {
 const TfliteRow* find_shape(const std::string& type) {
   static const TfliteTable kinds = {
       {"CONCATENATION", {concatenation, 1, many_inputs}},
+      {"DENSIFY", {densify, 1, 1}},
       {"EXPAND_DIMS", {expand_dims, 2, 2}},
       {"GATHER", {gather, 2, 2}},
       {"PACK", {pack, 1, many_inputs}},

@@ -12,6 +12,7 @@
 #include "convert/convert.h"
 #include "convert/states.h"
 #include "convert/tflite/node.h"
+#include "convert/tflite/sparse.h"
 #include "convert/tflite/variables.h"
 
 namespace quern::tflite {
@@ -245,7 +246,6 @@ class Importer {
   Value read(const schema::Tensor& tensor, const schema::Buffer& buffer) {
     const std::optional<ElementType> type = element_type(tensor.type());
     if (!type) throw Unsupported{"constants of type " + std::to_string(static_cast<int>(tensor.type()))};
-    if (tensor.sparsity() != nullptr) throw Unsupported{"sparse constants"};
     Array array{*type, shape_of(tensor), {}};
     if (buffer.data() != nullptr && buffer.data()->size() > 0) {
       array.bytes.assign(buffer.data()->begin(), buffer.data()->end());
@@ -255,6 +255,10 @@ class Importer {
       }
       const char* begin = content_.data() + buffer.offset();
       array.bytes.assign(begin, begin + buffer.size());
+    }
+    if (tensor.sparsity() != nullptr) {
+      array.bytes = with_zeros(builder_, *tensor.sparsity(), array.shape, element_size(*type), array.bytes);
+      return constant_value(builder_, array);
     }
     size_t elements = 1;
     for (const size_t d : array.shape) {
