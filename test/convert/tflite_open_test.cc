@@ -104,6 +104,18 @@ TEST_F(TfliteOpen, TransposedConvolutionOfAnImageOfAnySize) {
          make({2, 4, 2, 1}, {1, 10, 100, 1000, 2, 20, 200, 2000, 3, 30, 300, 3000, 4, 40, 400, 4000}));
 }
 
+// A picture is made twice and three times as large, by sizes that follow from its own.
+TEST_F(TfliteOpen, ResizesAnImageOfAnySize) {
+  const int x = input({1, 1, 1, 1}), shape = model_.node(77, {x}, {integers({4})});
+  model_.tensors[0].signature = {1, -1, -1, 1};
+  const int sizes = model_.node(65, {shape, model_.integers({1}), model_.integers({2})}, {integers({2})});
+  const int size = model_.node(18, {sizes, model_.integers({2, 3})}, {integers({2})},
+                               [](Builder& b) { return schema::CreateMulOptions(b); });
+  model_.output(model_.node(97, {x, size}, {floats({1, 2, 3, 1})},
+                            [](Builder& b) { return schema::CreateResizeNearestNeighborOptions(b, false, true); }));
+  expect({make({1, 1, 2, 1}, {1, 2})}, make({1, 2, 6, 1}, {1, 1, 1, 2, 2, 2, 1, 1, 1, 2, 2, 2}));
+}
+
 // A dilated convolution along time, of which the converter makes one on every second step.
 TEST_F(TfliteOpen, DilatedConvolutionOfASequence) {
   const int x = input({1, 4, 1}), block = model_.integers({2});

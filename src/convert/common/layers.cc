@@ -97,9 +97,23 @@ View sum_of(const SourceNode& node, const std::vector<View>& terms) {
   return total;
 }
 
+namespace {
+
+constexpr int64_t max_factor = 1 << 10;  // as a float, it is exact
+
+// How many times a dimension of the image is as large after resizing, whatever its size; 0: that is not known.
+int64_t factor_of(const SourceNode& node, const Integers& size, size_t d) {
+  const Symbols::Number from = node.dimension(0, 1 + d), to = size.at(d);
+  if (to.symbol == no_symbol || from.value == 0 || to.value % from.value != 0) return 0;
+  const int64_t factor = to.value / from.value;
+  return node.builder.symbols().product(from, {factor}) == to.symbol ? factor : 0;
+}
+
+}  // namespace
+
 Attributes resize_attributes(const SourceNode& node, qn_resize_kind mode, bool align_corners, bool half_pixel_centers,
                              size_t size_input) {
-  const std::vector<int64_t>& size = node.integers(size_input).values;
+  const std::vector<int64_t>& size = node.symbolic(size_input).values;
   if (size.size() != 2 || size[0] < 1 || size[1] < 1) node.fail("the size is not two positive numbers");
   if (align_corners && half_pixel_centers) node.fail("both align_corners and half_pixel_centers");
   Attributes a;
@@ -108,6 +122,14 @@ Attributes resize_attributes(const SourceNode& node, qn_resize_kind mode, bool a
                   : half_pixel_centers ? QN_COORDINATES_HALF_PIXEL
                                        : QN_COORDINATES_ASYMMETRIC;
   a.rounding = align_corners || (mode == QN_RESIZE_NEAREST && half_pixel_centers) ? QN_ROUND_HALF_UP : QN_ROUND_FLOOR;
+  const int64_t height = factor_of(node, node.symbolic(size_input), 0);
+  const int64_t width = factor_of(node, node.symbolic(size_input), 1);
+  if (height != 0 && width != 0 && std::max(height, width) <= max_factor) {
+    a.alpha = static_cast<float>(height);
+    a.beta = static_cast<float>(width);
+    return a;
+  }
+  node.integers(size_input);  // fixes them
   a.values = {size[0], size[1]};
   return a;
 }
