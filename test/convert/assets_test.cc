@@ -225,8 +225,8 @@ std::string cascade() { return assets() + "/models/tf/mtcnn_frozen.pb"; }
 
 TEST_F(AssetFiles, CascadeNamesWhatIsUnsupported) {
   const std::string message = test::error_of([&] { import_tensorflow(cascade()); });
-  for (const char* part : {"30 layers", "input (input: dimension 1 has no fixed size", "pnet/while/Merge_1 (Merge)",
-                           "(TensorArrayWriteV3)", "rnet/cond/Merge (Merge)"}) {
+  for (const char* part : {"7 layers", "input (input: dimension 1 has no fixed size",
+                           "pnet/TensorArray (TensorArrayV3: a list that grows)", "(TensorArrayConcatV3)"}) {
     EXPECT_NE(message.find(part), std::string::npos) << message;
   }
 }

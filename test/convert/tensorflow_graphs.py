@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Compares imported graphs with TensorFlow, by hand: the graphs below, random ones (tensorflow_nodes.py) and models with
-functions (tensorflow_functions.py) or recurrent layers of Keras (tensorflow_lists.py), which together have every operator of the importer's tables (but those in NEVER_MADE).
+functions (tensorflow_functions.py), with recurrent layers of Keras (tensorflow_lists.py) or with old loops
+(tensorflow_old_loops.py), which together have every operator of the importer's tables (but those in NEVER_MADE).
 
     python test/convert/tensorflow_graphs.py QUERN [--mtcnn MTCNN.pb] [--seeds N] [--only TEXT]
 
@@ -16,6 +17,7 @@ import tensorflow as tf
 import tensorflow_functions
 import tensorflow_lists
 import tensorflow_nodes
+import tensorflow_old_loops
 
 v1, nn, raw = tf.compat.v1, tf.nn, tf.raw_ops
 TOLERANCE, LOOSE = 1e-5, 1e-3  # of the largest element, or of 1; of random graphs
@@ -321,6 +323,8 @@ def cases(options):
     x = numbers(3, 4)
     definition = graph_of(tensorflow_lists.listed, x)
     yield "lists", definition, definition, {"x": x}, ["y", "y1", "y2", "y3"], (), TOLERANCE
+    for name, definition, feeds, outputs in tensorflow_old_loops.cases(graph_of):
+        yield name, definition, definition, feeds, outputs, (), TOLERANCE
     for name, definition, feeds, outputs in tensorflow_lists.cases():
         yield name, definition, definition, feeds, outputs, (), TOLERANCE
 

@@ -272,6 +272,28 @@ test::TfGraph lists_tensorflow() {
   return g;
 }
 
+// A loop, an array and a condition of version 1.
+test::TfGraph old_loops_tensorflow() {
+  test::TfGraph g;
+  const test::TfAttributes frame = {{"frame_name", "f"}}, same = {{"frame_name", "f"}, {"is_constant", true}};
+  g.placeholder("x", {2}).integer("0", 0).integer("1", 1).integer("3", 3);
+  g.node("TensorArrayV3", "array", {"3"}, {{"dtype", tensorflow::schema::DT_FLOAT}});
+  g.node("Enter", "i", {"0"}, frame).node("Merge", "i/merge", {"i", "i/next"}).node("Enter", "n", {"3"}, same);
+  g.node("Less", "less", {"i/merge", "n"})
+      .node("LoopCond", "go", {"less"})
+      .node("Switch", "i/switch", {"i/merge", "go"});
+  g.node("AddV2", "i/more", {"i/switch:1", "1"}).node("NextIteration", "i/next", {"i/more"});
+  g.node("Enter", "flow", {"array:1"}, frame).node("Merge", "flow/merge", {"flow", "flow/next"});
+  g.node("Switch", "flow/switch", {"flow/merge", "go"}).node("Exit", "exit", {"flow/switch"});
+  g.node("Enter", "x/in", {"x"}, same).node("Enter", "handle", {"array"}, same);
+  g.node("Greater", "late", {"i/switch:1", "1"}).node("Switch", "x/switch", {"x/in", "late"});
+  g.node("Neg", "yes", {"x/switch:1"}).node("Relu", "no", {"x/switch"}).node("Merge", "chosen", {"no", "yes"});
+  g.node("TensorArrayWriteV3", "write", {"handle", "i/switch:1", "chosen", "flow/switch:1"});
+  g.node("NextIteration", "flow/next", {"write"}).integers("all", {0, 2});
+  g.node("TensorArrayGatherV3", "y", {"array", "all", "exit"}, {{"dtype", tensorflow::schema::DT_FLOAT}});
+  return g;
+}
+
 // ---- caffe ----------------------------------------------------------------------------------------------------------
 
 const char* const caffe_net = R"(name: "seed"
@@ -564,7 +586,8 @@ Seed external_onnx_seed(const std::string& location, std::string* data) {
 std::vector<Seed> tensorflow_seeds() {
   return {{"vision.pb", vision_tensorflow().bytes()},
           {"shapes.pb", shapes_tensorflow().bytes()},
-          {"lists.pb", lists_tensorflow().bytes()}};
+          {"lists.pb", lists_tensorflow().bytes()},
+          {"old_loops.pb", old_loops_tensorflow().bytes()}};
 }
 
 std::vector<Seed> tensorflow_text_seeds() {
@@ -575,7 +598,8 @@ std::vector<Seed> tensorflow_text_seeds() {
   };
   return {{"shapes.pbtxt", text(shapes_tensorflow())},
           {"vision.pbtxt", text(vision_tensorflow())},
-          {"lists.pbtxt", text(lists_tensorflow())}};
+          {"lists.pbtxt", text(lists_tensorflow())},
+          {"old_loops.pbtxt", text(old_loops_tensorflow())}};
 }
 
 std::pair<std::string, std::string> two_parts(const std::string& bytes) {

@@ -112,4 +112,11 @@ const Function& Functions::find(const std::string& name) {
   return function;
 }
 
+bool Functions::add(const std::string& name, Function function) {
+  if (definitions_.count(name) > 0) return false;
+  const auto [at, fresh] = made_.emplace(name, std::move(function));
+  if (fresh) at->second.graph = std::make_unique<const Graph>(at->second.nodes);
+  return fresh;
+}
+
 }  // namespace quern::tensorflow

@@ -22,6 +22,8 @@ class Functions {
 
   // Throws Error if there is no such function. What is made of one is kept.
   const Function& find(const std::string& name);
+  // Adds a function that the file does not have. Returns false if it has one of this name.
+  bool add(const std::string& name, Function function);
 
  private:
   std::map<std::string, const schema::FunctionDef*> definitions_;

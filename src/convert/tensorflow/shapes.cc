@@ -40,7 +40,7 @@ Values enter(const TfNode& node) {
 }
 
 // Passes its input to one of two branches. Here the tensors of either branch have the values that they have when it is
-// taken; Merge, which chooses between them, is not supported.
+// taken; Merge, which chooses between them, is not supported but as a part of what raise.h finds.
 Values switched(const TfNode& node) { return {node.value(0), node.value(0)}; }
 
 // ---- shapes and types -------------------------------------------------------------------------

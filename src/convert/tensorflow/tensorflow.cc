@@ -16,6 +16,7 @@
 #include "convert/tensorflow/functions.h"
 #include "convert/tensorflow/graph.h"
 #include "convert/tensorflow/node.h"
+#include "convert/tensorflow/raise.h"
 
 namespace quern::tensorflow {
 namespace {
@@ -335,11 +336,12 @@ Graph import_tensorflow(const std::string& path, const ImportOptions& options) {
   const bool is_text = path.ends_with(".pbtxt");
   std::string content = read_file(path, is_text ? tensorflow::text_limit : INT_MAX);
   try {
-    const tensorflow::schema::GraphDef graph = is_text ? tensorflow::parse_text(content) : tensorflow::parse(content);
+    tensorflow::schema::GraphDef graph = is_text ? tensorflow::parse_text(content) : tensorflow::parse(content);
     const size_t bytes = content.size();
     std::string().swap(content);  // the graph has it all
-    const tensorflow::Graph nodes(graph);
     tensorflow::Functions functions(graph.library());
+    tensorflow::raise_control_flow(&graph, &functions);
+    const tensorflow::Graph nodes(graph);
     tensorflow::Importer importer(graph, nodes, functions);
     importer.allow(bytes);
     return importer.import(options);

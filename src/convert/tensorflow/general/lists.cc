@@ -125,20 +125,71 @@ Values stack(const TfNode& node) {
   return {rows(node, 0)};
 }
 
-Values length(const TfNode& node) {
-  const Value& of = list(node, 0);
-  if (of.is_unshaped()) return {of.list->length};
-  const Value shape = shape_from(node, rows(node, 0), 0);
+Value length_of(const TfNode& node, size_t input) {
+  const Value& of = list(node, input);
+  if (of.is_unshaped()) return of.list->length;
+  const Value shape = shape_from(node, rows(node, input), 0);
   if (shape.integers == nullptr)
-    return {cast_to(node, make(node, "gather", {shape, integer_number(0)}), ElementType::s32)};
+    return cast_to(node, make(node, "gather", {shape, integer_number(0)}), ElementType::s32);
   Integers size;
   size.add(shape.integers->at(0));
-  return {integer_value(std::move(size), ElementType::s32)};
+  return integer_value(std::move(size), ElementType::s32);
 }
+Values length(const TfNode& node) { return {length_of(node, 0)}; }
 
 Values element_shape(const TfNode& node) {
   return {cast_to(node, shape_from(node, rows(node, 0), 1), node.index_type("shape_type", ElementType::s32))};
 }
+
+// ---- TensorArray of version 1, whose inputs are a handle first and last the flow, which is the list here --------------
+
+const Value& flow(const TfNode& node) { return node.value(node.input_count() - 1); }
+
+void ignore_of_arrays(const TfNode& node) {
+  for (const char* unused :
+       {"clear_after_read", "identical_element_shapes", "tensor_array_name", "dtype", "element_shape"}) {
+    node.ignore(unused);
+  }
+}
+
+// Gives a handle, which is nothing here, and the flow.
+Values array(const TfNode& node) {
+  ignore_of_arrays(node);
+  if (node.flag("dynamic_size", false)) throw Unsupported{"a list that grows"};
+  const std::optional<ElementType> type = element_type(node.type("dtype"));
+  if (!type) throw Unsupported{"of " + schema::DataType_Name(node.type("dtype"))};
+  Value unshaped;
+  unshaped.type = *type;
+  unshaped.list = std::make_shared<const TensorList>(TensorList{node.value(0), {}});
+  return {integer_number(0), unshaped};
+}
+
+// Stores the parts of a tensor at indices: `first` is the input with the indices, one or several.
+Values store(const TfNode& node, const Value& places, const Value& parts, const Value& item_shape) {
+  ignore_of_arrays(node);
+  const Value& to = flow(node);
+  if (to.list == nullptr) node.fail("the flow is no list of tensors");
+  if (to.type != parts.type) node.fail("the item has another type");
+  Value rows = to;
+  rows.list = nullptr;
+  if (to.is_unshaped()) {
+    to.list->shape = joined_integers(node, to.list->length, item_shape);
+    rows = zeros(node, to.list->shape, parts.type);
+  }
+  const Value at = reshaped(node, cast_to(node, places, ElementType::i64), {-1, 1});
+  return {as_list(make(node, "scatter_nd", {rows, at, parts}))};
+}
+Values array_write(const TfNode& node) {
+  return store(node, node.value(1), with_axis(node, node.value(2), 0), shape_from(node, node.value(2), 0));
+}
+Values array_scatter(const TfNode& node) {
+  return store(node, node.value(1), node.value(2), shape_from(node, node.value(2), 1));
+}
+Values array_read(const TfNode& node) {
+  ignore_of_arrays(node);
+  return {make(node, "gather", {rows(node, node.input_count() - 1), node.value(1)}, Parameters().integer("axis", 0))};
+}
+Values array_size(const TfNode& node) { return {length_of(node, 1)}; }
 
 }  // namespace
 
@@ -158,6 +209,12 @@ bool takes_lists(const std::string& op) {
 
 const TfTable& general_lists() {
   static const TfTable table = {
+      {"TensorArrayGatherV3", {array_read, 3, 3}},
+      {"TensorArrayReadV3", {array_read, 3, 3}},
+      {"TensorArrayScatterV3", {array_scatter, 4, 4}},
+      {"TensorArraySizeV3", {array_size, 2, 2}},
+      {"TensorArrayV3", {array, 1, 1}},
+      {"TensorArrayWriteV3", {array_write, 4, 4}},
       {"TensorListElementShape", {element_shape, 1, 1}},
       {"TensorListFromTensor", {from_tensor, 2, 2}},
       {"TensorListGather", {get_items, 3, 3}},

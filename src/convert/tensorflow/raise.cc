@@ -1,0 +1,298 @@
+#include "convert/tensorflow/raise.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "convert/common/error.h"
+
+namespace quern::tensorflow {
+namespace {
+
+using schema::NodeDef;
+
+// Bodies are copies of nodes: a file could ask for many.
+constexpr size_t copies_of_node = 8, free_copies = 10000, max_nesting = 16;
+
+bool is_control(const std::string& input) { return !input.empty() && input[0] == '^'; }
+
+std::string frame_of(const NodeDef& enter) {
+  const auto at = enter.attr().find("frame_name");
+  return at == enter.attr().end() ? "" : at->second.s();
+}
+bool is_constant(const NodeDef& enter) {
+  const auto at = enter.attr().find("is_constant");
+  return at != enter.attr().end() && at->second.b();
+}
+
+struct NoStructure {};
+
+class Raiser {
+ public:
+  Raiser(schema::GraphDef* graph, Functions* functions)
+      : graph_(*graph), functions_(*functions), copies_left_(free_copies) {
+    copies_left_ += copies_of_node * static_cast<size_t>(graph_.node_size());
+    for (NodeDef& node : *graph_.mutable_node()) nodes_.emplace(node.name(), &node);
+    for (NodeDef& node : *graph_.mutable_node()) {
+      if (node.op() == "Enter") frames_[frame_of(node)].push_back(&node);
+      for (const std::string& input : node.input()) {
+        if (!is_control(input)) readers_[tensor_name(input).node].push_back(&node);
+      }
+    }
+  }
+
+  void raise_all() {
+    std::vector<NodeDef*> ends;
+    for (NodeDef& node : *graph_.mutable_node()) {
+      if (node.op() == "Exit" || node.op() == "Merge") ends.push_back(&node);
+    }
+    for (NodeDef* const end : ends) try_raise(end);
+  }
+
+ private:
+  using Inputs = std::map<TensorName, std::string>;  // tensor around a body -> the body's argument
+
+  NodeDef* find(const std::string& name) const {
+    const auto at = nodes_.find(name);
+    if (at == nodes_.end()) throw NoStructure{};
+    return at->second;
+  }
+  NodeDef* maker(const NodeDef& node, int input) const {
+    if (input >= node.input_size() || is_control(node.input(input))) throw NoStructure{};
+    return find(tensor_name(node.input(input)).node);
+  }
+
+  void try_raise(NodeDef* end) {
+    const auto [at, fresh] = states_.try_emplace(end, false);  // whether it is done
+    if (!fresh || nesting_ == max_nesting) return;
+    ++nesting_;
+    try {
+      if (end->op() == "Exit") raise_loop(*end);
+      if (end->op() == "Merge") raise_cond(end);
+    } catch (const NoStructure&) {  // the importer reports the node
+    }
+    --nesting_;
+  }
+
+  // ---- bodies -----------------------------------------------------------------------------------
+
+  struct Body {
+    Function function;
+    std::map<std::string, bool> copied;
+  };
+
+  // Copies what the tensor needs into the body. `argument` names what is an argument there.
+  template <class Argument>
+  void copy(Body* body, const TensorName& tensor, const Argument& argument) {
+    std::vector<TensorName> left = {tensor};
+    while (!left.empty()) {
+      const TensorName next = left.back();
+      left.pop_back();
+      NodeDef* const node = find(next.node);
+      if (!argument(next, *node).empty() || body->copied[next.node]) continue;
+      if (node->op() == "Exit" || node->op() == "Merge") try_raise(node);
+      for (const char* op : {"Exit", "Merge", "Switch", "NextIteration", "Enter", "LoopCond", "Placeholder"}) {
+        if (node->op() == op) throw NoStructure{};
+      }
+      if (copies_left_-- == 0) throw Error("loops within loops, or conditions, have too many nodes");
+      body->copied[next.node] = true;
+      NodeDef* const made = body->function.nodes.add_node();
+      *made = *node;
+      made->clear_input();
+      for (const std::string& input : node->input()) {
+        if (is_control(input)) continue;
+        const TensorName from = tensor_name(input);
+        const std::string name = argument(from, *find(from.node));
+        made->add_input(name.empty() ? from.text() : name);
+        left.push_back(from);
+      }
+    }
+  }
+  template <class Argument>
+  void add_output(Body* body, const TensorName& tensor, const Argument& argument) {
+    copy(body, tensor, argument);
+    const std::string name = argument(tensor, *find(tensor.node));
+    body->function.outputs.push_back(name.empty() ? tensor : TensorName{name, 0});
+  }
+
+  std::string add_function(Body body, size_t arguments, const std::string& name) {
+    for (size_t i = 0; i < arguments; ++i) {
+      NodeDef* const node = body.function.nodes.add_node();
+      node->set_name(argument_name(i));
+      node->set_op("argument");
+      body.function.inputs.push_back({argument_name(i), 0});
+    }
+    if (!functions_.add(name, std::move(body.function))) throw NoStructure{};
+    return name;
+  }
+  static std::string argument_name(size_t i) { return "argument " + std::to_string(i); }
+
+  NodeDef* add_node(const std::string& name, const char* op) {
+    if (nodes_.count(name) > 0) throw NoStructure{};
+    NodeDef* const node = graph_.add_node();
+    node->set_name(name);
+    node->set_op(op);
+    nodes_[name] = node;
+    return node;
+  }
+  // The node only passes on a tensor; what it read still counts as read.
+  static void pass_on(NodeDef* node, const TensorName& tensor) {
+    std::vector<std::string> before(node->input().begin(), node->input().end());
+    node->clear_input();
+    node->clear_attr();
+    node->set_op("Identity");
+    node->add_input(tensor.text());
+    for (const std::string& input : before) {
+      node->add_input(is_control(input) ? input : std::string("^").append(tensor_name(input).node));
+    }
+  }
+
+  // ---- loops ------------------------------------------------------------------------------------
+
+  struct Variable {
+    NodeDef *merge, *enter, *next;
+  };
+  struct Frame {
+    std::string name;
+    NodeDef* condition = nullptr;  // LoopCond
+    std::vector<Variable> variables;
+    std::vector<NodeDef*> constants;  // Enter
+    std::vector<NodeDef*> exits;
+  };
+
+  NodeDef* reader(const NodeDef& node, const char* op) const {
+    NodeDef* found = nullptr;
+    const auto at = readers_.find(node.name());
+    for (NodeDef* const candidate : at == readers_.end() ? std::vector<NodeDef*>() : at->second) {
+      if (candidate->op() != op || candidate == found) continue;
+      if (found != nullptr) throw NoStructure{};
+      found = candidate;
+    }
+    return found;
+  }
+
+  Frame frame_of_exit(const NodeDef& exit) {
+    const NodeDef& its_switch = *maker(exit, 0);
+    if (its_switch.op() != "Switch") throw NoStructure{};
+    Frame frame;
+    frame.condition = maker(its_switch, 1);
+    const NodeDef& merge = *maker(its_switch, 0);
+    if (frame.condition->op() != "LoopCond" || merge.op() != "Merge") throw NoStructure{};
+    frame.name = frame_of(*maker(merge, 0));
+    for (NodeDef* const node : frames_[frame.name]) {
+      NodeDef* const begin = is_constant(*node) ? nullptr : reader(*node, "Merge");
+      if (begin == nullptr) {
+        frame.constants.push_back(node);
+        continue;
+      }
+      frame.variables.push_back({begin, node, maker(*begin, 1)});
+      if (maker(*begin, 0) != node || frame.variables.back().next->op() != "NextIteration") throw NoStructure{};
+      NodeDef* const chosen = reader(*begin, "Switch");
+      if (chosen == nullptr || maker(*chosen, 1) != frame.condition) continue;
+      if (NodeDef* const end = reader(*chosen, "Exit")) {
+        frame.exits.resize(frame.variables.size());
+        frame.exits.back() = end;
+      }
+    }
+    frame.exits.resize(frame.variables.size());
+    return frame;
+  }
+
+  void raise_loop(const NodeDef& exit) {
+    const Frame frame = frame_of_exit(exit);
+    for (NodeDef* const end : frame.exits) {
+      if (end != nullptr) states_[end] = true;
+    }
+    const size_t count = frame.variables.size() + frame.constants.size();
+    std::map<const NodeDef*, size_t> places;
+    for (const Variable& variable : frame.variables) places.emplace(variable.merge, places.size());
+    for (const NodeDef* const constant : frame.constants) places.emplace(constant, places.size());
+    if (places.size() != count) throw NoStructure{};
+    // A variable is what Merge gives, or what Switch gives to a round.
+    const auto argument = [&](const TensorName& tensor, const NodeDef& node) -> std::string {
+      const bool goes_on = node.op() == "Switch" && tensor.output == 1 && maker(node, 1) == frame.condition;
+      const auto at = places.find(goes_on ? maker(node, 0) : &node);
+      if (at != places.end() && (goes_on || tensor.output == 0)) return argument_name(at->second);
+      return "";
+    };
+    Body condition, body;
+    maker(*frame.condition, 0);
+    add_output(&condition, tensor_name(frame.condition->input(0)), argument);
+    for (const Variable& variable : frame.variables) {
+      maker(*variable.next, 0);
+      add_output(&body, tensor_name(variable.next->input(0)), argument);
+    }
+    for (size_t i = frame.variables.size(); i < count; ++i) {
+      body.function.outputs.push_back({argument_name(i), 0});
+    }
+    const std::string name = frame.name + "/loop";
+    for (const Variable& variable : frame.variables) maker(*variable.enter, 0);
+    for (const NodeDef* const constant : frame.constants) maker(*constant, 0);
+    const std::string goes_on = add_function(std::move(condition), count, name + "/condition");
+    const std::string round = add_function(std::move(body), count, name + "/body");
+    NodeDef* const loop = add_node(name, "While");
+    for (const Variable& variable : frame.variables) loop->add_input(variable.enter->input(0));
+    for (const NodeDef* const constant : frame.constants) loop->add_input(constant->input(0));
+    set_function(loop, "cond", goes_on);
+    set_function(loop, "body", round);
+    for (size_t i = 0; i < frame.exits.size(); ++i) {
+      if (frame.exits[i] != nullptr) pass_on(frame.exits[i], {loop->name(), i});
+    }
+  }
+
+  static void set_function(NodeDef* node, const char* attribute, const std::string& name) {
+    (*node->mutable_attr())[attribute].mutable_func()->set_name(name);
+  }
+
+  // ---- conditionals -----------------------------------------------------------------------------
+
+  // The first two inputs of Merge: what is taken if the condition is false, and if it is true.
+  void raise_cond(NodeDef* merge) {
+    if (maker(*merge, 0)->op() == "Enter" || maker(*merge, 1)->op() == "NextIteration") throw NoStructure{};
+    std::vector<TensorName> given;  // to Switch nodes
+    std::optional<TensorName> condition;
+    Body branches[2];
+    for (const size_t side : {0, 1}) {
+      const auto argument = [&](const TensorName& tensor, const NodeDef& node) -> std::string {
+        if (node.op() != "Switch") return "";
+        maker(node, 0), maker(node, 1);
+        const TensorName its_condition = tensor_name(node.input(1)), data = tensor_name(node.input(0));
+        if (tensor.output != side || (condition && !(*condition == its_condition))) throw NoStructure{};
+        condition = its_condition;
+        const auto at = std::find(given.begin(), given.end(), data);
+        const auto place = static_cast<size_t>(at - given.begin());
+        if (at == given.end()) given.push_back(data);
+        return argument_name(place);
+      };
+      add_output(&branches[side], tensor_name(merge->input(static_cast<int>(side))), argument);
+    }
+    if (!condition || merge->input_size() < 2) throw NoStructure{};  // which side is which?
+    const std::string name = merge->name() + "/if";
+    const std::string no = add_function(std::move(branches[0]), given.size(), name + "/else");
+    const std::string yes = add_function(std::move(branches[1]), given.size(), name + "/then");
+    NodeDef* const chosen = add_node(name, "If");
+    chosen->add_input(condition->text());
+    for (const TensorName& tensor : given) chosen->add_input(tensor.text());
+    set_function(chosen, "else_branch", no);
+    set_function(chosen, "then_branch", yes);
+    pass_on(merge, {chosen->name(), 0});
+  }
+
+  schema::GraphDef& graph_;
+  Functions& functions_;
+  size_t copies_left_, nesting_ = 0;
+  std::map<std::string, NodeDef*> nodes_;
+  std::map<std::string, std::vector<NodeDef*>> frames_;  // Enter
+  std::map<std::string, std::vector<NodeDef*>> readers_;
+  std::map<const NodeDef*, bool> states_;
+};
+
+}  // namespace
+
+void raise_control_flow(schema::GraphDef* graph, Functions* functions) {
+  const auto& nodes = graph->node();
+  const auto ends = [](const NodeDef& node) { return node.op() == "Exit" || node.op() == "Merge"; };
+  if (std::none_of(nodes.begin(), nodes.end(), ends)) return;
+  Raiser(graph, functions).raise_all();
+}
+
+}  // namespace quern::tensorflow
