@@ -80,6 +80,8 @@ Value reshape_to(const SourceNode& node, size_t input, size_t shape_input, bool 
     } else if (!infers && values[i] > 0) {  // infer it from the other dimensions
       values[i] = -1;
       infers = true;
+    } else if (node.builder.is_open(shape.symbols[i])) {
+      throw Unsupported{"to several open sizes"};
     } else {
       node.fix(shape.symbols[i]);
     }
@@ -206,6 +208,7 @@ Value slice_constant(const SourceNode& node, size_t input, const Shape& shape, c
     const auto size = static_cast<int64_t>(shape[part.axis]);
     const bool up = part.step > 0;
     const auto place = [&](const Symbols::Number& bound, int64_t low) {
+      if (node.builder.is_open(bound.symbol)) throw Unsupported{"at a place that follows an open size"};
       node.fix(bound.symbol);
       const int64_t at = bound.value;
       return std::clamp(at < 0 ? std::max(at, -size - 1) + size : at, low, std::max(low, up ? size : size - 1));
@@ -233,6 +236,7 @@ int64_t slice_value(const SourceNode& node, const Symbols::Number& bound, const 
   constexpr int64_t begin = 0, end = -1;
   constexpr auto largest = static_cast<int64_t>(max_extent);
   if (bound.symbol != no_symbol && bound.symbol == size.symbol) return end;
+  if (node.builder.is_open(bound.symbol)) throw Unsupported{"at a place that follows an open size"};
   node.fix(bound.symbol);
   const int64_t value = bound.value;
   if (size.symbol == no_symbol) {
@@ -499,6 +503,7 @@ Value expand(const SourceNode& node, size_t input, size_t shape_input) {
     const bool follows =
         shape == from && (wanted.symbols[i] == symbol || (wanted.symbols[i] == no_symbol && to[i] == 1));
     if (follows) continue;
+    if (node.builder.is_open(symbol) || node.builder.is_open(wanted.symbols[i])) throw Unsupported{"to an open size"};
     node.fix(symbol);
     node.fix(wanted.symbols[i]);
   }

@@ -18,7 +18,7 @@ Symbol Symbols::add(const std::vector<int64_t>& recipe, Sources sources, Product
   const auto [at, fresh] = known_.try_emplace(recipe, static_cast<Symbol>(entries_.size()));
   if (fresh) {
     if (product.symbols.empty()) product = {1, 1, {at->second}};
-    entries_.push_back({std::move(sources), std::move(product)});
+    entries_.push_back({.sources = std::move(sources), .product = std::move(product)});
   }
   return at->second;
 }
@@ -33,7 +33,11 @@ Symbol Symbols::result(char operation, const std::vector<int64_t>& arguments, co
     const Sources& some = sources(number.symbol);
     all.insert(some.begin(), some.end());
   }
-  return all.empty() ? no_symbol : add(recipe, std::move(all), {});
+  if (all.empty()) return no_symbol;
+  const Symbol symbol = add(recipe, std::move(all), {});
+  Entry& entry = entries_[static_cast<size_t>(symbol)];
+  if (numbers.size() == 2) entry.operation = operation, entry.numbers = numbers;
+  return symbol;
 }
 
 bool Symbols::multiply(Product* product, const Number& by) const {
@@ -72,6 +76,36 @@ Symbol Symbols::symbol_of(const Product& product) {
   Sources all;
   for (const Symbol symbol : lowest.symbols) all.insert(sources(symbol).begin(), sources(symbol).end());
   return add(recipe, std::move(all), std::move(lowest));
+}
+
+// Adds the terms of a number, each with this sign. Quotients of integers round towards 0, whatever their sign.
+bool Symbols::add_terms(const Number& number, int64_t sign, size_t depth, std::vector<Product>* terms) const {
+  constexpr size_t most = 32;
+  if (depth > most || terms->size() > most) return false;
+  if (number.symbol == no_symbol) {
+    terms->push_back({number.value, 1, {}});
+    return checked_mul(sign, number.value, &terms->back().numerator);
+  }
+  const Entry& entry = entries_[static_cast<size_t>(number.symbol)];
+  const auto has_tensor = [this](Symbol symbol) { return find(symbol).first != no_tensor; };
+  if (std::all_of(entry.product.symbols.begin(), entry.product.symbols.end(), has_tensor)) {
+    terms->push_back(entry.product);
+    terms->back().numerator *= sign;
+    return true;
+  }
+  if (entry.operation == 'A' || entry.operation == 'S') {
+    return add_terms(entry.numbers[0], sign, depth + 1, terms) &&
+           add_terms(entry.numbers[1], entry.operation == 'A' ? sign : -sign, depth + 1, terms);
+  }
+  if (entry.operation != 'D' || entry.numbers[1].symbol != no_symbol || entry.numbers[1].value <= 0) return false;
+  const size_t before = terms->size();
+  return add_terms(entry.numbers[0], sign, depth + 1, terms) && terms->size() == before + 1 &&
+         checked_mul(terms->back().denominator, entry.numbers[1].value, &terms->back().denominator);
+}
+
+std::vector<Symbols::Product> Symbols::sum_of(const Number& number) const {
+  std::vector<Product> terms;
+  return add_terms(number, 1, 0, &terms) ? terms : std::vector<Product>();
 }
 
 Symbol Symbols::product(const Number& a, const Number& b) {
@@ -117,7 +151,7 @@ void Symbols::add_node(const Graph& graph, const Node& node) {
   if (keeps_shape(node)) {
     for (const Number& size : dimensions(graph, node.inputs[0])) first.push_back(size.symbol);
   } else {
-    first = node.kind == OpKind::custom ? unknown(graph, node, 0) : infer(graph, node);
+    first = node.kind == OpKind::custom ? sized(graph, node) : infer(graph, node);
   }
   symbols_of_[node.outputs[0]] = std::move(first);
   for (size_t i = 1; i < node.outputs.size(); ++i) symbols_of_[node.outputs[i]] = unknown(graph, node, i);
@@ -248,6 +282,82 @@ std::vector<Symbol> Symbols::unknown(const Graph& graph, const Node& node, size_
   std::vector<Symbol> out;
   for (size_t d = 0; d < graph.tensors[static_cast<size_t>(output)].shape.size(); ++d) {
     out.push_back(result('u', {output, static_cast<int64_t>(d)}, all));
+  }
+  return out;
+}
+
+// The numbers that a parameter of a node makes of dimensions (src/extra/sized.h).
+Symbols::Dimensions Symbols::counted(const Graph& graph, const Node& node, const char* parameter) {
+  Dimensions numbers;
+  for (const Parameter& list : node.parameters) {
+    if (list.name != parameter) continue;
+    const Vector<int64_t>& factors = list.integers;
+    bool adds = false;  // to the number before
+    for (size_t i = 0; i + 2 < factors.size();) {
+      Product product{factors[i], factors[i + 1], {}};
+      bool fits = true;
+      const bool goes_on = factors[i + 2] < 0;
+      int64_t left = goes_on ? ~factors[i + 2] : factors[i + 2];
+      for (i += 3; left > 0 && i + 1 < factors.size(); --left, i += 2) {
+        const Dimensions of = dimensions(graph, node.inputs[static_cast<size_t>(factors[i])]);
+        fits = fits && multiply(&product, of[static_cast<size_t>(factors[i + 1])]);
+      }
+      if (!fits) return {};
+      const Number number = {product.numerator, symbol_of(product)};
+      if (adds) {
+        numbers.back() = {numbers.back().value + number.value, result('A', {}, {numbers.back(), number})};
+      } else {
+        numbers.push_back(number);
+      }
+      adds = goes_on;
+    }
+  }
+  return numbers;
+}
+
+// The dimensions of `places` take the place of one of x.
+std::vector<Symbol> Symbols::gathered(const Dimensions& x, const Dimensions& places, const Node& node) {
+  int64_t axis = 0;
+  for (const Parameter& parameter : node.parameters) {
+    if (parameter.name == "axis" && !parameter.integers.empty()) axis = parameter.integers[0];
+  }
+  const auto at = static_cast<std::ptrdiff_t>(axis < 0 ? axis + static_cast<int64_t>(x.size()) : axis);
+  Dimensions out(x.begin(), x.begin() + at);
+  out.insert(out.end(), places.begin(), places.end());
+  out.insert(out.end(), x.begin() + at + 1, x.end());
+  return symbols(out);
+}
+
+// The output of a kind of libquern-extra. Of many kinds it is known only that sizes depend on those of the inputs.
+std::vector<Symbol> Symbols::sized(const Graph& graph, const Node& node) {
+  const bool expands = node.type == "expand_sizes", reshapes = node.type == "reshape_sizes";
+  if (node.type == "range_sizes") {
+    const Dimensions start = counted(graph, node, "sizes0"), limit = counted(graph, node, "sizes1"),
+                     step = counted(graph, node, "sizes2");
+    const auto is = [](const Dimensions& x, int64_t n) {
+      return x.size() == 1 && x[0].symbol == no_symbol && x[0].value == n;
+    };
+    if (limit.size() == 1 && is(start, 0) && is(step, 1)) return {limit[0].symbol};
+  }
+  if (node.type == "fill_sizes") return symbols(counted(graph, node, "sizes0"));
+  std::vector<Symbol> out = unknown(graph, node, 0);
+  if (out.empty()) return out;  // or the shape is known only in a run, as may be those of inputs
+  if (node.type == "gather")
+    return gathered(dimensions(graph, node.inputs[0]), dimensions(graph, node.inputs[1]), node);
+  if (node.type == "conv_transposed" && out.size() > 2) {
+    const bool has_weights = graph.tensors[static_cast<size_t>(node.inputs[1])].constant >= 0;
+    out[0] = of(node.inputs[0], 0);
+    if (has_weights) out[1] = no_symbol;
+  }
+  if (!expands && !reshapes) return out;
+  const Dimensions numbers = counted(graph, node, "sizes1");
+  const size_t rank = out.size();
+  if (expands) {
+    const std::vector<Symbol> all = broadcast(dimensions(graph, node.inputs[0]), numbers);
+    return all.size() == rank ? all : out;
+  }
+  for (size_t d = 0; d < rank && numbers.size() == rank; ++d) {
+    if (numbers[d].symbol != no_symbol || numbers[d].value > 0) out[d] = numbers[d].symbol;
   }
   return out;
 }

@@ -49,13 +49,17 @@ class Symbols {
   };
   // The symbol as a product of symbols that are none.
   const Product& product_of(Symbol symbol) const { return entries_[static_cast<size_t>(symbol)].product; }
+  // The number as a sum of products of dimensions that tensors have. Empty if it is none, or one of very many.
+  std::vector<Product> sum_of(const Number& number) const;
   // Returns a tensor and its dimension that has the symbol; no_tensor if none has.
   std::pair<int, size_t> find(Symbol symbol) const;
 
  private:
   struct Entry {
     Sources sources;
-    Product product;  // the symbol as a product; if it is not one, the symbol itself is the only factor
+    Product product;     // the symbol as a product; if it is not one, the symbol itself is the only factor
+    char operation = 0;  // that result() was called with, and its numbers
+    std::vector<Number> numbers = {};
   };
   using Dimensions = std::vector<Number>;
 
@@ -63,6 +67,7 @@ class Symbols {
   bool multiply(Product* product, const Number& by) const;
   bool divide(Product* product, const Number& by) const;
   Symbol symbol_of(const Product& product);
+  bool add_terms(const Number& number, int64_t sign, size_t depth, std::vector<Product>* terms) const;
 
   Dimensions dimensions(const Graph& graph, int tensor) const;
   Symbol window(const Number& in, size_t kernel, size_t stride, size_t dilation, size_t padding, bool ceil);
@@ -75,6 +80,9 @@ class Symbols {
   std::vector<Symbol> broadcast(Dimensions a, Dimensions b);
   std::vector<Symbol> joined(const Graph& graph, const Node& node);
   std::vector<Symbol> reshaped(const Dimensions& from, const Vector<int64_t>& values);
+  Dimensions counted(const Graph& graph, const Node& node, const char* parameter);
+  std::vector<Symbol> gathered(const Dimensions& x, const Dimensions& places, const Node& node);
+  std::vector<Symbol> sized(const Graph& graph, const Node& node);
   std::vector<Symbol> unknown(const Graph& graph, const Node& node, size_t output);
   std::vector<Symbol> infer(const Graph& graph, const Node& node);
 
