@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "extra/copy.h"
+#include "extra/sized.h"
 
 namespace quern::extra {
 namespace making {
@@ -130,9 +131,14 @@ void run_one_hot(const Run& node) {
   });
 }
 
+constexpr qn_kind range = kind<infer_range, run_range>("range", {3, 3}, 1, 0, 1 << 0 | 1 << 1 | 1 << 2);
+constexpr qn_kind fill = kind<infer_fill, run_fill>("fill", {2, 2}, 1, 0, 1 << 0);
+
 constexpr qn_kind kinds[] = {
-    kind<infer_range, run_range>("range", {3, 3}, 1, 0, 1 << 0 | 1 << 1 | 1 << 2),
-    kind<infer_fill, run_fill>("fill", {2, 2}, 1, 0, 1 << 0),
+    range,
+    fill,
+    sized<range>("range_sizes"),
+    sized<fill>("fill_sizes"),
     kind<infer_eye, run_eye>("eye_like", {1, 1}, 1),
     kind<infer_one_hot, run_one_hot>("one_hot", {3, 3}, 1, 0, 1 << 1),
 };

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "extra/copy.h"
+#include "extra/sized.h"
 
 namespace quern::extra {
 namespace shape_functions {
@@ -171,48 +172,28 @@ void run_shape_of(const Run& node) {
 void infer_size_of(Inference& node) { node.set(0, QN_S64, {}); }
 void run_size_of(const Run& node) { *node.output<int64_t>(0) = static_cast<int64_t>(count(node.shape(0))); }
 
-// sizes(x, ...): numbers, each of which is numerator / denominator * a product of dimensions. The parameter `factors`
-// has for each number numerator, denominator and the count of dimensions, then input and dimension of each of them.
-// `shape` is that of the result.
-std::vector<int64_t> numbers(const Node& node) {
-  const std::span<const int64_t> factors = node.integers("factors");
-  size_t next = 0;
-  const auto take = [&] {
-    if (next == factors.size()) node.fail("factors are missing");
-    return factors[next++];
-  };
-  std::vector<int64_t> numbers;
-  while (next < factors.size()) {
-    int64_t number = take();
-    const int64_t denominator = take();
-    for (int64_t left = take(); left > 0; --left) {
-      const auto input = static_cast<size_t>(take()), d = static_cast<size_t>(take());
-      if (!node.has(input) || d >= node.rank(input)) node.fail("a factor is no dimension of an input");
-      if (__builtin_mul_overflow(number, node.shape(input)[d], &number)) node.fail("a number is too large");
-    }
-    if (denominator <= 0) node.fail("a denominator is not positive");
-    numbers.push_back(number / denominator);
-  }
-  return numbers;
-}
-
+// sizes(x, ...): numbers that the parameter `factors` makes of dimensions. `shape` is that of the result.
 void infer_sizes(Inference& node) {
   Shape shape;
   for (const int64_t d : node.integers("shape")) shape.push_back(size_from(node, d, "a dimension"));
   if (node.wanted(0) != QN_S32 && node.wanted(0) != QN_S64) node.fail("sizes are s32 or s64");
   node.set(0, node.wanted(0), shape);
-  if (count(shape) != numbers(node).size()) node.fail("there are more or fewer numbers than the shape says");
+  if (count(shape) != sizes_from(node, "factors").size())
+    node.fail("there are more or fewer numbers than the shape says");
 }
 void run_sizes(const Run& node) {
-  const std::vector<int64_t> list = numbers(node);
+  const std::vector<int64_t> list = sizes_from(node, "factors");
   const auto write = [&](auto* to) {
     for (const int64_t number : list) *to++ = static_cast<std::remove_reference_t<decltype(*to)>>(number);
   };
   node.output_type(0) == QN_S32 ? write(node.output<int32_t>(0)) : write(node.output<int64_t>(0));
 }
 
+constexpr qn_kind reshape = kind<infer_reshape, copy_all>("reshape_to", {2, 2}, 1, 0, 1 << 1);
+
 constexpr qn_kind kinds[] = {
-    kind<infer_reshape, copy_all>("reshape_to", {2, 2}, 1, 0, 1 << 1),
+    reshape,
+    sized<reshape>("reshape_sizes"),
     kind<infer_flatten, copy_all>("flatten", {1, 1}, 1),
     kind<infer_squeeze, copy_all>("squeeze", {1, 2}, 1, 0, 1 << 1),
     kind<infer_unsqueeze, copy_all>("unsqueeze", {2, 2}, 1, 0, 1 << 1),

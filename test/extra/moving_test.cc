@@ -96,6 +96,19 @@ TEST(ExtraShapes, AsNumbers) {
   });
 }
 
+// The second forms of kinds read dimensions of further inputs.
+TEST(ExtraShapes, FollowDimensions) {
+  const Elements x = counted({2, 3}), other = counted({5, 4});
+  expect_all({
+      {"reshape_sizes", {x, absent, other}, {counted({3, 2})}, {integers("sizes1", {3, 5, 1, 2, 0, 1, 2, 1, 2, 1})}},
+      {"expand_sizes", {list({7}), absent, other}, {list({7, 7, 7, 7})}, {integers("sizes1", {1, 1, 1, 2, 1})}},
+      {"range_sizes", {list({4}), absent, list({-2}), other}, {list({4, 2})}, {integers("sizes1", {1, 5, 1, 3, 0})}},
+  });
+  expect_refused({"expand_sizes", {x}, {x}, {integers("sizes1", {1, 1, 1, 3, 0})}}, "no dimension of an input");
+  expect_refused({"expand_sizes", {x}, {x}}, "input 1 is missing");
+  expect_refused({"reshape_sizes", {x, absent, other}, {x}, {integers("sizes1", {1, 1, 1, 2, 0})}}, "do not fit");
+}
+
 TEST(ExtraShapes, AreChecked) {
   const Elements x = counted({2, 3});
   const double most = 0x1p62;

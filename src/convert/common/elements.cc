@@ -79,6 +79,8 @@ Value reshape_to(const SourceNode& node, size_t input, size_t shape_input, bool 
     } else if (!infers && values[i] > 0) {  // infer it from the other dimensions
       values[i] = -1;
       infers = true;
+    } else if (node.builder.is_open(shape.symbols[i])) {
+      throw Unsupported{"to several open sizes"};
     } else {
       node.fix(shape.symbols[i]);
     }

@@ -103,6 +103,7 @@ Value expand(const SourceNode& node, size_t input, size_t shape_input) {
     const bool follows =
         shape == from && (wanted.symbols[i] == symbol || (wanted.symbols[i] == no_symbol && to[i] == 1));
     if (follows) continue;
+    if (node.builder.is_open(symbol) || node.builder.is_open(wanted.symbols[i])) throw Unsupported{"to an open size"};
     node.fix(symbol);
     node.fix(wanted.symbols[i]);
   }

@@ -47,6 +47,7 @@ Value slice_constant(const SourceNode& node, size_t input, const Shape& shape, c
     const auto size = static_cast<int64_t>(shape[part.axis]);
     const bool up = part.step > 0;
     const auto place = [&](const Symbols::Number& bound, int64_t low) {
+      if (node.builder.is_open(bound.symbol)) throw Unsupported{"at a place that follows an open size"};
       node.fix(bound.symbol);
       const int64_t at = bound.value;
       return std::clamp(at < 0 ? std::max(at, -size - 1) + size : at, low, std::max(low, up ? size : size - 1));
@@ -74,6 +75,7 @@ int64_t slice_value(const SourceNode& node, const Symbols::Number& bound, const 
   constexpr int64_t begin = 0, end = -1;
   constexpr auto largest = static_cast<int64_t>(max_extent);
   if (bound.symbol != no_symbol && bound.symbol == size.symbol) return end;
+  if (node.builder.is_open(bound.symbol)) throw Unsupported{"at a place that follows an open size"};
   node.fix(bound.symbol);
   const int64_t value = bound.value;
   if (size.symbol == no_symbol) {

@@ -80,6 +80,7 @@ Array filled(const SourceNode& node, const Array& one, const std::vector<int64_t
 Value range(const SourceNode& node) {
   int64_t bounds[3];
   for (size_t i = 0; i < 3; ++i) {
+    node.expect_closed(i);
     if (node.integers(i).values.size() != 1) node.fail("bounds are not numbers");
     bounds[i] = node.integers(i).values[0];
   }

@@ -49,7 +49,20 @@ class Shown {
     size_t count = 1;
     for (const size_t d : from.shape) count *= d;
     if (data == nullptr && count != 0) throw Unknown{};
-    return from.type == QN_S64 ? numbers<int64_t>(data, count) : numbers<int32_t>(data, count);
+    return from.type == QN_S64 ? copied<int64_t>(data, count) : copied<int32_t>(data, count);
+  }
+
+  // The integers of an input that is constant or, in a kind that follows dimensions, made of these (sizes0, sizes1, ...).
+  Dimensions numbers(size_t input) const {
+    const std::string name = "sizes" + std::to_string(input);
+    if (find(name.c_str()) == nullptr) {
+      Dimensions known;
+      for (const int64_t number : constant(input)) known.push_back({number});
+      return known;
+    }
+    Dimensions made = symbols.counted(graph_, node_, name.c_str());
+    if (made.empty()) throw Unknown{};
+    return made;
   }
 
   // A size that the node makes of these sizes.
@@ -65,10 +78,10 @@ class Shown {
     return nullptr;
   }
   template <class T>
-  static Integers numbers(const void* data, size_t count) {
-    std::vector<T> copied(count);
-    if (count != 0) std::memcpy(copied.data(), data, count * sizeof(T));
-    return {copied.begin(), copied.end()};
+  static Integers copied(const void* data, size_t count) {
+    std::vector<T> numbers(count);
+    if (count != 0) std::memcpy(numbers.data(), data, count * sizeof(T));
+    return {numbers.begin(), numbers.end()};
   }
 
   const Node& node_;
@@ -168,18 +181,19 @@ Number left_over(const Shown& node, size_t dimension, const Dimensions& x, const
   return named(is_multiple ? node.symbols.product(from[0], known(above / below)) : node.made_of(dimension, from));
 }
 
-// All sizes have to be numbers, those of the input or inferred; each size of the input is copied at most once.
+// Each size of the input is copied at most once.
 Dimensions reshape(const Shown& node) {
-  const Dimensions x = node.dimensions();
-  const Integers wanted = node.constant(1);
+  const Dimensions x = node.dimensions(), wanted = node.numbers(1);
   Dimensions out, others;
   std::optional<size_t> inferred;
   for (size_t d = 0; d < wanted.size(); ++d) {
-    const bool copies = wanted[d] == 0 && node.integer("allow_zero", 0) == 0 && d < x.size();
-    if (wanted[d] == 0 && !copies) throw Unknown{};
-    if (wanted[d] < 0) inferred = d;
-    out.push_back(copies ? x[d] : known(wanted[d]));
-    if (wanted[d] >= 0) others.push_back(out[d]);
+    const bool follows = wanted[d].symbol != no_symbol, zero = wanted[d].value == 0 && !follows;
+    const bool copies = zero && node.integer("allow_zero", 0) == 0 && d < x.size();
+    if (zero && !copies) throw Unknown{};
+    const bool infers = !follows && wanted[d].value < 0;
+    if (infers) inferred = d;
+    out.push_back(copies ? x[d] : wanted[d]);
+    if (!infers) others.push_back(out[d]);
   }
   if (inferred) out[*inferred] = left_over(node, *inferred, x, others);
   return out;
@@ -270,49 +284,62 @@ Dimensions split(const Shown& node) {
 
 Dimensions slice(const Shown& node) {
   Dimensions out = node.dimensions();
-  const Integers begin = node.constant(1);
+  const Dimensions begin = node.numbers(1);
   Integers axes = node.constant(3);
-  for (const size_t list : {2, 4}) node.constant(list);  // they have to be known, too
+  Dimensions places = begin;  // all have to be known, or to follow sizes
+  for (const size_t list : {2, 4}) {
+    const Dimensions more = node.numbers(list);
+    append(&places, more, 0, more.size());
+  }
   for (size_t d = 0; !node.has(3) && d < begin.size(); ++d) axes.push_back(static_cast<int64_t>(d));
   for (const int64_t axis : axes) {
     const size_t d = place(axis, out.size());
-    out[d] = named(node.made_of(d, {out[d]}));
+    Dimensions sizes = places;
+    sizes.push_back(out[d]);
+    out[d] = named(node.made_of(d, sizes));
   }
   return out;
 }
 
 Dimensions pad(const Shown& node) {
   Dimensions out = node.dimensions();
-  const Integers pads = node.constant(1);
+  const Dimensions pads = node.numbers(1);
   Integers axes = node.constant(3);
   for (size_t d = 0; !node.has(3) && d < out.size(); ++d) axes.push_back(static_cast<int64_t>(d));
   if (pads.size() != 2 * axes.size()) throw Unknown{};
+  const auto is_zero = [](const Number& pad) { return pad.symbol == no_symbol && pad.value == 0; };
   for (size_t i = 0; i < axes.size(); ++i) {
     const size_t d = place(axes[i], out.size());
-    if (pads[i] != 0 || pads[axes.size() + i] != 0) out[d] = named(node.made_of(d, {out[d]}));
+    const Number before = pads[i], after = pads[axes.size() + i];
+    if (!is_zero(before) || !is_zero(after)) out[d] = named(node.made_of(d, {out[d], before, after}));
   }
   return out;
 }
 
 Dimensions tile(const Shown& node) {
   Dimensions out = node.dimensions();
-  const Integers repeats = node.constant(1);
+  const Dimensions repeats = node.numbers(1);
   if (repeats.size() != out.size()) throw Unknown{};
-  for (size_t d = 0; d < out.size(); ++d) out[d] = named(node.symbols.product(out[d], known(repeats[d])));
+  for (size_t d = 0; d < out.size(); ++d) out[d] = named(node.symbols.product(out[d], repeats[d]));
   return out;
 }
 
 Dimensions expand(const Shown& node) {
-  Dimensions to, out;
-  for (const int64_t size : node.constant(1)) to.push_back(known(size));
-  for (const Symbol symbol : node.symbols.broadcast(node.dimensions(), to)) out.push_back(named(symbol));
+  Dimensions out;
+  for (const Symbol symbol : node.symbols.broadcast(node.dimensions(), node.numbers(1))) out.push_back(named(symbol));
   return out;
 }
 
-Dimensions fill(const Shown& node) {
-  Dimensions out;
-  for (const int64_t size : node.constant(0)) out.push_back(known(size));
-  return out;
+Dimensions fill(const Shown& node) { return node.numbers(0); }
+
+// The numbers below a limit.
+Dimensions range(const Shown& node) {
+  const Dimensions start = node.numbers(0), limit = node.numbers(1), step = node.numbers(2);
+  const auto is = [](const Dimensions& x, int64_t n) {
+    return x.size() == 1 && x[0].symbol == no_symbol && x[0].value == n;
+  };
+  if (limit.size() != 1 || !is(start, 0) || !is(step, 1)) throw Unknown{};
+  return limit;
 }
 
 Dimensions one_hot(const Shown& node) {
@@ -394,7 +421,9 @@ constexpr Rule rules[] = {
     {"cumulative_sum", first},
     {"depth_to_space", depth_to_space},
     {"expand", expand},
+    {"expand_sizes", expand},
     {"fill", fill},
+    {"fill_sizes", fill},
     {"gather", gather},
     {"gather_elements", second},
     {"gather_nd", gather_nd},
@@ -411,19 +440,24 @@ constexpr Rule rules[] = {
     {"mean_variance_norm", first},
     {"one_hot", one_hot},
     {"pad_by", pad},
+    {"pad_sizes", pad},
     {"permute", permute},
+    {"range_sizes", range},
     {"reshape_to", reshape},
+    {"reshape_sizes", reshape},
     {"reverse_sequence", first},
     {"rms_norm", first},
     {"rnn", recurrent},
     {"scatter_elements", first},
     {"scatter_nd", first},
     {"slice_by", slice},
+    {"slice_sizes", slice},
     {"space_to_depth", each_alone},
     {"split_to", split},
     {"squeeze", squeeze},
     {"tensor_scatter", first},
     {"tile", tile},
+    {"tile_sizes", tile},
     {"top_k", top_k},
     {"trilu", first},
     {"unsqueeze", unsqueeze},

@@ -1,32 +1,108 @@
 #include "convert/common/kinds.h"
 
 #include <limits>
+#include <map>
 
 #include "graph/ir/custom.h"
 
 namespace quern::convert {
 namespace {
 
-// An input as a kind gets it. Known integers follow the sizes of the model's inputs if they come from these; but where the
-// shapes of outputs depend on them they stay constants, so that these shapes are known before a run.
-View operand(const SourceNode& node, const char* kind, const Value& value, size_t index) {
-  if (!value) return {};
-  const std::string at = node.name + "/input" + std::to_string(index);
-  if (value.integers == nullptr) return node.operand(value, at);
-  const qn_kind* const found = find_kind(kind);
-  const bool sizes = found == nullptr || (index < 64 && (found->value_inputs >> index & 1) != 0);
-  if (!sizes) return integers_in_run(node.builder, at, *value.integers, value.type);
-  for (const Symbol symbol : value.integers->symbols) node.fix(symbol);
-  return node.operand(value, at);
+// Kinds that read shapes from elements of inputs, and their forms that follow dimensions of tensors instead.
+const char* sized_form(const std::string& kind) {
+  static const std::map<std::string, const char*> forms = {
+      {"expand", "expand_sizes"},      {"fill", "fill_sizes"},      {"pad_by", "pad_sizes"}, {"range", "range_sizes"},
+      {"reshape_to", "reshape_sizes"}, {"slice_by", "slice_sizes"}, {"tile", "tile_sizes"},
+  };
+  const auto at = forms.find(kind);
+  return at == forms.end() ? nullptr : at->second;
 }
+
+// The inputs of a node of a kind.
+class Operands {
+ public:
+  Operands(const SourceNode& node, const char* kind) : node_(node), kind_(kind), found_(find_kind(kind)) {}
+
+  void add(const Value& value) {
+    const size_t index = views_.size();
+    const std::string at = node_.name + "/input" + std::to_string(index);
+    if (!value) {
+      views_.emplace_back();
+    } else if (value.integers == nullptr) {
+      views_.push_back(node_.operand(value, at));
+    } else if (!decides_shapes(index)) {
+      views_.push_back(integers_in_run(node_.builder, at, *value.integers, value.type));
+    } else if (follows(*value.integers, index)) {
+      views_.emplace_back();
+    } else {
+      for (const Symbol symbol : value.integers->symbols) node_.fix(symbol);
+      views_.push_back(node_.operand(value, at));
+    }
+  }
+
+  Values make(Parameters parameters, const std::vector<ElementType>& types) {
+    if (sized_.empty()) return node_.custom(kind_, views_, std::move(parameters), types);
+    const auto own = static_cast<int64_t>(found_->max_inputs);
+    views_.resize(found_->max_inputs);
+    views_.insert(views_.end(), followed_.begin(), followed_.end());
+    for (auto& [index, factors] : sized_) {
+      count_from(own, &factors);
+      parameters = std::move(parameters).integers(("sizes" + std::to_string(index)).c_str(), factors);
+    }
+    return node_.custom(sized_form(kind_), views_, std::move(parameters), types);
+  }
+
+ private:
+  // Known integers follow the sizes of the model's inputs if they come from these. Where shapes of outputs depend on
+  // them they stay constants, or dimensions take their place, so that these shapes are known before a run.
+  bool decides_shapes(size_t index) const {
+    return found_ == nullptr || (index < 64 && (found_->value_inputs >> index & 1) != 0);
+  }
+
+  // Notes how integers that come from open sizes follow from dimensions of tensors; false if they do not.
+  bool follows(const Integers& integers, size_t index) {
+    if (sized_form(kind_) == nullptr || integers.shape.size() > 1) return false;
+    bool open = false;
+    for (const Symbol symbol : integers.symbols) open |= node_.builder.is_open(symbol);
+    if (!open) return false;
+    std::vector<View> tensors = followed_;
+    std::vector<int64_t> factors;
+    bool infers = std::string(kind_) != "reshape_to";  // of one dimension, a reshape need not know the size
+    for (size_t i = 0; i < integers.values.size(); ++i) infers |= integers.values[i] == -1;
+    for (size_t i = 0; i < integers.values.size(); ++i) {
+      if (node_.builder.factors(integers.at(i), &tensors, &factors)) continue;
+      if (infers) return false;
+      infers = true;
+      factors.insert(factors.end(), {-1, 1, 0});
+    }
+    followed_ = std::move(tensors);
+    sized_[index] = std::move(factors);
+    return true;
+  }
+
+  // Factors name tensors by their place among `followed_`; these are inputs from `first` on.
+  static void count_from(int64_t first, std::vector<int64_t>* factors) {
+    for (size_t i = 0; i < factors->size();) {
+      const int64_t count = (*factors)[i + 2];
+      int64_t left = count < 0 ? ~count : count;
+      for (i += 3; left > 0; --left, i += 2) (*factors)[i] += first;
+    }
+  }
+
+  const SourceNode& node_;
+  const char* const kind_;
+  const qn_kind* const found_;
+  std::vector<View> views_, followed_;
+  std::map<size_t, std::vector<int64_t>> sized_;  // factors of the numbers of an input
+};
 
 }  // namespace
 
 Values make_all(const SourceNode& node, const char* kind, const Values& inputs, Parameters parameters,
                 const std::vector<ElementType>& types) {
-  std::vector<View> views;
-  for (const Value& input : inputs) views.push_back(operand(node, kind, input, views.size()));
-  return node.custom(kind, views, std::move(parameters), types);
+  Operands operands(node, kind);
+  for (const Value& input : inputs) operands.add(input);
+  return operands.make(std::move(parameters), types);
 }
 
 Value make(const SourceNode& node, const char* kind, const Values& inputs, Parameters parameters,

@@ -154,7 +154,10 @@ View reduced_neighbours(const SourceNode& node, OpKind kind, const View& x, size
   for (size_t d = 0; d < shape.size(); ++d) {
     const auto size = static_cast<int64_t>(shape[d]);
     const bool is_reduced = d >= begin && d < end;
-    if (d > 0 || is_reduced) node.fix(builder.symbol(x, d));
+    if (d > 0 || is_reduced) {
+      if (builder.is_open(builder.symbol(x, d))) throw Unsupported{"beside an open size"};
+      node.fix(builder.symbol(x, d));
+    }
     if (is_reduced) height *= size;
     if (d >= end) channels *= size;
     if (!is_reduced) result.push_back(d == 0 ? -1 : size);

@@ -110,20 +110,23 @@ bool Builder::factors(const Symbols::Number& number, std::vector<View>* inputs, 
     factors->insert(factors->end(), {number.value, 1, 0});
     return true;
   }
-  const Symbols::Product& product = symbols_.product_of(number.symbol);
-  factors->insert(factors->end(),
-                  {product.numerator, product.denominator, static_cast<int64_t>(product.symbols.size())});
-  for (const Symbol symbol : product.symbols) {
-    const auto [tensor, dimension] = symbols_.find(symbol);
-    if (tensor == no_tensor) return false;
-    const auto has_tensor = [wanted = tensor](const View& view) { return view.tensor == wanted; };
-    const auto at = std::find_if(inputs->begin(), inputs->end(), has_tensor);
-    factors->insert(factors->end(), {at - inputs->begin(), static_cast<int64_t>(dimension)});
-    if (at == inputs->end()) {
-      inputs->push_back({tensor, source_order(graph_.tensors[static_cast<size_t>(tensor)].shape.size())});
-    }
+  const std::vector<Symbols::Product> terms = symbols_.sum_of(number);
+  for (size_t i = 0; i < terms.size(); ++i) {
+    const auto count = static_cast<int64_t>(terms[i].symbols.size());
+    const bool is_last = i + 1 == terms.size();
+    factors->insert(factors->end(), {terms[i].numerator, terms[i].denominator, is_last ? count : ~count});
+    for (const Symbol symbol : terms[i].symbols) add_factor(symbols_.find(symbol), inputs, factors);
   }
-  return true;
+  return !terms.empty();
+}
+
+void Builder::add_factor(const std::pair<int, size_t>& place, std::vector<View>* inputs,
+                         std::vector<int64_t>* factors) const {
+  const auto has_tensor = [&](const View& view) { return view.tensor == place.first; };
+  const auto at = std::find_if(inputs->begin(), inputs->end(), has_tensor);
+  factors->insert(factors->end(), {at - inputs->begin(), static_cast<int64_t>(place.second)});
+  if (at != inputs->end()) return;
+  inputs->push_back({place.first, source_order(graph_.tensors[static_cast<size_t>(place.first)].shape.size())});
 }
 
 size_t Builder::elements(const View& view) const { return element_count(shape(view)); }

@@ -174,6 +174,7 @@ class Builder {
   Graph finish();
 
  private:
+  void add_factor(const std::pair<int, size_t>& place, std::vector<View>* inputs, std::vector<int64_t>* factors) const;
   int add(OpKind kind, const std::string& name, std::vector<int> inputs, const Attributes& attributes);
   int add(OpKind kind, const std::string& name, int input, qn_type type, Quantization quantization);
   // Checks the node that was added last, and infers types, shapes and symbols of its outputs.

@@ -91,6 +91,12 @@ const Integers& SourceNode::symbolic(size_t index) const {
   return *inputs_[index]->integers;
 }
 
+void SourceNode::expect_closed(size_t index) const {
+  for (const Symbol symbol : symbolic(index).symbols) {
+    if (builder.is_open(symbol)) throw Unsupported{"input " + std::to_string(index) + " follows an open size"};
+  }
+}
+
 Shape SourceNode::dims(size_t index) const {
   return is_integer(index) ? symbolic(index).shape : builder.shape(any_view(index));
 }

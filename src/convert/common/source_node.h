@@ -40,7 +40,8 @@ class SourceNode {
   // The input for a node of a registered kind: a tensor of any type, of which the shape may be unknown; known integers
   // become a constant. An empty view if the node does not have the input.
   View operand(size_t index) const;
-  // The same of any value; `at` names what is made for it. Sizes of inputs from which known integers come are not fixed.
+  // The same of any value; `at` names what is made for it. Sizes of inputs from which known integers come are not
+  // fixed.
   View operand(const Value& value, const std::string& at) const;
   std::vector<float> floats(size_t index) const;  // a copy of a constant's elements; `{}` if it has none
   size_t elements(size_t index) const;            // number of elements that floats() returns
@@ -50,6 +51,8 @@ class SourceNode {
   // more. symbolic() is for callers that use the symbols, so that the result can follow the sizes.
   const Integers& integers(size_t index) const;
   const Integers& symbolic(size_t index) const;
+  // Throws Unsupported if integers follow open sizes, which a node of a registered kind may follow.
+  void expect_closed(size_t index) const;
   // Says that the node was converted for the symbol's present value only, see Builder::fix().
   void fix(Symbol symbol) const { builder.fix(symbol, name); }
 

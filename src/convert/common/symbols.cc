@@ -19,7 +19,7 @@ Symbol Symbols::add(const std::vector<int64_t>& recipe, Sources sources, Product
   const auto [at, fresh] = known_.try_emplace(recipe, static_cast<Symbol>(entries_.size()));
   if (fresh) {
     if (product.symbols.empty()) product = {1, 1, {at->second}};
-    entries_.push_back({std::move(sources), std::move(product)});
+    entries_.push_back({.sources = std::move(sources), .product = std::move(product)});
   }
   return at->second;
 }
@@ -34,7 +34,11 @@ Symbol Symbols::result(char operation, const std::vector<int64_t>& arguments, co
     const Sources& some = sources(number.symbol);
     all.insert(some.begin(), some.end());
   }
-  return all.empty() ? no_symbol : add(recipe, std::move(all), {});
+  if (all.empty()) return no_symbol;
+  const Symbol symbol = add(recipe, std::move(all), {});
+  Entry& entry = entries_[static_cast<size_t>(symbol)];
+  if (numbers.size() == 2) entry.operation = operation, entry.numbers = numbers;
+  return symbol;
 }
 
 bool Symbols::multiply(Product* product, const Number& by) const {
@@ -73,6 +77,46 @@ Symbol Symbols::symbol_of(const Product& product) {
   Sources all;
   for (const Symbol symbol : lowest.symbols) all.insert(sources(symbol).begin(), sources(symbol).end());
   return add(recipe, std::move(all), std::move(lowest));
+}
+
+// Adds the terms of a number, each with this sign. Quotients of integers round towards 0, whatever their sign.
+bool Symbols::add_terms(const Number& number, int64_t sign, size_t depth, std::vector<Product>* terms) const {
+  constexpr size_t most = 32;
+  if (depth > most || terms->size() > most) return false;
+  if (number.symbol == no_symbol) {
+    terms->push_back({number.value, 1, {}});
+    return checked_mul(sign, number.value, &terms->back().numerator);
+  }
+  const Entry& entry = entries_[static_cast<size_t>(number.symbol)];
+  const auto has_tensor = [this](Symbol symbol) { return find(symbol).first != no_tensor; };
+  if (std::all_of(entry.product.symbols.begin(), entry.product.symbols.end(), has_tensor)) {
+    terms->push_back(entry.product);
+    terms->back().numerator *= sign;
+    return true;
+  }
+  if (entry.operation == 'A' || entry.operation == 'S') {
+    return add_terms(entry.numbers[0], sign, depth + 1, terms) &&
+           add_terms(entry.numbers[1], entry.operation == 'A' ? sign : -sign, depth + 1, terms);
+  }
+  if (entry.operation != 'D' || entry.numbers[1].symbol != no_symbol || entry.numbers[1].value <= 0) return false;
+  std::vector<Product> divided;
+  if (!add_terms(entry.numbers[0], sign, depth + 1, &divided)) return false;
+  int64_t& denominator = divided.back().denominator;
+  if (divided.size() == 1 && denominator > 0) {
+    terms->push_back(divided[0]);
+    return checked_mul(denominator, entry.numbers[1].value, &terms->back().denominator);
+  }
+  // A denominator below 0 divides the sum so far, so this sum comes first.
+  const auto divides_sum = [](const Product& term) { return term.denominator < 0; };
+  if (denominator != 1 || std::any_of(terms->begin(), terms->end(), divides_sum)) return false;
+  denominator = -entry.numbers[1].value;
+  terms->insert(terms->begin(), divided.begin(), divided.end());
+  return true;
+}
+
+std::vector<Symbols::Product> Symbols::sum_of(const Number& number) const {
+  std::vector<Product> terms;
+  return add_terms(number, 1, 0, &terms) ? terms : std::vector<Product>();
 }
 
 Symbol Symbols::product(const Number& a, const Number& b) {
@@ -227,6 +271,36 @@ std::vector<Symbol> Symbols::unknown(const Graph& graph, const Node& node, size_
     out.push_back(result('u', {output, static_cast<int64_t>(d)}, all));
   }
   return out;
+}
+
+// The numbers that a parameter of a node makes of dimensions (src/extra/sized.h).
+Symbols::Dimensions Symbols::counted(const Graph& graph, const Node& node, const char* parameter) {
+  Dimensions numbers;
+  for (const Parameter& list : node.parameters) {
+    if (list.name != parameter) continue;
+    const Vector<int64_t>& factors = list.integers;
+    bool adds = false;  // to the number before
+    for (size_t i = 0; i + 2 < factors.size();) {
+      if (factors[i + 1] <= 0) return {};  // it divides a sum
+      Product product{factors[i], factors[i + 1], {}};
+      bool fits = true;
+      const bool goes_on = factors[i + 2] < 0;
+      int64_t left = goes_on ? ~factors[i + 2] : factors[i + 2];
+      for (i += 3; left > 0 && i + 1 < factors.size(); --left, i += 2) {
+        const Dimensions of = dimensions(graph, node.inputs[static_cast<size_t>(factors[i])]);
+        fits = fits && multiply(&product, of[static_cast<size_t>(factors[i + 1])]);
+      }
+      if (!fits) return {};
+      const Number number = {product.numerator, symbol_of(product)};
+      if (adds) {
+        numbers.back() = {numbers.back().value + number.value, result('A', {}, {numbers.back(), number})};
+      } else {
+        numbers.push_back(number);
+      }
+      adds = goes_on;
+    }
+  }
+  return numbers;
 }
 
 std::vector<Symbol> Symbols::infer(const Graph& graph, const Node& node) {

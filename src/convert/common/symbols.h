@@ -44,6 +44,8 @@ class Symbols {
 
   using Dimensions = std::vector<Number>;
   Dimensions dimensions(const Graph& graph, int tensor) const;
+  // Returns the numbers that a parameter of a node makes of dimensions (src/extra/sized.h); none if they are too large.
+  Dimensions counted(const Graph& graph, const Node& node, const char* parameter);
   // Returns the symbols of what two tensors are broadcast to.
   std::vector<Symbol> broadcast(Dimensions a, Dimensions b);
 
@@ -54,18 +56,23 @@ class Symbols {
   };
   // The symbol as a product of symbols that are none.
   const Product& product_of(Symbol symbol) const { return entries_[static_cast<size_t>(symbol)].product; }
+  // The number as a sum of products of dimensions that tensors have. Empty if it is none, or one of very many.
+  std::vector<Product> sum_of(const Number& number) const;
   // Returns a tensor and its dimension that has the symbol; no_tensor if none has.
   std::pair<int, size_t> find(Symbol symbol) const;
 
  private:
   struct Entry {
     Sources sources;
-    Product product;  // the symbol as a product; if it is not one, the symbol itself is the only factor
+    Product product;     // the symbol as a product; if it is not one, the symbol itself is the only factor
+    char operation = 0;  // that result() was called with, and its numbers
+    std::vector<Number> numbers = {};
   };
   Symbol add(const std::vector<int64_t>& recipe, Sources sources, Product product);
   bool multiply(Product* product, const Number& by) const;
   bool divide(Product* product, const Number& by) const;
   Symbol symbol_of(const Product& product);
+  bool add_terms(const Number& number, int64_t sign, size_t depth, std::vector<Product>* terms) const;
 
   Symbol window(const Number& in, size_t kernel, size_t stride, size_t dilation, size_t padding, bool ceil);
   Symbol broadcast(const Number& a, const Number& b);

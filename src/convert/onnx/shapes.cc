@@ -36,6 +36,7 @@ Values constant_of_shape(const OnnxNode& node) {
   Array one = make_array<float>(ElementType::f32, {}, {0});
   if (const schema::TensorProto* tensor = node.tensor("value")) one = read_tensor(*tensor, node.folder);
   if (one.elements() != 1) node.fail("value is not one number");
+  node.expect_closed(0);
   return {constant_value(node.builder, filled(node, one, node.integers(0).values))};
 }
 
@@ -191,6 +192,7 @@ Values pad(const OnnxNode& node) {
   if (mode != "constant") throw Unsupported{mode};
   const size_t rank = node.view(0).rank();
   std::vector<int64_t> pads;
+  if (node.is_integer(1)) node.expect_closed(1);
   if (!node.list("pads", 1, 11, &pads)) node.fail("pads are missing");
   float value = node.opset < 11 ? node.number("value", 0) : node.has(2) ? node.scalar(2) : 0;
   if (!std::isfinite(value)) throw Unsupported{"with a value that is not finite"};

@@ -30,35 +30,46 @@ std::string dimension_of(GraphWriter& to, const Node& node, int64_t input, int64
   return to.add("Gather", node_name(node, "dimension"), {shape, to.integers({at})});
 }
 
-// Reads one number from `factors`: numerator, denominator, how many dimensions, then input and dimension of each.
+// Reads one number from `factors`: numerator, denominator, how many dimensions, then input and dimension of each. A
+// count below 0 stands for its complement, and says that the next number is added.
 std::string size_of(GraphWriter& to, const Node& node, const Vector<int64_t>& factors, size_t* next) {
   const auto take = [&] {
     if (*next == factors.size()) throw Unsupported{"without factors"};
     return factors[(*next)++];
   };
-  const int64_t numerator = take(), denominator = take();
-  std::string number = to.integers({numerator});
-  for (int64_t left = take(); left > 0; --left) {
-    const int64_t input = take();
-    number = to.add("Mul", node_name(node, "product"), {number, dimension_of(to, node, input, take())});
+  std::string sum;
+  for (bool goes_on = true; goes_on;) {
+    const int64_t numerator = take(), denominator = take(), count = take();
+    std::string number = to.integers({numerator});
+    for (int64_t left = count < 0 ? ~count : count; left > 0; --left) {
+      const int64_t input = take();
+      number = to.add("Mul", node_name(node, "product"), {number, dimension_of(to, node, input, take())});
+    }
+    const auto divide = [&](const std::string& x, int64_t by) {
+      return to.add("Div", node_name(node, "quotient"), {x, to.integers({by})});
+    };
+    if (denominator > 1) number = divide(number, denominator);
+    sum = sum.empty() ? number : to.add("Add", node_name(node, "sum"), {sum, number});
+    if (denominator < 0) sum = divide(sum, -denominator);
+    goes_on = count < 0;
   }
-  if (denominator == 1) return number;
-  return to.add("Div", node_name(node, "quotient"), {number, to.integers({denominator})});
+  return sum;
+}
+
+// The list of numbers that a parameter holds as factors.
+std::string list_of(GraphWriter& to, const Node& node, const Vector<int64_t>& factors) {
+  std::vector<std::string> numbers;
+  for (size_t next = 0; next < factors.size();) numbers.push_back(size_of(to, node, factors, &next));
+  if (numbers.empty()) return to.integers({});
+  schema::NodeProto* list = to.add_op("Concat", node_name(node, "list"), numbers);
+  set_integer(list, "axis", 0);
+  return list->output(0);
 }
 
 void write_sizes(GraphWriter& to, const Node& node, const ExportRow& /*row*/) {
   const Parameter* const factors = find_parameter(node, "factors");
   const Parameter* const shape = find_parameter(node, "shape");
-  std::vector<std::string> numbers;
-  for (size_t next = 0; factors != nullptr && next < factors->integers.size();) {
-    numbers.push_back(size_of(to, node, factors->integers, &next));
-  }
-  std::string value = to.integers({});
-  if (!numbers.empty()) {
-    schema::NodeProto* list = to.add_op("Concat", node_name(node), numbers);
-    set_integer(list, "axis", 0);
-    value = list->output(0);
-  }
+  std::string value = factors == nullptr ? to.integers({}) : list_of(to, node, factors->integers);
   const Vector<int64_t> wanted = shape == nullptr ? Vector<int64_t>() : shape->integers;
   schema::NodeProto* reshaped = to.add_op("Reshape", node_name(node, "shaped"), {value, to.integers(wanted)});
   value = reshaped->output(0);
@@ -85,6 +96,54 @@ void write_fill(GraphWriter& to, const Node& node, const ExportRow& row) {
   value->set_data_type(data_type(to.tensor(number).type));
   value->add_dims(1);
   value->set_raw_data(to.constant_of(number).data, to.constant_of(number).bytes);
+}
+
+// ---- sizes that follow dimensions
+
+// Writes a node of a kind that follows dimensions: the operator of the other form of the kind, whose inputs the lists
+// are.
+template <size_t own>
+void write_sized(GraphWriter& to, const Node& node, const ExportRow& row) {
+  std::vector<std::string> inputs(own);
+  for (size_t i = 0; i < own; ++i) {
+    const Parameter* const factors = find_parameter(node, ("sizes" + std::to_string(i)).c_str());
+    if (factors != nullptr) {
+      inputs[i] = list_of(to, node, factors->integers);
+    } else if (has(node, i)) {
+      inputs[i] = to.stored_plain(node.inputs[i]);
+    }
+  }
+  while (!inputs.empty() && inputs.back().empty()) inputs.pop_back();
+  write_with(to, node, row, std::move(inputs));
+}
+
+// Its inputs are numbers, not lists.
+void write_range_sizes(GraphWriter& to, const Node& node, const ExportRow& row) {
+  std::vector<std::string> inputs;
+  for (size_t i = 0; i < 3; ++i) {
+    const Parameter* const factors = find_parameter(node, ("sizes" + std::to_string(i)).c_str());
+    const std::string number =
+        factors != nullptr ? list_of(to, node, factors->integers) : to.stored_plain(node.inputs[i]);
+    inputs.push_back(to.add("Reshape", node_name(node, "bound"), {number, to.integers({})}));
+  }
+  write_with(to, node, row, std::move(inputs));
+}
+
+void write_fill_sizes(GraphWriter& to, const Node& node, const ExportRow& row) {
+  const Parameter* const factors = find_parameter(node, "sizes0");
+  const std::string shape = factors != nullptr ? list_of(to, node, factors->integers) : to.stored_plain(node.inputs[0]);
+  const std::string scalar =
+      to.add("Reshape", node_name(node, "number"), {to.stored_plain(node.inputs[1]), to.integers({})});
+  write_with(to, node, row, {scalar, shape});
+}
+
+const Rule pad_mode = {Rule::word, "mode", "mode", {"constant", "reflect", "edge", "wrap"}};
+
+void write_pad_sizes(GraphWriter& to, const Node& node, const ExportRow& row) {
+  const int64_t mode = integer_of(node, "mode", 0);
+  if (mode == 4) throw Unsupported{"by pads that follow dimensions and mirror behind the edge"};
+  if (mode == 3) to.need_opset(19);  // wrap
+  write_sized<4>(to, node, row);
 }
 
 // ---- parts
@@ -195,8 +254,10 @@ const ExportTable& exported_moves() {
         13,
         {{Rule::integer, "blocksize", "block"}, {Rule::word, "mode", "crd", {"DCR", "CRD"}}}}},
       {"expand", {write_operator, "Expand"}},
+      {"expand_sizes", reads({"sizes1"}, {write_sized<2>, "Expand"})},
       {"eye_like", {write_operator, "EyeLike", 13, {{Rule::integer, "k", "k"}, {Rule::type, "dtype"}}}},
       {"fill", {write_fill, "ConstantOfShape"}},
+      {"fill_sizes", reads({"sizes0"}, {write_fill_sizes, "Expand"})},
       {"flatten", {write_operator, "Flatten", 13, axis_rule}},
       {"gather", {write_operator, "Gather", 13, axis_rule}},
       {"gather_elements", {write_operator, "GatherElements", 13, axis_rule}},
@@ -204,9 +265,13 @@ const ExportTable& exported_moves() {
       {"join", {write_operator, "Concat", 13, axis_rule}},
       {"nonzero", {write_operator, "NonZero"}},
       {"one_hot", {write_operator, "OneHot", 13, axis_rule}},
-      {"pad_by", {write_pad_by, "Pad", 18, {{Rule::word, "mode", "mode", {"constant", "reflect", "edge", "wrap"}}}}},
+      {"pad_by", {write_pad_by, "Pad", 18, {pad_mode}}},
+      {"pad_sizes", reads({"sizes1", "sizes3"}, {write_pad_sizes, "Pad", 18, {pad_mode}})},
       {"permute", {write_operator, "Transpose", 13, {{Rule::integers, "perm", "perm"}}}},
       {"range", {write_operator, "Range"}},
+      {"range_sizes", reads({"sizes0", "sizes1", "sizes2"}, {write_range_sizes, "Range"})},
+      {"reshape_sizes",
+       reads({"sizes1"}, {write_sized<2>, "Reshape", 14, {{Rule::integer, "allowzero", "allow_zero"}}})},
       {"reshape_to", {write_operator, "Reshape", 14, {{Rule::integer, "allowzero", "allow_zero"}}}},
       {"reverse_sequence",
        {write_operator,
@@ -219,6 +284,7 @@ const ExportTable& exported_moves() {
       {"size_of", {write_operator, "Size"}},
       {"sizes", reads({"factors", "shape"}, {write_sizes})},
       {"slice_by", {write_operator, "Slice"}},
+      {"slice_sizes", reads({"sizes1", "sizes2", "sizes3", "sizes4"}, {write_sized<5>, "Slice"})},
       {"space_to_depth", {write_operator, "SpaceToDepth", 13, {{Rule::integer, "blocksize", "block"}}}},
       {"split_to", reads({"parts", "even"}, {write_split, "Split", 18, axis_rule})},
       {"squeeze", {write_operator, "Squeeze"}},
@@ -228,6 +294,7 @@ const ExportTable& exported_moves() {
         24,
         {{Rule::integer, "axis", "axis"}, {Rule::word, "mode", "circular", {"linear", "circular"}}}}},
       {"tf_idf", reads({"lengths", "weights"}, {write_tf_idf, "TfIdfVectorizer", 13, tf_idf_rules})},
+      {"tile_sizes", reads({"sizes1"}, {write_sized<2>, "Tile"})},
       {"tile", {write_operator, "Tile"}},
       {"top_k",
        {write_operator, "TopK", 13, {{Rule::integer, "axis", "axis"}, {Rule::integer, "largest", "largest"}}, 2}},

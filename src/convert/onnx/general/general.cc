@@ -12,11 +12,15 @@ View constant_operand(const OnnxNode& node, const Value& value) {
   return value.view ? value.view : integer_constant(node.builder, *value.integers, value.type);
 }
 
+Value list_value(const OnnxNode& node, const char* attribute, size_t input, int64_t since) {
+  if (node.opset >= since) return node.has(input) ? node.value(input) : Value();
+  return node.has_attribute(attribute) ? integer_list(node.integer_list(attribute)) : Value();
+}
+
 View list_operand(const OnnxNode& node, const char* attribute, size_t input, int64_t since) {
   if (node.opset >= since) return node.operand(input);
-  if (!node.has_attribute(attribute)) return {};
-  const std::vector<int64_t> list = node.integer_list(attribute);
-  return integer_constant(node.builder, {{list.size()}, list, {}}, ElementType::i64);
+  const Value list = list_value(node, attribute, input, since);
+  return list ? integer_constant(node.builder, *list.integers, ElementType::i64) : View();
 }
 
 Values same_type(const OnnxNode& node, const char* kind, Parameters parameters) {

@@ -19,6 +19,7 @@ Values same_type(const OnnxNode& node, const char* kind, Parameters parameters);
 View constant_operand(const OnnxNode& node, const Value& value);
 // A list that was an attribute before opset `since` and is an input from it on, as an input of a kind. An empty view if
 // the node does not have it.
+Value list_value(const OnnxNode& node, const char* attribute, size_t input, int64_t since);
 View list_operand(const OnnxNode& node, const char* attribute, size_t input, int64_t since);
 
 // Imports an operator without attributes as a kind whose output has the type of the first input.

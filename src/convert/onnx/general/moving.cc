@@ -31,20 +31,21 @@ Values split(const OnnxNode& node) {
 }
 
 Values slice(const OnnxNode& node) {
-  const View starts = list_operand(node, "starts", 1, 10), ends = list_operand(node, "ends", 2, 10);
+  const Value starts = list_value(node, "starts", 1, 10), ends = list_value(node, "ends", 2, 10);
   if (!starts || !ends) node.fail("starts or ends are missing");
-  const View axes = list_operand(node, "axes", 3, 10), steps = node.operand(4);
-  return node.custom("slice_by", {node.operand(0), starts, ends, axes, steps}, {}, {node.value(0).type});
+  const Value axes = list_value(node, "axes", 3, 10), steps = node.has(4) ? node.value(4) : Value();
+  return {make(node, "slice_by", {node.value(0), starts, ends, axes, steps})};
 }
 
 Values pad(const OnnxNode& node) {
-  const View pads = list_operand(node, "pads", 1, 11);
+  const Value pads = list_value(node, "pads", 1, 11);
   if (!pads) node.fail("pads are missing");
   const float value = node.opset < 11 ? node.any_number("value", 0) : 0;
-  const View filler = node.opset < 11 ? node.builder.constant({}, &value) : node.operand(2);
-  return node.custom("pad_by", {node.operand(0), pads, filler, node.operand(3)},
-                     Parameters().integer("mode", choice(node, "mode", {"constant", "reflect", "edge", "wrap"})),
-                     {node.value(0).type});
+  const Value filler = node.opset < 11 ? Value(node.builder.constant({}, &value))
+                       : node.has(2)   ? node.value(2)
+                                       : Value();
+  return {make(node, "pad_by", {node.value(0), pads, filler, node.has(3) ? node.value(3) : Value()},
+               Parameters().integer("mode", choice(node, "mode", {"constant", "reflect", "edge", "wrap"})))};
 }
 
 Values center_crop_pad(const OnnxNode& node) {

@@ -66,8 +66,7 @@ Values constant_of_shape(const OnnxNode& node) {
   Array one = make_array<float>(ElementType::f32, {}, {0});
   if (const schema::TensorProto* tensor = node.tensor("value")) one = read_tensor(*tensor, node.folder);
   if (one.elements() != 1) node.fail("value is not one number");
-  return node.custom("fill", {node.operand(0), constant_operand(node, constant_value(node.builder, one))}, {},
-                     {one.type});
+  return {filled(node, node.value(0), constant_value(node.builder, one))};
 }
 
 Values eye_like(const OnnxNode& node) {
