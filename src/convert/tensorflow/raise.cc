@@ -13,8 +13,6 @@ using schema::NodeDef;
 // Bodies are copies of nodes: a file could ask for many.
 constexpr size_t copies_of_node = 8, free_copies = 10000, max_nesting = 16;
 
-bool is_control(const std::string& input) { return !input.empty() && input[0] == '^'; }
-
 std::string frame_of(const NodeDef& enter) {
   const auto at = enter.attr().find("frame_name");
   return at == enter.attr().end() ? "" : at->second.s();
