@@ -1,4 +1,4 @@
-"""Models of tensorflow_graphs.py with lists of tensors: Keras' recurrent layers, frozen, and what reads their results."""
+"""Models of tensorflow_graphs.py with lists of tensors: Keras' recurrent layers, frozen, and what reads them."""
 import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

@@ -1,4 +1,4 @@
-"""Models of tensorflow_graphs.py with the loops and conditionals of TensorFlow's version 1, and its arrays of tensors."""
+"""Models of tensorflow_graphs.py with loops, conditionals and arrays of tensors of TensorFlow's version 1."""
 import numpy as np
 import tensorflow as tf
 
@@ -50,22 +50,24 @@ def arrays(x, n):
         y = y + given.read(i)
         return i + 1, y, made.write(i, y)
     made = v1.while_loop(lambda i, y, made: i < 3, body, [tf.constant(0), tf.zeros([4]), made])[2]
-    return [made.stack(), made.gather([2, 0]), made.size() + n]
+    size = tf.raw_ops.TensorArraySizeV3(handle=made.handle, flow_in=made.flow)  # size() of Python is known, and no node
+    return [made.stack(), made.gather([2, 0]), size + n]
 
 
 def recurrent(x, n):
     """dynamic_rnn, without Keras."""
-    given, made = tf.TensorArray(tf.float32, tf.shape(x)[0]).unstack(x[:, None]), tf.TensorArray(tf.float32, tf.shape(x)[0])
+    steps = tf.shape(x)[0]
+    given, made = tf.TensorArray(tf.float32, steps).unstack(x[:, None]), tf.TensorArray(tf.float32, steps)
 
     def body(i, h, made):
         h = tf.tanh(given.read(i) @ w + h @ w)
         return i + 1, h, made.write(i, h)
-    _, h, made = v1.while_loop(lambda i, h, made: i < tf.shape(x)[0], body, [0, tf.zeros([1, 4]), made])
+    _, h, made = v1.while_loop(lambda i, h, made: i < steps, body, [0, tf.zeros([1, 4]), made])
     return [tf.transpose(made.stack(), [1, 0, 2]), h + tf.cast(n, tf.float32)]
 
 
-MODELS = {f.__name__: f for f in (repeated, chosen, chosen_within, repeated_choice, loop_in_choice, loop_in_loop, growing,
-                                  arrays, recurrent)}
+MODELS = {f.__name__: f for f in (repeated, chosen, chosen_within, repeated_choice, loop_in_choice, loop_in_loop,
+                                  growing, arrays, recurrent)}
 
 
 def cases(graph_of):

@@ -13,8 +13,6 @@ namespace {
 
 constexpr size_t max_outputs_of_graph = 4096;  // that nobody has named
 
-bool is_control(const std::string& input) { return !input.empty() && input[0] == '^'; }
-
 std::vector<TensorName> data_inputs(const NodeDef& node) {
   std::vector<TensorName> inputs;
   for (const std::string& input : node.input()) {
@@ -43,6 +41,8 @@ size_t output_count(const NodeDef& node) {
 }
 
 }  // namespace
+
+bool is_control(const std::string& input) { return !input.empty() && input[0] == '^'; }
 
 TensorName tensor_name(const std::string& text) {
   TensorName name{text};

@@ -25,6 +25,8 @@ struct TensorName {
   std::string text() const { return output == 0 ? node : node + ":" + std::to_string(output); }
 };
 TensorName tensor_name(const std::string& text);
+// Whether an input only says that the node runs after another one.
+bool is_control(const std::string& input);
 
 // What is imported for a node of the file. Some groups of nodes are one operator of ours: then `op` is one of these, and
 // the attributes may be those of another node than the last one, whose name the group has.

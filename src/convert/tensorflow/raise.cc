@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "convert/common/error.h"
 
@@ -12,8 +13,6 @@ using schema::NodeDef;
 
 // Bodies are copies of nodes: a file could ask for many.
 constexpr size_t copies_of_node = 8, free_copies = 10000, max_nesting = 16;
-
-bool is_control(const std::string& input) { return !input.empty() && input[0] == '^'; }
 
 std::string frame_of(const NodeDef& enter) {
   const auto at = enter.attr().find("frame_name");
@@ -178,6 +177,7 @@ class Raiser {
     const NodeDef& merge = *maker(its_switch, 0);
     if (frame.condition->op() != "LoopCond" || merge.op() != "Merge") throw NoStructure{};
     frame.name = frame_of(*maker(merge, 0));
+    if (!tried_.insert(frame.name).second) throw NoStructure{};  // not for each Exit of a frame that is none
     for (NodeDef* const node : frames_[frame.name]) {
       NodeDef* const begin = is_constant(*node) ? nullptr : reader(*node, "Merge");
       if (begin == nullptr) {
@@ -249,6 +249,7 @@ class Raiser {
   void raise_cond(NodeDef* merge) {
     if (maker(*merge, 0)->op() == "Enter" || maker(*merge, 1)->op() == "NextIteration") throw NoStructure{};
     std::vector<TensorName> given;  // to Switch nodes
+    std::map<TensorName, size_t> places;
     std::optional<TensorName> condition;
     Body branches[2];
     for (const size_t side : {0, 1}) {
@@ -258,10 +259,9 @@ class Raiser {
         const TensorName its_condition = tensor_name(node.input(1)), data = tensor_name(node.input(0));
         if (tensor.output != side || (condition && !(*condition == its_condition))) throw NoStructure{};
         condition = its_condition;
-        const auto at = std::find(given.begin(), given.end(), data);
-        const auto place = static_cast<size_t>(at - given.begin());
-        if (at == given.end()) given.push_back(data);
-        return argument_name(place);
+        const auto [at, fresh] = places.try_emplace(data, given.size());
+        if (fresh) given.push_back(data);
+        return argument_name(at->second);
       };
       add_output(&branches[side], tensor_name(merge->input(static_cast<int>(side))), argument);
     }
@@ -284,6 +284,7 @@ class Raiser {
   std::map<std::string, std::vector<NodeDef*>> frames_;  // Enter
   std::map<std::string, std::vector<NodeDef*>> readers_;
   std::map<const NodeDef*, bool> states_;
+  std::set<std::string> tried_;  // frames
 };
 
 }  // namespace
