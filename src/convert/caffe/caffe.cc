@@ -135,8 +135,12 @@ class Importer {
     builder_.set_name(net.name);
     if (weights != nullptr) builder_.allow(weights->bytes());
     for (const LayerParameter& layer : net.layers) {
+      if (weights == nullptr || weights->find(layer.name()) == nullptr) continue;
+      owners_.try_emplace(names_of_weights(layer), layer.name());
+    }
+    for (const LayerParameter& layer : net.layers) {
       wire(layer, &wiring_);
-      ++readers_[layer.name()];
+      ++readers_[owner(layer)];
     }
   }
 
@@ -160,6 +164,23 @@ class Importer {
   }
 
  private:
+  // Layers that name their weights alike share them, and a file may have them once. Empty unless all have names.
+  static std::string names_of_weights(const LayerParameter& layer) {
+    std::string names;
+    for (const schema::ParamSpec& param : layer.param()) {
+      if (param.name().empty()) return "";
+      names += param.name() + "\n";
+    }
+    return names;
+  }
+  // The layer under whose name the file has the weights.
+  std::string owner(const LayerParameter& layer) const {
+    const std::string names = names_of_weights(layer);
+    if (names.empty() || weights_ == nullptr || weights_->find(layer.name()) != nullptr) return layer.name();
+    const auto at = owners_.find(names);
+    return at == owners_.end() ? layer.name() : at->second;
+  }
+
   void add_input(const LayerParameter& layer, const Wires& tops) {
     for (size_t i = 0; i < tops.size(); ++i) {
       const std::string& name = wiring_.name(tops[i]);
@@ -177,7 +198,8 @@ class Importer {
     if (row == nullptr) throw Unsupported{};
     auto bottoms = wiring_.values(index, "layer '" + param.name() + "'");
     if (!bottoms) return;  // an input is lost; the list of unsupported layers has the cause
-    const CaffeBlobs* blobs = weights_ == nullptr ? nullptr : weights_->find(param.name());
+    const std::string name = owner(param);
+    const CaffeBlobs* blobs = weights_ == nullptr ? nullptr : weights_->find(name);
     const Layer layer(builder_, param, std::move(*bottoms), blobs, weights_ != nullptr);
     layer.expect_inputs(row->min_inputs, row->max_inputs);
     const Values tops = row->import(layer);
@@ -185,12 +207,13 @@ class Importer {
     if (tops.size() != count) layer.fail("has " + std::to_string(count) + " outputs");
     wiring_.define_outputs(index, tops);
     // Weights become constants of the graph: they are not needed in memory a second time.
-    if (weights_ != nullptr && readers_[param.name()] == 1) weights_->drop(param.name());
+    if (weights_ != nullptr && readers_[name] == 1) weights_->drop(name);
   }
 
   const CaffeNet& net_;
   CaffeWeights* weights_;
-  std::map<std::string, int> readers_;  // how many layers have a name, and so the weights of this name
+  std::map<std::string, std::string> owners_;  // names of weights -> the first layer that the file has with them
+  std::map<std::string, int> readers_;         // how many layers have the weights of this name
   Builder builder_{"caffe"};
   Wiring wiring_{builder_};
 };

@@ -72,7 +72,7 @@ class TextErrors : public google::protobuf::io::ErrorCollector {
     const std::string type = message.substr(before.size(), middle - before.size());
     const std::string field = message.substr(middle + between.size(), message.rfind('"') - middle - between.size());
     const bool outside = type == "NetParameter" || type == "LayerParameter" || type == "V1LayerParameter" ||
-                         type == "V0LayerParameter" || type == "NetStateRule";
+                         type == "V0LayerParameter" || type == "NetStateRule" || type == "ParamSpec";
     if (outside || std::find(ignored_parameters.begin(), ignored_parameters.end(), field) != ignored_parameters.end())
       return;
     keep(line, column, "unknown field '" + field + "' of " + type);
