@@ -12,7 +12,7 @@ namespace {
 
 using Number = Symbols::Number;
 using Dimensions = Symbols::Dimensions;
-using Integers = std::vector<int64_t>;
+using List = std::vector<int64_t>;
 
 // What a rule throws if it needs to know what only a run knows.
 struct Unknown {};
@@ -32,16 +32,16 @@ class Shown {
   }
   size_t rank() const { return graph_.tensors[static_cast<size_t>(output_)].shape.size(); }
 
-  Integers list(const char* name) const {
+  List list(const char* name) const {
     const Parameter* const found = find(name);
-    return found == nullptr ? Integers() : Integers(found->integers.begin(), found->integers.end());
+    return found == nullptr ? List() : List(found->integers.begin(), found->integers.end());
   }
   int64_t integer(const char* name, int64_t otherwise) const {
     const Parameter* const found = find(name);
     return found == nullptr || found->integers.empty() ? otherwise : found->integers[0];
   }
   // The integers of an input that is constant; none if it is absent.
-  Integers constant(size_t input) const {
+  List constant(size_t input) const {
     if (!has(input)) return {};
     const Tensor& from = graph_.tensors[static_cast<size_t>(node_.inputs[input])];
     if (from.constant < 0 || (from.type != QN_S64 && from.type != QN_S32)) throw Unknown{};
@@ -78,7 +78,7 @@ class Shown {
     return nullptr;
   }
   template <class T>
-  static Integers copied(const void* data, size_t count) {
+  static List copied(const void* data, size_t count) {
     std::vector<T> numbers(count);
     if (count != 0) std::memcpy(numbers.data(), data, count * sizeof(T));
     return {numbers.begin(), numbers.end()};
@@ -151,7 +151,7 @@ Dimensions gather_nd(const Shown& node) {
 Dimensions permute(const Shown& node) {
   const Dimensions x = node.dimensions();
   Dimensions out(x.rbegin(), x.rend());
-  const Integers order = node.list("perm");
+  const List order = node.list("perm");
   for (size_t d = 0; d < order.size() && d < x.size(); ++d) out[d] = x[place(order[d], x.size())];
   return out;
 }
@@ -214,7 +214,7 @@ Dimensions squeeze(const Shown& node) {
 
 Dimensions unsqueeze(const Shown& node) {
   const Dimensions x = node.dimensions();
-  const Integers axes = node.constant(1);
+  const List axes = node.constant(1);
   std::vector<bool> is_new(x.size() + axes.size(), false);
   for (const int64_t axis : axes) is_new[place(axis, is_new.size())] = true;
   Dimensions out;
@@ -225,7 +225,7 @@ Dimensions unsqueeze(const Shown& node) {
 
 Dimensions reduce(const Shown& node) {
   const Dimensions x = node.dimensions();
-  const Integers axes = node.has(1) ? node.constant(1) : node.list("axes");
+  const List axes = node.has(1) ? node.constant(1) : node.list("axes");
   std::vector<bool> reduced(x.size(), axes.empty() && node.integer("none_without_axes", 0) == 0);
   for (const int64_t axis : axes) reduced[place(axis, x.size())] = true;
   Dimensions out;
@@ -285,7 +285,7 @@ Dimensions split(const Shown& node) {
 Dimensions slice(const Shown& node) {
   Dimensions out = node.dimensions();
   const Dimensions begin = node.numbers(1);
-  Integers axes = node.constant(3);
+  List axes = node.constant(3);
   Dimensions places = begin;  // all have to be known, or to follow sizes
   for (const size_t list : {2, 4}) {
     const Dimensions more = node.numbers(list);
@@ -304,7 +304,7 @@ Dimensions slice(const Shown& node) {
 Dimensions pad(const Shown& node) {
   Dimensions out = node.dimensions();
   const Dimensions pads = node.numbers(1);
-  Integers axes = node.constant(3);
+  List axes = node.constant(3);
   for (size_t d = 0; !node.has(3) && d < out.size(); ++d) axes.push_back(static_cast<int64_t>(d));
   if (pads.size() != 2 * axes.size()) throw Unknown{};
   const auto is_zero = [](const Number& pad) { return pad.symbol == no_symbol && pad.value == 0; };
@@ -352,7 +352,7 @@ Dimensions one_hot(const Shown& node) {
 
 Dimensions top_k(const Shown& node) {
   Dimensions out = node.dimensions();
-  const Integers k = node.constant(1);
+  const List k = node.constant(1);
   out[place(node.integer("axis", -1), out.size())] = known(k.empty() ? 0 : k[0]);
   return out;
 }
