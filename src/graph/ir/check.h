@@ -18,8 +18,10 @@ qn_status check_shape(const Shape& shape, qn_type type, const char* what, size_t
 // Checks scales and zero points against each other, then against the type and the shape, which has been checked before.
 #ifdef QN_NO_INTEGERS
 inline qn_status check_quantized(const Graph&, size_t) { return QN_OK; }
+inline bool has_blocks(const Tensor&) { return false; }
 #else
 qn_status check_quantized(const Graph& graph, size_t index);
+inline bool has_blocks(const Tensor& tensor) { return has_scaled_blocks && tensor.quantization.block != 0; }
 #endif
 
 // Checks names, types and constants of all tensors. No two have one name.
@@ -31,8 +33,6 @@ qn_status check_input_type(const Node& node, size_t input, qn_type type, qn_type
 
 // Infers the quantization of outputs that follows from the inputs', and checks the types and scales of all others.
 qn_status infer_type(Graph& graph, const Node& node);
-
-inline bool has_blocks(const Tensor& tensor) { return has_scaled_blocks && tensor.quantization.block != 0; }
 
 inline bool is_sparse(const Graph& graph, const Tensor& tensor) {
   return has_sparse && tensor.constant >= 0 && graph.constants[static_cast<size_t>(tensor.constant)].sparse != nullptr;
