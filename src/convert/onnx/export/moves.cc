@@ -104,17 +104,7 @@ void write_fill(GraphWriter& to, const Node& node, const ExportRow& row) {
 // are.
 template <size_t own>
 void write_sized(GraphWriter& to, const Node& node, const ExportRow& row) {
-  std::vector<std::string> inputs(own);
-  for (size_t i = 0; i < own; ++i) {
-    const Parameter* const factors = find_parameter(node, ("sizes" + std::to_string(i)).c_str());
-    if (factors != nullptr) {
-      inputs[i] = list_of(to, node, factors->integers);
-    } else if (has(node, i)) {
-      inputs[i] = to.stored_plain(node.inputs[i]);
-    }
-  }
-  while (!inputs.empty() && inputs.back().empty()) inputs.pop_back();
-  write_with(to, node, row, std::move(inputs));
+  write_with(to, node, row, sized_inputs(to, node, own));
 }
 
 // Its inputs are numbers, not lists.
@@ -241,6 +231,20 @@ const std::vector<Rule> tf_idf_rules = {{Rule::word, "mode", "mode", {"TF", "IDF
 const Rule reduction = {Rule::word, "reduction", "reduction", {"none", "add", "mul", "max", "min"}};
 
 }  // namespace
+
+std::vector<std::string> sized_inputs(GraphWriter& to, const Node& node, size_t own) {
+  std::vector<std::string> inputs(own);
+  for (size_t i = 0; i < own; ++i) {
+    const Parameter* const factors = find_parameter(node, ("sizes" + std::to_string(i)).c_str());
+    if (factors != nullptr) {
+      inputs[i] = list_of(to, node, factors->integers);
+    } else if (has(node, i)) {
+      inputs[i] = to.stored_plain(node.inputs[i]);
+    }
+  }
+  while (!inputs.empty() && inputs.back().empty()) inputs.pop_back();
+  return inputs;
+}
 
 const ExportTable& exported_moves() {
   static const ExportTable table = {

@@ -79,9 +79,9 @@ int64_t resize_mode(const OnnxNode& node) {
 }
 
 // An input that may be there without elements, which means that it is not there.
-View operand_with_elements(const OnnxNode& node, size_t input) {
-  const bool empty = node.is_integer(input) && node.symbolic(input).values.empty();
-  return empty ? View{} : node.operand(input);
+Value with_elements(const OnnxNode& node, size_t input) {
+  const bool empty = !node.has(input) || (node.is_integer(input) && node.symbolic(input).values.empty());
+  return empty ? Value() : node.value(input);
 }
 
 // Imports Upsample, and Resize before opset 11.
@@ -124,10 +124,9 @@ Values resize(const OnnxNode& node) {
                               .integers("axes", node.integer_list("axes"))
                               .number("cubic", node.number("cubic_coeff_a", -0.75f))
                               .number("extrapolation", node.number("extrapolation_value", 0));
-  const View region = coordinates == 5 ? operand_with_elements(node, 1) : View{};
-  return node.custom("resample",
-                     {node.operand(0), region, operand_with_elements(node, 2), operand_with_elements(node, 3)},
-                     std::move(parameters), {node.value(0).type});
+  const Value region = coordinates == 5 ? with_elements(node, 1) : Value();
+  const Values inputs = {node.value(0), region, with_elements(node, 2), with_elements(node, 3)};
+  return {make(node, "resample", inputs, std::move(parameters))};
 }
 
 // ---- samples ----------------------------------------------------------------------------------
