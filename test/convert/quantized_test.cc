@@ -274,6 +274,34 @@ TEST_P(QuantizedOnnx, QLinearSoftmax) {
   }
 }
 
+// Rows that are found by computed numbers are bytes that only nodes of libquern-extra make.
+TEST_P(QuantizedOnnx, SumOfEmbeddings) {
+  OnnxModel model(13);
+  const Array table = weights(model, {6, 5}, 0, false), x = input(model, "x", {3, 5}, x_, 1);
+  model.input("places", {3}, Proto::INT64).node("Gather", {"w", "places"}, {"rows"});
+  add(model, "y", y_);
+  model.node("QLinearAdd", joined({{"rows", "w/scale", "w/zero"}, x_inputs_, {"y/scale", "y/zero"}}), {"y"});
+  model.node("DequantizeLinear", {"y", "y/scale", "y/zero"}, {"out"}).output("out");
+  const Array rows = test::generate({3, 5}, [&](const Dims& i) { return table.data[(2 * i[0] + 1) * 5 + i[1]]; });
+  test::expect_near(test::run(import_onnx(folder_.write("net.onnx", model.bytes()), {{}}), {x, {{3}, {1, 3, 5}}}).at(0),
+                    snapped(test::combine(rows, snapped(x, x_), std::plus<float>()), y_), 0);
+}
+
+TEST_P(QuantizedOnnx, QLinearWhere) {
+  OnnxModel model(13);
+  const Array x = input(model, "x", {2, 3, 5}, x_, 1), z = input(model, "z", {3, 1}, z_, 2);
+  model.input("chosen", {5}).node("Cast", {"chosen"}, {"condition"}, "to=9");
+  add(model, "y", y_);
+  model.node("QLinearWhere", joined({{"condition"}, x_inputs_, {"z", "z/scale", "z/zero", "y/scale", "y/zero"}}),
+             {"y"});
+  model.node("DequantizeLinear", {"y", "y/scale", "y/zero"}, {"out"}).output("out");
+  const Array yes = snapped(snapped(x, x_), y_), no = snapped(snapped(z, z_), y_);
+  const Array want = test::generate(
+      {2, 3, 5}, [&](const Dims& i) { return i[2] % 2 == 0 ? yes.data[(i[0] * 3 + i[1]) * 5 + i[2]] : no.data[i[1]]; });
+  const Graph graph = import_onnx(folder_.write("net.onnx", model.bytes()), {{}});
+  test::expect_near(test::run(graph, {x, z, {{5}, {1, 0, 1, 0, 1}}}).at(0), want, 0);
+}
+
 TEST_P(QuantizedOnnx, PairsAroundAnOperator) {
   OnnxModel model(13);
   const Array x = input(model, "x", {1, 3, 7, 6}, x_, 1), w = weights(model, {4, 3, 3, 3}, 0, true);
