@@ -51,11 +51,21 @@ Values max_unpool(const OnnxNode& node) {
                        .integers("pads", node.integer_list("pads")));
 }
 
+// Only a run says how many dimensions follow N and C.
+Value pool_in_run(const OnnxNode& node, const char* kind) {
+  const Value rank = make(node, "size_of", {shape_of(node, node.value(0))}, {}, ElementType::i64);
+  const Value axes = make(node, "range", {integer_number(2), rank, integer_number(1)}, {}, ElementType::i64);
+  return make(node, kind, {node.value(0), axes}, Parameters().integer("none_without_axes", 1));
+}
+
 // An image of any number of dimensions is pooled as a column of pixels.
 template <OpKind kind>
 Values global_pool(const OnnxNode& node) {
   Builder& builder = node.builder;
   const View& x = node.view(0);
+  if (!builder.is_sized(x)) {
+    return {pool_in_run(node, kind == OpKind::global_max_pool ? "reduce_max" : "reduce_mean")};
+  }
   if (x.rank() < 3) throw Unsupported{"on a tensor of rank " + std::to_string(x.rank())};
   const View column = builder.reshape(node.name + "/column", x, {0, 0, -1, 1});
   std::vector<int64_t> shape(x.rank(), 1);
