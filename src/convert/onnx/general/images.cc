@@ -62,10 +62,10 @@ Value pool_in_run(const OnnxNode& node, const char* kind) {
 template <OpKind kind>
 Values global_pool(const OnnxNode& node) {
   Builder& builder = node.builder;
-  const View& x = node.view(0);
-  if (!builder.is_sized(x)) {
+  if (node.value(0).view && !builder.is_sized(node.value(0).view)) {
     return {pool_in_run(node, kind == OpKind::global_max_pool ? "reduce_max" : "reduce_mean")};
   }
+  const View& x = node.view(0);
   if (x.rank() < 3) throw Unsupported{"on a tensor of rank " + std::to_string(x.rank())};
   const View column = builder.reshape(node.name + "/column", x, {0, 0, -1, 1});
   std::vector<int64_t> shape(x.rank(), 1);
