@@ -127,6 +127,25 @@ const OpenModel open_models[] = {
        model.floats("factors", {{4}, {1, 1, 1.5f, 2}}).node("Concat", {"n", "m", "minus"}, {"s"}, "axis=0");
        model.node("Resize", {"x", "", "factors"}, {"r"}, "mode='cubic'").node("Reshape", {"r", "s"}, {"y"});
      }},
+    {"PaddedToAnEvenSize",
+     {3},
+     [](OnnxModel& model) {
+       model.node("Div", {"m", "two"}, {"half"})
+           .node("Mul", {"two", "half"}, {"even"})
+           .node("Sub", {"m", "even"}, {"odd"});
+       model.node("Concat", {"zero", "odd", "zero", "zero", "zero", "zero"}, {"pads"}, "axis=0");
+       model.node("Pad", {"x", "pads"}, {"padded"}).floats("w", random({3, 4}, 4));
+       model.node("MatMul", {"padded", "w"}, {"y"});
+     }},
+    {"SecondHalfOfAnOddSize",
+     {3},
+     [](OnnxModel& model) {
+       model.node("Add", {"m", "one"}, {"m1"})
+           .node("Div", {"m1", "two"}, {"half"})
+           .node("Mul", {"half", "two"}, {"end"});
+       model.node("Concat", {"x", "x"}, {"xx"}, "axis=1");
+       model.node("Slice", {"xx", "half", "end", "one"}, {"y"});
+     }},
     {"MeanBesideOpenSizes", {4}, [](OnnxModel& model) { model.node("ReduceMean", {"x"}, {"y"}, "axes=[2]"); }},
     {"MeanOfAnOpenSize", {4}, [](OnnxModel& model) { model.node("ReduceMean", {"x"}, {"y"}, "axes=[1] keepdims=0"); }},
 };

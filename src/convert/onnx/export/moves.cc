@@ -31,7 +31,7 @@ std::string dimension_of(GraphWriter& to, const Node& node, int64_t input, int64
 }
 
 // Reads one number from `factors`: numerator, denominator, how many dimensions, then input and dimension of each. A
-// count below 0 stands for its complement, and says that the next number is added.
+// count below 0 stands for its complement, and says that the next number is added (`extra/sized.h` has it all).
 std::string size_of(GraphWriter& to, const Node& node, const Vector<int64_t>& factors, size_t* next) {
   const auto take = [&] {
     if (*next == factors.size()) throw Unsupported{"without factors"};
@@ -49,7 +49,8 @@ std::string size_of(GraphWriter& to, const Node& node, const Vector<int64_t>& fa
       return to.add("Div", node_name(node, "quotient"), {x, to.integers({by})});
     };
     if (denominator > 1) number = divide(number, denominator);
-    sum = sum.empty() ? number : to.add("Add", node_name(node, "sum"), {sum, number});
+    const char* const op = denominator == 0 ? "Mul" : "Add";
+    sum = sum.empty() ? number : to.add(op, node_name(node, "sum"), {sum, number});
     if (denominator < 0) sum = divide(sum, -denominator);
     goes_on = count < 0;
   }
