@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <tuple>
 
 #include "convert/convert.h"
 #include "graph/pass/passes.h"
@@ -271,6 +272,40 @@ TEST_P(QuantizedOnnx, QLinearSoftmax) {
     for (size_t i = row * 10; i < row * 10 + 10; ++i) {
       EXPECT_NEAR(out.data[i], std::min(std::exp(double{in.data[i]}) / sum, 255.0 / 256), 0x1p-9 + 1e-6) << i;
     }
+  }
+}
+
+// As an LSTM whose weights are the transposed real numbers.
+TEST_P(QuantizedOnnx, DynamicQuantizeLstm) {
+  const Array x = test::random({4, 2, 3}, 1);
+  for (const bool per_channel : {false, true}) {
+    OnnxModel model(13), plain(13);
+    for (const auto& [name, from, seed] : {std::tuple<std::string, size_t, int>{"w", 3, 7}, {"r", 2, 11}}) {
+      std::vector<int32_t> steps(2 * from * 8);
+      for (size_t i = 0; i < steps.size(); ++i) steps[i] = static_cast<int>(i) * seed % 200 + low();
+      const Dims channels = per_channel ? Dims{2, 8} : Dims{2};
+      std::vector<float> scales;
+      std::vector<int32_t> zeros;
+      for (size_t i = 0; i < test::count(channels); ++i) {
+        scales.push_back(0x1p-7f * static_cast<float>(i + 1) / 8);
+        zeros.push_back(low() + 90 + static_cast<int>(i));
+      }
+      model.steps(name, type(), {2, from, 8}, steps).floats(name + "/scale", {channels, scales});
+      model.steps(name + "/zero", type(), channels, zeros);
+      const Array real = test::generate({2, 8, from}, [&](const Dims& i) {
+        const size_t channel = per_channel ? i[0] * 8 + i[1] : i[0];
+        return static_cast<float>(steps[(i[0] * from + i[2]) * 8 + i[1]] - zeros[channel]) * scales[channel];
+      });
+      plain.floats(name, real);
+    }
+    for (OnnxModel* of : {&model, &plain}) {
+      of->input("x", x.dims).output("y").floats("b", test::random({2, 16}, 3));
+      std::vector<std::string> inputs = {"x", "w", "r", "b"};
+      if (of == &model) inputs.insert(inputs.end(), {"", "", "", "", "w/scale", "w/zero", "r/scale", "r/zero"});
+      of->node(of == &model ? "DynamicQuantizeLSTM" : "LSTM", inputs, {"y"}, "hidden_size=2 direction='bidirectional'");
+    }
+    const Array want = test::run(import_onnx(folder_.write("plain.onnx", plain.bytes()), {{}}), {x}).at(0);
+    test::expect_near(test::run(import_onnx(folder_.write("net.onnx", model.bytes()), {{}}), {x}).at(0), want);
   }
 }
 

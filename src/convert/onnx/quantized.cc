@@ -284,12 +284,50 @@ Values mat_mul_n_bits(const OnnxNode& node) {
   return {builder.fully_connected(node.name, x, weights, bias, quantizing_input())};
 }
 
+// ---- Microsoft's recurrent layers
+
+// Weights [directions, from, to] as LSTM has them, [directions, to, from]. There is a scale for each direction, or for each
+// of its columns.
+Value transposed_weights(const OnnxNode& node, size_t input, size_t scale, size_t zero_point) {
+  const Integers& weights = node.integers(input);
+  const Shape shape = weights.shape;
+  if (shape.size() != 3 || !is_byte(node.value(input).type)) node.fail("weights are not three-dimensional bytes");
+  const std::vector<float> scales = node.floats(scale);
+  const std::vector<int64_t> zeros = node.has(zero_point) ? node.integers(zero_point).values : std::vector<int64_t>();
+  const size_t directions = shape[0], from = shape[1], to = shape[2], columns = directions * to;
+  if (scales.size() != directions && scales.size() != columns) node.fail("the scales do not fit the weights");
+  if (!zeros.empty() && zeros.size() != scales.size()) node.fail("there are not as many zero points as scales");
+  std::vector<float> real(weights.values.size());
+  for (size_t i = 0; i < real.size(); ++i) {
+    const size_t direction = i / (from * to), row = i / to % from, column = i % to;
+    const size_t channel = scales.size() == columns ? direction * to + column : direction;
+    const int64_t step = weights.values[i] - (zeros.empty() ? 0 : zeros[channel]);
+    real[(direction * to + column) * from + row] = static_cast<float>(step) * scales[channel];
+  }
+  return node.builder.constant({directions, to, from}, real.data());
+}
+
+// An LSTM that quantizes its input and state at each step. Here they stay real numbers.
+Values dynamic_quantize_lstm(const OnnxNode& node) {
+  const Value w = transposed_weights(node, 1, 8, 9), r = transposed_weights(node, 2, 10, 11);
+  std::vector<const Value*> inputs = {&node.value(0), &w, &r};
+  for (size_t i = 3; i < 8; ++i) inputs.push_back(node.has(i) ? &node.value(i) : nullptr);
+  for (const schema::AttributeProto& attribute : node.proto.attribute()) node.ignore(attribute.name().c_str());
+  schema::NodeProto proto = node.proto;
+  proto.set_op_type("LSTM");
+  const OnnxNode layer(node.builder, proto, node.name, 14, node.folder, inputs);
+  Values outputs = find_general("LSTM")->import(layer);
+  if (const std::string unread = layer.unread_attribute(); !unread.empty()) throw Unsupported{"attribute " + unread};
+  return outputs;
+}
+
 }  // namespace
 
 const OnnxRow* find_quantized(const std::string& op_type) {
   static const OnnxTable kinds = {
       {"ConvInteger", {conv_integer, 2, 4}},
       {"DequantizeLinear", {dequantize_linear, 2, 3}},
+      {"DynamicQuantizeLSTM", {dynamic_quantize_lstm, 12, 12}},
       {"DynamicQuantizeLinear", {dynamic_quantize_linear, 1, 1}},
       {"MatMulInteger", {mat_mul_integer, 2, 4}},
       {"MatMulNBits", {mat_mul_n_bits, 3, 6}},
