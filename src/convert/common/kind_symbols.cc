@@ -12,7 +12,7 @@ namespace {
 
 using Number = Symbols::Number;
 using Dimensions = Symbols::Dimensions;
-using Integers = std::vector<int64_t>;
+using List = std::vector<int64_t>;
 
 // The node has been checked, so axes are valid; a rule that does not fit gives another rank, which is refused below.
 size_t place(int64_t axis, size_t rank) {
@@ -76,7 +76,7 @@ Dimensions gather_nd(const Shown& node) {
 Dimensions permute(const Shown& node) {
   const Dimensions x = node.dimensions();
   Dimensions out(x.rbegin(), x.rend());
-  const Integers order = node.list("perm");
+  const List order = node.list("perm");
   for (size_t d = 0; d < order.size() && d < x.size(); ++d) out[d] = x[place(order[d], x.size())];
   return out;
 }
@@ -139,7 +139,7 @@ Dimensions squeeze(const Shown& node) {
 
 Dimensions unsqueeze(const Shown& node) {
   const Dimensions x = node.dimensions();
-  const Integers axes = node.constant(1);
+  const List axes = node.constant(1);
   std::vector<bool> is_new(x.size() + axes.size(), false);
   for (const int64_t axis : axes) is_new[place(axis, is_new.size())] = true;
   Dimensions out;
@@ -150,7 +150,7 @@ Dimensions unsqueeze(const Shown& node) {
 
 Dimensions reduce(const Shown& node) {
   const Dimensions x = node.dimensions();
-  const Integers axes = node.has(1) ? node.constant(1) : node.list("axes");
+  const List axes = node.has(1) ? node.constant(1) : node.list("axes");
   std::vector<bool> reduced(x.size(), axes.empty() && node.integer("none_without_axes", 0) == 0);
   for (const int64_t axis : axes) reduced[place(axis, x.size())] = true;
   Dimensions out;
@@ -210,7 +210,7 @@ Dimensions split(const Shown& node) {
 Dimensions slice(const Shown& node) {
   Dimensions out = node.dimensions();
   const Dimensions begin = node.numbers(1);
-  Integers axes = node.constant(3);
+  List axes = node.constant(3);
   Dimensions places = begin;  // all have to be known, or to follow sizes
   for (const size_t list : {2, 4}) {
     const Dimensions more = node.numbers(list);
@@ -229,7 +229,7 @@ Dimensions slice(const Shown& node) {
 Dimensions pad(const Shown& node) {
   Dimensions out = node.dimensions();
   const Dimensions pads = node.numbers(1);
-  Integers axes = node.constant(3);
+  List axes = node.constant(3);
   for (size_t d = 0; !node.has(3) && d < out.size(); ++d) axes.push_back(static_cast<int64_t>(d));
   if (pads.size() != 2 * axes.size()) throw Unknown{};
   const auto is_zero = [](const Number& pad) { return pad.symbol == no_symbol && pad.value == 0; };
@@ -261,7 +261,7 @@ Dimensions resample(const Shown& node) {
   const bool by_scale = node.has(2);
   const Dimensions sizes = by_scale ? Dimensions() : node.numbers(3);
   const std::vector<float> scales = by_scale ? node.floats(2) : std::vector<float>();
-  Integers axes = node.list("axes");
+  List axes = node.list("axes");
   for (size_t d = 0; axes.empty() && d < out.size(); ++d) axes.push_back(static_cast<int64_t>(d));
   if (node.integer("policy", 0) != 0 || (by_scale ? scales.size() : sizes.size()) != axes.size()) throw Unknown{};
   for (size_t i = 0; i < axes.size(); ++i) {
@@ -297,7 +297,7 @@ Dimensions one_hot(const Shown& node) {
 
 Dimensions top_k(const Shown& node) {
   Dimensions out = node.dimensions();
-  const Integers k = node.constant(1);
+  const List k = node.constant(1);
   out[place(node.integer("axis", -1), out.size())] = known(k.empty() ? 0 : k[0]);
   return out;
 }
