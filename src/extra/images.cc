@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "extra/node.h"
+#include "extra/sized.h"
 
 namespace quern::extra {
 namespace resizing {
@@ -340,8 +341,11 @@ void run_resample(const Run& node) {
   });
 }
 
+constexpr qn_kind resample = kind<infer_resample, run_resample>("resample", {1, 4}, 1, 0, 1u << 1 | 1u << 2 | 1u << 3);
+
 constexpr qn_kind image_table[] = {
-    kind<infer_resample, run_resample>("resample", {1, 4}, 1, 0, 1u << 1 | 1u << 2 | 1u << 3),
+    resample,
+    sized<resample>("resample_sizes"),
 };
 
 }  // namespace

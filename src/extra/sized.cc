@@ -21,10 +21,13 @@ std::vector<int64_t> sizes_from(const Node& node, const char* parameter) {
       if (!node.has(input) || d >= node.rank(input)) node.fail("a factor is no dimension of an input");
       if (__builtin_mul_overflow(number, node.shape(input)[d], &number)) node.fail("a number is too large");
     }
-    if (denominator == 0 || denominator == INT64_MIN) node.fail("a denominator is 0, or too large");
+    if ((denominator == 0 && !adds) || denominator == INT64_MIN) node.fail("a denominator is 0, or too large");
     if (denominator > 0) number /= denominator;
     if (!adds) numbers.push_back(0);
-    if (__builtin_add_overflow(numbers.back(), number, &numbers.back())) node.fail("a number is too large");
+    int64_t& sum = numbers.back();
+    const bool too_large =
+        denominator == 0 ? __builtin_mul_overflow(sum, number, &sum) : __builtin_add_overflow(sum, number, &sum);
+    if (too_large) node.fail("a number is too large");
     if (denominator < 0) numbers.back() = numbers.back() / -denominator;
     adds = count < 0;
   }

@@ -10,7 +10,8 @@ namespace quern::extra {
 // Numbers, each of which is numerator / denominator * a product of dimensions. The parameter has for each number
 // numerator, denominator and the count of dimensions, then input and dimension of each of them. A count below 0 stands
 // for its complement, and says that the next number is added.
-// A denominator below 0 stands for its opposite, and divides the sum so far, not the term. Quotients round towards 0.
+// A denominator below 0 stands for its opposite, and divides the sum so far, not the term. Quotients round towards 0. A
+// denominator of 0 says that the term multiplies the sum so far.
 std::vector<int64_t> sizes_from(const Node& node, const char* parameter);
 
 // The inputs of a node as the other form of its kind has them: those for which there is a parameter sizes<i> are lists

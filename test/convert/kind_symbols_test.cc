@@ -31,6 +31,7 @@ struct Case {
 
 In ints(const List& values) { return {{values.size()}, {values.size()}, values}; }
 In weights(const Shape& shape) { return {shape, shape, {0}}; }
+const In absent = {{0}, {0}};
 In number(int64_t value) { return {{}, {}, {value}}; }
 
 std::vector<Case> cases() {
@@ -65,6 +66,7 @@ std::vector<Case> cases() {
   add("slice_by", {x, ints({1}), ints({3}), ints({2})}, {}, {0, 1, alone});
   add("slice_by", {x, ints({1}), ints({9})}, {}, {alone, 1, 2});
   add("pad_by", {x, ints({0, 1, 0, 0, 0, 0})}, {}, {0, alone, 2});
+  add("resample", {image, absent, absent, ints({9, 7})}, Parameters().integers("axes", {2, 3}), {0, 1, fixed, fixed});
   add("tile", {x, ints({1, 2, 1})}, {}, {0, alone, 2});
   add("expand", {{{2, 1}, {5, 1}}, ints({3, 1, 4})}, {}, {fixed, 0, fixed});
   add("one_hot", {{{2, 3}, {5, 3}}, number(6), ints({0, 1})}, {}, {0, 1, fixed});
@@ -90,7 +92,9 @@ struct Made {
       const std::string kind = c.kind;
       const bool is_index = inputs.size() == 1 && kind.starts_with("gather");
       const bool is_class = inputs.empty() && kind == "one_hot";
-      if (in.values == List{0} && shape.size() > 1) {
+      if (shape == absent.shape) {
+        inputs.emplace_back();
+      } else if (in.values == List{0} && shape.size() > 1) {
         inputs.push_back(builder.constant(shape, QN_F32, std::vector<float>(count).data()));
       } else if (!in.values.empty()) {
         inputs.push_back(builder.constant(shape, QN_S64, in.values.data()));

@@ -104,6 +104,22 @@ TEST_F(Onnx, Pooling) {
   expect_node(13, "ReduceMax", "axes=[1,2]", last, {}, test::reshape(test::max_pool(x, whole), {2, 1, 1, 3}));
 }
 
+// Only a run knows the shape of what is pooled, even how many dimensions it has.
+TEST_F(Onnx, GlobalPoolsOfATensorThatARunSizes) {
+  const Array x = random({2, 3, 8, 9}, 1);
+  test::Window whole;
+  whole.kernel[0] = 8;
+  whole.kernel[1] = 9;
+  for (const bool largest : {false, true}) {
+    OnnxModel model(13);
+    model.input("x", x.dims).input("shape", {4}, onnx::schema::TensorProto::INT64).output("y");
+    model.node("Reshape", {"x", "shape"}, {"image"});
+    model.node(largest ? "GlobalMaxPool" : "GlobalAveragePool", {"image"}, {"y"});
+    const Array want = largest ? test::max_pool(x, whole) : test::average_pool(x, whole, false);
+    expect_near(run(model, {x, {{4}, {2, 3, 8, 9}}}).at(0), want);
+  }
+}
+
 // ---- elementwise ------------------------------------------------------------------------------
 
 TEST_F(Onnx, Activations) {

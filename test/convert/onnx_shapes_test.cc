@@ -171,6 +171,47 @@ TEST_F(Onnx, ViewByComputedShapeFollowsTheBatch) {
   }
 }
 
+// Sequences whose lengths are known at import vanish.
+TEST_F(Onnx, SequencesOfParts) {
+  const Array x = random({5, 3, 2}, 1), first = test::slice(x, {0, 0, 0}, {2, 3, 2}),
+              last = test::slice(x, {4, 0, 0}, {5, 3, 2});
+  OnnxModel parts(13);
+  parts.input("x", x.dims).output("y").steps("two", onnx::schema::TensorProto::INT32, {}, {2}).integers("0", {0});
+  parts.integers("-1", {-1}).node("SplitToSequence", {"x", "two"}, {"s"});
+  parts.node("SequenceAt", {"s", "0"}, {"a"}).node("SequenceAt", {"s", "-1"}, {"b"});
+  parts.node("SequenceErase", {"s", "-1"}, {"t"}).node("SequenceInsert", {"t", "b", "0"}, {"u"});
+  parts.node("ConcatFromSequence", {"u"}, {"turned"}, "axis=0").node("Concat", {"turned", "a"}, {"y"}, "axis=0");
+  expect_near(run(parts, {x}).at(0), test::concat({last, test::slice(x, {0, 0, 0}, {4, 3, 2}), first}, 0));
+
+  OnnxModel rows(13);
+  rows.input("x", x.dims).output("y").node("SplitToSequence", {"x"}, {"s"}, "axis=1 keepdims=0");
+  rows.node("ConcatFromSequence", {"s"}, {"y"}, "axis=-1 new_axis=1");
+  expect_near(run(rows, {x}).at(0), test::transpose(x, {0, 2, 1}));
+
+  OnnxModel list(13);
+  list.input("x", x.dims).output("y").integers("3, 2", {3, 2}).node("SplitToSequence", {"x", "3, 2"}, {"s"});
+  list.node("SequenceEmpty", {}, {"none"}).node("SequenceConstruct", {"x", "x"}, {"two"});
+  list.node("SequenceLength", {"two"}, {"n"}).node("SequenceLength", {"none"}, {"0"}).node("Sub", {"n", "0"}, {"2"});
+  list.integers("1", {1}).node("Sub", {"2", "1"}, {"at"}).node("SequenceAt", {"s", "at"}, {"y"});
+  expect_near(run(list, {x}).at(0), test::slice(x, {3, 0, 0}, {5, 3, 2}));
+}
+
+TEST_F(Onnx, SequencesThatStayAreRefused) {
+  const auto refused = [&](const char* type, const std::vector<std::string>& inputs) {
+    OnnxModel model(13);
+    model.input("x", {5, 3}).output("y").integers("5", {5}).integers("none", {}).node("SplitToSequence", {"x"}, {"s"});
+    model.node(type, inputs, {"y"});
+    return refusal(model);
+  };
+  EXPECT_NE(refused("Relu", {"s"}).find("y (Relu: of a sequence)"), std::string::npos);
+  EXPECT_NE(refused("SequenceConstruct", {"x"}).find("y (output: of a sequence)"), std::string::npos);
+  EXPECT_NE(refused("SequenceInsert", {"s", "s"}).find("of a sequence"), std::string::npos);
+  EXPECT_NE(refused("SequenceAt", {"s", "5"}).find("outside of the sequence"), std::string::npos);
+  EXPECT_NE(refused("SequenceAt", {"s", "none"}).find("not one number"), std::string::npos);
+  EXPECT_NE(refused("SequenceAt", {"x", "5"}).find("input 0 is no sequence"), std::string::npos);
+  EXPECT_NE(refused("SplitToSequence", {"s"}).find("input 0 is missing"), std::string::npos);
+}
+
 TEST_F(Onnx, TellsWhichDimensionIsOpen) {
   OnnxModel model(11);
   model.input("x", {2, 3, 4, 5}).input("y", {2, 3, 4, 5}).output("z").node("Add", {"x", "y"}, {"z"});

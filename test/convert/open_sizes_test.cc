@@ -111,6 +111,41 @@ const OpenModel open_models[] = {
        model.node("Concat", {"zero", "before", "zero", "zero", "after", "zero"}, {"pads"}, "axis=0");
        model.node("Pad", {"x", "pads"}, {"y"});
      }},
+    {"ResizedToOpenSizes",
+     {3, 4},
+     [](OnnxModel& model) {
+       model.node("Mul", {"n", "two"}, {"2n"}).node("Add", {"m", "two"}, {"m2"});
+       model.node("Concat", {"n", "m", "2n", "m2"}, {"s"}, "axis=0")
+           .node("Resize", {"x", "", "", "s"}, {"r"}, "mode='linear'");
+       model.node("ReduceMax", {"r"}, {"most"}, "axes=[3] keepdims=0")
+           .node("Concat", {"n", "m", "2n"}, {"s3"}, "axis=0");
+       model.node("Reshape", {"most", "s3"}, {"y"});
+     }},
+    {"ResizedByAFactor",
+     {3, 4},
+     [](OnnxModel& model) {
+       model.floats("factors", {{4}, {1, 1, 1.5f, 2}}).node("Concat", {"n", "m", "minus"}, {"s"}, "axis=0");
+       model.node("Resize", {"x", "", "factors"}, {"r"}, "mode='cubic'").node("Reshape", {"r", "s"}, {"y"});
+     }},
+    {"PaddedToAnEvenSize",
+     {3},
+     [](OnnxModel& model) {
+       model.node("Div", {"m", "two"}, {"half"})
+           .node("Mul", {"two", "half"}, {"even"})
+           .node("Sub", {"m", "even"}, {"odd"});
+       model.node("Concat", {"zero", "odd", "zero", "zero", "zero", "zero"}, {"pads"}, "axis=0");
+       model.node("Pad", {"x", "pads"}, {"padded"}).floats("w", random({3, 4}, 4));
+       model.node("MatMul", {"padded", "w"}, {"y"});
+     }},
+    {"SecondHalfOfAnOddSize",
+     {3},
+     [](OnnxModel& model) {
+       model.node("Add", {"m", "one"}, {"m1"})
+           .node("Div", {"m1", "two"}, {"half"})
+           .node("Mul", {"half", "two"}, {"end"});
+       model.node("Concat", {"x", "x"}, {"xx"}, "axis=1");
+       model.node("Slice", {"xx", "half", "end", "one"}, {"y"});
+     }},
     {"MeanBesideOpenSizes", {4}, [](OnnxModel& model) { model.node("ReduceMean", {"x"}, {"y"}, "axes=[2]"); }},
     {"MeanOfAnOpenSize", {4}, [](OnnxModel& model) { model.node("ReduceMean", {"x"}, {"y"}, "axes=[1] keepdims=0"); }},
 };

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <tuple>
 
 #include "convert/convert.h"
 #include "graph/pass/passes.h"
@@ -272,6 +273,68 @@ TEST_P(QuantizedOnnx, QLinearSoftmax) {
       EXPECT_NEAR(out.data[i], std::min(std::exp(double{in.data[i]}) / sum, 255.0 / 256), 0x1p-9 + 1e-6) << i;
     }
   }
+}
+
+// As an LSTM whose weights are the transposed real numbers.
+TEST_P(QuantizedOnnx, DynamicQuantizeLstm) {
+  const Array x = test::random({4, 2, 3}, 1);
+  for (const bool per_channel : {false, true}) {
+    OnnxModel model(13), plain(13);
+    for (const auto& [name, from, seed] : {std::tuple<std::string, size_t, int>{"w", 3, 7}, {"r", 2, 11}}) {
+      std::vector<int32_t> steps(2 * from * 8);
+      for (size_t i = 0; i < steps.size(); ++i) steps[i] = static_cast<int>(i) * seed % 200 + low();
+      const Dims channels = per_channel ? Dims{2, 8} : Dims{2};
+      std::vector<float> scales;
+      std::vector<int32_t> zeros;
+      for (size_t i = 0; i < test::count(channels); ++i) {
+        scales.push_back(0x1p-7f * static_cast<float>(i + 1) / 8);
+        zeros.push_back(low() + 90 + static_cast<int>(i));
+      }
+      model.steps(name, type(), {2, from, 8}, steps).floats(name + "/scale", {channels, scales});
+      model.steps(name + "/zero", type(), channels, zeros);
+      const Array real = test::generate({2, 8, from}, [&](const Dims& i) {
+        const size_t channel = per_channel ? i[0] * 8 + i[1] : i[0];
+        return static_cast<float>(steps[(i[0] * from + i[2]) * 8 + i[1]] - zeros[channel]) * scales[channel];
+      });
+      plain.floats(name, real);
+    }
+    for (OnnxModel* of : {&model, &plain}) {
+      of->input("x", x.dims).output("y").floats("b", test::random({2, 16}, 3));
+      std::vector<std::string> inputs = {"x", "w", "r", "b"};
+      if (of == &model) inputs.insert(inputs.end(), {"", "", "", "", "w/scale", "w/zero", "r/scale", "r/zero"});
+      of->node(of == &model ? "DynamicQuantizeLSTM" : "LSTM", inputs, {"y"}, "hidden_size=2 direction='bidirectional'");
+    }
+    const Array want = test::run(import_onnx(folder_.write("plain.onnx", plain.bytes()), {{}}), {x}).at(0);
+    test::expect_near(test::run(import_onnx(folder_.write("net.onnx", model.bytes()), {{}}), {x}).at(0), want);
+  }
+}
+
+// Rows that are found by computed numbers are bytes that only nodes of libquern-extra make.
+TEST_P(QuantizedOnnx, SumOfEmbeddings) {
+  OnnxModel model(13);
+  const Array table = weights(model, {6, 5}, 0, false), x = input(model, "x", {3, 5}, x_, 1);
+  model.input("places", {3}, Proto::INT64).node("Gather", {"w", "places"}, {"rows"});
+  add(model, "y", y_);
+  model.node("QLinearAdd", joined({{"rows", "w/scale", "w/zero"}, x_inputs_, {"y/scale", "y/zero"}}), {"y"});
+  model.node("DequantizeLinear", {"y", "y/scale", "y/zero"}, {"out"}).output("out");
+  const Array rows = test::generate({3, 5}, [&](const Dims& i) { return table.data[(2 * i[0] + 1) * 5 + i[1]]; });
+  test::expect_near(test::run(import_onnx(folder_.write("net.onnx", model.bytes()), {{}}), {x, {{3}, {1, 3, 5}}}).at(0),
+                    snapped(test::combine(rows, snapped(x, x_), std::plus<float>()), y_), 0);
+}
+
+TEST_P(QuantizedOnnx, QLinearWhere) {
+  OnnxModel model(13);
+  const Array x = input(model, "x", {2, 3, 5}, x_, 1), z = input(model, "z", {3, 1}, z_, 2);
+  model.input("chosen", {5}).node("Cast", {"chosen"}, {"condition"}, "to=9");
+  add(model, "y", y_);
+  model.node("QLinearWhere", joined({{"condition"}, x_inputs_, {"z", "z/scale", "z/zero", "y/scale", "y/zero"}}),
+             {"y"});
+  model.node("DequantizeLinear", {"y", "y/scale", "y/zero"}, {"out"}).output("out");
+  const Array yes = snapped(snapped(x, x_), y_), no = snapped(snapped(z, z_), y_);
+  const Array want = test::generate(
+      {2, 3, 5}, [&](const Dims& i) { return i[2] % 2 == 0 ? yes.data[(i[0] * 3 + i[1]) * 5 + i[2]] : no.data[i[1]]; });
+  const Graph graph = import_onnx(folder_.write("net.onnx", model.bytes()), {{}});
+  test::expect_near(test::run(graph, {x, z, {{5}, {1, 0, 1, 0, 1}}}).at(0), want, 0);
 }
 
 TEST_P(QuantizedOnnx, PairsAroundAnOperator) {

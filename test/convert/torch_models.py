@@ -10,6 +10,8 @@ inputs, where sizes are open also at another size. NAME is a part of the names o
 what the exporter or the engine refuses, what `convert` refuses, what differs; seconds and peak memory of `convert`;
 with --time, how long a run takes on one thread, ONNX Runtime's time, and the quotient. Exit status 1 if a model is
 refused or differs; 77 without these packages.
+Detectors with random weights give boxes whose scores all but agree: ssd300_vgg16 and ssdlite320 order them differently,
+and an edge of a mask of maskrcnn may move by a part of a pixel.
 It downloads nothing. Not part of the tests: all models take an hour, and memory of some GB.
 """
 

@@ -104,6 +104,14 @@ TEST(ExtraShapes, FollowDimensions) {
       {"expand_sizes", {list({7}), absent, other}, {list({7, 7, 7, 7})}, {integers("sizes1", {1, 1, 1, 2, 1})}},
       {"range_sizes", {list({4}), absent, list({-2}), other}, {list({4, 2})}, {integers("sizes1", {1, 5, 1, 3, 0})}},
   });
+  expect_all({{"sizes",
+               {other},
+               {{QN_S64, {1}, {5 - 5 / 2 * 2}}},  // -2 * (5 / 2) + 5
+               {integers("factors", {1, -2, ~1, 0, 0, -2, 0, ~0, 1, 1, 1, 0, 0}), integers("shape", {1})}}});
+  expect_all({{"resample_sizes",
+               {x, absent, absent, absent, other},
+               {{x.type, {5, 3}, {0, 1, 2, 0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5}}},
+               {integers("sizes3", {1, 1, 1, 4, 0}), integers("axes", {0})}}});
   expect_refused({"expand_sizes", {x}, {x}, {integers("sizes1", {1, 1, 1, 3, 0})}}, "no dimension of an input");
   expect_refused({"expand_sizes", {x}, {x}}, "input 1 is missing");
   expect_refused({"reshape_sizes", {x, absent, other}, {x}, {integers("sizes1", {1, 1, 1, 2, 0})}}, "do not fit");

@@ -1,10 +1,10 @@
 #include "convert/common/kind_symbols.h"
 
 #include <algorithm>
-#include <cstring>
 #include <string_view>
 
 #include "base/math.h"
+#include "convert/common/shown_node.h"
 #include "graph/ir/custom.h"
 
 namespace quern::convert {
@@ -13,81 +13,6 @@ namespace {
 using Number = Symbols::Number;
 using Dimensions = Symbols::Dimensions;
 using List = std::vector<int64_t>;
-
-// What a rule throws if it needs to know what only a run knows.
-struct Unknown {};
-
-// A node, and an output of it.
-class Shown {
- public:
-  Shown(Symbols& to, const Graph& graph, const Node& node, size_t output)
-      : symbols(to), node_(node), graph_(graph), output_(node.outputs[output]) {}
-
-  Symbols& symbols;
-
-  size_t inputs() const { return node_.inputs.size(); }
-  bool has(size_t input) const { return input < inputs() && node_.inputs[input] != no_tensor; }
-  Dimensions dimensions(size_t input = 0) const {
-    return has(input) ? symbols.dimensions(graph_, node_.inputs[input]) : Dimensions();
-  }
-  size_t rank() const { return graph_.tensors[static_cast<size_t>(output_)].shape.size(); }
-
-  List list(const char* name) const {
-    const Parameter* const found = find(name);
-    return found == nullptr ? List() : List(found->integers.begin(), found->integers.end());
-  }
-  int64_t integer(const char* name, int64_t otherwise) const {
-    const Parameter* const found = find(name);
-    return found == nullptr || found->integers.empty() ? otherwise : found->integers[0];
-  }
-  // The integers of an input that is constant; none if it is absent.
-  List constant(size_t input) const {
-    if (!has(input)) return {};
-    const Tensor& from = graph_.tensors[static_cast<size_t>(node_.inputs[input])];
-    if (from.constant < 0 || (from.type != QN_S64 && from.type != QN_S32)) throw Unknown{};
-    const void* const data = graph_.constants[static_cast<size_t>(from.constant)].data;
-    size_t count = 1;
-    for (const size_t d : from.shape) count *= d;
-    if (data == nullptr && count != 0) throw Unknown{};
-    return from.type == QN_S64 ? copied<int64_t>(data, count) : copied<int32_t>(data, count);
-  }
-
-  // The integers of an input that is constant or, in a kind that follows dimensions, made of these (sizes0, sizes1, ...).
-  Dimensions numbers(size_t input) const {
-    const std::string name = "sizes" + std::to_string(input);
-    if (find(name.c_str()) == nullptr) {
-      Dimensions known;
-      for (const int64_t number : constant(input)) known.push_back({number});
-      return known;
-    }
-    Dimensions made = symbols.counted(graph_, node_, name.c_str());
-    if (made.empty()) throw Unknown{};
-    return made;
-  }
-
-  // A size that the node makes of these sizes.
-  Symbol made_of(size_t dimension, const Dimensions& sizes) const {
-    return symbols.result('u', {output_, static_cast<int64_t>(dimension)}, sizes);
-  }
-
- private:
-  const Parameter* find(const char* name) const {
-    for (const Parameter& parameter : node_.parameters) {
-      if (parameter.name == name) return &parameter;
-    }
-    return nullptr;
-  }
-  template <class T>
-  static List copied(const void* data, size_t count) {
-    std::vector<T> numbers(count);
-    if (count != 0) std::memcpy(numbers.data(), data, count * sizeof(T));
-    return {numbers.begin(), numbers.end()};
-  }
-
-  const Node& node_;
-  const Graph& graph_;
-  const int output_;
-};
 
 // The node has been checked, so axes are valid; a rule that does not fit gives another rank, which is refused below.
 size_t place(int64_t axis, size_t rank) {
@@ -330,6 +255,26 @@ Dimensions expand(const Shown& node) {
   return out;
 }
 
+// A size that is given is the result, unless the policy makes others of them all. A factor of 1 keeps a size.
+Dimensions resample(const Shown& node) {
+  Dimensions out = node.dimensions();
+  const bool by_scale = node.has(2);
+  const Dimensions sizes = by_scale ? Dimensions() : node.numbers(3);
+  const std::vector<float> scales = by_scale ? node.floats(2) : std::vector<float>();
+  List axes = node.list("axes");
+  for (size_t d = 0; axes.empty() && d < out.size(); ++d) axes.push_back(static_cast<int64_t>(d));
+  if (node.integer("policy", 0) != 0 || (by_scale ? scales.size() : sizes.size()) != axes.size()) throw Unknown{};
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const size_t d = place(axes[i], out.size());
+    if (!by_scale) {
+      out[d] = sizes[i];
+    } else if (scales[i] != 1 || node.has(1)) {
+      out[d] = named(node.made_of(d, {out[d]}));
+    }
+  }
+  return out;
+}
+
 Dimensions fill(const Shown& node) { return node.numbers(0); }
 
 // The numbers below a limit.
@@ -443,6 +388,8 @@ constexpr Rule rules[] = {
     {"pad_sizes", pad},
     {"permute", permute},
     {"range_sizes", range},
+    {"resample", resample},
+    {"resample_sizes", resample},
     {"reshape_to", reshape},
     {"reshape_sizes", reshape},
     {"reverse_sequence", first},

@@ -11,8 +11,9 @@ namespace {
 // Kinds that read shapes from elements of inputs, and their forms that follow dimensions of tensors instead.
 const char* sized_form(const std::string& kind) {
   static const std::map<std::string, const char*> forms = {
-      {"expand", "expand_sizes"},      {"fill", "fill_sizes"},      {"pad_by", "pad_sizes"}, {"range", "range_sizes"},
-      {"reshape_to", "reshape_sizes"}, {"slice_by", "slice_sizes"}, {"tile", "tile_sizes"},
+      {"expand", "expand_sizes"},  {"fill", "fill_sizes"},         {"pad_by", "pad_sizes"},
+      {"range", "range_sizes"},    {"resample", "resample_sizes"}, {"reshape_to", "reshape_sizes"},
+      {"slice_by", "slice_sizes"}, {"tile", "tile_sizes"},
   };
   const auto at = forms.find(kind);
   return at == forms.end() ? nullptr : at->second;

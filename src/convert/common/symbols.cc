@@ -4,6 +4,7 @@
 #include <bit>
 #include <numeric>
 #include <string>
+#include <utility>
 
 #include "base/math.h"
 #include "convert/common/kind_symbols.h"
@@ -94,6 +95,9 @@ bool Symbols::add_terms(const Number& number, int64_t sign, size_t depth, std::v
     terms->back().numerator *= sign;
     return true;
   }
+  if (entry.product.symbols.size() > 1 || entry.product.numerator != 1) {
+    return add_multiple(entry.product, sign, depth, terms);
+  }
   if (entry.operation == 'A' || entry.operation == 'S') {
     return add_terms(entry.numbers[0], sign, depth + 1, terms) &&
            add_terms(entry.numbers[1], entry.operation == 'A' ? sign : -sign, depth + 1, terms);
@@ -106,12 +110,35 @@ bool Symbols::add_terms(const Number& number, int64_t sign, size_t depth, std::v
     terms->push_back(divided[0]);
     return checked_mul(denominator, entry.numbers[1].value, &terms->back().denominator);
   }
-  // A denominator below 0 divides the sum so far, so this sum comes first.
-  const auto divides_sum = [](const Product& term) { return term.denominator < 0; };
-  if (denominator != 1 || std::any_of(terms->begin(), terms->end(), divides_sum)) return false;
+  if (denominator != 1) return false;
   denominator = -entry.numbers[1].value;
-  terms->insert(terms->begin(), divided.begin(), divided.end());
+  return put_first(divided, terms);
+}
+
+// A denominator below 0 divides the sum so far, and one of 0 multiplies it, so that sum comes first.
+bool Symbols::put_first(const std::vector<Product>& sum, std::vector<Product>* terms) {
+  const auto changes_sum = [](const Product& term) { return term.denominator <= 0; };
+  if (std::any_of(terms->begin(), terms->end(), changes_sum)) return false;
+  terms->insert(terms->begin(), sum.begin(), sum.end());
   return true;
+}
+
+// The same for a product of dimensions that tensors have and one other symbol, such as a quotient that was rounded.
+bool Symbols::add_multiple(const Product& product, int64_t sign, size_t depth, std::vector<Product>* terms) const {
+  std::optional<Symbol> other;
+  Product factor{product.numerator, 0, {}};
+  for (const Symbol symbol : product.symbols) {
+    if (find(symbol).first != no_tensor) {
+      factor.symbols.push_back(symbol);
+    } else if (std::exchange(other, symbol)) {
+      return false;
+    }
+  }
+  std::vector<Product> sum;
+  if (product.denominator != 1 || !checked_mul(sign, factor.numerator, &factor.numerator)) return false;
+  if (!add_terms({0, *other}, 1, depth + 1, &sum)) return false;
+  sum.push_back(std::move(factor));
+  return put_first(sum, terms);
 }
 
 std::vector<Symbols::Product> Symbols::sum_of(const Number& number) const {
@@ -273,31 +300,42 @@ std::vector<Symbol> Symbols::unknown(const Graph& graph, const Node& node, size_
   return out;
 }
 
+// One of the numbers below, whose factors begin at *next. A sum that is divided or multiplied is made of its dimensions.
+std::optional<Symbols::Number> Symbols::counted_number(const Graph& graph, const Node& node,
+                                                       const Vector<int64_t>& factors, size_t* next) {
+  std::vector<int64_t> all;
+  std::optional<Number> sum;
+  Dimensions from;
+  bool is_sum = true, goes_on = true;
+  while (goes_on && *next + 2 < factors.size()) {
+    Product product{factors[*next], factors[*next + 1], {}};
+    goes_on = factors[*next + 2] < 0;
+    int64_t left = goes_on ? ~factors[*next + 2] : factors[*next + 2];
+    all.insert(all.end(), {product.numerator, product.denominator, left});
+    is_sum = is_sum && product.denominator > 0;
+    for (*next += 3; left > 0 && *next + 1 < factors.size(); --left, *next += 2) {
+      const Dimensions of = dimensions(graph, node.inputs[static_cast<size_t>(factors[*next])]);
+      from.push_back(of[static_cast<size_t>(factors[*next + 1])]);
+      if (is_sum && !multiply(&product, from.back())) return std::nullopt;
+    }
+    if (!is_sum) continue;
+    const Number term = {product.numerator, symbol_of(product)};
+    sum = sum ? Number{sum->value + term.value, result('A', {}, {*sum, term})} : term;
+  }
+  if (is_sum) return sum;
+  const Symbol symbol = result('q', all, from);
+  return symbol == no_symbol ? std::nullopt : std::optional(Number{0, symbol});
+}
+
 // The numbers that a parameter of a node makes of dimensions (src/extra/sized.h).
 Symbols::Dimensions Symbols::counted(const Graph& graph, const Node& node, const char* parameter) {
   Dimensions numbers;
   for (const Parameter& list : node.parameters) {
     if (list.name != parameter) continue;
-    const Vector<int64_t>& factors = list.integers;
-    bool adds = false;  // to the number before
-    for (size_t i = 0; i + 2 < factors.size();) {
-      if (factors[i + 1] <= 0) return {};  // it divides a sum
-      Product product{factors[i], factors[i + 1], {}};
-      bool fits = true;
-      const bool goes_on = factors[i + 2] < 0;
-      int64_t left = goes_on ? ~factors[i + 2] : factors[i + 2];
-      for (i += 3; left > 0 && i + 1 < factors.size(); --left, i += 2) {
-        const Dimensions of = dimensions(graph, node.inputs[static_cast<size_t>(factors[i])]);
-        fits = fits && multiply(&product, of[static_cast<size_t>(factors[i + 1])]);
-      }
-      if (!fits) return {};
-      const Number number = {product.numerator, symbol_of(product)};
-      if (adds) {
-        numbers.back() = {numbers.back().value + number.value, result('A', {}, {numbers.back(), number})};
-      } else {
-        numbers.push_back(number);
-      }
-      adds = goes_on;
+    for (size_t next = 0; next + 2 < list.integers.size();) {
+      const std::optional<Number> number = counted_number(graph, node, list.integers, &next);
+      if (!number) return {};
+      numbers.push_back(*number);
     }
   }
   return numbers;

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -73,6 +74,10 @@ class Symbols {
   bool divide(Product* product, const Number& by) const;
   Symbol symbol_of(const Product& product);
   bool add_terms(const Number& number, int64_t sign, size_t depth, std::vector<Product>* terms) const;
+  bool add_multiple(const Product& product, int64_t sign, size_t depth, std::vector<Product>* terms) const;
+  static bool put_first(const std::vector<Product>& sum, std::vector<Product>* terms);
+  std::optional<Number> counted_number(const Graph& graph, const Node& node, const Vector<int64_t>& factors,
+                                       size_t* next);
 
   Symbol window(const Number& in, size_t kernel, size_t stride, size_t dilation, size_t padding, bool ceil);
   Symbol broadcast(const Number& a, const Number& b);

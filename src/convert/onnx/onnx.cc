@@ -13,6 +13,7 @@
 #include "convert/onnx/node.h"
 #include "convert/onnx/old.h"
 #include "convert/onnx/open_sizes.h"
+#include "convert/onnx/sequences.h"
 #include "convert/onnx/tensor.h"
 #include "graph/pass/passes.h"
 
@@ -147,6 +148,7 @@ class Importer {
     types->clear();
     if (goes_on_) builder_.output(goes_on_, "goes_on/next", QN_BOOL);
     for (const std::string& name : output_names()) {
+      expect_tensor(wiring_.mention(name));
       const Value* const value = wiring_.value(wiring_.mention(name), "the graph");
       if (value == nullptr) break;  // wiring_ has what is unsupported
       types->push_back(value->type);
@@ -226,6 +228,7 @@ class Importer {
     if (!inner.wiring_.unsupported().empty()) throw Unsupported{"its graph has " + inner.wiring_.unsupported()};
     Values outputs;
     for (const std::string& name : inner.output_names()) {
+      inner.expect_tensor(inner.wiring_.mention(name));
       outputs.push_back(*inner.wiring_.value(inner.wiring_.mention(name), "the graph"));
     }
     return outputs;
@@ -310,6 +313,8 @@ class Importer {
   void add_node(size_t index, const schema::NodeProto& proto) {
     const std::string& name = name_of(proto);
     const bool standard = proto.domain().empty() || proto.domain() == "ai.onnx";
+    if (standard && is_about_sequences(proto.op_type())) return add_sequence(index, proto);
+    for (const Wire wire : wiring_.inputs(index)) expect_tensor(wire);
     // Operators that ONNX Runtime's quantizer writes beside the standard ones.
     const bool quantized = proto.domain() == "com.microsoft" && find_quantized(proto.op_type()) != nullptr;
     if (!standard && !quantized) throw Unsupported{"of domain " + proto.domain()};
@@ -333,6 +338,32 @@ class Importer {
       }
     }
     import(index, proto, *general, *inputs);
+  }
+
+  // An operator on sequences, of which only the first input may be one.
+  void add_sequence(size_t index, const schema::NodeProto& proto) {
+    const std::string& name = name_of(proto);
+    const Wires& wires = wiring_.inputs(index);
+    const Values* const sequence = wires.empty() ? nullptr : find_in(sequences_, wires[0]);
+    std::vector<const Value*> inputs;
+    for (size_t i = 0; i < wires.size(); ++i) {
+      const bool is_tensor = wires[i] != no_wire && (i != 0 || sequence == nullptr);
+      if (is_tensor) expect_tensor(wires[i]);
+      inputs.push_back(is_tensor ? wiring_.value(wires[i], "node '" + name + "'") : nullptr);
+      if (is_tensor && inputs.back() == nullptr) return wiring_.lose(wiring_.outputs(index));
+      if (is_tensor) charge_reading(builder_, *inputs.back());
+    }
+    const OnnxNode node(builder_, proto, name, opset_, folder_, inputs);
+    SequenceResult result = import_sequence(node, sequence);
+    if (const std::string attribute = node.unread_attribute(); !attribute.empty()) {
+      throw Unsupported{"attribute " + attribute};
+    }
+    if (!result.is_sequence) return wiring_.define_outputs(index, result.values);
+    for (const Wire output : wiring_.outputs(index)) sequences_[output] = std::move(result.values);
+  }
+
+  void expect_tensor(Wire wire) const {
+    if (sequences_.count(wire) != 0) throw Unsupported{"of a sequence"};
   }
 
   // Whether the input is a tensor of our graph without elements.
@@ -381,6 +412,7 @@ class Importer {
   }
 
   void add_output(const std::string& name, Wire wire) {
+    expect_tensor(wire);
     if (wiring_.is_unknown(wire)) throw Error("the model has no tensor '" + name + "'");
     const Value* value = wiring_.value(wire, "the model");
     if (value == nullptr) return;
@@ -400,6 +432,7 @@ class Importer {
   Wiring wiring_;
   schema::GraphProto* used_up_ = nullptr;
   OpenSizes open_sizes_;
+  std::map<Wire, Values> sequences_;
   std::set<std::string> read_as_integers_ = read_as_integers(graph_);
   std::set<std::filesystem::path> files_;  // from which constants are read
 };

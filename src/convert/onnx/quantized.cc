@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "convert/common/kinds.h"
 #include "convert/common/quantized.h"
 #include "convert/onnx/node.h"
 #include "convert/onnx/tensor.h"
@@ -90,18 +91,31 @@ Values qlinear_mat_mul(const OnnxNode& node) {
   return {quantized(node, mat_mul(node, a.view, b), 6, 7)};
 }
 
+// An input of Microsoft's operators, which have no kind of their own for bytes that nodes of libquern-extra make: of
+// embeddings, and of products of two computed matrices.
+Value real_input(const OnnxNode& node, size_t input, size_t scale, size_t zero_point, int64_t axis) {
+  try {
+    return dequantized(node, input, scale, zero_point, axis);
+  } catch (const Unsupported&) {
+    if (node.is_integer(input) || !is_byte(node.value(input).type)) throw;
+    const Value zero = node.has(zero_point) ? node.value(zero_point) : Value();
+    const Values inputs = {node.value(input), node.value(scale), zero};
+    return make(node, "dequantize_linear", inputs, Parameters().integer("axis", axis), ElementType::f32);
+  }
+}
+
 // Microsoft's: alpha * A * B + C, where C has the scale alpha * that of A * that of B.
 Values q_gemm(const OnnxNode& node) {
   if (node.number("alpha", 1) != 1) throw Unsupported{"alpha"};
   const bool transposed = node.integer("transB", 0) != 0;
-  const Value a = dequantized(node, 0, 1, 2, 0), b = dequantized(node, 3, 4, 5, transposed ? 0 : 1);
+  const Value a = real_input(node, 0, 1, 2, 0), b = real_input(node, 3, 4, 5, transposed ? 0 : 1);
   const View y = gemm(node, a.view, b, bias_of_sums(node, 6, 1, 4));
   if (!node.has(7)) return {Value(y)};
   return {quantized(node, y, 7, 8)};
 }
 
 View binary(const OnnxNode& node, OpKind kind) {
-  const Value a = dequantized(node, 0, 1, 2, 0), b = dequantized(node, 3, 4, 5, 0);
+  const Value a = real_input(node, 0, 1, 2, 0), b = real_input(node, 3, 4, 5, 0);
   return node.builder.binary(kind, node.name + "/real", a.view, b.view);
 }
 Values qlinear_add(const OnnxNode& node) { return {quantized(node, binary(node, OpKind::add), 6, 7)}; }
@@ -109,34 +123,41 @@ Values qlinear_mul(const OnnxNode& node) { return {quantized(node, binary(node, 
 
 Values qlinear_pool(const OnnxNode& node, OpKind kind) {
   if (node.integer("channels_last", 0) != 0) throw Unsupported{"channels_last"};
-  const View x = dequantized(node, 0, 1, 2, 0).view;
+  const View x = real_input(node, 0, 1, 2, 0).view;
   return {quantized(node, pool(node, kind, node.name + "/real", x), 3, 4)};
 }
 Values qlinear_average_pool(const OnnxNode& node) { return qlinear_pool(node, OpKind::average_pool); }
 Values qlinear_global_average_pool(const OnnxNode& node) { return qlinear_pool(node, OpKind::global_average_pool); }
 
 Values qlinear_sigmoid(const OnnxNode& node) {
-  const View x = dequantized(node, 0, 1, 2, 0).view;
+  const View x = real_input(node, 0, 1, 2, 0).view;
   return {quantized(node, node.builder.unary(OpKind::sigmoid, node.name + "/real", x), 3, 4)};
 }
 
 Values qlinear_leaky_relu(const OnnxNode& node) {
-  const View x = dequantized(node, 0, 1, 2, 0).view;
+  const View x = real_input(node, 0, 1, 2, 0).view;
   const float slope = node.number("alpha", 0.01f);
   return {quantized(node, node.builder.leaky_relu(node.name + "/real", x, slope), 3, 4)};
 }
 
 Values qlinear_softmax(const OnnxNode& node) {
-  const View x = dequantized(node, 0, 1, 2, 0).view;
+  const View x = real_input(node, 0, 1, 2, 0).view;
   const bool flattens = node.integer("opset", 13) < 13;
   return {quantized(node, softmax(node, x, flattens), 3, 4)};
+}
+
+// Inputs: the condition, each choice with its scale and zero point, and those of the output.
+Values qlinear_where(const OnnxNode& node) {
+  const Value yes = real_input(node, 1, 2, 3, 0), no = real_input(node, 4, 5, 6, 0);
+  const Value chosen = make(node, "where", {node.value(0), yes, no}, {}, ElementType::f32);
+  return {quantized(node, chosen.view, 7, 8)};
 }
 
 // Inputs: scale and zero point of the output, then each tensor with its own.
 Values qlinear_concat(const OnnxNode& node) {
   if (node.input_count() % 3 != 2) node.fail("inputs are not scale, zero point, and three for each tensor");
   std::vector<View> views;
-  for (size_t i = 2; i < node.input_count(); i += 3) views.push_back(dequantized(node, i, i + 1, i + 2, 0).view);
+  for (size_t i = 2; i < node.input_count(); i += 3) views.push_back(real_input(node, i, i + 1, i + 2, 0).view);
   const size_t axis = node.axis(node.integer("axis", 0), views.at(0).rank());
   return {quantized(node, node.builder.concat(node.name + "/real", views, axis), 0, 1)};
 }
@@ -263,12 +284,50 @@ Values mat_mul_n_bits(const OnnxNode& node) {
   return {builder.fully_connected(node.name, x, weights, bias, quantizing_input())};
 }
 
+// ---- Microsoft's recurrent layers
+
+// Weights [directions, from, to] as LSTM has them, [directions, to, from]. There is a scale for each direction, or for each
+// of its columns.
+Value transposed_weights(const OnnxNode& node, size_t input, size_t scale, size_t zero_point) {
+  const Integers& weights = node.integers(input);
+  const Shape shape = weights.shape;
+  if (shape.size() != 3 || !is_byte(node.value(input).type)) node.fail("weights are not three-dimensional bytes");
+  const std::vector<float> scales = node.floats(scale);
+  const std::vector<int64_t> zeros = node.has(zero_point) ? node.integers(zero_point).values : std::vector<int64_t>();
+  const size_t directions = shape[0], from = shape[1], to = shape[2], columns = directions * to;
+  if (scales.size() != directions && scales.size() != columns) node.fail("the scales do not fit the weights");
+  if (!zeros.empty() && zeros.size() != scales.size()) node.fail("there are not as many zero points as scales");
+  std::vector<float> real(weights.values.size());
+  for (size_t i = 0; i < real.size(); ++i) {
+    const size_t direction = i / (from * to), row = i / to % from, column = i % to;
+    const size_t channel = scales.size() == columns ? direction * to + column : direction;
+    const int64_t step = weights.values[i] - (zeros.empty() ? 0 : zeros[channel]);
+    real[(direction * to + column) * from + row] = static_cast<float>(step) * scales[channel];
+  }
+  return node.builder.constant({directions, to, from}, real.data());
+}
+
+// An LSTM that quantizes its input and state at each step. Here they stay real numbers.
+Values dynamic_quantize_lstm(const OnnxNode& node) {
+  const Value w = transposed_weights(node, 1, 8, 9), r = transposed_weights(node, 2, 10, 11);
+  std::vector<const Value*> inputs = {&node.value(0), &w, &r};
+  for (size_t i = 3; i < 8; ++i) inputs.push_back(node.has(i) ? &node.value(i) : nullptr);
+  for (const schema::AttributeProto& attribute : node.proto.attribute()) node.ignore(attribute.name().c_str());
+  schema::NodeProto proto = node.proto;
+  proto.set_op_type("LSTM");
+  const OnnxNode layer(node.builder, proto, node.name, 14, node.folder, inputs);
+  Values outputs = find_general("LSTM")->import(layer);
+  if (const std::string unread = layer.unread_attribute(); !unread.empty()) throw Unsupported{"attribute " + unread};
+  return outputs;
+}
+
 }  // namespace
 
 const OnnxRow* find_quantized(const std::string& op_type) {
   static const OnnxTable kinds = {
       {"ConvInteger", {conv_integer, 2, 4}},
       {"DequantizeLinear", {dequantize_linear, 2, 3}},
+      {"DynamicQuantizeLSTM", {dynamic_quantize_lstm, 12, 12}},
       {"DynamicQuantizeLinear", {dynamic_quantize_linear, 1, 1}},
       {"MatMulInteger", {mat_mul_integer, 2, 4}},
       {"MatMulNBits", {mat_mul_n_bits, 3, 6}},
@@ -283,6 +342,7 @@ const OnnxRow* find_quantized(const std::string& op_type) {
       {"QLinearMul", {qlinear_mul, 7, 8}},
       {"QLinearSigmoid", {qlinear_sigmoid, 4, 5}},
       {"QLinearSoftmax", {qlinear_softmax, 5, 5}},
+      {"QLinearWhere", {qlinear_where, 9, 9}},
       {"QuantizeLinear", {quantize_linear, 2, 3}},
   };
   return find_in(kinds, op_type);

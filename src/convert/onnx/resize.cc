@@ -23,6 +23,12 @@ float whole_factor(const OnnxNode& node, const Symbols::Number& size, size_t d) 
   return follows ? static_cast<float>(factor) : 0;
 }
 
+// A size of the target that is a plain number.
+void close(const OnnxNode& node, Symbol symbol) {
+  if (node.builder.is_open(symbol)) throw Unsupported{"to a size that follows an open one"};
+  node.fix(symbol);
+}
+
 void set_target(const OnnxNode& node, const Target& target, Attributes* a) {
   const Shape shape = node.builder.shape(node.view(0));
   const bool by_scale = !target.scales.empty();
@@ -34,8 +40,8 @@ void set_target(const OnnxNode& node, const Target& target, Attributes* a) {
     }
     const Symbol own = node.builder.symbol(node.view(0), d);
     if (by_scale || target.sizes[d].symbol == own) continue;
-    node.fix(own);
-    node.fix(target.sizes[d].symbol);
+    close(node, own);
+    close(node, target.sizes[d].symbol);
   }
   if (by_scale) {
     for (size_t d = 2; d < 4; ++d) {
@@ -48,8 +54,8 @@ void set_target(const OnnxNode& node, const Target& target, Attributes* a) {
   a->alpha = whole_factor(node, target.sizes[2], 2);
   a->beta = whole_factor(node, target.sizes[3], 3);
   if (a->alpha != 0 && a->beta != 0) return;
+  for (size_t d = 2; d < 4; ++d) close(node, target.sizes[d].symbol);
   a->values = {target.sizes[2].value, target.sizes[3].value};
-  for (size_t d = 2; d < 4; ++d) node.fix(target.sizes[d].symbol);
 }
 
 void set_mode(const OnnxNode& node, Attributes* a) {

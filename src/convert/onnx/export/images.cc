@@ -28,7 +28,8 @@ void write_resample(GraphWriter& to, const Node& node, const ExportRow& row) {
   if (coordinates == half_pixel_symmetric) as.opset = 19;
   const bool nearest = integer_of(node, "mode", 0) == 0, down = integer_of(node, "rounding", 0) == 2;
   if (coordinates == half_pixel_up && !(nearest && down)) throw Unsupported{"coordinates that ONNX no longer has"};
-  schema::NodeProto* resize = write_with(to, node, as, stored_inputs(to, node));
+  const bool follows = find_parameter(node, "sizes3") != nullptr;
+  schema::NodeProto* resize = write_with(to, node, as, follows ? sized_inputs(to, node, 4) : stored_inputs(to, node));
   if (coordinates != half_pixel_up) return;
   for (schema::AttributeProto& attribute : *resize->mutable_attribute()) {
     if (attribute.name() == "nearest_mode") attribute.set_s("round_prefer_ceil");
@@ -106,6 +107,7 @@ const ExportTable& exported_images() {
       {"max_unpool", {write_operator, "MaxUnpool", 13, window_rules}},
       {"mel_weights", {write_operator, "MelWeightMatrix", 17, {{Rule::type, "output_datatype"}}}},
       {"resample", {write_resample, "Resize", 18, resample_rules}},
+      {"resample_sizes", reads({"sizes3"}, {write_resample, "Resize", 18, resample_rules})},
       {"stft", {write_operator, "STFT", 17, {{Rule::integer, "onesided", "onesided"}}}},
       {"window_average",
        {write_operator, "AveragePool", 19, pool_and({Rule::integer, "count_include_pad", "count_padding"})}},

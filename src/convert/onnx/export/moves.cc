@@ -31,7 +31,7 @@ std::string dimension_of(GraphWriter& to, const Node& node, int64_t input, int64
 }
 
 // Reads one number from `factors`: numerator, denominator, how many dimensions, then input and dimension of each. A
-// count below 0 stands for its complement, and says that the next number is added.
+// count below 0 stands for its complement, and says that the next number is added (`extra/sized.h` has it all).
 std::string size_of(GraphWriter& to, const Node& node, const Vector<int64_t>& factors, size_t* next) {
   const auto take = [&] {
     if (*next == factors.size()) throw Unsupported{"without factors"};
@@ -49,7 +49,8 @@ std::string size_of(GraphWriter& to, const Node& node, const Vector<int64_t>& fa
       return to.add("Div", node_name(node, "quotient"), {x, to.integers({by})});
     };
     if (denominator > 1) number = divide(number, denominator);
-    sum = sum.empty() ? number : to.add("Add", node_name(node, "sum"), {sum, number});
+    const char* const op = denominator == 0 ? "Mul" : "Add";
+    sum = sum.empty() ? number : to.add(op, node_name(node, "sum"), {sum, number});
     if (denominator < 0) sum = divide(sum, -denominator);
     goes_on = count < 0;
   }
@@ -104,17 +105,7 @@ void write_fill(GraphWriter& to, const Node& node, const ExportRow& row) {
 // are.
 template <size_t own>
 void write_sized(GraphWriter& to, const Node& node, const ExportRow& row) {
-  std::vector<std::string> inputs(own);
-  for (size_t i = 0; i < own; ++i) {
-    const Parameter* const factors = find_parameter(node, ("sizes" + std::to_string(i)).c_str());
-    if (factors != nullptr) {
-      inputs[i] = list_of(to, node, factors->integers);
-    } else if (has(node, i)) {
-      inputs[i] = to.stored_plain(node.inputs[i]);
-    }
-  }
-  while (!inputs.empty() && inputs.back().empty()) inputs.pop_back();
-  write_with(to, node, row, std::move(inputs));
+  write_with(to, node, row, sized_inputs(to, node, own));
 }
 
 // Its inputs are numbers, not lists.
@@ -241,6 +232,20 @@ const std::vector<Rule> tf_idf_rules = {{Rule::word, "mode", "mode", {"TF", "IDF
 const Rule reduction = {Rule::word, "reduction", "reduction", {"none", "add", "mul", "max", "min"}};
 
 }  // namespace
+
+std::vector<std::string> sized_inputs(GraphWriter& to, const Node& node, size_t own) {
+  std::vector<std::string> inputs(own);
+  for (size_t i = 0; i < own; ++i) {
+    const Parameter* const factors = find_parameter(node, ("sizes" + std::to_string(i)).c_str());
+    if (factors != nullptr) {
+      inputs[i] = list_of(to, node, factors->integers);
+    } else if (has(node, i)) {
+      inputs[i] = to.stored_plain(node.inputs[i]);
+    }
+  }
+  while (!inputs.empty() && inputs.back().empty()) inputs.pop_back();
+  return inputs;
+}
 
 const ExportTable& exported_moves() {
   static const ExportTable table = {

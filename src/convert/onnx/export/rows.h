@@ -54,7 +54,11 @@ schema::NodeProto* write_with(GraphWriter& to, const Node& node, const ExportRow
 void write_operator(GraphWriter& to, const Node& node, const ExportRow& row);
 // The inputs of a node as they are stored; "" for those that it does not have.
 std::vector<std::string> stored_inputs(GraphWriter& to, const Node& node);
-// The same for an operator that computes each element from those at the same place: it takes tensors in any order.
+// The same for a kind that follows dimensions (`extra/sized.h`), with the inputs that its other form has: the lists of
+// numbers are computed. (moves.cc)
+std::vector<std::string> sized_inputs(GraphWriter& to, const Node& node, size_t own);
+// As write_operator(), for an operator that computes each element from those at the same place: it takes tensors in any
+// order.
 void write_elementwise(GraphWriter& to, const Node& node, const ExportRow& row);
 // Adds what the rules say of a node to an operator.
 void set_attributes(const GraphWriter& from, const Node& node, const ExportRow& row, schema::NodeProto* to);

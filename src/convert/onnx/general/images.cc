@@ -51,10 +51,20 @@ Values max_unpool(const OnnxNode& node) {
                        .integers("pads", node.integer_list("pads")));
 }
 
+// Only a run says how many dimensions follow N and C.
+Value pool_in_run(const OnnxNode& node, const char* kind) {
+  const Value rank = make(node, "size_of", {shape_of(node, node.value(0))}, {}, ElementType::i64);
+  const Value axes = make(node, "range", {integer_number(2), rank, integer_number(1)}, {}, ElementType::i64);
+  return make(node, kind, {node.value(0), axes}, Parameters().integer("none_without_axes", 1));
+}
+
 // An image of any number of dimensions is pooled as a column of pixels.
 template <OpKind kind>
 Values global_pool(const OnnxNode& node) {
   Builder& builder = node.builder;
+  if (node.value(0).view && !builder.is_sized(node.value(0).view)) {
+    return {pool_in_run(node, kind == OpKind::global_max_pool ? "reduce_max" : "reduce_mean")};
+  }
   const View& x = node.view(0);
   if (x.rank() < 3) throw Unsupported{"on a tensor of rank " + std::to_string(x.rank())};
   const View column = builder.reshape(node.name + "/column", x, {0, 0, -1, 1});
@@ -79,9 +89,9 @@ int64_t resize_mode(const OnnxNode& node) {
 }
 
 // An input that may be there without elements, which means that it is not there.
-View operand_with_elements(const OnnxNode& node, size_t input) {
-  const bool empty = node.is_integer(input) && node.symbolic(input).values.empty();
-  return empty ? View{} : node.operand(input);
+Value with_elements(const OnnxNode& node, size_t input) {
+  const bool empty = !node.has(input) || (node.is_integer(input) && node.symbolic(input).values.empty());
+  return empty ? Value() : node.value(input);
 }
 
 // Imports Upsample, and Resize before opset 11.
@@ -124,10 +134,9 @@ Values resize(const OnnxNode& node) {
                               .integers("axes", node.integer_list("axes"))
                               .number("cubic", node.number("cubic_coeff_a", -0.75f))
                               .number("extrapolation", node.number("extrapolation_value", 0));
-  const View region = coordinates == 5 ? operand_with_elements(node, 1) : View{};
-  return node.custom("resample",
-                     {node.operand(0), region, operand_with_elements(node, 2), operand_with_elements(node, 3)},
-                     std::move(parameters), {node.value(0).type});
+  const Value region = coordinates == 5 ? with_elements(node, 1) : Value();
+  const Values inputs = {node.value(0), region, with_elements(node, 2), with_elements(node, 3)};
+  return {make(node, "resample", inputs, std::move(parameters))};
 }
 
 // ---- samples ----------------------------------------------------------------------------------
