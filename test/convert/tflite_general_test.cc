@@ -285,6 +285,69 @@ TEST_F(TfliteGeneral, While) {
   EXPECT_NE(refusal(endless).find("more than six graphs within each other"), std::string::npos) << refusal(endless);
 }
 
+// Each round replaces a row by its double, as lists of recurrent layers do: what is before it, it, what is behind it. The
+// file knows that the loop keeps the shape, so the mean over the last dimension finds it.
+TEST_F(TfliteGeneral, WhileThatReplacesRows) {
+  TfliteModel model;
+  const int x = model.input({3, 2}), zero = model.integer(0), limit = model.input({}, Type::int32);
+  const int y = model.computed({3, 2}), n = model.computed({}, Type::int32), end = model.computed({}, Type::int32);
+  model.node(119, {x, zero, limit}, {y, n, end}, [](Builder& to) { return schema::CreateWhileOptions(to, 1, 2); });
+  model.output(model.node(57, {y, y}, {model.computed({3, 2})}));
+  model.output(model.node(40, {y, model.integer(-1)}, {model.computed({3})},
+                          [](Builder& to) { return schema::CreateReducerOptions(to, false); }));
+  const TfliteModel::Tensor whole = {"x", {3, 2}}, rows = {"rows", {1, 1}, Type::float32, {}, {}, {}, 0, {-1, -1}},
+                            row = {"row", {1, 2}}, count = {"n", {}, Type::int32}, flag = {"b", {}, Type::boolean},
+                            place = {"place", {2}, Type::int32}, part = {"part", {1}, Type::int32};
+  const auto known = [](const Dims& dims, const std::vector<int32_t>& values) {
+    TfliteModel::Tensor tensor = {"known", {}, Type::int32};
+    tensor.shape.assign(dims.begin(), dims.end());
+    tensor.constant.assign(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(int32_t));
+    return tensor;
+  };
+  const auto join = Options([](Builder& to) { return schema::CreateConcatenationOptions(to, 0); });
+  const auto reshape = Options([](Builder& to) { return schema::CreateReshapeOptions(to); });
+  model.called.push_back(graph_of({whole, count, count, flag}, {{58, {1, 2}, {3}}}, {0, 1, 2}, {3}));
+  model.called.push_back(
+      graph_of({whole,
+                count,
+                count,
+                count,
+                part,
+                part,
+                place,
+                place,
+                rows,
+                rows,
+                rows,
+                row,
+                whole,
+                known({}, {1}),
+                known({1}, {1}),
+                known({1}, {-1}),
+                known({1}, {0}),
+                known({2}, {0, 0}),
+                known({2}, {-1, -1}),
+                known({2}, {1, 2})},
+               {{0, {1, 13}, {3}, adds},
+                {22, {1, 14}, {4}, reshape},
+                {22, {3, 14}, {5}, reshape},
+                {2, {4, 15}, {6}, join},  // n, -1
+                {2, {5, 16}, {7}, join},  // n + 1, 0
+                {65, {0, 17, 6}, {8}},    // the rows before
+                {65, {0, 7, 18}, {9}},    // the rows behind
+                {36, {0, 4}, {11}, [](Builder& to) { return schema::CreateGatherOptions(to, 0, 0); }},
+                {0, {11, 11}, {10}, adds},
+                {2, {8, 10, 9}, {12}, join}},
+               {0, 1, 2}, {12, 3, 2}));
+  const std::vector<float> from = {1, 2, 3, 4, 5, 6};
+  for (size_t rounds = 0; rounds <= 3; ++rounds) {
+    std::vector<float> want = from, means;
+    for (size_t i = 0; i < 2 * rounds; ++i) want[i] *= 2;
+    for (size_t i = 0; i < 3; ++i) means.push_back((want[2 * i] + want[2 * i + 1]) / 2);
+    expect(model, {make({3, 2}, from), make({}, {static_cast<float>(rounds)})}, {make({3, 2}, want), make({3}, means)});
+  }
+}
+
 // A tensor is twice as long after each round.
 TEST_F(TfliteGeneral, WhileThatGrows) {
   TfliteModel model = doubling();

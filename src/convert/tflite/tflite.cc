@@ -359,7 +359,20 @@ class Importer {
     }
     const Values values = row.import(node);
     for (const Value& value : values) charge_integers(builder_, value);
+    const std::vector<int32_t> outputs = list_of(op.outputs());
+    for (size_t i = 0; i < values.size() && i < outputs.size(); ++i) {
+      expect_shape(values[i], tensor(static_cast<size_t>(outputs[i])));
+    }
     wiring_.define_outputs(number, values);
+  }
+
+  // The file may know a shape that we learn in a run only, such as that of a tensor of which a loop replaces a row.
+  void expect_shape(const Value& value, const schema::Tensor& tensor) {
+    if (!value.view || builder_.expected_shape(value.view)) return;
+    const std::vector<int32_t> open = list_of(tensor.shape_signature());
+    const bool is_known = std::none_of(open.begin(), open.end(), [](int32_t size) { return size < 0; });
+    const Shape shape = shape_of(tensor);
+    if (is_known && !shape.empty()) builder_.expect_shape(value.view, shape);  // texts and unknown ranks have none
   }
 
   std::vector<std::pair<std::string, Wire>> outputs_of_graph() {

@@ -1,5 +1,7 @@
 // Operators that cut, join, pad and repeat tensors, or change their shapes.
+#include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "convert/common/images.h"
 #include "convert/tflite/general/general.h"
@@ -43,7 +45,19 @@ Values broadcast_args(const TfliteNode& node) {
 
 // ---- parts ------------------------------------------------------------------------------------
 
+// Where begin or size is computed, as loops do that replace a row of a tensor. A size of -1 takes all that follow.
+Value sliced_in_run(const TfliteNode& node) {
+  const Value begin = cast_to(node, node.any(1), ElementType::i64), size = cast_to(node, node.any(2), ElementType::i64);
+  const Value takes_all = make(node, "less", {size, integer_number(0)}, {}, ElementType::boolean);
+  const Value last = integer_number(std::numeric_limits<int64_t>::max());
+  const Value end = make(node, "where", {takes_all, last, make(node, "any_add", {begin, size})}, {}, ElementType::i64);
+  std::vector<int64_t> axes(rank_of(node, node.any(0)));
+  std::iota(axes.begin(), axes.end(), 0);
+  return make(node, "slice_by", {node.any(0), begin, end, integer_list(axes)});
+}
+
 Values slice(const TfliteNode& node) {
+  if (!node.is_integer(1) || !node.is_integer(2)) return {node.typed(sliced_in_run(node))};
   return {node.typed(sliced_sizes(node, node.any(0), node.integers(1).values, node.integers(2).values))};
 }
 
