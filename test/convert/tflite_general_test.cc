@@ -3,6 +3,8 @@
 #include <flatbuffers/flexbuffers.h>
 
 #include <cmath>
+#include <limits>
+#include <numbers>
 
 #include "graph/pass/passes.h"
 #include "tflite_fixture.h"
@@ -89,6 +91,45 @@ std::vector<Case> arithmetic_cases() {
   };
 }
 
+constexpr float pi = std::numbers::pi_v<float>;
+
+std::vector<Case> further_cases() {
+  const Type i = Type::int32;
+  const In m = {make({2, 2, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12})};
+  const float far = std::numeric_limits<float>::infinity();
+  return {
+      {156,  // ATAN2
+       {In{make({9}, {1, 1, -1, -1, 0, -0.0f, 0, 2, far})}, In{make({9}, {1, -1, -1, 1, 0, -1, -0.0f, 0, far})}},
+       {{make({9}, {pi / 4, 3 * pi / 4, -3 * pi / 4, -pi / 4, 0, -pi, pi, pi / 2, pi / 4})}}},
+      {161, {ints({5}, {9, -9, 7, -1, 5}), ints({5}, {1, 1, 0, 40, -3})}, {{make({5}, {4, -5, 7, -1, 5}), i}}},
+      {147,  // BUCKETIZE
+       {In{make({2, 3}, {-1, 0, 1, 9.5f, 10, 11})}},
+       {{make({2, 3}, {0, 1, 1, 1, 2, 2}), i}},
+       Options([](Builder& to) {
+         return schema::CreateBucketizeOptions(to, to.CreateVector<float>({0, 10}));
+       })},
+      {113, {In{make({1, 2}, {3, 4})}}, {{make({1, 2, 2}, {3, 0, 0, 4})}}},  // MATRIX_DIAG
+      {115,                                                                  // MATRIX_SET_DIAG
+       {m, In{make({2, 2}, {0, -1, -2, -3})}},
+       {{make({2, 2, 3}, {0, 2, 3, 4, -1, 6, -2, 8, 9, 10, -3, 12})}}},
+      {115, {In{make({3, 1}, {1, 2, 3})}, In{make({1}, {9})}}, {{make({3, 1}, {9, 2, 3})}}},
+      {68,  // SPARSE_TO_DENSE
+       {{make({2, 2}, {0, 1, 1, 0}), i, true}, known({2, 3}), In{make({2}, {5, 6})}, In{make({}, {-1})}},
+       {{make({2, 3}, {-1, 5, -1, 6, -1, -1})}}},
+      {68, {ints({2}, {3, 0}), known({4}), In{make({}, {5})}, In{make({}, {0})}}, {{make({4}, {5, 0, 0, 5})}}},
+      {151,  // DYNAMIC_UPDATE_SLICE
+       {m, In{make({2, 1, 2}, {-1, -2, -3, -4})}, ints({3}, {1, 1, 9})},
+       {{make({2, 2, 3}, {1, 2, 3, 4, -1, -2, 7, 8, 9, 10, -3, -4})}}},
+      {151,
+       {m, In{make({1, 2, 3}, {0, 0, 0, 0, 0, 0})}, ints({3}, {-5, 0, 0})},
+       {{make({2, 2, 3}, {0, 0, 0, 0, 0, 0, 7, 8, 9, 10, 11, 12})}}},
+      {12,  // L2_POOL_2D
+       {In{make({1, 2, 2, 1}, {3, 4, 0, 5})}},
+       {{make({1, 1, 2, 1}, {std::sqrt(4.5f), std::sqrt(20.5f)})}},
+       Options([](Builder& to) { return schema::CreatePool2DOptions(to, schema::Padding::same, 1, 2, 1, 2); })},
+  };
+}
+
 std::vector<Case> moving_cases() {
   const In x = {make({2, 3}, {1, 2, 3, 4, 5, 6})}, n = ints({2, 3}, {1, 2, 3, 4, 5, 6});
   const Type i = Type::int32;
@@ -134,7 +175,7 @@ std::vector<Case> moving_cases() {
 }
 
 TEST_F(TfliteGeneral, Operators) {
-  for (const std::vector<Case>& list : {arithmetic_cases(), moving_cases()}) {
+  for (const std::vector<Case>& list : {arithmetic_cases(), further_cases(), moving_cases()}) {
     for (const Case& c : list) {
       SCOPED_TRACE("operator " + std::to_string(c.code));
       std::vector<Array> inputs, outputs;
@@ -285,8 +326,8 @@ TEST_F(TfliteGeneral, While) {
   EXPECT_NE(refusal(endless).find("more than six graphs within each other"), std::string::npos) << refusal(endless);
 }
 
-// Each round replaces a row by its double, as lists of recurrent layers do: what is before it, it, what is behind it. The
-// file knows that the loop keeps the shape, so the mean over the last dimension finds it.
+// Each round replaces a row by its double, as lists of recurrent layers do: what is before it, it, what is behind it.
+// The file knows that the loop keeps the shape, so the mean over the last dimension finds it.
 TEST_F(TfliteGeneral, WhileThatReplacesRows) {
   TfliteModel model;
   const int x = model.input({3, 2}), zero = model.integer(0), limit = model.input({}, Type::int32);

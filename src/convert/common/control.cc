@@ -140,8 +140,8 @@ Knows kept(const Builder& inner, const Value& formal, const Value& next, Knows k
   return sized ? knows : Knows::expected;
 }
 
-// Makes the graph of one run: the body, then the condition of the next run. Returns nothing if the body does not keep the
-// shapes that it knows; then it will know less.
+// Makes the graph of one run: the body, then the condition of the next run. Returns nothing if the body does not keep
+// the shapes that it knows; then it will know less.
 std::optional<Graph> graph_of_run(const SourceNode& node, Carried& carried, const Body& condition, const Body& body) {
   Builder inner("part");
   inner.share_budget(node.builder);

@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <map>
+#include <numbers>
 
 #include "graph/ir/custom.h"
 
@@ -224,6 +225,29 @@ Value floor_mod(const SourceNode& node, const Value& a, const Value& b) {
 Value floor_div(const SourceNode& node, const Value& a, const Value& b) {
   if (is_float(a.type)) return make(node, "floor", {make(node, "any_div", {a, b})});
   return make(node, "any_div", {make(node, "any_sub", {a, floor_mod(node, a, b)}), b});
+}
+
+// The angle in the first quadrant, mirrored into that of the point. Zeros have signs, too: those of their reciprocals.
+Value atan2(const SourceNode& node, const Value& y, const Value& x) {
+  const Value zero = number_of(node, 0, x.type), one = number_of(node, 1, x.type);
+  const auto choose = [&](const Value& condition, const Value& yes, const Value& no) {
+    return make(node, "where", {condition, yes, no}, {}, x.type);
+  };
+  const auto equal = [&](const Value& a, const Value& b) {
+    return make(node, "equal", {a, b}, {}, ElementType::boolean);
+  };
+  const auto negative = [&](const Value& v) {
+    const Value signed_number = choose(equal(v, zero), make(node, "reciprocal", {v}), v);
+    return make(node, "less", {signed_number, zero}, {}, ElementType::boolean);
+  };
+  const Value height = make(node, "abs", {y}), width = make(node, "abs", {x});
+  const Value same =
+      choose(equal(height, zero), zero, one);  // the ratio of equals, of which 0 / 0 and infinities have none
+  const Value ratio = choose(equal(height, width), same, make(node, "any_div", {height, width}));
+  const Value angle = make(node, "atan", {ratio});
+  const Value half_turn = number_of(node, std::numbers::pi_v<float>, x.type);
+  const Value above = choose(negative(x), make(node, "any_sub", {half_turn, angle}), angle);
+  return choose(negative(y), make(node, "neg", {above}), above);
 }
 
 Value transposed_if(const SourceNode& node, bool transposes, const Value& x) {

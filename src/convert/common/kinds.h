@@ -48,6 +48,8 @@ Value shape_of(const SourceNode& node, const Value& x);
 // The remainder and the quotient of a division that rounds down.
 Value floor_mod(const SourceNode& node, const Value& a, const Value& b);
 Value floor_div(const SourceNode& node, const Value& a, const Value& b);
+// The angle of points (x, y), by its quadrant.
+Value atan2(const SourceNode& node, const Value& y, const Value& x);
 // Exchanges the last two dimensions if `transposes` is set.
 Value transposed_if(const SourceNode& node, bool transposes, const Value& x);
 // Zeros of a shape, to which updates are added at the places that tuples of indices name.

@@ -1,4 +1,6 @@
 // Functions of elements, of one tensor or several.
+#include <algorithm>
+
 #include "convert/tflite/general/general.h"
 
 namespace quern::tflite {
@@ -38,6 +40,38 @@ Values elu(const TfliteNode& node) {
   return {node.typed(make(node, "elu", {node.any(0)}, Parameters().number("alpha", 1)))};
 }
 
+Values atan2(const TfliteNode& node) { return {node.typed(convert::atan2(node, node.any(0), node.any(1)))}; }
+
+// Shifts of more bits than there are count as of all but one.
+Values right_shift(const TfliteNode& node) {
+  const Value x = node.any(0);
+  const auto bits = static_cast<int64_t>(8 * element_size(x.type));
+  std::vector<int64_t> powers;
+  for (int64_t i = 0; i < bits && i < 32; ++i) powers.push_back(int64_t{1} << i);
+  if (is_float(x.type) || bits > 32) throw Unsupported{"of this type"};
+  const Value count = make(node, "max", {cast_to(node, node.any(1), ElementType::i64), integer_number(0)});
+  const Value most = make(node, "min", {count, integer_number(bits - 1)});
+  const Value power = make(node, "gather", {integer_list(powers), most}, Parameters().integer("axis", 0));
+  const Value y = convert::floor_div(node, cast_to(node, x, ElementType::i64), power);
+  return {node.typed(cast_to(node, y, x.type))};
+}
+
+// How many boundaries an element is not below.
+Values bucketize(const TfliteNode& node) {
+  const auto* const boundaries = node.options<schema::BucketizeOptions>().boundaries();
+  if (boundaries == nullptr || boundaries->size() == 0) throw Unsupported{"without boundaries"};
+  node.builder.charge(boundaries->size() * sizeof(float));
+  const std::vector<float> list(boundaries->begin(), boundaries->end());
+  const bool ascends =
+      std::is_sorted(list.begin(), list.end(), [](float next, float before) { return !(before <= next); });
+  if (!ascends) node.fail("the boundaries do not ascend");
+  const Value limits = node.builder.constant({list.size()}, list.data());
+  const Value x = with_axis(node, cast_to(node, node.any(0), ElementType::f32), -1);
+  const Value above = make(node, "not", {make(node, "less", {x, limits}, {}, ElementType::boolean)});
+  return {node.typed(make(node, "reduce_sum", {cast_to(node, above, ElementType::s32)},
+                          Parameters().integers("axes", {-1}).integer("keep_dimensions", 0)))};
+}
+
 Values add_n(const TfliteNode& node) { return {node.typed(make(node, "sum", node.all()))}; }
 
 Values select(const TfliteNode& node) { return {node.typed(selected(node, node.any(0), node.any(1), node.any(2)))}; }
@@ -60,7 +94,9 @@ const TfliteTable& general_elementwise() {
       {"ABS", {plain<"abs">, 1, 1}},
       {"ADD", {arithmetic<"any_add", schema::AddOptions>, 2, 2}},
       {"ADD_N", {add_n, 1, many_inputs}},
+      {"ATAN2", {atan2, 2, 2}},
       {"BITWISE_XOR", {plain<"bitwise_xor">, 2, 2}},
+      {"BUCKETIZE", {bucketize, 1, 1}},
       {"CAST", {cast, 1, 1}},
       {"CEIL", {plain<"ceil">, 1, 1}},
       {"COS", {plain<"cos">, 1, 1}},
@@ -92,6 +128,7 @@ const TfliteTable& general_elementwise() {
       {"POW", {plain<"pow">, 2, 2}},
       {"PRELU", {plain<"any_prelu">, 2, 2}},
       {"RELU", {plain<"relu">, 1, 1}},
+      {"RIGHT_SHIFT", {right_shift, 2, 2}},
       {"ROUND", {plain<"round">, 1, 1}},
       {"RSQRT", {rsqrt, 1, 1}},
       {"SELECT", {select, 3, 3}},
