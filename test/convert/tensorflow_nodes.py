@@ -136,6 +136,7 @@ for name in ARITHMETIC:
     binary(name, whole, whole, NUMBERS)
 for name in COMPARISONS:
     binary(name, whole, whole, NUMBERS)
+binary("Atan2", whole, whole, FLOAT)
 for name in ["FloorDiv", "FloorMod"]:
     binary(name, whole, divisor, NUMBERS)
 for name in ["TruncateDiv", "Mod", "TruncateMod", "Div"]:
