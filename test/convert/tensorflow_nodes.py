@@ -151,6 +151,25 @@ for name in ["BitwiseAnd", "BitwiseOr", "BitwiseXor"]:
     binary(name, whole, whole, (np.int32, np.int64, np.uint8))
 
 
+# Spectra, whose complex numbers only a few operators read.
+def rfft(dimensions):
+    def add(r):
+        x = r.floats(r.shape(dimensions, dimensions + 1))
+        lengths = [r.integer(1, n) for n in x.shape[-dimensions:]]
+
+        def function(x):
+            y = getattr(raw, "RFFT" if dimensions == 1 else f"RFFT{dimensions}D")(input=x, fft_length=lengths)
+            flat = tf.identity(tf.reshape(y, [-1, lengths[-1] // 2 + 1]))
+            apart = tf.squeeze(tf.expand_dims(tf.expand_dims(y, 0), -1), [0, -1])
+            return [raw.ComplexAbs(x=y), raw.Real(input=flat), raw.Imag(input=apart)]
+        return [x], function
+    return add
+
+
+for dimensions in (1, 2, 3):
+    ROWS[f"RFFT {dimensions}"] = rfft(dimensions)
+
+
 @row
 def logical_not(r):
     return [r.steps(r.shape(0, 4), np.bool_)], lambda x: raw.LogicalNot(x=x)

@@ -26,6 +26,8 @@ using Type = TfliteModel::Type;
 
 class TfliteGeneral : public test::Tflite {};
 
+const auto adds = Options([](Builder& to) { return schema::CreateAddOptions(to); });
+
 // A tensor that the model is given, or a constant.
 struct In {
   Array array;
@@ -199,6 +201,29 @@ TEST_F(TfliteGeneral, TransposedConvolution) {
   expect(model_of(c), {c.inputs[2].array}, {c.outputs[0].array});
 }
 
+// The transform of 1, 2, 3, 4 is 10, -2 + 2i, -2. Operators that do not know complex numbers do not see pairs of floats.
+TEST_F(TfliteGeneral, Spectra) {
+  TfliteModel model;
+  const Type complex = Type::complex64;
+  const int x = model.input({1, 4}), y = model.computed({1, 3}, complex), column = model.computed({3, 1}, complex);
+  const int row = model.computed({3}, complex);
+  model.node(131, {x, model.integers({1, 4})}, {y});  // RFFT2D
+  model.node(22, {y, model.integers({3, 1})}, {column});
+  model.node(43, {y}, {row},
+             Options([](Builder& to) { return schema::CreateSqueezeOptions(to, to.CreateVector<int32_t>({-2})); }));
+  model.output(model.node(135, {column}, {model.computed({3, 1})}));  // COMPLEX_ABS
+  model.output(model.node(134, {y}, {model.computed({1, 3})}));       // REAL
+  model.output(model.node(133, {row}, {model.computed({3})}));        // IMAG
+  expect(model, {make({1, 4}, {1, 2, 3, 4})},
+         {make({3, 1}, {10, std::sqrt(8.0f), 2}), make({1, 3}, {10, -2, -2}), make({3}, {0, 2, 0})});
+  model.outputs = {y};
+  EXPECT_NE(refusal(model).find("(output: complex numbers)"), std::string::npos) << refusal(model);
+  model.outputs = {model.node(0, {y, y}, {model.computed({1, 3}, complex)}, adds)};
+  EXPECT_NE(refusal(model).find("(ADD: of complex numbers)"), std::string::npos) << refusal(model);
+  model.outputs = {model.node(134, {x}, {model.computed({1, 4})})};
+  EXPECT_NE(refusal(model).find("(REAL: of real numbers)"), std::string::npos) << refusal(model);
+}
+
 // ---- recurrent layers -------------------------------------------------------------------------
 
 // One unit, one input, two steps. Gates in the order of the file: input, forget, cell, output.
@@ -291,7 +316,6 @@ TfliteModel::Graph graph_of(std::vector<TfliteModel::Tensor> tensors, std::vecto
                             std::vector<int32_t> inputs, std::vector<int32_t> outputs) {
   return {std::move(tensors), std::move(operators), std::move(inputs), std::move(outputs)};
 }
-const auto adds = Options([](Builder& to) { return schema::CreateAddOptions(to); });
 
 // y = x + x, `count` times.
 TfliteModel doubling() {

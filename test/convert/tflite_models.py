@@ -16,7 +16,8 @@ from ai_edge_litert.interpreter import Interpreter
 TOLERANCE = 1e-5  # of the largest element, or of 1
 random = np.random.default_rng(1)
 TYPES = {"float32": schema.TensorType.FLOAT32, "int32": schema.TensorType.INT32, "int64": schema.TensorType.INT64,
-         "bool": schema.TensorType.BOOL, "uint8": schema.TensorType.UINT8, "int8": schema.TensorType.INT8}
+         "bool": schema.TensorType.BOOL, "uint8": schema.TensorType.UINT8, "int8": schema.TensorType.INT8,
+         "complex64": schema.TensorType.COMPLEX64}
 
 
 def numbers(*shape, low=-1.0, high=1.0):
@@ -250,6 +251,27 @@ def detections(regular, each=1, background=True, n=60, classes=5, most=10, score
     return Case(None, inputs, ("float32",) * 4, bytes(builder.Finish()), "TFLite_Detection_PostProcess")
 
 
+class Spectrum(Case):
+    """RFFT2D, whose complex numbers are reshaped, and of which floats are made."""
+
+    def __init__(self, code, shape, lengths):
+        self.code, self.x, self.lengths, self.tolerance = code, numbers(*shape), lengths, TOLERANCE
+
+    def feeds(self):
+        return [self.x]
+
+    def model(self):
+        model = Model()
+        graph = Graph(model, "main")
+        x = graph.operand(self.x)
+        y, flat = (graph.tensor([], "complex64") for _ in range(2))
+        graph.table.outputs = [graph.tensor([], "float32")]
+        graph.node("RFFT2D", [x, graph.operand(Constant(self.lengths))], [y], options("Rfft2d"))
+        graph.node("RESHAPE", [y, graph.operand(Constant([-1, self.lengths[1] // 2 + 1]))], [flat], options("Reshape"))
+        graph.node(self.code, [flat], graph.table.outputs)
+        return model
+
+
 class While(Case):
     """x * 1.5 + 1, n times; the second value counts, the third is passed on."""
 
@@ -477,6 +499,8 @@ CASES = {
     "detections without background": detections(False, background=False),
     "detections by class": detections(True),
     "detections by class, few": detections(True, score=0.9),
+    **{f"RFFT2D {c} {l}": Spectrum(c, s, l) for c in ("REAL", "IMAG", "COMPLEX_ABS") for s, l in
+       (((2, 3, 4, 8), [4, 8]), ((3, 1, 32), [1, 32]), ((5, 9), [4, 4]))},
     "WHILE": While(3),
     "WHILE computed": While(4, known=False),
     "WHILE never": While(0),

@@ -74,6 +74,7 @@ Value formal_of(const SourceNode& node, Builder& inner, const Value& value, cons
 
 void refuse_unshaped(const Values& values) {
   for (const Value& value : values) {
+    if (value.is_complex) throw Unsupported{"complex numbers"};
     if (value.is_unshaped()) throw Unsupported{"a list of tensors whose shape is not known"};
   }
 }

@@ -92,5 +92,7 @@ const TfliteRow* find_layer(const std::string& type);  // layers.cc: operators t
 const TfliteRow* find_shape(const std::string& type);  // shapes.cc: shapes, constants, views
 // general/: operators of any type and shape, for what the others do not have or cannot express.
 const TfliteRow* find_general(const std::string& type);
+// general/spectra.cc: operators of complex numbers.
+const TfliteRow* find_complex(const std::string& type);
 
 }  // namespace quern::tflite

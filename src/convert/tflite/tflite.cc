@@ -8,6 +8,7 @@
 #include <set>
 
 #include "convert/common/file.h"
+#include "convert/common/spectra.h"
 #include "convert/common/wiring.h"
 #include "convert/convert.h"
 #include "convert/states.h"
@@ -328,10 +329,17 @@ class Importer {
     const TfliteRow* row = find_layer(type);
     if (row == nullptr) row = find_shape(type);
     const TfliteRow* const general = find_general(type);
-    if (row == nullptr && general == nullptr) throw Unsupported{};
+    const TfliteRow* const of_complex = find_complex(type);
+    const bool of_real = row != nullptr || general != nullptr;
+    if (!of_real && of_complex == nullptr) throw Unsupported{};
     const std::string name = name_of(op, number);
     const auto inputs = wiring_.values(number, "operator '" + name + "'");
     if (!inputs) return;  // the list of unsupported operators has the cause
+    if (const bool is_complex = any_complex(*inputs); is_complex || !of_real) {
+      if (of_complex == nullptr || !is_complex)
+        throw Unsupported{is_complex ? "of complex numbers" : "of real numbers"};
+      return import_operator(number, op, type, name, *of_complex, *inputs);
+    }
     if (row != nullptr) {
       try {
         return import_operator(number, op, type, name, *row, *inputs);
@@ -368,7 +376,7 @@ class Importer {
 
   // The file may know a shape that we learn in a run only, such as that of a tensor of which a loop replaces a row.
   void expect_shape(const Value& value, const schema::Tensor& tensor) {
-    if (!value.view || builder_.expected_shape(value.view)) return;
+    if (!value.view || value.is_complex || builder_.expected_shape(value.view)) return;
     const std::vector<int32_t> open = list_of(tensor.shape_signature());
     const bool is_known = std::none_of(open.begin(), open.end(), [](int32_t size) { return size < 0; });
     const Shape shape = shape_of(tensor);
@@ -396,6 +404,7 @@ class Importer {
     if (wiring_.is_unknown(wire)) throw Error("nothing computes the tensor '" + name + "'");
     const Value* value = wiring_.value(wire, "the model");
     if (value == nullptr) return;
+    if (value->is_complex) throw Unsupported{"complex numbers"};
     const View view = value->view ? value->view : integers_in_run(builder_, name, *value->integers, value->type);
     builder_.output(view, name, port_type(value->type));
   }
