@@ -152,62 +152,6 @@ Value filled(const SourceNode& node, const Value& shape, const Value& number) {
   return make(node, "fill", {shape, number}, {}, number.type);
 }
 
-namespace {
-
-Value any_value(const Builder& builder, const View& view) {
-  Value value(view);
-  for (const ElementType type :
-       {ElementType::f32, ElementType::i64, ElementType::s32, ElementType::s8, ElementType::u8, ElementType::boolean}) {
-    if (operand_type(type) == builder.type(view)) value.type = type;
-  }
-  return value;
-}
-
-// A tensor of `false` that has a size as its dimension `at`, and 1 as all others.
-Value false_along(const SourceNode& node, const Symbols::Number& size, size_t rank, size_t at) {
-  std::vector<View> inputs;
-  std::vector<int64_t> factors;
-  const bool known = node.builder.factors(size, &inputs, &factors) && inputs.size() == 1;
-  // 1 / 1 times one dimension, which is that of tensor 0
-  if (!known || factors[0] != 1 || factors[1] != 1 || factors[2] != 1) throw Unsupported{"a size that is computed"};
-  View x = inputs[0];
-  std::vector<int64_t> shape(rank, 1);
-  shape[at] = -1;
-  for (size_t d = 0; d < x.rank(); ++d) {
-    if (static_cast<int64_t>(d) != factors[4]) x = node.builder.slice(node.name + "/size", x, d, 0, 1);
-  }
-  const Value column = any_value(node.builder, node.builder.reshape(node.name + "/size", x, shape));
-  return make(node, "less", {column, column}, {}, ElementType::boolean);
-}
-
-}  // namespace
-
-bool has_open_sizes(const SourceNode& node, const Integers& shape) {
-  return std::any_of(shape.symbols.begin(), shape.symbols.end(),
-                     [&](Symbol symbol) { return symbol != no_symbol && node.builder.is_open(symbol); });
-}
-
-// Adds numbers that have 1 where a size is open to zeros that have that size.
-Value filled_open(const SourceNode& node, const Integers& shape, const Value& number) {
-  std::vector<int64_t> known = shape.values;
-  for (size_t d = 0; d < known.size(); ++d) {
-    const Symbol symbol = shape.symbols[d];
-    if (symbol == no_symbol) continue;
-    if (node.builder.is_open(symbol)) {
-      known[d] = 1;
-    } else {
-      node.fix(symbol);
-    }
-  }
-  Value all = filled(node, integer_list(known), number);
-  for (size_t d = 0; d < known.size(); ++d) {
-    if (shape.symbols[d] == no_symbol || !node.builder.is_open(shape.symbols[d])) continue;
-    const Value zeros = cast_to(node, false_along(node, shape.at(d), known.size(), d), number.type);
-    all = make(node, number.type == ElementType::boolean ? "bitwise_or" : "any_add", {all, zeros});
-  }
-  return all;
-}
-
 Value shape_of(const SourceNode& node, const Value& x) { return make(node, "shape_of", {x}, {}, ElementType::i64); }
 
 // The remainder has the sign of the divisor.
