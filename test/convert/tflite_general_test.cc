@@ -201,6 +201,14 @@ TEST_F(TfliteGeneral, TransposedConvolution) {
   expect(model_of(c), {c.inputs[2].array}, {c.outputs[0].array});
 }
 
+// The shape of a scalar has no elements, and no buffer then.
+TEST_F(TfliteGeneral, ConstantWithoutElements) {
+  TfliteModel model;
+  const int x = model.input({1}), shape = model.computed({0}, Type::int32);
+  model.output(model.node(22, {x, shape}, {model.computed({})}));
+  expect(model, {make({1}, {3})}, {make({}, {3})});
+}
+
 // The transform of 1, 2, 3, 4 is 10, -2 + 2i, -2. Operators that do not know complex numbers do not see pairs of floats.
 TEST_F(TfliteGeneral, Spectra) {
   TfliteModel model;

@@ -69,6 +69,7 @@ class Importer {
         wiring_.define_constant(wires_[i], [this, i] { return zeros(tensor(i)); });
       }
     }
+    define_empty_constants();
     for (size_t i = 0; i < operators(); ++i) {
       const schema::Operator& op = *graph_->operators()->Get(static_cast<unsigned>(i));
       charge_list(op.inputs());
@@ -112,6 +113,28 @@ class Importer {
   }
 
  private:
+  // What has no elements, and nothing writes, is a constant without a buffer: such as the shape of a scalar.
+  void define_empty_constants() {
+    std::set<int32_t> written;
+    const auto note = [&](const flatbuffers::Vector<int32_t>* list) {
+      charge_list(list);
+      for (const int32_t index : list_of(list)) written.insert(index);
+    };
+    note(graph_->inputs());
+    for (size_t i = 0; i < operators(); ++i) note(graph_->operators()->Get(static_cast<unsigned>(i))->outputs());
+    for (size_t i = 0; i < wires_.size(); ++i) {
+      const std::vector<int32_t> shape = list_of(tensor(i).shape());
+      const bool is_empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
+      if (!is_empty || tensor(i).is_variable() || buffer_of(tensor(i)) != nullptr) continue;
+      if (written.count(static_cast<int32_t>(i)) != 0) continue;
+      wiring_.define_constant(wires_[i], [this, i] {
+        const std::optional<ElementType> type = element_type(tensor(i).type());
+        if (!type) throw Unsupported{"constants of type " + std::to_string(static_cast<int>(tensor(i).type()))};
+        return constant_value(builder_, {*type, shape_of(tensor(i)), {}});
+      });
+    }
+  }
+
   // ---- variables
 
   // Whether an operator reads or assigns a variable; then it becomes no node.
