@@ -273,6 +273,28 @@ TEST_F(TfliteGeneral, Lstm) {
   }
 }
 
+// Two filters of three steps make one unit. What the filters made in the last steps is a state of the model.
+TEST_F(TfliteGeneral, Svdf) {
+  TfliteModel model;
+  const int x = model.input({1, 2}), state = model.computed({1, 6}, Type::float32, "state");
+  model.tensors[static_cast<size_t>(state)].variable = true;
+  model.output(model.node(27,
+                          {x, model.floats(make({2, 2}, {1, 2, -1, 1})),
+                           model.floats(make({2, 3}, {1, 10, 100, 2, 3, 4})), model.floats(make({1}, {0.5f})), state},
+                          {model.computed({1, 1})}, [](Builder& to) { return schema::CreateSVDFOptions(to, 2); }));
+  // The filters make 1 + 2 * 3 = 7 and -1 + 3 = 2 of the input.
+  const std::vector<float> before = {1, 2, 3, 4, 5, 6}, after = {2, 3, 7, 5, 6, 2};
+  const float y = 2 + 30 + 700 + 10 + 18 + 8 + 0.5f;
+  expect(model, {make({1, 2}, {1, 3}), make({1, 6}, before)}, {make({1, 1}, {y}), make({1, 6}, after)});
+  const Graph graph = import(model);
+  ASSERT_EQ(graph.states.size(), 1u);
+  model.inputs.push_back(state);
+  EXPECT_NE(refusal(model), "") << "a state that is an input, too";
+  model.inputs.pop_back();
+  model.operators[0].inputs[4] = model.input({1, 6});
+  EXPECT_NE(refusal(model).find("(SVDF: a state that is not the model's)"), std::string::npos) << refusal(model);
+}
+
 // ---- detectors --------------------------------------------------------------------------------
 
 std::string detector_options(bool by_class) {

@@ -489,6 +489,9 @@ CASES = {
     **{f"LSTM both {m} {t}": lstm_both(m, t) for m in (False, True) for t in (False, True)},
     **{f"RNN {t} {a}": rnn(t, a) for t in (False, True) for a in (0, 1, 4)},
     **{f"RNN both {m}": rnn_both(m) for m in (False, True)},
+    **{f"SVDF {r} {a} {m.__name__}": Case("SVDF", [numbers(2, 5), m(8, 5), m(8, 4) if m is Hybrid else weights(8, 4), weights(8 // r) if a else None, State(2, 32)],
+                                          options=options("SVDF", rank=r, fusedActivationFunction=a), tolerance=0.02 if m is Hybrid else TOLERANCE)
+       for r in (1, 2) for a in (0, 1) for m in (weights, Hybrid)},
     "NON_MAX_SUPPRESSION_V4": suppression(None),
     "NON_MAX_SUPPRESSION_V4 few": suppression(None, most=3),
     "NON_MAX_SUPPRESSION_V5": suppression(0.0),

@@ -59,6 +59,9 @@ class TfliteNode : public SourceNode {
   std::vector<float> real_numbers(size_t input) const;
   Scales scales(size_t input) const { return scales_of(*tensors_[input]); }
 
+  // Whether an input is a variable of the model, as it is when a run begins: zeros are a constant.
+  bool is_state(size_t input) const { return has(input) && tensors_[input]->is_variable() && !is_constant(input); }
+
   // Whether the first input and the result are bytes of one scale and zero point.
   bool keeps_bytes() const;
 

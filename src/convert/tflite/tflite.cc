@@ -61,11 +61,12 @@ class Importer {
       builder_.allow(content.size());
     }
     const size_t tensors = graph_->tensors() == nullptr ? 0 : graph_->tensors()->size();
+    const std::set<int32_t> states = depth_ == 1 ? states_of_steps() : std::set<int32_t>{};
     for (size_t i = 0; i < tensors; ++i) {
       wires_.push_back(wiring_.mention(std::to_string(i)));
       const schema::Buffer* buffer = buffer_of(tensor(i));
       if (buffer != nullptr) wiring_.define_constant(wires_[i], [this, i, buffer] { return read(tensor(i), *buffer); });
-      if (buffer == nullptr && tensor(i).is_variable()) {
+      if (buffer == nullptr && tensor(i).is_variable() && states.count(static_cast<int32_t>(i)) == 0) {
         wiring_.define_constant(wires_[i], [this, i] { return zeros(tensor(i)); });
       }
     }
@@ -75,7 +76,10 @@ class Importer {
       charge_list(op.inputs());
       charge_list(op.outputs());
       if (depth_ == 1 && follow_variable(op, i)) continue;
-      wiring_.add_node(wires_at(list_of(op.inputs()), true), wires_at(list_of(op.outputs()), false));
+      const Wires inputs = wires_at(list_of(op.inputs()), true);
+      Wires outputs = wires_at(list_of(op.outputs()), false);
+      if (const std::optional<Wire> next = next_state(op, i)) outputs.push_back(*next);
+      wiring_.add_node(inputs, outputs);
     }
   }
 
@@ -144,6 +148,33 @@ class Importer {
     wiring_.collect(name_of(op, number), type, {}, [&] { variables_.follow(op, wiring_, wires_); });
     wiring_.add_node({}, {});
     return true;
+  }
+
+  // The tensor that an SVDF, which computes one step of a stream, keeps from run to run; -1 if the operator is none.
+  static int32_t state_of_step(const schema::Operator& op) {
+    constexpr unsigned state_input = 4;
+    const bool is_step = op.options_as<schema::SVDFOptions>() != nullptr;
+    return is_step && op.inputs() != nullptr && op.inputs()->size() > state_input ? op.inputs()->Get(state_input) : -1;
+  }
+  std::set<int32_t> states_of_steps() const {
+    std::set<int32_t> states;
+    for (size_t i = 0; i < operators(); ++i) {
+      states.insert(state_of_step(*graph_->operators()->Get(static_cast<unsigned>(i))));
+    }
+    return states;
+  }
+
+  // The state that such an operator leaves to the next run: a further output of it.
+  std::optional<Wire> next_state(const schema::Operator& op, size_t number) {
+    const int32_t index = depth_ == 1 ? state_of_step(op) : -1;
+    if (index < 0) return {};
+    const Wire begin = wire_at(index);
+    const schema::Tensor& state = tensor(static_cast<size_t>(index));
+    if (!state.is_variable() || buffer_of(state) != nullptr) return {};
+    const Wire next = wiring_.mention("state " + std::to_string(number));
+    variables_.keep(name_at(index), index, begin, next);
+    wires_[static_cast<size_t>(index)] = next;
+    return next;
   }
 
   // The output that leaves the variable's content to the next run.
