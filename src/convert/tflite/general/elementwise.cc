@@ -1,6 +1,8 @@
 // Functions of elements, of one tensor or several.
 #include <algorithm>
+#include <optional>
 
+#include "convert/common/fold.h"
 #include "convert/tflite/general/general.h"
 
 namespace quern::tflite {
@@ -21,7 +23,46 @@ Values arithmetic(const TfliteNode& node) {
 }
 
 Values floor_mod(const TfliteNode& node) { return {node.typed(convert::floor_mod(node, node.any(0), node.any(1)))}; }
-Values floor_div(const TfliteNode& node) { return {node.typed(convert::floor_div(node, node.any(0), node.any(1)))}; }
+// Computes at import what is known of shapes. Sizes that are open are left to a run; others are fixed.
+std::optional<Value> folded(const TfliteNode& node, int64_t (*function)(int64_t a, int64_t b)) {
+  if (!node.is_integer(0) || !node.is_integer(1)) return {};
+  const Integers &a = node.symbolic(0), &b = node.symbolic(1);
+  const Shape shape = broadcast_shape(node, a.shape, b.shape);
+  const std::vector<size_t> at_a = broadcast_index(node, a.shape, shape), at_b = broadcast_index(node, b.shape, shape);
+  const auto is_open = [&](Symbol symbol) { return symbol != no_symbol && node.builder.is_open(symbol); };
+  Integers out{shape, {}, {}};
+  for (size_t i = 0; i < at_a.size(); ++i) {
+    const Symbols::Number x = a.at(at_a[i]), y = b.at(at_b[i]);
+    const bool fits = x.value == static_cast<int32_t>(x.value) && y.value == static_cast<int32_t>(y.value);
+    if (is_open(x.symbol) || is_open(y.symbol) || !fits) return {};
+    out.add({function(x.value, y.value)});
+  }
+  for (const Integers* from : {&a, &b}) {
+    for (const Symbol symbol : from->symbols) node.fix(symbol);
+  }
+  return integer_value(std::move(out), node.value(0).type);
+}
+Values maximum(const TfliteNode& node) {
+  const auto known = folded(node, [](int64_t a, int64_t b) { return std::max(a, b); });
+  return known ? Values{*known} : plain<"max">(node);
+}
+Values minimum(const TfliteNode& node) {
+  const auto known = folded(node, [](int64_t a, int64_t b) { return std::min(a, b); });
+  return known ? Values{*known} : plain<"min">(node);
+}
+
+// What divides by 0 is left to a run, which refuses it.
+bool divides_by_zero(const TfliteNode& node) {
+  const std::vector<int64_t> none, &by = node.is_integer(1) ? node.symbolic(1).values : none;
+  return std::find(by.begin(), by.end(), 0) != by.end();
+}
+Values floor_div(const TfliteNode& node) {
+  const auto quotient = [](int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0); };
+  if (!divides_by_zero(node)) {
+    if (const auto known = folded(node, quotient)) return {*known};
+  }
+  return {node.typed(convert::floor_div(node, node.any(0), node.any(1)))};
+}
 
 Values square(const TfliteNode& node) { return {node.typed(make(node, "any_mul", {node.any(0), node.any(0)}))}; }
 Values squared_difference(const TfliteNode& node) {
@@ -120,8 +161,8 @@ const TfliteTable& general_elementwise() {
       {"LOGICAL_NOT", {plain<"not">, 1, 1}},
       {"LOGICAL_OR", {plain<"bitwise_or">, 2, 2}},
       {"LOGISTIC", {plain<"any_sigmoid">, 1, 1}},
-      {"MAXIMUM", {plain<"max">, 2, 2}},
-      {"MINIMUM", {plain<"min">, 2, 2}},
+      {"MAXIMUM", {maximum, 2, 2}},
+      {"MINIMUM", {minimum, 2, 2}},
       {"MUL", {arithmetic<"any_mul", schema::MulOptions>, 2, 2}},
       {"NEG", {plain<"neg">, 1, 1}},
       {"NOT_EQUAL", {not_equal, 2, 2}},
