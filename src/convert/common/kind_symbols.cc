@@ -405,7 +405,7 @@ Dimensions spectrum(const Shown& node) {
   if (node.has(2) || out.empty()) throw Unknown{};
   const size_t axis = place(node.integer("axis", -2), out.size());
   const bool is_half = node.integer("onesided", 0) != 0;
-  if (const Integers length = node.constant(1); !length.empty()) {
+  if (const auto length = node.constant(1); !length.empty()) {
     out[axis] = known(is_half ? length[0] / 2 + 1 : length[0]);
   } else if (is_half) {
     out[axis] = named(node.made_of(axis, {out[axis]}));

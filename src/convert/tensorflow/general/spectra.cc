@@ -14,7 +14,7 @@ Values rfft(const TfNode& node) {
 }
 
 template <int64_t part>
-Values part_of(const TfNode& node) {
+Values complex_part(const TfNode& node) {
   node.ignore("Tout");
   return {part_of_complex(node, node.value(0), part)};
 }
@@ -23,15 +23,15 @@ Values complex_abs(const TfNode& node) {
   return {absolute_of_complex(node, node.value(0))};
 }
 
-Values identity(const TfNode& node) { return {node.value(0)}; }
-Values reshape(const TfNode& node) {
+Values complex_identity(const TfNode& node) { return {node.value(0)}; }
+Values complex_reshape(const TfNode& node) {
   node.ignore("Tshape");
   return {complex_reshaped(node, node.value(0), node.symbolic(1))};
 }
-Values squeeze(const TfNode& node) {
+Values complex_squeeze(const TfNode& node) {
   return {complex_squeezed(node, node.value(0), node.integer_list("squeeze_dims"))};
 }
-Values expand_dims(const TfNode& node) {
+Values complex_expand_dims(const TfNode& node) {
   node.ignore("Tdim");
   return {complex_with_axis(node, node.value(0), node.only_integer(1))};
 }
@@ -49,9 +49,10 @@ const TfTable& general_spectra() {
 
 const TfRow* find_complex(const std::string& op) {
   static const TfTable table = {
-      {"ComplexAbs", {complex_abs, 1, 1}}, {"ExpandDims", {expand_dims, 2, 2}}, {"Identity", {identity, 1, 1}},
-      {"Imag", {part_of<1>, 1, 1}},        {"Real", {part_of<0>, 1, 1}},        {"Reshape", {reshape, 2, 2}},
-      {"Squeeze", {squeeze, 1, 1}},
+      {"ComplexAbs", {complex_abs, 1, 1}},    {"ExpandDims", {complex_expand_dims, 2, 2}},
+      {"Identity", {complex_identity, 1, 1}}, {"Imag", {complex_part<1>, 1, 1}},
+      {"Real", {complex_part<0>, 1, 1}},      {"Reshape", {complex_reshape, 2, 2}},
+      {"Squeeze", {complex_squeeze, 1, 1}},
   };
   return find_in(table, op);
 }
