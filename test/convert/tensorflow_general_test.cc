@@ -344,5 +344,28 @@ TEST_F(TensorFlowGeneral, CombinedSuppression) {
       "of 65 images");
 }
 
+// ---- spectra --------------------------------------------------------------------------------------
+
+// The transform of 1, 2, 3, 4 is 10, -2 + 2i, -2. Operators that do not know complex numbers do not see pairs of floats.
+TEST_F(TensorFlowGeneral, Spectra) {
+  TfGraph graph;
+  graph.placeholder("x", {1, 4}).integers("length", {4}).integers("shape", {3, 1}).integers("last", {-1});
+  graph.node("RFFT", "y", {"x", "length"}, {{"Treal", schema::DT_FLOAT}, {"Tcomplex", schema::DT_COMPLEX64}});
+  graph.node("Reshape", "column", {"y", "shape"}, {{"T", schema::DT_COMPLEX64}});
+  graph.node("ComplexAbs", "abs", {"column"}, {{"T", schema::DT_COMPLEX64}, {"Tout", schema::DT_FLOAT}});
+  graph.node("Real", "re", {"y"}, {{"T", schema::DT_COMPLEX64}, {"Tout", schema::DT_FLOAT}});
+  graph.node("Squeeze", "row", {"y"}, {{"T", schema::DT_COMPLEX64}, {"squeeze_dims", Ints{-2}}});
+  graph.node("Imag", "im", {"row"}, {{"T", schema::DT_COMPLEX64}, {"Tout", schema::DT_FLOAT}});
+  graph.node("AddV2", "sum", {"y", "y"}, {{"T", schema::DT_COMPLEX64}});
+  graph.node("Real", "real_of_real", {"x"}, {{"T", schema::DT_COMPLEX64}, {"Tout", schema::DT_FLOAT}});
+  test::expect_outputs(import(graph, {"abs", "re", "im"}), {make({1, 4}, {1, 2, 3, 4})},
+                       {make({3, 1}, {10, std::sqrt(8.0f), 2}), make({1, 3}, {10, -2, -2}), make({3}, {0, 2, 0})},
+                       1e-5f);
+  const auto refusal = [&](const std::string& output) { return test::error_of([&] { import(graph, {output}); }); };
+  EXPECT_NE(refusal("sum").find("sum (AddV2: of complex numbers)"), std::string::npos) << refusal("sum");
+  EXPECT_NE(refusal("y").find("y (output: complex numbers)"), std::string::npos) << refusal("y");
+  EXPECT_NE(refusal("real_of_real").find("(Real: of real numbers)"), std::string::npos) << refusal("real_of_real");
+}
+
 }  // namespace
 }  // namespace quern

@@ -136,6 +136,7 @@ for name in ARITHMETIC:
     binary(name, whole, whole, NUMBERS)
 for name in COMPARISONS:
     binary(name, whole, whole, NUMBERS)
+binary("Atan2", whole, whole, FLOAT)
 for name in ["FloorDiv", "FloorMod"]:
     binary(name, whole, divisor, NUMBERS)
 for name in ["TruncateDiv", "Mod", "TruncateMod", "Div"]:
@@ -148,6 +149,25 @@ for name in ["LogicalAnd", "LogicalOr"]:
     binary(name, whole, whole, (np.bool_,))
 for name in ["BitwiseAnd", "BitwiseOr", "BitwiseXor"]:
     binary(name, whole, whole, (np.int32, np.int64, np.uint8))
+
+
+# Spectra, whose complex numbers only a few operators read.
+def rfft(dimensions):
+    def add(r):
+        x = r.floats(r.shape(dimensions, dimensions + 1))
+        lengths = [r.integer(1, n) for n in x.shape[-dimensions:]]
+
+        def function(x):
+            y = getattr(raw, "RFFT" if dimensions == 1 else f"RFFT{dimensions}D")(input=x, fft_length=lengths)
+            flat = tf.identity(tf.reshape(y, [-1, lengths[-1] // 2 + 1]))
+            apart = tf.squeeze(tf.expand_dims(tf.expand_dims(y, 0), -1), [0, -1])
+            return [raw.ComplexAbs(x=y), raw.Real(input=flat), raw.Imag(input=apart)]
+        return [x], function
+    return add
+
+
+for dimensions in (1, 2, 3):
+    ROWS[f"RFFT {dimensions}"] = rfft(dimensions)
 
 
 @row

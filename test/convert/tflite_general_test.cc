@@ -3,6 +3,8 @@
 #include <flatbuffers/flexbuffers.h>
 
 #include <cmath>
+#include <limits>
+#include <numbers>
 
 #include "graph/pass/passes.h"
 #include "tflite_fixture.h"
@@ -23,6 +25,8 @@ using Options = TfliteModel::Options;
 using Type = TfliteModel::Type;
 
 class TfliteGeneral : public test::Tflite {};
+
+const auto adds = Options([](Builder& to) { return schema::CreateAddOptions(to); });
 
 // A tensor that the model is given, or a constant.
 struct In {
@@ -89,6 +93,45 @@ std::vector<Case> arithmetic_cases() {
   };
 }
 
+constexpr float pi = std::numbers::pi_v<float>;
+
+std::vector<Case> further_cases() {
+  const Type i = Type::int32;
+  const In m = {make({2, 2, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12})};
+  const float far = std::numeric_limits<float>::infinity();
+  return {
+      {156,  // ATAN2
+       {In{make({9}, {1, 1, -1, -1, 0, -0.0f, 0, 2, far})}, In{make({9}, {1, -1, -1, 1, 0, -1, -0.0f, 0, far})}},
+       {{make({9}, {pi / 4, 3 * pi / 4, -3 * pi / 4, -pi / 4, 0, -pi, pi, pi / 2, pi / 4})}}},
+      {161, {ints({5}, {9, -9, 7, -1, 5}), ints({5}, {1, 1, 0, 40, -3})}, {{make({5}, {4, -5, 7, -1, 5}), i}}},
+      {147,  // BUCKETIZE
+       {In{make({2, 3}, {-1, 0, 1, 9.5f, 10, 11})}},
+       {{make({2, 3}, {0, 1, 1, 1, 2, 2}), i}},
+       Options([](Builder& to) {
+         return schema::CreateBucketizeOptions(to, to.CreateVector<float>({0, 10}));
+       })},
+      {113, {In{make({1, 2}, {3, 4})}}, {{make({1, 2, 2}, {3, 0, 0, 4})}}},  // MATRIX_DIAG
+      {115,                                                                  // MATRIX_SET_DIAG
+       {m, In{make({2, 2}, {0, -1, -2, -3})}},
+       {{make({2, 2, 3}, {0, 2, 3, 4, -1, 6, -2, 8, 9, 10, -3, 12})}}},
+      {115, {In{make({3, 1}, {1, 2, 3})}, In{make({1}, {9})}}, {{make({3, 1}, {9, 2, 3})}}},
+      {68,  // SPARSE_TO_DENSE
+       {{make({2, 2}, {0, 1, 1, 0}), i, true}, known({2, 3}), In{make({2}, {5, 6})}, In{make({}, {-1})}},
+       {{make({2, 3}, {-1, 5, -1, 6, -1, -1})}}},
+      {68, {ints({2}, {3, 0}), known({4}), In{make({}, {5})}, In{make({}, {0})}}, {{make({4}, {5, 0, 0, 5})}}},
+      {151,  // DYNAMIC_UPDATE_SLICE
+       {m, In{make({2, 1, 2}, {-1, -2, -3, -4})}, ints({3}, {1, 1, 9})},
+       {{make({2, 2, 3}, {1, 2, 3, 4, -1, -2, 7, 8, 9, 10, -3, -4})}}},
+      {151,
+       {m, In{make({1, 2, 3}, {0, 0, 0, 0, 0, 0})}, ints({3}, {-5, 0, 0})},
+       {{make({2, 2, 3}, {0, 0, 0, 0, 0, 0, 7, 8, 9, 10, 11, 12})}}},
+      {12,  // L2_POOL_2D
+       {In{make({1, 2, 2, 1}, {3, 4, 0, 5})}},
+       {{make({1, 1, 2, 1}, {std::sqrt(4.5f), std::sqrt(20.5f)})}},
+       Options([](Builder& to) { return schema::CreatePool2DOptions(to, schema::Padding::same, 1, 2, 1, 2); })},
+  };
+}
+
 std::vector<Case> moving_cases() {
   const In x = {make({2, 3}, {1, 2, 3, 4, 5, 6})}, n = ints({2, 3}, {1, 2, 3, 4, 5, 6});
   const Type i = Type::int32;
@@ -134,7 +177,7 @@ std::vector<Case> moving_cases() {
 }
 
 TEST_F(TfliteGeneral, Operators) {
-  for (const std::vector<Case>& list : {arithmetic_cases(), moving_cases()}) {
+  for (const std::vector<Case>& list : {arithmetic_cases(), further_cases(), moving_cases()}) {
     for (const Case& c : list) {
       SCOPED_TRACE("operator " + std::to_string(c.code));
       std::vector<Array> inputs, outputs;
@@ -156,6 +199,37 @@ TEST_F(TfliteGeneral, TransposedConvolution) {
             {{make({1, 4, 4, 1}, {1, 2, 3, 0, 4, 5, 6, 0, 7, 8, 19, 20, 0, 0, 40, 50})}},
             Options([](Builder& to) { return schema::CreateTransposeConvOptions(to, schema::Padding::same, 2, 2); })};
   expect(model_of(c), {c.inputs[2].array}, {c.outputs[0].array});
+}
+
+// The shape of a scalar has no elements, and no buffer then.
+TEST_F(TfliteGeneral, ConstantWithoutElements) {
+  TfliteModel model;
+  const int x = model.input({1}), shape = model.computed({0}, Type::int32);
+  model.output(model.node(22, {x, shape}, {model.computed({})}));
+  expect(model, {make({1}, {3})}, {make({}, {3})});
+}
+
+// The transform of 1, 2, 3, 4 is 10, -2 + 2i, -2. Operators that do not know complex numbers do not see pairs of floats.
+TEST_F(TfliteGeneral, Spectra) {
+  TfliteModel model;
+  const Type complex = Type::complex64;
+  const int x = model.input({1, 4}), y = model.computed({1, 3}, complex), column = model.computed({3, 1}, complex);
+  const int row = model.computed({3}, complex);
+  model.node(131, {x, model.integers({1, 4})}, {y});  // RFFT2D
+  model.node(22, {y, model.integers({3, 1})}, {column});
+  model.node(43, {y}, {row},
+             Options([](Builder& to) { return schema::CreateSqueezeOptions(to, to.CreateVector<int32_t>({-2})); }));
+  model.output(model.node(135, {column}, {model.computed({3, 1})}));  // COMPLEX_ABS
+  model.output(model.node(134, {y}, {model.computed({1, 3})}));       // REAL
+  model.output(model.node(133, {row}, {model.computed({3})}));        // IMAG
+  expect(model, {make({1, 4}, {1, 2, 3, 4})},
+         {make({3, 1}, {10, std::sqrt(8.0f), 2}), make({1, 3}, {10, -2, -2}), make({3}, {0, 2, 0})});
+  model.outputs = {y};
+  EXPECT_NE(refusal(model).find("(output: complex numbers)"), std::string::npos) << refusal(model);
+  model.outputs = {model.node(0, {y, y}, {model.computed({1, 3}, complex)}, adds)};
+  EXPECT_NE(refusal(model).find("(ADD: of complex numbers)"), std::string::npos) << refusal(model);
+  model.outputs = {model.node(134, {x}, {model.computed({1, 4})})};
+  EXPECT_NE(refusal(model).find("(REAL: of real numbers)"), std::string::npos) << refusal(model);
 }
 
 // ---- recurrent layers -------------------------------------------------------------------------
@@ -197,6 +271,28 @@ TEST_F(TfliteGeneral, Lstm) {
       EXPECT_NE(refusal(model).find("(UNIDIRECTIONAL_SEQUENCE_LSTM: a projection)"), std::string::npos);
     }
   }
+}
+
+// Two filters of three steps make one unit. What the filters made in the last steps is a state of the model.
+TEST_F(TfliteGeneral, Svdf) {
+  TfliteModel model;
+  const int x = model.input({1, 2}), state = model.computed({1, 6}, Type::float32, "state");
+  model.tensors[static_cast<size_t>(state)].variable = true;
+  model.output(model.node(27,
+                          {x, model.floats(make({2, 2}, {1, 2, -1, 1})),
+                           model.floats(make({2, 3}, {1, 10, 100, 2, 3, 4})), model.floats(make({1}, {0.5f})), state},
+                          {model.computed({1, 1})}, [](Builder& to) { return schema::CreateSVDFOptions(to, 2); }));
+  // The filters make 1 + 2 * 3 = 7 and -1 + 3 = 2 of the input.
+  const std::vector<float> before = {1, 2, 3, 4, 5, 6}, after = {2, 3, 7, 5, 6, 2};
+  const float y = 2 + 30 + 700 + 10 + 18 + 8 + 0.5f;
+  expect(model, {make({1, 2}, {1, 3}), make({1, 6}, before)}, {make({1, 1}, {y}), make({1, 6}, after)});
+  const Graph graph = import(model);
+  ASSERT_EQ(graph.states.size(), 1u);
+  model.inputs.push_back(state);
+  EXPECT_NE(refusal(model), "") << "a state that is an input, too";
+  model.inputs.pop_back();
+  model.operators[0].inputs[4] = model.input({1, 6});
+  EXPECT_NE(refusal(model).find("(SVDF: a state that is not the model's)"), std::string::npos) << refusal(model);
 }
 
 // ---- detectors --------------------------------------------------------------------------------
@@ -250,7 +346,6 @@ TfliteModel::Graph graph_of(std::vector<TfliteModel::Tensor> tensors, std::vecto
                             std::vector<int32_t> inputs, std::vector<int32_t> outputs) {
   return {std::move(tensors), std::move(operators), std::move(inputs), std::move(outputs)};
 }
-const auto adds = Options([](Builder& to) { return schema::CreateAddOptions(to); });
 
 // y = x + x, `count` times.
 TfliteModel doubling() {
@@ -283,6 +378,69 @@ TEST_F(TfliteGeneral, While) {
   body.tensors.push_back({"more", {}, Type::int32});
   body.operators = {{119, {0, 1, 2}, {3, 4, 6}, [](Builder& to) { return schema::CreateWhileOptions(to, 1, 2); }}};
   EXPECT_NE(refusal(endless).find("more than six graphs within each other"), std::string::npos) << refusal(endless);
+}
+
+// Each round replaces a row by its double, as lists of recurrent layers do: what is before it, it, what is behind it.
+// The file knows that the loop keeps the shape, so the mean over the last dimension finds it.
+TEST_F(TfliteGeneral, WhileThatReplacesRows) {
+  TfliteModel model;
+  const int x = model.input({3, 2}), zero = model.integer(0), limit = model.input({}, Type::int32);
+  const int y = model.computed({3, 2}), n = model.computed({}, Type::int32), end = model.computed({}, Type::int32);
+  model.node(119, {x, zero, limit}, {y, n, end}, [](Builder& to) { return schema::CreateWhileOptions(to, 1, 2); });
+  model.output(model.node(57, {y, y}, {model.computed({3, 2})}));
+  model.output(model.node(40, {y, model.integer(-1)}, {model.computed({3})},
+                          [](Builder& to) { return schema::CreateReducerOptions(to, false); }));
+  const TfliteModel::Tensor whole = {"x", {3, 2}}, rows = {"rows", {1, 1}, Type::float32, {}, {}, {}, 0, {-1, -1}},
+                            row = {"row", {1, 2}}, count = {"n", {}, Type::int32}, flag = {"b", {}, Type::boolean},
+                            place = {"place", {2}, Type::int32}, part = {"part", {1}, Type::int32};
+  const auto known = [](const Dims& dims, const std::vector<int32_t>& values) {
+    TfliteModel::Tensor tensor = {"known", {}, Type::int32};
+    tensor.shape.assign(dims.begin(), dims.end());
+    tensor.constant.assign(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(int32_t));
+    return tensor;
+  };
+  const auto join = Options([](Builder& to) { return schema::CreateConcatenationOptions(to, 0); });
+  const auto reshape = Options([](Builder& to) { return schema::CreateReshapeOptions(to); });
+  model.called.push_back(graph_of({whole, count, count, flag}, {{58, {1, 2}, {3}}}, {0, 1, 2}, {3}));
+  model.called.push_back(
+      graph_of({whole,
+                count,
+                count,
+                count,
+                part,
+                part,
+                place,
+                place,
+                rows,
+                rows,
+                rows,
+                row,
+                whole,
+                known({}, {1}),
+                known({1}, {1}),
+                known({1}, {-1}),
+                known({1}, {0}),
+                known({2}, {0, 0}),
+                known({2}, {-1, -1}),
+                known({2}, {1, 2})},
+               {{0, {1, 13}, {3}, adds},
+                {22, {1, 14}, {4}, reshape},
+                {22, {3, 14}, {5}, reshape},
+                {2, {4, 15}, {6}, join},  // n, -1
+                {2, {5, 16}, {7}, join},  // n + 1, 0
+                {65, {0, 17, 6}, {8}},    // the rows before
+                {65, {0, 7, 18}, {9}},    // the rows behind
+                {36, {0, 4}, {11}, [](Builder& to) { return schema::CreateGatherOptions(to, 0, 0); }},
+                {0, {11, 11}, {10}, adds},
+                {2, {8, 10, 9}, {12}, join}},
+               {0, 1, 2}, {12, 3, 2}));
+  const std::vector<float> from = {1, 2, 3, 4, 5, 6};
+  for (size_t rounds = 0; rounds <= 3; ++rounds) {
+    std::vector<float> want = from, means;
+    for (size_t i = 0; i < 2 * rounds; ++i) want[i] *= 2;
+    for (size_t i = 0; i < 3; ++i) means.push_back((want[2 * i] + want[2 * i + 1]) / 2);
+    expect(model, {make({3, 2}, from), make({}, {static_cast<float>(rounds)})}, {make({3, 2}, want), make({3}, means)});
+  }
 }
 
 // A tensor is twice as long after each round.

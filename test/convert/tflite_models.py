@@ -16,7 +16,8 @@ from ai_edge_litert.interpreter import Interpreter
 TOLERANCE = 1e-5  # of the largest element, or of 1
 random = np.random.default_rng(1)
 TYPES = {"float32": schema.TensorType.FLOAT32, "int32": schema.TensorType.INT32, "int64": schema.TensorType.INT64,
-         "bool": schema.TensorType.BOOL, "uint8": schema.TensorType.UINT8, "int8": schema.TensorType.INT8}
+         "bool": schema.TensorType.BOOL, "uint8": schema.TensorType.UINT8, "int8": schema.TensorType.INT8,
+         "complex64": schema.TensorType.COMPLEX64}
 
 
 def numbers(*shape, low=-1.0, high=1.0):
@@ -250,6 +251,27 @@ def detections(regular, each=1, background=True, n=60, classes=5, most=10, score
     return Case(None, inputs, ("float32",) * 4, bytes(builder.Finish()), "TFLite_Detection_PostProcess")
 
 
+class Spectrum(Case):
+    """RFFT2D, whose complex numbers are reshaped, and of which floats are made."""
+
+    def __init__(self, code, shape, lengths):
+        self.code, self.x, self.lengths, self.tolerance = code, numbers(*shape), lengths, TOLERANCE
+
+    def feeds(self):
+        return [self.x]
+
+    def model(self):
+        model = Model()
+        graph = Graph(model, "main")
+        x = graph.operand(self.x)
+        y, flat = (graph.tensor([], "complex64") for _ in range(2))
+        graph.table.outputs = [graph.tensor([], "float32")]
+        graph.node("RFFT2D", [x, graph.operand(Constant(self.lengths))], [y], options("Rfft2d"))
+        graph.node("RESHAPE", [y, graph.operand(Constant([-1, self.lengths[1] // 2 + 1]))], [flat], options("Reshape"))
+        graph.node(self.code, [flat], graph.table.outputs)
+        return model
+
+
 class While(Case):
     """x * 1.5 + 1, n times; the second value counts, the third is passed on."""
 
@@ -307,6 +329,7 @@ class If(Case):
 
 X, IMAGE = numbers(2, 3, 4), numbers(2, 4, 6, 3)
 INTS = whole(2, 3, 4)
+EDGES = np.asarray([0, -0.0, 1, -1, np.inf, -np.inf], "float32")
 SHRINK = dict(beginMask=0, endMask=0, ellipsisMask=0, newAxisMask=0, shrinkAxisMask=0)
 
 
@@ -422,6 +445,25 @@ CASES = {
     "DEPTH_TO_SPACE": Case("DEPTH_TO_SPACE", [numbers(2, 3, 4, 12)], options=options("DepthToSpace", blockSize=2)),
     "SPACE_TO_BATCH_ND": Case("SPACE_TO_BATCH_ND", [IMAGE, Constant([2, 3]), Constant([[1, 1], [2, 1]])]),
     "BATCH_TO_SPACE_ND": Case("BATCH_TO_SPACE_ND", [numbers(12, 3, 2, 5), Constant([2, 3]), Constant([[1, 0], [0, 2]])]),
+    "DYNAMIC_UPDATE_SLICE computed": Case("DYNAMIC_UPDATE_SLICE", [X, numbers(2, 1, 4), np.asarray([0, 2, 0], "int32")]),
+    "DYNAMIC_UPDATE_SLICE outside": Case("DYNAMIC_UPDATE_SLICE", [X, numbers(1, 2, 2), np.asarray([-3, 7, 9], "int32")]),
+    "DYNAMIC_UPDATE_SLICE of integers": Case("DYNAMIC_UPDATE_SLICE", [INTS, whole(1, 2, 4), Constant([1, 1, 0])], ("int32",)),
+    "SPARSE_TO_DENSE": Case("SPARSE_TO_DENSE", [Constant([[0, 1], [1, 2]]), Constant([2, 4]), numbers(2), Constant(-1, "float32")],
+                            options=options("SparseToDense")),
+    "SPARSE_TO_DENSE one value": Case("SPARSE_TO_DENSE", [whole(3, low=0, high=9), Constant([9]), Constant(4), Constant(0)],
+                                      ("int32",), options("SparseToDense")),
+    "MATRIX_DIAG": Case("MATRIX_DIAG", [numbers(2, 3)]),
+    "MATRIX_DIAG of integers": Case("MATRIX_DIAG", [whole(4)], ("int32",)),
+    **{f"MATRIX_SET_DIAG {s}": Case("MATRIX_SET_DIAG", [numbers(2, *s), numbers(2, min(s))]) for s in ((3, 3), (2, 4), (4, 2))},
+    **{f"BUCKETIZE {t}": Case("BUCKETIZE", [x], ("int32",), options("Bucketize", boundaries=[-3.0, 0.0, 2.5])) for t, x in
+       (("floats", numbers(2, 9, low=-5, high=5)), ("integers", INTS))},
+    "ATAN2": Case("ATAN2", [numbers(2, 9), numbers(2, 9)]),
+    "ATAN2 edges": Case("ATAN2", [np.repeat(EDGES, len(EDGES)), np.tile(EDGES, len(EDGES))]),
+    **{f"RIGHT_SHIFT {t}": Case("RIGHT_SHIFT", [whole(2, 9, low=0 if t == "uint8" else -99, high=99, type=t), whole(2, 9, low=0, type=t)], (t,))
+       for t in ("int32", "int8", "uint8")},
+    **{f"L2_POOL_2D {p}": Case("L2_POOL_2D", [IMAGE], options=options("Pool2D", padding=p, filterWidth=3, filterHeight=2, strideW=2, strideH=1))
+       for p in (0, 1)},
+    "SLICE computed": Case("SLICE", [X, np.asarray([0, 1, 1], "int32"), np.asarray([2, -1, 2], "int32")]),
     "DYNAMIC_UPDATE_SLICE": Case("DYNAMIC_UPDATE_SLICE", [X, numbers(1, 2, 2), Constant([1, 0, 2])]),
     **{f"BATCH_MATMUL {x} {y}": Case("BATCH_MATMUL", [numbers(2, *((5, 3) if x else (3, 5))), numbers(2, *((4, 5) if y else (5, 4)))],
                                      options=options("BatchMatMul", adjX=x, adjY=y)) for x in (False, True) for y in (False, True)},
@@ -447,6 +489,9 @@ CASES = {
     **{f"LSTM both {m} {t}": lstm_both(m, t) for m in (False, True) for t in (False, True)},
     **{f"RNN {t} {a}": rnn(t, a) for t in (False, True) for a in (0, 1, 4)},
     **{f"RNN both {m}": rnn_both(m) for m in (False, True)},
+    **{f"SVDF {r} {a} {m.__name__}": Case("SVDF", [numbers(2, 5), m(8, 5), m(8, 4) if m is Hybrid else weights(8, 4), weights(8 // r) if a else None, State(2, 32)],
+                                          options=options("SVDF", rank=r, fusedActivationFunction=a), tolerance=0.02 if m is Hybrid else TOLERANCE)
+       for r in (1, 2) for a in (0, 1) for m in (weights, Hybrid)},
     "NON_MAX_SUPPRESSION_V4": suppression(None),
     "NON_MAX_SUPPRESSION_V4 few": suppression(None, most=3),
     "NON_MAX_SUPPRESSION_V5": suppression(0.0),
@@ -457,6 +502,8 @@ CASES = {
     "detections without background": detections(False, background=False),
     "detections by class": detections(True),
     "detections by class, few": detections(True, score=0.9),
+    **{f"RFFT2D {c} {l}": Spectrum(c, s, l) for c in ("REAL", "IMAG", "COMPLEX_ABS") for s, l in
+       (((2, 3, 4, 8), [4, 8]), ((3, 1, 32), [1, 32]), ((5, 9), [4, 4]))},
     "WHILE": While(3),
     "WHILE computed": While(4, known=False),
     "WHILE never": While(0),

@@ -55,6 +55,26 @@ TEST_F(TfliteOpen, MeanOfAnEmbedding) {
   expect({make({3, 2}, {0, 1, 1, 2, 2, 2})}, make({3, 2}, {2, 3, 4, 5, 5, 6}));
 }
 
+// Signals are cut into frames as tf.signal.frame does it: the shape is split, frames are counted, the rest is left out.
+TEST_F(TfliteOpen, Frames) {
+  const auto join = [](Builder& b) { return schema::CreateConcatenationOptions(b, 0); };
+  const int x = input({1, 5}), shape = model_.node(77, {x}, {integers({2})}), two = model_.integer(2);
+  const int batch = integers({1}), length = integers({1}), none = model_.computed({0}, Type::int32);
+  model_.node(102, {shape, model_.integers({1, 1, 0}), model_.integer(0)}, {batch, length, none});  // SPLIT_V
+  const int size = reshape(length, model_.computed({0}, Type::int32), integers({}));
+  const int frames = model_.node(90, {size, two}, {integers({})});                                       // FLOOR_DIV
+  const int used = model_.node(18, {model_.node(55, {frames, model_.integer(0)}, {integers({})}), two},  // MAXIMUM
+                               {integers({})}, [](Builder& b) { return schema::CreateMulOptions(b); });
+  const int end = model_.node(2, {batch, reshape(used, model_.integers({1}), integers({1}))}, {integers({2})}, join);
+  const int cut = model_.node(45, {x, model_.integers({0, 0}), end, model_.integers({1, 1})}, {floats({1, 4})},
+                              [](Builder& b) { return schema::CreateStridedSliceOptions(b); });
+  const int sizes =
+      model_.node(83, {frames, two}, {integers({2})}, [](Builder& b) { return schema::CreatePackOptions(b, 2, 0); });
+  model_.output(reshape(cut, model_.node(2, {batch, sizes}, {integers({3})}, join), floats({1, 2, 2})));
+  expect({make({2, 5}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10})}, make({2, 2, 2}, {1, 2, 3, 4, 6, 7, 8, 9}));
+  expect({make({1, 5}, {1, 2, 3, 4, 5})}, make({1, 2, 2}, {1, 2, 3, 4}));
+}
+
 // A dense layer on each vector of a sequence: all become rows of a matrix, as many as the product of two sizes.
 TEST_F(TfliteOpen, DenseOnEachVector) {
   const int x = input({1, 2, 2}), shape = model_.node(77, {x}, {integers({3})});

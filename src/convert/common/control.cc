@@ -38,9 +38,12 @@ class Reasons {
   std::vector<std::string> reasons_;
 };
 
+// What a graph that the node runs knows of the shape of an input: all, what it is expected to be, or nothing.
+enum class Knows { size, expected, nothing };
+
 // A value as a graph has it that the node runs: a copy of what is known, or an input.
 Value formal_of(const SourceNode& node, Builder& inner, const Value& value, const std::string& name, bool copies,
-                bool sized) {
+                Knows knows) {
   Value formal;
   formal.type = value.type;
   formal.list = value.list;
@@ -55,9 +58,10 @@ Value formal_of(const SourceNode& node, Builder& inner, const Value& value, cons
   }
   const qn_type type = operand_type(value.type);
   const bool known = value.integers != nullptr || node.builder.is_sized(value.view);
-  if (!sized || !known) {
+  if (knows != Knows::size || !known) {
     formal.view = inner.unsized_input(name, type);
-    const std::optional<Shape> expected = sized ? expected_shape(node.builder, value) : std::nullopt;
+    const bool expects = knows != Knows::nothing;
+    const std::optional<Shape> expected = expects ? expected_shape(node.builder, value) : std::nullopt;
     if (expected) inner.expect_shape(formal.view, *expected);
     return formal;
   }
@@ -70,6 +74,7 @@ Value formal_of(const SourceNode& node, Builder& inner, const Value& value, cons
 
 void refuse_unshaped(const Values& values) {
   for (const Value& value : values) {
+    if (value.is_complex) throw Unsupported{"complex numbers"};
     if (value.is_unshaped()) throw Unsupported{"a list of tensors whose shape is not known"};
   }
 }
@@ -124,18 +129,21 @@ Values without_open_sizes(const SourceNode& node, const Values& inputs) {
 struct Carried {
   Values all;
   std::vector<bool> constant;
+  std::vector<Knows> knows;  // what the body knows of their shapes
 };
 
-bool same_shapes(const Builder& inner, const Value& formal, const Value& next) {
-  if (!formal.view) return true;
-  const std::optional<Shape> expected = inner.expected_shape(formal.view);
+// What a body may know of a shape if it makes `next` of `formal`.
+Knows kept(const Builder& inner, const Value& formal, const Value& next, Knows knows) {
+  const std::optional<Shape> expected = formal.view ? inner.expected_shape(formal.view) : std::nullopt;
+  if (!expected || knows == Knows::nothing) return knows;
+  if (expected_shape(inner, next) != expected) return Knows::nothing;
   const bool sized = next.integers != nullptr || inner.is_sized(next.view) || !inner.is_sized(formal.view);
-  return !expected || (sized && expected_shape(inner, next) == expected);
+  return sized ? knows : Knows::expected;
 }
 
-// Makes the graph of one run: the body, then the condition of the next run. Returns nothing if `sized` and shapes change.
-std::optional<Graph> graph_of_run(const SourceNode& node, const Carried& carried, const Body& condition,
-                                  const Body& body, bool sized) {
+// Makes the graph of one run: the body, then the condition of the next run. Returns nothing if the body does not keep
+// the shapes that it knows; then it will know less.
+std::optional<Graph> graph_of_run(const SourceNode& node, Carried& carried, const Body& condition, const Body& body) {
   Builder inner("part");
   inner.share_budget(node.builder);
   inner.allow_empty();  // as tensors of unknown shape may be
@@ -144,16 +152,19 @@ std::optional<Graph> graph_of_run(const SourceNode& node, const Carried& carried
   Values formals;
   for (const Value& value : carried.all) {
     const size_t i = formals.size();
-    formals.push_back(formal_of(node, inner, value, "input " + std::to_string(i), carried.constant[i], sized));
+    formals.push_back(
+        formal_of(node, inner, value, "input " + std::to_string(i), carried.constant[i], carried.knows[i]));
   }
   Values next = body(inner, formals);
   if (next.size() != formals.size()) node.fail("the body has another number of outputs");
+  const std::vector<Knows> before = carried.knows;
   for (size_t i = 0; i < next.size(); ++i) {
     const bool changes = next[i].type != formals[i].type || (next[i].list == nullptr) != (formals[i].list == nullptr);
     if (changes) throw Unsupported{"a value that changes its type"};
     if (next[i].is_unshaped()) throw Unsupported{"a list of tensors whose shape is not known"};
-    if (sized && !same_shapes(inner, formals[i], next[i])) return std::nullopt;
+    carried.knows[i] = kept(inner, formals[i], next[i], carried.knows[i]);
   }
+  if (carried.knows != before) return std::nullopt;
   Values outputs = condition(inner, next);
   if (outputs.size() != 1 || outputs[0].type != ElementType::boolean) node.fail("the condition is not one bool");
   for (size_t i = 0; i < next.size(); ++i) {
@@ -175,7 +186,7 @@ Branch graph_of_branch(const SourceNode& node, const Values& inputs, const Body&
   inner.allow_empty();  // as tensors of unknown shape may be
   Values formals;
   for (const Value& value : inputs) {
-    formals.push_back(formal_of(node, inner, value, "input " + std::to_string(formals.size()), true, true));
+    formals.push_back(formal_of(node, inner, value, "input " + std::to_string(formals.size()), true, Knows::size));
   }
   Branch branch{body(inner, formals), {}};
   put_outputs(inner, branch.outputs);
@@ -224,15 +235,19 @@ Values while_loop(const SourceNode& node, const Values& given, const std::vector
   for (size_t i = 0; i < inputs.size(); ++i) {
     carried.all.push_back(inputs[i]);
     carried.constant.push_back(i < passed.size() && passed[i] && is_known(node, inputs[i]));
+    carried.knows.push_back(Knows::size);
   }
   Values goes_on;
   std::optional<Graph> run;
   Reasons reasons;
   reasons.collect([&] { goes_on = condition(node.builder, carried.all); });
-  reasons.collect([&] { run = graph_of_run(node, carried, condition, body, true); });
+  reasons.collect([&] { run = graph_of_run(node, carried, condition, body); });
   reasons.throw_if_any();
-  const bool keeps_shapes = run.has_value();
-  if (!run) run = graph_of_run(node, carried, condition, body, false);
+  if (!run) run = graph_of_run(node, carried, condition, body);
+  if (!run) {  // what a value loses may take more from others: no third look
+    carried.knows.assign(carried.all.size(), Knows::nothing);
+    run = graph_of_run(node, carried, condition, body);
+  }
   if (goes_on.size() != 1) node.fail("the condition is not one bool");
   std::vector<View> operands = {{}, operand(node, goes_on[0], inputs.size())};
   Values changing;
@@ -250,7 +265,7 @@ Values while_loop(const SourceNode& node, const Values& given, const std::vector
     if (carried.constant[i]) continue;
     const std::optional<Shape> shape = expected_shape(node.builder, outputs[i]);
     outputs[i].view = results[k++];
-    if (keeps_shapes && shape) node.builder.expect_shape(outputs[i].view, *shape);
+    if (carried.knows[i] != Knows::nothing && shape) node.builder.expect_shape(outputs[i].view, *shape);
     outputs[i].integers = nullptr;
     outputs[i].quantized.clear();
   }

@@ -345,6 +345,20 @@ Dimensions recurrent(const Shown& node) {
   return batch_first ? Dimensions{batch, both, size} : Dimensions{both, batch, size};
 }
 
+Dimensions spectrum(const Shown& node) {
+  Dimensions out = node.dimensions();
+  if (node.has(2) || out.empty()) throw Unknown{};
+  const size_t axis = place(node.integer("axis", -2), out.size());
+  const bool is_half = node.integer("onesided", 0) != 0;
+  if (const auto length = node.constant(1); !length.empty()) {
+    out[axis] = known(is_half ? length[0] / 2 + 1 : length[0]);
+  } else if (is_half) {
+    out[axis] = named(node.made_of(axis, {out[axis]}));
+  }
+  out.back() = known(2);
+  return out;
+}
+
 struct Rule {
   const char* kind;
   Dimensions (*apply)(const Shown& node);
@@ -365,6 +379,7 @@ constexpr Rule rules[] = {
     {"cumulative_product", first},
     {"cumulative_sum", first},
     {"depth_to_space", depth_to_space},
+    {"dft", spectrum},
     {"expand", expand},
     {"expand_sizes", expand},
     {"fill", fill},

@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <map>
+#include <numbers>
 
 #include "graph/ir/custom.h"
 
@@ -152,62 +153,6 @@ Value filled(const SourceNode& node, const Value& shape, const Value& number) {
   return make(node, "fill", {shape, number}, {}, number.type);
 }
 
-namespace {
-
-Value any_value(const Builder& builder, const View& view) {
-  Value value(view);
-  for (const ElementType type :
-       {ElementType::f32, ElementType::i64, ElementType::s32, ElementType::s8, ElementType::u8, ElementType::boolean}) {
-    if (operand_type(type) == builder.type(view)) value.type = type;
-  }
-  return value;
-}
-
-// A tensor of `false` that has a size as its dimension `at`, and 1 as all others.
-Value false_along(const SourceNode& node, const Symbols::Number& size, size_t rank, size_t at) {
-  std::vector<View> inputs;
-  std::vector<int64_t> factors;
-  const bool known = node.builder.factors(size, &inputs, &factors) && inputs.size() == 1;
-  // 1 / 1 times one dimension, which is that of tensor 0
-  if (!known || factors[0] != 1 || factors[1] != 1 || factors[2] != 1) throw Unsupported{"a size that is computed"};
-  View x = inputs[0];
-  std::vector<int64_t> shape(rank, 1);
-  shape[at] = -1;
-  for (size_t d = 0; d < x.rank(); ++d) {
-    if (static_cast<int64_t>(d) != factors[4]) x = node.builder.slice(node.name + "/size", x, d, 0, 1);
-  }
-  const Value column = any_value(node.builder, node.builder.reshape(node.name + "/size", x, shape));
-  return make(node, "less", {column, column}, {}, ElementType::boolean);
-}
-
-}  // namespace
-
-bool has_open_sizes(const SourceNode& node, const Integers& shape) {
-  return std::any_of(shape.symbols.begin(), shape.symbols.end(),
-                     [&](Symbol symbol) { return symbol != no_symbol && node.builder.is_open(symbol); });
-}
-
-// Adds numbers that have 1 where a size is open to zeros that have that size.
-Value filled_open(const SourceNode& node, const Integers& shape, const Value& number) {
-  std::vector<int64_t> known = shape.values;
-  for (size_t d = 0; d < known.size(); ++d) {
-    const Symbol symbol = shape.symbols[d];
-    if (symbol == no_symbol) continue;
-    if (node.builder.is_open(symbol)) {
-      known[d] = 1;
-    } else {
-      node.fix(symbol);
-    }
-  }
-  Value all = filled(node, integer_list(known), number);
-  for (size_t d = 0; d < known.size(); ++d) {
-    if (shape.symbols[d] == no_symbol || !node.builder.is_open(shape.symbols[d])) continue;
-    const Value zeros = cast_to(node, false_along(node, shape.at(d), known.size(), d), number.type);
-    all = make(node, number.type == ElementType::boolean ? "bitwise_or" : "any_add", {all, zeros});
-  }
-  return all;
-}
-
 Value shape_of(const SourceNode& node, const Value& x) { return make(node, "shape_of", {x}, {}, ElementType::i64); }
 
 // The remainder has the sign of the divisor.
@@ -225,6 +170,29 @@ Value floor_mod(const SourceNode& node, const Value& a, const Value& b) {
 Value floor_div(const SourceNode& node, const Value& a, const Value& b) {
   if (is_float(a.type)) return make(node, "floor", {make(node, "any_div", {a, b})});
   return make(node, "any_div", {make(node, "any_sub", {a, floor_mod(node, a, b)}), b});
+}
+
+// The angle in the first quadrant, mirrored into that of the point. Zeros have signs, too: those of their reciprocals.
+Value atan2(const SourceNode& node, const Value& y, const Value& x) {
+  const Value zero = number_of(node, 0, x.type), one = number_of(node, 1, x.type);
+  const auto choose = [&](const Value& condition, const Value& yes, const Value& no) {
+    return make(node, "where", {condition, yes, no}, {}, x.type);
+  };
+  const auto equal = [&](const Value& a, const Value& b) {
+    return make(node, "equal", {a, b}, {}, ElementType::boolean);
+  };
+  const auto negative = [&](const Value& v) {
+    const Value signed_number = choose(equal(v, zero), make(node, "reciprocal", {v}), v);
+    return make(node, "less", {signed_number, zero}, {}, ElementType::boolean);
+  };
+  const Value height = make(node, "abs", {y}), width = make(node, "abs", {x});
+  const Value same =
+      choose(equal(height, zero), zero, one);  // the ratio of equals, of which 0 / 0 and infinities have none
+  const Value ratio = choose(equal(height, width), same, make(node, "any_div", {height, width}));
+  const Value angle = make(node, "atan", {ratio});
+  const Value half_turn = number_of(node, std::numbers::pi_v<float>, x.type);
+  const Value above = choose(negative(x), make(node, "any_sub", {half_turn, angle}), angle);
+  return choose(negative(y), make(node, "neg", {above}), above);
 }
 
 Value transposed_if(const SourceNode& node, bool transposes, const Value& x) {

@@ -38,16 +38,15 @@ Value with_axis(const SourceNode& node, const Value& x, int64_t axis);
 Value sliced(const SourceNode& node, const Value& x, const std::vector<int64_t>& begin, const std::vector<int64_t>& end,
              const std::vector<int64_t>& axes, const std::vector<int64_t>& steps = {});
 Value joined(const SourceNode& node, const Values& parts, int64_t axis);
+// Sizes of the shape that are open are followed.
 Value filled(const SourceNode& node, const Value& shape, const Value& number);
-// The same for a shape some of whose sizes are open dimensions of tensors. The result follows them, and its shape is known
-// before a run. Throws Unsupported if a size that is open is something else, such as a product.
-Value filled_open(const SourceNode& node, const Integers& shape, const Value& number);
-bool has_open_sizes(const SourceNode& node, const Integers& shape);
 Value shape_of(const SourceNode& node, const Value& x);
 
 // The remainder and the quotient of a division that rounds down.
 Value floor_mod(const SourceNode& node, const Value& a, const Value& b);
 Value floor_div(const SourceNode& node, const Value& a, const Value& b);
+// The angle of points (x, y), by its quadrant.
+Value atan2(const SourceNode& node, const Value& y, const Value& x);
 // Exchanges the last two dimensions if `transposes` is set.
 Value transposed_if(const SourceNode& node, bool transposes, const Value& x);
 // Zeros of a shape, to which updates are added at the places that tuples of indices name.

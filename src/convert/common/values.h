@@ -69,6 +69,8 @@ struct Value {
   // If this is no tensor, but a list of tensors of one shape: what is known of it. Its elements are the rows of the tensor
   // that `view` or `integers` is. A list into which nothing has been stored yet may be neither.
   std::shared_ptr<const TensorList> list;
+  // If `view` has pairs as its last dimension, each of which is one complex number of the source: see spectra.h.
+  bool is_complex = false;
 
   Value() = default;
   Value(View of) : view(std::move(of)) {}  // NOLINT(google-explicit-constructor): importers return lists of views

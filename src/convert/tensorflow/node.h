@@ -71,6 +71,8 @@ const TfRow* find_group(const std::string& op);  // layers.cc: groups of nodes, 
 const TfRow* find_shape(const std::string& op);  // shapes.cc: shapes, constants, views
 // general/: operators of any type and shape, for what the others do not have or cannot express.
 const TfRow* find_general(const std::string& op);
+// general/spectra.cc: operators of complex numbers.
+const TfRow* find_complex(const std::string& op);
 // Whether the operator has inputs that are lists of tensors (Value::list), or that may be.
 bool takes_lists(const std::string& op);
 

@@ -53,7 +53,7 @@ Values shape_of(const TfNode& node) {
 Values range(const TfNode& node) { return {convert::range(node)}; }
 
 Values fill(const TfNode& node) {
-  if (has_open_sizes(node, node.symbolic(0))) return {filled_open(node, node.symbolic(0), node.value(1))};
+  node.expect_closed(0);
   const std::vector<int64_t>& shape = node.integers(0).values;
   const Array one = node.is_integer(1) ? make_array<int64_t>(ElementType::i64, {}, {node.only_integer(1)})
                                        : make_array<float>(ElementType::f32, {}, {node.scalar(1)});

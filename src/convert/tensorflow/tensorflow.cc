@@ -11,6 +11,7 @@
 #include <set>
 
 #include "convert/common/file.h"
+#include "convert/common/spectra.h"
 #include "convert/common/wiring.h"
 #include "convert/convert.h"
 #include "convert/tensorflow/functions.h"
@@ -251,12 +252,19 @@ class Importer {
     const TfRow* row = step.is_group ? find_group(step.op) : find_layer(step.op);
     if (row == nullptr) row = find_shape(step.op);
     const TfRow* const general = step.is_group ? nullptr : find_general(step.op);
-    if (row == nullptr && general == nullptr) {
+    const TfRow* const of_complex = step.is_group ? nullptr : find_complex(step.op);
+    const bool of_real = row != nullptr || general != nullptr;
+    if (!of_real && of_complex == nullptr) {
       const bool is_variable = std::find(variable_ops.begin(), variable_ops.end(), step.op) != variable_ops.end();
       throw Unsupported{is_variable ? "the graph is not frozen" : ""};
     }
     const auto inputs = wiring_.values(index, "node '" + name + "'");
     if (!inputs) return;  // the list of unsupported nodes has the cause
+    if (const bool is_complex = any_complex(*inputs); is_complex || !of_real) {
+      if (of_complex == nullptr || !is_complex)
+        throw Unsupported{is_complex ? "of complex numbers" : "of real numbers"};
+      return import_step(index, step, *of_complex, *inputs);
+    }
     if (row != nullptr) {
       try {
         return import_step(index, step, *row, *inputs);
@@ -291,6 +299,7 @@ class Importer {
     const Value* value = wiring_.value(wire(tensor), "the model");
     if (value == nullptr) return;
     if (value->list != nullptr) throw Unsupported{"a list of tensors"};
+    if (value->is_complex) throw Unsupported{"complex numbers"};
     const View view = value->view ? value->view : integers_in_run(builder_, name, *value->integers, value->type);
     builder_.output(view, name, port_type(value->type));
   }

@@ -76,13 +76,20 @@ Values depthwise_conv_2d(const TfliteNode& node) {
   return convolution(node, node.options<schema::DepthwiseConv2DOptions>(), {3, 0, 1, 2}, node.builder.shape(x)[1]);
 }
 
-Values pool(const TfliteNode& node, OpKind kind) {
+// The window of a pooling of x.
+Attributes window_of(const TfliteNode& node, const View& x) {
   const auto& o = node.options<schema::Pool2DOptions>();
-  const View x = node.image(0);
   Attributes a;
   a.kernel = {at_least_1(node, o.filter_h(), "filter_h"), at_least_1(node, o.filter_w(), "filter_w")};
   a.stride = {at_least_1(node, o.stride_h(), "stride_h"), at_least_1(node, o.stride_w(), "stride_w")};
   pad_window(node, x, o.padding(), &a);
+  return a;
+}
+
+Values pool(const TfliteNode& node, OpKind kind) {
+  const auto& o = node.options<schema::Pool2DOptions>();
+  const View x = node.image(0);
+  Attributes a = window_of(node, x);
   if (kind == OpKind::average_pool && node.keeps_bytes()) {
     a.pool_rounding = node.value(0).type == ElementType::u8 ? QN_POOL_ROUND_U8 : QN_POOL_ROUND_S8;
   }
@@ -90,6 +97,15 @@ Values pool(const TfliteNode& node, OpKind kind) {
 }
 Values average_pool_2d(const TfliteNode& node) { return pool(node, OpKind::average_pool); }
 Values max_pool_2d(const TfliteNode& node) { return pool(node, OpKind::max_pool); }
+
+// The root of the average square.
+Values l2_pool_2d(const TfliteNode& node) {
+  const auto& o = node.options<schema::Pool2DOptions>();
+  Builder& builder = node.builder;
+  const View x = builder.power(node.name + "/square", node.image(0), 1, 0, 2);
+  const View y = builder.pool(OpKind::average_pool, node.name + "/average", x, window_of(node, x));
+  return {node.image_result(builder.power(node.name, y, 1, 0, 0.5f), o.activation())};
+}
 
 Values reduce(const TfliteNode& node, OpKind kind) {
   const bool keep = node.options<schema::ReducerOptions>().keep_dims();
@@ -263,6 +279,7 @@ const TfliteRow* find_layer(const std::string& type) {
       {"EXP", {exp, 1, 1}},
       {"FULLY_CONNECTED", {fully_connected, 2, 3}},
       {"HARD_SWISH", {hard_swish, 1, 1}},
+      {"L2_POOL_2D", {l2_pool_2d, 1, 1}},
       {"LEAKY_RELU", {leaky_relu, 1, 1}},
       {"LOCAL_RESPONSE_NORMALIZATION", {local_response_normalization, 1, 1}},
       {"LOGISTIC", {logistic, 1, 1}},

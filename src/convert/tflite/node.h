@@ -59,6 +59,9 @@ class TfliteNode : public SourceNode {
   std::vector<float> real_numbers(size_t input) const;
   Scales scales(size_t input) const { return scales_of(*tensors_[input]); }
 
+  // Whether an input is a variable of the model, as it is when a run begins: zeros are a constant.
+  bool is_state(size_t input) const { return has(input) && tensors_[input]->is_variable() && !is_constant(input); }
+
   // Whether the first input and the result are bytes of one scale and zero point.
   bool keeps_bytes() const;
 
@@ -92,5 +95,7 @@ const TfliteRow* find_layer(const std::string& type);  // layers.cc: operators t
 const TfliteRow* find_shape(const std::string& type);  // shapes.cc: shapes, constants, views
 // general/: operators of any type and shape, for what the others do not have or cannot express.
 const TfliteRow* find_general(const std::string& type);
+// general/spectra.cc: operators of complex numbers.
+const TfliteRow* find_complex(const std::string& type);
 
 }  // namespace quern::tflite

@@ -1,4 +1,7 @@
 // Imports TensorFlow Lite's operators that move or select elements: shapes, slices, constants.
+#include <limits>
+#include <numeric>
+
 #include "convert/common/elements.h"
 #include "convert/common/fold.h"
 #include "convert/tflite/node.h"
@@ -45,11 +48,29 @@ Values slice(const TfliteNode& node) {
   return {slice_sizes(node, 0, node.integers(1).values, node.integers(2).values)};
 }
 
+// The ends of a strided slice. One that is the whole of an open dimension follows it: it lies as far behind as can be.
+std::vector<int64_t> ends_of(const TfliteNode& node) {
+  const auto& o = node.options<schema::StridedSliceOptions>();
+  if (o.ellipsis_mask() != 0 || o.new_axis_mask() != 0 || node.is_integer(0)) return node.integers(2).values;
+  const Integers& ends = node.symbolic(2);
+  std::vector<int64_t> values = ends.values;
+  const std::vector<int64_t>& steps = node.integers(3).values;
+  for (size_t d = 0; d < values.size(); ++d) {
+    const bool is_dimension = d < node.dims(0).size() && d < steps.size() && steps[d] > 0;
+    if (ends.symbols[d] != no_symbol && is_dimension && node.dimension(0, d).symbol == ends.symbols[d]) {
+      values[d] = std::numeric_limits<int32_t>::max();
+    } else {
+      node.fix(ends.symbols[d]);
+    }
+  }
+  return values;
+}
+
 // Takes part of each dimension, and drops the dimensions of which one index is taken.
 Values strided_slice(const TfliteNode& node) {
   const auto& o = node.options<schema::StridedSliceOptions>();
   if (o.offset()) throw Unsupported{"an offset"};
-  Brackets b{node.integers(1).values, node.integers(2).values, node.integers(3).values};
+  Brackets b{node.integers(1).values, ends_of(node), node.integers(3).values};
   for (size_t d = 0; d < b.begin.size(); ++d) {  // where one index is taken, TensorFlow Lite heeds this mask
     if ((o.begin_mask() & o.shrink_axis_mask()) >> d & 1) b.begin[d] = 0;
   }
@@ -61,7 +82,24 @@ Values strided_slice(const TfliteNode& node) {
   return {slice_brackets(node, 0, b)};
 }
 
+// Parts of a list of known integers, such as a shape. They may be empty.
+Values split_integers(const TfliteNode& node, size_t input, const std::vector<int64_t>& sizes) {
+  Values parts;
+  size_t begin = 0;
+  const size_t count = node.dims(input)[0];
+  for (const int64_t size : sizes) {
+    if (size < 0 || static_cast<size_t>(size) > count - begin) node.fail("split does not fit the dimension");
+    std::vector<size_t> places(static_cast<size_t>(size));
+    std::iota(places.begin(), places.end(), begin);
+    begin += places.size();
+    parts.push_back(take(node, input, {places.size()}, places));
+  }
+  if (begin != count) node.fail("split does not cover the dimension");
+  return parts;
+}
+
 Values split_into(const TfliteNode& node, size_t input, int64_t axis, std::vector<int64_t> sizes) {
+  if (node.is_integer(input) && node.dims(input).size() == 1) return split_integers(node, input, sizes);
   return convert::split(node, input, node.axis(axis, node.dims(input).size()), sizes);
 }
 

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "convert/common/file.h"
+#include "convert/common/spectra.h"
 #include "convert/common/wiring.h"
 #include "convert/convert.h"
 #include "convert/states.h"
@@ -60,20 +61,25 @@ class Importer {
       builder_.allow(content.size());
     }
     const size_t tensors = graph_->tensors() == nullptr ? 0 : graph_->tensors()->size();
+    const std::set<int32_t> states = depth_ == 1 ? states_of_steps() : std::set<int32_t>{};
     for (size_t i = 0; i < tensors; ++i) {
       wires_.push_back(wiring_.mention(std::to_string(i)));
       const schema::Buffer* buffer = buffer_of(tensor(i));
       if (buffer != nullptr) wiring_.define_constant(wires_[i], [this, i, buffer] { return read(tensor(i), *buffer); });
-      if (buffer == nullptr && tensor(i).is_variable()) {
+      if (buffer == nullptr && tensor(i).is_variable() && states.count(static_cast<int32_t>(i)) == 0) {
         wiring_.define_constant(wires_[i], [this, i] { return zeros(tensor(i)); });
       }
     }
+    define_empty_constants();
     for (size_t i = 0; i < operators(); ++i) {
       const schema::Operator& op = *graph_->operators()->Get(static_cast<unsigned>(i));
       charge_list(op.inputs());
       charge_list(op.outputs());
       if (depth_ == 1 && follow_variable(op, i)) continue;
-      wiring_.add_node(wires_at(list_of(op.inputs()), true), wires_at(list_of(op.outputs()), false));
+      const Wires inputs = wires_at(list_of(op.inputs()), true);
+      Wires outputs = wires_at(list_of(op.outputs()), false);
+      if (const std::optional<Wire> next = next_state(op, i)) outputs.push_back(*next);
+      wiring_.add_node(inputs, outputs);
     }
   }
 
@@ -111,6 +117,28 @@ class Importer {
   }
 
  private:
+  // What has no elements, and nothing writes, is a constant without a buffer: such as the shape of a scalar.
+  void define_empty_constants() {
+    std::set<int32_t> written;
+    const auto note = [&](const flatbuffers::Vector<int32_t>* list) {
+      charge_list(list);
+      for (const int32_t index : list_of(list)) written.insert(index);
+    };
+    note(graph_->inputs());
+    for (size_t i = 0; i < operators(); ++i) note(graph_->operators()->Get(static_cast<unsigned>(i))->outputs());
+    for (size_t i = 0; i < wires_.size(); ++i) {
+      const std::vector<int32_t> shape = list_of(tensor(i).shape());
+      const bool is_empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
+      if (!is_empty || tensor(i).is_variable() || buffer_of(tensor(i)) != nullptr) continue;
+      if (written.count(static_cast<int32_t>(i)) != 0) continue;
+      wiring_.define_constant(wires_[i], [this, i] {
+        const std::optional<ElementType> type = element_type(tensor(i).type());
+        if (!type) throw Unsupported{"constants of type " + std::to_string(static_cast<int>(tensor(i).type()))};
+        return constant_value(builder_, {*type, shape_of(tensor(i)), {}});
+      });
+    }
+  }
+
   // ---- variables
 
   // Whether an operator reads or assigns a variable; then it becomes no node.
@@ -120,6 +148,33 @@ class Importer {
     wiring_.collect(name_of(op, number), type, {}, [&] { variables_.follow(op, wiring_, wires_); });
     wiring_.add_node({}, {});
     return true;
+  }
+
+  // The tensor that an SVDF, which computes one step of a stream, keeps from run to run; -1 if the operator is none.
+  static int32_t state_of_step(const schema::Operator& op) {
+    constexpr unsigned state_input = 4;
+    const bool is_step = op.options_as<schema::SVDFOptions>() != nullptr;
+    return is_step && op.inputs() != nullptr && op.inputs()->size() > state_input ? op.inputs()->Get(state_input) : -1;
+  }
+  std::set<int32_t> states_of_steps() const {
+    std::set<int32_t> states;
+    for (size_t i = 0; i < operators(); ++i) {
+      states.insert(state_of_step(*graph_->operators()->Get(static_cast<unsigned>(i))));
+    }
+    return states;
+  }
+
+  // The state that such an operator leaves to the next run: a further output of it.
+  std::optional<Wire> next_state(const schema::Operator& op, size_t number) {
+    const int32_t index = depth_ == 1 ? state_of_step(op) : -1;
+    if (index < 0) return {};
+    const Wire begin = wire_at(index);
+    const schema::Tensor& state = tensor(static_cast<size_t>(index));
+    if (!state.is_variable() || buffer_of(state) != nullptr) return {};
+    const Wire next = wiring_.mention("state " + std::to_string(number));
+    variables_.keep(name_at(index), index, begin, next);
+    wires_[static_cast<size_t>(index)] = next;
+    return next;
   }
 
   // The output that leaves the variable's content to the next run.
@@ -328,10 +383,17 @@ class Importer {
     const TfliteRow* row = find_layer(type);
     if (row == nullptr) row = find_shape(type);
     const TfliteRow* const general = find_general(type);
-    if (row == nullptr && general == nullptr) throw Unsupported{};
+    const TfliteRow* const of_complex = find_complex(type);
+    const bool of_real = row != nullptr || general != nullptr;
+    if (!of_real && of_complex == nullptr) throw Unsupported{};
     const std::string name = name_of(op, number);
     const auto inputs = wiring_.values(number, "operator '" + name + "'");
     if (!inputs) return;  // the list of unsupported operators has the cause
+    if (const bool is_complex = any_complex(*inputs); is_complex || !of_real) {
+      if (of_complex == nullptr || !is_complex)
+        throw Unsupported{is_complex ? "of complex numbers" : "of real numbers"};
+      return import_operator(number, op, type, name, *of_complex, *inputs);
+    }
     if (row != nullptr) {
       try {
         return import_operator(number, op, type, name, *row, *inputs);
@@ -359,7 +421,20 @@ class Importer {
     }
     const Values values = row.import(node);
     for (const Value& value : values) charge_integers(builder_, value);
+    const std::vector<int32_t> outputs = list_of(op.outputs());
+    for (size_t i = 0; i < values.size() && i < outputs.size(); ++i) {
+      expect_shape(values[i], tensor(static_cast<size_t>(outputs[i])));
+    }
     wiring_.define_outputs(number, values);
+  }
+
+  // The file may know a shape that we learn in a run only, such as that of a tensor of which a loop replaces a row.
+  void expect_shape(const Value& value, const schema::Tensor& tensor) {
+    if (!value.view || value.is_complex || builder_.expected_shape(value.view)) return;
+    const std::vector<int32_t> open = list_of(tensor.shape_signature());
+    const bool is_known = std::none_of(open.begin(), open.end(), [](int32_t size) { return size < 0; });
+    const Shape shape = shape_of(tensor);
+    if (is_known && !shape.empty()) builder_.expect_shape(value.view, shape);  // texts and unknown ranks have none
   }
 
   std::vector<std::pair<std::string, Wire>> outputs_of_graph() {
@@ -383,6 +458,7 @@ class Importer {
     if (wiring_.is_unknown(wire)) throw Error("nothing computes the tensor '" + name + "'");
     const Value* value = wiring_.value(wire, "the model");
     if (value == nullptr) return;
+    if (value->is_complex) throw Unsupported{"complex numbers"};
     const View view = value->view ? value->view : integers_in_run(builder_, name, *value->integers, value->type);
     builder_.output(view, name, port_type(value->type));
   }

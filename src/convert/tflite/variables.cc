@@ -75,6 +75,13 @@ void Variables::follow(const schema::Operator& op, Wiring& wiring, Wires& wires)
   }
 }
 
+void Variables::keep(const std::string& name, int32_t tensor, Wire begin, Wire next) {
+  const auto [at, fresh] = variables_.try_emplace(name, Variable{name, begin, next, tensor, nullptr, true});
+  if (fresh) return;
+  if (at->second.tensor != tensor) throw Error("two variables have the name '" + name + "'");
+  at->second.now = next;
+}
+
 // Reads the graph that runs before the first run: it may assign constants to variables, no more.
 void Variables::initialize(const schema::CallOnceOptions& call, Wiring& wiring) {
   const auto graphs = static_cast<size_t>(model_.subgraphs()->size());

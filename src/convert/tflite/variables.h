@@ -29,6 +29,9 @@ class Variables {
   bool concern(const schema::Operator& op) const;
   void follow(const schema::Operator& op, Wiring& wiring, Wires& wires);
 
+  // The same for an operator that has a tensor of the graph as its state: `begin` is what it reads, `next` what it leaves.
+  void keep(const std::string& name, int32_t tensor, Wire begin, Wire next);
+
   // The variables that the graph reads or assigns.
   std::vector<Variable> used() const;
 

@@ -124,6 +124,8 @@ Values softmax_of(const TfNode& node) {
   return {make(node, "any_softmax", {node.value(0)}, Parameters().integer("axis", -1))};
 }
 
+Values atan2(const TfNode& node) { return {convert::atan2(node, node.value(0), node.value(1))}; }
+
 }  // namespace
 
 const TfTable& general_elementwise() {
@@ -137,6 +139,7 @@ const TfTable& general_elementwise() {
       {"Asin", {plain<"asin">, 1, 1}},
       {"Asinh", {plain<"asinh">, 1, 1}},
       {"Atan", {plain<"atan">, 1, 1}},
+      {"Atan2", {atan2, 2, 2}},
       {"Atanh", {plain<"atanh">, 1, 1}},
       {"BiasAdd", {bias_add, 2, 2}},
       {"BitwiseAnd", {plain<"bitwise_and">, 2, 2}},

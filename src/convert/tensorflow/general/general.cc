@@ -9,8 +9,9 @@ Values all_inputs(const TfNode& node) {
 }
 
 const TfRow* find_general(const std::string& op) {
-  for (const TfTable* table : {&general_elementwise(), &general_along(), &general_choosing(), &general_moving(),
-                               &general_products(), &general_control(), &general_lists(), &general_detection()}) {
+  for (const TfTable* table :
+       {&general_elementwise(), &general_along(), &general_choosing(), &general_moving(), &general_products(),
+        &general_control(), &general_lists(), &general_detection(), &general_spectra()}) {
     if (const TfRow* row = find_in(*table, op)) return row;
   }
   return nullptr;

@@ -27,5 +27,6 @@ const TfTable& general_products();
 const TfTable& general_control();
 const TfTable& general_lists();
 const TfTable& general_detection();
+const TfTable& general_spectra();
 
 }  // namespace quern::tensorflow

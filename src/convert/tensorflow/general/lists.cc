@@ -57,17 +57,24 @@ Value joined_integers(const TfNode& node, const Value& a, const Value& b) {
   return joined(node, {first, cast_to(node, b, ElementType::i64)}, 0);
 }
 
+// Whether the sizes of a shape follow from dimensions, or are no open ones.
+bool follows_dimensions(const TfNode& node, const Integers& shape) {
+  std::vector<View> tensors;
+  std::vector<int64_t> factors;
+  for (size_t i = 0; i < shape.values.size(); ++i) {
+    const bool is_open = shape.symbols[i] != no_symbol && node.builder.is_open(shape.symbols[i]);
+    if (is_open && !node.builder.factors(shape.at(i), &tensors, &factors)) return false;
+  }
+  return true;
+}
+
 // Zeros of a shape. Sizes that are computed of others that are open are known in a run.
 Value zeros(const TfNode& node, Value shape, ElementType type) {
-  const Value zero = number_of(node, 0, type);
-  if (shape.integers == nullptr || !has_open_sizes(node, *shape.integers)) return filled(node, shape, zero);
-  try {
-    return filled_open(node, *shape.integers, zero);
-  } catch (const Unsupported&) {
+  if (shape.integers != nullptr && !follows_dimensions(node, *shape.integers)) {
     shape.view = integers_in_run(node.builder, node.name + "/shape", *shape.integers, shape.type);
     shape.integers = nullptr;
-    return filled(node, shape, zero);
   }
+  return filled(node, shape, number_of(node, 0, type));
 }
 
 // ---- lists without elements -------------------------------------------------------------------

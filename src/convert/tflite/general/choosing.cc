@@ -37,24 +37,56 @@ Values one_hot(const TfliteNode& node) {
   return {node.typed(convert::one_hot(node, node.any(0), node.any(1), node.any(2), node.any(3), axis))};
 }
 
+Values sparse_to_dense(const TfliteNode& node) {
+  const Value indices = node.any(0), values = node.any(2), all = filled(node, node.any(1), node.any(3));
+  const Shape shape = shape_at_import(node, indices);
+  for (size_t d = 0; d < shape.size(); ++d) node.fix(node.dimension(0, d).symbol);
+  const auto count = static_cast<int64_t>(shape.empty() ? 1 : shape[0]);
+  const int64_t rank = shape.size() < 2 ? 1 : static_cast<int64_t>(shape[1]);
+  if (shape.size() > 2) node.fail("the places are no matrix");
+  const Value each = make(node, "expand", {values, integer_list({count})});  // there may be one value for all
+  return {node.typed(make(node, "scatter_nd", {all, reshaped(node, indices, {count, rank}), each}))};
+}
+
+// All places of a block that begins at zeros, as a tensor [sizes..., dimensions].
+Value places_of(const TfliteNode& node, const Shape& block) {
+  size_t count = block.size();
+  for (const size_t d : block) {
+    if (__builtin_mul_overflow(count, d, &count) || count > 1 << 24) throw Unsupported{"an update of this size"};
+  }
+  node.builder.charge(count * sizeof(int64_t));
+  Integers places = {block, std::vector<int64_t>(count), {}};
+  places.shape.push_back(block.size());
+  for (size_t i = 0; i < count; i += block.size()) {
+    size_t rest = i / block.size();
+    for (size_t d = block.size(); d-- > 0; rest /= block[d])
+      places.values[i + d] = static_cast<int64_t>(rest % block[d]);
+  }
+  return integer_value(std::move(places));
+}
+
+// Puts an update at a place that may be computed, such as the next of a cache. It is moved so that it lies inside.
 Values dynamic_update_slice(const TfliteNode& node) {
   const Value x = node.any(0), update = node.any(1);
   const Shape whole = shape_at_import(node, x), part = shape_at_import(node, update);
   if (whole.size() != part.size()) node.fail("the update has another rank");
-  std::vector<int64_t> begin = node.integers(2).values, pads;
-  if (begin.size() != part.size()) node.fail("the place does not fit the rank");
+  if (shape_at_import(node, node.any(2)) != Shape{part.size()}) node.fail("the place does not fit the rank");
+  std::vector<int64_t> last;
+  size_t moving = 0;  // behind these dimensions there is one place only
   for (size_t d = 0; d < part.size(); ++d) {
     if (part[d] > whole[d]) node.fail("the update is larger than the tensor");
     node.fix(node.dimension(0, d).symbol);
     node.fix(node.dimension(1, d).symbol);
-    begin[d] = std::clamp<int64_t>(begin[d], 0, static_cast<int64_t>(whole[d] - part[d]));
-    pads.push_back(static_cast<int64_t>(whole[d] - part[d]) - begin[d]);
+    last.push_back(static_cast<int64_t>(whole[d] - part[d]));
+    if (last[d] != 0) moving = d + 1;
   }
-  pads.insert(pads.begin(), begin.begin(), begin.end());
-  const Value inside = filled(node, shape_of(node, update), integer_number(1, ElementType::boolean));
-  const Value mask = make(node, "pad_by", {inside, integer_list(pads)});
-  const Value padded = make(node, "pad_by", {update, integer_list(pads)});
-  return {node.typed(make(node, "where", {mask, padded, x}, {}, x.type))};
+  if (moving == 0) return {node.typed(update)};
+  Value begin = cast_to(node, node.any(2), ElementType::i64);
+  begin = make(node, "min", {make(node, "max", {begin, integer_number(0)}), integer_list(last)});
+  if (moving < part.size()) begin = sliced(node, begin, {0}, {static_cast<int64_t>(moving)}, {0});
+  const Shape block(part.begin(), part.begin() + static_cast<std::ptrdiff_t>(moving));
+  const Value places = make(node, "any_add", {places_of(node, block), begin});
+  return {node.typed(make(node, "scatter_nd", {x, places, update}))};
 }
 
 // ---- what elements are ------------------------------------------------------------------------
@@ -122,6 +154,7 @@ const TfliteTable& general_choosing() {
       {"ONE_HOT", {one_hot, 4, 4}},
       {"SCATTER_ND", {scatter_nd, 3, 3}},
       {"SEGMENT_SUM", {segment_sum, 2, 2}},
+      {"SPARSE_TO_DENSE", {sparse_to_dense, 4, 4}},
       {"TOPK_V2", {top_k, 2, 2}},
       {"UNIQUE", {unique, 1, 1}},
       {"WHERE", {where, 1, 1}},

@@ -1,5 +1,7 @@
 // Operators that cut, join, pad and repeat tensors, or change their shapes.
+#include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "convert/common/images.h"
 #include "convert/tflite/general/general.h"
@@ -43,7 +45,19 @@ Values broadcast_args(const TfliteNode& node) {
 
 // ---- parts ------------------------------------------------------------------------------------
 
+// Where begin or size is computed, as loops do that replace a row of a tensor. A size of -1 takes all that follow.
+Value sliced_in_run(const TfliteNode& node) {
+  const Value begin = cast_to(node, node.any(1), ElementType::i64), size = cast_to(node, node.any(2), ElementType::i64);
+  const Value takes_all = make(node, "less", {size, integer_number(0)}, {}, ElementType::boolean);
+  const Value last = integer_number(std::numeric_limits<int64_t>::max());
+  const Value end = make(node, "where", {takes_all, last, make(node, "any_add", {begin, size})}, {}, ElementType::i64);
+  std::vector<int64_t> axes(rank_of(node, node.any(0)));
+  std::iota(axes.begin(), axes.end(), 0);
+  return make(node, "slice_by", {node.any(0), begin, end, integer_list(axes)});
+}
+
 Values slice(const TfliteNode& node) {
+  if (!node.is_integer(1) || !node.is_integer(2)) return {node.typed(sliced_in_run(node))};
   return {node.typed(sliced_sizes(node, node.any(0), node.integers(1).values, node.integers(2).values))};
 }
 
@@ -128,6 +142,38 @@ Values mirror_pad(const TfliteNode& node) {
   return {node.typed(padded(node, node.any(0), 1, symmetric ? PadMode::symmetric : PadMode::reflect))};
 }
 
+// ---- diagonals --------------------------------------------------------------------------------
+
+// Whether elements of matrices lie on the diagonal.
+Value diagonal(const TfliteNode& node, size_t rows, size_t columns) {
+  if (columns != 0 && rows > (size_t{1} << 24) / columns) throw Unsupported{"a matrix of this size"};
+  node.builder.charge(rows * columns * sizeof(int64_t));
+  Integers mask = {{rows, columns}, std::vector<int64_t>(rows * columns), {}};
+  for (size_t i = 0; i < std::min(rows, columns); ++i) mask.values[i * columns + i] = 1;
+  return integer_value(std::move(mask), ElementType::boolean);
+}
+
+Values matrix_diag(const TfliteNode& node) {
+  const Value x = node.any(0);
+  const Shape shape = shape_at_import(node, x);
+  if (shape.empty()) node.fail("the input is a scalar");
+  node.fix(node.dimension(0, shape.size() - 1).symbol);
+  const Value zero = number_of(node, 0, x.type), mask = diagonal(node, shape.back(), shape.back());
+  return {node.typed(make(node, "where", {mask, with_axis(node, x, -1), zero}, {}, x.type))};
+}
+
+Values matrix_set_diag(const TfliteNode& node) {
+  const Value x = node.any(0);
+  const Shape shape = shape_at_import(node, x);
+  const size_t rank = shape.size();
+  if (rank < 2) node.fail("the input is no matrix");
+  node.fix(node.dimension(0, rank - 2).symbol);
+  node.fix(node.dimension(0, rank - 1).symbol);
+  const size_t rows = shape[rank - 2], columns = shape[rank - 1];
+  const Value numbers = with_axis(node, node.any(1), rows <= columns ? -1 : -2);
+  return {node.typed(make(node, "where", {diagonal(node, rows, columns), numbers, x}, {}, x.type))};
+}
+
 // ---- blocks -----------------------------------------------------------------------------------
 
 Values space_to_depth(const TfliteNode& node) {
@@ -157,6 +203,8 @@ const TfliteTable& general_moving() {
       {"DEPTH_TO_SPACE", {depth_to_space, 1, 1}},
       {"EXPAND_DIMS", {expand_dims, 2, 2}},
       {"FILL", {fill, 2, 2}},
+      {"MATRIX_DIAG", {matrix_diag, 1, 1}},
+      {"MATRIX_SET_DIAG", {matrix_set_diag, 2, 2}},
       {"MIRROR_PAD", {mirror_pad, 2, 2}},
       {"PACK", {pack, 1, many_inputs}},
       {"PAD", {pad, 2, 2}},

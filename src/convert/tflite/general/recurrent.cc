@@ -1,4 +1,6 @@
 // Recurrent layers. Their state is not kept from run to run: each run begins with the state of the first.
+#include <limits>
+
 #include "convert/tflite/general/general.h"
 
 namespace quern::tflite {
@@ -173,6 +175,29 @@ Values bidirectional_sequence_rnn(const TfliteNode& node) {
               rnn_of(node, x, 5, o.time_major(), true, o.activation()), o.merge_outputs());
 }
 
+// One step of a stream. Each filter makes one number of the input, keeps those of the last steps, and weighs them; units
+// are sums of `rank` filters. The results are the units and the numbers kept, without the oldest and with the new ones.
+Values svdf(const TfliteNode& node) {
+  const auto& o = node.options<schema::SVDFOptions>();
+  if (!is_float(node.value(0).type)) throw Unsupported{"of bytes"};
+  if (!node.is_state(4)) throw Unsupported{"a state that is not the model's"};
+  const Shape feature = shape_at_import(node, node.any(1)), time = shape_at_import(node, node.any(2));
+  if (feature.size() != 2 || time.size() != 2 || feature[0] != time[0]) node.fail("the weights do not fit");
+  const auto filters = static_cast<int64_t>(time[0]), steps = static_cast<int64_t>(time[1]), rank = int64_t{o.rank()};
+  if (rank < 1 || filters % rank != 0 || steps < 1) node.fail("the rank does not fit the weights");
+  const Value product = make(node, "matmul", {node.any(0), permuted(node, node.any(1), {1, 0})});
+  const Value before = reshaped(node, node.any(4), {-1, filters, steps});
+  const Value kept = sliced(node, before, {1}, {std::numeric_limits<int64_t>::max()}, {2});
+  const Value now = joined(node, {kept, with_axis(node, product, -1)}, 2);
+  const auto sum = [&](const Value& x) {
+    return make(node, "reduce_sum", {x}, Parameters().integers("axes", {-1}).integer("keep_dimensions", 0));
+  };
+  const Value weighed = sum(make(node, "any_mul", {now, node.any(2)}));
+  Value units = sum(reshaped(node, weighed, {-1, filters / rank, rank}));
+  if (node.has(3)) units = make(node, "any_add", {units, node.any(3)});
+  return {node.typed(units, 0, o.activation()), reshaped(node, now, {-1, filters * steps})};
+}
+
 }  // namespace
 
 const TfliteTable& general_recurrent() {
@@ -181,6 +206,7 @@ const TfliteTable& general_recurrent() {
       {"BIDIRECTIONAL_SEQUENCE_RNN", {bidirectional_sequence_rnn, 9, 12}},
       {"LSTM", {lstm, 20, 24}},
       {"RNN", {rnn, 5, 5}},
+      {"SVDF", {svdf, 5, 5}},
       {"UNIDIRECTIONAL_SEQUENCE_LSTM", {unidirectional_sequence_lstm, 20, 24}},
       {"UNIDIRECTIONAL_SEQUENCE_RNN", {unidirectional_sequence_rnn, 5, 5}},
   };
