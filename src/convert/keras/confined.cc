@@ -27,10 +27,11 @@ constexpr bool sanitized = false;
 
 constexpr int pipe_end = 3;  // the first number after standard input, output and error
 
-void limit(int resource, uint64_t value) {
-  const rlimit both = {static_cast<rlim_t>(value), static_cast<rlim_t>(value)};
-  if (setrlimit(static_cast<__rlimit_resource_t>(resource), &both) != 0) _exit(1);
+void limit(int resource, uint64_t value, uint64_t most) {
+  const rlimit limits = {static_cast<rlim_t>(value), static_cast<rlim_t>(most)};
+  if (setrlimit(static_cast<__rlimit_resource_t>(resource), &limits) != 0) _exit(1);
 }
+void limit(int resource, uint64_t value) { limit(resource, value, value); }
 
 uint64_t address_space() {
   uint64_t pages = 0;
@@ -47,7 +48,8 @@ void confine(int pipe, const Limits& limits) {
   closefrom(pipe_end + 1);
   // Sanitizers map far more memory than they use.
   if (!sanitized) limit(RLIMIT_AS, address_space() + limits.memory);
-  limit(RLIMIT_CPU, limits.seconds);
+  // SIGXCPU, which says why, comes at the first limit, SIGKILL at the second.
+  limit(RLIMIT_CPU, limits.seconds, uint64_t{limits.seconds} + 1);
   limit(RLIMIT_CORE, 0);
   limit(RLIMIT_FSIZE, 0);  // of files that it writes
   // They also look at memory through a pipe of their own before virtual functions are called.
