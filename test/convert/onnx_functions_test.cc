@@ -116,9 +116,9 @@ TEST_F(OnnxFunctions, NamesAndNesting) {
   add_node(outer, "Slope", {"c"}, {"t"})->set_domain("mine");
   add_node(outer, "Neg", {"t"}, {"unused"});
   model.input("x", {1, 3}).scalar("two", 2).output("y").output("same").output("c");
-  model.node("Neg", {"x"}, {"c"}).node("Abs", {"x"}, {"y/c"});
+  model.node("Neg", {"x"}, {"c"}).node("Abs", {"x"}, {"Outer 1/c"});
   call(&model, "Outer", {"c", "", "two"}, {"t", "same"});
-  model.node("Add", {"t", "y/c"}, {"y"});
+  model.node("Add", {"t", "Outer 1/c"}, {"y"});
   const std::vector<Array> got = run(model, {{{1, 3}, {8, -3, -1}}});
   expect_near(got.at(0), {{1, 3}, {4, 5, 2}});
   expect_near(got.at(1), {{1, 3}, {-8, 3, 1}});
@@ -151,6 +151,47 @@ TEST_F(OnnxFunctions, Graphs) {
   EXPECT_EQ(graph.subgraphs[0].inputs.size(), graph.subgraphs[1].inputs.size());
 }
 
+// Long names and large attributes of a call, which each node of the function may repeat, and graphs that double.
+TEST_F(OnnxFunctions, CallsMayNotGrow) {
+  const auto expect_growth = [&](const OnnxModel& model) {
+    EXPECT_NE(refusal(model).find("grow far beyond its size"), std::string::npos) << refusal(model);
+  };
+  const std::string name(1 << 20, 'n');
+  OnnxModel names(17), attributes(17), graphs(17);
+  FunctionProto* function = add_function(&names, "F", {"x"}, {"y"});
+  for (int i = 0; i < 1000; ++i) add_node(function, "Neg", {"x"}, {"t" + std::to_string(i)});
+  names.input(name, {1}).output("y");
+  call(&names, "F", {name}, {"y"});
+  expect_growth(names);
+  function = add_function(&attributes, "F", {"x"}, {"y"});
+  for (int i = 0; i < 1000; ++i) refer(add_node(function, "Constant", {}, {"t" + std::to_string(i)}), "value", "v");
+  attributes.input("x", {1}).output("y");
+  call(&attributes, "F", {"x"}, {"y"});
+  auto* const value = last(&attributes)->add_attribute();
+  value->set_name("v");
+  value->mutable_t()->set_raw_data(std::string(1 << 20, '0'));
+  expect_growth(attributes);
+  for (int i = 0; i < 40; ++i) {
+    function = add_function(&graphs, "F" + std::to_string(i), {"x"}, {"y"});
+    for (const char* output : {"t", "y"}) {
+      NodeProto* const node = add_node(function, "F" + std::to_string(i + 1), {"x"}, {output});
+      node->set_domain("mine");
+      refer(node, "g", "g");
+      NodeProto* const choice = add_node(function, "If", {"x"}, {std::string(output) + "2"});
+      for (const char* branch : {"then_branch", "else_branch"}) refer(choice, branch, "g");
+    }
+  }
+  graphs.input("x", {1}).output("y");
+  call(&graphs, "F0", {"x"}, {"y"});
+  auto* const graph = last(&graphs)->add_attribute();
+  graph->set_name("g");
+  NodeProto* const node = graph->mutable_g()->add_node();
+  node->set_op_type("Neg");
+  node->add_input("x");
+  node->add_output("r");
+  expect_growth(graphs);
+}
+
 TEST_F(OnnxFunctions, WhatIsWrong) {
   const auto with = [&](const std::function<void(OnnxModel*)>& change) {
     OnnxModel model(17);
@@ -178,7 +219,7 @@ TEST_F(OnnxFunctions, WhatIsWrong) {
      }),
      "function 'F' is of operator set 16, the model of 17");
   in(with([](OnnxModel* m) { add_slope(m); }), "function 'Slope' is given twice");
-  in(with([](OnnxModel* m) { add_node(add_function(m, "F", {"x"}, {"y"}), "Relu", {"z"}, {"y"}); }), "reads 'y/z'");
+  in(with([](OnnxModel* m) { add_node(add_function(m, "F", {"x"}, {"y"}), "Relu", {"z"}, {"y"}); }), "reads 'F 1/z'");
   in(with([](OnnxModel* m) {
        for (int i = 0; i < 20; ++i) {
          const std::string name = i == 0 ? "F" : "F" + std::to_string(i), next = "F" + std::to_string(i + 1);

@@ -273,6 +273,13 @@ TEST_F(Onnx, WorkAtImportIsBounded) {
   }
   doubled.node("Reshape", {"x", "d40"}, {"y"});
   EXPECT_NE(refusal(doubled).find("constants grow far beyond the size of the file"), std::string::npos);
+  OnnxModel squares(13);
+  squares.input("x", {1}).output("s40").node("Shape", {"x"}, {"s0"});
+  for (int i = 0; i < 40; ++i) {
+    const std::string from = std::string("s").append(std::to_string(i));
+    squares.node("Mul", {from, from}, {std::string("s").append(std::to_string(i + 1))});
+  }
+  import(squares);  // whose symbols have not 2^40 factors
   OnnxModel division(13);
   division.input("x", {4}).output("y").integers("a", {INT64_MIN}).integers("b", {-1}).node("Div", {"a", "b"}, {"d"});
   division.node("Reshape", {"x", "d"}, {"y"});

@@ -146,6 +146,38 @@ const OpenModel open_models[] = {
        model.node("Concat", {"x", "x"}, {"xx"}, "axis=1");
        model.node("Slice", {"xx", "half", "end", "one"}, {"y"});
      }},
+    {"TwiceAHalfIsLessThanAnOddSize",
+     {3},
+     [](OnnxModel& model) {
+       model.node("Add", {"m", "two"}, {"m2"}).node("Div", {"m2", "two"}, {"half"});
+       model.node("ConstantOfShape", {"half"}, {"zeros"}).node("Shape", {"zeros"}, {"size"});
+       model.node("Mul", {"size", "two"}, {"end"}).node("Concat", {"x", "x", "x"}, {"xxx"}, "axis=1");
+       model.node("Slice", {"xxx", "zero", "end", "one"}, {"y"});
+     }},
+    {"InferredBesideAMultiple",
+     {6},
+     [](OnnxModel& model) {
+       model.node("Mul", {"n", "two"}, {"2n"}).node("Concat", {"2n", "m", "minus"}, {"s"}, "axis=0");
+       model.node("Reshape", {"x", "s"}, {"r"}).node("Shape", {"r"}, {"shape2"});
+       model.node("ConstantOfShape", {"shape2"}, {"zeros"}).node("Add", {"r", "zeros"}, {"y"});
+     }},
+    {"InferredBesideEqualSizes",
+     {2, 6},
+     [](OnnxModel& model) {
+       model.node("Transpose", {"x"}, {"t"}, "perm=[1,0,2,3]").node("Mul", {"n", "two"}, {"2n"});
+       model.node("Concat", {"2n", "m", "minus"}, {"s"}, "axis=0").node("Concat", {"t", "t"}, {"tt"}, "axis=1");
+       model.node("Reshape", {"tt", "s"}, {"r"}).node("Shape", {"r"}, {"shape2"});
+       model.node("ConstantOfShape", {"shape2"}, {"zeros"}).node("Add", {"r", "zeros"}, {"y"});
+     }},
+    {"NoPlacesBelowNothing",
+     {3},
+     [](OnnxModel& model) {
+       model.integers("5", {5}).integers("0", {0}).node("Sub", {"m", "5"}, {"m5"});
+       model.node("Squeeze", {"m5", "0"}, {"limit"}).node("Squeeze", {"zero", "0"}, {"start"});
+       model.node("Squeeze", {"one", "0"}, {"step"}).node("Range", {"start", "limit", "step"}, {"places"});
+       model.node("Shape", {"places"}, {"count"}).node("Add", {"count", "one"}, {"end"});
+       model.node("Slice", {"x", "zero", "end", "one"}, {"y"});
+     }},
     {"MeanBesideOpenSizes", {4}, [](OnnxModel& model) { model.node("ReduceMean", {"x"}, {"y"}, "axes=[2]"); }},
     {"MeanOfAnOpenSize", {4}, [](OnnxModel& model) { model.node("ReduceMean", {"x"}, {"y"}, "axes=[1] keepdims=0"); }},
 };

@@ -83,36 +83,21 @@ Dimensions permute(const Shown& node) {
 
 // What a reshape infers (-1): the input's elements divided by those of the other dimensions.
 Number left_over(const Shown& node, size_t dimension, const Dimensions& x, const Dimensions& others) {
-  Dimensions from;
-  int64_t above = 1, below = 1;
-  const auto multiply = [](int64_t* product, int64_t by) {
-    if (!checked_mul(*product, by, product)) throw Unknown{};
-  };
-  for (const Number& size : x) {
-    const auto same = std::count_if(others.begin(), others.end(), [&](const Number& o) {
-      return size.symbol != no_symbol && o.symbol == size.symbol;
-    });
-    if (same > 1) throw Unknown{};
-    if (same == 1) continue;
-    const Symbols::Product& product = node.symbols.product_of(size.symbol);
-    multiply(&above, size.symbol == no_symbol ? size.value : product.numerator);
-    multiply(&below, product.denominator);
-    for (const Symbol symbol : product.symbols) from.push_back(named(symbol));
-  }
-  for (const Number& size : others) {
-    if (size.symbol == no_symbol) multiply(&below, size.value);
-  }
-  const bool is_multiple = from.size() == 1 && below != 0 && above % below == 0;
-  return named(is_multiple ? node.symbols.product(from[0], known(above / below)) : node.made_of(dimension, from));
+  if (const std::optional<Number> exact = node.symbols.quotient(x, others)) return *exact;
+  Dimensions all = x;
+  append(&all, others, 0, others.size());
+  return named(node.made_of(dimension, all));
 }
 
-// Each size of the input is copied at most once.
+// A computed number below 0 would not be the size that it stands for.
 Dimensions reshape(const Shown& node) {
   const Dimensions x = node.dimensions(), wanted = node.numbers(1);
   Dimensions out, others;
   std::optional<size_t> inferred;
   for (size_t d = 0; d < wanted.size(); ++d) {
-    const bool follows = wanted[d].symbol != no_symbol, zero = wanted[d].value == 0 && !follows;
+    const bool follows = wanted[d].symbol != no_symbol;
+    if (follows && !node.symbols.is_size(wanted[d])) throw Unknown{};
+    const bool zero = wanted[d].value == 0 && !follows;
     const bool copies = zero && node.integer("allow_zero", 0) == 0 && d < x.size();
     if (zero && !copies) throw Unknown{};
     const bool infers = !follows && wanted[d].value < 0;
@@ -283,7 +268,8 @@ Dimensions range(const Shown& node) {
   const auto is = [](const Dimensions& x, int64_t n) {
     return x.size() == 1 && x[0].symbol == no_symbol && x[0].value == n;
   };
-  if (limit.size() != 1 || !is(start, 0) || !is(step, 1)) throw Unknown{};
+  const bool counts = limit.size() == 1 && is(start, 0) && is(step, 1);
+  if (!counts || !node.symbols.is_size(limit[0])) throw Unknown{};
   return limit;
 }
 

@@ -42,9 +42,12 @@ Symbol Symbols::result(char operation, const std::vector<int64_t>& arguments, co
   return symbol;
 }
 
+// Returns false if the product is too large, or has too many factors: each of a chain of squares has twice as many.
 bool Symbols::multiply(Product* product, const Number& by) const {
+  constexpr size_t most = 16;
   if (by.symbol == no_symbol) return checked_mul(product->numerator, by.value, &product->numerator);
   const Product& other = entries_[static_cast<size_t>(by.symbol)].product;
+  if (product->symbols.size() + other.symbols.size() > most) return false;
   product->symbols.insert(product->symbols.end(), other.symbols.begin(), other.symbols.end());
   return checked_mul(product->numerator, other.numerator, &product->numerator) &&
          checked_mul(product->denominator, other.denominator, &product->denominator);
@@ -55,6 +58,7 @@ bool Symbols::divide(Product* product, const Number& by) const {
   if (by.symbol == no_symbol)
     return by.value != 0 && checked_mul(product->denominator, by.value, &product->denominator);
   const Product& other = entries_[static_cast<size_t>(by.symbol)].product;
+  if (other.numerator == 0) return false;
   for (const Symbol symbol : other.symbols) {
     const auto at = std::find(product->symbols.begin(), product->symbols.end(), symbol);
     if (at == product->symbols.end()) return false;
@@ -64,20 +68,46 @@ bool Symbols::divide(Product* product, const Number& by) const {
          checked_mul(product->denominator, other.numerator, &product->denominator);
 }
 
+Symbols::Product Symbols::in_lowest_terms(Product product) {
+  if (const int64_t common = std::gcd(product.numerator, product.denominator); common > 1) {
+    product.numerator /= common;
+    product.denominator /= common;
+  }
+  std::sort(product.symbols.begin(), product.symbols.end());
+  return product;
+}
+
 Symbol Symbols::symbol_of(const Product& product) {
   if (product.symbols.empty()) return no_symbol;
-  Product lowest = product;
-  if (const int64_t common = std::gcd(lowest.numerator, lowest.denominator); common > 1) {
-    lowest.numerator /= common;
-    lowest.denominator /= common;
-  }
-  std::sort(lowest.symbols.begin(), lowest.symbols.end());
+  Product lowest = in_lowest_terms(product);
   if (lowest.numerator == 1 && lowest.denominator == 1 && lowest.symbols.size() == 1) return lowest.symbols[0];
-  std::vector<int64_t> recipe = {'*', lowest.numerator, lowest.denominator};
-  recipe.insert(recipe.end(), lowest.symbols.begin(), lowest.symbols.end());
+  const std::vector<int64_t> recipe = recipe_of(lowest);
   Sources all;
   for (const Symbol symbol : lowest.symbols) all.insert(sources(symbol).begin(), sources(symbol).end());
   return add(recipe, std::move(all), std::move(lowest));
+}
+
+std::vector<int64_t> Symbols::recipe_of(const Product& lowest) {
+  std::vector<int64_t> recipe = {'*', lowest.numerator, lowest.denominator};
+  recipe.insert(recipe.end(), lowest.symbols.begin(), lowest.symbols.end());
+  return recipe;
+}
+
+bool Symbols::is_size(const Number& number, size_t depth) const {
+  if (number.symbol == no_symbol) return number.value >= 0;
+  const Entry& entry = entries_[static_cast<size_t>(number.symbol)];
+  const auto is_size_alone = [&](Symbol symbol) {
+    if (find(symbol).first != no_tensor) return true;
+    const Entry& factor = entries_[static_cast<size_t>(symbol)];
+    const bool adds = factor.operation == 'A';
+    const bool divides =
+        factor.operation == 'D' && factor.numbers[1].symbol == no_symbol && factor.numbers[1].value > 0;
+    return (adds || divides) && depth > 0 &&
+           std::all_of(factor.numbers.begin(), factor.numbers.end(),
+                       [&](const Number& part) { return is_size(part, depth - 1); });
+  };
+  return entry.product.numerator > 0 &&
+         std::all_of(entry.product.symbols.begin(), entry.product.symbols.end(), is_size_alone);
 }
 
 // Adds the terms of a number, each with this sign. Quotients of integers round towards 0, whatever their sign.
@@ -92,8 +122,7 @@ bool Symbols::add_terms(const Number& number, int64_t sign, size_t depth, std::v
   const auto has_tensor = [this](Symbol symbol) { return find(symbol).first != no_tensor; };
   if (std::all_of(entry.product.symbols.begin(), entry.product.symbols.end(), has_tensor)) {
     terms->push_back(entry.product);
-    terms->back().numerator *= sign;
-    return true;
+    return checked_mul(sign, entry.product.numerator, &terms->back().numerator);
   }
   if (entry.product.symbols.size() > 1 || entry.product.numerator != 1) {
     return add_multiple(entry.product, sign, depth, terms);
@@ -217,17 +246,24 @@ Symbol Symbols::broadcast(const Number& a, const Number& b) {
   return result('b', {}, {a, b});
 }
 
-// Returns the symbol of the dimension that a reshape infers (-1).
-Symbol Symbols::inferred(const Dimensions& from, const Vector<int64_t>& values) {
+std::optional<Symbols::Number> Symbols::quotient(const Dimensions& from, const Dimensions& by) {
   Product rest;
   bool fits = true;
   for (const Number& number : from) fits = fits && multiply(&rest, number);
-  for (size_t d = 0; d < values.size() && fits; ++d) {
+  for (const Number& number : by) fits = fits && divide(&rest, number);
+  return fits ? std::optional(Number{rest.numerator / rest.denominator, symbol_of(rest)}) : std::nullopt;
+}
+
+// Returns the symbol of the dimension that a reshape infers (-1).
+Symbol Symbols::inferred(const Dimensions& from, const Vector<int64_t>& values) {
+  Dimensions others;
+  for (size_t d = 0; d < values.size(); ++d) {
     const int64_t copied = copied_dimension(values[d], d);
-    if (copied >= 0) fits = divide(&rest, from[static_cast<size_t>(copied)]);
-    if (values[d] > 0) fits = divide(&rest, {values[d]});
+    if (copied >= 0) others.push_back(from[static_cast<size_t>(copied)]);
+    if (values[d] > 0) others.push_back({values[d]});
   }
-  return fits ? symbol_of(rest) : result('r', {values.begin(), values.end()}, from);
+  const std::optional<Number> exact = quotient(from, others);
+  return exact ? exact->symbol : result('r', {values.begin(), values.end()}, from);
 }
 
 // If both bounds count from the same end, the number of elements between them does not change.
@@ -308,23 +344,42 @@ std::optional<Symbols::Number> Symbols::counted_number(const Graph& graph, const
   Dimensions from;
   bool is_sum = true, goes_on = true;
   while (goes_on && *next + 2 < factors.size()) {
-    Product product{factors[*next], factors[*next + 1], {}};
+    const int64_t denominator = factors[*next + 1];
+    Product product{factors[*next], 1, {}};
     goes_on = factors[*next + 2] < 0;
     int64_t left = goes_on ? ~factors[*next + 2] : factors[*next + 2];
-    all.insert(all.end(), {product.numerator, product.denominator, left});
-    is_sum = is_sum && product.denominator > 0;
+    all.insert(all.end(), {product.numerator, denominator, left});
+    is_sum = is_sum && denominator > 0;
     for (*next += 3; left > 0 && *next + 1 < factors.size(); --left, *next += 2) {
       const Dimensions of = dimensions(graph, node.inputs[static_cast<size_t>(factors[*next])]);
       from.push_back(of[static_cast<size_t>(factors[*next + 1])]);
       if (is_sum && !multiply(&product, from.back())) return std::nullopt;
     }
     if (!is_sum) continue;
-    const Number term = {product.numerator, symbol_of(product)};
-    sum = sum ? Number{sum->value + term.value, result('A', {}, {*sum, term})} : term;
+    const std::optional<Number> term = rounded(product, denominator);
+    if (!term) return std::nullopt;
+    sum = sum ? added(*sum, *term) : term;
   }
   if (is_sum) return sum;
   const Symbol symbol = result('q', all, from);
   return symbol == no_symbol ? std::nullopt : std::optional(Number{0, symbol});
+}
+
+// The quotient as integers have it. It is a fraction only if some size is known to be the same one, without a remainder.
+std::optional<Symbols::Number> Symbols::rounded(const Product& product, int64_t denominator) {
+  if (product.symbols.empty()) return Number{product.numerator / denominator};
+  Product fraction = product;
+  if (!checked_mul(product.denominator, denominator, &fraction.denominator)) return std::nullopt;
+  fraction = in_lowest_terms(std::move(fraction));
+  const bool is_exact = fraction.denominator == 1 || known_.count(recipe_of(fraction)) != 0;
+  if (is_exact) return Number{0, symbol_of(fraction)};
+  return Number{0, result('D', {}, {{0, symbol_of(product)}, {denominator}})};
+}
+
+std::optional<Symbols::Number> Symbols::added(const Number& a, const Number& b) {
+  Number sum = {0, result('A', {}, {a, b})};
+  const bool fits = sum.symbol != no_symbol || checked_add(a.value, b.value, &sum.value);
+  return fits ? std::optional(sum) : std::nullopt;
 }
 
 // The numbers that a parameter of a node makes of dimensions (src/extra/sized.h).

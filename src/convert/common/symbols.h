@@ -47,6 +47,11 @@ class Symbols {
   Dimensions dimensions(const Graph& graph, int tensor) const;
   // Returns the numbers that a parameter of a node makes of dimensions (src/extra/sized.h); none if they are too large.
   Dimensions counted(const Graph& graph, const Node& node, const char* parameter);
+  // Returns what is left of the product of some sizes if it is divided by others, without a remainder. Nothing if that
+  // is no product of sizes.
+  std::optional<Number> quotient(const Dimensions& from, const Dimensions& by);
+  // Whether a number is known to be 0 or more, whatever the sizes of inputs are.
+  bool is_size(const Number& number, size_t depth = 4) const;
   // Returns the symbols of what two tensors are broadcast to.
   std::vector<Symbol> broadcast(Dimensions a, Dimensions b);
 
@@ -73,6 +78,10 @@ class Symbols {
   bool multiply(Product* product, const Number& by) const;
   bool divide(Product* product, const Number& by) const;
   Symbol symbol_of(const Product& product);
+  static Product in_lowest_terms(Product product);
+  static std::vector<int64_t> recipe_of(const Product& lowest);
+  std::optional<Number> rounded(const Product& product, int64_t denominator);
+  std::optional<Number> added(const Number& a, const Number& b);
   bool add_terms(const Number& number, int64_t sign, size_t depth, std::vector<Product>* terms) const;
   bool add_multiple(const Product& product, int64_t sign, size_t depth, std::vector<Product>* terms) const;
   static bool put_first(const std::vector<Product>& sum, std::vector<Product>* terms);

@@ -18,6 +18,7 @@ using Key = std::tuple<std::string, std::string, std::string>;  // domain, name,
 constexpr size_t most_nodes = 100000;
 constexpr size_t most_growth = size_t{64} << 20;  // bytes
 constexpr size_t max_depth = 64;                  // of calls within calls
+constexpr size_t most_prefix = 64;                // bytes of a function's name that stand before names
 
 const std::string& plain_domain(const std::string& domain) {
   static const std::string standard;
@@ -86,7 +87,7 @@ class Inliner {
       throw Error("node '" + node.name() + "': function '" + function.name() + "' has fewer inputs or outputs");
     }
     Call call;
-    call.prefix = (node.output_size() > 0 ? node.output(0) : node.name()) + "/";  // outputs have names of their own
+    call.prefix = function.name().substr(0, most_prefix) + " " + std::to_string(++calls_) + "/";
     for (int i = 0; i < function.output_size() && i < node.output_size(); ++i) {
       if (!node.output(i).empty()) call.names[function.output(i)] = node.output(i);
     }
@@ -119,10 +120,8 @@ class Inliner {
   // ---- copies of a function's nodes
 
   schema::NodeProto renamed(const schema::NodeProto& inner, Call* call) {
-    bytes_ += inner.ByteSizeLong();
-    if (++nodes_ > most_nodes || bytes_ > most_growth) {
-      throw Error("functions that are called often make the model grow far beyond its size");
-    }
+    if (++nodes_ > most_nodes) fail_growth();
+    charge(inner.ByteSizeLong());
     schema::NodeProto node = inner;
     if (!inner.name().empty()) node.set_name(call->prefix + inner.name());
     for (std::string& name : *node.mutable_input()) name = name_in(call, name);
@@ -130,6 +129,14 @@ class Inliner {
     node.clear_attribute();
     for (const schema::AttributeProto& attribute : inner.attribute()) add_attribute(attribute, call, &node);
     return node;
+  }
+
+  void charge(size_t bytes) {
+    bytes_ += bytes;
+    if (bytes_ > most_growth) fail_growth();
+  }
+  [[noreturn]] static void fail_growth() {
+    throw Error("functions that are called often make the model grow far beyond its size");
   }
 
   // Adds an attribute, unless it refers to one that the call leaves out.
@@ -142,6 +149,7 @@ class Inliner {
     }
     const auto found = call->attributes.find(attribute.ref_attr_name());
     if (found == call->attributes.end()) return;
+    charge(found->second->ByteSizeLong());
     schema::AttributeProto* const copy = to->add_attribute();
     *copy = *found->second;
     copy->set_name(attribute.name());
@@ -164,6 +172,7 @@ class Inliner {
       entry->second = call->prefix + name;
       while (!names_.insert(entry->second).second) entry->second += '_';
     }
+    charge(entry->second.size());
     return entry->second;
   }
 
@@ -184,6 +193,7 @@ class Inliner {
   std::set<const schema::FunctionProto*> running_;
   std::set<std::string> names_;
   size_t nodes_ = 0, bytes_ = 0;  // copied
+  size_t calls_ = 0;
 };
 
 }  // namespace
