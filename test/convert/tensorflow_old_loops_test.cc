@@ -176,6 +176,27 @@ TEST_F(TensorFlowOldLoops, ConditionalsThatAreNone) {
   expect_refusal(graph, "y (Merge)");
 }
 
+// Each Merge copies its branches: here one constant of 128 KB, which the file has once.
+TEST_F(TensorFlowOldLoops, ConditionalsThatShareALargeConstant) {
+  constexpr size_t size = 1 << 15;
+  const auto sharing = [](size_t count) {
+    TfGraph graph;
+    graph.placeholder("c", {}, schema::DT_BOOL).placeholder("x", {1}).floats("large", make({size}, std::vector<float>(size, 1)));
+    graph.integer("0", 0);
+    std::vector<std::string> sums;
+    for (size_t i = 0; i < count; ++i) {
+      const std::string at = std::to_string(i);
+      graph.node("Switch", "switch" + at, {"x", "c"}).node("Mul", "yes" + at, {"switch" + at + ":1", "large"});
+      graph.node("Sub", "no" + at, {"switch" + at, "large"}).node("Merge", "merge" + at, {"no" + at, "yes" + at});
+      sums.push_back("sum" + at);
+      graph.node("Sum", sums.back(), {"merge" + at, "0"});
+    }
+    return graph.node("AddN", "y", sums);
+  };
+  expect(sharing(4), {make({}, {1}), make({1}, {0.5f})}, {make({}, {4 * size / 2})});
+  expect_refusal(sharing(500), "conditions, have too many nodes");
+}
+
 // ---- arrays -----------------------------------------------------------------------------------
 
 // Reverses the rows of x.

@@ -11,8 +11,10 @@ namespace {
 
 using schema::NodeDef;
 
-// Bodies are copies of nodes: a file could ask for many.
-constexpr size_t copies_of_node = 8, free_copies = 10000, max_nesting = 16;
+// Bodies are copies of nodes: a file could ask for many, and for many of a large constant. So copies may take this many
+// times the bytes of the graph and some more. Each node takes memory beside its bytes.
+constexpr uint64_t copies_of_graph = 16, free_bytes = 8 << 20, overhead_of_node = 256;
+constexpr size_t max_nesting = 16;
 
 std::string frame_of(const NodeDef& enter) {
   const auto at = enter.attr().find("frame_name");
@@ -28,8 +30,7 @@ struct NoStructure {};
 class Raiser {
  public:
   Raiser(schema::GraphDef* graph, Functions* functions)
-      : graph_(*graph), functions_(*functions), copies_left_(free_copies) {
-    copies_left_ += copies_of_node * static_cast<size_t>(graph_.node_size());
+      : graph_(*graph), functions_(*functions), bytes_left_(free_bytes + copies_of_graph * graph->ByteSizeLong()) {
     for (NodeDef& node : *graph_.mutable_node()) nodes_.emplace(node.name(), &node);
     for (NodeDef& node : *graph_.mutable_node()) {
       if (node.op() == "Enter") frames_[frame_of(node)].push_back(&node);
@@ -79,6 +80,12 @@ class Raiser {
     std::map<std::string, bool> copied;
   };
 
+  void charge(const NodeDef& node) {
+    const uint64_t bytes = node.ByteSizeLong() + overhead_of_node;
+    if (bytes > bytes_left_) throw Error("loops within loops, or conditions, have too many nodes");
+    bytes_left_ -= bytes;
+  }
+
   // Copies what the tensor needs into the body. `argument` names what is an argument there.
   template <class Argument>
   void copy(Body* body, const TensorName& tensor, const Argument& argument) {
@@ -92,7 +99,7 @@ class Raiser {
       for (const char* op : {"Exit", "Merge", "Switch", "NextIteration", "Enter", "LoopCond", "Placeholder"}) {
         if (node->op() == op) throw NoStructure{};
       }
-      if (copies_left_-- == 0) throw Error("loops within loops, or conditions, have too many nodes");
+      charge(*node);
       body->copied[next.node] = true;
       NodeDef* const made = body->function.nodes.add_node();
       *made = *node;
@@ -279,7 +286,8 @@ class Raiser {
 
   schema::GraphDef& graph_;
   Functions& functions_;
-  size_t copies_left_, nesting_ = 0;
+  uint64_t bytes_left_;
+  size_t nesting_ = 0;
   std::map<std::string, NodeDef*> nodes_;
   std::map<std::string, std::vector<NodeDef*>> frames_;  // Enter
   std::map<std::string, std::vector<NodeDef*>> readers_;
