@@ -176,12 +176,14 @@ TEST_F(TensorFlowOldLoops, ConditionalsThatAreNone) {
   expect_refusal(graph, "y (Merge)");
 }
 
-// Each Merge copies its branches: here one constant of 128 KB, which the file has once.
+// Each Merge copies its branches: here one constant of 256 KB, which the file has once.
 TEST_F(TensorFlowOldLoops, ConditionalsThatShareALargeConstant) {
-  constexpr size_t size = 1 << 15;
+  constexpr size_t size = 1 << 16;
   const auto sharing = [](size_t count) {
     TfGraph graph;
-    graph.placeholder("c", {}, schema::DT_BOOL).placeholder("x", {1}).floats("large", make({size}, std::vector<float>(size, 1)));
+    graph.placeholder("c", {}, schema::DT_BOOL)
+        .placeholder("x", {1})
+        .floats("large", make({size}, std::vector<float>(size, 1)));
     graph.integer("0", 0);
     std::vector<std::string> sums;
     for (size_t i = 0; i < count; ++i) {
@@ -194,7 +196,23 @@ TEST_F(TensorFlowOldLoops, ConditionalsThatShareALargeConstant) {
     return graph.node("AddN", "y", sums);
   };
   expect(sharing(4), {make({}, {1}), make({1}, {0.5f})}, {make({}, {4 * size / 2})});
-  expect_refusal(sharing(500), "conditions, have too many nodes");
+  expect_refusal(sharing(60), "merge59 (Merge)");
+}
+
+// Tries that fail spend the budget of copies, too. What is behind them is refused only if the outputs need it.
+TEST_F(TensorFlowOldLoops, ConditionalsThatNobodyNeeds) {
+  TfGraph graph = choosing();
+  std::string last = "x";
+  for (size_t i = 0; i < 2000; ++i) {
+    const std::string name = "passing" + std::to_string(i);
+    graph.node("Neg", name, {last});
+    last = name;
+  }
+  for (size_t i = 0; i < 200; ++i) graph.node("Merge", "none" + std::to_string(i), {last, last});
+  graph.node("Neg", "z", {last});
+  const Array x = make({2}, {1, -3});
+  test::expect_outputs(import(graph, {{"z"}, {}, {}}), {x}, {make({2}, {-1, 3})}, 1e-5f);
+  expect(graph, {make({}, {1}), x}, {make({2}, {-1, 3})});  // tried before these
 }
 
 // ---- arrays -----------------------------------------------------------------------------------

@@ -4,8 +4,6 @@
 #include <optional>
 #include <set>
 
-#include "convert/common/error.h"
-
 namespace quern::tensorflow {
 namespace {
 
@@ -62,8 +60,7 @@ class Raiser {
   }
 
   void try_raise(NodeDef* end) {
-    const auto [at, fresh] = states_.try_emplace(end, false);  // whether it is done
-    if (!fresh || nesting_ == max_nesting) return;
+    if (nesting_ == max_nesting || bytes_left_ == 0 || !tried_ends_.insert(end).second) return;
     ++nesting_;
     try {
       if (end->op() == "Exit") raise_loop(*end);
@@ -82,7 +79,10 @@ class Raiser {
 
   void charge(const NodeDef& node) {
     const uint64_t bytes = node.ByteSizeLong() + overhead_of_node;
-    if (bytes > bytes_left_) throw Error("loops within loops, or conditions, have too many nodes");
+    if (bytes > bytes_left_) {
+      bytes_left_ = 0;  // no more tries: what follows may be as large, and each try takes its time
+      throw NoStructure{};
+    }
     bytes_left_ -= bytes;
   }
 
@@ -184,7 +184,7 @@ class Raiser {
     const NodeDef& merge = *maker(its_switch, 0);
     if (frame.condition->op() != "LoopCond" || merge.op() != "Merge") throw NoStructure{};
     frame.name = frame_of(*maker(merge, 0));
-    if (!tried_.insert(frame.name).second) throw NoStructure{};  // not for each Exit of a frame that is none
+    if (!tried_frames_.insert(frame.name).second) throw NoStructure{};  // not for each Exit of a frame that is none
     for (NodeDef* const node : frames_[frame.name]) {
       NodeDef* const begin = is_constant(*node) ? nullptr : reader(*node, "Merge");
       if (begin == nullptr) {
@@ -207,7 +207,7 @@ class Raiser {
   void raise_loop(const NodeDef& exit) {
     const Frame frame = frame_of_exit(exit);
     for (NodeDef* const end : frame.exits) {
-      if (end != nullptr) states_[end] = true;
+      if (end != nullptr) tried_ends_.insert(end);
     }
     const size_t count = frame.variables.size() + frame.constants.size();
     std::map<const NodeDef*, size_t> places;
@@ -291,8 +291,8 @@ class Raiser {
   std::map<std::string, NodeDef*> nodes_;
   std::map<std::string, std::vector<NodeDef*>> frames_;  // Enter
   std::map<std::string, std::vector<NodeDef*>> readers_;
-  std::map<const NodeDef*, bool> states_;
-  std::set<std::string> tried_;  // frames
+  std::set<const NodeDef*> tried_ends_;  // Exit, Merge
+  std::set<std::string> tried_frames_;
 };
 
 }  // namespace
