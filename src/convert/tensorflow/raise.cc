@@ -74,7 +74,7 @@ class Raiser {
 
   struct Body {
     Function function;
-    std::map<std::string, bool> copied;
+    std::set<std::string> copied;  // nodes
   };
 
   void charge(const NodeDef& node) {
@@ -94,13 +94,13 @@ class Raiser {
       const TensorName next = left.back();
       left.pop_back();
       NodeDef* const node = find(next.node);
-      if (!argument(next, *node).empty() || body->copied[next.node]) continue;
+      if (!argument(next, *node).empty() || body->copied.count(next.node) > 0) continue;
       if (node->op() == "Exit" || node->op() == "Merge") try_raise(node);
       for (const char* op : {"Exit", "Merge", "Switch", "NextIteration", "Enter", "LoopCond", "Placeholder"}) {
         if (node->op() == op) throw NoStructure{};
       }
       charge(*node);
-      body->copied[next.node] = true;
+      body->copied.insert(next.node);
       NodeDef* const made = body->function.nodes.add_node();
       *made = *node;
       made->clear_input();
@@ -252,9 +252,40 @@ class Raiser {
 
   // ---- conditionals -----------------------------------------------------------------------------
 
+  // What a node waits for that may run in one branch only and reads nothing from outside, such as a constant.
+  struct Pivot {
+    TensorName condition;
+    size_t side;  // of Merge's inputs: 0 if the condition is false, 1 if it is true
+  };
+  // A control input is a pivot if it is the Identity of what a Switch gives. That of a loop's rounds looks the same.
+  std::optional<Pivot> pivot(const std::string& input) const {
+    if (!is_control(input)) return std::nullopt;
+    const NodeDef& node = *find(input.substr(1));
+    if (node.op() != "Identity") return std::nullopt;
+    const NodeDef& its_switch = *maker(node, 0);
+    if (its_switch.op() != "Switch" || maker(its_switch, 1)->op() == "LoopCond") return std::nullopt;
+    return Pivot{tensor_name(its_switch.input(1)), tensor_name(node.input(0)).output};
+  }
+  // The condition on which all nodes of the branches agree that wait for a pivot; nothing if no node does.
+  std::optional<TensorName> condition_of_pivots(const Body (&branches)[2]) const {
+    std::optional<TensorName> condition;
+    for (const size_t side : {0, 1}) {
+      for (const std::string& name : branches[side].copied) {
+        for (const std::string& input : find(name)->input()) {
+          const std::optional<Pivot> found = pivot(input);
+          if (!found) continue;
+          if (found->side != side || (condition && !(*condition == found->condition))) throw NoStructure{};
+          condition = found->condition;
+        }
+      }
+    }
+    return condition;
+  }
+
   // The first two inputs of Merge: what is taken if the condition is false, and if it is true.
   void raise_cond(NodeDef* merge) {
     if (maker(*merge, 0)->op() == "Enter" || maker(*merge, 1)->op() == "NextIteration") throw NoStructure{};
+    if (merge->input_size() > 2 && !is_control(merge->input(2))) throw NoStructure{};
     std::vector<TensorName> given;  // to Switch nodes
     std::map<TensorName, size_t> places;
     std::optional<TensorName> condition;
@@ -272,7 +303,8 @@ class Raiser {
       };
       add_output(&branches[side], tensor_name(merge->input(static_cast<int>(side))), argument);
     }
-    if (!condition || merge->input_size() < 2) throw NoStructure{};  // which side is which?
+    if (!condition) condition = condition_of_pivots(branches);
+    if (!condition) throw NoStructure{};  // which side is which?
     const std::string name = merge->name() + "/if";
     const std::string no = add_function(std::move(branches[0]), given.size(), name + "/else");
     const std::string yes = add_function(std::move(branches[1]), given.size(), name + "/then");
