@@ -25,6 +25,7 @@ constexpr uint32_t file_version = 3;
 constexpr flatbuffers::uoffset_t max_depth = 16;
 
 constexpr size_t max_depth_of_graphs = 6;  // as the graph's checker has it
+constexpr size_t cost_of_called = 128;     // of each tensor and operator of a graph that an operator runs
 
 // Returns a list of the file, which may be absent.
 template <class T>
@@ -61,6 +62,7 @@ class Importer {
       builder_.allow(content.size());
     }
     const size_t tensors = graph_->tensors() == nullptr ? 0 : graph_->tensors()->size();
+    if (builder != nullptr) builder_.charge((tensors + operators()) * cost_of_called, "large graphs run too often");
     const std::set<int32_t> states = depth_ == 1 ? states_of_steps() : std::set<int32_t>{};
     for (size_t i = 0; i < tensors; ++i) {
       wires_.push_back(wiring_.mention(std::to_string(i)));
