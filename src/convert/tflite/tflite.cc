@@ -384,26 +384,12 @@ class Importer {
   void add_operator(size_t number, const schema::Operator& op, const std::string& type) {
     const TfliteRow* row = find_layer(type);
     if (row == nullptr) row = find_shape(type);
-    const TfliteRow* const general = find_general(type);
-    const TfliteRow* const of_complex = find_complex(type);
-    const bool of_real = row != nullptr || general != nullptr;
-    if (!of_real && of_complex == nullptr) throw Unsupported{};
+    const OperatorRows<TfliteRow> rows = {row, find_general(type), find_complex(type)};
+    if (rows.empty()) throw Unsupported{};
     const std::string name = name_of(op, number);
     const auto inputs = wiring_.values(number, "operator '" + name + "'");
     if (!inputs) return;  // the list of unsupported operators has the cause
-    if (const bool is_complex = any_complex(*inputs); is_complex || !of_real) {
-      if (of_complex == nullptr || !is_complex)
-        throw Unsupported{is_complex ? "of complex numbers" : "of real numbers"};
-      return import_operator(number, op, type, name, *of_complex, *inputs);
-    }
-    if (row != nullptr) {
-      try {
-        return import_operator(number, op, type, name, *row, *inputs);
-      } catch (const Unsupported&) {
-        if (general == nullptr) throw;
-      }
-    }
-    import_operator(number, op, type, name, *general, *inputs);
+    rows.import(*inputs, [&](const TfliteRow& chosen) { import_operator(number, op, type, name, chosen, *inputs); });
   }
 
   void import_operator(size_t number, const schema::Operator& op, const std::string& type, const std::string& name,
