@@ -14,6 +14,16 @@ def chosen(x, n):
     return list(v1.cond(n > 2, lambda: (x @ w, n + 1), lambda: (x - tf.reduce_sum(x), tf.constant(3))))
 
 
+def chosen_constants(x, n):
+    return v1.cond(n > 2, lambda: tf.constant(2.0), lambda: v1.cond(n > 1, lambda: 5.0, lambda: 7.0)) * x
+
+
+def constants_in_loop(x, n):
+    def body(i, y):
+        return i + 1, y * v1.cond(i > 2, lambda: tf.constant(2.0), lambda: tf.constant(5.0))
+    return v1.while_loop(lambda i, y: i < n, body, [tf.constant(0), x])[1]
+
+
 def chosen_within(x, n):
     return v1.cond(n > 2, lambda: v1.cond(n > 4, lambda: x + 1.0, lambda: tf.sin(x)), lambda: x)
 
@@ -66,8 +76,8 @@ def recurrent(x, n):
     return [tf.transpose(made.stack(), [1, 0, 2]), h + tf.cast(n, tf.float32)]
 
 
-MODELS = {f.__name__: f for f in (repeated, chosen, chosen_within, repeated_choice, loop_in_choice, loop_in_loop,
-                                  growing, arrays, recurrent)}
+MODELS = {f.__name__: f for f in (repeated, chosen, chosen_constants, constants_in_loop, chosen_within, repeated_choice,
+                                  loop_in_choice, loop_in_loop, growing, arrays, recurrent)}
 
 
 def cases(graph_of):

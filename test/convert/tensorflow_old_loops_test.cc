@@ -147,6 +147,77 @@ TEST_F(TensorFlowOldLoops, Conditional) {
   expect(choosing(), {make({}, {0}), make({2}, {1, -3})}, {make({2}, {7, 7})});
 }
 
+// y = c ? 2 : 5, as tf.cond writes it: nothing but control inputs leads from the constants to c.
+TfGraph choosing_constants() {
+  TfGraph graph;
+  graph.placeholder("c", {}, schema::DT_BOOL).node("Identity", "pred_id", {"c"}).node("Switch", "switch", {"c", "c"});
+  graph.node("Identity", "switch_t", {"switch:1"}).node("Identity", "switch_f", {"switch"});
+  graph.floats("yes", make({}, {2})).floats("no", make({}, {5}));
+  graph.mutable_node("yes")->add_input("^switch_t");
+  graph.mutable_node("no")->add_input("^switch_f");
+  return graph.node("Merge", "y", {"no", "yes"});
+}
+
+TEST_F(TensorFlowOldLoops, ConditionalOfConstants) {
+  for (const float c : {0.f, 1.f}) {
+    const Array expected = make({}, {c != 0 ? 2.f : 5.f});
+    expect(choosing_constants(), {make({}, {c})}, {expected});
+    TfGraph graph = choosing_constants();
+    graph.mutable_node("no")->clear_input();  // one side tells
+    expect(graph, {make({}, {c})}, {expected});
+    graph = choosing_constants();
+    graph.mutable_node("no")->set_input(0, "^c");  // no pivot
+    expect(graph, {make({}, {c})}, {expected});
+    graph = choosing_constants();  // the constants are not the results themselves
+    graph.node("Identity", "no more", {"no"}).node("Neg", "yes more", {"yes"});
+    graph.mutable_node("y")->set_input(0, "no more");
+    graph.mutable_node("y")->set_input(1, "yes more");
+    expect(graph, {make({}, {c})}, {make({}, {c != 0 ? -2.f : 5.f})});
+  }
+}
+
+TEST_F(TensorFlowOldLoops, ConditionalsOfConstantsThatAreNone) {
+  TfGraph graph = choosing_constants();
+  graph.mutable_node("yes")->set_input(0, "^switch_f");  // both in one branch
+  expect_refusal(graph, "y (Merge)");
+  graph = choosing_constants();
+  graph.mutable_node("no")->set_input(0, "^switch_t");
+  graph.mutable_node("yes")->set_input(0, "^switch_f");  // each in the other's
+  expect_refusal(graph, "y (Merge)");
+  graph = choosing_constants();
+  graph.placeholder("d", {}, schema::DT_BOOL)
+      .node("Switch", "other", {"d", "d"})
+      .node("Identity", "other_f", {"other"});
+  graph.mutable_node("no")->set_input(0, "^other_f");  // two conditions
+  expect_refusal(graph, "y (Merge)");
+  for (const char* const pivot : {"^", "^nothing", "^switch", "^pred_id"}) {
+    graph = choosing_constants();
+    for (const char* const side : {"no", "yes"}) graph.mutable_node(side)->set_input(0, pivot);
+    EXPECT_NE(test::error_of([&] { import(graph, {{"y"}, {}, {}}); }), "") << pivot;
+  }
+}
+
+// The pivot of a loop's body is Identity of Switch as well, and no condition's.
+TEST_F(TensorFlowOldLoops, ConditionalOfConstantsWithinLoop) {
+  for (const bool has_pivots : {true, false}) {
+    TfGraph graph;
+    graph.placeholder("n", {}, schema::DT_INT32).placeholder("x", {2});
+    count(&graph, "loop", "n");
+    begin_variable(&graph, "loop", "v", "x");
+    graph.integer("one", 1).node("Greater", "late", {"loop/i", "one"}).node("Switch", "switch", {"late", "late"});
+    graph.node("Identity", "switch_t", {"switch:1"}).node("Identity", "switch_f", {"switch"});
+    graph.floats("no", make({2}, {1, 1})).floats("yes", make({2}, {10, 10}));
+    for (const char* const name : {"one", "no", "yes"}) graph.mutable_node(name)->add_input("^loop/i");
+    if (has_pivots) graph.mutable_node("no")->add_input("^switch_f");
+    if (has_pivots) graph.mutable_node("yes")->add_input("^switch_t");
+    graph.node("Merge", "merged", {"no", "yes"}).node("AddV2", "sum", {"v", "merged"});
+    end_variable(&graph, "v", "sum");
+    graph.node("Identity", "y", {"v/exit"});
+    if (has_pivots) expect(graph, {make({}, {3}), make({2}, {1, -3})}, {make({2}, {13, 9})});
+    if (!has_pivots) expect_refusal(graph, "v/exit (Exit)");
+  }
+}
+
 TEST_F(TensorFlowOldLoops, ConditionalWithinLoop) {
   TfGraph graph;
   graph.placeholder("n", {}, schema::DT_INT32).placeholder("x", {2}).floats("seven", make({2}, {7, 7}));
@@ -174,6 +245,48 @@ TEST_F(TensorFlowOldLoops, ConditionalsThatAreNone) {
   graph = choosing();
   graph.mutable_node("y")->mutable_input()->RemoveLast();
   expect_refusal(graph, "y (Merge)");
+  graph = choosing();
+  graph.mutable_node("y")->add_input("yes");  // of three
+  expect_refusal(graph, "y (Merge)");
+}
+
+// Each Merge copies its branches: here one constant of 256 KB, which the file has once.
+TEST_F(TensorFlowOldLoops, ConditionalsThatShareALargeConstant) {
+  constexpr size_t size = 1 << 16;
+  const auto sharing = [](size_t count) {
+    TfGraph graph;
+    graph.placeholder("c", {}, schema::DT_BOOL)
+        .placeholder("x", {1})
+        .floats("large", make({size}, std::vector<float>(size, 1)));
+    graph.integer("0", 0);
+    std::vector<std::string> sums;
+    for (size_t i = 0; i < count; ++i) {
+      const std::string at = std::to_string(i);
+      graph.node("Switch", "switch" + at, {"x", "c"}).node("Mul", "yes" + at, {"switch" + at + ":1", "large"});
+      graph.node("Sub", "no" + at, {"switch" + at, "large"}).node("Merge", "merge" + at, {"no" + at, "yes" + at});
+      sums.push_back("sum" + at);
+      graph.node("Sum", sums.back(), {"merge" + at, "0"});
+    }
+    return graph.node("AddN", "y", sums);
+  };
+  expect(sharing(4), {make({}, {1}), make({1}, {0.5f})}, {make({}, {4 * size / 2})});
+  expect_refusal(sharing(60), "merge59 (Merge)");
+}
+
+// Tries that fail spend the budget of copies, too. What is behind them is refused only if the outputs need it.
+TEST_F(TensorFlowOldLoops, ConditionalsThatNobodyNeeds) {
+  TfGraph graph = choosing();
+  std::string last = "x";
+  for (size_t i = 0; i < 2000; ++i) {
+    const std::string name = "passing" + std::to_string(i);
+    graph.node("Neg", name, {last});
+    last = name;
+  }
+  for (size_t i = 0; i < 200; ++i) graph.node("Merge", "none" + std::to_string(i), {last, last});
+  graph.node("Neg", "z", {last});
+  const Array x = make({2}, {1, -3});
+  test::expect_outputs(import(graph, {{"z"}, {}, {}}), {x}, {make({2}, {-1, 3})}, 1e-5f);
+  expect(graph, {make({}, {1}), x}, {make({2}, {-1, 3})});  // tried before these
 }
 
 // ---- arrays -----------------------------------------------------------------------------------

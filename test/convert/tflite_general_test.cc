@@ -465,5 +465,28 @@ TEST_F(TfliteGeneral, If) {
   expect(model, {make({}, {0}), make({2}, {3, -1})}, {make({2}, {-3, 1})});
 }
 
+// All tensors and operators of a graph are looked at wherever it runs, needed or not.
+TEST_F(TfliteGeneral, LargeGraphsThatRunOften) {
+  const auto choosing = [](size_t count) {
+    TfliteModel model;
+    const int flag = model.input({}, Type::boolean);
+    int y = model.input({2});
+    for (size_t i = 0; i < count; ++i) {
+      y = model.node(118, {flag, y}, {model.computed({2})},
+                     [](Builder& to) { return schema::CreateIfOptions(to, 1, 1); });
+    }
+    model.output(y);
+    const TfliteModel::Tensor floats = {"x", {2}};
+    model.called.push_back(graph_of(std::vector(10000, floats), {{59, {0}, {1}}}, {0}, {1}));
+    return model;
+  };
+  expect(choosing(4), {make({}, {1}), make({2}, {3, -1})}, {make({2}, {3, -1})});
+  EXPECT_NE(refusal(choosing(100)).find("graphs run too often"), std::string::npos) << refusal(choosing(100));
+  TfliteModel model = choosing(100);
+  model.called[0].tensors.resize(2);
+  model.called[0].operators.resize(10000, {59, {}, {}});
+  EXPECT_NE(refusal(model).find("graphs run too often"), std::string::npos) << refusal(model);
+}
+
 }  // namespace
 }  // namespace quern

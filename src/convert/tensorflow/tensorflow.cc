@@ -251,28 +251,15 @@ class Importer {
     const std::string& name = step.node->name();
     const TfRow* row = step.is_group ? find_group(step.op) : find_layer(step.op);
     if (row == nullptr) row = find_shape(step.op);
-    const TfRow* const general = step.is_group ? nullptr : find_general(step.op);
-    const TfRow* const of_complex = step.is_group ? nullptr : find_complex(step.op);
-    const bool of_real = row != nullptr || general != nullptr;
-    if (!of_real && of_complex == nullptr) {
+    OperatorRows<TfRow> rows = {row, nullptr, nullptr};
+    if (!step.is_group) rows = {row, find_general(step.op), find_complex(step.op)};
+    if (rows.empty()) {
       const bool is_variable = std::find(variable_ops.begin(), variable_ops.end(), step.op) != variable_ops.end();
       throw Unsupported{is_variable ? "the graph is not frozen" : ""};
     }
     const auto inputs = wiring_.values(index, "node '" + name + "'");
     if (!inputs) return;  // the list of unsupported nodes has the cause
-    if (const bool is_complex = any_complex(*inputs); is_complex || !of_real) {
-      if (of_complex == nullptr || !is_complex)
-        throw Unsupported{is_complex ? "of complex numbers" : "of real numbers"};
-      return import_step(index, step, *of_complex, *inputs);
-    }
-    if (row != nullptr) {
-      try {
-        return import_step(index, step, *row, *inputs);
-      } catch (const Unsupported&) {
-        if (general == nullptr) throw;
-      }
-    }
-    import_step(index, step, *general, *inputs);
+    rows.import(*inputs, [&](const TfRow& chosen) { import_step(index, step, chosen, *inputs); });
   }
 
   void import_step(size_t index, const Step& step, const TfRow& row, const std::vector<const Value*>& inputs) {

@@ -25,6 +25,7 @@ constexpr uint32_t file_version = 3;
 constexpr flatbuffers::uoffset_t max_depth = 16;
 
 constexpr size_t max_depth_of_graphs = 6;  // as the graph's checker has it
+constexpr size_t cost_of_called = 128;     // of each tensor and operator of a graph that an operator runs
 
 // Returns a list of the file, which may be absent.
 template <class T>
@@ -61,6 +62,7 @@ class Importer {
       builder_.allow(content.size());
     }
     const size_t tensors = graph_->tensors() == nullptr ? 0 : graph_->tensors()->size();
+    if (builder != nullptr) builder_.charge((tensors + operators()) * cost_of_called, "large graphs run too often");
     const std::set<int32_t> states = depth_ == 1 ? states_of_steps() : std::set<int32_t>{};
     for (size_t i = 0; i < tensors; ++i) {
       wires_.push_back(wiring_.mention(std::to_string(i)));
@@ -382,26 +384,12 @@ class Importer {
   void add_operator(size_t number, const schema::Operator& op, const std::string& type) {
     const TfliteRow* row = find_layer(type);
     if (row == nullptr) row = find_shape(type);
-    const TfliteRow* const general = find_general(type);
-    const TfliteRow* const of_complex = find_complex(type);
-    const bool of_real = row != nullptr || general != nullptr;
-    if (!of_real && of_complex == nullptr) throw Unsupported{};
+    const OperatorRows<TfliteRow> rows = {row, find_general(type), find_complex(type)};
+    if (rows.empty()) throw Unsupported{};
     const std::string name = name_of(op, number);
     const auto inputs = wiring_.values(number, "operator '" + name + "'");
     if (!inputs) return;  // the list of unsupported operators has the cause
-    if (const bool is_complex = any_complex(*inputs); is_complex || !of_real) {
-      if (of_complex == nullptr || !is_complex)
-        throw Unsupported{is_complex ? "of complex numbers" : "of real numbers"};
-      return import_operator(number, op, type, name, *of_complex, *inputs);
-    }
-    if (row != nullptr) {
-      try {
-        return import_operator(number, op, type, name, *row, *inputs);
-      } catch (const Unsupported&) {
-        if (general == nullptr) throw;
-      }
-    }
-    import_operator(number, op, type, name, *general, *inputs);
+    rows.import(*inputs, [&](const TfliteRow& chosen) { import_operator(number, op, type, name, chosen, *inputs); });
   }
 
   void import_operator(size_t number, const schema::Operator& op, const std::string& type, const std::string& name,
