@@ -59,6 +59,17 @@ const OpenModel open_models[] = {
        model.node("Range", {"start", "limit", "step"}, {"places"}).floats("table", random({20, 3}, 2));
        model.node("Gather", {"table", "places"}, {"rows"}).node("Add", {"x", "rows"}, {"y"});
      }},
+    {"PlacesOf32Bits",
+     {3},
+     [](OnnxModel& model) {
+       model.integers("0", {0}).node("Squeeze", {"m", "0"}, {"m0"}).node("Cast", {"m0"}, {"limit"}, "to=6");
+       model.node("Squeeze", {"zero", "0"}, {"z0"}).node("Cast", {"z0"}, {"start"}, "to=6");
+       model.node("Squeeze", {"one", "0"}, {"o0"}).node("Cast", {"o0"}, {"step"}, "to=6");
+       model.node("Range", {"start", "limit", "step"}, {"up"}).node("Sub", {"start", "step"}, {"back"});
+       model.node("Range", {"limit", "start", "back"}, {"down"}).floats("table", random({20, 3}, 2));
+       model.node("Gather", {"table", "up"}, {"a"}).node("Gather", {"table", "down"}, {"b"});
+       model.node("Sub", {"a", "b"}, {"rows"}).node("Mul", {"x", "rows"}, {"y"});
+     }},
     {"SeveralSizesReshaped",
      {6},
      [](OnnxModel& model) {

@@ -332,6 +332,15 @@ TEST_F(TensorFlowFunctions, WhileToAnOpenSize) {
   }
 }
 
+// TensorFlow's sizes have 32 bits, and so have the numbers of a range.
+TEST_F(TensorFlowFunctions, RangeToAnOpenSize) {
+  TfGraph graph;
+  add_open_size(&graph).integer("zero", 0).integer("step", 2).node("Range", "range", {"zero", "size", "step"});
+  graph.node("Cast", "y", {"range"}, {{"SrcT", schema::DT_INT32}, {"DstT", schema::DT_FLOAT}});
+  expect(graph, {test::random({1, 2}, 1)}, {make({1}, {0})});
+  expect(graph, {test::random({5, 2}, 1)}, {make({3}, {0, 2, 4})});
+}
+
 // Branches that return a size that is open: one that they get, and one of what they get.
 TEST_F(TensorFlowFunctions, IfOfAnOpenSize) {
   TfGraph graph;

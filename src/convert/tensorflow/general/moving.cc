@@ -30,6 +30,7 @@ Values squeeze(const TfNode& node) {
   return {make(node, "squeeze", inputs)};
 }
 Values fill(const TfNode& node) { return {filled(node, node.value(0), node.value(1))}; }
+Values range(const TfNode& node) { return {range_of(node, node.value(0), node.value(1), node.value(2))}; }
 Values concat(const TfNode& node) {
   const size_t last = node.input_count() - 1;
   Values parts = all_inputs(node);
@@ -210,7 +211,7 @@ const TfTable& general_moving() {
       {"Pack", {pack, 1, many_inputs}},
       {"Pad", {pad, 2, 2}},
       {"PadV2", {pad, 3, 3}},
-      {"Range", {plain<"range">, 3, 3}},
+      {"Range", {range, 3, 3}},
       {"Rank", {rank, 1, 1}},
       {"Reshape", {reshape, 2, 2}},
       {"ReverseSequence", {reverse_sequence, 2, 2}},
