@@ -359,6 +359,37 @@ TEST_F(TensorFlowFunctions, IfOfAnOpenSize) {
   }
 }
 
+// How wide a band is must be known at import: this fixes the size that says so, also where a graph of a node reads it, or
+// a graph within.
+TEST_F(TensorFlowFunctions, GraphsFixSizes) {
+  TfGraph band, nested;
+  band.integers("b", {0}).integers("e", {1}).integer("none", -1).node("Shape", "shape", {"x"});
+  band.node("StridedSlice", "size", {"shape:output:0", "b:output:0", "e:output:0", "e:output:0"},
+            {{"shrink_axis_mask", 1}});
+  band.node("MatrixBandPart", "z", {"x", "size:output:0", "none:output:0"});
+  nested.node("If", "z", {"c", "c", "x"}, {{"then_branch", TfFunction{"band"}}, {"else_branch", TfFunction{"same"}}});
+  const auto expect_fixed = [&](const std::string& op, const test::TfAttributes& attributes,
+                                const std::string& output) {
+    std::vector<std::string> inputs = {"c", "x"};
+    if (op == "If") inputs.insert(inputs.begin(), "c");
+    TfGraph graph;
+    graph.placeholder("c", {}, schema::DT_BOOL).placeholder("rows", {-1, 2}).node("Neg", "x", {"rows"});
+    graph.node(op, "choice", inputs, attributes);
+    graph.node("Identity", "y", {output});
+    graph.function("band", {"c", "x"}, band, {"z:band:0"});
+    graph.function("same", {"c", "x"}, TfGraph(), {"x"});
+    graph.function("nested", {"c", "x"}, nested, {"z:output:0"});
+    graph.function("goes_on", {"c", "x"}, TfGraph(), {"c"});
+    graph.function("step", {"c", "x"}, band, {"c", "z:band:0"});
+    const Graph imported = import(graph);
+    EXPECT_EQ(imported.inputs[1].fixed, 1) << op;
+    EXPECT_NE(std::string(imported.inputs[1].fixed_by.c_str()).find("z"), std::string::npos) << op;
+  };
+  expect_fixed("If", {{"then_branch", TfFunction{"same"}}, {"else_branch", TfFunction{"band"}}}, "choice");
+  expect_fixed("If", {{"then_branch", TfFunction{"nested"}}, {"else_branch", TfFunction{"same"}}}, "choice");
+  expect_fixed("While", {{"cond", TfFunction{"goes_on"}}, {"body", TfFunction{"step"}}}, "choice:1");
+}
+
 TEST_F(TensorFlowFunctions, WhileThatIsRefused) {
   const auto loop = [](const std::function<void(schema::FunctionDef*)>& change, int function) {
     TfGraph graph = looping(TfGraph().node("AddV2", "sum", {"x", "x"}), "sum:z:0");
