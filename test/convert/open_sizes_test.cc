@@ -70,6 +70,12 @@ const OpenModel open_models[] = {
        model.node("Gather", {"table", "up"}, {"a"}).node("Gather", {"table", "down"}, {"b"});
        model.node("Sub", {"a", "b"}, {"rows"}).node("Mul", {"x", "rows"}, {"y"});
      }},
+    {"TimesASize",
+     {3},
+     [](OnnxModel& model) {
+       model.node("Cast", {"m"}, {"m real"}, "to=1").node("CastLike", {"n", "x"}, {"n real"});
+       model.node("Mul", {"x", "m real"}, {"xm"}).node("Div", {"xm", "n real"}, {"y"});
+     }},
     {"SeveralSizesReshaped",
      {6},
      [](OnnxModel& model) {
@@ -167,7 +173,7 @@ class OpenSizes : public testing::TestWithParam<OpenModel> {
 
   // The model with its first two dimensions open, or of these sizes.
   Graph import(size_t n, size_t m, bool open) {
-    OnnxModel model(13);
+    OnnxModel model(15);
     Dims dims = {n, m};
     dims.insert(dims.end(), GetParam().inner.begin(), GetParam().inner.end());
     model.input("x", dims).output("y");
