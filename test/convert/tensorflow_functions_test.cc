@@ -341,6 +341,14 @@ TEST_F(TensorFlowFunctions, RangeToAnOpenSize) {
   expect(graph, {test::random({5, 2}, 1)}, {make({3}, {0, 2, 4})});
 }
 
+TEST_F(TensorFlowFunctions, SliceToAnOpenSize) {
+  TfGraph graph;
+  add_open_size(&graph).integer("one", 1).node("Sub", "last", {"size", "one"}).node("Pack", "begin", {"last"});
+  graph.node("Pack", "end", {"size"}).node("StridedSlice", "y", {"rows", "begin", "end", "s"});
+  expect(graph, {make({1, 2}, {1, 2})}, {make({1, 2}, {1, 2})});
+  expect(graph, {make({3, 2}, {1, 2, 3, 4, 5, 6})}, {make({1, 2}, {5, 6})});
+}
+
 // Branches that return a size that is open: one that they get, and one of what they get.
 TEST_F(TensorFlowFunctions, IfOfAnOpenSize) {
   TfGraph graph;

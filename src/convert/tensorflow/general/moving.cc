@@ -105,13 +105,16 @@ std::vector<Item> items_of(const TfNode& node, size_t all) {
   return items;
 }
 
-// Begins and ends may be computed. They are taken from their lists one by one.
+// Begins and ends may be computed, or follow open sizes. They are taken from their lists one by one.
 Values strided_slice_of(const TfNode& node) {
   const std::vector<int64_t>& steps = node.integers(3).values;
   if (steps.size() > 16) node.fail("too many items");
   const std::vector<Item> items = items_of(node, steps.size());
   const auto at = [&](size_t list, size_t i) {
-    if (node.is_integer(list)) return integer_list({node.integers(list).values.at(i)});
+    if (node.is_integer(list)) {
+      const Symbols::Number number = node.symbolic(list).at(i);
+      return integer_value({{1}, {number.value}, {number.symbol}});
+    }
     return make(node, "gather", {node.value(list), integer_list({static_cast<int64_t>(i)})});
   };
   for (const size_t list : {1, 2}) {
