@@ -349,6 +349,14 @@ TEST_F(TensorFlowFunctions, SliceToAnOpenSize) {
   expect(graph, {make({3, 2}, {1, 2, 3, 4, 5, 6})}, {make({1, 2}, {5, 6})});
 }
 
+TEST_F(TensorFlowFunctions, TilesOfAnOpenSize) {
+  TfGraph graph;
+  add_open_size(&graph).integer("one", 1).node("Pack", "times", {"one", "size"});
+  graph.node("Tile", "y", {"rows", "times"});
+  expect(graph, {make({1, 2}, {1, 2})}, {make({1, 2}, {1, 2})});
+  expect(graph, {make({2, 2}, {1, 2, 3, 4})}, {make({2, 4}, {1, 2, 1, 2, 3, 4, 3, 4})});
+}
+
 // Branches that return a size that is open: one that they get, and one of what they get.
 TEST_F(TensorFlowFunctions, IfOfAnOpenSize) {
   TfGraph graph;

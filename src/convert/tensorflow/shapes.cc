@@ -171,6 +171,7 @@ Values concat_v2(const TfNode& node) {
 Values pack(const TfNode& node) { return {stack(node, node.integer("axis", 0))}; }
 
 Values tile(const TfNode& node) {
+  node.expect_closed(1);
   const std::vector<int64_t>& times = node.integers(1).values;
   View x = node.view(0);
   if (times.size() != x.rank()) node.fail("multiples do not fit the input");
