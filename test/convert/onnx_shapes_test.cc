@@ -230,6 +230,27 @@ TEST_F(Onnx, TellsWhichDimensionIsOpen) {
   EXPECT_TRUE(graph.inputs[1].dimensions.empty());
 }
 
+// How many of the largest elements are taken is known at import alone: this fixes the size that says so, also of a
+// tensor that a branch captures.
+TEST_F(Onnx, BranchesFixSizes) {
+  OnnxModel model(13), yes(13), no(13);
+  yes.integers("zero", {0}).integers("one", {1}).node("Shape", {"r"}, {"s"}).output("most");
+  yes.node("Slice", {"s", "zero", "one"}, {"n"}).node("TopK", {"r", "n"}, {"most", "places"}, "axis=0");
+  no.node("Neg", {"r"}, {"minus"}).output("minus");
+  model.input("c", {}, onnx::schema::TensorProto::BOOL).input("x", {0, 3}).output("y");
+  model.node("Relu", {"x"}, {"r"}).node("If", {"c"}, {"y"});
+  for (const auto& [name, branch] : {std::pair{"then_branch", &yes}, {"else_branch", &no}}) {
+    onnx::schema::AttributeProto* const attribute = model.model.mutable_graph()->mutable_node(1)->add_attribute();
+    attribute->set_name(name);
+    attribute->set_type(onnx::schema::AttributeProto::GRAPH);
+    *attribute->mutable_g() = branch->model.graph();
+  }
+  const Graph graph = import(model);
+  EXPECT_EQ(graph.inputs[1].open, 1);
+  EXPECT_EQ(graph.inputs[1].fixed, 1);
+  EXPECT_EQ(graph.inputs[1].fixed_by, "most");
+}
+
 TEST_F(Onnx, SizesWorkedOutAtImport) {
   // resize(x, (shape(x)[2:] as floats * 2) as integers)
   OnnxModel model(13);

@@ -65,7 +65,7 @@ TEST_F(Onnx, SizesMayBeOpen) {
   image.input("x", {1, 2, 0, 0}).output("y").floats("w", random({3, 2, 5, 5}, 2)).node("Conv", {"x", "w"}, {"y"});
   open(image, 2);
   open(image, 3);
-  EXPECT_EQ(import(image).tensors[0].shape, (Vector<size_t>{1, 2, 8, 8}));
+  EXPECT_EQ(import(image).tensors[0].shape, (Vector<size_t>{1, 2, 24, 24}));
   const Array x = random({1, 2, 6, 9}, 1);
   expect_near(run(image, {x}).at(0), test::conv(x, random({3, 2, 5, 5}, 2), {}, {}, 1));
   // With the first sizes, three rows would be all rows, and the size could not change.
@@ -80,6 +80,16 @@ TEST_F(Onnx, SizesMayBeOpen) {
   open(signal, 1);
   EXPECT_EQ(run(signal, {test::make({2, 3}, {-1, 2, -3, 4, -5, 6})}).at(0).data,
             (std::vector<float>{1, 2, 3, 4, 5, 6}));
+}
+
+// Among the sizes that are tried for an open dimension is one that has three equal parts.
+TEST_F(Onnx, OpenSizesHaveThirds) {
+  OnnxModel model(13);
+  model.input("x", {1, 0}).output("c").node("Split", {"x"}, {"a", "b", "c"}, "axis=1");
+  auto* type = model.model.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type();
+  type->mutable_shape()->mutable_dim(1)->clear_dim_value();
+  const Array x = random({1, 9}, 1);
+  expect_near(run(model, {x}).at(0), test::slice(x, {0, 6}, {1, 9}));
 }
 
 // ---- refusals ---------------------------------------------------------------------------------

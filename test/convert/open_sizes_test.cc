@@ -59,6 +59,23 @@ const OpenModel open_models[] = {
        model.node("Range", {"start", "limit", "step"}, {"places"}).floats("table", random({20, 3}, 2));
        model.node("Gather", {"table", "places"}, {"rows"}).node("Add", {"x", "rows"}, {"y"});
      }},
+    {"PlacesOf32Bits",
+     {3},
+     [](OnnxModel& model) {
+       model.integers("0", {0}).node("Squeeze", {"m", "0"}, {"m0"}).node("Cast", {"m0"}, {"limit"}, "to=6");
+       model.node("Squeeze", {"zero", "0"}, {"z0"}).node("Cast", {"z0"}, {"start"}, "to=6");
+       model.node("Squeeze", {"one", "0"}, {"o0"}).node("Cast", {"o0"}, {"step"}, "to=6");
+       model.node("Range", {"start", "limit", "step"}, {"up"}).node("Sub", {"start", "step"}, {"back"});
+       model.node("Range", {"limit", "start", "back"}, {"down"}).floats("table", random({20, 3}, 2));
+       model.node("Gather", {"table", "up"}, {"a"}).node("Gather", {"table", "down"}, {"b"});
+       model.node("Sub", {"a", "b"}, {"rows"}).node("Mul", {"x", "rows"}, {"y"});
+     }},
+    {"TimesASize",
+     {3},
+     [](OnnxModel& model) {
+       model.node("Cast", {"m"}, {"m real"}, "to=1").node("CastLike", {"n", "x"}, {"n real"});
+       model.node("Mul", {"x", "m real"}, {"xm"}).node("Div", {"xm", "n real"}, {"y"});
+     }},
     {"SeveralSizesReshaped",
      {6},
      [](OnnxModel& model) {
@@ -188,7 +205,7 @@ class OpenSizes : public testing::TestWithParam<OpenModel> {
 
   // The model with its first two dimensions open, or of these sizes.
   Graph import(size_t n, size_t m, bool open) {
-    OnnxModel model(13);
+    OnnxModel model(15);
     Dims dims = {n, m};
     dims.insert(dims.end(), GetParam().inner.begin(), GetParam().inner.end());
     model.input("x", dims).output("y");

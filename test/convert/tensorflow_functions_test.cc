@@ -332,6 +332,31 @@ TEST_F(TensorFlowFunctions, WhileToAnOpenSize) {
   }
 }
 
+// TensorFlow's sizes have 32 bits, and so have the numbers of a range.
+TEST_F(TensorFlowFunctions, RangeToAnOpenSize) {
+  TfGraph graph;
+  add_open_size(&graph).integer("zero", 0).integer("step", 2).node("Range", "range", {"zero", "size", "step"});
+  graph.node("Cast", "y", {"range"}, {{"SrcT", schema::DT_INT32}, {"DstT", schema::DT_FLOAT}});
+  expect(graph, {test::random({1, 2}, 1)}, {make({1}, {0})});
+  expect(graph, {test::random({5, 2}, 1)}, {make({3}, {0, 2, 4})});
+}
+
+TEST_F(TensorFlowFunctions, SliceToAnOpenSize) {
+  TfGraph graph;
+  add_open_size(&graph).integer("one", 1).node("Sub", "last", {"size", "one"}).node("Pack", "begin", {"last"});
+  graph.node("Pack", "end", {"size"}).node("StridedSlice", "y", {"rows", "begin", "end", "s"});
+  expect(graph, {make({1, 2}, {1, 2})}, {make({1, 2}, {1, 2})});
+  expect(graph, {make({3, 2}, {1, 2, 3, 4, 5, 6})}, {make({1, 2}, {5, 6})});
+}
+
+TEST_F(TensorFlowFunctions, TilesOfAnOpenSize) {
+  TfGraph graph;
+  add_open_size(&graph).integer("one", 1).node("Pack", "times", {"one", "size"});
+  graph.node("Tile", "y", {"rows", "times"});
+  expect(graph, {make({1, 2}, {1, 2})}, {make({1, 2}, {1, 2})});
+  expect(graph, {make({2, 2}, {1, 2, 3, 4})}, {make({2, 4}, {1, 2, 1, 2, 3, 4, 3, 4})});
+}
+
 // Branches that return a size that is open: one that they get, and one of what they get.
 TEST_F(TensorFlowFunctions, IfOfAnOpenSize) {
   TfGraph graph;
@@ -348,6 +373,37 @@ TEST_F(TensorFlowFunctions, IfOfAnOpenSize) {
   for (const float condition : {0.f, 1.f}) {
     expect(graph, {make({}, {condition}), test::random({3, 2}, 1)}, {make({1}, {3})});
   }
+}
+
+// How wide a band is must be known at import: this fixes the size that says so, also where a graph of a node reads it, or
+// a graph within.
+TEST_F(TensorFlowFunctions, GraphsFixSizes) {
+  TfGraph band, nested;
+  band.integers("b", {0}).integers("e", {1}).integer("none", -1).node("Shape", "shape", {"x"});
+  band.node("StridedSlice", "size", {"shape:output:0", "b:output:0", "e:output:0", "e:output:0"},
+            {{"shrink_axis_mask", 1}});
+  band.node("MatrixBandPart", "z", {"x", "size:output:0", "none:output:0"});
+  nested.node("If", "z", {"c", "c", "x"}, {{"then_branch", TfFunction{"band"}}, {"else_branch", TfFunction{"same"}}});
+  const auto expect_fixed = [&](const std::string& op, const test::TfAttributes& attributes,
+                                const std::string& output) {
+    std::vector<std::string> inputs = {"c", "x"};
+    if (op == "If") inputs.insert(inputs.begin(), "c");
+    TfGraph graph;
+    graph.placeholder("c", {}, schema::DT_BOOL).placeholder("rows", {-1, 2}).node("Neg", "x", {"rows"});
+    graph.node(op, "choice", inputs, attributes);
+    graph.node("Identity", "y", {output});
+    graph.function("band", {"c", "x"}, band, {"z:band:0"});
+    graph.function("same", {"c", "x"}, TfGraph(), {"x"});
+    graph.function("nested", {"c", "x"}, nested, {"z:output:0"});
+    graph.function("goes_on", {"c", "x"}, TfGraph(), {"c"});
+    graph.function("step", {"c", "x"}, band, {"c", "z:band:0"});
+    const Graph imported = import(graph);
+    EXPECT_EQ(imported.inputs[1].fixed, 1) << op;
+    EXPECT_NE(std::string(imported.inputs[1].fixed_by.c_str()).find("z"), std::string::npos) << op;
+  };
+  expect_fixed("If", {{"then_branch", TfFunction{"same"}}, {"else_branch", TfFunction{"band"}}}, "choice");
+  expect_fixed("If", {{"then_branch", TfFunction{"nested"}}, {"else_branch", TfFunction{"same"}}}, "choice");
+  expect_fixed("While", {{"cond", TfFunction{"goes_on"}}, {"body", TfFunction{"step"}}}, "choice:1");
 }
 
 TEST_F(TensorFlowFunctions, WhileThatIsRefused) {

@@ -55,6 +55,14 @@ TEST_F(TfliteOpen, MeanOfAnEmbedding) {
   expect({make({3, 2}, {0, 1, 1, 2, 2, 2})}, make({3, 2}, {2, 3, 4, 5, 5, 6}));
 }
 
+TEST_F(TfliteOpen, RangeToASize) {
+  const int x = input({1, 2}), shape = model_.node(77, {x}, {integers({2})});
+  const int size = gather(shape, model_.integer(0), integers({}));
+  const int numbers = model_.node(96, {model_.integer(1), size, model_.integer(2)}, {integers({1})});
+  model_.output(model_.node(53, {numbers}, {floats({1})}));
+  expect({make({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8})}, make({2}, {1, 3}));
+}
+
 // Signals are cut into frames as tf.signal.frame does it: the shape is split, frames are counted, the rest is left out.
 TEST_F(TfliteOpen, Frames) {
   const auto join = [](Builder& b) { return schema::CreateConcatenationOptions(b, 0); };

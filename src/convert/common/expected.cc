@@ -1,7 +1,8 @@
 // What is expected of tensors that only a run sizes.
 //
-// Runs give the results of loops and branches their shapes, although most have one shape in all runs. It is known here if
-// the body keeps shapes, and so are those of what registered kinds make of such tensors. Sizes may be open, but not ranks.
+// Runs give the results of loops and branches their shapes, although most have one shape in all runs. It is known here
+// if the body keeps shapes, and so are those of what registered kinds make of such tensors. Sizes may be open, but not
+// ranks.
 #include <algorithm>
 
 #include "base/border.h"

@@ -216,6 +216,7 @@ Value cast_to_float(const SourceNode& node, size_t input, ElementType to) {
   Value value = node.value(input);
   if (!node.is_integer(input) && !is_float(value.type)) throw Unsupported{"of computed integers"};
   if (node.is_integer(input)) {
+    node.expect_closed(input);
     const Integers& in = node.integers(input);
     if (in.values.empty()) return integer_value(in, to);
     const std::vector<float> floats(in.values.begin(), in.values.end());

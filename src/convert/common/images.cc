@@ -96,8 +96,8 @@ Value batch_to_space(const SourceNode& node, const Value& x, const std::vector<i
 
 namespace {
 
-// Fixes a dimension of the input and of the output, unless the padding is the same for all: where it follows the output,
-// and this is the input times the stride.
+// Fixes a dimension of the input and of the output, unless the padding is the same for all: where it follows the
+// output, and this is the input times the stride.
 void fix_pads(const SourceNode& node, const Value& x, const TransposedConvolution& c, size_t d, int64_t reach) {
   const Symbol from = x.view ? node.builder.symbol(x.view, 1 + d) : no_symbol;
   const Symbol scaled = node.builder.symbols().product({0, from}, {c.strides[d]});

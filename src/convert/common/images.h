@@ -14,8 +14,8 @@ void fix_dimension(const SourceNode& node, const Value& x, size_t dimension);
 // Applies a kind for images N, C, ... to an image N, ..., C of any rank.
 Value of_channels_last(const SourceNode& node, const char* kind, const Value& x, Parameters parameters);
 
-// Pads and divides the dimensions behind the first into blocks: elements of all blocks at one place make an image of their
-// own. `pairs`: two numbers for each of these dimensions, what is padded before and after.
+// Pads and divides the dimensions behind the first into blocks: elements of all blocks at one place make an image of
+// their own. `pairs`: two numbers for each of these dimensions, what is padded before and after.
 Value space_to_batch(const SourceNode& node, const Value& x, const std::vector<int64_t>& block,
                      const std::vector<int64_t>& pairs);
 // The inverse. `pairs`: what is cropped.

@@ -8,7 +8,7 @@
 namespace quern::convert {
 
 // Returns the symbols of an output, by the rule of the node's kind; nothing if there is no rule, or if it needs a
-// constant where the node has a tensor. Each size that the rule does not know depends on those that it is made of alone.
+// constant where the node has a tensor. A size that the rule does not know depends on those that it is made of alone.
 std::optional<std::vector<Symbol>> symbols_of_kind(Symbols& symbols, const Graph& graph, const Node& node,
                                                    size_t output);
 

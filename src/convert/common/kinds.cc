@@ -155,6 +155,23 @@ Value filled(const SourceNode& node, const Value& shape, const Value& number) {
 
 Value shape_of(const SourceNode& node, const Value& x) { return make(node, "shape_of", {x}, {}, ElementType::i64); }
 
+// Sizes have 64 bits, and the bounds of a range have one type: if some follow sizes, the range is made of long numbers.
+Value range_of(const SourceNode& node, const Value& start, const Value& limit, const Value& step) {
+  Values bounds = {start, limit, step};
+  const auto is_open = [&](Symbol symbol) { return node.builder.is_open(symbol); };
+  const auto follows = [&](const Value& bound) {
+    return bound.integers != nullptr &&
+           std::any_of(bound.integers->symbols.begin(), bound.integers->symbols.end(), is_open);
+  };
+  if (std::none_of(bounds.begin(), bounds.end(), follows)) return make(node, "range", bounds);
+  for (Value& bound : bounds) {
+    if (bound.type != start.type) node.fail("the bounds differ in type");
+    if (bound.integers == nullptr) bound = cast_to(node, bound, ElementType::i64);
+    bound.type = ElementType::i64;
+  }
+  return cast_to(node, make(node, "range", bounds), start.type);
+}
+
 // The remainder has the sign of the divisor.
 Value floor_mod(const SourceNode& node, const Value& a, const Value& b) {
   if (!is_float(a.type)) return make(node, "mod", {a, b});

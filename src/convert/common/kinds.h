@@ -41,6 +41,8 @@ Value joined(const SourceNode& node, const Values& parts, int64_t axis);
 // Sizes of the shape that are open are followed.
 Value filled(const SourceNode& node, const Value& shape, const Value& number);
 Value shape_of(const SourceNode& node, const Value& x);
+// Numbers from `start` on, up to before `limit`. Bounds that are open sizes are followed.
+Value range_of(const SourceNode& node, const Value& start, const Value& limit, const Value& step);
 
 // The remainder and the quotient of a division that rounds down.
 Value floor_mod(const SourceNode& node, const Value& a, const Value& b);

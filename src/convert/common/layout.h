@@ -182,6 +182,7 @@ class Builder {
   bool is_input(int tensor) const;
   std::string port_name(const std::string& name);
   int in_order(const View& view, const Order& order);
+  void fix_as_in(const Graph& graph, const std::vector<View>& inputs);
   void compute_if_constant(size_t first);
   void expect_of_last();
   int reshaped(const std::string& name, int in, const std::vector<int64_t>& shape);

@@ -60,12 +60,24 @@ void Builder::compute_if_constant(size_t first) {
     graph_.tensors[i].constant = -1;  // a run may say what is wrong
 }
 
+// Fixes the dimensions of tensors that are fixed in a graph that has these tensors as inputs.
+void Builder::fix_as_in(const Graph& graph, const std::vector<View>& inputs) {
+  for (size_t i = 0; i < inputs.size() && i < graph.inputs.size(); ++i) {
+    const Port& port = graph.inputs[i];
+    for (size_t d = 0; d < inputs[i].rank() && !port.unsized; ++d) {
+      if ((port.fixed >> d & 1) != 0) fix(symbol(inputs[i], d), port.fixed_by.c_str());
+    }
+  }
+}
+
 std::vector<View> Builder::control(OpKind kind, const std::string& name, const std::vector<View>& inputs,
                                    std::vector<Graph> graphs, size_t size, const std::vector<qn_type>& types) {
   Vector<int> tensors;
   for (const View& input : inputs) {
     tensors.push_back(input ? in_order(input, source_order(input.rank())) : no_tensor);
   }
+  const std::vector<View> read(inputs.begin() + (kind == OpKind::branch ? 1 : 0), inputs.end());
+  for (const Graph& graph : graphs) fix_as_in(graph, read);
   Attributes attributes;
   attributes.size = size;
   const auto first = static_cast<size_t>(

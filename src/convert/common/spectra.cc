@@ -33,7 +33,6 @@ bool any_complex(const std::vector<const Value*>& values) {
 
 Value spectrum_of(const SourceNode& node, const Value& x, const std::vector<int64_t>& lengths) {
   if (!is_float(x.type)) node.fail("the input is not of floats");
-  const std::optional<Shape> shape = expected_shape(node.builder, x);
   Value y = with_axis(node, x, -1);
   const auto count = static_cast<int64_t>(lengths.size());
   for (int64_t i = 0; i < count; ++i) {

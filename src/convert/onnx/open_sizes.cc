@@ -20,8 +20,8 @@ std::string key_of(const schema::ValueInfoProto& input, int dimension) {
 namespace {
 
 // Sizes that an open dimension may be imported with. Sessions change it, so the first one with which the model makes sense
-// will do: images and signals may have to be large enough for what windows are moved over them.
-constexpr size_t sizes_to_try[] = {1, 8, 64, 224, 512, 1024};
+// will do: images and signals may have to be large enough for what windows are moved over them, or have equal parts.
+constexpr size_t sizes_to_try[] = {1, 24, 64, 224, 512, 1024};
 constexpr size_t most_attempts = 60;
 
 // The open dimensions apart from batches, which are 1.

@@ -26,7 +26,8 @@ size_t position_in(const OnnxNode& node, size_t input, size_t length, size_t end
   return static_cast<size_t>(at);
 }
 
-// Imports a node of the present operator set in the place of this one.
+// Imports a node in the place of this one. Whatever the model's operator set is, the node is one of set 13, the first in
+// which axes and sizes are inputs.
 Values import_as(const OnnxNode& node, const schema::NodeProto& proto, const Values& inputs) {
   std::vector<const Value*> pointers;
   for (const Value& input : inputs) pointers.push_back(&input);

@@ -165,6 +165,7 @@ Values split(const OnnxNode& node) {
   if (!node.list("split", 1, 13, &sizes)) {
     if (node.integer("num_outputs", count) != count || count == 0) node.fail("bad number of outputs");
     if (count > size) throw Unsupported{"empty parts"};
+    if (node.builder.is_open(node.dimension(0, axis).symbol)) throw Unsupported{"into equal parts of an open size"};
     const int64_t each = (size + count - 1) / count;
     if (node.opset < 18 && size % count != 0) node.fail("the dimension does not divide into equal parts");
     for (int64_t i = 0; i < count; ++i) sizes.push_back(std::clamp<int64_t>(size - i * each, 0, each));

@@ -98,6 +98,7 @@ Values transpose(const TfNode& node) { return {convert::transpose(node, 0, node.
 Values slice(const TfNode& node) { return {slice_sizes(node, 0, node.integers(1).values, node.integers(2).values)}; }
 
 Values strided_slice(const TfNode& node) {
+  for (const size_t bounds : {1, 2}) node.expect_closed(bounds);
   Brackets b{node.integers(1).values, node.integers(2).values, node.integers(3).values};
   b.begin_mask = node.integer("begin_mask", 0);
   b.end_mask = node.integer("end_mask", 0);
@@ -170,6 +171,7 @@ Values concat_v2(const TfNode& node) {
 Values pack(const TfNode& node) { return {stack(node, node.integer("axis", 0))}; }
 
 Values tile(const TfNode& node) {
+  node.expect_closed(1);
   const std::vector<int64_t>& times = node.integers(1).values;
   View x = node.view(0);
   if (times.size() != x.rank()) node.fail("multiples do not fit the input");

@@ -8,10 +8,6 @@ Values of_kind(const OnnxNode& node, const char* kind, Parameters parameters, co
   return make_all(node, kind, inputs, std::move(parameters), types);
 }
 
-View constant_operand(const OnnxNode& node, const Value& value) {
-  return value.view ? value.view : integer_constant(node.builder, *value.integers, value.type);
-}
-
 Value list_value(const OnnxNode& node, const char* attribute, size_t input, int64_t since) {
   if (node.opset >= since) return node.has(input) ? node.value(input) : Value();
   return node.has_attribute(attribute) ? integer_list(node.integer_list(attribute)) : Value();

@@ -15,8 +15,6 @@ Values of_kind(const OnnxNode& node, const char* kind, Parameters parameters, co
 
 // The same, with one output of the type of the first input.
 Values same_type(const OnnxNode& node, const char* kind, Parameters parameters);
-// A constant, or integers known at import, as an input of a kind.
-View constant_operand(const OnnxNode& node, const Value& value);
 // A list that was an attribute before opset `since` and is an input from it on, as an input of a kind. An empty view if
 // the node does not have it.
 Value list_value(const OnnxNode& node, const char* attribute, size_t input, int64_t since);

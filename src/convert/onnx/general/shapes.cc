@@ -78,6 +78,8 @@ Values one_hot(const OnnxNode& node) {
   return of_kind(node, "one_hot", Parameters().integer("axis", node.integer("axis", -1)), {node.value(2).type});
 }
 
+Values range(const OnnxNode& node) { return {range_of(node, node.value(0), node.value(1), node.value(2))}; }
+
 // Of tensors; those that may be absent, by their types, are no inputs of our graphs.
 Values has_element(const OnnxNode& node) {
   return {integer_value({{}, {node.has(0) ? 1 : 0}, {}}, ElementType::boolean)};
@@ -96,7 +98,7 @@ const OnnxTable& general_shapes() {
       {"OneHot", {one_hot, 3, 3}},
       {"OptionalGetElement", {get_element, 1, 1}},
       {"OptionalHasElement", {has_element, 0, 1}},
-      {"Range", {plain<"range">, 3, 3}},
+      {"Range", {range, 3, 3}},
       {"Reshape", {reshape, 2, 2}},
       {"Shape", {shape_of, 1, 1}},
       {"Size", {size_of, 1, 1}},

@@ -13,7 +13,7 @@ namespace {
 Values cast_to(const OnnxNode& node, ElementType to) {
   node.ignore("saturate");  // these are only about types of 8-bit floats
   node.ignore("round_mode");
-  return node.custom("cast", {node.operand(0)}, Parameters().integer("half", to == ElementType::f16 ? 1 : 0), {to});
+  return {make(node, "cast", {node.value(0)}, Parameters().integer("half", to == ElementType::f16 ? 1 : 0), to)};
 }
 
 Values cast(const OnnxNode& node) {

@@ -30,6 +30,7 @@ Values squeeze(const TfNode& node) {
   return {make(node, "squeeze", inputs)};
 }
 Values fill(const TfNode& node) { return {filled(node, node.value(0), node.value(1))}; }
+Values range(const TfNode& node) { return {range_of(node, node.value(0), node.value(1), node.value(2))}; }
 Values concat(const TfNode& node) {
   const size_t last = node.input_count() - 1;
   Values parts = all_inputs(node);
@@ -104,13 +105,16 @@ std::vector<Item> items_of(const TfNode& node, size_t all) {
   return items;
 }
 
-// Begins and ends may be computed. They are taken from their lists one by one.
+// Begins and ends may be computed, or follow open sizes. They are taken from their lists one by one.
 Values strided_slice_of(const TfNode& node) {
   const std::vector<int64_t>& steps = node.integers(3).values;
   if (steps.size() > 16) node.fail("too many items");
   const std::vector<Item> items = items_of(node, steps.size());
   const auto at = [&](size_t list, size_t i) {
-    if (node.is_integer(list)) return integer_list({node.integers(list).values.at(i)});
+    if (node.is_integer(list)) {
+      const Symbols::Number number = node.symbolic(list).at(i);
+      return integer_value({{1}, {number.value}, {number.symbol}});
+    }
     return make(node, "gather", {node.value(list), integer_list({static_cast<int64_t>(i)})});
   };
   for (const size_t list : {1, 2}) {
@@ -210,7 +214,7 @@ const TfTable& general_moving() {
       {"Pack", {pack, 1, many_inputs}},
       {"Pad", {pad, 2, 2}},
       {"PadV2", {pad, 3, 3}},
-      {"Range", {plain<"range">, 3, 3}},
+      {"Range", {range, 3, 3}},
       {"Rank", {rank, 1, 1}},
       {"Reshape", {reshape, 2, 2}},
       {"ReverseSequence", {reverse_sequence, 2, 2}},

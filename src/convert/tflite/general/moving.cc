@@ -37,6 +37,7 @@ Values rank(const TfliteNode& node) {
   return {integer_number(static_cast<int64_t>(rank_of(node, node.any(0))), node.output_type(0))};
 }
 Values fill(const TfliteNode& node) { return {node.typed(filled(node, node.any(0), node.any(1)))}; }
+Values range(const TfliteNode& node) { return {node.typed(range_of(node, node.any(0), node.any(1), node.any(2)))}; }
 Values broadcast_args(const TfliteNode& node) {
   const Value number = number_of(node, 0, ElementType::f32);
   const Value one = filled(node, node.any(0), number), other = filled(node, node.any(1), number);
@@ -209,7 +210,7 @@ const TfliteTable& general_moving() {
       {"PACK", {pack, 1, many_inputs}},
       {"PAD", {pad, 2, 2}},
       {"PADV2", {pad, 3, 3}},
-      {"RANGE", {plain<"range">, 3, 3}},
+      {"RANGE", {range, 3, 3}},
       {"RANK", {rank, 1, 1}},
       {"RESHAPE", {reshape, 1, 2}},
       {"REVERSE_SEQUENCE", {reverse_sequence, 2, 2}},

@@ -1,4 +1,4 @@
-// Recurrent layers. Their state is not kept from run to run: each run begins with the state of the first.
+// Recurrent layers. Each run begins with the state of the first one, but for SVDF, whose state is one of the model.
 #include <limits>
 
 #include "convert/tflite/general/general.h"
