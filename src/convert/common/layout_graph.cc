@@ -92,7 +92,8 @@ Graph Builder::finish() {
   graph.nodes = take_live_nodes(graph_, &live);
   graph.inputs = std::move(graph_.inputs);
   graph.outputs = std::move(graph_.outputs);
-  const auto move_to = [tensor_at = move_live_tensors(graph_, live, &graph)](int& tensor) {
+  const std::vector<int> tensor_at = move_live_tensors(graph_, live, &graph);
+  const auto move_to = [&](int& tensor) {
     tensor = tensor == no_tensor ? tensor : tensor_at[static_cast<size_t>(tensor)];
   };
   for (Node& node : graph.nodes) {
