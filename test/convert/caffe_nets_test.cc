@@ -4,15 +4,9 @@
 
 #include "caffe_model.h"
 
-namespace quern {
+namespace quern::test {
 namespace {
 
-using test::Array;
-using test::Caffe;
-using test::Dims;
-using test::error_of;
-using test::expect_near;
-using test::random;
 using Weights = test::CaffeWeights;
 
 const char* const input_2x3x7x6 = "input: \"x\" input_dim: 2 input_dim: 3 input_dim: 7 input_dim: 6\n";
@@ -278,4 +272,4 @@ TEST_F(Caffe, DeepNestingIsRefused) {
 }
 
 }  // namespace
-}  // namespace quern
+}  // namespace quern::test

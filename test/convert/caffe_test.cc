@@ -4,15 +4,8 @@
 
 #include "caffe_model.h"
 
-namespace quern {
+namespace quern::test {
 namespace {
-
-using test::Array;
-using test::Caffe;
-using test::Dims;
-using test::error_of;
-using test::expect_near;
-using test::random;
 
 const char* const input_2x3x7x6 = "input: \"x\" input_dim: 2 input_dim: 3 input_dim: 7 input_dim: 6\n";
 
@@ -450,4 +443,4 @@ TEST_F(Caffe, PriorsFollowTheImage) {
 }
 
 }  // namespace
-}  // namespace quern
+}  // namespace quern::test

@@ -6,18 +6,8 @@
 #include "export_fixture.h"
 #include "onnx_model.h"
 
-namespace quern {
+namespace quern::test {
 namespace {
-
-using test::Array;
-using test::Dims;
-using test::expect_sorted;
-using test::Export;
-using test::finished;
-using test::graph_of;
-using test::OneNode;
-using test::random;
-using test::with;
 
 // The input as bytes, with two scales one after the other, and as floats again.
 Graph graph_of_bytes() {
@@ -390,4 +380,4 @@ TEST_F(Export, AveragesOfBytesRoundAsBefore) {
 }
 
 }  // namespace
-}  // namespace quern
+}  // namespace quern::test

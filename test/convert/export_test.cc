@@ -9,17 +9,8 @@
 #include "extra/node.h"
 #include "onnx_model.h"
 
-namespace quern {
+namespace quern::test {
 namespace {
-
-using test::Array;
-using test::Dims;
-using test::expect_sorted;
-using test::Export;
-using test::finished;
-using test::graph_of;
-using test::random;
-using test::with;
 
 // A graph with the input "a" and a node of a registered kind for each name, one after the other. The last gives "y".
 Graph graph_of_kinds(const std::vector<std::pair<const char*, Vector<Parameter>>>& kinds) {
@@ -286,4 +277,4 @@ TEST_F(Export, AFileThatCannotBeWrittenIsAnError) {
 }
 
 }  // namespace
-}  // namespace quern
+}  // namespace quern::test

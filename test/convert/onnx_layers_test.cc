@@ -5,19 +5,8 @@
 #include "graph/pass/passes.h"
 #include "onnx_fixture.h"
 
-namespace quern {
+namespace quern::test {
 namespace {
-
-using test::Array;
-using test::Dims;
-using test::expect_near;
-using test::minus;
-using test::Onnx;
-using test::OnnxModel;
-using test::over;
-using test::plus;
-using test::random;
-using test::times;
 
 // ---- windows ----------------------------------------------------------------------------------
 
@@ -335,4 +324,4 @@ TEST_F(Onnx, SoftmaxOfBothKinds) {
 }
 
 }  // namespace
-}  // namespace quern
+}  // namespace quern::test

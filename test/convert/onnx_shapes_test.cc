@@ -5,16 +5,8 @@
 
 #include "onnx_fixture.h"
 
-namespace quern {
+namespace quern::test {
 namespace {
-
-using test::Array;
-using test::Dims;
-using test::expect_near;
-using test::minus;
-using test::Onnx;
-using test::OnnxModel;
-using test::random;
 
 // ---- shapes -----------------------------------------------------------------------------------
 
@@ -330,4 +322,4 @@ TEST_F(Onnx, NumbersBelowOneAreTrue) {
 }
 
 }  // namespace
-}  // namespace quern
+}  // namespace quern::test

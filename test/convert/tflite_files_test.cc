@@ -4,19 +4,12 @@
 #include "graph/pass/passes.h"
 #include "tflite_fixture.h"
 
-namespace quern {
+namespace quern::test {
 namespace {
 
 namespace schema = tflite::schema;
 using schema::Activation;
 using schema::Padding;
-using test::Array;
-using test::error_of;
-using test::expect_near;
-using test::model_of;
-using test::random;
-using test::Tflite;
-using test::TfliteModel;
 using Builder = TfliteModel::Builder;
 using Case = test::TfliteCase;
 using In = test::TfliteOperand;
@@ -303,4 +296,4 @@ TEST_F(Tflite, BytesWithAnotherScale) {
 }
 
 }  // namespace
-}  // namespace quern
+}  // namespace quern::test

@@ -6,26 +6,12 @@
 #include "graph/pass/passes.h"
 #include "tflite_fixture.h"
 
-namespace quern {
+namespace quern::test {
 namespace {
 
 namespace schema = tflite::schema;
 using schema::Activation;
 using schema::Padding;
-using test::Array;
-using test::combine;
-using test::Dims;
-using test::expect_near;
-using test::map;
-using test::nchw;
-using test::nhwc;
-using test::pad_same;
-using test::plus;
-using test::random;
-using test::relu6;
-using test::Tflite;
-using test::TfliteModel;
-using test::times;
 using Builder = TfliteModel::Builder;
 using Options = TfliteModel::Options;
 using Type = TfliteModel::Type;
@@ -270,4 +256,4 @@ TEST_P(QuantizedTflite, QuantizeAndDequantize) {
 }
 
 }  // namespace
-}  // namespace quern
+}  // namespace quern::test

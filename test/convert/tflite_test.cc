@@ -6,28 +6,12 @@
 #include "convert/tflite/node.h"
 #include "tflite_fixture.h"
 
-namespace quern {
+namespace quern::test {
 namespace {
 
 namespace schema = tflite::schema;
 using schema::Activation;
 using schema::Padding;
-using test::Array;
-using test::combine;
-using test::Dims;
-using test::expect_near;
-using test::map;
-using test::minus;
-using test::model_of;
-using test::nhwc;
-using test::over;
-using test::pad_same;
-using test::plus;
-using test::random;
-using test::relu6;
-using test::Tflite;
-using test::TfliteModel;
-using test::times;
 using Builder = TfliteModel::Builder;
 using Case = test::TfliteCase;
 using In = test::TfliteOperand;
@@ -410,4 +394,4 @@ TEST_F(Tflite, OpenBatch) {
 }
 
 }  // namespace
-}  // namespace quern
+}  // namespace quern::test
