@@ -190,6 +190,20 @@ TEST_F(TfliteGeneral, Operators) {
   }
 }
 
+// Outputs that an operator makes and the file does not have: an error, whichever is missing.
+TEST_F(TfliteGeneral, OutputsThatAreMissing) {
+  size_t tried = 0;
+  for (Case c : moving_cases()) {
+    if (c.outputs.size() < 2) continue;
+    SCOPED_TRACE("operator " + std::to_string(c.code));
+    c.outputs.pop_back();
+    const std::string message = refusal(model_of(c));
+    EXPECT_NE(message.find("output 1 is missing"), std::string::npos) << message;
+    ++tried;
+  }
+  EXPECT_EQ(tried, 2);  // TOPK_V2, UNIQUE
+}
+
 TEST_F(TfliteGeneral, TransposedConvolution) {
   // Every pixel adds the kernel, at twice its place; SAME takes away the last row and column.
   Case c = {67,

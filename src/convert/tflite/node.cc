@@ -256,7 +256,8 @@ bool TfliteNode::keeps_bytes() const {
 }
 
 ElementType TfliteNode::output_type(size_t output) const {
-  const schema::TensorType number = outputs_.at(output)->type();
+  if (output >= outputs_.size()) fail("output " + std::to_string(output) + " is missing");
+  const schema::TensorType number = outputs_[output]->type();
   const std::optional<ElementType> type = element_type(number);
   if (!type) throw Unsupported{"a result of type " + std::to_string(static_cast<int>(number))};
   return *type;
