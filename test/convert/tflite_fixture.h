@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,7 +35,43 @@ class Tflite : public testing::Test {
     expect_outputs(import(model), inputs, want, tolerance);
   }
 
+  // The model of one operator with inputs of other ranks, of fixed or open sizes, or without its last input or output:
+  // the importer takes it or says what is wrong.
+  void expect_imported_or_refused(const TfliteModel& model) {
+    for (const int32_t changed : model.operators[0].inputs) {
+      if (changed >= 0) try_ranks(model, static_cast<size_t>(changed));
+    }
+    TfliteModel fewer = model;
+    for (std::vector<int32_t>* list : {&fewer.operators[0].outputs, &fewer.operators[0].inputs}) {
+      list->pop_back();
+      try_import(fewer);
+    }
+  }
+
   Folder folder_;
+
+ private:
+  // Whatever else is thrown ends the test.
+  void try_import(const TfliteModel& model) {
+    try {
+      import(model);
+    } catch (const Error&) {
+    }
+  }
+  void try_ranks(const TfliteModel& model, size_t changed) {
+    const std::vector<int32_t> shape = model.tensors[changed].shape;
+    const int32_t count = std::accumulate(shape.begin(), shape.end(), 1, std::multiplies<>());
+    for (size_t rank = 0; rank <= 6; ++rank) {
+      for (const bool is_open : {false, true}) {
+        TfliteModel other = model;
+        TfliteModel::Tensor& tensor = other.tensors[changed];
+        tensor.shape.assign(rank, 1);
+        if (rank > 0) tensor.shape.back() = count;
+        if (is_open) tensor.signature.assign(rank, -1);
+        try_import(other);
+      }
+    }
+  }
 };
 
 // An input of an operator: a tensor that the model is given, or a constant of floats or of integers.

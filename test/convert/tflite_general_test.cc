@@ -204,6 +204,15 @@ TEST_F(TfliteGeneral, OutputsThatAreMissing) {
   EXPECT_EQ(tried, 2);  // TOPK_V2, UNIQUE
 }
 
+TEST_F(TfliteGeneral, OtherRanks) {
+  for (const std::vector<Case>& list : {arithmetic_cases(), further_cases(), moving_cases()}) {
+    for (const Case& c : list) {
+      SCOPED_TRACE("operator " + std::to_string(c.code));
+      expect_imported_or_refused(model_of(c));
+    }
+  }
+}
+
 TEST_F(TfliteGeneral, TransposedConvolution) {
   // Every pixel adds the kernel, at twice its place; SAME takes away the last row and column.
   Case c = {67,

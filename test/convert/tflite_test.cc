@@ -340,6 +340,13 @@ TEST_F(Tflite, OperatorsOfFloats) {
   }
 }
 
+TEST_F(Tflite, OtherRanks) {
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(tflite::operator_name(c.code));
+    expect_imported_or_refused(model_of(c));
+  }
+}
+
 // The rest has tests of its own: L2_POOL_2D, DEQUANTIZE, QUANTIZE, and SHAPE, REDUCE_PROD and RANGE, whose results are
 // integers.
 TEST_F(Tflite, EveryOperatorHasACase) {

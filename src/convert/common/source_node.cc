@@ -102,7 +102,9 @@ Shape SourceNode::dims(size_t index) const {
 }
 
 Symbols::Number SourceNode::dimension(size_t index, size_t d) const {
-  const auto size = static_cast<int64_t>(dims(index)[d]);
+  const Shape shape = dims(index);
+  if (d >= shape.size()) throw Unsupported{"on a tensor of rank " + std::to_string(shape.size())};
+  const auto size = static_cast<int64_t>(shape[d]);
   return {size, is_integer(index) ? no_symbol : builder.symbol(any_view(index), d)};
 }
 
