@@ -55,8 +55,7 @@ class Tflite : public testing::Test {
   void try_import(const TfliteModel& model) {
     try {
       import(model);
-    } catch (const Error&) {
-    }
+    } catch (const Error&) {}
   }
   void try_ranks(const TfliteModel& model, size_t changed) {
     const std::vector<int32_t> shape = model.tensors[changed].shape;

@@ -277,6 +277,26 @@ TEST(Pool2d, ImageSmallerThanTheWindow) {
   EXPECT_EQ(run(op_down, {{{1, 4, 4, 1}, integers(16, 1, -9, 9)}}).status, QN_INVALID_ARGUMENT);
 }
 
+// A window sees no more than its image, however far its padding reaches: its other taps cost neither time nor tables.
+TEST(Pool2d, WindowFarLargerThanTheImage) {
+  constexpr size_t large = size_t{1} << 24, half = large / 2;
+  Pool pool = {.kernel = {large, large}, .stride = {2, 1}, .padding = {half, half, half, half}};
+  for (const bool all : {false, true}) {
+    pool.count_padding = all;
+    for (const qn_pool_kind kind : {QN_POOL_MAX, QN_POOL_AVERAGE}) {
+      pool.kind = kind;
+      Op op;
+      ASSERT_QN_OK(create(pool, &op));
+      const float average = all ? 9 / (static_cast<float>(large) * large) : 9.0f / 2;
+      for (const qn_layout layout : {QN_LAYOUT_NHWC, blocked}) {
+        const Result r = run(op, {{{1, 1, 2, 1}, {4, 5}}}, {.in_layout = layout, .out_layout = layout});
+        ASSERT_EQ(r.status, QN_OK) << r.message;
+        EXPECT_EQ(r.values, (std::vector<float>(3, kind == QN_POOL_MAX ? 5 : average)));
+      }
+    }
+  }
+}
+
 // Small parameters can ask for enormous tables: refused, neither allocated nor walked through.
 TEST(Pool2d, EnormousWindowsAreRefused) {
   constexpr size_t large = size_t{1} << 27;

@@ -18,20 +18,32 @@ namespace {
 constexpr char pool2d[] = "pool2d";
 constexpr size_t channel_step = 16;  // a cache line
 
+// The number of taps of output o that lie before position `end`.
+size_t taps_before(const Axis& axis, size_t o, int64_t end) {
+  const int64_t begin = axis.at(o, 0);
+  return begin >= end ? 0 : std::min(divide_up(static_cast<size_t>(end - begin), axis.dilation), axis.kernel);
+}
+
 // The number of pixels along one direction that count for the average of output o.
 size_t counted(const Axis& axis, size_t o, bool count_padding) {
-  size_t count = 0;
   const int64_t low = count_padding ? -static_cast<int64_t>(axis.before) : 0;
   const int64_t high = static_cast<int64_t>(axis.in + (count_padding ? axis.after : 0));
-  for (size_t k = 0; k < axis.kernel; ++k) {
-    const int64_t i = axis.at(o, k);
-    count += i >= low && i < high;
-  }
-  return count;
+  return taps_before(axis, o, high) - taps_before(axis, o, low);
+}
+
+// Takes away the window's first and last taps that meet only padding whatever the output: a few bytes of a file can ask
+// for a window far larger than its image.
+void drop_blind_taps(Axis* axis) {
+  const size_t first = std::min(taps_before(*axis, axis->out - 1, 0), axis->before / axis->dilation);
+  const size_t last = taps_before(*axis, 0, static_cast<int64_t>(axis->in));
+  if (first >= last) return;  // a window that steps over the whole image
+  axis->kernel = last - first;
+  axis->before -= first * axis->dilation;
 }
 
 // What pooling does with numbers, for plans. The last three members have no value in builds without integers.
 struct PoolNumbers {
+  Window whole;  // with its blind taps, which may count
   bool count_padding;
   qn_minmax_f32 clamp;
   float in_scale, out_scale;  // 1 if the tensors are floats
@@ -42,7 +54,8 @@ struct PoolNumbers {
 
 // For every output pixel, the steps of the output that are one step of the input, divided by the number of pixels that
 // count; 0 if none counts.
-Vector<float> scales(const Window& window, const PoolNumbers& numbers) {
+Vector<float> scales(const PoolNumbers& numbers) {
+  const Window& window = numbers.whole;
   const bool count_padding = numbers.count_padding;
   Vector<size_t> widths;
   for (size_t x = 0; x < window.w.out; ++x) widths.push_back(counted(window.w, x, count_padding));
@@ -51,8 +64,8 @@ Vector<float> scales(const Window& window, const PoolNumbers& numbers) {
   for (size_t y = 0; y < window.h.out; ++y) {
     const size_t height = counted(window.h, y, count_padding);
     for (const size_t width : widths) {
-      const size_t count = height * width;
-      scale.push_back(count == 0 ? 0.0f : numbers.scale_of_average(static_cast<float>(count)));
+      const float count = static_cast<float>(height) * static_cast<float>(width);
+      scale.push_back(count == 0 ? 0.0f : numbers.scale_of_average(count));
     }
   }
   return scale;
@@ -84,7 +97,7 @@ class PoolPlan final : public RowPlan {
     kernel = row.name;
     if (has_integers && row.type == KernelType::qs8) bytes_ = numbers.bytes;
     if (row.kind == PoolKind::average) {
-      scale_ = scales(window, numbers);
+      scale_ = scales(numbers);
     } else if (has_blind && row.type == KernelType::f32) {  // a maximum of no bytes is the least step anyway
       blind_ = blind_pixels(window);
     }
@@ -118,7 +131,7 @@ class PoolPlanePlan final : public PlanePlan {
       : PlanePlan(request, window, row.block, padding_of(row.kind), Reads::in_place), row_(row), clamp_(numbers.clamp) {
     kernel = row.name;
     if (row.kind == PoolKind::average) {
-      scale_ = scales(window, numbers);
+      scale_ = scales(numbers);
       scale_.resize(round_up(scale_.size(), row.lanes));
     } else {
       blind_ = blind_pixels(window);
@@ -200,6 +213,7 @@ class Pool2d final : public Operator {
                              [&](const auto& r) { return r.kind == kind && fits(r); });
     if (row == nullptr) return no_kernel(name, request.options.kernel);
     PoolNumbers numbers;
+    QN_TRY(size(request.ins[0], &numbers.whole));
     numbers.count_padding = p_.count_padding != 0;
     numbers.clamp = {p_.min, p_.max};
     if (has_integers) QN_TRY(set_steps(request, window, &numbers));
@@ -237,6 +251,8 @@ class Pool2d final : public Operator {
 
   qn_status check_request(const Request& request, Window* window) const {
     QN_TRY(size(request.ins[0], window));
+    drop_blind_taps(&window->h);
+    drop_blind_taps(&window->w);
     stride_window(request.ins[0], window);
     QN_TRY(check_layouts(request, *window));
     PlaneLayout layout;
