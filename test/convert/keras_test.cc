@@ -163,6 +163,7 @@ TEST(Keras, Rectifiers) {
   expect_layer("ReLU", "'max_value': null, 'negative_slope': 0.0, 'threshold': 0.0", x, {}, map(x, relu));
   expect_layer("ReLU", "'max_value': {'type': 'ndarray', 'value': 2.0}", x, {},
                map(x, [](float v) { return std::clamp(v, 0.0f, 2.0f); }));
+  expect_in(refusal("ReLU", "'max_value': {'value': {'value': 2.0}}", x.dims), "'max_value' is no number");
   expect_layer("ReLU", "'negative_slope': 0.25", x, {}, map(x, leaky));
   expect_layer("ReLU", "'negative_slope': 0.25, 'max_value': 2", x, {},
                map(x, [&](float v) { return std::min(leaky(v), 2.0f); }));

@@ -471,6 +471,22 @@ TEST(QuantizedOnnxBits, MatMulNBits) {
   }
 }
 
+// Shapes and numbers that do not fit the operators on bytes of activations in floats.
+TEST(QuantizedOnnxBits, FaultsAreNamed) {
+  const test::Folder folder;
+  const auto refused = [&](const std::string& words, const std::string& op, const std::vector<std::string>& inputs) {
+    OnnxModel model(13);
+    model.input("x", {5, 2}).steps("none", Proto::INT8, {0, 2}, {}).steps("w", Proto::INT8, {2, 2}, {1, 2, 3, 4});
+    model.steps("x/zero", Proto::UINT8, {}, {0}).steps("far", Proto::INT32, {}, {INT32_MAX}).scalar("number", 1);
+    model.steps("bits", Proto::UINT8, {2, 1, 1}, {1, 2}).floats("scales", {{2}, {1, 1}});
+    model.node(op, inputs, {"y"}, op == "MatMulNBits" ? "K=2 N=2 bits=4 block_size=2" : "").output("y");
+    test::expect_in(test::error_of([&] { import_onnx(folder.write("net.onnx", model.bytes()), {{}}); }), words);
+  };
+  refused("y (MatMulInteger: ", "MatMulInteger", {"x", "none", "x/zero"});
+  refused("weights and zero point differ in type", "MatMulInteger", {"x", "w", "x/zero", "far"});
+  refused("the bias has not N elements", "MatMulNBits", {"x", "bits", "scales", "", "", "number"});
+}
+
 TEST_P(QuantizedOnnx, FaultsAreNamed) {
   const auto refused = [&](const std::string& words, const std::function<void(OnnxModel&)>& change) {
     OnnxModel model(13);

@@ -173,6 +173,11 @@ TEST_F(TensorFlowGeneral, ShapesAndParts) {
   expect_refusal({"SpaceToBatchND", {image, known({3}), known({1, 2}, {0, 0})}, {}}, "do not divide dimension 1");
   expect_refusal({"BatchToSpaceND", {image, known({3}), known({1, 2}, {0, 0})}, {}}, "do not divide the batch");
   expect_refusal(
+      {"BatchToSpaceND",
+       {given({1, 1, 1, 1, 1}, {0}), known({65536, 65536, 65536, 65536}), known({4, 2}, std::vector<float>(8))},
+       {}},
+      "the blocks are too large");
+  expect_refusal(
       {"ReverseSequence", {given({2, 2, 2}, std::vector<float>(8)), ints({2}, {1, 1})}, {}, {{"seq_dim", 2}}},
       "along these dimensions");
   expect_refusal(

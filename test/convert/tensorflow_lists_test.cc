@@ -79,6 +79,27 @@ TEST_F(TensorFlowLists, LengthAndShape) {
   expect(graph, {make({2}, {1, 2})}, make({2}, {3, 6}));
 }
 
+// A list of which nothing is known has neither shape nor elements.
+TEST_F(TensorFlowLists, WhereTensorsAreWanted) {
+  const auto refused = [&](const std::string& op, const std::vector<std::string>& inputs) {
+    TfGraph graph = reserved(3, {-1});
+    graph.placeholder("x", {2}).integer("one", 1).node(op, "made", inputs, of_floats);
+    graph.node("TensorListStack", "y", {"made", "shape"}, of_floats);
+    expect_refusal(graph, "made (" + op + ": an input that is missing, or a list of tensors");
+  };
+  refused("TensorListSetItem", {"list", "list", "x"});
+  refused("TensorListSetItem", {"list", "one", "list"});
+}
+
+TEST_F(TensorFlowLists, LengthOfANumber) {
+  TfGraph graph;
+  graph.floats("x", make({}, {1}))
+      .integers("shape", {})
+      .node("TensorListFromTensor", "list", {"x", "shape"}, of_floats);
+  graph.node("TensorListLength", "y", {"list"});
+  expect_refusal(graph, "the list is a single number");
+}
+
 // ---- loops ------------------------------------------------------------------------------------
 
 // i = 0; while i < `rounds`: list[i] = sum of x[:, i] so far; y = the list. x is [batch, 3]. Elements have the batch as

@@ -298,6 +298,16 @@ TEST_F(TensorFlow, FakeQuantization) {
   expect_refusal(one_node("FakeQuantWithMinMaxVars", {}, x.dims, {high, low}), "not around zero");
 }
 
+TEST_F(TensorFlow, WeightsWithoutElements) {
+  TfGraph graph;
+  graph.placeholder("x", {1, 4, 4, 2}).floats("w", {{3, 3, 0, 4}, {}}).floats("low", {{4}, {0, 0, 0, 0}});
+  graph.floats("high", {{4}, {1, 1, 1, 1}}).node("FakeQuantWithMinMaxArgs", "q", {"w"}, {{"min", 0.0f}, {"max", 1.0f}});
+  graph.node("Conv2D", "y", {"x", "q"}, {{"strides", Ints{1, 1, 1, 1}}, {"padding", "VALID"}});
+  expect_refusal(graph, "of no elements");
+  graph.node("FakeQuantWithMinMaxVarsPerChannel", "q4", {"w", "low", "high"}).mutable_node("y")->set_input(1, "q4");
+  expect_refusal(graph, "of no elements");
+}
+
 // ---- arithmetic, products ---------------------------------------------------------------------
 
 TEST_F(TensorFlow, Arithmetic) {

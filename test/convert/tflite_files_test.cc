@@ -269,6 +269,8 @@ TEST_F(Tflite, OperatorsOutOfRange) {
       {"operator 't2' (PAD): pads are out of range", {34, {x, List{0, -1, 0, 0, 0, 0, 0, 0}}, {y}}},
       {"operator 't2' (SPLIT): the dimension does not divide into equal parts",
        {49, {3, x}, {y}, Options([](Builder& b) { return schema::CreateSplitOptions(b, 2); })}},
+      {"operator 't2' (SPLIT): does not have as many outputs as parts",
+       {49, {3, x}, {y}, Options([](Builder& b) { return schema::CreateSplitOptions(b, 3); })}},
       {"operator 't3' (SPLIT_V): the sizes do not fit the dimension", {102, {x, List{-1, 6}, 2}, {y}}},
       {"operator 't3' (SPLIT_V): the sizes do not fit the dimension", {102, {x, List{-1, -1}, 2}, {y}}},
       {"operator 't1' (RESHAPE): the shape is missing",

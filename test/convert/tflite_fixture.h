@@ -35,11 +35,16 @@ class Tflite : public testing::Test {
     expect_outputs(import(model), inputs, want, tolerance);
   }
 
-  // The model of one operator with inputs of other ranks, of fixed or open sizes, or without its last input or output:
+  // The model of one operator with inputs of other ranks, of fixed or open sizes, or without an input or its last output:
   // the importer takes it or says what is wrong.
   void expect_imported_or_refused(const TfliteModel& model) {
     for (const int32_t changed : model.operators[0].inputs) {
       if (changed >= 0) try_ranks(model, static_cast<size_t>(changed));
+    }
+    for (size_t i = 0; i < model.operators[0].inputs.size(); ++i) {
+      TfliteModel without = model;
+      without.operators[0].inputs[i] = -1;
+      try_import(without);
     }
     TfliteModel fewer = model;
     for (std::vector<int32_t>* list : {&fewer.operators[0].outputs, &fewer.operators[0].inputs}) {

@@ -318,6 +318,16 @@ TEST_F(TfliteGeneral, Svdf) {
   EXPECT_NE(refusal(model).find("(SVDF: a state that is not the model's)"), std::string::npos) << refusal(model);
 }
 
+// Weights that the model is given may have any size; a bias that is missing takes as much memory.
+TEST_F(TfliteGeneral, RecurrentLayerOfAnySize) {
+  TfliteModel model;
+  const size_t units = std::numeric_limits<int32_t>::max();
+  const int x = model.input({1, 2, 1}), w = model.input({units, 1}), r = model.input({units, 1});
+  model.output(model.node(35, {x, w, r, -1, model.input({1, units})}, {model.computed({1, 2, units})},
+                          [](Builder& to) { return schema::CreateSequenceRNNOptions(to); }));
+  EXPECT_NE(refusal(model).find("far beyond the size of the file"), std::string::npos) << refusal(model);
+}
+
 // ---- detectors --------------------------------------------------------------------------------
 
 std::string detector_options(bool by_class) {

@@ -47,6 +47,8 @@ struct Brackets {
   std::vector<int64_t> begin, end, step;
   int64_t begin_mask = 0, end_mask = 0, ellipsis_mask = 0, new_axis_mask = 0, one_mask = 0;
 };
+// Where a part of one index ends. The greatest number stands for the end of the dimension.
+int64_t end_of_one(int64_t index);
 Value slice_brackets(const SourceNode& node, size_t input, const Brackets& brackets);
 Values split(const SourceNode& node, size_t input, size_t axis, const std::vector<int64_t>& sizes);
 // Takes the indices of one dimension that input `index_input` holds. If that is a scalar, the result does not have the

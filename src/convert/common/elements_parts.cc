@@ -150,6 +150,8 @@ Value slice_sizes(const SourceNode& node, size_t input, const std::vector<int64_
   return parts.empty() ? node.value(input) : slice(node, input, parts);
 }
 
+int64_t end_of_one(int64_t index) { return index == -1 || index == INT64_MAX ? INT64_MAX : index + 1; }
+
 namespace {
 
 bool has_bit(int64_t mask, size_t bit) { return (mask >> bit & 1) != 0; }
@@ -157,7 +159,7 @@ bool has_bit(int64_t mask, size_t bit) { return (mask >> bit & 1) != 0; }
 // Item i of the brackets as a part of dimension d.
 Part part_of(const SourceNode& node, const Brackets& b, size_t i, size_t d) {
   if (b.step[i] == 0) node.fail("a stride is zero");
-  if (has_bit(b.one_mask, i)) return {d, {b.begin[i]}, {b.begin[i] == -1 ? INT64_MAX : b.begin[i] + 1}, 1};
+  if (has_bit(b.one_mask, i)) return {d, {b.begin[i]}, {end_of_one(b.begin[i])}, 1};
   const bool back = b.step[i] < 0;
   const int64_t begin = has_bit(b.begin_mask, i) ? (back ? INT64_MAX : 0) : b.begin[i];
   const int64_t end = has_bit(b.end_mask, i) ? (back ? INT64_MIN : INT64_MAX) : b.end[i];

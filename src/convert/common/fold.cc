@@ -253,6 +253,7 @@ Value cast(const SourceNode& node, size_t input, ElementType to) {
 Value mapped(const SourceNode& node, size_t input, const std::function<float(float)>& function) {
   if (node.elements(input) > fold_limit) throw Unsupported{"too large"};
   std::vector<float> values = node.floats(input);
+  if (values.empty()) throw Unsupported{"of no elements"};
   std::transform(values.begin(), values.end(), values.begin(), function);
   return node.result(node.builder.constant(node.dims(input), values.data()));
 }

@@ -1,5 +1,7 @@
 #include "convert/common/images.h"
 
+#include "base/math.h"
+
 namespace quern::convert {
 
 void fix_dimension(const SourceNode& node, const Value& x, size_t dimension) {
@@ -70,7 +72,9 @@ Value batch_to_space(const SourceNode& node, const Value& x, const std::vector<i
   const size_t n = block.size(), rank = in.size();
   std::vector<int64_t> shape = block, order = {static_cast<int64_t>(n)}, out = {-1}, begin, end, axes;
   size_t blocks = 1;
-  for (const int64_t size : block) blocks *= static_cast<size_t>(size);
+  for (const int64_t size : block) {
+    if (!checked_mul(blocks, static_cast<size_t>(size), &blocks)) node.fail("the blocks are too large");
+  }
   if (in[0] % blocks != 0) node.fail("blocks do not divide the batch");
   shape.push_back(-1);
   for (size_t d = 0; d < n; ++d) {

@@ -189,8 +189,12 @@ class Builder {
   View with_rank(const std::string& name, const View& x, size_t rank);
   View by_constant(OpKind kind, const std::string& name, const View& x, const View& constant, size_t axis);
   bool is_cheap_along(const View& x, const View& constant, size_t* axis);
-  Tensor& tensor(const View& view) { return graph_.tensors[static_cast<size_t>(view.tensor)]; }
-  const Tensor& tensor(const View& view) const { return graph_.tensors[static_cast<size_t>(view.tensor)]; }
+  Tensor& tensor(const View& view) { return graph_.tensors[index_of(view)]; }
+  const Tensor& tensor(const View& view) const { return graph_.tensors[index_of(view)]; }
+  static size_t index_of(const View& view) {
+    if (!view) throw Unsupported{"an input that is missing, or a list of tensors"};
+    return static_cast<size_t>(view.tensor);
+  }
 
   // An input or output of the graph. `tensor` has its name. `shows` has its elements, and may have another name.
   struct NamedPort {

@@ -23,7 +23,7 @@ bool is_one(const SourceNode& node, const Value& x, size_t from_last) {
 }
 
 // An axis that counts from the end does so from before the parts of numbers.
-int64_t before_parts(int64_t axis) { return axis < 0 ? axis - 1 : axis; }
+int64_t before_parts(int64_t axis) { return axis < 0 ? std::max(axis, -INT64_MAX) - 1 : axis; }
 
 }  // namespace
 

@@ -120,8 +120,8 @@ std::string KerasNode::text(const char* field, const char* otherwise) const {
 }
 
 // Old files have {"type": "ndarray", "value": 6.0} for some numbers.
-float KerasNode::number(const Json& value, const char* field) const {
-  if (value.is_object() && value.contains("value")) return number(value["value"], field);
+float KerasNode::number(const Json& found, const char* field) const {
+  const Json& value = found.is_object() && found.contains("value") ? found["value"] : found;
   if (!value.is_number()) fail_field(*this, field, "is no number");
   return finite(static_cast<float>(value.get<double>()), field);
 }

@@ -57,7 +57,7 @@ class KerasNode : public SourceNode {
   bool flag(const char* field, bool otherwise) const;
   std::string text(const char* field, const char* otherwise) const;
   float number(const char* field, std::optional<float> otherwise = std::nullopt) const;
-  float number(const Json& value, const char* field) const;
+  float number(const Json& found, const char* field) const;
   // One or more whole numbers.
   std::vector<int64_t> list(const char* field) const;
   int64_t whole(const char* field, std::optional<int64_t> otherwise = std::nullopt) const;

@@ -188,7 +188,11 @@ Value integer_weights(const OnnxNode& node, size_t zero_point, size_t axis) {
   if (!node.is_integer(1)) throw Unsupported{"weights that are computed"};
   if (!is_byte(node.value(1).type)) node.fail("weights of another type than int8 or uint8");
   Scales s;
-  if (node.has(zero_point)) s.zero_points = node.integers(zero_point).values;
+  if (node.integers(1).values.empty()) throw Unsupported{"of no elements"};
+  if (node.has(zero_point)) {
+    if (node.value(zero_point).type != node.value(1).type) node.fail("weights and zero point differ in type");
+    s.zero_points = node.integers(zero_point).values;
+  }
   s.scales.assign(std::max<size_t>(s.zero_points.size(), 1), 1);
   s.axis = axis;
   check_axis(node, s, node.dims(1));
@@ -259,7 +263,10 @@ Values mat_mul_n_bits(const OnnxNode& node) {
   const View x = node.view(0);
   if (x.rank() == 0 || builder.shape(x).back() != depth) node.fail("the rows of A have not K elements");
   View bias;
-  if (node.has(5)) bias = node.constant(5);
+  if (node.has(5)) {
+    bias = node.constant(5);
+    if (builder.shape(bias) != Shape{rows}) node.fail("the bias has not N elements");
+  }
   std::vector<float> real;
   std::vector<int8_t> steps;
   bool positive = true, of_4_bits = true;

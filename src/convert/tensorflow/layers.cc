@@ -77,6 +77,7 @@ View depthwise_weights_of(const TfNode& node, size_t input) {
 
 View convolution(const TfNode& node, const View& x, const View& weights, Attributes a) {
   const Shape w = node.builder.shape(weights), shape = node.builder.shape(x);
+  if (w[1] == 0) node.fail("the weights have no elements");
   a.groups = std::max<size_t>(shape[1] / w[1], 1);
   if (w[1] * a.groups != shape[1] || w[0] % a.groups != 0) {
     node.fail(std::to_string(shape[1]) + " channels and weights for " + std::to_string(w[1]) + " do not fit");
@@ -400,6 +401,7 @@ Values fake_quant_with_min_max_vars_per_channel(const TfNode& node) {
   if (!node.is_constant(0) || node.elements(0) > fold_limit) throw Unsupported{"of other than constants"};
   std::vector<float> numbers = node.floats(0);
   const std::vector<float> min = node.floats(1), max = node.floats(2);
+  if (numbers.empty()) throw Unsupported{"of no elements"};
   const Shape shape = node.dims(0);
   if (shape.empty() || min.size() != shape.back() || max.size() != min.size()) node.fail("the bounds do not fit");
   for (size_t c = 0; c < min.size(); ++c) {

@@ -225,6 +225,11 @@ Scales scales_of(Builder& builder, const schema::Tensor& tensor) {
   return s;
 }
 
+Scales TfliteNode::scales(size_t input) const {
+  value(input);  // fails if there is no such input
+  return scales_of(*tensors_[input]);
+}
+
 Value TfliteNode::real(size_t input) const {
   const Value& x = value(input);
   if (is_float(x.type)) return view(input);

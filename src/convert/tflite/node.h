@@ -57,7 +57,7 @@ class TfliteNode : public SourceNode {
   View image(size_t input) const;
   // Returns constant real numbers.
   std::vector<float> real_numbers(size_t input) const;
-  Scales scales(size_t input) const { return scales_of(*tensors_[input]); }
+  Scales scales(size_t input) const;
 
   // Whether an input is a variable of the model, as it is when a run begins: zeros are a constant.
   bool is_state(size_t input) const { return has(input) && tensors_[input]->is_variable() && !is_constant(input); }

@@ -71,7 +71,9 @@ Values strided_slice(const TfliteNode& node) {
   const auto& o = node.options<schema::StridedSliceOptions>();
   if (o.offset()) throw Unsupported{"an offset"};
   Brackets b{node.integers(1).values, ends_of(node), node.integers(3).values};
-  for (size_t d = 0; d < b.begin.size(); ++d) {  // where one index is taken, TensorFlow Lite heeds this mask
+  constexpr size_t bits = 32;  // more are refused below
+  for (size_t d = 0; d < std::min(b.begin.size(), bits);
+       ++d) {  // where one index is taken, TensorFlow Lite heeds this mask
     if ((o.begin_mask() & o.shrink_axis_mask()) >> d & 1) b.begin[d] = 0;
   }
   b.begin_mask = o.begin_mask();
@@ -107,6 +109,7 @@ Values split(const TfliteNode& node) {
   const int64_t count = node.options<schema::SplitOptions>().num_splits(), axis = only_integer(node, 0);
   const auto size = static_cast<int64_t>(node.dims(1)[node.axis(axis, node.dims(1).size())]);
   if (count < 1 || size % count != 0) node.fail("the dimension does not divide into equal parts");
+  if (static_cast<size_t>(count) != node.output_count()) node.fail("does not have as many outputs as parts");
   return split_into(node, 1, axis, std::vector<int64_t>(static_cast<size_t>(count), size / count));
 }
 

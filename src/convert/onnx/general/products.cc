@@ -110,7 +110,7 @@ void pad_to_output(const OnnxNode& node, const std::string& mode, std::vector<in
     const int64_t whole =
         (pixels - 1) * window->strides[d] + (*more)[d] + (window->kernel[d] - 1) * window->dilations[d] + 1;
     const int64_t size = wanted.empty() ? pixels * window->strides[d] : wanted[wanted.size() - rank + d];
-    if (size < 0) node.fail("output_shape is out of range");
+    if (size < 0 || size > INT32_MAX) node.fail("output_shape is out of range");
     if (!wanted.empty()) node.fix(node.dimension(0, d + 2).symbol);
     divide(window, d, std::max<int64_t>(whole - size, 0), mode == "SAME_UPPER");
     (*more)[d] += std::max<int64_t>(size - whole, 0);  // no window reaches there

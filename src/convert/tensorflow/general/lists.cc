@@ -138,6 +138,7 @@ Value length_of(const TfNode& node, size_t input) {
   const Value shape = shape_from(node, rows(node, input), 0);
   if (shape.integers == nullptr)
     return cast_to(node, make(node, "gather", {shape, integer_number(0)}), ElementType::s32);
+  if (shape.integers->values.empty()) node.fail("the list is a single number");
   Integers size;
   size.add(shape.integers->at(0));
   return integer_value(std::move(size), ElementType::s32);

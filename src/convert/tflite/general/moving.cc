@@ -3,6 +3,7 @@
 #include <limits>
 #include <numeric>
 
+#include "convert/common/elements.h"
 #include "convert/common/images.h"
 #include "convert/tflite/general/general.h"
 
@@ -75,7 +76,7 @@ Values strided_slice(const TfliteNode& node) {
     if ((o.end_mask() >> d & 1) != 0) end[d] = std::numeric_limits<int64_t>::max() * (up ? 1 : -1);
     if (!one) continue;
     if (!up) throw Unsupported{"one index with a negative step"};
-    end[d] = begin[d] == -1 ? std::numeric_limits<int64_t>::max() : begin[d] + 1;
+    end[d] = end_of_one(begin[d]);
     dropped.push_back(static_cast<int64_t>(d));
   }
   Value y = sliced(node, node.any(0), begin, end, axes, step);

@@ -11,6 +11,7 @@ std::vector<float> joined_numbers(const TfliteNode& node, const std::vector<size
                                   const std::vector<float>& scales, size_t count) {
   std::vector<float> all;
   for (size_t i = 0; i < inputs.size(); ++i) {
+    node.builder.charge(count * sizeof(float));  // a missing input may stand for as many as no file holds
     std::vector<float> part(count, 0);
     if (node.has(inputs[i])) part = node.real_numbers(inputs[i]);
     if (part.size() != count) node.fail("weights do not fit each other");
