@@ -375,6 +375,17 @@ TEST(QuantizedGraph, FaultsHaveClearMessages) {
          tensor(g, 0, 2).quantization = one_scale(0.5f, 0);
          tensor(g, 0, 2).quantization.zero_points = {1};
        }},
+      {"the bias has 9 scales, the weights 7",  // of which the first seven are right
+       [&](Graph& g) {
+         const int32_t zeros[9] = {};
+         const int bias = add_constant(g, "", QN_S32, {9}, zeros);
+         Quantization q = tensor(g, 0, 1).quantization;
+         q.zero_points.clear();
+         for (float& scale : q.scales) scale *= tensor(g, 0, 0).quantization.scales[0];
+         q.scales.resize(9, q.scales[0]);
+         g.tensors[static_cast<size_t>(bias)].quantization = q;
+         g.nodes[0].inputs[2] = bias;
+       }},
       {"the output is f32, not s8", [&](Graph& g) { output(g, 0).type = QN_F32, output(g, 0).quantization = {}; }},
   };
   for (const auto& [message, spoil] : faults) {

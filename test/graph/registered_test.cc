@@ -92,6 +92,12 @@ qn_status infer_flag(const qn_node*, const qn_operand*, size_t, qn_tensor* outpu
   outputs[0].rank = 0;
   return QN_OK;
 }
+qn_status infer_no_flags(const qn_node*, const qn_operand*, size_t, qn_tensor* outputs, size_t) {
+  outputs[0].type = QN_BOOL;
+  outputs[0].rank = 1;
+  outputs[0].shape[0] = 0;
+  return QN_OK;
+}
 qn_status run_less(const qn_node_run* run) {
   *static_cast<bool*>(run->outputs[0].data) =
       *static_cast<const int64_t*>(run->inputs[0].data) < *static_cast<const int64_t*>(run->inputs[1].data);
@@ -135,6 +141,12 @@ void register_kinds() {
       [] {
         qn_kind k = kind("test_less", 2);
         k.infer = infer_flag;
+        k.run = run_less;
+        return k;
+      }(),
+      [] {
+        qn_kind k = kind("test_no_flags", 2);
+        k.infer = infer_no_flags;
         k.run = run_less;
         return k;
       }(),
@@ -386,6 +398,54 @@ TEST_F(Registered, KindsThatAreWrongAreRefused) {
             "qn_register_kinds: kind 'test_other' has no outputs, or too many");
 }
 
+// Nodes of the library's own kinds behind one that only a run sizes: their constants are checked all the same.
+TEST_F(Registered, ConstantsOfLaterNodesAreChecked) {
+  const auto message = [](OpKind kind, const std::vector<Shape>& constants, const Attributes& attributes = {}) {
+    GraphBuilder b;
+    Vector<int> inputs = {custom(b, "test_positive", {b.input("x", {4})})};
+    for (const Shape& shape : constants) inputs.push_back(b.constant(shape));
+    b.output(b.node(kind, inputs, attributes), "y");
+    qn_model* model = nullptr;
+    const bool good = make_model(std::move(b.graph), nullptr, &model) == QN_OK;
+    qn_model_release(model);
+    return good ? std::string("good") : std::string(qn_last_message());
+  };
+  EXPECT_EQ(message(OpKind::fully_connected, {{2, 3}, {2}}), "good");
+  EXPECT_EQ(message(OpKind::fully_connected, {{4}}),
+            "node 'fully_connected1' (fully_connected): input 1 has rank 1, not 2");
+  EXPECT_EQ(message(OpKind::fully_connected, {{2, 3}, {1}}),
+            "node 'fully_connected1' (fully_connected): the bias is not a vector of 2 elements");
+  EXPECT_EQ(message(OpKind::conv2d, {{4}}), "node 'conv2d1' (conv2d): input 1 has rank 1, not 4");
+  EXPECT_EQ(message(OpKind::prelu, {{}}), "node 'prelu1' (prelu): input 1 has rank 0, not 1");
+  EXPECT_EQ(message(OpKind::scale, {{3}, {2}}), "node 'scale1' (scale): the bias is not a vector of 3 elements");
+  Attributes a;
+  a.values.assign(12, 1);
+  EXPECT_EQ(message(OpKind::transpose, {}, a), "node 'transpose1' (transpose): 12 values are too many");
+  EXPECT_EQ(message(OpKind::pad, {}, a), "good");
+}
+
+// What a file says of tensors that nodes compute.
+TEST_F(Registered, ComputedTensorsAreChecked) {
+  const auto message = [](auto&& spoil) {
+    GraphBuilder b;
+    const int x = b.input("x", {1000});
+    b.output(scaled(b, x, 2), "sized");
+    b.output(custom(b, "test_positive", {x}), "unsized");
+    for (const Port& port : b.graph.outputs) spoil(b.graph.tensors[at(port.tensor)]);
+    const qn_status status = check_graph(b.graph);
+    return status == QN_OK && infer_shapes(b.graph) == QN_OK ? std::string("good") : std::string(qn_last_message());
+  };
+  EXPECT_EQ(message([](Tensor&) {}), "good");
+  EXPECT_EQ(message([](Tensor& t) { t.shape.assign(500, 1); }), "tensor 1: rank 500 is above 8");
+  for (const char* name : {"sized", "unsized"}) {
+    const auto found = message([&](Tensor& t) {
+      if (t.name == String(name)) t.quantization.scales = {1};
+    });
+    EXPECT_NE(found.find(std::string("('") + name + "'): it has a scale, but f32 is not quantized"), std::string::npos)
+        << found;
+  }
+}
+
 // ---- graphs that nodes run
 
 // The graph x -> x + addend.
@@ -414,6 +474,9 @@ TEST_F(Registered, ABranchRunsOneOfTwoGraphs) {
     expect_ok(r.run({&condition, data.data()}));
     EXPECT_EQ(r.output(), condition ? (Floats{6, 7}) : (Floats{4, 5}));
   }
+  const unsigned char yes = 2;  // a boolean of a file may be any byte
+  expect_ok(r.run({&yes, data.data()}));
+  EXPECT_EQ(r.output(), (Floats{6, 7}));
   const size_t other[] = {4, 2};                                                // the graphs follow
   EXPECT_EQ(qn_session_resize(r.session(), 1, 2, other), QN_INVALID_ARGUMENT);  // another rank
 }
@@ -437,20 +500,24 @@ TEST_F(Registered, BranchesThatAreWrongAreRefused) {
             "node 'branch0' (branch): a subgraph has another type than the node for tensor 0");
 }
 
-// Inputs: how often, x. Outputs: x + how often, and all sums on the way.
-Graph looping() {
+// Inputs: how often, x. Outputs: x + how often, and all sums on the way. The numbers of `times` have a shape.
+Graph looping(const char* condition = "test_less", const Shape& times_shape = {}, size_t rank = 1) {
   GraphBuilder body;
   integer_input(body, "run", {});
   const int goes_on = flag_input(body, "goes_on"), x = body.input("x", {2});
   const int limit = body.input("limit", {}, QN_S64);
   body.graph.tensors[at(limit)].type = QN_S64;
   const int sum = body.node(OpKind::add, {x, body.constant_of({2}, {1, 1})});
-  body.output(custom(body, "test_less", {0, limit}, QN_BOOL), "next", QN_BOOL);
+  body.output(custom(body, condition, {0, limit}, QN_BOOL), "next", QN_BOOL);
   body.output(sum, "sum");
-  body.output(body.node(OpKind::clamp, {sum}, range(-100, 100)), "row");
+  Attributes to;
+  to.values.assign(rank, 1);
+  to.values[0] = 2;
+  body.output(body.node(OpKind::reshape, {body.node(OpKind::clamp, {sum}, range(-100, 100))}, to), "row");
   (void)goes_on;
   GraphBuilder b;
-  const int times = integer_input(b, "times", {}), start = b.input("x", {2}), last = integer_input(b, "last", {});
+  const int times = integer_input(b, "times", times_shape), start = b.input("x", {2}),
+            last = integer_input(b, "last", {});
   Attributes a;
   a.size = 1;
   const int first = add_node(b.graph, OpKind::loop, "loop", {times, no_tensor, start, last}, a, 2);
@@ -480,6 +547,19 @@ TEST_F(Registered, ALoopCarriesAndGathers) {
   run(-1, 100, 0);
   run(100, 2, 3);  // the condition ends it after run 2
   run(1, 100, 1);
+}
+
+TEST_F(Registered, LoopsThatAreWrongAreRefused) {
+  const auto message = [](const Graph& graph, int64_t times) {
+    Runner r(graph);
+    const Floats data = {1, 2};
+    EXPECT_EQ(r.run({&times, data.data(), &times}), QN_INVALID_ARGUMENT);
+    return std::string(qn_last_message());
+  };
+  EXPECT_EQ(message(looping("test_less", {0}), 3), "node 'loop': the number of runs of the loop is empty");
+  EXPECT_EQ(message(looping("test_no_flags"), 3), "node 'loop': the condition of the loop is empty");
+  EXPECT_EQ(message(looping("test_less", {}, 8), 3), "node 'loop': an output of the loop has rank 9");
+  EXPECT_EQ(message(looping("test_less", {}, 8), 0), "node 'loop': an output of the loop has rank 9");
 }
 
 TEST_F(Registered, ALoopThatDoesNotEndCanBeCancelled) {

@@ -229,7 +229,7 @@ qn_status create_pad(const NodeView& v, qn_weights_cache*, qn_operator** op) {
   qn_pad_params p;
   qn_pad_params_init(&p);
   p.type = v.tensor(0).type;
-  p.rank = static_cast<uint32_t>(v.shape(0).size());
+  p.rank = static_cast<uint32_t>(a.values.size() / 2);
   std::copy_n(a.values.begin(), p.rank, p.before);
   std::copy_n(a.values.begin() + p.rank, p.rank, p.after);
   p.value = a.alpha;
@@ -257,7 +257,7 @@ qn_status create_transpose(const NodeView& v, qn_weights_cache*, qn_operator** o
   qn_transpose_params p;
   qn_transpose_params_init(&p);
   p.type = v.tensor(0).type;
-  p.rank = static_cast<uint32_t>(v.shape(0).size());
+  p.rank = static_cast<uint32_t>(v.node.attributes.values.size());
   std::copy_n(v.node.attributes.values.begin(), p.rank, p.permutation);
   return qn_transpose_create(&p, op);
 }
@@ -267,7 +267,7 @@ qn_status create_slice(const NodeView& v, qn_weights_cache*, qn_operator** op) {
   qn_slice_params p;
   qn_slice_params_init(&p);
   p.type = v.tensor(0).type;
-  p.rank = static_cast<uint32_t>(v.shape(0).size());
+  p.rank = static_cast<uint32_t>(a.values.size() / 2);
   std::copy_n(a.values.begin(), p.rank, p.begin);
   std::copy_n(a.values.begin() + p.rank, p.rank, p.end);  // -1 becomes SIZE_MAX; both mean the end of the dimension
   return qn_slice_create(&p, op);

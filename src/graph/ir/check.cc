@@ -361,11 +361,20 @@ static qn_status check_empty(const Graph& graph, const Node& node, const Shape& 
   return QN_OK;
 }
 
+// A run sizes the outputs. What the file says of their shapes is forgotten.
+static qn_status leave_to_run(Graph& graph, const Node& node) {
+  for (const int output : node.outputs) {
+    graph.tensors[at(output)].shape.clear();
+    QN_TRY(check_quantized(graph, at(output)));
+  }
+  return node.kind <= OpKind::copy ? check_parameters({graph, node}) : QN_OK;
+}
+
 qn_status infer_node(Graph& graph, const Node& node) {
   if (node.kind <= OpKind::copy) QN_TRY(infer_type(graph, node));
   const bool sized = !has_kinds || is_sized_before_run(graph, node);
   for (const int output : node.outputs) graph.tensors[at(output)].sized_by_run = !sized;
-  if (!sized) return QN_OK;
+  if (!sized) return leave_to_run(graph, node);
   if (has_kinds && node.kind == OpKind::custom) return infer_custom(graph, node);
   Shape shapes[most_outputs];
   QN_TRY(infer_outputs({graph, node}, shapes));

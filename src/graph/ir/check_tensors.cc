@@ -32,9 +32,6 @@ bool is_name(std::string_view name) {
 }
 
 qn_status check_shape(const Shape& shape, qn_type type, const char* what, size_t index) {
-  if (shape.size() > QN_MAX_RANK) {
-    return fail(QN_BAD_MODEL, "%s %zu: rank %zu is above %d", what, index, shape.size(), QN_MAX_RANK);
-  }
   size_t bytes;
   if (!tensor_size(type, shape, &bytes)) return fail(QN_BAD_MODEL, "%s %zu: the size overflows", what, index);
   return QN_OK;
@@ -117,6 +114,9 @@ qn_status check_tensors(const Graph& graph) {
     const Tensor& tensor = graph.tensors[i];
     if (!is_name(tensor.name)) return fail(QN_BAD_MODEL, "tensor %zu: the name is not plain text", i);
     if (qn_type_size(tensor.type) == 0) return fail(QN_BAD_MODEL, "tensor %zu: unknown type", i);
+    if (tensor.shape.size() > QN_MAX_RANK) {
+      return fail(QN_BAD_MODEL, "tensor %zu: rank %zu is above %d", i, tensor.shape.size(), QN_MAX_RANK);
+    }
     if (tensor.constant != -1) QN_TRY(check_constant(graph, i));
     if (!tensor.name.empty()) names.push_back(tensor.name);
   }

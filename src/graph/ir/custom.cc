@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "graph/backend/backend.h"
+#include "graph/ir/check.h"
 #include "graph/pass/passes.h"
 
 namespace quern {
@@ -141,6 +142,7 @@ qn_status infer_custom(Graph& graph, const Node& node) {
     output.shape.assign(outputs[i].shape, outputs[i].shape + outputs[i].rank);
     size_t bytes;
     if (!tensor_size(output.type, output.shape, &bytes)) return fail_node(node, "the size of output %zu overflows", i);
+    QN_TRY(check_quantized(graph, at(node.outputs[i])));
   }
   return QN_OK;
 }

@@ -409,6 +409,18 @@ qn_status check_rule(const Node& node) {
   return QN_OK;
 }
 
+qn_status check_parameters(const NodeView& view) {
+  const Node& node = view.node;
+  const Kind& kind = kind_of(node.kind);
+  const size_t values = node.attributes.values.size();
+  if (node.kind == OpKind::transpose && values > QN_MAX_RANK) return fail_node(node, "%zu values are too many", values);
+  if (!kind.has(Kind::parameters)) return QN_OK;
+  const size_t rank = !kind.has_weights() ? 1 : node.kind == OpKind::fully_connected ? 2 : 4;
+  const Shape& first = view.shape(1);
+  if (first.size() != rank) return fail_node(node, "input 1 has rank %zu, not %zu", first.size(), rank);
+  return need_channels(view, 2, first[0], "bias");
+}
+
 qn_status infer_outputs(const NodeView& view, Shape* outputs) {
   if (has_backends && view.node.kind == OpKind::copy) return infer_same(view, outputs);
   switch (view.node.kind) {

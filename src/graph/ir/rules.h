@@ -45,6 +45,10 @@ qn_status check_rule(const Node& node);
 // node.
 qn_status infer_outputs(const NodeView& view, Shape* outputs);
 
+// Checks constants and attributes of a node whose other inputs only a run sizes: what creating its operator relies on.
+// infer_outputs() checks them again, with the inputs.
+qn_status check_parameters(const NodeView& view);
+
 // Calls fail(QN_BAD_MODEL, ...) with the node's name and kind before the text.
 #ifdef QN_NO_MESSAGES
 template <class... Arguments>

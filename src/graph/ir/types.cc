@@ -65,6 +65,9 @@ qn_status check_bias(const Node& node, const Tensor& in, const Tensor& weights, 
   if (is_shifted(bias)) return fail_node(node, "the bias has a zero point that is not 0");
   const Vector<float>&of_weights = weights.quantization.scales, &of_bias = bias.quantization.scales;
   if (of_bias.empty()) return QN_OK;  // it has the scales of the sums, which are known
+  if (of_bias.size() > 1 && of_weights.size() > 1 && of_bias.size() != of_weights.size()) {
+    return fail_node(node, "the bias has %zu scales, the weights %zu", of_bias.size(), of_weights.size());
+  }
   const size_t channels = std::max(of_bias.size(), of_weights.size());
   for (size_t o = 0; o < channels; ++o) {
     const double actual = of_bias[of_bias.size() == 1 ? 0 : o];

@@ -179,10 +179,10 @@ qn_status LaterRun::make_room(int index) {
   const size_t bytes = bytes_of(shapes_.tensors[at(index)]);
   Buffer& buffer = buffers_[at(index)];
   if (buffer.size() < bytes) {
-    left_ += buffer.size();
-    if (bytes > left_) return fail(QN_OUT_OF_MEMORY, "its outputs exceed the memory limit of the session");
-    left_ -= bytes;
+    const size_t free = left_ + buffer.size();
+    if (bytes > free) return fail(QN_OUT_OF_MEMORY, "its outputs exceed the memory limit of the session");
     buffer = Buffer(bytes);
+    left_ = free - bytes;
   }
   data_[at(index)] = buffer.data();
   return QN_OK;
@@ -230,6 +230,9 @@ qn_status LaterRun::run_sized_by_run(size_t index) {
 // ---- nodes that run graphs
 
 #ifndef QN_SMALL  // has_subgraphs
+// Whether a boolean is true. Its byte may come from a file or a user, and so be any.
+static bool is_true(const void* element) { return *static_cast<const unsigned char*>(element) != 0; }
+
 // Runs one of the graphs of a node.
 qn_status LaterRun::run_child(size_t index, size_t child, const Vector<qn_tensor>& tensors,
                               const Vector<const void*>& data) {
@@ -242,7 +245,7 @@ qn_status LaterRun::run_child(size_t index, size_t child, const Vector<qn_tensor
     options.threads = options_.tasks;
     options.parallel = parallel_;
     options.algorithm = options_.algorithm;
-    options.memory_limit = left_;
+    options.memory_limit = std::max<size_t>(left_, 1);  // 0 would ask for the default
     QN_TRY(qn_session_create(model_.later.children[index][child].get(), &options, &session));
   }
   bool fits = true;
@@ -271,7 +274,7 @@ qn_status LaterRun::keep_output(qn_session* session, size_t output, int to) {
 qn_status LaterRun::run_branch(size_t index) {
   const Node& node = model_.later.nodes[index];
   if (is_empty(shapes_.tensors[at(node.inputs[0])].shape)) return fail(QN_INVALID_ARGUMENT, "the condition is empty");
-  const size_t child = *static_cast<const bool*>(data_[at(node.inputs[0])]) ? 0 : 1;
+  const size_t child = is_true(data_[at(node.inputs[0])]) ? 0 : 1;
   Vector<qn_tensor> tensors;
   Vector<const void*> data;
   for (size_t i = 1; i < node.inputs.size(); ++i) {
@@ -314,12 +317,15 @@ qn_status LaterRun::append_output(qn_session* session, size_t output, size_t row
 qn_status LaterRun::run_loop(size_t index) {
   const Node& node = model_.later.nodes[index];
   const size_t carried = node.attributes.size, inputs = node.inputs.size(), outputs = node.outputs.size();
-  const auto scalar = [&]<class T>(size_t input, T otherwise) {
-    const int t = node.inputs[input];
-    return t == no_tensor || data_[at(t)] == nullptr ? otherwise : *static_cast<const T*>(data_[at(t)]);
-  };
-  const int64_t runs = scalar(0, INT64_MAX);
-  bool goes_on = scalar(1, true);
+  for (size_t i = 0; i < 2; ++i) {
+    const int t = node.inputs[i];
+    if (t != no_tensor && is_empty(shapes_.tensors[at(t)].shape)) {
+      return fail(QN_INVALID_ARGUMENT, "the %s of the loop is empty", i == 0 ? "number of runs" : "condition");
+    }
+  }
+  const int limit = node.inputs[0], condition = node.inputs[1];
+  const int64_t runs = limit == no_tensor ? INT64_MAX : *static_cast<const int64_t*>(data_[at(limit)]);
+  bool goes_on = condition == no_tensor || is_true(data_[at(condition)]);
   int64_t run = 0;
   Vector<qn_tensor> tensors(inputs);
   Vector<const void*> data(inputs);
@@ -344,9 +350,12 @@ qn_status LaterRun::run_loop(size_t index) {
     for (size_t i = carried; i < outputs; ++i) {
       QN_TRY(append_output(session, 1 + i, static_cast<size_t>(run), &rows[i - carried], node.outputs[i]));
     }
-    const void* condition;
-    QN_TRY(qn_session_output(session, 0, &condition));
-    goes_on = *static_cast<const bool*>(condition);
+    qn_tensor made;
+    const void* next;
+    QN_TRY(qn_session_output_tensor(session, 0, &made));
+    QN_TRY(qn_session_output(session, 0, &next));
+    if (qn_tensor_bytes(&made) == 0) return fail(QN_INVALID_ARGUMENT, "the condition of the loop is empty");
+    goes_on = is_true(next);
   }
   return end_loop(index, run == 0, rows);
 }
@@ -367,6 +376,9 @@ qn_status LaterRun::end_loop(size_t index, bool never_ran, const Vector<Vector<u
     if (never_ran) {
       const Graph& body = model_.later.children[index][0]->impl->graph;
       tensor.shape = tensor_of(body, model_.later.children[index][0]->impl->outputs[1 + i].tensor).shape;
+      if (tensor.shape.size() == QN_MAX_RANK) {
+        return fail(QN_INVALID_ARGUMENT, "an output of the loop has rank %d", QN_MAX_RANK + 1);
+      }
       tensor.shape.insert(tensor.shape.begin(), 0);
     }
     QN_TRY(make_room(node.outputs[i]));
