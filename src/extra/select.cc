@@ -73,7 +73,8 @@ void infer_later(Inference&) {}
 void run_nonzero(const Run& node) {
   const Shape x = node.shape(0), strides = strides_of(x);
   std::vector<size_t> places;
-  with_type(node.type(0), [&]<class T>(Tag<T>) {
+  with_type(node.type(0), [&]<class Element>(Tag<Element>) {
+    using T = std::conditional_t<std::is_same_v<Element, bool>, uint8_t, Element>;  // any byte but 0 is true
     const T* const data = node.data<T>(0);
     for (size_t i = 0; i < count(x); ++i) {
       if (data[i] != T{}) places.push_back(i);
@@ -115,7 +116,7 @@ void run_compress(const Run& node) {
   const Lanes x = items_of(node);
   std::vector<size_t> list;
   for (size_t i = 0; i < node.shape(1)[0]; ++i) {
-    if (!node.data<bool>(1)[i]) continue;
+    if (node.data<uint8_t>(1)[i] == 0) continue;
     if (i >= x.size) node.fail("the condition chooses item " + std::to_string(i) + " of " + std::to_string(x.size));
     list.push_back(i);
   }
