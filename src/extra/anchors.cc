@@ -49,9 +49,11 @@ Detector detector_of(const Node& node) {
   d.classes = size_of(node, "classes");
   if (d.classes < 1 || d.classes > d.all_classes) node.fail("there are no scores of so many classes");
   d.most = size_of(node, "most");
-  d.of_each = std::min(size_of(node, "classes_of_each"), d.classes);
+  const size_t of_each = size_of(node, "classes_of_each");
+  if (of_each < 1) node.fail("classes_of_each is out of range");
+  d.of_each = std::min(of_each, d.classes);
   d.most_of_class = size_of(node, "most_of_class");
-  d.places = node.product(d.most, size_of(node, "classes_of_each"));
+  d.places = node.product(d.most, of_each);
   d.by_class = node.integer("by_class", 0) != 0;
   d.threshold = node.number("threshold", 0);
   d.suppression = {node.number("overlap", 0), 1, SIZE_MAX, d.by_class ? d.most_of_class : d.most};
@@ -193,7 +195,7 @@ std::vector<Rival> keep(const Run& node, const std::vector<Box>& boxes, size_t m
       const float both = overlap(boxes[next.box], boxes[kept[j].box]);
       dropped = above ? both > limit : both >= limit;
       if (!dropped && sigma > 0) next.score *= std::exp(-0.5f / sigma * both * both);
-      dropped = dropped || next.score <= least;
+      dropped = dropped || !(next.score > least);  // also one that has become NaN
     }
     next.seen = kept.size();
     if (dropped) continue;

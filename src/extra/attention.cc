@@ -191,8 +191,8 @@ class Mask {
  private:
   void add(size_t at, float* row) const {
     if (node_.type(input_mask) == QN_BOOL) {
-      const bool* const allowed = node_.data<bool>(input_mask) + at;
-      for (size_t j = 0; j < columns_; ++j) row[j] = allowed[j] ? row[j] : -INFINITY;
+      const uint8_t* const allowed = node_.data<uint8_t>(input_mask) + at;
+      for (size_t j = 0; j < columns_; ++j) row[j] = allowed[j] != 0 ? row[j] : -INFINITY;
     } else {
       const float* const mask = node_.data<float>(input_mask) + at;
       for (size_t j = 0; j < columns_; ++j) row[j] += mask[j];

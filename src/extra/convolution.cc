@@ -217,10 +217,14 @@ void add_bias(const Node& node, size_t input, size_t batch, size_t channels, siz
 // Multiplies the weights of each group by the columns that `fill(image, group, columns)` writes.
 template <class Fill>
 void convolve(const Run& node, const Convolution& c, Fill&& fill) {
+  float* const y = node.output<float>(0);
+  if (c.in == 0) {  // there may be any number of taps
+    std::fill_n(y, count(node.output_shape(0)), 0.0f);
+    return;
+  }
   const size_t depth = Layout::product(c.in, c.taps);
   std::vector<float> columns(Layout::product(depth, c.places));
   const float* const w = node.data<float>(1);
-  float* const y = node.output<float>(0);
   for (size_t n = 0; n < c.batch; ++n) {
     for (size_t g = 0; g < c.groups; ++g) {
       fill(n, g, columns.data());
@@ -275,12 +279,9 @@ void infer_transposed(Inference& node) {
   node.set(0, QN_F32, shape);
 }
 
-void run_transposed(const Run& node) {
-  const Convolution c = transposed_of(node);
+void add_products(const Run& node, const Convolution& c, float* y) {
   const size_t rows = Layout::product(c.out, c.taps);
   std::vector<float> columns(Layout::product(rows, c.places));
-  float* const y = node.output<float>(0);
-  std::fill_n(y, c.batch * c.groups * c.out * c.pixels, 0.0f);
   for (size_t n = 0; n < c.batch; ++n) {
     for (size_t g = 0; g < c.groups; ++g) {
       const float* const x = node.data<float>(0) + (n * c.groups + g) * c.in * c.places;
@@ -292,6 +293,13 @@ void run_transposed(const Run& node) {
       }
     }
   }
+}
+
+void run_transposed(const Run& node) {
+  const Convolution c = transposed_of(node);
+  float* const y = node.output<float>(0);
+  std::fill_n(y, c.batch * c.groups * c.out * c.pixels, 0.0f);
+  if (c.in > 0) add_products(node, c, y);  // otherwise there may be any number of taps and places
   add_bias(node, 2, c.batch, c.groups * c.out, c.pixels, y);
 }
 

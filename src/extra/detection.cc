@@ -154,6 +154,7 @@ Detector detector_of(const Node& node) {
   d.sets = node.integer("own_boxes", 0) != 0 ? d.classes : 1;
   d.images = node.shape(0)[0];
   d.priors = count(node.shape(2).part(2, node.rank(2))) / 4;
+  if (d.priors == 0) node.fail("there are no priors");
   const bool plain = node.integer("plain", 0) != 0;
   if (count(node.shape(2)) != node.product(d.priors * 4, node.shape(2)[1]) || node.shape(2)[1] < (plain ? 1u : 2u)) {
     node.fail("the priors are not boxes and variances");
@@ -307,7 +308,8 @@ void run_non_max_suppression(const Run& node) {
   const bool all = !node.has(4);
   const auto threshold = number_or<float>(node, 4, 0);
   std::vector<int64_t> rows;
-  for (size_t image = 0; image < shape[0]; ++image) {
+  const size_t images = shape[1] == 0 ? 0 : shape[0];  // without boxes there may be any number of images
+  for (size_t image = 0; image < images; ++image) {
     const std::vector<Box> boxes =
         boxes_of(node.data<float>(0) + image * shape[1] * 4, shape[1], node.integer("centred", 0) != 0);
     for (size_t label = 0; label < scores[1]; ++label) {

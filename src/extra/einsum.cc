@@ -5,6 +5,7 @@
 // [labels of both, own labels, summed labels].
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "extra/library.h"
@@ -172,6 +173,43 @@ std::vector<T> ordered(const Equation& equation, const Term<T>& term, const Labe
   return out;
 }
 
+// Writes the term in the order of `labels`, and sums over its other labels.
+template <class T>
+void write(const Equation& equation, const Term<T>& term, const Labels& labels, T* out) {
+  Labels summed;
+  for (const int label : term.labels) {
+    if (!contains(labels, label) && !contains(summed, label)) summed.push_back(label);
+  }
+  const Shape inner = shape_of(equation, summed), inner_strides = strides_along(term, summed);
+  walk(shape_of(equation, labels), {strides_along(term, labels)}, [&](size_t i, const size_t* at) {
+    T sum = 0;
+    walk(inner, {inner_strides}, [&](size_t, const size_t* more) {
+      const T x = term.data[at[0] + more[0]];
+      if constexpr (std::is_same_v<T, float>)
+        sum += x;
+      else
+        sum = static_cast<T>(static_cast<uint64_t>(sum) + static_cast<uint64_t>(x));
+    });
+    out[i] = sum;
+  });
+}
+
+// Sums over the labels of a term that nothing else needs, so that they do not multiply the size of a product.
+template <class T>
+Term<T> without_own_labels(const Equation& equation, Term<T> term, const Labels& needed) {
+  Term<T> result;
+  for (const int label : term.labels) {
+    if (contains(needed, label) && !contains(result.labels, label)) result.labels.push_back(label);
+  }
+  if (std::all_of(term.labels.begin(), term.labels.end(), [&](int label) { return contains(needed, label); }))
+    return term;
+  result.shape = shape_of(equation, result.labels);
+  result.own.resize(checked_count(result.shape));
+  write(equation, term, result.labels, result.own.data());
+  result.data = result.own.data();
+  return result;
+}
+
 Labels joined(const Labels& a, const Labels& b) {
   Labels all = a;
   all.insert(all.end(), b.begin(), b.end());
@@ -216,39 +254,24 @@ Term<T> contracted(const Equation& equation, const Term<T>& a, const Term<T>& b,
   return result;
 }
 
-// Writes the last term in the order of the output, and sums over what the output does not have.
-template <class T>
-void write(const Equation& equation, const Term<T>& term, T* out) {
-  Labels summed;
-  for (const int label : term.labels) {
-    if (!contains(equation.output, label) && !contains(summed, label)) summed.push_back(label);
-  }
-  const Shape inner = shape_of(equation, summed), inner_strides = strides_along(term, summed);
-  walk(shape_of(equation, equation.output), {strides_along(term, equation.output)}, [&](size_t i, const size_t* at) {
-    T sum = 0;
-    walk(inner, {inner_strides}, [&](size_t, const size_t* more) {
-      const T x = term.data[at[0] + more[0]];
-      if constexpr (std::is_same_v<T, float>)
-        sum += x;
-      else
-        sum = static_cast<T>(static_cast<uint64_t>(sum) + static_cast<uint64_t>(x));
-    });
-    out[i] = sum;
-  });
-}
-
 template <class T>
 void einsum(const Run& node) {
   const Equation equation = equation_of(node);
+  if (std::count(equation.sizes.begin(), equation.sizes.end(), 0u) > 0) {  // sums of nothing: others may be of any size
+    std::fill_n(node.output<T>(0), count(node.output_shape(0)), T{0});
+    return;
+  }
   Term<T> result{equation.operands[0], node.shape(0), node.data<T>(0), {}};
   for (size_t i = 1; i < equation.operands.size(); ++i) {
     Labels needed = equation.output;
     for (size_t later = i + 1; later < equation.operands.size(); ++later)
       needed = joined(needed, equation.operands[later]);
-    result = contracted(equation, result, Term<T>{equation.operands[i], node.shape(i), node.data<T>(i), {}}, needed,
-                        node.parallel());
+    Term<T> next{equation.operands[i], node.shape(i), node.data<T>(i), {}};
+    result = without_own_labels(equation, std::move(result), joined(needed, next.labels));
+    next = without_own_labels(equation, std::move(next), joined(needed, result.labels));
+    result = contracted(equation, result, next, needed, node.parallel());
   }
-  write(equation, result, node.output<T>(0));
+  write(equation, result, equation.output, node.output<T>(0));
 }
 
 void run_einsum(const Run& node) {

@@ -283,6 +283,7 @@ Shape place(const Shape& shape, size_t element) {
 
 std::vector<int32_t> convolve(const Run& node, const Operand& x_operand, const Operand& weight_operand) {
   const Convolution c = convolution_of(node, x_operand, weight_operand);
+  if (c.channels == 0) return std::vector<int32_t>(count(c.y));  // there may be any number of taps
   const std::vector<int32_t> x = centred(node, x_operand, {}, c.x);
   const Shape zero_shape = of_outputs(node, weight_operand.zero, c.weights.size() - 1);
   const std::vector<int32_t> weights = centred(node, weight_operand, zero_shape, c.weights);

@@ -11,6 +11,7 @@
 #include <memory>
 #include <new>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -141,6 +142,8 @@ qn_status guarded(Body&& body) noexcept {
   } catch (const Fault& fault) {
     return qn_fail(fault.status, fault.what.c_str());
   } catch (const std::bad_alloc&) {
+    return qn_fail(QN_OUT_OF_MEMORY, "out of memory");
+  } catch (const std::length_error&) {  // more elements than a vector can have
     return qn_fail(QN_OUT_OF_MEMORY, "out of memory");
   }
 }

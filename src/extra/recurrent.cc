@@ -29,7 +29,7 @@ struct Weights {
   size_t directions, hidden, depth;  // depth: of the input
 };
 
-// Checks the weights, and returns what they say.
+// Checks weights and biases, and returns what they say. Reads the shapes of no other input: create() may not know them.
 Weights weights_of(const Node& node, Cell cell) {
   for (const Input input : {input_x, input_w, input_r}) node.expect(input, QN_F32);
   if (node.rank(input_w) != 3 || node.rank(input_r) != 3) node.fail("the weights are not of rank 3");
@@ -44,13 +44,10 @@ Weights weights_of(const Node& node, Cell cell) {
   if (hidden == 0 || depth == 0) node.fail("the weights have no elements");
   node.expect_shape(input_w, {directions, rows, depth});
   node.expect_shape(input_r, {directions, rows, hidden});
-  const auto expect_rows = [&](size_t input, size_t columns) {
-    if (!node.has(input)) return;
-    node.expect(input, QN_F32);
-    node.expect_shape(input, {directions, columns});
-  };
-  expect_rows(input_b, Layout::product(2, rows));
-  if (cell == Cell::lstm) expect_rows(input_peepholes, 3 * hidden);
+  if (node.has(input_b)) {
+    node.expect(input_b, QN_F32);
+    node.expect_shape(input_b, {directions, Layout::product(2, rows)});
+  }
   return {directions, hidden, depth};
 }
 
@@ -80,6 +77,10 @@ Sizes sizes_of(const Node& node, Cell cell) {
     node.expect_shape(input, state);
   }
   if (node.has(input_lengths)) node.expect_shape(input_lengths, {sizes.batch});
+  if (cell == Cell::lstm && node.has(input_peepholes)) {
+    node.expect(input_peepholes, QN_F32);
+    node.expect_shape(input_peepholes, {sizes.directions, 3 * sizes.hidden});
+  }
   return sizes;
 }
 

@@ -181,8 +181,10 @@ void reduce_rows(const Reducer& r, const char* x, const Parts& parts, char* y) {
   walk(parts.kept, {parts.kept_strides}, [&](size_t i, const size_t(&first)[1]) {
     alignas(64) char states[lanes * 8];
     r.start(states, lanes);
-    walk(outer, {outer_strides},
-         [&](size_t, const size_t(&at)[1]) { r.add_row(states, x + (first[0] + at[0]) * r.element_size, length); });
+    if (n != 0) {  // otherwise there may be any number of rows without elements
+      walk(outer, {outer_strides},
+           [&](size_t, const size_t(&at)[1]) { r.add_row(states, x + (first[0] + at[0]) * r.element_size, length); });
+    }
     r.finish_row(states, n, y + i * r.element_size);
   });
 }

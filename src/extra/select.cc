@@ -73,7 +73,8 @@ void infer_later(Inference&) {}
 void run_nonzero(const Run& node) {
   const Shape x = node.shape(0), strides = strides_of(x);
   std::vector<size_t> places;
-  with_type(node.type(0), [&]<class T>(Tag<T>) {
+  with_type(node.type(0), [&]<class Element>(Tag<Element>) {
+    using T = std::conditional_t<std::is_same_v<Element, bool>, uint8_t, Element>;  // any byte but 0 is true
     const T* const data = node.data<T>(0);
     for (size_t i = 0; i < count(x); ++i) {
       if (data[i] != T{}) places.push_back(i);
@@ -99,7 +100,7 @@ void write_items(const Run& node, const Lanes& x, const std::vector<size_t>& lis
   axis.empty() ? void(shape = {list.size()}) : void(shape[node.axis(axis[0], shape.size())] = list.size());
   char* to = static_cast<char*>(node.allocate(0, node.type(0), shape));
   const size_t bytes = x.inner * element_size(node);
-  if (bytes == 0) return;
+  if (bytes == 0 || list.empty()) return;  // `outer` may be any number
   for (size_t o = 0; o < x.outer; ++o) {
     for (const size_t item : list) {
       std::memcpy(to, node.data<char>(0) + (o * x.size + item) * bytes, bytes);
@@ -115,7 +116,7 @@ void run_compress(const Run& node) {
   const Lanes x = items_of(node);
   std::vector<size_t> list;
   for (size_t i = 0; i < node.shape(1)[0]; ++i) {
-    if (!node.data<bool>(1)[i]) continue;
+    if (node.data<uint8_t>(1)[i] == 0) continue;
     if (i >= x.size) node.fail("the condition chooses item " + std::to_string(i) + " of " + std::to_string(x.size));
     list.push_back(i);
   }
@@ -125,6 +126,7 @@ void run_compress(const Run& node) {
 // Returns -1, 0 or 1, as item a is before, like or behind item b.
 template <class T>
 int compare(const T* data, const Lanes& x, size_t a, size_t b) {
+  if (x.inner == 0) return 0;  // `outer` may be any number
   for (size_t o = 0; o < x.outer; ++o) {
     const T *const at_a = data + (o * x.size + a) * x.inner, *const at_b = data + (o * x.size + b) * x.inner;
     for (size_t i = 0; i < x.inner; ++i) {

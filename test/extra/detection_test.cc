@@ -168,6 +168,39 @@ TEST(ExtraDetection, NonMaxSuppression) {
   expect_refused({"non_max_suppression", {boxes, scores, list({1, 2})}, kept({})}, "not one number");
 }
 
+// ---- anchors
+
+TEST(ExtraAnchors, NoClassesOfEachBox) {
+  const std::vector<Elements> inputs = {zeros({1, 1, 4}), zeros({1, 1, 2}), zeros({1, 4})};
+  const Elements none = zeros({1, 0});
+  for (const int64_t by_class : {0, 1}) {
+    expect_refused(
+        {"anchor_detections",
+         inputs,
+         {zeros({1, 0, 4}), none, none, zeros({1})},
+         {integers("classes", {2}), integers("most", {8}), integers("classes_of_each", {0}),
+          integers("most_of_class", {8}), integers("by_class", {by_class}), numbers("scales", {10, 10, 5, 5})}},
+        "classes_of_each");
+  }
+}
+
+// A score that is no number after it has been made smaller is dropped.
+TEST(ExtraAnchors, ScoresThatBecomeNoNumbers) {
+  const double nan = std::nan("");
+  struct Case {
+    std::vector<double> boxes;
+    double sigma;
+  };
+  const Case cases[] = {{{0, 0, 1, 1, nan, nan, nan, nan}, 0.5}, {{0, 0, 1, 1, 2, 2, 3, 3}, 1e-45}};
+  for (const Case& c : cases) {
+    expect_node({"suppress_boxes",
+                 {real({2, 4}, c.boxes), real({2}, {0.75, 0.5}), scalar(2, QN_S32), scalar(0.5, QN_F32),
+                  scalar(0, QN_F32), scalar(c.sigma, QN_F32)},
+                 {{QN_S32, {2}, {0, 0}}, real({2}, {0.75, 0}), scalar(1, QN_S32)},
+                 {integers("most", {2}), integers("above", {1})}});
+  }
+}
+
 // ---- regions of interest
 
 TEST(ExtraRegions, Aligned) {

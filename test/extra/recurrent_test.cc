@@ -257,6 +257,27 @@ TEST(ExtraRecurrent, NothingToDo) {
   }
 }
 
+// create() knows only the types of inputs that are no constants, as of peepholes that a run sizes.
+TEST(ExtraRecurrent, PeepholesOfAnUnknownShape) {
+  const std::vector<qn_kind> kinds = extra::all_kinds();
+  const auto lstm =
+      std::find_if(kinds.begin(), kinds.end(), [](const qn_kind& k) { return k.name == std::string("lstm"); });
+  ASSERT_NE(lstm, kinds.end());
+  std::vector<float> weights(24 * 6);
+  const Node node = {OpKind::custom, "node", {}, {}, {}};
+  qn_operand inputs[8] = {};
+  for (const size_t i : {0, 1, 2, 7}) inputs[i].tensor.type = QN_F32;
+  for (const size_t i : {1, 2}) {
+    inputs[i].tensor.rank = 3;
+    for (const size_t d : {0, 1, 2}) inputs[i].tensor.shape[d] = d == 0 ? 1 : d == 1 ? 24 : 6;
+    inputs[i].data = weights.data();
+  }
+  void* made = nullptr;
+  EXPECT_EQ(lstm->create(reinterpret_cast<const qn_node*>(&node), inputs, 8, &made), QN_OK) << qn_last_message();
+  EXPECT_NE(made, nullptr);
+  lstm->release(made);
+}
+
 TEST(ExtraRecurrent, Refusals) {
   const auto refused = [](Layer layer, const char* text, const std::function<void(NodeCase*)>& change) {
     NodeCase node = node_of(layer);
@@ -270,6 +291,7 @@ TEST(ExtraRecurrent, Refusals) {
   refused(lstm, "a sequence of length 5", [](NodeCase* n) { n->inputs[4].values[1] = 5; });
   refused(lstm, "a sequence of length -1", [](NodeCase* n) { n->inputs[4].values[1] = -1; });
   refused(lstm, "input 6 is [3, 1, 6]", [](NodeCase* n) { n->inputs[6] = random_floats({3, 1, 6}); });
+  refused(lstm, "input 7 is [1, 12], not [1, 18]", [](NodeCase* n) { n->inputs[7] = random_floats({1, 12}); });
   refused(lstm, "not of rank 3", [](NodeCase* n) { n->inputs[1] = random_floats({24, 5}); });
   refused(lstm, "hidden_size differs", [](NodeCase* n) { n->parameters.push_back(integers("hidden", {7})); });
   refused(lstm, "unknown direction 3", [](NodeCase* n) { n->parameters[0] = integers("direction", {3}); });

@@ -1,6 +1,7 @@
 // The commands that run models: run, bench, profile and eval.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <quern/extra.h>
 #include <quern/quern.h>
 
 #include <filesystem>
@@ -55,6 +56,25 @@ TEST_F(Command, RunResizesToTheArray) {
   EXPECT_EQ(prob.shape, (std::vector<size_t>{2, 10}));
   const std::vector<double> p = npy_doubles(prob);
   for (size_t i = 0; i < 10; ++i) EXPECT_EQ(p[i], p[10 + i]);
+}
+
+// A run may find that there are no scores.
+TEST_F(Command, RunNamesNoClassesOfAnEmptyOutput) {
+  check(qn_extra_register());
+  Graph graph;
+  const bool none[] = {false, false};
+  const int x = add_tensor(graph, "x", QN_F32, {1, 2});
+  graph.inputs.push_back({.tensor = x});
+  const int y = add_node(graph, OpKind::custom, "y", {x, add_constant(graph, "", QN_BOOL, {2}, none)}, {});
+  graph.nodes[0].type = "compress";
+  graph.nodes[0].parameters = {{"axis", {1}, {}}};
+  graph.tensors[static_cast<size_t>(y)].name = "y";
+  graph.outputs.push_back({.tensor = y});
+  check(write_model_file(graph, path("empty.qn").c_str()));
+  write_array("x.npy", {1, 2}, {0.25f, 0.75f});
+  const Result r = quern({"run", "empty.qn", "--input", "x.npy", "--top", "3", "--json"});
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_EQ(json::parse(r.out).at("runs").at(0).at("classes"), json::array({json::array()})) << r.out;
 }
 
 TEST_F(Command, RunTakesOtherNumbers) {

@@ -159,6 +159,26 @@ TEST(Preprocess, RefusesPicturesThatGrowBeyondMeasure) {
   EXPECT_THROW(image_tensor(image, how, {1, 2, 2, true}, "x"), Error);
 }
 
+// A picture is resized across first, which may be large where picture and input are not.
+TEST(Preprocess, RefusesLargePicturesBetweenResizes) {
+  const ImagePort port = {1, 1, 1'000'000, true};
+  EXPECT_NO_THROW(image_tensor(pattern(3, 2, 1), {}, port, "x"));
+  EXPECT_THROW(image_tensor(pattern(1, 32767, 1), {}, port, "x"), Error);
+}
+
+TEST(Preprocess, RefusesInputsWithoutPixels) {
+  const std::string path = ::testing::TempDir() + "quern_no_pixels.png";
+  std::ofstream(path, std::ios::binary) << make_png(2, 1, {8, PNG_COLOR_TYPE_GRAY},
+                                                    [](size_t, size_t, size_t) { return 0u; });
+  const size_t shapes[][4] = {{1, 1, 0, 2}, {1, 1, 2, 0}, {1, 0, 2, 1}, {1, 2, 0, 3}};
+  for (const auto& shape : shapes) {
+    qn_port port = {sizeof(qn_port), "x", {}};
+    check(qn_tensor_init(&port.tensor, QN_F32, 4, shape));
+    EXPECT_THROW(image_input(path, port, {}, {}), Error);
+  }
+  std::remove(path.c_str());
+}
+
 // A picture for inputs of bytes: its pixels as they are, or the numbers that preprocessing makes of them.
 TEST(Preprocess, InputsOfBytes) {
   const std::string path = ::testing::TempDir() + "quern_bytes.png";

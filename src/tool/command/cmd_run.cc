@@ -76,7 +76,8 @@ ordered_json classes_json(const Output& output, const Reading& reading) {
   ordered_json items = ordered_json::array();
   for (size_t b = 0; b < batch; ++b) {
     const size_t classes = all.size() / batch;
-    const std::vector<double> scores = probabilities({&all[b * classes], &all[b * classes] + classes});
+    const double* const first = all.data() + b * classes;
+    const std::vector<double> scores = probabilities({first, first + classes});
     ordered_json item = ordered_json::array();
     for (const size_t c : best_classes(scores, reading.top))
       item.push_back({{"class", c}, {"label", label_of(reading.labels, c)}, {"score", scores[c]}});

@@ -213,6 +213,7 @@ std::vector<float> image_tensor(Image image, const qn_preprocessing& how, const 
     if (side != 0) picture = crop_image(picture, side, who);
   if (picture.width != port.width || picture.height != port.height) {
     check_scaled(static_cast<double>(port.width), static_cast<double>(port.height), who);
+    check_scaled(static_cast<double>(port.width), static_cast<double>(picture.height), who);  // across comes first
     picture = resize_image(picture, port.width, port.height);
   }
   const size_t count = port.width * port.height, channels = port.channels;
@@ -245,7 +246,7 @@ static std::vector<unsigned char> elements_of(const std::vector<float>& values, 
 InputData image_input(const std::string& path, const qn_port& port, const qn_preprocessing& model,
                       const ImageFlags& flags) {
   const auto image = image_port(port.tensor.shape, port.tensor.rank);
-  if (!image)
+  if (!image || image->width == 0 || image->height == 0)
     throw Error(fmt::format("input \"{}\" of shape {} takes no images", port.name,
                             shape_text(port.tensor.shape, port.tensor.rank)));
   const qn_preprocessing how = flags.over(model, image->channels);

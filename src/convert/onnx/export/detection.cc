@@ -177,6 +177,7 @@ void write_ssd_detections(GraphWriter& to, const Node& node, const ExportRow& /*
   if (keep < 1) throw Unsupported{"that keeps none"};
   const int64_t most = std::min(keep, d.classes * d.priors);
   const auto [rows, are] = detected_rows(p, d, most);
+  to.model.expect_room(static_cast<size_t>(d.images * keep), 7 * sizeof(float));
   const std::vector<float> zeros(static_cast<size_t>(d.images * keep) * 7);
   define_rows(p, p.op("Compress", {rows, are}, "axis", 0), to.floats({zeros.size() / 7, 7}, zeros.data()),
               to.integers({d.images * keep}));
@@ -204,7 +205,7 @@ const std::vector<const char*> detector_parameters = {"classes",   "background",
 
 const ExportTable& exported_detection() {
   static const ExportTable table = {
-      {"l2_normalize", reads({"axes", "epsilon"}, {write_l2_normalize})},
+      {"l2_normalize", ordered(reads({"axes", "epsilon"}, {write_l2_normalize}))},
       {"non_max_suppression",
        {write_operator, "NonMaxSuppression", 13, {{Rule::integer, "center_point_box", "centred"}}}},
       {"prior_box",

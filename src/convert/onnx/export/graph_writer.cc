@@ -20,10 +20,15 @@ std::string ModelWriter::new_name() {
 
 void ModelWriter::charge(size_t more_nodes, size_t more_bytes) {
   constexpr size_t most_nodes = size_t{1} << 18;
+  expect_room(1, more_bytes);
   nodes += more_nodes;
   bytes += more_bytes;
   if (nodes > most_nodes) throw Error("the ONNX file would have more than " + std::to_string(most_nodes) + " nodes");
-  if (bytes > std::numeric_limits<int>::max()) throw Error(too_large);
+}
+
+void ModelWriter::expect_room(size_t rows, size_t bytes_of_row) const {
+  const size_t left = size_t{std::numeric_limits<int>::max()} - bytes;
+  if (bytes_of_row != 0 && rows > left / bytes_of_row) throw Error(too_large);
 }
 
 std::string ModelWriter::new_node_name(const std::string& name) {
@@ -119,6 +124,7 @@ std::string GraphWriter::integers(const Vector<int64_t>& values) {
 
 std::string GraphWriter::number(qn_type type, float value) {
   if (type == QN_F32) return number(value);
+  if (!(value >= -0x1p63f && value < 0x1p63f)) throw Unsupported{"a value that its type does not have"};
   const auto whole = static_cast<int64_t>(value);  // little-endian: its first bytes are the number in smaller types
   return initializer(type, {}, &whole);
 }
@@ -213,6 +219,9 @@ void GraphWriter::write_node(const Node& node) {
     const ExportRow* const row = find_row(node);
     if (row == nullptr) throw Unsupported{};
     expect_written(node, *row);
+    const auto has_no_rank = [&](int input) { return input != no_tensor && tensor(input).sized_by_run; };
+    if (row->needs_rank && std::any_of(node.inputs.begin(), node.inputs.end(), has_no_rank))
+      throw Unsupported{"of an input that only a run sizes"};
     row->write(*this, node, *row);
   } catch (const Unsupported& unsupported) {
     model.unsupported.add(node.name.c_str(), kind_name(node), unsupported.reason);

@@ -40,6 +40,8 @@ struct ModelWriter {
   // Counts a node and the bytes of a constant. Throws if there are too many: graphs that many nodes run are written
   // once for each of them.
   void charge(size_t more_nodes, size_t more_bytes);
+  // Throws if rows of so many bytes cannot be added, before memory is taken for them.
+  void expect_room(size_t rows, size_t bytes_of_row) const;
   // The name, with a number behind it if another node has it. ONNX Runtime demands different ones.
   std::string new_node_name(const std::string& name);
 };
@@ -105,7 +107,7 @@ class GraphWriter {
   std::string initializer(qn_type type, const Shape& shape, const void* data);
   std::string floats(const Shape& shape, const float* data) { return initializer(QN_F32, shape, data); }
   std::string number(float value) { return floats({}, &value); }
-  std::string number(qn_type type, float value);  // of this type
+  std::string number(qn_type type, float value);  // of this type; throws Unsupported if that has no such number
   std::string integers(const Vector<int64_t>& values);
   std::string integer(int64_t value) { return initializer(QN_S64, {}, &value); }
 

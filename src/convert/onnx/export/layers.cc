@@ -38,6 +38,7 @@ std::string product_of_blocks(GraphWriter& to, const Node& node) {
   const Quantization& q = weights.quantization;
   const size_t rows = weights.shape[0], depth = weights.shape.back(), blocks = divide_up(depth, q.block);
   const auto* from = static_cast<const int8_t*>(to.constant_of(node.inputs[1]).data);
+  to.model.expect_room(rows * blocks, q.block / 2);  // there is a scale for each block
   std::vector<uint8_t> data(rows * blocks * q.block / 2, 0x88);
   for (size_t o = 0; o < rows; ++o) {
     for (size_t i = 0; i < depth; ++i) {
@@ -205,14 +206,14 @@ void write_resize(GraphWriter& to, const Node& node, const ExportRow& /*row*/) {
 
 const ExportTable& exported_layers() {
   static const ExportTable table = {
-      {"average_pool", {write_pool, "AveragePool"}},
-      {"conv2d", {write_conv}},
-      {"fully_connected", {write_fully_connected}},
-      {"global_average_pool", {write_image_op, "GlobalAveragePool"}},
-      {"global_max_pool", {write_image_op, "GlobalMaxPool"}},
-      {"lrn", {write_lrn}},
-      {"max_pool", {write_pool, "MaxPool"}},
-      {"resize", {write_resize}},
+      {"average_pool", ordered({write_pool, "AveragePool"})},
+      {"conv2d", ordered({write_conv})},
+      {"fully_connected", ordered({write_fully_connected})},
+      {"global_average_pool", ordered({write_image_op, "GlobalAveragePool"})},
+      {"global_max_pool", ordered({write_image_op, "GlobalMaxPool"})},
+      {"lrn", ordered({write_lrn})},
+      {"max_pool", ordered({write_pool, "MaxPool"})},
+      {"resize", ordered({write_resize})},
   };
   return table;
 }

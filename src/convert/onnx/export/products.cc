@@ -75,7 +75,7 @@ void write_group_norm(GraphWriter& to, const Node& node, const ExportRow& row) {
     const Shape& shape = to.tensor(node.inputs[0]).shape;
     const int64_t channels = shape.size() < 2 ? 0 : static_cast<int64_t>(shape[1]);
     const int64_t groups = integer_of(node, "groups", channels);
-    if (groups < 1) throw Unsupported{"of channels that only a run counts"};
+    if (groups < 1 || channels < 1) throw Unsupported{"of channels that only a run counts"};
     for (size_t i = 1; i < inputs.size(); ++i) inputs[i] = for_channels(to, node, i, groups, channels);
   }
   write_with(to, node, of_groups, std::move(inputs));

@@ -37,12 +37,18 @@ struct ExportRow {
   std::vector<AttributeRule> attributes = {};
   size_t outputs = 1;                        // so many are always named; others only if somebody reads them
   std::vector<const char*> parameters = {};  // those that write() reads beside those of `attributes`
+  bool needs_rank = false;                   // write() works with the order of dimensions
 };
 using ExportTable = std::map<std::string, ExportRow>;
 
 // The row, of a function that reads these parameters itself.
 inline ExportRow reads(std::vector<const char*> parameters, ExportRow row) {
   row.parameters = std::move(parameters);
+  return row;
+}
+// The row, of a function that works with the order of dimensions: it cannot write nodes after what a run sizes.
+inline ExportRow ordered(ExportRow row) {
+  row.needs_rank = true;
   return row;
 }
 // Throws Unsupported if the node has parameters that its row does not name: the file would not say what they say.

@@ -241,8 +241,9 @@ void write_reshape(GraphWriter& to, const Node& node, const ExportRow& /*row*/) 
   const size_t kept = kept_dimensions(from.shape, result.shape);
   const bool pixels_are_last = kept > 0 && !to.is_constant(x) && to.order_of(x).back() < kept;
   const bool sized = !from.sized_by_run && !result.sized_by_run;
-  if (const auto ones = ones_of(from.shape, node.attributes.values); sized && ones && !pixels_are_last) {
-    return to.define(node, with_ones(to, node, to.plain(x), *ones), source_order(result.shape.size()));
+  if (sized && !pixels_are_last) {
+    const auto ones = ones_of(from.shape, node.attributes.values);
+    if (ones) return to.define(node, with_ones(to, node, to.plain(x), *ones), source_order(result.shape.size()));
   }
   Order before = source_order(from.shape.size()), after = source_order(result.shape.size());
   Vector<int64_t> shape = node.attributes.values;
@@ -272,25 +273,25 @@ const ExportTable& exported_shapes() {
   static const ExportTable table = {
       {"add", {write_binary, "Add"}},
       {"clamp", {write_unary}},
-      {"concat", {write_concat}},
+      {"concat", ordered({write_concat})},
       {"dequantize", {write_unary}},  // in_order() and define() convert
       {"div", {write_binary, "Div"}},
       {"exp", {write_unary, "Exp"}},
       {"hard_swish", {write_unary, "HardSwish", 14}},
       {"mul", {write_binary, "Mul"}},
-      {"pad", {write_pad}},
+      {"pad", ordered({write_pad})},
       {"power", {write_power}},
-      {"prelu", {write_prelu}},
+      {"prelu", ordered({write_prelu})},
       {"quantize", {write_unary}},
       {"requantize", {write_unary}},
       {"reshape", {write_reshape}},
-      {"scale", {write_scale}},
+      {"scale", ordered({write_scale})},
       {"sigmoid", {write_unary, "Sigmoid"}},
-      {"slice", {write_slice}},
-      {"softmax", {write_softmax}},
+      {"slice", ordered({write_slice})},
+      {"softmax", ordered({write_softmax})},
       {"sub", {write_binary, "Sub"}},
       {"tanh", {write_unary, "Tanh"}},
-      {"transpose", {write_transpose}},
+      {"transpose", ordered({write_transpose})},
   };
   return table;
 }
