@@ -309,6 +309,9 @@ TEST_F(TensorFlowGeneral, Boxes) {
            {"NonMaxSuppressionV5",
             {boxes, scores, most, limit, least, sigma},
             {make({2}, {1, 2}), make({2}, {0.9f, 0.7f}), make({}, {2})}},
+           {"NonMaxSuppressionV5",  // boxes that overlap lose part of their score, and none is dropped for it
+            {boxes, scores, most, limit, least, real({}, {0.5f})},
+            {make({3}, {1, 2, 0}), make({3}, {0.9f, 0.7f, 0.5f * std::exp(-0.81f)}), make({}, {3})}},
        }) {
     expect(c);
   }

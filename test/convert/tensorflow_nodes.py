@@ -721,7 +721,7 @@ def padded_suppression(r):
     common = {"max_output_size": most, "pad_to_max_output_size": pad}
     return [b, s], lambda b, s: [
         *raw.NonMaxSuppressionV4(boxes=b, scores=s, iou_threshold=0.4, score_threshold=0.2, **common),
-        *raw.NonMaxSuppressionV5(boxes=b, scores=s, iou_threshold=1.0, score_threshold=0.1, soft_nms_sigma=0.5, **common)]
+        *raw.NonMaxSuppressionV5(boxes=b, scores=s, iou_threshold=0.3, score_threshold=0.1, soft_nms_sigma=0.5, **common)]
 
 
 @row

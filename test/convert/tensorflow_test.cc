@@ -249,6 +249,10 @@ TEST_F(TensorFlow, Functions) {
   const Array p = positive({2, 3, 4, 5}, 2);
   expect_node("Sqrt", {}, p, {}, test::map(p, [](float f) { return std::sqrt(f); }));
   expect_node("Rsqrt", {}, p, {}, test::map(p, [](float f) { return 1 / std::sqrt(f); }));
+  TfGraph of_zero;  // 1 / sqrt(-0) is negative infinity
+  of_zero.placeholder("x", {2}).floats("zero", test::make({}, {-0.0f})).floats("least", test::make({}, {-5}));
+  of_zero.node("Rsqrt", "root", {"zero"}).node("Maximum", "above", {"root", "least"});
+  expect_graph(of_zero.node("Add", "y", {"x", "above"}), {test::make({2}, {1, 2})}, test::make({2}, {-4, -3}));
   expect_node("Pow", {}, p, {test::make({}, {1.7f})}, test::map(p, [](float f) { return std::pow(f, 1.7f); }));
   expect_node("Softmax", {}, x, {}, test::softmax(x, 3));
 }
@@ -290,6 +294,14 @@ TEST_F(TensorFlow, FakeQuantization) {
   expect_node("FakeQuantWithMinMaxVars", {{"narrow_range", true}}, x, {low, test::make({}, {1.54f})},
               test::map(x, rounded(-100, 154)));
   expect_node("FakeQuantWithMinMaxArgs", {{"min", -1.0f}, {"max", 1.55f}}, x, {}, test::map(x, rounded(-100, 155)));
+  // Bounds around zero alike: zero would be step 127.5 of 255.
+  const auto around = [](float f) { return std::clamp(std::round(f * 127.5f), -127.f, 128.f) / 127.5f; };
+  expect_node("FakeQuantWithMinMaxArgs", {{"min", -1.0f}, {"max", 1.0f}}, x, {}, test::map(x, around));
+  TfGraph constant;
+  constant.placeholder("x", {2, 3, 5})
+      .floats("w", x)
+      .node("FakeQuantWithMinMaxArgs", "q", {"w"}, {{"min", -1.0f}, {"max", 1.0f}});
+  expect_graph(constant.node("Add", "y", {"x", "q"}), {x}, test::combine(x, test::map(x, around), std::plus<float>()));
   TfGraph weights;
   weights.placeholder("x", {2, 3, 5}).floats("w", x).floats("low", low).floats("high", high);
   weights.node("FakeQuantWithMinMaxVars", "q", {"w", "low", "high"}).node("Add", "y", {"x", "q"});

@@ -75,7 +75,9 @@ std::vector<Case> arithmetic_cases() {
       {0, {a, b}, {{make({2, 3}, {9, -4, 1, -3, 12, -4}), i}}, Options([](Builder& to) {
          return schema::CreateAddOptions(to);
        })},
-      {90, {a, b}, {{make({2, 3}, {3, -3, -2, -3, 3, 0}), i}}},                                         // FLOOR_DIV
+      {90, {a, b}, {{make({2, 3}, {3, -3, -2, -3, 3, 0}), i}}},  // FLOOR_DIV
+      // The quotient is right where the dividend minus the remainder would overflow.
+      {90, {ints({2}, {-2147483648.f, -7}), ints({2}, {3, 2})}, {{make({2}, {-715827883.f, -4}), i}}},
       {95, {a, b}, {{make({2, 3}, {1, 2, -3, 1, 0, 0}), i}}},                                           // FLOOR_MOD
       {55, {a, b}, {{make({2, 3}, {7, 3, 5, 2, 9, 0}), i}}},                                            // MAXIMUM
       {61, {a, b}, {{make({2, 3}, {1, 0, 1, 0, 1, 1}), t}}},                                            // GREATER
@@ -89,6 +91,9 @@ std::vector<Case> arithmetic_cases() {
        {In{make({1, 2}, {3, 4})}},
        {{make({1, 2}, {0.6f, 0.8f})}},  // L2_NORMALIZATION
        Options([](Builder& to) { return schema::CreateL2NormOptions(to); })},
+      {11, {In{make({1, 2}, {3e-5f, 4e-5f})}}, {{make({1, 2}, {0.6f, 0.8f})}}, Options([](Builder& to) {
+         return schema::CreateL2NormOptions(to);
+       })},
       {53, {In{make({3}, {-1.5f, 2.5f, 0})}}, {{make({3}, {-1, 2, 0}), i}}},  // CAST
   };
 }
@@ -153,6 +158,13 @@ std::vector<Case> moving_cases() {
       {85,
        {ints({3}, {1, -1, 5}), number(2), {make({}, {9}), Type::float32, true}, {make({}, {4}), Type::float32, true}},
        {{make({3, 2}, {4, 9, 4, 4, 4, 4})}},
+       one_hot},
+      {85,  // whose depth is no number of the indices' type
+       {{make({1}, {-100}), Type::int8},
+        number(200),
+        {make({}, {9}), Type::float32, true},
+        {make({}, {4}), Type::float32, true}},
+       {{make({1, 200}, std::vector<float>(200, 4))}},
        one_hot},
       {128,
        {x, number(1)},
@@ -230,6 +242,20 @@ TEST_F(TfliteGeneral, ConstantWithoutElements) {
   const int x = model.input({1}), shape = model.computed({0}, Type::int32);
   model.output(model.node(22, {x, shape}, {model.computed({})}));
   expect(model, {make({1}, {3})}, {make({}, {3})});
+}
+
+// Operators that compute with bytes as they are, whatever their scale.
+TEST_F(TfliteGeneral, BytesThatAreNotNumbers) {
+  for (const int code : {90, 95, 109, 113}) {  // FLOOR_DIV, FLOOR_MOD, WHERE, MATRIX_DIAG
+    TfliteModel model;
+    std::vector<int32_t> inputs;
+    for (int i = 0; i < (code < 100 ? 2 : 1); ++i) {
+      inputs.push_back(model.scaled(model.input({4}, Type::int8), {0.5f}, {3}));
+    }
+    const int y = code == 109 ? model.computed({4, 1}, Type::int64) : model.computed({4}, Type::int8);
+    model.output(model.node(code, inputs, {y}));
+    EXPECT_NE(refusal(model).find("of a quantized tensor"), std::string::npos) << code << refusal(model);
+  }
 }
 
 // The transform of 1, 2, 3, 4 is 10, -2 + 2i, -2. Operators that do not know complex numbers do not see pairs of floats.
@@ -330,11 +356,11 @@ TEST_F(TfliteGeneral, RecurrentLayerOfAnySize) {
 
 // ---- detectors --------------------------------------------------------------------------------
 
-std::string detector_options(bool by_class) {
+std::string detector_options(bool by_class, int classes_of_each = 1) {
   flexbuffers::Builder to;
   to.Map([&] {
     to.Int("max_detections", 3);
-    to.Int("max_classes_per_detection", 1);
+    to.Int("max_classes_per_detection", classes_of_each);
     to.Int("detections_per_class", 2);
     to.Bool("use_regular_nms", by_class);
     to.Float("nms_score_threshold", 0.2f);
@@ -367,6 +393,10 @@ TEST_F(TfliteGeneral, DetectionPostProcess) {
               make({1, 3}, {0.9f, 0.8f, 0.7f}), make({1}, {3})};
     }
     expect(model, {offsets, scores}, want);
+    model.operators[0].custom_options = detector_options(by_class, 3);
+    if (!by_class) {  // the engine leaves places for the third class of each box
+      EXPECT_NE(refusal(model).find("more classes of each box than there are"), std::string::npos) << refusal(model);
+    }
     model.operators[0].custom_options.resize(5);
     EXPECT_NE(refusal(model).find("the options are missing or damaged"), std::string::npos);
   }

@@ -172,21 +172,30 @@ Value range_of(const SourceNode& node, const Value& start, const Value& limit, c
   return cast_to(node, make(node, "range", bounds), start.type);
 }
 
+// Whether the quotient that leaves this rest, which has the sign of the dividend, has been rounded up.
+static Value rounds_up(const SourceNode& node, const Value& rest, const Value& divisor, const Value& zero) {
+  const auto negative = [&](const Value& x) { return make(node, "less", {x, zero}, {}, ElementType::boolean); };
+  const Value differs = make(node, "bitwise_xor", {negative(rest), negative(divisor)});
+  const Value whole = make(node, "equal", {rest, zero}, {}, ElementType::boolean);
+  return make(node, "bitwise_and", {differs, make(node, "not", {whole})});
+}
+
 // The remainder has the sign of the divisor.
 Value floor_mod(const SourceNode& node, const Value& a, const Value& b) {
   if (!is_float(a.type)) return make(node, "mod", {a, b});
   const Value rest = make(node, "mod", {a, b}, Parameters().integer("truncates", 1));
   const Value zero = number_of(node, 0, a.type);
-  const auto negative = [&](const Value& x) { return make(node, "less", {x, zero}, {}, ElementType::boolean); };
-  const Value differs = make(node, "bitwise_xor", {negative(rest), negative(b)});
-  const Value whole = make(node, "equal", {rest, zero}, {}, ElementType::boolean);
-  const Value wrong = make(node, "bitwise_and", {differs, make(node, "not", {whole})});
+  const Value wrong = rounds_up(node, rest, b, zero);
   return make(node, "where", {wrong, make(node, "any_add", {rest, b}), rest}, {}, a.type);
 }
 
 Value floor_div(const SourceNode& node, const Value& a, const Value& b) {
   if (is_float(a.type)) return make(node, "floor", {make(node, "any_div", {a, b})});
-  return make(node, "any_div", {make(node, "any_sub", {a, floor_mod(node, a, b)}), b});
+  // Not (a - mod) / b, where the difference may overflow.
+  const Value rest = make(node, "mod", {a, b}, Parameters().integer("truncates", 1)), zero = number_of(node, 0, a.type);
+  const Value quotient = make(node, "any_div", {a, b});
+  const Value below = make(node, "any_sub", {quotient, number_of(node, 1, a.type)});
+  return make(node, "where", {rounds_up(node, rest, b, zero), below, quotient}, {}, a.type);
 }
 
 // The angle in the first quadrant, mirrored into that of the point. Zeros have signs, too: those of their reciprocals.
@@ -229,8 +238,9 @@ Value scattered(const SourceNode& node, const Value& indices, const Value& updat
 
 Value one_hot(const SourceNode& node, const Value& indices, const Value& depth, const Value& on, const Value& off,
               int64_t axis) {
-  const Value negative = make(node, "less", {indices, number_of(node, 0, indices.type)}, {}, ElementType::boolean);
-  const Value none = make(node, "where", {negative, cast_to(node, depth, indices.type), indices}, {}, indices.type);
+  const Value places = cast_to(node, indices, ElementType::i64);
+  const Value negative = make(node, "less", {places, number_of(node, 0, places.type)}, {}, ElementType::boolean);
+  const Value none = make(node, "where", {negative, cast_to(node, depth, places.type), places}, {}, places.type);
   const Value values = joined(node, {reshaped(node, off, {1}), reshaped(node, on, {1})}, 0);
   return make(node, "one_hot", {none, depth, values}, Parameters().integer("axis", axis), on.type);
 }

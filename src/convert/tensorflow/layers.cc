@@ -216,10 +216,17 @@ Values clamped(const TfNode& node, float min, float max) {
 Values relu(const TfNode& node) { return clamped(node, 0, infinity); }
 Values relu6(const TfNode& node) { return clamped(node, 0, 6); }
 
+// Roots of negative infinity and of negative zero are not what std::pow() makes of them.
+float powered(float x, float power) {
+  if (std::abs(power) != 0.5f) return static_cast<float>(std::pow(double{x}, double{power}));
+  const double root = std::sqrt(double{x});
+  return static_cast<float>(power < 0 ? 1 / root : root);
+}
+
 // (scale * x) ^ power. Of constants it is computed here: old graphs compute the scales of a normalization so.
 Values power_of(const TfNode& node, float scale, float power) {
   if (node.is_constant(0) && !node.is_integer(0) && node.elements(0) <= fold_limit) {
-    return {mapped(node, 0, [=](float x) { return static_cast<float>(std::pow(double{scale} * x, double{power})); })};
+    return {mapped(node, 0, [=](float x) { return powered(scale * x, power); })};
   }
   return {node.result(node.builder.power(node.name, node.view(0), scale, 0, power))};
 }
@@ -357,11 +364,15 @@ Values resize_nearest_neighbor(const TfNode& node) { return resize(node, QN_RESI
 
 // The steps to which numbers are rounded: whole multiples of `scale`, from `first` to `last` of them.
 struct Steps {
-  double scale;
+  float scale;
   int64_t first, last;
+
+  float low() const { return static_cast<float>(first) * scale; }
+  float high() const { return static_cast<float>(last) * scale; }
 };
 
-// Moves the bounds so that zero is a step.
+// Moves the bounds so that zero is a step: with floats, as TensorFlow does, because bounds around zero alike put it in the
+// middle of two steps.
 Steps steps_between(const TfNode& node, float min, float max) {
   const int64_t bits = node.integer("num_bits", 8);
   if (bits < 2 || bits > 16) node.fail("num_bits are out of range");
@@ -369,30 +380,28 @@ Steps steps_between(const TfNode& node, float min, float max) {
   node.finite(min, "min");
   node.finite(max, "max");
   if (!(min < max) || min > 0 || max < 0) throw Unsupported{"bounds that are not around zero"};
-  const double scale = (max - min) / static_cast<double>(highest - lowest);
-  const double zero = std::round(static_cast<double>(lowest) - min / scale);
-  const int64_t at = static_cast<int64_t>(std::clamp(zero, double(lowest), double(highest)));
-  return {static_cast<double>(static_cast<float>(scale)), lowest - at, highest - at};
+  const auto low = static_cast<float>(lowest), high = static_cast<float>(highest);
+  const float scale = (max - min) / (high - low);
+  const auto at = static_cast<int64_t>(std::round(std::clamp(low - min / scale, low, high)));
+  return {scale, lowest - at, highest - at};
 }
 
 float rounded(float x, const Steps& s) {
-  const double first = s.scale * static_cast<double>(s.first), last = s.scale * static_cast<double>(s.last);
-  return static_cast<float>(std::floor((std::clamp<double>(x, first, last) - first) / s.scale + 0.5) * s.scale + first);
+  const float steps = 1 / s.scale, zero = std::floor(-s.low() * steps + 0.5f);
+  return std::floor((std::clamp(x, s.low(), s.high()) - s.low()) * steps - zero + 0.5f) * s.scale;
 }
 
 // Computed numbers become bytes and numbers again, so that layers can compute with the bytes. There, halves are rounded
 // to even; TensorFlow rounds them up.
 Values fake_quant(const TfNode& node, float min, float max) {
   const Steps s = steps_between(node, min, max);
-  const double first = s.scale * static_cast<double>(s.first), last = s.scale * static_cast<double>(s.last);
   if (node.is_constant(0) && node.elements(0) <= fold_limit) {
     return {mapped(node, 0, [=](float x) { return rounded(x, s); })};
   }
   if (s.last - s.first > UINT8_MAX) throw Unsupported{"of more than 8 bits"};
-  const View x =
-      node.builder.clamp(node.name + "/clamp", node.view(0), static_cast<float>(first), static_cast<float>(last));
+  const View x = node.builder.clamp(node.name + "/clamp", node.view(0), s.low(), s.high());
   const auto zero = static_cast<int32_t>(INT8_MIN - s.first);
-  const View bytes = node.builder.quantize(node.name + "/bytes", x, static_cast<float>(s.scale), zero);
+  const View bytes = node.builder.quantize(node.name + "/bytes", x, s.scale, zero);
   return {node.result(node.builder.dequantize(node.name, bytes))};
 }
 Values fake_quant_with_min_max_vars(const TfNode& node) { return fake_quant(node, node.scalar(1), node.scalar(2)); }

@@ -230,6 +230,10 @@ Scales TfliteNode::scales(size_t input) const {
   return scales_of(*tensors_[input]);
 }
 
+void TfliteNode::expect_plain(size_t input) const {
+  if (!scales(input).scales.empty()) throw Unsupported{"of a quantized tensor"};
+}
+
 Value TfliteNode::real(size_t input) const {
   const Value& x = value(input);
   if (is_float(x.type)) return view(input);

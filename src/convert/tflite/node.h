@@ -58,6 +58,8 @@ class TfliteNode : public SourceNode {
   // Returns constant real numbers.
   std::vector<float> real_numbers(size_t input) const;
   Scales scales(size_t input) const;
+  // Throws Unsupported if an input is quantized: for operators that compute with the integers as they are.
+  void expect_plain(size_t input) const;
 
   // Whether an input is a variable of the model, as it is when a run begins: zeros are a constant.
   bool is_state(size_t input) const { return has(input) && tensors_[input]->is_variable() && !is_constant(input); }

@@ -63,6 +63,12 @@ Values suppressed_boxes(const TfNode& node, Values inputs) {
   const int64_t most = node.only_integer(2);
   if (most < 0 || most > 1 << 20) node.fail("the number of outputs is out of range");
   if (inputs.size() == 3) inputs.push_back(number_of(node, node.number("iou_threshold", 0.5f), ElementType::f32));
+  if (inputs.size() == 6) {  // where overlapping boxes lose part of their score, none is dropped at once
+    const Value zero = number_of(node, 0, ElementType::f32);
+    const Value never = number_of(node, std::numeric_limits<float>::infinity(), ElementType::f32);
+    const Value loses = make(node, "greater", {inputs[5], zero}, {}, ElementType::boolean);
+    inputs[3] = make(node, "where", {loses, never, inputs[3]}, {}, ElementType::f32);
+  }
   if (inputs.size() < 5) inputs.push_back(number_of(node, std::numeric_limits<float>::lowest(), ElementType::f32));
   return make_all(node, "suppress_boxes", inputs, Parameters().integer("most", most).integer("above", 1),
                   {ElementType::s32, ElementType::f32, ElementType::s32});

@@ -16,6 +16,7 @@ Values embedding_lookup(const TfliteNode& node) {
 }
 
 Values scatter_nd(const TfliteNode& node) {
+  node.expect_plain(1);
   return {node.typed(scattered(node, node.any(0), node.any(1), node.any(2)))};
 }
 // The number of segments must be known, so it is that of constant numbers of segments.
@@ -97,7 +98,10 @@ Values top_k(const TfliteNode& node) {
                                 {x.type, ElementType::i64});
   return {node.typed(found[0], 0), node.typed(found[1], 1)};
 }
-Values where(const TfliteNode& node) { return {node.typed(places_of_nonzero(node, node.any(0)))}; }
+Values where(const TfliteNode& node) {
+  node.expect_plain(0);
+  return {node.typed(places_of_nonzero(node, node.any(0)))};
+}
 Values unique(const TfliteNode& node) {
   const Values found = unique_elements(node, node.any(0));
   return {node.typed(found[0], 0), node.typed(found[1], 1)};
@@ -126,12 +130,16 @@ Values detection_post_process(const TfliteNode& node) {
   const float y = options.number("y_scale"), x = options.number("x_scale"), h = options.number("h_scale"),
               w = options.number("w_scale");
   if (node.output_count() != 4) node.fail("has " + std::to_string(node.output_count()) + " outputs");
+  const bool by_class = options.integer("use_regular_nms", 0, 0) != 0;
+  if (!by_class && options.integer("max_classes_per_detection", 1, 1) > options.integer("num_classes", 1, 0)) {
+    throw Unsupported{"more classes of each box than there are"};
+  }
   Parameters parameters = Parameters()
                               .integer("classes", options.integer("num_classes", 1, 0))
                               .integer("most", options.integer("max_detections", 1, 0))
                               .integer("classes_of_each", options.integer("max_classes_per_detection", 1, 1))
                               .integer("most_of_class", options.integer("detections_per_class", 1, 100))
-                              .integer("by_class", options.integer("use_regular_nms", 0, 0))
+                              .integer("by_class", by_class)
                               .number("threshold", options.number("nms_score_threshold"))
                               .number("overlap", options.number("nms_iou_threshold"))
                               .floats("scales", {y, x, h, w});

@@ -22,7 +22,10 @@ Values arithmetic(const TfliteNode& node) {
   return {node.typed(make(node, kind.text, node.all()), 0, node.options<Options>().activation())};
 }
 
-Values floor_mod(const TfliteNode& node) { return {node.typed(convert::floor_mod(node, node.any(0), node.any(1)))}; }
+Values floor_mod(const TfliteNode& node) {
+  node.expect_plain(0);
+  return {node.typed(convert::floor_mod(node, node.any(0), node.any(1)))};
+}
 // Computes at import what is known of shapes. Sizes that are open are left to a run; others are fixed.
 std::optional<Value> folded(const TfliteNode& node, int64_t (*function)(int64_t a, int64_t b)) {
   if (!node.is_integer(0) || !node.is_integer(1)) return {};
@@ -57,6 +60,7 @@ bool divides_by_zero(const TfliteNode& node) {
   return std::find(by.begin(), by.end(), 0) != by.end();
 }
 Values floor_div(const TfliteNode& node) {
+  node.expect_plain(0);
   const auto quotient = [](int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0); };
   if (!divides_by_zero(node)) {
     if (const auto known = folded(node, quotient)) return {*known};
@@ -119,7 +123,7 @@ Values select(const TfliteNode& node) { return {node.typed(selected(node, node.a
 Values select_v2(const TfliteNode& node) { return {node.typed(make(node, "where", node.all(), {}, node.any(1).type))}; }
 
 Values cast(const TfliteNode& node) {
-  if (!node.scales(0).scales.empty()) throw Unsupported{"of a quantized tensor"};
+  node.expect_plain(0);
   return {cast_to(node, node.value(0), node.output_type(0))};
 }
 Values identity(const TfliteNode& node) { return {node.typed(node.any(0))}; }

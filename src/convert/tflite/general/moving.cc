@@ -156,6 +156,7 @@ Value diagonal(const TfliteNode& node, size_t rows, size_t columns) {
 }
 
 Values matrix_diag(const TfliteNode& node) {
+  node.expect_plain(0);
   const Value x = node.any(0);
   const Shape shape = shape_at_import(node, x);
   if (shape.empty()) node.fail("the input is a scalar");

@@ -35,11 +35,11 @@ Values cumsum(const TfliteNode& node) {
                           Parameters().integer("exclusive", o.exclusive()).integer("reverse", o.reverse())))};
 }
 
-// Divides by the norm of the last dimension, which counts as 1e-3 at least.
+// Divides by the norm of the last dimension, which counts as 1e-6 at least.
 Values l2_normalization(const TfliteNode& node) {
   const Value x = node.any(0), least = number_of(node, 1e-6f, x.type);
   const Value squares = make(node, "reduce_sum_square", {x}, Parameters().integers("axes", {-1}));
-  const Value norm = make(node, "sqrt", {make(node, "clip", {squares, least})});
+  const Value norm = make(node, "clip", {make(node, "sqrt", {squares}), least});
   return {node.typed(make(node, "any_div", {x, norm}), 0, node.options<schema::L2NormOptions>().activation())};
 }
 
