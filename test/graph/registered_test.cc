@@ -2,6 +2,7 @@
 #include <fp16.h>
 #include <quern/quern.h>
 
+#include <array>
 #include <cstring>
 #include <fstream>
 #include <memory>
@@ -98,6 +99,17 @@ qn_status run_less(const qn_node_run* run) {
   return QN_OK;
 }
 
+// test_image: a large image of no inputs.
+qn_status infer_image(const qn_node*, const qn_operand*, size_t, qn_tensor* outputs, size_t) {
+  outputs[0].rank = 4;
+  std::copy_n(std::array<size_t, 4>{1, 512, 512, 2}.data(), 4, outputs[0].shape);
+  return QN_OK;
+}
+qn_status run_image(const qn_node_run* run) {
+  std::fill_n(static_cast<float*>(run->outputs[0].data), count(run->outputs[0].tensor), 3.0f);
+  return QN_OK;
+}
+
 qn_kind kind(const char* name, uint32_t inputs) {
   qn_kind kind = {};
   kind.struct_size = sizeof kind;
@@ -136,6 +148,12 @@ void register_kinds() {
         qn_kind k = kind("test_less", 2);
         k.infer = infer_flag;
         k.run = run_less;
+        return k;
+      }(),
+      [] {
+        qn_kind k = kind("test_image", 0);
+        k.infer = infer_image;
+        k.run = run_image;
         return k;
       }(),
   };
@@ -252,6 +270,18 @@ TEST_F(Registered, TensorsMayHaveNoElements) {
   const Floats data = {0, 0, 0};
   expect_ok(r.run({data.data()}));
   EXPECT_EQ(r.output(), (Floats{1, 1, 1}));
+}
+
+// Too large to become a constant, it meets all passes.
+TEST_F(Registered, NodesMayHaveNoInputs) {
+  GraphBuilder b;
+  b.output(b.node(OpKind::clamp, {custom(b, "test_image", {})}, range(0, 2)), "y");
+  Graph graph = b.done();
+  expect_ok(optimize(graph));
+  Runner r(graph);
+  EXPECT_EQ(r.shape(), (Sizes{1, 512, 512, 2}));
+  expect_ok(r.run({}));
+  EXPECT_EQ(r.output()[0], 2);
 }
 
 // Shapes that depend on elements of an input; what comes before is planned, what comes after follows.

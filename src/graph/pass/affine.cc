@@ -61,6 +61,7 @@ Vector<float> reduced(Vector<float> v) {
 bool read_affine(Rewriter& r, const Node& node, Affine* f, int* x) {
   const Attributes& a = node.attributes;
   *f = Affine();
+  if (node.inputs.empty()) return false;
   *x = node.inputs[0];
   if (!r.is_float(node.outputs[0])) return false;  // bytes are rounded after each node
   switch (node.kind) {

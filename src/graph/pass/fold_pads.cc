@@ -59,7 +59,7 @@ bool absorbs(Rewriter& r, const Node& pad, Node& node) {
 qn_status fold_pads(Rewriter& r) {
   for (size_t i = 0; i < r.size(); ++i) {
     Node& node = r.node(i);
-    if (r.removed(i)) continue;
+    if (r.removed(i) || node.inputs.empty()) continue;
     const Node* pad = r.writer(node.inputs[0], OpKind::pad);
     if (pad == nullptr || !pads_image(pad->attributes.values) || !absorbs(r, *pad, node)) continue;
     node.attributes.padding = enlarged(node.attributes.padding, pad->attributes.values);
