@@ -380,6 +380,14 @@ TEST_F(Registered, FilesThatAreWrongAreRefused) {
   EXPECT_EQ(message([](Graph&) {}), "good");
   EXPECT_EQ(message([](Graph& g) { g.nodes[0].type = "nobody's"; }),
             "node 'custom0' (nobody's): no kind of this name is registered; libquern-extra may have it");
+  EXPECT_EQ(message([](Graph& g) {
+              g.nodes[0].parameters.push_back({"factor", {}, {3}});
+            }),
+            "node 'custom0' (test_scaled): parameter 1 has the name of another");
+  EXPECT_EQ(message([](Graph& g) {
+              for (int i = 0; i < 256; ++i) g.nodes[0].parameters.push_back({std::to_string(i).c_str(), {}, {}});
+            }),
+            "node 'custom0' (test_scaled): 257 parameters are too many");
   EXPECT_EQ(message([](Graph& g) { g.nodes[0].inputs.push_back(0); }),
             "node 'custom0' (test_scaled): 2 inputs instead of 1 to 1");
   EXPECT_EQ(message([](Graph& g) { g.nodes[0].inputs[0] = no_tensor; }),
