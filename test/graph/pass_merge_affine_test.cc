@@ -61,5 +61,16 @@ TEST(Optimize, ChainsStayResizable) {
   EXPECT_EQ(infer_shapes(graph), QN_OK) << qn_last_message();
 }
 
+// Where the input has one column, the sum still has none: no number to add says that.
+TEST(Optimize, SumsWithConstantsOfNoElementsStay) {
+  GraphBuilder b;
+  const int x = b.node(OpKind::power, {b.input("x", {5, 0})}, power(2, 1, 1));
+  b.output(b.node(OpKind::add, {x, b.constant({5, 0})}), "y");
+  Graph graph = expect_optimized(b.done(), "power add");
+  graph.tensors[at(graph.inputs[0].tensor)].shape = {5, 1};
+  expect_ok(infer_shapes(graph));
+  EXPECT_EQ(tensor_of(graph, graph.outputs[0].tensor).shape, (Shape{5, 0}));
+}
+
 }  // namespace
 }  // namespace quern::test
