@@ -46,6 +46,12 @@ class Text {
     return *this;
   }
 
+  // Sizes of the first input for which results are compared, too, where the model takes them.
+  Text& sizes(const std::vector<Dims>& others) {
+    others_ = others;
+    return *this;
+  }
+
   // Optimizes the model, compares results, and expects nodes of these kinds.
   void expect(const std::string& kinds) {
     static const test::Folder folder;
@@ -55,12 +61,26 @@ class Text {
     std::string got;
     for (const Node& node : after.nodes) got += (got.empty() ? "" : " ") + std::string(kind_name(node));
     EXPECT_EQ(got, kinds);
-    const std::vector<Array> want = test::run(before, inputs_), have = test::run(after, inputs_);
+    compare(test::run(before, inputs_), test::run(after, inputs_));
+    for (const Dims& dims : others_) {
+      SCOPED_TRACE(testing::PrintToString(dims));
+      std::vector<Array> inputs = inputs_, want;
+      inputs[0] = test::random(dims, 9);
+      try {
+        want = test::run(before, inputs);
+      } catch (const Error&) {
+        continue;
+      }
+      compare(want, test::run(after, inputs));
+    }
+  }
+
+ private:
+  static void compare(const std::vector<Array>& want, const std::vector<Array>& have) {
     ASSERT_EQ(have.size(), want.size());
     for (size_t i = 0; i < want.size(); ++i) test::expect_near(have[i], want[i]);
   }
 
- private:
   void add(const std::string& line) {
     std::istringstream words(line);
     std::string output, equals, type, attributes;
@@ -81,6 +101,7 @@ class Text {
 
   OnnxModel model_;
   std::vector<Array> inputs_;
+  std::vector<Dims> others_;
 };
 
 class Recognize : public testing::Test {
@@ -292,6 +313,22 @@ TEST_F(Recognize, NoAttentionOfOtherParts) {
   attention_of(heads + "s = MatMul q k\n c = Add s mask\n p = Softmax c axis=-1\n" + end)
       .input("mask", {5, 1})
       .expect(moved + "reshape add " + back);
+}
+
+// Products broadcast a constant over a larger batch.
+TEST_F(Recognize, NoAttentionOfConstants) {
+  for (const char* part : {"q", "v"}) {
+    SCOPED_TRACE(part);
+    const bool constant_q = *part == 'q';
+    Text()
+        .input("x", {1, 5, 8})
+        .sizes({{2, 5, 8}})
+        .constant("c", test::random({1, 5, 8}, 4))
+        .nodes(std::string("k = Transpose x perm=[0,2,1]\n s = MatMul ") + (constant_q ? "c" : "x") +
+               " k\n p = Softmax s axis=-1\n y = MatMul p " + (constant_q ? "x" : "c"))
+        .output("y")
+        .expect("transpose matmul softmax matmul");
+  }
 }
 
 TEST_F(Recognize, NoAttentionWhereOthersReadItsParts) {
