@@ -344,6 +344,59 @@ TEST_F(Recognize, NoAttentionWhereOthersReadItsParts) {
       .expect("reshape reshape reshape transpose transpose transpose attention transpose reshape");
 }
 
+// Attention of the heads of x, in rows of 8 numbers as they are or as a layer makes them. `tail` may make "w" of its
+// result.
+Text joined_of(const std::vector<int64_t>& split, const std::vector<int64_t>& join, bool layer,
+               const std::string& tail = "") {
+  Text text;
+  text.input("x", {1, 5, 8}).integers("split", split).integers("join", join);
+  text.sizes({{2, 5, 8}, {1, 3, 8}, {1, 10, 8}, {3, 2, 8}, {1, 5, 16}, {2, 5, 4}});
+  text.constant("weights", test::random({8, 8}, 5)).constant("keys", test::random({8, 8}, 6));
+  const std::string input = layer ? "x0 = MatMul x weights\n z0 = MatMul x keys\n" : "x0 = Tanh x\n z0 = Exp x\n";
+  return text
+      .nodes(input +
+             "q1 = Reshape x0 split\n q = Transpose q1 perm=[0,2,1,3]\n k1 = Reshape z0 split\n"
+             "k = Transpose k1 perm=[0,2,3,1]\n v = Transpose q1 perm=[0,2,1,3]\n s = MatMul q k\n"
+             "p = Softmax s axis=-1\n o = MatMul p v\n" +
+             joined + tail)
+      .output(tail.empty() ? "y" : "w");
+}
+
+TEST_F(Recognize, HeadsJoinIfAllSizesAgree) {
+  const std::string layers = "fully_connected fully_connected attention";
+  joined_of({0, 0, 4, 2}, {0, 0, 8}, false).expect("tanh exp attention");
+  joined_of({0, 0, 4, -1}, {0, 0, -1}, false).expect("tanh exp attention");
+  joined_of({0, 0, -1, 2}, {0, 0, -1}, true).expect(layers);
+  joined_of({0, -1, 4, 2}, {0, -1, 8}, true).expect(layers);
+  joined_of({-1, 0, 4, 2}, {-1, 0, 8}, true).expect(layers);
+  joined_of({0, 5, 4, 2}, {0, 5, 8}, true).expect(layers);
+  joined_of({-1, 0, 4, 2}, {1, 5, 8}, true).expect(layers);
+  joined_of({1, 5, 4, 2}, {1, 5, 8}, true).expect(layers);
+  joined_of({1, 5, -1, 2}, {1, 5, 8}, true).expect(layers);
+  joined_of({1, 5, -1, 2}, {1, 5, -1}, true, "w = MatMul y weights").expect(layers + " fully_connected");
+}
+
+// With another batch, number of rows or size of rows, the nodes would give other results than attention over rows.
+TEST_F(Recognize, HeadsStayIfSomeSizeDiffers) {
+  const std::string layers = "fully_connected fully_connected ", others = "tanh exp ";
+  const std::string stays = "reshape reshape transpose transpose attention transpose reshape";
+  for (const bool layer : {false, true}) {
+    SCOPED_TRACE(layer);
+    const std::string kinds = (layer ? layers : others) + stays;
+    joined_of({1, -1, 4, 2}, {1, -1, 8}, layer).expect(kinds);
+    joined_of({-1, 5, 4, 2}, {-1, 5, 8}, layer).expect(kinds);
+    joined_of({0, 5, -1, 2}, {0, 0, 8}, layer).expect(kinds);
+    joined_of({1, 5, -1, 2}, {1, 5, -1}, layer).expect(kinds);
+    joined_of({1, 5, -1, 2}, {1, 5, -1}, layer, "w = Tanh y").expect(kinds + " tanh");
+    joined_of({0, 0, 4, 2}, {1, -1, 8}, layer).expect(kinds);
+    joined_of({0, 0, 4, 2}, {0, 5, -1}, layer).expect(kinds);
+  }
+  joined_of({0, 0, -1, 2}, {0, 0, -1}, false).expect(others + stays);
+  joined_of({0, -1, 4, 2}, {0, -1, 8}, false).expect(others + stays);
+  joined_of({0, 0, 4, 2}, {0, -1, 8}, false).expect(others + stays);
+  joined_of({1, 5, 4, 2}, {1, 5, 8}, false).expect(others + stays);
+}
+
 // ---- transposes around registered kinds
 
 Text moved_of(const std::string& nodes) {

@@ -51,6 +51,18 @@ TEST(Optimize, ChainsThatClampBecomeAScaleWhereChannelsAreFixed) {
   EXPECT_EQ(graph.nodes[1].attributes.max, -1);
 }
 
+TEST(Optimize, ChannelsAreFixedBehindAReshapeThatGivesThem) {
+  const auto chain = [](Attributes shape) {
+    GraphBuilder b;
+    const int part =
+        b.node(OpKind::slice, {b.node(OpKind::reshape, {b.input("x", {2, 6})}, shape)}, values({0, 1, -1, 3}));
+    b.output(b.node(OpKind::power, {b.node(OpKind::clamp, {part}, range(1, 2))}, power(-2, 1, 1)), "y");
+    return b.done();
+  };
+  expect_optimized(chain(values({-1, 4})), "reshape slice scale");
+  expect_optimized(chain(values({3, -1})), "reshape slice clamp power");
+}
+
 // What was known about the input when the model was converted must not be built in.
 TEST(Optimize, ChainsStayResizable) {
   GraphBuilder b;
