@@ -46,6 +46,12 @@ class Text {
     return *this;
   }
 
+  // Sizes of the first input for which results are compared, too, where the model takes them.
+  Text& sizes(const std::vector<Dims>& others) {
+    others_ = others;
+    return *this;
+  }
+
   // Optimizes the model, compares results, and expects nodes of these kinds.
   void expect(const std::string& kinds) {
     static const test::Folder folder;
@@ -55,12 +61,26 @@ class Text {
     std::string got;
     for (const Node& node : after.nodes) got += (got.empty() ? "" : " ") + std::string(kind_name(node));
     EXPECT_EQ(got, kinds);
-    const std::vector<Array> want = test::run(before, inputs_), have = test::run(after, inputs_);
+    compare(test::run(before, inputs_), test::run(after, inputs_));
+    for (const Dims& dims : others_) {
+      SCOPED_TRACE(testing::PrintToString(dims));
+      std::vector<Array> inputs = inputs_, want;
+      inputs[0] = test::random(dims, 9);
+      try {
+        want = test::run(before, inputs);
+      } catch (const Error&) {
+        continue;
+      }
+      compare(want, test::run(after, inputs));
+    }
+  }
+
+ private:
+  static void compare(const std::vector<Array>& want, const std::vector<Array>& have) {
     ASSERT_EQ(have.size(), want.size());
     for (size_t i = 0; i < want.size(); ++i) test::expect_near(have[i], want[i]);
   }
 
- private:
   void add(const std::string& line) {
     std::istringstream words(line);
     std::string output, equals, type, attributes;
@@ -81,6 +101,7 @@ class Text {
 
   OnnxModel model_;
   std::vector<Array> inputs_;
+  std::vector<Dims> others_;
 };
 
 class Recognize : public testing::Test {
@@ -294,6 +315,22 @@ TEST_F(Recognize, NoAttentionOfOtherParts) {
       .expect(moved + "reshape add " + back);
 }
 
+// Products broadcast a constant over a larger batch.
+TEST_F(Recognize, NoAttentionOfConstants) {
+  for (const char* part : {"q", "v"}) {
+    SCOPED_TRACE(part);
+    const bool constant_q = *part == 'q';
+    Text()
+        .input("x", {1, 5, 8})
+        .sizes({{2, 5, 8}})
+        .constant("c", test::random({1, 5, 8}, 4))
+        .nodes(std::string("k = Transpose x perm=[0,2,1]\n s = MatMul ") + (constant_q ? "c" : "x") +
+               " k\n p = Softmax s axis=-1\n y = MatMul p " + (constant_q ? "x" : "c"))
+        .output("y")
+        .expect("transpose matmul softmax matmul");
+  }
+}
+
 TEST_F(Recognize, NoAttentionWhereOthersReadItsParts) {
   const std::string end = "o = MatMul p v\n" + joined;
   attention_of(heads + "s = MatMul q k\n p = Softmax s axis=-1\n" + end)
@@ -305,6 +342,59 @@ TEST_F(Recognize, NoAttentionWhereOthersReadItsParts) {
   attention_of(heads + "s = MatMul q k\n p = Softmax s axis=-1\n" + end)
       .output("o")
       .expect("reshape reshape reshape transpose transpose transpose attention transpose reshape");
+}
+
+// Attention of the heads of x, in rows of 8 numbers as they are or as a layer makes them. `tail` may make "w" of its
+// result.
+Text joined_of(const std::vector<int64_t>& split, const std::vector<int64_t>& join, bool layer,
+               const std::string& tail = "") {
+  Text text;
+  text.input("x", {1, 5, 8}).integers("split", split).integers("join", join);
+  text.sizes({{2, 5, 8}, {1, 3, 8}, {1, 10, 8}, {3, 2, 8}, {1, 5, 16}, {2, 5, 4}});
+  text.constant("weights", test::random({8, 8}, 5)).constant("keys", test::random({8, 8}, 6));
+  const std::string input = layer ? "x0 = MatMul x weights\n z0 = MatMul x keys\n" : "x0 = Tanh x\n z0 = Exp x\n";
+  return text
+      .nodes(input +
+             "q1 = Reshape x0 split\n q = Transpose q1 perm=[0,2,1,3]\n k1 = Reshape z0 split\n"
+             "k = Transpose k1 perm=[0,2,3,1]\n v = Transpose q1 perm=[0,2,1,3]\n s = MatMul q k\n"
+             "p = Softmax s axis=-1\n o = MatMul p v\n" +
+             joined + tail)
+      .output(tail.empty() ? "y" : "w");
+}
+
+TEST_F(Recognize, HeadsJoinIfAllSizesAgree) {
+  const std::string layers = "fully_connected fully_connected attention";
+  joined_of({0, 0, 4, 2}, {0, 0, 8}, false).expect("tanh exp attention");
+  joined_of({0, 0, 4, -1}, {0, 0, -1}, false).expect("tanh exp attention");
+  joined_of({0, 0, -1, 2}, {0, 0, -1}, true).expect(layers);
+  joined_of({0, -1, 4, 2}, {0, -1, 8}, true).expect(layers);
+  joined_of({-1, 0, 4, 2}, {-1, 0, 8}, true).expect(layers);
+  joined_of({0, 5, 4, 2}, {0, 5, 8}, true).expect(layers);
+  joined_of({-1, 0, 4, 2}, {1, 5, 8}, true).expect(layers);
+  joined_of({1, 5, 4, 2}, {1, 5, 8}, true).expect(layers);
+  joined_of({1, 5, -1, 2}, {1, 5, 8}, true).expect(layers);
+  joined_of({1, 5, -1, 2}, {1, 5, -1}, true, "w = MatMul y weights").expect(layers + " fully_connected");
+}
+
+// With another batch, number of rows or size of rows, the nodes would give other results than attention over rows.
+TEST_F(Recognize, HeadsStayIfSomeSizeDiffers) {
+  const std::string layers = "fully_connected fully_connected ", others = "tanh exp ";
+  const std::string stays = "reshape reshape transpose transpose attention transpose reshape";
+  for (const bool layer : {false, true}) {
+    SCOPED_TRACE(layer);
+    const std::string kinds = (layer ? layers : others) + stays;
+    joined_of({1, -1, 4, 2}, {1, -1, 8}, layer).expect(kinds);
+    joined_of({-1, 5, 4, 2}, {-1, 5, 8}, layer).expect(kinds);
+    joined_of({0, 5, -1, 2}, {0, 0, 8}, layer).expect(kinds);
+    joined_of({1, 5, -1, 2}, {1, 5, -1}, layer).expect(kinds);
+    joined_of({1, 5, -1, 2}, {1, 5, -1}, layer, "w = Tanh y").expect(kinds + " tanh");
+    joined_of({0, 0, 4, 2}, {1, -1, 8}, layer).expect(kinds);
+    joined_of({0, 0, 4, 2}, {0, 5, -1}, layer).expect(kinds);
+  }
+  joined_of({0, 0, -1, 2}, {0, 0, -1}, false).expect(others + stays);
+  joined_of({0, -1, 4, 2}, {0, -1, 8}, false).expect(others + stays);
+  joined_of({0, 0, 4, 2}, {0, -1, 8}, false).expect(others + stays);
+  joined_of({1, 5, 4, 2}, {1, 5, 8}, false).expect(others + stays);
 }
 
 // ---- transposes around registered kinds

@@ -79,7 +79,10 @@ struct Detections {
     const size_t count = rows.size() / 7;
     return {kind, {offsets, scores, priors}, {real({1, 1, count, 7}, std::move(rows))}, parameters};
   }
-  void set(const Parameter& parameter) { parameters.insert(parameters.begin(), parameter); }
+  void set(const Parameter& parameter) {
+    std::erase_if(parameters, [&](const Parameter& other) { return other.name == parameter.name; });
+    parameters.push_back(parameter);
+  }
 };
 
 TEST(ExtraDetection, Detections) {

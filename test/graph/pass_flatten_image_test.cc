@@ -21,5 +21,14 @@ TEST(Optimize, FullyConnectedReadsTheImage) {
   EXPECT_EQ(infer_shapes(other), QN_OK);
 }
 
+// The reshape of no elements to rows of 7 says nothing of the image's size.
+TEST(Optimize, FullyConnectedOfOtherRowsStays) {
+  GraphBuilder b;
+  const int nchw = b.node(OpKind::transpose, {b.input("x", {0, 4, 4, 3})}, values({0, 3, 1, 2}));
+  const int flat = b.node(OpKind::reshape, {nchw}, values({0, 7}));
+  b.output(b.node(OpKind::fully_connected, {flat, b.constant({5, 7})}), "y");
+  expect_optimized(b.done(), "transpose reshape fully_connected");
+}
+
 }  // namespace
 }  // namespace quern::test

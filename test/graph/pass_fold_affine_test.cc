@@ -66,5 +66,18 @@ TEST(Optimize, DoesNotFoldWhatBroadcastsUp) {
   expect_optimized(b.done(), "conv2d add");
 }
 
+// Its numbers are no floats.
+TEST(Optimize, DoesNotFoldIntoABiasOfIntegers) {
+  GraphBuilder b;
+  const int x = b.input("x", {2, 4});
+  const int bias = add_constant(b.graph, "bias", QN_S32, {3}, std::vector<int32_t>{1 << 20, 3, 5}.data());
+  b.graph.tensors[at(bias)].quantization = {{0.5f}, {}, -1};
+  const int f = b.node(OpKind::fully_connected, {x, b.constant({3, 4}), bias});
+  b.output(b.node(OpKind::mul, {f, b.constant({3})}), "y");
+  Graph graph = b.done();
+  expect_ok(optimize(graph));
+  EXPECT_EQ(kinds(graph), "fully_connected mul");
+}
+
 }  // namespace
 }  // namespace quern::test

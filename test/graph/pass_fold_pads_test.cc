@@ -38,5 +38,19 @@ TEST(Optimize, FoldsPads) {
   expect_optimized(padded(0, OpKind::average_pool, own), "pad average_pool");
 }
 
+// Layers that quantize their input take no padding.
+TEST(Optimize, KeepsPadsOfLayersThatQuantizeTheirInput) {
+  GraphBuilder b;
+  const int weights = add_constant(b.graph, "weights", QN_S8, {3, 1, 1, 2}, std::vector<signed char>(6, 5).data());
+  b.graph.tensors[at(weights)].quantization = {{0.5f}, {}, -1};
+  const int pad = b.node(OpKind::pad, {b.input("x", {1, 6, 6, 2})}, values({0, 1, 1, 0, 0, 1, 1, 0}));
+  Attributes a = window(1, 1, 0);
+  a.quantize_input = true;
+  b.output(b.node(OpKind::conv2d, {pad, weights}, a), "y");
+  Graph graph = b.done();
+  expect_ok(optimize(graph));
+  EXPECT_EQ(kinds(graph), "pad conv2d");
+}
+
 }  // namespace
 }  // namespace quern::test

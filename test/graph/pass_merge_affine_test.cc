@@ -51,6 +51,18 @@ TEST(Optimize, ChainsThatClampBecomeAScaleWhereChannelsAreFixed) {
   EXPECT_EQ(graph.nodes[1].attributes.max, -1);
 }
 
+TEST(Optimize, ChannelsAreFixedBehindAReshapeThatGivesThem) {
+  const auto chain = [](Attributes shape) {
+    GraphBuilder b;
+    const int part =
+        b.node(OpKind::slice, {b.node(OpKind::reshape, {b.input("x", {2, 6})}, shape)}, values({0, 1, -1, 3}));
+    b.output(b.node(OpKind::power, {b.node(OpKind::clamp, {part}, range(1, 2))}, power(-2, 1, 1)), "y");
+    return b.done();
+  };
+  expect_optimized(chain(values({-1, 4})), "reshape slice scale");
+  expect_optimized(chain(values({3, -1})), "reshape slice clamp power");
+}
+
 // What was known about the input when the model was converted must not be built in.
 TEST(Optimize, ChainsStayResizable) {
   GraphBuilder b;
@@ -59,6 +71,17 @@ TEST(Optimize, ChainsStayResizable) {
   Graph graph = expect_optimized(b.done(), "power clamp");
   graph.tensors[static_cast<size_t>(graph.inputs[0].tensor)].shape = {1, 200};
   EXPECT_EQ(infer_shapes(graph), QN_OK) << qn_last_message();
+}
+
+// Where the input has one column, the sum still has none: no number to add says that.
+TEST(Optimize, SumsWithConstantsOfNoElementsStay) {
+  GraphBuilder b;
+  const int x = b.node(OpKind::power, {b.input("x", {5, 0})}, power(2, 1, 1));
+  b.output(b.node(OpKind::add, {x, b.constant({5, 0})}), "y");
+  Graph graph = expect_optimized(b.done(), "power add");
+  graph.tensors[at(graph.inputs[0].tensor)].shape = {5, 1};
+  expect_ok(infer_shapes(graph));
+  EXPECT_EQ(tensor_of(graph, graph.outputs[0].tensor).shape, (Shape{5, 0}));
 }
 
 }  // namespace

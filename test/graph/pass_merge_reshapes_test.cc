@@ -14,5 +14,12 @@ TEST(Optimize, MergesReshapes) {
   EXPECT_EQ(graph.nodes.back().attributes.values, (Vector<int64_t>{0, 2, -1}));
 }
 
+TEST(Optimize, KeepsReshapesOfWhichOneCopiesAnInferredSizeTwice) {
+  GraphBuilder b;
+  const int rows = b.node(OpKind::reshape, {b.input("x", {4, 4, 1})}, values({-1, 4}));
+  b.output(b.node(OpKind::reshape, {rows}, values({0, copy_dimension(0, 1)})), "y");
+  expect_optimized(b.done(), "reshape reshape");
+}
+
 }  // namespace
 }  // namespace quern::test

@@ -2,6 +2,7 @@
 #include <fp16.h>
 #include <quern/quern.h>
 
+#include <array>
 #include <cstring>
 #include <fstream>
 #include <memory>
@@ -104,6 +105,17 @@ qn_status run_less(const qn_node_run* run) {
   return QN_OK;
 }
 
+// test_image: a large image of no inputs.
+qn_status infer_image(const qn_node*, const qn_operand*, size_t, qn_tensor* outputs, size_t) {
+  outputs[0].rank = 4;
+  std::copy_n(std::array<size_t, 4>{1, 512, 512, 2}.data(), 4, outputs[0].shape);
+  return QN_OK;
+}
+qn_status run_image(const qn_node_run* run) {
+  std::fill_n(static_cast<float*>(run->outputs[0].data), count(run->outputs[0].tensor), 3.0f);
+  return QN_OK;
+}
+
 qn_kind kind(const char* name, uint32_t inputs) {
   qn_kind kind = {};
   kind.struct_size = sizeof kind;
@@ -148,6 +160,12 @@ void register_kinds() {
         qn_kind k = kind("test_no_flags", 2);
         k.infer = infer_no_flags;
         k.run = run_less;
+        return k;
+      }(),
+      [] {
+        qn_kind k = kind("test_image", 0);
+        k.infer = infer_image;
+        k.run = run_image;
         return k;
       }(),
   };
@@ -266,6 +284,18 @@ TEST_F(Registered, TensorsMayHaveNoElements) {
   EXPECT_EQ(r.output(), (Floats{1, 1, 1}));
 }
 
+// Too large to become a constant, it meets all passes.
+TEST_F(Registered, NodesMayHaveNoInputs) {
+  GraphBuilder b;
+  b.output(b.node(OpKind::clamp, {custom(b, "test_image", {})}, range(0, 2)), "y");
+  Graph graph = b.done();
+  expect_ok(optimize(graph));
+  Runner r(graph);
+  EXPECT_EQ(r.shape(), (Sizes{1, 512, 512, 2}));
+  expect_ok(r.run({}));
+  EXPECT_EQ(r.output()[0], 2);
+}
+
 // Shapes that depend on elements of an input; what comes before is planned, what comes after follows.
 TEST_F(Registered, ShapesMayDependOnElements) {
   GraphBuilder b;
@@ -362,6 +392,14 @@ TEST_F(Registered, FilesThatAreWrongAreRefused) {
   EXPECT_EQ(message([](Graph&) {}), "good");
   EXPECT_EQ(message([](Graph& g) { g.nodes[0].type = "nobody's"; }),
             "node 'custom0' (nobody's): no kind of this name is registered; libquern-extra may have it");
+  EXPECT_EQ(message([](Graph& g) {
+              g.nodes[0].parameters.push_back({"factor", {}, {3}});
+            }),
+            "node 'custom0' (test_scaled): parameter 1 has the name of another");
+  EXPECT_EQ(message([](Graph& g) {
+              for (int i = 0; i < 256; ++i) g.nodes[0].parameters.push_back({std::to_string(i).c_str(), {}, {}});
+            }),
+            "node 'custom0' (test_scaled): 257 parameters are too many");
   EXPECT_EQ(message([](Graph& g) { g.nodes[0].inputs.push_back(0); }),
             "node 'custom0' (test_scaled): 2 inputs instead of 1 to 1");
   EXPECT_EQ(message([](Graph& g) { g.nodes[0].inputs[0] = no_tensor; }),

@@ -20,7 +20,7 @@ constexpr size_t max_arrays = 64;
 Registered arrays[max_arrays];
 size_t array_count = 0;
 
-constexpr size_t most_operands = 256;
+constexpr size_t most_operands = 256, most_parameters = 256;
 
 qn_status check_kind(const qn_kind& kind) {
   if (kind.struct_size != sizeof(qn_kind)) {
@@ -120,6 +120,14 @@ qn_status check_custom(const Node& node) {
   }
   if (node.outputs.empty() || node.outputs.size() > kind->max_outputs) {
     return fail_node(node, "%zu outputs instead of 1 to %u", node.outputs.size(), kind->max_outputs);
+  }
+  if (node.parameters.size() > most_parameters) {
+    return fail_node(node, "%zu parameters are too many", node.parameters.size());
+  }
+  for (const Parameter& parameter : node.parameters) {  // code that looks for a name stops at any of them
+    if (find_parameter(shown(node), parameter.name.c_str()) == &parameter) continue;
+    const auto index = static_cast<size_t>(&parameter - node.parameters.data());
+    return fail_node(node, "parameter %zu has the name of another", index);
   }
   return QN_OK;
 }

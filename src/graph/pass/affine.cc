@@ -17,12 +17,13 @@ Vector<float> map(Vector<float> v, float (*f)(float)) {
   return v;
 }
 
-// Whether the constant has one element, or one per channel of x, and does not make the result larger than x.
+// Whether the constant has one element, or one per channel of x, and does not make the result larger than x. Where there
+// are no channels now, others may come.
 bool is_per_channel(Rewriter& r, int constant, int x, int output) {
   const Shape& c = r.shape(constant);
   const size_t n = r.floats(constant).size();
   if (r.shape(x) != r.shape(output)) return false;
-  return n == 1 || (c.back() == n && r.shape(x).back() == n);
+  return n == 1 || (n != 0 && c.back() == n && r.shape(x).back() == n);
 }
 
 // add, sub, mul, div of x and a constant, in either order.
@@ -61,6 +62,7 @@ Vector<float> reduced(Vector<float> v) {
 bool read_affine(Rewriter& r, const Node& node, Affine* f, int* x) {
   const Attributes& a = node.attributes;
   *f = Affine();
+  if (node.inputs.empty()) return false;
   *x = node.inputs[0];
   if (!r.is_float(node.outputs[0])) return false;  // bytes are rounded after each node
   switch (node.kind) {

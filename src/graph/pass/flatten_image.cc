@@ -1,11 +1,18 @@
 // Pass flatten-image: a fully-connected layer of a transposed image reads the image.
 #include <utility>
 
+#include "base/math.h"
 #include "base/status.h"
 #include "graph/pass/rewrite.h"
 
 namespace quern {
 namespace {
+
+// Whether rows of weights have an element for each of an image's: a reshape of no image at all may say otherwise.
+bool covers(const Shape& weights, const Shape& image) {
+  size_t area, elements;
+  return checked_mul(image[1], image[2], &area) && checked_mul(area, image[3], &elements) && weights[1] == elements;
+}
 
 // [O, C*H*W] -> [O, H, W, C]
 int image_weights(Rewriter& r, int weights, const Shape& image) {
@@ -37,6 +44,7 @@ qn_status flatten_image(Rewriter& r) {
     if (transpose == nullptr || transpose->attributes.values != Vector<int64_t>{0, 3, 1, 2}) continue;
     const Shape image = r.shape(transpose->inputs[0]);
     if (r.shape(layer.inputs[0])[0] != image[0] || image[1] * image[2] == 1) continue;
+    if (!covers(r.shape(layer.inputs[1]), image)) continue;
 
     Vector<int> inputs = layer.inputs;
     inputs[0] = transpose->inputs[0];

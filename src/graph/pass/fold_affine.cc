@@ -6,14 +6,17 @@
 namespace quern {
 namespace {
 
-// weights' = weights * scale, bias' = bias * scale + bias of f, per output channel. False when a number overflows.
+// weights' = weights * scale, bias' = bias * scale + bias of f, per output channel. False when a number overflows, or if
+// the bias is of integers.
 bool fold_into_weights(Rewriter& r, Node& node, const Affine& f) {
+  const bool has_bias = node.inputs.size() > 2 && node.inputs[2] != no_tensor;
+  if (has_bias && !r.is_float(node.inputs[2])) return false;
   const Shape shape = r.shape(node.inputs[1]);
   const size_t outputs = shape[0];
   const std::span<const float> w = r.floats(node.inputs[1]);
   const size_t each = w.size() / outputs;
   Vector<float> weights(w.begin(), w.end()), bias(outputs, 0.0f);
-  if (node.inputs.size() > 2 && node.inputs[2] != no_tensor) {
+  if (has_bias) {
     const std::span<const float> b = r.floats(node.inputs[2]);
     bias.assign(b.begin(), b.end());
   }

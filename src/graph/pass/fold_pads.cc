@@ -40,7 +40,7 @@ float zero_of(Rewriter& r, int tensor) {
 // Whether the node can do the work of `pad` with its own padding.
 bool absorbs(Rewriter& r, const Node& pad, Node& node) {
   const Attributes& a = node.attributes;
-  if (a.same_padding != SamePadding::no) return false;
+  if (a.same_padding != SamePadding::no || a.quantize_input) return false;
   if (node.kind == OpKind::conv2d) return pad.attributes.alpha == zero_of(r, pad.inputs[0]);
   if (!r.is_float(pad.inputs[0])) return false;  // of integers, the value is an element and no real number
   const qn_padding p = enlarged(a.padding, pad.attributes.values);
@@ -59,7 +59,7 @@ bool absorbs(Rewriter& r, const Node& pad, Node& node) {
 qn_status fold_pads(Rewriter& r) {
   for (size_t i = 0; i < r.size(); ++i) {
     Node& node = r.node(i);
-    if (r.removed(i)) continue;
+    if (r.removed(i) || node.inputs.empty()) continue;
     const Node* pad = r.writer(node.inputs[0], OpKind::pad);
     if (pad == nullptr || !pads_image(pad->attributes.values) || !absorbs(r, *pad, node)) continue;
     node.attributes.padding = enlarged(node.attributes.padding, pad->attributes.values);

@@ -66,6 +66,17 @@ bool read_power(Rewriter& r, const Node& node, Power* power, int* x) {
   return true;
 }
 
+bool has_fixed_channels(Rewriter& r, int x) {
+  for (const Node* node = r.writer(x); node != nullptr; node = r.writer(node->inputs[0])) {
+    const Kind& kind = kind_of(node->kind);
+    if (kind.has(Kind::parameters)) return true;
+    const Vector<int64_t>& values = node->attributes.values;
+    if (node->kind == OpKind::reshape) return !values.empty() && values.back() > 0;
+    if (!kind.has(Kind::keeps_channels) && node->kind != OpKind::slice) return false;
+  }
+  return false;
+}
+
 Vector<float> channels_of(Rewriter& r, int tensor, size_t channels) {
   if (tensor == no_tensor || !r.is_constant(tensor) || !r.is_float(tensor)) return {};
   const std::span<const float> values = r.floats(tensor);

@@ -24,6 +24,9 @@ struct Power {
 };
 bool read_power(Rewriter& r, const Node& node, Power* power, int* x);
 
+// Whether the number of channels of x is the same for all shapes that the inputs of the graph may get.
+bool has_fixed_channels(Rewriter& r, int x);
+
 // The elements of a constant with one element, or with one for each of `channels` of the last dimension; else none.
 Vector<float> channels_of(Rewriter& r, int tensor, size_t channels);
 

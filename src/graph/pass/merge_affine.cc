@@ -3,22 +3,13 @@
 
 #include "base/status.h"
 #include "graph/pass/affine.h"
+#include "graph/pass/match.h"
 
 namespace quern {
 namespace {
 
 int spread(Rewriter& r, const Vector<float>& v, size_t channels) {
   return r.add_constant({channels}, v.size() == channels ? v : Vector<float>(channels, v[0]));
-}
-
-// Whether the number of channels of x is the same for all shapes that the inputs of the graph may get.
-bool has_fixed_channels(Rewriter& r, int x) {
-  for (const Node* node = r.writer(x); node != nullptr; node = r.writer(node->inputs[0])) {
-    const Kind& kind = kind_of(node->kind);
-    if (kind.has(Kind::parameters)) return true;
-    if (!kind.has(Kind::keeps_channels)) return false;
-  }
-  return false;
 }
 
 // Turns the node into f(x), of the simplest kind that can compute it. Returns false if no kind can.

@@ -10,12 +10,13 @@ namespace {
 // Replaces `second` by one reshape that does what `first` and then `second` do. Returns false if no list of values can
 // express it.
 bool compose_reshapes(const Vector<int64_t>& first, Vector<int64_t>* second) {
-  const bool infers = std::find(second->begin(), second->end(), -1) != second->end();
+  bool infers = std::find(second->begin(), second->end(), -1) != second->end();
   for (size_t d = 0; d < second->size(); ++d) {
     const int64_t between = copied_dimension((*second)[d], d);
     if (between < 0) continue;
     const int64_t value = first[static_cast<size_t>(between)];
     if (value == -1 && infers) return false;
+    infers = infers || value == -1;
     const int64_t source = copied_dimension(value, static_cast<size_t>(between));
     (*second)[d] = source < 0 ? value : copy_dimension(static_cast<size_t>(source), d);
   }
