@@ -330,7 +330,7 @@ void run_non_max_suppression(const Run& node) {
 // ---- the largest elements along an axis ---------------------------------------------------------
 
 // The places, as floats, of the `count` largest elements along `axis`, the largest first; or their values. Of equal ones
-// the first comes first, and NaN is the least.
+// the last comes first, as in Caffe, and NaN is the least.
 void infer_top_places(Inference& node) {
   node.expect(0, QN_F32);
   Shape shape = node.shape(0);
@@ -354,8 +354,8 @@ void run_top_places(const Run& node) {
       for (size_t k = 0; k < n; ++k) places[k] = k;
       const auto before = [&](size_t a, size_t b) {
         const float va = x[a * inner], vb = x[b * inner];
-        if (std::isnan(va) || std::isnan(vb)) return std::isnan(va) == std::isnan(vb) ? a < b : std::isnan(vb);
-        return va != vb ? va > vb : a < b;
+        if (std::isnan(va) || std::isnan(vb)) return std::isnan(va) == std::isnan(vb) ? a > b : std::isnan(vb);
+        return va != vb ? va > vb : a > b;
       };
       std::partial_sort(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(wanted), places.end(), before);
       for (size_t k = 0; k < wanted; ++k) y[k * inner] = values ? x[places[k] * inner] : static_cast<float>(places[k]);

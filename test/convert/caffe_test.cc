@@ -303,8 +303,11 @@ TEST_F(Caffe, ArgMax) {
   expect_layer("ArgMax", "argmax_param { axis: 1 }", {x}, {}, test::make({1, 1, 1, 2}, {0, 1}));
   expect_layer("ArgMax", "argmax_param { axis: 1 top_k: 2 out_max_val: true }", {x}, {},
                test::make({1, 2, 1, 2}, {5, 7, 4, 6}));
-  expect_layer("ArgMax", "argmax_param { top_k: 2 }", {x}, {}, test::make({1, 1, 2}, {3, 5}));
-  expect_layer("ArgMax", "argmax_param { out_max_val: true }", {x}, {}, test::make({1, 2, 1}, {3, 7}));
+  expect_layer("ArgMax", "argmax_param { top_k: 2 }", {x}, {}, test::make({1, 1, 2, 1}, {3, 5}));
+  expect_layer("ArgMax", "argmax_param { out_max_val: true }", {x}, {}, test::make({1, 2, 1, 1}, {3, 7}));
+  // Of equal elements the last comes first.
+  expect_layer("ArgMax", "argmax_param { axis: 1 top_k: 3 }", {test::make({1, 6}, {1, 3, 2, 3, 3, 0})}, {},
+               test::make({1, 3}, {4, 3, 1}));
 }
 
 TEST_F(Caffe, Normalize) {
@@ -342,6 +345,8 @@ TEST_F(Caffe, PriorBox) {
   want.data.resize(64, 0.1f);
   const std::string sizes = "prior_box_param { min_size: 4 max_size: 9 aspect_ratio: 4 aspect_ratio: 1 ";
   expect_layer("PriorBox", sizes + "}", {features, image}, {}, want);
+  expect_layer("PriorBox", "prior_box_param { min_size: 4.9 max_size: 9.9 aspect_ratio: 4 }", {features, image}, {},
+               want);
   Array clipped = want;
   for (size_t i = 0; i < 32; ++i) clipped.data[i] = std::clamp(clipped.data[i], 0.0f, 1.0f);
   for (size_t i = 32; i < 64; ++i) clipped.data[i] = i % 4 < 2 ? 0.25f : 0.5f;

@@ -159,6 +159,10 @@ TEST_F(KerasExtra, OtherNormalizations) {
     rms.data[i] *= gamma.data[i % 4] / std::sqrt(squares(i / 4 * 4) / 4 + 0.1f);
   }
   expect_layer("UnitNormalization", "", x, {}, unit);
+  // Lengths below 1e-6 count as that before version 3.
+  const Array tiny = make({1, 4}, {1e-8f, 1e-8f, 1e-8f, 1e-8f});
+  expect_layer("UnitNormalization", "", tiny, {}, make({1, 4}, {0.5f, 0.5f, 0.5f, 0.5f}), "3.1.0");
+  expect_layer("UnitNormalization", "", tiny, {}, make({1, 4}, {0.01f, 0.01f, 0.01f, 0.01f}));
   expect_layer("UnitNormalization", "'axis': [3]", make({1, 1, 1, 2}, {0, 0}), {}, make({1, 1, 1, 2}, {0, 0}));
   expect_layer("RMSNormalization", "'epsilon': 0.1", x, {{"scale", gamma}}, rms);
   expect_in(refusal("RMSNormalization", "'axis': [1]", x.dims), "axes that are not the last");

@@ -152,6 +152,8 @@ TEST(Keras, Activations) {
   expect_layer("Activation", "'activation': 'softmax'", x, {}, softmax(x, 2));
   expect_layer("Softmax", "'axis': 1", x, {}, softmax(x, 1));
   expect_layer("Softmax", "'axis': [-1]", x, {}, softmax(x, 2));
+  expect_in(refusal("Softmax", "'axis': null", x.dims), "y (Softmax: over all elements)");
+  expect_in(refusal("Average", "'axis': null", x.dims), "y (Average: of the elements of one tensor)");
   expect_layer("ELU", "'alpha': 0.5", x, {}, map(x, [](float v) { return v < 0 ? 0.5f * std::expm1(v) : v; }));
   expect_in(refusal("Activation", "'activation': 'sparsemax'", x.dims), "y (Activation: activation 'sparsemax')");
   expect_in(refusal("Activation", "'activation': {'class_name': 'F'}", x.dims), "'activation' that is no text");
@@ -201,6 +203,9 @@ TEST(Keras, Normalization) {
   expect_in(refusal("BatchNormalization", "'scale': false", x.dims, all), "nothing reads its weights 'y/y/gamma:0'");
   expect_layer("Normalization", "'axis': [-1]", x, {{"mean", mean}, {"variance", var}, {"count", make({}, {7})}},
                normal(0));
+  const Array column = make({2, 1}, {3, 5}), one = make({1}, {1}), four = make({1}, {4});
+  expect_layer("Normalization", "'axis': [-1]", column, {{"mean", one}, {"variance", four}, {"count", make({}, {7})}},
+               make({2, 1}, {1, 2}));
   expect_layer("Normalization", "'axis': null, 'mean': 0.5, 'variance': 4.0", x, {},
                map(x, [](float v) { return (v - 0.5f) / 2; }));
   expect_layer("Normalization",

@@ -142,6 +142,12 @@ TEST_F(Onnx, Activations) {
               test::map(x, [](float v) { return std::min(std::max(v, -2.0f), 3.0f); }));
   expect_node(8, "Max", "", x, {{{}, {1}}}, test::map(x, [](float v) { return std::max(v, 1.0f); }));
   expect_node(8, "Min", "", x, {{{1}, {1}}}, test::map(x, [](float v) { return std::min(v, 1.0f); }));
+  // The largest number keeps infinity away.
+  constexpr float largest = std::numeric_limits<float>::max(), infinite = std::numeric_limits<float>::infinity();
+  const Array ends = test::make({3}, {-infinite, 1, infinite});
+  EXPECT_EQ(run(one_node(13, "Max", "", {3}, {{{}, {-largest}}}), {ends}).at(0).data,
+            (std::vector<float>{-largest, 1, infinite}));
+  EXPECT_EQ(run(one_node(6, "Clip", "", {3}), {ends}).at(0).data, (std::vector<float>{-largest, 1, largest}));
   OnnxModel unbounded(13);
   unbounded.input("x", x.dims).output("y").scalar("low", 1).node("Constant", {}, {"high"}, "value_float=inff");
   expect_near(run(unbounded.node("Clip", {"x", "low", "high"}, {"y"}), {x}).at(0),
@@ -281,6 +287,11 @@ TEST_F(Onnx, BatchNormalization) {
   EXPECT_NE(refusal(one_node(8, "BatchNormalization", "spatial=0", x.dims, {gamma, beta, mean, variance}))
                 .find("y (BatchNormalization: spatial: 0)"),
             std::string::npos);
+  OnnxModel trained(9);  // it gives the statistics of its input, and computes with them
+  trained.input("x", x.dims).output("y").floats("gamma", gamma).floats("beta", beta).floats("mean", mean);
+  trained.floats("variance", variance);
+  trained.node("BatchNormalization", {"x", "gamma", "beta", "mean", "variance"}, {"y", "m", "v", "s", "t"});
+  EXPECT_NE(refusal(trained).find("y (BatchNormalization: in training)"), std::string::npos) << refusal(trained);
   // In training, a normalization of what is normalized already changes nothing but by gamma and beta.
   const Array even = test::make({4, 1}, {-1, 1, -1, 1}), two = test::make({1}, {2}), three = test::make({1}, {3});
   expect_node(14, "BatchNormalization", "training_mode=1 epsilon=0.0f", even, {two, three, three, three},

@@ -35,6 +35,10 @@ TEST_F(Onnx, Parts) {
   split.input("x", x.dims).output("p").output("q").integers("sizes", {2, 4});
   split.node("Split", {"x", "sizes"}, {"p", "q"}, "axis=1");
   expect_near(run(split, {x}).at(1), test::slice(x, {0, 2, 0, 0}, {2, 6, 4, 5}));
+  OnnxModel first(1);
+  first.input("x", x.dims).output("q").integers("sizes", {1, 5});
+  first.node("Split", {"x", "sizes"}, {"p", "q"}, "axis=1");
+  expect_near(run(first, {x}).at(0), test::slice(x, {0, 1, 0, 0}, {2, 6, 4, 5}));
   OnnxModel uneven(18);
   uneven.input("x", x.dims).output("p").output("q").node("Split", {"x"}, {"p", "q"}, "axis=-1 num_outputs=2");
   expect_near(run(uneven, {x}).at(0), test::slice(x, {0, 0, 0, 0}, {2, 6, 4, 3}));
@@ -115,6 +119,11 @@ TEST_F(Onnx, Upsample) {
   expect_node(7, "Upsample", "mode='nearest' scales=[1f,1f,2f,3f]", x, {}, nearest(x, 8, 15, asymmetric, floor));
   expect_node(9, "Upsample", "mode='linear'", x, {{{4}, {1, 1, 2, 2}}}, bilinear(x, 8, 10, asymmetric));
   expect_node(10, "Resize", "mode='nearest'", x, {{{4}, {1, 1, 0.5f, 2}}}, nearest(x, 2, 10, asymmetric, floor));
+  // Resize of opset 10 rounds up where it takes pixels away.
+  const Array row = test::make({1, 1, 2, 4}, {1, 2, 3, 4, 5, 6, 7, 8});
+  expect_node(10, "Resize", "", row, {{{4}, {1, 1, 0.6f, 0.6f}}}, test::make({1, 1, 1, 2}, {1, 3}));
+  EXPECT_NE(refusal(one_node(10, "Resize", "", row.dims, {{{4}, {1, 1, 2, 0.6f}}})).find("fewer the other"),
+            std::string::npos);
 }
 
 TEST_F(Onnx, Resize) {

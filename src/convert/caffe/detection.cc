@@ -64,11 +64,11 @@ Sizes sizes_of(const Layer& layer, const schema::PriorBoxParameter& p) {
   if (p.max_size_size() != 0 && p.max_size_size() != p.min_size_size()) layer.fail("max_size does not fit min_size");
   Sizes sizes;
   for (int i = 0; i < p.min_size_size(); ++i) {
-    const float min = layer.finite(p.min_size(i), "min_size");
+    const float min = std::trunc(layer.finite(p.min_size(i), "min_size"));  // Caffe computes with whole pixels
     if (min <= 0) layer.fail("min_size is not positive");
     sizes.add(min, min);
     if (p.max_size_size() > 0) {
-      const float max = layer.finite(p.max_size(i), "max_size");
+      const float max = std::trunc(layer.finite(p.max_size(i), "max_size"));
       if (max <= min) layer.fail("max_size is not above min_size");
       sizes.add(std::sqrt(min * max), std::sqrt(min * max));
     }

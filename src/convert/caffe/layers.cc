@@ -389,10 +389,12 @@ Values arg_max(const Layer& layer) {
   };
   if (p.has_axis()) return {top(layer.x(), layer.axis(p.axis(), rank))};
   const View flat = builder.reshape(layer.name + "/flat", layer.x(), {0, 1, -1});
-  if (!p.out_max_val()) return {top(flat, 2)};
+  std::vector<int64_t> shape(std::max<size_t>(rank, 3), 1);
+  std::fill_n(shape.begin(), 3, 0);
+  if (!p.out_max_val()) return {builder.reshape(layer.name, top(flat, 2), shape)};
   Parameters parameters = Parameters().integer("axis", 2).integer("count", p.top_k()).integer("values", 1);
   const Values best = layer.custom("top_places", {flat}, std::move(parameters), {ElementType::f32});
-  return {builder.concat(layer.name + "/both", {top(flat, 2), best[0].view}, 1)};
+  return {builder.reshape(layer.name, builder.concat(layer.name + "/both", {top(flat, 2), best[0].view}, 1), shape)};
 }
 
 // a * x + y, where a has one number for each channel of each image.

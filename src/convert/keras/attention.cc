@@ -118,7 +118,7 @@ Values dot(const KerasNode& node) {
     }
     const bool normalizes = node.flag("normalize", false);
     inputs[i] =
-        normalizes ? unit_length(node, node.name + "/" + std::to_string(i), node.view(i), {axis}) : node.view(i);
+        normalizes ? unit_length(node, node.name + "/" + std::to_string(i), node.view(i), {axis}, 1e-7f) : node.view(i);
   }
   const std::string equation = terms[0] + "," + terms[1] + "->" + rest;
   const Values y =

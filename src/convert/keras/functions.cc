@@ -247,6 +247,7 @@ Values prelu(const KerasNode& node) {
 }
 
 Values softmax_layer(const KerasNode& node) {
+  if (node.is_null("axis")) throw Unsupported{"over all elements"};
   const View& x = node.view(0);
   if (node.find("axis") != nullptr && node.list("axis").size() > 1) throw Unsupported{"over several axes"};
   return {node.builder.softmax(node.name, x, node.axis(node.whole("axis", -1), x.rank()))};
@@ -313,7 +314,9 @@ Values subtract(const KerasNode& node) { return {combined(node, OpKind::sub)}; }
 Values multiply(const KerasNode& node) { return {combined(node, OpKind::mul)}; }
 Values divide(const KerasNode& node) { return {combined(node, OpKind::div)}; }
 
+// The function of the same name takes the mean along an axis, or of all elements.
 Values average(const KerasNode& node) {
+  if (node.is_null("axis") || node.find("axis") != nullptr) throw Unsupported{"of the elements of one tensor"};
   const float part = 1 / static_cast<float>(node.input_count());
   return {node.builder.power(node.name + "/part", combined(node, OpKind::add), part, 0, 1)};
 }

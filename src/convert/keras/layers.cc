@@ -248,9 +248,10 @@ Values batch_normalization(const KerasNode& node) {
 }
 
 // The numbers of a field or, where that is null, of a weight: one for each index of the axis.
-std::vector<float> statistics(const KerasNode& node, const char* name, size_t count) {
+std::vector<float> statistics(const KerasNode& node, const char* name, const Shape& shape) {
   const Json* given = node.find(name);
-  if (given == nullptr) return node.numbers(name, count == 1 ? Shape{} : Shape{count});
+  if (given == nullptr) return node.numbers(name, shape);
+  const size_t count = shape.empty() ? 1 : shape[0];
   std::vector<float> numbers;
   const Json* list = given;
   while (list->is_array() && list->size() == 1) list = &list->front();  // [[[1, 2, 3]]], as it is broadcast
@@ -268,7 +269,8 @@ Values normalization(const KerasNode& node) {
   const size_t axis = axes.empty() ? x.rank() - 1 : node.axis(axes[0], x.rank());
   const size_t count = axes.empty() ? 1 : node.builder.shape(x)[axis];
   if (node.has_weight("count")) node.numbers("count", {});  // how many samples the statistics are of
-  const std::vector<float> mean = statistics(node, "mean", count), variance = statistics(node, "variance", count);
+  const Shape shape = per_channel ? Shape{count} : Shape{};
+  const std::vector<float> mean = statistics(node, "mean", shape), variance = statistics(node, "variance", shape);
   std::vector<float> scale(count), shift(count);
   for (size_t c = 0; c < count; ++c) {
     const double deviation = std::max(std::sqrt(double{variance[c]}), 1e-7);

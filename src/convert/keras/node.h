@@ -110,7 +110,9 @@ View activated(const KerasNode& node, const std::string& name, const View& x, co
 // The slope of hard_sigmoid, a line between 0 and 1.
 float hard_sigmoid_slope(const KerasNode& node);
 // x / sqrt(max(sum of squares along `axes`, 1e-12))
-View unit_length(const KerasNode& node, const std::string& name, const View& x, const std::vector<size_t>& axes);
+// From version 3 on, Keras takes a length of at least `least`; before, of 1e-6.
+View unit_length(const KerasNode& node, const std::string& name, const View& x, const std::vector<size_t>& axes,
+                 float least);
 
 // The function that imports a layer. Returns null if there is none.
 const KerasRow* find_row(const std::string& type);

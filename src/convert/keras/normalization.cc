@@ -101,16 +101,19 @@ Values group_normalization(const KerasNode& node) {
   return {moved_back(node, moved_back(node, y[0].view, channels_second), moved.order)};
 }
 
-// x / sqrt(max(sum of squares, 1e-12))
-Values unit_normalization(const KerasNode& node) { return {unit_length(node, node.name, node.view(0), axes_of(node))}; }
+// x / sqrt(sum of squares)
+Values unit_normalization(const KerasNode& node) {
+  return {unit_length(node, node.name, node.view(0), axes_of(node), 1e-12f)};
+}
 
 }  // namespace
 
-View unit_length(const KerasNode& node, const std::string& name, const View& x, const std::vector<size_t>& axes) {
+View unit_length(const KerasNode& node, const std::string& name, const View& x, const std::vector<size_t>& axes,
+                 float least) {
   Builder& builder = node.builder;
   Parameters parameters = Parameters().integers("axes", {axes.begin(), axes.end()}).integer("keep_dimensions", 1);
   const View sums = builder.custom("reduce_sum_square", name + "/squares", {x}, std::move(parameters), {QN_F32})[0];
-  const View square = builder.clamp(name + "/square", sums, 1e-12f, infinity);
+  const View square = builder.clamp(name + "/square", sums, node.is_keras_3 ? least * least : 1e-12f, infinity);
   return builder.binary(OpKind::mul, name, x, builder.power(name + "/factor", square, 1, 0, -0.5f));
 }
 

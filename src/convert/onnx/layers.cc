@@ -15,7 +15,7 @@ namespace {
 
 Values batch_normalization(const OnnxNode& node) {
   node.ignore("momentum");
-  if (node.integer("training_mode", 0) != 0) throw Unsupported{"training_mode"};
+  if (node.integer("training_mode", 0) != 0 || gives_statistics(node)) throw Unsupported{"training_mode"};
   if (node.integer("spatial", 1) == 0) throw Unsupported{"spatial: 0"};
   const Normalization n{node.floats(1), node.floats(2), node.floats(3), node.floats(4), node.number("epsilon", 1e-5f)};
   return {node.result(normalized(node, node.view(0), 1, n))};
@@ -62,16 +62,17 @@ Values prelu(const OnnxNode& node) {
   return {node.result(node.builder.prelu(node.name, node.view(0), slope, axis))};
 }
 
-// Returns a bound of a clamp. Models write the largest finite number for "no bound".
+// Returns a bound of a clamp. The largest finite number is one: it keeps infinity from a softmax of masked elements.
 float bound(const OnnxNode& node, float value) {
   if (std::isnan(value)) node.fail("a bound is not a number");
-  const float largest = std::numeric_limits<float>::max();
-  return value >= largest ? infinity : value <= -largest ? -infinity : value;
+  return value;
 }
 
 Values clip(const OnnxNode& node) {
   float min = -infinity, max = infinity;
   if (node.opset < 11) {
+    max = std::numeric_limits<float>::max();
+    min = -max;
     min = node.any_number("min", min);
     max = node.any_number("max", max);
   } else {
@@ -228,6 +229,11 @@ namespace {
 Values softmax(const OnnxNode& node) { return {node.result(softmax(node, node.view(0), node.opset < 13))}; }
 
 }  // namespace
+
+bool gives_statistics(const OnnxNode& node) {
+  const auto& outputs = node.proto.output();
+  return node.opset < 14 && std::any_of(outputs.begin() + 1, outputs.end(), [](const auto& o) { return !o.empty(); });
+}
 
 const OnnxRow* find_layer(const std::string& op_type) {
   static const OnnxTable kinds = {

@@ -87,6 +87,11 @@ const OnnxRow* find_quantized(const std::string& op_type);  // quantized.cc: qua
 const OnnxTable& window_layers();    // windows.cc
 const OnnxTable& resizing_layers();  // resize.cc
 
+// layers.cc: whether a batch normalization of before opset 14 computes with the statistics of its input, which it then gives.
+bool gives_statistics(const OnnxNode& node);
+// resize.cc: whether Resize of opset 10 rounds places between pixels up: where it makes an image smaller.
+bool rounds_places_up(const OnnxNode& node, const std::vector<float>& scales);
+
 // activations.cc: the names of tensors that are outputs of the graph, or that some node reads for which activations
 // cannot stay real numbers where the model quantizes them: all but products with weights that are known at import.
 std::set<std::string> read_as_integers(const schema::GraphProto& graph);

@@ -74,9 +74,10 @@ Values upsample(const OnnxNode& node) {
   Attributes a;
   set_mode(node, &a);
   a.coordinates = QN_COORDINATES_ASYMMETRIC;
-  a.rounding = QN_ROUND_FLOOR;
   const bool by_attribute = node.proto.op_type() == "Upsample" && node.opset < 9;
-  set_target(node, {by_attribute ? node.number_list("scales") : node.floats(1), {}}, &a);
+  const std::vector<float> scales = by_attribute ? node.number_list("scales") : node.floats(1);
+  a.rounding = rounds_places_up(node, scales) ? QN_ROUND_CEIL : QN_ROUND_FLOOR;
+  set_target(node, {scales, {}}, &a);
   return {node.result(node.builder.resize(node.name, node.view(0), a))};
 }
 
@@ -137,6 +138,17 @@ Values resize(const OnnxNode& node) {
 }
 
 }  // namespace
+
+bool rounds_places_up(const OnnxNode& node, const std::vector<float>& scales) {
+  if (node.proto.op_type() != "Resize" || node.text("mode", "nearest") != "nearest") return false;
+  // Where every second or third pixel stays, there is nothing to round.
+  const auto shrinks = [](float scale) { return scale < 1 && 1 / scale != std::round(1 / scale); };
+  const bool up = std::any_of(scales.begin(), scales.end(), shrinks);
+  if (up && std::any_of(scales.begin(), scales.end(), [](float scale) { return scale > 1; })) {
+    throw Unsupported{"to more pixels one way and fewer the other"};
+  }
+  return up;
+}
 
 const OnnxTable& resizing_layers() {
   static const OnnxTable table = {

@@ -162,7 +162,7 @@ Values split(const OnnxNode& node) {
   const size_t axis = node.axis(node.integer("axis", 0), shape.size());
   const auto size = static_cast<int64_t>(shape[axis]), count = int64_t{node.proto.output_size()};
   std::vector<int64_t> sizes;
-  if (!node.list("split", 1, 13, &sizes)) {
+  if (!node.list("split", 1, node.has(1) ? 1 : 13, &sizes)) {  // opset 1 may have the input, too
     if (node.integer("num_outputs", count) != count || count == 0) node.fail("bad number of outputs");
     if (count > size) throw Unsupported{"empty parts"};
     if (node.builder.is_open(node.dimension(0, axis).symbol)) throw Unsupported{"into equal parts of an open size"};

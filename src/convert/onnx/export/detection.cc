@@ -42,10 +42,15 @@ void write_l2_normalize(GraphWriter& to, const Node& node, const ExportRow& /*ro
 
 void write_top_places(GraphWriter& to, const Node& node, const ExportRow& /*row*/) {
   const Parts parts = {to, node};
-  const auto [values, places] =
-      parts.largest(to.stored_plain(node.inputs[0]), integer_of(node, "count", 1), integer_of(node, "axis", 0));
+  const int64_t axis = integer_of(node, "axis", 0);
+  const std::string x = to.stored_plain(node.inputs[0]), axes = to.integers({axis}), back = to.integers({-1});
+  // TopK takes the first of equal elements, and our kind the last: the first in reverse.
+  const std::string reversed = parts.op("Slice", {x, back, to.integers({INT64_MIN}), axes, back});
+  const auto [values, places] = parts.largest(reversed, integer_of(node, "count", 1), axis);
+  const std::string last = parts.op("Sub", {parts.op("Gather", {parts.op("Shape", {x}), axes}), to.integers({1})});
   const bool of_values = integer_of(node, "values", 0) != 0;
-  parts.define(of_values ? values : parts.op("Cast", {places}, "to", schema::TensorProto::FLOAT));
+  parts.define(of_values ? values
+                         : parts.op("Cast", {parts.op("Sub", {last, places})}, "to", schema::TensorProto::FLOAT));
 }
 
 // Prior boxes depend on shapes only, so they are a constant.

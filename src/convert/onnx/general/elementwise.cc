@@ -30,6 +30,7 @@ Values hard_sigmoid(const OnnxNode& node) {
 }
 Values leaky_relu(const OnnxNode& node) { return with_numbers(node, "leaky_relu", {{"alpha", 0.01f}}); }
 Values selu(const OnnxNode& node) {
+  if (node.opset < 6) return with_numbers(node, "selu", {{"alpha", 1.6732f}, {"gamma", 1.0507f}});
   return with_numbers(node, "selu", {{"alpha", 1.67326319f}, {"gamma", 1.05070102f}});
 }
 Values shrink(const OnnxNode& node) { return with_numbers(node, "shrink", {{"bias", 0}, {"lambd", 0.5f}}); }

@@ -23,7 +23,7 @@ Values along_axis(const OnnxNode& node) {
 Values split(const OnnxNode& node) {
   const auto count = static_cast<int64_t>(node.proto.output_size());
   if (node.integer("num_outputs", count) != count) node.fail("num_outputs is not the number of outputs");
-  const View sizes = list_operand(node, "split", 1, 13);
+  const View sizes = list_operand(node, "split", 1, node.has(1) ? 1 : 13);
   return node.custom(
       "split_to", {node.operand(0), sizes},
       Parameters().integer("axis", node.integer("axis", 0)).integer("parts", count).integer("even", node.opset < 18),

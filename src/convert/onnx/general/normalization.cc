@@ -34,6 +34,7 @@ Values batch_in_training(const OnnxNode& node) {
 
 Values batch(const OnnxNode& node) {
   if (node.integer("spatial", 1) == 0) throw Unsupported{"spatial: 0"};
+  if (gives_statistics(node)) throw Unsupported{"in training"};
   if (node.integer("training_mode", 0) != 0) return batch_in_training(node);
   node.ignore("momentum");
   return of_kind(node, "batch_norm_computed", with_epsilon(node), {node.value(0).type});
