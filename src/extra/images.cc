@@ -28,7 +28,7 @@ enum Coordinates : int64_t {
   region = 5,
   half_pixel_up = 6,  // half a pixel is not subtracted
 };
-enum Rounding : int64_t { prefer_floor = 0, prefer_ceil = 1, down = 2, up = 3 };
+enum Rounding : int64_t { prefer_floor = 0, prefer_ceil = 1, down = 2, up = 3, up_if_smaller = 4 };
 
 // ---- sizes --------------------------------------------------------------------------------------
 
@@ -137,7 +137,8 @@ void infer_resample(Inference& node) {
 double place_of(const Change& c, Coordinates coordinates, size_t i) {
   const auto at = static_cast<double>(i), n = static_cast<double>(c.in);
   switch (coordinates) {
-    case asymmetric: return at / c.scale;
+    case asymmetric:
+      return double{static_cast<float>(i) / static_cast<float>(c.scale)};  // as ONNX Runtime: 3 / (1 / 3) is 9
     case align_corners: return c.wanted == 1 ? 0 : at * (n - 1) / (c.wanted - 1);
     case half_pixel_or_0: return c.out > 1 ? (at + 0.5) / c.scale - 0.5 : 0;
     case half_pixel_up: return (at + 0.5) / c.scale;
@@ -193,17 +194,18 @@ class Resampling {
       if (outside) taps.outside.resize(c.out);
       if (outside) taps.outside[i] = 1;
       place = std::fmin(std::fmax(place, -1 - end), 2 * end + 1);  // for hostile scales and regions
-      mode == nearest ? add_nearest(place, c.in, taps) : add_neighbours(place, start, stretch, c.in, taps);
+      mode == nearest ? add_nearest(place, c, taps) : add_neighbours(place, start, stretch, c.in, taps);
     }
     return taps;
   }
 
  private:
-  void add_nearest(double place, size_t in, Taps& taps) const {
+  void add_nearest(double place, const Change& c, Taps& taps) const {
     const double low = std::floor(place), part = place - low;
     const bool above = rounding_ == prefer_floor ? part > 0.5 : rounding_ == prefer_ceil ? part >= 0.5 : part > 0;
-    const double chosen = rounding_ == down || !above ? low : low + 1;
-    taps.index.push_back(within(static_cast<int64_t>(chosen), in));
+    const bool is_down = rounding_ == down || (rounding_ == up_if_smaller && c.scale >= 1);
+    const double chosen = is_down || !above ? low : low + 1;
+    taps.index.push_back(within(static_cast<int64_t>(chosen), c.in));
     taps.weight.push_back(1);
   }
 

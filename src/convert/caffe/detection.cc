@@ -64,12 +64,13 @@ Sizes sizes_of(const Layer& layer, const schema::PriorBoxParameter& p) {
   if (p.max_size_size() != 0 && p.max_size_size() != p.min_size_size()) layer.fail("max_size does not fit min_size");
   Sizes sizes;
   for (int i = 0; i < p.min_size_size(); ++i) {
-    const float min = std::trunc(layer.finite(p.min_size(i), "min_size"));  // Caffe computes with whole pixels
-    if (min <= 0) layer.fail("min_size is not positive");
+    const float given = layer.finite(p.min_size(i), "min_size"),
+                min = std::trunc(given);  // Caffe drops parts of pixels
+    if (given <= 0) layer.fail("min_size is not positive");
     sizes.add(min, min);
     if (p.max_size_size() > 0) {
-      const float max = std::trunc(layer.finite(p.max_size(i), "max_size"));
-      if (max <= min) layer.fail("max_size is not above min_size");
+      if (layer.finite(p.max_size(i), "max_size") <= given) layer.fail("max_size is not above min_size");
+      const float max = std::trunc(p.max_size(i));
       sizes.add(std::sqrt(min * max), std::sqrt(min * max));
     }
     for (const float ratio : ratios) sizes.add(min * std::sqrt(ratio), min / std::sqrt(ratio));

@@ -191,7 +191,12 @@ Value floor_mod(const SourceNode& node, const Value& a, const Value& b) {
 
 Value floor_div(const SourceNode& node, const Value& a, const Value& b) {
   if (is_float(a.type)) return make(node, "floor", {make(node, "any_div", {a, b})});
-  // Not (a - mod) / b, where the difference may overflow.
+  // The difference of the dividend and the remainder may overflow, but in a larger type.
+  if (a.type != ElementType::i64) {
+    const Value wide = cast_to(node, a, ElementType::i64), by = cast_to(node, b, ElementType::i64);
+    const Value whole = make(node, "any_sub", {wide, floor_mod(node, wide, by)});
+    return cast_to(node, make(node, "any_div", {whole, by}), a.type);
+  }
   const Value rest = make(node, "mod", {a, b}, Parameters().integer("truncates", 1)), zero = number_of(node, 0, a.type);
   const Value quotient = make(node, "any_div", {a, b});
   const Value below = make(node, "any_sub", {quotient, number_of(node, 1, a.type)});

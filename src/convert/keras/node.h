@@ -109,8 +109,7 @@ View with_activation(const KerasNode& node, const View& y);
 View activated(const KerasNode& node, const std::string& name, const View& x, const std::string& function);
 // The slope of hard_sigmoid, a line between 0 and 1.
 float hard_sigmoid_slope(const KerasNode& node);
-// x / sqrt(max(sum of squares along `axes`, 1e-12))
-// From version 3 on, Keras takes a length of at least `least`; before, of 1e-6.
+// Divides x by its length along `axes`. Keras takes a length of at least `least` from version 3 on, and before of 1e-6.
 View unit_length(const KerasNode& node, const std::string& name, const View& x, const std::vector<size_t>& axes,
                  float least);
 

@@ -231,8 +231,9 @@ Values softmax(const OnnxNode& node) { return {node.result(softmax(node, node.vi
 }  // namespace
 
 bool gives_statistics(const OnnxNode& node) {
-  const auto& outputs = node.proto.output();
-  return node.opset < 14 && std::any_of(outputs.begin() + 1, outputs.end(), [](const auto& o) { return !o.empty(); });
+  bool gives = false;
+  for (int i = 1; i < node.proto.output_size(); ++i) gives |= !node.proto.output(i).empty();
+  return node.opset < 14 && gives;
 }
 
 const OnnxRow* find_layer(const std::string& op_type) {

@@ -87,10 +87,12 @@ const OnnxRow* find_quantized(const std::string& op_type);  // quantized.cc: qua
 const OnnxTable& window_layers();    // windows.cc
 const OnnxTable& resizing_layers();  // resize.cc
 
-// layers.cc: whether a batch normalization of before opset 14 computes with the statistics of its input, which it then gives.
+// layers.cc: whether a batch normalization of before opset 14 computes with the statistics of its input. It gives them then.
 bool gives_statistics(const OnnxNode& node);
-// resize.cc: whether Resize of opset 10 rounds places between pixels up: where it makes an image smaller.
-bool rounds_places_up(const OnnxNode& node, const std::vector<float>& scales);
+// resize.cc: how Upsample, and Resize before opset 11, choose a pixel for a place between two. Resize of opset 10 does it
+// by the scale of each dimension: up where this makes the image smaller. The numbers are those of the kind `resample`.
+enum class OldRounding : int64_t { down = 2, up = 3, by_scale = 4 };
+OldRounding old_rounding(const OnnxNode& node);
 
 // activations.cc: the names of tensors that are outputs of the graph, or that some node reads for which activations
 // cannot stay real numbers where the model quantizes them: all but products with weights that are known at import.

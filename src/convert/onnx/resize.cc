@@ -76,7 +76,9 @@ Values upsample(const OnnxNode& node) {
   a.coordinates = QN_COORDINATES_ASYMMETRIC;
   const bool by_attribute = node.proto.op_type() == "Upsample" && node.opset < 9;
   const std::vector<float> scales = by_attribute ? node.number_list("scales") : node.floats(1);
-  a.rounding = rounds_places_up(node, scales) ? QN_ROUND_CEIL : QN_ROUND_FLOOR;
+  const OldRounding rounding = old_rounding(node);
+  if (rounding == OldRounding::by_scale) throw Unsupported{"to more pixels one way and fewer the other"};
+  a.rounding = rounding == OldRounding::up ? QN_ROUND_CEIL : QN_ROUND_FLOOR;
   set_target(node, {scales, {}}, &a);
   return {node.result(node.builder.resize(node.name, node.view(0), a))};
 }
@@ -139,15 +141,13 @@ Values resize(const OnnxNode& node) {
 
 }  // namespace
 
-bool rounds_places_up(const OnnxNode& node, const std::vector<float>& scales) {
-  if (node.proto.op_type() != "Resize" || node.text("mode", "nearest") != "nearest") return false;
-  // Where every second or third pixel stays, there is nothing to round.
-  const auto shrinks = [](float scale) { return scale < 1 && 1 / scale != std::round(1 / scale); };
-  const bool up = std::any_of(scales.begin(), scales.end(), shrinks);
-  if (up && std::any_of(scales.begin(), scales.end(), [](float scale) { return scale > 1; })) {
-    throw Unsupported{"to more pixels one way and fewer the other"};
-  }
-  return up;
+OldRounding old_rounding(const OnnxNode& node) {
+  if (node.proto.op_type() != "Resize" || node.text("mode", "nearest") != "nearest") return OldRounding::down;
+  if (!node.is_constant(1)) return OldRounding::by_scale;
+  const std::vector<float> scales = node.floats(1);
+  const bool shrinks = std::any_of(scales.begin(), scales.end(), [](float scale) { return scale < 1; });
+  const bool grows = std::any_of(scales.begin(), scales.end(), [](float scale) { return scale > 1; });
+  return !shrinks ? OldRounding::down : grows ? OldRounding::by_scale : OldRounding::up;
 }
 
 const OnnxTable& resizing_layers() {

@@ -371,8 +371,8 @@ struct Steps {
   float high() const { return static_cast<float>(last) * scale; }
 };
 
-// Moves the bounds so that zero is a step: with floats, as TensorFlow does, because bounds around zero alike put it in the
-// middle of two steps.
+// Moves the bounds so that zero is a step: with floats, as TensorFlow does, because bounds around zero alike put it in
+// the middle of two steps.
 Steps steps_between(const TfNode& node, float min, float max) {
   const int64_t bits = node.integer("num_bits", 8);
   if (bits < 2 || bits > 16) node.fail("num_bits are out of range");
@@ -382,6 +382,7 @@ Steps steps_between(const TfNode& node, float min, float max) {
   if (!(min < max) || min > 0 || max < 0) throw Unsupported{"bounds that are not around zero"};
   const auto low = static_cast<float>(lowest), high = static_cast<float>(highest);
   const float scale = (max - min) / (high - low);
+  if (!(scale > 0 && std::isfinite(scale))) node.fail("the bounds are too close or too far apart");
   const auto at = static_cast<int64_t>(std::round(std::clamp(low - min / scale, low, high)));
   return {scale, lowest - at, highest - at};
 }

@@ -71,9 +71,9 @@ Values strided_slice(const TfliteNode& node) {
   const auto& o = node.options<schema::StridedSliceOptions>();
   if (o.offset()) throw Unsupported{"an offset"};
   Brackets b{node.integers(1).values, ends_of(node), node.integers(3).values};
-  constexpr size_t bits = 32;  // more are refused below
-  for (size_t d = 0; d < std::min(b.begin.size(), bits);
-       ++d) {  // where one index is taken, TensorFlow Lite heeds this mask
+  const size_t items = std::min(b.begin.size(), size_t{32});  // slice_brackets() refuses more
+  // Where one index is taken, TensorFlow Lite heeds this mask.
+  for (size_t d = 0; d < items; ++d) {
     if ((o.begin_mask() & o.shrink_axis_mask()) >> d & 1) b.begin[d] = 0;
   }
   b.begin_mask = o.begin_mask();

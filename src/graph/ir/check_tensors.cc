@@ -105,6 +105,10 @@ static qn_status check_constant(const Graph& graph, size_t index) {
   if (constant.data == nullptr || reinterpret_cast<uintptr_t>(constant.data) % cache_line != 0) {
     return fail(QN_BAD_MODEL, "tensor %zu ('%.100s'): its constant is not aligned", index, tensor.name.c_str());
   }
+  const auto* const first = static_cast<const unsigned char*>(constant.data);
+  if (tensor.type == QN_BOOL && std::any_of(first, first + bytes, [](unsigned char byte) { return byte > 1; })) {
+    return fail(QN_BAD_MODEL, "tensor %zu ('%.100s'): a boolean is neither 0 nor 1", index, tensor.name.c_str());
+  }
   return check_quantized(graph, index);
 }
 

@@ -24,9 +24,9 @@ struct Fixed {
   bool channels_of_result;
 };
 
-// Whether a reshape that keeps the batch and the number of rows now, its first two dimensions, does so for all shapes. It
-// does if it copies both; or one of them, if no other dimension of it or of its input changes. It may also give both, if
-// their product cannot change: a model with such a reshape is made for these alone.
+// Whether a reshape that keeps the batch and the number of rows now, its first two dimensions, does so for all shapes.
+// It does if it copies both; or one of them, if no other dimension of it or of its input changes. It may also give both,
+// if their product cannot change: a model with such a reshape is made for these alone.
 bool keeps_rows(const Node& reshape, const Fixed& fixed) {
   const Vector<int64_t>& values = reshape.attributes.values;
   const auto is_given = [](int64_t value) { return value > 0; };

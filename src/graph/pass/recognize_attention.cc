@@ -88,7 +88,8 @@ bool read_parts(Rewriter& r, const Node& last, Parts* parts) {
   parts->transpose = r.writer(transposed);
   if (parts->transpose == nullptr || order_of(*parts->transpose).size() < 2) return false;
   if (!fit(r.shape(parts->q), r.shape(transposed), r.shape(parts->v))) return false;
-  // Where another batch comes to the rest, a product repeats a constant for it, but attention refuses that.
+  // Where another batch comes to the rest, a product repeats a constant for it, but attention refuses that. (So learned
+  // queries stay products.)
   if (r.is_constant(parts->q) || r.is_constant(parts->v)) return false;
   const bool only_exchanges = is_identity(exchanged(order_of(*parts->transpose)));
   parts->k = only_exchanges ? parts->transpose->inputs[0] : transposed;

@@ -111,7 +111,8 @@ bool Execution::run_in_place(size_t node_index) {
     if (input == no_tensor || !op.in_place(i) || homes_[at(input)].kind != Home::arena) continue;
     if (!tensor(input).stride.empty()) continue;
     if (last_use_[at(source_[at(input)])] != node_index + 1) continue;
-    if (tensor(input).type != tensor(output).type || tensor(input).shape != tensor(output).shape) continue;
+    const bool as_large = qn_type_size(tensor(input).type) == qn_type_size(tensor(output).type);
+    if (!as_large || tensor(input).shape != tensor(output).shape) continue;
     const bool alone = all_of(node.inputs, [&](int other) {
       return other == no_tensor || other == input || source_[at(other)] != source_[at(input)];
     });

@@ -360,7 +360,8 @@ qn_status LaterRun::run_loop(size_t index) {
   return end_loop(index, run == 0, rows);
 }
 
-// Puts the rows that a loop has given into its outputs. A loop that did not run at all gives what it was given.
+// Puts the rows that a loop has given into its outputs. A loop that did not run at all gives what it was given, and no
+// rows: of the shape that the graph infers, or of no shape if only a run sizes them.
 qn_status LaterRun::end_loop(size_t index, bool never_ran, const Vector<Vector<unsigned char>>& rows) {
   const Node& node = model_.later.nodes[index];
   const size_t carried = node.attributes.size;

@@ -275,7 +275,13 @@ std::vector<double> tensor_doubles(const qn_tensor& tensor, const void* data) {
 
 std::vector<unsigned char> npy_as(const NpyArray& array, qn_type type, const std::string& who) {
   const Stored wanted = stored(type);
-  if (array.kind == wanted.kind && array.item == wanted.size) return array.bytes;
+  if (array.kind == wanted.kind && array.item == wanted.size) {
+    std::vector<unsigned char> bytes = array.bytes;
+    if (type == QN_BOOL)
+      std::replace_if(
+          bytes.begin(), bytes.end(), [](unsigned char byte) { return byte > 1; }, 1);
+    return bytes;
+  }
   const std::vector<double> values = npy_doubles(array);
   std::vector<unsigned char> out(values.size() * wanted.size);
   for (size_t i = 0; i < values.size(); ++i) {

@@ -26,6 +26,7 @@ void write_resample(GraphWriter& to, const Node& node, const ExportRow& row) {
   ExportRow as = row;
   const int64_t coordinates = integer_of(node, "coordinates", 0);
   if (coordinates == half_pixel_symmetric) as.opset = 19;
+  if (integer_of(node, "rounding", 0) == 4) throw Unsupported{"a rounding that ONNX no longer has"};
   const bool nearest = integer_of(node, "mode", 0) == 0, down = integer_of(node, "rounding", 0) == 2;
   if (coordinates == half_pixel_up && !(nearest && down)) throw Unsupported{"coordinates that ONNX no longer has"};
   const bool follows = find_parameter(node, "sizes3") != nullptr;

@@ -85,14 +85,21 @@ void write_sizes(GraphWriter& to, const Node& node, const ExportRow& /*row*/) {
 
 // ---- tensors of one number
 
+// A list of integers, which has 64 bits in ONNX and may have 32 here.
+std::string wide_list(GraphWriter& to, const Node& node, size_t input) {
+  const std::string list = to.stored_plain(node.inputs[input]);
+  if (to.tensor(node.inputs[input]).type != QN_S32) return list;
+  return Parts{to, node}.op("Cast", {list}, "to", schema::TensorProto::INT64);
+}
+
 void write_fill(GraphWriter& to, const Node& node, const ExportRow& row) {
   const int number = node.inputs[1];
   if (!to.is_constant(number)) {
     const std::string scalar = to.add("Reshape", node_name(node, "number"), {to.stored_plain(number), to.integers({})});
-    const std::string filled = to.add("Expand", node_name(node), {scalar, to.stored_plain(node.inputs[0])});
+    const std::string filled = to.add("Expand", node_name(node), {scalar, wide_list(to, node, 0)});
     return to.define_stored(node.outputs[0], filled, to.order_as_is(node.outputs[0]));
   }
-  schema::NodeProto* fill = write_with(to, node, row, {to.stored_plain(node.inputs[0])});
+  schema::NodeProto* fill = write_with(to, node, row, {wide_list(to, node, 0)});
   schema::TensorProto* value = add_attribute(fill, "value", schema::AttributeProto::TENSOR)->mutable_t();
   value->set_data_type(data_type(to.tensor(number).type));
   value->add_dims(1);
@@ -139,6 +146,16 @@ void write_pad_sizes(GraphWriter& to, const Node& node, const ExportRow& row) {
 
 // ---- parts
 
+// The inputs of an operator whose second one is a list.
+std::vector<std::string> with_wide_list(GraphWriter& to, const Node& node) {
+  std::vector<std::string> inputs = stored_inputs(to, node);
+  if (has(node, 1)) inputs[1] = wide_list(to, node, 1);
+  return inputs;
+}
+void write_with_list(GraphWriter& to, const Node& node, const ExportRow& row) {
+  write_with(to, node, row, with_wide_list(to, node));
+}
+
 // How many numbers a list has.
 int64_t count_of(const GraphWriter& to, int list) {
   const Shape& shape = to.tensor(list).shape;
@@ -152,7 +169,7 @@ void write_split(GraphWriter& to, const Node& node, const ExportRow& row) {
   constexpr int64_t most = 256;
   ExportRow all = row;
   all.outputs = node.outputs.size();
-  schema::NodeProto* split = write_with(to, node, all, stored_inputs(to, node));
+  schema::NodeProto* split = write_with(to, node, all, with_wide_list(to, node));
   const bool sized = has(node, 1);
   const int64_t parts = sized ? count_of(to, node.inputs[1]) : integer_of(node, "parts", 1);
   if (parts > most) throw Unsupported{"into so many parts"};
@@ -208,7 +225,7 @@ void write_pad_by(GraphWriter& to, const Node& node, const ExportRow& row) {
   const int64_t mode = integer_of(node, "mode", 0);
   if (mode == 4) return write_symmetric_pad(to, node);
   if (mode == 3) to.need_opset(19);  // wrap
-  write_operator(to, node, row);
+  write_with_list(to, node, row);
 }
 
 // The lists of tf_idf: its range of lengths is two attributes in ONNX.
@@ -258,7 +275,7 @@ const ExportTable& exported_moves() {
         "DepthToSpace",
         13,
         {{Rule::integer, "blocksize", "block"}, {Rule::word, "mode", "crd", {"DCR", "CRD"}}}}},
-      {"expand", {write_operator, "Expand"}},
+      {"expand", {write_with_list, "Expand"}},
       {"expand_sizes", reads({"sizes1"}, {write_sized<2>, "Expand"})},
       {"eye_like", {write_operator, "EyeLike", 13, {{Rule::integer, "k", "k"}, {Rule::type, "dtype"}}}},
       {"fill", {write_fill, "ConstantOfShape"}},
@@ -277,7 +294,7 @@ const ExportTable& exported_moves() {
       {"range_sizes", reads({"sizes0", "sizes1", "sizes2"}, {write_range_sizes, "Range"})},
       {"reshape_sizes",
        reads({"sizes1"}, {write_sized<2>, "Reshape", 14, {{Rule::integer, "allowzero", "allow_zero"}}})},
-      {"reshape_to", {write_operator, "Reshape", 14, {{Rule::integer, "allowzero", "allow_zero"}}}},
+      {"reshape_to", {write_with_list, "Reshape", 14, {{Rule::integer, "allowzero", "allow_zero"}}}},
       {"reverse_sequence",
        {write_operator,
         "ReverseSequence",
@@ -300,7 +317,7 @@ const ExportTable& exported_moves() {
         {{Rule::integer, "axis", "axis"}, {Rule::word, "mode", "circular", {"linear", "circular"}}}}},
       {"tf_idf", reads({"lengths", "weights"}, {write_tf_idf, "TfIdfVectorizer", 13, tf_idf_rules})},
       {"tile_sizes", reads({"sizes1"}, {write_sized<2>, "Tile"})},
-      {"tile", {write_operator, "Tile"}},
+      {"tile", {write_with_list, "Tile"}},
       {"top_k",
        {write_operator, "TopK", 13, {{Rule::integer, "axis", "axis"}, {Rule::integer, "largest", "largest"}}, 2}},
       {"trilu", {write_operator, "Trilu", 14, {{Rule::integer, "upper", "upper"}}}},

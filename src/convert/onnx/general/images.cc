@@ -98,17 +98,17 @@ Value with_elements(const OnnxNode& node, size_t input) {
 Values upsample(const OnnxNode& node) {
   const bool by_attribute = node.proto.op_type() == "Upsample" && node.opset < 9;
   View scales;
-  bool up = false;
   if (by_attribute) {
     const std::vector<float> list = node.number_list("scales");
     if (list.empty()) node.fail("scales are missing");
     scales = node.builder.constant({list.size()}, list.data());
   } else {
-    if (node.opset == 10 && resize_mode(node) == 0) up = rounds_places_up(node, node.floats(1));
     scales = node.operand(1);
   }
-  Parameters parameters =
-      Parameters().integer("mode", resize_mode(node)).integer("coordinates", 3).integer("rounding", up ? 3 : 2);
+  Parameters parameters = Parameters()
+                              .integer("mode", resize_mode(node))
+                              .integer("coordinates", 3)
+                              .integer("rounding", static_cast<int64_t>(old_rounding(node)));
   return node.custom("resample", {node.operand(0), {}, scales}, std::move(parameters), {node.value(0).type});
 }
 
