@@ -19,8 +19,8 @@ extern "C" {
  *  qn_last_message() by qn_fail(). They must not throw.
  *  @{ */
 
-/** A node of a graph, as the functions of its kind see it: a name, parameters, operands. It stays valid and unchanged
- *  as long as what create() or plan() has made for it. */
+/** A node of a graph, as the functions of its kind see it: a name, parameters, operands. It has at most 256 parameters,
+ *  each of another name. It stays valid and unchanged as long as what create() or plan() has made for it. */
 typedef struct qn_node qn_node;
 
 /** Name of the node in its model; never NULL. */
