@@ -135,6 +135,9 @@ TEST(Npy, WritesWhatItReads) {
       const NpyArray back = read_npy(path.string());
       EXPECT_EQ(back.shape, shape);
       EXPECT_EQ(back.bytes, data);
+      if (type == QN_BOOL) {  // whatever byte a file has for it
+        for (unsigned char& byte : data) byte = byte != 0;
+      }
       EXPECT_EQ(npy_as(back, type, "x"), data);
     }
   }
