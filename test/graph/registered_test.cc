@@ -116,13 +116,15 @@ qn_status run_image(const qn_node_run* run) {
   return QN_OK;
 }
 
-qn_kind kind(const char* name, uint32_t inputs) {
+qn_kind kind(const char* name, uint32_t inputs, decltype(qn_kind::infer) infer = infer_same,
+             decltype(qn_kind::run) run = nullptr) {
   qn_kind kind = {};
   kind.struct_size = sizeof kind;
   kind.name = name;
   kind.min_inputs = kind.max_inputs = inputs;
   kind.max_outputs = 1;
-  kind.infer = infer_same;
+  kind.infer = infer;
+  kind.run = run;
   return kind;
 }
 
@@ -150,24 +152,9 @@ void register_kinds() {
         k.run = run_positive;
         return k;
       }(),
-      [] {
-        qn_kind k = kind("test_less", 2);
-        k.infer = infer_flag;
-        k.run = run_less;
-        return k;
-      }(),
-      [] {
-        qn_kind k = kind("test_no_flags", 2);
-        k.infer = infer_no_flags;
-        k.run = run_less;
-        return k;
-      }(),
-      [] {
-        qn_kind k = kind("test_image", 0);
-        k.infer = infer_image;
-        k.run = run_image;
-        return k;
-      }(),
+      kind("test_less", 2, infer_flag, run_less),
+      kind("test_no_flags", 2, infer_no_flags, run_less),
+      kind("test_image", 0, infer_image, run_image),
   };
   static const bool once = (expect_ok(qn_register_kinds(kinds, std::size(kinds))), true);
   (void)once;

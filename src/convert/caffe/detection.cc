@@ -64,8 +64,8 @@ Sizes sizes_of(const Layer& layer, const schema::PriorBoxParameter& p) {
   if (p.max_size_size() != 0 && p.max_size_size() != p.min_size_size()) layer.fail("max_size does not fit min_size");
   Sizes sizes;
   for (int i = 0; i < p.min_size_size(); ++i) {
-    const float given = layer.finite(p.min_size(i), "min_size"),
-                min = std::trunc(given);  // Caffe drops parts of pixels
+    const float given = layer.finite(p.min_size(i), "min_size");
+    const float min = std::trunc(given);  // Caffe drops parts of pixels
     if (given <= 0) layer.fail("min_size is not positive");
     sizes.add(min, min);
     if (p.max_size_size() > 0) {
