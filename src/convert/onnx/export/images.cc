@@ -19,6 +19,7 @@ void write_window_norm(GraphWriter& to, const Node& node, const ExportRow& row) 
 // ---- resizing
 
 enum { half_pixel_symmetric = 1, half_pixel_up = 6 };  // of the parameter `coordinates`
+constexpr int64_t up_if_smaller = 4;                   // of `rounding`
 
 // ONNX has lost the coordinates half_pixel_up. The nearest pixel below a place in them is the nearest one to the same
 // place in half_pixel: half a pixel less, rounded.
@@ -26,7 +27,7 @@ void write_resample(GraphWriter& to, const Node& node, const ExportRow& row) {
   ExportRow as = row;
   const int64_t coordinates = integer_of(node, "coordinates", 0);
   if (coordinates == half_pixel_symmetric) as.opset = 19;
-  if (integer_of(node, "rounding", 0) == 4) throw Unsupported{"a rounding that ONNX no longer has"};
+  if (integer_of(node, "rounding", 0) == up_if_smaller) throw Unsupported{"a rounding that ONNX no longer has"};
   const bool nearest = integer_of(node, "mode", 0) == 0, down = integer_of(node, "rounding", 0) == 2;
   if (coordinates == half_pixel_up && !(nearest && down)) throw Unsupported{"coordinates that ONNX no longer has"};
   const bool follows = find_parameter(node, "sizes3") != nullptr;
