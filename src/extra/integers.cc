@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "extra/axis.h"
 #include "extra/numbers.h"
 
 namespace quern::extra {
@@ -185,15 +186,10 @@ void quantized_product(const Run& node) {
 
 // ---- convolutions: images N, C, ...; weights O, C / groups, ...
 
-// One spatial dimension.
-struct Window {
-  size_t in, kernel, stride, dilation, before, out;
-};
-
 struct Convolution {
   size_t images, channels, groups, outputs;
   Shape x, weights, y;
-  std::vector<Window> windows;
+  Axes axes;
 };
 
 // Number `index` of a parameter that has `size` numbers, none of them below `least`.
@@ -208,26 +204,27 @@ size_t item(const Node& node, const char* list, size_t index, size_t size, size_
 
 // `same`: 1 and 2 pad so that there are as many outputs as strides fit; of an odd number of pixels the last or the first
 // gets one more.
-Window window_of(const Node& node, size_t d, size_t dimensions, size_t in, size_t kernel) {
+Axis axis_of(const Node& node, size_t d, size_t dimensions, size_t in, size_t kernel) {
   if (in > INT32_MAX || kernel > INT32_MAX || kernel == 0) node.fail("a dimension of input or weights is out of range");
   if (item(node, "kernel", d, dimensions, kernel, 1) != kernel) node.fail("kernel differs from the weights");
-  Window w = {in, kernel, item(node, "strides", d, dimensions, 1, 1), item(node, "dilations", d, dimensions, 1, 1),
-              0,  0};
+  Axis axis = {in, kernel, 0, item(node, "strides", d, dimensions, 1, 1), item(node, "dilations", d, dimensions, 1, 1),
+               0};
   const int64_t same = node.integer("same", 0);
-  const size_t span = (kernel - 1) * w.dilation + 1;
+  const size_t span = (kernel - 1) * axis.dilation + 1;
   size_t after = 0;
   if (same == 0) {
-    w.before = item(node, "pads", d, 2 * dimensions, 0, 0);
+    axis.before = item(node, "pads", d, 2 * dimensions, 0, 0);
     after = item(node, "pads", dimensions + d, 2 * dimensions, 0, 0);
   }
   if (same != 0) {
-    w.out = (in + w.stride - 1) / w.stride;
-    const size_t needed = w.out == 0 ? 0 : (w.out - 1) * w.stride + span, more = needed > in ? needed - in : 0;
-    w.before = (more + (same == 2 ? 1 : 0)) / 2;
-  } else if (in + w.before + after >= span) {
-    w.out = (in + w.before + after - span) / w.stride + 1;
+    axis.places = (in + axis.stride - 1) / axis.stride;
+    const size_t needed = axis.places == 0 ? 0 : (axis.places - 1) * axis.stride + span,
+                 more = needed > in ? needed - in : 0;
+    axis.before = (more + (same == 2 ? 1 : 0)) / 2;
+  } else if (in + axis.before + after >= span) {
+    axis.places = (in + axis.before + after - span) / axis.stride + 1;
   }
-  return w;
+  return axis;
 }
 
 Convolution convolution_of(const Node& node, const Operand& x, const Operand& weights) {
@@ -247,8 +244,8 @@ Convolution convolution_of(const Node& node, const Operand& x, const Operand& we
   c.y = {c.images, c.outputs};
   const size_t dimensions = c.x.size() - 2;
   for (size_t d = 0; d < dimensions; ++d) {
-    c.windows.push_back(window_of(node, d, dimensions, c.x[2 + d], c.weights[2 + d]));
-    c.y.push_back(c.windows.back().out);
+    c.axes.push_back(axis_of(node, d, dimensions, c.x[2 + d], c.weights[2 + d]));
+    c.y.push_back(c.axes.back().places);
   }
   return c;
 }
@@ -263,47 +260,56 @@ Shape of_outputs(const Node& node, size_t input, size_t inner) {
   return shape;
 }
 
-// The offset in an image, of which the sizes are those of the windows, of tap `tap` at place `at`; false if it is outside.
-bool tap_offset(const std::vector<Window>& windows, const Shape& at, const Shape& tap, size_t* offset) {
-  *offset = 0;
-  for (size_t d = 0; d < windows.size(); ++d) {
-    const Window& w = windows[d];
-    const size_t padded = at[d] * w.stride + tap[d] * w.dilation;
-    if (padded < w.before || padded - w.before >= w.in) return false;
-    *offset = *offset * w.in + padded - w.before;
-  }
-  return true;
-}
-
 Shape place(const Shape& shape, size_t element) {
   Shape at(shape.size());
   for (size_t d = shape.size(); d-- > 0; element /= shape[d]) at[d] = element % shape[d];
   return at;
 }
 
+// The places of the output for which a tap of the kernel is a pixel: how many there are in each dimension, and the first
+// one and its pixel, as offsets in their images.
+struct Seen {
+  Shape places;
+  size_t first, pixel;
+};
+Seen seen_by(const Axes& axes, const Shape& tap, const Shape& y_strides, const Shape& x_strides) {
+  Seen seen = {};
+  for (size_t d = 0; d < axes.size(); ++d) {
+    const size_t first = axes[d].first(tap[d]);
+    seen.places.push_back(axes[d].last(tap[d]) - first);
+    seen.first += first * y_strides[d];
+    seen.pixel += axes[d].pixel(first, tap[d]) * x_strides[d];
+  }
+  return seen;
+}
+
 std::vector<int32_t> convolve(const Run& node, const Operand& x_operand, const Operand& weight_operand) {
   const Convolution c = convolution_of(node, x_operand, weight_operand);
-  if (c.channels == 0) return std::vector<int32_t>(count(c.y));  // there may be any number of taps
+  std::vector<int32_t> sums(count(c.y));
+  if (sums.empty() || c.channels == 0) return sums;  // there may be any number of taps
   const std::vector<int32_t> x = centred(node, x_operand, {}, c.x);
   const Shape zero_shape = of_outputs(node, weight_operand.zero, c.weights.size() - 1);
   const std::vector<int32_t> weights = centred(node, weight_operand, zero_shape, c.weights);
-  const Shape kernel = c.weights.part(2, c.weights.size()), out = c.y.part(2, c.y.size());
-  const size_t taps = count(kernel), pixels = count(out), in = count(c.x.part(2, c.x.size()));
-  std::vector<int32_t> sums(count(c.y));
-  for (size_t p = 0; p < pixels; ++p) {
-    const Shape at = place(out, p);
-    for (size_t t = 0; t < taps; ++t) {
-      size_t offset;
-      if (!tap_offset(c.windows, at, place(kernel, t), &offset)) continue;
-      for (size_t i = 0; i < c.images * c.outputs; ++i) {
-        const size_t image = i / c.outputs, output = i % c.outputs, group = output / (c.outputs / c.groups);
-        const int32_t* const from = x.data() + (image * c.groups + group) * c.channels * in + offset;
-        const int32_t* const factors = weights.data() + output * c.channels * taps + t;
-        auto sum = static_cast<uint32_t>(sums[i * pixels + p]);
-        for (size_t k = 0; k < c.channels; ++k) {
-          sum += static_cast<uint32_t>(from[k * in]) * static_cast<uint32_t>(factors[k * taps]);
-        }
-        sums[i * pixels + p] = static_cast<int32_t>(sum);
+  const Shape kernel = c.weights.part(2, c.weights.size()), image = c.x.part(2, c.x.size()),
+              out = c.y.part(2, c.y.size());
+  const size_t taps = count(kernel), in = count(image), pixels = count(out);
+  const Shape x_strides = strides_of(image), y_strides = strides_of(out);
+  Shape steps = x_strides;  // from a place to the next one
+  for (size_t d = 0; d < steps.size(); ++d) steps[d] *= c.axes[d].stride;
+  // Tap by tap, so that padding costs nothing: a kernel may be far larger than the image.
+  for (size_t t = 0; t < taps; ++t) {
+    const Seen seen = seen_by(c.axes, place(kernel, t), y_strides, x_strides);
+    if (count(seen.places) == 0) continue;
+    for (size_t i = 0; i < c.images * c.outputs; ++i) {
+      const size_t output = i % c.outputs, group = i / c.outputs * c.groups + output / (c.outputs / c.groups);
+      for (size_t k = 0; k < c.channels; ++k) {
+        const auto factor = static_cast<uint32_t>(weights[(output * c.channels + k) * taps + t]);
+        const int32_t* const from = x.data() + (group * c.channels + k) * in + seen.pixel;
+        int32_t* const to = sums.data() + i * pixels + seen.first;
+        walk(seen.places, {y_strides, steps}, [&](size_t, const size_t* at) {
+          to[at[0]] =
+              static_cast<int32_t>(static_cast<uint32_t>(to[at[0]]) + static_cast<uint32_t>(from[at[1]]) * factor);
+        });
       }
     }
   }
@@ -325,7 +331,7 @@ void integer_convolution(const Run& node) {
 
 void infer_quantized_convolution(Inference& node) {
   const Convolution c = checked_convolution(node, scaled_a, scaled_b);
-  check_result(node, scaled_a, {}, scaled_b, of_outputs(node, scaled_b.scale, c.windows.size()), scaled_result,
+  check_result(node, scaled_a, {}, scaled_b, of_outputs(node, scaled_b.scale, c.axes.size()), scaled_result,
                node.wanted(0), c.y);
   if (node.has(scaled_result.bias)) {
     node.expect(scaled_result.bias, QN_S32);

@@ -619,5 +619,17 @@ TEST(ExtraIntegers, Convolutions) {
   expect_refused({"conv_integer", {x, ones, u8({1, 2})}, {sums}}, "input 2 does not fit");
 }
 
+// Each place sees the image's only pixel by one tap; all other taps, 2^36 in sum, are padding and must cost nothing.
+TEST(ExtraIntegers, KernelsFarLargerThanTheImage) {
+  constexpr size_t size = size_t{1} << 18;
+  std::vector<double> taps(size), sums(size);
+  for (size_t i = 0; i < size; ++i) taps[i] = static_cast<double>(i % 251);
+  for (size_t i = 0; i < size; ++i) sums[i] = 3 * taps[size - 1 - i];
+  expect_node({"conv_integer",
+               {tensor(QN_U8, {1, 1, 1}, {3}), tensor(QN_U8, {1, 1, size}, taps)},
+               {tensor(QN_S32, {1, 1, size}, sums)},
+               {integers("pads", {size - 1, size - 1})}});
+}
+
 }  // namespace
 }  // namespace quern::test
