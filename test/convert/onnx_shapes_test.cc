@@ -259,6 +259,19 @@ TEST_F(Onnx, BranchesFixSizes) {
   EXPECT_EQ(graph.inputs[1].fixed_by, "most");
 }
 
+// How many places a tuple has says how many dimensions the output has, and nodes behind it are made for these.
+TEST_F(Onnx, LengthsOfTuplesAreFixed) {
+  OnnxModel model(13);
+  model.input("x", {2, 3}).input("tuples", {4, 1}, onnx::schema::TensorProto::INT64).output("y");
+  model.node("GatherND", {"x", "tuples"}, {"y"});
+  auto* shape = model.model.mutable_graph()->mutable_input(1)->mutable_type()->mutable_tensor_type()->mutable_shape();
+  for (auto& dim : *shape->mutable_dim()) dim.clear_dim_value();
+  const Graph graph = import(model);
+  EXPECT_EQ(graph.inputs[1].open, 3);
+  EXPECT_EQ(graph.inputs[1].fixed, 2);
+  EXPECT_EQ(graph.inputs[1].fixed_by, "y");
+}
+
 TEST_F(Onnx, SizesWorkedOutAtImport) {
   // resize(x, (shape(x)[2:] as floats * 2) as integers)
   OnnxModel model(13);

@@ -65,7 +65,7 @@ Dimensions gather(const Shown& node) {
 Dimensions gather_nd(const Shown& node) {
   const Dimensions x = node.dimensions(0), indices = node.dimensions(1);
   if (indices.empty()) throw Unknown{};
-  // The length of a tuple says how many dimensions there are, and so stays what it is.
+  // The length of a tuple says how many dimensions there are, so the builder fixes it.
   const int64_t taken = node.integer("batch_dims", 0) + indices.back().value;
   Dimensions out;
   append(&out, indices, 0, indices.size() - 1);

@@ -30,6 +30,8 @@ std::vector<View> Builder::custom(const std::string& kind, const std::string& na
   for (size_t i = 0; i < types.size(); ++i) graph_.tensors[first + i].type = types[i];
   infer_last();
   expect_of_last();
+  // The length of the tuples says how many dimensions the output has.
+  if (kind == "gather_nd" && inputs[1].rank() != 0) fix(symbol(inputs[1], inputs[1].rank() - 1), name);
   compute_if_constant(first);
   std::vector<View> outputs;
   for (size_t i = first; i < first + types.size(); ++i) {
