@@ -170,6 +170,8 @@ def reduction(g):
     a = g.pick(FLOAT * 3 + ("int32", "int64") * whole, range(1, 6))
     if name == "ReduceLogSum":
         a = g.add("Abs", [a])
+        if a and (a.array < 1e-3).any():  # of next to nothing, a logarithm shows rounding errors alone
+            return
     if a:
         with_axes(g, name, 13 if name == "ReduceSum" else 18, a, axes_of(g, a.array.ndim) if g.chance(0.85) else None,
                   keepdims=g.integer(0, 1), exact=name in ("ReduceMax", "ReduceMin"))
