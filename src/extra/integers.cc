@@ -283,6 +283,14 @@ Seen seen_by(const Axes& axes, const Shape& tap, const Shape& y_strides, const S
   return seen;
 }
 
+// to += from * factor at all places, which have strides in `to` and in `from`. Sums wrap around.
+void add_products(const Shape& places, const Shape (&strides)[2], const int32_t* from, int32_t factor, int32_t* to) {
+  walk(places, strides, [&](size_t, const size_t* at) {
+    const auto product = static_cast<uint32_t>(from[at[1]]) * static_cast<uint32_t>(factor);
+    to[at[0]] = static_cast<int32_t>(static_cast<uint32_t>(to[at[0]]) + product);
+  });
+}
+
 std::vector<int32_t> convolve(const Run& node, const Operand& x_operand, const Operand& weight_operand) {
   const Convolution c = convolution_of(node, x_operand, weight_operand);
   std::vector<int32_t> sums(count(c.y));
@@ -302,14 +310,11 @@ std::vector<int32_t> convolve(const Run& node, const Operand& x_operand, const O
     if (count(seen.places) == 0) continue;
     for (size_t i = 0; i < c.images * c.outputs; ++i) {
       const size_t output = i % c.outputs, group = i / c.outputs * c.groups + output / (c.outputs / c.groups);
+      const int32_t* const images = x.data() + group * c.channels * in + seen.pixel;
+      const int32_t* const factors = weights.data() + output * c.channels * taps + t;
+      int32_t* const to = sums.data() + i * pixels + seen.first;
       for (size_t k = 0; k < c.channels; ++k) {
-        const auto factor = static_cast<uint32_t>(weights[(output * c.channels + k) * taps + t]);
-        const int32_t* const from = x.data() + (group * c.channels + k) * in + seen.pixel;
-        int32_t* const to = sums.data() + i * pixels + seen.first;
-        walk(seen.places, {y_strides, steps}, [&](size_t, const size_t* at) {
-          to[at[0]] =
-              static_cast<int32_t>(static_cast<uint32_t>(to[at[0]]) + static_cast<uint32_t>(from[at[1]]) * factor);
-        });
+        add_products(seen.places, {y_strides, steps}, images + k * in, factors[k * taps], to);
       }
     }
   }
