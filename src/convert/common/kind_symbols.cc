@@ -65,7 +65,7 @@ Dimensions gather(const Shown& node) {
 Dimensions gather_nd(const Shown& node) {
   const Dimensions x = node.dimensions(0), indices = node.dimensions(1);
   if (indices.empty()) throw Unknown{};
-  // The length of a tuple says how many dimensions there are, so the builder fixes it.
+  // The length of a tuple says how many dimensions there are (symbol_of_rank).
   const int64_t taken = node.integer("batch_dims", 0) + indices.back().value;
   Dimensions out;
   append(&out, indices, 0, indices.size() - 1);
@@ -437,6 +437,12 @@ std::optional<std::vector<Symbol>> symbols_of_kind(Symbols& symbols, const Graph
     if (out.size() == shown.rank()) return out;
   } catch (const Unknown&) {}
   return std::nullopt;
+}
+
+Symbol symbol_of_rank(const Symbols& symbols, const Graph& graph, const Node& node) {
+  if (node.type != "gather_nd") return no_symbol;
+  const Symbols::Dimensions tuples = symbols.dimensions(graph, node.inputs[1]);
+  return tuples.empty() ? no_symbol : tuples.back().symbol;
 }
 
 }  // namespace quern::convert

@@ -12,4 +12,7 @@ namespace quern::convert {
 std::optional<std::vector<Symbol>> symbols_of_kind(Symbols& symbols, const Graph& graph, const Node& node,
                                                    size_t output);
 
+// The size on which the rank of the node's outputs depends, so that it must not change; no_symbol if there is none.
+Symbol symbol_of_rank(const Symbols& symbols, const Graph& graph, const Node& node);
+
 }  // namespace quern::convert

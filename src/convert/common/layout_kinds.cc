@@ -2,6 +2,7 @@
 #include "convert/common/layout.h"
 
 #include "base/tensor.h"
+#include "convert/common/kind_symbols.h"
 #include "graph/backend/backend.h"
 #include "graph/pass/passes.h"
 
@@ -30,8 +31,7 @@ std::vector<View> Builder::custom(const std::string& kind, const std::string& na
   for (size_t i = 0; i < types.size(); ++i) graph_.tensors[first + i].type = types[i];
   infer_last();
   expect_of_last();
-  // The length of the tuples says how many dimensions the output has.
-  if (kind == "gather_nd" && inputs[1].rank() != 0) fix(symbol(inputs[1], inputs[1].rank() - 1), name);
+  fix(symbol_of_rank(symbols_, graph_, graph_.nodes.back()), name);
   compute_if_constant(first);
   std::vector<View> outputs;
   for (size_t i = first; i < first + types.size(); ++i) {
