@@ -2,15 +2,15 @@
 //
 // Flags are those of google-benchmark, and --threads=1,2: the numbers of threads that operators run with.
 #include <cstdio>
-#include <thread>
 
+#include "base/cpus.h"
 #include "bench.h"
 
 namespace quern {
 
 int bench_main(int argc, char** argv) {
   std::vector<size_t> threads = {1};
-  const size_t cores = std::thread::hardware_concurrency();
+  const size_t cores = usable_cores();
   if (cores > 1) threads.push_back(cores);
   const char* list = take_flag(&argc, argv, "--threads=");
   if (list != nullptr && !parse_counts(list, &threads)) {

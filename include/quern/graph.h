@@ -128,9 +128,11 @@ QN_API size_t qn_arena_bytes(const qn_arena* arena);
 typedef struct qn_session_options {
   size_t struct_size; /**< Written by the init function. */
   size_t threads;     /**< How many tasks run at the same time, at most 1024. 0: as many as `parallel` has threads; if
-                           `parallel` is NULL, one for each fast core. The fast cores are all cores, or on a CPU with
-                           clusters of different speed those outside the slowest cluster. 1: everything runs on the
-                           calling thread, even with `parallel`. */
+                           `parallel` is NULL, one for each fast core that this process may use. The fast cores are all
+                           cores, or on a CPU with clusters of different speed those outside the slowest cluster. The
+                           calling thread's affinity limits which are counted, and so does the CPU quota of Linux'
+                           control groups, as it is when the library is first used. 1: everything runs on the calling
+                           thread, even with `parallel`. */
   const qn_parallel* parallel; /**< The host's own threads; the session copies the struct. If it does not say how many
                                     threads there are, 0 and QN_THREADS_DEFAULT in `threads` mean one for each fast
                                     core. NULL: the session makes a pthreadpool. */

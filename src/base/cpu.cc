@@ -2,11 +2,16 @@
 
 #include <cpuinfo.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
+#include "base/core_kind.h"
+#include "base/cpus.h"
 #include "base/needs.h"
 #include "base/status.h"
 
@@ -103,7 +108,7 @@ bool has_i8mm() {
 }
 #endif
 
-uint32_t detect() {
+uint32_t detect_features() {
   uint32_t isa = isa_ref;
 #if defined(__x86_64__)
   if (cpuinfo_has_x86_sse4_1()) isa |= isa_sse41;
@@ -128,69 +133,48 @@ uint32_t detect() {
 }
 
 #if CPUINFO_ARCH_X86 || CPUINFO_ARCH_X86_64
-// Finds cores that are younger than cpuinfo by their family and model.
-Core core_of(const cpuinfo_core& core) {
+CpuIdentity identity_of(const cpuinfo_core& core) {
   const uint32_t signature = core.cpuid;  // from leaf 1 of CPUID
-  const uint32_t family = (signature >> 8 & 0xf) + (signature >> 20 & 0xff);
-  const uint32_t model = (signature >> 4 & 0xf) | (signature >> 12 & 0xf0);
-  if (core.vendor == cpuinfo_vendor_intel) {
-    return family == 6 && (model == 0x8f || model == 0xcf) ? core_golden_cove : core_other;
-  }
-  if (core.vendor != cpuinfo_vendor_amd) return core_other;
-  const bool zen4 = (model >= 0x10 && model <= 0x1f) || (model >= 0x60 && model <= 0xaf);
-  if (family == 0x19) return zen4 ? core_zen4 : core_zen3;
-  return family == 0x1a ? core_zen5 : core_other;
+  return {core.package->name, (signature >> 8 & 0xf) + (signature >> 20 & 0xff),
+          (signature >> 4 & 0xf) | (signature >> 12 & 0xf0), 0};
+}
+
+CoreKind kind_of(const cpuinfo_core& core, uint32_t features) {
+  const CpuIdentity id = identity_of(core);
+  const Vendor vendor = core.vendor == cpuinfo_vendor_intel ? Vendor::intel
+                        : core.vendor == cpuinfo_vendor_amd ? Vendor::amd
+                                                            : Vendor::other;
+  return core_of({vendor, id.family, id.model, features});
 }
 #else
-Core core_of(const cpuinfo_core& core) {
+CpuIdentity identity_of(const cpuinfo_core& core) { return {core.package->name, 0, 0, core.midr}; }
+
+CoreKind kind_of(const cpuinfo_core& core, uint32_t) {
   switch (core.uarch) {
     case cpuinfo_uarch_cortex_a35:
     case cpuinfo_uarch_cortex_a53:
-    case cpuinfo_uarch_cortex_a55r0: return core_a53;
-    case cpuinfo_uarch_cortex_a55: return core_a55;
+    case cpuinfo_uarch_cortex_a55r0: return {core_a53, true};
+    case cpuinfo_uarch_cortex_a55: return {core_a55, true};
     case cpuinfo_uarch_cortex_a57:
     case cpuinfo_uarch_cortex_a72:
     case cpuinfo_uarch_cortex_a73:
-    case cpuinfo_uarch_cortex_a75: return core_a57;
-    case cpuinfo_uarch_kryo: return core_kryo;
+    case cpuinfo_uarch_cortex_a75: return {core_a57, true};
+    case cpuinfo_uarch_kryo: return {core_kryo, true};
     case cpuinfo_uarch_cortex_a76:
     case cpuinfo_uarch_cortex_a77:
     case cpuinfo_uarch_cortex_a78:
-    case cpuinfo_uarch_neoverse_n1: return core_n1;
-    case cpuinfo_uarch_neoverse_n2: return core_n2;
+    case cpuinfo_uarch_neoverse_n1: return {core_n1, true};
+    case cpuinfo_uarch_neoverse_n2: return {core_n2, true};
     case cpuinfo_uarch_cortex_x1:
-    case cpuinfo_uarch_neoverse_v1: return core_v1;
-    default: break;
-  }
-  // Arm's cores that are younger than cpuinfo.
-  if (core.midr >> 24 != 0x41) return core_other;
-  switch (core.midr >> 4 & 0xfff) {
-    case 0xd46:                   // A510
-    case 0xd80: return core_a55;  // A520
-    case 0xd47:                   // A710
-    case 0xd4d:                   // A715
-    case 0xd81: return core_n2;   // A720
-    case 0xd48:                   // X2
-    case 0xd4e:                   // X3
-    case 0xd82:                   // X4
-    case 0xd4f: return core_v2;   // Neoverse-V2
-    default: return core_other;
+    case cpuinfo_uarch_neoverse_v1: return {core_v1, true};
+    default: return core_of_midr(core.midr);
   }
 }
 #endif
 
 // Takes cpuinfo's first core, which is one of the fastest: these do most of the work. Under emulation cpuinfo may know
 // no core.
-Core detect_core() {
-  const cpuinfo_core* core = cpuinfo_get_cores_count() > 0 ? cpuinfo_get_core(0) : nullptr;
-  return core != nullptr ? core_of(*core) : core_other;
-}
-
-// Sets the kind of core that QUERN_CORE names.
-void force_core(const char* name, Core* core) {
-  if (name == nullptr || *name == '\0') return;
-  if (!core_from_name(name, core)) log(QN_LOG_WARNING, "QUERN_CORE: unknown core '%s'", name);
-}
+const cpuinfo_core* fastest_core() { return cpuinfo_get_cores_count() > 0 ? cpuinfo_get_core(0) : nullptr; }
 
 // The features that are known even if cpuinfo fails: those of every CPU of the architecture, and on Linux for 32-bit
 // ARM those that the kernel reports.
@@ -205,9 +189,20 @@ uint32_t baseline() {
 #endif
 }
 
+// Logs a name that is not in a table.
+template <class Table>
+void warn_of_unknown(const char* variable, const Table& table, const char* text, size_t length) {
+  char names[160] = "";
+  size_t end = 0;
+  for (const auto& entry : table) {
+    const int written = std::snprintf(names + end, sizeof names - end, end == 0 ? "%s" : ", %s", entry.name);
+    end = std::min(end + static_cast<size_t>(written), sizeof names - 1);
+  }
+  log(QN_LOG_WARNING, "%s: expected one of %s, got '%.*s'", variable, names, static_cast<int>(length), text);
+}
+
 // The features that the value of QUERN_ISA allows.
 uint32_t allowed(const char* text) {
-  if (text == nullptr || *text == '\0') return ~0u;
   uint32_t mask = 0;
   size_t count = 0;
   for (const char* at = text; *at != '\0';) {
@@ -215,7 +210,7 @@ uint32_t allowed(const char* text) {
     char name[16] = "";
     if (length < sizeof name) std::memcpy(name, at, length);
     const uint32_t isa = isa_from_name(name);
-    if (isa == 0) log(QN_LOG_WARNING, "QUERN_ISA: unknown level '%.*s'", static_cast<int>(length), at);
+    if (isa == 0) warn_of_unknown("QUERN_ISA", levels, at, length);
     mask |= isa;
     ++count;
     at += length + (at[length] == ',' ? 1 : 0);
@@ -224,49 +219,144 @@ uint32_t allowed(const char* text) {
   return (count == 1 ? isa_ceiling(mask) : mask) | isa_ref;
 }
 
-size_t cache_bytes(const cpuinfo_cache* cache, size_t guess) {
-  return cache != nullptr && cache->size != 0 ? cache->size : guess;
-}
-
 size_t pixel_block(uint32_t isa) {
   return (isa & isa_avx512) != 0 ? 64 : (isa & isa_avx2) != 0 ? 48 : reference_pixel_block;
 }
 
-Cpu make_cpu() {
-  Cpu cpu = {baseline(), core_other, 32u << 10, 512u << 10, 2u << 20, 1, 0, 0};
+// ---- what this machine has
+
+void detect_cache(const cpuinfo_cache* cache, size_t* bytes, Source* source) {
+  if (cache == nullptr || cache->size == 0) return;
+  *bytes = cache->size;
+  *source = Source::detected;
+}
+
+// A cautious guess at a machine of which nothing is known.
+Cpu guess() {
+  Cpu guess = {};
+  guess.isa = baseline();
+  guess.core = core_other;
+  guess.l1_bytes = 32u << 10, guess.l2_bytes = 512u << 10, guess.l3_bytes = 2u << 20;
+  guess.page_bytes = 4096;
+  guess.quota = no_quota;
+  return guess;
+}
+
+void detect(Cpu* cpu) {
+  Sources& sources = cpu->sources;
   if (cpuinfo_initialize()) {
-    cpu.isa |= detect();
-    if (has_cores) cpu.core = detect_core();
-    cpu.fast_cores = fast_cores(cpuinfo_get_clusters(), cpuinfo_get_clusters_count());
-    cpu.l1_bytes = cache_bytes(cpuinfo_get_l1d_cache(0), cpu.l1_bytes);
-    cpu.l2_bytes = cache_bytes(cpuinfo_get_l2_cache(0), cpu.l2_bytes);
-    cpu.l3_bytes = cache_bytes(cpuinfo_get_l3_cache(0), cpu.l3_bytes);
+    cpu->isa |= detect_features();
+    sources.isa = sources.cpus = Source::detected;
+    if (const cpuinfo_core* const core = has_cores ? fastest_core() : nullptr) {
+      const CoreKind kind = kind_of(*core, cpu->isa);
+      cpu->core = kind.core;
+      if (kind.exact) sources.core = Source::detected;
+    }
+    detect_cache(cpuinfo_get_l1d_cache(0), &cpu->l1_bytes, &sources.l1);
+    detect_cache(cpuinfo_get_l2_cache(0), &cpu->l2_bytes, &sources.l2);
+    detect_cache(cpuinfo_get_l3_cache(0), &cpu->l3_bytes, &sources.l3);
   }
-  if (!small) {  // a small build has no rows for levels below the baseline, so it cannot go down to them
-    cpu.isa &= allowed(std::getenv("QUERN_ISA"));
-    force_core(std::getenv("QUERN_CORE"), &cpu.core);
+  const long page = sysconf(_SC_PAGESIZE);
+  if (page > 0) cpu->page_bytes = static_cast<size_t>(page), sources.page = Source::detected;
+  if (!small) cpu->quota = cpu_quota("/proc/self/cgroup", "/sys/fs/cgroup");
+}
+
+// ---- what the environment pretends
+
+struct Setting {
+  const char* variable;
+  size_t least, most, step;
+  size_t Cpu::*value;
+  Source Sources::*source;
+};
+
+// Reads a number, with K, M or G behind it for a power of 1024. Returns false for any other text.
+bool read_size(const char* text, size_t* size) {
+  char* end = nullptr;
+  const unsigned long long number = std::strtoull(text, &end, 10);
+  const char* const units = "KMG";
+  const char* const unit = *end == '\0' ? nullptr : std::strchr(units, *end);
+  const int shift = unit == nullptr ? 0 : 10 * static_cast<int>(unit - units + 1);
+  if (*text < '0' || *text > '9' || end[unit != nullptr] != '\0' || number > SIZE_MAX >> shift) return false;
+  *size = static_cast<size_t>(number) << shift;
+  return true;
+}
+
+const char* value_of(const char* variable) {
+  const char* const text = std::getenv(variable);
+  return text != nullptr && *text != '\0' ? text : nullptr;
+}
+
+void pretend(const Setting& setting, Cpu* cpu) {
+  const char* const text = value_of(setting.variable);
+  if (text == nullptr) return;
+  size_t value = 0;
+  if (!read_size(text, &value) || value < setting.least || value > setting.most || value % setting.step != 0) {
+    log(QN_LOG_WARNING, "%s: expected %zu to %zu%s, got '%s'", setting.variable, setting.least, setting.most,
+        setting.step > 1 ? ", in steps of the smallest" : "", text);
+    return;
   }
-  cpu.pixel_block = pixel_block(cpu.isa);
-  return cpu;
+  cpu->*setting.value = value;
+  cpu->sources.*setting.source = Source::pretended;
+}
+
+void pretend(Cpu* cpu) {
+  constexpr size_t least_cache = 1u << 10, most_cache = 1u << 30, most_page = 1u << 20;
+  const Setting settings[] = {
+      {"QUERN_L1", least_cache, most_cache, 1, &Cpu::l1_bytes, &Sources::l1},
+      {"QUERN_L2", least_cache, most_cache, 1, &Cpu::l2_bytes, &Sources::l2},
+      {"QUERN_L3", least_cache, most_cache, 1, &Cpu::l3_bytes, &Sources::l3},
+      {"QUERN_CPUS", 1, 1024, 1, &Cpu::cpus, &Sources::cpus},
+      {"QUERN_PAGE", cpu->page_bytes, most_page, cpu->page_bytes, &Cpu::page_bytes, &Sources::page},
+  };
+  for (const Setting& setting : settings) pretend(setting, cpu);
+  if (const char* const text = value_of("QUERN_ISA")) {
+    const uint32_t mask = allowed(text);
+    cpu->isa &= mask;
+    if (mask != ~0u) cpu->sources.isa = Source::pretended;
+  }
+  if (const char* const text = value_of("QUERN_CORE")) {
+    if (core_from_name(text, &cpu->core)) {
+      cpu->sources.core = Source::pretended;
+    } else {
+      warn_of_unknown("QUERN_CORE", cores, text, std::strlen(text));
+    }
+  }
 }
 
 }  // namespace
 
-const Cpu& cpu() {
-  static Cpu cpu;
-  static pthread_once_t once = PTHREAD_ONCE_INIT;  // a static constructor would need the C++ runtime, this does not
-  pthread_once(&once, [] { cpu = make_cpu(); });
+Cpu detect_cpu() {
+  Cpu cpu = guess();
+  detect(&cpu);
+  if (!small) pretend(&cpu);
+  cpu.pixel_block = pixel_block(cpu.isa);
   return cpu;
 }
 
-size_t fast_cores(const cpuinfo_cluster* clusters, size_t count) {
-  size_t fast = 0, all = 0;
-  for (size_t i = 0; i < count; ++i) {
-    const cpuinfo_cluster &one = clusters[i], &last = clusters[count - 1];
-    all += one.core_count;
-    if (one.uarch != last.uarch || one.frequency != last.frequency) fast = all;
-  }
-  return std::max<size_t>(fast != 0 ? fast : all, 1);
+#ifdef QN_SMALL
+constexpr const Cpu* replaced = nullptr;
+#else
+namespace {
+
+std::atomic<const Cpu*> replaced = nullptr;
+
+}  // namespace
+
+void replace_cpu(const Cpu* other) { replaced = other; }
+#endif
+
+const Cpu& cpu() {
+  if (const Cpu* other = replaced) return *other;
+  static Cpu cpu;
+  static pthread_once_t once = PTHREAD_ONCE_INIT;  // a static constructor would need the C++ runtime, this does not
+  pthread_once(&once, [] { cpu = detect_cpu(); });
+  return cpu;
+}
+
+CpuIdentity cpu_identity() {
+  const cpuinfo_core* const core = cpuinfo_initialize() ? fastest_core() : nullptr;
+  return core != nullptr ? identity_of(*core) : CpuIdentity{"", 0, 0, 0};
 }
 
 const char* isa_name(uint32_t isa) {

@@ -1,11 +1,10 @@
-// What this CPU can run. In src/, only cpu.cc includes <cpuinfo.h>.
+// What this machine is. In src/, only cpu.cc and cpus.cc include <cpuinfo.h>.
 #pragma once
 
 #include <quern/base.h>
 
+#include <cstddef>
 #include <cstdint>
-
-struct cpuinfo_cluster;
 
 namespace quern {
 
@@ -87,29 +86,55 @@ constexpr uint32_t isa_baseline = isa_ref | isa_neon;
 constexpr uint32_t isa_baseline = isa_ref;
 #endif
 
-struct Cpu {
-  uint32_t isa;                         // mask of Feature, lowered by QUERN_ISA
-  Core core;                            // the kind of the fastest cores, or the one that QUERN_CORE names
-  size_t l1_bytes, l2_bytes, l3_bytes;  // sizes of the data caches that one core sees; a cautious guess if unknown
-  size_t fast_cores;                    // number of cores in all clusters but the slowest
-  size_t pixel_block;                   // pixels in a block of the pixel-blocked layout; tiles of spmm.inc divide it
-  size_t vector_bytes;                  // bytes of a vector if the machine decides its length (SVE, RVV); otherwise 0
+// How a fact about the machine was found.
+enum class Source : uint8_t { guessed, detected, pretended };
+
+struct Sources {
+  Source isa, core, l1, l2, l3, page, cpus;
 };
 
-// The CPU of this machine. It is detected once; the call is thread-safe. If cpuinfo_initialize() fails, the features
-// that every CPU has remain. Two environment variables change the result:
+struct Cpu {
+  uint32_t isa;                         // mask of Feature, lowered by QUERN_ISA
+  Core core;                            // the kind of the fastest cores
+  size_t l1_bytes, l2_bytes, l3_bytes;  // sizes of the data caches that one core sees; a cautious guess if unknown
+  size_t page_bytes;                    // size of the pages of memory
+  size_t cpus;                          // QUERN_CPUS; 0: usable_cores() of base/cpus.h asks the system
+  size_t quota;                         // how many CPUs control groups pay for; no_quota of base/cpus.h
+  size_t pixel_block;                   // pixels in a block of the pixel-blocked layout; tiles of spmm.inc divide it
+  size_t vector_bytes;                  // bytes of a vector if the machine decides its length (SVE, RVV); otherwise 0
+  Sources sources;                      // not in small builds
+};
+
+// This machine. It is detected once; the call is thread-safe. If cpuinfo_initialize() fails, the features that every CPU
+// has remain.
 //
-// QUERN_ISA names one level as a ceiling ("avx2": avx2 and everything below it), or several levels, separated by
-// commas: then only the features of these levels remain ("sse41,avx512"). "ref" is always included. Unknown names go to
-// the log and are ignored.
+// Environment variables make the library take this machine for another one, but in small builds, which read none. A value
+// that is wrong goes to the log and is ignored.
 //
-// QUERN_CORE=a55 makes the library treat this machine's cores as another kind: for measurements, and for machines that
-// cpuinfo does not know. It only influences which of the kernels that run here are chosen, and with which costs.
+// QUERN_ISA     A ceiling: "avx2" is avx2 and everything below it. Or several levels with commas between: only their
+//               features remain ("sse41,avx512"). "ref" is always included. Adds no feature that the CPU lacks.
+// QUERN_CORE    The kind of core, "a55". It only influences which of the kernels that run here are chosen, and with
+//               which costs.
+// QUERN_L1, QUERN_L2, QUERN_L3
+//               Sizes of the data caches in bytes, or as "48K", "2M". 1 KiB to 1 GiB.
+// QUERN_CPUS    How many cores this process may use, all of them fast. 1 to 1024.
+// QUERN_PAGE    The size of pages, a multiple of the machine's, at most 1 MiB.
 const Cpu& cpu();
 
-// Counts the cores that are faster than those of the last cluster; if there are none, it counts all cores. The clusters
-// are sorted from the fastest to the slowest, as cpuinfo sorts them.
-size_t fast_cores(const cpuinfo_cluster* clusters, size_t count);
+// Detects the machine and reads the environment anew: what cpu() does once.
+Cpu detect_cpu();
+
+// Makes cpu() return another machine, for tests; NULL ends this. `other` must live until then. Must not be called while
+// another thread plans or runs. Small builds lack it.
+void replace_cpu(const Cpu* other);
+
+// The CPU as its maker names it. Empty or 0 where that is unknown.
+struct CpuIdentity {
+  const char* name;
+  uint32_t family, model;  // x86
+  uint32_t midr;           // ARM: the Main ID Register
+};
+CpuIdentity cpu_identity();
 
 // Returns the name of a level, "avx2" for isa_avx2; "?" for any other set of features.
 const char* isa_name(uint32_t isa);
@@ -117,7 +142,7 @@ const char* isa_name(uint32_t isa);
 uint32_t isa_from_name(const char* name);
 // Returns the features that remain when the level `isa` is the ceiling.
 uint32_t isa_ceiling(uint32_t isa);
-// The highest level that this CPU has and that kernels of floats, or of bytes, are written for.
+// The highest level that this CPU has and that kernels of f32, or of int8, are written for.
 uint32_t float_level();
 uint32_t byte_level();
 

@@ -1,17 +1,13 @@
-// Rows made for some cores, and rows above the level. QUERN_CORE and QUERN_ISA are read once, so each setting is tried
-// in a process of its own, and this process never asks cpu() itself.
+// Rows made for some cores, and rows above the level.
 #include "kernel/select.h"
 
 #include <gtest/gtest.h>
 #if defined(__arm__)
 #include <sys/auxv.h>
 #endif
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -26,6 +22,7 @@
 #include "kernel/unblock.h"
 #include "op/conv/choose.h"
 #include "op/core/machine.h"
+#include "pretended.h"
 
 namespace quern {
 namespace {
@@ -42,21 +39,14 @@ bool any(const R&) {
 
 const Row* row(const char* name) { return select(std::span<const Row>(table), KernelType::f32, name, any<Row>); }
 
-// Is `holds` true in a process with this QUERN_ISA, or this QUERN_CORE and no other variable?
-bool with_variable(const char* variable, const char* value, const std::function<bool()>& holds) {
-  const pid_t child = fork();
-  if (child == 0) {
-    unsetenv("QUERN_ISA");
-    setenv(variable, value, 1);
-    _exit(holds() ? 0 : 1);
-  }
-  int status = -1;
-  waitpid(child, &status, 0);
-  return status == 0;
+// Is `holds` true with this QUERN_ISA, or this QUERN_CORE, and no other variable?
+bool with_isa(const char* isa, const std::function<bool()>& holds) {
+  const Pretended machine({{"QUERN_ISA", isa}});
+  return holds();
 }
-bool with_isa(const char* isa, const std::function<bool()>& holds) { return with_variable("QUERN_ISA", isa, holds); }
 bool with_core(const char* core, const std::function<bool()>& holds) {
-  return with_variable("QUERN_CORE", core, holds);
+  const Pretended machine({{"QUERN_CORE", core}});
+  return holds();
 }
 
 // A type is no preference: who asks for another one gets nothing, not even by name.

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/cpu.h"
 #include "base/journal.h"
 #include "base/needs.h"
 #include "base/status.h"
@@ -36,12 +37,10 @@ qn_status fail_system(const char* path) {
   return fail(QN_IO_ERROR, "%s: %s", path, has_messages ? std::strerror(errno) : "");
 }
 
-size_t page_size() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
-
 }  // namespace
 
 bool MappedFile::map(int descriptor, uint64_t offset, size_t size) {
-  const auto skipped = static_cast<size_t>(offset % page_size());
+  const auto skipped = static_cast<size_t>(offset % cpu().page_bytes);
   void* pages = mmap(nullptr, skipped + size, PROT_READ, MAP_PRIVATE, descriptor, static_cast<off_t>(offset - skipped));
   if (pages == MAP_FAILED) return false;
   note(pages, skipped + size, [](void* mapped, size_t bytes) { munmap(mapped, bytes); });
@@ -56,7 +55,7 @@ MappedFile::~MappedFile() {
 }
 
 void forget_pages(const void* data, size_t bytes) {
-  const size_t page = page_size();
+  const size_t page = cpu().page_bytes;
   const auto address = reinterpret_cast<uintptr_t>(data);
   const uintptr_t begin = address / page * page, end = (address + bytes) / page * page;
   if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);  // no page has changed
@@ -76,7 +75,7 @@ qn_status map_part(int descriptor, uint64_t offset, uint64_t length, const char*
                 static_cast<unsigned long long>(bytes));
   }
   if (length == 0) return fail(QN_BAD_MODEL, "%s: the file is empty", name);
-  if (length > PTRDIFF_MAX - page_size())
+  if (length > PTRDIFF_MAX - cpu().page_bytes)
     return fail(QN_IO_ERROR, "%s: the file is larger than the address space", name);
   if (!mapped->map(descriptor, offset, static_cast<size_t>(length))) return fail_system(name);
   *file = std::move(mapped);

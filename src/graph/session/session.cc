@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "base/cpu.h"
+#include "base/cpus.h"
 #include "base/needs.h"
 #include "base/status.h"
 #include "base/tensor.h"
@@ -39,7 +39,7 @@ size_t wanted_threads(const qn_session_options& options) {
   if (options.threads != 0 && options.threads != QN_THREADS_DEFAULT) return options.threads;
   if (parallel == nullptr && options.threads == QN_THREADS_DEFAULT) return 1;
   const bool known = parallel != nullptr && parallel->threads != 0;
-  return std::min(known ? parallel->threads : cpu().fast_cores, max_threads);
+  return std::min(known ? parallel->threads : usable_cores(), max_threads);
 }
 
 qn_status make_threads(const qn_session_options& options, qn_session& session) {

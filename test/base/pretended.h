@@ -1,0 +1,56 @@
+// A machine that environment variables pretend, for as long as an object lives.
+#pragma once
+
+#include <quern/base.h>
+
+#include <cstdlib>
+#include <initializer_list>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/cpu.h"
+#include "op/core/machine.h"
+
+namespace quern {
+
+// Sets the variables that cpu.h describes to these values, unsets the others, and makes cpu() answer accordingly. Not to
+// be used while another thread plans or runs.
+class Pretended {
+ public:
+  explicit Pretended(std::initializer_list<std::pair<const char*, const char*>> settings) {
+    for (const char* name :
+         {"QUERN_ISA", "QUERN_CORE", "QUERN_L1", "QUERN_L2", "QUERN_L3", "QUERN_CPUS", "QUERN_PAGE"}) {
+      const char* const value = std::getenv(name);
+      if (value != nullptr) before_[name] = value;
+      unsetenv(name);
+    }
+    for (const auto& [name, value] : settings) setenv(name, value, 1);
+    const auto keep = [](void* list, qn_log_level, const char* line) {
+      static_cast<std::vector<std::string>*>(list)->emplace_back(line);
+    };
+    qn_set_log(keep, &warnings);
+    machine = detect_cpu();
+    qn_set_log(nullptr, nullptr);
+    for (const auto& [name, value] : settings) unsetenv(name);
+    for (const auto& [name, value] : before_) setenv(name.c_str(), value.c_str(), 1);
+    replace_cpu(&machine);
+    replace_machine(nullptr);
+  }
+  Pretended(const Pretended&) = delete;
+  Pretended& operator=(const Pretended&) = delete;
+  ~Pretended() {
+    replace_cpu(nullptr);
+    replace_machine(nullptr);
+  }
+
+  Cpu machine;
+  std::vector<std::string> warnings;  // what the log was told
+
+ private:
+  std::map<std::string, std::string> before_;
+};
+
+}  // namespace quern
