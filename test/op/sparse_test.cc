@@ -82,13 +82,17 @@ TEST(Sparse, TakesThePatternOfTheWeights) {
 
 TEST(Sparse, FewZerosAreLeftOutFourChannelsAtATime) {
   if (!has_vectors(SpmmPacking::fours)) GTEST_SKIP() << "this level has no kernels for it";
+  const MachineRow costs;  // at how many zeros pairs win depends on the machine
+  replace_machine(&costs);
   for (const float zeros : {0.15f, 0.9f}) {
     const Chosen chosen = choice_for(28, 256, 1, weights_with(256, 256, 1, zeros), QN_ALGORITHM_SPARSE);
     const auto row = std::find_if(spmm_rows().begin(), spmm_rows().end(),
                                   [&](const SpmmRow& each) { return chosen.kernel == each.name; });
-    ASSERT_NE(row, spmm_rows().end());
+    EXPECT_NE(row, spmm_rows().end());
+    if (row == spmm_rows().end()) continue;
     EXPECT_EQ(row->packing, zeros < 0.5f ? SpmmPacking::fours : SpmmPacking::pairs) << chosen.kernel;
   }
+  replace_machine(nullptr);
 }
 
 TEST(Sparse, PatternsAreTheLargestThatAreMostlyFull) {
