@@ -225,10 +225,14 @@ size_t pixel_block(uint32_t isa) {
 
 // ---- what this machine has
 
+void set_detected(Source* source) {
+  if (!small) *source = Source::detected;
+}
+
 void detect_cache(const cpuinfo_cache* cache, size_t* bytes, Source* source) {
   if (cache == nullptr || cache->size == 0) return;
   *bytes = cache->size;
-  *source = Source::detected;
+  set_detected(source);
 }
 
 // A cautious guess at a machine of which nothing is known.
@@ -237,7 +241,6 @@ Cpu guess() {
   guess.isa = baseline();
   guess.core = core_other;
   guess.l1_bytes = 32u << 10, guess.l2_bytes = 512u << 10, guess.l3_bytes = 2u << 20;
-  guess.page_bytes = 4096;
   guess.quota = no_quota;
   return guess;
 }
@@ -246,18 +249,19 @@ void detect(Cpu* cpu) {
   Sources& sources = cpu->sources;
   if (cpuinfo_initialize()) {
     cpu->isa |= detect_features();
-    sources.isa = sources.cpus = Source::detected;
+    set_detected(&sources.isa);
+    set_detected(&sources.cpus);
     if (const cpuinfo_core* const core = has_cores ? fastest_core() : nullptr) {
       const CoreKind kind = kind_of(*core, cpu->isa);
       cpu->core = kind.core;
-      if (kind.exact) sources.core = Source::detected;
+      if (kind.exact) set_detected(&sources.core);
     }
     detect_cache(cpuinfo_get_l1d_cache(0), &cpu->l1_bytes, &sources.l1);
     detect_cache(cpuinfo_get_l2_cache(0), &cpu->l2_bytes, &sources.l2);
     detect_cache(cpuinfo_get_l3_cache(0), &cpu->l3_bytes, &sources.l3);
   }
-  const long page = sysconf(_SC_PAGESIZE);
-  if (page > 0) cpu->page_bytes = static_cast<size_t>(page), sources.page = Source::detected;
+  cpu->page_bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  set_detected(&sources.page);
   if (!small) cpu->quota = cpu_quota("/proc/self/cgroup", "/sys/fs/cgroup");
 }
 

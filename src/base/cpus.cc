@@ -11,7 +11,7 @@
 #endif
 
 #include "base/cpu.h"
-#include "base/vector.h"
+#include "base/needs.h"
 
 namespace quern {
 namespace {
@@ -37,27 +37,40 @@ class Affinity {
 };
 
 // How many cores of the cluster have a processor that is allowed.
-uint32_t allowed_cores(const cpuinfo_cluster& cluster, const Affinity& affinity) {
-  uint32_t count = 0;
-  for (uint32_t c = cluster.core_start; c < cluster.core_start + cluster.core_count; ++c) {
-    const cpuinfo_core& core = *cpuinfo_get_core(c);
-    const cpuinfo_processor* const first = cpuinfo_get_processor(core.processor_start);
-    count += std::any_of(first, first + core.processor_count,
-                         [&](const cpuinfo_processor& processor) { return affinity.allows(processor); });
+size_t allowed_cores(const cpuinfo_cluster& cluster, const Affinity& affinity) {
+  size_t count = 0;
+  const cpuinfo_core* last = nullptr;  // a core's processors follow each other
+  for (uint32_t i = 0; i < cluster.processor_count; ++i) {
+    const cpuinfo_processor& processor = *cpuinfo_get_processor(cluster.processor_start + i);
+    if (processor.core == last || !affinity.allows(processor)) continue;
+    last = processor.core;
+    ++count;
   }
   return count;
 }
 
+// Goes from the slowest cluster to the fastest one, so that the first one with cores is the slowest of those that count.
+template <class CoresOf>
+size_t count_fast(const cpuinfo_cluster* clusters, size_t count, const CoresOf& cores_of) {
+  size_t fast = 0, all = 0;
+  const cpuinfo_cluster* slowest = nullptr;
+  for (size_t i = count; i-- > 0;) {
+    const cpuinfo_cluster& cluster = clusters[i];
+    const size_t cores = cores_of(cluster);
+    if (cores == 0) continue;
+    if (slowest == nullptr) slowest = &cluster;
+    all += cores;
+    if (cluster.uarch != slowest->uarch || cluster.frequency != slowest->frequency) fast += cores;
+  }
+  return fast != 0 ? fast : all;
+}
+
 size_t allowed_fast_cores() {
   const Affinity affinity;
-  Vector<cpuinfo_cluster> clusters;
-  for (uint32_t i = 0; i < cpuinfo_get_clusters_count(); ++i) {
-    cpuinfo_cluster cluster = *cpuinfo_get_cluster(i);
-    cluster.core_count = allowed_cores(cluster, affinity);
-    if (cluster.core_count != 0) clusters.push_back(cluster);
-  }
-  // cpuinfo knows no cores in some containers and under emulators.
-  return clusters.empty() ? std::max<size_t>(affinity.count(), 1) : fast_cores(clusters.data(), clusters.size());
+  const size_t fast = count_fast(cpuinfo_get_clusters(), cpuinfo_get_clusters_count(),
+                                 [&](const cpuinfo_cluster& cluster) { return allowed_cores(cluster, affinity); });
+  // cpuinfo knows no cores in some containers and under emulators, but on phones.
+  return std::max<size_t>(fast != 0 || small ? fast : affinity.count(), 1);
 }
 
 // ---- control groups
@@ -133,18 +146,13 @@ size_t cpu_quota(const char* groups, const char* mount) {
 }
 
 size_t fast_cores(const cpuinfo_cluster* clusters, size_t count) {
-  size_t fast = 0, all = 0;
-  for (size_t i = 0; i < count; ++i) {
-    const cpuinfo_cluster &one = clusters[i], &last = clusters[count - 1];
-    all += one.core_count;
-    if (one.uarch != last.uarch || one.frequency != last.frequency) fast = all;
-  }
-  return std::max<size_t>(fast != 0 ? fast : all, 1);
+  const auto cores_of = [](const cpuinfo_cluster& cluster) { return size_t{cluster.core_count}; };
+  return std::max<size_t>(count_fast(clusters, count, cores_of), 1);
 }
 
 size_t usable_cores() {
-  if (cpu().cpus != 0) return cpu().cpus;
-  return std::min(allowed_fast_cores(), cpu().quota);
+  if (small) return allowed_fast_cores();
+  return cpu().cpus != 0 ? cpu().cpus : std::min(allowed_fast_cores(), cpu().quota);
 }
 
 }  // namespace quern
