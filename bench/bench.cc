@@ -4,49 +4,44 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <utility>
+
+#include "peak/median.h"
 
 namespace quern {
 
-const std::vector<Peak>& peaks() {
-  static const std::vector<Peak> measured = measure_peaks();
-  return measured;
+const PeakLoop* loop_of(uint32_t isa, PeakOf of) {
+  static std::map<std::pair<uint32_t, PeakOf>, const PeakLoop*> known;
+  const auto [found, is_new] = known.try_emplace({isa, of});
+  if (is_new) found->second = fastest_loop(isa, of);
+  return found->second;
 }
 
-double peak_of(uint32_t isa, PeakOf of) {
-  double best = 0;
-  for (const Peak& peak : peaks()) {
-    if (peak.of == of && (peak.isa & ~isa) == 0) best = std::max(best, peak.ops_per_second);
-  }
-  return best;
-}
-
-double peak_to_reach(uint32_t isa, PeakOf of) {
-  const double peak = peak_of(isa, of);
-  return peak != 0 ? peak : peak_of(isa, PeakOf::floats);
+const PeakLoop* loop_to_reach(uint32_t isa, PeakOf of) {
+  const PeakLoop* const loop = loop_of(isa, of);
+  return loop != nullptr ? loop : loop_of(isa, PeakOf::floats);
 }
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 void Chunks::finish_chunk() {
-  const double end = now(), seconds = end - start_;
+  const double end = meter_->now(), seconds = end - start_;
   if (seconds < 0.5e-3 && calls_per_chunk_ < 1u << 20) {
     calls_per_chunk_ *= 2;  // still finding the length
-    seconds_.clear();
+    times_.clear();
   }
-  seconds_.push_back(seconds / static_cast<double>(calls_));
+  times_.push_back(meter_->add(seconds, calls_));
   start_ = end;
   calls_ = 0;
 }
 
-double Chunks::seconds_per_call() {
-  if (seconds_.empty()) {
-    if (calls_ == 0) return 0;
-    finish_chunk();
-  }
-  const auto middle = seconds_.begin() + static_cast<ptrdiff_t>(seconds_.size() / 2);
-  std::nth_element(seconds_.begin(), middle, seconds_.end());
-  return *middle;
+const std::vector<TimedWork>& Chunks::calls() {
+  if (times_.empty() && calls_ != 0) finish_chunk();
+  return times_;
 }
+
+double Chunks::seconds_per_call() { return calls().empty() ? 0 : median_seconds(times_); }
 
 Floats::Floats(size_t count) : buffer_(count * sizeof(float)) {
   uint32_t state = 1;

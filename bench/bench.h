@@ -13,7 +13,7 @@
 
 #include "base/cpu.h"
 #include "base/memory.h"
-#include "peak/peak.h"
+#include "peak/meter.h"
 #include "shapes.h"
 
 namespace quern {
@@ -24,12 +24,10 @@ struct Work {
   double bytes;  // read and written, each byte of the operands once
 };
 
-// Peaks of one core, measured at the first call.
-const std::vector<Peak>& peaks();
-// The largest peak of the levels that these features include, in operations per second; 0 if there is none.
-double peak_of(uint32_t isa, PeakOf of);
-// The same, but the peak of floats where no level multiplies bytes in a way of its own.
-double peak_to_reach(uint32_t isa, PeakOf of);
+// The fastest loop of the levels that these features include; NULL if there is none. Measured at the first call.
+const PeakLoop* loop_of(uint32_t isa, PeakOf of);
+// The same, but the loop of floats where no level multiplies bytes in a way of its own.
+const PeakLoop* loop_to_reach(uint32_t isa, PeakOf of);
 
 double now();  // seconds
 
@@ -37,47 +35,55 @@ double now();  // seconds
 // on the machine disturb it less than the mean that google-benchmark prints beside them.
 class Chunks {
  public:
-  Chunks() : start_(now()) {}
+  explicit Chunks(PeakMeter* meter) : meter_(meter), start_(meter->now()) {}
   // Was it the last one of a chunk?
   bool count_call() {
     if (++calls_ != calls_per_chunk_) return false;
     finish_chunk();
     return true;
   }
-  void restart() { start_ = now(); }
+  void restart() { start_ = meter_->now(); }
   double seconds_per_call();  // 0 without a call
+  const std::vector<TimedWork>& calls();
 
  private:
   void finish_chunk();
+  PeakMeter* meter_;
   double start_;
   size_t calls_ = 0, calls_per_chunk_ = 1;
-  std::vector<double> seconds_;  // per call, one for each chunk
+  std::vector<TimedWork> times_;  // of a call, one for each chunk
 };
 
-// Runs the benchmark and writes ops_per_second, bytes_per_second, and percent_of_peak, where `peak` is that of one of
-// `threads` cores. With several variants, call(variant), they take turns and the slowest one counts.
+// Runs the benchmark and writes ops_per_second, bytes_per_second, and percent_of_peak. The meter's loop takes turns
+// with chunks of the benchmark; google-benchmark does not count its time. With several variants, call(variant), they
+// take turns and the slowest one counts.
 template <class Call>
-void measure(benchmark::State& state, const Work& work, double peak, size_t threads, size_t variants, Call&& call) {
-  std::vector<Chunks> chunks(variants);
+void measure(benchmark::State& state, const Work& work, PeakMeter meter, size_t variants, Call&& call) {
+  std::vector<Chunks> chunks(variants, Chunks(&meter));
   size_t variant = 0;
+  chunks[0].restart();
   for (auto _ : state) {
     call(variant);
     benchmark::ClobberMemory();
     if (!chunks[variant].count_call()) continue;
+    if (meter.due()) {
+      state.PauseTiming();
+      meter.take_turn();
+      state.ResumeTiming();
+    }
     variant = (variant + 1) % variants;
     chunks[variant].restart();
   }
-  double seconds = 0;
-  for (Chunks& each : chunks) seconds = std::max(seconds, each.seconds_per_call());
-  const double ops_per_second = work.ops / seconds;
-  state.counters["ops_per_second"] = ops_per_second;
-  state.counters["bytes_per_second"] = work.bytes / seconds;
-  state.counters["percent_of_peak"] = 100 * ops_per_second / (peak * static_cast<double>(threads));
+  const auto faster = [](Chunks& a, Chunks& b) { return a.seconds_per_call() < b.seconds_per_call(); };
+  Chunks& slowest = *std::max_element(chunks.begin(), chunks.end(), faster);
+  state.counters["ops_per_second"] = work.ops / slowest.seconds_per_call();
+  state.counters["bytes_per_second"] = work.bytes / slowest.seconds_per_call();
+  state.counters["percent_of_peak"] = meter.percent(work.ops, slowest.calls());
 }
 
 template <class Call>
-void measure(benchmark::State& state, const Work& work, double peak, size_t threads, Call&& call) {
-  measure(state, work, peak, threads, 1, [&](size_t) { call(); });
+void measure(benchmark::State& state, const Work& work, PeakMeter meter, Call&& call) {
+  measure(state, work, std::move(meter), 1, [&](size_t) { call(); });
 }
 
 // `count` floats in [-1, 1), none of them denormal; aligned to 64.

@@ -52,7 +52,7 @@ const char* residence(double bytes) {
 template <class Call>
 void bench_call(benchmark::State& state, const Row& row, const Work& work, Call&& call) {
   state.SetLabel(residence(work.bytes));
-  measure(state, work, peak_to_reach(row.isa, of_bytes(row) ? PeakOf::bytes : PeakOf::floats), 1, call);
+  measure(state, work, PeakMeter(loop_to_reach(row.isa, of_bytes(row) ? PeakOf::bytes : PeakOf::floats)), call);
 }
 
 // Memory of one operand, wherever it comes to lie: floats.

@@ -20,10 +20,10 @@ int bench_main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
 
-  benchmark::AddCustomContext("quern_isa", isa_name(best_isa()));
-  for (const Peak& peak : peaks()) {
-    const char* const name = peak.of == PeakOf::bytes ? "quern_peak_gops_of_bytes_" : "quern_peak_gflops_";
-    benchmark::AddCustomContext(text(name, isa_name(peak.isa)), std::to_string(peak.ops_per_second * 1e-9));
+  benchmark::AddCustomContext("quern_isa", isa_name(float_level()));
+  for (const Peak& peak : measure_peaks()) {
+    const char* const name = peak.loop->of == PeakOf::bytes ? "quern_peak_gops_of_bytes_" : "quern_peak_gflops_";
+    benchmark::AddCustomContext(text(name, isa_name(peak.loop->isa)), std::to_string(peak.ops_per_second * 1e-9));
   }
   register_kernels();
   register_streams();

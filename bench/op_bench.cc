@@ -136,12 +136,12 @@ void bench_op(benchmark::State& state, const OpCase& test, size_t threads) {
   const std::span<const Place> places =
       test.algorithm == QN_ALGORITHM_DEPTHWISE ? std::span<const Place>(many_places) : one_place;
   std::vector<const void*> inputs(p.tensors.size() - 1);
-  const double peak = peak_to_reach(cpu().isa, multiplies_bytes(test) ? PeakOf::bytes : PeakOf::floats);
-  measure(state, p.work, peak, threads, places.size(), [&](size_t place) {
+  const qn_parallel* const parallel = threads > 1 ? &p.parallel : nullptr;
+  const PeakMeter meter(loop_to_reach(cpu().isa, multiplies_bytes(test) ? PeakOf::bytes : PeakOf::floats), parallel);
+  measure(state, p.work, meter, places.size(), [&](size_t place) {
     for (size_t i = 0; i < inputs.size(); ++i) inputs[i] = p.tensors[i].at(places[place].in);
     void* const output = p.tensors.back().at(places[place].out);
-    qn_plan_run(p.plan.get(), inputs.data(), &output, p.workspace.data(), p.workspace.size(),
-                threads > 1 ? &p.parallel : nullptr);
+    qn_plan_run(p.plan.get(), inputs.data(), &output, p.workspace.data(), p.workspace.size(), parallel);
   });
 }
 
@@ -496,9 +496,11 @@ void bench_gemm_call(benchmark::State& state, const MatrixShape& s) {
   const Floats a(s.rows * s.in), b(s.in * s.out), c(s.rows * s.out);
   constexpr float inf = std::numeric_limits<float>::infinity();
   const double bytes = 4.0 * static_cast<double>(s.rows * s.in + s.in * s.out + s.rows * s.out);
-  measure(state, {2.0 * static_cast<double>(s.rows * s.in * s.out), bytes}, peak_of(cpu().isa, PeakOf::floats), 1, [&] {
-    qn_gemm_f32(s.rows, s.out, s.in, a.data(), s.in, b.data(), s.out, 0, nullptr, -inf, inf, c.data(), s.out, nullptr);
-  });
+  measure(state, {2.0 * static_cast<double>(s.rows * s.in * s.out), bytes},
+          PeakMeter(loop_of(cpu().isa, PeakOf::floats)), [&] {
+            qn_gemm_f32(s.rows, s.out, s.in, a.data(), s.in, b.data(), s.out, 0, nullptr, -inf, inf, c.data(), s.out,
+                        nullptr);
+          });
 }
 
 }  // namespace

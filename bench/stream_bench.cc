@@ -56,7 +56,8 @@ constexpr Stream streams[] = {
 void bench_stream(benchmark::State& state, const Stream& stream, size_t n) {
   const Floats a(n), b(n), y(n);
   const auto elements = static_cast<double>(n);
-  measure(state, {elements, 4 * elements * static_cast<double>(stream.arrays)}, peak_of(stream.isa, PeakOf::floats), 1,
+  measure(state, {elements, 4 * elements * static_cast<double>(stream.arrays)},
+          PeakMeter(loop_of(stream.isa, PeakOf::floats)),
           [&] { stream.run(n * sizeof(float), a.data(), b.data(), y.data()); });
 }
 

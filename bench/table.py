@@ -93,8 +93,8 @@ def main():
         print(__doc__.strip(), file=sys.stderr)
         return 2
     context, lines = read_lines(sys.argv[1])
-    print(f"Level {context['quern_isa']}; peak of one core in GFLOP/s: {peaks(context, 'quern_peak_gflops_')}; "
-          f"of bytes in Gop/s: {peaks(context, 'quern_peak_gops_of_bytes_')}")
+    print(f"Level {context['quern_isa']}; peak of one core, without other work, in GFLOP/s: "
+          f"{peaks(context, 'quern_peak_gflops_')}; of int8 in GOP/s: {peaks(context, 'quern_peak_gops_of_bytes_')}")
     kernel_header = ("kernel", "shape", "operands in", "GFLOP/s", "of peak")
     print_table("Matrix and depthwise kernels", kernel_header, list(kernel_rows(lines, {"gemm", "igemm", "dwconv"})))
     print_table("Elementwise kernels and a bare load and store loop",

@@ -224,8 +224,8 @@ class Bench:
 HEADER = """# {name}
 
 {system}. Measured by `scripts/phone_bench.py`, which appends to this table: kernels with their operands in L1 or L2,
-models as `quern bench` has them (the median run). The peak is that of a loop of multiply-adds in the same run, of floats
-or of bytes, times the threads.
+models as `quern bench` has them (the median run). The peak is that of a loop of multiply-adds, of floats or of bytes, in
+turn with the work and on as many threads. Lines named peak: before any work.
 
 | date | commit | cores | threads | what | ms | GFLOP/s | of peak |
 | --- | --- | --- | --- | --- | ---: | ---: | ---: |

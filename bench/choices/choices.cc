@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
-#include "../median.h"
 #include "convert/zoo/zoo.h"
 #include "fit.h"
 #include "graph/file/format.h"
 #include "graph/pass/passes.h"
 #include "op/conv/tuning.h"
+#include "peak/median.h"
 
 namespace quern {
 namespace {

@@ -14,7 +14,6 @@
 #include <set>
 #include <sstream>
 
-#include "../median.h"
 #include "base/clock.h"
 #include "compress/prune.h"
 #include "convert/zoo/zoo.h"
@@ -22,6 +21,7 @@
 #include "op/conv/tuning.h"
 #include "op/core/machine.h"
 #include "op/core/operator.h"
+#include "peak/median.h"
 
 namespace quern {
 namespace {

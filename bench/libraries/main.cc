@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "../median.h"
+#include "peak/median.h"
 
 namespace {
 

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
+#include <utility>
 
 #include "peers.h"
 #include "race.h"
@@ -99,9 +100,9 @@ void add_cases(const TypeName& type, std::vector<Case>* cases) {
   }
 }
 
-// The peak of one core for a type; 0 if it has none.
-double peak_of(Type type) {
-  return quern::peak_of(cpu().isa, type == Type::f32 || type == Type::qw8c ? PeakOf::floats : PeakOf::bytes);
+// NULL if this CPU multiplies int8 in no way of its own.
+const PeakLoop* loop_of(Type type) {
+  return quern::loop_of(cpu().isa, type == Type::f32 || type == Type::qw8c ? PeakOf::floats : PeakOf::bytes);
 }
 
 struct Options {
@@ -153,10 +154,11 @@ class Program {
 
   void run(benchmark::State& state, const Case& test, size_t threads) {
     try {
-      Race race(test.layer, engines_, test.placements, threads);
+      Race race(test.layer, engines_, test.placements, threads, loop_of(test.layer.type));
       for (const std::string& failure : race.failures()) fail(text(test.name, ": ", failure));
       for (auto _ : state) race.round();
-      report(state, race.results(), test, threads);
+      report(state, race.results(), test);
+      if (const double percent = race.percent_of_peak(); percent > 0) state.counters["percent_of_peak"] = percent;
     } catch (const std::exception& error) {
       fail(text(test.name, ": ", error.what()));
       state.SkipWithError(error.what());
@@ -164,8 +166,7 @@ class Program {
   }
 
   // Quern counts at its worst placement, the others at their best.
-  static void report(benchmark::State& state, const std::vector<Race::Result>& results, const Case& test,
-                     size_t threads) {
+  static void report(benchmark::State& state, const std::vector<Race::Result>& results, const Case& test) {
     const double ops = 2 * test.layer.macs(), ours = results[0].slowest;
     std::string label = test.comment;
     double fastest_rival = 0;
@@ -179,8 +180,6 @@ class Program {
         fastest_rival = result.fastest;
       if (!result.implementation.empty()) label += text(label.empty() ? "" : "; ", name, ": ", result.implementation);
     }
-    if (const double peak = peak_of(test.layer.type); peak > 0)
-      state.counters["percent_of_peak"] = 100 * ops / ours / (peak * static_cast<double>(threads));
     if (fastest_rival > 0) state.counters["ratio"] = fastest_rival / ours;
     state.SetLabel(label);
   }
@@ -242,9 +241,9 @@ int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
 
-  benchmark::AddCustomContext("quern_isa", isa_name(best_isa()));
-  benchmark::AddCustomContext("quern_peak_gflops", std::to_string(peak_of(Type::f32) * 1e-9));
-  benchmark::AddCustomContext("quern_peak_gops_of_bytes", std::to_string(peak_of(Type::qs8c) * 1e-9));
+  benchmark::AddCustomContext("quern_isa", isa_name(float_level()));
+  for (const auto& [name, type] : {std::pair("quern_peak_gflops", Type::f32), {"quern_peak_gops_of_bytes", Type::qs8c}})
+    benchmark::AddCustomContext(name, std::to_string(PeakMeter(loop_of(type)).ops_per_second() * 1e-9));
   Program program(options);
   program.open_peers();
   program.register_cases();

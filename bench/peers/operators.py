@@ -49,15 +49,15 @@ def engines_of(lines):
     return ["quern", *sorted(found - {"quern"})]
 
 
-def cell(counters, engine, peak):
-    speed = counters.get(f"{engine}/ops_per_second")
+def cell(counters, engine):
+    """GFLOP/s, and percent of the peak that the line was measured beside, if there is one."""
+    speed, percent = counters.get(f"{engine}/ops_per_second"), counters.get("percent_of_peak")
     if not speed:
         return ""
-    return f"{speed / 1e9:.1f}" + (f" ({100 * speed / peak:.0f}%)" if peak else "")
+    return f"{speed / 1e9:.1f}" + (f" ({percent * speed / counters['quern/ops_per_second']:.0f}%)" if percent else "")
 
 
-def print_table(table, kind, threads, lines, peak):
-    """Formats a table. `peak` is the peak of all threads together; 0 if there is none."""
+def print_table(table, kind, threads, lines):
     engines, has_model = engines_of(lines), table == "top"
     header = ["shape", *["model"] * has_model, *engines, "fastest peer / ours"]
     numbers = "" if kind == "f32" else f"; {kind}: {TYPES[kind]}"
@@ -69,7 +69,7 @@ def print_table(table, kind, threads, lines, peak):
         ratio = counters.get("ratio")
         if ratio:
             ratios.append(ratio)
-        cells = [shape, *model, *(cell(counters, engine, peak) for engine in engines), f"{ratio:.2f}" if ratio else ""]
+        cells = [shape, *model, *(cell(counters, engine) for engine in engines), f"{ratio:.2f}" if ratio else ""]
         print("| " + " | ".join(cells) + " |")
     if ratios:
         mean = math.exp(statistics.fmean(map(math.log, ratios)))
@@ -91,16 +91,14 @@ def main():
         output = json.loads(file.read_text())
 
     context = output["context"]
-    peak = 1e9 * float(context["quern_peak_gflops"])
-    peak_of_bytes = 1e9 * float(context["quern_peak_gops_of_bytes"])
     versions = [f"{key.removeprefix('quern_peer_')} {value}" for key, value in context.items()
                 if key.startswith("quern_peer_")]
     print(f"quern {context['quern_version']} ({context['quern_isa']}), {', '.join(versions)}; "
-          f"peak of one core {peak / 1e9:.1f}, of bytes {peak_of_bytes / 1e9:.1f}; GFLOP/s or GOP/s (of peak)")
+          f"peak of one core before the layers run {float(context['quern_peak_gflops']):.1f}, of int8 "
+          f"{float(context['quern_peak_gops_of_bytes']):.1f}; GFLOP/s or GOP/s (of the peak beside the layer)")
     tables = read_lines(output)
     for threads, kind, table in sorted(tables, key=lambda k: (list(TYPES).index(k[1]), k[0], list(TABLES).index(k[2]))):
-        print_table(table, kind, threads, tables[threads, kind, table],
-                    threads * (peak if kind in ("f32", "qw8c") else peak_of_bytes))
+        print_table(table, kind, threads, tables[threads, kind, table])
     return status
 
 

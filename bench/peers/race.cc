@@ -11,8 +11,6 @@
 #include <random>
 #include <thread>
 
-#include "../median.h"
-
 namespace quern::peers {
 namespace {
 
@@ -77,6 +75,18 @@ std::vector<float> scales_of(const Layer& layer) {
   return scales;
 }
 
+Pool pool_of(size_t threads) {
+  Pool pool;
+  if (make_pool(threads, &pool) != QN_OK) throw std::runtime_error(qn_last_message());
+  return pool;
+}
+
+qn_parallel parallel_of(pthreadpool* pool) {
+  qn_parallel parallel;
+  qn_parallel_from_pthreadpool(pool, &parallel);
+  return parallel;
+}
+
 }  // namespace
 
 void* Race::Placed::at(size_t offset) const {
@@ -85,10 +95,13 @@ void* Race::Placed::at(size_t offset) const {
 }
 
 Race::Race(const Layer& layer, const std::vector<const Engine*>& engines, const std::vector<Placement>& placements,
-           size_t threads)
+           size_t threads, const PeakLoop* loop)
     : layer_(layer),
       placements_(placements),
       threads_(threads),
+      pool_(pool_of(loop != nullptr ? threads : 1)),
+      parallel_(parallel_of(pool_.get())),
+      meter_(loop, &parallel_),
       scales_(scales_of(layer)),
       weights_(random_weights(layer)),
       random_(random_input(layer)),
@@ -110,7 +123,7 @@ Race::Runner Race::prepare(const Engine& engine, size_t threads) {
   const Weights weights = {weights_.data(), scales_.empty() ? nullptr : scales_.data()};
   Runner runner = {&engine, engine.prepare(layer_, weights, threads), 1, {}};
   if (runner.task == nullptr) return runner;
-  runner.seconds.resize(placements_.size());
+  runner.times.resize(placements_.size());
   for (const Placement& placement : placements_) {
     bind(runner, placement);
     spoil(output_.at(placement.output));
@@ -162,13 +175,26 @@ void Race::compare(const void* output) {
 void Race::round() {
   const size_t first = rounds_++ % runners_.size();
   for (size_t i = 0; i < runners_.size(); ++i) {
-    Runner& runner = runners_[(first + i) % runners_.size()];
-    if (threads_ > 1) std::this_thread::sleep_for(settling_time);
-    for (size_t p = 0; p < placements_.size(); ++p) {
-      bind(runner, placements_[p]);
-      seconds_per_call(*runner.task, std::max(runner.calls, least_warm_up), threads_);
-      runner.seconds[p].push_back(seconds_per_call(*runner.task, runner.calls, threads_));
-    }
+    const size_t index = (first + i) % runners_.size();
+    take_turn(runners_[index]);
+    if (index != 0) continue;
+    settle();
+    meter_.warm_up();
+    meter_.take_turn();
+  }
+}
+
+void Race::settle() const {
+  if (threads_ > 1) std::this_thread::sleep_for(settling_time);
+}
+
+void Race::take_turn(Runner& runner) {
+  settle();
+  for (size_t p = 0; p < placements_.size(); ++p) {
+    bind(runner, placements_[p]);
+    seconds_per_call(*runner.task, std::max(runner.calls, least_warm_up), threads_);
+    const double seconds = seconds_per_call(*runner.task, runner.calls, threads_);
+    runner.times[p].push_back(meter_.add(seconds * static_cast<double>(runner.calls), runner.calls));
   }
 }
 
@@ -176,11 +202,17 @@ std::vector<Race::Result> Race::results() const {
   std::vector<Result> results;
   for (const Runner& runner : runners_) {
     std::vector<double> medians;
-    for (const auto& seconds : runner.seconds) medians.push_back(median(seconds));
+    for (const auto& times : runner.times) medians.push_back(median_seconds(times));
     const auto [fastest, slowest] = std::minmax_element(medians.begin(), medians.end());
     results.push_back({runner.engine, runner.task->implementation(), *slowest, *fastest});
   }
   return results;
+}
+
+double Race::percent_of_peak() {
+  const auto faster = [](const auto& a, const auto& b) { return median_seconds(a) < median_seconds(b); };
+  const auto& times = runners_[0].times;
+  return meter_.percent(2 * layer_.macs(), *std::max_element(times.begin(), times.end(), faster));
 }
 
 }  // namespace quern::peers

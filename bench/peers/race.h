@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/thread_pool.h"
 #include "bench.h"
 #include "engine.h"
 
@@ -18,11 +19,12 @@ class Race {
  public:
   // The first engine is Quern; the outputs of the others are compared with its output. An engine takes no part if it
   // has no operator for the layer, fails, or computes something else; `failures` names the last two cases. Throws
-  // std::runtime_error if Quern fails.
+  // std::runtime_error if Quern fails. With a loop, our percentage of its peak is measured, too.
   Race(const Layer& layer, const std::vector<const Engine*>& engines, const std::vector<Placement>& placements,
-       size_t threads);
+       size_t threads, const PeakLoop* loop = nullptr);
 
   // Gives every engine its turn: at each placement a chunk of about a millisecond that is not timed, then one that is.
+  // The loop's turn follows ours.
   void round();
 
   struct Result {
@@ -31,14 +33,15 @@ class Race {
     double slowest, fastest;  // seconds of a call at the worst and at the best placement, each the median of its chunks
   };
   std::vector<Result> results() const;  // ours first
+  double percent_of_peak();             // of our slowest placement; 0 without a loop
   const std::vector<std::string>& failures() const { return failures_; }
 
  private:
   struct Runner {
     const Engine* engine;
     std::unique_ptr<Task> task;
-    size_t calls;                              // in a chunk
-    std::vector<std::vector<double>> seconds;  // of a call, by placement and round
+    size_t calls;                               // in a chunk
+    std::vector<std::vector<TimedWork>> times;  // of a call, by placement and round
   };
   // A buffer that starts anywhere in a page and may be read a little beyond its end, as some libraries do.
   class Placed {
@@ -53,6 +56,8 @@ class Race {
     Buffer buffer_;
   };
 
+  void settle() const;
+  void take_turn(Runner& runner);
   Runner prepare(const Engine& engine, size_t threads);
   void bind(Runner& runner, const Placement& placement) const;
   // Fills the output with what no engine that writes all of it leaves there.
@@ -62,6 +67,9 @@ class Race {
   Layer layer_;
   std::vector<Placement> placements_;
   size_t threads_;
+  Pool pool_;  // of the loop: each engine has threads of its own
+  qn_parallel parallel_ = {};
+  PeakMeter meter_;
   std::vector<float> scales_;
   Buffer weights_, random_;
   Placed input_, output_;

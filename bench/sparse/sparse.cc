@@ -1,10 +1,10 @@
 // quern-sparse: measures how much faster zeros in the weights make a convolution. It runs layers in which some weights
 // are zero, single ones or blocks of output channels, by the sparse algorithm, and the same layer without zeros by the
-// fastest dense algorithm. All forms of a layer run in turn, so that their times can be compared; it prints medians.
+// fastest dense algorithm. All forms of a layer, and the peak, run in turn, so that their times can be compared; it
+// prints medians. With one thread, times are processor time.
 #include <quern/quern.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -14,12 +14,11 @@
 #include <string>
 #include <vector>
 
-#include "../median.h"
 #include "base/cpu.h"
 #include "base/math.h"
 #include "base/memory.h"
 #include "base/thread_pool.h"
-#include "peak/peak.h"
+#include "peak/meter.h"
 
 namespace quern {
 namespace {
@@ -53,8 +52,6 @@ struct Release {
   void operator()(qn_operator* op) const { qn_operator_release(op); }
   void operator()(qn_plan* plan) const { qn_plan_release(plan); }
 };
-
-using Clock = std::chrono::steady_clock;
 
 void check(qn_status status) {
   if (status == QN_OK) return;
@@ -114,15 +111,15 @@ class Runner {
     check(qn_plan_run(plan_.get(), &in, &out, workspace_.data(), workspace_.size(), parallel));
   }
   // Times a round, as many runs as take about a millisecond. The first round only finds out how many runs that are.
-  void time(const void* in, void* out, const qn_parallel* parallel) {
-    const auto begin = Clock::now();
+  void time(const void* in, void* out, const qn_parallel* parallel, PeakMeter* meter) {
+    const double begin = meter->now();
     for (size_t i = 0; i < runs_; ++i) run(in, out, parallel);
-    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count() / static_cast<double>(runs_);
-    if (warm_) seconds_.push_back(seconds);
+    const TimedWork time = meter->add(meter->now() - begin, runs_);
+    if (warm_) times_.push_back(time);
     warm_ = true;
-    runs_ = std::clamp<size_t>(static_cast<size_t>(1e-3 / seconds), 1, 1000);
+    runs_ = std::clamp<size_t>(static_cast<size_t>(1e-3 / time.seconds), 1, 1000);
   }
-  double seconds() const { return median(seconds_); }
+  const std::vector<TimedWork>& times() const { return times_; }
   const char* kernel() const { return qn_plan_kernel(plan_.get()); }
   qn_algorithm algorithm() const { return qn_plan_algorithm(plan_.get()); }
 
@@ -135,10 +132,10 @@ class Runner {
   Buffer workspace_;
   size_t runs_ = 1;
   bool warm_ = false;
-  std::vector<double> seconds_;
+  std::vector<TimedWork> times_;
 };
 
-void run_layer(const Layer& layer, const Arguments& arguments, double peak, const qn_parallel* parallel) {
+void run_layer(const Layer& layer, const Arguments& arguments, const PeakLoop* loop, const qn_parallel* parallel) {
   struct Case {
     size_t block;
     double zeros;
@@ -163,15 +160,19 @@ void run_layer(const Layer& layer, const Arguments& arguments, double peak, cons
   for (size_t i = 0; i < places * layer.in; ++i) {
     static_cast<float*>(in.data())[i] = static_cast<float>(random() % 1000) / 1000;
   }
+  PeakMeter meter(loop, parallel);
   for (size_t round = 0; round <= arguments.rounds; ++round) {
-    for (Case& c : cases) c.runner->time(in.data(), out.data(), parallel);
+    for (Case& c : cases) {
+      c.runner->time(in.data(), out.data(), parallel, &meter);
+      if (meter.due()) meter.take_turn();
+    }
   }
-  const double dense_seconds = cases[0].runner->seconds();
+  const double dense_seconds = median_seconds(cases[0].runner->times());
   for (const Case& c : cases) {
-    const double seconds = c.runner->seconds();
+    const double seconds = median_seconds(c.runner->times());
     const double ops = 2.0 * static_cast<double>(pixels) * static_cast<double>(c.runner->nonzeros);
     std::printf("%s,%zu,%zu,%g,%.1f,%.2f,%.1f,%s,%s\n", name_of(layer).c_str(), layer.kernel, c.block, c.zeros,
-                seconds * 1e6, dense_seconds / seconds, 100 * ops / seconds / peak,
+                seconds * 1e6, dense_seconds / seconds, meter.percent(ops, c.runner->times()),
                 qn_algorithm_string(c.runner->algorithm()), c.runner->kernel());
   }
   std::fflush(stdout);
@@ -230,13 +231,15 @@ int run(int argc, char** argv) {
   qn_parallel parallel;
   check(make_pool(arguments.threads, &pool));
   check(qn_parallel_from_pthreadpool(pool.get(), &parallel));
-  const double peak = measure_peak_flops(best_isa()) * static_cast<double>(arguments.threads);
-  std::printf("# %s, %zu threads, peak %.1f GFLOP/s\n", qn_cpu_level(), arguments.threads, peak / 1e9);
+  const qn_parallel* const used = arguments.threads > 1 ? &parallel : nullptr;
+  const PeakLoop* const loop = fastest_loop(cpu().isa, PeakOf::floats);
+  std::printf("# %s, %zu threads, peak %.1f GFLOP/s before the layers run\n", qn_cpu_level(), arguments.threads,
+              PeakMeter(loop, used).ops_per_second() / 1e9);
   std::printf("shape,kernel,block,zeros,us,speedup,percent_of_peak,algorithm,kernel\n");
   for (const Layer& layer : layers) {
     if (arguments.pointwise && layer.kernel > 1) continue;
     if (!arguments.layer.empty() && arguments.layer != name_of(layer)) continue;
-    run_layer(layer, arguments, peak, arguments.threads > 1 ? &parallel : nullptr);
+    run_layer(layer, arguments, loop, used);
   }
   return 0;
 }

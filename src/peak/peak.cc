@@ -1,11 +1,5 @@
 #include "peak/peak.h"
 
-#include <quern/base.h>
-
-#include <algorithm>
-#include <chrono>
-#include <cstddef>
-
 #include "base/cpu.h"
 
 namespace quern {
@@ -13,223 +7,194 @@ namespace {
 
 // The loops are inline assembly, because a compiler may change or remove a loop whose result nobody uses. Every
 // accumulator depends only on itself. To keep a core busy, it takes as many accumulators as the core has multiply-add
-// units times cycles of latency; the loops have more than any core needs. The operands of the fused loops are tiny, so
-// that the sums stay finite.
+// units times cycles of latency; the loops have more than any core needs. The other registers are operands. Neighbours
+// multiply different ones, so that the bits at the inputs of the multipliers change with every instruction.
 //
-// Without dot products, bytes take several instructions, those of the level's kernels: x86 multiplies pairs of 16-bit
+// Without dot products, int8 takes several instructions, those of the level's kernels: x86 multiplies pairs of 16-bit
 // numbers and adds the sums of two products, ARM adds two products of bytes, then pairs of these sums.
-constexpr float operand = 1e-6f;
 
-struct Loop {
-  uint32_t isa;
-  PeakOf of;
-  size_t operations;  // in one turn of the loop
-  void (*run)(size_t turns);
-};
+// op(accumulator, operand, operand)
+#define QN_FOR_8(op) \
+  op(0, 12, 14) op(1, 13, 15) op(2, 12, 15) op(3, 13, 14) op(4, 12, 14) op(5, 13, 15) op(6, 12, 15) op(7, 13, 14)
+#define QN_FOR_12(op) QN_FOR_8(op) op(8, 12, 14) op(9, 13, 15) op(10, 12, 15) op(11, 13, 14)
+#define QN_FOR_14_OF_32(op)                                                                                       \
+  op(0, 14, 31) op(1, 15, 30) op(2, 16, 29) op(3, 17, 28) op(4, 18, 27) op(5, 19, 26) op(6, 20, 25) op(7, 21, 24) \
+      op(8, 22, 23) op(9, 23, 31) op(10, 24, 30) op(11, 25, 29) op(12, 26, 28) op(13, 27, 14)
 
-#define QN_FOR_14(op) op(0) op(1) op(2) op(3) op(4) op(5) op(6) op(7) op(8) op(9) op(10) op(11) op(12) op(13)
+// op(register)
+#define QN_LOW_12(op) op(0) op(1) op(2) op(3) op(4) op(5) op(6) op(7) op(8) op(9) op(10) op(11)
+#define QN_LOW_14(op) QN_LOW_12(op) op(12) op(13)
+#define QN_LOW_16(op) QN_LOW_14(op) op(14) op(15)
+#define QN_LOW_24(op) QN_LOW_16(op) op(16) op(17) op(18) op(19) op(20) op(21) op(22) op(23)
+#define QN_ALL_32(op) QN_LOW_24(op) op(24) op(25) op(26) op(27) op(28) op(29) op(30) op(31)
 
 #if defined(__x86_64__)
 
-#define QN_FOR_12(op) op(0) op(1) op(2) op(3) op(4) op(5) op(6) op(7) op(8) op(9) op(10) op(11)
-#define QN_ZERO(i) "vxorps %%xmm" #i ", %%xmm" #i ", %%xmm" #i "\n\t"
-#define QN_XMM_CLOBBERS                                                                                               \
-  "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", \
-      "xmm14", "xmm15"
+#define QN_XMM(i) "xmm" #i,
 
-// Defines a function whose loop multiplies two vectors, 14 and 15, and adds the products to others.
-#define QN_LOOP(name, reg, all, multiply_add)                                 \
-  void name(size_t turns) {                                                   \
-    asm volatile(QN_FOR_14(QN_ZERO) "vbroadcastss %[x], %%" #reg "14\n\t"   \
-                 "vbroadcastss %[x], %%" #reg "15\n"                        \
-                 "1:\n\t" all(multiply_add) "dec %[n]\n\t"                 \
-                 "jnz 1b\n\t"                                               \
-                 "vzeroupper"                                               \
-                 : [n] "+r"(turns)                                          \
-                 : [x] "m"(operand)                                         \
-                 : "cc", QN_XMM_CLOBBERS); \
-  }
-#define QN_FMA_512(i) "vfmadd231ps %%zmm14, %%zmm15, %%zmm" #i "\n\t"
-#define QN_FMA_256(i) "vfmadd231ps %%ymm14, %%ymm15, %%ymm" #i "\n\t"
-#define QN_DOT_512(i) "vpdpbusd %%zmm14, %%zmm15, %%zmm" #i "\n\t"
-#define QN_DOT_256(i) "%{vex%} vpdpbusd %%ymm14, %%ymm15, %%ymm" #i "\n\t"
-#define QN_PAIRS_256(i) "vpmaddwd %%ymm14, %%ymm15, %%ymm13\n\tvpaddd %%ymm13, %%ymm" #i ", %%ymm" #i "\n\t"
-QN_LOOP(fma_512, zmm, QN_FOR_14, QN_FMA_512)
-QN_LOOP(fma_256, ymm, QN_FOR_14, QN_FMA_256)
-QN_LOOP(dot_512, zmm, QN_FOR_14, QN_DOT_512)
-QN_LOOP(dot_256, ymm, QN_FOR_14, QN_DOT_256)
-QN_LOOP(pairs_256, ymm, QN_FOR_12, QN_PAIRS_256)
+#define QN_LOOP(start, body, end, used)                                     \
+  asm volatile(start ".p2align 6\n1:\n\t" body "dec %[n]\n\tjnz 1b\n\t" end \
+               : [n] "+r"(turns)                                            \
+               : [r] "r"(registers)                                         \
+               : used(QN_XMM) "cc", "memory")
+#define QN_LOAD_512(i) "vmovups 64*" #i "(%[r]), %%zmm" #i "\n\t"
+#define QN_STORE_512(i) "vmovups %%zmm" #i ", 64*" #i "(%[r])\n\t"
+#define QN_LOAD_256(i) "vmovups 32*" #i "(%[r]), %%ymm" #i "\n\t"
+#define QN_STORE_256(i) "vmovups %%ymm" #i ", 32*" #i "(%[r])\n\t"
+#define QN_LOAD_128(i) "movups 16*" #i "(%[r]), %%xmm" #i "\n\t"
+#define QN_STORE_128(i) "movups %%xmm" #i ", 16*" #i "(%[r])\n\t"
 
-// Computes eight products 1 * 1 and eight sums 0 + 0. Every accumulator is also its own operand, so no register is
-// spent on other operands and all sixteen can be accumulators.
-void multiply_add_128(size_t turns) {
-  static constexpr float one = 1;
-#define QN_START(product, sum)                   \
-  "movss %[one], %%xmm" #product                 \
-  "\n\t"                                         \
-  "shufps $0, %%xmm" #product ", %%xmm" #product \
-  "\n\t"                                         \
-  "xorps %%xmm" #sum ", %%xmm" #sum "\n\t"
-#define QN_PAIR(product, sum)               \
-  "mulps %%xmm" #product ", %%xmm" #product \
-  "\n\t"                                    \
-  "addps %%xmm" #sum ", %%xmm" #sum "\n\t"
-#define QN_FOR_8_PAIRS(op) op(0, 1) op(2, 3) op(4, 5) op(6, 7) op(8, 9) op(10, 11) op(12, 13) op(14, 15)
-  asm volatile(QN_FOR_8_PAIRS(QN_START) "1:\n\t" QN_FOR_8_PAIRS(QN_PAIR) QN_FOR_8_PAIRS(QN_PAIR) "dec %[n]\n\t"
-               "jnz 1b"
-               : [n] "+r"(turns)
-               : [one] "m"(one)
-               : "cc", QN_XMM_CLOBBERS);
+#define QN_ADD_512(i, a, b) "vfmadd231ps %%zmm" #a ", %%zmm" #b ", %%zmm" #i "\n\t"
+#define QN_SUBTRACT_512(i, a, b) "vfnmadd231ps %%zmm" #a ", %%zmm" #b ", %%zmm" #i "\n\t"
+#define QN_DOT_512(i, a, b) "vpdpbusd %%zmm" #a ", %%zmm" #b ", %%zmm" #i "\n\t"
+#define QN_ADD_256(i, a, b) "vfmadd231ps %%ymm" #a ", %%ymm" #b ", %%ymm" #i "\n\t"
+#define QN_SUBTRACT_256(i, a, b) "vfnmadd231ps %%ymm" #a ", %%ymm" #b ", %%ymm" #i "\n\t"
+#define QN_DOT_256(i, a, b) "%{vex%} vpdpbusd %%ymm" #a ", %%ymm" #b ", %%ymm" #i "\n\t"
+#define QN_PAIRS_256(i, a, b) \
+  "vpmaddwd %%ymm" #a ", %%ymm" #b ", %%ymm11\n\tvpaddd %%ymm11, %%ymm" #i ", %%ymm" #i "\n\t"
+// Before AVX a product replaces one of its operands, so that kernels copy it first.
+#define QN_PAIRS_128(i, a, b) \
+  "movdqa %%xmm" #a ", %%xmm11\n\tpmaddwd %%xmm" #b ", %%xmm11\n\tpaddd %%xmm11, %%xmm" #i "\n\t"
+
+#define QN_LOOP_512(body) QN_LOOP(QN_ALL_32(QN_LOAD_512), body, QN_LOW_14(QN_STORE_512) "vzeroupper", QN_ALL_32)
+#define QN_LOOP_256(body) QN_LOOP(QN_LOW_16(QN_LOAD_256), body, QN_LOW_12(QN_STORE_256) "vzeroupper", QN_LOW_16)
+
+#define QN_LOOP_128(body) QN_LOOP(QN_LOW_16(QN_LOAD_128), body, QN_LOW_12(QN_STORE_128), QN_LOW_16)
+[[gnu::target("avx512f")]] void fma_512(size_t turns, void* registers) {
+  QN_LOOP_512(QN_FOR_14_OF_32(QN_ADD_512) QN_FOR_14_OF_32(QN_SUBTRACT_512));
 }
+[[gnu::target("avx512f")]] void dot_512(size_t turns, void* registers) { QN_LOOP_512(QN_FOR_14_OF_32(QN_DOT_512)); }
+void fma_256(size_t turns, void* registers) { QN_LOOP_256(QN_FOR_12(QN_ADD_256) QN_FOR_12(QN_SUBTRACT_256)); }
+void dot_256(size_t turns, void* registers) { QN_LOOP_256(QN_FOR_12(QN_DOT_256)); }
+void pairs_256(size_t turns, void* registers) { QN_LOOP_256(QN_FOR_8(QN_PAIRS_256)); }
+void pairs_128(size_t turns, void* registers) { QN_LOOP_128(QN_FOR_8(QN_PAIRS_128)); }
 
-// Pairs with SSE4.1, whose products replace one of their operands, so that it is copied before. What the operands,
-// xmm13 and xmm15, hold does not matter: integers of any value take as long.
-void pairs_128(size_t turns) {
-#define QN_ZERO_128(i) "pxor %%xmm" #i ", %%xmm" #i "\n\t"
-#define QN_PAIRS_128(i) "movdqa %%xmm15, %%xmm14\n\tpmaddwd %%xmm13, %%xmm14\n\tpaddd %%xmm14, %%xmm" #i "\n\t"
-  asm volatile(QN_FOR_12(QN_ZERO_128) "1:\n\t" QN_FOR_12(QN_PAIRS_128) "dec %[n]\n\t"
-               "jnz 1b"
-               : [n] "+r"(turns)
-               :
-               : "cc", QN_XMM_CLOBBERS);
-}
+#define QN_MULTIPLY_128(a, b) "movaps %%xmm" #a ", %%xmm11\n\tmulps %%xmm" #b ", %%xmm11\n\t"
+#define QN_ADD_128(i, a, b) QN_MULTIPLY_128(a, b) "addps %%xmm11, %%xmm" #i "\n\t"
+#define QN_SUBTRACT_128(i, a, b) QN_MULTIPLY_128(a, b) "subps %%xmm11, %%xmm" #i "\n\t"
+void multiply_add_128(size_t turns, void* registers) { QN_LOOP_128(QN_FOR_8(QN_ADD_128) QN_FOR_8(QN_SUBTRACT_128)); }
 
-constexpr Loop loops[] = {
-    {isa_avx512, PeakOf::floats, 14 * 16 * 2, fma_512},        {isa_avx2, PeakOf::floats, 14 * 8 * 2, fma_256},
-    {isa_sse41, PeakOf::floats, 2 * 16 * 4, multiply_add_128}, {isa_ref, PeakOf::floats, 2 * 16 * 4, multiply_add_128},
-    {isa_avx512vnni, PeakOf::bytes, 14 * 64 * 2, dot_512},     {isa_avxvnni, PeakOf::bytes, 14 * 32 * 2, dot_256},
-    {isa_avx2, PeakOf::bytes, 12 * 16 * 2, pairs_256},         {isa_sse41, PeakOf::bytes, 12 * 8 * 2, pairs_128},
+constexpr PeakLoop loops[] = {
+    {isa_avx512, PeakOf::floats, 2 * 14 * 16 * 2, 14, 64, fma_512},
+    {isa_avx2, PeakOf::floats, 2 * 12 * 8 * 2, 12, 32, fma_256},
+    {isa_sse41, PeakOf::floats, 2 * 8 * 4 * 2, 8, 16, multiply_add_128},
+    {isa_ref, PeakOf::floats, 2 * 8 * 4 * 2, 8, 16, multiply_add_128},
+    {isa_avx512vnni, PeakOf::bytes, 14 * 64 * 2, 14, 64, dot_512},
+    {isa_avxvnni, PeakOf::bytes, 12 * 32 * 2, 12, 32, dot_256},
+    {isa_avx2, PeakOf::bytes, 8 * 16 * 2, 8, 32, pairs_256},
+    {isa_sse41, PeakOf::bytes, 8 * 8 * 2, 8, 16, pairs_128},
 };
 
 #elif defined(__aarch64__)
 
-#define QN_FOR_24(op)                                                                                                 \
-  op(0) op(1) op(2) op(3) op(4) op(5) op(6) op(7) op(8) op(9) op(10) op(11) op(12) op(13) op(14) op(15) op(16) op(17) \
-      op(18) op(19) op(20) op(21) op(22) op(23)
-#define QN_FOR_6_FOURS(op) \
-  op(0, 1, 2, 3) op(4, 5, 6, 7) op(8, 9, 10, 11) op(12, 13, 14, 15) op(16, 17, 18, 19) op(20, 21, 22, 23)
-#define QN_ZERO(i) "movi v" #i ".4s, #0\n\t"
-#define QN_CLOBBER(i) "v" #i,
+// op(accumulator, operand, operand)
+#define QN_FOR_24(op)                                                                                              \
+  op(0, 24, 28) op(1, 25, 29) op(2, 26, 30) op(3, 27, 31) op(4, 24, 29) op(5, 25, 30) op(6, 26, 31) op(7, 27, 28)  \
+      op(8, 24, 30) op(9, 25, 31) op(10, 26, 28) op(11, 27, 29) op(12, 24, 31) op(13, 25, 28) op(14, 26, 29)       \
+          op(15, 27, 30) op(16, 24, 28) op(17, 25, 29) op(18, 26, 30) op(19, 27, 31) op(20, 24, 29) op(21, 25, 30) \
+              op(22, 26, 31) op(23, 27, 28)
+#define QN_VECTOR(i) "v" #i,
 
-// Defines a function whose loop multiplies v30 by v31 and adds the products to the others.
-#define QN_LOOP(name, all, multiply_add)                                 \
-  void name(size_t turns) {                                              \
-    asm volatile(QN_FOR_24(QN_ZERO) "dup v30.4s, %w[x]\n\t"            \
-                 "dup v31.4s, %w[x]\n"                                           \
-                 "1:\n\t" all(multiply_add) "subs %[n], %[n], #1\n\t"           \
-                 "b.ne 1b"                                                        \
-                 : [n] "+r"(turns)                                                \
-                 : [x] "r"(__builtin_bit_cast(uint32_t, operand))                 \
-                 : QN_FOR_24(QN_CLOBBER) QN_SUMS(QN_CLOBBER) "v30", "v31", "cc"); \
-  }
-#define QN_FMA(i) "fmla v" #i ".4s, v30.4s, v31.4s\n\t"
-#define QN_SUMS(op) op(24) op(25) op(26) op(27)
-#define QN_LOWER(i) "smull v" #i ".8h, v30.8b, v31.8b\n\t"
-#define QN_UPPER(i) "smlal2 v" #i ".8h, v30.16b, v31.16b\n\t"
-#define QN_ADD(sum, i) "sadalp v" #sum ".4s, v" #i ".8h\n\t"
-#define QN_BYTES(a, b, c, d) QN_SUMS(QN_LOWER) QN_SUMS(QN_UPPER) QN_ADD(a, 24) QN_ADD(b, 25) QN_ADD(c, 26) QN_ADD(d, 27)
+#define QN_LOOP(body)                                                                                    \
+  asm volatile(QN_ALL_32(QN_LOAD) "1:\n\t" body "subs %[n], %[n], #1\n\tb.ne 1b\n\t" QN_LOW_24(QN_STORE) \
+               : [n] "+r"(turns)                                                                         \
+               : [r] "r"(registers)                                                                      \
+               : QN_ALL_32(QN_VECTOR) "cc", "memory")
+#define QN_LOAD(i) "ldr q" #i ", [%[r], #16*" #i "]\n\t"
+#define QN_STORE(i) "str q" #i ", [%[r], #16*" #i "]\n\t"
+#define QN_ADD(i, a, b) "fmla v" #i ".4s, v" #a ".4s, v" #b ".4s\n\t"
+#define QN_SUBTRACT(i, a, b) "fmls v" #i ".4s, v" #a ".4s, v" #b ".4s\n\t"
+// Products of v28 to v31 in v24 to v27, which four sums then add.
+#define QN_MULTIPLY(t, a, b, c, d) \
+  "smull v" #t ".8h, v" #a ".8b, v" #b ".8b\n\tsmlal2 v" #t ".8h, v" #c ".16b, v" #d ".16b\n\t"
+#define QN_PAIRS(sum, t) "sadalp v" #sum ".4s, v" #t ".8h\n\t"
+#define QN_BYTES(a, b, c, d)      \
+  QN_MULTIPLY(24, 28, 30, 29, 31) \
+  QN_MULTIPLY(25, 29, 31, 28, 30) \
+  QN_MULTIPLY(26, 28, 31, 29, 30) \
+  QN_MULTIPLY(27, 29, 30, 28, 31) QN_PAIRS(a, 24) QN_PAIRS(b, 25) QN_PAIRS(c, 26) QN_PAIRS(d, 27)
 // sdot and smmla. As numbers, because no directive makes clang 14 take their names for every system.
-#define QN_DOT(i) ".inst 0x4e809400 + 31 * 0x10000 + 30 * 32 + " #i "\n\t"
-#define QN_MATRIX(i) ".inst 0x4e80a400 + 31 * 0x10000 + 30 * 32 + " #i "\n\t"
-QN_LOOP(fma_neon, QN_FOR_24, QN_FMA)
-QN_LOOP(bytes_neon, QN_FOR_6_FOURS, QN_BYTES)
-QN_LOOP(dot, QN_FOR_24, QN_DOT)
-QN_LOOP(matrix, QN_FOR_24, QN_MATRIX)
+#define QN_DOT(i, a, b) ".inst 0x4e809400 + " #b " * 0x10000 + " #a " * 32 + " #i "\n\t"
+#define QN_MATRIX(i, a, b) ".inst 0x4e80a400 + " #b " * 0x10000 + " #a " * 32 + " #i "\n\t"
+void fma_neon(size_t turns, void* registers) { QN_LOOP(QN_FOR_24(QN_ADD) QN_FOR_24(QN_SUBTRACT)); }
+void bytes_neon(size_t turns, void* registers) {
+  QN_LOOP(QN_BYTES(0, 1, 2, 3) QN_BYTES(4, 5, 6, 7) QN_BYTES(8, 9, 10, 11) QN_BYTES(12, 13, 14, 15)
+              QN_BYTES(16, 17, 18, 19) QN_BYTES(20, 21, 22, 23));
+}
+void dot(size_t turns, void* registers) { QN_LOOP(QN_FOR_24(QN_DOT)); }
+void matrix(size_t turns, void* registers) { QN_LOOP(QN_FOR_24(QN_MATRIX)); }
 
-constexpr Loop loops[] = {
-    {isa_neon, PeakOf::floats, 24 * 4 * 2, fma_neon},   {isa_ref, PeakOf::floats, 24 * 4 * 2, fma_neon},
-    {isa_neon, PeakOf::bytes, 24 * 16 * 2, bytes_neon}, {isa_dotprod, PeakOf::bytes, 24 * 16 * 2, dot},
-    {isa_i8mm, PeakOf::bytes, 24 * 32 * 2, matrix},
+constexpr PeakLoop loops[] = {
+    {isa_neon, PeakOf::floats, 2 * 24 * 4 * 2, 24, 16, fma_neon},
+    {isa_ref, PeakOf::floats, 2 * 24 * 4 * 2, 24, 16, fma_neon},
+    {isa_neon, PeakOf::bytes, 24 * 16 * 2, 24, 16, bytes_neon},
+    {isa_dotprod, PeakOf::bytes, 24 * 16 * 2, 24, 16, dot},
+    {isa_i8mm, PeakOf::bytes, 24 * 32 * 2, 24, 16, matrix},
 };
 
 #elif defined(__arm__)
 
-#define QN_ZERO_NEON(i) "vmov.i32 q" #i ", #0\n\t"
-#define QN_ZERO_VFP(i) "vmov s" #i ", %[zero]\n\t"
-#define QN_FMA_NEON(i) "vfma.f32 q" #i ", q14, q15\n\t"
-#define QN_MLA_NEON(i) "vmla.f32 q" #i ", q14, q15\n\t"
-#define QN_FOR_2_FOURS(op) op(0, 1, 2, 3) op(4, 5, 6, 7)
-#define QN_SUMS(op) op(8) op(9) op(10) op(11)
-#define QN_LOWER(i) "vmull.s8 q" #i ", d28, d30\n\t"
-#define QN_UPPER(i) "vmlal.s8 q" #i ", d29, d31\n\t"
-#define QN_ADD(sum, i) "vpadal.s16 q" #sum ", q" #i "\n\t"
-#define QN_BYTES(a, b, c, d) QN_SUMS(QN_LOWER) QN_SUMS(QN_UPPER) QN_ADD(a, 8) QN_ADD(b, 9) QN_ADD(c, 10) QN_ADD(d, 11)
-#define QN_MLA_VFP(i) "vmla.f32 s" #i ", s14, s15\n\t"
+#define QN_LOOP(load, body, store, ...)                                     \
+  asm volatile(load "1:\n\t" body "subs %[n], %[n], #1\n\tbne 1b\n\t" store \
+               : [n] "+r"(turns), [r] "+r"(registers)                       \
+               :                                                            \
+               : __VA_ARGS__, "cc", "memory")
+#define QN_LOW_Q "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7"
+#define QN_ALL_Q QN_LOW_Q, "q8", "q9", "q10", "q11", "q12", "q13", "q14", "q15"
+#define QN_LOAD_Q "vldmia %[r]!, {d0-d15}\n\tvldmia %[r], {d16-d31}\n\tsub %[r], %[r], #128\n\t"
+#define QN_STORE_Q "vstmia %[r]!, {d0-d15}\n\tvstmia %[r], {d16-d23}"
+#define QN_LOAD_S "vldmia %[r], {s0-s31}\n\t"
+#define QN_STORE_S "vstmia %[r], {s0-s13}"
 
-#define QN_LOOP(start, all, multiply_add, ...) \
-  asm volatile(start "1:\n\t" all(multiply_add) "subs %[n], %[n], #1\n\t"  \
-               "bne 1b"                                                          \
-               : [n] "+r"(turns)                                                 \
-               : [x] "r"(__builtin_bit_cast(uint32_t, operand)), [zero] "r"(0)   \
-               : "cc", __VA_ARGS__)
-#define QN_START_NEON QN_FOR_14(QN_ZERO_NEON) "vdup.32 q14, %[x]\n\tvdup.32 q15, %[x]\n"
-#define QN_START_VFP QN_FOR_14(QN_ZERO_VFP) "vmov s14, %[x]\n\tvmov s15, %[x]\n"
-#define QN_LOW_CLOBBERS "q0", "q1", "q2", "q3"
-#define QN_NEON_CLOBBERS QN_LOW_CLOBBERS, "q4", "q5", "q6", "q7", "q8", "q9", "q10", "q11", "q12", "q13", "q14", "q15"
+#define QN_ADD_FUSED(i, a, b) "vfma.f32 q" #i ", q" #a ", q" #b "\n\t"
+#define QN_SUBTRACT_FUSED(i, a, b) "vfms.f32 q" #i ", q" #a ", q" #b "\n\t"
+#define QN_ADD_Q(i, a, b) "vmla.f32 q" #i ", q" #a ", q" #b "\n\t"
+#define QN_SUBTRACT_Q(i, a, b) "vmls.f32 q" #i ", q" #a ", q" #b "\n\t"
+#define QN_ADD_S(i, a, b) "vmla.f32 s" #i ", s" #a ", s" #b "\n\t"
+#define QN_SUBTRACT_S(i, a, b) "vmls.f32 s" #i ", s" #a ", s" #b "\n\t"
+// Products of d24 to d31 in q8 to q11, which four sums then add.
+#define QN_MULTIPLY(t, a, b, c, d) "vmull.s8 q" #t ", d" #a ", d" #b "\n\tvmlal.s8 q" #t ", d" #c ", d" #d "\n\t"
+#define QN_PAIRS(sum, t) "vpadal.s16 q" #sum ", q" #t "\n\t"
+#define QN_BYTES(a, b, c, d)      \
+  QN_MULTIPLY(8, 24, 28, 25, 29)  \
+  QN_MULTIPLY(9, 26, 30, 27, 31)  \
+  QN_MULTIPLY(10, 24, 30, 25, 31) \
+  QN_MULTIPLY(11, 26, 28, 27, 29) QN_PAIRS(a, 8) QN_PAIRS(b, 9) QN_PAIRS(c, 10) QN_PAIRS(d, 11)
 
-[[gnu::target("fpu=neon-vfpv4")]] void fma_neonfma(size_t turns) {
-  QN_LOOP(QN_START_NEON, QN_FOR_14, QN_FMA_NEON, QN_NEON_CLOBBERS);
+[[gnu::target("fpu=neon-vfpv4")]] void fma_neonfma(size_t turns, void* registers) {
+  QN_LOOP(QN_LOAD_Q, QN_FOR_12(QN_ADD_FUSED) QN_FOR_12(QN_SUBTRACT_FUSED), QN_STORE_Q, QN_ALL_Q);
 }
-[[gnu::target("fpu=neon")]] void multiply_add_neon(size_t turns) {
-  QN_LOOP(QN_START_NEON, QN_FOR_14, QN_MLA_NEON, QN_NEON_CLOBBERS);
+[[gnu::target("fpu=neon")]] void multiply_add_neon(size_t turns, void* registers) {
+  QN_LOOP(QN_LOAD_Q, QN_FOR_12(QN_ADD_Q) QN_FOR_12(QN_SUBTRACT_Q), QN_STORE_Q, QN_ALL_Q);
 }
-[[gnu::target("fpu=neon")]] void bytes_neon(size_t turns) {
-  QN_LOOP(QN_START_NEON, QN_FOR_2_FOURS, QN_BYTES, QN_NEON_CLOBBERS);
+[[gnu::target("fpu=neon")]] void bytes_neon(size_t turns, void* registers) {
+  QN_LOOP(QN_LOAD_Q, QN_BYTES(0, 1, 2, 3) QN_BYTES(4, 5, 6, 7), QN_STORE_Q, QN_ALL_Q);
 }
-void multiply_add_vfp(size_t turns) { QN_LOOP(QN_START_VFP, QN_FOR_14, QN_MLA_VFP, QN_LOW_CLOBBERS); }
+void multiply_add_vfp(size_t turns, void* registers) {
+  QN_LOOP(QN_LOAD_S, QN_FOR_14_OF_32(QN_ADD_S) QN_FOR_14_OF_32(QN_SUBTRACT_S), QN_STORE_S, QN_LOW_Q);
+}
 
-constexpr Loop loops[] = {{isa_neonfma, PeakOf::floats, 14 * 4 * 2, fma_neonfma},
-                          {isa_neon, PeakOf::floats, 14 * 4 * 2, multiply_add_neon},
-                          {isa_neon, PeakOf::bytes, 8 * 16 * 2, bytes_neon},
-                          {isa_ref, PeakOf::floats, 14 * 2, multiply_add_vfp}};
+constexpr PeakLoop loops[] = {
+    {isa_neonfma, PeakOf::floats, 2 * 12 * 4 * 2, 12, 16, fma_neonfma},
+    {isa_neon, PeakOf::floats, 2 * 12 * 4 * 2, 12, 16, multiply_add_neon},
+    {isa_neon, PeakOf::bytes, 8 * 16 * 2, 8, 16, bytes_neon},
+    {isa_ref, PeakOf::floats, 2 * 14 * 2, 14, 4, multiply_add_vfp},
+};
 
 #endif
 
-double seconds_of(const Loop& loop, size_t turns) {
-  using Clock = std::chrono::steady_clock;
-  const auto start = Clock::now();
-  loop.run(turns);
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-// Takes the best of many short runs, because an interruption only makes a run longer. The first runs also bring the
-// core to its full clock.
-double peak_of(const Loop& loop) {
-  constexpr size_t turns = 20000;
-  double best = seconds_of(loop, turns), total = best;
-  while (total < 0.03) {
-    const double seconds = seconds_of(loop, turns);
-    best = std::min(best, seconds);
-    total += seconds;
-  }
-  return static_cast<double>(loop.operations * turns) / best;
-}
-
 }  // namespace
 
-std::vector<Peak> measure_peaks() {
-  std::vector<Peak> peaks;
-  for (const Loop& loop : loops) {
-    if ((loop.isa & ~cpu().isa) == 0) peaks.push_back({loop.isa, loop.of, peak_of(loop)});
+PeakRegisters::PeakRegisters(PeakOf of) {
+  uint32_t state = 1;
+  for (uint32_t& word : words_) {
+    const auto random = [&] { return (state = state * 1664525u + 1013904223u) >> 16; };
+    const uint32_t bits = random() << 16 | random();
+    // With the exponent of 0.5. The sign and the fraction are random.
+    word = of == PeakOf::floats ? (bits & 0x807fffff) | 0x3f000000 : bits;
   }
-  return peaks;
 }
 
-double measure_peak_flops(uint32_t isa) {
-  for (const Loop& loop : loops) {
-    if (loop.isa == isa && loop.of == PeakOf::floats) return peak_of(loop);
-  }
-  return 0;
-}
-
-double measure_peak_of_bytes() {
-  double best = 0;
-  for (const Loop& loop : loops) {
-    if (loop.of == PeakOf::bytes && (loop.isa & ~cpu().isa) == 0) best = std::max(best, peak_of(loop));
-  }
-  return best;
-}
-
-uint32_t best_isa() { return float_level(); }
+std::span<const PeakLoop> all_peak_loops() { return loops; }
 
 }  // namespace quern

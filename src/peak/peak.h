@@ -1,36 +1,46 @@
-// Measures how many operations one core can do per second. Benchmarks compare with this to print "percent of peak".
+// Loops that reach the peak of a core: multiply-adds between registers, nothing else. PeakMeter (meter.h) times them
+// in turn with the work that is held against the peak.
 //
-// The figure is measured, not computed from a data sheet: the calling thread runs a loop of multiply-adds that touches
-// registers only. The tools link this code; the runtime library does not contain it.
+// The tools and the benchmarks link this code; the runtime library does not contain it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <span>
 
 namespace quern {
 
-// The numbers that the loop multiplies.
+// The numeric type that a loop multiplies: f32 or int8.
 enum class PeakOf { floats, bytes };
 
-struct Peak {
-  uint32_t isa;  // level of base/cpu.h
-  PeakOf of;
-  double ops_per_second;
+// The vector registers of a loop, one after the other, before and after it runs: accumulators, then operands.
+class PeakRegisters {
+ public:
+  // Random values, as the operands of real work are: how much power a multiplication takes, and so the clock, depends
+  // on how many bits change. floats: 0.5 to 1, of either sign; bytes: any.
+  explicit PeakRegisters(PeakOf of);
+  void* data() { return words_; }
+  const void* data() const { return words_; }
+
+ private:
+  alignas(64) uint32_t words_[32 * 16];
 };
 
-// Measures all levels that QUERN_ISA allows, unless they multiply like a lower level. Each takes about 30 ms. A
-// multiply-add counts as two operations, even if it rounds twice (neon and ref on 32-bit ARM) or consists of several
-// instructions (bytes without dot products). Levels without a multiply-add of floats (ref and sse41 on x86) run
-// multiplications and additions side by side.
-std::vector<Peak> measure_peaks();
+struct PeakLoop {
+  uint32_t isa;  // the level of base/cpu.h whose instructions it uses
+  PeakOf of;
+  size_t operations;      // of one turn; a multiply-add is two
+  size_t accumulators;    // how many registers are accumulators
+  size_t register_bytes;  // bytes of a register
+  // Loads the registers, runs the loop, and stores the accumulators. Accumulators of floats stay as small as they were:
+  // a turn adds each product and subtracts it again. Accumulators of bytes are 32-bit sums, which wrap.
+  void (*run)(size_t turns, void* registers);
+};
 
-// Returns the peak of floats of one level, which this CPU must have; 0 if the level multiplies floats like a lower one.
-double measure_peak_flops(uint32_t isa);
-
-// Returns the largest peak of bytes among the levels that QUERN_ISA allows; 0 if ref is the only one.
-double measure_peak_of_bytes();
-
-// Returns the highest level from which kernels of floats are chosen. The environment variable QUERN_ISA can lower it.
-uint32_t best_isa();
+// All loops of this build. A level is missing if it multiplies like a lower one. A multiply-add counts as two
+// operations, even if it rounds twice (neon and ref on 32-bit ARM) or consists of several instructions (int8 without
+// dot products). Levels without a multiply-add of f32 (ref and sse41 on x86) run multiplications and additions side by
+// side.
+std::span<const PeakLoop> all_peak_loops();
 
 }  // namespace quern

@@ -147,12 +147,18 @@ void TuningFile::save() {
   saved_ = qn_tuning_count(tuning_.get());
 }
 
+Threads::Threads(size_t count) {
+  check(make_pool(count, &pool_));
+  check(qn_parallel_from_pthreadpool(pool_.get(), &parallel_));
+}
+
 SessionPtr make_session(qn_model* model, const SessionSettings& settings) {
   qn_session_options options;
   qn_session_options_init(&options);
   options.threads = settings.threads;
   options.profile = settings.profile;
   options.algorithm = settings.algorithm;
+  options.parallel = settings.parallel;
   if (settings.tuning != nullptr) settings.tuning->set(&options);
   qn_session* session = nullptr;
   check(qn_session_create(model, &options, &session));

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/thread_pool.h"
 #include "convert/convert.h"
 
 namespace CLI {
@@ -75,11 +76,23 @@ class TuningFile {
   size_t saved_ = 0;  // choices written so far
 };
 
+// The threads of a session, which other work may use between its runs. One thread is the caller.
+class Threads {
+ public:
+  explicit Threads(size_t count);
+  const qn_parallel* parallel() const { return pool_ == nullptr ? nullptr : &parallel_; }
+
+ private:
+  Pool pool_;
+  qn_parallel parallel_ = {};
+};
+
 struct SessionSettings {
   size_t threads = 1;
   bool profile = false;
   const TuningFile* tuning = nullptr;
   qn_algorithm algorithm = QN_ALGORITHM_AUTO;
+  const qn_parallel* parallel = nullptr;  // NULL: the session has threads of its own
 };
 SessionPtr make_session(qn_model* model, const SessionSettings& settings);
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <string>
 
 namespace quern::peers {
 namespace {
@@ -192,6 +193,39 @@ TEST(Race, PlacesBuffersInTheirPages) {
   const std::pair<size_t, size_t> first(64, 2048), second(3072, 128);
   EXPECT_NE(std::find(seen.begin(), seen.end(), first), seen.end());
   EXPECT_EQ(seen.back(), second);
+}
+
+std::string order;  // o: ours, r: a rival, p: the loop of the peak; each once if it runs again and again
+void note(char who) {
+  if (order.empty() || order.back() != who) order += who;
+}
+void slow_loop(size_t, void*) {
+  note('p');
+  for (const double end = now() + 20e-6; now() < end;) continue;
+}
+
+TEST(Race, MeasuresThePeakAfterOurTurns) {
+  constexpr PeakLoop loop = {isa_ref, PeakOf::floats, 1, 1, 4, slow_loop};
+  const auto compute_as = [](char who) {
+    return [who](const float* input, float* output) {
+      note(who);
+      FakeEngine::compute(input, output);
+    };
+  };
+  const FakeEngine ours("ours", compute_as('o')), rival("rival", compute_as('r'));
+  Race race(layer, {&ours, &rival}, {{0, 0}}, 1, &loop);
+  order.clear();
+  race.round();
+  race.round();
+  EXPECT_EQ(order, "oprop");               // the second round begins with the rival
+  EXPECT_GT(race.percent_of_peak(), 100);  // of a loop as slow as this one; nothing limits it
+}
+
+TEST(Race, HasNoPercentageWithoutALoop) {
+  const FakeEngine ours("ours");
+  Race race = race_of({&ours});
+  race.round();
+  EXPECT_EQ(race.percent_of_peak(), 0);
 }
 
 }  // namespace

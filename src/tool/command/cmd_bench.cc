@@ -4,18 +4,18 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/cpu.h"
 #include "convert/common/error.h"
 #include "kernel/type.h"
-#include "peak/peak.h"
+#include "peak/median.h"
 #include "tool/command/command.h"
 #include "tool/memory.h"
 #include "tool/model.h"
 #include "tool/progress.h"
+#include "tool/work.h"
 
 namespace quern {
 namespace {
@@ -33,35 +33,31 @@ struct Measured {
   std::vector<double> ms;  // one for each run, ascending
   double load_ms;
   uint64_t peak_memory;
-  uint64_t macs;
-  KernelType type;  // of the kernels that do most of the multiply-accumulates
+  RunWork work;
+  double peak, percent_of_peak;  // operations per second of all threads; 0 without a peak
 };
 
-// Returns the type that a kernel has in its name: qn_<family>_<type>_<more>.
-KernelType type_in(std::string_view kernel) {
-  for (size_t end, start = 0; start < kernel.size(); start = end + 1) {
-    end = std::min(kernel.find('_', start), kernel.size());
-    const KernelType type = type_from_name(kernel.substr(start, end - start));
-    if (type != KernelType::count) return type;
-  }
-  return KernelType::f32;
-}
-
-// Sets the multiply-accumulates of one run as the plans count them, and their type; asks a session that profiles.
-void count_macs(qn_model* model, Measured* measured) {
+// The work of one run; asks a session that profiles.
+RunWork work_of_run(qn_model* model) {
   const SessionPtr session = make_session(model, {1, true});
   run_session(session.get(), random_inputs(session.get(), qn_model_input_count(model)));
-  std::map<KernelType, uint64_t> macs = {{KernelType::f32, 0}};
-  for (size_t i = 0; i < qn_session_profile_count(session.get()); ++i) {
-    qn_profile_entry entry;
-    qn_profile_entry_init(&entry);
-    check(qn_session_profile(session.get(), i, &entry));
-    macs[type_in(entry.kernel)] += entry.macs;
+  return work_of(last_profile(session.get()));
+}
+
+// Runs the session and, in turn with it, the loop whose peak it is held against.
+void measure_runs(qn_session* session, const std::vector<InputData>& inputs, size_t runs, Progress* progress,
+                  PeakMeter* meter, Measured* measured) {
+  std::vector<TimedWork> work;
+  for (size_t i = 0; i < runs; ++i) {
+    const double begin = meter->now();
+    measured->ms.push_back(run_session(session, inputs));
+    work.push_back(meter->add(meter->now() - begin));
+    if (meter->due()) meter->take_turn();
+    progress->step();
   }
-  measured->macs = 0;
-  for (const auto& [type, count] : macs) measured->macs += count;
-  const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
-  measured->type = std::max_element(macs.begin(), macs.end(), less)->first;
+  std::sort(measured->ms.begin(), measured->ms.end());
+  measured->peak = meter->ops_per_second();
+  measured->percent_of_peak = meter->percent(measured->work.operations(), work);
 }
 
 Measured measure(const BenchArguments& arguments) {
@@ -70,19 +66,22 @@ Measured measure(const BenchArguments& arguments) {
   const auto start = std::chrono::steady_clock::now();
   const ModelPtr model = load_model(arguments.files);
   TuningFile tuning(arguments.tuning);
-  const SessionPtr session = make_session(model.get(), {arguments.threads, false, &tuning, arguments.algorithm});
+  const Threads threads(arguments.threads);
+  const SessionPtr session =
+      make_session(model.get(), {arguments.threads, false, &tuning, arguments.algorithm, threads.parallel()});
   measured.load_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   tuning.save();
   const std::vector<InputData> inputs = random_inputs(session.get(), qn_model_input_count(model.get()));
   Progress progress("runs", warm_ups + arguments.runs);
-  for (size_t i = 0; i < warm_ups + arguments.runs; ++i) {
-    const double ms = run_session(session.get(), inputs);
-    if (i >= warm_ups) measured.ms.push_back(ms);
+  for (size_t i = 0; i < warm_ups; ++i) {
+    run_session(session.get(), inputs);
     progress.step();
+    if (i != 0) continue;
+    measured.peak_memory = memory.growth();  // before another session adds to it
+    measured.work = work_of_run(model.get());
   }
-  measured.peak_memory = memory.growth();
-  count_macs(model.get(), &measured);
-  std::sort(measured.ms.begin(), measured.ms.end());
+  PeakMeter meter(peak_loop_for(measured.work.type), threads.parallel());
+  measure_runs(session.get(), inputs, arguments.runs, &progress, &meter, &measured);
   return measured;
 }
 
@@ -92,11 +91,6 @@ double quantile(const std::vector<double>& sorted, double part) {
   return sorted[std::clamp<size_t>(rank, 1, sorted.size()) - 1];
 }
 
-double median(const std::vector<double>& sorted) {
-  const size_t n = sorted.size();
-  return (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
-}
-
 void choose_isa(const std::string& isa) {
   if (isa.empty()) return;
   if (isa_from_name(isa.c_str()) == 0) throw CLI::ValidationError("--isa", fmt::format("\"{}\" is no level", isa));
@@ -104,18 +98,12 @@ void choose_isa(const std::string& isa) {
   if (isa != qn_cpu_level()) throw Error(fmt::format("this CPU has no {}; its level is {}", isa, qn_cpu_level()));
 }
 
-// The peak of one core for the numbers that the model computes with, in operations per second; 0 if there is none.
-double peak_for(KernelType type) {
-  return info_of(type).activations == Element::s8 ? measure_peak_of_bytes() : measure_peak_flops(best_isa());
-}
-
 int bench(const BenchArguments& arguments) {
   choose_isa(arguments.isa);
   const Measured measured = measure(arguments);
   const double middle = median(measured.ms);
-  const double gflops = 2 * static_cast<double>(measured.macs) / (middle * 1e6);
-  const double peak = peak_for(measured.type) / 1e9 * static_cast<double>(arguments.threads);
-  const char* const type = type_name(measured.type);
+  const double gflops = measured.work.operations() / (middle * 1e6);
+  const char* const type = type_name(measured.work.type);
   nlohmann::ordered_json json = {{"model", arguments.files.model},
                                  {"type", type},
                                  {"isa", qn_cpu_level()},
@@ -128,7 +116,7 @@ int bench(const BenchArguments& arguments) {
                                  {"percent_of_peak", nullptr},
                                  {"load_ms", measured.load_ms},
                                  {"peak_memory_bytes", measured.peak_memory}};
-  if (peak != 0) json["percent_of_peak"] = 100 * gflops / peak;
+  if (measured.peak != 0) json["percent_of_peak"] = measured.percent_of_peak;
   if (arguments.json) {
     fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
     return 0;
@@ -136,8 +124,10 @@ int bench(const BenchArguments& arguments) {
   fmt::print("{}: {} at {}, {} thread{}, {} runs\n", arguments.files.model, type, qn_cpu_level(), arguments.threads,
              arguments.threads == 1 ? "" : "s", arguments.runs);
   fmt::print("  {:.3f} ms median, {:.3f} min, {:.3f} p90\n", middle, measured.ms.front(), quantile(measured.ms, 0.9));
-  const std::string part = peak == 0 ? "" : fmt::format(", {:.1f}% of the peak of {:.1f}", 100 * gflops / peak, peak);
-  fmt::print("  {:.1f} {}/s{}\n", gflops, info_of(measured.type).activations == Element::s8 ? "GOP" : "GFLOP", part);
+  std::string part;
+  if (measured.peak != 0)
+    part = fmt::format(", {:.1f}% of the peak of {:.1f}", measured.percent_of_peak, measured.peak / 1e9);
+  fmt::print("  {:.1f} {}{}\n", gflops, unit_of(measured.work.type), part);
   fmt::print("  {:.1f} ms to load, {:.1f} MiB at most\n", measured.load_ms,
              static_cast<double>(measured.peak_memory) / (1 << 20));
   return 0;
@@ -160,9 +150,13 @@ Action bench_command(CLI::App& app) {
       ->type_name("LEVEL");
   app.footer(
       "GFLOP/s counts two operations per multiply-accumulate of convolutions and fully connected layers, over the\n"
-      "median. The type is that of most of them. The peak is that of one core for this type, measured right after,\n"
-      "times the threads; CPUs without dot products of bytes have none for bytes. Loading counts until the first run\n"
-      "can begin, measuring by --tune included. Memory is the growth of the peak resident size from before loading.");
+      "median. The type is that of most of them. The peak is that of a loop of multiply-adds of this type, on as many\n"
+      "threads. It runs in turn with the model, for an eighth of the time, because clocks fall under load. Each run "
+      "is\n"
+      "held against the turn after it; with one thread both count processor time. CPUs without instructions that\n"
+      "multiply int8 have no peak of int8. Loading counts until the first run can begin, measuring by --tune "
+      "included.\n"
+      "Memory is the growth of the peak resident size from before loading.");
   return [arguments] { return bench(*arguments); };
 }
 

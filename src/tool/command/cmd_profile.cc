@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "convert/common/file.h"
-#include "peak/peak.h"
 #include "tool/command/command.h"
 #include "tool/model.h"
 #include "tool/progress.h"
+#include "tool/work.h"
 
 namespace quern {
 namespace {
@@ -22,58 +22,64 @@ struct ProfileArguments {
   size_t threads = 1, runs = 20;
 };
 
-using Profile = std::vector<qn_profile_entry>;
-
-Profile last_profile(const qn_session* session) {
-  Profile profile(qn_session_profile_count(session));
-  for (size_t i = 0; i < profile.size(); ++i) {
-    qn_profile_entry_init(&profile[i]);
-    check(qn_session_profile(session, i, &profile[i]));
-  }
-  return profile;
-}
-
 uint64_t total_ns(const Profile& profile) {
   uint64_t sum = 0;
   for (const qn_profile_entry& entry : profile) sum += entry.time_ns;
   return sum;
 }
 
+struct MeasuredProfile {
+  Profile profile;
+  RunWork work;
+  double peak;  // operations per second of all threads; 0 without a peak
+};
+
 // Returns the profile of the run of median length. All its times are from one run; medians of each operator's times
-// would be from different ones.
-Profile measure(qn_session* session, size_t inputs, size_t runs) {
+// would be from different ones. The loop whose peak they are held against runs in turn with the session.
+MeasuredProfile measure(qn_session* session, size_t inputs, size_t runs, const qn_parallel* parallel) {
   const std::vector<InputData> data = random_inputs(session, inputs);
-  std::vector<Profile> profiles;
   Progress progress("runs", warm_ups + runs);
-  for (size_t i = 0; i < warm_ups + runs; ++i) {
+  for (size_t i = 0; i < warm_ups; ++i) {
     run_session(session, data);
-    if (i >= warm_ups) profiles.push_back(last_profile(session));
+    progress.step();
+  }
+  const RunWork work = work_of(last_profile(session));
+  PeakMeter meter(peak_loop_for(work.type), parallel);
+  std::vector<Profile> profiles;
+  for (size_t i = 0; i < runs; ++i) {
+    const double begin = meter.now();
+    run_session(session, data);
+    meter.add(meter.now() - begin);
+    profiles.push_back(last_profile(session));
+    if (meter.due()) meter.take_turn();
     progress.step();
   }
   const auto middle = profiles.begin() + static_cast<std::ptrdiff_t>(runs / 2);
   std::nth_element(profiles.begin(), middle, profiles.end(),
                    [](const Profile& a, const Profile& b) { return total_ns(a) < total_ns(b); });
-  return *middle;
+  return {*middle, work, meter.ops_per_second()};
 }
 
-std::string percent_of_peak(uint64_t macs, uint64_t ns, double peak_gflops) {
-  if (macs == 0 || ns == 0) return "";
-  return fmt::format("{:.1f}", 100 * 2 * static_cast<double>(macs) / static_cast<double>(ns) / peak_gflops);
+std::string percent_of_peak(uint64_t macs, uint64_t ns, double peak) {
+  if (macs == 0 || ns == 0 || peak == 0) return "";
+  return fmt::format("{:.1f}", 100 * 2 * static_cast<double>(macs) / (static_cast<double>(ns) * 1e-9 * peak));
 }
 
-void print_table(const Profile& profile, double peak) {
+void print_table(const MeasuredProfile& measured) {
+  const Profile& profile = measured.profile;
+  const double peak = measured.peak;
   const double total = static_cast<double>(std::max<uint64_t>(total_ns(profile), 1));
   fmt::print("{:>10} {:>6} {:>6}  {:<20} {:<10} {:<28} {}\n", "us", "share%", "peak%", "operator", "algorithm",
              "kernel", "name");
-  uint64_t macs = 0;
   for (const qn_profile_entry& e : profile) {
-    macs += e.macs;
     fmt::print("{:>10.1f} {:>6.1f} {:>6}  {:<20} {:<10} {:<28} {}\n", static_cast<double>(e.time_ns) / 1e3,
                100 * static_cast<double>(e.time_ns) / total, percent_of_peak(e.macs, e.time_ns, peak), e.op,
                e.algorithm, e.kernel, e.name);
   }
-  fmt::print("{:>10.1f} {:>6.1f} {:>6}  all {} operators; the peak is {:.1f} GFLOP/s\n", total / 1e3, 100.0,
-             percent_of_peak(macs, total_ns(profile), peak), profile.size(), peak);
+  const std::string text =
+      peak == 0 ? "" : fmt::format("; the peak is {:.1f} {}", peak / 1e9, unit_of(measured.work.type));
+  fmt::print("{:>10.1f} {:>6.1f} {:>6}  all {} operators{}\n", total / 1e3, 100.0,
+             percent_of_peak(measured.work.macs, total_ns(profile), peak), profile.size(), text);
 }
 
 // The event format that chrome://tracing and Perfetto read: one complete event per operator, times in microseconds.
@@ -95,11 +101,14 @@ void write_trace(const Profile& profile, const std::string& path) {
 int profile(const ProfileArguments& arguments) {
   const ModelPtr model = load_model(arguments.files);
   TuningFile tuning(arguments.tuning);
-  const SessionPtr session = make_session(model.get(), {arguments.threads, true, &tuning, arguments.algorithm});
+  const Threads threads(arguments.threads);
+  const SessionPtr session =
+      make_session(model.get(), {arguments.threads, true, &tuning, arguments.algorithm, threads.parallel()});
   tuning.save();
-  const Profile measured = measure(session.get(), qn_model_input_count(model.get()), arguments.runs);
-  print_table(measured, measure_peak_flops(best_isa()) / 1e9 * static_cast<double>(arguments.threads));
-  if (!arguments.trace.empty()) write_trace(measured, arguments.trace);
+  const MeasuredProfile measured =
+      measure(session.get(), qn_model_input_count(model.get()), arguments.runs, threads.parallel());
+  print_table(measured);
+  if (!arguments.trace.empty()) write_trace(measured.profile, arguments.trace);
   return 0;
 }
 
@@ -117,6 +126,11 @@ Action profile_command(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--trace", arguments->trace, "Write that run as events for chrome://tracing or Perfetto")
       ->type_name("FILE.json");
+  app.footer(
+      "peak% is the share of the peak that an operator's multiply-accumulates reach. The peak is that of a loop of\n"
+      "multiply-adds of the type that most of the model has, on as many threads. It runs in turn with the model, for "
+      "an\n"
+      "eighth of the time, because clocks fall under load.");
   return [arguments] { return profile(*arguments); };
 }
 
