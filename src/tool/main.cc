@@ -13,6 +13,7 @@
 #include <malloc.h>
 #endif
 
+#include "base/cpu.h"
 #include "tool/command/command.h"
 
 namespace quern {
@@ -25,7 +26,7 @@ struct Command {
 };
 constexpr Command commands[] = {
     {"convert", "Convert a model of ONNX, TensorFlow, TensorFlow Lite, Keras or Caffe to .qn", convert_command},
-    {"info", "Describe a model", info_command},
+    {"info", "Describe a model, or this machine", info_command},
     {"run", "Run a model on arrays or images", run_command},
     {"diff", "Find the first tensor in which two models differ", diff_command},
     {"bench", "Measure how fast a model runs", bench_command},
@@ -48,7 +49,11 @@ int complain(std::string message, int status) {
   return status;
 }
 
+// Prints what the library logs.
+void print_log(void*, qn_log_level, const char* line) { fmt::print(stderr, "quern: {}\n", line); }
+
 int run(int argc, char** argv) {
+  qn_set_log(print_log, nullptr);
   if (qn_extra_register() != QN_OK) return complain(qn_last_message(), failure);
   CLI::App app("Runs neural networks on CPUs.", "quern");
   app.set_version_flag("--version", std::string("quern ") + qn_version());
@@ -70,6 +75,7 @@ int run(int argc, char** argv) {
     const std::string help = used.empty() ? "quern --help" : fmt::format("quern {} --help", used[0]->get_name());
     return complain(fmt::format("{} (see {})", error.what(), help), usage_error);
   }
+  cpu();  // reports wrong environment variables, whatever the command
   return chosen();
 }
 

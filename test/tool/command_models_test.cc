@@ -109,6 +109,47 @@ TEST_F(Command, InfoDescribesAModel) {
   EXPECT_NE(text.out.find("1x3x8x8"), std::string::npos);
 }
 
+// A variable of this process, which the command inherits.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+  ~Variable() { unsetenv(name_); }
+
+ private:
+  const char* const name_;
+};
+
+TEST_F(Command, InfoWithoutAModelDescribesTheMachine) {
+  const Result before = quern({"info", "--json"});
+  ASSERT_EQ(before.status, 0) << before.err;
+  const json found = json::parse(before.out);
+  for (const char* key :
+       {"core", "level_f32", "level_int8", "l1_bytes", "l2_bytes", "l3_bytes", "page_bytes", "cpus"}) {
+    const std::string source = found[key]["source"];
+    EXPECT_TRUE(source == "guessed" || source == "detected" || source == "pretended") << key << ": " << source;
+  }
+  EXPECT_EQ(found["level_f32"]["value"], qn_cpu_level());
+  const Variable l2("QUERN_L2", "384K"), core("QUERN_CORE", "zen3"), cpus("QUERN_CPUS", "7");
+  const json pretended = json::parse(quern({"info", "--json"}).out);
+  EXPECT_EQ(pretended["l2_bytes"], (json{{"value", 384 << 10}, {"source", "pretended"}}));
+  EXPECT_EQ(pretended["core"], (json{{"value", "zen3"}, {"source", "pretended"}}));
+  EXPECT_EQ(pretended["cpus"], (json{{"value", 7}, {"source", "pretended"}}));
+  EXPECT_EQ(pretended["l1_bytes"], found["l1_bytes"]);
+  const std::string text = quern({"info"}).out;
+  EXPECT_NE(text.find("384 KiB"), std::string::npos) << text;
+  EXPECT_NE(text.find("7 allowed"), std::string::npos) << text;
+}
+
+TEST_F(Command, WarnsOfWrongVariables) {
+  const Variable core("QUERN_CORE", "foo"), l2("QUERN_L2", "big");
+  const Result r = quern({"convert", "tiny.qn", "-o", "again.qn"});
+  EXPECT_EQ(r.status, 0);
+  EXPECT_NE(r.err.find("QUERN_CORE: expected one of other, a53"), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("QUERN_L2: expected 1024 to 1073741824, got 'big'"), std::string::npos) << r.err;
+}
+
 TEST_F(Command, PredictSaysThatItEstimates) {
   const Result r = quern({"predict", "tiny.qn", "--core", "a73", "--ghz", "2.5", "--threads", "2", "--json"});
   ASSERT_EQ(r.status, 0) << r.err;

@@ -47,7 +47,7 @@ TEST_F(Command, UsageErrorsExitWith2) {
       {"convert", "tiny.qn", "-o", "x.qn", "--inputs", "x=1xx2"},
       {"convert", "tiny.qn", "-o", "x.qn", "--inputs", "x=0x2"},
       {"convert", "tiny.qn", "-o", "x.qn", "--inputs", "=2"},
-      {"info"},
+      {"info", "--needs"},
       {"info", "tiny.qn", "--colour"},
       {"run", "tiny.qn"},
       {"run", "tiny.qn", "--input", "a.png", "--threads", "0"},

@@ -11,6 +11,7 @@
 #include "convert/needs.h"
 #include "tool/command/command.h"
 #include "tool/input/preprocess.h"
+#include "tool/machine.h"
 #include "tool/model.h"
 #include "tool/sparsity.h"
 
@@ -126,6 +127,11 @@ void print_ports(const char* what, const nlohmann::ordered_json& ports) {
 }
 
 int info(const InfoArguments& arguments) {
+  if (arguments.files.model.empty()) {
+    if (arguments.needs) throw CLI::ValidationError("--needs", "expected a model whose needs are listed");
+    arguments.json ? fmt::print("{}\n", machine_json().dump(2)) : print_machine();
+    return 0;
+  }
   const Graph graph = load_graph(arguments.files);
   if (arguments.needs) {
     fmt::print("{}", needs_of(graph));
@@ -161,6 +167,10 @@ int info(const InfoArguments& arguments) {
 Action info_command(CLI::App& app) {
   auto arguments = std::make_shared<InfoArguments>();
   add_model_files(app, &arguments->files);
+  app.get_option("MODEL")->required(false);
+  app.footer(
+      "Without a model: what Quern takes this machine for, and whether it was detected, guessed or pretended\n"
+      "(by QUERN_ISA, QUERN_CORE, QUERN_L1, QUERN_L2, QUERN_L3, QUERN_CPUS or QUERN_PAGE).");
   CLI::Option* json = app.add_flag("--json", arguments->json, "One JSON object on standard output");
   app.add_flag("--needs", arguments->needs, "What a trimmed build must contain to run it, the list for QUERN_NEEDS")
       ->excludes(json);
