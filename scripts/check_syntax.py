@@ -31,8 +31,8 @@ def check_commands(entries):
         command = shlex.split(entry["command"])
         if entry["file"].endswith((".S", ".hxx.cxx", ".hxx", ".h.c")):
             continue
-        at = command.index("-o")
-        del command[at:at + 2]
+        output = command.index("-o")
+        del command[output:output + 2]
         machine = tuple(part for part in command if part.startswith("-m"))
         command += ["-O1", "-S", "-o", "-"] if machine else ["-fsyntax-only"]
         found.setdefault((entry["file"], machine), (entry["directory"], command))
@@ -48,7 +48,8 @@ def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     folder = pathlib.Path(sys.argv[1])
-    subprocess.run(["ninja", "-C", folder, *prerequisites(folder)], check=True, stdout=subprocess.DEVNULL)
+    if headers := prerequisites(folder):
+        subprocess.run(["ninja", "-C", folder, *headers], check=True, stdout=subprocess.DEVNULL)
     commands = check_commands(json.loads((folder / "compile_commands.json").read_text()))
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         failed = [done for done in pool.map(check, commands) if done.returncode != 0]
