@@ -2,7 +2,8 @@
 # Installs the Debian packages that Quern needs, as root or through sudo. Asks no questions; does nothing if all
 # packages are installed.
 #
-#   scripts/setup.sh [build] [test] [fuzz] [arm64] [armv7] [clang] [apple] [predict] [peers] [check] [ci] [training]
+#   scripts/setup.sh [build] [test] [fuzz] [arm64] [armv7] [clang] [oldest] [apple] [predict] [peers] [check] [ci]
+#     [training]
 #
 # Default: build test.
 set -euo pipefail
@@ -20,6 +21,8 @@ arm64=(g++-aarch64-linux-gnu qemu-user)
 armv7=(g++-arm-linux-gnueabihf g++-arm-linux-gnueabi qemu-user)
 # clang, lld and libc++, as phones' toolchains have them; googletest is built with these.
 clang=(clang-19 lld-19 libc++-19-dev libc++abi-19-dev googletest)
+# The oldest compiler of each family that builds Quern.
+oldest=(g++-11 clang-14)
 # For virtual environments of Python: scripts/check_apple.py needs the package ziglang in one.
 apple=(python3-venv)
 # llvm-mca: scripts/predict.py predicts the speed of arm64 kernels with it.
@@ -38,12 +41,12 @@ groups=("$@")
 wanted=()
 for group in "${groups[@]}"; do
   case $group in
-    build | test | fuzz | arm64 | armv7 | clang | apple | predict | peers | check | ci | training)
+    build | test | fuzz | arm64 | armv7 | clang | oldest | apple | predict | peers | check | ci | training)
       declare -n list=$group
       wanted+=("${list[@]}")
       ;;
     *)
-      echo "setup.sh: no group '$group'; there are build, test, fuzz, arm64, armv7, clang, apple, predict, peers, check, ci, training" >&2
+      echo "setup.sh: no group '$group'; there are build, test, fuzz, arm64, armv7, clang, oldest, apple, predict, peers, check, ci, training" >&2
       exit 2
       ;;
   esac

@@ -145,9 +145,9 @@ T reduced(Reduction reduction, T a, T b) {
     if (std::isnan(a)) return a;
     if (std::isnan(b)) return b;
   } else {
-    const auto x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
+    const auto x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b), product = x * y;
     if (reduction == add) return static_cast<T>(x + y);
-    if (reduction == multiply) return static_cast<T>(x * y);
+    if (reduction == multiply) return static_cast<T>(product);
   }
   return reduction == greatest ? std::max(a, b) : std::min(a, b);
 }

@@ -73,7 +73,8 @@ void qn_vexp_f32_ref(size_t n, const void* x, void* y, const void*) {
 }
 
 void qn_vpower_f32_ref(size_t n, const void* x, void* y, const void* p) {
-  const auto [alpha, beta, gamma] = *static_cast<const qn_unary_f32*>(p);
+  const auto& c = *static_cast<const qn_unary_f32*>(p);
+  const float alpha = c.alpha, beta = c.beta, gamma = c.gamma;
   // These exponents have a formula of their own and need no C library.
   if (gamma == 1) {
     quern::unary(n, x, y, [=](float v) { return alpha * v + beta; });

@@ -103,7 +103,8 @@ void QN_LEVEL_NAME(vclamp_f32)(size_t n, const void* x, void* y, const void* p) 
 }
 
 void QN_LEVEL_NAME(vpower_f32)(size_t n, const void* x, void* y, const void* p) {
-  const auto& [alpha, beta, gamma] = *static_cast<const qn_unary_f32*>(p);
+  const auto& c = *static_cast<const qn_unary_f32*>(p);
+  const float alpha = c.alpha, beta = c.beta, gamma = c.gamma;
   if (gamma == 1) {
     quern::unary(n, x, y, [=](quern::Vec v) { return alpha * v + beta; });
   } else if (gamma == 2) {

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 
+#include "base/shuffle.h"
 #include "kernel/vector_qs8.h"
 
 // What the kernels of both types have in common. With the longest vectors each has a copy, which is 2% of a product
@@ -83,19 +84,17 @@ inline T greater_of(T a, T b) {
 template <class V>
 inline auto greatest(V v) {
 #if QN_VECTOR_BYTES == 64
-  const auto half = greater_of(__builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7),
-                               __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15));
+  const auto half = greater_of(shuffle<0, 1, 2, 3, 4, 5, 6, 7>(v, v), shuffle<8, 9, 10, 11, 12, 13, 14, 15>(v, v));
 #else
   const auto half = v;
 #endif
 #if QN_VECTOR_BYTES > 16
-  const auto four =
-      greater_of(__builtin_shufflevector(half, half, 0, 1, 2, 3), __builtin_shufflevector(half, half, 4, 5, 6, 7));
+  const auto four = greater_of(shuffle<0, 1, 2, 3>(half, half), shuffle<4, 5, 6, 7>(half, half));
 #else
   const auto four = half;
 #endif
-  const auto two = greater_of(four, __builtin_shufflevector(four, four, 2, 3, 0, 1));
-  return greater_of(two, __builtin_shufflevector(two, two, 1, 0, 3, 2))[0];
+  const auto two = greater_of(four, shuffle<2, 3, 0, 1>(four, four));
+  return greater_of(two, shuffle<1, 0, 3, 2>(two, two))[0];
 }
 
 // Keeps a vector in a register: two operations with an operand in memory would load it twice.

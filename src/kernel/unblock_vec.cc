@@ -1,5 +1,7 @@
 // The kernels of unblock.h for one level of vectors; see vector.h.
 #include "kernel/unblock.h"
+
+#include "base/shuffle.h"
 #include "kernel/vector.h"
 
 namespace quern {
@@ -24,18 +26,14 @@ inline void move(float* to, const float* from, size_t count) {
 }
 
 #if QN_VECTOR_BYTES == 64
-inline Vec evens(Vec a, Vec b) {
-  return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-}
-inline Vec odds(Vec a, Vec b) {
-  return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
-}
+inline Vec evens(Vec a, Vec b) { return shuffle<0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30>(a, b); }
+inline Vec odds(Vec a, Vec b) { return shuffle<1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31>(a, b); }
 #elif QN_VECTOR_BYTES == 32
-inline Vec evens(Vec a, Vec b) { return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14); }
-inline Vec odds(Vec a, Vec b) { return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15); }
+inline Vec evens(Vec a, Vec b) { return shuffle<0, 2, 4, 6, 8, 10, 12, 14>(a, b); }
+inline Vec odds(Vec a, Vec b) { return shuffle<1, 3, 5, 7, 9, 11, 13, 15>(a, b); }
 #else
-inline Vec evens(Vec a, Vec b) { return __builtin_shufflevector(a, b, 0, 2, 4, 6); }
-inline Vec odds(Vec a, Vec b) { return __builtin_shufflevector(a, b, 1, 3, 5, 7); }
+inline Vec evens(Vec a, Vec b) { return shuffle<0, 2, 4, 6>(a, b); }
+inline Vec odds(Vec a, Vec b) { return shuffle<1, 3, 5, 7>(a, b); }
 #endif
 
 struct Split {

@@ -207,7 +207,7 @@ float to_float(int8_t x, const qn_convert_qs8& p) {
 template <class From, class To>
 bool check_conversion(Checker& checker, UnaryMemory& memory, const std::vector<From>& from, const std::vector<To>& to,
                       const qn_convert_qs8& parameters, Values values, Side side) {
-  auto& [x, y, p] = memory;
+  Guarded &x = memory.x, &y = memory.y, &p = memory.p;
   const auto check = [&](Place place) {
     put(x, from, place);
     y.place(to.size() * sizeof(To), place, sizeof(To));

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <random>
 
+#include "../write_file.h"
 #include "convert/common/error.h"
 #include "graph/file/format.h"
 #include "graph/pass/passes.h"
@@ -379,7 +380,7 @@ Folder::~Folder() {
 }
 
 std::string Folder::write(const std::string& name, const std::string& content) const {
-  std::ofstream(path(name), std::ios::binary) << content;
+  write_file(path(name), content);
   for (const char* format : {"onnx", "tflite", "pb", "pbtxt"}) {
     if (std::filesystem::path(name).extension() == std::string(".").append(format)) keep_model(format, content);
   }

@@ -411,7 +411,7 @@ TEST_P(QuantizedOnnx, DynamicallyQuantizedActivations) {
 
 // Where both factors are activations, or where the bytes are an output, they are rounded as ONNX says.
 TEST_P(QuantizedOnnx, ActivationsThatMustBeBytes) {
-  const Array x({1, 2}, {-100.0f / 64, 155.0f / 64}), y({2, 1}, {255.0f / 64, 0.3f});
+  const Array x{{1, 2}, {-100.0f / 64, 155.0f / 64}}, y{{2, 1}, {255.0f / 64, 0.3f}};
   OnnxModel model(13);
   for (const char* name : {"x", "y"}) {
     const std::string of = name;
@@ -419,12 +419,12 @@ TEST_P(QuantizedOnnx, ActivationsThatMustBeBytes) {
   }
   model.node("MatMulInteger", {"xq", "yq", "xz", "yz"}, {"sums"}).node("Cast", {"sums"}, {"out"}, "to=1").output("out");
   Graph graph = import_onnx(folder_.write("net.onnx", model.bytes()), {{}});
-  test::expect_near(test::run(graph, {x, y}).at(0), Array({1, 1}, {-100 * 255 + 155 * 19}));
+  test::expect_near(test::run(graph, {x, y}).at(0), Array{{1, 1}, {-100 * 255 + 155 * 19}});
   OnnxModel shown(13);
   shown.input("x", x.dims).node("DynamicQuantizeLinear", {"x"}, {"q", "s", "z"});
   shown.node("Cast", {"q"}, {"out"}, "to=1").output("out");
   graph = import_onnx(folder_.write("net.onnx", shown.bytes()), {{}});
-  test::expect_near(test::run(graph, {x}).at(0), Array({1, 2}, {0, 255}));
+  test::expect_near(test::run(graph, {x}).at(0), Array{{1, 2}, {0, 255}});
 }
 
 // Weights of 4 bits in blocks of a row, with zero points and without; the last block is not full.

@@ -1,10 +1,11 @@
 // Damaged models, tuning files, pictures and arrays: each is refused with a clear error or loads normally, within 10 s
-// and 1 GiB.
+// of processor time and 1 GiB.
 //
 // QUERN_FUZZ_SEED and QUERN_FUZZ_SCALE (a multiplier of the number of variants) can be set; both are printed.
 #include <gtest/gtest.h>
 #include <quern/quern.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -12,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <ostream>
+#include <thread>
 
 #include "../tool/pictures.h"
 #include "convert/convert.h"
@@ -240,12 +242,21 @@ TEST(FuzzGuard, TellsEndingsApart) {
     EXPECT_EQ(outcomes[i].ending, want[i]) << "case " << i << ": " << ending_name(outcomes[i].ending);
 }
 
-TEST(FuzzGuard, EndsWhatHangs) {
-  const std::vector<Outcome> outcomes = run_guarded(1, [](size_t) {
+TEST(FuzzGuard, EndsAnEndlessLoop) {
+  const auto loop = [](size_t) {
     for (volatile bool forever = true; forever;) {}
-  });
+  };
+  const std::vector<Outcome> outcomes = run_guarded(1, loop, 1);
   ASSERT_EQ(outcomes.size(), 1u);
   EXPECT_EQ(outcomes[0].ending, Ending::too_long);
+}
+
+// A case that waits, as on a loaded machine, has not used its time.
+TEST(FuzzGuard, CountsProcessorTime) {
+  const auto wait = [](size_t) { std::this_thread::sleep_for(std::chrono::milliseconds(1500)); };
+  const std::vector<Outcome> outcomes = run_guarded(1, wait, 1);
+  ASSERT_EQ(outcomes.size(), 1u);
+  EXPECT_EQ(outcomes[0].ending, Ending::loaded);
 }
 
 }  // namespace

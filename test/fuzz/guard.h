@@ -1,5 +1,5 @@
-// Runs cases in a child process, so that a crash, a hang or a huge allocation is one case's result and no end of the
-// test.
+// Runs cases in a child process, so that a crash, an endless loop or a huge allocation is one case's result and no end
+// of the test.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ enum class Ending : unsigned char {
   refused,   // a clear error
   unclear,   // an exception of another type, or an error without a proper message
   too_much,  // allocated beyond the limit, or tried to
-  too_long,  // still running at the time limit
+  too_long,  // used more processor time than the limit
   crashed    // ended by a signal or by exit, or reported by a sanitizer
 };
 const char* ending_name(Ending ending);
@@ -24,7 +24,7 @@ struct Outcome {
   std::string message;
 };
 
-constexpr unsigned time_limit_s = 10;
+constexpr unsigned time_limit_s = 10;  // of processor time
 constexpr size_t allocation_limit = size_t{1} << 30;
 
 // Calls run(0) .. run(count - 1), each in a child process that is replaced when it ends early. `run` returns when its

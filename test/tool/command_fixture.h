@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "../write_file.h"
 #include "convert/zoo/builder.h"
 #include "graph/file/format.h"
 #include "graph/pass/passes.h"
@@ -24,9 +25,7 @@ namespace quern {
 
 namespace fs = std::filesystem;
 
-inline void spill(const fs::path& path, const std::string& content) {
-  std::ofstream(path, std::ios::binary) << content;
-}
+inline void spill(const fs::path& path, const std::string& content) { test::write_file(path, content); }
 
 // A network of three layers on 8 x 8 pixels with ten classes.
 inline Graph tiny_network() {

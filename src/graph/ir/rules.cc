@@ -356,6 +356,7 @@ qn_status infer_slice(const NodeView& v, Shape* out) {
 struct Rule {
   qn_status (*infer)(const NodeView& view, Shape* outputs);
   qn_status (*check)(const Node& node) = nullptr;  // checks more than the clamp; NULL: there is no more to check
+  constexpr bool checks_more() const { return check != nullptr; }
 };
 
 constexpr Rule conv2d_rule = {infer_conv2d};
@@ -398,9 +399,9 @@ qn_status check_rule(const Node& node) {
   if (kind_of(node.kind).has(Kind::clamps)) QN_TRY(check_clamp(node));
   if (has_integers) QN_TRY(check_pool_rounding(node));
   switch (node.kind) {
-#define QN_OP(kind, ...)                                                                               \
-  case OpKind::kind:                                                                                   \
-    if constexpr (has_operator(#kind) && kind##_rule.check != nullptr) return kind##_rule.check(node); \
+#define QN_OP(kind, ...)                                                                            \
+  case OpKind::kind:                                                                                \
+    if constexpr (has_operator(#kind) && kind##_rule.checks_more()) return kind##_rule.check(node); \
     break;
 #include "graph/ir/op.inc"
 #undef QN_OP

@@ -2,6 +2,7 @@
 
 #include "base/math.h"
 #include "base/search.h"
+#include "base/shuffle.h"
 
 namespace quern {
 namespace {
@@ -65,18 +66,18 @@ Vec4 load4(const char* p) {
   return v;
 }
 void store4(char* p, Vec4 v) { std::memcpy(p, &v, sizeof v); }
-Vec4 interleave_low(Vec4 a, Vec4 b) { return __builtin_shufflevector(a, b, 0, 4, 1, 5); }
-Vec4 interleave_high(Vec4 a, Vec4 b) { return __builtin_shufflevector(a, b, 2, 6, 3, 7); }
+Vec4 interleave_low(Vec4 a, Vec4 b) { return shuffle<0, 4, 1, 5>(a, b); }
+Vec4 interleave_high(Vec4 a, Vec4 b) { return shuffle<2, 6, 3, 7>(a, b); }
 
 // out[row j][i] = in[column i][j] for i, j in 0 .. 3
 void transpose_4x4(const char* in, size_t in_stride, char* out, size_t out_stride) {
   const Vec4 a = load4(in), b = load4(in + in_stride), c = load4(in + 2 * in_stride), d = load4(in + 3 * in_stride);
   const Vec4 ab0 = interleave_low(a, b), cd0 = interleave_low(c, d);
   const Vec4 ab1 = interleave_high(a, b), cd1 = interleave_high(c, d);
-  store4(out, __builtin_shufflevector(ab0, cd0, 0, 1, 4, 5));
-  store4(out + out_stride, __builtin_shufflevector(ab0, cd0, 2, 3, 6, 7));
-  store4(out + 2 * out_stride, __builtin_shufflevector(ab1, cd1, 0, 1, 4, 5));
-  store4(out + 3 * out_stride, __builtin_shufflevector(ab1, cd1, 2, 3, 6, 7));
+  store4(out, shuffle<0, 1, 4, 5>(ab0, cd0));
+  store4(out + out_stride, shuffle<2, 3, 6, 7>(ab0, cd0));
+  store4(out + 2 * out_stride, shuffle<0, 1, 4, 5>(ab1, cd1));
+  store4(out + 3 * out_stride, shuffle<2, 3, 6, 7>(ab1, cd1));
 }
 
 // Transposes the remaining columns, which are fewer than a vector has.
@@ -107,9 +108,9 @@ size_t interleave_three(const char* in, size_t in_stride, char* out, size_t rows
   for (; r + 4 <= rows; r += 4, in += sizeof(Vec4), out += 3 * sizeof(Vec4)) {
     const Vec4 a = load4(in), b = load4(in + in_stride), c = load4(in + 2 * in_stride);
     const Vec4 low = interleave_low(a, b), high = interleave_high(a, b);
-    store4(out, __builtin_shufflevector(low, c, 0, 1, 4, 2));
-    store4(out + sizeof(Vec4), __builtin_shufflevector(__builtin_shufflevector(low, c, 3, 5, 3, 5), high, 0, 1, 4, 5));
-    store4(out + 2 * sizeof(Vec4), __builtin_shufflevector(high, c, 6, 2, 3, 7));
+    store4(out, shuffle<0, 1, 4, 2>(low, c));
+    store4(out + sizeof(Vec4), shuffle<0, 1, 4, 5>(shuffle<3, 5, 3, 5>(low, c), high));
+    store4(out + 2 * sizeof(Vec4), shuffle<6, 2, 3, 7>(high, c));
   }
   return r;
 }
@@ -158,12 +159,12 @@ Bytes16 load8(const char* p) { return Bytes16(Words2{load_as<uint64_t>(p), 0}); 
 void store8(char* p, uint64_t x) { std::memcpy(p, &x, sizeof x); }
 
 Bytes16 zip_bytes(Bytes16 a, Bytes16 b) {
-  return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+  return shuffle<0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23>(a, b);
 }
-Pairs8 zip_low(Pairs8 a, Pairs8 b) { return __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11); }
-Pairs8 zip_high(Pairs8 a, Pairs8 b) { return __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15); }
-Words2 zip_low(Quads4 a, Quads4 b) { return Words2(__builtin_shufflevector(a, b, 0, 4, 1, 5)); }
-Words2 zip_high(Quads4 a, Quads4 b) { return Words2(__builtin_shufflevector(a, b, 2, 6, 3, 7)); }
+Pairs8 zip_low(Pairs8 a, Pairs8 b) { return shuffle<0, 8, 1, 9, 2, 10, 3, 11>(a, b); }
+Pairs8 zip_high(Pairs8 a, Pairs8 b) { return shuffle<4, 12, 5, 13, 6, 14, 7, 15>(a, b); }
+Words2 zip_low(Quads4 a, Quads4 b) { return Words2(shuffle<0, 4, 1, 5>(a, b)); }
+Words2 zip_high(Quads4 a, Quads4 b) { return Words2(shuffle<2, 6, 3, 7>(a, b)); }
 
 // out[row j][i] = in[column i][j] for i, j in 0 .. 7
 void transpose_8x8(const char* in, size_t in_stride, char* out, size_t out_stride) {
