@@ -12,9 +12,14 @@ struct Result {
   std::string out, err;
 };
 
-// Runs the command in `folder`, standard error going to a file, or to `terminal` where that is given.
+// Where the shell sends what the command prints, such as "/dev/full", "&3" or "&-".
+struct Streams {
+  std::string out = ".out", err = ".err";
+};
+
+// Runs the command in `folder`. The result has the text of streams that go to the usual files.
 Result run_quern(const std::filesystem::path& folder, const std::vector<std::string>& arguments,
-                 const std::string& terminal = "");
+                 const Streams& streams = {});
 
 std::string read_whole(const std::filesystem::path& path);
 
