@@ -20,6 +20,7 @@
 #include "base/memory.h"
 #include "base/thread_pool.h"
 #include "peak/peak.h"
+#include "tool/standard_output.h"
 
 namespace quern {
 namespace {
@@ -244,4 +245,7 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace quern
 
-int main(int argc, char** argv) { return quern::run(argc, argv); }
+int main(int argc, char** argv) {
+  quern::open_standard_streams();
+  return quern::finish_output("quern-sparse", quern::run(argc, argv));
+}
