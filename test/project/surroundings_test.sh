@@ -24,7 +24,7 @@ export LOCPATH=$work LC_ALL=de_DE.UTF-8 CDPATH=$work/elsewhere
 # The demo, with this build's command.
 cat >"$work/demo/cmake" <<END
 #!/bin/bash
-[ "\$1" != --build ] || { mkdir -p "\$2/src/tool" && ln -sf "$quern" "\$2/src/tool"; }
+[ "\$1" != --build ] || { mkdir -p "\$2/src/tool" && ln -sf "$quern" "\$2/src/tool/quern"; }
 END
 printf '#!/bin/sh\necho installed\n' >"$work/demo/dpkg-query"
 chmod +x "$work"/demo/*
