@@ -34,7 +34,7 @@ Result run_quern(const std::filesystem::path& folder, const std::vector<std::str
   command += fmt::format(" >{} 2>{} </dev/null", streams.out, streams.err);
   const int raw = std::system(command.c_str());
   const auto text = [&](const std::string& stream) { return stream[0] == '.' ? read_whole(folder / stream) : ""; };
-  return {WIFEXITED(raw) ? WEXITSTATUS(raw) : 128, text(streams.out), text(streams.err)};
+  return {WIFEXITED(raw) ? WEXITSTATUS(raw) : 128 + WTERMSIG(raw), text(streams.out), text(streams.err)};
 }
 
 }  // namespace quern

@@ -8,7 +8,7 @@
 namespace quern {
 
 struct Result {
-  int status;  // 128 when a signal ended it
+  int status;  // as shells report it: 128 + its number when a signal ended it
   std::string out, err;
 };
 
