@@ -5,6 +5,7 @@
 
 #include "base/cpus.h"
 #include "bench.h"
+#include "tool/standard_output.h"
 
 namespace quern {
 
@@ -35,4 +36,7 @@ int bench_main(int argc, char** argv) {
 
 }  // namespace quern
 
-int main(int argc, char** argv) { return quern::bench_main(argc, argv); }
+int main(int argc, char** argv) {
+  quern::open_standard_streams();
+  return quern::finish_output("quern-bench", quern::bench_main(argc, argv));
+}

@@ -7,5 +7,6 @@ if(DOXYGEN)
   if(QUERN_INSTALL)
     install(DIRECTORY ${QUERN_DOC_DIR}/html DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL)
   endif()
-  add_custom_target(doc COMMAND ${DOXYGEN} ${QUERN_DOC_DIR}/Doxyfile COMMENT "API reference: ${QUERN_DOC_DIR}/html/index.html")
+  add_custom_target(doc COMMAND ${DOXYGEN} ${QUERN_DOC_DIR}/Doxyfile
+    VERBATIM COMMENT "API reference: ${QUERN_DOC_DIR}/html/index.html")
 endif()

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Names the C and C++ files that clang-format (of Debian 12) would change; with --fix, changes them.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+. "$(dirname "$0")/common.sh"
 tool=${CLANG_FORMAT:-clang-format-14}
 mode=(--dry-run --Werror)
 [ "${1:-}" != --fix ] || mode=(-i)

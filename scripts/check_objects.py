@@ -45,7 +45,8 @@ UNWINDER = re.compile(r"__aeabi_unwind_cpp_pr[01]")
 
 def run(variable, tool, *arguments):
     command = [os.environ.get(variable, tool), *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    environment = {**os.environ, "LC_ALL": "C"}  # binutils speak the user's language
+    return subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
 
 
 def disassemble(path):

@@ -15,7 +15,8 @@ PAGE = 16384
 
 def run(*arguments):
     command = [os.environ.get("READELF", "readelf"), *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    environment = {**os.environ, "LC_ALL": "C"}  # binutils speak the user's language
+    return subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
 
 
 def check(path):

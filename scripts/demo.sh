@@ -2,9 +2,9 @@
 # Installs missing packages, builds Quern, converts the digit classifier and shows it ten pictures that it has never
 # seen.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+. "$(dirname "$0")/common.sh"
 scripts/setup.sh build
-cmake --preset release -DQUERN_BUILD_TESTS=OFF -B build/demo >/dev/null
+configure build/demo --preset release -DQUERN_BUILD_TESTS=OFF >/dev/null
 cmake --build build/demo --target quern
 
 quern=build/demo/src/tool/quern

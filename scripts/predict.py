@@ -99,7 +99,8 @@ def disassemble(path):
     """Yields the functions of an object, name and instructions.  Members of an archive may have functions of one
     name."""
     objdump = tool("OBJDUMP", ["aarch64-linux-gnu-objdump", "llvm-objdump-19", "llvm-objdump", "objdump"])
-    done = subprocess.run([objdump, "-d", "--no-show-raw-insn", path], capture_output=True, text=True, check=False)
+    done = subprocess.run([objdump, "-d", "--no-show-raw-insn", path], capture_output=True, text=True, check=False,
+                          env={**os.environ, "LC_ALL": "C"})
     if done.returncode:
         raise Error(done.stderr.strip() or f"{objdump} does not read {path}")
     return parse_disassembly(done.stdout)

@@ -7,13 +7,14 @@
 #
 # Default: build test.
 set -euo pipefail
+. "$(dirname "$0")/common.sh"
 
 # For building the library, the tools and the benchmarks.
 build=(g++ cmake ninja-build libcpuinfo-dev libpthreadpool-dev libfp16-dev libflatbuffers-dev flatbuffers-compiler
        libcli11-dev libfmt-dev nlohmann-json3-dev libjpeg62-turbo-dev libpng-dev libprotobuf-dev protobuf-compiler
        libhdf5-dev libgtest-dev libbenchmark-dev)
 # Programs that some tests call.
-test=(binutils doxygen pkg-config python3 python3-numpy)
+test=(binutils doxygen locales pkg-config python3 python3-numpy)
 # libFuzzer and what counts coverage, for scripts/fuzz.py.
 fuzz=(clang-19 libclang-rt-19-dev llvm-19)
 # Cross compilers and emulators: for 64-bit ARM, and for 32-bit ARM with either way to pass floats.

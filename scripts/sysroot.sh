@@ -1,4 +1,4 @@
-#!/bin/sh
+#!/bin/bash
 # Fills a folder with the packages of another architecture that a cross build and its tests need: libraries, headers and
 # the C library, from Debian.
 #
@@ -9,7 +9,7 @@
 set -eu
 
 arch=${1:-arm64}
-cd "$(dirname "$0")/.."
+. "$(dirname "$0")/common.sh"
 root=${2:-build/sysroot-$arch}
 packages="libcpuinfo-dev libpthreadpool-dev libfp16-dev libflatbuffers-dev libprotobuf-dev
           libgtest-dev libstdc++6 libcli11-dev libfmt-dev nlohmann-json3-dev libjpeg62-turbo-dev libpng-dev
@@ -23,7 +23,7 @@ case $arch in
     *) echo "sysroot.sh: arm64, armhf and armel are known, not $arch" >&2; exit 2 ;;
 esac
 mkdir -p "$root"
-root=$(cd "$root" && pwd)
+root=$(realpath "$root")
 if [ "$(cat "$root/.complete" 2>/dev/null)" = "$packages" ]; then
     echo "sysroot.sh: $root is complete"
     exit 0

@@ -1,8 +1,8 @@
 #!/bin/bash
 # Installs missing packages, builds everything and runs all tests. Arguments go to ctest.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+. "$(dirname "$0")/common.sh"
 scripts/setup.sh build test check
-cmake --preset release >/dev/null
+configure build/release --preset release >/dev/null
 cmake --build --preset release
 ctest --preset release "$@"

@@ -18,6 +18,7 @@
 #include "graph/pass/passes.h"
 #include "op/conv/tuning.h"
 #include "peak/median.h"
+#include "tool/standard_output.h"
 
 namespace quern {
 namespace {
@@ -330,4 +331,7 @@ int choices_main(int argc, char** argv) {
 }  // namespace
 }  // namespace quern
 
-int main(int argc, char** argv) { return quern::choices_main(argc, argv); }
+int main(int argc, char** argv) {
+  quern::open_standard_streams();
+  return quern::finish_output("quern-choices", quern::choices_main(argc, argv));
+}

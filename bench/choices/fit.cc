@@ -229,6 +229,9 @@ void measure_all(const FitArguments& arguments, std::vector<Case>* cases) {
       for (const Candidate& run : measure(c)) {
         add_run(&c, run);
         file << c.name << ' ' << run.algorithm << ' ' << run.kernel << ' ' << run.runs.front() << std::endl;
+        if (arguments.times.empty() || file) continue;
+        std::fprintf(stderr, "quern-choices: cannot write %s\n", arguments.times.c_str());
+        std::exit(1);
       }
     }
     std::fprintf(stderr, "repeat %zu: %zu layers\n", repeat + 1, cases->size());

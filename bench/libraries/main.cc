@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "peak/median.h"
+#include "tool/standard_output.h"
 
 namespace {
 
@@ -132,9 +133,7 @@ void compare(const std::array<Library, 2>& libraries, const std::array<std::stri
   fmt::print("| {} | {} | {} |\n", paths[1].substr(paths[1].rfind('/') + 1), start.row(), run.row());
 }
 
-}  // namespace
-
-int main(int argc, char** argv) try {
+int run(int argc, char** argv) try {
   CLI::App app{"Time of two builds of libquern.so, one thread, milliseconds and median of ratios"};
   std::string first, second, instead;
   std::vector<std::string> models;
@@ -158,4 +157,11 @@ int main(int argc, char** argv) try {
 } catch (const std::exception& error) {
   fmt::print(stderr, "quern-libraries: {}\n", error.what());
   return 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  quern::open_standard_streams();
+  return quern::finish_output("quern-libraries", run(argc, argv));
 }

@@ -15,6 +15,7 @@
 
 #include "peers.h"
 #include "race.h"
+#include "tool/standard_output.h"
 
 namespace quern::peers {
 namespace {
@@ -255,4 +256,7 @@ int main(int argc, char** argv) {
 }  // namespace
 }  // namespace quern::peers
 
-int main(int argc, char** argv) { return quern::peers::main(argc, argv); }
+int main(int argc, char** argv) {
+  quern::open_standard_streams();
+  return quern::finish_output("quern-peers-bench", quern::peers::main(argc, argv));
+}

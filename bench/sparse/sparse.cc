@@ -19,6 +19,7 @@
 #include "base/memory.h"
 #include "base/thread_pool.h"
 #include "peak/meter.h"
+#include "tool/standard_output.h"
 
 namespace quern {
 namespace {
@@ -247,4 +248,7 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace quern
 
-int main(int argc, char** argv) { return quern::run(argc, argv); }
+int main(int argc, char** argv) {
+  quern::open_standard_streams();
+  return quern::finish_output("quern-sparse", quern::run(argc, argv));
+}

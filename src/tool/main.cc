@@ -4,10 +4,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <exception>
 #include <new>
+#include <sstream>
 #include <string>
+#include <system_error>
 #include <vector>
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -15,6 +18,7 @@
 
 #include "base/cpu.h"
 #include "tool/command/command.h"
+#include "tool/standard_output.h"
 
 namespace quern {
 namespace {
@@ -45,7 +49,7 @@ constexpr int failure = 1, usage_error = 2;
 int complain(std::string message, int status) {
   for (char& c : message)
     if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = ' ';
-  fmt::print(stderr, "quern: {}\n", message);
+  std::fputs(("quern: " + message + "\n").c_str(), stderr);  // fmt::print would throw if this fails
   return status;
 }
 
@@ -69,7 +73,10 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& done) {  // --help, --version
-    return app.exit(done);
+    std::ostringstream text;
+    const int status = app.exit(done, text, text);
+    fmt::print("{}", text.str());
+    return status;
   } catch (const CLI::ParseError& error) {
     const auto used = app.get_subcommands();
     const std::string help = used.empty() ? "quern --help" : fmt::format("quern {} --help", used[0]->get_name());
@@ -77,6 +84,23 @@ int run(int argc, char** argv) {
   }
   cpu();  // reports wrong environment variables, whatever the command
   return chosen();
+}
+
+// Runs a command. Prints a message if it fails. Sets `unwritten` to the errno if standard output is the reason.
+int run_and_complain(int argc, char** argv, int* unwritten) {
+  try {
+    return run(argc, argv);
+  } catch (const CLI::ParseError& error) {  // arguments that contradict the model or each other
+    return complain(error.what(), usage_error);
+  } catch (const std::bad_alloc&) {
+    return complain("out of memory", failure);
+  } catch (const std::system_error& error) {
+    if (std::ferror(stdout) == 0) return complain(error.what(), failure);
+    *unwritten = error.code().value();
+    return failure;
+  } catch (const std::exception& error) {
+    return complain(error.what(), failure);
+  }
 }
 
 }  // namespace
@@ -88,13 +112,8 @@ int main(int argc, char** argv) {
   // the limit, and keep files that have been read in memory for as long as a model is converted.
   mallopt(M_MMAP_THRESHOLD, 1 << 18);
 #endif
-  try {
-    return quern::run(argc, argv);
-  } catch (const CLI::ParseError& error) {  // arguments that contradict the model or each other
-    return quern::complain(error.what(), quern::usage_error);
-  } catch (const std::bad_alloc&) {
-    return quern::complain("out of memory", quern::failure);
-  } catch (const std::exception& error) {
-    return quern::complain(error.what(), quern::failure);
-  }
+  quern::open_standard_streams();
+  int unwritten = 0;
+  const int status = quern::run_and_complain(argc, argv, &unwritten);
+  return quern::finish_output("quern", status, unwritten);
 }

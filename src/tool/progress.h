@@ -1,4 +1,4 @@
-// A progress bar on the terminal, for work that takes long. Shows nothing if standard error is a pipe or a file.
+// Progress on the terminal, for work that takes long. Shows nothing if standard error is a pipe or a file.
 #pragma once
 
 #include <chrono>
@@ -7,6 +7,8 @@
 
 namespace quern {
 
+// Shows a bar. Terminals that are too narrow for it, or that cannot wipe it away (TERM is "dumb" or not set), get a line
+// for each tenth of the work, at most one per second, and one at the end.
 class Progress {
  public:
   Progress(std::string what, size_t total);
@@ -17,9 +19,14 @@ class Progress {
   void step();
 
  private:
+  enum class Form { nothing, lines, bar };
+
+  std::string text() const;
+  Form form() const;
+
   std::string what_;
-  size_t total_, done_ = 0;
-  bool shown_;
+  size_t total_, done_ = 0, tenth_ = 0;
+  Form form_;
   std::chrono::steady_clock::time_point next_;
 };
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <map>
@@ -37,7 +38,9 @@ Files disassemble(const std::string& objdump, const std::string& library, const 
   static const std::regex object(R"((\S+\.S)\.o?b?j?:\s+file format.*)"), symbol(R"([0-9a-f]+ <(\w+)>:)"),
       instruction(R"(\s+([0-9a-f]+):\t((?:[0-9a-f]{2,8} )+)\s*(?:\t(.*))?)"),
       no_op(R"((nop|xchg\s+%?ax,%?ax|data16.*nop.*|cs nop.*)\b.*)");
-  std::istringstream lines(output_of(objdump + " -d --wide --insn-width=16 " + library));
+  setenv("LC_ALL", "C", 1);               // objdump speaks the user's language
+  setenv("LIBRARY", library.c_str(), 1);  // whose path may have any characters
+  std::istringstream lines(output_of(objdump + " -d --wide --insn-width=16 \"$LIBRARY\""));
   Files files;
   Symbols* symbols = nullptr;
   Code* code = nullptr;

@@ -5,7 +5,7 @@ set -euo pipefail
 build=$(realpath "$1") version=$2 cc=$3 cxx=$4
 shift 4
 cxx_flags=("$@")
-here=$(cd "$(dirname "$0")" && pwd)
+here=$(realpath "$(dirname "$0")")
 . "$here/common.sh"
 if [ ! -e "$build/src/libquern_all.a" ]; then
   echo "skipped: this build has no libquern_all.a, for which QUERN_DEPS_DIR must be set"

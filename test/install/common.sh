@@ -1,5 +1,6 @@
 # To be sourced: what tests of the installed library share. Compilers: $cc, and $cxx with the array $cxx_flags; the
-# library's version: $version.
+# library's version: $version. Goes to another folder.
+. "$(dirname "${BASH_SOURCE[0]}")/../../scripts/common.sh"
 
 expect() {  # expect WHAT COMMAND...: the command prints the version
   local what=$1 printed

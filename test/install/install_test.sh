@@ -5,7 +5,7 @@ set -euo pipefail
 source=$1 build=$2 version=$3 cc=$4 cxx=$5
 shift 5
 cxx_flags=("$@")
-here=$(cd "$(dirname "$0")" && pwd)
+here=$(realpath "$(dirname "$0")")
 . "$here/common.sh"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -4,7 +4,7 @@
 set -euo pipefail
 source=$1 version=$2 cc=$3 cxx=$4
 shift 4
-here=$(cd "$(dirname "$0")" && pwd)
+here=$(realpath "$(dirname "$0")")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"

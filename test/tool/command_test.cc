@@ -252,22 +252,6 @@ TEST_F(Command, AModelMayHandItsInputThrough) {
   }
 }
 
-TEST_F(Command, ProgressShowsOnATerminalOnly) {
-  spill(dir / "truth.csv", "file,label\na.png,1\n");
-  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
-  if (terminal < 0) GTEST_SKIP() << "this machine has no pseudo-terminals";
-  ASSERT_EQ(grantpt(terminal), 0);
-  ASSERT_EQ(unlockpt(terminal), 0);
-  const Result r = run_quern(dir, {"eval", "tiny.qn", "--images", ".", "--truth", "truth.csv"}, ptsname(terminal));
-  EXPECT_EQ(r.status, 0);
-  char shown[4096] = {};
-  ASSERT_GT(read(terminal, shown, sizeof shown - 1), 0);
-  close(terminal);
-  EXPECT_NE(std::strstr(shown, "1/1 images"), nullptr) << shown;
-  EXPECT_NE(std::strstr(shown, "\x1b[K"), nullptr) << shown;  // wiped in the end
-  EXPECT_NE(r.out.find("1 images"), std::string::npos);
-}
-
 TEST_F(Command, WritingReplacesWholeFilesOnly) {
   spill(dir / "x.qn", "old");
   fails({"convert", "missing.onnx", "-o", "x.qn"});

@@ -28,13 +28,13 @@ std::string read_whole(const std::filesystem::path& path) {
 }
 
 Result run_quern(const std::filesystem::path& folder, const std::vector<std::string>& arguments,
-                 const std::string& terminal) {
+                 const Streams& streams) {
   std::string command = fmt::format("cd {} && {} {}", quote(folder.string()), QUERN_EMULATOR, quote(QUERN_COMMAND));
   for (const std::string& a : arguments) command += fmt::format(" {}", quote(a));
-  command += fmt::format(" >.out 2>{} </dev/null", terminal.empty() ? ".err" : quote(terminal));
+  command += fmt::format(" >{} 2>{} </dev/null", streams.out, streams.err);
   const int raw = std::system(command.c_str());
-  return {WIFEXITED(raw) ? WEXITSTATUS(raw) : 128, read_whole(folder / ".out"),
-          terminal.empty() ? read_whole(folder / ".err") : ""};
+  const auto text = [&](const std::string& stream) { return stream[0] == '.' ? read_whole(folder / stream) : ""; };
+  return {WIFEXITED(raw) ? WEXITSTATUS(raw) : 128 + WTERMSIG(raw), text(streams.out), text(streams.err)};
 }
 
 }  // namespace quern

@@ -8,13 +8,18 @@
 namespace quern {
 
 struct Result {
-  int status;  // 128 when a signal ended it
+  int status;  // as shells report it: 128 + its number when a signal ended it
   std::string out, err;
 };
 
-// Runs the command in `folder`, standard error going to a file, or to `terminal` where that is given.
+// Where the shell sends what the command prints, such as "/dev/full", "&3" or "&-".
+struct Streams {
+  std::string out = ".out", err = ".err";
+};
+
+// Runs the command in `folder`. The result has the text of streams that go to the usual files.
 Result run_quern(const std::filesystem::path& folder, const std::vector<std::string>& arguments,
-                 const std::string& terminal = "");
+                 const Streams& streams = {});
 
 std::string read_whole(const std::filesystem::path& path);
 

@@ -19,6 +19,7 @@
 #include "tool/output/draw.h"
 #include "tool/output/labels.h"
 #include "tool/output/outputs.h"
+#include "tool/standard_output.h"
 
 namespace quern {
 namespace {
@@ -273,7 +274,7 @@ int run(const RunArguments& arguments) {
       within = within && compared["within"].get<bool>();
     if (arguments.json) runs.push_back(json);
     if (!arguments.json) print_run(json);
-    std::fflush(stdout);
+    flush_output();
   }
   if (arguments.json) {
     const ordered_json all = {{"runs", runs}};
