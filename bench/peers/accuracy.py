@@ -39,9 +39,9 @@ class Tensor(ctypes.Structure):
 
 
 class ProfileEntry(ctypes.Structure):
-    _fields_ = [("name", ctypes.c_char_p), ("op", ctypes.c_char_p), ("algorithm", ctypes.c_char_p),
-                ("kernel", ctypes.c_char_p), ("macs", ctypes.c_uint64), ("start_ns", ctypes.c_uint64),
-                ("time_ns", ctypes.c_uint64)]
+    _fields_ = [("struct_size", ctypes.c_size_t), ("name", ctypes.c_char_p), ("op", ctypes.c_char_p),
+                ("algorithm", ctypes.c_char_p), ("kernel", ctypes.c_char_p), ("macs", ctypes.c_uint64),
+                ("start_ns", ctypes.c_uint64), ("time_ns", ctypes.c_uint64)]
 
 
 class Quern:
@@ -84,7 +84,7 @@ class Quern:
         return numpy.ctypeslib.as_array(floats, like.shape).copy()
 
     def winograd_layers(self, session):
-        count, entry = 0, ProfileEntry()
+        count, entry = 0, ProfileEntry(struct_size=ctypes.sizeof(ProfileEntry))
         for i in range(self.api.qn_session_profile_count(session)):
             self.call("qn_session_profile", session, ctypes.c_size_t(i), ctypes.byref(entry))
             count += entry.algorithm == b"winograd"
