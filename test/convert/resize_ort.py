@@ -3,9 +3,9 @@
 
     test/convert/resize_ort.py build/release/test/convert/quern_convert_test [--verbose]
 
-Runs the random graphs of resize_test.cc, and each of them in ONNX Runtime on the same input. Where ONNX Runtime is known
-to deviate from ONNX (DEVIATIONS), the reference evaluator of the package onnx takes its place. Fails, too, if a known
-deviation no longer occurs. Needs numpy, onnx and onnxruntime (scripts/compare_engines.py installs them); exits with 77
+Runs the random graphs of resize_test.cc, and each of them in ONNX Runtime on the same input. Where ONNX Runtime is known to
+deviate from ONNX (DEVIATIONS), the reference evaluator of the package onnx takes its place. A known deviation that no
+longer occurs is an error, too. Needs numpy, onnx and onnxruntime (scripts/compare_engines.py installs them); exits with 77
 without.
 """
 import argparse, collections, os, pathlib, subprocess, sys, tempfile, typing, warnings
@@ -47,7 +47,7 @@ class Deviation(typing.NamedTuple):
 
 DEVIATIONS = [
     Deviation("Resize with align_corners to a length that is not whole",
-              "9 scaled by 0.5: ONNX divides by 4.5 - 1, ONNX Runtime rounds the length down first", scaled_to_a_fraction),
+              "9 scaled by 0.5: ONNX divides by 4.5 - 1, ONNX Runtime rounds 4.5 down first", scaled_to_a_fraction),
     Deviation("mean over an empty axis",
               "ONNX Runtime returns an empty tensor of the input's shape; the mean of nothing is NaN", mean_of_nothing),
 ]
