@@ -57,12 +57,12 @@ COMPARISONS = [
                "python3 test/convert/random_onnx.py $QUERN --graphs 600 --levels default --jobs $JOBS"),
     Comparison("tflite_models", "numpy ai-edge-litert", 280, "python3 test/convert/tflite_models.py $QUERN"),
     Comparison("onnx_nodes", ONNX, 1160, "scripts/onnx_nodes.py $QUERN --folder $NODE_TESTS --jobs $JOBS"),
-    Comparison("tensorflow_graphs", TENSORFLOW, 500, "python3 test/convert/tensorflow_graphs.py $QUERN"),
-    Comparison("keras_models", TENSORFLOW, 200, "test/convert/keras_models.py $QUERN"),
-    Comparison("keras_2_models", TENSORFLOW + " tf-keras", 100, "KERAS=tf_keras test/convert/keras_models.py $QUERN"),
-    Comparison("export_nodes", ONNX, 1000, "scripts/export_check.py $QUERN --folder $NODE_TESTS --jobs $JOBS"),
+    Comparison("tensorflow_graphs", TENSORFLOW, 860, "python3 test/convert/tensorflow_graphs.py $QUERN"),
+    Comparison("keras_models", TENSORFLOW, 440, "test/convert/keras_models.py $QUERN"),
+    Comparison("keras_2_models", TENSORFLOW + " tf-keras", 200, "KERAS=tf_keras test/convert/keras_models.py $QUERN"),
+    Comparison("export_nodes", ONNX, 1140, "scripts/export_check.py $QUERN --folder $NODE_TESTS --jobs $JOBS"),
     Comparison("export_zoo", ONNX, 10, "scripts/export_check.py $QUERN --zoo qs8 --jobs $JOBS"),
-    Comparison("quantized_onnx", ONNX + " pillow", 8, """
+    Comparison("quantized_onnx", ONNX + " pillow", 250, """
         check() { python3 scripts/check_onnxruntime.py "$@"; }
         check make resnet -o $SCRATCH/resnet.onnx
         check quantize $SCRATCH/resnet.onnx --images examples/digits --count 3 -o $SCRATCH/quantized
