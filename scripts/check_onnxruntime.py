@@ -283,7 +283,7 @@ def check_part(part, got, expected):
 
 
 def check_nodes(a):
-    failed = False
+    agree = differ = 0
     for path in a.models:
         model = Model(path)
         parts = model.parts()
@@ -309,12 +309,14 @@ def check_nodes(a):
                         off[kind] += int((got != expected).sum())
                 if error:
                     wrong.append(f"{part.output} ({', '.join(n.op_type for n in part.nodes)}): {error}")
-        failed = failed or bool(wrong)
+        differ += len(wrong)
+        agree += counts.total() - len(wrong)
         print(f"{path.name}: {counts['exact']} products bit for bit, {counts['others']} others within a step "
               f"({off['others']} elements off by one); {len(wrong)} wrong", flush=True)
         for line in wrong[: a.show]:
             print(f"  {line}")
-    sys.exit(failed)
+    print(f"ONNX Runtime {onnxruntime.__version__}, quantized parts: {agree} agree, {differ} differ")
+    sys.exit(differ > 0)
 
 
 def true_classes(a):

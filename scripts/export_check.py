@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Checks what `quern export` writes: the node tests of the Python package onnx, or other models.
 
-    export_check.py QUERN [--assets FOLDER | --models FOLDER | --zoo TYPE] [--only NAME,...] [--jobs N] [--verbose]
+    export_check.py QUERN [--assets FOLDER | --models FOLDER | --zoo TYPE | --folder FOLDER] [--only NAME,...] [--jobs N]
+                    [--verbose]
 
 --assets: the models of an assets folder, with its inputs and reference outputs.
 --models: all files of a folder that quern runs, with random inputs. Files without an extension are of the format that
@@ -39,6 +40,7 @@ import onnx_nodes
 
 COLUMNS = ["same bits", "close", "failed", "ORT agrees", "ORT unoptimized agrees", "ORT agrees on sums",
            "ONNX's reference agrees", "ORT rounds otherwise", "ORT differs on the original", "ORT refuses", "ORT fails"]
+ORT_AGREES = ("ORT agrees", "ORT unoptimized agrees", "ORT agrees on sums")
 # What ONNX Runtime says of operators, types and operator sets that it does not have.
 NOT_THERE = re.compile(r"NOT_IMPLEMENTED|is not a registered function|is till opset|not supported|"
                        r"Type 'tensor\(\w+\)' of input parameter .* is invalid|not implemented", re.S)
@@ -193,8 +195,7 @@ def check_node(quern, folder):
                                outputs, expected, onnx_nodes.compare, pathlib.Path(scratch))
 
 
-def node_tests(only):
-    root = pathlib.Path(onnx.__file__).parent / "backend/test/data/node"
+def node_tests(root, only):
     listed = pathlib.Path(__file__).parent.parent / "test/convert/onnx_nodes.json"
     return [root / name for name in json.loads(listed.read_text())["passed"]
             if any(part in name for part in only) and (root / name).exists()]
@@ -329,6 +330,7 @@ def main():
     parser.add_argument("--assets", type=pathlib.Path)
     parser.add_argument("--models", type=pathlib.Path)
     parser.add_argument("--zoo", choices=["f32", "qs8"])
+    parser.add_argument("--folder", type=pathlib.Path, default=onnx_nodes.NODE_TESTS, help="of ONNX's node tests")
     parser.add_argument("--only", default="")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--verbose", action="store_true", help="also print what ONNX Runtime refuses")
@@ -342,7 +344,7 @@ def main():
         jobs = [(f"{case['model']} {case['case']}", check_model, (arguments.quern, arguments.assets, case))
                 for case in cases if any(part in case["model"] for part in only)]
     else:
-        jobs = [(folder.name, check_node, (arguments.quern, folder)) for folder in node_tests(only)]
+        jobs = [(folder.name, check_node, (arguments.quern, folder)) for folder in node_tests(arguments.folder, only)]
     table = collections.defaultdict(collections.Counter)
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         for (name, *_), (operator, results) in zip(jobs, pool.map(lambda job: job[1](*job[2]), jobs)):
@@ -354,7 +356,12 @@ def main():
     table["all"] = sum(table.values(), collections.Counter())
     for operator, counts in table.items():
         print(f"{operator:28}" + "".join(f"{counts[column] or '':>28}" for column in COLUMNS))
-    return 1 if table["all"]["failed"] + table["all"]["ORT fails"] else 0
+    differ = table["all"]["failed"] + table["all"]["ORT fails"]
+    agree = sum(table["all"][column] for column in ORT_AGREES)
+    others = "".join(f", {n} {column}" for column in COLUMNS if column not in ("failed", "ORT fails", *ORT_AGREES)
+                     and (n := table["all"][column]))
+    print(f"ONNX Runtime {onnxruntime.__version__}, exported models: {agree} agree, {differ} differ{others}")
+    return 1 if differ else 0
 
 
 if __name__ == "__main__":

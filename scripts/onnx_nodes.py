@@ -25,6 +25,8 @@ import numpy
 import onnx
 from onnx import numpy_helper
 
+NODE_TESTS = pathlib.Path(onnx.__file__).parent / "backend/test/data/node"
+
 # Types of tensors that the graph can hold.
 TYPES = {onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.INT8, onnx.TensorProto.UINT8,
          onnx.TensorProto.INT32, onnx.TensorProto.INT64, onnx.TensorProto.BOOL}
@@ -153,7 +155,7 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--list")
     parser.add_argument("--isa")
-    parser.add_argument("--folder", default=pathlib.Path(onnx.__file__).parent / "backend/test/data/node")
+    parser.add_argument("--folder", default=NODE_TESTS)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     arguments = parser.parse_args()
     environment = dict(os.environ, **({"QUERN_ISA": arguments.isa} if arguments.isa else {}))
@@ -174,6 +176,8 @@ def main():
     print(f"{'all':32}" + "".join(f"{len(groups[column]):>14}" for column in columns))
     if arguments.list:
         pathlib.Path(arguments.list).write_text(json.dumps({c: groups[c] for c in columns}, indent=1) + "\n")
+    others = ", ".join(f"{len(groups[column])} {column}" for column in columns[2:])
+    print(f"Node tests of ONNX: {len(groups['passed'])} agree, {len(groups['failed'])} differ, {others}")
     return 1 if groups["failed"] else 0
 
 

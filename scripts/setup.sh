@@ -2,8 +2,8 @@
 # Installs the Debian packages that Quern needs, as root or through sudo. Asks no questions; does nothing if all
 # packages are installed.
 #
-#   scripts/setup.sh [build] [test] [fuzz] [arm64] [armv7] [clang] [oldest] [apple] [predict] [peers] [check] [ci]
-#     [training]
+#   scripts/setup.sh [build] [test] [fuzz] [arm64] [armv7] [clang] [oldest] [apple] [engines] [predict] [peers] [check]
+#     [ci] [training]
 #
 # Default: build test.
 set -euo pipefail
@@ -26,6 +26,8 @@ clang=(clang-19 lld-19 libc++-19-dev libc++abi-19-dev googletest)
 oldest=(g++-11 clang-14)
 # For virtual environments of Python: scripts/check_apple.py needs the package ziglang in one.
 apple=(python3-venv)
+# The same for the engines that scripts/compare_engines.py compares with.
+engines=(python3-venv)
 # llvm-mca: scripts/predict.py predicts the speed of arm64 kernels with it.
 predict=(llvm-19)
 # Libraries that bench/peers compares Quern with.
@@ -42,12 +44,12 @@ groups=("$@")
 wanted=()
 for group in "${groups[@]}"; do
   case $group in
-    build | test | fuzz | arm64 | armv7 | clang | oldest | apple | predict | peers | check | ci | training)
+    build | test | fuzz | arm64 | armv7 | clang | oldest | apple | engines | predict | peers | check | ci | training)
       declare -n list=$group
       wanted+=("${list[@]}")
       ;;
     *)
-      echo "setup.sh: no group '$group'; there are build, test, fuzz, arm64, armv7, clang, oldest, apple, predict, peers, check, ci, training" >&2
+      echo "setup.sh: no group '$group'; there are build, test, fuzz, arm64, armv7, clang, oldest, apple, engines, predict, peers, check, ci, training" >&2
       exit 2
       ;;
   esac

@@ -12,6 +12,7 @@ ENGINE-u8, which take it with activations of unsigned bytes, and mnn-int8, which
 """
 
 import importlib.metadata
+import importlib.util
 import json
 import pathlib
 import resource
@@ -27,11 +28,6 @@ WARM_UP = 2
 
 def call(*command, cwd=None):
     subprocess.run([str(word) for word in command], check=True, cwd=cwd, capture_output=True)
-
-
-def tool(name):
-    """The path of a program that a package of this environment has installed."""
-    return pathlib.Path(sys.prefix, "bin", name)
 
 
 class ReadsOnnx:
@@ -192,7 +188,9 @@ class Ncnn:
 
     @staticmethod
     def prepare(folder):
-        call(tool("pnnx"), "model.onnx", "fp16=0", cwd=folder)
+        # The program itself: its Python module imports PyTorch.
+        module = pathlib.Path(importlib.util.find_spec("pnnx").origin).parent
+        call(module / "pnnx", "model.onnx", "fp16=0", cwd=folder)
 
     def __init__(self, folder, threads):
         import ncnn

@@ -4,14 +4,13 @@
     bench/peers/models.py QUERN [--type f32|qs8] [--models NAME,...] [--threads 1,2] [--rounds 5]
                           [--json FILE] [--plot FILE.png]
 
-QUERN is the command; it makes each model (`quern zoo`) and exports it to ONNX.  The first call installs the packages of
-requirements.txt into build/peers-venv.  If an engine does not run, the script names it and exits with 1.
+QUERN is the command; it makes each model (`quern zoo`) and exports it to ONNX.  The first call installs the
+engines (scripts/compare_engines.py).  If an engine does not run, the script names it and exits with 1.
 """
 
 import argparse
 import json
 import math
-import os
 import pathlib
 import statistics
 import subprocess
@@ -19,7 +18,10 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-VENV = HERE.parents[1] / "build/peers-venv"
+sys.path.append(str(HERE.parents[1] / "scripts"))
+from compare_engines import enter_environment
+
+WHEELS = "numpy onnx onnxruntime mnn ncnn openvino pillow pnnx"
 # The peers of a type, each with the engines of engines.py that it can run as; the fastest of these counts.
 PEERS = {"f32": {"onnxruntime": ["onnxruntime"], "mnn": ["mnn"], "ncnn": ["ncnn"], "openvino": ["openvino"]},
          "qs8": {"onnxruntime": ["onnxruntime-u8", "onnxruntime-s8"], "mnn": ["mnn-int8"],
@@ -32,18 +34,6 @@ TOLERANCE = 1e-3  # times the largest element of our output; other orders of sum
 TOLERANCE_OF_BYTES = 0.1
 TOLERANCE_OF_OTHER_BYTES = 0.5  # for an engine that has chosen scales of its own
 MUCH_SLOWER = 1.5
-
-
-def enter_environment():
-    """Starts the script again in the virtual environment, after making that if there is none."""
-    if pathlib.Path(sys.prefix).resolve() == VENV.resolve():
-        return
-    wanted, installed = HERE / "requirements.txt", VENV / "requirements.txt"
-    if not installed.exists() or installed.read_text() != wanted.read_text():
-        subprocess.run([sys.executable, "-m", "venv", VENV], check=True)
-        subprocess.run([VENV / "bin/pip", "install", "--quiet", "-r", wanted], check=True)
-        installed.write_text(wanted.read_text())
-    os.execv(VENV / "bin/python", [str(VENV / "bin/python"), *sys.argv])
 
 
 def text_of(*command, cwd=None):
@@ -223,7 +213,7 @@ def main():
     parser.add_argument("--json", type=pathlib.Path, help="write records here")
     parser.add_argument("--plot", type=pathlib.Path, help="write a picture of the ratios here (.png, .svg)")
     options = parser.parse_args()
-    enter_environment()
+    enter_environment(WHEELS + (" matplotlib" if options.plot else ""))
 
     models, counts = options.models.split(","), [int(count) for count in options.threads.split(",")]
     with tempfile.TemporaryDirectory() as folder:

@@ -6,7 +6,7 @@
 
 QUERN is the command; it makes each model with zeros (`quern zoo --sparsity --block`) and without, and exports both to
 ONNX.  The script tells MNN to use its kernels for zeros in every layer that has some, and checks that it does.  The
-first call installs the packages of requirements.txt into build/peers-venv.
+first call installs MNN (scripts/compare_engines.py).
 """
 
 import argparse
@@ -19,6 +19,8 @@ import sys
 import tempfile
 
 from models import HERE, Bench, enter_environment, last_json, text_of
+
+WHEELS = "numpy onnx mnn"
 
 PUBLISHED_PEAK = 118  # GFLOP/s of one core of the machine of `published`, a Zen 4, with avx2 and with avx512
 
@@ -171,7 +173,7 @@ def arguments():
 
 def main():
     options = arguments()
-    enter_environment()
+    enter_environment(WHEELS)
     wanted = [case for case in CASES
               if (not options.models or case.model in options.models.split(","))
               and (not options.blocks or str(case.block) in options.blocks.split(","))]
@@ -203,6 +205,7 @@ def main():
         print(f"\nPublished times are scaled by the peak: {PUBLISHED_PEAK} GFLOP/s per core there, "
               f"{statistics.median(record['peak_gflops'] for record in records):.0f} here.")
     print("\n".join(failed), end="\n" if failed else "", file=sys.stderr)
+    print(f"MNN: {len(records)} agree, {len(failed)} differ")
     return 1 if failed or not records else 0
 
 

@@ -436,7 +436,7 @@ def main():
     missing = set() if part else missing_layers(made)
     if missing:
         print("FAIL  no model has the layers", *sorted(missing))
-    print(f"Keras {keras.__version__}: {count - failed} of {count} files agree, largest difference {worst:.1e}")
+    print(f"Keras {keras.__version__}: {count - failed} agree, {failed} differ, largest difference {worst:.1e}")
     return failed > 0 or count == 0 or len(missing) > 0
 
 

@@ -13,7 +13,6 @@ onnx and onnxruntime.
 import argparse
 import collections
 import concurrent.futures
-import glob
 import os
 import pathlib
 import re
@@ -22,8 +21,6 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path += glob.glob(str(ROOT / "build/peers-venv/lib/python3*/site-packages"))
 try:
     import numpy as np
     import onnx
@@ -286,8 +283,10 @@ def main():
                 operators.update(set(used))
     print(f"graphs that agree, by operator ({len(operators)}):",
           ", ".join(f"{name} {n}" for name, n in sorted(operators.items())))
+    agree = sum(n for group, n in groups.items() if group.startswith("equal"))
+    others = [f"{n} {group}" for group, n in sorted(groups.items()) if group not in ("equal", "different")]
     print(f"ONNX Runtime {onnxruntime.__version__}, levels {a.levels}:",
-          ", ".join(f"{n} {group}" for group, n in sorted(groups.items())))
+          ", ".join([f"{agree} agree", f"{groups['different']} differ", *others]))
     return 1 if groups["different"] else 0
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares imported graphs with TensorFlow, by hand: the graphs below, random ones (tensorflow_nodes.py) and models with
+"""Compares imported graphs with TensorFlow: the graphs below, random ones (tensorflow_nodes.py) and models with
 functions (tensorflow_functions.py), with recurrent layers of Keras (tensorflow_lists.py) or with old loops
 (tensorflow_old_loops.py), which together have every operator of the importer's tables (but those in NEVER_MADE).
 
@@ -375,7 +375,7 @@ def main():
     if not options.only:
         failures += [f"{op}: the importer reads it, but no graph here has it" for op in unmade(made)]
     print(*failures, sep="\n")
-    print(f"TensorFlow {tf.__version__}: {equal} equal, {len(failures)} different")
+    print(f"TensorFlow {tf.__version__}: {equal} agree, {len(failures)} differ")
     sys.exit(1 if failures else 0)
 
 

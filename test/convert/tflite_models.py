@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares imported models with TensorFlow Lite, by hand: a model of one operator for each row of the importer's tables,
+"""Compares imported models with TensorFlow Lite: a model of one operator for each row of the importer's tables,
 in several variants, written here with the schema of the engine's package.
 
     python test/convert/tflite_models.py build/release/src/tool/quern [NAME...]
@@ -7,6 +7,7 @@ in several variants, written here with the schema of the engine's package.
 With names, only cases whose name contains one of them. Needs numpy and ai-edge-litert.
 """
 import os, pathlib, subprocess, sys, tempfile
+from importlib.metadata import version
 
 import flatbuffers
 import numpy as np
@@ -567,7 +568,7 @@ def main():
             if problem is not None:
                 failed += 1
                 print(f"{name}: {problem}", flush=True)
-    print(f"{len(names) - failed} of {len(names)} cases agree")
+    print(f"TensorFlow Lite, ai-edge-litert {version('ai-edge-litert')}: {len(names) - failed} agree, {failed} differ")
     sys.exit(failed > 0)
 
 
