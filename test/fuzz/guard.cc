@@ -64,11 +64,11 @@ void exceeded() {
   _exit(1);
 }
 
-// Sends SIGPROF, which ends the process, once it has used so much processor time; 0: never. Not `alarm`: on a loaded
-// machine a case may wait longer for a processor than it runs.
+// Sends SIGVTALRM, which ends the process, once it has computed for so long; 0: never. Not `alarm`: on a loaded
+// machine a case may wait longer for a processor than it runs. Not ITIMER_PROF, which cancels runs (readers.cc).
 void limit_processor_time(unsigned seconds) {
   const itimerval limit = {{0, 0}, {static_cast<time_t>(seconds), 0}};
-  setitimer(ITIMER_PROF, &limit, nullptr);
+  setitimer(ITIMER_VIRTUAL, &limit, nullptr);
 }
 
 void run_one(size_t index, const std::function<void(size_t)>& run, unsigned seconds) {
@@ -98,7 +98,7 @@ void run_one(size_t index, const std::function<void(size_t)>& run, unsigned seco
 
 // How a child ended that said nothing about its last case.
 Outcome silent_ending(int status) {
-  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPROF) return {Ending::too_long, "still running"};
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGVTALRM) return {Ending::too_long, "still running"};
   if (WIFSIGNALED(status)) return {Ending::crashed, std::string("signal ") + strsignal(WTERMSIG(status))};
   return {Ending::crashed, "exit status " + std::to_string(WEXITSTATUS(status))};
 }
