@@ -82,8 +82,9 @@ int run(int argc, char** argv) {
     const std::string help = used.empty() ? "quern --help" : fmt::format("quern {} --help", used[0]->get_name());
     return complain(fmt::format("{} (see {})", error.what(), help), usage_error);
   }
-  cpu();  // reports wrong environment variables, whatever the command
-  return chosen();
+  const int status = chosen();
+  cpu();  // reports wrong environment variables also if the command did not ask; not before, as `bench --isa` sets one
+  return status;
 }
 
 // Runs a command. Prints a message if it fails. Sets `unwritten` to the errno if standard output is the reason.
