@@ -35,7 +35,7 @@ PROGRAMS = {"convert", "compress", "peak", "tool"}
 
 # Regular expression for a library's headers -> rooms or single files that may include them.
 LIBRARIES = [
-    (r"cpuinfo\.h", {"src/base/cpu.cc"}),
+    (r"cpuinfo\.h", {"src/base/cpu.cc", "src/base/cpus.cc"}),
     (r"pthreadpool\.h", {"base", "tool"}),
     (r"fp16\.h", {"base", "kernel", "graph"} | PROGRAMS),
     (r"flatbuffers/flexbuffers\.h", {"src/convert/tflite/custom_options.cc"}),

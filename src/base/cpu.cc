@@ -189,16 +189,8 @@ uint32_t baseline() {
 #endif
 }
 
-// Logs a name that is not in a table.
-template <class Table>
-void warn_of_unknown(const char* variable, const Table& table, const char* text, size_t length) {
-  char names[160] = "";
-  size_t end = 0;
-  for (const auto& entry : table) {
-    const int written = std::snprintf(names + end, sizeof names - end, end == 0 ? "%s" : ", %s", entry.name);
-    end = std::min(end + static_cast<size_t>(written), sizeof names - 1);
-  }
-  log(QN_LOG_WARNING, "%s: expected one of %s, got '%.*s'", variable, names, static_cast<int>(length), text);
+void warn(const char* variable, const char* expected, const char* text, size_t length) {
+  log(QN_LOG_WARNING, "%s: expected %s, got '%.*s'", variable, expected, static_cast<int>(length), text);
 }
 
 // The features that the value of QUERN_ISA allows.
@@ -210,7 +202,7 @@ uint32_t allowed(const char* text) {
     char name[16] = "";
     if (length < sizeof name) std::memcpy(name, at, length);
     const uint32_t isa = isa_from_name(name);
-    if (isa == 0) warn_of_unknown("QUERN_ISA", levels, at, length);
+    if (isa == 0) warn("QUERN_ISA", "levels like sse41, avx2, avx512, neon or dotprod", at, length);
     mask |= isa;
     ++count;
     at += length + (at[length] == ',' ? 1 : 0);
@@ -268,20 +260,26 @@ void detect(Cpu* cpu) {
 // ---- what the environment pretends
 
 struct Setting {
-  const char* variable;
-  size_t least, most, step;
+  char variable[11];  // not a pointer, which the loader would have to relocate
+  bool pages;
+  uint32_t least, most;
   size_t Cpu::*value;
   Source Sources::*source;
+};
+constexpr Setting settings[] = {
+    {"QUERN_L1", false, 1u << 10, 1u << 30, &Cpu::l1_bytes, &Sources::l1},
+    {"QUERN_L2", false, 1u << 10, 1u << 30, &Cpu::l2_bytes, &Sources::l2},
+    {"QUERN_L3", false, 1u << 10, 1u << 30, &Cpu::l3_bytes, &Sources::l3},
+    {"QUERN_CPUS", false, 1, 1024, &Cpu::cpus, &Sources::cpus},
+    {"QUERN_PAGE", true, 1u << 10, 1u << 20, &Cpu::page_bytes, &Sources::page},
 };
 
 // Reads a number, with K, M or G behind it for a power of 1024. Returns false for any other text.
 bool read_size(const char* text, size_t* size) {
   char* end = nullptr;
   const unsigned long long number = std::strtoull(text, &end, 10);
-  const char* const units = "KMG";
-  const char* const unit = *end == '\0' ? nullptr : std::strchr(units, *end);
-  const int shift = unit == nullptr ? 0 : 10 * static_cast<int>(unit - units + 1);
-  if (*text < '0' || *text > '9' || end[unit != nullptr] != '\0' || number > SIZE_MAX >> shift) return false;
+  const int shift = *end == 'K' ? 10 : *end == 'M' ? 20 : *end == 'G' ? 30 : 0;
+  if (*text < '0' || *text > '9' || end[shift != 0] != '\0' || number > SIZE_MAX >> shift) return false;
   *size = static_cast<size_t>(number) << shift;
   return true;
 }
@@ -295,9 +293,10 @@ void pretend(const Setting& setting, Cpu* cpu) {
   const char* const text = value_of(setting.variable);
   if (text == nullptr) return;
   size_t value = 0;
-  if (!read_size(text, &value) || value < setting.least || value > setting.most || value % setting.step != 0) {
-    log(QN_LOG_WARNING, "%s: expected %zu to %zu%s, got '%s'", setting.variable, setting.least, setting.most,
-        setting.step > 1 ? ", in steps of the smallest" : "", text);
+  if (!read_size(text, &value) || value < setting.least || value > setting.most ||
+      (setting.pages && value % cpu->page_bytes != 0)) {
+    log(QN_LOG_WARNING, "%s: expected %s%u to %u, got '%s'", setting.variable,
+        setting.pages ? "a multiple of the page size, " : "", setting.least, setting.most, text);
     return;
   }
   cpu->*setting.value = value;
@@ -305,14 +304,6 @@ void pretend(const Setting& setting, Cpu* cpu) {
 }
 
 void pretend(Cpu* cpu) {
-  constexpr size_t least_cache = 1u << 10, most_cache = 1u << 30, most_page = 1u << 20;
-  const Setting settings[] = {
-      {"QUERN_L1", least_cache, most_cache, 1, &Cpu::l1_bytes, &Sources::l1},
-      {"QUERN_L2", least_cache, most_cache, 1, &Cpu::l2_bytes, &Sources::l2},
-      {"QUERN_L3", least_cache, most_cache, 1, &Cpu::l3_bytes, &Sources::l3},
-      {"QUERN_CPUS", 1, 1024, 1, &Cpu::cpus, &Sources::cpus},
-      {"QUERN_PAGE", cpu->page_bytes, most_page, cpu->page_bytes, &Cpu::page_bytes, &Sources::page},
-  };
   for (const Setting& setting : settings) pretend(setting, cpu);
   if (const char* const text = value_of("QUERN_ISA")) {
     const uint32_t mask = allowed(text);
@@ -323,7 +314,7 @@ void pretend(Cpu* cpu) {
     if (core_from_name(text, &cpu->core)) {
       cpu->sources.core = Source::pretended;
     } else {
-      warn_of_unknown("QUERN_CORE", cores, text, std::strlen(text));
+      warn("QUERN_CORE", "a core like zen4, golden_cove, a55 or other", text, std::strlen(text));
     }
   }
 }

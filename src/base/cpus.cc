@@ -1,9 +1,13 @@
 #include "base/cpus.h"
 
 #include <cpuinfo.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #ifdef __linux__
@@ -75,38 +79,42 @@ size_t allowed_fast_cores() {
 
 // ---- control groups
 
-// Reads the numbers at the beginning of a small file; returns how many there are.
-int read_numbers(const char* folder, const char* name, long long* first, long long* second) {
-  char path[4096 + 32];
-  std::snprintf(path, sizeof path, "%s/%s", folder, name);
-  FILE* const file = std::fopen(path, "re");
-  if (file == nullptr) return 0;
-  const int count = std::fscanf(file, "%lld %lld", first, second);
-  std::fclose(file);
-  return count;
+constexpr size_t path_bytes = 4096;
+
+// Reads the beginning of a file as text, which stays empty if there is no file.
+template <size_t size>
+void read_text(const char* path, char (&text)[size]) {
+  const int file = open(path, O_RDONLY | O_CLOEXEC);
+  const ssize_t bytes = file < 0 ? 0 : read(file, text, size - 1);
+  text[bytes > 0 ? bytes : 0] = '\0';
+  if (file >= 0) close(file);
 }
 
-// The quota of one group, of either version of control groups. Files of groups without a limit say "max" or -1.
+// The quota of one group, of either version of control groups. Groups without a limit say "max" or -1.
 size_t quota_of_group(const char* folder) {
-  long long quota = 0, period = 0;
-  if (read_numbers(folder, "cpu.max", &quota, &period) != 2 &&
-      (read_numbers(folder, "cpu.cfs_quota_us", &quota, &period) != 1 ||
-       read_numbers(folder, "cpu.cfs_period_us", &period, &quota) != 1)) {
-    return no_quota;
+  char path[path_bytes + 32], text[64], *end;
+  const auto number = [&](const char* name) {
+    std::snprintf(path, sizeof path, "%s/%s", folder, name);
+    read_text(path, text);
+    return std::strtoull(text, &end, 10);
+  };
+  unsigned long long quota = number("cpu.max"), period = std::strtoull(end, nullptr, 10);
+  if (*text == '\0') {  // version 1
+    quota = number("cpu.cfs_quota_us");
+    period = number("cpu.cfs_period_us");
   }
-  return quota > 0 && period > 0 ? std::max<size_t>(static_cast<size_t>(quota / period), 1) : no_quota;
+  if (quota == 0 || quota > INT64_MAX || period == 0 || period > INT64_MAX) return no_quota;
+  return std::max<size_t>(static_cast<size_t>(quota / period), 1);
 }
 
 // A group cannot use more than the groups around it. A container may show its own groups at the mount although the
 // file names them as the host does: the mount itself always counts.
 size_t smallest_quota(const char* mount, const char* group) {
-  char folder[4096];
-  const size_t end = std::strlen(mount);
+  char folder[path_bytes];
   if (std::snprintf(folder, sizeof folder, "%s%s", mount, group) >= static_cast<int>(sizeof folder)) return no_quota;
   size_t smallest = quota_of_group(folder);
-  for (size_t length = std::strlen(folder); length > end;) {
-    while (length > end && folder[length - 1] != '/') --length;
-    if (length > end) --length;
+  for (size_t length = std::strlen(folder), end = std::strlen(mount); length-- > end;) {
+    if (folder[length] != '/') continue;
     folder[length] = '\0';
     smallest = std::min(smallest, quota_of_group(folder));
   }
@@ -115,33 +123,33 @@ size_t smallest_quota(const char* mount, const char* group) {
 
 // Does the list of controllers, with commas between, contain that of CPU time?
 bool has_cpu(const char* controllers) {
-  for (const char* at = controllers; at != nullptr; at = std::strchr(at, ',')) {
-    at += *at == ',' ? 1 : 0;
-    if (std::strncmp(at, "cpu", 3) == 0 && (at[3] == ',' || at[3] == '\0')) return true;
+  for (const char* at = controllers;; ++at) {
+    const size_t length = std::strcspn(at, ",:");
+    if (length == 3 && std::memcmp(at, "cpu", 3) == 0) return true;
+    at += length;
+    if (*at != ',') return false;
   }
-  return false;
 }
 
 }  // namespace
 
 size_t cpu_quota(const char* groups, const char* mount) {
-  FILE* const file = std::fopen(groups, "re");
-  if (file == nullptr) return no_quota;
+  char text[4096], cpu_mount[path_bytes];
+  read_text(groups, text);
+  std::snprintf(cpu_mount, sizeof cpu_mount, "%s/cpu", mount);  // of version 1
   size_t smallest = no_quota;
-  char line[4096];
-  while (std::fgets(line, sizeof line, file) != nullptr) {  // "number:controllers:/group"
-    line[std::strcspn(line, "\n")] = '\0';
-    char* const controllers = std::strchr(line, ':');
-    char* const group = controllers == nullptr ? nullptr : std::strchr(controllers + 1, ':');
-    if (group == nullptr) continue;
-    *group = '\0';
-    const bool unified = controllers[1] == '\0';  // version 2
-    if (!unified && !has_cpu(controllers + 1)) continue;
-    char top[4096];
-    std::snprintf(top, sizeof top, "%s%s", mount, unified ? "" : "/cpu");
-    smallest = std::min(smallest, smallest_quota(top, group + 1));
+  for (char* line = text; *line != '\0';) {  // "number:controllers:/group"; no controllers in version 2
+    char* const next = line + std::strcspn(line, "\n");
+    const bool last = *next == '\0';
+    *next = '\0';
+    const char* const controllers = line + std::strcspn(line, ":");
+    const bool unified = controllers[0] == ':' && controllers[1] == ':';
+    if (unified || (*controllers == ':' && has_cpu(controllers + 1))) {
+      const char* const group = controllers + 1 + std::strcspn(controllers + 1, ":");
+      if (*group == ':') smallest = std::min(smallest, smallest_quota(unified ? mount : cpu_mount, group + 1));
+    }
+    line = last ? next : next + 1;
   }
-  std::fclose(file);
   return smallest;
 }
 

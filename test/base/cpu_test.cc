@@ -103,10 +103,7 @@ TEST(QuernIsa, AnUnknownNameIsReportedAndIgnored) {
   EXPECT_EQ(answer.isa, everything());
   EXPECT_EQ(answer.sources.isa, ask({}).sources.isa);
   ASSERT_EQ(answer.warnings.size(), 1u);
-  EXPECT_EQ(
-      answer.warnings[0],
-      "QUERN_ISA: expected one of ref, sse41, avx2, avxvnni, avx512, avx512vbmi, avx512vnni, neon, neonfma, fp16, "
-      "dotprod, i8mm, got 'avx1024'");
+  EXPECT_EQ(answer.warnings[0], "QUERN_ISA: expected levels like sse41, avx2, avx512, neon or dotprod, got 'avx1024'");
   EXPECT_EQ(ask("AVX2").warnings.size(), 1u) << "names are of small letters";
   EXPECT_EQ(ask("sse41,nonsense").isa, everything() & (isa_ref | isa_sse41));
   EXPECT_EQ(ask("a-name-that-is-longer-than-any-level").isa, everything());
@@ -153,10 +150,7 @@ TEST(QuernCore, AnUnknownNameIsReportedAndIgnored) {
   EXPECT_EQ(answer.core, ask({}).core);
   EXPECT_EQ(answer.sources.core, ask({}).sources.core);
   ASSERT_EQ(answer.warnings.size(), 1u);
-  EXPECT_EQ(
-      answer.warnings[0],
-      "QUERN_CORE: expected one of other, a53, a55, a57, kryo, n1, n2, v1, v2, zen3, zen4, zen5, golden_cove, got "
-      "'a1000'");
+  EXPECT_EQ(answer.warnings[0], "QUERN_CORE: expected a core like zen4, golden_cove, a55 or other, got 'a1000'");
   EXPECT_EQ(ask(nullptr, "").core, ask({}).core);
 }
 
