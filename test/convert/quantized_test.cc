@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
-#include <tuple>
 
 #include "convert/convert.h"
 #include "graph/pass/passes.h"
@@ -280,9 +279,16 @@ TEST_P(QuantizedOnnx, DynamicQuantizeLstm) {
   const Array x = test::random({4, 2, 3}, 1);
   for (const bool per_channel : {false, true}) {
     OnnxModel model(13), plain(13);
-    for (const auto& [name, from, seed] : {std::tuple<std::string, size_t, int>{"w", 3, 7}, {"r", 2, 11}}) {
+    struct Weights {
+      std::string name;
+      size_t from;
+      int seed;
+    };
+    for (const Weights& weights : {Weights{"w", 3, 7}, Weights{"r", 2, 11}}) {
+      const std::string& name = weights.name;
+      const size_t from = weights.from;
       std::vector<int32_t> steps(2 * from * 8);
-      for (size_t i = 0; i < steps.size(); ++i) steps[i] = static_cast<int>(i) * seed % 200 + low();
+      for (size_t i = 0; i < steps.size(); ++i) steps[i] = static_cast<int>(i) * weights.seed % 200 + low();
       const Dims channels = per_channel ? Dims{2, 8} : Dims{2};
       std::vector<float> scales;
       std::vector<int32_t> zeros;
