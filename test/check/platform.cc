@@ -30,24 +30,29 @@ Fault fault;
 volatile sig_atomic_t inside = 0;  // a kernel is running
 volatile sig_atomic_t ticks = 0;   // interruptions of this call
 
-sigset_t ticks_alone() {
+constexpr int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP};
+
+// The signals that a handler blocks. A tick that interrupted one would overwrite its own stack. A fault within one, as
+// when a mutant has overwritten what the handler needs, kills the process because it is blocked.
+sigset_t blocked_in_handlers() {
   sigset_t mask;
   sigemptyset(&mask);
   sigaddset(&mask, SIGALRM);
+  for (int signal : faults) sigaddset(&mask, signal);
   return mask;
 }
 
 [[noreturn]] void leave(int signal, bool hang, const void* address) {
   fault = {signal, hang, reinterpret_cast<uintptr_t>(address)};
   inside = 0;
-  const sigset_t mask = ticks_alone();  // which the handler that this leaves has blocked
+  const sigset_t mask = blocked_in_handlers();
   sigprocmask(SIG_UNBLOCK, &mask, nullptr);
   siglongjmp(back, 1);
 }
 
 void on_fault(int signal, siginfo_t* info, void*) {
   if (inside != 0) leave(signal, false, info->si_addr);
-  std::signal(signal, SIG_DFL);  // a fault of the checker itself: die of it
+  __builtin_trap();  // a fault of the checker itself: die, without a call that may need what a mutant has overwritten
 }
 
 // The part of the stack that belongs to nobody at the moment of the interruption.
@@ -82,10 +87,10 @@ void install_handlers() {
   alternative.ss_size = sizeof stack;
   sigaltstack(&alternative, nullptr);
   struct sigaction action = {};
-  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-  action.sa_mask = ticks_alone();  // one that interrupted a handler would overwrite its own stack
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  action.sa_mask = blocked_in_handlers();
   action.sa_sigaction = on_fault;
-  for (int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP}) sigaction(signal, &action, nullptr);
+  for (int signal : faults) sigaction(signal, &action, nullptr);
   action.sa_flags |= SA_RESTART;
   action.sa_sigaction = on_tick;
   sigaction(SIGALRM, &action, nullptr);
