@@ -24,37 +24,37 @@ CoreKind core_of_amd(const X86Id& id) {
 
 struct MidrEntry {
   uint8_t implementer;
-  uint16_t part;
-  CoreKind kind;
+  bool exact;
+  uint16_t part, core;  // Core in half of its bits, which all kinds of ARM fit
 };
 constexpr uint8_t arm = 0x41, qualcomm = 0x51;
 constexpr MidrEntry midr_entries[] = {
-    {arm, 0xd46, {core_a55, true}},       // Cortex-A510
-    {arm, 0xd80, {core_a55, true}},       // Cortex-A520
-    {arm, 0xd88, {core_a55, true}},       // Cortex-A520AE
-    {arm, 0xd8f, {core_a55, false}},      // Cortex-A320
-    {arm, 0xd8a, {core_a55, false}},      // C1-Nano
-    {arm, 0xd42, {core_n1, true}},        // Cortex-A78AE
-    {arm, 0xd4b, {core_n1, true}},        // Cortex-A78C
-    {arm, 0xd47, {core_n2, true}},        // Cortex-A710
-    {arm, 0xd4d, {core_n2, true}},        // Cortex-A715
-    {arm, 0xd81, {core_n2, true}},        // Cortex-A720
-    {arm, 0xd89, {core_n2, true}},        // Cortex-A720AE
-    {arm, 0xd87, {core_n2, false}},       // Cortex-A725
-    {arm, 0xd8e, {core_n2, false}},       // Neoverse-N3
-    {arm, 0xd8b, {core_n2, false}},       // C1-Pro
-    {arm, 0xd4c, {core_v1, true}},        // Cortex-X1C
-    {arm, 0xd48, {core_v2, true}},        // Cortex-X2
-    {arm, 0xd4e, {core_v2, true}},        // Cortex-X3
-    {arm, 0xd82, {core_v2, true}},        // Cortex-X4
-    {arm, 0xd4f, {core_v2, true}},        // Neoverse-V2
-    {arm, 0xd85, {core_v2, false}},       // Cortex-X925
-    {arm, 0xd84, {core_v2, false}},       // Neoverse-V3
-    {arm, 0xd83, {core_v2, false}},       // Neoverse-V3AE
-    {arm, 0xd8c, {core_v2, false}},       // C1-Ultra
-    {arm, 0xd90, {core_v2, false}},       // C1-Premium
-    {qualcomm, 0x001, {core_v2, false}},  // Oryon: four vector units of 128 bits, as Neoverse-V2
-    {qualcomm, 0x002, {core_v2, false}},  // Oryon of the second generation
+    {arm, true, 0xd46, core_a55},       // Cortex-A510
+    {arm, true, 0xd80, core_a55},       // Cortex-A520
+    {arm, true, 0xd88, core_a55},       // Cortex-A520AE
+    {arm, false, 0xd8f, core_a55},      // Cortex-A320
+    {arm, false, 0xd8a, core_a55},      // C1-Nano
+    {arm, true, 0xd42, core_n1},        // Cortex-A78AE
+    {arm, true, 0xd4b, core_n1},        // Cortex-A78C
+    {arm, true, 0xd47, core_n2},        // Cortex-A710
+    {arm, true, 0xd4d, core_n2},        // Cortex-A715
+    {arm, true, 0xd81, core_n2},        // Cortex-A720
+    {arm, true, 0xd89, core_n2},        // Cortex-A720AE
+    {arm, false, 0xd87, core_n2},       // Cortex-A725
+    {arm, false, 0xd8e, core_n2},       // Neoverse-N3
+    {arm, false, 0xd8b, core_n2},       // C1-Pro
+    {arm, true, 0xd4c, core_v1},        // Cortex-X1C
+    {arm, true, 0xd48, core_v2},        // Cortex-X2
+    {arm, true, 0xd4e, core_v2},        // Cortex-X3
+    {arm, true, 0xd82, core_v2},        // Cortex-X4
+    {arm, true, 0xd4f, core_v2},        // Neoverse-V2
+    {arm, false, 0xd85, core_v2},       // Cortex-X925
+    {arm, false, 0xd84, core_v2},       // Neoverse-V3
+    {arm, false, 0xd83, core_v2},       // Neoverse-V3AE
+    {arm, false, 0xd8c, core_v2},       // C1-Ultra
+    {arm, false, 0xd90, core_v2},       // C1-Premium
+    {qualcomm, false, 0x001, core_v2},  // Oryon: four vector units of 128 bits, as Neoverse-V2
+    {qualcomm, false, 0x002, core_v2},  // Oryon of the second generation
 };
 
 }  // namespace
@@ -67,7 +67,9 @@ CoreKind core_of(const X86Id& id) {
 
 CoreKind core_of_midr(uint32_t midr) {
   for (const MidrEntry& entry : midr_entries) {
-    if (entry.implementer == midr >> 24 && entry.part == (midr >> 4 & 0xfff)) return entry.kind;
+    if (entry.implementer == midr >> 24 && entry.part == (midr >> 4 & 0xfff)) {
+      return {static_cast<Core>(entry.core), entry.exact};
+    }
   }
   return {core_other, false};
 }

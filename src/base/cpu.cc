@@ -68,7 +68,7 @@ constexpr uint32_t ceilings[] = {
 static_assert(std::size(ceilings) == std::size(levels));
 
 struct CoreName {
-  const char* name;
+  char name[12];  // as in Level
   Core core;
 };
 constexpr CoreName cores[] = {

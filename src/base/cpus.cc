@@ -29,7 +29,11 @@ class Affinity {
     const auto id = static_cast<size_t>(processor.linux_id);
     return !known_ || (id < 8 * sizeof set_ && CPU_ISSET_S(id, sizeof set_, set_));
   }
-  size_t count() const { return known_ ? static_cast<size_t>(CPU_COUNT_S(sizeof set_, set_)) : 0; }
+  size_t count() const {
+    size_t count = 0;
+    for (size_t id = 0; id < 8 * sizeof set_; ++id) count += CPU_ISSET_S(id, sizeof set_, set_) ? 1 : 0;
+    return count;
+  }
 
  private:
   cpu_set_t set_[8] = {};  // 8192 processors: the call fails if the kernel knows more than fit
@@ -79,11 +83,10 @@ size_t allowed_fast_cores() {
 
 // ---- control groups
 
-constexpr size_t path_bytes = 4096;
+constexpr size_t text_bytes = 4096;  // of the file that names the groups, and of one of these names
 
 // Reads the beginning of a file as text, which stays empty if there is no file.
-template <size_t size>
-void read_text(const char* path, char (&text)[size]) {
+void read_text(const char* path, char* text, size_t size) {
   const int file = open(path, O_RDONLY | O_CLOEXEC);
   const ssize_t bytes = file < 0 ? 0 : read(file, text, size - 1);
   text[bytes > 0 ? bytes : 0] = '\0';
@@ -91,11 +94,11 @@ void read_text(const char* path, char (&text)[size]) {
 }
 
 // The quota of one group, of either version of control groups. Groups without a limit say "max" or -1.
-size_t quota_of_group(const char* folder) {
-  char path[path_bytes + 32], text[64], *end;
+size_t quota_of_group(const char* mount, const char* group) {
+  char path[text_bytes + 64], text[64], *end;
   const auto number = [&](const char* name) {
-    std::snprintf(path, sizeof path, "%s/%s", folder, name);
-    read_text(path, text);
+    std::snprintf(path, sizeof path, "%s%s/%s", mount, group, name);
+    read_text(path, text, sizeof text);
     return std::strtoull(text, &end, 10);
   };
   unsigned long long quota = number("cpu.max"), period = std::strtoull(end, nullptr, 10);
@@ -108,47 +111,32 @@ size_t quota_of_group(const char* folder) {
 }
 
 // A group cannot use more than the groups around it. A container may show its own groups at the mount although the
-// file names them as the host does: the mount itself always counts.
-size_t smallest_quota(const char* mount, const char* group) {
-  char folder[path_bytes];
-  if (std::snprintf(folder, sizeof folder, "%s%s", mount, group) >= static_cast<int>(sizeof folder)) return no_quota;
-  size_t smallest = quota_of_group(folder);
-  for (size_t length = std::strlen(folder), end = std::strlen(mount); length-- > end;) {
-    if (folder[length] != '/') continue;
-    folder[length] = '\0';
-    smallest = std::min(smallest, quota_of_group(folder));
+// file names them as the host does: the mount itself always counts. Cuts the name of the group.
+size_t smallest_quota(const char* mount, char* group) {
+  size_t smallest = quota_of_group(mount, group);
+  while (char* const slash = std::strrchr(group, '/')) {
+    *slash = '\0';
+    smallest = std::min(smallest, quota_of_group(mount, group));
   }
   return smallest;
-}
-
-// Does the list of controllers, with commas between, contain that of CPU time?
-bool has_cpu(const char* controllers) {
-  for (const char* at = controllers;; ++at) {
-    const size_t length = std::strcspn(at, ",:");
-    if (length == 3 && std::memcmp(at, "cpu", 3) == 0) return true;
-    at += length;
-    if (*at != ',') return false;
-  }
 }
 
 }  // namespace
 
 size_t cpu_quota(const char* groups, const char* mount) {
-  char text[4096], cpu_mount[path_bytes];
-  read_text(groups, text);
+  char text[text_bytes], cpu_mount[text_bytes];
+  read_text(groups, text, sizeof text);
   std::snprintf(cpu_mount, sizeof cpu_mount, "%s/cpu", mount);  // of version 1
   size_t smallest = no_quota;
-  for (char* line = text; *line != '\0';) {  // "number:controllers:/group"; no controllers in version 2
-    char* const next = line + std::strcspn(line, "\n");
-    const bool last = *next == '\0';
-    *next = '\0';
-    const char* const controllers = line + std::strcspn(line, ":");
-    const bool unified = controllers[0] == ':' && controllers[1] == ':';
-    if (unified || (*controllers == ':' && has_cpu(controllers + 1))) {
-      const char* const group = controllers + 1 + std::strcspn(controllers + 1, ":");
-      if (*group == ':') smallest = std::min(smallest, smallest_quota(unified ? mount : cpu_mount, group + 1));
-    }
-    line = last ? next : next + 1;
+  char* lines = text;
+  while (char* group = strsep(&lines, "\n")) {  // "number:controllers:/group"; no controllers in version 2
+    strsep(&group, ":");
+    char* controllers = strsep(&group, ":");
+    if (group == nullptr) continue;
+    const bool unified = *controllers == '\0';
+    bool limits = unified;
+    while (const char* one = strsep(&controllers, ",")) limits |= std::strcmp(one, "cpu") == 0;
+    if (limits) smallest = std::min(smallest, smallest_quota(unified ? mount : cpu_mount, group));
   }
   return smallest;
 }

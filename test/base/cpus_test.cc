@@ -127,10 +127,9 @@ TEST_F(Quota, WrongFilesSetNoLimit) {
     EXPECT_EQ(quota("0::/\n"), no_quota) << text;
   }
   write("sys/cpu.max", "100000 100000");
-  for (const std::string& text : {std::string(), std::string("0"), std::string("0:"), std::string("\n\n"),
-                                  "0::/" + std::string(10000, 'x') + "\n"})
-    EXPECT_EQ(quota(text), no_quota) << text.substr(0, 20);
+  for (const char* text : {"", "0", "0:", "\n\n"}) EXPECT_EQ(quota(text), no_quota) << text;
   EXPECT_EQ(quota("0::/../..//x//\n"), 1u);
+  EXPECT_EQ(quota("0::/" + std::string(10000, 'x') + "\n"), 1u) << "the mount counts, whatever the group is called";
   EXPECT_EQ(cpu_quota((folder_ / "nothing").c_str(), (folder_ / "sys").c_str()), no_quota);
 }
 
