@@ -103,12 +103,15 @@ std::optional<std::string> shown_on_terminal(const fs::path& dir, const char* ki
   const std::vector<std::string> arguments = {"eval", "tiny.qn", "--images", ".", "--truth", "truth.csv"};
   const Result r = run_quern(dir, arguments, {".out", ptsname(terminal)});
   kept ? setenv("TERM", kept->c_str(), 1) : unsetenv("TERM");
-  EXPECT_EQ(r.status, 0);
+  EXPECT_EQ(r.status, 0) << r.out;  // otherwise it may never have opened the terminal, and reading would wait for it
   EXPECT_NE(r.out.find("1 images"), std::string::npos);
-  char shown[4096];
-  const ssize_t count = read(terminal, shown, sizeof shown);
+  std::string shown;
+  char part[4096];
+  for (ssize_t count; r.status == 0 && (count = read(terminal, part, sizeof part)) > 0;) {  // arrives in any parts
+    shown.append(part, static_cast<size_t>(count));
+  }
   close(terminal);
-  return std::string(shown, count > 0 ? static_cast<size_t>(count) : 0);
+  return shown;
 }
 
 TEST_F(CommandOutput, ProgressIsABarOrLines) {
