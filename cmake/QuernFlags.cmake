@@ -26,6 +26,16 @@ if(QUERN_SANITIZE)
   target_link_options(quern_flags INTERFACE -fsanitize=${QUERN_SANITIZE})
 endif()
 
+# quern_optimize_less(TARGET [LEVEL]): for code that need not be fast, LEVEL instead of a release's optimization.
+# Sanitized, it gets none at all: optimizing what sanitizers add doubles the time. A fuzzer needs it fast.
+function(quern_optimize_less target)
+  set(level "$<$<CONFIG:Release>:${ARGN}>")
+  if(QUERN_SANITIZE AND NOT QUERN_SANITIZE MATCHES fuzzer)
+    set(level -O0)
+  endif()
+  target_compile_options(${target} PRIVATE ${level})
+endfunction()
+
 # quern_precompile(TARGET HEADERS...): the target's sources parse these headers once. Those of the standard library take
 # longer than most of our sources. Each source includes what it needs nevertheless: a build may do without
 # (CMAKE_DISABLE_PRECOMPILE_HEADERS).
