@@ -2,9 +2,10 @@
 
 #include <pthreadpool.h>
 
+#include "base/sanitized.h"
 #include "base/status.h"
 
-#if defined(__SANITIZE_THREAD__)
+#if QN_SANITIZE_THREAD
 #include <sanitizer/tsan_interface.h>
 #endif
 
@@ -18,23 +19,23 @@ struct Work {
 };
 
 void run_one(Work* work, size_t index) {
-#if defined(__SANITIZE_THREAD__)
+#if QN_SANITIZE_THREAD
   __tsan_acquire(work);
 #endif
   work->task(work->arg, index);
-#if defined(__SANITIZE_THREAD__)
+#if QN_SANITIZE_THREAD
   __tsan_release(work);
 #endif
 }
 
 void run_on_pthreadpool(void* context, void (*task)(void*, size_t), void* arg, size_t count) {
   Work work = {task, arg};
-#if defined(__SANITIZE_THREAD__)
+#if QN_SANITIZE_THREAD
   __tsan_release(&work);
 #endif
   pthreadpool_parallelize_1d(static_cast<pthreadpool_t>(context), reinterpret_cast<pthreadpool_task_1d_t>(run_one),
                              &work, count, 0);
-#if defined(__SANITIZE_THREAD__)
+#if QN_SANITIZE_THREAD
   __tsan_acquire(&work);
 #endif
 }

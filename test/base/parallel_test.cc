@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/math.h"
+#include "base/sanitized.h"
 #include "base/thread_pool.h"
 
 namespace quern {
@@ -94,15 +95,6 @@ TEST(ThreadPool, WhatTasksWroteIsSeenAfterwards) {
   }
 }
 
-// Sanitizers reserve more addresses than any limit leaves.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool limits_work = false;
-#elif defined(__has_feature)
-constexpr bool limits_work = !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer);
-#else
-constexpr bool limits_work = true;
-#endif
-
 constexpr int unlimited = 77;
 
 // Lets this process map so many bytes more. False where that is not obeyed.
@@ -136,7 +128,7 @@ int run_apart(Body&& body) {
 }
 
 TEST(ThreadPool, ThreadsThatCannotBeStartedAreAStatus) {
-  if (!limits_work) GTEST_SKIP() << "a sanitizer needs all addresses";
+  if (sanitized) GTEST_SKIP() << "a sanitizer needs all addresses";
   const int result = run_apart([] {
     if (!limit_addresses(size_t{64} << 20)) return unlimited;
     Pool pool;
@@ -156,7 +148,7 @@ TEST(ThreadPool, ThreadsThatCannotBeStartedAreAStatus) {
 
 // Also where it is the last thread that fails: three stacks, usually of 8 MiB.
 TEST(ThreadPool, IsMadeOrRefusedAtEveryLimit) {
-  if (!limits_work) GTEST_SKIP() << "a sanitizer needs all addresses";
+  if (sanitized) GTEST_SKIP() << "a sanitizer needs all addresses";
   for (size_t left = size_t{20} << 20; left < size_t{32} << 20; left += size_t{96} << 10) {
     const int result = run_apart([&] {
       if (!limit_addresses(left)) return unlimited;

@@ -6,6 +6,7 @@
 #include "../convert/onnx_model.h"
 #include "../convert/tensorflow_graph.h"
 #include "../convert/tflite_model.h"
+#include "base/sanitized.h"
 #include "convert/convert.h"
 #include "guard.h"
 #include "seeds.h"
@@ -15,11 +16,7 @@ namespace {
 
 using test::OnnxModel;
 
-#ifdef __SANITIZE_ADDRESS__
-constexpr unsigned seconds = 10;
-#else
-constexpr unsigned seconds = 2;
-#endif
+constexpr unsigned seconds = sanitized ? 10 : 2;
 constexpr size_t many = 20000;
 
 struct Case {

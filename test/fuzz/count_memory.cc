@@ -8,20 +8,15 @@
 #include <cstdint>
 #include <cstring>
 
-#ifndef __has_feature  // how clang tells, where GCC defines macros
-#define __has_feature(name) 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer) || \
-    __has_feature(thread_sanitizer)
-#define QN_SANITIZER_MALLOC 1
+#include "base/sanitized.h"
+
+#if QN_SANITIZE_ADDRESS || QN_SANITIZE_THREAD
 // GCC has these in its sanitizers' libraries, but ships no header that declares them.
 extern "C" {
 int __sanitizer_install_malloc_and_free_hooks(void (*taken)(const volatile void*, size_t),
                                               void (*given_back)(const volatile void*));
 size_t __sanitizer_get_allocated_size(const volatile void* pointer);
 }
-#else
-#define QN_SANITIZER_MALLOC 0
 #endif
 
 namespace quern {
@@ -47,7 +42,7 @@ void given_back(size_t size) { in_use.fetch_sub(static_cast<int64_t>(size)); }
 
 }  // namespace
 
-#if QN_SANITIZER_MALLOC
+#if QN_SANITIZE_ADDRESS || QN_SANITIZE_THREAD
 
 // The sanitizer calls these for every successful request; a request that it finds too large ends the process.
 void watch_memory(size_t limit, void (*exceeded)()) {
@@ -76,7 +71,7 @@ void watch_memory(size_t limit, void (*exceeded)()) {
 
 }  // namespace quern
 
-#if !QN_SANITIZER_MALLOC
+#if !QN_SANITIZE_ADDRESS && !QN_SANITIZE_THREAD
 
 // The C library's allocator under the names that everybody calls, counted.
 extern "C" {

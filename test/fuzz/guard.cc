@@ -12,10 +12,11 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "base/sanitized.h"
 #include "convert/common/error.h"
 #include "count_memory.h"
 
-#if defined(__SANITIZE_ADDRESS__)
+#if QN_SANITIZE_ADDRESS
 #include <sanitizer/lsan_interface.h>
 #endif
 
@@ -90,7 +91,7 @@ void run_one(size_t index, const std::function<void(size_t)>& run, unsigned seco
 // Runs cases from `first` on until one ends the process.
 [[noreturn]] void child(size_t first, size_t count, const std::function<void(size_t)>& run, unsigned seconds) {
   for (size_t i = first; i < count; ++i) run_one(i, run, seconds);
-#if defined(__SANITIZE_ADDRESS__)
+#if QN_SANITIZE_ADDRESS
   if (__lsan_do_recoverable_leak_check() != 0) _exit(2);
 #endif
   _exit(0);

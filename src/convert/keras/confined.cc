@@ -12,16 +12,10 @@
 #include <cstring>
 #include <fstream>
 
+#include "base/sanitized.h"
+
 namespace quern::keras {
 namespace {
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool sanitized = true;
-#elif defined(__has_feature)
-constexpr bool sanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-constexpr bool sanitized = false;
-#endif
 
 // ---- the child --------------------------------------------------------------------------------
 
