@@ -38,10 +38,10 @@ namespace quern::check {
 namespace {
 
 // Accesses that the compiler may not leave out or reorder.
-float read(const void* base, size_t bytes) {
+float read(const void* base, ptrdiff_t bytes) {
   return *reinterpret_cast<const volatile float*>(static_cast<const char*>(base) + bytes);
 }
-void write(void* base, size_t bytes, float value) {
+void write(void* base, ptrdiff_t bytes, float value) {
   *reinterpret_cast<volatile float*>(static_cast<char*>(base) + bytes) = value;
 }
 
@@ -61,7 +61,7 @@ void reads_past_a(GEMM_ARGUMENTS) {
 }
 void reads_before_a(GEMM_ARGUMENTS) {
   GEMM_REFERENCE;
-  read(a, size_t{0} - 4);
+  read(a, -4);
 }
 void reads_past_w(GEMM_ARGUMENTS) {
   GEMM_REFERENCE;
@@ -77,7 +77,7 @@ void writes_past_c(GEMM_ARGUMENTS) {
 }
 void writes_before_c(GEMM_ARGUMENTS) {
   GEMM_REFERENCE;
-  write(c, size_t{0} - 4, 0);
+  write(c, -4, 0);
 }
 void writes_a_gap_of_c(GEMM_ARGUMENTS) {
   GEMM_REFERENCE;

@@ -13,8 +13,8 @@ namespace {
 constexpr size_t mr = 4, nr = 8;
 
 // Accesses that the compiler may not leave out or reorder.
-int8_t read(const void* base, size_t at) { return *(static_cast<const volatile int8_t*>(base) + at); }
-void write(void* base, size_t at, int value) {
+int8_t read(const void* base, ptrdiff_t at) { return *(static_cast<const volatile int8_t*>(base) + at); }
+void write(void* base, ptrdiff_t at, int value) {
   *(static_cast<volatile int8_t*>(base) + at) = static_cast<int8_t>(value);
 }
 
@@ -82,7 +82,7 @@ void reads_past_a(const GemmCall& x) {
 }
 void reads_before_a(const GemmCall& x) {
   x.compute();
-  read(x.a, size_t{0} - 1);
+  read(x.a, -1);
 }
 void reads_whole_fours(const GemmCall& x) {
   x.compute(4);
@@ -94,7 +94,7 @@ void writes_past_c(const GemmCall& x) {
 }
 void writes_before_c(const GemmCall& x) {
   x.compute();
-  write(x.c, size_t{0} - 1, 0);
+  write(x.c, -1, 0);
 }
 void writes_a_gap_of_c(const GemmCall& x) {  // what lies there already in half of the cases
   x.compute();

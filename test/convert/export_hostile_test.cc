@@ -27,7 +27,8 @@ Graph graph_of(const AfterARun& one) {
   Vector<int> inputs = {rows};
   for (const Array& c : one.constants)
     inputs.push_back(add_constant(graph, "", QN_F32, Vector<size_t>(c.dims.begin(), c.dims.end()), c.data.data()));
-  return finished(std::move(graph), add_node(graph, one.kind, "node", inputs, one.attributes));
+  const int y = add_node(graph, one.kind, "node", inputs, one.attributes);
+  return finished(std::move(graph), y);
 }
 
 class ExportHostile : public Export {

@@ -53,10 +53,10 @@ TfliteModel model_of(const Case& c) {
   TfliteModel model;
   std::vector<int32_t> inputs, outputs;
   for (const In& in : c.inputs) {
-    const std::vector<int32_t> whole(in.array.data.begin(), in.array.data.end());
-    inputs.push_back(!in.constant               ? model.input(in.array.dims, in.type)
+    const auto& [dims, data] = in.array;
+    inputs.push_back(!in.constant               ? model.input(dims, in.type)
                      : in.type == Type::float32 ? model.floats(in.array)
-                                                : model.steps(in.type, in.array.dims, whole));
+                                                : model.steps(in.type, dims, {data.begin(), data.end()}));
   }
   for (const Out& out : c.outputs) {
     outputs.push_back(model.computed(out.array.dims, out.type));
