@@ -3,7 +3,8 @@ add_library(quern_flags INTERFACE)
 target_compile_options(quern_flags INTERFACE
   $<$<COMPILE_LANGUAGE:C,CXX>:-ffp-contract=off -fno-math-errno -Wall -Wextra -Wshadow -Wvla -Wundef>
   $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>
-  $<$<COMPILE_LANG_AND_ID:CXX,Clang,AppleClang>:-Wno-unknown-attributes>)  # clang does not know gnu::noclone
+  # Clang does not know gnu::noclone, and warns of what the standard library of GCC 12 deprecates and uses itself.
+  $<$<COMPILE_LANG_AND_ID:CXX,Clang,AppleClang>:-Wno-unknown-attributes -Wno-deprecated-declarations>)
 if(QUERN_UNITY)  # where a name of one file would hide a name of another one
   target_compile_options(quern_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-shadow>)
 endif()
@@ -46,11 +47,6 @@ function(quern_precompile target)
   else()
     list(TRANSFORM ARGN REPLACE "(.+)" "$<$<COMPILE_LANGUAGE:CXX>:<\\1$<ANGLE-R>>")
     target_precompile_headers(${target} PRIVATE ${ARGN})
-  endif()
-  if(NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
-    # Clang forgets with a precompiled header where the standard library turned this warning off for itself.
-    target_compile_options(${target} PRIVATE
-      $<$<COMPILE_LANG_AND_ID:CXX,Clang,AppleClang>:-Wno-deprecated-declarations>)
   endif()
 endfunction()
 
