@@ -16,7 +16,7 @@ namespace {
 
 using test::OnnxModel;
 
-constexpr unsigned seconds = sanitized ? 10 : 2;
+constexpr unsigned seconds = QN_SANITIZE_ADDRESS ? 10 : 2;
 constexpr size_t many = 20000;
 
 struct Case {
