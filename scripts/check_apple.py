@@ -70,7 +70,8 @@ def undefined_dependencies(a, arch):
 def configure(a, arch, folder, united):
     dependencies = [f"-DQUERN_DEPS_DIR={a.deps}"] if a.deps else undefined_dependencies(a, arch)
     quick = [f"-DCMAKE_DISABLE_PRECOMPILE_HEADERS={not united}", f"-DQUERN_UNITY={united}"]
-    quick += [f"-DCMAKE_{language}_FLAGS_RELEASE=-O0 -DNDEBUG" for language in ("C", "CXX")]  # nothing runs
+    # Nothing runs. Sources have levels of optimization of their own for a release.
+    quick += ["-DCMAKE_BUILD_TYPE=Debug", *(f"-DCMAKE_{language}_FLAGS_DEBUG=-O0 -DNDEBUG" for language in ("C", "CXX"))]
     run("cmake", "--preset", f"macos-{arch}", "-S", ROOT, "-B", folder, f"-DQUERN_ZIG={a.zig}", *quick, *dependencies,
         cwd=ROOT)
 
@@ -119,7 +120,7 @@ def compile_for_ios(a, entry, target):
     headers = ["libcxx/include", "libcxxabi/include"] if entry["file"].endswith(".cc") else []
     for folder in (*headers, "include", "libc/include/any-darwin-any"):
         command += ["-isystem", str(lib / folder)]
-    command = [part for part in command if part not in ("-O3", "-Os")] + ["-O0", "-Wno-#warnings"]
+    command.append("-Wno-#warnings")
     command[command.index("-o") + 1] = str(a.folder / target / (pathlib.Path(entry["file"]).stem + ".o"))
     run(*command, cwd=entry["directory"])
 
