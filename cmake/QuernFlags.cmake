@@ -5,9 +5,6 @@ target_compile_options(quern_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>
   # Clang does not know gnu::noclone, and warns of what the standard library of GCC 12 deprecates and uses itself.
   $<$<COMPILE_LANG_AND_ID:CXX,Clang,AppleClang>:-Wno-unknown-attributes -Wno-deprecated-declarations>)
-if(QUERN_UNITY)  # where a name of one file would hide a name of another one
-  target_compile_options(quern_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-shadow>)
-endif()
 # Files may be larger than 2 GiB on 32-bit systems, too.
 target_compile_definitions(quern_flags INTERFACE _FILE_OFFSET_BITS=64)
 if(QUERN_WERROR)
@@ -50,12 +47,9 @@ function(quern_precompile target)
   endif()
 endfunction()
 
-# quern_unite(LIST): with QUERN_UNITY, one source that includes them stands for all sources of a folder in LIST, those of
-# kernels excepted. Their headers are parsed once then.
+# quern_unite(LIST): one source that includes them stands for all sources of a folder in LIST, those of kernels excepted.
+# Their headers are parsed once then.
 function(quern_unite list)
-  if(NOT QUERN_UNITY)
-    return()
-  endif()
   set(united)
   foreach(source IN LISTS ${list})
     cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${PROJECT_SOURCE_DIR}/src OUTPUT_VARIABLE path)
@@ -72,6 +66,7 @@ function(quern_unite list)
   foreach(folder IN LISTS folders)
     set(file ${CMAKE_CURRENT_BINARY_DIR}/${list}/${folder}.cc)
     file(CONFIGURE OUTPUT ${file} CONTENT "${text_${folder}}" @ONLY)
+    set_property(SOURCE ${file} PROPERTY COMPILE_OPTIONS -Wno-shadow)  # a name of one source may hide one of another
     list(APPEND united ${file})
   endforeach()
   set(${list} ${united} PARENT_SCOPE)
