@@ -16,7 +16,7 @@ build=(g++ cmake ninja-build libcpuinfo-dev libpthreadpool-dev libfp16-dev libfl
 # Programs that some tests call.
 test=(binutils doxygen locales pkg-config python3 python3-numpy)
 # Sanitizers, libFuzzer and what counts coverage, for the presets asan, ubsan, tsan and fuzz.
-fuzz=(clang-19 libclang-rt-19-dev llvm-19)
+fuzz=(clang-19 lld-19 libclang-rt-19-dev llvm-19)
 # Cross compilers and emulators: for 64-bit ARM, and for 32-bit ARM with either way to pass floats.
 arm64=(g++-aarch64-linux-gnu qemu-user)
 armv7=(g++-arm-linux-gnueabihf g++-arm-linux-gnueabi qemu-user)
