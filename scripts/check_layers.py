@@ -43,7 +43,7 @@ LIBRARIES = [
     (r"immintrin\.h|arm_neon\.h|cpuid\.h", {"base", "kernel"}),
     (r"sanitizer/.*", {"base"}),
     (r"google/protobuf/.*", {"convert"}),
-    (r"hdf5\.h", {"src/convert/keras/hdf5.cc"}),
+    (r"(dlfcn|hdf5)\.h", {"src/convert/keras/hdf5.cc"}),
     (r"(CLI|fmt|nlohmann)/.*", PROGRAMS),
     (r"(png|jpeglib|jerror)\.h", {"tool"}),
     (r"malloc\.h", {"src/tool/main.cc"}),

@@ -200,7 +200,7 @@ TEST_F(AssetFiles, StatesAreCarriedFromCaseToCase) {
   EXPECT_EQ(runs.size(), states.size());
 }
 
-#ifdef QUERN_HAS_HDF5
+#ifdef QUERN_HDF5
 // The Keras files from which these models were made have the same outputs, under other names.
 TEST_F(AssetFiles, KerasGivesTheOutputsOfTensorFlowLite) {
   const std::map<std::string, std::string> files = {{"ic_resnet8_float_tflite", "ic_resnet8"},

@@ -14,7 +14,7 @@
 #include "convert/keras/hdf5.h"
 #include "keras_model.h"
 
-#ifdef QUERN_HAS_HDF5
+#ifdef QUERN_HDF5
 #include <hdf5.h>
 #endif
 
@@ -179,7 +179,7 @@ std::string small_model() {
       "net", {test::keras_input("x", {1, 3}), test::keras_layer("Dense", "y", "'units': 2, 'activation': 'relu'")});
 }
 
-#ifndef QUERN_HAS_HDF5
+#ifndef QUERN_HDF5
 
 TEST(KerasFile, NeedsHdf5) {
   const test::Folder folder;

@@ -6,7 +6,7 @@
 
 #include "convert/keras/keras.h"
 
-#ifdef QUERN_HAS_HDF5
+#ifdef QUERN_HDF5
 #include <hdf5.h>
 #endif
 
@@ -100,7 +100,7 @@ std::string keras_parts(const keras::Contents& contents) {
   return contents.config + std::string(1, '\0') + keras_stream({"", contents.version, contents.weights});
 }
 
-#ifdef QUERN_HAS_HDF5
+#ifdef QUERN_HDF5
 
 namespace {
 

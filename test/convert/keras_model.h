@@ -54,7 +54,7 @@ class KerasWithExtra : public testing::Test {
 std::string keras_stream(const keras::Contents& contents);
 std::string keras_parts(const keras::Contents& contents);
 
-#ifdef QUERN_HAS_HDF5
+#ifdef QUERN_HDF5
 // The bytes of such a model's .h5 file.
 std::string keras_bytes(const std::string& config, const KerasWeights& weights, const std::string& version = "2.4.0");
 #endif

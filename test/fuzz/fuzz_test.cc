@@ -145,7 +145,7 @@ TEST(Fuzz, KerasStream) {
         [](const std::string& bytes) { use_graph(keras::import_contents(contents_of_stream(bytes), {})); });
 }
 
-#ifdef QUERN_HAS_HDF5
+#ifdef QUERN_HDF5
 // libhdf5 may crash on these, but only its own process.
 TEST(Fuzz, KerasFile) {
   const std::vector<Seed> seeds = keras_files();

@@ -741,7 +741,7 @@ keras::Contents contents_of_stream(const std::string& bytes) {
   return keras::read_contents(read, 8 * bytes.size() + 1024);
 }
 
-#ifdef QUERN_HAS_HDF5
+#ifdef QUERN_HDF5
 std::vector<Seed> keras_files() {
   std::vector<Seed> seeds;
   for (const Seed& config : keras_configs()) {

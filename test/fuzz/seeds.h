@@ -37,7 +37,7 @@ std::vector<Seed> keras_seeds();
 std::vector<Seed> keras_streams();
 // Throws an Error if `bytes` end too early.
 keras::Contents contents_of_stream(const std::string& bytes);
-#ifdef QUERN_HAS_HDF5
+#ifdef QUERN_HDF5
 std::vector<Seed> keras_files();
 #endif
 

@@ -142,6 +142,18 @@ TEST_F(Command, InfoWithoutAModelDescribesTheMachine) {
   EXPECT_NE(text.find("7 allowed"), std::string::npos) << text;
 }
 
+#ifdef QUERN_HDF5
+TEST_F(Command, LoadsLibhdf5ForItsFilesAlone) {
+  spill(dir / QUERN_HDF5, "no library");
+  spill(dir / "net.h5", "");
+  const Variable libraries("LD_LIBRARY_PATH", dir.c_str());
+  succeeds({"info", "tiny.qn"});
+  const std::string refusal = fails({"convert", "net.h5", "-o", "net.qn"});
+  EXPECT_NE(refusal.find("net.h5: HDF5 cannot be read: "), std::string::npos) << refusal;
+  EXPECT_NE(refusal.find(QUERN_HDF5), std::string::npos) << refusal;
+}
+#endif
+
 TEST_F(Command, WarnsOfWrongVariables) {
   const Variable core("QUERN_CORE", "foo"), l2("QUERN_L2", "big");
   const Result r = quern({"convert", "tiny.qn", "-o", "again.qn"});

@@ -1,7 +1,8 @@
 #include "convert/keras/hdf5.h"
 
-#ifdef QUERN_HAS_HDF5
+#ifdef QUERN_HDF5
 
+#include <dlfcn.h>
 #include <hdf5.h>
 #include <sys/stat.h>
 
@@ -18,6 +19,56 @@ namespace {
 constexpr int max_group_depth = 16;      // of groups within each other; links may lead in circles
 constexpr size_t max_objects = 100'000;  // groups and datasets
 
+// What is called of libhdf5, which is loaded when the first file is read: Debian's brings thirty other libraries, for files
+// on the web, and they would double the time that the command takes to start. The names may be macros of its header.
+class Hdf5 {
+ public:
+#define QN_TEXT(name) #name
+#define QN_NAME(name) QN_TEXT(name)
+#define QN_FUNCTION(name) decltype(&::name) const name = reinterpret_cast<decltype(&::name)>(find(QN_NAME(name)))
+  QN_FUNCTION(H5Aexists);
+  QN_FUNCTION(H5Aget_space);
+  QN_FUNCTION(H5Aget_type);
+  QN_FUNCTION(H5Aopen);
+  QN_FUNCTION(H5Aread);
+  QN_FUNCTION(H5Dget_create_plist);
+  QN_FUNCTION(H5Dget_space);
+  QN_FUNCTION(H5Dget_type);
+  QN_FUNCTION(H5Dread);
+  QN_FUNCTION(H5Eset_auto2);
+  QN_FUNCTION(H5Fopen);
+  QN_FUNCTION(H5Iget_type);
+  QN_FUNCTION(H5Lexists);
+  QN_FUNCTION(H5Literate);
+  QN_FUNCTION(H5Oclose);
+  QN_FUNCTION(H5Oopen);
+  QN_FUNCTION(H5PLset_loading_state);
+  QN_FUNCTION(H5Pget_external_count);
+  QN_FUNCTION(H5Pget_layout);
+  QN_FUNCTION(H5Sget_simple_extent_dims);
+  QN_FUNCTION(H5Sget_simple_extent_ndims);
+  QN_FUNCTION(H5Sget_simple_extent_npoints);
+  QN_FUNCTION(H5Sget_simple_extent_type);
+  QN_FUNCTION(H5Tget_class);
+  QN_FUNCTION(H5Tget_size);
+  QN_FUNCTION(H5Tis_variable_str);
+  QN_FUNCTION(H5check_version);
+  QN_FUNCTION(H5open);
+#undef QN_FUNCTION
+#undef QN_NAME
+#undef QN_TEXT
+  const hid_t& H5T_NATIVE_FLOAT_g = *static_cast<const hid_t*>(find("H5T_NATIVE_FLOAT_g"));  // H5open sets it
+
+ private:
+  static void* find(const char* name) {
+    static void* const library = dlopen(QUERN_HDF5, RTLD_LAZY | RTLD_GLOBAL);
+    // Not in the library alone: a program that links it has the variables.
+    void* const found = library == nullptr ? nullptr : dlsym(RTLD_DEFAULT, name);
+    if (found == nullptr) throw Error(std::string("HDF5 cannot be read: ") + dlerror());
+    return found;
+  }
+};
+
 // An identifier of libhdf5. Nothing closes it: the process ends soon.
 hid_t expect_id(hid_t id, const std::string& what) {
   if (id < 0) throw Error(what + " cannot be read");
@@ -27,10 +78,11 @@ void expect_success(herr_t status, const std::string& what) {
   if (status < 0) throw Error(what + " cannot be read");
 }
 
-// Everything below runs in the child process.
-class File {
+// Everything below runs in the child process. What File calls are members of Hdf5, which hide functions of these names.
+class File : Hdf5 {
  public:
-  File(const std::string& path, uint64_t limit, Sender& sender) : left_(limit), sender_(sender) {
+  File(const Hdf5& hdf5, const std::string& path, uint64_t limit, Sender& sender)
+      : Hdf5(hdf5), left_(limit), sender_(sender) {
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
     H5PLset_loading_state(0);  // no plugins: a file could ask for code from anywhere
     file_ = H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
@@ -50,7 +102,7 @@ class File {
   }
 
  private:
-  static hid_t open(hid_t group, const std::string& name, const std::string& path) {
+  hid_t open(hid_t group, const std::string& name, const std::string& path) const {
     return expect_id(H5Oopen(group, name.c_str(), H5P_DEFAULT), "'" + path + "'");
   }
 
@@ -123,7 +175,7 @@ class File {
     sender_.weight(path, weight);
   }
 
-  static Shape shape_of(hid_t space, const std::string& what) {
+  Shape shape_of(hid_t space, const std::string& what) const {
     const int rank = H5Sget_simple_extent_ndims(space);
     if (rank < 0 || rank > 8 || H5Sget_simple_extent_type(space) == H5S_NULL) throw Error(what + " have no shape");
     hsize_t dims[8] = {};
@@ -142,10 +194,10 @@ class File {
   size_t objects_ = 0;
 };
 
-void send_file(const std::string& path, uint64_t limit, const Write& write) {
+void send_file(const Hdf5& hdf5, const std::string& path, uint64_t limit, const Write& write) {
   Sender sender(write);
   try {
-    File(path, limit, sender).send();
+    File(hdf5, path, limit, sender).send();
     sender.end();
   } catch (const Error& error) {
     sender.fail(error.what());
@@ -173,9 +225,10 @@ Contents read_hdf5(const std::string& path) {
   limits.memory = 256 * mebibyte + 2 * content;  // for a tensor as it is in the file and as it is sent
   limits.seconds = static_cast<unsigned>(std::min<uint64_t>(60 + size / (4 * mebibyte), 3600));
   limits.files = 1;  // which libhdf5 keeps open, so that a file cannot make it open another
+  const Hdf5 hdf5;   // loaded here: the child may not open that many files
   Contents contents;
   run_confined(
-      limits, [&](const Write& write) { send_file(path, content, write); },
+      limits, [&](const Write& write) { send_file(hdf5, path, content, write); },
       [&](const Read& read) { contents = read_contents(read, 2 * content); });
   return contents;
 }
