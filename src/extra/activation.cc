@@ -18,7 +18,7 @@ void Activation::operator()(float* x) const {
     case Function::relu: return map([](float v) { return v < 0 ? 0 : v; }, x);
     case Function::affine: return map([=](float v) { return a * v + b; }, x);
     case Function::leaky_relu: return map([=](float v) { return v < 0 ? a * v : v; }, x);
-    case Function::thresholded_relu: return map([=](float v) { return v < a ? 0 : v; }, x);
+    case Function::thresholded_relu: return map([=](float v) { return v >= a ? v : 0; }, x);
     case Function::scaled_tanh: return map([=](float v) { return a * std::tanh(b * v); }, x);
     case Function::hard_sigmoid: return map([=](float v) { return std::min(std::max(a * v + b, 0.0f), 1.0f); }, x);
     case Function::elu: return map([=](float v) { return v < 0 ? a * std::expm1(v) : v; }, x);

@@ -41,7 +41,7 @@ constexpr auto leaky_relu = [](const Run& node) {
   return [alpha = node.number("alpha", 0.01f)](float x) { return x < 0 ? alpha * x : x; };
 };
 constexpr auto thresholded_relu = [](const Run& node) {
-  return [alpha = node.number("alpha", 1)](float x) { return x <= alpha ? 0 : x; };
+  return [alpha = node.number("alpha", 1)](float x) { return x > alpha ? x : 0; };  // of NaN: 0
 };
 constexpr auto hard_sigmoid = [](const Run& node) {
   const float alpha = node.number("alpha", 0.2f), beta = node.number("beta", 0.5f);

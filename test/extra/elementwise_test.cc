@@ -102,7 +102,10 @@ TEST(ExtraElements, FunctionsOfFloats) {
       {"sqrt", std::sqrt, positive},
       {"swish", [](double x) { return x / (1 + std::exp(-2 * x)); }, all, {number("alpha", 2)}},
       {"tan", std::tan, all},
-      {"thresholded_relu", [](double x) { return x > 0.25 ? x : 0; }, all, {number("alpha", 0.25f)}},
+      {"thresholded_relu",
+       [](double x) { return x > 0.25 ? x : 0; },
+       {-2, 0, 0.25, 0.5, 3, std::nan("")},
+       {number("alpha", 0.25f)}},
   };
   for (const Case& c : cases) {
     std::vector<double> y;

@@ -2,6 +2,7 @@
 #include "kernel/eltwise.h"
 
 #include <cmath>
+#include <limits>
 
 #include "harness.h"
 
@@ -225,6 +226,35 @@ TEST(Unary, AgreesWithReference) {
         }
         EXPECT_GE(reached, 1u);
       }
+    }
+  }
+}
+
+TEST(Unary, PowersKeepTheSignOfZero) {
+  constexpr float infinite = std::numeric_limits<float>::infinity();
+  const struct {
+    float alpha, gamma, of_minus_0, of_0;
+  } cases[] = {{1, 1, -0.0f, 0},
+               {-1, 1, 0, -0.0f},
+               {1, 0.5f, -0.0f, 0},
+               {1, 2, 0, 0},
+               {2, 3, -0.0f, 0},
+               {1, -1, -infinite, infinite},
+               {1, -3, -infinite, infinite}};
+  for (const auto& c : cases) {
+    qn_unary_params p = unary_params(QN_POWER);
+    p.alpha = c.alpha;
+    p.beta = 0;
+    p.gamma = c.gamma;
+    Op op;
+    ASSERT_QN_OK(qn_unary_create(&p, &op));
+    const std::vector<float> x(16, -0.0f), y(16, 0.0f);
+    for (const UnaryRow& row : unary_rows()) {
+      if (row.kind != UnaryKind::power || !runs_on(row, cpu().isa)) continue;
+      const Result of_minus_0 = run(op, {{{16}, x}}, {.kernel = row.name}),
+                   of_0 = run(op, {{{16}, y}}, {.kernel = row.name});
+      EXPECT_TRUE(same_bits(of_minus_0.values, std::vector<float>(16, c.of_minus_0))) << row.name << " " << c.gamma;
+      EXPECT_TRUE(same_bits(of_0.values, std::vector<float>(16, c.of_0))) << row.name << " " << c.gamma;
     }
   }
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/search.h"
 #include "graph/pass/affine.h"
 
 namespace quern {
@@ -34,6 +35,7 @@ bool read_binary(Rewriter& r, const Node& node, Affine* f, int* x) {
   *x = node.inputs[first ? 1 : 0];
   if (!is_per_channel(r, constant, *x, node.outputs[0])) return false;
   const Vector<float> c = values(r, constant);
+  if (node.kind == OpKind::sub && first && contains(c, 0.0f)) return false;  // 0 - 0 is 0, -1 * 0 is -0
   const auto negative = [](float v) { return -v; };
   const auto inverse = [](float v) { return 1 / v; };
   switch (node.kind) {

@@ -263,7 +263,9 @@ class Unary final : public Operator {
         select(unary_rows(), numbers, request.options.kernel, [&](const UnaryRow& r) { return r.kind == kind; });
     if (row == nullptr) return no_kernel(name, request.options.kernel);
     const Pieces<2> pieces(nest, request.options.tasks, numbers);
-    const qn_unary_f32 p = {p_.alpha, p_.beta, p_.gamma};
+    // -0 leaves all numbers as they are, 0 makes 0 of -0.
+    const float beta = p_.kind == QN_POWER && p_.beta == 0 ? -0.0f : p_.beta;
+    const qn_unary_f32 p = {p_.alpha, beta, p_.gamma};
     auto made = make_plan<UnaryPlan>(pieces, *row, p);
     if (has_integers && type == QN_S8) {
       QN_TRY(check_one_scale(name, request.ins, out));
