@@ -190,6 +190,35 @@ TEST_F(Export, GraphsOfNodesComeBackWithTheSameBits) {
   }
 }
 
+// A loop that does not run has rows of the shape that its graph infers, or else declares. So has the copy.
+TEST_F(Export, RowsOfALoopThatDoesNotRunComeBack) {
+  using Type = onnx::schema::TensorProto;
+  test::OnnxModel all(18), loop(18);
+  loop.input("i", {}, Type::INT64).input("go", {}, Type::BOOL).input("v", {4, 3});
+  loop.node("Identity", {"go"}, {"on"}).node("Add", {"v", "x"}, {"w"}).node("Exp", {"w"}, {"row"});
+  loop.node("Greater", {"w", "zero"}, {"above"}).node("NonZero", {"above"}, {"places"});
+  loop.output("on").output("w").output("row").output("places");
+  auto* places = loop.model.mutable_graph()->mutable_output(3)->mutable_type()->mutable_tensor_type()->mutable_shape();
+  places->add_dim()->set_dim_value(2);
+  places->add_dim()->set_dim_param("found");
+  all.input("x", {4, 3}).input("n", {}).scalar("zero", 0).node("Cast", {"n"}, {"runs"}, "to=7");
+  all.node("Loop", {"runs", "", "x"}, {"sum", "rows", "found"});
+  auto* body = all.model.mutable_graph()->mutable_node(1)->add_attribute();
+  body->set_name("body");
+  body->set_type(onnx::schema::AttributeProto::GRAPH);
+  *body->mutable_g() = loop.model.graph();
+  all.node("Cast", {"found"}, {"found_f"}, "to=1").output("sum").output("rows").output("found_f");
+  const Graph graph = import_onnx(folder_.write("source.onnx", all.bytes()));
+  exported(graph);
+  const Graph copy = again();
+  for (const Graph* each : {&graph, &copy}) {
+    const std::vector<Array> got = test::run(*each, {random({4, 3}, 1), test::make({}, {0})});
+    EXPECT_EQ(got.at(1).dims, (Dims{0, 4, 3}));
+    EXPECT_EQ(got.at(2).dims, (Dims{0, 2, 0}));
+    EXPECT_EQ(test::run(*each, {random({4, 3}, 1), test::make({}, {2})}).at(1).dims, (Dims{2, 4, 3}));
+  }
+}
+
 TEST_F(Export, ListsAllThatOnnxCannotExpress) {
   const Vector<Parameter> odd = {{"kernel", {2}, {}}, {"p", {}, {1.5f}}};
   const std::string path = folder_.path("net.onnx");

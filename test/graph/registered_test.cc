@@ -578,6 +578,46 @@ TEST_F(Registered, ALoopCarriesAndGathers) {
   run(1, 100, 1);
 }
 
+// Its graph makes the rows of what it was given or, if only a run sizes them, the loop says what they would have been.
+TEST_F(Registered, ALoopThatDoesNotRunKnowsItsRows) {
+  const auto rows = [](const Graph& graph) {
+    Runner r(graph);
+    const Floats data = {1, 2};
+    const int64_t none = 0;
+    expect_ok(r.run({&none, data.data(), &none}));
+    EXPECT_EQ(r.output(0), data);
+    return r.shape(1);
+  };
+  Graph unsized = looping();
+  unsized.subgraphs[0].inputs[2].unsized = true;
+  EXPECT_EQ(rows(unsized), (Sizes{0, 2}));
+  Graph by_run = looping();
+  Node& row = by_run.subgraphs[0].nodes.back();
+  row.kind = OpKind::custom;
+  row.type = "test_positive";
+  row.attributes = {};
+  EXPECT_EQ(rows(by_run), (Sizes{0}));
+  by_run.nodes[0].attributes.values = {2, 5, 0, 0, 0, 0, 0, 0};
+  EXPECT_EQ(rows(by_run), (Sizes{0, 5, 0}));
+  by_run.nodes[0].attributes.values = {0, 0, 0, 0, 0, 0, 0, 0};
+  EXPECT_EQ(rows(by_run), (Sizes{0}));
+}
+
+TEST_F(Registered, WhatALoopSaysOfItsRowsIsChecked) {
+  const auto message = [](const Vector<int64_t>& values) {
+    Graph graph = looping();
+    graph.nodes[0].attributes.values = values;
+    EXPECT_EQ(check_graph(graph), QN_BAD_MODEL);
+    return std::string(qn_last_message());
+  };
+  const int64_t half = int64_t{1} << 32;
+  EXPECT_EQ(message({1, 2, 3}), "node 'loop' (loop): 3 values for 1 outputs of rows");
+  EXPECT_EQ(message({8, 1, 1, 1, 1, 1, 1, 1}), "node 'loop' (loop): value 0, the rank of a row, is out of range");
+  EXPECT_EQ(message({-1, 1, 1, 1, 1, 1, 1, 1}), "node 'loop' (loop): value 0, the rank of a row, is out of range");
+  EXPECT_EQ(message({2, 1, -5, 1, 1, 1, 1, 1}), "node 'loop' (loop): value 2, the size of a row, is out of range");
+  EXPECT_EQ(message({2, half, half, 1, 1, 1, 1, 1}), "node 'loop' (loop): the size of a row overflows");
+}
+
 TEST_F(Registered, LoopsThatAreWrongAreRefused) {
   const auto message = [](const Graph& graph, int64_t times) {
     Runner r(graph);

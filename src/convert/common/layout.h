@@ -64,8 +64,10 @@ class Builder {
   // Copies a constant of another builder.
   View copy_constant(Builder& from, const View& constant);
   // Adds a node that runs graphs, OpKind::branch or loop, whose inputs and outputs the node has. `size`: as in ir.h.
+  // `rows`: for each output of rows what declared_row() returns; nothing if the source says nothing of them.
   std::vector<View> control(OpKind kind, const std::string& name, const std::vector<View>& inputs,
-                            std::vector<Graph> graphs, size_t size, const std::vector<qn_type>& types);
+                            std::vector<Graph> graphs, size_t size, const std::vector<qn_type>& types,
+                            const std::vector<Shape>& rows = {});
   View input(const std::string& name, const Shape& shape, qn_type type, const qn_preprocessing& preprocessing);
   // Says that the source leaves a dimension of this input open, under a name that may be empty.
   void leave_open(const View& input, size_t dimension, const std::string& name);

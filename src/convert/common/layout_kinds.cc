@@ -73,7 +73,8 @@ void Builder::fix_as_in(const Graph& graph, const std::vector<View>& inputs) {
 }
 
 std::vector<View> Builder::control(OpKind kind, const std::string& name, const std::vector<View>& inputs,
-                                   std::vector<Graph> graphs, size_t size, const std::vector<qn_type>& types) {
+                                   std::vector<Graph> graphs, size_t size, const std::vector<qn_type>& types,
+                                   const std::vector<Shape>& rows) {
   Vector<int> tensors;
   for (const View& input : inputs) {
     tensors.push_back(input ? in_order(input, source_order(input.rank())) : no_tensor);
@@ -82,6 +83,12 @@ std::vector<View> Builder::control(OpKind kind, const std::string& name, const s
   for (const Graph& graph : graphs) fix_as_in(graph, read);
   Attributes attributes;
   attributes.size = size;
+  for (const Shape& row : rows) {
+    attributes.values.push_back(static_cast<int64_t>(row.size()));
+    for (size_t d = 0; d + 1 < QN_MAX_RANK; ++d) {
+      attributes.values.push_back(d < row.size() ? static_cast<int64_t>(row[d]) : 0);
+    }
+  }
   const auto first = static_cast<size_t>(
       add_node(graph_, kind, plain_name(name).c_str(), std::move(tensors), attributes, types.size()));
   for (Graph& graph : graphs) {

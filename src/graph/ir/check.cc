@@ -33,7 +33,8 @@ qn_status check_attributes(const Node& node) {
 #undef QN_ATTRIBUTE
 #endif
   const size_t values = node.attributes.values.size();
-  if (values > 2 * QN_MAX_RANK) return fail_node(node, "%zu values are too many", values);
+  const bool is_loop = node.kind == OpKind::loop;  // check_loop() checks them
+  if (!is_loop && values > 2 * QN_MAX_RANK) return fail_node(node, "%zu values are too many", values);
   return check_rule(node);
 }
 
@@ -120,12 +121,33 @@ qn_status check_branch(const Graph& graph, const Node& node) {
   return QN_OK;
 }
 
+// Checks what a loop says of its rows (declared_row).
+qn_status check_rows(const Node& node, size_t outputs) {
+  const Vector<int64_t>& values = node.attributes.values;
+  if (!values.empty() && values.size() != outputs * QN_MAX_RANK) {
+    return fail_node(node, "%zu values for %zu outputs of rows", values.size(), outputs);
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    const bool is_rank = i % QN_MAX_RANK == 0;
+    const bool fits = is_rank ? values[i] < QN_MAX_RANK : std::in_range<size_t>(values[i]);
+    if (values[i] < 0 || !fits) {
+      return fail_node(node, "value %zu, the %s of a row, is out of range", i, is_rank ? "rank" : "size");
+    }
+  }
+  for (size_t i = 0; i < outputs; ++i) {
+    size_t bytes;
+    if (!tensor_size(QN_F32, declared_row(node, i), &bytes)) return fail_node(node, "the size of a row overflows");
+  }
+  return QN_OK;
+}
+
 qn_status check_loop(const Graph& graph, const Node& node) {
   const size_t carried = node.attributes.size;
   if (node.subgraphs.size() != 1) return fail_node(node, "%zu subgraphs instead of one", node.subgraphs.size());
   if (carried > node.inputs.size() - 2 || carried > node.outputs.size()) {
     return fail_node(node, "more carried tensors than inputs or outputs");
   }
+  QN_TRY(check_rows(node, node.outputs.size() - carried));
   const Graph& body = graph.subgraphs[node.subgraphs[0]];
   const qn_type types[] = {QN_S64, QN_BOOL};
   for (size_t i = 0; i < 2; ++i) {

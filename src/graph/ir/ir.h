@@ -26,7 +26,8 @@ enum class OpKind : uint16_t {
   copy,    // copies x to another memory, where other nodes read it (plan/conversions.h); never in a file
   custom,  // Node::type names one of the kinds that are registered (custom.h)
   branch,  // condition, what its graphs read: runs the first graph if the condition is true, else the second
-  loop,    // runs its graph again and again (session/later.cc); size: how many tensors are carried from run to run
+  loop,    // runs its graph again and again (session/later.cc); size: how many tensors are carried from run to run;
+           // values: see declared_row()
 };
 constexpr OpKind last_kind = OpKind::loop;
 
@@ -78,6 +79,18 @@ struct Node {
   String type = {};                   // of OpKind::custom: the name of its kind
   Vector<Parameter> parameters = {};  // of OpKind::custom
 };
+
+#ifndef QN_SMALL  // has_subgraphs
+// What the source model says of the rows that a loop gathers in an output, `output` counts these: their shape, with 0
+// for a size that it does not say. A loop has for each such output QN_MAX_RANK values: the rank and the sizes, or no
+// values at all.
+inline Vector<size_t> declared_row(const Node& node, size_t output) {
+  const Vector<int64_t>& values = node.attributes.values;
+  if (values.empty()) return {};
+  const int64_t* const row = &values[output * QN_MAX_RANK];
+  return Vector<size_t>(row + 1, row + 1 + row[0]);
+}
+#endif
 
 // Name of the node's kind, as files and messages call it.
 inline const char* kind_name(const Node& node) {

@@ -357,34 +357,57 @@ qn_status LaterRun::run_loop(size_t index) {
     if (qn_tensor_bytes(&made) == 0) return fail(QN_INVALID_ARGUMENT, "the condition of the loop is empty");
     goes_on = is_true(next);
   }
-  return end_loop(index, run == 0, rows);
+  if (run == 0) return skip_loop(index, tensors);
+  for (size_t i = carried; i < outputs; ++i) {
+    QN_TRY(make_room(node.outputs[i]));
+    const Vector<unsigned char>& bytes = rows[i - carried];
+    if (!bytes.empty()) std::memcpy(buffers_[at(node.outputs[i])].data(), bytes.data(), bytes.size());
+  }
+  return QN_OK;
 }
 
-// Puts the rows that a loop has given into its outputs. A loop that did not run at all gives what it was given, and no
-// rows: of the shape that the graph infers, or of no shape if only a run sizes them.
-qn_status LaterRun::end_loop(size_t index, bool never_ran, const Vector<Vector<unsigned char>>& rows) {
+// Infers the shapes of a model's tensors from those of its inputs, without a run.
+static qn_status infer_from(const Model& model, const Vector<qn_tensor>& inputs, Graph* shapes) {
+  shapes->tensors = model.graph.tensors;
+  shapes->constants = model.graph.constants;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    Tensor& input = shapes->tensors[at(model.graph.inputs[i].tensor)];
+    input.shape.assign(inputs[i].shape, inputs[i].shape + inputs[i].rank);
+    input.sized_by_run = false;
+  }
+  for (const Vector<Node>* nodes : {&model.graph.nodes, &model.later.nodes}) {
+    for (const Node& node : *nodes) QN_TRY(infer_node(*shapes, node));
+  }
+  return QN_OK;
+}
+
+// A loop that does not run gives what it was given, and no rows. Their shape is what its graph makes of the first run's
+// inputs or, where only that run could tell, what the source says (ir.h).
+qn_status LaterRun::skip_loop(size_t index, const Vector<qn_tensor>& inputs) {
   const Node& node = model_.later.nodes[index];
   const size_t carried = node.attributes.size;
-  for (size_t i = 0; i < carried && never_ran; ++i) {
+  for (size_t i = 0; i < carried; ++i) {
     const size_t from = at(node.inputs[2 + i]), to = at(node.outputs[i]);
     shapes_.tensors[to].shape = shapes_.tensors[from].shape;
     QN_TRY(make_room(node.outputs[i]));
     const size_t bytes = bytes_of(shapes_.tensors[to]);
     if (bytes != 0) std::memcpy(buffers_[to].data(), data_[from], bytes);
   }
+  if (carried == node.outputs.size()) return QN_OK;
+  const Model& body = *model_.later.children[index][0]->impl;
+  Graph shapes;
+  const bool inferred = infer_from(body, inputs, &shapes) == QN_OK;  // else the run that is left out would have failed
   for (size_t i = carried; i < node.outputs.size(); ++i) {
-    Tensor& tensor = shapes_.tensors[at(node.outputs[i])];
-    if (never_ran) {
-      const Graph& body = model_.later.children[index][0]->impl->graph;
-      tensor.shape = tensor_of(body, model_.later.children[index][0]->impl->outputs[1 + i].tensor).shape;
-      if (tensor.shape.size() == QN_MAX_RANK) {
-        return fail(QN_INVALID_ARGUMENT, "an output of the loop has rank %d", QN_MAX_RANK + 1);
-      }
-      tensor.shape.insert(tensor.shape.begin(), 0);
+    Shape row = declared_row(node, i - carried);
+    if (inferred) {
+      const Tensor& made = tensor_of(shapes, body.outputs[1 + i].tensor);
+      if (!made.sized_by_run) row = made.shape;
     }
+    if (row.size() == QN_MAX_RANK)
+      return fail(QN_INVALID_ARGUMENT, "an output of the loop has rank %zu", row.size() + 1);
+    row.insert(row.begin(), 0);
+    shapes_.tensors[at(node.outputs[i])].shape = std::move(row);
     QN_TRY(make_room(node.outputs[i]));
-    const Vector<unsigned char>& bytes = rows[i - carried];
-    if (!bytes.empty()) std::memcpy(buffers_[at(node.outputs[i])].data(), bytes.data(), bytes.size());
   }
   return QN_OK;
 }

@@ -54,7 +54,7 @@ class LaterRun : public Allocated {
 #ifndef QN_SMALL  // has_subgraphs
   qn_status run_branch(size_t index);
   qn_status run_loop(size_t index);
-  qn_status end_loop(size_t index, bool never_ran, const Vector<Vector<unsigned char>>& rows);
+  qn_status skip_loop(size_t index, const Vector<qn_tensor>& inputs);
   qn_status run_child(size_t index, size_t child, const Vector<qn_tensor>& tensors, const Vector<const void*>& data);
   qn_status keep_output(qn_session* session, size_t output, int to);
   qn_status append_output(qn_session* session, size_t output, size_t rows, Vector<unsigned char>* gathered, int to);

@@ -78,6 +78,19 @@ void write_body(GraphWriter& inner, const Node& node, const std::vector<std::str
   inner.write_nodes();
 }
 
+// Makes all outputs of a loop's graph from its output `first` on, and says of rows what the loop knows of them.
+void add_results(GraphWriter& inner, const Node& node, size_t first, schema::GraphProto* body) {
+  const size_t results = node.outputs.size() + 1;
+  for (size_t i = first; i < results; ++i) inner.add_result(i);
+  for (size_t i = 1 + node.attributes.size; i < results && !node.attributes.values.empty(); ++i) {
+    auto* type = body->mutable_output(static_cast<int>(i - first))->mutable_type()->mutable_tensor_type();
+    for (const size_t size : declared_row(node, i - 1 - node.attributes.size)) {
+      auto* dim = type->mutable_shape()->add_dim();
+      if (size != 0) dim->set_dim_value(static_cast<int64_t>(size));
+    }
+  }
+}
+
 // Scans the numbers of the runs.
 void write_scan(GraphWriter& to, const Node& node, Graph& body) {
   const std::vector<std::string> values = captured(to, node, first_carried + node.attributes.size);
@@ -91,7 +104,8 @@ void write_scan(GraphWriter& to, const Node& node, Graph& body) {
   const std::string condition = to.initializer(QN_BOOL, {}, &yes);
   schema::NodeProto* scan = add_control(to, node, "Scan", inputs);
   set_integer(scan, "num_scan_inputs", 1);
-  GraphWriter inner(to.model, body, *add_graph(scan, "body"));
+  schema::GraphProto* const graph = add_graph(scan, "body");
+  GraphWriter inner(to.model, body, *graph);
   for (size_t i = 0; i < node.attributes.size; ++i) {
     const Port& port = body.inputs[first_carried + i];
     inner.add_formal(port.tensor, port.type, false);
@@ -99,7 +113,7 @@ void write_scan(GraphWriter& to, const Node& node, Graph& body) {
   inner.add_formal(body.inputs[run_input].tensor, QN_S64, true);
   inner.capture(condition_input, condition);
   write_body(inner, node, values);
-  for (size_t i = 0; i < node.outputs.size(); ++i) inner.add_result(1 + i);
+  add_results(inner, node, 1, graph);
 }
 
 void write_loop(GraphWriter& to, const Node& node, const ExportRow& /*row*/) {
@@ -111,12 +125,13 @@ void write_loop(GraphWriter& to, const Node& node, const ExportRow& /*row*/) {
     inputs.push_back(has(node, i) ? to.stored_plain(node.inputs[i]) : "");
   }
   schema::NodeProto* loop = add_control(to, node, "Loop", inputs);
-  GraphWriter inner(to.model, body, *add_graph(loop, "body"));
+  schema::GraphProto* const graph = add_graph(loop, "body");
+  GraphWriter inner(to.model, body, *graph);
   for (size_t i = 0; i < inputs.size(); ++i) {
     inner.add_formal(body.inputs[i].tensor, body.inputs[i].type, i < first_carried);
   }
   write_body(inner, node, values);
-  for (size_t i = 0; i < 1 + node.outputs.size(); ++i) inner.add_result(i);
+  add_results(inner, node, 0, graph);
 }
 
 }  // namespace

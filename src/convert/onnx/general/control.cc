@@ -19,6 +19,20 @@ Values values_of(const std::vector<View>& views, const std::vector<ElementType>&
   return values;
 }
 
+// What the graph of a loop says of the rows that it gives from output `first` on; nothing if it says nothing of any.
+std::vector<Shape> declared_rows(const schema::GraphProto& body, size_t first) {
+  std::vector<Shape> rows;
+  bool any = false;
+  for (int i = static_cast<int>(first); i < body.output_size(); ++i) {
+    Shape& row = rows.emplace_back();
+    const schema::TensorShapeProto& shape = body.output(i).type().tensor_type().shape();
+    if (shape.dim_size() >= QN_MAX_RANK) continue;  // no such rows fit an output
+    for (const auto& dim : shape.dim()) row.push_back(static_cast<size_t>(std::max<int64_t>(dim.dim_value(), 0)));
+    any |= !row.empty();
+  }
+  return any ? rows : std::vector<Shape>();
+}
+
 Values if_then_else(const OnnxNode& node) {
   const schema::GraphProto &yes = node.graph("then_branch"), &no = node.graph("else_branch");
   if (node.is_integer(0)) {  // the condition is known
@@ -45,8 +59,10 @@ Values loop(const OnnxNode& node) {
   Bodies bodies = node.bodies({&node.graph("body")}, formals, false);
   inputs.insert(inputs.end(), bodies.captured.begin(), bodies.captured.end());
   if (bodies.outputs.empty()) node.fail("the body has no outputs");
-  const std::vector<View> outputs = node.builder.control(OpKind::loop, node.name, inputs, std::move(bodies.graphs),
-                                                         formals.size() - 2, types_of(bodies.outputs, 1));
+  const size_t carried = formals.size() - 2;
+  const std::vector<View> outputs =
+      node.builder.control(OpKind::loop, node.name, inputs, std::move(bodies.graphs), carried,
+                           types_of(bodies.outputs, 1), declared_rows(node.graph("body"), 1 + carried));
   return values_of(outputs, bodies.outputs, 1);
 }
 
@@ -98,8 +114,9 @@ Values scan_of(const OnnxNode& node, const std::vector<View>& operands, const st
   Bodies bodies = node.bodies({&node.graph("body")}, formals, true);
   inputs.insert(inputs.end(), bodies.captured.begin(), bodies.captured.end());
   if (bodies.outputs.size() < carried) node.fail("the body has too few outputs");
-  std::vector<View> outputs = node.builder.control(OpKind::loop, node.name, inputs, std::move(bodies.graphs), carried,
-                                                   types_of(bodies.outputs, 0));
+  std::vector<View> outputs =
+      node.builder.control(OpKind::loop, node.name, inputs, std::move(bodies.graphs), carried,
+                           types_of(bodies.outputs, 0), declared_rows(node.graph("body"), carried));
   for (size_t i = carried; i < outputs.size(); ++i) {
     if (at_or(out_axes, i - carried, 0) != 0) throw Unsupported{"scan_output_axes"};
     if (at_or(out_directions, i - carried, 0) != 0) outputs[i] = reversed(node, outputs[i], 0);
