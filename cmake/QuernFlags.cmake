@@ -47,8 +47,8 @@ function(quern_precompile target)
   endif()
 endfunction()
 
-# quern_unite(LIST): one source that includes them stands for all sources in LIST that lie in one folder and have the same
-# options. Their headers are parsed once then. References of kernels stay alone: they share names.
+# quern_unite(LIST): replaces the sources in LIST of one folder and with the same options by one source that includes them,
+# so that headers are parsed once. References of kernels remain alone: they share names.
 function(quern_unite list)
   set(united)
   set(groups)

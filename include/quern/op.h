@@ -341,7 +341,7 @@ typedef enum qn_unary_kind {
   QN_SIGMOID = 1,    /**< 1 / (1 + e^-x). */
   QN_TANH = 2,       /**< Hyperbolic tangent. */
   QN_HARD_SWISH = 3, /**< x * min(max(x + 3, 0), 6) / 6. */
-  QN_POWER = 4,      /**< (alpha * x + beta) ^ gamma; if beta is 0, (alpha * x) ^ gamma, also of -0. */
+  QN_POWER = 4,      /**< (alpha * x + beta) ^ gamma. A beta of 0 is not added, so that -0 keeps its sign. */
   QN_EXP = 5         /**< e^x. */
 } qn_unary_kind;
 

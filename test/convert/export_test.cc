@@ -190,7 +190,7 @@ TEST_F(Export, GraphsOfNodesComeBackWithTheSameBits) {
   }
 }
 
-// A loop that does not run has rows of the shape that its graph infers, or else declares. So has the copy.
+// Scan outputs of a loop that runs zero times keep their inferred and their declared shapes through export and import.
 TEST_F(Export, RowsOfALoopThatDoesNotRunComeBack) {
   using Type = onnx::schema::TensorProto;
   test::OnnxModel all(18), loop(18);

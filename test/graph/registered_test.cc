@@ -578,7 +578,7 @@ TEST_F(Registered, ALoopCarriesAndGathers) {
   run(1, 100, 1);
 }
 
-// Its graph makes the rows of what it was given or, if only a run sizes them, the loop says what they would have been.
+// Scan outputs have the shape that the body infers from its first inputs, or else the declared one.
 TEST_F(Registered, ALoopThatDoesNotRunKnowsItsRows) {
   const auto rows = [](const Graph& graph) {
     Runner r(graph);
@@ -611,11 +611,12 @@ TEST_F(Registered, WhatALoopSaysOfItsRowsIsChecked) {
     return std::string(qn_last_message());
   };
   const int64_t half = int64_t{1} << 32;
-  EXPECT_EQ(message({1, 2, 3}), "node 'loop' (loop): 3 values for 1 outputs of rows");
-  EXPECT_EQ(message({8, 1, 1, 1, 1, 1, 1, 1}), "node 'loop' (loop): value 0, the rank of a row, is out of range");
-  EXPECT_EQ(message({-1, 1, 1, 1, 1, 1, 1, 1}), "node 'loop' (loop): value 0, the rank of a row, is out of range");
-  EXPECT_EQ(message({2, 1, -5, 1, 1, 1, 1, 1}), "node 'loop' (loop): value 2, the size of a row, is out of range");
-  EXPECT_EQ(message({2, half, half, 1, 1, 1, 1, 1}), "node 'loop' (loop): the size of a row overflows");
+  EXPECT_EQ(message({1, 2, 3}), "node 'loop' (loop): expected 8 values for 1 scan outputs, got 3");
+  EXPECT_EQ(message({8, 1, 1, 1, 1, 1, 1, 1}), "node 'loop' (loop): scan output 0: expected a rank of 0 to 7, got 8");
+  EXPECT_EQ(message({-1, 1, 1, 1, 1, 1, 1, 1}), "node 'loop' (loop): scan output 0: expected a rank of 0 to 7, got -1");
+  EXPECT_EQ(message({2, 1, -5, 1, 1, 1, 1, 1}),
+            "node 'loop' (loop): scan output 0: expected a size of 0 or more, got -5");
+  EXPECT_EQ(message({2, half, half, 1, 1, 1, 1, 1}), "node 'loop' (loop): scan output 0: the declared size overflows");
 }
 
 TEST_F(Registered, LoopsThatAreWrongAreRefused) {

@@ -64,7 +64,7 @@ class Builder {
   // Copies a constant of another builder.
   View copy_constant(Builder& from, const View& constant);
   // Adds a node that runs graphs, OpKind::branch or loop, whose inputs and outputs the node has. `size`: as in ir.h.
-  // `rows`: for each output of rows what declared_row() returns; nothing if the source says nothing of them.
+  // `rows`: for each scan output of a loop, the result of declared_row(); empty if the source declares none.
   std::vector<View> control(OpKind kind, const std::string& name, const std::vector<View>& inputs,
                             std::vector<Graph> graphs, size_t size, const std::vector<qn_type>& types,
                             const std::vector<Shape>& rows = {});

@@ -19,8 +19,8 @@ namespace {
 constexpr int max_group_depth = 16;      // of groups within each other; links may lead in circles
 constexpr size_t max_objects = 100'000;  // groups and datasets
 
-// What is called of libhdf5, which is loaded when the first file is read: Debian's brings thirty other libraries, for files
-// on the web, and they would double the time that the command takes to start. The names may be macros of its header.
+// The functions of libhdf5 that File calls. The constructor loads libhdf5. Linked, it would double the start-up time of the
+// command: Debian's depends on thirty libraries, for remote files. Some names are macros of hdf5.h.
 class Hdf5 {
  public:
 #define QN_TEXT(name) #name
@@ -62,9 +62,9 @@ class Hdf5 {
  private:
   static void* find(const char* name) {
     static void* const library = dlopen(QUERN_HDF5, RTLD_LAZY | RTLD_GLOBAL);
-    // Not in the library alone: a program that links it has the variables.
+    // Global lookup: a program that links libhdf5 has its own copies of the library's variables.
     void* const found = library == nullptr ? nullptr : dlsym(RTLD_DEFAULT, name);
-    if (found == nullptr) throw Error(std::string("HDF5 cannot be read: ") + dlerror());
+    if (found == nullptr) throw Error(std::string("cannot load libhdf5: ") + dlerror());
     return found;
   }
 };

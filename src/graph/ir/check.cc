@@ -121,22 +121,25 @@ qn_status check_branch(const Graph& graph, const Node& node) {
   return QN_OK;
 }
 
-// Checks what a loop says of its rows (declared_row).
+// Checks the declared shapes of a loop's scan outputs (declared_row).
 qn_status check_rows(const Node& node, size_t outputs) {
   const Vector<int64_t>& values = node.attributes.values;
   if (!values.empty() && values.size() != outputs * QN_MAX_RANK) {
-    return fail_node(node, "%zu values for %zu outputs of rows", values.size(), outputs);
+    return fail_node(node, "expected %zu values for %zu scan outputs, got %zu", outputs * QN_MAX_RANK, outputs,
+                     values.size());
   }
   for (size_t i = 0; i < values.size(); ++i) {
     const bool is_rank = i % QN_MAX_RANK == 0;
-    const bool fits = is_rank ? values[i] < QN_MAX_RANK : std::in_range<size_t>(values[i]);
-    if (values[i] < 0 || !fits) {
-      return fail_node(node, "value %zu, the %s of a row, is out of range", i, is_rank ? "rank" : "size");
-    }
+    if (values[i] >= 0 && (is_rank ? values[i] < QN_MAX_RANK : std::in_range<size_t>(values[i]))) continue;
+    const char* const what = is_rank ? "rank of 0 to 7" : "size of 0 or more";
+    return fail_node(node, "scan output %zu: expected a %s, got %lld", i / QN_MAX_RANK, what,
+                     static_cast<long long>(values[i]));
   }
   for (size_t i = 0; i < outputs; ++i) {
     size_t bytes;
-    if (!tensor_size(QN_F32, declared_row(node, i), &bytes)) return fail_node(node, "the size of a row overflows");
+    if (!tensor_size(QN_F32, declared_row(node, i), &bytes)) {
+      return fail_node(node, "scan output %zu: the declared size overflows", i);
+    }
   }
   return QN_OK;
 }

@@ -81,9 +81,9 @@ struct Node {
 };
 
 #ifndef QN_SMALL  // has_subgraphs
-// What the source model says of the rows that a loop gathers in an output, `output` counts these: their shape, with 0
-// for a size that it does not say. A loop has for each such output QN_MAX_RANK values: the rank and the sizes, or no
-// values at all.
+// The shape that the source model declares for one iteration's part of scan output `output` of a loop; 0 stands for an
+// unknown size. Attributes::values holds QN_MAX_RANK values per scan output: the rank, then the sizes. It is empty if
+// nothing is declared.
 inline Vector<size_t> declared_row(const Node& node, size_t output) {
   const Vector<int64_t>& values = node.attributes.values;
   if (values.empty()) return {};

@@ -366,7 +366,7 @@ qn_status LaterRun::run_loop(size_t index) {
   return QN_OK;
 }
 
-// Infers the shapes of a model's tensors from those of its inputs, without a run.
+// Infers the shapes of a model's tensors from those of its inputs.
 static qn_status infer_from(const Model& model, const Vector<qn_tensor>& inputs, Graph* shapes) {
   shapes->tensors = model.graph.tensors;
   shapes->constants = model.graph.constants;
@@ -381,8 +381,8 @@ static qn_status infer_from(const Model& model, const Vector<qn_tensor>& inputs,
   return QN_OK;
 }
 
-// A loop that does not run gives what it was given, and no rows. Their shape is what its graph makes of the first run's
-// inputs or, where only that run could tell, what the source says (ir.h).
+// Makes the outputs of a loop that runs zero times: the carried inputs, and empty scan outputs. Their shapes are inferred
+// from the inputs of a first iteration. Shapes known only at run time are the declared ones.
 qn_status LaterRun::skip_loop(size_t index, const Vector<qn_tensor>& inputs) {
   const Node& node = model_.later.nodes[index];
   const size_t carried = node.attributes.size;
@@ -396,15 +396,16 @@ qn_status LaterRun::skip_loop(size_t index, const Vector<qn_tensor>& inputs) {
   if (carried == node.outputs.size()) return QN_OK;
   const Model& body = *model_.later.children[index][0]->impl;
   Graph shapes;
-  const bool inferred = infer_from(body, inputs, &shapes) == QN_OK;  // else the run that is left out would have failed
+  const bool inferred = infer_from(body, inputs, &shapes) == QN_OK;  // if not, an iteration would fail
   for (size_t i = carried; i < node.outputs.size(); ++i) {
     Shape row = declared_row(node, i - carried);
     if (inferred) {
       const Tensor& made = tensor_of(shapes, body.outputs[1 + i].tensor);
       if (!made.sized_by_run) row = made.shape;
     }
-    if (row.size() == QN_MAX_RANK)
-      return fail(QN_INVALID_ARGUMENT, "an output of the loop has rank %zu", row.size() + 1);
+    if (row.size() == QN_MAX_RANK) {
+      return fail(QN_INVALID_ARGUMENT, "an output of the loop has rank %d", QN_MAX_RANK + 1);
+    }
     row.insert(row.begin(), 0);
     shapes_.tensors[at(node.outputs[i])].shape = std::move(row);
     QN_TRY(make_room(node.outputs[i]));

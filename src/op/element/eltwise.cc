@@ -263,7 +263,7 @@ class Unary final : public Operator {
         select(unary_rows(), numbers, request.options.kernel, [&](const UnaryRow& r) { return r.kind == kind; });
     if (row == nullptr) return no_kernel(name, request.options.kernel);
     const Pieces<2> pieces(nest, request.options.tasks, numbers);
-    // -0 leaves all numbers as they are, 0 makes 0 of -0.
+    // x + -0 is x for every x, but -0 + 0 is 0.
     const float beta = p_.kind == QN_POWER && p_.beta == 0 ? -0.0f : p_.beta;
     const qn_unary_f32 p = {p_.alpha, beta, p_.gamma};
     auto made = make_plan<UnaryPlan>(pieces, *row, p);

@@ -78,7 +78,7 @@ void write_body(GraphWriter& inner, const Node& node, const std::vector<std::str
   inner.write_nodes();
 }
 
-// Makes all outputs of a loop's graph from its output `first` on, and says of rows what the loop knows of them.
+// Adds the outputs of a loop's graph from output `first` on. Scan outputs get the shapes that the loop declares.
 void add_results(GraphWriter& inner, const Node& node, size_t first, schema::GraphProto* body) {
   const size_t results = node.outputs.size() + 1;
   for (size_t i = first; i < results; ++i) inner.add_result(i);

@@ -19,14 +19,14 @@ Values values_of(const std::vector<View>& views, const std::vector<ElementType>&
   return values;
 }
 
-// What the graph of a loop says of the rows that it gives from output `first` on; nothing if it says nothing of any.
+// The shapes that a loop's body declares for its scan outputs, from output `first` on; empty if it declares none.
 std::vector<Shape> declared_rows(const schema::GraphProto& body, size_t first) {
   std::vector<Shape> rows;
   bool any = false;
   for (int i = static_cast<int>(first); i < body.output_size(); ++i) {
     Shape& row = rows.emplace_back();
     const schema::TensorShapeProto& shape = body.output(i).type().tensor_type().shape();
-    if (shape.dim_size() >= QN_MAX_RANK) continue;  // no such rows fit an output
+    if (shape.dim_size() >= QN_MAX_RANK) continue;  // a scan output has one dimension more
     for (const auto& dim : shape.dim()) row.push_back(static_cast<size_t>(std::max<int64_t>(dim.dim_value(), 0)));
     any |= !row.empty();
   }
