@@ -3,14 +3,14 @@
 namespace quern {
 namespace {
 
-constexpr DealRow table[] = {
+constexpr DealRow deal_table[] = {
 #define QN_DEAL_ROW(type, lanes, isa, layout, name) {QN_ROW(type, isa, layout, name), lanes, name},
 #include "kernel/deal.inc"
 };
 
 }  // namespace
 
-std::span<const DealRow> deal_rows() { return built<table>(); }
+std::span<const DealRow> deal_rows() { return built<deal_table>(); }
 
 }  // namespace quern
 

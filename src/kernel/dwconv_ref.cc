@@ -3,24 +3,24 @@
 namespace quern {
 namespace {
 
-constexpr DwconvRow row_rows[] = {
+constexpr DwconvRow dwconv_table[] = {
 #define QN_DWCONV_ROW(type, nr, isa, layout, name) {QN_ROW(type, isa, layout, name), nr, name},
 #include "kernel/dwconv.inc"
 };
 
-constexpr DwconvTileRow tile_rows[] = {
+constexpr DwconvTileRow dwconv_tile_table[] = {
 #define QN_DWCONV_TILE_ROW(type, kernel, stride, rows, nr, panel, demands, isa, layout, name) \
   {QN_DEMANDING_ROW(type, demands, isa, layout, name), kernel, stride, rows, nr, panel_##panel, name},
 #include "kernel/dwconv.inc"
 };
 
-constexpr DwconvPlaneRow plane_rows[] = {
+constexpr DwconvPlaneRow dwconv_plane_table[] = {
 #define QN_DWCONV_PLANE_ROW(type, kernel, block, lanes, isa, layout, name) \
   {QN_ROW(type, isa, layout, name), kernel, block, lanes, name},
 #include "kernel/dwconv.inc"
 };
 
-constexpr DwconvImageRow image_rows[] = {
+constexpr DwconvImageRow dwconv_image_table[] = {
 #define QN_DWCONV_IMAGE_ROW(type, lanes, isa, layout, name) {QN_ROW(type, isa, layout, name), lanes, name},
 #include "kernel/dwconv.inc"
 };
@@ -60,10 +60,10 @@ void tile(size_t kernel, size_t stride, size_t channels, size_t pixels, size_t r
 
 }  // namespace
 
-std::span<const DwconvRow> dwconv_rows() { return built<row_rows>(); }
-std::span<const DwconvTileRow> dwconv_tile_rows() { return built<tile_rows>(); }
-std::span<const DwconvPlaneRow> dwconv_plane_rows() { return built<plane_rows>(); }
-std::span<const DwconvImageRow> dwconv_image_rows() { return built<image_rows>(); }
+std::span<const DwconvRow> dwconv_rows() { return built<dwconv_table>(); }
+std::span<const DwconvTileRow> dwconv_tile_rows() { return built<dwconv_tile_table>(); }
+std::span<const DwconvPlaneRow> dwconv_plane_rows() { return built<dwconv_plane_table>(); }
+std::span<const DwconvImageRow> dwconv_image_rows() { return built<dwconv_image_table>(); }
 
 }  // namespace quern
 

@@ -5,14 +5,14 @@
 namespace quern {
 namespace {
 
-constexpr GatherRow table[] = {
+constexpr GatherRow gather_table[] = {
 #define QN_GATHER_ROW(type, lanes, isa, layout, name) {QN_ROW(type, isa, layout, name), lanes, name},
 #include "kernel/gather.inc"
 };
 
 }  // namespace
 
-std::span<const GatherRow> gather_rows() { return built<table>(); }
+std::span<const GatherRow> gather_rows() { return built<gather_table>(); }
 
 }  // namespace quern
 

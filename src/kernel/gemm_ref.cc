@@ -9,7 +9,7 @@ static_assert(offsetof(qn_minmax_f32, min) == MINMAX_MIN && offsetof(qn_minmax_f
 namespace quern {
 namespace {
 
-constexpr GemmRow rows[] = {
+constexpr GemmRow gemm_table[] = {
 #define QN_GEMM_ROW(type, mr, nr, panel, demands, isa, layout, name) \
   {QN_DEMANDING_ROW(type, demands, isa, layout, name), mr, nr, panel_##panel, name},
 #include "kernel/gemm.inc"
@@ -17,7 +17,7 @@ constexpr GemmRow rows[] = {
 
 }  // namespace
 
-std::span<const GemmRow> gemm_rows() { return built<rows>(); }
+std::span<const GemmRow> gemm_rows() { return built<gemm_table>(); }
 
 }  // namespace quern
 

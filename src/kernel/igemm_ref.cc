@@ -7,7 +7,7 @@ static_assert(static_cast<uint32_t>(quern::tap_left_out) == TAP_LEFT_OUT);
 namespace quern {
 namespace {
 
-constexpr IgemmRow rows[] = {
+constexpr IgemmRow igemm_table[] = {
 #define QN_IGEMM_ROW(type, mr, nr, panel, demands, isa, layout, name) \
   {QN_DEMANDING_ROW(type, demands, isa, layout, name), mr, nr, panel_##panel, name},
 #include "kernel/igemm.inc"
@@ -15,7 +15,7 @@ constexpr IgemmRow rows[] = {
 
 }  // namespace
 
-std::span<const IgemmRow> igemm_rows() { return built<rows>(); }
+std::span<const IgemmRow> igemm_rows() { return built<igemm_table>(); }
 
 }  // namespace quern
 

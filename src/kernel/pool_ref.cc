@@ -5,12 +5,12 @@
 namespace quern {
 namespace {
 
-constexpr PoolRow rows[] = {
+constexpr PoolRow pool_table[] = {
 #define QN_POOL_ROW(type, kind, isa, layout, name) {QN_ROW(type, isa, layout, name), PoolKind::kind, name},
 #include "kernel/pool.inc"
 };
 
-constexpr PoolPlaneRow plane_rows[] = {
+constexpr PoolPlaneRow pool_plane_table[] = {
 #define QN_POOL_PLANE_ROW(type, kind, block, lanes, isa, layout, name) \
   {QN_ROW(type, isa, layout, name), PoolKind::kind, block, lanes, name},
 #include "kernel/pool.inc"
@@ -18,7 +18,7 @@ constexpr PoolPlaneRow plane_rows[] = {
 
 // The functions that combine the taps of a pixel; a maximum begins with `lowest`.
 constexpr float lowest = -std::numeric_limits<float>::infinity();
-float larger(float max, float value) { return value > max || value != value ? value : max; }
+float larger_or_nan(float max, float value) { return value > max || value != value ? value : max; }
 float sum(float so_far, float value) { return so_far + value; }
 
 // Combines the taps of every channel of every pixel with fold(); finish(value, x) makes the output of pixel x.
@@ -57,14 +57,14 @@ void pool_plane(size_t pixels, size_t kernel_h, size_t kernel_w, const int32_t* 
 
 }  // namespace
 
-std::span<const PoolRow> pool_rows() { return built<rows>(); }
-std::span<const PoolPlaneRow> pool_plane_rows() { return built<plane_rows>(); }
+std::span<const PoolRow> pool_rows() { return built<pool_table>(); }
+std::span<const PoolPlaneRow> pool_plane_rows() { return built<pool_plane_table>(); }
 
 }  // namespace quern
 
 extern "C" void qn_maxpool_f32_ref(size_t channels, size_t pixels, size_t taps, const int32_t* offsets, size_t step,
                                    const void* a, const void*, void* c, size_t c_stride, const void* p) {
-  quern::pool(channels, pixels, taps, offsets, step, a, c, c_stride, quern::lowest, quern::larger,
+  quern::pool(channels, pixels, taps, offsets, step, a, c, c_stride, quern::lowest, quern::larger_or_nan,
               [&](float max, size_t) { return quern::clamp(max, quern::minmax_of(p)); });
 }
 
@@ -79,7 +79,7 @@ extern "C" void qn_maxpool_f32_plane_ref(size_t pixels, size_t kernel_h, size_t 
                                          const void* masks, size_t mask_stride, const void* a, const void*, void* c,
                                          size_t c_stride, const void* p) {
   quern::pool_plane(pixels, kernel_h, kernel_w, offsets, masks, mask_stride, a, c, c_stride, quern::lowest,
-                    quern::larger, [&](float max, size_t) { return quern::clamp(max, quern::minmax_of(p)); });
+                    quern::larger_or_nan, [&](float max, size_t) { return quern::clamp(max, quern::minmax_of(p)); });
 }
 
 extern "C" void qn_avgpool_f32_plane_ref(size_t pixels, size_t kernel_h, size_t kernel_w, const int32_t* offsets,

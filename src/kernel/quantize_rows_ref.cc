@@ -7,7 +7,7 @@
 namespace quern {
 namespace {
 
-constexpr QuantizeRowsRow rows_table[] = {
+constexpr QuantizeRowsRow quantize_rows_table[] = {
 #define QN_QUANTIZE_ROWS_ROW(type, isa, layout, name) {QN_ROW(type, isa, layout, name), name},
 #include "kernel/quantize_rows.inc"
 };
@@ -43,7 +43,7 @@ void each_row(size_t rows, size_t k, const void* a, size_t a_stride, void* c, si
 
 }  // namespace
 
-std::span<const QuantizeRowsRow> quantize_rows_rows() { return built<rows_table>(); }
+std::span<const QuantizeRowsRow> quantize_rows_rows() { return built<quantize_rows_table>(); }
 
 }  // namespace quern
 

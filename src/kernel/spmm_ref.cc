@@ -10,7 +10,7 @@ static_assert(offsetof(qn_spmm_set, steps) == SPMM_SET_STEPS && offsetof(qn_spmm
 namespace quern {
 namespace {
 
-constexpr SpmmRow table[] = {
+constexpr SpmmRow spmm_table[] = {
 #define QN_SPMM_ROW(type, packing, inputs, block, pixels, lanes, alone, panel, demands, isa, layout, name) \
   {QN_DEMANDING_ROW(type, demands, isa, layout, name),                                                     \
    SpmmPacking::packing,                                                                                   \
@@ -117,7 +117,7 @@ void blocks(size_t block, const Arguments& x) {
 
 }  // namespace
 
-std::span<const SpmmRow> spmm_rows() { return built<table>(); }
+std::span<const SpmmRow> spmm_rows() { return built<spmm_table>(); }
 
 }  // namespace quern
 

@@ -6,14 +6,14 @@
 namespace quern {
 namespace {
 
-constexpr TransposeRow table[] = {
+constexpr TransposeRow transpose_table[] = {
 #define QN_TRANSPOSE_ROW(type, isa, layout, name) {QN_ROW(type, isa, layout, name), name},
 #include "kernel/transpose.inc"
 };
 
 }  // namespace
 
-std::span<const TransposeRow> transpose_rows() { return built<table>(); }
+std::span<const TransposeRow> transpose_rows() { return built<transpose_table>(); }
 
 }  // namespace quern
 

@@ -5,7 +5,7 @@
 namespace quern {
 namespace {
 
-constexpr WinogradRow table[] = {
+constexpr WinogradRow winograd_table[] = {
 #define QN_WINOGRAD_ROW(type, outputs, isa, layout, name) \
   {QN_ROW(type, isa, layout, name), outputs, name##_input, name##_output},
 #include "kernel/winograd.inc"
@@ -92,7 +92,7 @@ void output(OutputLine* transform, size_t m, size_t channels, const void* produc
 
 }  // namespace
 
-std::span<const WinogradRow> winograd_rows() { return built<table>(); }
+std::span<const WinogradRow> winograd_rows() { return built<winograd_table>(); }
 
 }  // namespace quern
 

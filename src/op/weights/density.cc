@@ -43,7 +43,7 @@ WeightsDensity full_density(const WeightsShape& shape) {
 // A mask belongs to a position. Bit c is set if channel c of the widest block has a weight other than 0 there.
 using Mask = uint16_t;
 constexpr size_t widest = 16;
-constexpr size_t chunk = 256;  // masks that are made and counted at a time
+constexpr size_t masks_at_once = 256;  // masks that are made and counted at a time
 
 // Uses 16-bit arithmetic, so that compilers can count many masks at a time with vectors.
 Mask count_bits(Mask m) {
@@ -57,7 +57,7 @@ void count_masks(Mask* masks, size_t count, size_t* blocks) {
   constexpr Mask first_of[] = {0xffff, 0x5555, 0x1111, 0x0101, 0x0001};
   static_assert(std::size(first_of) == WeightsDensity::kinds);
   for (size_t i = 0; i < WeightsDensity::kinds; ++i) {
-    Mask sum = 0;  // for a chunk it is at most 256 times 16
+    Mask sum = 0;  // of one chunk of masks it is at most 256 times 16
     for (size_t p = 0; p < count; ++p) {
       // From here on bit c says whether the block that begins with channel c has a weight other than 0.
       if (i > 0) masks[p] = static_cast<Mask>(masks[p] | masks[p] >> (1 << (i - 1)));
@@ -69,23 +69,23 @@ void count_masks(Mask* masks, size_t count, size_t* blocks) {
 
 // Counts blocks of several inputs. The first mask is that of a block's first input.
 void count_joined(const Mask* masks, size_t count, WeightsDensity* density) {
-  Mask joined[chunk / joined_inputs] = {};
+  Mask joined[masks_at_once / joined_inputs] = {};
   for (size_t p = 0; p < count; ++p) {
     Mask& block = joined[p / joined_inputs];
     block = static_cast<Mask>(block | masks[p]);
   }
   count_masks(joined, divide_up(count, joined_inputs), density->blocks[density->input_kinds - 1]);
 }
-static_assert(chunk % joined_inputs == 0);
+static_assert(masks_at_once % joined_inputs == 0);
 
 // Counts up to `widest` channels of a strip, in blocks of several inputs only if they are `joined`.
 void count_strip(const Strip& strip, size_t channels, const WeightsShape& shape, bool joined, WeightsDensity* density) {
   const WeightStrides& s = strip.stride;
   for (size_t tap = 0; tap < shape.taps(); ++tap) {
     const float* from = strip.floats() + tap / shape.kernel.w * s.h + tap % shape.kernel.w * s.w;
-    for (size_t begin = 0; begin < shape.in; begin += chunk) {
-      const size_t count = std::min(chunk, shape.in - begin);
-      Mask masks[chunk] = {};
+    for (size_t begin = 0; begin < shape.in; begin += masks_at_once) {
+      const size_t count = std::min(masks_at_once, shape.in - begin);
+      Mask masks[masks_at_once] = {};
       for (size_t c = 0; c < channels; ++c) {
         const float* row = from + c * s.out + begin * s.in;
         for (size_t p = 0; p < count; ++p) {
@@ -102,9 +102,9 @@ void count_strip(const Strip& strip, size_t channels, const WeightsShape& shape,
 void count_nonzeros(const Nonzeros& nonzeros, const WeightsShape& shape, bool joined, WeightsDensity* density) {
   const size_t run = has_integers && joined ? shape.in : nonzeros.depth;  // a block of several inputs ends with its tap
   for (size_t tap = 0; tap < nonzeros.depth; tap += run) {
-    for (size_t begin = tap; begin < tap + run; begin += chunk) {
-      const size_t count = std::min(chunk, tap + run - begin);
-      Mask masks[chunk];
+    for (size_t begin = tap; begin < tap + run; begin += masks_at_once) {
+      const size_t count = std::min(masks_at_once, tap + run - begin);
+      Mask masks[masks_at_once];
       for (size_t p = 0; p < count; ++p) masks[p] = static_cast<Mask>(nonzeros.masks[begin + p]);
       if (has_integers && joined) count_joined(masks, count, density);
       count_masks(masks, count, density->blocks[0]);
