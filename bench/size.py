@@ -5,9 +5,10 @@
     bench/size.py build/release/src/libquern.so --check      exit status 1 when a family is over its budget
     bench/size.py build/release/src/libquern.so --json
 
-A family is a kernel family (gemm, pool ...) or a room of src/ (base, op, graph). The linker's map, which the build
-writes beside the library, says which bytes belong to which family; it must be GNU ld's. bench/size_budget.json has the
-budgets for each architecture, for builds by GCC.
+A family is a kernel family (gemm, pool ...) or a folder of src/ (base, op, graph). The linker's map, which the build
+writes beside the library, says which bytes belong to which family; it must be GNU ld's. All C++ kernels of a level are
+compiled at once: their functions are counted by name, helpers, tables and constants are the family `kernel`.
+bench/size_budget.json has the budgets for each architecture, for builds by GCC.
 """
 
 import argparse
@@ -52,23 +53,34 @@ def stripped_size(strip, library):
         return os.path.getsize(copy)
 
 
-def family_of(path):
-    """src/kernel/pool_avx2.cc.o and asm/x86/gemm_f32_avx2.S.o belong to pool and gemm, src/op/element/pool2d.cc.o to
-    op; deps are cpuinfo and pthreadpool, if they are built in (QUERN_DEPS_DIR)."""
-    match = re.search(r"(?:^|/)(?:kernel|asm/\w+)/([a-z0-9]+)[^/]*\.o$", path)
+def family_of(path, section):
+    """asm/x86/gemm_f32_avx2.S.o belongs to gemm, quern_sources/op_element.cc.o to op; deps are cpuinfo and pthreadpool, if
+    they are built in (QUERN_DEPS_DIR)."""
+    match = re.search(r"(?:^|/)asm/\w+/([a-z0-9]+)[^/]*\.o$", path)
     if match:
         return match[1]
     if re.search(r"lib(cpuinfo|clog|pthreadpool)\.a\(", path):
         return "deps"
-    match = re.search(r"quern_(?:public_)?objects\.dir/(\w+)/.*\.o$", path)
-    return match[1] if match else "toolchain"
+    match = re.search(r"quern_\w*objects\.dir/quern_\w+/([a-z]+)[^/]*\.o$", path)
+    if not match:
+        return "toolchain"
+    return kernel_family(section) if match[1] == "kernel" else match[1]
+
+
+def kernel_family(section):
+    """The family of the kernel whose code a section holds: .text.qn_vadd_f32_neon belongs to eltwise."""
+    match = re.match(r"\.text\.(?:unlikely\.)?qn_([a-z]+)", section)
+    if not match:
+        return "kernel"
+    name = {"split": "unblock"}.get(match[1], match[1])
+    return "eltwise" if name.startswith("v") else "pool" if name.endswith("pool") else name
 
 
 def families_of(map_file, sections):
     """Returns a dictionary: family -> bytes of its input sections that the linker put into loaded output sections."""
     families = collections.Counter()
     output = None
-    pending = False  # a long section name stands alone on its line
+    pending = None  # a long section name stands alone on its line
     try:
         text = pathlib.Path(map_file).read_text(encoding="utf-8", errors="replace")
     except OSError as error:
@@ -79,14 +91,16 @@ def families_of(map_file, sections):
         match = re.match(r"(\.[\w.]+)(\s|$)", line)
         if match:
             output = match[1]
-            pending = False
+            pending = None
             continue
         if output not in sections:
             continue
         match = re.match(r" (\S+)?\s+0x[0-9a-f]+\s+0x([0-9a-f]+) (\S.*)$", line)
-        if match and (match[1] or pending) and match[1] != "*fill*":
-            families[family_of(match[3])] += int(match[2], 16)
-        pending = re.match(r" \.\S+$", line) is not None
+        section = match and (match[1] or pending)
+        if section and section != "*fill*":
+            families[family_of(match[3], section)] += int(match[2], 16)
+        alone = re.match(r" (\.\S+)$", line)
+        pending = alone and alone[1]
     # The sections also hold headers, dynamic symbols, relocations and padding, which are in no object file.
     families["linker"] = sum(sections.values()) - sum(families.values())
     return families

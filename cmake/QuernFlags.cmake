@@ -48,8 +48,11 @@ function(quern_precompile target)
 endfunction()
 
 # quern_unite(LIST): replaces the sources in LIST of one folder and with the same options by one source that includes them,
-# so that headers are parsed once.
+# so that headers are parsed once. Without QUERN_UNITY it changes nothing.
 function(quern_unite list)
+  if(NOT QUERN_UNITY)
+    return()
+  endif()
   set(united)
   set(groups)
   foreach(source IN LISTS ${list})

@@ -11,4 +11,4 @@ if [ "${1:-}" = engines ]; then
   scripts/setup.sh engines
   exec scripts/compare_engines.py "$@"
 fi
-ctest --preset release "$@"
+CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-$(nproc)} ctest --preset release "$@"
