@@ -63,6 +63,12 @@ typedef struct qn_node_run {
 /** Inputs are broadcast by NumPy's rules, and each element of an output depends on the elements at its place only. So the
  *  optimizer may compute the node in another order of dimensions. */
 #define QN_KIND_ELEMENTWISE 4u
+/** A small change of an input can change an element of an output by a whole step, as it does with rounding. The optimizer
+ *  does not merge affine steps whose results reach such a node. QN_KIND_ELEMENTWISE implies it for nodes with inputs of
+ *  QN_F32 and an output of another type. */
+#define QN_KIND_JUMPS 8u
+/** Elements of an output are elements of inputs, unchanged, as in a reshape or a gather. */
+#define QN_KIND_MOVES 16u
 
 /** A kind of nodes. */
 typedef struct qn_kind {

@@ -298,7 +298,7 @@ constexpr qn_kind kinds[] = {
     kind<infer_arithmetic, arithmetic<sub>>("any_sub", {2, 2}, 1, QN_KIND_ELEMENTWISE),
     kind<infer_arithmetic, arithmetic<mul>>("any_mul", {2, 2}, 1, QN_KIND_ELEMENTWISE),
     kind<infer_arithmetic, arithmetic<divide>>("any_div", {2, 2}, 1, QN_KIND_ELEMENTWISE),
-    kind<infer_mod, mod>("mod", {2, 2}, 1, QN_KIND_ELEMENTWISE),
+    kind<infer_mod, mod>("mod", {2, 2}, 1, QN_KIND_ELEMENTWISE | QN_KIND_JUMPS),
     kind<infer_pow, pow>("pow", {2, 2}, 1, QN_KIND_ELEMENTWISE),
     kind<infer_prelu, arithmetic<prelu>>("any_prelu", {2, 2}, 1, QN_KIND_ELEMENTWISE),
     bitwise<[](auto a, auto b) { return a & b; }>("bitwise_and"),

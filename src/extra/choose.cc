@@ -233,12 +233,12 @@ void run_tensor_scatter(const Run& node) {
 }
 
 constexpr qn_kind kinds[] = {
-    kind<infer_gather, run_gather>("gather", {2, 2}, 1),
-    kind<infer_gather_elements, run_gather_elements>("gather_elements", {2, 2}, 1),
-    kind<infer_gather_nd, run_gather_nd>("gather_nd", {2, 2}, 1),
-    kind<infer_scatter_elements, run_scatter_elements>("scatter_elements", {3, 3}, 1),
-    kind<infer_scatter_nd, run_scatter_nd>("scatter_nd", {3, 3}, 1),
-    kind<infer_tensor_scatter, run_tensor_scatter>("tensor_scatter", {2, 3}, 1),
+    kind<infer_gather, run_gather>("gather", {2, 2}, 1, QN_KIND_MOVES),
+    kind<infer_gather_elements, run_gather_elements>("gather_elements", {2, 2}, 1, QN_KIND_MOVES),
+    kind<infer_gather_nd, run_gather_nd>("gather_nd", {2, 2}, 1, QN_KIND_MOVES),
+    kind<infer_scatter_elements, run_scatter_elements>("scatter_elements", {3, 3}, 1, QN_KIND_MOVES),
+    kind<infer_scatter_nd, run_scatter_nd>("scatter_nd", {3, 3}, 1, QN_KIND_MOVES),
+    kind<infer_tensor_scatter, run_tensor_scatter>("tensor_scatter", {2, 3}, 1, QN_KIND_MOVES),
 };
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace quern::extra {
 namespace elementwise_functions {
 namespace {
 
-constexpr uint32_t each_element = QN_KIND_IN_PLACE | QN_KIND_ELEMENTWISE;
+constexpr uint32_t each_element = QN_KIND_IN_PLACE | QN_KIND_ELEMENTWISE, with_steps = each_element | QN_KIND_JUMPS;
 
 void infer_same(Inference& node) { node.set(0, node.type(0), node.shape(0)); }
 void infer_number(Inference& node) {
@@ -25,13 +25,13 @@ void infer_float(Inference& node) {
 
 // A kind that applies a function to each element of a tensor of floats.
 template <auto function>
-constexpr qn_kind of_floats(const char* name) {
-  return kind<infer_float, [](const Run& node) { map<float>(node, function); }>(name, {1, 1}, 1, each_element);
+constexpr qn_kind of_floats(const char* name, uint32_t flags = each_element) {
+  return kind<infer_float, [](const Run& node) { map<float>(node, function); }>(name, {1, 1}, 1, flags);
 }
 // The same with a function that reads its parameters: `function(node)` returns the function of a number.
 template <auto function>
-constexpr qn_kind with_parameters(const char* name) {
-  return kind<infer_float, [](const Run& node) { map<float>(node, function(node)); }>(name, {1, 1}, 1, each_element);
+constexpr qn_kind with_parameters(const char* name, uint32_t flags = each_element) {
+  return kind<infer_float, [](const Run& node) { map<float>(node, function(node)); }>(name, {1, 1}, 1, flags);
 }
 
 // A NaN stays.
@@ -148,10 +148,10 @@ float gelu(float x, float e) {
 // ---- numbers of all types
 
 template <auto function>
-constexpr qn_kind of_numbers(const char* name) {
+constexpr qn_kind of_numbers(const char* name, uint32_t flags = each_element) {
   return kind<infer_number, [](const Run& node) {
     with_number(node.type(0), [&](auto tag) { map<typename decltype(tag)::type>(node, function); });
-  }>(name, {1, 1}, 1, each_element);
+  }>(name, {1, 1}, 1, flags);
 }
 
 // The least integer has no positive counterpart, and stays.
@@ -224,14 +224,14 @@ constexpr qn_kind kinds[] = {
     of_floats<[](float x) { return std::asinh(x); }>("asinh"),
     of_floats<[](float x) { return std::atan(x); }>("atan"),
     of_floats<[](float x) { return std::atanh(x); }>("atanh"),
-    of_floats<[](float x) { return std::ceil(x); }>("ceil"),
+    of_floats<[](float x) { return std::ceil(x); }>("ceil", with_steps),
     of_floats<[](float x) { return std::cos(x); }>("cos"),
     of_floats<[](float x) { return std::cosh(x); }>("cosh"),
-    of_floats<[](float x) { return std::floor(x); }>("floor"),
+    of_floats<[](float x) { return std::floor(x); }>("floor", with_steps),
     of_floats<[](float x) { return x * within_0_1(x / 6 + 0.5f); }>("any_hard_swish"),
     of_floats<[](float x) { return std::log(x); }>("log"),
     of_floats<[](float x) { return 1 / x; }>("reciprocal"),
-    of_floats<[](float x) { return std::nearbyint(x); }>("round"),
+    of_floats<[](float x) { return std::nearbyint(x); }>("round", with_steps),
     of_floats<[](float x) { return std::sin(x); }>("sin"),
     of_floats<[](float x) { return std::sinh(x); }>("sinh"),
     of_floats<[](float x) { return x / (1 + std::fabs(x)); }>("softsign"),
@@ -253,13 +253,13 @@ constexpr qn_kind kinds[] = {
 
     with_parameters<hard_sigmoid>("hard_sigmoid"),
     with_parameters<leaky_relu>("leaky_relu"),
-    with_parameters<thresholded_relu>("thresholded_relu"),
+    with_parameters<thresholded_relu>("thresholded_relu", with_steps),
 
     of_numbers<absolute>("abs"),
     of_numbers<negative>("neg"),
     of_numbers<relu>("relu"),
-    kind<infer_number, shrink>("shrink", {1, 1}, 1, each_element),
-    of_numbers<sign>("sign"),
+    kind<infer_number, shrink>("shrink", {1, 1}, 1, with_steps),
+    of_numbers<sign>("sign", with_steps),
 
     kind<infer_integer, bitwise_not>("bitwise_not", {1, 1}, 1, each_element),
     kind<infer_not, logical_not>("not", {1, 1}, 1, each_element),

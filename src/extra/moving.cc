@@ -362,25 +362,26 @@ void run_reverse(const Run& node) {
   }
 }
 
-constexpr qn_kind slice = kind<infer_slice, run_slice>("slice_by", {3, 5}, 1, 0, 1 << 1 | 1 << 2 | 1 << 3 | 1 << 4);
-constexpr qn_kind pad = kind<infer_pad, run_pad>("pad_by", {2, 4}, 1, 0, 1 << 1 | 1 << 3);
-constexpr qn_kind tile = kind<infer_tile, run_tile>("tile", {2, 2}, 1, 0, 1 << 1);
-constexpr qn_kind expand = kind<infer_expand, run_expand>("expand", {2, 2}, 1, 0, 1 << 1);
+constexpr qn_kind slice =
+    kind<infer_slice, run_slice>("slice_by", {3, 5}, 1, QN_KIND_MOVES, 1 << 1 | 1 << 2 | 1 << 3 | 1 << 4);
+constexpr qn_kind pad = kind<infer_pad, run_pad>("pad_by", {2, 4}, 1, QN_KIND_MOVES, 1 << 1 | 1 << 3);
+constexpr qn_kind tile = kind<infer_tile, run_tile>("tile", {2, 2}, 1, QN_KIND_MOVES, 1 << 1);
+constexpr qn_kind expand = kind<infer_expand, run_expand>("expand", {2, 2}, 1, QN_KIND_MOVES, 1 << 1);
 
 constexpr qn_kind kinds[] = {
-    kind<infer_join, run_join>("join", {1, 255}, 1),
-    kind<infer_split, run_split>("split_to", {1, 2}, 256, 0, 1 << 1),
+    kind<infer_join, run_join>("join", {1, 255}, 1, QN_KIND_MOVES),
+    kind<infer_split, run_split>("split_to", {1, 2}, 256, QN_KIND_MOVES, 1 << 1),
     slice,
     sized<slice>("slice_sizes"),
     pad,
     sized<pad>("pad_sizes"),
-    kind<infer_center, run_center>("center_crop_pad", {2, 2}, 1, 0, 1 << 1),
+    kind<infer_center, run_center>("center_crop_pad", {2, 2}, 1, QN_KIND_MOVES, 1 << 1),
     tile,
     sized<tile>("tile_sizes"),
     expand,
     sized<expand>("expand_sizes"),
-    kind<infer_trilu, run_trilu>("trilu", {1, 2}, 1),
-    kind<infer_reverse, run_reverse>("reverse_sequence", {2, 2}, 1),
+    kind<infer_trilu, run_trilu>("trilu", {1, 2}, 1, QN_KIND_MOVES),
+    kind<infer_reverse, run_reverse>("reverse_sequence", {2, 2}, 1, QN_KIND_MOVES),
 };
 
 }  // namespace

@@ -189,19 +189,19 @@ void run_sizes(const Run& node) {
   node.output_type(0) == QN_S32 ? write(node.output<int32_t>(0)) : write(node.output<int64_t>(0));
 }
 
-constexpr qn_kind reshape = kind<infer_reshape, copy_all>("reshape_to", {2, 2}, 1, 0, 1 << 1);
+constexpr qn_kind reshape = kind<infer_reshape, copy_all>("reshape_to", {2, 2}, 1, QN_KIND_MOVES, 1 << 1);
 
 constexpr qn_kind kinds[] = {
     reshape,
     sized<reshape>("reshape_sizes"),
-    kind<infer_flatten, copy_all>("flatten", {1, 1}, 1),
-    kind<infer_squeeze, copy_all>("squeeze", {1, 2}, 1, 0, 1 << 1),
-    kind<infer_unsqueeze, copy_all>("unsqueeze", {2, 2}, 1, 0, 1 << 1),
-    kind<infer_identity, copy_all>("identity", {1, 1}, 1, QN_KIND_IN_PLACE),
+    kind<infer_flatten, copy_all>("flatten", {1, 1}, 1, QN_KIND_MOVES),
+    kind<infer_squeeze, copy_all>("squeeze", {1, 2}, 1, QN_KIND_MOVES, 1 << 1),
+    kind<infer_unsqueeze, copy_all>("unsqueeze", {2, 2}, 1, QN_KIND_MOVES, 1 << 1),
+    kind<infer_identity, copy_all>("identity", {1, 1}, 1, QN_KIND_IN_PLACE | QN_KIND_MOVES),
     kind<infer_bit_cast, copy_all>("bit_cast", {1, 1}, 1),
-    kind<infer_permute, run_permute>("permute", {1, 1}, 1),
-    kind<infer_depth_to_space, run_depth_to_space>("depth_to_space", {1, 1}, 1),
-    kind<infer_space_to_depth, run_space_to_depth>("space_to_depth", {1, 1}, 1),
+    kind<infer_permute, run_permute>("permute", {1, 1}, 1, QN_KIND_MOVES),
+    kind<infer_depth_to_space, run_depth_to_space>("depth_to_space", {1, 1}, 1, QN_KIND_MOVES),
+    kind<infer_space_to_depth, run_space_to_depth>("space_to_depth", {1, 1}, 1, QN_KIND_MOVES),
     kind<infer_shape_of, run_shape_of>("shape_of", {1, 1}, 1),
     kind<infer_size_of, run_size_of>("size_of", {1, 1}, 1),
     kind<infer_sizes, run_sizes>("sizes", {1, 255}, 1),

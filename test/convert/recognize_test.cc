@@ -451,5 +451,26 @@ TEST_F(Recognize, NoBiasOfOtherShapes) {
   product_of({2, 4, 8}, test::random({4, 1}, 6)).expect("fully_connected add");
 }
 
+// Add and Div become one step, unless the result reaches an operator that jumps, directly or through others that move
+// elements or compute each from its own inputs.
+TEST_F(Recognize, NothingIsMergedBeforeAJump) {
+  const auto steps = [](const std::string& behind) {
+    return Text().input("x", {2, 3}).integers("one", {1}).nodes("a = Add x 1\nb = Div a 41\n" + behind).output("y");
+  };
+  steps("y = Tanh b").expect("power tanh");
+  steps("y = TopK b one").expect("power top_k");
+  steps("y = Floor b").expect("power div floor");
+  steps("y = Ceil b").expect("power div ceil");
+  steps("y = Round b").expect("power div round");
+  steps("y = Sign b").expect("power div sign");
+  steps("y = Cast b to=6").expect("power div cast");
+  steps("y = Mod b 0.01 fmod=1").expect("power div mod");
+  steps("g = Greater b 0.5\ny = Cast g to=1").expect("power div greater cast");
+  steps("t = Transpose b\nu = Tanh t\ny = Floor u").expect("power div tanh floor transpose");
+  steps("g = Gather b one\ny = Floor g").expect("power div slice floor");
+  // A sum over several elements ends the search.
+  steps("s = ReduceSum b\ny = Floor s").expect("power reduce_sum floor");
+}
+
 }  // namespace
 }  // namespace quern

@@ -114,7 +114,7 @@ constexpr const char* caffe_net =
     "layer { name: \"pool\" type: \"Pooling\" bottom: \"data\" top: \"pool\""
     " pooling_param { pool: MAX kernel_size: 2 stride: 2 } }\n"
     "layer { name: \"twice\" type: \"Power\" bottom: \"pool\" top: \"twice\" power_param { scale: 2 shift: 1 } }\n"
-    "layer { name: \"half\" type: \"Power\" bottom: \"twice\" top: \"half\" power_param { scale: 0.5 } }\n";
+    "layer { name: \"six\" type: \"Power\" bottom: \"twice\" top: \"six\" power_param { scale: 3 } }\n";
 
 TEST_F(Command, ConvertSaysWhatPassesDo) {
   spill(dir / "net.prototxt", caffe_net);

@@ -1,6 +1,5 @@
 // Reads nodes as affine functions.
-#include <algorithm>
-#include <cmath>
+#include <cfloat>
 
 #include "base/search.h"
 #include "graph/pass/affine.h"
@@ -8,12 +7,18 @@
 namespace quern {
 namespace {
 
-Vector<float> values(Rewriter& r, int constant) {
+// Returns one element if all elements are equal, or else the vector as it is.
+Vector<double> reduced(Vector<double> v) {
+  if (std::all_of(v.begin(), v.end(), [&](double x) { return x == v[0]; })) v.resize(1);
+  return v;
+}
+
+Vector<double> values(Rewriter& r, int constant) {
   const std::span<const float> floats = r.floats(constant);
   return reduced({floats.begin(), floats.end()});
 }
 
-Vector<float> map(Vector<float> v, float (*f)(float)) {
+Vector<double> map(Vector<double> v, double (*f)(double)) {
   std::transform(v.begin(), v.end(), v.begin(), f);
   return v;
 }
@@ -34,16 +39,16 @@ bool read_binary(Rewriter& r, const Node& node, Affine* f, int* x) {
   const int constant = node.inputs[first ? 0 : 1];
   *x = node.inputs[first ? 1 : 0];
   if (!is_per_channel(r, constant, *x, node.outputs[0])) return false;
-  const Vector<float> c = values(r, constant);
-  if (node.kind == OpKind::sub && first && contains(c, 0.0f)) return false;  // 0 - 0 is 0, -1 * 0 is -0
-  const auto negative = [](float v) { return -v; };
-  const auto inverse = [](float v) { return 1 / v; };
+  const Vector<double> c = values(r, constant);
+  if (node.kind == OpKind::sub && first && contains(c, 0.0)) return false;  // 0 - 0 is 0, -1 * 0 is -0
+  const auto negative = [](double v) { return -v; };
+  const auto inverse = [](double v) { return 1 / v; };
   switch (node.kind) {
     case OpKind::add: f->bias = c; return true;
     case OpKind::mul: f->scale = c; return true;
     case OpKind::sub:
       f->bias = first ? c : map(c, negative);
-      f->scale = {first ? -1.0f : 1.0f};
+      f->scale = {first ? -1.0 : 1.0};
       return true;
     case OpKind::div: f->scale = map(c, inverse); return !first && is_finite(c);  // an infinite divisor has no inverse
     default: return false;
@@ -51,15 +56,6 @@ bool read_binary(Rewriter& r, const Node& node, Affine* f, int* x) {
 }
 
 }  // namespace
-
-bool is_finite(const Vector<float>& v) {
-  return std::all_of(v.begin(), v.end(), [](float x) { return std::isfinite(x); });
-}
-
-Vector<float> reduced(Vector<float> v) {
-  if (std::all_of(v.begin(), v.end(), [&](float x) { return x == v[0]; })) v.resize(1);
-  return v;
-}
 
 bool read_affine(Rewriter& r, const Node& node, Affine* f, int* x) {
   const Attributes& a = node.attributes;
@@ -96,26 +92,164 @@ void clamp_range(float low, float high, float* min, float* max) {
   *max = std::min(std::max(*max, low), high);
 }
 
+int spread(Rewriter& r, const Vector<double>& v, size_t channels) {
+  Vector<float> floats(channels);
+  for (size_t i = 0; i < channels; ++i) floats[i] = static_cast<float>(element(v, i));
+  return r.add_constant({channels}, floats);
+}
+
 bool compose(const Affine& second, Affine* first) {
   Affine f = *first;
   if (f.clamps()) {
     if (!second.is_uniform() || second.scale[0] == 0) return false;
-    f.min = f.min * second.scale[0] + second.bias[0];
-    f.max = f.max * second.scale[0] + second.bias[0];
+    const auto rounded = [&](float x) {
+      const double product = double{static_cast<float>(double{x} * second.scale[0])};
+      return static_cast<float>(product + second.bias[0]);
+    };
+    f.min = rounded(f.min);
+    f.max = rounded(f.max);
     if (second.scale[0] < 0) std::swap(f.min, f.max);
   }
   const size_t n = std::max({f.scale.size(), f.bias.size(), second.scale.size(), second.bias.size()});
-  Vector<float> scale(n), bias(n);
+  Vector<double> scale(n), bias(n);
   for (size_t i = 0; i < n; ++i) {
-    const double s = double{element(second.scale, i)};
-    scale[i] = static_cast<float>(double{element(f.scale, i)} * s);
-    bias[i] = static_cast<float>(double{element(f.bias, i)} * s + double{element(second.bias, i)});
+    scale[i] = element(f.scale, i) * element(second.scale, i);
+    bias[i] = element(f.bias, i) * element(second.scale, i) + element(second.bias, i);
   }
   f.scale = reduced(std::move(scale));
   f.bias = reduced(std::move(bias));
   clamp_range(second.min, second.max, &f.min, &f.max);
   if (!is_finite(f.scale) || !is_finite(f.bias) || !(f.min <= f.max)) return false;
   *first = std::move(f);
+  return true;
+}
+
+namespace {
+
+constexpr double largest = FLT_MAX * (1 + 0x1p-22);  // a little more: the last bits of a scale do not count
+
+// Half an ulp of a float, the most that it loses by rounding. A little more is taken for it: a value nearby may have been
+// rounded in its place.
+double half_ulp(double x) { return std::ldexp(1.0, std::max(std::ilogb(x * (1 + 0x1p-20)), -126) - 24); }
+
+double of_product(double scale, double product) {
+  int exponent;
+  return std::abs(std::frexp(scale, &exponent)) == 0.5 && std::abs(product) >= double{FLT_MIN} ? 0 : half_ulp(product);
+}
+
+double of_sum(double bias, double sum) { return bias == 0 ? 0 : half_ulp(sum); }
+
+struct Line {
+  double scale = 1, bias = 0;
+
+  double at(double x) const { return scale * x + bias; }
+};
+
+// ChannelSteps for one channel, and what they become.
+struct ChannelSteps {
+  Vector<Line> steps;
+  Line merged;
+  double low, high;                    // the range of x that no step clamps
+  double nearest_zero, farthest_zero;  // |x| at which a sum is 0; 1 if there is none
+
+  // Sets low and high, nearest_zero and farthest_zero.
+  void limit(std::span<const Affine> functions, double begin, double end) {
+    low = std::max(begin, double{-FLT_MAX});
+    high = std::min(end, double{FLT_MAX});
+    Line line;
+    nearest_zero = infinity, farthest_zero = 0;
+    for (size_t i = 0; i < steps.size(); ++i) {
+      line = {line.scale * steps[i].scale, line.bias * steps[i].scale + steps[i].bias};
+      if (line.scale == 0) continue;
+      if (const double zero = std::abs(line.bias / line.scale); zero > 0) {
+        nearest_zero = std::min(nearest_zero, zero);
+        farthest_zero = std::max(farthest_zero, zero);
+      }
+      const double ends[] = {(double{functions[i].min} - line.bias) / line.scale,
+                             (double{functions[i].max} - line.bias) / line.scale};
+      low = std::max(low, std::min(ends[0], ends[1]));
+      high = std::min(high, std::max(ends[0], ends[1]));
+    }
+    if (farthest_zero == 0) nearest_zero = farthest_zero = 1;
+  }
+
+  // Whether results are close at x. They differ by no more than half an ulp for each rounding, and by what the floats of
+  // `merged` have lost. Since both are floats, they differ by a multiple of the ulp of the smaller one.
+  bool are_close(double x) const {
+    double y = x, error = 0;
+    Line line;
+    for (const Line& step : steps) {
+      const double product = step.scale * y;
+      y = product + step.bias;
+      error = error * std::abs(step.scale) + of_product(step.scale, product) + of_sum(step.bias, y);
+      line = {line.scale * step.scale, line.bias * step.scale + step.bias};
+    }
+    const double product = merged.scale * x;
+    error += of_product(merged.scale, product) + of_sum(merged.bias, product + merged.bias) +
+             std::abs((merged.scale - line.scale) * x) + std::abs(merged.bias - line.bias);
+    const double bound = 8 * half_ulp(std::max(std::abs(product), std::abs(merged.bias))) + 0x1p-126;
+    return error < bound + 2 * half_ulp(std::max(std::abs(y) - error, 0.0));
+  }
+
+  // Whether the result overflows wherever a step does. Then only the rest of the range counts.
+  bool overflow_alike() {
+    const double end = double{FLT_MAX} / std::abs(merged.scale);
+    low = std::max(low, -end);
+    high = std::min(high, end);
+    for (double y : {low, high}) {
+      for (const Line& step : steps) {
+        const double product = step.scale * y;
+        y = product + step.bias;
+        if (std::abs(product) > largest || (std::abs(y) > largest && &step != &steps.back())) return false;
+      }
+    }
+    return true;
+  }
+
+  // Between two x at which one of the values reaches a power of two, no rounding changes: x on both sides are tried. Far
+  // from all x at which a sum is 0, one power is as good as another, but for denormals.
+  bool are_close_around_powers(const Line& line) const {
+    for (int exponent = -150; line.scale != 0 && exponent < 128; ++exponent) {
+      for (const double power : {std::ldexp(1.0, exponent), -std::ldexp(1.0, exponent)}) {
+        const double x = (power - line.bias) / line.scale;
+        const bool far = std::abs(x) < nearest_zero * 0x1p-10 || std::abs(x) > farthest_zero * 0x1p10;
+        if (far && exponent != -126 && exponent != -148) continue;
+        for (const double near : {x * (1 - 0x1p-30), x * (1 + 0x1p-30)}) {
+          if (near >= low && near <= high && !are_close(near)) return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  bool are_close_everywhere() const {
+    Line line;
+    for (const Line& step : steps) {
+      line = {line.scale * step.scale, line.bias * step.scale};
+      if (!are_close_around_powers(line)) return false;
+      line.bias += step.bias;
+      if (!are_close_around_powers(line)) return false;
+    }
+    return are_close_around_powers({merged.scale, 0}) && are_close(low) && are_close(high) &&
+           (low > 0 || high < 0 || are_close(0));
+  }
+};
+
+}  // namespace
+
+bool is_close_to_steps(const Affine& merged, std::span<const Affine> functions, double low, double high) {
+  constexpr size_t most_channels = 8192;  // each takes some 50 us
+  const size_t channels = std::max(merged.scale.size(), merged.bias.size());
+  for (size_t i = 0; i < channels; ++i) {
+    if (i == most_channels) return false;
+    ChannelSteps channel;
+    for (const Affine& f : functions) channel.steps.push_back({element(f.scale, i), element(f.bias, i)});
+    channel.merged = {double{static_cast<float>(element(merged.scale, i))},
+                      double{static_cast<float>(element(merged.bias, i))}};
+    channel.limit(functions, low, high);
+    if (channel.low > channel.high) continue;
+    if (!channel.overflow_alike() || !channel.are_close_everywhere()) return false;
+  }
   return true;
 }
 

@@ -21,12 +21,12 @@ bool fold_into_weights(Rewriter& r, Node& node, const Affine& f) {
     bias.assign(b.begin(), b.end());
   }
   for (size_t o = 0; o < outputs; ++o) {
-    const double s = double{element(f.scale, o)};
+    const double s = element(f.scale, o);
     for (size_t i = 0; i < each; ++i) weights[o * each + i] = static_cast<float>(double{weights[o * each + i]} * s);
-    bias[o] = static_cast<float>(double{bias[o]} * s + double{element(f.bias, o)});
+    bias[o] = static_cast<float>(double{bias[o]} * s + element(f.bias, o));
   }
   if (!is_finite(weights) || !is_finite(bias)) return false;
-  const bool scales = f.scale != Vector<float>{1};
+  const bool scales = f.scale != Vector<double>{1};
   const int new_weights = scales ? r.add_constant(shape, weights) : node.inputs[1];
   r.set_inputs(node, {node.inputs[0], new_weights, r.add_constant({outputs}, bias)});
   return true;
@@ -48,11 +48,11 @@ bool fold_into_scales(Rewriter& r, Node& node, const Affine& f) {
   }
   for (size_t i = 0; i < scales.size(); ++i) {
     const double scale = double{q.scales[q.scales.size() == 1 ? 0 : i]};
-    scales[i] = static_cast<float>(scale * double{element(f.scale, i / runs)});
+    scales[i] = static_cast<float>(scale * element(f.scale, i / runs));
     if (!(scales[i] > 0)) return false;
   }
   for (size_t o = 0; o < outputs; ++o) {
-    bias[o] = static_cast<float>(double{bias[o]} * double{element(f.scale, o)} + double{element(f.bias, o)});
+    bias[o] = static_cast<float>(double{bias[o]} * element(f.scale, o) + element(f.bias, o));
   }
   if (!is_finite(scales) || !is_finite(bias)) return false;
   q.scales = std::move(scales);

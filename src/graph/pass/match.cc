@@ -62,7 +62,7 @@ bool read_power(Rewriter& r, const Node& node, Power* power, int* x) {
   }
   Affine f;
   if (!read_affine(r, node, &f, x) || !f.is_uniform() || f.clamps()) return false;
-  *power = {double{f.scale[0]}, double{f.bias[0]}, 1};
+  *power = {f.scale[0], f.bias[0], 1};
   return true;
 }
 

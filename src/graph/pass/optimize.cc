@@ -28,7 +28,7 @@ constexpr int max_rounds = 100;
 qn_status run_passes(Graph& graph, const Vector<Node>& later, int round, const PassObserver& observer, bool* changed) {
   for (const Pass& pass : passes) {
     const size_t before = graph.nodes.size() + later.size();
-    Rewriter rewriter(graph, later);
+    Rewriter rewriter(graph, {later.data(), later.size()});
     QN_TRY(pass.run(rewriter));
     rewriter.finish();
     if (!rewriter.changed()) continue;

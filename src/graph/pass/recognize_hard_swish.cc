@@ -62,7 +62,7 @@ qn_status recognize_hard_swish(Rewriter& r) {
     Affine f;
     if (!read_affine(r, last, &f, &y) || !only_scales(f) || !r.read_once(y)) continue;
     Node* mul = r.writer(y);
-    if (mul == nullptr || !read_hard_swish(r, *mul, &factor, &x) || !is_close(factor * f.scale[0], 1)) continue;
+    if (mul == nullptr || !read_hard_swish(r, *mul, &factor, &x) || !is_close(double{factor} * f.scale[0], 1)) continue;
     mul->kind = OpKind::hard_swish;
     r.set_inputs(*mul, {x});
     r.take_output(*mul, y, last);

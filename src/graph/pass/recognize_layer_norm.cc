@@ -115,12 +115,10 @@ enum Term : size_t { one, x_term, mean_term, inverse_root };  // plus inverse_ro
 constexpr size_t terms = 6;
 using Sum = std::array<Vector<double>, terms>;
 
-double element_of(const Vector<double>& v, size_t i) { return v.empty() ? 0 : v[v.size() == 1 ? 0 : i]; }
-
 template <class Combine>
 Vector<double> combined(const Vector<double>& a, const Vector<double>& b, const Combine& combine) {
   Vector<double> result(std::max(a.size(), b.size()));
-  for (size_t i = 0; i < result.size(); ++i) result[i] = combine(element_of(a, i), element_of(b, i));
+  for (size_t i = 0; i < result.size(); ++i) result[i] = combine(element(a, i), element(b, i));
   return result;
 }
 
@@ -190,7 +188,7 @@ class SumReader {
     scale[one] = {f.scale.begin(), f.scale.end()};
     bias[one] = {f.bias.begin(), f.bias.end()};
     const std::optional<Sum> scaled = of ? times(*of, scale) : std::nullopt;
-    return scaled ? std::optional(f.bias == Vector<float>{0} ? *scaled : plus(*scaled, bias, 1)) : std::nullopt;
+    return scaled ? std::optional(f.bias == Vector<double>{0} ? *scaled : plus(*scaled, bias, 1)) : std::nullopt;
   }
 
   std::optional<Sum> read_arithmetic(const Node& node) {
@@ -248,12 +246,6 @@ std::optional<Found> find_last(Rewriter& r, const Readers& readers, const Root& 
     behind.insert(behind.end(), next.begin(), next.end());
   }
   return found;
-}
-
-int spread(Rewriter& r, const Vector<double>& v, size_t channels) {
-  Vector<float> values(channels);
-  for (size_t c = 0; c < channels; ++c) values[c] = static_cast<float>(element_of(v, c));
-  return r.add_constant({channels}, values);
 }
 
 void make_norm(Rewriter& r, const Root& root, const Found& found) {

@@ -4,8 +4,9 @@
 
 namespace quern {
 
-Rewriter::Rewriter(Graph& graph, const Vector<Node>& later)
+Rewriter::Rewriter(Graph& graph, std::span<const Node> later)
     : graph_(graph),
+      later_(later),
       writer_(graph.tensors.size(), -1),
       reads_(graph.tensors.size(), 0),
       is_output_(graph.tensors.size(), false),

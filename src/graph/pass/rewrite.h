@@ -14,9 +14,10 @@ namespace quern {
 class Rewriter {
  public:
   // `later`: nodes that run after those of the graph. The tensors that they read stay, as outputs of the graph do.
-  explicit Rewriter(Graph& graph, const Vector<Node>& later = {});
+  explicit Rewriter(Graph& graph, std::span<const Node> later = {});
 
   Graph& graph() { return graph_; }
+  std::span<const Node> later() const { return later_; }
   size_t size() const { return graph_.nodes.size(); }
   Node& node(size_t index) { return graph_.nodes[index]; }
   bool removed(size_t index) const { return removed_[index]; }
@@ -75,6 +76,7 @@ class Rewriter {
   size_t index_of(const Node& node) const { return static_cast<size_t>(&node - graph_.nodes.data()); }
 
   Graph& graph_;
+  std::span<const Node> later_;
   Vector<int> writer_;  // per tensor: node or -1
   Vector<size_t> reads_;
   Vector<bool> is_output_;
