@@ -193,6 +193,142 @@ TEST_F(Onnx, NamesBecomePlainText) {
   EXPECT_EQ(got.at(0).data, std::vector<float>{-7});
 }
 
+// The format demands that a node comes after those whose outputs it reads. Some exporters do not keep to it.
+TEST_F(Onnx, NodesInAnyOrder) {
+  OnnxModel model(13);
+  model.input("x", {2, 3}).output("y");
+  model.node("Mul", {"c", "b"}, {"y"}).node("Exp", {"b"}, {"c"}).node("Tanh", {"a"}, {"b"}).node("Neg", {"x"}, {"a"});
+  const Array x = random({2, 3}, 1);
+  Array want = x;
+  for (float& v : want.data) v = std::exp(std::tanh(-v)) * std::tanh(-v);
+  test::expect_near(test::run(import(model), {x}).at(0), want);
+  model.node("Neg", {"e"}, {"d"}).node("Neg", {"d"}, {"e"}).output("e");
+  EXPECT_NE(refusal(model).find("node 'd' reads 'e', which nothing before it writes"), std::string::npos)
+      << "each of the two reads the other's output";
+}
+
+// A branch reads the graph around it, which orders the node of the branch, too.
+TEST_F(Onnx, NodesOfBranchesInAnyOrder) {
+  OnnxModel branch(13);
+  branch.node("Exp", {"t"}, {"r"}).node("Tanh", {"outer"}, {"t"}).output("r");
+  OnnxModel model(13);
+  model.input("x", {2, 3}).input("choose", {}, onnx::schema::TensorProto::BOOL).output("y");
+  model.node("If", {"choose"}, {"y"}).node("Neg", {"x"}, {"outer"});
+  onnx::schema::NodeProto* const node = model.model.mutable_graph()->mutable_node(0);
+  for (const char* name : {"then_branch", "else_branch"}) {
+    onnx::schema::AttributeProto* const attribute = node->add_attribute();
+    attribute->set_name(name);
+    attribute->set_type(onnx::schema::AttributeProto::GRAPH);
+    *attribute->mutable_g() = branch.model.graph();
+  }
+  const Array x = random({2, 3}, 1);
+  Array want = x;
+  for (float& v : want.data) v = std::exp(std::tanh(-v));
+  test::expect_near(test::run(import(model), {x, {{}, {1}}}).at(0), want);
+}
+
+// Rows that a Scan makes may be stacked along any axis of its output.
+TEST_F(Onnx, ScanOutputsStackAlongAnyAxis) {
+  OnnxModel body(13);
+  body.input("row", {3}).node("Neg", {"row"}, {"negative"}).output("negative");
+  const Array x = random({2, 3}, 1);
+  for (const int axis : {0, 1, -1, -2}) {
+    OnnxModel model(13);
+    model.input("x", {2, 3}).output("y");
+    model.node("Scan", {"x"}, {"y"}, "num_scan_inputs=1 scan_output_axes=[" + std::to_string(axis) + "]");
+    onnx::schema::AttributeProto* const graph = model.model.mutable_graph()->mutable_node(0)->add_attribute();
+    graph->set_name("body");
+    graph->set_type(onnx::schema::AttributeProto::GRAPH);
+    *graph->mutable_g() = body.model.graph();
+    const bool first = axis == 0 || axis == -2;
+    Array want = {first ? Dims{2, 3} : Dims{3, 2}, std::vector<float>(6)};
+    for (size_t i = 0; i < 6; ++i) want.data[first ? i : i % 3 * 2 + i / 3] = -x.data[i];
+    test::expect_near(test::run(import(model), {x}).at(0), want);
+  }
+}
+
+// x + w, where w is sparse.
+class SparseInitializer {
+ public:
+  SparseInitializer() {
+    model_.input("x", {2, 3}).output("y").node("Add", {"x", "w"}, {"y"});
+    onnx::schema::SparseTensorProto* const sparse = model_.model.mutable_graph()->add_sparse_initializer();
+    sparse->mutable_values()->set_name("w");
+    sparse->mutable_values()->set_data_type(onnx::schema::TensorProto::FLOAT);
+    sparse->mutable_indices()->set_data_type(onnx::schema::TensorProto::INT64);
+    sparse->add_dims(2);
+    sparse->add_dims(3);
+  }
+  onnx::schema::SparseTensorProto& tensor() { return *model_.model.mutable_graph()->mutable_sparse_initializer(0); }
+  const OnnxModel& with(const std::vector<float>& values, const std::vector<int64_t>& indices, const Dims& shape) {
+    onnx::schema::TensorProto &elements = *tensor().mutable_values(), &at = *tensor().mutable_indices();
+    elements.mutable_float_data()->Assign(values.begin(), values.end());
+    elements.mutable_dims()->Clear();
+    elements.add_dims(static_cast<int64_t>(values.size()));
+    at.mutable_int64_data()->Assign(indices.begin(), indices.end());
+    at.mutable_dims()->Assign(shape.begin(), shape.end());
+    return model_;
+  }
+
+ private:
+  OnnxModel model_{13};
+};
+
+TEST_F(Onnx, SparseInitializers) {
+  SparseInitializer w;
+  const Array zeros = {{2, 3}, std::vector<float>(6)};
+  const auto sum = [&](const OnnxModel& model) { return test::run(import(model), {zeros}).at(0).data; };
+  EXPECT_EQ(sum(w.with({5, 7}, {1, 3}, {2})), (std::vector<float>{0, 5, 0, 7, 0, 0}));
+  EXPECT_EQ(sum(w.with({5, 7}, {0, 1, 1, 2}, {2, 2})), (std::vector<float>{0, 5, 0, 0, 0, 7}));
+  EXPECT_EQ(sum(w.with({}, {}, {0})), zeros.data);
+}
+
+TEST_F(Onnx, DamagedSparseInitializers) {
+  SparseInitializer w;
+  const auto refused = [&](const OnnxModel& model, const std::string& words) {
+    EXPECT_NE(refusal(model).find("tensor 'w': " + words), std::string::npos) << refusal(model);
+  };
+  refused(w.with({5, 7}, {1, 6}, {2}), "sparse index 1 is outside the tensor");
+  refused(w.with({5, 7}, {-1, 3}, {2}), "sparse index 0 is outside the tensor");
+  refused(w.with({5, 7}, {0, 0, 0, 3}, {2, 2}), "sparse index 1 is outside the tensor");
+  refused(w.with({5, 7}, {3, 1}, {2}), "expected ascending sparse indices; index 1 is not");
+  refused(w.with({5, 7}, {3, 3}, {2}), "expected ascending sparse indices; index 1 is not");
+  refused(w.with({5, 7}, {1, 2, 3}, {3}), "expected 2 sparse indices, linear or with an index per dimension");
+  refused(w.with({5, 7}, {1, 2, 3, 4, 5, 6}, {2, 3}),
+          "expected 2 sparse indices, linear or with an index per dimension");
+  w.tensor().set_dims(0, int64_t{1} << 40);
+  EXPECT_NE(refusal(w.with({5}, {1}, {1})).find("constants grow far beyond the size of the file"), std::string::npos);
+  w.tensor().set_dims(0, INT64_MAX);
+  refused(w.with({5}, {1}, {1}), "is too large");
+  w.tensor().set_dims(0, -1);
+  refused(w.with({5}, {1}, {1}), "has a negative dimension");
+}
+
+// Two in each byte, the first one in the lower half.
+TEST_F(Onnx, InitializersOfFourBits) {
+  for (const bool is_signed : {false, true}) {
+    for (const bool raw : {false, true}) {
+      OnnxModel model(21);
+      model.input("x", {3}).output("y");
+      model.node("DequantizeLinear", {"w", "scale", "zero"}, {"d"})
+          .node("Add", {"x", "d"}, {"y"})
+          .scalar("scale", 0.5f);
+      for (const auto& [name, bytes, count] :
+           {std::tuple("w", std::vector<int32_t>{0x2f, 0x08}, 3), std::tuple("zero", std::vector<int32_t>{0x03}, 1)}) {
+        onnx::schema::TensorProto* const tensor = model.model.mutable_graph()->add_initializer();
+        tensor->set_name(name);
+        tensor->set_data_type(is_signed ? onnx::schema::TensorProto::INT4 : onnx::schema::TensorProto::UINT4);
+        if (count > 1) tensor->add_dims(count);
+        if (raw) tensor->set_raw_data(std::string(bytes.begin(), bytes.end()));
+        if (!raw) tensor->mutable_int32_data()->Assign(bytes.begin(), bytes.end());
+      }
+      const std::vector<float> want =
+          is_signed ? std::vector<float>{-2, -0.5f, -5.5f} : std::vector<float>{6, -0.5f, 2.5f};
+      EXPECT_EQ(test::run(import(model), {{{3}, {0, 0, 0}}}).at(0).data, want) << is_signed << raw;
+    }
+  }
+}
+
 TEST_F(Onnx, DamagedModels) {
   const auto with = [&](const std::function<void(OnnxModel&)>& change) {
     OnnxModel model = one_node(13, "Add", "", {1, 2}, {random({2}, 1)});
@@ -201,7 +337,7 @@ TEST_F(Onnx, DamagedModels) {
   };
   const auto tensor = [](OnnxModel& m) { return m.model.mutable_graph()->mutable_initializer(0); };
   EXPECT_NE(with([&](OnnxModel& m) { tensor(m)->set_dims(0, -2); }).find("negative dimension"), std::string::npos);
-  EXPECT_NE(with([&](OnnxModel& m) { tensor(m)->set_dims(0, 3); }).find("8 bytes instead of 12"), std::string::npos);
+  EXPECT_NE(with([&](OnnxModel& m) { tensor(m)->set_dims(0, 3); }).find("expected 12 bytes, got 8"), std::string::npos);
   EXPECT_NE(with([&](OnnxModel& m) { tensor(m)->set_dims(0, INT64_MAX); }).find("too large"), std::string::npos);
   EXPECT_NE(with([&](OnnxModel& m) { tensor(m)->set_data_type(8); }).find("of type 8"), std::string::npos);
   EXPECT_NE(with([](OnnxModel& m) { m.model.mutable_opset_import(0)->set_version(0); }).find("operator set 0"),

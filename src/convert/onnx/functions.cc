@@ -160,6 +160,9 @@ class Inliner {
     for (schema::TensorProto& constant : *graph->mutable_initializer()) {
       constant.set_name(name_in(call, constant.name()));
     }
+    for (schema::SparseTensorProto& sparse : *graph->mutable_sparse_initializer()) {
+      sparse.mutable_values()->set_name(name_in(call, sparse.values().name()));
+    }
     for (schema::NodeProto& node : *graph->mutable_node()) node = renamed(node, call);
     for (schema::ValueInfoProto& output : *graph->mutable_output()) output.set_name(name_in(call, output.name()));
   }
@@ -180,6 +183,7 @@ class Inliner {
   void add_names(const schema::GraphProto& graph) {
     for (const schema::ValueInfoProto& input : graph.input()) names_.insert(input.name());
     for (const schema::TensorProto& constant : graph.initializer()) names_.insert(constant.name());
+    for (const schema::SparseTensorProto& sparse : graph.sparse_initializer()) names_.insert(sparse.values().name());
     for (const schema::NodeProto& node : graph.node()) {
       names_.insert(node.output().begin(), node.output().end());
       for (const schema::AttributeProto& attribute : node.attribute()) {

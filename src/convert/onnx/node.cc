@@ -55,6 +55,11 @@ const schema::TensorProto* OnnxNode::tensor(const char* attribute) const {
   return a == nullptr || !a->has_t() ? nullptr : &a->t();
 }
 
+const schema::SparseTensorProto* OnnxNode::sparse_tensor(const char* attribute) const {
+  const AttributeProto* a = find(attribute);
+  return a == nullptr || !a->has_sparse_tensor() ? nullptr : &a->sparse_tensor();
+}
+
 const schema::GraphProto& OnnxNode::graph(const char* attribute) const {
   const AttributeProto* a = find(attribute);
   if (a == nullptr || !a->has_g()) fail(std::string(attribute) + " is missing");

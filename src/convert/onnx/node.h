@@ -60,6 +60,7 @@ class OnnxNode : public SourceNode {
   std::vector<float> number_list(const char* attribute) const;
   std::vector<std::string> text_list(const char* attribute) const;
   const schema::TensorProto* tensor(const char* attribute) const;
+  const schema::SparseTensorProto* sparse_tensor(const char* attribute) const;
   const schema::GraphProto& graph(const char* attribute) const;
   void ignore(const char* attribute) const { read_.insert(attribute); }
   std::string unread_attribute() const;

@@ -13,6 +13,7 @@
 #include "convert/onnx/node.h"
 #include "convert/onnx/old.h"
 #include "convert/onnx/open_sizes.h"
+#include "convert/onnx/order.h"
 #include "convert/onnx/sequences.h"
 #include "convert/onnx/tensor.h"
 #include "graph/pass/passes.h"
@@ -37,36 +38,13 @@ int64_t opset_of(const schema::ModelProto& model) {
 // Throws if writing `target` would replace a file with external data of the model, even if no node needs this data.
 void keep_external_files(const schema::GraphProto& graph, const std::string& folder, const std::string& target) {
   for (const schema::TensorProto& tensor : graph.initializer()) keep_external_file(tensor, folder, target);
+  for (const schema::SparseTensorProto& sparse : graph.sparse_initializer()) keep_external_file(sparse, folder, target);
   for (const schema::NodeProto& node : graph.node()) {
-    for (const schema::AttributeProto& attribute : node.attribute()) keep_external_file(attribute.t(), folder, target);
-  }
-}
-
-// Adds the names that the nodes of a graph read, but that the graph itself does not define.
-void find_captured(const schema::GraphProto& graph, std::set<std::string>* captured) {
-  std::set<std::string> read, defined;
-  for (const schema::NodeProto& node : graph.node()) {
-    read.insert(node.input().begin(), node.input().end());
     for (const schema::AttributeProto& attribute : node.attribute()) {
-      if (attribute.has_g()) find_captured(attribute.g(), &read);
+      keep_external_file(attribute.t(), folder, target);
+      keep_external_file(attribute.sparse_tensor(), folder, target);
     }
-    defined.insert(node.output().begin(), node.output().end());
   }
-  for (const schema::ValueInfoProto& output : graph.output()) read.insert(output.name());
-  for (const schema::ValueInfoProto& input : graph.input()) defined.insert(input.name());
-  for (const schema::TensorProto& tensor : graph.initializer()) defined.insert(tensor.name());
-  for (const std::string& name : read) {
-    if (!name.empty() && defined.count(name) == 0) captured->insert(name);
-  }
-}
-
-// The names that the graphs of a node read of the graph around them, in order.
-std::vector<std::string> captured_by(const schema::NodeProto& node) {
-  std::set<std::string> captured;
-  for (const schema::AttributeProto& attribute : node.attribute()) {
-    if (attribute.has_g()) find_captured(attribute.g(), &captured);
-  }
-  return {captured.begin(), captured.end()};
 }
 
 // Imports a graph: that of the model, or one that a node runs.
@@ -84,9 +62,10 @@ class Importer {
     if (builder == nullptr) builder_.set_name(graph_.name());
     builder_.allow_empty();
     for (int i = 0; i < graph_.initializer_size(); ++i) {
-      const Wire wire = wiring_.mention(graph_.initializer(i).name());
-      if (wiring_.is_constant(wire)) throw Error("initializer '" + graph_.initializer(i).name() + "' is given twice");
-      wiring_.define_constant(wire, [this, i] { return read_initializer(i); });
+      define_initializer(graph_.initializer(i).name(), [this, i] { return read_initializer(i); });
+    }
+    for (const schema::SparseTensorProto& sparse : graph_.sparse_initializer()) {
+      define_initializer(sparse.values().name(), [this, &sparse] { return read_sparse(sparse); });
     }
     for (const schema::NodeProto& node : graph_.node()) {
       Wires inputs = wires(node.input());
@@ -299,9 +278,25 @@ class Importer {
     if (!error && files_.insert(file).second) builder_.allow(std::filesystem::file_size(file, error));
   }
 
-  Value read(const schema::TensorProto& tensor) {
+  void define_initializer(const std::string& name, std::function<Value()> read) {
+    const Wire wire = wiring_.mention(name);
+    if (wiring_.is_constant(wire)) throw Error("initializer '" + name + "' is given twice");
+    wiring_.define_constant(wire, std::move(read));
+  }
+
+  void allow_external(const schema::TensorProto& tensor) {
     if (tensor.data_location() == schema::TensorProto::EXTERNAL) allow_file(external_file(tensor, folder_));
+  }
+
+  Value read(const schema::TensorProto& tensor) {
+    allow_external(tensor);
     return constant_value(builder_, read_tensor(tensor, folder_));
+  }
+
+  Value read_sparse(const schema::SparseTensorProto& sparse) {
+    allow_external(sparse.values());
+    allow_external(sparse.indices());
+    return constant_value(builder_, read_tensor(sparse, folder_, [this](size_t bytes) { builder_.charge(bytes); }));
   }
 
   Value read_initializer(int index) {
@@ -488,6 +483,7 @@ Graph import_onnx(const std::string& path, const ImportOptions& options) {
   }
   try {
     onnx::inline_functions(&model);
+    onnx::sort_nodes(model.mutable_graph());
     if (!options.target.empty()) {
       onnx::keep_external_files(model.graph(), std::filesystem::path(path).parent_path().string(), options.target);
     }

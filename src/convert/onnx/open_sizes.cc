@@ -29,6 +29,7 @@ std::vector<std::string> open_dimensions(const schema::GraphProto& graph) {
   std::set<std::string> batches, constants;
   std::vector<std::string> open;
   for (const schema::TensorProto& tensor : graph.initializer()) constants.insert(tensor.name());
+  for (const schema::SparseTensorProto& sparse : graph.sparse_initializer()) constants.insert(sparse.values().name());
   for (const schema::ValueInfoProto& input : graph.input()) {
     if (input.type().tensor_type().shape().dim_size() > 0) batches.insert(key_of(input, 0));
   }

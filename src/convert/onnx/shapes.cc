@@ -16,6 +16,8 @@ Values constant(const OnnxNode& node) {
   Array array;
   if (const schema::TensorProto* tensor = node.tensor("value")) {
     array = read_tensor(*tensor, node.folder);
+  } else if (const schema::SparseTensorProto* sparse = node.sparse_tensor("sparse_value")) {
+    array = read_tensor(*sparse, node.folder, [&](size_t bytes) { node.builder.charge(bytes); });
   } else if (node.has_attribute("value_float")) {
     array = make_array<float>(ElementType::f32, {}, {node.any_number("value_float", 0)});
   } else if (node.has_attribute("value_int")) {
@@ -27,7 +29,7 @@ Values constant(const OnnxNode& node) {
     const std::vector<int64_t> list = node.integer_list("value_ints");
     array = make_array(ElementType::i64, {list.size()}, list);
   } else {
-    throw Unsupported{"neither numbers nor a dense tensor"};
+    throw Unsupported{"a value that is neither numbers nor a tensor"};
   }
   return {constant_value(node.builder, array)};
 }

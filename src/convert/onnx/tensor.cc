@@ -19,12 +19,12 @@ constexpr int max_rank = 16;  // graphs allow fewer dimensions, but some tensors
   throw Error("tensor '" + tensor.name() + "': " + what);
 }
 
-Shape shape_of(const TensorProto& tensor, size_t* count) {
-  if (tensor.dims_size() > max_rank) fail(tensor, "has too many dimensions");
+Shape shape_of(const TensorProto& tensor, const google::protobuf::RepeatedField<int64_t>& dims, size_t* count) {
+  if (dims.size() > max_rank) fail(tensor, "has too many dimensions");
   Shape shape;
   *count = 1;
   bool fits = true;
-  for (const int64_t d : tensor.dims()) {
+  for (const int64_t d : dims) {
     if (d < 0) fail(tensor, "has a negative dimension");
     shape.push_back(static_cast<size_t>(d));
     fits &= checked_mul(*count, shape.back(), count);
@@ -112,6 +112,37 @@ Array raw_bytes(ElementType type, const Shape& shape, const std::string& bytes) 
   return {type, shape, {bytes.begin(), bytes.end()}};
 }
 
+// Reads elements of a type that the file holds as it is.
+Array read_elements(const TensorProto& tensor, const std::string& folder, ElementType type, const Shape& shape,
+                    size_t count) {
+  const size_t bytes = count * element_size(type);
+  if (tensor.data_location() == TensorProto::EXTERNAL) {
+    return raw_bytes(type, shape, external_bytes(tensor, folder, bytes));
+  }
+  if (tensor.has_raw_data()) {
+    const std::string& raw = tensor.raw_data();
+    if (raw.size() != bytes) {
+      fail(tensor, "expected " + std::to_string(bytes) + " bytes, got " + std::to_string(raw.size()));
+    }
+    return raw_bytes(type, shape, raw);
+  }
+  Array array = typed_fields(tensor, type, shape);
+  if (array.elements() != count) {
+    fail(tensor, "expected " + std::to_string(count) + " elements, got " + std::to_string(array.elements()));
+  }
+  return array;
+}
+
+// Gives each half of a byte, the lower one first, a byte of its own.
+Array unpacked(const Array& halves, const Shape& shape, size_t count, bool is_signed) {
+  Array array = {is_signed ? ElementType::s8 : ElementType::u8, shape, std::vector<uint8_t>(count)};
+  for (size_t i = 0; i < count; ++i) {
+    const int half = halves.bytes[i / 2] >> i % 2 * 4 & 15;
+    array.bytes[i] = static_cast<uint8_t>(is_signed && half > 7 ? half - 16 : half);
+  }
+  return array;
+}
+
 }  // namespace
 
 std::optional<ElementType> element_type(int32_t type) {
@@ -137,27 +168,59 @@ void keep_external_file(const TensorProto& tensor, const std::string& folder, co
   keep_source((std::filesystem::path(folder) / location_of(tensor)).string(), target);
 }
 
+void keep_external_file(const schema::SparseTensorProto& sparse, const std::string& folder, const std::string& target) {
+  keep_external_file(sparse.values(), folder, target);
+  keep_external_file(sparse.indices(), folder, target);
+}
+
 Array read_tensor(const TensorProto& tensor, const std::string& folder) {
-  const std::optional<ElementType> type = element_type(tensor.data_type());
+  const bool halves = tensor.data_type() == TensorProto::INT4 || tensor.data_type() == TensorProto::UINT4;
+  const std::optional<ElementType> type = halves ? ElementType::u8 : element_type(tensor.data_type());
   if (!type) throw Unsupported{"tensor '" + tensor.name() + "' of type " + std::to_string(tensor.data_type())};
   size_t count;
-  const Shape shape = shape_of(tensor, &count);
-  const size_t bytes = count * element_size(*type);
-  if (tensor.data_location() == TensorProto::EXTERNAL) {
-    return raw_bytes(*type, shape, external_bytes(tensor, folder, bytes));
+  const Shape shape = shape_of(tensor, tensor.dims(), &count);
+  if (!halves) return read_elements(tensor, folder, *type, shape, count);
+  const size_t bytes = count / 2 + count % 2;
+  return unpacked(read_elements(tensor, folder, *type, {bytes}, bytes), shape, count,
+                  tensor.data_type() == TensorProto::INT4);
+}
+
+Array read_tensor(const schema::SparseTensorProto& sparse, const std::string& folder,
+                  const std::function<void(size_t)>& charge) {
+  const TensorProto& named = sparse.values();
+  const Array values = read_tensor(named, folder), indices = read_tensor(sparse.indices(), folder);
+  size_t count;
+  Shape shape = shape_of(named, sparse.dims(), &count);
+  const size_t listed = values.elements(), rank = shape.size();
+  const bool linear = indices.shape == Shape{listed};
+  if (values.shape.size() != 1)
+    fail(named, "expected sparse values of rank 1, got " + std::to_string(values.shape.size()));
+  if (indices.type != ElementType::i64) fail(named, "expected sparse indices of type int64");
+  if (!linear && indices.shape != Shape{listed, rank}) {
+    fail(named, "expected " + std::to_string(listed) + " sparse indices, linear or with an index per dimension");
   }
-  if (tensor.has_raw_data()) {
-    const std::string& raw = tensor.raw_data();
-    if (raw.size() != bytes) {
-      fail(tensor, "holds " + std::to_string(raw.size()) + " bytes instead of " + std::to_string(bytes));
+  charge(count * element_size(values.type));
+  Array dense = {values.type, shape, std::vector<uint8_t>(count * element_size(values.type))};
+  const size_t size = element_size(values.type);
+  const auto* index = reinterpret_cast<const int64_t*>(indices.bytes.data());
+  for (size_t i = 0, next = 0; i < listed; ++i) {
+    size_t at = 0;
+    bool inside = true;
+    for (size_t d = linear ? rank : 0; d < rank; ++d) {
+      const int64_t in_dimension = index[i * rank + d];
+      inside &= in_dimension >= 0 && static_cast<uint64_t>(in_dimension) < shape[d];
+      at = inside ? at * shape[d] + static_cast<size_t>(in_dimension) : 0;
     }
-    return raw_bytes(*type, shape, raw);
+    if (linear) {
+      inside = index[i] >= 0 && static_cast<uint64_t>(index[i]) < count;
+      at = inside ? static_cast<size_t>(index[i]) : 0;
+    }
+    if (!inside) fail(named, "sparse index " + std::to_string(i) + " is outside the tensor");
+    if (at < next) fail(named, "expected ascending sparse indices; index " + std::to_string(i) + " is not");
+    std::memcpy(&dense.bytes[at * size], &values.bytes[i * size], size);
+    next = at + 1;
   }
-  Array array = typed_fields(tensor, *type, shape);
-  if (array.elements() != count) {
-    fail(tensor, "holds " + std::to_string(array.elements()) + " numbers instead of " + std::to_string(count));
-  }
-  return array;
+  return dense;
 }
 
 }  // namespace quern::onnx

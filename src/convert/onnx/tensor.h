@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -20,9 +21,14 @@ std::filesystem::path external_file(const schema::TensorProto& tensor, const std
 
 // Throws if writing `target` would replace the file from which the tensor's data is read.
 void keep_external_file(const schema::TensorProto& tensor, const std::string& folder, const std::string& target);
+void keep_external_file(const schema::SparseTensorProto& sparse, const std::string& folder, const std::string& target);
 
 // Reads a tensor. External data is read from `folder`, the model's, and never from outside it. Throws Unsupported for
-// types that importers do not read.
+// types that importers do not read. Elements of int4 and uint4 become int8 and uint8.
 convert::Array read_tensor(const schema::TensorProto& tensor, const std::string& folder);
+
+// Reads a sparse tensor as a dense one. Calls charge() with the size in bytes before it allocates.
+convert::Array read_tensor(const schema::SparseTensorProto& sparse, const std::string& folder,
+                           const std::function<void(size_t)>& charge);
 
 }  // namespace quern::onnx

@@ -76,6 +76,17 @@ View reversed(const OnnxNode& node, const View& x, int64_t axis) {
   return node.builder.custom("slice_by", node.name + "/reverse", inputs, {}, {node.builder.type(x)})[0];
 }
 
+// Stacked rows with their dimension moved from the front to `axis`. `row` is the body's output.
+View stacked_at(const OnnxNode& node, const View& rows, const Tensor& row, int64_t axis) {
+  if (axis == 0) return rows;
+  if (row.sized_by_run) throw Unsupported{"scan_output_axes of rows whose rank is known only at run time"};
+  const size_t rank = row.shape.size() + 1, to = node.axis(axis, rank);
+  std::vector<int64_t> order;
+  for (size_t d = 0; d < rank; ++d) order.push_back(static_cast<int64_t>(d < to ? d + 1 : d == to ? 0 : d));
+  return node.builder.custom("permute", node.name + "/axis", {rows}, Parameters().integers("perm", order),
+                             {node.builder.type(rows)})[0];
+}
+
 // A number of the list, which is absent if all have the value `otherwise`.
 int64_t at_or(const std::vector<int64_t>& list, size_t index, int64_t otherwise) {
   return index < list.size() ? list[index] : otherwise;
@@ -114,12 +125,15 @@ Values scan_of(const OnnxNode& node, const std::vector<View>& operands, const st
   Bodies bodies = node.bodies({&node.graph("body")}, formals, true);
   inputs.insert(inputs.end(), bodies.captured.begin(), bodies.captured.end());
   if (bodies.outputs.size() < carried) node.fail("the body has too few outputs");
+  std::vector<Tensor> rows;
+  for (const Port& port : bodies.graphs[0].outputs) rows.push_back(tensor_of(bodies.graphs[0], port.tensor));
+  rows.erase(rows.begin());  // whether to go on
   std::vector<View> outputs =
       node.builder.control(OpKind::loop, node.name, inputs, std::move(bodies.graphs), carried,
                            types_of(bodies.outputs, 0), declared_rows(node.graph("body"), carried));
   for (size_t i = carried; i < outputs.size(); ++i) {
-    if (at_or(out_axes, i - carried, 0) != 0) throw Unsupported{"scan_output_axes"};
     if (at_or(out_directions, i - carried, 0) != 0) outputs[i] = reversed(node, outputs[i], 0);
+    outputs[i] = stacked_at(node, outputs[i], rows[i], at_or(out_axes, i - carried, 0));
   }
   return values_of(outputs, bodies.outputs, 0);
 }
