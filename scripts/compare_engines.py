@@ -56,6 +56,7 @@ COMPARISONS = [
     Comparison("random_onnx", ONNX, 500,
                "python3 test/convert/random_onnx.py $QUERN --graphs 600 --levels default --jobs $JOBS"),
     Comparison("affine_chains", ONNX, 5000, "test/convert/affine_chains.py $QUERN"),
+    Comparison("contrib_ort", ONNX, 530, "test/convert/contrib_ort.py $QUERN"),
     Comparison("tflite_models", "numpy ai-edge-litert", 280, "python3 test/convert/tflite_models.py $QUERN"),
     Comparison("onnx_nodes", ONNX, 1160, "scripts/onnx_nodes.py $QUERN --folder $NODE_TESTS --jobs $JOBS"),
     Comparison("tensorflow_graphs", TENSORFLOW, 860, "python3 test/convert/tensorflow_graphs.py $QUERN"),

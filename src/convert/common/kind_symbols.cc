@@ -168,6 +168,17 @@ Dimensions matmul(const Shown& node) {
   return out;
 }
 
+// The result has the shape of the queries, but for the size of a head, which is that of the values.
+Dimensions attention(const Shown& node) {
+  Dimensions out = node.dimensions(0);
+  const Dimensions v = node.dimensions(2);
+  if (out.size() != v.size() || out.empty()) throw Unknown{};
+  const bool as_many = out.size() == 4 || node.integer("q_heads", 0) == node.integer("kv_heads", 0);
+  if (as_many) out.back() = v.back();
+  if (!as_many && node.dimensions(1).back().value != v.back().value) throw Unknown{};
+  return out;
+}
+
 Dimensions join(const Shown& node) {
   Dimensions out = node.dimensions(), parts;
   const size_t axis = place(node.integer("axis", 0), out.size());
@@ -359,6 +370,7 @@ constexpr Rule rules[] = {
     {"any_tanh", first},
     {"arg_max", place_of_extreme},
     {"arg_min", place_of_extreme},
+    {"attention", attention},
     {"batch_norm_computed", first},
     {"conv", windows},
     {"conv_transposed", windows},
@@ -382,6 +394,7 @@ constexpr Rule rules[] = {
     {"log_softmax", first},
     {"lp_norm", first},
     {"lstm", recurrent},
+    {"mat_mul_integer", matmul},
     {"matmul", matmul},
     {"mean_variance_norm", first},
     {"one_hot", one_hot},
@@ -396,6 +409,7 @@ constexpr Rule rules[] = {
     {"reverse_sequence", first},
     {"rms_norm", first},
     {"rnn", recurrent},
+    {"rotary_embedding", first},
     {"scatter_elements", first},
     {"scatter_nd", first},
     {"slice_by", slice},
@@ -430,7 +444,7 @@ std::optional<std::vector<Symbol>> symbols_of_kind(Symbols& symbols, const Graph
   const auto rule = find_rule(node);
   const Shown shown(symbols, graph, node, output);
   // The statistics of a normalization have another shape than its first output.
-  if (rule == nullptr || (rule == first && output != 0)) return std::nullopt;
+  if (rule == nullptr || ((rule == first || rule == attention) && output != 0)) return std::nullopt;
   try {
     std::vector<Symbol> out;
     for (const Number& size : rule(shown)) out.push_back(size.symbol);

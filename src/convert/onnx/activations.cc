@@ -7,8 +7,8 @@ namespace quern::onnx {
 namespace {
 
 // Tensors that depend on no input of the graph.
-std::set<std::string> known_at_import(const schema::GraphProto& graph) {
-  std::set<std::string> known = {""};  // an absent input
+std::set<std::string> known_at_import(const schema::GraphProto& graph, std::set<std::string> known) {
+  known.insert("");  // an absent input
   for (const schema::TensorProto& tensor : graph.initializer()) known.insert(tensor.name());
   for (const schema::NodeProto& node : graph.node()) {
     bool all = true;
@@ -19,11 +19,12 @@ std::set<std::string> known_at_import(const schema::GraphProto& graph) {
   return known;
 }
 
-// MatMulInteger and ConvInteger: activations, weights, and a zero point of each.
+// MatMulInteger and ConvInteger: activations, weights, and a zero point of each. MatMulIntegerToFloat has scales between.
 bool is_product_with_known_weights(const schema::NodeProto& node, const std::set<std::string>& known) {
-  if (node.op_type() != "MatMulInteger" && node.op_type() != "ConvInteger") return false;
-  for (int i = 1; i < node.input_size(); i += 2) {
-    if (known.count(node.input(i)) == 0) return false;
+  const bool scaled = node.op_type() == "MatMulIntegerToFloat";
+  if (!scaled && node.op_type() != "MatMulInteger" && node.op_type() != "ConvInteger") return false;
+  for (const int i : {1, scaled ? 5 : 3}) {
+    if (i < node.input_size() && known.count(node.input(i)) == 0) return false;
   }
   return true;
 }
@@ -41,8 +42,8 @@ void add_names(const schema::GraphProto& graph, std::set<std::string>* names) {
 
 }  // namespace
 
-std::set<std::string> read_as_integers(const schema::GraphProto& graph) {
-  const std::set<std::string> known = known_at_import(graph);
+std::set<std::string> read_as_integers(const schema::GraphProto& graph, std::set<std::string> outer) {
+  const std::set<std::string> known = known_at_import(graph, std::move(outer));
   std::set<std::string> names, scales;
   for (const schema::NodeProto& node : graph.node()) {
     if (node.op_type() == "DynamicQuantizeLinear" && node.output_size() > 1) scales.insert(node.output(1));

@@ -48,6 +48,8 @@ class OnnxNode : public SourceNode {
   std::function<Bodies(const std::vector<const schema::GraphProto*>&, const std::vector<Formal>&, bool counted)> bodies;
   // Imports the nodes of a graph without inputs, as if they stood in place of this node. Returns its outputs.
   std::function<Values(const schema::GraphProto&)> in_place;
+  // Does the same for a graph of standard operators, of opset 23, which reads the inputs of this node (contrib.h).
+  std::function<Values(const schema::GraphProto&)> expand;
 
   // Attributes. `otherwise` is the value of an attribute that the node does not have. unread_attribute() returns the
   // name of an attribute for which nobody has asked, or "".
@@ -97,7 +99,8 @@ OldRounding old_rounding(const OnnxNode& node);
 
 // activations.cc: the names of tensors that are outputs of the graph, or that some node reads for which activations
 // cannot stay real numbers where the model quantizes them: all but products with weights that are known at import.
-std::set<std::string> read_as_integers(const schema::GraphProto& graph);
+// Constants of the graph around this one are `known`.
+std::set<std::string> read_as_integers(const schema::GraphProto& graph, std::set<std::string> known = {});
 
 // general.cc: operators of any type and shape, for what the others do not have or cannot express.
 const OnnxRow* find_general(const std::string& op_type);

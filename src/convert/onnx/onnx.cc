@@ -9,6 +9,7 @@
 #include "convert/common/file.h"
 #include "convert/common/wiring.h"
 #include "convert/convert.h"
+#include "convert/onnx/contrib.h"
 #include "convert/onnx/functions.h"
 #include "convert/onnx/node.h"
 #include "convert/onnx/old.h"
@@ -21,7 +22,7 @@
 namespace quern::onnx {
 namespace {
 
-constexpr int64_t oldest_opset = 1, newest_opset = 28;
+constexpr int64_t oldest_opset = 1, newest_opset = 28, expanded_opset = 23;
 
 int64_t opset_of(const schema::ModelProto& model) {
   int64_t opset = 0;
@@ -196,13 +197,19 @@ class Importer {
     return mine;
   }
 
-  // Imports the nodes of a graph into this one.
-  Values in_place(const schema::GraphProto& graph, const std::vector<std::pair<std::string, const Value*>>& captured) {
+  // Imports the nodes of a graph, of an operator set, into this one.
+  Values in_place(const schema::GraphProto& graph, int64_t opset,
+                  const std::vector<std::pair<std::string, const Value*>>& captured) {
     if (depth_ == max_depth) throw Unsupported{"more than six graphs within each other"};
     if (graph.input_size() != 0) throw Error("a graph of If has inputs");
-    Importer inner(graph, opset_, folder_, depth_ + 1, &builder_);
+    Importer inner(graph, opset, folder_, depth_ + 1, &builder_);
     inner.need(inner.output_names());
-    for (const auto& [name, value] : captured) inner.wiring_.define(inner.wiring_.mention(name), *value);
+    std::set<std::string> known;
+    for (const auto& [name, value] : captured) {
+      inner.wiring_.define(inner.wiring_.mention(name), *value);
+      if (value->integers != nullptr || (value->view && builder_.is_constant(value->view))) known.insert(name);
+    }
+    inner.read_as_integers_ = read_as_integers(graph, std::move(known));
     inner.add_nodes();
     if (!inner.wiring_.unsupported().empty()) throw Unsupported{"its graph has " + inner.wiring_.unsupported()};
     Values outputs;
@@ -310,10 +317,12 @@ class Importer {
     const bool standard = proto.domain().empty() || proto.domain() == "ai.onnx";
     if (standard && is_about_sequences(proto.op_type())) return add_sequence(index, proto);
     for (const Wire wire : wiring_.inputs(index)) expect_tensor(wire);
-    // Operators that ONNX Runtime's quantizer writes beside the standard ones.
-    const bool quantized = proto.domain() == "com.microsoft" && find_quantized(proto.op_type()) != nullptr;
-    if (!standard && !quantized) throw Unsupported{"of domain " + proto.domain()};
-    const OnnxRow* row = find_quantized(proto.op_type());
+    // Operators that ONNX Runtime's tools write beside the standard ones; this one in the standard domain, too.
+    const bool own = proto.domain() == "com.microsoft";
+    const OnnxRow* row =
+        own || proto.op_type() == "SimplifiedLayerNormalization" ? find_contrib(proto.op_type()) : nullptr;
+    if (row == nullptr && (standard || own)) row = find_quantized(proto.op_type());
+    if (!standard && row == nullptr) throw Unsupported{"of domain " + proto.domain()};
     if (row == nullptr) row = find_layer(proto.op_type());
     if (row == nullptr) row = find_shape(proto.op_type());
     if (proto.op_type() == "DynamicQuantizeLinear" && !becomes_nothing(proto)) row = nullptr;
@@ -378,7 +387,7 @@ class Importer {
     Modern modern;
     const schema::NodeProto* form = &proto;
     std::vector<const Value*> of_node(inputs.begin(), inputs.begin() + proto.input_size());
-    if (opset_ < first_modern_opset) {
+    if (opset_ < first_modern_opset && proto.domain() != "com.microsoft") {
       modern = modernized(OnnxNode(builder_, proto, name_of(proto), opset_, folder_, of_node));
       form = &modern.proto;
       of_node = modern.inputs;
@@ -392,7 +401,14 @@ class Importer {
     };
     node.bodies = [&](const std::vector<const schema::GraphProto*>& graphs, const std::vector<Formal>& formals,
                       bool counted) { return bodies(graphs, formals, counted, captured()); };
-    node.in_place = [&](const schema::GraphProto& graph) { return in_place(graph, captured()); };
+    node.in_place = [&](const schema::GraphProto& graph) { return in_place(graph, opset_, captured()); };
+    node.expand = [&](const schema::GraphProto& graph) {
+      std::vector<std::pair<std::string, const Value*>> list;
+      for (size_t i = 0; i < own; ++i) {
+        if (inputs[i] != nullptr) list.emplace_back(input_of_expanded(i), inputs[i]);
+      }
+      return in_place(graph, expanded_opset, list);
+    };
     node.expect_inputs(row.min_inputs, row.max_inputs);
     // Inputs are charged, too, because many nodes may read a lot and produce little.
     for (const Value* input : inputs) {
