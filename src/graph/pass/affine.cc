@@ -1,5 +1,5 @@
 // Reads nodes as affine functions.
-#include <cfloat>
+#include <limits>
 
 #include "base/search.h"
 #include "graph/pass/affine.h"
@@ -126,7 +126,9 @@ bool compose(const Affine& second, Affine* first) {
 
 namespace {
 
-constexpr double largest = FLT_MAX * (1 + 0x1p-22);  // a little more: the last bits of a scale do not count
+constexpr double largest_float = double{std::numeric_limits<float>::max()};
+constexpr double smallest_float = double{std::numeric_limits<float>::min()};  // but for denormals
+constexpr double largest = largest_float * (1 + 0x1p-22);  // a little more: the last bits of a scale do not count
 
 // Half an ulp of a float, the most that it loses by rounding. A little more is taken for it: a value nearby may have been
 // rounded in its place.
@@ -134,7 +136,7 @@ double half_ulp(double x) { return std::ldexp(1.0, std::max(std::ilogb(x * (1 + 
 
 double of_product(double scale, double product) {
   int exponent;
-  return std::abs(std::frexp(scale, &exponent)) == 0.5 && std::abs(product) >= double{FLT_MIN} ? 0 : half_ulp(product);
+  return std::abs(std::frexp(scale, &exponent)) == 0.5 && std::abs(product) >= smallest_float ? 0 : half_ulp(product);
 }
 
 double of_sum(double bias, double sum) { return bias == 0 ? 0 : half_ulp(sum); }
@@ -154,8 +156,8 @@ struct ChannelSteps {
 
   // Sets low and high, nearest_zero and farthest_zero.
   void limit(std::span<const Affine> functions, double begin, double end) {
-    low = std::max(begin, double{-FLT_MAX});
-    high = std::min(end, double{FLT_MAX});
+    low = std::max(begin, -largest_float);
+    high = std::min(end, largest_float);
     Line line;
     nearest_zero = infinity, farthest_zero = 0;
     for (size_t i = 0; i < steps.size(); ++i) {
@@ -193,7 +195,7 @@ struct ChannelSteps {
 
   // Whether the result overflows wherever a step does. Then only the rest of the range counts.
   bool overflow_alike() {
-    const double end = double{FLT_MAX} / std::abs(merged.scale);
+    const double end = largest_float / std::abs(merged.scale);
     low = std::max(low, -end);
     high = std::min(high, end);
     for (double y : {low, high}) {
