@@ -73,7 +73,7 @@ class Chain:
         c = self.number()
         if before is not None and self.rng.random() < 0.4:  # takes back what the step before did, or so
             c = np.float32(self.rng.choice([before, -before, 1 / before if before else 0]))
-        return np.float32(3) if kind == "Div" and c == 0 else c
+        return np.float32(3) if not np.isfinite(c) or (kind == "Div" and c == 0) else c
 
     def add(self, kind, *inputs):
         names = []

@@ -99,6 +99,9 @@ TEST(Optimize, StepsThatLoseDigitsStay) {
   expect_optimized(of({power(2, -1, 1), power(0.5, 0.5, 1)}), "power power");
   expect_optimized(of({power(1e30f, 0, 1), power(1e-30f, 0, 1)}), "power power");
   expect_optimized(of({power(1e-30f, 0, 1), power(1e30f, 0, 1)}), "power power");
+  // The product of the scales is a denormal, which has few digits.
+  expect_optimized(of({power(0.24743372f, 0, 1), power(0.24743372f, 0, 1), power(1 / 3e38f, 0, 1)}),
+                   "power power power");
   // The first two could become one, but the third would show the difference. The last two round as one node does.
   expect_optimized(of({power(1, 3, 1), power(1.7f, 0, 1), power(1, -5.1f, 1)}), "power power");
   expect_optimized(of({power(0.3f, 0, 1), power(1.7f, 0, 1), power(1, -5.1f, 1)}), "power");

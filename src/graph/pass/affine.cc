@@ -209,14 +209,14 @@ struct ChannelSteps {
   }
 
   // Between two x at which one of the values reaches a power of two, no rounding changes: x on both sides are tried. Far
-  // from all x at which a sum is 0, one power is as good as another, but for denormals.
+  // from all x at which a sum is 0, one power is as good as another, but for denormals: a few are tried.
   bool are_close_around_powers(const Line& line) const {
     for (int exponent = -150; line.scale != 0 && exponent < 128; ++exponent) {
       for (const double power : {std::ldexp(1.0, exponent), -std::ldexp(1.0, exponent)}) {
         const double x = (power - line.bias) / line.scale;
         const bool far = std::abs(x) < nearest_zero * 0x1p-10 || std::abs(x) > farthest_zero * 0x1p10;
-        if (far && exponent != -126 && exponent != -148) continue;
-        for (const double near : {x * (1 - 0x1p-30), x * (1 + 0x1p-30)}) {
+        if (far && exponent % 16 != 0 && exponent != -126 && exponent != -148) continue;
+        for (const double near : {x * (1 - 0x1p-18), x * (1 + 0x1p-18)}) {
           if (near >= low && near <= high && !are_close(near)) return false;
         }
       }
