@@ -206,6 +206,33 @@ def cast(r):
 
 
 @row
+def dequantize(r):
+    integers, quantized, lowest, highest = r.choose([
+        (np.uint8, tf.quint8, 0, 255), (np.int8, tf.qint8, -128, 127), (np.int32, tf.qint32, -2**31, 2**31 - 1)])
+    constant = integers == np.int32 or r.chance()
+    shape = r.shape(1, 4)
+    x = r.generator.integers(lowest, highest + 1, shape).astype(integers)
+    per_channel = r.chance(0.3)
+    count = shape[-1] if per_channel else ()
+    low, high = r.floats(count, -3, -0.5), r.floats(count, 0.5, 3)
+    mode = "SCALED" if per_channel else r.choose(["MIN_COMBINED", "MIN_FIRST", "SCALED"])
+    options = {"mode": mode, "narrow_range": mode == "SCALED" and r.chance(0.3)}
+    if per_channel:
+        options["axis"] = len(shape) - 1
+
+    def real(bits):
+        return raw.Dequantize(input=bits, min_range=low, max_range=high, **options)
+    if constant:
+        return [r.floats(shape)], lambda more: real(tf.constant(x.astype(quantized.as_numpy_dtype), quantized)) + more
+    return [x], lambda computed: real(tf.bitcast(computed, quantized))
+
+
+@row
+def bitcast(r):
+    return [r.floats(r.shape(0, 4))], lambda x: [tf.bitcast(x, tf.int32) >= 0, tf.bitcast(tf.bitcast(x, tf.int32), tf.float32)]
+
+
+@row
 def likes(r):
     op = r.choose([raw.ZerosLike, raw.OnesLike])
     return [r.steps(r.shape(0, 4), r.choose(NUMBERS))], lambda x: op(x=x)

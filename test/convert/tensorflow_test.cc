@@ -310,6 +310,37 @@ TEST_F(TensorFlow, FakeQuantization) {
   expect_refusal(one_node("FakeQuantWithMinMaxVars", {}, x.dims, {high, low}), "not around zero");
 }
 
+// x + w, where w are 0, 100 and 255, or the bounds and 28 of int8, between the real numbers -1 and 1.55.
+TEST_F(TensorFlow, Dequantize) {
+  const auto sum = [](schema::DataType type, const std::string& mode, bool narrow = false, int axis = -1) {
+    const bool is_signed = type == schema::DT_QINT8;
+    TfGraph graph;
+    graph.placeholder("x", {3}).integers("w", {3}, is_signed ? Ints{-128, 28, 127} : Ints{0, 100, 255});
+    schema::TensorProto& tensor = *(*graph.mutable_node("w")->mutable_attr())["value"].mutable_tensor();
+    tensor.set_dtype(type);
+    const size_t count = axis < 0 ? 1 : 3;
+    graph.floats("low", {axis < 0 ? Dims{} : Dims{3}, std::vector<float>(count, -1)});
+    graph.floats("high", {axis < 0 ? Dims{} : Dims{3}, std::vector<float>(count, 1.55f)});
+    graph.node("Dequantize", "d", {"w", "low", "high"},
+               {{"T", type}, {"mode", mode.c_str()}, {"narrow_range", narrow}, {"axis", axis}});
+    return graph.node("Add", "y", {"x", "d"});
+  };
+  const Array zeros = {{3}, {0, 0, 0}};
+  const auto expect = [&](const TfGraph& graph, const std::vector<float>& want) {
+    expect_graph(graph, {zeros}, {{3}, want});
+  };
+  for (const schema::DataType type : {schema::DT_QUINT8, schema::DT_QINT8}) {
+    expect(sum(type, "MIN_COMBINED"), {-1, type == schema::DT_QINT8 ? 0.56f : 0, 1.55f});
+    expect(sum(type, "MIN_FIRST"), {-1, type == schema::DT_QINT8 ? 0.56f : 0, 1.55f});
+  }
+  expect(sum(schema::DT_QUINT8, "SCALED"), {0, 1.55f * 100 / 255, 1.55f});
+  expect(sum(schema::DT_QINT8, "SCALED"), {-128 * 1.55f / 127, 28 * 1.55f / 127, 1.55f});
+  expect(sum(schema::DT_QINT8, "SCALED", true, 0), {-128 * 1.55f / 127, 28 * 1.55f / 127, 1.55f});
+  expect_refusal(sum(schema::DT_QUINT16, "MIN_FIRST"), "DT_QUINT16");
+  expect_refusal(sum(schema::DT_QUINT8, "MIDDLE"), "mode MIDDLE");
+  expect_refusal(sum(schema::DT_QUINT8, "SCALED", false, 1), "axis");
+}
+
 TEST_F(TensorFlow, WeightsWithoutElements) {
   TfGraph graph;
   graph.placeholder("x", {1, 4, 4, 2}).floats("w", {{3, 3, 0, 4}, {}}).floats("low", {{4}, {0, 0, 0, 0}});

@@ -4,6 +4,7 @@
 
 #include "convert/common/fold.h"
 #include "convert/common/layers.h"
+#include "convert/common/quantized.h"
 #include "convert/tensorflow/node.h"
 
 namespace quern::tensorflow {
@@ -424,6 +425,76 @@ Values fake_quant_with_min_max_args(const TfNode& node) {
   return fake_quant(node, node.number("min", -6), node.number("max", 6));
 }
 
+// ---- Dequantize: a quantized type stands for the real numbers between two bounds
+
+// The integers of a quantized type.
+struct Quantized {
+  double lowest, highest;
+};
+
+Quantized quantized_type(schema::DataType type) {
+  switch (type) {
+    case schema::DT_QUINT8: return {0, UINT8_MAX};
+    case schema::DT_QINT8: return {INT8_MIN, INT8_MAX};
+    case schema::DT_QINT32: return {INT32_MIN, INT32_MAX};
+    default: throw Unsupported{"of " + schema::DataType_Name(type)};
+  }
+}
+
+// The real number of an integer x is scale * x + offset.
+struct Mapping {
+  float scale, offset;
+};
+
+Mapping mapping_of(const std::string& mode, const Quantized& type, bool narrow, float min, float max) {
+  const double steps = type.highest - type.lowest;
+  if (mode == "SCALED") {
+    const double of_max = double{max} / type.highest;
+    if (type.lowest == 0) return {static_cast<float>(of_max), 0};
+    return {static_cast<float>(std::max(of_max, double{min} / (type.lowest + (narrow ? 1 : 0)))), 0};
+  }
+  const double scale = (double{max} - double{min}) / steps;
+  if (mode == "MIN_COMBINED") {
+    const double half = type.lowest == 0 ? 0 : (steps + 1) / 2;
+    return {static_cast<float>(scale), static_cast<float>(half * scale + double{min})};
+  }
+  if (mode != "MIN_FIRST") throw Unsupported{"mode " + mode};
+  const double first = scale == 0 ? double{min} : std::round(double{min} / scale) * scale;
+  return {static_cast<float>(scale), static_cast<float>(first - type.lowest * scale)};
+}
+
+Values dequantize(const TfNode& node) {
+  const Quantized type = quantized_type(node.type("T"));
+  const std::string mode = node.text("mode", "MIN_COMBINED");
+  const bool narrow = node.flag("narrow_range", false);
+  if (node.type("dtype", schema::DT_FLOAT) != schema::DT_FLOAT) throw Unsupported{"to other than float"};
+  const int64_t axis = node.integer("axis", -1);
+  const std::vector<float> min = node.floats(1), max = node.floats(2);
+  const Shape shape = node.dims(0);
+  const size_t along = axis < 0 ? 0 : node.axis(axis, shape.size());
+  if (min.size() != max.size() || min.size() != (axis < 0 ? 1 : shape[along])) node.fail("the bounds do not fit");
+  std::vector<float> scales, offsets;
+  for (size_t c = 0; c < min.size(); ++c) {
+    const Mapping m = mapping_of(mode, type, narrow, node.finite(min[c], "a bound"), node.finite(max[c], "a bound"));
+    scales.push_back(m.scale);
+    offsets.push_back(m.offset);
+  }
+  if (!node.is_integer(0)) {
+    const Value x = dequantized(node, 0, {{1}, {}, 0});
+    if (axis >= 0) return {node.builder.scale(node.name, x.view, scales, offsets, along)};
+    return {node.builder.power(node.name, x.view, scales[0], offsets[0], 1)};
+  }
+  const std::vector<int64_t>& integers = node.integers(0).values;
+  const Scales channels = {scales, {}, along};
+  std::vector<float> numbers(integers.size());
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const size_t c = channels.channel(shape, i);
+    numbers[i] = static_cast<float>(static_cast<double>(integers[i]) * double{scales[c]} + double{offsets[c]});
+  }
+  if (numbers.empty()) throw Unsupported{"of no elements"};
+  return {node.builder.constant(shape, numbers.data())};
+}
+
 }  // namespace
 
 const TfRow* find_layer(const std::string& op) {
@@ -440,6 +511,7 @@ const TfRow* find_layer(const std::string& op) {
       {"BiasAdd", {bias_add, 2, 2}},
       {"Conv2D", {conv_2d, 2, 2}},
       {"DepthwiseConv2dNative", {depthwise_conv_2d, 2, 2}},
+      {"Dequantize", {dequantize, 3, 3}},
       {"Div", {div, 2, 2}},
       {"Elu", {elu, 1, 1}},
       {"Exp", {exp, 1, 1}},

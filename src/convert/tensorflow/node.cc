@@ -66,6 +66,11 @@ std::vector<int64_t> TfNode::integer_list(const char* attribute) const {
   return std::vector<int64_t>(value->list().i().begin(), value->list().i().end());
 }
 
+schema::DataType TfNode::type(const char* attribute, schema::DataType otherwise) const {
+  const schema::AttrValue* const value = find(attribute, schema::AttrValue::kType);
+  return value == nullptr ? otherwise : value->type();
+}
+
 schema::DataType TfNode::type(const char* attribute) const { return get(attribute, AttrValue::kType).type(); }
 
 std::string TfNode::function(const char* attribute) const { return get(attribute, AttrValue::kFunc).func().name(); }

@@ -39,6 +39,7 @@ class TfNode : public SourceNode {
   std::string text(const char* attribute, const std::string& otherwise) const;
   std::string text(const char* attribute) const;
   std::vector<int64_t> integer_list(const char* attribute) const;  // {} if it is not there
+  schema::DataType type(const char* attribute, schema::DataType otherwise) const;
   schema::DataType type(const char* attribute) const;
   std::string function(const char* attribute) const;
   // The type of a result of integers.

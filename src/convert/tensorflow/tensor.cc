@@ -66,9 +66,12 @@ std::optional<ElementType> element_type(schema::DataType type) {
     case schema::DT_HALF: return ElementType::f16;
     case schema::DT_DOUBLE: return ElementType::f64;
     case schema::DT_INT64: return ElementType::i64;
-    case schema::DT_INT32: return ElementType::s32;
-    case schema::DT_INT8: return ElementType::s8;
-    case schema::DT_UINT8: return ElementType::u8;
+    case schema::DT_INT32:
+    case schema::DT_QINT32: return ElementType::s32;
+    case schema::DT_INT8:
+    case schema::DT_QINT8: return ElementType::s8;
+    case schema::DT_UINT8:
+    case schema::DT_QUINT8: return ElementType::u8;
     case schema::DT_BOOL: return ElementType::boolean;
     default: return std::nullopt;
   }

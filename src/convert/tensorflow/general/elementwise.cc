@@ -108,6 +108,16 @@ Values cast(const TfNode& node) {
   return {cast_to(node, node.value(0), *type)};
 }
 
+// The same bits as another type. Quantized types are those of integers here.
+Values bitcast(const TfNode& node) {
+  const std::optional<ElementType> type = element_type(node.type("type"));
+  const ElementType from = node.value(0).type;
+  if (type == from) return {node.value(0)};
+  const auto is_same = [](ElementType t) { return t == ElementType::f32 || t == ElementType::s32; };
+  if (!type || !is_same(*type) || !is_same(from)) throw Unsupported{"of types other than float and int32"};
+  return {make(node, "bit_cast", {node.value(0)}, {}, *type)};
+}
+
 // Biases that a run computes, or of any type. They belong to the last dimension, or to the second of N, C, H, W.
 Values bias_add(const TfNode& node) {
   if (rank_of(node, node.value(1)) != 1) node.fail("the bias does not fit");
@@ -142,6 +152,7 @@ const TfTable& general_elementwise() {
       {"Atan2", {atan2, 2, 2}},
       {"Atanh", {plain<"atanh">, 1, 1}},
       {"BiasAdd", {bias_add, 2, 2}},
+      {"Bitcast", {bitcast, 1, 1}},
       {"BitwiseAnd", {plain<"bitwise_and">, 2, 2}},
       {"BitwiseOr", {plain<"bitwise_or">, 2, 2}},
       {"BitwiseXor", {plain<"bitwise_xor">, 2, 2}},
