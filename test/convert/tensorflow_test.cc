@@ -368,6 +368,10 @@ TEST_F(TensorFlow, Arithmetic) {
   expect_node("AddN", {}, x, {x, x}, test::map(x, [](float f) { return 3 * f; }));
   const Array limit = test::make({}, {0.25f});
   expect_node("Maximum", {}, x, {limit}, test::map(x, [](float f) { return std::max(f, 0.25f); }));
+  const Array infinite = test::make({}, {INFINITY}), nan = test::make({}, {NAN});
+  expect_node("Maximum", {}, x, {infinite}, test::map(x, [](float) { return INFINITY; }));
+  expect_node("Minimum", {}, x, {nan}, test::map(x, [](float) { return NAN; }));
+  expect_node("Pow", {}, x, {infinite}, test::map(x, [](float f) { return std::pow(f, INFINITY); }));
   expect_node("Minimum", {}, x, {limit}, test::map(x, [](float f) { return std::min(f, 0.25f); }));
   expect_node("Maximum", {}, x, {row}, test::combine(x, row, [](float a, float b) { return std::max(a, b); }));
   TfGraph constants;

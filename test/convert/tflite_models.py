@@ -440,6 +440,11 @@ CASES = {
     "PAD": Case("PAD", [X, Constant([[1, 0], [0, 2], [1, 1]])]),
     "PAD of integers": Case("PAD", [INTS, Constant([[1, 0], [0, 2], [1, 1]])], ("int32",)),
     "PADV2": Case("PADV2", [X, Constant([[1, 0], [0, 2], [1, 1]]), Constant(3, "float32")]),
+    "PADV2 of -infinity": Case("PADV2", [X, Constant([[1, 0], [0, 2], [1, 1]]), Constant(-np.inf, "float32")]),
+    "PADV2 of NaN": Case("PADV2", [X, Constant([[1, 0], [0, 2], [1, 1]]), Constant(np.nan, "float32")]),
+    "POW of infinity": Case("POW", [X, Constant(np.inf, "float32")]),
+    "MAXIMUM of infinity": Case("MAXIMUM", [X, Constant(np.inf, "float32")]),
+    "MINIMUM of -infinity": Case("MINIMUM", [X, Constant(-np.inf, "float32")]),
     "MIRROR_PAD reflect": Case("MIRROR_PAD", [X, Constant([[1, 0], [2, 2], [1, 3]])], options=options("MirrorPad", mode=0)),
     "MIRROR_PAD symmetric": Case("MIRROR_PAD", [X, Constant([[2, 1], [3, 2], [1, 4]])], options=options("MirrorPad", mode=1)),
     "SPACE_TO_DEPTH": Case("SPACE_TO_DEPTH", [IMAGE], options=options("SpaceToDepth", blockSize=2)),
@@ -557,8 +562,10 @@ def compare(quern, name, case, folder):
             return f"{a.dtype} {a.shape}, not {b.dtype} {b.shape}"
         if a.size == 0:
             continue
-        difference = np.abs(a.astype("float64") - b.astype("float64")).max()
-        if not difference <= case.tolerance * max(1, np.abs(b.astype("float64")).max()):
+        a, b = a.astype("float64"), b.astype("float64")
+        same = (a == b) | (np.isnan(a) & np.isnan(b))  # infinities and NaN are equal or wrong
+        difference = np.abs(np.where(same, 0, a) - np.where(same, 0, b)).max()
+        if not difference <= case.tolerance * max(1, np.abs(np.where(np.isfinite(b), b, 0)).max()):
             return f"differs by {difference}"
     return None
 

@@ -1,6 +1,7 @@
 // A node of a source model, as the functions that import nodes see it, in any format.
 #pragma once
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,11 @@ class SourceNode {
   [[noreturn]] void fail(const std::string& what) const;
   // Returns a number of the file. Fails unless the number is finite; the message calls it `what`.
   float finite(float value, const std::string& what) const;
+  // The same for operators that exist in two forms: throws Unsupported, so that the general one is taken.
+  static float finite_or_general(float value, const char* what) {
+    if (!std::isfinite(value)) throw Unsupported{std::string(what) + " is not a finite number"};
+    return value;
+  }
   // Returns the axis as a number from 0 on; `axis` may count from the end. Messages call the tensor `tensor`.
   size_t axis(int64_t axis, size_t rank, const char* tensor = "tensor") const;
 

@@ -99,7 +99,7 @@ Values pow(const OnnxNode& node) {
     return power_of(node, 1, 0, static_cast<float>(node.integers(1).values[0]));
   }
   if (node.elements(1) != 1) throw Unsupported{"exponent is not one number"};
-  return power_of(node, 1, 0, node.finite(node.scalar(1), "exponent"));
+  return power_of(node, 1, 0, node.finite_or_general(node.scalar(1), "exponent"));
 }
 
 // ---- arithmetic -------------------------------------------------------------------------------

@@ -238,7 +238,7 @@ Values square(const TfNode& node) { return power_of(node, 1, 2); }
 // Other than by one constant number, it is a node of another kind (general/).
 Values pow(const TfNode& node) {
   if (!node.is_constant(1) || node.elements(1) != 1) throw Unsupported{"by a tensor"};
-  return power_of(node, 1, node.finite(node.scalar(1), "exponent"));
+  return power_of(node, 1, node.finite_or_general(node.scalar(1), "exponent"));
 }
 
 // x < 0 ? slope * x : x. For one slope, any dimension will do: the last in our order needs no transpose.
@@ -306,7 +306,7 @@ Values bounded(const TfNode& node, bool below) {
   const size_t number = is_number(1) ? 1 : 0;
   if (!is_number(number)) throw Unsupported{"of two tensors"};
   const float limit = node.scalar(number), min = below ? limit : -infinity, max = below ? infinity : limit;
-  if (std::isnan(limit)) node.fail("a bound is not a number");
+  if (std::isnan(limit)) throw Unsupported{"a bound is not a number"};
   const size_t other = 1 - number;
   const View& x = node.view(other);
   if (node.dims(number).size() > x.rank()) throw Unsupported{"by a tensor of more dimensions"};

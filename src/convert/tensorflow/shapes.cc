@@ -187,7 +187,7 @@ Values tile(const TfNode& node) {
 
 Values pad(const TfNode& node) { return {node.result(convert::pad(node, node.view(0), node.integers(1).values, 0))}; }
 Values pad_v2(const TfNode& node) {
-  const float value = node.finite(node.scalar(2), "value");
+  const float value = node.finite_or_general(node.scalar(2), "value");
   return {node.result(convert::pad(node, node.view(0), node.integers(1).values, value))};
 }
 

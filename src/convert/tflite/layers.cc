@@ -188,7 +188,7 @@ Values square(const TfliteNode& node) { return power_of(node, 1, 2); }
 Values pow(const TfliteNode& node) {
   const std::vector<float> exponent = node.real_numbers(1);
   if (exponent.size() != 1) throw Unsupported{"exponent is not one number"};
-  return power_of(node, 1, node.finite(exponent[0], "exponent"));
+  return power_of(node, 1, node.finite_or_general(exponent[0], "exponent"));
 }
 
 Values abs(const TfliteNode& node) { return {node.result(node.builder.leaky_relu(node.name, node.real_view(0), -1))}; }
@@ -252,7 +252,7 @@ Values bounded(const TfliteNode& node, bool below) {
   if (!node.is_constant(number)) throw Unsupported{"of two computed tensors"};
   const std::vector<float> limit = node.real_numbers(number);
   if (limit.size() != 1) throw Unsupported{"of two tensors"};
-  if (std::isnan(limit[0])) node.fail("a bound is not a number");
+  if (limit[0] == (below ? infinity : -infinity) || std::isnan(limit[0])) throw Unsupported{"a bound is not a number"};
   const View x = node.real_view(1 - number);
   return {node.result(node.builder.clamp(node.name, x, below ? limit[0] : -infinity, below ? infinity : limit[0]))};
 }

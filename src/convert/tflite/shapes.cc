@@ -166,7 +166,7 @@ Values pad(const TfliteNode& node) { return pad_with(node, 0); }
 Values pad_v2(const TfliteNode& node) {
   const std::vector<float> value = node.real_numbers(2);
   if (value.size() != 1) node.fail("the value is not one number");
-  return pad_with(node, node.finite(value[0], "value"));
+  return pad_with(node, node.finite_or_general(value[0], "value"));
 }
 
 }  // namespace
