@@ -116,7 +116,8 @@ typedef struct qn_weights {
    *  it returns a status other than QN_OK, planning fails with that status. Operators that share a cache assume that
    *  equal `decode` and `context` mean equal weights. */
   qn_status (*decode)(void* context, size_t first, size_t count, void* to);
-  const float* scales;        /**< Quantized: `scale_count` scales; NULL: the weights are not quantized. */
+  const float* scales;        /**< Quantized: `scale_count` finite scales, which are above 0 unless block_length is set;
+                                   NULL: the weights are not quantized. */
   const int32_t* zero_points; /**< Quantized: one zero point for each scale; NULL: all are 0. */
   size_t scale_count;         /**< 1, the number of output channels, or that number times the runs of a row; then all
                                    scales of one channel come before those of the next. */
@@ -656,8 +657,8 @@ QN_API qn_status qn_gemm_f32(size_t m, size_t n, size_t k, const float* a, size_
  *  `quantize_input` of qn_fully_connected_params describes, and the results have the bits of that operator.
  *  A is m x k floats, B is k x n bytes (or n x k when transpose_b), C m x n floats, all row-major.
  *  @param lda, ldb, ldc  elements from one row to the next.
- *  @param scales         `scale_count` scales of B, finite and above 0: 1, or n, one for each column of C. A byte b of
- *                        column j stands for the real number b * scales[j].
+ *  @param scales         `scale_count` scales of B, finite and, without block_length, above 0: 1, or n, one for each
+ *                        column of C. A byte b of column j stands for the real number b * scales[j].
  *  @param block_length   0; or a multiple of 32: a scale holds for so many successive elements of a column of B, whose
  *                        last run may be shorter. All scales of a column come before those of the next. The bytes must
  *                        then lie in -8 .. 7.

@@ -43,6 +43,7 @@ struct Layer {
       w = static_cast<int8_t>(least + static_cast<int>(random() % static_cast<unsigned>(most - least + 1)));
     }
     for (float& s : scales) s = 0.001f * (1 + static_cast<float>(random() % 100));
+    for (float& s : scales) s *= block == 0 ? 1 : static_cast<float>(static_cast<int>(random() % 3) - 1);
     if (random() % 3 != 0) bias = reals(out, random(), -5, 5);
     if (random() % 3 == 0) min = -3, max = 6;
   }

@@ -29,6 +29,15 @@ bool is_product_with_known_weights(const schema::NodeProto& node, const std::set
   return true;
 }
 
+// The integers that nodes other than casts read: sums of products with integers, for one.
+std::set<std::string> read_uncast(const schema::GraphProto& graph) {
+  std::set<std::string> names;
+  for (const schema::NodeProto& node : graph.node()) {
+    if (node.op_type() != "Cast") names.insert(node.input().begin(), node.input().end());
+  }
+  return names;
+}
+
 // Adds what a graph that a node runs reads, and more.
 void add_names(const schema::GraphProto& graph, std::set<std::string>* names) {
   for (const schema::NodeProto& node : graph.node()) {
@@ -48,8 +57,11 @@ std::set<std::string> read_as_integers(const schema::GraphProto& graph, std::set
   for (const schema::NodeProto& node : graph.node()) {
     if (node.op_type() == "DynamicQuantizeLinear" && node.output_size() > 1) scales.insert(node.output(1));
   }
+  const std::set<std::string> uncast = read_uncast(graph);
   for (const schema::NodeProto& node : graph.node()) {
-    if (is_product_with_known_weights(node, known)) continue;
+    const bool stays_integer =
+        node.output_size() > 0 && node.op_type() != "MatMulIntegerToFloat" && uncast.count(node.output(0)) != 0;
+    if (is_product_with_known_weights(node, known) && !stays_integer) continue;
     for (const std::string& input : node.input()) {
       if (scales.count(input) == 0) names.insert(input);  // scales are real numbers anyway
     }

@@ -269,24 +269,27 @@ Values mat_mul_n_bits(const OnnxNode& node) {
   }
   std::vector<float> real;
   std::vector<int8_t> steps;
-  bool positive = true, of_4_bits = true;
+  bool positive = true, finite = true, of_4_bits = true;
   for (size_t o = 0; o < rows; ++o) {
     for (size_t i = 0; i < depth; ++i) {
       const size_t at = o * blocks + i / each;
       const int32_t step = elements[o * blocks * each + i] - zeros[at];
       real.push_back(static_cast<float>(step) * scales[at]);
       steps.push_back(static_cast<int8_t>(std::clamp(step, INT8_MIN, INT8_MAX)));
-      positive = positive && scales[at] > 0 && std::isfinite(scales[at]) && step == steps.back();
+      positive = positive && scales[at] > 0;
+      finite = finite && std::isfinite(scales[at]) && step == steps.back();
       of_4_bits = of_4_bits && step >= -8 && step <= 7;
     }
   }
-  if (accuracy != 4 || !positive || !(blocks == 1 || (of_4_bits && each % scale_block == 0))) {
+  const bool in_blocks = of_4_bits && each % scale_block == 0;  // whose scales may be negative
+  const bool by_row = blocks == 1 && positive;
+  if (accuracy != 4 || !finite || !(by_row || in_blocks)) {
     return {builder.fully_connected(node.name, x, builder.constant({rows, depth}, real.data()), bias)};
   }
   Quantization q;
   q.scales.assign(scales.begin(), scales.end());
-  if (rows > 1 || blocks > 1) q.axis = 0;
-  if (blocks > 1) q.block = each;
+  if (rows > 1 || !by_row) q.axis = 0;
+  if (!by_row) q.block = each;
   const View weights = builder.constant({rows, depth}, QN_S8, steps.data(), std::move(q));
   return {builder.fully_connected(node.name, x, weights, bias, quantizing_input())};
 }

@@ -132,9 +132,10 @@ qn_status check_scales(const char* who, const qn_weights& w, qn_type type, const
   if (w.scales == nullptr) return fail(QN_INVALID_ARGUMENT, "%s: weights of type s8 without weights.scales", who);
   QN_TRY(check_scale_count(who, w, type, shape, activations));
   for (size_t i = 0; i < w.scale_count; ++i) {
-    if (!(w.scales[i] > 0 && w.scales[i] < __builtin_inff())) {
-      return fail(QN_INVALID_ARGUMENT, "%s: weights.scales[%zu] is %g, not a positive number", who, i,
-                  static_cast<double>(w.scales[i]));
+    const bool of_block = has_scaled_blocks && w.block_length != 0;
+    if (!((of_block || w.scales[i] > 0) && __builtin_fabsf(w.scales[i]) < __builtin_inff())) {
+      return fail(QN_INVALID_ARGUMENT, "%s: weights.scales[%zu] is %g, not a %s number", who, i,
+                  static_cast<double>(w.scales[i]), of_block ? "finite" : "positive");
     }
     if (w.zero_points != nullptr && w.zero_points[i] != 0) {
       return fail(QN_UNSUPPORTED, "%s: weights.zero_points[%zu] is %d; only 0 is supported", who, i, w.zero_points[i]);
